@@ -1,13 +1,15 @@
 /*
  * calibrate.c - mvbench calibrate: measures this machine for the simulator.
  *
- * For each number of workers that compute side by side it starts them for real: they train without
- * a word to each other (periodic averaging that never comes due), which gives the times of a step,
- * and then measure what else costs time (measure.c). Numbers of workers beyond the cores tell what
- * oversubscription costs. Where messages were measured, the same measuring runs once more on the
- * simulated machine; what an allreduce takes beyond its simulated messages is the cost of its sums.
+ * For each number of workers side by side it starts real workers. They first train without
+ * communication (periodic averaging that is never due), which gives the times of a step. Then they
+ * measure the other costs (measure.c). Numbers above the number of cores show the cost of
+ * oversubscription. If messages were measured, the same measurements run once more on the simulated
+ * machine. The cost of an allreduce's sums is its real time minus the time of its simulated
+ * messages.
  *
- * With a hostfile the wires are measured, with one rank on each of 2, 3, ... hosts, in both worlds.
+ * With a hostfile it measures the network links, with one rank on each of 2, 3, ... hosts, real and
+ * simulated.
  */
 #include "sim/sim.h"
 #include "results/run/run.h"
@@ -46,7 +48,7 @@ static const struct option calibrate_flags[] = {
 	{0},
 };
 
-/* What the workers of a repetition are told beside their configuration. */
+/* What the workers of a repetition get besides their configuration. */
 #define SECONDS_VARIABLE    "MVBENCH_CALIBRATE_SECONDS"
 #define REPETITION_VARIABLE "MVBENCH_CALIBRATE_REPETITION"
 
@@ -56,13 +58,13 @@ static int repetition_number(void)
 	return text ? atoi(text) : 0;
 }
 
-/* ---- A worker's life ---- */
+/* ---- In a worker ---- */
 
 struct measuring {
 	const struct config *config;
 	const struct plan *plan;
 	double seconds;
-	char *hosts; /* several: their wires are measured */
+	char *hosts; /* several: their links are measured */
 	struct points points;
 };
 
@@ -105,7 +107,7 @@ static const struct point *point_at(const struct points *p, const char *name, do
 	return NULL;
 }
 
-/* What the simulated allreduces lack of the real ones, which the newest calibration has. */
+/* The simulated allreduces and what the real ones of the newest calibration take beyond them. */
 static void add_sums(const struct points *measured, const struct points *simulated,
 		     struct points *out)
 {
@@ -182,11 +184,11 @@ static int measure(void *ctx, struct status_page *page)
 	return EXIT_OK;
 }
 
-/* ---- In front ---- */
+/* ---- In the front process ---- */
 
 enum { COUNTS_MOST = 32 };
 
-/* hosts: between so many, of which there are at least two; 0 = on one. */
+/* hosts: measure between this number of hosts, at least two; 0 = on one machine. */
 static void choose_counts(int hosts, int *count, int *n)
 {
 	const int few = 4;
@@ -227,7 +229,7 @@ static char *read_counts(const char *text, int hosts, int *count, int *n)
 	return *n ? NULL : sentence("--counts=: numbers of workers are wanted, as in --counts=1,2");
 }
 
-/* The configuration of one measuring: what was given, and settings of our own over it. */
+/* The configuration of one measurement: the given options, then settings that override them. */
 static char *config_for(struct config *c, const struct arguments *a, int workers, bool far,
 			bool sim)
 {
@@ -237,9 +239,9 @@ static char *config_for(struct config *c, const struct arguments *a, int workers
 		{"strategy", "periodic"},
 		{"workers", count},
 		{"sync-every", "1000000000"},
-		{"lr", "1e-6"}, /* what a cell diverges at costs as much a step */
+		{"lr", "1e-6"}, /* a step costs the same where a run diverges */
 		{"lr-schedule", "constant"},
-		{"clip", "0"}, /* simulations pay for it by itself */
+		{"clip", "0"}, /* simulations charge it separately */
 		{"barrier-every", "1"},
 		{"epochs", sim ? "1" : "100"},
 		{"servers", "0"},
@@ -264,7 +266,7 @@ static char *config_for(struct config *c, const struct arguments *a, int workers
 		{"sim.step-time", "auto"},
 		{"sim.update-time", "auto"},
 	};
-	/* of one machine, or of one rank on each of several and with hardly a step */
+	/* on one machine; or one rank on each of several, with hardly a step */
 	int *number AUTOFREE = must(calloc((size_t)workers, sizeof *number));
 	for (int k = 0; k < workers; k++)
 		number[k] = k;
@@ -300,7 +302,7 @@ static int launch_one(const struct arguments *a, int workers, bool far, bool sim
 	progress_end(&progress);
 	if (why)
 		complain(why);
-	if (!status && page && page->interrupted) /* when it was done already */
+	if (!status && page && page->interrupted) /* when the run was already done */
 		status = EXIT_INTERRUPTED;
 	status_free(page);
 	return status;
@@ -320,7 +322,7 @@ char *calibration_is_far(const struct arguments *a, int64_t lab, bool *far)
 	return NULL;
 }
 
-/* Copies the platform that a simulation of so many workers would take. */
+/* Copies the platform file that a simulation of this number of workers would use. */
 static char *write_platform(const struct arguments *a, const char *file, int workers, bool far)
 {
 	struct config c AUTOCONFIG = {0};
@@ -356,7 +358,7 @@ static int launch_for(const struct config *c, int workers, bool far, bool simula
 		n++;
 	char *wrong = arguments_read(&a, n, words, NULL, NULL);
 	CHECK(!wrong, "%s", wrong);
-	/* what a worker has of it, whatever strategy shares it out here */
+	/* one worker's mini-batch, whatever strategy divides the global one here */
 	char *batch AUTOFREE = sentence("%lld", (long long)c->run.batch);
 	for (size_t i = 0; i < a.options && c->run.global_batch; i++)
 		if (strcmp(a.option[i].name, "global-batch") == 0) {
@@ -382,8 +384,7 @@ int calibration_of_wires(const struct config *c, int hosts, double seconds)
 	return status ? status : launch_for(c, hosts, true, true);
 }
 
-/* Everything is checked before anything is measured. before: the calibration that is the newest
- * now. */
+/* Checks everything before anything is measured. *before: the newest calibration so far. */
 static char *check(const struct config *c, int64_t *before)
 {
 	struct plan plan;
@@ -404,7 +405,7 @@ static char *print_newer(const struct config *c, int64_t before, bool far)
 	return calibration_print(s, stdout, before, far);
 }
 
-/* *hosts: of the hostfile, where others than this machine are meant. */
+/* *hosts: number in the hostfile, if other machines are meant; otherwise 0. */
 static char *find_hosts(const struct arguments *a, int64_t lab, int *hosts)
 {
 	struct host_list l;
@@ -420,12 +421,13 @@ static char *find_hosts(const struct arguments *a, int64_t lab, int *hosts)
 	return *hosts > 1 ? NULL : sentence("one machine has no wires; give two or more");
 }
 
-/* In both worlds, where workers send messages; those of the simulated one repeat themselves. */
+/* Real, and also simulated where workers send messages. A simulation repeats itself: once is
+ * enough. */
 static int measure_all(const struct arguments *a, const struct calibrate_flags *f,
 		       const struct config *c, const int *count, int n, bool far)
 {
 	int status = EXIT_OK;
-	int64_t visits = far ? 1 : f->visits; /* wires are measured often in one */
+	int64_t visits = far ? 1 : f->visits; /* one repetition measures links often */
 	for (int repetition = 0; repetition < visits; repetition++) {
 		tell_repetition(repetition, f->seconds);
 		for (int i = 0; i < n && status == EXIT_OK; i++) {

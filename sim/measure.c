@@ -1,11 +1,11 @@
 /*
- * measure.c - what the simulator has to know of a machine, measured by its workers. The same code
- * measures a simulated machine: so it is known what the simulator says of a figure.
+ * measure.c - workers measure what the simulator needs to know about a machine. The same code
+ * measures a simulated machine, which shows what the simulator predicts for each figure.
  *
- * Costs are measured where they will be paid: between two of them the worker computes a gradient,
- * so that the caches hold what they hold in training, and all workers do so at the same time. A
- * figure is the median of several, and of a collective the shortest over the ranks (the last to
- * arrive waits for nobody). Who has less than a second for it measures each less often.
+ * Costs are measured under training conditions: between two measurements the worker computes a
+ * gradient, which fills the caches as in training. All workers do so at the same time. A figure is
+ * the median of several measurements; of a collective, the shortest over the ranks counts (the last
+ * rank to arrive does not wait). With less than a second for it, each is measured less often.
  */
 #include "sim/sim.h"
 
@@ -15,12 +15,12 @@
 enum {
 	TIMES_LEAST = 9,
 	TIMES_MOST = 301,
-	BETWEEN_NS = 2000000, /* a gradient that takes longer is not computed between */
+	BETWEEN_NS = 2000000, /* a gradient between two measurements takes at most this */
 };
-static const double figure_s = 0.04; /* wanted for a figure, of the second */
+static const double figure_s = 0.04; /* for a figure, if `seconds` is 1 */
 
-/* [floats]; the parameters of the workload are added, and of lengths above ALWAYS those left out
- * that are more than four times as many: nothing is as long. */
+/* [floats]. The number of the workload's parameters is added. Lengths that are above ALWAYS and
+ * above four times the parameters are left out, because no operation is as long. */
 static const size_t lengths[] = {1,     256,    2048,   8192,    16384,  32768,
 				 65536, 131072, 262144, 1048576, 4194304};
 enum { LENGTHS = sizeof lengths / sizeof *lengths, ALWAYS = 65536 };
@@ -29,15 +29,15 @@ struct bench {
 	struct worker *w;
 	struct points *out;
 	struct link *all;
-	double share; /* of what is wanted, above 0; at most 1 */
-	bool between; /* gradients, between two measurements */
+	double share; /* of the intended number of measurements, above 0; at most 1 */
+	bool between; /* compute a gradient between two measurements */
 	struct vec *x, *y;
-	struct vec *fresh; /* is written before a measurement, as a gradient is: so that its lines
-			      are in this core's cache alone; NULL = none */
+	struct vec *fresh; /* written before each measurement, as a gradient is: its lines are then
+			      in this core's cache only; NULL = none */
 	float *host[2];    /* [n] */
 	struct table *table;
-	struct table_op op; /* over it */
-	enum cost cost;     /* or over vectors: what is measured */
+	struct table_op op; /* on the table */
+	enum cost cost;     /* what is measured; without a table, on vectors */
 	size_t n;
 	double took[TIMES_MOST];
 };
@@ -59,13 +59,14 @@ static void compute_between(struct bench *b)
 		vec_fill(b->fresh, 1);
 }
 
-/* A share of that many, and enough for a median. */
+/* `wanted` measurements scaled by the share, but enough for a median. */
 static int times_of(const struct bench *b, double wanted)
 {
 	return (int)fmax(b->share * wanted, TIMES_LEAST);
 }
 
-/* Who was started on another machine may not have been told of the seconds. */
+/* A worker that was started on another machine may not know the seconds: all take the smallest
+ * share. */
 static struct bench bench_of(struct worker *w, double seconds, struct points *out)
 {
 	struct bench b = {.w = w, .out = out, .all = comm_link(w->all), .share = fmin(seconds, 1)};
@@ -75,7 +76,7 @@ static struct bench bench_of(struct worker *w, double seconds, struct points *ou
 
 typedef void work_fn(struct bench *b);
 
-/* Seconds of what, agreed on by all ranks: of a collective the shortest, else the mean. */
+/* Seconds of `what`, the same on all ranks: of a collective the shortest, otherwise the mean. */
 static double figure(struct bench *b, work_fn *what, bool collective)
 {
 	int times = TIMES_LEAST;
@@ -86,7 +87,7 @@ static double figure(struct bench *b, work_fn *what, bool collective)
 		what(b);
 		device_sync(b->w->dev);
 		b->took[i] = 1e-9 * (double)(clock_now() - since);
-		if (i == TIMES_LEAST / 2) { /* as many as all ranks have time for */
+		if (i == TIMES_LEAST / 2) { /* the number that all ranks have time for */
 			double took = b->took[i];
 			link_reduce_all(b->all, &took, 1, REDUCE_MAX);
 			double wanted = took > 0 ? figure_s / took : TIMES_MOST;
@@ -120,7 +121,7 @@ static void do_vectors(struct bench *b)
 		vec_sgd(b->y, NULL, b->x, 0, 0, 0, 1);
 }
 
-/* As a compression with error feedback does it: what is left over goes into the next. */
+/* As compression with error feedback does it: the remainder is added to the next input. */
 static void do_host(struct bench *b)
 {
 	float *restrict left = b->host[0];
@@ -183,15 +184,16 @@ static void measure_tables(struct bench *b, struct tables *s)
 	}
 }
 
-/* ---- Waking ---- */
+/* ---- Wake-up ---- */
 
 struct bed {
 	struct monitor monitor;
-	int64_t nights, rings; /* slept through, until a ring */
+	int64_t nights, rings; /* waits so far; wake-up signals so far */
 	nsec rang;
 };
 
-/* Rank 1 sleeps, for about a step; rank 0 rings. From the ring until it goes on [s]. */
+/* Rank 1 sleeps for about a step; rank 0 wakes it. The time from the signal until it resumes [s].
+ */
 static double sleep_once(struct bench *b, struct bed *bed)
 {
 	double took = 0;
@@ -242,13 +244,13 @@ static void do_allreduce(struct bench *b)
 	world_charge_sum(b->n, b->w->trainers);
 }
 
-/* Half the way there and back, between ranks 0 and 1. */
+/* Half of a round trip between ranks 0 and 1. */
 static double message(struct bench *b)
 {
 	int rank = b->w->rank, times = TIMES_LEAST;
 	float *out = vec_floats(b->x, 0), *in = vec_floats(b->y, 0);
 	for (int i = 0; rank < 2 && i < times; i++) {
-		vec_fill(b->x, 1); /* as a model is, between two messages */
+		vec_fill(b->x, 1); /* as a model is written between two messages */
 		nsec since = clock_now();
 		for (int k = 0; k < 2; k++)
 			if (rank == k)
@@ -272,13 +274,13 @@ static void measure_messages(struct bench *b)
 	b->fresh = NULL;
 }
 
-/* ---- All of it ---- */
+/* ---- All measurements ---- */
 
 static void measure_length(struct bench *b, struct tables *s)
 {
 	b->x = vec_new(b->w, b->n);
 	b->y = vec_new(b->w, b->n);
-	bool far = b->w->dev->ops->peer; /* a GPU's floats: only what it computes */
+	bool far = b->w->dev->ops->peer; /* a GPU's floats: only computations are measured */
 	if (s) {
 		measure_vectors(b);
 		measure_host(b);
@@ -329,12 +331,12 @@ void measure_costs(struct worker *w, double seconds, struct points *out)
 	tables_close(s);
 }
 
-/* ---- Wires between hosts ---- */
+/* ---- Network links between hosts ---- */
 
-/* [floats], to those that take too long */
+/* [floats], up to the first that takes too long */
 static const size_t wire_lengths[] = {1,     16,    128,    1024,   4096,    8192,
 				      16384, 65536, 131072, 524288, 2097152, 4194304};
-static const double wire_s = 0.3, wire_longest_s = 0.5; /* wanted for a figure; of a message */
+static const double wire_s = 0.3, wire_longest_s = 0.5; /* time for a figure; most for a message */
 
 static void there_and_back(struct bench *b)
 {
@@ -353,8 +355,8 @@ static void both_ways(struct bench *b)
 			      b->n);
 }
 
-/* Seconds of what, agreed on by all ranks; of a collective the shortest. The first time, in which
- * TCP finds its speed, says how many times more there are. */
+/* Seconds of `what`, the same on all ranks; of a collective the shortest. The first call, in which
+ * TCP finds its speed, decides the number of repetitions. */
 static double wire_figure(struct bench *b, work_fn *what, bool collective)
 {
 	int times = 1;

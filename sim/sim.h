@@ -1,6 +1,6 @@
 /*
- * sim.h - what the files of the simulated world share. A simulated worker is an actor of SimGrid's
- * with a stack of its own; all of them run in one process and one thread, one at a time.
+ * sim.h - shared by the files of the simulator. A simulated worker is a SimGrid actor with a stack
+ * of its own. All workers run in one process and one thread, one at a time.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -11,25 +11,25 @@
 struct arguments;
 struct sim_worker {
 	int rank;
-	uint64_t node;         /* the machine that it is on */
+	uint64_t node;         /* its machine */
 	struct worker *worker; /* once it has a device */
 	uint64_t rng;          /* of step times */
-	double away_until_s;   /* it computes, or sleeps, outside MPI; 0: it does not */
-	int64_t stretches;     /* of that, that have ended */
-	double owed_s;         /* work that is done, and has not taken its time yet */
-	double pending_s;      /* of a gradient whose layers are told one by one */
-	double gradient_s;     /* of the whole model that this worker has a part of */
-	bool quiet;            /* what the device does is paid for as a whole */
+	double away_until_s;   /* until then it computes, or sleeps, outside MPI; 0: it does not */
+	int64_t stretches;     /* number of such stretches that have ended */
+	double owed_s;         /* pending time: work is done, but has not advanced the clock */
+	double pending_s;      /* of a gradient whose layers become ready one by one */
+	double gradient_s;     /* of the whole model, of which this worker has a part */
+	bool quiet;            /* the device's operations are charged as a whole */
 	bool updating;         /* likewise */
-	bool off_clock;        /* what is done together takes no time */
-	/* for those who ask what it was doing when nothing went on any more */
+	bool off_clock;        /* collectives take no time */
+	/* for the report of a deadlock */
 	const char *doing;
 	int peer;
 	bool over;
 	int status;
 };
 
-struct sim_worker *sim_self(void); /* NULL: nobody, as before the start */
+struct sim_worker *sim_self(void); /* NULL outside an actor, as before the start */
 const struct simulation *sim_costs(void);
 double sim_params(void); /* of the whole model */
 void sim_owe(double seconds);
@@ -37,29 +37,31 @@ void sim_owe_for(enum cost what, double amount);
 
 /* engine.c */
 void engine_start(const char *platform, int workers);
-/* NULL, or what SimGrid says of this platform. */
+/* NULL, or SimGrid's error for this platform. */
 char *engine_try(const char *file, int workers);
 
-/* measure.c: collective; rank 0 gets the figures. Of less than a second: each less often. */
+/* measure.c: collective; rank 0 gets the figures. seconds below 1: fewer measurements of each. */
 void measure_costs(struct worker *w, double seconds, struct points *out);
 /* One rank on each of several hosts. */
 void measure_wires(struct worker *w, double seconds, struct points *out);
 void measure_steps(struct worker *w, const float *step, size_t n, int repetition,
 		   struct points *out);
 
-/* device.c: makes the operations of w's device take time. train false: they do nothing else. */
+/* device.c: the operations of w's device take virtual time. train false: they do nothing else. */
 void sim_device(struct worker *w, bool train);
 
 /* calibrate.c */
-/* Launches repetition `repetition` (0: a new calibration, and all costs) of what c needs, with so
- * many workers and seconds of training; or, simulated, the measuring on this machine as it was
- * found. Returns an exit status, says what is wrong. */
+/* Launches repetition `repetition` (0: a new calibration, with all costs) of the calibration that c
+ * needs, with this number of workers and seconds of training. simulated: measures this machine as
+ * simulated, with what was found. Returns an exit status and prints errors. */
 int calibration_repeat(const struct config *c, int workers, int repetition, double seconds,
 		       bool simulated);
-/* The same of the wires between so many hosts of c's hostfile, one rank on each, in both worlds. */
+/* The same for the links between `hosts` hosts of c's hostfile, one rank on each, real and
+ * simulated. */
 int calibration_of_wires(const struct config *c, int hosts, double seconds);
-/* Are other machines meant? lab: hosts of a lab, in which this command then begins anew, unless it
- * is in one; 0 = none. If not, those of the environment are forgotten. NULL, or a sentence. */
+/* *far: are other machines meant? lab: number of hosts of a lab, in which this command then
+ * restarts, unless it is in one; 0 = none. If *far is false, the hostfile of the environment is
+ * ignored. NULL, or a message. */
 char *calibration_is_far(const struct arguments *a, int64_t lab, bool *far);
 
 #endif

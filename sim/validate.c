@@ -1,9 +1,9 @@
 /*
- * validate.c - mvbench validate: the same cells real and simulated, and how far the two are apart.
+ * validate.c - mvbench validate: runs the same cells real and simulated, and compares them.
  *
- * The cells are those of a job file. Each is simulated once, for simulations repeat themselves, and
- * run for real in rounds: every round takes all cells, every other round backwards, so that the
- * moods of a machine hit all cells alike. validate_report.c says how far they are apart.
+ * The cells are those of a job file. Each is simulated once, because simulations repeat themselves.
+ * The real runs come in rounds: every round runs all cells, every other round in reverse order, so
+ * that changes in load affect all cells alike. validate_report.c reports the errors.
  */
 #include "sim/sim.h"
 #include "sim/validate.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LABEL     "validate" /* of the runs that are made here, unless another is given */
+#define LABEL     "validate" /* of the runs made here, unless another is given */
 #define OWN_CELLS "workloads/sweeps/validate.ini"
 
 #define OWNER struct validate_flags
@@ -60,11 +60,11 @@ static bool wants(const struct validate_flags *f, const char *part)
 	       (strcmp(f->only, "all") == 0 && strcmp(part, "report"));
 }
 
-/* ---- The cells, in both worlds ------------------------------------------- */
+/* ---- The cells, real and simulated --------------------------------------- */
 
 struct cells {
 	struct sweep real, simulated; /* cell i of one is cell i of the other */
-	bool far;                     /* between hosts, whose wires are calibrated */
+	bool far;                     /* between hosts, whose links are calibrated */
 };
 
 static void cells_free(struct cells *c)
@@ -73,7 +73,7 @@ static void cells_free(struct cells *c)
 	sweep_free(&c->simulated);
 }
 
-/* The job file's cells with what was given, and this on top. */
+/* The job file's cells with the given options, and `top` over both. */
 static char *read_world(const char *path, const struct arguments *a, const struct setting *top,
 			size_t n, struct sweep *s)
 {
@@ -84,7 +84,8 @@ static char *read_world(const char *path, const struct arguments *a, const struc
 	return sweep_read(path, all, 1 + a->options + n, s);
 }
 
-/* Real workers have no sim.*: as these are part of a cell's identity, they are as if not given. */
+/* Real workers have no sim.* options. These are part of a cell's identity, so they get their
+ * defaults. */
 static char *read_real(const char *path, const struct arguments *a, struct sweep *s)
 {
 	struct setting top[64] = {{"platform", "mpi"}};
@@ -115,7 +116,8 @@ static char *cells_read(const char *path, const struct arguments *a, struct cell
 				  "one value");
 }
 
-/* All that the simulations lack, such as calibrations, each sentence once; the last is returned. */
+/* Everything that the simulations lack, such as calibrations: prints each message once and returns
+ * the last. */
 static char *plan_simulated(struct sweep *s)
 {
 	char **said AUTOFREE = must(calloc(s->cells + 1, sizeof *said));
@@ -137,7 +139,7 @@ static char *plan_simulated(struct sweep *s)
 	return n ? said[n - 1] : NULL;
 }
 
-/* Does it calibrate by itself? */
+/* Does this command calibrate by itself? */
 static bool calibrates(const struct validate_flags *f, const struct cells *c)
 {
 	return f->calibrate && strcmp(f->only, "all") == 0 &&
@@ -158,8 +160,8 @@ static char *cells_plan(const char *path, struct cells *c, const struct validate
 	return plan_simulated(&c->simulated);
 }
 
-/* As JSON, for the queries, with the seconds that the closed formula expects; "[]" when the report
- * is not about cells in particular. */
+/* As JSON, for the queries, with the seconds of the closed formula; "[]": the report is about all
+ * cells. */
 static char *cells_text(const struct cells *c, char **text)
 {
 	struct text t;
@@ -187,7 +189,7 @@ struct doing {
 	size_t runs, ended, failed;
 	nsec began;
 	double seconds; /* of a calibration */
-	int status;     /* that ends it all: interrupted, or cannot run like this */
+	int status;     /* that ends everything: interrupted, or refused */
 };
 
 static void say_end(const struct doing *d, const struct cell *c, const char *world,
@@ -220,12 +222,12 @@ static void do_cell(struct doing *d, const struct cell *c, const char *world)
 		complain(sentence("%s: %s: %s", world, c->what, o.why));
 	else if (o.status != EXIT_INTERRUPTED)
 		say_end(d, c, world, &o);
-	if (!d->status && o.page && o.page->interrupted) /* when it was done already */
+	if (!d->status && o.page && o.page->interrupted) /* when the run was already done */
 		d->status = EXIT_INTERRUPTED;
 	outcome_fini(&o);
 }
 
-/* The first of the cells that need the calibration that cell i needs. */
+/* The first cell that needs the same calibration as cell i. */
 static size_t calibrated_for(const struct sweep *s, size_t i)
 {
 	char *key AUTOFREE = calibration_key(&s->cell[i].config);
@@ -237,7 +239,7 @@ static size_t calibrated_for(const struct sweep *s, size_t i)
 	return i;
 }
 
-/* What cell i needs, unless done[] says that another has had it measured. */
+/* Measures what cell i needs, unless done[] says that this was measured for another cell. */
 static void calibrate(struct doing *d, const struct cells *c, size_t i, bool *done, int repetition,
 		      bool simulated)
 {
@@ -258,7 +260,7 @@ static void calibrate_all(struct doing *d, const struct cells *c, int repetition
 		calibrate(d, c, i, done, repetition, simulated);
 }
 
-/* Each cell right after what it needs was measured, as a machine's speed drifts. */
+/* Runs each cell right after the calibration that it needs, because a machine's speed drifts. */
 static void do_round(struct doing *d, const struct cells *c, const struct validate_flags *f,
 		     int round)
 {
@@ -275,7 +277,7 @@ static void do_round(struct doing *d, const struct cells *c, const struct valida
 	}
 }
 
-/* The hosts that a cell's ranks are on. */
+/* The number of hosts that a cell's ranks are on. */
 static int hosts_of(const struct config *c)
 {
 	int ranks = (int)(c->run.workers + c->run.servers), hosts = 1;
@@ -286,7 +288,7 @@ static int hosts_of(const struct config *c)
 	return hosts;
 }
 
-/* Each rate of the wires with each number of hosts, and what updates cost beside them. */
+/* For each rate of the links and number of hosts; and the costs of updates. */
 static void calibrate_wires(struct doing *d, const struct cells *c)
 {
 	size_t n = c->simulated.cells;
@@ -326,7 +328,7 @@ static void do_runs(struct doing *d, const struct cells *c, const struct validat
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGHUP);
-	sigprocmask(SIG_BLOCK, &signals, &before); /* between two runs: the next one sees it */
+	sigprocmask(SIG_BLOCK, &signals, &before); /* a signal now reaches the next run */
 	if (calibrates_wires(f, c))
 		calibrate_wires(d, c);
 	if (wants(f, "sim") && !calibrates(f, c))
@@ -348,7 +350,7 @@ static void do_runs(struct doing *d, const struct cells *c, const struct validat
 
 /* ---- The command --------------------------------------------------------- */
 
-/* *reported: there is something in out. */
+/* *reported: `out` has a report. */
 static char *run_and_report(const struct cells *c, const struct validate_flags *f,
 			    bool all_of_label, FILE *out, int *status, bool *reported)
 {
@@ -373,7 +375,7 @@ static char *run_and_report(const struct cells *c, const struct validate_flags *
 	return NULL;
 }
 
-/* Do options say which cells are meant? Those that say where and under which name do not. */
+/* Do options select cells? Those for the database and the label do not. */
 static bool names_cells(const struct arguments *a)
 {
 	for (size_t i = 0; i < a->options; i++) {
@@ -384,7 +386,7 @@ static bool names_cells(const struct arguments *a)
 	return a->words > 0;
 }
 
-/* Whose cells: a job file's that is named, or that --random draws, or our own. */
+/* The job file: the named one, or one that --random draws, or our own. */
 static char *find_file(const struct arguments *a, int64_t random, char **path)
 {
 	const char *seed = arguments_value(a, "seed");
@@ -433,7 +435,7 @@ static char *run_validate(void *options, struct arguments *a, int *status)
 	char *wrong = run_and_report(&c, f, all_of_label, out.f, status, &reported);
 	if (wrong || reported)
 		return output_close(&out, wrong);
-	free(output_close(&out, sentence("nothing to report"))); /* an older file stays */
+	free(output_close(&out, sentence("nothing to report"))); /* an older file remains */
 	return NULL;
 }
 

@@ -1,5 +1,5 @@
 /*
- * validate.h - what validate.c, which runs cells in both worlds, and its report share.
+ * validate.h - shared by validate.c, which runs the cells, and its report.
  */
 #ifndef VALIDATE_H
 #define VALIDATE_H
@@ -14,11 +14,11 @@ struct validate_flags {
 	bool calibrate;
 };
 
-/* A job file of so many cells, drawn from the seed (validate_random.c). From the heap. */
+/* A job file of n cells, drawn from the seed (validate_random.c). From the heap. */
 char *random_cells(int64_t n, int64_t seed);
 
-/* On the cells (JSON; "[]": all that there are) of a label. NULL or a sentence; *past: the errors
- * are past a threshold, or cells are missing. */
+/* Reports on the cells (JSON; "[]": all that there are) of a label. NULL or a message; *past: the
+ * errors exceed a threshold, or cells are missing. */
 char *validate_report(const char *db, const char *label, const char *cells,
 		      const struct validate_flags *f, FILE *out, bool *past);
 

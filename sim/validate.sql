@@ -1,9 +1,9 @@
--- validate.sql - the cells that a report is about (named), the percentiles of their errors (summary), and the
--- cells that have no row there (missing), in the connection's temporary schema. ?1: a label; ?2: the cells, as
--- cells_text (validate.c) writes them; ?3: the share of a time that it must be known to, or its cell is
--- restless: the runs, or the calibrations of its step, spread too far to tell whether the simulation is right.
+-- validate.sql - the cells of a report (named), the percentiles of their errors (summary), and the cells
+-- without a row in named (missing), in the connection's temporary schema. ?1: a label; ?2: the cells, as
+-- cells_text (validate.c) writes them; ?3: a relative spread. A cell is noisy (column restless) if its runs, or the
+-- calibrations of its step, spread further: it cannot show whether the simulation is right.
 
--- Where a short name stands for several cells, what these differ in is added.
+-- If several cells have the same short name, the options in which they differ are added.
 CREATE TEMP TABLE named AS
 WITH v AS MATERIALIZED (
 	SELECT * FROM validation WHERE label = ?1 AND (?2 = '[]' OR config_hash IN (
@@ -16,7 +16,7 @@ setting AS MATERIALIZED (
 differs AS (
 	SELECT workload, config, key FROM setting GROUP BY workload, config, key
 	HAVING count(DISTINCT atom) > 1),
-steps AS ( -- of each repetition: the middle half of its steps
+steps AS ( -- the mean of the middle half of each repetition's steps
 	SELECT calibration_id, avg(value) AS s FROM calibration_point
 	WHERE name = 'step' AND CAST(x AS INTEGER) % 64 BETWEEN 16 AND 47
 	GROUP BY calibration_id, CAST(x AS INTEGER) / 64),
@@ -38,9 +38,9 @@ FROM v LEFT JOIN extra AS x USING (simulated_id)
 	LEFT JOIN json_each(?2) AS e ON e.value ->> 'real' = v.config_hash
 ORDER BY 2, workload, workers, strategy, sync_every, 1;
 
--- One rank and several apart: alone there is nothing to wait for. skill: 1 = exact, 0 = no better than the
--- closed formula: 1 - mean |error| / mean |error of the formula|, over cells that have one (Murphy, Monthly
--- Weather Review 116, 1988).
+-- Cells of one rank and of several are separate, because a single rank never waits. skill: 1 = exact, 0 = no
+-- better than the closed formula: 1 - mean |error| / mean |error of the formula|, over cells that have one
+-- (Murphy, Monthly Weather Review 116, 1988).
 CREATE TEMP TABLE summary AS
 WITH error AS (
 	SELECT column1 AS place, column2 AS measure, ranks, cell, CASE column1
@@ -63,8 +63,8 @@ SELECT place, measure, ranks, n AS cells,
 	iif(place = 1, (SELECT skill FROM skill AS k WHERE k.ranks = ranked.ranks), NULL) AS skill
 FROM ranked GROUP BY ranks, place;
 
--- Settings, alike in all but how their workers keep in step, of which several cells were compared: how
--- many there are, and in how many the fastest simulated one is the fastest real one, or within 3 % of it.
+-- A setting is the cells that differ only in the synchronisation strategy. Counts the settings of which several
+-- cells were compared, and those where the fastest simulated cell is the fastest real one, or within 3 % of it.
 CREATE TEMP TABLE ranking AS
 WITH setting AS (
 	SELECT real_s, simulated_s, json_array(workload, workers, batch, sync_every, (
@@ -73,12 +73,12 @@ WITH setting AS (
 				AS setting
 	FROM named WHERE workers + servers > 1 AND NOT oversubscribed AND NOT restless),
 first AS (
-	SELECT real_s, min(simulated_s) AS simulated_s, -- the real one is of the row with it
+	SELECT real_s, min(simulated_s) AS simulated_s, -- real_s is of the same row
 		(SELECT min(real_s) FROM setting AS o WHERE o.setting = s.setting) AS best
 	FROM setting AS s GROUP BY setting HAVING count(*) > 1)
 SELECT count(*) AS settings, total(real_s <= 1.03 * best) AS agreed FROM first;
 
--- Of each side: what became of its newest run.
+-- The outcome of the newest run, real and simulated.
 CREATE TEMP TABLE missing AS
 WITH newest AS (
 	SELECT config_hash, status || iif(reason IS NULL, '', ': ' || reason)

@@ -1,5 +1,5 @@
 /*
- * validate_random.c - cells for mvbench validate that nobody chose: all strategies, on two workers.
+ * validate_random.c - randomly drawn cells for mvbench validate: all strategies, on two workers.
  */
 #include "results/ask/ask.h"
 #include "runtime/config/config.h"
@@ -28,7 +28,7 @@ static int64_t whole(uint64_t *rng, int64_t n)
 	return (int64_t)(rng_uniform(rng) * (double)n);
 }
 
-/* As many below the geometric mean of the two as above; both can come. */
+/* Log-uniform: as many below the geometric mean of the two as above; both are possible. */
 static int64_t of_any_size(uint64_t *rng, double least, double most)
 {
 	return (int64_t)(least * pow((most + 1) / least, rng_uniform(rng)));
@@ -42,7 +42,7 @@ char *random_cells(int64_t n, int64_t seed)
 	int64_t all = 0;
 	while (strategies[all])
 		all++;
-	fprintf(f, "[defaults]\nepochs = %d\nlr = 0.001\n", EPOCHS); /* none diverges */
+	fprintf(f, "[defaults]\nepochs = %d\nlr = 0.001\n", EPOCHS); /* no cell diverges */
 	for (int64_t i = 0; i < n; i++) {
 		const struct strategy *s = strategies[whole(&rng, all)];
 		const char *workload =

@@ -1,7 +1,7 @@
 /*
- * validate_report.c - how far simulated cells are from real ones, printed, and held to thresholds.
- * The errors are arithmetic of the view `validation` (statistics.sql); validate.sql puts them
- * together.
+ * validate_report.c - prints the differences between simulated and real cells, and compares them
+ * with thresholds. The view `validation` (statistics.sql) computes the errors; validate.sql
+ * collects them.
  *
  * The q-th percentile of n errors is the smallest that ceil(q n / 100) of them do not exceed.
  */
@@ -81,7 +81,7 @@ struct report {
 	struct store *store;
 	FILE *f;
 	enum format format;
-	bool printed; /* something, so that a blank line comes next */
+	bool printed; /* something, so the next part begins with a blank line */
 };
 
 struct verdict {
@@ -131,7 +131,7 @@ static char *print_ranking(struct report *r)
 	return NULL;
 }
 
-/* What is no table of cells; a csv file has one table. */
+/* Everything except the table of cells; a csv file has one table. */
 static char *print_rest(struct report *r, const struct verdict *v)
 {
 	bool rounded = for_people(r->format), json = r->format == FORMAT_JSON;

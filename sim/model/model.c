@@ -1,5 +1,5 @@
 /*
- * model.c - what simulated work costs: names, curves, and the figures that they are made of.
+ * model.c - the costs of simulated work: names, curves, and the figures that they consist of.
  */
 #include "sim/model/model.h"
 #include "runtime/base/base.h"

@@ -1,11 +1,12 @@
 /*
- * steps.c - how long steps take: a distribution made of those that were measured, from which each
- * simulated step draws.
+ * steps.c - the durations of steps: a distribution of the measured ones, from which each simulated
+ * step draws.
  *
- * The steps, sorted, are cut into STEP_BINS equal parts, of which each but the last is kept as its
- * mean; the last, the tail, is kept step by step (of more than TAIL_MOST, cut as finely as that).
- * So the mean is that of all, and the longest of N drawn is on average the longest of N measured,
- * whatever N: it is the tail that a synchronous step waits for.
+ * The sorted steps are divided into STEP_BINS equal parts. Each part except the last is stored as
+ * its mean. The last part, the tail, is stored step by step (more than TAIL_MOST steps: as the
+ * means of TAIL_MOST parts). The mean is therefore that of all steps. The longest of N draws is on
+ * average the longest of N measured steps, for every N. This matters because a synchronous step
+ * waits for the tail.
  */
 #include "runtime/base/base.h"
 #include "sim/model/model.h"
@@ -18,7 +19,7 @@ static int by_float(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The mean of steps first to end - 1 of n, which are sorted; nothing where there are none. */
+/* The mean of the sorted steps first to end - 1 of n; adds nothing if there are none. */
 static void add_part(struct points *out, const float *step, size_t n, size_t first, size_t end,
 		     int repetition)
 {

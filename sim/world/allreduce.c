@@ -1,16 +1,16 @@
 /*
- * allreduce.c - the allreduce of simulated workers. Their memory is one, so the sum is worked out
- * once, there; the messages that would carry it carry lengths, by the algorithms of Open MPI:
+ * allreduce.c - the allreduce of simulated workers. They share their memory, so one worker computes
+ * the sum once. Messages without data take the time, by the algorithms of Open MPI:
  *
- *   below RING_LEAST bytes,  recursive doubling: log2 N exchanges of everything
- *   and between two ranks    (a ring of two would exchange one half after the other)
- *   else, to RING_MOST ranks ring: N - 1 pieces of 1/N around to sum, N - 1 around to spread
- *   else                     halving and doubling (Rabenseifner), as rings of many ranks are
- *                            millions of messages: 2 log2 N exchanges of 1/2, 1/4, ...
+ *   below RING_LEAST bytes,       recursive doubling: log2 N exchanges of everything
+ *   and between two ranks         (a ring of two would exchange one half after the other)
+ *   otherwise, to RING_MOST ranks ring: N - 1 pieces of 1/N around to sum, N - 1 around to spread
+ *   otherwise                     halving and doubling (Rabenseifner), because rings of many ranks
+ *                                 are millions of messages: 2 log2 N exchanges of 1/2, 1/4, ...
  *
- * So a step costs the host a sum and a copy a rank, and the events of the messages. Sources of the
- * algorithms: Thakur, Rabenseifner, Gropp, Optimization of collective communication operations in
- * MPICH, IJHPCA 19 (2005); the bounds: Open MPI 4's fixed decisions, coarsely.
+ * A step therefore costs the host a sum and a copy for each rank, and the events of the messages.
+ * Sources of the algorithms: Thakur, Rabenseifner, Gropp, Optimization of collective communication
+ * operations in MPICH, IJHPCA 19 (2005); the bounds: Open MPI 4's fixed decisions, coarsely.
  *
  * The sum is in the order of ranks: it may differ from a real one's in the last bits.
  */
@@ -23,7 +23,7 @@
 
 enum { RING_LEAST = 10000 /* bytes */, RING_MOST = 64 /* ranks */ };
 
-/* One sum. Nobody leaves before all have arrived. */
+/* One sum. No rank leaves before all have arrived. */
 struct sum {
 	int arrived;
 	size_t n;
@@ -34,9 +34,9 @@ struct sum {
 struct sums {
 	int ranks, users;
 	struct sum at_once, started[LINK_SLOTS];
-	int came;       /* to a meeting off the clock, */
-	void **brought; /* [ranks] with what, */
-	sg_bar_t door;  /* that opens when all have */
+	int came;       /* ranks that have arrived, off the clock */
+	void **brought; /* [ranks] with their data */
+	sg_bar_t door;  /* barrier that opens when all have arrived */
 };
 
 static struct sums *make(int ranks)
@@ -67,7 +67,7 @@ static void add(float *restrict sum, const float *restrict x, size_t n)
 		sum[i] += x[i];
 }
 
-/* The other kinds; of whole numbers, what does not fit wraps around. */
+/* The other kinds; whole numbers that do not fit wrap around. */
 static void join(float *sum, const float *x, size_t n, enum reduce how)
 {
 	uint8_t *small = (uint8_t *)sum;
@@ -85,7 +85,7 @@ static void join(float *sum, const float *x, size_t n, enum reduce how)
 	}
 }
 
-/* In the order of ranks; block by block, so that each float comes from memory once. */
+/* In the order of ranks; block by block, which reads each float from memory once. */
 static void sum_up(const struct sum *s, int ranks)
 {
 	enum { BLOCK = 2048 };
@@ -154,8 +154,8 @@ static int power_below(int ranks)
 	return power;
 }
 
-/* Ranks beyond a power of two hand their part to a neighbour, and get the sum from it. Returns this
- * rank's number among the power of two that go on, or -1; with `back`, the way back. */
+/* Ranks beyond a power of two send their part to a neighbour and receive the sum from it. Returns
+ * this rank's number among the power of two that continue, or -1; `back`: the way back. */
 static int to_power_of_two(struct link *l, int rank, int extra, size_t n, bool back)
 {
 	float *x = link_nowhere();

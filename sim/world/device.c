@@ -1,14 +1,14 @@
 /*
- * device.c - the device of a simulated worker: another device's operations, or none's, which take
- * the time that they were calibrated to take.
+ * device.c - the device of a simulated worker: the operations of another device, or of device_none,
+ * with their calibrated times.
  *
- * A gradient that communicates with nobody is one draw from the calibrated times of a whole step;
- * the update is a cost of its own and is taken out of the draw. Where the layers of one model are
- * spread over workers, a product takes of the draw what it has of the whole model's flops, and the
- * other operations take their own time.
+ * A gradient without communication takes one draw from the calibrated times of a whole step. The
+ * update is a separate cost and is subtracted from the draw. If the layers of one model are spread
+ * over workers, a product takes its share of the draw by flops; the other operations take their own
+ * time.
  *
- * An update was measured as a whole, as the optimiser makes it of all parameters: a group of them
- * takes of it what it has of the floats, and what is done within it takes nothing.
+ * An update was measured as a whole, as the optimiser updates all parameters. A parameter group
+ * takes its share by floats; the operations within it take nothing.
  *
  * A draw (sim/model/steps.c) is in proportion to the rows.
  */
@@ -18,7 +18,7 @@
 #include <string.h>
 
 static struct device_ops ops;          /* what the workers see, */
-static const struct device_ops *inner; /* and what does the work */
+static const struct device_ops *inner; /* and what computes */
 static struct optimizer optimizer;     /* likewise */
 static const struct optimizer *inner_optimizer;
 
@@ -28,14 +28,14 @@ static void owe(enum cost what, size_t amount)
 		sim_owe_for(what, (double)amount);
 }
 
-/* In a gradient, too, of whose draw it is no part. */
+/* Charges also within a gradient, because the draw does not include it. */
 static void owe_apart(enum cost what, size_t amount)
 {
 	if (!sim_self()->updating)
 		sim_owe_for(what, (double)amount);
 }
 
-/* What a row of the whole model multiplies. */
+/* The flops of one row in the whole model. */
 static double row_flops(const struct worker *w)
 {
 	double flops = 0;
@@ -44,7 +44,7 @@ static double row_flops(const struct worker *w)
 	return flops;
 }
 
-/* And of it what the layers do that every worker has whole. */
+/* Of these, the flops of the layers that every worker has whole. */
 static double whole_flops(const struct worker *w)
 {
 	const struct linear *l;
@@ -54,7 +54,7 @@ static double whole_flops(const struct worker *w)
 	return flops;
 }
 
-/* Of the mini-batch under way: a gradient of the whole model, without the update. */
+/* For the current mini-batch: a gradient of the whole model, without the update. */
 static double draw(const struct sim_worker *me, double params)
 {
 	const struct simulation *s = sim_costs();
@@ -69,7 +69,7 @@ static bool is_spread(const struct worker *w)
 	return comm_size(w->model_group) > 1;
 }
 
-/* Of a model that is spread: of the draw, as much as of the flops. */
+/* If the model is spread: the share of the draw by flops. */
 static void owe_product(double flops)
 {
 	const struct sim_worker *me = sim_self();
@@ -78,8 +78,8 @@ static void owe_product(double flops)
 		sim_owe(me->gradient_s * flops / (row_flops(w) * (double)w->rows));
 }
 
-/* A mini-batch comes in. Of a model that is spread, the whole layers are paid for here: what
- * convolutions do is known of a layer, not of an operation. */
+/* A mini-batch arrives. If the model is spread, the whole layers are charged here, because the
+ * flops of convolutions are known for a layer, not for an operation. */
 static void owe_data(size_t n)
 {
 	struct sim_worker *me = sim_self();
@@ -92,8 +92,8 @@ static void owe_data(size_t n)
 		owe_product(whole_flops(w) * (double)w->rows);
 }
 
-/* What the kinds of the list of operations cost. Of a gradient that is one draw, the draw has the
- * data. CLIP: of gradients, which calibrations are made without; UPDATE: a strategy's own. */
+/* The costs of the kinds of operations. If a gradient is one draw, the draw includes the data.
+ * CLIP: of gradients, which calibrations do not clip; UPDATE: a strategy's own. */
 #define OWE_NOTHING(amount)
 #define OWE_FILL(n)        owe(COST_FILL, n)
 #define OWE_COPY(n)        owe(COST_COPY, n)
@@ -120,7 +120,7 @@ static void sim_get(struct device *d, float *host, const float *x, size_t n)
 
 /* ---- A gradient as a whole ---- */
 
-/* Of the backward pass; models that do not know their flops are weighed by their parameters. */
+/* A layer's weight in the backward pass: by flops, or by parameters if the flops are unknown. */
 static double layer_weight(const struct worker *w, size_t i)
 {
 	return w->flops ? w->flops[i] : (double)(w->layer[i + 1] - w->layer[i]);
@@ -155,7 +155,7 @@ static void sim_event_record(struct device *d, size_t i)
 	(void)d, (void)i;
 }
 
-/* Of the backward pass, a layer takes what its flops are of those that are left. */
+/* A layer of the backward pass takes the share of its flops in those that are left. */
 static void sim_event_wait(struct device *d, size_t i)
 {
 	struct sim_worker *me = sim_self();
@@ -172,7 +172,7 @@ static void sim_event_wait(struct device *d, size_t i)
 
 /* ---- An update as a whole ---- */
 
-/* It takes its time also where it is a part of what is replayed. */
+/* An update takes its time also inside a body of graph. */
 static void sim_update(struct worker *w, const struct param_group *p, float scale, float decay)
 {
 	struct sim_worker *me = sim_self();

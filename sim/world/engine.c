@@ -1,5 +1,5 @@
 /*
- * engine.c - SimGrid, set up as the simulated world needs it, with a platform.
+ * engine.c - sets up SimGrid for the simulator, with a platform.
  */
 #include "sim/sim.h"
 
@@ -14,8 +14,8 @@
 #include <unistd.h>
 #include <xbt/config.h>
 
-/* SMPI's choice of collectives is Open MPI's for so many ranks; above them its plain algorithms, as
- * the others are millions of messages. (Sums in a segment: allreduce.c.) */
+/* Up to this number of ranks SMPI chooses collectives as Open MPI does. Above it plain algorithms
+ * run, because the others are millions of messages. (Sums in a segment: allreduce.c.) */
 enum { RANKS_CHOOSY = 64 };
 
 void engine_start(const char *platform, int workers)
@@ -35,7 +35,8 @@ void engine_start(const char *platform, int workers)
 	} else {
 		sg_cfg_set_string("smpi/coll-selector", "ompi");
 	}
-	/* Nothing is measured: all is charged. (-1 means this only where SMPI reads it itself.) */
+	/* All work is charged; nothing is measured. (-1 means this only where SMPI reads it
+	 * itself.) */
 	sg_cfg_set_double("smpi/cpu-threshold", 1e300);
 	sg_cfg_set_double("smpi/test", 0);
 	sg_cfg_set_double("smpi/iprobe", 1e-6);
@@ -46,8 +47,8 @@ void engine_start(const char *platform, int workers)
 	simgrid_load_platform(platform);
 }
 
-/* NULL, or what is wrong: each host has a speed, and there are ways between them, of times that
- * end. SimGrid finds them when it begins. */
+/* NULL, or an error: each host needs a speed, and a route to other hosts with finite times. SimGrid
+ * computes the routes when it starts. */
 static char *try_hosts(void)
 {
 	size_t n = sg_host_count();
@@ -79,7 +80,7 @@ static char *try_hosts(void)
 	return NULL;
 }
 
-/* "0:1.5;1024:0.9", by size; or one number where that may be. Of latency 0 is one, too. */
+/* "0:1.5;1024:0.9", by size. alone: one number is valid too. latency: 0 is valid too. */
 static bool are_factors(const char *text, bool alone, bool latency)
 {
 	char *at = (char *)(uintptr_t)text, *end;
@@ -103,12 +104,13 @@ static bool are_factors(const char *text, bool alone, bool latency)
 	}
 }
 
-/* SimGrid takes some that it then divides by, or that never end. NULL, or what is wrong. */
+/* SimGrid accepts some factors that it then divides by, or with which it never ends. NULL, or an
+ * error. */
 static char *try_factors(const char *file)
 {
 	static const struct {
 		const char *name;
-		bool alone; /* may be one number */
+		bool alone; /* may be a single number */
 	} factor[] = {{"smpi/bw-factor", false},
 		      {"smpi/lat-factor", false},
 		      {"network/bandwidth-factor", true},
@@ -129,7 +131,7 @@ static char *try_factors(const char *file)
 	return NULL;
 }
 
-/* SimGrid ends the process over a file that it cannot read: so a child tries first. */
+/* SimGrid ends the process if it cannot read a file. Therefore a child process tries it first. */
 char *engine_try(const char *file, int workers)
 {
 	int said[2], status = 0;

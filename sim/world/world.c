@@ -1,11 +1,11 @@
 /*
- * world.c - the simulated world: SimGrid's virtual time, and workers that are actors of SMPI in
+ * world.c - the simulated platform: SimGrid's virtual time, and workers that are actors of SMPI in
  * this one process. Its counterpart is runtime/base/world.c.
  *
- * What a worker does costs no virtual time by itself: sim_owe notes what it would have taken, and
- * the debt is paid, as one computation, when the worker next looks at the clock; all that
- * communicates does so first. One at a time they run, and only give way inside SimGrid; so between
- * two such calls nobody else touches what they share.
+ * A worker's computation itself takes no virtual time: sim_owe adds up the time that it would take.
+ * The worker advances the clock by this pending time, as one computation, when it next reads the
+ * clock; every communication does so first. Workers run one at a time and give way only inside
+ * SimGrid. Between two such calls no other worker touches shared data.
  *
  * Work is measured in seconds on the fastest host of the platform: a slower one takes longer.
  */
@@ -39,17 +39,17 @@ static struct {
 	const struct config *config;
 	const struct simulation *costs;
 	struct sim_worker *worker; /* [workers] */
-	int workers;               /* with servers */
-	sg_host_t *slot;           /* [slots] where they live */
+	int workers;               /* including servers */
+	sg_host_t *slot;           /* [slots] their hosts */
 	size_t slots;
-	sg_host_t *place; /* [workers] where each is, if that was told; else NULL */
+	sg_host_t *place; /* [workers] the host of each, if place_ranks decides; otherwise NULL */
 	double speed;     /* of the fastest host [flop/s] */
 	nsec began;       /* wall clock */
 	int64_t events;
-	int busy;         /* workers that compute, or sleep for a while that is known */
-	int64_t seen;     /* events, when somebody last rested after a new one, */
+	int busy;         /* workers that compute, or sleep for a known time */
+	int64_t seen;     /* events, when a worker last polled after a new one, */
 	double seen_at;   /* and the time then [s] */
-	double longest_s; /* that a message takes; 0: not known yet */
+	double longest_s; /* bound on a message's time; 0: not known yet */
 	double params;    /* of the whole model */
 } world;
 
@@ -87,7 +87,7 @@ void sim_owe_for(enum cost what, double amount)
 	sim_owe(curve_at(&world.costs->cost[what], amount));
 }
 
-/* Out of MPI, for about so long. */
+/* Outside MPI, for about this time. */
 static void go_away(struct sim_worker *me, double seconds)
 {
 	world.busy++;
@@ -121,7 +121,7 @@ nsec clock_now(void)
 	return (nsec)llround(1e9 * simgrid_get_clock());
 }
 
-/* What is owed will take as long as on an idle core. */
+/* The pending time counts as on an idle core. */
 nsec clock_peek(void)
 {
 	const struct sim_worker *me = sim_self();
@@ -140,7 +140,7 @@ void clock_delay(nsec dt)
 	come_back(me);
 }
 
-/* Floats that lie in rank 0's memory come and go over the links between the two hosts. */
+/* Floats in rank 0's memory travel over the links between the two hosts. */
 static void travel(const struct sim_worker *me, const struct table_op *p, size_t n)
 {
 	sg_host_t owner = world.place ? world.place[0] : world.slot[0], here = sg_host_self();
@@ -270,7 +270,7 @@ bool world_is_off_clock(void)
 void world_exit(int status)
 {
 	fflush(NULL);
-	_exit(status); /* not from under the other workers' stacks */
+	_exit(status); /* not exit(): the other workers' stacks are in use */
 }
 
 uint64_t world_node(void)
@@ -307,7 +307,7 @@ void world_stand(const char *what)
 	(void)what;
 }
 
-/* NULL, or a sentence: SimGrid writes a small file there, and ends the process where it cannot. */
+/* NULL, or a message. SimGrid writes a small file there, and ends the process if it cannot. */
 static char *look_at_tmp(void)
 {
 	enum { FILE_BYTES = 1 << 20 };
@@ -326,8 +326,8 @@ static char *look_at_tmp(void)
 float *link_nowhere(void)
 {
 	static float *nowhere;
-	/* [bytes] of what SMPI knows not to copy: some models, and what activations may be. Its
-	 * pages are one page many times, and yet all counted as this process's. */
+	/* [bytes] that SMPI does not copy: some models, and an upper bound of activations. One page
+	 * backs all of it, but the process is counted as using all. */
 	const size_t most = ((size_t)256 << 20) + 16 * sizeof(float) * (size_t)world.params;
 	if (!nowhere)
 		nowhere = must(SMPI_SHARED_MALLOC(most));
@@ -358,8 +358,7 @@ static int by_natural_name(const void *a, const void *b)
 			  sg_host_get_name(*(const sg_host_t *)b));
 }
 
-/* One place for a worker a core, until all have one; on a platform of one host as many as there are
- * workers. */
+/* One slot on each core, until every rank has one. On a platform of one host every rank has one. */
 static void lay_out_slots(void)
 {
 	size_t hosts = sg_host_count();
@@ -374,7 +373,7 @@ static void lay_out_slots(void)
 	free(host);
 }
 
-/* On hosts as calibrated ranks are placed as real ones are. A sentence, or NULL. */
+/* On calibrated hosts, ranks are placed as real ones are. A message, or NULL. */
 static char *place_ranks(void)
 {
 	const struct config *c = world.config;
@@ -394,7 +393,7 @@ static char *place_ranks(void)
 	return wrong;
 }
 
-/* Servers that find no free place share the workers' hosts, evenly. */
+/* Servers that find no free slot share the workers' hosts, evenly. */
 static sg_host_t slot_of(int rank)
 {
 	if (world.place)
@@ -405,13 +404,13 @@ static sg_host_t slot_of(int rank)
 	return world.slot[part_of((size_t)workers, (size_t)servers, (size_t)(rank - workers))];
 }
 
-/* Links that are made slower, with what they had. */
+/* Slowed links, with their original bandwidths. */
 struct slowed {
 	sg_link_t link;
 	double full; /* [byte/s] */
 };
 
-/* Takes the first link of the way from one host to another, or the last one. */
+/* Slows the first link of the route from one host to another, or the last one. */
 static void slow_link(struct slowed **done, size_t *n, sg_host_t from, sg_host_t to, bool last,
 		      double factor)
 {
@@ -432,10 +431,9 @@ static void slow_link(struct slowed **done, size_t *n, sg_host_t from, sg_host_t
 	xbt_dynar_free(&way);
 }
 
-/* --sim.slow-link: the links next to a worker's host on the ways to the others. Whoever else uses
- * them, as workers on the same host do, has them slow too. In an actor: before, there are no
- * routes.
- */
+/* --sim.slow-link: slows the links next to a worker's host on the routes to the others. Other
+ * workers that use them, as on the same host, have slow links too. Called in an actor, because
+ * before there are no routes. */
 static void slow_links(void)
 {
 	const struct run *run = &world.config->run;
@@ -494,7 +492,7 @@ static void deploy(void)
 	simgrid_load_deployment(path);
 }
 
-/* The workers wait for each other and nobody goes on. */
+/* Deadlock: the workers wait for each other and none proceeds. */
 static void tell_deadlock(void)
 {
 	enum { NAMED = 8 };
@@ -527,8 +525,8 @@ static void tell_deadlock(void)
 		waiting > NAMED ? ", first of them" : "", text, waiting > NAMED ? ", ..." : "");
 }
 
-/* More than any message takes: four times what all workers' models take together on the slowest
- * link. [s] */
+/* An upper bound of a message's time: four times that of all workers' models together on the
+ * slowest link. [s] */
 static double longest_message(const struct worker *w)
 {
 	size_t links = sg_link_count();
@@ -541,8 +539,8 @@ static double longest_message(const struct worker *w)
 	return longest;
 }
 
-/* To SimGrid, workers that look again and again for what others do are no deadlock. They are one
- * when nobody computes, and nobody begins a message while the longest would end. */
+/* SimGrid sees no deadlock in workers that poll for each other's actions. It is one when no worker
+ * computes, and none begins a message while the longest would end. */
 void world_rest(const char *what, nsec dt)
 {
 	struct sim_worker *me = sim_self();
@@ -575,7 +573,7 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	world.workers = (int)(c->run.workers + c->run.servers);
 	world.worker = must(calloc((size_t)world.workers, sizeof *world.worker));
 	world.began = wall_now();
-	/* SMPI's buffers come and go with every message: without page faults each time. */
+	/* SMPI allocates and frees buffers with every message: avoid page faults each time. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 30);
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	if ((wrong = look_at_tmp()))

@@ -689,7 +689,7 @@ START_TEST(a_front_is_what_nothing_beats)
 	add_run(db, "mlp", "asgd", 4, 1, 0.75, "", 2);     /* 2.2 s, 77 % */
 	add_run(db, "mlp", "easgd", 2, 3, 0.85, "", 2);    /* 4.6 s, 87 % */
 	add_run(db, "perceptron", "serial", 1, 1, -1, "", 2);
-	add_run(db, "perceptron", "asgd", 2, 1, -1, "", 3); /* a lower, thus better, loss in less time */
+	add_run(db, "perceptron", "asgd", 2, 1, -1, "", 3); /* a lower (better) loss, faster */
 	sqlite3_close(db);
 	expect_rows("pareto", "'%s|%g|%.3g|%d', title, seconds, median, front",
 		    "asgd 4w|2.2|77|1\nallreduce 2w|4.2|82|1\neasgd 2w|4.6|87|1\n"

@@ -20,8 +20,8 @@ static void start(struct browser *b, const char *profile)
 	b->process = fork();
 	ck_assert_int_ge(b->process, 0);
 	if (b->process == 0) {
-		/* it reads on 3 and writes on 4, which may be ours: by way of numbers that are not
-		 */
+		/* chromium reads on 3 and writes on 4. Both may be in use here, so the pipes get
+		 * higher numbers first */
 		int in = dup2(down[0], 20), out = dup2(up[1], 21);
 		for (int i = 3; i < 20; i++)
 			close(i);

@@ -1,5 +1,5 @@
 /*
- * browser.h - a page in chromium, without a window: what it does, asked over its debugging pipe.
+ * browser.h - a page in chromium without a window, controlled over its debugging pipe.
  */
 #ifndef BROWSER_H
 #define BROWSER_H
@@ -14,8 +14,8 @@ struct browser {
 	int id; /* of the last message that was sent */
 	char session[80];
 	char *answer; /* to the last one */
-	char *events; /* everything that it said by itself, a line each */
-	char *read;   /* but not taken apart yet */
+	char *events; /* everything that it sent by itself, a line each */
+	char *read;   /* read, but not split into messages yet */
 	size_t unread;
 };
 
@@ -23,7 +23,7 @@ struct browser {
 void browser_open(struct browser *b, const char *profile, const char *path);
 /* Calls a method of the DevTools protocol; params: JSON, in braces. */
 const char *browser_call(struct browser *b, const char *method, const char *params);
-/* The expression (JavaScript without double quotes) must come to this string. */
+/* The expression (JavaScript without double quotes) must give this string. */
 void browser_expect(struct browser *b, const char *expression, const char *want);
 void browser_close(struct browser *b);
 

@@ -1,7 +1,7 @@
 /*
  * check_main.c - runs every suite; CK_RUN_SUITE=train runs one of them. With MVBENCH_GPU_TEST=1 it
- * runs those that a GPU takes part in, on this machine's own, and fails where there is none. Suites
- * wait more than they compute: with MVBENCH_TEST_LANE=FOLDER several processes share them
+ * runs the suites in which a GPU takes part, on this machine's GPU, and fails if there is none.
+ * Suites wait more than they compute: with MVBENCH_TEST_LANE=FOLDER several processes share them
  * (lanes.sh). Tests that lack something here are counted as skipped; with MVBENCH_REQUIRE=1 they
  * fail.
  */
@@ -31,8 +31,8 @@ static int run(SRunner *runner)
 	return failed;
 }
 
-/* Runs those suites that no other process has claimed, by making a folder named after it; from the
- * last on, as the long ones stand there. */
+/* Runs the suites that no other process has claimed. A process claims a suite by making a folder of
+ * that name. The last suite comes first, because the long ones are last. */
 static int run_unclaimed(const char *lane, bool gpu)
 {
 	int failed = 0;
@@ -72,20 +72,20 @@ int main(void)
 		fprintf(stderr, "no GPU to test: %s\n", missing);
 		return EXIT_FAILURE;
 	}
-	/* What the tests expect does not depend on the machine's having a GPU. */
+	/* The expected output does not depend on whether the machine has a GPU. */
 	if (!gpu)
 		setenv("MVBENCH_CUDA", "none", 1);
-	/* Nothing of others is seen, and what is left behind is removed. */
+	/* Tests see no temporary files of others, and leave none behind. */
 	char *wrong = folder_temporary("tests", &own);
 	if (wrong)
 		return complain(wrong);
 	setenv("TMPDIR", own, 1);
-	/* Trying takes time on real ones only. */
+	/* Only a real GPU takes long to try algorithms. */
 	char *choices = sentence("%s/choices", own);
 	setenv("MVBENCH_CUDA_CACHE", gpu ? choices : "", 1);
 	free(choices);
 	if (access("/sys/devices/system/cpu", F_OK) != 0)
-		setenv("HWLOC_HIDE_ERRORS", "2", 0); /* else every rank says that it is missing */
+		setenv("HWLOC_HIDE_ERRORS", "2", 0); /* otherwise every rank reports it */
 	setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);    /* containers have no other user */
 	setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
 	setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* several tests share the cores */

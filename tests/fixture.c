@@ -123,8 +123,8 @@ static double loss_at(struct worker *w, const float *param, double a, const floa
 }
 
 /*
- * Along d, and inside floats first..first+n only, the slope of the loss must be grad . d. Steps are
- * small enough for few ReLUs to bend, and large enough for the float loss to tell.
+ * The slope of the loss along d, which is 0 outside one layer, must be grad . d. Steps are small
+ * enough that few ReLUs bend, and large enough for the precision of the float loss.
  */
 static void check_slope(struct worker *w, const float *param, const float *grad, const float *d,
 			const char *what)
@@ -155,7 +155,8 @@ static void check_slope(struct worker *w, const float *param, const float *grad,
 		      slope, right, limit);
 }
 
-/* Each layer: along its gradient, along noise, and along the single floats where it is steepest. */
+/* For each layer: along its gradient, along noise, and along the single floats where it is
+ * steepest. */
 void check_gradient(struct worker *w, const char *name)
 {
 	size_t n = vec_len(w->param);
@@ -165,8 +166,8 @@ void check_gradient(struct worker *w, const char *name)
 	uint64_t rng = 9;
 	char what[120];
 
-	/* of a deep net a few layers, the uppermost among them; where single floats go, a ReLU of
-	 * so many bends soon */
+	/* a deep net tests a few layers, including the last one, and no single floats, because one
+	 * of its many ReLUs soon bends */
 	size_t apart = w->layers > 20 ? w->layers / 8 : 1;
 	int directions = apart > 1 ? 2 : 8;
 
@@ -295,7 +296,7 @@ void use_gpu(void)
 		setenv("MVBENCH_CUDA", gpu_module(), 1);
 }
 
-/* ---- What is missing ----------------------------------------------------- */
+/* ---- Missing programs ---------------------------------------------------- */
 
 static int *skips; /* one for all processes */
 
@@ -334,9 +335,8 @@ bool lacks_program(const char *name)
 	return true;
 }
 
-/* ---- Bugs of ours -------------------------------------------------------- */
+/* ---- Internal errors ----------------------------------------------------- */
 
-/* Runs it in a process of its own, which must find a bug of ours and say so in these words. */
 void ends_the_process(void (*with)(struct worker *w, int which), int which, const char *says)
 {
 	char text[1024] = "";

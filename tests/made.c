@@ -1,5 +1,5 @@
 /*
- * made.c - databases that a test makes by SQL of its own.
+ * made.c - databases that a test makes with its own SQL.
  */
 #include "tests/made.h"
 #include "results/db/db.h"

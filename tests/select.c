@@ -1,18 +1,19 @@
 /*
- * select.c - decides which tests run. The linker hands every test that a suite adds to this file
- * first (--wrap=_tcase_add_test).
+ * select.c - decides which tests run. The linker redirects every test that a suite adds to this
+ * file (--wrap=_tcase_add_test).
  *
  * MVBENCH_TEST_ONLY=NAME:I runs one test, at index I of its loop.
+ *
  * MVBENCH_TEST_QUICK=K thins out the slow loops of the table below: a loop of n tests runs every
- * m-th of them (m <= n), beginning at K modulo m. .ci/run uses the number of commits as K, so that
- * every index has its turn. `make nightly` runs all of them.
+ * m-th of them (m <= n), starting at K modulo m. .ci/run uses the number of commits as K, so every
+ * index runs in turn. `make nightly` runs all of them.
  */
 #include "tests/suites.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Beside each: the seconds that the whole loop takes alone on two cores. */
+/* In the comments: the seconds that the whole loop takes alone on two cores. */
 static const struct loop {
 	const char *test;
 	int every;

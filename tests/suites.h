@@ -1,6 +1,6 @@
 /*
- * suites.h - the test suites: one a file, listed once, the long ones last. GPU: those that a GPU
- * takes part in.
+ * suites.h - the test suites: one for each file, listed once, the long ones last. GPU: suites in
+ * which a GPU takes part.
  */
 #ifndef SUITES_H
 #define SUITES_H
@@ -67,18 +67,18 @@ extern const char
 #define DECLARE_SUITE(name) Suite *name##_suite(void);
 SUITES(DECLARE_SUITE, DECLARE_SUITE)
 
-/* ---- What a test needs that may not be there ---------------------------- */
+/* ---- Things that a test needs and that may be missing ------------------- */
 
-/* Counts what is skipped, over all processes of the tests: before the first of them is made. */
+/* Counts skipped tests over all processes; to be called before the first of them starts. */
 void skips_open(void);
 int skips_count(void);
-/* This test, or a part of it, is not made here: counted, and said with its reason. */
+/* This test, or a part of it, does not run here: counts it and prints the reason. */
 void skipped(const char *why);
-/* Is this program missing? Then skipped; but a failure where MVBENCH_REQUIRE=1 says that all that
- * can be installed is there. */
+/* Returns whether this program is missing. The test is then skipped, or fails with
+ * MVBENCH_REQUIRE=1, which means that everything that can be installed is there. */
 bool lacks_program(const char *name);
 
-/* How many tests this process has left out of what its suites contain (select.c). */
+/* How many tests of its suites this process has left out (select.c). */
 int tests_left_out(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * trained.c - trains tests/tools/train, or its simulated twin, in processes of its own, on a small
- * made set of images, and reads what it prints and the model that it leaves.
+ * trained.c - runs tests/tools/train, or its simulated version, in processes of its own, on a small
+ * made set of images. It reads the output and the model file.
  */
 #include "tests/trained.h"
 
@@ -19,7 +19,8 @@ void trained_data(void)
 
 /* ---- Running the tool ---------------------------------------------------- */
 
-/* Every number that the tool prints; one that it does not print stays NaN, and fails its test. */
+/* Every number that the tool prints. A number that it does not print stays NaN, and its test
+ * fails. */
 static void read_line(struct result *r, const char *line)
 {
 	double epoch, bytes, formula, train, test, stale, pushes, most;
@@ -51,7 +52,7 @@ static void read_model(struct result *r, const char *path)
 	unlink(path);
 }
 
-/* Of one run: what was printed from where the one before has ended; all of it after a failure. */
+/* The output of one run, from where the run before it ended; after a failure all of it. */
 static const char *read_output(struct result *r, const char *text)
 {
 	const char *end = r->status ? NULL : strstr(text, "\nstatus ");
@@ -62,8 +63,8 @@ static const char *read_output(struct result *r, const char *text)
 	return r->status ? text : text + n;
 }
 
-/* One process, or as many as the launcher starts, trains n times. Where one run ends badly, all are
- * said to. */
+/* One process, or the processes of the launcher, train n times. If one run fails, all get its
+ * status. */
 static void run_program(const char *launcher, const char *program, int workers, size_t n,
 			const char *const *words, struct result *r)
 {

@@ -243,13 +243,13 @@ SELECT j.*,
 		WHEN 'failed' THEN failed || ' of ' || wanted || ' runs failed' || ifnull(': ' || reason, '')
 		WHEN 'diverged' THEN diverged || ' of ' || wanted || ' runs diverged'
 			|| ifnull(': ' || reason, '')
-		WHEN 'missing' THEN (wanted - runs) || ' of ' || wanted || ' runs are not there'
+		WHEN 'missing' THEN (wanted - runs) || ' of ' || wanted || ' runs are missing'
 		ELSE CASE WHEN differs AND abs(longer) > 0 THEN printf('simulated time is %.3g %% %s',
 				abs(100 * longer), iif(longer > 0, 'longer', 'shorter'))
 			WHEN differs THEN 'other simulated times'
-			WHEN comparable = 0 THEN 'calibrated anew: simulated times cannot be compared'
+			WHEN comparable = 0 THEN 'calibrated again: simulated times cannot be compared'
 			WHEN verdict = 'untested' THEN 'too few runs for a test'
-			WHEN verdict = 'unsure' THEN ifnull(seeds_wanted || ' seeds would tell', '')
+			WHEN verdict = 'unsure' THEN ifnull(seeds_wanted || ' seeds would decide', '')
 			ELSE '' END
 		END AS note
 FROM judged AS j JOIN gate_limit AS l USING (name);

@@ -83,8 +83,7 @@ char *baseline_name(const char *option, const char *name)
 			return sentence("--%s: the name of a baseline is one line without control "
 					"characters, such as --%s=main",
 					option, option);
-	return *name ? NULL
-		     : sentence("--%s=: a name is wanted, such as --%s=main", option, option);
+	return *name ? NULL : sentence("--%s=: give a name, such as --%s=main", option, option);
 }
 
 char *baseline_clear(struct store *s, const char *name)
@@ -111,9 +110,9 @@ static char *save_run(struct store *s, struct sql *insert, int64_t id)
 	sql_set(insert, 3, "tti", cell, options, id);
 	sql_next(insert);
 	return exact ? NULL
-		     : sentence("run %lld was recorded by an mvbench with other options, so this "
-				"one cannot give its configuration again: record it anew, or leave "
-				"it out with --where=\"id <> %lld\"",
+		     : sentence("run %lld was recorded by an mvbench with other options; this one "
+				"cannot make its configuration: record it again, or leave it out "
+				"with --where=\"id <> %lld\"",
 				(long long)id, (long long)id);
 }
 
@@ -135,10 +134,11 @@ static char *save_runs(struct store *s, const struct gate_options *o, int64_t *r
 	TRY(sql_done(&insert));
 	if (*runs)
 		return NULL;
-	return sentence("--save=%s: none of the finished runs in %s matches (those with a "
-			"timeline, of --trace, and replays are passed over): record some "
-			"with mvbench sweep, or loosen --where or --label",
-			o->save, s->path);
+	return sentence(
+		"--save=%s: none of the finished runs in %s matches (runs with a timeline, "
+		"--trace, and replays do not count): record some with mvbench sweep, or loosen "
+		"--where or --label",
+		o->save, s->path);
 }
 
 /* A test needs the spread of a cell: at least SEEDS_MIN seeds. Simulations of time alone have no
@@ -156,9 +156,8 @@ static char *check_seeds(struct store *s, const char *name)
 				sql_text(&q, 1), command, db);
 	}
 	TRY(sql_done(&q));
-	return few ? sentence("--save=%s: %s fewer than %d seeds, and a difference is "
-			      "judged by how far seeds differ; leave them out with --where, or "
-			      "add seeds:%s%s",
+	return few ? sentence("--save=%s: %s fewer than %d seeds, and the test needs the spread of "
+			      "the seeds; leave them out with --where, or add seeds:%s%s",
 			      name, few > 1 ? "some cells have" : "one of the cells has", SEEDS_MIN,
 			      list, few > COMMANDS_MAX ? "\n  ..." : "")
 		   : NULL;
@@ -169,9 +168,10 @@ static char *save(struct store *s, const struct gate_options *o, int64_t *cells,
 	int64_t there;
 	TRY(sql_number(s, &there, "SELECT count(*) FROM baseline WHERE name = ?1", "t", o->save));
 	if (there && !o->replace)
-		return sentence("--save=%s: there is a baseline of this name; give another name, "
-				"or --replace to save these runs in its place",
-				o->save);
+		return sentence(
+			"--save=%s: there is a baseline of this name; give another name, or "
+			"--replace to replace it by these runs",
+			o->save);
 	TRY(baseline_clear(s, o->save));
 	TRY(save_runs(s, o, runs));
 	TRY(check_seeds(s, o->save));

@@ -125,12 +125,12 @@ static char *next_line(struct reader *r, bool *more)
 			       : NULL;
 	r->number++;
 	if (n > LINE_BYTES_MAX || strlen(r->line) != (size_t)n)
-		return at_line(r, sentence("this is no line of a baseline"));
+		return at_line(r, sentence("not a line of a baseline"));
 	TRY(sql_number(r->store, &good, "SELECT iif(json_valid(?1), json_type(?1) IS 'object', 0)",
 		       "t", r->line));
 	return good ? NULL
-		    : at_line(r, sentence("this is not a whole JSON object: the line is damaged, "
-					  "or the file was not made by mvbench check --export"));
+		    : at_line(r, sentence("not a complete JSON object: the line is damaged, or the "
+					  "file was not made by mvbench check --export"));
 }
 
 static char *read_header(struct reader *r)
@@ -176,9 +176,9 @@ static char *check_field(const struct field *f, const char *key, const char *typ
 {
 	bool whole = strcmp(type, "integer") == 0;
 	if (!f)
-		return sentence("\"%s\" is no field of a baseline", key);
+		return sentence("\"%s\" is not a field of a baseline", key);
 	if (strcmp(f->type, type) != 0 && !(whole && strcmp(f->type, "real") == 0))
-		return sentence("\"%s\" is of type %s where %s is wanted", key, type, f->type);
+		return sentence("\"%s\" is of type %s, not %s", key, type, f->type);
 	if (strcmp(key, "test_accuracy") == 0 && (x < 0 || x > 1))
 		return sentence("\"test_accuracy\":%g is not in 0..1", x);
 	if (!isfinite(x) || (x < 0 && strcmp(f->type, "integer") == 0))
@@ -206,7 +206,7 @@ static char *bind_field(const struct reader *r, const struct sql *q, struct sql 
 	double x = number ? strtod(raw, NULL) : 0;
 	TRY(check_field(f, key, type, x));
 	if (seen[f - fields])
-		return sentence("\"%s\" stands there twice", key);
+		return sentence("\"%s\" occurs twice", key);
 	seen[f - fields] = true;
 	int at = parameter_of(insert, f);
 	if (strcmp(f->type, "real") == 0) /* SQLite's parser can be wrong in the last bit */
@@ -278,7 +278,7 @@ static char *read_run(struct reader *r, struct sql *insert)
 	sql_set(insert, sql_parameter(insert, ":cell"), "t", cell);
 	r->runs++;
 	if (!sql_next(insert) && sql_well(insert))
-		return at_line(r, sentence("this run stands there twice: same options, same seed"));
+		return at_line(r, sentence("this run occurs twice: same options, same seed"));
 	return NULL;
 }
 
@@ -302,9 +302,10 @@ static char *make_room(struct reader *r, const struct gate_options *o)
 		       "SELECT count(*) FROM baseline WHERE name = ?1 AND made <> ?2", "tt",
 		       r->name, r->made));
 	if (other && !o->replace)
-		return sentence("--import=%s: %s has another baseline %s; --replace puts this one "
-				"in its place, --save=NAME gives it another name",
-				r->path, r->store->path, r->name);
+		return sentence(
+			"--import=%s: %s has another baseline %s; use --replace to replace it, or "
+			"--save=NAME to give this one another name",
+			r->path, r->store->path, r->name);
 	return other ? baseline_clear(r->store, r->name)
 		     : sql_change(r->store, "DELETE FROM baseline WHERE name = ?1", "t", r->name);
 }
@@ -323,9 +324,10 @@ static char *read_file(struct reader *r, const struct gate_options *o)
 	TRY(read_runs(r));
 	if (r->runs == r->promised)
 		return NULL;
-	return sentence("%s:%lld: %lld runs are promised in the first line, but the file "
-			"has %lld: it is cut short, or lines were taken out or added",
-			r->path, (long long)r->number, (long long)r->promised, (long long)r->runs);
+	return sentence(
+		"%s:%lld: the first line announces %lld runs, but the file has %lld: it is cut "
+		"short, or lines were taken out or added",
+		r->path, (long long)r->number, (long long)r->promised, (long long)r->runs);
 }
 
 char *baseline_import(struct store *s, const struct gate_options *o)

@@ -19,45 +19,43 @@ TEXT_FILE(other_sql, "results/gate/other.sql");
 static const struct option options[] = {
 	OPTION(save, STRING, "save", "",
 	       "make a baseline of this name: the newest finished run of every cell and seed, "
-	       "but replays and those with a timeline (--trace)"),
+	       "except replays and runs with a timeline (--trace)"),
 	OPTION(against, STRING, "against", "",
-	       "hold this program to the baseline of this name [name]"),
-	OPTION(list, BOOL, "list", "false",
-	       "show the baselines that there are, as without any option"),
-	OPTION(drop, STRING, "delete", "", "take the baseline of this name away; runs stay [name]"),
+	       "compare this program with the baseline of this name [name]"),
+	OPTION(list, BOOL, "list", "false", "list the baselines, as without any option"),
+	OPTION(drop, STRING, "delete", "", "delete the baseline of this name; runs stay [name]"),
 	OPTION(export, STRING, "export", "",
-	       "write the baseline of --against to a text file, to be kept with the code; -: on "
+	       "write the baseline of --against to a text file, to keep with the code; -: to "
 	       "stdout [file]"),
 	OPTION(import, STRING, "import", "",
-	       "read a baseline from such a file; --save gives it another name [file]"),
+	       "read a baseline from a file of --export; --save gives it another name [file]"),
 	OPTION(replace, BOOL, "replace", "false",
-	       "with --save and --import: in place of another of that name"),
+	       "with --save and --import: replace a baseline of the same name"),
 	OPTION(label, STRING, "label", "",
-	       "with --save: only runs of this label; with --against: that of the runs made now "
+	       "with --save: only runs of this label; with --against: label of the runs made now "
 	       "[text]"),
 	SELECT_WHERE(where, "with --save: "),
 	OPTION(rerun, CHOICE, "rerun", "missing",
-	       "missing: runs that this program has not made since the baseline; never: compare "
-	       "with the newest that there are since it was saved, whichever program made "
-	       "them; just after --save there are none",
+	       "runs to make; missing: those that this program has not made since the baseline; "
+	       "never: none, compare the newest runs since it was saved, of any program (just "
+	       "after --save there are none)",
 	       .choices = "missing|always|never"),
 	OPTION(seeds, STRING, "seeds", "",
 	       "run other seeds than the baseline's, as in 1,2,11..15; empty: the same [list]"),
 	OPTION(alpha, REAL, "alpha", "0.01",
-	       "how often a whole check of unchanged code may fail by chance [share]", .min = 1e-9,
-	       .max = 0.5),
+	       "share of whole checks of unchanged code that may fail by chance [share]",
+	       .min = 1e-9, .max = 0.5),
 	OPTION(min_accuracy, REAL, "min-accuracy", "0.3",
-	       "a loss of test accuracy below this is none [percentage points]", .min = 0,
+	       "ignore a drop in test accuracy smaller than this [percentage points]", .min = 0,
 	       .max = 100),
-	OPTION(min_loss, REAL, "min-loss", "1", "nor is a rise of a loss below this [%]", .min = 0,
-	       .max = 1e6),
+	OPTION(min_loss, REAL, "min-loss", "1", "ignore a rise of a loss smaller than this [%]",
+	       .min = 0, .max = 1e6),
 	OPTION(better, CHOICE, "better", "pass",
-	       "what becomes of a cell whose figures are better: fail, where nothing was meant "
-	       "to change",
+	       "result of a cell whose figures are better; fail: for changes that must not change "
+	       "results",
 	       .choices = "pass|fail"),
 	OPTION(unsure, CHOICE, "unsure", "pass",
-	       "what becomes of a cell whose figures may be worse by more than the minimum, as "
-	       "far as so few seeds can tell",
+	       "result of a cell whose 95 % intervals reach figures that would be worse",
 	       .choices = "pass|fail"),
 	OPTION(time, CHOICE, "time", "no",
 	       "compare wall times too, of this program and --program, run in turn",
@@ -65,16 +63,14 @@ static const struct option options[] = {
 	OPTION(program, STRING, "program", "",
 	       "with --time: the mvbench to compare with, such as the last release's [file]"),
 	OPTION(pairs, INT, "pairs", "6",
-	       "with --time: runs of each program for a cell; below 6 no interval holds 95 % "
-	       "[runs]",
+	       "with --time: runs of each program for a cell; an interval of 95 % needs 6 [runs]",
 	       .min = 6, .max = 100), /* all n that median_rank always has */
 	OPTION(min_time, REAL, "min-time", "5",
-	       "with --time: epochs that take less than this longer are none [%]", .min = 0,
-	       .max = 1e6),
+	       "with --time: ignore slowdowns smaller than this [%]", .min = 0, .max = 1e6),
 	OPTION(format, CHOICE, "format", "text",
-	       "of the cells; json: an object a cell, with every figure",
+	       "output format of the cells; json: one object for each cell, with every figure",
 	       .choices = "text|json|junit|markdown"),
-	OPTION(out, STRING, "out", "", "write them there instead of on stdout [file]"),
+	OPTION(out, STRING, "out", "", "write the cells to this file instead of stdout [file]"),
 	OPTION(db, STRING, "db", DATABASE, "results database [file]"),
 	{.name = NULL},
 };
@@ -108,8 +104,7 @@ static void warn_of_machines(const struct check *c)
 		if (both)
 			fprintf(stderr,
 				"mvbench: baseline %s was made on another machine (%s: %s here): "
-				"floats are rounded otherwise, so differences need not be this "
-				"program's doing\n",
+				"floats are rounded differently there, and can cause differences\n",
 				c->o->against, part[i], both);
 	}
 }
@@ -135,17 +130,17 @@ static void say_end(const struct check *c, FILE *f)
 			strcmp(c->o->time, "fail") == 0 ? "" : " (a warning)");
 	fputc('\n', f);
 	if (n->better)
-		fputs("Where nothing was meant to change, --better=fail fails what is better, "
-		      "too: a bug can make a cell better\n",
+		fputs("For a change that must not change results, use --better=fail: a bug can "
+		      "also make a cell better\n",
 		      f);
 	if (n->runs == 0)
 		fprintf(f,
-			"No run of them was made since the baseline was saved, %s: without "
-			"--rerun=never they are made now\n",
+			"No run was made since the baseline was saved, %s; without --rerun=never, "
+			"mvbench makes them now\n",
 			c->made);
 	if (n->failed == 0 || n->runs == 0)
 		return;
-	fputs("If this is meant: mvbench check --replace --save=", f);
+	fputs("If the change is intended: mvbench check --replace --save=", f);
 	word_put(f, c->o->against);
 	fputs(" --db=", f);
 	word_put(f, c->o->db);
@@ -183,8 +178,7 @@ static char *against(struct check *c, int *status)
 	if (strcmp(c->o->rerun, "never") != 0)
 		TRY(gate_make(c, &interrupted));
 	if (interrupted) {
-		fprintf(stderr, "mvbench: interrupted; the same command goes on where this one "
-				"stopped\n");
+		fprintf(stderr, "mvbench: interrupted; the same command continues\n");
 		*status = EXIT_INTERRUPTED;
 		return NULL;
 	}
@@ -244,7 +238,7 @@ static char *check_given(const struct gate_options *o, const struct arguments *a
 				with = sentence("%s%s--%s", before ? before : "",
 						before ? " or " : "", modes[i].option);
 			}
-		return sentence("--%s: goes with %s, and says nothing %s%s", p->name, with,
+		return sentence("--%s: valid only with %s, not %s%s", p->name, with,
 				taken ? "with --" : "alone", taken ? modes[mode].option : "");
 	}
 	if (strcmp(modes[mode].option, "against") == 0 && strcmp(o->rerun, "never") == 0 &&
@@ -252,7 +246,7 @@ static char *check_given(const struct gate_options *o, const struct arguments *a
 		return sentence("--label=%s: no runs are made with --rerun=never", o->label);
 	for (int i = 0; i < 2 && strcmp(o->time, "no") == 0; i++)
 		if (arguments_took(a, i ? "min-time" : "pairs"))
-			return sentence("--%s: goes with --time=warn or --time=fail",
+			return sentence("--%s: valid only with --time=warn or --time=fail",
 					i ? "min-time" : "pairs");
 	return NULL;
 }
@@ -262,8 +256,9 @@ static char *refuse_trace(const struct arguments *a)
 {
 	for (size_t i = 0; i < a->options; i++)
 		if (strcmp(a->option[i].name, "trace") == 0)
-			return sentence("--trace: runs with a timeline are not compared, as it "
-					"shifts the last digits of simulated times: leave it out");
+			return sentence(
+				"--trace: runs with a timeline are not compared, because it "
+				"changes the last digits of simulated times; leave it out");
 	return NULL;
 }
 
@@ -273,15 +268,16 @@ static char *check_options(const struct gate_options *o, const struct arguments 
 	bool timed = strcmp(o->time, "no") != 0;
 	if (a->words) {
 		char *quoted AUTOFREE = word_quoted(a->word[0]);
-		return sentence("\"%s\" is not understood: mvbench check --against=%s "
-				"holds this program to a baseline",
-				a->word[0], quoted);
+		return sentence(
+			"\"%s\" is not understood: mvbench check --against=%s compares this "
+			"program with a baseline",
+			a->word[0], quoted);
 	}
 	if (*o->export && !*o->against)
-		return sentence("--export=%s: which baseline? Name it with --against", o->export);
+		return sentence("--export=%s: name the baseline with --against", o->export);
 	if (!!*o->drop + (*o->save && !*o->import) + !!*o->import + !!*o->against + o->list > 1)
 		return sentence(
-			"one of --save, --against, --import, --delete and --list at a time");
+			"give only one of --save, --against, --import, --delete and --list");
 	if (a->options && (!*o->against || *o->export))
 		return arguments_refuse(a, options);
 	TRY(refuse_trace(a));
@@ -291,9 +287,9 @@ static char *check_options(const struct gate_options *o, const struct arguments 
 				"in turn; name the other with --program=OTHER/mvbench",
 				o->time);
 	if (*o->program && (!timed || access(o->program, X_OK) != 0))
-		return timed ? sentence("--program=%s: this is no program (%s)", o->program,
+		return timed ? sentence("--program=%s: not a program (%s)", o->program,
 					strerror(errno))
-			     : sentence("--program=%s: goes with --time=warn or --time=fail",
+			     : sentence("--program=%s: valid only with --time=warn or --time=fail",
 					o->program);
 	if (platform_under_launcher())
 		return sentence("check starts its own workers: run it without mpirun or srun");
@@ -327,25 +323,25 @@ static char *check(void *options_given, struct arguments *a, int *status)
 
 const struct command command_check = {
 	.name = "check",
-	.summary = "hold this program's results to a baseline",
+	.summary = "compare this program's results with a baseline",
 	.usage = "[--save=NAME | --against=NAME] [--option=value ...]",
-	.about = "Keeps named baselines of finished runs, and says whether this program still "
-		 "does as well: every run of the baseline, a cell and a seed, is made again, "
-		 "unless this very build (the same commit, without changes) has made it since. "
-		 "Exit status: 0 as good as the baseline, 1 worse, 2 cannot compare, 130 "
-		 "interrupted; the same command goes on then.\n\n"
-		 "A cell fails when its last test accuracy, test loss or train loss is worse by "
-		 "more than --min-accuracy or --min-loss, and this by more than chance: a "
-		 "one-sided t test of the differences seed by seed (with other --seeds Welch's), "
-		 "whose variance is shared with the other cells as far as they are alike, and "
-		 "which is corrected for the number of tests of the whole check (Holm), has p < "
-		 "--alpha. It fails, too, when a run failed, diverged or is missing, and when a "
-		 "simulated time is not what it was. A cell whose 95 % interval reaches "
-		 "as far as what would be worse is unsure: that passes, unless --unsure=fail. "
-		 "Real times are compared with --time only, between two programs that run in "
-		 "turn.\n\n"
-		 "Three seeds a cell are the least; five see smaller differences. Options of "
-		 "mvbench run may be given with --against, and have to be those of the baseline.",
+	.about =
+		"Stores named baselines of finished runs, and tests whether this program still "
+		"gets results as good. It makes every run of the baseline (a cell and a seed) "
+		"again, unless this very build (the same commit, without changes) has made it "
+		"since. Exit status: 0 as good as the baseline, 1 worse, 2 cannot compare, 130 "
+		"interrupted; the same command continues.\n\n"
+		"A cell fails if its last test accuracy, test loss or train loss is worse by more "
+		"than --min-accuracy or --min-loss, and if that is more than chance: a one-sided t "
+		"test of the differences seed by seed (with other --seeds: Welch's) has p < "
+		"--alpha. The cells share their variances as far as they are alike, and p is "
+		"corrected for all tests of the check (Holm). A cell also fails if a run failed, "
+		"diverged or is missing, or if a simulated time has changed. A cell whose 95 % "
+		"interval reaches figures that would be worse is unsure; it passes, unless "
+		"--unsure=fail is given. Real times are compared only with --time, between two "
+		"programs that run in turn.\n\n"
+		"Each cell needs three seeds or more; five show smaller differences. Options of "
+		"mvbench run may be given with --against; they must be those of the baseline.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run_options = true,

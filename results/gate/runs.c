@@ -79,9 +79,9 @@ static char *read_seeds(struct check *c, const char *list)
 		}
 		if (end == at || (*end && (*end != ',' || !end[1])) || from < 0 || to < from ||
 		    to > 4294967295 || to - from >= SEEDS_MOST)
-			return sentence("--seeds=%s: seeds and ranges are wanted, such as "
-					"--seeds=1,2,11..15",
-					list);
+			return sentence(
+				"--seeds=%s: give seeds and ranges, such as --seeds=1,2,11..15",
+				list);
 		for (long long seed = from; seed <= to; seed++) {
 			if (!has_seed(c, seed))
 				APPEND(c->seed, c->seeds, seed);
@@ -111,9 +111,10 @@ static char *check_given(const struct check *c, const struct wanted *w)
 	TRY(gate_config(c->store, w->options, w->seed, NULL, 0, &own));
 	gate_cell(&own, a);
 	if (strcmp(a, w->cell) != 0)
-		return sentence("baseline %s has %s with options %s, of which this mvbench makes "
-				"another configuration, as it has other options: save it anew",
-				c->o->against, w->what, w->options);
+		return sentence(
+			"baseline %s has %s with options %s, which make another configuration in "
+			"this mvbench, because it has other options: save it again",
+			c->o->against, w->what, w->options);
 	TRY(gate_config(c->store, w->options, w->seed, c->a->option, c->a->options, &given));
 	config_hash(&own, a);
 	config_hash(&given, b);
@@ -121,8 +122,8 @@ static char *check_given(const struct check *c, const struct wanted *w)
 		return NULL;
 	char **x AUTOWORDS = config_words(&given), **y AUTOWORDS = config_words(&own);
 	const char *instead = "", *word = other_word(x, y, &instead);
-	return sentence("%s: baseline %s was made with %s (%s), and says nothing of another "
-			"configuration: leave it out, or save a baseline of such runs",
+	return sentence("%s: baseline %s was made with %s (%s), and is valid only for its own "
+			"configurations: leave it out, or save a baseline of such runs",
 			word ? word : "the options given", c->o->against, instead, w->what);
 }
 

@@ -86,8 +86,8 @@ static char *time_run(struct timing *t, const char *program, char **words, doubl
 	t->busy += share < CORES_SHARE_LEAST;
 	if (t->interrupted || *x > 0)
 		return NULL;
-	return sentence("--time: %s run does not say how long its epochs take (exit status %d)",
-			program, status);
+	return sentence("--time: %s run printed no time of its epochs (exit status %d)", program,
+			status);
 }
 
 /* Sorts the ratios; computes their median and its interval. */
@@ -164,8 +164,7 @@ char *gate_time_check(const struct gate_options *o)
 	if (f)
 		pclose(f);
 	return good ? NULL
-		    : sentence("--program=%s: this is no mvbench: it does not say which version "
-			       "it is with --version",
+		    : sentence("--program=%s: not an mvbench: it prints no version with --version",
 			       o->program);
 }
 

@@ -69,8 +69,8 @@ START_TEST(a_baseline_is_saved_and_held_to)
 	record(3, ""); /* the newest run of a seed counts */
 	expect("--save=main", EXIT_OK, "baseline main: 1 cell, 3 runs\n");
 	expect("--against=main --rerun=never", EXIT_FAILED,
-	       "0 runs compared, 0 made now\nNo run of them was made since the baseline was saved");
-	ck_assert_msg(!strstr(out, "If this is meant"), "%s", out);
+	       "0 runs compared, 0 made now\nNo run was made since the baseline was saved");
+	ck_assert_msg(!strstr(out, "If the change is intended"), "%s", out);
 	near(number("SELECT count(*) FROM baseline"), 3, 0);
 	near(number("SELECT min(run_id) FROM baseline"), 3, 0);
 	expect("--save=main", EXIT_USER, "--replace");
@@ -109,10 +109,10 @@ START_TEST(every_verdict_is_reached)
 	/* the loss rose by 2.9 %, or by up to 4.5 %: at this alpha that is uncertain */
 	expect("--against=main --alpha=1e-9", EXIT_OK, "unsure ");
 	ck_assert_msg(strstr(out, "1 passed (0 better, 0 identical, 1 unsure)"), "%s", out);
-	ck_assert_msg(strstr(out, " seeds would tell\n"), "%s", out);
+	ck_assert_msg(strstr(out, " seeds would decide\n"), "%s", out);
 	expect("--against=main --alpha=1e-9 --unsure=fail", EXIT_FAILED, "UNSURE ");
 	expect("--against=main --alpha=1e-9 --unsure=fail --min-loss=10", EXIT_OK, "ok ");
-	expect("--save=other --unsure=fail", EXIT_USER, "--unsure: goes with --against");
+	expect("--save=other --unsure=fail", EXIT_USER, "--unsure: valid only with --against");
 	sql("UPDATE baseline SET test_loss = test_loss * 1.1, test_accuracy = NULL");
 	expect("--against=main", EXIT_OK, "better");
 	ck_assert_msg(strstr(out, "--better=fail fails what is better"), "%s", out);
@@ -125,7 +125,7 @@ START_TEST(every_verdict_is_reached)
 	expect("--against=main --rerun=never", EXIT_FAILED, "1 of 3 runs failed");
 	expect("--against=main", EXIT_OK, "1 made now"); /* a failed run is repeated */
 	sql("DELETE FROM run WHERE id > 3");
-	expect("--against=main --rerun=never", EXIT_FAILED, "3 of 3 runs are not there");
+	expect("--against=main --rerun=never", EXIT_FAILED, "3 of 3 runs are missing");
 	folder_free();
 }
 END_TEST
@@ -135,21 +135,18 @@ START_TEST(other_configurations_are_refused)
 	static const struct {
 		const char *words, *says;
 	} idle[] = {
-		{"--against=main --where=1", "--where: goes with --save, and says nothing with "
-					     "--against"},
-		{"--against=main --replace", "--replace: goes with --import or --save, and"},
-		{"--save=x --seeds=1",
-		 "--seeds: goes with --against, and says nothing with --save"},
-		{"--save=x --format=json", "--format: goes with --against"},
-		{"--import=x --where=1",
-		 "--where: goes with --save, and says nothing with --import"},
-		{"--delete=main --label=x", "--label: goes with --save or --against, and"},
-		{"--against=main --export=- --alpha=0.1", "says nothing with --export"},
+		{"--against=main --where=1", "--where: valid only with --save, not with --against"},
+		{"--against=main --replace", "--replace: valid only with --import or --save, not"},
+		{"--save=x --seeds=1", "--seeds: valid only with --against, not with --save"},
+		{"--save=x --format=json", "--format: valid only with --against"},
+		{"--import=x --where=1", "--where: valid only with --save, not with --import"},
+		{"--delete=main --label=x", "--label: valid only with --save or --against, not"},
+		{"--against=main --export=- --alpha=0.1", ", not with --export"},
 		{"--against=main --export=- --lr=1", "--lr: there is no such option"},
-		{"--list --out=x", "--out: goes with --against, and says nothing with --list"},
-		{"--better=fail", "--better: goes with --against, and says nothing alone"},
-		{"--against=main --pairs=7", "--pairs: goes with --time=warn or --time=fail"},
-		{"--against=main --min-time=7", "--min-time: goes with --time=warn"},
+		{"--list --out=x", "--out: valid only with --against, not with --list"},
+		{"--better=fail", "--better: valid only with --against, not alone"},
+		{"--against=main --pairs=7", "--pairs: valid only with --time=warn or --time=fail"},
+		{"--against=main --min-time=7", "--min-time: valid only with --time=warn"},
 		{"--against=main --rerun=never --label=x", "--label=x: no runs are made"},
 	};
 	serial_data();
@@ -161,15 +158,15 @@ START_TEST(other_configurations_are_refused)
 	expect("--against=main --batch=50 --epochs=1", EXIT_OK, "identical");
 	expect("--against=main --lr=fast", EXIT_USER, "--lr=fast");
 	expect("--against=mein", EXIT_USER, "it has main");
-	expect("--against=main --seeds=3..1", EXIT_USER, "--seeds=3..1: seeds and ranges");
-	expect("--against=main --save=x", EXIT_USER, "at a time");
+	expect("--against=main --seeds=3..1", EXIT_USER, "--seeds=3..1: give seeds and ranges");
+	expect("--against=main --save=x", EXIT_USER, "give only one of");
 	expect("--save=x --epochs=2", EXIT_USER, "--epochs: there is no such option");
 	expect("--save=x --where=\"lr >\"", EXIT_USER, "--where");
 	expect("--save=x --label=none", EXIT_USER, "none of the finished runs");
 	expect("--against=main --time=warn", EXIT_USER, "--program");
 	int64_t runs = (int64_t)number("SELECT count(*) FROM run");
 	expect("--against=main --rerun=always --time=warn --program=/bin/true", EXIT_USER,
-	       "--program=/bin/true: this is no mvbench");
+	       "--program=/bin/true: not an mvbench");
 	near(number("SELECT count(*) FROM run"), (double)runs, 0);
 	for (size_t i = 0; i < COUNT(idle); i++)
 		expect(idle[i].words, EXIT_USER, idle[i].says);
@@ -198,7 +195,7 @@ START_TEST(simulated_times_are_as_they_were)
 	expect("--save=sim", EXIT_OK, "");
 	near(number("SELECT run_id FROM baseline"), 1, 0);
 	sql("UPDATE baseline SET made = '2000-01-01T00:00:00Z'");
-	expect("--against=sim --rerun=never", EXIT_FAILED, "No run of them was made");
+	expect("--against=sim --rerun=never", EXIT_FAILED, "No run was made");
 	expect("--against=sim", EXIT_OK, "identical");
 	ck_assert_msg(strstr(out, "1 run compared, 1 made now"), "%s", out);
 	/* the untimed part may take another time, which changes the rounding of nanoseconds */
@@ -210,7 +207,8 @@ START_TEST(simulated_times_are_as_they_were)
 	sql("UPDATE baseline SET epoch_seconds = epoch_seconds / 2");
 	expect("--against=sim", EXIT_FAILED, "simulated time is 100 % longer");
 	sql("UPDATE baseline SET calibration = '2026-01-31T00:00:00Z there'");
-	expect("--against=sim", EXIT_FAILED, "calibrated anew: simulated times cannot be compared");
+	expect("--against=sim", EXIT_FAILED,
+	       "calibrated again: simulated times cannot be compared");
 	free(traced);
 	folder_free();
 }
@@ -222,15 +220,15 @@ START_TEST(baselines_travel)
 	static const struct {
 		const char *edit, *says;
 	} damage[] = {
-		{"3s/.$//", ":3: this is not a whole JSON object"},
+		{"3s/.$//", ":3: not a complete JSON object"},
 		{"2s/\"softmax\"/\"mlp\"/", ":2: the options do not make config_hash"},
 		{"2s/\"batch\":\"50\"/\"batch\":\"big\"/", ":2: --batch=big"},
 		{"2s/\"seed\":1/\"seed\":\"1\"/", ":2: \"seed\" is of type text"},
 		{"2s/\"test_loss\":[^,]*/\"test_loss\":1e999/", ":2: \"test_loss\":inf is out"},
-		{"2s/\"params\"/\"perams\"/", ":2: \"perams\" is no field"},
+		{"2s/\"params\"/\"perams\"/", ":2: \"perams\" is not a field"},
 		{"2s/\"config_hash\":[^,]*,//", ":2: \"config_hash\" is missing"},
-		{"3{p;}", ":4: this run stands there twice"},
-		{"$d", "3 runs are promised in the first line, but the file has 2"},
+		{"3{p;}", ":4: this run occurs twice"},
+		{"$d", "the first line announces 3 runs, but the file has 2"},
 		{"1d", ":1: the first line of a baseline looks like"},
 		{"1s/:2,/:9,/", ":1: the file was made by a newer mvbench"},
 		{"d", "the file is empty"},

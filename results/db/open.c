@@ -23,8 +23,8 @@ enum {
 static char *disk_full(const struct store *s)
 {
 	return sentence(
-		"%s cannot grow, the disk is full: make room and start the run again; what was "
-		"recorded before is kept",
+		"%s cannot grow, the disk is full: make room and start the run again; earlier "
+		"results are kept",
 		s->path);
 }
 
@@ -51,9 +51,10 @@ char *database_error(const struct store *s, int rc)
 			"or name another file with --db",
 			s->path);
 	case SQLITE_CANTOPEN:
-		return sentence("%s cannot be opened: look at the permissions of the file and its "
-				"folder, or name another file with --db",
-				s->path);
+		return sentence(
+			"%s cannot be opened: check the permissions of the file and its folder, or "
+			"name another file with --db",
+			s->path);
 	case SQLITE_INTERRUPT:
 		return s->until ? sentence("%s: the query was ended after %d s", s->path,
 					   QUERY_LIMIT_S)
@@ -61,14 +62,14 @@ char *database_error(const struct store *s, int rc)
 	case SQLITE_IOERR:
 		if (sqlite3_system_errno(s->db) == ENOSPC)
 			return disk_full(s);
-		return sentence("%s: reading or writing failed (%s): look at the disk, or name "
-				"another file with --db",
-				s->path, strerror(sqlite3_system_errno(s->db)));
+		return sentence(
+			"%s: reading or writing failed (%s): check the disk, or name another file "
+			"with --db",
+			s->path, strerror(sqlite3_system_errno(s->db)));
 	case SQLITE_CONSTRAINT:
 		if (rc == SQLITE_CONSTRAINT_FOREIGNKEY)
-			return sentence(
-				"%s: the row of this run is gone; somebody deleted it while it ran",
-				s->path);
+			return sentence("%s: the row of this run was deleted while it ran",
+					s->path);
 		/* fall through */
 	default:
 		return sentence("%s: the database refused: %s", s->path, sqlite3_errmsg(s->db));
@@ -126,9 +127,10 @@ static char *check_header(const char *path)
 	unsigned char h[100];
 	FILE *f = fopen(path, "rb");
 	if (!f)
-		return sentence("%s cannot be read (%s): look at its permissions, or name another "
-				"file with --db",
-				path, strerror(errno));
+		return sentence(
+			"%s cannot be read (%s): check its permissions, or name another file with "
+			"--db",
+			path, strerror(errno));
 	size_t n = fread(h, 1, sizeof(h), f);
 	fclose(f);
 	if (n == 0)

@@ -302,12 +302,12 @@ char *database_condition(struct store *s, const char *where)
 		database_columns(s, text_open(&t));
 		char *columns AUTOFREE = text_close(&t);
 		wrong = rc != SQLITE_OK
-				? sentence("--where=%s: %s; an SQL condition is wanted, such as "
+				? sentence("--where=%s: %s; give an SQL condition, such as "
 					   "--where=\"workload='mlp' AND workers=2\"; the columns "
 					   "are:\n%s",
 					   where, why, columns)
-				: sentence("--where=%s: one SQL condition is wanted, and nothing "
-					   "after it; the columns are:\n%s",
+				: sentence("--where=%s: give one SQL condition, and nothing after "
+					   "it; the columns are:\n%s",
 					   where, columns);
 	}
 	sqlite3_finalize(q);
@@ -385,7 +385,7 @@ static char *prepare(struct store *s, const char *sql, sqlite3_stmt **q)
 	sqlite3_finalize(*q);
 	*q = NULL;
 	return one ? sentence("the query is refused: only a SELECT is allowed here")
-		   : sentence("the query is refused: one statement is wanted");
+		   : sentence("the query is refused: give one statement");
 }
 
 char *query_print(struct store *s, FILE *f, enum format format, const char *sql,

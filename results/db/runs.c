@@ -357,7 +357,7 @@ static char *find_resumed(struct store *s, const struct experiment *e, int64_t *
 	if (!*id)
 		return sentence(
 			"--save=%s: this checkpoint is of a run that is not in %s: name its "
-			"database with --db, or remove the file to begin anew",
+			"database with --db, or remove the file to start from the beginning",
 			save, s->path);
 	TRY(sql_first(s, &status, "SELECT status FROM run WHERE id = ?1", "i", *id));
 	if (strcmp(status, "failed") != 0)
@@ -376,15 +376,16 @@ static char *find_resumed(struct store *s, const struct experiment *e, int64_t *
 		"ititt", *id, e->machine->git_commit, (int64_t)e->machine->git_dirty,
 		e->machine->cpu, e->plan->device));
 	if (made)
-		return sentence("--save=%s: run %lld began %s, and would be of both: remove the "
-				"file to begin anew",
-				save, (long long)*id, made);
+		return sentence(
+			"--save=%s: run %lld began %s, and cannot be continued here: remove the "
+			"file to start from the beginning",
+			save, (long long)*id, made);
 	TRY(sql_number(s, &epochs, "SELECT count(*) FROM epoch WHERE run_id = ?1 AND epoch <= ?2",
 		       "ii", *id, e->epoch));
 	return epochs == e->epoch + 1
 		       ? NULL
-		       : sentence("--save=%s: run %lld lacks epochs of this checkpoint: remove "
-				  "the file to begin anew",
+		       : sentence("--save=%s: run %lld lacks epochs of this checkpoint: remove the "
+				  "file to start from the beginning",
 				  save, (long long)*id);
 }
 

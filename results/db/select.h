@@ -17,8 +17,8 @@ struct select {
 		OPTION(at label, STRING, "label", "", which "only runs with this label [text]")
 #define SELECT_BUSY(field) \
 	OPTION(field, CHOICE, "busy", "keep", \
-	       "epochs in which a worker had less than 90 % of its core, because others ran " \
-	       "there; drop: they count for no median of epoch times [name]", \
+	       "epochs in which a worker had less than 90 % of its core, because other " \
+	       "processes ran there; drop: leave them out of medians of epoch times [name]", \
 	       .choices = "keep|drop")
 #define SELECT_WHERE(field, which) \
 	OPTION(field, STRING, "where", "", \

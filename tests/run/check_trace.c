@@ -334,7 +334,7 @@ static const struct {
 } mistakes[] = {
 	{"trace", "", "name a run"},
 	{"trace 99", "", "has no such run"},
-	{"trace zwei", "", "the number of a run is wanted"},
+	{"trace zwei", "", "give the number of a run"},
 	{"trace 1 2", "", "one run at a time"},
 	{"trace 1", "", "run 1 has no timeline"},
 	{"trace latest", "", "with a timeline"},

@@ -734,7 +734,7 @@ START_TEST(deleted_run_accepts_no_epochs)
 	struct epoch_row row = epoch_row(0, 0.1);
 	begin(s, &c);
 	sql("DELETE FROM run");
-	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL), "somebody deleted it");
+	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL), "was deleted while it ran");
 	ck_fine(sink.end(sink.self, "failed", "deleted"));
 	ck_rows("SELECT count(*) FROM epoch", "0");
 	store_close(s);

@@ -257,7 +257,7 @@ static char *refuse_trace(const struct arguments *a)
 	for (size_t i = 0; i < a->options; i++)
 		if (strcmp(a->option[i].name, "trace") == 0)
 			return sentence(
-				"--trace: runs with a timeline are not compared, because it "
+				"--trace: runs with a timeline are not compared, because tracing "
 				"changes the last digits of simulated times; leave it out");
 	return NULL;
 }

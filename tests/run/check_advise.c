@@ -166,7 +166,7 @@ static double wait_of_two(void)
 	return sum / BINS / BINS - together_s;
 }
 
-START_TEST(terms_are_the_calibrations)
+START_TEST(terms_equal_the_calibration)
 {
 	double slower = together_s / 3e-3;
 	make_calibrations();
@@ -182,7 +182,7 @@ START_TEST(terms_are_the_calibrations)
 }
 END_TEST
 
-START_TEST(formulas_get_these_numbers)
+START_TEST(predictions_equal_the_formulas)
 {
 	double slower = together_s / 3e-3, wait = wait_of_two(), all = slower * shared_s;
 	make_calibrations();
@@ -215,7 +215,7 @@ START_TEST(formulas_get_these_numbers)
 END_TEST
 
 /* Of two workers, the slowest but one is the faster one: it waits for no worker. */
-START_TEST(rounds_and_rare_exchanges_get_theirs)
+START_TEST(predictions_of_rounds_and_pairs_equal_the_formulas)
 {
 	double slower = together_s / 3e-3, wait = wait_of_two(), sync = slower * 900e-6;
 	make_calibrations();
@@ -239,7 +239,7 @@ END_TEST
 
 /* Given options count. A strategy without a formula, or one that is refused, is listed with the
  * reason. */
-START_TEST(options_of_strategies_count)
+START_TEST(strategy_options_change_predictions)
 {
 	double slower = together_s / 3e-3, wait = wait_of_two();
 	make_calibrations();
@@ -260,7 +260,7 @@ START_TEST(options_of_strategies_count)
 }
 END_TEST
 
-START_TEST(no_strategy_is_dropped)
+START_TEST(every_strategy_is_listed_by_advise)
 {
 	make_calibrations();
 	ck_assert_int_eq(advise("--workers=2 --format=json --asgd.updater=sgd"), 0);
@@ -320,7 +320,7 @@ static void ck_formula(const struct strategy *s, const struct setting *variant)
 	prediction_fini(&all);
 }
 
-START_TEST(formulas_are_what_is_computed)
+START_TEST(printed_formula_names_every_term_used)
 {
 	const struct strategy *s = strategies[_i];
 	ck_formula(s, NULL);
@@ -329,7 +329,7 @@ START_TEST(formulas_are_what_is_computed)
 }
 END_TEST
 
-START_TEST(who_says_nothing_has_no_prediction)
+START_TEST(strategy_without_expect_has_no_prediction)
 {
 	static const struct strategy silent = {.plugin = {.name = "silent"}};
 	struct prediction p = predict_without(&silent, NULL, NULL);
@@ -340,7 +340,7 @@ START_TEST(who_says_nothing_has_no_prediction)
 END_TEST
 
 /* An allreduce of 3.6 ms instead of 2 ms: local SGD pays, but not at X = 2. */
-START_TEST(a_dear_allreduce_turns_the_inequality)
+START_TEST(slow_allreduce_makes_local_sgd_pay)
 {
 	sqlite3 *db;
 	char *path = sentence("%s/run.db", folder);
@@ -416,7 +416,7 @@ static void simulate(const char *jobs)
 }
 
 /* The shortest interval of each strategy gives the times of all other intervals. */
-START_TEST(predictions_are_near_simulated_runs)
+START_TEST(predictions_of_two_workers_are_near_simulated_runs)
 {
 	simulate(job);
 	ck_assert_int_eq(advise(CLUSTER "--format=json --intervals=1,2,4,20"), 0);
@@ -462,7 +462,7 @@ END_TEST
 /* Measured errors: 13.5 % for bsp, because all its pushes arrive at once, which those of asgd do at
  * X = 1 only; 5.5 % for the others. Exchanges that the end of an epoch cuts short would give
  * more. */
-START_TEST(rounds_and_rare_exchanges_are_near_simulated_runs)
+START_TEST(predictions_of_four_workers_are_near_simulated_runs)
 {
 	simulate(job_of_four);
 	ck_assert_int_eq(advise("--workers=4 --epochs=2 --platform=sim --sim.platform=ethernet_1g "
@@ -484,7 +484,7 @@ END_TEST
 
 /* ---- Refusals ------------------------------------------------------------ */
 
-START_TEST(mistakes_are_named)
+START_TEST(advise_mistakes_are_refused)
 {
 	ck_advise(2, "--workers=2", "run: mvbench calibrate --workload=softmax --batch=32");
 	make_calibrations();
@@ -519,17 +519,17 @@ Suite *advise_suite(void)
 
 	tcase_add_checked_fixture(t, set_up, folder_free);
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, terms_are_the_calibrations);
-	tcase_add_test(t, formulas_get_these_numbers);
-	tcase_add_test(t, rounds_and_rare_exchanges_get_theirs);
-	tcase_add_test(t, options_of_strategies_count);
-	tcase_add_test(t, no_strategy_is_dropped);
-	tcase_add_loop_test(t, formulas_are_what_is_computed, 0, n);
-	tcase_add_test(t, who_says_nothing_has_no_prediction);
-	tcase_add_test(t, a_dear_allreduce_turns_the_inequality);
-	tcase_add_test(t, predictions_are_near_simulated_runs);
-	tcase_add_test(t, rounds_and_rare_exchanges_are_near_simulated_runs);
-	tcase_add_test(t, mistakes_are_named);
+	tcase_add_test(t, terms_equal_the_calibration);
+	tcase_add_test(t, predictions_equal_the_formulas);
+	tcase_add_test(t, predictions_of_rounds_and_pairs_equal_the_formulas);
+	tcase_add_test(t, strategy_options_change_predictions);
+	tcase_add_test(t, every_strategy_is_listed_by_advise);
+	tcase_add_loop_test(t, printed_formula_names_every_term_used, 0, n);
+	tcase_add_test(t, strategy_without_expect_has_no_prediction);
+	tcase_add_test(t, slow_allreduce_makes_local_sgd_pay);
+	tcase_add_test(t, predictions_of_two_workers_are_near_simulated_runs);
+	tcase_add_test(t, predictions_of_four_workers_are_near_simulated_runs);
+	tcase_add_test(t, advise_mistakes_are_refused);
 	suite_add_tcase(s, t);
 	return s;
 }

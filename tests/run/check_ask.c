@@ -156,7 +156,7 @@ START_TEST(curves_are_on_one_scale)
 }
 END_TEST
 
-START_TEST(one_run_is_not_tested)
+START_TEST(one_run_on_a_side_gives_no_test)
 {
 	add_two();
 	says(EXIT_OK, "compare 1 2", "no test: A and B have one run only");
@@ -197,7 +197,7 @@ START_TEST(labels_are_compared)
 }
 END_TEST
 
-START_TEST(what_cannot_be_compared_is_said)
+START_TEST(impossible_comparisons_are_refused)
 {
 	add_two();
 	add((struct made){.strategy = "serial",
@@ -343,7 +343,7 @@ START_TEST(history_names_the_commit_that_steps)
 END_TEST
 
 /* For programs: the settings that differ, and figures that are not rounded. */
-START_TEST(a_comparison_is_a_table)
+START_TEST(comparison_is_printed_as_a_table)
 {
 	add_two();
 	says(EXIT_OK, "compare serial 'asgd 2w' --format=csv",
@@ -369,7 +369,7 @@ START_TEST(a_comparison_is_a_table)
 }
 END_TEST
 
-START_TEST(history_refuses)
+START_TEST(history_mistakes_are_refused)
 {
 	add_two();
 	says(EXIT_USER, "history", "name one configuration");
@@ -439,7 +439,7 @@ static double objective(const double *x, const size_t *end, size_t n, unsigned b
 }
 
 /* In short series the fit is the best of all possible segmentations. */
-START_TEST(the_fit_is_the_best_of_all)
+START_TEST(step_fit_is_optimal)
 {
 	state = 1;
 	int cut = 0;
@@ -501,7 +501,7 @@ static int cuts(size_t n, size_t each, double drift, double step, int series)
 	return count;
 }
 
-START_TEST(noise_is_no_step_and_a_step_is_found)
+START_TEST(noise_gives_no_step_and_steps_are_found)
 {
 	state = 2;
 	ck_assert_int_le(cuts(5, 3, 0, 0, 200), 4);
@@ -515,7 +515,7 @@ START_TEST(noise_is_no_step_and_a_step_is_found)
 }
 END_TEST
 
-START_TEST(few_values_do_not_step)
+START_TEST(few_values_give_no_step)
 {
 	bool begins[4];
 	double level[4];
@@ -597,7 +597,7 @@ START_TEST(tables_are_sorted_and_cut)
 }
 END_TEST
 
-START_TEST(unknown_columns_are_answered_with_near_ones)
+START_TEST(unknown_columns_suggest_similar_ones)
 {
 	add_two();
 	says(EXIT_USER, "table --sort=test_acuracy",
@@ -623,21 +623,21 @@ Suite *ask_suite(void)
 	tcase_add_checked_fixture(c, set_up, folder_free);
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, two_configurations_are_compared);
-	tcase_add_test(c, a_comparison_is_a_table);
+	tcase_add_test(c, comparison_is_printed_as_a_table);
 	tcase_add_test(c, curves_are_on_one_scale);
-	tcase_add_test(c, one_run_is_not_tested);
+	tcase_add_test(c, one_run_on_a_side_gives_no_test);
 	tcase_add_test(c, labels_are_compared);
-	tcase_add_test(c, what_cannot_be_compared_is_said);
+	tcase_add_test(c, impossible_comparisons_are_refused);
 	tcase_add_test(c, configurations_of_one_name_are_not_pooled);
 	tcase_add_test(c, history_names_the_commit_that_steps);
-	tcase_add_test(c, history_refuses);
+	tcase_add_test(c, history_mistakes_are_refused);
 	tcase_add_test(c, tables_are_sorted_and_cut);
-	tcase_add_test(c, unknown_columns_are_answered_with_near_ones);
+	tcase_add_test(c, unknown_columns_suggest_similar_ones);
 	suite_add_tcase(s, c);
 	tcase_set_timeout(p, 60);
-	tcase_add_test(p, the_fit_is_the_best_of_all);
-	tcase_add_test(p, noise_is_no_step_and_a_step_is_found);
-	tcase_add_test(p, few_values_do_not_step);
+	tcase_add_test(p, step_fit_is_optimal);
+	tcase_add_test(p, noise_gives_no_step_and_steps_are_found);
+	tcase_add_test(p, few_values_give_no_step);
 	suite_add_tcase(s, p);
 	return s;
 }

@@ -55,7 +55,7 @@ static void serial_data(void)
 	idx_put_set(600, 200, false, '-');
 }
 
-START_TEST(a_baseline_is_saved_and_held_to)
+START_TEST(baseline_is_saved_and_compared)
 {
 	serial_data();
 	record(2, "");
@@ -184,7 +184,7 @@ START_TEST(other_configurations_are_refused)
 END_TEST
 
 /* Virtual times are equal or they are not; there are no seeds to compare. */
-START_TEST(simulated_times_are_as_they_were)
+START_TEST(simulated_times_equal_the_baseline)
 {
 	char words[] = "--strategy=allreduce --workers=4 --platform=sim --sim.train=false "
 		       "--sim.platform=ethernet_10g --sim.step-time=1ms";
@@ -215,7 +215,7 @@ START_TEST(simulated_times_are_as_they_were)
 END_TEST
 
 /* A text file carries a baseline: the import equals it, line by line. A damaged file is refused. */
-START_TEST(baselines_travel)
+START_TEST(baseline_survives_export_and_import)
 {
 	static const struct {
 		const char *edit, *says;
@@ -374,11 +374,11 @@ Suite *baseline_suite(void)
 	Suite *s = suite_create("baseline");
 	TCase *c = tcase_create("command");
 	tcase_set_timeout(c, 60);
-	tcase_add_test(c, a_baseline_is_saved_and_held_to);
+	tcase_add_test(c, baseline_is_saved_and_compared);
 	tcase_add_test(c, every_verdict_is_reached);
 	tcase_add_test(c, other_configurations_are_refused);
-	tcase_add_test(c, simulated_times_are_as_they_were);
-	tcase_add_test(c, baselines_travel);
+	tcase_add_test(c, simulated_times_equal_the_baseline);
+	tcase_add_test(c, baseline_survives_export_and_import);
 	tcase_add_test(c, reports_are_well_formed);
 	tcase_add_test(c, wall_times_are_compared_in_turn);
 	suite_add_tcase(s, c);

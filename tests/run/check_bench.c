@@ -37,7 +37,7 @@ START_TEST(wrong_elements_are_counted)
 END_TEST
 
 /* The row has the medians of the times and the sum of the wrong elements. */
-START_TEST(repetitions_become_a_row)
+START_TEST(repetitions_give_one_row)
 {
 	static struct bench_row row[] = {
 		{0, "allreduce", "mpi", 800, 200, 1.5, 1, 0, 3e-6},
@@ -110,7 +110,7 @@ static const struct {
 	{"--workers=1 --servers=1", 1, {"push_pull,servers"}},
 };
 
-START_TEST(every_operation_has_its_rows)
+START_TEST(every_operation_has_a_row_for_each_size)
 {
 	/* with three workers an allgather takes a multiple of three elements */
 	static const long sizes[] = {16, 512, 16384};
@@ -135,7 +135,7 @@ START_TEST(every_operation_has_its_rows)
 END_TEST
 
 /* A size that has no element for each worker has no row. */
-START_TEST(parts_have_an_element)
+START_TEST(size_without_an_element_for_each_worker_has_no_row)
 {
 	char *out = must(malloc(OUTPUT));
 	bench("comm --workers=3 --min=8 --max=16 --repetitions=1 --format=csv 2>/dev/null", 0, out);
@@ -162,7 +162,7 @@ static const struct {
 	{"comm --transport=ipc --device=cpu", "--transport=ipc: vectors are on the cpu"},
 };
 
-START_TEST(mistakes_are_sentences)
+START_TEST(bench_mistakes_are_refused)
 {
 	char *out = must(malloc(OUTPUT));
 	bench(words("%s 2>&1", refused[_i].words), EXIT_USER, out);
@@ -185,7 +185,7 @@ START_TEST(an_interrupt_ends_all_ranks)
 }
 END_TEST
 
-START_TEST(a_table_that_cannot_be_written_is_a_failure)
+START_TEST(unwritable_bench_table_is_a_failure)
 {
 	char *out = must(malloc(OUTPUT));
 	bench("comm --max=64 --repetitions=1 2>&1 >/dev/full", EXIT_FAILED, out);
@@ -201,14 +201,14 @@ Suite *bench_suite(void)
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, folder_enter, folder_free);
 	tcase_add_test(t, wrong_elements_are_counted);
-	tcase_add_test(t, repetitions_become_a_row);
+	tcase_add_test(t, repetitions_give_one_row);
 	t = tcase_create("command");
 	suite_add_tcase(s, t);
 	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, every_operation_has_its_rows, 0, COUNT(benched));
-	tcase_add_test(t, parts_have_an_element);
-	tcase_add_loop_test(t, mistakes_are_sentences, 0, COUNT(refused));
-	tcase_add_test(t, a_table_that_cannot_be_written_is_a_failure);
+	tcase_add_loop_test(t, every_operation_has_a_row_for_each_size, 0, COUNT(benched));
+	tcase_add_test(t, size_without_an_element_for_each_worker_has_no_row);
+	tcase_add_loop_test(t, bench_mistakes_are_refused, 0, COUNT(refused));
+	tcase_add_test(t, unwritable_bench_table_is_a_failure);
 	tcase_add_test(t, an_interrupt_ends_all_ranks);
 	return s;
 }

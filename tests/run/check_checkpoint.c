@@ -143,7 +143,7 @@ static const char *const exact[] = {
 };
 
 /* The run resumes in its own row, and no epoch is recorded twice. */
-START_TEST(a_killed_run_goes_on_as_if_nothing_had_happened)
+START_TEST(killed_run_resumes_bit_for_bit)
 {
 	const char *how = exact[_i];
 	record_run(words("--device=cpu %s", how));
@@ -179,7 +179,7 @@ static const char *const any_order[] = {
 
 /* If pushes come in any order, the model continues from the checkpoint, and all rows are trained
  * on. */
-START_TEST(an_asynchronous_run_goes_on)
+START_TEST(killed_asynchronous_run_resumes)
 {
 	const char *how = any_order[_i];
 	record_run(words("--device=cpu %s", how));
@@ -224,7 +224,7 @@ static const struct beginning {
 };
 
 /* The first evaluation equals that of the model. The run is a cell of its own. */
-START_TEST(a_run_begins_with_a_model)
+START_TEST(run_starts_from_a_saved_model)
 {
 	const struct beginning *b = &beginnings[_i];
 	struct checkpoint_head head;
@@ -245,7 +245,7 @@ END_TEST
 
 /* The model, not the path of its file, is part of the cell. The command of the row repeats the
  * run. */
-START_TEST(the_model_makes_the_cell)
+START_TEST(initial_model_is_part_of_the_cell)
 {
 	char out[OUTPUT];
 	save_model(SMALL "--epochs=1");
@@ -290,7 +290,7 @@ static void change(long at, const void *x, size_t n)
 #define HEAD(field) offsetof(struct checkpoint_head, field)
 
 /* Every damaged file is refused with a reason, and nothing is trained. */
-START_TEST(what_is_no_whole_checkpoint_is_refused)
+START_TEST(damaged_checkpoint_is_refused)
 {
 	static const struct {
 		long at;
@@ -336,7 +336,7 @@ START_TEST(what_is_no_whole_checkpoint_is_refused)
 }
 END_TEST
 
-START_TEST(what_does_not_fit_is_refused)
+START_TEST(checkpoint_of_another_configuration_is_refused)
 {
 	save_model(SMALL "--epochs=1");
 	expect_refused(
@@ -363,7 +363,7 @@ START_TEST(what_does_not_fit_is_refused)
 END_TEST
 
 /* The database lacks the run of the checkpoint, or that run has ended. */
-START_TEST(a_run_that_is_not_here_does_not_go_on)
+START_TEST(checkpoint_of_an_unknown_run_is_refused)
 {
 	const char *how = LONG "--strategy=serial";
 	record_run(words("--device=cpu %s", how));
@@ -381,7 +381,7 @@ START_TEST(a_run_that_is_not_here_does_not_go_on)
 END_TEST
 
 /* A run does not resume with another build, on another machine, or into another run's file. */
-START_TEST(what_would_be_of_two_is_refused)
+START_TEST(resuming_under_other_conditions_is_refused)
 {
 	static const struct {
 		const char *change, *says;
@@ -423,7 +423,7 @@ END_TEST
 /* ---- Sweeps ---------------------------------------------------------------------------- */
 
 /* A folder has a file for each configuration, and an interrupted cell resumes. */
-START_TEST(a_sweep_goes_on_within_its_cells)
+START_TEST(sweep_resumes_interrupted_cells)
 {
 	char out[OUTPUT];
 	folder_text("two.ini", "[defaults]\nworkload = mlp\nmlp.hidden = 16\nbatch = 12\nepochs = "
@@ -456,19 +456,19 @@ Suite *checkpoint_suite(void)
 	TCase *t = tcase_create("go on");
 	tcase_set_timeout(t, 240);
 	tcase_add_checked_fixture(t, make_folder, folder_free);
-	tcase_add_loop_test(t, a_killed_run_goes_on_as_if_nothing_had_happened, 0, COUNT(exact));
-	tcase_add_loop_test(t, an_asynchronous_run_goes_on, 0, COUNT(any_order));
-	tcase_add_test(t, a_run_that_is_not_here_does_not_go_on);
-	tcase_add_test(t, what_would_be_of_two_is_refused);
-	tcase_add_test(t, a_sweep_goes_on_within_its_cells);
+	tcase_add_loop_test(t, killed_run_resumes_bit_for_bit, 0, COUNT(exact));
+	tcase_add_loop_test(t, killed_asynchronous_run_resumes, 0, COUNT(any_order));
+	tcase_add_test(t, checkpoint_of_an_unknown_run_is_refused);
+	tcase_add_test(t, resuming_under_other_conditions_is_refused);
+	tcase_add_test(t, sweep_resumes_interrupted_cells);
 	suite_add_tcase(s, t);
 	t = tcase_create("begin");
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, make_folder, folder_free);
-	tcase_add_loop_test(t, a_run_begins_with_a_model, 0, COUNT(beginnings));
-	tcase_add_test(t, the_model_makes_the_cell);
-	tcase_add_test(t, what_is_no_whole_checkpoint_is_refused);
-	tcase_add_test(t, what_does_not_fit_is_refused);
+	tcase_add_loop_test(t, run_starts_from_a_saved_model, 0, COUNT(beginnings));
+	tcase_add_test(t, initial_model_is_part_of_the_cell);
+	tcase_add_test(t, damaged_checkpoint_is_refused);
+	tcase_add_test(t, checkpoint_of_another_configuration_is_refused);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -52,7 +52,7 @@ static double after_one_step(void)
 	return lr / 2 * sqrt(sum);
 }
 
-START_TEST(one_step_takes_models_so_far)
+START_TEST(one_step_gives_the_known_distance)
 {
 	static const char *const how[] = {
 		SIM "--strategy=periodic",
@@ -85,7 +85,7 @@ START_TEST(one_step_takes_models_so_far)
 }
 END_TEST
 
-START_TEST(equal_replicas_are_not_apart)
+START_TEST(equal_replicas_have_distance_0)
 {
 	const struct strategy *s = strategies[_i];
 	if (s->canonical || s->average)
@@ -103,7 +103,7 @@ END_TEST
 
 /* Rarer synchronisation lets models drift further apart. One worker has no other model to differ
  * from. */
-START_TEST(what_is_recorded_is_what_there_is)
+START_TEST(consensus_is_recorded_where_it_is_measured)
 {
 	static const struct {
 		const char *words, *want;
@@ -147,9 +147,9 @@ Suite *consensus_suite(void)
 		n++;
 	tcase_add_unchecked_fixture(t, set_up, folder_free);
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, one_step_takes_models_so_far);
-	tcase_add_loop_test(t, equal_replicas_are_not_apart, 0, n);
-	tcase_add_test(t, what_is_recorded_is_what_there_is);
+	tcase_add_test(t, one_step_gives_the_known_distance);
+	tcase_add_loop_test(t, equal_replicas_have_distance_0, 0, n);
+	tcase_add_test(t, consensus_is_recorded_where_it_is_measured);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -36,7 +36,7 @@ static struct result probed_ok(const char *probe, int workers, bool simulated, c
 
 /* Momentum with gradients at the look-ahead point is Nesterov's. The test holds only if fetch's
  * param is also that of the gradient and of step, and fetch's rows are those of the step. */
-START_TEST(a_look_ahead_is_nesterov)
+START_TEST(lookahead_gradient_equals_nesterov)
 {
 	int n = _i / 2 + 1;
 	const char *how = words(MLP "--momentum=0.9 --batch=%d --strategy=%s", 48 / n,
@@ -52,7 +52,7 @@ END_TEST
 
 /* 7 workers take 342 rows each, so the second step has 6 of 2,400 rows left. fetch is called there,
  * too. */
-START_TEST(steps_without_rows_are_fetched_for)
+START_TEST(fetch_is_called_for_steps_without_rows)
 {
 	const char *how = MLP "--momentum=0.9 --strategy=allreduce --batch=342";
 	for (int simulated = 0; simulated < 2; simulated++)
@@ -64,7 +64,7 @@ END_TEST
 
 /* The losses that workers read after each step, or after three steps together, give the epoch's
  * running loss. Reading changes neither that loss nor the model. */
-START_TEST(losses_of_steps_are_the_epochs)
+START_TEST(step_losses_give_the_epoch_loss)
 {
 	static const char *const strategy[] = {"serial", "allreduce", "periodic"};
 	int n = _i / 2 + 1;
@@ -86,7 +86,7 @@ START_TEST(losses_of_steps_are_the_epochs)
 END_TEST
 
 /* A GPU repeats its steps from graphs; the loss is read between two steps. */
-START_TEST(a_gpu_tells_its_losses)
+START_TEST(step_losses_of_a_gpu_give_the_epoch_loss)
 {
 	const char *how = MLP "--batch=48 --strategy=serial --device=cuda";
 	if (!have_gpu()) {
@@ -108,7 +108,7 @@ END_TEST
 /* ---- worker_report ---- */
 
 /* The value is the mean over all reports of all workers, also in an epoch without a barrier. */
-START_TEST(what_workers_say_is_gathered)
+START_TEST(worker_reports_are_averaged)
 {
 	static const char *const want[] = {"reported 1 rank 1 150", "reported 1 half 0.5 10",
 					   "reported 2 worker_2 -1 1"};
@@ -146,7 +146,7 @@ static void draw_intervals(void)
 }
 
 /* 50 steps an epoch, every fourth ends in a synchronisation; then X falls from 4 to 1. */
-START_TEST(what_periodic_says_is_kept_and_shown)
+START_TEST(periodic_reports_are_stored_and_shown)
 {
 	char text[8192];
 	int status;
@@ -182,7 +182,7 @@ END_TEST
 /* ---- comm ---- */
 
 /* Values and bytes equal those of a real run (tests/tools/comm). */
-START_TEST(simulated_reductions_are_of_all_kinds)
+START_TEST(simulated_reductions_support_all_kinds)
 {
 	const char *how = words(MLP "--strategy=gossip --batch=%d --epochs=1", 48 / _i);
 	struct result r = probed_ok("kinds", _i, true, how);
@@ -194,7 +194,7 @@ START_TEST(simulated_reductions_are_of_all_kinds)
 END_TEST
 
 /* A gather of equal lengths needs one round of messages less; virtual time shows it exactly. */
-START_TEST(equal_gathers_take_less)
+START_TEST(gather_of_equal_lengths_takes_less_time)
 {
 	const char *how = MLP "--strategy=gossip --batch=12 --epochs=1";
 	double took[2], bytes[2];
@@ -239,7 +239,7 @@ static const struct {
 };
 
 /* The message names the plug-in and the flag. Without --check-promises nothing is checked. */
-START_TEST(a_wrong_promise_is_found)
+START_TEST(broken_promise_is_found)
 {
 	const char *how = words(MLP "--epochs=1 --batch=48 %s", wrong[_i].words);
 	for (int simulated = 0; simulated < 2; simulated++) {
@@ -256,7 +256,7 @@ START_TEST(a_wrong_promise_is_found)
 }
 END_TEST
 
-START_TEST(tables_are_always_announced)
+START_TEST(undeclared_tables_are_found)
 {
 	struct result r = probed("wrong_tables", 2, false, MLP "--strategy=asgd");
 	ck_assert_msg(r.status != 0 && strstr(r.output, "asgd has tables, but does not say so"),
@@ -266,7 +266,7 @@ START_TEST(tables_are_always_announced)
 END_TEST
 
 /* What breaks the promise no_layer_ready is right without the flag. */
-START_TEST(sums_by_layers_keep_their_promise)
+START_TEST(sums_by_layer_keep_their_promise)
 {
 	const char *how = MLP "--batch=24 --strategy=allreduce --check-promises";
 	for (int simulated = 0; simulated < 2; simulated++)
@@ -320,17 +320,17 @@ Suite *contract_suite(void)
 		models++;
 	tcase_set_timeout(t, 300);
 	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, a_look_ahead_is_nesterov, 0, 4);
-	tcase_add_test(t, steps_without_rows_are_fetched_for);
-	tcase_add_loop_test(t, losses_of_steps_are_the_epochs, 0, 6);
-	tcase_add_test(t, a_gpu_tells_its_losses);
-	tcase_add_loop_test(t, what_workers_say_is_gathered, 0, 4);
-	tcase_add_test(t, what_periodic_says_is_kept_and_shown);
-	tcase_add_loop_test(t, simulated_reductions_are_of_all_kinds, 2, 5);
-	tcase_add_test(t, equal_gathers_take_less);
-	tcase_add_loop_test(t, a_wrong_promise_is_found, 0, COUNT(wrong));
-	tcase_add_test(t, tables_are_always_announced);
-	tcase_add_test(t, sums_by_layers_keep_their_promise);
+	tcase_add_loop_test(t, lookahead_gradient_equals_nesterov, 0, 4);
+	tcase_add_test(t, fetch_is_called_for_steps_without_rows);
+	tcase_add_loop_test(t, step_losses_give_the_epoch_loss, 0, 6);
+	tcase_add_test(t, step_losses_of_a_gpu_give_the_epoch_loss);
+	tcase_add_loop_test(t, worker_reports_are_averaged, 0, 4);
+	tcase_add_test(t, periodic_reports_are_stored_and_shown);
+	tcase_add_loop_test(t, simulated_reductions_support_all_kinds, 2, 5);
+	tcase_add_test(t, gather_of_equal_lengths_takes_less_time);
+	tcase_add_loop_test(t, broken_promise_is_found, 0, COUNT(wrong));
+	tcase_add_test(t, undeclared_tables_are_found);
+	tcase_add_test(t, sums_by_layer_keep_their_promise);
 	tcase_add_loop_test(t, all_strategies_keep_their_promises, 0, all);
 	tcase_add_loop_test(t, all_workloads_keep_their_promises, 0, models);
 	suite_add_tcase(s, t);

@@ -217,7 +217,7 @@ static void losses_of(size_t rows, size_t n, double tol)
 	free(label);
 }
 
-START_TEST(plain_operations)
+START_TEST(plain_operations_equal_the_cpus)
 {
 	const double tol = tolerance_of((size_t)_i);
 	set_up(precisions[_i].name);
@@ -239,7 +239,7 @@ START_TEST(plain_operations)
 }
 END_TEST
 
-START_TEST(batches)
+START_TEST(batch_operations_equal_the_cpus)
 {
 	enum { N = 30, ROWS = 1000 };
 	const struct image m = {5, 3, 3};
@@ -348,7 +348,7 @@ static const struct {
 } ways[] = {{0, "1", "1"}, {0, "1", "4"}, {1, "1", "4"}, {1, "0", "1"},
 	    {2, "1", "8"}, {2, "0", "8"}, {2, "0", "1"}};
 
-START_TEST(image_operations)
+START_TEST(image_operations_equal_the_cpus)
 {
 	const struct {
 		struct image in;
@@ -469,7 +469,7 @@ static void write_weights(int how, struct pair *w, struct pair *other, int k)
 
 /* A convolution sees the new weights, even if its copy was made together with another's. A
  * convolution whose weights are freed does not keep others from copying theirs. */
-START_TEST(weights_are_those_that_were_written_last)
+START_TEST(convolution_uses_the_latest_weights)
 {
 	enum { ROWS = 2 };
 	const struct image m = {4, 5, 8};
@@ -514,7 +514,7 @@ static void forward_alone(void *ctx)
 
 /* A body that is launched again copies no weights of another body that existed when it was
  * captured. */
-START_TEST(a_body_copies_its_own_weights)
+START_TEST(graph_copies_only_its_own_weights)
 {
 	const struct image m = {4, 5, 8};
 	struct forward f[2];
@@ -625,7 +625,7 @@ static void both_gradients(void *ctx)
 	}
 }
 
-START_TEST(weights_have_their_gradient_beside_the_chain)
+START_TEST(weight_gradients_run_beside_the_chain)
 {
 	enum { ROWS = 3, CHANNELS = 8 };
 	const struct image m = {6, 5, CHANNELS};
@@ -709,7 +709,7 @@ static void one_op(const struct updater *updater, struct table_op op, bool in_is
 	tear_down();
 }
 
-START_TEST(passes_are_the_hosts)
+START_TEST(table_operations_equal_the_hosts)
 {
 	const struct updater *updater = updaters[_i];
 	for (size_t i = 0; i < COUNT(kinds); i++)
@@ -771,15 +771,15 @@ Suite *cuda_suite(void)
 	while (updaters[n])
 		n++;
 	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, plain_operations, 0, COUNT(precisions));
-	tcase_add_loop_test(t, batches, 0, COUNT(precisions));
-	tcase_add_loop_test(t, image_operations, 0, 4 * COUNT(ways));
+	tcase_add_loop_test(t, plain_operations_equal_the_cpus, 0, COUNT(precisions));
+	tcase_add_loop_test(t, batch_operations_equal_the_cpus, 0, COUNT(precisions));
+	tcase_add_loop_test(t, image_operations_equal_the_cpus, 0, 4 * COUNT(ways));
 	tcase_add_loop_test(t, products_are_rounded_as_the_precision_says, 0, COUNT(precisions));
-	tcase_add_loop_test(t, weights_are_those_that_were_written_last, 0, WRITERS);
-	tcase_add_test(t, a_body_copies_its_own_weights);
+	tcase_add_loop_test(t, convolution_uses_the_latest_weights, 0, WRITERS);
+	tcase_add_test(t, graph_copies_only_its_own_weights);
 	tcase_add_test(t, graphs_are_kept);
-	tcase_add_loop_test(t, weights_have_their_gradient_beside_the_chain, 0, COUNT(precisions));
-	tcase_add_loop_test(t, passes_are_the_hosts, 0, n);
+	tcase_add_loop_test(t, weight_gradients_run_beside_the_chain, 0, COUNT(precisions));
+	tcase_add_loop_test(t, table_operations_equal_the_hosts, 0, n);
 	tcase_add_test(t, peers_are_summed);
 	suite_add_tcase(s, t);
 	return s;

@@ -22,7 +22,7 @@ static double of(const char *query)
 
 /* ---- The part of the training set ------------------------------------------- */
 
-START_TEST(the_same_rows_are_taken_each_time)
+START_TEST(sample_of_training_rows_is_always_the_same)
 {
 	enum { N = 60000, PARTS = 10 };
 	struct rows a = data_sample(N, TRAIN_ROWS_EVALUATED),
@@ -48,7 +48,7 @@ END_TEST
 
 /* A model that does not change has one loss. Otherwise the running loss is of earlier and other
  * models. */
-START_TEST(the_training_loss_is_the_evaluated_models)
+START_TEST(training_loss_is_that_of_the_evaluated_model)
 {
 	record_run("--workload=softmax --lr=0 --batch=60 --epochs=2 --seed=1");
 	near(of("SELECT max(abs(train_loss - running_loss)) FROM epoch WHERE epoch >= 1"), 0, 1e-5);
@@ -209,7 +209,7 @@ START_TEST(the_model_is_evaluated_on_rows_held_out)
 }
 END_TEST
 
-START_TEST(rows_held_out_stay_so_in_simulations_and_replays)
+START_TEST(rows_held_out_are_the_same_in_simulations_and_replays)
 {
 	char out[4096];
 	record_run(SOFTMAX
@@ -235,7 +235,7 @@ END_TEST
 /* ---- Between the ends of epochs ----------------------------------------------- */
 
 /* The evaluations at the ends of epochs are in other rows. */
-START_TEST(points_stand_where_they_were_asked_for)
+START_TEST(evaluation_points_are_at_the_requested_steps)
 {
 	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=4");
 	record_run(SIM SOFTMAX "--batch=60 --epochs=3");
@@ -278,7 +278,7 @@ static const struct {
 	{"--strategy=asgd --workers=3 --batch=20 --leave=1:45ms", false},
 };
 
-START_TEST(every_strategy_has_points)
+START_TEST(every_strategy_has_evaluation_points)
 {
 	for (size_t k = 0; strategies[k]; k++) {
 		const char *word = words("--strategy=%s ", strategies[k]->plugin.name);
@@ -291,7 +291,7 @@ START_TEST(every_strategy_has_points)
 END_TEST
 
 /* Each row of the table. From epoch 2 on nothing is learned, so every model is that of epoch 1. */
-START_TEST(points_are_of_the_model_and_cost_nothing)
+START_TEST(evaluation_points_change_neither_model_nor_times)
 {
 	char *how = words(SIM SOFTMAX "--epochs=3 --lr-schedule=step:1:x1e-30 %s", run[_i].words);
 	record_run(words("%s --judge-every=3", how));
@@ -320,7 +320,7 @@ START_TEST(points_are_of_the_model_and_cost_nothing)
 END_TEST
 
 /* The model is read from a server over a network that takes milliseconds for it. */
-START_TEST(the_clock_stands_still_at_points)
+START_TEST(evaluation_points_stop_the_clock)
 {
 	const char *how = "--platform=sim --sim.platform=ethernet_1g --sim.step-time=10us "
 			  "--workload=mlp --strategy=asgd --servers=1 --workers=1 --batch=60 "
@@ -336,7 +336,7 @@ END_TEST
 
 /* Points have times of training: none is later than the end of its epoch on the slowest worker. (A
  * busy machine may stop one worker and not the others.) */
-START_TEST(real_workers_have_points)
+START_TEST(evaluation_points_of_real_workers_lie_within_their_epoch)
 {
 	record_run(
 		"--workload=mlp --mlp.hidden=16 --strategy=asgd --workers=2 --batch=15 --epochs=2 "
@@ -365,7 +365,7 @@ START_TEST(targets_are_interpolated)
 }
 END_TEST
 
-START_TEST(what_cannot_be_is_refused)
+START_TEST(impossible_evaluation_options_are_refused)
 {
 	expect_refused("", "--workload=softmax --target-loss=0.5 --target-accuracy=0.5",
 		       "--target-loss=0.5: a run has one target");
@@ -390,7 +390,7 @@ END_TEST
 /* ---- One mini-batch, shared ----------------------------------------------------- */
 
 /* A shared mini-batch gives what one worker makes of it, also if shares and steps are uneven. */
-START_TEST(a_shared_batch_is_one_batch)
+START_TEST(shared_batch_equals_one_workers_batch)
 {
 	static const struct {
 		int all, workers;
@@ -424,7 +424,7 @@ START_TEST(a_shared_batch_is_one_batch)
 }
 END_TEST
 
-START_TEST(a_shared_batch_is_recorded_and_repeated)
+START_TEST(shared_batch_is_recorded_and_repeated)
 {
 	char out[4096], *command;
 	record_run("--workload=softmax --strategy=asgd --workers=2 --epochs=1 --global-batch=51 "
@@ -459,22 +459,23 @@ Suite *evaluation_suite(void)
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, small_data, folder_free);
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, the_same_rows_are_taken_each_time);
-	tcase_add_test(t, the_training_loss_is_the_evaluated_models);
+	tcase_add_test(t, sample_of_training_rows_is_always_the_same);
+	tcase_add_test(t, training_loss_is_that_of_the_evaluated_model);
 	tcase_add_test(t, evaluation_takes_no_training_time);
 	tcase_add_test(t, rows_held_out_are_the_same_in_every_run);
 	tcase_add_test(t, rows_trained_on_are_the_same_in_every_run);
 	tcase_add_test(t, fewer_rows_are_a_shorter_epoch);
 	tcase_add_loop_test(t, the_model_is_evaluated_on_rows_held_out, 0, 4);
-	tcase_add_test(t, rows_held_out_stay_so_in_simulations_and_replays);
-	tcase_add_test(t, points_stand_where_they_were_asked_for);
-	tcase_add_test(t, every_strategy_has_points);
-	tcase_add_loop_test(t, points_are_of_the_model_and_cost_nothing, 0, (int)COUNT(run));
-	tcase_add_test(t, the_clock_stands_still_at_points);
-	tcase_add_test(t, real_workers_have_points);
+	tcase_add_test(t, rows_held_out_are_the_same_in_simulations_and_replays);
+	tcase_add_test(t, evaluation_points_are_at_the_requested_steps);
+	tcase_add_test(t, every_strategy_has_evaluation_points);
+	tcase_add_loop_test(t, evaluation_points_change_neither_model_nor_times, 0,
+			    (int)COUNT(run));
+	tcase_add_test(t, evaluation_points_stop_the_clock);
+	tcase_add_test(t, evaluation_points_of_real_workers_lie_within_their_epoch);
 	tcase_add_test(t, targets_are_interpolated);
-	tcase_add_test(t, what_cannot_be_is_refused);
-	tcase_add_loop_test(t, a_shared_batch_is_one_batch, 0, 4);
-	tcase_add_test(t, a_shared_batch_is_recorded_and_repeated);
+	tcase_add_test(t, impossible_evaluation_options_are_refused);
+	tcase_add_loop_test(t, shared_batch_equals_one_workers_batch, 0, 4);
+	tcase_add_test(t, shared_batch_is_recorded_and_repeated);
 	return s;
 }

@@ -92,7 +92,7 @@ static void expect_file(const char *name, const char *want)
 
 /* ---- Exports -------------------------------------------------------------------- */
 
-START_TEST(tables_as_text)
+START_TEST(tables_are_exported_as_text)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -149,7 +149,7 @@ static uint32_t plain_crc(const void *bytes, size_t n)
 	return masked >> 17 | masked << 15;
 }
 
-START_TEST(checksums)
+START_TEST(tensorboard_checksums_equal_published_values)
 {
 	unsigned char zeros[32] = {0}, ones[32], up[32], down[32];
 	for (int i = 0; i < 32; i++) {
@@ -196,7 +196,7 @@ static double number(const unsigned char *p)
 	return x;
 }
 
-START_TEST(events_for_tensorboard)
+START_TEST(runs_are_exported_for_tensorboard)
 {
 	static const char name[] = "runs/11-asgd-2w-seed1/events.out.tfevents.1767323045.alpha";
 	/* epoch 1 of run 11: its step, and a summary whose first value is a tag and a float */
@@ -243,7 +243,7 @@ START_TEST(events_for_tensorboard)
 }
 END_TEST
 
-START_TEST(folders_for_mlflow)
+START_TEST(runs_are_exported_for_mlflow)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -280,7 +280,7 @@ END_TEST
 
 /* ---- Imports -------------------------------------------------------------------- */
 
-START_TEST(runs_come_with_what_belongs_to_them)
+START_TEST(import_brings_all_rows_of_a_run)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -347,7 +347,7 @@ END_TEST
 
 /* A study comes with its trials, also those that have not run. A study that is here already gets
  * the trials that it lacks. */
-START_TEST(studies_come_with_their_runs)
+START_TEST(import_brings_studies_with_their_runs)
 {
 	static const char study[] =
 		"INSERT INTO study (id, name, hash, made, objective, budget, search) VALUES "
@@ -382,7 +382,7 @@ START_TEST(studies_come_with_their_runs)
 END_TEST
 
 /* The resumed run replaces its older state completely. */
-START_TEST(a_run_that_went_on_since_comes_once)
+START_TEST(import_replaces_a_run_that_resumed)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -422,7 +422,7 @@ END_TEST
 	"SELECT count(*) || ' ' || group_concat(id || status || ifnull(resumed, 0), ' ') FROM run"
 
 /* Several rows of one run, which an older program kept, in the source or here. */
-START_TEST(of_several_rows_of_a_run_the_last_counts)
+START_TEST(import_takes_the_last_row_of_a_run)
 {
 	new_database("a.db");
 	sql_in("a.db", STATE(1, "failed", NULL) STATE(2, "failed", 1) STATE(3, "done", 2));
@@ -437,7 +437,7 @@ START_TEST(of_several_rows_of_a_run_the_last_counts)
 }
 END_TEST
 
-START_TEST(what_is_done_is_not_replaced)
+START_TEST(import_replaces_no_finished_run)
 {
 	new_database("a.db");
 	new_database("b.db");
@@ -450,7 +450,7 @@ START_TEST(what_is_done_is_not_replaced)
 }
 END_TEST
 
-START_TEST(older_and_newer_files)
+START_TEST(older_databases_are_imported_and_newer_refused)
 {
 	sql_in("old.db", tables_2);
 	sql_in("old.db",
@@ -478,7 +478,7 @@ START_TEST(older_and_newer_files)
 END_TEST
 
 /* All or nothing: another process holds the file, or the file cannot grow. */
-START_TEST(what_goes_wrong_changes_nothing)
+START_TEST(failed_import_changes_nothing)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -554,7 +554,7 @@ END_TEST
 
 /* The page shows how often and from where the run resumed. The time left follows from the epochs
  * since then: one in 100 s. */
-START_TEST(a_run_that_went_on_is_shown)
+START_TEST(resumed_run_is_shown)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -574,20 +574,20 @@ Suite *export_suite(void)
 	TCase *c = tcase_create("export");
 	tcase_add_checked_fixture(c, folder_new, tear_down);
 	tcase_set_timeout(c, 60);
-	tcase_add_test(c, tables_as_text);
-	tcase_add_test(c, checksums);
-	tcase_add_test(c, events_for_tensorboard);
-	tcase_add_test(c, folders_for_mlflow);
-	tcase_add_test(c, runs_come_with_what_belongs_to_them);
-	tcase_add_test(c, a_run_that_went_on_since_comes_once);
-	tcase_add_test(c, of_several_rows_of_a_run_the_last_counts);
-	tcase_add_test(c, what_is_done_is_not_replaced);
-	tcase_add_test(c, studies_come_with_their_runs);
-	tcase_add_test(c, older_and_newer_files);
-	tcase_add_test(c, what_goes_wrong_changes_nothing);
+	tcase_add_test(c, tables_are_exported_as_text);
+	tcase_add_test(c, tensorboard_checksums_equal_published_values);
+	tcase_add_test(c, runs_are_exported_for_tensorboard);
+	tcase_add_test(c, runs_are_exported_for_mlflow);
+	tcase_add_test(c, import_brings_all_rows_of_a_run);
+	tcase_add_test(c, import_replaces_a_run_that_resumed);
+	tcase_add_test(c, import_takes_the_last_row_of_a_run);
+	tcase_add_test(c, import_replaces_no_finished_run);
+	tcase_add_test(c, import_brings_studies_with_their_runs);
+	tcase_add_test(c, older_databases_are_imported_and_newer_refused);
+	tcase_add_test(c, failed_import_changes_nothing);
 	tcase_add_test(c, runs_are_deleted_and_relabelled);
 	tcase_add_test(c, a_run_is_shown);
-	tcase_add_test(c, a_run_that_went_on_is_shown);
+	tcase_add_test(c, resumed_run_is_shown);
 	suite_add_tcase(s, c);
 	return s;
 }

@@ -107,7 +107,7 @@ static void put_t(const char *name, int n, double t)
 }
 
 /* A baseline from before training losses were evaluated is compared by the running loss. */
-START_TEST(older_baselines_are_held_by_what_they_have)
+START_TEST(older_baselines_are_compared_by_running_loss)
 {
 #define VERDICTS \
 	"SELECT group_concat(metric || ' ' || verdict, ', ') FROM (SELECT * FROM gate_test ORDER " \
@@ -140,7 +140,7 @@ static const struct {
 	{60, 2.660283, 0.005}, {120, 1.979930, 0.025}, {120, -2.617421, 0.995},
 };
 
-START_TEST(student_is_student)
+START_TEST(student_t_equals_published_tables)
 {
 	char name[16], text[128];
 	open_made();
@@ -198,7 +198,7 @@ START_TEST(intervals_agree_with_the_tests)
 END_TEST
 
 /* Other seeds: Welch's t, computed by hand in 50 digits. */
-START_TEST(other_seeds_are_unpaired)
+START_TEST(other_seeds_are_compared_unpaired)
 {
 	const double base[] = {1.0, 2.0, 3.0, 4.5}, now[] = {3.0, 5.5, 4.0, 8.0, 6.5};
 	open_made();
@@ -227,7 +227,7 @@ static void put_spread(const char *name, const char *cell, int n, double mean, d
 }
 
 /* Cells share variances; the figures were computed in 40 digits, by bisection of trigamma. */
-START_TEST(variances_are_shared_as_far_as_cells_are_alike)
+START_TEST(similar_cells_share_variances)
 {
 	static const struct {
 		const char *name;
@@ -282,7 +282,7 @@ END_TEST
 
 /* Of four cells, one is identical: that is no test. The p of the others count three times, twice
  * and once, and never fall. */
-START_TEST(many_tests_are_corrected)
+START_TEST(p_values_are_corrected_for_many_tests)
 {
 	const double t[] = {5, 4.5, 1};
 	char cell[2] = "a";
@@ -403,7 +403,7 @@ static double failures(double alpha)
 /* Unchanged code fails at most a share alpha of the baselines, whatever the number of tests. The
  * share is not far below alpha, because otherwise the test would find nothing. 500 draws: 4
  * standard deviations are allowed. */
-START_TEST(false_alarms_are_as_rare_as_promised)
+START_TEST(false_alarm_rate_is_at_most_alpha)
 {
 	make_baselines(500, _i > 0, _i > 1 ? 3 : 1, 0, 20260131 + (uint64_t)_i);
 	near(number("SELECT min(paired) FROM gate_test"), _i > 0, 0);
@@ -415,7 +415,7 @@ START_TEST(false_alarms_are_as_rare_as_promised)
 }
 END_TEST
 
-START_TEST(real_differences_are_seen)
+START_TEST(real_differences_are_found)
 {
 	make_baselines(100, true, 1, 10, 7);
 	double seen = failures(0.01);
@@ -431,15 +431,15 @@ Suite *gate_suite(void)
 	TCase *c = tcase_create("decisions");
 	tcase_set_timeout(c, 60);
 	tcase_add_checked_fixture(c, folder_new, folder_free);
-	tcase_add_test(c, student_is_student);
-	tcase_add_test(c, older_baselines_are_held_by_what_they_have);
+	tcase_add_test(c, student_t_equals_published_tables);
+	tcase_add_test(c, older_baselines_are_compared_by_running_loss);
 	tcase_add_test(c, intervals_agree_with_the_tests);
-	tcase_add_test(c, other_seeds_are_unpaired);
-	tcase_add_test(c, variances_are_shared_as_far_as_cells_are_alike);
-	tcase_add_test(c, many_tests_are_corrected);
+	tcase_add_test(c, other_seeds_are_compared_unpaired);
+	tcase_add_test(c, similar_cells_share_variances);
+	tcase_add_test(c, p_values_are_corrected_for_many_tests);
 	tcase_add_test(c, equal_differences_are_handled);
-	tcase_add_loop_test(c, false_alarms_are_as_rare_as_promised, 0, 3);
-	tcase_add_test(c, real_differences_are_seen);
+	tcase_add_loop_test(c, false_alarm_rate_is_at_most_alpha, 0, 3);
+	tcase_add_test(c, real_differences_are_found);
 	suite_add_tcase(s, c);
 	return s;
 }

@@ -35,7 +35,7 @@ static struct run of_folder(void)
 }
 
 /* Files in the order of their names, also those in subfolders, each content once. */
-START_TEST(files_make_a_text)
+START_TEST(text_is_made_of_all_files)
 {
 	const struct run run = of_folder();
 	struct data train, test, train_shape, test_shape;
@@ -71,7 +71,7 @@ START_TEST(files_make_a_text)
 END_TEST
 
 /* Rows of a text are consecutive, and --validation takes the last ones. */
-START_TEST(rows_follow_on_each_other)
+START_TEST(rows_of_a_text_are_consecutive)
 {
 	struct run run = of_folder();
 	struct data train, test, held;
@@ -129,7 +129,7 @@ static void set_up(void)
 }
 
 /* Split or simulated, the model learns what one worker learns. */
-START_TEST(it_is_one_model)
+START_TEST(gpt_equals_one_worker_in_every_mode)
 {
 	forget_runs();
 	record_run(SMALL "--strategy=serial");
@@ -146,7 +146,7 @@ START_TEST(it_is_one_model)
 }
 END_TEST
 
-START_TEST(it_is_one_model_on_a_gpu)
+START_TEST(gpt_on_a_gpu_equals_the_cpu)
 {
 	if (!have_gpu())
 		return;
@@ -162,7 +162,7 @@ START_TEST(it_is_one_model_on_a_gpu)
 END_TEST
 
 /* In a step model_parallel sends the activations of all positions. */
-START_TEST(bytes_are_of_all_places)
+START_TEST(sent_bytes_count_all_positions)
 {
 	forget_runs();
 	record_run(SMALL "--strategy=model_parallel --workers=2 --train-rows=6");
@@ -184,7 +184,7 @@ static const struct {
 	{"--strategy=model_parallel --workers=3", "heads of an attention cannot be divided evenly"},
 };
 
-START_TEST(mistakes_are_refused)
+START_TEST(gpt_mistakes_are_refused)
 {
 	char *words = sentence("%s %s %s", SMALL,
 			       strstr(mistakes[_i].words, "--strategy") ? "" : "--strategy=serial",
@@ -203,15 +203,15 @@ Suite *gpt_suite(void)
 	Suite *s = suite_create("gpt");
 	TCase *texts = tcase_create("texts"), *model = tcase_create("model");
 	tcase_add_checked_fixture(texts, folder_new, folder_free);
-	tcase_add_test(texts, files_make_a_text);
-	tcase_add_test(texts, rows_follow_on_each_other);
+	tcase_add_test(texts, text_is_made_of_all_files);
+	tcase_add_test(texts, rows_of_a_text_are_consecutive);
 	suite_add_tcase(s, texts);
 	tcase_add_unchecked_fixture(model, set_up, folder_free);
 	tcase_set_timeout(model, 60);
-	tcase_add_loop_test(model, it_is_one_model, 0, COUNT(ways));
-	tcase_add_test(model, it_is_one_model_on_a_gpu);
-	tcase_add_test(model, bytes_are_of_all_places);
-	tcase_add_loop_test(model, mistakes_are_refused, 0, COUNT(mistakes));
+	tcase_add_loop_test(model, gpt_equals_one_worker_in_every_mode, 0, COUNT(ways));
+	tcase_add_test(model, gpt_on_a_gpu_equals_the_cpu);
+	tcase_add_test(model, sent_bytes_count_all_positions);
+	tcase_add_loop_test(model, gpt_mistakes_are_refused, 0, COUNT(mistakes));
 	suite_add_tcase(s, model);
 	return s;
 }

@@ -43,7 +43,7 @@ static const struct {
 	 1e-4},
 };
 
-START_TEST(a_gpu_trains_what_the_cpu_trains)
+START_TEST(gpu_trains_the_same_as_the_cpu)
 {
 	struct result gpu = run_tool(same[_i].ranks, words("%s --device=cuda", same[_i].words));
 	struct result cpu = run_tool(same[_i].ranks, words("%s --device=cpu", same[_i].words));
@@ -60,7 +60,7 @@ END_TEST
 /* The whole step is a graph here. (tools/train looks at every step, so there each step is called.)
  * Each step sees its own learning rate, which falls all the time, its own dropout, and the number
  * of steps before it. */
-START_TEST(steps_in_graphs_are_the_cpus)
+START_TEST(steps_in_graphs_equal_the_cpus)
 {
 	static const char *const device[] = {"cpu", "cuda"};
 	static const char *const optimizer[] = {
@@ -84,7 +84,7 @@ START_TEST(steps_in_graphs_are_the_cpus)
 END_TEST
 
 /* Switches of the program, and a library that makes a call which cannot be captured. */
-START_TEST(without_graphs_or_branch_the_model_is_the_same)
+START_TEST(model_is_the_same_without_graphs_or_branch)
 {
 	static const char *const precision[] = {"float32", "bf16"},
 				 *const how[] = {"", "MVBENCH_CUDA_GRAPHS=0",
@@ -158,7 +158,7 @@ static int lines_of(const char *command)
 	return atoi(text);
 }
 
-START_TEST(what_was_chosen_is_kept)
+START_TEST(chosen_algorithms_are_kept)
 {
 	int tried, found, all;
 	count_choices(LENET2, &tried, &found);
@@ -185,7 +185,7 @@ END_TEST
 
 /* In float32 the time of an algorithm with rounding units does not count. Shapes for rounding units
  * are padded. */
-START_TEST(float32_is_chosen_by_times_of_float32)
+START_TEST(float32_algorithms_are_chosen_by_float32_times)
 {
 	static const struct {
 		const char *environment, *precision, *shape, *line;
@@ -211,7 +211,7 @@ END_TEST
 
 /* ---- What is recorded ------------------------------------------------------------ */
 
-START_TEST(who_shares_a_gpu_is_recorded)
+START_TEST(sharing_of_a_gpu_is_recorded)
 {
 	static const struct {
 		const char *environment, *says, *want;
@@ -252,7 +252,7 @@ START_TEST(each_worker_starts_cuda_once)
 }
 END_TEST
 
-START_TEST(what_ran_is_recorded)
+START_TEST(device_and_libraries_are_recorded)
 {
 	char out[OUTPUT];
 	int status = run_mvbench("",
@@ -304,14 +304,14 @@ static const struct {
 	{"", "--workload=mlp --device=cpu --strategy=asgd --table-home=gpu", "--table-home=gpu"},
 };
 
-START_TEST(what_cannot_run_is_refused)
+START_TEST(impossible_gpu_runs_are_refused)
 {
 	expect_refused(refused[_i].environment, refused[_i].words, refused[_i].what);
 }
 END_TEST
 
 /* The batch that a refusal suggests fits. */
-START_TEST(the_batch_that_is_advised_fits)
+START_TEST(suggested_batch_fits)
 {
 	char out[OUTPUT];
 	const char *environment = "FAKE_CUDA_MEMORY=1500000000";
@@ -326,7 +326,7 @@ START_TEST(the_batch_that_is_advised_fits)
 }
 END_TEST
 
-START_TEST(auto_takes_the_gpu_if_there_is_one)
+START_TEST(device_auto_takes_the_gpu_if_there_is_one)
 {
 	char out[OUTPUT];
 	run_mvbench("", "--workload=mlp --device=auto --dry-run", out, sizeof out);
@@ -379,21 +379,21 @@ Suite *gpu_suite(void)
 	TCase *t = tcase_create("gpu");
 	tcase_set_timeout(t, 240);
 	tcase_add_checked_fixture(t, make_data, folder_free);
-	tcase_add_loop_test(t, a_gpu_trains_what_the_cpu_trains, 0, COUNT(same));
-	tcase_add_loop_test(t, steps_in_graphs_are_the_cpus, 0, 3);
-	tcase_add_loop_test(t, without_graphs_or_branch_the_model_is_the_same, 0, 2);
-	tcase_add_test(t, what_was_chosen_is_kept);
-	tcase_add_test(t, what_ran_is_recorded);
+	tcase_add_loop_test(t, gpu_trains_the_same_as_the_cpu, 0, COUNT(same));
+	tcase_add_loop_test(t, steps_in_graphs_equal_the_cpus, 0, 3);
+	tcase_add_loop_test(t, model_is_the_same_without_graphs_or_branch, 0, 2);
+	tcase_add_test(t, chosen_algorithms_are_kept);
+	tcase_add_test(t, device_and_libraries_are_recorded);
 	tcase_add_test(t, a_module_of_another_build_is_not_used);
 	tcase_add_loop_test(t, bf16_learns_the_same, 0, 2);
 	if (!on_real_gpu()) {
-		tcase_add_loop_test(t, float32_is_chosen_by_times_of_float32, 0, 5);
-		tcase_add_loop_test(t, who_shares_a_gpu_is_recorded, 0, 3);
+		tcase_add_loop_test(t, float32_algorithms_are_chosen_by_float32_times, 0, 5);
+		tcase_add_loop_test(t, sharing_of_a_gpu_is_recorded, 0, 3);
 		tcase_add_test(t, weights_are_copied_together);
 		tcase_add_test(t, each_worker_starts_cuda_once);
-		tcase_add_loop_test(t, what_cannot_run_is_refused, 0, COUNT(refused));
-		tcase_add_test(t, the_batch_that_is_advised_fits);
-		tcase_add_test(t, auto_takes_the_gpu_if_there_is_one);
+		tcase_add_loop_test(t, impossible_gpu_runs_are_refused, 0, COUNT(refused));
+		tcase_add_test(t, suggested_batch_fits);
+		tcase_add_test(t, device_auto_takes_the_gpu_if_there_is_one);
 		tcase_add_loop_test(t, a_gpu_that_fails_ends_the_run, 1, 3);
 	}
 	suite_add_tcase(s, t);

@@ -39,7 +39,7 @@ static void ck_narrow(const char *name, char *text)
 		ck_assert_msg(strlen(line) <= 100, "%s: %s", name, line);
 }
 
-START_TEST(every_topic_says_something)
+START_TEST(every_topic_has_a_text)
 {
 	struct topic *all = topics_make();
 	for (const struct topic *t = all; t->name; t++) {
@@ -60,7 +60,7 @@ START_TEST(every_topic_says_something)
 }
 END_TEST
 
-START_TEST(there_is_a_topic_for_everything)
+START_TEST(every_kind_of_name_has_a_topic)
 {
 	struct topic *all = topics_make();
 	static const char *const some[] = {
@@ -104,7 +104,7 @@ START_TEST(topics_are_found_or_the_nearest_is_named)
 }
 END_TEST
 
-START_TEST(every_command_helps)
+START_TEST(every_command_prints_its_help)
 {
 	for (const struct command *const *c = commands; *c; c++) {
 		char *words = sentence("%s --help", (*c)->name), *out = said(0, words);
@@ -158,7 +158,7 @@ END_TEST
 
 /* ---- The manual page ----------------------------------------------------- */
 
-START_TEST(text_is_no_order_in_roff)
+START_TEST(roff_escapes_requests)
 {
 	char *text = NULL;
 	size_t n = 0;
@@ -317,12 +317,12 @@ Suite *help_suite(void)
 	TCase *t = tcase_create("help");
 	tcase_add_checked_fixture(t, folder_new, folder_free);
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, every_topic_says_something);
-	tcase_add_test(t, there_is_a_topic_for_everything);
+	tcase_add_test(t, every_topic_has_a_text);
+	tcase_add_test(t, every_kind_of_name_has_a_topic);
 	tcase_add_test(t, topics_are_found_or_the_nearest_is_named);
-	tcase_add_test(t, every_command_helps);
+	tcase_add_test(t, every_command_prints_its_help);
 	tcase_add_test(t, every_command_reads_its_words_alike);
-	tcase_add_test(t, text_is_no_order_in_roff);
+	tcase_add_test(t, roff_escapes_requests);
 	tcase_add_test(t, the_manual_has_all_commands_options_and_plugins);
 	tcase_add_test(t, the_manual_formats_without_a_warning);
 	tcase_add_test(t, bash_completes_words);

@@ -125,7 +125,7 @@ END_TEST
 
 /* A worker that waits for a slow worker is as slow as it; a worker that does not wait keeps its
  * speed. */
-START_TEST(a_slow_worker_slows_those_who_wait_for_it)
+START_TEST(slow_worker_slows_workers_that_wait_for_it)
 {
 	const double slow = 2 * STEPS * step_s;
 	forget_runs();
@@ -154,7 +154,7 @@ END_TEST
 /* ---- Dynamic assignment of mini-batches ---------------------------------- */
 
 /* 20 x 2 mini-batches, 1 1/2 of them in the time of a step. */
-START_TEST(a_slow_worker_takes_fewer)
+START_TEST(slow_worker_takes_fewer_mini_batches)
 {
 	static const char *const how[] = {
 		"asgd",  "ssp --ssp.bound=100", "downpour",
@@ -177,7 +177,7 @@ START_TEST(a_slow_worker_takes_fewer)
 END_TEST
 
 /* The slow worker's pushes are dropped, so its rows wait until no other worker has any left. */
-START_TEST(backup_workers_are_not_waited_for)
+START_TEST(slow_backup_worker_is_not_waited_for)
 {
 	forget_runs();
 	record_run("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 --strategy=bsp "
@@ -195,7 +195,7 @@ END_TEST
 
 /* A worker that is behind and only reads the model for an evaluation stays behind: its push is
  * dropped as before. */
-START_TEST(a_look_goes_into_no_round)
+START_TEST(evaluation_read_joins_no_bsp_round)
 {
 	static const char *const home[] = {"", "--servers=1"};
 	for (int e = 0; e < 2; e++) {
@@ -219,7 +219,7 @@ START_TEST(a_look_goes_into_no_round)
 END_TEST
 
 /* The mean is over the pushes that count: here one push, so the mean is its sum. */
-START_TEST(a_mean_is_over_pushes_that_count)
+START_TEST(mean_is_over_pushes_that_count)
 {
 	forget_runs();
 	record_run(TWO SIM "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 "
@@ -233,7 +233,7 @@ END_TEST
 /* Worker 1's first two pushes come too late, or it is so slow that its only push comes when no
  * other worker is left. Both bring the same gradient, except for the model's change until then. If
  * the two dropped gradients stayed in v, it would bring nearly three. */
-START_TEST(a_dropped_push_is_a_dropped_gradient)
+START_TEST(dropped_push_drops_its_gradient)
 {
 	static const char *const how =
 		"--workload=softmax --lr=%s --momentum=0.9 --epochs=1 "
@@ -252,7 +252,7 @@ END_TEST
 
 /* Every row of an epoch is trained on once. With lr 0 the mean loss is serial's. If pushes are
  * dropped, the number that counts equals the number of mini-batches. */
-START_TEST(no_row_is_lost)
+START_TEST(dynamic_deal_trains_on_every_row_once)
 {
 	static const char *const how[] = {"asgd", "asgd --sync-every=7", "easgd --sync-every=3",
 					  "ssp --ssp.bound=1 --servers=1",
@@ -275,7 +275,7 @@ START_TEST(no_row_is_lost)
 END_TEST
 
 /* No other worker can take mini-batches. */
-START_TEST(one_worker_takes_what_it_is_dealt)
+START_TEST(dynamic_deal_of_one_worker_equals_static_deal)
 {
 	forget_runs();
 	record_run(ONE SIM "--strategy=asgd --deal=dynamic");
@@ -285,7 +285,7 @@ START_TEST(one_worker_takes_what_it_is_dealt)
 }
 END_TEST
 
-START_TEST(who_meets_in_every_step_is_dealt_as_much)
+START_TEST(synchronous_strategies_refuse_dynamic_deal)
 {
 	static const char *const how[][2] = {
 		{"allreduce", "its workers meet in every exchange"},
@@ -305,7 +305,7 @@ END_TEST
 /* A real worker at a fifth of the speed, beside one at full speed: nominally allreduce takes 3
  * times as long, 5 against 2 / 1.2. The runs alternate and their fastest epochs count, because
  * other load takes a core from the worker that is idle first. */
-START_TEST(a_real_slow_worker_takes_fewer)
+START_TEST(real_slow_worker_takes_fewer_mini_batches)
 {
 	static const char *const words =
 		"--workload=mlp --mlp.hidden=256 --batch=10 --epochs=6 --workers=2 "
@@ -346,7 +346,7 @@ START_TEST(a_real_worker_is_slowed)
 END_TEST
 
 /* A step takes the given time, real or simulated; --speed then slows it. */
-START_TEST(steps_are_paced)
+START_TEST(step_takes_the_given_time)
 {
 	static const char *const world[] = {"mpi", "sim --sim.platform=$FOLDER/one.xml"};
 	for (int w = 0; w < 2; w++) {
@@ -392,7 +392,7 @@ END_TEST
 
 /* An evaluation takes longer than the 3.5 steps of the third epoch before the pause. If evaluations
  * counted as training, the first two would move the pause into the second epoch. */
-START_TEST(evaluation_is_no_training_time)
+START_TEST(evaluation_does_not_advance_the_time_of_a_pause)
 {
 	forget_runs();
 	record_run(TWO NETWORK "--strategy=asgd --deal=static --sync-every=1000");
@@ -434,7 +434,7 @@ static const char *const placements[] = {"", "--servers=1", "--servers=2", "--ta
 /* For every strategy, the others do what the worker would have done, or the strategy refuses. A
  * worker first finishes the mini-batches that it has taken. Steps begin on whole milliseconds,
  * because no worker pushes before the end of an epoch. */
-START_TEST(the_others_go_on)
+START_TEST(other_workers_continue_when_one_leaves)
 {
 	const struct strategy *s = strategies[_i];
 	const double left = 5 * step_s, whole = 2 * STEPS * step_s;
@@ -473,7 +473,7 @@ END_TEST
 
 /* Without barriers the times of a worker that has left still add up. Another worker's snapshots
  * give the model, because its own no longer change. */
-START_TEST(leaving_without_barriers)
+START_TEST(worker_leaves_without_barriers)
 {
 	forget_runs();
 	record_run(TWO SIM "--strategy=asgd --barrier-every=0 --leave=0:25ms --epochs=4");
@@ -496,7 +496,7 @@ START_TEST(leaving_without_barriers)
 END_TEST
 
 /* The others push what it would have pushed. With static assignment its share is missing. */
-START_TEST(what_a_worker_that_left_would_have_pushed)
+START_TEST(other_workers_push_for_one_that_left)
 {
 #define PUSHES(run) "SELECT sum(pushes) FROM staleness WHERE run_id = " run
 	forget_runs();
@@ -515,7 +515,7 @@ START_TEST(what_a_worker_that_left_would_have_pushed)
 END_TEST
 
 /* Two of three leave at different times; one of them pauses until it has to leave. */
-START_TEST(several_leave)
+START_TEST(several_workers_leave)
 {
 	static const char *const how[] = {"asgd", "ssp --ssp.bound=1", "downpour --downpour.send=3",
 					  "easgd", "bsp --bsp.backup=2"};
@@ -599,7 +599,7 @@ START_TEST(a_slow_link_slows_an_allreduce)
 END_TEST
 
 /* Workers 0 to 2 and a server on hosts of their own: only worker 1's messages are slow. */
-START_TEST(a_slow_link_is_one_worker_s)
+START_TEST(slow_link_affects_one_worker)
 {
 	const double wire = 7850 * 4 / 1e6;
 	const char *words = "--workload=softmax --epochs=2 --batch=10 --workers=3 --servers=1 "
@@ -636,7 +636,7 @@ END_TEST
 
 /* ---- Bad input ------------------------------------------------------------------------------- */
 
-START_TEST(mistakes_are_refused)
+START_TEST(heterogeneity_mistakes_are_refused)
 {
 	static const struct {
 		const char *words, *says;
@@ -674,7 +674,7 @@ START_TEST(mistakes_are_refused)
 END_TEST
 
 /* In a job file a comma begins another cell. */
-START_TEST(job_files_separate_by_blanks)
+START_TEST(job_file_lists_are_separated_by_blanks)
 {
 	const char *job = "[defaults]\nworkload = softmax\nworkers = 2\nstrategy = asgd\n"
 			  "speed = 0:0.5 1:0.25, 0:0.5\n[cells]\nepochs = 1\n",
@@ -708,32 +708,32 @@ Suite *heterogeneity_suite(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_unchecked_fixture(t, set_up, folder_free);
 	tcase_add_loop_test(t, a_slow_worker_takes_longer, 0, 2);
-	tcase_add_test(t, a_slow_worker_slows_those_who_wait_for_it);
-	tcase_add_loop_test(t, a_slow_worker_takes_fewer, 0, 6);
-	tcase_add_test(t, backup_workers_are_not_waited_for);
-	tcase_add_test(t, a_look_goes_into_no_round);
-	tcase_add_test(t, a_mean_is_over_pushes_that_count);
-	tcase_add_test(t, a_dropped_push_is_a_dropped_gradient);
-	tcase_add_loop_test(t, no_row_is_lost, 0, 5);
-	tcase_add_test(t, one_worker_takes_what_it_is_dealt);
-	tcase_add_loop_test(t, who_meets_in_every_step_is_dealt_as_much, 0, 7);
-	tcase_add_test(t, a_real_slow_worker_takes_fewer);
+	tcase_add_test(t, slow_worker_slows_workers_that_wait_for_it);
+	tcase_add_loop_test(t, slow_worker_takes_fewer_mini_batches, 0, 6);
+	tcase_add_test(t, slow_backup_worker_is_not_waited_for);
+	tcase_add_test(t, evaluation_read_joins_no_bsp_round);
+	tcase_add_test(t, mean_is_over_pushes_that_count);
+	tcase_add_test(t, dropped_push_drops_its_gradient);
+	tcase_add_loop_test(t, dynamic_deal_trains_on_every_row_once, 0, 5);
+	tcase_add_test(t, dynamic_deal_of_one_worker_equals_static_deal);
+	tcase_add_loop_test(t, synchronous_strategies_refuse_dynamic_deal, 0, 7);
+	tcase_add_test(t, real_slow_worker_takes_fewer_mini_batches);
 	tcase_add_test(t, a_real_worker_is_slowed);
-	tcase_add_test(t, steps_are_paced);
+	tcase_add_test(t, step_takes_the_given_time);
 	tcase_add_loop_test(t, a_pause_adds_its_duration, 0, 6);
-	tcase_add_test(t, evaluation_is_no_training_time);
+	tcase_add_test(t, evaluation_does_not_advance_the_time_of_a_pause);
 	tcase_add_test(t, a_real_worker_pauses);
-	tcase_add_loop_test(t, the_others_go_on, 0, all);
-	tcase_add_test(t, leaving_without_barriers);
-	tcase_add_test(t, what_a_worker_that_left_would_have_pushed);
-	tcase_add_loop_test(t, several_leave, 0, 5);
+	tcase_add_loop_test(t, other_workers_continue_when_one_leaves, 0, all);
+	tcase_add_test(t, worker_leaves_without_barriers);
+	tcase_add_test(t, other_workers_push_for_one_that_left);
+	tcase_add_loop_test(t, several_workers_leave, 0, 5);
 	tcase_add_loop_test(t, real_workers_leave, 0, all);
 	tcase_add_test(t, heterogeneous_runs_repeat);
 	tcase_add_loop_test(t, a_slow_link_slows_an_allreduce, 0, 2);
-	tcase_add_test(t, a_slow_link_is_one_worker_s);
+	tcase_add_test(t, slow_link_affects_one_worker);
 	tcase_add_test(t, workers_on_one_host_share_a_slow_link);
-	tcase_add_test(t, mistakes_are_refused);
-	tcase_add_test(t, job_files_separate_by_blanks);
+	tcase_add_test(t, heterogeneity_mistakes_are_refused);
+	tcase_add_test(t, job_file_lists_are_separated_by_blanks);
 	suite_add_tcase(s, t);
 	return s;
 }

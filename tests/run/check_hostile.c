@@ -77,7 +77,7 @@ START_TEST(no_output_replaces_a_database)
 END_TEST
 
 /* Other users' files with such names stay, and so do permissions. */
-START_TEST(an_output_touches_nothing_else)
+START_TEST(output_changes_no_other_file)
 {
 	struct stat st;
 	char *path = sentence("%s/t.csv", folder);
@@ -153,7 +153,7 @@ START_TEST(views_and_triggers_of_a_file_are_not_trusted)
 END_TEST
 
 /* If nothing can be written, the views are created in memory. */
-START_TEST(what_cannot_be_written_is_not_trusted_either)
+START_TEST(views_of_a_read_only_database_are_not_trusted)
 {
 	shell(0,
 	      "sqlite3 DIR/run.db \"DROP VIEW finished; CREATE VIEW finished AS SELECT 1 AS id\"; "
@@ -165,7 +165,7 @@ START_TEST(what_cannot_be_written_is_not_trusted_either)
 END_TEST
 
 /* A query ends when it is interrupted, and otherwise at its limit. */
-START_TEST(a_query_without_end_is_ended)
+START_TEST(endless_query_is_ended)
 {
 	static const char endless[] =
 		"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT "
@@ -195,7 +195,7 @@ START_TEST(a_query_without_end_is_ended)
 END_TEST
 
 /* A reader writes nothing and leaves no file beside the database. */
-START_TEST(readers_only_read)
+START_TEST(readers_write_nothing)
 {
 	char *path = sentence("%s/run.db", folder);
 	struct store *s;
@@ -223,7 +223,7 @@ START_TEST(readers_only_read)
 END_TEST
 
 /* A spreadsheet runs no cell as a formula; numbers stay numbers. */
-START_TEST(no_cell_is_a_formula)
+START_TEST(exported_cell_is_never_a_formula)
 {
 	sql_in("run.db", "UPDATE run SET label = '=1+cmd|x'");
 	shell(0, "./mvbench export --format=csv --db=DIR/run.db", "'=1+cmd|x");
@@ -238,7 +238,7 @@ END_TEST
 /* ---- Leftovers -------------------------------------------------------------- */
 
 /* Folders of a killed process are removed; those of a living one stay. */
-START_TEST(folders_of_the_dead_are_removed)
+START_TEST(folders_of_killed_processes_are_removed)
 {
 	char *dead = sentence("%s/.mvbench-import-%s-dead00", folder, machine()->host), *young,
 	     *mine = NULL, *next = NULL;
@@ -337,7 +337,7 @@ static void write_there(const char *path)
 
 /* The next output removes what a killed process left beside it. It keeps the parts of a living
  * process, and files with other names. */
-START_TEST(parts_of_the_dead_are_removed)
+START_TEST(part_files_of_killed_processes_are_removed)
 {
 	struct utimbuf old = {.actime = 1000, .modtime = 1000};
 	const char *host = machine()->host;
@@ -378,7 +378,7 @@ START_TEST(parts_of_the_dead_are_removed)
 END_TEST
 
 /* A folder that is removed gives its lock back. */
-START_TEST(folders_cost_no_descriptors)
+START_TEST(removed_folders_leave_no_open_descriptors)
 {
 	for (int i = 0; i < 2000; i++) {
 		char *path = NULL;
@@ -412,7 +412,7 @@ END_TEST
 
 /* Another process uses half of the core: the run, the database and the table report it. (Other
  * tests get all of the core when they need it.) */
-START_TEST(a_busy_machine_is_seen)
+START_TEST(busy_machine_is_detected)
 {
 	shell(0,
 	      "nice -n 19 taskset -c 0 sh -c 'while :; do :; done' & B=$!; nice -n 19 taskset -c 0 "
@@ -458,19 +458,19 @@ Suite *hostile_suite(void)
 	tcase_add_checked_fixture(t, recorded, folder_free);
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, no_output_replaces_a_database);
-	tcase_add_test(t, an_output_touches_nothing_else);
+	tcase_add_test(t, output_changes_no_other_file);
 	tcase_add_test(t, a_full_standard_output_is_a_failure);
 	tcase_add_test(t, views_and_triggers_of_a_file_are_not_trusted);
-	tcase_add_test(t, what_cannot_be_written_is_not_trusted_either);
-	tcase_add_test(t, a_query_without_end_is_ended);
-	tcase_add_test(t, readers_only_read);
-	tcase_add_test(t, no_cell_is_a_formula);
-	tcase_add_test(t, folders_of_the_dead_are_removed);
+	tcase_add_test(t, views_of_a_read_only_database_are_not_trusted);
+	tcase_add_test(t, endless_query_is_ended);
+	tcase_add_test(t, readers_write_nothing);
+	tcase_add_test(t, exported_cell_is_never_a_formula);
+	tcase_add_test(t, folders_of_killed_processes_are_removed);
 	tcase_add_test(t, an_output_is_locked_until_it_has_its_name);
-	tcase_add_test(t, parts_of_the_dead_are_removed);
-	tcase_add_test(t, folders_cost_no_descriptors);
+	tcase_add_test(t, part_files_of_killed_processes_are_removed);
+	tcase_add_test(t, removed_folders_leave_no_open_descriptors);
 	tcase_add_test(t, the_status_page_has_no_name_while_workers_train);
-	tcase_add_test(t, a_busy_machine_is_seen);
+	tcase_add_test(t, busy_machine_is_detected);
 	tcase_add_test(t, a_simulation_is_never_busy);
 	suite_add_tcase(s, t);
 	return s;

@@ -102,7 +102,7 @@ static void ck_deal(const char *text, int workers, int servers, const char *want
 	ck_placed(text, workers, servers, "", want);
 }
 
-START_TEST(ranks_are_placed_as_told)
+START_TEST(placement_sets_the_host_of_each_rank)
 {
 	static const char abc[] = "a\nb slots=1\nc\n";
 	ck_placed(abc, 4, 0, "2@0,2@1", "a a b b");
@@ -123,7 +123,7 @@ START_TEST(ranks_are_placed_as_told)
 }
 END_TEST
 
-START_TEST(ranks_are_dealt_to_hosts)
+START_TEST(ranks_are_assigned_to_hosts)
 {
 	ck_deal("a\nb\n", 2, 0, "a b");
 	ck_deal("a\nb\n", 4, 2, "a a b b a b");
@@ -163,7 +163,7 @@ END_TEST
 
 /* ---- What a lab is ------------------------------------------------------- */
 
-START_TEST(hosts_have_their_own)
+START_TEST(lab_hosts_are_isolated)
 {
 	if (!allowed)
 		return;
@@ -197,7 +197,7 @@ START_TEST(hosts_have_their_own)
 END_TEST
 
 /* Both directions at once, by messages of mvbench over TCP. A wire that is cut carries nothing. */
-START_TEST(wires_hold_their_rate)
+START_TEST(wires_keep_their_rate)
 {
 	char out[OUTPUT];
 	double there, both, back, limit = 1, slowest = 1e9;
@@ -233,7 +233,7 @@ START_TEST(wires_hold_their_rate)
 END_TEST
 
 /* Between hosts there is no shared memory; a wire of 20 Mbit/s carries 2.5 MB/s each way. */
-START_TEST(communication_is_benched_between_hosts)
+START_TEST(bench_measures_communication_between_hosts)
 {
 	char out[OUTPUT];
 	double bus = 0;
@@ -275,7 +275,7 @@ static const struct {
 	{"down", "there is no lab that stays"},
 };
 
-START_TEST(mistakes_are_sentences)
+START_TEST(lab_mistakes_are_refused)
 {
 	char out[OUTPUT];
 	char *all = sentence("./mvbench lab %s 2>&1", mistakes[_i].words);
@@ -307,7 +307,7 @@ static const char *const runs[] = {
 };
 
 /* As many hosts as fit, at most three. The database must record the run as done. */
-START_TEST(every_strategy_runs)
+START_TEST(every_strategy_runs_in_a_lab)
 {
 	if (!allowed)
 		return;
@@ -324,7 +324,7 @@ END_TEST
 /* Beside a slow worker, the pushes of a fast worker take as long as alone. With one-sided windows,
  * which their owner has to serve, they take twenty times as long. The fastest epochs of several
  * runs count, because other processes may take the cores. */
-START_TEST(asynchronous_is_asynchronous)
+START_TEST(asynchronous_pushes_do_not_wait_for_a_slow_worker)
 {
 	if (!allowed)
 		return;
@@ -371,7 +371,7 @@ START_TEST(hosts_do_not_change_the_model)
 END_TEST
 
 /* The recorded order in which pushes came to servers on several hosts. */
-START_TEST(a_record_is_replayed)
+START_TEST(recording_from_several_hosts_is_replayed)
 {
 	if (!allowed)
 		return;
@@ -386,7 +386,7 @@ END_TEST
 
 /* The clocks of the hosts differ by 1,000 seconds. In a timeline no push is applied before it is
  * made, or later than the run lasts. */
-START_TEST(timelines_are_of_one_clock)
+START_TEST(timelines_use_one_clock)
 {
 	if (!allowed)
 		return;
@@ -404,7 +404,7 @@ END_TEST
 
 /* ---- What the database records ------------------------------------------- */
 
-START_TEST(the_database_knows_the_machines)
+START_TEST(machines_and_network_are_recorded)
 {
 	if (!allowed)
 		return;
@@ -463,7 +463,7 @@ END_TEST
 
 /* A sweep with another file of the same machines has nothing to do. --placement makes cells of its
  * own. */
-START_TEST(a_cell_is_its_placement)
+START_TEST(placement_is_part_of_the_cell)
 {
 	if (!allowed)
 		return;
@@ -479,7 +479,7 @@ START_TEST(a_cell_is_its_placement)
 }
 END_TEST
 
-START_TEST(job_files_cross_networks)
+START_TEST(job_file_crosses_networks)
 {
 	if (!allowed)
 		return;
@@ -559,7 +559,7 @@ END_TEST
 
 /* The cells of a job file in a lab, compared with simulations of its wires; repeated if other
  * processes took the cores. */
-START_TEST(simulations_are_held_to_wires)
+START_TEST(simulations_are_validated_against_wires)
 {
 	if (!allowed)
 		return;
@@ -597,7 +597,7 @@ static const struct {
 	 "rank 1 runs mvbench 0123456789ab"},
 };
 
-START_TEST(other_builds_and_data_are_noticed)
+START_TEST(differing_builds_and_data_are_refused)
 {
 	if (!allowed)
 		return;
@@ -609,7 +609,7 @@ END_TEST
 
 /* ---- Failures ------------------------------------------------------------ */
 
-START_TEST(rank_0_may_be_elsewhere)
+START_TEST(rank_0_may_be_on_another_host)
 {
 	char out[OUTPUT];
 	if (!allowed)
@@ -633,7 +633,7 @@ START_TEST(rank_0_may_be_elsewhere)
 END_TEST
 
 /* On one host an empty folder covers the data folder. */
-START_TEST(what_one_host_lacks_is_told)
+START_TEST(missing_data_of_one_host_is_reported)
 {
 	char out[OUTPUT];
 	if (!allowed)
@@ -702,7 +702,7 @@ START_TEST(disturbances_end_runs)
 END_TEST
 
 /* A cut of a few seconds is survived. */
-START_TEST(a_short_cut_is_survived)
+START_TEST(run_survives_a_short_network_cut)
 {
 	if (!allowed)
 		return;
@@ -719,26 +719,26 @@ Suite *lab_suite(void)
 	Suite *s = suite_create("lab");
 	TCase *rules = tcase_create("rules"), *hosts = tcase_create("hosts");
 	tcase_add_checked_fixture(rules, folder_new, folder_free);
-	tcase_add_test(rules, ranks_are_dealt_to_hosts);
-	tcase_add_test(rules, ranks_are_placed_as_told);
+	tcase_add_test(rules, ranks_are_assigned_to_hosts);
+	tcase_add_test(rules, placement_sets_the_host_of_each_rank);
 	tcase_add_test(rules, rates_are_read);
-	tcase_add_loop_test(rules, mistakes_are_sentences, 0, COUNT(mistakes));
+	tcase_add_loop_test(rules, lab_mistakes_are_refused, 0, COUNT(mistakes));
 	suite_add_tcase(s, rules);
 	tcase_add_unchecked_fixture(hosts, set_up, tear_down);
 	tcase_set_timeout(hosts, TIMEOUT_S);
-	tcase_add_test(hosts, hosts_have_their_own);
-	tcase_add_test(hosts, communication_is_benched_between_hosts);
-	tcase_add_loop_test(hosts, every_strategy_runs, 0, COUNT(runs));
+	tcase_add_test(hosts, lab_hosts_are_isolated);
+	tcase_add_test(hosts, bench_measures_communication_between_hosts);
+	tcase_add_loop_test(hosts, every_strategy_runs_in_a_lab, 0, COUNT(runs));
 	tcase_add_loop_test(hosts, hosts_do_not_change_the_model, 0, COUNT(exact));
-	tcase_add_test(hosts, a_record_is_replayed);
+	tcase_add_test(hosts, recording_from_several_hosts_is_replayed);
 	tcase_add_test(hosts, networks_and_hosts_are_kept_apart);
-	tcase_add_test(hosts, a_cell_is_its_placement);
-	tcase_add_test(hosts, job_files_cross_networks);
-	tcase_add_loop_test(hosts, other_builds_and_data_are_noticed, 0, COUNT(differences));
-	tcase_add_test(hosts, rank_0_may_be_elsewhere);
-	tcase_add_test(hosts, what_one_host_lacks_is_told);
+	tcase_add_test(hosts, placement_is_part_of_the_cell);
+	tcase_add_test(hosts, job_file_crosses_networks);
+	tcase_add_loop_test(hosts, differing_builds_and_data_are_refused, 0, COUNT(differences));
+	tcase_add_test(hosts, rank_0_may_be_on_another_host);
+	tcase_add_test(hosts, missing_data_of_one_host_is_reported);
 	tcase_add_loop_test(hosts, disturbances_end_runs, 0, COUNT(disturbances));
-	tcase_add_test(hosts, a_short_cut_is_survived);
+	tcase_add_test(hosts, run_survives_a_short_network_cut);
 	suite_add_tcase(s, hosts);
 	return s;
 }
@@ -750,12 +750,12 @@ Suite *wires_suite(void)
 	TCase *t = tcase_create("wires");
 	tcase_add_unchecked_fixture(t, set_up, tear_down);
 	tcase_set_timeout(t, TIMEOUT_S);
-	tcase_add_test(t, wires_hold_their_rate);
-	tcase_add_test(t, asynchronous_is_asynchronous);
-	tcase_add_test(t, timelines_are_of_one_clock);
-	tcase_add_test(t, the_database_knows_the_machines);
+	tcase_add_test(t, wires_keep_their_rate);
+	tcase_add_test(t, asynchronous_pushes_do_not_wait_for_a_slow_worker);
+	tcase_add_test(t, timelines_use_one_clock);
+	tcase_add_test(t, machines_and_network_are_recorded);
 	tcase_add_test(t, wires_are_calibrated);
-	tcase_add_test(t, simulations_are_held_to_wires);
+	tcase_add_test(t, simulations_are_validated_against_wires);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -35,7 +35,7 @@ static const struct plant {
 	 "runtime/device/planted.h declares train"},
 };
 
-START_TEST(the_floors_hold_and_what_breaks_them_is_seen)
+START_TEST(layers_hold_and_violations_are_found)
 {
 	const struct plant *p = &plants[_i];
 	const char *home = getenv("MVBENCH_HOME");
@@ -78,7 +78,7 @@ START_TEST(the_floors_hold_and_what_breaks_them_is_seen)
 END_TEST
 
 /* readme.sh BUILD [SOURCES]: every name in a README exists. */
-START_TEST(documents_name_what_there_is)
+START_TEST(names_in_documents_exist)
 {
 	const char *home = getenv("MVBENCH_HOME");
 	char out[32768];
@@ -106,7 +106,7 @@ static const struct comment {
 };
 
 /* comments.sh [SOURCES]: every file that a comment names exists. */
-START_TEST(comments_name_files_that_there_are)
+START_TEST(files_named_in_comments_exist)
 {
 	const struct comment *k = &comments[_i];
 	const char *home = getenv("MVBENCH_HOME");
@@ -140,9 +140,9 @@ Suite *layers_suite(void)
 	Suite *s = suite_create("layers");
 	TCase *t = tcase_create("layers");
 	tcase_set_timeout(t, 60);
-	tcase_add_loop_test(t, the_floors_hold_and_what_breaks_them_is_seen, 0, COUNT(plants));
-	tcase_add_test(t, documents_name_what_there_is);
-	tcase_add_loop_test(t, comments_name_files_that_there_are, 0, COUNT(comments));
+	tcase_add_loop_test(t, layers_hold_and_violations_are_found, 0, COUNT(plants));
+	tcase_add_test(t, names_in_documents_exist);
+	tcase_add_loop_test(t, files_named_in_comments_exist, 0, COUNT(comments));
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -56,7 +56,7 @@ static const struct {
 enum { SEEDS = sizeof seed / sizeof *seed };
 static const int ranks[] = {1, 2, 4};
 
-START_TEST(seeds_programs)
+START_TEST(seeds_programs_run)
 {
 	int i = _i / 3, n = ranks[_i % 3];
 	bool data = strncmp(seed[i].name, "logistic", 8) != 0 ||
@@ -69,14 +69,14 @@ START_TEST(seeds_programs)
 }
 END_TEST
 
-START_TEST(without_a_launcher_a_worker_is_alone)
+START_TEST(program_without_launcher_is_one_worker)
 {
 	run(0, "ASAN_OPTIONS=detect_leaks=0 tests/seeds/params && tests/lib/tables");
 	expect("one process, tables: shared");
 }
 END_TEST
 
-START_TEST(every_function)
+START_TEST(every_library_function_works)
 {
 	static const char *const how[] = {
 		"1 tests/lib/tables shared",    "2 tests/lib/tables shared",
@@ -90,7 +90,7 @@ START_TEST(every_function)
 }
 END_TEST
 
-START_TEST(every_mistake)
+START_TEST(every_library_mistake_returns_an_error)
 {
 	static const char *const how[] = {
 		"2 tests/lib/errors",
@@ -105,7 +105,7 @@ START_TEST(every_mistake)
 }
 END_TEST
 
-START_TEST(beside_an_mpi_of_the_program)
+START_TEST(library_works_beside_the_programs_mpi)
 {
 	run(0, MPIRUN "1 tests/lib/mpi");
 	run(0, MPIRUN "3 tests/lib/mpi");
@@ -131,7 +131,7 @@ START_TEST(processes_find_each_other_through_a_file)
 }
 END_TEST
 
-START_TEST(processes_that_miss_each_other_are_told)
+START_TEST(processes_that_do_not_connect_get_an_error)
 {
 	run(3, ONE_BY_ONE, folder, "0 2", 3, "1");
 	expect("MVB_ERR_START: mvb_init: of 3 ranks, 1 had not connected to");
@@ -267,7 +267,7 @@ END_TEST
 /* As for a user's program, with the sanitizers of this build, if there are any. */
 #define COMPILE "${CC:-cc} $LDFLAGS -Wall -Wextra -Werror -O1 "
 
-START_TEST(a_program_in_cpp)
+START_TEST(cpp_program_uses_the_library)
 {
 	if (system("g++ --version >/dev/null 2>&1") != 0)
 		return;
@@ -284,7 +284,7 @@ END_TEST
 #define INSTALL \
 	"unset MAKEFLAGS MFLAGS MAKELEVEL; make -s -C $MVBENCH_HOME B=\"$PWD\" install PREFIX=%s"
 
-START_TEST(an_installed_library)
+START_TEST(installed_library_builds_programs)
 {
 	char prefix[128], env[512];
 	snprintf(prefix, sizeof prefix, "%s/prefix", folder);
@@ -309,7 +309,7 @@ START_TEST(an_installed_library)
 }
 END_TEST
 
-START_TEST(an_installation_for_a_package)
+START_TEST(package_installation_has_the_final_prefix)
 {
 	run(0, INSTALL " DESTDIR=%s/package", "/usr", folder);
 	run(0,
@@ -322,7 +322,7 @@ START_TEST(an_installation_for_a_package)
 END_TEST
 
 /* The README of the library shows a whole program: this one, character by character. */
-START_TEST(the_example_of_the_readme)
+START_TEST(readme_example_runs)
 {
 	run(0, MPIRUN "3 tests/lib/example");
 	expect("y = 3.00 x + 2.00; workers: 3");
@@ -343,21 +343,21 @@ Suite *library_suite(void)
 	tcase_add_checked_fixture(seeds, folder_new, folder_free);
 	tcase_add_checked_fixture(programs, folder_new, folder_free);
 	tcase_add_checked_fixture(built, folder_new, folder_free);
-	tcase_add_loop_test(seeds, seeds_programs, 0, 3 * SEEDS);
-	tcase_add_test(programs, without_a_launcher_a_worker_is_alone);
-	tcase_add_loop_test(programs, every_function, 0, 9);
-	tcase_add_loop_test(programs, every_mistake, 0, 6);
-	tcase_add_test(programs, beside_an_mpi_of_the_program);
+	tcase_add_loop_test(seeds, seeds_programs_run, 0, 3 * SEEDS);
+	tcase_add_test(programs, program_without_launcher_is_one_worker);
+	tcase_add_loop_test(programs, every_library_function_works, 0, 9);
+	tcase_add_loop_test(programs, every_library_mistake_returns_an_error, 0, 6);
+	tcase_add_test(programs, library_works_beside_the_programs_mpi);
 	tcase_add_test(programs, processes_find_each_other_through_a_file);
-	tcase_add_test(programs, processes_that_miss_each_other_are_told);
-	tcase_add_test(programs, the_example_of_the_readme);
+	tcase_add_test(programs, processes_that_do_not_connect_get_an_error);
+	tcase_add_test(programs, readme_example_runs);
 	tcase_add_loop_test(programs, a_process_that_is_killed_is_named, 0, KILLED);
 	tcase_add_loop_test(programs, a_process_that_is_stopped_is_named, 0, STOPPED);
 	tcase_add_test(programs, a_process_that_comes_late_is_named);
 	tcase_add_test(built, only_the_interface_is_visible);
-	tcase_add_test(built, a_program_in_cpp);
-	tcase_add_test(built, an_installed_library);
-	tcase_add_test(built, an_installation_for_a_package);
+	tcase_add_test(built, cpp_program_uses_the_library);
+	tcase_add_test(built, installed_library_builds_programs);
+	tcase_add_test(built, package_installation_has_the_final_prefix);
 	suite_add_tcase(s, seeds);
 	suite_add_tcase(s, programs);
 	suite_add_tcase(s, built);

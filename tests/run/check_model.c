@@ -10,7 +10,7 @@
 
 static char out[1 << 15];
 
-START_TEST(every_order_holds)
+START_TEST(scenario_holds_in_every_order)
 {
 	int status = command_output("tests/model/model briefly 2>&1", out, sizeof out);
 	ck_assert_msg(status == 0, "%s", out);
@@ -32,7 +32,7 @@ static const struct {
 	{"silent_leave", "leave_backup", "wait for each other for ever"},
 };
 
-START_TEST(a_planted_fault_is_found)
+START_TEST(planted_fault_is_found)
 {
 	char *command =
 		sentence("tests/model/faults/%s %s 2>&1", faults[_i].fault, faults[_i].scenario);
@@ -48,8 +48,8 @@ Suite *model_suite(void)
 	Suite *s = suite_create("model");
 	TCase *t = tcase_create("model");
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, every_order_holds);
-	tcase_add_loop_test(t, a_planted_fault_is_found, 0, COUNT(faults));
+	tcase_add_test(t, scenario_holds_in_every_order);
+	tcase_add_loop_test(t, planted_fault_is_found, 0, COUNT(faults));
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -34,7 +34,7 @@ static void take(int which)
 }
 
 /* check_tables.c runs the same test with MPI's choice. */
-START_TEST(tables_hold_what_was_pushed)
+START_TEST(onesided_tables_hold_what_was_pushed)
 {
 	char text[2048];
 	int ranks = 2 + _i / 2;
@@ -48,7 +48,7 @@ END_TEST
 
 /* One worker does the same arithmetic, except for W + d, which shared memory fuses with the scaling
  * of d. */
-START_TEST(one_worker_is_as_in_shared_memory)
+START_TEST(one_onesided_worker_equals_shared_memory)
 {
 	static const struct {
 		const char *words;
@@ -89,7 +89,7 @@ static void expect_as_shared(int n, int which, size_t rows, const char *const *r
 }
 
 /* Workers that wait for all get the same model on every path. */
-START_TEST(rounds_are_as_in_shared_memory)
+START_TEST(onesided_rounds_equal_shared_memory)
 {
 	static const struct {
 		int workers, path;
@@ -108,7 +108,7 @@ START_TEST(rounds_are_as_in_shared_memory)
 END_TEST
 
 /* With exchanges at barriers only, the order of arrival changes nothing but the order of sums. */
-START_TEST(rare_pushes_are_as_in_shared_memory)
+START_TEST(rare_onesided_pushes_equal_shared_memory)
 {
 #define RARE "--deal=static --epochs=2 --sync-every=1000 "
 	static const char *const row[] = {
@@ -168,7 +168,7 @@ START_TEST(asynchronous_pushes_arrive)
 }
 END_TEST
 
-START_TEST(what_cannot_live_here_is_refused_in_a_sentence)
+START_TEST(unsupported_onesided_tables_are_refused)
 {
 	static const struct {
 		int workers;
@@ -196,12 +196,12 @@ Suite *onesided_suite(void)
 	TCase *t = tcase_create("onesided");
 	tcase_set_timeout(t, 60);
 	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, tables_hold_what_was_pushed, 0, 4);
-	tcase_add_test(t, one_worker_is_as_in_shared_memory);
-	tcase_add_loop_test(t, rounds_are_as_in_shared_memory, 0, 4);
-	tcase_add_test(t, rare_pushes_are_as_in_shared_memory);
+	tcase_add_loop_test(t, onesided_tables_hold_what_was_pushed, 0, 4);
+	tcase_add_test(t, one_onesided_worker_equals_shared_memory);
+	tcase_add_loop_test(t, onesided_rounds_equal_shared_memory, 0, 4);
+	tcase_add_test(t, rare_onesided_pushes_equal_shared_memory);
 	tcase_add_loop_test(t, asynchronous_pushes_arrive, 0, 4);
-	tcase_add_test(t, what_cannot_live_here_is_refused_in_a_sentence);
+	tcase_add_test(t, unsupported_onesided_tables_are_refused);
 	suite_add_tcase(s, t);
 	return s;
 }

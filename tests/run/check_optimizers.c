@@ -29,13 +29,13 @@ static const struct stepped {
 };
 
 /* A worker whose model is a matrix and a bias; `given` sets its options. */
-struct bed {
+struct setup {
 	struct fixture f;
 	struct config c;
 	struct tensor tensor[2];
 };
 
-static void bed_open(struct bed *b, const struct setting *given, size_t n)
+static void setup_open(struct setup *b, const struct setting *given, size_t n)
 {
 	char *wrong = config_init(&b->c, given, n, false);
 	ck_assert_msg(!wrong, "%s", wrong);
@@ -59,7 +59,7 @@ static void bed_open(struct bed *b, const struct setting *given, size_t n)
 }
 
 /* Step t, with the gradient scale * made(). A sum over four workers uses the scale 1/4. */
-static void bed_step(struct bed *b, int t, float scale)
+static void setup_step(struct setup *b, int t, float scale)
 {
 	struct worker *w = &b->f.w;
 	float g[N];
@@ -71,7 +71,7 @@ static void bed_step(struct bed *b, int t, float scale)
 	local_step(w, scale);
 }
 
-static void bed_close(struct bed *b)
+static void setup_close(struct setup *b)
 {
 	keepsakes_free(&b->f.w);
 	model_close(&b->f.w);
@@ -109,13 +109,13 @@ static const char *const cases[] = {"sgd", "momentum", "nesterov", "adamw", "cli
 
 START_TEST(steps_are_those_of_pytorch)
 {
-	struct bed b;
+	struct setup b;
 	size_t n = 0, compared = 0;
 	while (n < 7 && by_name[_i][n].name)
 		n++;
-	bed_open(&b, by_name[_i], n);
+	setup_open(&b, by_name[_i], n);
 	for (int t = 1; t <= STEPS; t++) {
-		bed_step(&b, t, t % 2 ? 1 : 0.25f);
+		setup_step(&b, t, t % 2 ? 1 : 0.25f);
 		for (size_t k = 0; k + 1 <= COUNT(torch); k++) {
 			if (torch[k].step != t || strcmp(torch[k].name, cases[_i]) != 0)
 				continue;
@@ -130,7 +130,7 @@ START_TEST(steps_are_those_of_pytorch)
 		}
 	}
 	ck_assert_uint_eq(compared, 6);
-	bed_close(&b);
+	setup_close(&b);
 }
 END_TEST
 
@@ -143,12 +143,12 @@ START_TEST(lion_is_its_formula)
 					{"weight-decay", "0.3"}}; /* of weights only */
 	const double b1 = 0.9, b2 = 0.99;
 	double x[N], m[N] = {0};
-	struct bed b;
-	bed_open(&b, given, COUNT(given));
+	struct setup b;
+	setup_open(&b, given, COUNT(given));
 	for (size_t i = 0; i < N; i++)
 		x[i] = made(i, 0);
 	for (int t = 1; t <= STEPS; t++) {
-		bed_step(&b, t, 0.5f);
+		setup_step(&b, t, 0.5f);
 		for (size_t i = 0; i < N; i++) {
 			double g = made(i, t), u = b1 * m[i] + (1 - b1) * g;
 			m[i] = b2 * m[i] + (1 - b2) * g;
@@ -159,7 +159,7 @@ START_TEST(lion_is_its_formula)
 	for (size_t i = 0; i < N; i++)
 		ck_assert_double_eq_tol(p[i], x[i], 2e-6);
 	free(p);
-	bed_close(&b);
+	setup_close(&b);
 }
 END_TEST
 
@@ -203,15 +203,15 @@ START_TEST(muon_is_its_formula)
 		{"optimizer", "muon"}, {"lr", "0.02"}, {"weight-decay", "0.3"}, {"decay", "all"}};
 	const int r = tall ? COLUMNS : ROWS, c = tall ? ROWS : COLUMNS;
 	double x[N], m[N] = {0}, s[N] = {0}, o[ROWS * COLUMNS] = {0}, ot[ROWS * COLUMNS] = {0};
-	struct bed b;
-	bed_open(&b, given, COUNT(given));
+	struct setup b;
+	setup_open(&b, given, COUNT(given));
 	b.tensor[0].rows = (size_t)r;
 	b.tensor[0].columns = (size_t)c;
 	model_tensors(&b.f.w, b.tensor, 2);
 	for (size_t i = 0; i < N; i++)
 		x[i] = made(i, 0);
 	for (int t = 1; t <= 20; t++) {
-		bed_step(&b, t, 0.5f);
+		setup_step(&b, t, 0.5f);
 		for (int i = 0; i < r * c; i++) {
 			m[i] = 0.95 * m[i] + made((size_t)i, t);
 			o[i] = made((size_t)i, t) + 0.95 * m[i];
@@ -239,26 +239,26 @@ START_TEST(muon_is_its_formula)
 	for (size_t i = 0; i < N; i++)
 		ck_assert_double_eq_tol(p[i], x[i], 1e-5);
 	free(p);
-	bed_close(&b);
+	setup_close(&b);
 }
 END_TEST
 
 /* ---- Starting again ------------------------------------------------------ */
 
 /* After --state=reset a step is a first step, whatever t is. */
-START_TEST(moments_begin_anew)
+START_TEST(state_reset_restarts_the_moments)
 {
 	const struct setting given[] = {{"optimizer", "adamw"},
 					{"lr", "0.05"},
 					{"strategy", "periodic"},
 					{"state", "reset"}};
-	struct bed b;
-	bed_open(&b, given, COUNT(given));
+	struct setup b;
+	setup_open(&b, given, COUNT(given));
 	for (int t = 1; t <= 7; t++)
-		bed_step(&b, t, 1);
+		setup_step(&b, t, 1);
 	local_met(&b.f.w);
 	float *before = fixture_get(b.f.w.param);
-	bed_step(&b, 8, 1);
+	setup_step(&b, 8, 1);
 	float *p = fixture_get(b.f.w.param);
 	for (size_t i = 0; i < N; i++) { /* adamw moves every float by lr in it */
 		double g = made(i, 8);
@@ -266,22 +266,22 @@ START_TEST(moments_begin_anew)
 	}
 	free(before);
 	free(p);
-	bed_close(&b);
+	setup_close(&b);
 }
 END_TEST
 
 /* Two halves with nothing between them make the same step. */
-START_TEST(halves_make_a_step)
+START_TEST(two_halves_equal_one_step)
 {
 	struct setting given[] = {{"optimizer", optimizers[_i]->plugin.name},
 				  {"momentum", optimizers[_i]->momentum ? "0.9" : "0"},
 				  {"weight-decay", "0.1"},
 				  {"clip", "0.5"}};
-	struct bed whole, halves;
-	bed_open(&whole, given, COUNT(given));
-	bed_open(&halves, given, COUNT(given));
+	struct setup whole, halves;
+	setup_open(&whole, given, COUNT(given));
+	setup_open(&halves, given, COUNT(given));
 	for (int t = 1; t <= 5; t++) {
-		bed_step(&whole, t, 1);
+		setup_step(&whole, t, 1);
 		float *g = fixture_get(whole.f.w.grad);
 		for (size_t i = 0; i < N; i++)
 			g[i] = made(i, t);
@@ -298,8 +298,8 @@ START_TEST(halves_make_a_step)
 		ck_assert_double_eq_tol(p[i], q[i], 1e-6);
 	free(p);
 	free(q);
-	bed_close(&whole);
-	bed_close(&halves);
+	setup_close(&whole);
+	setup_close(&halves);
 }
 END_TEST
 
@@ -307,7 +307,7 @@ END_TEST
 
 /* With gradients of 0 only decay changes floats: for adamw, lion and muon the weights only, for sgd
  * and nesterov all floats. --decay overrides that for every optimiser. */
-START_TEST(decay_spares_what_it_should)
+START_TEST(decay_applies_to_the_selected_floats)
 {
 	static const char *const said[] = {NULL, "all", "weights"};
 	const struct optimizer *o = optimizers[_i];
@@ -317,8 +317,8 @@ START_TEST(decay_spares_what_it_should)
 						{"weight-decay", "0.1"},
 						{"lr", "0.1"},
 						{"decay", said[k]}};
-		struct bed b;
-		bed_open(&b, given, said[k] ? 5 : 4);
+		struct setup b;
+		setup_open(&b, given, said[k] ? 5 : 4);
 		vec_fill(b.f.w.grad, 0);
 		b.f.w.step = 1;
 		local_begin(&b.f.w);
@@ -332,7 +332,7 @@ START_TEST(decay_spares_what_it_should)
 				      said[k] ? said[k] : "as it is", i, (double)made(i, 0),
 				      (double)p[i]);
 		free(p);
-		bed_close(&b);
+		setup_close(&b);
 	}
 }
 END_TEST
@@ -340,7 +340,7 @@ END_TEST
 /* ---- Optimisers of a strategy -------------------------------------------- */
 
 struct second {
-	struct bed b;
+	struct setup b;
 	struct stepper *s;
 	struct vec *x, *g;
 };
@@ -348,7 +348,7 @@ struct second {
 static void second_open(struct second *t, const char *how, double momentum)
 {
 	float x[N];
-	bed_open(&t->b, NULL, 0);
+	setup_open(&t->b, NULL, 0);
 	t->x = vec_new(&t->b.f.w, N);
 	t->g = vec_new(&t->b.f.w, N);
 	for (size_t i = 0; i < N; i++)
@@ -370,12 +370,12 @@ static void second_close(struct second *t)
 	stepper_free(t->s);
 	vec_free(t->x);
 	vec_free(t->g);
-	bed_close(&t->b);
+	setup_close(&t->b);
 }
 
 /* SlowMo's and DiLoCo's outer steps equal, bit for bit, these lines, which periodic.c had before
  * they were plug-ins. */
-START_TEST(outer_steps_are_what_they_were)
+START_TEST(outer_steps_equal_the_former_code)
 {
 	const char *const how[] = {"sgd", "nesterov"};
 	const float a = 0.7f, mu = 0.9f, weight = 1 / (float)(2 + _i / 2);
@@ -467,7 +467,7 @@ static const struct refusal {
 	 "--periodic.outer=lion has options of its own in its place"},
 };
 
-START_TEST(what_has_no_meaning_is_refused)
+START_TEST(meaningless_optimizer_options_are_refused)
 {
 	const struct refusal *r = &refusals[_i];
 	struct config c;
@@ -497,7 +497,7 @@ static const char *const kinds[] = {"--optimizer=nesterov --momentum=0.9 --lr=0.
 
 /* One worker gives the serial run bit for bit, with every optimiser but sgd, which check_train.c
  * tests. */
-START_TEST(one_worker_is_serial)
+START_TEST(one_worker_is_serial_with_every_optimizer)
 {
 	const struct strategy *s = strategies[_i];
 	bool shortcut = strcmp(s->plugin.name, "easgd") == 0;
@@ -513,7 +513,7 @@ START_TEST(one_worker_is_serial)
 END_TEST
 
 /* The sum of all workers' gradients is clipped. */
-START_TEST(allreduce_is_serial_with_the_whole_batch)
+START_TEST(allreduce_with_adamw_is_serial_with_the_whole_batch)
 {
 	expect_same(_i, words(MLP ADAMW "--strategy=allreduce --batch=%d", 48 / _i), 1,
 		    MLP ADAMW "--batch=48", 1e-4);
@@ -522,7 +522,7 @@ END_TEST
 
 /* The length of a gradient that workers share counts each part once. The bias of the second layer
  * is the first worker's alone. */
-START_TEST(model_parallel_is_serial)
+START_TEST(model_parallel_with_adamw_is_serial)
 {
 	expect_same(_i, words(MLP ADAMW "--strategy=model_parallel --batch=48"), 1,
 		    MLP ADAMW "--batch=48", 1e-4);
@@ -532,7 +532,7 @@ START_TEST(model_parallel_is_serial)
 END_TEST
 
 /* --periodic.velocity is another way to set --state=average. */
-START_TEST(state_is_averaged)
+START_TEST(optimizer_state_is_averaged)
 {
 	const char *same = "--batch=24 --strategy=periodic --sync-every=5 ";
 	for (size_t k = 0; k < 2; k++)
@@ -554,7 +554,7 @@ START_TEST(state_is_averaged)
 END_TEST
 
 /* With one worker, pushing and pulling at different intervals equals doing both together. */
-START_TEST(pushes_apart_are_pushes_together)
+START_TEST(separate_push_interval_equals_the_common_one)
 {
 	const char *same = words(MLP ADAMW "--batch=48 --strategy=downpour --sync-every=4 ");
 	expect_same(1, words("%s --downpour.send=2", same), 1, same, 1e-5);
@@ -589,7 +589,7 @@ START_TEST(outer_steps_every_step_are_allreduce)
 END_TEST
 
 /* The inner and the outer optimiser may be one plug-in with different numbers. */
-START_TEST(inner_and_outer_are_two)
+START_TEST(inner_and_outer_optimizer_are_independent)
 {
 	const char *same = MLP ADAMW "--batch=24 --strategy=periodic --sync-every=5 ";
 	struct result a = train_ok(2, words("%s--periodic.outer=adamw:beta1=0.5 "
@@ -606,7 +606,7 @@ START_TEST(inner_and_outer_are_two)
 END_TEST
 
 /* Simulated workers compute the same as real ones. */
-START_TEST(simulated_ones_are_real_ones)
+START_TEST(simulated_optimizers_equal_real_ones)
 {
 	const char *how = words(MLP "%s--batch=24 --strategy=periodic --sync-every=4 --state=reset",
 				kinds[_i]);
@@ -627,15 +627,15 @@ Suite *optimizers_suite(void)
 	tcase_add_loop_test(t, steps_are_those_of_pytorch, 0, COUNT(cases));
 	tcase_add_test(t, lion_is_its_formula);
 	tcase_add_loop_test(t, muon_is_its_formula, 0, 2);
-	tcase_add_test(t, moments_begin_anew);
+	tcase_add_test(t, state_reset_restarts_the_moments);
 	int n = 0;
 	while (optimizers[n])
 		n++;
-	tcase_add_loop_test(t, halves_make_a_step, 0, n);
-	tcase_add_loop_test(t, decay_spares_what_it_should, 0, n);
-	tcase_add_loop_test(t, outer_steps_are_what_they_were, 0, 4);
+	tcase_add_loop_test(t, two_halves_equal_one_step, 0, n);
+	tcase_add_loop_test(t, decay_applies_to_the_selected_floats, 0, n);
+	tcase_add_loop_test(t, outer_steps_equal_the_former_code, 0, 4);
 	tcase_add_test(t, outer_adamw_is_its_formula);
-	tcase_add_loop_test(t, what_has_no_meaning_is_refused, 0, COUNT(refusals));
+	tcase_add_loop_test(t, meaningless_optimizer_options_are_refused, 0, COUNT(refusals));
 	suite_add_tcase(s, t);
 	t = tcase_create("identities");
 	int all = 0;
@@ -643,14 +643,14 @@ Suite *optimizers_suite(void)
 		all++;
 	tcase_set_timeout(t, 120);
 	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, one_worker_is_serial, 0, all);
-	tcase_add_loop_test(t, allreduce_is_serial_with_the_whole_batch, 2, 4);
-	tcase_add_loop_test(t, model_parallel_is_serial, 2, 3);
-	tcase_add_test(t, state_is_averaged);
-	tcase_add_test(t, pushes_apart_are_pushes_together);
+	tcase_add_loop_test(t, one_worker_is_serial_with_every_optimizer, 0, all);
+	tcase_add_loop_test(t, allreduce_with_adamw_is_serial_with_the_whole_batch, 2, 4);
+	tcase_add_loop_test(t, model_parallel_with_adamw_is_serial, 2, 3);
+	tcase_add_test(t, optimizer_state_is_averaged);
+	tcase_add_test(t, separate_push_interval_equals_the_common_one);
 	tcase_add_loop_test(t, outer_steps_every_step_are_allreduce, 0, 4);
-	tcase_add_test(t, inner_and_outer_are_two);
-	tcase_add_loop_test(t, simulated_ones_are_real_ones, 0, COUNT(kinds));
+	tcase_add_test(t, inner_and_outer_optimizer_are_independent);
+	tcase_add_loop_test(t, simulated_optimizers_equal_real_ones, 0, COUNT(kinds));
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -284,7 +284,7 @@ static int each_figure(void (*each)(const char *name))
 
 /* ---- Tests --------------------------------------------------------------- */
 
-START_TEST(stems_are_pairs)
+START_TEST(each_figure_has_sql_and_gp)
 {
 	char *plots = installed_path("plots");
 	ck_assert_ptr_nonnull(plots);
@@ -330,7 +330,7 @@ static void draws_explanation(const char *name)
 	free(text);
 }
 
-START_TEST(nothing_is_explained)
+START_TEST(empty_database_draws_explanation)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -418,7 +418,7 @@ static void draws_hostile(const char *name)
 	only = "--where=";
 }
 
-START_TEST(names_are_shown_never_run)
+START_TEST(hostile_names_are_shown_never_run)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -482,7 +482,7 @@ static char *rows_of(sqlite3 *db, const char *query)
 	return rows;
 }
 
-START_TEST(curves_are_medians)
+START_TEST(curves_show_medians)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
@@ -570,7 +570,7 @@ START_TEST(intervals_are_between_ranks)
 END_TEST
 
 /* Four trials of one configuration. One diverged: it counts as the untrained model. */
-START_TEST(budgets_are_worth_what_they_buy)
+START_TEST(best_of_k_is_the_expected_maximum)
 {
 	sqlite3 *db = open_database();
 	static const double value[] = {0.4, 0, 0.2, 0.3};
@@ -614,7 +614,7 @@ END_TEST
 
 /* From its last epoch on, a diverged run ranks below all others. No picture shows it, but it
  * changes medians. */
-START_TEST(who_diverged_counts_in_figures)
+START_TEST(diverged_runs_count_in_figures)
 {
 	sqlite3 *db = open_database();
 	for (int seed = 1; seed <= 4; seed++)
@@ -643,7 +643,7 @@ START_TEST(who_diverged_counts_in_figures)
 END_TEST
 
 /* A run that missed its target or diverged is shown, and counts as later than all others. */
-START_TEST(misses_are_shown)
+START_TEST(missed_targets_are_shown)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
@@ -680,7 +680,7 @@ START_TEST(misses_are_shown)
 }
 END_TEST
 
-START_TEST(a_front_is_what_nothing_beats)
+START_TEST(pareto_front_has_the_unbeaten_runs)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);    /* 8.2 s, 82 % */
@@ -716,7 +716,7 @@ START_TEST(efficiency_is_speed_up_by_worker)
 END_TEST
 
 /* gnuplot silently drops entries that do not fit into a key. */
-START_TEST(what_is_left_out_is_said)
+START_TEST(omitted_names_are_counted_in_figures)
 {
 	static const char *const figure[] = {"accuracy_epoch", "accuracy_time", "loss_time",
 					     "time_epoch",     "pareto",        "efficiency",
@@ -754,7 +754,7 @@ START_TEST(what_is_left_out_is_said)
 }
 END_TEST
 
-START_TEST(shares_are_of_all_pushes)
+START_TEST(staleness_shares_are_of_all_pushes)
 {
 	sqlite3 *db = open_database();
 	char *query = query_of("staleness");
@@ -785,7 +785,7 @@ START_TEST(shares_are_of_all_pushes)
 END_TEST
 
 /* C code and the figure's query both compute the bins. */
-START_TEST(bins_are_those_that_are_recorded)
+START_TEST(staleness_bins_equal_the_recorded_ones)
 {
 	sqlite3 *db = open_database();
 	char *query = query_of("staleness"),
@@ -870,7 +870,7 @@ END_TEST
 
 /* In one configuration all pushes have the same staleness; in the other every push has another.
  * There is no point to mark. */
-START_TEST(thin_histograms_are_drawn_in_silence)
+START_TEST(thin_histograms_draw_without_warnings)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -908,7 +908,7 @@ START_TEST(placements_are_named_where_they_differ)
 END_TEST
 
 /* Names omit what the program chose for each strategy. */
-START_TEST(what_strategies_bring_along_is_not_said)
+START_TEST(names_omit_automatic_choices)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
@@ -1160,7 +1160,7 @@ START_TEST(names_tell_configurations_apart)
 END_TEST
 
 /* An option of mvbench itself that is 0 is off, at any position. */
-START_TEST(names_do_not_say_what_is_off)
+START_TEST(names_omit_options_that_are_off)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
@@ -1177,7 +1177,7 @@ END_TEST
 
 /* Beside simulated runs, real runs: neither names an option that only the other kind has, or one
  * that is off. The label comes before long settings. */
-START_TEST(names_are_of_what_differs)
+START_TEST(names_show_only_differences)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
@@ -1323,7 +1323,7 @@ START_TEST(steps_between_commits_are_drawn)
 }
 END_TEST
 
-START_TEST(a_dropped_in_pair_is_a_figure)
+START_TEST(added_sql_and_gp_make_a_figure)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -1498,7 +1498,7 @@ START_TEST(a_broken_figure_is_named)
 }
 END_TEST
 
-START_TEST(a_file_is_named)
+START_TEST(output_file_is_named)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -1545,7 +1545,7 @@ static const struct {
 	{"--db=none.db", NULL, "none.db"},
 };
 
-START_TEST(mistakes_are_refused)
+START_TEST(plot_mistakes_are_refused)
 {
 	int status;
 	sqlite3 *db = open_database();
@@ -1562,7 +1562,7 @@ START_TEST(mistakes_are_refused)
 }
 END_TEST
 
-START_TEST(no_gnuplot_is_said)
+START_TEST(missing_gnuplot_is_reported)
 {
 	int status;
 	sqlite3 *db = open_database();
@@ -1584,44 +1584,45 @@ Suite *plots_suite(void)
 	tcase_add_checked_fixture(r, set_up, tear_down);
 	tcase_set_timeout(c, 120);
 	tcase_set_timeout(r, 120);
-	tcase_add_test(c, stems_are_pairs);
-	tcase_add_test(c, nothing_is_explained);
+	tcase_add_test(c, each_figure_has_sql_and_gp);
+	tcase_add_test(c, empty_database_draws_explanation);
 	tcase_add_test(c, one_run_is_drawn);
 	tcase_add_test(c, times_alone_are_drawn);
-	tcase_add_test(c, names_are_shown_never_run);
-	tcase_add_test(r, curves_are_medians);
+	tcase_add_test(c, hostile_names_are_shown_never_run);
+	tcase_add_test(r, curves_show_medians);
 	tcase_add_test(r, intervals_are_between_ranks);
-	tcase_add_test(r, budgets_are_worth_what_they_buy);
-	tcase_add_test(r, who_diverged_counts_in_figures);
-	tcase_add_test(r, misses_are_shown);
-	tcase_add_test(r, a_front_is_what_nothing_beats);
+	tcase_add_test(r, best_of_k_is_the_expected_maximum);
+	tcase_add_test(r, diverged_runs_count_in_figures);
+	tcase_add_test(r, missed_targets_are_shown);
+	tcase_add_test(r, pareto_front_has_the_unbeaten_runs);
 	tcase_add_test(r, efficiency_is_speed_up_by_worker);
-	tcase_add_test(c, what_is_left_out_is_said);
-	tcase_add_test(r, shares_are_of_all_pushes);
-	tcase_add_test(r, bins_are_those_that_are_recorded);
+	tcase_add_test(c, omitted_names_are_counted_in_figures);
+	tcase_add_test(r, staleness_shares_are_of_all_pushes);
+	tcase_add_test(r, staleness_bins_equal_the_recorded_ones);
 	tcase_add_loop_test(c, late_pushes_are_drawn, 0,
 			    (int)(sizeof(lateness) / sizeof(*lateness)));
-	tcase_add_test(c, thin_histograms_are_drawn_in_silence);
+	tcase_add_test(c, thin_histograms_draw_without_warnings);
 	tcase_add_test(r, placements_are_named_where_they_differ);
-	tcase_add_test(r, what_strategies_bring_along_is_not_said);
+	tcase_add_test(r, names_omit_automatic_choices);
 	tcase_add_test(r, a_configuration_has_one_look);
 	tcase_add_test(c, twelve_strategies_are_told_apart);
 	tcase_add_loop_test(r, any_two_columns_make_points, 0,
 			    (int)(sizeof(pairs) / sizeof(*pairs)));
 	tcase_add_test(c, any_two_columns_are_drawn);
 	tcase_add_test(r, names_tell_configurations_apart);
-	tcase_add_test(r, names_do_not_say_what_is_off);
-	tcase_add_test(r, names_are_of_what_differs);
+	tcase_add_test(r, names_omit_options_that_are_off);
+	tcase_add_test(r, names_show_only_differences);
 	tcase_add_test(r, names_tell_every_option_apart);
 	tcase_add_test(r, tables_and_figures_agree_on_names);
 	tcase_add_test(c, steps_between_commits_are_drawn);
-	tcase_add_test(c, a_dropped_in_pair_is_a_figure);
+	tcase_add_test(c, added_sql_and_gp_make_a_figure);
 	tcase_add_test(c, users_have_figures_of_their_own);
 	tcase_add_loop_test(r, a_broken_figure_is_named, 0,
 			    (int)(sizeof(broken) / sizeof(*broken)));
-	tcase_add_test(c, a_file_is_named);
-	tcase_add_loop_test(r, mistakes_are_refused, 0, (int)(sizeof(refused) / sizeof(*refused)));
-	tcase_add_test(c, no_gnuplot_is_said);
+	tcase_add_test(c, output_file_is_named);
+	tcase_add_loop_test(r, plot_mistakes_are_refused, 0,
+			    (int)(sizeof(refused) / sizeof(*refused)));
+	tcase_add_test(c, missing_gnuplot_is_reported);
 	suite_add_tcase(s, c);
 	suite_add_tcase(s, r);
 	return s;

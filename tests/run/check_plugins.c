@@ -100,7 +100,7 @@ static void set_up(void)
 	put_examples();
 }
 
-START_TEST(the_pages_commands_do_what_it_says)
+START_TEST(commands_of_the_plugin_page_work)
 {
 	if (lacks_something())
 		return;
@@ -132,7 +132,7 @@ START_TEST(the_pages_commands_do_what_it_says)
 }
 END_TEST
 
-START_TEST(it_learns)
+START_TEST(example_workload_learns)
 {
 	if (lacks_something())
 		return;
@@ -168,7 +168,7 @@ static void put_functions(FILE *f, const char *header)
 	}
 }
 
-START_TEST(each_function_of_the_contract_is_there)
+START_TEST(every_contract_function_exists)
 {
 	static const char *const header[] = {"mvbench.h", "workloads/net.h", "workloads/datasets.h",
 					     "strategies/exchange.h"};
@@ -212,7 +212,7 @@ static const char version_text[] = "#include \"mvbench.h\"\nstatic void step(str
 				   "step};\n#undef CONTRACT_VERSION\n#define CONTRACT_VERSION 7\n"
 				   "MVBENCH_PLUGIN(.strategy = &old);\n";
 
-START_TEST(another_version_is_refused)
+START_TEST(plugin_of_another_version_is_refused)
 {
 	if (lacks_something())
 		return;
@@ -272,7 +272,7 @@ static const struct mistake {
 	 "bad.ini:3: --strategy=./gone.c: No such file or directory\n"},
 };
 
-START_TEST(what_is_no_plug_in_is_refused)
+START_TEST(file_without_a_plugin_is_refused)
 {
 	const struct mistake *m = &mistakes[_i];
 	if (lacks_something())
@@ -289,7 +289,7 @@ END_TEST
 
 #define RUN "mvbench run --workload=./spirals.c --epochs=1 --strategy=./doubling.c "
 
-START_TEST(another_source_is_another_configuration)
+START_TEST(changed_source_is_another_configuration)
 {
 	if (lacks_something())
 		return;
@@ -322,7 +322,7 @@ static void put_compiler(void)
 	must_do("chmod +x counting");
 }
 
-START_TEST(it_is_compiled_once)
+START_TEST(plugin_is_compiled_once)
 {
 	if (lacks_something())
 		return;
@@ -342,7 +342,7 @@ START_TEST(it_is_compiled_once)
 }
 END_TEST
 
-START_TEST(a_file_that_changes_meanwhile_changes_nothing)
+START_TEST(running_plugin_ignores_changes_of_its_file)
 {
 	if (lacks_something())
 		return;
@@ -354,7 +354,7 @@ START_TEST(a_file_that_changes_meanwhile_changes_nothing)
 }
 END_TEST
 
-START_TEST(an_object_will_do)
+START_TEST(shared_object_is_accepted_as_plugin)
 {
 	if (lacks_something())
 		return;
@@ -372,7 +372,7 @@ START_TEST(an_object_will_do)
 END_TEST
 
 /* Plug-ins include only files that `make install` puts below share/mvbench. */
-START_TEST(an_installed_one_finds_its_headers)
+START_TEST(installed_mvbench_finds_the_plugin_headers)
 {
 	if (lacks_something())
 		return;
@@ -390,7 +390,7 @@ START_TEST(an_installed_one_finds_its_headers)
 END_TEST
 
 /* The workers of the replay get the recorded options and the plug-in to load. */
-START_TEST(it_is_replayed)
+START_TEST(run_with_plugins_is_replayed)
 {
 	if (lacks_something())
 		return;
@@ -403,7 +403,7 @@ START_TEST(it_is_replayed)
 }
 END_TEST
 
-START_TEST(a_crash_ends_the_run)
+START_TEST(crash_in_a_plugin_ends_the_run)
 {
 	if (lacks_something())
 		return;
@@ -416,7 +416,7 @@ START_TEST(a_crash_ends_the_run)
 }
 END_TEST
 
-START_TEST(job_files_find_what_lies_beside_them)
+START_TEST(job_file_finds_plugins_in_its_folder)
 {
 	if (lacks_something())
 		return;
@@ -445,19 +445,19 @@ Suite *plugins_suite(void)
 	}
 	tcase_add_checked_fixture(t, set_up, folder_free);
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, the_pages_commands_do_what_it_says);
-	tcase_add_test(t, it_learns);
-	tcase_add_test(t, each_function_of_the_contract_is_there);
-	tcase_add_test(t, another_version_is_refused);
-	tcase_add_loop_test(t, what_is_no_plug_in_is_refused, 0, COUNT(mistakes));
-	tcase_add_test(t, another_source_is_another_configuration);
-	tcase_add_test(t, it_is_compiled_once);
-	tcase_add_test(t, a_file_that_changes_meanwhile_changes_nothing);
-	tcase_add_test(t, an_object_will_do);
-	tcase_add_test(t, an_installed_one_finds_its_headers);
-	tcase_add_test(t, it_is_replayed);
-	tcase_add_test(t, a_crash_ends_the_run);
-	tcase_add_test(t, job_files_find_what_lies_beside_them);
+	tcase_add_test(t, commands_of_the_plugin_page_work);
+	tcase_add_test(t, example_workload_learns);
+	tcase_add_test(t, every_contract_function_exists);
+	tcase_add_test(t, plugin_of_another_version_is_refused);
+	tcase_add_loop_test(t, file_without_a_plugin_is_refused, 0, COUNT(mistakes));
+	tcase_add_test(t, changed_source_is_another_configuration);
+	tcase_add_test(t, plugin_is_compiled_once);
+	tcase_add_test(t, running_plugin_ignores_changes_of_its_file);
+	tcase_add_test(t, shared_object_is_accepted_as_plugin);
+	tcase_add_test(t, installed_mvbench_finds_the_plugin_headers);
+	tcase_add_test(t, run_with_plugins_is_replayed);
+	tcase_add_test(t, crash_in_a_plugin_ends_the_run);
+	tcase_add_test(t, job_file_finds_plugins_in_its_folder);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -54,7 +54,7 @@ START_TEST(published_times_are_predicted)
 END_TEST
 
 /* The name of the data set is enough only if no image is read. */
-START_TEST(cifar10_by_its_name)
+START_TEST(cifar10_is_found_by_its_name)
 {
 	char out[4096];
 	const char *const how = "./mvbench run --workload=resnet --data-dir=cifar10 --platform=sim "
@@ -71,7 +71,7 @@ END_TEST
 
 /* The given time of a step is shared by split layers: half for each of two workers, and the
  * messages. */
-START_TEST(split_layers_share_the_time_that_was_given)
+START_TEST(split_layers_share_the_given_step_time)
 {
 	static const char *const how[] = {"--strategy=serial",
 					  "--strategy=model_parallel --workers=2",
@@ -93,7 +93,7 @@ START_TEST(split_layers_share_the_time_that_was_given)
 END_TEST
 
 /* A shape is shown if its runs show it, and not if some runs are missing. */
-START_TEST(a_shape_is_checked)
+START_TEST(shape_is_shown_by_its_runs)
 {
 	char *script = installed_path("tests/scripts/shapes.sh"),
 	     *sql = installed_path("tests/scripts/shapes.sql");
@@ -118,9 +118,9 @@ Suite *recipes_suite(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, small_data, folder_free);
 	tcase_add_test(t, published_times_are_predicted);
-	tcase_add_test(t, cifar10_by_its_name);
-	tcase_add_test(t, split_layers_share_the_time_that_was_given);
-	tcase_add_test(t, a_shape_is_checked);
+	tcase_add_test(t, cifar10_is_found_by_its_name);
+	tcase_add_test(t, split_layers_share_the_given_step_time);
+	tcase_add_test(t, shape_is_shown_by_its_runs);
 	suite_add_tcase(s, t);
 	return s;
 }

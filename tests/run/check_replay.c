@@ -107,7 +107,7 @@ static const char *const runs[] = {
 };
 
 /* Any times give the same model. */
-START_TEST(a_replay_comes_to_the_same_model)
+START_TEST(replay_reaches_the_same_model)
 {
 	record(runs[_i]);
 	replay(SIM "--record --sim.step-time=1ms --sim.platform=ethernet_1g", EXIT_OK, EQUALS);
@@ -119,7 +119,7 @@ START_TEST(a_replay_comes_to_the_same_model)
 }
 END_TEST
 
-START_TEST(so_it_does_with_every_updater)
+START_TEST(replay_is_bit_identical_for_every_updater)
 {
 	record(words(SMALL "--strategy=asgd --workers=3 --sync-every=2 --lr=0.01 --momentum=%s "
 			   "--asgd.updater=%s",
@@ -130,7 +130,7 @@ START_TEST(so_it_does_with_every_updater)
 END_TEST
 
 /* The recording of a simulated run can be replayed too. */
-START_TEST(a_simulated_run_is_replayed)
+START_TEST(simulated_run_is_replayed)
 {
 	record(SIM SMALL "--strategy=asgd --workers=3 --straggle=1 --sim.step-time=1ms "
 			 "--sim.platform=gpu4_nvlink");
@@ -180,7 +180,7 @@ END_TEST
 
 /* Worker 1 takes its mini-batches after worker 0 has taken all of its own, but worker 0's pushes
  * wait for worker 1's. */
-START_TEST(a_circle_is_told)
+START_TEST(replay_deadlock_is_reported)
 {
 	static const char *const servers[] = {"", "--servers=1"};
 	record(words(SMALL "--strategy=asgd --deal=dynamic --workers=2 %s", servers[_i]));
@@ -215,7 +215,7 @@ START_TEST(a_replay_has_the_options_of_its_run)
 }
 END_TEST
 
-START_TEST(other_options_are_refused)
+START_TEST(replay_with_other_options_is_refused)
 {
 	static const struct {
 		const char *words, *says;
@@ -245,7 +245,7 @@ START_TEST(other_options_are_refused)
 }
 END_TEST
 
-START_TEST(what_has_no_record_is_refused)
+START_TEST(replay_without_a_usable_recording_is_refused)
 {
 	static const struct {
 		const char *sql, *says;
@@ -273,7 +273,7 @@ START_TEST(what_has_no_record_is_refused)
 END_TEST
 
 /* In a job file a cell has options of its own. */
-START_TEST(a_sweep_replays_nothing)
+START_TEST(sweep_refuses_replays)
 {
 	char *path = sentence("%s/job.ini", folder), out[OUTPUT];
 	FILE *f = fopen(path, "w");
@@ -330,7 +330,7 @@ static const struct {
 };
 
 /* Each replay ends by itself, with a message. */
-START_TEST(a_changed_record_is_found_out)
+START_TEST(changed_recording_is_detected)
 {
 	record(words(SMALL "--workers=2 --strategy=%s", changed[_i].words));
 	alter(changed[_i].sql);
@@ -350,17 +350,17 @@ Suite *replay_suite(void)
 		all++;
 	tcase_set_timeout(t, 180);
 	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, a_replay_comes_to_the_same_model, 0, (int)COUNT(runs));
-	tcase_add_loop_test(t, so_it_does_with_every_updater, 0, all);
-	tcase_add_test(t, a_simulated_run_is_replayed);
+	tcase_add_loop_test(t, replay_reaches_the_same_model, 0, (int)COUNT(runs));
+	tcase_add_loop_test(t, replay_is_bit_identical_for_every_updater, 0, all);
+	tcase_add_test(t, simulated_run_is_replayed);
 	tcase_add_test(t, a_diverged_run_is_replayed);
 	tcase_add_loop_test(t, another_order_gives_another_model, 0, 2);
-	tcase_add_loop_test(t, a_circle_is_told, 0, 2);
+	tcase_add_loop_test(t, replay_deadlock_is_reported, 0, 2);
 	tcase_add_test(t, a_replay_has_the_options_of_its_run);
-	tcase_add_test(t, other_options_are_refused);
-	tcase_add_test(t, what_has_no_record_is_refused);
-	tcase_add_test(t, a_sweep_replays_nothing);
-	tcase_add_loop_test(t, a_changed_record_is_found_out, 0, (int)COUNT(changed));
+	tcase_add_test(t, replay_with_other_options_is_refused);
+	tcase_add_test(t, replay_without_a_usable_recording_is_refused);
+	tcase_add_test(t, sweep_refuses_replays);
+	tcase_add_loop_test(t, changed_recording_is_detected, 0, (int)COUNT(changed));
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -87,7 +87,7 @@ static const char three[] =
 	"run AS r "
 	"JOIN cell AS c USING (strategy), json_each('[0, 1, 2, 3]');";
 
-START_TEST(what_a_page_says)
+START_TEST(page_shows_and_escapes_the_results)
 {
 	new_database();
 	sql(three);
@@ -133,7 +133,7 @@ START_TEST(what_a_page_says)
 }
 END_TEST
 
-START_TEST(selections_and_refusals)
+START_TEST(report_selects_runs_and_refuses_mistakes)
 {
 	new_database();
 	report("", EXIT_OK, "page.html");
@@ -173,7 +173,7 @@ END_TEST
 
 /* A file keeps its old text until the new one is complete. What is not a plain file stays what it
  * is. */
-START_TEST(a_file_is_written_beside_and_a_link_through)
+START_TEST(report_replaces_files_and_follows_links)
 {
 	char *to = sentence("%s/to.html", folder), *link = sentence("%s/page.html", folder);
 	char *part = sentence("ls -A %s | grep -c '^[.]mvbench-'", folder), found[16];
@@ -210,7 +210,7 @@ START_TEST(a_file_is_written_beside_and_a_link_through)
 END_TEST
 
 /* More runs of a configuration than are shown, and of a workload that has no accuracy. */
-START_TEST(what_is_left_out_is_said)
+START_TEST(omitted_runs_are_counted_on_the_page)
 {
 	new_database();
 	sql(three);
@@ -261,7 +261,7 @@ static void expect_same_cell(struct store *s, int64_t id)
 	free(command);
 }
 
-START_TEST(commands_give_the_same_cells)
+START_TEST(commands_of_the_page_give_the_same_cells)
 {
 	static const char *const words[][8] = {
 		{"seed=7", "lr=0.05", "momentum=0.9"},
@@ -338,7 +338,7 @@ static void press_enter(struct browser *b)
 		     "\"windowsVirtualKeyCode\": 13}");
 }
 
-START_TEST(in_a_browser)
+START_TEST(page_works_in_a_browser)
 {
 	static const char *const complaints[] = {"Runtime.consoleAPICalled",
 						 "Runtime.exceptionThrown", "Log.entryAdded",
@@ -449,12 +449,12 @@ Suite *report_suite(void)
 	TCase *c = tcase_create("report");
 	tcase_add_checked_fixture(c, set_up, tear_down);
 	tcase_set_timeout(c, 120);
-	tcase_add_test(c, what_a_page_says);
-	tcase_add_test(c, selections_and_refusals);
-	tcase_add_test(c, a_file_is_written_beside_and_a_link_through);
-	tcase_add_test(c, what_is_left_out_is_said);
-	tcase_add_test(c, commands_give_the_same_cells);
-	tcase_add_test(c, in_a_browser);
+	tcase_add_test(c, page_shows_and_escapes_the_results);
+	tcase_add_test(c, report_selects_runs_and_refuses_mistakes);
+	tcase_add_test(c, report_replaces_files_and_follows_links);
+	tcase_add_test(c, omitted_runs_are_counted_on_the_page);
+	tcase_add_test(c, commands_of_the_page_give_the_same_cells);
+	tcase_add_test(c, page_works_in_a_browser);
 	suite_add_tcase(s, c);
 	return s;
 }

@@ -142,7 +142,7 @@ END_TEST
 
 /* No process is left to mark the row. The next start marks it, and the workers end by
  * themselves. */
-START_TEST(a_killed_run_is_marked_by_the_next)
+START_TEST(killed_run_is_marked_by_the_next_start)
 {
 	char out[OUTPUT];
 	stop_with(SIGKILL, "serial", 1);
@@ -180,10 +180,10 @@ static void said(char out[OUTPUT])
 	free(command);
 }
 
-static const struct death {
+static const struct failure {
 	const char *strategy, *word; /* word: another one; NULL: none */
 	int workers, rank, signal;
-} deaths[] = {
+} failures[] = {
 	{"allreduce", NULL, .workers = 3, .rank = 1, .signal = SIGKILL},
 	{"allreduce", NULL, .workers = 3, .rank = 0, .signal = SIGKILL},
 	{"allreduce", NULL, .workers = 3, .rank = 2, .signal = SIGABRT},
@@ -194,20 +194,20 @@ static const struct death {
 	{"asgd", "--servers=1", .workers = 2, .rank = 1, .signal = SIGKILL},
 	{"asgd", "--servers=1", .workers = 2, .rank = 2, .signal = SIGKILL},
 };
-enum { DEATHS = sizeof deaths / sizeof *deaths };
+enum { FAILURES = sizeof failures / sizeof *failures };
 
-START_TEST(a_worker_that_dies_is_named)
+START_TEST(failed_worker_is_named)
 {
-	const struct death *d = &deaths[_i];
+	const struct failure *d = &failures[_i];
 	char out[OUTPUT], host[256] = "";
 	pid_t child = start_run_with(d->strategy, d->workers, d->word);
 	wait_for_an_epoch();
 	pid_t worker = worker_of_rank(d->rank);
 	ck_assert_int_gt(worker, 0);
-	nsec died = clock_now();
+	nsec failed_at = clock_now();
 	kill(worker, d->signal);
 	ck_assert_int_eq(exit_status(child), EXIT_FAILED);
-	ck_assert_double_lt(1e-9 * (double)(clock_now() - died), 10);
+	ck_assert_double_lt(1e-9 * (double)(clock_now() - failed_at), 10);
 	ck_assert_int_eq(workers_left(), 0);
 
 	gethostname(host, sizeof host - 1);
@@ -235,17 +235,17 @@ START_TEST(a_worker_that_dies_is_named)
 END_TEST
 
 /* The worker ends before it has joined the others, when not all have introduced themselves. */
-START_TEST(a_worker_that_dies_at_the_start_ends_the_run)
+START_TEST(worker_failure_at_the_start_ends_the_run)
 {
 	char out[OUTPUT];
 	pid_t child = start_run("allreduce", 3), worker = 0;
 	for (int i = 0; i < 200 && worker == 0; i++)
 		worker = worker_of_rank(1);
 	ck_assert_int_gt(worker, 0);
-	nsec died = clock_now();
+	nsec failed_at = clock_now();
 	kill(worker, SIGKILL);
 	ck_assert_int_eq(exit_status(child), EXIT_FAILED);
-	ck_assert_double_lt(1e-9 * (double)(clock_now() - died), 10);
+	ck_assert_double_lt(1e-9 * (double)(clock_now() - failed_at), 10);
 	ck_assert_int_eq(workers_left(), 0);
 	said(out);
 	ck_assert_msg(strstr(out, "was killed by signal 9 (Killed)"), "%s", out);
@@ -253,7 +253,7 @@ START_TEST(a_worker_that_dies_at_the_start_ends_the_run)
 END_TEST
 
 /* No process of mvbench watches here: the workers watch each other. */
-START_TEST(a_stopped_worker_under_the_users_mpirun_is_named)
+START_TEST(stopped_worker_under_the_users_mpirun_is_named)
 {
 	char out[OUTPUT];
 	int rank = _i;
@@ -292,7 +292,7 @@ START_TEST(a_stopped_worker_under_the_users_mpirun_is_named)
 END_TEST
 
 /* Only mpirun knows the reason and prints it. */
-START_TEST(what_mpirun_says_is_shown)
+START_TEST(message_of_mpirun_is_shown)
 {
 	char out[OUTPUT];
 	folder_text("hosts", "elsewhere slots=3\n");
@@ -356,7 +356,7 @@ END_TEST
 /* Times of an epoch: the parts sum up to no more than the whole, on every rank and for the means,
  * and workers wait for a straggler. The time that other load takes between the parts is in none of
  * them. A gap in the program's own times would be in every epoch. */
-START_TEST(the_split_adds_up)
+START_TEST(times_of_an_epoch_add_up)
 {
 	char out[OUTPUT];
 	char *barrier = sentence("--strategy=allreduce --workers=2 --epochs=3 --straggle=1 "
@@ -378,7 +378,7 @@ START_TEST(the_split_adds_up)
 END_TEST
 
 /* A dry run names an option like its column. */
-START_TEST(a_dry_run_names_options_as_the_table_does)
+START_TEST(dry_run_names_options_like_the_table)
 {
 	char out[OUTPUT], column[COLUMN_ROOM];
 	char *words = run_words("--dry-run --format=json");
@@ -394,7 +394,7 @@ END_TEST
 
 /* Recomputed norm statistics depend on the model alone. They depend neither on the training, as
  * statistics kept in training do, nor on the worker that computes them. */
-START_TEST(norms_are_evaluated_anew)
+START_TEST(recomputed_norms_depend_on_the_model_alone)
 {
 	char out[OUTPUT];
 	const char *const how[] = {"--norm-statistics=recompute",
@@ -423,17 +423,17 @@ Suite *run_suite(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, make_data, folder_free);
 	tcase_add_loop_test(t, ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3);
-	tcase_add_test(t, norms_are_evaluated_anew);
-	tcase_add_test(t, a_killed_run_is_marked_by_the_next);
-	tcase_add_loop_test(t, a_worker_that_dies_is_named, 0, DEATHS);
-	tcase_add_test(t, a_worker_that_dies_at_the_start_ends_the_run);
-	tcase_add_loop_test(t, a_stopped_worker_under_the_users_mpirun_is_named, 0, 2);
-	tcase_add_test(t, what_mpirun_says_is_shown);
+	tcase_add_test(t, recomputed_norms_depend_on_the_model_alone);
+	tcase_add_test(t, killed_run_is_marked_by_the_next_start);
+	tcase_add_loop_test(t, failed_worker_is_named, 0, FAILURES);
+	tcase_add_test(t, worker_failure_at_the_start_ends_the_run);
+	tcase_add_loop_test(t, stopped_worker_under_the_users_mpirun_is_named, 0, 2);
+	tcase_add_test(t, message_of_mpirun_is_shown);
 	tcase_add_test(t, srun_without_pmi_is_refused);
 	tcase_add_loop_test(t, divergence_has_its_own_status, 1, 3);
 	tcase_add_loop_test(t, cut_data_is_refused_by_all_ranks, 1, 3);
-	tcase_add_loop_test(t, the_split_adds_up, 0, 3);
-	tcase_add_test(t, a_dry_run_names_options_as_the_table_does);
+	tcase_add_loop_test(t, times_of_an_epoch_add_up, 0, 3);
+	tcase_add_test(t, dry_run_names_options_like_the_table);
 	suite_add_tcase(s, t);
 	return s;
 }

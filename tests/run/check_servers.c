@@ -27,7 +27,7 @@ static size_t updaters_count(void)
 }
 
 /* One worker has one order only: bit for bit, every updater, on one server or two. */
-START_TEST(one_worker_on_servers_is_as_in_shared_memory)
+START_TEST(one_worker_on_servers_equals_shared_memory)
 {
 	int servers = 1 + _i;
 	const char *here[RUNS_MOST], *there[RUNS_MOST];
@@ -48,7 +48,7 @@ START_TEST(one_worker_on_servers_is_as_in_shared_memory)
 END_TEST
 
 /* Rounds add the same pushes in any order. */
-START_TEST(bsp_on_servers_is_as_in_shared_memory)
+START_TEST(bsp_on_servers_equals_shared_memory)
 {
 	static const char *const how[] = {"", "--bsp.updater=sgd --batch=20"};
 	const char *same =
@@ -97,7 +97,7 @@ END_TEST
 /* ---- Tables --------------------------------------------------------------------------- */
 
 /* Tables of one row and of three, among others. */
-START_TEST(fewer_rows_than_servers)
+START_TEST(tables_may_have_fewer_rows_than_servers)
 {
 	char text[2048];
 	int status =
@@ -107,7 +107,7 @@ START_TEST(fewer_rows_than_servers)
 END_TEST
 
 /* Each shard receives every operation of each worker and numbers them without gaps. */
-START_TEST(arrivals_at_two_servers_are_kept)
+START_TEST(arrivals_at_two_servers_are_recorded)
 {
 	char *path = sentence("%s/servers.db", folder), text[4096];
 	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s --db=%s "
@@ -232,11 +232,11 @@ Suite *servers_suite(void)
 	TCase *t = tcase_create("servers"), *early = tcase_create("early ends");
 	tcase_set_timeout(t, 120);
 	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, one_worker_on_servers_is_as_in_shared_memory, 0, 2);
-	tcase_add_loop_test(t, bsp_on_servers_is_as_in_shared_memory, 0, 2);
+	tcase_add_loop_test(t, one_worker_on_servers_equals_shared_memory, 0, 2);
+	tcase_add_loop_test(t, bsp_on_servers_equals_shared_memory, 0, 2);
 	tcase_add_loop_test(t, strategies_run_on_servers, 0, 7);
-	tcase_add_test(t, fewer_rows_than_servers);
-	tcase_add_test(t, arrivals_at_two_servers_are_kept);
+	tcase_add_test(t, tables_may_have_fewer_rows_than_servers);
+	tcase_add_test(t, arrivals_at_two_servers_are_recorded);
 	tcase_add_test(t, an_idle_server_sleeps);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(early, 60);

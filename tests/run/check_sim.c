@@ -213,7 +213,7 @@ static void expect_equal(const struct result *sim, const struct result *real, co
 /* With 2, 3 and 4 workers, as far as the strategy accepts them; on one host, on several, and with
  * servers. A strategy that depends on the order of arrival runs with one worker: bit for bit the
  * real model. */
-START_TEST(simulated_is_real)
+START_TEST(simulated_model_equals_the_real_one)
 {
 	const struct strategy *s = strategies[_i];
 	bool alone = s->asynchronous || !(takes(s, 2) || takes(s, 4));
@@ -242,7 +242,7 @@ START_TEST(simulated_is_real)
 }
 END_TEST
 
-START_TEST(options_are_real_too)
+START_TEST(simulated_options_equal_real_ones)
 {
 	static const struct {
 		int workers;
@@ -269,7 +269,7 @@ START_TEST(options_are_real_too)
 }
 END_TEST
 
-START_TEST(asynchronous_workers_learn)
+START_TEST(simulated_asynchronous_workers_learn)
 {
 	const struct strategy *s = strategies[_i];
 	for (size_t h = 0; h < placements_of(s) && s->asynchronous; h++) {
@@ -354,7 +354,7 @@ END_TEST
 
 /* ResNet-32 with the shape of CIFAR-10, whose images need not be there: 390.6 mini-batches of
  * 128. */
-START_TEST(large_models_cost_no_more_than_their_time)
+START_TEST(resnet_is_simulated_without_images)
 {
 	forget_runs();
 	record_sim("--workload=resnet --strategy=allreduce --workers=2 --batch=128 --epochs=1 "
@@ -371,7 +371,7 @@ END_TEST
 
 #define SOFT "--workload=softmax --lr=0.05 --epochs=1 "
 
-START_TEST(a_serial_epoch_is_its_steps)
+START_TEST(serial_epoch_is_the_sum_of_its_steps)
 {
 	static const struct {
 		const char *time;
@@ -389,7 +389,7 @@ START_TEST(a_serial_epoch_is_its_steps)
 END_TEST
 
 /* A step of fewer rows is shorter: 2,400 rows in 41 parts of 58 or 59. */
-START_TEST(a_step_costs_what_its_rows_do)
+START_TEST(step_time_is_proportional_to_rows)
 {
 	forget_runs();
 	record_sim(SOFT "--batch=59 --strategy=serial " HOSTS STEP);
@@ -406,7 +406,7 @@ static double allreduce_s(int workers, double floats)
 	return messages * (latency_s + (sizeof(float) * part + envelope) * byte_s);
 }
 
-START_TEST(an_allreduce_is_its_messages)
+START_TEST(allreduce_time_is_that_of_its_messages)
 {
 	int n = _i;
 	char *how = sentence(SOFT "--batch=%d --strategy=allreduce --workers=%d " HOSTS STEP,
@@ -425,7 +425,7 @@ END_TEST
 /* Between epochs, before the first and after the last, there are dozens of collectives. Each of
  * them would be several messages in a row. The start of MPI, and each epoch, takes a few
  * messages. */
-START_TEST(off_the_clock_there_are_no_messages)
+START_TEST(untimed_phases_send_no_messages)
 {
 	static const char *const strategy[] = {"allreduce", "periodic"};
 	enum { EPOCHS = 4 };
@@ -447,7 +447,7 @@ START_TEST(off_the_clock_there_are_no_messages)
 END_TEST
 
 /* A push and its pull, on the host that has the tables. */
-START_TEST(an_update_takes_what_it_is_said_to)
+START_TEST(update_takes_the_given_time)
 {
 	static const int every[] = {1, 4};
 	for (size_t i = 0; i < COUNT(every); i++) {
@@ -577,7 +577,7 @@ START_TEST(gradients_are_ready_by_flops)
 END_TEST
 
 /* Only lenet's linear layers are split: two workers save half of 4 %. */
-START_TEST(convolutions_stay_whole)
+START_TEST(convolutions_are_not_split)
 {
 	const double linear = fc1 + fc2, all = 2 * conv1 + 3 * conv2 + 3 * linear;
 	forget_runs();
@@ -590,7 +590,7 @@ END_TEST
 
 /* ---- Calibrations ---------------------------------------------------------------------------- */
 
-START_TEST(curves_are_straight_between_points)
+START_TEST(calibrated_curves_are_linear_between_points)
 {
 	static const struct curve c = {.n = 3, .x = {10, 20, 40}, .y = {1, 5, 7}};
 	static const struct curve none = {.n = 0};
@@ -695,7 +695,7 @@ END_TEST
 /* The update counts as a whole, whatever the optimiser does: products, or groups of parameters,
  * whose measured times are far longer here. Clipping takes two more passes over the gradient, or
  * one if a step is one pass. */
-START_TEST(an_update_takes_what_was_calibrated)
+START_TEST(update_takes_the_calibrated_time)
 {
 	enum { MLP = 784 * 128 + 128 + 128 * 10 + 10 };
 	const double pass_s = 1e-5;
@@ -765,7 +765,7 @@ START_TEST(work_on_the_host_takes_time)
 }
 END_TEST
 
-START_TEST(the_nearest_calibration_counts)
+START_TEST(nearest_calibration_is_used)
 {
 	static const struct {
 		int workers;
@@ -816,7 +816,7 @@ START_TEST(more_workers_than_cores_share_them)
 END_TEST
 
 /* 31,400 bytes in both directions each step: between, at, and beyond the measured lengths. */
-START_TEST(messages_take_what_was_measured)
+START_TEST(messages_take_the_calibrated_time)
 {
 	static const struct {
 		double x[3], s[3], want;
@@ -837,7 +837,7 @@ START_TEST(messages_take_what_was_measured)
 END_TEST
 
 /* The time of an allreduce beyond its messages, and of an operation on a table. */
-START_TEST(sums_and_passes_take_what_was_measured)
+START_TEST(sums_and_passes_take_the_calibrated_time)
 {
 	forget_runs();
 	calibrated((struct made){"softmax", "", 30, 2, 2, step_s, false});
@@ -891,7 +891,7 @@ START_TEST(a_missing_calibration_is_named)
 END_TEST
 
 /* Another momentum takes the same time. The suggested command is accepted. */
-START_TEST(a_calibration_is_of_an_optimiser)
+START_TEST(calibration_belongs_to_an_optimiser)
 {
 	char out[16384];
 	const char *how = "--workload=softmax --batch=60 --strategy=serial --epochs=1 "
@@ -917,7 +917,7 @@ START_TEST(a_calibration_is_of_an_optimiser)
 END_TEST
 
 /* Values that cannot be measurements do not count. */
-START_TEST(a_calibration_may_be_anybodys)
+START_TEST(damaged_calibrations_are_ignored)
 {
 	static const char work[] = "--workload=softmax --batch=60 ";
 	char *serial = sentence("%s--strategy=serial --epochs=1 --sim.train=false ", work);
@@ -942,7 +942,7 @@ END_TEST
 
 /* The command that the message suggests is run, and then the simulation runs. Its epochs take about
  * as long as real ones. There are three tries, because the load of a busy machine changes. */
-START_TEST(calibrating_makes_up_for_it)
+START_TEST(suggested_calibration_makes_the_simulation_run)
 {
 	const char *how = "--workload=mlp --mlp.hidden=64 --batch=30 --epochs=8 --strategy=asgd "
 			  "--workers=";
@@ -994,7 +994,7 @@ END_TEST
 /* ---- Bad input --------------------------------------------------------------------------------
  */
 
-START_TEST(mistakes_are_refused)
+START_TEST(simulation_mistakes_are_refused)
 {
 	static const struct {
 		const char *words, *says;
@@ -1049,7 +1049,7 @@ END_TEST
 #endif
 
 /* Memory is allocated for workers, not for cores: these cores would take 16 GB. */
-START_TEST(cores_cost_nothing)
+START_TEST(unused_cores_take_no_memory)
 {
 	static const char host[] = "speed='1Gf' core='1000000000'/>";
 	char *text = sentence("%s<zone id='all' routing='Full'><host id='a' %s<host id='b' %s"
@@ -1071,7 +1071,7 @@ START_TEST(cores_cost_nothing)
 END_TEST
 
 /* SimGrid writes to /tmp. */
-START_TEST(a_simulation_needs_tmp)
+START_TEST(simulation_without_tmp_is_refused)
 {
 	char out[16384];
 	int status = command_output(
@@ -1092,7 +1092,7 @@ START_TEST(a_simulation_needs_tmp)
 END_TEST
 
 /* Only mvbench may start the simulator. */
-START_TEST(the_simulator_is_not_run_by_hand)
+START_TEST(simulator_is_started_by_mvbench_only)
 {
 	char out[4096];
 	int status = command_output("./mvbench-sim run --workload=softmax --platform=sim 2>&1", out,
@@ -1156,7 +1156,7 @@ static pid_t child_of(pid_t parent)
 }
 
 /* Ctrl-C or another signal ends mvbench; or its simulator is killed. */
-START_TEST(a_simulation_is_ended)
+START_TEST(interrupted_simulation_ends)
 {
 	static const struct {
 		int signal;
@@ -1199,7 +1199,7 @@ static const char *after_sanitizer(const char *out)
 	return out;
 }
 
-START_TEST(deadlocks_are_told)
+START_TEST(simulated_deadlocks_are_reported)
 {
 	static const struct {
 		const char *kind, *words, *says[4];
@@ -1247,7 +1247,7 @@ END_TEST
 
 /* ---- Platforms of the program ---- */
 
-START_TEST(every_platform_runs)
+START_TEST(every_platform_file_runs)
 {
 	char names[4096], list[16384], *path = installed_path("sim/platforms"), *next;
 	int count = 0;
@@ -1281,7 +1281,7 @@ END_TEST
 
 /* ---- Many workers ---- */
 
-START_TEST(many_workers_learn)
+START_TEST(many_simulated_workers_learn)
 {
 	static const char *const how[] = {"allreduce", "periodic --sync-every=2",
 					  "asgd --servers=1 --deal=static --lr=0.05 --epochs=1"};
@@ -1306,44 +1306,44 @@ Suite *sim_suite(void)
 	int all = strategies_count();
 	tcase_set_timeout(t, 300);
 	tcase_add_unchecked_fixture(t, set_up, folder_free);
-	tcase_add_loop_test(t, simulated_is_real, 0, all);
-	tcase_add_loop_test(t, options_are_real_too, 0, 6);
-	tcase_add_loop_test(t, asynchronous_workers_learn, 0, all);
+	tcase_add_loop_test(t, simulated_model_equals_the_real_one, 0, all);
+	tcase_add_loop_test(t, simulated_options_equal_real_ones, 0, 6);
+	tcase_add_loop_test(t, simulated_asynchronous_workers_learn, 0, all);
 	tcase_add_loop_test(t, simulations_repeat_themselves, 0, all);
-	tcase_add_test(t, large_models_cost_no_more_than_their_time);
-	tcase_add_loop_test(t, a_serial_epoch_is_its_steps, 0, 4);
-	tcase_add_test(t, a_step_costs_what_its_rows_do);
-	tcase_add_loop_test(t, an_allreduce_is_its_messages, 2, 5);
-	tcase_add_loop_test(t, off_the_clock_there_are_no_messages, 0, 2);
-	tcase_add_test(t, an_update_takes_what_it_is_said_to);
+	tcase_add_test(t, resnet_is_simulated_without_images);
+	tcase_add_loop_test(t, serial_epoch_is_the_sum_of_its_steps, 0, 4);
+	tcase_add_test(t, step_time_is_proportional_to_rows);
+	tcase_add_loop_test(t, allreduce_time_is_that_of_its_messages, 2, 5);
+	tcase_add_loop_test(t, untimed_phases_send_no_messages, 0, 2);
+	tcase_add_test(t, update_takes_the_given_time);
 	tcase_add_test(t, a_busy_server_makes_workers_wait);
 	tcase_add_test(t, workers_share_a_core);
 	tcase_add_test(t, a_slow_host_takes_longer);
 	tcase_add_test(t, overlap_hides_messages);
 	tcase_add_test(t, gradients_are_ready_by_flops);
-	tcase_add_test(t, an_update_takes_what_was_calibrated);
+	tcase_add_test(t, update_takes_the_calibrated_time);
 	tcase_add_test(t, work_on_the_host_takes_time);
-	tcase_add_test(t, convolutions_stay_whole);
-	tcase_add_test(t, curves_are_straight_between_points);
+	tcase_add_test(t, convolutions_are_not_split);
+	tcase_add_test(t, calibrated_curves_are_linear_between_points);
 	tcase_add_test(t, steps_are_drawn_from_the_calibration);
-	tcase_add_test(t, the_nearest_calibration_counts);
+	tcase_add_test(t, nearest_calibration_is_used);
 	tcase_add_test(t, more_workers_than_cores_share_them);
-	tcase_add_loop_test(t, messages_take_what_was_measured, 0, 4);
-	tcase_add_test(t, sums_and_passes_take_what_was_measured);
+	tcase_add_loop_test(t, messages_take_the_calibrated_time, 0, 4);
+	tcase_add_test(t, sums_and_passes_take_the_calibrated_time);
 	tcase_add_test(t, a_missing_calibration_is_named);
-	tcase_add_test(t, a_calibration_is_of_an_optimiser);
-	tcase_add_test(t, a_calibration_may_be_anybodys);
-	tcase_add_test(t, calibrating_makes_up_for_it);
-	tcase_add_test(t, mistakes_are_refused);
-	tcase_add_test(t, cores_cost_nothing);
-	tcase_add_test(t, a_simulation_needs_tmp);
-	tcase_add_test(t, the_simulator_is_not_run_by_hand);
-	tcase_add_loop_test(t, a_simulation_is_ended, 0, 3);
-	tcase_add_loop_test(t, deadlocks_are_told, 0, 6);
-	tcase_add_test(t, every_platform_runs);
+	tcase_add_test(t, calibration_belongs_to_an_optimiser);
+	tcase_add_test(t, damaged_calibrations_are_ignored);
+	tcase_add_test(t, suggested_calibration_makes_the_simulation_run);
+	tcase_add_test(t, simulation_mistakes_are_refused);
+	tcase_add_test(t, unused_cores_take_no_memory);
+	tcase_add_test(t, simulation_without_tmp_is_refused);
+	tcase_add_test(t, simulator_is_started_by_mvbench_only);
+	tcase_add_loop_test(t, interrupted_simulation_ends, 0, 3);
+	tcase_add_loop_test(t, simulated_deadlocks_are_reported, 0, 6);
+	tcase_add_test(t, every_platform_file_runs);
 	tcase_set_timeout(many, 300);
 	tcase_add_unchecked_fixture(many, set_up, folder_free);
-	tcase_add_loop_test(many, many_workers_learn, 0, 3);
+	tcase_add_loop_test(many, many_simulated_workers_learn, 0, 3);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, many);
 	return s;

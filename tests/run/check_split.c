@@ -15,7 +15,7 @@
 #define SIM     "--sim.platform=ethernet_10g --sim.step-time=1ms "
 
 /* 2,400 rows are not a multiple of the rows that three workers take in a step. */
-START_TEST(no_row_is_lost)
+START_TEST(split_trains_on_every_row_once)
 {
 	static const char *const split[] = {"fixed", "dirichlet:0.05", "dirichlet:100"};
 	const char *how[COUNT(split)];
@@ -33,7 +33,7 @@ START_TEST(no_row_is_lost)
 }
 END_TEST
 
-START_TEST(one_worker_has_all_rows)
+START_TEST(split_of_one_worker_has_all_rows)
 {
 	expect_same(1, SOFTMAX "--batch=31 --strategy=serial --split=fixed", 1,
 		    SOFTMAX "--batch=31 --strategy=serial", 0);
@@ -42,7 +42,7 @@ START_TEST(one_worker_has_all_rows)
 }
 END_TEST
 
-START_TEST(simulated_workers_have_the_real_ones_rows)
+START_TEST(simulated_split_equals_the_real_one)
 {
 	static const char *const split[] = {"shuffled", "fixed", "dirichlet:0.1"};
 	const char *how[COUNT(split)];
@@ -65,7 +65,7 @@ START_TEST(simulated_workers_have_the_real_ones_rows)
 END_TEST
 
 /* 2,400 rows of ten classes, four workers, and the rows of each. */
-START_TEST(whose_rows_are_whose_is_recorded)
+START_TEST(rows_of_each_worker_are_recorded)
 {
 	static const char all[] =
 		"SELECT count(*), count(DISTINCT worker), sum(rows), "
@@ -108,7 +108,7 @@ START_TEST(whose_rows_are_whose_is_recorded)
 END_TEST
 
 /* The recorded order only fits workers that train on the same rows. */
-START_TEST(a_replay_has_the_same_rows)
+START_TEST(replay_has_the_same_split)
 {
 	expect_recorded("",
 			SOFTMAX "--batch=30 --strategy=asgd --workers=2 --split=dirichlet:0.2 "
@@ -125,7 +125,7 @@ START_TEST(a_replay_has_the_same_rows)
 }
 END_TEST
 
-START_TEST(what_cannot_be_split_is_refused)
+START_TEST(impossible_splits_are_refused)
 {
 	static const struct {
 		const char *words, *says;
@@ -154,12 +154,12 @@ Suite *split_suite(void)
 	TCase *t = tcase_create("split");
 	tcase_add_unchecked_fixture(t, trained_data, folder_free);
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, no_row_is_lost);
-	tcase_add_test(t, one_worker_has_all_rows);
-	tcase_add_test(t, simulated_workers_have_the_real_ones_rows);
-	tcase_add_test(t, whose_rows_are_whose_is_recorded);
-	tcase_add_test(t, a_replay_has_the_same_rows);
-	tcase_add_test(t, what_cannot_be_split_is_refused);
+	tcase_add_test(t, split_trains_on_every_row_once);
+	tcase_add_test(t, split_of_one_worker_has_all_rows);
+	tcase_add_test(t, simulated_split_equals_the_real_one);
+	tcase_add_test(t, rows_of_each_worker_are_recorded);
+	tcase_add_test(t, replay_has_the_same_split);
+	tcase_add_test(t, impossible_splits_are_refused);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -14,7 +14,7 @@
 /* ---- The split ------------------------------------------------------------- */
 
 /* From printed tables. */
-START_TEST(quantiles_are_right)
+START_TEST(chi_squared_quantiles_equal_tables)
 {
 	static const struct {
 		double p, df1, df2, f;
@@ -26,7 +26,7 @@ START_TEST(quantiles_are_right)
 }
 END_TEST
 
-START_TEST(what_only_adds_up_is_split_exactly)
+START_TEST(additive_effects_are_split_exactly)
 {
 	static const double seed[] = {1, 2, 6}, order[] = {0, 0.5};
 	double y[6];
@@ -96,7 +96,7 @@ static void spread(const char *how, int want, const char *says)
 
 /* The order of arrival does not change what allreduce learns. asgd learns in the order in which
  * pushes arrive. */
-START_TEST(orders_matter_where_nobody_waits)
+START_TEST(arrival_order_changes_asgd_only)
 {
 	record_run(SIM "--strategy=allreduce");
 	record_run(SIM "--strategy=asgd --deal=static");
@@ -123,7 +123,7 @@ START_TEST(orders_matter_where_nobody_waits)
 }
 END_TEST
 
-START_TEST(what_has_no_spread_is_refused)
+START_TEST(runs_without_spread_are_refused)
 {
 	record_run(SIM "--strategy=asgd --sim.train=false");
 	record_run("--workload=softmax --epochs=1 --device=cpu");
@@ -139,7 +139,7 @@ END_TEST
 
 /* The exit status is that of the runs. A run that an mvbench with other options recorded is
  * refused. */
-START_TEST(it_ends_as_its_runs_do)
+START_TEST(spread_has_the_status_of_its_runs)
 {
 	char out[4096];
 	ck_assert_int_eq(run_mvbench("timeout 60 env", SIM "--strategy=allreduce --lr=1000", out,
@@ -158,11 +158,11 @@ Suite *spread_suite(void)
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, small_data, folder_free);
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, quantiles_are_right);
-	tcase_add_test(t, what_only_adds_up_is_split_exactly);
+	tcase_add_test(t, chi_squared_quantiles_equal_tables);
+	tcase_add_test(t, additive_effects_are_split_exactly);
 	tcase_add_test(t, planted_variances_are_found);
-	tcase_add_test(t, orders_matter_where_nobody_waits);
-	tcase_add_test(t, what_has_no_spread_is_refused);
-	tcase_add_test(t, it_ends_as_its_runs_do);
+	tcase_add_test(t, arrival_order_changes_asgd_only);
+	tcase_add_test(t, runs_without_spread_are_refused);
+	tcase_add_test(t, spread_has_the_status_of_its_runs);
 	return s;
 }

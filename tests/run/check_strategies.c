@@ -84,7 +84,7 @@ END_TEST
 
 /* Rounds without learning end with one model on all workers, whose loss over an epoch does not
  * depend on its order; also with an odd number of workers. */
-START_TEST(gossip_comes_to_agree)
+START_TEST(gossip_converges_to_one_model)
 {
 	struct result r = train_ok(_i, words(MLP "--epochs=4 --batch=%d --strategy=gossip "
 						 "--lr-schedule=step:1:x1e-30",
@@ -99,7 +99,7 @@ START_TEST(gossip_comes_to_agree)
 END_TEST
 
 /* Each pair exchanges P floats a trainer; of three trainers one sends nothing. */
-START_TEST(gossip_bytes)
+START_TEST(gossip_bytes_equal_the_formula)
 {
 	int senders = _i - _i % 2;
 	struct result r = train_ok(
@@ -216,7 +216,7 @@ START_TEST(the_last_outer_step_is_evaluated)
 END_TEST
 
 /* Epoch 1 is allreduce; epoch 2 takes half steps from its last model. */
-START_TEST(outer_begins_where_start_ends)
+START_TEST(outer_steps_begin_after_start)
 {
 	const char *same = MLP "--epochs=2 --batch=24";
 	expect_same(2,
@@ -232,7 +232,7 @@ END_TEST
  *   nesterov           w1 - a (mu (mu d1 + d2) + d2) = w1 - a (1 + mu) d2 - a mu^2 d1
  *   no momentum        w1 - a (1 + mu) d2
  * and d1 = w0 - w of plain averaging after epoch 1. */
-START_TEST(outer_nesterov_by_hand)
+START_TEST(outer_nesterov_equals_the_formula)
 {
 	const char *same = MLP "--batch=24 --sync-every=50 --strategy=periodic";
 	double a = 0.7, mu = 0.6, d = 0, n = 0;
@@ -260,7 +260,7 @@ END_TEST
 /* ---- Periodic: schedules ------------------------------------------------- */
 
 /* Synchronisations an epoch, counted by hand. Each sends 2 (N - 1) P floats over all N workers. */
-START_TEST(schedules_meet_as_often_as_they_say)
+START_TEST(schedules_synchronise_as_often_as_counted)
 {
 	static const struct {
 		const char *words;
@@ -325,7 +325,7 @@ END_TEST
 
 /* ---- Refusals ------------------------------------------------------------ */
 
-START_TEST(refusals)
+START_TEST(strategy_mistakes_are_refused)
 {
 	static const struct {
 		struct setting set[4];
@@ -374,11 +374,11 @@ Suite *strategies_suite(void)
 	TCase *t = tcase_create("identities");
 	tcase_set_timeout(t, 300);
 	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, refusals, 0, 11);
+	tcase_add_loop_test(t, strategy_mistakes_are_refused, 0, 11);
 	tcase_add_loop_test(t, gossip_of_two_is_allreduce, 0, 2);
 	tcase_add_loop_test(t, gossip_rounds_average_all, 0, 2);
-	tcase_add_loop_test(t, gossip_comes_to_agree, 2, 5);
-	tcase_add_loop_test(t, gossip_bytes, 2, 5);
+	tcase_add_loop_test(t, gossip_converges_to_one_model, 2, 5);
+	tcase_add_loop_test(t, gossip_bytes_equal_the_formula, 2, 5);
 	tcase_add_loop_test(t, hybrid_of_ones_is_allreduce, 2, 5);
 	tcase_add_loop_test(t, hybrid_of_all_is_model_parallel, 2, 5);
 	tcase_add_loop_test(t, hybrid_is_serial_with_the_groups_batch, 0, 3);
@@ -386,9 +386,9 @@ Suite *strategies_suite(void)
 	tcase_add_loop_test(t, outer_momentum_every_step_is_allreduce, 1, 4);
 	tcase_add_loop_test(t, outer_momentum_moves_with_the_rate, 0, 2);
 	tcase_add_loop_test(t, the_last_outer_step_is_evaluated, 0, 4);
-	tcase_add_test(t, outer_begins_where_start_ends);
-	tcase_add_test(t, outer_nesterov_by_hand);
-	tcase_add_test(t, schedules_meet_as_often_as_they_say);
+	tcase_add_test(t, outer_steps_begin_after_start);
+	tcase_add_test(t, outer_nesterov_equals_the_formula);
+	tcase_add_test(t, schedules_synchronise_as_often_as_counted);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -45,7 +45,7 @@ START_TEST(lists_and_ranges_cross)
 }
 END_TEST
 
-START_TEST(sections_replace_defaults_and_the_command_line_both)
+START_TEST(sections_override_defaults_and_options_override_both)
 {
 	const struct setting given[] = {{"seed", "7..8"}, {"epochs", "2"}, {"epochs", "5"}};
 	struct sweep s;
@@ -59,7 +59,7 @@ START_TEST(sections_replace_defaults_and_the_command_line_both)
 }
 END_TEST
 
-START_TEST(equal_cells_are_one)
+START_TEST(equal_cells_are_merged)
 {
 	struct sweep s;
 	/* asgd does not use periodic.start, 0.10 is 0.1, and [b] repeats */
@@ -72,7 +72,7 @@ START_TEST(equal_cells_are_one)
 }
 END_TEST
 
-START_TEST(odd_but_right_files_are_read)
+START_TEST(unusual_valid_files_are_read)
 {
 	struct sweep s;
 	/* a mark of UTF-8, DOS line ends, indentation, comments, an empty section */
@@ -91,7 +91,7 @@ START_TEST(odd_but_right_files_are_read)
 }
 END_TEST
 
-START_TEST(what_comes_with_the_program_is_valid)
+START_TEST(included_job_files_are_valid)
 {
 	char *sweeps = installed_path("workloads/sweeps");
 	DIR *d = opendir(sweeps ? sweeps : "/nowhere");
@@ -188,7 +188,7 @@ START_TEST(ranges_have_steps_and_decades)
 }
 END_TEST
 
-START_TEST(zipped_lists_go_together)
+START_TEST(zipped_lists_advance_together)
 {
 	const struct setting over = {"lr", "0.5,0.6,0.7"};
 	struct sweep s;
@@ -258,7 +258,7 @@ static void orders(const char *text, int64_t seed, struct sweep *s)
 }
 
 /* Also if a section has seeds of its own: block k has each cell's k-th seed, not the seed k. */
-START_TEST(a_round_has_every_configuration_once)
+START_TEST(block_has_every_configuration_once)
 {
 	static const char text[] = "[a]\nseed = 1..3\nlr = 0.1,0.2\n"
 				   "[b]\nseed = 7..9\nepochs = 1..3\n[c]\nlr = 0.5\n";
@@ -283,7 +283,7 @@ START_TEST(a_round_has_every_configuration_once)
 END_TEST
 
 /* Each of two cells comes first about equally often, independently in each block. */
-START_TEST(a_seed_shuffles_each_round_anew)
+START_TEST(each_block_is_shuffled_independently)
 {
 	enum { SEEDS = 400, ROUNDS = 2 };
 	int first[ROUNDS] = {0}, alike = 0;
@@ -405,7 +405,7 @@ END_TEST
 
 #define SMALL "[a]\nworkload = perceptron\nbatch = 100\nepochs = 1\n"
 
-START_TEST(a_sweep_goes_on_where_it_stopped)
+START_TEST(interrupted_sweep_resumes)
 {
 	folder_text("job.ini", SMALL "seed = 1,2\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
@@ -423,7 +423,7 @@ END_TEST
 
 /* Drift of a machine must not affect one section or one seed only. The database records the
  * order. */
-START_TEST(a_sweep_runs_in_rounds_and_records_them)
+START_TEST(sweep_runs_in_blocks_and_records_them)
 {
 	folder_text("job.ini",
 		    SMALL "seed = 1,2\n[b]\nworkload = perceptron\nbatch = 200\nepochs = 1\n"
@@ -443,7 +443,7 @@ START_TEST(a_sweep_runs_in_rounds_and_records_them)
 END_TEST
 
 /* Cells that an interrupted sweep left pending run in the order of the sweep that resumes. */
-START_TEST(pending_cells_get_the_order_of_who_runs_them)
+START_TEST(pending_cells_run_in_the_order_of_the_resuming_sweep)
 {
 	folder_text("job.ini", SMALL);
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--order-seed=3"), EXIT_OK);
@@ -471,7 +471,7 @@ END_TEST
 #define SUBMIT(...) start_command(&command_submit, (const char *const[]){__VA_ARGS__, NULL})
 
 /* Ranks of a machine: those of the largest cell, including servers that it gets automatically. */
-START_TEST(a_sweep_becomes_jobs)
+START_TEST(sweep_becomes_slurm_jobs)
 {
 	folder_text("job.ini",
 		    "[a]\nworkload = softmax\nstrategy = allreduce, asgd\nworkers = 3, 5\n"
@@ -522,7 +522,7 @@ START_TEST(jobs_run_side_by_side)
 END_TEST
 
 /* Every cell is in one part, and in the same one whatever else is in the file. */
-START_TEST(shares_are_parts)
+START_TEST(every_cell_is_in_one_share)
 {
 	enum { PARTS = 3 };
 	folder_text("job.ini", SMALL "seed = 1..12\n");
@@ -563,7 +563,7 @@ START_TEST(two_sweeps_share_their_cells)
 END_TEST
 
 /* A cell is taken while the process in its row lives; after that it is free again. */
-START_TEST(a_cell_that_another_has_taken_is_left)
+START_TEST(cell_of_a_living_process_is_skipped)
 {
 	folder_text("job.ini", SMALL);
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
@@ -642,7 +642,7 @@ START_TEST(a_sweep_is_watched_until_its_end)
 }
 END_TEST
 
-START_TEST(watching_ends_at_a_signal_and_leaves_nothing)
+START_TEST(watch_ends_at_a_signal_and_leaves_nothing)
 {
 	int status = -1;
 	work_under_way();
@@ -661,7 +661,7 @@ END_TEST
 
 /* Without a progress bar, a long cell is reported once a minute. The time left of a resumed cell
  * follows from the epochs since then. */
-START_TEST(a_log_hears_of_a_long_cell)
+START_TEST(long_cell_is_logged_once_a_minute)
 {
 	int status = -1;
 	pid_t child = fork();
@@ -694,7 +694,7 @@ START_TEST(a_log_hears_of_a_long_cell)
 }
 END_TEST
 
-START_TEST(nothing_is_written_when_a_cell_cannot_run)
+START_TEST(sweep_with_an_invalid_cell_writes_nothing)
 {
 	folder_text("job.ini", SMALL "[b]\nworkers = 2\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_USER);
@@ -722,31 +722,31 @@ Suite *sweep_suite(void)
 	tcase_add_checked_fixture(t, folder_enter, folder_free);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, lists_and_ranges_cross);
-	tcase_add_test(t, sections_replace_defaults_and_the_command_line_both);
-	tcase_add_test(t, equal_cells_are_one);
+	tcase_add_test(t, sections_override_defaults_and_options_override_both);
+	tcase_add_test(t, equal_cells_are_merged);
 	tcase_add_test(t, ranges_have_steps_and_decades);
-	tcase_add_test(t, zipped_lists_go_together);
+	tcase_add_test(t, zipped_lists_advance_together);
 	tcase_add_test(t, options_of_plugins_describe_their_cells);
 	tcase_add_test(t, excluded_cells_are_left_out);
-	tcase_add_test(t, odd_but_right_files_are_read);
-	tcase_add_test(t, what_comes_with_the_program_is_valid);
+	tcase_add_test(t, unusual_valid_files_are_read);
+	tcase_add_test(t, included_job_files_are_valid);
 	tcase_add_test(t, labels_may_have_commas);
-	tcase_add_test(t, a_round_has_every_configuration_once);
-	tcase_add_test(t, a_seed_shuffles_each_round_anew);
+	tcase_add_test(t, block_has_every_configuration_once);
+	tcase_add_test(t, each_block_is_shuffled_independently);
 	tcase_add_test(t, bad_files_are_refused_with_their_line);
 	tcase_add_test(t, long_lines_are_not_cut);
-	tcase_add_test(t, a_sweep_goes_on_where_it_stopped);
-	tcase_add_test(t, a_sweep_runs_in_rounds_and_records_them);
-	tcase_add_test(t, pending_cells_get_the_order_of_who_runs_them);
+	tcase_add_test(t, interrupted_sweep_resumes);
+	tcase_add_test(t, sweep_runs_in_blocks_and_records_them);
+	tcase_add_test(t, pending_cells_run_in_the_order_of_the_resuming_sweep);
 	tcase_add_test(t, a_diverged_cell_does_not_stop_a_sweep);
 	tcase_add_test(t, jobs_run_side_by_side);
-	tcase_add_test(t, a_sweep_becomes_jobs);
-	tcase_add_test(t, shares_are_parts);
+	tcase_add_test(t, sweep_becomes_slurm_jobs);
+	tcase_add_test(t, every_cell_is_in_one_share);
 	tcase_add_test(t, two_sweeps_share_their_cells);
-	tcase_add_test(t, a_cell_that_another_has_taken_is_left);
-	tcase_add_test(t, a_log_hears_of_a_long_cell);
+	tcase_add_test(t, cell_of_a_living_process_is_skipped);
+	tcase_add_test(t, long_cell_is_logged_once_a_minute);
 	tcase_add_test(t, a_sweep_is_watched_until_its_end);
-	tcase_add_test(t, watching_ends_at_a_signal_and_leaves_nothing);
-	tcase_add_test(t, nothing_is_written_when_a_cell_cannot_run);
+	tcase_add_test(t, watch_ends_at_a_signal_and_leaves_nothing);
+	tcase_add_test(t, sweep_with_an_invalid_cell_writes_nothing);
 	return s;
 }

@@ -27,7 +27,7 @@ static const struct {
 };
 enum { PLACES = COUNT(place) };
 
-START_TEST(tables_hold_what_was_pushed)
+START_TEST(tables_hold_what_was_pushed_in_every_placement)
 {
 	char *command, text[2048];
 	int ranks = place[_i].workers + place[_i].servers;
@@ -146,7 +146,7 @@ START_TEST(every_updater_can_be_chosen)
 }
 END_TEST
 
-START_TEST(bins_hold_what_they_say)
+START_TEST(staleness_bins_hold_their_range)
 {
 	int64_t before = -1;
 	for (int bin = 0; bin < STALENESS_BINS; bin++) {
@@ -221,7 +221,7 @@ START_TEST(bsp_every_step_is_allreduce)
 }
 END_TEST
 
-START_TEST(ssp_without_a_lead_is_bsp)
+START_TEST(ssp_with_bound_0_is_bsp)
 {
 	const char *same = MLP " --batch=24 --momentum=0.9 --sync-every=3";
 	expect_same(_i, words("%s --strategy=ssp --ssp.bound=0", same), _i,
@@ -230,7 +230,7 @@ START_TEST(ssp_without_a_lead_is_bsp)
 END_TEST
 
 /* With exchanges at barriers only, nothing but the order of arrival could differ. */
-START_TEST(an_endless_lead_is_asgd)
+START_TEST(ssp_without_bound_is_asgd)
 {
 	const char *same = MLP " --deal=static --epochs=3 --batch=24 --sync-every=1000";
 	const char *asgd = words("%s --strategy=asgd", same);
@@ -241,7 +241,7 @@ START_TEST(an_endless_lead_is_asgd)
 END_TEST
 
 /* On one worker, pushes after F steps and pulls after X coincide after every lcm of both. */
-START_TEST(downpour_with_two_intervals)
+START_TEST(downpour_pushes_and_pulls_at_two_intervals)
 {
 	const char *same = MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3";
 	const char *how[] = {
@@ -263,7 +263,7 @@ END_TEST
 
 /* A trainer is at most `bound` exchanges ahead of the slowest. Between its pull and its push
  * another trainer therefore makes at most 2 bound + 1 pushes. */
-START_TEST(a_lead_bounds_staleness)
+START_TEST(ssp_bound_limits_staleness)
 {
 	int bound = _i, n = 3;
 	struct result r = train_ok(n, words(MLP " --batch=8 --straggle=1 --strategy=ssp "
@@ -276,7 +276,7 @@ START_TEST(a_lead_bounds_staleness)
 END_TEST
 
 /* Stragglers' pushes are dropped; without backup workers none is. */
-START_TEST(backup_workers_are_not_waited_for)
+START_TEST(late_pushes_of_stragglers_are_dropped)
 {
 	const char *same = MLP " --deal=static --batch=8 --straggle=1 --strategy=bsp";
 	const char *how[] = {same, words("%s --bsp.backup=1", same)};
@@ -343,7 +343,7 @@ static void whole_gradient(const uint8_t *image, const uint8_t *label, const dou
 
 /* Dean's downpour: accrued gradients to a server with Adagrad, one worker, whole batches, in double
  * precision. */
-START_TEST(downpour_with_adagrad_by_hand)
+START_TEST(downpour_with_adagrad_equals_the_formula)
 {
 	static const int send[] = {1, 2, 2}, pull[] = {1, 2, 4};
 	enum { STEPS = 8 };
@@ -418,7 +418,7 @@ START_TEST(the_synchronous_centre_moves_by_beta)
 END_TEST
 
 /* With one worker both forms are the same. */
-START_TEST(alone_all_at_once_is_one_by_one)
+START_TEST(synchronous_easgd_on_one_worker_equals_asynchronous)
 {
 	const char *same =
 		words(MLP " --batch=48 --momentum=0.9 --weight-decay=0.1 --strategy=easgd "
@@ -432,7 +432,7 @@ END_TEST
  * w. With e = alpha (w - c_0) the centre is c_1 = c_0 + e, and the worker is at s - e, where s is
  * the serial run's model. The next exchange, without learning, has c_2 = c_1 + alpha (s - e -
  * c_1). */
-START_TEST(together_gradient_and_pull_are_of_one_model)
+START_TEST(easgd_order_together_uses_one_model)
 {
 	static const char *const form[] = {"asynchronous", "synchronous"};
 	const double alpha = 0.5;
@@ -463,7 +463,7 @@ END_TEST
 
 #define SMALL "--mlp.hidden=16 "
 
-START_TEST(the_order_of_arrival_is_kept)
+START_TEST(order_of_arrival_is_recorded)
 {
 	static const struct {
 		const char *words, *says;
@@ -498,7 +498,7 @@ START_TEST(drops_are_a_share_of_all_pushes)
 }
 END_TEST
 
-START_TEST(placements_and_records_are_refused_in_a_sentence)
+START_TEST(impossible_placements_and_recordings_are_refused)
 {
 	static const struct {
 		const char *words, *says;
@@ -539,24 +539,24 @@ Suite *tables_suite(void)
 	tcase_add_unchecked_fixture(t, trained_data, folder_free);
 	tcase_add_loop_test(t, updaters_follow_their_formulas, 0, all);
 	tcase_add_test(t, every_updater_can_be_chosen);
-	tcase_add_test(t, bins_hold_what_they_say);
-	tcase_add_loop_test(t, tables_hold_what_was_pushed, 0, PLACES);
+	tcase_add_test(t, staleness_bins_hold_their_range);
+	tcase_add_loop_test(t, tables_hold_what_was_pushed_in_every_placement, 0, PLACES);
 	tcase_add_loop_test(t, one_worker_with_an_updater_is_serial, 0, 15);
 	tcase_add_loop_test(t, one_worker_with_adam_is_adamw, 0, 5);
 	tcase_add_loop_test(t, bsp_every_step_is_allreduce, 2, 5);
-	tcase_add_loop_test(t, ssp_without_a_lead_is_bsp, 2, 4);
-	tcase_add_loop_test(t, an_endless_lead_is_asgd, 2, 4);
-	tcase_add_test(t, downpour_with_two_intervals);
-	tcase_add_loop_test(t, a_lead_bounds_staleness, 1, 3);
-	tcase_add_test(t, backup_workers_are_not_waited_for);
+	tcase_add_loop_test(t, ssp_with_bound_0_is_bsp, 2, 4);
+	tcase_add_loop_test(t, ssp_without_bound_is_asgd, 2, 4);
+	tcase_add_test(t, downpour_pushes_and_pulls_at_two_intervals);
+	tcase_add_loop_test(t, ssp_bound_limits_staleness, 1, 3);
+	tcase_add_test(t, late_pushes_of_stragglers_are_dropped);
 	tcase_add_test(t, the_centre_moves_by_beta);
 	tcase_add_loop_test(t, the_synchronous_centre_moves_by_beta, 2, 4);
-	tcase_add_loop_test(t, downpour_with_adagrad_by_hand, 0, 3);
-	tcase_add_loop_test(t, alone_all_at_once_is_one_by_one, 0, 2);
-	tcase_add_loop_test(t, together_gradient_and_pull_are_of_one_model, 0, 2);
-	tcase_add_loop_test(t, the_order_of_arrival_is_kept, 0, 3);
+	tcase_add_loop_test(t, downpour_with_adagrad_equals_the_formula, 0, 3);
+	tcase_add_loop_test(t, synchronous_easgd_on_one_worker_equals_asynchronous, 0, 2);
+	tcase_add_loop_test(t, easgd_order_together_uses_one_model, 0, 2);
+	tcase_add_loop_test(t, order_of_arrival_is_recorded, 0, 3);
 	tcase_add_test(t, drops_are_a_share_of_all_pushes);
-	tcase_add_test(t, placements_and_records_are_refused_in_a_sentence);
+	tcase_add_test(t, impossible_placements_and_recordings_are_refused);
 	suite_add_tcase(s, t);
 	return s;
 }

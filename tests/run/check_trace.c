@@ -77,7 +77,7 @@ START_TEST(events_are_nested_in_order)
 }
 END_TEST
 
-START_TEST(what_finds_no_room_is_counted)
+START_TEST(lost_events_are_counted)
 {
 	struct trace *t = trace_new(NULL, 0, 1, 3);
 	struct slices all = {.n = 0};
@@ -94,7 +94,7 @@ START_TEST(what_finds_no_room_is_counted)
 END_TEST
 
 /* The time that a sum takes longer than on the last worker to arrive is waiting. */
-START_TEST(waits_inside_sums_are_found)
+START_TEST(waits_within_sums_are_found)
 {
 	struct trace *t = trace_new(NULL, 0, 1, 10);
 	struct slices all = {.n = 0};
@@ -186,7 +186,7 @@ static void expect_sound(void)
 		       "to_s > t.start_s + t.duration_s + 1e-9");
 }
 
-START_TEST(a_timeline_is_sound)
+START_TEST(timeline_is_consistent)
 {
 	char *list = must(strdup(traced_runs[_i].names));
 	forget_runs();
@@ -221,7 +221,7 @@ END_TEST
 
 /* Virtual times (which are rounded to nanoseconds, and --straggle multiplies), counts and losses
  * equal those of the same run without a timeline. */
-START_TEST(a_simulation_is_the_same_with_it)
+START_TEST(timeline_does_not_change_a_simulation)
 {
 	static const char *const how[] = {"--strategy=asgd --workers=4",
 					  "--strategy=bsp --workers=3 --servers=1 --speed=2:0.5",
@@ -239,7 +239,7 @@ START_TEST(a_simulation_is_the_same_with_it)
 }
 END_TEST
 
-START_TEST(a_segment_allocates_nothing_for_it)
+START_TEST(timeline_allocates_nothing_in_segments)
 {
 	static const char *const how[] = {"--strategy=asgd", "--strategy=allreduce --straggle=0.1",
 					  "--strategy=bsp --barrier-every=0"};
@@ -268,7 +268,7 @@ static void expect_json(const char *sql, const char *want)
 	free(text);
 }
 
-START_TEST(it_is_exported_as_json)
+START_TEST(timeline_is_exported_as_json)
 {
 	char out[OUTPUT];
 	forget_runs();
@@ -314,7 +314,7 @@ START_TEST(it_is_exported_as_json)
 }
 END_TEST
 
-START_TEST(trace_runs_what_it_is_told)
+START_TEST(trace_starts_the_given_run)
 {
 	char out[OUTPUT];
 	forget_runs();
@@ -352,7 +352,7 @@ static const struct {
 	{"blame 1", "--format=xml", "--format=xml"},
 };
 
-START_TEST(mistakes_are_explained)
+START_TEST(trace_mistakes_are_refused)
 {
 	char out[OUTPUT];
 	forget_runs();
@@ -396,7 +396,7 @@ static const struct {
 	{SIM FOUR "--strategy=hybrid --workers=4 --speed=2:0.5 --trace=5", 2, "events", false},
 };
 
-START_TEST(the_planted_straggler_is_blamed)
+START_TEST(planted_straggler_is_blamed)
 {
 	char out[OUTPUT];
 	int slowest = planted[_i].slowest;
@@ -420,7 +420,7 @@ END_TEST
 
 /* In virtual time it is known: three workers wait a millisecond a step, of 13 steps in two
  * epochs. */
-START_TEST(the_amount_is_right)
+START_TEST(blamed_seconds_are_exact)
 {
 	forget_runs();
 	record(SIM FOUR "--strategy=allreduce --workers=4 --speed=2:0.5");
@@ -458,7 +458,7 @@ END_TEST
 
 /* Groups sum by themselves: a group behind a slow link takes longer, but does not wait. Worker 0's
  * link slows its group (0, 1) and worker 2, which holds the same part. */
-START_TEST(groups_wait_among_themselves)
+START_TEST(workers_wait_within_their_group)
 {
 	forget_runs();
 	record(SIM "--sim.platform=ethernet_10g --sim.slow-link=0:0.01 --strategy=hybrid "
@@ -473,7 +473,7 @@ START_TEST(groups_wait_among_themselves)
 END_TEST
 
 /* Of 200 durations the 99th percentile is the 198th. */
-START_TEST(the_percentile_is_the_99th)
+START_TEST(step_time_has_the_99th_percentile)
 {
 	forget_runs();
 	record("--epochs=1");
@@ -497,20 +497,20 @@ Suite *trace_suite(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_unchecked_fixture(t, trained_data, folder_free);
 	tcase_add_test(t, events_are_nested_in_order);
-	tcase_add_test(t, what_finds_no_room_is_counted);
-	tcase_add_test(t, waits_inside_sums_are_found);
+	tcase_add_test(t, lost_events_are_counted);
+	tcase_add_test(t, waits_within_sums_are_found);
 	tcase_add_test(t, the_view_has_every_kind);
-	tcase_add_loop_test(t, a_timeline_is_sound, 0, (int)COUNT(traced_runs));
-	tcase_add_loop_test(t, a_simulation_is_the_same_with_it, 0, 3);
-	tcase_add_loop_test(t, a_segment_allocates_nothing_for_it, 0, 3);
-	tcase_add_test(t, it_is_exported_as_json);
-	tcase_add_test(t, trace_runs_what_it_is_told);
-	tcase_add_test(t, mistakes_are_explained);
-	tcase_add_loop_test(t, the_planted_straggler_is_blamed, 0, (int)COUNT(planted));
-	tcase_add_test(t, the_amount_is_right);
+	tcase_add_loop_test(t, timeline_is_consistent, 0, (int)COUNT(traced_runs));
+	tcase_add_loop_test(t, timeline_does_not_change_a_simulation, 0, 3);
+	tcase_add_loop_test(t, timeline_allocates_nothing_in_segments, 0, 3);
+	tcase_add_test(t, timeline_is_exported_as_json);
+	tcase_add_test(t, trace_starts_the_given_run);
+	tcase_add_test(t, trace_mistakes_are_refused);
+	tcase_add_loop_test(t, planted_straggler_is_blamed, 0, (int)COUNT(planted));
+	tcase_add_test(t, blamed_seconds_are_exact);
 	tcase_add_test(t, pairs_wait_for_the_later_one);
-	tcase_add_test(t, groups_wait_among_themselves);
-	tcase_add_test(t, the_percentile_is_the_99th);
+	tcase_add_test(t, workers_wait_within_their_group);
+	tcase_add_test(t, step_time_has_the_99th_percentile);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -83,7 +83,7 @@ START_TEST(periodic_start_is_allreduce)
 END_TEST
 
 /* Averaging the velocities too makes X = 1 equal allreduce with momentum. */
-START_TEST(periodic_velocity)
+START_TEST(periodic_with_velocity_is_allreduce)
 {
 	int n = _i;
 	expect_same(n,
@@ -167,7 +167,7 @@ START_TEST(counted_bytes_are_the_formula)
 END_TEST
 
 /* 2,400 rows over 1 to 4 workers in odd batches: every row once an epoch. */
-START_TEST(no_row_is_dropped)
+START_TEST(epoch_trains_on_every_row_once)
 {
 	static const char *const deal[] = {"", "--deal=static"};
 	const struct strategy *s = strategies[_i];
@@ -194,7 +194,7 @@ END_TEST
 
 /* Rare barriers change no result of a strategy that waits by itself. They change only when it is
  * evaluated. */
-START_TEST(rare_barriers)
+START_TEST(rare_barriers_change_no_result)
 {
 	const struct strategy *s = strategies[_i];
 	const char *same = words(MLP " --epochs=3 --batch=24 --strategy=%s", s->plugin.name);
@@ -220,7 +220,7 @@ START_TEST(segments_allocate_nothing)
 }
 END_TEST
 
-START_TEST(same_seed_same_result)
+START_TEST(same_seed_gives_the_same_result)
 {
 	const struct strategy *s = strategies[_i];
 	int n = can_run(s, 2) ? 2 : 1;
@@ -245,7 +245,7 @@ START_TEST(replicas_stay_equal)
 END_TEST
 
 /* Pushes at the end of an epoch only, a barrier, and a pull average once an epoch. */
-START_TEST(asgd_with_barriers_is_periodic)
+START_TEST(asgd_with_pushes_at_barriers_is_periodic)
 {
 	int n = _i;
 	expect_same(
@@ -257,7 +257,7 @@ START_TEST(asgd_with_barriers_is_periodic)
 }
 END_TEST
 
-START_TEST(asgd_pushes_and_staleness)
+START_TEST(asgd_staleness_is_within_bounds)
 {
 	int n = _i;
 	struct result r = train_ok(n, words(MLP " --batch=%d --strategy=asgd --sync-every=4 "
@@ -279,7 +279,7 @@ END_TEST
 
 /* ---- Communication and tables, from inside ------------------------------- */
 
-START_TEST(communication)
+START_TEST(communication_delivers_correct_results)
 {
 	char command[256], text[1024];
 	if (_i > 1)
@@ -295,7 +295,7 @@ END_TEST
 
 /* A run that cannot start here is refused once, whatever started the ranks, and nothing is
  * recorded. */
-START_TEST(a_launched_run_is_refused_in_one_sentence)
+START_TEST(refusal_under_a_launcher_is_one_message)
 {
 	static const struct {
 		const char *option, *says;
@@ -331,24 +331,24 @@ Suite *train_suite(void)
 		all++;
 	tcase_set_timeout(t, 300);
 	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, communication, 1, 5);
+	tcase_add_loop_test(t, communication_delivers_correct_results, 1, 5);
 	tcase_add_loop_test(t, one_worker_is_serial, 0, all);
 	tcase_add_loop_test(t, allreduce_is_serial_with_the_whole_batch, 2, 5);
 	tcase_add_loop_test(t, overlap_changes_nothing, 1, 5);
 	tcase_add_loop_test(t, periodic_every_step_is_allreduce, 2, 5);
 	tcase_add_loop_test(t, periodic_start_is_allreduce, 2, 5);
-	tcase_add_loop_test(t, periodic_velocity, 2, 5);
+	tcase_add_loop_test(t, periodic_with_velocity_is_allreduce, 2, 5);
 	tcase_add_loop_test(t, sum_and_linear_scaling_agree, 2, 5);
 	tcase_add_loop_test(t, model_parallel_is_serial, 2, 5);
 	tcase_add_loop_test(t, counted_bytes_are_the_formula, 0, all);
-	tcase_add_loop_test(t, no_row_is_dropped, 0, all);
-	tcase_add_loop_test(t, rare_barriers, 0, all);
+	tcase_add_loop_test(t, epoch_trains_on_every_row_once, 0, all);
+	tcase_add_loop_test(t, rare_barriers_change_no_result, 0, all);
 	tcase_add_loop_test(t, segments_allocate_nothing, 0, all);
-	tcase_add_loop_test(t, same_seed_same_result, 0, all);
+	tcase_add_loop_test(t, same_seed_gives_the_same_result, 0, all);
 	tcase_add_loop_test(t, replicas_stay_equal, 2, 5);
-	tcase_add_loop_test(t, asgd_with_barriers_is_periodic, 1, 5);
-	tcase_add_loop_test(t, asgd_pushes_and_staleness, 1, 5);
-	tcase_add_loop_test(t, a_launched_run_is_refused_in_one_sentence, 0, 4);
+	tcase_add_loop_test(t, asgd_with_pushes_at_barriers_is_periodic, 1, 5);
+	tcase_add_loop_test(t, asgd_staleness_is_within_bounds, 1, 5);
+	tcase_add_loop_test(t, refusal_under_a_launcher_is_one_message, 0, 4);
 	suite_add_tcase(s, t);
 	return s;
 }

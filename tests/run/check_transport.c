@@ -70,7 +70,7 @@ static void expect_ok(int gpus, int ranks, const char *tool)
 
 /* ---- Transports --------------------------------------------------------------- */
 
-START_TEST(communication_carries_what_it_is_given)
+START_TEST(gpu_communication_delivers_correct_results)
 {
 	int ranks = 2 + _i / 2 % 2;
 	if (!can_have(transport[_i].gpus))
@@ -106,7 +106,7 @@ static void expect_near(const char *how, const struct result *gpu, const struct 
 /* Asynchronous strategies exchange at the end of epochs only, because elsewhere the order of
  * arrival decides. It matters there too for elastic moves, but little, because the workers are
  * close to each other. */
-START_TEST(strategies_train_what_the_cpu_trains)
+START_TEST(strategies_on_gpus_train_the_same_as_on_the_cpu)
 {
 	const struct strategy *s = strategies[_i];
 	const char *name = s->plugin.name;
@@ -173,7 +173,7 @@ static const struct {
 	{2, "--strategy=allreduce --allreduce.overlap=true --allreduce.bucket=64 --batch=191"},
 };
 
-START_TEST(ways_of_running_train_what_the_cpu_trains)
+START_TEST(options_on_gpus_train_the_same_as_on_the_cpu)
 {
 	const char *transport_at = strstr(more[_i].words, "--transport=");
 	int n = transport_at ? (int)(transport_at - more[_i].words) : 512;
@@ -189,7 +189,7 @@ START_TEST(ways_of_running_train_what_the_cpu_trains)
 END_TEST
 
 /* NCCL sums buckets while the layers below compute. */
-START_TEST(nccl_overlaps_as_the_cpu_trains)
+START_TEST(overlapped_nccl_trains_the_same_as_the_cpu)
 {
 	const char *same = MLP "--epochs=2 --batch=12 --strategy=allreduce "
 			       "--allreduce.overlap=true --allreduce.bucket=64";
@@ -205,7 +205,7 @@ END_TEST
 
 /* ---- Tables in a GPU's memory ----------------------------------------------------- */
 
-START_TEST(a_gpu_holds_what_was_pushed)
+START_TEST(gpu_tables_hold_what_was_pushed)
 {
 	expect_ok(1, 3, "tools/table gpu 0");
 }
@@ -235,7 +235,7 @@ static const struct {
 	 "12,2,1,12\r\n"},
 };
 
-START_TEST(what_is_chosen_is_recorded)
+START_TEST(chosen_transport_is_recorded)
 {
 	if (can_have(chosen[_i].gpus))
 		expect_recorded(words("FAKE_CUDA_DEVICES=%d", chosen[_i].gpus),
@@ -253,7 +253,7 @@ static const struct {
 	{1, "--strategy=asgd --workers=2 --servers=1 --table-home=gpu", "--servers=1"},
 };
 
-START_TEST(what_cannot_be_had_is_refused)
+START_TEST(unavailable_transport_is_refused)
 {
 	expect_refused(words("FAKE_CUDA_DEVICES=%d", refused[_i].gpus),
 		       words(SMALL "%s", refused[_i].words), refused[_i].says);
@@ -262,7 +262,7 @@ END_TEST
 
 /* A rank that NCCL refuses, or that never joins, does not make the others wait for ever: the next
  * transport is used. */
-START_TEST(who_cannot_join_nccl_holds_up_nobody)
+START_TEST(failed_nccl_start_falls_back)
 {
 	static const struct {
 		const char *environment, *says;
@@ -292,7 +292,7 @@ static const struct {
 	{1, "--transport=staged", {"allreduce,staged,", "sendrecv,staged,"}, "ipc,"},
 };
 
-START_TEST(every_transport_is_benched)
+START_TEST(bench_has_a_row_for_every_transport)
 {
 	char out[8192];
 	if (!can_have(benched[_i].gpus))
@@ -323,17 +323,17 @@ Suite *transport_suite(void)
 		all++;
 	tcase_set_timeout(t, 120);
 	tcase_add_unchecked_fixture(t, set_up, tear_down);
-	tcase_add_loop_test(t, communication_carries_what_it_is_given, 0, COUNT(transport));
-	tcase_add_loop_test(t, strategies_train_what_the_cpu_trains, 0, all);
-	tcase_add_loop_test(t, ways_of_running_train_what_the_cpu_trains, 0, COUNT(more));
-	tcase_add_test(t, a_gpu_holds_what_was_pushed);
-	tcase_add_loop_test(t, what_is_chosen_is_recorded, 0, COUNT(chosen));
-	tcase_add_loop_test(t, every_transport_is_benched, 0, COUNT(benched));
+	tcase_add_loop_test(t, gpu_communication_delivers_correct_results, 0, COUNT(transport));
+	tcase_add_loop_test(t, strategies_on_gpus_train_the_same_as_on_the_cpu, 0, all);
+	tcase_add_loop_test(t, options_on_gpus_train_the_same_as_on_the_cpu, 0, COUNT(more));
+	tcase_add_test(t, gpu_tables_hold_what_was_pushed);
+	tcase_add_loop_test(t, chosen_transport_is_recorded, 0, COUNT(chosen));
+	tcase_add_loop_test(t, bench_has_a_row_for_every_transport, 0, COUNT(benched));
 	if (can_have(2))
-		tcase_add_test(t, nccl_overlaps_as_the_cpu_trains);
+		tcase_add_test(t, overlapped_nccl_trains_the_same_as_the_cpu);
 	if (!on_real_gpu()) {
-		tcase_add_loop_test(t, what_cannot_be_had_is_refused, 0, COUNT(refused));
-		tcase_add_loop_test(t, who_cannot_join_nccl_holds_up_nobody, 0, 2);
+		tcase_add_loop_test(t, unavailable_transport_is_refused, 0, COUNT(refused));
+		tcase_add_loop_test(t, failed_nccl_start_falls_back, 0, 2);
 	}
 	suite_add_tcase(s, t);
 	return s;

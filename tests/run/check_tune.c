@@ -17,7 +17,7 @@ extern const struct command command_tune, command_sweep, command_table, command_
 
 /* ---- Ranges -------------------------------------------------------------- */
 
-START_TEST(points_are_haltons)
+START_TEST(search_points_are_a_halton_sequence)
 {
 	static const double two[] = {0, 0.5, 0.25, 0.75, 0.125, 0.625}, three[] = {0, 3, 6, 1, 4};
 	for (uint64_t i = 0; i < COUNT(two); i++)
@@ -49,7 +49,7 @@ static double drawn(const struct range *r, double u)
 	return x;
 }
 
-START_TEST(ranges_are_drawn_from)
+START_TEST(range_values_are_drawn_evenly)
 {
 	struct range lr = range_of("lr", "0.001..0.1 log"), m = range_of("momentum", " 0 .. 0.9"),
 		     X = range_of("sync-every", "1..64 log"),
@@ -89,7 +89,7 @@ static void expect(const char *query, const char *want)
 #define TUNE(...) RUN(tune, "job.ini", "--db=t.db", __VA_ARGS__)
 
 /* All steps of a study, checked together because its runs take time. */
-START_TEST(all_are_tuned_alike_and_told_by_fresh_seeds)
+START_TEST(configurations_get_equal_trials_and_fresh_seeds)
 {
 	folder_text("job.ini", FILE_OF("lr = 1e-6..10 log\nmomentum = 0..0.5\n"));
 	int status = TUNE("--budget=6", "--seeds=3", "--jobs=2");
@@ -154,7 +154,7 @@ START_TEST(all_are_tuned_alike_and_told_by_fresh_seeds)
 }
 END_TEST
 
-START_TEST(a_study_goes_on_and_grows)
+START_TEST(study_resumes_and_grows)
 {
 	folder_text("job.ini", FILE_OF("lr = 1e-6..1e-3 log\n"));
 	ck_assert_int_eq(TUNE("--budget=2", "--seeds=1", "--validation=500"), EXIT_OK);
@@ -198,7 +198,7 @@ START_TEST(a_study_goes_on_and_grows)
 }
 END_TEST
 
-START_TEST(lists_are_drawn_where_they_apply)
+START_TEST(listed_values_are_drawn_where_they_apply)
 {
 	folder_text("job.ini",
 		    "[defaults]\nworkload = perceptron\nbatch = 1000\nepochs = 1\nlr = 1e-4\n"
@@ -218,7 +218,7 @@ END_TEST
 
 /* --deal and --batch follow from the drawn values: those of the base configuration do not exclude
  * any. */
-START_TEST(what_follows_is_no_part_of_a_trial)
+START_TEST(derived_options_do_not_limit_trials)
 {
 #define SIMULATED \
 	"[defaults]\nworkload = perceptron\nbatch = 100\nepochs = 1\nlr = 1e-4\nworkers = 4\n" \
@@ -237,7 +237,7 @@ START_TEST(what_follows_is_no_part_of_a_trial)
 }
 END_TEST
 
-START_TEST(what_cannot_be_tuned_is_refused)
+START_TEST(tune_mistakes_are_refused)
 {
 	static const struct {
 		const char *text, *option, *says;
@@ -293,12 +293,12 @@ Suite *tune_suite(void)
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, folder_enter, folder_free);
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, points_are_haltons);
-	tcase_add_test(t, ranges_are_drawn_from);
-	tcase_add_test(t, all_are_tuned_alike_and_told_by_fresh_seeds);
-	tcase_add_test(t, a_study_goes_on_and_grows);
-	tcase_add_test(t, lists_are_drawn_where_they_apply);
-	tcase_add_test(t, what_follows_is_no_part_of_a_trial);
-	tcase_add_test(t, what_cannot_be_tuned_is_refused);
+	tcase_add_test(t, search_points_are_a_halton_sequence);
+	tcase_add_test(t, range_values_are_drawn_evenly);
+	tcase_add_test(t, configurations_get_equal_trials_and_fresh_seeds);
+	tcase_add_test(t, study_resumes_and_grows);
+	tcase_add_test(t, listed_values_are_drawn_where_they_apply);
+	tcase_add_test(t, derived_options_do_not_limit_trials);
+	tcase_add_test(t, tune_mistakes_are_refused);
 	return s;
 }

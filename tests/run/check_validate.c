@@ -85,7 +85,7 @@ static void add_pushes(int64_t run, int staleness, int pushes)
 
 /* ---- The view ------------------------------------------------------------ */
 
-START_TEST(errors_are_those_of_medians)
+START_TEST(errors_compare_medians)
 {
 	const struct made cell = {"asgd", 2, 4, 1.0, 0.5};
 	int64_t real[3];
@@ -161,7 +161,7 @@ START_TEST(only_equal_cells_are_compared)
 }
 END_TEST
 
-START_TEST(what_says_nothing_is_null)
+START_TEST(missing_values_are_null)
 {
 	int64_t id;
 	/* one worker does not communicate, and its pushes have no staleness */
@@ -203,7 +203,7 @@ static void add_ten(void)
 	}
 }
 
-START_TEST(percentiles_are_those_of_absolute_errors)
+START_TEST(percentiles_are_of_absolute_errors)
 {
 	char out[OUTPUT];
 	add_ten();
@@ -260,7 +260,7 @@ static const struct {
 	{"", EXIT_FAILED, "is past --threshold-median=5\n", "p90"},
 };
 
-START_TEST(thresholds_decide)
+START_TEST(thresholds_decide_the_status)
 {
 	char out[OUTPUT];
 	add_ten();
@@ -272,7 +272,7 @@ START_TEST(thresholds_decide)
 }
 END_TEST
 
-START_TEST(oversubscribed_cells_stand_apart)
+START_TEST(oversubscribed_cells_are_listed_apart)
 {
 	char out[OUTPUT];
 	add(false, (struct made){"asgd", 2, 1, 1, 0.5});
@@ -300,7 +300,7 @@ START_TEST(oversubscribed_cells_stand_apart)
 END_TEST
 
 /* A real run is 20 % off the median: its cell can be neither right nor wrong. */
-START_TEST(restless_cells_are_marked_and_do_not_count)
+START_TEST(noisy_cells_are_marked_and_excluded)
 {
 	char out[OUTPUT];
 	const double seconds[3] = {0.98, 1.0, 1.2};
@@ -327,7 +327,7 @@ START_TEST(restless_cells_are_marked_and_do_not_count)
 END_TEST
 
 /* Steps took 1 ms before the runs and 1.3 ms after them: 13 % off the mean. */
-START_TEST(a_machine_that_drifts_is_restless)
+START_TEST(drifting_machine_makes_cells_noisy)
 {
 	char out[OUTPUT];
 	for (int x = 1; x <= 3; x++) {
@@ -349,7 +349,7 @@ START_TEST(a_machine_that_drifts_is_restless)
 END_TEST
 
 /* Correct cells of one rank do not hide wrong cells of several. */
-START_TEST(one_rank_and_several_are_held_apart)
+START_TEST(one_rank_and_several_are_compared_apart)
 {
 	char out[OUTPUT];
 	for (int x = 1; x <= 20; x++) {
@@ -367,7 +367,7 @@ END_TEST
 
 /* ---- Randomly drawn cells ------------------------------------------------ */
 
-START_TEST(cells_are_drawn_from_all_there_are)
+START_TEST(random_cells_cover_all_strategies)
 {
 	enum { CELLS = 400 };
 	char *text = random_cells(CELLS, 7), *again = random_cells(CELLS, 7);
@@ -424,7 +424,7 @@ START_TEST(names_tell_cells_apart)
 }
 END_TEST
 
-START_TEST(nothing_to_compare_is_said)
+START_TEST(nothing_to_compare_is_reported)
 {
 	char out[OUTPUT];
 	ck_assert_int_eq(report(out, ""), EXIT_USER);
@@ -489,7 +489,7 @@ static int validate(char out[OUTPUT], const char *words)
 	return status;
 }
 
-START_TEST(cells_are_run_in_both_worlds)
+START_TEST(cells_run_real_and_simulated)
 {
 	char out[OUTPUT];
 	int status = validate(out, "--rounds=2");
@@ -569,7 +569,7 @@ START_TEST(every_strategy_is_calibrated_and_run)
 END_TEST
 
 /* Calibration measures times, with a learning rate of its own. */
-START_TEST(a_rate_at_which_cells_diverge_can_be_calibrated)
+START_TEST(calibration_works_at_a_diverging_rate)
 {
 	char out[OUTPUT];
 	int status = mvbench(out, "calibrate --workload=softmax --batch=60 --lr=1000 --counts=1 "
@@ -602,7 +602,7 @@ START_TEST(cells_of_all_kinds_are_calibrated_and_run)
 }
 END_TEST
 
-START_TEST(an_interruption_keeps_what_was_run)
+START_TEST(interruption_keeps_finished_runs)
 {
 	char out[OUTPUT];
 	char *command = sentence(
@@ -623,7 +623,7 @@ START_TEST(an_interruption_keeps_what_was_run)
 END_TEST
 
 /* The interrupted repetition may have ended by itself: the watcher is stopped until it has. */
-START_TEST(an_interruption_of_a_calibration_ends_all)
+START_TEST(interrupted_calibration_ends_validate)
 {
 	char out[OUTPUT];
 	char *command = sentence(
@@ -663,7 +663,7 @@ static const struct {
 	{"--only=real --out=/nowhere/report", "--out=/nowhere/report"},
 };
 
-START_TEST(mistakes_are_refused)
+START_TEST(validate_mistakes_are_refused)
 {
 	char out[OUTPUT], *words = sentence("validate %s", refused[_i].words);
 	int status = mvbench(out, words);
@@ -677,7 +677,7 @@ START_TEST(mistakes_are_refused)
 END_TEST
 
 /* A platform that the simulator refuses ends validate before the first real run. */
-START_TEST(a_platform_that_is_none_ends_it)
+START_TEST(unusable_platform_ends_validate_at_once)
 {
 	char out[OUTPUT];
 	folder_text("host.xml", "no XML");
@@ -695,30 +695,30 @@ Suite *validate_suite(void)
 	TCase *t = tcase_create("report"), *runs = tcase_create("runs");
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, set_up, tear_down);
-	tcase_add_test(t, errors_are_those_of_medians);
+	tcase_add_test(t, errors_compare_medians);
 	tcase_add_loop_test(t, only_equal_cells_are_compared, 0, COUNT(others));
-	tcase_add_test(t, what_says_nothing_is_null);
-	tcase_add_test(t, percentiles_are_those_of_absolute_errors);
-	tcase_add_loop_test(t, thresholds_decide, 0, COUNT(judged));
-	tcase_add_test(t, oversubscribed_cells_stand_apart);
-	tcase_add_test(t, restless_cells_are_marked_and_do_not_count);
-	tcase_add_test(t, a_machine_that_drifts_is_restless);
-	tcase_add_test(t, one_rank_and_several_are_held_apart);
-	tcase_add_test(t, cells_are_drawn_from_all_there_are);
+	tcase_add_test(t, missing_values_are_null);
+	tcase_add_test(t, percentiles_are_of_absolute_errors);
+	tcase_add_loop_test(t, thresholds_decide_the_status, 0, COUNT(judged));
+	tcase_add_test(t, oversubscribed_cells_are_listed_apart);
+	tcase_add_test(t, noisy_cells_are_marked_and_excluded);
+	tcase_add_test(t, drifting_machine_makes_cells_noisy);
+	tcase_add_test(t, one_rank_and_several_are_compared_apart);
+	tcase_add_test(t, random_cells_cover_all_strategies);
 	tcase_add_test(t, names_tell_cells_apart);
-	tcase_add_test(t, nothing_to_compare_is_said);
+	tcase_add_test(t, nothing_to_compare_is_reported);
 
 	suite_add_tcase(s, runs);
 	tcase_add_checked_fixture(runs, make_data, folder_free);
 	tcase_set_timeout(runs, 120);
-	tcase_add_test(runs, cells_are_run_in_both_worlds);
+	tcase_add_test(runs, cells_run_real_and_simulated);
 	tcase_add_test(runs, every_strategy_is_calibrated_and_run);
-	tcase_add_test(runs, a_rate_at_which_cells_diverge_can_be_calibrated);
+	tcase_add_test(runs, calibration_works_at_a_diverging_rate);
 	tcase_add_loop_test(runs, cells_of_all_kinds_are_calibrated_and_run, 0,
 			    (int)COUNT(other_cells));
-	tcase_add_test(runs, an_interruption_keeps_what_was_run);
-	tcase_add_test(runs, an_interruption_of_a_calibration_ends_all);
-	tcase_add_loop_test(runs, mistakes_are_refused, 0, COUNT(refused));
-	tcase_add_test(runs, a_platform_that_is_none_ends_it);
+	tcase_add_test(runs, interruption_keeps_finished_runs);
+	tcase_add_test(runs, interrupted_calibration_ends_validate);
+	tcase_add_loop_test(runs, validate_mistakes_are_refused, 0, COUNT(refused));
+	tcase_add_test(runs, unusable_platform_ends_validate_at_once);
 	return s;
 }

@@ -1,5 +1,6 @@
 /*
- * arguments.c - a command line cut up: options as settings, taken by whose they are, and words.
+ * arguments.c - splits a command line into options and words. Each part of the program takes its
+ * own options.
  */
 #include "runtime/config/option.h"
 
@@ -42,7 +43,7 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 			s->value = arg + 2 + n + 1;
 		} else if (!bare || !bare(ctx, name)) {
 			if (i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
-				s->value = argv[++i]; /* who knows the name says if it lacks one */
+				s->value = argv[++i]; /* a missing value is reported later */
 		}
 	}
 	return NULL;

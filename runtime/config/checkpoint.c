@@ -1,15 +1,15 @@
 /*
- * checkpoint.c - the files of --save: a model, and what its run goes on from.
+ * checkpoint.c - the files of --save: a model, and the state from which its run continues.
  *
- *   head                        struct checkpoint_head: what it is of
+ *   head                        struct checkpoint_head: identifies the run and the model
  *   int64 [workers]             bytes of each worker's state
- *   float [params + buffers]    the model, as it is evaluated: what --init-from begins with
- *   states                      what each worker goes on from (runtime/train/checkpoint.c)
- *   uint64                      FNV-1a of all that comes before it
+ *   float [params + buffers]    the evaluated model; --init-from starts with it
+ *   states                      each worker continues from its own (runtime/train/checkpoint.c)
+ *   uint64                      FNV-1a of everything before it
  *
- * All of a file is looked at before anything of it is believed. A file belongs to one
- * configuration: that configuration goes on from it, or, where it has ended, writes over it; any
- * other is refused, so that nobody's model is lost.
+ * The whole file is checked before any of it is used. A file belongs to one configuration: a run of
+ * that configuration continues from it, or overwrites it if the earlier run has ended. Other
+ * configurations are refused, because they would destroy the model.
  */
 #include "runtime/config/config.h"
 
@@ -63,8 +63,8 @@ static bool is_text(const char *text, size_t room)
 	return memchr(text, '\0', room) != NULL;
 }
 
-/* Do its numbers make sense, in a file of so many bytes? Counts are bounded by the bytes, so that
- * no sum of them wraps. */
+/* Are its numbers valid for a file of this many bytes? Counts are bounded by the bytes; their sums
+ * can therefore not overflow. */
 static bool head_is_sound(const struct checkpoint_head *h, int64_t bytes)
 {
 	return h->bytes == bytes && h->workers > 0 && h->workers <= WORKERS_MOST && h->params > 0 &&
@@ -108,7 +108,7 @@ char *checkpoint_read_head(const char *option, const char *path, struct checkpoi
 	return wrong;
 }
 
-/* So many bytes more, on the heap; NULL: there are not as many. */
+/* The next bytes, on the heap; NULL: the file ends before. */
 static void *read_part(FILE *f, size_t bytes, uint64_t *hash)
 {
 	void *x = must(malloc(bytes + 1));
@@ -120,7 +120,7 @@ static void *read_part(FILE *f, size_t bytes, uint64_t *hash)
 	return NULL;
 }
 
-/* After the head. */
+/* Everything after the head. */
 static bool read_rest(FILE *f, struct checkpoint *k)
 {
 	const struct checkpoint_head *h = &k->head;
@@ -161,7 +161,7 @@ static char *read_file(const char *option, const char *path, struct checkpoint *
 	return wrong;
 }
 
-/* ---- What a run begins with ------------------------------------------------------ */
+/* ---- The start of a run ---------------------------------------------------------- */
 
 static bool same_layers(const struct checkpoint_head *h, const struct plan *p)
 {
@@ -193,7 +193,7 @@ static char *fits_model(const struct config *c, const struct plan *p, const stru
 	return NULL;
 }
 
-/* Of one configuration's file. */
+/* Can the run of this configuration continue from, or overwrite, this file of --save? */
 static char *fits_run(const struct config *c, const struct plan *p, const char *path,
 		      const struct checkpoint_head *h)
 {
@@ -218,7 +218,7 @@ static char *fits_run(const struct config *c, const struct plan *p, const char *
 	return NULL;
 }
 
-/* Of one that has ended nothing is left to do. */
+/* *resumed stays NULL if there is no file, or if its run has ended. */
 static char *find_resumed(const struct config *c, const struct plan *p, struct checkpoint **resumed)
 {
 	char *path AUTOFREE = checkpoint_path(c);
@@ -252,8 +252,8 @@ char *checkpoint_find(const struct config *c, const struct plan *p, struct check
 
 /* ---- Writing --------------------------------------------------------------------- */
 
-/* NULL, or a sentence: whose is it now? It was nobody's, or of one that had ended, when this run
- * began. */
+/* NULL, or a message: has another run taken this file since this run started? At that time there
+ * was no file, or one of an ended run. */
 static char *taken_since(const char *path, const struct checkpoint_head *own)
 {
 	struct checkpoint_head h;
@@ -271,7 +271,7 @@ static char *taken_since(const char *path, const struct checkpoint_head *own)
 
 static void write_part(FILE *f, const void *x, size_t bytes, uint64_t *hash)
 {
-	fwrite(x, 1, bytes, f); /* what fails the output's end says */
+	fwrite(x, 1, bytes, f); /* output_close reports a failure */
 	*hash = hash_of(*hash, x, bytes);
 }
 

@@ -1,6 +1,6 @@
 /*
- * command.c - commands: how each begins, and what help says of it, both from its row and nothing
- * else; and the pages on which it says so, as text or as roff (man(7)).
+ * command.c - starts a command and prints its help, both from the command's row only. Help pages
+ * are text or roff (man(7)).
  */
 #include "runtime/config/config.h"
 
@@ -9,7 +9,7 @@
 
 /* ---- roff ---------------------------------------------------------------- */
 
-/* What stands for a character that roff reads as something else; NULL = it stands for itself. */
+/* The escape of a character that is special in roff; NULL = not special. */
 static const char *roff_of(char c)
 {
 	static const struct {
@@ -23,7 +23,7 @@ static const char *roff_of(char c)
 	return NULL;
 }
 
-/* No line of the text is taken for an order, and no quote ends an argument. */
+/* Escapes the text: no line becomes a roff request, and no quote ends an argument. */
 static void put_roff(FILE *f, const char *text, bool starts)
 {
 	for (; *text; text++) {
@@ -130,7 +130,7 @@ char *recipe_words(const struct setting *recipe)
 	return text_close(&text);
 }
 
-/* ---- What help says of a command ----------------------------------------- */
+/* ---- The help of a command ----------------------------------------------- */
 
 static void help_page(const struct help *p, int level, const struct command *c, const char *more)
 {
@@ -171,7 +171,7 @@ void help_command(const struct help *p, int level, const struct command *c)
 	free(help_given(p, level, c, NULL));
 }
 
-/* ---- How a command begins ------------------------------------------------ */
+/* ---- The start of a command ---------------------------------------------- */
 
 static bool is_bare(const void *ctx, const char *name)
 {
@@ -185,7 +185,7 @@ static bool is_bare(const void *ctx, const char *name)
 	return o->type == OPT_BOOL || (c->alone.name && strcmp(name, c->alone.name) == 0);
 }
 
-/* Does this rank speak for all that a launcher started? */
+/* Only the first rank of a launcher prints. */
 static bool first_rank(void)
 {
 	return rank_of_launcher() <= 0;
@@ -193,14 +193,15 @@ static bool first_rank(void)
 
 int command_refuse(char *wrong)
 {
-	/* With a status page the status travels there: mpirun would make a fuss of any but 0. */
+	/* A status page carries the status; the exit status is then 0, because mpirun would report
+	 * any other. */
 	struct status_page *page = status_of_launcher();
 	int status = page ? EXIT_OK : EXIT_USER;
 	if (first_rank() && page)
 		status_end(page, EXIT_USER, wrong);
 	else if (first_rank())
 		fprintf(stderr, "mvbench: %s\n", wrong);
-	else if (page) /* as it may be wrong on its machine only */
+	else if (page) /* the error may be on this rank's machine only */
 		tell_failure(wrong);
 	status_free(page);
 	free(wrong);
@@ -222,7 +223,7 @@ static char *take_options(const struct command *c, struct arguments *a, void *op
 	return wrong;
 }
 
-/* --help is heard whatever else is given. */
+/* --help works with any other options. */
 int command_start(const struct command *c, int argc, char **argv)
 {
 	const struct help page = {.f = stdout};

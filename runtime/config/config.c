@@ -1,9 +1,9 @@
 /*
- * config.c - one experiment's configuration: the core options, those of its strategy and workload,
- * and its identity.
+ * config.c - one experiment's configuration: the core options, those of its strategy, workload and
+ * optimiser, and its identity.
  *
- * A configuration is text: every option can be written down and read back (options.c), so that it
- * travels to workers as words, and its identity is a hash of "part.name=value" lines.
+ * Every option can be written as text and read back (options.c). A configuration is therefore
+ * passed to workers as words, and its identity is a hash of "part.name=value" lines.
  */
 #include "runtime/config/config.h"
 #include "runtime/table/table.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the configuration has of a part: the plug-in, and its options. */
+/* The plug-in of this part, and its options; NULL: not a part of plug-ins. */
 static const struct plugin *part_of_config(const struct config *c, const char *part, void **opts)
 {
 	const struct plugin *const has[PART_COUNT] = {&c->strategy->plugin, &c->workload->plugin,
@@ -34,7 +34,7 @@ enum part option_chooses(const struct option *o)
 	return k;
 }
 
-/* Of the options --strategy, --workload and --optimizer. */
+/* Checks --strategy, --workload and --optimizer. */
 static char *check_plugin(const struct option *o, const char *typed)
 {
 	const struct plugin *p;
@@ -49,7 +49,7 @@ struct found {
 	const char *part;           /* of the owner */
 };
 
-/* Two files may have one name, as where runs of an older one are asked for: of any of them. */
+/* Two files may have the same name, such as an older version: this takes the option of any. */
 static void owned_option(const char *prefix, const char *name, struct found *f)
 {
 	const struct plugin *p;
@@ -62,7 +62,7 @@ static void owned_option(const char *prefix, const char *name, struct found *f)
 			}
 }
 
-/* A plug-in's option without its owner? NULL = it is none. */
+/* A message if this is a plug-in's option without its owner's name; otherwise NULL. */
 static char *owner_left_out(const char *name)
 {
 	const struct plugin *p;
@@ -206,7 +206,7 @@ static const char *keep(struct config *c, const char *text)
 	return c->strings[c->nstrings++] = must(strdup(text));
 }
 
-/* A sentence if this option belongs to a plug-in that the configuration does not use. */
+/* A message if this option belongs to a plug-in that the configuration does not use. */
 static char *not_in_use(const struct config *c, const struct found *f, const char *full)
 {
 	void *opts;
@@ -235,7 +235,7 @@ char *settings_check(const struct setting *given, size_t n)
 	return wrong;
 }
 
-/* Of several that have its name, the option is that of the plug-in in use. */
+/* Of several plug-ins with this name, takes the option of the one in use. */
 static char *of_used(const struct config *c, struct found *f, void **fields)
 {
 	const struct plugin *used = part_of_config(c, f->part, fields);
@@ -255,7 +255,7 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 	void *fields = c;
 	if (wrong)
 		return wrong;
-	if (option_chooses(f.option) < PART_COUNT) /* what it chose is known already */
+	if (option_chooses(f.option) < PART_COUNT) /* config_init has chosen the plug-in */
 		return check_value(f.option, value);
 	if (!value)
 		value = "true";
@@ -298,7 +298,8 @@ const char *config_even(const struct config *c)
 	return s->even ? s->even(&c->run, c->strategy_opts) : NULL;
 }
 
-/* What auto comes to is the cell's identity. One worker has all mini-batches either way. */
+/* Resolves auto, because the result is part of the cell's identity. One worker takes all
+ * mini-batches in either case. */
 static const char *resolved_deal(const struct config *c)
 {
 	bool even = config_even(c) != NULL, alone = c->run.workers == 1;
@@ -307,7 +308,7 @@ static const char *resolved_deal(const struct config *c)
 	return alone && !even ? "static" : c->run.deal;
 }
 
-/* --batch follows from --global-batch: the largest share of it. */
+/* Sets --batch to the largest share of --global-batch. */
 static char *share_batch(struct config *c, const struct setting *given, size_t n)
 {
 	int64_t all = c->run.global_batch, share = config_model_workers(c),
@@ -335,9 +336,9 @@ bool config_simulates_hosts(const struct config *c)
 		strcmp(c->run.sim_platform, "sim:hosts") == 0);
 }
 
-/* Who is where, and how many servers. On several machines a table that nobody else serves is served
- * by its worker, which does so only while it communicates itself: who is fast would wait for who is
- * slow. So each host gets a server. What is wrong with the hosts the plan says. */
+/* Chooses the host of each rank, and the number of servers. On several machines a worker would
+ * serve its tables only while it communicates; fast workers would wait for slow ones. Therefore
+ * each host gets a server. The plan reports errors of the hosts. */
 static void choose_hosts(struct config *c, const struct setting *given, size_t n)
 {
 	struct run *run = &c->run;
@@ -345,7 +346,7 @@ static void choose_hosts(struct config *c, const struct setting *given, size_t n
 	bool simulated = strcmp(run->platform, "sim") == 0;
 	if (simulated ? !config_simulates_hosts(c) : platform_under_launcher())
 		return;
-	if (file && !last_value(given, n, "hostfile")) /* recorded ones have it, empty */
+	if (file && !last_value(given, n, "hostfile")) /* recorded runs have it, but empty */
 		c->own.hostfile = file;
 	if (!*c->own.hostfile || run->workers < 2)
 		return;
@@ -363,12 +364,12 @@ static void choose_hosts(struct config *c, const struct setting *given, size_t n
 	if (wrong)
 		return;
 	char *placement AUTOFREE = placement_text(number, (int)run->workers, (int)run->servers);
-	if (*placement) /* on one machine what was told stays, as it says which */
+	if (*placement) /* empty: one machine; a given --placement stays, as it names the machine */
 		c->own.placement = keep(c, placement);
 }
 
-/* The model is what the cell's identity has, wherever its file lies. Where both are given, as to
- * workers, nobody looks into the file yet. */
+/* The cell's identity has the model, not the path of its file. If both options are given, as they
+ * are to workers, the file is not read yet. */
 static char *find_initial_model(struct config *c)
 {
 	struct checkpoint_head head;
@@ -379,7 +380,7 @@ static char *find_initial_model(struct config *c)
 	return NULL;
 }
 
-/* The plug-in that is given, or the recipe's, or the default; and room for its options. */
+/* Chooses the given plug-in, or the recipe's, or the default, and allocates its options. */
 static char *choose_plugin(struct config *c, enum part part, const struct setting *given, size_t n,
 			   const char **name, void **opts)
 {
@@ -407,7 +408,7 @@ char *config_init(struct config *c, const struct setting *given, size_t n, bool 
 	*c = (struct config){.strings = NULL};
 	option_default(run_options, c);
 
-	/* What the rest depends on: the workload, for its recipe; all three, for their options. */
+	/* Plug-ins first: the workload has the recipe, and all three have options. */
 	struct run *run = &c->run;
 	if ((wrong = choose_plugin(c, PART_WORKLOAD, given, n, &run->workload,
 				   &c->workload_opts)) ||
@@ -424,7 +425,7 @@ char *config_init(struct config *c, const struct setting *given, size_t n, bool 
 	for (size_t i = 0; i < n; i++)
 		if ((wrong = apply(c, &given[i], lenient)))
 			goto fail;
-	/* where decay is no part of the gradient, it spares what has no products */
+	/* decoupled weight decay applies only to the weights of products by default */
 	if (!c->optimizer->coupled && c->run.weight_decay > 0 && !last_value(given, n, "decay"))
 		c->run.decay = "weights";
 	if ((wrong = share_batch(c, given, n)) || (wrong = find_initial_model(c)))
@@ -482,8 +483,8 @@ const char *option_earlier(const struct option *o)
 	return o->core.earlier ? o->core.earlier : o->def;
 }
 
-/* Options that came when databases were full of cells without them are silent at what those were.
- */
+/* Options since this version of the schema are not part of the identity if they have the value that
+ * older runs had. This keeps the identities of existing cells. */
 enum { SILENT_SINCE = 4 };
 
 bool option_decides(const struct option *o, const char *value)

@@ -1,6 +1,6 @@
 /*
- * config.h - one experiment: the core options and those of its strategy and workload, what probing
- * finds out about it, and the machine; commands and their help.
+ * config.h - one experiment: the core options and those of its plug-ins, the facts that probing
+ * finds, and the machine; commands and their help.
  */
 #ifndef CONFIG_H
 #define CONFIG_H
@@ -8,7 +8,7 @@
 #include "runtime/config/option.h"
 #include "runtime/device/device.h"
 
-#define DATABASE "mvbench.db" /* when none is named */
+#define DATABASE "mvbench.db" /* the default */
 
 extern const struct option run_options[]; /* of struct config; ends at name NULL */
 
@@ -19,7 +19,7 @@ struct own {
 #include "runtime/config/run_options.def"
 };
 
-/* One experiment: the core options and those of its strategy and workload, resolved. */
+/* One experiment: the core options and those of its plug-ins, resolved. */
 struct config {
 	struct run run;
 	struct own own;
@@ -27,22 +27,22 @@ struct config {
 	const struct workload *workload;
 	const struct optimizer *optimizer;
 	void *strategy_opts, *workload_opts, *optimizer_opts;
-	char **strings; /* what the fields point to */
+	char **strings; /* the strings that fields point to */
 	size_t nstrings;
-	bool servers_chosen; /* run.servers was not given, and are not 0 */
+	bool servers_chosen; /* config_init has set run.servers, to more than 0 */
 };
-/* Later settings win; the workload's recipe stands below them. lenient: options of plug-ins that
- * this configuration does not use are checked by name only (job files share their defaults). */
+/* Later settings win, also over the workload's recipe. lenient: options of plug-ins that this
+ * configuration does not use are checked by name only (job files share their defaults). */
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient);
 void config_fini(struct config *c);
-/* NULL: one worker can make more steps of an epoch than another; else why none can. */
+/* NULL: workers may make different numbers of steps in an epoch; otherwise why they may not. */
 const char *config_even(const struct config *c);
-/* Both end where their block does: struct config c AUTOCONFIG = {0}. */
+/* Both are freed at the end of their block: struct config c AUTOCONFIG = {0}. */
 #define AUTOCONFIG __attribute__((cleanup(config_fini)))
 #define AUTOWORDS  __attribute__((cleanup(autowords)))
-/* NULL, or a sentence: is there an option of each name, with a value if it needs one? */
+/* NULL, or a message: does each option exist, and have a value if it needs one? */
 char *settings_check(const struct setting *given, size_t n);
-/* NULL, or a sentence: is there such an option, core or a plug-in's, and is this a value of it? */
+/* NULL, or a message: does this option exist, core or a plug-in's, and is the value valid? */
 char *config_check(const char *name, const char *value, const struct option **out);
 /* Calls each(ctx, part, option, value as text) for every option; part: "run", "strategy",
  * "workload", "optimizer". */
@@ -50,14 +50,14 @@ void config_each(const struct config *c,
 		 void (*each)(void *ctx, const char *part, const struct option *o,
 			      const char *value),
 		 void *ctx);
-/* "batch", "asgd.updater": an option of that part as one would type it. Heap. */
+/* "batch", "asgd.updater": the name of an option as a user types it. Heap. */
 char *option_full_name(const struct config *c, const char *part, const struct option *o);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
-/* What it was for runs of before there was such an option. */
+/* The value for runs that are older than this option. */
 const char *option_earlier(const struct option *o);
-/* Is this value a part of it? */
+/* Is this value part of a cell's identity? */
 bool option_decides(const struct option *o, const char *value);
-/* Does its value follow from another's in c, so that it is not to be given? */
+/* Does the value follow from another option in c? Then it must not be given. */
 bool option_follows(const struct config *c, const char *part, const struct option *o);
 /* The name of its column in the database: '_' for '-' and '.'. Returns column. */
 enum { COLUMN_ROOM = 64 };
@@ -66,11 +66,11 @@ const char *option_column(const struct option *o, char column[COLUMN_ROOM]);
 /* ---- The machines of --hostfile (hosts.c) ---- */
 
 #define HOSTFILE_VARIABLE "MVBENCH_HOSTFILE"
-#define LAB_FOLDER        "/run/mvbench-lab" /* where there is a lab (runtime/launch/lab.h) */
+#define LAB_FOLDER        "/run/mvbench-lab" /* exists in a lab (runtime/launch/lab.h) */
 
 struct host {
 	char *name;
-	int slots; /* 0: not said */
+	int slots; /* 0: not given */
 };
 struct host_list {
 	struct host *host;
@@ -78,40 +78,39 @@ struct host_list {
 };
 char *host_list_read(const char *path, struct host_list *l);
 void host_list_fini(struct host_list *l);
-/* number[workers + servers]: which of them each rank is to be on, by --placement or by slots. NULL,
- * or a sentence. */
+/* Sets number[workers + servers], the host of each rank, by --placement or by slots. NULL, or a
+ * message. */
 char *host_list_deal(const struct host_list *l, const struct config *c, int *number);
 char *config_hosts(const struct config *c, int *number); /* the same, of --hostfile */
-/* Are the machines simulated whose wires were calibrated? */
+/* Does this configuration simulate the calibrated hosts (sim:hosts)? */
 bool config_simulates_hosts(const struct config *c);
 int hosts_with_workers(const int *number, int workers);
-/* "100mbit" [bit/s]; 0 = unshaped. And: NULL, or a sentence: is it one? */
+/* "100mbit" in bit/s; 0 = unshaped. bit_rate_check: NULL, or a message if text is not a rate. */
 double bit_rate(const char *text);
 char *bit_rate_check(const struct option *o, const char *text);
-/* As --placement says it; "" = all on one host. Heap. */
+/* The value of --placement for these hosts; "" = all ranks on one host. Heap. */
 char *placement_text(const int *number, int workers, int servers);
 
-/* What --speed, --pause, --leave and --sim.slow-link say of one worker (heterogeneity.c). Times
- * count from the start of the first segment, over segments only: while models are evaluated they
- * stand still. */
+/* One worker's --speed, --pause, --leave and --sim.slow-link (heterogeneity.c). Times count from
+ * the start of the first segment and over segments only, not during evaluation. */
 #define NEVER INT64_MAX
 struct heterogeneity {
 	double speed;         /* its gradients take 1 / speed times as long; (0, 1] */
-	nsec pause_at, pause; /* before the first step from then on it stands still, so long */
-	nsec leave_at;        /* the first step from then on, and all after it, it does not make */
-	double link;          /* of the bandwidth of its links; (0, 1] */
+	nsec pause_at, pause; /* before the first step after pause_at it waits for `pause` */
+	nsec leave_at;        /* it makes no step after this time */
+	double link;          /* share of the bandwidth of its links; (0, 1] */
 };
-/* as every other, if nothing is said */
+/* Defaults if the options do not name this worker. */
 struct heterogeneity heterogeneity_of(const struct run *run, int rank);
 static inline int64_t arrival_seed(const struct run *run)
 {
 	return run->arrival_seed ? run->arrival_seed : run->seed;
 }
-/* NULL, or a sentence: is this such a list as o, one of these options, takes? */
+/* NULL, or a message: is text a valid list for o, one of these options? */
 char *heterogeneity_check(const struct option *o, const char *text);
-/* NULL, or a sentence: can the workers of this run be told so? */
+/* NULL, or a message: can these options apply to the workers of this run? */
 char *heterogeneity_refuse(const struct config *c);
-/* The arguments that give this configuration again: --name=value ..., ends at NULL; for
+/* The arguments that give this configuration again: --name=value ..., ends at NULL; free with
  * free_words. */
 char **config_words(const struct config *c);
 void free_words(char **words);
@@ -119,148 +118,149 @@ static inline void autowords(char ***words)
 {
 	free_words(*words);
 }
-/* The learning rate of a step: epochs count from 1, fraction is how much of it is over [0, 1),
- * models how many train in parallel (--lr-scale). */
+/* The learning rate of a step. Epochs count from 1; fraction: part of the epoch that is over, [0,
+ * 1); models: number of models that train in parallel (--lr-scale). */
 double lr_at(const struct run *run, int models, int64_t epoch, double fraction);
 void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t steps);
-/* NULL, or a sentence: is this "auto" (NaN) or a time above 0? seconds may be NULL. */
+/* NULL, or a message: is this "auto" (NaN) or a time above 0? seconds may be NULL. */
 char *time_check(const char *name, const char *text, double *seconds);
-/* What --split says (split.c). own: a model has rows of its own, the same in every epoch; alpha: of
- * the Dirichlet distribution that skews their labels, 0 = they are drawn evenly. */
+/* --split (split.c). own: each model has its own rows, the same in every epoch; alpha: of the
+ * Dirichlet distribution that skews their labels, 0 = uniform. */
 struct data_split {
 	bool own;
 	double alpha;
 };
 struct data_split data_split_of(const struct run *run);
-char *data_split_check(const struct option *o, const char *text); /* NULL, or a sentence */
-/* NULL, or a sentence: is this a schedule? */
+char *data_split_check(const struct option *o, const char *text); /* NULL, or a message */
+/* NULL, or a message: is this a schedule? */
 char *lr_schedule_check(const struct option *o, const char *schedule);
-/* How many workers share one model: what the strategy says, or 1. */
+/* The number of workers that share one model: from the strategy, or 1. */
 int config_model_workers(const struct config *c);
 
-/* NULL, or a sentence: can --validation be held out of so many rows, where so many models train? */
+/* NULL, or a message: can --validation be held out of `rows` rows if `models` models train? */
 char *validation_check(const struct run *run, size_t rows, int64_t models);
-/* The rows of both parts become those of the workload. NULL or a sentence. */
+/* Reduces both parts to the rows that the workload uses. NULL, or a message. */
 char *data_cut(const struct workload *w, const void *opts, struct data *train, struct data *test);
-/* Takes these rows away from the training set, whose other rows may move; held has no memory of
- * its own. Where there are shapes only it is about lengths. */
+/* Moves the validation rows from the training set to held, which points into the same memory; other
+ * rows may move. If there are only shapes it changes only lengths. */
 void validation_split(const struct run *run, struct data *train, struct data *held);
 
 /* ---- Checkpoints (checkpoint.c): files of --save ---- */
 
 enum { HASH_ROOM = 24, NAME_ROOM = 64 };
-/* As it lies in the file; texts end in zeros. */
+/* The layout in the file; texts are padded with zeros. */
 struct checkpoint_head {
 	char magic[8];
 	uint32_t version, order;        /* order: of bytes */
 	int64_t bytes;                  /* of the file */
-	int64_t workers, epochs, epoch; /* epoch: after which it was made */
+	int64_t workers, epochs, epoch; /* epoch: the last one before this checkpoint */
 	int64_t params, buffers;        /* floats of the whole model */
-	uint64_t layout;                /* of its layers: plan's */
+	uint64_t layout;                /* of its layers, as in struct plan */
 	char workload[NAME_ROOM], strategy[NAME_ROOM];
-	char config_hash[HASH_ROOM], model[HASH_ROOM]; /* model: of its floats */
-	char run[HASH_ROOM];                           /* its own name: of all that it makes */
+	char config_hash[HASH_ROOM], model[HASH_ROOM]; /* model: hash of its floats */
+	char run[HASH_ROOM];                           /* name of the run, in all its checkpoints */
 	double elapsed, first_loss;                    /* see struct trainer */
 	int64_t trained;
-	int64_t ended; /* its run has: nothing is left to go on with */
+	int64_t ended; /* its run has ended: no state to continue from */
 };
-/* A model, and what each worker goes on from. */
+/* A model, and the state of each worker. */
 struct checkpoint {
 	struct checkpoint_head head;
 	int64_t *state_bytes; /* [workers], multiples of a float's */
-	float *model;         /* [params + buffers], as it is evaluated */
-	char *state;          /* the workers', one after the other */
+	float *model;         /* [params + buffers], the evaluated model */
+	char *state;          /* the workers' states, one after the other */
 };
-/* Where --save puts them: heap; NULL: nowhere. */
+/* The path of --save's file: heap; NULL: no --save. */
 char *checkpoint_path(const struct config *c);
-/* Of the file that --init-from names, without its floats: NULL, or a sentence. */
+/* Reads the head of a checkpoint file, which `option` names: NULL, or a message. */
 char *checkpoint_read_head(const char *option, const char *path, struct checkpoint_head *head);
-/* NULL, or a sentence. The first two are NULL where there is nothing to begin with, or to go on
- * from; p knows the model. */
+/* Reads the checkpoints to start with (*initial) and to continue from (*resumed); NULL: none. p has
+ * the model's layout. NULL, or a message. */
 char *checkpoint_find(const struct config *c, const struct plan *p, struct checkpoint **initial,
 		      struct checkpoint **resumed);
-/* Fills in what of head the file decides. NULL, or a sentence. */
+/* Completes the head and writes the file. NULL, or a message. */
 char *checkpoint_write(const char *path, struct checkpoint *k);
 void checkpoint_free(struct checkpoint *k); /* NULL is fine */
 void checkpoint_model_hash(const struct checkpoint *k, char hash[HASH_ROOM]);
 
-/* ---- Plug-ins: those of the lists, then those from files of the user's (plugins.c) ---- */
+/* ---- Plug-ins: built-in ones, then those from users' files (plugins.c) ---- */
 
 enum part { PART_STRATEGY, PART_WORKLOAD, PART_OPTIMIZER, PART_COUNT };
-extern const char *const part_names[PART_COUNT]; /* "strategy": and the option that chooses one */
-/* Does this core option choose a plug-in? Which part; PART_COUNT = it does not. */
+extern const char *const part_names[PART_COUNT]; /* "strategy", ...: also the choosing option */
+/* The part whose plug-in this core option chooses; PART_COUNT = none. */
 enum part option_chooses(const struct option *o);
-/* Of the strategy, workload or optimizer that it is the head of; NULL: there are no more. */
+/* The i-th plug-in of a part: the first member of a strategy, workload or optimizer. NULL: the
+ * end. */
 const struct plugin *plugin_at(enum part part, size_t i);
-/* NULL: there is none of this name. */
+/* NULL: unknown name. */
 const struct strategy *strategy_find(const char *name);
 const struct workload *workload_find(const char *name);
 const struct optimizer *optimizer_find(const char *name);
-/* The plug-in of this name, and the part that it can be of a configuration ("strategy", ...); part
- * NULL = of any. NULL: there is none. */
+/* The plug-in of this name, and its part ("strategy", ...). NULL: unknown name. */
 const struct plugin *plugin_find(const char *name, const char **part);
-/* Those of one part, or of all (PART_COUNT). */
+/* The names of one part, or of all (PART_COUNT). */
 enum { PLUGINS_MOST = 256 };
 size_t plugin_names(enum part part, const char *name[PLUGINS_MOST]);
-/* The one that a user means by its name or file; a file is compiled and loaded, unless it was,
- * and may be of any part (PART_COUNT). given: where NAME.source says which of several that had the
- * name. NULL, or a sentence. */
+/* The plug-in that a user gives by name or file. A file is compiled and loaded once; it may be of
+ * any part if part is PART_COUNT. given: its NAME.source chooses among several files of that name.
+ * NULL, or a message. */
 char *plugin_choose(enum part part, const char *typed, const struct setting *given, size_t n,
 		    const struct plugin **out);
-/* Loads what settings name, before anybody asks for its options; all parts. NULL, or a sentence. */
+/* Loads the plug-ins of all parts that settings name, before their options are used. NULL, or a
+ * message. */
 char *plugins_load(const struct setting *given, size_t n);
-/* The same, of words as a command has them. */
+/* The same for the words of a command. */
 char *plugins_load_words(int argc, char **argv);
-bool plugin_is_file(const char *typed); /* and no name */
-/* As this program, or a worker of it, finds it again, the file as it is now: from the heap. */
+bool plugin_is_file(const char *typed); /* a file, not a name */
+/* The text by which this program or a worker finds the same version again. Heap. */
 char *plugin_typed(const struct plugin *p);
 
 /* The file of a plug-in, loaded (plugin_file.c). */
 struct loaded {
 	enum part part;
-	const struct plugin *plugin; /* the head of a copy, which has the option `source` too */
-	char *path;                  /* "" = from the cache, by its source alone */
-	char source[SHA256_ROOM];    /* of the file, and of those that it includes beside it */
+	const struct plugin *plugin; /* in a copy, which has one more option: `source` */
+	char *path;                  /* "" = from the cache, by its source only */
+	char source[SHA256_ROOM];    /* of the file and the files that it includes next to it */
 };
-/* file: PATH, PATH#SHA256, or NAME#SHA256 for what was compiled before. NULL, or a sentence. */
+/* file: PATH, PATH#SHA256, or NAME#SHA256 for a compiled one in the cache. NULL, or a message. */
 char *plugin_file_load(enum part part, const char *file, struct loaded *out);
 
 struct simulation;
 
-/* What a worker takes of its device's memory [bytes]. */
+/* Device memory that one worker needs [bytes]. */
 struct footprint {
-	size_t parameters; /* with gradients and velocities */
+	size_t parameters; /* with gradients, optimiser state and copies of the model */
 	size_t activations;
 	size_t data;      /* the data set */
-	size_t workspace; /* at most, of libraries; and what the device takes for itself */
+	size_t workspace; /* upper bound: of libraries, and of the device itself */
 };
 
-/* What probing found out, before anything is started. */
+/* The facts that probing finds before a run starts. */
 struct plan {
 	struct data train, validation, test; /* shapes only */
 	int64_t params, buffers;             /* of the whole model [floats] */
-	uint64_t layout;                     /* of its layers: equal models, equal layouts */
-	int64_t steps;                       /* of one epoch, where all workers make as many */
-	bool dynamic;                        /* its mini-batches go to whoever is free */
-	int cores;                           /* that this machine has */
-	bool oversubscribed;                 /* fewer cores than compute threads, or */
+	uint64_t layout;                     /* hash of its layers: equal models, equal layouts */
+	int64_t steps;                       /* of one epoch, if workers make the same number */
+	bool dynamic;                        /* an idle worker takes the next mini-batch */
+	int cores;                           /* of this machine */
+	bool oversubscribed;                 /* fewer cores than compute threads */
 	bool share_gpus;                     /* fewer GPUs than workers */
-	const char *device;                  /* the one that `auto` chose, */
-	const char *passed_over;    /* why it took the cpu although a GPU may be there; NULL */
-	struct device_facts facts;  /* and what it is */
-	struct footprint footprint; /* of one worker, where the device has memory of its own */
+	const char *device;                  /* given, or chosen by `auto` */
+	const char *passed_over;    /* why auto took the cpu although there is a GPU; NULL */
+	struct device_facts facts;  /* of the device */
+	struct footprint footprint; /* of one worker */
 	const struct simulation *simulation; /* NULL in the real world */
 };
-/* Evaluations between the ends of epochs (--judge-every), at most, from one barrier to the next. */
+/* The most evaluations between ends of epochs (--judge-every) from one barrier to the next. */
 int64_t plan_points(const struct run *run, int64_t steps);
 int64_t plan_segment_epochs(const struct run *run); /* between two barriers */
-/* Do its options go together, whatever there is here? NULL or a sentence. */
+/* Can its options be combined, on any machine? NULL, or a message. */
 char *plan_refuse(const struct config *c);
-/* Checks that this configuration can run here, laying out the model without memory. */
+/* Checks that this configuration can run here; lays out the model without allocating it. */
 char *plan_make(const struct config *c, struct plan *p);
 
-/* What this machine can give to so many processes, beyond what each takes for itself [bytes].
- * NULL, or a sentence: there is no room for as many. */
+/* Memory that this machine has for this many processes, without their basic needs [bytes]. NULL, or
+ * a message: there is no room for them. */
 char *host_room(int processes, size_t *bytes);
 
 struct machine { /* provenance; strings live as long as the program */
@@ -270,9 +270,9 @@ struct machine { /* provenance; strings live as long as the program */
 };
 const struct machine *machine(void);
 
-/* ---- Commands, and what help says of them (command.c): main.c lists them --------------- */
+/* ---- Commands and their help (command.c); main.c lists them ---------------------------- */
 
-struct word {             /* that can be given to a command */
+struct word {             /* a possible argument of a command */
 	const char *kind; /* "figure", "job file" */
 	const char *name, *summary, *needs;
 	const char *path; /* of its files, without .sql and .gp */
@@ -280,32 +280,34 @@ struct word {             /* that can be given to a command */
 
 struct command {
 	const char *name, *summary;
-	/* The words after the name. The first says what may stand there: FILE.ini, FIGURE, TOPIC,
-	 * or a|b|c to choose from; brackets where it need not. */
+	/* The words after the name. The first one states the argument: FILE.ini, FIGURE, TOPIC, or
+	 * a choice a|b|c; in brackets if it is optional. */
 	const char *usage;
 	const char *about;            /* for --help: paragraphs, an empty line between them */
 	const struct option *options; /* its own; ends at name NULL */
-	size_t size;                  /* of the struct whose fields they are */
-	bool run_options;             /* also takes every option of mvbench run: run gets them */
-	bool any_option;              /* also takes any other, without a value */
-	struct setting alone; /* an own option that may lack its value, which then is this */
-	const char *example;  /* an option; then it takes no words. NULL = words too */
-	/* What its first word may be, where only the command knows; NULL = usage says it. */
+	size_t size;                  /* of the struct that has their fields */
+	bool run_options;             /* also takes every option of mvbench run */
+	bool any_option;              /* also takes any other option, without a value */
+	struct setting alone;         /* an own option with its value if the user gives none */
+	const char *example; /* an option, for a command that takes no words; NULL = words */
+	/* The possible first words, if only the command knows them; NULL = see usage. */
 	void (*words)(void (*each)(void *ctx, const struct word *w), void *ctx);
-	/* options: its own; rest: what else was given, and its words. NULL, or a sentence that ends
-	 * it; *status: its exit status, EXIT_OK before, which means EXIT_USER with a sentence. */
+	/* options: its own; rest: the other options, and the words. Returns NULL, or a message. The
+	 * exit status is *status; EXIT_OK with a message means EXIT_USER. */
 	char *(*run)(void *options, struct arguments *rest, int *status);
-	/* What --help says after the options; given: beside it, NULL = nothing. NULL or a sentence.
-	 * The slot is NULL where there is nothing to say. */
+	/* Prints help after the options; given: the other arguments, or NULL. NULL, or a message.
+	 * The slot is NULL if there is no more help. */
 	char *(*more)(FILE *f, const struct arguments *given);
 };
-/* Reads the words after its name, and runs it, or says what --help says; an exit status. */
+/* Reads the words after the command's name and runs it, or prints --help; returns the exit
+ * status. */
 int command_start(const struct command *c, int argc, char **argv);
-/* Says the sentence, which every rank of a launcher finds, once, and frees it: an exit status. */
+/* Prints the message once, although every rank of a launcher finds it, and frees it; returns the
+ * exit status. */
 int command_refuse(char *wrong);
 
-/* A page of help: as text, or as the source of a manual page (roff). Each part but a title begins
- * with an empty line. */
+/* A page of help: as text, or as the source of a manual page (roff). Each part except a title
+ * begins with an empty line. */
 struct help {
 	FILE *f;
 	bool roff;
@@ -315,20 +317,20 @@ void help_words(const struct help *p, const char *text); /* paragraphs, an empty
 void help_row(const struct help *p, const char *left, const char *right);
 void help_options(const struct help *p, const char *owner, const struct option *table);
 void help_rows(const struct help *p, const char *owner,
-	       const struct option *table); /* no line before */
+	       const struct option *table); /* without the empty line */
 void help_verbatim(const struct help *p, const char *text);
-/* What --help says of a command, made from its row. level: of its heads. */
+/* Prints the --help of a command from its row. level: of its headings. */
 void help_command(const struct help *p, int level, const struct command *c);
 
-/* A workload's own defaults, as one types them; from the heap. */
+/* A workload's recipe as options; heap. */
 char *recipe_words(const struct setting *recipe);
 
-/* All that there is to choose from (list.c). */
+/* Everything that a user can choose (list.c). */
 struct choice {
 	/* "strategy", "updater", "optimizer", "workload", "device", "platform" */
 	const char *kind;
 	const char *name, *summary;
-	const struct plugin *plugin; /* of a strategy or workload, whose options these are */
+	const struct plugin *plugin; /* has the options of a strategy, workload or optimizer */
 	const void *of;              /* the strategy, updater, workload or device */
 };
 void catalogue_each(void (*each)(void *ctx, const struct choice *e), void *ctx);

@@ -1,7 +1,7 @@
 /*
- * heterogeneity.c - workers that are unlike the others: what --speed, --pause, --leave and
- * --sim.slow-link say of single ones. Each is a list of RANK:VALUE or RANK:VALUE:VALUE. Commas
- * separate its items, or blanks: job files read a comma as the next cell's value.
+ * heterogeneity.c - unequal workers: --speed, --pause, --leave and --sim.slow-link. Each is a list
+ * of RANK:VALUE or RANK:VALUE:VALUE. Commas or blanks separate its items; in job files only blanks,
+ * because a comma there separates the values of a sweep.
  */
 #include "runtime/config/config.h"
 
@@ -13,11 +13,11 @@ static const struct option rank_type = {.type = OPT_INT, .max = 1e9},
 			   factor_type = {.type = OPT_REAL, .max = 1},
 			   time_type = {.type = OPT_TIME, .max = 1e9};
 
-/* An option, and what its items look like. */
+/* An option and the form of its items. */
 static const struct kind {
 	size_t field; /* of struct run */
 	const char *name, *form, *terms, *example;
-	const struct option *type[2]; /* of the values after the rank; NULL = there are no more */
+	const struct option *type[2]; /* of the values after the rank; NULL = no such value */
 	bool positive[2];
 } kinds[] = {
 	{.field = offsetof(struct run, speed),
@@ -74,7 +74,7 @@ static struct list list_begin(const char *text)
 	return (struct list){.at = text, .more = text[strspn(text, " \t")] != '\0'};
 }
 
-/* The next item's words, from the heap; NULL = there are no more. A comma promises one. */
+/* The next item, on the heap; NULL = the end. An item must follow a comma. */
 static char *list_next(struct list *l)
 {
 	if (!l->more)
@@ -89,7 +89,7 @@ static char *list_next(struct list *l)
 	return item;
 }
 
-/* The number up to the next colon; moves *text on behind it, or to NULL at the end. */
+/* Reads the number up to the next colon; moves *text behind the colon, or to NULL at the end. */
 static bool read_number(char **text, const struct option *type, void *number)
 {
 	char *word = *text ? strsep(text, ":") : NULL;
@@ -97,7 +97,7 @@ static bool read_number(char **text, const struct option *type, void *number)
 	return word && !wrong;
 }
 
-/* Cuts text up. */
+/* Changes text. */
 static bool read_item(const struct kind *k, char *text, struct item *x)
 {
 	bool good = read_number(&text, &rank_type, &x->rank);
@@ -107,7 +107,7 @@ static bool read_item(const struct kind *k, char *text, struct item *x)
 	return good && !text;
 }
 
-/* Of a list that is known to be right. */
+/* The next item of a list that has been checked. */
 static bool next_item(const struct kind *k, struct list *l, struct item *x)
 {
 	char *text AUTOFREE = list_next(l);
@@ -144,7 +144,7 @@ char *heterogeneity_check(const struct option *o, const char *text)
 	return NULL;
 }
 
-/* ---- What is said of one worker ----------------------------------------------- */
+/* ---- One worker ---------------------------------------------------------------- */
 
 static nsec nsec_of(double seconds)
 {
@@ -183,7 +183,7 @@ int64_t workers_leaving(const struct run *run)
 	return n;
 }
 
-/* ---- Can this run's workers be told so? ---------------------------------------- */
+/* ---- Can the options apply to this run? ---------------------------------------- */
 
 static char *check_ranks(const struct run *run)
 {

@@ -1,9 +1,9 @@
 /*
- * hosts.c - the machines of --hostfile, and which ranks each gets.
+ * hosts.c - the machines of --hostfile, and the host of each rank.
  *
- * Workers fill the slots of the first host, then those of the next; hosts that name no slots share
- * evenly what is left. Servers go one to a host, in turn: a host's table then lies beside its
- * workers, and each wire carries the same.
+ * Workers fill the slots of the first host, then those of the next. Hosts without slots share the
+ * rest evenly. Servers go to the hosts in turn, one each: a host's workers then have a server next
+ * to them, and all wires carry the same load.
  */
 #include "runtime/config/config.h"
 
@@ -29,7 +29,7 @@ static void read_line(struct host_list *l, char *line)
 		if (sscanf(word, "slots=%d", &slots) != 1)
 			sscanf(word, "cpu=%d", &slots);
 	for (size_t i = 0; i < l->n; i++)
-		if (strcmp(l->host[i].name, name) == 0) { /* each line is one more */
+		if (strcmp(l->host[i].name, name) == 0) { /* each line adds its slots, or 1 */
 			l->host[i].slots += slots + !slots + !l->host[i].slots;
 			return;
 		}
@@ -48,7 +48,7 @@ char *host_list_read(const char *path, struct host_list *l)
 	return l->n ? NULL : sentence("--hostfile=%s: it names no machine; give one a line", path);
 }
 
-/* Slots of the hosts that name them; *open: how many do not. */
+/* The slots of all hosts; *open: number of hosts without slots. */
 static int64_t slots_of(const struct host_list *l, int64_t *open)
 {
 	int64_t slots = 0;
@@ -60,7 +60,7 @@ static int64_t slots_of(const struct host_list *l, int64_t *open)
 	return slots;
 }
 
-/* Servers go one to a host that has workers, in turn. */
+/* Servers go in turn to the hosts that have workers. */
 static void deal_servers(int64_t workers, int64_t servers, int *number)
 {
 	int64_t worker = 0;
@@ -97,12 +97,12 @@ static char *deal_by_slots(const struct host_list *l, int64_t workers, int *numb
 	return NULL;
 }
 
-/* "2@0,2@1+1@0": so many ranks of each. The servers' part may be missing. */
+/* "2@0,2@1+1@0": RANKS@HOST of the workers, then of the servers, which may be missing. */
 static char *deal_as_told(const struct host_list *l, const char *text, int64_t workers,
 			  int64_t servers, int *number)
 {
 	int64_t rank = 0, ranks = workers + servers;
-	int64_t plus = -1; /* the rank that it stands before */
+	int64_t plus = -1; /* the first rank after the +; -1: no + */
 	for (const char *at = text; *at;) {
 		int n = 0, host = -1, used = 0;
 		if (*at < '0' || *at > '9' || sscanf(at, "%6d@%6d%n", &n, &host, &used) != 2 ||

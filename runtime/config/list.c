@@ -1,5 +1,5 @@
 /*
- * list.c - mvbench list: what there is to choose from, and whether it can be used here.
+ * list.c - mvbench list: shows all choices, and whether they can be used here.
  */
 
 #include "runtime/config/config.h"
@@ -74,7 +74,7 @@ static void options(const struct out *o, const struct plugin *p)
 	putchar(']');
 }
 
-/* Whether its data is there, and what it makes of it. */
+/* Prints whether its data is there, and the size of the model. */
 static void data_of(const struct out *o, const struct workload *w)
 {
 	const struct setting setting[] = {{"workload", w->plugin.name},
@@ -128,7 +128,7 @@ static void device_facts(const struct out *o, const void *of)
 	fact(o, "version", facts.version);
 }
 
-/* The worlds themselves; what can be simulated follows. */
+/* The two platforms themselves; the simulated ones follow. */
 static void list_worlds(struct out *o)
 {
 	item(o, "mpi", "real workers, on this machine or those of --hostfile");
@@ -202,8 +202,8 @@ void catalogue_each(void (*each)(void *ctx, const struct choice *e), void *ctx)
 
 static const struct kind {
 	const char *name, *kind;
-	void (*first)(struct out *o); /* what stands before those of the catalogue; or NULL */
-	void (*facts)(const struct out *o, const void *of); /* what else is known of one; or NULL */
+	void (*first)(struct out *o); /* prints items before those of the catalogue; or NULL */
+	void (*facts)(const struct out *o, const void *of); /* prints more about an item */
 } kinds[] = {
 	{"strategies", "strategy", NULL, NULL},    {"updaters", "updater", NULL, NULL},
 	{"optimizers", "optimizer", NULL, NULL},   {"workloads", "workload", NULL, workload_facts},

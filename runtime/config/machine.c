@@ -1,5 +1,6 @@
 /*
- * machine.c - provenance: which machine, libraries and source a result comes from.
+ * machine.c - provenance: the machine, libraries and source of a result; and the machine's free
+ * memory.
  */
 #include "runtime/config/config.h"
 #include "runtime/comm/comm.h"
@@ -36,7 +37,7 @@ const struct machine *machine(void)
 	if (m.host)
 		return &m;
 	gethostname(host, sizeof host - 1);
-	/* it stands in the program as text, where a packager can see it, and a test change it */
+	/* text in the program, where a packager can see it and a test can change it */
 	static const char *const volatile built = MVBENCH_COMMIT;
 	snprintf(commit, sizeof commit, "%s", built);
 	char *dirty = strstr(commit, "-dirty");
@@ -55,9 +56,9 @@ const struct machine *machine(void)
 	return &m;
 }
 
-/* ---- What it can still give ---------------------------------------------- */
+/* ---- Free memory and processes ------------------------------------------- */
 
-/* The number after this name in a text file of the system's; -1: none is there. */
+/* The number after this name in a text file of the system; -1: not found. */
 static int64_t number_after(const char *path, const char *name)
 {
 	char *text AUTOFREE = text_read(path);
@@ -66,7 +67,7 @@ static int64_t number_after(const char *path, const char *name)
 	return at && sscanf(at + strlen(name), "%lld", &n) == 1 ? n : -1;
 }
 
-/* Of what this process's group may have, so much is left; INT64_MAX: no limit is known. */
+/* The rest of this process's control group limit; INT64_MAX: no limit is known. */
 static int64_t left_of_group(const char *group, const char *what)
 {
 	char *most AUTOFREE = sentence("/sys/fs/cgroup%s/%s.max", group, what),
@@ -75,7 +76,8 @@ static int64_t left_of_group(const char *group, const char *what)
 	return limit < 0 || used < 0 ? INT64_MAX : limit > used ? limit - used : 0;
 }
 
-/* Files that were read, and what the kernel keeps of them, count; these can go. */
+/* Adds the page cache and reclaimable kernel memory: the group's use includes them, but the kernel
+ * can free them. */
 static int64_t memory_of_group(const char *group)
 {
 	static const char *const can_go[] = {"\ninactive_file ", "\nactive_file ",
@@ -91,7 +93,7 @@ static int64_t memory_of_group(const char *group)
 
 char *host_room(int processes, size_t *bytes)
 {
-	enum { PROCESS_BYTES = 16 << 20 }; /* of a rank's own, with MPI: 14 MB were measured */
+	enum { PROCESS_BYTES = 16 << 20 }; /* basic need of a rank with MPI; measured: 14 MB */
 	/* "0::/group" of version 2; "/" in a container */
 	char *groups AUTOFREE = text_read("/proc/self/cgroup");
 	const char *own_group = groups ? strstr(groups, "0::/") : NULL;

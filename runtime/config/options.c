@@ -1,8 +1,8 @@
 /*
- * options.c - one row of a table is parser, range, help and results column.
+ * options.c - one row of a table defines an option's parser, range, help and results column.
  *
- * Every type has a text form that reads back as the same value (option_text), so that a
- * configuration can be handed to other processes as words and be told apart by its text.
+ * Every type has a text form that reads back as the same value (option_text). Configurations are
+ * therefore passed to other processes as words, and compared as text.
  */
 
 #include "runtime/config/config.h"
@@ -71,7 +71,7 @@ static char *with_commas(const char *choices)
 	return s;
 }
 
-/* The shortest decimal that reads back as x; no exponent where few zeros do. */
+/* The shortest decimal that reads back as x; large numbers below 1e15 have no exponent. */
 static void real_text(double x, char *buf, size_t room)
 {
 	int digits = 1;
@@ -116,7 +116,7 @@ static void number_text(const struct option *o, double x, char *buf, size_t room
 		real_text(x, buf, room);
 }
 
-/* "1 to 64", "at least 0", or "" when anything goes. A bound from `huge` on is none to speak of. */
+/* "1 to 64", "at least 0", or "" without a range. A bound of `huge` or more is not shown. */
 static void range_text(const struct option *o, double huge, char *buf, size_t room)
 {
 	char low[64], high[64];
@@ -210,7 +210,7 @@ static char *refuse_choice(const struct option *o, const char *owner, const char
 	return sentence("%s=%s: one of %s is wanted", name, text, list);
 }
 
-/* Strings and choices are not copied: text lives as long as the fields. */
+/* Strings and choices are not copied: text must outlive the fields. */
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text)
 {
 	static const char *const kinds[] = {
@@ -297,7 +297,7 @@ void option_json(FILE *f, const struct option *o, const void *fields)
 		text_json(f, *(const char *const *)field);
 		return;
 	}
-	if (o->type == OPT_SIZE) /* numbers without their units */
+	if (o->type == OPT_SIZE) /* numbers without units */
 		snprintf(number, sizeof number, "%lld", (long long)*(const int64_t *)field);
 	else if (o->type == OPT_TIME)
 		real_text(*(const double *)field, number, sizeof number);
@@ -332,7 +332,7 @@ char *option_unknown(const char *prefix, const char *typed, const struct option 
 			typed, run);
 }
 
-/* A bound from here on is none to speak of in help. */
+/* Help does not show a bound of this size or more. */
 #define HELP_HUGE 1e12
 
 void option_words(const struct option *o, const char *owner, char **left, char **right)

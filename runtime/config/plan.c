@@ -1,7 +1,7 @@
 /*
- * plan.c - can a configuration run here? Everything that would end a run before it begins is looked
- * for before anything is started or written: devices, data, mpirun, and the shape of the model,
- * which is laid out without memory.
+ * plan.c - can a configuration run here? All reasons to refuse a run are checked before a process
+ * is started or a file is written: devices, data, mpirun, and the shape of the model, which is laid
+ * out without allocating it.
  */
 
 #include "runtime/config/config.h"
@@ -26,13 +26,13 @@ static bool in_path(const char *program)
 	return found;
 }
 
-/* The named device, or the best that can be used here. */
+/* The named device, or the best one that works here. */
 static char *choose_device(const struct config *c, struct plan *p)
 {
 	const struct run *run = &c->run;
 	bool any = strcmp(run->device, "auto") == 0;
 	const struct device_ops *best = NULL;
-	if (strcmp(run->platform, "sim") == 0) { /* it names whose times are meant */
+	if (strcmp(run->platform, "sim") == 0) { /* the device whose times are simulated */
 		p->device = any ? "cpu" : run->device;
 		return NULL;
 	}
@@ -82,14 +82,14 @@ int64_t plan_segment_epochs(const struct run *run)
 int64_t plan_points(const struct run *run, int64_t steps)
 {
 	bool any = run->judge_every > 0 && run->judge_every < steps * run->epochs &&
-		   run->judge_every % steps != 0; /* else all are ends of epochs */
+		   run->judge_every % steps != 0; /* otherwise all are ends of epochs */
 	return any ? plan_segment_epochs(run) * steps / run->judge_every + 1 : 0;
 }
 
-/* Beside the one that is trained, a worker has room for: the one that it last met others with,
- * where workers' models differ; those of the epochs between two barriers and the one that is
- * evaluated; the tables', at most two copies with an updater's state, what it pulled and its own;
- * or the two that others map. */
+/* Copies of the model that a worker keeps besides the trained one: the model of the last averaging,
+ * if workers' models differ; the snapshots between two barriers; the evaluated model; for tables at
+ * most two copies with an updater's state, the pulled and its own one; without tables the two
+ * blocks that other ranks map. */
 static int64_t models_kept(const struct config *c, int64_t steps)
 {
 	const struct run *run = &c->run;
@@ -102,8 +102,8 @@ static int64_t models_kept(const struct config *c, int64_t steps)
 				    : 0);
 }
 
-/* NULL, or a sentence: can a model that so many workers share be spread over them? One that cannot
- * would be trained whole by each of them, on the same mini-batches. */
+/* NULL, or a message: can the model be split over the workers that share it? Otherwise each of them
+ * would train the whole model on the same mini-batches. */
 static char *check_split(const struct config *c, const struct worker *w, int share)
 {
 	if (share == 1 || !c->strategy->linear)
@@ -116,14 +116,14 @@ static char *check_split(const struct config *c, const struct worker *w, int sha
 			c->run.strategy, share, c->run.workload);
 }
 
-/* Of a whole model: how many parameters each layer has. */
+/* Hash of the number of parameters of each layer of a whole model. */
 static uint64_t layout_of(const struct worker *w)
 {
 	return hash_of(HASH_START, w->layer, (w->layers + 1) * sizeof *w->layer);
 }
 
-/* Lays the model out for mini-batches of so many rows, as rank 0 of no communicator, on a device
- * that has lengths only. */
+/* Lays out the model for mini-batches of `batch` rows, as rank 0 without communication, on a device
+ * that only counts lengths. */
 static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 {
 	struct run run = c->run;
@@ -188,7 +188,7 @@ static size_t data_bytes(const struct data *d)
 	return d->n * (d->features * d->value_size + data_targets(d) * sizeof(float));
 }
 
-/* Do the workers of a device fit? Each computes on its own copy of the data. */
+/* Do the workers fit into the device's memory? Each has its own copy of the data. */
 static char *check_memory(const struct config *c, struct plan *p)
 {
 	const struct device_facts *f = &p->facts;
@@ -196,7 +196,7 @@ static char *check_memory(const struct config *c, struct plan *p)
 	struct footprint *need = &p->footprint;
 	int64_t count = host ? 1 : f->count, sharing = (c->run.workers + count - 1) / count;
 	need->data = data_bytes(&p->train) + data_bytes(&p->validation) + data_bytes(&p->test);
-	/* once workers have been started, some have taken theirs already */
+	/* once workers have started, some have allocated their memory already */
 	if (*c->own.hostfile || platform_under_launcher() ||
 	    (host && strcmp(c->run.platform, "sim") == 0))
 		return NULL;
@@ -289,7 +289,7 @@ static char *check_deal(const struct config *c)
 			c->run.strategy, why);
 }
 
-/* What is judged when. */
+/* Checks the options of evaluation. */
 static char *check_evaluation(const struct config *c)
 {
 	const struct run *run = &c->run;
@@ -311,7 +311,7 @@ static char *check_evaluation(const struct config *c)
 	return NULL;
 }
 
-/* Simulations of time alone have no model to begin with, and none to keep. */
+/* Simulations of time only have no model, neither to start with nor to save. */
 static char *check_checkpoints(const struct config *c)
 {
 	const char *file = *c->own.save ? c->own.save : c->own.init_from;
@@ -355,7 +355,7 @@ static char *check_hosts(const struct config *c)
 	return none ? NULL : config_hosts(c, number);
 }
 
-/* Where there is nothing to bring together, --state would say nothing. */
+/* --state is refused where it would have no effect. */
 static char *check_optimizer(const struct config *c, int share)
 {
 	const struct run *run = &c->run;
@@ -404,7 +404,7 @@ char *plan_refuse(const struct config *c)
 		return sentence(
 			"--workers=%d: %s shares one model among %d workers; give a multiple of %d",
 			(int)run->workers, run->strategy, share, share);
-	/* What they exchange are activations, and messages are floats. */
+	/* The workers exchange activations, and messages are floats. */
 	if (share > 1 && strcmp(run->precision, "bf16") == 0)
 		return sentence("--precision=bf16: %s cuts one model over %d workers, which works "
 				"in float32 and tf32",

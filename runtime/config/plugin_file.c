@@ -1,16 +1,16 @@
 /*
- * plugin_file.c - a plug-in in a file of the user's: NAME.c, which is compiled as the program was,
- * or NAME.so, which somebody compiled.
+ * plugin_file.c - a plug-in in a user's file: NAME.c, which is compiled like the program itself, or
+ * NAME.so, which is already compiled.
  *
- * What is loaded is always a copy, in the user's cache folder ($XDG_CACHE_HOME/mvbench/plugins, or
- * below ~/.cache), so that a file that changes while runs go on changes none of them:
+ * The loaded file is always a copy in the user's cache folder ($XDG_CACHE_HOME/mvbench/plugins, or
+ * below ~/.cache): a later change of the file does not affect runs in progress.
  *
- *     SOURCE-WITH.so   SOURCE  sha256 of it, and of those that it includes beside it
- *                      WITH    of the contract's headers and the compiler's words; "so"
+ *     SOURCE-WITH.so   SOURCE  sha256 of the file and the files that it includes next to it
+ *                      WITH    hash of the contract's headers and the compiler command; or "so"
  *
- * One process at a time makes one, and it gets its name when it is whole. Workers are given
- * NAME.c#SOURCE, and find what was made for them; on another machine, whose cache is another, they
- * make it anew from the same file, which has to be there as the program has.
+ * One process at a time makes a copy, and renames it when it is complete. Workers get NAME.c#SOURCE
+ * and find the copy. On another machine, with another cache, they make it again from the same file,
+ * which must be there at the same path.
  */
 #include "runtime/config/config.h"
 
@@ -30,7 +30,7 @@
 #define MVBENCH_ARCH ""
 #endif
 
-/* What a plug-in may include. The first is where the others are found from. */
+/* Headers that a plug-in may include. The folder of the first one has the others. */
 static const char *const headers[] = {"mvbench.h",
 				      "runtime/config/run_options.def",
 				      "workloads/net.h",
@@ -38,18 +38,18 @@ static const char *const headers[] = {"mvbench.h",
 				      "strategies/exchange.h",
 				      "strategies/optimizers/optimizer.h"};
 
-/* One file on its way. */
+/* One file while it is made and loaded. */
 struct making {
 	enum part part;
 	char *path;               /* as typed, without #SHA256 */
-	char *real;               /* absolute; NULL: it is not there, */
-	int missing;              /* as this errno says */
+	char *real;               /* absolute path; NULL: not found */
+	int missing;              /* errno of that */
 	bool object;              /* a .so */
 	const char *wanted;       /* SHA256; NULL = any */
-	char source[SHA256_ROOM]; /* what it is */
-	char with[SHA256_ROOM];
-	char *home, *folder; /* of the headers, and of what is made */
-	char *words;         /* of the compiler, but for the files; between blanks */
+	char source[SHA256_ROOM]; /* SOURCE */
+	char with[SHA256_ROOM];   /* WITH */
+	char *home, *folder;      /* of the headers; of the copies */
+	char *words;              /* the compiler command without files, separated by blanks */
 };
 
 static void making_fini(struct making *m)
@@ -75,7 +75,7 @@ static char *refuse(const struct making *m, const char *fmt, ...)
 			any ? "" : "=", m->path, what);
 }
 
-/* ---- What it is ---------------------------------------------------------- */
+/* ---- Its source ---------------------------------------------------------- */
 
 struct seen {
 	char **path;
@@ -92,7 +92,7 @@ static bool see(struct seen *s, char *path)
 	return true;
 }
 
-/* What a line #include "..." names, which ends at a quote; NULL: it is no such line. */
+/* The file name of a line #include "...", up to a quote; NULL: another line. */
 static const char *included(const char *line)
 {
 	line += strspn(line, " \t");
@@ -106,7 +106,7 @@ static const char *included(const char *line)
 	return *line == '"' && strchr(line + 1, '"') ? line + 1 : NULL;
 }
 
-/* Adds the file, and then those beside it that it includes, each once. */
+/* Adds the file and then the files that it includes from its folder, each once. */
 static void add_source(struct sha256 *s, struct seen *seen, const char *path)
 {
 	char *text AUTOFREE = text_read(path);
@@ -143,7 +143,7 @@ static void find_source(struct making *m)
 	free(seen.path);
 }
 
-/* ---- What it is compiled with -------------------------------------------- */
+/* ---- Its compiler -------------------------------------------------------- */
 
 static char *find_compiler(struct making *m)
 {
@@ -186,7 +186,7 @@ static char *find_folder(struct making *m)
 
 /* ---- Making it ----------------------------------------------------------- */
 
-/* Does not return. Ranks all say the same, so that one of them is enough. */
+/* Does not return. All ranks get the same compiler messages; only the first one shows them. */
 static void exec_compiler(const struct making *m, const char *out)
 {
 	enum { MOST = 256 };
@@ -209,7 +209,7 @@ static char *compile(const struct making *m, const char *out)
 	struct sigaction usual = {.sa_handler = SIG_DFL}, before;
 	int status = 0;
 	fflush(NULL);
-	sigaction(SIGCHLD, &usual, &before); /* ignored, the child's end is lost */
+	sigaction(SIGCHLD, &usual, &before); /* waitpid fails if SIGCHLD is ignored */
 	pid_t child = fork();
 	if (child == 0)
 		exec_compiler(m, out);
@@ -244,7 +244,7 @@ static char *copy(const struct making *m, const char *out)
 	return good ? NULL : refuse(m, "%s", strerror(errno));
 }
 
-/* Where there are no locks, two may make it: then the last one's name stands. */
+/* If the file system has no locks, two processes may make it; the last rename wins. */
 static char *make(const struct making *m, const char *made)
 {
 	char *lock AUTOFREE = sentence("%s/lock", m->folder),
@@ -264,7 +264,7 @@ static char *make(const struct making *m, const char *made)
 	return wrong;
 }
 
-/* Of this source, with this contract: one that is there; heap, NULL: none is. */
+/* An existing copy of this source for this contract; heap; NULL: none. */
 static char *find_made(const struct making *m, const char *source)
 {
 	const char *const with[] = {m->with, "so"};
@@ -277,7 +277,7 @@ static char *find_made(const struct making *m, const char *source)
 	return NULL;
 }
 
-/* made: the path of what is to be loaded. */
+/* made: the path of the copy to load. */
 static char *find_or_make(struct making *m, char **made)
 {
 	if (!m->real && !m->wanted)
@@ -309,7 +309,7 @@ static const void *object_of(const struct plugin_file *f, enum part part)
 	return object[part];
 }
 
-/* What it is, where that was left open. */
+/* Checks the contract, and finds the part if the caller left it open. */
 static char *check_file(struct making *m, const struct plugin_file *f)
 {
 	const uint32_t bytes[] = {CONTRACT_BYTES};
@@ -333,7 +333,7 @@ static char *check_file(struct making *m, const struct plugin_file *f)
 					      part_names[m->part], part_names[has], m->path);
 }
 
-/* What nothing else would say before a worker calls it. */
+/* Checks required slots; otherwise a worker would fail when it calls one. */
 static char *check_slots(const struct making *m, const struct plugin *p)
 {
 	const struct strategy *s = (const struct strategy *)p;
@@ -385,7 +385,7 @@ static char *check_source(const struct option *o, const char *text)
 				 o->name, text, o->def);
 }
 
-/* A copy, which has one option more: what file it is, so that this is recorded and compared. */
+/* A copy with one more option, the hash of its source, which is recorded and compared. */
 static const struct plugin *with_source(const struct making *m, const struct plugin *p)
 {
 	static const size_t size[PART_COUNT] = {sizeof(struct strategy), sizeof(struct workload),

@@ -1,7 +1,6 @@
 /*
- * plugins.c - strategies, workloads and optimisers by their names: those of the lists in the
- * program, and those that were loaded from files of the user's (plugin_file.c), which stay until
- * the process ends.
+ * plugins.c - strategies, workloads and optimisers by name: built-in ones, and those loaded from
+ * users' files (plugin_file.c), which stay loaded until the process ends.
  */
 #include "runtime/config/config.h"
 
@@ -51,7 +50,7 @@ static const struct plugin *named(enum part part, const char *name)
 	return NULL;
 }
 
-/* A plug-in is the head of what it is. */
+/* A struct plugin is the first member of a strategy, workload or optimizer. */
 const struct strategy *strategy_find(const char *name)
 {
 	return (const struct strategy *)named(PART_STRATEGY, name);
@@ -116,7 +115,7 @@ char *plugin_typed(const struct plugin *p)
 	return sentence("%s#%s", *l->path ? l->path : p->name, l->source);
 }
 
-/* A file is what it was when this process first asked for it. */
+/* The process keeps the version of a file that it loaded first. */
 static const struct loaded *loaded_before(enum part part, const char *file)
 {
 	const char *hash = strrchr(file, '#');
@@ -172,7 +171,7 @@ static char *no_such_plugin(enum part part, const char *typed)
 	return sentence("--%s=%s: there is none of that name; there are %s", what, typed, list);
 }
 
-/* What NAME.source says of this name; NULL: nothing. */
+/* The value of NAME.source for this name; NULL: not given. */
 static const char *source_given(const char *name, const struct setting *given, size_t n)
 {
 	const char *source = NULL;

@@ -22,11 +22,11 @@ struct schedule {
 	bool cosine;
 	double floor;
 	double warmup; /* [epochs] */
-	double from;   /* factor; or, where it is set, */
-	bool base;     /* what undoes --lr-scale */
+	double from;   /* initial factor, unless base */
+	bool base;     /* the initial factor undoes --lr-scale */
 };
 
-/* Reads one number that ends at one of `ends` or the end of the text; moves on to that end. */
+/* Reads one number that ends at one of `ends` or the end of the text; moves *text to that end. */
 static bool schedule_number(const char **text, const char *ends, double *x)
 {
 	char *end;
@@ -45,7 +45,7 @@ static const char *starts(const char *text, const char *word)
 	return strncmp(text, word, n) == 0 ? text + n : NULL;
 }
 
-/* Returns what is wrong with the part at *text, NULL if nothing; moves on behind it. */
+/* Returns the error in the part at *text, or NULL; moves *text behind the part. */
 static const char *schedule_part(const char **text, struct schedule *s)
 {
 	const char *at;

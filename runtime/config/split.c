@@ -1,5 +1,5 @@
 /*
- * split.c - what --split says: how the training set is divided among the models that are trained.
+ * split.c - --split: how the training set is partitioned among the models.
  */
 #include "runtime/config/config.h"
 

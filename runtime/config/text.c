@@ -1,6 +1,6 @@
 /*
- * text.c - text for people: UTF-8 whatever the bytes are, lines of at most 100 columns, and which
- * name was probably meant.
+ * text.c - text for people: valid UTF-8 from any bytes, lines of at most 100 columns, and the name
+ * that a user probably meant.
  */
 #include "runtime/config/option.h"
 
@@ -101,7 +101,7 @@ void text_row(FILE *f, const char *left, const char *right)
 	text_wrap(f, right, HELP_COLUMN);
 }
 
-/* ---- What was probably meant --------------------------------------------- */
+/* ---- The name that was probably meant ------------------------------------ */
 
 enum { TYPED_MAX = 64 };
 
@@ -110,7 +110,7 @@ static size_t min3(size_t a, size_t b, size_t c)
 	return a < b ? (a < c ? a : c) : (b < c ? b : c);
 }
 
-/* Insertions, deletions, substitutions and swaps of neighbours that turn a into b. */
+/* Insertions, deletions, substitutions and swaps of adjacent letters that turn a into b. */
 static size_t distance(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b);
@@ -134,7 +134,7 @@ static size_t distance(const char *a, const char *b)
 	return row[n % 3][m];
 }
 
-/* What others call it. */
+/* Names in other programs, and ours. */
 static const char *const called[][2] = {
 	{"learning-rate", "lr"},
 	{"step-size", "lr"},
@@ -163,7 +163,7 @@ static const char *const called[][2] = {
 	{"tensor-parallel", "model_parallel"},
 };
 
-/* Letter by letter, but for case, and _ is -. */
+/* Equal except for case; _ equals -. */
 static bool same_words(const char *a, const char *b)
 {
 	for (; *a && *b; a++, b++) {
@@ -183,7 +183,7 @@ static const char *listed(const char *name, const char *const *names, size_t n)
 	return NULL;
 }
 
-/* The shortest that has it as a part. */
+/* The shortest name that contains the typed text. */
 static const char *holding(const char *typed, const char *const *names, size_t n)
 {
 	enum { LETTERS = 3 };

@@ -1,20 +1,19 @@
 /*
- * validation.c - what rows there are: as the workload cuts the data set; and those of the training
- * set that --validation holds out, and that --train-rows trains on: the only place where it is
- * split.
+ * validation.c - the rows of a run: the workload cuts the data set; --validation holds out rows of
+ * the training set, and --train-rows chooses the rows to train on. Nothing else splits the set.
  *
- * They are the last ones of a permutation that no option decides, and those before them; so all
- * runs hold out the same rows, and more of them contain fewer. Of a set whose rows follow on each
- * other they are its last ones, and the first ones. Its steps from the end (Fisher and
- * Yates, as Knuth has it: The Art of Computer Programming 2, 3.4.2, algorithm P) are made on the
- * rows themselves: what is held out stands behind what is trained on, and nobody else has to know
- * of it.
+ * The held-out rows are the last ones of a permutation that does not depend on any option; the rows
+ * to train on are those before them. All runs therefore hold out the same rows, and a larger
+ * validation set contains the smaller ones. If the set's rows are ordered, the last rows are held
+ * out and the first ones trained on. The permutation (Fisher and Yates; Knuth, The Art of Computer
+ * Programming 2, 3.4.2, algorithm P, from the end) is applied to the rows in memory: held-out rows
+ * follow the training rows, and no other code has to know of them.
  */
 #include "runtime/config/config.h"
 
 #include <string.h>
 
-/* Both are rows of so many bytes at `at`, which the data set owns. */
+/* Swaps rows a and b of `bytes` bytes each at `at`, which the data set owns. */
 static void swap(const void *at, size_t bytes, size_t a, size_t b)
 {
 	char *x = (char *)(uintptr_t)at + a * bytes, *y = (char *)(uintptr_t)at + b * bytes;
@@ -52,7 +51,7 @@ void validation_split(const struct run *run, struct data *train, struct data *he
 	      train->n, rows, chosen);
 	for (size_t i = train->n; !train->ordered && i > (others ? others : rest); i--)
 		swap_rows(train, i - 1, (size_t)(((unsigned __int128)rng_next(&rng) * i) >> 64));
-	/* those that are trained on go to the front, where the data set's memory begins */
+	/* the rows to train on move to the start of the data set's memory */
 	size_t moved = chosen < others ? chosen : others, from = chosen + others - moved;
 	for (size_t i = 0; !train->ordered && i < moved; i++)
 		swap_rows(train, i, from + i);

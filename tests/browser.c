@@ -57,7 +57,7 @@ static char *message(struct browser *b)
 		}
 		b->read = must(realloc(b->read, b->unread + 65536));
 		ssize_t got = read(b->from, b->read + b->unread, 65536);
-		ck_assert_msg(got > 0, "chromium is gone: %s", strerror(errno));
+		ck_assert_msg(got > 0, "chromium has ended: %s", strerror(errno));
 		b->unread += (size_t)got;
 	}
 }

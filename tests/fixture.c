@@ -304,7 +304,7 @@ void skips_open(void)
 {
 	skips = mmap(NULL, sizeof *skips, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
-	CHECK(skips != MAP_FAILED, "no memory to count skips in");
+	CHECK(skips != MAP_FAILED, "no memory for the counter of skipped tests");
 }
 
 int skips_count(void)

@@ -269,7 +269,7 @@ START_TEST(every_strategy_is_listed_by_advise)
 				     "'$.ranking') UNION ALL SELECT value FROM json_each(?1, "
 				     "'$.unpredicted')) WHERE value ->> 'strategy' = '%s'",
 				     strategies[i]->plugin.name);
-		ck_assert_msg(number(sql) >= 1, "advise does not speak of %s",
+		ck_assert_msg(number(sql) >= 1, "advise does not list %s",
 			      strategies[i]->plugin.name);
 		free(sql);
 	}

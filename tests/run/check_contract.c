@@ -44,7 +44,7 @@ START_TEST(lookahead_gradient_equals_nesterov)
 	struct result ahead = probed_ok("ahead", n, _i % 2, how);
 	struct result nesterov = train_ok(n, words("%s --optimizer=nesterov", how));
 	struct result plain = train_ok(n, how);
-	ck_assert_msg(distance(&plain, &nesterov) > 1e-3, "the two balls are one");
+	ck_assert_msg(distance(&plain, &nesterov) > 1e-3, "Nesterov's momentum changes nothing");
 	free(plain.param);
 	compare_runs(&ahead, "ahead", &nesterov, how, 1e-5);
 }
@@ -76,8 +76,7 @@ START_TEST(step_losses_give_the_epoch_loss)
 	ck_assert_msg(said, "%s", r.output);
 	double asked = strtod(said + 6, NULL);
 	ck_assert_msg(fabs(asked - r.running_loss) <= 1e-8 * r.running_loss,
-		      "workers were told of a loss of %.9g, the epoch's is %.9g", asked,
-		      r.running_loss);
+		      "workers read a loss of %.9g, the epoch's is %.9g", asked, r.running_loss);
 	ck_assert_double_eq_tol(r.running_loss, plain.running_loss, 1e-8 * plain.running_loss);
 	ck_assert_double_le(distance(&r, &plain), n == 1 ? 0 : 1e-6);
 	free(r.param);

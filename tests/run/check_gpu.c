@@ -260,7 +260,7 @@ START_TEST(device_and_libraries_are_recorded)
 				 "--batch=8 --epochs=1 --device=cuda --precision=tf32",
 				 out, sizeof out);
 	ck_assert_msg(status == 0, "status %d: %s", status, out);
-	ck_assert_msg(strstr(out, "for parameters"), "says nothing of memory: %s", out);
+	ck_assert_msg(strstr(out, "for parameters"), "no line about memory: %s", out);
 	expect_row("SELECT device, precision, transport IN ('ipc', 'nccl'), gpu IS NOT NULL, "
 		   "driver IS NOT NULL, cuda LIKE '%CUDA%cuDNN%', (SELECT config FROM run_summary) "
 		   "FROM run",

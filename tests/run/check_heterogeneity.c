@@ -339,7 +339,7 @@ START_TEST(a_real_worker_is_slowed)
 	double fast = asked("SELECT min(compute_s) FROM epoch WHERE run_id = 1 AND epoch > 0"),
 	       slow = asked("SELECT min(compute_s) FROM epoch WHERE run_id = 2 AND epoch > 0");
 	ck_assert_msg(slow > 3 * fast && slow < 30 * fast,
-		      "at a tenth of the speed %g s, else %g s", slow, fast);
+		      "at a tenth of the speed %g s, otherwise %g s", slow, fast);
 	free(whole);
 	free(tenth);
 }

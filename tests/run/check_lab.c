@@ -621,7 +621,7 @@ START_TEST(rank_0_may_be_on_another_host)
 		    "--format=json && sqlite3 $FOLDER/run.db \"SELECT host, status FROM run\"",
 		out);
 	ck_assert_msg(status == 0 && strstr(out, "lab2|done\n"), "status %d: %s", status, out);
-	ck_assert_msg(strstr(out, "epoch 2/2"), "no progress is told: %s", out);
+	ck_assert_msg(strstr(out, "epoch 2/2"), "no progress is printed: %s", out);
 
 	/* a user's mistake that only the workers find */
 	status = in_lab("3",

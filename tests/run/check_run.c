@@ -218,16 +218,16 @@ START_TEST(failed_worker_is_named)
 			     strsignal(d->signal));
 	char *sql =
 		sentence("SELECT count(*) FROM run WHERE status = 'failed' AND reason = '%s'", why);
-	ck_assert_msg(asked(sql) == 1, "no row says: %s", why);
+	ck_assert_msg(asked(sql) == 1, "no row has the reason: %s", why);
 	ck_assert(
 		asked("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'") ==
 		1);
 	said(out);
 	ck_assert_msg(strstr(out, why), "%s", out);
-	ck_assert_msg(!strstr(out, "-----"), "mpirun makes a fuss:\n%s", out);
+	ck_assert_msg(!strstr(out, "-----"), "mpirun's banner is shown:\n%s", out);
 	ck_assert_msg(!strchr(out, '\036'), "an introduction is shown:\n%s", out);
 	ck_assert_msg(strstr(out, "*** Process received signal") || d->signal != SIGABRT,
-		      "what the worker said is lost:\n%s", out);
+		      "the worker's output is missing:\n%s", out);
 	free(sql);
 	free(why);
 	free(who);
@@ -330,7 +330,7 @@ START_TEST(divergence_has_its_own_status)
 					: "--lr=1000 --epochs=5 --strategy=allreduce --workers=2");
 	ck_assert_int_eq(mvbench(out, words), EXIT_DIVERGED);
 	ck_assert_msg(strstr(out, "--lr"), "%s", out);
-	ck_assert_msg(!strstr(out, "-----"), "mpirun makes a fuss:\n%s", out);
+	ck_assert_msg(!strstr(out, "-----"), "mpirun's banner is shown:\n%s", out);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'diverged' AND reason LIKE 'epoch "
 			"1:%'") == 1);
 	free(words);
@@ -346,7 +346,7 @@ START_TEST(cut_data_is_refused_by_all_ranks)
 	ck_assert_int_eq(truncate(path, 5000), 0);
 	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
 	ck_assert_msg(strstr(out, "train-images-idx3-ubyte"), "%s", out);
-	ck_assert_msg(!strstr(out, "-----"), "mpirun makes a fuss:\n%s", out);
+	ck_assert_msg(!strstr(out, "-----"), "mpirun's banner is shown:\n%s", out);
 	ck_assert(!database_exists());
 	free(words);
 	free(path);

@@ -206,7 +206,8 @@ static void expect_equal(const struct result *sim, const struct result *real, co
 	 * same relative amount. |z| is about 10; two real runs differ by 2e-6, at 5e-7 apart. */
 	for (int e = 0; e < 3; e++)
 		ck_assert_msg(fabs(a[e] - b[e]) <= 20 * tolerance * (b[e] + 0.01),
-			      "%s: epoch %d: test loss %.9g, really %.9g", how, e, a[e], b[e]);
+			      "%s: epoch %d: test loss %.9g, of the real run %.9g", how, e, a[e],
+			      b[e]);
 	ck_assert_msg(a[2] < 0.9 * a[0], "%s learns nothing: %g, at first %g", how, a[2], a[0]);
 }
 
@@ -280,7 +281,7 @@ START_TEST(simulated_asynchronous_workers_learn)
 		ck_assert_msg(r.test_loss < 0.9 * r.first_test_loss,
 			      "%s learns nothing: %g, at first %g", how, r.test_loss,
 			      r.first_test_loss);
-		ck_assert_msg(r.pushes > 0 && r.stale > 0, "%s: nobody's push met another's", how);
+		ck_assert_msg(r.pushes > 0 && r.stale > 0, "%s: no push is stale", how);
 		free(r.param);
 	}
 }
@@ -1178,7 +1179,7 @@ START_TEST(interrupted_simulation_ends)
 	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == row[_i].status, "status %d",
 		      status);
 	ck_assert_int_lt(now.tv_sec - since.tv_sec, 8);
-	ck_assert_msg(kill(simulator, 0) == -1 && errno == ESRCH, "the simulator lives on");
+	ck_assert_msg(kill(simulator, 0) == -1 && errno == ESRCH, "the simulator still runs");
 	near("rows",
 	     asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason LIKE '%s'",
 		   row[_i].reason),

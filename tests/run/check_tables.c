@@ -83,7 +83,7 @@ static void by_the_book(const char *name, struct element *e, int k, double g, in
 	} else if (strcmp(name, "staleness") == 0) {
 		e->w -= lr / (tau > 1 ? tau : 1) * g;
 	} else {
-		ck_abort_msg("%s is not in the book: write it down here", name);
+		ck_abort_msg("%s has no formula in this test: add it here", name);
 	}
 	e->pulled[k] = e->w;
 }
@@ -270,7 +270,7 @@ START_TEST(ssp_bound_limits_staleness)
 						"--ssp.bound=%d",
 					    bound));
 	ck_assert_msg(r.most_stale <= (n - 1) * (2 * bound + 1) && r.most_stale > 0,
-		      "a push with a bound of %d met %g", bound, r.most_stale);
+		      "with a bound of %d a push has staleness %g", bound, r.most_stale);
 	free(r.param);
 }
 END_TEST
@@ -305,7 +305,7 @@ START_TEST(the_centre_moves_by_beta)
 	for (size_t i = 0; i < c[0].params; i++)
 		c[0].param[i] = (c[0].param[i] + c[2].param[i]) / 2;
 	double d = distance(&c[1], &c[0]);
-	ck_assert_msg(d <= 1e-6, "half of beta is not half of the way: off by %g", d);
+	ck_assert_msg(d <= 1e-6, "half of beta does not move half as far: off by %g", d);
 	ck_assert_double_gt(distance(&c[1], &c[2]), 1e-2);
 	free(c[0].param);
 	free(c[1].param);

@@ -7,7 +7,7 @@ eval extremes(1)
 set logscale x 2
 set xrange [least / 1.12:most * 1.12]
 set xlabel 'Mini-batches between synchronisations'
-# Lines with points at the same place stand beside one another, not on.
+# Shifts lines sideways: points with the same coordinates are next to each other.
 step = blocks > 1 ? min(0.03, 0.16 / (blocks - 1)) : 0
 aside(x, i) = x * 2 ** (1.5 * step * (i - (blocks + 1) / 2.0))
 plot for [i = 1:bands * blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype look[i] \

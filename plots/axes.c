@@ -1,17 +1,17 @@
 /*
- * axes.c - what figure xy draws: any column of the runs against any other. A column is one of view
+ * axes.c - the data of figure xy: any column of the runs against any other. A column is one of view
  * run_summary, the speed-up over serial, or an option by its name, a strategy's and a workload's
- * too; its values go to the temporary tables `point` and `axes` of style.sql.
+ * too. Its values go to the temporary tables `point` and `axes` of style.sql.
  */
 #include "plots/plot.h"
 
 #include <string.h>
 
-/* A column as it is asked for. */
+/* A column as the user names it. */
 struct axis {
 	char *name; /* as listed, with _ for - */
 	char *sql;  /* its value, of run_summary r */
-	bool key;   /* it is an option: of one configuration it has one value */
+	bool key;   /* an option: it has one value for each configuration */
 };
 
 static void axis_fini(struct axis *a)
@@ -23,7 +23,7 @@ static void axis_fini(struct axis *a)
 
 struct names {
 	const char **name;
-	size_t n, columns; /* the first ones are columns; then options that are none */
+	size_t n, columns; /* columns are first; then other options */
 };
 
 static void names_fini(struct names *all)
@@ -87,7 +87,7 @@ static char *axis_find(struct axis *a, const struct names *all, const char *what
 	return NULL;
 }
 
-/* The value as a number; words stay words (words), or are none. Heap. */
+/* The value as a number; words stay words, or become NULL if !words. Heap. */
 static char *as_number(const struct axis *a, bool words)
 {
 	return sentence(
@@ -96,7 +96,7 @@ static char *as_number(const struct axis *a, bool words)
 		a->sql, a->sql, a->sql, a->sql, a->sql, words ? "ELSE " : "", words ? a->sql : "");
 }
 
-/* "Test accuracy" of a person is test_accuracy here; of options their unit is known. Heap. */
+/* The name, with a unit: % of accuracies, s of seconds, an option's own unit. Heap. */
 static char *axis_label(const struct axis *a)
 {
 	char *typed AUTOFREE = must(strdup(a->name));
@@ -113,13 +113,13 @@ static char *axis_label(const struct axis *a)
 	return must(strdup(o ? typed : a->name));
 }
 
-/* The line that a run belongs to, where nothing is said: its configuration, but for what names give
- * of this column. Heap. */
+/* The line that a run belongs to without --group: its configuration without the parts of its name
+ * that show this column. Heap. */
 static char *usual_series(const struct axis *x)
 {
 	static const struct {
 		const char *column, *piece;
-	} shorts[] = {{"strategy", "c.strategy || ' '"}, /* it stands first, a blank behind it */
+	} shorts[] = {{"strategy", "c.strategy || ' '"}, /* it is first, a blank follows */
 		      {"servers", "'+' || c.servers || 's'"},
 		      {"sync_every", "' X=' || c.sync_every"},
 		      {"platform", "' ' || r.platform"},
@@ -129,14 +129,14 @@ static char *usual_series(const struct axis *x)
 	for (size_t i = 0; i < sizeof shorts / sizeof *shorts; i++)
 		if (strcmp(x->name, shorts[i].column) == 0)
 			return sentence("replace(c.name || ' ', %s, '')", shorts[i].piece);
-	/* as names.sql puts it there */
+	/* as names.sql writes it */
 	return sentence("replace(c.name, ' ' || ifnull((SELECT name FROM option_info WHERE "
 			"\"column\" = '%s'), '%s') || '=' || iif(typeof(%s) = 'real', "
 			"format('%%g', %s), %s), '')",
 			x->name, x->name, x->sql, x->sql, x->sql);
 }
 
-/* "strategy,workers": numbers with their names, words alone. */
+/* "strategy,workers": numbers with their names, words without. */
 static char *grouped_series(const struct names *all, const char *list, char **series)
 {
 	struct text t;
@@ -159,7 +159,7 @@ static char *grouped_series(const struct names *all, const char *list, char **se
 	return wrong;
 }
 
-/* Of whom diverged: worse than all others. Heap. */
+/* The value of y; a run that diverged counts as worse than all others. Heap. */
 static char *y_of(const struct axis *y)
 {
 	char *number AUTOFREE = as_number(y, false);
@@ -193,7 +193,7 @@ static char *fill(struct store *s, const struct axis *x, const struct axis *y, c
 			  y_label, log, (int64_t)pooled);
 }
 
-/* NULL, or a sentence: are there numbers? */
+/* NULL, or a message: no run has both, and a number for y. */
 static char *check_points(struct store *s, const struct axis *x, const struct axis *y)
 {
 	int64_t points = 0, runs = 0;

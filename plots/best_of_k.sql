@@ -1,6 +1,6 @@
 -- The best of k trials of mvbench tune that is to be expected, on the rows held out: what a budget buys.
 -- Needs trials of mvbench tune; of several studies of a workload the newest is drawn.
--- Of n trials, sorted from the worst, the best of k drawn from them with replacement is the i-th as often as
+-- n trials are sorted from the worst. The best of k of them, drawn with replacement, is the i-th with probability
 -- (i/n)^k - ((i-1)/n)^k (Dodge, Gururangan, Card, Schwartz, Smith, Show Your Work, arXiv 1909.03004, section 3.1).
 WITH one AS MATERIALIZED (
 	SELECT workload, max(study_id) AS study_id FROM study_trial WHERE run_id IN (SELECT id FROM chosen)

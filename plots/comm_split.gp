@@ -12,7 +12,7 @@ do for [i = 1:blocks] {
 	set label time_text(total[i], most) at first total[i] / unit, first i left offset character 0.6, 0 \
 		textcolor rgb ink
 }
-# The colours that the timeline gives to compute, push and wait; edges part what is small.
+# The colours of compute, push and wait in the timeline; edges separate small parts.
 array color[4] = ['#0072B2', '#E69F00', '#D55E00', '#FFFFFF']
 array part[4] = ['compute', 'communication', 'waiting', 'other']
 do for [k = 1:4] {

@@ -1,6 +1,6 @@
 # Columns: epoch, median, low, high
 eval layout_curves
-interval = of_times # the distances are of runs that finished, too
+interval = of_times # the distances, too, are of finished runs only
 eval spread(3, 4)
 eval extremes(1); pad = most > least ? 0.025 * (most - least) : 0.5
 eval whole(most); set xrange [least - pad:most + pad]

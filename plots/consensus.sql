@@ -8,5 +8,5 @@ differing AS (
 SELECT c.workload, c.title, a.epoch, a.median, a.low, a.high, c.look
 FROM configuration AS c LEFT JOIN apart AS a ON a.place = c.place AND a.median < 9e999
 WHERE c.place IN (SELECT place FROM differing)
-	OR (NOT c.fits AND c.workload IN (SELECT workload FROM differing)) -- to be counted as left out
+	OR (NOT c.fits AND c.workload IN (SELECT workload FROM differing)) -- counted as left out
 ORDER BY c.place, a.epoch;

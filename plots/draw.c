@@ -7,11 +7,11 @@
  *      =title <tab> column names ...
  *      number <tab> number ...
  *
- * in data.tsv, with two blank lines between blocks. A column `look` is no number of the picture: it
- * is the block's linetype, which a configuration has in all figures. gnuplot is started in the
- * folder of that file, without a shell, on style.gp and NAME.gp; it leaves figure.png or figure.svg
- * there, which is then copied to where it was asked for. Text out of the database or off the
- * command line reaches gnuplot in data files only, never as code: see put_text.
+ * in data.tsv, with two blank lines between blocks. A column `look` is not drawn: it is the block's
+ * linetype, the same for a configuration in all figures. gnuplot is started in the folder of that
+ * file, without a shell, on style.gp and NAME.gp. It leaves figure.png or figure.svg there, which
+ * is then copied to the requested path. Text from the database or the command line reaches gnuplot
+ * in data files only, never as code: see put_text.
  */
 #include "plots/plot.h"
 
@@ -32,7 +32,8 @@ enum {
 
 /* ---- Programs ------------------------------------------------------------ */
 
-/* This program's environment, but for the locale: else gnuplot cannot read its own degree sign. */
+/* This program's environment, except for the locale: otherwise gnuplot cannot read its own degree
+ * sign. */
 static char **gnuplot_environment(void)
 {
 	static char locale[] = "LC_ALL=C.UTF-8";
@@ -47,7 +48,7 @@ static char **gnuplot_environment(void)
 	return out;
 }
 
-/* Runs it in the folder; what it says goes to complaint. Returns an exit status of ours. */
+/* Runs it in the folder; its output goes to complaint. Returns an exit status of ours. */
 static int program_run(const char *folder, char *const *argv, char complaint[COMPLAINT_MAX])
 {
 	char rest[512];
@@ -90,7 +91,7 @@ static int program_run(const char *folder, char *const *argv, char complaint[COM
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
-/* NULL, or a sentence. */
+/* NULL, or a message. */
 static char *make_file(struct drawing *d, const char *path, FILE **f)
 {
 	*f = fopen(path, "w");
@@ -104,8 +105,8 @@ static char *make_file(struct drawing *d, const char *path, FILE **f)
 
 /* ---- Text that gnuplot shows as it is ------------------------------------ */
 
-/* Is there a font with this character? Without one, gnuplot's PNG terminal paints over the picture
- * where an SVG's reader may well have one. DejaVu is known to have those of Europe, and symbols. */
+/* Is there a font with this character? Without one, gnuplot's PNG terminal paints over the picture;
+ * an SVG's reader may have such a font. DejaVu has the characters of Europe, and symbols. */
 static bool drawable(struct drawing *d, uint32_t code)
 {
 	char answer[COMPLAINT_MAX] = "";
@@ -126,9 +127,10 @@ static bool drawable(struct drawing *d, uint32_t code)
 }
 
 /*
- * Writes a field of a data file. gnuplot ends fields at quotes and reads backslashes as escapes, so
- * both go as octal escapes; a line's end is shown as an arrow, other control characters as spaces,
- * bytes that are no UTF-8 as the replacement character. Returns the width in columns.
+ * Writes a field of a data file. gnuplot ends fields at quotes and reads backslashes as escapes;
+ * both are therefore written as octal escapes. A line's end becomes an arrow, other control
+ * characters become spaces, and bytes that are not UTF-8 the replacement character. Returns the
+ * width in columns.
  */
 static int put_text(struct drawing *d, FILE *f, const char *text)
 {
@@ -150,7 +152,7 @@ static int put_text(struct drawing *d, FILE *f, const char *text)
 		} else if (c == '"' || c == '\\') {
 			fprintf(f, "\\%03o", c);
 		} else if (!drawable(d, c)) {
-			wide += fprintf(f, "<%04X>", c); /* capitals are wide */
+			wide += fprintf(f, "<%04X>", c); /* capital letters are wide */
 		} else {
 			fwrite(from, 1, (size_t)(text - from), f);
 			wide += c >= 0x1100 && (c < 0x1e00 || c >= 0x2e80);
@@ -165,7 +167,7 @@ static int put_text(struct drawing *d, FILE *f, const char *text)
 struct picture { /* one workload's part of a figure */
 	char *workload;
 	int blocks, rows; /* rows: of the longest block */
-	int more;         /* blocks that are left out: there is no room for them */
+	int more;         /* blocks that are left out, because there is no room for them */
 	int widest;       /* title [columns] */
 };
 
@@ -181,7 +183,7 @@ static void pictures_free(struct pictures *ps)
 	free(ps->picture);
 }
 
-/* The result of a query of one text or number; heap. */
+/* The result of a query for one text or number; heap. */
 static char *read_value(const struct drawing *d, const char *sql, const char *param)
 {
 	char *answer = NULL;
@@ -220,7 +222,7 @@ static bool has_number(const struct sql *q)
 	return i < sql_columns(q);
 }
 
-/* Of the row's block; this one where its figure does not say. */
+/* The linetype of the row's block; `usual` if its figure gives none. */
 static int look_of(const struct sql *q, int usual)
 {
 	for (int i = 2; i < sql_columns(q); i++)
@@ -229,11 +231,11 @@ static int look_of(const struct sql *q, int usual)
 	return usual;
 }
 
-/* What the rows of a query go to: FOLDER/data-K.tsv and names-K.tsv of each workload. */
+/* Where the rows of a query go: FOLDER/data-K.tsv and names-K.tsv for each workload. */
 struct sheet {
 	FILE *data, *names; /* a line of names: title <tab> look */
 	char *title;        /* of the block */
-	int rows;           /* in it */
+	int rows;           /* in the block */
 	int room;           /* blocks that a picture has room for */
 	bool left_out, bad;
 };
@@ -259,7 +261,7 @@ static char *put_picture(struct drawing *d, struct sheet *t, struct pictures *ps
 	return NULL;
 }
 
-/* Begins a block, if there is room for it and something in it. */
+/* Begins a block, if there is room for it and it has a number. */
 static void put_block(struct drawing *d, struct sheet *t, struct picture *p, const struct sql *q)
 {
 	free(t->title);
@@ -354,8 +356,8 @@ static char *copy_file(const char *from, const char *to)
 
 /* ---- One figure ---------------------------------------------------------- */
 
-/* Where a picture goes. A workload's name is part of it when there are several, as far as its
- * characters are harmless; a number tells apart what is then equal. */
+/* The path of a picture. With several workloads it contains the workload's name, as far as the
+ * characters are harmless. A number distinguishes paths that would be equal. */
 static char *picture_path(const struct drawing *d, const char *name, const char *workload)
 {
 	char *part AUTOFREE = sentence("%s%s", workload ? "-" : "", workload ? workload : "");
@@ -380,8 +382,8 @@ static char *picture_path(const struct drawing *d, const char *name, const char 
 	return path;
 }
 
-/* The text around a picture: heading, footnote, the three lines of an empty one, and what its
- * intervals are. NULL or a sentence. */
+/* The text around a picture: heading, footnote, the three lines of an empty one, and the name of
+ * its intervals. NULL or a message. */
 static char *put_words(struct drawing *d, const struct figure *f, const struct picture *p)
 {
 	char *path AUTOFREE = sentence("%s/words.tsv", d->scratch);
@@ -390,7 +392,7 @@ static char *put_words(struct drawing *d, const struct figure *f, const struct p
 	char *left AUTOFREE = sentence("The first %d of %d are shown; --where chooses others. %s",
 				       p->blocks, p->blocks + p->more, foot);
 	char *finished AUTOFREE = read_value(d, "SELECT count(*) FROM selected", NULL);
-	/* The summary's first part: what follows says how. */
+	/* The first part of the summary; the rest says how. */
 	char *heading AUTOFREE = d->summary
 					 ? must(strndup(f->summary, strcspn(f->summary, ":;(,.")))
 					 : must(strdup(d->title));
@@ -416,8 +418,8 @@ static char *put_words(struct drawing *d, const struct figure *f, const struct p
 	return fclose(file) ? sentence("%s: cannot write: %s", path, strerror(errno)) : NULL;
 }
 
-/* Of what gnuplot said of this file, the part that says where and why: it repeats the line, with a
- * mark below, and names the file before. Of another file, all. */
+/* The part of gnuplot's message about this file that says where and why: gnuplot repeats the line,
+ * with a mark below, and names the file before. About another file: the whole message. */
 static const char *words_of(const char *complaint, const char *gp)
 {
 	char *before AUTOFREE = sentence("\"%s\" ", gp);
@@ -425,9 +427,9 @@ static const char *words_of(const char *complaint, const char *gp)
 	return at ? at + strlen(before) : complaint;
 }
 
-/* Takes out the lines that say nothing: of points that are all equal; of a part of a block without
- * any, as --where may leave it; and of a key that is wider than the plot, which ours may be, as it
- * stands below. Is something left? */
+/* Removes harmless warnings: about points that are all equal; about a part of a block without
+ * points, which --where may cause; and about a key that is wider than the plot, which is possible
+ * because ours is below it. Is something left? */
 static bool is_warned(char *complaint)
 {
 	static const char *const harmless[] = {"Warning: empty ", "no valid points",

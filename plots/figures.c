@@ -1,5 +1,5 @@
 /*
- * figures.c - which figures there are: those that come along, and the user's.
+ * figures.c - the list of figures: those installed with mvbench, and the user's own.
  */
 #include "plots/plot.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The next line of a comment at the head of a query, without its dashes. */
+/* The next comment line at the head of a query, without its dashes. */
 static char *comment_line(const char **text)
 {
 	if (strncmp(*text, "--", 2) != 0)
@@ -38,7 +38,7 @@ void figures_fini(struct figures *fs)
 	*fs = (struct figures){.folder = NULL};
 }
 
-/* Its place in the list: that of one of the same name, which it replaces, or a new one. */
+/* A place in the list: that of the figure with this name, which it replaces, or a new one. */
 static struct figure *place_of(struct figures *fs, const char *name, size_t length)
 {
 	for (size_t i = 0; i < fs->n; i++)
@@ -51,7 +51,7 @@ static struct figure *place_of(struct figures *fs, const char *name, size_t leng
 	return &fs->figure[fs->n++];
 }
 
-/* The stems of a folder that have both files. False and errno when it cannot be read. */
+/* Adds the names in a folder that have both files. False and errno if it cannot be read. */
 static bool add_folder(struct figures *fs, const char *folder, bool own)
 {
 	DIR *dir = opendir(folder);
@@ -79,11 +79,11 @@ static bool add_folder(struct figures *fs, const char *folder, bool own)
 	return true;
 }
 
-/* Where users keep their figures, when they do not say. */
+/* The folder of the user's figures, without --figures. */
 static char *own_folder(void)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-	if (config && config[0] == '/') /* others are to be ignored, says the XDG specification */
+	if (config && config[0] == '/') /* the XDG specification says to ignore others */
 		return sentence("%s/mvbench/plots", config);
 	return sentence("%s/.config/mvbench/plots", home ? home : "");
 }
@@ -97,7 +97,7 @@ char *figures_init(struct figures *fs, const char *own)
 {
 	bool given = own && own[0];
 	*fs = (struct figures){.folder = installed_path("plots")};
-	if (given) /* gnuplot works in another folder */
+	if (given) /* absolute, because gnuplot works in another folder */
 		fs->own = realpath(own, NULL);
 	if (!fs->own)
 		fs->own = given ? must(strdup(own)) : own_folder();
@@ -127,7 +127,7 @@ void figures_print(const struct figures *fs, FILE *f)
 	}
 }
 
-/* Half of a figure: its name is taken, and yet it is not in the list. */
+/* NULL, or a message: only one of a figure's two files can be read, so it is not in the list. */
 static char *half(const char *folder, const char *name)
 {
 	static const char *const end[] = {"sql", "gp"};

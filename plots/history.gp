@@ -1,5 +1,5 @@
-# Columns: place of the commit, median, low, high, level, the level before where it steps, by how much, to the
-# better?; then text: the commit, the label of the y axis
+# Columns: place of the commit, median, low, high, level; at a step: the level before, the size, is it better?;
+# then text: the commit, the label of the y axis
 eval extremes(1); last = int(most)
 eval first_of(10, 1); y_label = text
 array commit[last]
@@ -8,7 +8,7 @@ do for [k = 1:last] {
 	commit[k] = text
 }
 extra = 2; to = 'Step of the fit to the '; widest = max(widest, strlen(to) + 6) # entries of the key
-foot = foot + 28 # names of commits stand slanted
+foot = foot + 28 # names of commits are slanted
 eval layout_curves
 eval spread(3, 4)
 eval extremes(3); bottom = least
@@ -23,7 +23,7 @@ every_so_many = ceil(last / 20.0)
 do for [k = 1:last:every_so_many] {
 	set label commit[k] at first k, graph 0 right rotate by 40 offset 0.4, -0.5 noenhanced font small textcolor rgb ink
 }
-# Points of several lines stand beside one another.
+# Points of several lines are next to each other.
 step = blocks > 1 ? min(0.12, 0.6 / (blocks - 1)) : 0
 aside(x, i) = x + step * (i - (blocks + 1) / 2.0)
 worse = "#D55E00"; better = "#009E73"

@@ -1,6 +1,6 @@
 -- Configurations over commits, and where they step: seconds of an epoch, or --y. Medians and their intervals.
 -- Needs runs of a configuration by two commits or more.
--- A configuration is the same whatever its label. Commits stand in the order of their first runs.
+-- The label is no part of a configuration here. Commits are in the order of their first runs.
 WITH cell AS (
 	SELECT c.workload, min(c.place) AS place, min(c.look) AS look, replace(c.name, ', ' || (c.config_key ->> 'label'), '')
 		AS title, p.*
@@ -10,7 +10,7 @@ first AS (SELECT workload, git_commit, min(started) AS first FROM cell GROUP BY 
 ordered AS (SELECT *, row_number() OVER (PARTITION BY workload ORDER BY first, git_commit) AS at FROM first)
 SELECT workload, title, at, median, low, high, level,
 	iif(step IS NULL, NULL, lag(level) OVER (PARTITION BY config_key ORDER BY at)) AS before, step, better,
-	-- as short as tells them apart
+	-- short names
 	substr(git_commit, 1, 7) || iif(git_commit LIKE '%-dirty', '+', '') AS text, y_label, look
 FROM (SELECT *, count(*) OVER (PARTITION BY config_key) AS commits FROM cell JOIN ordered USING (workload, git_commit))
 WHERE commits > 1

@@ -7,5 +7,5 @@ FROM elapsed AS t LEFT JOIN (
 			avg(value) FILTER (WHERE middle) AS median
 		FROM ranked WHERE name = 'loss' GROUP BY place, epoch) AS l USING (place, epoch)
 	LEFT JOIN worst AS w ON w.workload = t.workload
-WHERE t.epoch IS NULL OR l.median < 9e999 -- of runs that blew up there is nothing to draw
+WHERE t.epoch IS NULL OR l.median < 9e999 -- runs that diverged are not drawn
 ORDER BY place, epoch;

@@ -1,8 +1,8 @@
 /*
  * plot.c - `mvbench plot`: figures from the store, drawn by gnuplot.
  *
- * A figure is a pair NAME.sql, NAME.gp: what is drawn, and how (figures.c finds them, draw.c draws
- * one). The stem `style` is what all of them share: style.sql has the chosen runs and their
+ * A figure is a pair NAME.sql, NAME.gp: the data, and how to draw them (figures.c finds figures,
+ * draw.c draws one). All figures share the pair `style`: style.sql has the chosen runs and their
  * medians, style.gp the looks.
  */
 #include "plots/plot.h"
@@ -55,7 +55,7 @@ static const struct option plot_options[] = {
 
 /* ---- The command --------------------------------------------------------- */
 
-/* NULL, or a sentence of one line: whoever draws is not told all columns. */
+/* NULL, or a message of one line: for a figure the list of all columns is left out. */
 static char *check_condition(struct store *s, const char *where)
 {
 	char *wrong = database_condition(s, where);
@@ -73,7 +73,7 @@ char *plot_choose(struct store *s, const struct select *of, const char *plots)
 	if (!style)
 		return sentence("%s: %s", file, strerror(errno));
 	TRY(check_condition(s, of->where));
-	/* Every figure reads the epochs anew: they stay in memory, as far as 64 MB reach. */
+	/* Every figure reads the epochs again: up to 64 MB stay in memory. */
 	TRY(sql_script(s, "PRAGMA cache_size = -65536"));
 	TRY(database_take(s, of->where, of->label, true));
 	TRY(sql_script(s, "CREATE UNIQUE INDEX temp.run_summary_id ON run_summary (id)"));
@@ -97,15 +97,15 @@ static const char *extension(const char *path)
 }
 
 static const char *const xy[] = {"xy"};       /* the figure that has axes */
-static const char over_commits[] = "history"; /* that has a y */
+static const char over_commits[] = "history"; /* the figure that has a y only */
 
 static bool has_axes(const struct axes *a)
 {
 	return *a->x || *a->y || *a->group;
 }
 
-/* Where figures go: a folder, or one file. stem gets the heap copy of a file's path without its
- * end. */
+/* Decides where figures go: a folder, or one file. stem gets the heap copy of a file's path without
+ * its end. */
 static char *settle_out(struct drawing *d, const struct plot_options *o, size_t names, char **stem)
 {
 	const char *end = is_folder(o->out) ? NULL : extension(o->out);
@@ -126,7 +126,7 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 		if (failed)
 			return sentence("--out=%s: cannot make this folder: %s", o->out,
 					strerror(failed));
-		if (*o->axes.x) { /* each pair has a file */
+		if (*o->axes.x) { /* each pair of columns has a file */
 			d->end = strcmp(d->format, "svg") == 0 ? ".svg" : ".png";
 			d->out = *stem = sentence("%s/%s-%s", o->out, o->axes.y, o->axes.x);
 		}
@@ -145,7 +145,7 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 	return NULL;
 }
 
-/* NULL, or a sentence: whose axes are these? */
+/* NULL, or a message: --x, --y or --group do not fit the named figure. */
 static char *check_axes(const struct axes *a, const char *const *word, size_t words)
 {
 	static const char example[] = "mvbench plot --x=workers --y=epoch_seconds";
@@ -190,7 +190,7 @@ static char *plot(const struct plot_options *o, const struct arguments *a, const
 		wrong = settle_out(&d, o, words, &stem);
 	if (!wrong)
 		*status = draw_figures(&d, wanted, n, words > 0);
-	/* Nothing has data: then each figure says so, and a script finds its files. */
+	/* No figure has data: each one explains this, and a script finds its files. */
 	if (!wrong && *status == EXIT_OK && d.nwritten == 0)
 		*status = draw_figures(&d, wanted, n, true);
 	store_close(d.store);

@@ -1,10 +1,10 @@
 /*
- * report.c - `mvbench report`: one HTML file that shows the results, and needs nothing else.
+ * report.c - `mvbench report`: one HTML file that shows the results and needs nothing else.
  *
- * report.sql makes what is shown, and every number in it; this file puts it into a page with the
- * figures of `mvbench plot`, report.css and report.js. The page asks no network for anything, which
- * its Content-Security-Policy makes sure of: it runs only the script whose hash is named there. It
- * says what it leaves out. The same database gives the same page.
+ * report.sql computes every number that is shown. This file writes them into a page, with the
+ * figures of `mvbench plot`, report.css and report.js. The page loads nothing from the network. Its
+ * Content-Security-Policy ensures that: it runs only the script with the given hash. The page
+ * states what it leaves out. The same database gives the same page.
  */
 #include "plots/report.h"
 #include "results/ask/ask.h"
@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONFIGURATIONS_MAX 2000 /* of a workload that are shown, */
-#define RUNS_MAX           4000 /* and runs of the whole page, of each configuration as many */
+#define CONFIGURATIONS_MAX 2000 /* shown of one workload, */
+#define RUNS_MAX           4000 /* runs of the page, divided equally among the configurations */
 #define TEXT_OF(x)         #x
 #define TEXT(x)            TEXT_OF(x)
 
-/* The Makefile says what REPORT_SCRIPT is: the hash of report.js. */
+/* The Makefile defines REPORT_SCRIPT, the hash of report.js. */
 TEXT_FILE(report_sql, "plots/report.sql");
 TEXT_FILE(report_css, "plots/report.css");
 TEXT_FILE(report_js, "plots/report.js");
@@ -43,7 +43,7 @@ static const struct option options[] = {
 struct column {
 	const char *head, *about;
 	enum figure_kind kind;
-	bool most; /* the largest is what one looks for */
+	bool most; /* the largest value is the best */
 	const char *value, *low, *high;
 };
 
@@ -70,11 +70,11 @@ enum { COLUMNS = sizeof(columns) / sizeof(*columns) };
 static const char of_workload[] = "SELECT * FROM report_configuration WHERE workload = ?1 "
 				  "ORDER BY place LIMIT " TEXT(CONFIGURATIONS_MAX);
 
-/* What one workload's section needs to know. */
+/* Data for one workload's section. */
 struct section {
 	const struct pictures *pictures;
 	bool has[COLUMNS], misses; /* misses: some run did not finish */
-	int each;                  /* so many runs of a configuration are shown */
+	int each;                  /* runs that are shown of one configuration */
 };
 
 static char *find_columns(struct report *p, struct section *s, const char *workload)
@@ -151,7 +151,7 @@ static void put_command(struct report *p, int64_t id)
 	char *command AUTOFREE = NULL;
 	bool exact;
 	char *wrong AUTOFREE = recorded_command(p->s, id, &command, &exact);
-	if (wrong) { /* a plug-in that is gone, or another database's: the page is no worse */
+	if (wrong) { /* a plug-in is missing, or is another database's: the page goes on */
 		page_print(p, "<p class=\"soft\">This mvbench cannot repeat it: %s</p>\n", wrong);
 		return;
 	}
@@ -413,7 +413,7 @@ static char *report(void *options_given, struct arguments *rest, int *status)
 	TRY(sql_number(s, &n, "SELECT count(*) FROM report_configuration", ""));
 	int drawn = pictures_draw(s, &fs, &ps);
 	TRY(write_page(&(struct report){.s = s}, o, &ps, n));
-	*status = drawn == EXIT_OK ? EXIT_OK : EXIT_FAILED; /* the page is there */
+	*status = drawn == EXIT_OK ? EXIT_OK : EXIT_FAILED; /* the page itself is complete */
 	puts(o->out);
 	return NULL;
 }

@@ -1,5 +1,5 @@
 /*
- * report.h - the pieces that a report page is made of (report_page.c), and its figures.
+ * report.h - parts of a report page (report_page.c), and its figures.
  */
 #ifndef REPORT_H
 #define REPORT_H
@@ -9,17 +9,17 @@
 struct report {
 	FILE *f;
 	struct store *s;
-	int pictures;     /* so far: each needs names of its own within the page */
+	int pictures;     /* so far: ids of each get its number */
 	struct sql spark; /* page_spark's query, of ?1 run and ?2 points */
 };
 
-/* Text as HTML, in elements and in quoted attributes: what is no UTF-8, or no character, is shown
- * as U+FFFD. */
+/* Text as HTML, in elements and in quoted attributes. Bytes that are not UTF-8, and control
+ * characters, become U+FFFD. */
 void page_text(struct report *p, const char *text);
-/* printf, where every %s is escaped so; only %s, %d and %% are understood. */
+/* printf that escapes every %s in this way; supports only %s, %d and %%. */
 void page_print(struct report *p, const char *fmt, ...);
 
-/* A cell, sorted by x; NaN = nothing is known; infinity = "not reached". */
+/* A cell, sorted by x; NaN = unknown; infinity = "not reached". */
 enum figure_kind {
 	FIGURE_COUNT,
 	FIGURE_PERCENT,
@@ -29,11 +29,11 @@ enum figure_kind {
 	FIGURE_RATE
 };
 void page_number(struct report *p, enum figure_kind kind, double x, double low, double high);
-/* A small line of a run's accuracy, or loss, by epoch. */
+/* A small line chart of a run's accuracy, or loss, by epoch. */
 void page_spark(struct report *p, int64_t run);
-/* Begins a table that scrolls: its heads, a | between them, # before one of numbers. */
+/* Begins a table that scrolls. heads: separated by |; # before the head of a column of numbers. */
 void page_table(struct report *p, const char *label, const char *heads);
-/* The column of this name; "" and NaN where there is nothing. */
+/* The column of this name; "" and NaN for NULL. */
 const char *cell_text(const struct sql *q, const char *name);
 double cell_number(const struct sql *q, const char *name);
 
@@ -44,9 +44,9 @@ struct pictures {
 	size_t n;
 };
 
-/* Every figure that there is data for. One that fails is said on stderr, and left out. */
+/* Draws every figure that has data. If one fails, prints the error and leaves it out. */
 int pictures_draw(struct store *s, const struct figures *fs, struct pictures *ps);
-/* Those of this workload. */
+/* Writes those of this workload. */
 void pictures_put(struct report *p, const struct pictures *ps, const char *workload);
 void pictures_free(struct pictures *ps);
 

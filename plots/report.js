@@ -1,5 +1,5 @@
 'use strict';
-/* Tables sort by their heads: numbers by data-v, words as people order them, what is missing last. */
+/* A click on a head sorts a table: numbers by data-v, words in natural order, missing values last. */
 for (const table of document.querySelectorAll('table.sort')) {
 	const body = table.tBodies[0];
 	const heads = [...table.tHead.rows[0].cells];
@@ -13,7 +13,7 @@ for (const table of document.querySelectorAll('table.sort')) {
 	const sort = i => {
 		const numbers = heads[i].classList.contains('n');
 		const was = heads[i].getAttribute('aria-sort');
-		/* Accuracies and speed-ups are asked for from the best one down; a third click undoes. */
+		/* The first click puts the best accuracy or speed-up on top; a third click restores the order. */
 		const turns = heads[i].dataset.most ? ['descending', 'ascending'] : ['ascending', 'descending'];
 		const now = was ? turns[turns.indexOf(was) + 1] : turns[0];
 		const sign = now === 'descending' ? -1 : 1;
@@ -71,7 +71,7 @@ for (const figure of document.querySelectorAll('figure')) {
 	});
 }
 
-/* A link to a configuration opens it; paper shows all. */
+/* A link to a configuration opens it; a printout shows all. */
 const details = [...document.querySelectorAll('details')];
 const open = () => {
 	const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));

@@ -1,9 +1,9 @@
--- report.sql - what `mvbench report` shows, made in the connection's temporary schema after style.sql:
--- run_summary holds the runs, title their names.
+-- report.sql - the data of `mvbench report`, in the connection's temporary schema. It runs after style.sql:
+-- run_summary has the runs, title their names.
 
--- One row a run.
+-- One row for each run.
 --   name     of its configuration, as in the figures
---   machine  what it was measured on; simulated runs have "simulated"
+--   machine  the machine that it ran on; simulated runs have "simulated"
 CREATE TEMP TABLE report_run AS
 SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.strategy, s.workers, s.servers,
 	s.sync_every, s.seed, s.config_key, s.compare_key, t.configuration AS name, s.target_accuracy, s.target_loss,
@@ -20,9 +20,9 @@ SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.s
 FROM run_summary AS s JOIN title AS t USING (config_key) JOIN run AS r USING (id);
 
 -- The median of a configuration's finished runs and the interval of that median (median_rank), one
--- row a configuration and figure. A run that missed its target, or diverged, is later than all
--- that reached it; one that diverged is less accurate than all others, and its loss is above
--- theirs.
+-- row for each configuration and figure. A run that missed its target, or diverged, counts as later
+-- than all that reached it. A run that diverged counts as less accurate than all others, with a
+-- larger loss.
 CREATE TEMP TABLE report_interval AS
 WITH classifying AS (SELECT DISTINCT workload FROM report_run WHERE best_test_accuracy NOT NULL),
 figure AS (
@@ -51,7 +51,7 @@ FROM ranked LEFT JOIN median_rank AS b USING (n)
 GROUP BY config_key, name;
 CREATE UNIQUE INDEX temp.report_interval_of ON report_interval (config_key, name);
 
--- One row a configuration; place is its number on the page.
+-- One row for each configuration; place is its number on the page.
 CREATE TEMP TABLE report_configuration AS
 WITH grouped AS (
 	SELECT g.config_key, max(g.compare_key) AS compare_key, g.workload, g.strategy, g.workers,
@@ -63,7 +63,7 @@ WITH grouped AS (
 		count(*) FILTER (WHERE status = 'diverged') AS diverged,
 		count(*) FILTER (WHERE status IN ('pending', 'running')) AS unfinished,
 		count(*) FILTER (WHERE status = 'done' AND target_epoch IS NOT NULL) AS reached,
-		ifnull(min(id) FILTER (WHERE status = 'done'), min(id)) AS example, -- that is repeated
+		ifnull(min(id) FILTER (WHERE status = 'done'), min(id)) AS example, -- run whose command is shown
 		count(DISTINCT iif(status = 'done', machine, NULL)) AS machines
 	FROM report_run AS g GROUP BY g.config_key),
 base AS MATERIALIZED (SELECT compare_key, epoch_seconds FROM serial_pace)
@@ -84,7 +84,7 @@ FROM grouped AS g
 	LEFT JOIN base AS b ON b.compare_key = g.compare_key;
 CREATE INDEX temp.report_run_of ON report_run (config_key, id);
 
--- What a reader should know before trusting a number, one sentence a row, the gravest first.
+-- Warnings about the numbers, one message in each row, the most serious first.
 CREATE TEMP VIEW report_warning AS
 SELECT 1 AS place, format('%d of %d runs failed: %s. Their reasons stand with their configurations.',
 	count(*) FILTER (WHERE status = 'failed'), count(*),
@@ -130,13 +130,13 @@ SELECT row_number() OVER (ORDER BY workload) AS number, workload, sum(runs) AS r
 	max(train_size) AS train_size
 FROM report_configuration GROUP BY workload ORDER BY workload;
 
--- The points of a run's small line: the i-th of n.
+-- The points of a run's small line chart: the i-th of n.
 CREATE TEMP VIEW report_spark AS
 SELECT run_id, ifnull(test_accuracy, -test_loss) AS y,
 	row_number() OVER (PARTITION BY run_id ORDER BY epoch) - 1 AS i, count(*) OVER (PARTITION BY run_id) AS n
 FROM epoch WHERE ifnull(test_accuracy, test_loss) IS NOT NULL;
 
--- Where the numbers come from, one row a setting.
+-- The origin of the numbers, one row for each combination of machine and software.
 CREATE TEMP VIEW report_provenance AS
 SELECT count(*) AS runs, group_concat(DISTINCT workload) AS workloads, group_concat(DISTINCT platform) AS platform,
 	host, cpu, cores, gpu, driver, mpi, onednn, cuda, git_commit, git_dirty, origin,
@@ -145,7 +145,7 @@ FROM report_run
 GROUP BY host, cpu, cores, gpu, driver, mpi, onednn, cuda, git_commit, git_dirty, origin
 ORDER BY runs DESC, host, git_commit, first;
 
--- Several figures are drawn from these views: on a page that has all, they are computed once.
+-- Several figures read these views: for a page with all figures, they are computed once.
 CREATE TEMP TABLE kept AS SELECT * FROM quality;
 DROP VIEW temp.quality;
 ALTER TABLE temp.kept RENAME TO quality;

@@ -1,6 +1,6 @@
 /*
- * report_page.c - the pieces that a report page is made of. Whatever comes out of the database goes
- * through page_text; the drawings went through gnuplot's own escapes.
+ * report_page.c - parts of a report page. Text from the database goes through page_text; the
+ * drawings went through gnuplot's own escapes.
  */
 #include "plots/report.h"
 

@@ -1,6 +1,6 @@
 /*
  * report_pictures.c - the figures of `mvbench plot` as parts of a page: drawn as SVG, kept until
- * their workload's turn, and given names of their own.
+ * the section of their workload, with ids made unique.
  */
 #include "plots/report.h"
 
@@ -23,7 +23,6 @@ static void take_picture(void *ctx, const struct figure *f, const char *workload
 					.svg = svg});
 }
 
-/* Every figure that there is data for. One that fails is said on stderr, and left out. */
 int pictures_draw(struct store *s, const struct figures *fs, struct pictures *ps)
 {
 	const struct figure **all AUTOFREE = must(calloc(fs->n + 1, sizeof(*all)));
@@ -54,8 +53,8 @@ static bool starts(const char *s, const char *with)
 	return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* The end of an element that is to be left out, or s: gnuplot's name for the drawing would show as
- * a hint wherever the mouse is. */
+/* The end of an element to leave out, or s: browsers would show gnuplot's name of the drawing as a
+ * hint everywhere on it. */
 static const char *skip_element(const char *s, const char *name)
 {
 	char open[16], close[16];
@@ -65,7 +64,8 @@ static const char *skip_element(const char *s, const char *name)
 	return end ? end + strlen(close) : s;
 }
 
-/* Names within a drawing, and what refers to them, get the drawing's number: a page has several. */
+/* Ids within a drawing, and references to them, get the drawing's number, because a page has
+ * several drawings. */
 static void put_tag(struct report *p, const char *s, const char *end)
 {
 	static const char *const before[] = {" id=\"", " id='", "href=\"#", "href='#", "url(#"};

@@ -5,7 +5,7 @@ WITH one AS MATERIALIZED (
 	GROUP BY workload),
 shown AS MATERIALIZED (
 	SELECT t.*, dense_rank() OVER (PARTITION BY workload ORDER BY contestant) AS look FROM study_trial AS t JOIN one USING (workload, study_id)),
--- A line is drawn where nothing but the rate was searched: else its neighbours differ in more.
+-- A line joins trials only if the rate alone was searched; otherwise neighbours differ in more options.
 drawn AS MATERIALIZED (
 	SELECT study_id, contestant, count(DISTINCT key) = 1 AND max(key = 'lr') AS alone
 	FROM shown CROSS JOIN json_each(options) GROUP BY study_id, contestant)

@@ -39,7 +39,7 @@ plot sample [first:last] '+' using 1:($1 * 0.9):($1 * 1.1) with filledcurves lin
      for [k = 1:words(crowded) > 0] keyentry with points pointtype 6 pointsize 1.5 linewidth 0.8 linecolor rgb '#666666' \
 	title 'more workers than cores'
 
-# The same, as errors: a few percent are nothing on a logarithmic scale.
+# The same as errors, because a few percent are invisible on a logarithmic scale.
 set tmargin at screen y_of(head + side + between); set bmargin at screen y_of(head + side + between + below)
 unset key; unset label 1001; unset label 1002; unset label 1003
 unset logscale y; set ytics autofreq; set yrange [low_error:high_error]

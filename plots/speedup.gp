@@ -18,7 +18,7 @@ if (logarithmic) {
 	set xrange [0.8:most + 0.2]
 	set yrange [0:top * 1.04]
 }
-# Lines with points at the same place stand beside one another, not on.
+# Shifts lines sideways: points with the same coordinates are next to each other.
 step = blocks > 1 ? min(0.03, 0.16 / (blocks - 1)) : 0
 aside(x, i) = logarithmic ? x * 2 ** (1.5 * step * (i - (blocks + 1) / 2.0)) \
 			  : x + step * (i - (blocks + 1) / 2.0)

@@ -16,12 +16,12 @@ eval late_axis('x', -0.4)
 set xlabel 'Staleness of a push [foreign updates]'
 set ylabel 'Share of pushes [%]'
 set yrange [0:highest * 1.05]
-if (highest > 4 * lowest) { # where one configuration's pushes all meet the same, and another's do not
+if (highest > 4 * lowest) { # one configuration's pushes all have the same staleness, another's do not
 	set nonlinear y via sqrt(y) inverse y * y
 	if (highest > 20) { set ytics (0, 1, 5, 10, 20, 30, 40, 50, 60, 80, 100) } \
 	else { set ytics (0, 0.1, 0.5, 1, 2, 5, 10, 15) }
 }
-# Points where there are pushes, with room between them, on a line that says where there are none.
+# Points where there are pushes, with gaps; the line is 0 where there are none.
 was = -1
 apart(x) = (here = int(8 * log(1 + x)), new = here != was, was = here, new)
 plot for [i = 1:blocks] data index i - 1 using 1:2 with lines linetype look[i] notitle, \

@@ -1,8 +1,8 @@
 -- Staleness of pushes: the share of those that met so many foreign updates.
 -- Needs runs that push to a parameter server; older versions kept no histogram.
--- Bins of the histogram are one wide below 128, and 1/16 of an octave above (STALENESS_EXACT and
--- STALENESS_BINS of runtime/platform.h; keep these in step): there, the share is that of one staleness, on
--- average, drawn in the middle of the bin. Empty bins have a row too.
+-- Bins of the histogram have width 1 below 128, and 1/16 of an octave above (keep equal to STALENESS_EXACT and
+-- STALENESS_BINS of runtime/comm/comm.h). Above, the share is the average of one staleness, drawn in the middle of
+-- the bin. Empty bins have a row too.
 WITH RECURSIVE bin(low, wide) AS (
 	SELECT 0, 1
 	UNION ALL SELECT low + wide,
@@ -27,5 +27,5 @@ SELECT c.workload, c.title, b.low + (b.wide - 1) / 2.0 AS staleness,
 FROM pushing AS c LEFT JOIN whole AS w USING (place) LEFT JOIN bin AS b ON b.low <= w.last
 	LEFT JOIN met AS m ON m.place = w.place AND m.staleness = b.low
 	LEFT JOIN mean AS n ON n.place = w.place
-WHERE w.place IS NOT NULL OR NOT c.fits -- pushed, and kept no histogram
+WHERE w.place IS NOT NULL OR NOT c.fits -- runs that pushed but have no histogram
 ORDER BY c.place, b.low;

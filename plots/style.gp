@@ -1,16 +1,16 @@
 # style.gp - how all figures look. plot.c starts gnuplot on this file and then on NAME.gp, with
 #   format          png or svg
 #   data            file of blocks (see plot.c); columns: x y ... as NAME.sql gives them after title
-#   blocks, rows    how many, and rows of the longest; 0 blocks: explain the emptiness and stop
+#   blocks, rows    number of blocks, and rows of the longest; 0 blocks: say that there is no data, and stop
 #   names, widest   file of the blocks' titles; columns of the widest
 # and this file adds for NAME.gp
 #   name[i]         title of block i, from 1: data index i - 1
-#   look[i]         its line type: of a configuration the same in all figures; colour_of and point_of of it
-#   interval        what the ends of medians' bands and bars are, "95 % interval"; empty without repeats
-#   of_times        the same where those are of times, in which runs that diverged do not count
+#   look[i]         its line type: the same for a configuration in all figures; argument of colour_of, point_of
+#   interval        what the bands and bars around medians show, "95 % interval"; empty without repeats
+#   of_times        the same for medians of times, which exclude runs that diverged
 #   workload        and the layouts, units and line types below
-# Text comes out of data files. It may be anything, so it is shown `noenhanced`, in titles and labels
-# only: tic labels and `with labels` would interpret it.
+# Text comes from data files and can be anything. It is shown only in titles and labels, `noenhanced`, because tic
+# labels and `with labels` would interpret it.
 
 set encoding utf8
 set datafile separator "\t"
@@ -33,7 +33,7 @@ if (blocks > 0) {
 	do for [i = 1:blocks] { eval line_of(names, i - 1); name[i] = text; look[i] = int(second) }
 }
 
-# Okabe and Ito's palette, the yellow left out of the lines: too faint on paper. Colour, point and
+# Okabe and Ito's palette without yellow, which is too faint on paper. Colour, point and
 # dash have 7, 12 and 4 values, so lines that share a colour differ in the two others, in grey too.
 palette_lines = "#000000 #0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9"
 palette_points = "7 5 9 13 11 15 6 4 8 12 10 14"
@@ -47,8 +47,8 @@ ink = "#333333"
 faint = "#DDDDDD"
 
 # Sizes are in points of the SVG; a PNG has 3 pixels each, sharp at 8 cm and readable at 16.
-# Letters are `letter` wide at most, on average, and entries of a key `line` high: gnuplot drops those
-# that do not fit without a word.
+# Letters are at most `letter` wide, on average, and entries of a key `line` high. gnuplot drops entries that do
+# not fit, without a warning.
 scale = format eq 'png' ? 3.0 : 1.0
 letter = 6.9
 line = format eq 'png' ? 17 : 19.2
@@ -66,7 +66,7 @@ small = sprintf(',%d', size - 1)
 max(a, b) = a > b ? a : b
 min(a, b) = a < b ? a : b
 
-# The canvas in points: what is drawn in keeps its size, and the margins grow with the text.
+# The canvas in points: the plot area keeps its size, and the margins grow with the text.
 head = 28 + (heading ne "" ? line : 0)
 foot = 50 + (footnote ne "" ? line : 0)
 canvas(l, w, r, h) = sprintf("\
@@ -78,9 +78,9 @@ set lmargin at screen %f; set rmargin at screen %f; set tmargin at screen %f; se
 x_of(points) = 1.0 * (points) / wide        # from the left
 y_of(points) = 1.0 - 1.0 * (points) / high  # from the top
 
-# A plot of curves: the key stands below, in as many columns as there is room for: a block an entry, and
-# `extra` more; its title is a row. (A horizontal one: of a vertical key gnuplot drops, without a word, what is
-# higher than the plot.)
+# A plot of curves: the key is below, in as many columns as fit. It has an entry for each block, and `extra` more;
+# its title is a row. It is horizontal because gnuplot drops entries of a vertical key that are above the plot,
+# without a warning.
 extra = 0
 layout_curves = "\
 entry = 52 + letter * max(widest, 12); across = max(1, int(400 / entry)); under = foot; \
@@ -88,8 +88,8 @@ foot = foot + line * (ceil(1.0 * (blocks + extra) / across) + 1); \
 eval canvas(68, max(400, entry), 20, 270); \
 eval around(68); set key horizontal at screen x_of(14), screen y_of(head + 270 + under - 4) maxcols across"
 
-# One bar a block, from top to bottom, its name on the left, and a key of one row above: sample k of
-# at most 5 stands at sample_x(k), legend_y.
+# One bar for each block, from top to bottom, with its name on the left and a key of one row above: sample k of
+# at most 5 is at sample_x(k), legend_y.
 bar_height = 19
 bar_half = 0.34
 right = 80 # of the bars: for numbers
@@ -131,49 +131,49 @@ set key left top vertical Left reverse samplen 2.4 spacing 1.15 width -2 noenhan
 set style fill transparent solid 0.16 noborder
 set errorbars small
 
-# Whole epochs and workers get whole tics.
+# Axes of epochs and workers get tics at whole numbers.
 whole(most) = most <= 12 ? "set xtics 1" : "set xtics autofreq"
 
-# Seconds as a person reads them: divide by time_of(most), call it time_unit(most).
+# Seconds in a readable unit: divide by time_of(most), whose name is time_unit(most).
 time_of(s) = s < 0.5e-3 ? 1e-6 : s < 0.5 ? 1e-3 : s < 600 ? 1 : s < 36000 ? 60 : 3600
 time_unit(s) = s < 0.5e-3 ? 'µs' : s < 0.5 ? 'ms' : s < 600 ? 's' : s < 36000 ? 'min' : 'h'
-# Three digits, at most: 0.123, 1.23, 12.3, 123.
+# At most three digits: 0.12, 1.23, 12.3, 123.
 digits(x) = x >= 99.95 ? sprintf('%.0f', x) : x >= 9.995 ? sprintf('%.1f', x) : sprintf('%.2f', x)
 time_text(s, most) = digits(s / time_of(most)) . ' ' . time_unit(most)
-# The extremes of a column over all blocks; to be asked for before ranges are set, as only what is in
-# the ranges counts.
+# The extremes of a column over all blocks. Call it before ranges are set, because only values inside the ranges
+# count.
 extremes(c) = sprintf("stats data using %d nooutput; least = STATS_min; most = STATS_max", c)
-# Of block i, a column's largest number: of one row, the number itself.
+# The largest number in a column of block i: of one row, the number itself.
 number(i, c) = sprintf("stats data index %d using %d nooutput; number = STATS_max", i - 1, c)
-# Of block i, the text in a column of its first row.
+# The text in a column of the first row of block i.
 first_of(c, i) = sprintf("stats data index %d using (text = strcol(%d), 0) every ::1::1 nooutput", i - 1, c)
-# The k-th of a list of blocks, for loops from 1 to words(list): gnuplot reads a plot that it then loops
-# over no times.
+# The k-th of a list of blocks, for loops from 1 to words(list). Past the end it gives 1, because gnuplot evaluates
+# a plot even if its loop runs zero times.
 at(list, k) = k > words(list) ? 1 : int(word(list, k))
-# Bands of many curves hide one another.
+# Bands of many curves would hide each other.
 bands = blocks <= 12
-# Says in the key what lines and bands are, when columns a and b of some block differ.
+# Explains lines and bands in the key, if columns a and b of some block differ.
 spread(a, b) = sprintf("stats data using (column(%d) - column(%d)) nooutput; \
 if (STATS_max > 0) { widest = max(widest, 0.85 * strlen('Median; ' . interval) - 4); \
 	set key title (bands ? 'Median; ' . interval : 'Median') left \
 	font small textcolor rgb '#666666' }", b, a)
-# Decades alone are too few tics of a logarithmic axis where there are not several of them.
+# On a logarithmic axis of few decades, decades alone would be too few tics.
 decades(axis, first, last) = last / first >= 50 ? "" : sprintf("set %stics (", axis) . decade_tics(first, last) . ")"
 decade_tics(first, last) = decade_from(int(floor(log10(first))), int(floor(log10(last))))
 decade_from(k, l) = sprintf("%g, %g, %g", 10.0 ** k, 2 * 10.0 ** k, 5 * 10.0 ** k) \
 	. (k < l ? ", " . decade_from(k + 1, l) : "")
-# The y axis of a figure whose column 2 is the quality, and 5 says whether that is a loss.
+# The y axis of a figure whose column 2 is the quality; column 5 is 1 if that is a loss.
 quality_axis = "eval extremes(5); \
 if (most == 0) { set ylabel 'Test accuracy [%]' } else { set ylabel 'Test loss' }; \
 if (most > 0) { eval extremes(2); if (least > 0 && most > 5 * least) { \
 	set logscale y; set format y '%h' } }"
-# An axis of staleness, from low to most: a few pushes that are very late should not hide the others.
+# An axis of staleness, from low to most; logarithmic if most is large, so that the common small values stay visible.
 late_axis(axis, low) = sprintf("set %srange [%f:%f]; ", axis, low, \
 	most > 40 ? (1 + most) * 1.1 - 1 : max(1, most * 1.04)) . (most <= 40 ? '' : sprintf("\
 set nonlinear %s via log(1 + %s) inverse exp(%s) - 1; \
 set %stics (0, %s, 100000)", axis, axis, axis, axis, most <= 500 ? '1, 2, 5, 10, 20, 50, 100, 200, 500' \
 	: '1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000'))
-# A marker on about ten epochs, in other places on each curve.
+# About ten markers on each curve.
 stride = max(1, (rows + 5) / 10)
 
 if (blocks == 0) {

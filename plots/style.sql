@@ -1,21 +1,20 @@
--- style.sql - what all figures are drawn from. plot.c runs it before NAME.sql, in a temporary
+-- style.sql - the data of all figures. plot.c runs it before NAME.sql, in a temporary
 -- schema, after names.sql; run_summary is a table there, of the runs that --where matches.
 --
--- A figure's query gives rows of (workload, title, then numbers). There is one picture a workload and
--- one block of data a title, in the order of the rows; a block whose first row has no number at all is
--- counted as left out. A column named look is not drawn: it is the line type of the block, look[i] in
--- NAME.gp (without it: i).
+-- A figure's query gives rows of (workload, title, then numbers). Each workload has a picture and each title a
+-- block of data, in the order of the rows. A block without a number in its first row is counted as left out. A
+-- column named look is not drawn: it is the line type of the block, look[i] in NAME.gp (without it: i).
 
 CREATE TEMP TABLE chosen AS SELECT id FROM run_summary;
 
-CREATE TEMP TABLE room AS SELECT 60 AS blocks; -- of a picture: more lines than that tell nothing
+CREATE TEMP TABLE room AS SELECT 60 AS blocks; -- at most in a picture: more lines are not readable
 
--- One row a finished run that was chosen.
+-- One row for each finished run that was chosen.
 --   name    of its configuration, as tables have it (table title of results/ask/names.sql)
 --   series  the same without the number of workers
 --   title   the name, and the number of runs once there are repeats: "asgd 4w X=3 (n=3)"
---   place   of the configuration, in the order in which a reader looks for it; no two have the same
---   is_loss no run of this workload has an accuracy: it is judged by its loss
+--   place   of the configuration in the order of the figures; unique
+--   is_loss no run of this workload has an accuracy: figures show its loss
 CREATE TEMP TABLE selected AS
 WITH named AS (
 	SELECT s.id, s.seed, s.workload, s.strategy, s.workers, s.servers, s.sync_every, s.platform, s.config,
@@ -29,8 +28,8 @@ SELECT *, name || iif(max(n) OVER (PARTITION BY workload) > 1, ' (n=' || n || ')
 		OVER (PARTITION BY workload) AS is_loss
 FROM named;
 CREATE INDEX temp.selected_place ON selected (place);
--- fits: a picture has room for it. look: its line type in all figures, of the 84 that there are: the
--- first configurations of the strategies have the first ones, so that these differ most.
+-- fits: a picture has room for it. look: its line type in all figures, one of 84. The first configurations of
+-- the strategies get the first line types, which differ most.
 CREATE TEMP TABLE configuration AS
 WITH kind AS (SELECT DISTINCT place, workload, name, title, series, strategy, workers, servers, sync_every,
 	config_key, compare_key, n, is_loss FROM selected),
@@ -45,14 +44,13 @@ SELECT s.id, c.place, c.is_loss, c.fits, s.epochs_done AS last
 FROM run_summary AS s JOIN configuration AS c USING (config_key)
 WHERE s.status = 'diverged';
 
--- Every interval that is drawn is one of a median, between two of the sorted values: see
--- median_rank.
+-- Every interval in a figure is that of a median, between two of the sorted values: see median_rank.
 CREATE TEMP TABLE interval_rank (n INTEGER PRIMARY KEY, low INTEGER, high INTEGER, coverage REAL);
 INSERT INTO interval_rank SELECT n, ifnull(low, n), ifnull(high, n), coverage FROM median_rank
 WHERE n <= (SELECT max(n) FROM configuration) + (SELECT count(*) FROM lost_run);
--- What a key calls them: below six runs they hold less than 95 %. Nothing where there are no
--- repeats. runs: those of times are over the runs that are 'done', all others over those that
--- 'ended', as who diverged counts.
+-- The name of these intervals in a key: with fewer than six runs their coverage is below 95 %. No row without
+-- repeats. runs: intervals of times are over the runs that are 'done'; all others are over those that 'ended',
+-- which include runs that diverged.
 CREATE TEMP VIEW interval_name AS
 WITH sample AS (
 	SELECT workload, 'done' AS runs, n FROM configuration
@@ -64,7 +62,7 @@ SELECT workload, runs, iif(min(r.coverage) >= 0.95, '95 % interval', printf(
 	iif(min(r.coverage) < max(r.coverage), ' or more', ''))) AS text
 FROM sample JOIN interval_rank AS r USING (n) WHERE n > 1 GROUP BY workload, runs;
 
--- One row a run: what its last epoch came to, as in quality, and the seconds of training until then.
+-- One row for each run: the quality after its last epoch (see view quality), and the seconds of training.
 CREATE TEMP VIEW outcome AS
 SELECT s.id, s.place, s.seed,
 	(SELECT iif(s.is_loss, test_loss, 100 * test_accuracy) FROM epoch
@@ -77,7 +75,7 @@ CREATE TEMP VIEW fitting AS
 SELECT s.place, s.is_loss, e.*
 FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
 WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM configuration WHERE fits);
--- The same, and evaluations between the ends of epochs: whose epoch is a fraction.
+-- The same, with evaluations between the ends of epochs, whose epoch is a fraction.
 CREATE TEMP VIEW fitting_curve AS
 SELECT place, is_loss, epoch, sum(seconds) OVER (PARTITION BY run_id ORDER BY epoch) AS so_far,
 	train_loss, test_loss, test_accuracy
@@ -87,7 +85,7 @@ SELECT s.place, s.is_loss, e.epochs, e.seconds, e.train_loss, e.test_loss, e.tes
 FROM selected AS s CROSS JOIN evaluation AS e ON e.run_id = s.id
 WHERE s.place IN (SELECT place FROM configuration WHERE fits);
 
--- What runs that diverged add to that: from their last epoch on, each is worse than all others.
+-- The same for runs that diverged: from its last epoch on, such a run is worse than all others.
 CREATE TEMP VIEW lost AS
 SELECT r.place, t.epoch, CASE WHEN t.epoch >= r.last THEN iif(r.is_loss, 9e999, -9e999)
 		WHEN r.is_loss THEN ifnull(e.test_loss, v.test_loss)
@@ -102,10 +100,10 @@ FROM lost_run AS r CROSS JOIN (
 	LEFT JOIN epoch AS e ON e.run_id = r.id AND e.epoch = t.epoch
 	LEFT JOIN evaluation AS v ON v.run_id = r.id AND v.epochs = t.epoch;
 
--- Values of the runs of a configuration, by name, after an epoch (NULL: of whole runs): those that are the ends
--- of their interval, or in the middle, of which the mean is the median. Medians are taken of narrow rows, and
--- both functions of a window share its order: so many runs are sorted once, and fast. Who asks for one name
--- does not pay for the others, if the name stands where ranked does.
+-- Values of the runs of a configuration, by name, after an epoch (NULL: of whole runs). Only the ends of the
+-- interval and the middle values are kept; the mean of the middle values is the median. It is fast because rows are
+-- narrow, and sorted once: both functions of a window share its order. A query that compares name with a constant
+-- next to ranked does not compute the other names.
 CREATE TEMP VIEW ranked AS
 SELECT name, place, epoch, value, i IN ((n + 1) / 2, (n + 2) / 2) AS middle
 FROM (
@@ -131,8 +129,8 @@ FROM (
 	WINDOW w AS (PARTITION BY place, epoch, name ORDER BY value)) JOIN interval_rank AS r USING (n)
 WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high);
 
--- The worst that there is to see where runs diverged, one row a workload: the ends of intervals among those are
--- drawn there.
+-- The worst values of workloads with runs that diverged, one row for each workload. An end of an interval that is
+-- a diverged run is drawn there.
 CREATE TEMP VIEW worst AS
 SELECT s.workload, min(100 * e.test_accuracy) AS accuracy, max(e.test_loss) AS loss,
 	max(e.train_loss) AS train_loss
@@ -140,9 +138,9 @@ FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id AND e.epoch >= 1
 WHERE s.workload IN (SELECT workload FROM configuration JOIN lost_run USING (place))
 GROUP BY s.workload;
 
--- How well a model does, one row a configuration and epoch >= 1: its accuracy [%], or the loss of a
--- task that has none. Of configurations that do not fit there is one row without numbers. There is
--- none where runs that diverged are the median.
+-- The quality of a model, one row for each configuration and epoch >= 1: its accuracy [%], or the loss of a
+-- task without accuracy. A configuration that does not fit has one row without numbers. There is no row where
+-- the median is a run that diverged.
 CREATE TEMP VIEW quality AS
 SELECT workload, place, title, epoch, median, iif(low > -9e999, low, w.accuracy) AS low,
 	iif(high < 9e999, high, w.loss) AS high, is_loss, look
@@ -171,13 +169,13 @@ FROM (SELECT place, epoch, min(value) AS low, max(value) AS high, avg(value) FIL
 UNION ALL
 SELECT workload, place, title, NULL, NULL, NULL, NULL, look FROM configuration WHERE NOT fits;
 
--- One row a configuration: the median of its runs' seconds an epoch, and its interval.
+-- One row for each configuration: the median of its runs' seconds per epoch, and its interval.
 CREATE TEMP VIEW pace AS
 SELECT c.*, i.median AS seconds, i.low, i.high
 FROM (SELECT place, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
 	FROM ranked WHERE name = 'pace' GROUP BY place) AS i JOIN configuration AS c USING (place);
 
--- The same of what was run on several workers, where serial was run too; one: the seconds of serial.
+-- The same for configurations with several workers and a serial counterpart; one: the seconds of serial.
 CREATE TEMP VIEW scaling AS
 SELECT * FROM (
 	SELECT p.workload, p.place AS configuration, p.workers, p.seconds, p.low, p.high, o.epoch_seconds AS one,
@@ -189,7 +187,7 @@ SELECT * FROM (
 	WINDOW w AS (PARTITION BY p.workload, p.series))
 WHERE most > 1;
 
--- The configurations that pushed to a parameter server. fits: a picture of these alone has room for it.
+-- The configurations that pushed to a parameter server. fits: a picture of these only has room for it.
 CREATE TEMP VIEW pushing AS
 SELECT place, workload, title, look,
 	row_number() OVER (PARTITION BY workload ORDER BY place) <= (SELECT blocks FROM room) AS fits
@@ -197,19 +195,19 @@ FROM configuration WHERE place IN (SELECT s.place FROM selected AS s
 	WHERE EXISTS (SELECT 1 FROM epoch AS e
 		WHERE e.run_id = s.id AND e.epoch >= 1 AND e.staleness_mean IS NOT NULL));
 
--- What a picture leaves out, said below it.
+-- The text below a picture about runs that it leaves out.
 CREATE TEMP VIEW footnote AS
 SELECT workload, iif(count(*) = 1, 'One run', count(*) || ' runs')
 	|| ' diverged: counted as worse than all others; what is among them is not drawn.' AS text
 FROM run WHERE id IN (SELECT id FROM chosen) AND status = 'diverged'
 GROUP BY workload;
 
--- What --x, --y and --group ask for (figure xy; axes.c): a row a run, the line that it belongs to, and what its
--- point there is made of. lined: points are joined; log: of --log.
+-- The data of figure xy (--x, --y and --group; axes.c): one row for each run, with its line (series) and the runs
+-- that share its point (spot). lined: points are joined; log: of --log.
 CREATE TEMP TABLE point (workload TEXT, series TEXT, spot, x, y, look INTEGER, place INTEGER);
 CREATE TEMP TABLE axes (x_label TEXT, y_label TEXT, log TEXT, lined INTEGER);
 
--- Of figure history (results/ask/history.c): a row a commit of a configuration, whose key here has no label;
--- where the level of the fit steps, by how much [% or points], and whether to the better.
+-- The data of figure history (results/ask/history.c): one row for each commit of a configuration, whose key here
+-- has no label. Where the level of the fit steps: by how much [% or points], and whether it is better.
 CREATE TEMP TABLE past (config_key TEXT, git_commit TEXT, started TEXT, median, low, high, level, step, better,
 	y_label TEXT);

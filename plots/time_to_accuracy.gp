@@ -1,7 +1,7 @@
 # Columns: median, low, high (-1: not reached), runs that reached it, runs, longest miss [s]; target [%], or the loss below 0
 array said[blocks]
 wide_said = 0
-bars = ''; late = ''; closed = ''; open = '' # blocks whose median is known, or not; whose interval ends, or not
+bars = ''; late = ''; closed = ''; open = '' # blocks with a known median, or without; with an interval that ends, or not
 eval extremes(6); last = most
 eval extremes(1); last = max(last, most)
 eval extremes(3); last = max(last, most)

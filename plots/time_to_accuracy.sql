@@ -1,6 +1,6 @@
 -- Training time to the target, a bar a configuration: medians and their intervals, misses counted as latest.
 -- Needs runs with a target: mvbench run --target-accuracy=0.85, or --target-loss=0.4.
--- A run that diverged missed its target too. Times of targets that were not reached are -1.
+-- A run that diverged counts as one that missed its target. The time of a missed target is -1.
 WITH result AS MATERIALIZED (
 	SELECT f.config_key, f.workload, f.target_accuracy, f.target_loss, f.seconds_to_target AS value,
 		iif(f.seconds_to_target < 9e999, 0, ifnull((SELECT sum(seconds) FROM epoch

@@ -1,9 +1,9 @@
 -- What each rank was in, during some steps: the newest of the chosen runs with a timeline.
 -- Needs a run with a timeline: mvbench run --trace=64, or mvbench trace.
--- The window is from the start of the third step that was kept of an epoch to the end of the seventh (so
--- that nothing is cold), on the rank that came to it first; of fewer, the last ones. Columns, the same in
--- all blocks: two times [s], two rows, then a colour and numbers for the labels. A block is a kind of
--- event, whose second row is its own, or the arrows. What lies in another event comes in a later block.
+-- The window is from the start of the third recorded step of an epoch to the end of the seventh, which leaves out
+-- the cold start; with fewer steps, the last ones. It uses the first rank to start and the first to end. Columns, the
+-- same in all blocks: two times [s], two rows, then a colour and numbers for the labels. A block is a kind of event,
+-- whose second row is its own, or the arrows. An event inside another one is in a later block.
 WITH newest AS MATERIALIZED (
 	SELECT workload, max(id) AS run_id FROM selected AS s
 	WHERE EXISTS (SELECT 1 FROM event WHERE run_id = s.id AND step > 0) GROUP BY workload),
@@ -18,7 +18,7 @@ span AS MATERIALIZED (
 	SELECT w.run_id, w.epoch, w.first, w.last, min(s.start_s) FILTER (WHERE s.step = w.first) AS from_s,
 		min(s.end_s) FILTER (WHERE s.step = w.last) AS to_s
 	FROM want AS w JOIN step AS s USING (run_id) GROUP BY w.run_id),
-lane AS MATERIALIZED ( -- a picture has room for so many
+lane AS MATERIALIZED ( -- a picture has room for 24
 	SELECT run_id, rank, row_number() OVER (PARTITION BY run_id ORDER BY rank) - 1 AS row
 	FROM (SELECT DISTINCT e.run_id, e.rank FROM event AS e JOIN newest AS n USING (run_id))
 	WHERE rank < 24),
@@ -29,7 +29,7 @@ slice AS (
 		AND e.start_s < s.to_s AND e.start_s + e.duration_s > s.from_s
 		JOIN event_kind AS k ON k.name = e.name JOIN lane AS l ON l.run_id = e.run_id AND l.rank = e.rank
 	UNION ALL
-	SELECT a.run_id, 99, 'where a push goes', -- from its end, unless it was there before
+	SELECT a.run_id, 99, 'where a push goes', -- from the push's end, or from its start if read before the end
 		iif(f.start_s + f.duration_s <= a.to_s, f.start_s + f.duration_s, a.from_s) - s.from_s,
 		a.to_s - s.from_s, l.row, m.row, '#333333'
 	FROM span AS s JOIN event_arrow AS a ON a.run_id = s.run_id AND a.from_s >= s.from_s AND a.to_s <= s.to_s

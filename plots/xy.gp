@@ -1,5 +1,5 @@
 # Columns: x (or the number of its word), median, low, high; is x a word, are points joined, log; then text:
-# x, labels of the axes, the interval
+# x, labels of the axes, name of the interval
 eval number(1, 5); categories = number > 0
 eval number(1, 6); how = number > 0 && !categories ? 'linespoints' : 'points'
 eval first_of(7, 1); logs = text
@@ -10,7 +10,7 @@ eval extremes(1); first = least; last = most
 eval extremes(2); low_median = least
 eval extremes(3); bottom = least
 eval extremes(4); top = most
-# By themselves axes are logarithmic where what they show is positive and covers more than a decade.
+# By default an axis is logarithmic if its values are positive and cover more than a decade.
 is_log(axis, from, to) = from > 0 && (strstrt(logs, axis) > 0 || (logs eq 'auto' && to > 12 * from))
 x_log = !categories && is_log('x', first, last)
 y_log = is_log('y', bottom, top)
@@ -42,7 +42,7 @@ if (x_log) { set logscale x; set format x '%h'; set xrange [first / 1.15:last * 
 if (!x_log && !categories) { pad = last > first ? 0.03 * (last - first) : 0.5; set xrange [first - pad:last + pad] }
 if (y_log) { set logscale y; set format y '%h'; set yrange [bottom / 1.1:top * 1.1]; eval decades('y', bottom, top) } \
 else { pad = top > bottom ? 0.05 * (top - bottom) : 0.5; set yrange [bottom - pad:top + pad] }
-# Points at the same place stand beside one another, not on.
+# Shifts lines sideways: points with the same coordinates are next to each other.
 step = blocks > 1 && (categories || how ne 'points') ? min(0.03, 0.16 / (blocks - 1)) : 0
 wide_step = categories ? 4 * step : step * (last - first) / 12
 aside(x, i) = x_log ? x * 2 ** (1.5 * step * (i - (blocks + 1) / 2.0)) : x + wide_step * (i - (blocks + 1) / 2.0)

@@ -1,7 +1,7 @@
 -- Any column of the runs against any other: mvbench plot --x=lr --y=test_accuracy. Medians and their intervals.
 -- Needs --x and --y, and runs that have both.
--- axes.c fills table point. A point of the picture is what runs with the same x have in common; where x is
--- measured, those of a configuration. Who diverged has an infinite y.
+-- axes.c fills table point. A point of the picture is the median of runs with the same x or, if x is measured, of
+-- a configuration. A run that diverged has an infinite y.
 WITH rank AS MATERIALIZED (SELECT * FROM median_rank),
 placed AS (
 	SELECT *, iif(typeof(x) = 'text', dense_rank() OVER (PARTITION BY workload ORDER BY x), x) AS at FROM point),
@@ -16,7 +16,7 @@ median AS MATERIALIZED (
 	SELECT workload, series, first, line_look AS look, max(x) AS x, s.n,
 		avg(at) FILTER (WHERE i IN ((s.n + 1) / 2, (s.n + 2) / 2)) AS at,
 		avg(y) FILTER (WHERE j IN ((s.n + 1) / 2, (s.n + 2) / 2)) AS median,
-		-- of more runs than the table has, the normal approximation
+		-- for more runs than the table has: the normal approximation
 		max(y) FILTER (WHERE j = ifnull(r.low, max(1, s.n / 2 - CAST(0.98 * sqrt(s.n) AS INTEGER)))) AS low,
 		max(y) FILTER (WHERE j = ifnull(r.high, s.n + 1 - max(1, s.n / 2 - CAST(0.98 * sqrt(s.n) AS INTEGER)))) AS high,
 		iif(s.n > 1, ifnull(max(r.coverage), 0.95), NULL) AS coverage, max(least) AS least, max(most) AS most

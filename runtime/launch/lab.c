@@ -31,7 +31,7 @@ static const struct option lab_options[] = {
 	{0},
 };
 
-/* Payload of full packets is 1448 of the 1514 bytes that a wire carries. */
+/* A full packet carries 1448 bytes of payload in 1514 bytes. */
 static double limit_s(const char *rate)
 {
 	double bits = bit_rate(rate);
@@ -56,7 +56,7 @@ static void say_wire(const struct lab_wire *w, const char *host, const char *rat
 	fputc('\n', stderr);
 }
 
-/* Of the wire between this host and that one: the slower end's. Heap. */
+/* The rate of the wire between this host and the other: that of the slower end. Heap. */
 static char *rate_between(const char *host)
 {
 	char here[LAB_NAME] = "";
@@ -66,7 +66,7 @@ static char *rate_between(const char *host)
 	return must(strdup(a > 0 && (a < b || b <= 0) ? one : other));
 }
 
-/* On a host: the other one is made to answer, in a child. */
+/* On a host: a child runs `lab answer` on the other host. */
 static char *probe(const char *host)
 {
 	struct lab_wire wire;
@@ -79,7 +79,7 @@ static char *probe(const char *host)
 		_exit(wrong ? complain(wrong) : status);
 	}
 	char *wrong = lab_probe(host, &wire);
-	if (child > 0 && wrong) /* else it has answered, and ends by itself */
+	if (child > 0 && wrong) /* without an error it ends by itself */
 		kill(child, SIGTERM);
 	if (child > 0)
 		waitpid(child, NULL, 0);
@@ -111,8 +111,8 @@ static char *probe_first(const struct lab *l, const struct lab_flags *f, int *st
 	return lab_exec("lab1", words, status);
 }
 
-/* The lab's only way in is host 1's connection: its files are in nobody else's sight. Its first
- * command probes, so that it is a shell's line of two. */
+/* The connection to host 1 is the only way into the lab, because no process outside sees its files.
+ * It takes one command; to probe first, this is a shell line of two commands. */
 static char *run(const struct lab_flags *f, const struct arguments *a, int *status)
 {
 	struct lab l = {.rate = f->rate, .offset = f->clock_offset};
@@ -190,7 +190,7 @@ static char *up(const struct lab_flags *f, const struct arguments *a, int *statu
 
 enum { LOST = 255 };
 
-/* ---- What is done to one ------------------------------------------------- */
+/* ---- Commands on hosts and wires ----------------------------------------- */
 
 static char *at(const char *host, const char *line, int *status)
 {
@@ -198,7 +198,7 @@ static char *at(const char *host, const char *line, int *status)
 	return lab_exec(host, words, status);
 }
 
-/* A wire that is cut loses what is sent, and no host is told, as where a switch in between dies. */
+/* A cut wire loses all packets without an error on any host, as if a switch failed. */
 static char *set_wire(const char *host, bool whole, int *status)
 {
 	char *line AUTOFREE = sentence("bridge link set dev '%s' state %d", host, whole ? 3 : 0);
@@ -221,7 +221,7 @@ static char *set_rate(const char *rate, const char *host, int *status)
 	return NULL;
 }
 
-/* Of all hosts that are on; others: only where the wire has another. */
+/* For all hosts that are on; others: only wires that have another rate. */
 static char *set_rates(const char *rate, bool others, int *status)
 {
 	char name[LAB_NAME];
@@ -255,7 +255,7 @@ static char *rsh(const struct arguments *a, int *status)
 {
 	char *line AUTOFREE = text_list(a->word + 2, a->words - 2, " ");
 	char *wrong = at(a->word[1], line, status);
-	*status = wrong ? LOST : *status; /* as ssh */
+	*status = wrong ? LOST : *status; /* like ssh */
 	return wrong;
 }
 
@@ -270,7 +270,7 @@ static char *exec_there(const struct arguments *a, int *status)
 	return lab_exec(a->word[1], words, status);
 }
 
-/* As by pulling its plug. */
+/* Like a power failure. */
 static char *turn_off(const char *host, int *status)
 {
 	char *line AUTOFREE =
@@ -290,7 +290,7 @@ static char *down(int *status)
 	return NULL;
 }
 
-/* NULL, or a sentence: is it a host that is on? What is done to one is done elsewhere. */
+/* NULL, or a message: is this host on? Outside a lab lab_exec reports the error. */
 static char *check_host(const char *host)
 {
 	char *there AUTOFREE = sentence(LAB_FOLDER "/%s.socket", host);
@@ -311,7 +311,7 @@ static bool wants_host(const char *verb)
 static char *lab(void *options, struct arguments *a, int *status)
 {
 	const struct lab_flags *f = options;
-	unsetenv(STATUS_VARIABLE); /* mpirun's, where it starts its daemons: this is no worker */
+	unsetenv(STATUS_VARIABLE); /* set if mpirun runs `lab rsh`; this process is not a worker */
 	const char *verb = a->words ? a->word[0] : "", *host = a->words > 1 ? a->word[1] : NULL;
 	if (wants_host(verb) && !host)
 		return sentence("lab %s: a host is wanted, as in: mvbench lab %s lab2", verb, verb);

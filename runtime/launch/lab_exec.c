@@ -1,8 +1,8 @@
 /*
- * lab_exec.c - how a command comes to another host of a lab. What ssh does on real ones: the first
- * process of each host listens on a socket in the folder that all hosts see, is handed words, a
- * folder and three open files, and tells in the end how the command ended. Entering another host's
- * namespaces instead would need rights over them, and a process cannot enter those of a sibling.
+ * lab_exec.c - runs a command on another host of a lab, like ssh on real hosts. The first process
+ * of each host listens on a socket in a folder that all hosts see. It gets words, a folder and
+ * three open files, and replies with the exit status. A process could not enter another host's
+ * namespaces instead: that needs rights over them, which a sibling does not have.
  *
  *   request   one packet: the folder, then the words, each with its NUL; and stdin, stdout, stderr
  *   signals   a packet of a byte each, while the command runs
@@ -73,7 +73,8 @@ static ssize_t receive(int connection, char *text, int stream[STREAMS])
 	return n;
 }
 
-/* Does not return. A session of its own: signals come from who asked for it, and once. */
+/* Does not return. The command gets its own session: it gets only the forwarded signals, and only
+ * once. */
 static void become(char **word, const int stream[STREAMS])
 {
 	setsid();
@@ -89,7 +90,7 @@ static void become(char **word, const int stream[STREAMS])
 	_exit(127);
 }
 
-/* Until it has ended, or nobody wants to know any more. */
+/* Waits until the command has ended or the requester has closed the connection. */
 static void look_after(int connection, pid_t child)
 {
 	struct pollfd fd[] = {{.fd = pidfd_open(child, 0), .events = POLLIN},
@@ -124,7 +125,7 @@ void lab_serve_one(int connection)
 	if (child == 0)
 		become(word, stream);
 	for (int i = 0; i < STREAMS; i++)
-		close(stream[i]); /* the command's alone: a pipe ends with it */
+		close(stream[i]); /* only the command keeps them: a pipe ends with it */
 	if (child > 0)
 		look_after(connection, child);
 	_exit(EXIT_OK);
@@ -132,7 +133,7 @@ void lab_serve_one(int connection)
 
 void lab_serve(int fd)
 {
-	signal(SIGCHLD, SIG_IGN); /* also of orphans, as the first process has to */
+	signal(SIGCHLD, SIG_IGN); /* reaps children and orphans, a duty of the first process */
 	for (;;) {
 		int connection = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 		if (connection < 0)
@@ -145,7 +146,7 @@ void lab_serve(int fd)
 	}
 }
 
-/* ---- Who asks ------------------------------------------------------------ */
+/* ---- The requester ------------------------------------------------------- */
 
 static bool send_request(int connection, const char *const *words)
 {

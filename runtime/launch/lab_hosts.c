@@ -1,14 +1,14 @@
 /*
  * lab_hosts.c - the hosts of a lab, and the wires between them.
  *
- * A host is a process in namespaces of its own: network, processes, host name, mounts (its own
- * /dev/shm; the rest of the files is everybody's), messages, and a monotonic clock that is ahead of
- * this machine's, as two machines' clocks are. It has its share of the cores. Each has one wire (a
- * pair of virtual Ethernet devices) to a bridge, the switch. All of it is below one process, whose
- * end ends it; without root that one is root in a user namespace of its own.
+ * A host is a process with its own namespaces: network, processes, host name, mounts (its own
+ * /dev/shm; all other files are shared), IPC, and a monotonic clock that is ahead of this
+ * machine's, because clocks of real machines differ too. It has its share of the cores. Each host
+ * has one wire (a pair of virtual Ethernet devices) to a bridge, the switch. One process is the
+ * parent of all; the lab ends with it. Without root it is root in its own user namespace.
  *
- * Shaping: a token bucket (tc tbf) at both ends of each wire, so that either direction has the
- * whole rate. What fits into the bucket goes at no cost: it holds 1 ms of the rate, or two packets.
+ * Shaping: a token bucket (tc tbf) at both ends of each wire gives each direction the whole rate.
+ * Data that fits into the bucket passes at once: it holds 1 ms of the rate, or two packets.
  */
 #include "runtime/launch/lab.h"
 
@@ -32,12 +32,11 @@ const char *lab_name(int k, char name[LAB_NAME])
 	return name;
 }
 
-/* ---- The parts ----------------------------------------------------------- */
+/* ---- Parts of a lab ------------------------------------------------------ */
 
 char *lab_shape(const char *rate)
 {
-	/* A queue that is shorter than what TCP sends at once drops its end, which comes again
-	 * late. */
+	/* A queue shorter than one burst of TCP drops its end, which is then sent again late. */
 	enum { PACKETS = 3028, QUEUE_LEAST = 1 << 18 };
 	double bytes = bit_rate(rate) / 8, bucket = 1e-3 * bytes, queue = 50e-3 * bytes;
 	return sentence("root tbf rate %.0fbit burst %.0f limit %.0f", 8 * bytes,
@@ -72,7 +71,7 @@ void lab_rate_write(const char *host, const char *rate)
 	write_text(path, rate);
 }
 
-/* Its own namespaces: as root, or else as root of a namespace of users. */
+/* Enters new namespaces: as root, otherwise as root of a new user namespace. */
 static char *leave_the_machine(void)
 {
 	int own = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWIPC;
@@ -90,7 +89,7 @@ static char *leave_the_machine(void)
 	return NULL;
 }
 
-/* Runs a program on a text, in the network of a process (0: in this one's). */
+/* Runs a program with this text as input, in the network namespace of a process (0: this one's). */
 static char *batch(const char *program, pid_t network, const char *text)
 {
 	FILE *f = tmpfile();
@@ -120,7 +119,7 @@ static char *batch(const char *program, pid_t network, const char *text)
 	return sentence("%s could not lay the wires of the lab, and says why above", program);
 }
 
-/* Host k of n gets as many cores as any, or shares one. */
+/* Host k of n gets an equal number of cores, or shares a core. */
 static void take_cores(int k, int64_t n)
 {
 	cpu_set_t all, mine;
@@ -135,8 +134,8 @@ static void take_cores(int k, int64_t n)
 	sched_setaffinity(0, sizeof mine, &mine);
 }
 
-/* What every command on a host finds in its environment: mpirun reaches the others, and over these
- * wires only. */
+/* The environment of every command on a host: mpirun reaches the other hosts, and only over the
+ * wires of the lab. */
 static void set_variables(const struct lab *l, const char *name)
 {
 	char *self AUTOFREE = program_path();
@@ -158,7 +157,7 @@ static void set_variables(const struct lab *l, const char *name)
 		setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
 }
 
-/* What waits here for good keeps nobody's pipe open. */
+/* For processes that stay: keeps no caller's pipe open. */
 static void fall_silent(void)
 {
 	int null = open("/dev/null", O_RDWR);
@@ -167,14 +166,14 @@ static void fall_silent(void)
 	close(null);
 }
 
-/* ---- A host's life ------------------------------------------------------- */
+/* ---- A host -------------------------------------------------------------- */
 
-/* Does not return. ready: gets a byte when commands can come. */
+/* Does not return. The main loop of a host. ready: gets a byte when the host accepts commands. */
 static void live(const struct lab *l, int k, int ready, int first)
 {
 	char name[LAB_NAME];
 	int socket_of_host = lab_listen(lab_name(k, name));
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* off: its parent is killed */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* lab off kills its parent */
 	sethostname(name, strlen(name));
 	set_variables(l, name);
 	take_cores(k, l->hosts);
@@ -192,7 +191,7 @@ static void live(const struct lab *l, int k, int ready, int first)
 	lab_serve(socket_of_host);
 }
 
-/* Does not return: waits for what lives in the new namespace of processes. */
+/* Does not return: waits for the first process of the new process namespace. */
 static void begin_host(const struct lab *l, int k, int ready, int first)
 {
 	int ended = 0;
@@ -213,7 +212,7 @@ static void begin_host(const struct lab *l, int k, int ready, int first)
 	_exit(EXIT_OK);
 }
 
-/* As the switch sees it. */
+/* The pid as seen by the switch. */
 static void write_pid(const char *name, pid_t pid)
 {
 	char *path AUTOFREE = sentence(LAB_FOLDER "/%s.pid", name);
@@ -221,7 +220,7 @@ static void write_pid(const char *name, pid_t pid)
 	write_text(path, text);
 }
 
-/* first: host 1's connection to who built the lab. */
+/* first: host 1's connection to the builder of the lab. */
 static char *begin_hosts(const struct lab *l, pid_t *host, int first)
 {
 	int ready[2], said = 0;
@@ -250,7 +249,7 @@ static char *begin_hosts(const struct lab *l, pid_t *host, int first)
 
 /* ---- The switch ---------------------------------------------------------- */
 
-/* The wires, from the switch. */
+/* Makes and shapes all wires; runs in the switch. */
 static char *lay_wires(const struct lab *l, const pid_t *host)
 {
 	struct text wires, shapes;
@@ -284,7 +283,7 @@ static char *lay_wires(const struct lab *l, const pid_t *host)
 	return NULL;
 }
 
-/* The lists of hosts: mpirun's, and the one in which names are looked up. */
+/* Writes the lists of hosts: mpirun's hostfile, and /etc/hosts. */
 static char *write_lists(const struct lab *l)
 {
 	struct text list, names;
@@ -299,7 +298,7 @@ static char *write_lists(const struct lab *l)
 	if (!write_text(LAB_FOLDER "/hosts", of_mpirun) ||
 	    !write_text(LAB_FOLDER "/names", of_names))
 		return failed("files in " LAB_FOLDER);
-	mount(LAB_FOLDER "/names", "/etc/hosts", NULL, MS_BIND, NULL); /* or by address */
+	mount(LAB_FOLDER "/names", "/etc/hosts", NULL, MS_BIND, NULL); /* may fail: use addresses */
 	return NULL;
 }
 
@@ -312,7 +311,7 @@ static char *make_switch(const struct lab *l, int first, int *socket_of_switch)
 		return failed("mounts of its own");
 	if (folder_make(LAB_FOLDER) != 0)
 		return failed("the folder " LAB_FOLDER);
-	chmod(LAB_FOLDER, 0700); /* who may speak to its sockets runs as whoever made it */
+	chmod(LAB_FOLDER, 0700); /* commands sent to its sockets run as the user who made it */
 	TRY(write_lists(l));
 	*socket_of_switch = lab_listen(LAB_SWITCH);
 	if (*socket_of_switch < 0)
@@ -321,13 +320,13 @@ static char *make_switch(const struct lab *l, int first, int *socket_of_switch)
 	return lay_wires(l, host);
 }
 
-/* Does not return. The first process of the lab: the switch. said: gets a sentence, or "", with
- * its NUL. */
+/* Does not return. The first process of the lab: the switch. said: gets a message, or "", with its
+ * NUL. */
 static void be_switch(const struct lab *l, int said, int first)
 {
 	int socket_of_switch = -1;
 	char *path AUTOFREE = sentence("%s:/usr/sbin:/sbin", getenv("PATH") ? getenv("PATH") : "");
-	setenv("PATH", path, 1); /* iproute2's; users need not have it */
+	setenv("PATH", path, 1); /* for iproute2; a user's PATH may lack these */
 	char *wrong = make_switch(l, first, &socket_of_switch);
 	write_all(said, wrong ? wrong : "", wrong ? strlen(wrong) + 1 : 1);
 	close(said);
@@ -341,7 +340,7 @@ static void be_switch(const struct lab *l, int said, int first)
 static void leave(const struct lab *l, int said, int first)
 {
 	int ended = 0;
-	setsid(); /* a terminal's Ctrl-C comes to who asked for the command, who hands it on */
+	setsid(); /* a terminal's Ctrl-C goes to the requester, which forwards it */
 	if (!l->stays)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	char *wrong = leave_the_machine();

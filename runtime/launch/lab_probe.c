@@ -1,6 +1,6 @@
 /*
- * lab_probe.c - what a wire does with messages, over TCP and nothing else: who measures connects to
- * a port of the other host, and both go through the same list of messages.
+ * lab_probe.c - measures a wire with messages over plain TCP. The measuring host connects to a port
+ * of the other host, and both go through the same list of messages.
  */
 #include "runtime/launch/lab.h"
 
@@ -18,7 +18,7 @@
 #define PROBE_PORT "7878"
 enum { REPETITIONS = 7, PATIENCE_S = 5 };
 
-/* Sends and receives so many bytes, both ways at once. */
+/* Sends `out` bytes and receives `in` bytes at the same time. */
 static bool move(int fd, size_t out, size_t in)
 {
 	static char room[1 << 16];
@@ -43,8 +43,8 @@ static bool move(int fd, size_t out, size_t in)
 	return true;
 }
 
-/* The list: a byte there and back, many bytes one way, many bytes both ways at once; the first of
- * each is not timed, as TCP has to find its speed. */
+/* The list: a byte there and back, PROBE_BYTES one way, PROBE_BYTES both ways at once. The first of
+ * each does not count, because TCP must find its speed. */
 static bool go_through(int fd, bool leads, struct lab_wire *out)
 {
 	const struct {
@@ -59,7 +59,7 @@ static bool go_through(int fd, bool leads, struct lab_wire *out)
 			nsec since = clock_now();
 			size_t here = leads ? part[i].there : part[i].back;
 			size_t from_there = leads ? part[i].back : part[i].there;
-			/* a byte each at the end says that all has come */
+			/* at the end each side confirms with a byte that it has received all */
 			if (!move(fd, here, from_there) ||
 			    !(leads ? move(fd, 0, 1) && move(fd, 1, 0)
 				    : move(fd, 1, 0) && move(fd, 0, 1)))

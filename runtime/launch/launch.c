@@ -1,9 +1,10 @@
 /*
  * launch.c - starts the workers of a run, and watches them: one worker in a child of this process,
- * several through mpirun. The watching process shares a status page with rank 0 (struct
- * status_page), draws from it, and learns there how the run ended; so workers print nothing, and a
- * worker's exit status is only asked when the page says that the run did not end by itself.
- * Who died comes from two sides: from mpirun (mpirun.c), and from the workers (ranks.c).
+ * several through mpirun. The watcher shares a status page (struct status_page) with the workers.
+ * It shows progress from the page and learns there how the run ended. Workers therefore print
+ * nothing; a worker's exit status matters only if the page has no end of the run. The watcher
+ * detects failed ranks in two ways: from mpirun (mpirun.c), and from the workers' processes
+ * (ranks.c).
  */
 #include "runtime/launch/lab.h"
 #include "runtime/launch/watch.h"
@@ -20,7 +21,7 @@
 
 /* ---- The start ----------------------------------------------------------- */
 
-/* Does not return. The words before the command begin with the program. */
+/* Does not return. front: the words before the command, the program first. */
 static void exec_words(const struct watch *w, const char *const *front, size_t n)
 {
 	char **words = config_words(w->config);
@@ -40,8 +41,8 @@ static void exec_words(const struct watch *w, const char *const *front, size_t n
 	_exit(127);
 }
 
-/* The machines as mpirun's sequential mapper takes them: a line a rank. The file goes with the run.
- */
+/* Writes the machines for mpirun's sequential mapper: one line for each rank. launch removes the
+ * file. */
 static char *write_hosts(const struct config *c)
 {
 	struct host_list l;
@@ -54,13 +55,12 @@ static char *write_hosts(const struct config *c)
 	for (int i = 0; !wrong && fd >= 0 && i < ranks_of(c); i++)
 		dprintf(fd, "%s\n", l.host[number[i]].name);
 	close(fd);
-	free(wrong); /* the plan had none; now mpirun says why */
+	free(wrong); /* the plan found no error; after a change mpirun reports it */
 	host_list_fini(&l);
 	return path;
 }
 
-/* What Open MPI and we leave behind where we are killed lies in folders that the next run removes.
- */
+/* Files that remain if Open MPI or mvbench is killed are in folders that the next run removes. */
 static const struct {
 	const char *name;
 	bool shared;
@@ -73,7 +73,7 @@ static void make_folders(struct watch *w)
 {
 	const char *const parent[] = {folder_for_now(), "/dev/shm"};
 	for (int i = 0; i < 2; i++)
-		free(folder_locked(parent[i], "run", &w->folder[i])); /* else files lie bare */
+		free(folder_locked(parent[i], "run", &w->folder[i])); /* may fail: no own folder */
 }
 
 static void remove_folders(struct watch *w)
@@ -85,8 +85,8 @@ static void remove_folders(struct watch *w)
 	}
 }
 
-/* Does not return: mpirun, or the simulator, which is the program beside this one. More ranks than
- * cores: unbound, and waiting ranks give up the core. */
+/* Does not return: becomes mpirun, or the simulator, a program next to this one. With more ranks
+ * than cores, ranks are not bound, and waiting ranks yield their core. */
 static void exec_launcher(const struct watch *w)
 {
 	const struct config *c = w->config;
@@ -115,22 +115,22 @@ static void exec_launcher(const struct watch *w)
 		setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
 	}
 	if (access("/sys/devices/system/cpu", F_OK) != 0)
-		setenv("HWLOC_HIDE_ERRORS", "2", 0); /* else every rank says that it is missing */
+		setenv("HWLOC_HIDE_ERRORS", "2", 0); /* otherwise every rank prints an error */
 	for (size_t i = 0; !w->hosts && i < sizeof mpi_files / sizeof *mpi_files; i++)
 		if (w->folder[mpi_files[i].shared])
 			setenv(mpi_files[i].name, w->folder[mpi_files[i].shared], 0);
 	if (crowded)
 		setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-	/* mpirun, and what it started on other machines, notice within half a minute that a wire is
-	 * dead, and end */
+	/* mpirun and its daemons on other machines notice a dead connection within half a minute,
+	 * and end */
 	setenv("OMPI_MCA_oob_tcp_keepalive_time", "10", 0);
 	setenv("OMPI_MCA_oob_tcp_keepalive_intvl", "5", 0);
 	setenv("OMPI_MCA_oob_tcp_keepalive_probes", "3", 0);
 	exec_words(w, front, n);
 }
 
-/* What a child does first: its own process group, so that a terminal's Ctrl-C comes to the watcher
- * alone; an end when the watcher ends; no terminal input. */
+/* Prepares the child: its own process group, because a terminal's Ctrl-C must reach only the
+ * watcher; it ends with the watcher; no terminal input. */
 static void be_child(const sigset_t *signals)
 {
 	setpgid(0, 0);
@@ -216,7 +216,7 @@ static void start(struct watch *w, const sigset_t *signals,
 	CHECK(w->child > 0, "fork: %s", strerror(errno));
 	if (w->ranks == 1)
 		w->pid[0] = w->child;
-	setpgid(w->child, w->child); /* whoever comes first: a signal may come before it has run */
+	setpgid(w->child, w->child); /* here too, because a signal may come before the child runs */
 	if (pipe_fd[1] >= 0)
 		close(pipe_fd[1]);
 }
@@ -251,7 +251,7 @@ static void keep_time(struct watch *w)
 		kill(-w->child, SIGKILL);
 }
 
-/* A watcher that is killed leaves none behind. */
+/* Early, because a killed watcher must not leave a page. */
 static void unlink_page(struct watch *w)
 {
 	if (*w->page_path)
@@ -272,7 +272,7 @@ static int watch(struct watch *w, const struct watcher *watcher)
 		}
 		keep_time(w);
 		if (w->page->state != STATUS_STARTING)
-			unlink_page(w); /* all that are here have it */
+			unlink_page(w); /* all ranks of this machine have opened it */
 		stall_look(&w->stall, is_training(w), w->interrupted || w->died);
 		pid_t child = waitpid(w->child, &wait_status, WNOHANG);
 		bool ended = child == w->child || (child < 0 && errno == ECHILD);
@@ -288,7 +288,7 @@ static void end_watch(struct watch *w)
 	if (w->fd[FD_STDERR].fd >= 0)
 		mpirun_listen(w);
 	mpirun_release(&w->parser);
-	ranks_kill(w); /* none is left, unless mpirun was killed */
+	ranks_kill(w); /* ranks remain only if mpirun was killed */
 	for (int i = 0; i < FD_RANK + w->ranks; i++)
 		if (w->fd[i].fd >= 0)
 			close(w->fd[i].fd);
@@ -299,7 +299,7 @@ static void end_watch(struct watch *w)
 
 /* ---- The end ------------------------------------------------------------- */
 
-/* Of a child that ended without the last words of its run. */
+/* The status and reason if the child ended without a final state in the page. */
 static int end_of_child(const struct watch *w, int wait_status, char **why)
 {
 	const struct config *c = w->config;
@@ -361,7 +361,7 @@ int launch(const struct config *c, const char *const *command,
 	sigset_t signals, before;
 	int status;
 	w.page = page;
-	signal(SIGCHLD, SIG_DFL); /* ignored, as a parent may leave it, the child's end is lost */
+	signal(SIGCHLD, SIG_DFL); /* a parent may have ignored it; waitpid would then fail */
 	*page_out = page;
 	if (!page) {
 		*why = sentence(
@@ -391,10 +391,10 @@ int launch(const struct config *c, const char *const *command,
 		unlink(w.hosts);
 	page->interrupted = w.interrupted;
 	bool ended = __atomic_load_n(&page->state, __ATOMIC_ACQUIRE) == STATUS_ENDED;
-	/* not what the reason says too, as where all ranks find the same */
+	/* not if it repeats the reason, as when all ranks find the same error */
 	if (*w.parser.last_words && (ended || w.interrupted) &&
 	    !(ended && strstr(w.parser.last_words, page->reason)))
-		fprintf(stderr, OURS "%s\n", w.parser.last_words); /* not the reason */
+		fprintf(stderr, OURS "%s\n", w.parser.last_words);
 	if (ended) {
 		status = page->status;
 		if (status)

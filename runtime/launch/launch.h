@@ -6,21 +6,21 @@
 
 #include "runtime/config/config.h"
 
-/* How a launched run is watched. */
+/* The caller's view of a launched run. */
 struct watcher {
 	void *self;
 	void (*tick)(void *self, const struct status_page *page); /* ten times a second or more */
 };
-/* Starts the workers (in a child, or through mpirun), waits for them, returns the exit status that
- * they ended with. Each is this program with the command's words, its name first (they end at
- * NULL), and then the configuration's; worker(ctx, page) is what a child without mpirun runs. The
- * reason for a status other than 0 is in *why (heap). page_out gets the status page; unmap with
+/* Starts the workers (in a child, or through mpirun), waits for them, and returns the run's exit
+ * status. Each worker is this program with the words of command (its name first; they end at NULL)
+ * and then the configuration's words. A child without mpirun runs worker(ctx, page). *why (heap)
+ * has the reason for a status other than 0. page_out gets the status page; free it with
  * status_free. */
 int launch(const struct config *c, const char *const *command,
 	   int (*worker)(void *ctx, struct status_page *page), void *ctx,
 	   const struct watcher *watcher, struct status_page **page_out, char **why);
-/* In a worker, first of all: its errors, and the watcher of its run, can then say who it is. page:
- * NULL = nobody watches. */
+/* The first call of a worker: its error messages and its run's watcher can then name it. page: NULL
+ * = no watcher. */
 void worker_introduce(const struct config *c, struct status_page *page);
 
 #endif

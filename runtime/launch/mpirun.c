@@ -1,7 +1,7 @@
 /*
- * mpirun.c - what mpirun says on its stderr: it names the first rank that died, on any machine, in
- * banners, which are read here and not shown; so are the workers' introductions. All else is passed
- * on, as soon as it is sure that it is nothing of ours.
+ * mpirun.c - reads mpirun's stderr. mpirun names the first failed rank, on any machine, in banners;
+ * these and the workers' introductions are read and not shown. All other text is passed on, as soon
+ * as it cannot be one of these.
  */
 #include "runtime/launch/watch.h"
 
@@ -11,7 +11,7 @@
 
 enum { RULE = 70 };
 
-/* -1: those words are not there. */
+/* The number after these words; -1: the words are not there. */
 static int number_after(const char *text, const char *words)
 {
 	const char *at = strstr(text, words);
@@ -30,7 +30,7 @@ static int rank_after(const char *text, const char *words)
 	return n > 0 ? atoi(at + n + 1) : -1;
 }
 
-/* The name of a machine stands after these words; text may be NULL. */
+/* Reads the name of the machine after these words; text may be NULL. */
 static void read_lost(struct watch *w, const char *text, const char *words)
 {
 	const char *at = text ? strstr(text, words) : NULL;
@@ -65,7 +65,7 @@ static void read_death(struct watch *w, const char *text)
 	w->death = d;
 }
 
-/* Does a banner about a death begin so? */
+/* Does this line begin a banner about a failed rank? */
 static bool tells_death(const char *line)
 {
 	static const char *const words[] = {
@@ -82,7 +82,7 @@ static bool tells_death(const char *line)
 	return false;
 }
 
-/* Of panic.c: the reason of the run's end, and shown as that. */
+/* Reads a last message of panic.c: it becomes the reason of the run's end, and is shown as such. */
 static bool read_last_words(struct watch *w, const char *line)
 {
 	char *said = w->parser.last_words;
@@ -138,8 +138,8 @@ static void end_line(struct watch *w)
 	}
 }
 
-/* May this start of a line become one that is not shown, or is read? Others are passed on before
- * they are whole. */
+/* Can this start of a line become a line that is read? Other lines are passed on before they are
+ * complete. */
 static bool of_interest(const struct stderr_parser *e)
 {
 	const char *line = e->held + e->line;
@@ -168,7 +168,7 @@ static void feed(struct watch *w, const char *text, size_t n)
 			mpirun_release(e);
 			e->passing = true;
 		}
-		if (e->nheld == HELD) { /* no room for another */
+		if (e->nheld == HELD) { /* no room for another character */
 			mpirun_release(e);
 			e->passing = text[i] != '\n';
 		}

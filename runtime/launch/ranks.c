@@ -1,9 +1,9 @@
 /*
- * ranks.c - who is who among the workers, and who has ended.
+ * ranks.c - the process and host of each rank, and the ranks that have ended.
  *
- * Every worker introduces itself with a line on its stderr, and the watcher keeps an eye (a pidfd)
- * on those of this machine: mpirun does not always say who died, and a worker that leaves before
- * MPI_Init can make it wait forever.
+ * Every worker introduces itself with a line on its stderr. The watcher has a pidfd of each worker
+ * on this machine, because mpirun does not always report which rank failed, and waits forever if a
+ * worker ends before MPI_Init.
  */
 #include "runtime/launch/watch.h"
 
@@ -30,7 +30,7 @@ void host_name(char host[HOST])
 	gethostname(host, HOST - 1);
 }
 
-/* From the heap. rank -1 and host "": not known. */
+/* Heap. rank -1, host "": not known. */
 static char *name_of(const struct config *c, int rank, const char *host)
 {
 	const char *on = *host ? " on " : "";
@@ -54,7 +54,7 @@ void worker_introduce(const struct config *c, struct status_page *page)
 		pulse_of(status_pulse(page, rank));
 	host_name(host);
 	panic_as(name_of(c, rank, host));
-	if (getenv(STATUS_VARIABLE)) /* a watcher reads it, and does not show it */
+	if (getenv(STATUS_VARIABLE)) /* the watcher reads this line and does not show it */
 		dprintf(STDERR_FILENO, INTRODUCTION " %d %s %d\n", rank, host, (int)getpid());
 }
 
@@ -114,14 +114,14 @@ int ranks_dead(const struct watch *w)
 	if (w->death.rank >= 0)
 		return w->death.rank;
 	if (!w->heard && !w->given_up)
-		return -1; /* mpirun ended, and they all ended with it */
+		return -1; /* mpirun ended first, and all ranks with it */
 	for (int rank = 0; w->introduced == w->ranks - 1 && rank < w->ranks; rank++)
 		if (!*w->host[rank])
 			silent = rank;
 	return w->first >= 0 ? w->first : silent;
 }
 
-/* rank -1, or no introduction: where all others are. "": not known. */
+/* Without an introduction, or rank -1: the host of all others, if it is one. "": not known. */
 static const char *host_of(const struct watch *w, int rank)
 {
 	const char *host = "";

@@ -1,9 +1,9 @@
 /*
- * blas.cc - what mvbench uses of cuBLAS, and the matrix product that the fake cuDNN uses too.
+ * blas.cc - the part of cuBLAS that mvbench uses, and the matrix product of the fake cuDNN.
  *
- * Inputs are rounded as the unit that would multiply them does: to TF32 where the compute type asks
- * for it, so that a wrong one shows in the results. Sums are float32. Cost: 2 m n k flops, some ten
- * GFLOP/s on one core.
+ * Inputs are rounded as the hardware unit would: to TF32 if the compute type asks for it. A wrong
+ * type therefore shows in the results. Sums are float32. Cost: 2 m n k flops, some ten GFLOP/s on
+ * one core.
  */
 #include "fake.h"
 
@@ -27,7 +27,8 @@ namespace
 typedef float lanes __attribute__((vector_size(64), aligned(4)));
 constexpr size_t ROWS = 4, WIDTH = 32, DEPTH = 256;
 
-/* c[rows x width] += a[ROWS x depth] b[depth x WIDTH]; c's rows are n apart, a's k. */
+/* c[rows x width] += a[ROWS x depth] b[depth x WIDTH]; rows of c are n apart, rows of a are k
+ * apart. */
 void tile(float *c, size_t n, const float *a, size_t k, const float *b, size_t rows, size_t width,
 	  size_t depth)
 {
@@ -49,7 +50,7 @@ void tile(float *c, size_t n, const float *a, size_t k, const float *b, size_t r
 void matmul(float *c, const float *a, bool at, const float *b, bool bt, size_t m, size_t n,
 	    size_t k)
 {
-	/* a with rows of zeros at the end; b in panels of WIDTH columns */
+	/* a gets rows of zeros at the end; b is in panels of WIDTH columns */
 	std::vector<float> left((m + ROWS - 1) / ROWS * ROWS * k);
 	std::vector<float> right((n + WIDTH - 1) / WIDTH * WIDTH * k);
 	for (size_t i = 0; i < m; i++)
@@ -131,8 +132,8 @@ cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void *workspace, size_t byt
 	return good ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
-/* Columns: c[m x n] = alpha op(a) op(b) + beta c. Its rows are the columns of the transposed
- * product, so b comes first. */
+/* Column-major: c[m x n] = alpha op(a) op(b) + beta c. Its rows are the columns of the transposed
+ * product, so b is the first operand. */
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb,
 			    int m, int n, int k, const void *alpha, const void *a,
 			    cudaDataType atype, int lda, const void *b, cudaDataType btype, int ldb,

@@ -1,12 +1,13 @@
 /*
- * cudart.cc - the fake CUDA runtime but for its memory: devices, errors, streams, graphs and
+ * cudart.cc - the fake CUDA runtime without its memory: devices, errors, streams, graphs and
  * copies.
  *
- * A stream is a queue of functions. To wait is to do them, oldest first. The default stream waits
- * for others and they for it: who uses it, or makes a stream that it would wait for, is stopped. An
- * event is a place in a queue. A graph is what one stream was given while it was captured, and
- * those that waited for it meanwhile: a list each. Launched, the first list is put into a stream's
- * queue; another gets on when somebody waits for a place in it.
+ * A stream is a queue of functions. Waiting for a stream runs them, oldest first. The default
+ * stream waits for other streams and they wait for it: a test that uses it, or makes a stream that
+ * it would wait for, ends. An event is a place in a queue. A graph is the work of one captured
+ * stream, and of the streams that waited for it during the capture: one list for each. A launch
+ * puts the first list into a stream's queue; another list advances when a wait for a place in it
+ * runs.
  */
 #include "runtime.h"
 
@@ -25,7 +26,7 @@ using namespace fake;
 namespace
 {
 struct op {
-	std::function<void()> run; /* none: in a graph, waits for this place of that list */
+	std::function<void()> run; /* none: a wait in a graph, for this place of that list */
 	bool at_once;
 	size_t list = 0, place = 0;
 };
@@ -35,11 +36,11 @@ using lists = std::vector<std::vector<op>>;
 struct capture {
 	cudaStreamCaptureMode mode;
 	bool spoilt;
-	std::vector<cudaStream_t> member; /* whose list i is */
+	std::vector<cudaStream_t> member; /* member i has list i */
 	lists nodes;
 };
 
-/* A graph that was launched. */
+/* A launched graph. */
 struct launched {
 	lists nodes;
 	std::vector<size_t> done;
@@ -63,14 +64,14 @@ struct CUstream_st {
 	bool alive;
 	std::deque<op> queue;
 	size_t queued, done;
-	std::shared_ptr<capture> in; /* NULL: it is not captured */
-	size_t list;                 /* of its capture */
+	std::shared_ptr<capture> in; /* NULL: not being captured */
+	size_t list;                 /* in its capture */
 };
 
 struct CUevent_st {
 	cudaStream_t of; /* NULL: never recorded */
 	size_t place;
-	std::shared_ptr<capture> in; /* of this one's list; NULL: of the queue */
+	std::shared_ptr<capture> in; /* the place is in a list of it; NULL: in the stream's queue */
 	size_t list;
 };
 
@@ -85,9 +86,9 @@ struct CUgraphExec_st {
 
 namespace
 {
-std::vector<std::unique_ptr<CUstream_st>> streams; /* never freed: handles stay known */
+std::vector<std::unique_ptr<CUstream_st>> streams; /* never freed: old handles are recognised */
 int current;
-pid_t owner; /* who made the first call */
+pid_t owner; /* the process of the first call */
 cudaError_t last, broken;
 long kernels_done;
 
@@ -102,7 +103,7 @@ cudaStream_t stream_of(cudaStream_t s)
 	return NULL;
 }
 
-/* Until so many are done. A GPU that has failed does nothing more. */
+/* Runs the queue up to this place. A failed GPU does nothing more. */
 void finish(cudaStream_t s, size_t place)
 {
 	if (s->done >= place)
@@ -124,7 +125,7 @@ cudaError_t spoil(CUstream_st &s, const char *why, cudaError_t e)
 	return e;
 }
 
-/* Records or queues it; the GPU's failure, if it has failed. */
+/* Records or queues the operation. Returns the GPU's failure, if it has failed. */
 cudaError_t push(cudaStream_t s, op o)
 {
 	if (s->in) {
@@ -139,7 +140,7 @@ cudaError_t push(cudaStream_t s, op o)
 	return broken;
 }
 
-/* Does the first list wait for all of that one? */
+/* Does list 0 wait for all of this list? */
 bool is_joined(const capture &c, size_t list)
 {
 	for (const op &o : c.nodes[0])
@@ -148,7 +149,7 @@ bool is_joined(const capture &c, size_t list)
 	return false;
 }
 
-/* A captured stream waits, or one that is captured from now on. */
+/* A stream waits for an event of a capture; a stream that is not captured joins the capture. */
 cudaError_t wait_captured(cudaStream_t s, const CUevent_st &e)
 {
 	if (s->in && s->in != e.in)
@@ -169,7 +170,7 @@ int driver_version()
 	return (int)setting("FAKE_CUDA_DRIVER", CUDART_VERSION);
 }
 
-/* The kind that these two pointers make, if it is what the caller says it is. */
+/* An error, unless the two pointers fit the kind of copy that the caller gives. */
 cudaError_t check_copy(const void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
 {
 	where a = memory_where(from, bytes), b = memory_where(to, bytes);
@@ -240,7 +241,7 @@ cudaError_t enter(bool unsafe)
 	if (!owner)
 		owner = getpid();
 	if (owner != getpid())
-		return cudaErrorInitializationError; /* it does not survive a fork */
+		return cudaErrorInitializationError; /* the runtime does not survive a fork */
 	if (broken != cudaSuccess)
 		return broken;
 	for (auto &s : streams)
@@ -282,7 +283,7 @@ void check_argument(const char *kernel, int i, const void *p)
 		     p);
 }
 
-/* As <<<>>>: what is wrong is found by cudaGetLastError. */
+/* As <<<>>>: cudaGetLastError reports the error. */
 void launch(const char *kernel, dim3 blocks, dim3 threads, cudaStream_t stream,
 	    std::function<void()> body)
 {
@@ -427,7 +428,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 	});
 }
 
-/* Whoever asks gives the stream a little time. */
+/* Each query runs one operation of the stream. */
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
 	return call_unsafe([&] {
@@ -576,7 +577,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 
 /* ---- Copies ---- */
 
-/* What comes from pageable memory is taken at once; what goes there has arrived on return. */
+/* Pageable memory: the source is copied at once; the destination is complete on return. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
 			    cudaStream_t stream)
 {

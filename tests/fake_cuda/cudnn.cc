@@ -1,11 +1,11 @@
 /*
- * cudnn.cc - what mvbench uses of cuDNN: convolutions of NHWC tensors of float32 or bf16.
+ * cudnn.cc - the part of cuDNN that mvbench uses: convolutions of NHWC tensors of float32 or bf16.
  *
- * A convolution is a matrix product: with the windows of x written out as rows,
+ * A convolution is a matrix product. With the windows of x written as rows,
  *   col[(n, p, q)][(r, s, c)] = x[n][p stride - pad + r][q stride - pad + s][c],
- *   y = col w^T,   dw = dy^T col,   dcol = dy w, whose values are added up where they came from.
- * Cost: 2 N P Q K R S C flops each. Workspace is filled with NaN. The algorithm that is found to be
- * the fastest is not deterministic where cuDNN has such: every second time its last bits differ.
+ *   y = col w^T,   dw = dy^T col,   dcol = dy w, whose values are added to their pixels of x.
+ * Cost: 2 N P Q K R S C flops each. Workspace is filled with NaN. The fastest algorithm is not
+ * deterministic if that of cuDNN is not: every second time its last bits differ.
  */
 #include "fake.h"
 
@@ -32,7 +32,7 @@ struct cudnnTensorStruct {
 	{
 		return (size_t)n * (size_t)c * (size_t)h * (size_t)w;
 	}
-	/* Vectors of 16 bytes are read. */
+	/* Reads vectors of 16 bytes. */
 	bool reached(const void *p) const
 	{
 		return (uintptr_t)p % 16 == 0 && reaches(p, size() * (bf16 ? 2 : 4));
@@ -81,7 +81,7 @@ std::vector<float> read(const void *x, const cudnnTensorStruct &t, rounding how)
 	return y;
 }
 
-/* One convolution: what the three directions share. */
+/* One convolution: common to the three directions. */
 struct problem {
 	cudnnTensorStruct x, y;
 	cudnnFilterStruct w;
@@ -95,7 +95,7 @@ struct problem {
 	{
 		return w.size() / (size_t)w.n;
 	}
-	/* FMA_MATH alone keeps float32 inputs as they are. */
+	/* Only FMA_MATH keeps float32 inputs unchanged. */
 	rounding how() const
 	{
 		return conv.math == CUDNN_FMA_MATH ? EXACT : TF32;
@@ -123,7 +123,7 @@ cudnnStatus_t check(const problem &p)
 	return CUDNN_STATUS_NOT_SUPPORTED;
 }
 
-/* f(where in x, where in col): the channels of one pixel, for every one that lies inside of x. */
+/* Calls f(place in x, place in col) for the channels of every pixel that is inside x. */
 template <class F> void each_pixel(const problem &p, F f)
 {
 	const cudnnTensorStruct &x = p.x, &y = p.y, &w = p.w;
@@ -147,7 +147,7 @@ std::vector<float> columns(const problem &p, const void *x)
 	return col;
 }
 
-/* What there is for a direction, fastest first; one supports no such tensors. */
+/* The algorithms of a direction, fastest first; one of each does not support these tensors. */
 struct algorithm {
 	int number;
 	bool supported, steady, workspace;
@@ -174,7 +174,7 @@ cudnnStatus_t queue(cudnnHandle_t handle, std::function<void()> run)
 		       : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
-/* Tries the list: workspace and output hold NaN afterwards. */
+/* Tries the list: workspace and output contain NaN afterwards. */
 template <class P>
 cudnnStatus_t find(cudnnHandle_t handle, const problem &p, const algorithm (&list)[3],
 		   const void *x, const void *w, const void *y, void *out, size_t out_bytes,
@@ -208,7 +208,7 @@ cudnnStatus_t find(cudnnHandle_t handle, const problem &p, const algorithm (&lis
 	return queue(handle, [=] { memset(out, 0xff, out_bytes); });
 }
 
-/* [bytes], by number. */
+/* *bytes: of the algorithm with this number. */
 cudnnStatus_t workspace_size(const problem &p, const algorithm (&list)[3], int number,
 			     size_t *bytes)
 {
@@ -423,7 +423,7 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alp
 	});
 }
 
-/* Are there any for the filter's gradient? */
+/* Does the filter's gradient support these channels? */
 static bool has_filter(const cudnnTensorStruct &x)
 {
 	return x.c % (int)setting("FAKE_CUDA_FILTER_CHANNELS", 1) == 0;

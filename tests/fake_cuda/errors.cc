@@ -1,4 +1,4 @@
-/* errors.cc - what the errors of the fake cudart are called. */
+/* errors.cc - the names and texts of the fake cudart's errors. */
 #include <cuda_runtime_api.h>
 
 static const struct {

@@ -1,24 +1,24 @@
 /*
- * fake.h - what the fake libraries share.
+ * fake.h - shared by the fake libraries.
  *
- * Streams are lazy: work waits in its stream until somebody waits for it, and is done then, on the
- * host's thread. That is the latest that CUDA allows, so a wait that is missing shows: the host
- * finds NaN or old values.
+ * Streams are lazy: work is queued in its stream and runs on the host's thread when something waits
+ * for it. That is as late as CUDA allows. A missing wait therefore shows: the host finds NaN or old
+ * values.
  *
  * Environment:
- *   FAKE_CUDA_DEVICES=n     how many GPUs there are (1)
+ *   FAKE_CUDA_DEVICES=n     number of GPUs (1)
  *   FAKE_CUDA_MPS=1         processes share them by MPS
  *   FAKE_CUDA_MEMORY=bytes  of each, for each process (4 GiB)
- *   FAKE_CUDA_DRIVER=n      what the driver supports, as cudaDriverGetVersion gives it
- *   FAKE_CUDA_CHANNELS=n    convolutions want channels that are a multiple of n (1)
- *   FAKE_CUDA_FILTER_CHANNELS=n  the same of inputs, and of the filters' gradient only (1)
+ *   FAKE_CUDA_DRIVER=n      the version that the driver supports, as cudaDriverGetVersion gives it
+ *   FAKE_CUDA_CHANNELS=n    convolutions need channels that are a multiple of n (1)
+ *   FAKE_CUDA_FILTER_CHANNELS=n  the same for inputs, in the filters' gradient only (1)
  *   FAKE_CUDA_ROUNDS=1      the fastest algorithm was tried with units that round
  *   FAKE_CUDA_UNCAPTURABLE=1  convolutions cannot be captured
- *   FAKE_CUDA_STRICT=0      the host may touch device memory
+ *   FAKE_CUDA_STRICT=0      the host may access device memory
  *   FAKE_CUDA_FAIL=n        the n-th kernel of each process fails
- *   FAKE_CUDA_NOTES=1       calls that return an error say why on stderr
- *   FAKE_CUDA_NODES=1       each graph says on stderr how many nodes it has
- *   FAKE_CUDA_STARTS=file   gets a line for each GPU that a process makes a context on
+ *   FAKE_CUDA_NOTES=1       calls that return an error print the reason on stderr
+ *   FAKE_CUDA_NODES=1       each graph prints its number of nodes on stderr
+ *   FAKE_CUDA_STARTS=file   gets a line for each GPU on which a process makes a context
  */
 #ifndef FAKE_H
 #define FAKE_H
@@ -34,17 +34,18 @@ long setting(const char *name, long otherwise);
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Of a library's call: can any be made? unsafe: it may not be made while a capture is under way. */
+/* In a library's call: is a call possible now? unsafe: it is not allowed during a capture. */
 cudaError_t enter(bool unsafe = false);
-/* Queues or records what a stream is to do. at_once: others wait for it, it can not be put off. */
+/* Queues or records an operation of a stream. at_once: others wait for it, it cannot be delayed. */
 cudaError_t enqueue(cudaStream_t s, std::function<void()> run, bool at_once = false);
-/* Do these bytes lie in one piece of memory that the device reaches? */
+/* Are these bytes in one piece of memory that the device can access? */
 bool reaches(const void *p, size_t bytes);
 int device(); /* the current one */
 
-/* Runs body once for every thread of every block. */
+/* Runs body once for each thread of each block. */
 void run_blocks(const char *kernel, dim3 blocks, dim3 threads, const std::function<void()> &body);
-/* "kernel k, block (0,0), thread (1,0,0)" while one runs, else NULL. Valid until the next call. */
+/* "kernel k, block (0,0), thread (1,0,0)" while one runs, otherwise NULL. Valid until the next
+ * call. */
 const char *running();
 
 /* c[m x n] = op(a) op(b), op(a) is [m x k]; rows are dense, at: a is [k x m]. */

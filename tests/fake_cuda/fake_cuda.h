@@ -1,11 +1,11 @@
 /*
- * fake_cuda.h - what the *.cu files need to be compiled by g++ and run on the CPU: a test double of
- * the CUDA language. Include it in place of LAUNCH's real definition when FAKE_CUDA is defined.
+ * fake_cuda.h - a test double of the CUDA language: g++ compiles the *.cu files with it, to run on
+ * the CPU. Include it in place of the real definition of LAUNCH if FAKE_CUDA is defined.
  *
- * The threads of a block take turns on stacks of their own (threads.cc); blocks run one after the
- * other, in an order that changes from launch to launch, so that what depends on the order shows.
- * Shared memory is filled with NaN before each block. A thread costs a call; a barrier or a shuffle
- * costs two switches of stack a thread.
+ * The threads of a block take turns on stacks of their own (threads.cc). Blocks run one after
+ * another, in an order that changes with each launch; results that depend on the order therefore
+ * show. Shared memory is filled with NaN before each block. A thread costs a call; a barrier or a
+ * shuffle costs two switches of stack for each thread.
  */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
@@ -31,19 +31,19 @@
 
 namespace fake
 {
-struct place { /* of the thread that runs */
+struct place { /* of the running thread */
 	uint3 thread, block;
 	dim3 threads, blocks;
 };
 extern place here;
 
-/* Queues body, once for every thread, or records it where the stream is being captured. */
+/* Queues body, to run once for each thread, or records it if the stream is being captured. */
 void launch(const char *kernel, dim3 blocks, dim3 threads, cudaStream_t stream,
 	    std::function<void()> body);
-/* Is p NULL, or something that kernels can reach? Else the test ends. */
+/* Ends the test, unless p is NULL or memory that kernels can access. */
 void check_argument(const char *kernel, int i, const void *p);
 void barrier(int line);
-/* All of a warp give `bytes` at mine; theirs is what the thread of that lane gave. */
+/* All threads of a warp give `bytes` at mine; theirs gets the bytes of the thread in that lane. */
 void shuffle(int line, unsigned mask, const void *mine, void *theirs, size_t bytes, unsigned lane);
 unsigned lane();
 
@@ -86,7 +86,7 @@ template <class T> T __shfl_xor_sync(unsigned mask, T v, int by, int line = __bu
 	return theirs;
 }
 
-/* Threads take turns: nobody comes between the reading and the writing. */
+/* Threads take turns: no other thread runs between the read and the write. */
 template <class T> T atomicAdd(T *p, std::common_type_t<T> v)
 {
 	static_assert(std::is_same_v<T, int> || std::is_same_v<T, unsigned> ||

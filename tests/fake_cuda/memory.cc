@@ -1,12 +1,12 @@
 /*
  * memory.cc - device memory and pinned host memory of the fake cudart.
  *
- * An allocation of device memory is a range of one file in memory, mapped into a large piece of
- * address space that nothing else uses and no address of which is used twice: what is read after it
- * was freed, or beyond its end, is a fault. Its end lies at the end of a page, up to the alignment
- * that cudaMalloc promises; the rest of its pages is checked when it is freed. Fresh memory is
- * filled with 0xff bytes: NaN, -1. While the device is at rest the host cannot touch it (see
- * memory_open). Other processes open the file through /proc.
+ * An allocation of device memory is a range of one file in memory. It is mapped into a large
+ * address space that nothing else uses, and no address is used twice. A read after the free, or
+ * beyond the end, is therefore a fault. The data end at the end of a page, up to the alignment of
+ * cudaMalloc; the rest of the pages is checked when it is freed. Fresh memory is filled with 0xff
+ * bytes: NaN, -1. While the device is idle the host cannot access it (see memory_open). Other
+ * processes open the file through /proc.
  */
 #include "runtime.h"
 
@@ -38,7 +38,7 @@ struct block {
 	int on;
 };
 
-struct handle { /* what a cudaIpcMemHandle_t holds */
+struct handle { /* the content of a cudaIpcMemHandle_t */
 	pid_t pid;
 	int fd, on;
 	off_t offset;
@@ -46,15 +46,16 @@ struct handle { /* what a cudaIpcMemHandle_t holds */
 };
 static_assert(sizeof(handle) <= sizeof(cudaIpcMemHandle_t));
 
-std::map<uintptr_t, block> blocks; /* by where the data begins */
+std::map<uintptr_t, block> blocks; /* by the address of the data */
 std::map<int, size_t> used;        /* bytes by device */
-char *space, *fresh;               /* all of it; what was never used */
+char *space, *fresh;               /* the whole range; its unused part */
 int file = -1;
 off_t file_end;
-struct sigaction before_segv, before_ill; /* who was told of faults before */
-int opened;                               /* how many are inside memory_open */
+struct sigaction before_segv, before_ill; /* the previous handlers of faults */
+int opened;                               /* depth of nested memory_open */
 
-/* On a fault in device memory: who touched what? The fault then comes again, and ends the test. */
+/* On a fault in device memory: prints who accessed what. The fault then repeats, and ends the test.
+ */
 void explain(int number, siginfo_t *info, void *)
 {
 	char *at = (char *)info->si_addr;
@@ -102,8 +103,8 @@ void protect(const block &b, int how)
 		fail("mprotect: %s", strerror(errno));
 }
 
-/* Pages of a file (-1: of none), in a place of their own; a page that is never mapped stands before
- * the next. */
+/* Pages of a file (-1: of none), at an address of their own. One page before the next block is
+ * never mapped. */
 block place_block(kind what, int fd, off_t offset, size_t bytes, size_t page_bytes, int on)
 {
 	block b = {what, NULL, fresh, bytes, page_bytes, offset, on};
@@ -127,7 +128,7 @@ block *find(const void *p)
 	return (const char *)p < b->data + b->bytes || p == b->data ? b : NULL;
 }
 
-/* Of what is large only the begin and the end, since this makes the pages real. */
+/* Fills only the start and the end of a large block, because this makes the pages real. */
 void poison(const block &b)
 {
 	constexpr size_t MUCH = 8 << 20;
@@ -135,7 +136,7 @@ void poison(const block &b)
 	memset(b.pages + b.page_bytes - PAGE, POISON, PAGE);
 }
 
-/* What lies around the data must still be as it was. */
+/* The bytes around the data must be unchanged. */
 void check_margins(const block &b)
 {
 	const char *margin[2][2] = {{b.pages, b.data}, {b.data + b.bytes, b.pages + b.page_bytes}};
@@ -227,7 +228,7 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
 	});
 }
 
-/* Waits for all that was begun, as cudaFree does. */
+/* Waits for all work that was started, as cudaFree does. */
 static cudaError_t release(void *p, kind what, const char *name)
 {
 	return call_unsafe([&] {

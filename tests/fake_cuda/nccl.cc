@@ -1,11 +1,12 @@
 /*
- * nccl.cc - what mvbench uses of NCCL: the sum over all ranks, which are processes of this machine.
+ * nccl.cc - the part of NCCL that mvbench uses: the sum over all ranks, which are processes of this
+ * machine.
  *
- * The unique id names a file of shared memory in which every rank has a window. A sum goes through
- * it window by window: all write theirs, all add them up in the order of the ranks. A rank that
- * waits for more than a minute in a sum gives up. Communicators do not block: who joins is
- * ncclInProgress until all have. FAKE_NCCL_ABSENT=n: rank n never joins; FAKE_NCCL_REFUSED=n: it
- * cannot, which the others hear.
+ * The unique id names a file of shared memory in which every rank has a window. A sum passes
+ * through it window by window: every rank writes its own, then adds up all in the order of ranks. A
+ * rank that waits for more than a minute in a sum gives up. Communicators do not block: joining
+ * returns ncclInProgress until all have joined. FAKE_NCCL_ABSENT=n: rank n never joins.
+ * FAKE_NCCL_REFUSED=n: rank n cannot join, which the others are told.
  */
 #include "fake.h"
 
@@ -44,12 +45,12 @@ struct ncclComm {
 	shared_comm *m;
 	int rank, size, on;
 	bool joined;
-	std::string name; /* of the memory, until all have joined */
+	std::string name; /* of the shared memory, until all have joined */
 };
 
 namespace
 {
-/* Until all ranks are here. */
+/* Waits until all ranks are here. */
 bool meet(const ncclComm &c)
 {
 	unsigned round = c.m->round;

@@ -1,4 +1,4 @@
-/* runtime.h - what the files of the fake cudart share. */
+/* runtime.h - shared by the files of the fake cudart. */
 #ifndef RUNTIME_H
 #define RUNTIME_H
 
@@ -6,7 +6,7 @@
 
 namespace fake
 {
-/* Device memory can be touched between these two; they nest. */
+/* Device memory can be accessed between these two; they nest. */
 void memory_open();
 void memory_close();
 
@@ -19,14 +19,14 @@ enum where {
 where memory_where(const void *p, size_t bytes);
 size_t memory_total();
 
-/* This call makes the process's context on that GPU, if there is none. */
+/* Makes the process's context on that GPU, if it has none. */
 void make_context(int on);
 /* Waits until all streams of the device are done. */
 cudaError_t finish_all();
-/* What cudaGetLastError will say. */
+/* The error that cudaGetLastError will return. */
 cudaError_t remember(cudaError_t e);
 
-/* A call of the runtime: refused where none can be made, and its error remembered. */
+/* A call of the runtime: returns an error if no call is possible now, and remembers errors. */
 template <class F> cudaError_t call(F body, bool unsafe = false)
 {
 	cudaError_t e = enter(unsafe);

@@ -1,10 +1,10 @@
 /*
  * threads.cc - the threads of a block, as coroutines on the host's one thread.
  *
- * A coroutine takes one thread after the other to its end, so that kernels without barriers never
- * switch. Where a thread waits, its coroutine is parked and another goes on with the next threads.
- * When all are parked or done, those are released whose barrier is complete; if none is, the
- * barrier was not reached by all, which is an error in the kernel.
+ * A coroutine runs one thread after another to its end; kernels without barriers therefore never
+ * switch. When a thread waits, its coroutine is parked and another one continues with the next
+ * threads. When all are parked or done, the threads whose barrier is complete are released. If no
+ * barrier is complete, not all threads reached it: an error in the kernel.
  */
 #include "fake.h"
 #include "fake_cuda.h"
@@ -17,7 +17,8 @@
 #error "the switch of stacks is written for x86-64"
 #endif
 
-/* Saves what a function must keep on this stack and its top in *from; goes on where `to` left. */
+/* Saves the callee-saved registers on this stack, and its top in *from; continues where `to`
+ * stopped. */
 extern "C" __attribute__((visibility("hidden"))) void fake_switch(void **from, void *to);
 asm(R"(
 	.text
@@ -62,21 +63,21 @@ struct alignas(64) coroutine { /* at the upper end of its stack */
 	uint3 thread;
 	unsigned number; /* of the thread in the block */
 	wait waits;
-	int line; /* where */
+	int line; /* the line of the wait */
 };
 
 std::vector<coroutine *> pool;
-coroutine *parked[MOST]; /* by the thread's number; NULL: it is not */
+coroutine *parked[MOST]; /* by the thread's number; NULL: not parked */
 coroutine *current;
 void *scheduler;
 const std::function<void()> *kernel_body;
 const char *kernel_name;
-unsigned begun, count;                        /* threads of the block */
-bool backwards;                               /* in this launch */
-alignas(16) unsigned char given[2][MOST][16]; /* in shuffles, by turns */
+unsigned begun, count;                        /* threads of the block: started, all */
+bool backwards;                               /* threads run in reverse order in this launch */
+alignas(16) unsigned char given[2][MOST][16]; /* values of shuffles, in two alternating sets */
 unsigned char turn[MOST];
 
-void take_threads() /* what a coroutine does, for ever */
+void take_threads() /* the endless loop of a coroutine */
 {
 	for (;;) {
 		while (begun < count) {
@@ -101,8 +102,9 @@ coroutine *coroutine_new()
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (map == MAP_FAILED || mprotect(map, PAGE, PROT_NONE) != 0)
 		fail("no memory for a stack");
-	/* As if it had been left by fake_switch: six registers, then where to return. Tops differ
-	 * in their last bits, or a processor's cache would hold but a few of them. */
+	/* The stack as fake_switch leaves it: six registers, then the return address. The tops
+	 * differ in their last bits; otherwise a processor's cache would hold only a few of them.
+	 */
 	static unsigned made;
 	void **top = (void **)(map + PAGE + STACK - sizeof(coroutine) - made++ % 60 * 64);
 	top[-2] = (void *)take_threads;
@@ -124,7 +126,7 @@ void park(wait what, int line)
 	fake_switch(&current->stack_top, scheduler);
 }
 
-/* Do all of these threads wait for the same? */
+/* Do all of these threads wait at the same place? */
 bool complete(unsigned first, unsigned n, wait what)
 {
 	for (unsigned i = first; i < first + n; i++)
@@ -234,7 +236,7 @@ unsigned lane()
 	return current->number % WARP;
 }
 
-/* A value stays until the shuffle after the next: by then all have read it. */
+/* A value is kept until the shuffle after the next: by then all have read it. */
 void shuffle(int line, unsigned mask, const void *mine, void *theirs, size_t bytes, unsigned from)
 {
 	unsigned me = current->number;

@@ -1,12 +1,12 @@
 /*
- * data_parallel.c - TorchAD-NN's data parallelism (seed 004): parallelize() deals the data set
- * to the workers, and then every k batches the model is synchronised, which is averaged; -1 leaves
- * that to the program, which calls synchronize_model() itself.
+ * data_parallel.c - TorchAD-NN's data parallelism (seed 004): parallelize() divides the data set
+ * among the workers. The models are averaged after every k batches; with -1 the program itself
+ * calls synchronize_model().
  *
  *     mpirun -n 4 data_parallel
  *
  * Different on purpose: parallelize() drops the size % N samples that do not divide; here shares
- * differ by one. And all workers begin with the same model.
+ * differ by one. All workers begin with the same model.
  *
  * The model is 2 -> 32 -> 3 with tanh between, on three arms of a spiral.
  */
@@ -33,11 +33,11 @@ struct model {
 };
 static const size_t length[TENSORS] = {HIDDEN * IN, HIDDEN, OUT *HIDDEN, OUT};
 
-/* This worker's share of the data, and when its model is averaged. */
+/* This worker's share of the data, and the interval of averaging. */
 struct parallel {
 	int first, size;
-	int every;   /* [batches]; -1: synchronize_model is called by hand */
-	int batches; /* since the last time */
+	int every;   /* [batches]; -1: the program calls synchronize_model */
+	int batches; /* batches since the last average */
 };
 
 static void must(int code)
@@ -66,7 +66,7 @@ static void make_data(float x[SIZE][IN], int label[SIZE], unsigned seed)
 	}
 }
 
-/* ---- What TorchAD-NN provides -------------------------------------------------- */
+/* ---- The functions that TorchAD-NN provides -------------------------------------- */
 
 static void synchronize_model(struct model *m)
 {
@@ -82,7 +82,7 @@ static struct parallel parallelize(int size, int every)
 		.first = first, .size = size * (id + 1) / workers - first, .every = every};
 }
 
-/* After each batch. */
+/* Called after each batch. */
 static void after_backward(struct parallel *p, struct model *m)
 {
 	if (p->every < 0 || ++p->batches < p->every)
@@ -158,8 +158,8 @@ static float train(int every, float x[SIZE][IN], const int label[SIZE])
 		(&m.w2[0][0])[i] = 0.2f * uniform(&seed);
 
 	struct parallel mine = parallelize(SIZE, every);
-	/* As many batches on each worker, so that all come to as many synchronisations: where the
-	 * shares differ by one row, so do some batches. */
+	/* The same number of batches on each worker, so that all synchronise equally often. Shares
+	 * that differ by one row give batches that do, too. */
 	int batches = SIZE / mvb_num_workers() / BATCH;
 	for (int epoch = 1; epoch <= EPOCHS; epoch++) {
 		for (int b = 0; b < batches; b++) {
@@ -168,7 +168,7 @@ static float train(int every, float x[SIZE][IN], const int label[SIZE])
 			train_batch(&m, x + first, label + first, end - first);
 			after_backward(&mine, &m);
 		}
-		if (every < 0) /* by hand: once an epoch */
+		if (every < 0) /* explicitly: once each epoch */
 			synchronize_model(&m);
 	}
 	synchronize_model(&m);

@@ -1,18 +1,18 @@
 /*
- * logistic.c - Multiverso's Theano example (seed 002): logistic regression 784 -> 10 from
- * zeros, lr 0.13, batches of 600, pushed and pulled after every batch, a barrier after every epoch.
+ * logistic.c - Multiverso's Theano example (seed 002): logistic regression 784 -> 10 from zeros, lr
+ * 0.13, batches of 600, pushed and pulled after every batch, a barrier after every epoch.
  *
- *     mpirun -n 4 logistic [EPOCHS]        5 epochs, unless given
+ *     mpirun -n 4 logistic [EPOCHS]        default: 5 epochs
  *
- * W and b are shared variables, as in the example: a matrix and an array table, and what the
- * example calls mv_sync. Batches are dealt to the workers in turn, so an epoch is one pass of all
- * workers together.
+ * W and b are shared variables, as in the example: a matrix and an array table, with the operation
+ * that the example calls mv_sync. Batches are assigned to the workers in turn; an epoch is one pass
+ * of all workers together.
  *
- * Different on purpose: the data are Fashion-MNIST, and the test set is scored as it stands instead
- * of choosing the best epoch by a validation set. Without the data: exit status 77.
+ * Different on purpose: the data are Fashion-MNIST. The test set is evaluated after each epoch; no
+ * validation set selects the best epoch. Without the data: exit status 77.
  *
- * With 1 or 2 workers it scores 0.81 after 5 epochs, and with 4, whose pushes are older, 0.73 to
- * 0.81.
+ * With 1 or 2 workers the accuracy is 0.81 after 5 epochs. With 4 workers, whose pushes are older,
+ * it is 0.73 to 0.81.
  */
 #include <libmvbench.h>
 
@@ -25,7 +25,7 @@
 
 enum { PIXELS = 784, CLASSES = 10, BATCH = 600, TRAIN = 60000, TEST = 10000, SKIPPED = 77 };
 
-/* With W[PIXELS x CLASSES] and b[CLASSES]. */
+/* W[PIXELS x CLASSES] and b[CLASSES]. */
 struct model {
 	float w[PIXELS][CLASSES], b[CLASSES];
 };
@@ -44,7 +44,7 @@ static void must(int code)
 	exit(1);
 }
 
-/* What follows the header of an IDX file, or NULL. */
+/* The data after the header of an IDX file, or NULL. */
 static unsigned char *read_idx(const char *path, int header, size_t bytes)
 {
 	gzFile f = gzopen(path, "rb");
@@ -142,7 +142,7 @@ static double train(const struct images *data, const struct images *test, int ep
 			score = accuracy(&m, test);
 			printf("Epoch: %d Test accuracy: %.4f\n", epoch, score);
 		}
-		must(mvb_barrier()); /* nobody pushes before all have read */
+		must(mvb_barrier()); /* no worker pushes before all have read */
 	}
 	return score;
 }
@@ -162,7 +162,7 @@ int main(int argc, char **argv)
 		return SKIPPED;
 	}
 	double score = train(&data, &test, epochs);
-	int wrong = mvb_is_master() && !(score > 0.6); /* 0.1 is guessing */
+	int wrong = mvb_is_master() && !(score > 0.6); /* chance is 0.1 */
 	if (wrong)
 		fprintf(stderr, "test accuracy %.4f; expected more than 0.6\n", score);
 	must(mvb_shutdown());

@@ -1,18 +1,17 @@
 /*
- * model_parallel.c - TorchAD-NN's model parallelism (seed 004): the linear layers of
- * 1024 -> 2048 -> 10, tanh between, are split over the workers, and every worker sees the whole
- * batch.
+ * model_parallel.c - TorchAD-NN's model parallelism (seed 004): the linear layers of 1024 -> 2048
+ * -> 10, tanh between, are split over the workers, and every worker sees the whole batch.
  *
  *   MPInitialLinear(1024, 2048)   split by outputs: rank r holds rows W1_r, b1_r, and computes
  *                                 h_r = tanh(W1_r x + b1_r), its part of the hidden layer (MPTanh)
  *   MPBaseLinear(2048, 10)        split by inputs: y = allreduce_sum(W2_r h_r) + b2
  *   backward                      dW2_r = g h_r^T; dh_r = W2_r^T g; dW1_r = (dh_r (1 - h_r^2)) x^T
  *
- * One reduction of batch x 10 floats a step is all that moves.
+ * The only communication is one reduction of batch x 10 floats in each step.
  *
  * Different on purpose: TorchAD-NN splits both layers by inputs, counts the bias N times, and
- * gathers N copies of one slice on the way back; 2048 need not be divisible by N here. The
- * gradients are checked against the same net unsplit.
+ * gathers N copies of one slice in the backward pass. Here N need not divide 2048. The gradients
+ * are compared with those of the same net unsplit.
  */
 #include <libmvbench.h>
 
@@ -23,7 +22,7 @@
 
 enum { IN = 1024, HIDDEN = 2048, OUT = 10, BATCH = 8, STEPS = 5 };
 
-/* Hidden units first .. first + held - 1 of the net; the whole of it when that is all of them. */
+/* Hidden units first .. first + held - 1 of the net; the whole net if these are all. */
 struct net {
 	int first, held;
 	float *w1, *b1, *w2, b2[OUT]; /* w1[held x IN], b1[held], w2[held x OUT] (transposed) */
@@ -48,7 +47,7 @@ static void *memory(size_t floats)
 	return p;
 }
 
-/* The value of parameter i of a tensor, whoever holds it: in [-1, 1). */
+/* The value of parameter i of a tensor, the same on every worker: in [-1, 1). */
 static float drawn(unsigned tensor, unsigned i)
 {
 	unsigned h = i * 2654435761u + tensor * 40503u;
@@ -81,7 +80,7 @@ static void net_free(struct net *net)
 	free(net->h);
 }
 
-/* h = tanh(x W1^T + b1) of the units held, and what they give to y[BATCH x OUT], without b2. */
+/* h = tanh(x W1^T + b1) of this worker's units, and their part of y[BATCH x OUT], without b2. */
 static void forward(struct net *net, const float *x, float y[BATCH][OUT])
 {
 	memset(y, 0, sizeof(float[BATCH][OUT]));
@@ -97,7 +96,7 @@ static void forward(struct net *net, const float *x, float y[BATCH][OUT])
 		}
 }
 
-/* Takes y without b2 to the gradient of the mean cross entropy; returns the loss. */
+/* Turns y without b2 into the gradient of the mean cross entropy; returns the loss. */
 static float loss_of(const struct net *net, float y[BATCH][OUT], const int label[BATCH])
 {
 	float loss = 0;
@@ -143,7 +142,7 @@ static void descend(float *w, const float *g, size_t n)
 		w[i] -= 0.1f * g[i];
 }
 
-/* One step of the split net; with a sum over the workers in the middle. */
+/* One step of the split net, with a sum over the workers in the middle. */
 static float step(struct net *net, const float *x, const int *label, int split)
 {
 	float y[BATCH][OUT];

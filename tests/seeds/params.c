@@ -1,9 +1,9 @@
 /*
  * params.c - Multiverso's MVNetParamManager (seed 002): the parameters of a model of several
- * tensors are pushed and pulled in one call, and go in and out as one flat vector.
+ * tensors are pushed and pulled in one call, and are read and written as one flat vector.
  *
- * Different on purpose: the manager says who initialises the model (is_master_worker) on each
- * process; here that is the master always, unless the table's options say average or sum.
+ * Different on purpose: the manager decides on each process who initialises the model
+ * (is_master_worker). Here it is always the master, unless the table's options say average or sum.
  *
  * This file is C++ as well: the tests compile it as both.
  */
@@ -43,7 +43,8 @@ int main(void)
 	must(mvb_init(NULL));
 	int workers = mvb_num_workers(), id = mvb_worker_id();
 
-	/* Everybody initialises differently, and gets the master's: tensor t is 100 (t + 1). */
+	/* Every worker initialises differently, and gets the master's values: tensor t is 100 (t +
+	 * 1). */
 	for (int t = 0; t < TENSORS; t++)
 		for (size_t i = 0; i < length[t]; i++)
 			tensor[t][i] = (float)(100 * (t + 1) + 1000 * id);
@@ -53,7 +54,7 @@ int main(void)
 	for (int t = 0; t < TENSORS; t++)
 		expect(tensor[t][length[t] - 1], (float)(100 * (t + 1)), "an initial value");
 
-	/* "Training": each round, worker k moves everything by k + 1. */
+	/* "Training": in each round, worker k adds k + 1 to every value. */
 	for (int round = 0; round < ROUNDS; round++) {
 		for (int t = 0; t < TENSORS; t++)
 			for (size_t i = 0; i < length[t]; i++)
@@ -66,7 +67,7 @@ int main(void)
 	for (int t = 0; t < TENSORS; t++)
 		expect(tensor[t][0], (float)(100 * (t + 1)) + moved, "a trained value");
 
-	/* Out as one vector, in the order of the tensors, and in again. */
+	/* Reads all as one vector, in the order of the tensors, and writes it back. */
 	must(mvb_model_flatten(model, flat, SIZE));
 	expect(flat[0], 100 + moved, "the first of all values");
 	expect(flat[IN * HIDDEN], 200 + moved, "the first value of b1");

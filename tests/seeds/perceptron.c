@@ -1,16 +1,16 @@
 /*
- * perceptron.c - flashlight's distributed perceptron (seed 003): 10 -> 100 -> 1 with ReLU on
- * y = sum x^3 + sin(2 pi u), squared error, batches of one, lr 1e-4, momentum 0.9, 10,000 samples
- * over all workers. The gradients of the four tensors are registered once, coalesced, and averaged
- * in every step.
+ * perceptron.c - flashlight's distributed perceptron (seed 003): 10 -> 100 -> 1 with ReLU on y =
+ * sum x^3 + sin(2 pi u), squared error, batches of one, lr 1e-4, momentum 0.9, 10,000 samples over
+ * all workers. The gradients of the four tensors are registered once, coalesced, and averaged in
+ * every step.
  *
- *     mpirun -n 2 perceptron [EPOCHS]        5 epochs, unless given
+ *     mpirun -n 2 perceptron [EPOCHS]        default: 5 epochs
  *
  * flashlight publishes, for 2 workers: 20.2124 5.28266 2.91948 2.50887 2.25293, and 0.922 after 100
  * epochs; the noise alone is 0.5.
  *
- * Different on purpose: flashlight averages the parameters of differently drawn models at first,
- * which makes them smaller than any; here all take worker 0's.
+ * Different on purpose: at the start flashlight averages the parameters of differently drawn
+ * models, which makes them smaller than those of each model. Here all workers take worker 0's.
  */
 #include <libmvbench.h>
 

@@ -1,11 +1,11 @@
 /*
- * tutorial.c - Multiverso's tutorial (seeds 000 and 001) as a program: start, a table, an
- * initial model in both of the tutorial's ways, training that pushes and pulls, a barrier between
- * the two every ten epochs, something that only the master does, and the end.
+ * tutorial.c - Multiverso's tutorial (seeds 000 and 001) as a program: start, a table, an initial
+ * model in both of the tutorial's ways, training that pushes and pulls, a barrier every ten epochs,
+ * an action of the master only, and the end.
  *
  * Different on purpose: the tutorial pushes +learningRate * gradParams to a server that adds it,
- * which climbs the loss; here -lr * gradient is pushed. And the barrier waits for the pushes, as
- * the tutorial believes it does.
+ * which increases the loss; here -lr * gradient is pushed. And the barrier waits for the pushes, as
+ * the tutorial assumes.
  *
  * The model is linear, y = w x, and learned from points without noise: the loss has to fall to 0.
  */
@@ -16,7 +16,7 @@
 
 enum { FEATURES = 8, ROWS = 64, EPOCHS = 200 };
 
-/* Ends this process when the library refuses something; the launcher then ends the others. */
+/* Ends this process if the library returns an error; the launcher then ends the others. */
 static void must(int code)
 {
 	if (code == MVB_OK)
@@ -32,7 +32,7 @@ static float uniform(unsigned *state) /* in [-1, 1) */
 	return (float)(*state >> 8) / (float)(1 << 23) - 1;
 }
 
-/* This worker's points, and what they lie on: w[i] = i - 3. */
+/* This worker's points; the true model is w[i] = i - 3. */
 static void make_data(float x[ROWS][FEATURES], float y[ROWS], unsigned seed)
 {
 	for (int r = 0; r < ROWS; r++) {
@@ -62,7 +62,7 @@ static float loss_of(float x[ROWS][FEATURES], const float y[ROWS], const float w
 	return loss;
 }
 
-/* Every worker starts with what the master drew. */
+/* Every worker starts with the model that the master drew. */
 static void start_with_masters(struct mvb_table *table, float w[FEATURES])
 {
 	if (mvb_is_master()) {
@@ -96,7 +96,7 @@ static float train(void (*start)(struct mvb_table *, float *), const char *name)
 		w[i] = uniform(&seed);
 	must(mvb_array_new(&table, FEATURES, NULL, NULL));
 	start(table, w);
-	must(mvb_barrier()); /* all have the initial model before the first changes it */
+	must(mvb_barrier()); /* all have the initial model before any worker changes it */
 	for (int epoch = 1; epoch <= EPOCHS; epoch++) {
 		loss = loss_of(x, y, w, delta);
 		first = epoch == 1 ? loss : first;

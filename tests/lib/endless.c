@@ -1,7 +1,7 @@
 /*
- * endless.c - trains for ever, for tests that kill one of its processes: a table that nobody
- * waits for, one with rounds, and a reduction in turn. Every worker says "ready" when all have been
- * through that once.
+ * endless.c - trains without end, for tests that kill one of its processes: it uses a table without
+ * waits, one with rounds, and a reduction, in turn. Every worker prints "ready" when all have done
+ * that once.
  *
  *     endless SERVERS [FILE RANK SIZE]      FILE: instead of mpirun, see file.c
  */

@@ -1,9 +1,9 @@
 /*
- * errors.c - every mistake that libmvbench.h names gives its code and a sentence, on every
- * worker that it concerns, and none prints, ends the process or waits for ever. For two workers
- * under mpirun; prints nothing when all is well.
+ * errors.c - every mistake that libmvbench.h names gives its code and a message, on every worker
+ * that it concerns; none prints, ends the process or waits for ever. For two workers under mpirun;
+ * prints nothing if all checks pass.
  *
- *     errors [stay|go [PLACEMENT SERVERS]]   stay: worker 1 goes on after worker 0 has shut down
+ *     errors [stay|go [PLACEMENT SERVERS]]   stay: worker 1 continues after worker 0 has shut down
  */
 #include <libmvbench.h>
 
@@ -15,7 +15,7 @@
 
 static int failures;
 
-/* The code is the one, and the sentence has these words in it. */
+/* Checks the code, and that the message contains these words. */
 static void expect_at(int line, int code, int wanted, const char *words)
 {
 	const char *text = code ? mvb_message() : "";
@@ -41,7 +41,7 @@ static void expect_that(int line, int holds, const char *what)
 enum { N = 6 };
 static float x[N], y[N];
 
-/* ---- Out of time ------------------------------------------------------------------- */
+/* ---- Calls at the wrong time --------------------------------------------------------- */
 
 static void nothing_works(const char *words)
 {
@@ -120,7 +120,7 @@ static void wrong_starts(int rank)
 	EXPECT(mvb_init(&s), rank ? MVB_ERR_PEER : MVB_ERR_ARGUMENT, "-1 servers");
 }
 
-/* ---- Wrong arguments, which concern nobody else ------------------------------------------- */
+/* ---- Wrong arguments that concern only the caller ----------------------------------------- */
 
 static void wrong_operations(struct mvb_table *t, struct mvb_table *gradients)
 {
@@ -186,7 +186,7 @@ static void *on_another_thread(void *unused)
 	return unused;
 }
 
-/* ---- Collective functions: everybody is told ----------------------------------------------- */
+/* ---- Collective functions: every worker is told ------------------------------------------- */
 
 static void wrong_tables(int id)
 {
@@ -291,9 +291,9 @@ static void wrong_models(int id)
 	EXPECT(mvb_model_sync(m), MVB_ERR_ARGUMENT, "no living model");
 }
 
-/* ---- Rounds: who is waited for in vain ------------------------------------------------------- */
+/* ---- Rounds: a worker that the others wait for in vain ------------------------------------ */
 
-/* Worker 1 pushes once more than worker 0, which stands in this function meanwhile. */
+/* Worker 1 pushes once more than worker 0, which waits in this function meanwhile. */
 static void incomplete_round(int id, const char *where)
 {
 	const struct mvb_options o = {.rounds = true};
@@ -327,8 +327,8 @@ static void incomplete_round(int id, const char *where)
 	FINE(mvb_table_free(t));
 }
 
-/* The rounds of a table that has seen an incomplete round are over, for both; it may be read, and a
- * new table has rounds again. */
+/* After an incomplete round a table accepts no more pushes, from both workers. It can be read, and
+ * a new table has rounds again. */
 static void pushing_on(int id)
 {
 	const struct mvb_options o = {.rounds = true};
@@ -358,7 +358,7 @@ static void pushing_on(int id)
 		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_INCOMPLETE, "create a new one");
 	}
 	FINE(mvb_barrier());
-	FINE(mvb_table_get(t, y, N)); /* whatever it is */
+	FINE(mvb_table_get(t, y, N)); /* any result */
 	FINE(mvb_table_free(t));
 	FINE(mvb_array_new(&t, N, NULL, &o));
 	FINE(mvb_table_add_get(t, ones, N, NULL, y));

@@ -3,7 +3,7 @@
 
 enum { POINTS = 100, STEPS = 2000, SYNC_EVERY = 4 };
 
-/* One step of your own training: here, of w[0] x + w[1] towards y = 3 x + 2, on points of ours. */
+/* One step of your own training; here of w[0] x + w[1] towards y = 3 x + 2. */
 static void train_step(float w[2], float lr)
 {
 	float slope = 0, offset = 0;
@@ -24,10 +24,10 @@ int main(void)
 	int failed = mvb_init(NULL) || mvb_array_new(&table, 2, w, NULL);
 	for (int step = 1; step <= STEPS && !failed; step++) {
 		train_step(w, 0.05f / (float)mvb_num_workers());
-		if (step % SYNC_EVERY == 0) /* push what these steps changed, pull the model */
+		if (step % SYNC_EVERY == 0) /* push the change of these steps, pull the model */
 			failed = mvb_table_sync(table, w, 2);
 	}
-	if (!failed) /* wait until everybody's pushes are in */
+	if (!failed) /* wait until the pushes of all workers have arrived */
 		failed = mvb_barrier() || mvb_table_get(table, w, 2);
 	if (failed)
 		fprintf(stderr, "worker %d: %s\n", mvb_worker_id(), mvb_message());

@@ -1,12 +1,12 @@
 /*
  * file.c - processes that were started one by one find each other through a file, as with
- * flashlight's DistributedInit::FILE_SYSTEM; the reduction is the one of its documentation: a
+ * flashlight's DistributedInit::FILE_SYSTEM. The reduction is that of flashlight's documentation: a
  * 3 x 3 tensor full of the rank, summed.
  *
  *     for r in 0 1 2 3; do ./file /tmp/meet $r 4 & done; wait
  *
- * ./file FILE RANK SIZE [SECONDS TO WAIT FOR THE OTHERS]. Exit status 3: they did not come, and
- * the library's sentence is on stdout.
+ * ./file FILE RANK SIZE [SECONDS TO WAIT FOR THE OTHERS]. Exit status 3: the others did not start
+ * in time; stdout has the library's message.
  */
 #include <libmvbench.h>
 
@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 	int wrong = 0, code = mvb_init(&setup);
 	if (code) {
 		printf("%s: %s\n", mvb_error_name(code), mvb_message());
-		mvb_shutdown(); /* ends MPI, if it came to that */
+		mvb_shutdown(); /* ends MPI, if it was started */
 		return code == MVB_ERR_START ? 3 : 1;
 	}
 	wrong += mvb_rank() != setup.rank || mvb_size() != setup.size;

@@ -1,5 +1,5 @@
 /*
- * late.c - worker 1 of two comes late to a barrier, and then both are busy for as long.
+ * late.c - worker 1 of two is late at a barrier; then both compute for the same time.
  */
 #include <libmvbench.h>
 

@@ -1,6 +1,6 @@
 /*
- * mpi.c - a program that uses MPI itself, beside libmvbench: it starts and ends MPI, and the
- * library's messages and its own do not meet. Linked with the static library.
+ * mpi.c - a program that uses MPI itself, next to libmvbench. It starts and ends MPI, and its
+ * messages are separate from the library's. Linked with the static library.
  */
 #include <libmvbench.h>
 
@@ -23,7 +23,7 @@ int main(int argc, char **argv)
 	wrong += mvb_barrier() != MVB_OK;
 	MPI_Wait(&request, MPI_STATUS_IGNORE);
 	wrong += got != (rank + size - 1) % size;
-	if (argc > 1) { /* MPI goes first: a mistake, which is told */
+	if (argc > 1) { /* MPI ends first: an error, which is reported */
 		MPI_Finalize();
 		wrong += mvb_barrier() != MVB_ERR_STATE;
 		wrong += mvb_shutdown() != MVB_ERR_STATE;

@@ -1,8 +1,8 @@
 /*
- * tables.c - what libmvbench.h promises, function by function, on any number of processes.
- * Prints the backend, and what is not as it should be.
+ * tables.c - checks the promises of libmvbench.h, function by function, on any number of processes.
+ * Prints the backend, and each check that fails.
  *
- *     tables [PLACEMENT [SERVERS]]       PLACEMENT: where tables live, "auto" unless given
+ *     tables [PLACEMENT [SERVERS]]       PLACEMENT: of the tables; default: auto
  *
  * The first test is Multiverso's own (binding/python test.py): arrays and matrices that all workers
  * add to.
@@ -15,7 +15,7 @@
 #include <string.h>
 
 static int failures;
-static int onesided; /* such tables have fewer updaters, and no backup workers */
+static int onesided; /* such tables support fewer updaters, and no backup workers */
 
 static void expect_at(int line, double is, double should)
 {
@@ -111,7 +111,7 @@ static void single_rows(int id, int workers)
 	EXPECT(b[0], workers > 1 ? 2 : 1);
 	MUST(mvb_table_get_row(t, 5, b, COLUMNS));
 	EXPECT(b[7], workers > 5 ? 6 : 0);
-	/* no rows at all */
+	/* zero rows */
 	MUST(mvb_table_add_rows(t, twice, 0, a, 0, NULL));
 	MUST(mvb_table_add_rows(t, NULL, 0, NULL, 0, NULL));
 	MUST(mvb_table_get_rows(t, twice, 0, a, 0));
@@ -136,7 +136,7 @@ static void initial_values(int id, int workers)
 	}
 }
 
-/* One worker after another pushes 2 with lr 0.5 and momentum 0.5, twice: what W is then. */
+/* One worker after another pushes 2 with lr 0.5 and momentum 0.5, twice. The resulting W. */
 static double expected_after(const char *updater, int workers)
 {
 	double w = 1, v = 0, history = 0;
@@ -196,7 +196,7 @@ static void updaters(int id, int workers)
 	}
 }
 
-/* dcasgd: W moved by 2 since the pull, so the second push is compensated. */
+/* dcasgd: W moved by 2 since the pull, so the second push is corrected. */
 static void delay_is_compensated(int id, int workers)
 {
 	const struct mvb_options o = {.updater = "dcasgd"};
@@ -223,7 +223,7 @@ static void syncs_and_staleness(int id, int workers)
 	MUST(mvb_table_staleness(t, &stale));
 	EXPECT((double)stale, -1);
 	for (int k = 0; k < workers; k++) {
-		fill(a, MOST, a[0] + 1); /* what training changed */
+		fill(a, MOST, a[0] + 1); /* the change by training */
 		if (k == id) {
 			MUST(mvb_table_sync(t, a, MOST));
 			MUST(mvb_table_staleness(t, &stale));
@@ -247,7 +247,7 @@ static void elastic(int id, int workers)
 	MUST(mvb_barrier());
 	MUST(mvb_table_get(t, b, 5));
 	MUST(mvb_allreduce(a, 5, MVB_SUM));
-	whole = a[4] + b[4]; /* the centre gains what the workers lose */
+	whole = a[4] + b[4]; /* the centre gains the sum of the workers' losses */
 	EXPECT(whole, 1 + 2 * workers + workers * (workers - 1) / 2);
 	EXPECT(b[4] > 1.4f, 1);
 	MUST(mvb_table_free(t));
@@ -286,14 +286,14 @@ static void started(int id, int workers)
 	MUST(mvb_barrier());
 	MUST(mvb_table_get(other, c, 3));
 	EXPECT(c[2], workers * (workers + 1) / 2.0);
-	/* freed while something is under way */
+	/* freed while an operation is pending */
 	MUST(mvb_table_add_start(t, a, N, NULL, &ticket[0]));
 	MUST(mvb_table_free(t));
 	MUST(mvb_wait(ticket[0]));
 	MUST(mvb_table_free(other));
 }
 
-/* The i-th push returns when all have pushed i times, and what is read then is that round's W. */
+/* The i-th push returns when all workers have pushed i times; a read then gives W of that round. */
 static void rounds(int id, int workers)
 {
 	const struct mvb_options o = {.rounds = true};
@@ -321,7 +321,7 @@ static void rounds(int id, int workers)
 	MUST(mvb_table_free(t));
 }
 
-/* A second push before the first was waited for is refused, and reads may stand between. */
+/* A second push before the wait for the first is refused; reads between them are allowed. */
 static void one_push_a_round(int id, int workers, int backup)
 {
 	enum { ROWS = 10, COLUMNS = 300, SIZE = ROWS * COLUMNS, TIMES = 8 };
@@ -339,7 +339,7 @@ static void one_push_a_round(int id, int workers, int backup)
 		EXPECT(mvb_table_add(t, b, SIZE, NULL), MVB_ERR_STATE);
 		EXPECT(mvb_table_add_row(t, row, b, COLUMNS, NULL), MVB_ERR_STATE);
 		EXPECT(strstr(mvb_message(), "mvb_table_add_row: a worker pushes once") != NULL, 1);
-		MUST(mvb_table_get(t, c, SIZE)); /* of this round, or of the last */
+		MUST(mvb_table_get(t, c, SIZE)); /* of this round, or of the previous one */
 		if (!backup)
 			EXPECT(c[0], c[0] > (i - 0.5) * one ? i * one : (i - 1) * one);
 		MUST(mvb_table_get_row(t, row, c, COLUMNS));
@@ -351,7 +351,7 @@ static void one_push_a_round(int id, int workers, int backup)
 			EXPECT(c[SIZE - 1], i * one);
 		}
 	}
-	/* Whoever has nothing to push is in the round all the same. */
+	/* A worker with nothing to push takes part in the round anyway. */
 	MUST(mvb_table_add_rows(t, id ? &row : NULL, id > 0, id ? a : NULL, id ? COLUMNS : 0,
 				NULL));
 	MUST(mvb_barrier());
@@ -392,10 +392,10 @@ static void bounded_leads(int id, int workers)
 	fill(a, 30, 1);
 	for (int i = 1; i <= 50; i++) {
 		MUST(mvb_table_add_get(t, a, 30, NULL, b));
-		/* the slowest is at most 2 behind */
+		/* the slowest is at most 2 steps behind */
 		EXPECT(b[0] >= (float)(i + (workers - 1) * (i > 2 ? i - 2 : 0)), 1);
 	}
-	if (id == 0) /* the others go on without it: it stands at a barrier */
+	if (id == 0) /* the others continue without it, because it waits at a barrier */
 		MUST(mvb_barrier());
 	for (int i = 0; id > 0 && i < 10; i++)
 		MUST(mvb_table_add(t, a, 30, NULL));
@@ -450,7 +450,7 @@ static void reductions(int id, int workers)
 	EXPECT(a[99], id + 1);
 }
 
-/* Tensors become ready in another order on each worker. */
+/* Tensors become ready in a different order on each worker. */
 static void gradients(int id, int workers, size_t bucket_bytes)
 {
 	enum { TENSORS = 9 };
@@ -477,7 +477,7 @@ static void gradients(int id, int workers, size_t bucket_bytes)
 	MUST(mvb_grads_free(g));
 }
 
-/* The library's objects may be made and freed again and again. */
+/* The library's objects can be made and freed repeatedly. */
 static void many_in_turn(void)
 {
 	for (int i = 0; i < 300; i++) {

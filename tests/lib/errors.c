@@ -270,7 +270,7 @@ static void wrong_gradients(int id)
 	if (id)
 		FINE(mvb_grads_ready(h, 1));
 	FINE(mvb_grads_free(h)); /* though a reduction of worker 1's is under way */
-	EXPECT(mvb_grads_free(h), MVB_ERR_ARGUMENT, "no living set of gradients");
+	EXPECT(mvb_grads_free(h), MVB_ERR_ARGUMENT, "no live set of gradients");
 	FINE(mvb_grads_free(g));
 }
 
@@ -286,9 +286,9 @@ static void wrong_models(int id)
 	FINE(mvb_model_new(&m, list, n, 2, NULL));
 	EXPECT(mvb_model_flatten(m, x, 4), MVB_ERR_ARGUMENT, "4 floats at flat, for a model of 5");
 	EXPECT(mvb_model_unflatten(m, NULL, 5), MVB_ERR_ARGUMENT, "5 floats at NULL");
-	EXPECT(mvb_table_get((struct mvb_table *)m, x, 5), MVB_ERR_ARGUMENT, "no living table");
+	EXPECT(mvb_table_get((struct mvb_table *)m, x, 5), MVB_ERR_ARGUMENT, "no live table");
 	FINE(mvb_model_free(m));
-	EXPECT(mvb_model_sync(m), MVB_ERR_ARGUMENT, "no living model");
+	EXPECT(mvb_model_sync(m), MVB_ERR_ARGUMENT, "no live model");
 }
 
 /* ---- Rounds: a worker that the others wait for in vain ------------------------------------ */
@@ -376,7 +376,7 @@ static void end(int id, int stay)
 	FINE(mvb_array_new(&freed, N, NULL, NULL));
 	EXPECT(mvb_table_free(id ? t : freed), MVB_ERR_DIFFERS, "number");
 	FINE(mvb_table_free(freed));
-	EXPECT(mvb_table_get(freed, x, N), MVB_ERR_ARGUMENT, "no living table");
+	EXPECT(mvb_table_get(freed, x, N), MVB_ERR_ARGUMENT, "no live table");
 	FINE(mvb_table_free(NULL));
 	if (id && stay) {
 		EXPECT(mvb_barrier(), MVB_ERR_DIFFERS, "worker 0 called mvb_shutdown");

@@ -77,7 +77,7 @@ static bool head_is_sound(const struct checkpoint_head *h, int64_t bytes)
 
 static char *damaged(const char *option, const char *path)
 {
-	return sentence("--%s=%s: this checkpoint is cut, or was changed since it was made: take "
+	return sentence("--%s=%s: this checkpoint is cut, or was changed since it was made: use "
 			"another one, or remove it",
 			option, path);
 }
@@ -91,10 +91,10 @@ static char *open_file(const char *option, const char *path, FILE **f, struct ch
 				strerror(errno));
 	bool whole = S_ISREG(st.st_mode) && fread(h, sizeof *h, 1, *f) == 1;
 	if (!whole || memcmp(h->magic, magic, sizeof magic) != 0)
-		return sentence("--%s=%s: this is no checkpoint: name another file", option, path);
+		return sentence("--%s=%s: not a checkpoint: name another file", option, path);
 	if (h->version != VERSION || h->order != ORDER)
 		return sentence("--%s=%s: this checkpoint was made by another version of mvbench, "
-				"or on another kind of machine: make it anew",
+				"or on another kind of machine: make a new one",
 				option, path);
 	return head_is_sound(h, st.st_size) ? NULL : damaged(option, path);
 }
@@ -176,18 +176,18 @@ static char *fits_model(const struct config *c, const struct plan *p, const stru
 		return sentence("--%s=%s: it has a model of --workload=%s, not of %s", option, path,
 				h->workload, c->run.workload);
 	if (!same_layers(h, p))
-		return sentence("--%s=%s: its model has %lld parameters in layers of its own, and "
+		return sentence("--%s=%s: its model has other layers, with %lld parameters, and "
 				"this one %lld: give the options of --workload=%s that it was made "
 				"with",
 				option, path, (long long)h->params, (long long)p->params,
 				h->workload);
 	if (strcmp(h->model, c->own.initial_model) != 0)
-		return sentence("--%s=%s: its model is %s, and --initial-model=%s is wanted: give "
+		return sentence("--%s=%s: its model is %s, but --initial-model=%s was given: give "
 				"the file that has it, or leave --initial-model out",
 				option, path, h->model, c->own.initial_model);
 	for (size_t i = 0; i < model_floats(h); i++)
 		if (!isfinite(k->model[i]))
-			return sentence("--%s=%s: its model has diverged, float %zu is %g: take an "
+			return sentence("--%s=%s: its model has diverged, float %zu is %g: use an "
 					"earlier one",
 					option, path, i, (double)k->model[i]);
 	return NULL;
@@ -209,11 +209,11 @@ static char *fits_run(const struct config *c, const struct plan *p, const char *
 	if (!h->ended && !same_layers(h, p))
 		return sentence(
 			"--save=%s: this checkpoint is of other data, or was made by another "
-			"version of mvbench: remove the file to begin anew",
+			"version of mvbench: remove the file to start again",
 			path);
 	if (!h->ended && (c->run.record || c->run.trace || c->run.sim_replay))
-		return sentence("--save=%s: a run with --record, --trace or --sim.replay cannot go "
-				"on from a checkpoint: remove the file to begin anew",
+		return sentence("--save=%s: a run with --record, --trace or --sim.replay cannot "
+				"continue from a checkpoint: remove the file to start again",
 				path);
 	return NULL;
 }
@@ -265,7 +265,7 @@ static char *taken_since(const char *path, const struct checkpoint_head *own)
 	    (h.ended && strcmp(h.config_hash, own->config_hash) == 0))
 		return NULL;
 	return sentence("--save=%s: another run, %s, %s, writes its checkpoints there too: give "
-			"each a file of its own",
+			"each run its own file",
 			path, h.workload, h.strategy);
 }
 

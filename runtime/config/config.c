@@ -137,7 +137,7 @@ static char *check_initial_model(const struct option *o, const char *text)
 {
 	if (!*text || (strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16))
 		return NULL;
-	return sentence("--%s=%s: the 16 digits are wanted that column initial_model of a run has, "
+	return sentence("--%s=%s: give the 16 hexadecimal digits of a run's column initial_model, "
 			"such as 0123456789abcdef",
 			o->name, text);
 }
@@ -292,9 +292,9 @@ const char *config_even(const struct config *c)
 {
 	const struct strategy *s = c->strategy;
 	if (data_split_of(&c->run).own)
-		return "each has rows of its own (--split)";
+		return "each has its own rows (--split)";
 	if (!s->may_leave || !s->tables)
-		return "its workers meet in every exchange";
+		return "all its workers take part in every exchange";
 	return s->even ? s->even(&c->run, c->strategy_opts) : NULL;
 }
 
@@ -316,13 +316,13 @@ static char *share_batch(struct config *c, const struct setting *given, size_t n
 	for (size_t i = 0; i < n && all; i++)
 		if (strcmp(given[i].name, "batch") == 0)
 			return sentence(
-				"--global-batch=%lld: --batch=%s says what each worker has, and "
-				"this what all have together; leave one of the two out",
+				"--global-batch=%lld: --batch=%s is the mini-batch of each worker, "
+				"and this that of all together; leave one of the two out",
 				(long long)all, given[i].value);
 	if (all && all < models)
 		return sentence(
-			"--global-batch=%lld: %lld workers cannot share fewer rows than they "
-			"are; give at least --global-batch=%lld",
+			"--global-batch=%lld: fewer rows than the %lld models; use at least "
+			"--global-batch=%lld",
 			(long long)all, (long long)models, (long long)models);
 	if (all && models > 0)
 		c->run.batch = (all + models - 1) / models;

@@ -128,7 +128,7 @@ static char *check_list(const struct kind *k, const char *text)
 					 k->name, text, shown, k->form, k->terms, k->name,
 					 k->example);
 		else if (x.rank < WORKERS_MOST && named[x.rank])
-			wrong = sentence("--%s=%s: worker %lld is named twice; say it once",
+			wrong = sentence("--%s=%s: worker %lld is named twice; name it once",
 					 k->name, text, (long long)x.rank);
 		else if (x.rank < WORKERS_MOST)
 			named[x.rank] = true;
@@ -222,14 +222,14 @@ static char *check_leaving(const struct config *c)
 	if (leaving == 0)
 		return NULL;
 	if (leaving == run->workers)
-		return sentence("--leave=%s: nobody would be left to train; leave out at least one "
-				"worker",
+		return sentence("--leave=%s: no worker would be left to train; leave out at least "
+				"one worker",
 				run->leave);
 	if (c->strategy->may_leave)
 		return NULL;
 	char *names AUTOFREE = those_that_may_leave();
-	return sentence("--leave=%s: the workers of %s wait for each other, so that none of them "
-			"can leave; with %s they can",
+	return sentence("--leave=%s: the workers of %s wait for each other, and none can leave; "
+			"with %s they can",
 			run->leave, run->strategy, names);
 }
 

@@ -110,7 +110,7 @@ static char *deal_as_told(const struct host_list *l, const char *text, int64_t w
 			return sentence("--placement=%s: \"%s\" is not RANKS@HOST, as in 2@0,2@1",
 					text, at);
 		if ((size_t)host >= l->n)
-			return sentence("--placement=%s: the hostfile has no machine %d, as it "
+			return sentence("--placement=%s: the hostfile has no machine %d; it "
 					"names %zu, from 0",
 					text, host, l->n);
 		for (int k = 0; k < n; k++, rank++)
@@ -126,7 +126,7 @@ static char *deal_as_told(const struct host_list *l, const char *text, int64_t w
 	if (told != workers || (plus >= 0 && rank != ranks))
 		return sentence("--placement=%s: it has to place %lld worker%s%s%s", text,
 				(long long)workers, workers == 1 ? "" : "s",
-				servers ? ", and the servers behind a +" : "",
+				servers ? ", and the servers after a +" : "",
 				plus < 0 || servers ? "" : ", and there are no servers");
 	return NULL;
 }

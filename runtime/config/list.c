@@ -14,9 +14,9 @@ struct list_flags {
 
 #define OWNER struct list_flags
 static const struct option list_flags[] = {
-	OPTION(format, CHOICE, "format", "text", "of what is printed", .choices = "text|json"),
+	OPTION(format, CHOICE, "format", "text", "output format", .choices = "text|json"),
 	OPTION(data_dir, STRING, "data-dir", "",
-	       "where to look for the workloads' data; empty: where its package puts it [folder]"),
+	       "folder of the workloads' data; empty: the folder of each data set's package [folder]"),
 	{0},
 };
 
@@ -135,8 +135,8 @@ static void list_worlds(struct out *o)
 	fact(o, "version", platform_version());
 	end_item(o);
 	item(o, "sim",
-	     "simulated workers in virtual time, on one of the following by its name "
-	     "behind sim: (--platform=sim --sim.platform=NAME)");
+	     "simulated workers in virtual time, on one of the following: give its name "
+	     "without sim: (--platform=sim --sim.platform=NAME)");
 	end_item(o);
 }
 
@@ -187,9 +187,8 @@ void catalogue_each(void (*each)(void *ctx, const struct choice *e), void *ctx)
 	each_plugin(PART_WORKLOAD, each, ctx);
 	for (const struct device_ops *const *d = devices; *d; d++)
 		each(ctx, &(struct choice){"device", (*d)->name, (*d)->summary, NULL, *d});
-	each(ctx,
-	     &(struct choice){"platform", "sim:local",
-			      "this machine, as mvbench calibrate has measured it", NULL, NULL});
+	each(ctx, &(struct choice){"platform", "sim:local",
+				   "this machine, as measured by mvbench calibrate", NULL, NULL});
 	each(ctx,
 	     &(struct choice){"platform", "sim:hosts",
 			      "hosts and their wires, as mvbench calibrate --hostfile or --lab has "
@@ -289,8 +288,7 @@ const struct command command_list = {
 		   "platforms there are",
 	.usage = "[strategies|updaters|optimizers|workloads|devices|platforms] "
 		 "[--option ...]",
-	.about = "Shows what there is to choose from, its options, and whether it can be used "
-		 "here.",
+	.about = "Shows all choices, their options, and whether they can be used here.",
 	.options = list_flags,
 	.size = sizeof(OWNER),
 	.run = run_list,

@@ -107,12 +107,12 @@ char *host_room(int processes, size_t *bytes)
 		room = kilobytes * 1024;
 	*bytes = room == INT64_MAX ? SIZE_MAX : room > own ? (size_t)(room - own) : 0;
 	if (processes > most)
-		return sentence("%d processes, and %lld more are all that may be started here: "
-				"give fewer workers or servers",
+		return sentence("%d processes, but only %lld more may be started here: give fewer "
+				"workers or servers",
 				processes, (long long)most);
 	if (*bytes == 0)
-		return sentence("%d processes need %.1f GB for themselves, and %.1f GB are free: "
-				"give fewer workers or servers",
+		return sentence("%d processes need %.1f GB for themselves, but only %.1f GB are "
+				"free: give fewer workers or servers",
 				processes, 1e-9 * (double)own, 1e-9 * (double)room);
 	return NULL;
 }

@@ -62,10 +62,9 @@ static char *choose_device(const struct config *c, struct plan *p)
 				"--device=cuda where there is a GPU",
 				run->precision);
 	if (strcmp(c->own.transport, "auto") != 0)
-		return sentence(
-			"--transport=%s: vectors are on the cpu and travel by MPI; leave it "
-			"out, or use --device=cuda where there is a GPU",
-			c->own.transport);
+		return sentence("--transport=%s: vectors are on the cpu and use MPI; leave it out, "
+				"or use --device=cuda where there is a GPU",
+				c->own.transport);
 	const struct placement *placement = placement_find(run->table_home);
 	if (placement && placement->floats_on_device)
 		return sentence("--table-home=%s: the workers compute on the cpu; use auto",
@@ -111,7 +110,7 @@ static char *check_split(const struct config *c, const struct worker *w, int sha
 	if (c->workload->split)
 		return c->workload->split(w);
 	return sentence("--strategy=%s: %d workers would share a model, and --workload=%s has no "
-			"linear layers that can be spread over them; give a strategy whose workers "
+			"linear layers that can be split over them; give a strategy whose workers "
 			"have the whole model, such as allreduce",
 			c->run.strategy, share, c->run.workload);
 }
@@ -263,13 +262,13 @@ static char *check_tables(const struct config *c)
 		return sentence("--table-home=%s: %s keeps nothing in tables; leave it out",
 				run->table_home, run->strategy);
 	if (run->record && !c->strategy->tables)
-		return sentence("--record: %s pushes nothing to a server, so that there is no "
-				"order to keep",
+		return sentence("--record: %s pushes nothing to a server: there is no order to "
+				"store; leave it out",
 				run->strategy);
 	if (!placement || placement->on_servers == (run->servers > 0))
 		return NULL;
 	if (placement->on_servers)
-		return sentence("--table-home=%s: there are none; give --servers=1 or more",
+		return sentence("--table-home=%s: there are no servers; give --servers=1 or more",
 				placement->name);
 	return sentence("--table-home=%s: with --servers=%d tables live on the servers; leave one "
 			"of the two out",
@@ -285,7 +284,8 @@ static char *check_deal(const struct config *c)
 		return sentence("--deal=dynamic: with --split=%s each worker takes rows of its own "
 				"shard only; leave one of the two out",
 				c->run.split);
-	return sentence("--deal=dynamic: with %s each worker takes as many mini-batches: %s",
+	return sentence("--deal=dynamic: %s must give each worker the same number of mini-batches: "
+			"%s",
 			c->run.strategy, why);
 }
 
@@ -303,11 +303,9 @@ static char *check_evaluation(const struct config *c)
 				"evaluate; leave one of the two out",
 				(long long)run->judge_every);
 	if (run->judge_every && run->record && run->workers > 1)
-		return sentence(
-			"--judge-every=%lld: --record keeps no order of looks at a table "
-			"that change nothing, so that a replay could not repeat them; leave "
-			"one of the two out",
-			(long long)run->judge_every);
+		return sentence("--judge-every=%lld: not with --record, which does not store "
+				"evaluation reads; leave one of the two out",
+				(long long)run->judge_every);
 	return NULL;
 }
 
@@ -316,8 +314,8 @@ static char *check_checkpoints(const struct config *c)
 {
 	const char *file = *c->own.save ? c->own.save : c->own.init_from;
 	if (*c->own.initial_model && !*c->own.init_from)
-		return sentence("--initial-model=%s: it says which model --init-from has; give "
-				"that, too",
+		return sentence("--initial-model=%s: it names the model of --init-from; give that "
+				"too",
 				c->own.initial_model);
 	if (!*file || strcmp(c->run.platform, "sim") != 0 || c->run.sim_train)
 		return NULL;
@@ -336,19 +334,20 @@ static char *check_hosts(const struct config *c)
 		bool ours = getenv(STATUS_VARIABLE) != NULL;
 		return ours || (!*placement && !*rate)
 			       ? NULL
-			       : sentence("--%s=%s: ranks that another launcher has started are "
-					  "where they are; leave it out",
-					  *rate ? "lab.rate" : "placement",
-					  *rate ? rate : placement);
+			       : sentence(
+					 "--%s=%s: your own launcher has placed the ranks already; "
+					 "leave it out",
+					 *rate ? "lab.rate" : "placement",
+					 *rate ? rate : placement);
 	}
 	if (none && *placement)
 		return sentence(
-			"--placement=%s: it is about the machines of a --hostfile; give one, "
-			"or leave it out",
+			"--placement=%s: it needs the machines of a --hostfile; give one, or "
+			"leave it out",
 			placement);
 	if (*rate && (simulated || access(LAB_FOLDER, F_OK) != 0))
-		return sentence("--lab.rate=%s: it is about the wires of a lab, which is not here: "
-				"mvbench lab run 2 -- mvbench run ..., on real workers",
+		return sentence("--lab.rate=%s: it needs the wires of a lab and real workers: "
+				"mvbench lab run 2 -- mvbench run ...",
 				rate);
 	int *number AUTOFREE =
 		must(calloc((size_t)(c->run.workers + c->run.servers), sizeof *number));
@@ -361,27 +360,28 @@ static char *check_optimizer(const struct config *c, int share)
 	const struct run *run = &c->run;
 	const struct optimizer *o = c->optimizer;
 	if (run->momentum != 0 && !o->momentum)
-		return sentence("--momentum: --optimizer=%s has options of its own in its place "
+		return sentence("--momentum: --optimizer=%s has its own options instead "
 				"(mvbench help %s); leave it out",
 				run->optimizer, run->optimizer);
 	if (o->refuse)
 		TRY(o->refuse(run, c->optimizer_opts));
 	if (o->scratch && share > 1)
-		return sentence("--optimizer=%s: it steps by whole matrices, and %s spreads them "
-				"over %d workers; use another optimiser",
+		return sentence("--optimizer=%s: it needs whole matrices, and %s splits them over "
+				"%d workers; use another optimiser",
 				run->optimizer, run->strategy, share);
 	if (strcmp(run->state, "keep") == 0)
 		return NULL;
 	if (c->strategy->meets == MEETS_NEVER)
-		return sentence("--state=%s: the workers of %s have one model at every step, so "
-				"that what their optimisers keep stays equal; leave it out",
+		return sentence("--state=%s: the workers of %s have the same model at every step, "
+				"and therefore equal optimiser states; leave it out",
 				run->state, run->strategy);
 	if (strcmp(run->state, "average") == 0 && c->strategy->meets != MEETS_TOGETHER)
-		return sentence("--state=average: the workers of %s do not meet all at once; use "
-				"--state=keep or --state=reset",
-				run->strategy);
+		return sentence(
+			"--state=average: the workers of %s do not synchronise all at once; "
+			"use --state=keep or --state=reset",
+			run->strategy);
 	if (o->moments(run, c->optimizer_opts) == 0)
-		return sentence("--state=%s: --optimizer=%s keeps nothing here; leave it out",
+		return sentence("--state=%s: --optimizer=%s has no state here; leave it out",
 				run->state, run->optimizer);
 	return NULL;
 }
@@ -406,9 +406,10 @@ char *plan_refuse(const struct config *c)
 			(int)run->workers, run->strategy, share, share);
 	/* The workers exchange activations, and messages are floats. */
 	if (share > 1 && strcmp(run->precision, "bf16") == 0)
-		return sentence("--precision=bf16: %s cuts one model over %d workers, which works "
-				"in float32 and tf32",
-				run->strategy, share);
+		return sentence(
+			"--precision=bf16: %s splits one model over %d workers; use float32 "
+			"or tf32",
+			run->strategy, share);
 	return NULL;
 }
 
@@ -432,8 +433,8 @@ char *plan_make(const struct config *c, struct plan *p)
 	    (wrong = data_cut(c->workload, c->workload_opts, &p->train, &p->test)))
 		return wrong;
 	if (data_split_of(run).alpha > 0 && data_classes(&p->train) == 0)
-		return sentence("--split=%s: it divides the rows by their class, and those of "
-				"--workload=%s have none; use --split=fixed",
+		return sentence("--split=%s: it divides the rows by class, and the rows of "
+				"--workload=%s have no classes; use --split=fixed",
 				run->split, run->workload);
 	int64_t models = run->workers / config_model_workers(c);
 	if ((size_t)models > p->train.n)

@@ -150,8 +150,8 @@ static char *find_compiler(struct making *m)
 	const char *cc = getenv("CC"), *more = getenv("MVBENCH_CFLAGS");
 	char *first = installed_path(headers[0]);
 	if (!first)
-		return refuse(m, "the headers of plug-ins did not come with this mvbench: where "
-				 "they are, MVBENCH_HOME says");
+		return refuse(m, "the headers of plug-ins did not come with this mvbench: set "
+				 "MVBENCH_HOME to their folder");
 	*strrchr(first, '/') = '\0';
 	m->home = first;
 	m->words = sentence("%s -std=c11 -D_GNU_SOURCE -O3 %s -g -Wall -Wextra -fopenmp-simd -fPIC "
@@ -175,11 +175,12 @@ static char *find_folder(struct making *m)
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
 	bool own = cache && *cache == '/';
 	if (!own && !(home && *home == '/'))
-		return refuse(m, "what is compiled of it needs a folder: set XDG_CACHE_HOME");
+		return refuse(m, "the compiled plug-in needs a folder: set XDG_CACHE_HOME");
 	m->folder = own ? sentence("%s/mvbench/plugins", cache)
 			: sentence("%s/.cache/mvbench/plugins", home);
 	int failed = folder_make(m->folder);
-	return failed ? sentence("%s: %s: it is for plug-ins; set XDG_CACHE_HOME to another folder",
+	return failed ? sentence("%s: %s: no place for plug-ins; set XDG_CACHE_HOME to another "
+				 "folder",
 				 m->folder, strerror(failed))
 		      : NULL;
 }
@@ -221,8 +222,8 @@ static char *compile(const struct making *m, const char *out)
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return NULL;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-		return refuse(m, "there is no C compiler here: install gcc and libc6-dev, let CC "
-				 "name one, or give a plug-in that is compiled (.so)");
+		return refuse(m, "there is no C compiler here: install gcc and libc6-dev, set CC "
+				 "to one, or give a compiled plug-in (.so)");
 	return refuse(m, "%s",
 		      WIFEXITED(status) ? "it does not compile; the compiler says why above"
 					: "its compiler was killed");
@@ -290,13 +291,13 @@ static char *find_or_make(struct making *m, char **made)
 		return NULL;
 	}
 	if (!m->real && m->wanted && !strchr(m->path, '/'))
-		return refuse(m, "what was compiled of this source is not in your cache folder any "
-				 "more: give the file, as in --strategy=./mine.c");
+		return refuse(m, "the version compiled from this source is no longer in your cache "
+				 "folder: give the file, as in --strategy=./mine.c");
 	if (!m->real)
 		return refuse(m, "%s", strerror(m->missing));
 	find_source(m);
 	if (m->wanted && strcmp(m->wanted, m->source) != 0)
-		return refuse(m, "the file is another one now, or on this machine");
+		return refuse(m, "the file has changed, or differs on this machine");
 	*made = sentence("%s/%s-%s.so", m->folder, m->source, m->object ? "so" : m->with);
 	return make(m, *made);
 }
@@ -342,7 +343,8 @@ static char *check_slots(const struct making *m, const struct plugin *p)
 	const char *missing = NULL;
 	if (!p->name || !*p->name ||
 	    p->name[strspn(p->name, "abcdefghijklmnopqrstuvwxyz0123456789_")])
-		return refuse(m, "its name (.plugin.name) is to be of small letters, digits and _");
+		return refuse(m,
+			      "its name (.plugin.name) may have only small letters, digits and _");
 	if (!p->summary)
 		missing = "plugin.summary";
 	else if (m->part == PART_STRATEGY)
@@ -365,13 +367,14 @@ static char *check_options(const struct making *m, const struct plugin *p)
 	void *scratch AUTOFREE = must(calloc(1, p->opts_size + sizeof(int64_t)));
 	for (const struct option *o = p->options; o && o->name; o++) {
 		if (strcmp(o->name, "source") == 0)
-			return refuse(m, "its option source has the name of the one that says "
-					 "what file it is: give it another");
+			return refuse(m,
+				      "the name of its option source is reserved for the hash of "
+				      "its source: give it another name");
 		if (o->offset >= p->opts_size)
 			return refuse(m, ".plugin.opts_size is too small for its options");
 		char *wrong AUTOFREE = option_set(o, scratch, p->name, o->def);
 		if (wrong)
-			return refuse(m, "a default of its own is refused: %s", wrong);
+			return refuse(m, "the default of an option is refused: %s", wrong);
 	}
 	return NULL;
 }
@@ -380,9 +383,8 @@ static char *check_source(const struct option *o, const char *text)
 {
 	return strcmp(o->def, text) == 0
 		       ? NULL
-		       : sentence(
-				 "--NAME.%s=%s: the plug-in that is given is of another source, %s",
-				 o->name, text, o->def);
+		       : sentence("--NAME.%s=%s: the given plug-in has another source, %s", o->name,
+				  text, o->def);
 }
 
 /* A copy with one more option, the hash of its source, which is recorded and compared. */
@@ -396,13 +398,13 @@ static const struct plugin *with_source(const struct making *m, const struct plu
 	struct option *options = must(calloc(n + 2, sizeof *options));
 	for (size_t i = 0; i < n; i++)
 		options[i] = p->options[i];
-	options[n] = (struct option){
-		.name = "source",
-		.type = OPT_STRING,
-		.offset = room,
-		.def = must(strdup(m->source)),
-		.check = check_source,
-		.help = "what it was compiled of: not to be given, but recorded [sha256]"};
+	options[n] =
+		(struct option){.name = "source",
+				.type = OPT_STRING,
+				.offset = room,
+				.def = must(strdup(m->source)),
+				.check = check_source,
+				.help = "hash of its source: recorded, not to be given [sha256]"};
 	struct plugin *own = must(malloc(size[m->part]));
 	memcpy(own, p, size[m->part]);
 	own->options = options;
@@ -417,7 +419,7 @@ static char *load_made(struct making *m, const char *made, struct loaded *out)
 	if (!object)
 		return refuse(m, "%s", dlerror());
 	if (!f)
-		return refuse(m, "it is no plug-in: MVBENCH_PLUGIN() does not stand in it");
+		return refuse(m, "it is not a plug-in: it has no MVBENCH_PLUGIN()");
 	TRY(check_file(m, f));
 	const struct plugin *p = object_of(f, m->part);
 	TRY(check_slots(m, p));
@@ -436,12 +438,12 @@ char *plugin_file_load(enum part part, const char *file, struct loaded *out)
 	m.path = must(strndup(file, hash ? (size_t)(hash - file) : strlen(file)));
 	if (hash &&
 	    (strlen(hash + 1) != SHA256_ROOM - 1 || hash[1 + strspn(hash + 1, "0123456789abcdef")]))
-		return refuse(&m, "after # the 64 digits of a sha256 are wanted, not %s", hash + 1);
+		return refuse(&m, "after # give the 64 digits of a sha256, not %s", hash + 1);
 	m.wanted = hash ? hash + 1 : NULL;
 	size_t n = strlen(m.path);
 	m.object = n > 3 && strcmp(m.path + n - 3, ".so") == 0;
 	if (!m.object && !m.wanted && !(n > 2 && strcmp(m.path + n - 2, ".c") == 0))
-		return refuse(&m, "a name is wanted, or a file that ends in .c or .so");
+		return refuse(&m, "give a name, or a file that ends in .c or .so");
 	m.real = realpath(m.path, NULL);
 	m.missing = errno;
 	TRY(find_or_make(&m, &made));

@@ -148,8 +148,8 @@ static char *load(enum part part, const char *file, const struct plugin **out)
 	}
 	TRY(plugin_file_load(part, file, &l));
 	if (is_built_in(l.plugin))
-		return sentence("%s: its name is %s, which mvbench has itself: give it another "
-				"(.plugin.name), as its options and results go by it",
+		return sentence("%s: mvbench has a plug-in %s itself: give yours another name "
+				"(.plugin.name), because options and results use it",
 				file, l.plugin->name);
 	loaded = must(realloc(loaded, (nloaded + 1) * sizeof *loaded));
 	loaded[nloaded++] = l;
@@ -157,7 +157,7 @@ static char *load(enum part part, const char *file, const struct plugin **out)
 	return NULL;
 }
 
-/* "--strategy=asgdd: there is none of that name; did you mean asgd? There are serial, asgd, ..." */
+/* "--strategy=asgdd: unknown name; did you mean asgd? Known: serial, asgd, ..." */
 static char *no_such_plugin(enum part part, const char *typed)
 {
 	const char *name[PLUGINS_MOST], *what = part_names[part];
@@ -165,10 +165,9 @@ static char *no_such_plugin(enum part part, const char *typed)
 	const char *near = nearest(typed, name, n);
 	char *list AUTOFREE = text_list(name, n, ", ");
 	if (near)
-		return sentence(
-			"--%s=%s: there is none of that name; did you mean %s? There are %s", what,
-			typed, near, list);
-	return sentence("--%s=%s: there is none of that name; there are %s", what, typed, list);
+		return sentence("--%s=%s: unknown name; did you mean %s? Known: %s", what, typed,
+				near, list);
+	return sentence("--%s=%s: unknown name; known: %s", what, typed, list);
 }
 
 /* The value of NAME.source for this name; NULL: not given. */

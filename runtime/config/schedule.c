@@ -78,7 +78,7 @@ static const char *schedule_part(const char **text, struct schedule *s)
 		s->step = at;
 		for (; *at != 'x'; at += *at == ':') {
 			if (!schedule_number(&at, ":+", &x) || x <= last)
-				return "the epochs of steps are numbers that rise";
+				return "the epochs of steps must be ascending";
 			last = x;
 			if (*at != ':')
 				break;
@@ -86,13 +86,12 @@ static const char *schedule_part(const char **text, struct schedule *s)
 		if (*at == 'x') {
 			at++;
 			if (last <= 0 || !schedule_number(&at, "+", &s->factor) || s->factor <= 0)
-				return "the factor of a step stands after its epochs and is above "
-				       "0";
+				return "the factor of a step follows its epochs and is above 0";
 		}
 		*text = at;
 		return NULL;
 	}
-	return "a part is none of constant, step, cosine and warmup";
+	return "a part must be constant, step, cosine or warmup";
 }
 
 static const char *schedule_read(const char *text, struct schedule *s)
@@ -107,11 +106,11 @@ static const char *schedule_read(const char *text, struct schedule *s)
 		if (wrong)
 			return wrong;
 		if (shapes > 1 || warmups > 1)
-			return "it has one shape and one warm-up at most";
+			return "it may have one shape and one warm-up at most";
 		if (*text == '\0')
 			return NULL;
 		if (*text++ != '+')
-			return "something stands behind a part that is no '+'";
+			return "expected '+' after a part";
 	}
 }
 
@@ -120,8 +119,8 @@ char *lr_schedule_check(const struct option *o, const char *text)
 	struct schedule s;
 	const char *wrong = schedule_read(text, &s);
 	return !wrong ? NULL
-		      : sentence("--%s=%s: %s; wanted is one of constant, step:E1:E2[:xF] or "
-				 "cosine[:FLOOR], and warmup:E[:FROM] with it, such as "
+		      : sentence("--%s=%s: %s; give constant, step:E1:E2[:xF] or "
+				 "cosine[:FLOOR], optionally with warmup:E[:FROM], such as "
 				 "--%s=warmup:5+step:41:61:x0.1",
 				 o->name, text, wrong, o->name);
 }

@@ -27,8 +27,8 @@ char *data_split_check(const struct option *o, const char *text)
 	struct data_split s;
 	if (read_split(text, &s))
 		return NULL;
-	return sentence("--%s=%s: shuffled, fixed or dirichlet:ALPHA is wanted, with a number "
-			"above 0, such as --%s=dirichlet:0.5",
+	return sentence("--%s=%s: give shuffled, fixed or dirichlet:ALPHA with a number above 0, "
+			"such as --%s=dirichlet:0.5",
 			o->name, text, o->name);
 }
 

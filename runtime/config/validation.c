@@ -81,8 +81,8 @@ char *validation_check(const struct run *run, size_t rows, int64_t models)
 		return sentence("--validation=%lld: there are only %zu rows to train on, which the "
 				"workers need; leave it out",
 				(long long)run->validation, rows);
-	return sentence("--validation=%lld: of %zu rows that leaves fewer than the one that each "
-			"of %lld worker%s needs to train on; give at most --validation=%lld",
+	return sentence("--validation=%lld: of %zu rows that leaves fewer than one for each of "
+			"%lld worker%s to train on; give at most --validation=%lld",
 			(long long)run->validation, rows, (long long)models, models == 1 ? "" : "s",
 			(long long)most);
 }

@@ -296,7 +296,7 @@ START_TEST(damaged_checkpoint_is_refused)
 		long at;
 		int64_t value;
 		const char *says;
-	} changes[] = {{HEAD(magic), 7, "this is no checkpoint"},
+	} changes[] = {{HEAD(magic), 7, "not a checkpoint"},
 		       {HEAD(version), 99, "another version of mvbench"},
 		       {HEAD(bytes), 7, "is cut, or was changed"},
 		       {HEAD(workers), 0, "is cut, or was changed"},
@@ -326,7 +326,7 @@ START_TEST(damaged_checkpoint_is_refused)
 		ck_assert_int_eq(command_output(back, out, OUTPUT), 0);
 		ck_assert_int_eq(truncate(save, cuts[i]), 0);
 		expect_refused("", words(SMALL "--init-from=%s", save),
-			       cuts[i] < 1000 ? "this is no checkpoint" : "is cut");
+			       cuts[i] < 1000 ? "not a checkpoint" : "is cut");
 		if (cuts[i]) /* --save does not overwrite a damaged file */
 			expect_refused("", words(SMALL "--save=%s", save), save);
 	}
@@ -348,14 +348,14 @@ START_TEST(checkpoint_of_another_configuration_is_refused)
 	expect_refused("", words("--workload=softmax --init-from=%s", save),
 		       "it has a model of --workload=mlp, not of softmax");
 	expect_refused("", words(SMALL "--mlp.hidden=17 --init-from=%s", save),
-		       "its model has 12730 parameters in layers of its own, and this one 13525");
+		       "its model has other layers, with 12730 parameters, and this one 13525");
 	expect_refused("", words(SMALL "--init-from=%s --initial-model=0123456789abcdef", save),
-		       "and --initial-model=0123456789abcdef is wanted");
+		       "but --initial-model=0123456789abcdef was given");
 	expect_refused("", SMALL "--initial-model=0123456789abcdef", "give that, too");
 	expect_refused("", words(SMALL "--init-from=%s --initial-model=x", save), "16 digits");
 	expect_refused("", words(SMALL "--init-from=%s/none", folder), "cannot be read");
-	expect_refused("", words(SMALL "--init-from=%s", folder), "this is no checkpoint");
-	expect_refused("", words(SMALL "--save=%s/run.db", folder), "this is no checkpoint");
+	expect_refused("", words(SMALL "--init-from=%s", folder), "not a checkpoint");
+	expect_refused("", words(SMALL "--save=%s/run.db", folder), "not a checkpoint");
 	expect_refused("", words(SMALL SIM "--sim.train=false --init-from=%s", save),
 		       "there is no model");
 	expect_row("SELECT count(*) FROM run", "1\r\n");
@@ -371,7 +371,7 @@ START_TEST(checkpoint_of_an_unknown_run_is_refused)
 	expect_refused("", words("--device=cpu --save=%s --db=%s/other.db %s", save, folder, how),
 		       "is of a run that is not in");
 	expect_refused("", words("--device=cpu --save=%s --trace=2 %s", save, how),
-		       "cannot go on from a checkpoint");
+		       "cannot continue from a checkpoint");
 	go_on(how);
 	/* the run has ended, so nothing is left to do: the same command starts a new run */
 	record_run(words("--device=cpu --save=%s %s", save, how));

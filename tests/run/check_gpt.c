@@ -180,7 +180,7 @@ static const struct {
 	{"--data-dir=$FOLDER/none", "No such file or directory; give --data-dir=FILE or FOLDER"},
 	{"--data-dir=$FOLDER/empty", "there is no file in it"},
 	{"--data-dir=$FOLDER/short", "fewer than 100 bytes of text are there"},
-	{"--split=dirichlet:0.5", "it divides the rows by their class"},
+	{"--split=dirichlet:0.5", "it divides the rows by class"},
 	{"--strategy=model_parallel --workers=3", "heads of an attention cannot be divided evenly"},
 };
 

@@ -288,7 +288,7 @@ END_TEST
 START_TEST(synchronous_strategies_refuse_dynamic_deal)
 {
 	static const char *const how[][2] = {
-		{"allreduce", "its workers meet in every exchange"},
+		{"allreduce", "all its workers take part in every exchange"},
 		{"model_parallel", "its workers meet"},
 		{"gossip", "its workers meet"},
 		{"serial", "its workers meet"},
@@ -446,7 +446,7 @@ START_TEST(other_workers_continue_when_one_leaves)
 				s->plugin.name, terms(s), placements[placement], who);
 			if (!s->may_leave) {
 				if (!s->refuse || strcmp(s->plugin.name, "serial") != 0)
-					expect_refused("", words, "none of them can leave");
+					expect_refused("", words, "and none can leave");
 				free(words);
 				continue;
 			}
@@ -655,7 +655,7 @@ START_TEST(heterogeneity_mistakes_are_refused)
 		{"--pause=0:1s:0", "should be RANK:AT:DURATION"},
 		{"--pause=0:1parsec:1s", "should be RANK:AT:DURATION"},
 		{"--leave=0:-1s", "should be RANK:AT"},
-		{"--leave=0:1s", "nobody would be left to train"},
+		{"--leave=0:1s", "no worker would be left to train"},
 		{"--leave=1:1s --strategy=bsp --workers=2", "give --bsp.backup=1"},
 		{"--leave=1:1s --strategy=ssp --ssp.bound=0 --workers=2", "give a bound of 1"},
 		{"--leave=1:1s --strategy=allreduce --workers=2",

@@ -111,7 +111,7 @@ START_TEST(placement_sets_the_host_of_each_rank)
 	ck_placed(abc, 3, 1, "2@0,1@2+1@1", "a a c b");
 	ck_placed(abc, 4, 0, "2@0", "it has to place 4 workers");
 	ck_placed(abc, 2, 0, "2@0,2@1", "it has to place 2 workers");
-	ck_placed(abc, 2, 1, "2@0+2@1", "the servers behind a +");
+	ck_placed(abc, 2, 1, "2@0+2@1", "the servers after a +");
 	ck_placed(abc, 2, 0, "1@0+1@1", "it has to place 2 workers");
 	ck_placed(abc, 4, 0, "2@0,2@3", "no machine 3");
 	ck_placed(abc, 4, 0, "2@0,x", "\"x\" is not RANKS@HOST");

@@ -440,7 +440,7 @@ static const struct refusal {
 	struct setting given[4];
 	const char *says;
 } refusals[] = {
-	{{{"optimizer", "adam"}}, "there is none of that name; did you mean adamw?"},
+	{{{"optimizer", "adam"}}, "unknown name; did you mean adamw?"},
 	{{{"optimizer", "adamw"}, {"adamw.beta2", "1"}}, "--adamw.beta2=1"},
 	{{{"optimizer", "adamw"}, {"lion.beta1", "0.5"}}, "an option of optimizer lion"},
 	{{{"optimizer", "adamw"}, {"momentum", "0.9"}},
@@ -449,11 +449,12 @@ static const struct refusal {
 	{{{"optimizer", "adamw"}, {"strategy", "asgd"}, {"workers", "2"}, {"asgd.updater", "sgd"}},
 	 "use the updater add"},
 	{{{"optimizer", "muon"}, {"strategy", "model_parallel"}, {"workers", "2"}},
-	 "it steps by whole matrices"},
+	 "it needs whole matrices"},
 	{{{"state", "reset"}, {"strategy", "allreduce"}, {"workers", "2"}}, "stays equal"},
-	{{{"state", "average"}, {"strategy", "asgd"}, {"workers", "2"}}, "do not meet all at once"},
+	{{{"state", "average"}, {"strategy", "asgd"}, {"workers", "2"}},
+	 "do not synchronise all at once"},
 	{{{"state", "reset"}, {"strategy", "periodic"}, {"workers", "2"}, {"momentum", "0"}},
-	 "keeps nothing here"},
+	 "has no state here"},
 	{{{"clip", "-1"}}, "--clip=-1"},
 	{{{"strategy", "periodic"}, {"periodic.outer", "adam"}},
 	 "--periodic.outer=adam: unknown optimizer adam; known: sgd, nesterov, adamw"},

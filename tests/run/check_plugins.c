@@ -239,7 +239,7 @@ static const struct mistake {
 	{"bad.c", "#include \"mvbench.h\"\nint x = \"\n", "mvbench help ./bad.c",
 	 "mvbench: ./bad.c: it does not compile"},
 	{"none.c", "int x;\n", "mvbench run --strategy=./none.c",
-	 "it is no plug-in: MVBENCH_PLUGIN() does not stand in it"},
+	 "it is not a plug-in: it has no MVBENCH_PLUGIN()"},
 	{"calls.c",
 	 "#include \"mvbench.h\"\nvoid frob(void);\nstatic void step(struct worker *w)\n{\n"
 	 "\tfrob();\n\tlocal_step(w, 1);\n}\nstatic const struct strategy s = {.plugin = {.name = "
@@ -252,22 +252,22 @@ static const struct mistake {
 	{NULL, NULL,
 	 "sed 's/\"doubling\"/\"asgd\"/' doubling.c >other.c; mvbench run "
 	 "--strategy=./other.c",
-	 "its name is asgd, which mvbench has itself"},
+	 "mvbench has a plug-in asgd itself"},
 	{NULL, NULL, "mvbench run --strategy=./gone.c",
 	 "mvbench: --strategy=./gone.c: No such file or directory\n"},
 	{NULL, NULL, "mvbench run --strategy=./spirals.c",
 	 "--strategy=./spirals.c: it has no strategy; give it as --workload=./spirals.c"},
 	{NULL, NULL, "mvbench run --strategy=./study.txt",
-	 "a name is wanted, or a file that ends in .c or .so"},
+	 "give a name, or a file that ends in .c or .so"},
 	{NULL, NULL, "CC=no-such-cc mvbench run --strategy=./doubling.c",
-	 "there is no C compiler here: install gcc and libc6-dev, let CC name one, or give a "
-	 "plug-in that is compiled (.so)\n"},
+	 "there is no C compiler here: install gcc and libc6-dev, set CC to one, or give a "
+	 "compiled plug-in (.so)\n"},
 	{NULL, NULL, "mvbench run --strategy=./doubling.c --doubling.mots=3",
 	 "--doubling.mots: there is no such option; did you mean --doubling.most?"},
 	{NULL, NULL, "mvbench run --strategy=./doubling.c --doubling.most=0",
 	 "--doubling.most=0: a whole number from 1 to 1000000000 is wanted"},
 	{NULL, NULL, "mvbench run --strategy=./doubling.c --doubling.source=0",
-	 "is of another source"},
+	 "has another source"},
 	{"bad.ini", "[a]\nepochs = 1\nstrategy = asgd, ./gone.c\n", "mvbench sweep bad.ini",
 	 "bad.ini:3: --strategy=./gone.c: No such file or directory\n"},
 };
@@ -350,7 +350,7 @@ START_TEST(running_plugin_ignores_changes_of_its_file)
 	must_do("h=$(sha256sum <doubling.c | cut -c-64); echo 'spoilt' >>doubling.c; mvbench run "
 		"--workload=./spirals.c --epochs=1 --strategy=./doubling.c#$h");
 	refused("h=$(echo | sha256sum | cut -c-64); mvbench run --strategy=./spirals.c#$h",
-		"the file is another one now, or on this machine");
+		"the file has changed, or differs on this machine");
 }
 END_TEST
 

@@ -130,7 +130,8 @@ START_TEST(impossible_splits_are_refused)
 	static const struct {
 		const char *words, *says;
 	} row[] = {
-		{"--split=dirichlet:0", "--split=dirichlet:0: shuffled, fixed or dirichlet:ALPHA"},
+		{"--split=dirichlet:0",
+		 "--split=dirichlet:0: give shuffled, fixed or dirichlet:ALPHA"},
 		{"--split=dirichlet:-1", "--split=dirichlet:-1:"},
 		{"--split=dirichlet:nan", "--split=dirichlet:nan:"},
 		{"--split=dirichlet:", "--split=dirichlet::"},
@@ -141,7 +142,7 @@ START_TEST(impossible_splits_are_refused)
 		{"--split=dirichlet:1 --strategy=asgd --workers=2 --deal=dynamic",
 		 "--deal=dynamic: with --split=dirichlet:1"},
 		{"--split=dirichlet:1 --workload=perceptron --strategy=allreduce --workers=2",
-		 "--split=dirichlet:1: it divides the rows by their class"},
+		 "--split=dirichlet:1: it divides the rows by class"},
 	};
 	for (size_t i = 0; i < COUNT(row); i++)
 		expect_refused("", row[i].words, row[i].says);

@@ -1,7 +1,7 @@
 #!/bin/sh
-# bench.sh BUILD-FOLDER: how fast the training is, beside PyTorch on this machine if it is installed
-# (Debian: python3-torch). Each figure is the median of REPEAT runs, the two sides taken in turn, and
-# the spread of the ratio is its smallest and largest. ROWS="perceptron mlp" picks some of the rows.
+# bench.sh BUILD-FOLDER: measures the speed of training, compared with PyTorch on this machine if it is
+# installed (Debian: python3-torch). Each figure is the median of REPEAT runs, which alternate between the
+# two sides. The spread of the ratio is its smallest and largest value. ROWS="perceptron mlp": only these rows.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$1
@@ -14,7 +14,7 @@ export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 . tests/scripts/measure.sh
 find_torch True
 if [ -n "$python" ]; then
-	# Debian's PyTorch takes the matrix library that the alternatives name; the reference one is slow.
+	# Debian's PyTorch uses the BLAS that the alternatives select; the reference BLAS is slow.
 	blas=$(readlink -f /usr/lib/x86_64-linux-gnu/libblas.so.3 || true)
 	echo "PyTorch $("$python" -c 'import torch; print(torch.__version__)'), system BLAS $blas"
 	case $blas in */blas/*) echo "That is the reference BLAS: install libopenblas0-pthread for a fair comparison." ;; esac
@@ -58,12 +58,12 @@ gpt() { # wanted name torch-words...
 	row "$name" 12 "$want" "$f" 1 2
 }
 
-# forward + backward + AdamW, of sequences of 64 bytes
+# forward + backward + AdamW, on sequences of 64 bytes
 gpt '>= 1.5' gpt
 gpt '>= 1.1' gpt-compiled --compile
 
-# An optimiser's pass over memory, beside what its bytes take by a copy or a triad of as many, in turns
-# in one run (tests/tools/step_speed.c); the ratio is the median of REPEAT such runs.
+# An optimiser's pass over memory, compared with a copy or a triad of the same number of bytes, alternating
+# in one run (tests/tools/step_speed.c). The ratio is the median of REPEAT such runs.
 if wanted adamw || wanted sgd; then
 	printf '\n%s\n' "One thread: an optimiser's pass over 464154 parameters, beside its memory floor [us]"
 	# shellcheck disable=SC2059
@@ -92,9 +92,9 @@ two() { # batch strategy wanted sync-every every-of-torch
 	done
 	row "mlp, 2 workers, $2 X=$4" "$1" "$3" "$f" 1 2
 	[ "$2" = allreduce ] || return 0
-	# the same two workers in a bare loop of their step and MPI_Allreduce
+	# the same two workers in a bare loop of a step and MPI_Allreduce
 	row "  against bare step + MPI" "$1" '>= 0.95' "$f" 1 3
-	# and the sum of two figures taken apart: a lone worker's step, and MPI_Allreduce of a warm buffer
+	# and the sum of two separate figures: the step of a single worker, and MPI_Allreduce of a warm buffer
 	awk -v b="$1" '{ print $1, 2 * b / (b / $4 + $5 * 1e-6) }' "$f" >"$f-sum"
 	row "  against step plus MPI, apart" "$1" '' "$f-sum" 1 2
 }
@@ -123,7 +123,7 @@ tables 5000000 4 40 ''
 tables 464154 2 500 '' onesided
 tables 464154 3 500 '' --servers=1
 
-# The median of three epochs each, since one of a hundred steps is a little long.
+# The median of three epochs, because one epoch of a hundred steps can be slow by chance.
 lenet_two() { # strategy wanted
 	wanted lenet-two || return 0
 	: >"$work/lenet-$1"
@@ -138,8 +138,8 @@ titles "Two workers against one: samples a second, both together" 'one worker'
 lenet_two allreduce '>= 1.9'
 lenet_two asgd '>= 1.9'
 
-# Noise only ever slows a run down, and an overhead of a hundredth is far below it: so the strategies
-# and serial run in turn, many times, and the fastest of each are compared.
+# Noise only slows a run down, and an overhead of 1 % is far below the noise. Therefore the strategies and
+# serial run in turn, many times, and the fastest run of each is compared.
 overheads() {
 	wanted overhead || return 0
 	strategies=$("$mvbench" list strategies --format=json | grep -o '"name": "[a-z_]*", "summary"' | cut -d'"' -f4 | grep -vx serial)
@@ -158,8 +158,8 @@ overheads() {
 titles "A strategy on one worker against serial: samples a second" serial
 overheads
 
-# The commands that read results, on a large database: the middle of REPEAT calls, and of one of those
-# that take long. What is in it: tests/tools/bigdb.c. DATABASE_RUNS=500 makes a smaller one.
+# The commands that read results, on a large database: the median of REPEAT calls; slow commands run once.
+# tests/tools/bigdb.c makes the database. DATABASE_RUNS=500 makes a smaller one.
 database() {
 	wanted database || return 0
 	db=$work/big.db
@@ -183,7 +183,7 @@ database() {
 	took 'table --label' '< 0.2' "$repeat" table --label='sweep 3'
 	took 'table' '' "$repeat" table
 	took 'check --save' '' 1 check --save=base
-	# as if saved long ago, from another database: so that its very runs are those to compare with
+	# as if saved long ago, from another database, so that check compares the same runs with it
 	sqlite3 "$db" "UPDATE baseline SET made = '2000-01-01T00:00:00Z', run_id = NULL"
 	took 'check --against, nothing run' '< 1' "$repeat" check --against=base --rerun=never
 	compared=$(sed -n 's/.* \([0-9]*\) runs compared, 0 made now$/\1/p' "$work/printed")
@@ -199,7 +199,7 @@ database() {
 }
 database
 
-# What the default timeline costs, in pairs that take turns in going first.
+# The cost of the default timeline, in pairs of runs; the order alternates.
 traced() { # workload strategy workers
 	wanted trace || return 0
 	f=$work/trace-$1-$2

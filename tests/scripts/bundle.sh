@@ -1,20 +1,20 @@
 #!/bin/sh
-# bundle.sh BUILD-FOLDER BUNDLE-FOLDER: packs what was built, and everything that it needs at run
-# time, into one folder (and BUNDLE-FOLDER.tar.gz) that runs from any place on another x86-64 Linux
-# with a glibc as new as this one's. What stays outside: glibc, the NVIDIA driver and CUDA's
-# libraries, which bin/mvbench looks for, gnuplot, and the simulator. Fails when a library is missing
-# in it, or when the archive, which is what travels, is larger than MIB_MOST.
+# bundle.sh BUILD-FOLDER BUNDLE-FOLDER: packs the built programs, and everything that they need at run
+# time, into one folder (and BUNDLE-FOLDER.tar.gz). The folder runs from any path on another x86-64 Linux
+# whose glibc is at least as new as this one's. Not in it: glibc, the NVIDIA driver and CUDA's libraries,
+# which bin/mvbench searches for, gnuplot, and the simulator. Fails if a library is missing in it, or if
+# the archive, which is what is copied, is larger than MIB_MOST.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$1 bundle=$2
-MIB_MOST=58 # 64 travel, with the tree
-# Of glibc, which belongs to the loader; of the driver and of CUDA.
+MIB_MOST=58 # one transfer takes 64, with the tree
+# Libraries of glibc, which belong to the loader; of the driver and of CUDA.
 outside='^(ld-linux|lib(c|m|mvec|dl|rt|pthread|resolv|util|anl)\.so|lib(cuda|cudart|cublas|cublasLt|cudnn[a-z_]*|nccl|nvrtc[a-z-]*|nvJitLink)\.so)'
-# What Debian's settings of Open MPI switch off (fabrics that need libraries of their own), OpenSHMEM.
+# Plug-ins that Debian's settings of Open MPI switch off (fabrics with libraries of their own), OpenSHMEM.
 unused='_(ofi|ucx|uct|openib|usnic|psm|psm2|portals4|buddy|ptmalloc)\.so$|/mca_(atomic|memheap|scoll|spml|sshmem)_'
 
 path_of() { ompi_info --parsable --path "$1" | sed "s/^path:$1://"; }
-# needed FILE...: the libraries that they load, as "NAME PATH"; PATH is "not" where there is none
+# needed FILE...: the libraries that they load, as "NAME PATH"; PATH is "not" if it is not found
 needed() { for f; do LD_LIBRARY_PATH=${libraries:-} ldd "$f" 2>/dev/null || true; done | awk '$2 == "=>" { print $1, $3 }' | sort -u; }
 program() { install -D "$1" "$bundle/$2" && strip --strip-unneeded "$bundle/$2"; }
 
@@ -22,14 +22,14 @@ rm -rf "$bundle" "$bundle.tar.gz"
 mkdir -p "$bundle/bin" "$bundle/build/tests/tools" "$bundle/build/tests/model/faults" "$bundle/build/tests/lib" "$bundle/build/tests/seeds" "$bundle/lib/gcc" "$bundle/lib/openmpi" "$bundle/lib/pmix" \
 	"$bundle/mpi/bin" "$bundle/mpi/share" "$bundle/data" "$bundle/workloads" "$bundle/tests/scripts"
 
-# The program, its tests, and what both read.
+# The program, its tests, and the files that both read.
 for f in mvbench check mvbench_cuda.so libmvbench.so; do
 	[ ! -e "$build/$f" ] || program "$build/$f" "build/$f"
 done
 [ ! -e "$build/libmvbench.so" ] || ln -s libmvbench.so "$bundle/build/libmvbench.so.0"
 for f in "$build"/tests/tools/* "$build"/tests/lib/* "$build"/tests/seeds/* \
 	"$build"/tests/model/* "$build"/tests/model/faults/*; do
-	case $f in */sim_*) continue ;; esac # SimGrid and what it needs are half as large as all the rest
+	case $f in */sim_*) continue ;; esac # SimGrid and its libraries are half as large as all other files
 	if [ -f "$f" ] && [ -x "$f" ]; then program "$f" "build/${f#"$build/"}"; fi
 done
 mkdir "$bundle/plots"
@@ -49,7 +49,7 @@ done
 cp README.md "$bundle"
 [ -e "$bundle/build/mvbench_cuda.so" ] || echo "bundle.sh: without GPUs: there is no $build/mvbench_cuda.so" >&2
 
-# Open MPI, its plug-ins and PMIx's, its texts and settings.
+# Open MPI, its plug-ins and those of PMIx, its texts and settings.
 for f in mpirun orted; do
 	program "$(path_of bindir)/$f" "mpi/bin/$f"
 done
@@ -62,7 +62,7 @@ cp -r "$pmix/share/pmix" "$bundle/mpi/share"
 cp -rL "$(path_of pkgdatadir)" "$bundle/mpi/share/openmpi"
 cp -rL "$(path_of sysconfdir)" "$bundle/mpi/etc"
 
-# The libraries. GCC's own are often newer on the other machine, and then better: apart from the rest.
+# The libraries. GCC's are in a folder of their own, because newer ones on the other machine are better.
 everything() { find "$bundle/build" "$bundle/mpi/bin" "$bundle/lib" -type f \( -perm -u+x -o -name '*.so*' \) ! -name '*.gz'; }
 # shellcheck disable=SC2046
 needed $(everything) | grep -vE "$outside" | while read -r name path; do
@@ -74,13 +74,13 @@ needed $(everything) | grep -vE "$outside" | while read -r name path; do
 	esac
 done
 
-# Does anything come from elsewhere?
+# Is a library loaded from outside the bundle?
 libraries=$(cd "$bundle" && echo "$PWD/lib:$PWD/lib/gcc:$PWD/build")
 # shellcheck disable=SC2046
 foreign=$(needed $(everything) | grep -vE "$outside" | grep -vF "$(cd "$bundle" && pwd)/" || true)
 [ -z "$foreign" ] || { echo "bundle.sh: not in the bundle: $foreign" >&2; exit 1; }
 
-# oneDNN is half of the whole, and mostly kernels that compress well: bin/mvbench unpacks it.
+# oneDNN is half of the bundle, mostly kernels that compress well. bin/mvbench unpacks it.
 gzip -9 "$bundle"/lib/libdnnl.so.*
 tar -C "$(dirname "$bundle")" -czf "$bundle.tar.gz" "$(basename "$bundle")"
 mib=$(du -sm --apparent-size "$bundle" | cut -f1) packed=$(du -sm --apparent-size "$bundle.tar.gz" | cut -f1)

@@ -1,13 +1,13 @@
 #!/bin/sh
-# bin/mvbench, bin/mpirun, bin/check, bin/gpu-test and bin/gpu-bench of a bundle (make bundle): they
-# find the bundle's libraries, plug-ins and data wherever it lies, and the machine's CUDA.
+# bundle_start.sh - bin/mvbench, bin/mpirun, bin/check, bin/gpu-test and bin/gpu-bench of a bundle (make
+# bundle): they find the bundle's libraries, plug-ins and data in any folder, and the machine's CUDA.
 set -eu
 name=${0##*/}
 home=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
-outside_path=${MVBENCH_OUTSIDE-${LD_LIBRARY_PATH:-}} # of the machine, also when one starts another
+outside_path=${MVBENCH_OUTSIDE-${LD_LIBRARY_PATH:-}} # the machine's own path
 export LD_LIBRARY_PATH="$home/lib:$home/build${outside_path:+:$outside_path}"
 
-# The kernels of oneDNN travel compressed.
+# The kernels of oneDNN are compressed in the archive.
 for packed in "$home"/lib/*.gz; do
 	[ -e "$packed" ] || continue
 	[ -w "$home/lib" ] || { echo "$name: cannot write to $home/lib, where $packed is unpacked at the first start: copy the bundle to where you may write" >&2; exit 2; }
@@ -15,16 +15,16 @@ for packed in "$home"/lib/*.gz; do
 	if gzip -dc "$packed" >"$unpacked.$$" && mv "$unpacked.$$" "$unpacked"; then
 		rm -f "$packed"
 	fi
-	[ -e "$unpacked" ] || exit 2 # another start may have been faster
+	[ -e "$unpacked" ] || exit 2 # another process may have unpacked it
 done
 
-# missing FILE...: the libraries that they need and the loader does not find
+# missing FILE...: the libraries that the loader does not find
 missing() {
 	for f; do
 		LD_TRACE_LOADED_OBJECTS=1 /lib64/ld-linux-x86-64.so.2 "$f" 2>/dev/null | sed -n 's/^[[:space:]]*\([^ ]*\) => not found.*/\1/p'
 	done | sort -u
 }
-# places: where else CUDA's libraries may be
+# places: other folders that may have CUDA's libraries
 places() {
 	printf '%s\n' /usr/local/cuda-*/lib64
 	for p in python3 python; do
@@ -51,7 +51,7 @@ if [ -z "${MVBENCH_CUDA:-}" ] && [ -e "$cuda" ] && [ -n "$(missing "$cuda")" ]; 
 	why="no GPU can be used: not found in LD_LIBRARY_PATH, /usr/local/cuda/lib64 or python3's nvidia packages: $lacks"
 	case ${lacks:+$name} in
 	gpu-*) echo "$name: $why" >&2 && exit 1 ;;
-	?*) [ ! -e /dev/nvidiactl ] || echo "$name: $why" >&2 ;; # where there is a GPU
+	?*) [ ! -e /dev/nvidiactl ] || echo "$name: $why" >&2 ;; # only on a machine with a GPU
 	esac
 fi
 
@@ -59,7 +59,7 @@ export MVBENCH_HOME="$home" MVBENCH_DATA="${MVBENCH_DATA:-$home/data/fashion-mni
 export PATH="$home/mpi/bin:$PATH" OPAL_PREFIX="$home/mpi" OPAL_PKGLIBDIR="$home/lib/openmpi" OPAL_SYSCONFDIR="$home/mpi/etc"
 export PMIX_PREFIX="$home/mpi" PMIX_PKGLIBDIR="$home/lib/pmix"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Open MPI refuses to start where it finds no remote shell, even for workers of this machine alone.
+# Open MPI does not start without a remote shell, even for workers of this machine only.
 command -v ssh >/dev/null || command -v rsh >/dev/null || export OMPI_MCA_plm="${OMPI_MCA_plm-^rsh}"
 
 case $name in

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# chaos.sh BUILD-FOLDER [COUNT [SEED]]: sweeps that are disturbed at random instants. Each trial runs
-# CELLS=4 cells drawn from all homes, real and simulated, and does one thing to them: kills or stops a
-# process of theirs, fills the disk, or starts a second sweep of the same cells beside it; or the sweep
-# runs over the wires of a lab (mvbench lab), and one of its hosts is cut off, for longer than
-# --stall-timeout or for less, when nothing may fail, or turned off. Then the sweep is run again until
-# it is done, and there must be the same cells as if nothing had been, no finished row lost or partial,
-# none running, a sound database, no process and no file left. The table at the end counts trials, by
-# what was done to whom: "unharmed", the disturbed sweep ended with every cell; "mended", the next one
-# made what was missing; "wrong". Behind `make chaos`. LANES: trials side by side; ONLY: these disturbances;
-# MVBENCH_TEST_UNTIL: when none begins any more [s since 1970]. What went wrong is kept in
-# BUILD-FOLDER/chaos.
+# chaos.sh BUILD-FOLDER [COUNT [SEED]]: disturbs sweeps at random times. Each trial runs CELLS=4 cells, drawn
+# from all placements of tables, real and simulated. It disturbs them once: it kills or stops one of their
+# processes, fills the disk, or starts a second sweep of the same cells. Or the sweep runs in a lab (mvbench
+# lab), and one of the hosts is turned off, or loses its link: for longer than --stall-timeout, or for a
+# shorter time, in which case no run may fail. Then the sweep is repeated until it is done. After that all
+# cells must be there, no finished row lost or partial, none running, the database sound, and no process or
+# file left. The table at the end counts trials by disturbance and target: "unharmed": the disturbed sweep
+# finished every cell; "mended": the next sweep made the missing cells; "wrong": a check failed. Behind `make
+# chaos`. LANES: trials side by side; ONLY: these disturbances; MVBENCH_TEST_UNTIL: no trial begins after this
+# time [s since 1970]. BUILD-FOLDER/chaos keeps the trials that went wrong.
 set -u
 build=$(cd "$1" && pwd)
 count=${2:-1000}
@@ -19,7 +18,7 @@ cells=${CELLS:-4}
 out=$build/chaos
 mvbench=$build/mvbench
 
-# A mount namespace of its own, for disks that are full and a /dev/shm where every file is ours.
+# A mount namespace of its own, for full disks, and for a /dev/shm that has only files of the trials.
 if [ -z "${CHAOS_INSIDE:-}" ]; then
 	if unshare -rm true 2>/dev/null; then
 		CHAOS_INSIDE=mounts exec unshare -rm "$0" "$build" "$count" "$seed"
@@ -59,7 +58,7 @@ sim.platform = ethernet_1g
 sim.step-time = 1ms' 'strategy = ssp
 workers = 2
 servers = 1')
-# Of a lab's hosts, between which there is no memory.
+# On the hosts of a lab, which share no memory.
 apart=('strategy = serial' 'strategy = allreduce
 workers = 2' 'strategy = asgd
 workers = 2' 'strategy = asgd
@@ -85,7 +84,7 @@ fi
 [ -z "${ONLY:-}" ] || read -ra disturbances <<<"$ONLY"
 
 q() { sqlite3 -cmd '.timeout 5000' "$db" "$1"; }
-# All processes of this trial: its database is in their words.
+# All processes of this trial: their command lines contain its database.
 mine() {
 	local p
 	for p in $(pgrep -f -- "$db"); do
@@ -105,7 +104,7 @@ sweep() { # [options]; at most a minute
 	timeout -k 5 60 "${lab[@]}" "$mvbench" sweep "$dir/cells.ini" --db="$db" "$@" </dev/null >>"$dir/log" 2>&1
 }
 wrong() { echo "$*" >>"$dir/wrong"; }
-# In the lab of the trial: what is done to one. Its folder is in the lab's sight alone.
+# Runs mvbench lab inside the trial's lab. Only processes in the lab see its folder.
 to_lab() { # pid in it, words
 	nsenter -t "$1" -m "$mvbench" lab "${@:2}" >>"$dir/log" 2>&1
 }
@@ -134,7 +133,7 @@ disturb() { # what
 	cut*)
 		pid=$(first_of_lab) || return 0
 		victim='link'
-		to_lab "$pid" cut lab2 || return 0 # the sweep has ended
+		to_lab "$pid" cut lab2 || return 0 # the sweep is over
 		if [ "$1" = cut ]; then sleep 12; else sleep "$((RANDOM % 3)).$((RANDOM % 10))"; fi
 		to_lab "$pid" heal lab2
 		;;
@@ -170,7 +169,7 @@ trial() {
 	local what=${disturbances[RANDOM % ${#disturbances[@]}]} done_before lost i left first home lab=()
 	home=("${homes[@]}")
 	local stall=9s
-	[ "$what" != cut-heal ] || stall=30s # so that a busy machine alone ends nothing
+	[ "$what" != cut-heal ] || stall=30s # so that load alone does not end a run
 	case $what in cut* | off) lab=("$mvbench" lab run 2 --probe=false --) home=("${apart[@]}") ;; esac
 	[ "$CHAOS_INSIDE" != mounts ] || mount -t tmpfs -o size=32m tmpfs "$dir/disk"
 	db=$dir/disk/chaos-$1.db
@@ -178,7 +177,7 @@ trial() {
 		printf '[defaults]\nworkload = perceptron\nepochs = 2\nbatch = 100\nstall-timeout = %s\n' "$stall"
 		for ((i = 1; i <= cells; i++)); do
 			printf '[c%d]\n%s\nseed = %d\n' "$i" "${home[RANDOM % ${#home[@]}]}" "$i"
-			[ ${#lab[@]} = 0 ] || echo 'step-time = 20ms' # long enough to be cut off while it trains
+			[ ${#lab[@]} = 0 ] || echo 'step-time = 20ms' # slow enough to lose its link during training
 		done
 	} >"$dir/cells.ini"
 	sweep &
@@ -187,7 +186,7 @@ trial() {
 	wait "$first"
 	first=$?
 	wait
-	# What trains survives that; mpirun gives up to reach a host in three seconds.
+	# A run that trains survives that; mpirun stops trying to reach a host after three seconds.
 	[ "$what" != cut-heal ] || [ "$(q "SELECT count(*) FROM run WHERE status = 'failed' AND
 		reason NOT LIKE 'mpirun could not start the workers%'")" = 0 ] || wrong 'a short cut is not survived'
 	if [ "$what" = full ]; then
@@ -196,7 +195,7 @@ trial() {
 	done_before=$(q "SELECT group_concat(id) FROM run WHERE status = 'done'" 2>/dev/null)
 	for i in 1 2 3 4 5; do
 		sweep --retry && break
-		sleep 1 # who was left alone may still be at work
+		sleep 1 # a process without its parent may still be running
 	done
 	[ "$(q 'PRAGMA integrity_check')" = ok ] || wrong 'the database is damaged'
 	[ -z "$(q 'PRAGMA foreign_key_check')" ] || wrong 'rows without their run'
@@ -218,7 +217,7 @@ trial() {
 		wrong "left: $(role "$i") $i, $(tr '\0' ' ' <"/proc/$i/cmdline" 2>/dev/null | cut -c 1-60)"
 		kill -9 "$i"
 	done
-	# A watcher that was killed leaves folders to the next run.
+	# If a watcher was killed, the next run removes its folders.
 	if [ -n "$(ls -A "$dir/tmp")" ]; then
 		sleep 3
 		sweep --resume=false --seed=9 --db="$dir/disk/other.db"

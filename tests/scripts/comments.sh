@@ -1,8 +1,8 @@
 #!/bin/sh
-# comments.sh [SOURCES]: every file that a comment of a .c, .h, .cu or .cc names, NAME.c, .h, .cu or .sql, has to
-# exist: a name alone anywhere, a path from the comment's folder or from the top; NAME and * stand for any.
-# What does not is said as FILE:LINE: there is no file WORD, and the exit status is 1. A path that begins with
-# no folder of ours is of another program.
+# comments.sh [SOURCES]: checks that each .c, .h, .cu or .sql file that a comment of a .c, .h, .cu or .cc names
+# exists: a name alone in any folder, a path from the comment's folder or from the top; NAME and * match any name.
+# Prints each missing one as FILE:LINE: there is no file WORD, and then exits with 1. Ignores a path whose first
+# folder is none of ours: it belongs to another program.
 set -eu
 cd "${1:-$(dirname "$0")/../..}"
 
@@ -36,7 +36,7 @@ END {
 		file = source[i]; at = 0; inside = 0
 		while ((getline line < file) > 0) {
 			at++
-			for (;;) { # strings and characters of code are no comments
+			for (;;) { # strings and characters in code are not comments
 				if (inside) {
 					end = index(line, "*/")
 					see(end ? substr(line, 1, end - 1) : line)

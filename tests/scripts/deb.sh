@@ -1,7 +1,7 @@
 #!/bin/sh
-# deb.sh BUILD-FOLDER OUT-FOLDER: OUT-FOLDER/mvbench_VERSION_ARCH.deb of what was built. What it depends on is
-# what dpkg-shlibdeps finds, and the programs that mvbench starts. CUDA's libraries are no packages of
-# Debian's: the module of GPUs, where it was built, finds them or says what is missing.
+# deb.sh BUILD-FOLDER OUT-FOLDER: packs the built programs into OUT-FOLDER/mvbench_VERSION_ARCH.deb. It depends on
+# the packages that dpkg-shlibdeps finds, and on the programs that mvbench starts. CUDA's libraries are
+# not Debian packages: the GPU module, if it was built, finds them or reports which are missing.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$1 out=$2

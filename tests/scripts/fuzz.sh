@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# fuzz.sh BUILD-FOLDER HARNESS SECONDS [READER ...]: gives each reader of others' files (tests/fuzz), or
-# these, files that nobody would write, for so long, where / cannot be written. Behind `make fuzz`.
-# What ends a reader is kept in BUILD-FOLDER/fuzz/found, and is an error.
+# fuzz.sh BUILD-FOLDER HARNESS SECONDS [READER ...]: gives all readers of foreign files (tests/fuzz), or these
+# readers, malformed files for this time each, with / read-only. Behind `make fuzz`. An input that ends a reader
+# is an error; BUILD-FOLDER/fuzz/found keeps it.
 set -eu
 build=$(cd "$1" && pwd)
 harness=$(realpath "$2")
@@ -52,7 +52,7 @@ seeds() {
 	printf '"%s"\n' 'zip = ' 'exclude = ' '..' ' by ' ' log ' >>"$out/words" # of job files
 }
 
-# What changes are made to: a database that has something of everything, whose tables take anything.
+# The database that the inputs change: it has rows of every kind, and its tables accept any value.
 base() {
 	local run=("$build/mvbench" run --workload=perceptron --epochs=2 --workers=2 --db="$out/seed.db")
 	{
@@ -65,18 +65,18 @@ base() {
 	head -c 1 /dev/zero | tee "$out/seeds"/{calibration,table,import,report}/one >/dev/null
 }
 
-one() { # a reader, where / cannot be written
+one() { # a reader, with / read-only
 	local found=$out/found scratch=$out/scratch
-	[ "$1" != platform ] || mount --rbind /tmp /tmp # where SimGrid writes
+	[ "$1" != platform ] || mount --rbind /tmp /tmp # SimGrid writes there
 	mount --bind "$found" "$found"
 	mount -t tmpfs tmpfs "$scratch"
 	mkdir "$scratch/corpus"
 	mount -o remount,bind,ro /
 	export TMPDIR=$scratch FUZZ=$1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 	export FUZZ_BASE=$out/base.db FUZZ_PROGRAM=$build/mvbench
-	[ "$1" != report ] || export PATH=/nowhere # there is no gnuplot: figures are left out
+	[ "$1" != report ] || export PATH=/nowhere # hides gnuplot: figures are left out
 	case $1 in
-	table | import | report) set -- "$1" -close_fd_mask=2 -detect_leaks=0 ;; # commands complain, and end
+	table | import | report) set -- "$1" -close_fd_mask=2 -detect_leaks=0 ;; # commands print errors, and end
 	calibration | database) set -- "$1" -detect_leaks=0 ;;
 	esac
 	"$harness" "${@:2}" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=600000 -dict="$out/words" \

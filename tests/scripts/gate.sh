@@ -1,10 +1,10 @@
 #!/bin/sh
-# gate.sh BUILD-FOLDER [bugs] [same] [fresh]: proves `mvbench check`, with real runs on real data.
-#   1. Planted bugs: programs built from a copy of the tree with one wrong line each, held to a baseline
-#      of this one. Every one of them must fail.
-#   2. Unchanged code, REPEAT (100) times over, at most three in a hundred of which may fail: the same seeds
-#      with asgd and two workers, whose runs differ each time; and fresh seeds, that were never run.
-# Behind `make gate-proof`; a quarter of an hour. OUT=FOLDER: where programs and runs go.
+# gate.sh BUILD-FOLDER [bugs] [same] [fresh]: tests `mvbench check` with real runs on real data.
+#   1. Planted bugs: programs built from a copy of the tree with one wrong line each, compared with a baseline
+#      of the unchanged program. The check must fail for each of them.
+#   2. Unchanged code, REPEAT (100) times; at most three in a hundred checks may fail. Once with the same seeds,
+#      asgd and two workers, whose runs differ each time; once with fresh seeds, which were never run.
+# Behind `make gate-proof`; takes a quarter of an hour. OUT=FOLDER: where programs and runs go.
 set -eu
 build=$(cd "$1" && pwd)
 shift
@@ -23,7 +23,7 @@ workload = softmax
 epochs = 2
 batch = 100
 seed = 1..5
-# below the best learning rate, and above it: so an error of it is seen in either direction
+# below and above the best learning rate: an error of the rate is seen in either direction
 [low]
 strategy = serial
 lr = 0.05
@@ -45,12 +45,12 @@ workers = 2
 lr = 0.05
 INI
 
-# plant NAME FILE SED: a program with that edit of that file.
+# plant NAME FILE SED: builds a program with this edit of this file.
 plant() {
 	rm -rf "$out/src"
 	mkdir -p "$out/src" "$out/$1"
 	cp -a Makefile main.c mvbench.h runtime strategies workloads results plots sim tests "$out/src"
-	# what is unchanged is not compiled again
+	# unchanged files are not compiled again
 	(cd "$build" && find main.o deps runtime strategies workloads sim results plots -type f ! -name '*.d' \
 		-exec cp -a --parents -t "$out/$1" {} +)
 	sed -i "$3" "$out/src/$2"
@@ -65,7 +65,7 @@ plant() {
 	}
 }
 
-# spoiled NAME WHAT FILE SED: it must fail, and by its figures.
+# spoiled NAME WHAT FILE SED: the check must fail because of the program's figures.
 spoiled() {
 	plant "$1" "$3" "$4"
 	status=0
@@ -93,7 +93,7 @@ bugs() {
 		's/double lr = run->lr/double lr = 0.8 * run->lr/'
 }
 
-# again same|fresh: the check again and again, each time against the runs of the one before.
+# again same|fresh: repeats the check, each time against the runs of the check before.
 again() {
 	db=$out/$1.db
 	failed=0
@@ -110,14 +110,14 @@ again() {
 		failed=$((failed + status))
 		[ $status -eq 0 ] || cat "$out/again.txt"
 		smallest=$(sqlite3 "$db" "SELECT min($smallest, min(p_holm)) FROM gate_test WHERE name = 'main'")
-		made=$(sqlite3 "$db" 'SELECT group_concat(run_id) FROM checked') # --replace forgets them
+		made=$(sqlite3 "$db" 'SELECT group_concat(run_id) FROM checked') # --replace deletes this list
 		"$mvbench" check --save=main --replace --db="$db" --where="id IN ($made)" >"$out/again.txt"
 	done
 	echo "  $failed of $repeat failed (smallest corrected p: $smallest)"
 	[ $((100 * failed)) -le $((3 * repeat)) ] || bad=1
 }
 
-# prepare NAME TEXT: a baseline of one epoch of these cells.
+# prepare NAME TEXT: saves a baseline of one epoch of these cells.
 prepare() {
 	{
 		printf '[defaults]\nworkload = softmax\nepochs = 1\nbatch = 100\nseed = 1..5\n'

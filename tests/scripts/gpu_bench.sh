@@ -1,11 +1,11 @@
 #!/bin/sh
-# gpu_bench.sh BUILD-FOLDER [options of the sweep]: how fast the training is on a GPU, beside PyTorch
-# of the same precision on the same card where there is one, and what the short sweep of Multiverso's
-# experiment gives with one, two and four workers on it. Each figure is the median of REPEAT (2) runs,
-# all sides taken in turn, and the spread of a ratio is its smallest and largest. ROWS="resnet tables sweep" picks some, PRECISIONS="tf32 bf16" too. Tables are measured
-# without MPS, which shares a GPU among processes at a time instead of in turns, and with it, where
-# its daemon can be started: that changes no setting of the card. OUT=FOLDER keeps the sweep's
-# database and plots there. Fails where there is no GPU.
+# gpu_bench.sh BUILD-FOLDER [options of the sweep]: measures the speed of training on a GPU, compared with
+# PyTorch, if it is installed, of the same precision on the same card. It also runs the short sweep of
+# Multiverso's experiment with one, two and four workers on the GPU. Each figure is the median of REPEAT (2)
+# runs, which alternate between all sides. The spread of a ratio is its smallest and largest value.
+# ROWS="resnet tables sweep" and PRECISIONS="tf32 bf16" select some. Tables are measured without MPS, and with
+# it if its daemon can be started, which changes no setting of the card. (With MPS processes use a GPU at the
+# same time, without it in turns.) OUT=FOLDER: keeps the sweep's database and plots. Fails without a GPU.
 set -eu
 case ${OUT:-} in '' | /*) ;; *) OUT=$PWD/$OUT ;; esac
 cd "$(dirname "$0")/../.."
@@ -18,7 +18,7 @@ export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 . tests/scripts/measure.sh
 
 mps=
-# A daemon of our own, unless there is one. False: there cannot be.
+# Starts an own daemon, unless there is one. False: impossible.
 mps_start() {
 	[ -z "${CUDA_MPS_PIPE_DIRECTORY:-}" ] && command -v nvidia-cuda-mps-control >/dev/null || return 1
 	export CUDA_MPS_PIPE_DIRECTORY="$work/mps" CUDA_MPS_LOG_DIRECTORY="$work/mps-log"
@@ -33,7 +33,7 @@ mps_stop() {
 trap 'mps_stop; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-# fact NAME: of the GPU, in mvbench list
+# fact NAME: a fact about the GPU from mvbench list
 fact() { "$mvbench" list devices --format=json | sed -n "s/.*\"name\": \"cuda\"[^}]*\"$1\": \"\\([^\"]*\\)\".*/\\1/p"; }
 why=$(fact 'not usable')
 [ -z "$why" ] || { echo "no GPU to measure on: $why" >&2; exit 1; }
@@ -69,7 +69,7 @@ resnet() {
 }
 resnet
 
-gpu_tables() { # how the ranks share the GPU, what is wanted of four
+gpu_tables() { # how the ranks share the GPU, the bound for four
 	wanted tables || return 0
 	tables_head "Parameter server in the memory of one GPU ($1): add to a whole table and get it, beside MPI_Allreduce on the host"
 	tables 464154 1 500 '' gpu

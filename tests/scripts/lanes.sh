@@ -1,7 +1,7 @@
 #!/bin/sh
 # lanes.sh BUILD-FOLDER LANES: runs every test, in LANES processes side by side, because tests wait
-# more than they compute. Each process takes the next suite that no other has taken. Suites that
-# measure times run after all others, alone. WITHOUT="SUITE ...": suites that are left out.
+# more than they compute. Each process takes the next suite that no other process has taken. Suites
+# that measure times run alone, after all others. WITHOUT="SUITE ...": suites to leave out.
 # A test that fails is run again, alone, at most twice. If it passes both times it is flaky: it is
 # named and counts as passed. Otherwise it has failed. More than three flaky tests fail, and more
 # than twelve failures are not run again. The last line is the sum, in the form of Check's own.
@@ -42,12 +42,12 @@ case " ${WITHOUT:-} " in
 	MVBENCH_TEST_LANE=$PWD/lanes ./check >lane-alone.log 2>&1
 	;;
 esac
-sleep 1.1 # tail looks every second
+sleep 1.1 # tail reads every second
 pkill -P $$ -x tail
 wait "$progress"
 for log in lane-*.log; do
 	cat "$log"
-	# Its last line: without it the process was ended before it had run all its suites.
+	# The log's last line. Without it the process ended before it had run all its suites.
 	grep -q '^skipped [0-9]*$' "$log" ||
 		{ echo "failed: $log ended too early" && errors=$((errors + 1)); }
 done
@@ -84,7 +84,7 @@ else
 	done <failed
 fi
 [ ! -s again.log ] || cat again.log
-cat lane-*.log | grep -E '^[^ ]+\.c:[0-9]+:[FE]:' # again, for those who read only the end
+cat lane-*.log | grep -E '^[^ ]+\.c:[0-9]+:[FE]:' # repeated for readers of the end only
 if [ "$flaky" -gt 3 ]; then
 	echo "failed: $flaky flaky tests; at most three are accepted"
 	failed=$((failed + flaky))

@@ -1,14 +1,14 @@
 #!/bin/sh
-# layers.sh BUILD-FOLDER [SOURCES]: who may call whom, read from the symbols of the object files (nm), so that
-# neither a header nor a stray extern can cheat it; which folder may use which library; what headers
-# declare; and no mutable state in plug-ins, as simulated workers share one process.
-# Prints the floors, lowest first, with what each takes from those below.
+# layers.sh BUILD-FOLDER [SOURCES]: checks the layers: which module may call which. It reads the symbols of the
+# object files (nm), which neither a header nor a stray extern can bypass. It also checks which folder may use
+# which library, what headers declare, and that plug-ins have no mutable state, because simulated workers share
+# one process. Prints the layers, lowest first, with the number of uses of each module below.
 set -u
 build=$(cd "${1:-build}" && pwd) || exit 1
 cd "${2:-$(dirname "$0")/../..}" || exit 1
 
-# A floor a line, lowest first; rooms beside each other do not call each other. A room is a folder
-# with those below it that have no line of their own.
+# One layer in each line, lowest first; modules of one layer do not call each other. A module is a folder with
+# those of its subfolders that have no line of their own.
 floors='runtime/base
 sim/model
 runtime/device
@@ -24,7 +24,7 @@ results/ask results/gate results/share results/help
 plots
 sim
 main'
-# What is called by a list of pointers that lives above: plug-ins and commands.
+# Lists of pointers, defined above their users: plug-ins and commands.
 registries='strategies optimizers workloads commands'
 # Library (a pattern of its symbols), and the files that may use it.
 libraries='sqlite3_ results/db/
@@ -38,7 +38,7 @@ gz[a-z]+$ workloads/'
 
 objects=$(find "$build/runtime" "$build/strategies" "$build/workloads" "$build/results" "$build/plots" \
 	"$build/sim" "$build/main.o" -name '*.o' | sort | while read -r o; do
-	f=${o#"$build/"} # not one whose source is gone
+	f=${o#"$build/"} # skip an object whose source was deleted
 	[ ! -e "${f%.o}.c" ] && [ ! -e "${f%.o}.cu" ] || echo "$o"
 done)
 work=$(mktemp -d) || exit 1
@@ -46,23 +46,23 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck disable=SC2086
 nm -A -P $objects >"$work/symbols"
 find mvbench.h main.c runtime strategies workloads results plots sim -name '*.[ch]' | sort >"$work/files"
-contract() { # the words of these headers, without comments
+contract() { # the identifiers in these headers, without comments
 	sed 's,/\*.*\*/,,' "$@" | sed '/\/\*/,/\*\//d' | grep -oE '[A-Za-z_][A-Za-z0-9_]*' | sort -u
 }
 contract mvbench.h strategies/*.h strategies/*/*.h >"$work/strategies"
 contract mvbench.h workloads/*.h >"$work/workloads"
 
 awk -v floors="$floors" -v registries="$registries" -v libraries="$libraries" -v build="$build/" -v work="$work" '
-function is_contract(f) { # whose functions are defined below
+function is_contract(f) { # its functions are defined in lower layers
 	return f ~ /^(mvbench|workloads\/net|strategies\/optimizers\/optimizer)[.]h$/
 }
-function room(path,   r) { # of a file in the source tree
+function room(path,   r) { # the module of a file in the source tree
 	if (path == "main.c" || path == "main.o") return "main"
 	for (r = path; sub("/[^/]*$", "", r);) if (r in floor) return r
 	return ""
 }
 function bad(text) { print text; wrong = 1 }
-# by: a file; what: in whose name it is said
+# by: the file that uses the symbol; to: the file that defines it; how: " calls "
 function check(by, symbol, to, how,   a, b) {
 	a = room(by); b = room(to)
 	if (a == b || symbol in registry) return
@@ -81,7 +81,7 @@ BEGIN {
 }
 {
 	sub(":$", "", $1); file = substr($1, length(build) + 1)
-	# stand-ins of the simulated world and of the module on GPUs are not what others link to
+	# other files do not link to the stand-ins of the simulator and of the GPU module
 	stands_in = file ~ /^sim\/world\/|^runtime\/device\/cuda\//
 	if ($3 == "U") { used[++uses] = $2; user[uses] = file }
 	else if ($3 ~ /^[TDBRVC]$/ && !stands_in) { home[$2] = file; defined[room(file)]++ }
@@ -137,7 +137,7 @@ for o in "$build"/strategies/*.o "$build"/workloads/*.o; do
 	state=$(size -A "$o" | awk '$1 ~ /^\.(data|bss)(\.[^r]|$)/ && $1 !~ /\.rel\.ro/ && $2 > 0 { print $1, $2 }')
 	[ -z "$state" ] || { echo "$o: $state bytes of mutable state   <- plug-ins have none"; bad=1; }
 done
-# the library of other people's programs drags nothing of ours along
+# the library for users' programs needs no libraries of mvbench's own
 more=$(readelf -d "$build/libmvbench.so" 2>/dev/null | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' |
 	grep -vE '^(libmpi|libpmix|libm|libc|libpthread|libasan|libubsan|ld-linux.*)\.so')
 [ -z "$more" ] || { echo "libmvbench.so needs $more"; bad=1; }

@@ -1,18 +1,18 @@
 # shellcheck shell=sh
-# measure.sh - what bench.sh and gpu_bench.sh share. They source it, and have set the build folder,
-# the device, how often a figure is taken, and a folder for what is thrown away.
+# measure.sh - shared by bench.sh and gpu_bench.sh. Before they source it, they set the build folder,
+# the device, the number of runs of a figure, and a folder for temporary files.
 : "${build:?}" "${device:?}" "${repeat:?}" "${work:?}"
 mvbench=$build/mvbench
 
 wanted() { case " ${ROWS:-all} " in *" all "* | *" $1 "*) return 0 ;; esac; return 1; }
 # field NAME: its number in a JSON object on stdin
 field() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p"; }
-# or_say COMMAND...: what it has to say matters only when it fails
+# or_say COMMAND...: prints the command's stderr only if it fails
 or_say() { "$@" 2>"$work/said" || { cat "$work/said" >&2 && return 1; }; }
 ours_json() { or_say "$mvbench" run --format=json --db="$work/bench.db" --device="$device" "$@"; }
 ours() { ours_json "$@" | field samples_per_second; }
 
-# find_torch CONDITION: sets python to one with PyTorch of which that holds, or to nothing
+# find_torch CONDITION: sets python to one whose PyTorch fulfils CONDITION, or to nothing
 find_torch() {
 	python=
 	for p in python3 /usr/bin/python3; do
@@ -22,12 +22,12 @@ find_torch() {
 }
 # A bundle's libraries are not for the machine's own programs.
 outside() { LD_LIBRARY_PATH=${MVBENCH_OUTSIDE-${LD_LIBRARY_PATH-}} "$@"; }
-# torch WORDS...: its samples a second, 0 where there is none
+# torch WORDS...: PyTorch's samples a second, 0 without PyTorch
 torch() {
 	if [ -n "$python" ]; then outside "$python" tests/scripts/torch_peer.py "$@" | field samples_per_second; else echo 0; fi
 }
 
-# awk's: median(x, n), which sorts x; the mean of the middle two where n is even
+# for awk: median(x, n) sorts x; the mean of the middle two if n is even
 # shellcheck disable=SC2016
 median='function median(x, n,   i, j, t) {
 	for (i = 2; i <= n; i++)
@@ -42,7 +42,7 @@ stats() {
 }
 
 line='%-30s %6s %12s %12s %8s %17s %8s\n'
-titles() { # of the table, of the other side's column
+titles() { # title of the table, head of the other side's column
 	printf '\n%s\n' "$1"
 	# shellcheck disable=SC2059
 	printf "$line" what batch mvbench "$2" ratio 'smallest..largest' wanted
@@ -55,15 +55,15 @@ row() {
 	printf "$line" "$1" "$2" "$(printf %.0f "$4")" "$(printf %.0f "$5")" "$6" "$7..$8" "$3"
 }
 
-# Images of noise, the same every time; they have to take time, no more. Bytes are never 0: not every
-# awk can print that.
+# Images of noise, the same every time; only the time that they take matters. Bytes are never 0, because
+# not every awk can print 0.
 noise() { # bytes seed
 	LC_ALL=C awk -v n="$1" -v seed="$2" 'BEGIN { srand(seed); while (n-- > 0) printf "%c", 1 + int(255 * rand()) }'
 }
 repeated() { # FILE bytes
 	while cat "$1"; do :; done 2>/dev/null | head -c "$2"
 }
-# noise_cifar FOLDER ROWS FILES TEST-ROWS: CIFAR-10's binary version: a label and 3 x 32 x 32 pixels
+# noise_cifar FOLDER ROWS FILES TEST-ROWS: in CIFAR-10's binary format: a label and 3 x 32 x 32 pixels
 noise_cifar() {
 	mkdir -p "$1"
 	for label in 1 2 3 4 5 6 7; do
@@ -76,7 +76,7 @@ noise_cifar() {
 	done
 	repeated "$work/rows" $(($4 * 3073)) >"$1/test_batch.bin"
 }
-# noise_mnist FOLDER ROWS TEST-ROWS: MNIST's format
+# noise_mnist FOLDER ROWS TEST-ROWS: in MNIST's format
 noise_mnist() {
 	mkdir -p "$1"
 	noise 784000 1 >"$work/rows"
@@ -91,8 +91,9 @@ noise_mnist() {
 	done
 }
 
-# The parameter server: everybody adds to a table and gets all of it, beside MPI_Allreduce of as many
-# floats, in turns in one run [ms]. Ratios are of medians; of the workers' medians, slowest/fastest.
+# The parameter server: every worker adds to a table and gets all of it, compared with MPI_Allreduce of the
+# same number of floats, alternating in one run [ms]. ratio: of the medians; slowest/fastest: of the workers'
+# medians.
 tables_head() {
 	printf '\n%s [ms]\n' "$1"
 	printf '%9s %6s %-9s %9s %9s %9s %9s %9s %7s %15s %9s\n' floats ranks home 'add+get' p99 sync allreduce p99 ratio slowest/fastest wanted

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# nightly.sh BUILD-FOLDER: what .ci/run leaves out. Ends at the first step that fails.
+# nightly.sh BUILD-FOLDER: the checks that .ci/run leaves out. Ends at the first step that fails.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=$1
 step() { printf '\n=== %s (%ss)\n' "$1" "$SECONDS"; }
-first() { # NAME COMMAND...: a first run with the command of another place
+first() { # NAME COMMAND...: a first run with mvbench from another folder
 	env -i HOME="$HOME" PATH="$PATH" "${@:2}" run --workload=softmax --strategy=periodic --workers=2 --epochs=1 \
 		--device=cpu --db="$build/$1.db"
 	rm -rf "$build/$1.db"*
@@ -17,9 +17,9 @@ step 'chaos'
 make B="$build" chaos COUNT=100
 
 step 'sanitize'
-WITHOUT='lab wires' make sanitize # the wires are timed
+WITHOUT='lab wires' make sanitize # suite wires measures times
 
-step 'bundle' # of what is built here: make bundle builds for other processors
+step 'bundle' # of this build: make bundle builds for other processors
 tests/scripts/bundle.sh "$build" "$build/bundle"
 rm -rf "$build/moved" && mv "$build/bundle" "$build/moved" # a bundle runs from any folder
 first moved "$build/moved/bin/mvbench"

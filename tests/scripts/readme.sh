@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# readme.sh BUILD-FOLDER: every command, option, make target, file, function and variable that a README.md (or
-# plots/TUTORIAL.md, plots/SHAPES.md, strategies/PLUGINS.md) names in code or links to has to exist; what does not is said as
-# FILE:LINE: WORD, and the exit status is 1. Nothing is run but `mvbench help --man`, which has all names.
-# The files that comments of the sources name have to exist too: comments.sh, which is run at the end.
+# readme.sh BUILD-FOLDER: checks that every command, option, make target, file, function and variable exists that a
+# README.md (or plots/TUTORIAL.md, plots/SHAPES.md, strategies/PLUGINS.md) names in code or links to. Prints each
+# missing one as FILE:LINE: WORD, and then exits with 1. It runs only `mvbench help --man`, which has all names.
+# At the end it runs comments.sh: the files that comments of the sources name have to exist too.
 #
-# What counts as a name, in `spans`, fenced blocks and links:
+# Names, in `spans`, fenced blocks and links:
 #   mvbench run       a command, and --options after it as that command takes them; sweep files, figures
-#   --easgd.beta      elsewhere: an option of any command; --*.rho and --sim.* want at least one
+#   --easgd.beta      elsewhere: an option of any command; --*.rho and --sim.* need at least one match
 #   key = value       in a job file (block `ini`, or a here-document into FILE.ini): an option of run, zip or exclude
 #   make demo         a target of the Makefile
 #   strategies/, net.h   a path from the document's folder or from the top, or the name of some file; NAME
-#                     and * stand for any. Files that a document's own commands make exist for it.
-#   one_step()        a function, of the file that is named before it on the line, or of any
-#   MVBENCH_DATA      a variable that some source file has
-# A span ends on the line that it begins on; else what follows could not be read.
-# Blocks `c` are programs of their own, and are not read but for what a plug-in is called and can be told.
+#                     and * match any name. A document may also name files that its own commands make.
+#   one_step()        a function, of the file that is named before it on the line, or of any file
+#   MVBENCH_DATA      a variable that a source file contains
+# A span has to end on its line; otherwise the rest of the document cannot be read.
+# Blocks `c` are separate programs; only a plug-in's name and options are read there.
 set -euo pipefail
 [ $# = 1 ] || { echo "usage: readme.sh BUILD-FOLDER" >&2; exit 2; }
 build=$(cd "$1" && pwd)
@@ -26,7 +26,7 @@ documents=(plots/TUTORIAL.md plots/SHAPES.md strategies/PLUGINS.md)
 while read -r file; do documents+=("${file#./}"); done < <(find . \( -path './build*' -o -path './.git' \) -prune -o -name README.md -print | sort)
 
 bad=0
-for file in "${documents[@]}"; do # a formatter of code takes away what begins a heading
+for file in "${documents[@]}"; do # a code formatter may remove the # of a heading
 	[[ $(head -n 1 "$file") == '# '* ]] || { echo "$file:1: no heading"; bad=1; }
 done
 
@@ -39,13 +39,13 @@ trap 'rm -rf "$work"' EXIT
 	find "$build" -maxdepth 1 -name 'libmvbench.*' -printf './build/%P\n'
 } | sed 's|^\./||' >"$work/tree"
 sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' Makefile | sort -u >"$work/targets"
-# What make targets leave in the build folder.
+# Files that make targets leave in the build folder.
 sed -n 's/.*\$\(1\|build\|(B)\)\/\([A-Za-z0-9_.-]*\).*/build\/\2/p' tests/scripts/*.sh Makefile >>"$work/tree"
 
 cat >"$work/check.awk" <<'AWK'
 function say(what) { printf "%s:%d: %s\n", FILENAME, at, what; bad = 1 }
 function roff(s) { gsub(/\\-/, "-", s); gsub(/"/, "", s); return s }
-# ---- What there is ----
+# ---- The names that exist ----
 part == "man" && /^\.SH / { section = roff(substr($0, 5)); owner = section == "THE EXPERIMENT" ? "run" : ""; next }
 part == "man" && /^\.SS / {
 	name = roff(substr($0, 5)); kind[section, name] = 1
@@ -177,7 +177,7 @@ function see_key(text) {
 FNR == 1 { fence = ""; heredoc = ""; held = ""; split("", made) }
 /^```/ && fence == "" { fence = substr($0, 4); if (fence == "") fence = "text"; next }
 /^```/ { fence = ""; next }
-fence == "c" { # a file, if its first comment says so, and then its plug-in's options
+fence == "c" { # if the first comment names a file: the file, and its plug-in's options
 	if (match($0, /^\/\* [a-z_]+[.]c - /)) made[substr($0, 4, RLENGTH - 6)] = 1
 	if (match($0, /OPTION\([a-z_]+, [A-Z]+, "[a-z-]+"/)) {
 		name = substr($0, RSTART, RLENGTH - 1); sub(/.*"/, "", name); own_option[name] = 1
@@ -215,7 +215,7 @@ AWK
 
 awk -v others="$others" -v lookups="$work/lookups" -f "$work/check.awk" part=man "$work/man" part=targets "$work/targets" \
 	part=tree "$work/tree" part=document "${documents[@]}" || bad=1
-# What only the sources can tell.
+# Names that only the sources have.
 sort -u "$work/lookups" 2>/dev/null >"$work/wanted" || true
 while IFS=$'\t' read -r what where word file; do
 	word=${word%()}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# reproduce.sh BUILD-FOLDER: Multiverso's table, simulated, behind `make reproduce`. Fails where a
-# prediction misses by more than 7 %.
+# reproduce.sh BUILD-FOLDER: simulates Multiverso's table. Behind `make reproduce`. Fails if a
+# prediction is off by more than 7 %.
 set -eu
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."

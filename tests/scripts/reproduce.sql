@@ -1,5 +1,5 @@
--- reproduce.sql - Multiverso's published epoch times beside the simulated ones of multiverso_sim.ini, and
--- beside plain arithmetic: the two fitted rows divided by the workers. A prediction may miss by 7 %.
+-- reproduce.sql - compares Multiverso's published epoch times with the simulated ones of multiverso_sim.ini, and
+-- with plain arithmetic: the two fitted rows divided by the workers. A prediction may be off by 7 %.
 CREATE TEMP TABLE published (name, what, fitted, strategy, workers, sync_every, seconds, arithmetic);
 INSERT INTO published VALUES
 	('0M-1G', 'one worker alone', 1, 'serial', 1, 1, 100.02, 100.02),

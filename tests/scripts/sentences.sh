@@ -1,6 +1,6 @@
 #!/bin/sh
 # sentences.sh [FILE...]: counts the words of each sentence of the pages. Fails when a sentence has more
-# than 30 words, or when more than one in twenty has more than 25. Names each of these with its line.
+# than 30 words, or when more than one in twenty has more than 25. Prints each of these with its line.
 # A code span is one word. Code blocks and headings do not count; a list item and a cell of a table
 # begin a sentence.
 set -eu
@@ -16,7 +16,7 @@ function sentence(text, n, words, i, w) {
 	for (i = 1; i <= n; i++)
 		if (words[i] ~ /[A-Za-z0-9`]/)
 			w++
-	if (w < 4) # a label, no sentence
+	if (w < 4) # a label, not a sentence
 		return
 	all++
 	if (w > 25) {

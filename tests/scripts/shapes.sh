@@ -1,7 +1,7 @@
 #!/bin/sh
 # shapes.sh BUILD-FOLDER [SHAPE ...]: simulates the teaching recipes workloads/sweeps/shapeN_*.ini from
-# scratch, and says of each shape whether they show it (shapes.sql); fails where they do not. Behind
-# `make shapes`; plots/SHAPES.md explains the shapes. OUT=FOLDER: where runs and figures go.
+# scratch, and prints for each shape whether the runs show it (shapes.sql). Fails if one is not shown.
+# Behind `make shapes`; plots/SHAPES.md explains the shapes. OUT=FOLDER: where runs and figures go.
 set -eu
 build=$(cd "$1" && pwd)
 shift
@@ -14,7 +14,7 @@ mkdir -p "$out"
 rm -f "$db" "$db-wal" "$db-shm"
 failed=0
 
-# Simulated times do not depend on what else runs. A run that diverges (3) is an outcome.
+# Simulated times do not depend on the machine's load. A run that diverges (3) is a valid result.
 simulate() {
 	file=$(echo workloads/sweeps/shape"$1"_*.ini)
 	"$build/mvbench" sweep "$file" --db="$db" --jobs="$(nproc)" >"$out/sweep.log" 2>&1 ||
@@ -24,7 +24,7 @@ simulate() {
 	}
 }
 
-# What shapes.sql says, and a query more of its tables.
+# The output of shapes.sql, and of one more query on its tables.
 ask() { { cat tests/scripts/shapes.sql && echo "$1"; } | sqlite3 -batch -bail -separator ' | ' "$db"; }
 
 check() {

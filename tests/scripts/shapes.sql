@@ -1,7 +1,7 @@
--- shapes.sql - is each shape, and what its controls say of it, shown by the runs of
--- workloads/sweeps/shapeN_*.ini? One row a shape: its number, 1 if it is (0 or NULL: it is not, or runs are
--- missing), and the figures. plots/SHAPES.md explains them. Bounds were set where the runs had been seen: this
--- is a regression test. Accuracies are means over the seeds; a run that diverged knows no more than chance.
+-- shapes.sql - do the runs of workloads/sweeps/shapeN_*.ini show each shape, with its controls? One row for each
+-- shape: its number, 1 if it is shown (0 or NULL: it is not, or runs are missing), and the figures.
+-- plots/SHAPES.md explains them. This is a regression test: the bounds were set after the runs were seen.
+-- Accuracies are means over the seeds; a run that diverged counts as chance (0.1).
 
 CREATE TEMP TABLE cell AS
 SELECT s.*, CAST(substr(s.label, 6) AS INTEGER) AS shape,
@@ -17,8 +17,8 @@ SELECT s.*, CAST(substr(s.label, 6) AS INTEGER) AS shape,
 	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'overlap') AS overlap
 FROM run_summary AS s WHERE s.label LIKE 'shape%' AND s.status IN ('done', 'diverged');
 
--- When the training loss of a run reached a level, on straight lines between the ends of epochs; NULL:
--- never.
+-- The time when the training loss of a run reached a level, interpolated linearly between the ends of epochs.
+-- No row: never.
 CREATE TEMP TABLE level (shape, loss);
 INSERT INTO level VALUES (7, 0.45), (8, 0.40);
 CREATE TEMP VIEW reached AS
@@ -56,7 +56,7 @@ SELECT 2, count(*) >= 5 AND max(abs(mean / (n - 1) - 1)) < 0.05 AND max(ifnull(l
 	|| format('; above 2 N: at most %.2f %% of pushes', 100 * max(ifnull(late, 0)))
 FROM (SELECT * FROM met ORDER BY n);
 
--- How much accuracy eight workers lose against one.
+-- The accuracy of one worker minus that of eight.
 CREATE TEMP VIEW shape3 AS
 WITH lost AS (
 	SELECT depth, momentum, lr, avg(accuracy) FILTER (WHERE workers = 1)
@@ -74,7 +74,7 @@ SELECT 3, count(*) = 3 AND min(heavy > plain)
 	|| ' (without, at lr / (1 - 0.9): ' || group_concat(format('%.1f', 100 * paced), ', ') || ')'
 FROM (SELECT * FROM deep ORDER BY depth);
 
--- The control, averaged, is as good within a point, workers alike or not: what is restored is the rate.
+-- The control, averaging, is equal within one point, for equal and unequal workers: the effect is the lower rate.
 CREATE TEMP VIEW shape4 AS
 WITH a AS (
 	SELECT workers, unlike, avg(accuracy) FILTER (WHERE updater = 'sgd' AND reduce = 'sum') AS plain,
@@ -90,8 +90,8 @@ SELECT 4, count(*) = 3 AND count(plain) = 2 AND min(alone - plain > 0.05)
 	|| format('; one worker: %.1f %%', 100 * max(alone))
 FROM (SELECT * FROM a ORDER BY unlike, workers);
 
--- Of each way and interval, the runs at the learning rate that was best on the rows held out. edge: none of
--- that list is beyond it.
+-- For each strategy, reduction and interval: the runs at the learning rate that is best on the validation rows.
+-- edge: this rate is the smallest or the largest of the list.
 CREATE TEMP TABLE tuned AS
 WITH rate AS (
 	SELECT strategy, reduce, sync_every, lr, row_number() OVER (w ORDER BY avg(held_out) DESC) AS place,
@@ -101,7 +101,7 @@ WITH rate AS (
 SELECT c.id, strategy, reduce, sync_every, lr, edge, c.accuracy
 FROM cell AS c JOIN rate USING (strategy, reduce, sync_every, lr) WHERE c.shape = 5 AND place = 1;
 
--- At one rate for all, which is downpour's best at X = 1, and tuned. The control: averaged it is as flat.
+-- At one rate for all, which is downpour's best at X = 1, and tuned. The control: averaged, downpour is as flat.
 CREATE TEMP VIEW shape5 AS
 WITH one AS (
 	SELECT sync_every, avg(accuracy) FILTER (WHERE strategy = 'easgd') AS elastic,
@@ -165,7 +165,7 @@ SELECT 7, count(*) >= 4 AND max(t) FILTER (WHERE schedule = 'down')
 		FILTER (WHERE schedule = 'fixed')
 FROM (SELECT * FROM x ORDER BY sync_every);
 
--- Each way at the learning rate that is best for it.
+-- Each strategy at its best learning rate.
 CREATE TEMP VIEW shape8 AS
 WITH x AS (
 	SELECT strategy, CAST(ifnull(backup, 0) AS INTEGER) AS backup, lr,
@@ -179,9 +179,9 @@ SELECT 8, count(*) = 3 AND max(t) FILTER (WHERE backup > 0) < 0.95 * min(t) FILT
 		iif(t < 9e9, format('%.1f s', t), 'never'), lr), ', ')
 FROM (SELECT * FROM best ORDER BY backup DESC, strategy DESC);
 
--- gain: of local SGD, over an allreduce that overlaps; told: its sign, as the inequality has it. The
--- simulator takes two thirds of a step for the backward pass. The last bucket of gradients, which no
--- backward pass hides, is not in the inequality, and below 2 % of a step.
+-- gain: of local SGD over an allreduce with overlap; told: the gain by the inequality, of which only the sign
+-- counts. In the simulator the backward pass takes two thirds of a step. The inequality leaves out the last bucket
+-- of gradients, which no backward pass hides; it takes less than 2 % of a step.
 CREATE TEMP VIEW shape9 AS
 WITH x AS (
 	SELECT sim_platform AS net, r.sim_step_time AS device, c.strategy, c.sync_every, c.overlap,

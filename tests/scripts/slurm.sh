@@ -1,6 +1,6 @@
 #!/bin/sh
-# slurm.sh BUILD-FOLDER: mvbench under a real Slurm, a controller and two nodes, on two virtual hosts of
-# this machine (mvbench lab). As root, as Slurm's daemons are; installs them where they are missing.
+# slurm.sh BUILD-FOLDER: tests mvbench under a real Slurm, a controller and two nodes, on two virtual hosts of
+# this machine (mvbench lab). Runs as root, because Slurm's daemons do. Installs the daemons if they are missing.
 # Behind `make slurm-test`.
 set -eu
 build=$(cd "$1" && pwd)
@@ -8,7 +8,7 @@ mvbench=$build/mvbench
 out=${OUT:-$build/slurm}
 
 if [ "${2:-}" = inside ]; then
-	# --- on lab1, with lab2 beside it ------------------------------------------------------------
+	# --- on lab1; lab2 is the other host ------------------------------------------------------------
 	cd "$out"
 	cat >slurm.conf <<CONF
 ClusterName=lab
@@ -44,7 +44,7 @@ CONF
 	sleep 1
 	slurmctld -D -f "$SLURM_CONF" >slurmctld.out 2>&1 &
 	slurmd -D -f "$SLURM_CONF" -N lab1 >slurmd-lab1.out 2>&1 &
-	# hosts share files, and PMIx wants a folder of its own on each
+	# hosts share files, and PMIx needs a folder of its own on each
 	"$mvbench" lab exec lab2 -- sh -c "mount -t tmpfs none $out/tmp && exec slurmd -D -f $SLURM_CONF -N lab2" \
 		>slurmd-lab2.out 2>&1 &
 	for _ in $(seq 60); do
@@ -53,7 +53,7 @@ CONF
 	done
 	sinfo
 	bad=0
-	expect() { # NAME, what it printed is in $out/said: WORDS are in it
+	expect() { # NAME WORDS: the output in $out/said must contain WORDS
 		if grep -q -- "$2" said; then
 			echo "ok: $1"
 		else

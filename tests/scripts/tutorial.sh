@@ -1,22 +1,22 @@
 #!/bin/sh
-# tutorial.sh BUILD-FOLDER [PICTURES]: runs the commands of plots/TUTORIAL.md, in order and as they stand there,
-# from scratch in BUILD-FOLDER/tutorial, where their figures stay; PICTURES, those of the page, get copies. Fails
-# where a command does, or where a figure is empty, or where step 15, whose times no machine changes, does not
-# come to what it says. Behind `make tutorial`.
+# tutorial.sh BUILD-FOLDER [PICTURES]: runs the commands of plots/TUTORIAL.md, unchanged and in order, from scratch
+# in BUILD-FOLDER/tutorial, which keeps the figures. Copies them to PICTURES, the folder of the page's pictures.
+# Fails if a command fails, if a figure is empty, or if step 15 does not give the times that it states, which are
+# the same on every machine. Behind `make tutorial`.
 set -eu
 build=$(cd "$1" && pwd)
 pictures=${2:+$(mkdir -p "$2" && cd "$2" && pwd)}
 cd "$(dirname "$0")/../.."
 
 rm -rf "$build/tutorial"
-# What is built, and where, is the caller's choice. Commands are between fences.
+# The caller decides what is built, and where. Commands are between fences.
 fence=$(printf '\140\140\140')
 awk -v fence="$fence" 'index($0, fence) == 1 { inside = $0 == fence "sh"; next } inside' plots/TUTORIAL.md |
 	sed -e '/^make$/d' -e "s|\$PWD/build|$build|; s|build/tutorial|$build/tutorial|g" >"$build/tutorial.sh"
 sh -eu "$build/tutorial.sh"
 
-# Seconds of an epoch with a slow worker; 0.2857 s is what three and a half workers could do it in. A server of
-# bsp sleeps up to half a millisecond between two looks for what hosts send.
+# Seconds of an epoch with a slow worker; 0.2857 s is the time of three and a half workers. A server of bsp sleeps
+# up to half a millisecond between two polls for messages from other hosts.
 wrong=$(sqlite3 -batch -bail "$build/tutorial/mvbench.db" "
 	WITH told (strategy, deal, low, high) AS (VALUES ('allreduce', 'static', 0.5, 0.51),
 		('bsp', 'static', 0.5, 0.52), ('asgd', 'static', 0.5, 0.51),

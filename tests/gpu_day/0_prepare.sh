@@ -1,8 +1,8 @@
 #!/bin/bash
-# 0_prepare.sh [FOLDER]: on the machine that builds: packs the bundle and these scripts into FOLDER
-# (.gpu in the project's root, which git then ignores), all that a bare machine with a GPU needs.
-# Tree and folder together stay under MIB_MOST, as much as one transfer may take: where they do not,
-# the programs of tests that no GPU takes part in are left out.
+# 0_prepare.sh [FOLDER]: runs on the machine that builds. Packs everything that a bare machine with a GPU
+# needs, the bundle and these scripts, into FOLDER (default: .gpu in the project's root, which git then
+# ignores). Tree and folder together must stay below MIB_MOST, the limit of one transfer. If they are
+# larger, the test programs that use no GPU are left out.
 set -eu
 MIB_MOST=${MIB_MOST:-63}
 cd "$(dirname "$0")/../.."
@@ -16,7 +16,7 @@ mkdir -p "$folder"
 cp build/bundle.tar.gz tests/gpu_day/*.sh tests/gpu_day/*.py "$folder"
 git describe --always --dirty --abbrev=12 --exclude '*' >"$folder/commit"
 
-mib() { # of the tree and the folder together
+mib() { # size of the tree and the folder together
 	local tree carried
 	tree=$(git ls-files -z | xargs -0 du -cb | tail -1 | cut -f1)
 	carried=$(du -sb "$folder" | cut -f1)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# 1_smoke.sh: what is here, does each precision train, with graphs and without, do workers map each
-# other's memory, and the suites that a GPU takes part in, side by side.
+# 1_smoke.sh: lists the machine, trains with each precision, with graphs and without, checks that workers
+# can map each other's memory, and runs the test suites that use a GPU, side by side.
 # shellcheck source=tests/gpu_day/env.sh
 . "$(dirname "$0")/env.sh"
 page 'The first GPU: what works'
@@ -18,7 +18,7 @@ say 'probe, cold then warm'
 timed 130 mvbench list devices
 timed 90 mvbench list devices | tail -3 | keep 'What mvbench finds:'
 save
-one() { # at most so long, options
+one() { # LIMIT [seconds] OPTIONS...
 	timed "$1" mvbench run --epochs=1 --lr=0.01 --device=cuda --db=/tmp/smoke.db "${@:2}" 2>&1 | tee -a "$L/runs.txt" | tail -4
 }
 say 'one worker'

@@ -1,6 +1,6 @@
 #!/bin/bash
-# 2_speed.sh: ResNet-32 beside PyTorch of the same precision, tables of one GPU in turns and under MPS,
-# and the same run three times.
+# 2_speed.sh: compares ResNet-32 with PyTorch of the same precision, measures tables on one GPU in turns
+# and under MPS, and repeats one run three times.
 # shellcheck source=tests/gpu_day/env.sh
 . "$(dirname "$0")/env.sh"
 page 'One GPU: ResNet-32 and tables'

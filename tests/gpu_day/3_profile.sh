@@ -1,6 +1,6 @@
 #!/bin/bash
-# 3_profile.sh: each kernel of one step, what cuDNN chose, what PyTorch's convolutions take, and the
-# sanitizer's word on the kernels.
+# 3_profile.sh: measures each kernel of one step and PyTorch's convolutions, prints the algorithms that
+# cuDNN chose, and runs the sanitizer on the kernels.
 # shellcheck source=tests/gpu_day/env.sh
 . "$(dirname "$0")/env.sh"
 page 'One GPU: where a step of ResNet-32 goes'

@@ -1,6 +1,6 @@
 #!/bin/bash
-# 5_sweep.sh: Multiverso's experiment in short, with one, two and four workers, one seed; the database
-# comes back with the logs.
+# 5_sweep.sh: a short version of Multiverso's experiment, with one, two and four workers and one seed. The
+# logs contain the database.
 # shellcheck source=tests/gpu_day/env.sh
 . "$(dirname "$0")/env.sh"
 page "One GPU: Multiverso's experiment, short"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# 6_switches.sh: what each switch of the CUDA device costs or brings, beside the same run without it,
-# in turns: what loses by itself should become the default.
+# 6_switches.sh: measures the effect of each switch of the CUDA device. Runs with and without it alternate.
+# A switch that makes a run faster should become the default.
 # shellcheck source=tests/gpu_day/env.sh
 . "$(dirname "$0")/env.sh"
 page 'One GPU: ResNet-32 with each switch'

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# env.sh - sourced by the numbered scripts, which run where the GPU is: ends with a sentence where
-# there is none, unpacks the bundle (once a machine), keeps the driver initialised, saves logs as they
-# come, and writes what is to be published to OUT/NAME.md (OUT: gpu_day in the current folder).
+# env.sh - sourced by the numbered scripts, which run on the machine with the GPU. Without a GPU it ends
+# with a message. It unpacks the bundle (once on each machine), keeps the driver initialised, saves the
+# logs, and writes the page to publish, OUT/NAME.md (OUT: gpu_day in the current folder).
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 name=$(basename "$0" .sh)
-LIMIT=${LIMIT:-570} # of a script [seconds]; what is left then is left out
+LIMIT=${LIMIT:-570} # of a script [seconds]; later commands are left out
 
 if ! gpus=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null) || [ -z "$gpus" ]; then
 	echo "$name: no GPU: nvidia-smi is not here, or lists none; run this where a GPU is" >&2
@@ -21,7 +21,7 @@ mkdir -p "$OUT" "$L"
 export PATH=/tmp/bundle/bin:$PATH OMP_NUM_THREADS=1 CK_TIMEOUT_MULTIPLIER=15
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
-# A client that stays: without persistence mode every process would initialise the GPU anew.
+# A permanent client: without it, and without persistence mode, every process would initialise the GPU again.
 nvidia-smi dmon -s puc -d 2 >"$L/dmon.txt" 2>&1 &
 keeper=$!
 mps=
@@ -32,10 +32,10 @@ finish() {
 }
 trap finish EXIT
 
-# At most 8 files of 16 MiB come back: one archive a script, and its page.
+# At most 8 files of 16 MiB are copied back: one archive for each script, and its page.
 save() { tar czf "$OUT/$name.tgz" -C /tmp/logs "$name"; }
 say() { printf '\n=== %s (%ss)\n' "$1" "$SECONDS"; }
-# timed SECONDS COMMAND...: at most so long; says its status and what it took
+# timed SECONDS COMMAND...: runs it with this time limit; prints its status and time
 timed() {
 	local limit=$1 since=$SECONDS rc left=$((LIMIT - SECONDS))
 	shift
@@ -46,7 +46,7 @@ timed() {
 	return $rc
 }
 
-# page TITLE: begins OUT/NAME.md; keep CAPTION: adds what comes on stdin, and prints it
+# page TITLE: begins OUT/NAME.md; keep CAPTION: adds its stdin to the page, and prints it
 page() {
 	{
 		printf '# %s\n\n%s, mvbench %s. By tests/gpu_day/%s.sh, after 0_prepare.sh.\n' "$1" \
@@ -60,7 +60,7 @@ keep() {
 	sed 's/^/    /' "$L/kept" >>"$OUT/$name.md"
 }
 
-# cifar ROWS FILES TEST-ROWS: noise of CIFAR-10's form, in $work/cifar
+# cifar ROWS FILES TEST-ROWS: noise in CIFAR-10's format, in $work/cifar
 cifar() {
 	(
 		export build=/tmp/bundle/build device=cuda repeat=1
@@ -70,7 +70,7 @@ cifar() {
 	)
 }
 
-# A daemon of our own, which changes no setting of the card. False: there cannot be one.
+# Starts an own daemon, which changes no setting of the card. False: impossible.
 mps_start() {
 	command -v nvidia-cuda-mps-control >/dev/null || { echo 'there is no MPS here'; return 1; }
 	export CUDA_MPS_PIPE_DIRECTORY=/tmp/mps CUDA_MPS_LOG_DIRECTORY=/tmp/mps-log
@@ -85,7 +85,7 @@ mps_stop() {
 	mps=
 }
 
-# summary DB: what was recorded
+# summary DB: prints its runs and epochs
 summary() {
 	python3 - "$1" <<'P'
 import sqlite3, sys

@@ -15,7 +15,7 @@ for r in csv.reader(lines):
     try:
         rows.append((r[name], float(r[dur].replace(",", ""))))
     except (ValueError, IndexError):
-        unit = r[dur] if len(r) > dur else "?"  # the line of units
+        unit = r[dur] if len(r) > dur else "?"  # the row of units
         scale = {"nsecond": 1e-3, "ns": 1e-3, "usecond": 1, "us": 1, "msecond": 1e3, "ms": 1e3}.get(unit, 1)
 steps, cur = [], []
 for k, t in rows:

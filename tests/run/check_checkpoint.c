@@ -351,8 +351,9 @@ START_TEST(checkpoint_of_another_configuration_is_refused)
 		       "its model has other layers, with 12730 parameters, and this one 13525");
 	expect_refused("", words(SMALL "--init-from=%s --initial-model=0123456789abcdef", save),
 		       "but --initial-model=0123456789abcdef was given");
-	expect_refused("", SMALL "--initial-model=0123456789abcdef", "give that, too");
-	expect_refused("", words(SMALL "--init-from=%s --initial-model=x", save), "16 digits");
+	expect_refused("", SMALL "--initial-model=0123456789abcdef", "give that too");
+	expect_refused("", words(SMALL "--init-from=%s --initial-model=x", save),
+		       "16 hexadecimal digits");
 	expect_refused("", words(SMALL "--init-from=%s/none", folder), "cannot be read");
 	expect_refused("", words(SMALL "--init-from=%s", folder), "not a checkpoint");
 	expect_refused("", words(SMALL "--save=%s/run.db", folder), "not a checkpoint");

@@ -289,9 +289,9 @@ START_TEST(synchronous_strategies_refuse_dynamic_deal)
 {
 	static const char *const how[][2] = {
 		{"allreduce", "all its workers take part in every exchange"},
-		{"model_parallel", "its workers meet"},
-		{"gossip", "its workers meet"},
-		{"serial", "its workers meet"},
+		{"model_parallel", "all its workers take part"},
+		{"gossip", "all its workers take part"},
+		{"serial", "all its workers take part"},
 		{"bsp", "give --bsp.backup=1"},
 		{"bsp --bsp.backup=1 --barrier-every=0", "give --barrier-every=1"},
 		{"ssp --ssp.bound=0", "every push waits"}};

@@ -62,7 +62,7 @@ static const char *stalled_itself(struct stall *t, int rank, bool computing, nse
 		*since = larger(s->got_on, first_to_wait(t));
 	if (computing && pid >= 0 && !PULSE_GET(t->pulse[rank].doing[0]) &&
 	    now - *since > NAMED_S * second)
-		return "computes, and gets no further";
+		return "computes without progress";
 	return NULL;
 }
 
@@ -91,7 +91,7 @@ static void look_at(struct stall *t, int rank, nsec now, bool again)
 	if (again || gets_on)
 		s->got_on = now;
 	if (gets_on && s->named)
-		fprintf(stderr, "mvbench: %s goes on\n", s->named);
+		fprintf(stderr, "mvbench: %s makes progress again\n", s->named);
 	if (gets_on) {
 		free(s->named);
 		s->named = NULL;
@@ -148,7 +148,7 @@ void stall_look(struct stall *t, bool computing, bool silent)
 		for (size_t i = 0; i < sizeof doing; i++)
 			doing[i] = PULSE_GET(t->pulse[rank].doing[i]);
 		doing[sizeof doing - 1] = '\0';
-		char *words AUTOFREE = sentence("waits for others (%s), as all do", doing);
+		char *words AUTOFREE = sentence("waits for others (%s), like all ranks", doing);
 		judge(t, rank, now - since, words, !t->programs);
 	}
 }

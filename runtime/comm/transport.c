@@ -138,7 +138,7 @@ static char *refuse_shared_gpus(struct transport *t)
 	for (int i = 0; i < t->size; i++)
 		for (int k = i + 1; k < t->size; k++)
 			if (identity[i] == identity[k])
-				return sentence("workers %d and %d share a GPU, and NCCL wants "
+				return sentence("workers %d and %d share a GPU, but NCCL needs "
 						"one for each; use ipc or auto",
 						i, k);
 	return NULL;

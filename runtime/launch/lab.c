@@ -19,15 +19,15 @@ struct lab_flags {
 #define OWNER struct lab_flags
 static const struct option lab_options[] = {
 	OPTION(rate, STRING, "rate", "none",
-	       "of run and up: what each wire carries, each way: 100mbit, 1gbit [none: as much as "
-	       "it can]",
+	       "with run and up: rate of each wire in each direction, such as 100mbit or 1gbit; "
+	       "none: unlimited [rate]",
 	       .check = bit_rate_check),
 	OPTION(clock_offset, TIME, "clock-offset", "1000s",
-	       "of run and up: host k's monotonic clock is k times that ahead of this machine's "
+	       "with run and up: host k's monotonic clock is k times this ahead of this machine's "
 	       "[time]",
 	       .max = 1e6),
 	OPTION(probe, BOOL, "probe", "true",
-	       "of run and up: whether a wire holds its rate is measured before it is used"),
+	       "with run and up: measure before use whether a wire reaches its rate"),
 	{0},
 };
 
@@ -51,7 +51,7 @@ static void say_wire(const struct lab_wire *w, const char *host, const char *rat
 	if (limit > 0)
 		fprintf(stderr, "; at %s they take %.3g ms%s", rate, 1e3 * limit,
 			most > 1.05 * limit || most < 0.95 * limit
-				? ", so this machine does not hold that rate now"
+				? ": this machine does not reach that rate now"
 				: "");
 	fputc('\n', stderr);
 }
@@ -121,7 +121,7 @@ static char *run(const struct lab_flags *f, const struct arguments *a, int *stat
 	pid_t child;
 	TRY(hosts_of(a->words > 1 ? a->word[1] : NULL, &l));
 	if (a->words < 3)
-		return sentence("lab run: what is to run there? as in: mvbench lab run %lld -- "
+		return sentence("lab run: give a command, as in: mvbench lab run %lld -- "
 				"mvbench run --workers=%lld",
 				(long long)l.hosts, (long long)l.hosts);
 	TRY(lab_build(&l, &child, &first));
@@ -158,7 +158,7 @@ char *lab_enter(int64_t hosts)
 	words[n] = NULL;
 	if (!f || n == WORDS_MOST + FIRST)
 		return sentence(
-			"--lab: more than %d words; begin the lab yourself: mvbench lab run",
+			"--lab: more than %d words; start the lab yourself: mvbench lab run",
 			WORDS_MOST);
 	execv(self, (char **)(uintptr_t)words);
 	return sentence("%s: %s", self, strerror(errno));
@@ -172,11 +172,10 @@ static char *up(const struct lab_flags *f, const struct arguments *a, int *statu
 	pid_t child;
 	TRY(hosts_of(a->words > 1 ? a->word[1] : NULL, &l));
 	if (geteuid() != 0)
-		return sentence(
-			"lab up: a lab that stays is root's; mvbench lab run needs no root");
+		return sentence("lab up: this needs root; mvbench lab run does not");
 	char *wrong = lab_exec(LAB_SWITCH, nothing, &unused);
 	if (!wrong)
-		return sentence("lab up: there is one already; end it with mvbench lab down");
+		return sentence("lab up: a lab is up already; end it with mvbench lab down");
 	free(wrong);
 	TRY(lab_build(&l, &child, &first));
 	close(first);
@@ -263,7 +262,7 @@ static char *exec_there(const struct arguments *a, int *status)
 {
 	const char **words AUTOFREE = must(calloc(a->words, sizeof *words));
 	if (a->words < 3)
-		return sentence("lab exec: what is to run on %s? as in: mvbench lab exec %s -- "
+		return sentence("lab exec: give a command for %s, as in: mvbench lab exec %s -- "
 				"hostname",
 				a->word[1], a->word[1]);
 	memcpy(words, a->word + 2, (a->words - 2) * sizeof *words);
@@ -283,7 +282,7 @@ static char *down(int *status)
 {
 	char *text AUTOFREE = text_read(LAB_FOLDER "/pid");
 	if (!text)
-		return sentence("lab down: there is no lab that stays");
+		return sentence("lab down: no lab is up");
 	TRY(at(LAB_SWITCH, "rm -rf " LAB_FOLDER, status));
 	if (atoi(text) > 0)
 		kill((pid_t)atoi(text), SIGKILL);
@@ -339,7 +338,8 @@ static char *lab(void *options, struct arguments *a, int *status)
 		return set_wire(host, *verb == 'h', status);
 	if (strcmp(verb, "off") == 0)
 		return turn_off(host, status);
-	return sentence("%s: lab does run, up, exec, probe, rate, cut, heal, off and down", verb);
+	return sentence("lab%s%s: give run, up, exec, probe, rate, cut, heal, off or down",
+			*verb ? " " : "", verb);
 }
 
 const struct command command_lab = {
@@ -347,19 +347,19 @@ const struct command command_lab = {
 	.summary = "virtual hosts on this machine, with shaped wires",
 	.usage = "run|up|exec|probe|rate|cut|heal|off|down [N|HOST|RATE] [-- COMMAND ...]",
 	.about =
-		"Builds hosts on this machine, each with a network, processes, a name, a clock and "
-		"/dev/shm of its own, joins them by wires of a given rate, and runs commands on "
-		"them. mvbench run and mpirun, on any of them, spread over all of them and reach "
-		"each other over TCP. They share this machine's files and its cores.\n\n"
-		"run N -- COMMAND: builds lab1 to labN, runs the command on lab1, and ends all of "
-		"it with the command, whose exit status it has. Root is not needed.\n\n"
-		"up N, down: the same as root for as long as you like. exec HOST -- COMMAND runs "
-		"there.\n\n"
-		"In a lab: probe HOST measures the wire to that host; rate RATE [HOST] changes it; "
-		"cut HOST and heal HOST take the wire away, silently, and give it back; off HOST "
-		"turns the host off.\n\n"
-		"Shaping takes part in the load: 1 Gbit/s is faithful only with a core for each "
-		"host.",
+		"Builds hosts on this machine, each with its own network, processes, name, clock and "
+		"/dev/shm, joins them by wires of a given rate, and runs commands on them. mvbench "
+		"run and mpirun, on any of them, use all of them; the hosts reach each other over "
+		"TCP. They share this machine's files and its cores.\n\n"
+		"run N -- COMMAND: builds lab1 to labN, runs the command on lab1, and ends the lab "
+		"with the command and its exit status. It does not need root.\n\n"
+		"up N: the same for root, until down. exec HOST -- COMMAND: runs a command on that "
+		"host.\n\n"
+		"In a lab: probe HOST measures the wire to that host; rate RATE [HOST] changes its "
+		"rate; cut HOST drops all packets of the wire without an error, and heal HOST ends "
+		"that; off HOST turns the host off.\n\n"
+		"Shaping the wires also takes CPU time: 1 Gbit/s is faithful only with a core for "
+		"each host.",
 	.options = lab_options,
 	.size = sizeof(OWNER),
 	.run = lab,

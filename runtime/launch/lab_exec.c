@@ -187,13 +187,12 @@ char *lab_request(int connection, const char *const *words, int *status)
 	struct pollfd fd[] = {{.fd = connection, .events = POLLIN},
 			      {.fd = signalfd(-1, &signals, SFD_CLOEXEC), .events = POLLIN}};
 	if (!send_request(connection, words))
-		wrong = sentence("%s: cannot be handed to that host (%s)", words[0],
-				 strerror(errno));
+		wrong = sentence("%s: cannot be sent to that host (%s)", words[0], strerror(errno));
 	while (!wrong && (poll(fd, 2, -1) >= 0 || errno == EINTR)) {
 		struct signalfd_siginfo info;
 		if (fd[0].revents) {
 			if (recv(connection, status, sizeof *status, 0) != sizeof *status)
-				wrong = sentence("the host on which %s ran has gone", words[0]);
+				wrong = sentence("the host on which %s ran has ended", words[0]);
 			break;
 		}
 		if (!fd[1].revents || read(fd[1].fd, &info, sizeof info) != sizeof info)
@@ -213,11 +212,11 @@ char *lab_exec(const char *host, const char *const *words, int *status)
 	char *wrong = NULL;
 	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof a) != 0)
 		wrong = errno == EACCES || errno == EPERM
-				? sentence("%s: this lab is another user's", host)
+				? sentence("%s: this lab belongs to another user", host)
 			: access(LAB_FOLDER, F_OK) == 0
 				? sentence("%s: there is no such host in this lab, or it is off",
 					   host)
-				: sentence("%s: there is no lab here; begin one with mvbench lab "
+				: sentence("%s: there is no lab here; start one with mvbench lab "
 					   "run or mvbench lab up",
 					   host);
 	if (!wrong)

@@ -85,7 +85,7 @@ static char *leave_the_machine(void)
 		    *groups AUTOFREE = sentence("0 %u 1", group);
 	if (!write_text("/proc/self/setgroups", "deny") ||
 	    !write_text("/proc/self/uid_map", users) || !write_text("/proc/self/gid_map", groups))
-		return failed("a namespace of users");
+		return failed("a user namespace");
 	return NULL;
 }
 
@@ -116,7 +116,7 @@ static char *batch(const char *program, pid_t network, const char *text)
 	if (WIFEXITED(ended) && WEXITSTATUS(ended) == 127)
 		return sentence("%s: there is no such program; a lab needs the package iproute2",
 				program);
-	return sentence("%s could not lay the wires of the lab, and says why above", program);
+	return sentence("%s could not make the wires of the lab; see its messages above", program);
 }
 
 /* Host k of n gets an equal number of cores, or shares a core. */
@@ -244,7 +244,7 @@ static char *begin_hosts(const struct lab *l, pid_t *host, int first)
 	while (read(ready[0], &byte, 1) == 1)
 		said++;
 	close(ready[0]);
-	return said == l->hosts ? NULL : failed("namespaces within namespaces, and their mounts");
+	return said == l->hosts ? NULL : failed("nested namespaces and their mounts");
 }
 
 /* ---- The switch ---------------------------------------------------------- */
@@ -308,7 +308,7 @@ static char *make_switch(const struct lab *l, int first, int *socket_of_switch)
 	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
 	    (!l->stays && mount("run", "/run", "tmpfs", 0, "mode=755") != 0) ||
 	    mount("proc", "/proc", "proc", 0, NULL) != 0)
-		return failed("mounts of its own");
+		return failed("its own mounts");
 	if (folder_make(LAB_FOLDER) != 0)
 		return failed("the folder " LAB_FOLDER);
 	chmod(LAB_FOLDER, 0700); /* commands sent to its sockets run as the user who made it */

@@ -81,7 +81,7 @@ static void set_up(int fd)
 static char *no_wire(const char *host)
 {
 	return sentence("%s: no answer over this wire (%s)", host,
-			errno ? strerror(errno) : "it ended");
+			errno ? strerror(errno) : "the connection ended");
 }
 
 char *lab_probe_answer(void)
@@ -99,7 +99,7 @@ char *lab_probe_answer(void)
 	bool whole = connection >= 0 && go_through(connection, false, &unused);
 	close(connection);
 	close(fd);
-	return whole ? NULL : sentence("nobody came to probe the wire, or left before the end");
+	return whole ? NULL : sentence("no host probed this wire, or the probe ended early");
 }
 
 /* The other end may not listen yet. */

@@ -321,7 +321,7 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 		return EXIT_USER;
 	}
 	if (*w->lost && told->rank < 0) {
-		*why = sentence("what ran on %s was lost", w->lost);
+		*why = sentence("the connection to %s was lost", w->lost);
 		return EXIT_FAILED;
 	}
 	if (told->signal > 0 || told->status >= 0) {
@@ -332,11 +332,11 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 	char *who AUTOFREE =
 		mpirun_itself && !w->given_up ? sentence("mpirun") : ranks_name(w, rank);
 	if (w->given_up && told->rank < 0)
-		*why = sentence("%s ended before its run did, unnoticed by mpirun", who);
+		*why = sentence("%s ended before the run did; mpirun did not report it", who);
 	else if (signal)
 		*why = sentence("%s was killed by signal %d (%s)", who, signal, strsignal(signal));
 	else
-		*why = sentence("%s ended with status %d before its run did", who, status);
+		*why = sentence("%s ended with status %d before the run did", who, status);
 	return EXIT_FAILED;
 }
 

@@ -257,22 +257,22 @@ END_TEST
 static const struct {
 	const char *words, *says;
 } mistakes[] = {
-	{"", "lab does run, up, exec"},
-	{"fly", "lab does run, up, exec"},
+	{"", "lab: give run, up, exec"},
+	{"fly", "lab fly: give run, up, exec"},
 	{"run", "a number of hosts from 1 to 64 is wanted"},
 	{"run 0 -- true", "a number of hosts from 1 to 64"},
 	{"run 65 -- true", "a number of hosts from 1 to 64"},
 	{"run two -- true", "a number of hosts from 1 to 64"},
-	{"run 2", "what is to run there?"},
+	{"run 2", "lab run: give a command"},
 	{"run 2 --rate=fast -- true", "--rate=fast: a rate from 100kbit to 100gbit"},
 	{"run 2 --clock-offset=-1 -- true", "--clock-offset=-1"},
 	{"exec", "a host is wanted"},
-	{"exec lab1", "what is to run on lab1?"},
+	{"exec lab1", "lab exec: give a command for lab1"},
 	{"exec lab1 true", "there is no lab here"},
 	{"cut lab1", "there is no lab here"},
 	{"rate", "a rate is wanted"},
 	{"rate 5", "--rate=5: a rate from"},
-	{"down", "there is no lab that stays"},
+	{"down", "no lab is up"},
 };
 
 START_TEST(lab_mistakes_are_refused)
@@ -498,7 +498,7 @@ START_TEST(job_file_crosses_networks)
 	int status = command_output("./mvbench run --workers=2 --strategy=allreduce "
 				    "--lab.rate=20mbit --dry-run 2>&1",
 				    out, sizeof out);
-	ck_assert_msg(status == EXIT_USER && strstr(out, "a lab, which is not here"), "%s", out);
+	ck_assert_msg(status == EXIT_USER && strstr(out, "it needs the wires of a lab"), "%s", out);
 }
 END_TEST
 
@@ -684,7 +684,7 @@ static const struct {
 	{"--strategy=allreduce --workers=2", "kill -INT $run", {"", "status 130\n", ""}},
 	{"--strategy=allreduce --workers=2",
 	 "./mvbench lab off lab2",
-	 {"what ran on lab2 was lost", "status 1\n", ""}},
+	 {"the connection to lab2 was lost", "status 1\n", ""}},
 };
 
 START_TEST(disturbances_end_runs)

@@ -28,23 +28,24 @@ struct calibrate_flags {
 #define OWNER struct calibrate_flags
 static const struct option calibrate_flags[] = {
 	OPTION(counts, STRING, "counts", "auto",
-	       "numbers of workers side by side; auto: 1, 2, 4, ... to the cores, and twice the "
-	       "cores; between hosts: numbers of hosts; auto: 2, 3, 4, and all [list]"),
+	       "numbers of workers to measure side by side; auto: 1, 2, 4, ... up to the cores, "
+	       "and twice the cores; between hosts: numbers of hosts; auto: 2, 3, 4, and all "
+	       "[list]"),
 	OPTION(seconds, TIME, "seconds", "1s",
-	       "of training that is measured, for each of them and repetition; in less than a "
-	       "second all else is measured less often, too [time]",
+	       "training time that is measured, for each number of workers and repetition; below "
+	       "one second the other costs are measured less often, too [time]",
 	       .min = 0.01, .max = 3600),
 	OPTION(visits, INT, "visits", "3",
-	       "how often steps are measured, other numbers of workers in between; the median "
-	       "repetition counts, so that a busy moment does not [repetitions]",
+	       "repetitions of the measurement of steps, with the other numbers of workers in "
+	       "between; the median repetition counts [repetitions]",
 	       .min = 1, .max = 99),
 	OPTION(lab, INT, "lab", "0",
-	       "measure the wires of a lab of so many hosts, at --lab.rate; 0: no [hosts]",
+	       "measure the network links of a lab with this number of hosts, at --lab.rate; 0: "
+	       "no lab [hosts]",
 	       .min = 0, .max = LAB_HOSTS_MOST),
 	OPTION(out, STRING, "out", "",
-	       "writes this machine, or the hosts and their wires, as a platform too, such as "
-	       "local.xml; simulations take it "
-	       "from the database [file]"),
+	       "also write this machine, or the hosts and their links, as a platform file, such "
+	       "as local.xml; simulations do not need it, they read the database [file]"),
 	{0},
 };
 
@@ -218,15 +219,14 @@ static char *read_counts(const char *text, int hosts, int *count, int *n)
 		char *end;
 		long k = strtol(at, &end, 10);
 		if (end == at || k < least || k > most || (*end && *end != ','))
-			return sentence(
-				"--counts=%s: numbers of %s from %ld to %ld are wanted, as in "
-				"--counts=%ld,%ld",
-				text, hosts ? "hosts" : "workers", least, most, least,
-				least + (most > least));
+			return sentence("--counts=%s: give numbers of %s from %ld to %ld, as in "
+					"--counts=%ld,%ld",
+					text, hosts ? "hosts" : "workers", least, most, least,
+					least + (most > least));
 		count[(*n)++] = (int)k;
 		at = *end ? end + 1 : end;
 	}
-	return *n ? NULL : sentence("--counts=: numbers of workers are wanted, as in --counts=1,2");
+	return *n ? NULL : sentence("--counts=: give numbers of workers, as in --counts=1,2");
 }
 
 /* The configuration of one measurement: the given options, then settings that override them. */
@@ -317,7 +317,8 @@ char *calibration_is_far(const struct arguments *a, int64_t lab, bool *far)
 	if (!*far)
 		unsetenv(HOSTFILE_VARIABLE);
 	if (!*far && rate && *rate)
-		return sentence("--lab.rate=%s: it is about the wires of a lab; give --lab=N too",
+		return sentence("--lab.rate=%s: this is the rate of a lab's links; give "
+				"--lab=N too",
 				rate);
 	return NULL;
 }
@@ -337,7 +338,8 @@ static char *write_platform(const struct arguments *a, const char *file, int wor
 	TRY(output_open(&out, "--out=", file));
 	if (text)
 		fputs(text, out.f);
-	return output_close(&out, text ? NULL : sentence("--out=%s: its platform is gone", file));
+	return output_close(&out,
+			    text ? NULL : sentence("--out=%s: the platform is missing", file));
 }
 
 static void tell_repetition(int repetition, double seconds)
@@ -418,7 +420,7 @@ static char *find_hosts(const struct arguments *a, int64_t lab, int *hosts)
 	TRY(host_list_read(given ? given : getenv(HOSTFILE_VARIABLE), &l));
 	*hosts = (int)l.n;
 	host_list_fini(&l);
-	return *hosts > 1 ? NULL : sentence("one machine has no wires; give two or more");
+	return *hosts > 1 ? NULL : sentence("one machine has no network links; give two or more");
 }
 
 /* Real, and also simulated where workers send messages. A simulation repeats itself: once is
@@ -432,7 +434,7 @@ static int measure_all(const struct arguments *a, const struct calibrate_flags *
 		tell_repetition(repetition, f->seconds);
 		for (int i = 0; i < n && status == EXIT_OK; i++) {
 			if (far)
-				fprintf(stderr, "wires between %d hosts\n", count[i]);
+				fprintf(stderr, "network links between %d hosts\n", count[i]);
 			else
 				fprintf(stderr,
 					"repetition %d of %lld: %s, batch %lld, %d worker%s side "
@@ -457,7 +459,7 @@ static char *calibrate(const struct arguments *a, const struct calibrate_flags *
 	TRY(read_counts(f->counts, hosts, count, &n));
 	TRY(config_for(&c, a, far ? count[0] : 1, far, false));
 	if (c.run.global_batch)
-		return sentence("--global-batch=%lld: what is calibrated is the mini-batch of one "
+		return sentence("--global-batch=%lld: calibrate measures the mini-batch of one "
 				"worker; give --batch",
 				(long long)c.run.global_batch);
 	for (int i = 0; i < n; i++)
@@ -491,13 +493,13 @@ const struct command command_calibrate = {
 	.summary = "measure this machine for the simulator",
 	.usage = "[--option=value ...]",
 	.about =
-		"Measures this machine for simulations (--platform=sim): what a step of a workload "
-		"takes, what pushes, updates and messages cost, and what oversubscription does. "
-		"Give the options of mvbench run that say what is computed: --workload, --batch, "
-		"--device, --threads.\n\n"
-		"With --hostfile, or --lab: the wires between machines, for "
-		"--sim.platform=hosts: what messages take one way and both ways at once, and an "
-		"allreduce of 2, 3, ... hosts.",
+		"Measures this machine for simulations (--platform=sim): the times of a workload's "
+		"steps, the costs of pushes, updates and messages, and the effect of "
+		"oversubscription. Give the options of mvbench run that decide what is computed: "
+		"--workload, --batch, --device, --threads.\n\n"
+		"With --hostfile, or --lab, it measures the network links between machines, for "
+		"--sim.platform=hosts: the times of a message one way, of messages both ways at "
+		"once, and of an allreduce of 2, 3, ... hosts.",
 	.options = calibrate_flags,
 	.size = sizeof(OWNER),
 	.run_options = true,

@@ -22,35 +22,35 @@
 #define OWNER struct validate_flags
 static const struct option validate_flags[] = {
 	OPTION(only, CHOICE, "only", "all",
-	       "a part of it: the real runs; the simulations, compared with the real runs that "
-	       "there are; or the report on the runs that there are",
+	       "do only this part: the real runs; the simulations, which are compared with the "
+	       "recorded real runs; or the report on recorded runs",
 	       .choices = "all|real|sim|report"),
 	OPTION(random, INT, "random", "0",
-	       "in place of a job file so many cells that --seed draws: all strategies, four "
-	       "workloads, batches of 20 to 300 rows, intervals of 1 to 20 steps, two workers; "
-	       "0: no [cells]",
+	       "instead of a job file, this number of cells drawn with --seed: all strategies, "
+	       "four workloads, batches of 20 to 300 rows, intervals of 1 to 20 steps, two "
+	       "workers; 0: a job file [cells]",
 	       .min = 0, .max = 1000),
-	OPTION(rounds, INT, "rounds", "5", "real runs of a cell, of which the median counts [runs]",
+	OPTION(rounds, INT, "rounds", "5", "real runs of each cell; their median counts [runs]",
 	       .min = 1, .max = 1000),
 	OPTION(calibrate, BOOL, "calibrate", "true",
-	       "with real runs, on the platform local: measure this machine anew between the "
-	       "rounds, as its speed may drift; false: take the calibration that there is "
-	       "[true/false]"),
+	       "with real runs, on platform local: calibrate this machine again in each round, "
+	       "because its speed can drift; false: use the recorded calibration [true/false]"),
 	OPTION(seconds, TIME, "seconds", "1s",
-	       "as mvbench calibrate: of training that is measured each time [time]", .min = 0.01,
-	       .max = 3600),
+	       "training time that each calibration measures, as in mvbench calibrate [time]",
+	       .min = 0.01, .max = 3600),
 	OPTION(lab, INT, "lab", "0",
-	       "run the cells in a lab of so many hosts, whose wires have each cell's "
-	       "--lab.rate, and are calibrated first; 0: on this machine [hosts]",
+	       "run the cells in a lab with this number of hosts, whose links have each cell's "
+	       "--lab.rate and are calibrated first; 0: on this machine [hosts]",
 	       .min = 0, .max = LAB_HOSTS_MOST),
 	OPTION(median, REAL, "threshold-median", "5",
-	       "that the median error of epoch times may reach [%]", .min = 0, .max = 1e6),
-	OPTION(p90, REAL, "threshold-p90", "10", "that its 90th percentile may reach [%]", .min = 0,
+	       "largest accepted median error of epoch times [%]", .min = 0, .max = 1e6),
+	OPTION(p90, REAL, "threshold-p90", "10",
+	       "largest accepted 90th percentile of the errors of epoch times [%]", .min = 0,
 	       .max = 1e6),
 	OPTION(format, CHOICE, "format", "text",
-	       "of the report; csv is the cells only; csv and json are not rounded [name]",
+	       "format of the report; csv has the cells only; csv and json are not rounded [name]",
 	       .choices = "text|markdown|csv|json"),
-	OPTION(out, STRING, "out", "", "write the report there instead of on stdout [file]"),
+	OPTION(out, STRING, "out", "", "write the report to this file instead of stdout [file]"),
 	{0},
 };
 
@@ -112,8 +112,8 @@ static char *cells_read(const char *path, const struct arguments *a, struct cell
 					path);
 	return c->real.cells == c->simulated.cells
 		       ? NULL
-		       : sentence("a cell is simulated in one way only: give each option of sim.* "
-				  "one value");
+		       : sentence("a cell has only one simulation: give each option of sim.* one "
+				  "value");
 }
 
 /* Everything that the simulations lack, such as calibrations: prints each message once and returns
@@ -343,8 +343,8 @@ static void do_runs(struct doing *d, const struct cells *c, const struct validat
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (d->status == EXIT_INTERRUPTED)
 		fprintf(stderr,
-			"mvbench: interrupted: %zu of %zu runs are recorded; --only=report tells "
-			"what they say\n",
+			"mvbench: interrupted: %zu of %zu runs are recorded; --only=report "
+			"reports them\n",
 			d->ended, d->runs);
 }
 
@@ -402,8 +402,8 @@ static char *find_file(const struct arguments *a, int64_t random, char **path)
 	}
 	*path = installed_path(OWN_CELLS);
 	return *path ? NULL
-		     : sentence("%s is missing: it belongs beside the program's build folder, or "
-				"in ../share/mvbench; or name a job file of yours",
+		     : sentence("%s is missing: it belongs next to the program's build folder, "
+				"or in ../share/mvbench; or give a job file",
 				OWN_CELLS);
 }
 
@@ -441,23 +441,23 @@ static char *run_validate(void *options, struct arguments *a, int *status)
 
 const struct command command_validate = {
 	.name = "validate",
-	.summary = "hold the simulator against real runs, cell by cell",
+	.summary = "compare the simulator with real runs, cell by cell",
 	.usage = "[FILE.ini] [--option=value ...]",
-	.about = "Runs the cells of a job file real and simulated, and reports how far the "
-		 "simulation is off: in epoch time, in the share of communication and waiting "
-		 "(several ranks), in the histogram of staleness (total variation distance; "
-		 "several workers that push), and in the final test loss. Without a file: softmax "
-		 "and mlp with batch 32 on 1 and 2 workers, by allreduce, and by asgd and periodic "
-		 "every 1, 4 and 16 steps. Options of mvbench run replace those of the file, lists "
-		 "too. Runs get the label " LABEL ", unless --label says another. It "
-		 "calibrates right before each cell, and after the last round.\n\n"
+	.about = "Runs the cells of a job file real and simulated, and reports the errors of the "
+		 "simulation: of epoch time, of the share of communication and waiting (several "
+		 "ranks), of the histogram of staleness (total variation distance; several workers "
+		 "that push), and of the final test loss. Without a file: softmax and mlp with "
+		 "batch 32 on 1 and 2 workers, with allreduce, and with asgd and periodic every 1, "
+		 "4 and 16 steps. Options of mvbench run replace those of the file, lists too. "
+		 "Runs get the label " LABEL ", unless --label gives another. It calibrates right "
+		 "before each cell, and after the last round.\n\n"
 		 "A real time is the median over the rounds of a run's median epoch; spread is the "
 		 "largest minus the smallest of the rounds. Cells with more workers than cores are "
-		 "reported apart. Of earlier runs with the label, equal real ones on this machine "
-		 "count too, if they are not older than the calibration, and the newest "
-		 "simulation. mvbench plot simulated_real draws it.\n\n"
-		 "Exit status: 0 within the thresholds, 1 past one, or cells are missing, 2 cannot "
-		 "run like this, 130 interrupted.",
+		 "listed separately. Earlier runs with this label count too: equal real runs on "
+		 "this machine that are not older than the calibration, and the newest simulation. "
+		 "mvbench plot simulated_real draws the result.\n\n"
+		 "Exit status: 0 within the thresholds, 1 above one, or cells are missing, 2 "
+		 "refused, 130 interrupted.",
 	.options = validate_flags,
 	.words = job_files_each,
 	.size = sizeof(OWNER),

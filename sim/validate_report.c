@@ -45,7 +45,7 @@ static const struct column cell_columns[] = {
 	SHOWN("real_loss", "real loss", ROUND("%.4f", "real_loss")),
 	SHOWN("simulated_loss", "sim loss", ROUND("%.4f", "simulated_loss")),
 	SHOWN("loss_error", "loss error %", SIGNED("loss_error")),
-	SHOWN("restless", "", "iif(restless, 'restless', '')"),
+	SHOWN("restless", "", "iif(restless, 'noisy', '')"),
 	{.name = NULL},
 };
 
@@ -108,7 +108,7 @@ static char *print_cells(struct report *r, const struct verdict *v)
 	if (v->all == v->on_cores)
 		return NULL;
 	fprintf(r->f,
-		"%sOversubscribed: more workers than cores, so real times say little, and these "
+		"%sOversubscribed: with more workers than cores real times are unreliable; these "
 		"cells do not count.\n",
 		r->printed ? "\n" : "");
 	r->printed = true;
@@ -150,7 +150,7 @@ static bool is_past(const char *what, double error, const char *option, double t
 {
 	if (error > threshold)
 		fprintf(stderr,
-			"mvbench: the %s of epoch times, %.2f %%, is past --threshold-%s=%g\n",
+			"mvbench: the %s of epoch times, %.2f %%, is above --threshold-%s=%g\n",
 			what, error, option, threshold);
 	return error > threshold;
 }
@@ -164,9 +164,9 @@ static bool is_past_any(const struct verdict *v, const struct validate_flags *f)
 		fprintf(stderr, "mvbench: every cell is oversubscribed: no threshold applies\n");
 	if (v->restless > 0)
 		fprintf(stderr,
-			"mvbench: %.0f of %.0f cells are restless, and count for nothing: a real "
-			"run was more than --threshold-p90=%g %% off the median of its rounds, or "
-			"the calibrations around them were as far apart\n",
+			"mvbench: %.0f of %.0f cells are noisy and excluded: a real run differs "
+			"from the median of its rounds by more than --threshold-p90=%g %%, or the "
+			"calibrations around the runs do\n",
 			v->restless, v->on_cores, f->p90);
 	bool median = is_past("median error", v->median, "median", f->median);
 	bool p90 = is_past("90th percentile of the errors", v->p90, "p90", f->p90);

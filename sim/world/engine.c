@@ -71,8 +71,8 @@ static char *try_hosts(void)
 			double latency = sg_host_get_route_latency(host[i], to),
 			       bandwidth = sg_host_get_route_bandwidth(host[i], to);
 			if (!(isfinite(latency) && latency >= 0 && bandwidth > 0))
-				return sentence("the way from %s to %s has a latency of %g s and a "
-						"bandwidth of %g bytes/s",
+				return sentence("the route from %s to %s has a latency of %g s and "
+						"a bandwidth of %g bytes/s",
 						sg_host_get_name(host[i]), sg_host_get_name(to),
 						latency, bandwidth);
 		}
@@ -124,8 +124,7 @@ static char *try_factors(const char *file)
 		char quote[2] = {value[6], '\0'};
 		char *said AUTOFREE = must(strndup(value + 7, strcspn(value + 7, quote)));
 		if (!are_factors(said, factor[i].alone, strstr(factor[i].name, "lat")))
-			return sentence("%s is %s, where numbers by size are wanted, as in "
-					"0:1.5;1024:0.9",
+			return sentence("%s is %s: give factors by size, as in 0:1.5;1024:0.9",
 					factor[i].name, said);
 	}
 	return NULL;

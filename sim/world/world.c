@@ -317,8 +317,8 @@ static char *look_at_tmp(void)
 		unlink(path);
 		close(fd);
 	}
-	return why ? sentence("--platform=sim: a simulation needs 1 MiB in /tmp, which has no room "
-			      "for it (%s): make some",
+	return why ? sentence("--platform=sim: a simulation needs 1 MiB in /tmp, which cannot be "
+			      "written (%s): free some space",
 			      strerror(why))
 		   : NULL;
 }
@@ -452,8 +452,8 @@ static void slow_links(void)
 			linked = true;
 		}
 		if (factor < 1 && !linked)
-			user_error("--sim.slow-link=%s: worker %d has no link to others, for on "
-				   "--sim.platform=%s all are on one host; give a platform with "
+			user_error("--sim.slow-link=%s: worker %d has no link to others, because "
+				   "on --sim.platform=%s all are on one host; give a platform with "
 				   "more hosts",
 				   run->sim_slow_link, rank, run->sim_platform);
 	}
@@ -516,8 +516,8 @@ static void tell_deadlock(void)
 	char *text = text_close(&t);
 	const struct recording *replay = world.costs->replay;
 	char *what =
-		replay ? sentence("the record of run %lld does not fit, was it changed since it "
-				  "was made?",
+		replay ? sentence("the recording of run %lld does not fit; was it changed since "
+				  "it was made?",
 				  (long long)replay->run)
 		       : sentence("deadlock:");
 	failure("%s %d of %d workers%s wait for each other%s: %s%s", what, waiting, world.workers,
@@ -583,8 +583,8 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	if ((wrong = place_ranks()))
 		user_error("--sim.platform=hosts: %s", wrong);
 	if (!world.place && world.slots < (size_t)c->run.workers)
-		user_error("--sim.platform=%s: it has room for %zu workers on %zu hosts, and "
-			   "--workers=%lld are wanted",
+		user_error("--sim.platform=%s: it has room for %zu workers on %zu hosts; "
+			   "--workers=%lld is too large",
 			   c->run.sim_platform, world.slots, sg_host_count(),
 			   (long long)c->run.workers);
 	deploy();

@@ -1012,7 +1012,7 @@ START_TEST(simulation_mistakes_are_refused)
 		 "name.xml: host a&b has a name with \", & or <"},
 		{STEP "--sim.platform=$FOLDER/", "$FOLDER/: "},
 		{STEP HOSTS "--strategy=allreduce --workers=7",
-		 "hosts.xml: it has room for 6 workers on 6 hosts, and --workers=7 are"},
+		 "hosts.xml: it has room for 6 workers on 6 hosts; --workers=7 is"},
 		{"--sim.step-time=0 " HOSTS, "--sim.step-time=0: auto or a time above 0"},
 		{"--sim.step-time=-1s " HOSTS, "--sim.step-time=-1s: auto or a time above 0"},
 		{"--sim.step-time=abc " HOSTS, "--sim.step-time=abc: auto or a time above 0"},

@@ -254,10 +254,10 @@ static const struct {
 } judged[] = {
 	{"--threshold-median=5.51 --threshold-p90=9.01", EXIT_OK, "", "past"},
 	{"--threshold-median=5.49 --threshold-p90=9.01", EXIT_FAILED,
-	 "the median error of epoch times, 5.50 %, is past --threshold-median=5.49", "p90"},
+	 "the median error of epoch times, 5.50 %, is above --threshold-median=5.49", "p90"},
 	{"--threshold-median=5.51 --threshold-p90=8.99", EXIT_FAILED,
-	 "the errors of epoch times, 9.00 %, is past --threshold-p90=8.99", "median="},
-	{"", EXIT_FAILED, "is past --threshold-median=5\n", "p90"},
+	 "the errors of epoch times, 9.00 %, is above --threshold-p90=8.99", "median="},
+	{"", EXIT_FAILED, "is above --threshold-median=5\n", "p90"},
 };
 
 START_TEST(thresholds_decide_the_status)
@@ -310,8 +310,8 @@ START_TEST(noisy_cells_are_marked_and_excluded)
 		add(true, (struct made){"asgd", 2, x, x == 1 ? 1.5 : 1.01, 0.5});
 	}
 	ck_assert_int_eq(report(out, ""), EXIT_OK);
-	ck_assert_msg(strstr(out, "restless\n"), "%s", out);
-	ck_assert_msg(strstr(out, "1 of 3 cells are restless"), "%s", out);
+	ck_assert_msg(strstr(out, "noisy\n"), "%s", out);
+	ck_assert_msg(strstr(out, "1 of 3 cells are noisy"), "%s", out);
 	ck_assert_msg(strstr(out, "epoch time [%]                several      2    1.00 "), "%s",
 		      out);
 	ck_assert_int_eq(report(out, "--threshold-p90=20.1"), EXIT_FAILED);
@@ -322,7 +322,7 @@ START_TEST(noisy_cells_are_marked_and_excluded)
 	add(false, (struct made){"asgd", 2, 4, 2, 0.5});
 	add(true, (struct made){"asgd", 2, 4, 1.5, 0.5});
 	ck_assert_int_eq(report(out, ""), EXIT_FAILED);
-	ck_assert_msg(strstr(out, "2 of 3 cells are restless"), "%s", out);
+	ck_assert_msg(strstr(out, "2 of 3 cells are noisy"), "%s", out);
 }
 END_TEST
 
@@ -342,9 +342,9 @@ START_TEST(drifting_machine_makes_cells_noisy)
 	    "(2, 'step', 31, 0.001), (2, 'step', 95, 0.0012)");
 	sql("UPDATE run SET calibration_id = iif(sync_every = 1, 1, 2) WHERE platform = 'sim'");
 	ck_assert_int_eq(report(out, ""), EXIT_OK);
-	ck_assert_msg(strstr(out, "1 of 3 cells are restless"), "%s", out);
+	ck_assert_msg(strstr(out, "1 of 3 cells are noisy"), "%s", out);
 	ck_assert_int_eq(report(out, "--threshold-p90=13.1"), EXIT_FAILED);
-	ck_assert_msg(!strstr(out, "restless"), "%s", out);
+	ck_assert_msg(!strstr(out, "noisy"), "%s", out);
 }
 END_TEST
 
@@ -508,7 +508,7 @@ START_TEST(cells_run_real_and_simulated)
 	/* the same from the recorded runs; with the cells named, and not; and above a threshold */
 	ck_assert_int_eq(validate(out, "--only=report"), EXIT_OK);
 	ck_assert_int_eq(report(out, "--threshold-median=1e-9 --threshold-p90=1e6"), EXIT_FAILED);
-	ck_assert_msg(strstr(out, "is past --threshold-median=1e-09"), "%s", out);
+	ck_assert_msg(strstr(out, "is above --threshold-median=1e-09"), "%s", out);
 
 	/* a new simulation is compared with the existing real runs */
 	ck_assert_int_eq(validate(out, "--only=sim --sim.step-time=80us"), EXIT_OK);
@@ -644,7 +644,7 @@ static const struct {
 	const char *words, *says;
 } refused[] = {
 	{"--hostfile=/nowhere/x", "--hostfile=/nowhere/x: No such file"},
-	{"--lab.rate=10mbit", "--lab.rate=10mbit: it is about the wires of a lab; give --lab=N"},
+	{"--lab.rate=10mbit", "--lab.rate=10mbit: this is the rate of a lab's links; give --lab=N"},
 	{"--lab=65", "--lab=65: a whole number from 0 to 64"},
 	{"--platform=sim", "validate runs every cell on both platforms"},
 	{"nothing.ini", "there is no such job file"},

@@ -201,8 +201,8 @@ static char *check_points(struct store *s, const struct axis *x, const struct ax
 	TRY(sql_number(s, &runs, "SELECT count(*) FROM selected", ""));
 	if (points || !runs)
 		return NULL;
-	return sentence("--x=%s --y=%s: of the %lld finished runs that were chosen none has both, "
-			"and a number for y",
+	return sentence("--x=%s --y=%s: none of the %lld chosen finished runs has both, with a "
+			"number for y",
 			x->name, y->name, (long long)runs);
 }
 

@@ -1,4 +1,4 @@
--- The best of k trials of mvbench tune that is to be expected, on the rows held out: what a budget buys.
+-- Expected best of k trials of mvbench tune, on the validation rows: the result of a tuning budget.
 -- Needs trials of mvbench tune; of several studies of a workload the newest is drawn.
 -- n trials are sorted from the worst. The best of k of them, drawn with replacement, is the i-th with probability
 -- (i/n)^k - ((i-1)/n)^k (Dodge, Gururangan, Card, Schwartz, Smith, Show Your Work, arXiv 1909.03004, section 3.1).

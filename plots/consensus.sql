@@ -1,4 +1,4 @@
--- Consensus distance against epochs: how far workers' models were from their mean as they last met.
+-- Consensus distance against epochs: how far the workers' models were from their mean at the last synchronisation.
 -- Needs runs whose workers' models differ, as those of periodic.
 WITH apart AS (
 	SELECT place, epoch, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median

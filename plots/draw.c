@@ -400,7 +400,7 @@ static char *put_words(struct drawing *d, const struct figure *f, const struct p
 		strcmp(finished, "0") == 0
 			? sentence("No finished run in this database%s.",
 				   d->where ? " matches --where" : "")
-			: sentence("%s finished run%s here, but nothing of this kind.", finished,
+			: sentence("%s finished run%s here, but no data for this figure.", finished,
 				   strcmp(finished, "1") == 0 ? " is" : "s are");
 #define INTERVAL "SELECT text FROM interval_name WHERE (workload = ?1 OR ?1 = '') AND runs = "
 	char *interval AUTOFREE = read_value(d, INTERVAL "'ended'", p->workload);

@@ -102,11 +102,11 @@ char *figures_init(struct figures *fs, const char *own)
 	if (!fs->own)
 		fs->own = given ? must(strdup(own)) : own_folder();
 	if (!fs->folder || !add_folder(fs, fs->folder, false))
-		return sentence("the folder `plots` with the figures is missing: it belongs beside "
-				"the program's build folder, or in ../share/mvbench");
+		return sentence("the folder `plots` with the figures is missing: it belongs next "
+				"to the program's build folder, or in ../share/mvbench");
 	if (!add_folder(fs, fs->own, true) && given)
-		return sentence("--figures=%s: cannot read this folder: %s; a folder with NAME.sql "
-				"and NAME.gp is wanted",
+		return sentence("--figures=%s: cannot read this folder: %s; give a folder with "
+				"NAME.sql and NAME.gp",
 				own, strerror(errno));
 	if (fs->n)
 		qsort(fs->figure, fs->n, sizeof(*fs->figure), by_name);
@@ -140,7 +140,7 @@ static char *half(const char *folder, const char *name)
 	}
 	if (have[0] == have[1])
 		return NULL;
-	return sentence("%s: %s has %s.%s, but no %s.%s that can be read beside it", name, folder,
+	return sentence("%s: %s has %s.%s, but no %s.%s that can be read next to it", name, folder,
 			name, end[have[1]], name, end[have[0]]);
 }
 

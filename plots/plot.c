@@ -29,27 +29,28 @@ static const char own_title[] = ""; /* --title alone: the figure's summary */
 static const struct option plot_options[] = {
 	SELECT_OPTIONS(select., "database to draw from", ""),
 	OPTION(axes.x, STRING, "x", "",
-	       "draws, with --y, figure xy: any column of the runs against any other, such as lr, "
+	       "with --y: draw figure xy, any column of the runs against any other, such as lr, "
 	       "workers, easgd.beta, epoch_seconds, speedup [column]"),
 	OPTION(axes.y, STRING, "y", "",
-	       "see --x; medians over the runs of a point. Of figure history: what --figure of "
-	       "mvbench history takes [column]"),
+	       "with --x: the y axis of figure xy, medians over the runs of a point; alone, of "
+	       "figure history: a figure as --figure of mvbench history takes it [column]"),
 	OPTION(axes.group, STRING, "group", "",
-	       "of figure xy: a line for each value of these; what else differs is pooled; none: "
-	       "a line a configuration [columns]"),
+	       "lines of figure xy: one for each value of these columns, which pools runs that "
+	       "differ in other options; none: one for each configuration [columns]"),
 	OPTION(axes.log, CHOICE, "log", "auto",
-	       "axes of figure xy that are logarithmic; auto: those with numbers above 0 that "
-	       "cover more than a decade",
+	       "logarithmic axes of figure xy; auto: those with numbers above 0 that cover more "
+	       "than a decade",
 	       .choices = "auto|none|x|y|xy"),
-	OPTION(format, CHOICE, "format", "auto", "auto: as --out ends, or png",
+	OPTION(format, CHOICE, "format", "auto",
+	       "format of the pictures; auto: by the end of --out, otherwise png",
 	       .choices = "auto|png|svg"),
 	OPTION(out, STRING, "out", folder_default,
-	       "where to: a folder, or for one figure a file that ends in .png or .svg [path]"),
+	       "output: a folder, or for one figure a file that ends in .png or .svg [path]"),
 	OPTION(title, STRING, "title", "",
-	       "above the figure; --title alone takes the figure's summary [text]"),
+	       "title above the figure; --title alone: the figure's summary [text]"),
 	OPTION(figures, STRING, "figures", "",
-	       "your own figures; none: mvbench/plots in $XDG_CONFIG_HOME or in ~/.config "
-	       "[folder]"),
+	       "folder of your own figures; none: mvbench/plots in $XDG_CONFIG_HOME or in "
+	       "~/.config [folder]"),
 	OPTION(list, BOOL, "list", "false", "list the figures and stop"),
 	{.name = NULL}};
 
@@ -112,8 +113,7 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 	d->format = strcmp(o->format, "auto") ? o->format : end ? end + 1 : "png";
 	d->out = o->out;
 	if (!o->out[0])
-		return sentence("--out: a folder or a file is wanted, as in --out=%s",
-				folder_default);
+		return sentence("--out: give a folder or a file, as in --out=%s", folder_default);
 	if (!end) {
 		static const char *const others[] = {"pdf",  "eps", "ps",  "jpg",
 						     "jpeg", "gif", "tex", "html"};
@@ -152,9 +152,9 @@ static char *check_axes(const struct axes *a, const char *const *word, size_t wo
 	if (words == 1 && strcmp(word[0], over_commits) == 0 && !*a->x && !*a->group)
 		return NULL;
 	if (words != 1 || strcmp(word[0], xy[0]) != 0)
-		return sentence("%s: --x, --y and --group are of figure xy, as in %s", word[0],
+		return sentence("%s: --x, --y and --group are for figure xy, as in %s", word[0],
 				example);
-	return *a->x && *a->y ? NULL : sentence("--x and --y are wanted, as in %s", example);
+	return *a->x && *a->y ? NULL : sentence("give --x and --y, as in %s", example);
 }
 
 static char *prepare(struct drawing *d, const struct plot_options *o, const struct figures *fs,
@@ -211,13 +211,13 @@ static char *more_help(FILE *f, const struct arguments *given)
 		fputc('\n', f);
 		char *own AUTOFREE = sentence(
 			"A figure is a pair NAME.sql, NAME.gp; these are in %s. Put yours into %s, "
-			"or say --figures=FOLDER. NAME.sql says what is drawn: a SELECT of "
-			"workload, title and numbers, one picture a workload, one line or bar a "
-			"title; its first comment line is the figure's summary, its second what it "
-			"needs. NAME.gp says how, in gnuplot's words; line type look[i] is that of "
-			"a configuration in all figures. style.sql and style.gp in "
-			"the first folder explain what both can use; the shortest example is "
-			"accuracy_epoch.",
+			"or give --figures=FOLDER. NAME.sql gives the data: a SELECT of workload, "
+			"title and numbers, with one picture for each workload and one line or bar "
+			"for each title. Its first comment line is the figure's summary, the "
+			"second states what the figure needs. NAME.gp has the gnuplot commands; "
+			"line type look[i] is the same for a configuration in all figures. "
+			"style.sql and style.gp in the first folder explain what both can use; the "
+			"shortest example is accuracy_epoch.",
 			fs.folder, fs.own);
 		text_wrap(f, own, 0);
 	}
@@ -241,9 +241,9 @@ const struct command command_plot = {
 	.summary = "draw results",
 	.usage = "[FIGURE ...] [--option=value ...]",
 	.about = "Draws figures of the finished runs in a database and prints their paths. Without "
-		 "a name: every figure that there is data for; with --x and --y: these columns "
-		 "against each other. Each workload gets a picture of its "
-		 "own; runs that differ in nothing but their seed become one curve.",
+		 "a name it draws every figure that has data; with --x and --y it draws these "
+		 "columns against each other. Each workload gets its own picture; runs that differ "
+		 "only in their seed become one curve.",
 	.options = plot_options,
 	.size = sizeof(OWNER),
 	.alone = {"title", own_title},

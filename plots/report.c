@@ -31,10 +31,11 @@ struct report_options {
 #define OWNER struct report_options
 
 static const struct option options[] = {
-	SELECT_OPTIONS(select., "where results are", ""),
-	OPTION(title, STRING, "title", "mvbench report", "above the page [text]"),
-	OPTION(figures, STRING, "figures", "", "your own figures, as for mvbench plot [folder]"),
-	OPTION(out, STRING, "out", "report.html", "what is written [file]"),
+	SELECT_OPTIONS(select., "database with the results", ""),
+	OPTION(title, STRING, "title", "mvbench report", "title of the page [text]"),
+	OPTION(figures, STRING, "figures", "",
+	       "folder of your own figures, as in mvbench plot [folder]"),
+	OPTION(out, STRING, "out", "report.html", "file to write [file]"),
 	{.name = NULL},
 };
 
@@ -62,8 +63,8 @@ static const struct column columns[] = {
 	 "seconds of training until the target was reached for good, median and 95 % interval",
 	 FIGURE_SECONDS, false, "target_s", "target_low", "target_high"},
 	{"comm + wait %", "share of the time", FIGURE_PERCENT, false, "comm", NULL, NULL},
-	{"staleness", "foreign updates that a push met, mean", FIGURE_FACTOR, false, "stale", NULL,
-	 NULL},
+	{"staleness", "mean number of other workers' pushes since the pull", FIGURE_FACTOR, false,
+	 "stale", NULL, NULL},
 };
 enum { COLUMNS = sizeof(columns) / sizeof(*columns) };
 
@@ -157,8 +158,8 @@ static void put_command(struct report *p, int64_t id)
 	}
 	page_print(p, "<div class=\"command\"><pre>%s</pre></div>\n", command);
 	if (!exact)
-		fputs("<p class=\"soft\">This mvbench gives that command another identity "
-		      "(config_hash) than the run has: its options have changed since.</p>\n",
+		fputs("<p class=\"soft\">With this mvbench the command has another identity "
+		      "(config_hash) than the run: options have changed since.</p>\n",
 		      p->f);
 }
 
@@ -198,7 +199,7 @@ static char *put_runs(struct report *p, const char *key, int each, int runs)
 		put_run(p, &q);
 	fputs("</tbody></table></div>\n", p->f);
 	if (runs > each)
-		page_print(p, "<p class=\"soft\">%d more runs of it are left out.</p>\n",
+		page_print(p, "<p class=\"soft\">%d more of its runs are left out.</p>\n",
 			   runs - each);
 	return sql_done(&q);
 }
@@ -330,15 +331,15 @@ static void put_top(struct report *p, const struct report_options *o)
 
 static void put_bottom(struct report *p)
 {
-	fputs("<footer><p>A configuration is every option but the seed. Numbers are medians over "
-	      "its finished runs; behind them stands the interval of the median, between two of "
-	      "the runs: of 95 % from six runs on, else from the least to the largest, which "
-	      "holds it in 94, 88, 75 or 50 % of all cases (five runs to two). A run that missed "
-	      "its target counts as later than all that reached it, one that diverged as worse "
-	      "than all others. Speed-up is over serial with the same work, as measured in the "
-	      "same database. A command repeats one run; another seed gives "
-	      "the others. This page bears no date of its own: the same database gives the same "
-	      "page.</p></footer>\n",
+	fputs("<footer><p>A configuration consists of all options except the seed. Numbers are "
+	      "medians over its finished runs. After each median is its interval, between two of "
+	      "the runs: the 95 % interval with six or more runs; otherwise from the smallest to "
+	      "the largest, which contains the median in 94, 88, 75 or 50 % of all cases (with "
+	      "five, four, three or two runs). A run that missed its target counts as later than "
+	      "all that reached it; a run that diverged counts as worse than all others. Speed-up "
+	      "is over serial with the same work, measured in the same database. A command "
+	      "repeats one run; use other seeds to repeat the others. This page has no date of "
+	      "its own: the same database gives the same page.</p></footer>\n",
 	      p->f);
 	fprintf(p->f, "<script>%s</script>\n</body>\n</html>\n", report_js);
 }
@@ -401,7 +402,7 @@ static char *report(void *options_given, struct arguments *rest, int *status)
 	int64_t n;
 	(void)rest;
 	if (!*o->out)
-		return sentence("--out=: the name of a file is wanted, as in --out=report.html");
+		return sentence("--out=: give the name of a file, as in --out=report.html");
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(figures_init(&fs, o->figures));
 	TRY(plot_choose(s, &o->select, fs.folder));
@@ -422,11 +423,11 @@ const struct command command_report = {
 	.name = "report",
 	.summary = "write the results as one HTML page",
 	.usage = "[--option=value ...]",
-	.about = "Writes a page that stands alone: a summary with what to beware of, a table of "
-		 "configurations that sorts by its heads, the figures of mvbench plot, every "
-		 "configuration with its runs and the command that repeats it, and where the "
-		 "numbers come from. It needs no network, and is made for screens of any size, "
-		 "light or dark, and for paper.",
+	.about = "Writes a self-contained page: a summary with warnings, a table of configurations "
+		 "that can be sorted by each column, the figures of mvbench plot, every "
+		 "configuration with its runs and the command that repeats it, and the origin of "
+		 "the numbers. The page needs no network. It fits screens of any size, light or "
+		 "dark, and paper.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.example = "--out=report.html",

@@ -86,7 +86,7 @@ CREATE INDEX temp.report_run_of ON report_run (config_key, id);
 
 -- Warnings about the numbers, one message in each row, the most serious first.
 CREATE TEMP VIEW report_warning AS
-SELECT 1 AS place, format('%d of %d runs failed: %s. Their reasons stand with their configurations.',
+SELECT 1 AS place, format('%d of %d runs failed: %s. The reasons are listed with the configurations.',
 	count(*) FILTER (WHERE status = 'failed'), count(*),
 	(SELECT group_concat(name, '; ') FROM (SELECT name || ' (' || failed || ')' AS name
 		FROM report_configuration WHERE failed ORDER BY failed DESC, place LIMIT 5))) AS text
@@ -96,26 +96,26 @@ UNION ALL SELECT 2, format('%d of %d runs diverged: %s. They count as worse than
 	(SELECT group_concat(name, '; ') FROM (SELECT name || ' (' || diverged || ')' AS name
 		FROM report_configuration WHERE diverged ORDER BY diverged DESC, place LIMIT 5)))
 FROM report_run HAVING count(*) FILTER (WHERE status = 'diverged')
-UNION ALL SELECT 3, format('%d run%s not ended yet: counted, and in no figure.', count(*), iif(count(*) = 1, ' has', 's have'))
+UNION ALL SELECT 3, format('%d run%s not ended yet: counted, but in no figure.', count(*), iif(count(*) = 1, ' has', 's have'))
 FROM report_run WHERE status IN ('pending', 'running') HAVING count(*)
 UNION ALL SELECT 4, format('%s was measured on %d machines (%s): accuracies can be compared, times cannot.',
 	workload, count(DISTINCT machine), replace(group_concat(DISTINCT ifnull(host, 'unknown')), ',', ', '))
 FROM report_run WHERE status = 'done' AND platform <> 'sim'
 GROUP BY workload HAVING count(DISTINCT machine) > 1
-UNION ALL SELECT 5, format('%d run%s oversubscribed, with more processes than cores, or than GPUs: times of such say little.',
+UNION ALL SELECT 5, format('%d run%s oversubscribed, with more processes than cores, or than GPUs: their times are unreliable.',
 	count(*), iif(count(*) = 1, ' was', 's were'))
 FROM report_run WHERE oversubscribed AND platform <> 'sim' AND status = 'done' HAVING count(*)
-UNION ALL SELECT 5, format('%d of %d run%s had less than 90 %% of their cores, as others used them: times of such '
-	|| 'say little.', count(*) FILTER (WHERE cores_share < 0.9), count(*), iif(count(*) = 1, '', 's'))
+UNION ALL SELECT 5, format('%d of %d run%s had less than 90 %% of their cores, as other programs used them: '
+	|| 'their times are unreliable.', count(*) FILTER (WHERE cores_share < 0.9), count(*), iif(count(*) = 1, '', 's'))
 FROM report_run WHERE platform <> 'sim' AND status = 'done' AND NOT ifnull(oversubscribed, 0)
 	HAVING count(*) FILTER (WHERE cores_share < 0.9)
-UNION ALL SELECT 6, format('%d run%s recorded by a modified program: the commit does not say all.', count(*),
+UNION ALL SELECT 6, format('%d run%s recorded by a modified program, which the commit does not identify.', count(*),
 	iif(count(*) = 1, ' was', 's were'))
 FROM report_run WHERE git_dirty HAVING count(*)
 UNION ALL SELECT 7, format('The runs come from %d versions of mvbench; see provenance.', count(DISTINCT git_commit))
 FROM report_run HAVING count(DISTINCT git_commit) > 1
 UNION ALL SELECT 8, format('%d of %d configurations have fewer than three finished runs: repeat with other seeds '
-	|| 'to see what is chance.', count(*) FILTER (WHERE n < 3), count(*))
+	|| 'to see the variation.', count(*) FILTER (WHERE n < 3), count(*))
 FROM report_configuration HAVING count(*) FILTER (WHERE n < 3);
 
 CREATE TEMP VIEW report_facts AS

@@ -1,4 +1,4 @@
--- What each trial of mvbench tune came to on the rows held out, against its learning rate: how much tuning matters.
+-- Result of each trial of mvbench tune on the validation rows, against its learning rate: how much tuning matters.
 -- Needs trials of mvbench tune; of several studies of a workload the newest is drawn.
 WITH one AS MATERIALIZED (
 	SELECT workload, max(study_id) AS study_id FROM study_trial WHERE run_id IN (SELECT id FROM chosen)

@@ -13,7 +13,7 @@ do for [i = 1:blocks] {
 eval extremes(1)
 eval whole(most)
 eval late_axis('x', -0.4)
-set xlabel 'Staleness of a push [foreign updates]'
+set xlabel 'Staleness of a push [pushes of others]'
 set ylabel 'Share of pushes [%]'
 set yrange [0:highest * 1.05]
 if (highest > 4 * lowest) { # one configuration's pushes all have the same staleness, another's do not

@@ -1,4 +1,4 @@
--- Staleness of pushes: the share of those that met so many foreign updates.
+-- Staleness of pushes: the share of pushes with each staleness.
 -- Needs runs that push to a parameter server; older versions kept no histogram.
 -- Bins of the histogram have width 1 below 128, and 1/16 of an octave above (keep equal to STALENESS_EXACT and
 -- STALENESS_BINS of runtime/comm/comm.h). Above, the share is the average of one staleness, drawn in the middle of

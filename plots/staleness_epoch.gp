@@ -3,7 +3,7 @@ eval layout_curves
 eval extremes(1); pad = most > least ? 0.025 * (most - least) : 0.5
 eval whole(most); set xrange [least - pad:most + pad]
 set xlabel 'Epoch'
-set ylabel 'Staleness of a push [foreign updates]'
+set ylabel 'Staleness of a push [pushes of others]'
 eval extremes(3)
 eval late_axis('y', 0)
 if (most >= 1000) { set ylabel offset 1.2, 0 }

@@ -1,4 +1,4 @@
--- Staleness of pushes against epochs: mean, and maximum, of the foreign updates that a push met.
+-- Staleness of pushes against epochs: mean and maximum of the pushes of other workers since the pull.
 -- Needs runs whose workers push to a parameter server, as those of asgd.
 WITH met AS (
 	SELECT s.place, e.epoch, avg(e.staleness_mean) AS mean, max(e.staleness_max) AS most

@@ -1,4 +1,4 @@
--- What each rank was in, during some steps: the newest of the chosen runs with a timeline.
+-- What each rank did during some steps: the newest of the chosen runs with a timeline.
 -- Needs a run with a timeline: mvbench run --trace=64, or mvbench trace.
 -- The window is from the start of the third recorded step of an epoch to the end of the seventh, which leaves out
 -- the cold start; with fewer steps, the last ones. It uses the first rank to start and the first to end. Columns, the

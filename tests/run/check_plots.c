@@ -1074,8 +1074,7 @@ static const struct {
 	 "--group=worker: there is no such column; did you mean workers?"},
 	{{"lr", "strategy", "", "auto"},
 	 "1",
-	 "--x=lr --y=strategy: of the 9 finished runs that were chosen none has both, and a "
-	 "number for y"},
+	 "--x=lr --y=strategy: none of the 9 chosen finished runs has both, with a number for y"},
 };
 
 START_TEST(any_two_columns_make_points)
@@ -1126,9 +1125,8 @@ START_TEST(any_two_columns_are_drawn)
 	free(path);
 	ck_assert_int_ne(access("PWNED", F_OK), 0);
 	static const char *const mistake[][3] = {
-		{"--x=workers", "--db=results.db",
-		 "--x and --y are wanted, as in mvbench plot --x="},
-		{"speedup", "--x=workers", "speedup: --x, --y and --group are of figure xy"},
+		{"--x=workers", "--db=results.db", "give --x and --y, as in mvbench plot --x="},
+		{"speedup", "--x=workers", "speedup: --x, --y and --group are for figure xy"},
 		{"--x=sync", "--y=speedup",
 		 "--x=sync: there is no such column; did you mean sync_every?"},
 	};
@@ -1313,7 +1311,7 @@ START_TEST(steps_between_commits_are_drawn)
 	free(text);
 	text = PLOT(&status, "history", "--db=results.db", "--x=lr", "--y=test_loss",
 		    "--out=h.svg");
-	ck_assert_msg(status == EXIT_USER && strstr(text, "are of figure xy"), "%s", text);
+	ck_assert_msg(status == EXIT_USER && strstr(text, "are for figure xy"), "%s", text);
 	free(text);
 	sql(db, "UPDATE run SET git_commit = 'one'");
 	sqlite3_close(db);

@@ -229,7 +229,7 @@ START_TEST(omitted_runs_are_counted_on_the_page)
 	    "WHERE workload = 'mlp'");
 	report("", EXIT_OK, "page.html");
 	char *text = folder_read("page.html");
-	expect_in(text, "400 more runs of it are left out", true);
+	expect_in(text, "400 more of its runs are left out", true);
 	const char *mlp = strstr(text, ">mlp</h2>"), *end = strstr(text, ">softmax</h2>");
 	ck_assert(mlp && end && mlp < end);
 	const char *head = strstr(mlp, "accuracy %</th>");

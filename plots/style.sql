@@ -1,5 +1,6 @@
 -- style.sql - what all figures are drawn from. plot.c runs it before NAME.sql, in a temporary
--- schema, after names.sql; run_summary is a table there, of the runs that --where matches.
+-- schema, after names.sql; run_summary is a table there, of the runs that --where matches, and so is
+-- finished (results/db/statistics.sql), which decides what counts, for tables and figures alike.
 --
 -- A figure's query gives rows of (workload, title, then numbers). There is one picture a workload and
 -- one block of data a title, in the order of the rows; a block whose first row has no number at all is
@@ -13,7 +14,9 @@ CREATE TEMP TABLE room AS SELECT 60 AS blocks; -- of a picture: more lines than 
 -- One row a finished run that was chosen.
 --   name    of its configuration, as tables have it (table title of results/ask/names.sql)
 --   series  the same without the number of workers
---   title   the name, and the number of runs once there are repeats: "asgd 4w X=3 (n=3)"
+--   title   the name, and the number of runs once there are repeats, as tables have it: "asgd 4w X=3
+--           (n=3)", "(n=4, 3 seeds)"
+--   sample  1 = its accuracy and its losses count; timed: its times, and what depends on them
 --   place   of the configuration, in the order in which a reader looks for it; no two have the same
 --   is_loss no run of this workload has an accuracy: it is judged by its loss
 CREATE TEMP TABLE selected AS
@@ -22,9 +25,14 @@ WITH named AS (
 		s.config_key, s.compare_key, t.configuration AS name, t.series,
 		dense_rank() OVER (ORDER BY s.workload, s.workers, s.strategy, s.servers, s.sync_every,
 			t.configuration, s.config_key) AS place,
-		count(*) OVER (PARTITION BY s.config_key) AS n
-	FROM run_summary AS s JOIN title AS t USING (config_key) WHERE s.status = 'done')
-SELECT *, name || iif(max(n) OVER (PARTITION BY workload) > 1, ' (n=' || n || ')', '') AS title,
+		count(*) OVER (PARTITION BY s.config_key) AS n, total(f.repeat = 1) OVER (PARTITION BY s.config_key)
+			AS samples, total(f.timed) OVER (PARTITION BY s.config_key) AS times,
+		(SELECT count(DISTINCT seed) FROM finished AS k WHERE k.number = f.number AND k.status = 'done')
+			AS seeds, f.repeat = 1 AS sample, f.timed
+	FROM finished AS f CROSS JOIN run_summary AS s USING (id) JOIN title AS t ON t.config_key = s.config_key
+	WHERE s.status = 'done')
+SELECT *, name || iif(max(n) OVER (PARTITION BY workload) > 1, ' (n=' || n || iif(seeds = n, '', ', ' || seeds
+		|| iif(seeds = 1, ' seed', ' seeds')) || ')', '') AS title,
 	NOT max(EXISTS (SELECT 1 FROM epoch WHERE run_id = id AND test_accuracy IS NOT NULL))
 		OVER (PARTITION BY workload) AS is_loss
 FROM named;
@@ -33,17 +41,17 @@ CREATE INDEX temp.selected_place ON selected (place);
 -- first configurations of the strategies have the first ones, so that these differ most.
 CREATE TEMP TABLE configuration AS
 WITH kind AS (SELECT DISTINCT place, workload, name, title, series, strategy, workers, servers, sync_every,
-	config_key, compare_key, n, is_loss FROM selected),
+	config_key, compare_key, n, samples, times, is_loss FROM selected),
 turn AS (SELECT *, row_number() OVER (PARTITION BY workload ORDER BY place) <= (SELECT blocks FROM room) AS fits,
 	row_number() OVER (PARTITION BY workload, strategy ORDER BY place) AS of_strategy FROM kind)
 SELECT *, (row_number() OVER (PARTITION BY workload ORDER BY fits DESC, of_strategy, place) - 1) % 84 + 1 AS look
 FROM turn ORDER BY place;
 
--- The chosen runs of these configurations that diverged, after their last epoch.
+-- The chosen runs of these configurations that diverged and count, after their last epoch.
 CREATE TEMP TABLE lost_run AS
 SELECT s.id, c.place, c.is_loss, c.fits, s.epochs_done AS last
-FROM run_summary AS s JOIN configuration AS c USING (config_key)
-WHERE s.status = 'diverged';
+FROM finished AS f CROSS JOIN run_summary AS s USING (id) JOIN configuration AS c ON c.config_key = s.config_key
+WHERE s.status = 'diverged' AND f.repeat = 1;
 
 -- Every interval that is drawn is one of a median, between two of the sorted values: see
 -- median_rank.
@@ -55,8 +63,9 @@ WHERE n <= (SELECT max(n) FROM configuration) + (SELECT count(*) FROM lost_run);
 -- 'ended', as who diverged counts.
 CREATE TEMP VIEW interval_name AS
 WITH sample AS (
-	SELECT workload, 'done' AS runs, n FROM configuration
-	UNION ALL SELECT workload, 'ended', n + (SELECT count(*) FROM lost_run AS l WHERE l.place = c.place)
+	SELECT workload, 'done' AS runs, CAST(times AS INTEGER) AS n FROM configuration
+	UNION ALL SELECT workload, 'ended',
+		CAST(samples AS INTEGER) + (SELECT count(*) FROM lost_run AS l WHERE l.place = c.place)
 	FROM configuration AS c)
 SELECT workload, runs, iif(min(r.coverage) >= 0.95, '95 % interval', printf(
 	iif(max(r.coverage) < 0.95, 'min to max (%.3g %%%s)', 'interval (%.3g %%%s)'),
@@ -64,26 +73,27 @@ SELECT workload, runs, iif(min(r.coverage) >= 0.95, '95 % interval', printf(
 	iif(min(r.coverage) < max(r.coverage), ' or more', ''))) AS text
 FROM sample JOIN interval_rank AS r USING (n) WHERE n > 1 GROUP BY workload, runs;
 
--- One row a run: what its last epoch came to, as in quality, and the seconds of training until then.
+-- One row a run: the figure of its last epoch, as in quality, and the seconds of training until then. NULL where
+-- it does not count.
 CREATE TEMP VIEW outcome AS
-SELECT s.id, s.place, s.seed,
+SELECT s.id, s.place, s.seed, iif(s.sample,
 	(SELECT iif(s.is_loss, test_loss, 100 * test_accuracy) FROM epoch
-		WHERE run_id = s.id AND epoch >= 1 ORDER BY epoch DESC LIMIT 1) AS value,
-	(SELECT sum(seconds) FROM epoch WHERE run_id = s.id AND epoch >= 1) AS seconds
+		WHERE run_id = s.id AND epoch >= 1 ORDER BY epoch DESC LIMIT 1), NULL) AS value,
+	iif(s.timed, (SELECT sum(seconds) FROM epoch WHERE run_id = s.id AND epoch >= 1), NULL) AS seconds
 FROM selected AS s;
 
 -- Epochs >= 1 of the configurations that fit.
 CREATE TEMP VIEW fitting AS
-SELECT s.place, s.is_loss, e.*
+SELECT s.place, s.is_loss, s.sample, s.timed, e.*
 FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
 WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM configuration WHERE fits);
 -- The same, and evaluations between the ends of epochs: whose epoch is a fraction.
 CREATE TEMP VIEW fitting_curve AS
-SELECT place, is_loss, epoch, sum(seconds) OVER (PARTITION BY run_id ORDER BY epoch) AS so_far,
+SELECT place, is_loss, sample, timed, epoch, sum(seconds) OVER (PARTITION BY run_id ORDER BY epoch) AS so_far,
 	train_loss, test_loss, test_accuracy
 FROM fitting
 UNION ALL
-SELECT s.place, s.is_loss, e.epochs, e.seconds, e.train_loss, e.test_loss, e.test_accuracy
+SELECT s.place, s.is_loss, s.sample, s.timed, e.epochs, e.seconds, e.train_loss, e.test_loss, e.test_accuracy
 FROM selected AS s CROSS JOIN evaluation AS e ON e.run_id = s.id
 WHERE s.place IN (SELECT place FROM configuration WHERE fits);
 
@@ -113,20 +123,21 @@ FROM (
 		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
 	FROM (
 		SELECT 'quality' AS name, place, epoch, iif(is_loss, test_loss, 100 * test_accuracy) AS value
-		FROM fitting_curve
+		FROM fitting_curve WHERE sample
 		UNION ALL SELECT 'quality', place, epoch, quality FROM lost
-		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting_curve
-		UNION ALL SELECT 'consensus', place, epoch, consensus FROM fitting
+		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting_curve WHERE sample
+		UNION ALL SELECT 'consensus', place, epoch, consensus FROM fitting WHERE timed
 		UNION ALL SELECT 'reported ' || v.name, s.place, v.epoch, v.value
 		FROM selected AS s CROSS JOIN epoch_value AS v ON v.run_id = s.id
-		WHERE s.place IN (SELECT place FROM configuration WHERE fits)
+		WHERE s.timed AND s.place IN (SELECT place FROM configuration WHERE fits)
 		UNION ALL SELECT 'loss', place, epoch, loss FROM lost
-		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_curve
+		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_curve WHERE timed
 		UNION ALL SELECT 'final', place, NULL, value FROM outcome
 		UNION ALL SELECT 'final', place, NULL, iif(is_loss, 9e999, -9e999) FROM lost_run
 		UNION ALL SELECT 'spent', place, NULL, seconds FROM outcome WHERE seconds > 0
 		UNION ALL SELECT 'pace', s.place, NULL, r.epoch_seconds
-		FROM selected AS s CROSS JOIN run_summary AS r ON r.id = s.id WHERE r.epoch_seconds > 0)
+		FROM selected AS s CROSS JOIN run_summary AS r ON r.id = s.id
+		WHERE s.timed AND r.epoch_seconds > 0)
 	WHERE value IS NOT NULL
 	WINDOW w AS (PARTITION BY place, epoch, name ORDER BY value)) JOIN interval_rank AS r USING (n)
 WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high);
@@ -201,7 +212,7 @@ FROM configuration WHERE place IN (SELECT s.place FROM selected AS s
 CREATE TEMP VIEW footnote AS
 SELECT workload, iif(count(*) = 1, 'One run', count(*) || ' runs')
 	|| ' diverged: counted as worse than all others; what is among them is not drawn.' AS text
-FROM run WHERE id IN (SELECT id FROM chosen) AND status = 'diverged'
+FROM finished WHERE status = 'diverged' AND repeat = 1
 GROUP BY workload;
 
 -- What --x, --y and --group ask for (figure xy; axes.c): a row a run, the line that it belongs to, and what its

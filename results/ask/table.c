@@ -202,7 +202,7 @@ static char *print_notes(struct store *s, FILE *f, const struct table_options *o
 	TRY(sql_first(s, &places, "SELECT text FROM places", ""));
 	if (people && held && shows(shown, "_mark"))
 		fprintf(f,
-			"\nversus %s: the mean difference and its 95 %% interval.%s"
+			"\nversus %s: the mean difference and its interval.%s"
 			"better, worse: by more than chance (5 %% over all rows of a workload, "
 			"Holm);%sequal: surely within %g points of accuracy, %g %% of loss, %g %% "
 			"of seconds;%sundecided: neither, and how many seeds would probably do\n",
@@ -366,7 +366,8 @@ const struct command command_table = {
 		 "with the number of seeds that would probably decide. Accuracies and losses go by "
 		 "Student's t of the differences seed by seed where both sides share two seeds or "
 		 "more, else by Welch's t; seconds, to which seeds do nothing, by Welch's t of "
-		 "their logarithms. All is corrected for the number of rows (Holm).\n\n"
+		 "their logarithms. Words and intervals are corrected for the number of rows "
+		 "(Holm).\n\n"
 		 "to target s is the training time until --target-accuracy or --target-loss was "
 		 "reached for good; runs that missed it count as later than all others. Times are "
 		 "per epoch. speedup is relative to serial with the same "

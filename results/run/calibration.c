@@ -397,10 +397,12 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 	}
 	if (!isnan(step)) { /* whole: nothing of it is the update's */
 		s->step.n = 0;
+		s->rows = (double)timed_rows(&c->run);
 		steps_add(&s->step, 0, step);
 		s->cost[COST_SGD].n = 0;
 	} else if (paced) { /* as real workers do it: the update comes on top */
 		s->step.n = 0;
+		s->rows = (double)timed_rows(&c->run);
 		steps_add(&s->step, 0,
 			  c->run.step_time + curve_at(&s->cost[COST_SGD], (double)p->params));
 	}

@@ -111,6 +111,12 @@ static inline int64_t arrival_seed(const struct run *run)
 char *heterogeneity_check(const struct option *o, const char *text);
 /* NULL, or a sentence: can the workers of this run be told so? */
 char *heterogeneity_refuse(const struct config *c);
+/* The rows whose gradient takes --step-time or --sim.step-time: a mini-batch, or the global batch
+ * that the workers share. */
+static inline int64_t timed_rows(const struct run *run)
+{
+	return run->global_batch ? run->global_batch : run->batch;
+}
 /* The arguments that give this configuration again: --name=value ..., ends at NULL; for
  * free_words. */
 char **config_words(const struct config *c);

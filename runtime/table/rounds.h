@@ -4,7 +4,8 @@
  * workers share, a server's own, a copy of a window's counters) and guards as it has to.
  *
  *   round   over when N - backup pushes that count are through; what comes later is dropped
- *   lead    a worker waits while it has made more than `lead` pushes more than another
+ *   lead    a worker waits while it has made more than `lead` pushes more than another since their
+ *           last barrier: what a worker lacks there is not made up for after it
  *   away    worker k has come to a barrier that the one who asks has not left: no push of k's will
  *           come before that one is there too, so that nobody waits for k
  *
@@ -23,6 +24,7 @@ struct member {
 	int64_t pushed;   /* and the first one after its last push */
 	int64_t barriers; /* that it has come to; MEMBER_GONE: it will not be back */
 	int64_t passed;   /* and those that it has left */
+	int64_t base;     /* its pushes when it came to the last one */
 };
 #define MEMBER_GONE (INT64_MAX / 2)
 
@@ -57,6 +59,9 @@ int64_t rounds_push(struct rounds *r, int k, bool counts);
  * Backup workers that are left alone, as the others are away, end rounds with fewer pushes. */
 enum round_fate rounds_fate(const struct rounds *r, int64_t in, int of, int *away);
 void rounds_end(struct rounds *r);
+/* Worker k comes to a barrier, or leaves for good. */
+void rounds_arrive(struct rounds *r, int k);
+void rounds_leave(struct rounds *r, int k);
 /* Worker k leaves a barrier; others may have ended rounds while it stood there. */
 void rounds_resume(struct rounds *r, int k);
 

@@ -175,6 +175,28 @@ START_TEST(a_slow_worker_takes_fewer)
 }
 END_TEST
 
+/* With a barrier at the end of each epoch, epochs take the same time: what a slow worker lacks at a
+ * barrier is not made up for after it. */
+START_TEST(a_lead_counts_from_the_last_barrier)
+{
+	static const char *const where[] = {"", "--servers=1", "--servers=2",
+					    "--table-home=onesided"};
+	char *words =
+		sentence("--workload=softmax --lr=0.01 --epochs=5 --batch=10 --workers=3 "
+			 "--strategy=ssp --ssp.bound=20 --speed=2:0.3 --deal=dynamic " SIM "%s",
+			 where[_i]);
+	forget_runs();
+	record_run(words);
+	for (int e = 1; e <= 5; e++)
+		expect_near(words, of(1, e, "seconds"), 3 * STEPS / 2.3 * step_s, 4 * step_s);
+	ck_assert_double_gt(asked("SELECT min(a.pushes - b.pushes) FROM rank_epoch AS a JOIN "
+				  "rank_epoch AS b USING (run_id, epoch) WHERE a.rank = 0 AND "
+				  "b.rank = 2"),
+			    5);
+	free(words);
+}
+END_TEST
+
 /* Its pushes are dropped, so its rows wait until nobody else has any. */
 START_TEST(backup_workers_are_not_waited_for)
 {
@@ -706,6 +728,7 @@ Suite *heterogeneity_suite(void)
 	tcase_add_loop_test(t, a_slow_worker_takes_longer, 0, 2);
 	tcase_add_test(t, a_slow_worker_slows_those_who_wait_for_it);
 	tcase_add_loop_test(t, a_slow_worker_takes_fewer, 0, 6);
+	tcase_add_loop_test(t, a_lead_counts_from_the_last_barrier, 0, 4);
 	tcase_add_test(t, backup_workers_are_not_waited_for);
 	tcase_add_test(t, a_look_goes_into_no_round);
 	tcase_add_test(t, a_mean_is_over_pushes_that_count);

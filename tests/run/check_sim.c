@@ -395,6 +395,34 @@ START_TEST(a_step_costs_what_its_rows_do)
 }
 END_TEST
 
+/* --sim.step-time and --step-time are of a whole --global-batch, which N workers share, evenly or
+ * not: 2,400 rows take the same compute time in all, whatever N is. */
+START_TEST(a_share_of_a_global_batch_costs_a_share)
+{
+	static const struct {
+		const char *how;
+		int workers;
+	} row[] = {{"--strategy=serial", 1},
+		   {"--strategy=allreduce --workers=2", 2},
+		   {"--strategy=allreduce --workers=3", 3},
+		   {"--strategy=allreduce --workers=4", 4},
+		   {"--strategy=periodic --workers=7", 7},
+		   {"--strategy=bsp --workers=4 --servers=1", 4}};
+	static const char *const time[] = {"--sim.step-time=1ms", "--step-time=1ms"};
+	for (size_t i = 0; i < COUNT(time); i++) {
+		char *how = sentence(SOFT "--global-batch=60 %s %s --platform=sim "
+					  "--sim.platform=ethernet_10g --sim.train=false",
+				     row[_i].how, time[i]);
+		forget_runs();
+		record_run(how);
+		double mean = asked("SELECT avg(compute_s) FROM rank_epoch WHERE epoch = 1");
+		/* one row of a step is what an uneven share is more or less than N-th part */
+		near(how, mean, STEPS * step_s / row[_i].workers, 1e-5);
+		free(how);
+	}
+}
+END_TEST
+
 /* Two exchange all they have. More make a ring: N - 1 parts of the vector go round to be summed up,
  * and as many to be told. */
 static double allreduce_s(int workers, double floats)
@@ -1316,6 +1344,7 @@ Suite *sim_suite(void)
 	tcase_add_test(t, large_models_cost_no_more_than_their_time);
 	tcase_add_loop_test(t, a_serial_epoch_is_its_steps, 0, 4);
 	tcase_add_test(t, a_step_costs_what_its_rows_do);
+	tcase_add_loop_test(t, a_share_of_a_global_batch_costs_a_share, 0, 6);
 	tcase_add_loop_test(t, an_allreduce_is_its_messages, 2, 5);
 	tcase_add_loop_test(t, off_the_clock_there_are_no_messages, 0, 2);
 	tcase_add_test(t, an_update_takes_what_it_is_said_to);

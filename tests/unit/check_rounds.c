@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKERS = 3, STATES = 1 << 18 };
+enum { WORKERS = 3, STATES = 1 << 20 };
 
 /* What a worker is in. PUSHING: between the counting of its push and its end. LEFT: at a barrier.
  */
@@ -90,7 +90,7 @@ static bool step_at_barrier(struct world *w, int k, bool leaves)
 	struct member *m = &w->member[k];
 	struct rounds r = rounds_of(w);
 	if (w->doing[k] == FREE && (leaves || m->pushes >= pushes * (m->barriers + 1))) {
-		m->barriers++;
+		rounds_arrive(&r, k);
 		w->doing[k] = LEFT;
 		return true;
 	}
@@ -172,7 +172,9 @@ static bool step_in_lead(struct world *w, int k, bool leaves)
 		return false;
 	for (int i = 0; i < WORKERS; i++)
 		if (w->member[i].barriers <= m->passed)
-			ck_assert_int_le(m->pushes - w->member[i].pushes, lead);
+			ck_assert_int_le(m->pushes - m->base -
+						 (w->member[i].pushes - w->member[i].base),
+					 lead);
 	w->doing[k] = FREE;
 	return true;
 }
@@ -286,6 +288,27 @@ START_TEST(an_incomplete_round_names_who_lacks)
 }
 END_TEST
 
+/* A slow worker that has made fewer pushes before a barrier is not behind after it. */
+START_TEST(a_lead_counts_from_the_barrier)
+{
+	struct world w = {.member = {{.pushes = 9}, {.pushes = 2}, {.pushes = 9}}};
+	backup = 0;
+	lead = 3;
+	struct rounds r = rounds_of(&w);
+	ck_assert(rounds_leads(&r, 0, 10)); /* 10 - 2 */
+	for (int k = 0; k < WORKERS; k++)
+		rounds_arrive(&r, k);
+	for (int k = 0; k < WORKERS; k++)
+		rounds_resume(&r, k);
+	ck_assert(!rounds_leads(&r, 0, 12)); /* 3 since the barrier, against 0 */
+	ck_assert(rounds_leads(&r, 0, 13));
+	w.member[1].pushes = 3;
+	ck_assert(rounds_leads(&r, 0, 13)); /* the third one has made none */
+	w.member[2].pushes = 10;
+	ck_assert(!rounds_leads(&r, 0, 13));
+}
+END_TEST
+
 Suite *rounds_suite(void)
 {
 	Suite *s = suite_create("rounds");
@@ -295,6 +318,7 @@ Suite *rounds_suite(void)
 	tcase_add_test(t, what_comes_after_enough_pushes_is_late);
 	tcase_add_test(t, barriers_are_counted);
 	tcase_add_test(t, an_incomplete_round_names_who_lacks);
+	tcase_add_test(t, a_lead_counts_from_the_barrier);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -71,6 +71,7 @@ static const struct loop {
 	{"the_model_is_evaluated_on_rows_held_out", 2},          /* 7 */
 	{"rounds_are_as_in_shared_memory", 2},                   /* 7 */
 	{"losses_of_steps_are_the_epochs", 3},                   /* 7 */
+	{"overlap_is_never_slower", 4},                          /* 14 */
 	{"the_planted_straggler_is_blamed", 3},                  /* 8 */
 };
 

@@ -166,8 +166,9 @@ struct world_sums {
 	struct sums *(*make)(int ranks);
 	void (*leave)(struct sums *s); /* by each */
 	void (*allreduce)(struct link *l, struct sums *s, float *x, size_t n, enum reduce how);
-	/* The sum alone: the messages are MPI's own, on lengths. */
+	/* Its messages go on while the ranks compute; each waits for the slot before it uses x. */
 	void (*start)(struct link *l, struct sums *s, int slot, float *x, size_t n);
+	void (*wait)(struct link *l, struct sums *s, int slot);
 	/* In no time, and without messages: waits until all have come; the last of them then calls
 	 * all with what each has brought, x[ranks], before anybody goes on. NULL: they only meet.
 	 */

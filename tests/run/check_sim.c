@@ -575,6 +575,64 @@ START_TEST(overlap_hides_messages)
 }
 END_TEST
 
+/* A sum that is started takes what one takes that is waited for: with a step of 1 us nothing is
+ * hidden. */
+START_TEST(started_sums_take_their_time)
+{
+	static const int workers[] = {2, 3, 4, 5, 6};
+	int n = workers[_i];
+	char *how = sentence(SOFT "--batch=%d --strategy=allreduce --workers=%d --sim.train=false "
+				  "--sim.step-time=1us " HOSTS,
+			     240 / n, n),
+	     *started = sentence("%s --allreduce.overlap", how);
+	forget_runs();
+	record_sim(how);
+	record_sim(started);
+	near(how, epoch_of(2, "seconds"), epoch_of(1, "seconds"), 1e-4 * epoch_of(1, "seconds"));
+	free(started);
+	free(how);
+}
+END_TEST
+
+/* However many workers, whatever the network, the model and the bucket: what is sent while layers
+ * compute costs no more than what is sent after them, and at least the longer of the two. */
+START_TEST(overlap_is_never_slower)
+{
+	static const char *const bucket[] = {"", "64KiB", "400000", "1MiB", "20MiB"};
+	static const char *const model[] = {"mlp", "lenet"};
+	static const char *const network[] = {"ethernet_1g", "$FOLDER/many.xml"};
+	static const int workers[] = {2, 3, 4, 8, 16};
+	int n = workers[_i / 4], steps = (ROWS + 240 / n * n - 1) / (240 / n * n);
+	const char *where = network[_i % 2];
+	char *how =
+		sentence("--workload=%s --epochs=1 --batch=%d --strategy=allreduce --workers=%d "
+			 "--sim.train=false --sim.platform=%s --sim.step-time=%s",
+			 model[_i / 2 % 2], 240 / n, n, where, _i % 2 ? "3s" : "20ms");
+	double step = (_i % 2 ? 3 : 0.02) * ROWS / (240 / n * n);
+	put_hosts("many.xml", 16, 1, 0);
+	forget_runs();
+	record_sim(how);
+	double apart = epoch_of(1, "seconds"), sums = apart - step;
+	ck_assert_double_gt(sums, 0.01 * step);
+	for (size_t i = 0; i < COUNT(bucket); i++) {
+		char *overlap = sentence("%s --allreduce.overlap %s%s", how,
+					 *bucket[i] ? "--allreduce.bucket=" : "", bucket[i]);
+		record_sim(overlap);
+		double together = epoch_of(2 + (int)i, "seconds");
+		ck_assert_msg(together <= 1.001 * apart + 1e-4 * steps, "%s: %g s, without %g s",
+			      overlap, together, apart);
+		ck_assert_msg(together >= 0.999 * (step > sums ? step : sums),
+			      "%s: %g s, of steps %g s and sums %g s", overlap, together, step,
+			      sums);
+		if (i == 0) /* the default bucket hides something of each of these models */
+			ck_assert_msg(together < apart, "%s: %g s, without %g s", overlap, together,
+				      apart);
+		free(overlap);
+	}
+	free(how);
+}
+END_TEST
+
 /* lenet's multiplications of a row, forward. */
 static const double conv1 = 28 * 28 * 25 * 32, conv2 = 14 * 14 * 25 * 32 * 64, fc1 = 3136 * 128,
 		    fc2 = 128 * 10;
@@ -1352,6 +1410,8 @@ Suite *sim_suite(void)
 	tcase_add_test(t, workers_share_a_core);
 	tcase_add_test(t, a_slow_host_takes_longer);
 	tcase_add_test(t, overlap_hides_messages);
+	tcase_add_loop_test(t, started_sums_take_their_time, 0, 5);
+	tcase_add_loop_test(t, overlap_is_never_slower, 0, 20);
 	tcase_add_test(t, gradients_are_ready_by_flops);
 	tcase_add_test(t, an_update_takes_what_was_calibrated);
 	tcase_add_test(t, work_on_the_host_takes_time);

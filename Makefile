@@ -138,6 +138,7 @@ lint: layers $(B)/mvbench ## formatting, static analysis, allowed calls between 
 		--suppressions-list=tests/scripts/cppcheck.txt -D_GNU_SOURCE -I. $$(git ls-files '*.c')
 	@shellcheck $$(git ls-files '*.sh') .ci/run
 	@tests/scripts/readme.sh $(B)
+	@tests/scripts/sentences.sh
 	@for t in $$(sed -n 's/^\t{"\([a-z0-9_]*\)", [0-9].*/\1/p' tests/select.c); do \
 		grep -rq "START_TEST($$t)" tests || { echo "tests/select.c: there is no test $$t"; exit 1; }; done
 

@@ -76,7 +76,7 @@ char *plot_choose(struct store *s, const struct select *of, const char *plots)
 	TRY(check_condition(s, of->where));
 	/* Every figure reads the epochs again: up to 64 MB stay in memory. */
 	TRY(sql_script(s, "PRAGMA cache_size = -65536"));
-	TRY(database_take(s, of->where, of->label, true));
+	TRY(database_choose(s, of->where, of->label, true));
 	TRY(sql_script(s, "CREATE UNIQUE INDEX temp.run_summary_id ON run_summary (id)"));
 	TRY(names_make(s));
 	char *why AUTOFREE = sql_script(s, style);

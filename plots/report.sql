@@ -16,30 +16,22 @@ SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.s
 		|| ifnull(', ' || r.cores || iif(r.cores = 1, ' core', ' cores'), '') || ifnull(', ' || r.gpu, ''))
 		AS machine,
 	iif(r.platform = 'sim', 'simulated', ifnull(r.host, '')) AS at,
-	s.target_epoch, s.target_seconds
-FROM run_summary AS s JOIN title AS t USING (config_key) JOIN run AS r USING (id);
+	f.repeat, f.seconds_to_target
+FROM run_summary AS s JOIN title AS t USING (config_key) JOIN run AS r USING (id) LEFT JOIN finished AS f USING (id);
 
 -- The median of a configuration's finished runs and the interval of that median (median_rank), one
 -- row for each configuration and figure. A run that missed its target, or diverged, counts as later
 -- than all that reached it. A run that diverged counts as less accurate than all others, with a
--- larger loss.
+-- larger loss. The rows are those of table finished, as in `mvbench table`.
 CREATE TEMP TABLE report_interval AS
-WITH classifying AS (SELECT DISTINCT workload FROM report_run WHERE best_test_accuracy NOT NULL),
-figure AS (
-	SELECT config_key, 'accuracy' AS name, iif(status = 'done', test_accuracy, -9e999) AS x
-		FROM report_run
-		WHERE status IN ('done', 'diverged')
-			AND workload IN (SELECT workload FROM classifying)
-	UNION ALL SELECT config_key, 'loss', iif(status = 'done', test_loss, 9e999) FROM report_run
-		WHERE status IN ('done', 'diverged')
-	UNION ALL SELECT config_key, 'seconds', epoch_seconds FROM report_run WHERE status = 'done'
-	UNION ALL SELECT config_key, 'comm', ifnull(comm_fraction, 0) + ifnull(wait_fraction, 0)
-		FROM report_run WHERE status = 'done' AND workers + servers > 1
-	UNION ALL SELECT config_key, 'stale', staleness_mean FROM report_run WHERE status = 'done'
-	UNION ALL SELECT config_key, 'target', ifnull(iif(status = 'done', target_seconds, NULL),
-		9e999)
-		FROM report_run
-		WHERE status IN ('done', 'diverged') AND (target_accuracy > 0 OR target_loss > 0)),
+WITH figure AS (
+	SELECT s.config_key, m.column1 AS name, CASE m.column1 WHEN 'accuracy' THEN f.test_accuracy
+		WHEN 'loss' THEN f.test_loss WHEN 'seconds' THEN f.epoch_seconds
+		WHEN 'comm' THEN iif(f.timed AND s.workers + s.servers > 1,
+			ifnull(f.comm_fraction, 0) + ifnull(f.wait_fraction, 0), NULL)
+		WHEN 'stale' THEN f.staleness_mean ELSE f.seconds_to_target END AS x
+	FROM finished AS f CROSS JOIN report_run AS s USING (id) CROSS JOIN (VALUES ('accuracy'), ('loss'),
+		('seconds'), ('comm'), ('stale'), ('target')) AS m),
 ranked AS (
 	SELECT config_key, name, x, row_number() OVER w AS i,
 		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
@@ -58,11 +50,12 @@ WITH grouped AS (
 		g.servers, g.sync_every, g.name,
 		max(g.params) AS params, max(g.train_size) AS train_size,
 		max(g.target_accuracy) AS target, max(g.target_loss) AS target_loss,
-		count(*) AS runs, count(*) FILTER (WHERE status = 'done') AS n,
+		count(*) AS runs, count(*) FILTER (WHERE status = 'done' AND repeat) AS n,
+		count(DISTINCT iif(status = 'done' AND repeat, seed, NULL)) AS seeds,
 		count(*) FILTER (WHERE status = 'failed') AS failed,
-		count(*) FILTER (WHERE status = 'diverged') AS diverged,
+		count(*) FILTER (WHERE status = 'diverged' AND repeat = 1) AS diverged,
 		count(*) FILTER (WHERE status IN ('pending', 'running')) AS unfinished,
-		count(*) FILTER (WHERE status = 'done' AND target_epoch IS NOT NULL) AS reached,
+		count(*) FILTER (WHERE seconds_to_target < 9e999) AS reached,
 		ifnull(min(id) FILTER (WHERE status = 'done'), min(id)) AS example, -- run whose command is shown
 		count(DISTINCT iif(status = 'done', machine, NULL)) AS machines
 	FROM report_run AS g GROUP BY g.config_key),

@@ -1,5 +1,6 @@
 -- style.sql - the data of all figures. plot.c runs it before NAME.sql, in a temporary
--- schema, after names.sql; run_summary is a table there, of the runs that --where matches.
+-- schema, after names.sql. Tables run_summary and finished are there, of the runs that --where
+-- matches. finished (results/db/statistics.sql) decides which runs count, for tables and figures.
 --
 -- A figure's query gives rows of (workload, title, then numbers). Each workload has a picture and each title a
 -- block of data, in the order of the rows. A block without a number in its first row is counted as left out. A
@@ -12,7 +13,9 @@ CREATE TEMP TABLE room AS SELECT 60 AS blocks; -- at most in a picture: more lin
 -- One row for each finished run that was chosen.
 --   name    of its configuration, as tables have it (table title of results/ask/names.sql)
 --   series  the same without the number of workers
---   title   the name, and the number of runs once there are repeats: "asgd 4w X=3 (n=3)"
+--   title   the name, and the number of runs if there are repeats, as in tables: "asgd 4w X=3 (n=3)",
+--           "(n=4, 3 seeds)"
+--   sample  1 = its accuracy and its losses count; timed: its times count
 --   place   of the configuration in the order of the figures; unique
 --   is_loss no run of this workload has an accuracy: figures show its loss
 CREATE TEMP TABLE selected AS
@@ -21,9 +24,14 @@ WITH named AS (
 		s.config_key, s.compare_key, t.configuration AS name, t.series,
 		dense_rank() OVER (ORDER BY s.workload, s.workers, s.strategy, s.servers, s.sync_every,
 			t.configuration, s.config_key) AS place,
-		count(*) OVER (PARTITION BY s.config_key) AS n
-	FROM run_summary AS s JOIN title AS t USING (config_key) WHERE s.status = 'done')
-SELECT *, name || iif(max(n) OVER (PARTITION BY workload) > 1, ' (n=' || n || ')', '') AS title,
+		count(*) OVER (PARTITION BY s.config_key) AS n, total(f.repeat = 1) OVER (PARTITION BY s.config_key)
+			AS samples, total(f.timed) OVER (PARTITION BY s.config_key) AS times,
+		(SELECT count(DISTINCT seed) FROM finished AS k WHERE k.number = f.number AND k.status = 'done')
+			AS seeds, f.repeat = 1 AS sample, f.timed
+	FROM finished AS f CROSS JOIN run_summary AS s USING (id) JOIN title AS t ON t.config_key = s.config_key
+	WHERE s.status = 'done')
+SELECT *, name || iif(max(n) OVER (PARTITION BY workload) > 1, ' (n=' || n || iif(seeds = n, '', ', ' || seeds
+		|| iif(seeds = 1, ' seed', ' seeds')) || ')', '') AS title,
 	NOT max(EXISTS (SELECT 1 FROM epoch WHERE run_id = id AND test_accuracy IS NOT NULL))
 		OVER (PARTITION BY workload) AS is_loss
 FROM named;
@@ -32,17 +40,17 @@ CREATE INDEX temp.selected_place ON selected (place);
 -- the strategies get the first line types, which differ most.
 CREATE TEMP TABLE configuration AS
 WITH kind AS (SELECT DISTINCT place, workload, name, title, series, strategy, workers, servers, sync_every,
-	config_key, compare_key, n, is_loss FROM selected),
+	config_key, compare_key, n, samples, times, is_loss FROM selected),
 turn AS (SELECT *, row_number() OVER (PARTITION BY workload ORDER BY place) <= (SELECT blocks FROM room) AS fits,
 	row_number() OVER (PARTITION BY workload, strategy ORDER BY place) AS of_strategy FROM kind)
 SELECT *, (row_number() OVER (PARTITION BY workload ORDER BY fits DESC, of_strategy, place) - 1) % 84 + 1 AS look
 FROM turn ORDER BY place;
 
--- The chosen runs of these configurations that diverged, after their last epoch.
+-- The chosen runs of these configurations that diverged and count, after their last epoch.
 CREATE TEMP TABLE lost_run AS
 SELECT s.id, c.place, c.is_loss, c.fits, s.epochs_done AS last
-FROM run_summary AS s JOIN configuration AS c USING (config_key)
-WHERE s.status = 'diverged';
+FROM finished AS f CROSS JOIN run_summary AS s USING (id) JOIN configuration AS c ON c.config_key = s.config_key
+WHERE s.status = 'diverged' AND f.repeat = 1;
 
 -- Every interval in a figure is that of a median, between two of the sorted values: see median_rank.
 CREATE TEMP TABLE interval_rank (n INTEGER PRIMARY KEY, low INTEGER, high INTEGER, coverage REAL);
@@ -53,8 +61,9 @@ WHERE n <= (SELECT max(n) FROM configuration) + (SELECT count(*) FROM lost_run);
 -- which include runs that diverged.
 CREATE TEMP VIEW interval_name AS
 WITH sample AS (
-	SELECT workload, 'done' AS runs, n FROM configuration
-	UNION ALL SELECT workload, 'ended', n + (SELECT count(*) FROM lost_run AS l WHERE l.place = c.place)
+	SELECT workload, 'done' AS runs, CAST(times AS INTEGER) AS n FROM configuration
+	UNION ALL SELECT workload, 'ended',
+		CAST(samples AS INTEGER) + (SELECT count(*) FROM lost_run AS l WHERE l.place = c.place)
 	FROM configuration AS c)
 SELECT workload, runs, iif(min(r.coverage) >= 0.95, '95 % interval', printf(
 	iif(max(r.coverage) < 0.95, 'min to max (%.3g %%%s)', 'interval (%.3g %%%s)'),
@@ -62,26 +71,27 @@ SELECT workload, runs, iif(min(r.coverage) >= 0.95, '95 % interval', printf(
 	iif(min(r.coverage) < max(r.coverage), ' or more', ''))) AS text
 FROM sample JOIN interval_rank AS r USING (n) WHERE n > 1 GROUP BY workload, runs;
 
--- One row for each run: the quality after its last epoch (see view quality), and the seconds of training.
+-- One row for each run: the quality after its last epoch (see view quality), and the seconds of training. NULL if
+-- it does not count.
 CREATE TEMP VIEW outcome AS
-SELECT s.id, s.place, s.seed,
+SELECT s.id, s.place, s.seed, iif(s.sample,
 	(SELECT iif(s.is_loss, test_loss, 100 * test_accuracy) FROM epoch
-		WHERE run_id = s.id AND epoch >= 1 ORDER BY epoch DESC LIMIT 1) AS value,
-	(SELECT sum(seconds) FROM epoch WHERE run_id = s.id AND epoch >= 1) AS seconds
+		WHERE run_id = s.id AND epoch >= 1 ORDER BY epoch DESC LIMIT 1), NULL) AS value,
+	iif(s.timed, (SELECT sum(seconds) FROM epoch WHERE run_id = s.id AND epoch >= 1), NULL) AS seconds
 FROM selected AS s;
 
 -- Epochs >= 1 of the configurations that fit.
 CREATE TEMP VIEW fitting AS
-SELECT s.place, s.is_loss, e.*
+SELECT s.place, s.is_loss, s.sample, s.timed, e.*
 FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
 WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM configuration WHERE fits);
 -- The same, with evaluations between the ends of epochs, whose epoch is a fraction.
 CREATE TEMP VIEW fitting_curve AS
-SELECT place, is_loss, epoch, sum(seconds) OVER (PARTITION BY run_id ORDER BY epoch) AS so_far,
+SELECT place, is_loss, sample, timed, epoch, sum(seconds) OVER (PARTITION BY run_id ORDER BY epoch) AS so_far,
 	train_loss, test_loss, test_accuracy
 FROM fitting
 UNION ALL
-SELECT s.place, s.is_loss, e.epochs, e.seconds, e.train_loss, e.test_loss, e.test_accuracy
+SELECT s.place, s.is_loss, s.sample, s.timed, e.epochs, e.seconds, e.train_loss, e.test_loss, e.test_accuracy
 FROM selected AS s CROSS JOIN evaluation AS e ON e.run_id = s.id
 WHERE s.place IN (SELECT place FROM configuration WHERE fits);
 
@@ -111,20 +121,21 @@ FROM (
 		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
 	FROM (
 		SELECT 'quality' AS name, place, epoch, iif(is_loss, test_loss, 100 * test_accuracy) AS value
-		FROM fitting_curve
+		FROM fitting_curve WHERE sample
 		UNION ALL SELECT 'quality', place, epoch, quality FROM lost
-		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting_curve
-		UNION ALL SELECT 'consensus', place, epoch, consensus FROM fitting
+		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting_curve WHERE sample
+		UNION ALL SELECT 'consensus', place, epoch, consensus FROM fitting WHERE timed
 		UNION ALL SELECT 'reported ' || v.name, s.place, v.epoch, v.value
 		FROM selected AS s CROSS JOIN epoch_value AS v ON v.run_id = s.id
-		WHERE s.place IN (SELECT place FROM configuration WHERE fits)
+		WHERE s.timed AND s.place IN (SELECT place FROM configuration WHERE fits)
 		UNION ALL SELECT 'loss', place, epoch, loss FROM lost
-		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_curve
+		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_curve WHERE timed
 		UNION ALL SELECT 'final', place, NULL, value FROM outcome
 		UNION ALL SELECT 'final', place, NULL, iif(is_loss, 9e999, -9e999) FROM lost_run
 		UNION ALL SELECT 'spent', place, NULL, seconds FROM outcome WHERE seconds > 0
 		UNION ALL SELECT 'pace', s.place, NULL, r.epoch_seconds
-		FROM selected AS s CROSS JOIN run_summary AS r ON r.id = s.id WHERE r.epoch_seconds > 0)
+		FROM selected AS s CROSS JOIN run_summary AS r ON r.id = s.id
+		WHERE s.timed AND r.epoch_seconds > 0)
 	WHERE value IS NOT NULL
 	WINDOW w AS (PARTITION BY place, epoch, name ORDER BY value)) JOIN interval_rank AS r USING (n)
 WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high);
@@ -199,7 +210,7 @@ FROM configuration WHERE place IN (SELECT s.place FROM selected AS s
 CREATE TEMP VIEW footnote AS
 SELECT workload, iif(count(*) = 1, 'One run', count(*) || ' runs')
 	|| ' diverged: counted as worse than all others; what is among them is not drawn.' AS text
-FROM run WHERE id IN (SELECT id FROM chosen) AND status = 'diverged'
+FROM finished WHERE status = 'diverged' AND repeat = 1
 GROUP BY workload;
 
 -- The data of figure xy (--x, --y and --group; axes.c): one row for each run, with its line (series) and the runs

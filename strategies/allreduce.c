@@ -31,7 +31,7 @@ struct allreduce {
 static const struct option allreduce_options[] = {
 	OPTION(overlap, BOOL, "overlap", "false",
 	       "send a bucket of gradients while the layers below still compute [true/false]"),
-	OPTION(bucket, SIZE, "bucket", "20MiB",
+	OPTION(bucket, SIZE, "bucket", "4KiB",
 	       "with --allreduce.overlap: size of a bucket of gradients [bytes]", .min = 1,
 	       .max = 1e12),
 	{0},

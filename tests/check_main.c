@@ -2,8 +2,8 @@
  * check_main.c - runs every suite; CK_RUN_SUITE=train runs one of them. With MVBENCH_GPU_TEST=1 it
  * runs the suites in which a GPU takes part, on this machine's GPU, and fails if there is none.
  * Suites wait more than they compute: with MVBENCH_TEST_LANE=FOLDER several processes share them
- * (lanes.sh). Tests that lack something here are counted as skipped; with MVBENCH_REQUIRE=1 they
- * fail.
+ * (lanes.sh). Tests that lack something here are counted as skipped; with MVBENCH_REQUIRE=1 a
+ * missing program is a failure.
  */
 #include "tests/fixture.h"
 #include "tests/suites.h"

@@ -15,7 +15,7 @@ void near(double x, double want, double within);
 
 /* The text that `mvbench table` prints below rows that it compares. */
 #define MARKS(control) \
-	"\nversus " control ": the mean difference and its 95 % interval.\n" \
+	"\nversus " control ": the mean difference and its interval.\n" \
 	"  better, worse: by more than chance (5 % over all rows of a workload, Holm);\n" \
 	"  equal: surely within 0.3 points of accuracy, 1 % of loss, 5 % of seconds;\n" \
 	"  undecided: none of these; with the number of seeds that would probably decide\n"

@@ -35,23 +35,30 @@ setting AS MATERIALIZED (
 		AND NOT ifnull(i.stored LIKE 'used%' AND e.atom = 'auto', 0)
 		AND NOT ifnull(CASE i.stored WHEN 'used if any' THEN e.atom = ''
 			WHEN 'simulation' THEN k.platform <> 'sim' END, 0)),
--- A value that the program chose is not part of the name if each strategy has only one. Runs of older
--- programs lack options that a plug-in has now.
+-- A value that the program chose is part of a name only if it differs between runs of that strategy and
+-- does not follow from the strategy's options. Runs of older programs lack options that a plug-in has
+-- now.
+decides AS MATERIALIZED (
+	SELECT one, group_concat(name || '=' || value) AS options
+	FROM (SELECT * FROM setting ORDER BY one, name)
+	WHERE owner = strategy || '.' OR name IN ('barrier-every', 'split') GROUP BY one),
 differs AS MATERIALIZED (
-	SELECT workload, owner, name FROM (
-		SELECT workload, owner, name, count(DISTINCT value) + (owner <> '' AND count(*) < (
-			SELECT count(*) FROM kind AS k WHERE k.workload = s.workload
-				AND s.owner IN (k.strategy || '.', k.workload || '.'))) AS n
-		FROM setting AS s GROUP BY workload, owner, name, iif(chosen, strategy, ''))
-	GROUP BY workload, owner, name HAVING max(n) > 1),
+	SELECT DISTINCT s.workload, s.owner, s.name, s.strategy AS of
+	FROM setting AS s LEFT JOIN decides AS d USING (one) WHERE s.chosen
+	GROUP BY s.workload, s.owner, s.name, s.strategy, d.options HAVING count(DISTINCT s.value) > 1
+	UNION ALL SELECT workload, owner, name, '' FROM setting AS s WHERE NOT chosen
+	GROUP BY workload, owner, name HAVING count(DISTINCT value) > 1 OR (owner <> '' AND count(*) < (
+		SELECT count(*) FROM kind AS k WHERE k.workload = s.workload
+			AND s.owner IN (k.strategy || '.', k.workload || '.')))),
 extra AS MATERIALIZED (
 	SELECT one, group_concat(iif(name = '', ', ', ' ' || name || '=') || short, '') AS text,
 		group_concat(iif(name = '', ', ', ' ' || name || '=') || short, '')
 			FILTER (WHERE name NOT IN ('hosts', 'network', 'placement')) AS of_series
 	FROM (SELECT *, iif(min(value) OVER alike = max(value) OVER alike, cut, value) AS short
 		FROM (SELECT *, iif(length(value) > 48,
-				substr(value, 1, 32) || '…' || substr(value, -15), value) AS cut FROM setting)
-			JOIN differs USING (workload, owner, name)
+				substr(value, 1, 32) || '…' || substr(value, -15), value) AS cut,
+				iif(chosen, strategy, '') AS of FROM setting)
+			JOIN differs USING (workload, owner, name, of)
 		WHERE value <> '' AND (value || '' <> '0' OR owner <> '' OR name = '') -- 0 of mvbench's own options: off
 		WINDOW alike AS (PARTITION BY workload, owner, name, cut)
 		ORDER BY one, name <> '' AND length(value) > 24, place, name)

@@ -207,7 +207,7 @@ static char *print_notes(struct store *s, FILE *f, const struct table_options *o
 	TRY(sql_first(s, &places, "SELECT text FROM places", ""));
 	if (people && held && shows(shown, "_mark"))
 		fprintf(f,
-			"\nversus %s: the mean difference and its 95 %% interval.%sbetter, worse: "
+			"\nversus %s: the mean difference and its interval.%sbetter, worse: "
 			"by more than chance (5 %% over all rows of a workload, Holm);%sequal: "
 			"surely within %g points of accuracy, %g %% of loss, %g %% of "
 			"seconds;%sundecided: none of these; with the number of seeds that would "
@@ -374,8 +374,8 @@ const struct command command_table = {
 		"undecided, with the number of seeds that would probably decide. Accuracies and "
 		"losses are compared by Student's t of the differences seed by seed if both sides "
 		"share two seeds or more, otherwise by Welch's t. Seconds do not depend on the "
-		"seed: they are compared by Welch's t of their logarithms. All tests are corrected "
-		"for the number of rows (Holm).\n\n"
+		"seed: they are compared by Welch's t of their logarithms. Words and intervals are "
+		"corrected for the number of rows (Holm).\n\n"
 		"to target s is the training time until --target-accuracy or --target-loss was "
 		"reached for good; runs that missed it count as later than all others. Times are "
 		"per epoch. speedup is relative to serial with the same workload, batch, device "

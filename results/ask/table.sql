@@ -82,12 +82,14 @@ CREATE TEMP TABLE shown AS
 WITH counted AS MATERIALIZED (
 	SELECT config_key, workload, strategy, workers, servers, sync_every, max(compare_key) AS compare_key,
 		count(*) FILTER (WHERE status = 'failed' AND id > redone AND NOT interrupted) AS failed,
-		count(*) FILTER (WHERE status = 'diverged') AS diverged,
+		count(*) FILTER (WHERE status = 'diverged' AND id = ended) AS diverged,
 		count(*) FILTER (WHERE status IN ('pending', 'running') OR (status = 'failed'
 			AND id > redone AND interrupted)) AS unfinished
 	FROM ( -- a failure counts no more if the cell was done later
 		SELECT *, ifnull(max(iif(status = 'done', id, NULL)) OVER (PARTITION BY config_hash), 0)
-			AS redone, ifnull(reason LIKE 'interrupted%', 0) AS interrupted
+			AS redone,
+			max(iif(status IN ('done', 'diverged'), id, NULL)) OVER (PARTITION BY config_hash) AS ended,
+			ifnull(reason LIKE 'interrupted%', 0) AS interrupted
 		FROM run_summary) GROUP BY config_key),
 kept AS MATERIALIZED ( -- shares of the runs whose times count
 	SELECT config_key, min(cores_share) AS cores_share, count(*) FILTER (WHERE cores_share < 0.9

@@ -138,7 +138,7 @@ estimate AS MATERIALIZED (
 	SELECT m.*, name AS family, worse AS d, unit * sqrt(shared / per) AS se,
 		iif(identical, NULL, test_df) AS df,
 		nullif(least, 0) AS margin, iif(paired, n_pair, min(n_base, n_now)) AS size,
-			alpha AS level
+			alpha AS level, 0 AS corrected
 	FROM (SELECT m.*, l.alpha, iif(metric = 'test accuracy', l.min_accuracy,
 		l.min_loss) * unit AS least
 		FROM moderated AS m JOIN gate_limit AS l USING (name)) AS m),

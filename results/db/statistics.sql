@@ -31,29 +31,39 @@ UNION ALL SELECT n, k + 1, n - k, 1 - 2 * tail FROM rank;
 -- Repeating a seed adds no sample: of its runs (imported twice, run again by mvbench check, or by a
 -- sweep with --retry) the newest counts, as in study_run. Real times, and figures that depend on
 -- them, do not depend on the seed: there, all runs count. A figure that does not count is NULL.
+-- A trial of `mvbench tune` does not count as a run of the configuration that it chose. That
+-- configuration is run again with other seeds.
 --   number             of the configuration
 --   repeat             1 = the run of its seed that counts, the newest; 2 the one before
+--   timed              1 = its times count
 --   test_accuracy      -infinity: it diverged
 --   test_loss          infinity: it diverged
 --   worst_loss         least loss of a run that diverged: ten times that before training; NULL =
 --                      not known, or done
 --   seconds_to_target  of training; infinite = the target was missed: later than all that reached it
 CREATE VIEW finished AS
-WITH ended AS (
+WITH tried AS MATERIALIZED (
+	SELECT config_hash, max(kind <> 'trial') AS again FROM trial GROUP BY config_hash),
+of_study AS MATERIALIZED (
+	SELECT s.id, s.config_key, t.again FROM tried AS t CROSS JOIN run_summary AS s USING (config_hash)),
+passed AS MATERIALIZED ( -- trials of configurations that were run again
+	SELECT id FROM of_study WHERE NOT again
+		AND config_key IN (SELECT config_key FROM of_study WHERE again)),
+ended AS (
 	SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
 		compare_key, strategy, workers, servers, sync_every, seed, train_size, test_size,
 		target_accuracy, target_loss, platform, test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
 		staleness_mean, staleness_max, dropped_fraction, target_seconds,
 		max(best_test_accuracy) OVER (PARTITION BY workload) IS NOT NULL AS classifies,
 		row_number() OVER (PARTITION BY config_key, seed ORDER BY id DESC) AS repeat
-	FROM run_summary WHERE status IN ('done', 'diverged')),
+	FROM run_summary WHERE status IN ('done', 'diverged') AND id NOT IN (SELECT id FROM passed)),
 judged AS (
 	SELECT *, status = 'done' AND repeat = 1 AS sample,
 		status = 'diverged' AND repeat = 1 AS lost,
 		status = 'done' AND (repeat = 1 OR platform <> 'sim') AS timed
 	FROM ended)
 SELECT id, number, status, workload, config, config_key, compare_key, strategy, workers, servers, sync_every,
-	seed, repeat, train_size, test_size, target_accuracy, target_loss,
+	seed, repeat, timed, train_size, test_size, target_accuracy, target_loss,
 	CASE WHEN sample THEN test_accuracy WHEN lost AND classifies
 		THEN -9e999 END AS test_accuracy,
 	CASE WHEN sample THEN test_loss WHEN lost THEN 9e999 END AS test_loss,
@@ -70,7 +80,7 @@ SELECT id, number, status, workload, config, config_key, compare_key, strategy, 
 FROM judged;
 
 -- One row for each configuration: medians over its finished runs, with their intervals.
---   n, seeds, diverged  runs that finished well, their different seeds; and runs that diverged
+--   n, seeds, diverged  runs that finished well, their different seeds; and seeds that diverged
 --   samples             of accuracy and loss: different seeds, also those that diverged
 --   test_accuracy       -infinity if half of the samples or more diverged, also the ends of its
 --                       interval; test_loss infinity
@@ -128,7 +138,7 @@ grouped AS MATERIALIZED (
 		servers, sync_every, max(train_size) AS train_size, target_accuracy, target_loss,
 		count(*) FILTER (WHERE status = 'done') AS n,
 		count(DISTINCT seed) FILTER (WHERE status = 'done') AS seeds,
-		count(*) FILTER (WHERE status = 'diverged') AS diverged,
+		count(*) FILTER (WHERE status = 'diverged' AND repeat = 1) AS diverged,
 		count(DISTINCT seed) AS samples,
 		count(*) FILTER (WHERE seconds_to_target < 9e999) AS reached,
 		count(*) FILTER (WHERE seconds_to_target = 9e999) AS missed,
@@ -148,18 +158,6 @@ SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, 
 	w.staleness_mean, w.staleness_mean_low, w.staleness_mean_high, g.staleness_max,
 	w.dropped_fraction, w.dropped_fraction_low, w.dropped_fraction_high
 FROM grouped AS g LEFT JOIN wide AS w USING (number);
-
--- The 0.975 quantile of Student's t; above 30 degrees of freedom see student.sql.
-CREATE VIEW student_quantile AS
-SELECT column1 AS df, column2 AS t FROM (VALUES
-	(1, 12.706204736), (2, 4.3026527297), (3, 3.1824463053), (4, 2.7764451052),
-	(5, 2.5705818356), (6, 2.4469118511), (7, 2.3646242516), (8, 2.3060041352),
-	(9, 2.2621571628), (10, 2.228138852), (11, 2.2009851601), (12, 2.1788128297),
-	(13, 2.1603686565), (14, 2.1447866879), (15, 2.1314495456), (16, 2.1199052992),
-	(17, 2.1098155778), (18, 2.1009220402), (19, 2.0930240544), (20, 2.0859634473),
-	(21, 2.0796138447), (22, 2.0738730679), (23, 2.0686576104), (24, 2.0638985616),
-	(25, 2.0595385528), (26, 2.0555294386), (27, 2.0518305165), (28, 2.0484071418),
-	(29, 2.0452296421), (30, 2.0422724563));
 
 -- The pairs of configurations that are compared, by their numbers, and in which figure: accuracy and
 -- loss within a workload; seconds of an epoch for equal work. margin: ignore differences smaller than
@@ -187,7 +185,9 @@ WHERE m.column1 <> 'epoch_seconds' OR a.compare_key = b.compare_key;
 --   pairs         that share a seed; 0 = the sides are unpaired
 --   difference    the mean of config - versus; of seconds: of the logarithms, as a share, 0.05 = 5
 --                 % longer
---   difference_low, _high  its 95 % interval; NULL = too few values
+--   difference_low, _high  its interval, corrected for all comparisons as the mark is: 0 lies
+--                 outside where the mark says better or worse, and inside where it says undecided;
+--                 NULL = too few values
 --   margin        of compared, in the units of difference
 --   p_better, p_worse, p_equal   probability, by chance alone, of as clear a sign that config is
 --                 better, worse, or within the margin: one-sided, and corrected for all comparisons
@@ -240,7 +240,7 @@ sides AS (
 named AS MATERIALIZED (SELECT number, workload, config, config_key FROM done GROUP BY number),
 estimate AS MATERIALIZED (
 	SELECT row_number() OVER () AS id, a.workload || ' ' || h.name AS family, sqrt(v) AS se,
-		iif(pairs, pairs, min(n1, n2)) AS size, 0.025 AS level, h.*, own_df AS df,
+		iif(pairs, pairs, min(n1, n2)) AS size, 0.025 AS level, 1 AS corrected, h.*, own_df AS df,
 		a.workload, a.config, a.config_key, b.config AS versus, b.config_key AS versus_key
 	FROM welch AS h CROSS JOIN named AS a ON a.number = h.number
 		CROSS JOIN named AS b ON b.number = h.versus_number),

@@ -6,18 +6,24 @@
 --   margin         smaller |d| do not matter; NULL = no margin
 --   size, level    runs of the estimate, and the accepted chance of an error in the whole
 --                  may have
+--   corrected      1 = the interval of d is corrected for all tests of the family, 0 = it is the 95 %
+--                  interval of this test alone
 -- They make table student, the same rows with
 --   more, less     probability by chance alone of a d at least as large (small); p_more, p_less: the
 --                  same, corrected for all tests of the family (Holm, Scand. J. Stat. 6, 1979)
 --   p_equal        the same of the claim that -margin < d < margin: the larger of the two
 --                  one-sided p (Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987), corrected
---   half           half of the 95 % interval of d
+--   half           half of the interval of d. A corrected one leaves out 0 if and only if p_more or
+--                  p_less is below level: the i-th of m tests in the direction of d, of which r are
+--                  below level, has the one-sided level / (m - min(i, r + 1) + 1)
 --   wanted         number of runs that would show, with a power of 80 %, that d is not 0, or that it
 --                  is within the margin, whichever takes fewer: size s^2 (z(level / tests) +
 --                  z(0.2))^2 / distance^2 + z^2 / 2 (Guenther, Am. Stat. 35, 1981); s: se. NULL =
 --                  no number would
 -- The distribution is the finite series for whole df: Abramowitz and Stegun, 26.7.3 and 26.7.4; the
--- quantile z(p) is 26.2.23, to 0.0005.
+-- quantile z(p) is 26.2.23, to 0.0005. Newton's method finds quantiles of t in the angle
+-- atan(t / sqrt(df)), from 0: P(|T| < t) is concave there, so no step goes past the root. Its
+-- derivative is scale cos(angle)^(df - 1).
 point AS (
 	SELECT *, x / nullif(se, 0) AS t
 	FROM (SELECT id, column1 AS at, df, se,
@@ -53,7 +59,7 @@ family AS (
 		sqrt(-2 * ln(e.level / nullif(count(a.more) OVER w, 0))) AS u
 	FROM alone AS a CROSS JOIN estimate AS e ON e.id = a.id
 		WINDOW w AS (PARTITION BY e.family)),
-student AS (
+adjusted AS (
 	SELECT f.*,
 		iif(more IS NULL, NULL, max(min(1.0, (m - i) * more))
 			OVER (PARTITION BY family ORDER BY i)) AS p_more,
@@ -61,12 +67,37 @@ student AS (
 			OVER (PARTITION BY family ORDER BY j)) AS p_less,
 		iif(equal IS NULL, NULL, max(min(1.0, (m - k) * equal))
 			OVER (PARTITION BY family ORDER BY k)) AS p_equal,
-		se * ifnull(q.t, 1.959963985 + 2.372271 / f.df + 2.822499 / (f.df * f.df)
-			+ 2.556 / (f.df * f.df * f.df)) AS half,
 		max(size + 1, CAST(ceil(size * se * se * (z + 0.8416) * (z + 0.8416)
 			/ (distance * distance) + z * z / 2) AS INTEGER)) AS wanted
 	FROM (SELECT *, u - (2.515517 + 0.802853 * u + 0.010328 * u * u)
 				/ (1 + 1.432788 * u + 0.189269 * u * u + 0.001308 * u * u * u) AS z,
 			nullif(max(abs(d), ifnull(margin - abs(d), 0)), 0) AS distance
-				FROM family) AS f
-		LEFT JOIN student_quantile AS q ON q.df = f.df)
+				FROM family) AS f),
+counted AS (
+	SELECT *, count(*) FILTER (WHERE p_more < level) OVER w AS sure_more,
+		count(*) FILTER (WHERE p_less < level) OVER w AS sure_less
+	FROM adjusted WINDOW w AS (PARTITION BY family)),
+bounded AS MATERIALIZED (
+	SELECT *, iif(corrected,
+		level / (m - iif(d > 0, min(i, sure_more + 1), min(j, sure_less + 1))), 0.025) AS tail
+	FROM counted),
+scaled (df, scale) AS (
+	VALUES (1, 2 / pi()), (2, 1.0)
+	UNION ALL SELECT df + 2, scale * (df + 1) / df FROM scaled
+	WHERE df + 2 <= (SELECT max(df) FROM bounded)),
+angled (df, scale, tail, angle, step) AS (
+	SELECT b.df, s.scale, b.tail, 0.0, 0
+	FROM (SELECT DISTINCT df, tail FROM bounded) AS b JOIN scaled AS s ON s.df = b.df
+	UNION ALL SELECT df, scale, tail, angle + (1 - 2 * tail - (
+		WITH term (k, x, term, total) AS (
+			SELECT 2 + df % 2, cos(angle) * cos(angle), 1.0, 1.0
+			UNION ALL SELECT k + 2, x, term * x * (k - 1) / k, total + term * x * (k - 1) / k
+			FROM term WHERE k <= df - 2)
+		SELECT CASE WHEN df = 1 THEN 2 / pi() * angle
+			WHEN df % 2 = 0 THEN sin(angle) * max(total)
+			ELSE 2 / pi() * (angle + sin(angle) * cos(angle) * max(total)) END FROM term))
+		/ (scale * pow(cos(angle), df - 1)), step + 1
+	FROM angled WHERE step < 24),
+student AS (
+	SELECT b.*, b.se * sqrt(b.df) * tan(q.angle) AS half
+	FROM bounded AS b LEFT JOIN angled AS q ON q.df = b.df AND q.tail = b.tail AND q.step = 24)

@@ -60,8 +60,8 @@ FROM ranked AS r WHERE place = 1 AND cost < 9e999;
 -- The report of a study: two rows for each of its configurations, with the options of the best of
 -- its trials ('tuned') and with those of the job file alone ('default'). Each was run again with
 -- seeds that no trial had. Medians, and the intervals of median_rank.
---   n, diverged  runs that ended, and of these, those that diverged or failed: the worst of all; an
---                infinite figure is therefore that of a run that diverged
+--   n, diverged, failed  runs that ended, and of these, those that diverged and those that failed:
+--                both count as the worst of all; an infinite figure is therefore that of such a run
 --   coverage     probability that an interval holds the median
 --   the rest     of the best trial: its options, its validation figure, the number of trials
 CREATE VIEW study_result AS
@@ -79,9 +79,10 @@ figure AS (
 /* MEDIANS */,
 counted AS MATERIALIZED (
 	SELECT place AS number, study_id, study, contestant, kind, workload, objective, count(*) AS n,
-		CAST(total(status <> 'done') AS INTEGER) AS diverged
+		CAST(total(status = 'diverged') AS INTEGER) AS diverged,
+		CAST(total(status = 'failed') AS INTEGER) AS failed
 	FROM again GROUP BY place)
-SELECT c.study_id, c.study, c.workload, c.contestant, c.kind, c.n, c.diverged,
+SELECT c.study_id, c.study, c.workload, c.contestant, c.kind, c.n, c.diverged, c.failed,
 	a.mid AS test_accuracy, a.low AS test_accuracy_low, a.high AS test_accuracy_high,
 	l.mid AS test_loss, l.low AS test_loss_low, l.high AS test_loss_high, l.coverage,
 	s.mid AS epoch_seconds,

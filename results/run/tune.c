@@ -386,6 +386,27 @@ static char *write_down(struct study *s, make_cells *make, bool trials)
 	return sql_end(store, wrong ? wrong : make(s, store, &cells));
 }
 
+/* Prints that no trial of this configuration can be chosen, and why. */
+static char *say_lost(const struct study *s, struct store *store, const struct contestant *c)
+{
+	int64_t failed;
+	TRY(sql_number(store, &failed,
+		       "SELECT count(*) FROM study_run WHERE study_id = ?1 AND contestant = ?2 AND "
+		       "kind = 'trial' AND status = 'failed'",
+		       "it", s->id, c->name));
+	fprintf(stderr, "mvbench: %s: ", c->name);
+	if (failed == 0)
+		fprintf(stderr, "all %lld trials diverged; search smaller rates\n",
+			(long long)s->flags->budget);
+	else
+		fprintf(stderr,
+			"of %lld trials %lld failed and %lld diverged; mvbench table --runs "
+			"--where=\"status='failed'\" prints the reasons\n",
+			(long long)s->flags->budget, (long long)failed,
+			(long long)(s->flags->budget - failed));
+	return NULL;
+}
+
 /* Finds the best trial of each configuration. */
 static char *choose(struct study *s, bool *all)
 {
@@ -407,10 +428,7 @@ static char *choose(struct study *s, bool *all)
 			       "?2",
 			       "it", s->id, c->name));
 		if (c->best == 0)
-			fprintf(stderr,
-				"mvbench: %s: all %lld trials diverged or failed; search smaller "
-				"rates\n",
-				c->name, (long long)s->flags->budget);
+			TRY(say_lost(s, store, c));
 		*all &= c->best > 0;
 	}
 	return NULL;
@@ -457,7 +475,7 @@ static char *do_study(struct study *s, int *status)
 	if (*status != EXIT_INTERRUPTED)
 		TRY(report(s));
 	if (*status == EXIT_OK)
-		*status = all ? of_trials : EXIT_DIVERGED;
+		*status = all || of_trials == EXIT_FAILED ? of_trials : EXIT_DIVERGED;
 	return NULL;
 }
 
@@ -469,8 +487,12 @@ static const struct column columns[] = {
 	PLAIN("workload"),
 	SHOWN("contestant", "configuration", "contestant"),
 	SHOWN("kind", "", "kind"),
-	SHOWN("n", "n", "n || iif(diverged, ' (' || diverged || ' diverged)', '')"),
+	SHOWN("n", "n",
+	      "n || CASE WHEN diverged AND failed THEN ' (' || diverged || ' diverged, ' || "
+	      "failed || ' failed)' WHEN diverged THEN ' (' || diverged || ' diverged)' "
+	      "WHEN failed THEN ' (' || failed || ' failed)' ELSE '' END"),
 	HIDDEN("diverged"),
+	HIDDEN("failed"),
 	RARE("test_accuracy", "accuracy %", FINITE("test_accuracy", PERCENT("test_accuracy"))),
 	RARE("test_accuracy_low", "95 %", INTERVAL("test_accuracy", PERCENT, "coverage")),
 	HIDDEN("test_accuracy_high"),

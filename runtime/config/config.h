@@ -110,6 +110,12 @@ static inline int64_t arrival_seed(const struct run *run)
 char *heterogeneity_check(const struct option *o, const char *text);
 /* NULL, or a message: can these options apply to the workers of this run? */
 char *heterogeneity_refuse(const struct config *c);
+/* The rows whose gradient takes --step-time or --sim.step-time: a mini-batch, or the global batch
+ * that the workers share. */
+static inline int64_t timed_rows(const struct run *run)
+{
+	return run->global_batch ? run->global_batch : run->batch;
+}
 /* The arguments that give this configuration again: --name=value ..., ends at NULL; free with
  * free_words. */
 char **config_words(const struct config *c);

@@ -39,10 +39,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 1 << 18 };                          /* most floats of one operation */
-enum { SHARD_LEAST = 256 };                        /* floats */
-enum { REST_LEAST = 20000, REST_MOST = 500000 };   /* between two reads of the counters [ns] */
-enum { PUSHES, COPIES, BARRIERS, OF_EACH_WORKER }; /* counters, after the one of pushes begun */
+enum { PIECE = 1 << 18 };                        /* most floats of one operation */
+enum { SHARD_LEAST = 256 };                      /* floats */
+enum { REST_LEAST = 20000, REST_MOST = 500000 }; /* between two reads of the counters [ns] */
+enum {
+	PUSHES,
+	COPIES,
+	BASE,
+	BARRIERS,
+	OF_EACH_WORKER
+}; /* counters, after the one of pushes begun */
 
 struct onesided_state {
 	struct link_window *window;
@@ -50,11 +56,12 @@ struct onesided_state {
 	float *delta;         /* [n] what the current operation adds */
 	struct table_op *now; /* the current operation: started, not settled; NULL = none */
 	size_t begin;         /* its first row whose delta is stored */
-	size_t counts;        /* counters: 1 + 3 N */
+	size_t counts;        /* counters: 1 + 4 N */
 	uint64_t moved;       /* their sum at the last read */
 	int64_t *count;       /* [counts] at the last read */
 	int64_t ignored;
 	int64_t round; /* rounds that have ended for this worker */
+	int64_t base;  /* pushes at the last barrier */
 	struct round at;
 	struct rounds rounds; /* uses at, and members, at the last read */
 	bool told_first;      /* the updater needs its staleness before the push */
@@ -406,13 +413,15 @@ static void look(struct table *t, nsec *pause)
 		h->moved += (uint64_t)h->count[i]; /* counters only grow */
 	for (int k = 0; k < h->rounds.size; k++) {
 		h->rounds.member[k].pushes = last_count(t, PUSHES, k);
+		h->rounds.member[k].base = last_count(t, BASE, k);
 		h->rounds.member[k].barriers = last_count(t, BARRIERS, k);
 	}
 	if (h->moved != before)
 		*pause = REST_LEAST;
 }
 
-/* Is this worker too far ahead of another? By the last read, which can only err towards yes. */
+/* Is this worker too far ahead of another? By the last read since the last barrier, which can only
+ * err towards yes. */
 static bool leads(const struct table *t)
 {
 	return rounds_leads(&AT(t)->rounds, t->among->rank, t->pushes);
@@ -540,14 +549,21 @@ static int64_t onesided_version(struct table *t)
 
 static void onesided_flush(struct table *t)
 {
+	struct onesided_state *h = AT(t);
 	settle(t);
-	if (is_waited_for(t))
-		tell(t, BARRIERS, 1);
+	if (!is_waited_for(t))
+		return;
+	tell(t, BASE, t->pushes - h->base);
+	h->base = t->pushes;
+	tell(t, BARRIERS, 1);
 }
 
+/* Looks, because leads() with the numbers from before the barrier could let this worker go on. */
 static void onesided_resume(struct table *t)
 {
 	AT(t)->rounds.member[t->among->rank].passed++;
+	if (t->rules.bounded)
+		look(t, &(nsec){0});
 }
 
 static void onesided_close(struct table *t)

@@ -10,8 +10,10 @@ bool rounds_away(const struct rounds *r, int k, int of)
 
 bool rounds_leads(const struct rounds *r, int of, int64_t pushes)
 {
+	const struct member *m = r->member;
+	int64_t own = pushes - m[of].base;
 	for (int k = 0; k < r->size; k++)
-		if (k != of && !rounds_away(r, k, of) && pushes - r->member[k].pushes > r->lead)
+		if (k != of && !rounds_away(r, k, of) && own - (m[k].pushes - m[k].base) > r->lead)
 			return true;
 	return false;
 }
@@ -59,6 +61,17 @@ enum round_fate rounds_fate(const struct rounds *r, int64_t in, int of, int *awa
 void rounds_end(struct rounds *r)
 {
 	*r->now = (struct round){.over = r->now->over + 1};
+}
+
+void rounds_arrive(struct rounds *r, int k)
+{
+	r->member[k].base = r->member[k].pushes;
+	r->member[k].barriers++;
+}
+
+void rounds_leave(struct rounds *r, int k)
+{
+	r->member[k].barriers = MEMBER_GONE;
 }
 
 void rounds_resume(struct rounds *r, int k)

@@ -5,7 +5,8 @@
  * locks them as necessary.
  *
  *   round   ends when N - backup pushes that count are complete; later pushes are dropped
- *   lead    a worker waits while it is more than `lead` pushes ahead of another
+ *   lead    a worker waits while it is more than `lead` pushes ahead of another, both
+ *           counted from their last barrier
  *   away    worker k has reached a barrier that the asking worker has not left: k pushes no more
  *           before the asking worker gets there too, so no worker waits for k
  *
@@ -24,6 +25,7 @@ struct member {
 	int64_t pushed;   /* the first round after its last push */
 	int64_t barriers; /* barriers it has reached; MEMBER_GONE: it will not return */
 	int64_t passed;   /* barriers it has left */
+	int64_t base;     /* pushes at the last barrier it has reached */
 };
 #define MEMBER_GONE (INT64_MAX / 2)
 
@@ -59,6 +61,9 @@ int64_t rounds_push(struct rounds *r, int k, bool counts);
  * too many workers are away. */
 enum round_fate rounds_fate(const struct rounds *r, int64_t in, int of, int *away);
 void rounds_end(struct rounds *r);
+/* Worker k reaches a barrier, or leaves for good. */
+void rounds_arrive(struct rounds *r, int k);
+void rounds_leave(struct rounds *r, int k);
 /* Worker k leaves a barrier; others may have ended rounds while it waited there. */
 void rounds_resume(struct rounds *r, int k);
 

@@ -96,7 +96,7 @@ static void handle(struct server *v, struct transaction *j)
 		transaction_reply(v, j);
 		return;
 	case REQUEST_FLUSH:
-		t->rounds.member[j->worker].barriers++;
+		rounds_arrive(&t->rounds, j->worker);
 		shard_look(v, t);
 		v->again |= t->cursor.arrival != NULL;
 		break;
@@ -104,7 +104,7 @@ static void handle(struct server *v, struct transaction *j)
 		rounds_resume(&t->rounds, j->worker);
 		break;
 	case REQUEST_CLOSE:
-		t->rounds.member[j->worker].barriers = MEMBER_GONE;
+		rounds_leave(&t->rounds, j->worker);
 		shard_look(v, t);
 		shard_close(v, a->table);
 		break;

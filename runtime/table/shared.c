@@ -88,7 +88,7 @@ static void shared_close(struct table *t)
 {
 	struct shared_state *h = AT(t);
 	monitor_lock(&h->shared->monitor);
-	me(t)->barriers = MEMBER_GONE;
+	rounds_leave(&h->rounds, t->among->rank);
 	monitor_broadcast(&h->shared->monitor);
 	monitor_unlock(&h->shared->monitor);
 	blocks_close(t);
@@ -414,7 +414,7 @@ static void shared_flush(struct table *t)
 {
 	struct shared_state *h = AT(t);
 	monitor_lock(&h->shared->monitor);
-	me(t)->barriers++;
+	rounds_arrive(&h->rounds, t->among->rank);
 	broadcast(t);
 	monitor_unlock(&h->shared->monitor);
 }

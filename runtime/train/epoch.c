@@ -22,7 +22,7 @@ static void delay(const struct trainer *r, nsec took, uint64_t *rng)
 {
 	const struct run *run = r->w.run;
 	double sigma = run->straggle, factor = sigma > 0 ? exp(sigma * rng_normal(rng)) : 1;
-	double least = 1e9 * run->step_time * (double)r->w.rows / (double)run->batch;
+	double least = 1e9 * run->step_time * (double)r->w.rows / (double)timed_rows(run);
 	double wanted = fmax((double)took, least) * fmax(factor, 1) / r->heterogeneity.speed;
 	nsec more = (nsec)(wanted - (double)took);
 	if (more <= 0)

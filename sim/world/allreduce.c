@@ -9,19 +9,39 @@
  *                                 are millions of messages: 2 log2 N exchanges of 1/2, 1/4, ...
  *
  * A step therefore costs the host a sum and a copy for each rank, and the events of the messages.
- * Sources of the algorithms: Thakur, Rabenseifner, Gropp, Optimization of collective communication
- * operations in MPICH, IJHPCA 19 (2005); the bounds: Open MPI 4's fixed decisions, coarsely.
+ * A sum that is only started (allreduce --allreduce.overlap) has the same messages. An actor for
+ * each rank, its carrier, sends them while the rank computes, one sum after the other. Sources of
+ * the algorithms: Thakur, Rabenseifner, Gropp, Optimization of collective communication operations
+ * in MPICH, IJHPCA 19 (2005); the bounds: Open MPI 4's fixed decisions, coarsely.
  *
  * The sum is in the order of ranks: it may differ from a real one's in the last bits.
  */
 #include "sim/sim.h"
 #include "strategies/exchange.h"
 
+#include <simgrid/actor.h>
 #include <simgrid/barrier.h>
+#include <simgrid/host.h>
+#include <simgrid/semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { RING_LEAST = 10000 /* bytes */, RING_MOST = 64 /* ranks */ };
+
+/* Numbers of the steps of a sum. In a ring, a rank can be one step ahead of its neighbour; in the
+ * others, log2 N steps ahead of another rank. The last step there is PHASES - 1. */
+enum { PHASES = 64, ENVELOPE = 16 /* bytes, as SMPI's */ };
+
+struct carrier {
+	struct sums *of;
+	int rank;
+	sg_host_t host;
+	sg_actor_t actor;
+	bool over;
+	sg_sem_t work;             /* sums that all ranks have started */
+	sg_sem_t came[PHASES];     /* messages of a step; NULL = none yet */
+	sg_sem_t done[LINK_SLOTS]; /* the sum of a slot */
+};
 
 /* One sum. No rank leaves before all have arrived. */
 struct sum {
@@ -34,6 +54,11 @@ struct sum {
 struct sums {
 	int ranks, users;
 	struct sum at_once, started[LINK_SLOTS];
+	struct carrier
+		*carrier;      /* [ranks] of those that have started a sum; NULL before the first */
+	int order[LINK_SLOTS]; /* slots, as they were started by all; the i-th at i modulo
+				  LINK_SLOTS */
+	size_t starts;
 	int came;       /* ranks that have arrived, off the clock */
 	void **brought; /* [ranks] with their data */
 	sg_bar_t door;  /* barrier that opens when all have arrived */
@@ -48,10 +73,28 @@ static struct sums *make(int ranks)
 	return m;
 }
 
+static void dismiss(struct carrier *c)
+{
+	if (!c->actor)
+		return;
+	c->over = true;
+	sg_sem_release(c->work);
+	sg_actor_join(c->actor, -1);
+	sg_sem_destroy(c->work);
+	for (int i = 0; i < PHASES; i++)
+		if (c->came[i])
+			sg_sem_destroy(c->came[i]);
+	for (int i = 0; i < LINK_SLOTS; i++)
+		sg_sem_destroy(c->done[i]);
+}
+
 static void leave(struct sums *m)
 {
 	if (--m->users > 0)
 		return;
+	for (int k = 0; k < m->ranks && m->carrier; k++)
+		dismiss(&m->carrier[k]);
+	free(m->carrier);
 	free(m->at_once.x);
 	for (int i = 0; i < LINK_SLOTS; i++)
 		free(m->started[i].x);
@@ -103,7 +146,8 @@ static void sum_up(const struct sum *s, int ranks)
 	}
 }
 
-static void arrive(struct sum *s, int ranks, int rank, float *x, size_t n, enum reduce how)
+/* True: this rank is the last one. */
+static bool arrive(struct sum *s, int ranks, int rank, float *x, size_t n, enum reduce how)
 {
 	CHECK(s->arrived == 0 || s->n == n, "an allreduce of %zu floats by some, of %zu by others",
 	      s->n, n);
@@ -115,10 +159,11 @@ static void arrive(struct sum *s, int ranks, int rank, float *x, size_t n, enum 
 	s->how = how;
 	s->x[rank] = x;
 	if (++s->arrived < ranks)
-		return;
+		return false;
 	s->arrived = 0;
 	if (x != link_nowhere())
 		sum_up(s, ranks);
+	return true;
 }
 
 static void meet(struct sums *m, int rank, void *x,
@@ -133,17 +178,50 @@ static void meet(struct sums *m, int rank, void *x,
 	sg_barrier_wait(m->door);
 }
 
-static void start(struct link *l, struct sums *m, int slot, float *x, size_t n)
-{
-	arrive(&m->started[slot], m->ranks, link_rank(l), x, n, SUM);
-}
-
 /* ---- The messages ---- */
 
-static void exchange(struct link *l, int peer, size_t n)
+/* Who sends: a rank over its link, or its carrier. phase: of the step under way. */
+struct sender {
+	struct link *l;
+	struct carrier *c;
+	int phase;
+};
+
+static sg_sem_t came(struct carrier *c, int phase)
+{
+	if (!c->came[phase])
+		c->came[phase] = sg_sem_init(0);
+	return c->came[phase];
+}
+
+static void send(const struct sender *s, int to, size_t n)
+{
+	if (s->l) {
+		link_send(s->l, to, link_nowhere(), n);
+		return;
+	}
+	struct carrier *peer = &s->c->of->carrier[to];
+	sg_host_sendto(s->c->host, peer->host, (double)(n * sizeof(float) + ENVELOPE));
+	sg_sem_release(came(peer, s->phase));
+}
+
+static void receive(const struct sender *s, int from, size_t n)
+{
+	if (s->l)
+		link_recv(s->l, from, link_nowhere(), n);
+	else
+		sg_sem_acquire(came(s->c, s->phase));
+}
+
+static void shift(const struct sender *s, int to, int from, size_t n)
 {
 	float *x = link_nowhere();
-	link_exchange(l, peer, x, x, n);
+	if (s->l) {
+		link_shift(s->l, to, x, from, x, n);
+	} else {
+		send(s, to, n);
+		receive(s, from, n);
+	}
 }
 
 static int power_below(int ranks)
@@ -156,15 +234,15 @@ static int power_below(int ranks)
 
 /* Ranks beyond a power of two send their part to a neighbour and receive the sum from it. Returns
  * this rank's number among the power of two that continue, or -1; `back`: the way back. */
-static int to_power_of_two(struct link *l, int rank, int extra, size_t n, bool back)
+static int to_power_of_two(struct sender *s, int rank, int extra, size_t n, bool back)
 {
-	float *x = link_nowhere();
+	s->phase = back ? PHASES - 1 : 0;
 	if (rank >= 2 * extra)
 		return rank - extra;
 	if ((rank % 2 == 0) != back)
-		link_send(l, rank % 2 ? rank - 1 : rank + 1, x, n);
+		send(s, rank % 2 ? rank - 1 : rank + 1, n);
 	else
-		link_recv(l, rank % 2 ? rank - 1 : rank + 1, x, n);
+		receive(s, rank % 2 ? rank - 1 : rank + 1, n);
 	return rank % 2 ? rank / 2 : -1;
 }
 
@@ -173,28 +251,45 @@ static int rank_of(int number, int extra)
 	return number < extra ? 2 * number + 1 : number + extra;
 }
 
-static void doubling(struct link *l, int rank, int ranks, size_t n, bool halving)
+static void exchange(struct sender *s, int peer, size_t n)
+{
+	s->phase++;
+	shift(s, peer, peer, n);
+}
+
+static void doubling(struct sender *s, int rank, int ranks, size_t n, bool halving)
 {
 	int power = power_below(ranks), extra = ranks - power;
-	int me = to_power_of_two(l, rank, extra, n, false);
+	int me = to_power_of_two(s, rank, extra, n, false);
 	size_t part = n;
 	for (int k = 1; k < power && me >= 0; k *= 2) {
 		part = halving ? (part + 1) / 2 : n;
-		exchange(l, rank_of(me ^ (halving ? power / 2 / k : k), extra), part);
+		exchange(s, rank_of(me ^ (halving ? power / 2 / k : k), extra), part);
 	}
 	for (int k = 1; k < power && me >= 0 && halving; k *= 2) {
-		exchange(l, rank_of(me ^ k, extra), part);
+		exchange(s, rank_of(me ^ k, extra), part);
 		part = smaller(2 * part, n);
 	}
-	to_power_of_two(l, rank, extra, n, true);
+	to_power_of_two(s, rank, extra, n, true);
 }
 
-static void ring(struct link *l, int rank, int ranks, size_t n)
+static void ring(struct sender *s, int rank, int ranks, size_t n)
 {
-	float *x = link_nowhere();
 	size_t piece = (n + (size_t)ranks - 1) / (size_t)ranks;
-	for (int k = 0; k < 2 * (ranks - 1); k++)
-		link_shift(l, (rank + 1) % ranks, x, (rank + ranks - 1) % ranks, x, piece);
+	for (int k = 0; k < 2 * (ranks - 1); k++) {
+		s->phase = k % PHASES;
+		shift(s, (rank + 1) % ranks, (rank + ranks - 1) % ranks, piece);
+	}
+}
+
+static void carry(struct sender s, int rank, int ranks, size_t n)
+{
+	if (n * sizeof(float) < RING_LEAST || ranks == 2)
+		doubling(&s, rank, ranks, n, false);
+	else if (ranks <= RING_MOST)
+		ring(&s, rank, ranks, n);
+	else
+		doubling(&s, rank, ranks, n, true);
 }
 
 static void allreduce(struct link *l, struct sums *m, float *x, size_t n, enum reduce how)
@@ -205,14 +300,68 @@ static void allreduce(struct link *l, struct sums *m, float *x, size_t n, enum r
 	arrive(&m->at_once, m->ranks, rank, x, n, how);
 	if (world_is_off_clock())
 		meet(m, rank, NULL, NULL, NULL);
-	else if (n * sizeof *x < RING_LEAST || m->ranks == 2)
-		doubling(l, rank, m->ranks, n, false);
-	else if (m->ranks <= RING_MOST)
-		ring(l, rank, m->ranks, n);
 	else
-		doubling(l, rank, m->ranks, n, true);
+		carry((struct sender){.l = l}, rank, m->ranks, n);
 }
 
-static const struct world_sums sums = {
-	.make = make, .leave = leave, .allreduce = allreduce, .start = start, .meet = meet};
+/* ---- Sums that go on while their ranks compute ---- */
+
+static void carrier_main(int argc, char **argv)
+{
+	struct carrier *c = sg_actor_self_get_data();
+	(void)argc, (void)argv;
+	for (size_t i = 0;; i++) {
+		sg_sem_acquire(c->work);
+		if (c->over)
+			return;
+		int slot = c->of->order[i % LINK_SLOTS];
+		carry((struct sender){.c = c}, c->rank, c->of->ranks, c->of->started[slot].n);
+		sg_sem_release(c->done[slot]);
+	}
+}
+
+static void make_carrier(struct sums *m, int rank)
+{
+	if (!m->carrier)
+		m->carrier = must(calloc((size_t)m->ranks, sizeof *m->carrier));
+	struct carrier *c = &m->carrier[rank];
+	if (c->actor)
+		return;
+	*c = (struct carrier){
+		.of = m, .rank = rank, .host = sg_host_self(), .work = sg_sem_init(0)};
+	for (int i = 0; i < LINK_SLOTS; i++)
+		c->done[i] = sg_sem_init(0);
+	c->actor = sg_actor_init("carrier", c->host);
+	sg_actor_set_data(c->actor, c);
+	sg_actor_start(c->actor, carrier_main, 0, NULL);
+}
+
+/* Messages begin when the last rank has started the sum. */
+static void start(struct link *l, struct sums *m, int slot, float *x, size_t n)
+{
+	int rank = link_rank(l);
+	if (!world_is_off_clock())
+		make_carrier(m, rank);
+	if (!arrive(&m->started[slot], m->ranks, rank, x, n, SUM) || world_is_off_clock())
+		return;
+	m->order[m->starts++ % LINK_SLOTS] = slot;
+	for (int k = 0; k < m->ranks; k++)
+		sg_sem_release(m->carrier[k].work);
+}
+
+static void await(struct link *l, struct sums *m, int slot)
+{
+	int rank = link_rank(l);
+	if (world_is_off_clock())
+		meet(m, rank, NULL, NULL, NULL);
+	else
+		sg_sem_acquire(m->carrier[rank].done[slot]);
+}
+
+static const struct world_sums sums = {.make = make,
+				       .leave = leave,
+				       .allreduce = allreduce,
+				       .start = start,
+				       .wait = await,
+				       .meet = meet};
 const struct world_sums *const world_sums = &sums;

@@ -99,7 +99,7 @@ cudaStream_t stream_of(cudaStream_t s)
 	for (auto &one : streams)
 		if (one.get() == s && s->alive)
 			return s;
-	note("%p is no stream, or no more", (void *)s);
+	note("%p is not a stream, or was destroyed", (void *)s);
 	return NULL;
 }
 
@@ -120,7 +120,7 @@ void finish(cudaStream_t s, size_t place)
 
 cudaError_t spoil(CUstream_st &s, const char *why, cudaError_t e)
 {
-	note("a capture is spoilt: %s", why);
+	note("a capture is invalid: %s", why);
 	s.in->spoilt = true;
 	return e;
 }
@@ -153,7 +153,7 @@ bool is_joined(const capture &c, size_t list)
 cudaError_t wait_captured(cudaStream_t s, const CUevent_st &e)
 {
 	if (s->in && s->in != e.in)
-		return spoil(*s, "its stream waits for what is not captured with it",
+		return spoil(*s, "its stream waits for work outside the capture",
 			     cudaErrorStreamCaptureIsolation);
 	if (!s->in) {
 		s->in = e.in;
@@ -246,7 +246,7 @@ cudaError_t enter(bool unsafe)
 		return broken;
 	for (auto &s : streams)
 		if (unsafe && s->in && s->in->mode != cudaStreamCaptureModeRelaxed)
-			return spoil(*s, "a call was made that may wait",
+			return spoil(*s, "a call that may wait was made",
 				     cudaErrorStreamCaptureUnsupported);
 	return cudaSuccess;
 }
@@ -279,8 +279,7 @@ void make_context(int on)
 void check_argument(const char *kernel, int i, const void *p)
 {
 	if (p && !reaches(p, 1))
-		fail("kernel %s: its argument %d, %p, is no memory of the device's", kernel, i + 1,
-		     p);
+		fail("kernel %s: its argument %d, %p, is not in device memory", kernel, i + 1, p);
 }
 
 /* As <<<>>>: cudaGetLastError reports the error. */
@@ -518,7 +517,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 			return cudaErrorStreamCaptureInvalidated;
 		for (size_t i = 1; i < c->nodes.size(); i++)
 			if (!is_joined(*c, i)) {
-				note("a stream that was captured with another is not waited for");
+				note("nothing waits for a stream that was captured with another");
 				return cudaErrorStreamCaptureUnjoined;
 			}
 		*graph = new CUgraph_st{std::move(c->nodes)};

@@ -236,7 +236,7 @@ static cudaError_t release(void *p, kind what, const char *name)
 			return cudaSuccess;
 		block *b = find(p);
 		if (!b || b->data != p || b->what != what) {
-			note("%s: %p was not got from its counterpart", name, p);
+			note("%s: %p is not from the matching allocation", name, p);
 			return cudaErrorInvalidValue;
 		}
 		cudaError_t e = finish_all();

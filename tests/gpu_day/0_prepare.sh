@@ -29,6 +29,6 @@ if [ "$(mib)" -ge "$MIB_MOST" ]; then
 	tar -C "$folder/b" -czf "$folder/bundle.tar.gz" bundle
 	rm -rf "$folder/b"
 fi
-[ -e build/bundle/build/mvbench_cuda.so ] || { echo "0_prepare.sh: the bundle has no mvbench_cuda.so: install nvcc, cuDNN and NCCL, and run it again" >&2; exit 1; }
+[ -e build/bundle/build/mvbench_cuda.so ] || { echo "0_prepare.sh: the bundle has no mvbench_cuda.so: install nvcc, cuDNN and NCCL, and run this again" >&2; exit 1; }
 echo "$folder: $(du -sm --apparent-size "$folder" | cut -f1) MiB; with the tree $(mib) of $MIB_MOST"
-[ "$(mib)" -lt "$MIB_MOST" ] || { echo "0_prepare.sh: that is too much for one transfer" >&2; exit 1; }
+[ "$(mib)" -lt "$MIB_MOST" ] || { echo "0_prepare.sh: too large for one transfer" >&2; exit 1; }

@@ -16,7 +16,7 @@ say machine
 } 2>&1 | tee "$L/machine.txt"
 say 'probe, cold then warm'
 timed 130 mvbench list devices
-timed 90 mvbench list devices | tail -3 | keep 'What mvbench finds:'
+timed 90 mvbench list devices | tail -3 | keep 'Devices that mvbench finds:'
 save
 one() { # LIMIT [seconds] OPTIONS...
 	timed "$1" mvbench run --epochs=1 --lr=0.01 --device=cuda --db=/tmp/smoke.db "${@:2}" 2>&1 | tee -a "$L/runs.txt" | tail -4
@@ -28,7 +28,7 @@ for w in mlp lenet resnet; do
 	done
 done
 MVBENCH_CUDA_GRAPHS=0 one 60 --workload=resnet --strategy=serial --batch=128 --momentum=0.9 --precision=tf32 --label=without_graphs
-say 'what a context takes'
+say 'memory of a context'
 one 60 --workload=mlp --strategy=serial --epochs=30 --label=context &
 while kill -0 $! 2>/dev/null; do
 	nvidia-smi --query-compute-apps=used_memory --format=csv,noheader
@@ -40,7 +40,7 @@ for how in --strategy=allreduce '--strategy=allreduce --transport=staged' '--str
 	# shellcheck disable=SC2086
 	one 100 --workload=lenet --workers=2 --batch=64 --precision=tf32 $how
 done
-summary /tmp/smoke.db | keep 'An epoch each of one worker, of one without graphs, and of two workers:'
+summary /tmp/smoke.db | keep 'One epoch of one worker, of one without graphs, and of two workers:'
 save
 say suites
 pids=
@@ -52,14 +52,14 @@ done
 wait $pids
 for s in transport gpu devices cuda images workloads; do
 	echo "--- $s"; grep -E '^[0-9]+%|:[FE]:| rc ' "$L/suite-$s.log" | cut -c1-400 | tail -12
-done | keep 'The suites that a GPU takes part in:'
+done | keep 'The suites that use a GPU:'
 said() { cat "$L"/*.txt "$L"/*.log | grep -c -- "$1"; }
 {
-	echo "no convolution, even of padded channels      $(said 'cuDNN has no')"
-	echo "convolutions that were padded where tried    $(grep -c 'x[48] to .*algorithm' "$L/choices.txt") of $(grep -c algorithm "$L/choices.txt") lines: see choices.txt"
-	echo "tf32 or bf16 that is float32                 $(said 'products_are_rounded')"
+	echo "no convolution, not even padded              $(said 'cuDNN has no')"
+	echo "padded convolutions, of those tried          $(grep -c 'x[48] to .*algorithm' "$L/choices.txt") of $(grep -c algorithm "$L/choices.txt") lines: see choices.txt"
+	echo "tf32 or bf16 computed in float32             $(said 'products_are_rounded')"
 	echo "beta = 1 into the gradient of data           $(said 'dx added\|conv, data')"
 	echo "calls that cannot be captured                $(said 'launched one by one')"
-	echo "memory that others cannot map                $(said 'cannot map')"
+	echo "memory that other workers cannot map         $(said 'cannot map')"
 	echo "seconds of the first run of ResNet-32        $(sed -n 's/^## rc [0-9]*, \([0-9]*\) s: .*workload=resnet.*/\1/p' "$L/choices.txt" | head -1)"
-} | keep 'Of what was unknown, how often it went wrong:'
+} | keep 'Cases that were unknown, and how often each failed:'

@@ -7,10 +7,10 @@ page 'One GPU: ResNet-32 and tables'
 say 'ResNet-32 and PyTorch'
 REPEAT=2 ROWS=resnet PRECISIONS='tf32 bf16' timed 300 gpu-bench 2>&1 | keep 'gpu-bench with REPEAT=2 ROWS=resnet PRECISIONS="tf32 bf16":'
 save
-say 'tables of one GPU: each rank a context of its own, then MPS'
+say 'tables on one GPU: a context for each rank, then MPS'
 REPEAT=1 ROWS=tables timed 150 gpu-bench 2>&1 | keep 'gpu-bench with REPEAT=1 ROWS=tables:'
 save
-say 'the same run three times: are the models equal, is the time?'
+say 'the same run three times: are models and times equal?'
 work=$(mktemp -d)
 cifar 10000 5 10000
 for time in 1 2 3; do

@@ -3,17 +3,17 @@
 # cuDNN chose, and runs the sanitizer on the kernels.
 # shellcheck source=tests/gpu_day/env.sh
 . "$(dirname "$0")/env.sh"
-page 'One GPU: where a step of ResNet-32 goes'
+page 'One GPU: the time of a step of ResNet-32'
 work=$(mktemp -d)
 cifar 256 1 128
 one="run --workload=resnet --strategy=serial --batch=128 --epochs=1 --lr=1e-3 --momentum=0.9 --device=cuda --data-dir=$work/cifar --db=/tmp/profile.db"
-say 'what is chosen'
+say 'chosen algorithms'
 for p in float32 tf32 bf16; do
 	# shellcheck disable=SC2086
 	MVBENCH_CUDA_CACHE='' MVBENCH_CUDA_VERBOSE=1 CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=$work/cudnn-$p-%i.log \
 		timed 60 mvbench $one --precision=$p 2>&1 | grep -E '^mvbench: .*algorithm' | cut -f3-
 	cat "$work"/cudnn-$p-*.log 2>/dev/null | gzip | head -c 4000000 >"$L/cudnn-$p.log.gz"
-done | keep 'The algorithms, and what they took when they were tried:'
+done | keep 'The algorithms, and their times when they were tried:'
 save
 say 'each kernel of a step'
 for p in tf32 bf16 float32; do

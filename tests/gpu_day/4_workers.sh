@@ -16,16 +16,16 @@ cells() { # DB CAPTION
 	summary "$1" | keep "$2"
 	save
 }
-say 'bound to a core, with what helper threads CUDA has, and not'
+say 'bound to a core, with the helper threads of CUDA, and not bound'
 for unbound in '' 1; do
 	(
 		[ -z "$unbound" ] || export MVBENCH_UNBOUND=1
 		timed 45 mvbench run --workload=resnet --batch=128 --epochs=2 --lr=0.02 --momentum=0.9 --device=cuda --precision=tf32 --data-dir="$work/cifar" --db=/tmp/bound.db --strategy=allreduce --workers=2 --label="unbound=$unbound" 2>&1 | tail -1
 	)
 done
-summary /tmp/bound.db | keep 'Two workers, each bound to a core, and not:'
-say 'in turns: a context a worker'
-cells /tmp/turns.db 'In turns, each worker a context of its own:'
+summary /tmp/bound.db | keep 'Two workers, each bound to a core, and not bound:'
+say 'in turns: a context for each worker'
+cells /tmp/turns.db 'In turns, each worker with a context of its own:'
 say MPS
 mps_start && cells /tmp/mps.db 'Under MPS:'
 cp /tmp/turns.db /tmp/mps.db "$L" 2>/dev/null

@@ -20,7 +20,7 @@ for round in 1 2; do
 import sqlite3, sys
 for r in sqlite3.connect(sys.argv[1]).execute("""SELECT run.precision, run.label, min(e.seconds), count(*) FROM run JOIN epoch AS e
     ON e.run_id = run.id WHERE e.epoch > 1 GROUP BY 1, 2 ORDER BY 1, 3"""):
-    print("%-8s %-32s %.4f s, the least of %d" % r)
+    print("%-8s %-32s %.4f s, the smallest of %d" % r)
 P
 	save
 done

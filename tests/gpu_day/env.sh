@@ -8,7 +8,7 @@ name=$(basename "$0" .sh)
 LIMIT=${LIMIT:-570} # of a script [seconds]; later commands are left out
 
 if ! gpus=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null) || [ -z "$gpus" ]; then
-	echo "$name: no GPU: nvidia-smi is not here, or lists none; run this where a GPU is" >&2
+	echo "$name: no GPU: nvidia-smi is missing, or lists none; run this on a machine with a GPU" >&2
 	exit 1
 fi
 if [ ! -x /tmp/bundle/bin/mvbench ]; then
@@ -39,7 +39,7 @@ say() { printf '\n=== %s (%ss)\n' "$1" "$SECONDS"; }
 timed() {
 	local limit=$1 since=$SECONDS rc left=$((LIMIT - SECONDS))
 	shift
-	[ "$left" -gt 5 ] || { echo "## left out, the time is over: $*" | cut -c1-150 >&2; return 124; }
+	[ "$left" -gt 5 ] || { echo "## left out, the time limit is reached: $*" | cut -c1-150 >&2; return 124; }
 	timeout -k 5 $((limit < left ? limit : left)) "$@"
 	rc=$?
 	echo "## rc $rc, $((SECONDS - since)) s: $*" | cut -c1-150 >&2
@@ -72,7 +72,7 @@ cifar() {
 
 # Starts an own daemon, which changes no setting of the card. False: impossible.
 mps_start() {
-	command -v nvidia-cuda-mps-control >/dev/null || { echo 'there is no MPS here'; return 1; }
+	command -v nvidia-cuda-mps-control >/dev/null || { echo 'MPS is not installed here'; return 1; }
 	export CUDA_MPS_PIPE_DIRECTORY=/tmp/mps CUDA_MPS_LOG_DIRECTORY=/tmp/mps-log
 	mkdir -p /tmp/mps /tmp/mps-log
 	nvidia-cuda-mps-control -d && mps=ours

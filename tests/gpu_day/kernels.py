@@ -34,7 +34,7 @@ total = sum(t for _, t in last) * scale
 print(f"{len(last)} kernels in a step, {total:.0f} us in them; steps seen {len(whole)}")
 moved = [t * scale for k, t in last if re.search("nchwToNhwc|nhwcToNchw", k)]
 if moved:
-    print(f"{sum(moved):.0f} us of them, in {len(moved)}, change the order of channels for cuDNN")
+    print(f"{sum(moved):.0f} us of them, in {len(moved)} kernels, change the order of channels for cuDNN")
 by = collections.defaultdict(list)
 for k, t in last:
     short = re.sub(r"\(anonymous namespace\)::|<unnamed>::|^void ", "", k)

@@ -33,7 +33,7 @@ static void expect_that(int line, int holds, const char *what)
 	if (holds)
 		return;
 	failures++;
-	fprintf(stderr, "tests/lib/errors.c:%d: worker %d: not so: %s\n", line, mvb_worker_id(),
+	fprintf(stderr, "tests/lib/errors.c:%d: worker %d: false: %s\n", line, mvb_worker_id(),
 		what);
 }
 #define THAT(holds) expect_that(__LINE__, holds, #holds)

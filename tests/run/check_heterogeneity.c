@@ -176,6 +176,28 @@ START_TEST(slow_worker_takes_fewer_mini_batches)
 }
 END_TEST
 
+/* With a barrier at the end of each epoch, epochs take the same time: what a slow worker lacks at a
+ * barrier is not made up for after it. */
+START_TEST(staleness_bound_counts_from_the_last_barrier)
+{
+	static const char *const where[] = {"", "--servers=1", "--servers=2",
+					    "--table-home=onesided"};
+	char *words =
+		sentence("--workload=softmax --lr=0.01 --epochs=5 --batch=10 --workers=3 "
+			 "--strategy=ssp --ssp.bound=20 --speed=2:0.3 --deal=dynamic " SIM "%s",
+			 where[_i]);
+	forget_runs();
+	record_run(words);
+	for (int e = 1; e <= 5; e++)
+		expect_near(words, of(1, e, "seconds"), 3 * STEPS / 2.3 * step_s, 4 * step_s);
+	ck_assert_double_gt(asked("SELECT min(a.pushes - b.pushes) FROM rank_epoch AS a JOIN "
+				  "rank_epoch AS b USING (run_id, epoch) WHERE a.rank = 0 AND "
+				  "b.rank = 2"),
+			    5);
+	free(words);
+}
+END_TEST
+
 /* The slow worker's pushes are dropped, so its rows wait until no other worker has any left. */
 START_TEST(slow_backup_worker_is_not_waited_for)
 {
@@ -710,6 +732,7 @@ Suite *heterogeneity_suite(void)
 	tcase_add_loop_test(t, a_slow_worker_takes_longer, 0, 2);
 	tcase_add_test(t, slow_worker_slows_workers_that_wait_for_it);
 	tcase_add_loop_test(t, slow_worker_takes_fewer_mini_batches, 0, 6);
+	tcase_add_loop_test(t, staleness_bound_counts_from_the_last_barrier, 0, 4);
 	tcase_add_test(t, slow_backup_worker_is_not_waited_for);
 	tcase_add_test(t, evaluation_read_joins_no_bsp_round);
 	tcase_add_test(t, mean_is_over_pushes_that_count);

@@ -457,20 +457,11 @@ START_TEST(hostile_names_are_shown_never_run)
 }
 END_TEST
 
-/* The rows of a query, one a line, after names.sql and style.sql have run for all runs. */
-static char *rows_of(sqlite3 *db, const char *query)
+/* The rows of a query, one a line. */
+static char *asked_rows(sqlite3 *db, const char *query)
 {
-	static const char *const made[] = {"results/ask/names.sql", "plots/style.sql"};
 	char *rows = must(strdup(""));
 	sqlite3_stmt *q;
-	sql(db, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary");
-	for (int i = 0; i < 2; i++) {
-		size_t n;
-		char *path = installed_path(made[i]), *text = contents(path, &n);
-		sql(db, text);
-		free(text);
-		free(path);
-	}
 	ck_assert_msg(sqlite3_prepare_v2(db, query, -1, &q, NULL) == SQLITE_OK, "%s",
 		      sqlite3_errmsg(db));
 	while (sqlite3_step(q) == SQLITE_ROW) {
@@ -480,6 +471,21 @@ static char *rows_of(sqlite3 *db, const char *query)
 	}
 	sqlite3_finalize(q);
 	return rows;
+}
+
+/* The same after names.sql and style.sql have run for all runs. */
+static char *rows_of(sqlite3 *db, const char *query)
+{
+	static const char *const made[] = {"results/ask/names.sql", "plots/style.sql"};
+	sql(db, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary");
+	for (int i = 0; i < 2; i++) {
+		size_t n;
+		char *path = installed_path(made[i]), *text = contents(path, &n);
+		sql(db, text);
+		free(text);
+		free(path);
+	}
+	return asked_rows(db, query);
 }
 
 START_TEST(curves_show_medians)
@@ -921,6 +927,27 @@ START_TEST(names_omit_automatic_choices)
 }
 END_TEST
 
+/* It is shown for the strategy whose runs differ in it, and for no other; and not where it follows
+ * from that strategy's options. */
+START_TEST(chosen_options_are_named_where_they_decide)
+{
+	sqlite3 *db = open_database();
+	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run(db, "mlp", "allreduce", 2, 1, 0.5, "", 1);
+	add_run(db, "mlp", "bsp", 2, 1, 0.5, "", 1);
+	add_run(db, "mlp", "bsp", 2, 1, 0.5, "", 1);
+	sql(db, "UPDATE run SET deal = iif(id IN (2, 5), 'dynamic', 'static');"
+		"INSERT INTO run_option VALUES (4, 'strategy', 'backup', '0'), "
+		"(5, 'strategy', 'backup', '1')");
+	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	ck_assert_str_eq(rows, "asgd 2w deal=static\nasgd 2w deal=dynamic\nallreduce 2w\n"
+			       "bsp 2w bsp.backup=0\nbsp 2w bsp.backup=1\n");
+	free(rows);
+	sqlite3_close(db);
+}
+END_TEST
+
 /* Runs of twelve strategies on 1, 2 and 4 workers, of two workloads, real and simulated. */
 static void fill_twelve(sqlite3 *db)
 {
@@ -1269,6 +1296,52 @@ START_TEST(tables_and_figures_agree_on_names)
 }
 END_TEST
 
+/* Seeds that were run again: real ones (serial), simulated ones (asgd), and some that diverged
+ * before or after that (allreduce). Table, report and figures count the same runs, which are those
+ * here. */
+START_TEST(table_report_and_figures_count_the_same_runs)
+{
+	static const char want[] = "allreduce 2w n=3 diverged=1 0.62 0.72 2.2\n"
+				   "asgd 2w sim n=4 diverged=0 0.72 0.92 2.2\n"
+				   "serial n=4 diverged=0 0.72 0.92 4.15\n";
+	static const char *const query[] = {
+		"SELECT t.configuration || printf(' n=%d diverged=%d %.6g %.6g %.6g', s.n, "
+		"s.diverged, s.test_accuracy, s.test_accuracy_high, s.epoch_seconds) "
+		"FROM configuration_summary AS s JOIN title AS t USING (config_key) ORDER BY 1",
+		"SELECT name || printf(' n=%d diverged=%d %.6g %.6g %.6g', n, diverged, accuracy, "
+		"accuracy_high, seconds) FROM report_configuration ORDER BY 1",
+		"SELECT c.name || printf(' n=%d diverged=%d %.6g %.6g %.6g', c.n, "
+		"(SELECT count(*) FROM lost_run AS l WHERE l.place = c.place), f.median / 100, "
+		"f.high / 100, p.seconds) FROM configuration AS c JOIN final AS f USING (place) "
+		"JOIN pace AS p USING (place) ORDER BY 1"};
+	static const double best[] = {0.5, 0.9, 0.6, 0.7};
+	sqlite3 *db = open_database();
+	size_t n;
+	for (int i = 0; i < 4; i++) {
+		add_run(db, "mlp", "serial", 1, i % 3 + 1, best[i], "", 2);
+		add_run(db, "mlp", "asgd", 2, i % 3 + 1, best[i], "", 2);
+	}
+	sql(db, "UPDATE run SET platform = 'sim' WHERE strategy = 'asgd'");
+	add_run(db, "mlp", "allreduce", 2, 1, 0.5, "", 2); /* diverged, then done */
+	add_run(db, "mlp", "allreduce", 2, 1, 0.7, "", 2);
+	add_run(db, "mlp", "allreduce", 2, 2, 0.9, "", 2); /* done, then diverged */
+	add_run(db, "mlp", "allreduce", 2, 2, 0.9, "", 2);
+	add_run(db, "mlp", "allreduce", 2, 3, 0.6, "", 2);
+	sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (9, 12)");
+	free(rows_of(db, "SELECT 1"));
+	char *path = installed_path("plots/report.sql"), *report = contents(path, &n);
+	sql(db, report);
+	for (size_t i = 0; i < sizeof query / sizeof *query; i++) {
+		char *rows = asked_rows(db, query[i]);
+		ck_assert_str_eq(rows, want);
+		free(rows);
+	}
+	free(report);
+	free(path);
+	sqlite3_close(db);
+}
+END_TEST
+
 /* Five commits with three runs each. From the third on, epochs take twice as long, whatever the
  * label. Another configuration does not change. */
 START_TEST(steps_between_commits_are_drawn)
@@ -1602,6 +1675,7 @@ Suite *plots_suite(void)
 	tcase_add_test(c, thin_histograms_draw_without_warnings);
 	tcase_add_test(r, placements_are_named_where_they_differ);
 	tcase_add_test(r, names_omit_automatic_choices);
+	tcase_add_test(r, chosen_options_are_named_where_they_decide);
 	tcase_add_test(r, a_configuration_has_one_look);
 	tcase_add_test(c, twelve_strategies_are_told_apart);
 	tcase_add_loop_test(r, any_two_columns_make_points, 0,
@@ -1612,6 +1686,7 @@ Suite *plots_suite(void)
 	tcase_add_test(r, names_show_only_differences);
 	tcase_add_test(r, names_tell_every_option_apart);
 	tcase_add_test(r, tables_and_figures_agree_on_names);
+	tcase_add_test(c, table_report_and_figures_count_the_same_runs);
 	tcase_add_test(c, steps_between_commits_are_drawn);
 	tcase_add_test(c, added_sql_and_gp_make_a_figure);
 	tcase_add_test(c, users_have_figures_of_their_own);

@@ -398,6 +398,34 @@ START_TEST(step_time_is_proportional_to_rows)
 }
 END_TEST
 
+/* --sim.step-time and --step-time are of a whole --global-batch, which N workers share, evenly or
+ * not: 2,400 rows take the same compute time in all, whatever N is. */
+START_TEST(a_share_of_a_global_batch_costs_a_share)
+{
+	static const struct {
+		const char *how;
+		int workers;
+	} row[] = {{"--strategy=serial", 1},
+		   {"--strategy=allreduce --workers=2", 2},
+		   {"--strategy=allreduce --workers=3", 3},
+		   {"--strategy=allreduce --workers=4", 4},
+		   {"--strategy=periodic --workers=7", 7},
+		   {"--strategy=bsp --workers=4 --servers=1", 4}};
+	static const char *const time[] = {"--sim.step-time=1ms", "--step-time=1ms"};
+	for (size_t i = 0; i < COUNT(time); i++) {
+		char *how = sentence(SOFT "--global-batch=60 %s %s --platform=sim "
+					  "--sim.platform=ethernet_10g --sim.train=false",
+				     row[_i].how, time[i]);
+		forget_runs();
+		record_run(how);
+		double mean = asked("SELECT avg(compute_s) FROM rank_epoch WHERE epoch = 1");
+		/* one row of a step is what an uneven share is more or less than N-th part */
+		near(how, mean, STEPS * step_s / row[_i].workers, 1e-5);
+		free(how);
+	}
+}
+END_TEST
+
 /* Two workers exchange the whole vector. More workers form a ring: N - 1 parts of the vector go
  * round to be summed, and the same number with the sums. */
 static double allreduce_s(int workers, double floats)
@@ -547,6 +575,64 @@ START_TEST(overlap_hides_messages)
 	near("with overlap", epoch_of(2, "seconds"), STEPS * (0.3 + allreduce_s(2, LOW)), 0.01);
 	near("the same model", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 	free(hidden);
+}
+END_TEST
+
+/* A sum that is started takes what one takes that is waited for: with a step of 1 us nothing is
+ * hidden. */
+START_TEST(started_sums_take_their_time)
+{
+	static const int workers[] = {2, 3, 4, 5, 6};
+	int n = workers[_i];
+	char *how = sentence(SOFT "--batch=%d --strategy=allreduce --workers=%d --sim.train=false "
+				  "--sim.step-time=1us " HOSTS,
+			     240 / n, n),
+	     *started = sentence("%s --allreduce.overlap", how);
+	forget_runs();
+	record_sim(how);
+	record_sim(started);
+	near(how, epoch_of(2, "seconds"), epoch_of(1, "seconds"), 1e-4 * epoch_of(1, "seconds"));
+	free(started);
+	free(how);
+}
+END_TEST
+
+/* However many workers, whatever the network, the model and the bucket: what is sent while layers
+ * compute costs no more than what is sent after them, and at least the longer of the two. */
+START_TEST(overlap_is_never_slower)
+{
+	static const char *const bucket[] = {"", "64KiB", "400000", "1MiB", "20MiB"};
+	static const char *const model[] = {"mlp", "lenet"};
+	static const char *const network[] = {"ethernet_1g", "$FOLDER/many.xml"};
+	static const int workers[] = {2, 3, 4, 8, 16};
+	int n = workers[_i / 4], steps = (ROWS + 240 / n * n - 1) / (240 / n * n);
+	const char *where = network[_i % 2];
+	char *how =
+		sentence("--workload=%s --epochs=1 --batch=%d --strategy=allreduce --workers=%d "
+			 "--sim.train=false --sim.platform=%s --sim.step-time=%s",
+			 model[_i / 2 % 2], 240 / n, n, where, _i % 2 ? "3s" : "20ms");
+	double step = (_i % 2 ? 3 : 0.02) * ROWS / (240 / n * n);
+	put_hosts("many.xml", 16, 1, 0);
+	forget_runs();
+	record_sim(how);
+	double apart = epoch_of(1, "seconds"), sums = apart - step;
+	ck_assert_double_gt(sums, 0.01 * step);
+	for (size_t i = 0; i < COUNT(bucket); i++) {
+		char *overlap = sentence("%s --allreduce.overlap %s%s", how,
+					 *bucket[i] ? "--allreduce.bucket=" : "", bucket[i]);
+		record_sim(overlap);
+		double together = epoch_of(2 + (int)i, "seconds");
+		ck_assert_msg(together <= 1.001 * apart + 1e-4 * steps, "%s: %g s, without %g s",
+			      overlap, together, apart);
+		ck_assert_msg(together >= 0.999 * (step > sums ? step : sums),
+			      "%s: %g s, of steps %g s and sums %g s", overlap, together, step,
+			      sums);
+		if (i == 0) /* the default bucket hides something of each of these models */
+			ck_assert_msg(together < apart, "%s: %g s, without %g s", overlap, together,
+				      apart);
+		free(overlap);
+	}
+	free(how);
 }
 END_TEST
 
@@ -1314,6 +1400,7 @@ Suite *sim_suite(void)
 	tcase_add_test(t, resnet_is_simulated_without_images);
 	tcase_add_loop_test(t, serial_epoch_is_the_sum_of_its_steps, 0, 4);
 	tcase_add_test(t, step_time_is_proportional_to_rows);
+	tcase_add_loop_test(t, a_share_of_a_global_batch_costs_a_share, 0, 6);
 	tcase_add_loop_test(t, allreduce_time_is_that_of_its_messages, 2, 5);
 	tcase_add_loop_test(t, untimed_phases_send_no_messages, 0, 2);
 	tcase_add_test(t, update_takes_the_given_time);
@@ -1321,6 +1408,8 @@ Suite *sim_suite(void)
 	tcase_add_test(t, workers_share_a_core);
 	tcase_add_test(t, a_slow_host_takes_longer);
 	tcase_add_test(t, overlap_hides_messages);
+	tcase_add_loop_test(t, started_sums_take_their_time, 0, 5);
+	tcase_add_loop_test(t, overlap_is_never_slower, 0, 20);
 	tcase_add_test(t, gradients_are_ready_by_flops);
 	tcase_add_test(t, update_takes_the_calibrated_time);
 	tcase_add_test(t, work_on_the_host_takes_time);

@@ -137,6 +137,15 @@ START_TEST(configurations_get_equal_trials_and_fresh_seeds)
 	       "(SELECT test_loss, row_number() OVER (ORDER BY test_loss) AS i FROM study_run AS u "
 	       "WHERE u.contestant = s.contestant AND u.kind = s.kind) WHERE i = 2)",
 	       "4");
+	/* a trial is no run of the configuration that it chose: three seeds are three runs */
+	expect("SELECT group_concat(DISTINCT s.n || ' of ' || s.seeds) FROM "
+	       "configuration_summary AS s "
+	       "JOIN run_summary AS r USING (config_key) JOIN study_run AS u ON u.run_id = r.id "
+	       "WHERE u.kind <> 'trial'",
+	       "3 of 3");
+	expect("SELECT count(*) > 0 FROM finished JOIN study_run ON run_id = id "
+	       "WHERE kind = 'trial'",
+	       "1"); /* the others are there */
 	ck_assert_int_eq(RUN(table, "--db=t.db", "--tuned"), EXIT_OK);
 	expect_said("out", "decayed", true);
 	expect_said("out", "default", true);
@@ -211,7 +220,7 @@ START_TEST(listed_values_are_drawn_where_they_apply)
 	ck_assert_int_ne(access("t.db", F_OK), 0);
 	folder_text("job.ini", FILE_OF("lr = 50..100\n"));
 	ck_assert_int_eq(TUNE("--budget=2", "--seeds=1"), EXIT_DIVERGED);
-	expect_said("err", "plain: all 2 trials diverged or failed", true);
+	expect_said("err", "plain: all 2 trials diverged; search smaller rates", true);
 	expect("SELECT group_concat(kind || n, ' ') FROM study_result", "default1 default1");
 }
 END_TEST

@@ -19,7 +19,7 @@ if [ -n "$python" ]; then
 	echo "PyTorch $("$python" -c 'import torch; print(torch.__version__)'), system BLAS $blas"
 	case $blas in */blas/*) echo "That is the reference BLAS: install libopenblas0-pthread for a fair comparison." ;; esac
 else
-	echo "PyTorch is not installed (Debian: python3-torch libopenblas0-pthread): its columns stay empty."
+	echo "PyTorch is not installed (Debian: python3-torch libopenblas0-pthread): its columns are empty."
 fi
 
 one() { # workload batch epochs wanted torch-steps options...
@@ -65,7 +65,7 @@ gpt '>= 1.1' gpt-compiled --compile
 # An optimiser's pass over memory, compared with a copy or a triad of the same number of bytes, alternating
 # in one run (tests/tools/step_speed.c). The ratio is the median of REPEAT such runs.
 if wanted adamw || wanted sgd; then
-	printf '\n%s\n' "One thread: an optimiser's pass over 464154 parameters, beside its memory floor [us]"
+	printf '\n%s\n' "One thread: an optimiser's pass over 464154 parameters, and the least time for its memory traffic [us]"
 	# shellcheck disable=SC2059
 	printf "$line" what bytes mvbench floor ratio 'smallest..largest' wanted
 	for _ in $(seq "$repeat"); do
@@ -96,7 +96,7 @@ two() { # batch strategy wanted sync-every every-of-torch
 	row "  against bare step + MPI" "$1" '>= 0.95' "$f" 1 3
 	# and the sum of two separate figures: the step of a single worker, and MPI_Allreduce of a warm buffer
 	awk -v b="$1" '{ print $1, 2 * b / (b / $4 + $5 * 1e-6) }' "$f" >"$f-sum"
-	row "  against step plus MPI, apart" "$1" '' "$f-sum" 1 2
+	row "  against separate step plus MPI" "$1" '' "$f-sum" 1 2
 }
 
 titles "Two workers: samples a second, both together" PyTorch
@@ -109,7 +109,7 @@ if wanted allreduce; then
 fi
 
 if wanted tables; then
-	tables_head 'Parameter server: add to a whole table and get it, beside MPI_Allreduce of as many floats'
+	tables_head 'Parameter server: add to a whole table and get it, compared with MPI_Allreduce of as many floats'
 fi
 tables 10000 1 2000 ''
 tables 464154 1 500 ''
@@ -188,7 +188,7 @@ database() {
 	took 'check --against, nothing run' '< 1' "$repeat" check --against=base --rerun=never
 	compared=$(sed -n 's/.* \([0-9]*\) runs compared, 0 made now$/\1/p' "$work/printed")
 	[ "${compared:-0}" -eq "$(sqlite3 "$db" 'SELECT count(*) FROM baseline')" ] || {
-		echo "bench.sh: ${compared:-0} runs were compared, not all of the baseline's" >&2
+		echo "bench.sh: only ${compared:-0} runs of the baseline were compared" >&2
 		exit 1
 	}
 	said '  runs compared' "$compared" ''
@@ -213,7 +213,7 @@ traced() { # workload strategy workers
 	row "$1, $3 workers, $2" 32 '>= 0.99' "$f" 1 2
 }
 
-titles "A run that keeps the timeline of 64 steps an epoch: samples a second" 'no timeline'
+titles "A run that records the timeline of 64 steps per epoch: samples a second" 'no timeline'
 traced mlp allreduce 2
 traced mlp asgd 2
 traced softmax serial 1

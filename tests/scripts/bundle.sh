@@ -47,7 +47,7 @@ for name in mpirun check gpu-test gpu-bench; do
 done
 
 cp README.md "$bundle"
-[ -e "$bundle/build/mvbench_cuda.so" ] || echo "bundle.sh: without GPUs: there is no $build/mvbench_cuda.so" >&2
+[ -e "$bundle/build/mvbench_cuda.so" ] || echo "bundle.sh: no GPU support: $build/mvbench_cuda.so is missing" >&2
 
 # Open MPI, its plug-ins and those of PMIx, its texts and settings.
 for f in mpirun orted; do
@@ -66,7 +66,7 @@ cp -rL "$(path_of sysconfdir)" "$bundle/mpi/etc"
 everything() { find "$bundle/build" "$bundle/mpi/bin" "$bundle/lib" -type f \( -perm -u+x -o -name '*.so*' \) ! -name '*.gz'; }
 # shellcheck disable=SC2046
 needed $(everything) | grep -vE "$outside" | while read -r name path; do
-	[ "$path" != not ] || { echo "bundle.sh: $name is needed and not here" >&2; exit 1; }
+	[ "$path" != not ] || { echo "bundle.sh: library $name is missing" >&2; exit 1; }
 	case $name in
 	libmvbench*) ;;
 	libstdc++* | libgcc_s*) cp -L "$path" "$bundle/lib/gcc/$name" ;;
@@ -85,4 +85,4 @@ gzip -9 "$bundle"/lib/libdnnl.so.*
 tar -C "$(dirname "$bundle")" -czf "$bundle.tar.gz" "$(basename "$bundle")"
 mib=$(du -sm --apparent-size "$bundle" | cut -f1) packed=$(du -sm --apparent-size "$bundle.tar.gz" | cut -f1)
 echo "$bundle: $mib MiB, $(find "$bundle" -type f | wc -l) files; $bundle.tar.gz: $(du -m --apparent-size "$bundle.tar.gz" | cut -f1) MiB"
-[ "$packed" -lt "$MIB_MOST" ] || { echo "bundle.sh: that is not under $MIB_MOST MiB" >&2; exit 1; }
+[ "$packed" -lt "$MIB_MOST" ] || { echo "bundle.sh: the archive must be below $MIB_MOST MiB" >&2; exit 1; }

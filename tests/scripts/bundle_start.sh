@@ -10,7 +10,7 @@ export LD_LIBRARY_PATH="$home/lib:$home/build${outside_path:+:$outside_path}"
 # The kernels of oneDNN are compressed in the archive.
 for packed in "$home"/lib/*.gz; do
 	[ -e "$packed" ] || continue
-	[ -w "$home/lib" ] || { echo "$name: cannot write to $home/lib, where $packed is unpacked at the first start: copy the bundle to where you may write" >&2; exit 2; }
+	[ -w "$home/lib" ] || { echo "$name: cannot write to $home/lib, where $packed is unpacked at the first start: copy the bundle to a folder where you may write" >&2; exit 2; }
 	unpacked=${packed%.gz}
 	if gzip -dc "$packed" >"$unpacked.$$" && mv "$unpacked.$$" "$unpacked"; then
 		rm -f "$packed"

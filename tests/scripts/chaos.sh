@@ -24,7 +24,7 @@ if [ -z "${CHAOS_INSIDE:-}" ]; then
 		CHAOS_INSIDE=mounts exec unshare -rm "$0" "$build" "$count" "$seed"
 	fi
 	export CHAOS_INSIDE=bare
-	echo 'no user namespaces here: without full disks and leaks of /dev/shm'
+	echo 'no user namespaces here: full disks and leaks of /dev/shm are not tested'
 fi
 rm -rf "$out"
 mkdir -p "$out"
@@ -79,7 +79,7 @@ disturbances=(KILL KILL KILL SEGV ABRT TERM INT HUP STOP STOP-CONT twice)
 if said=$("$mvbench" lab run 2 --probe=false -- true 2>&1); then
 	disturbances+=(cut cut-heal off)
 else
-	echo "without links that are cut: $said"
+	echo "cut links are not tested: $said"
 fi
 [ -z "${ONLY:-}" ] || read -ra disturbances <<<"$ONLY"
 
@@ -188,7 +188,7 @@ trial() {
 	wait
 	# A run that trains survives that; mpirun stops trying to reach a host after three seconds.
 	[ "$what" != cut-heal ] || [ "$(q "SELECT count(*) FROM run WHERE status = 'failed' AND
-		reason NOT LIKE 'mpirun could not start the workers%'")" = 0 ] || wrong 'a short cut is not survived'
+		reason NOT LIKE 'mpirun could not start the workers%'")" = 0 ] || wrong 'a run failed in a short cut'
 	if [ "$what" = full ]; then
 		rm -f "$dir/disk/fill"
 	fi
@@ -198,16 +198,16 @@ trial() {
 		sleep 1 # a process without its parent may still be running
 	done
 	[ "$(q 'PRAGMA integrity_check')" = ok ] || wrong 'the database is damaged'
-	[ -z "$(q 'PRAGMA foreign_key_check')" ] || wrong 'rows without their run'
+	[ -z "$(q 'PRAGMA foreign_key_check')" ] || wrong 'rows without a run'
 	[ "$(q "SELECT count(*) FROM run WHERE status IN ('running', 'pending')")" = 0 ] ||
-		wrong "rows that run: $(q "SELECT id, status FROM run WHERE status IN ('running', 'pending')")"
+		wrong "rows still running: $(q "SELECT id, status FROM run WHERE status IN ('running', 'pending')")"
 	[ "$(q "SELECT count(DISTINCT config_hash) FROM run WHERE status = 'done'")" = "$cells" ] || wrong 'cells are missing'
 	[ "$(q "SELECT count(*) FROM run AS r WHERE status = 'done' AND epochs + 1 <>
 		(SELECT count(*) FROM epoch WHERE run_id = r.id)")" = 0 ] || wrong 'a finished run is partial'
 	lost=$(q "SELECT count(*) FROM run WHERE id IN (${done_before:-0}) AND status <> 'done'")
 	[ "$(q "SELECT count(*) FROM run WHERE id IN (${done_before:-0})")" = \
 		"$(tr , '\n' <<<"$done_before" | grep -c .)" ] || wrong 'a finished run is gone'
-	[ "$lost" = 0 ] || wrong 'a finished run is finished no more'
+	[ "$lost" = 0 ] || wrong 'a finished run is no longer finished'
 	for i in {1..30}; do
 		left=$(mine)
 		[ -n "$left" ] || break
@@ -261,7 +261,7 @@ cat "$out"/verdict-* "$out"/*/verdict 2>/dev/null | sort | awk '
 	{ n[$1 " " $2 " " $3]++ }
 	!(($1 " " $2) in seen) { seen[$1 " " $2]; row[++rows] = $1 " " $2 }
 	END {
-		printf "%-10s %-10s %9s %9s %9s\n", "what", "to whom", "unharmed", "mended", "wrong"
+		printf "%-10s %-10s %9s %9s %9s\n", "what", "target", "unharmed", "mended", "wrong"
 		for (i = 1; i <= rows; i++) {
 			split(row[i], part, " ")
 			printf "%-10s %-10s %9d %9d %9d\n", part[1], part[2], n[row[i] " unharmed"],
@@ -274,6 +274,6 @@ begun=$(find "$out" -name 'begun-*' | wc -l)
 	echo 'not all trials ended'
 	bad=$((bad + 1))
 }
-[ "$begun" = "$count" ] || echo "$((count - begun)) trials left out, the time for tests is over"
+[ "$begun" = "$count" ] || echo "$((count - begun)) trials left out: the time limit is reached"
 echo "chaos: $begun trials (seed $seed), $bad failed"
 [ "$bad" = 0 ] && [ ! -s "$out/shm" ]

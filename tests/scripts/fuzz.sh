@@ -95,5 +95,5 @@ for name in $readers; do
 	all=$((all + ${n:-0}))
 	printf '%-10s %9d inputs  %s\n' "$name" "${n:-0}" "$(grep -m 1 -h 'ERROR\|SUMMARY' "$out/found/$name.log" || true)"
 done
-echo "fuzz: $all inputs, $bad readers ended"
+echo "fuzz: $all inputs, $bad readers failed"
 [ "$bad" = 0 ]

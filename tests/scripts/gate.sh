@@ -55,7 +55,7 @@ plant() {
 		-exec cp -a --parents -t "$out/$1" {} +)
 	sed -i "$3" "$out/src/$2"
 	if cmp -s "$2" "$out/src/$2"; then
-		echo "gate.sh: the line to spoil is not in $2 any more" >&2
+		echo "gate.sh: $2 does not contain the line to change" >&2
 		exit 1
 	fi
 	touch "$out/src/$2"
@@ -139,12 +139,12 @@ for part in "$@"; do
 		again same
 		;;
 	fresh)
-		echo "unchanged code, seeds that were never run"
+		echo "unchanged code, fresh seeds"
 		prepare fresh '[serial]\nstrategy = serial\nlr = 0.05,0.4\n'
 		again fresh
 		;;
 	*)
-		echo "gate.sh: $part: bugs, same or fresh is wanted" >&2
+		echo "gate.sh: $part: unknown part; give bugs, same or fresh" >&2
 		exit 2
 		;;
 	esac

@@ -42,7 +42,7 @@ find_torch 'torch.cuda.is_available()'
 if [ -n "$python" ]; then
 	echo "PyTorch $(outside "$python" -c 'import torch; print(torch.__version__)'): channels last, of equal precision"
 else
-	echo "PyTorch with CUDA is not installed: its columns stay empty."
+	echo "PyTorch with CUDA is not installed: its columns are empty."
 fi
 
 resnet() {
@@ -71,7 +71,7 @@ resnet
 
 gpu_tables() { # how the ranks share the GPU, the bound for four
 	wanted tables || return 0
-	tables_head "Parameter server in the memory of one GPU ($1): add to a whole table and get it, beside MPI_Allreduce on the host"
+	tables_head "Parameter server in the memory of one GPU ($1): add to a whole table and get it, compared with MPI_Allreduce on the host"
 	tables 464154 1 500 '' gpu
 	tables 464154 2 500 '' gpu
 	tables 464154 4 500 "$2" gpu
@@ -96,7 +96,7 @@ sweep() {
 	if command -v gnuplot >/dev/null; then
 		"$mvbench" plot --db="$db" --out="$OUT"
 	else
-		echo "There is no gnuplot here: mvbench plot --db=$OUT/multiverso_short.db draws elsewhere."
+		echo "gnuplot is not installed here: draw on another machine with mvbench plot --db=$OUT/multiverso_short.db"
 	fi
 }
 sweep "$@"

@@ -62,7 +62,7 @@ if [ "$again" != "${summaries#* }" ]; then
 	echo "failed: the summaries count ${summaries#* } failures, the logs show $again" && errors=$((errors + 1))
 fi
 if [ "$again" -gt 12 ]; then
-	echo "$again tests failed: too many to be chance, so they are not run again"
+	echo "$again tests failed: too many for flaky tests; they are not run again"
 	failed=$again
 else
 	while read -r suite test index; do
@@ -76,7 +76,7 @@ else
 		done
 		if [ "$passed" = 2 ]; then
 			flaky=$((flaky + 1))
-			echo "flaky: $suite/$test:$index failed once, and passed twice alone"
+			echo "flaky: $suite/$test:$index failed once, then passed twice alone"
 		else
 			failed=$((failed + 1))
 			echo "failed: $suite/$test:$index failed again, alone, at try $try"

@@ -103,7 +103,7 @@ END {
 				split(l, part, "\""); to = part[2]
 				if (is_contract(to) || to ~ /^fake_cuda|run_options.def$/) continue
 				r = room(to)
-				if (r == "") bad(f " includes " to "   <- by its path from the top, please")
+				if (r == "") bad(f " includes " to "   <- include it by its path from the top")
 				else if (r != own && floor[r] >= floor[own]) bad(f " includes " to "   <- " own " is not above " r)
 				continue
 			}
@@ -135,11 +135,11 @@ END {
 
 for o in "$build"/strategies/*.o "$build"/workloads/*.o; do
 	state=$(size -A "$o" | awk '$1 ~ /^\.(data|bss)(\.[^r]|$)/ && $1 !~ /\.rel\.ro/ && $2 > 0 { print $1, $2 }')
-	[ -z "$state" ] || { echo "$o: $state bytes of mutable state   <- plug-ins have none"; bad=1; }
+	[ -z "$state" ] || { echo "$o: $state bytes of mutable state   <- a plug-in must have none"; bad=1; }
 done
 # the library for users' programs needs no libraries of mvbench's own
 more=$(readelf -d "$build/libmvbench.so" 2>/dev/null | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' |
 	grep -vE '^(libmpi|libpmix|libm|libc|libpthread|libasan|libubsan|ld-linux.*)\.so')
-[ -z "$more" ] || { echo "libmvbench.so needs $more"; bad=1; }
+[ -z "$more" ] || { echo "libmvbench.so needs $more   <- it may need only MPI, PMIx and libc"; bad=1; }
 [ "${bad:-0}" = 0 ] && echo "layers: ok"
 exit "${bad:-0}"

@@ -204,7 +204,7 @@ fence != "" {
 	at = FNR
 	for (line = $0; match(line, /\]\([^) ]+\)/); line = substr(line, RSTART + RLENGTH)) {
 		link = substr(line, RSTART + 2, RLENGTH - 3); sub(/#.*/, "", link)
-		if (link != "" && link !~ /^(https?|mailto):/ && !is_there(link)) say("the link " link " leads nowhere")
+		if (link != "" && link !~ /^(https?|mailto):/ && !is_there(link)) say("the target of link " link " does not exist")
 	}
 	n = split($0, span, "`")
 	if (n > 0 && n % 2 == 0) say("a code span does not end on its line")

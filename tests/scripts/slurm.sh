@@ -68,7 +68,7 @@ CONF
 	}
 
 	two_ranks none >said 2>&1 || true
-	expect 'srun without PMI is refused with what to type' 'give srun --mpi=pmix'
+	expect 'srun without PMI is refused, and the message names the option' 'give srun --mpi=pmix'
 	two_ranks pmix >said 2>&1 || true
 	sqlite3 run.db "SELECT status, hosts, launcher LIKE 'srun, Slurm job %' FROM run" >>said 2>&1 || true
 	expect 'srun --mpi=pmix' 'done|lab1,lab2|1'
@@ -105,12 +105,12 @@ INI
 		sqlite3 all.db "SELECT count(*) FROM run"
 		grep -c 'finished cells were not run again' cells-*_*.out
 	} 2>&1 | tr '\n' ' ' >said || true
-	expect 'submitted again, nothing is done again' '^6 cells-[0-9]*_1.out:1 cells-[0-9]*_2.out:1'
+	expect 'submitted again, finished cells are not run again' '^6 cells-[0-9]*_1.out:1 cells-[0-9]*_2.out:1'
 	exit "$bad"
 fi
 
 if [ "$(id -u)" != 0 ]; then
-	echo "slurm.sh: Slurm's daemons want root: sudo make slurm-test" >&2
+	echo "slurm.sh: Slurm's daemons need root: sudo make slurm-test" >&2
 	exit 2
 fi
 missing=

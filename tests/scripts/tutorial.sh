@@ -21,7 +21,7 @@ wrong=$(sqlite3 -batch -bail "$build/tutorial/mvbench.db" "
 	WITH told (strategy, deal, low, high) AS (VALUES ('allreduce', 'static', 0.5, 0.51),
 		('bsp', 'static', 0.5, 0.52), ('asgd', 'static', 0.5, 0.51),
 		('bsp', 'dynamic', 0.333, 0.375), ('asgd', 'dynamic', 0.2857, 0.305))
-	SELECT format('step 15: %s, dealt %s: %s s an epoch', strategy, deal, ifnull(epoch_seconds, 'no'))
+	SELECT format('step 15: %s, %s assignment: %s s per epoch', strategy, deal, ifnull(epoch_seconds, 'no'))
 	FROM told LEFT JOIN (SELECT s.*, r.deal FROM run_summary AS s JOIN run AS r USING (id)
 		WHERE s.label = 'slow') USING (strategy, deal)
 	WHERE epoch_seconds BETWEEN low AND high IS NOT 1;")

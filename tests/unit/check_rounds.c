@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKERS = 3, STATES = 1 << 18 };
+enum { WORKERS = 3, STATES = 1 << 20 };
 
 /* A worker's state. PUSHING: its push is counted, but not applied. LEFT: at a barrier. */
 enum { FREE, PUSHING, WAITING, LEFT, REFUSED };
@@ -89,7 +89,7 @@ static bool step_at_barrier(struct world *w, int k, bool leaves)
 	struct member *m = &w->member[k];
 	struct rounds r = rounds_of(w);
 	if (w->doing[k] == FREE && (leaves || m->pushes >= pushes * (m->barriers + 1))) {
-		m->barriers++;
+		rounds_arrive(&r, k);
 		w->doing[k] = LEFT;
 		return true;
 	}
@@ -171,7 +171,9 @@ static bool step_in_lead(struct world *w, int k, bool leaves)
 		return false;
 	for (int i = 0; i < WORKERS; i++)
 		if (w->member[i].barriers <= m->passed)
-			ck_assert_int_le(m->pushes - w->member[i].pushes, lead);
+			ck_assert_int_le(m->pushes - m->base -
+						 (w->member[i].pushes - w->member[i].base),
+					 lead);
 	w->doing[k] = FREE;
 	return true;
 }
@@ -285,6 +287,27 @@ START_TEST(incomplete_round_names_missing_worker)
 }
 END_TEST
 
+/* A slow worker that has made fewer pushes before a barrier is not behind after it. */
+START_TEST(staleness_counts_from_the_last_barrier)
+{
+	struct world w = {.member = {{.pushes = 9}, {.pushes = 2}, {.pushes = 9}}};
+	backup = 0;
+	lead = 3;
+	struct rounds r = rounds_of(&w);
+	ck_assert(rounds_leads(&r, 0, 10)); /* 10 - 2 */
+	for (int k = 0; k < WORKERS; k++)
+		rounds_arrive(&r, k);
+	for (int k = 0; k < WORKERS; k++)
+		rounds_resume(&r, k);
+	ck_assert(!rounds_leads(&r, 0, 12)); /* 3 since the barrier, against 0 */
+	ck_assert(rounds_leads(&r, 0, 13));
+	w.member[1].pushes = 3;
+	ck_assert(rounds_leads(&r, 0, 13)); /* the third one has made none */
+	w.member[2].pushes = 10;
+	ck_assert(!rounds_leads(&r, 0, 13));
+}
+END_TEST
+
 Suite *rounds_suite(void)
 {
 	Suite *s = suite_create("rounds");
@@ -294,6 +317,7 @@ Suite *rounds_suite(void)
 	tcase_add_test(t, push_after_full_round_is_late);
 	tcase_add_test(t, worker_at_barrier_is_away);
 	tcase_add_test(t, incomplete_round_names_missing_worker);
+	tcase_add_test(t, staleness_counts_from_the_last_barrier);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -242,7 +242,7 @@ START_TEST(diverged_run_counts_as_worst_of_its_cell)
 	/* of a repeated seed the newest run counts, whichever diverged */
 	add("asgd", 2, 5, "done", 0.95, 10);
 	add("asgd", 2, 0, "diverged", 0.95, 10);
-	expect(figures, "4,4,6,-Inf,-Inf,0.95,Inf,Inf,10.0");
+	expect(figures, "4,3,6,-Inf,-Inf,0.95,Inf,Inf,10.0");
 	/* a task without accuracies gets none */
 	exec("UPDATE epoch SET test_accuracy = NULL");
 	expect("SELECT test_accuracy, test_loss FROM configuration_summary WHERE strategy = 'asgd'",
@@ -318,9 +318,9 @@ START_TEST(run_failed_at_start_counts_in_study)
 	     "INSERT INTO study (name, hash, made, objective, budget, search) VALUES "
 	     "('s', 'x', '', 'accuracy', 1, '{}');"
 	     "INSERT INTO trial SELECT 1, 'a', 'tuned', seed, '{}', config_hash FROM run");
-	expect("SELECT n, diverged, test_accuracy, test_accuracy_low, test_accuracy_high FROM "
-	       "study_result",
-	       "3,2,-Inf,-Inf,0.81");
+	expect("SELECT n, diverged, failed, test_accuracy, test_accuracy_low, test_accuracy_high "
+	       "FROM study_result",
+	       "3,0,2,-Inf,-Inf,0.81");
 }
 END_TEST
 
@@ -341,15 +341,16 @@ static void add_both(int first, int last, const double *serial, const double *as
 	}
 }
 
-/* Student's t: the figures were computed in 50 digits, by integrating its density. */
+/* Student's t: the figures were computed by integrating its density, to 1e-9 and better. Intervals
+ * are corrected for two tests: the quantile is that of 1 - 0.025 / 2. */
 START_TEST(pairs_are_compared_seed_by_seed)
 {
 	/* seeds differ far more than strategies */
 	const double serial[] = {0.10, 0.30, 0.50, 0.70, 0.20},
 		     asgd[] = {0.12, 0.31, 0.54, 0.73, 0.25};
 	add_both(1, 5, serial, asgd);
-	expect(COMPARED "'test_accuracy'", "5,5,5,0.03,0.010368,0.049632,better");
-	expect(COMPARED "'test_loss'", "5,5,5,-0.03,-0.049632,-0.010368,better");
+	expect(COMPARED "'test_accuracy'", "5,5,5,0.03,0.005284,0.054716,better");
+	expect(COMPARED "'test_loss'", "5,5,5,-0.03,-0.054716,-0.005284,better");
 	/* t = 4.24264 with 4 degrees of freedom; two configurations, each compared with the other:
 	 * two tests */
 	ck_assert_double_eq_tol(OF_ASGD("p_better", "test_accuracy"), 2 * 0.00661779978184134,
@@ -364,7 +365,7 @@ START_TEST(pairs_are_compared_seed_by_seed)
 	       "0,undecided");
 	/* one seed has a large difference of the other sign */
 	exec("UPDATE epoch SET test_accuracy = 0.05 WHERE run_id = 2");
-	expect(COMPARED "'test_accuracy'", "5,5,5,0.016,-0.033355,0.065355,undecided");
+	expect(COMPARED "'test_accuracy'", "5,5,5,0.016,-0.046136,0.078136,undecided");
 	/* times of different work are not compared */
 	exec("UPDATE run SET batch = 32 WHERE strategy = 'asgd'");
 	expect("SELECT name, count(*) FROM comparison GROUP BY name",
@@ -385,8 +386,9 @@ START_TEST(three_seeds_distinguish_times)
 	expect("SELECT config, pairs, round(difference, 6), mark FROM comparison "
 	       "WHERE versus = 'serial' AND name = 'epoch_seconds' ORDER BY 1",
 	       "asgd 2w,0,-0.498204,better;easgd 2w,0,-0.001651,undecided");
-	/* the logarithms' Welch t is -42.5 with 3.97 degrees of freedom, of which 3 count */
-	ck_assert_double_eq_tol(OF_ASGD("difference_high", "epoch_seconds"), 0.52841384183757 - 1,
+	/* the logarithms' Welch t is -42.5 with 3.97 degrees of freedom, of which 3 count; the
+	 * first of six tests has the quantile 1 - 0.025 / 6, which is 6.231543 */
+	ck_assert_double_eq_tol(OF_ASGD("difference_high", "epoch_seconds"), 0.5552401570019 - 1,
 				1e-6);
 	for (int i = 3; i < 6; i++) {
 		add("serial", 1, i, "done", 0.88, slow[i - 3]);
@@ -406,12 +408,12 @@ START_TEST(sides_without_common_seeds_are_compared_as_a_whole)
 		add("asgd", 2, 10 + i, "done", 0.3 + low[i], 1.5);
 	}
 	/* t = 3.2863 with 6 degrees of freedom */
-	expect(COMPARED "'test_accuracy'", "4,4,0,0.3,0.076629,0.523371,better");
+	expect(COMPARED "'test_accuracy'", "4,4,0,0.3,0.028997,0.571003,better");
 	ck_assert_double_eq_tol(OF_ASGD("p_better", "test_accuracy"), 2 * 0.00834499215791573,
 				1e-9);
 	add("serial", 1, 4, "done", low[4], 1);
 	add("asgd", 2, 14, "done", 0.2, 1);
-	expect(COMPARED "'test_accuracy'", "5,5,0,0.18,-0.083313,0.443313,undecided");
+	expect(COMPARED "'test_accuracy'", "5,5,0,0.18,-0.136388,0.496388,undecided");
 	/* repetitions of a seed are one sample of accuracy, but several of time */
 	exec("UPDATE run SET seed = 1 WHERE strategy = 'asgd'");
 	expect("SELECT name, versus_n, n, pairs, mark FROM comparison WHERE config = 'asgd 2w' "
@@ -501,11 +503,16 @@ START_TEST(false_alarms_are_rare)
 	workload = "mlp";
 	exec("COMMIT; CREATE TEMP TABLE told AS SELECT workload, "
 	     "max(mark IN ('better', 'worse')) AS any, "
-	     "max(versus = 'serial' AND config = 'easgd 2w' AND mark = 'better') AS found "
+	     "max(versus = 'serial' AND config = 'easgd 2w' AND mark = 'better') AS found, "
+	     "count(difference_low) AS n, total((p_better < 0.025 OR p_worse < 0.025) <> "
+	     "(difference_low > 0 OR difference_high < 0)) AS torn "
 	     "FROM comparison WHERE name = 'test_accuracy' GROUP BY workload");
 	/* of 150: 7.5 are expected at most, and 16 are more than three deviations above */
 	ck_assert_double_le(number("SELECT sum(any) FROM told WHERE workload % 4 <> 0"), 16);
 	ck_assert_double_ge(number("SELECT sum(found) FROM told WHERE workload % 4 = 0"), 40);
+	/* a mark and its interval have the same correction */
+	ck_assert_double_eq(number("SELECT sum(n) FROM told"), SETS * (ROWS + 1) * ROWS);
+	ck_assert_double_eq(number("SELECT sum(torn) FROM told"), 0);
 }
 END_TEST
 
@@ -626,7 +633,7 @@ START_TEST(table_shows_comparisons_of_rows)
 		 "11..16           -       -          -\n"
 		 "mlp       asgd 2w              2  1  6       82.50  80.00..85.00     "
 		 "worse -1.00 (-1.00..-1.00)                   0.175        6      6..6  "
-		 "better -55.2 % (-61.3..-48.1)        167     2.25  6                     "
+		 "better -55.2 % (-62.6..-46.3)        167     2.25  6                     "
 		 "6..6             -       -          -\n"
 		 "mlp       easgd 2w             2  1  6       82.30  diverged..85.60  "
 		 "undecided -12.34 (-41.46..+16.78), 56 seeds  0.177     6.15  5.9..6.4  "
@@ -637,7 +644,7 @@ START_TEST(table_shows_comparisons_of_rows)
 	ck_says(EXIT_OK, "--format=markdown",
 		"\n\nversus the control (allreduce; without one, serial): the mean "
 		"difference and "
-		"its 95 % interval. better, worse: by more than chance");
+		"its interval. better, worse: by more than chance");
 	/* one row has nothing to be compared with */
 	ck_silent("--where=\"strategy = 'serial'\"", "versus");
 	ck_silent("--runs", "versus");

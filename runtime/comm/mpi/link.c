@@ -173,21 +173,22 @@ void link_allreduce(struct link *l, float *x, size_t n)
 
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n)
 {
-	const void *out = MPI_IN_PLACE;
 	world_enter("allreduce", -1);
-	if (l->sums) {
+	if (l->sums)
 		world_sums->start(l, l->sums, slot, x, n);
-		out = link_nowhere();
-		x = link_nowhere() + n;
-	}
-	MPI_Iallreduce(out, x, count(n), MPI_FLOAT, MPI_SUM, l->comm, &l->slot[slot]);
+	else
+		MPI_Iallreduce(MPI_IN_PLACE, x, count(n), MPI_FLOAT, MPI_SUM, l->comm,
+			       &l->slot[slot]);
 	world_leave();
 }
 
 void link_allreduce_wait(struct link *l, int slot)
 {
 	world_enter("allreduce", -1);
-	MPI_Wait(&l->slot[slot], MPI_STATUS_IGNORE);
+	if (l->sums)
+		world_sums->wait(l, l->sums, slot);
+	else
+		MPI_Wait(&l->slot[slot], MPI_STATUS_IGNORE);
 	world_leave();
 }
 

@@ -165,7 +165,8 @@ struct world_sums {
 	struct sums *(*make)(int ranks);
 	void (*leave)(struct sums *s); /* called by each rank */
 	void (*allreduce)(struct link *l, struct sums *s, float *x, size_t n, enum reduce how);
-	/* The messages continue while the ranks compute; each rank waits for the slot before it uses x. */
+	/* The messages continue while the ranks compute; each rank waits for the slot before it
+	 * uses x. */
 	void (*start)(struct link *l, struct sums *s, int slot, float *x, size_t n);
 	void (*wait)(struct link *l, struct sums *s, int slot);
 	/* Takes no time and no messages. Waits until all ranks have called it; the last one then

@@ -1,5 +1,6 @@
--- cells.sql - one row for each cell of the baseline ?1, worst first: its verdict, and every figure without
--- rounding. gate_test negates accuracies; here they and the ends of their intervals are negated again.
+-- cells.sql - one row for each cell of the baseline ?1, worst first: its verdict, and every figure
+-- without rounding. gate_test negates accuracies; here they and the ends of their intervals are
+-- negated again.
 CREATE TEMP TABLE shown AS
 WITH test AS MATERIALIZED (SELECT * FROM gate_test WHERE name = ?1)
 SELECT c.verdict, c.fails, c.cell, c.configuration, c.wanted AS runs_wanted, c.runs,

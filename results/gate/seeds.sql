@@ -1,4 +1,5 @@
--- seeds.sql - cells of the baseline ?1 that have fewer than ?2 seeds, and the first seeds that they lack.
+-- seeds.sql - cells of the baseline ?1 that have fewer than ?2 seeds, and the first seeds that they
+-- lack.
 WITH RECURSIVE number(seed) AS (
 	SELECT 1 UNION ALL SELECT seed + 1 FROM number LIMIT 2 * ?2),
 few AS (

@@ -34,7 +34,8 @@ static const struct option options[] = {
 	       "auto: accuracy, or loss where there is none [name]",
 	       .choices = "auto|accuracy|loss"),
 	OPTION(seeds, INT, "seeds", "5",
-	       "number of further seeds with which the best trial and the untuned configuration are "
+	       "number of further seeds with which the best trial and the untuned configuration "
+	       "are "
 	       "run [seeds]",
 	       .min = 1, .max = SEEDS_MOST),
 	OPTION(search_seed, INT, "search-seed", "1",

@@ -16,7 +16,8 @@ struct list_flags {
 static const struct option list_flags[] = {
 	OPTION(format, CHOICE, "format", "text", "output format", .choices = "text|json"),
 	OPTION(data_dir, STRING, "data-dir", "",
-	       "folder of the workloads' data; empty: the folder of each data set's package [folder]"),
+	       "folder of the workloads' data; empty: the folder of each data set's package "
+	       "[folder]"),
 	{0},
 };
 

@@ -347,7 +347,8 @@ const struct command command_lab = {
 	.summary = "virtual hosts on this machine, with shaped wires",
 	.usage = "run|up|exec|probe|rate|cut|heal|off|down [N|HOST|RATE] [-- COMMAND ...]",
 	.about =
-		"Builds hosts on this machine, each with its own network, processes, name, clock and "
+		"Builds hosts on this machine, each with its own network, processes, name, clock "
+		"and "
 		"/dev/shm, joins them by wires of a given rate, and runs commands on them. mvbench "
 		"run and mpirun, on any of them, use all of them; the hosts reach each other over "
 		"TCP. They share this machine's files and its cores.\n\n"

@@ -11,7 +11,8 @@ double worker_loss(struct worker *w)
 {
 	struct tally t;
 	CHECK(!w->dev->in_graph,
-	      "strategy %s: worker_loss is called in a step that a device captures as a graph: do not "
+	      "strategy %s: worker_loss is called in a step that a device captures as a graph: do "
+	      "not "
 	      "set .local",
 	      w->strategy->plugin.name);
 	tally_take(w, &t);

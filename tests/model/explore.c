@@ -442,7 +442,8 @@ static void check_race(const struct access *a, int na, const struct access *b, i
 		for (int k = 0; k < nb; k++)
 			if (a[i].at < b[k].at + b[k].bytes && b[k].at < a[i].at + a[i].bytes &&
 			    (a[i].writes || b[k].writes) && !(a[i].atomic && b[k].atomic))
-				wrong("a race: two workers access byte %zu of shared memory next, and "
+				wrong("a race: two workers access byte %zu of shared memory next, "
+				      "and "
 				      "one will write",
 				      (size_t)(a[i].at - arena.shared.memory));
 }

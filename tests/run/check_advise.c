@@ -491,8 +491,8 @@ START_TEST(advise_mistakes_are_refused)
 	ck_advise(2, "--workers=3", "softmax with batch 32 on 2 workers");
 	ck_advise(2, "--workers=1", "give --workers=2 or more");
 	ck_advise(2, "--strategy=asgd", "advise compares them all");
-	ck_advise(2, "--intervals=1,,2", "--intervals=1,,2: whole numbers");
-	ck_advise(2, "--intervals=0", "--intervals=0: whole numbers");
+	ck_advise(2, "--intervals=1,,2", "--intervals=1,,2: give whole numbers");
+	ck_advise(2, "--intervals=0", "--intervals=0: give whole numbers");
 	ck_advise(2, "--intervals=", "whole numbers");
 	ck_advise(2, "--intervals=4x", "whole numbers");
 	ck_advise(2, "--workers=2 --where='1); DROP TABLE run; --'", "--where=");

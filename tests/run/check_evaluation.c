@@ -373,7 +373,7 @@ START_TEST(impossible_evaluation_options_are_refused)
 		       "--judge-every=5: with --sim.train=false");
 	expect_refused("",
 		       "--workload=softmax --strategy=asgd --workers=2 --record --judge-every=5",
-		       "--judge-every=5: --record keeps no order");
+		       "--judge-every=5: not with --record");
 	expect_refused("",
 		       "--workload=tanh_mlp --batch=1 --epochs=1000000 --judge-every=1 "
 		       "--barrier-every=0",
@@ -444,7 +444,7 @@ START_TEST(shared_batch_is_recorded_and_repeated)
 		      "%s", out);
 	free(command);
 	expect_refused("", "--workload=softmax --strategy=allreduce --workers=4 --global-batch=3",
-		       "--global-batch=3: 4 workers cannot share");
+		       "--global-batch=3: fewer rows than the 4 models");
 	expect_refused("",
 		       "--workload=softmax --strategy=allreduce --workers=2 --global-batch=64 "
 		       "--batch=32",

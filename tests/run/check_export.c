@@ -327,7 +327,8 @@ START_TEST(import_brings_all_rows_of_a_run)
 	expect_in("b.db", "SELECT count(*) FROM pragma_foreign_key_check", "0");
 	/* a second import adds nothing, by any path; the source is unchanged */
 	command("import a.db --db=b.db", EXIT_OK,
-		"a.db: 0 new runs, 4 here already, 1 not ended and left out, 1 baseline of a name");
+		"a.db: 0 new runs, 4 here already, 1 not ended and left out, 1 baseline left out: "
+		"name taken");
 	command("import b.db --db=c.db", EXIT_OK, "b.db: 5 new runs, 1 calibration");
 	command("import a.db --db=c.db", EXIT_OK, "a.db: 0 new runs, 4 here already");
 	command("import b.db --db=a.db", EXIT_OK, "b.db: 1 new run, 4 here already");

@@ -444,7 +444,7 @@ static const struct refusal {
 	{{{"optimizer", "adamw"}, {"adamw.beta2", "1"}}, "--adamw.beta2=1"},
 	{{{"optimizer", "adamw"}, {"lion.beta1", "0.5"}}, "an option of optimizer lion"},
 	{{{"optimizer", "adamw"}, {"momentum", "0.9"}},
-	 "--momentum: --optimizer=adamw has options"},
+	 "--momentum: --optimizer=adamw has its own options"},
 	{{{"optimizer", "nesterov"}, {"momentum", "0"}}, "give --momentum=0.9"},
 	{{{"optimizer", "adamw"}, {"strategy", "asgd"}, {"workers", "2"}, {"asgd.updater", "sgd"}},
 	 "use the updater add"},

@@ -359,7 +359,7 @@ START_TEST(one_rank_and_several_are_compared_apart)
 	add(false, (struct made){"asgd", 2, 1, 1, 0.5});
 	add(true, (struct made){"asgd", 2, 1, 1.06, 0.5});
 	ck_assert_int_eq(report(out, ""), EXIT_FAILED);
-	ck_assert_msg(strstr(out, "the median error of epoch times, 6.00 %, is past"), "%s", out);
+	ck_assert_msg(strstr(out, "the median error of epoch times, 6.00 %, is above"), "%s", out);
 	ck_assert_msg(strstr(out, "epoch time [%]                one         20    0.00 "), "%s",
 		      out);
 }

@@ -448,7 +448,7 @@ START_TEST(shared_batch_is_recorded_and_repeated)
 	expect_refused("",
 		       "--workload=softmax --strategy=allreduce --workers=2 --global-batch=64 "
 		       "--batch=32",
-		       "--global-batch=64: --batch=32 says what each worker has");
+		       "--global-batch=64: --batch=32 is the mini-batch of each worker");
 }
 END_TEST
 

@@ -233,6 +233,28 @@ static char *print_json(const struct config *c, int64_t id)
 	return query_run_json(s, stdout, id);
 }
 
+/* With static assignment, the rows of pushes that came too late for their round. */
+static char *say_lost_rows(const struct config *c, const struct outcome *o)
+{
+	struct store *s AUTOCLOSE = NULL;
+	int64_t dropped = 0;
+	for (int64_t i = 0; i < o->page->rows; i++)
+		dropped += o->page->row[i].split.dropped;
+	if (dropped == 0)
+		return NULL;
+	TRY(store_open(&s, c->own.db, STORE_READ));
+	struct sql q AUTODONE = sql_select(s,
+					   "SELECT CAST(round(sum(value * reports)) AS INTEGER) "
+					   "FROM epoch_value WHERE run_id = ?1 AND name = ?2",
+					   "it", o->id, ROWS_LOST);
+	if (sql_next(&q) && sql_int(&q, 0) > 0)
+		fprintf(stderr,
+			"mvbench: %lld rows were not trained on, because their pushes came too "
+			"late for their round; with --deal=dynamic they are trained on again\n",
+			(long long)sql_int(&q, 0));
+	return sql_done(&q);
+}
+
 void outcome_print(const struct config *c, const struct outcome *o, enum format format)
 {
 	if (o->why)
@@ -246,6 +268,7 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 			"used it, so the times are not reliable; --quiet-wait=60s waits until the "
 			"cores are idle\n",
 			100 * share);
+	complain_if(say_lost_rows(c, o));
 	if (format != FORMAT_JSON) {
 		print_result(c, o);
 		if (o->replayed)

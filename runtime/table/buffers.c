@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct buffer *buffer_new(const struct buffers *p, size_t room)
+static struct buffer *buffer_new(struct buffers *p, size_t room)
 {
 	struct buffer *b = must(calloc(1, sizeof *b));
+	b->from = p;
 	b->room = room;
 	if (p->lengths) {
 		b->x = link_nowhere();
@@ -34,11 +35,11 @@ struct buffer *buffer_take(struct buffers *p, size_t n)
 	return b;
 }
 
-void buffer_drop(struct buffers *p, struct buffer **b)
+void buffer_drop(struct buffer **b)
 {
 	if (*b && --(*b)->users == 0) {
-		(*b)->next = p->spare;
-		p->spare = *b;
+		(*b)->next = (*b)->from->spare;
+		(*b)->from->spare = *b;
 	}
 	*b = NULL;
 }

@@ -9,6 +9,7 @@
 
 /* Floats that a server receives or sends. users: the transactions and the shard that use it. */
 struct buffer {
+	struct buffers *from;
 	struct buffer *next; /* next in the list of spare buffers */
 	size_t room;
 	int users;
@@ -22,7 +23,7 @@ struct buffers {
 
 struct buffer *buffer_take(struct buffers *p, size_t n);
 /* Removes one user; the last one gives the buffer back. */
-void buffer_drop(struct buffers *p, struct buffer **b);
+void buffer_drop(struct buffer **b);
 /* Ensures `wanted` spare buffers of at least n floats. */
 void buffers_fill(struct buffers *p, size_t n, int wanted);
 void buffers_free(struct buffers *p);

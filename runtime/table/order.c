@@ -9,6 +9,11 @@
  *
  * The recording also decides whether a push was dropped; whether a worker within its staleness
  * bound could pull in the operation of its push; and, with backup workers, when a round ended.
+ *
+ * Arrivals at barriers need no place in the recording. A late push counts if all other workers are
+ * at a barrier: the recording has it as counted, whether or not they are there in the replay. A
+ * round that ends early because workers are at a barrier can only end later in the replay, and no
+ * operation of the shard comes between.
  */
 #include "runtime/table/table.h"
 
@@ -90,15 +95,15 @@ void replay_stuck(const struct replay_cursor *t, int64_t next, int waiting)
 			t->arrival[next].worker, waiting));
 }
 
-bool replay_drops(const struct replay_cursor *t, int64_t next, bool late)
+bool replay_drops(const struct replay_cursor *t, int64_t next, bool late, bool full)
 {
 	if (!t->arrival)
 		return late;
 	if (strcmp(replay_kind(t, next), "drop") == 0)
 		return true;
-	if (late)
+	if (full)
 		misfit(t, next,
-		       sentence(", of worker %d, counts in a round that is over",
+		       sentence(", of worker %d, counts in a round that is full",
 				t->arrival[next].worker));
 	return false;
 }

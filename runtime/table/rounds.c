@@ -18,9 +18,14 @@ bool rounds_leads(const struct rounds *r, int of, int64_t pushes)
 	return false;
 }
 
+bool rounds_full(const struct rounds *r)
+{
+	return r->now->counted == r->size - r->backup;
+}
+
 bool rounds_late(const struct rounds *r, int k)
 {
-	if (r->now->counted == r->size - r->backup)
+	if (rounds_full(r))
 		return true;
 	for (int i = 0; i < r->size; i++)
 		if (i != k && !rounds_away(r, i, k))
@@ -31,9 +36,10 @@ bool rounds_late(const struct rounds *r, int k)
 int64_t rounds_push(struct rounds *r, int k, bool counts)
 {
 	struct member *m = &r->member[k];
-	if (counts)
+	if (counts) {
 		m->in = r->now->over;
-	m->pushed = m->in + 1;
+		m->pushed = m->in + 1;
+	}
 	r->now->counted += counts;
 	return m->in;
 }

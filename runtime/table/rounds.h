@@ -22,7 +22,7 @@
 struct member {
 	int64_t pushes;   /* pushes it has made */
 	int64_t in;       /* the round it is in */
-	int64_t pushed;   /* the first round after its last push */
+	int64_t pushed;   /* the first round after its last push that counts */
 	int64_t barriers; /* barriers it has reached; MEMBER_GONE: it will not return */
 	int64_t passed;   /* barriers it has left */
 	int64_t base;     /* pushes at the last barrier it has reached */
@@ -52,6 +52,8 @@ enum round_fate {
 bool rounds_away(const struct rounds *r, int k, int of);
 /* Is worker `of`, at this number of pushes, too far ahead of a worker that is not away? */
 bool rounds_leads(const struct rounds *r, int of, int64_t pushes);
+/* Has the current round all pushes that can count? */
+bool rounds_full(const struct rounds *r);
 /* Does a push of worker k come too late to count? Not when all other workers are away. */
 bool rounds_late(const struct rounds *r, int k);
 /* Worker k pushes in its round; returns that round. */

@@ -29,8 +29,8 @@ struct transaction *transaction_new(struct server *v, int worker, const struct t
 
 void transaction_free(struct server *v, struct transaction *j)
 {
-	buffer_drop(&v->buffers, &j->rows);
-	buffer_drop(&v->buffers, &j->data);
+	buffer_drop(&j->rows);
+	buffer_drop(&j->data);
 	j->next = v->idle;
 	v->idle = j;
 }
@@ -68,15 +68,16 @@ static void expect_requests(struct server *v)
 static void start_op(struct server *v, struct transaction *j)
 {
 	size_t rows = j->request.rows > 0 ? (size_t)j->request.rows : 0, in = (size_t)j->request.in;
+	struct buffers *buffers = shard_buffers(v, v->shard[j->request.table]);
 	j->begun = true;
 	v->coming++;
 	if (rows) {
-		j->rows = buffer_take(&v->buffers, rows * sizeof(int64_t) / sizeof(float));
+		j->rows = buffer_take(buffers, rows * sizeof(int64_t) / sizeof(float));
 		j->listed = link_recv_start(v->link, j->worker, TAG_BODY, j->rows->x,
 					    rows * sizeof(int64_t));
 	}
 	if (in) {
-		j->data = buffer_take(&v->buffers, in);
+		j->data = buffer_take(buffers, in);
 		j->moved = link_recv_start(v->link, j->worker, TAG_BODY, j->data->x,
 					   in * sizeof(float));
 	}
@@ -222,7 +223,8 @@ static void shut_down(struct server *v)
 	link_wakeup_free(v->link);
 	for (int i = 0; i < TABLES_MAX; i++)
 		shard_free(v, i);
-	buffers_free(&v->buffers);
+	buffers_free(&v->buffers[0]);
+	buffers_free(&v->buffers[1]);
 	for (struct transaction *j = v->idle, *next; j; j = next) {
 		next = j->next;
 		free(j);
@@ -240,7 +242,8 @@ void tables_serve(struct link *everyone, int rank, int workers, const struct rec
 			     .rank = rank - workers,
 			     .workers = workers,
 			     .replay = replay,
-			     .trace = trace};
+			     .trace = trace,
+			     .buffers = {{.lengths = false}, {.lengths = true}}};
 	v->connection = must(calloc((size_t)workers, sizeof *v->connection));
 	expect_requests(v);
 	while (!v->over) {

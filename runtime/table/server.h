@@ -65,7 +65,7 @@ struct server {
 	int coming;                    /* operations whose floats are arriving */
 	struct connection *connection; /* [workers] */
 	struct shard *shard[TABLES_MAX];
-	struct buffers buffers; /* lengths is set in it: tables have no floats */
+	struct buffers buffers[2]; /* of tables with floats, and of tables that have only lengths */
 	struct transaction *sending, *idle;
 	bool over;
 	const struct recording *replay; /* NULL = requests are handled as they arrive */
@@ -86,6 +86,7 @@ void transaction_reply(struct server *v, struct transaction *j);
 
 void shard_open(struct server *v, int table);
 void shard_free(struct server *v, int table); /* there may be none */
+struct buffers *shard_buffers(struct server *v, const struct shard *t);
 /* Sends a table's last replies when all workers have closed it. */
 void shard_close(struct server *v, int table);
 /* Does an operation that is due and has arrived completely. */

@@ -10,11 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct buffers *shard_buffers(struct server *v, const struct shard *t)
+{
+	return &v->buffers[t->rules.lengths];
+}
+
 /* With rounds: W as it is now becomes what workers read. */
 static void renew_model(struct server *v, struct shard *t)
 {
-	buffer_drop(&v->buffers, &t->model);
-	t->model = buffer_take(&v->buffers, t->n);
+	buffer_drop(&t->model);
+	t->model = buffer_take(shard_buffers(v, t), t->n);
 	if (!t->rules.lengths)
 		memcpy(t->model->x, t->w, t->n * sizeof(float));
 }
@@ -41,7 +46,6 @@ void shard_open(struct server *v, int table)
 	t->n = t->rules.rows * t->rules.columns;
 	if (t->n > 0) /* otherwise nothing is recorded */
 		t->cursor = replay_cursor(v->replay, table, v->rank);
-	v->buffers.lengths = o.rules.lengths;
 	t->w = o.rules.lengths ? link_nowhere() : zeros(t, true);
 	t->state = zeros(t, t->rules.updater->state);
 	t->more = zeros(t, t->rules.updater->more);
@@ -62,7 +66,7 @@ void shard_open(struct server *v, int table)
 			memcpy(m->pulled, t->w, t->n * sizeof(float));
 	}
 	/* for arriving floats, and for models of rounds that are still being sent */
-	buffers_fill(&v->buffers, t->n,
+	buffers_fill(shard_buffers(v, t), t->n,
 		     (v->workers < COMING_MOST ? v->workers : COMING_MOST) +
 			     (t->rules.rounds ? 2 : 0));
 	if (t->rules.rounds)
@@ -74,14 +78,14 @@ void shard_free(struct server *v, int table)
 	struct shard *t = v->shard[table];
 	if (!t)
 		return;
-	buffer_drop(&v->buffers, &t->model);
+	buffer_drop(&t->model);
 	for (int k = 0; k < v->workers; k++) {
 		free(t->client[k].own);
 		free(t->client[k].pulled);
 	}
 	free(t->client);
 	free(t->rounds.member);
-	if (!v->buffers.lengths)
+	if (!t->rules.lengths)
 		free(t->w);
 	free(t->state);
 	free(t->more);
@@ -187,11 +191,11 @@ static void read_model(struct server *v, struct shard *t, struct transaction *j)
 		return;
 	bool copy = !t->rules.rounds || j->request.rows >= 0;
 	if (!copy) {
-		buffer_drop(&v->buffers, &j->data);
+		buffer_drop(&j->data);
 		j->data = t->model;
 		t->model->users++;
 	} else if (!j->data) {
-		j->data = buffer_take(&v->buffers, (size_t)j->request.out);
+		j->data = buffer_take(shard_buffers(v, t), (size_t)j->request.out);
 	}
 	for (size_t i = 0; piece(t, j, i, &first, &n, &offset); i++) {
 		if (copy)
@@ -280,14 +284,15 @@ static void defer(struct shard *t, struct transaction *j)
 
 static void push_in_round(struct server *v, struct shard *t, struct transaction *j)
 {
-	bool late = rounds_late(&t->rounds, j->worker);
-	j->reply.dropped = replay_drops(&t->cursor, j->reply.seq, late);
+	j->reply.dropped =
+		replay_drops(&t->cursor, j->reply.seq, rounds_late(&t->rounds, j->worker),
+			     rounds_full(&t->rounds));
 	j->round = rounds_push(&t->rounds, j->worker, !j->reply.dropped);
 	if (!j->reply.dropped) {
 		apply(v, t, j, false);
 		t->now.applied++;
 	}
-	buffer_drop(&v->buffers, &j->data);
+	buffer_drop(&j->data);
 	defer(t, j);
 	shard_look(v, t);
 }
@@ -343,7 +348,7 @@ static void keep_op(struct server *v, struct shard *t, struct transaction *j)
 	} else if (j->request.in > 0) {
 		t->counted = (int64_t)j->data->x[0];
 	} else if (j->request.out > 0) {
-		j->data = buffer_take(&v->buffers, t->n);
+		j->data = buffer_take(shard_buffers(v, t), t->n);
 		for (size_t i = 0; i < t->n; i++)
 			j->data->x[i] = x ? x[i] : (float)t->counted;
 	}

@@ -241,7 +241,8 @@ static void push_in_round(struct table *t, struct table_op *p)
 	int rank = t->among->rank;
 	replay_wait(t, p);
 	monitor_lock(&s->monitor);
-	p->dropped = replay_drops(&h->cursor, s->replayed, rounds_late(&h->rounds, rank));
+	p->dropped = replay_drops(&h->cursor, s->replayed, rounds_late(&h->rounds, rank),
+				  rounds_full(&h->rounds));
 	p->round = push.round = rounds_push(&h->rounds, rank, !p->dropped);
 	me(t)->pushes = t->pushes;
 	if (p->dropped)
@@ -378,7 +379,8 @@ static char *shared_wait(struct table *t, struct table_op *p)
 	char *wrong = NULL;
 	if (!op_pushes(p))
 		return NULL;
-	if (t->rules.rounds)
+	/* in a replay, the pull after a dropped push waits for its recorded place instead */
+	if (t->rules.rounds && !(p->dropped && AT(t)->cursor.arrival))
 		wrong = wait_for_round(t, p->round);
 	if (t->rules.bounded)
 		keep_lead(t);

@@ -172,6 +172,13 @@ struct counter;
 struct counter *counter_new(struct worker *w);
 int64_t counter_next(struct counter *c);
 void counter_free(struct counter *c);
+/* n numbers that the workers share, from 0. add: adds `by` to those at at[0 .. n_at - 1], and
+ * returns all numbers, valid until the next call. Each is as it was at some time during the call;
+ * that time may differ between numbers. new and free are collective. */
+struct counts;
+struct counts *counts_new(struct worker *w, size_t n);
+const float *counts_add(struct counts *c, const size_t *at, size_t n_at, float by);
+void counts_free(struct counts *c);
 /* Does the operation. Returns when all of it has been applied and is in p->out. */
 char *table_do(struct table *t, struct table_op *p);
 /* Starts it; at most TICKETS_MAX at once. in and out belong to the table until table_wait, which
@@ -270,8 +277,8 @@ bool replay_due(const struct replay_cursor *t, int64_t next, int worker,
 void replay_stuck(const struct replay_cursor *t, int64_t next, int waiting)
 	__attribute__((noreturn));
 /* Is a push dropped? late: it comes too late for its round. In a replay: as recorded; its operation
- * is the next in the recording. */
-bool replay_drops(const struct replay_cursor *t, int64_t next, bool late);
+ * is the next in the recording. full: no more pushes can count in the current round. */
+bool replay_drops(const struct replay_cursor *t, int64_t next, bool late, bool full);
 
 static inline bool op_pushes(const struct table_op *p)
 {

@@ -205,3 +205,60 @@ void counter_free(struct counter *c)
 	vec_free(c->out);
 	free(c);
 }
+
+/* ---- Shared counts ---------------------------------------------------------------- */
+
+/* A table of one row: it lies on one server. It has floats even if the model has none. */
+struct counts {
+	struct table *table;
+	struct vec *in, *out; /* [n] */
+	float *change, *now;  /* [n], on the host */
+	bool on_host;         /* they are the memory of in and out */
+};
+
+struct counts *counts_new(struct worker *w, size_t n)
+{
+	struct counts *c = must(calloc(1, sizeof *c));
+	const struct table_rules r = {
+		.rows = 1, .columns = n, .updater = updater_find("add"), .counter = true};
+	c->in = vec_new(w, n);
+	c->out = vec_new(w, n);
+	c->change = must(calloc(n, sizeof *c->change));
+	c->now = must(calloc(n, sizeof *c->now));
+	c->on_host = !vec_has_data(c->in);
+	if (c->on_host) {
+		c->in->data = c->change;
+		c->out->data = c->now;
+	}
+	char *wrong = table_open(&c->table, w->tables, &r, NULL);
+	CHECK(!wrong, "%s", wrong);
+	make_staging(c->table);
+	return c;
+}
+
+const float *counts_add(struct counts *c, const size_t *at, size_t n, float by)
+{
+	const struct table_op push = {.kind = OP_PUSH, .pull = true, .by = {.scale = 1}};
+	for (size_t i = 0; i < n; i++)
+		c->change[at[i]] += by;
+	if (!c->on_host)
+		vec_put(c->in, c->change);
+	whole_op(c->table, c->in, c->out, push);
+	if (!c->on_host)
+		vec_get(c->out, c->now);
+	for (size_t i = 0; i < n; i++)
+		c->change[at[i]] = 0;
+	return c->now;
+}
+
+void counts_free(struct counts *c)
+{
+	if (!c)
+		return;
+	table_free(c->table);
+	vec_free(c->in);
+	vec_free(c->out);
+	free(c->change);
+	free(c->now);
+	free(c);
+}

@@ -19,8 +19,13 @@
  * worker could not take rows of another shard.
  *
  * A push that arrives after its round (backup workers) is dropped. With dynamic assignment its
- * worker trains on those rows again before it takes others. If only these are left of an epoch, the
- * other workers are at the barrier, and the push counts.
+ * mini-batches return to a pool that the workers share. A worker that finds no other mini-batch of
+ * the epoch takes one from there. A slow one leaves its own to the others. A worker that ends its
+ * epoch counts itself in the pool, and then reads what the pool contains. The last one to do so
+ * misses nothing, and takes what is left.
+ *
+ * A slow worker would be the last to finish if it took one of the last mini-batches. It gives that
+ * to the pool, too, and ends its epoch (leaves_rest).
  */
 #include "runtime/train/trainer.h"
 
@@ -34,9 +39,20 @@ struct dealing {
 	int64_t before;          /* draws of earlier epochs, if the run continues another */
 	int64_t taken;           /* number of a draw, of a later epoch; -1 = none */
 	int64_t next, end;       /* mini-batches of the current draw, numbered over all epochs */
-	int64_t *held, *again;   /* [room] mini-batches since the last push; to train on again */
-	size_t helds, agains, room;
+	struct counts *pool;     /* NULL: no push can be dropped. Number 0: workers that have ended,
+				  * one more in each segment; then 1 for each returned mini-batch */
+	bool *own;               /* [of the pool] this worker returned it */
+	size_t *held; /* [room] mini-batches since the last push, by number in the pool */
+	size_t helds, room, of_segment; /* of_segment: mini-batches */
+	int64_t segments;               /* that have ended before this one */
+	bool ended;                     /* this worker is counted in this segment */
+	int64_t previous, size;         /* end and length of its previous draw */
+	bool slow;                      /* once, others took more than twice as many mini-batches */
+	int64_t resting;                /* the epoch whose rest it leaves to the others */
+	int64_t finishes; /* the epoch that it has to finish, because all others have ended */
 	int64_t pushes, dropped; /* counts of stats before the step */
+	bool drops;              /* its pushes may be dropped */
+	size_t rows;             /* static: since the last push */
 	bool no_more;
 };
 
@@ -106,6 +122,7 @@ void deal_open(struct trainer *r)
 	struct dealing *d = r->dealing = must(calloc(1, sizeof *d));
 	int64_t all = batches(r) * r->records_max, X = r->w.run->sync_every;
 	d->taken = -1;
+	d->drops = tables_drop(r->w.tables);
 	if (data_split_of(r->w.run).own)
 		d->shards = open_shards(r);
 	if (!r->plan->dynamic)
@@ -113,9 +130,13 @@ void deal_open(struct trainer *r)
 	d->counter = counter_new(&r->w);
 	plan_draws(d, batches(r), r->w.trainers, X);
 	d->before = d->draws * r->head.epoch;
-	d->room = tables_drop(r->w.tables) ? (size_t)(X < all ? X : all) : 0;
-	d->held = must(malloc((d->room + 1) * sizeof *d->held));
-	d->again = must(malloc((d->room + 1) * sizeof *d->again));
+	if (!d->drops)
+		return;
+	d->of_segment = (size_t)all;
+	d->room = (size_t)(X < all ? X : all);
+	d->held = must(malloc(d->room * sizeof *d->held));
+	d->own = must(calloc(d->of_segment + 1, sizeof *d->own));
+	d->pool = counts_new(&r->w, d->of_segment + 1);
 }
 
 void deal_close(struct trainer *r)
@@ -124,9 +145,10 @@ void deal_close(struct trainer *r)
 	if (d->shards)
 		data_shards_close();
 	counter_free(d->counter);
+	counts_free(d->pool);
 	free(d->first);
 	free(d->held);
-	free(d->again);
+	free(d->own);
 	free(d);
 }
 
@@ -144,6 +166,8 @@ void deal_epoch(struct trainer *r, int64_t epoch)
 	const struct run *run = r->w.run;
 	struct shards *own = r->dealing->shards;
 	size_t steps = (size_t)r->w.steps, at = 0, rows;
+	r->dealing->segments += r->dealing->ended && (epoch - 1) % r->records_max == 0;
+	r->dealing->ended &= (epoch - 1) % r->records_max != 0;
 	lr_fill(run, r->replicas, epoch, r->lr, steps);
 	if (r->plan->dynamic)
 		return;
@@ -185,6 +209,57 @@ bool deal_take(struct trainer *r, int64_t i)
 	return true;
 }
 
+/* Returns mini-batches to the pool. */
+static void give_back(struct dealing *d)
+{
+	for (size_t i = 0; i < d->helds; i++)
+		d->own[d->held[i]] = true;
+	counts_add(d->pool, d->held, d->helds, 1);
+	d->helds = 0;
+}
+
+/* The others took `taken` mini-batches while this worker made its last steps. */
+#ifndef IS_SLOW
+#define IS_SLOW(r, taken, most) ((taken) > (most))
+#endif
+
+/* What the others have taken of this epoch since the worker's previous draw. `next` is not assigned
+ * yet. */
+static int64_t taken_by_others(struct trainer *r, int64_t next)
+{
+	struct dealing *d = r->dealing;
+	int64_t before = (r->w.epoch - 1) * batches(r);
+	int64_t taken = next - (d->previous > before ? d->previous : before);
+	d->slow |= IS_SLOW(r, taken, 2 * r->w.trainers * d->size);
+	return taken;
+}
+
+/* With a pool: leaves the current draw to the others if they will have finished it, and the rest of
+ * the epoch, before this worker could. They are about to finish one mini-batch each. */
+static bool leaves_rest(struct trainer *r)
+{
+	struct dealing *d = r->dealing;
+	int64_t all = r->w.epoch * batches(r), N = r->w.trainers;
+	int64_t taken = taken_by_others(r, d->next);
+	d->previous = d->end;
+	d->size = d->end - d->next;
+	if (!d->pool || d->helds || d->finishes == r->w.epoch ||
+	    !IS_SLOW(r, taken, all - d->end + N))
+		return false;
+	while (d->next < d->end && d->helds < d->room)
+		d->held[d->helds++] = 1 + (size_t)(d->next++ % (int64_t)d->of_segment);
+	give_back(d);
+	d->resting = r->w.epoch;
+	return true;
+}
+
+/* Does it leave the mini-batches that are not assigned yet to the others? */
+static bool leaves(const struct trainer *r)
+{
+	const struct dealing *d = r->dealing;
+	return (d->no_more || d->resting == r->w.epoch) && d->finishes != r->w.epoch;
+}
+
 /* The next mini-batch of the current draw, or of a new one. A draw of a later epoch is kept for
  * that epoch. -1: none is left. */
 static int64_t draw(struct trainer *r)
@@ -192,49 +267,113 @@ static int64_t draw(struct trainer *r)
 	struct dealing *d = r->dealing;
 	if (d->next < d->end)
 		return d->next++;
-	if (d->taken < 0 && !d->no_more)
+	if (d->taken < 0 && !leaves(r))
 		d->taken = d->before + counter_next(d->counter);
-	if (d->taken < 0 || d->taken >= d->draws * r->w.epoch)
+	if (d->taken < 0 || d->taken >= d->draws * r->w.epoch) {
+		taken_by_others(r, r->w.epoch * batches(r));
 		return -1;
+	}
 	int64_t before = d->taken / d->draws * batches(r);
 	d->next = before + d->first[d->taken % d->draws];
 	d->end = before + d->first[d->taken % d->draws + 1];
 	d->taken = -1;
-	return d->next++;
+	return leaves_rest(r) ? -1 : d->next++;
+}
+
+/* ---- Returned mini-batches ---- */
+
+/* Have all other workers ended their epoch, or had they when this worker was about to? Two workers
+ * may see this of each other; both then finish the epoch. */
+static bool is_last(const struct trainer *r, const float *now)
+{
+	const struct dealing *d = r->dealing;
+	float all = (float)r->w.trainers * (float)(d->segments + 1);
+	return d->finishes == r->w.epoch || now[0] - (float)d->ended == all - 1;
+}
+
+/* A mini-batch of the pool that this worker may take, as `now` says; 0: none. */
+static size_t find_returned(const struct trainer *r, const float *now)
+{
+	const struct dealing *d = r->dealing;
+	bool last = is_last(r, now), others = !leaves(r);
+	for (size_t i = 1; i <= d->of_segment; i++)
+		if (now[i] > 0 && (last || (others && !(d->slow && d->own[i]))))
+			return i;
+	return 0;
+}
+
+/* Another worker may take the same at the same time: one of the two finds less than nothing. */
+static size_t take_returned(struct trainer *r)
+{
+	struct counts *pool = r->dealing->pool;
+	size_t i;
+	const float *now = counts_add(pool, NULL, 0, 0);
+	while ((i = find_returned(r, now)) > 0 && counts_add(pool, &i, 1, -1)[i] < 0)
+		now = counts_add(pool, &i, 1, 1);
+	return i;
+}
+
+bool deal_end(struct trainer *r)
+{
+	struct dealing *d = r->dealing;
+	const size_t ended = 0;
+	if (!d->pool || d->ended)
+		return true;
+	d->ended = true;
+	counts_add(d->pool, &ended, 1, 1);
+	const float *now = counts_add(d->pool, NULL, 0, 0);
+	bool last = is_last(r, now);
+	if (find_returned(r, now) == 0 && !(last && leaves(r)))
+		return true;
+	if (last)
+		d->finishes = r->w.epoch;
+	d->ended = false;
+	counts_add(d->pool, &ended, 1, -1);
+	return false;
 }
 
 bool deal_next(struct trainer *r, int64_t i)
 {
 	struct dealing *d = r->dealing;
+	d->pushes = r->stats.pushes;
+	d->dropped = r->stats.dropped;
+	if (!d->counter && !deal_take(r, i))
+		return false;
+	d->rows += r->w.rows;
 	if (!d->counter)
-		return deal_take(r, i);
-	int64_t number = d->agains ? d->again[--d->agains] : draw(r);
+		return true;
+	int64_t number = draw(r), K = (int64_t)d->of_segment;
+	if (number < 0 && d->pool) {
+		int64_t before = (r->w.epoch - 1) / r->records_max * K;
+		number = before - 1 + (int64_t)take_returned(r);
+		number = number < before ? -1 : number;
+	}
 	if (number < 0)
 		return false;
 	take(r, number);
 	if (d->helds < d->room)
-		d->held[d->helds++] = number;
-	d->pushes = r->stats.pushes;
-	d->dropped = r->stats.dropped;
+		d->held[d->helds++] = 1 + (size_t)(number % K);
 	return true;
 }
 
-bool deal_settle(struct trainer *r)
+void deal_settle(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
-	if (r->stats.dropped != d->dropped)
-		while (d->helds)
-			d->again[d->agains++] = d->held[--d->helds];
-	else if (r->stats.pushes != d->pushes)
-		d->helds = 0;
+	bool dropped = r->stats.dropped != d->dropped;
+	if (!d->drops || (!dropped && r->stats.pushes == d->pushes))
+		return;
+	if (dropped && d->helds)
+		give_back(d);
+	if (dropped && !d->counter)
+		worker_report(&r->w, ROWS_LOST, (double)d->rows);
+	d->helds = d->rows = 0;
 	d->pushes = r->stats.pushes;
 	d->dropped = r->stats.dropped;
-	return d->agains > 0;
 }
 
 bool deal_no_more(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
 	d->no_more = true;
-	return d->taken < 0 && d->next == d->end && d->agains == 0;
+	return d->taken < 0 && d->next == d->end && d->finishes != r->w.epoch;
 }

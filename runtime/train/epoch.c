@@ -219,14 +219,15 @@ static nsec training_time(const struct trainer *r)
 }
 
 /* A worker that leaves waits at a barrier from now on: tables then know that no worker must wait
- * for its pushes. It first finishes its mini-batches, including those whose push is dropped now. */
+ * for its pushes. It first finishes its mini-batches. */
 static void leave_if_done(struct trainer *r)
 {
 	if (!deal_no_more(r))
 		return;
 	if (r->w.strategy->flush)
 		r->w.strategy->flush(&r->w);
-	if (deal_settle(r))
+	deal_settle(r);
+	if (!deal_end(r))
 		return;
 	flush_tables(&r->w);
 	r->left = true;
@@ -336,8 +337,7 @@ static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 		pass_points(r, (w->epoch - 1) * w->steps + (int64_t)r->step);
 		*last += r->stopped - stopped;
 		one_step(r, *i, rng);
-		if (dynamic)
-			deal_settle(r);
+		deal_settle(r);
 		if (r->page)
 			r->page->step = (int64_t)r->step + 1;
 		if (r->step_s && r->steps_kept < r->steps_room)
@@ -345,15 +345,18 @@ static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 	}
 }
 
-/* Before a barrier: pushes what was not pushed yet. True: that push was dropped, and the worker
- * must repeat its steps. */
+/* Before a barrier: pushes what was not pushed yet. True: a push was dropped, perhaps another
+ * worker's, and this worker has to train on its mini-batches. */
 static bool owes_steps(struct trainer *r)
 {
 	struct worker *w = &r->w;
-	if (r->left || !tables_drop(w->tables) || !r->plan->dynamic)
+	if (!tables_drop(w->tables) || !r->plan->dynamic)
 		return false;
-	w->strategy->flush(w);
-	return deal_settle(r);
+	if (!r->left) {
+		w->strategy->flush(w);
+		deal_settle(r);
+	}
+	return !deal_end(r);
 }
 
 /* Makes the steps of an epoch; returns their time without pauses. */
@@ -390,6 +393,7 @@ void epoch_run(struct trainer *r, bool barrier)
 	if (barrier) {
 		if (w->strategy->flush && !r->left)
 			w->strategy->flush(w);
+		deal_settle(r);
 		stand_at_barrier(r);
 		if (w->strategy->rejoin && !r->left && w->epoch < w->run->epochs)
 			w->strategy->rejoin(w);

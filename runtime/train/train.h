@@ -61,6 +61,9 @@ struct closing {
 
 struct shards;
 
+/* A value of each epoch: the rows of a push that was dropped and will not be repeated. */
+#define ROWS_LOST "rows of a dropped push"
+
 /* What a strategy reported about an epoch (worker_report). */
 struct epoch_value {
 	char name[32];

@@ -125,9 +125,12 @@ void deal_epoch(struct trainer *r, int64_t epoch); /* prepares an epoch, with le
 bool deal_take(struct trainer *r, int64_t i);
 /* Takes the mini-batch for its i-th step of this epoch. False: none is left. */
 bool deal_next(struct trainer *r, int64_t i);
-/* Called after a possible push. True: a push was dropped, and this worker must train on its rows
- * again. */
-bool deal_settle(struct trainer *r);
+/* Called after a possible push. Dynamic: the mini-batches of a dropped one are to be trained on
+ * again, by any worker. Static: its rows are lost, and reported. */
+void deal_settle(struct trainer *r);
+/* Called where the worker has no mini-batch left of those before a barrier. False: it has to call
+ * deal_next again, because mini-batches have been returned. */
+bool deal_end(struct trainer *r);
 /* From now on it takes no new mini-batches. True: it has finished those that it has taken. */
 bool deal_no_more(struct trainer *r);
 

@@ -33,6 +33,7 @@ static const struct scenario {
 	bool closes; /* tables are closed, too; false: workers end after the last barrier */
 	int backup, lead, preemptions;
 	int leaves; /* number of workers that may leave: the last ones */
+	int slow;   /* number of workers that are too slow for the rest: the last ones */
 	bool briefly;
 } scenarios[] = {
 #include "tests/model/scenarios.def"
@@ -56,6 +57,11 @@ struct data_split data_split_of(const struct run *r)
 {
 	(void)r;
 	return (struct data_split){.own = false};
+}
+
+void worker_report(struct worker *w, const char *name, double value)
+{
+	(void)w, (void)name, (void)value;
 }
 
 static int rows(void)
@@ -143,6 +149,12 @@ static void check_record(void)
 }
 
 /* ---- A worker ---- */
+
+int model_slow(const struct trainer *r);
+int model_slow(const struct trainer *r)
+{
+	return r->w.rank >= WORKERS - now->slow;
+}
 
 static const struct device_ops device = {.name = "model", .host = true};
 static const struct strategy strategy = {.step = exchange_step,

@@ -30,6 +30,11 @@ void *model_memset(void *to, int byte, size_t n);
 #define memcpy                model_memcpy
 #define memset                model_memset
 
+/* Which workers are too slow for the rest of an epoch (deal.c). */
+struct trainer;
+int model_slow(const struct trainer *r);
+#define IS_SLOW(r, taken, most) ((void)(taken), (void)(most), model_slow(r))
+
 /* Few floats under one lock: a table then has several locks (blocks.c). */
 #define BLOCK_FLOATS 2
 

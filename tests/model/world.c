@@ -246,6 +246,11 @@ void vec_get(const struct vec *v, float *out)
 	memcpy(out, v->data, v->n * sizeof *out);
 }
 
+void vec_put(struct vec *y, const float *host)
+{
+	memcpy(y->data, host, y->n * sizeof *host);
+}
+
 void vec_copy(struct vec *y, const struct vec *v)
 {
 	memcpy(y->data, v->data, v->n * sizeof *v->data);

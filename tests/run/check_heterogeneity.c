@@ -198,7 +198,7 @@ START_TEST(staleness_bound_counts_from_the_last_barrier)
 }
 END_TEST
 
-/* The slow worker's pushes are dropped, so its rows wait until no other worker has any left. */
+/* The slow worker's pushes are dropped; all workers train on their rows at the end. */
 START_TEST(slow_backup_worker_is_not_waited_for)
 {
 	forget_runs();
@@ -215,15 +215,65 @@ START_TEST(slow_backup_worker_is_not_waited_for)
 }
 END_TEST
 
+/* The epoch ends when the fast worker is done: it takes the mini-batches of the dropped pushes, and
+ * those that the slow worker would finish last. */
+START_TEST(fast_workers_finish_the_epoch)
+{
+	static const char *const placement[] = {"", "--servers=1", "--servers=2"};
+	static const char *const slow[] = {"0.02", "0.05", "0.1"};
+	forget_runs();
+	record_run(words("--workload=softmax --lr=0.01 --epochs=3 --batch=6 --workers=2 "
+			 "--strategy=bsp --bsp.backup=1 --deal=auto --sim.train=%s --speed=1:%s "
+			 "%s " SIM,
+			 _i % 2 ? "false" : "true", slow[_i % 3], placement[_i / 3]));
+	for (int e = 1; e <= 3; e++) {
+		expect_near("an epoch", of(1, e, "seconds"), 100 * step_s, 3.5 * step_s);
+		expect_near("pushes that count", of(1, e, "pushes"), 100, 0);
+	}
+}
+END_TEST
+
+/* Their number is recorded, and reported at the end of the run. */
+START_TEST(lost_rows_are_counted)
+{
+	static const char *const deal[] = {"static", "dynamic"};
+	char out[4096];
+	forget_runs();
+	int status = run_mvbench("",
+				 words("--workload=softmax --epochs=2 --batch=10 --workers=3 "
+				       "--strategy=bsp --bsp.backup=1 --sync-every=3 --deal=%s "
+				       "--speed=2:0.3 " SIM,
+				       deal[_i]),
+				 out, sizeof out);
+	ck_assert_int_eq(status, EXIT_OK);
+	double lost = asked("SELECT total(value * reports) FROM epoch_value "
+			    "WHERE name = 'rows of a dropped push'"),
+	       pushes = asked("SELECT sum(dropped) FROM epoch");
+	ck_assert_double_ge(pushes, 4);
+	char *says = sentence("%.0f rows were not trained on", lost);
+	if (_i == 0) {
+		/* 20 steps of 10 rows: 6 pushes of 30 rows, and one of 20, which counts */
+		expect_near("lost rows", lost, 30 * pushes, 0);
+		ck_assert_msg(strstr(out, says), "no \"%s\": %s", says, out);
+	} else {
+		expect_near("lost rows", lost, 0, 0);
+		ck_assert_msg(!strstr(out, "not trained on"), "%s", out);
+	}
+	free(says);
+}
+END_TEST
+
 /* A worker that is behind and only reads the model for an evaluation stays behind: its push is
- * dropped as before. */
+ * dropped as before. Assignment is static: a dynamic epoch ends in a race for the last
+ * mini-batches, and a read takes a little time. */
 START_TEST(evaluation_read_joins_no_bsp_round)
 {
 	static const char *const home[] = {"", "--servers=1"};
 	for (int e = 0; e < 2; e++) {
 		const char *how = words("--workload=softmax --lr=0.01 --epochs=2 --batch=3 "
 					"--workers=3 --strategy=bsp --bsp.backup=1 "
-					"--sync-every=8 --speed=0:0.45,1:0.8 %s " SIM,
+					"--deal=static --sync-every=8 "
+					"--speed=0:0.45,1:0.8 %s " SIM,
 					home[e]);
 		forget_runs();
 		record_run(how);
@@ -734,6 +784,8 @@ Suite *heterogeneity_suite(void)
 	tcase_add_loop_test(t, slow_worker_takes_fewer_mini_batches, 0, 6);
 	tcase_add_loop_test(t, staleness_bound_counts_from_the_last_barrier, 0, 4);
 	tcase_add_test(t, slow_backup_worker_is_not_waited_for);
+	tcase_add_loop_test(t, fast_workers_finish_the_epoch, 0, 9);
+	tcase_add_loop_test(t, lost_rows_are_counted, 0, 2);
 	tcase_add_test(t, evaluation_read_joins_no_bsp_round);
 	tcase_add_test(t, mean_is_over_pushes_that_count);
 	tcase_add_test(t, dropped_push_drops_its_gradient);

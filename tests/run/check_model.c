@@ -29,6 +29,8 @@ static const struct {
 	{"early_round", "bsp_long", "before step"},
 	{"twice_returned", "returned", "has been counted 2 times"},
 	{"not_returned", "returned", "has been counted 0 times"},
+	{"last_ends", "rest", "has been counted 0 times"},
+	{"unfinished", "rest_all", "more than 4000 steps"},
 	{"silent_leave", "leave_backup", "wait for each other for ever"},
 };
 

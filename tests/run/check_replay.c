@@ -140,6 +140,42 @@ START_TEST(simulated_run_is_replayed)
 }
 END_TEST
 
+/* A number below n, from *state. */
+static unsigned drawn(unsigned *state, unsigned n)
+{
+	*state = *state * 1664525 + 1013904223;
+	return (*state >> 16) % n;
+}
+
+/* Strategy, placement, number of workers, sync interval, assignment, backup workers and delays are
+ * drawn. The replay has other delays and another network. */
+START_TEST(drawn_runs_are_replayed)
+{
+	static const char *const tried[] = {"asgd", "downpour", "easgd", "ssp",
+					    "bsp",  "bsp",      "bsp"},
+				 *const deals[] = {"auto", "auto", "static"};
+	unsigned x = 77 + (unsigned)_i;
+	drawn(&x, 2);
+	unsigned workers = 2 + drawn(&x, 3);
+	const char *s = tried[drawn(&x, COUNT(tried))];
+	const char *backup = "";
+	char backups[32];
+	if (strcmp(s, "bsp") == 0 && drawn(&x, 4)) {
+		snprintf(backups, sizeof backups, "--bsp.backup=%u", 1 + drawn(&x, workers - 1));
+		backup = backups;
+	}
+	record(words(SIM SMALL "--strategy=%s %s --workers=%u --servers=%u --sync-every=%u "
+			       "--deal=%s --speed=%u:0.%u --straggle=0.%u --seed=%u "
+			       "--sim.step-time=1ms --sim.platform=gpu4_nvlink",
+		     s, backup, workers, drawn(&x, 3), 1 + drawn(&x, 7),
+		     deals[drawn(&x, COUNT(deals))], drawn(&x, workers), 1 + drawn(&x, 9),
+		     drawn(&x, 9), 1 + drawn(&x, 60)));
+	replay(SIM "--record --straggle=0.3 --sim.step-time=3ms --sim.platform=wide_area", EXIT_OK,
+	       EQUALS);
+	expect_equal_runs();
+}
+END_TEST
+
 /* A run that diverges does so again, and its replay has the same status. */
 START_TEST(a_diverged_run_is_replayed)
 {
@@ -353,6 +389,7 @@ Suite *replay_suite(void)
 	tcase_add_loop_test(t, replay_reaches_the_same_model, 0, (int)COUNT(runs));
 	tcase_add_loop_test(t, replay_is_bit_identical_for_every_updater, 0, all);
 	tcase_add_test(t, simulated_run_is_replayed);
+	tcase_add_loop_test(t, drawn_runs_are_replayed, 0, 20);
 	tcase_add_test(t, a_diverged_run_is_replayed);
 	tcase_add_loop_test(t, another_order_gives_another_model, 0, 2);
 	tcase_add_loop_test(t, replay_deadlock_is_reported, 0, 2);

@@ -2,12 +2,12 @@
 #include "runtime/train/trainer.h"
 
 #define deal_settle settle_all
-bool settle_all(struct trainer *r);
+void settle_all(struct trainer *r);
 #include "runtime/train/deal.c"
 #undef deal_settle
 
-bool deal_settle(struct trainer *r)
+void deal_settle(struct trainer *r)
 {
 	r->dealing->dropped = r->stats.dropped;
-	return settle_all(r);
+	settle_all(r);
 }

@@ -242,7 +242,7 @@ START_TEST(lost_rows_are_counted)
 	int status = run_mvbench("",
 				 words("--workload=softmax --epochs=2 --batch=10 --workers=3 "
 				       "--strategy=bsp --bsp.backup=1 --sync-every=4 --deal=%s "
-				       "--speed=2:0.3 " SIM,
+				       "--speed=2:0.7 " SIM,
 				       deal[_i]),
 				 out, sizeof out);
 	ck_assert_int_eq(status, EXIT_OK);

@@ -38,8 +38,6 @@ UNION ALL SELECT n, k + 1, n - k, 1 - 2 * tail FROM rank;
 --   timed              1 = its times count
 --   test_accuracy      -infinity: it diverged
 --   test_loss          infinity: it diverged
---   worst_loss         least loss of a run that diverged: ten times that before training; NULL =
---                      not known, or done
 --   seconds_to_target  of training; infinite = the target was missed: later than all that reached it
 CREATE VIEW finished AS
 WITH tried AS MATERIALIZED (
@@ -67,8 +65,6 @@ SELECT id, number, status, workload, config, config_key, compare_key, strategy, 
 	CASE WHEN sample THEN test_accuracy WHEN lost AND classifies
 		THEN -9e999 END AS test_accuracy,
 	CASE WHEN sample THEN test_loss WHEN lost THEN 9e999 END AS test_loss,
-	iif(lost, (SELECT 10 * test_loss FROM epoch WHERE run_id = id AND epoch = 0),
-		NULL) AS worst_loss,
 	iif(timed, epoch_seconds, NULL) AS epoch_seconds,
 	iif(timed, comm_fraction, NULL) AS comm_fraction,
 	iif(timed, wait_fraction, NULL) AS wait_fraction,
@@ -174,17 +170,22 @@ WHERE m.column1 <> 'epoch_seconds' OR a.compare_key = b.compare_key;
 -- The comparison of two configurations: one row for each row of compared if both have figures.
 -- With thousands of configurations, all pairs take hours: mvbench table asks for fewer.
 --   Accuracy and loss: Student's t of the differences seed by seed, if both sides share two seeds
---   or more, and no run diverged without its seed on the other side; otherwise Welch's t of the two
---   sides. If all repeats of a seed count (see finished), the i-th of one side is paired with the
---   i-th of the other. A run that diverged counts with an accuracy of 0, and with its worst_loss.
---   Rounding to a test row adds its variance, because otherwise equal differences of few seeds
---   would look certain.
+--   or more; otherwise Welch's t of the two sides. If all repeats of a seed count (see finished), the
+--   i-th of one side is paired with the i-th of the other. Rounding to a test row adds its variance,
+--   because otherwise equal differences of few seeds would look certain.
+--   Runs that diverged: such a run is worse than any number. A sign against its side counts if it
+--   would count for some number in the place of the run; a sign in its favour counts only if it
+--   would count for every number (see placed). One more divergence therefore never
+--   makes a strategy look better. If runs of both sides diverged, at different seeds, the numbers of
+--   both sides grow without bound alike. Two runs of one seed that both diverged are equal.
 --   Seconds: Welch's t of their logarithms. They do not depend on the seed and are not paired; their
 --   noise is multiplicative, and load can slow down one side only.
---   n, versus_n   values on the two sides
---   pairs         that share a seed; 0 = the sides are unpaired
+--   n, versus_n   values on the two sides, with runs that diverged
+--   pairs         that share a seed, and runs that diverged without the other side's run of that
+--                 seed; 0 = the sides are unpaired
+--   diverged, versus_diverged  runs that diverged, without those where both of a seed did
 --   difference    the mean of config - versus; of seconds: of the logarithms, as a share, 0.05 = 5
---                 % longer
+--                 % longer; NULL = a run diverged
 --   difference_low, _high  its interval, corrected for all comparisons as the mark is: 0 lies
 --                 outside where the mark says better or worse, and inside where it says undecided;
 --                 NULL = too few values
@@ -198,44 +199,85 @@ WHERE m.column1 <> 'epoch_seconds' OR a.compare_key = b.compare_key;
 --                 the difference and its spread are as estimated; NULL = not known
 CREATE VIEW comparison AS
 WITH done AS MATERIALIZED (SELECT * FROM finished),
-value AS MATERIALIZED (
-	SELECT d.number, m.column1 AS name, d.seed, d.repeat, d.status = 'diverged' AS lost,
-		iif(m.column1 = 'test_accuracy',
+value AS MATERIALIZED ( -- x: NULL = diverged
+	SELECT number, name, seed, repeat, quantum, nullif(nullif(x, 9e999), -9e999) AS x, abs(x) = 9e999 AS lost
+	FROM (SELECT d.number, m.column1 AS name, d.seed, d.repeat, iif(m.column1 = 'test_accuracy',
 			ifnull(1.0 / nullif(d.test_size, 0), 0), 0) AS quantum, CASE m.column1
-			WHEN 'test_accuracy' THEN max(d.test_accuracy, 0.0)
-			WHEN 'test_loss' THEN iif(d.status = 'done', d.test_loss, d.worst_loss)
+			WHEN 'test_accuracy' THEN d.test_accuracy WHEN 'test_loss' THEN d.test_loss
 			ELSE ln(d.epoch_seconds) END AS x
-	FROM done AS d CROSS JOIN (VALUES ('test_accuracy'), ('test_loss'),
-		('epoch_seconds')) AS m),
+		FROM done AS d CROSS JOIN (VALUES ('test_accuracy'), ('test_loss'),
+			('epoch_seconds')) AS m)
+	WHERE x IS NOT NULL),
+-- sx, sxx: sums of x and x^2; up: 1 = a larger x is better, -1 = a smaller
 side AS MATERIALIZED ( -- v: the squared error of the mean
-	SELECT number, name, n, avg(x) AS mean, sum(lost) AS lost,
-		(total((x - mean) * (x - mean)) / (n - 1) + max(quantum * quantum) / 12) / n AS v
-	FROM (SELECT *, avg(x) OVER w AS mean, count(*) OVER w AS n FROM value WHERE x IS NOT NULL
+	SELECT number, name, n, iif(name = 'test_accuracy', 1, -1) AS up, max(mean) AS mean,
+		total(x) AS sx, total(x * x) AS sxx, max(quantum * quantum) / 12 AS rounding,
+		(total((x - mean) * (x - mean)) / (n - 1) + max(quantum * quantum) / 12) / n AS v,
+		sum(lost) AS lost
+	FROM (SELECT *, avg(x) OVER w AS mean, count(*) OVER w AS n FROM value
 		WINDOW w AS (PARTITION BY number, name))
 	GROUP BY number, name),
 -- CROSS JOIN keeps the order of loops: the planner cannot know how few rows these tables have
 paired AS MATERIALIZED (
-	SELECT number, versus_number, name, n, avg(d) AS mean, sum(lost) AS lost,
-		sum(versus_lost) AS versus_lost,
+	SELECT number, versus_number, name, n, avg(d) AS mean, total(d) AS sx, total(d * d) AS sxx,
+		max(quantum * quantum) / 6 AS rounding, sum(lost) AS lost, sum(versus_lost) AS versus_lost,
+		sum(lost AND versus_lost) AS both_lost,
 		(total((d - mean) * (d - mean)) / (n - 1) + max(quantum * quantum) / 6) / n AS v
-	FROM (SELECT c.number, c.versus_number, c.name, a.quantum, a.lost, b.lost AS versus_lost,
-			a.x - b.x AS d, count(*) OVER w AS n, avg(a.x - b.x) OVER w AS mean
-		FROM compared AS c CROSS JOIN value AS a ON a.number = c.number AND a.name = c.name
-			CROSS JOIN value AS b ON b.number = c.versus_number AND b.name = c.name
-				AND b.seed = a.seed AND b.repeat = a.repeat
-		WHERE c.name <> 'epoch_seconds' AND a.x - b.x IS NOT NULL
-		WINDOW w AS (PARTITION BY c.number, c.versus_number, c.name))
+	FROM (SELECT *, count(*) OVER w AS n, avg(d) OVER w AS mean
+		FROM (SELECT c.number, c.versus_number, c.name, a.quantum, a.lost, b.lost AS versus_lost,
+				iif(a.lost AND b.lost, 0, a.x - b.x) AS d
+			FROM compared AS c CROSS JOIN value AS a ON a.number = c.number AND a.name = c.name
+				CROSS JOIN value AS b ON b.number = c.versus_number AND b.name = c.name
+					AND b.seed = a.seed AND b.repeat = a.repeat
+			WHERE c.name <> 'epoch_seconds')
+		WINDOW w AS (PARTITION BY number, versus_number, name))
 	WHERE n >= 2 GROUP BY number, versus_number, name),
-sides AS (
-	SELECT c.number, c.versus_number, c.name, a.n AS n1, a.v AS v1, b.n AS n2, b.v AS v2,
-		ifnull(p.n, 0) AS pairs, ifnull(p.mean, a.mean - b.mean) AS d,
-		ifnull(p.v, a.v + b.v) AS v,
+-- n1, n2: values of the sides; l1, l2: of these, runs that diverged while the other side's did not
+both AS MATERIALIZED (
+	SELECT c.number, c.versus_number, c.name, a.up, a.n AS n1, a.v AS v1, b.n AS n2, b.v AS v2,
+		a.lost - ifnull(p.both_lost, 0) AS l1, b.lost - ifnull(p.both_lost, 0) AS l2,
+		ifnull(p.n + a.lost - p.lost + b.lost - p.versus_lost, 0) AS pairs,
+		ifnull(p.mean, a.mean - b.mean) AS difference, ifnull(p.v, a.v + b.v) AS v,
+		a.up * p.sx AS psx, p.sxx AS psxx, p.rounding AS pr,
+		a.up * a.sx AS sx1, a.sxx AS sxx1, a.rounding AS r1, a.up * a.mean AS m1,
+		a.up * b.sx AS sx2, b.sxx AS sxx2, b.rounding AS r2, a.up * b.mean AS m2,
 		CASE c.name WHEN 'test_loss' THEN c.margin * abs(b.mean)
 			WHEN 'epoch_seconds' THEN ln(1 + c.margin) ELSE c.margin END AS margin
 	FROM compared AS c CROSS JOIN side AS a ON a.number = c.number AND a.name = c.name
 		CROSS JOIN side AS b ON b.number = c.versus_number AND b.name = c.name
 		LEFT JOIN paired AS p ON p.number = c.number AND p.versus_number = c.versus_number
-			AND p.name = c.name AND p.lost = a.lost AND p.versus_lost = b.lost),
+			AND p.name = c.name),
+-- The least t of n pairs in which l of the numbers are free, s and ss the sums of the others and of
+-- their squares: t = sqrt(n - 1) k / sqrt(1 - k^2), with the cosine k of the angle between the
+-- differences and (1, .., 1). It is least with all free numbers equal: at ss / s if s < 0, otherwise
+-- at -infinity. Free numbers of both sides: at -infinity and infinity.
+-- The same of two sides: with the number x in the place of each of the l of n values of a side,
+-- t = (a + b x) / sqrt(c + 2 d x + e x^2). Its other extreme is at the infinities.
+placed AS MATERIALIZED (
+	SELECT *, max(-1, min(1, CASE WHEN l1 AND l2 THEN (l2 - l1) / sqrt(pairs * (l1 + l2))
+			WHEN l1 THEN -sqrt((l1 + ifnull(pow(min(psx, 0), 2) / pss, 0)) / pairs)
+			ELSE sqrt((l2 + ifnull(pow(max(psx, 0), 2) / pss, 0)) / pairs) END)) AS k,
+		s / n - m AS a, l / n AS b, (ss - s * s / n) / (n - 1) / n + r / n + w AS c,
+		-s * l / n / (n - 1) / n AS d, (l - l * l / n) / (n - 1) / n AS e
+	FROM (SELECT *, nullif(psxx + (pairs - 1) * pr, 0) AS pss, 1.0 * iif(l1, n1, n2) AS n,
+			1.0 * iif(l1, l1, l2) AS l, iif(l1, sx1, sx2) AS s, iif(l1, sxx1, sxx2) AS ss,
+			iif(l1, r1, r2) AS r, iif(l1, m2, m1) AS m, iif(l1, v2, v1) AS w FROM both)),
+free AS MATERIALIZED ( -- t = free_d / sqrt(free_v); NULL = no run diverged
+	SELECT *, CASE WHEN NOT l1 + l2 THEN NULL WHEN pairs THEN k * sqrt(pairs - 1)
+			WHEN l1 AND l2 THEN 1.0 * l2 / n2 - 1.0 * l1 / n1
+			ELSE iif(l1, 1, -1) * ifnull(iif(a * e < b * d, -sqrt((a * a * e - 2 * a * b * d
+				+ b * b * c) / nullif(max(0, c * e - d * d), 0)), -b / sqrt(nullif(e, 0))),
+				-9e999) END AS free_d,
+		CASE WHEN pairs THEN 1 - k * k WHEN l1 AND l2 THEN e
+			+ l2 * (1 - 1.0 * l2 / n2) / (n2 - 1) / n2 ELSE 1 END AS free_v
+	FROM placed),
+sides AS MATERIALIZED (
+	SELECT number, versus_number, name, n1, n2, pairs, l1, l2,
+		CASE WHEN free_d IS NULL THEN v1 WHEN pairs OR min(n1, n2) > 1 THEN 0 END AS v1,
+		iif(free_d IS NULL, v2, 0) AS v2, iif(free_d IS NULL, difference, up * free_d) AS d,
+		CASE WHEN free_d IS NULL THEN v WHEN abs(free_d) < 9e999 THEN free_v ELSE 0 END AS v,
+		iif(free_d IS NULL, margin, NULL) AS margin
+	FROM free),
 /* WELCH */,
 named AS MATERIALIZED (SELECT number, workload, config, config_key FROM done GROUP BY number),
 estimate AS MATERIALIZED (
@@ -253,14 +295,17 @@ marked AS (
 	SELECT *, CASE WHEN p_equal < 0.05 THEN 'equal' WHEN p_better < 0.025 THEN 'better'
 		WHEN p_worse < 0.025 THEN 'worse' ELSE 'undecided' END AS mark FROM directed)
 SELECT workload, name, number, config, config_key, versus_number, versus, versus_key,
-	n1 AS n, n2 AS versus_n, pairs,
+	n1 AS n, n2 AS versus_n, pairs, l1 AS diverged, l2 AS versus_diverged,
 	iif(name = 'epoch_seconds', exp(d) - 1, d) AS difference,
 	iif(name = 'epoch_seconds', exp(d - half) - 1, d - half) AS difference_low,
 	iif(name = 'epoch_seconds', exp(d + half) - 1, d + half) AS difference_high,
 	iif(name = 'epoch_seconds', exp(margin) - 1, margin) AS margin,
 	p_better, p_worse, p_equal, mark,
 	iif(mark = 'undecided', wanted, NULL) AS wanted
-FROM marked;
+FROM (SELECT workload, name, number, config, config_key, versus_number, versus, versus_key, n1, n2, pairs,
+		l1, l2, p_better, p_worse, p_equal, mark, iif(lost, NULL, d) AS d, iif(lost, NULL, half) AS half,
+		margin, iif(lost, NULL, wanted) AS wanted
+	FROM (SELECT *, l1 + l2 > 0 AS lost FROM marked));
 
 -- One row for each cell that was run both real and simulated: its newest finished simulation, and its
 -- finished real runs on the machine of the newest of them. Real runs from before the calibration of

@@ -218,6 +218,13 @@ START_TEST(missed_target_sorts_after_all_times)
 }
 END_TEST
 
+#define COMPARED \
+	"SELECT n, versus_n, pairs, round(difference, 6), round(difference_low, 6), " \
+	"round(difference_high, 6), mark FROM comparison WHERE config = 'asgd 2w' AND name = "
+#define OF_ASGD(what, name) \
+	number("SELECT " what " FROM comparison WHERE config = 'asgd 2w' AND versus = 'serial' " \
+	       "AND name = '" name "'")
+
 /* ---- Runs that diverged --------------------------------------------------- */
 
 START_TEST(diverged_run_counts_as_worst_of_its_cell)
@@ -262,15 +269,128 @@ START_TEST(diverged_runs_enter_comparisons)
 	exec("INSERT INTO epoch (run_id, epoch, test_loss) SELECT id, 0, 2.3 FROM run;"
 	     "UPDATE run SET status = status");
 	/* two of five diverged: the three others alone would be equal, all five are not */
-	expect(compared, "test_accuracy,5,-0.321,undecided;test_loss,5,9.121,undecided");
+	expect(compared, "test_accuracy,5,null,undecided;test_loss,5,null,undecided");
 	exec("UPDATE run SET status = 'diverged' WHERE strategy = 'asgd'");
-	expect(compared, "test_accuracy,5,-0.802,worse;test_loss,5,22.802,worse");
+	expect(compared, "test_accuracy,5,null,worse;test_loss,5,null,worse");
 	/* diverged runs whose seed the other side lacks count, too */
 	exec("UPDATE run SET status = 'done' WHERE seed < 3;"
 	     "UPDATE run SET seed = seed + 10 WHERE strategy = 'asgd' AND seed >= 3");
-	expect(compared, "test_accuracy,0,-0.321,undecided;test_loss,0,9.121,undecided");
+	expect(compared, "test_accuracy,5,null,undecided;test_loss,5,null,undecided");
 	exec("DELETE FROM run WHERE status = 'diverged'");
 	expect(compared, "test_accuracy,3,0.0,equal;test_loss,3,0.0,equal");
+	/* two runs of one seed that both diverged are equal */
+	exec("DELETE FROM run WHERE seed >= 3; UPDATE run SET status = 'diverged' WHERE seed = 2");
+	expect(compared, "test_accuracy,3,0.0,equal;test_loss,3,0.0,equal");
+}
+END_TEST
+
+/* The values that the view takes for diverged runs are those with the least t: a search over
+ * numbers finds no smaller one, and comes close. */
+START_TEST(diverged_run_gives_the_least_t)
+{
+	const double serial[] = {0.80, 0.82, 0.81, 0.85, 0.79}, asgd[] = {0.78, 0.81, 0.80, 0.83};
+	for (int paired = 0; paired < 2; paired++) {
+		double least = 0;
+		exec("DELETE FROM run");
+		for (int i = 0; i < 5; i++)
+			add("serial", 1, i, "done", serial[i], 1);
+		for (int i = 0; i < 4; i++)
+			add("asgd", 2, paired ? i : 10 + i, "done", asgd[i], 1);
+		add("asgd", 2, paired ? 4 : 14, "diverged", 0.5, 1);
+		for (int k = -4000; k < 4000; k++) {
+			const double x = 0.8 + k * 5e-5;
+			double s[5], mean = 0, ss = 0, other = 0, other_ss = 0;
+			for (int i = 0; i < 5; i++) {
+				s[i] = (i < 4 ? asgd[i] : x) - (paired ? serial[i] : 0);
+				mean += s[i] / 5;
+				other += paired ? 0 : serial[i] / 5;
+			}
+			for (int i = 0; i < 5; i++) {
+				ss += (s[i] - mean) * (s[i] - mean);
+				other_ss += paired ? 0 : (serial[i] - other) * (serial[i] - other);
+			}
+			least = fmin(least, (mean - other) / sqrt((ss + other_ss) / 20));
+		}
+		/* P(T > t), by Simpson's rule over the density; two tests */
+		const int df = paired ? 4 : 8, n = 20000;
+		double p = 0;
+		for (int i = 0; i <= n; i++) {
+			const double u = 1.0 * i / n, t = -least / fmax(u, 1e-12);
+			p += (i == 0 || i == n ? 1
+			      : i % 2          ? 4
+					       : 2) *
+			     (u == 0 ? 0 : -least / u / u) *
+			     exp(lgamma((df + 1) / 2.0) - lgamma(df / 2.0)) / sqrt(df * acos(-1)) *
+			     pow(1 + t * t / df, -(df + 1) / 2.0) / 3 / n;
+		}
+		ck_assert_double_eq_tol(OF_ASGD("p_worse", "test_accuracy"), 2 * p, 1e-5);
+		ck_assert_double_eq_tol(OF_ASGD("p_better", "test_accuracy"), 1 - p, 1e-5);
+		ck_assert_double_eq_tol(
+			number("SELECT p_better FROM comparison WHERE config = 'serial' AND "
+			       "name = 'test_accuracy'"),
+			2 * p, 1e-5);
+	}
+}
+END_TEST
+
+/* A run that is diverged instead never makes its strategy look better, whatever the other runs are;
+ * equal strategies whose runs diverge at random are rarely told apart. */
+START_TEST(one_more_divergence_never_helps)
+{
+	enum { SETS = 1000, STEPS = 2 };
+	static const char *const row[] = {"serial", "asgd", "easgd"};
+	uint64_t rng = 23;
+	exec("BEGIN");
+	for (int set = 0; set < SETS; set++) {
+		/* every fifth table: few common seeds, or none; every second: equal strategies */
+		const int n = 2 + (int)(7 * rng_uniform(&rng)), apart = set % 5 ? 0 : n - set % 2;
+		const double lost = set % 4 < 2 ? 0 : 0.3 * rng_uniform(&rng),
+			     effect = set % 2 ? 0 : 0.1 * rng_uniform(&rng);
+		char name[12];
+		snprintf(name, sizeof name, "%d", set);
+		workload = name;
+		for (int i = 0; i < n; i++)
+			for (int r = 0; r < (set % 4 ? 2 : 3); r++)
+				if (set % 3 || r == 0 || rng_uniform(&rng) < 0.9)
+					add(row[r], 1 + (r > 0), i + r * apart,
+					    rng_uniform(&rng) < lost ? "diverged" : "done",
+					    0.7 + r * effect + 0.1 * rng_uniform(&rng), 1);
+	}
+	workload = "mlp";
+	exec("CREATE TEMP TABLE told AS SELECT 0 AS step, *, (mark = 'better') - (mark = 'worse') "
+	     "AS looks FROM comparison WHERE name <> 'epoch_seconds'");
+	/* equal strategies with five seeds or more, up to 30 % of which diverged */
+	double alarms = number(
+		"SELECT avg(any) FROM (SELECT max(looks <> 0) AS any FROM told WHERE "
+		"workload % 2 AND name = 'test_accuracy' GROUP BY workload HAVING max(n) > 4)");
+	ck_assert_msg(alarms < 0.08, "false alarms: %g", alarms);
+	for (int step = 1; step <= STEPS; step++) {
+		char sql[1200];
+		const char *side = row[step % 2];
+		snprintf(
+			sql, sizeof sql,
+			"CREATE TEMP TABLE hit_%d AS SELECT id, workload, max(id * 7919 %% 101) FROM "
+			"run WHERE strategy = '%s' AND status = 'done' GROUP BY workload;"
+			"UPDATE run SET status = 'diverged' WHERE id IN (SELECT id FROM hit_%d);"
+			"INSERT INTO told SELECT %d, *, (mark = 'better') - (mark = 'worse') FROM "
+			"comparison WHERE name <> 'epoch_seconds'",
+			step, side, step, step);
+		exec(sql);
+		snprintf(
+			sql, sizeof sql,
+			"SELECT count(*) > 3500, total(b.looks * up > a.looks * up) FROM (SELECT *, "
+			"iif(config LIKE '%s%%', 1, -1) AS up FROM told WHERE step = %d AND "
+			"(config LIKE '%s%%' OR versus LIKE '%s%%')) AS b JOIN told AS a ON a.step = "
+			"b.step - 1 AND a.workload = b.workload AND a.name = b.name AND "
+			"a.config = b.config AND a.versus = b.versus",
+			side, step, side, side);
+		expect(sql, "1,0.0");
+	}
+	/* the tables are of all kinds */
+	expect("SELECT min(looks), max(looks), max(pairs) > 5, min(pairs), max(diverged) > 2, "
+	       "count(DISTINCT mark) FROM told",
+	       "-1,1,1,0,1,4");
+	exec("COMMIT");
 }
 END_TEST
 
@@ -304,7 +424,7 @@ START_TEST(repeated_seed_is_one_sample)
 	exec("UPDATE run SET platform = 'sim'");
 	expect("SELECT name, n, versus_n, pairs FROM comparison WHERE versus = 'serial sim' "
 	       "ORDER BY 1",
-	       "epoch_seconds,2,4,0;test_accuracy,2,5,2;test_loss,2,4,0");
+	       "epoch_seconds,2,4,0;test_accuracy,2,5,2;test_loss,2,5,2");
 }
 END_TEST
 
@@ -325,13 +445,6 @@ START_TEST(run_failed_at_start_counts_in_study)
 END_TEST
 
 /* ---- What differs -------------------------------------------------------- */
-
-#define COMPARED \
-	"SELECT n, versus_n, pairs, round(difference, 6), round(difference_low, 6), " \
-	"round(difference_high, 6), mark FROM comparison WHERE config = 'asgd 2w' AND name = "
-#define OF_ASGD(what, name) \
-	number("SELECT " what " FROM comparison WHERE config = 'asgd 2w' AND versus = 'serial' " \
-	       "AND name = '" name "'")
 
 static void add_both(int first, int last, const double *serial, const double *asgd)
 {
@@ -620,23 +733,23 @@ START_TEST(table_shows_comparisons_of_rows)
 	add_three();
 	ck_table(EXIT_OK, "",
 		 "workload  configuration  workers  X  n  accuracy %  95 %             "
-		 "versus                                        loss  epoch s      95 %  "
+		 "versus                       loss  epoch s      95 %  "
 		 "versus                         samples/s  speedup  to target s           "
 		 "95 %        comm %  wait %  staleness  not done\n"
 		 "--------  -------------  -------  -  -  ----------  ---------------  "
-		 "-------------------------------------------  -----  -------  --------  "
+		 "--------------------------  -----  -------  --------  "
 		 "-----------------------------  ---------  -------  --------------------  "
 		 "----------  ------  ------  ---------  ----------\n"
 		 "mlp       serial               1  1  6       83.50  81.00..86.00     "
-		 "control                                      0.165     13.5    11..16  "
+		 "control                     0.165     13.5    11..16  "
 		 "control                               74     1.00  13.5                  "
 		 "11..16           -       -          -\n"
 		 "mlp       asgd 2w              2  1  6       82.50  80.00..85.00     "
-		 "worse -1.00 (-1.00..-1.00)                   0.175        6      6..6  "
+		 "worse -1.00 (-1.00..-1.00)  0.175        6      6..6  "
 		 "better -55.2 % (-62.6..-46.3)        167     2.25  6                     "
 		 "6..6             -       -          -\n"
 		 "mlp       easgd 2w             2  1  6       82.30  diverged..85.60  "
-		 "undecided -12.34 (-41.46..+16.78), 56 seeds  0.177     6.15  5.9..6.4  "
+		 "worse                       0.177     6.15  5.9..6.4  "
 		 "better -54.1 % (-60.5..-46.6)        163     2.20  6.2, not reached 1/7  "
 		 "5.9..never       -       -          -  1 diverged\n" MARKS(
 			 "the control (allreduce; without one, serial)"));
@@ -660,7 +773,7 @@ START_TEST(table_shows_comparisons_of_rows)
 	ck_says(EXIT_USER, "--margin-time=-1", "--margin-time=-1");
 	/* a configuration most of whose seeds diverged shows it */
 	exec("UPDATE run SET status = 'diverged' WHERE strategy = 'easgd' AND seed > 3");
-	ck_says(EXIT_OK, "", "  diverged    diverged..82.30  worse -48.56 (-88.91..-8.21)");
+	ck_says(EXIT_OK, "", "  diverged    diverged..82.30  worse    ");
 	ck_says(EXIT_OK, "--format=json --where=\"strategy <> 'asgd'\"",
 		"\"samples\": 7, \"test_accuracy\": null, \"test_accuracy_low\": null, ");
 	/* the table shows that a run adds no sample */
@@ -820,6 +933,8 @@ Suite *stats_suite(void)
 	tcase_add_test(views, missed_target_sorts_after_all_times);
 	tcase_add_test(views, diverged_run_counts_as_worst_of_its_cell);
 	tcase_add_test(views, diverged_runs_enter_comparisons);
+	tcase_add_test(views, diverged_run_gives_the_least_t);
+	tcase_add_test(views, one_more_divergence_never_helps);
 	tcase_add_test(views, repeated_seed_is_one_sample);
 	tcase_add_test(views, run_failed_at_start_counts_in_study);
 	tcase_add_test(views, pairs_are_compared_seed_by_seed);

@@ -547,6 +547,10 @@ struct strategy {
 	/* Uses tables: --servers and --record have an effect. Not set: table_new always ends the
 	 * run. Set, but no table is made: the servers are idle. */
 	bool tables;
+	/* The terms of its tables, so that a run is refused before it starts if they are not
+	 * possible with its --servers, --table-home and machines. NULL = those of a table_terms of
+	 * zeros. Other terms than those that table_new gets: the run ends when it starts. */
+	struct table_terms (*terms)(const struct run *run, const void *opts);
 	/* Calls local_met: never, because moments stay equal; each worker at its own time; or all
 	 * of a data group together. NEVER although it does: --state is refused without need.
 	 * TOGETHER although workers call alone: --state=average hangs. The reverse, a missing call,

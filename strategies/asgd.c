@@ -21,11 +21,6 @@ static const struct option asgd_options[] = {
 	{0},
 };
 
-static void asgd_init(struct worker *w)
-{
-	exchange_init(w, (struct table_terms){.init = TABLE_MASTER});
-}
-
 const struct strategy strategy_asgd = {
 	.plugin =
 		{.name = "asgd",
@@ -34,7 +29,8 @@ const struct strategy strategy_asgd = {
 		 .options = asgd_options,
 		 .opts_size = sizeof(struct asgd_opts)},
 	.refuse = exchange_refuse,
-	.init = asgd_init,
+	.terms = exchange_terms,
+	.init = exchange_init,
 	.asynchronous = true,
 	.expect = exchange_expect,
 	EXCHANGE_SLOTS,

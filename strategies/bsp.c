@@ -59,10 +59,13 @@ static const char *bsp_even(const struct run *run, const void *opts)
 					 "epoch's barrier; give --barrier-every=1";
 }
 
-static void bsp_init(struct worker *w)
+static struct table_terms bsp_terms(const struct run *run, const void *opts)
 {
-	const struct bsp_opts *o = w->opts;
-	exchange_init(w, (struct table_terms){.rounds = true, .backup = o->backup});
+	const struct bsp_opts *o = opts;
+	struct table_terms t = exchange_terms(run, opts);
+	t.rounds = true;
+	t.backup = o->backup;
+	return t;
 }
 
 static struct expected bsp_expect(struct costs c, const struct run *run, const void *opts)
@@ -85,7 +88,8 @@ const struct strategy strategy_bsp = {
 		   .opts_size = sizeof(struct bsp_opts)},
 	.refuse = bsp_refuse,
 	.even = bsp_even,
-	.init = bsp_init,
+	.terms = bsp_terms,
+	.init = exchange_init,
 	.expect = bsp_expect,
 	.variants = bsp_variants,
 	EXCHANGE_SLOTS,

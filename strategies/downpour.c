@@ -43,7 +43,7 @@ static void downpour_init(struct worker *w)
 {
 	struct exchange *s = w->state;
 	s->apart = downpour_interval(w) != w->run->sync_every;
-	exchange_init(w, (struct table_terms){.init = TABLE_MASTER});
+	exchange_init(w);
 }
 
 static void downpour_push(struct worker *w)
@@ -118,6 +118,7 @@ const struct strategy strategy_downpour = {
 		   .options = downpour_options,
 		   .opts_size = sizeof(struct downpour_opts)},
 	.refuse = exchange_refuse,
+	.terms = exchange_terms,
 	.init = downpour_init,
 	.step = downpour_step,
 	.flush = downpour_flush,

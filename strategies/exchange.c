@@ -44,10 +44,17 @@ char *exchange_refuse(const struct run *run, const void *opts)
 			run->strategy, o->updater, run->optimizer);
 }
 
-void exchange_init(struct worker *w, struct table_terms terms)
+struct table_terms exchange_terms(const struct run *run, const void *opts)
+{
+	const struct updater_opts *o = opts;
+	(void)run;
+	return (struct table_terms){.updater = o->updater, .init = TABLE_MASTER};
+}
+
+void exchange_init(struct worker *w)
 {
 	struct exchange *s = w->state;
-	terms.updater = opts_of(w)->updater;
+	struct table_terms terms = w->strategy->terms(w->run, w->opts);
 	s->wants = updater_wants(terms.updater);
 	terms.syncs = !s->wants.gradient && !s->apart;
 	s->table = table_new(w, w->param, &terms);

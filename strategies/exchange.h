@@ -67,9 +67,11 @@ double exchange_bytes(const struct worker *w); /* with a push and a pull every X
 /* A local step, without a momentum that the server keeps. Returns v or g, the gradient to push. */
 struct vec *exchange_local_step(struct worker *w);
 
-/* A strategy whose options begin with a struct updater_opts has an init that calls exchange_init
- * with its terms (updater and syncs come from the options), */
-void exchange_init(struct worker *w, struct table_terms terms);
+/* A strategy whose options begin with a struct updater_opts has terms that are exchange_terms, or
+ * begin with it, */
+struct table_terms exchange_terms(const struct run *run, const void *opts);
+/* an init that is exchange_init, or ends with it, */
+void exchange_init(struct worker *w);
 /* a refuse that is this function, or begins with it, */
 char *exchange_refuse(const struct run *run, const void *opts);
 struct push exchange_push(const struct worker *w); /* what goes with a push of this trainer */

@@ -46,12 +46,14 @@ static const char *ssp_even(const struct run *run, const void *opts)
 			  "give 1";
 }
 
-static void ssp_init(struct worker *w)
+static struct table_terms ssp_terms(const struct run *run, const void *opts)
 {
-	const struct ssp_opts *o = w->opts;
-	exchange_init(w, (struct table_terms){.rounds = o->bound == 0,
-					      .bounded = o->bound > 0,
-					      .lead = o->bound});
+	const struct ssp_opts *o = opts;
+	struct table_terms t = exchange_terms(run, opts);
+	t.rounds = o->bound == 0;
+	t.bounded = o->bound > 0;
+	t.lead = o->bound;
+	return t;
 }
 
 static struct expected ssp_expect(struct costs c, const struct run *run, const void *opts)
@@ -68,7 +70,8 @@ const struct strategy strategy_ssp = {
 		   .opts_size = sizeof(struct ssp_opts)},
 	.refuse = ssp_refuse,
 	.even = ssp_even,
-	.init = ssp_init,
+	.terms = ssp_terms,
+	.init = exchange_init,
 	.asynchronous = true,
 	.expect = ssp_expect,
 	EXCHANGE_SLOTS,

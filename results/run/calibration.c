@@ -438,5 +438,5 @@ char *simulation_check(const struct config *c, const struct plan *p)
 		return NULL;
 	TRY(simulation_find(c, p, &s));
 	simulation_fini(&s);
-	return NULL;
+	return simulator_try(c);
 }

@@ -107,6 +107,18 @@ static char *prepare(const struct config *c, struct plan *plan, struct simulatio
 	return NULL;
 }
 
+/* The simulator: can these workers start on their platform? */
+static char *try_start(const struct config *c, int *status)
+{
+	struct plan plan;
+	struct simulation simulation;
+	struct recording *replay = NULL;
+	TRY(prepare(c, &plan, &simulation, &replay));
+	*status = train_try(c, &plan);
+	replay_free(replay);
+	return NULL;
+}
+
 static int work(const struct config *c, struct status_page *page, enum format format)
 {
 	struct store *store AUTOCLOSE = NULL;
@@ -434,7 +446,8 @@ static char *run(const struct config *c, const struct run_flags *flags, enum for
 }
 
 /* NULL, or a sentence: one process simulates all workers, and only mvbench starts it. */
-static char *wrong_world(const struct config *c, const struct status_page *page, bool worker)
+static char *wrong_world(const struct config *c, const struct status_page *page, bool worker,
+			 bool dry_run)
 {
 	bool sim = strcmp(c->run.platform, "sim") == 0;
 	const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
@@ -442,7 +455,7 @@ static char *wrong_world(const struct config *c, const struct status_page *page,
 		return sentence("srun started %s processes that are not connected, because it "
 				"uses no PMI here; give srun --mpi=pmix",
 				tasks);
-	if (world_is_virtual && !(page && sim))
+	if (world_is_virtual && !(sim && (page || dry_run)))
 		return sentence("this is the simulator, which mvbench starts: run mvbench with "
 				"--platform=sim");
 	if (sim && worker && !world_is_virtual)
@@ -468,10 +481,12 @@ static char *command(void *options, struct arguments *a, int *status)
 	enum format format = FORMAT_TEXT;
 	char *wrong = configure(&config, a);
 	if (!wrong)
-		wrong = wrong_world(&config, page, worker);
+		wrong = wrong_world(&config, page, worker, flags->dry_run);
 	format_find(flags->format, &format);
 	if (!wrong && worker)
 		*status = work(&config, page, format);
+	else if (!wrong && world_is_virtual)
+		wrong = try_start(&config, status);
 	else if (!wrong)
 		wrong = run(&config, flags, format, status);
 	status_free(page);

@@ -262,6 +262,8 @@ int64_t plan_points(const struct run *run, int64_t steps);
 int64_t plan_segment_epochs(const struct run *run); /* between two barriers */
 /* Can its options be combined, on any machine? NULL, or a message. */
 char *plan_refuse(const struct config *c);
+/* Can its tables be placed as asked? near: all workers are on one machine. NULL, or a message. */
+char *plan_tables(const struct config *c, bool near);
 /* Checks that this configuration can run here; lays out the model without allocating it. */
 char *plan_make(const struct config *c, struct plan *p);
 

@@ -275,6 +275,18 @@ static char *check_tables(const struct config *c)
 			run->table_home, (int)run->servers);
 }
 
+char *plan_tables(const struct config *c, bool near)
+{
+	const struct run *run = &c->run;
+	const struct strategy *s = c->strategy;
+	struct table_terms t = s->terms ? s->terms(run, c->strategy_opts) : (struct table_terms){0};
+	const struct table_rules r = {.updater = updater_find(t.updater ? t.updater : "add"),
+				      .rounds = t.rounds,
+				      .backup = t.backup};
+	return s->tables ? tables_refuse(&r, (int)run->servers, near, run->table_home, run->record)
+			 : NULL;
+}
+
 static char *check_deal(const struct config *c)
 {
 	const char *why = config_even(c);
@@ -351,7 +363,12 @@ static char *check_hosts(const struct config *c)
 				rate);
 	int *number AUTOFREE =
 		must(calloc((size_t)(c->run.workers + c->run.servers), sizeof *number));
-	return none ? NULL : config_hosts(c, number);
+	bool near = true;
+	if (!none)
+		TRY(config_hosts(c, number));
+	for (int64_t i = 1; i < c->run.workers; i++)
+		near &= number[i] == number[0];
+	return simulated ? NULL : plan_tables(c, near); /* the simulator knows its machines */
 }
 
 /* --state is refused where it would have no effect. */

@@ -125,10 +125,10 @@ static char *onesided_refuse(const struct table_rules *r, const struct tables *s
 				"start all workers on one machine",
 				r->updater->name);
 	if (r->rounds && r->backup > 0)
-		return sentence("%lld backup workers: a one-sided push cannot be dropped when it "
+		return sentence("%lld backup worker%s: a one-sided push cannot be dropped when it "
 				"comes too late; give --servers=1 and no --table-home, or start "
 				"all workers on one machine",
-				(long long)r->backup);
+				(long long)r->backup, r->backup == 1 ? "" : "s");
 	return NULL;
 }
 

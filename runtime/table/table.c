@@ -45,7 +45,6 @@ static char *lacks(struct tables *s, const struct placement *h)
 /* Takes the requested placement, or the best; returns NULL, or why that is not possible. */
 static char *choose_placement(struct tables *s, const struct placement *wanted)
 {
-	s->near = s->servers == 0 && link_one_node(s->workers);
 	for (size_t i = 0; table_placements[i]; i++) {
 		const struct placement *h = table_placements[i];
 		if (wanted && h != wanted)
@@ -73,6 +72,7 @@ char *tables_open(struct tables **out, struct link *everyone, struct link *worke
 			     .dev = d && d->ops->peer ? d : NULL};
 	s->stats = stats ? stats : &s->unused;
 	s->asked = must(calloc((size_t)servers + 1, sizeof *s->asked));
+	s->near = servers == 0 && link_one_node(workers);
 	char *wrong = choose_placement(s, placement_find(placement));
 	*out = s;
 	if (wrong) {
@@ -81,6 +81,22 @@ char *tables_open(struct tables **out, struct link *everyone, struct link *worke
 		*out = NULL;
 	}
 	return wrong;
+}
+
+char *tables_refuse(const struct table_rules *r, int servers, bool near, const char *placement,
+		    bool record)
+{
+	struct tables s = {.servers = servers, .near = near && servers == 0};
+	const struct placement *wanted = placement_find(placement);
+	if (wanted && wanted->floats_on_device)
+		return NULL;
+	char *wrong AUTOFREE = choose_placement(&s, wanted);
+	if (wrong)
+		return sentence("--table-home=%s: %s", placement, wrong);
+	if (record && !s.placement->keeps_order)
+		return sentence("--record: one-sided pushes have no order to record; use "
+				"--table-home=shared or --servers=1");
+	return s.placement->refuse ? s.placement->refuse(r, &s) : NULL;
 }
 
 void tables_record(struct tables *s, size_t room)

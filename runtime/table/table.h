@@ -136,6 +136,11 @@ struct tables {
 	const struct recording *replay; /* the order to repeat; NULL = none */
 };
 
+/* Why a table of these rules, and record its order of operations, is not possible in this
+ * placement; NULL: it is possible. near: all workers are on one machine. A placement on GPUs is
+ * possible here: only the workers know. */
+char *tables_refuse(const struct table_rules *r, int servers, bool near, const char *placement,
+		    bool record);
 /* Collective over the workers. placement: one of TABLE_HOMES. everyone: the link of workers and
  * servers; without servers, that of the workers. stats may be NULL. d: of the workers' vectors,
  * NULL = the host. Returns a message when this placement is not available. */

@@ -95,6 +95,7 @@ static char *open_tables(struct trainer *r)
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
 	const struct recording *replay = r->replay;
+	TRY(plan_tables(r->config, link_one_node(r->all)));
 	char *wrong AUTOFREE = tables_open(&w->tables, r->everyone ? r->everyone : r->all, r->all,
 					   w->rank, w->trainers, (int)run->servers,
 					   replay ? "auto" : run->table_home, w->stats, w->dev);
@@ -104,9 +105,6 @@ static char *open_tables(struct trainer *r)
 		tables_replay(w->tables, replay);
 	if (!run->record && !replay)
 		return NULL;
-	if (!w->tables->placement->keeps_order)
-		return sentence("--record: one-sided pushes have no order to record; use "
-				"--table-home=shared or --servers=1");
 	tables_record(w->tables, arrivals_expected(r));
 	return NULL;
 }
@@ -442,7 +440,9 @@ static int worker_main(void *given)
 	if (run->trace)
 		r->trace = trace_new(r->everyone ? r->everyone : r->all, r->w.rank, r->w.size,
 				     events_expected(r));
-	if (r->w.rank >= r->w.trainers)
+	if (r->tried)
+		agree(r, r->w.rank < r->w.trainers ? plan_tables(c, link_one_node(r->all)) : NULL);
+	else if (r->w.rank >= r->w.trainers)
 		serve(r);
 	else
 		lead_trainer(r);
@@ -455,14 +455,23 @@ static int worker_main(void *given)
 	return status;
 }
 
-int train(const struct config *c, const struct plan *plan, const struct sink *sink,
-	  struct status_page *page)
+static int start(const struct trainer *given)
 {
-	struct trainer given = {.config = c, .plan = plan, .sink = sink, .page = page};
-	ending.launched = page != NULL;
-	ending.page = page;
+	ending.launched = given->page != NULL;
+	ending.page = given->page;
 	ending.silent = false;
 	ending.everyone = NULL;
 	user_error_handler(end_with_user_error);
-	return world_run(c, plan, worker_main, &given);
+	return world_run(given->config, given->plan, worker_main, (void *)(uintptr_t)given);
+}
+
+int train(const struct config *c, const struct plan *plan, const struct sink *sink,
+	  struct status_page *page)
+{
+	return start(&(struct trainer){.config = c, .plan = plan, .sink = sink, .page = page});
+}
+
+int train_try(const struct config *c, const struct plan *plan)
+{
+	return start(&(struct trainer){.config = c, .plan = plan, .tried = true});
 }

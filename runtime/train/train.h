@@ -148,8 +148,10 @@ void shards_sort(struct shards *s, int32_t *row);
 void shards_count(const struct shards *s, const struct data *train, int64_t *rows);
 
 /* Runs a worker, or all simulated ones, from start to end; returns the exit status. page may be
- * NULL. */
+ * NULL. train_try ends when the workers have found that they can train; it records nothing, and
+ * prints why they cannot. */
 int train(const struct config *c, const struct plan *plan, const struct sink *sink,
 	  struct status_page *page);
+int train_try(const struct config *c, const struct plan *plan);
 
 #endif

@@ -61,6 +61,7 @@ struct trainer {
 	const struct plan *plan;
 	const struct sink *sink;
 	struct status_page *page;
+	bool tried;                     /* ends before it trains: see train_try */
 	struct lookout *lookout;        /* NULL: mvbench's watcher watches */
 	const struct recording *replay; /* the order of operations to repeat; NULL = none */
 

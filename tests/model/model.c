@@ -157,7 +157,18 @@ int model_slow(const struct trainer *r)
 }
 
 static const struct device_ops device = {.name = "model", .host = true};
-static const struct strategy strategy = {.step = exchange_step,
+static struct table_terms terms(const struct run *of, const void *opts)
+{
+	struct table_terms t = exchange_terms(of, opts);
+	t.rounds = now->rounds;
+	t.backup = now->backup;
+	t.bounded = now->bounded;
+	t.lead = now->lead;
+	return t;
+}
+
+static const struct strategy strategy = {.terms = terms,
+					 .step = exchange_step,
 					 .flush = exchange_flush,
 					 .rejoin = exchange_rejoin,
 					 .canonical = exchange_canonical};
@@ -214,11 +225,7 @@ static void run_worker(void)
 		wrong("no tables can be opened");
 	if (now->records)
 		tables_record(w->tables, 60);
-	exchange_init(w, (struct table_terms){.init = TABLE_MASTER,
-					      .rounds = now->rounds,
-					      .backup = now->backup,
-					      .bounded = now->bounded,
-					      .lead = now->lead});
+	exchange_init(w);
 	deal_open(r);
 	begin_here();
 	for (w->epoch = 1; w->epoch <= now->epochs; w->epoch++) {

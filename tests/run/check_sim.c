@@ -1178,6 +1178,59 @@ START_TEST(simulation_without_tmp_is_refused)
 }
 END_TEST
 
+/* Workers that cannot start on their simulated platform are refused before anything runs. */
+static const struct {
+	const char *command, *says;
+} unstartable[] = {
+	{"run " SOFT "--strategy=bsp --bsp.backup=1 --workers=2 --platform=sim " STEP HOSTS,
+	 "dropped"},
+	{"run --dry-run " SOFT
+	 "--strategy=bsp --bsp.backup=1 --workers=2 --platform=sim " STEP HOSTS,
+	 "dropped"},
+	{"run --dry-run " SOFT
+	 "--strategy=asgd --asgd.updater=adam --workers=2 --platform=sim " STEP HOSTS,
+	 "the updater adam needs a server"},
+	{"run --dry-run " SOFT "--strategy=ssp --record --workers=3 --platform=sim " STEP HOSTS,
+	 "no order to record"},
+	{"run --dry-run " SOFT
+	 "--strategy=asgd --workers=1025 --platform=sim --sim.platform=ethernet_10g " STEP,
+	 "it has room for 1024 workers"},
+	{"trace " SOFT "--strategy=bsp --bsp.backup=1 --workers=2 --platform=sim " STEP HOSTS,
+	 "dropped"},
+	{"sweep $FOLDER/sweep.ini", "sweep.ini:"},
+	{"sweep $FOLDER/sweep.ini", "dropped"},
+	{"tune $FOLDER/tune.ini --budget=2", "dropped"},
+	{"validate $FOLDER/cells.ini --rounds=1 " STEP HOSTS, "dropped"},
+};
+
+START_TEST(workers_that_cannot_start_are_refused_by_all_commands)
+{
+	char out[4096];
+	const char *defaults =
+		"[defaults]\nworkload = softmax\nbatch = 30\nepochs = 1\nworkers = 2\n";
+	const char *simulated =
+		"platform = sim\nsim.step-time = 1ms\nsim.platform = ethernet_10g\n";
+	const char *bsp = "[bsp]\nstrategy = bsp\nbsp.backup = 1\n";
+	const char *const file[][4] = {{"sweep.ini", bsp, defaults, simulated},
+				       {"tune.ini", bsp, defaults, simulated},
+				       {"cells.ini", bsp, defaults, ""}};
+	for (size_t i = 0; i < COUNT(file); i++) {
+		char *text = sentence("%s%s%s%s", file[i][2], file[i][3], file[i][1],
+				      i == 1 ? "[search]\nlr = 0.01..0.1 log\n" : "");
+		folder_text(file[i][0], text);
+		free(text);
+	}
+	char *command = sentence("FOLDER=%s; ./mvbench %s --data-dir=%s --db=%s/run.db 2>&1",
+				 folder, unstartable[_i].command, folder, folder);
+	forget_runs();
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg(status == EXIT_USER && strstr(out, unstartable[_i].says), "%s: status %d: %s",
+		      command, status, out);
+	no_run_is_left();
+	free(command);
+}
+END_TEST
+
 /* Only mvbench may start the simulator. */
 START_TEST(simulator_is_started_by_mvbench_only)
 {
@@ -1427,6 +1480,8 @@ Suite *sim_suite(void)
 	tcase_add_test(t, simulation_mistakes_are_refused);
 	tcase_add_test(t, unused_cores_take_no_memory);
 	tcase_add_test(t, simulation_without_tmp_is_refused);
+	tcase_add_loop_test(t, workers_that_cannot_start_are_refused_by_all_commands, 0,
+			    COUNT(unstartable));
 	tcase_add_test(t, simulator_is_started_by_mvbench_only);
 	tcase_add_loop_test(t, interrupted_simulation_ends, 0, 3);
 	tcase_add_loop_test(t, simulated_deadlocks_are_reported, 0, 6);

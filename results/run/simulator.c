@@ -1,0 +1,94 @@
+/*
+ * simulator.c - asks the simulator whether the workers of a configuration can start on its
+ * platform. Only SimGrid knows the machines of a platform: how many workers they take, and whether
+ * these share memory.
+ */
+#include "results/run/run.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The answers so far: the cells of a sweep ask for few different starts. */
+static struct answer {
+	char *words, *wrong;
+} * answers;
+static size_t count;
+
+/* The options, without those that do not change how workers start. */
+static char *words_of_start(char *const *words)
+{
+	static const char *const other[] = {
+		"--seed=",   "--arrival-seed=", "--label=", "--lr=",
+		"--epochs=", "--straggle=",     "--batch=", "--momentum="};
+	struct text t;
+	FILE *f = text_open(&t);
+	for (; *words; words++) {
+		bool counts = true;
+		for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+			counts &= strncmp(*words, other[i], strlen(other[i])) != 0;
+		if (counts)
+			fprintf(f, "%s\n", *words);
+	}
+	return text_close(&t);
+}
+
+/* Does not return. */
+static void exec_simulator(char *const *words, int out)
+{
+	char *self = program_path(), *simulator = sentence("%s-sim", self);
+	const char **argv = NULL;
+	size_t n = 0;
+	APPEND(argv, n, simulator);
+	APPEND(argv, n, "run");
+	for (; *words; words++)
+		APPEND(argv, n, *words);
+	APPEND(argv, n, "--dry-run");
+	APPEND(argv, n, NULL);
+	dup2(out, STDERR_FILENO);
+	dup2(out, STDOUT_FILENO);
+	execv(simulator, (char *const *)argv);
+	dprintf(STDERR_FILENO, "%s: %s", simulator, strerror(errno));
+	_exit(127);
+}
+
+/* NULL, or a message. */
+static char *ask(char *const *words)
+{
+	char text[4096];
+	size_t n = 0;
+	int said[2], status = 0;
+	CHECK(pipe(said) == 0, "pipe: %m");
+	fflush(NULL);
+	pid_t child = fork();
+	CHECK(child >= 0, "fork: %m");
+	if (child == 0)
+		exec_simulator(words, said[1]);
+	close(said[1]);
+	for (ssize_t got; (got = read(said[0], text + n, sizeof text - 1 - n)) > 0 ||
+			  (got < 0 && errno == EINTR);)
+		n += got > 0 ? (size_t)got : 0;
+	close(said[0]);
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		continue;
+	text[n] = '\0';
+	if (status == 0 || WIFSIGNALED(status)) /* a run tells why the simulator dies */
+		return NULL;
+	const char *ours = strstr(text, "mvbench: "), *from = ours ? ours + 9 : text;
+	return sentence("%.*s", (int)strcspn(from, "\n"), from);
+}
+
+char *simulator_try(const struct config *c)
+{
+	char **words AUTOWORDS = config_words(c);
+	char *start AUTOFREE = words_of_start(words);
+	size_t i = 0;
+	while (i < count && strcmp(answers[i].words, start) != 0)
+		i++;
+	if (i == count) {
+		struct answer new = {.words = must(strdup(start)), .wrong = ask(words)};
+		APPEND(answers, count, new);
+	}
+	return answers[i].wrong ? must(strdup(answers[i].wrong)) : NULL;
+}

@@ -34,10 +34,16 @@ static char *words_of_start(char *const *words)
 	return text_close(&t);
 }
 
+static char *simulator_path(void)
+{
+	char *self AUTOFREE = program_path();
+	return sentence("%s-sim", self);
+}
+
 /* Does not return. */
 static void exec_simulator(char *const *words, int out)
 {
-	char *self = program_path(), *simulator = sentence("%s-sim", self);
+	char *simulator = simulator_path();
 	const char **argv = NULL;
 	size_t n = 0;
 	APPEND(argv, n, simulator);
@@ -81,9 +87,12 @@ static char *ask(char *const *words)
 
 char *simulator_try(const struct config *c)
 {
+	char *simulator AUTOFREE = simulator_path();
 	char **words AUTOWORDS = config_words(c);
 	char *start AUTOFREE = words_of_start(words);
 	size_t i = 0;
+	if (access(simulator, X_OK) != 0) /* a run says that it is missing */
+		return NULL;
 	while (i < count && strcmp(answers[i].words, start) != 0)
 		i++;
 	if (i == count) {

@@ -178,7 +178,7 @@ START_TEST(unsupported_onesided_tables_are_refused)
 		{1, "--strategy=ssp --ssp.updater=dcasgd", "updater dcasgd needs a server"},
 		{1, "--strategy=asgd --asgd.updater=adam --momentum=0",
 		 "updater adam needs a server"},
-		{2, "--strategy=bsp --bsp.backup=1", "1 backup workers"},
+		{2, "--strategy=bsp --bsp.backup=1", "1 backup worker:"},
 	};
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		struct result r = run_tool(row[i].workers, words(MLP ONESIDED " %s", row[i].words));

@@ -683,8 +683,7 @@ START_TEST(unusable_platform_ends_validate_at_once)
 	folder_text("host.xml", "no XML");
 	int status = validate(out, "--rounds=1");
 	ck_assert_msg(status == EXIT_USER, "status %d: %s", status, out);
-	ck_assert_msg(strstr(out, "mvbench: --sim.platform="),
-		      "%s", out);
+	ck_assert_msg(strstr(out, "mvbench: --sim.platform="), "%s", out);
 	ck_assert_msg(strstr(out, "host.xml") && !strstr(out, "real"), "%s", out);
 }
 END_TEST

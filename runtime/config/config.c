@@ -291,8 +291,6 @@ static void *default_opts(const struct plugin *p)
 const char *config_even(const struct config *c)
 {
 	const struct strategy *s = c->strategy;
-	if (data_split_of(&c->run).own)
-		return "each has its own rows (--split)";
 	if (!s->may_leave || !s->tables)
 		return "all its workers take part in every exchange";
 	return s->even ? s->even(&c->run, c->strategy_opts) : NULL;

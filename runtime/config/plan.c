@@ -294,10 +294,6 @@ static char *check_deal(const struct config *c)
 	const char *why = config_even(c);
 	if (!why || strcmp(c->run.deal, "dynamic") != 0)
 		return NULL;
-	if (data_split_of(&c->run).own)
-		return sentence("--deal=dynamic: with --split=%s each worker takes rows of its own "
-				"shard only; leave one of the two out",
-				c->run.split);
 	return sentence("--deal=dynamic: %s must give each worker the same number of mini-batches: "
 			"%s",
 			c->run.strategy, why);

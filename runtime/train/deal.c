@@ -15,8 +15,10 @@
  * mini-batches are therefore taken one by one.
  *
  * With --split=fixed or dirichlet a replica has its own rows (shards.c), the same number as static
- * assignment gives it, and takes them step by step. Assignment is then static, because an idle
- * worker could not take rows of another shard.
+ * assignment gives it. Static: it takes them step by step. Dynamic: the counter only says how many
+ * mini-batches of the epoch are left, and how many rows this one has. The worker takes the next
+ * rows of its shard. A shard that ends begins again in the order of its next pass. A fast worker
+ * therefore makes more passes in an epoch than a slow one.
  *
  * A push that arrives after its round (backup workers) is dropped. With dynamic assignment its
  * mini-batches return to a pool that the workers share. A worker that finds no other mini-batch of
@@ -53,6 +55,8 @@ struct dealing {
 	int64_t pushes, dropped; /* counts of stats before the step */
 	bool drops;              /* its pushes may be dropped */
 	size_t rows;             /* static: since the last push */
+	int32_t *own_rows;       /* [of the shard] dynamic, own rows: in the order of this pass; */
+	int64_t pass, seen;      /* pass: from 1, 0 = none yet; rows taken of all passes */
 	bool no_more;
 };
 
@@ -105,6 +109,12 @@ static struct shards *open_shards(struct trainer *r)
 	return s;
 }
 
+static size_t shard_size(const struct trainer *r)
+{
+	const size_t *first = r->dealing->shards->first + r->replica;
+	return first[1] - first[0];
+}
+
 char *deal_record(struct trainer *r)
 {
 	const struct shards *s = r->dealing->shards;
@@ -128,6 +138,10 @@ void deal_open(struct trainer *r)
 	if (!r->plan->dynamic)
 		return;
 	d->counter = counter_new(&r->w);
+	if (d->shards) {
+		d->own_rows = must(malloc((shard_size(r) + 1) * sizeof *d->own_rows));
+		worker_keep(&r->w, &d->seen, sizeof d->seen);
+	}
 	plan_draws(d, batches(r), r->w.trainers, X);
 	d->before = d->draws * r->head.epoch;
 	if (!d->drops)
@@ -146,6 +160,7 @@ void deal_close(struct trainer *r)
 		data_shards_close();
 	counter_free(d->counter);
 	counts_free(d->pool);
+	free(d->own_rows);
 	free(d->first);
 	free(d->held);
 	free(d->own);
@@ -182,24 +197,48 @@ void deal_epoch(struct trainer *r, int64_t epoch)
 	r->step_first[steps] = at;
 }
 
+static void take_own_rows(struct trainer *r)
+{
+	struct dealing *d = r->dealing;
+	size_t n = shard_size(r), some;
+	r->w.rows = n ? r->w.rows : 0;
+	for (size_t got = 0; got < r->w.rows; got += some, d->seen += (int64_t)some) {
+		int64_t pass = d->seen / (int64_t)n + 1;
+		size_t at = (size_t)(d->seen % (int64_t)n);
+		if (pass != d->pass)
+			memcpy(d->own_rows,
+			       data_order(r->train.n, r->w.run->seed, pass, d->shards) +
+				       d->shards->first[r->replica],
+			       n * sizeof *d->own_rows);
+		d->pass = pass;
+		some = n - at < r->w.rows - got ? n - at : r->w.rows - got;
+		memcpy(r->order + got, d->own_rows + at, some * sizeof *r->order);
+	}
+}
+
 /* Mini-batch `number` of all epochs. */
 static void take(struct trainer *r, int64_t number)
 {
 	int64_t of_epoch = number % batches(r), epoch = number / batches(r) + 1;
-	const int32_t *permutation = data_order(r->train.n, r->w.run->seed, epoch, NULL);
 	r->step = (size_t)(of_epoch / r->replicas);
 	size_t first = part_of_step(r, r->step, (int)(of_epoch % r->replicas), &r->w.rows);
 	r->w.mean_rows = mean_rows(r, r->step);
-	memcpy(r->order, permutation + first, r->w.rows * sizeof *r->order);
 	r->w.index = r->order;
+	if (r->dealing->shards)
+		take_own_rows(r);
+	else
+		memcpy(r->order, data_order(r->train.n, r->w.run->seed, epoch, NULL) + first,
+		       r->w.rows * sizeof *r->order);
 }
 
 bool deal_take(struct trainer *r, int64_t i)
 {
+	const int64_t seen = r->dealing->seen;
 	if (i >= deal_most(r))
 		return false;
 	if (r->plan->dynamic) {
 		take(r, i);
+		r->dealing->seen = seen;
 		return true;
 	}
 	r->step = (size_t)i;

@@ -301,6 +301,11 @@ void local_met(struct worker *w)
 }
 
 /* No checkpoints are made. */
+void worker_keep(struct worker *w, void *state, size_t bytes)
+{
+	(void)w, (void)state, (void)bytes;
+}
+
 void worker_keep_vec(struct worker *w, struct vec *v)
 {
 	(void)w, (void)v;

@@ -168,7 +168,7 @@ START_TEST(killed_run_resumes_bit_for_bit)
 END_TEST
 
 static const char *const any_order[] = {
-	LONG "--strategy=asgd --workers=2",
+	LONG "--strategy=asgd --workers=2 --split=fixed",
 	LONG "--strategy=asgd --asgd.updater=adagrad_shared "
 	     "--asgd.rho=0.01 --workers=2 --servers=2",
 	LONG "--strategy=ssp --ssp.bound=1 --workers=2 --speed=0:0.5",

@@ -346,6 +346,49 @@ START_TEST(dynamic_deal_trains_on_every_row_once)
 }
 END_TEST
 
+/* With own rows a fast worker goes on in its shard: the epoch takes as long as with shuffled rows.
+ * At equal speeds, and with lr 0, an epoch has the loss of all rows. */
+START_TEST(fast_worker_makes_more_passes_over_its_shard)
+{
+	static const char *const how[] = {"asgd", "downpour --downpour.send=2 --sync-every=4",
+					  "easgd", "ssp --ssp.bound=100", "bsp --bsp.backup=1"};
+	static const char *const split[] = {"fixed", "dirichlet:0.1"};
+	char *words = sentence("--workload=softmax --lr=0 --epochs=3 --batch=3 --workers=4 " SIM
+			       "--speed=3:0.5 --strategy=%s",
+			       how[_i]);
+	char *equal = sentence("--workload=softmax --lr=0 --epochs=3 --batch=15 --workers=2 " SIM
+			       "--split=fixed --strategy=%s",
+			       how[_i]);
+	forget_runs();
+	record_run(words);
+	for (int i = 0; i < 2; i++) {
+		char *own = sentence("%s --split=%s", words, split[i]),
+		     *even = sentence("%s --split=%s --deal=static", words, split[i]);
+		record_run(own);
+		record_run(even);
+		for (int e = 1; e <= 3; e++) {
+			const double shuffled = of(1, e, "seconds"),
+				     raced = of(2 * i + 2, e, "seconds");
+			expect_near(own, raced / shuffled, 1, 0.05);
+			expect_near("pushes", of(2 * i + 2, e, "pushes"), of(1, e, "pushes"), 0);
+			/* its n / 4 rows take the slow worker 1 / 2; 3.5 workers take n in 1 / 3.5
+			 */
+			if (_i < 4)
+				ck_assert_double_gt(of(2 * i + 3, e, "seconds") / raced, 1.6);
+		}
+		free(own);
+		free(even);
+	}
+	forget_runs();
+	record_run("--workload=softmax --lr=0 --epochs=1 --batch=15 --strategy=serial " SIM);
+	record_run(equal);
+	for (int e = 1; e <= 3 && _i < 4; e++)
+		expect_near(equal, of(2, e, "running_loss"), of(1, 1, "running_loss"), 1e-5);
+	free(words);
+	free(equal);
+}
+END_TEST
+
 /* No other worker can take mini-batches. */
 START_TEST(dynamic_deal_of_one_worker_equals_static_deal)
 {
@@ -790,6 +833,7 @@ Suite *heterogeneity_suite(void)
 	tcase_add_test(t, mean_is_over_pushes_that_count);
 	tcase_add_test(t, dropped_push_drops_its_gradient);
 	tcase_add_loop_test(t, dynamic_deal_trains_on_every_row_once, 0, 5);
+	tcase_add_loop_test(t, fast_worker_makes_more_passes_over_its_shard, 0, 5);
 	tcase_add_test(t, dynamic_deal_of_one_worker_equals_static_deal);
 	tcase_add_loop_test(t, synchronous_strategies_refuse_dynamic_deal, 0, 7);
 	tcase_add_test(t, real_slow_worker_takes_fewer_mini_batches);

@@ -33,6 +33,26 @@ START_TEST(split_trains_on_every_row_once)
 }
 END_TEST
 
+/* With dynamic assignment an epoch has as many rows as the training set; a worker's own come first.
+ */
+START_TEST(dynamic_split_trains_on_as_many_rows)
+{
+	static const char *const how[] = {
+		SOFTMAX "--batch=31 --strategy=asgd --deal=dynamic --split=fixed",
+		SOFTMAX "--batch=31 --strategy=ssp --deal=dynamic --split=dirichlet:0.05",
+		SOFTMAX
+		"--batch=31 --strategy=easgd --sync-every=3 --deal=dynamic --split=dirichlet:1",
+		SOFTMAX "--batch=31 --strategy=asgd --deal=dynamic --split=fixed --speed=1:0.1"};
+	struct result r[COUNT(how)];
+	train_all(3, COUNT(how), how, r);
+	for (size_t i = 0; i < COUNT(how); i++) {
+		ck_assert_double_eq(r[i].rows, TRAIN_ROWS);
+		ck_assert_double_lt(r[i].test_loss, 0.9 * r[i].first_test_loss);
+		free(r[i].param);
+	}
+}
+END_TEST
+
 START_TEST(split_of_one_worker_has_all_rows)
 {
 	expect_same(1, SOFTMAX "--batch=31 --strategy=serial --split=fixed", 1,
@@ -94,7 +114,7 @@ START_TEST(rows_of_each_worker_are_recorded)
 				"--deal=auto --platform=sim " SIM,
 			"SELECT split, deal, min(worker), max(worker), sum(rows) FROM run "
 			"JOIN shard ON run_id = id",
-			"fixed,static,0,1,2400\r\n");
+			"fixed,dynamic,0,1,2400\r\n");
 	ck_assert_int_eq(command_output(export, out, sizeof out), EXIT_OK);
 	ck_assert_msg(strstr(out, "run_id,worker,class,rows\r\n1,0,0,"), "%s", out);
 	free(export);
@@ -137,10 +157,6 @@ START_TEST(impossible_splits_are_refused)
 		{"--split=dirichlet:", "--split=dirichlet::"},
 		{"--split=dirichlet", "--split=dirichlet:"},
 		{"--split=even", "--split=even:"},
-		{"--split=fixed --strategy=asgd --workers=2 --deal=dynamic",
-		 "--deal=dynamic: with --split=fixed"},
-		{"--split=dirichlet:1 --strategy=asgd --workers=2 --deal=dynamic",
-		 "--deal=dynamic: with --split=dirichlet:1"},
 		{"--split=dirichlet:1 --workload=perceptron --strategy=allreduce --workers=2",
 		 "--split=dirichlet:1: it divides the rows by class"},
 	};
@@ -156,6 +172,7 @@ Suite *split_suite(void)
 	tcase_add_unchecked_fixture(t, trained_data, folder_free);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, split_trains_on_every_row_once);
+	tcase_add_test(t, dynamic_split_trains_on_as_many_rows);
 	tcase_add_test(t, split_of_one_worker_has_all_rows);
 	tcase_add_test(t, simulated_split_equals_the_real_one);
 	tcase_add_test(t, rows_of_each_worker_are_recorded);

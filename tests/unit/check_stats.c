@@ -376,14 +376,13 @@ START_TEST(one_more_divergence_never_helps)
 			"comparison WHERE name <> 'epoch_seconds'",
 			step, side, step, step);
 		exec(sql);
-		snprintf(
-			sql, sizeof sql,
-			"SELECT count(*) > 3500, total(b.looks * up > a.looks * up) FROM (SELECT *, "
-			"iif(config LIKE '%s%%', 1, -1) AS up FROM told WHERE step = %d AND "
-			"(config LIKE '%s%%' OR versus LIKE '%s%%')) AS b JOIN told AS a ON a.step = "
-			"b.step - 1 AND a.workload = b.workload AND a.name = b.name AND "
-			"a.config = b.config AND a.versus = b.versus",
-			side, step, side, side);
+		snprintf(sql, sizeof sql,
+			 "SELECT count(*) > 3500, total(b.looks * up > a.looks * up) FROM "
+			 "(SELECT *, iif(config LIKE '%s%%', 1, -1) AS up FROM told WHERE "
+			 "step = %d AND (config LIKE '%s%%' OR versus LIKE '%s%%')) AS b "
+			 "JOIN told AS a ON a.step = b.step - 1 AND a.workload = b.workload AND "
+			 "a.name = b.name AND a.config = b.config AND a.versus = b.versus",
+			 side, step, side, side);
 		expect(sql, "1,0.0");
 	}
 	/* the tables are of all kinds */

@@ -116,7 +116,7 @@ static void add_sums(const struct points *measured, const struct points *simulat
 		const struct point *p = &simulated->point[i],
 				   *real = point_at(measured, p->name, p->x);
 		char name[sizeof p->name];
-		snprintf(name, sizeof name, "sim_%.11s", p->name);
+		snprintf(name, sizeof name, "sim_%.19s", p->name);
 		points_add(out, name, p->x, p->value);
 		if (real && strcmp(p->name, "allreduce") == 0)
 			points_add(out, cost_names[COST_SUM], p->x,

@@ -159,6 +159,38 @@ static void do_op(struct bench *b)
 	CHECK(!wrong, "%s", wrong);
 }
 
+static void measure_table(struct bench *b, struct tables *s, const char *name,
+			  const struct table_op *op, const struct updater *u)
+{
+	struct table_rules r = {
+		.rows = b->n, .columns = 1, .updater = u, .syncs = op->kind == OP_SYNC};
+	char *wrong = table_open(&b->table, s, &r, NULL);
+	CHECK(!wrong, "%s", wrong);
+	b->op = *op;
+	b->op.in = op->kind == OP_PUSH ? b->x->data : NULL;
+	b->op.out = b->y->data;
+	b->op.pull = true;
+	points_add(b->out, name, (double)b->n, figure(b, do_op, false));
+	table_close(b->table);
+}
+
+/* A push with each updater that takes gradients, of the whole model. */
+static void measure_updaters(struct bench *b, struct tables *s)
+{
+	const struct table_op push = {.kind = OP_PUSH,
+				      .by = {.lr = 1e-3f,
+					     .momentum = 0.9f,
+					     .rho = 1e-3f,
+					     .lambda = 0.1f,
+					     .beta = {0.9, 0.999},
+					     .eps = 1e-8f}};
+	for (size_t i = 0; updaters[i]; i++)
+		if (updaters[i]->wants.gradient) {
+			char *name AUTOFREE = sentence("push_%s", updaters[i]->name);
+			measure_table(b, s, name, &push, updaters[i]);
+		}
+}
+
 static void measure_tables(struct bench *b, struct tables *s)
 {
 	static const struct {
@@ -168,20 +200,10 @@ static void measure_tables(struct bench *b, struct tables *s)
 		   {COST_PUSH, {.kind = OP_PUSH, .by = {.scale = 1e-3f}}},
 		   {COST_SYNC, {.kind = OP_SYNC, .by = {.scale = 1}}},
 		   {COST_ELASTIC, {.kind = OP_ELASTIC, .by = {.scale = 0.1f}}}};
-	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-		struct table_rules r = {.rows = b->n,
-					.columns = 1,
-					.updater = updater_find("add"),
-					.syncs = row[i].cost == COST_SYNC};
-		char *wrong = table_open(&b->table, s, &r, NULL);
-		CHECK(!wrong, "%s", wrong);
-		b->op = row[i].op;
-		b->op.in = row[i].cost == COST_PUSH ? b->x->data : NULL;
-		b->op.out = b->y->data;
-		b->op.pull = true;
-		points_add(b->out, cost_names[row[i].cost], (double)b->n, figure(b, do_op, false));
-		table_close(b->table);
-	}
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+		measure_table(b, s, cost_names[row[i].cost], &row[i].op, updater_find("add"));
+	if (b->n == vec_len(b->w->param))
+		measure_updaters(b, s);
 }
 
 /* ---- Wake-up ---- */

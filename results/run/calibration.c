@@ -38,7 +38,9 @@ static double usual_momentum(const struct config *c)
 /* The optimiser's kind and state decide how long an update takes; its numeric options do not. */
 char *workload_words(const struct config *c)
 {
-	char *prefix AUTOFREE = sentence("--%s.", c->run.workload);
+	char *prefix AUTOFREE = sentence("--%s.", c->run.workload),
+		     *source AUTOFREE =
+			     sentence("--%s.source=", c->run.optimizer); /* of a user's file */
 	bool usual = usual_momentum(c) > 0, momentum = c->run.momentum > 0;
 	struct text t;
 	FILE *f = text_open(&t);
@@ -47,6 +49,7 @@ char *workload_words(const struct config *c)
 		put_words(f, c, "--optimizer=");
 	else if (momentum != usual)
 		fprintf(f, "%s--momentum%s", ftell(f) > 0 ? " " : "", momentum ? "" : "=0");
+	put_words(f, c, source);
 	return text_close(&t);
 }
 
@@ -221,6 +224,29 @@ static void take_curves(struct simulation *s, double slower)
 	}
 }
 
+/* The updater of this run's tables that is given gradients; NULL: it has none. */
+static const struct updater *gradient_updater(const struct config *c)
+{
+	const struct strategy *s = c->strategy;
+	const char *name =
+		s->tables && s->terms ? s->terms(&c->run, c->strategy_opts).updater : NULL;
+	const struct updater *u = updater_find(name ? name : "add");
+	return u->wants.gradient ? u : NULL;
+}
+
+/* Calibrations measure a push with each updater once, and with "add" at all lengths. Those of a GPU
+ * have no pushes. */
+static void take_push_share(const struct config *c, struct simulation *s, double slower)
+{
+	const struct updater *u = gradient_updater(c);
+	char *name AUTOFREE = sentence("push_%s", u ? u->name : "");
+	s->push_share = u && s->cost[COST_PUSH].n ? NAN : 1;
+	for (size_t i = 0; i < s->points.n && u; i++)
+		if (strcmp(s->points.point[i].name, name) == 0)
+			s->push_share = slower * s->points.point[i].value /
+					curve_at(&s->cost[COST_PUSH], s->points.point[i].x);
+}
+
 /* More workers than cores: takes the effect of shared cores out of the measured times, because the
  * simulated host shares its cores itself. */
 static void take_out_sharing(struct simulation *s, int workers, int cores)
@@ -350,7 +376,9 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 	if (s->calibration_id == 0)
 		return NULL;
 	read_points(store, s->calibration_id, &s->points);
-	take_curves(s, take_steps(s));
+	const double slower = take_steps(s);
+	take_curves(s, slower);
+	take_push_share(c, s, slower);
 	if (s->step.n == 0)
 		s->calibration_id = 0;
 	take_out_sharing(s, workers, *cores);
@@ -377,6 +405,16 @@ static char *look_for_gaps(const struct config *c, const struct simulation *s, i
 			words);
 }
 
+static char *look_for_updater(const struct config *c, const struct simulation *s, int side_by_side)
+{
+	if (!isnan(s->push_share) || !isnan(s->update_s))
+		return NULL;
+	char *words AUTOFREE = calibrate_words(c, side_by_side);
+	return sentence("--platform=sim: calibration %lld has no time of a push with the updater "
+			"%s; give --sim.update-time, or run: %s",
+			(long long)s->calibration_id, gradient_updater(c)->name, words);
+}
+
 static char *find_all(const struct config *c, const struct plan *p, struct simulation *s)
 {
 	double step = NAN;
@@ -391,6 +429,7 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 		TRY(load_calibration(c, p, s, side_by_side, &cores));
 	if ((isnan(step) && !paced) || is_local(c))
 		TRY(look_for_gaps(c, s, side_by_side));
+	TRY(look_for_updater(c, s, side_by_side));
 	TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
 	if (hosts) {
 		take_sums_of_wires(s);
@@ -412,7 +451,7 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 
 char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s)
 {
-	*s = (struct simulation){.rows = (double)c->run.batch, .update_s = NAN};
+	*s = (struct simulation){.rows = (double)c->run.batch, .update_s = NAN, .push_share = 1};
 	char *wrong = find_all(c, p, s);
 	if (wrong)
 		simulation_fini(s);

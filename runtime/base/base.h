@@ -129,6 +129,7 @@ void clock_delay(nsec dt);
 struct config;
 struct plan;
 struct table_op;
+struct updater;
 
 /* Runs the main loop (life) of each worker and server of this process: one in the real world; all
  * in a simulation, each on its own stack. Returns the exit status of rank 0. */
@@ -144,8 +145,8 @@ void world_stand(const char *what); /* the worker waits legitimately until world
 /* A worker finds nothing to do and polls again after dt. */
 void world_rest(const char *what, nsec dt);
 void world_yield(void); /* lets the other simulated workers run at the same virtual time */
-/* An operation on n floats of a table; shared: they are in rank 0's memory. */
-void world_charge_op(const struct table_op *p, size_t n, bool shared);
+/* An operation on n floats of a table with this updater; shared: they are in rank 0's memory. */
+void world_charge_op(const struct table_op *p, const struct updater *u, size_t n, bool shared);
 /* Between simulated hosts, one-sided access to ranks [first, end) waits until the target next
  * enters MPI, because nothing else serves it there. */
 void world_reach(int first, int end);

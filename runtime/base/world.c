@@ -35,9 +35,9 @@ void clock_delay(nsec dt)
 		;
 }
 
-void world_charge_op(const struct table_op *p, size_t n, bool shared)
+void world_charge_op(const struct table_op *p, const struct updater *u, size_t n, bool shared)
 {
-	(void)p, (void)n, (void)shared;
+	(void)p, (void)u, (void)n, (void)shared;
 }
 
 void world_charge_sum(size_t n, int ranks)

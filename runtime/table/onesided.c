@@ -371,7 +371,7 @@ static void begin(struct table *t, struct table_op *p)
 		settle_floats(t, p, from, from + most);
 	}
 	begin_floats(t, p, from, end);
-	world_charge_op(p, op_floats(t, p), false);
+	world_charge_op(p, t->rules.updater, op_floats(t, p), false);
 	h->now = p;
 }
 

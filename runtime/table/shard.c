@@ -174,7 +174,7 @@ static void apply(struct server *v, struct shard *t, struct transaction *j, bool
 					    .out = out},
 			    n);
 	}
-	world_charge_op(&p, (size_t)j->request.in, false);
+	world_charge_op(&p, t->rules.updater, (size_t)j->request.in, false);
 	note(v, TRACE_APPLY, j, since);
 }
 
@@ -203,7 +203,7 @@ static void read_model(struct server *v, struct shard *t, struct transaction *j)
 		if (j->request.pull && m->pulled)
 			memcpy(m->pulled + first, from + first, n * sizeof *from);
 	}
-	world_charge_op(&(struct table_op){.kind = OP_READ}, (size_t)j->request.out, false);
+	world_charge_op(&(struct table_op){.kind = OP_READ}, NULL, (size_t)j->request.out, false);
 	note(v, TRACE_PULL, j, since);
 }
 

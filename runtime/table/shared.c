@@ -184,7 +184,7 @@ static void do_op(struct table *t, struct table_op *p)
 		count_versions(t, p);
 		blocks_apply(t, p);
 	}
-	world_charge_op(p, op_floats(t, p), true);
+	world_charge_op(p, t->rules.updater, op_floats(t, p), true);
 	if (stats->trace && op_pushes(p) && !t->rules.counter)
 		trace_add(stats->trace, TRACE_APPLY, since, clock_peek());
 }
@@ -311,7 +311,7 @@ static void read_in_round(struct table *t, const struct table_op *p)
 		monitor_unlock(&s->monitor);
 		count_versions(t, &read);
 		blocks_apply(t, &read);
-		world_charge_op(&read, op_floats(t, &read), true);
+		world_charge_op(&read, t->rules.updater, op_floats(t, &read), true);
 	} while (!was_newest(t, &read));
 	if (p->pull) /* an evaluation read joins no round */
 		me(t)->in = read.round;

@@ -44,7 +44,7 @@ double curve_at(const struct curve *c, double x);
 
 /* Figures of a machine, as sim/measure.c takes them and table calibration_point keeps them. */
 struct point {
-	char name[16];
+	char name[24];
 	double x, value;
 };
 struct points {
@@ -74,7 +74,9 @@ struct simulation {
 	struct points points; /* all figures of the calibration */
 	int64_t wires_id;     /* of the links between hosts; 0 = none */
 	struct points wires;
-	double update_s; /* of a push with its pull of the whole model; NaN = use the curves */
+	double update_s;   /* of a push with its pull of the whole model; NaN = use the curves */
+	double push_share; /* of a push with the run's updater, as a share of one with "add"; NaN:
+			    * it was not measured */
 	const struct recording *replay; /* the recorded order of table operations; NULL = none */
 };
 

@@ -153,7 +153,7 @@ static void travel(const struct sim_worker *me, const struct table_op *p, size_t
 		sg_host_sendto(owner, here, bytes);
 }
 
-static double op_cost(const struct table_op *p, size_t n)
+static double op_cost(const struct table_op *p, const struct updater *u, size_t n)
 {
 	static const enum cost cost[] = {[OP_READ] = COST_READ,
 					 [OP_PUSH] = COST_PUSH,
@@ -161,16 +161,17 @@ static double op_cost(const struct table_op *p, size_t n)
 					 [OP_ELASTIC] = COST_ELASTIC};
 	double whole = world.costs->update_s * (double)n / world.params;
 	if (isnan(whole))
-		return curve_at(&world.costs->cost[cost[p->kind]], (double)n);
+		return curve_at(&world.costs->cost[cost[p->kind]], (double)n) *
+		       (p->kind == OP_PUSH && u->wants.gradient ? world.costs->push_share : 1);
 	return p->kind == OP_READ ? whole / 2 : whole;
 }
 
-void world_charge_op(const struct table_op *p, size_t n, bool shared)
+void world_charge_op(const struct table_op *p, const struct updater *u, size_t n, bool shared)
 {
 	struct sim_worker *me = sim_self();
 	if (!me || n == 0)
 		return;
-	sim_owe(op_cost(p, n));
+	sim_owe(op_cost(p, u, n));
 	pay(me);
 	if (shared)
 		travel(me, p, n);

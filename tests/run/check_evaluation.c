@@ -173,7 +173,7 @@ START_TEST(rows_trained_on_are_the_same_in_every_run)
 }
 END_TEST
 
-START_TEST(fewer_rows_are_a_shorter_epoch)
+START_TEST(fewer_training_rows_shorten_the_epoch)
 {
 	forget_runs();
 	record_run(SIM "--workload=softmax --train-rows=60 --validation=20 --batch=10 --workers=2 "
@@ -184,7 +184,7 @@ START_TEST(fewer_rows_are_a_shorter_epoch)
 END_TEST
 
 /* For a model that does not change, the losses of both parts give that of the whole. */
-START_TEST(the_model_is_evaluated_on_rows_held_out)
+START_TEST(model_is_evaluated_on_held_out_rows)
 {
 	static const char *const how[] = {
 		"--workload=softmax", SIM "--workload=softmax",
@@ -464,8 +464,8 @@ Suite *evaluation_suite(void)
 	tcase_add_test(t, evaluation_takes_no_training_time);
 	tcase_add_test(t, rows_held_out_are_the_same_in_every_run);
 	tcase_add_test(t, rows_trained_on_are_the_same_in_every_run);
-	tcase_add_test(t, fewer_rows_are_a_shorter_epoch);
-	tcase_add_loop_test(t, the_model_is_evaluated_on_rows_held_out, 0, 4);
+	tcase_add_test(t, fewer_training_rows_shorten_the_epoch);
+	tcase_add_loop_test(t, model_is_evaluated_on_held_out_rows, 0, 4);
 	tcase_add_test(t, rows_held_out_are_the_same_in_simulations_and_replays);
 	tcase_add_test(t, evaluation_points_are_at_the_requested_steps);
 	tcase_add_test(t, every_strategy_has_evaluation_points);

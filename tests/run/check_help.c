@@ -129,7 +129,7 @@ START_TEST(every_command_prints_its_help)
 END_TEST
 
 /* How a command reads its words depends on its row of the table alone. */
-START_TEST(every_command_reads_its_words_alike)
+START_TEST(commands_report_wrong_words_alike)
 {
 	for (const struct command *const *c = commands; *c; c++) {
 		char *help = sentence("%s --no-such=1 --help", (*c)->name);
@@ -189,7 +189,7 @@ static void ck_orders(char *page)
 	}
 }
 
-START_TEST(the_manual_has_all_commands_options_and_plugins)
+START_TEST(manual_has_all_commands_options_and_plugins)
 {
 	char *page = said(0, "help --man");
 	ck_assert_int_eq(strncmp(page, ".TH MVBENCH 1 ", 14), 0);
@@ -214,7 +214,7 @@ START_TEST(the_manual_has_all_commands_options_and_plugins)
 }
 END_TEST
 
-START_TEST(the_manual_formats_without_a_warning)
+START_TEST(manual_formats_without_a_warning)
 {
 	char out[4096];
 	if (lacks_program("groff"))
@@ -291,7 +291,7 @@ START_TEST(bash_completes_words)
 END_TEST
 
 /* Figures and job files are found by their names, which go into a script. */
-START_TEST(names_that_a_shell_would_run_are_left_out)
+START_TEST(completion_omits_names_that_a_shell_would_run)
 {
 	char out[20000], *home = sentence("MVBENCH_HOME=%s", folder);
 	char *command = sentence("cd %s && mkdir -p plots && echo '-- good' >plots/good.sql && "
@@ -321,12 +321,12 @@ Suite *help_suite(void)
 	tcase_add_test(t, every_kind_of_name_has_a_topic);
 	tcase_add_test(t, topics_are_found_or_the_nearest_is_named);
 	tcase_add_test(t, every_command_prints_its_help);
-	tcase_add_test(t, every_command_reads_its_words_alike);
+	tcase_add_test(t, commands_report_wrong_words_alike);
 	tcase_add_test(t, roff_escapes_requests);
-	tcase_add_test(t, the_manual_has_all_commands_options_and_plugins);
-	tcase_add_test(t, the_manual_formats_without_a_warning);
+	tcase_add_test(t, manual_has_all_commands_options_and_plugins);
+	tcase_add_test(t, manual_formats_without_a_warning);
 	tcase_add_test(t, bash_completes_words);
-	tcase_add_test(t, names_that_a_shell_would_run_are_left_out);
+	tcase_add_test(t, completion_omits_names_that_a_shell_would_run);
 	suite_add_tcase(s, t);
 	return s;
 }

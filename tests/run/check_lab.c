@@ -138,7 +138,7 @@ START_TEST(ranks_are_assigned_to_hosts)
 }
 END_TEST
 
-START_TEST(rates_are_read)
+START_TEST(lab_rates_are_parsed)
 {
 	static const struct option o = {.name = "rate"};
 	static const char *const wrong[] = {"",        "100",    "mbit",    "-1mbit",
@@ -721,7 +721,7 @@ Suite *lab_suite(void)
 	tcase_add_checked_fixture(rules, folder_new, folder_free);
 	tcase_add_test(rules, ranks_are_assigned_to_hosts);
 	tcase_add_test(rules, placement_sets_the_host_of_each_rank);
-	tcase_add_test(rules, rates_are_read);
+	tcase_add_test(rules, lab_rates_are_parsed);
 	tcase_add_loop_test(rules, lab_mistakes_are_refused, 0, COUNT(mistakes));
 	suite_add_tcase(s, rules);
 	tcase_add_unchecked_fixture(hosts, set_up, tear_down);

@@ -72,7 +72,7 @@ START_TEST(equal_cells_are_merged)
 }
 END_TEST
 
-START_TEST(unusual_valid_files_are_read)
+START_TEST(unusual_valid_job_files_are_read)
 {
 	struct sweep s;
 	/* a mark of UTF-8, DOS line ends, indentation, comments, an empty section */
@@ -315,7 +315,7 @@ END_TEST
 
 /* ---- Bad files ----------------------------------------------------------- */
 
-START_TEST(bad_files_are_refused_with_their_line)
+START_TEST(bad_job_files_are_refused_with_their_line)
 {
 	static const struct {
 		const char *text, *says;
@@ -386,7 +386,7 @@ START_TEST(bad_files_are_refused_with_their_line)
 }
 END_TEST
 
-START_TEST(long_lines_are_not_cut)
+START_TEST(too_long_job_file_line_is_refused)
 {
 	char text[600] = "[a]\nlabel = ";
 	struct sweep s;
@@ -453,7 +453,7 @@ START_TEST(pending_cells_run_in_the_order_of_the_resuming_sweep)
 }
 END_TEST
 
-START_TEST(a_diverged_cell_does_not_stop_a_sweep)
+START_TEST(diverged_cell_does_not_stop_a_sweep)
 {
 	folder_text("job.ini", SMALL "lr = 100,1e-4\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_DIVERGED);
@@ -623,7 +623,7 @@ static void work_under_way(void)
 	free(set);
 }
 
-START_TEST(a_sweep_is_watched_until_its_end)
+START_TEST(sweep_is_watched_until_its_end)
 {
 	int status = -1;
 	work_under_way();
@@ -728,24 +728,24 @@ Suite *sweep_suite(void)
 	tcase_add_test(t, zipped_lists_advance_together);
 	tcase_add_test(t, options_of_plugins_describe_their_cells);
 	tcase_add_test(t, excluded_cells_are_left_out);
-	tcase_add_test(t, unusual_valid_files_are_read);
+	tcase_add_test(t, unusual_valid_job_files_are_read);
 	tcase_add_test(t, included_job_files_are_valid);
 	tcase_add_test(t, labels_may_have_commas);
 	tcase_add_test(t, block_has_every_configuration_once);
 	tcase_add_test(t, each_block_is_shuffled_independently);
-	tcase_add_test(t, bad_files_are_refused_with_their_line);
-	tcase_add_test(t, long_lines_are_not_cut);
+	tcase_add_test(t, bad_job_files_are_refused_with_their_line);
+	tcase_add_test(t, too_long_job_file_line_is_refused);
 	tcase_add_test(t, interrupted_sweep_resumes);
 	tcase_add_test(t, sweep_runs_in_blocks_and_records_them);
 	tcase_add_test(t, pending_cells_run_in_the_order_of_the_resuming_sweep);
-	tcase_add_test(t, a_diverged_cell_does_not_stop_a_sweep);
+	tcase_add_test(t, diverged_cell_does_not_stop_a_sweep);
 	tcase_add_test(t, jobs_run_side_by_side);
 	tcase_add_test(t, sweep_becomes_slurm_jobs);
 	tcase_add_test(t, every_cell_is_in_one_share);
 	tcase_add_test(t, two_sweeps_share_their_cells);
 	tcase_add_test(t, cell_of_a_living_process_is_skipped);
 	tcase_add_test(t, long_cell_is_logged_once_a_minute);
-	tcase_add_test(t, a_sweep_is_watched_until_its_end);
+	tcase_add_test(t, sweep_is_watched_until_its_end);
 	tcase_add_test(t, watch_ends_at_a_signal_and_leaves_nothing);
 	tcase_add_test(t, sweep_with_an_invalid_cell_writes_nothing);
 	return s;

@@ -85,7 +85,7 @@ static void add_pushes(int64_t run, int staleness, int pushes)
 
 /* ---- The view ------------------------------------------------------------ */
 
-START_TEST(errors_compare_medians)
+START_TEST(validation_errors_compare_medians)
 {
 	const struct made cell = {"asgd", 2, 4, 1.0, 0.5};
 	int64_t real[3];
@@ -349,7 +349,7 @@ START_TEST(drifting_machine_makes_cells_noisy)
 END_TEST
 
 /* Correct cells of one rank do not hide wrong cells of several. */
-START_TEST(one_rank_and_several_are_compared_apart)
+START_TEST(cells_of_one_worker_are_compared_apart)
 {
 	char out[OUTPUT];
 	for (int x = 1; x <= 20; x++) {
@@ -424,7 +424,7 @@ START_TEST(names_tell_cells_apart)
 }
 END_TEST
 
-START_TEST(nothing_to_compare_is_reported)
+START_TEST(missing_cells_are_reported)
 {
 	char out[OUTPUT];
 	ck_assert_int_eq(report(out, ""), EXIT_USER);
@@ -695,7 +695,7 @@ Suite *validate_suite(void)
 	TCase *t = tcase_create("report"), *runs = tcase_create("runs");
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, set_up, tear_down);
-	tcase_add_test(t, errors_compare_medians);
+	tcase_add_test(t, validation_errors_compare_medians);
 	tcase_add_loop_test(t, only_equal_cells_are_compared, 0, COUNT(others));
 	tcase_add_test(t, missing_values_are_null);
 	tcase_add_test(t, percentiles_are_of_absolute_errors);
@@ -703,10 +703,10 @@ Suite *validate_suite(void)
 	tcase_add_test(t, oversubscribed_cells_are_listed_apart);
 	tcase_add_test(t, noisy_cells_are_marked_and_excluded);
 	tcase_add_test(t, drifting_machine_makes_cells_noisy);
-	tcase_add_test(t, one_rank_and_several_are_compared_apart);
+	tcase_add_test(t, cells_of_one_worker_are_compared_apart);
 	tcase_add_test(t, random_cells_cover_all_strategies);
 	tcase_add_test(t, names_tell_cells_apart);
-	tcase_add_test(t, nothing_to_compare_is_reported);
+	tcase_add_test(t, missing_cells_are_reported);
 
 	suite_add_tcase(s, runs);
 	tcase_add_checked_fixture(runs, make_data, folder_free);

@@ -286,7 +286,7 @@ START_TEST(booleans_accept_several_words)
 }
 END_TEST
 
-START_TEST(every_real_reads_back)
+START_TEST(real_and_time_values_are_read_back_unchanged)
 {
 	uint64_t rng = 1;
 	struct sample a, b;
@@ -842,7 +842,7 @@ Suite *options_suite(void)
 	tcase_add_test(t, sizes_take_units);
 	tcase_add_test(t, times_take_units);
 	tcase_add_test(t, booleans_accept_several_words);
-	tcase_add_test(t, every_real_reads_back);
+	tcase_add_test(t, real_and_time_values_are_read_back_unchanged);
 	tcase_add_test(t, nearest_name_corrects_typos);
 	tcase_add_test(t, json_is_utf8_for_any_input);
 	tcase_add_test(t, arguments_are_accepted_in_any_order);

@@ -18,45 +18,41 @@ static const struct loop {
 	const char *test;
 	int every;
 } slow[] = {
-	{"killed_run_resumes_bit_for_bit", 11},                     /* 158 */
-	{"disturbances_end_runs", 6},                               /* 55 */
-	{"all_strategies_keep_their_promises", 4},                  /* 41 */
-	{"stopped_library_process_is_named", 3},                    /* 40 */
-	{"seeds_programs_run", 4},                                  /* 38 */
-	{"stopped_worker_under_the_users_mpirun_is_named", 2},      /* 29 */
-	{"every_strategy_runs_in_a_lab", 3},                        /* 24 */
-	{"run_starts_from_a_saved_model", 3},                       /* 23 */
-	{"killed_asynchronous_run_resumes", 3},                     /* 23 */
-	{"split_image_nets_equal_one_worker", 3},                   /* 22 */
-	{"hosts_do_not_change_the_model", 2},                       /* 19 */
-	{"every_library_function_works", 2},                        /* 17 */
-	{"broken_promise_is_found", 3},                             /* 16 */
-	{"gpt_equals_one_worker_in_every_mode", 2},                 /* 14 */
-	{"segments_allocate_nothing", 2},                           /* 10 */
-	{"gpu_trains_the_same_as_the_cpu", 3},                      /* 50 */
-	{"strategies_on_gpus_train_the_same_as_on_the_cpu", 3},     /* 21 */
-	{"bf16_learns_the_same", 2},                                /* 15 */
-	{"options_on_gpus_train_the_same_as_on_the_cpu", 3},        /* 12 */
-	{"epoch_trains_on_every_row_once", 6},                      /* 61 */
-	{"cells_of_all_kinds_are_calibrated_and_run", 4},           /* 58 */
-	{"replay_reaches_the_same_model", 7},                       /* 38 */
-	{"simulations_repeat_themselves", 5},                       /* 28 */
-	{"simulated_model_equals_the_real_one", 2},                 /* 15 */
-	{"counted_bytes_are_the_formula", 3},                       /* 14 */
-	{"failed_worker_is_named", 3},                              /* 14 */
-	{"other_workers_continue_when_one_leaves", 3},              /* 12 */
-	{"recomputed_norm_statistics_depend_on_the_model_only", 4}, /* 12 */
-	{"every_strategy_is_calibrated_and_run", 4},                /* 12 */
-	{"suggested_calibration_makes_the_simulation_run", 4},      /* 11 */
-	{"rare_barriers_change_no_result", 3},                      /* 10 */
-	{"same_seed_gives_the_same_result", 2},                     /* 10 */
-	{"false_alarm_rate_is_at_most_alpha", 3},                   /* 9 */
-	{"real_workers_leave", 2},                                  /* 9 */
-	{"hostile_names_are_shown_never_run", 4},                   /* 9 */
-	{"replay_is_bit_identical_for_every_updater", 3},           /* 8 */
-	{"many_simulated_workers_learn", 3},                        /* 7 */
-	{"evaluation_points_change_neither_model_nor_times", 3},    /* 16 */
-	{"tables_hold_what_was_pushed_in_every_placement", 4},      /* 15, with the next */
+	{"killed_run_resumes_bit_for_bit", 11},                  /* 158 */
+	{"disturbances_end_runs", 6},                            /* 55 */
+	{"all_strategies_keep_their_promises", 4},               /* 41 */
+	{"stopped_library_process_is_named", 3},                 /* 40 */
+	{"seeds_programs_run", 4},                               /* 38 */
+	{"stopped_worker_under_the_users_mpirun_is_named", 2},   /* 29 */
+	{"every_strategy_runs_in_a_lab", 3},                     /* 24 */
+	{"run_starts_from_a_saved_model", 3},                    /* 23 */
+	{"killed_asynchronous_run_resumes", 3},                  /* 23 */
+	{"split_image_nets_equal_one_worker", 3},                /* 22 */
+	{"hosts_do_not_change_the_model", 2},                    /* 19 */
+	{"every_library_function_works", 2},                     /* 17 */
+	{"broken_promise_is_found", 3},                          /* 16 */
+	{"gpt_equals_one_worker_in_every_mode", 2},              /* 14 */
+	{"segments_allocate_nothing", 2},                        /* 10 */
+	{"gpu_trains_the_same_as_the_cpu", 3},                   /* 50 */
+	{"strategies_on_gpus_train_the_same_as_on_the_cpu", 3},  /* 21 */
+	{"bf16_learns_the_same", 2},                             /* 15 */
+	{"options_on_gpus_train_the_same_as_on_the_cpu", 3},     /* 12 */
+	{"epoch_trains_on_every_row_once", 6},                   /* 61 */
+	{"cells_of_all_kinds_are_calibrated_and_run", 4},        /* 58 */
+	{"replay_reaches_the_same_model", 7},                    /* 38 */
+	{"simulations_repeat_themselves", 5},                    /* 28 */
+	{"simulated_model_equals_the_real_one", 2},              /* 15 */
+	{"counted_bytes_are_the_formula", 3},                    /* 14 */
+	{"failed_worker_is_named", 3},                           /* 14 */
+	{"other_workers_continue_when_one_leaves", 3},           /* 12 */
+	{"rare_barriers_change_no_result", 3},                   /* 10 */
+	{"same_seed_gives_the_same_result", 2},                  /* 10 */
+	{"false_alarm_rate_is_at_most_alpha", 3},                /* 9 */
+	{"real_workers_leave", 2},                               /* 9 */
+	{"replay_is_bit_identical_for_every_updater", 3},        /* 8 */
+	{"many_simulated_workers_learn", 3},                     /* 7 */
+	{"evaluation_points_change_neither_model_nor_times", 3}, /* 16 */
+	{"tables_hold_what_was_pushed_in_every_placement", 4},   /* 15, with the next */
 	{"onesided_tables_hold_what_was_pushed", 4},
 	{"timeline_is_consistent", 3},                      /* 11 */
 	{"overlap_leaves_results_unchanged", 2},            /* 9 */
@@ -68,7 +64,6 @@ static const struct loop {
 	{"strategies_run_on_servers", 3},                   /* 9 */
 	{"workload_evaluation_changes_no_state", 3},        /* 8 */
 	{"workload_training_lowers_loss", 3},               /* 7 */
-	{"one_run_is_drawn", 3},                            /* 8 */
 	{"shared_batch_equals_one_workers_batch", 2},       /* 7 */
 	{"model_is_evaluated_on_held_out_rows", 2},         /* 7 */
 	{"onesided_rounds_equal_shared_memory", 2},         /* 7 */

@@ -342,7 +342,7 @@ static char *write_platform(const struct arguments *a, const char *file, int wor
 			    text ? NULL : sentence("--out=%s: the platform is missing", file));
 }
 
-static void tell_repetition(int repetition, double seconds)
+static void set_repetition(int repetition, double seconds)
 {
 	char text[32];
 	snprintf(text, sizeof text, "%d", repetition);
@@ -375,13 +375,13 @@ static int launch_for(const struct config *c, int workers, bool far, bool simula
 int calibration_repeat(const struct config *c, int workers, int repetition, double seconds,
 		       bool simulated)
 {
-	tell_repetition(repetition, seconds);
+	set_repetition(repetition, seconds);
 	return launch_for(c, workers, false, simulated);
 }
 
 int calibration_of_wires(const struct config *c, int hosts, double seconds)
 {
-	tell_repetition(0, seconds);
+	set_repetition(0, seconds);
 	int status = launch_for(c, hosts, true, false);
 	return status ? status : launch_for(c, hosts, true, true);
 }
@@ -431,7 +431,7 @@ static int measure_all(const struct arguments *a, const struct calibrate_flags *
 	int status = EXIT_OK;
 	int64_t visits = far ? 1 : f->visits; /* one repetition measures links often */
 	for (int repetition = 0; repetition < visits; repetition++) {
-		tell_repetition(repetition, f->seconds);
+		set_repetition(repetition, f->seconds);
 		for (int i = 0; i < n && status == EXIT_OK; i++) {
 			if (far)
 				fprintf(stderr, "network links between %d hosts\n", count[i]);

@@ -79,7 +79,7 @@ static void add_commands(struct list *l)
 }
 
 /* Prints the recipes that set this option. */
-static void tell_recipes(const struct help *p, const struct option *o)
+static void print_recipes(const struct help *p, const struct option *o)
 {
 	for (size_t i = 0; workloads[i]; i++)
 		for (const struct setting *r = workloads[i]->recipe; r && r->name; r++)
@@ -107,7 +107,7 @@ static void print_option(const struct help *p, const struct topic *t)
 	free(left);
 	free(right);
 	if (core) {
-		tell_recipes(p, o);
+		print_recipes(p, o);
 		if (!o->incidental)
 			words(p, "It is column %s of table run.", option_column(o, column));
 	} else if (plugin) {

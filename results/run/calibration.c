@@ -360,7 +360,7 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 }
 
 /* NULL, or a sentence: which part of the calibration is missing. */
-static char *look_for_gaps(const struct config *c, const struct simulation *s, int side_by_side)
+static char *find_gaps(const struct config *c, const struct simulation *s, int side_by_side)
 {
 	bool messages = false;
 	for (size_t i = 0; i < s->points.n; i++)
@@ -390,7 +390,7 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 	if (isnan(step) || is_local(c))
 		TRY(load_calibration(c, p, s, side_by_side, &cores));
 	if ((isnan(step) && !paced) || is_local(c))
-		TRY(look_for_gaps(c, s, side_by_side));
+		TRY(find_gaps(c, s, side_by_side));
 	TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
 	if (hosts) {
 		take_sums_of_wires(s);

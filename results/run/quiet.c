@@ -61,7 +61,7 @@ void quiet_wait(const struct config *c)
 		"mvbench: other processes use %.0f %% of the cores here: waiting until the cores "
 		"are idle, up to %g s (--quiet-wait)\n",
 		100 * used, limit);
-	while (used > quiet && clock_now() < until && !told_to_end())
+	while (used > quiet && clock_now() < until && !end_is_requested())
 		used = share_used();
 	if (used > quiet)
 		fprintf(stderr, "mvbench: other processes still use %.0f %% of the cores here\n",

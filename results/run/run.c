@@ -77,7 +77,8 @@ static void say_epoch(void *config, const struct epoch_row *row)
 }
 
 /* Under the user's own launcher no front process prints the result. */
-static void say_result(const struct config *c, struct store *s, int status, enum format format)
+static void print_stored_result(const struct config *c, struct store *s, int status,
+				enum format format)
 {
 	char *why = NULL;
 	complain_if(sql_first(s, &why, "SELECT status || ': ' || reason FROM run WHERE id = ?1",
@@ -124,11 +125,11 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 	wrong = store_open(&store, c->own.db, STORE_LATER); /* rank 0 opens it later */
 	CHECK(!wrong, "%s", wrong);
 	if (!page)
-		store_tell(store, say_epoch, (void *)(uintptr_t)c);
+		store_on_epoch(store, say_epoch, (void *)(uintptr_t)c);
 	struct sink sink = store_sink(store);
 	int status = train(c, &plan, &sink, page);
 	if (!page && store->begun)
-		say_result(c, store, status, format);
+		print_stored_result(c, store, status, format);
 	replay_free(replay);
 	/* Only rank 0 fails, because the user's launcher kills all ranks at the first failure,
 	 * possibly before rank 0 has printed the reason. */

@@ -276,7 +276,7 @@ static char *fail_pending(const struct cell *c, const struct outcome *o)
 	return strcmp(status, "pending") == 0 ? store_fail(store, id, o->why) : NULL;
 }
 
-static void say_result(const struct doing *d, const struct cell *c, const struct outcome *o)
+static void print_result(const struct doing *d, const struct cell *c, const struct outcome *o)
 {
 	if (d->format == FORMAT_JSON) {
 		outcome_print(&c->config, o, d->format);
@@ -312,13 +312,14 @@ static void say_result(const struct doing *d, const struct cell *c, const struct
 static char *take(const struct doing *d, const struct cell *c, bool *taken)
 {
 	struct store *store AUTOCLOSE = NULL;
-	char *who AUTOFREE = NULL;
+	char *owner AUTOFREE = NULL;
 	TRY(store_open(&store, c->config.own.db, STORE_WRITE));
-	TRY(store_claim(store, c->id, taken, &who));
+	TRY(store_claim(store, c->id, taken, &owner));
 	if (!*taken)
 		fprintf(d->format == FORMAT_JSON ? stderr : stdout, "%zu/%zu [%s] %s: %s%s\n",
 			c->number, d->left, c->section, c->what,
-			who ? "is run by " : "was run by another sweep meanwhile", who ? who : "");
+			owner ? "is run by " : "was run by another sweep meanwhile",
+			owner ? owner : "");
 	return NULL;
 }
 
@@ -342,13 +343,13 @@ static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 	int status = o.status;
 	if (o.id == 0 && status != EXIT_INTERRUPTED)
 		complain_if(fail_pending(c, &o));
-	say_result(d, c, &o);
+	print_result(d, c, &o);
 	outcome_fini(&o);
 	return status;
 }
 
 /* Reads the status of a cell that another sweep has taken. */
-static char *look_again(struct cell *c)
+static char *read_status(struct cell *c)
 {
 	struct store *store AUTOCLOSE = NULL;
 	TRY(store_open(&store, c->config.own.db, STORE_READ));
@@ -361,7 +362,7 @@ static void cell_ended(struct doing *d, struct cell *c, int status)
 	d->ended++;
 	d->interrupted |= status == EXIT_INTERRUPTED;
 	if (status == OF_ANOTHER)
-		complain_if(look_again(c));
+		complain_if(read_status(c));
 	else
 		snprintf(c->status, sizeof c->status, "%s", outcome_word(status));
 }

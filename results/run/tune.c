@@ -388,7 +388,7 @@ static char *write_down(struct study *s, make_cells *make, bool trials)
 }
 
 /* Prints that no trial of this configuration can be chosen, and why. */
-static char *say_lost(const struct study *s, struct store *store, const struct contestant *c)
+static char *print_unusable(const struct study *s, struct store *store, const struct contestant *c)
 {
 	int64_t failed;
 	TRY(sql_number(store, &failed,
@@ -429,7 +429,7 @@ static char *choose(struct study *s, bool *all)
 			       "?2",
 			       "it", s->id, c->name));
 		if (c->best == 0)
-			TRY(say_lost(s, store, c));
+			TRY(print_unusable(s, store, c));
 		*all &= c->best > 0;
 	}
 	return NULL;

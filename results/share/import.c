@@ -50,7 +50,7 @@ static char *check_other(const char *path, const char *db)
 	    own.st_ino == other.st_ino)
 		return sentence("%s is the database to import into: name another, or give --db",
 				path);
-	return of_file(store_look(path));
+	return of_file(store_probe(path));
 }
 
 /* ---- Copying ---------------------------------------------------------------- */
@@ -174,7 +174,7 @@ static char *import_copy(struct store *s, const char *copy, const char *origin,
 
 /* ---- The command ------------------------------------------------------------ */
 
-static char *say(struct store *s, const char *path)
+static char *print_imported(struct store *s, const char *path)
 {
 	struct sql q = sql_select(s, "SELECT text FROM imported", "");
 	if (sql_next(&q))
@@ -189,7 +189,7 @@ static char *import_from(const char *path, const char *copy, const struct import
 	TRY(store_open(&s, o->db, STORE_WRITE));
 	char *origin AUTOFREE = must(realpath(path, NULL));
 	TRY(import_copy(s, copy, origin, o));
-	return say(s, path);
+	return print_imported(s, path);
 }
 
 static char *import(const char *path, const struct import_options *o)

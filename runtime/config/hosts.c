@@ -98,8 +98,8 @@ static char *deal_by_slots(const struct host_list *l, int64_t workers, int *numb
 }
 
 /* "2@0,2@1+1@0": RANKS@HOST of the workers, then of the servers, which may be missing. */
-static char *deal_as_told(const struct host_list *l, const char *text, int64_t workers,
-			  int64_t servers, int *number)
+static char *deal_by_placement(const struct host_list *l, const char *text, int64_t workers,
+			       int64_t servers, int *number)
 {
 	int64_t rank = 0, ranks = workers + servers;
 	int64_t plus = -1; /* the first rank after the +; -1: no + */
@@ -136,7 +136,7 @@ char *host_list_deal(const struct host_list *l, const struct config *c, int *num
 	int64_t workers = c->run.workers, servers = c->run.servers;
 	const char *told = c->own.placement;
 	char *wrong =
-		*told ? deal_as_told(l, told, workers, strchr(told, '+') ? servers : 0, number)
+		*told ? deal_by_placement(l, told, workers, strchr(told, '+') ? servers : 0, number)
 		      : deal_by_slots(l, workers, number);
 	if (!wrong && !strchr(told, '+'))
 		deal_servers(workers, servers, number);

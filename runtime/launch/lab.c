@@ -278,7 +278,7 @@ static char *turn_off(const char *host, int *status)
 	return at(LAB_SWITCH, line, status);
 }
 
-static char *down(int *status)
+static char *take_down(int *status)
 {
 	char *text AUTOFREE = text_read(LAB_FOLDER "/pid");
 	if (!text)
@@ -323,7 +323,7 @@ static char *lab(void *options, struct arguments *a, int *status)
 	if (strcmp(verb, "up") == 0)
 		return up(f, a, status);
 	if (strcmp(verb, "down") == 0)
-		return down(status);
+		return take_down(status);
 	if (strcmp(verb, "exec") == 0)
 		return exec_there(a, status);
 	if (strcmp(verb, "rsh") == 0)

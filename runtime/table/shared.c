@@ -401,7 +401,7 @@ static int64_t shared_version(struct table *t)
 	return (int64_t)atomic_load(&AT(t)->shared->version);
 }
 
-static void shared_keep(struct table *t, enum kept what, float *x, bool put)
+static void shared_keep(struct table *t, enum keeps what, float *x, bool put)
 {
 	atomic_llong *counted = &AT(t)->shared->counted;
 	if (what != KEEPS_T)

@@ -210,7 +210,7 @@ bool deal_take(struct trainer *r, int64_t i)
 }
 
 /* Returns mini-batches to the pool. */
-static void give_back(struct dealing *d)
+static void return_batches(struct dealing *d)
 {
 	for (size_t i = 0; i < d->helds; i++)
 		d->own[d->held[i]] = true;
@@ -248,7 +248,7 @@ static bool leaves_rest(struct trainer *r)
 		return false;
 	while (d->next < d->end && d->helds < d->room)
 		d->held[d->helds++] = 1 + (size_t)(d->next++ % (int64_t)d->of_segment);
-	give_back(d);
+	return_batches(d);
 	d->resting = r->w.epoch;
 	return true;
 }
@@ -356,14 +356,14 @@ bool deal_next(struct trainer *r, int64_t i)
 	return true;
 }
 
-void deal_settle(struct trainer *r)
+void deal_after_push(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
 	bool dropped = r->stats.dropped != d->dropped;
 	if (!d->drops || (!dropped && r->stats.pushes == d->pushes))
 		return;
 	if (dropped && d->helds)
-		give_back(d);
+		return_batches(d);
 	if (dropped && !d->counter)
 		worker_report(&r->w, ROWS_LOST, (double)d->rows);
 	d->helds = d->rows = 0;
@@ -371,7 +371,7 @@ void deal_settle(struct trainer *r)
 	d->dropped = r->stats.dropped;
 }
 
-bool deal_no_more(struct trainer *r)
+bool deal_stop(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
 	d->no_more = true;

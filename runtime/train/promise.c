@@ -131,7 +131,7 @@ void promise_step(struct worker *w)
 	watch(w, false);
 	const struct stats *after = w->stats;
 	const char *does =
-		after->meetings != p->before.meetings ||
+		after->joint_ops != p->before.joint_ops ||
 				after->bytes_sent != p->before.bytes_sent ||
 				after->pushes != p->before.pushes ||
 				after->comm != p->before.comm || after->wait != p->before.wait

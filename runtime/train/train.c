@@ -295,14 +295,14 @@ static void train_epochs(struct trainer *r)
 	struct epoch_record untrained = {.model = {.epoch = 0}};
 	int64_t first = r->head.epoch + 1; /* 1, unless the run resumes */
 	if (!r->resumes)
-		evaluate(r, &untrained, 1);
+		trainer_evaluate(r, &untrained, 1);
 	deal_epoch(r, first < run->epochs ? first : run->epochs);
 	if (!world_is_virtual) {
 		epoch_warm_up(r);
 		usage_open((int)run->threads);
 	}
 	checkpoint_resume(r);
-	for (w->epoch = first; w->epoch <= run->epochs && !r->status && !epoch_has_kept_all(r);
+	for (w->epoch = first; w->epoch <= run->epochs && !r->status && !epoch_has_all_durations(r);
 	     w->epoch++) {
 		bool barrier = w->epoch == run->epochs ||
 			       (run->barrier_every && w->epoch % run->barrier_every == 0);
@@ -317,14 +317,14 @@ static void train_epochs(struct trainer *r)
 			world_off_clock(false);
 			link_barrier(r->all);
 			r->start = clock_now();
-			r->stopped = 0;
+			r->clock_stopped_ns = 0;
 		}
 		epoch_run(r, barrier);
 		if (barrier) {
 			world_off_clock(true);
 			r->trained += r->record[r->records - 1].model.end;
 			promises_at_barrier(r);
-			evaluate(r, r->record, r->records);
+			trainer_evaluate(r, r->record, r->records);
 			r->records = 0;
 			checkpoint_save(r);
 		}
@@ -365,13 +365,13 @@ static void close_sink(struct trainer *r)
 	}
 	struct closing closing = {.simulated = world_cost(&closing.cost)};
 	model_hash(r, closing.model_hash);
-	world_stand("the database");
+	world_wait("the database");
 	if (r->w.rank == 0 && sink->closing)
 		error = sink->closing(sink->self, &closing);
 	if (r->w.rank == 0 && sink->end && !error)
 		error = sink->end(sink->self, name[r->status], r->status ? r->reason : NULL);
 	world_leave();
-	decide(r, error);
+	trainer_share_status(r, error);
 	if (r->page) {
 		r->page->simulated = closing.simulated;
 		r->page->cost = closing.cost;
@@ -395,7 +395,7 @@ static void lead_trainer(struct trainer *r)
 	set_up(r);
 	agree(r, r->w.rank == 0 ? begin_sink(r) : NULL);
 	train_epochs(r);
-	decide(r, r->w.rank == 0 ? look_for_rest(r) : NULL);
+	trainer_share_status(r, r->w.rank == 0 ? look_for_rest(r) : NULL);
 	close_sink(r);
 	checkpoint_end(r);
 	tear_down(r);

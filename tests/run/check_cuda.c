@@ -588,9 +588,9 @@ START_TEST(cuda_graph_is_captured_once_per_key)
 			vec_sgd(b.p->v[CPU], NULL, b.g->v[CPU], device[CPU].lr, 0, 0, 1);
 		}
 		device[GPU].ops->event_wait(&device[GPU], 1);
-		device[GPU].ops->peer->aside(&device[GPU], true);
+		device[GPU].ops->peer->use_second_stream(&device[GPU], true);
 		device[GPU].ops->get(&device[GPU], host, b.drops->v[GPU]->data, N);
-		device[GPU].ops->peer->aside(&device[GPU], false);
+		device[GPU].ops->peer->use_second_stream(&device[GPU], false);
 		ck_assert_mem_eq(host, b.drops->v[CPU]->data, N * sizeof *host);
 		same("kept step", b.p, 1e-6);
 	}
@@ -643,9 +643,9 @@ START_TEST(weight_gradients_run_beside_input_gradients)
 	for (int i = 0; i < 2; i++) { /* called, then captured and launched */
 		device[GPU].ops->graph(&device[GPU], 5, both_gradients, &b);
 		device[GPU].ops->event_wait(&device[GPU], 1);
-		device[GPU].ops->peer->aside(&device[GPU], true);
+		device[GPU].ops->peer->use_second_stream(&device[GPU], true);
 		same("weights, from their event on", b.dw, tol * (i + 1));
-		device[GPU].ops->peer->aside(&device[GPU], false);
+		device[GPU].ops->peer->use_second_stream(&device[GPU], false);
 		device[GPU].ops->sync(&device[GPU]);
 		same("weights beside", b.dw, tol * (i + 1));
 		same("their copy", b.copy, tol * (i + 1));

@@ -264,7 +264,7 @@ START_TEST(schedules_synchronise_as_often_as_counted)
 {
 	static const struct {
 		const char *words;
-		int epochs, meetings[EPOCHS_MAX];
+		int epochs, joint_ops[EPOCHS_MAX];
 		bool even; /* the interval divides the epoch: the formula is exact */
 	} row[] = {
 		/* 40 steps: X = 4, 2, 1 */
@@ -310,7 +310,7 @@ START_TEST(schedules_synchronise_as_often_as_counted)
 		struct epochs t = epochs_of(&r[i]);
 		ck_assert_int_eq(t.n, row[i].epochs);
 		for (int e = 1; e <= t.n; e++) {
-			double want = row[i].meetings[e - 1] * 2.0 * 4 * (double)r[i].params;
+			double want = row[i].joint_ops[e - 1] * 2.0 * 4 * (double)r[i].params;
 			ck_assert_msg(t.bytes[e] == want, "%s: epoch %d counts %g bytes, not %g",
 				      row[i].words, e, t.bytes[e], want);
 			ck_assert_msg(!row[i].even || fabs(t.formula[e] - want) <= 1e-9 * want,

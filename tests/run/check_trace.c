@@ -100,11 +100,11 @@ START_TEST(waits_within_sums_are_found)
 	struct slices all = {.n = 0};
 	struct stats s;
 	stats_init(&s, 2);
-	s.meetings = s.compared = 2;
-	s.meeting[0] = (struct meeting){.s = 50e-9f, .shortest_s = 20e-9f, .last = 3};
-	s.meeting[1] = (struct meeting){.s = 10e-9f, .shortest_s = 10e-9f};
-	trace_add(t, TRACE_ALLREDUCE, 100, 150)->meeting = 0;
-	trace_add(t, TRACE_ALLREDUCE, 200, 210)->meeting = 1;
+	s.joint_ops = s.compared = 2;
+	s.joint_op[0] = (struct joint_op){.s = 50e-9f, .shortest_s = 20e-9f, .last = 3};
+	s.joint_op[1] = (struct joint_op){.s = 10e-9f, .shortest_s = 10e-9f};
+	trace_add(t, TRACE_ALLREDUCE, 100, 150)->joint_op = 0;
+	trace_add(t, TRACE_ALLREDUCE, 200, 210)->joint_op = 1;
 	trace_settle(t, &s);
 	trace_take(t, &all);
 	ck_assert_uint_eq(all.n, 3);

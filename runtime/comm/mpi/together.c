@@ -75,7 +75,7 @@ static void find_least(void **x, int ranks, const void *how)
 		const struct least *y = x[k];
 		for (size_t i = 0; i < n; i++)
 			if (y[i].x < least[i].x ||
-			    (y[i].x == least[i].x && y[i].who < least[i].who))
+			    (y[i].x == least[i].x && y[i].rank < least[i].rank))
 				least[i] = y[i];
 	}
 	broadcast(x, ranks, &(struct broadcast){0, n * sizeof *least});

@@ -288,24 +288,24 @@ static void *default_opts(const struct plugin *p)
 	return opts;
 }
 
-const char *config_even(const struct config *c)
+const char *config_why_static(const struct config *c)
 {
 	const struct strategy *s = c->strategy;
 	if (data_split_of(&c->run).own)
 		return "each has its own rows (--split)";
 	if (!s->may_leave || !s->tables)
 		return "all its workers take part in every exchange";
-	return s->even ? s->even(&c->run, c->strategy_opts) : NULL;
+	return s->why_static ? s->why_static(&c->run, c->strategy_opts) : NULL;
 }
 
 /* Resolves auto, because the result is part of the cell's identity. One worker takes all
  * mini-batches in either case. */
 static const char *resolved_deal(const struct config *c)
 {
-	bool even = config_even(c) != NULL, alone = c->run.workers == 1;
+	bool must = config_why_static(c) != NULL, alone = c->run.workers == 1;
 	if (strcmp(c->run.deal, "auto") == 0)
-		return even || alone ? "static" : "dynamic";
-	return alone && !even ? "static" : c->run.deal;
+		return must || alone ? "static" : "dynamic";
+	return alone && !must ? "static" : c->run.deal;
 }
 
 /* Sets --batch to the largest share of --global-batch. */

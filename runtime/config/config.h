@@ -36,7 +36,7 @@ struct config {
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient);
 void config_fini(struct config *c);
 /* NULL: workers may make different numbers of steps in an epoch; otherwise why they may not. */
-const char *config_even(const struct config *c);
+const char *config_why_static(const struct config *c);
 /* Both are freed at the end of their block: struct config c AUTOCONFIG = {0}. */
 #define AUTOCONFIG __attribute__((cleanup(config_fini)))
 #define AUTOWORDS  __attribute__((cleanup(autowords)))

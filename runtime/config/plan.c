@@ -277,7 +277,7 @@ static char *check_tables(const struct config *c)
 
 static char *check_deal(const struct config *c)
 {
-	const char *why = config_even(c);
+	const char *why = config_why_static(c);
 	if (!why || strcmp(c->run.deal, "dynamic") != 0)
 		return NULL;
 	if (data_split_of(&c->run).own)

@@ -114,7 +114,7 @@ struct plugin {
 
 struct run {
 #define OPTION_RUN(field, type, ...) FIELD_OF_##type field;
-#define OPTION_OWN(...)
+#define OPTION_HARNESS(...)
 #include "runtime/config/run_options.def"
 };
 

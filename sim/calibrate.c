@@ -71,7 +71,7 @@ struct measuring {
 
 static bool wants_wires(const struct config *c)
 {
-	return *c->own.hostfile || config_simulates_hosts(c);
+	return *c->harness.hostfile || config_simulates_hosts(c);
 }
 
 static char *take_hosts(void *self, const struct experiment *e, int64_t *id)
@@ -130,7 +130,7 @@ static char *keep(struct measuring *m)
 	bool wires = wants_wires(m->config);
 	struct points sums = {.n = 0};
 	struct store *s AUTOCLOSE = NULL;
-	TRY(store_open(&s, m->config->own.db, STORE_WRITE));
+	TRY(store_open(&s, m->config->harness.db, STORE_WRITE));
 	if (sim) {
 		add_sums(wires ? &sim->wires : &sim->points, &m->points, &sums);
 		char *wrong =
@@ -392,10 +392,10 @@ static char *check(const struct config *c, int64_t *before)
 	struct plan plan;
 	struct store *s AUTOCLOSE = NULL;
 	TRY(plan_make(c, &plan));
-	TRY(store_check(c->own.db));
-	if (access(c->own.db, F_OK) != 0)
+	TRY(store_check(c->harness.db));
+	if (access(c->harness.db, F_OK) != 0)
 		return NULL;
-	TRY(store_open(&s, c->own.db, STORE_READ));
+	TRY(store_open(&s, c->harness.db, STORE_READ));
 	*before = calibration_last(s);
 	return NULL;
 }
@@ -403,7 +403,7 @@ static char *check(const struct config *c, int64_t *before)
 static char *print_newer(const struct config *c, int64_t before, bool far)
 {
 	struct store *s AUTOCLOSE = NULL;
-	TRY(store_open(&s, c->own.db, STORE_READ));
+	TRY(store_open(&s, c->harness.db, STORE_READ));
 	return calibration_print(s, stdout, before, far);
 }
 

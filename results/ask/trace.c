@@ -171,7 +171,7 @@ static char *run_and_export(const struct setting *given, size_t n, const struct 
 	outcome_print(&config, &outcome, FORMAT_TEXT);
 	snprintf(word, sizeof word, "%lld", (long long)outcome.id);
 	if (outcome.status == EXIT_OK || outcome.status == EXIT_DIVERGED)
-		TRY(export(&(struct select){config.own.db, "", ""}, word, o));
+		TRY(export(&(struct select){config.harness.db, "", ""}, word, o));
 	*status = outcome.status;
 	return NULL;
 }

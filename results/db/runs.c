@@ -159,8 +159,8 @@ static const char *kept(const struct row *r, const struct option *o, const char 
 	const char *used = !e                                                     ? value
 			   : o->offset == offsetof(struct config, run.device)     ? e->plan->device
 			   : o->offset == offsetof(struct config, run.table_home) ? e->table_home
-			   : o->offset == offsetof(struct config, own.transport)  ? e->transport
-										  : value;
+			   : o->offset == offsetof(struct config, harness.transport) ? e->transport
+										     : value;
 	if (o->core.stored == USED_IF_ANY || o->core.stored == AS_USED)
 		return used;
 	if (o->core.stored == OF_SIMULATION && !r->simulated)
@@ -198,8 +198,8 @@ static void add_plan(struct row *r, const struct plan *p)
 	add_int(r, "test_size", (int64_t)p->test.n);
 	const struct cluster *c = r->e->cluster;
 	add_int(r, "oversubscribed",
-		c && (c->hosts > 1 || *r->e->config->own.hostfile) ? c->oversubscribed
-								   : p->oversubscribed);
+		c && (c->hosts > 1 || *r->e->config->harness.hostfile) ? c->oversubscribed
+								       : p->oversubscribed);
 	add_known(r, "gpu", p->facts.model);
 	add_known(r, "driver", p->facts.driver);
 	add_known(r, "cuda", strcmp(p->device, "cuda") == 0 ? p->facts.version : NULL);
@@ -298,8 +298,8 @@ static void insert_plugin_option(void *ctx, const char *part, const struct optio
 struct config runs_placed(const struct config *c, const struct experiment *e)
 {
 	struct config placed = *c;
-	if (e && e->cluster && !*c->own.placement)
-		placed.own.placement = e->cluster->placement;
+	if (e && e->cluster && !*c->harness.placement)
+		placed.harness.placement = e->cluster->placement;
 	return placed;
 }
 
@@ -348,7 +348,7 @@ char *runs_insert(struct store *s, const struct config *given, const struct expe
  * resumed. */
 static char *find_resumed(struct store *s, const struct experiment *e, int64_t *id)
 {
-	const char *save = e->config->own.save;
+	const char *save = e->config->harness.save;
 	char *status AUTOFREE = NULL, *made AUTOFREE = NULL;
 	int64_t epochs = 0;
 	TRY(sql_number(s, id,

@@ -99,7 +99,7 @@ static void measure(void *self, struct worker *w)
 	struct bench_rows rows = {.n = 0};
 	enum format format;
 	format_find(b->flags->format, &format);
-	bench_comm(w, b->flags, b->config->own.transport, &rows);
+	bench_comm(w, b->flags, b->config->harness.transport, &rows);
 	if (w->rank == 0)
 		b->wrong = print_and_check(&rows, format);
 	free(rows.row);
@@ -181,7 +181,7 @@ static char *check_memory(const struct config *c, const struct bench_flags *f)
 	int ranks = (int)(c->run.workers + c->run.servers);
 	double need = (double)VECTORS * ranks * (double)f->max;
 	size_t room;
-	if (*c->own.hostfile)
+	if (*c->harness.hostfile)
 		return NULL;
 	TRY(host_room(ranks, &room));
 	if (need <= (double)room)

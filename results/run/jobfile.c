@@ -514,11 +514,11 @@ char *study_read(const char *path, const struct setting *given, size_t n, struct
 		return sentence(
 			"%s: its exclude lines leave no cell; make their conditions narrower",
 			path);
-	const char *db = s->cells ? s->cell[0].config.own.db : "";
+	const char *db = s->cells ? s->cell[0].config.harness.db : "";
 	for (size_t i = 1; i < s->cells; i++)
-		if (strcmp(s->cell[i].config.own.db, db) != 0)
+		if (strcmp(s->cell[i].config.harness.db, db) != 0)
 			return sentence("%s:%d: a sweep has one database, not %s and %s", path,
-					s->cell[i].line, db, s->cell[i].config.own.db);
+					s->cell[i].line, db, s->cell[i].config.harness.db);
 	return NULL;
 }
 

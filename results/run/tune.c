@@ -163,7 +163,7 @@ static char *read_file(struct study *s, const struct arguments *a, char **path)
 				s->path);
 	TRY(sweep_plan(s->path, &s->file));
 	s->objective = find_objective(s);
-	s->db = s->file.cell[0].config.own.db;
+	s->db = s->file.cell[0].config.harness.db;
 	s->contestant = must(calloc(s->file.cells, sizeof *s->contestant));
 	for (size_t i = 0; i < s->file.cells; i++) {
 		struct cell *c = &s->file.cell[i];

@@ -176,8 +176,8 @@ static char *check_value(const struct option *o, const char *text)
 
 #define OWNER struct config
 const struct option run_options[] = {
-#define OPTION_RUN(field, ...) OPTION(run.field, __VA_ARGS__, ),
-#define OPTION_OWN(field, ...) OPTION(own.field, __VA_ARGS__, ),
+#define OPTION_RUN(field, ...)     OPTION(run.field, __VA_ARGS__, ),
+#define OPTION_HARNESS(field, ...) OPTION(harness.field, __VA_ARGS__, ),
 #include "runtime/config/run_options.def"
 	{0},
 };
@@ -347,8 +347,8 @@ static void choose_hosts(struct config *c, const struct setting *given, size_t n
 	if (simulated ? !config_simulates_hosts(c) : platform_under_launcher())
 		return;
 	if (file && !last_value(given, n, "hostfile")) /* recorded runs have it, but empty */
-		c->own.hostfile = file;
-	if (!*c->own.hostfile || run->workers < 2)
+		c->harness.hostfile = file;
+	if (!*c->harness.hostfile || run->workers < 2)
 		return;
 	int ranks = (int)(run->workers + run->servers),
 	    *number AUTOFREE = must(calloc((size_t)ranks + (size_t)run->workers, sizeof *number));
@@ -365,7 +365,7 @@ static void choose_hosts(struct config *c, const struct setting *given, size_t n
 		return;
 	char *placement AUTOFREE = placement_text(number, (int)run->workers, (int)run->servers);
 	if (*placement) /* empty: one machine; a given --placement stays, as it names the machine */
-		c->own.placement = keep(c, placement);
+		c->harness.placement = keep(c, placement);
 }
 
 /* The cell's identity has the model, not the path of its file. If both options are given, as they
@@ -373,10 +373,10 @@ static void choose_hosts(struct config *c, const struct setting *given, size_t n
 static char *find_initial_model(struct config *c)
 {
 	struct checkpoint_head head;
-	if (*c->own.initial_model || !*c->own.init_from)
+	if (*c->harness.initial_model || !*c->harness.init_from)
 		return NULL;
-	TRY(checkpoint_read_head("init-from", c->own.init_from, &head));
-	c->own.initial_model = keep(c, head.model);
+	TRY(checkpoint_read_head("init-from", c->harness.init_from, &head));
+	c->harness.initial_model = keep(c, head.model);
 	return NULL;
 }
 

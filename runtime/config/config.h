@@ -13,16 +13,16 @@
 extern const struct option run_options[]; /* of struct config; ends at name NULL */
 
 /* The core options that strategies and workloads do not see. */
-struct own {
+struct harness_options {
 #define OPTION_RUN(...)
-#define OPTION_OWN(field, type, ...) FIELD_OF_##type field;
+#define OPTION_HARNESS(field, type, ...) FIELD_OF_##type field;
 #include "runtime/config/run_options.def"
 };
 
 /* One experiment: the core options and those of its plug-ins, resolved. */
 struct config {
 	struct run run;
-	struct own own;
+	struct harness_options harness;
 	const struct strategy *strategy;
 	const struct workload *workload;
 	const struct optimizer *optimizer;

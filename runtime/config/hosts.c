@@ -134,7 +134,7 @@ static char *deal_by_placement(const struct host_list *l, const char *text, int6
 char *host_list_deal(const struct host_list *l, const struct config *c, int *number)
 {
 	int64_t workers = c->run.workers, servers = c->run.servers;
-	const char *told = c->own.placement;
+	const char *told = c->harness.placement;
 	char *wrong =
 		*told ? deal_by_placement(l, told, workers, strchr(told, '+') ? servers : 0, number)
 		      : deal_by_slots(l, workers, number);
@@ -171,7 +171,7 @@ char *placement_text(const int *number, int workers, int servers)
 char *config_hosts(const struct config *c, int *number)
 {
 	struct host_list l;
-	char *wrong = host_list_read(c->own.hostfile, &l);
+	char *wrong = host_list_read(c->harness.hostfile, &l);
 	if (!wrong)
 		wrong = host_list_deal(&l, c, number);
 	host_list_fini(&l);

@@ -49,7 +49,7 @@ static char *write_hosts(const struct config *c)
 	int *number AUTOFREE = must(calloc((size_t)ranks_of(c), sizeof *number));
 	char *path = sentence("%s/mvbench-hosts-XXXXXX", folder_for_now());
 	int fd = mkstemp(path);
-	char *wrong = host_list_read(c->own.hostfile, &l);
+	char *wrong = host_list_read(c->harness.hostfile, &l);
 	if (!wrong)
 		wrong = host_list_deal(&l, c, number);
 	for (int i = 0; !wrong && fd >= 0 && i < ranks_of(c); i++)
@@ -182,7 +182,7 @@ static void start(struct watch *w, const sigset_t *signals,
 	w->pid = must(calloc((size_t)w->ranks, sizeof *w->pid));
 	w->stall = (struct stall){.ranks = w->ranks,
 				  .pulse = status_pulse(w->page, 0),
-				  .timeout_s = w->config->own.stall_timeout,
+				  .timeout_s = w->config->harness.stall_timeout,
 				  .setting = "--stall-timeout",
 				  .process = process_of,
 				  .name = name_of,
@@ -318,7 +318,8 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 	if (through_mpirun && rank < 0 && !w->heard && !w->given_up &&
 	    w->page->state == STATUS_STARTING && !killed) {
 		*why = sentence("mpirun could not start the workers and says why above%s%s",
-				*c->own.hostfile ? "; look at --hostfile=" : "", c->own.hostfile);
+				*c->harness.hostfile ? "; look at --hostfile=" : "",
+				c->harness.hostfile);
 		return EXIT_USER;
 	}
 	if (*w->lost && reported->rank < 0) {
@@ -347,7 +348,7 @@ int launch(const struct config *c, const char *const *command,
 {
 	int ranks = is_simulated(c) ? 1 : ranks_of(c);
 	*page_out = NULL;
-	*why = *c->own.lab_rate && !is_simulated(c) ? lab_rate_all(c->own.lab_rate) : NULL;
+	*why = *c->harness.lab_rate && !is_simulated(c) ? lab_rate_all(c->harness.lab_rate) : NULL;
 	if (*why)
 		return EXIT_USER;
 	struct watch w = {.config = c,
@@ -374,7 +375,7 @@ int launch(const struct config *c, const char *const *command,
 	}
 	if (alone)
 		unlink_page(&w); /* the child has it */
-	else if (!is_simulated(c) && *c->own.hostfile)
+	else if (!is_simulated(c) && *c->harness.hostfile)
 		w.hosts = write_hosts(c);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);

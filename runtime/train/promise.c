@@ -61,7 +61,7 @@ static void watch(struct worker *w, bool on)
 void promises_open(struct trainer *r)
 {
 	struct worker *w = &r->w;
-	if (!r->config->own.check_promises)
+	if (!r->config->harness.check_promises)
 		return;
 	struct promises *p = r->account.promises = must(calloc(1, sizeof *p));
 	p->ops = w->dev->ops;

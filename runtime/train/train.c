@@ -204,8 +204,8 @@ static void set_up(struct trainer *r)
 		r->buffer = vec_new(w, vec_len(w->buffer));
 	if (w->buffer && strcmp(run->norm_statistics, "recompute") == 0)
 		r->statistics = vec_new(w, vec_len(w->buffer));
-	comm_prepare(w->data_group, w->param, r->config->own.transport);
-	comm_prepare(w->model_group, w->param, r->config->own.transport);
+	comm_prepare(w->data_group, w->param, r->config->harness.transport);
+	comm_prepare(w->model_group, w->param, r->config->harness.transport);
 	if (w->strategy->tables)
 		agree(r, open_tables(r));
 	w->state = must(calloc(1, w->strategy->state_size + 1));
@@ -275,7 +275,7 @@ static char *begin_sink(struct trainer *r)
 						     : NULL,
 			       .transport = comm_transport(r->w.data_group),
 			       .cluster = world_is_virtual ? NULL : &r->cluster,
-			       .checkpoint = *r->config->own.save ? r->head.run : NULL,
+			       .checkpoint = *r->config->harness.save ? r->head.run : NULL,
 			       .resumes = r->resumes,
 			       .epoch = r->head.epoch};
 	char *error = r->sink->begin ? r->sink->begin(r->sink->self, &e, &id) : NULL;
@@ -432,12 +432,12 @@ static int worker_main(void *given)
 	}
 	ending.workers = r->w.trainers;
 	r->everyone = run->servers > 0 ? link_world(r->w.size) : NULL;
-	r->w.all = comm_world_trainers(&r->w, r->config->own.transport);
+	r->w.all = comm_world_trainers(&r->w, r->config->harness.transport);
 	r->all = comm_link(r->w.all);
 	find_cluster(r);
 	if (!ending.launched && !world_is_virtual)
 		r->lookout = lookout_open(r->everyone ? r->everyone : r->all, r->w.trainers,
-					  r->config->own.stall_timeout, "--stall-timeout");
+					  r->config->harness.stall_timeout, "--stall-timeout");
 	ending.everyone = r->everyone;
 	if (run->trace)
 		r->trace = trace_new(r->everyone ? r->everyone : r->all, r->w.rank, r->w.size,

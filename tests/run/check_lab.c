@@ -72,7 +72,7 @@ static void ck_placed(const char *text, int workers, int servers, const char *pl
 {
 	struct host_list l;
 	struct config c = {.run = {.workers = workers, .servers = servers},
-			   .own = {.placement = placement}};
+			   .harness = {.placement = placement}};
 	int number[16] = {0};
 	const char *host[16];
 	folder_text("hosts", text);

@@ -128,10 +128,10 @@ START_TEST(labels_may_have_commas)
 	folder_text("job.ini", "[a]\nlabel = x, 1..3,\nworkers = 1,2\n");
 	ck_assert_ptr_null(sweep_read("job.ini", NULL, 0, &s));
 	ck_assert_uint_eq(s.cells, 2);
-	ck_assert_str_eq(s.cell[0].config.own.label, "x, 1..3,");
+	ck_assert_str_eq(s.cell[0].config.harness.label, "x, 1..3,");
 	sweep_free(&s);
 	ck_assert_ptr_null(sweep_read("job.ini", &over, 1, &s));
-	ck_assert_str_eq(s.cell[1].config.own.label, "p, \"q\"");
+	ck_assert_str_eq(s.cell[1].config.harness.label, "p, \"q\"");
 	sweep_free(&s);
 	char *wrong = sweep_read("job.ini", &lacking, 1, &s);
 	ck_assert_msg(wrong && strstr(wrong, "--epochs: a value is wanted"), "%s", wrong);

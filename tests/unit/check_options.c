@@ -619,7 +619,7 @@ START_TEST(config_words_reproduce_the_configuration)
 	config_hash(&a, x);
 	config_hash(&b, y);
 	ck_assert_str_eq(x, y);
-	ck_assert_str_eq(b.own.label, "two words");
+	ck_assert_str_eq(b.harness.label, "two words");
 	ck_assert_double_eq(a.run.lr, b.run.lr);
 	arguments_free(&args);
 	free_words(words);

@@ -22,7 +22,7 @@
 struct calibrate_flags {
 	const char *counts, *out;
 	double seconds;
-	int64_t visits, lab;
+	int64_t repetitions, lab;
 };
 
 #define OWNER struct calibrate_flags
@@ -35,7 +35,7 @@ static const struct option calibrate_flags[] = {
 	       "training time that is measured, for each number of workers and repetition; below "
 	       "one second the other costs are measured less often, too [time]",
 	       .min = 0.01, .max = 3600),
-	OPTION(visits, INT, "visits", "3",
+	OPTION(repetitions, INT, "repetitions", "3",
 	       "repetitions of the measurement of steps, with the other numbers of workers in "
 	       "between; the median repetition counts [repetitions]",
 	       .min = 1, .max = 99),
@@ -254,7 +254,7 @@ static char *config_for(struct config *c, const struct arguments *a, int workers
 		{"label", "calibrate"},
 		{"step-time", "0"},
 		{"record", "false"},
-		{"judge-every", "0"},
+		{"eval-every", "0"},
 		{"init-from", ""},
 		{"initial-model", ""},
 		{"save", ""},
@@ -429,8 +429,8 @@ static int measure_all(const struct arguments *a, const struct calibrate_flags *
 		       const struct config *c, const int *count, int n, bool far)
 {
 	int status = EXIT_OK;
-	int64_t visits = far ? 1 : f->visits; /* one repetition measures links often */
-	for (int repetition = 0; repetition < visits; repetition++) {
+	int64_t repetitions = far ? 1 : f->repetitions; /* one repetition measures links often */
+	for (int repetition = 0; repetition < repetitions; repetition++) {
 		set_repetition(repetition, f->seconds);
 		for (int i = 0; i < n && status == EXIT_OK; i++) {
 			if (far)
@@ -439,7 +439,7 @@ static int measure_all(const struct arguments *a, const struct calibrate_flags *
 				fprintf(stderr,
 					"repetition %d of %lld: %s, batch %lld, %d worker%s side "
 					"by side\n",
-					repetition + 1, (long long)visits, c->run.workload,
+					repetition + 1, (long long)repetitions, c->run.workload,
 					(long long)c->run.batch, count[i], plural(count[i]));
 			status = launch_one(a, count[i], far, false);
 			if (status == EXIT_OK && count[i] > 1 && repetition == 0)

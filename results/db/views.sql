@@ -19,7 +19,7 @@ SELECT column1 AS name, column2 AS "column", column3 AS place, column4 AS type, 
 FROM (VALUES /* OPTION ROWS */);
 
 -- The evaluations of runs: those after epochs (0: before training), and between them
--- (--judge-every). epochs and seconds: of training so far.
+-- (--eval-every). epochs and seconds: of training so far.
 CREATE VIEW curve AS
 SELECT run_id, CAST(epoch AS REAL) AS epochs,
 	(SELECT total(seconds) FROM epoch AS i

@@ -438,11 +438,10 @@ static bool is_named(const struct topic *t, const char *asked)
 	size_t kind = strlen(t->kind);
 	if (strncmp(asked, t->kind, kind) == 0 && asked[kind] == ':')
 		asked += kind + 1;
-	if (strncmp(asked, "--", 2) == 0)
-		return strcmp(t->kind, "option") == 0 &&
-		       strcspn(asked + 2, "=") == strlen(t->name) &&
-		       strncmp(asked + 2, t->name, strlen(t->name)) == 0;
-	return strcmp(asked, t->name) == 0;
+	bool dashed = strncmp(asked, "--", 2) == 0, option = strcmp(t->kind, "option") == 0;
+	char *name AUTOFREE =
+		dashed ? must(strndup(asked + 2, strcspn(asked + 2, "="))) : must(strdup(asked));
+	return (option || !dashed) && strcmp(option ? option_new_name(name) : name, t->name) == 0;
 }
 
 bool topic_print(const struct help *p, const struct topic *all, const char *name)

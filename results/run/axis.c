@@ -154,7 +154,7 @@ static char *axis_cut(struct axis *a, const char *list)
 
 char *axis_read(struct axis *a, const char *name, const char *list)
 {
-	*a = (struct axis){.name = must(strdup(name))};
+	*a = (struct axis){.name = must(strdup(option_new_name(name)))};
 	char *wrong = axis_cut(a, list);
 	if (wrong)
 		axis_fini(a);

@@ -238,7 +238,8 @@ static char *zip_read(struct zip *z, const char *text)
 	*z = (struct zip){.name = NULL};
 	for (size_t n; *(text += strspn(text, ", \t")); text += n) {
 		n = strcspn(text, ", \t");
-		APPEND(z->name, z->n, must(strndup(text, n)));
+		char *name AUTOFREE = must(strndup(text, n));
+		APPEND(z->name, z->n, must(strdup(option_new_name(name))));
 	}
 	char *wrong =
 		z->n > 1
@@ -280,6 +281,7 @@ static char *key_read(struct section *s, int line, const char *name, const char 
 static int job_key(void *user, const char *section, const char *name, const char *value)
 {
 	struct job *j = user;
+	name = option_new_name(name);
 	char *files AUTOFREE = is_of_plugins(name) ? paths_from_job(j, value) : NULL;
 	value = files ? files : value;
 	if (j->searching && !j->wrong)

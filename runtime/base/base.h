@@ -235,7 +235,7 @@ struct epoch_row {     /* losses and accuracies: NaN = not known */
 	double consensus; /* sqrt(mean over the models of |w_i - mean w|^2); NaN: no barrier */
 };
 
-/* An evaluation between two ends of epochs (--judge-every); fields as above. */
+/* An evaluation between two ends of epochs (--eval-every); fields as above. */
 struct point_row {
 	int64_t step;   /* steps of the run so far */
 	double epochs;  /* the same in epochs */

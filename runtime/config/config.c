@@ -500,7 +500,8 @@ bool option_follows(const struct config *c, const char *part, const struct optio
 
 static void hash_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
-	const char *const piece[] = {part, ".", o->name, "=", value, "\n"};
+	const char *name = strcmp(part, "run") == 0 ? option_stored_name(o->name) : o->name;
+	const char *const piece[] = {part, ".", name, "=", value, "\n"};
 	for (size_t i = 0; i < sizeof piece / sizeof *piece && option_decides(o, value); i++)
 		*(uint64_t *)ctx = hash_of(*(uint64_t *)ctx, piece[i], strlen(piece[i]));
 }
@@ -514,7 +515,7 @@ void config_hash(const struct config *c, char hex[17])
 
 const char *option_column(const struct option *o, char column[COLUMN_ROOM])
 {
-	snprintf(column, COLUMN_ROOM, "%s", o->name);
+	snprintf(column, COLUMN_ROOM, "%s", option_stored_name(o->name));
 	for (char *c = column; *c; c++)
 		if (*c == '-' || *c == '.')
 			*c = '_';

@@ -257,7 +257,7 @@ struct plan {
 	struct footprint footprint; /* of one worker */
 	const struct simulation *simulation; /* NULL in the real world */
 };
-/* The most evaluations between ends of epochs (--judge-every) from one barrier to the next. */
+/* The most evaluations between ends of epochs (--eval-every) from one barrier to the next. */
 int64_t plan_points(const struct run *run, int64_t steps);
 int64_t plan_segment_epochs(const struct run *run); /* between two barriers */
 /* Can its options be combined, on any machine? NULL, or a message. */

@@ -243,7 +243,7 @@ static char *check_snapshots(const struct config *c, const struct plan *p)
 	if (*c->harness.hostfile || bytes < memory / 2)
 		return NULL;
 	if (points > epochs)
-		return sentence("--judge-every=%lld: the models of all points between two barriers "
+		return sentence("--eval-every=%lld: the models of all points between two barriers "
 				"would take %.1f GB; give more steps, or a barrier more often",
 				(long long)run->judge_every, bytes * 1e-9);
 	return sentence("--barrier-every=%lld: the models of all epochs between two barriers would "
@@ -299,11 +299,11 @@ static char *check_evaluation(const struct config *c)
 				"--target-accuracy=%g out",
 				run->target_loss, run->target_accuracy);
 	if (run->judge_every && simulated && !run->sim_train)
-		return sentence("--judge-every=%lld: with --sim.train=false there is no model to "
+		return sentence("--eval-every=%lld: with --sim.train=false there is no model to "
 				"evaluate; leave one of the two out",
 				(long long)run->judge_every);
 	if (run->judge_every && run->record && run->workers > 1)
-		return sentence("--judge-every=%lld: not with --record, which does not store "
+		return sentence("--eval-every=%lld: not with --record, which does not store "
 				"evaluation reads; leave one of the two out",
 				(long long)run->judge_every);
 	return NULL;

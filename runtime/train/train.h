@@ -88,7 +88,7 @@ struct sink {
 	/* With --split, after begin: the number of rows of each class that each model trains on,
 	 * [models x classes] (classes 0: [models]); `share` workers hold one model. */
 	char *(*shards)(void *self, const int64_t *rows, size_t models, size_t classes, int share);
-	/* With --judge-every: a point, before the epoch that it lies in. */
+	/* With --eval-every: a point, before the epoch that it lies in. */
 	char *(*point)(void *self, const struct point_row *row);
 	/* With --record: after each segment, before its epochs. */
 	char *(*arrivals)(void *self, const struct arrival *a, size_t n);

@@ -79,7 +79,7 @@ struct trainer {
 	struct account account; /* of the current epoch */
 	struct epoch_record *record;
 	int64_t records, records_max;
-	struct snapshot *point;                 /* --judge-every: those of this segment */
+	struct snapshot *point;                 /* --eval-every: those of this segment */
 	int64_t points, points_max, next_point; /* next_point: step of the run */
 	nsec start;
 	nsec clock_stopped_ns; /* how long the clock was stopped in this segment, for points */

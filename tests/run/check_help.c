@@ -92,6 +92,8 @@ START_TEST(topics_are_found_or_the_nearest_is_named)
 	ck_says(0, "help run", "mvbench help table:run");
 	ck_says(0, "help validation", "Columns: simulated_id, ");
 	ck_says(0, "help exit-status", "  130 ");
+	ck_says(0, "help judge-every", "--eval-every=0 "); /* its old name */
+	ck_says(0, "help --judge-every=3", "It is column judge_every of table run.");
 	ck_says(0, "help strategies", "\n  easgd ");
 	ck_says(0, "help speedup allreduce", "strategy allreduce");
 	ck_says(0, "help", "mvbench COMMAND --help and mvbench help TOPIC explain more");
@@ -267,6 +269,8 @@ START_TEST(bash_completes_words)
 	ck_offers("mvbench run --ea", "");
 	ck_offers("mvbench run --easgd.", "--easgd.beta= --easgd.order= --easgd.form=");
 	ck_offers("mvbench run --easgd.b", "--easgd.beta=");
+	ck_offers("mvbench run --eval", "--eval-every=");
+	ck_offers("mvbench run --judge", ""); /* the old name is accepted only */
 	ck_offers("mvbench blame \"\"", "latest");
 	ck_offers("mvbench run --asgd.updater = mom", "momentum momentum_ema");
 	ck_offers("mvbench run --sim.platform = titan", "titanx4");

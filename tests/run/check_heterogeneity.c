@@ -277,7 +277,7 @@ START_TEST(evaluation_read_joins_no_bsp_round)
 					home[e]);
 		forget_runs();
 		record_run(how);
-		record_run(words("%s --judge-every=1", how));
+		record_run(words("%s --eval-every=1", how));
 		expect_near(home[e],
 			    asked("SELECT count(DISTINCT dropped) FROM epoch WHERE epoch = 2"), 1,
 			    0);

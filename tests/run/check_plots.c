@@ -1194,7 +1194,7 @@ START_TEST(names_omit_options_that_are_off)
 		"0.5, arrival_seed = 3 WHERE id = 2");
 	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w\nasgd 2w global-batch=64 arrival-seed=3 validation=50 "
-			       "target-loss=0.5 judge-every=5, 0\n");
+			       "target-loss=0.5 eval-every=5, 0\n");
 	free(rows);
 	sqlite3_close(db);
 }

@@ -991,7 +991,7 @@ START_TEST(calibration_belongs_to_an_optimiser)
 	ck_assert_int_eq(run_mvbench("", nesterov, out, sizeof out), EXIT_USER);
 	char *command = strstr(out, "mvbench calibrate ");
 	ck_assert_msg(command && strstr(out, " --momentum=0.5 "), "%s", out);
-	char *again = sentence("./%.*s --seconds=0.05 --visits=1 --counts=1 2>&1",
+	char *again = sentence("./%.*s --seconds=0.05 --repetitions=1 --counts=1 2>&1",
 			       (int)strcspn(command, "\n"), command);
 	int status = command_output(again, out, sizeof out);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", again, status, out);

@@ -59,6 +59,28 @@ START_TEST(sections_override_defaults_and_options_override_both)
 }
 END_TEST
 
+/* A renamed option is one option under both names. */
+START_TEST(old_option_names_are_valid_in_job_files)
+{
+	const struct setting given = {"judge-every", "9"};
+	struct sweep s;
+	reads("[defaults]\njudge-every = 4\n[a]\neval-every = 2,3\nlr = 0.1,0.2\n"
+	      "zip = judge-every, lr\n",
+	      NULL, 0, &s);
+	ck_assert_uint_eq(s.cells, 2);
+	ck_assert_int_eq(s.cell[1].config.run.judge_every, 3);
+	sweep_free(&s);
+	reads("[a]\neval-every = 2,3\n", &given, 1, &s);
+	ck_assert_uint_eq(s.cells, 1);
+	ck_assert_int_eq(s.cell[0].config.run.judge_every, 9);
+	sweep_free(&s);
+	folder_text("job.ini", "[a]\neval-every = 2\njudge-every = 2\n");
+	char *wrong = sweep_read("job.ini", NULL, 0, &s);
+	ck_assert_msg(wrong && strstr(wrong, "eval-every is already set on line 2"), "%s", wrong);
+	free(wrong);
+}
+END_TEST
+
 START_TEST(equal_cells_are_merged)
 {
 	struct sweep s;
@@ -723,6 +745,7 @@ Suite *sweep_suite(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, lists_and_ranges_cross);
 	tcase_add_test(t, sections_override_defaults_and_options_override_both);
+	tcase_add_test(t, old_option_names_are_valid_in_job_files);
 	tcase_add_test(t, equal_cells_are_merged);
 	tcase_add_test(t, ranges_have_steps_and_decades);
 	tcase_add_test(t, zipped_lists_advance_together);

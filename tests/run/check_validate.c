@@ -573,7 +573,7 @@ START_TEST(calibration_works_at_a_diverging_rate)
 {
 	char out[OUTPUT];
 	int status = mvbench(out, "calibrate --workload=softmax --batch=60 --lr=1000 --counts=1 "
-				  "--visits=1 --seconds=0.05");
+				  "--repetitions=1 --seconds=0.05");
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
 }
 END_TEST
@@ -591,7 +591,7 @@ static const struct {
 	{"[a]\nworkload = tanh_mlp, perceptron, lenet\ntrain-rows = 240\nstrategy = gossip\n"
 	 "workers = 2\n",
 	 3},
-	{"[a]\nworkload = softmax\nstrategy = asgd\njudge-every = 3\nworkers = 2\n"
+	{"[a]\nworkload = softmax\nstrategy = asgd\neval-every = 3\nworkers = 2\n"
 	 "[b]\nworkload = mlp\nstrategy = model_parallel\nglobal-batch = 64\nworkers = 2\n",
 	 2},
 };
@@ -627,7 +627,7 @@ START_TEST(interrupted_calibration_ends_validate)
 {
 	char out[OUTPUT];
 	char *command = sentence(
-		"./mvbench calibrate --workload=softmax --batch=60 --counts=1 --visits=3 "
+		"./mvbench calibrate --workload=softmax --batch=60 --counts=1 --repetitions=3 "
 		"--seconds=0.5 --db=%s/run.db --data-dir=%s >%s/said 2>&1 & run=$!; "
 		"for i in $(seq 1000); do pgrep -P $run >%s/child && break; sleep 0.01; done; "
 		"kill -STOP $run; for i in $(seq 400); do pgrep -r Z -P $run >%s/child && break; "

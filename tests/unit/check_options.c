@@ -543,6 +543,43 @@ START_TEST(config_hash_does_not_depend_on_spelling)
 }
 END_TEST
 
+/* The identity of a cell, with the old name of the renamed option. */
+static void hash_old_name(void *hash, const char *part, const struct option *o, const char *value)
+{
+	bool renamed = strcmp(o->name, "eval-every") == 0;
+	char *line = sentence("%s.%s=%s\n", part, renamed ? "judge-every" : o->name, value);
+	if (option_decides(o, value))
+		*(uint64_t *)hash = hash_of(*(uint64_t *)hash, line, strlen(line));
+	free(line);
+}
+
+/* A renamed option keeps its column, and the identity of its cells. */
+START_TEST(old_names_of_options_are_accepted)
+{
+	static const char *const word[] = {"--judge-every", "5", "--eval-every=7"};
+	const struct setting old = {"judge-every", "5"}, new = {"eval-every", "5"};
+	const struct option *o = option_find(run_options, "judge-every");
+	char x[17], y[17], column[COLUMN_ROOM];
+	struct arguments a;
+	struct config c;
+	uint64_t hash = HASH_START;
+	made(&c, &new, 1);
+	config_each(&c, hash_old_name, &hash);
+	config_fini(&c);
+	hash_given(&old, 1, x);
+	hash_given(&new, 1, y);
+	ck_assert_str_eq(x, y);
+	snprintf(y, sizeof y, "%016llx", (unsigned long long)hash);
+	ck_assert_str_eq(x, y);
+	ck_assert_str_eq(o->name, "eval-every");
+	ck_assert_str_eq(option_column(o, column), "judge_every");
+	ck_assert_ptr_null(arguments_read(&a, 3, (char **)(uintptr_t)word, NULL, NULL));
+	ck_assert_str_eq(a.option[0].name, "eval-every");
+	ck_assert_str_eq(arguments_value(&a, "eval-every"), "7");
+	arguments_free(&a);
+}
+END_TEST
+
 /* A value other than the default. */
 static void other_value(const struct option *o, char *text, size_t room)
 {
@@ -854,6 +891,7 @@ Suite *options_suite(void)
 	tcase_add_test(t, job_files_accept_options_of_other_strategies);
 	tcase_add_test(t, last_strategy_ignores_options_of_others);
 	tcase_add_test(t, config_hash_does_not_depend_on_spelling);
+	tcase_add_test(t, old_names_of_options_are_accepted);
 	tcase_add_test(t, config_hash_depends_on_every_deciding_option);
 	tcase_add_test(t, config_words_reproduce_the_configuration);
 	tcase_add_test(t, lr_schedules_have_expected_values);

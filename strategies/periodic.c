@@ -125,8 +125,8 @@ static void periodic_init(struct worker *w)
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
 	bool outer = !periodic_has(o->outer, "none");
-	bool meets = outer || periodic_has(w->run->reduce, "sum");
-	s->averaged = meets ? vec_new(w, vec_len(w->param)) : NULL;
+	bool has_average = outer || periodic_has(w->run->reduce, "sum");
+	s->averaged = has_average ? vec_new(w, vec_len(w->param)) : NULL;
 	if (s->averaged)
 		vec_copy(s->averaged, w->param);
 	worker_keep_vec(w, s->averaged);
@@ -268,11 +268,11 @@ static double periodic_bytes(const struct worker *w)
 static struct expected periodic_expect(struct costs c, const struct run *run, const void *opts)
 {
 	const struct periodic_opts *o = opts;
-	double meetings = 0, steps = c.steps * (double)run->epochs;
+	double averagings = 0, steps = c.steps * (double)run->epochs;
 	double start = fmin((double)o->start, steps);
 	for (int64_t e = 1; e <= run->epochs; e++)
-		meetings += c.steps / (double)interval(run, o, e);
-	c.X = steps / (start + meetings * (1 - start / steps));
+		averagings += c.steps / (double)interval(run, o, e);
+	c.X = steps / (start + averagings * (1 - start / steps));
 	if (!periodic_has(o->outer, "none"))
 		c.T_scale *= 3;
 	if (averages(run, o) && strcmp(run->optimizer, "sgd") != 0)

@@ -172,8 +172,8 @@ struct world_sums {
 	/* Takes no time and no messages. Waits until all ranks have called it; the last one then
 	 * calls all with every rank's x, x[ranks], before any rank continues. NULL: barrier only.
 	 */
-	void (*meet)(struct sums *s, int rank, void *x,
-		     void (*all)(void **x, int ranks, const void *how), const void *how);
+	void (*rendezvous)(struct sums *s, int rank, void *x,
+			   void (*all)(void **x, int ranks, const void *how), const void *how);
 };
 extern const struct world_sums *const world_sums; /* NULL in the real world */
 

@@ -426,8 +426,8 @@ void transport_recv(struct transport *t, int from, float *x, size_t n)
 }
 
 /* For both directions at once: in pinned memory the output follows the input. */
-static const float *beside(struct transport *t, float *place, const float *in, size_t room,
-			   const float *out, size_t n)
+static const float *place_output(struct transport *t, float *place, const float *in, size_t room,
+				 const float *out, size_t n)
 {
 	if (place == in)
 		return out;
@@ -438,7 +438,7 @@ static const float *beside(struct transport *t, float *place, const float *in, s
 void transport_exchange(struct transport *t, int peer, const float *out, float *in, size_t n)
 {
 	float *place = place_of(t, in, 2 * n);
-	link_exchange(t->link, peer, beside(t, place, in, n, out, n), place, n);
+	link_exchange(t->link, peer, place_output(t, place, in, n, out, n), place, n);
 	put_back(t, in, place, n);
 }
 
@@ -447,7 +447,8 @@ void transport_allgather(struct transport *t, float *all, const int *counts, con
 {
 	size_t total = (size_t)firsts[t->size - 1] + (size_t)counts[t->size - 1], own = (size_t)n;
 	float *place = place_of(t, all, total + own);
-	link_allgather(t->link, place, counts, firsts, beside(t, place, all, total, mine, own), n);
+	link_allgather(t->link, place, counts, firsts,
+		       place_output(t, place, all, total, mine, own), n);
 	put_back(t, all, place, total);
 }
 

@@ -331,14 +331,14 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 		status = reported->status;
 	}
 	bool mpirun_itself = through_mpirun && killed && reported->rank < 0;
-	char *who AUTOFREE =
+	char *name AUTOFREE =
 		mpirun_itself && !w->given_up ? sentence("mpirun") : ranks_name(w, rank);
 	if (w->given_up && reported->rank < 0)
-		*why = sentence("%s ended before the run did; mpirun did not report it", who);
+		*why = sentence("%s ended before the run did; mpirun did not report it", name);
 	else if (signal)
-		*why = sentence("%s was killed by signal %d (%s)", who, signal, strsignal(signal));
+		*why = sentence("%s was killed by signal %d (%s)", name, signal, strsignal(signal));
 	else
-		*why = sentence("%s ended with status %d before the run did", who, status);
+		*why = sentence("%s ended with status %d before the run did", name, status);
 	return EXIT_FAILED;
 }
 

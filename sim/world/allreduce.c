@@ -166,8 +166,8 @@ static bool arrive(struct sum *s, int ranks, int rank, float *x, size_t n, enum 
 	return true;
 }
 
-static void meet(struct sums *m, int rank, void *x,
-		 void (*all)(void **x, int ranks, const void *how), const void *how)
+static void rendezvous(struct sums *m, int rank, void *x,
+		       void (*all)(void **x, int ranks, const void *how), const void *how)
 {
 	m->brought[rank] = x;
 	if (++m->arrived == m->ranks) {
@@ -299,7 +299,7 @@ static void allreduce(struct link *l, struct sums *m, float *x, size_t n, enum r
 		return;
 	arrive(&m->at_once, m->ranks, rank, x, n, how);
 	if (world_is_off_clock())
-		meet(m, rank, NULL, NULL, NULL);
+		rendezvous(m, rank, NULL, NULL, NULL);
 	else
 		carry((struct sender){.l = l}, rank, m->ranks, n);
 }
@@ -353,7 +353,7 @@ static void await(struct link *l, struct sums *m, int slot)
 {
 	int rank = link_rank(l);
 	if (world_is_off_clock())
-		meet(m, rank, NULL, NULL, NULL);
+		rendezvous(m, rank, NULL, NULL, NULL);
 	else
 		sg_sem_acquire(m->carrier[rank].done[slot]);
 }
@@ -363,5 +363,5 @@ static const struct world_sums sums = {.make = make,
 				       .allreduce = allreduce,
 				       .start = start,
 				       .wait = await,
-				       .meet = meet};
+				       .rendezvous = rendezvous};
 const struct world_sums *const world_sums = &sums;

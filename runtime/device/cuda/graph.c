@@ -96,10 +96,10 @@ void cuda_event_record(struct device *d, size_t i)
 {
 	struct cuda *c = cuda_of(d);
 	CHECK(i < EVENTS, "an event past the %dth", EVENTS);
-	const bool beside = cuda_branch_enter(d);
+	const bool in_branch = cuda_branch_enter(d);
 	cuda_conv_settle(d);
 	cuda_mark(d, &c->event[i]);
-	if (beside)
+	if (in_branch)
 		cuda_branch_leave(d, NULL, 0, NULL, 0);
 }
 

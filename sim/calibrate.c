@@ -49,7 +49,7 @@ static const struct option calibrate_flags[] = {
 	{0},
 };
 
-/* What the workers of a repetition get besides their configuration. */
+/* The workers of a repetition get these variables, in addition to their configuration. */
 #define SECONDS_VARIABLE    "MVBENCH_CALIBRATE_SECONDS"
 #define REPETITION_VARIABLE "MVBENCH_CALIBRATE_REPETITION"
 

@@ -191,7 +191,7 @@ static char *export_named(const struct arguments *a, const struct trace_options 
 				"the run",
 				given->name, a->word[0]);
 		else if (!*value)
-			return sentence("--db=: the name of a file is wanted, as in "
+			return sentence("--db=: give the name of a file, as in "
 					"--db=" DATABASE);
 		else
 			of.db = value;

@@ -106,7 +106,7 @@ int64_t store_cell(struct store *s, const char *config_hash, char status[16], ch
  * round and seed are of the sweep's shuffle; round 0 = not shuffled. */
 char *store_pend(struct store *s, const struct config *c, int64_t *id, int64_t round, int64_t seed);
 /* Claims the cell of this pending row for this process, before it is run, because another sweep may
- * have it too. *mine: claimed; otherwise *who (heap) runs it, NULL = it has ended. */
+ * have it too. *mine: claimed; otherwise *owner (heap) runs it, NULL = it has ended. */
 char *store_claim(struct store *s, int64_t id, bool *mine, char **owner);
 /* *n: runs whose process runs them or is about to begin: on this host a process that exists,
  * elsewhere one with a recent heartbeat. NULL or a sentence. */

@@ -76,7 +76,7 @@ char *database_error(const struct store *s, int rc)
 	}
 }
 
-/* ---- What is at a path ----------------------------------------------------- */
+/* ---- The file at a path ---------------------------------------------------- */
 
 static char *folder_of(const char *path)
 {
@@ -157,7 +157,7 @@ char *store_check(const char *path)
 {
 	struct stat st;
 	if (*path == '\0')
-		return sentence("--db=: the name of a file is wanted, as in --db=" DATABASE);
+		return sentence("--db=: give the name of a file, as in --db=" DATABASE);
 	if (stat(path, &st) != 0) {
 		int why = errno;
 		TRY(check_folder(path));

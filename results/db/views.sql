@@ -182,7 +182,7 @@ SELECT run_id, label, status, workload, strategy, workers, sync_every, seed, con
 FROM time_to_target WHERE figure = 'test_accuracy';
 
 -- The base of speed-ups: the time of an epoch of serial, the median over all its finished runs with
--- this compare_key. Other strategies on one worker are no base, because a parameter server has a cost
+-- this compare_key. Other strategies on one worker cannot be the base, because a parameter server has a cost
 -- there, too.
 CREATE VIEW serial_pace AS
 WITH ranked AS (

@@ -331,7 +331,7 @@ static void print_statuses(const struct help *p, const struct topic *t)
 	} row[] = {
 		{EXIT_OK, "all went well"},
 		{EXIT_FAILED, "something failed while it ran; of a check: it did not pass"},
-		{EXIT_USER, "refused: one message says why; nothing is written"},
+		{EXIT_USER, "refused: one message gives the reason; nothing is written"},
 		{EXIT_DIVERGED, "the training diverged: a loss was not finite, or more than ten "
 				"times that before training"},
 		{EXIT_INTERRUPTED, "interrupted, as by Ctrl-C"},

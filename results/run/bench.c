@@ -286,7 +286,7 @@ static char *run_bench(void *options, struct arguments *a, int *status)
 
 const struct command command_bench = {
 	.name = "bench",
-	.summary = "measure what communication takes, by size",
+	.summary = "measure the time of communication, by size",
 	.usage = "comm [--option=value ...]",
 	.about = "Measures allreduce, allgather, broadcast, sendrecv and push_pull (a push onto a "
 		 "parameter server's table and a pull of it) for sizes from --min to --max, with "

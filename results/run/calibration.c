@@ -233,7 +233,7 @@ static void take_out_sharing(struct simulation *s, int workers, int cores)
 			s->cost[k].y[i] *= share;
 }
 
-/* ---- What a simulation needs ---- */
+/* ---- The inputs of a simulation ---- */
 
 static char *find_platform(const struct config *c, struct simulation *s, int cores, int hosts)
 {

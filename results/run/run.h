@@ -121,7 +121,7 @@ char *simulation_check(const struct config *c, const struct plan *p);
  * sentence. */
 char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
 		       const char *hosts, const struct points *points);
-/* Of c's workload with the same number of workers; 0 = none. */
+/* The newest calibration of c's workload with the same number of workers; 0 = none. */
 int64_t calibration_newest(struct store *s, const struct config *c, const struct plan *p);
 char *calibration_add(struct store *s, int64_t id, const struct points *points);
 /* Equal keys (heap) need the same calibration. */

@@ -73,7 +73,7 @@ static void study_fini(struct study *s)
 	search_free(&s->search);
 }
 
-/* ---- What is compared ---------------------------------------------------- */
+/* ---- Contestants --------------------------------------------------------- */
 
 /* Holds out rows if --validation is not given: 5,000, but at most a tenth. */
 static void hold_out(struct cell *c, bool *said)

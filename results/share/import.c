@@ -2,8 +2,8 @@
  * import.c - `mvbench import`: copies runs from another database, with all that belongs to them.
  *
  * The other file is only read: SQLite's backup copies it into a temporary one, which is brought to
- * this version if it is older, and attached. What is new is then copied in one transaction: all of
- * it, or nothing. A run keeps where it came from (origin, origin_id) and gets a new id; what refers
+ * this version if it is older, and attached. New rows are then copied in one transaction: all or
+ * none. A run keeps where it came from (origin, origin_id) and gets a new id; what refers
  * to runs and calibrations is changed to match.
  *
  * Two rows are the same run if their checkpoints have the same name (--save). Without checkpoints:

@@ -79,7 +79,7 @@ char *arguments_take(struct arguments *a, const struct option *table, void *fiel
 		else if (!s.value && o->type == OPT_BOOL)
 			wrong = option_set(o, fields, NULL, "true");
 		else if (!s.value)
-			wrong = sentence("--%s: a value is wanted, as in --%s=%s", s.name, s.name,
+			wrong = sentence("--%s: give a value, as in --%s=%s", s.name, s.name,
 					 *o->def ? o->def : "VALUE");
 		a->taken[a->ntaken++] = s.name;
 	}

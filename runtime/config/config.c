@@ -111,8 +111,7 @@ char *time_check(const char *name, const char *text, double *seconds)
 		*seconds = x;
 	if (!wrong)
 		return NULL;
-	return sentence("--%s=%s: auto or a time above 0 is wanted, such as --%s=5ms", name, text,
-			name);
+	return sentence("--%s=%s: give auto or a time above 0, such as --%s=5ms", name, text, name);
 }
 
 static char *check_time(const struct option *o, const char *text)
@@ -129,8 +128,8 @@ static char *check_momentum(const struct option *o, const char *text)
 {
 	if (strtod(text, NULL) < 1)
 		return NULL;
-	return sentence("--%s=%s: a number from 0 to below 1 is wanted, such as --%s=0.9", o->name,
-			text, o->name);
+	return sentence("--%s=%s: give a number from 0 to below 1, such as --%s=0.9", o->name, text,
+			o->name);
 }
 
 static char *check_initial_model(const struct option *o, const char *text)
@@ -146,8 +145,7 @@ static char *check_db(const struct option *o, const char *text)
 {
 	if (*text)
 		return NULL;
-	return sentence("--%s=: the name of a file is wanted, such as --%s=" DATABASE, o->name,
-			o->name);
+	return sentence("--%s=: give the name of a file, such as --%s=" DATABASE, o->name, o->name);
 }
 
 static char *check_value(const struct option *o, const char *text)
@@ -221,7 +219,7 @@ static char *lookup(const struct setting *s, struct found *f)
 {
 	char *wrong = option_lookup(s->name, f);
 	if (!wrong && !s->value && f->option->type != OPT_BOOL)
-		wrong = sentence("--%s: a value is wanted, as in --%s=%s", s->name, s->name,
+		wrong = sentence("--%s: give a value, as in --%s=%s", s->name, s->name,
 				 *f->option->def ? f->option->def : "VALUE");
 	return wrong;
 }

@@ -212,7 +212,7 @@ char *bit_rate_check(const struct option *o, const char *text)
 	double rate = bit_rate(text);
 	if (strcmp(text, "none") == 0 || (rate >= 1e5 && rate <= 1e11))
 		return NULL;
-	return sentence("--%s=%s: a rate from 100kbit to 100gbit is wanted, such as 100mbit, or "
+	return sentence("--%s=%s: give a rate from 100kbit to 100gbit, such as 100mbit, or "
 			"none",
 			o->name, text);
 }

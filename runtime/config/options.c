@@ -145,7 +145,7 @@ static char *full_name(const char *owner, const char *name)
 	return owner && *owner ? sentence("--%s.%s", owner, name) : sentence("--%s", name);
 }
 
-/* "--lr=fast: a number from 0 to 1000 is wanted, such as --lr=0.1." */
+/* "--lr=fast: give a number from 0 to 1000, such as --lr=0.1." */
 static char *refuse(const struct option *o, const char *owner, const char *text, const char *kind)
 {
 	char range[160], *name AUTOFREE = full_name(owner, o->name);
@@ -155,8 +155,8 @@ static char *refuse(const struct option *o, const char *owner, const char *text,
 		link = "";
 	else if (range[0] != 'a')
 		link = " from ";
-	return sentence("%s=%s: %s%s%s is wanted, such as %s=%s", name, text, kind, link, range,
-			name, o->def);
+	return sentence("%s=%s: give %s%s%s, such as %s=%s", name, text, kind, link, range, name,
+			o->def);
 }
 
 /* Reads digits, point and exponent, then one unit of the list (NULL: none). */
@@ -207,7 +207,7 @@ static bool read_size(const char *text, int64_t *x)
 static char *refuse_choice(const struct option *o, const char *owner, const char *text)
 {
 	char *name AUTOFREE = full_name(owner, o->name), *list AUTOFREE = with_commas(o->choices);
-	return sentence("%s=%s: one of %s is wanted", name, text, list);
+	return sentence("%s=%s: give one of %s", name, text, list);
 }
 
 /* Strings and choices are not copied: text must outlive the fields. */

@@ -225,7 +225,7 @@ static char *compile(const struct making *m, const char *out)
 		return refuse(m, "there is no C compiler here: install gcc and libc6-dev, set CC "
 				 "to one, or give a compiled plug-in (.so)");
 	return refuse(m, "%s",
-		      WIFEXITED(status) ? "it does not compile; the compiler says why above"
+		      WIFEXITED(status) ? "it does not compile: see the compiler's messages above"
 					: "its compiler was killed");
 }
 

@@ -186,8 +186,9 @@ struct device_ops {
 	const struct peer_ops *peer;    /* NULL: the host reads and writes its memory */
 };
 
-/* What a device with its own memory offers to other processes and to the network. Floats are on the
- * device unless they are called host. Operations are complete on return unless stated otherwise. */
+/* A device with its own memory offers these to other processes and to the network. Floats are on
+ * the device unless they are called host. Operations are complete on return unless stated
+ * otherwise. */
 enum { PEER_HANDLE_BYTES = 128, NCCL_ID_BYTES = 128 };
 struct peer_ops {
 	float *(*pinned_new)(struct device *d, size_t n); /* host memory with fast copies */

@@ -24,7 +24,7 @@
  * own shard of it over copy i. No worker pushes in round i + 1 before all have done that. No worker
  * can then still be reading copy i, because all have pushed in round i.
  *
- * Who moves the floats: the pushing worker, on one machine and on networks that reach remote memory
+ * The pushing worker moves the floats, on one machine and on networks that reach remote memory
  * (Open MPI's osc rdma, sm, ucx). Over TCP (osc pt2pt) the owner of the shard does, and only while
  * it is inside MPI: an operation then lasts until every other worker calls an operation or a
  * barrier. Results stay right, but no worker is faster than the slowest: with steps of 2 and 20 ms

@@ -223,8 +223,8 @@ static void return_batches(struct dealing *d)
 #define IS_SLOW(r, taken, most) ((taken) > (most))
 #endif
 
-/* What the others have taken of this epoch since the worker's previous draw. `next` is not assigned
- * yet. */
+/* The number of mini-batches of this epoch that the others have taken since the worker's previous
+ * draw. `next` is not assigned yet. */
 static int64_t taken_by_others(struct trainer *r, int64_t next)
 {
 	struct dealing *d = r->dealing;

@@ -143,8 +143,9 @@ static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
 	if (!vec_has_data(r->w.param))
 		return;
 	/* Reports the training loss if it exploded, otherwise the test loss. Before training there
-	 * is no training loss. The test loss says little while running statistics have seen no
-	 * data: with them the training loss counts, unless the test loss is not finite. */
+	 * is no training loss. With running statistics the training loss decides, unless
+	 * the test loss is not finite: until they have seen data, they make the test loss useless.
+	 */
 	bool running = r->w.buffer != NULL && isfinite(row->test_loss);
 	bool by_test =
 		row->epoch == 0 || (!running && row->running_loss <= EXPLODED * r->first_loss);

@@ -144,7 +144,7 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct e
 	}
 }
 
-/* ---- What was recorded ---------------------------------------------------- */
+/* ---- Recorded orders ------------------------------------------------------ */
 
 static int by_order(const void *a, const void *b)
 {

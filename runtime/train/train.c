@@ -14,7 +14,7 @@
 
 /* ---- Ending early -------------------------------------------------------- */
 
-/* What end_with_user_error needs to end all ranks in good order; it gets only a message. If all
+/* end_with_user_error gets only a message; from these it ends all ranks in good order. If all
  * workers share this process, the first that ends it ends all. */
 static struct {
 	struct link

@@ -27,7 +27,7 @@ struct snapshot {
 	int reporting; /* the replica that got there last: its snapshot counts */
 };
 
-/* What the strategy asked about an epoch, and what it reported. */
+/* Losses that the strategy asked for in an epoch, and values that it reported. */
 struct account {
 	struct promises *promises; /* with --check-promises; otherwise NULL */
 	struct tally taken;        /* losses that worker_loss took from the device */

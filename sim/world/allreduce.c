@@ -180,7 +180,7 @@ static void rendezvous(struct sums *m, int rank, void *x,
 
 /* ---- The messages ---- */
 
-/* Who sends: a rank over its link, or its carrier. phase: of the step under way. */
+/* The sender: a rank over its link, or its carrier. phase: of the step under way. */
 struct sender {
 	struct link *l;
 	struct carrier *c;

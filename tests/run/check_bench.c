@@ -157,7 +157,7 @@ static const struct {
 	{"comm --platform=sim", "--platform: bench trains nothing"},
 	{"comm --wrkers=2", "did you mean --workers?"},
 	{"comm --min=2KiB --max=1KiB", "--max=1024: it is below --min=2048"},
-	{"comm --factor=1", "--factor=1: a whole number"},
+	{"comm --factor=1", "--factor=1: give a whole number"},
 	{"comm --max=1GiB --workers=1000", "give a smaller size"},
 	{"comm --transport=ipc --device=cpu", "--transport=ipc: vectors are on the cpu"},
 };

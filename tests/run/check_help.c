@@ -101,7 +101,7 @@ START_TEST(topics_are_found_or_the_nearest_is_named)
 	ck_says(2, "help easgd.beat", "did you mean easgd.beta?");
 	ck_says(2, "help --sync-evry", "did you mean sync-every?");
 	ck_says(2, "help zzzzzzzzzzzz", "mvbench help topics lists");
-	ck_says(2, "help --completion=zsh", "one of none, bash is wanted");
+	ck_says(2, "help --completion=zsh", "give one of none, bash");
 	ck_says(2, "help --man=runn", "there is no such command");
 }
 END_TEST

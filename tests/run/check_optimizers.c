@@ -464,7 +464,7 @@ static const struct refusal {
 	{{{"strategy", "periodic"}, {"periodic.outer", "adamw:beta1=0.9:beta2=1"}},
 	 "--adamw.beta2=1"},
 	{{{"strategy", "periodic"}, {"periodic.outer", "lion:beta1"}},
-	 "a value is wanted, as in lion:beta1=0.9"},
+	 "give a value, as in lion:beta1=0.9"},
 	{{{"strategy", "periodic"}, {"periodic.outer", "lion"}, {"periodic.outer-momentum", "0.9"}},
 	 "--periodic.outer=lion has options of its own in its place"},
 };

@@ -301,7 +301,7 @@ START_TEST(message_of_mpirun_is_shown)
 	char *words = run_words(hosts);
 	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
 	ck_assert_msg(strstr(out, "-----") && strstr(out, "daemon"), "%s", out);
-	ck_assert_msg(strstr(out, "says why above"), "%s", out);
+	ck_assert_msg(strstr(out, "see its messages above"), "%s", out);
 	folder_text("hosts", "localhost slots=1\n");
 	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
 	ck_assert_msg(strstr(out, "slots of the hostfile: 1"), "%s", out);

@@ -156,7 +156,7 @@ START_TEST(labels_may_have_commas)
 	ck_assert_str_eq(s.cell[1].config.harness.label, "p, \"q\"");
 	sweep_free(&s);
 	char *wrong = sweep_read("job.ini", &lacking, 1, &s);
-	ck_assert_msg(wrong && strstr(wrong, "--epochs: a value is wanted"), "%s", wrong);
+	ck_assert_msg(wrong && strstr(wrong, "--epochs: give a value"), "%s", wrong);
 	free(wrong);
 }
 END_TEST
@@ -376,8 +376,8 @@ START_TEST(bad_job_files_are_refused_with_their_line)
 		{"[a]\nlr = 0..1 log 3\n", "begins at 0; a logarithmic range must"},
 		{"[a]\nlr = 1..0.1 by 0.1\n", "does not rise"},
 		{"[a]\nlr = 0..1 by 1e-9\n", "or has more than"},
-		{"[a]\nepochs = 1..2 by 0.5\n", "job.ini:2: --epochs=1.5: a whole number"},
-		{"[a]\nlr = 0.1..1 to 3\n", "job.ini:2: --lr=0.1..1 to 3: a number"},
+		{"[a]\nepochs = 1..2 by 0.5\n", "job.ini:2: --epochs=1.5: give a whole number"},
+		{"[a]\nlr = 0.1..1 to 3\n", "job.ini:2: --lr=0.1..1 to 3: give a number"},
 		{"[a]\nlr = 1,2\nworkers = 1,2,3\nzip = lr, workers\n",
 		 "job.ini:4: [a] zip: lr has 2 values and workers has 3; zipped lists"},
 		{"[a]\nzip = lr workers\nlr = 1,2\n", "job.ini:2: [a] zip: workers is not set"},
@@ -391,7 +391,8 @@ START_TEST(bad_job_files_are_refused_with_their_line)
 		{"[a]\nexclude = =2\n", "is not a condition"},
 		{"[a]\nexclude = workrs=2\n",
 		 "job.ini:2: --workrs: there is no such option; did you"},
-		{"[a]\nexclude = lr=0.1 workers=x\n", "job.ini:2: --workers=x: a whole number"},
+		{"[a]\nexclude = lr=0.1 workers=x\n",
+		 "job.ini:2: --workers=x: give a whole number"},
 		{"exclude = lr=0.1\n", "job.ini:1: exclude is in no section"},
 		{"[a]\nworkers = 1,2\nexclude = workers=1..2\n",
 		 "job.ini: its exclude lines leave no cell"},

@@ -248,8 +248,8 @@ START_TEST(sizes_take_units)
 	}
 	char *wrong = option_set(&size_option, &s, "allreduce", "20mib");
 	ck_assert_str_eq(
-		wrong, "--allreduce.size=20mib: a size in bytes (or with B, kB, MB, GB, KiB, MiB, "
-		       "GiB) is wanted, such as --allreduce.size=1MiB");
+		wrong, "--allreduce.size=20mib: give a size in bytes (or with B, kB, MB, GB, KiB, "
+		       "MiB, GiB), such as --allreduce.size=1MiB");
 	free(wrong);
 }
 END_TEST
@@ -377,7 +377,7 @@ START_TEST(invalid_arguments_are_refused)
 	for (int n = 1; n <= 2; n++) {
 		ck_assert_ptr_null(arguments_read(&a, n, n == 1 ? last : next, is_bare, NULL));
 		wrong = settings_check(a.option, a.options);
-		ck_assert_str_eq(wrong, "--epochs: a value is wanted, as in --epochs=10");
+		ck_assert_str_eq(wrong, "--epochs: give a value, as in --epochs=10");
 		free(wrong);
 		arguments_free(&a);
 	}
@@ -485,7 +485,7 @@ START_TEST(invalid_configurations_are_refused)
 	not_made("momentum", "1", "below 1");
 	not_made("lr-schedule", "steps:3", "--lr-schedule");
 	not_made("db", "", "--db");
-	not_made("epochs", NULL, "a value is wanted");
+	not_made("epochs", NULL, "give a value");
 }
 END_TEST
 

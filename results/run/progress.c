@@ -13,9 +13,8 @@
 #include <unistd.h>
 
 enum { BAR_WIDTH = 24, LINE_MAX_WIDTH = 200, REDRAW_NS = 100000000 };
-#define LOG_LINE_NS INT64_C(60000000000) /* between lines in a log, for a run that is one of many \
-					  */
-#define SETTLED_S 0.3                    /* no estimate of the remaining time before this [s] */
+#define LOG_LINE_NS INT64_C(60000000000) /* between lines in a log, if the run is one of many */
+#define SETTLED_S   0.3                  /* no estimate of the remaining time before this [s] */
 
 static int terminal_width(void)
 {

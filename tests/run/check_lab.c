@@ -264,14 +264,14 @@ static const struct {
 	{"run 65 -- true", "a number of hosts from 1 to 64"},
 	{"run two -- true", "a number of hosts from 1 to 64"},
 	{"run 2", "lab run: give a command"},
-	{"run 2 --rate=fast -- true", "--rate=fast: a rate from 100kbit to 100gbit"},
+	{"run 2 --rate=fast -- true", "--rate=fast: give a rate from 100kbit to 100gbit"},
 	{"run 2 --clock-offset=-1 -- true", "--clock-offset=-1"},
 	{"exec", "give a host"},
 	{"exec lab1", "lab exec: give a command for lab1"},
 	{"exec lab1 true", "there is no lab here"},
 	{"cut lab1", "there is no lab here"},
 	{"rate", "give a rate"},
-	{"rate 5", "--rate=5: a rate from"},
+	{"rate 5", "--rate=5: give a rate from"},
 	{"down", "no lab is up"},
 };
 

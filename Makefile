@@ -140,7 +140,9 @@ lint: layers $(B)/mvbench ## formatting, static analysis, allowed calls between 
 	@tests/scripts/readme.sh $(B)
 	@tests/scripts/sentences.sh
 	@for t in $$(sed -n 's/^\t{"\([a-z0-9_]*\)", [0-9].*/\1/p' tests/select.c); do \
-		grep -rq "START_TEST($$t)" tests || { echo "tests/select.c: there is no test $$t"; exit 1; }; done
+		grep -rqE "tcase_add_loop_test\(\w+, $$t," tests || { echo "tests/select.c: there is no loop of test $$t"; exit 1; }; done
+	@! grep -rnE 'START_TEST\((an?|the|test|what|who|it|so)_' tests
+	@n=$$(grep -rhoE 'START_TEST\(\w+' tests | sort | uniq -d); [ -z "$$n" ] || { echo "two tests: $$n"; exit 1; }
 
 layers: $(OBJ) ## allowed calls between modules, by the symbols of the objects; no mutable state in plug-ins
 	@tests/scripts/layers.sh $(B)

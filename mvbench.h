@@ -114,7 +114,7 @@ struct plugin {
 
 struct run {
 #define OPTION_RUN(field, type, ...) FIELD_OF_##type field;
-#define OPTION_OWN(...)
+#define OPTION_HARNESS(...)
 #include "runtime/config/run_options.def"
 };
 
@@ -403,8 +403,8 @@ void local_step(struct worker *w, double scale);
  * the optimiser's step. */
 void local_gradient(struct worker *w);
 void local_update(struct worker *w);
-/* Called after param was averaged or exchanged with other workers: --state decides whether the
- * moments are kept, averaged over the data group, or reset. Collective if they are averaged. */
+/* A strategy calls it after param was averaged or exchanged with other workers. It applies --state:
+ * the moments are kept, averaged over the data group, or reset. Collective if they are averaged. */
 void local_met(struct worker *w);
 
 /* A strategy whose workers have different models calls it right before param is averaged or
@@ -539,11 +539,11 @@ struct strategy {
 	/* Trainers may stop for good (--leave), and the others continue. Set although a trainer
 	 * waits for them: it hangs until --stall-timeout reports it. Unseen. */
 	bool may_leave;
-	/* NULL, or returns NULL: --deal may give trainers different numbers of mini-batches, if
-	 * may_leave and tables are set. Otherwise returns a static sentence: why all need the same
-	 * number with these options. NULL although they need it: a trainer with more mini-batches
-	 * waits at the end, as with may_leave. Unseen. */
-	const char *(*even)(const struct run *run, const void *opts);
+	/* NULL, or returns NULL: --deal=dynamic may give trainers different numbers of
+	 * mini-batches, if may_leave and tables are set. Otherwise returns a static sentence: why
+	 * all trainers need the same number with these options. NULL although they need it: a
+	 * trainer with more mini-batches waits at the end, as with may_leave. Unseen. */
+	const char *(*why_static)(const struct run *run, const void *opts);
 	/* Uses tables: --servers and --record have an effect. Not set: table_new always ends the
 	 * run. Set, but no table is made: the servers are idle. */
 	bool tables;
@@ -551,10 +551,13 @@ struct strategy {
 	 * possible with its --servers, --table-home and machines. NULL = those of a table_terms of
 	 * zeros. Other terms than those that table_new gets: the run ends when it starts. */
 	struct table_terms (*terms)(const struct run *run, const void *opts);
-	/* Calls local_met: never, because moments stay equal; each worker at its own time; or all
-	 * of a data group together. NEVER although it does: --state is refused without need.
-	 * TOGETHER although workers call alone: --state=average hangs. The reverse, a missing call,
-	 * is unseen: --state has no effect. */
+	/* When its workers call local_met, which applies --state to the optimiser's moments:
+	 *   MEETS_NEVER     never: the moments of all workers stay equal
+	 *   MEETS_ALONE     each worker at its own time
+	 *   MEETS_TOGETHER  all workers of a data group in the same step
+	 * NEVER, but it calls local_met: --state is refused without need. TOGETHER, but workers
+	 * call it alone: --state=average hangs. ALONE or TOGETHER, but it does not call local_met:
+	 * --state has no effect; unseen. */
 	enum { MEETS_NEVER, MEETS_ALONE, MEETS_TOGETHER } meets;
 	/* Bytes that a trainer sends in a step, as a mean over trainers and sync_every steps of
 	 * equal batches. Tests compare the counted bytes with it. */

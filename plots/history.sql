@@ -1,6 +1,6 @@
 -- Configurations over commits, and where they step: seconds of an epoch, or --y. Medians and their intervals.
 -- Needs runs of a configuration by two commits or more.
--- The label is no part of a configuration here. Commits are in the order of their first runs.
+-- The label is not part of a configuration here. Commits are in the order of their first runs.
 WITH cell AS (
 	SELECT c.workload, min(c.place) AS place, min(c.look) AS look, replace(c.name, ', ' || (c.config_key ->> 'label'), '')
 		AS title, p.*

@@ -81,7 +81,7 @@ struct axes {
  * with the nearest one; or no run has numbers there. */
 char *axes_choose(struct store *s, const struct axes *a);
 
-/* ---- What the report page also takes from `mvbench plot` ------------------- */
+/* ---- Shared with the report page ------------------------------------------- */
 
 /* Reduces run_summary to the selected runs, and adds their names and the tables of style.sql, all
  * in the connection's temporary schema: the file itself is only read. plots: the folder of

@@ -22,7 +22,7 @@
 struct calibrate_flags {
 	const char *counts, *out;
 	double seconds;
-	int64_t visits, lab;
+	int64_t repetitions, lab;
 };
 
 #define OWNER struct calibrate_flags
@@ -35,7 +35,7 @@ static const struct option calibrate_flags[] = {
 	       "training time that is measured, for each number of workers and repetition; below "
 	       "one second the other costs are measured less often, too [time]",
 	       .min = 0.01, .max = 3600),
-	OPTION(visits, INT, "visits", "3",
+	OPTION(repetitions, INT, "repetitions", "3",
 	       "repetitions of the measurement of steps, with the other numbers of workers in "
 	       "between; the median repetition counts [repetitions]",
 	       .min = 1, .max = 99),
@@ -49,7 +49,7 @@ static const struct option calibrate_flags[] = {
 	{0},
 };
 
-/* What the workers of a repetition get besides their configuration. */
+/* The workers of a repetition get these variables, in addition to their configuration. */
 #define SECONDS_VARIABLE    "MVBENCH_CALIBRATE_SECONDS"
 #define REPETITION_VARIABLE "MVBENCH_CALIBRATE_REPETITION"
 
@@ -71,7 +71,7 @@ struct measuring {
 
 static bool wants_wires(const struct config *c)
 {
-	return *c->own.hostfile || config_simulates_hosts(c);
+	return *c->harness.hostfile || config_simulates_hosts(c);
 }
 
 static char *take_hosts(void *self, const struct experiment *e, int64_t *id)
@@ -130,7 +130,7 @@ static char *keep(struct measuring *m)
 	bool wires = wants_wires(m->config);
 	struct points sums = {.n = 0};
 	struct store *s AUTOCLOSE = NULL;
-	TRY(store_open(&s, m->config->own.db, STORE_WRITE));
+	TRY(store_open(&s, m->config->harness.db, STORE_WRITE));
 	if (sim) {
 		add_sums(wires ? &sim->wires : &sim->points, &m->points, &sums);
 		char *wrong =
@@ -254,7 +254,7 @@ static char *config_for(struct config *c, const struct arguments *a, int workers
 		{"label", "calibrate"},
 		{"step-time", "0"},
 		{"record", "false"},
-		{"judge-every", "0"},
+		{"eval-every", "0"},
 		{"init-from", ""},
 		{"initial-model", ""},
 		{"save", ""},
@@ -342,7 +342,7 @@ static char *write_platform(const struct arguments *a, const char *file, int wor
 			    text ? NULL : sentence("--out=%s: the platform is missing", file));
 }
 
-static void tell_repetition(int repetition, double seconds)
+static void set_repetition(int repetition, double seconds)
 {
 	char text[32];
 	snprintf(text, sizeof text, "%d", repetition);
@@ -375,13 +375,13 @@ static int launch_for(const struct config *c, int workers, bool far, bool simula
 int calibration_repeat(const struct config *c, int workers, int repetition, double seconds,
 		       bool simulated)
 {
-	tell_repetition(repetition, seconds);
+	set_repetition(repetition, seconds);
 	return launch_for(c, workers, false, simulated);
 }
 
 int calibration_of_wires(const struct config *c, int hosts, double seconds)
 {
-	tell_repetition(0, seconds);
+	set_repetition(0, seconds);
 	int status = launch_for(c, hosts, true, false);
 	return status ? status : launch_for(c, hosts, true, true);
 }
@@ -392,10 +392,10 @@ static char *check(const struct config *c, int64_t *before)
 	struct plan plan;
 	struct store *s AUTOCLOSE = NULL;
 	TRY(plan_make(c, &plan));
-	TRY(store_check(c->own.db));
-	if (access(c->own.db, F_OK) != 0)
+	TRY(store_check(c->harness.db));
+	if (access(c->harness.db, F_OK) != 0)
 		return NULL;
-	TRY(store_open(&s, c->own.db, STORE_READ));
+	TRY(store_open(&s, c->harness.db, STORE_READ));
 	*before = calibration_last(s);
 	return NULL;
 }
@@ -403,7 +403,7 @@ static char *check(const struct config *c, int64_t *before)
 static char *print_newer(const struct config *c, int64_t before, bool far)
 {
 	struct store *s AUTOCLOSE = NULL;
-	TRY(store_open(&s, c->own.db, STORE_READ));
+	TRY(store_open(&s, c->harness.db, STORE_READ));
 	return calibration_print(s, stdout, before, far);
 }
 
@@ -429,9 +429,9 @@ static int measure_all(const struct arguments *a, const struct calibrate_flags *
 		       const struct config *c, const int *count, int n, bool far)
 {
 	int status = EXIT_OK;
-	int64_t visits = far ? 1 : f->visits; /* one repetition measures links often */
-	for (int repetition = 0; repetition < visits; repetition++) {
-		tell_repetition(repetition, f->seconds);
+	int64_t repetitions = far ? 1 : f->repetitions; /* one repetition measures links often */
+	for (int repetition = 0; repetition < repetitions; repetition++) {
+		set_repetition(repetition, f->seconds);
 		for (int i = 0; i < n && status == EXIT_OK; i++) {
 			if (far)
 				fprintf(stderr, "network links between %d hosts\n", count[i]);
@@ -439,7 +439,7 @@ static int measure_all(const struct arguments *a, const struct calibrate_flags *
 				fprintf(stderr,
 					"repetition %d of %lld: %s, batch %lld, %d worker%s side "
 					"by side\n",
-					repetition + 1, (long long)visits, c->run.workload,
+					repetition + 1, (long long)repetitions, c->run.workload,
 					(long long)c->run.batch, count[i], plural(count[i]));
 			status = launch_one(a, count[i], far, false);
 			if (status == EXIT_OK && count[i] > 1 && repetition == 0)

@@ -208,54 +208,54 @@ static void measure_tables(struct bench *b, struct tables *s)
 
 /* ---- Wake-up ---- */
 
-struct bed {
+struct wakeup_probe {
 	struct monitor monitor;
-	int64_t nights, rings; /* waits so far; wake-up signals so far */
-	nsec rang;
+	int64_t waits, wakeups; /* waits so far; wake-up signals so far */
+	nsec signalled_at;
 };
 
 /* Rank 1 sleeps for about a step; rank 0 wakes it. The time from the signal until it resumes [s].
  */
-static double sleep_once(struct bench *b, struct bed *bed)
+static double sleep_once(struct bench *b, struct wakeup_probe *probe)
 {
 	double took = 0;
 	if (b->w->rank == 1) {
-		monitor_lock(&bed->monitor);
-		for (bed->nights++; bed->rings < bed->nights;)
-			monitor_wait(&bed->monitor);
-		took = 1e-9 * (double)(clock_now() - bed->rang);
-		monitor_unlock(&bed->monitor);
+		monitor_lock(&probe->monitor);
+		for (probe->waits++; probe->wakeups < probe->waits;)
+			monitor_wait(&probe->monitor);
+		took = 1e-9 * (double)(clock_now() - probe->signalled_at);
+		monitor_unlock(&probe->monitor);
 	} else if (b->w->rank == 0) {
 		for (bool asleep = false; !asleep;) {
 			compute_between(b);
-			monitor_lock(&bed->monitor);
-			asleep = bed->nights > bed->rings;
-			monitor_unlock(&bed->monitor);
+			monitor_lock(&probe->monitor);
+			asleep = probe->waits > probe->wakeups;
+			monitor_unlock(&probe->monitor);
 		}
 		compute_between(b);
-		monitor_lock(&bed->monitor);
-		bed->rings++;
-		bed->rang = clock_now();
-		monitor_broadcast(&bed->monitor);
-		monitor_unlock(&bed->monitor);
+		monitor_lock(&probe->monitor);
+		probe->wakeups++;
+		probe->signalled_at = clock_now();
+		monitor_broadcast(&probe->monitor);
+		monitor_unlock(&probe->monitor);
 	}
 	return took;
 }
 
 static void measure_waking(struct bench *b)
 {
-	int nights = times_of(b, 101);
+	int waits = times_of(b, 101);
 	void *handle;
-	struct bed *bed = link_shared_new(b->all, sizeof *bed, &handle);
+	struct wakeup_probe *probe = link_shared_new(b->all, sizeof *probe, &handle);
 	if (b->w->rank == 0)
-		monitor_init(&bed->monitor);
+		monitor_init(&probe->monitor);
 	link_barrier(b->all);
-	for (int i = 0; i < nights; i++)
-		b->took[i] = sleep_once(b, bed);
-	double m = median(b->took, nights);
+	for (int i = 0; i < waits; i++)
+		b->took[i] = sleep_once(b, probe);
+	double m = median(b->took, waits);
 	link_reduce_all(b->all, &m, 1, REDUCE_MAX);
 	points_add(b->out, cost_names[COST_WAKE], 1, m);
-	link_shared_free(bed, handle);
+	link_shared_free(probe, handle);
 }
 
 /* ---- Messages ---- */

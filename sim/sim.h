@@ -16,7 +16,7 @@ struct sim_worker {
 	uint64_t rng;          /* of step times */
 	double away_until_s;   /* until then it computes, or sleeps, outside MPI; 0: it does not */
 	int64_t stretches;     /* number of such stretches that have ended */
-	double owed_s;         /* pending time: work is done, but has not advanced the clock */
+	double charged_s;      /* pending time: work is done, but has not advanced the clock */
 	double pending_s;      /* of a gradient whose layers become ready one by one */
 	double gradient_s;     /* of the whole model, of which this worker has a part */
 	bool quiet;            /* the device's operations are charged as a whole */
@@ -32,8 +32,8 @@ struct sim_worker {
 struct sim_worker *sim_self(void); /* NULL outside an actor, as before the start */
 const struct simulation *sim_costs(void);
 double sim_params(void); /* of the whole model */
-void sim_owe(double seconds);
-void sim_owe_for(enum cost what, double amount);
+void sim_charge(double seconds);
+void sim_charge_for(enum cost what, double amount);
 
 /* engine.c */
 void engine_start(const char *platform, int workers);

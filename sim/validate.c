@@ -106,7 +106,8 @@ static char *cells_read(const char *path, const struct arguments *a, struct cell
 	TRY(read_real(path, a, &c->real));
 	TRY(read_world(path, a, simulated, c->far ? 2 : 1, &c->simulated));
 	for (size_t i = 0; i < c->real.cells && !c->far; i++)
-		if (*c->real.cell[i].config.own.hostfile || *c->real.cell[i].config.own.lab_rate)
+		if (*c->real.cell[i].config.harness.hostfile ||
+		    *c->real.cell[i].config.harness.lab_rate)
 			return sentence("%s: a cell has a hostfile or lab.rate: give --lab=N, or "
 					"--hostfile to the command",
 					path);
@@ -299,7 +300,7 @@ static void calibrate_wires(struct doing *d, const struct cells *c)
 		bool wires = hosts[i] > 1, costs = true;
 		for (size_t k = 0; k < i; k++) {
 			const struct config *other = &c->simulated.cell[k].config;
-			wires &= strcmp(mine->own.lab_rate, other->own.lab_rate) != 0 ||
+			wires &= strcmp(mine->harness.lab_rate, other->harness.lab_rate) != 0 ||
 				 hosts[i] != hosts[k];
 			costs &= mine->workload != other->workload ||
 				 mine->run.batch != other->run.batch;
@@ -354,7 +355,7 @@ static void do_runs(struct doing *d, const struct cells *c, const struct validat
 static char *run_and_report(const struct cells *c, const struct validate_flags *f,
 			    bool all_of_label, FILE *out, int *status, bool *reported)
 {
-	const struct own *first = &c->real.cell[0].config.own;
+	const struct harness_options *first = &c->real.cell[0].config.harness;
 	struct doing d = {.seconds = f->seconds};
 	if (strcmp(f->only, "report") != 0)
 		do_runs(&d, c, f);
@@ -429,7 +430,7 @@ static char *run_validate(void *options, struct arguments *a, int *status)
 	TRY(find_cells(a, f, &path, &c));
 	TRY(cells_plan(path, &c, f));
 	if (strcmp(f->only, "report") != 0)
-		TRY(store_check(c.real.cell[0].config.own.db));
+		TRY(store_check(c.real.cell[0].config.harness.db));
 	TRY(output_open(&out, "--out=", f->out));
 	bool reported = false;
 	char *wrong = run_and_report(&c, f, all_of_label, out.f, status, &reported);

@@ -49,7 +49,7 @@ static char *bsp_refuse(const struct run *run, const void *opts)
 			(long long)o->backup, (long long)run->workers, (long long)run->workers - 1);
 }
 
-static const char *bsp_even(const struct run *run, const void *opts)
+static const char *bsp_why_static(const struct run *run, const void *opts)
 {
 	const struct bsp_opts *o = opts;
 	if (o->backup == 0)
@@ -87,7 +87,7 @@ const struct strategy strategy_bsp = {
 		   .options = bsp_options,
 		   .opts_size = sizeof(struct bsp_opts)},
 	.refuse = bsp_refuse,
-	.even = bsp_even,
+	.why_static = bsp_why_static,
 	.terms = bsp_terms,
 	.init = exchange_init,
 	.expect = bsp_expect,

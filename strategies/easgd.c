@@ -70,7 +70,7 @@ static char *easgd_refuse(const struct run *run, const void *opts)
 	return why ? sentence("--easgd.form=synchronous: %s", why) : NULL;
 }
 
-static const char *easgd_even(const struct run *run, const void *opts)
+static const char *easgd_why_static(const struct run *run, const void *opts)
 {
 	(void)run;
 	return is_synchronous(opts) ? "all workers exchange at once; give "
@@ -163,7 +163,7 @@ const struct strategy strategy_easgd = {
 	.step = easgd_step,
 	.fini = easgd_fini,
 	.canonical = easgd_canonical,
-	.even = easgd_even,
+	.why_static = easgd_why_static,
 	.asynchronous = true,
 	.may_leave = true,
 	.tables = true,

@@ -105,8 +105,8 @@ static void gossip_fini(struct worker *w)
 static double gossip_bytes(const struct worker *w)
 {
 	int n = comm_size(w->data_group);
-	double meeting = n - n % 2; /* trainers in a round */
-	return meeting / n * sizeof(float) * (double)vec_len(w->param) / (double)w->run->sync_every;
+	double paired = n - n % 2; /* trainers in a round */
+	return paired / n * sizeof(float) * (double)vec_len(w->param) / (double)w->run->sync_every;
 }
 
 static struct expected gossip_expect(struct costs c, const struct run *run, const void *opts)

@@ -4,14 +4,14 @@
  *
  *   each step:     v = m v + g;  w -= lr v                 local
  *   every X steps: w = mean of w                           reduce=mean
- *                  w = w_met + sum of (w - w_met)          reduce=sum
+ *                  w = w_avg + sum of (w - w_avg)          reduce=sum
  *
- * w_met is the common model after the last averaging. With --periodic.outer the averaging is a step
- * of an outer optimiser, any of --optimizer, whose gradient is d = mean (or sum) of (w_met - w):
+ * w_avg is the common model after the last averaging. With --periodic.outer the averaging is a step
+ * of an outer optimiser, any of --optimizer, whose gradient is d = mean (or sum) of (w_avg - w):
  *
- *   u = mu (lr / lr_met) u + d;  w = w_met - a u           momentum: SlowMo, arXiv 1910.00643
- *   u = mu u + d;                w = w_met - a u           sgd
- *   u = mu u + d;                w = w_met - a (mu u + d)  nesterov: DiLoCo, arXiv 2311.08105
+ *   u = mu (lr / lr_avg) u + d;  w = w_avg - a u           momentum: SlowMo, arXiv 1910.00643
+ *   u = mu u + d;                w = w_avg - a u           sgd
+ *   u = mu u + d;                w = w_avg - a (mu u + d)  nesterov: DiLoCo, arXiv 2311.08105
  *
  * a is --periodic.outer-lr, mu --periodic.outer-momentum; mu = 0 and a = 1 give w = mean of w.
  * SlowMo's own u is ours divided by lr. Ours is therefore rescaled by the ratio of lr at this
@@ -20,7 +20,7 @@
  *
  * The evaluated model is the one after the averaging and its outer step; within a round it is the
  * model that averaging now would give. That model is linear in w: it is the mean of the trainers'
- * contributions. The steps of adamw, lion and muon are not linear: with these it is w_met, the
+ * contributions. The steps of adamw, lion and muon are not linear: with these it is w_avg, the
  * model after their last step.
  *
  * The interval X_e of epoch e of E is X = --sync-every, or X^(1 - (e - 1) / (E - 1)) rounded, from
@@ -29,7 +29,7 @@
  * 2020).
  *
  * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with the velocities; an outer
- * step sends nothing; it costs P floats of memory for w_met, what its optimiser keeps, and three
+ * step sends nothing; it costs P floats of memory for w_avg, what its optimiser keeps, and three
  * passes.
  */
 #include "mvbench.h"
@@ -46,7 +46,7 @@ struct periodic_opts {
 };
 
 struct periodic {
-	struct vec *met;       /* w after the last averaging; NULL: reduce=mean needs none */
+	struct vec *averaged;  /* w after the last averaging; NULL: reduce=mean needs none */
 	struct stepper *outer; /* NULL: there is none */
 	int64_t last;          /* the step of the last averaging */
 	double lr;             /* of the last outer step; 0 = none yet */
@@ -125,13 +125,13 @@ static void periodic_init(struct worker *w)
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
 	bool outer = !periodic_has(o->outer, "none");
-	bool meets = outer || periodic_has(w->run->reduce, "sum");
-	s->met = meets ? vec_new(w, vec_len(w->param)) : NULL;
-	if (s->met)
-		vec_copy(s->met, w->param);
-	worker_keep_vec(w, s->met);
+	bool has_average = outer || periodic_has(w->run->reduce, "sum");
+	s->averaged = has_average ? vec_new(w, vec_len(w->param)) : NULL;
+	if (s->averaged)
+		vec_copy(s->averaged, w->param);
+	worker_keep_vec(w, s->averaged);
 	if (outer)
-		s->outer = stepper_new(w, outer_words(o), o->outer_momentum, s->met, w->param);
+		s->outer = stepper_new(w, outer_words(o), o->outer_momentum, s->averaged, w->param);
 	worker_keep(w, &s->last, sizeof s->last);
 	worker_keep(w, &s->lr, sizeof s->lr);
 }
@@ -171,7 +171,7 @@ static double periodic_momentum(const struct worker *w)
 	return o->outer_momentum * (moves ? w->lr / s->lr : 1);
 }
 
-/* param holds sum of (w - w_met), which is -N d for the mean and -d for the sum; the step
+/* param holds sum of (w - w_avg), which is -N d for the mean and -d for the sum; the step
  * multiplies it by the scale that gives d. */
 static void periodic_outer(struct worker *w)
 {
@@ -179,25 +179,25 @@ static void periodic_outer(struct worker *w)
 	struct periodic *s = w->state;
 	stepper_step(s->outer, o->outer_lr, periodic_momentum(w), -(float)w->weight);
 	s->lr = w->lr;
-	vec_copy(w->param, s->met);
+	vec_copy(w->param, s->averaged);
 }
 
-static void periodic_meet(struct worker *w)
+static void periodic_average(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
 	consensus_mark(w);
-	if (s->met) {
-		vec_axpy(w->param, -1, s->met);
+	if (s->averaged) {
+		vec_axpy(w->param, -1, s->averaged);
 		comm_allreduce(w->data_group, w->param, SUM);
 	} else {
 		comm_allreduce(w->data_group, w->param, MEAN);
 	}
 	if (s->outer) {
 		periodic_outer(w);
-	} else if (s->met) {
-		vec_axpy(w->param, 1, s->met);
-		vec_copy(s->met, w->param);
+	} else if (s->averaged) {
+		vec_axpy(w->param, 1, s->averaged);
+		vec_copy(s->averaged, w->param);
 	}
 	local_met(w);
 	for (int k = 0; o->velocity && k < MOMENTS_MOST && w->moment[k]; k++)
@@ -214,26 +214,26 @@ static void periodic_step(struct worker *w)
 		comm_allreduce(w->data_group, w->grad, SUM);
 		local_step(w, w->weight);
 		s->last = w->step;
-		if (w->step == o->start && s->met)
-			vec_copy(s->met, w->param);
+		if (w->step == o->start && s->averaged)
+			vec_copy(s->averaged, w->param);
 		return;
 	}
 	local_step(w, 1);
 	/* a single worker averages with no other, but its outer optimiser steps as well */
 	if ((comm_size(w->data_group) > 1 || s->outer) && periodic_due(w))
-		periodic_meet(w);
+		periodic_average(w);
 }
 
 /* This trainer's contribution to the w that averaging now would give; w is the mean of all N.
- *   momentum   w_met - a mu u - a d         nesterov   w_met - a mu^2 u - a (1 + mu) d */
+ *   momentum   w_avg - a mu u - a d         nesterov   w_avg - a mu^2 u - a (1 + mu) d */
 static void periodic_canonical(struct worker *w, struct vec *model)
 {
 	const struct periodic_opts *o = w->opts;
 	const struct periodic *s = w->state;
 	bool other = s->outer && !outer_is_linear(o) && s->last != w->step;
 	if (other || model != w->param)
-		vec_copy(model, other ? s->met : w->param);
-	if (!s->met || other || s->last == w->step)
+		vec_copy(model, other ? s->averaged : w->param);
+	if (!s->averaged || other || s->last == w->step)
 		return;
 	float a = s->outer ? (float)o->outer_lr : 1;
 	float mu = s->outer ? (float)periodic_momentum(w) : 0;
@@ -241,7 +241,7 @@ static void periodic_canonical(struct worker *w, struct vec *model)
 	float nesterov = periodic_has(o->outer, "nesterov") ? mu : 0;
 	float d = a * all * (1 + nesterov);
 	vec_scale(model, d);
-	vec_axpy(model, 1 - d, s->met);
+	vec_axpy(model, 1 - d, s->averaged);
 	if (mu > 0)
 		vec_axpy(model, -a * mu * (nesterov > 0 ? mu : 1), stepper_moment(s->outer, 0));
 }
@@ -250,7 +250,7 @@ static void periodic_fini(struct worker *w)
 {
 	struct periodic *s = w->state;
 	stepper_free(s->outer);
-	vec_free(s->met);
+	vec_free(s->averaged);
 }
 
 static double periodic_bytes(const struct worker *w)
@@ -268,11 +268,11 @@ static double periodic_bytes(const struct worker *w)
 static struct expected periodic_expect(struct costs c, const struct run *run, const void *opts)
 {
 	const struct periodic_opts *o = opts;
-	double meetings = 0, steps = c.steps * (double)run->epochs;
+	double averagings = 0, steps = c.steps * (double)run->epochs;
 	double start = fmin((double)o->start, steps);
 	for (int64_t e = 1; e <= run->epochs; e++)
-		meetings += c.steps / (double)interval(run, o, e);
-	c.X = steps / (start + meetings * (1 - start / steps));
+		averagings += c.steps / (double)interval(run, o, e);
+	c.X = steps / (start + averagings * (1 - start / steps));
 	if (!periodic_has(o->outer, "none"))
 		c.T_scale *= 3;
 	if (averages(run, o) && strcmp(run->optimizer, "sgd") != 0)

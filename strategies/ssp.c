@@ -37,7 +37,7 @@ static char *ssp_refuse(const struct run *run, const void *opts)
 			run->leave);
 }
 
-static const char *ssp_even(const struct run *run, const void *opts)
+static const char *ssp_why_static(const struct run *run, const void *opts)
 {
 	const struct ssp_opts *o = opts;
 	(void)run;
@@ -69,7 +69,7 @@ const struct strategy strategy_ssp = {
 		   .options = ssp_options,
 		   .opts_size = sizeof(struct ssp_opts)},
 	.refuse = ssp_refuse,
-	.even = ssp_even,
+	.why_static = ssp_why_static,
 	.terms = ssp_terms,
 	.init = exchange_init,
 	.asynchronous = true,

@@ -162,7 +162,7 @@ static void check_stack(const struct net *net)
 		bool in_place = l->kind->elementwise;
 
 		CHECK(!in_place || (i && i + 1 < net->layers),
-		      "layer %zu: an elementwise layer stands between two others", i);
+		      "layer %zu: an elementwise layer is between two others", i);
 		CHECK(!in_place || (!all && (!sign || l->kind->keeps_sign)),
 		      "layer %zu overwrites what the backward pass of those below needs", i);
 		all = (in_place && all) || (l->kind->needs_y && !l->relu);
@@ -379,7 +379,7 @@ void net_gradient(struct worker *w)
 }
 
 /* A norm adds NORM_ALPHA of a mini-batch's statistics to the rest of the running ones, which are 0
- * here. Epoch 0 is no training epoch: the result depends only on the weights. */
+ * here. Epoch 0 is not a training epoch: the result depends only on the weights. */
 void net_statistics(struct worker *w, const int32_t *index, size_t rows)
 {
 	load_rows(w, index, rows, 0);

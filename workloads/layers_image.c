@@ -147,7 +147,7 @@ static void norm_attach(struct net *net, struct layer *l)
 }
 
 /* The output s(x) of the shortcut of the block that ends here. */
-static const struct vec *come_round(struct net *net, const struct layer *l, size_t rows)
+static const struct vec *shortcut_output(struct net *net, const struct layer *l, size_t rows)
 {
 	const struct layer *fork = &net->layer[l->other];
 	if (!l->stride)
@@ -158,7 +158,7 @@ static const struct vec *come_round(struct net *net, const struct layer *l, size
 
 static void norm_layer_forward(struct worker *w, struct layer *l, size_t rows)
 {
-	const struct vec *add = l->joins ? come_round(w->net, l, rows) : NULL;
+	const struct vec *add = l->joins ? shortcut_output(w->net, l, rows) : NULL;
 	norm_forward(l->norm, l->y, l->x, add, l->weight, l->running, w->net->training, rows);
 }
 

@@ -208,7 +208,7 @@ struct transform {
 void data_gather(struct worker *w, const struct data *d, const int32_t *index, size_t count,
 		 const struct transform *t, struct vec *x, struct vec *y);
 
-/* ---- What a workload's init defines for a worker: the layout of its model ---- */
+/* ---- The layout of a worker's model, which a workload's init defines ---- */
 
 struct layout {
 	size_t params;       /* floats of param on this worker, */

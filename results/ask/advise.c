@@ -269,7 +269,7 @@ static char *work_out(struct store *s, const struct setup *u, const struct advis
 	TRY(fill_asked(s, u, o));
 	TRY(fill_intervals(s, o->intervals));
 	TRY(database_selected(s, "INSERT INTO allowed SELECT id FROM run_summary", o->where,
-			      u->config.own.label));
+			      u->config.harness.label));
 	TRY(fill_candidates(s, u));
 	TRY(sql_script(s, advise_costs));
 	TRY(read_costs(s, &c));
@@ -295,7 +295,7 @@ char *predict_run(const struct config *c, double *seconds)
 	TRY(plan_make(&u.config, &u.plan));
 	u.words = workload_words(c);
 	candidate_add(&u, a.option, a.options, c->strategy, NULL);
-	TRY(store_open(&s, c->own.db, STORE_READ));
+	TRY(store_open(&s, c->harness.db, STORE_READ));
 	TRY(work_out(s, &u, &o));
 	return sql_reals(s, seconds, 1, "SELECT max(seconds) FROM prediction", "");
 }
@@ -367,7 +367,7 @@ static char *answer(const struct setup *u, const struct advise_options *o)
 {
 	struct store *s AUTOCLOSE = NULL;
 	struct output out;
-	const char *db = u->config.own.db;
+	const char *db = u->config.harness.db;
 	int64_t known = 0;
 	if (access(db, F_OK) != 0) {
 		char *words AUTOFREE = calibrate_words(&u->config, (int)u->config.run.workers);

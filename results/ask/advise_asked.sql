@@ -15,7 +15,7 @@ CREATE TEMP TABLE asked ( -- one row
 CREATE TEMP TABLE interval (x INTEGER PRIMARY KEY); -- to compare [steps]
 CREATE TEMP TABLE allowed (id INTEGER PRIMARY KEY); -- the runs that may be used
 CREATE TEMP TABLE meaning (place INTEGER PRIMARY KEY, name TEXT, means TEXT); -- of terms
--- What is compared: strategies with the options that were given ('' = no variant), and variants.
+-- The strategies to compare: with the options that were given ('' = no variant), and their variants.
 CREATE TEMP TABLE variant (strategy TEXT, variant TEXT);
 CREATE TEMP TABLE chosen (strategy TEXT, variant TEXT, name TEXT, value TEXT, def TEXT);
 -- Their results. bound: 'at best' = seconds is a lower bound. paced: seconds depends on x.

@@ -137,7 +137,7 @@ SELECT name, s, iif(n > 1, n || ' runs to ', 'run ') || id || ', ' || strategy
 	|| iif(x > 1, ' X=' || x, '') AS origin
 FROM ranked WHERE i = 1;
 
--- ---- What is known --------------------------------------------------------------------------------
+-- ---- Known times -------------------------------------------------------------------------------
 
 -- A gradient takes one part of its time forward, two parts backward. T_step includes updates that were not
 -- measured separately.

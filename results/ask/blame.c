@@ -22,7 +22,7 @@ static const struct option options[] = {
 };
 
 /* Prints the one row of a view. Without a row, the run has no epoch yet. */
-static char *say(struct store *s, int64_t id, bool json)
+static char *print_verdict(struct store *s, int64_t id, bool json)
 {
 	struct sql q AUTODONE =
 		sql_select(s, json ? "SELECT * FROM as_json" : "SELECT * FROM verdict", "");
@@ -60,7 +60,7 @@ static char *blame(void *options_given, struct arguments *a, int *status)
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(run_find(s, a->words ? a->word[0] : "latest", &o->select, "", &id));
 	TRY(sql_each(s, blame_sql, "i", id));
-	TRY(say(s, id, json));
+	TRY(print_verdict(s, id, json));
 	return json ? NULL : say_tables(s);
 }
 

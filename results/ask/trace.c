@@ -171,7 +171,7 @@ static char *run_and_export(const struct setting *given, size_t n, const struct 
 	outcome_print(&config, &outcome, FORMAT_TEXT);
 	snprintf(word, sizeof word, "%lld", (long long)outcome.id);
 	if (outcome.status == EXIT_OK || outcome.status == EXIT_DIVERGED)
-		TRY(export(&(struct select){config.own.db, "", ""}, word, o));
+		TRY(export(&(struct select){config.harness.db, "", ""}, word, o));
 	*status = outcome.status;
 	return NULL;
 }
@@ -191,7 +191,7 @@ static char *export_named(const struct arguments *a, const struct trace_options 
 				"the run",
 				given->name, a->word[0]);
 		else if (!*value)
-			return sentence("--db=: the name of a file is wanted, as in "
+			return sentence("--db=: give the name of a file, as in "
 					"--db=" DATABASE);
 		else
 			of.db = value;
@@ -199,7 +199,7 @@ static char *export_named(const struct arguments *a, const struct trace_options 
 	return export(&of, a->word[0], o);
 }
 
-static bool says_what_to_run(const struct arguments *a)
+static bool asks_for_a_run(const struct arguments *a)
 {
 	for (size_t i = 0; i < a->options; i++)
 		if (strcmp(a->option[i].name, "db") != 0)
@@ -209,7 +209,7 @@ static bool says_what_to_run(const struct arguments *a)
 
 static char *run_trace(void *options_given, struct arguments *a, int *status)
 {
-	if (a->words == 0 && !says_what_to_run(a))
+	if (a->words == 0 && !asks_for_a_run(a))
 		return sentence("name a run (its number, or latest), or give options of a "
 				"run to make, such as --strategy=asgd --workers=2");
 	if (a->words > 1)

@@ -44,7 +44,7 @@ struct work { /* columns of table work */
 };
 #define FIGURES (sizeof(struct work) / sizeof(double))
 
-static char *look(struct store *s, struct work *w)
+static char *read_work(struct store *s, struct work *w)
 {
 	double x[FIGURES];
 	TRY(sql_each(s, watch_sql, "i", (int64_t)BOUT_S));
@@ -101,14 +101,14 @@ static void put_figures(FILE *f, const struct sql *q)
 
 /* ---- mvbench status --------------------------------------------------------- */
 
-static char *tell_status(void *options_given, struct arguments *a, int *status)
+static char *print_status(void *options_given, struct arguments *a, int *status)
 {
 	const struct watch_options *o = options_given;
 	struct store *s AUTOCLOSE = NULL;
 	struct work w = {0};
 	(void)a, (void)status;
 	TRY(store_open(&s, o->db, STORE_READ));
-	TRY(look(s, &w));
+	TRY(read_work(s, &w));
 	if (w.running > 0)
 		TRY(query_print(
 			s, stdout, FORMAT_TEXT,
@@ -190,7 +190,7 @@ static void draw_view(struct view *v, const struct work *w, struct sql *q)
 }
 
 /* Prints one line. */
-static void say(const struct work *w, struct sql *q)
+static void print_line(const struct work *w, struct sql *q)
 {
 	put_work(stdout, w);
 	put_left(stdout, w, ", ");
@@ -209,7 +209,7 @@ static char *draw(struct store *s, struct view *v, const struct work *w)
 	if (v->terminal)
 		draw_view(v, w, &q);
 	else
-		say(w, &q);
+		print_line(w, &q);
 	fflush(stdout);
 	return sql_done(&q);
 }
@@ -222,12 +222,12 @@ static bool wait_for(double s, const sigset_t *signals)
 }
 
 /* Polls once and closes its connection, which leaves no files next to the database. */
-static char *look_and_draw(const char *db, struct view *v, struct work *w, int64_t *living)
+static char *read_and_draw(const char *db, struct view *v, struct work *w, int64_t *live)
 {
 	struct store *s AUTOCLOSE = NULL;
 	TRY(store_open(&s, db, STORE_READ));
-	TRY(look(s, w));
-	TRY(store_living(s, living));
+	TRY(read_work(s, w));
+	TRY(store_count_live(s, live));
 	return draw(s, v, w);
 }
 
@@ -238,7 +238,7 @@ static char *watch(void *options_given, struct arguments *a, int *status)
 	struct view v = {.terminal = isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0};
 	struct work w = {0};
 	nsec seen = clock_now(); /* when something last ran */
-	int64_t living = 0;
+	int64_t live = 0;
 	sigset_t signals, before;
 	char *wrong;
 	(void)a;
@@ -247,10 +247,10 @@ static char *watch(void *options_given, struct arguments *a, int *status)
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, &before);
-	while (!(wrong = look_and_draw(o->db, &v, &w, &living))) {
-		if (living)
+	while (!(wrong = read_and_draw(o->db, &v, &w, &live))) {
+		if (live)
 			seen = clock_now();
-		bool over = !living && w.pending <= 0;
+		bool over = !live && w.pending <= 0;
 		if (over || clock_now() - seen > (nsec)1e9 * GRACE_S)
 			break;
 		if (wait_for(o->every, &signals)) {
@@ -258,7 +258,7 @@ static char *watch(void *options_given, struct arguments *a, int *status)
 			break;
 		}
 	}
-	if (wrong && told_to_end()) { /* during a poll */
+	if (wrong && end_is_requested()) { /* during a poll */
 		free(wrong);
 		wrong = NULL;
 		*status = EXIT_INTERRUPTED;
@@ -285,7 +285,7 @@ const struct command command_status = {
 	.options = status_options,
 	.size = sizeof(OWNER),
 	.example = "--db=" DATABASE,
-	.run = tell_status,
+	.run = print_status,
 };
 
 const struct command command_watch = {

@@ -43,8 +43,9 @@ struct store {
 	int64_t begun;               /* the newest run that it began, 0 = none */
 	struct heartbeat *heartbeat; /* of run; NULL = none */
 	nsec until;                  /* time limit of a query; 0 = none */
-	void (*tell)(void *ctx, const struct epoch_row *row); /* see store_tell; NULL = none */
-	void *tell_ctx;
+	void (*on_epoch)(void *ctx,
+			 const struct epoch_row *row); /* see store_on_epoch; NULL = none */
+	void *on_epoch_ctx;
 };
 
 /* A sentence about a failed call on s->db that says what to do. */
@@ -89,12 +90,13 @@ char *store_keep(struct store *s);
 /* Could store_open(WRITE) succeed? Writes nothing, makes no file. NULL or a sentence. */
 char *store_check(const char *path);
 /* Is this a results database, of this version or an older one? NULL or a sentence. */
-char *store_look(const char *path);
+char *store_probe(const char *path);
 
 /* The sink that writes runs into s; one run at a time. */
 struct sink store_sink(struct store *s);
 /* Calls tell(ctx, row) for each epoch that the sink gets. */
-void store_tell(struct store *s, void (*tell)(void *ctx, const struct epoch_row *row), void *ctx);
+void store_on_epoch(struct store *s, void (*on_epoch)(void *ctx, const struct epoch_row *row),
+		    void *ctx);
 
 /* The newest run of this cell: its status and reason into the buffers ("" = none).
  * Returns its id, 0 for none. */
@@ -104,11 +106,11 @@ int64_t store_cell(struct store *s, const char *config_hash, char status[16], ch
  * round and seed are of the sweep's shuffle; round 0 = not shuffled. */
 char *store_pend(struct store *s, const struct config *c, int64_t *id, int64_t round, int64_t seed);
 /* Claims the cell of this pending row for this process, before it is run, because another sweep may
- * have it too. *mine: claimed; otherwise *who (heap) runs it, NULL = it has ended. */
-char *store_claim(struct store *s, int64_t id, bool *mine, char **who);
+ * have it too. *mine: claimed; otherwise *owner (heap) runs it, NULL = it has ended. */
+char *store_claim(struct store *s, int64_t id, bool *mine, char **owner);
 /* *n: runs whose process runs them or is about to begin: on this host a process that exists,
  * elsewhere one with a recent heartbeat. NULL or a sentence. */
-char *store_living(struct store *s, int64_t *n);
+char *store_count_live(struct store *s, int64_t *n);
 /* Marks a run that is still `running` as failed (its process is gone or never began). */
 char *store_fail(struct store *s, int64_t id, const char *reason);
 

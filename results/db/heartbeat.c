@@ -22,7 +22,7 @@ struct heartbeat {
 };
 
 /* Ignores a failed write: the next one can succeed. */
-static void beat(const struct heartbeat *h)
+static void write_heartbeat(const struct heartbeat *h)
 {
 	static const char sql[] = "UPDATE run SET heartbeat = strftime('%Y-%m-%dT%H:%M:%SZ', "
 				  "'now') WHERE id = ?1 AND status = 'running'";
@@ -51,7 +51,7 @@ static void *life(void *self)
 		bool over = h->over;
 		pthread_mutex_unlock(&h->mutex);
 		if (!over)
-			beat(h);
+			write_heartbeat(h);
 		pthread_mutex_lock(&h->mutex);
 	}
 	pthread_mutex_unlock(&h->mutex);

@@ -212,7 +212,7 @@ static void put_name(FILE *f, const struct option *o, bool first)
 	fprintf(f, "%s('%s')", first ? "" : ", ", option_column(o, column));
 }
 
-/* Conditions on rows of sqlite_master. MADE: SQL that runs when somebody queries or writes the
+/* Conditions on rows of sqlite_master. MADE: SQL that runs when a process queries or writes the
  * object. OF_OTHERS: a user's view, whose name the schema ?1 does not have. */
 #define MADE \
 	"sql IS NOT NULL AND sql NOT GLOB 'CREATE TABLE *' AND sql NOT GLOB 'CREATE INDEX *' AND " \

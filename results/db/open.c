@@ -76,7 +76,7 @@ char *database_error(const struct store *s, int rc)
 	}
 }
 
-/* ---- What is at a path ----------------------------------------------------- */
+/* ---- The file at a path ---------------------------------------------------- */
 
 static char *folder_of(const char *path)
 {
@@ -141,7 +141,7 @@ static char *check_header(const char *path)
 				   big_endian(h + 28) > 1);
 }
 
-char *store_look(const char *path)
+char *store_probe(const char *path)
 {
 	struct stat st;
 	if (stat(path, &st) != 0)
@@ -157,7 +157,7 @@ char *store_check(const char *path)
 {
 	struct stat st;
 	if (*path == '\0')
-		return sentence("--db=: the name of a file is wanted, as in --db=" DATABASE);
+		return sentence("--db=: give the name of a file, as in --db=" DATABASE);
 	if (stat(path, &st) != 0) {
 		int why = errno;
 		TRY(check_folder(path));
@@ -198,7 +198,7 @@ static char *prepare_write(struct store *s)
 	if (!whole)
 		TRY(store_migrate(s));
 	TRY(use_wal(s));
-	TRY(runs_bury_dead(s));
+	TRY(runs_mark_failed(s));
 	return store_keep(s);
 }
 
@@ -223,10 +223,10 @@ static char *immutable_name(const char *path)
 
 /* Interrupts a long query when the process is told to end, although signals wait for a run's end,
  * and at its time limit. */
-static int goes_on(void *self)
+static int must_stop(void *self)
 {
 	const struct store *s = self;
-	return told_to_end() || (s->until && clock_now() > s->until);
+	return end_is_requested() || (s->until && clock_now() > s->until);
 }
 
 /* The SQL in a file is not trusted: anyone can have written it. Views and triggers are those of
@@ -241,7 +241,7 @@ static int open_database(struct store *s, int flags, char *name)
 	sqlite3_extended_result_codes(s->db, 1);
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, 1 << 28);
-	sqlite3_progress_handler(s->db, GOES_ON_STEPS, goes_on, s);
+	sqlite3_progress_handler(s->db, GOES_ON_STEPS, must_stop, s);
 	sqlite3_busy_timeout(s->db, OPEN_WAIT_MS);
 	/* This is the first access: opening alone reads nothing. */
 	return sqlite3_exec(s->db,
@@ -367,7 +367,7 @@ char *store_begin(struct store *s)
 	TRY(store_open(&open, s->path, STORE_WRITE));
 	s->db = open->db;
 	open->db = NULL;
-	sqlite3_progress_handler(s->db, GOES_ON_STEPS, goes_on, s);
+	sqlite3_progress_handler(s->db, GOES_ON_STEPS, must_stop, s);
 	return NULL;
 }
 

@@ -49,13 +49,13 @@ static double process_start(int64_t pid)
 
 /* Is the process that began to record at `started` [Unix time, s] still running? Its number alone
  * proves nothing: the system reuses numbers, in containers at once. */
-static bool process_lives(int64_t pid, double started)
+static bool process_is_alive(int64_t pid, double started)
 {
 	double since = process_start(pid);
 	return since != 0 && (since < 0 || started <= 0 || since < started + 60);
 }
 
-/* The process that launched the run knows better than runs_bury_dead why it ended: its reason
+/* The process that launched the run knows better than runs_mark_failed why it ended: its reason
  * replaces the other one. */
 char *store_fail(struct store *s, int64_t id, const char *reason)
 {
@@ -69,7 +69,7 @@ char *store_fail(struct store *s, int64_t id, const char *reason)
 
 /* Marks runs on other machines, or in containers with their own host name, that have had no
  * heartbeat for SILENCE_S. */
-static char *bury_silent(struct store *s)
+static char *mark_silent(struct store *s)
 {
 	return sql_change(s,
 			  "UPDATE run SET status = 'failed', finished = heartbeat, "
@@ -80,15 +80,15 @@ static char *bury_silent(struct store *s)
 			  "ti", machine()->host, (int64_t)SILENCE_S);
 }
 
-char *runs_bury_dead(struct store *s)
+char *runs_mark_failed(struct store *s)
 {
-	TRY(bury_silent(s));
+	TRY(mark_silent(s));
 	struct sql q AUTODONE = sql_select(s,
 					   "SELECT id, pid, strftime('%s', started) FROM run "
 					   "WHERE status = 'running' AND host = ?1 AND pid > 0",
 					   "t", machine()->host);
 	while (sql_next(&q)) {
-		if (process_lives(sql_int(&q, 1), atof(sql_text(&q, 2))))
+		if (process_is_alive(sql_int(&q, 1), atof(sql_text(&q, 2))))
 			continue;
 		char *reason AUTOFREE =
 			sentence(INTERRUPTED ": its process %s is gone", sql_text(&q, 1));
@@ -97,7 +97,7 @@ char *runs_bury_dead(struct store *s)
 	return sql_done(&q);
 }
 
-char *store_living(struct store *s, int64_t *n)
+char *store_count_live(struct store *s, int64_t *n)
 {
 	struct sql q AUTODONE = sql_select(
 		s,
@@ -107,7 +107,7 @@ char *store_living(struct store *s, int64_t *n)
 		"ti", machine()->host, (int64_t)SILENCE_S);
 	*n = 0;
 	while (sql_next(&q))
-		*n += sql_int(&q, 2) ? process_lives(sql_int(&q, 0), atof(sql_text(&q, 1)))
+		*n += sql_int(&q, 2) ? process_is_alive(sql_int(&q, 0), atof(sql_text(&q, 1)))
 				     : sql_int(&q, 3);
 	return sql_done(&q);
 }
@@ -159,8 +159,8 @@ static const char *kept(const struct row *r, const struct option *o, const char 
 	const char *used = !e                                                     ? value
 			   : o->offset == offsetof(struct config, run.device)     ? e->plan->device
 			   : o->offset == offsetof(struct config, run.table_home) ? e->table_home
-			   : o->offset == offsetof(struct config, own.transport)  ? e->transport
-										  : value;
+			   : o->offset == offsetof(struct config, harness.transport) ? e->transport
+										     : value;
 	if (o->core.stored == USED_IF_ANY || o->core.stored == AS_USED)
 		return used;
 	if (o->core.stored == OF_SIMULATION && !r->simulated)
@@ -198,8 +198,8 @@ static void add_plan(struct row *r, const struct plan *p)
 	add_int(r, "test_size", (int64_t)p->test.n);
 	const struct cluster *c = r->e->cluster;
 	add_int(r, "oversubscribed",
-		c && (c->hosts > 1 || *r->e->config->own.hostfile) ? c->oversubscribed
-								   : p->oversubscribed);
+		c && (c->hosts > 1 || *r->e->config->harness.hostfile) ? c->oversubscribed
+								       : p->oversubscribed);
 	add_known(r, "gpu", p->facts.model);
 	add_known(r, "driver", p->facts.driver);
 	add_known(r, "cuda", strcmp(p->device, "cuda") == 0 ? p->facts.version : NULL);
@@ -298,8 +298,8 @@ static void insert_plugin_option(void *ctx, const char *part, const struct optio
 struct config runs_placed(const struct config *c, const struct experiment *e)
 {
 	struct config placed = *c;
-	if (e && e->cluster && !*c->own.placement)
-		placed.own.placement = e->cluster->placement;
+	if (e && e->cluster && !*c->harness.placement)
+		placed.harness.placement = e->cluster->placement;
 	return placed;
 }
 
@@ -348,7 +348,7 @@ char *runs_insert(struct store *s, const struct config *given, const struct expe
  * resumed. */
 static char *find_resumed(struct store *s, const struct experiment *e, int64_t *id)
 {
-	const char *save = e->config->own.save;
+	const char *save = e->config->harness.save;
 	char *status AUTOFREE = NULL, *made AUTOFREE = NULL;
 	int64_t epochs = 0;
 	TRY(sql_number(s, id,
@@ -428,7 +428,7 @@ int64_t store_cell(struct store *s, const char *hash, char status[16], char reas
 }
 
 /* Claims a pending row. While the process that claimed it lives, no other process gets it. */
-static char *claim(struct store *s, int64_t id, bool *mine, char **who)
+static char *claim(struct store *s, int64_t id, bool *mine, char **owner)
 {
 	struct sql q AUTODONE = sql_select(
 		s,
@@ -442,11 +442,11 @@ static char *claim(struct store *s, int64_t id, bool *mine, char **who)
 		const char *host = sql_text(&q, 2);
 		bool here = strcmp(host, machine()->host) == 0, runs = *sql_text(&q, 0) == 'r';
 		/* processes of other hosts cannot be checked; a claim counts for 600 s */
-		bool lives = here ? process_lives(pid, atof(sql_text(&q, 3))) : sql_int(&q, 4);
+		bool alive = here ? process_is_alive(pid, atof(sql_text(&q, 3))) : sql_int(&q, 4);
 		bool interrupted = *sql_text(&q, 0) == 'f';
-		*mine = !runs && (!pid || interrupted || (here && pid == getpid()) || !lives);
+		*mine = !runs && (!pid || interrupted || (here && pid == getpid()) || !alive);
 		if (!*mine)
-			*who = sentence("process %lld on %s", (long long)pid, host);
+			*owner = sentence("process %lld on %s", (long long)pid, host);
 	}
 	TRY(sql_done(&q));
 	static const char take[] =
@@ -455,12 +455,12 @@ static char *claim(struct store *s, int64_t id, bool *mine, char **who)
 	return *mine ? sql_change(s, take, "iti", id, machine()->host, (int64_t)getpid()) : NULL;
 }
 
-char *store_claim(struct store *s, int64_t id, bool *mine, char **who)
+char *store_claim(struct store *s, int64_t id, bool *mine, char **owner)
 {
 	*mine = false;
-	*who = NULL;
+	*owner = NULL;
 	TRY(sql_begin(s));
-	return sql_end(s, claim(s, id, mine, who));
+	return sql_end(s, claim(s, id, mine, owner));
 }
 
 char *store_pend(struct store *s, const struct config *c, int64_t *id, int64_t round, int64_t seed)

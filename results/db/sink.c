@@ -35,7 +35,7 @@ static char *take_pending(struct store *s, const struct experiment *e, int64_t *
 }
 
 /* Resumes a run, and deletes the pending row that a sweep made for it. */
-static char *go_on(struct store *s, const struct experiment *e, int64_t *id)
+static char *resume_run(struct store *s, const struct experiment *e, int64_t *id)
 {
 	char hash[17];
 	const struct config placed = runs_placed(e->config, e);
@@ -55,7 +55,7 @@ static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 	*id = 0;
 	TRY(store_begin(s));
 	TRY(sql_begin(s));
-	TRY(sql_end(s, e->resumes ? go_on(s, e, id) : take_pending(s, e, id)));
+	TRY(sql_end(s, e->resumes ? resume_run(s, e, id) : take_pending(s, e, id)));
 	s->run = s->begun = *id;
 	sqlite3_busy_timeout(s->db, WRITE_WAIT_MS);
 	heartbeat_start(s, HEARTBEAT_S);
@@ -126,8 +126,8 @@ static char *sink_epoch(void *self, const struct epoch_row *row, const struct sp
 {
 	struct store *s = self;
 	CHECK(s->run, "an epoch of no run");
-	if (s->tell)
-		s->tell(s->tell_ctx, row);
+	if (s->on_epoch)
+		s->on_epoch(s->on_epoch_ctx, row);
 	TRY(sql_begin(s));
 	return sql_end(s, insert_epoch(s, row, ranks, n, staleness));
 }
@@ -259,10 +259,11 @@ static char *sink_end(void *self, const char *status, const char *reason)
 	return wrong;
 }
 
-void store_tell(struct store *s, void (*tell)(void *ctx, const struct epoch_row *row), void *ctx)
+void store_on_epoch(struct store *s, void (*on_epoch)(void *ctx, const struct epoch_row *row),
+		    void *ctx)
 {
-	s->tell = tell;
-	s->tell_ctx = ctx;
+	s->on_epoch = on_epoch;
+	s->on_epoch_ctx = ctx;
 }
 
 struct sink store_sink(struct store *s)

@@ -28,7 +28,7 @@ char *store_migrate(struct store *s);
 
 /* Marks as failed: `running` rows of this host without a process, and of others without a
  * heartbeat. */
-char *runs_bury_dead(struct store *s);
+char *runs_mark_failed(struct store *s);
 /* Writes the heartbeat of s->run from a thread, until it is stopped. */
 void heartbeat_start(struct store *s, int seconds); /* from one to the next */
 void heartbeat_stop(struct store *s);               /* also if there is none */

@@ -154,7 +154,7 @@ CREATE TABLE epoch_value (
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- The evaluations of --judge-every: the model between two ends of epochs. View curve has both.
+-- The evaluations of --eval-every: the model between two ends of epochs. View curve has both.
 CREATE TABLE evaluation (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
 	step INTEGER NOT NULL, -- steps of the run before it,

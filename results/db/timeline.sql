@@ -111,7 +111,7 @@ FROM (SELECT run_id, rank, duration_s AS s, row_number() OVER w AS i,
 	FROM event WHERE name = 'step' WINDOW w AS (PARTITION BY run_id, rank ORDER BY duration_s))
 GROUP BY run_id, rank;
 
--- What the ranks of a run spent their time on: over the steps of its timeline; without a timeline, over
+-- How the ranks of a run spent their time: over the steps of its timeline; without a timeline, over
 -- all epochs.
 CREATE VIEW time_share AS
 WITH part AS (

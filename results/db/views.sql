@@ -19,7 +19,7 @@ SELECT column1 AS name, column2 AS "column", column3 AS place, column4 AS type, 
 FROM (VALUES /* OPTION ROWS */);
 
 -- The evaluations of runs: those after epochs (0: before training), and between them
--- (--judge-every). epochs and seconds: of training so far.
+-- (--eval-every). epochs and seconds: of training so far.
 CREATE VIEW curve AS
 SELECT run_id, CAST(epoch AS REAL) AS epochs,
 	(SELECT total(seconds) FROM epoch AS i
@@ -182,7 +182,7 @@ SELECT run_id, label, status, workload, strategy, workers, sync_every, seed, con
 FROM time_to_target WHERE figure = 'test_accuracy';
 
 -- The base of speed-ups: the time of an epoch of serial, the median over all its finished runs with
--- this compare_key. Other strategies on one worker are no base, because a parameter server has a cost
+-- this compare_key. Other strategies on one worker cannot be the base, because a parameter server has a cost
 -- there, too.
 CREATE VIEW serial_pace AS
 WITH ranked AS (

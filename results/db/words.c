@@ -11,7 +11,7 @@
 
 void settings_add(struct settings *all, char *name, char *value)
 {
-	CHECK(all->n == all->taken, "%s: settings of others stand before it", name);
+	CHECK(all->n == all->taken, "%s: there are settings of others before it", name);
 	APPEND(all->setting, all->n, (struct setting){name, value});
 	all->taken = all->n;
 }

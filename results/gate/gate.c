@@ -214,7 +214,7 @@ static const struct mode {
 };
 enum { MODES = sizeof modes / sizeof *modes, LIST = MODES - 1 };
 
-static bool goes_with(const char *name, const struct mode *m)
+static bool is_valid_with(const char *name, const struct mode *m)
 {
 	char word[32];
 	snprintf(word, sizeof word, " %s ", name);
@@ -230,10 +230,10 @@ static char *check_given(const struct gate_options *o, const struct arguments *a
 	for (const struct option *p = options; p->name; p++) {
 		bool taken = arguments_took(a, modes[mode].option);
 		char *with AUTOFREE = NULL;
-		if (!arguments_took(a, p->name) || goes_with(p->name, &modes[mode]))
+		if (!arguments_took(a, p->name) || is_valid_with(p->name, &modes[mode]))
 			continue;
 		for (size_t i = 0; i < MODES; i++)
-			if (goes_with(p->name, &modes[i])) {
+			if (is_valid_with(p->name, &modes[i])) {
 				char *before AUTOFREE = with;
 				with = sentence("%s%s--%s", before ? before : "",
 						before ? " or " : "", modes[i].option);

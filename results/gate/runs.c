@@ -210,7 +210,7 @@ static char *find_runs(struct check *c)
 }
 
 /* Writes the rows of `checked` and gate_limit, from which the views compare. */
-static char *keep_wants(struct check *c)
+static char *store_limits(struct check *c)
 {
 	TRY(sql_change(c->store, "DELETE FROM gate_limit", ""));
 	TRY(sql_change(c->store,
@@ -311,5 +311,5 @@ char *gate_find(struct check *c)
 	TRY(read_cells(c));
 	TRY(find_runs(c));
 	TRY(sql_begin(c->store));
-	return sql_end(c->store, keep_wants(c));
+	return sql_end(c->store, store_limits(c));
 }

@@ -79,7 +79,7 @@ static void add_commands(struct list *l)
 }
 
 /* Prints the recipes that set this option. */
-static void tell_recipes(const struct help *p, const struct option *o)
+static void print_recipes(const struct help *p, const struct option *o)
 {
 	for (size_t i = 0; workloads[i]; i++)
 		for (const struct setting *r = workloads[i]->recipe; r && r->name; r++)
@@ -107,7 +107,7 @@ static void print_option(const struct help *p, const struct topic *t)
 	free(left);
 	free(right);
 	if (core) {
-		tell_recipes(p, o);
+		print_recipes(p, o);
 		if (!o->incidental)
 			words(p, "It is column %s of table run.", option_column(o, column));
 	} else if (plugin) {
@@ -331,7 +331,7 @@ static void print_statuses(const struct help *p, const struct topic *t)
 	} row[] = {
 		{EXIT_OK, "all went well"},
 		{EXIT_FAILED, "something failed while it ran; of a check: it did not pass"},
-		{EXIT_USER, "refused: one message says why; nothing is written"},
+		{EXIT_USER, "refused: one message gives the reason; nothing is written"},
 		{EXIT_DIVERGED, "the training diverged: a loss was not finite, or more than ten "
 				"times that before training"},
 		{EXIT_INTERRUPTED, "interrupted, as by Ctrl-C"},
@@ -438,11 +438,10 @@ static bool is_named(const struct topic *t, const char *asked)
 	size_t kind = strlen(t->kind);
 	if (strncmp(asked, t->kind, kind) == 0 && asked[kind] == ':')
 		asked += kind + 1;
-	if (strncmp(asked, "--", 2) == 0)
-		return strcmp(t->kind, "option") == 0 &&
-		       strcspn(asked + 2, "=") == strlen(t->name) &&
-		       strncmp(asked + 2, t->name, strlen(t->name)) == 0;
-	return strcmp(asked, t->name) == 0;
+	bool dashed = strncmp(asked, "--", 2) == 0, option = strcmp(t->kind, "option") == 0;
+	char *name AUTOFREE =
+		dashed ? must(strndup(asked + 2, strcspn(asked + 2, "="))) : must(strdup(asked));
+	return (option || !dashed) && strcmp(option ? option_new_name(name) : name, t->name) == 0;
 }
 
 bool topic_print(const struct help *p, const struct topic *all, const char *name)

@@ -154,7 +154,7 @@ static char *axis_cut(struct axis *a, const char *list)
 
 char *axis_read(struct axis *a, const char *name, const char *list)
 {
-	*a = (struct axis){.name = must(strdup(name))};
+	*a = (struct axis){.name = must(strdup(option_new_name(name)))};
 	char *wrong = axis_cut(a, list);
 	if (wrong)
 		axis_fini(a);
@@ -240,20 +240,20 @@ void exclusion_fini(struct exclusion *e)
 	free(e->condition);
 }
 
-struct looking {
+struct matching {
 	const struct exclusion *exclusion;
-	size_t held;
+	size_t matched;
 };
 
-static void look_at(void *ctx, const char *part, const struct option *o, const char *value)
+static void count_match(void *ctx, const char *part, const struct option *o, const char *value)
 {
-	struct looking *l = ctx;
+	struct matching *l = ctx;
 	(void)part;
 	for (size_t i = 0; i < l->exclusion->n; i++) {
 		const struct axis *a = &l->exclusion->condition[i];
 		for (size_t k = 0; a->option == o && k < a->n; k++)
 			if (strcmp(a->value[k], value) == 0) {
-				l->held++;
+				l->matched++;
 				break;
 			}
 	}
@@ -261,7 +261,7 @@ static void look_at(void *ctx, const char *part, const struct option *o, const c
 
 bool exclusion_holds(const struct exclusion *e, const struct config *c)
 {
-	struct looking l = {.exclusion = e};
-	config_each(c, look_at, &l);
-	return l.held == e->n;
+	struct matching l = {.exclusion = e};
+	config_each(c, count_match, &l);
+	return l.matched == e->n;
 }

@@ -66,7 +66,7 @@ struct benching {
 	char *wrong; /* rank 0's */
 };
 
-static char *say_where(void *self, const struct experiment *e, int64_t *id)
+static char *print_device(void *self, const struct experiment *e, int64_t *id)
 {
 	const struct benching *b = self;
 	const struct run *run = &b->config->run;
@@ -81,7 +81,7 @@ static char *say_where(void *self, const struct experiment *e, int64_t *id)
 	return NULL;
 }
 
-static char *judge(const struct bench_rows *rows, enum format format)
+static char *print_and_check(const struct bench_rows *rows, enum format format)
 {
 	int64_t wrong = 0;
 	TRY(bench_print(rows, format));
@@ -99,9 +99,9 @@ static void measure(void *self, struct worker *w)
 	struct bench_rows rows = {.n = 0};
 	enum format format;
 	format_find(b->flags->format, &format);
-	bench_comm(w, b->flags, b->config->own.transport, &rows);
+	bench_comm(w, b->flags, b->config->harness.transport, &rows);
 	if (w->rank == 0)
-		b->wrong = judge(&rows, format);
+		b->wrong = print_and_check(&rows, format);
 	free(rows.row);
 }
 
@@ -115,7 +115,7 @@ static char *end(void *self, const char *status, const char *reason)
 static int work(const struct config *c, const struct bench_flags *f, struct status_page *page)
 {
 	struct benching b = {.config = c, .flags = f};
-	struct sink sink = {.self = &b, .begin = say_where, .model = measure, .end = end};
+	struct sink sink = {.self = &b, .begin = print_device, .model = measure, .end = end};
 	struct plan plan;
 	worker_introduce(c, page);
 	char *wrong = plan_make(c, &plan);
@@ -181,7 +181,7 @@ static char *check_memory(const struct config *c, const struct bench_flags *f)
 	int ranks = (int)(c->run.workers + c->run.servers);
 	double need = (double)VECTORS * ranks * (double)f->max;
 	size_t room;
-	if (*c->own.hostfile)
+	if (*c->harness.hostfile)
 		return NULL;
 	TRY(host_room(ranks, &room));
 	if (need <= (double)room)
@@ -286,7 +286,7 @@ static char *run_bench(void *options, struct arguments *a, int *status)
 
 const struct command command_bench = {
 	.name = "bench",
-	.summary = "measure what communication takes, by size",
+	.summary = "measure the time of communication, by size",
 	.usage = "comm [--option=value ...]",
 	.about = "Measures allreduce, allgather, broadcast, sendrecv and push_pull (a push onto a "
 		 "parameter server's table and a pull of it) for sizes from --min to --max, with "

@@ -36,7 +36,7 @@ struct bench {
 	struct vec *in, *result; /* [count], [bytes / sizeof(float)]: parts of x and y */
 };
 
-/* ---- What is sent -------------------------------------------------------- */
+/* ---- Messages ------------------------------------------------------------ */
 
 enum { PERIOD = 97, NUMBERS = 8 };
 

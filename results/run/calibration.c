@@ -83,7 +83,7 @@ static char *insert_calibration(struct store *s, const struct config *c, const s
 			  (int64_t)m->cores, m->mpi, m->onednn, p->facts.model, m->git_commit,
 			  (int64_t)m->git_dirty, p->device, c->run.precision, c->run.threads,
 			  c->run.workload, words, c->run.batch, (int64_t)p->params, c->run.workers,
-			  hosts, hosts ? c->own.lab_rate : "");
+			  hosts, hosts ? c->harness.lab_rate : "");
 }
 
 char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
@@ -259,7 +259,7 @@ static void take_out_sharing(struct simulation *s, int workers, int cores)
 			s->cost[k].y[i] *= share;
 }
 
-/* ---- What a simulation needs ---- */
+/* ---- The inputs of a simulation ---- */
 
 static char *find_platform(const struct config *c, struct simulation *s, int cores, int hosts)
 {
@@ -312,7 +312,7 @@ char *calibrate_words(const struct config *c, int workers)
 		fprintf(f, " --threads=%lld", (long long)r->threads);
 	if (*r->data_dir)
 		fprintf(f, " --data-dir=%s", r->data_dir);
-	fprintf(f, " --db=%s", c->own.db);
+	fprintf(f, " --db=%s", c->harness.db);
 	if (workers > 1 && workers != usable_cores() && workers != 2 * usable_cores())
 		fprintf(f, " --counts=1,%d", workers);
 	return text_close(&t);
@@ -337,9 +337,9 @@ static void take_sums(struct store *store, const struct config *c, const struct 
 static char *load_wires(const struct config *c, struct simulation *s, int *hosts, int *cores)
 {
 	struct store *store AUTOCLOSE = NULL;
-	const char *rate = c->own.lab_rate;
-	if (access(c->own.db, F_OK) == 0) {
-		TRY(store_open(&store, c->own.db, STORE_READ));
+	const char *rate = c->harness.lab_rate;
+	if (access(c->harness.db, F_OK) == 0) {
+		TRY(store_open(&store, c->harness.db, STORE_READ));
 		struct sql q AUTODONE = sql_select(store, calibration_wires_sql, "ti", rate,
 						   c->run.workers + c->run.servers);
 		if (sql_next(&q)) {
@@ -353,7 +353,7 @@ static char *load_wires(const struct config *c, struct simulation *s, int *hosts
 	return sentence(
 		"--sim.platform=hosts: no wires%s%s were calibrated; run: mvbench calibrate "
 		"--hostfile=FILE%s%s --db=%s",
-		*rate ? " of " : "", rate, *rate ? " --lab.rate=" : "", rate, c->own.db);
+		*rate ? " of " : "", rate, *rate ? " --lab.rate=" : "", rate, c->harness.db);
 }
 
 /* The time of an allreduce between hosts beyond its messages. */
@@ -369,9 +369,9 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 {
 	struct store *store AUTOCLOSE = NULL;
 	int workers = 0;
-	if (access(c->own.db, F_OK) != 0)
+	if (access(c->harness.db, F_OK) != 0)
 		return NULL;
-	TRY(store_open(&store, c->own.db, STORE_READ));
+	TRY(store_open(&store, c->harness.db, STORE_READ));
 	s->calibration_id = find_calibration(store, c, p, side_by_side, &workers, cores);
 	if (s->calibration_id == 0)
 		return NULL;
@@ -388,7 +388,7 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 }
 
 /* NULL, or a sentence: which part of the calibration is missing. */
-static char *look_for_gaps(const struct config *c, const struct simulation *s, int side_by_side)
+static char *find_gaps(const struct config *c, const struct simulation *s, int side_by_side)
 {
 	bool messages = false;
 	for (size_t i = 0; i < s->points.n; i++)
@@ -405,7 +405,7 @@ static char *look_for_gaps(const struct config *c, const struct simulation *s, i
 			words);
 }
 
-static char *look_for_updater(const struct config *c, const struct simulation *s, int side_by_side)
+static char *find_updater(const struct config *c, const struct simulation *s, int side_by_side)
 {
 	if (!isnan(s->push_share) || !isnan(s->update_s))
 		return NULL;
@@ -428,8 +428,8 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 	if (isnan(step) || is_local(c))
 		TRY(load_calibration(c, p, s, side_by_side, &cores));
 	if ((isnan(step) && !paced) || is_local(c))
-		TRY(look_for_gaps(c, s, side_by_side));
-	TRY(look_for_updater(c, s, side_by_side));
+		TRY(find_gaps(c, s, side_by_side));
+	TRY(find_updater(c, s, side_by_side));
 	TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
 	if (hosts) {
 		take_sums_of_wires(s);

@@ -44,9 +44,10 @@ void sweep_leave_out(const char *path, struct sweep *s)
 /* s: cells of a job file, or trials of a study. */
 static char *check_save(const char *path, const struct sweep *s)
 {
-	const char *save = s->cells ? s->cell[0].config.own.save : "";
+	const char *save = s->cells ? s->cell[0].config.harness.save : "";
 	for (size_t i = 1; i < s->cells && *save; i++)
-		if (strcmp(s->cell[i].config.own.save, save) == 0 && save[strlen(save) - 1] != '/')
+		if (strcmp(s->cell[i].config.harness.save, save) == 0 &&
+		    save[strlen(save) - 1] != '/')
 			return sentence(
 				"%s:%d: --save=%s: a file holds the checkpoints of one "
 				"configuration, but there are several; give a folder, which gets "

@@ -148,7 +148,7 @@ static void job_header(struct job *j, const char *text)
 }
 
 /* The list of plug-ins, with the paths of files made relative to the job file's folder. Heap. */
-static char *files_beside(const struct job *j, const char *list)
+static char *paths_from_job(const struct job *j, const char *list)
 {
 	const char *slash = strrchr(j->path, '/');
 	struct text t;
@@ -184,7 +184,7 @@ static void load_plugins(struct job *j)
 			continue;
 		if (note)
 			*note = '\0';
-		char *list AUTOFREE = files_beside(j, equals + 1);
+		char *list AUTOFREE = paths_from_job(j, equals + 1);
 		for (char *rest = list, *item; !j->wrong && (item = strtok_r(NULL, ",", &rest));) {
 			const struct setting given = {name, item};
 			char *wrong AUTOFREE = plugins_load(&given, 1);
@@ -238,7 +238,8 @@ static char *zip_read(struct zip *z, const char *text)
 	*z = (struct zip){.name = NULL};
 	for (size_t n; *(text += strspn(text, ", \t")); text += n) {
 		n = strcspn(text, ", \t");
-		APPEND(z->name, z->n, must(strndup(text, n)));
+		char *name AUTOFREE = must(strndup(text, n));
+		APPEND(z->name, z->n, must(strdup(option_new_name(name))));
 	}
 	char *wrong =
 		z->n > 1
@@ -280,7 +281,8 @@ static char *key_read(struct section *s, int line, const char *name, const char 
 static int job_key(void *user, const char *section, const char *name, const char *value)
 {
 	struct job *j = user;
-	char *files AUTOFREE = is_of_plugins(name) ? files_beside(j, value) : NULL;
+	name = option_new_name(name);
+	char *files AUTOFREE = is_of_plugins(name) ? paths_from_job(j, value) : NULL;
 	value = files ? files : value;
 	if (j->searching && !j->wrong)
 		job_range(j, name, value);
@@ -362,13 +364,13 @@ static bool excluded(const struct section *s, const struct config *c)
 }
 
 /* Is the option in the description already, or does it belong to a plug-in of other cells? */
-static bool goes_without_saying(const struct config *c, const char *name)
+static bool is_left_out_of_description(const struct config *c, const char *name)
 {
-	static const char *const said[] = {"workload", "strategy", "workers"};
+	static const char *const described[] = {"workload", "strategy", "workers"};
 	const char *dot = option_find(run_options, name) ? NULL : strchr(name, '.');
 	size_t n = dot ? (size_t)(dot - name) : 0;
-	for (size_t i = 0; i < sizeof said / sizeof *said; i++)
-		if (strcmp(name, said[i]) == 0)
+	for (size_t i = 0; i < sizeof described / sizeof *described; i++)
+		if (strcmp(name, described[i]) == 0)
 			return true;
 	const char *const own[] = {c->run.workload, c->run.strategy, c->run.optimizer};
 	for (size_t i = 0; dot && i < sizeof own / sizeof *own; i++)
@@ -386,7 +388,7 @@ static char *describe(const struct config *c, const struct dimension *d, size_t 
 	fprintf(f, "%s, %s, %lld worker%s", c->run.workload, c->run.strategy,
 		(long long)c->run.workers, plural(c->run.workers));
 	for (size_t i = 0; i < n; i++)
-		if (d[i].axis->n > 1 && !goes_without_saying(c, setting[i].name))
+		if (d[i].axis->n > 1 && !is_left_out_of_description(c, setting[i].name))
 			fprintf(f, ", %s %s", setting[i].name, setting[i].value);
 	return text_close(&t);
 }
@@ -514,11 +516,11 @@ char *study_read(const char *path, const struct setting *given, size_t n, struct
 		return sentence(
 			"%s: its exclude lines leave no cell; make their conditions narrower",
 			path);
-	const char *db = s->cells ? s->cell[0].config.own.db : "";
+	const char *db = s->cells ? s->cell[0].config.harness.db : "";
 	for (size_t i = 1; i < s->cells; i++)
-		if (strcmp(s->cell[i].config.own.db, db) != 0)
+		if (strcmp(s->cell[i].config.harness.db, db) != 0)
 			return sentence("%s:%d: a sweep has one database, not %s and %s", path,
-					s->cell[i].line, db, s->cell[i].config.own.db);
+					s->cell[i].line, db, s->cell[i].config.harness.db);
 	return NULL;
 }
 

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 enum { BAR_WIDTH = 24, LINE_MAX_WIDTH = 200, REDRAW_NS = 100000000 };
-#define SAID_NS   INT64_C(60000000000) /* between lines in a log, for a run that is one of many */
-#define SETTLED_S 0.3                  /* no estimate of the remaining time before this [s] */
+#define LOG_LINE_NS INT64_C(60000000000) /* between lines in a log, if the run is one of many */
+#define SETTLED_S   0.3                  /* no estimate of the remaining time before this [s] */
 
 static int terminal_width(void)
 {
@@ -117,7 +117,7 @@ static void put_state(FILE *f, const struct progress *p, const struct status_pag
 }
 
 /* The same as a line in a log. */
-static void say(const struct progress *p, const struct status_page *page)
+static void print_log_line(const struct progress *p, const struct status_page *page)
 {
 	fprintf(stderr, "%sepoch %lld/%lld ", p->before ? p->before : "", (long long)page->epoch,
 		(long long)page->epochs);
@@ -168,10 +168,10 @@ void progress_tick(void *self, const struct status_page *page)
 		p->drawn = now;
 		draw(p, page);
 	}
-	if (!p->terminal && !p->lines && !p->quiet && now - p->drawn >= SAID_NS &&
+	if (!p->terminal && !p->lines && !p->quiet && now - p->drawn >= LOG_LINE_NS &&
 	    page->state > STATUS_LOADING) {
 		p->drawn = now;
-		say(p, page);
+		print_log_line(p, page);
 	}
 	int64_t rows = rows_of(page);
 

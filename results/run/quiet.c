@@ -53,7 +53,7 @@ static double share_used(void)
 
 void quiet_wait(const struct config *c)
 {
-	double limit = c->own.quiet_wait, used;
+	double limit = c->harness.quiet_wait, used;
 	nsec until = clock_now() + (nsec)(1e9 * limit);
 	if (limit <= 0 || strcmp(c->run.platform, "sim") == 0 || !((used = share_used()) > quiet))
 		return;
@@ -61,7 +61,7 @@ void quiet_wait(const struct config *c)
 		"mvbench: other processes use %.0f %% of the cores here: waiting until the cores "
 		"are idle, up to %g s (--quiet-wait)\n",
 		100 * used, limit);
-	while (used > quiet && clock_now() < until && !told_to_end())
+	while (used > quiet && clock_now() < until && !end_is_requested())
 		used = share_used();
 	if (used > quiet)
 		fprintf(stderr, "mvbench: other processes still use %.0f %% of the cores here\n",
@@ -77,8 +77,8 @@ double page_cores_share(const struct config *c, const struct status_page *page)
 			seconds += page->row[i].split.seconds;
 		}
 	const struct run *run = &c->run;
-	bool crowded =
-		!*c->own.hostfile && run->workers * run->threads + run->servers > usable_cores();
+	bool crowded = !*c->harness.hostfile &&
+		       run->workers * run->threads + run->servers > usable_cores();
 	double share = seconds > 0 && !crowded ? 1 - delay / seconds : NAN;
 	return share < 0 ? 0 : share;
 }

@@ -229,7 +229,7 @@ char *replay_load(const struct config *c, struct recording **out)
 	*out = NULL;
 	if (c->run.sim_replay == 0)
 		return NULL;
-	TRY(store_open(&s, c->own.db, STORE_READ));
+	TRY(store_open(&s, c->harness.db, STORE_READ));
 	struct recording *r = must(calloc(1, sizeof *r));
 	r->run = c->run.sim_replay;
 	char *wrong = read_arrivals(s, c, r);
@@ -259,11 +259,11 @@ char *replay_compare(const struct config *c, int64_t id, bool *equal, char **sai
 		"FROM run AS a, run AS b WHERE a.id = ?1 AND b.id = ?2";
 	struct store *s AUTOCLOSE = NULL;
 	long long first = c->run.sim_replay;
-	TRY(store_open(&s, c->own.db, STORE_READ));
+	TRY(store_open(&s, c->harness.db, STORE_READ));
 	struct sql q AUTODONE = sql_select(s, sql, "ii", id, c->run.sim_replay);
 	if (!sql_next(&q)) {
 		TRY(sql_done(&q));
-		return sentence("%s: the row of run %lld or of run %lld is gone", c->own.db,
+		return sentence("%s: the row of run %lld or of run %lld is gone", c->harness.db,
 				(long long)id, first);
 	}
 	const char *version = sql_text(&q, 1), *cpu = sql_text(&q, 2), *lib = sql_text(&q, 3);

@@ -77,7 +77,8 @@ static void say_epoch(void *config, const struct epoch_row *row)
 }
 
 /* Under the user's own launcher no front process prints the result. */
-static void say_result(const struct config *c, struct store *s, int status, enum format format)
+static void print_stored_result(const struct config *c, struct store *s, int status,
+				enum format format)
 {
 	char *why = NULL;
 	complain_if(sql_first(s, &why, "SELECT status || ': ' || reason FROM run WHERE id = ?1",
@@ -90,7 +91,7 @@ static void say_result(const struct config *c, struct store *s, int status, enum
 		printf("run %lld: %s, %s, %lld workers: %s; see it with: mvbench table --runs "
 		       "--db=%s\n",
 		       (long long)s->begun, c->run.workload, c->run.strategy,
-		       (long long)c->run.workers, outcome_word(status), c->own.db);
+		       (long long)c->run.workers, outcome_word(status), c->harness.db);
 }
 
 /* NULL or a sentence. */
@@ -133,14 +134,14 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 		panic_to(page->reason, sizeof page->reason);
 	if (!page && rank_of_launcher() <= 0)
 		say_oversubscribed(c, &plan);
-	wrong = store_open(&store, c->own.db, STORE_LATER); /* rank 0 opens it later */
+	wrong = store_open(&store, c->harness.db, STORE_LATER); /* rank 0 opens it later */
 	CHECK(!wrong, "%s", wrong);
 	if (!page)
-		store_tell(store, say_epoch, (void *)(uintptr_t)c);
+		store_on_epoch(store, say_epoch, (void *)(uintptr_t)c);
 	struct sink sink = store_sink(store);
 	int status = train(c, &plan, &sink, page);
 	if (!page && store->begun)
-		say_result(c, store, status, format);
+		print_stored_result(c, store, status, format);
 	replay_free(replay);
 	/* Only rank 0 fails, because the user's launcher kills all ranks at the first failure,
 	 * possibly before rank 0 has printed the reason. */
@@ -158,7 +159,7 @@ static int work_in_child(void *ctx, struct status_page *page)
 static char *mark_failed(const struct config *c, const struct outcome *o)
 {
 	struct store *s AUTOCLOSE = NULL;
-	TRY(store_open(&s, c->own.db, STORE_WRITE));
+	TRY(store_open(&s, c->harness.db, STORE_WRITE));
 	return store_fail(s, o->id, o->why);
 }
 
@@ -241,7 +242,7 @@ static void print_result(const struct config *c, const struct outcome *o)
 static char *print_json(const struct config *c, int64_t id)
 {
 	struct store *s AUTOCLOSE = NULL;
-	TRY(store_open(&s, c->own.db, STORE_READ));
+	TRY(store_open(&s, c->harness.db, STORE_READ));
 	return query_run_json(s, stdout, id);
 }
 
@@ -254,7 +255,7 @@ static char *say_lost_rows(const struct config *c, const struct outcome *o)
 		dropped += o->page->row[i].split.dropped;
 	if (dropped == 0)
 		return NULL;
-	TRY(store_open(&s, c->own.db, STORE_READ));
+	TRY(store_open(&s, c->harness.db, STORE_READ));
 	struct sql q AUTODONE = sql_select(s,
 					   "SELECT CAST(round(sum(value * reports)) AS INTEGER) "
 					   "FROM epoch_value WHERE run_id = ?1 AND name = ?2",
@@ -299,7 +300,7 @@ static char *check_checkpoints(const struct config *c, const struct plan *plan)
 	TRY(checkpoint_find(c, plan, &initial, &resumed));
 	if (resumed)
 		fprintf(stderr, "mvbench: --save=%s: resumes after epoch %lld of %lld\n",
-			c->own.save, (long long)resumed->head.epoch,
+			c->harness.save, (long long)resumed->head.epoch,
 			(long long)resumed->head.epochs);
 	checkpoint_free(initial);
 	checkpoint_free(resumed);
@@ -309,7 +310,7 @@ static char *check_checkpoints(const struct config *c, const struct plan *plan)
 char *run_plan(const struct config *c, struct plan *plan)
 {
 	TRY(plan_make(c, plan));
-	TRY(store_check(c->own.db));
+	TRY(store_check(c->harness.db));
 	TRY(check_checkpoints(c, plan));
 	return simulation_check(c, plan);
 }

@@ -123,7 +123,7 @@ char *simulator_try(const struct config *c);
  * sentence. */
 char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
 		       const char *hosts, const struct points *points);
-/* Of c's workload with the same number of workers; 0 = none. */
+/* The newest calibration of c's workload with the same number of workers; 0 = none. */
 int64_t calibration_newest(struct store *s, const struct config *c, const struct plan *p);
 char *calibration_add(struct store *s, int64_t id, const struct points *points);
 /* Equal keys (heap) need the same calibration. */

@@ -163,7 +163,7 @@ static char *do_cell(struct config *c, struct progress *progress, double *y[FIGU
 	double x[FIGURES];
 	struct store *s AUTOCLOSE = NULL;
 	config_hash(c, hash);
-	TRY(store_open(&s, c->own.db, STORE_WRITE));
+	TRY(store_open(&s, c->harness.db, STORE_WRITE));
 	int64_t id = store_cell(s, hash, before, reason);
 	if (id == 0 || strcmp(before, "done") != 0) {
 		struct outcome o ENDS_WITH(outcome_fini) = {.page = NULL};
@@ -278,7 +278,7 @@ static char *spread(void *given, struct arguments *a, int *status)
 	struct plan plan;
 	int n = (int)f->repeats;
 	TRY(find(a, f->db, &c));
-	c.own.db = f->db;
+	c.harness.db = f->db;
 	c.run.record = false;
 	TRY(run_plan(&c, &plan));
 	double *all AUTOFREE = must(calloc((size_t)FIGURES * n * n, sizeof *all));

@@ -163,7 +163,7 @@ static char *compare_program(struct store *s, const struct cell *c, size_t *othe
 static char *look_up(struct sweep *s, const struct sweep_flags *f, int64_t *seen)
 {
 	struct store *store AUTOCLOSE = NULL;
-	const char *db = s->cell[0].config.own.db;
+	const char *db = s->cell[0].config.harness.db;
 	char *other AUTOFREE = NULL;
 	size_t others = 0;
 	TRY(store_check(db));
@@ -250,7 +250,7 @@ static char *pend_cells(struct store *store, struct sweep *s, int64_t order_seed
 static char *pend(struct sweep *s, int64_t order_seed, int64_t seen)
 {
 	struct store *store AUTOCLOSE = NULL;
-	TRY(store_open(&store, s->cell[0].config.own.db, STORE_WRITE));
+	TRY(store_open(&store, s->cell[0].config.harness.db, STORE_WRITE));
 	TRY(sql_begin(store));
 	return sql_end(store, pend_cells(store, s, order_seed, seen));
 }
@@ -271,12 +271,12 @@ static char *fail_pending(const struct cell *c, const struct outcome *o)
 {
 	struct store *store AUTOCLOSE = NULL;
 	char status[16], reason[256];
-	TRY(store_open(&store, c->config.own.db, STORE_WRITE));
+	TRY(store_open(&store, c->config.harness.db, STORE_WRITE));
 	int64_t id = store_cell(store, c->hash, status, reason);
 	return strcmp(status, "pending") == 0 ? store_fail(store, id, o->why) : NULL;
 }
 
-static void say_result(const struct doing *d, const struct cell *c, const struct outcome *o)
+static void print_result(const struct doing *d, const struct cell *c, const struct outcome *o)
 {
 	if (d->format == FORMAT_JSON) {
 		outcome_print(&c->config, o, d->format);
@@ -312,13 +312,14 @@ static void say_result(const struct doing *d, const struct cell *c, const struct
 static char *take(const struct doing *d, const struct cell *c, bool *taken)
 {
 	struct store *store AUTOCLOSE = NULL;
-	char *who AUTOFREE = NULL;
-	TRY(store_open(&store, c->config.own.db, STORE_WRITE));
-	TRY(store_claim(store, c->id, taken, &who));
+	char *owner AUTOFREE = NULL;
+	TRY(store_open(&store, c->config.harness.db, STORE_WRITE));
+	TRY(store_claim(store, c->id, taken, &owner));
 	if (!*taken)
 		fprintf(d->format == FORMAT_JSON ? stderr : stdout, "%zu/%zu [%s] %s: %s%s\n",
 			c->number, d->left, c->section, c->what,
-			who ? "is run by " : "was run by another sweep meanwhile", who ? who : "");
+			owner ? "is run by " : "was run by another sweep meanwhile",
+			owner ? owner : "");
 	return NULL;
 }
 
@@ -342,16 +343,16 @@ static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 	int status = o.status;
 	if (o.id == 0 && status != EXIT_INTERRUPTED)
 		complain_if(fail_pending(c, &o));
-	say_result(d, c, &o);
+	print_result(d, c, &o);
 	outcome_fini(&o);
 	return status;
 }
 
 /* Reads the status of a cell that another sweep has taken. */
-static char *look_again(struct cell *c)
+static char *read_status(struct cell *c)
 {
 	struct store *store AUTOCLOSE = NULL;
-	TRY(store_open(&store, c->config.own.db, STORE_READ));
+	TRY(store_open(&store, c->config.harness.db, STORE_READ));
 	c->id = store_cell(store, c->hash, c->status, c->reason);
 	return NULL;
 }
@@ -361,7 +362,7 @@ static void cell_ended(struct doing *d, struct cell *c, int status)
 	d->ended++;
 	d->interrupted |= status == EXIT_INTERRUPTED;
 	if (status == OF_ANOTHER)
-		complain_if(look_again(c));
+		complain_if(read_status(c));
 	else
 		snprintf(c->status, sizeof c->status, "%s", outcome_word(status));
 }
@@ -465,7 +466,7 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 		take_share(s, f->share);
 	int64_t seen = 0;
 	for (size_t i = 0; i < s->cells && f->jobs > 1; i++)
-		if (s->cell[i].config.own.quiet_wait > 0)
+		if (s->cell[i].config.harness.quiet_wait > 0)
 			return sentence("--quiet-wait: with --jobs=%lld the other jobs always "
 					"use the cores; leave one of the two out",
 					(long long)f->jobs);
@@ -479,7 +480,7 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 	if (d.left)
 		TRY(pend(s, f->order_seed, seen));
 	for (size_t i = 0; i < s->cells; i++)
-		if (f->jobs > 1 && *s->cell[i].config.own.lab_rate)
+		if (f->jobs > 1 && *s->cell[i].config.harness.lab_rate)
 			return sentence(
 				"--jobs=%lld: --lab.rate changes the wires for all cells; run one "
 				"cell at a time",

@@ -73,7 +73,7 @@ static void study_fini(struct study *s)
 	search_free(&s->search);
 }
 
-/* ---- What is compared ---------------------------------------------------- */
+/* ---- Contestants --------------------------------------------------------- */
 
 /* Holds out rows if --validation is not given: 5,000, but at most a tenth. */
 static void hold_out(struct cell *c, bool *said)
@@ -163,7 +163,7 @@ static char *read_file(struct study *s, const struct arguments *a, char **path)
 				s->path);
 	TRY(sweep_plan(s->path, &s->file));
 	s->objective = find_objective(s);
-	s->db = s->file.cell[0].config.own.db;
+	s->db = s->file.cell[0].config.harness.db;
 	s->contestant = must(calloc(s->file.cells, sizeof *s->contestant));
 	for (size_t i = 0; i < s->file.cells; i++) {
 		struct cell *c = &s->file.cell[i];
@@ -388,7 +388,7 @@ static char *write_down(struct study *s, make_cells *make, bool trials)
 }
 
 /* Prints that no trial of this configuration can be chosen, and why. */
-static char *say_lost(const struct study *s, struct store *store, const struct contestant *c)
+static char *print_unusable(const struct study *s, struct store *store, const struct contestant *c)
 {
 	int64_t failed;
 	TRY(sql_number(store, &failed,
@@ -429,7 +429,7 @@ static char *choose(struct study *s, bool *all)
 			       "?2",
 			       "it", s->id, c->name));
 		if (c->best == 0)
-			TRY(say_lost(s, store, c));
+			TRY(print_unusable(s, store, c));
 		*all &= c->best > 0;
 	}
 	return NULL;

@@ -49,7 +49,7 @@ static char *edit(const struct edit_options *o, const char *const *word, size_t 
 	struct store *s AUTOCLOSE = NULL;
 	int64_t n = 0, running = 0;
 	TRY(store_check(o->select.db));
-	TRY(store_look(o->select.db));
+	TRY(store_probe(o->select.db));
 	TRY(store_open(&s, o->select.db, STORE_WRITE));
 	TRY(choose(s, &o->select, word, words));
 	TRY(sql_number(s, &n, "SELECT count(*) FROM edited", ""));

@@ -76,7 +76,7 @@ static char *put_metrics(const char *folder, struct sql *epochs)
 }
 
 /* The same for values that the strategy reported; rows are sorted by name. */
-static char *put_said(const char *folder, struct sql *values)
+static char *put_reported(const char *folder, struct sql *values)
 {
 	struct output out = {.f = NULL};
 	char *name AUTOFREE = NULL;
@@ -160,7 +160,7 @@ static char *put_folder(const char *of, const char *experiment, const char *id, 
 	TRY(put_experiment(of, experiment, row));
 	TRY(put_run(own, experiment, id, row));
 	TRY(put_values(own, s, row));
-	TRY(put_said(own, values));
+	TRY(put_reported(own, values));
 	return put_metrics(own, epochs);
 }
 

@@ -2,8 +2,8 @@
  * import.c - `mvbench import`: copies runs from another database, with all that belongs to them.
  *
  * The other file is only read: SQLite's backup copies it into a temporary one, which is brought to
- * this version if it is older, and attached. What is new is then copied in one transaction: all of
- * it, or nothing. A run keeps where it came from (origin, origin_id) and gets a new id; what refers
+ * this version if it is older, and attached. New rows are then copied in one transaction: all or
+ * none. A run keeps where it came from (origin, origin_id) and gets a new id; what refers
  * to runs and calibrations is changed to match.
  *
  * Two rows are the same run if their checkpoints have the same name (--save). Without checkpoints:
@@ -50,7 +50,7 @@ static char *check_other(const char *path, const char *db)
 	    own.st_ino == other.st_ino)
 		return sentence("%s is the database to import into: name another, or give --db",
 				path);
-	return of_file(store_look(path));
+	return of_file(store_probe(path));
 }
 
 /* ---- Copying ---------------------------------------------------------------- */
@@ -174,7 +174,7 @@ static char *import_copy(struct store *s, const char *copy, const char *origin,
 
 /* ---- The command ------------------------------------------------------------ */
 
-static char *say(struct store *s, const char *path)
+static char *print_imported(struct store *s, const char *path)
 {
 	struct sql q = sql_select(s, "SELECT text FROM imported", "");
 	if (sql_next(&q))
@@ -189,7 +189,7 @@ static char *import_from(const char *path, const char *copy, const struct import
 	TRY(store_open(&s, o->db, STORE_WRITE));
 	char *origin AUTOFREE = must(realpath(path, NULL));
 	TRY(import_copy(s, copy, origin, o));
-	return say(s, path);
+	return print_imported(s, path);
 }
 
 static char *import(const char *path, const struct import_options *o)

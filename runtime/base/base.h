@@ -33,7 +33,7 @@ user_error_fn *user_error_handler(user_error_fn *f);
 int complain(char *wrong);
 
 /* Is a blocked signal pending that would end this process? (Signals are blocked during a run.) */
-bool told_to_end(void);
+bool end_is_requested(void);
 
 /* Frees the memory of a pointer at the end of its block: char *text AUTOFREE = sentence(...). */
 static inline void autofree(void *pointer)
@@ -110,9 +110,9 @@ void failure(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)
 /* The last message of panic and failure begins with one of these, after the name of the process. */
 #define BUG     "bug"
 #define FAILURE "failure"
-void panic_as(const char *who); /* sets the name of this process; not copied */
+void panic_as(const char *name); /* sets the name of this process; not copied */
 /* Prints the same message without ending the process; prints nothing before panic_as. */
-void tell_failure(const char *text);
+void print_failure(const char *text);
 /* Writes the last message here instead of to the terminal; another process prints it. */
 void panic_to(char *text, size_t room);
 /* Sets how panic and failure end all ranks. Without it only this process exits. */
@@ -140,8 +140,8 @@ uint64_t world_node(void); /* the simulated machine of this worker; real world: 
 void world_device(struct worker *w); /* call before opening: charges the device's operations */
 /* A worker starts to communicate: operation and peer rank; -1 = all ranks, or no specific one. */
 void world_enter(const char *what, int peer);
-void world_leave(void);             /* the communication has ended */
-void world_stand(const char *what); /* the worker waits legitimately until world_leave: no stall */
+void world_leave(void);            /* the communication has ended */
+void world_wait(const char *what); /* the worker waits legitimately until world_leave: no stall */
 /* A worker finds nothing to do and polls again after dt. */
 void world_rest(const char *what, nsec dt);
 void world_yield(void); /* lets the other simulated workers run at the same virtual time */
@@ -173,8 +173,8 @@ struct world_sums {
 	/* Takes no time and no messages. Waits until all ranks have called it; the last one then
 	 * calls all with every rank's x, x[ranks], before any rank continues. NULL: barrier only.
 	 */
-	void (*meet)(struct sums *s, int rank, void *x,
-		     void (*all)(void **x, int ranks, const void *how), const void *how);
+	void (*rendezvous)(struct sums *s, int rank, void *x,
+			   void (*all)(void **x, int ranks, const void *how), const void *how);
 };
 extern const struct world_sums *const world_sums; /* NULL in the real world */
 
@@ -236,7 +236,7 @@ struct epoch_row {     /* losses and accuracies: NaN = not known */
 	double consensus; /* sqrt(mean over the models of |w_i - mean w|^2); NaN: no barrier */
 };
 
-/* An evaluation between two ends of epochs (--judge-every); fields as above. */
+/* An evaluation between two ends of epochs (--eval-every); fields as above. */
 struct point_row {
 	int64_t step;   /* steps of the run so far */
 	double epochs;  /* the same in epochs */
@@ -256,11 +256,11 @@ struct usage usage_now(void);
 
 /* The progress of a rank. Others read it while it is written, with PULSE_GET and PULSE_PUT: each
  * number is read whole, but numbers may be from different moments. */
-enum { STANDS = -2 };
+enum { WAITS_LEGITIMATELY = -2 };
 struct pulse {
 	int64_t beat;           /* grows while a rank on another machine is alive */
 	int64_t events;         /* grows with each progress */
-	int32_t peer;           /* of world_enter; STANDS: of world_stand */
+	int32_t peer;           /* of world_enter; STANDS: of world_wait */
 	char doing[20];         /* "" = computing; otherwise the operation that it waits in */
 } __attribute__((aligned(64))); /* each rank writes its own, at every step */
 #define PULSE_GET(x)    __atomic_load_n(&(x), __ATOMIC_RELAXED)
@@ -344,7 +344,7 @@ int folder_make(const char *path); /* with its parents; 0, or errno */
 struct output {
 	FILE *f;
 	const char *option; /* for messages: "--out=", or "" */
-	char *path, *beside;
+	char *path, *temporary;
 };
 char *output_open(struct output *o, const char *option, const char *path);
 char *output_close(struct output *o,

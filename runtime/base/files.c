@@ -78,7 +78,7 @@ static void unlock_folder(const char *path)
 
 /* Is this the rest of such a name? Of a folder: mkdtemp's six characters. Of a file: process id,
  * number and ending. */
-static bool is_rest(const char *rest, bool file)
+static bool is_temporary_suffix(const char *rest, bool file)
 {
 	int end = 0;
 	if (!file)
@@ -88,7 +88,7 @@ static bool is_rest(const char *rest, bool file)
 
 /* Removes the folders, or files, with this start whose processes were killed: no process holds
  * their locks. Young ones stay, because their process may not have locked them yet. */
-static void remove_dead(const char *parent, const char *start, bool files)
+static void remove_leftovers(const char *parent, const char *start, bool files)
 {
 	enum { YOUNG_S = 2 };
 	const int kind = files ? O_NONBLOCK : O_DIRECTORY;
@@ -96,7 +96,7 @@ static void remove_dead(const char *parent, const char *start, bool files)
 	for (struct dirent *e; dir && (e = readdir(dir));) {
 		struct stat st;
 		size_t n = strlen(start);
-		if (strncmp(e->d_name, start, n) != 0 || !is_rest(e->d_name + n, files))
+		if (strncmp(e->d_name, start, n) != 0 || !is_temporary_suffix(e->d_name + n, files))
 			continue;
 		int fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | kind);
 		char *path AUTOFREE = sentence("%s/%s", parent, e->d_name);
@@ -126,7 +126,7 @@ static char *start_of(const char *name)
 char *folder_locked(const char *parent, const char *name, char **path)
 {
 	char *start AUTOFREE = start_of(name);
-	remove_dead(parent, start, false);
+	remove_leftovers(parent, start, false);
 	*path = sentence("%s/%sXXXXXX", parent, start);
 	if (mkdtemp(*path)) {
 		lock_folder(*path);
@@ -231,7 +231,7 @@ static bool belongs_to_database(const char *path)
 
 /* A new file next to the other, with the other's permissions if it exists; locked until it is
  * closed. Removes such files of killed processes. */
-static FILE *open_beside(struct output *o, const struct stat *old)
+static FILE *open_temporary(struct output *o, const struct stat *old)
 {
 	const char *slash = strrchr(o->path, '/');
 	char *folder AUTOFREE =
@@ -239,11 +239,11 @@ static FILE *open_beside(struct output *o, const struct stat *old)
 	char *start AUTOFREE = start_of("out");
 	unsigned number = 0;
 	int fd;
-	remove_dead(folder, start, true);
+	remove_leftovers(folder, start, true);
 	do {
-		free(o->beside);
-		o->beside = sentence("%s%s%d-%u.part", folder, start, (int)getpid(), number);
-		fd = open(o->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		free(o->temporary);
+		o->temporary = sentence("%s%s%d-%u.part", folder, start, (int)getpid(), number);
+		fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	} while (fd < 0 && errno == EEXIST && number++ < 1000);
 	if (fd >= 0)
 		flock(fd, LOCK_SH);
@@ -261,14 +261,14 @@ char *output_open(struct output *o, const char *option, const char *path)
 	bool there = lstat(path, &st) == 0, database = belongs_to_database(path);
 	o->f = database                        ? NULL
 	       : there && !S_ISREG(st.st_mode) ? fopen(path, "w")
-					       : open_beside(o, there ? &st : NULL);
+					       : open_temporary(o, there ? &st : NULL);
 	if (o->f)
 		return NULL;
 	char *wrong = database ? sentence("%s%s: this is a database, or belongs to one: name "
 					  "another file",
 					  option, path)
 			       : cannot_write(o);
-	free(o->beside);
+	free(o->temporary);
 	free(o->path);
 	return wrong;
 }
@@ -278,14 +278,14 @@ char *output_close(struct output *o, char *wrong)
 {
 	bool bad = ferror(o->f) != 0;
 	errno = bad ? EIO : 0;
-	bad |= fflush(o->f) != 0 || (o->beside && fsync(fileno(o->f)) != 0);
-	if (!wrong && (bad || (o->beside && rename(o->beside, o->path) != 0)))
+	bad |= fflush(o->f) != 0 || (o->temporary && fsync(fileno(o->f)) != 0);
+	if (!wrong && (bad || (o->temporary && rename(o->temporary, o->path) != 0)))
 		wrong = cannot_write(o);
-	if (wrong && o->beside)
-		unlink(o->beside);
-	if (o->f != stdout && fclose(o->f) != 0 && !wrong && !o->beside)
+	if (wrong && o->temporary)
+		unlink(o->temporary);
+	if (o->f != stdout && fclose(o->f) != 0 && !wrong && !o->temporary)
 		wrong = cannot_write(o);
-	free(o->beside);
+	free(o->temporary);
 	free(o->path);
 	return wrong;
 }

@@ -22,8 +22,8 @@ bool platform_under_launcher(void)
 int usable_cores(void)
 {
 	cpu_set_t set;
-	pid_t who = platform_under_launcher() ? getppid() : 0;
-	if (sched_getaffinity(who, sizeof set, &set) != 0 &&
+	pid_t process = platform_under_launcher() ? getppid() : 0;
+	if (sched_getaffinity(process, sizeof set, &set) != 0 &&
 	    sched_getaffinity(0, sizeof set, &set) != 0)
 		return 1;
 	return CPU_COUNT(&set);

@@ -15,11 +15,11 @@
 static user_error_fn *handler;
 static void (*abort_all)(int status) = world_exit; /* does not return */
 static const char *speaker;                        /* NULL: this is the only process */
-static char *told; /* [told_room]: another process prints this; NULL = print it here */
-static size_t told_room;
+static char *redirected; /* [redirected_room]: another process prints this; NULL = print it here */
+static size_t redirected_room;
 
 /* In one call, because other ranks may print at the same time. */
-static void say(const char *text)
+static void print_message(const char *text)
 {
 	fprintf(stderr, "mvbench: %s%s%s\n", speaker ? speaker : "", speaker ? ": " : "", text);
 }
@@ -47,10 +47,10 @@ static void last_words(const char *head, const char *fmt, va_list args)
 	size_t n = (size_t)snprintf(text, sizeof text, "%s", head);
 	vsnprintf(text + n, sizeof text - n, fmt, args);
 	fflush(stdout);
-	if (told)
-		snprintf(told, told_room, "%s", text);
+	if (redirected)
+		snprintf(redirected, redirected_room, "%s", text);
 	else
-		say(text);
+		print_message(text);
 	abort_all(EXIT_FAILED);
 	abort();
 }
@@ -78,16 +78,16 @@ void panic_abort_with(void (*f)(int status))
 
 void panic_to(char *text, size_t room)
 {
-	told = text;
-	told_room = room;
+	redirected = text;
+	redirected_room = room;
 }
 
-void panic_as(const char *who)
+void panic_as(const char *name)
 {
-	speaker = who;
+	speaker = name;
 }
 
-void tell_failure(const char *text)
+void print_failure(const char *text)
 {
 	if (!speaker)
 		return;
@@ -127,7 +127,7 @@ int complain(char *wrong)
 	return EXIT_USER;
 }
 
-bool told_to_end(void)
+bool end_is_requested(void)
 {
 	sigset_t pending;
 	sigpending(&pending);

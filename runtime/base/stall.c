@@ -31,7 +31,7 @@ static nsec larger(nsec a, nsec b)
 
 static bool is_waiting(const struct pulse *p)
 {
-	return PULSE_GET(p->doing[0]) && PULSE_GET(p->peer) != STANDS;
+	return PULSE_GET(p->doing[0]) && PULSE_GET(p->peer) != WAITS_LEGITIMATELY;
 }
 
 /* Start of the longest current wait; INT64_MAX: no worker waits. */
@@ -78,13 +78,13 @@ static bool all_wait(const struct stall *t, nsec *since)
 	return true;
 }
 
-static void look_at(struct stall *t, int rank, nsec now, bool again)
+static void poll_rank(struct stall *t, int rank, nsec now, bool again)
 {
 	struct seen *s = &t->seen[rank];
 	const struct pulse *p = &t->pulse[rank];
 	int64_t beat = PULSE_GET(p->beat), events = PULSE_GET(p->events);
-	bool lives = beat != s->beat, gets_on = events != s->events;
-	if (again || lives || gets_on)
+	bool alive = beat != s->beat, gets_on = events != s->events;
+	if (again || alive || gets_on)
 		s->lived = now;
 	if (gets_on && !again)
 		s->longest = larger(s->longest, now - s->got_on);
@@ -101,30 +101,30 @@ static void look_at(struct stall *t, int rank, nsec now, bool again)
 }
 
 /* The limits rise for a worker that has needed longer before. */
-static void judge(struct stall *t, int rank, nsec stood, const char *words, bool ends)
+static void check_limits(struct stall *t, int rank, nsec lasted, const char *words, bool ends)
 {
 	enum { TIMES_NAMED = 3, TIMES_ENDED = 10 };
 	struct seen *s = &t->seen[rank];
 	double given = t->timeout_s, taken = 1e-9 * (double)s->longest;
 	double limit = given > 0 && ends ? fmax(given, TIMES_ENDED * taken) : INFINITY;
 	double named = fmin(fmax(NAMED_S, TIMES_NAMED * taken), limit);
-	double stands = 1e-9 * (double)stood;
-	char *who AUTOFREE = t->name(t->self, rank);
-	if (!s->named && stands > named) {
-		fprintf(stderr, "mvbench: %s %s, for %.0f s now", who, words, stands);
+	double lasted_s = 1e-9 * (double)lasted;
+	char *name AUTOFREE = t->name(t->self, rank);
+	if (!s->named && lasted_s > named) {
+		fprintf(stderr, "mvbench: %s %s, for %.0f s now", name, words, lasted_s);
 		if (limit < INFINITY)
 			fprintf(stderr, "; after %.0f s the run ends (%s)", limit, t->setting);
 		fputc('\n', stderr);
-		s->named = must(strdup(who));
+		s->named = must(strdup(name));
 	}
-	if (stands > limit && !t->over) {
+	if (lasted_s > limit && !t->over) {
 		t->over = true;
-		t->end(t->self, sentence("%s %s, for %.0f s (%s=%g)", who, words, stands,
+		t->end(t->self, sentence("%s %s, for %.0f s (%s=%g)", name, words, lasted_s,
 					 t->setting, given));
 	}
 }
 
-void stall_look(struct stall *t, bool computing, bool silent)
+void stall_poll(struct stall *t, bool computing, bool silent)
 {
 	nsec now = clock_now(), since;
 	bool again = now - t->looked > GAP_S * second, any = false;
@@ -132,13 +132,13 @@ void stall_look(struct stall *t, bool computing, bool silent)
 		return;
 	t->looked = now;
 	for (int rank = 0; rank < t->ranks; rank++)
-		look_at(t, rank, now, again);
+		poll_rank(t, rank, now, again);
 	if (t->over || silent)
 		return;
 	for (int rank = 0; rank < t->ranks; rank++) {
 		const char *how = stalled_itself(t, rank, computing, now, &since);
 		if (how)
-			judge(t, rank, now - since, how, true);
+			check_limits(t, rank, now - since, how, true);
 		any |= how != NULL;
 	}
 	if (any || !computing || t->elsewhere || !all_wait(t, &since))
@@ -149,7 +149,7 @@ void stall_look(struct stall *t, bool computing, bool silent)
 			doing[i] = PULSE_GET(t->pulse[rank].doing[i]);
 		doing[sizeof doing - 1] = '\0';
 		char *words AUTOFREE = sentence("waits for others (%s), like all ranks", doing);
-		judge(t, rank, now - since, words, !t->programs);
+		check_limits(t, rank, now - since, words, !t->programs);
 	}
 }
 

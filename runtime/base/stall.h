@@ -41,7 +41,7 @@ void stall_open(struct stall *s); /* call after setting the fields above */
 void stall_close(struct stall *s);
 /* Call it at least once a second. computing: ranks that compute must make progress too; silent:
  * report no rank now. */
-void stall_look(struct stall *s, bool computing, bool silent);
+void stall_poll(struct stall *s, bool computing, bool silent);
 bool process_is_stopped(pid_t pid); /* by a signal, or a debugger */
 
 #endif

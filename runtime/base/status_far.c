@@ -13,14 +13,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PART = 1024, LOOK_MS = 200 };
+enum { PART = 1024, POLL_MS = 200 };
 
-_Static_assert(sizeof(struct status_page) <= PART, "the head is told in one line");
+_Static_assert(sizeof(struct status_page) <= PART, "the head is sent in one line");
 
 static struct {
-	struct status_page *page, *told; /* told: what was sent; NULL: no such page */
+	struct status_page *page, *sent; /* sent: what the watcher has; NULL: no such page */
 	struct pulse *pulse;             /* this worker's, in page */
-	pthread_mutex_t lock;            /* of told */
+	pthread_mutex_t lock;            /* of sent */
 } far = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 bool status_is_far(const struct status_page *l)
@@ -28,7 +28,7 @@ bool status_is_far(const struct status_page *l)
 	return l == far.page;
 }
 
-static void tell(size_t at, const unsigned char *part, size_t bytes)
+static void send(size_t at, const unsigned char *part, size_t bytes)
 {
 	char line[2 * PART + 64];
 	size_t n = (size_t)snprintf(line, sizeof line, STATUS_LINE " %zu %zu ", at, bytes);
@@ -36,54 +36,54 @@ static void tell(size_t at, const unsigned char *part, size_t bytes)
 		n += (size_t)snprintf(line + n, sizeof line - n, "%02x", part[i]);
 	line[n++] = '\n';
 	write_all(STDERR_FILENO, line, n);
-	memcpy((char *)far.told + at, part, bytes);
+	memcpy((char *)far.sent + at, part, bytes);
 }
 
 /* Sends the bytes from the first change to the last. */
-static void tell_if_new(size_t at, const unsigned char *part, size_t bytes)
+static void send_if_new(size_t at, const unsigned char *part, size_t bytes)
 {
-	const unsigned char *told = (unsigned char *)far.told + at;
+	const unsigned char *sent = (unsigned char *)far.sent + at;
 	size_t first = 0, end = bytes;
-	while (first < bytes && told[first] == part[first])
+	while (first < bytes && sent[first] == part[first])
 		first++;
-	while (end > first && told[end - 1] == part[end - 1])
+	while (end > first && sent[end - 1] == part[end - 1])
 		end--;
 	if (end > first)
-		tell(at + first, part + first, end - first);
+		send(at + first, part + first, end - first);
 }
 
-static void look_at(const void *from, size_t bytes)
+static void send_range(const void *from, size_t bytes)
 {
 	size_t first = (size_t)((const unsigned char *)from - (unsigned char *)far.page), n;
 	for (size_t at = first; at < first + bytes; at += n) {
 		unsigned char part[PART]; /* a copy, because the page may change meanwhile */
 		n = smaller(PART, first + bytes - at);
 		memcpy(part, (unsigned char *)far.page + at, n);
-		tell_if_new(at, part, n);
+		send_if_new(at, part, n);
 	}
 }
 
 /* Sends this worker's changes: its pulse; from rank 0 also the head and the new rows. */
-static void tell_changes(void)
+static void send_changes(void)
 {
 	struct status_page head;
 	pthread_mutex_lock(&far.lock);
 	memcpy(&head, far.page, sizeof head);
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	look_at(&far.page->row[far.told->rows],
-		(size_t)(head.rows - far.told->rows) * sizeof far.page->row[0]);
-	look_at(far.pulse, sizeof *far.pulse);
-	tell_if_new(0, (const unsigned char *)&head, sizeof head);
+	send_range(&far.page->row[far.sent->rows],
+		   (size_t)(head.rows - far.sent->rows) * sizeof far.page->row[0]);
+	send_range(far.pulse, sizeof *far.pulse);
+	send_if_new(0, (const unsigned char *)&head, sizeof head);
 	pthread_mutex_unlock(&far.lock);
 }
 
-static void *keep_telling(void *unused)
+static void *send_loop(void *unused)
 {
 	(void)unused;
 	for (int i = 0;; i++) {
-		PULSE_PUT(far.pulse->beat, far.pulse->beat + (i % (1000 / LOOK_MS) == 0));
-		tell_changes();
-		clock_delay((nsec)LOOK_MS * 1000000);
+		PULSE_PUT(far.pulse->beat, far.pulse->beat + (i % (1000 / POLL_MS) == 0));
+		send_changes();
+		clock_delay((nsec)POLL_MS * 1000000);
 	}
 	return NULL;
 }
@@ -104,16 +104,16 @@ struct status_page *status_far(const struct status_page *head)
 	pthread_t thread;
 	if (far.page || rank < 0 || rank >= head->ranks)
 		return far.page;
-	far.told = zeros(bytes);
+	far.sent = zeros(bytes);
 	far.page = zeros(bytes);
-	*far.told = *far.page = *head; /* the watcher has these values already */
+	*far.sent = *far.page = *head; /* the watcher has these values already */
 	far.pulse = status_pulse(far.page, rank);
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the worker's thread */
-	if (pthread_create(&thread, NULL, keep_telling, NULL) == 0)
+	if (pthread_create(&thread, NULL, send_loop, NULL) == 0)
 		pthread_detach(thread);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	atexit(tell_changes);
+	atexit(send_changes);
 	return far.page;
 }
 

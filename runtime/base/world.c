@@ -133,9 +133,9 @@ void world_enter(const char *what, int peer)
 	PULSE_PUT(pulse->peer, peer);
 }
 
-void world_stand(const char *what)
+void world_wait(const char *what)
 {
-	world_enter(what, STANDS);
+	world_enter(what, WAITS_LEGITIMATELY);
 }
 
 void world_leave(void)

@@ -37,8 +37,8 @@ struct comm {
 	const char *wanted;          /* --transport; NULL = auto */
 	struct transport *transport; /* for a device's vectors; NULL before the first */
 	struct comm *next,
-		*before;    /* list: all workers first, then the communicators split from it */
-	bool met_all, *met; /* [size]: were there operations with all ranks, with this one? */
+		*before; /* list: all workers first, then the communicators split from it */
+	bool joined_all, *joined; /* [size]: were there operations with all ranks, with this one? */
 };
 
 /* ---- Operations with peers ---- */
@@ -50,13 +50,13 @@ enum { ALONE = -2, ALL = -1 }; /* in place of a peer's rank: no peer; all ranks 
 static struct least *meetings_with(const struct stats *s, const struct comm *c, int peer, int rank,
 				   size_t **at, size_t *n)
 {
-	size_t kept = smaller(s->meetings, s->room);
+	size_t kept = smaller(s->joint_ops, s->room);
 	struct least *x = must(malloc((kept + 1) * sizeof *x));
 	*at = must(malloc((kept + 1) * sizeof **at));
 	*n = 0;
 	for (size_t i = 0; i < kept; i++)
-		if (s->meeting[i].comm == c && s->meeting[i].peer == peer) {
-			x[*n] = (struct least){.x = s->meeting[i].s, .who = rank};
+		if (s->joint_op[i].comm == c && s->joint_op[i].peer == peer) {
+			x[*n] = (struct least){.x = s->joint_op[i].s, .rank = rank};
 			(*at)[(*n)++] = i;
 		}
 	return x;
@@ -79,13 +79,13 @@ static void compare(struct stats *s, struct comm *c, int peer, int rank)
 		struct least *y = must(malloc((n + 1) * sizeof *y));
 		link_exchange(c->link, peer, (float *)(void *)x, (float *)(void *)y, floats);
 		for (size_t i = 0; i < (size_t)all; i++)
-			if (y[i].x < x[i].x || (y[i].x == x[i].x && y[i].who < x[i].who))
+			if (y[i].x < x[i].x || (y[i].x == x[i].x && y[i].rank < x[i].rank))
 				x[i] = y[i];
 		free(y);
 	}
 	for (size_t i = 0; i < (size_t)all; i++) {
-		s->meeting[at[i]].shortest_s = x[i].x;
-		s->meeting[at[i]].last = (int16_t)x[i].who;
+		s->joint_op[at[i]].shortest_s = x[i].x;
+		s->joint_op[at[i]].last = (int16_t)x[i].rank;
 	}
 	if ((size_t)all < n)
 		s->compared = smaller(s->compared, at[(size_t)all]);
@@ -97,12 +97,12 @@ static void compare(struct stats *s, struct comm *c, int peer, int rank)
 void stats_reduce(struct worker *w)
 {
 	struct stats *s = w->stats;
-	s->compared = smaller(s->meetings, s->room);
+	s->compared = smaller(s->joint_ops, s->room);
 	for (struct comm *c = w->all; c; c = c->next) {
-		if (c->met_all)
+		if (c->joined_all)
 			compare(s, c, ALL, w->rank);
 		for (int peer = 0; peer < c->size; peer++)
-			if (c->met[peer])
+			if (c->joined[peer])
 				compare(s, c, peer, w->rank);
 	}
 }
@@ -112,23 +112,23 @@ static void count(struct comm *c, enum trace_kind kind, int with, nsec since, in
 {
 	struct stats *s = c->stats;
 	nsec now = clock_now(), dt = now - since;
-	int64_t nth = with == ALONE ? -1 : (int64_t)s->meetings++;
+	int64_t nth = with == ALONE ? -1 : (int64_t)s->joint_ops++;
 	s->comm += dt;
 	s->bytes_sent += bytes;
 	pulse_step();
 	if (nth >= 0 && (size_t)nth < s->room)
-		s->meeting[nth] =
-			(struct meeting){.comm = c, .s = (float)dt * 1e-9f, .peer = (int16_t)with};
+		s->joint_op[nth] =
+			(struct joint_op){.comm = c, .s = (float)dt * 1e-9f, .peer = (int16_t)with};
 	if (with >= 0)
-		c->met[with] = true;
-	c->met_all |= with == ALL;
+		c->joined[with] = true;
+	c->joined_all |= with == ALL;
 	if (__builtin_expect(s->trace == NULL, 1))
 		return;
 	struct slice *e = trace_add(s->trace, kind, since, now);
 	/* ranks in a part of the workers are not ranks of the run */
 	e->peer = c->part || with < 0 ? -1 : with;
 	e->bytes = bytes;
-	e->meeting = nth;
+	e->joint_op = nth;
 }
 
 /* This rank's share of the bytes that all ranks together send in a collective. */
@@ -151,7 +151,7 @@ static struct comm *comm_new(struct link *link, int rank, int size, struct stats
 {
 	struct comm *c = must(calloc(1, sizeof *c));
 	*c = (struct comm){.link = link, .rank = rank, .size = size, .stats = stats};
-	c->met = must(calloc((size_t)size, sizeof *c->met));
+	c->joined = must(calloc((size_t)size, sizeof *c->joined));
 	for (int i = 0; i < LINK_SLOTS; i++)
 		c->slot[i].comm = c;
 	return c;
@@ -196,7 +196,7 @@ void comm_free(struct comm *c)
 		c->next->before = c->before;
 	transport_free(c->transport);
 	link_free(c->link);
-	free(c->met);
+	free(c->joined);
 	free(c);
 }
 

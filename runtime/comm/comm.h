@@ -44,8 +44,8 @@ struct slice {
 	/* Of a push: its number; of an apply by another rank: that push's number; 0 = none. Tables
 	 * that workers access directly number all their pushes in order. */
 	int64_t flow;
-	int64_t seen;    /* of a pull from such a table: pushes that it contains; 0 = no pull */
-	int64_t meeting; /* index of this operation with peers since stats_reset; -1: no such */
+	int64_t seen;     /* of a pull from such a table: pushes that it contains; 0 = no pull */
+	int64_t joint_op; /* index of this operation with peers since stats_reset; -1: no such */
 	int32_t kind, rank, epoch, step; /* step: of its epoch, from 1; 0 = between steps */
 	int32_t peer;                    /* rank; -1 = all, or not known */
 	int32_t staleness;               /* of a push; -1: not a push */
@@ -87,7 +87,7 @@ int64_t staleness_of_bin(int bin); /* the least staleness of a bin */
 
 /* An operation with peers: a collective, or a message between two ranks. The shortest duration of
  * its ranks is its cost, because the last rank to arrive does not wait; the rest is waiting. */
-struct meeting {
+struct joint_op {
 	struct comm *comm;
 	float s, shortest_s;
 	int16_t peer; /* rank in comm; -1 = all ranks */
@@ -101,10 +101,10 @@ struct stats {           /* of one worker since stats_reset */
 	int64_t dropped;                              /* pushes after the end of their round */
 	int64_t preemptions;                          /* see usage_now; -1: not known */
 	int64_t staleness[STALENESS_BINS];
-	struct meeting *meeting;
+	struct joint_op *joint_op;
 	/* Operations with peers; kept at most; the first ones that stats_reduce has compared. Waits
 	 * of the others are extrapolated. */
-	size_t meetings, room, compared;
+	size_t joint_ops, room, compared;
 	struct trace *trace; /* where events go now; NULL = no timeline */
 };
 
@@ -189,7 +189,7 @@ enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN };
 void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how);
 struct least {
 	float x;
-	int who; /* its owner; of equal ones the lowest */
+	int rank; /* its owner; of equal ones the lowest */
 };
 void link_reduce_all_least(struct link *l, struct least *x, int n);
 void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes); /* to rank 0 */

@@ -8,7 +8,7 @@
  * sum waits until all ranks have placed. Before a rank reuses a block it waits until all ranks have
  * summed its content. It sums its own first, which avoids a deadlock.
  *
- * All of this runs on a second stream ("aside"), next to the backward pass if it starts early.
+ * All of this runs on a second stream, next to the backward pass if it starts early.
  * start waits only for its own rank's copy. A later call queues the sum if all ranks have placed.
  *
  * Cost of n floats over N ranks: a copy (2 n floats of traffic), and (N + 1) n floats read and
@@ -176,7 +176,7 @@ static struct reduction *oldest(struct ipc *s, bool not_placed)
 }
 
 /* Queues the sums of reductions that all ranks have placed, oldest first; with `all` it waits until
- * they are placed. Returns the number of the last one, 0: none. Aside. */
+ * they are placed. Returns the number of the last one, 0: none. On the second stream. */
 static unsigned queue_sums(struct ipc *s, bool all)
 {
 	unsigned last = 0;
@@ -206,7 +206,7 @@ static unsigned queue_sums(struct ipc *s, bool all)
 	}
 }
 
-/* Waits for the second stream and marks the queued sums as done. Aside. */
+/* Waits for the second stream and marks the queued sums as done. On the second stream. */
 static void settle(struct ipc *s)
 {
 	unsigned last = 0;
@@ -229,7 +229,7 @@ static void finish_placed(struct ipc *s)
 	settle(s);
 }
 
-/* Copies its floats into a block, which is large enough. Aside. */
+/* Copies its floats into a block, which is large enough. On the second stream. */
 static void place(struct ipc *s, struct reduction *r)
 {
 	if (s->used + r->n > s->n) {
@@ -253,9 +253,9 @@ void ipc_grow(struct ipc *s, size_t n)
 {
 	if (n <= s->n)
 		return;
-	peer_of(s)->aside(s->dev, true);
+	peer_of(s)->use_second_stream(s->dev, true);
 	finish_placed(s);
-	peer_of(s)->aside(s->dev, false);
+	peer_of(s)->use_second_stream(s->dev, false);
 	unmap(s);
 	CHECK(map(s, n), "the GPU memory of all workers could be mapped, and now cannot be");
 }
@@ -272,10 +272,10 @@ void ipc_start(struct ipc *s, int slot, float *x, size_t n)
 	begin(s, slot, x, n, 1);
 	if (oldest(s, true) != &s->slot[slot] || n > s->n)
 		return;
-	peer_of(s)->aside(s->dev, true);
+	peer_of(s)->use_second_stream(s->dev, true);
 	place(s, &s->slot[slot]);
 	queue_sums(s, false);
-	peer_of(s)->aside(s->dev, false);
+	peer_of(s)->use_second_stream(s->dev, false);
 }
 
 void ipc_wait(struct ipc *s, int slot)
@@ -284,12 +284,12 @@ void ipc_wait(struct ipc *s, int slot)
 		struct reduction *r = s->slot[slot].number ? NULL : oldest(s, true);
 		if (r)
 			ipc_grow(s, r->n);
-		peer_of(s)->aside(s->dev, true);
+		peer_of(s)->use_second_stream(s->dev, true);
 		if (r)
 			place(s, r);
 		else
 			finish_placed(s);
-		peer_of(s)->aside(s->dev, false);
+		peer_of(s)->use_second_stream(s->dev, false);
 	}
 }
 

@@ -66,22 +66,22 @@ static void end_all(void *self, char *why)
 	_exit(EXIT_FAILED);
 }
 
-static void look(struct lookout *o)
+static void poll_pulses(struct lookout *o)
 {
 	bool speaks = true, far;
 	for (int i = 0; i < o->me && speaks; i++) {
 		pid_t pid = process_of(o, i, &far);
 		speaks = pid < 0 || (pid > 0 && process_is_stopped(pid));
 	}
-	stall_look(&o->stall, true, !speaks);
+	stall_poll(&o->stall, true, !speaks);
 }
 
-static void *keep_looking(void *self)
+static void *poll_loop(void *self)
 {
 	struct lookout *o = self;
 	struct timespec next;
 	do {
-		look(o);
+		poll_pulses(o);
 		clock_gettime(CLOCK_MONOTONIC, &next);
 		next.tv_sec++;
 	} while (sem_clockwait(&o->end, CLOCK_MONOTONIC, &next) != 0);
@@ -109,7 +109,7 @@ static struct status_page *shared_page(struct link *node)
 	return all > 0 ? page : NULL;
 }
 
-static struct member myself(const struct link *all)
+static struct member this_rank(const struct link *all)
 {
 	struct stat pids;
 	struct member m = {.rank = link_rank(all), .pid = (int)getpid(), .fd = -1};
@@ -133,7 +133,7 @@ struct lookout *lookout_open(struct link *all, int workers, double timeout_s, co
 		return NULL;
 	struct lookout *o = must(calloc(1, sizeof *o));
 	struct link *node = link_of_node(all);
-	struct member mine = myself(all);
+	struct member mine = this_rank(all);
 	int n = link_size(node);
 	sigset_t signals, before;
 	o->members = n;
@@ -168,7 +168,7 @@ struct lookout *lookout_open(struct link *all, int workers, double timeout_s, co
 	sem_init(&o->end, 0, 0);
 	sigfillset(&signals);
 	pthread_sigmask(SIG_BLOCK, &signals, &before); /* signals are for the program's threads */
-	CHECK(pthread_create(&o->thread, NULL, keep_looking, o) == 0, "no thread can be started");
+	CHECK(pthread_create(&o->thread, NULL, poll_loop, o) == 0, "no thread can be started");
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return o;
 }
@@ -179,7 +179,7 @@ void lookout_close(struct lookout *o)
 		return;
 	sem_post(&o->end);
 	pthread_join(o->thread, NULL);
-	world_stand("the end"); /* this rank is not stalled while others continue */
+	world_wait("the end"); /* this rank is not stalled while others continue */
 	pulse_of(NULL);
 	stall_close(&o->stall);
 	status_free(o->page);

@@ -10,17 +10,17 @@
 void stats_init(struct stats *s, size_t room)
 {
 	*s = (struct stats){.room = room};
-	s->meeting = must(calloc(s->room, sizeof *s->meeting));
+	s->joint_op = must(calloc(s->room, sizeof *s->joint_op));
 }
 
 void stats_fini(struct stats *s)
 {
-	free(s->meeting);
+	free(s->joint_op);
 }
 
 void stats_reset(struct stats *s)
 {
-	*s = (struct stats){.meeting = s->meeting, .room = s->room, .trace = s->trace};
+	*s = (struct stats){.joint_op = s->joint_op, .room = s->room, .trace = s->trace};
 }
 
 static int staleness_bin(int64_t staleness)
@@ -62,6 +62,6 @@ nsec stats_waited(const struct stats *s, size_t first, size_t last)
 		return (nsec)((double)stats_waited(s, 0, kept) * (double)(last - first) /
 			      (double)kept);
 	for (size_t i = first; i < end; i++)
-		waited += s->meeting[i].s - s->meeting[i].shortest_s;
+		waited += s->joint_op[i].s - s->joint_op[i].shortest_s;
 	return (nsec)(1e9 * waited * (double)(last - first) / (double)(end - first));
 }

@@ -124,7 +124,7 @@ struct slice *trace_add(struct trace *t, enum trace_kind kind, nsec since, nsec 
 	*e = (struct slice){.start = since,
 			    .length = until - since,
 			    .bytes = -1,
-			    .meeting = -1,
+			    .joint_op = -1,
 			    .kind = kind,
 			    .rank = t->rank,
 			    .epoch = t->epoch,
@@ -142,9 +142,9 @@ static void add_waits(struct trace *t, const struct stats *s)
 {
 	for (size_t i = 0, n = t->n; i < n; i++) {
 		const struct slice e = t->event[i];
-		if (e.meeting < 0 || (size_t)e.meeting >= s->compared)
+		if (e.joint_op < 0 || (size_t)e.joint_op >= s->compared)
 			continue;
-		const struct meeting *m = &s->meeting[e.meeting];
+		const struct joint_op *m = &s->joint_op[e.joint_op];
 		nsec length = (nsec)(1e9f * (m->s - m->shortest_s));
 		if (length <= 0)
 			continue;

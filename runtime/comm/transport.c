@@ -41,7 +41,7 @@ struct transport_ops {
 };
 
 /* A pending reduction. */
-struct going {
+struct pending_reduce {
 	float *x;
 	size_t n;
 	int64_t order; /* of start; 0: done */
@@ -59,7 +59,7 @@ struct transport {
 	size_t stage_n;
 	struct ipc *ipc;
 	void *nccl;
-	struct going going[LINK_SLOTS];
+	struct pending_reduce pending[LINK_SLOTS];
 	int64_t started;
 	float *pinned; /* [pinned_n]; pending reductions use pinned_used of it */
 	size_t pinned_n, pinned_used;
@@ -172,18 +172,18 @@ static void nccl_allreduce(struct transport *t, float *x, size_t n, float factor
 
 static void nccl_start(struct transport *t, int slot)
 {
-	peer_of(t)->aside(t->dev, true);
-	peer_of(t)->nccl_allreduce(t->dev, t->nccl, t->going[slot].x, t->going[slot].n);
-	peer_of(t)->aside(t->dev, false);
+	peer_of(t)->use_second_stream(t->dev, true);
+	peer_of(t)->nccl_allreduce(t->dev, t->nccl, t->pending[slot].x, t->pending[slot].n);
+	peer_of(t)->use_second_stream(t->dev, false);
 }
 
 /* Waits for all pending reductions, because NCCL does them in order. */
 static void nccl_wait(struct transport *t, int slot)
 {
 	(void)slot;
-	peer_of(t)->aside(t->dev, true);
+	peer_of(t)->use_second_stream(t->dev, true);
 	device_sync(t->dev);
-	peer_of(t)->aside(t->dev, false);
+	peer_of(t)->use_second_stream(t->dev, false);
 }
 
 /* ---- CUDA IPC ----------------------------------------------------------------- */
@@ -211,7 +211,7 @@ static void allreduce_by_ipc(struct transport *t, float *x, size_t n, float fact
 
 static void start_by_ipc(struct transport *t, int slot)
 {
-	ipc_start(t->ipc, slot, t->going[slot].x, t->going[slot].n);
+	ipc_start(t->ipc, slot, t->pending[slot].x, t->pending[slot].n);
 }
 
 static void wait_for_ipc(struct transport *t, int slot)
@@ -243,8 +243,8 @@ static char *staged_open(struct transport *t, size_t n)
 static void staged_close(struct transport *t)
 {
 	for (int i = 0; i < LINK_SLOTS; i++)
-		if (t->going[i].own)
-			peer_of(t)->pinned_free(t->dev, t->going[i].own);
+		if (t->pending[i].own)
+			peer_of(t)->pinned_free(t->dev, t->pending[i].own);
 	if (t->pinned)
 		peer_of(t)->pinned_free(t->dev, t->pinned);
 	t->pinned = NULL;
@@ -258,7 +258,7 @@ static void staged_grow(struct transport *t, size_t n)
 
 static void staged_start(struct transport *t, int slot)
 {
-	struct going *g = &t->going[slot];
+	struct pending_reduce *g = &t->pending[slot];
 	if (g->n <= t->pinned_n - t->pinned_used) {
 		g->host = t->pinned + t->pinned_used;
 		t->pinned_used += g->n;
@@ -267,15 +267,15 @@ static void staged_start(struct transport *t, int slot)
 		g->host = g->own;
 	}
 	t->under_way++;
-	peer_of(t)->aside(t->dev, true);
+	peer_of(t)->use_second_stream(t->dev, true);
 	t->dev->ops->get(t->dev, g->host, g->x, g->n);
-	peer_of(t)->aside(t->dev, false);
+	peer_of(t)->use_second_stream(t->dev, false);
 	link_allreduce_start(t->link, slot, g->host, g->n);
 }
 
 static void staged_wait(struct transport *t, int slot)
 {
-	struct going *g = &t->going[slot];
+	struct pending_reduce *g = &t->pending[slot];
 	link_allreduce_wait(t->link, slot);
 	t->dev->ops->put(t->dev, g->x, g->host, g->n);
 	if (--t->under_way == 0)
@@ -378,7 +378,7 @@ void transport_allreduce(struct transport *t, float *x, size_t n, enum reduce ho
 
 void transport_start(struct transport *t, int slot, float *x, size_t n)
 {
-	struct going *g = &t->going[slot];
+	struct pending_reduce *g = &t->pending[slot];
 	g->x = x;
 	g->n = n;
 	g->order = ++t->started;
@@ -386,11 +386,11 @@ void transport_start(struct transport *t, int slot, float *x, size_t n)
 		t->ops->start(t, slot);
 }
 
-static struct going *first_to_do(struct transport *t)
+static struct pending_reduce *first_to_do(struct transport *t)
 {
-	struct going *first = NULL;
+	struct pending_reduce *first = NULL;
 	for (int i = 0; i < LINK_SLOTS; i++) {
-		struct going *g = &t->going[i];
+		struct pending_reduce *g = &t->pending[i];
 		if (g->order && (!first || g->order < first->order))
 			first = g;
 	}
@@ -402,8 +402,8 @@ void transport_wait(struct transport *t, int slot)
 {
 	if (t->ops->wait)
 		t->ops->wait(t, slot);
-	while (!t->ops->wait && t->going[slot].order) {
-		struct going *g = first_to_do(t);
+	while (!t->ops->wait && t->pending[slot].order) {
+		struct pending_reduce *g = first_to_do(t);
 		g->order = 0;
 		transport_allreduce(t, g->x, g->n, SUM);
 	}
@@ -426,8 +426,8 @@ void transport_recv(struct transport *t, int from, float *x, size_t n)
 }
 
 /* For both directions at once: in pinned memory the output follows the input. */
-static const float *beside(struct transport *t, float *place, const float *in, size_t room,
-			   const float *out, size_t n)
+static const float *place_output(struct transport *t, float *place, const float *in, size_t room,
+				 const float *out, size_t n)
 {
 	if (place == in)
 		return out;
@@ -438,7 +438,7 @@ static const float *beside(struct transport *t, float *place, const float *in, s
 void transport_exchange(struct transport *t, int peer, const float *out, float *in, size_t n)
 {
 	float *place = place_of(t, in, 2 * n);
-	link_exchange(t->link, peer, beside(t, place, in, n, out, n), place, n);
+	link_exchange(t->link, peer, place_output(t, place, in, n, out, n), place, n);
 	put_back(t, in, place, n);
 }
 
@@ -447,7 +447,8 @@ void transport_allgather(struct transport *t, float *all, const int *counts, con
 {
 	size_t total = (size_t)firsts[t->size - 1] + (size_t)counts[t->size - 1], own = (size_t)n;
 	float *place = place_of(t, all, total + own);
-	link_allgather(t->link, place, counts, firsts, beside(t, place, all, total, mine, own), n);
+	link_allgather(t->link, place, counts, firsts,
+		       place_output(t, place, all, total, mine, own), n);
 	put_back(t, all, place, total);
 }
 

@@ -36,9 +36,9 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 					arg);
 		}
 		size_t n = strcspn(arg + 2, "=");
-		char *name = must(strndup(arg + 2, n));
+		char *name AUTOFREE = must(strndup(arg + 2, n));
 		struct setting *s = &a->option[a->options++];
-		s->name = name;
+		s->name = must(strdup(option_new_name(name)));
 		if (arg[2 + n] == '=') {
 			s->value = arg + 2 + n + 1;
 		} else if (!bare || !bare(ctx, name)) {
@@ -79,7 +79,7 @@ char *arguments_take(struct arguments *a, const struct option *table, void *fiel
 		else if (!s.value && o->type == OPT_BOOL)
 			wrong = option_set(o, fields, NULL, "true");
 		else if (!s.value)
-			wrong = sentence("--%s: a value is wanted, as in --%s=%s", s.name, s.name,
+			wrong = sentence("--%s: give a value, as in --%s=%s", s.name, s.name,
 					 *o->def ? o->def : "VALUE");
 		a->taken[a->ntaken++] = s.name;
 	}

@@ -24,7 +24,7 @@ static const char magic[8] = "mvbckpt";
 
 char *checkpoint_path(const struct config *c)
 {
-	const char *path = c->own.save;
+	const char *path = c->harness.save;
 	size_t n = strlen(path);
 	char hash[17];
 	config_hash(c, hash);
@@ -171,7 +171,7 @@ static bool same_layers(const struct checkpoint_head *h, const struct plan *p)
 static char *fits_model(const struct config *c, const struct plan *p, const struct checkpoint *k)
 {
 	const struct checkpoint_head *h = &k->head;
-	const char *option = "init-from", *path = c->own.init_from;
+	const char *option = "init-from", *path = c->harness.init_from;
 	if (strcmp(h->workload, c->run.workload) != 0)
 		return sentence("--%s=%s: it has a model of --workload=%s, not of %s", option, path,
 				h->workload, c->run.workload);
@@ -181,10 +181,10 @@ static char *fits_model(const struct config *c, const struct plan *p, const stru
 				"with",
 				option, path, (long long)h->params, (long long)p->params,
 				h->workload);
-	if (strcmp(h->model, c->own.initial_model) != 0)
+	if (strcmp(h->model, c->harness.initial_model) != 0)
 		return sentence("--%s=%s: its model is %s, but --initial-model=%s was given: give "
 				"the file that has it, or leave --initial-model out",
-				option, path, h->model, c->own.initial_model);
+				option, path, h->model, c->harness.initial_model);
 	for (size_t i = 0; i < model_floats(h); i++)
 		if (!isfinite(k->model[i]))
 			return sentence("--%s=%s: its model has diverged, float %zu is %g: use an "
@@ -237,8 +237,8 @@ char *checkpoint_find(const struct config *c, const struct plan *p, struct check
 {
 	char *wrong = NULL;
 	*initial = *resumed = NULL;
-	if (*c->own.init_from)
-		wrong = read_file("init-from", c->own.init_from, initial);
+	if (*c->harness.init_from)
+		wrong = read_file("init-from", c->harness.init_from, initial);
 	if (*initial)
 		wrong = fits_model(c, p, *initial);
 	if (!wrong)

@@ -202,7 +202,7 @@ int command_refuse(char *wrong)
 	else if (first_rank())
 		fprintf(stderr, "mvbench: %s\n", wrong);
 	else if (page) /* the error may be on this rank's machine only */
-		tell_failure(wrong);
+		print_failure(wrong);
 	status_free(page);
 	free(wrong);
 	return status;

@@ -111,8 +111,7 @@ char *time_check(const char *name, const char *text, double *seconds)
 		*seconds = x;
 	if (!wrong)
 		return NULL;
-	return sentence("--%s=%s: auto or a time above 0 is wanted, such as --%s=5ms", name, text,
-			name);
+	return sentence("--%s=%s: give auto or a time above 0, such as --%s=5ms", name, text, name);
 }
 
 static char *check_time(const struct option *o, const char *text)
@@ -129,8 +128,8 @@ static char *check_momentum(const struct option *o, const char *text)
 {
 	if (strtod(text, NULL) < 1)
 		return NULL;
-	return sentence("--%s=%s: a number from 0 to below 1 is wanted, such as --%s=0.9", o->name,
-			text, o->name);
+	return sentence("--%s=%s: give a number from 0 to below 1, such as --%s=0.9", o->name, text,
+			o->name);
 }
 
 static char *check_initial_model(const struct option *o, const char *text)
@@ -146,8 +145,7 @@ static char *check_db(const struct option *o, const char *text)
 {
 	if (*text)
 		return NULL;
-	return sentence("--%s=: the name of a file is wanted, such as --%s=" DATABASE, o->name,
-			o->name);
+	return sentence("--%s=: give the name of a file, such as --%s=" DATABASE, o->name, o->name);
 }
 
 static char *check_value(const struct option *o, const char *text)
@@ -176,8 +174,8 @@ static char *check_value(const struct option *o, const char *text)
 
 #define OWNER struct config
 const struct option run_options[] = {
-#define OPTION_RUN(field, ...) OPTION(run.field, __VA_ARGS__, ),
-#define OPTION_OWN(field, ...) OPTION(own.field, __VA_ARGS__, ),
+#define OPTION_RUN(field, ...)     OPTION(run.field, __VA_ARGS__, ),
+#define OPTION_HARNESS(field, ...) OPTION(harness.field, __VA_ARGS__, ),
 #include "runtime/config/run_options.def"
 	{0},
 };
@@ -221,7 +219,7 @@ static char *lookup(const struct setting *s, struct found *f)
 {
 	char *wrong = option_lookup(s->name, f);
 	if (!wrong && !s->value && f->option->type != OPT_BOOL)
-		wrong = sentence("--%s: a value is wanted, as in --%s=%s", s->name, s->name,
+		wrong = sentence("--%s: give a value, as in --%s=%s", s->name, s->name,
 				 *f->option->def ? f->option->def : "VALUE");
 	return wrong;
 }
@@ -288,22 +286,22 @@ static void *default_opts(const struct plugin *p)
 	return opts;
 }
 
-const char *config_even(const struct config *c)
+const char *config_why_static(const struct config *c)
 {
 	const struct strategy *s = c->strategy;
 	if (!s->may_leave || !s->tables)
 		return "all its workers take part in every exchange";
-	return s->even ? s->even(&c->run, c->strategy_opts) : NULL;
+	return s->why_static ? s->why_static(&c->run, c->strategy_opts) : NULL;
 }
 
 /* Resolves auto, because the result is part of the cell's identity. One worker takes all
  * mini-batches in either case. */
 static const char *resolved_deal(const struct config *c)
 {
-	bool even = config_even(c) != NULL, alone = c->run.workers == 1;
+	bool must = config_why_static(c) != NULL, alone = c->run.workers == 1;
 	if (strcmp(c->run.deal, "auto") == 0)
-		return even || alone ? "static" : "dynamic";
-	return alone && !even ? "static" : c->run.deal;
+		return must || alone ? "static" : "dynamic";
+	return alone && !must ? "static" : c->run.deal;
 }
 
 /* Sets --batch to the largest share of --global-batch. */
@@ -345,8 +343,8 @@ static void choose_hosts(struct config *c, const struct setting *given, size_t n
 	if (simulated ? !config_simulates_hosts(c) : platform_under_launcher())
 		return;
 	if (file && !last_value(given, n, "hostfile")) /* recorded runs have it, but empty */
-		c->own.hostfile = file;
-	if (!*c->own.hostfile || run->workers < 2)
+		c->harness.hostfile = file;
+	if (!*c->harness.hostfile || run->workers < 2)
 		return;
 	int ranks = (int)(run->workers + run->servers),
 	    *number AUTOFREE = must(calloc((size_t)ranks + (size_t)run->workers, sizeof *number));
@@ -363,7 +361,7 @@ static void choose_hosts(struct config *c, const struct setting *given, size_t n
 		return;
 	char *placement AUTOFREE = placement_text(number, (int)run->workers, (int)run->servers);
 	if (*placement) /* empty: one machine; a given --placement stays, as it names the machine */
-		c->own.placement = keep(c, placement);
+		c->harness.placement = keep(c, placement);
 }
 
 /* The cell's identity has the model, not the path of its file. If both options are given, as they
@@ -371,10 +369,10 @@ static void choose_hosts(struct config *c, const struct setting *given, size_t n
 static char *find_initial_model(struct config *c)
 {
 	struct checkpoint_head head;
-	if (*c->own.initial_model || !*c->own.init_from)
+	if (*c->harness.initial_model || !*c->harness.init_from)
 		return NULL;
-	TRY(checkpoint_read_head("init-from", c->own.init_from, &head));
-	c->own.initial_model = keep(c, head.model);
+	TRY(checkpoint_read_head("init-from", c->harness.init_from, &head));
+	c->harness.initial_model = keep(c, head.model);
 	return NULL;
 }
 
@@ -498,7 +496,8 @@ bool option_follows(const struct config *c, const char *part, const struct optio
 
 static void hash_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
-	const char *const piece[] = {part, ".", o->name, "=", value, "\n"};
+	const char *name = strcmp(part, "run") == 0 ? option_stored_name(o->name) : o->name;
+	const char *const piece[] = {part, ".", name, "=", value, "\n"};
 	for (size_t i = 0; i < sizeof piece / sizeof *piece && option_decides(o, value); i++)
 		*(uint64_t *)ctx = hash_of(*(uint64_t *)ctx, piece[i], strlen(piece[i]));
 }
@@ -512,7 +511,7 @@ void config_hash(const struct config *c, char hex[17])
 
 const char *option_column(const struct option *o, char column[COLUMN_ROOM])
 {
-	snprintf(column, COLUMN_ROOM, "%s", o->name);
+	snprintf(column, COLUMN_ROOM, "%s", option_stored_name(o->name));
 	for (char *c = column; *c; c++)
 		if (*c == '-' || *c == '.')
 			*c = '_';

@@ -13,16 +13,16 @@
 extern const struct option run_options[]; /* of struct config; ends at name NULL */
 
 /* The core options that strategies and workloads do not see. */
-struct own {
+struct harness_options {
 #define OPTION_RUN(...)
-#define OPTION_OWN(field, type, ...) FIELD_OF_##type field;
+#define OPTION_HARNESS(field, type, ...) FIELD_OF_##type field;
 #include "runtime/config/run_options.def"
 };
 
 /* One experiment: the core options and those of its plug-ins, resolved. */
 struct config {
 	struct run run;
-	struct own own;
+	struct harness_options harness;
 	const struct strategy *strategy;
 	const struct workload *workload;
 	const struct optimizer *optimizer;
@@ -36,7 +36,7 @@ struct config {
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient);
 void config_fini(struct config *c);
 /* NULL: workers may make different numbers of steps in an epoch; otherwise why they may not. */
-const char *config_even(const struct config *c);
+const char *config_why_static(const struct config *c);
 /* Both are freed at the end of their block: struct config c AUTOCONFIG = {0}. */
 #define AUTOCONFIG __attribute__((cleanup(config_fini)))
 #define AUTOWORDS  __attribute__((cleanup(autowords)))
@@ -257,7 +257,7 @@ struct plan {
 	struct footprint footprint; /* of one worker */
 	const struct simulation *simulation; /* NULL in the real world */
 };
-/* The most evaluations between ends of epochs (--judge-every) from one barrier to the next. */
+/* The most evaluations between ends of epochs (--eval-every) from one barrier to the next. */
 int64_t plan_points(const struct run *run, int64_t steps);
 int64_t plan_segment_epochs(const struct run *run); /* between two barriers */
 /* Can its options be combined, on any machine? NULL, or a message. */

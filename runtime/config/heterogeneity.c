@@ -202,7 +202,7 @@ static char *check_ranks(const struct run *run)
 }
 
 /* "asgd, bsp and ssp", from the heap. */
-static char *those_that_may_leave(void)
+static char *strategies_that_may_leave(void)
 {
 	enum { MOST = 64 };
 	const char *name[MOST];
@@ -227,7 +227,7 @@ static char *check_leaving(const struct config *c)
 				run->leave);
 	if (c->strategy->may_leave)
 		return NULL;
-	char *names AUTOFREE = those_that_may_leave();
+	char *names AUTOFREE = strategies_that_may_leave();
 	return sentence("--leave=%s: the workers of %s wait for each other, and none can leave; "
 			"with %s they can",
 			run->leave, run->strategy, names);

@@ -98,8 +98,8 @@ static char *deal_by_slots(const struct host_list *l, int64_t workers, int *numb
 }
 
 /* "2@0,2@1+1@0": RANKS@HOST of the workers, then of the servers, which may be missing. */
-static char *deal_as_told(const struct host_list *l, const char *text, int64_t workers,
-			  int64_t servers, int *number)
+static char *deal_by_placement(const struct host_list *l, const char *text, int64_t workers,
+			       int64_t servers, int *number)
 {
 	int64_t rank = 0, ranks = workers + servers;
 	int64_t plus = -1; /* the first rank after the +; -1: no + */
@@ -134,9 +134,9 @@ static char *deal_as_told(const struct host_list *l, const char *text, int64_t w
 char *host_list_deal(const struct host_list *l, const struct config *c, int *number)
 {
 	int64_t workers = c->run.workers, servers = c->run.servers;
-	const char *told = c->own.placement;
+	const char *told = c->harness.placement;
 	char *wrong =
-		*told ? deal_as_told(l, told, workers, strchr(told, '+') ? servers : 0, number)
+		*told ? deal_by_placement(l, told, workers, strchr(told, '+') ? servers : 0, number)
 		      : deal_by_slots(l, workers, number);
 	if (!wrong && !strchr(told, '+'))
 		deal_servers(workers, servers, number);
@@ -171,7 +171,7 @@ char *placement_text(const int *number, int workers, int servers)
 char *config_hosts(const struct config *c, int *number)
 {
 	struct host_list l;
-	char *wrong = host_list_read(c->own.hostfile, &l);
+	char *wrong = host_list_read(c->harness.hostfile, &l);
 	if (!wrong)
 		wrong = host_list_deal(&l, c, number);
 	host_list_fini(&l);
@@ -212,7 +212,7 @@ char *bit_rate_check(const struct option *o, const char *text)
 	double rate = bit_rate(text);
 	if (strcmp(text, "none") == 0 || (rate >= 1e5 && rate <= 1e11))
 		return NULL;
-	return sentence("--%s=%s: a rate from 100kbit to 100gbit is wanted, such as 100mbit, or "
+	return sentence("--%s=%s: give a rate from 100kbit to 100gbit, such as 100mbit, or "
 			"none",
 			o->name, text);
 }

@@ -145,7 +145,7 @@ static char *full_name(const char *owner, const char *name)
 	return owner && *owner ? sentence("--%s.%s", owner, name) : sentence("--%s", name);
 }
 
-/* "--lr=fast: a number from 0 to 1000 is wanted, such as --lr=0.1." */
+/* "--lr=fast: give a number from 0 to 1000, such as --lr=0.1." */
 static char *refuse(const struct option *o, const char *owner, const char *text, const char *kind)
 {
 	char range[160], *name AUTOFREE = full_name(owner, o->name);
@@ -155,8 +155,8 @@ static char *refuse(const struct option *o, const char *owner, const char *text,
 		link = "";
 	else if (range[0] != 'a')
 		link = " from ";
-	return sentence("%s=%s: %s%s%s is wanted, such as %s=%s", name, text, kind, link, range,
-			name, o->def);
+	return sentence("%s=%s: give %s%s%s, such as %s=%s", name, text, kind, link, range, name,
+			o->def);
 }
 
 /* Reads digits, point and exponent, then one unit of the list (NULL: none). */
@@ -207,7 +207,7 @@ static bool read_size(const char *text, int64_t *x)
 static char *refuse_choice(const struct option *o, const char *owner, const char *text)
 {
 	char *name AUTOFREE = full_name(owner, o->name), *list AUTOFREE = with_commas(o->choices);
-	return sentence("%s=%s: one of %s is wanted", name, text, list);
+	return sentence("%s=%s: give one of %s", name, text, list);
 }
 
 /* Strings and choices are not copied: text must outlive the fields. */
@@ -306,12 +306,33 @@ void option_json(FILE *f, const struct option *o, const void *fields)
 	fputs(number, f);
 }
 
+static const struct {
+	const char *old, *now;
+} renamed[] = {{"judge-every", "eval-every"}, {"visits", "repetitions"}};
+
+const char *option_new_name(const char *typed)
+{
+	for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
+		if (strcmp(renamed[i].old, typed) == 0)
+			return renamed[i].now;
+	return typed;
+}
+
+const char *option_stored_name(const char *name)
+{
+	for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
+		if (strcmp(renamed[i].now, name) == 0)
+			return renamed[i].old;
+	return name;
+}
+
 const struct option *option_find(const struct option *table, const char *name)
 {
 	for (const struct option *o = table; o && o->name; o++)
 		if (strcmp(o->name, name) == 0)
 			return o;
-	return NULL;
+	const char *now = option_new_name(name);
+	return now == name ? NULL : option_find(table, now);
 }
 
 char *option_unknown(const char *prefix, const char *typed, const struct option *table,

@@ -61,10 +61,10 @@ static char *choose_device(const struct config *c, struct plan *p)
 		return sentence("--precision=%s: the cpu computes in float32; use it, or "
 				"--device=cuda where there is a GPU",
 				run->precision);
-	if (strcmp(c->own.transport, "auto") != 0)
+	if (strcmp(c->harness.transport, "auto") != 0)
 		return sentence("--transport=%s: vectors are on the cpu and use MPI; leave it out, "
 				"or use --device=cuda where there is a GPU",
-				c->own.transport);
+				c->harness.transport);
 	const struct placement *placement = placement_find(run->table_home);
 	if (placement && placement->floats_on_device)
 		return sentence("--table-home=%s: the workers compute on the cpu; use auto",
@@ -196,7 +196,7 @@ static char *check_memory(const struct config *c, struct plan *p)
 	int64_t count = host ? 1 : f->count, sharing = (c->run.workers + count - 1) / count;
 	need->data = data_bytes(&p->train) + data_bytes(&p->validation) + data_bytes(&p->test);
 	/* once workers have started, some have allocated their memory already */
-	if (*c->own.hostfile || platform_under_launcher() ||
+	if (*c->harness.hostfile || platform_under_launcher() ||
 	    (host && strcmp(c->run.platform, "sim") == 0))
 		return NULL;
 	size_t free_bytes = f->free_bytes;
@@ -240,10 +240,10 @@ static char *check_snapshots(const struct config *c, const struct plan *p)
 	double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
 	double bytes = (double)(epochs + points) * (double)p->params * (double)sizeof(float) *
 		       (double)run->workers;
-	if (*c->own.hostfile || bytes < memory / 2)
+	if (*c->harness.hostfile || bytes < memory / 2)
 		return NULL;
 	if (points > epochs)
-		return sentence("--judge-every=%lld: the models of all points between two barriers "
+		return sentence("--eval-every=%lld: the models of all points between two barriers "
 				"would take %.1f GB; give more steps, or a barrier more often",
 				(long long)run->judge_every, bytes * 1e-9);
 	return sentence("--barrier-every=%lld: the models of all epochs between two barriers would "
@@ -291,7 +291,7 @@ char *plan_tables(const struct config *c, bool near)
 
 static char *check_deal(const struct config *c)
 {
-	const char *why = config_even(c);
+	const char *why = config_why_static(c);
 	if (!why || strcmp(c->run.deal, "dynamic") != 0)
 		return NULL;
 	return sentence("--deal=dynamic: %s must give each worker the same number of mini-batches: "
@@ -309,11 +309,11 @@ static char *check_evaluation(const struct config *c)
 				"--target-accuracy=%g out",
 				run->target_loss, run->target_accuracy);
 	if (run->judge_every && simulated && !run->sim_train)
-		return sentence("--judge-every=%lld: with --sim.train=false there is no model to "
+		return sentence("--eval-every=%lld: with --sim.train=false there is no model to "
 				"evaluate; leave one of the two out",
 				(long long)run->judge_every);
 	if (run->judge_every && run->record && run->workers > 1)
-		return sentence("--judge-every=%lld: not with --record, which does not store "
+		return sentence("--eval-every=%lld: not with --record, which does not store "
 				"evaluation reads; leave one of the two out",
 				(long long)run->judge_every);
 	return NULL;
@@ -322,24 +322,25 @@ static char *check_evaluation(const struct config *c)
 /* Simulations of time only have no model, neither to start with nor to save. */
 static char *check_checkpoints(const struct config *c)
 {
-	const char *file = *c->own.save ? c->own.save : c->own.init_from;
-	if (*c->own.initial_model && !*c->own.init_from)
+	const char *file = *c->harness.save ? c->harness.save : c->harness.init_from;
+	if (*c->harness.initial_model && !*c->harness.init_from)
 		return sentence("--initial-model=%s: it names the model of --init-from; give that "
 				"too",
-				c->own.initial_model);
+				c->harness.initial_model);
 	if (!*file || strcmp(c->run.platform, "sim") != 0 || c->run.sim_train)
 		return NULL;
 	return sentence("--%s=%s: with --sim.train=false there is no model; leave one of the two "
 			"out",
-			*c->own.save ? "save" : "init-from", file);
+			*c->harness.save ? "save" : "init-from", file);
 }
 
 static char *check_hosts(const struct config *c)
 {
-	bool simulated = strcmp(c->run.platform, "sim") == 0, none = !*c->own.hostfile || simulated;
+	bool simulated = strcmp(c->run.platform, "sim") == 0,
+	     none = !*c->harness.hostfile || simulated;
 	if (config_simulates_hosts(c))
 		return NULL;
-	const char *placement = c->own.placement, *rate = c->own.lab_rate;
+	const char *placement = c->harness.placement, *rate = c->harness.lab_rate;
 	if (platform_under_launcher()) {
 		bool ours = getenv(STATUS_VARIABLE) != NULL;
 		return ours || (!*placement && !*rate)
@@ -470,7 +471,7 @@ char *plan_make(const struct config *c, struct plan *p)
 	p->dynamic = strcmp(run->deal, "dynamic") == 0;
 	p->share_gpus = p->facts.free_bytes && run->workers > p->facts.count; /* of a GPU only */
 	p->oversubscribed =
-		!*c->own.hostfile && !simulated && run->step_time == 0 &&
+		!*c->harness.hostfile && !simulated && run->step_time == 0 &&
 		(run->workers * run->threads + run->servers > p->cores || p->share_gpus);
 	return NULL;
 }

@@ -115,10 +115,10 @@ static void add_source(struct sha256 *s, struct seen *seen, const char *path)
 	sha256_add(s, text, strlen(text));
 	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
 		const char *name = included(line), *slash = strrchr(path, '/');
-		char *beside AUTOFREE = name ? sentence("%.*s%.*s", (int)(slash - path + 1), path,
-							(int)strcspn(name, "\"\n"), name)
-					     : NULL;
-		char *real = beside ? realpath(beside, NULL) : NULL;
+		char *temporary AUTOFREE = name ? sentence("%.*s%.*s", (int)(slash - path + 1),
+							   path, (int)strcspn(name, "\"\n"), name)
+						: NULL;
+		char *real = temporary ? realpath(temporary, NULL) : NULL;
 		if (real && see(seen, real))
 			add_source(s, seen, real);
 		else
@@ -225,7 +225,7 @@ static char *compile(const struct making *m, const char *out)
 		return refuse(m, "there is no C compiler here: install gcc and libc6-dev, set CC "
 				 "to one, or give a compiled plug-in (.so)");
 	return refuse(m, "%s",
-		      WIFEXITED(status) ? "it does not compile; the compiler says why above"
+		      WIFEXITED(status) ? "it does not compile: see the compiler's messages above"
 					: "its compiler was killed");
 }
 
@@ -249,16 +249,16 @@ static char *copy(const struct making *m, const char *out)
 static char *make(const struct making *m, const char *made)
 {
 	char *lock AUTOFREE = sentence("%s/lock", m->folder),
-		   *beside AUTOFREE = sentence("%s.%d.part", made, (int)getpid());
+		   *temporary AUTOFREE = sentence("%s.%d.part", made, (int)getpid());
 	int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	while (fd >= 0 && flock(fd, LOCK_EX) != 0 && errno == EINTR)
 		continue;
 	char *wrong = NULL;
 	if (access(made, R_OK) != 0) {
-		wrong = m->object ? copy(m, beside) : compile(m, beside);
-		if (!wrong && rename(beside, made) != 0)
+		wrong = m->object ? copy(m, temporary) : compile(m, temporary);
+		if (!wrong && rename(temporary, made) != 0)
 			wrong = sentence("%s: %s", made, strerror(errno));
-		unlink(beside);
+		unlink(temporary);
 	}
 	if (fd >= 0)
 		close(fd);

@@ -186,15 +186,17 @@ struct device_ops {
 	const struct peer_ops *peer;    /* NULL: the host reads and writes its memory */
 };
 
-/* What a device with its own memory offers to other processes and to the network. Floats are on the
- * device unless they are called host. Operations are complete on return unless stated otherwise. */
+/* A device with its own memory offers these to other processes and to the network. Floats are on
+ * the device unless they are called host. Operations are complete on return unless stated
+ * otherwise. */
 enum { PEER_HANDLE_BYTES = 128, NCCL_ID_BYTES = 128 };
 struct peer_ops {
 	float *(*pinned_new)(struct device *d, size_t n); /* host memory with fast copies */
 	void (*pinned_free)(struct device *d, float *host);
-	/* Between aside(true) and aside(false) operations run concurrently with the earlier ones,
-	 * in their own order, and sync waits only for them. Not in a body of graph. */
-	void (*aside)(struct device *d, bool on);
+	/* Between use_second_stream(true) and (false) operations run at the same time as
+	 * the earlier ones, in their own order; sync waits only for them. Not in a body of graph.
+	 */
+	void (*use_second_stream)(struct device *d, bool on);
 	/* Zeroed floats that other processes of this machine map by the handle. */
 	float *(*shared_new)(struct device *d, size_t n, unsigned char handle[PEER_HANDLE_BYTES]);
 	void (*shared_free)(struct device *d, float *p);

@@ -45,17 +45,18 @@
 enum updater_kind { UPDATER_LIST(UPDATER_KIND) };
 
 /* MORE: STATE, and a second vector of that length; T: the number of their pushes. */
-enum kept { KEEPS_NOTHING, KEEPS_STATE, KEEPS_OWN, KEEPS_MORE, KEEPS_T };
+enum keeps { KEEPS_NOTHING, KEEPS_STATE, KEEPS_OWN, KEEPS_MORE, KEEPS_T };
 
 /* One float of a table, and what else a formula reads. A formula changes w, kept and more. */
-struct place {
-	float w, g;      /* g: the pushed float */
-	float kept, bak; /* 0 if the row does not name them */
+struct table_element {
+	float w, g;          /* g: the pushed float */
+	float state, pulled; /* 0 if the row does not name them */
 	float tau;
 	float more, unbias[2]; /* only for MORE */
 };
 #define FORMULA(word) \
-	static inline ON_DEVICE struct place push_##word(struct place x, struct push by)
+	static inline ON_DEVICE struct table_element push_##word(struct table_element x, \
+								 struct push by)
 
 FORMULA(add)
 {
@@ -72,22 +73,22 @@ FORMULA(sgd)
 
 FORMULA(momentum)
 {
-	x.kept = by.momentum * x.kept + x.g;
-	x.w -= by.lr * x.kept;
+	x.state = by.momentum * x.state + x.g;
+	x.w -= by.lr * x.state;
 	return x;
 }
 
 FORMULA(momentum_ema)
 {
-	x.kept = by.momentum * x.kept + (1 - by.momentum) * x.g;
-	x.w -= by.lr * x.kept;
+	x.state = by.momentum * x.state + (1 - by.momentum) * x.g;
+	x.w -= by.lr * x.state;
 	return x;
 }
 
 FORMULA(adagrad)
 {
-	x.kept += x.g * x.g;
-	x.w -= by.rho / sqrtf(x.kept + 1e-6f) * x.g;
+	x.state += x.g * x.g;
+	x.w -= by.rho / sqrtf(x.state + 1e-6f) * x.g;
 	return x;
 }
 
@@ -98,15 +99,15 @@ FORMULA(adagrad_shared)
 
 FORMULA(dcasgd)
 {
-	x.w -= by.lr * (x.g + by.lambda * x.g * x.g * (x.w - x.bak));
+	x.w -= by.lr * (x.g + by.lambda * x.g * x.g * (x.w - x.pulled));
 	return x;
 }
 
 FORMULA(dcasgda)
 {
 	float square = x.g * x.g;
-	x.kept = by.momentum * x.kept + (1 - by.momentum) * square;
-	x.w -= by.lr * (x.g + by.lambda / sqrtf(x.kept + 1e-7f) * square * (x.w - x.bak));
+	x.state = by.momentum * x.state + (1 - by.momentum) * square;
+	x.w -= by.lr * (x.g + by.lambda / sqrtf(x.state + 1e-7f) * square * (x.w - x.pulled));
 	return x;
 }
 
@@ -119,12 +120,12 @@ static inline ON_DEVICE struct rule adam_rule(struct push by)
 /* The local optimiser's formula, with a decay of 0. */
 FORMULA(adam)
 {
-	struct moving f = {x.w, x.g, x.kept, x.more};
+	struct moving f = {x.w, x.g, x.state, x.more};
 	struct rule r = adam_rule(by);
 	struct moving_step now = {by.lr, {x.unbias[0], x.unbias[1]}};
 	f = rule_adamw(f, r, now);
 	x.w = f.x;
-	x.kept = f.a;
+	x.state = f.a;
 	x.more = f.b;
 	return x;
 }
@@ -136,8 +137,8 @@ FORMULA(staleness)
 }
 
 /* Selects the formula, for a kernel that serves all updaters. */
-static inline ON_DEVICE struct place push_any(enum updater_kind kind, struct place x,
-					      struct push by)
+static inline ON_DEVICE struct table_element push_any(enum updater_kind kind,
+						      struct table_element x, struct push by)
 {
 #define UPDATER_CASE(word, ...) \
 	case UPDATER_##word: \
@@ -173,11 +174,11 @@ struct update {
 };
 
 /* The vector that a formula reads as `kept`; NULL: none. */
-static inline float *update_kept(const struct update *u, enum kept kept)
+static inline float *update_state(const struct update *u, enum keeps state)
 {
-	return kept == KEEPS_STATE || kept == KEEPS_MORE ? u->state
-	       : kept == KEEPS_OWN                       ? u->own
-							 : NULL;
+	return state == KEEPS_STATE || state == KEEPS_MORE ? u->state
+	       : state == KEEPS_OWN                        ? u->own
+							   : NULL;
 }
 
 /* Bias corrections of the moments at push t, because they start at 0; as in adamw.c. */
@@ -189,9 +190,9 @@ static inline void update_unbias(const struct update *u, float by[2])
 
 #define UPDATER_KEEPS(word, text, keeps, ...)        KEEPS_##keeps,
 #define UPDATER_READS(word, text, keeps, reads, ...) reads,
-static inline enum kept updater_keeps(enum updater_kind kind)
+static inline enum keeps updater_keeps(enum updater_kind kind)
 {
-	static const enum kept keeps[] = {UPDATER_LIST(UPDATER_KEEPS)};
+	static const enum keeps keeps[] = {UPDATER_LIST(UPDATER_KEEPS)};
 	return keeps[kind];
 }
 static inline bool updater_reads(enum updater_kind kind)

@@ -96,7 +96,7 @@ static char *hosts_of(const char *text, struct lab *l)
 	char *end;
 	l->hosts = text ? strtoll(text, &end, 10) : 0;
 	if (!text || *end || l->hosts < 1 || l->hosts > LAB_HOSTS_MOST)
-		return sentence("%s: a number of hosts from 1 to %d is wanted, as in: mvbench lab "
+		return sentence("%s: give a number of hosts from 1 to %d, as in: mvbench lab "
 				"run 4 -- mvbench run --workers=4",
 				text ? text : "lab", LAB_HOSTS_MOST);
 	return NULL;
@@ -244,7 +244,7 @@ static char *rate(const struct arguments *a, int *status)
 {
 	static const struct option o = {.name = "rate"};
 	if (a->words < 2)
-		return sentence("lab rate: a rate is wanted, as in: mvbench lab rate 100mbit");
+		return sentence("lab rate: give a rate, as in: mvbench lab rate 100mbit");
 	TRY(bit_rate_check(&o, a->word[1]));
 	return a->words > 2 ? set_rate(a->word[1], a->word[2], status)
 			    : set_rates(a->word[1], false, status);
@@ -278,7 +278,7 @@ static char *turn_off(const char *host, int *status)
 	return at(LAB_SWITCH, line, status);
 }
 
-static char *down(int *status)
+static char *take_down(int *status)
 {
 	char *text AUTOFREE = text_read(LAB_FOLDER "/pid");
 	if (!text)
@@ -313,7 +313,7 @@ static char *lab(void *options, struct arguments *a, int *status)
 	unsetenv(STATUS_VARIABLE); /* set if mpirun runs `lab rsh`; this process is not a worker */
 	const char *verb = a->words ? a->word[0] : "", *host = a->words > 1 ? a->word[1] : NULL;
 	if (wants_host(verb) && !host)
-		return sentence("lab %s: a host is wanted, as in: mvbench lab %s lab2", verb, verb);
+		return sentence("lab %s: give a host, as in: mvbench lab %s lab2", verb, verb);
 	if (strcmp(verb, "rate") == 0)
 		host = a->words > 2 ? a->word[2] : NULL;
 	if (host && (wants_host(verb) || strcmp(verb, "rate") == 0))
@@ -323,7 +323,7 @@ static char *lab(void *options, struct arguments *a, int *status)
 	if (strcmp(verb, "up") == 0)
 		return up(f, a, status);
 	if (strcmp(verb, "down") == 0)
-		return down(status);
+		return take_down(status);
 	if (strcmp(verb, "exec") == 0)
 		return exec_there(a, status);
 	if (strcmp(verb, "rsh") == 0)

@@ -75,7 +75,7 @@ static ssize_t receive(int connection, char *text, int stream[STREAMS])
 
 /* Does not return. The command gets its own session: it gets only the forwarded signals, and only
  * once. */
-static void become(char **word, const int stream[STREAMS])
+static void exec_command(char **word, const int stream[STREAMS])
 {
 	setsid();
 	for (int i = 0; i < STREAMS; i++)
@@ -91,7 +91,7 @@ static void become(char **word, const int stream[STREAMS])
 }
 
 /* Waits until the command has ended or the requester has closed the connection. */
-static void look_after(int connection, pid_t child)
+static void wait_for_command(int connection, pid_t child)
 {
 	struct pollfd fd[] = {{.fd = pidfd_open(child, 0), .events = POLLIN},
 			      {.fd = connection, .events = POLLIN}};
@@ -123,11 +123,11 @@ void lab_serve_one(int connection)
 	char **word = words_of(text, (size_t)n);
 	pid_t child = word[0] && word[1] ? fork() : -1;
 	if (child == 0)
-		become(word, stream);
+		exec_command(word, stream);
 	for (int i = 0; i < STREAMS; i++)
 		close(stream[i]); /* only the command keeps them: a pipe ends with it */
 	if (child > 0)
-		look_after(connection, child);
+		wait_for_command(connection, child);
 	_exit(EXIT_OK);
 }
 

@@ -72,7 +72,7 @@ void lab_rate_write(const char *host, const char *rate)
 }
 
 /* Enters new namespaces: as root, otherwise as root of a new user namespace. */
-static char *leave_the_machine(void)
+static char *enter_namespaces(void)
 {
 	int own = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWIPC;
 	uid_t user = geteuid();
@@ -158,7 +158,7 @@ static void set_variables(const struct lab *l, const char *name)
 }
 
 /* For processes that stay: keeps no caller's pipe open. */
-static void fall_silent(void)
+static void close_standard_files(void)
 {
 	int null = open("/dev/null", O_RDWR);
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -187,7 +187,7 @@ static void live(const struct lab *l, int k, int ready, int first)
 		lab_serve_one(first);
 	if (first >= 0)
 		close(first);
-	fall_silent();
+	close_standard_files();
 	lab_serve(socket_of_host);
 }
 
@@ -207,7 +207,7 @@ static void begin_host(const struct lab *l, int k, int ready, int first)
 	close(ready);
 	if (first >= 0)
 		close(first);
-	fall_silent();
+	close_standard_files();
 	waitpid(child, &ended, 0);
 	_exit(EXIT_OK);
 }
@@ -332,7 +332,7 @@ static void be_switch(const struct lab *l, int said, int first)
 	close(said);
 	if (wrong)
 		_exit(EXIT_FAILED);
-	fall_silent();
+	close_standard_files();
 	lab_serve(socket_of_switch);
 }
 
@@ -343,7 +343,7 @@ static void leave(const struct lab *l, int said, int first)
 	setsid(); /* a terminal's Ctrl-C goes to the requester, which forwards it */
 	if (!l->stays)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-	char *wrong = leave_the_machine();
+	char *wrong = enter_namespaces();
 	if (wrong) {
 		write_all(said, wrong, strlen(wrong) + 1);
 		_exit(EXIT_FAILED);
@@ -355,7 +355,7 @@ static void leave(const struct lab *l, int said, int first)
 	}
 	close(said);
 	close(first);
-	fall_silent();
+	close_standard_files();
 	waitpid(child, &ended, 0);
 	_exit(EXIT_OK);
 }

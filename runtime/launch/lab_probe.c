@@ -45,7 +45,7 @@ static bool move(int fd, size_t out, size_t in)
 
 /* The list: a byte there and back, PROBE_BYTES one way, PROBE_BYTES both ways at once. The first of
  * each does not count, because TCP must find its speed. */
-static bool go_through(int fd, bool leads, struct lab_wire *out)
+static bool measure_all(int fd, bool starts, struct lab_wire *out)
 {
 	const struct {
 		size_t there, back;
@@ -57,12 +57,12 @@ static bool go_through(int fd, bool leads, struct lab_wire *out)
 		double took[REPETITIONS + 1];
 		for (int k = 0; k <= REPETITIONS; k++) {
 			nsec since = clock_now();
-			size_t here = leads ? part[i].there : part[i].back;
-			size_t from_there = leads ? part[i].back : part[i].there;
+			size_t here = starts ? part[i].there : part[i].back;
+			size_t from_there = starts ? part[i].back : part[i].there;
 			/* at the end each side confirms with a byte that it has received all */
 			if (!move(fd, here, from_there) ||
-			    !(leads ? move(fd, 0, 1) && move(fd, 1, 0)
-				    : move(fd, 1, 0) && move(fd, 0, 1)))
+			    !(starts ? move(fd, 0, 1) && move(fd, 1, 0)
+				     : move(fd, 1, 0) && move(fd, 0, 1)))
 				return false;
 			took[k] = 1e-9 * (double)(clock_now() - since);
 		}
@@ -96,7 +96,7 @@ char *lab_probe_answer(void)
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	int connection = poll(&p, 1, PATIENCE_S * 1000) == 1 ? accept(fd, NULL, NULL) : -1;
 	set_up(connection);
-	bool whole = connection >= 0 && go_through(connection, false, &unused);
+	bool whole = connection >= 0 && measure_all(connection, false, &unused);
 	close(connection);
 	close(fd);
 	return whole ? NULL : sentence("no host probed this wire, or the probe ended early");
@@ -133,7 +133,7 @@ char *lab_probe(const char *host, struct lab_wire *out)
 		return no_wire(host);
 	set_up(fd);
 	errno = 0;
-	bool whole = go_through(fd, true, out);
+	bool whole = measure_all(fd, true, out);
 	close(fd);
 	return whole ? NULL : no_wire(host);
 }

@@ -49,7 +49,7 @@ static char *write_hosts(const struct config *c)
 	int *number AUTOFREE = must(calloc((size_t)ranks_of(c), sizeof *number));
 	char *path = sentence("%s/mvbench-hosts-XXXXXX", folder_for_now());
 	int fd = mkstemp(path);
-	char *wrong = host_list_read(c->own.hostfile, &l);
+	char *wrong = host_list_read(c->harness.hostfile, &l);
 	if (!wrong)
 		wrong = host_list_deal(&l, c, number);
 	for (int i = 0; !wrong && fd >= 0 && i < ranks_of(c); i++)
@@ -182,7 +182,7 @@ static void start(struct watch *w, const sigset_t *signals,
 	w->pid = must(calloc((size_t)w->ranks, sizeof *w->pid));
 	w->stall = (struct stall){.ranks = w->ranks,
 				  .pulse = status_pulse(w->page, 0),
-				  .timeout_s = w->config->own.stall_timeout,
+				  .timeout_s = w->config->harness.stall_timeout,
 				  .setting = "--stall-timeout",
 				  .process = process_of,
 				  .name = name_of,
@@ -238,7 +238,7 @@ static void handle_signals(struct watch *w)
 static void keep_time(struct watch *w)
 {
 	nsec now = clock_now();
-	if (w->died && !w->given_up && now > w->died + (nsec)GRACE_S * 1000000000) {
+	if (w->failed_at && !w->given_up && now > w->failed_at + (nsec)GRACE_S * 1000000000) {
 		w->given_up = true;
 		if (w->vanished == 1)
 			w->first = w->last;
@@ -268,12 +268,12 @@ static int watch(struct watch *w, const struct watcher *watcher)
 			handle_signals(w);
 			if (w->fd[FD_STDERR].fd >= 0)
 				mpirun_listen(w);
-			ranks_look(w);
+			ranks_poll(w);
 		}
 		keep_time(w);
 		if (w->page->state != STATUS_STARTING)
 			unlink_page(w); /* all ranks of this machine have opened it */
-		stall_look(&w->stall, is_training(w), w->interrupted || w->died);
+		stall_poll(&w->stall, is_training(w), w->interrupted || w->failed_at);
 		pid_t child = waitpid(w->child, &wait_status, WNOHANG);
 		bool ended = child == w->child || (child < 0 && errno == ECHILD);
 		if (watcher && watcher->tick)
@@ -303,9 +303,10 @@ static void end_watch(struct watch *w)
 static int end_of_child(const struct watch *w, int wait_status, char **why)
 {
 	const struct config *c = w->config;
-	const struct death *told = &w->death;
+	const struct rank_failure *reported = &w->rank_failure;
 	bool through_mpirun = w->ranks > 1, killed = WIFSIGNALED(wait_status);
-	int rank = ranks_dead(w), status = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
+	int rank = ranks_first_failed(w),
+	    status = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
 	int signal = killed                                                  ? WTERMSIG(wait_status)
 		     : through_mpirun && status > 128 && status < 128 + NSIG ? status - 128
 									     : 0;
@@ -316,27 +317,28 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 	}
 	if (through_mpirun && rank < 0 && !w->heard && !w->given_up &&
 	    w->page->state == STATUS_STARTING && !killed) {
-		*why = sentence("mpirun could not start the workers and says why above%s%s",
-				*c->own.hostfile ? "; look at --hostfile=" : "", c->own.hostfile);
+		*why = sentence("mpirun could not start the workers: see its messages above%s%s",
+				*c->harness.hostfile ? "; look at --hostfile=" : "",
+				c->harness.hostfile);
 		return EXIT_USER;
 	}
-	if (*w->lost && told->rank < 0) {
+	if (*w->lost && reported->rank < 0) {
 		*why = sentence("the connection to %s was lost", w->lost);
 		return EXIT_FAILED;
 	}
-	if (told->signal > 0 || told->status >= 0) {
-		signal = told->signal > 0 ? told->signal : 0;
-		status = told->status;
+	if (reported->signal > 0 || reported->status >= 0) {
+		signal = reported->signal > 0 ? reported->signal : 0;
+		status = reported->status;
 	}
-	bool mpirun_itself = through_mpirun && killed && told->rank < 0;
-	char *who AUTOFREE =
+	bool mpirun_itself = through_mpirun && killed && reported->rank < 0;
+	char *name AUTOFREE =
 		mpirun_itself && !w->given_up ? sentence("mpirun") : ranks_name(w, rank);
-	if (w->given_up && told->rank < 0)
-		*why = sentence("%s ended before the run did; mpirun did not report it", who);
+	if (w->given_up && reported->rank < 0)
+		*why = sentence("%s ended before the run did; mpirun did not report it", name);
 	else if (signal)
-		*why = sentence("%s was killed by signal %d (%s)", who, signal, strsignal(signal));
+		*why = sentence("%s was killed by signal %d (%s)", name, signal, strsignal(signal));
 	else
-		*why = sentence("%s ended with status %d before the run did", who, status);
+		*why = sentence("%s ended with status %d before the run did", name, status);
 	return EXIT_FAILED;
 }
 
@@ -346,13 +348,13 @@ int launch(const struct config *c, const char *const *command,
 {
 	int ranks = is_simulated(c) ? 1 : ranks_of(c);
 	*page_out = NULL;
-	*why = *c->own.lab_rate && !is_simulated(c) ? lab_rate_all(c->own.lab_rate) : NULL;
+	*why = *c->harness.lab_rate && !is_simulated(c) ? lab_rate_all(c->harness.lab_rate) : NULL;
 	if (*why)
 		return EXIT_USER;
 	struct watch w = {.config = c,
 			  .command = command,
 			  .ranks = ranks,
-			  .death = {.rank = -1, .signal = -1, .status = -1},
+			  .rank_failure = {.rank = -1, .signal = -1, .status = -1},
 			  .first = -1};
 	bool alone = ranks == 1 && !is_simulated(c);
 	if (!alone)
@@ -373,7 +375,7 @@ int launch(const struct config *c, const char *const *command,
 	}
 	if (alone)
 		unlink_page(&w); /* the child has it */
-	else if (!is_simulated(c) && *c->own.hostfile)
+	else if (!is_simulated(c) && *c->harness.hostfile)
 		w.hosts = write_hosts(c);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);

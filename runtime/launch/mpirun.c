@@ -40,10 +40,10 @@ static void read_lost(struct watch *w, const char *text, const char *words)
 	snprintf(w->lost, sizeof w->lost, "%.*s", (int)strcspn(at, " \n"), at);
 }
 
-static void read_death(struct watch *w, const char *text)
+static void read_failure(struct watch *w, const char *text)
 {
-	struct death d = {.signal = number_after(text, "exited on signal "),
-			  .status = number_after(text, "Exit code:")};
+	struct rank_failure d = {.signal = number_after(text, "exited on signal "),
+				 .status = number_after(text, "Exit code:")};
 	const char *node = strstr(text, "node ");
 	d.rank = number_after(text, "process rank ");
 	if (d.rank < 0)
@@ -55,18 +55,18 @@ static void read_death(struct watch *w, const char *text)
 	if (strstr(text, "exiting improperly"))
 		d.status = 0;
 	w->heard = true;
-	see_death(w);
+	note_failure(w);
 	read_lost(w, strstr(text, "Remote daemon:"), "on node ");
 	read_lost(w, text, "Peer host:  ");
-	if (d.rank < 0 || d.rank >= w->ranks || w->death.rank >= 0)
+	if (d.rank < 0 || d.rank >= w->ranks || w->rank_failure.rank >= 0)
 		return;
 	if (node)
 		snprintf(d.host, sizeof d.host, "%.*s", (int)strcspn(node + 5, " \n"), node + 5);
-	w->death = d;
+	w->rank_failure = d;
 }
 
 /* Does this line begin a banner about a failed rank? */
-static bool tells_death(const char *line)
+static bool is_failure_banner(const char *line)
 {
 	static const char *const words[] = {
 		"Primary job ",
@@ -92,7 +92,7 @@ static bool read_last_words(struct watch *w, const char *line)
 		return false;
 	line += strlen(OURS);
 	snprintf(said, sizeof w->parser.last_words, "%.*s", (int)strcspn(line, "\n"), line);
-	see_death(w);
+	note_failure(w);
 	return true;
 }
 
@@ -118,7 +118,7 @@ static void end_line(struct watch *w)
 		e->nheld = e->line;
 		e->held[e->nheld] = '\0';
 	} else if (rule && e->banner == BANNER_TEXT) {
-		read_death(w, e->held);
+		read_failure(w, e->held);
 		hold_back(e, 0);
 	} else if (rule) {
 		size_t n = e->nheld - e->line;
@@ -126,12 +126,13 @@ static void end_line(struct watch *w)
 		memmove(e->held, line, n);
 		hold_back(e, n);
 		e->banner = BANNER_RULE;
-	} else if (e->banner == BANNER_TEXT || (e->banner == BANNER_RULE && tells_death(line))) {
+	} else if (e->banner == BANNER_TEXT ||
+		   (e->banner == BANNER_RULE && is_failure_banner(line))) {
 		e->banner = BANNER_TEXT;
 		e->line = e->nheld;
 	} else {
 		if (strstr(line, "*** reported by process "))
-			read_death(w, line);
+			read_failure(w, line);
 		if (read_last_words(w, line))
 			e->nheld = e->line;
 		mpirun_release(e);

@@ -81,7 +81,7 @@ bool ranks_read(struct watch *w, const char *line)
 	return true;
 }
 
-void ranks_look(struct watch *w)
+void ranks_poll(struct watch *w)
 {
 	int before = w->vanished;
 	for (int rank = 0; rank < w->ranks; rank++) {
@@ -96,7 +96,7 @@ void ranks_look(struct watch *w)
 	if (before == 0 && w->vanished == 1 && w->introduced == w->ranks)
 		w->first = w->last;
 	if (w->vanished)
-		see_death(w);
+		note_failure(w);
 }
 
 void ranks_kill(struct watch *w)
@@ -106,13 +106,13 @@ void ranks_kill(struct watch *w)
 			pidfd_send_signal(w->fd[FD_RANK + rank].fd, SIGKILL, NULL, 0);
 }
 
-int ranks_dead(const struct watch *w)
+int ranks_first_failed(const struct watch *w)
 {
 	int silent = -1;
 	if (w->ranks == 1)
 		return 0;
-	if (w->death.rank >= 0)
-		return w->death.rank;
+	if (w->rank_failure.rank >= 0)
+		return w->rank_failure.rank;
 	if (!w->heard && !w->given_up)
 		return -1; /* mpirun ended first, and all ranks with it */
 	for (int rank = 0; w->introduced == w->ranks - 1 && rank < w->ranks; rank++)
@@ -129,8 +129,8 @@ static const char *host_of(const struct watch *w, int rank)
 		return w->here;
 	if (rank >= 0 && *w->host[rank])
 		return w->host[rank];
-	if (rank >= 0 && rank == w->death.rank && *w->death.host)
-		return w->death.host;
+	if (rank >= 0 && rank == w->rank_failure.rank && *w->rank_failure.host)
+		return w->rank_failure.host;
 	for (int i = 0; i < w->ranks; i++)
 		if (*w->host[i] && *host && strcmp(w->host[i], host) != 0)
 			return "";

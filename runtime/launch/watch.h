@@ -18,7 +18,7 @@ enum { HOST = 256, HELD = 8192 };
  * end the others (it takes 1 or 2 s), and LAST_S more after SIGTERM. */
 enum { TICK_MS = 100, PATIENCE_S = 10, GRACE_S = 5, LAST_S = 2 };
 
-struct death { /* mpirun's report of the first failed rank; -1, "": not reported */
+struct rank_failure { /* mpirun's report of the first failed rank; -1, "": not reported */
 	int rank, signal, status;
 	char host[HOST];
 };
@@ -49,8 +49,8 @@ struct watch {
 	char here[HOST];    /* this machine */
 
 	char lost[HOST]; /* a machine that mpirun can no longer reach; "" = none */
-	struct death death;
-	nsec died;                /* when the first failure was seen, 0 = none yet */
+	struct rank_failure rank_failure;
+	nsec failed_at;           /* when the first failure was seen, 0 = none yet */
 	int introduced, vanished; /* ranks; vanished: ended, on this machine */
 	int first;                /* the rank that ended while all others ran; -1 = not known */
 	int last;                 /* the rank that ended last */
@@ -63,10 +63,10 @@ struct watch {
 	struct stderr_parser parser;
 };
 
-static inline void see_death(struct watch *w)
+static inline void note_failure(struct watch *w)
 {
-	if (!w->died)
-		w->died = clock_now();
+	if (!w->failed_at)
+		w->failed_at = clock_now();
 }
 
 /* ---- mpirun.c ---- */
@@ -82,9 +82,9 @@ bool is_simulated(const struct config *c); /* then all workers are one process *
 int ranks_of(const struct config *c);
 void host_name(char host[HOST]);
 bool ranks_read(struct watch *w, const char *line); /* an introduction; false: another line */
-void ranks_look(struct watch *w);
+void ranks_poll(struct watch *w);
 void ranks_kill(struct watch *w);
-int ranks_dead(const struct watch *w); /* the first failed rank; -1: not known */
+int ranks_first_failed(const struct watch *w); /* the first failed rank; -1: not known */
 /* The name of a rank with its host; rank -1: not known. Heap. */
 char *ranks_name(const struct watch *w, int rank);
 

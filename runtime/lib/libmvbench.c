@@ -155,7 +155,7 @@ static int first_other(const struct report *r, int n, int arg)
 	return 0;
 }
 
-static void say_where(const struct call *c, char text[96])
+static void name_call(const struct call *c, char text[96])
 {
 	if (c->object)
 		snprintf(text, 96, "%s of number %.15g", functions[c->function].name, c->object);
@@ -172,8 +172,8 @@ static void find_verdict(struct report *out, const struct report *r, int n)
 	int k = first_elsewhere(r, n);
 	out->call.code = MVB_ERR_DIFFERS;
 	if (k) {
-		say_where(&r[0].call, here);
-		say_where(&r[k].call, there);
+		name_call(&r[0].call, here);
+		name_call(&r[k].call, there);
 		snprintf(out->message, MESSAGE, "worker 0 called %s, worker %d called %s", here, k,
 			 there);
 		return;
@@ -231,7 +231,7 @@ static int collective_on(struct link *link, int rank, int size, const struct cal
 
 /* A worker that waits for the others in a collective call pushes nothing meanwhile. Tells the
  * tables this (flush), or that it is back (resume). */
-static void tell_tables(void (*what)(struct table *t), bool all)
+static void notify_tables(void (*what)(struct table *t), bool all)
 {
 	for (int i = 0; i < lib.tables->count; i++) {
 		struct table *t = lib.tables->table[i];
@@ -243,9 +243,9 @@ static void tell_tables(void (*what)(struct table *t), bool all)
 int lib_collective(const struct call *mine)
 {
 	bool all = mine->function == BARRIER;
-	tell_tables(lib.tables->placement->flush, all);
+	notify_tables(lib.tables->placement->flush, all);
 	int code = collective_on(lib.link, lib.rank, lib.workers, mine);
-	tell_tables(lib.tables->placement->resume, all);
+	notify_tables(lib.tables->placement->resume, all);
 	return code;
 }
 
@@ -255,7 +255,7 @@ int lib_free(enum function function, enum kind kind, struct object *o)
 		return MVB_OK;
 	TRY(lib_ready_with(functions[function].name, kind, o));
 	struct call call = {.function = function,
-			    .code = o->table ? lib_land_ops(o->table) : MVB_OK,
+			    .code = o->table ? lib_finish_ops(o->table) : MVB_OK,
 			    .object = lib_number(o)};
 	int code = lib_collective(&call);
 	if (code != MVB_ERR_DIFFERS)
@@ -265,7 +265,7 @@ int lib_free(enum function function, enum kind kind, struct object *o)
 
 /* ---- Started operations ----------------------------------------------------------- */
 
-static void end_reduction(const struct flight *f)
+static void end_reduction(const struct pending_op *f)
 {
 	if (lib.workers > 1)
 		link_allreduce_wait(lib.async, f->slot);
@@ -284,7 +284,7 @@ void lib_note_push(struct mvb_table *t, const struct table_op *p)
 		t->staleness = p->dropped ? -1 : p->staleness;
 }
 
-static void land(struct flight *f)
+static void finish_op(struct pending_op *f)
 {
 	if (f->state == TABLE_OP) {
 		f->why = table_wait(f->table->core, f->operation);
@@ -293,42 +293,42 @@ static void land(struct flight *f)
 	} else if (f->state == REDUCTION) {
 		end_reduction(f);
 	}
-	f->state = LANDED;
+	f->state = DONE;
 }
 
-int lib_land_ops(const struct mvb_table *t)
+int lib_finish_ops(const struct mvb_table *t)
 {
 	int code = MVB_OK;
-	for (struct flight *f = lib.flight; f < lib.flight + FLIGHTS; f++) {
+	for (struct pending_op *f = lib.pending_op; f < lib.pending_op + PENDING_OPS; f++) {
 		if (f->state != TABLE_OP || (t && f->table != t))
 			continue;
-		land(f);
+		finish_op(f);
 		if (f->code && !code)
 			code = lib_fail(f->code, "%s", f->why);
 	}
 	return code;
 }
 
-void lib_land_reductions(void)
+void lib_finish_reductions(void)
 {
-	for (struct flight *f = lib.flight; f < lib.flight + FLIGHTS; f++)
+	for (struct pending_op *f = lib.pending_op; f < lib.pending_op + PENDING_OPS; f++)
 		if (f->state == REDUCTION)
-			land(f);
+			finish_op(f);
 }
 
-int64_t lib_ticket(const struct flight *f)
+int64_t lib_ticket(const struct pending_op *f)
 {
-	return f->generation * FLIGHTS + (f - lib.flight);
+	return f->generation * PENDING_OPS + (f - lib.pending_op);
 }
 
 /* A free entry, or NULL. */
-struct flight *lib_flight_new(void)
+struct pending_op *lib_pending_new(void)
 {
-	for (int i = 0; i < FLIGHTS; i++)
-		if (lib.flight[i].state == FREE) {
-			int64_t generation = lib.flight[i].generation + 1;
-			lib.flight[i] = (struct flight){.generation = generation};
-			return &lib.flight[i];
+	for (int i = 0; i < PENDING_OPS; i++)
+		if (lib.pending_op[i].state == FREE) {
+			int64_t generation = lib.pending_op[i].generation + 1;
+			lib.pending_op[i] = (struct pending_op){.generation = generation};
+			return &lib.pending_op[i];
 		}
 	return NULL;
 }
@@ -342,14 +342,14 @@ int lib_too_many(const char *function)
 int mvb_wait(int64_t ticket)
 {
 	TRY(lib_ready("mvb_wait"));
-	struct flight *f = &lib.flight[ticket > 0 ? ticket % FLIGHTS : 0];
-	if (ticket < FLIGHTS || ticket / FLIGHTS > f->generation)
+	struct pending_op *f = &lib.pending_op[ticket > 0 ? ticket % PENDING_OPS : 0];
+	if (ticket < PENDING_OPS || ticket / PENDING_OPS > f->generation)
 		return lib_fail(MVB_ERR_TICKET, "mvb_wait: ticket %lld was never given out",
 				(long long)ticket);
 	if (ticket != lib_ticket(f) || f->state == FREE)
 		return lib_fail(MVB_ERR_TICKET, "mvb_wait: ticket %lld was waited for already",
 				(long long)ticket);
-	land(f);
+	finish_op(f);
 	f->state = FREE;
 	return lib_fail_with(f->code, f->why);
 }
@@ -563,7 +563,7 @@ const char *mvb_backend(void)
 int mvb_barrier(void)
 {
 	TRY(lib_ready("mvb_barrier"));
-	struct call call = {.function = BARRIER, .code = lib_land_ops(NULL)};
+	struct call call = {.function = BARRIER, .code = lib_finish_ops(NULL)};
 	return lib_collective(&call);
 }
 
@@ -573,16 +573,16 @@ static int close_worker(void)
 {
 	struct call call = {.function = SHUTDOWN};
 	TRY(lib_ready("mvb_shutdown"));
-	int code = lib_land_ops(NULL);
-	lib_land_reductions();
+	int code = lib_finish_ops(NULL);
+	lib_finish_reductions();
 	while (lib_collective(&call)) /* a worker was in another function, and got the error */
 		continue;
 	while (lib.object) /* the newest first: a model frees its table */
 		lib_drop(lib.object);
 	tables_close(lib.tables);
-	for (int i = 0; i < FLIGHTS; i++)
-		if (lib.flight[i].state == LANDED)
-			free(lib.flight[i].why);
+	for (int i = 0; i < PENDING_OPS; i++)
+		if (lib.pending_op[i].state == DONE)
+			free(lib.pending_op[i].why);
 	close_links();
 	lib.state = OVER;
 	return code;

@@ -33,11 +33,11 @@ struct mvb_table {
 	int64_t staleness;
 };
 
-enum { FLIGHTS = 256 };
+enum { PENDING_OPS = 256 };
 
 /* An operation that is started and not waited for. */
-struct flight {
-	enum { FREE, TABLE_OP, REDUCTION, LANDED } state;
+struct pending_op {
+	enum { FREE, TABLE_OP, REDUCTION, DONE } state;
 	int64_t generation;
 	struct mvb_table *table;    /* TABLE_OP */
 	struct table_op *operation; /* the one that the table has started */
@@ -58,7 +58,7 @@ extern struct library {
 	struct link *async; /* of the workers: for started reductions */
 	struct tables *tables;
 	struct object *object;
-	struct flight flight[FLIGHTS];
+	struct pending_op pending_op[PENDING_OPS];
 	bool slot[LINK_SLOTS];
 	pthread_t thread;
 	bool failed; /* mvb_init has failed after the start of MPI */
@@ -129,13 +129,13 @@ int lib_free(enum function function, enum kind kind, struct object *o);
 
 /* ---- Started operations ---------------------------------------------------------------- */
 
-struct flight *lib_flight_new(void); /* a free entry, or NULL */
-int64_t lib_ticket(const struct flight *f);
+struct pending_op *lib_pending_new(void); /* a free entry, or NULL */
+int64_t lib_ticket(const struct pending_op *f);
 int lib_too_many(const char *function);
 /* Wait for started operations on one table, or on all (NULL), and return the first error; and for
  * the reductions. */
-int lib_land_ops(const struct mvb_table *t);
-void lib_land_reductions(void);
+int lib_finish_ops(const struct mvb_table *t);
+void lib_finish_reductions(void);
 
 /* ---- Tables (tables.c) -------------------------------------------------------- */
 

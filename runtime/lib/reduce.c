@@ -97,7 +97,7 @@ int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket)
 	TRY(lib_ready(__func__));
 	int code = check_reduction(__func__, x, n, op);
 	code = code ? code : check_started(__func__, n, ticket);
-	struct flight *f = code ? NULL : lib_flight_new();
+	struct pending_op *f = code ? NULL : lib_pending_new();
 	if (!code && !f)
 		code = lib_too_many(__func__);
 	struct call call = {

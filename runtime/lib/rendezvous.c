@@ -34,9 +34,9 @@ enum { MESSAGE_MAX = 65536, RANKS_MAX = WORKERS_MOST };
 
 /* A new process has HELLO_S to send its rank, because no other can connect meanwhile. Processes
  * have END_S to end before they are killed, or after they were released; the helper checks every
- * LOOK_MS. A process waits for the helper REPLY_S longer than the user's timeout, because the
+ * POLL_MS. A process waits for the helper REPLY_S longer than the user's timeout, because the
  * helper knows which rank is missing. It checks the clock every WAIT_MS. */
-enum { HELLO_S = 2, END_S = 2, LOOK_MS = 20, REPLY_S = 10, WAIT_MS = 100 };
+enum { HELLO_S = 2, END_S = 2, POLL_MS = 20, REPLY_S = 10, WAIT_MS = 100 };
 #define NO_DEADLINE INFINITY /* no process waits, or all have connected */
 
 struct member {
@@ -70,7 +70,7 @@ static double now(void)
 
 /* ---- The helper: PMIx's side ------------------------------------------------------ */
 
-static pmix_status_t tell(const struct event *event)
+static pmix_status_t send_event(const struct event *event)
 {
 	ssize_t put = write(job.wake[1], event, sizeof *event);
 	return put == sizeof *event ? PMIX_SUCCESS : PMIX_ERROR;
@@ -80,14 +80,14 @@ static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op
 				  void *data)
 {
 	(void)object;
-	return tell(&(struct event){.rank = (int)proc->rank, .done = done, .data = data});
+	return send_event(&(struct event){.rank = (int)proc->rank, .done = done, .data = data});
 }
 
 static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status, const char text[],
 			      pmix_proc_t procs[], size_t count, pmix_op_cbfunc_t done, void *data)
 {
 	(void)object, (void)text, (void)procs, (void)count;
-	return tell(&(struct event){true, (int)proc->rank, status, done, data});
+	return send_event(&(struct event){true, (int)proc->rank, status, done, data});
 }
 
 /* All ranks are clients of this one server, so what it has collected is already everything. */
@@ -232,7 +232,7 @@ static _Noreturn void leave_helper(void)
 	_exit(0); /* not exit: the exit handlers belong to the program that forked */
 }
 
-static void answer(int sock, const char *kind, const char *text, size_t length)
+static void reply(int sock, const char *kind, const char *text, size_t length)
 {
 	struct iovec part[2] = {{(void *)kind, 1}, {(void *)text, length}};
 	struct msghdr message = {.msg_iov = part, .msg_iovlen = 2};
@@ -247,13 +247,13 @@ static _Noreturn void give_up(const char *why)
 	unlink(job.file);
 	for (int r = 0; r < job.size; r++)
 		if (job.member[r].pid)
-			answer(job.member[r].sock, "-", why, strlen(why));
+			reply(job.member[r].sock, "-", why, strlen(why));
 	leave_helper();
 }
 
 static void wait_ended(double seconds)
 {
-	for (double end = now() + seconds; now() < end; usleep(LOOK_MS * 1000)) {
+	for (double end = now() + seconds; now() < end; usleep(POLL_MS * 1000)) {
 		int left = 0;
 		for (int r = 0; r < job.size; r++) {
 			struct pollfd p = {.fd = job.member[r].pidfd, .events = POLLIN};
@@ -291,7 +291,7 @@ static void send_environment(void)
 		PMIx_server_setup_fork(&proc, &env);
 		for (char **e = env; e && *e && length + strlen(*e) + 1 < sizeof text - 1; e++)
 			length += strlen(strcpy(text + length, *e)) + 1;
-		answer(job.member[r].sock, "+", text, length);
+		reply(job.member[r].sock, "+", text, length);
 	}
 }
 
@@ -331,7 +331,7 @@ static void admit(int sock, double *deadline)
 		}
 	}
 	if (no)
-		answer(sock, "-", no, strlen(no));
+		reply(sock, "-", no, strlen(no));
 }
 
 static void time_out(double began)

@@ -104,7 +104,7 @@ static int check_options(const struct table_rules *r, const struct mvb_options *
 static void table_drop(struct object *o)
 {
 	struct mvb_table *t = (struct mvb_table *)o;
-	lib_land_ops(t);
+	lib_finish_ops(t);
 	table_close(t->core);
 	free(t);
 }
@@ -243,7 +243,7 @@ static int prepare(struct request *q)
 					 .eps = 1e-8f};
 	/* it may sleep, and started reductions need this worker */
 	if (q->table->core->rules.rounds || q->table->core->rules.bounded)
-		lib_land_reductions();
+		lib_finish_reductions();
 	return MVB_OK;
 }
 
@@ -262,9 +262,10 @@ static int op_start(struct request q, int64_t *ticket)
 	if (!ticket)
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the ticket should go",
 				q.function);
-	for (int i = 0; i < FLIGHTS; i++)
-		under_way += lib.flight[i].state == TABLE_OP && lib.flight[i].table == q.table;
-	struct flight *f = under_way < TICKETS_MAX ? lib_flight_new() : NULL;
+	for (int i = 0; i < PENDING_OPS; i++)
+		under_way +=
+			lib.pending_op[i].state == TABLE_OP && lib.pending_op[i].table == q.table;
+	struct pending_op *f = under_way < TICKETS_MAX ? lib_pending_new() : NULL;
 	if (!f)
 		return lib_too_many(q.function);
 	TRY(lib_fail_with(lib_op_code(q.table), table_start(q.table->core, &q.op, &f->operation)));

@@ -242,7 +242,7 @@ static void apply_within(struct table *t, const struct table_op *p, size_t i, si
 	}
 }
 
-void blocks_keep(struct table *t, enum kept what, float *x, bool put)
+void blocks_keep(struct table *t, enum keeps what, float *x, bool put)
 {
 	struct blocks *b = AT(t);
 	float *kept = what == KEEPS_MORE ? b->more : b->state;

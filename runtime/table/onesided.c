@@ -24,7 +24,7 @@
  * own shard of it over copy i. No worker pushes in round i + 1 before all have done that. No worker
  * can then still be reading copy i, because all have pushed in round i.
  *
- * Who moves the floats: the pushing worker, on one machine and on networks that reach remote memory
+ * The pushing worker moves the floats, on one machine and on networks that reach remote memory
  * (Open MPI's osc rdma, sm, ucx). Over TCP (osc pt2pt) the owner of the shard does, and only while
  * it is inside MPI: an operation then lasts until every other worker calls an operation or a
  * barrier. Results stay right, but no worker is faster than the slowest: with steps of 2 and 20 ms
@@ -63,8 +63,8 @@ struct onesided_state {
 	int64_t round; /* rounds that have ended for this worker */
 	int64_t base;  /* pushes at the last barrier */
 	struct round at;
-	struct rounds rounds; /* uses at, and members, at the last read */
-	bool told_first;      /* the updater needs its staleness before the push */
+	struct rounds rounds;   /* uses at, and members, at the last read */
+	bool count_before_push; /* the updater needs its staleness before the push */
 };
 
 #define AT(t) ((struct onesided_state *)(t)->at)
@@ -140,7 +140,7 @@ static void onesided_open(struct table *t, const float *init)
 	t->at = h;
 	t->own_first = shard_first(t, s->rank);
 	t->own_end = t->own_first + mine;
-	h->told_first = t->rules.updater->staleness;
+	h->count_before_push = t->rules.updater->staleness;
 	h->delta = t->rules.lengths ? link_nowhere() : must(calloc(t->n + 1, sizeof(float)));
 	h->counts = 1 + (size_t)(OF_EACH_WORKER * s->size);
 	h->count = must(calloc(h->counts, sizeof *h->count));
@@ -155,15 +155,15 @@ static void onesided_open(struct table *t, const float *init)
 	link_barrier(s->workers);
 }
 
-static void start_to_tell(struct table *t, int what, const int64_t *by)
+static void start_count_add(struct table *t, int what, const int64_t *by)
 {
 	struct onesided_state *h = AT(t);
 	link_window_count(h->window, counter_of(t, what, t->among->rank), by, &h->ignored);
 }
 
-static void tell(struct table *t, int what, int64_t by)
+static void count_add(struct table *t, int what, int64_t by)
 {
-	start_to_tell(t, what, &by);
+	start_count_add(t, what, &by);
 	link_window_flush(AT(t)->window, 0);
 }
 
@@ -330,7 +330,7 @@ static void begin_floats(struct table *t, const struct table_op *p, size_t begin
 }
 
 /* Staleness of a push. p->staleness is the version before it until the operation is settled. */
-static int64_t met(const struct table *t, const struct table_op *p)
+static int64_t staleness_of(const struct table *t, const struct table_op *p)
 {
 	return t->rules.rounds ? 0 : p->staleness - t->seen;
 }
@@ -343,9 +343,9 @@ static void settle(struct table *t)
 		return;
 	settle_floats(t, p, h->begin, end_of(t, p));
 	int64_t before = p->staleness;
-	if (op_pushes(p) && !h->told_first)
-		p->staleness = met(t, p);
-	if (op_pushes(p) && h->told_first)
+	if (op_pushes(p) && !h->count_before_push)
+		p->staleness = staleness_of(t, p);
+	if (op_pushes(p) && h->count_before_push)
 		before = p->staleness + t->seen;
 	p->flow = op_pushes(p) ? before + 1 : 0;
 	if (p->pull && !p->read_later)
@@ -362,9 +362,9 @@ static void begin(struct table *t, struct table_op *p)
 	size_t from = 0, most = t->rules.rows, end = end_of(t, p);
 	if (op_pushes(p) || p->pull)
 		link_window_count(h->window, 0, op_pushes(p) ? &one : &zero, &p->staleness);
-	if (op_pushes(p) && h->told_first) {
+	if (op_pushes(p) && h->count_before_push) {
 		link_window_flush(h->window, 0);
-		p->staleness = met(t, p);
+		p->staleness = staleness_of(t, p);
 	}
 	for (; end - from > most; from += most) {
 		begin_floats(t, p, from, from + most);
@@ -400,7 +400,7 @@ static void rest(struct table *t, nsec *pause)
 
 /* Reads all counters; sleeps while rank 0 is needed and not yet inside MPI. *pause between two
  * reads becomes short again after a change. */
-static void look(struct table *t, nsec *pause)
+static void read_counters(struct table *t, nsec *pause)
 {
 	struct onesided_state *h = AT(t);
 	nsec own = REST_LEAST;
@@ -422,14 +422,14 @@ static void look(struct table *t, nsec *pause)
 
 /* Is this worker too far ahead of another? By the last read since the last barrier, which can only
  * err towards yes. */
-static bool leads(const struct table *t)
+static bool is_too_far_ahead(const struct table *t)
 {
-	return rounds_leads(&AT(t)->rounds, t->among->rank, t->pushes);
+	return rounds_too_far_ahead(&AT(t)->rounds, t->among->rank, t->pushes);
 }
 
 /* State of round `in` at the last read. The round is full when every worker has counted `what` in
  * it. */
-static enum round_fate fate_of(const struct table *t, int what, int64_t in, int *away)
+static enum round_state state_of_round(const struct table *t, int what, int64_t in, int *away)
 {
 	struct rounds *r = &AT(t)->rounds;
 	*r->now = (struct round){.over = in};
@@ -438,7 +438,7 @@ static enum round_fate fate_of(const struct table *t, int what, int64_t in, int 
 		r->now->applied += r->member[k].pushed > in;
 	}
 	r->now->counted = r->now->applied;
-	return rounds_fate(r, in, t->among->rank, away);
+	return rounds_state(r, in, t->among->rank, away);
 }
 
 /* Waits until all workers have counted `what` in round `in`. A worker counts it before it counts a
@@ -449,15 +449,15 @@ static char *wait_for(struct table *t, int what, int64_t in)
 	nsec pause = REST_LEAST;
 	int away, left = -1;
 	for (bool looked = false;; looked = true) {
-		enum round_fate fate = fate_of(t, what, in, &away);
-		if (fate == ROUND_FULL)
+		enum round_state state = state_of_round(t, what, in, &away);
+		if (state == ROUND_FULL)
 			return NULL;
-		if (fate == ROUND_INCOMPLETE && away == left)
+		if (state == ROUND_INCOMPLETE && away == left)
 			return table_incomplete(t, away, AT(t)->rounds.member[away].pushes);
-		left = fate == ROUND_INCOMPLETE ? away : -1;
+		left = state == ROUND_INCOMPLETE ? away : -1;
 		if (looked && left < 0)
 			rest(t, &pause);
-		look(t, &pause);
+		read_counters(t, &pause);
 	}
 }
 
@@ -472,16 +472,16 @@ static char *end_round(struct table *t)
 	link_window_sync(h->window);
 	memcpy(h->shard + (1 - now) * n, h->shard + now * n, n * sizeof(float));
 	link_window_sync(h->window);
-	start_to_tell(t, COPIES, &one);
+	start_count_add(t, COPIES, &one);
 	return NULL;
 }
 
-static void keep_lead(struct table *t)
+static void wait_while_too_far_ahead(struct table *t)
 {
 	nsec pause = REST_LEAST;
-	while (leads(t)) {
-		look(t, &pause);
-		if (leads(t))
+	while (is_too_far_ahead(t)) {
+		read_counters(t, &pause);
+		if (is_too_far_ahead(t))
 			rest(t, &pause);
 	}
 }
@@ -500,15 +500,16 @@ static char *onesided_start(struct table *t, struct table_op *p)
 		char *wrong = t->rules.rounds ? wait_for(t, COPIES, AT(t)->round - 1) : NULL;
 		if (wrong)
 			return wrong;
-		if (t->rules.bounded && leads(t))
-			look(t, &(nsec){0});
-		p->read_later = p->out && (t->rules.rounds || (t->rules.bounded && p->pull &&
-							       p->kind != OP_ELASTIC && leads(t)));
+		if (t->rules.bounded && is_too_far_ahead(t))
+			read_counters(t, &(nsec){0});
+		p->read_later = p->out &&
+				(t->rules.rounds || (t->rules.bounded && p->pull &&
+						     p->kind != OP_ELASTIC && is_too_far_ahead(t)));
 	}
 	begin(t, p);
 	if (op_pushes(p) && is_waited_for(t)) {
 		settle(t);
-		tell(t, PUSHES, 1);
+		count_add(t, PUSHES, 1);
 	}
 	return NULL;
 }
@@ -523,7 +524,7 @@ static char *onesided_wait(struct table *t, struct table_op *p)
 	if (t->rules.rounds)
 		wrong = end_round(t);
 	if (t->rules.bounded)
-		keep_lead(t);
+		wait_while_too_far_ahead(t);
 	if (wrong)
 		return wrong;
 	if (!p->read_later) {
@@ -553,17 +554,18 @@ static void onesided_flush(struct table *t)
 	settle(t);
 	if (!is_waited_for(t))
 		return;
-	tell(t, BASE, t->pushes - h->base);
+	count_add(t, BASE, t->pushes - h->base);
 	h->base = t->pushes;
-	tell(t, BARRIERS, 1);
+	count_add(t, BARRIERS, 1);
 }
 
-/* Looks, because leads() with the numbers from before the barrier could let this worker go on. */
+/* Reads the counters, because is_too_far_ahead with those from before the barrier could let this
+ * worker continue. */
 static void onesided_resume(struct table *t)
 {
 	AT(t)->rounds.member[t->among->rank].passed++;
 	if (t->rules.bounded)
-		look(t, &(nsec){0});
+		read_counters(t, &(nsec){0});
 }
 
 static void onesided_close(struct table *t)
@@ -571,7 +573,7 @@ static void onesided_close(struct table *t)
 	struct onesided_state *h = AT(t);
 	settle(t);
 	if (is_waited_for(t))
-		tell(t, BARRIERS, MEMBER_GONE);
+		count_add(t, BARRIERS, MEMBER_GONE);
 	link_barrier(t->among->workers);
 	link_window_free(h->window);
 	if (!t->rules.lengths)

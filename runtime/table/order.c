@@ -59,8 +59,8 @@ static bool fits(const char *kind, const struct table_rules *r, const struct tab
 /* Ends the run: operation number `next` cannot have been as recorded (what: from the heap). */
 static _Noreturn void misfit(const struct replay_cursor *t, int64_t next, char *what)
 {
-	failure("the record of run %lld does not fit: operation %lld on table %d, shard %d%s; was "
-		"it changed since it was made?",
+	failure("the recording of run %lld does not fit: operation %lld on table %d, shard %d%s; "
+		"was it changed since it was made?",
 		(long long)t->run, (long long)next, t->table, t->shard, what);
 }
 
@@ -74,7 +74,7 @@ bool replay_due(const struct replay_cursor *t, int64_t next, int worker,
 {
 	const struct arrival *a = &t->arrival[next];
 	if (next >= t->n)
-		failure("the record of run %lld ends after %lld operations over table %d, shard "
+		failure("the recording of run %lld ends after %lld operations over table %d, shard "
 			"%d, but worker %d makes one more, a %s; was it changed since it was "
 			"made?",
 			(long long)t->run, (long long)t->n, t->table, t->shard, worker, name_of(p));

@@ -8,7 +8,7 @@ bool rounds_away(const struct rounds *r, int k, int of)
 	return r->member[k].barriers > r->member[of].passed;
 }
 
-bool rounds_leads(const struct rounds *r, int of, int64_t pushes)
+bool rounds_too_far_ahead(const struct rounds *r, int of, int64_t pushes)
 {
 	const struct member *m = r->member;
 	int64_t own = pushes - m[of].base;
@@ -44,7 +44,7 @@ int64_t rounds_push(struct rounds *r, int k, bool counts)
 	return m->in;
 }
 
-enum round_fate rounds_fate(const struct rounds *r, int64_t in, int of, int *away)
+enum round_state rounds_state(const struct rounds *r, int64_t in, int of, int *away)
 {
 	const struct member *m = r->member;
 	int64_t possible = r->now->counted, needed = r->size - r->backup;

@@ -42,7 +42,7 @@ struct rounds {
 	int64_t backup, lead;
 };
 
-enum round_fate {
+enum round_state {
 	ROUND_OPEN,       /* pushes are still to come */
 	ROUND_FULL,       /* it can be ended */
 	ROUND_OVER,       /* it has ended */
@@ -51,7 +51,7 @@ enum round_fate {
 
 bool rounds_away(const struct rounds *r, int k, int of);
 /* Is worker `of`, at this number of pushes, too far ahead of a worker that is not away? */
-bool rounds_leads(const struct rounds *r, int of, int64_t pushes);
+bool rounds_too_far_ahead(const struct rounds *r, int of, int64_t pushes);
 /* Has the current round all pushes that can count? */
 bool rounds_full(const struct rounds *r);
 /* Does a push of worker k come too late to count? Not when all other workers are away. */
@@ -61,7 +61,7 @@ int64_t rounds_push(struct rounds *r, int k, bool counts);
 /* State of round `in`, as worker `of` sees it. *away: a worker that an incomplete round lacks; of
  * several, the one with the fewest pushes. With backup workers, rounds end with fewer pushes when
  * too many workers are away. */
-enum round_fate rounds_fate(const struct rounds *r, int64_t in, int of, int *away);
+enum round_state rounds_state(const struct rounds *r, int64_t in, int of, int *away);
 void rounds_end(struct rounds *r);
 /* Worker k reaches a barrier, or leaves for good. */
 void rounds_arrive(struct rounds *r, int k);

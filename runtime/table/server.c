@@ -98,7 +98,7 @@ static void handle(struct server *v, struct transaction *j)
 		return;
 	case REQUEST_FLUSH:
 		rounds_arrive(&t->rounds, j->worker);
-		shard_look(v, t);
+		shard_poll(v, t);
 		v->again |= t->cursor.arrival != NULL;
 		break;
 	case REQUEST_RESUME:
@@ -106,7 +106,7 @@ static void handle(struct server *v, struct transaction *j)
 		break;
 	case REQUEST_CLOSE:
 		rounds_leave(&t->rounds, j->worker);
-		shard_look(v, t);
+		shard_poll(v, t);
 		shard_close(v, a->table);
 		break;
 	case REQUEST_EVENTS:
@@ -128,7 +128,7 @@ static void do_op(struct server *v, struct transaction *j)
 	v->coming--;
 	shard_op(v, t, j);
 	if (t->cursor.arrival)
-		shard_look(v, t);
+		shard_poll(v, t);
 	v->again |= t->cursor.arrival != NULL;
 }
 

@@ -92,7 +92,7 @@ void shard_close(struct server *v, int table);
 /* Does an operation that is due and has arrived completely. */
 void shard_op(struct server *v, struct shard *t, struct transaction *j);
 /* To be called after anything that may end a wait. */
-void shard_look(struct server *v, struct shard *t);
+void shard_poll(struct server *v, struct shard *t);
 /* In a replay: is what transaction j does next, its push or its pull, the next in the recording? */
 bool shard_due(const struct shard *t, const struct transaction *j, enum op_kind kind);
 

@@ -435,7 +435,7 @@ static int64_t servers_version(struct table *t)
 }
 
 /* Transferred like any other operation, but servers do not count it. */
-static void servers_keep(struct table *t, enum kept what, float *x, bool put)
+static void servers_keep(struct table *t, enum keeps what, float *x, bool put)
 {
 	struct table_op p = {.kind = put ? OP_PUSH : OP_READ,
 			     .kept = what,

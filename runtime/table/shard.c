@@ -207,7 +207,7 @@ static void read_model(struct server *v, struct shard *t, struct transaction *j)
 	note(v, TRACE_PULL, j, since);
 }
 
-/* ---- Rounds and leads ---- */
+/* ---- Rounds and staleness bounds ---- */
 
 /* Has this push's round ended, or can it be ended, or can it never end? */
 static bool round_is_over(struct server *v, struct shard *t, struct transaction *j)
@@ -215,15 +215,15 @@ static bool round_is_over(struct server *v, struct shard *t, struct transaction 
 	int away;
 	if (j->reply.dropped)
 		return true;
-	enum round_fate fate = rounds_fate(&t->rounds, j->round, j->worker, &away);
-	if (fate == ROUND_FULL) {
+	enum round_state state = rounds_state(&t->rounds, j->round, j->worker, &away);
+	if (state == ROUND_FULL) {
 		renew_model(v, t);
 		rounds_end(&t->rounds);
-	} else if (fate == ROUND_INCOMPLETE) {
+	} else if (state == ROUND_INCOMPLETE) {
 		j->reply.away = away;
 		j->reply.away_pushes = t->rounds.member[away].pushes;
 	}
-	return fate != ROUND_OPEN;
+	return state != ROUND_OPEN;
 }
 
 bool shard_due(const struct shard *t, const struct transaction *j, enum op_kind kind)
@@ -251,14 +251,15 @@ static void release(struct server *v, struct shard *t, struct transaction *j)
 	transaction_reply(v, j);
 }
 
-void shard_look(struct server *v, struct shard *t)
+void shard_poll(struct server *v, struct shard *t)
 {
 	struct transaction **at = &t->deferred;
 	while (*at) {
 		struct transaction *j = *at;
 		int64_t round = t->now.over, seq = t->seq;
-		bool over = t->rules.rounds ? round_is_over(v, t, j)
-					    : !rounds_leads(&t->rounds, j->worker, j->pushes);
+		bool over = t->rules.rounds
+				    ? round_is_over(v, t, j)
+				    : !rounds_too_far_ahead(&t->rounds, j->worker, j->pushes);
 		if (over && (j->reply.away >= 0 || shard_due(t, j, OP_READ))) {
 			*at = j->next;
 			release(v, t, j);
@@ -294,7 +295,7 @@ static void push_in_round(struct server *v, struct shard *t, struct transaction 
 	}
 	buffer_drop(&j->data);
 	defer(t, j);
-	shard_look(v, t);
+	shard_poll(v, t);
 }
 
 static void push(struct server *v, struct shard *t, struct transaction *j)
@@ -312,7 +313,7 @@ static void push(struct server *v, struct shard *t, struct transaction *j)
 	bool too_far =
 		t->rules.bounded &&
 		(t->cursor.arrival ? strcmp(replay_kind(&t->cursor, j->reply.seq), "push") == 0
-				   : rounds_leads(&t->rounds, j->worker, j->pushes));
+				   : rounds_too_far_ahead(&t->rounds, j->worker, j->pushes));
 	apply(v, t, j, !too_far);
 	if (too_far) {
 		defer(t, j);
@@ -322,7 +323,7 @@ static void push(struct server *v, struct shard *t, struct transaction *j)
 		transaction_reply(v, j);
 	}
 	if (t->rules.bounded)
-		shard_look(v, t);
+		shard_poll(v, t);
 }
 
 static void read_op(struct server *v, struct shard *t, struct transaction *j)

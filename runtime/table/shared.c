@@ -189,7 +189,7 @@ static void do_op(struct table *t, struct table_op *p)
 		trace_add(stats->trace, TRACE_APPLY, since, clock_peek());
 }
 
-/* ---- Rounds and leads ------------------------------------------------------------ */
+/* ---- Rounds and staleness bounds ----------------------------------------- */
 
 /* Under the monitor: records an operation without a pass over the blocks; it took place now. p
  * NULL: a round has ended. */
@@ -267,14 +267,14 @@ static char *wait_for_round(struct table *t, int64_t round)
 	struct shared_state *h = AT(t);
 	struct shared *s = h->shared;
 	char *wrong = NULL;
-	enum round_fate fate;
+	enum round_state state;
 	int away;
 	monitor_lock(&s->monitor);
 	while (!wrong &&
-	       (fate = rounds_fate(&h->rounds, round, t->among->rank, &away)) != ROUND_OVER) {
-		if (fate == ROUND_INCOMPLETE)
+	       (state = rounds_state(&h->rounds, round, t->among->rank, &away)) != ROUND_OVER) {
+		if (state == ROUND_INCOMPLETE)
 			wrong = table_incomplete(t, away, h->rounds.member[away].pushes);
-		else if (fate == ROUND_FULL && may_end(t))
+		else if (state == ROUND_FULL && may_end(t))
 			end_round(t);
 		else
 			sleep_for(t, "others' pushes");
@@ -317,9 +317,9 @@ static void read_in_round(struct table *t, const struct table_op *p)
 		me(t)->in = read.round;
 }
 
-static bool leads(struct table *t)
+static bool is_too_far_ahead(struct table *t)
 {
-	return rounds_leads(&AT(t)->rounds, t->among->rank, t->pushes);
+	return rounds_too_far_ahead(&AT(t)->rounds, t->among->rank, t->pushes);
 }
 
 /* In a replay: as recorded. */
@@ -330,19 +330,19 @@ static bool may_pull_too(struct table *t, const struct table_op *p)
 	if (recorded)
 		return strcmp(recorded, "sync") == 0;
 	monitor_lock(&s->monitor);
-	bool go = !leads(t);
+	bool go = !is_too_far_ahead(t);
 	monitor_unlock(&s->monitor);
 	return go;
 }
 
 /* Tells the other workers that a push is complete; sleeps while this worker is too far ahead. */
-static void keep_lead(struct table *t)
+static void wait_while_too_far_ahead(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
 	monitor_lock(&s->monitor);
 	me(t)->pushes = t->pushes;
 	broadcast(t);
-	while (leads(t))
+	while (is_too_far_ahead(t))
 		sleep_for(t, "others' pushes");
 	monitor_unlock(&s->monitor);
 }
@@ -383,7 +383,7 @@ static char *shared_wait(struct table *t, struct table_op *p)
 	if (t->rules.rounds && !(p->dropped && AT(t)->cursor.arrival))
 		wrong = wait_for_round(t, p->round);
 	if (t->rules.bounded)
-		keep_lead(t);
+		wait_while_too_far_ahead(t);
 	if (wrong || !p->read_later)
 		return wrong;
 	if (t->rules.rounds) {
@@ -401,7 +401,7 @@ static int64_t shared_version(struct table *t)
 	return (int64_t)atomic_load(&AT(t)->shared->version);
 }
 
-static void shared_keep(struct table *t, enum kept what, float *x, bool put)
+static void shared_keep(struct table *t, enum keeps what, float *x, bool put)
 {
 	atomic_llong *counted = &AT(t)->shared->counted;
 	if (what != KEEPS_T)

@@ -454,7 +454,7 @@ char *table_wait(struct table *t, struct table_op *started)
 /* ---- What a checkpoint has ------------------------------------------------------ */
 
 /* Does this worker keep it beside W? Worker 0 keeps what all share. */
-static bool has_kept(const struct table *t, enum kept what)
+static bool has_kept(const struct table *t, enum keeps what)
 {
 	const struct updater *u = t->rules.updater;
 	if (t->alias || t->rules.lengths)
@@ -464,7 +464,7 @@ static bool has_kept(const struct table *t, enum kept what)
 		       : (what == KEEPS_STATE ? u->state : u->more) && t->among->rank == 0;
 }
 
-static void keep(struct table *t, enum kept what, float *x, bool put)
+static void keep(struct table *t, enum keeps what, float *x, bool put)
 {
 	struct device *d = t->among->dev;
 	bool here = what == KEEPS_OWN && t->own;
@@ -482,7 +482,7 @@ size_t tables_kept(const struct tables *s)
 {
 	size_t n = 0;
 	for (int i = 0; s && i < s->count; i++)
-		for (enum kept what = KEEPS_STATE; s->table[i] && what <= KEEPS_T; what++)
+		for (enum keeps what = KEEPS_STATE; s->table[i] && what <= KEEPS_T; what++)
 			n += has_kept(s->table[i], what) ? s->table[i]->n : 0;
 	return n;
 }
@@ -490,7 +490,7 @@ size_t tables_kept(const struct tables *s)
 void tables_keep(struct tables *s, float *x, bool put)
 {
 	for (int i = 0; s && i < s->count; i++)
-		for (enum kept what = KEEPS_STATE; s->table[i] && what <= KEEPS_T; what++)
+		for (enum keeps what = KEEPS_STATE; s->table[i] && what <= KEEPS_T; what++)
 			if (has_kept(s->table[i], what)) {
 				keep(s->table[i], what, x, put);
 				x += s->table[i]->n;

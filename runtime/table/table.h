@@ -68,7 +68,7 @@ struct table_op {
 
 	/* Part of what is kept beside W, for tables_keep: OP_READ copies it out, OP_PUSH replaces
 	 * it. */
-	enum kept kept;
+	enum keeps kept;
 
 	/* Set by the placement */
 	int64_t staleness;
@@ -233,7 +233,7 @@ struct placement {
 	/* Between two barriers: x[n] = the updater's state, more or t (one number, n times), or
 	 * this worker's own where these lie with the shards; with put the reverse. NULL = no
 	 * updater here has them. */
-	void (*keep)(struct table *t, enum kept what, float *x, bool put);
+	void (*keep)(struct table *t, enum keeps what, float *x, bool put);
 	/* This worker waits at a barrier (or has left) until resume: it pushes no more before that.
 	 */
 	void (*flush)(struct table *t);

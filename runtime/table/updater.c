@@ -42,33 +42,34 @@ static size_t adam_wide(const struct update *u, size_t n)
 	return n;
 }
 
-typedef struct place formula(struct place x, struct push by);
+typedef struct table_element formula(struct table_element x, struct push by);
 
 /* All arguments but u are constants where this is inlined, so each updater has loops of its own. */
 static inline __attribute__((always_inline)) void each(const struct update *u, size_t i, size_t n,
-						       formula *push, enum kept keeps, bool reads,
+						       formula *push, enum keeps keeps, bool reads,
 						       bool outs)
 {
 	const struct push by = u->by;
-	const float tau = (float)u->staleness, *g = u->values, *bak = u->pulled;
-	float *w = u->w, *out = u->out, *kept = update_kept(u, keeps), *more = u->more;
+	const float tau = (float)u->staleness, *g = u->values, *pulled = u->pulled;
+	float *w = u->w, *out = u->out, *state = update_state(u, keeps), *more = u->more;
 	float unbias[2] = {1, 1};
 	if (keeps == KEEPS_MORE)
 		update_unbias(u, unbias);
 	const float first = unbias[0], second = unbias[1];
 #pragma omp simd
 	for (size_t j = i; j < n; j++) {
-		struct place x = push((struct place){.w = w[j],
-						     .g = g[j],
-						     .kept = keeps ? kept[j] : 0,
-						     .bak = reads ? bak[j] : 0,
-						     .tau = tau,
-						     .more = keeps == KEEPS_MORE ? more[j] : 0,
-						     .unbias = {first, second}},
-				      by);
+		struct table_element x =
+			push((struct table_element){.w = w[j],
+						    .g = g[j],
+						    .state = keeps ? state[j] : 0,
+						    .pulled = reads ? pulled[j] : 0,
+						    .tau = tau,
+						    .more = keeps == KEEPS_MORE ? more[j] : 0,
+						    .unbias = {first, second}},
+			     by);
 		w[j] = x.w;
 		if (keeps)
-			kept[j] = x.kept;
+			state[j] = x.state;
 		if (keeps == KEEPS_MORE)
 			more[j] = x.more;
 		if (outs)

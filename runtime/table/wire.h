@@ -28,7 +28,7 @@ struct table_request {
 	int64_t number; /* counts the worker's requests to this server, from 0; -1: in any order */
 	enum op_kind kind;
 	int32_t pull, replace; /* replace: a sync that sends the new W */
-	enum kept kept;
+	enum keeps kept;
 	int64_t rows;    /* rows in the list; -1: the whole shard */
 	int64_t in, out; /* floats that follow, floats that the reply returns */
 	struct push by;

@@ -173,11 +173,11 @@ static void new_head(struct trainer *r)
 
 void checkpoint_begin(struct trainer *r)
 {
-	bool any = *r->config->own.init_from || *r->config->own.save;
+	bool any = *r->config->harness.init_from || *r->config->harness.save;
 	char *wrong = NULL;
 	if (!any)
 		return;
-	world_stand("a checkpoint");
+	world_wait("a checkpoint");
 	if (r->w.rank == 0)
 		wrong = checkpoint_find(r->config, r->plan, &r->initial, &r->resumed);
 	world_leave();
@@ -230,7 +230,7 @@ void checkpoint_resume(struct trainer *r)
 		if (r->head.workers != w->trainers || all[i] != (double)r->resumed->state_bytes[i])
 			wrong = sentence("--save=%s: this checkpoint was made by another version "
 					 "of mvbench: remove it to start again",
-					 r->config->own.save);
+					 r->config->harness.save);
 	wrong = link_agree(r->all, wrong);
 	if (wrong)
 		user_error("%s", wrong);
@@ -275,8 +275,8 @@ static struct checkpoint *gather_checkpoint(struct trainer *r)
 static char *write_checkpoint(struct trainer *r, struct checkpoint *k)
 {
 	char *path AUTOFREE = checkpoint_path(r->config);
-	const char *folder = r->config->own.save;
-	world_stand("a checkpoint");
+	const char *folder = r->config->harness.save;
+	world_wait("a checkpoint");
 	int failed = folder[strlen(folder) - 1] == '/' ? folder_make(folder) : 0;
 	char *wrong = failed ? sentence("--save=%s: the folder cannot be made (%s)", folder,
 					strerror(failed))
@@ -288,10 +288,10 @@ static char *write_checkpoint(struct trainer *r, struct checkpoint *k)
 void checkpoint_save(struct trainer *r)
 {
 	struct worker *w = &r->w;
-	const struct own *own = &r->config->own;
-	bool due = w->epoch == w->run->epochs || w->epoch - r->head.epoch >= own->save_every;
+	const struct harness_options *o = &r->config->harness;
+	bool due = w->epoch == w->run->epochs || w->epoch - r->head.epoch >= o->save_every;
 	char *wrong = NULL;
-	if (!*own->save || !due || r->status)
+	if (!*o->save || !due || r->status)
 		return;
 	r->head.epoch = w->epoch;
 	r->head.elapsed = r->elapsed;
@@ -304,7 +304,7 @@ void checkpoint_save(struct trainer *r)
 		r->last = k;
 	else
 		checkpoint_free(k);
-	decide(r, wrong);
+	trainer_share_status(r, wrong);
 	stats_reset(&r->stats);
 }
 

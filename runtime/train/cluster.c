@@ -58,7 +58,7 @@ static double clock_mhz(void)
 	return now ? atof(now) * 1e-3 : at ? atof(at + 1) : NAN;
 }
 
-static struct rank_row myself(const struct plan *p)
+static struct rank_row this_worker(const struct plan *p)
 {
 	const struct machine *m = machine();
 	struct rank_row me;
@@ -190,11 +190,11 @@ static char *settings_of_mpi(void)
 	size_t n = 0;
 	for (char **e = environ; *e; e++) {
 		const char *name = *e + sizeof prefix - 1;
-		bool told = strncmp(*e, prefix, sizeof prefix - 1) == 0 &&
-			    !strstr(name, "/.mvbench-run-"); /* launch.c's folders */
-		for (size_t i = 0; told && i < sizeof own / sizeof *own; i++)
-			told = strncmp(name, own[i], strlen(own[i])) != 0;
-		if (told) {
+		bool matches = strncmp(*e, prefix, sizeof prefix - 1) == 0 &&
+			       !strstr(name, "/.mvbench-run-"); /* launch.c's folders */
+		for (size_t i = 0; matches && i < sizeof own / sizeof *own; i++)
+			matches = strncmp(name, own[i], strlen(own[i])) != 0;
+		if (matches) {
 			found = must(realloc(found, (n + 1) * sizeof *found));
 			found[n++] = name;
 		}
@@ -326,7 +326,7 @@ char *cluster_find(struct link *l, int workers, const struct run *run, const str
 	char *wrong = check_builds(l);
 	if (wrong)
 		return wrong;
-	struct rank_row me = myself(p);
+	struct rank_row me = this_worker(p);
 	if (link_rank(l) == 0)
 		c->rank = must(calloc((size_t)c->ranks, sizeof *c->rank));
 	link_gather_bytes(l, &me, c->rank, sizeof me);

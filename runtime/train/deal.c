@@ -249,7 +249,7 @@ bool deal_take(struct trainer *r, int64_t i)
 }
 
 /* Returns mini-batches to the pool. */
-static void give_back(struct dealing *d)
+static void return_batches(struct dealing *d)
 {
 	for (size_t i = 0; i < d->helds; i++)
 		d->own[d->held[i]] = true;
@@ -262,8 +262,8 @@ static void give_back(struct dealing *d)
 #define IS_SLOW(r, taken, most) ((taken) > (most))
 #endif
 
-/* What the others have taken of this epoch since the worker's previous draw. `next` is not assigned
- * yet. */
+/* The number of mini-batches of this epoch that the others have taken since the worker's previous
+ * draw. `next` is not assigned yet. */
 static int64_t taken_by_others(struct trainer *r, int64_t next)
 {
 	struct dealing *d = r->dealing;
@@ -287,7 +287,7 @@ static bool leaves_rest(struct trainer *r)
 		return false;
 	while (d->next < d->end && d->helds < d->room)
 		d->held[d->helds++] = 1 + (size_t)(d->next++ % (int64_t)d->of_segment);
-	give_back(d);
+	return_batches(d);
 	d->resting = r->w.epoch;
 	return true;
 }
@@ -395,14 +395,14 @@ bool deal_next(struct trainer *r, int64_t i)
 	return true;
 }
 
-void deal_settle(struct trainer *r)
+void deal_after_push(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
 	bool dropped = r->stats.dropped != d->dropped;
 	if (!d->drops || (!dropped && r->stats.pushes == d->pushes))
 		return;
 	if (dropped && d->helds)
-		give_back(d);
+		return_batches(d);
 	if (dropped && !d->counter)
 		worker_report(&r->w, ROWS_LOST, (double)d->rows);
 	d->helds = d->rows = 0;
@@ -410,7 +410,7 @@ void deal_settle(struct trainer *r)
 	d->dropped = r->stats.dropped;
 }
 
-bool deal_no_more(struct trainer *r)
+bool deal_stop(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
 	d->no_more = true;

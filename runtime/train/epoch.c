@@ -27,7 +27,7 @@ static void delay(const struct trainer *r, nsec took, uint64_t *rng)
 	nsec more = (nsec)(wanted - (double)took);
 	if (more <= 0)
 		return;
-	world_stand("its delay");
+	world_wait("its delay");
 	clock_delay(more);
 	world_leave();
 }
@@ -76,7 +76,7 @@ static void gradient_and_local_step(void *ctx)
 	w->strategy->step(w);
 }
 
-static void gradient_alone(void *ctx)
+static void gradient_only(void *ctx)
 {
 	struct worker *w = ctx;
 	if (are_checked(w))
@@ -108,11 +108,11 @@ static bool compute(struct worker *w, bool with_step)
 	fetch(w);
 	if (!d->ops->graph || w->workload->host ||
 	    comm_size(w->model_group) > 1) { /* those communicate inside */
-		gradient_alone(w);
+		gradient_only(w);
 		return false;
 	}
 	d->ops->graph(d, KINDS * graph_key(w) + (with_step ? STEP : GRADIENT),
-		      with_step ? gradient_and_local_step : gradient_alone, w);
+		      with_step ? gradient_and_local_step : gradient_only, w);
 	for (size_t i = w->layers; wants_layers(w) && w->step > 0 && i-- > 0;) {
 		d->ops->event_wait(d, i);
 		w->strategy->layer_ready(w, i);
@@ -195,7 +195,7 @@ static void flush_tables(struct worker *w)
 	CHECK(!wrong, "%s", wrong);
 }
 
-static void stand_at_barrier(struct trainer *r)
+static void wait_at_barrier(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	if (!r->left)
@@ -210,7 +210,7 @@ static void stand_at_barrier(struct trainer *r)
 /* Time since the segment's start, without the time for which the clock was stopped. */
 static nsec segment_time(const struct trainer *r)
 {
-	return clock_now() - r->start - r->stopped;
+	return clock_now() - r->start - r->clock_stopped_ns;
 }
 
 static nsec training_time(const struct trainer *r)
@@ -222,11 +222,11 @@ static nsec training_time(const struct trainer *r)
  * for its pushes. It first finishes its mini-batches. */
 static void leave_if_done(struct trainer *r)
 {
-	if (!deal_no_more(r))
+	if (!deal_stop(r))
 		return;
 	if (r->w.strategy->flush)
 		r->w.strategy->flush(&r->w);
-	deal_settle(r);
+	deal_after_push(r);
 	if (!deal_end(r))
 		return;
 	flush_tables(&r->w);
@@ -234,16 +234,16 @@ static void leave_if_done(struct trainer *r)
 }
 
 /* Before a step: applies --pause and --leave when they are due. */
-static void attend(struct trainer *r)
+static void apply_pause_and_leave(struct trainer *r)
 {
 	struct heterogeneity *u = &r->heterogeneity;
 	if (u->pause_at < NEVER && training_time(r) >= u->pause_at) {
 		nsec since = clock_now();
 		u->pause_at = NEVER;
-		world_stand("a pause");
+		world_wait("a pause");
 		clock_delay(u->pause);
 		world_leave();
-		r->stood += clock_now() - since;
+		r->paused_ns += clock_now() - since;
 		note_from(r, true, 0);
 		note(r, TRACE_PAUSE, since);
 	}
@@ -253,7 +253,7 @@ static void attend(struct trainer *r)
 	}
 }
 
-bool epoch_has_kept_all(const struct trainer *r)
+bool epoch_has_all_durations(const struct trainer *r)
 {
 	return r->step_s && r->steps_most && r->steps_kept >= r->steps_most;
 }
@@ -306,7 +306,7 @@ static void pass_points(struct trainer *r, int64_t step)
 	if (r->points == r->points_max || r->next_point > step)
 		return;
 	device_sync(w->dev);
-	nsec at = segment_time(r), since = at + r->start + r->stopped;
+	nsec at = segment_time(r), since = at + r->start + r->clock_stopped_ns;
 	struct stats kept = r->stats; /* restored below: evaluation reads do not count */
 	r->stats.trace = NULL;
 	for (; r->points < r->points_max && r->next_point <= step;
@@ -318,7 +318,7 @@ static void pass_points(struct trainer *r, int64_t step)
 	}
 	device_sync(w->dev);
 	r->stats = kept;
-	r->stopped += clock_now() - since;
+	r->clock_stopped_ns += clock_now() - since;
 }
 
 /* Makes steps until no mini-batch of the epoch is left, or the worker has left. */
@@ -326,18 +326,18 @@ static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 {
 	const struct worker *w = &r->w;
 	bool dynamic = r->plan->dynamic;
-	for (; (dynamic || *i < w->steps) && !epoch_has_kept_all(r); ++*i) {
+	for (; (dynamic || *i < w->steps) && !epoch_has_all_durations(r); ++*i) {
 		if (r->heterogeneity.pause_at < NEVER || r->heterogeneity.leave_at < NEVER)
-			attend(r);
+			apply_pause_and_leave(r);
 		if (r->leaving && !r->left)
 			leave_if_done(r);
 		if (r->left || !deal_next(r, *i))
 			break;
-		nsec stopped = r->stopped;
+		nsec clock_stopped_ns = r->clock_stopped_ns;
 		pass_points(r, (w->epoch - 1) * w->steps + (int64_t)r->step);
-		*last += r->stopped - stopped;
+		*last += r->clock_stopped_ns - clock_stopped_ns;
 		one_step(r, *i, rng);
-		deal_settle(r);
+		deal_after_push(r);
 		if (r->page)
 			r->page->step = (int64_t)r->step + 1;
 		if (r->step_s && r->steps_kept < r->steps_room)
@@ -347,14 +347,14 @@ static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 
 /* Before a barrier: pushes what was not pushed yet. True: a push was dropped, perhaps another
  * worker's, and this worker has to train on its mini-batches. */
-static bool owes_steps(struct trainer *r)
+static bool has_dropped_rows(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	if (!tables_drop(w->tables) || !r->plan->dynamic)
 		return false;
 	if (!r->left) {
 		w->strategy->flush(w);
-		deal_settle(r);
+		deal_after_push(r);
 	}
 	return !deal_end(r);
 }
@@ -365,15 +365,17 @@ static nsec make_steps(struct trainer *r, bool barrier)
 	struct worker *w = &r->w;
 	uint64_t rng =
 		rng_seed(arrival_seed(w->run), STREAM_STRAGGLE, w->epoch * w->size + w->rank);
-	nsec began = clock_now(), last = began, stood = r->stood, stopped = r->stopped;
+	nsec began = clock_now(), last = began, paused_ns = r->paused_ns,
+	     clock_stopped_ns = r->clock_stopped_ns;
 	int64_t i = 0;
 	r->ends_with_barrier = barrier;
 	do
 		take_steps(r, &i, &last, &rng);
-	while (barrier && owes_steps(r));
+	while (barrier && has_dropped_rows(r));
 	pass_points(r, w->epoch * w->steps - 1);
 	device_sync(w->dev);
-	return clock_now() - began - (r->stood - stood) - (r->stopped - stopped);
+	return clock_now() - began - (r->paused_ns - paused_ns) -
+	       (r->clock_stopped_ns - clock_stopped_ns);
 }
 
 void epoch_run(struct trainer *r, bool barrier)
@@ -393,8 +395,8 @@ void epoch_run(struct trainer *r, bool barrier)
 	if (barrier) {
 		if (w->strategy->flush && !r->left)
 			w->strategy->flush(w);
-		deal_settle(r);
-		stand_at_barrier(r);
+		deal_after_push(r);
+		wait_at_barrier(r);
 		if (w->strategy->rejoin && !r->left && w->epoch < w->run->epochs)
 			w->strategy->rejoin(w);
 		device_sync(w->dev);
@@ -404,8 +406,8 @@ void epoch_run(struct trainer *r, bool barrier)
 	has = usage_now();
 	s->preemptions = has.preemptions < 0 ? -1 : has.preemptions - had.preemptions;
 	before.preemptions = 0;
-	record->first_meeting = before.meetings;
-	record->last_meeting = s->meetings;
+	record->first_joint_op = before.joint_ops;
+	record->last_meeting = s->joint_ops;
 	record->split = (struct split_row){
 #define COUNTED(name) .name = s->name - before.name,
 		SPLIT_COUNTS(COUNTED)

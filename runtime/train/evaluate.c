@@ -126,7 +126,7 @@ static struct evaluated evaluate_model(struct trainer *r, const struct snapshot 
 	return t;
 }
 
-void decide(struct trainer *r, char *sink_error)
+void trainer_share_status(struct trainer *r, char *sink_error)
 {
 	double status = r->status;
 	if (sink_error) {
@@ -143,8 +143,9 @@ static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
 	if (!vec_has_data(r->w.param))
 		return;
 	/* Reports the training loss if it exploded, otherwise the test loss. Before training there
-	 * is no training loss. The test loss says little while running statistics have seen no
-	 * data: with them the training loss counts, unless the test loss is not finite. */
+	 * is no training loss. With running statistics the training loss decides, unless
+	 * the test loss is not finite: until they have seen data, they make the test loss useless.
+	 */
 	bool running = r->w.buffer != NULL && isfinite(row->test_loss);
 	bool by_test =
 		row->epoch == 0 || (!running && row->running_loss <= EXPLODED * r->first_loss);
@@ -214,7 +215,7 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool 
 	r->elapsed += row.split.seconds;
 	if (r->w.rank == 0) {
 		look_for_divergence(r, &row);
-		world_stand("the database");
+		world_wait("the database");
 		if (r->sink->epoch)
 			error = r->sink->epoch(r->sink->self, &row, r->ranks, r->w.trainers,
 					       row.split.pushes ? record->staleness : NULL);
@@ -226,7 +227,7 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool 
 			__atomic_fetch_add(&r->page->rows, 1, __ATOMIC_RELEASE);
 		}
 	}
-	decide(r, error);
+	trainer_share_status(r, error);
 }
 
 /* began: when its epoch began, since the segment's start. */
@@ -238,14 +239,14 @@ static void evaluate_point(struct trainer *r, const struct snapshot *s, nsec beg
 	struct evaluated t = evaluate_model(r, s);
 	char *error = NULL;
 	gather_point(r, &t, &row);
-	world_stand("the database");
+	world_wait("the database");
 	if (r->w.rank == 0 && r->sink->point)
 		error = r->sink->point(r->sink->self, &row);
 	world_leave();
-	decide(r, error);
+	trainer_share_status(r, error);
 }
 
-void evaluate(struct trainer *r, struct epoch_record *record, int64_t n)
+void trainer_evaluate(struct trainer *r, struct epoch_record *record, int64_t n)
 {
 	const struct snapshot *s = r->point, *end = r->point + r->points;
 	nsec began = 0;

@@ -101,7 +101,7 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct e
 {
 	struct split_row *own = &record->split;
 	double n = r->w.trainers,
-	       waited = 1e-9 * (double)stats_waited(&r->stats, record->first_meeting,
+	       waited = 1e-9 * (double)stats_waited(&r->stats, record->first_joint_op,
 						    record->last_meeting);
 	own->comm_s -= waited;
 	own->wait_s += waited;
@@ -144,7 +144,7 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct e
 	}
 }
 
-/* ---- What was recorded ---------------------------------------------------- */
+/* ---- Recorded orders ------------------------------------------------------ */
 
 static int by_order(const void *a, const void *b)
 {
@@ -168,13 +168,13 @@ void gather_arrivals(struct trainer *r)
 		size_t n = bytes / sizeof *a;
 		qsort(a, n, sizeof *a, by_order);
 		r->arrived += n;
-		world_stand("the database");
+		world_wait("the database");
 		if (run->record && r->sink->arrivals)
 			error = r->sink->arrivals(r->sink->self, a, n);
 		world_leave();
 		free(a);
 	}
-	decide(r, error);
+	trainer_share_status(r, error);
 }
 
 void gather_events(struct trainer *r)
@@ -192,11 +192,11 @@ void gather_events(struct trainer *r)
 			trace_recv(r->all, k, &e);
 		if (r->everyone && r->w.tables)
 			servers_events(r->everyone, r->w.trainers, &e);
-		world_stand("the database");
+		world_wait("the database");
 		if (r->sink->events)
 			error = r->sink->events(r->sink->self, e.event, e.n, e.lost);
 		world_leave();
 		free(e.event);
 	}
-	decide(r, error);
+	trainer_share_status(r, error);
 }

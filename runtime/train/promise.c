@@ -61,7 +61,7 @@ static void watch(struct worker *w, bool on)
 void promises_open(struct trainer *r)
 {
 	struct worker *w = &r->w;
-	if (!r->config->own.check_promises)
+	if (!r->config->harness.check_promises)
 		return;
 	struct promises *p = r->account.promises = must(calloc(1, sizeof *p));
 	p->ops = w->dev->ops;
@@ -131,7 +131,7 @@ void promise_step(struct worker *w)
 	watch(w, false);
 	const struct stats *after = w->stats;
 	const char *does =
-		after->meetings != p->before.meetings ||
+		after->joint_ops != p->before.joint_ops ||
 				after->bytes_sent != p->before.bytes_sent ||
 				after->pushes != p->before.pushes ||
 				after->comm != p->before.comm || after->wait != p->before.wait

@@ -26,7 +26,7 @@ static char *read_option(const char *said, const struct optimizer *o, void *opts
 	char *wrong AUTOFREE =
 		!option ? option_unknown(name, word, o->plugin.options, "mvbench ")
 		: value ? option_set(option, opts, name, value)
-			: sentence("a value is wanted, as in %s:%s=%s", name, word, option->def);
+			: sentence("give a value, as in %s:%s=%s", name, word, option->def);
 	if (!wrong && option->check)
 		wrong = option->check(option, value);
 	return wrong ? sentence("%s: %s", said, wrong) : NULL;

@@ -14,7 +14,7 @@
 
 /* ---- Ending early -------------------------------------------------------- */
 
-/* What end_with_user_error needs to end all ranks in good order; it gets only a message. If all
+/* end_with_user_error gets only a message; from these it ends all ranks in good order. If all
  * workers share this process, the first that ends it ends all. */
 static struct {
 	struct link
@@ -202,8 +202,8 @@ static void set_up(struct trainer *r)
 		r->buffer = vec_new(w, vec_len(w->buffer));
 	if (w->buffer && strcmp(run->norm_statistics, "recompute") == 0)
 		r->statistics = vec_new(w, vec_len(w->buffer));
-	comm_prepare(w->data_group, w->param, r->config->own.transport);
-	comm_prepare(w->model_group, w->param, r->config->own.transport);
+	comm_prepare(w->data_group, w->param, r->config->harness.transport);
+	comm_prepare(w->model_group, w->param, r->config->harness.transport);
 	if (w->strategy->tables)
 		agree(r, open_tables(r));
 	w->state = must(calloc(1, w->strategy->state_size + 1));
@@ -273,7 +273,7 @@ static char *begin_sink(struct trainer *r)
 						     : NULL,
 			       .transport = comm_transport(r->w.data_group),
 			       .cluster = world_is_virtual ? NULL : &r->cluster,
-			       .checkpoint = *r->config->own.save ? r->head.run : NULL,
+			       .checkpoint = *r->config->harness.save ? r->head.run : NULL,
 			       .resumes = r->resumes,
 			       .epoch = r->head.epoch};
 	char *error = r->sink->begin ? r->sink->begin(r->sink->self, &e, &id) : NULL;
@@ -293,14 +293,14 @@ static void train_epochs(struct trainer *r)
 	struct epoch_record untrained = {.model = {.epoch = 0}};
 	int64_t first = r->head.epoch + 1; /* 1, unless the run resumes */
 	if (!r->resumes)
-		evaluate(r, &untrained, 1);
+		trainer_evaluate(r, &untrained, 1);
 	deal_epoch(r, first < run->epochs ? first : run->epochs);
 	if (!world_is_virtual) {
 		epoch_warm_up(r);
 		usage_open((int)run->threads);
 	}
 	checkpoint_resume(r);
-	for (w->epoch = first; w->epoch <= run->epochs && !r->status && !epoch_has_kept_all(r);
+	for (w->epoch = first; w->epoch <= run->epochs && !r->status && !epoch_has_all_durations(r);
 	     w->epoch++) {
 		bool barrier = w->epoch == run->epochs ||
 			       (run->barrier_every && w->epoch % run->barrier_every == 0);
@@ -315,14 +315,14 @@ static void train_epochs(struct trainer *r)
 			world_off_clock(false);
 			link_barrier(r->all);
 			r->start = clock_now();
-			r->stopped = 0;
+			r->clock_stopped_ns = 0;
 		}
 		epoch_run(r, barrier);
 		if (barrier) {
 			world_off_clock(true);
 			r->trained += r->record[r->records - 1].model.end;
 			promises_at_barrier(r);
-			evaluate(r, r->record, r->records);
+			trainer_evaluate(r, r->record, r->records);
 			r->records = 0;
 			checkpoint_save(r);
 		}
@@ -363,13 +363,13 @@ static void close_sink(struct trainer *r)
 	}
 	struct closing closing = {.simulated = world_cost(&closing.cost)};
 	model_hash(r, closing.model_hash);
-	world_stand("the database");
+	world_wait("the database");
 	if (r->w.rank == 0 && sink->closing)
 		error = sink->closing(sink->self, &closing);
 	if (r->w.rank == 0 && sink->end && !error)
 		error = sink->end(sink->self, name[r->status], r->status ? r->reason : NULL);
 	world_leave();
-	decide(r, error);
+	trainer_share_status(r, error);
 	if (r->page) {
 		r->page->simulated = closing.simulated;
 		r->page->cost = closing.cost;
@@ -393,7 +393,7 @@ static void lead_trainer(struct trainer *r)
 	set_up(r);
 	agree(r, r->w.rank == 0 ? begin_sink(r) : NULL);
 	train_epochs(r);
-	decide(r, r->w.rank == 0 ? look_for_rest(r) : NULL);
+	trainer_share_status(r, r->w.rank == 0 ? look_for_rest(r) : NULL);
 	close_sink(r);
 	checkpoint_end(r);
 	tear_down(r);
@@ -430,12 +430,12 @@ static int worker_main(void *given)
 	}
 	ending.workers = r->w.trainers;
 	r->everyone = run->servers > 0 ? link_world(r->w.size) : NULL;
-	r->w.all = comm_world_trainers(&r->w, r->config->own.transport);
+	r->w.all = comm_world_trainers(&r->w, r->config->harness.transport);
 	r->all = comm_link(r->w.all);
 	find_cluster(r);
 	if (!ending.launched && !world_is_virtual)
 		r->lookout = lookout_open(r->everyone ? r->everyone : r->all, r->w.trainers,
-					  r->config->own.stall_timeout, "--stall-timeout");
+					  r->config->harness.stall_timeout, "--stall-timeout");
 	ending.everyone = r->everyone;
 	if (run->trace)
 		r->trace = trace_new(r->everyone ? r->everyone : r->all, r->w.rank, r->w.size,

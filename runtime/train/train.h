@@ -10,7 +10,7 @@
 /* ---- cluster.c: the machines of a run ---- */
 
 enum { CPUS_MOST = 1024, COMMIT_ROOM = 64 };
-/* What a rank knows of its host. */
+/* The host of a rank, as the rank reports it. */
 struct rank_row {
 	char host[64], cpu[96], address[48], libraries[224], commit[COMMIT_ROOM];
 	int gpus; /* of its host, if it computes on one; otherwise 0 */
@@ -52,7 +52,7 @@ struct experiment { /* what is known when a run begins */
 	int64_t epoch;
 };
 
-/* What is known of a run when it ends. */
+/* Figures of a whole run, at its end. */
 struct closing {
 	char model_hash[17]; /* of the canonical model's floats; "" = the model has none */
 	bool simulated;
@@ -64,7 +64,7 @@ struct shards;
 /* A value of each epoch: the rows of a push that was dropped and will not be repeated. */
 #define ROWS_LOST "rows of a dropped push"
 
-/* What a strategy reported about an epoch (worker_report). */
+/* Values that a strategy reported in an epoch (worker_report). */
 struct epoch_value {
 	char name[32];
 	double sum, count; /* of the reported values */
@@ -83,12 +83,12 @@ struct sink {
 	 * were no pushes. */
 	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
 		       int n, const int64_t *staleness);
-	/* What the strategy reported about an epoch, if it did: after that epoch. */
+	/* After an epoch in which the strategy reported values. */
 	char *(*values)(void *self, int64_t epoch, const struct epoch_values *r);
 	/* With --split, after begin: the number of rows of each class that each model trains on,
 	 * [models x classes] (classes 0: [models]); `share` workers hold one model. */
 	char *(*shards)(void *self, const int64_t *rows, size_t models, size_t classes, int share);
-	/* With --judge-every: a point, before the epoch that it lies in. */
+	/* With --eval-every: a point, before the epoch that it lies in. */
 	char *(*point)(void *self, const struct point_row *row);
 	/* With --record: after each segment, before its epochs. */
 	char *(*arrivals)(void *self, const struct arrival *a, size_t n);

@@ -27,7 +27,7 @@ struct snapshot {
 	int reporting; /* the replica that got there last: its snapshot counts */
 };
 
-/* What the strategy asked about an epoch, and what it reported. */
+/* Losses that the strategy asked for in an epoch, and values that it reported. */
 struct account {
 	struct promises *promises; /* with --check-promises; otherwise NULL */
 	struct tally taken;        /* losses that worker_loss took from the device */
@@ -38,7 +38,7 @@ struct account {
 struct epoch_record {
 	struct snapshot model;
 	struct split_row split;
-	size_t first_meeting, last_meeting;
+	size_t first_joint_op, last_meeting;
 	int64_t staleness[STALENESS_BINS];
 	struct tally running;
 	struct epoch_values values;
@@ -80,18 +80,18 @@ struct trainer {
 	struct account account; /* of the current epoch */
 	struct epoch_record *record;
 	int64_t records, records_max;
-	struct snapshot *point;                 /* --judge-every: those of this segment */
+	struct snapshot *point;                 /* --eval-every: those of this segment */
 	int64_t points, points_max, next_point; /* next_point: step of the run */
 	nsec start;
-	nsec stopped;   /* how long the clock was stopped in this segment, for points */
-	double elapsed; /* of the epochs that were evaluated [s] */
-	nsec trained;   /* training time in the segments before this one */
+	nsec clock_stopped_ns; /* how long the clock was stopped in this segment, for points */
+	double elapsed;        /* of the epochs that were evaluated [s] */
+	nsec trained;          /* training time in the segments before this one */
 
 	/* the options of this worker; an event that has happened is set to NEVER */
 	struct heterogeneity heterogeneity;
 	bool delayed;       /* --step-time, --straggle or --speed may delay its steps */
 	bool leaving, left; /* --leave: due, after the mini-batches it has taken; has left */
-	nsec stood;         /* time spent in pauses (--pause) */
+	nsec paused_ns;     /* time spent in pauses (--pause) */
 
 	struct link *all;      /* the link of w.all: the trainers */
 	struct link *everyone; /* workers and servers; NULL without servers */
@@ -128,12 +128,12 @@ bool deal_take(struct trainer *r, int64_t i);
 bool deal_next(struct trainer *r, int64_t i);
 /* Called after a possible push. Dynamic: the mini-batches of a dropped one are to be trained on
  * again, by any worker. Static: its rows are lost, and reported. */
-void deal_settle(struct trainer *r);
+void deal_after_push(struct trainer *r);
 /* Called where the worker has no mini-batch left of those before a barrier. False: it has to call
  * deal_next again, because mini-batches have been returned. */
 bool deal_end(struct trainer *r);
 /* From now on it takes no new mini-batches. True: it has finished those that it has taken. */
-bool deal_no_more(struct trainer *r);
+bool deal_stop(struct trainer *r);
 
 /* ---- step.c: in addition to the contract's local_* ---- */
 
@@ -167,7 +167,7 @@ void epoch_warm_up(struct trainer *r); /* after the first deal; leaves the model
 int64_t epoch_next_point(const struct worker *w, int64_t after);
 /* Runs one epoch and fills the next record. barrier: the epoch ends with one. */
 void epoch_run(struct trainer *r, bool barrier);
-bool epoch_has_kept_all(const struct trainer *r); /* has it enough durations of steps? */
+bool epoch_has_all_durations(const struct trainer *r); /* has it enough durations of steps? */
 
 /* ---- evaluate.c: collective, off the clock ---- */
 
@@ -177,9 +177,9 @@ void model_place(struct trainer *r, const struct snapshot *s);
 void model_take_back(struct trainer *r, const struct snapshot *s);
 void model_hash(struct trainer *r, char hex[17]);
 /* Evaluates the models of the ends of these n epochs, and gives their rows to the sink. */
-void evaluate(struct trainer *r, struct epoch_record *record, int64_t n);
+void trainer_evaluate(struct trainer *r, struct epoch_record *record, int64_t n);
 /* Rank 0 broadcasts r->status; a message of its sink (or NULL) makes the run fail. */
-void decide(struct trainer *r, char *sink_error);
+void trainer_share_status(struct trainer *r, char *sink_error);
 
 /* ---- checkpoint.c: collective, off the clock (except worker_keep) ---- */
 

@@ -39,7 +39,7 @@ struct carrier {
 	sg_actor_t actor;
 	bool over;
 	sg_sem_t work;             /* sums that all ranks have started */
-	sg_sem_t came[PHASES];     /* messages of a step; NULL = none yet */
+	sg_sem_t arrivals[PHASES]; /* messages of a step; NULL = none yet */
 	sg_sem_t done[LINK_SLOTS]; /* the sum of a slot */
 };
 
@@ -59,7 +59,7 @@ struct sums {
 	int order[LINK_SLOTS]; /* slots, as they were started by all; the i-th at i modulo
 				  LINK_SLOTS */
 	size_t starts;
-	int came;       /* ranks that have arrived, off the clock */
+	int arrived;    /* ranks that have arrived, off the clock */
 	void **brought; /* [ranks] with their data */
 	sg_bar_t door;  /* barrier that opens when all have arrived */
 };
@@ -82,8 +82,8 @@ static void dismiss(struct carrier *c)
 	sg_actor_join(c->actor, -1);
 	sg_sem_destroy(c->work);
 	for (int i = 0; i < PHASES; i++)
-		if (c->came[i])
-			sg_sem_destroy(c->came[i]);
+		if (c->arrivals[i])
+			sg_sem_destroy(c->arrivals[i]);
 	for (int i = 0; i < LINK_SLOTS; i++)
 		sg_sem_destroy(c->done[i]);
 }
@@ -166,12 +166,12 @@ static bool arrive(struct sum *s, int ranks, int rank, float *x, size_t n, enum 
 	return true;
 }
 
-static void meet(struct sums *m, int rank, void *x,
-		 void (*all)(void **x, int ranks, const void *how), const void *how)
+static void rendezvous(struct sums *m, int rank, void *x,
+		       void (*all)(void **x, int ranks, const void *how), const void *how)
 {
 	m->brought[rank] = x;
-	if (++m->came == m->ranks) {
-		m->came = 0;
+	if (++m->arrived == m->ranks) {
+		m->arrived = 0;
 		if (all)
 			all(m->brought, m->ranks, how);
 	}
@@ -180,18 +180,18 @@ static void meet(struct sums *m, int rank, void *x,
 
 /* ---- The messages ---- */
 
-/* Who sends: a rank over its link, or its carrier. phase: of the step under way. */
+/* The sender: a rank over its link, or its carrier. phase: of the step under way. */
 struct sender {
 	struct link *l;
 	struct carrier *c;
 	int phase;
 };
 
-static sg_sem_t came(struct carrier *c, int phase)
+static sg_sem_t arrival_of(struct carrier *c, int phase)
 {
-	if (!c->came[phase])
-		c->came[phase] = sg_sem_init(0);
-	return c->came[phase];
+	if (!c->arrivals[phase])
+		c->arrivals[phase] = sg_sem_init(0);
+	return c->arrivals[phase];
 }
 
 static void send(const struct sender *s, int to, size_t n)
@@ -202,7 +202,7 @@ static void send(const struct sender *s, int to, size_t n)
 	}
 	struct carrier *peer = &s->c->of->carrier[to];
 	sg_host_sendto(s->c->host, peer->host, (double)(n * sizeof(float) + ENVELOPE));
-	sg_sem_release(came(peer, s->phase));
+	sg_sem_release(arrival_of(peer, s->phase));
 }
 
 static void receive(const struct sender *s, int from, size_t n)
@@ -210,7 +210,7 @@ static void receive(const struct sender *s, int from, size_t n)
 	if (s->l)
 		link_recv(s->l, from, link_nowhere(), n);
 	else
-		sg_sem_acquire(came(s->c, s->phase));
+		sg_sem_acquire(arrival_of(s->c, s->phase));
 }
 
 static void shift(const struct sender *s, int to, int from, size_t n)
@@ -299,7 +299,7 @@ static void allreduce(struct link *l, struct sums *m, float *x, size_t n, enum r
 		return;
 	arrive(&m->at_once, m->ranks, rank, x, n, how);
 	if (world_is_off_clock())
-		meet(m, rank, NULL, NULL, NULL);
+		rendezvous(m, rank, NULL, NULL, NULL);
 	else
 		carry((struct sender){.l = l}, rank, m->ranks, n);
 }
@@ -353,7 +353,7 @@ static void await(struct link *l, struct sums *m, int slot)
 {
 	int rank = link_rank(l);
 	if (world_is_off_clock())
-		meet(m, rank, NULL, NULL, NULL);
+		rendezvous(m, rank, NULL, NULL, NULL);
 	else
 		sg_sem_acquire(m->carrier[rank].done[slot]);
 }
@@ -363,5 +363,5 @@ static const struct world_sums sums = {.make = make,
 				       .allreduce = allreduce,
 				       .start = start,
 				       .wait = await,
-				       .meet = meet};
+				       .rendezvous = rendezvous};
 const struct world_sums *const world_sums = &sums;

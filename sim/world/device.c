@@ -22,17 +22,17 @@ static const struct device_ops *inner; /* and what computes */
 static struct optimizer optimizer;     /* likewise */
 static const struct optimizer *inner_optimizer;
 
-static void owe(enum cost what, size_t amount)
+static void charge(enum cost what, size_t amount)
 {
 	if (!sim_self()->quiet && !sim_self()->updating)
-		sim_owe_for(what, (double)amount);
+		sim_charge_for(what, (double)amount);
 }
 
 /* Charges also within a gradient, because the draw does not include it. */
-static void owe_apart(enum cost what, size_t amount)
+static void charge_always(enum cost what, size_t amount)
 {
 	if (!sim_self()->updating)
-		sim_owe_for(what, (double)amount);
+		sim_charge_for(what, (double)amount);
 }
 
 /* The flops of one row in the whole model. */
@@ -70,52 +70,52 @@ static bool is_spread(const struct worker *w)
 }
 
 /* If the model is spread: the share of the draw by flops. */
-static void owe_product(double flops)
+static void charge_product(double flops)
 {
 	const struct sim_worker *me = sim_self();
 	const struct worker *w = me->worker;
 	if (!me->quiet && !me->updating && is_spread(w) && w->rows)
-		sim_owe(me->gradient_s * flops / (row_flops(w) * (double)w->rows));
+		sim_charge(me->gradient_s * flops / (row_flops(w) * (double)w->rows));
 }
 
 /* A mini-batch arrives. If the model is spread, the whole layers are charged here, because the
  * flops of convolutions are known for a layer, not for an operation. */
-static void owe_data(size_t n)
+static void charge_data(size_t n)
 {
 	struct sim_worker *me = sim_self();
 	const struct worker *w = me->worker;
 	if (!is_spread(w))
 		return;
 	me->gradient_s = draw(me, sim_params());
-	owe(COST_COPY, n);
+	charge(COST_COPY, n);
 	if (whole_flops(w) > 0)
-		owe_product(whole_flops(w) * (double)w->rows);
+		charge_product(whole_flops(w) * (double)w->rows);
 }
 
 /* The costs of the kinds of operations. If a gradient is one draw, the draw includes the data.
  * CLIP: of gradients, which calibrations do not clip; UPDATE: a strategy's own. */
-#define OWE_NOTHING(amount)
-#define OWE_FILL(n)        owe(COST_FILL, n)
-#define OWE_COPY(n)        owe(COST_COPY, n)
-#define OWE_SCALE(n)       owe(COST_SCALE, n)
-#define OWE_AXPY(n)        owe(COST_AXPY, n)
-#define OWE_PRODUCT(flops) owe_product(flops)
-#define OWE_DATA(n)        owe_data(n)
-#define OWE_CLIP(n)        owe_apart(COST_SCALE, n)
-#define OWE_UPDATE(n)      owe_apart(COST_SGD, n)
+#define CHARGE_NOTHING(amount)
+#define CHARGE_FILL(n)        charge(COST_FILL, n)
+#define CHARGE_COPY(n)        charge(COST_COPY, n)
+#define CHARGE_SCALE(n)       charge(COST_SCALE, n)
+#define CHARGE_AXPY(n)        charge(COST_AXPY, n)
+#define CHARGE_PRODUCT(flops) charge_product(flops)
+#define CHARGE_DATA(n)        charge_data(n)
+#define CHARGE_CLIP(n)        charge_always(COST_SCALE, n)
+#define CHARGE_UPDATE(n)      charge_always(COST_SGD, n)
 
 #define TIMED(name, params, args, kind, amount) \
 	static void sim_##name params \
 	{ \
 		inner->name args; \
-		OWE_##kind(amount); \
+		CHARGE_##kind(amount); \
 	}
 DEVICE_OPS(TIMED)
 
 static void sim_get(struct device *d, float *host, const float *x, size_t n)
 {
 	inner->get(d, host, x, n);
-	owe(COST_COPY, n);
+	charge(COST_COPY, n);
 }
 
 /* ---- A gradient as a whole ---- */
@@ -141,11 +141,11 @@ static void sim_graph(struct device *d, size_t key, void (*body)(void *ctx), voi
 	me->quiet = d->in_graph = false;
 	if (me->worker->no_layer_ready || !me->worker->strategy->layer_ready ||
 	    me->worker->step == 0) {
-		sim_owe(me->pending_s);
+		sim_charge(me->pending_s);
 		me->pending_s = 0;
 	} else { /* the forward pass; the backward pass comes layer by layer */
 		double forward = forward_part(me->worker);
-		sim_owe(forward * me->pending_s);
+		sim_charge(forward * me->pending_s);
 		me->pending_s *= 1 - forward;
 	}
 }
@@ -166,7 +166,7 @@ static void sim_event_wait(struct device *d, size_t i)
 		left += layer_weight(w, k);
 	double part =
 		i == 0 || left <= 0 ? me->pending_s : me->pending_s * layer_weight(w, i) / left;
-	sim_owe(part);
+	sim_charge(part);
 	me->pending_s -= part;
 }
 
@@ -180,7 +180,7 @@ static void sim_update(struct worker *w, const struct param_group *p, float scal
 	inner_optimizer->step(w, p, scale, decay);
 	me->updating = false;
 	double share = (double)vec_len(p->param) / sim_params();
-	sim_owe(share * curve_at(&sim_costs()->cost[COST_SGD], sim_params()));
+	sim_charge(share * curve_at(&sim_costs()->cost[COST_SGD], sim_params()));
 }
 
 void sim_device(struct worker *w, bool train)

@@ -2,9 +2,9 @@
  * world.c - the simulated platform: SimGrid's virtual time, and workers that are actors of SMPI in
  * this one process. Its counterpart is runtime/base/world.c.
  *
- * A worker's computation itself takes no virtual time: sim_owe adds up the time that it would take.
- * The worker advances the clock by this pending time, as one computation, when it next reads the
- * clock; every communication does so first. Workers run one at a time and give way only inside
+ * A worker's computation itself takes no virtual time: sim_charge adds up the time that it would
+ * take. The worker advances the clock by this pending time, as one computation, when it next reads
+ * the clock; every communication does so first. Workers run one at a time and give way only inside
  * SimGrid. Between two such calls no other worker touches shared data.
  *
  * Work is measured in seconds on the fastest host of the platform: a slower one takes longer.
@@ -77,39 +77,39 @@ static nsec wall_now(void)
 	return (nsec)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-void sim_owe(double seconds)
+void sim_charge(double seconds)
 {
-	sim_self()->owed_s += seconds;
+	sim_self()->charged_s += seconds;
 }
 
-void sim_owe_for(enum cost what, double amount)
+void sim_charge_for(enum cost what, double amount)
 {
-	sim_owe(curve_at(&world.costs->cost[what], amount));
+	sim_charge(curve_at(&world.costs->cost[what], amount));
 }
 
 /* Outside MPI, for about this time. */
-static void go_away(struct sim_worker *me, double seconds)
+static void leave_mpi(struct sim_worker *me, double seconds)
 {
 	world.busy++;
 	me->away_until_s = simgrid_get_clock() + seconds;
 }
 
-static void come_back(struct sim_worker *me)
+static void enter_mpi(struct sim_worker *me)
 {
 	world.busy--;
 	me->away_until_s = 0;
 	me->stretches++;
 }
 
-static void pay(struct sim_worker *me)
+static void advance_clock(struct sim_worker *me)
 {
-	double owed = me->owed_s;
-	me->owed_s = 0;
-	if (owed > 0) {
+	double charged = me->charged_s;
+	me->charged_s = 0;
+	if (charged > 0) {
 		world.events++;
-		go_away(me, owed * world.speed / sg_host_get_speed(sg_host_self()));
-		sg_actor_execute(owed * world.speed);
-		come_back(me);
+		leave_mpi(me, charged * world.speed / sg_host_get_speed(sg_host_self()));
+		sg_actor_execute(charged * world.speed);
+		enter_mpi(me);
 	}
 }
 
@@ -117,7 +117,7 @@ nsec clock_now(void)
 {
 	struct sim_worker *me = sim_self();
 	if (me)
-		pay(me);
+		advance_clock(me);
 	return (nsec)llround(1e9 * simgrid_get_clock());
 }
 
@@ -125,8 +125,8 @@ nsec clock_now(void)
 nsec clock_peek(void)
 {
 	const struct sim_worker *me = sim_self();
-	double owed = me ? me->owed_s * world.speed / sg_host_get_speed(sg_host_self()) : 0;
-	return (nsec)llround(1e9 * (simgrid_get_clock() + owed));
+	double charged = me ? me->charged_s * world.speed / sg_host_get_speed(sg_host_self()) : 0;
+	return (nsec)llround(1e9 * (simgrid_get_clock() + charged));
 }
 
 void clock_delay(nsec dt)
@@ -135,13 +135,13 @@ void clock_delay(nsec dt)
 	clock_now();
 	if (!me || dt <= 0)
 		return;
-	go_away(me, 1e-9 * (double)dt);
+	leave_mpi(me, 1e-9 * (double)dt);
 	sg_actor_sleep_for(1e-9 * (double)dt);
-	come_back(me);
+	enter_mpi(me);
 }
 
 /* Floats in rank 0's memory travel over the links between the two hosts. */
-static void travel(const struct sim_worker *me, const struct table_op *p, size_t n)
+static void charge_links(const struct sim_worker *me, const struct table_op *p, size_t n)
 {
 	sg_host_t owner = world.place ? world.place[0] : world.slot[0], here = sg_host_self();
 	double bytes = (double)(n * sizeof(float));
@@ -171,10 +171,10 @@ void world_charge_op(const struct table_op *p, const struct updater *u, size_t n
 	struct sim_worker *me = sim_self();
 	if (!me || n == 0)
 		return;
-	sim_owe(op_cost(p, u, n));
-	pay(me);
+	sim_charge(op_cost(p, u, n));
+	advance_clock(me);
 	if (shared)
-		travel(me, p, n);
+		charge_links(me, p, n);
 }
 
 void world_charge_sum(size_t n, int ranks)
@@ -182,8 +182,8 @@ void world_charge_sum(size_t n, int ranks)
 	struct sim_worker *me = sim_self();
 	if (ranks == 1 || me->off_clock)
 		return;
-	sim_owe_for(COST_SUM, (double)n);
-	pay(me);
+	sim_charge_for(COST_SUM, (double)n);
+	advance_clock(me);
 }
 
 void worker_charge(const struct worker *w, double floats)
@@ -192,7 +192,7 @@ void worker_charge(const struct worker *w, double floats)
 	const struct curve *c = &world.costs->cost[COST_HOST];
 	(void)w;
 	if (!sim_self()->quiet)
-		sim_owe(c->n ? curve_at(c, floats) : guess_s * floats);
+		sim_charge(c->n ? curve_at(c, floats) : guess_s * floats);
 }
 
 /* ---- Monitors ---- */
@@ -226,7 +226,7 @@ void monitor_unlock(struct monitor *m)
 void monitor_wait(struct monitor *m)
 {
 	sg_cond_wait(in(m)->cond, in(m)->mutex);
-	sim_owe_for(COST_WAKE, 1);
+	sim_charge_for(COST_WAKE, 1);
 }
 
 void monitor_broadcast(struct monitor *m)
@@ -242,7 +242,7 @@ void world_reach(int first, int end)
 	if (!config_simulates_hosts(world.config))
 		return;
 	int64_t *seen AUTOFREE = must(calloc((size_t)(end - first), sizeof *seen));
-	pay(me);
+	advance_clock(me);
 	for (int r = first; r < end; r++)
 		seen[r - first] = world.worker[r].stretches;
 	for (int r = first; r < end; r++) {
@@ -293,7 +293,7 @@ void world_enter(const char *what, int peer)
 	struct sim_worker *me = sim_self();
 	if (!me)
 		return;
-	pay(me);
+	advance_clock(me);
 	world.events++;
 	me->doing = what;
 	me->peer = peer;
@@ -303,7 +303,7 @@ void world_leave(void)
 {
 }
 
-void world_stand(const char *what)
+void world_wait(const char *what)
 {
 	(void)what;
 }
@@ -494,7 +494,7 @@ static void deploy(void)
 }
 
 /* Deadlock: the workers wait for each other and none proceeds. */
-static void tell_deadlock(void)
+static void print_deadlock(void)
 {
 	enum { NAMED = 8 };
 	struct text t;
@@ -546,7 +546,7 @@ void world_rest(const char *what, nsec dt)
 {
 	struct sim_worker *me = sim_self();
 	double now = simgrid_get_clock();
-	pay(me);
+	advance_clock(me);
 	me->doing = what;
 	me->peer = -1;
 	if (world.busy > 0 || world.seen != world.events) {
@@ -555,7 +555,7 @@ void world_rest(const char *what, nsec dt)
 	} else if (world.longest_s == 0) {
 		world.longest_s = longest_message(me->worker);
 	} else if (now > world.seen_at + world.longest_s) {
-		tell_deadlock();
+		print_deadlock();
 	}
 	sg_actor_sleep_for(1e-9 * (double)dt);
 }
@@ -592,7 +592,7 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	simgrid_run();
 	for (int i = 0; i < world.workers; i++)
 		if (!world.worker[i].over)
-			tell_deadlock();
+			print_deadlock();
 	int status = world.worker[0].status;
 	free(world.worker);
 	free(world.slot);

@@ -218,12 +218,12 @@ static void read_checkpoint(const uint8_t *data, size_t size)
 		plan.buffers = head.buffers;
 		plan.layout = head.layout;
 		head.model[HASH_ROOM - 1] = '\0';
-		as.own.initial_model = head.model;
-		as.own.init_from = as.own.save = path;
+		as.harness.initial_model = head.model;
+		as.harness.init_from = as.harness.save = path;
 		refused(checkpoint_find(&as, &plan, &initial, &resumed));
 		use_checkpoint(initial);
 		use_checkpoint(resumed);
-		as.own.init_from = "";
+		as.harness.init_from = "";
 		refused(checkpoint_find(&as, &plan, &initial, &resumed));
 		use_checkpoint(resumed);
 	}

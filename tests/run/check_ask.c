@@ -122,7 +122,7 @@ START_TEST(two_configurations_are_compared)
 }
 END_TEST
 
-START_TEST(curves_are_on_one_scale)
+START_TEST(compared_curves_have_one_scale)
 {
 	add_two();
 	says(EXIT_OK, "compare serial 'asgd 2w'",
@@ -175,7 +175,7 @@ START_TEST(one_run_on_a_side_gives_no_test)
 END_TEST
 
 /* The same cell before and after a change, by labels. */
-START_TEST(labels_are_compared)
+START_TEST(configurations_are_compared_by_label)
 {
 	for (int seed = 1; seed <= 4; seed++)
 		for (int after = 0; after < 2; after++)
@@ -501,7 +501,7 @@ static int cuts(size_t n, size_t each, double drift, double step, int series)
 	return count;
 }
 
-START_TEST(noise_gives_no_step_and_steps_are_found)
+START_TEST(history_finds_steps_but_none_in_noise)
 {
 	state = 2;
 	ck_assert_int_le(cuts(5, 3, 0, 0, 200), 4);
@@ -515,7 +515,7 @@ START_TEST(noise_gives_no_step_and_steps_are_found)
 }
 END_TEST
 
-START_TEST(few_values_give_no_step)
+START_TEST(history_of_few_values_has_no_step)
 {
 	bool begins[4];
 	double level[4];
@@ -544,7 +544,7 @@ END_TEST
 
 /* ---- table ------------------------------------------------------------------ */
 
-START_TEST(tables_are_sorted_and_cut)
+START_TEST(table_is_sorted_and_limited)
 {
 	add_two();
 	add((struct made){.strategy = "easgd",
@@ -624,20 +624,20 @@ Suite *ask_suite(void)
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, two_configurations_are_compared);
 	tcase_add_test(c, comparison_is_printed_as_a_table);
-	tcase_add_test(c, curves_are_on_one_scale);
+	tcase_add_test(c, compared_curves_have_one_scale);
 	tcase_add_test(c, one_run_on_a_side_gives_no_test);
-	tcase_add_test(c, labels_are_compared);
+	tcase_add_test(c, configurations_are_compared_by_label);
 	tcase_add_test(c, impossible_comparisons_are_refused);
 	tcase_add_test(c, configurations_of_one_name_are_not_pooled);
 	tcase_add_test(c, history_names_the_commit_that_steps);
 	tcase_add_test(c, history_mistakes_are_refused);
-	tcase_add_test(c, tables_are_sorted_and_cut);
+	tcase_add_test(c, table_is_sorted_and_limited);
 	tcase_add_test(c, unknown_columns_suggest_similar_ones);
 	suite_add_tcase(s, c);
 	tcase_set_timeout(p, 60);
 	tcase_add_test(p, step_fit_is_optimal);
-	tcase_add_test(p, noise_gives_no_step_and_steps_are_found);
-	tcase_add_test(p, few_values_give_no_step);
+	tcase_add_test(p, history_finds_steps_but_none_in_noise);
+	tcase_add_test(p, history_of_few_values_has_no_step);
 	suite_add_tcase(s, p);
 	return s;
 }

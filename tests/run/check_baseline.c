@@ -96,7 +96,7 @@ START_TEST(baseline_is_saved_and_compared)
 }
 END_TEST
 
-START_TEST(every_verdict_is_reached)
+START_TEST(check_reports_every_verdict)
 {
 	serial_data();
 	record(3, "");
@@ -375,7 +375,7 @@ Suite *baseline_suite(void)
 	TCase *c = tcase_create("command");
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, baseline_is_saved_and_compared);
-	tcase_add_test(c, every_verdict_is_reached);
+	tcase_add_test(c, check_reports_every_verdict);
 	tcase_add_test(c, other_configurations_are_refused);
 	tcase_add_test(c, simulated_times_equal_the_baseline);
 	tcase_add_test(c, baseline_survives_export_and_import);

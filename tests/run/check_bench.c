@@ -15,7 +15,7 @@ enum { OUTPUT = 60000, N = 500 };
 
 /* ---- Wrong elements ------------------------------------------------------ */
 
-START_TEST(wrong_elements_are_counted)
+START_TEST(bench_counts_wrong_elements)
 {
 	float x[N];
 	for (int rank = 0; rank < 20; rank++) {
@@ -157,7 +157,7 @@ static const struct {
 	{"comm --platform=sim", "--platform: bench trains nothing"},
 	{"comm --wrkers=2", "did you mean --workers?"},
 	{"comm --min=2KiB --max=1KiB", "--max=1024: it is below --min=2048"},
-	{"comm --factor=1", "--factor=1: a whole number"},
+	{"comm --factor=1", "--factor=1: give a whole number"},
 	{"comm --max=1GiB --workers=1000", "give a smaller size"},
 	{"comm --transport=ipc --device=cpu", "--transport=ipc: vectors are on the cpu"},
 };
@@ -171,7 +171,7 @@ START_TEST(bench_mistakes_are_refused)
 }
 END_TEST
 
-START_TEST(an_interrupt_ends_all_ranks)
+START_TEST(interrupt_ends_all_ranks)
 {
 	char out[OUTPUT];
 	int status = command_output("timeout --preserve-status -s INT 3 ./mvbench bench comm "
@@ -200,7 +200,7 @@ Suite *bench_suite(void)
 	TCase *t = tcase_create("bench");
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, folder_enter, folder_free);
-	tcase_add_test(t, wrong_elements_are_counted);
+	tcase_add_test(t, bench_counts_wrong_elements);
 	tcase_add_test(t, repetitions_give_one_row);
 	t = tcase_create("command");
 	suite_add_tcase(s, t);
@@ -209,6 +209,6 @@ Suite *bench_suite(void)
 	tcase_add_test(t, size_without_an_element_for_each_worker_has_no_row);
 	tcase_add_loop_test(t, bench_mistakes_are_refused, 0, COUNT(refused));
 	tcase_add_test(t, unwritable_bench_table_is_a_failure);
-	tcase_add_test(t, an_interrupt_ends_all_ranks);
+	tcase_add_test(t, interrupt_ends_all_ranks);
 	return s;
 }

@@ -52,7 +52,7 @@ static double after_one_step(void)
 	return lr / 2 * sqrt(sum);
 }
 
-START_TEST(one_step_gives_the_known_distance)
+START_TEST(consensus_after_one_step_is_the_known_distance)
 {
 	static const char *const how[] = {
 		SIM "--strategy=periodic",
@@ -147,7 +147,7 @@ Suite *consensus_suite(void)
 		n++;
 	tcase_add_unchecked_fixture(t, set_up, folder_free);
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, one_step_gives_the_known_distance);
+	tcase_add_test(t, consensus_after_one_step_is_the_known_distance);
 	tcase_add_loop_test(t, equal_replicas_have_distance_0, 0, n);
 	tcase_add_test(t, consensus_is_recorded_where_it_is_measured);
 	suite_add_tcase(s, t);

@@ -265,7 +265,7 @@ START_TEST(undeclared_tables_are_found)
 END_TEST
 
 /* What breaks the promise no_layer_ready is right without the flag. */
-START_TEST(sums_by_layer_keep_their_promise)
+START_TEST(layer_sums_are_allowed_without_no_layer_ready)
 {
 	const char *how = MLP "--batch=24 --strategy=allreduce --check-promises";
 	for (int simulated = 0; simulated < 2; simulated++)
@@ -329,7 +329,7 @@ Suite *contract_suite(void)
 	tcase_add_test(t, gather_of_equal_lengths_takes_less_time);
 	tcase_add_loop_test(t, broken_promise_is_found, 0, COUNT(wrong));
 	tcase_add_test(t, undeclared_tables_are_found);
-	tcase_add_test(t, sums_by_layer_keep_their_promise);
+	tcase_add_test(t, layer_sums_are_allowed_without_no_layer_ready);
 	tcase_add_loop_test(t, all_strategies_keep_their_promises, 0, all);
 	tcase_add_loop_test(t, all_workloads_keep_their_promises, 0, models);
 	suite_add_tcase(s, t);

@@ -564,7 +564,7 @@ static void step_once(void *ctx)
 
 /* The body is called twice for a key. Every launch has its own learning rate and key, and records
  * events to wait for. The CPU's part of the body has to be done here. */
-START_TEST(graphs_are_kept)
+START_TEST(cuda_graph_is_captured_once_per_key)
 {
 	enum { STEPS = 5, N = 3000 };
 	float *host;
@@ -588,9 +588,9 @@ START_TEST(graphs_are_kept)
 			vec_sgd(b.p->v[CPU], NULL, b.g->v[CPU], device[CPU].lr, 0, 0, 1);
 		}
 		device[GPU].ops->event_wait(&device[GPU], 1);
-		device[GPU].ops->peer->aside(&device[GPU], true);
+		device[GPU].ops->peer->use_second_stream(&device[GPU], true);
 		device[GPU].ops->get(&device[GPU], host, b.drops->v[GPU]->data, N);
-		device[GPU].ops->peer->aside(&device[GPU], false);
+		device[GPU].ops->peer->use_second_stream(&device[GPU], false);
 		ck_assert_mem_eq(host, b.drops->v[CPU]->data, N * sizeof *host);
 		same("kept step", b.p, 1e-6);
 	}
@@ -625,7 +625,7 @@ static void both_gradients(void *ctx)
 	}
 }
 
-START_TEST(weight_gradients_run_beside_the_chain)
+START_TEST(weight_gradients_run_beside_input_gradients)
 {
 	enum { ROWS = 3, CHANNELS = 8 };
 	const struct image m = {6, 5, CHANNELS};
@@ -643,9 +643,9 @@ START_TEST(weight_gradients_run_beside_the_chain)
 	for (int i = 0; i < 2; i++) { /* called, then captured and launched */
 		device[GPU].ops->graph(&device[GPU], 5, both_gradients, &b);
 		device[GPU].ops->event_wait(&device[GPU], 1);
-		device[GPU].ops->peer->aside(&device[GPU], true);
+		device[GPU].ops->peer->use_second_stream(&device[GPU], true);
 		same("weights, from their event on", b.dw, tol * (i + 1));
-		device[GPU].ops->peer->aside(&device[GPU], false);
+		device[GPU].ops->peer->use_second_stream(&device[GPU], false);
 		device[GPU].ops->sync(&device[GPU]);
 		same("weights beside", b.dw, tol * (i + 1));
 		same("their copy", b.copy, tol * (i + 1));
@@ -731,7 +731,7 @@ START_TEST(table_operations_equal_the_hosts)
 }
 END_TEST
 
-START_TEST(peers_are_summed)
+START_TEST(peer_sum_equals_the_cpus)
 {
 	enum { N = 1003, K = 5 };
 	set_up("float32");
@@ -777,10 +777,10 @@ Suite *cuda_suite(void)
 	tcase_add_loop_test(t, products_are_rounded_as_the_precision_says, 0, COUNT(precisions));
 	tcase_add_loop_test(t, convolution_uses_the_latest_weights, 0, WRITERS);
 	tcase_add_test(t, graph_copies_only_its_own_weights);
-	tcase_add_test(t, graphs_are_kept);
-	tcase_add_loop_test(t, weight_gradients_run_beside_the_chain, 0, COUNT(precisions));
+	tcase_add_test(t, cuda_graph_is_captured_once_per_key);
+	tcase_add_loop_test(t, weight_gradients_run_beside_input_gradients, 0, COUNT(precisions));
 	tcase_add_loop_test(t, table_operations_equal_the_hosts, 0, n);
-	tcase_add_test(t, peers_are_summed);
+	tcase_add_test(t, peer_sum_equals_the_cpus);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,6 +1,6 @@
 /*
  * check_evaluation.c - which model is evaluated and on which rows, and that evaluation takes no
- * training time: the part of the training set, and evaluations within epochs (--judge-every).
+ * training time: the part of the training set, and evaluations within epochs (--eval-every).
  */
 #include "runtime/train/train.h"
 #include "tests/made.h"
@@ -173,7 +173,7 @@ START_TEST(rows_trained_on_are_the_same_in_every_run)
 }
 END_TEST
 
-START_TEST(fewer_rows_are_a_shorter_epoch)
+START_TEST(fewer_training_rows_shorten_the_epoch)
 {
 	forget_runs();
 	record_run(SIM "--workload=softmax --train-rows=60 --validation=20 --batch=10 --workers=2 "
@@ -184,7 +184,7 @@ START_TEST(fewer_rows_are_a_shorter_epoch)
 END_TEST
 
 /* For a model that does not change, the losses of both parts give that of the whole. */
-START_TEST(the_model_is_evaluated_on_rows_held_out)
+START_TEST(model_is_evaluated_on_held_out_rows)
 {
 	static const char *const how[] = {
 		"--workload=softmax", SIM "--workload=softmax",
@@ -214,7 +214,7 @@ START_TEST(rows_held_out_are_the_same_in_simulations_and_replays)
 	char out[4096];
 	record_run(SOFTMAX
 		   "--strategy=asgd --workers=2 --batch=20 --epochs=2 --validation=60 --record "
-		   "--device=cpu --judge-every=0");
+		   "--device=cpu --eval-every=0");
 	int status = run_mvbench(
 		"timeout 60 env",
 		"--platform=sim --sim.replay=1 --sim.platform=ethernet_1g --sim.step-time=1ms", out,
@@ -227,7 +227,7 @@ START_TEST(rows_held_out_are_the_same_in_simulations_and_replays)
 	near(of("SELECT min(validation_loss) - (SELECT validation_loss FROM epoch WHERE run_id = 1 "
 		"AND epoch = 2) FROM run_summary"),
 	     0, 0);
-	record_run(SIM SOFTMAX "--batch=60 --epochs=1 --validation=60 --judge-every=4");
+	record_run(SIM SOFTMAX "--batch=60 --epochs=1 --validation=60 --eval-every=4");
 	near(of("SELECT count(validation_loss) FROM curve WHERE run_id = 3"), 4, 0);
 }
 END_TEST
@@ -237,13 +237,13 @@ END_TEST
 /* The evaluations at the ends of epochs are in other rows. */
 START_TEST(evaluation_points_are_at_the_requested_steps)
 {
-	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=4");
+	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --eval-every=4");
 	record_run(SIM SOFTMAX "--batch=60 --epochs=3");
 	expect_row("SELECT group_concat(step || ':' || round(epochs, 6) || ':' || "
 		   "round(seconds, 6), ' ') FROM evaluation",
 		   "4:0.4:0.04 8:0.8:0.08 12:1.2:0.12 16:1.6:0.16 24:2.4:0.24 28:2.8:0.28\r\n");
 	near(of("SELECT count(*) FROM curve WHERE run_id = 1"), 10, 0);
-	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=10"); /* 10 steps: an epoch */
+	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --eval-every=10"); /* 10 steps: an epoch */
 	near(of("SELECT count(*) FROM evaluation WHERE run_id = 3"), 0, 0);
 	near(of("SELECT count(*) FROM (SELECT test_loss, lag(test_loss) OVER (ORDER BY epochs) "
 		"AS b "
@@ -294,7 +294,7 @@ END_TEST
 START_TEST(evaluation_points_change_neither_model_nor_times)
 {
 	char *how = words(SIM SOFTMAX "--epochs=3 --lr-schedule=step:1:x1e-30 %s", run[_i].words);
-	record_run(words("%s --judge-every=3", how));
+	record_run(words("%s --eval-every=3", how));
 	record_run(how);
 	near(of("SELECT count(*) FROM evaluation"), 9, 0);
 	near(of("SELECT count(*) FROM evaluation WHERE test_loss IS NULL OR train_loss IS NULL OR "
@@ -325,7 +325,7 @@ START_TEST(evaluation_points_stop_the_clock)
 	const char *how = "--platform=sim --sim.platform=ethernet_1g --sim.step-time=10us "
 			  "--workload=mlp --strategy=asgd --servers=1 --workers=1 --batch=60 "
 			  "--epochs=1";
-	record_run(words("%s --judge-every=1", how));
+	record_run(words("%s --eval-every=1", how));
 	record_run(how);
 	near(of("SELECT count(*) FROM evaluation"), 9, 0);
 	near(of("SELECT (SELECT sum(seconds) FROM epoch WHERE run_id = 1) / sum(seconds) FROM "
@@ -340,7 +340,7 @@ START_TEST(evaluation_points_of_real_workers_lie_within_their_epoch)
 {
 	record_run(
 		"--workload=mlp --mlp.hidden=16 --strategy=asgd --workers=2 --batch=15 --epochs=2 "
-		"--judge-every=3 --device=cpu");
+		"--eval-every=3 --device=cpu");
 	near(of("SELECT count(*) FROM evaluation"), 13, 0);
 	near(of("SELECT count(*) FROM evaluation AS e WHERE seconds > 1.001 * (SELECT max(t) FROM "
 		"(SELECT total(seconds) AS t FROM rank_epoch WHERE run_id = 1 AND "
@@ -354,10 +354,10 @@ END_TEST
 /* A target between two evaluations is reached on the line between them. */
 START_TEST(targets_are_interpolated)
 {
-	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=2 --lr=0.001");
+	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --eval-every=2 --lr=0.001");
 	double low = of("SELECT test_loss FROM evaluation WHERE step = 14"),
 	       high = of("SELECT test_loss FROM evaluation WHERE step = 12");
-	record_run(words(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=2 --lr=0.001 "
+	record_run(words(SIM SOFTMAX "--batch=60 --epochs=3 --eval-every=2 --lr=0.001 "
 				     "--target-loss=%.17g",
 			 0.75 * low + 0.25 * high));
 	near(of("SELECT target_seconds FROM run_summary WHERE id = 2"), 0.135, 1e-9);
@@ -369,16 +369,15 @@ START_TEST(impossible_evaluation_options_are_refused)
 {
 	expect_refused("", "--workload=softmax --target-loss=0.5 --target-accuracy=0.5",
 		       "--target-loss=0.5: a run has one target");
-	expect_refused("", SIM "--workload=softmax --sim.train=false --judge-every=5",
-		       "--judge-every=5: with --sim.train=false");
+	expect_refused("", SIM "--workload=softmax --sim.train=false --eval-every=5",
+		       "--eval-every=5: with --sim.train=false");
+	expect_refused("", "--workload=softmax --strategy=asgd --workers=2 --record --eval-every=5",
+		       "--eval-every=5: not with --record");
 	expect_refused("",
-		       "--workload=softmax --strategy=asgd --workers=2 --record --judge-every=5",
-		       "--judge-every=5: not with --record");
-	expect_refused("",
-		       "--workload=tanh_mlp --batch=1 --epochs=1000000 --judge-every=1 "
+		       "--workload=tanh_mlp --batch=1 --epochs=1000000 --eval-every=1 "
 		       "--barrier-every=0",
-		       "--judge-every=1: the models of all points");
-	expect_refused("", "--workload=softmax --judge-every=-1", "--judge-every=-1");
+		       "--eval-every=1: the models of all points");
+	expect_refused("", "--workload=softmax --eval-every=-1", "--eval-every=-1");
 	expect_refused("",
 		       "--workload=softmax --strategy=allreduce --workers=3 --validation=598 "
 		       "--device=cpu",
@@ -464,8 +463,8 @@ Suite *evaluation_suite(void)
 	tcase_add_test(t, evaluation_takes_no_training_time);
 	tcase_add_test(t, rows_held_out_are_the_same_in_every_run);
 	tcase_add_test(t, rows_trained_on_are_the_same_in_every_run);
-	tcase_add_test(t, fewer_rows_are_a_shorter_epoch);
-	tcase_add_loop_test(t, the_model_is_evaluated_on_rows_held_out, 0, 4);
+	tcase_add_test(t, fewer_training_rows_shorten_the_epoch);
+	tcase_add_loop_test(t, model_is_evaluated_on_held_out_rows, 0, 4);
 	tcase_add_test(t, rows_held_out_are_the_same_in_simulations_and_replays);
 	tcase_add_test(t, evaluation_points_are_at_the_requested_steps);
 	tcase_add_test(t, every_strategy_has_evaluation_points);

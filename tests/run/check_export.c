@@ -541,7 +541,7 @@ START_TEST(runs_are_deleted_and_relabelled)
 }
 END_TEST
 
-START_TEST(a_run_is_shown)
+START_TEST(stored_run_is_shown)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -587,7 +587,7 @@ Suite *export_suite(void)
 	tcase_add_test(c, older_databases_are_imported_and_newer_refused);
 	tcase_add_test(c, failed_import_changes_nothing);
 	tcase_add_test(c, runs_are_deleted_and_relabelled);
-	tcase_add_test(c, a_run_is_shown);
+	tcase_add_test(c, stored_run_is_shown);
 	tcase_add_test(c, resumed_run_is_shown);
 	suite_add_tcase(s, c);
 	return s;

@@ -337,7 +337,7 @@ START_TEST(device_auto_takes_the_gpu_if_there_is_one)
 }
 END_TEST
 
-START_TEST(a_gpu_that_fails_ends_the_run)
+START_TEST(failing_gpu_ends_the_run)
 {
 	char out[OUTPUT];
 	char *how =
@@ -350,7 +350,7 @@ START_TEST(a_gpu_that_fails_ends_the_run)
 END_TEST
 
 /* The module that the tests use refuses a program with other updaters. */
-START_TEST(a_module_of_another_build_is_not_used)
+START_TEST(module_of_another_build_is_refused)
 {
 	const struct device_ops *(*entry)(const struct cuda_host *);
 	struct cuda_host host = {
@@ -384,7 +384,7 @@ Suite *gpu_suite(void)
 	tcase_add_loop_test(t, model_is_the_same_without_graphs_or_branch, 0, 2);
 	tcase_add_test(t, chosen_algorithms_are_kept);
 	tcase_add_test(t, device_and_libraries_are_recorded);
-	tcase_add_test(t, a_module_of_another_build_is_not_used);
+	tcase_add_test(t, module_of_another_build_is_refused);
 	tcase_add_loop_test(t, bf16_learns_the_same, 0, 2);
 	if (!on_real_gpu()) {
 		tcase_add_loop_test(t, float32_algorithms_are_chosen_by_float32_times, 0, 5);
@@ -394,7 +394,7 @@ Suite *gpu_suite(void)
 		tcase_add_loop_test(t, impossible_gpu_runs_are_refused, 0, COUNT(refused));
 		tcase_add_test(t, suggested_batch_fits);
 		tcase_add_test(t, device_auto_takes_the_gpu_if_there_is_one);
-		tcase_add_loop_test(t, a_gpu_that_fails_ends_the_run, 1, 3);
+		tcase_add_loop_test(t, failing_gpu_ends_the_run, 1, 3);
 	}
 	suite_add_tcase(s, t);
 	return s;

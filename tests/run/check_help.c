@@ -92,6 +92,8 @@ START_TEST(topics_are_found_or_the_nearest_is_named)
 	ck_says(0, "help run", "mvbench help table:run");
 	ck_says(0, "help validation", "Columns: simulated_id, ");
 	ck_says(0, "help exit-status", "  130 ");
+	ck_says(0, "help judge-every", "--eval-every=0 "); /* its old name */
+	ck_says(0, "help --judge-every=3", "It is column judge_every of table run.");
 	ck_says(0, "help strategies", "\n  easgd ");
 	ck_says(0, "help speedup allreduce", "strategy allreduce");
 	ck_says(0, "help", "mvbench COMMAND --help and mvbench help TOPIC explain more");
@@ -99,7 +101,7 @@ START_TEST(topics_are_found_or_the_nearest_is_named)
 	ck_says(2, "help easgd.beat", "did you mean easgd.beta?");
 	ck_says(2, "help --sync-evry", "did you mean sync-every?");
 	ck_says(2, "help zzzzzzzzzzzz", "mvbench help topics lists");
-	ck_says(2, "help --completion=zsh", "one of none, bash is wanted");
+	ck_says(2, "help --completion=zsh", "give one of none, bash");
 	ck_says(2, "help --man=runn", "there is no such command");
 }
 END_TEST
@@ -129,7 +131,7 @@ START_TEST(every_command_prints_its_help)
 END_TEST
 
 /* How a command reads its words depends on its row of the table alone. */
-START_TEST(every_command_reads_its_words_alike)
+START_TEST(commands_report_wrong_words_alike)
 {
 	for (const struct command *const *c = commands; *c; c++) {
 		char *help = sentence("%s --no-such=1 --help", (*c)->name);
@@ -189,7 +191,7 @@ static void ck_orders(char *page)
 	}
 }
 
-START_TEST(the_manual_has_all_commands_options_and_plugins)
+START_TEST(manual_has_all_commands_options_and_plugins)
 {
 	char *page = said(0, "help --man");
 	ck_assert_int_eq(strncmp(page, ".TH MVBENCH 1 ", 14), 0);
@@ -214,7 +216,7 @@ START_TEST(the_manual_has_all_commands_options_and_plugins)
 }
 END_TEST
 
-START_TEST(the_manual_formats_without_a_warning)
+START_TEST(manual_formats_without_a_warning)
 {
 	char out[4096];
 	if (lacks_program("groff"))
@@ -267,6 +269,8 @@ START_TEST(bash_completes_words)
 	ck_offers("mvbench run --ea", "");
 	ck_offers("mvbench run --easgd.", "--easgd.beta= --easgd.order= --easgd.form=");
 	ck_offers("mvbench run --easgd.b", "--easgd.beta=");
+	ck_offers("mvbench run --eval", "--eval-every=");
+	ck_offers("mvbench run --judge", ""); /* the old name is accepted only */
 	ck_offers("mvbench blame \"\"", "latest");
 	ck_offers("mvbench run --asgd.updater = mom", "momentum momentum_ema");
 	ck_offers("mvbench run --sim.platform = titan", "titanx4");
@@ -291,7 +295,7 @@ START_TEST(bash_completes_words)
 END_TEST
 
 /* Figures and job files are found by their names, which go into a script. */
-START_TEST(names_that_a_shell_would_run_are_left_out)
+START_TEST(completion_omits_names_that_a_shell_would_run)
 {
 	char out[20000], *home = sentence("MVBENCH_HOME=%s", folder);
 	char *command = sentence("cd %s && mkdir -p plots && echo '-- good' >plots/good.sql && "
@@ -321,12 +325,12 @@ Suite *help_suite(void)
 	tcase_add_test(t, every_kind_of_name_has_a_topic);
 	tcase_add_test(t, topics_are_found_or_the_nearest_is_named);
 	tcase_add_test(t, every_command_prints_its_help);
-	tcase_add_test(t, every_command_reads_its_words_alike);
+	tcase_add_test(t, commands_report_wrong_words_alike);
 	tcase_add_test(t, roff_escapes_requests);
-	tcase_add_test(t, the_manual_has_all_commands_options_and_plugins);
-	tcase_add_test(t, the_manual_formats_without_a_warning);
+	tcase_add_test(t, manual_has_all_commands_options_and_plugins);
+	tcase_add_test(t, manual_formats_without_a_warning);
 	tcase_add_test(t, bash_completes_words);
-	tcase_add_test(t, names_that_a_shell_would_run_are_left_out);
+	tcase_add_test(t, completion_omits_names_that_a_shell_would_run);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -99,7 +99,7 @@ static void expect_near(const char *what, double x, double want, double within)
 /* ---- Slow workers --------------------------------------------------------------- */
 
 /* All steps of a slow worker take longer by the same factor, also straggling ones. */
-START_TEST(a_slow_worker_takes_longer)
+START_TEST(slow_worker_takes_longer)
 {
 	static const char *const how[] = {"", "--straggle=0.5 "};
 	char *plain = sentence(ONE SIM "%s", how[_i]),
@@ -277,7 +277,7 @@ START_TEST(evaluation_read_joins_no_bsp_round)
 					home[e]);
 		forget_runs();
 		record_run(how);
-		record_run(words("%s --judge-every=1", how));
+		record_run(words("%s --eval-every=1", how));
 		expect_near(home[e],
 			    asked("SELECT count(DISTINCT dropped) FROM epoch WHERE epoch = 2"), 1,
 			    0);
@@ -442,7 +442,7 @@ START_TEST(real_slow_worker_takes_fewer_mini_batches)
 END_TEST
 
 /* A real worker. Its fastest epochs count, because other load on the machine slows some. */
-START_TEST(a_real_worker_is_slowed)
+START_TEST(real_worker_is_slowed)
 {
 	static const char *const words = "--workload=mlp --mlp.hidden=256 --batch=100 "
 					 "--strategy=serial --platform=mpi ";
@@ -486,7 +486,7 @@ END_TEST
 
 /* The first step after that time waits. A worker's own time is that of the segments, without
  * evaluation. */
-START_TEST(a_pause_adds_its_duration)
+START_TEST(pause_adds_its_duration)
 {
 	static const struct {
 		const char *at;
@@ -526,7 +526,7 @@ START_TEST(evaluation_does_not_advance_the_time_of_a_pause)
 }
 END_TEST
 
-START_TEST(a_real_worker_pauses)
+START_TEST(real_worker_pauses)
 {
 	forget_runs();
 	record_run(ONE "--platform=mpi --pause=0:0s:300ms");
@@ -699,7 +699,7 @@ END_TEST
 /* ---- Slow links ----------------------------------------------------------------------------- */
 
 /* A softmax model has 7,850 floats. Each step both workers send it: 31.4 ms at 1 MB/s. */
-START_TEST(a_slow_link_slows_an_allreduce)
+START_TEST(slow_link_slows_an_allreduce)
 {
 	const double wire = STEPS * 7850 * 4 / 1e6;
 	char *slow = sentence(TWO NETWORK "--strategy=allreduce --sim.slow-link=%d:0.1", _i);
@@ -822,7 +822,7 @@ Suite *heterogeneity_suite(void)
 		all++;
 	tcase_set_timeout(t, 120);
 	tcase_add_unchecked_fixture(t, set_up, folder_free);
-	tcase_add_loop_test(t, a_slow_worker_takes_longer, 0, 2);
+	tcase_add_loop_test(t, slow_worker_takes_longer, 0, 2);
 	tcase_add_test(t, slow_worker_slows_workers_that_wait_for_it);
 	tcase_add_loop_test(t, slow_worker_takes_fewer_mini_batches, 0, 6);
 	tcase_add_loop_test(t, staleness_bound_counts_from_the_last_barrier, 0, 4);
@@ -837,18 +837,18 @@ Suite *heterogeneity_suite(void)
 	tcase_add_test(t, dynamic_deal_of_one_worker_equals_static_deal);
 	tcase_add_loop_test(t, synchronous_strategies_refuse_dynamic_deal, 0, 7);
 	tcase_add_test(t, real_slow_worker_takes_fewer_mini_batches);
-	tcase_add_test(t, a_real_worker_is_slowed);
+	tcase_add_test(t, real_worker_is_slowed);
 	tcase_add_test(t, step_takes_the_given_time);
-	tcase_add_loop_test(t, a_pause_adds_its_duration, 0, 6);
+	tcase_add_loop_test(t, pause_adds_its_duration, 0, 6);
 	tcase_add_test(t, evaluation_does_not_advance_the_time_of_a_pause);
-	tcase_add_test(t, a_real_worker_pauses);
+	tcase_add_test(t, real_worker_pauses);
 	tcase_add_loop_test(t, other_workers_continue_when_one_leaves, 0, all);
 	tcase_add_test(t, worker_leaves_without_barriers);
 	tcase_add_test(t, other_workers_push_for_one_that_left);
 	tcase_add_loop_test(t, several_workers_leave, 0, 5);
 	tcase_add_loop_test(t, real_workers_leave, 0, all);
 	tcase_add_test(t, heterogeneous_runs_repeat);
-	tcase_add_loop_test(t, a_slow_link_slows_an_allreduce, 0, 2);
+	tcase_add_loop_test(t, slow_link_slows_an_allreduce, 0, 2);
 	tcase_add_test(t, slow_link_affects_one_worker);
 	tcase_add_test(t, workers_on_one_host_share_a_slow_link);
 	tcase_add_test(t, heterogeneity_mistakes_are_refused);

@@ -52,7 +52,7 @@ static double runs(void)
 
 /* ---- Names of outputs ---------------------------------------------------- */
 
-START_TEST(no_output_replaces_a_database)
+START_TEST(outputs_replace_no_database)
 {
 	static const char *const words[] = {
 		"table --out=DIR/run.db",
@@ -96,7 +96,7 @@ START_TEST(output_changes_no_other_file)
 }
 END_TEST
 
-START_TEST(a_full_standard_output_is_a_failure)
+START_TEST(full_standard_output_is_a_failure)
 {
 	static const char *const words[] = {
 		"list",
@@ -294,7 +294,7 @@ int rename(const char *from, const char *to)
 }
 
 /* Otherwise the cleanup of another process could remove a complete file that has no name yet. */
-START_TEST(an_output_is_locked_until_it_has_its_name)
+START_TEST(output_is_locked_until_it_has_its_name)
 {
 	struct output o;
 	char *path = in_folder("out.csv");
@@ -394,7 +394,7 @@ START_TEST(removed_folders_leave_no_open_descriptors)
 END_TEST
 
 /* No process opens it after all have it. A watcher that is killed therefore leaves no file. */
-START_TEST(the_status_page_has_no_name_while_workers_train)
+START_TEST(status_page_has_no_name_while_workers_train)
 {
 	char *words =
 		sentence("./mvbench run --workload=tanh_mlp --strategy=allreduce --workers=2 "
@@ -436,7 +436,7 @@ START_TEST(busy_machine_is_detected)
 END_TEST
 
 /* A simulation has no cores. */
-START_TEST(a_simulation_is_never_busy)
+START_TEST(simulated_runs_have_no_core_shares)
 {
 	shell(0,
 	      "./mvbench run --workload=perceptron --strategy=asgd --workers=4 --platform=sim "
@@ -457,21 +457,21 @@ Suite *hostile_suite(void)
 	TCase *t = tcase_create("hostile");
 	tcase_add_checked_fixture(t, recorded, folder_free);
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, no_output_replaces_a_database);
+	tcase_add_test(t, outputs_replace_no_database);
 	tcase_add_test(t, output_changes_no_other_file);
-	tcase_add_test(t, a_full_standard_output_is_a_failure);
+	tcase_add_test(t, full_standard_output_is_a_failure);
 	tcase_add_test(t, views_and_triggers_of_a_file_are_not_trusted);
 	tcase_add_test(t, views_of_a_read_only_database_are_not_trusted);
 	tcase_add_test(t, endless_query_is_ended);
 	tcase_add_test(t, readers_write_nothing);
 	tcase_add_test(t, exported_cell_is_never_a_formula);
 	tcase_add_test(t, folders_of_killed_processes_are_removed);
-	tcase_add_test(t, an_output_is_locked_until_it_has_its_name);
+	tcase_add_test(t, output_is_locked_until_it_has_its_name);
 	tcase_add_test(t, part_files_of_killed_processes_are_removed);
 	tcase_add_test(t, removed_folders_leave_no_open_descriptors);
-	tcase_add_test(t, the_status_page_has_no_name_while_workers_train);
+	tcase_add_test(t, status_page_has_no_name_while_workers_train);
 	tcase_add_test(t, busy_machine_is_detected);
-	tcase_add_test(t, a_simulation_is_never_busy);
+	tcase_add_test(t, simulated_runs_have_no_core_shares);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -72,7 +72,7 @@ static void ck_placed(const char *text, int workers, int servers, const char *pl
 {
 	struct host_list l;
 	struct config c = {.run = {.workers = workers, .servers = servers},
-			   .own = {.placement = placement}};
+			   .harness = {.placement = placement}};
 	int number[16] = {0};
 	const char *host[16];
 	folder_text("hosts", text);
@@ -138,7 +138,7 @@ START_TEST(ranks_are_assigned_to_hosts)
 }
 END_TEST
 
-START_TEST(rates_are_read)
+START_TEST(lab_rates_are_parsed)
 {
 	static const struct option o = {.name = "rate"};
 	static const char *const wrong[] = {"",        "100",    "mbit",    "-1mbit",
@@ -259,19 +259,19 @@ static const struct {
 } mistakes[] = {
 	{"", "lab: give run, up, exec"},
 	{"fly", "lab fly: give run, up, exec"},
-	{"run", "a number of hosts from 1 to 64 is wanted"},
+	{"run", "give a number of hosts from 1 to 64"},
 	{"run 0 -- true", "a number of hosts from 1 to 64"},
 	{"run 65 -- true", "a number of hosts from 1 to 64"},
 	{"run two -- true", "a number of hosts from 1 to 64"},
 	{"run 2", "lab run: give a command"},
-	{"run 2 --rate=fast -- true", "--rate=fast: a rate from 100kbit to 100gbit"},
+	{"run 2 --rate=fast -- true", "--rate=fast: give a rate from 100kbit to 100gbit"},
 	{"run 2 --clock-offset=-1 -- true", "--clock-offset=-1"},
-	{"exec", "a host is wanted"},
+	{"exec", "give a host"},
 	{"exec lab1", "lab exec: give a command for lab1"},
 	{"exec lab1 true", "there is no lab here"},
 	{"cut lab1", "there is no lab here"},
-	{"rate", "a rate is wanted"},
-	{"rate 5", "--rate=5: a rate from"},
+	{"rate", "give a rate"},
+	{"rate 5", "--rate=5: give a rate from"},
 	{"down", "no lab is up"},
 };
 
@@ -721,7 +721,7 @@ Suite *lab_suite(void)
 	tcase_add_checked_fixture(rules, folder_new, folder_free);
 	tcase_add_test(rules, ranks_are_assigned_to_hosts);
 	tcase_add_test(rules, placement_sets_the_host_of_each_rank);
-	tcase_add_test(rules, rates_are_read);
+	tcase_add_test(rules, lab_rates_are_parsed);
 	tcase_add_loop_test(rules, lab_mistakes_are_refused, 0, COUNT(mistakes));
 	suite_add_tcase(s, rules);
 	tcase_add_unchecked_fixture(hosts, set_up, tear_down);

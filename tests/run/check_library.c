@@ -159,7 +159,7 @@ static const struct {
 };
 enum { KILLED = sizeof killed / sizeof *killed };
 
-START_TEST(a_process_that_is_killed_is_named)
+START_TEST(killed_library_process_is_named)
 {
 	int servers = killed[_i].servers, rank = killed[_i].rank;
 	char host[256] = "", *named, *start;
@@ -204,7 +204,7 @@ static const struct {
 };
 enum { STOPPED = sizeof stopped / sizeof *stopped };
 
-START_TEST(a_process_that_is_stopped_is_named)
+START_TEST(stopped_library_process_is_named)
 {
 	int servers = stopped[_i].servers, rank = stopped[_i].rank;
 	char *named = sentence("rank %d of 3 (process", rank),
@@ -236,7 +236,7 @@ START_TEST(a_process_that_is_stopped_is_named)
 END_TEST
 
 /* A worker that others wait for is named; two workers that are busy are not. */
-START_TEST(a_process_that_comes_late_is_named)
+START_TEST(late_library_process_is_named)
 {
 	run(0,
 	    MPIRUN
@@ -351,9 +351,9 @@ Suite *library_suite(void)
 	tcase_add_test(programs, processes_find_each_other_through_a_file);
 	tcase_add_test(programs, processes_that_do_not_connect_get_an_error);
 	tcase_add_test(programs, readme_example_runs);
-	tcase_add_loop_test(programs, a_process_that_is_killed_is_named, 0, KILLED);
-	tcase_add_loop_test(programs, a_process_that_is_stopped_is_named, 0, STOPPED);
-	tcase_add_test(programs, a_process_that_comes_late_is_named);
+	tcase_add_loop_test(programs, killed_library_process_is_named, 0, KILLED);
+	tcase_add_loop_test(programs, stopped_library_process_is_named, 0, STOPPED);
+	tcase_add_test(programs, late_library_process_is_named);
 	tcase_add_test(built, only_the_interface_is_visible);
 	tcase_add_test(built, cpp_program_uses_the_library);
 	tcase_add_test(built, installed_library_builds_programs);

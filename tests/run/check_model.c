@@ -10,7 +10,7 @@
 
 static char out[1 << 15];
 
-START_TEST(scenario_holds_in_every_order)
+START_TEST(model_scenarios_hold_in_every_order)
 {
 	int status = command_output("tests/model/model briefly 2>&1", out, sizeof out);
 	ck_assert_msg(status == 0, "%s", out);
@@ -50,7 +50,7 @@ Suite *model_suite(void)
 	Suite *s = suite_create("model");
 	TCase *t = tcase_create("model");
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, scenario_holds_in_every_order);
+	tcase_add_test(t, model_scenarios_hold_in_every_order);
 	tcase_add_loop_test(t, planted_fault_is_found, 0, COUNT(faults));
 	suite_add_tcase(s, t);
 	return s;

@@ -271,7 +271,7 @@ START_TEST(state_reset_restarts_the_moments)
 END_TEST
 
 /* Two halves with nothing between them make the same step. */
-START_TEST(two_halves_equal_one_step)
+START_TEST(split_optimizer_step_equals_whole_step)
 {
 	struct setting given[] = {{"optimizer", optimizers[_i]->plugin.name},
 				  {"momentum", optimizers[_i]->momentum ? "0.9" : "0"},
@@ -464,7 +464,7 @@ static const struct refusal {
 	{{{"strategy", "periodic"}, {"periodic.outer", "adamw:beta1=0.9:beta2=1"}},
 	 "--adamw.beta2=1"},
 	{{{"strategy", "periodic"}, {"periodic.outer", "lion:beta1"}},
-	 "a value is wanted, as in lion:beta1=0.9"},
+	 "give a value, as in lion:beta1=0.9"},
 	{{{"strategy", "periodic"}, {"periodic.outer", "lion"}, {"periodic.outer-momentum", "0.9"}},
 	 "--periodic.outer=lion has options of its own in its place"},
 };
@@ -633,7 +633,7 @@ Suite *optimizers_suite(void)
 	int n = 0;
 	while (optimizers[n])
 		n++;
-	tcase_add_loop_test(t, two_halves_equal_one_step, 0, n);
+	tcase_add_loop_test(t, split_optimizer_step_equals_whole_step, 0, n);
 	tcase_add_loop_test(t, decay_applies_to_the_selected_floats, 0, n);
 	tcase_add_loop_test(t, outer_steps_equal_the_former_code, 0, 4);
 	tcase_add_test(t, outer_adamw_is_its_formula);

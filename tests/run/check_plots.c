@@ -375,7 +375,7 @@ static void draws_something(const char *name)
 }
 
 /* Simulations without gradients have times but no losses. */
-START_TEST(times_alone_are_drawn)
+START_TEST(runs_without_accuracy_are_drawn)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -536,7 +536,7 @@ static void expect_rows(const char *figure, const char *columns, const char *wan
 	sqlite3_close(db);
 }
 
-START_TEST(intervals_are_between_ranks)
+START_TEST(figure_intervals_lie_between_ranks)
 {
 	sqlite3 *db = open_database();
 	for (int seed = 1; seed <= 9; seed++) /* ranks 2 and 8 */
@@ -576,7 +576,7 @@ START_TEST(intervals_are_between_ranks)
 END_TEST
 
 /* Four trials of one configuration. One diverged: it counts as the untrained model. */
-START_TEST(best_of_k_is_the_expected_maximum)
+START_TEST(best_of_k_curve_is_the_expected_maximum)
 {
 	sqlite3 *db = open_database();
 	static const double value[] = {0.4, 0, 0.2, 0.3};
@@ -704,7 +704,7 @@ START_TEST(pareto_front_has_the_unbeaten_runs)
 }
 END_TEST
 
-START_TEST(efficiency_is_speed_up_by_worker)
+START_TEST(efficiency_is_speed_up_per_worker)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);
@@ -840,7 +840,7 @@ static const struct {
 	{4000, "asgd 4w, mean 1.50, max 4000<", "> 300<", "> 50<"},
 };
 
-START_TEST(late_pushes_are_drawn)
+START_TEST(stale_pushes_are_drawn)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -876,7 +876,7 @@ END_TEST
 
 /* In one configuration all pushes have the same staleness; in the other every push has another.
  * There is no point to mark. */
-START_TEST(thin_histograms_draw_without_warnings)
+START_TEST(staleness_of_one_value_draws_without_warning)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -964,7 +964,7 @@ static void fill_twelve(sqlite3 *db)
 	sql(db, "COMMIT");
 }
 
-START_TEST(a_configuration_has_one_look)
+START_TEST(configuration_has_one_line_style_in_all_figures)
 {
 	static const char *const figure[] = {"accuracy_epoch", "accuracy_time", "accuracy_final",
 					     "loss_time",      "time_epoch",    "pareto",
@@ -1016,7 +1016,7 @@ static int different(const char *text, const char *what, size_t length)
 	return n;
 }
 
-START_TEST(twelve_strategies_are_told_apart)
+START_TEST(twelve_strategies_have_distinct_line_styles)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -1104,7 +1104,7 @@ static const struct {
 	 "--x=lr --y=strategy: none of the 9 chosen finished runs has both, with a number for y"},
 };
 
-START_TEST(any_two_columns_make_points)
+START_TEST(points_of_any_two_columns_are_right)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
@@ -1125,7 +1125,7 @@ START_TEST(any_two_columns_make_points)
 }
 END_TEST
 
-START_TEST(any_two_columns_are_drawn)
+START_TEST(plot_draws_any_two_columns)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -1194,7 +1194,7 @@ START_TEST(names_omit_options_that_are_off)
 		"0.5, arrival_seed = 3 WHERE id = 2");
 	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w\nasgd 2w global-batch=64 arrival-seed=3 validation=50 "
-			       "target-loss=0.5 judge-every=5, 0\n");
+			       "target-loss=0.5 eval-every=5, 0\n");
 	free(rows);
 	sqlite3_close(db);
 }
@@ -1476,7 +1476,7 @@ static void add_path(void *text, const struct word *w)
 	snprintf((char *)text + n, 4096 - n, "%s:%s ", w->name, w->path);
 }
 
-START_TEST(users_have_figures_of_their_own)
+START_TEST(user_folders_add_figures)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -1547,7 +1547,7 @@ static const struct {
 	{NULL, own_gp, {"has mine.gp, but no mine.sql", "/other "}},
 };
 
-START_TEST(a_broken_figure_is_named)
+START_TEST(broken_figure_is_named)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -1658,29 +1658,29 @@ Suite *plots_suite(void)
 	tcase_add_test(c, each_figure_has_sql_and_gp);
 	tcase_add_test(c, empty_database_draws_explanation);
 	tcase_add_test(c, one_run_is_drawn);
-	tcase_add_test(c, times_alone_are_drawn);
+	tcase_add_test(c, runs_without_accuracy_are_drawn);
 	tcase_add_test(c, hostile_names_are_shown_never_run);
 	tcase_add_test(r, curves_show_medians);
-	tcase_add_test(r, intervals_are_between_ranks);
-	tcase_add_test(r, best_of_k_is_the_expected_maximum);
+	tcase_add_test(r, figure_intervals_lie_between_ranks);
+	tcase_add_test(r, best_of_k_curve_is_the_expected_maximum);
 	tcase_add_test(r, diverged_runs_count_in_figures);
 	tcase_add_test(r, missed_targets_are_shown);
 	tcase_add_test(r, pareto_front_has_the_unbeaten_runs);
-	tcase_add_test(r, efficiency_is_speed_up_by_worker);
+	tcase_add_test(r, efficiency_is_speed_up_per_worker);
 	tcase_add_test(c, omitted_names_are_counted_in_figures);
 	tcase_add_test(r, staleness_shares_are_of_all_pushes);
 	tcase_add_test(r, staleness_bins_equal_the_recorded_ones);
-	tcase_add_loop_test(c, late_pushes_are_drawn, 0,
+	tcase_add_loop_test(c, stale_pushes_are_drawn, 0,
 			    (int)(sizeof(lateness) / sizeof(*lateness)));
-	tcase_add_test(c, thin_histograms_draw_without_warnings);
+	tcase_add_test(c, staleness_of_one_value_draws_without_warning);
 	tcase_add_test(r, placements_are_named_where_they_differ);
 	tcase_add_test(r, names_omit_automatic_choices);
 	tcase_add_test(r, chosen_options_are_named_where_they_decide);
-	tcase_add_test(r, a_configuration_has_one_look);
-	tcase_add_test(c, twelve_strategies_are_told_apart);
-	tcase_add_loop_test(r, any_two_columns_make_points, 0,
+	tcase_add_test(r, configuration_has_one_line_style_in_all_figures);
+	tcase_add_test(c, twelve_strategies_have_distinct_line_styles);
+	tcase_add_loop_test(r, points_of_any_two_columns_are_right, 0,
 			    (int)(sizeof(pairs) / sizeof(*pairs)));
-	tcase_add_test(c, any_two_columns_are_drawn);
+	tcase_add_test(c, plot_draws_any_two_columns);
 	tcase_add_test(r, names_tell_configurations_apart);
 	tcase_add_test(r, names_omit_options_that_are_off);
 	tcase_add_test(r, names_show_only_differences);
@@ -1689,9 +1689,8 @@ Suite *plots_suite(void)
 	tcase_add_test(c, table_report_and_figures_count_the_same_runs);
 	tcase_add_test(c, steps_between_commits_are_drawn);
 	tcase_add_test(c, added_sql_and_gp_make_a_figure);
-	tcase_add_test(c, users_have_figures_of_their_own);
-	tcase_add_loop_test(r, a_broken_figure_is_named, 0,
-			    (int)(sizeof(broken) / sizeof(*broken)));
+	tcase_add_test(c, user_folders_add_figures);
+	tcase_add_loop_test(r, broken_figure_is_named, 0, (int)(sizeof(broken) / sizeof(*broken)));
 	tcase_add_test(c, output_file_is_named);
 	tcase_add_loop_test(r, plot_mistakes_are_refused, 0,
 			    (int)(sizeof(refused) / sizeof(*refused)));

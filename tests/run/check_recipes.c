@@ -93,7 +93,7 @@ START_TEST(split_layers_share_the_given_step_time)
 END_TEST
 
 /* A shape is shown if its runs show it, and not if some runs are missing. */
-START_TEST(shape_is_shown_by_its_runs)
+START_TEST(shape_is_shown_only_with_all_its_runs)
 {
 	char *script = installed_path("tests/scripts/shapes.sh"),
 	     *sql = installed_path("tests/scripts/shapes.sql");
@@ -120,7 +120,7 @@ Suite *recipes_suite(void)
 	tcase_add_test(t, published_times_are_predicted);
 	tcase_add_test(t, cifar10_is_found_by_its_name);
 	tcase_add_test(t, split_layers_share_the_given_step_time);
-	tcase_add_test(t, shape_is_shown_by_its_runs);
+	tcase_add_test(t, shape_is_shown_only_with_all_its_runs);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -149,7 +149,7 @@ static unsigned drawn(unsigned *state, unsigned n)
 
 /* Strategy, placement, number of workers, sync interval, assignment, backup workers and delays are
  * drawn. The replay has other delays and another network. */
-START_TEST(drawn_runs_are_replayed)
+START_TEST(randomly_drawn_runs_are_replayed)
 {
 	static const char *const tried[] = {"asgd", "downpour", "easgd", "ssp",
 					    "bsp",  "bsp",      "bsp"},
@@ -177,7 +177,7 @@ START_TEST(drawn_runs_are_replayed)
 END_TEST
 
 /* A run that diverges does so again, and its replay has the same status. */
-START_TEST(a_diverged_run_is_replayed)
+START_TEST(diverged_run_is_replayed)
 {
 	char out[OUTPUT];
 	forget_runs();
@@ -232,7 +232,7 @@ END_TEST
 /* ---- Options ------------------------------------------------------------- */
 
 /* Options that decide the result come from the run; they may be repeated. */
-START_TEST(a_replay_has_the_options_of_its_run)
+START_TEST(replay_takes_options_from_its_run)
 {
 	record(SMALL "--strategy=asgd --asgd.updater=dcasgd --asgd.lambda=0.3 --workers=2 "
 		     "--sync-every=3 --lr=0.0123456789012345 --seed=7 --label=real");
@@ -389,11 +389,11 @@ Suite *replay_suite(void)
 	tcase_add_loop_test(t, replay_reaches_the_same_model, 0, (int)COUNT(runs));
 	tcase_add_loop_test(t, replay_is_bit_identical_for_every_updater, 0, all);
 	tcase_add_test(t, simulated_run_is_replayed);
-	tcase_add_loop_test(t, drawn_runs_are_replayed, 0, 20);
-	tcase_add_test(t, a_diverged_run_is_replayed);
+	tcase_add_loop_test(t, randomly_drawn_runs_are_replayed, 0, 20);
+	tcase_add_test(t, diverged_run_is_replayed);
 	tcase_add_loop_test(t, another_order_gives_another_model, 0, 2);
 	tcase_add_loop_test(t, replay_deadlock_is_reported, 0, 2);
-	tcase_add_test(t, a_replay_has_the_options_of_its_run);
+	tcase_add_test(t, replay_takes_options_from_its_run);
 	tcase_add_test(t, replay_with_other_options_is_refused);
 	tcase_add_test(t, replay_without_a_usable_recording_is_refused);
 	tcase_add_test(t, sweep_refuses_replays);

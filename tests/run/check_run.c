@@ -301,7 +301,7 @@ START_TEST(message_of_mpirun_is_shown)
 	char *words = run_words(hosts);
 	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
 	ck_assert_msg(strstr(out, "-----") && strstr(out, "daemon"), "%s", out);
-	ck_assert_msg(strstr(out, "says why above"), "%s", out);
+	ck_assert_msg(strstr(out, "see its messages above"), "%s", out);
 	folder_text("hosts", "localhost slots=1\n");
 	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
 	ck_assert_msg(strstr(out, "slots of the hostfile: 1"), "%s", out);
@@ -394,7 +394,7 @@ END_TEST
 
 /* Recomputed norm statistics depend on the model alone. They depend neither on the training, as
  * statistics kept in training do, nor on the worker that computes them. */
-START_TEST(recomputed_norms_depend_on_the_model_alone)
+START_TEST(recomputed_norm_statistics_depend_on_the_model_only)
 {
 	char out[OUTPUT];
 	const char *const how[] = {"--norm-statistics=recompute",
@@ -423,7 +423,7 @@ Suite *run_suite(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, make_data, folder_free);
 	tcase_add_loop_test(t, ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3);
-	tcase_add_test(t, recomputed_norms_depend_on_the_model_alone);
+	tcase_add_test(t, recomputed_norm_statistics_depend_on_the_model_only);
 	tcase_add_test(t, killed_run_is_marked_by_the_next_start);
 	tcase_add_loop_test(t, failed_worker_is_named, 0, FAILURES);
 	tcase_add_test(t, worker_failure_at_the_start_ends_the_run);

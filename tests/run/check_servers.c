@@ -144,7 +144,7 @@ END_TEST
 /* ---- Servers as processes ------------------------------------------------ */
 
 /* `time` reports what the server uses in a run with almost no pushes. */
-START_TEST(an_idle_server_sleeps)
+START_TEST(idle_server_sleeps)
 {
 	char text[4096];
 	double user = NAN, sys = NAN, real = NAN;
@@ -237,7 +237,7 @@ Suite *servers_suite(void)
 	tcase_add_loop_test(t, strategies_run_on_servers, 0, 7);
 	tcase_add_test(t, tables_may_have_fewer_rows_than_servers);
 	tcase_add_test(t, arrivals_at_two_servers_are_recorded);
-	tcase_add_test(t, an_idle_server_sleeps);
+	tcase_add_test(t, idle_server_sleeps);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(early, 60);
 	tcase_add_checked_fixture(early, trained_data, folder_free);

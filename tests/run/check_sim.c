@@ -400,7 +400,7 @@ END_TEST
 
 /* --sim.step-time and --step-time are of a whole --global-batch, which N workers share, evenly or
  * not: 2,400 rows take the same compute time in all, whatever N is. */
-START_TEST(a_share_of_a_global_batch_costs_a_share)
+START_TEST(global_batch_step_time_is_shared_by_workers)
 {
 	static const struct {
 		const char *how;
@@ -495,7 +495,7 @@ START_TEST(update_takes_the_given_time)
 END_TEST
 
 /* A server makes one update after the other: if updates take long, they alone count. */
-START_TEST(a_busy_server_makes_workers_wait)
+START_TEST(busy_server_makes_workers_wait)
 {
 	const char *how = SOFT "--batch=60 --strategy=asgd --deal=static --workers=4 "
 			       "--servers=1 " HOSTS STEP;
@@ -533,7 +533,7 @@ START_TEST(workers_share_a_core)
 END_TEST
 
 /* Given times are those of the fastest host. */
-START_TEST(a_slow_host_takes_longer)
+START_TEST(slow_host_takes_longer)
 {
 	forget_runs();
 	put_hosts("slow.xml", 2, 1, 1);
@@ -580,7 +580,7 @@ END_TEST
 
 /* A sum that is started takes what one takes that is waited for: with a step of 1 us nothing is
  * hidden. */
-START_TEST(started_sums_take_their_time)
+START_TEST(started_allreduce_takes_the_time_of_a_blocking_one)
 {
 	static const int workers[] = {2, 3, 4, 5, 6};
 	int n = workers[_i];
@@ -890,7 +890,7 @@ START_TEST(nearest_calibration_is_used)
 END_TEST
 
 /* The calibration of four workers on two cores has 4 ms, because the workers share the cores. */
-START_TEST(more_workers_than_cores_share_them)
+START_TEST(oversubscribed_workers_share_cores)
 {
 	forget_runs();
 	calibrated((struct made){"softmax", "", 30, 2, 2, 2.5e-3, false});
@@ -924,7 +924,7 @@ START_TEST(messages_take_the_calibrated_time)
 END_TEST
 
 /* The time of an allreduce beyond its messages, and of an operation on a table. */
-START_TEST(sums_and_passes_take_the_calibrated_time)
+START_TEST(sums_and_table_updates_take_the_calibrated_time)
 {
 	forget_runs();
 	calibrated((struct made){"softmax", "", 30, 2, 2, step_s, false});
@@ -956,7 +956,7 @@ static void no_run_is_left(void)
 }
 
 /* The calibrations are of other work. */
-START_TEST(a_missing_calibration_is_named)
+START_TEST(missing_calibration_is_named)
 {
 	forget_runs();
 	calibrated((struct made){"mlp", "--mlp.hidden=64 --mlp.depth=1", 60, 1, 2, 1e-3, false});
@@ -991,7 +991,7 @@ START_TEST(calibration_belongs_to_an_optimiser)
 	ck_assert_int_eq(run_mvbench("", nesterov, out, sizeof out), EXIT_USER);
 	char *command = strstr(out, "mvbench calibrate ");
 	ck_assert_msg(command && strstr(out, " --momentum=0.5 "), "%s", out);
-	char *again = sentence("./%.*s --seconds=0.05 --visits=1 --counts=1 2>&1",
+	char *again = sentence("./%.*s --seconds=0.05 --repetitions=1 --counts=1 2>&1",
 			       (int)strcspn(command, "\n"), command);
 	int status = command_output(again, out, sizeof out);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", again, status, out);
@@ -1099,11 +1099,12 @@ START_TEST(simulation_mistakes_are_refused)
 		{STEP "--sim.platform=$FOLDER/", "$FOLDER/: "},
 		{STEP HOSTS "--strategy=allreduce --workers=7",
 		 "hosts.xml: it has room for 6 workers on 6 hosts; --workers=7 is"},
-		{"--sim.step-time=0 " HOSTS, "--sim.step-time=0: auto or a time above 0"},
-		{"--sim.step-time=-1s " HOSTS, "--sim.step-time=-1s: auto or a time above 0"},
-		{"--sim.step-time=abc " HOSTS, "--sim.step-time=abc: auto or a time above 0"},
-		{"--sim.step-time= " HOSTS, "--sim.step-time=: auto or a time above 0"},
-		{STEP HOSTS "--sim.update-time=0s", "--sim.update-time=0s: auto or a time above 0"},
+		{"--sim.step-time=0 " HOSTS, "--sim.step-time=0: give auto or a time above 0"},
+		{"--sim.step-time=-1s " HOSTS, "--sim.step-time=-1s: give auto or a time above 0"},
+		{"--sim.step-time=abc " HOSTS, "--sim.step-time=abc: give auto or a time above 0"},
+		{"--sim.step-time= " HOSTS, "--sim.step-time=: give auto or a time above 0"},
+		{STEP HOSTS "--sim.update-time=0s",
+		 "--sim.update-time=0s: give auto or a time above 0"},
 		{STEP "--sim.platfrm=local", "did you mean --sim.platform?"},
 		{STEP HOSTS "--sim.train=perhaps", "--sim.train=perhaps"},
 	};
@@ -1453,15 +1454,15 @@ Suite *sim_suite(void)
 	tcase_add_test(t, resnet_is_simulated_without_images);
 	tcase_add_loop_test(t, serial_epoch_is_the_sum_of_its_steps, 0, 4);
 	tcase_add_test(t, step_time_is_proportional_to_rows);
-	tcase_add_loop_test(t, a_share_of_a_global_batch_costs_a_share, 0, 6);
+	tcase_add_loop_test(t, global_batch_step_time_is_shared_by_workers, 0, 6);
 	tcase_add_loop_test(t, allreduce_time_is_that_of_its_messages, 2, 5);
 	tcase_add_loop_test(t, untimed_phases_send_no_messages, 0, 2);
 	tcase_add_test(t, update_takes_the_given_time);
-	tcase_add_test(t, a_busy_server_makes_workers_wait);
+	tcase_add_test(t, busy_server_makes_workers_wait);
 	tcase_add_test(t, workers_share_a_core);
-	tcase_add_test(t, a_slow_host_takes_longer);
+	tcase_add_test(t, slow_host_takes_longer);
 	tcase_add_test(t, overlap_hides_messages);
-	tcase_add_loop_test(t, started_sums_take_their_time, 0, 5);
+	tcase_add_loop_test(t, started_allreduce_takes_the_time_of_a_blocking_one, 0, 5);
 	tcase_add_loop_test(t, overlap_is_never_slower, 0, 20);
 	tcase_add_test(t, gradients_are_ready_by_flops);
 	tcase_add_test(t, update_takes_the_calibrated_time);
@@ -1470,10 +1471,10 @@ Suite *sim_suite(void)
 	tcase_add_test(t, calibrated_curves_are_linear_between_points);
 	tcase_add_test(t, steps_are_drawn_from_the_calibration);
 	tcase_add_test(t, nearest_calibration_is_used);
-	tcase_add_test(t, more_workers_than_cores_share_them);
+	tcase_add_test(t, oversubscribed_workers_share_cores);
 	tcase_add_loop_test(t, messages_take_the_calibrated_time, 0, 4);
-	tcase_add_test(t, sums_and_passes_take_the_calibrated_time);
-	tcase_add_test(t, a_missing_calibration_is_named);
+	tcase_add_test(t, sums_and_table_updates_take_the_calibrated_time);
+	tcase_add_test(t, missing_calibration_is_named);
 	tcase_add_test(t, calibration_belongs_to_an_optimiser);
 	tcase_add_test(t, damaged_calibrations_are_ignored);
 	tcase_add_test(t, suggested_calibration_makes_the_simulation_run);

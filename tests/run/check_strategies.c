@@ -45,7 +45,7 @@ static struct epochs epochs_of(const struct result *r)
 /* ---- Gossip -------------------------------------------------------------- */
 
 /* Two workers average models after one step from equal models: that averages their gradients. */
-START_TEST(gossip_of_two_is_allreduce)
+START_TEST(gossip_of_two_workers_is_allreduce)
 {
 	static const char *const schedule[] = {"ring", "hypercube"};
 	expect_same(2,
@@ -114,7 +114,7 @@ END_TEST
 
 #define SAME "--epochs=1 --momentum=0.9 --lr-schedule=constant "
 
-START_TEST(hybrid_of_ones_is_allreduce)
+START_TEST(hybrid_with_groups_of_one_is_allreduce)
 {
 	const char *same = MLP SAME "--batch=24 --weight-decay=1e-3";
 	expect_same(_i, words("%s --strategy=hybrid --hybrid.group=1", same), _i,
@@ -122,7 +122,7 @@ START_TEST(hybrid_of_ones_is_allreduce)
 }
 END_TEST
 
-START_TEST(hybrid_of_all_is_model_parallel)
+START_TEST(hybrid_with_one_group_is_model_parallel)
 {
 	const char *same = MLP SAME "--batch=48 --weight-decay=1e-3";
 	expect_same(_i, words("%s --strategy=hybrid --hybrid.group=%d", same, _i), _i,
@@ -151,7 +151,7 @@ END_TEST
 
 /* ---- Periodic: outer optimisers ------------------------------------------ */
 
-START_TEST(outer_of_no_momentum_is_averaging)
+START_TEST(outer_step_without_momentum_is_averaging)
 {
 	const char *same =
 		words(MLP "--epochs=2 --batch=24 --momentum=0.5 --sync-every=7 --strategy=periodic "
@@ -183,7 +183,7 @@ START_TEST(outer_momentum_every_step_is_allreduce)
 END_TEST
 
 /* This also holds if the learning rate changes: SlowMo's momentum is in units of 1/lr. */
-START_TEST(outer_momentum_moves_with_the_rate)
+START_TEST(outer_momentum_scales_with_the_learning_rate)
 {
 	static const char *const schedule[] = {"step:1:x0.2", "warmup:1+cosine"};
 	const char *same =
@@ -199,7 +199,7 @@ END_TEST
 /* Within a round, the evaluated model is the result of a synchronisation at that point. Epoch 1
  * synchronises at every step, so there is momentum; epoch 2 synchronises at its end, or would do so
  * later. */
-START_TEST(the_last_outer_step_is_evaluated)
+START_TEST(last_outer_step_is_evaluated)
 {
 	static const char *const outer[] = {"momentum", "nesterov"};
 	const char *how[2 * 2];
@@ -264,7 +264,7 @@ START_TEST(schedules_synchronise_as_often_as_counted)
 {
 	static const struct {
 		const char *words;
-		int epochs, meetings[EPOCHS_MAX];
+		int epochs, joint_ops[EPOCHS_MAX];
 		bool even; /* the interval divides the epoch: the formula is exact */
 	} row[] = {
 		/* 40 steps: X = 4, 2, 1 */
@@ -310,7 +310,7 @@ START_TEST(schedules_synchronise_as_often_as_counted)
 		struct epochs t = epochs_of(&r[i]);
 		ck_assert_int_eq(t.n, row[i].epochs);
 		for (int e = 1; e <= t.n; e++) {
-			double want = row[i].meetings[e - 1] * 2.0 * 4 * (double)r[i].params;
+			double want = row[i].joint_ops[e - 1] * 2.0 * 4 * (double)r[i].params;
 			ck_assert_msg(t.bytes[e] == want, "%s: epoch %d counts %g bytes, not %g",
 				      row[i].words, e, t.bytes[e], want);
 			ck_assert_msg(!row[i].even || fabs(t.formula[e] - want) <= 1e-9 * want,
@@ -375,17 +375,17 @@ Suite *strategies_suite(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_unchecked_fixture(t, trained_data, folder_free);
 	tcase_add_loop_test(t, strategy_mistakes_are_refused, 0, 11);
-	tcase_add_loop_test(t, gossip_of_two_is_allreduce, 0, 2);
+	tcase_add_loop_test(t, gossip_of_two_workers_is_allreduce, 0, 2);
 	tcase_add_loop_test(t, gossip_rounds_average_all, 0, 2);
 	tcase_add_loop_test(t, gossip_converges_to_one_model, 2, 5);
 	tcase_add_loop_test(t, gossip_bytes_equal_the_formula, 2, 5);
-	tcase_add_loop_test(t, hybrid_of_ones_is_allreduce, 2, 5);
-	tcase_add_loop_test(t, hybrid_of_all_is_model_parallel, 2, 5);
+	tcase_add_loop_test(t, hybrid_with_groups_of_one_is_allreduce, 2, 5);
+	tcase_add_loop_test(t, hybrid_with_one_group_is_model_parallel, 2, 5);
 	tcase_add_loop_test(t, hybrid_is_serial_with_the_groups_batch, 0, 3);
-	tcase_add_loop_test(t, outer_of_no_momentum_is_averaging, 0, 4);
+	tcase_add_loop_test(t, outer_step_without_momentum_is_averaging, 0, 4);
 	tcase_add_loop_test(t, outer_momentum_every_step_is_allreduce, 1, 4);
-	tcase_add_loop_test(t, outer_momentum_moves_with_the_rate, 0, 2);
-	tcase_add_loop_test(t, the_last_outer_step_is_evaluated, 0, 4);
+	tcase_add_loop_test(t, outer_momentum_scales_with_the_learning_rate, 0, 2);
+	tcase_add_loop_test(t, last_outer_step_is_evaluated, 0, 4);
 	tcase_add_test(t, outer_steps_begin_after_start);
 	tcase_add_test(t, outer_nesterov_equals_the_formula);
 	tcase_add_test(t, schedules_synchronise_as_often_as_counted);

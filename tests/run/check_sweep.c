@@ -59,6 +59,28 @@ START_TEST(sections_override_defaults_and_options_override_both)
 }
 END_TEST
 
+/* A renamed option is one option under both names. */
+START_TEST(old_option_names_are_valid_in_job_files)
+{
+	const struct setting given = {"judge-every", "9"};
+	struct sweep s;
+	reads("[defaults]\njudge-every = 4\n[a]\neval-every = 2,3\nlr = 0.1,0.2\n"
+	      "zip = judge-every, lr\n",
+	      NULL, 0, &s);
+	ck_assert_uint_eq(s.cells, 2);
+	ck_assert_int_eq(s.cell[1].config.run.judge_every, 3);
+	sweep_free(&s);
+	reads("[a]\neval-every = 2,3\n", &given, 1, &s);
+	ck_assert_uint_eq(s.cells, 1);
+	ck_assert_int_eq(s.cell[0].config.run.judge_every, 9);
+	sweep_free(&s);
+	folder_text("job.ini", "[a]\neval-every = 2\njudge-every = 2\n");
+	char *wrong = sweep_read("job.ini", NULL, 0, &s);
+	ck_assert_msg(wrong && strstr(wrong, "eval-every is already set on line 2"), "%s", wrong);
+	free(wrong);
+}
+END_TEST
+
 START_TEST(equal_cells_are_merged)
 {
 	struct sweep s;
@@ -72,7 +94,7 @@ START_TEST(equal_cells_are_merged)
 }
 END_TEST
 
-START_TEST(unusual_valid_files_are_read)
+START_TEST(unusual_valid_job_files_are_read)
 {
 	struct sweep s;
 	/* a mark of UTF-8, DOS line ends, indentation, comments, an empty section */
@@ -128,13 +150,13 @@ START_TEST(labels_may_have_commas)
 	folder_text("job.ini", "[a]\nlabel = x, 1..3,\nworkers = 1,2\n");
 	ck_assert_ptr_null(sweep_read("job.ini", NULL, 0, &s));
 	ck_assert_uint_eq(s.cells, 2);
-	ck_assert_str_eq(s.cell[0].config.own.label, "x, 1..3,");
+	ck_assert_str_eq(s.cell[0].config.harness.label, "x, 1..3,");
 	sweep_free(&s);
 	ck_assert_ptr_null(sweep_read("job.ini", &over, 1, &s));
-	ck_assert_str_eq(s.cell[1].config.own.label, "p, \"q\"");
+	ck_assert_str_eq(s.cell[1].config.harness.label, "p, \"q\"");
 	sweep_free(&s);
 	char *wrong = sweep_read("job.ini", &lacking, 1, &s);
-	ck_assert_msg(wrong && strstr(wrong, "--epochs: a value is wanted"), "%s", wrong);
+	ck_assert_msg(wrong && strstr(wrong, "--epochs: give a value"), "%s", wrong);
 	free(wrong);
 }
 END_TEST
@@ -315,7 +337,7 @@ END_TEST
 
 /* ---- Bad files ----------------------------------------------------------- */
 
-START_TEST(bad_files_are_refused_with_their_line)
+START_TEST(bad_job_files_are_refused_with_their_line)
 {
 	static const struct {
 		const char *text, *says;
@@ -354,8 +376,8 @@ START_TEST(bad_files_are_refused_with_their_line)
 		{"[a]\nlr = 0..1 log 3\n", "begins at 0; a logarithmic range must"},
 		{"[a]\nlr = 1..0.1 by 0.1\n", "does not rise"},
 		{"[a]\nlr = 0..1 by 1e-9\n", "or has more than"},
-		{"[a]\nepochs = 1..2 by 0.5\n", "job.ini:2: --epochs=1.5: a whole number"},
-		{"[a]\nlr = 0.1..1 to 3\n", "job.ini:2: --lr=0.1..1 to 3: a number"},
+		{"[a]\nepochs = 1..2 by 0.5\n", "job.ini:2: --epochs=1.5: give a whole number"},
+		{"[a]\nlr = 0.1..1 to 3\n", "job.ini:2: --lr=0.1..1 to 3: give a number"},
 		{"[a]\nlr = 1,2\nworkers = 1,2,3\nzip = lr, workers\n",
 		 "job.ini:4: [a] zip: lr has 2 values and workers has 3; zipped lists"},
 		{"[a]\nzip = lr workers\nlr = 1,2\n", "job.ini:2: [a] zip: workers is not set"},
@@ -369,7 +391,8 @@ START_TEST(bad_files_are_refused_with_their_line)
 		{"[a]\nexclude = =2\n", "is not a condition"},
 		{"[a]\nexclude = workrs=2\n",
 		 "job.ini:2: --workrs: there is no such option; did you"},
-		{"[a]\nexclude = lr=0.1 workers=x\n", "job.ini:2: --workers=x: a whole number"},
+		{"[a]\nexclude = lr=0.1 workers=x\n",
+		 "job.ini:2: --workers=x: give a whole number"},
 		{"exclude = lr=0.1\n", "job.ini:1: exclude is in no section"},
 		{"[a]\nworkers = 1,2\nexclude = workers=1..2\n",
 		 "job.ini: its exclude lines leave no cell"},
@@ -386,7 +409,7 @@ START_TEST(bad_files_are_refused_with_their_line)
 }
 END_TEST
 
-START_TEST(long_lines_are_not_cut)
+START_TEST(too_long_job_file_line_is_refused)
 {
 	char text[600] = "[a]\nlabel = ";
 	struct sweep s;
@@ -453,7 +476,7 @@ START_TEST(pending_cells_run_in_the_order_of_the_resuming_sweep)
 }
 END_TEST
 
-START_TEST(a_diverged_cell_does_not_stop_a_sweep)
+START_TEST(diverged_cell_does_not_stop_a_sweep)
 {
 	folder_text("job.ini", SMALL "lr = 100,1e-4\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_DIVERGED);
@@ -623,7 +646,7 @@ static void work_under_way(void)
 	free(set);
 }
 
-START_TEST(a_sweep_is_watched_until_its_end)
+START_TEST(sweep_is_watched_until_its_end)
 {
 	int status = -1;
 	work_under_way();
@@ -723,29 +746,30 @@ Suite *sweep_suite(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, lists_and_ranges_cross);
 	tcase_add_test(t, sections_override_defaults_and_options_override_both);
+	tcase_add_test(t, old_option_names_are_valid_in_job_files);
 	tcase_add_test(t, equal_cells_are_merged);
 	tcase_add_test(t, ranges_have_steps_and_decades);
 	tcase_add_test(t, zipped_lists_advance_together);
 	tcase_add_test(t, options_of_plugins_describe_their_cells);
 	tcase_add_test(t, excluded_cells_are_left_out);
-	tcase_add_test(t, unusual_valid_files_are_read);
+	tcase_add_test(t, unusual_valid_job_files_are_read);
 	tcase_add_test(t, included_job_files_are_valid);
 	tcase_add_test(t, labels_may_have_commas);
 	tcase_add_test(t, block_has_every_configuration_once);
 	tcase_add_test(t, each_block_is_shuffled_independently);
-	tcase_add_test(t, bad_files_are_refused_with_their_line);
-	tcase_add_test(t, long_lines_are_not_cut);
+	tcase_add_test(t, bad_job_files_are_refused_with_their_line);
+	tcase_add_test(t, too_long_job_file_line_is_refused);
 	tcase_add_test(t, interrupted_sweep_resumes);
 	tcase_add_test(t, sweep_runs_in_blocks_and_records_them);
 	tcase_add_test(t, pending_cells_run_in_the_order_of_the_resuming_sweep);
-	tcase_add_test(t, a_diverged_cell_does_not_stop_a_sweep);
+	tcase_add_test(t, diverged_cell_does_not_stop_a_sweep);
 	tcase_add_test(t, jobs_run_side_by_side);
 	tcase_add_test(t, sweep_becomes_slurm_jobs);
 	tcase_add_test(t, every_cell_is_in_one_share);
 	tcase_add_test(t, two_sweeps_share_their_cells);
 	tcase_add_test(t, cell_of_a_living_process_is_skipped);
 	tcase_add_test(t, long_cell_is_logged_once_a_minute);
-	tcase_add_test(t, a_sweep_is_watched_until_its_end);
+	tcase_add_test(t, sweep_is_watched_until_its_end);
 	tcase_add_test(t, watch_ends_at_a_signal_and_leaves_nothing);
 	tcase_add_test(t, sweep_with_an_invalid_cell_writes_nothing);
 	return s;

@@ -146,7 +146,7 @@ START_TEST(every_updater_can_be_chosen)
 }
 END_TEST
 
-START_TEST(staleness_bins_hold_their_range)
+START_TEST(staleness_bins_contain_their_range)
 {
 	int64_t before = -1;
 	for (int bin = 0; bin < STALENESS_BINS; bin++) {
@@ -293,7 +293,7 @@ START_TEST(late_pushes_of_stragglers_are_dropped)
 END_TEST
 
 /* One worker and one exchange, after the last of 50 steps: c = c_0 + beta (w - c_0). */
-START_TEST(the_centre_moves_by_beta)
+START_TEST(centre_moves_by_beta)
 {
 	const char *same = MLP " --batch=48 --momentum=0.9", *how[4];
 	struct result c[4];
@@ -392,7 +392,7 @@ END_TEST
 
 /* Synchronous: c_1 = c_0 + beta (mean w - c_0) after 50 steps. After that the learning rate is 0,
  * and the next exchange has c_2 = c_1 + beta (mean w - alpha (mean w - c_0) - c_1). */
-START_TEST(the_synchronous_centre_moves_by_beta)
+START_TEST(synchronous_centre_moves_by_beta)
 {
 	const double beta = 0.6, alpha = beta / _i;
 	double d = 0, n = 0;
@@ -484,7 +484,7 @@ START_TEST(order_of_arrival_is_recorded)
 END_TEST
 
 /* 3 workers of 50 pushes: some are dropped, and the histogram has those that count. */
-START_TEST(drops_are_a_share_of_all_pushes)
+START_TEST(dropped_fraction_is_of_all_pushes)
 {
 	expect_recorded(
 		"",
@@ -539,7 +539,7 @@ Suite *tables_suite(void)
 	tcase_add_unchecked_fixture(t, trained_data, folder_free);
 	tcase_add_loop_test(t, updaters_follow_their_formulas, 0, all);
 	tcase_add_test(t, every_updater_can_be_chosen);
-	tcase_add_test(t, staleness_bins_hold_their_range);
+	tcase_add_test(t, staleness_bins_contain_their_range);
 	tcase_add_loop_test(t, tables_hold_what_was_pushed_in_every_placement, 0, PLACES);
 	tcase_add_loop_test(t, one_worker_with_an_updater_is_serial, 0, 15);
 	tcase_add_loop_test(t, one_worker_with_adam_is_adamw, 0, 5);
@@ -549,13 +549,13 @@ Suite *tables_suite(void)
 	tcase_add_test(t, downpour_pushes_and_pulls_at_two_intervals);
 	tcase_add_loop_test(t, ssp_bound_limits_staleness, 1, 3);
 	tcase_add_test(t, late_pushes_of_stragglers_are_dropped);
-	tcase_add_test(t, the_centre_moves_by_beta);
-	tcase_add_loop_test(t, the_synchronous_centre_moves_by_beta, 2, 4);
+	tcase_add_test(t, centre_moves_by_beta);
+	tcase_add_loop_test(t, synchronous_centre_moves_by_beta, 2, 4);
 	tcase_add_loop_test(t, downpour_with_adagrad_equals_the_formula, 0, 3);
 	tcase_add_loop_test(t, synchronous_easgd_on_one_worker_equals_asynchronous, 0, 2);
 	tcase_add_loop_test(t, easgd_order_together_uses_one_model, 0, 2);
 	tcase_add_loop_test(t, order_of_arrival_is_recorded, 0, 3);
-	tcase_add_test(t, drops_are_a_share_of_all_pushes);
+	tcase_add_test(t, dropped_fraction_is_of_all_pushes);
 	tcase_add_test(t, impossible_placements_and_recordings_are_refused);
 	suite_add_tcase(s, t);
 	return s;

@@ -100,11 +100,11 @@ START_TEST(waits_within_sums_are_found)
 	struct slices all = {.n = 0};
 	struct stats s;
 	stats_init(&s, 2);
-	s.meetings = s.compared = 2;
-	s.meeting[0] = (struct meeting){.s = 50e-9f, .shortest_s = 20e-9f, .last = 3};
-	s.meeting[1] = (struct meeting){.s = 10e-9f, .shortest_s = 10e-9f};
-	trace_add(t, TRACE_ALLREDUCE, 100, 150)->meeting = 0;
-	trace_add(t, TRACE_ALLREDUCE, 200, 210)->meeting = 1;
+	s.joint_ops = s.compared = 2;
+	s.joint_op[0] = (struct joint_op){.s = 50e-9f, .shortest_s = 20e-9f, .last = 3};
+	s.joint_op[1] = (struct joint_op){.s = 10e-9f, .shortest_s = 10e-9f};
+	trace_add(t, TRACE_ALLREDUCE, 100, 150)->joint_op = 0;
+	trace_add(t, TRACE_ALLREDUCE, 200, 210)->joint_op = 1;
 	trace_settle(t, &s);
 	trace_take(t, &all);
 	ck_assert_uint_eq(all.n, 3);
@@ -121,7 +121,7 @@ START_TEST(waits_within_sums_are_found)
 END_TEST
 
 /* The enum has the order in which slices nest, and the view has the same order. */
-START_TEST(the_view_has_every_kind)
+START_TEST(event_kind_view_lists_every_kind)
 {
 	char *names = must(strdup("")), *row;
 	for (int i = 0; i < TRACE_KINDS_COUNT; i++) {
@@ -441,7 +441,7 @@ END_TEST
 
 /* The last of a pair to arrive does not wait. On a ring of four with one worker at half speed the
  * other three wait half their time, with any neighbour. Messages take almost no time. */
-START_TEST(pairs_wait_for_the_later_one)
+START_TEST(gossip_pairs_wait_for_the_later_worker)
 {
 	forget_runs();
 	record(SIM FOUR "--strategy=gossip --workers=4 --speed=3:0.5 --trace=5");
@@ -499,7 +499,7 @@ Suite *trace_suite(void)
 	tcase_add_test(t, events_are_nested_in_order);
 	tcase_add_test(t, lost_events_are_counted);
 	tcase_add_test(t, waits_within_sums_are_found);
-	tcase_add_test(t, the_view_has_every_kind);
+	tcase_add_test(t, event_kind_view_lists_every_kind);
 	tcase_add_loop_test(t, timeline_is_consistent, 0, (int)COUNT(traced_runs));
 	tcase_add_loop_test(t, timeline_does_not_change_a_simulation, 0, 3);
 	tcase_add_loop_test(t, timeline_allocates_nothing_in_segments, 0, 3);
@@ -508,7 +508,7 @@ Suite *trace_suite(void)
 	tcase_add_test(t, trace_mistakes_are_refused);
 	tcase_add_loop_test(t, planted_straggler_is_blamed, 0, (int)COUNT(planted));
 	tcase_add_test(t, blamed_seconds_are_exact);
-	tcase_add_test(t, pairs_wait_for_the_later_one);
+	tcase_add_test(t, gossip_pairs_wait_for_the_later_worker);
 	tcase_add_test(t, workers_wait_within_their_group);
 	tcase_add_test(t, step_time_has_the_99th_percentile);
 	suite_add_tcase(s, t);

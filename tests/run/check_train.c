@@ -42,7 +42,7 @@ START_TEST(allreduce_is_serial_with_the_whole_batch)
 }
 END_TEST
 
-START_TEST(overlap_changes_nothing)
+START_TEST(overlap_leaves_results_unchanged)
 {
 	/* one bucket, and as many as layers; an operation that is started and never waited for ends
 	 * the run */
@@ -334,7 +334,7 @@ Suite *train_suite(void)
 	tcase_add_loop_test(t, communication_delivers_correct_results, 1, 5);
 	tcase_add_loop_test(t, one_worker_is_serial, 0, all);
 	tcase_add_loop_test(t, allreduce_is_serial_with_the_whole_batch, 2, 5);
-	tcase_add_loop_test(t, overlap_changes_nothing, 1, 5);
+	tcase_add_loop_test(t, overlap_leaves_results_unchanged, 1, 5);
 	tcase_add_loop_test(t, periodic_every_step_is_allreduce, 2, 5);
 	tcase_add_loop_test(t, periodic_start_is_allreduce, 2, 5);
 	tcase_add_loop_test(t, periodic_with_velocity_is_allreduce, 2, 5);

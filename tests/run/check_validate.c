@@ -85,7 +85,7 @@ static void add_pushes(int64_t run, int staleness, int pushes)
 
 /* ---- The view ------------------------------------------------------------ */
 
-START_TEST(errors_compare_medians)
+START_TEST(validation_errors_compare_medians)
 {
 	const struct made cell = {"asgd", 2, 4, 1.0, 0.5};
 	int64_t real[3];
@@ -349,7 +349,7 @@ START_TEST(drifting_machine_makes_cells_noisy)
 END_TEST
 
 /* Correct cells of one rank do not hide wrong cells of several. */
-START_TEST(one_rank_and_several_are_compared_apart)
+START_TEST(cells_of_one_worker_are_compared_apart)
 {
 	char out[OUTPUT];
 	for (int x = 1; x <= 20; x++) {
@@ -424,7 +424,7 @@ START_TEST(names_tell_cells_apart)
 }
 END_TEST
 
-START_TEST(nothing_to_compare_is_reported)
+START_TEST(missing_cells_are_reported)
 {
 	char out[OUTPUT];
 	ck_assert_int_eq(report(out, ""), EXIT_USER);
@@ -573,7 +573,7 @@ START_TEST(calibration_works_at_a_diverging_rate)
 {
 	char out[OUTPUT];
 	int status = mvbench(out, "calibrate --workload=softmax --batch=60 --lr=1000 --counts=1 "
-				  "--visits=1 --seconds=0.05");
+				  "--repetitions=1 --seconds=0.05");
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
 }
 END_TEST
@@ -591,7 +591,7 @@ static const struct {
 	{"[a]\nworkload = tanh_mlp, perceptron, lenet\ntrain-rows = 240\nstrategy = gossip\n"
 	 "workers = 2\n",
 	 3},
-	{"[a]\nworkload = softmax\nstrategy = asgd\njudge-every = 3\nworkers = 2\n"
+	{"[a]\nworkload = softmax\nstrategy = asgd\neval-every = 3\nworkers = 2\n"
 	 "[b]\nworkload = mlp\nstrategy = model_parallel\nglobal-batch = 64\nworkers = 2\n",
 	 2},
 };
@@ -627,7 +627,7 @@ START_TEST(interrupted_calibration_ends_validate)
 {
 	char out[OUTPUT];
 	char *command = sentence(
-		"./mvbench calibrate --workload=softmax --batch=60 --counts=1 --visits=3 "
+		"./mvbench calibrate --workload=softmax --batch=60 --counts=1 --repetitions=3 "
 		"--seconds=0.5 --db=%s/run.db --data-dir=%s >%s/said 2>&1 & run=$!; "
 		"for i in $(seq 1000); do pgrep -P $run >%s/child && break; sleep 0.01; done; "
 		"kill -STOP $run; for i in $(seq 400); do pgrep -r Z -P $run >%s/child && break; "
@@ -645,15 +645,15 @@ static const struct {
 } refused[] = {
 	{"--hostfile=/nowhere/x", "--hostfile=/nowhere/x: No such file"},
 	{"--lab.rate=10mbit", "--lab.rate=10mbit: this is the rate of a lab's links; give --lab=N"},
-	{"--lab=65", "--lab=65: a whole number from 0 to 64"},
+	{"--lab=65", "--lab=65: give a whole number from 0 to 64"},
 	{"--platform=sim", "validate runs every cell on both platforms"},
 	{"nothing.ini", "there is no such job file"},
 	{"a b", "b: validate takes one job file, a"},
 	{"a --random=3", "a: --random=3 draws the cells"},
-	{"--random=-1", "--random=-1: a whole number from 0 to 1000"},
-	{"--rounds=0", "--rounds=0: a whole number from 1 to 1000"},
-	{"--only=both", "one of all, real, sim, report is wanted"},
-	{"--threshold-median=-1", "--threshold-median=-1: a number from 0"},
+	{"--random=-1", "--random=-1: give a whole number from 0 to 1000"},
+	{"--rounds=0", "--rounds=0: give a whole number from 1 to 1000"},
+	{"--only=both", "give one of all, real, sim, report"},
+	{"--threshold-median=-1", "--threshold-median=-1: give a number from 0"},
 	{"--format=html", "one of text, markdown, csv, json"},
 	{"--speling=1", "there is no such option"},
 	{"--sim.step-time=1ms,2ms", "give each option of sim.* one value"},
@@ -694,7 +694,7 @@ Suite *validate_suite(void)
 	TCase *t = tcase_create("report"), *runs = tcase_create("runs");
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, set_up, tear_down);
-	tcase_add_test(t, errors_compare_medians);
+	tcase_add_test(t, validation_errors_compare_medians);
 	tcase_add_loop_test(t, only_equal_cells_are_compared, 0, COUNT(others));
 	tcase_add_test(t, missing_values_are_null);
 	tcase_add_test(t, percentiles_are_of_absolute_errors);
@@ -702,10 +702,10 @@ Suite *validate_suite(void)
 	tcase_add_test(t, oversubscribed_cells_are_listed_apart);
 	tcase_add_test(t, noisy_cells_are_marked_and_excluded);
 	tcase_add_test(t, drifting_machine_makes_cells_noisy);
-	tcase_add_test(t, one_rank_and_several_are_compared_apart);
+	tcase_add_test(t, cells_of_one_worker_are_compared_apart);
 	tcase_add_test(t, random_cells_cover_all_strategies);
 	tcase_add_test(t, names_tell_cells_apart);
-	tcase_add_test(t, nothing_to_compare_is_reported);
+	tcase_add_test(t, missing_cells_are_reported);
 
 	suite_add_tcase(s, runs);
 	tcase_add_checked_fixture(runs, make_data, folder_free);

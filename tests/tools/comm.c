@@ -189,9 +189,9 @@ static void beside(struct worker *w)
 	link_barrier(comm_link(w->all));
 	struct request *next = comm_allreduce_start(w->all, v, N, N);
 	float first = -1;
-	peer->aside(w->dev, true);
+	peer->use_second_stream(w->dev, true);
 	w->dev->ops->get(w->dev, &first, v->data, 1);
-	peer->aside(w->dev, false);
+	peer->use_second_stream(w->dev, false);
 	CHECK(first == sum_of_ranks(w->trainers), "a started sum is %g, not %g", (double)first,
 	      (double)sum_of_ranks(w->trainers));
 	comm_wait(next);

@@ -248,8 +248,8 @@ START_TEST(sizes_take_units)
 	}
 	char *wrong = option_set(&size_option, &s, "allreduce", "20mib");
 	ck_assert_str_eq(
-		wrong, "--allreduce.size=20mib: a size in bytes (or with B, kB, MB, GB, KiB, MiB, "
-		       "GiB) is wanted, such as --allreduce.size=1MiB");
+		wrong, "--allreduce.size=20mib: give a size in bytes (or with B, kB, MB, GB, KiB, "
+		       "MiB, GiB), such as --allreduce.size=1MiB");
 	free(wrong);
 }
 END_TEST
@@ -286,7 +286,7 @@ START_TEST(booleans_accept_several_words)
 }
 END_TEST
 
-START_TEST(every_real_reads_back)
+START_TEST(real_and_time_values_are_read_back_unchanged)
 {
 	uint64_t rng = 1;
 	struct sample a, b;
@@ -377,7 +377,7 @@ START_TEST(invalid_arguments_are_refused)
 	for (int n = 1; n <= 2; n++) {
 		ck_assert_ptr_null(arguments_read(&a, n, n == 1 ? last : next, is_bare, NULL));
 		wrong = settings_check(a.option, a.options);
-		ck_assert_str_eq(wrong, "--epochs: a value is wanted, as in --epochs=10");
+		ck_assert_str_eq(wrong, "--epochs: give a value, as in --epochs=10");
 		free(wrong);
 		arguments_free(&a);
 	}
@@ -485,7 +485,7 @@ START_TEST(invalid_configurations_are_refused)
 	not_made("momentum", "1", "below 1");
 	not_made("lr-schedule", "steps:3", "--lr-schedule");
 	not_made("db", "", "--db");
-	not_made("epochs", NULL, "a value is wanted");
+	not_made("epochs", NULL, "give a value");
 }
 END_TEST
 
@@ -540,6 +540,43 @@ START_TEST(config_hash_does_not_depend_on_spelling)
 	hash_given(b, 3, y);
 	ck_assert_str_eq(x, y);
 	ck_assert_uint_eq(strlen(x), 16);
+}
+END_TEST
+
+/* The identity of a cell, with the old name of the renamed option. */
+static void hash_old_name(void *hash, const char *part, const struct option *o, const char *value)
+{
+	bool renamed = strcmp(o->name, "eval-every") == 0;
+	char *line = sentence("%s.%s=%s\n", part, renamed ? "judge-every" : o->name, value);
+	if (option_decides(o, value))
+		*(uint64_t *)hash = hash_of(*(uint64_t *)hash, line, strlen(line));
+	free(line);
+}
+
+/* A renamed option keeps its column, and the identity of its cells. */
+START_TEST(old_names_of_options_are_accepted)
+{
+	static const char *const word[] = {"--judge-every", "5", "--eval-every=7"};
+	const struct setting old = {"judge-every", "5"}, new = {"eval-every", "5"};
+	const struct option *o = option_find(run_options, "judge-every");
+	char x[17], y[17], column[COLUMN_ROOM];
+	struct arguments a;
+	struct config c;
+	uint64_t hash = HASH_START;
+	made(&c, &new, 1);
+	config_each(&c, hash_old_name, &hash);
+	config_fini(&c);
+	hash_given(&old, 1, x);
+	hash_given(&new, 1, y);
+	ck_assert_str_eq(x, y);
+	snprintf(y, sizeof y, "%016llx", (unsigned long long)hash);
+	ck_assert_str_eq(x, y);
+	ck_assert_str_eq(o->name, "eval-every");
+	ck_assert_str_eq(option_column(o, column), "judge_every");
+	ck_assert_ptr_null(arguments_read(&a, 3, (char **)(uintptr_t)word, NULL, NULL));
+	ck_assert_str_eq(a.option[0].name, "eval-every");
+	ck_assert_str_eq(arguments_value(&a, "eval-every"), "7");
+	arguments_free(&a);
 }
 END_TEST
 
@@ -619,7 +656,7 @@ START_TEST(config_words_reproduce_the_configuration)
 	config_hash(&a, x);
 	config_hash(&b, y);
 	ck_assert_str_eq(x, y);
-	ck_assert_str_eq(b.own.label, "two words");
+	ck_assert_str_eq(b.harness.label, "two words");
 	ck_assert_double_eq(a.run.lr, b.run.lr);
 	arguments_free(&args);
 	free_words(words);
@@ -842,7 +879,7 @@ Suite *options_suite(void)
 	tcase_add_test(t, sizes_take_units);
 	tcase_add_test(t, times_take_units);
 	tcase_add_test(t, booleans_accept_several_words);
-	tcase_add_test(t, every_real_reads_back);
+	tcase_add_test(t, real_and_time_values_are_read_back_unchanged);
 	tcase_add_test(t, nearest_name_corrects_typos);
 	tcase_add_test(t, json_is_utf8_for_any_input);
 	tcase_add_test(t, arguments_are_accepted_in_any_order);
@@ -854,6 +891,7 @@ Suite *options_suite(void)
 	tcase_add_test(t, job_files_accept_options_of_other_strategies);
 	tcase_add_test(t, last_strategy_ignores_options_of_others);
 	tcase_add_test(t, config_hash_does_not_depend_on_spelling);
+	tcase_add_test(t, old_names_of_options_are_accepted);
 	tcase_add_test(t, config_hash_depends_on_every_deciding_option);
 	tcase_add_test(t, config_words_reproduce_the_configuration);
 	tcase_add_test(t, lr_schedules_have_expected_values);

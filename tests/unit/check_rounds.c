@@ -129,7 +129,7 @@ static bool step_in_rounds(struct world *w, int k, bool leaves)
 		w->doing[k] = WAITING;
 		return true;
 	case WAITING:
-		switch (rounds_fate(&r, w->round[k], k, &away)) {
+		switch (rounds_state(&r, w->round[k], k, &away)) {
 		case ROUND_OPEN:
 			return false;
 		case ROUND_FULL:
@@ -167,7 +167,7 @@ static bool step_in_lead(struct world *w, int k, bool leaves)
 		w->doing[k] = WAITING;
 		return true;
 	}
-	if (w->doing[k] != WAITING || rounds_leads(&r, k, m->pushes))
+	if (w->doing[k] != WAITING || rounds_too_far_ahead(&r, k, m->pushes))
 		return false;
 	for (int i = 0; i < WORKERS; i++)
 		if (w->member[i].barriers <= m->passed)
@@ -241,10 +241,10 @@ START_TEST(push_after_full_round_is_late)
 		w.now.applied++;
 	}
 	ck_assert(rounds_late(&r, 2)); /* the round is full */
-	ck_assert_int_eq(rounds_fate(&r, 0, 0, &away), ROUND_FULL);
+	ck_assert_int_eq(rounds_state(&r, 0, 0, &away), ROUND_FULL);
 	rounds_end(&r);
 	ck_assert(rounds_late(&r, 2)); /* it is over */
-	ck_assert_int_eq(rounds_fate(&r, 0, 0, &away), ROUND_OVER);
+	ck_assert_int_eq(rounds_state(&r, 0, 0, &away), ROUND_OVER);
 	w.member[2].in = 1;
 	ck_assert(!rounds_late(&r, 2));
 }
@@ -260,12 +260,12 @@ START_TEST(worker_at_barrier_is_away)
 	w.now.over = 7;
 	ck_assert(rounds_away(&r, 0, 1));
 	ck_assert(rounds_away(&r, 2, 1));
-	ck_assert(!rounds_leads(&r, 1, 5));
+	ck_assert(!rounds_too_far_ahead(&r, 1, 5));
 	rounds_resume(&r, 1);
 	ck_assert(!rounds_away(&r, 0, 1));
 	ck_assert(rounds_away(&r, 2, 1)); /* it has left */
-	ck_assert(rounds_leads(&r, 1, 5));
-	ck_assert(!rounds_leads(&r, 1, 0));
+	ck_assert(rounds_too_far_ahead(&r, 1, 5));
+	ck_assert(!rounds_too_far_ahead(&r, 1, 0));
 	ck_assert_int_eq(w.member[1].in, 7);
 }
 END_TEST
@@ -280,10 +280,10 @@ START_TEST(incomplete_round_names_missing_worker)
 	int away;
 	backup = 0;
 	struct rounds r = rounds_of(&w);
-	ck_assert_int_eq(rounds_fate(&r, 4, 1, &away), ROUND_INCOMPLETE);
+	ck_assert_int_eq(rounds_state(&r, 4, 1, &away), ROUND_INCOMPLETE);
 	ck_assert_int_eq(away, 2);
 	w.member[2].barriers = 0;
-	ck_assert_int_eq(rounds_fate(&r, 4, 1, &away), ROUND_OPEN);
+	ck_assert_int_eq(rounds_state(&r, 4, 1, &away), ROUND_OPEN);
 }
 END_TEST
 
@@ -294,17 +294,17 @@ START_TEST(staleness_counts_from_the_last_barrier)
 	backup = 0;
 	lead = 3;
 	struct rounds r = rounds_of(&w);
-	ck_assert(rounds_leads(&r, 0, 10)); /* 10 - 2 */
+	ck_assert(rounds_too_far_ahead(&r, 0, 10)); /* 10 - 2 */
 	for (int k = 0; k < WORKERS; k++)
 		rounds_arrive(&r, k);
 	for (int k = 0; k < WORKERS; k++)
 		rounds_resume(&r, k);
-	ck_assert(!rounds_leads(&r, 0, 12)); /* 3 since the barrier, against 0 */
-	ck_assert(rounds_leads(&r, 0, 13));
+	ck_assert(!rounds_too_far_ahead(&r, 0, 12)); /* 3 since the barrier, against 0 */
+	ck_assert(rounds_too_far_ahead(&r, 0, 13));
 	w.member[1].pushes = 3;
-	ck_assert(rounds_leads(&r, 0, 13)); /* the third one has made none */
+	ck_assert(rounds_too_far_ahead(&r, 0, 13)); /* the third one has made none */
 	w.member[2].pushes = 10;
-	ck_assert(!rounds_leads(&r, 0, 13));
+	ck_assert(!rounds_too_far_ahead(&r, 0, 13));
 }
 END_TEST
 

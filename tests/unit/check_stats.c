@@ -832,7 +832,7 @@ START_TEST(table_chooses_control)
 END_TEST
 
 /* Of several controls of equal work, the one that agrees in most settings is chosen. */
-START_TEST(control_agrees_in_most_settings)
+START_TEST(control_shares_most_settings)
 {
 	for (int seed = 1; seed <= 2; seed++) {
 		add("allreduce", 4, seed, "done", 0.8, 10);
@@ -949,7 +949,7 @@ Suite *stats_suite(void)
 	tcase_add_test(shown, opening_for_write_adds_missing_figures);
 	tcase_add_test(shown, table_shows_comparisons_of_rows);
 	tcase_add_test(shown, table_chooses_control);
-	tcase_add_test(shown, control_agrees_in_most_settings);
+	tcase_add_test(shown, control_shares_most_settings);
 	tcase_add_test(shown, table_versus_selects_control);
 	tcase_add_test(shown, markdown_escapes_labels);
 	tcase_add_test(shown, table_warns_of_different_machines);

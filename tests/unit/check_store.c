@@ -408,7 +408,7 @@ START_TEST(every_core_option_has_a_column)
 			continue;
 		char *ask = sentence("SELECT count(*), '%s' FROM pragma_table_info('run') "
 				     "WHERE name = replace(replace('%s', '-', '_'), '.', '_')",
-				     o->name, o->name);
+				     o->name, option_stored_name(o->name));
 		char *want = sentence("1,%s", o->name);
 		ck_rows(ask, want);
 		free(ask);

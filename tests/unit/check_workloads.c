@@ -1070,8 +1070,8 @@ static const struct {
 	const char *says;
 } net_misuses[] = {
 	{"", false, "a net without layers"},
-	{"5t", false, "layer 1: an elementwise layer stands between two others"},
-	{"r5", false, "layer 0: an elementwise layer stands between two others"},
+	{"5t", false, "layer 1: an elementwise layer is between two others"},
+	{"r5", false, "layer 0: an elementwise layer is between two others"},
 	{"5tr3", false, "layer 2 overwrites what the backward pass"},
 	{"5rt3", false, "layer 2 overwrites what the backward pass"},
 	{"5t0", false, "a linear layer without outputs"},

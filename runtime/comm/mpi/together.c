@@ -13,15 +13,15 @@ bool are_together(const struct link *l)
 	return l->sums && world_is_off_clock();
 }
 
-static void meet(struct link *l, void *x, void (*all)(void **x, int ranks, const void *how),
-		 const void *how)
+static void rendezvous(struct link *l, void *x, void (*all)(void **x, int ranks, const void *how),
+		       const void *how)
 {
-	world_sums->meet(l->sums, l->rank, x, all, how);
+	world_sums->rendezvous(l->sums, l->rank, x, all, how);
 }
 
 void together_barrier(struct link *l)
 {
-	meet(l, NULL, NULL, NULL);
+	rendezvous(l, NULL, NULL, NULL);
 }
 
 struct broadcast {
@@ -39,7 +39,7 @@ static void broadcast(void **x, int ranks, const void *how)
 
 void together_broadcast(struct link *l, int root, void *x, size_t bytes)
 {
-	meet(l, x, broadcast, &(struct broadcast){root, bytes});
+	rendezvous(l, x, broadcast, &(struct broadcast){root, bytes});
 }
 
 struct reduction {
@@ -64,7 +64,7 @@ static void reduce(void **x, int ranks, const void *how)
 
 void together_reduce(struct link *l, double *x, int n, enum link_reduce how)
 {
-	meet(l, x, reduce, &(struct reduction){(size_t)n, how});
+	rendezvous(l, x, reduce, &(struct reduction){(size_t)n, how});
 }
 
 static void find_least(void **x, int ranks, const void *how)
@@ -75,7 +75,7 @@ static void find_least(void **x, int ranks, const void *how)
 		const struct least *y = x[k];
 		for (size_t i = 0; i < n; i++)
 			if (y[i].x < least[i].x ||
-			    (y[i].x == least[i].x && y[i].who < least[i].who))
+			    (y[i].x == least[i].x && y[i].rank < least[i].rank))
 				least[i] = y[i];
 	}
 	broadcast(x, ranks, &(struct broadcast){0, n * sizeof *least});
@@ -83,7 +83,7 @@ static void find_least(void **x, int ranks, const void *how)
 
 void together_reduce_least(struct link *l, struct least *x, size_t n)
 {
-	meet(l, x, find_least, &n);
+	rendezvous(l, x, find_least, &n);
 }
 
 /* A rank's input, and where the result goes. */
@@ -110,13 +110,13 @@ static void gather(void **x, int ranks, const void *how)
 
 void together_gather(struct link *l, const void *mine, size_t bytes, void *all)
 {
-	meet(l, &(struct part){.mine = mine, .bytes = bytes, .all = all}, gather, NULL);
+	rendezvous(l, &(struct part){.mine = mine, .bytes = bytes, .all = all}, gather, NULL);
 }
 
 void *together_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total)
 {
 	struct part x = {.mine = mine, .bytes = bytes};
-	meet(l, &x, gather, &x);
+	rendezvous(l, &x, gather, &x);
 	*total = x.total;
 	return x.all;
 }
@@ -164,7 +164,7 @@ struct link *together_split(struct link *l, int color)
 	MPI_Group world;
 	MPI_Comm_rank(MPI_COMM_WORLD, &s.number);
 	MPI_Comm_group(MPI_COMM_WORLD, &world);
-	meet(l, &s, split, &world);
+	rendezvous(l, &s, split, &world);
 	*part = s.part;
 	part->borrowed = s.part.size == l->size;
 	if (part->borrowed)

@@ -360,9 +360,9 @@ void cuda_conv_backward_weight(struct device *d, void *conv, float *dweight, flo
 		cuda_join(d);
 		cuda_conv_settle(d);
 	}
-	const bool beside = !v->padded_x && !v->padded_y && cuda_branch_enter(d),
+	const bool in_branch = !v->padded_x && !v->padded_y && cuda_branch_enter(d),
 		   done = weight_gradient(d, v, dweight, x, dy, rows);
-	if (beside)
+	if (in_branch)
 		cuda_branch_leave(d, x, rows * image_size(v->s.in) * sizeof *x, dy,
 				  pixels * n * sizeof *dy);
 	if (!done) {

@@ -273,32 +273,32 @@ static void cuda_close(struct device *d)
 /* An operation that is not named here is treated as the worst case. */
 #define IS(word) (strcmp(name, #word) == 0)
 /* These join the branch themselves, if they must. */
-static inline bool looks_itself(const char *name)
+static inline bool joins_branch_itself(const char *name)
 {
 	return IS(conv_backward_weight) || IS(conv_backward_data) || IS(norm_backward);
 }
 
 /* These read no gradient of a convolution's weights. */
-static inline bool goes_backward(const char *name)
+static inline bool is_of_backward_pass(const char *name)
 {
-	return looks_itself(name) || IS(pool_backward) || IS(shortcut_grad) || IS(relu_grad) ||
-	       IS(tanh_grad) || IS(dropout);
+	return joins_branch_itself(name) || IS(pool_backward) || IS(shortcut_grad) ||
+	       IS(relu_grad) || IS(tanh_grad) || IS(dropout);
 }
 
 /* These write activations or gradients, but no weights. */
 static inline bool writes_no_weights(const char *name)
 {
-	return goes_backward(name) || IS(conv_forward) || IS(norm_forward) || IS(pool_forward) ||
-	       IS(shortcut) || IS(gemm) || IS(add_bias) || IS(sum_rows) || IS(relu) || IS(tanh) ||
-	       IS(softmax_xent) || IS(mse) || IS(gather);
+	return is_of_backward_pass(name) || IS(conv_forward) || IS(norm_forward) ||
+	       IS(pool_forward) || IS(shortcut) || IS(gemm) || IS(add_bias) || IS(sum_rows) ||
+	       IS(relu) || IS(tanh) || IS(softmax_xent) || IS(mse) || IS(gather);
 }
 
 #define JOINED(name, params, args, ...) \
 	static void joined_##name params \
 	{ \
-		if (!looks_itself(#name)) \
+		if (!joins_branch_itself(#name)) \
 			cuda_join(d); \
-		if (!goes_backward(#name)) \
+		if (!is_of_backward_pass(#name)) \
 			cuda_conv_settle(d); \
 		if (!writes_no_weights(#name)) \
 			cuda_writes(d); \

@@ -75,7 +75,7 @@ struct device_state { /* on the device; zeroed at open */
 };
 
 struct resident;
-struct kept_graph;
+struct recorded_graph;
 struct conv_choice;
 struct cuda_conv;
 
@@ -102,7 +102,7 @@ struct cuda { /* device->at */
 	bool bf16; /* activations are bf16 */
 	bool tf32;
 	struct CUstream_st *stream, *side;
-	bool aside; /* stream and side are exchanged */
+	bool on_second_stream; /* stream and side are exchanged */
 	struct branch branch;
 	struct cublasContext *blas;
 	struct cudnnContext *dnn;
@@ -117,7 +117,7 @@ struct cuda { /* device->at */
 
 	struct resident *resident; /* copies of host arrays */
 	size_t residents;
-	struct kept_graph *graph;
+	struct recorded_graph *graph;
 	size_t graphs;
 	size_t body;              /* the current body, or the last one */
 	bool without_graphs;      /* each step's kernels are launched one by one */

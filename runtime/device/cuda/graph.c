@@ -19,12 +19,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct kept_graph {
+struct recorded_graph {
 	size_t key;
 	cudaGraphExec_t exec; /* NULL: not captured yet */
 };
 
-static struct kept_graph *graph_of(struct cuda *c, size_t key, bool *is_new)
+static struct recorded_graph *graph_of(struct cuda *c, size_t key, bool *is_new)
 {
 	*is_new = false;
 	for (size_t i = 0; i < c->graphs; i++)
@@ -32,7 +32,7 @@ static struct kept_graph *graph_of(struct cuda *c, size_t key, bool *is_new)
 			return &c->graph[i];
 	*is_new = true;
 	c->graph = must(realloc(c->graph, (c->graphs + 1) * sizeof *c->graph));
-	c->graph[c->graphs] = (struct kept_graph){.key = key};
+	c->graph[c->graphs] = (struct recorded_graph){.key = key};
 	return &c->graph[c->graphs++];
 }
 
@@ -73,7 +73,7 @@ void cuda_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx
 {
 	struct cuda *c = cuda_of(d);
 	bool is_new;
-	struct kept_graph *g = graph_of(c, key, &is_new);
+	struct recorded_graph *g = graph_of(c, key, &is_new);
 	cuda_set_step(d);
 	cuda_writes(d);
 	c->body = key + 1;
@@ -96,10 +96,10 @@ void cuda_event_record(struct device *d, size_t i)
 {
 	struct cuda *c = cuda_of(d);
 	CHECK(i < EVENTS, "an event past the %dth", EVENTS);
-	const bool beside = cuda_branch_enter(d);
+	const bool in_branch = cuda_branch_enter(d);
 	cuda_conv_settle(d);
 	cuda_mark(d, &c->event[i]);
-	if (beside)
+	if (in_branch)
 		cuda_branch_leave(d, NULL, 0, NULL, 0);
 }
 

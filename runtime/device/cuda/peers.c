@@ -22,13 +22,14 @@ static void cuda_pinned_free(struct device *d, float *p)
 	TRY_CUDA(d, cudaFreeHost(p));
 }
 
-static void cuda_aside(struct device *d, bool on)
+static void cuda_use_second_stream(struct device *d, bool on)
 {
 	struct cuda *c = cuda_of(d), was = *c;
-	CHECK(on != c->aside && !d->in_graph, "aside(%d): no change, or in a graph", on);
+	CHECK(on != c->on_second_stream && !d->in_graph,
+	      "use_second_stream(%d): no change, or in a graph", on);
 	c->stream = was.side;
 	c->side = was.stream;
-	c->aside = on;
+	c->on_second_stream = on;
 }
 
 /* CUDA puts small allocations into one block of this size, which a peer would map as a whole. */
@@ -167,7 +168,7 @@ static void cuda_nccl_allreduce(struct device *d, void *nccl, float *x, size_t n
 const struct peer_ops cuda_peer = {
 	.pinned_new = cuda_pinned_new,
 	.pinned_free = cuda_pinned_free,
-	.aside = cuda_aside,
+	.use_second_stream = cuda_use_second_stream,
 	.shared_new = cuda_shared_new,
 	.shared_free = cuda_shared_free,
 	.shared_map = cuda_shared_map,

@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(THREADS)
 {
 	for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < n;
 	     i += (size_t)gridDim.x * THREADS) {
-		place x = {};
+		table_element x = {};
 
 		x.w = w[i];
 		if (kind == OP_ELASTIC) {
@@ -27,15 +27,15 @@ __global__ void __launch_bounds__(THREADS)
 			x.w += by.scale * (out[i] - pulled[i]);
 		} else if (kind == OP_PUSH) {
 			x.g = in[i];
-			x.kept = kept ? kept[i] : 0;
-			x.bak = bak ? bak[i] : 0;
+			x.state = kept ? kept[i] : 0;
+			x.pulled = bak ? bak[i] : 0;
 			x.tau = tau;
 			x.more = more ? more[i] : 0;
 			x.unbias[0] = unbias.x;
 			x.unbias[1] = unbias.y;
 			x = push_any(updater, x, by);
 			if (kept)
-				kept[i] = x.kept;
+				kept[i] = x.state;
 			if (more)
 				more[i] = x.more;
 		}
@@ -90,7 +90,7 @@ void cuda_sum(struct device *d, float *y, const float *const *x, int k, float a,
 void cuda_apply(struct device *d, enum op_kind kind, enum updater_kind updater,
 		const struct update *u, size_t n)
 {
-	float *kept = update_kept(u, updater_keeps(updater));
+	float *kept = update_state(u, updater_keeps(updater));
 	const float *bak = updater_reads(updater) ? u->pulled : NULL;
 	float *more = updater_keeps(updater) == KEEPS_MORE ? u->more : NULL, unbias[] = {1, 1};
 	if (more && kind == OP_PUSH)

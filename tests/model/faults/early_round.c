@@ -1,16 +1,16 @@
 /* A round ends one push too early. */
 #include "runtime/table/rounds.h"
 
-#define rounds_fate fate_of_full
-enum round_fate fate_of_full(const struct rounds *r, int64_t in, int of, int *away);
+#define rounds_state state_of_full_round
+enum round_state state_of_full_round(const struct rounds *r, int64_t in, int of, int *away);
 #include "runtime/table/rounds.c"
-#undef rounds_fate
+#undef rounds_state
 
-enum round_fate rounds_fate(const struct rounds *r, int64_t in, int of, int *away)
+enum round_state rounds_state(const struct rounds *r, int64_t in, int of, int *away)
 {
 	struct round more = *r->now;
 	struct rounds nearly = *r;
 	more.applied++;
 	nearly.now = &more;
-	return fate_of_full(&nearly, in, of, away);
+	return state_of_full_round(&nearly, in, of, away);
 }

@@ -1,12 +1,12 @@
 /* One mini-batch of a dropped push is returned twice. */
 #include "runtime/train/trainer.h"
 
-#define deal_settle settle_once
+#define deal_after_push settle_once
 void settle_once(struct trainer *r);
 #include "runtime/train/deal.c"
-#undef deal_settle
+#undef deal_after_push
 
-void deal_settle(struct trainer *r)
+void deal_after_push(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
 	bool returned = r->stats.dropped != d->dropped && d->helds > 0;

@@ -241,10 +241,12 @@ static void take_push_share(const struct config *c, struct simulation *s, double
 	const struct updater *u = gradient_updater(c);
 	char *name AUTOFREE = sentence("push_%s", u ? u->name : "");
 	s->push_share = u && s->cost[COST_PUSH].n ? NAN : 1;
-	for (size_t i = 0; i < s->points.n && u; i++)
-		if (strcmp(s->points.point[i].name, name) == 0)
-			s->push_share = slower * s->points.point[i].value /
-					curve_at(&s->cost[COST_PUSH], s->points.point[i].x);
+	for (size_t i = 0; i < s->points.n && u; i++) {
+		const struct point *p = &s->points.point[i];
+		double share = slower * p->value / curve_at(&s->cost[COST_PUSH], p->x);
+		if (strcmp(p->name, name) == 0 && isfinite(share) && share > 0)
+			s->push_share = share;
+	}
 }
 
 /* More workers than cores: takes the effect of shared cores out of the measured times, because the

@@ -1003,6 +1003,38 @@ START_TEST(calibration_belongs_to_an_optimiser)
 }
 END_TEST
 
+/* Tables are local: 20 pushes of 60 rows each. A calibration has the time of a push with "add" for
+ * all lengths, and with each other updater for one. */
+START_TEST(push_takes_the_time_of_its_updater)
+{
+	static const char how[] = "--workload=softmax --batch=60 --strategy=asgd --workers=1 "
+				  "--epochs=1 --sim.train=false --sim.platform=local ";
+	static const char *const updater[] = {"", "--asgd.updater=sgd",
+					      "--asgd.updater=adam "
+					      "--momentum=0"};
+	static const double push_s[] = {0, 2e-3, 12e-3}; /* add needs no pushes, but syncs */
+	char *adagrad = sentence("%s--asgd.updater=adagrad", how);
+	forget_runs();
+	calibrated((struct made){"softmax", "", 60, 1, 2, step_s, false});
+	point("push", 1, 1e-3);
+	point("push", 10000, 1e-3);
+	point("push_sgd", 5000, 2e-3);
+	point("push_adam", 5000, 12e-3);
+	point("push_adagrad", 5000, -1);
+	for (int i = 0; i < 3; i++) {
+		char *run = sentence("%s%s", how, updater[i]);
+		record_sim(run);
+		near(updater[i], epoch_of(i + 1, "seconds"), STEPS * (step_s + push_s[i]), 1e-3);
+		free(run);
+	}
+	refused(adagrad, "has no time of a push with the updater adagrad");
+	char *given = sentence("%s --sim.update-time=1ms", adagrad);
+	record_sim(given);
+	free(given);
+	free(adagrad);
+}
+END_TEST
+
 /* Values that cannot be measurements do not count. */
 START_TEST(damaged_calibrations_are_ignored)
 {
@@ -1476,6 +1508,7 @@ Suite *sim_suite(void)
 	tcase_add_test(t, sums_and_table_updates_take_the_calibrated_time);
 	tcase_add_test(t, missing_calibration_is_named);
 	tcase_add_test(t, calibration_belongs_to_an_optimiser);
+	tcase_add_test(t, push_takes_the_time_of_its_updater);
 	tcase_add_test(t, damaged_calibrations_are_ignored);
 	tcase_add_test(t, suggested_calibration_makes_the_simulation_run);
 	tcase_add_test(t, simulation_mistakes_are_refused);

@@ -367,14 +367,13 @@ START_TEST(one_more_divergence_never_helps)
 	for (int step = 1; step <= STEPS; step++) {
 		char sql[1200];
 		const char *side = row[step % 2];
-		snprintf(
-			sql, sizeof sql,
-			"CREATE TEMP TABLE hit_%d AS SELECT id, workload, max(id * 7919 %% 101) FROM "
-			"run WHERE strategy = '%s' AND status = 'done' GROUP BY workload;"
-			"UPDATE run SET status = 'diverged' WHERE id IN (SELECT id FROM hit_%d);"
-			"INSERT INTO told SELECT %d, *, (mark = 'better') - (mark = 'worse') FROM "
-			"comparison WHERE name <> 'epoch_seconds'",
-			step, side, step, step);
+		snprintf(sql, sizeof sql,
+			 "CREATE TEMP TABLE hit_%d AS SELECT id, workload, max(id * 7919 %% 101) "
+			 "FROM run WHERE strategy = '%s' AND status = 'done' GROUP BY workload;"
+			 "UPDATE run SET status = 'diverged' WHERE id IN (SELECT id FROM hit_%d);"
+			 "INSERT INTO told SELECT %d, *, (mark = 'better') - (mark = 'worse') FROM "
+			 "comparison WHERE name <> 'epoch_seconds'",
+			 step, side, step, step);
 		exec(sql);
 		snprintf(sql, sizeof sql,
 			 "SELECT count(*) > 3500, total(b.looks * up > a.looks * up) FROM "

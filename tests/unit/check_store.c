@@ -1553,16 +1553,16 @@ START_TEST(table_lists_configurations)
 	sql(four_configurations);
 	ck_table(0,
 		 "workload  configuration  workers  X  n  accuracy %                 95 %  "
-		 "versus            loss      epoch s           95 %  samples/s  speedup  "
+		 "versus     loss      epoch s           95 %  samples/s  speedup  "
 		 "to target s      comm %  wait %  staleness  not done\n"
 		 "--------  -------------  -------  -  -  ----------  -------------------  "
-		 "----------------  --------  -------  -------------  ---------  -------  "
+		 "---------  --------  -------  -------------  ---------  -------  "
 		 "---------------  ------  ------  ---------  ----------\n"
 		 "mlp       serial               1  1  2  62.50       50.00..75.00 (50 %)  "
-		 "control           0.375          12  10..14 (50 %)         83     1.00  "
+		 "control    0.375          12  10..14 (50 %)         83     1.00  "
 		 "not reached 2/2      25      13  1.00 (10)\n"
 		 "mlp       asgd 4w X=3          4  3  0  diverged                      -  "
-		 "undecided -62.50  diverged        -              -          -        -  "
+		 "undecided  diverged        -              -          -        -  "
 		 "not reached 1/1       -       -          -  1 diverged\n" MARKS(
 			 "the control (allreduce; without one, serial)"),
 		 NULL, WORDS("--where=strategy = 'serial' OR sync_every = 3"));

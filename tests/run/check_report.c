@@ -274,7 +274,8 @@ START_TEST(commands_of_the_page_give_the_same_cells)
 		 "sim.train=false", "sim.step-time=3ms", "sim.update-time=1ms"},
 		{"lr-schedule=warmup:1+step:2:3:x0.3", "weight-decay=1e-4", "target-accuracy=0.85",
 		 "barrier-every=0"},
-		{"strategy=asgd", "workers=2", "record=true", "table-home=onesided"},
+		{"strategy=asgd", "workers=2", "record=true", "servers=1"},
+		{"strategy=asgd", "workers=2", "table-home=onesided"},
 	};
 	struct store *s;
 	char *path = sentence("%s/run.db", folder);

@@ -50,11 +50,12 @@ FAKE   := $(if $(MODULE),$(if $(filter x86_64,$(shell uname -m)),$(B)/fake/mvben
 FAKE_FLAGS = -std=c++17 -g -O3 $(ARCH) -Wall -Wextra -fPIC -fvisibility=hidden -MMD -MP \
 	-isystem $(CUDA)/include
 LIB   = $(addprefix $(B)/libmvbench,.so .a)
+ABI   = $(addprefix $(B)/mvbench_abi,.lua .py)
 # The same program on simulated platforms: sim/world in place of some files, SMPI in place of MPI.
 SMPI_OBJ := $(patsubst %.c,$(B)/smpi/%.o,$(wildcard runtime/comm/mpi/*.c))
 SIM  := $(call objects,sim/world) $(SMPI_OBJ)
 
-all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(MODULE) ## build build/mvbench, build/mvbench-sim (the simulator) and build/libmvbench.so
+all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(ABI) $(MODULE) ## build build/mvbench, build/mvbench-sim (the simulator) and build/libmvbench.so
 
 demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in four minutes
 	@tests/scripts/demo.sh $(B)
@@ -282,6 +283,9 @@ $(B)/libmvbench.so: $(LIB_OBJ) $(B)/mvbench-objects.a
 	@echo "  LD $@"; mpicc -shared -Wl,--exclude-libs,ALL $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(@F).0 $^ -o $@ -lpmix -lm && ln -sf $(@F) $@.0
 $(B)/libmvbench.a: $(LIB_OBJ) $(B)/mvbench-objects.a # one object that exports only mvb_*
 	@echo "  AR $@"; ld -r $^ -o $(@:.a=.o) && objcopy -wG 'mvb_*' $(@:.a=.o) && rm -f $@ && ar rcs $@ $(@:.a=.o)
+# The header's declarations for LuaJIT and Python.
+$(ABI): $(B)/mvbench_abi.%: runtime/lib/libmvbench.h runtime/lib/declarations.sh | $(B)/deps
+	@echo "  GEN $@"; CC="$(CC)" runtime/lib/declarations.sh $< $* >$@.new && mv $@.new $@
 $(USER:=.o): CPPFLAGS += -Iruntime/lib
 $(B)/runtime/lib/rendezvous.o: CPPFLAGS += $(shell pkg-config --cflags pmix)
 $(USER): LIBRARY = -L$(B) -lmvbench -Wl,-rpath,'$$ORIGIN/../..'

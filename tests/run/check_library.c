@@ -6,40 +6,12 @@
  */
 #include "tests/suites.h"
 #include "tests/fixture.h"
+#include "tests/shell.h"
 
 #include <check.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Runs a shell command that has to end with this status; its output is then in `printed`. */
-static char printed[65536];
-static void run(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void run(int status, const char *fmt, ...)
-{
-	char command[2048];
-	va_list args;
-	va_start(args, fmt);
-	size_t n = (size_t)snprintf(command, sizeof command, "{ ");
-	n += (size_t)vsnprintf(command + n, sizeof command - n, fmt, args);
-	va_end(args);
-	ck_assert_uint_lt(n, sizeof command - 16);
-	strcat(command, "\n} 2>&1");
-	int got = command_output(command, printed, sizeof printed);
-	ck_assert_msg(got == status, "%s: status %d, expected %d\n%s", command, got, status,
-		      printed);
-}
-
-static void expect(const char *words)
-{
-	ck_assert_msg(strstr(printed, words), "expected \"%s\" in\n%s", words, printed);
-}
-
-/* A leak checker would report what Open MPI leaves behind. */
-#define MPIRUN \
-	"ASAN_OPTIONS=detect_leaks=0 timeout 100 mpirun --quiet --oversubscribe --bind-to none " \
-	"-n "
 
 /* ---- Programs ------------------------------------------------------------------ */
 

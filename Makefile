@@ -14,6 +14,8 @@ SUDO     ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev sqlite3 libinih-dev \
 	libpmix-dev libsimgrid-dev pkgconf procps iproute2 zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
 TEST_PACKAGES := luajit python3-numpy
+# Where Debian's python3 looks under PREFIX.
+PYTHON_DIR = lib/$(if $(filter /usr,$(PREFIX)),python3,$(or $(notdir $(realpath /usr/bin/python3)),python3))/dist-packages
 NVCC     ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 NVCC_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
 CUDA     := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
@@ -161,6 +163,7 @@ install: all ## put the program, its figures, its manual page and the library un
 	$(B)/mvbench help --completion=bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mvbench
 	install -Dm 644 runtime/lib/libmvbench.h $(DESTDIR)$(PREFIX)/include/libmvbench.h
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1 runtime/lib/mvbench.lua $(B)/mvbench_abi.lua
+	install -Dm 644 -t $(DESTDIR)$(PREFIX)/$(PYTHON_DIR) runtime/lib/mvbench.py $(B)/mvbench_abi.py
 	install -Dm 644 $(B)/libmvbench.a $(DESTDIR)$(PREFIX)/lib/libmvbench.a
 	install -m 755 $(B)/libmvbench.so $(DESTDIR)$(PREFIX)/lib/libmvbench.so.0
 	ln -sf libmvbench.so.0 $(DESTDIR)$(PREFIX)/lib/libmvbench.so

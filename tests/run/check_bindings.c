@@ -1,7 +1,8 @@
 /*
- * check_bindings.c - libmvbench in LuaJIT: the binding has every function of the header, passes
- * structs as C lays them out, does what its page says, refuses mistakes with a message, and the
- * seeds' programs end at the same parameters as those in C.
+ * check_bindings.c - libmvbench in LuaJIT and in Python: the bindings have every function of the
+ * header, pass structs as C lays them out, do what their pages say, and refuse mistakes with a
+ * message. The seeds' programs in Lua end at the same parameters as those in C, PyTorch's losses
+ * are those of DistributedDataParallel, and pip installs the wheel.
  */
 #include "tests/suites.h"
 #include "tests/fixture.h"
@@ -18,7 +19,8 @@
 #define FIND \
 	"export LUA_PATH=\"$MVBENCH_HOME/runtime/lib/?.lua;$PWD/?.lua;" \
 	"$MVBENCH_HOME/tests/seeds/lua/?.lua;;\" " \
-	"LD_LIBRARY_PATH=\"$PWD:$LD_LIBRARY_PATH\"; "
+	"PYTHONPATH=\"$MVBENCH_HOME/runtime/lib:$PWD:$PYTHONPATH\" PYTHONDONTWRITEBYTECODE=1 " \
+	"LD_LIBRARY_PATH=\"$PWD:$LD_LIBRARY_PATH\" OMP_NUM_THREADS=1; "
 
 /* Can the binding of this language run here? Otherwise the test counts as skipped. */
 static bool have(const char *program)
@@ -30,12 +32,42 @@ static bool have(const char *program)
 	return !lacks_program(program);
 }
 
+/* A Python that imports this module; NULL: there is none, and the test counts as skipped. */
+static const char *python_with(const char *module)
+{
+	static const char *const python[] = {"python3", "/usr/bin/python3"};
+	if (!have("python3"))
+		return NULL;
+	for (size_t i = 0; i < COUNT(python); i++) {
+		char *look = sentence("%s -c 'import %s' 2>/dev/null", python[i], module);
+		int status = system(look);
+		free(look);
+		if (status == 0)
+			return python[i];
+	}
+	char *why = sentence("Python has no module %s", module);
+	skipped(why);
+	free(why);
+	return NULL;
+}
+
+/* NumPy can be installed everywhere, so it has to be there with MVBENCH_REQUIRE=1. */
+static const char *python_with_numpy(void)
+{
+	const char *python = python_with("numpy"), *require = getenv("MVBENCH_REQUIRE");
+#ifndef __SANITIZE_ADDRESS__
+	ck_assert_msg(python || !require || strcmp(require, "1") != 0,
+		      "NumPy is not installed, and MVBENCH_REQUIRE=1");
+#endif
+	return python;
+}
+
 /* ---- One list of functions --------------------------------------------------------------------
  */
 
 START_TEST(bindings_have_every_function_of_the_header)
 {
-	if (have("luajit"))
+	if (have("luajit") && have("python3"))
 		run(0, FIND "$MVBENCH_HOME/tests/scripts/bindings.sh "
 			    "$MVBENCH_HOME/runtime/lib/libmvbench.h");
 }
@@ -43,14 +75,15 @@ END_TEST
 
 START_TEST(function_that_a_binding_lacks_is_named)
 {
-	if (!have("luajit"))
+	if (!have("luajit") || !have("python3"))
 		return;
 	run(1,
 	    FIND "cd %s && { cat $MVBENCH_HOME/runtime/lib/libmvbench.h && "
 		 "echo 'int mvb_table_shrink(struct mvb_table *t, size_t n);'; } >more.h && "
 		 "$MVBENCH_HOME/tests/scripts/bindings.sh more.h",
 	    folder);
-	ck_assert_str_eq(printed, "mvbench.lua lacks mvb_table_shrink\n");
+	ck_assert_str_eq(printed, "mvbench.lua lacks mvb_table_shrink\n"
+				  "mvbench.py lacks mvb_table_shrink\n");
 }
 END_TEST
 
@@ -71,9 +104,14 @@ static void c_layout(char *out, size_t room)
 START_TEST(bindings_lay_structs_out_as_c)
 {
 	char want[512];
-	if (!have("luajit"))
+	if (!have("luajit") || !have("python3"))
 		return;
 	c_layout(want, sizeof want);
+	run(0, FIND "python3 -c '\n"
+		    "import ctypes, mvbench_abi as abi\n"
+		    "for s in abi.mvb_setup, abi.mvb_options, abi.mvb_push:\n"
+		    "    print(ctypes.sizeof(s), *(getattr(s, f[0]).offset for f in s._fields_))'");
+	ck_assert_str_eq(printed, want);
 	run(0,
 	    FIND "luajit -e \"local f = require 'ffi'; require 'mvbench'; "
 		 "for s, names in ('setup servers tables file rank size timeout_s;"
@@ -98,6 +136,9 @@ START_TEST(lua_binding_works_and_refuses_mistakes)
 	ck_assert_str_eq(printed, "done\n");
 }
 END_TEST
+
+/* ---- LuaJIT: the programs of the pages ---------------------------------------------------------
+ */
 
 /* The numbers of all lines with parameters; returns how many. */
 static int parameters(float *x, int room)
@@ -157,25 +198,121 @@ START_TEST(lua_program_without_rounds_learns)
 }
 END_TEST
 
+/* ---- Python
+ * --------------------------------------------------------------------------------------- */
+
+START_TEST(python_binding_works_and_refuses_mistakes)
+{
+	static const struct {
+		const char *workers, *floats;
+	} how[] = {{"1", "array"},          {"2", "numpy"},           {"4", "numpy"},
+		   {"2", "numpy onesided"}, {"3", "array servers 1"}, {"2", "torch"}};
+	bool torch = strcmp(how[_i].floats, "torch") == 0;
+	const char *python = torch ? python_with("numpy, torch") : python_with_numpy();
+	if (!python)
+		return;
+	run(0, FIND MPIRUN "%s %s $MVBENCH_HOME/tests/lib/binding.py %s", how[_i].workers, python,
+	    how[_i].floats);
+	ck_assert_str_eq(printed, "done\n");
+}
+END_TEST
+
+START_TEST(python_programs_of_the_page_run)
+{
+	static const struct {
+		const char *workers, *program, *prints;
+	} how[] = {
+		{"1", "shared.py", "all as expected"},
+		{"4", "shared.py", "all as expected"},
+		{"2", "logistic.py 1", "Epoch: 1 Test accuracy: 0.7"},
+		{"2", "perceptron.py 1", "Epoch: 1 Mean Squared Error: "},
+		{"2", "perceptron.py 1 torch", "Epoch: 1 Mean Squared Error: "},
+	};
+	bool torch = strstr(how[_i].program, "torch");
+	bool data = strncmp(how[_i].program, "logistic", 8) != 0 ||
+		    system("ls /usr/share/datasets/fashion-mnist/*.gz >/dev/null 2>&1") == 0;
+	const char *python = torch ? python_with("numpy, torch") : python_with_numpy();
+	if (!python)
+		return;
+	run(data ? 0 : 77, FIND MPIRUN "%s %s $MVBENCH_HOME/tests/seeds/python/%s", how[_i].workers,
+	    python, how[_i].program);
+	expect(data ? how[_i].prints : "no Fashion-MNIST");
+}
+END_TEST
+
+START_TEST(gradients_of_pytorch_equal_distributed_data_parallel)
+{
+	const char *python = python_with("numpy, torch.distributed");
+	if (!python)
+		return;
+	run(0, FIND MPIRUN "2 %s $MVBENCH_HOME/tests/lib/gradients.py 200", python);
+	expect("losses differ by at most ");
+}
+END_TEST
+
+/* In a fresh virtual environment, without a network, and from another folder. */
+START_TEST(pip_installs_the_wheel)
+{
+	if (!python_with("venv, ensurepip"))
+		return;
+	run(0,
+	    "unset PYTHONPATH; v=%s/venv; python3 -m venv $v && MVBENCH_BUILD=$PWD $v/bin/pip "
+	    "install --quiet --no-index --disable-pip-version-check $MVBENCH_HOME && cd / && "
+	    "$v/bin/python -c 'import mvbench; mvbench.init(); t = mvbench.Table(2); "
+	    "t.add([1, 2]); print(list(t.get()), mvbench.__file__)'",
+	    folder);
+	expect("[1.0, 2.0] ");
+	expect("/venv/lib/python3");
+	run(1,
+	    "MVBENCH_BUILD=%s/none %s/venv/bin/pip install --no-index $MVBENCH_HOME --no-deps "
+	    "--disable-pip-version-check --force-reinstall",
+	    folder, folder);
+	expect("is missing: run make first");
+}
+END_TEST
+
+START_TEST(python_reads_results)
+{
+	if (!have("python3"))
+		return;
+	record_run("--workload=softmax --strategy=serial --epochs=2 --device=cpu");
+	run(0,
+	    FIND "python3 -c 'import mvbench\n"
+		 "rows = mvbench.results(\"%s/run.db\", \"SELECT epoch, test_accuracy FROM epoch "
+		 "WHERE epoch > ? ORDER BY epoch\", [0])\n"
+		 "rows = rows if isinstance(rows, list) else rows.to_dict(\"records\")\n"
+		 "print([(r[\"epoch\"], 0 < r[\"test_accuracy\"] <= 1) for r in rows])'",
+	    folder);
+	ck_assert_str_eq(printed, "[(1, True), (2, True)]\n");
+	run(1, FIND "python3 -c 'import mvbench; mvbench.results(\"%s/no.db\", \"SELECT 1\")'",
+	    folder);
+	expect("unable to open database file");
+}
+END_TEST
+
+/* ---- Programs that fail -------------------------------------------------------------------------
+ */
+
 /* A worker that ends with an error ends the others, too. */
 #define ENDS_ALL \
 	"2 sh -c 'echo $$ >>%s/pids; exec %s'; s=$?; [ $s != 124 ] || echo it hangs; " \
 	"for p in $(cat %s/pids); do grep -s State /proc/$p/status | grep -v zombie && " \
 	"echo $p is left; done; [ $s != 0 ]"
 
-START_TEST(lua_program_that_fails_leaves_no_process)
+START_TEST(program_that_fails_leaves_no_process)
 {
-	char *program =
-		sentence("luajit -e \"local m = require \\\"mvbench\\\"; m.init(); "
-			 "if m.is_master then error(\\\"no data\\\") end m.allReduce {1}\"");
-	if (have("luajit"))
-		run(0, FIND MPIRUN ENDS_ALL, folder, program, folder);
-	free(program);
-	if (*printed) {
-		expect("no data");
-		ck_assert_msg(!strstr(printed, "is left") && !strstr(printed, "hangs"), "%s",
-			      printed);
-	}
+	static const char *const program[] = {
+		"luajit -e \"local m = require \\\"mvbench\\\"; m.init(); "
+		"if m.is_master then error(\\\"no data\\\") end m.allReduce {1}\"",
+		"python3 -c \"import array, mvbench; mvbench.init(); "
+		"x = array.array(\\\"f\\\", [1]); "
+		"mvbench.is_master() and exit(\\\"no data\\\"); mvbench.all_reduce(x)\"",
+	};
+	if (!have(_i == 0 ? "luajit" : "python3"))
+		return;
+	run(0, FIND MPIRUN ENDS_ALL, folder, program[_i], folder);
+	expect("no data");
+	ck_assert_msg(!strstr(printed, "is left") && !strstr(printed, "hangs"), "%s", printed);
 }
 END_TEST
 
@@ -184,18 +321,31 @@ Suite *bindings_suite(void)
 	Suite *s = suite_create("bindings");
 	TCase *list = tcase_create("list");
 	TCase *lua = tcase_create("lua");
+	TCase *python = tcase_create("python");
+	TCase *recorded = tcase_create("recorded");
 	tcase_set_timeout(list, 120);
 	tcase_set_timeout(lua, 240);
+	tcase_set_timeout(python, 240);
+	tcase_set_timeout(recorded, 240);
 	tcase_add_checked_fixture(list, folder_new, folder_free);
 	tcase_add_checked_fixture(lua, folder_new, folder_free);
+	tcase_add_checked_fixture(python, folder_new, folder_free);
+	tcase_add_checked_fixture(recorded, small_data, folder_free);
 	tcase_add_test(list, bindings_have_every_function_of_the_header);
 	tcase_add_test(list, function_that_a_binding_lacks_is_named);
 	tcase_add_test(list, bindings_lay_structs_out_as_c);
 	tcase_add_loop_test(lua, lua_binding_works_and_refuses_mistakes, 0, 5);
 	tcase_add_loop_test(lua, lua_programs_end_at_the_parameters_of_c, 0, PAIRS);
 	tcase_add_test(lua, lua_program_without_rounds_learns);
-	tcase_add_test(lua, lua_program_that_fails_leaves_no_process);
+	tcase_add_loop_test(python, python_binding_works_and_refuses_mistakes, 0, 6);
+	tcase_add_loop_test(python, python_programs_of_the_page_run, 0, 5);
+	tcase_add_test(python, gradients_of_pytorch_equal_distributed_data_parallel);
+	tcase_add_test(python, pip_installs_the_wheel);
+	tcase_add_loop_test(python, program_that_fails_leaves_no_process, 0, 2);
+	tcase_add_test(recorded, python_reads_results);
 	suite_add_tcase(s, list);
 	suite_add_tcase(s, lua);
+	suite_add_tcase(s, python);
+	suite_add_tcase(s, recorded);
 	return s;
 }

@@ -287,7 +287,8 @@ START_TEST(package_installation_has_the_final_prefix)
 	run(0,
 	    "cd %s/package/usr && ls bin/mvbench include/libmvbench.h lib/libmvbench.a "
 	    "lib/libmvbench.so lib/libmvbench.so.0 share/lua/5.1/mvbench.lua "
-	    "share/lua/5.1/mvbench_abi.lua && cat lib/pkgconfig/libmvbench.pc",
+	    "share/lua/5.1/mvbench_abi.lua lib/python3/dist-packages/mvbench.py "
+	    "lib/python3/dist-packages/mvbench_abi.py && cat lib/pkgconfig/libmvbench.pc",
 	    folder);
 	expect("prefix=/usr\n");
 	ck_assert_ptr_null(strstr(printed, folder));

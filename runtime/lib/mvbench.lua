@@ -13,7 +13,6 @@ local M = {C = C, ad = {}} -- C: every function of the header, as M.check(M.C.mv
 local function check(code, level)
 	if code ~= 0 then error(ffi.string(C.mvb_message()), level or 3) end
 end
-M.check = check
 
 local function ensure(holds, text, ...)
 	if not holds then error(text:format(...), 4) end
@@ -58,6 +57,7 @@ local function floats(x)
 	end
 	return copy, #x, true
 end
+M.check, M.floats = check, floats
 
 -- Floats that the library has written to: a Lua table gets them back.
 local function put_back(x, p, n, copied)

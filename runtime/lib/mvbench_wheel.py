@@ -19,8 +19,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     version = re.search(r'MVB_VERSION "([^"]+)"', (LIB / "libmvbench.h").read_text()).group(1)
     tag = f"py3-none-{re.sub('[-.]', '_', sysconfig.get_platform())}"
     info = f"mvbench-{version}.dist-info"
-    contents = {"mvbench.py": LIB / "mvbench.py", "mvbench_abi.py": build / "mvbench_abi.py",
-                "mvbench.libs/libmvbench.so": build / "libmvbench.so"}
+    contents = {"mvbench.py": LIB / "mvbench.py", "mvbench_layers.py": LIB / "mvbench_layers.py",
+                "mvbench_abi.py": build / "mvbench_abi.py", "mvbench.libs/libmvbench.so": build / "libmvbench.so"}
     for path in contents.values():
         if not path.exists():
             raise FileNotFoundError(f"{path} is missing: run make first")

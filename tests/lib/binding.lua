@@ -105,6 +105,58 @@ model:pull()
 expect(twos.memory[0], (workers - 1) / 2 + workers)
 expect(mvbench.C.mvb_table_version(t.pointer, ffi.new 'int64_t[1]'), 0)
 
+-- Layers: TorchAD-NN's net, compared with the whole net in double precision.
+local nn = require 'mvbench_layers'
+local IN, HIDDEN, OUT, ROWS, seed = 6, 5, 3, 4, 1
+local function drawn(count)
+	local v = ffi.new('float[?]', count)
+	for i = 0, count - 1 do
+		seed = (seed * 1664525 + 1013904223) % 2 ^ 32
+		v[i] = seed / 2 ^ 31 - 1
+	end
+	return v
+end
+local w1, b1, w2, b2 = drawn(HIDDEN * IN), drawn(HIDDEN), drawn(OUT * HIDDEN), drawn(OUT)
+local input, dy = drawn(ROWS * IN), drawn(ROWS * OUT)
+local net = {nn.MPInitialReshape(IN), nn.MPInitialLinear(IN, HIDDEN), nn.MPTanh(HIDDEN),
+	nn.MPBaseLinear(HIDDEN, OUT)}
+net[2]:scatter(w1, b1)
+net[4]:scatter(w2, b2)
+local xs = {input}
+for i, layer in ipairs(net) do xs[i + 1] = layer:forward(xs[i], ROWS) end
+local back = dy
+for i = #net, 1, -1 do back = net[i]:backward(xs[i], back) end
+local function near(x, wanted)
+	if not (math.abs(x - wanted) < 1e-5) then error(x .. '; expected ' .. wanted, 2) end
+end
+for r = 0, ROWS - 1 do
+	local h, dx = {}, {}
+	for j = 0, HIDDEN - 1 do
+		h[j] = b1[j]
+		for i = 0, IN - 1 do h[j] = h[j] + input[r * IN + i] * w1[j * IN + i] end
+		h[j] = math.tanh(h[j])
+		local dh = 0
+		for o = 0, OUT - 1 do dh = dh + dy[r * OUT + o] * w2[o * HIDDEN + j] end
+		for i = 0, IN - 1 do dx[i] = (dx[i] or 0) + dh * (1 - h[j] * h[j]) * w1[j * IN + i] end
+	end
+	for o = 0, OUT - 1 do
+		local y = b2[o]
+		for j = 0, HIDDEN - 1 do y = y + h[j] * w2[o * HIDDEN + j] end
+		near(xs[5][r * OUT + o], y)
+	end
+	for i = 0, IN - 1 do near(back[r * IN + i], dx[i]) end
+end
+local gathered_w, gathered_b = net[2]:gather()
+for i = 0, HIDDEN * IN - 1 do expect(gathered_w[i], w1[i]) end
+for i = 0, HIDDEN - 1 do expect(gathered_b[i], b1[i]) end
+local cut = nn.MPBaseReshape(IN)
+local parts = cut:forward(input)
+for i, v in ipairs {cut:backward(input, parts)} do near(v[i], input[i]) end
+refused('x: 7 floats are no rows of 6 columns', cut.forward, cut, ffi.new('float[7]'))
+refused('a layer of 0 inputs and 0 outputs', nn.MPTanh, 0)
+refused('scatter: 1 and 5 floats', net[2].scatter, net[2], {1}, b1)
+refused('this form has no parameters', cut.gather, cut)
+
 -- Mistakes that concern only the caller.
 for _, bad in ipairs {false, 5, 'x', ffi.new('int[5]'), ffi.new('double[5]'), print} do
 	refused('where float[n], a tensor or a table of numbers should be', t.add, t, bad)

@@ -127,6 +127,35 @@ for step in range(3):
     expect(a, (workers - 1) / 2)
     expect(b, 1, step)
 
+# Layers: TorchAD-NN's net, compared with the whole net.
+if kind == "numpy":
+    import mvbench_layers as nn
+    random = numpy.random.default_rng(1)
+    w1, b1, w2, b2, inputs, dy = (random.uniform(-1, 1, shape).astype(numpy.float32)
+                                  for shape in ((5, 6), 5, (3, 5), 3, (4, 6), (4, 3)))
+    net = nn.MPInitialReshape(6), nn.MPInitialLinear(6, 5), nn.MPTanh(5), nn.MPBaseLinear(5, 3)
+    net[1].scatter(w1, b1)
+    net[3].scatter(w2, b2)
+    xs = [inputs]
+    for layer in net:
+        xs.append(layer.forward(xs[-1], rows=4))
+    back = dy
+    for layer, x in zip(reversed(net), reversed(xs[:-1])):
+        back = layer.backward(x, back)
+    hidden = numpy.tanh(inputs.astype(float) @ w1.T + b1)
+    into_hidden = (dy @ w2) * (1 - hidden**2)
+    own = slice(net[1].part.first, net[1].part.first + net[1].part.held)
+    for is_, whole in ((xs[-1], hidden @ w2.T + b2), (back, into_hidden @ w1), (net[1].dw, (into_hidden.T @ inputs)[own]),
+                       (net[3].dw, (dy.T @ hidden)[:, own]), (net[1].db, into_hidden.sum(axis=0)[own]),
+                       (net[3].db, dy.sum(axis=0)), (net[1].gather()[0], w1), (net[3].gather()[1], b2)):
+        assert is_.shape == whole.shape and numpy.abs(is_ - whole).max(initial=0) < 1e-5, (is_, whole)
+    cut = nn.MPBaseReshape(6)
+    assert (cut.backward(inputs, cut.forward(inputs)) == inputs).all()
+    refused("5 floats for 0 rows of 6 columns", cut.forward, floats(*range(5)), kind=ValueError)
+    refused("a layer of 0 inputs and 0 outputs", nn.MPTanh, 0)
+    refused("1 and 5 floats for 6 inputs, 5 outputs", net[1].scatter, floats(1), b1, kind=ValueError)
+    refused("this form has no parameters", cut.gather)
+
 # Mistakes that concern only the caller.
 for bad in (None, 5, "text", [1, "a", 3], {1}, object()):
     refused("", t.add, bad, kind=TypeError)

@@ -62,6 +62,14 @@ START_TEST(every_library_function_works)
 }
 END_TEST
 
+/* The sizes divide neither by two nor by three; with four workers some hold nothing. */
+START_TEST(split_layers_equal_whole_ones)
+{
+	run(0, MPIRUN "%d tests/lib/linear %s", _i % 4 + 1, _i < 4 ? "13 11 5" : "3 2 1");
+	expect("split layers differ from whole ones by ");
+}
+END_TEST
+
 START_TEST(every_library_mistake_returns_an_error)
 {
 	static const char *const how[] = {
@@ -287,10 +295,10 @@ START_TEST(package_installation_has_the_final_prefix)
 	run(0,
 	    "cd %s/package/usr && ls bin/mvbench include/libmvbench.h lib/libmvbench.a "
 	    "lib/libmvbench.so lib/libmvbench.so.0 share/lua/5.1/mvbench.lua "
-	    "share/lua/5.1/mvbench_abi.lua lib/python3/dist-packages/mvbench.py "
-	    "lib/python3/dist-packages/mvbench_abi.py && cat lib/pkgconfig/libmvbench.pc",
+	    "share/lua/5.1/mvbench_layers.lua share/lua/5.1/mvbench_abi.lua && "
+	    "ls lib/python3/dist-packages && cat lib/pkgconfig/libmvbench.pc",
 	    folder);
-	expect("prefix=/usr\n");
+	expect("mvbench.py\nmvbench_abi.py\nmvbench_layers.py\nprefix=/usr\n");
 	ck_assert_ptr_null(strstr(printed, folder));
 }
 END_TEST
@@ -320,6 +328,7 @@ Suite *library_suite(void)
 	tcase_add_loop_test(seeds, seeds_programs_run, 0, 3 * SEEDS);
 	tcase_add_test(programs, program_without_launcher_is_one_worker);
 	tcase_add_loop_test(programs, every_library_function_works, 0, 9);
+	tcase_add_loop_test(programs, split_layers_equal_whole_ones, 0, 8);
 	tcase_add_loop_test(programs, every_library_mistake_returns_an_error, 0, 6);
 	tcase_add_test(programs, library_works_beside_the_programs_mpi);
 	tcase_add_test(programs, processes_find_each_other_through_a_file);

@@ -77,7 +77,7 @@ lab-test: programs ## the tests on several virtual hosts, over real TCP; prints 
 slurm-test: $(B)/mvbench ## mvbench under a real Slurm on two virtual hosts, as root; installs Slurm if it is missing
 	@tests/scripts/slurm.sh $(B)
 
-bench: $(B)/mvbench $(TOOL) ## speed with one worker and with two, next to PyTorch's if it is installed
+bench: $(B)/mvbench $(TOOL) $(LIB) $(ABI) ## speed with one worker and with two, next to PyTorch's if it is installed
 	@tests/scripts/bench.sh $(B)
 
 gpu-bench: $(B)/mvbench $(MODULE) $(TOOL) ## speed on a GPU, next to PyTorch's; fails without one

@@ -80,6 +80,7 @@ static const struct loop {
 	{"python_binding_works_and_refuses_mistakes", 2},   /* 6 */
 	{"lua_binding_works_and_refuses_mistakes", 2},      /* 4 */
 	{"python_programs_of_the_page_run", 2},             /* 5 */
+	{"bindings_free_what_they_make", 2},                /* 6 */
 };
 
 void __real__tcase_add_test(TCase *tc, const TTest *test, int signal, int allowed_exit, int start,

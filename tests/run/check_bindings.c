@@ -55,8 +55,7 @@ static const char *python_with(const char *module)
 	return NULL;
 }
 
-/* ---- One list of functions --------------------------------------------------------------------
- */
+/* ---- One list of functions ------------------------------------------------------ */
 
 START_TEST(bindings_have_every_function_of_the_header)
 {
@@ -153,7 +152,7 @@ START_TEST(bindings_lay_structs_out_as_c)
 }
 END_TEST
 
-/* ---- LuaJIT ------------------------------------------------------- */
+/* ---- LuaJIT --------------------------------------------------------------------- */
 
 START_TEST(lua_binding_works_and_refuses_mistakes)
 {
@@ -166,8 +165,7 @@ START_TEST(lua_binding_works_and_refuses_mistakes)
 }
 END_TEST
 
-/* ---- LuaJIT: the programs of the pages ---------------------------------------------------------
- */
+/* ---- LuaJIT: the programs of the pages ------------------------------------------ */
 
 /* The numbers of all lines with parameters; returns how many. */
 static int parameters(float *x, int room)
@@ -230,7 +228,7 @@ START_TEST(lua_program_without_rounds_learns)
 }
 END_TEST
 
-/* ---- Python ------------------------------------------------------- */
+/* ---- Python --------------------------------------------------------------------- */
 
 START_TEST(python_binding_works_and_refuses_mistakes)
 {
@@ -284,14 +282,15 @@ END_TEST
 /* In a fresh virtual environment, without a network, and from another folder. */
 START_TEST(pip_installs_the_wheel)
 {
-	if (!python_with("venv, ensurepip"))
+	const char *python = python_with("venv, ensurepip");
+	if (!python)
 		return;
 	run(0,
-	    "unset PYTHONPATH; v=%s/venv; python3 -m venv $v && MVBENCH_BUILD=$PWD $v/bin/pip "
+	    "unset PYTHONPATH; v=%s/venv; %s -m venv $v && MVBENCH_BUILD=$PWD $v/bin/pip "
 	    "install --quiet --no-index --disable-pip-version-check $MVBENCH_HOME && cd / && "
 	    "$v/bin/python -c 'import mvbench; mvbench.init(); t = mvbench.Table(2); "
 	    "t.add([1, 2]); print(list(t.get()), mvbench.__file__)'",
-	    folder);
+	    folder, python);
 	expect("[1.0, 2.0] ");
 	expect("/venv/lib/python3");
 	run(1,
@@ -321,7 +320,27 @@ START_TEST(python_reads_results)
 }
 END_TEST
 
-/* ---- Memory --------------------------------------------------------------------------------- */
+/* ---- Installed ------------------------------------------------------------------ */
+
+/* MAKEFLAGS would pass the options of this make. */
+START_TEST(installed_bindings_are_found)
+{
+	if (!have("luajit") || !have("python3"))
+		return;
+	run(0,
+	    "unset MAKEFLAGS MFLAGS MAKELEVEL; b=$PWD; f=%s; cd $MVBENCH_HOME && "
+	    "make -s B=$b install PREFIX=$f && make -s B=$b install DESTDIR=$f && "
+	    "cd / && export LD_LIBRARY_PATH=$f/lib LUA_PATH=$f/share/lua/5.1/?.lua && "
+	    "luajit -e \"require 'mvbench_layers'; print(require 'mvbench'.backend())\" && "
+	    "PYTHONPATH=$(echo $f/lib/python3*/dist-packages) python3 -c 'import mvbench, "
+	    "mvbench_layers; print(mvbench.backend())' && cd $f/usr/local && "
+	    "ls share/lua/5.1/mvbench.lua lib/python3.*/dist-packages/mvbench.py",
+	    folder);
+	expect("not started\nnot started\n");
+}
+END_TEST
+
+/* ---- Memory --------------------------------------------------------------------- */
 
 START_TEST(bindings_free_what_they_make)
 {
@@ -340,8 +359,7 @@ START_TEST(bindings_free_what_they_make)
 }
 END_TEST
 
-/* ---- Programs that fail -------------------------------------------------------------------------
- */
+/* ---- Programs that fail --------------------------------------------------------- */
 
 /* A worker that ends with an error ends the others, too. */
 #define ENDS_ALL \
@@ -391,6 +409,7 @@ Suite *bindings_suite(void)
 	tcase_add_loop_test(python, python_programs_of_the_page_run, 0, 5);
 	tcase_add_test(python, gradients_of_pytorch_equal_distributed_data_parallel);
 	tcase_add_test(python, pip_installs_the_wheel);
+	tcase_add_test(python, installed_bindings_are_found);
 	tcase_add_loop_test(python, bindings_free_what_they_make, 0, 4);
 	tcase_add_loop_test(python, program_that_fails_leaves_no_process, 0, 2);
 	tcase_add_test(recorded, python_reads_results);

@@ -13,6 +13,9 @@ SECONDS  ?= 60
 SUDO     ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev sqlite3 libinih-dev \
 	libpmix-dev libsimgrid-dev pkgconf procps iproute2 zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
+TEST_PACKAGES := luajit python3-numpy
+# Where Debian's python3 looks under PREFIX.
+PYTHON_DIR = lib/$(if $(filter /usr,$(PREFIX)),python3,$(or $(notdir $(realpath /usr/bin/python3)),python3))/dist-packages
 NVCC     ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 NVCC_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
 CUDA     := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
@@ -50,18 +53,19 @@ FAKE   := $(if $(MODULE),$(if $(filter x86_64,$(shell uname -m)),$(B)/fake/mvben
 FAKE_FLAGS = -std=c++17 -g -O3 $(ARCH) -Wall -Wextra -fPIC -fvisibility=hidden -MMD -MP \
 	-isystem $(CUDA)/include
 LIB   = $(addprefix $(B)/libmvbench,.so .a)
+ABI   = $(addprefix $(B)/mvbench_abi,.lua .py)
 # The same program on simulated platforms: sim/world in place of some files, SMPI in place of MPI.
 SMPI_OBJ := $(patsubst %.c,$(B)/smpi/%.o,$(wildcard runtime/comm/mpi/*.c))
 SIM  := $(call objects,sim/world) $(SMPI_OBJ)
 
-all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(MODULE) ## build build/mvbench, build/mvbench-sim (the simulator) and build/libmvbench.so
+all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(ABI) $(MODULE) ## build build/mvbench, build/mvbench-sim (the simulator) and build/libmvbench.so
 
 demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in four minutes
 	@tests/scripts/demo.sh $(B)
 
 programs: all $(B)/check $(TOOL) $(SIM_TOOL) $(USER) $(MODEL) ## all, the tests, and the example programs of the library (tests/lib, tests/seeds)
 
-test: programs $(FAKE) ## every test (Check), in LANES=3 processes side by side
+test: programs $(FAKE) | $(B)/test_deps ## every test (Check), in LANES=3 processes side by side
 	@tests/scripts/lanes.sh $(B) $(LANES)
 
 gpu-test: programs ## the tests that use a GPU, on a real one; fails without one
@@ -73,7 +77,7 @@ lab-test: programs ## the tests on several virtual hosts, over real TCP; prints 
 slurm-test: $(B)/mvbench ## mvbench under a real Slurm on two virtual hosts, as root; installs Slurm if it is missing
 	@tests/scripts/slurm.sh $(B)
 
-bench: $(B)/mvbench $(TOOL) ## speed with one worker and with two, next to PyTorch's if it is installed
+bench: $(B)/mvbench $(TOOL) $(LIB) $(ABI) ## speed with one worker and with two, next to PyTorch's if it is installed
 	@tests/scripts/bench.sh $(B)
 
 gpu-bench: $(B)/mvbench $(MODULE) $(TOOL) ## speed on a GPU, next to PyTorch's; fails without one
@@ -160,6 +164,8 @@ install: all ## put the program, its figures, its manual page and the library un
 	$(B)/mvbench help --man >$(DESTDIR)$(PREFIX)/share/man/man1/mvbench.1
 	$(B)/mvbench help --completion=bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mvbench
 	install -Dm 644 runtime/lib/libmvbench.h $(DESTDIR)$(PREFIX)/include/libmvbench.h
+	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1 runtime/lib/mvbench*.lua $(B)/mvbench_abi.lua
+	install -Dm 644 -t $(DESTDIR)$(PREFIX)/$(PYTHON_DIR) runtime/lib/mvbench.py runtime/lib/mvbench_layers.py $(B)/mvbench_abi.py
 	install -Dm 644 $(B)/libmvbench.a $(DESTDIR)$(PREFIX)/lib/libmvbench.a
 	install -m 755 $(B)/libmvbench.so $(DESTDIR)$(PREFIX)/lib/libmvbench.so.0
 	ln -sf libmvbench.so.0 $(DESTDIR)$(PREFIX)/lib/libmvbench.so
@@ -182,9 +188,9 @@ clean: ## remove all built files
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
 
-$(B)/deps: Makefile
+$(B)/deps $(B)/test_deps: Makefile
 	@mkdir -p $(B)
-	@missing=$$(for p in $(PACKAGES); do dpkg -s $$p 2>/dev/null | grep -q '^Status: .* installed' || echo $$p; done); \
+	@missing=$$(for p in $(if $(filter %test_deps,$@),$(TEST_PACKAGES),$(PACKAGES)); do dpkg -s $$p 2>/dev/null | grep -q '^Status: .* installed' || echo $$p; done); \
 	if [ -n "$$missing" ] && [ -n "$(SUDO)" ] && ! command -v $(firstword $(SUDO)) >/dev/null; then \
 		echo "packages are missing; type as root: apt-get install --no-install-recommends" $$missing >&2; exit 1; fi; \
 	if [ -n "$$missing" ]; then echo "installing" $$missing; \
@@ -284,6 +290,9 @@ $(B)/libmvbench.so: $(LIB_OBJ) $(B)/mvbench-objects.a
 	@echo "  LD $@"; mpicc -shared -Wl,--exclude-libs,ALL $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(@F).0 $^ -o $@ -lpmix -lm && ln -sf $(@F) $@.0
 $(B)/libmvbench.a: $(LIB_OBJ) $(B)/mvbench-objects.a # one object that exports only mvb_*
 	@echo "  AR $@"; ld -r $^ -o $(@:.a=.o) && objcopy -wG 'mvb_*' $(@:.a=.o) && rm -f $@ && ar rcs $@ $(@:.a=.o)
+# The header's declarations for LuaJIT and Python.
+$(ABI): $(B)/mvbench_abi.%: runtime/lib/libmvbench.h runtime/lib/declarations.sh | $(B)/deps
+	@echo "  GEN $@"; CC="$(CC)" runtime/lib/declarations.sh $< $* >$@.new && mv $@.new $@
 $(USER:=.o): CPPFLAGS += -Iruntime/lib
 $(B)/runtime/lib/rendezvous.o: CPPFLAGS += $(shell pkg-config --cflags pmix)
 $(USER): LIBRARY = -L$(B) -lmvbench -Wl,-rpath,'$$ORIGIN/../..'

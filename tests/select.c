@@ -70,6 +70,12 @@ static const struct loop {
 	{"step_losses_give_the_epoch_loss", 3},             /* 7 */
 	{"overlap_is_never_slower", 4},                     /* 14 */
 	{"planted_straggler_is_blamed", 3},                 /* 8 */
+	{"lua_programs_end_at_the_parameters_of_c", 3},     /* 14 */
+	{"split_layers_equal_whole_ones", 2},               /* 5 */
+	{"python_binding_works_and_refuses_mistakes", 2},   /* 6 */
+	{"lua_binding_works_and_refuses_mistakes", 2},      /* 4 */
+	{"python_programs_of_the_page_run", 2},             /* 5 */
+	{"bindings_free_what_they_make", 2},                /* 6 */
 };
 
 void __real__tcase_add_test(TCase *tc, const TTest *test, int signal, int allowed_exit, int start,

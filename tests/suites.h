@@ -38,6 +38,7 @@
 	X(servers) \
 	X(optimizers) \
 	X(plugins) \
+	X(bindings) \
 	X(evaluation) \
 	X(hostile) \
 	GPU(images) \

@@ -3,8 +3,9 @@
  *
  * One program runs as N processes. Each is a worker that trains on its own part of the data, and
  * calls the functions below: parameter-server tables (Multiverso's interface), reductions of
- * gradients and parameters (flashlight's), a manager for whole models. It is plain C11, and works
- * from C++; the transport is Open MPI, but no program needs to know.
+ * gradients and parameters (flashlight's), a manager for whole models, layers that are split over
+ * the workers (TorchAD-NN's). It is plain C11, and works from C++; the transport is Open MPI, but
+ * no program needs to know.
  *
  *     cc train.c $(pkg-config --cflags --libs libmvbench) -o train
  *     mpirun -n 4 ./train
@@ -330,6 +331,66 @@ int mvb_model_flatten(struct mvb_model *m, float *flat, size_t n);
 int mvb_model_unflatten(struct mvb_model *m, const float *flat, size_t n);
 /* Collective; NULL is fine. The tensors stay the caller's. DIFFERS: the model is not freed. */
 int mvb_model_free(struct mvb_model *m);
+
+/* ---- Linear layers that are split over the workers ------------------------------------ */
+
+/*
+ * Model parallelism: every worker sees the whole mini-batch and holds a part of the parameters.
+ * Matrices are row-major. The own part of n columns are columns n k / N to n (k + 1) / N - 1 on
+ * worker k of N; mvb_linear_part returns it. The forms, and what goes in and out:
+ *   MVB_INITIAL_RESHAPE  whole x -> whole y   y = x;  dx = dy
+ *   MVB_INITIAL_LINEAR   whole x -> own y     w [own outputs x inputs], b [own outputs]:
+ *                                             y = x w^T + b;  dx = sum over workers of dy w
+ *   MVB_BASE_RESHAPE     whole x -> own y     y = own columns of x;  dx = all workers' dy
+ *   MVB_BASE_LINEAR      own x -> whole y     w [outputs x own inputs], b [outputs]:
+ *                                             y = sum over workers of x w^T, + b;  dx = dy w
+ *   MVB_TANH             own x -> own y       y = tanh x;  dx = dy (1 - y^2)
+ * A net begins with an initial form, or with a base reshape, and ends with a base linear layer. In
+ * such a net all workers compute the same whole y. Source: TorchAD-NN's MPInitialReshape,
+ * MPInitialLinear, MPBaseReshape, MPBaseLinear and MPTanh, which split every layer by its inputs.
+ */
+enum mvb_form {
+	MVB_INITIAL_RESHAPE,
+	MVB_INITIAL_LINEAR,
+	MVB_BASE_RESHAPE,
+	MVB_BASE_LINEAR,
+	MVB_TANH,
+};
+
+/* Equal on all workers, except the pointers, which are the caller's. */
+struct mvb_linear {
+	enum mvb_form form;
+	size_t inputs, outputs; /* of the whole layer; equal in forms that are not linear */
+	/* This worker's parameters, and what mvb_linear_backward sets to their gradients. Only
+	 * linear forms have them. b NULL: no bias, and no db. */
+	float *w, *b, *dw, *db;
+};
+
+/* Columns that this worker has of x and of y, and floats of w and b. */
+struct mvb_linear_part {
+	size_t inputs, outputs; /* columns of x and of y */
+	size_t first, held;     /* the own outputs (initial linear) or inputs (other forms) */
+	size_t w, b;            /* floats */
+};
+
+/* The errors of all: ARGUMENT (an unknown form, sizes that are not possible, NULL where floats
+ * should be). x [rows x part.inputs], y [rows x part.outputs]; dx, dy likewise. */
+
+/* The part of this worker. It accesses only l's form and sizes. */
+int mvb_linear_part(const struct mvb_linear *l, struct mvb_linear_part *part);
+/* Collective for MVB_BASE_LINEAR; otherwise no worker waits. Errors: DIFFERS (form, sizes, rows,
+ * with a bias or not). */
+int mvb_linear_forward(const struct mvb_linear *l, const float *x, size_t rows, float *y);
+/* x: what forward got. dw, db: overwritten. dx NULL: not needed. Collective for MVB_INITIAL_LINEAR
+ * and MVB_BASE_RESHAPE with dx; otherwise no worker waits. Errors: as above. */
+int mvb_linear_backward(const struct mvb_linear *l, const float *x, const float *dy, size_t rows,
+			float *dx);
+/* For saving: w [outputs x inputs], b [outputs] (NULL without a bias) = the whole layer's, on all
+ * workers. Linear forms only. Collective. Errors: DIFFERS (form, sizes). */
+int mvb_linear_gather(const struct mvb_linear *l, float *w, float *b);
+/* For loading: the own parameters = their part of the whole layer's. It accesses only this
+ * worker's memory. */
+int mvb_linear_scatter(const struct mvb_linear *l, const float *w, const float *b);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -108,7 +108,10 @@ double lib_number(const struct object *object);
 	X(GRADS_WAIT, "mvb_grads_wait", NULL) \
 	X(GRADS_FREE, "mvb_grads_free", NULL) \
 	X(MODEL_NEW, "mvb_model_new", "count", LISTED) \
-	X(MODEL_FREE, "mvb_model_free", NULL)
+	X(MODEL_FREE, "mvb_model_free", NULL) \
+	X(LINEAR_FORWARD, "mvb_linear_forward", "form", "inputs", "outputs", "bias", "rows") \
+	X(LINEAR_BACKWARD, "mvb_linear_backward", "form", "inputs", "outputs", "bias", "rows") \
+	X(LINEAR_GATHER, "mvb_linear_gather", "form", "inputs", "outputs", "bias")
 #define FUNCTION_ID(id, ...) id,
 enum function { FUNCTIONS(FUNCTION_ID) };
 

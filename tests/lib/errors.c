@@ -52,6 +52,8 @@ static void nothing_works(const char *words)
 	struct mvb_table *t;
 	struct mvb_grads *g;
 	struct mvb_model *m;
+	struct mvb_linear layer = {.form = MVB_BASE_LINEAR, .inputs = 2, .outputs = 1, .w = x};
+	struct mvb_linear_part part;
 	void *void_now = x;
 	EXPECT(mvb_barrier(), MVB_ERR_STATE, words);
 	EXPECT(mvb_array_new(&t, N, x, NULL), MVB_ERR_STATE, words);
@@ -88,6 +90,11 @@ static void nothing_works(const char *words)
 	EXPECT(mvb_model_flatten(void_now, x, N), MVB_ERR_STATE, words);
 	EXPECT(mvb_model_unflatten(void_now, x, N), MVB_ERR_STATE, words);
 	EXPECT(mvb_model_free(void_now), MVB_ERR_STATE, words);
+	EXPECT(mvb_linear_part(&layer, &part), MVB_ERR_STATE, words);
+	EXPECT(mvb_linear_forward(&layer, x, 1, y), MVB_ERR_STATE, words);
+	EXPECT(mvb_linear_backward(&layer, x, y, 1, x), MVB_ERR_STATE, words);
+	EXPECT(mvb_linear_gather(&layer, x, NULL), MVB_ERR_STATE, words);
+	EXPECT(mvb_linear_scatter(&layer, x, NULL), MVB_ERR_STATE, words);
 	EXPECT(mvb_shutdown(), MVB_ERR_STATE, words);
 	THAT(mvb_num_workers() == -1 && mvb_worker_id() == -1 && mvb_rank() == -1);
 	THAT(mvb_size() == -1 && mvb_num_servers() == -1);
@@ -291,6 +298,45 @@ static void wrong_models(int id)
 	EXPECT(mvb_model_sync(m), MVB_ERR_ARGUMENT, "no live model");
 }
 
+static void wrong_layers(int id)
+{
+	float w[4] = {0}, gradient[4];
+	struct mvb_linear base = {.form = MVB_BASE_LINEAR, .inputs = 2, .outputs = 2, .w = w},
+			  initial = base, bad = base,
+			  cut = {.form = MVB_BASE_RESHAPE, .inputs = 2, .outputs = 2};
+	struct mvb_linear_part part;
+	initial.form = MVB_INITIAL_LINEAR;
+	EXPECT(mvb_linear_part(NULL, &part), MVB_ERR_ARGUMENT, "NULL is no layer");
+	EXPECT(mvb_linear_part(&base, NULL), MVB_ERR_ARGUMENT, "where the part should go");
+	bad.form = MVB_TANH + 1;
+	EXPECT(mvb_linear_part(&bad, &part), MVB_ERR_ARGUMENT, "form 5 is none of");
+	bad = base, bad.inputs = 0;
+	EXPECT(mvb_linear_part(&bad, &part), MVB_ERR_ARGUMENT, "0 inputs and 2 outputs");
+	bad = cut, bad.outputs = 3;
+	EXPECT(mvb_linear_forward(&bad, x, 1, y), MVB_ERR_ARGUMENT, "2 inputs and 3 outputs");
+	bad = base, bad.inputs = bad.outputs = SIZE_MAX / 4;
+	EXPECT(mvb_linear_part(&bad, &part), MVB_ERR_ARGUMENT, "0 rows of");
+	EXPECT(mvb_linear_forward(&initial, NULL, 1, y), MVB_ERR_ARGUMENT, "x is NULL");
+	EXPECT(mvb_linear_forward(&cut, x, 1, NULL), MVB_ERR_ARGUMENT, "y is NULL");
+	EXPECT(mvb_linear_backward(&initial, x, y, 1, NULL), MVB_ERR_ARGUMENT, "dw is NULL");
+	initial.dw = gradient;
+	EXPECT(mvb_linear_backward(&initial, x, NULL, 1, NULL), MVB_ERR_ARGUMENT, "dy is NULL");
+	FINE(mvb_linear_backward(&initial, x, y, 1, NULL));
+	EXPECT(mvb_linear_gather(&cut, x, y), MVB_ERR_ARGUMENT, "no parameters");
+	EXPECT(mvb_linear_scatter(&base, NULL, NULL), MVB_ERR_ARGUMENT, "w is NULL");
+	bad = base, bad.w = NULL;
+	EXPECT(mvb_linear_forward(&bad, x, 1, y), MVB_ERR_ARGUMENT, "w is NULL, where 2 floats");
+
+	EXPECT(mvb_linear_forward(&base, x, id ? 1 : 2, y), MVB_ERR_DIFFERS, "rows is 2");
+	EXPECT(mvb_linear_forward(&base, id ? x : NULL, 1, y), id ? MVB_ERR_PEER : MVB_ERR_ARGUMENT,
+	       "x is NULL");
+	EXPECT(mvb_linear_backward(id ? &initial : &cut, x, y, 1, x), MVB_ERR_DIFFERS, "form is");
+	base.b = id ? w : NULL;
+	EXPECT(mvb_linear_forward(&base, x, 1, y), MVB_ERR_DIFFERS, "bias is 0");
+	base.b = NULL, base.outputs = id ? 1 : 2;
+	EXPECT(mvb_linear_gather(&base, x, NULL), MVB_ERR_DIFFERS, "outputs is 2");
+}
+
 /* ---- Rounds: a worker that the others wait for in vain ------------------------------------ */
 
 /* Worker 1 pushes once more than worker 0, which waits in this function meanwhile. */
@@ -424,6 +470,7 @@ int main(int argc, char **argv)
 	wrong_reductions(id);
 	wrong_gradients(id);
 	wrong_models(id);
+	wrong_layers(id);
 	for (size_t i = 0; i < sizeof where / sizeof *where; i++)
 		incomplete_round(id, where[i]);
 	pushing_on(id);

@@ -6,40 +6,12 @@
  */
 #include "tests/suites.h"
 #include "tests/fixture.h"
+#include "tests/shell.h"
 
 #include <check.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Runs a shell command that has to end with this status; its output is then in `printed`. */
-static char printed[65536];
-static void run(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void run(int status, const char *fmt, ...)
-{
-	char command[2048];
-	va_list args;
-	va_start(args, fmt);
-	size_t n = (size_t)snprintf(command, sizeof command, "{ ");
-	n += (size_t)vsnprintf(command + n, sizeof command - n, fmt, args);
-	va_end(args);
-	ck_assert_uint_lt(n, sizeof command - 16);
-	strcat(command, "\n} 2>&1");
-	int got = command_output(command, printed, sizeof printed);
-	ck_assert_msg(got == status, "%s: status %d, expected %d\n%s", command, got, status,
-		      printed);
-}
-
-static void expect(const char *words)
-{
-	ck_assert_msg(strstr(printed, words), "expected \"%s\" in\n%s", words, printed);
-}
-
-/* A leak checker would report what Open MPI leaves behind. */
-#define MPIRUN \
-	"ASAN_OPTIONS=detect_leaks=0 timeout 100 mpirun --quiet --oversubscribe --bind-to none " \
-	"-n "
 
 /* ---- Programs ------------------------------------------------------------------ */
 
@@ -87,6 +59,14 @@ START_TEST(every_library_function_works)
 	};
 	run(0, MPIRUN "%s", how[_i]);
 	expect(_i < 4 ? "tables: shared" : _i < 6 ? "tables: onesided" : "tables: servers");
+}
+END_TEST
+
+/* The sizes divide neither by two nor by three; with four workers some hold nothing. */
+START_TEST(split_layers_equal_whole_ones)
+{
+	run(0, MPIRUN "%d tests/lib/linear %s", _i % 4 + 1, _i < 4 ? "13 11 5" : "3 2 1");
+	expect("split layers differ from whole ones by ");
 }
 END_TEST
 
@@ -314,9 +294,11 @@ START_TEST(package_installation_has_the_final_prefix)
 	run(0, INSTALL " DESTDIR=%s/package", "/usr", folder);
 	run(0,
 	    "cd %s/package/usr && ls bin/mvbench include/libmvbench.h lib/libmvbench.a "
-	    "lib/libmvbench.so lib/libmvbench.so.0 && cat lib/pkgconfig/libmvbench.pc",
+	    "lib/libmvbench.so lib/libmvbench.so.0 share/lua/5.1/mvbench.lua "
+	    "share/lua/5.1/mvbench_layers.lua share/lua/5.1/mvbench_abi.lua && "
+	    "ls lib/python3/dist-packages && cat lib/pkgconfig/libmvbench.pc",
 	    folder);
-	expect("prefix=/usr\n");
+	expect("mvbench.py\nmvbench_abi.py\nmvbench_layers.py\nprefix=/usr\n");
 	ck_assert_ptr_null(strstr(printed, folder));
 }
 END_TEST
@@ -346,6 +328,7 @@ Suite *library_suite(void)
 	tcase_add_loop_test(seeds, seeds_programs_run, 0, 3 * SEEDS);
 	tcase_add_test(programs, program_without_launcher_is_one_worker);
 	tcase_add_loop_test(programs, every_library_function_works, 0, 9);
+	tcase_add_loop_test(programs, split_layers_equal_whole_ones, 0, 8);
 	tcase_add_loop_test(programs, every_library_mistake_returns_an_error, 0, 6);
 	tcase_add_test(programs, library_works_beside_the_programs_mpi);
 	tcase_add_test(programs, processes_find_each_other_through_a_file);

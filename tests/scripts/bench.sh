@@ -123,6 +123,40 @@ tables 5000000 4 40 ''
 tables 464154 2 500 '' onesided
 tables 464154 3 500 '' --servers=1
 
+# The bindings: an add and a get of a whole table, alternating with the same by a loop in C, in one run of two
+# workers [ns]; and PyTorch with mvbench.Gradients, alternating with DistributedDataParallel.
+bound() { # COMMAND...: runs two workers of a program that uses a binding
+	env LUA_PATH="$PWD/runtime/lib/?.lua;$path/?.lua" PYTHONPATH="$PWD/runtime/lib:$path:${PYTHONPATH:-}" \
+		LD_LIBRARY_PATH="$path:${LD_LIBRARY_PATH:-}" mpirun --quiet --bind-to core:overload-allowed -n 2 "$@"
+}
+binding() { # what interpreter program floats wanted count blocks
+	command -v "$2" >/dev/null || { echo "$2 is not installed" && return 0; }
+	: >"$work/binding"
+	for _ in $(seq "$repeat"); do
+		or_say bound "$2" "tests/lib/$3" "$work/loop.so" "$4" "$6" "$7" >>"$work/binding" || return 0
+	done
+	row "$1, $4 floats" '' "$5" "$work/binding" 1 2
+}
+if wanted bindings; then
+	path=$(cd "$build" && pwd)
+	${CC:-cc} -O2 -shared -fPIC -Dmain=speed_main -Iruntime/lib tests/lib/speed.c -o "$work/loop.so" -L"$path" -lmvbench
+	titles 'Two workers: the bindings, add + get of a table [ns], and the same calls in C' 'C'
+	binding LuaJIT luajit speed.lua 464154 '<= 1.05' 5 100
+	binding LuaJIT luajit speed.lua 10 '<= 2' 1000 100
+	numpy=/usr/bin/python3
+	"$numpy" -c 'import numpy' 2>/dev/null || numpy=python3
+	binding Python "$numpy" speed.py 464154 '<= 1.1' 5 100
+	binding Python "$numpy" speed.py 10 '' 1000 100
+	titles 'Two workers: gradients of a PyTorch mlp, samples a second' DDP
+	if [ -n "$python" ]; then
+		for _ in $(seq "$repeat"); do
+			or_say bound "$python" tests/lib/gradients.py 200 |
+				sed -n 's/^gradients \([0-9]*\) .* DDP \([0-9]*\) .*/\1 \2/p' >>"$work/gradients"
+		done
+		row 'mlp, mvbench.Gradients' 32 '>= 2' "$work/gradients" 1 2
+	fi
+fi
+
 # The median of three epochs, because one epoch of a hundred steps can be slow by chance.
 lenet_two() { # strategy wanted
 	wanted lenet-two || return 0

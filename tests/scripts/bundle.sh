@@ -39,6 +39,12 @@ sed -n 's/^CONTRACT := //p' Makefile | tr ' ' '\n' | while read -r f; do # for p
 	install -Dm 644 "$f" "$bundle/$f"
 done
 cp -r tests/reference "$bundle/tests"
+# The bindings and their test programs, for interpreters of the other machine.
+for f in runtime/lib/libmvbench.h runtime/lib/mvbench*.lua runtime/lib/mvbench*.py pyproject.toml \
+	tests/scripts/bindings.sh tests/lib/*.lua tests/lib/*.py tests/seeds/lua/* tests/seeds/python/*; do
+	install -D "$f" "$bundle/$f"
+done
+cp "$build"/mvbench_abi.* "$bundle/build"
 cp tests/scripts/torch_peer.py tests/scripts/gpu_bench.sh tests/scripts/measure.sh "$bundle/tests/scripts"
 cp -r /usr/share/datasets/fashion-mnist "$bundle/data"
 install tests/scripts/bundle_start.sh "$bundle/bin/mvbench"

@@ -37,7 +37,7 @@ Maintainer: The developers of mvbench <mvbench@localhost>
 Installed-Size: $(du -sk "$root/usr" | cut -f1)
 Depends: $libraries, openmpi-bin, gnuplot-nox | gnuplot-qt | gnuplot-x11, fonts-dejavu-core, procps
 Recommends: dataset-fashion-mnist
-Suggests: gcc, libc6-dev, iproute2, libopenmpi-dev, slurm-client
+Suggests: gcc, libc6-dev, luajit, python3, iproute2, libopenmpi-dev, slurm-client
 Description: synchronisation strategies of distributed SGD, compared
  Trains the same models on the same data under synchronous allreduce, parameter
  servers, local SGD and their relatives, on Open MPI, on GPUs, or on a simulated

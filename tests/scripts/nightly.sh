@@ -13,6 +13,14 @@ first() { # NAME COMMAND...: a first run with mvbench from another folder
 step 'make test'
 make B="$build" test
 
+step 'memory of the bindings'
+build_path=$(cd "$build" && pwd)
+for program in 'luajit tests/lib/leak.lua' 'python3 tests/lib/leak.py'; do
+	# shellcheck disable=SC2086
+	LUA_PATH="$PWD/runtime/lib/?.lua;$build_path/?.lua" PYTHONPATH="$PWD/runtime/lib:$build_path" \
+		LD_LIBRARY_PATH=$build_path timeout 300 mpirun --oversubscribe -n 2 $program 10000
+done
+
 step 'chaos'
 make B="$build" chaos COUNT=100
 

@@ -3,7 +3,7 @@
  * among the workers. The models are averaged after every k batches; with -1 the program itself
  * calls synchronize_model().
  *
- *     mpirun -n 4 data_parallel
+ *     mpirun -n 4 data_parallel [parameters]        parameters: also prints the trained models
  *
  * Different on purpose: parallelize() drops the size % N samples that do not divide; here shares
  * differ by one. All workers begin with the same model.
@@ -148,7 +148,18 @@ static float accuracy(const struct model *m, float (*x)[IN], const int *label)
 	return (float)correct / SIZE;
 }
 
-static float train(int every, float x[SIZE][IN], const int label[SIZE])
+static void print_parameters(const struct model *m)
+{
+	const float *const tensor[TENSORS] = {&m->w1[0][0], m->b1, &m->w2[0][0], m->b2};
+	for (int t = 0; t < TENSORS; t++) {
+		printf("parameters:");
+		for (size_t i = 0; i < length[t]; i++)
+			printf(" %.9g", (double)tensor[t][i]);
+		printf("\n");
+	}
+}
+
+static float train(int every, float x[SIZE][IN], const int label[SIZE], bool print)
 {
 	unsigned seed = 7;
 	struct model m = {.b1 = {0}};
@@ -172,23 +183,26 @@ static float train(int every, float x[SIZE][IN], const int label[SIZE])
 			synchronize_model(&m);
 	}
 	synchronize_model(&m);
+	if (print)
+		print_parameters(&m);
 	return accuracy(&m, x, label);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static float x[SIZE][IN];
 	static int label[SIZE];
 	int wrong = 0;
 	must(mvb_init(NULL));
 	make_data(x, label, 1);
+	bool print = argc > 1 && strcmp(argv[1], "parameters") == 0;
 
 	float shares = (float)parallelize(SIZE, 1).size;
 	must(mvb_allreduce(&shares, 1, MVB_SUM));
 	wrong += shares != SIZE;
 	const int every[] = {1, EVERY, -1};
 	for (int i = 0; i < 3; i++) {
-		float score = train(every[i], x, label), mean = score;
+		float score = train(every[i], x, label, print && mvb_is_master()), mean = score;
 		must(mvb_allreduce(&mean, 1, MVB_MEAN));
 		wrong += !(score > 0.95f) || fabsf(mean - score) > 1e-6f;
 		if (mvb_is_master() && every[i] < 0)

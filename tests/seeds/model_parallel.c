@@ -199,6 +199,9 @@ int main(void)
 		printf("%d workers, %d of %d hidden units here: loss %.4f, %.4f after %d steps "
 		       "(unsplit %.4f); gradients differ by %.1e\n",
 		       workers, mine.held, HIDDEN, before, loss, STEPS, whole_loss, worst);
+	for (int o = 0; mvb_is_master() && o < OUT; o++)
+		printf("%s%.9g%s", o ? " " : "parameters: ", (double)mine.b2[o],
+		       o + 1 < OUT ? "" : "\n");
 	int wrong = !(worst < 1e-5) || !(loss < 0.5f * before) || fabsf(loss - whole_loss) > 1e-4f;
 	if (wrong)
 		fprintf(stderr,

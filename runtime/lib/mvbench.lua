@@ -1,0 +1,350 @@
+-- mvbench.lua - libmvbench in LuaJIT, under the names of the pages of Multiverso, flashlight and
+-- TorchAD-NN. LUA.md is the manual; libmvbench.h says what each function does, and when it fails.
+-- Floats are an FFI float[n], a tensor (anything with data(), nElement() and isContiguous(), as
+-- Torch's), or a Lua table of numbers. Only Lua tables are copied.
+local ffi = require 'ffi'
+local abi = require 'mvbench_abi'
+ffi.cdef(abi.cdef)
+local C = ffi.load('mvbench', true) -- true: the plug-ins of Open MPI need its symbols
+local M = {C = C, ad = {}} -- C: every function of the header, as M.check(M.C.mvb_wait(ticket))
+
+-- ---- Errors and arguments ------------------------------------------------------------------
+
+local function check(code, level)
+	if code ~= 0 then error(ffi.string(C.mvb_message()), level or 3) end
+end
+
+local function ensure(holds, text, ...)
+	if not holds then error(text:format(...), 4) end
+	return holds
+end
+
+local function index(x, name) return x[name] end
+local function has(x, name)
+	local ok, value = pcall(index, x, name)
+	return ok and value
+end
+
+-- The length of an FFI float[n]; false for other C data. Remembered, because it is slow to find.
+local lengths = setmetatable({}, {__mode = 'k'})
+local function array_length(x)
+	local n = lengths[x]
+	if n == nil then
+		n = tostring(ffi.typeof(x)):find '^ctype<float [%[(]' and ffi.sizeof(x) / 4 or false
+		lengths[x] = n
+	end
+	return n
+end
+
+-- The address of x, its number of floats, and whether it is a copy.
+local function floats(x)
+	local n = type(x) == 'cdata' and array_length(x)
+	if n then return x, n, false end
+	if has(x, 'nElement') then
+		local p = x:data()
+		ensure(x:isContiguous(), 'the tensor is not contiguous')
+		ensure(x:nElement() == 0 or
+			type(p) == 'cdata' and (ffi.istype('float *', p) or array_length(p)),
+			'the tensor has no floats in host memory: its data() is %s', tostring(p))
+		return p, x:nElement(), false
+	end
+	ensure(type(x) == 'table', '%s where float[n], a tensor or a table of numbers should be',
+		tostring(x))
+	local copy = ffi.new('float[?]', #x)
+	for i = 1, #x do
+		ensure(type(x[i]) == 'number', 'element %d of the table is no number', i)
+		copy[i - 1] = x[i]
+	end
+	return copy, #x, true
+end
+M.check, M.floats = check, floats
+
+-- Floats that the library has written to: a Lua table gets them back.
+local function put_back(x, p, n, copied)
+	for i = 1, copied and n or 0 do x[i] = p[i - 1] end
+	return x
+end
+
+local function whole(x, what)
+	local n = tonumber(x)
+	local fine = n and n == math.floor(n) and n >= 0 and n <= 2 ^ 53
+	return ensure(fine and n, '%s is %s; it has to be a whole number from 0', what, tostring(x))
+end
+
+local function merged(a, b)
+	local all = {}
+	for _, t in ipairs {a or {}, b or {}} do
+		ensure(type(t) == 'table', '%s where a table of options should be', tostring(t))
+		for name, value in pairs(t) do all[name] = value end
+	end
+	return all
+end
+
+-- A struct of libmvbench.h with these fields.
+local function struct(kind, from, base)
+	local s = ffi.new(kind, base or {})
+	for name, value in pairs(merged(from)) do
+		ensure(type(name) == 'string' and ffi.offsetof(kind, name), 'there is no option %s',
+			tostring(name))
+		s[name] = value
+	end
+	return s
+end
+
+-- {lr=, momentum=, rho=, lambda=}; nil: the library's defaults.
+local function push_of(by) return by and struct('struct mvb_push', by, abi.push) end
+
+-- The tensors of a list, or of anything with parameters(). kept: the library keeps their addresses.
+local function list_of(x, kept)
+	if has(x, 'parameters') then x = x:parameters() end
+	ensure(type(x) == 'table', '%s where a list of tensors should be', tostring(x))
+	local list = {at = ffi.new('float *[?]', #x), n = ffi.new('size_t[?]', #x)}
+	for i = 1, #x do
+		local p, n, copied = floats(x[i])
+		ensure(not (copied and kept), 'tensor %d is a Lua table: use float[n]', i)
+		list[i], list.at[i - 1], list.n[i - 1] = {x[i], p, n, copied}, p, n
+	end
+	return list
+end
+
+-- ---- Start and end ---------------------------------------------------------------------------
+
+local defaults = {} -- of tables, from init
+local live, owner = {}, setmetatable({}, {__mode = 'v'}) -- by number; owner: the Lua object
+local created, count, enough = 0, 0, 64
+
+-- init(), init(sync) or init{sync=, updater=, servers=, tables=, file=, rank=, size=, timeout_s=}.
+-- On a server it returns when the workers have shut down.
+function M.init(o)
+	o = type(o) ~= 'boolean' and merged(o) or {sync = o}
+	local options = {updater = o.updater, rounds = o.sync}
+	o.sync, o.updater = nil, nil
+	check(C.mvb_init(struct('struct mvb_setup', o)))
+	defaults, M.is_master = options, C.mvb_is_master()
+end
+
+function M.shutdown()
+	check(C.mvb_shutdown())
+	live, count = {}, 0
+end
+function M.barrier() check(C.mvb_barrier()) end
+for _, name in ipairs {'num_workers', 'worker_id', 'num_servers', 'is_server', 'rank', 'size'} do
+	M[name] = function() return C['mvb_' .. name]() end
+end
+M.getWorldRank, M.getWorldSize = M.worker_id, M.num_workers
+function M.backend() return ffi.string(C.mvb_backend()) end
+
+-- The number of the server in this process; -1: none. Without servers each worker is one.
+function M.server_id()
+	if C.mvb_is_server() then return C.mvb_rank() - C.mvb_num_workers() end
+	return C.mvb_num_servers() == 0 and C.mvb_worker_id() or -1
+end
+
+-- ---- What the library makes --------------------------------------------------------------------
+
+-- Freeing is collective, but workers collect garbage at different times. The collector therefore
+-- frees nothing. When `enough` objects are live, which happens on all workers at the same call, the
+-- workers find out which objects are garbage on all of them, and free these.
+local function free_garbage()
+	collectgarbage()
+	local ids = {}
+	for id in pairs(live) do ids[#ids + 1] = id end
+	table.sort(ids)
+	local garbage = ffi.new('float[?]', #ids)
+	for i, id in ipairs(ids) do garbage[i - 1] = owner[id] == nil and 1 or 0 end
+	check(C.mvb_allreduce(garbage, #ids, 'MVB_SUM'))
+	for i, id in ipairs(ids) do
+		if garbage[i - 1] == C.mvb_num_workers() then
+			check(live[id].free(live[id].pointer))
+			live[id], count = nil, count - 1
+		end
+	end
+	enough = count + 64
+end
+
+-- Collective: makes an object of the library. kept: what it uses until it is freed.
+local function own(class, self, kept, make, free, ...)
+	if count >= enough then free_garbage() end
+	local out = ffi.new('struct ' .. class.kind .. ' *[1]')
+	check(make(out, ...), 4)
+	created, count = created + 1, count + 1
+	live[created], owner[created] = {pointer = out[0], free = free, kept = kept}, self
+	self.id, self.pointer = created, out[0]
+	return setmetatable(self, class)
+end
+local function pointer(self) return ensure(self.pointer, 'this %s has been freed', self.kind) end
+
+-- Collective. After an error of a push that was under way the object is freed, too.
+local function free(self)
+	local mine = live[self.id]
+	local code = mine and self.pointer and mine.free(self.pointer) or 0
+	if mine and self.pointer and code ~= C.MVB_ERR_DIFFERS then
+		live[self.id], self.pointer, count = nil, nil, count - 1
+	end
+	check(code)
+end
+
+local function class(kind, parent)
+	local c = setmetatable({kind = kind, free = free}, parent)
+	c.__index = c
+	return c
+end
+
+-- Calls f([pointer,] floats, n, ...), which writes to the floats of x; returns x.
+local function fill(x, f, self, ...)
+	local p, n, copied = floats(x)
+	if self then check(f(pointer(self), p, n, ...), 4) else check(f(p, n, ...), 4) end
+	return put_back(x, p, n, copied)
+end
+
+-- ---- Tables ------------------------------------------------------------------------------------
+
+-- What get() returns: a Torch tensor if Torch is loaded, else float[n]. A program may replace it.
+function M.tensor(rows, columns)
+	local torch = package.loaded.torch
+	if torch then return torch.FloatTensor(rows, columns) end
+	return ffi.new('float[?]', rows * (columns or 1))
+end
+
+local Table = class 'mvb_table'
+local Array, Matrix = class('mvb_table', Table), class('mvb_table', Table)
+M.ArrayTableHandler, M.MatrixTableHandler = Array, Matrix
+
+local function table_new(class, values, o, rows, columns)
+	o = merged(defaults, o)
+	o.initial = o.initial and 'MVB_' .. tostring(o.initial):upper()
+	local p, n, copied
+	if values ~= nil then p, n, copied = floats(values) end
+	local self = {n = rows * (columns or 1), rows = rows, columns = columns}
+	ensure(not n or n == self.n, 'init_value: %s floats for a table of %d', n, self.n)
+	own(class, self, nil, function(out, options)
+		if columns then return C.mvb_matrix_new(out, rows, columns, p, options) end
+		return C.mvb_array_new(out, rows, p, options)
+	end, C.mvb_table_free, struct('struct mvb_options', o))
+	put_back(values, p, n, copied)
+	return self
+end
+
+-- ArrayTableHandler:new(size[, init_value[, options]]): options are {updater=, rounds=, backup=,
+-- bounded=, lead=, initial='master'|'average'|'total'}.
+function Array:new(size, init_value, o)
+	return table_new(Array, init_value, o, whole(size, 'size'))
+end
+
+-- MatrixTableHandler:new(rows, columns[, init_value[, options]])
+function Matrix:new(rows, columns, init_value, o)
+	return table_new(Matrix, init_value, o, whole(rows, 'rows'), whole(columns, 'columns'))
+end
+
+-- add(delta[, sync[, by]]). sync is Multiverso's: here every add waits.
+function Table:add(delta, _, by)
+	local p, n = floats(delta)
+	check(C.mvb_table_add(pointer(self), p, n, push_of(by)))
+end
+
+function Table:get(out)
+	return fill(out or M.tensor(self.rows, self.columns), C.mvb_table_get, self)
+end
+function Table:sync(param) return fill(param, C.mvb_table_sync, self) end
+function Table:elastic(param, alpha) return fill(param, C.mvb_table_elastic, self, alpha) end
+
+-- Row numbers count from 0: int64_t[n] of the FFI, a Lua table, or one number.
+local function rows_of(ids)
+	if type(ids) == 'cdata' and tostring(ffi.typeof(ids)):find '^ctype<int64_t [%[(]' then
+		return ids, ffi.sizeof(ids) / 8
+	end
+	ids = type(ids) == 'table' and ids or {ids}
+	local rows = ffi.new('int64_t[?]', #ids)
+	for i = 1, #ids do rows[i - 1] = whole(ids[i], 'a row number') end
+	return rows, #ids
+end
+
+-- add(delta[, row_ids[, by]])
+function Matrix:add(delta, row_ids, by)
+	if row_ids == nil then return Table.add(self, delta, nil, by) end
+	local row, rows = rows_of(row_ids)
+	local p, n = floats(delta)
+	check(C.mvb_table_add_rows(pointer(self), row, rows, p, n, push_of(by)))
+end
+
+-- get([row_ids[, out]])
+function Matrix:get(row_ids, out)
+	if row_ids == nil then return Table.get(self, out) end
+	local row, rows = rows_of(row_ids)
+	out = out or M.tensor(rows, self.columns)
+	local p, n, copied = floats(out)
+	check(C.mvb_table_get_rows(pointer(self), row, rows, p, n))
+	return put_back(out, p, n, copied)
+end
+
+-- ---- Reductions and models ---------------------------------------------------------------------
+
+-- x = the sum of all workers' x; op 'mean': the mean. Returns x.
+local ops = {sum = C.MVB_SUM, mean = C.MVB_MEAN}
+local function op_of(op)
+	return ensure(ops[op or 'sum'], 'op is %s; it has to be sum or mean', tostring(op))
+end
+function M.allReduce(x, op) return fill(x, C.mvb_allreduce, nil, op_of(op)) end
+
+-- list: of tensors, or anything with parameters().
+function M.allReduceMultiple(list, op)
+	list = list_of(list)
+	check(C.mvb_allreduce_list(list.at, list.n, #list, op_of(op)))
+	for _, tensor in ipairs(list) do put_back(unpack(tensor)) end
+end
+function M.allReduceParameters(model) M.allReduceMultiple(model, 'mean') end
+
+-- x = the x of worker root, by default of worker 0.
+function M.broadcast(x, root) return fill(x, C.mvb_broadcast, nil, root or 0) end
+
+-- Model:new(list[, options]): all tensors of the list as one table.
+local Model = class 'mvb_model'
+M.Model = Model
+function Model:new(list, o)
+	list, o = list_of(list, true), struct('struct mvb_options', merged(defaults, o))
+	return own(Model, {}, list, C.mvb_model_new, C.mvb_model_free, list.at, list.n, #list, o)
+end
+function Model:sync() check(C.mvb_model_sync(pointer(self))) end
+function Model:pull() check(C.mvb_model_pull(pointer(self))) end
+
+-- ---- TorchAD-NN --------------------------------------------------------------------------------
+
+-- Every worker's parameters = their mean over the workers. Collective.
+function M.ad.synchronizeModel(model)
+	M.allReduceParameters(model)
+	model.mvbench_due = nil
+end
+
+-- This worker's share of the rows: data, labels, number. Shares differ by one row at most. After
+-- every `batch` calls of model:backward() the models are averaged: at the end of the next
+-- updateParameters(), or else before the next forward(). batch -1: never. mpi and mpinn: unused.
+function M.ad.parallelize(data, labels, model, size, _, _, batch)
+	if C.mvb_num_workers() < 0 then M.init() end
+	size, batch = whole(size, 'size'), batch or 1
+	local id, workers, calls = C.mvb_worker_id(), C.mvb_num_workers(), 0
+	local first, last = math.floor(size * id / workers), math.floor(size * (id + 1) / workers)
+	local function share(x)
+		if has(x, 'narrow') then return x:narrow(1, first + 1, last - first) end
+		local part = {}
+		for i = first + 1, last do part[i - first] = x[i] end
+		return part
+	end
+	local function synchronize() if model.mvbench_due then M.ad.synchronizeModel(model) end end
+	local function wrap(name, before, after)
+		local original = model[name]
+		model[name] = original and function(...) before() return after(original(...)) end
+	end
+	local function same(...) return ... end
+	local function count_call()
+		calls = calls + 1
+		model.mvbench_due = model.mvbench_due or calls % batch == 0
+	end
+	if batch > 0 then
+		wrap('backward', count_call, same)
+		wrap('forward', synchronize, same)
+		wrap('updateParameters', same, synchronize)
+	end
+	return share(data), share(labels), last - first
+end
+
+return M

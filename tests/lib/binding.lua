@@ -1,0 +1,216 @@
+-- binding.lua - every function of mvbench.lua, and every mistake that it has to refuse with a message.
+-- Prints "done" on worker 0 if all checks pass.
+--
+--     mpirun -n 2 luajit binding.lua [TABLES SERVERS]
+local ffi = require 'ffi'
+local mvbench = require 'mvbench'
+local Tensor = require 'tensor'
+
+local function expect(value, wanted)
+	if value ~= wanted then
+		error(('%s; expected %s'):format(tostring(value), tostring(wanted)), 2)
+	end
+end
+
+-- f(...) has to fail with a message that has these words, and is one line.
+local function refused(words, f, ...)
+	local ok, message = pcall(f, ...)
+	if ok or not tostring(message):find(words, 1, true) or tostring(message):find '\n' then
+		error(('"%s"; expected an error with "%s"'):format(tostring(message), words), 2)
+	end
+end
+
+local Array, Matrix, Model = mvbench.ArrayTableHandler, mvbench.MatrixTableHandler, mvbench.Model
+local NAN = 0 / 0
+
+-- Before init.
+refused('mvb_array_new before mvb_init', Array.new, Array, 3)
+refused('mvb_barrier before mvb_init', mvbench.barrier)
+refused('mvb_allreduce before mvb_init', mvbench.allReduce, {1})
+expect(mvbench.num_workers(), -1)
+refused('there is no option sinc', mvbench.init, {sinc = true})
+refused('\'attic\'', mvbench.init, {tables = 'attic'})
+
+mvbench.init {tables = arg[1], servers = tonumber(arg[2])}
+if mvbench.is_server() then
+	mvbench.shutdown()
+	os.exit(0)
+end
+local id, workers = mvbench.worker_id(), mvbench.num_workers()
+expect(mvbench.is_master, id == 0)
+expect(mvbench.getWorldRank(), id)
+expect(mvbench.getWorldSize(), workers)
+expect(mvbench.server_id(), arg[2] and -1 or id)
+assert(mvbench.backend():find(arg[1] or 'tables: '))
+
+-- Tables, with each kind of floats.
+local n = 5
+local start = {1, 2, 3, 4, 5}
+local t = Array:new(n, id == 0 and start or nil)
+local ones, twos = ffi.new('float[5]', 1, 1, 1, 1, 1), Tensor.new(n)
+for i = 0, n - 1 do twos.memory[i] = 2 end
+t:add(ones)
+t:add(twos)
+t:add {3, 3, 3, 3, 3}
+mvbench.barrier()
+local out = ffi.new('float[5]')
+expect(t:get(out), out)
+expect(out[4], 5 + 6 * workers)
+expect(t:get()[0], 1 + 6 * workers)
+expect(t:get(Tensor.new(n)):data()[1], 2 + 6 * workers)
+expect(t:get({0, 0, 0, 0, 0})[5], 5 + 6 * workers)
+mvbench.barrier()
+t:sync(out)
+out[0] = out[0] + 1
+t:sync(out)
+mvbench.barrier()
+expect(t:get()[0], 1 + 7 * workers)
+mvbench.barrier()
+t:elastic(out, 0)
+local sgd = Array:new(2, nil, {updater = 'sgd'})
+sgd:add({1, -1}, true, {lr = 0.5})
+mvbench.barrier()
+expect(sgd:get()[1], 0.5 * workers)
+
+-- Rows, which count from 0.
+local m = Matrix:new(4, 3)
+m:add({1, 2, 3, 4, 5, 6}, {0, 2})
+m:add({7, 7, 7}, 3)
+m:add({}, {})
+m:add(ffi.new('float[12]'))
+mvbench.barrier()
+expect(m:get(2)[1], 5 * workers)
+expect(m:get({3, 0})[3], 1 * workers)
+expect(m:get(ffi.new('int64_t[1]', 3))[2], 7 * workers)
+expect(m:get()[8], 6 * workers)
+
+-- Reductions and models.
+local x = ffi.new('float[2]', id, 1)
+expect(mvbench.allReduce(x), x)
+expect(x[1], workers)
+expect(mvbench.allReduce({id}, 'mean')[1], (workers - 1) / 2)
+local list = {{id, id}, x}
+mvbench.allReduceMultiple(list)
+expect(list[1][2], workers * (workers - 1) / 2)
+expect(mvbench.broadcast({id}, workers - 1)[1], workers - 1)
+local module = {parameters = function() return {twos} end}
+twos.memory[0] = id
+mvbench.allReduceParameters(module)
+expect(twos.memory[0], (workers - 1) / 2)
+local model = Model:new(module)
+twos.memory[0] = twos.memory[0] + 1
+model:sync()
+mvbench.barrier()
+model:pull()
+expect(twos.memory[0], (workers - 1) / 2 + workers)
+expect(mvbench.C.mvb_table_version(t.pointer, ffi.new 'int64_t[1]'), 0)
+
+-- Layers: TorchAD-NN's net, compared with the whole net in double precision.
+local nn = require 'mvbench_layers'
+local IN, HIDDEN, OUT, ROWS, seed = 6, 5, 3, 4, 1
+local function drawn(count)
+	local v = ffi.new('float[?]', count)
+	for i = 0, count - 1 do
+		seed = (seed * 1664525 + 1013904223) % 2 ^ 32
+		v[i] = seed / 2 ^ 31 - 1
+	end
+	return v
+end
+local w1, b1, w2, b2 = drawn(HIDDEN * IN), drawn(HIDDEN), drawn(OUT * HIDDEN), drawn(OUT)
+local input, dy = drawn(ROWS * IN), drawn(ROWS * OUT)
+local net = {nn.MPInitialReshape(IN), nn.MPInitialLinear(IN, HIDDEN), nn.MPTanh(HIDDEN),
+	nn.MPBaseLinear(HIDDEN, OUT)}
+net[2]:scatter(w1, b1)
+net[4]:scatter(w2, b2)
+local xs = {input}
+for i, layer in ipairs(net) do xs[i + 1] = layer:forward(xs[i], ROWS) end
+local back = dy
+for i = #net, 1, -1 do back = net[i]:backward(xs[i], back) end
+local function near(x, wanted)
+	if not (math.abs(x - wanted) < 1e-5) then error(x .. '; expected ' .. wanted, 2) end
+end
+for r = 0, ROWS - 1 do
+	local h, dx = {}, {}
+	for j = 0, HIDDEN - 1 do
+		h[j] = b1[j]
+		for i = 0, IN - 1 do h[j] = h[j] + input[r * IN + i] * w1[j * IN + i] end
+		h[j] = math.tanh(h[j])
+		local dh = 0
+		for o = 0, OUT - 1 do dh = dh + dy[r * OUT + o] * w2[o * HIDDEN + j] end
+		for i = 0, IN - 1 do dx[i] = (dx[i] or 0) + dh * (1 - h[j] * h[j]) * w1[j * IN + i] end
+	end
+	for o = 0, OUT - 1 do
+		local y = b2[o]
+		for j = 0, HIDDEN - 1 do y = y + h[j] * w2[o * HIDDEN + j] end
+		near(xs[5][r * OUT + o], y)
+	end
+	for i = 0, IN - 1 do near(back[r * IN + i], dx[i]) end
+end
+local gathered_w, gathered_b = net[2]:gather()
+for i = 0, HIDDEN * IN - 1 do expect(gathered_w[i], w1[i]) end
+for i = 0, HIDDEN - 1 do expect(gathered_b[i], b1[i]) end
+local cut = nn.MPBaseReshape(IN)
+local parts = cut:forward(input)
+for i, v in ipairs {cut:backward(input, parts)} do near(v[i], input[i]) end
+refused('x: 7 floats are no rows of 6 columns', cut.forward, cut, ffi.new('float[7]'))
+refused('a layer of 0 inputs and 0 outputs', nn.MPTanh, 0)
+refused('scatter: 1 and 5 floats', net[2].scatter, net[2], {1}, b1)
+refused('this form has no parameters', cut.gather, cut)
+
+-- Mistakes that concern only the caller.
+for _, bad in ipairs {false, 5, 'x', ffi.new('int[5]'), ffi.new('double[5]'), print} do
+	refused('where float[n], a tensor or a table of numbers should be', t.add, t, bad)
+end
+refused('nil where float[n]', t.add, t, nil)
+refused('4 floats for a table of 5', t.add, t, {1, 2, 3, 4})
+refused('6 floats for a table of 5', t.get, t, ffi.new('float[6]'))
+refused('element 2 of the table is no number', t.add, t, {1, 'a', 3, 4, 5})
+local apart = setmetatable({isContiguous = function() return false end}, {__index = twos})
+refused('the tensor is not contiguous', t.add, t, apart)
+local elsewhere = setmetatable({data = function() return ffi.new('double[5]') end}, {__index = twos})
+refused('the tensor has no floats in host memory', t.add, t, elsewhere)
+refused('nan, momentum 0', t.add, t, ones, nil, {lr = NAN})
+refused('there is no option speed', t.add, t, ones, nil, {speed = 1})
+refused('7 where a table of options should be', t.add, t, ones, nil, 7)
+refused('nan is not from 0 to 1', t.elastic, t, ones, NAN)
+for _, bad in ipairs {-1, 0.5, NAN, 1 / 0, 'x'} do
+	refused('it has to be a whole number from 0', Array.new, Array, bad)
+	refused('it has to be a whole number from 0', m.get, m, {bad})
+end
+refused('size is nil', Array.new, Array)
+refused('row 4 of a table with rows 0 to 3', m.get, m, 4)
+refused('3 floats for 2 rows of 3 columns', m.add, m, {1, 2, 3}, {0, 1})
+refused('init_value: 2 floats for a table of 3', Array.new, Array, 3, {1, 2})
+refused('op is max', mvbench.allReduce, {1}, 'max')
+refused('where a list of tensors should be', Model.new, Model, 5)
+refused('tensor 1 is a Lua table', Model.new, Model, {{1, 2}})
+
+-- Mistakes that concern all workers.
+refused('no updater is called \'magic\'', Array.new, Array, 3, nil, {updater = 'magic'})
+refused('needs at least one', Array.new, Array, 0)
+if workers > 1 then
+	refused('rows is 3 on worker 0, but 4 on worker 1', Array.new, Array, 3 + math.min(id, 1))
+	refused('n is 1 on worker 0, but 2 on worker 1', mvbench.allReduce, id == 0 and {1} or {1, 2})
+	refused('', id == 0 and mvbench.barrier or mvbench.allReduce, {1})
+end
+
+-- Twice as many tables as there may be, which workers collect at different times; one is in use.
+for i = 1, 512 do
+	local garbage = i % 2 == 0 and Array:new(3) or Model:new {ffi.new('float[2]', i, i)}
+	if id == i % workers then collectgarbage() end
+	if i == 300 then garbage:free() end
+end
+expect(t:get()[0], 1 + 7 * workers)
+
+-- Freed objects, and the end.
+t:free()
+t:free()
+model:free()
+refused('this mvb_table has been freed', t.add, t, ones)
+refused('this mvb_model has been freed', model.sync, model)
+mvbench.shutdown()
+refused('mvb_table_get_rows after mvb_shutdown', m.get, m, 1)
+refused('mvb_barrier after mvb_shutdown', mvbench.barrier)
+refused('mvb_init after mvb_shutdown', mvbench.init)
+m:free()
+if id == 0 then print 'done' end

@@ -1,0 +1,421 @@
+/*
+ * check_bindings.c - libmvbench in LuaJIT and in Python: the bindings have every function of the
+ * header, pass structs as C lays them out, do what their pages say, and refuse mistakes with a
+ * message. The seeds' programs in Lua end at the same parameters as those in C, PyTorch's losses
+ * are those of DistributedDataParallel, and pip installs the wheel.
+ */
+#include "tests/suites.h"
+#include "tests/fixture.h"
+#include "tests/shell.h"
+#include "runtime/lib/libmvbench.h"
+
+#include <check.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where the interpreters find the bindings and the library of this build. */
+#define FIND \
+	"export LUA_PATH=\"$MVBENCH_HOME/runtime/lib/?.lua;$PWD/?.lua;" \
+	"$MVBENCH_HOME/tests/seeds/lua/?.lua;;\" " \
+	"PYTHONPATH=\"$MVBENCH_HOME/runtime/lib:$PWD:$PYTHONPATH\" PYTHONDONTWRITEBYTECODE=1 " \
+	"LD_LIBRARY_PATH=\"$PWD:$LD_LIBRARY_PATH\" OMP_NUM_THREADS=1; "
+
+/* Can the binding of this language run here? Otherwise the test counts as skipped. */
+static bool have(const char *program)
+{
+#ifdef __SANITIZE_ADDRESS__
+	skipped("interpreters cannot load a library that is built with a sanitizer");
+	return false;
+#endif
+	return !lacks_program(program);
+}
+
+/* A Python that imports this module; NULL: there is none, and the test counts as skipped. NumPy has
+ * to be there with MVBENCH_REQUIRE=1, PyTorch need not. */
+static const char *python_with(const char *module)
+{
+	static const char *const python[] = {"python3", "/usr/bin/python3"};
+	const char *require = getenv("MVBENCH_REQUIRE");
+	if (!have("python3"))
+		return NULL;
+	for (size_t i = 0; i < COUNT(python); i++) {
+		char *look = sentence("%s -c 'import %s' 2>/dev/null", python[i], module);
+		int status = system(look);
+		free(look);
+		if (status == 0)
+			return python[i];
+	}
+	ck_assert_msg(!require || strcmp(require, "1") != 0 || strcmp(module, "numpy") != 0,
+		      "NumPy is not installed, and MVBENCH_REQUIRE=1");
+	char *why = sentence("Python has no module %s", module);
+	skipped(why);
+	free(why);
+	return NULL;
+}
+
+/* ---- One list of functions ------------------------------------------------------ */
+
+START_TEST(bindings_have_every_function_of_the_header)
+{
+	if (have("luajit") && have("python3"))
+		run(0, FIND "$MVBENCH_HOME/tests/scripts/bindings.sh "
+			    "$MVBENCH_HOME/runtime/lib/libmvbench.h");
+}
+END_TEST
+
+START_TEST(function_that_a_binding_lacks_is_named)
+{
+	if (!have("luajit") || !have("python3"))
+		return;
+	run(1,
+	    FIND "cd %s && { cat $MVBENCH_HOME/runtime/lib/libmvbench.h && "
+		 "echo 'int mvb_table_shrink(struct mvb_table *t, size_t n);'; } >more.h && "
+		 "$MVBENCH_HOME/tests/scripts/bindings.sh more.h",
+	    folder);
+	ck_assert_str_eq(printed, "mvbench.lua lacks mvb_table_shrink\n"
+				  "mvbench.py lacks mvb_table_shrink\n");
+}
+END_TEST
+
+/* The structs and their fields, and "size offset offset ..." of each as the compiler lays it out.
+ */
+#define STRUCTS \
+	"setup servers tables file rank size timeout_s;" \
+	"options updater rounds backup bounded lead initial;push lr momentum rho lambda;" \
+	"linear form inputs outputs w b dw db;linear_part inputs outputs first held w b;"
+#define AT(type, field) offsetof(struct mvb_##type, field)
+static const size_t layout[] = {
+	sizeof(struct mvb_setup),
+	AT(setup, servers),
+	AT(setup, tables),
+	AT(setup, file),
+	AT(setup, rank),
+	AT(setup, size),
+	AT(setup, timeout_s),
+	sizeof(struct mvb_options),
+	AT(options, updater),
+	AT(options, rounds),
+	AT(options, backup),
+	AT(options, bounded),
+	AT(options, lead),
+	AT(options, initial),
+	sizeof(struct mvb_push),
+	AT(push, lr),
+	AT(push, momentum),
+	AT(push, rho),
+	AT(push, lambda),
+	sizeof(struct mvb_linear),
+	AT(linear, form),
+	AT(linear, inputs),
+	AT(linear, outputs),
+	AT(linear, w),
+	AT(linear, b),
+	AT(linear, dw),
+	AT(linear, db),
+	sizeof(struct mvb_linear_part),
+	AT(linear_part, inputs),
+	AT(linear_part, outputs),
+	AT(linear_part, first),
+	AT(linear_part, held),
+	AT(linear_part, w),
+	AT(linear_part, b),
+};
+
+/* The numbers of `printed` are those of `layout`. */
+static void expect_layout(void)
+{
+	char *at = printed;
+	for (size_t i = 0; i < COUNT(layout); i++)
+		ck_assert_msg(strtoul(at, &at, 10) == layout[i], "number %zu: %s", i, printed);
+	ck_assert_str_eq(at, "\n");
+}
+
+START_TEST(bindings_lay_structs_out_as_c)
+{
+	if (!have("luajit") || !have("python3"))
+		return;
+	run(0, FIND "python3 -c '\n"
+		    "import ctypes, mvbench_abi as abi\n"
+		    "for line in \"" STRUCTS "\".strip(\";\").split(\";\"):\n"
+		    "    name, *fields = line.split()\n"
+		    "    s = getattr(abi, \"mvb_\" + name)\n"
+		    "    print(ctypes.sizeof(s), *(getattr(s, f).offset for f in fields))'");
+	expect_layout();
+	run(0, FIND
+	    "luajit -e \"local f = require 'ffi'; require 'mvbench'; "
+	    "for s, names in ('" STRUCTS "'):gmatch '([%%a_]+) ([^;]*);' do "
+	    "s = 'struct mvb_' .. s; io.write(f.sizeof(s)); for n in names:gmatch '[%%a_]+' do "
+	    "io.write(' ', (f.offsetof(s, n))) end print() end\"");
+	expect_layout();
+}
+END_TEST
+
+/* ---- LuaJIT --------------------------------------------------------------------- */
+
+START_TEST(lua_binding_works_and_refuses_mistakes)
+{
+	static const char *const how[] = {"1", "2", "4", "2 onesided", "3 servers 1"};
+	char n[2] = {how[_i][0], 0};
+	if (!have("luajit"))
+		return;
+	run(0, FIND MPIRUN "%s luajit $MVBENCH_HOME/tests/lib/binding.lua%s", n, how[_i] + 1);
+	ck_assert_str_eq(printed, "done\n");
+}
+END_TEST
+
+/* ---- LuaJIT: the programs of the pages ------------------------------------------ */
+
+/* The numbers of all lines with parameters; returns how many. */
+static int parameters(float *x, int room)
+{
+	int n = 0;
+	for (char *line = printed; (line = strstr(line, "parameters: ")) != NULL;) {
+		line += strlen("parameters: ");
+		for (char *end; n < room; line = end) {
+			float value = strtof(line, &end);
+			if (end == line)
+				break;
+			x[n++] = value;
+			if (*end == '\n')
+				break;
+		}
+	}
+	return n;
+}
+
+/* Where the order of pushes is not given, sums of each round may be rounded differently. */
+static const struct {
+	const char *lua, *c;
+	int workers, parameters;
+	bool exact;
+} pair[] = {
+	{"tutorial.lua", "tutorial", 1, 24, .exact = true},
+	{"tutorial.lua rounds", "tutorial rounds", 2, 24, .exact = false},
+	{"tutorial.lua rounds", "tutorial rounds", 4, 24, .exact = false},
+	{"data_parallel.lua", "data_parallel parameters", 1, 585, .exact = true},
+	{"data_parallel.lua", "data_parallel parameters", 2, 585, .exact = true},
+	{"data_parallel.lua", "data_parallel parameters", 4, 585, .exact = true},
+	{"model_parallel.lua", "model_parallel", 1, 10, .exact = false},
+	{"model_parallel.lua", "model_parallel", 2, 10, .exact = false},
+	{"model_parallel.lua", "model_parallel", 4, 10, .exact = false},
+};
+enum { PAIRS = sizeof pair / sizeof *pair, PARAMETERS = 1000 };
+
+START_TEST(lua_programs_end_at_the_parameters_of_c)
+{
+	static float lua[PARAMETERS], c[PARAMETERS];
+	if (!have("luajit"))
+		return;
+	run(0, FIND MPIRUN "%d luajit $MVBENCH_HOME/tests/seeds/lua/%s", pair[_i].workers,
+	    pair[_i].lua);
+	ck_assert_int_eq(parameters(lua, PARAMETERS), pair[_i].parameters);
+	run(0, MPIRUN "%d tests/seeds/%s", pair[_i].workers, pair[_i].c);
+	ck_assert_int_eq(parameters(c, PARAMETERS), pair[_i].parameters);
+	for (int i = 0; i < pair[_i].parameters; i++)
+		ck_assert_msg(fabsf(lua[i] - c[i]) <= (pair[_i].exact ? 0 : 1e-6f),
+			      "parameter %d: %.9g, in C %.9g", i, (double)lua[i], (double)c[i]);
+}
+END_TEST
+
+START_TEST(lua_program_without_rounds_learns)
+{
+	if (!have("luajit"))
+		return;
+	run(0, FIND MPIRUN "2 luajit $MVBENCH_HOME/tests/seeds/lua/tutorial.lua");
+	expect("everyone's model, epoch 200");
+}
+END_TEST
+
+/* ---- Python --------------------------------------------------------------------- */
+
+START_TEST(python_binding_works_and_refuses_mistakes)
+{
+	static const struct {
+		const char *workers, *floats;
+	} how[] = {{"1", "array"},          {"2", "numpy"},           {"4", "numpy"},
+		   {"2", "numpy onesided"}, {"3", "array servers 1"}, {"2", "torch"}};
+	bool torch = strcmp(how[_i].floats, "torch") == 0;
+	const char *python = python_with(torch ? "numpy, torch" : "numpy");
+	if (!python)
+		return;
+	run(0, FIND MPIRUN "%s %s $MVBENCH_HOME/tests/lib/binding.py %s", how[_i].workers, python,
+	    how[_i].floats);
+	ck_assert_str_eq(printed, "done\n");
+}
+END_TEST
+
+START_TEST(python_programs_of_the_page_run)
+{
+	static const struct {
+		const char *workers, *program, *prints;
+	} how[] = {
+		{"1", "shared.py", "all as expected"},
+		{"4", "shared.py", "all as expected"},
+		{"2", "logistic.py 2", "Epoch: 2 Test accuracy: 0."},
+		{"2", "perceptron.py 1", "Epoch: 1 Mean Squared Error: "},
+		{"2", "perceptron.py 1 torch", "Epoch: 1 Mean Squared Error: "},
+	};
+	bool torch = strstr(how[_i].program, "torch");
+	bool data = strncmp(how[_i].program, "logistic", 8) != 0 ||
+		    system("ls /usr/share/datasets/fashion-mnist/*.gz >/dev/null 2>&1") == 0;
+	const char *python = python_with(torch ? "numpy, torch" : "numpy");
+	if (!python)
+		return;
+	run(data ? 0 : 77, FIND MPIRUN "%s %s $MVBENCH_HOME/tests/seeds/python/%s", how[_i].workers,
+	    python, how[_i].program);
+	expect(data ? how[_i].prints : "no Fashion-MNIST");
+}
+END_TEST
+
+START_TEST(gradients_of_pytorch_equal_distributed_data_parallel)
+{
+	const char *python = python_with("numpy, torch.distributed");
+	if (!python)
+		return;
+	run(0, FIND MPIRUN "2 %s $MVBENCH_HOME/tests/lib/gradients.py 200", python);
+	expect("losses differ by at most ");
+}
+END_TEST
+
+/* In a fresh virtual environment, without a network, and from another folder. */
+START_TEST(pip_installs_the_wheel)
+{
+	const char *python = python_with("venv, ensurepip");
+	if (!python)
+		return;
+	run(0,
+	    "unset PYTHONPATH; v=%s/venv; %s -m venv $v && MVBENCH_BUILD=$PWD $v/bin/pip "
+	    "install --quiet --no-index --disable-pip-version-check $MVBENCH_HOME && cd / && "
+	    "$v/bin/python -c 'import mvbench; mvbench.init(); t = mvbench.Table(2); "
+	    "t.add([1, 2]); print(list(t.get()), mvbench.__file__)'",
+	    folder, python);
+	expect("[1.0, 2.0] ");
+	expect("/venv/lib/python3");
+	run(1,
+	    "MVBENCH_BUILD=%s/none %s/venv/bin/pip install --no-index $MVBENCH_HOME --no-deps "
+	    "--disable-pip-version-check --force-reinstall",
+	    folder, folder);
+	expect("is missing: run make first");
+}
+END_TEST
+
+START_TEST(python_reads_results)
+{
+	if (!have("python3"))
+		return;
+	record_run("--workload=softmax --strategy=serial --epochs=2 --device=cpu");
+	run(0,
+	    FIND "python3 -c 'import mvbench\n"
+		 "rows = mvbench.results(\"%s/run.db\", \"SELECT epoch, test_accuracy FROM epoch "
+		 "WHERE epoch > ? ORDER BY epoch\", [0])\n"
+		 "rows = rows if isinstance(rows, list) else rows.to_dict(\"records\")\n"
+		 "print([(r[\"epoch\"], 0 < r[\"test_accuracy\"] <= 1) for r in rows])'",
+	    folder);
+	ck_assert_str_eq(printed, "[(1, True), (2, True)]\n");
+	run(1, FIND "python3 -c 'import mvbench; mvbench.results(\"%s/no.db\", \"SELECT 1\")'",
+	    folder);
+	expect("unable to open database file");
+}
+END_TEST
+
+/* ---- Installed ------------------------------------------------------------------ */
+
+/* MAKEFLAGS would pass the options of this make. */
+START_TEST(installed_bindings_are_found)
+{
+	if (!have("luajit") || !have("python3"))
+		return;
+	run(0,
+	    "unset MAKEFLAGS MFLAGS MAKELEVEL; b=$PWD; f=%s; cd $MVBENCH_HOME && "
+	    "make -s B=$b install PREFIX=$f && make -s B=$b install DESTDIR=$f && "
+	    "cd / && export LD_LIBRARY_PATH=$f/lib LUA_PATH=$f/share/lua/5.1/?.lua && "
+	    "luajit -e \"require 'mvbench_layers'; print(require 'mvbench'.backend())\" && "
+	    "PYTHONPATH=$(echo $f/lib/python3*/dist-packages) python3 -c 'import mvbench, "
+	    "mvbench_layers; print(mvbench.backend())' && cd $f/usr/local && "
+	    "ls share/lua/5.1/mvbench.lua lib/python3.*/dist-packages/mvbench.py",
+	    folder);
+	expect("not started\nnot started\n");
+}
+END_TEST
+
+/* ---- Memory --------------------------------------------------------------------- */
+
+START_TEST(bindings_free_what_they_make)
+{
+	static const struct {
+		const char *workers, *program, *count;
+	} how[] = {{"1", "leak.lua", "10000"},
+		   {"1", "leak.py", "10000"},
+		   {"2", "leak.lua", "1000"},
+		   {"2", "leak.py", "1000"}};
+	const char *interpreter = strstr(how[_i].program, ".lua") ? "luajit" : "python3";
+	if (!have(interpreter))
+		return;
+	run(0, FIND MPIRUN "%s %s $MVBENCH_HOME/tests/lib/%s %s", how[_i].workers, interpreter,
+	    how[_i].program, how[_i].count);
+	ck_assert_str_eq(printed, "done\n");
+}
+END_TEST
+
+/* ---- Programs that fail --------------------------------------------------------- */
+
+/* A worker that ends with an error ends the others, too. */
+#define ENDS_ALL \
+	"2 sh -c 'echo $$ >>%s/pids; exec %s'; s=$?; [ $s != 124 ] || echo it hangs; " \
+	"for p in $(cat %s/pids); do grep -s State /proc/$p/status | grep -v zombie && " \
+	"echo $p is left; done; [ $s != 0 ]"
+
+START_TEST(program_that_fails_leaves_no_process)
+{
+	static const char *const program[] = {
+		"luajit -e \"local m = require \\\"mvbench\\\"; m.init(); "
+		"if m.is_master then error(\\\"no data\\\") end m.allReduce {1}\"",
+		"python3 -c \"import array, mvbench; mvbench.init(); "
+		"x = array.array(\\\"f\\\", [1]); "
+		"mvbench.is_master() and exit(\\\"no data\\\"); mvbench.all_reduce(x)\"",
+	};
+	if (!have(_i == 0 ? "luajit" : "python3"))
+		return;
+	run(0, FIND MPIRUN ENDS_ALL, folder, program[_i], folder);
+	expect("no data");
+	ck_assert_msg(!strstr(printed, "is left") && !strstr(printed, "hangs"), "%s", printed);
+}
+END_TEST
+
+Suite *bindings_suite(void)
+{
+	Suite *s = suite_create("bindings");
+	TCase *list = tcase_create("list");
+	TCase *lua = tcase_create("lua");
+	TCase *python = tcase_create("python");
+	TCase *recorded = tcase_create("recorded");
+	tcase_set_timeout(list, 120);
+	tcase_set_timeout(lua, 240);
+	tcase_set_timeout(python, 240);
+	tcase_set_timeout(recorded, 240);
+	tcase_add_checked_fixture(list, folder_new, folder_free);
+	tcase_add_checked_fixture(lua, folder_new, folder_free);
+	tcase_add_checked_fixture(python, folder_new, folder_free);
+	tcase_add_checked_fixture(recorded, small_data, folder_free);
+	tcase_add_test(list, bindings_have_every_function_of_the_header);
+	tcase_add_test(list, function_that_a_binding_lacks_is_named);
+	tcase_add_test(list, bindings_lay_structs_out_as_c);
+	tcase_add_loop_test(lua, lua_binding_works_and_refuses_mistakes, 0, 5);
+	tcase_add_loop_test(lua, lua_programs_end_at_the_parameters_of_c, 0, PAIRS);
+	tcase_add_test(lua, lua_program_without_rounds_learns);
+	tcase_add_loop_test(python, python_binding_works_and_refuses_mistakes, 0, 6);
+	tcase_add_loop_test(python, python_programs_of_the_page_run, 0, 5);
+	tcase_add_test(python, gradients_of_pytorch_equal_distributed_data_parallel);
+	tcase_add_test(python, pip_installs_the_wheel);
+	tcase_add_test(python, installed_bindings_are_found);
+	tcase_add_loop_test(python, bindings_free_what_they_make, 0, 4);
+	tcase_add_loop_test(python, program_that_fails_leaves_no_process, 0, 2);
+	tcase_add_test(recorded, python_reads_results);
+	suite_add_tcase(s, list);
+	suite_add_tcase(s, lua);
+	suite_add_tcase(s, python);
+	suite_add_tcase(s, recorded);
+	return s;
+}

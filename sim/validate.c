@@ -27,8 +27,8 @@ static const struct option validate_flags[] = {
 	       .choices = "all|real|sim|report"),
 	OPTION(random, INT, "random", "0",
 	       "instead of a job file, this number of cells drawn with --seed: all strategies, "
-	       "four workloads, batches of 20 to 300 rows, intervals of 1 to 20 steps, two "
-	       "workers; 0: a job file [cells]",
+	       "five workloads, batches of 20 to 300 rows, intervals of 1 to 20 steps, two "
+	       "workers, or three or four with a given step time; 0: a job file [cells]",
 	       .min = 0, .max = 1000),
 	OPTION(rounds, INT, "rounds", "5", "real runs of each cell; their median counts [runs]",
 	       .min = 1, .max = 1000),

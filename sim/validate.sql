@@ -1,10 +1,12 @@
 -- validate.sql - the cells of a report (named), the percentiles of their errors (summary), and the cells
 -- without a row in named (missing), in the connection's temporary schema. ?1: a label; ?2: the cells, as
 -- cells_text (validate.c) writes them; ?3: a relative spread. A cell is noisy (column restless) if its runs, or the
--- calibrations of its step, spread further: it cannot show whether the simulation is right.
+-- calibrations of its step, spread further: it cannot show whether the simulation is right. A cell is busy if others
+-- used the cores of a worker for more than half of ?3 of its time. Neither counts: column excluded.
 
 -- If several cells have the same short name, the options in which they differ are added.
 CREATE TEMP TABLE named AS
+SELECT *, restless OR busy AS excluded FROM (
 WITH v AS MATERIALIZED (
 	SELECT * FROM validation WHERE label = ?1 AND (?2 = '[]' OR config_hash IN (
 		SELECT json_extract(value, '$.real') FROM json_each(?2)))),
@@ -32,11 +34,12 @@ extra AS (
 SELECT workload || ' ' || config || ifnull(' ' || x.text, '') AS cell,
 	ifnull(oversubscribed, 0) AS oversubscribed, v.*, iif(workers + servers > 1, 'several', 'one') AS ranks,
 	max(v.real_high / v.real_s - 1, 1 - v.real_low / v.real_s, ifnull(apart, 0)) > ?3 AS restless,
+	1 - ifnull(v.cores_share, 1) > ?3 / 2 AS busy,
 	v.cell AS options, e.value ->> 'expected' AS formula_s, (e.value ->> 'expected') / v.real_s - 1 AS formula_error
 FROM v LEFT JOIN extra AS x USING (simulated_id)
 	LEFT JOIN drift USING (simulated_id)
 	LEFT JOIN json_each(?2) AS e ON e.value ->> 'real' = v.config_hash
-ORDER BY 2, workload, workers, strategy, sync_every, 1;
+ORDER BY 2, workload, workers, strategy, sync_every, 1);
 
 -- Cells of one rank and of several are separate, because a single rank never waits. skill: 1 = exact, 0 = no
 -- better than the closed formula: 1 - mean |error| / mean |error of the formula|, over cells that have one
@@ -48,14 +51,14 @@ WITH error AS (
 		WHEN 4 THEN staleness_distance ELSE abs(loss_error) END AS x
 	FROM named CROSS JOIN (VALUES (1, 'epoch_seconds'), (2, 'formula'), (3, 'comm_share'),
 		(4, 'staleness'), (5, 'test_loss'))
-	WHERE NOT oversubscribed AND NOT restless),
+	WHERE NOT oversubscribed AND NOT excluded),
 ranked AS (
 	SELECT *, row_number() OVER (PARTITION BY ranks, place ORDER BY x, cell) AS i,
 		count(*) OVER (PARTITION BY ranks, place) AS n
 	FROM error WHERE x IS NOT NULL),
 skill AS (
 	SELECT ranks, 1 - avg(abs(time_error)) / nullif(avg(abs(formula_error)), 0) AS skill
-	FROM named WHERE formula_error IS NOT NULL AND NOT oversubscribed AND NOT restless GROUP BY ranks)
+	FROM named WHERE formula_error IS NOT NULL AND NOT oversubscribed AND NOT excluded GROUP BY ranks)
 SELECT place, measure, ranks, n AS cells,
 	avg(x) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median,
 	max(x) FILTER (WHERE i = (9 * n + 9) / 10) AS p90, max(x) AS worst,
@@ -71,7 +74,7 @@ WITH setting AS (
 			SELECT json_group_array(atom) FROM json_each(options)
 			WHERE key IN ('lab_rate', 'step_time', 'train_rows') OR key GLOB workload || '.*'))
 				AS setting
-	FROM named WHERE workers + servers > 1 AND NOT oversubscribed AND NOT restless),
+	FROM named WHERE workers + servers > 1 AND NOT oversubscribed AND NOT excluded),
 first AS (
 	SELECT real_s, min(simulated_s) AS simulated_s, -- real_s is of the same row
 		(SELECT min(real_s) FROM setting AS o WHERE o.setting = s.setting) AS best

@@ -45,7 +45,9 @@ static const struct column cell_columns[] = {
 	SHOWN("real_loss", "real loss", ROUND("%.4f", "real_loss")),
 	SHOWN("simulated_loss", "sim loss", ROUND("%.4f", "simulated_loss")),
 	SHOWN("loss_error", "loss error %", SIGNED("loss_error")),
-	SHOWN("restless", "", "iif(restless, 'noisy', '')"),
+	HIDDEN("cores_share"),
+	SHOWN("restless", "", "CASE WHEN busy THEN 'busy' WHEN restless THEN 'noisy' ELSE '' END"),
+	HIDDEN("busy"),
 	{.name = NULL},
 };
 
@@ -85,7 +87,7 @@ struct report {
 };
 
 struct verdict {
-	double all, on_cores, restless, missing; /* cells */
+	double all, on_cores, excluded, missing; /* cells */
 	double median, p90; /* errors of epoch times, of one rank or of several, whichever is worse
 			       [%]; NaN = none counts */
 };
@@ -135,7 +137,7 @@ static char *print_ranking(struct report *r)
 static char *print_rest(struct report *r, const struct verdict *v)
 {
 	bool rounded = for_people(r->format), json = r->format == FORMAT_JSON;
-	if (v->on_cores > v->restless)
+	if (v->on_cores > v->excluded)
 		TRY(print(r, rounded || json ? r->f : stderr,
 			  rounded || json ? r->format : FORMAT_TEXT, summary_columns,
 			  "summary ORDER BY ranks = 'one', place"));
@@ -162,15 +164,16 @@ static bool is_past_any(const struct verdict *v, const struct validate_flags *f)
 			plural((int64_t)v->missing));
 	if (v->all > 0 && v->on_cores == 0)
 		fprintf(stderr, "mvbench: every cell is oversubscribed: no threshold applies\n");
-	if (v->restless > 0)
+	if (v->excluded > 0)
 		fprintf(stderr,
-			"mvbench: %.0f of %.0f cells are noisy and excluded: a real run differs "
-			"from the median of its rounds by more than --threshold-p90=%g %%, or the "
-			"calibrations around the runs do\n",
-			v->restless, v->on_cores, f->p90);
+			"mvbench: %.0f of %.0f cells are excluded. Noisy: a real run differs from "
+			"the median of its rounds by more than --threshold-p90=%g %%, or the "
+			"calibrations around the runs do. Busy: others used the cores of a worker "
+			"for more than %g %% of its time.\n",
+			v->excluded, v->on_cores, f->p90, f->p90 / 2);
 	bool median = is_past("median error", v->median, "median", f->median);
 	bool p90 = is_past("90th percentile of the errors", v->p90, "p90", f->p90);
-	return median || p90 || v->missing > 0 || 2 * v->restless > v->on_cores;
+	return median || p90 || v->missing > 0 || 2 * v->excluded > v->on_cores;
 }
 
 char *validate_report(const char *db, const char *label, const char *cells,
@@ -185,7 +188,7 @@ char *validate_report(const char *db, const char *label, const char *cells,
 	TRY(sql_each(s, cells_sql, "ttr", label, cells, f->p90 / 100));
 	TRY(sql_reals(s, x, 6,
 		      "SELECT count(*), count(*) FILTER (WHERE NOT oversubscribed), "
-		      "count(*) FILTER (WHERE NOT oversubscribed AND restless), "
+		      "count(*) FILTER (WHERE NOT oversubscribed AND excluded), "
 		      "(SELECT count(*) FROM missing), "
 		      "(SELECT 100 * max(median) FROM summary WHERE place = 1), "
 		      "(SELECT 100 * max(p90) FROM summary WHERE place = 1) FROM named",

@@ -32,12 +32,13 @@ TEXT_FILE(migration_9, "results/db/migrations/9.sql");
 TEXT_FILE(migration_10, "results/db/migrations/10.sql");
 TEXT_FILE(migration_11, "results/db/migrations/11.sql");
 TEXT_FILE(migration_12, "results/db/migrations/12.sql");
+TEXT_FILE(migration_14, "results/db/migrations/14.sql");
 
 /* [v] migrates version v to v + 1. */
 static const char *const migrations[SCHEMA_VERSION] = {
-	[2] = migration_2,   [3] = migration_3,  [4] = migration_4, [5] = migration_5,
-	[7] = migration_7,   [8] = migration_8,  [9] = migration_9, [10] = migration_10,
-	[11] = migration_11, [12] = migration_12};
+	[2] = migration_2,   [3] = migration_3,   [4] = migration_4,  [5] = migration_5,
+	[7] = migration_7,   [8] = migration_8,   [9] = migration_9,  [10] = migration_10,
+	[11] = migration_11, [12] = migration_12, [14] = migration_14};
 
 /* ---- Schema text from the core options ------------------------------------- */
 

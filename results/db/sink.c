@@ -66,14 +66,14 @@ static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
  * there were none. */
 #define SPLIT_COLUMNS \
 	"seconds, compute_s, comm_s, wait_s, bytes_sent, staleness_mean, staleness_max, pushes, " \
-	"dropped, user_s, system_s, run_delay_s, preemptions"
-#define SPLIT_TYPES  "rrrrirnnnrrrn"
-#define SPLIT_PLACES "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+	"dropped, user_s, system_s, run_delay_s, preemptions, steal_s"
+#define SPLIT_TYPES  "rrrrirnnnrrrnr"
+#define SPLIT_PLACES "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
 #define SPLIT_VALUES(r) \
 	(r)->seconds, (r)->compute_s, (r)->comm_s, (r)->wait_s, (r)->bytes_sent, \
 		staleness_mean(r), (r)->pushes > 0 ? (int64_t)(r)->staleness_max : -1, \
 		counted(r, (r)->pushes), counted(r, (r)->dropped), (r)->user_s, (r)->system_s, \
-		(r)->run_delay_s, (r)->preemptions
+		(r)->run_delay_s, (r)->preemptions, (r)->steal_s
 
 static double staleness_mean(const struct split_row *r)
 {

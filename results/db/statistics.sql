@@ -313,6 +313,7 @@ FROM (SELECT workload, name, number, config, config_key, versus_number, versus, 
 -- seed, except those of the platform; the placement of its tables is therefore equal too.
 --   cell            a JSON object of those options; config and config_hash are of the real runs
 --   n               real runs; real_* are medians over them, except real_low and real_high
+--   cores_share     the share of its core that the worker had that had the least
 --   *_s             median seconds of an epoch; time_error is simulated / real - 1, loss_error as well
 --   *_share         share of the segment's seconds: communication and waiting, which a worker cannot
 --                   distinguish; share_error is simulated - real; NULL = one rank only
@@ -323,7 +324,7 @@ WITH done AS MATERIALIZED (
 	SELECT s.id, s.label, s.platform = 'sim' AS simulated,
 		json_array(s.host, s.hosts, s.network) AS host, s.started, k.config,
 		s.config_hash, s.oversubscribed, s.workload, s.strategy, s.workers, s.servers,
-		s.sync_every, s.batch, s.epochs, s.seed, k.epoch_seconds, k.test_loss,
+		s.sync_every, s.batch, s.epochs, s.seed, k.epoch_seconds, k.test_loss, k.cores_share,
 		iif(s.workers + s.servers > 1, k.comm_fraction + k.wait_fraction, NULL) AS share,
 		(SELECT json_group_object(key, value)
 			FROM json_each(json_set(k.config_key, '$.seed', s.seed))
@@ -346,8 +347,9 @@ real AS MATERIALIZED (
 	WHERE later = some),
 figure AS (
 	SELECT simulated_id, column1 AS name,
-		CASE column1 WHEN 'seconds' THEN epoch_seconds WHEN 'share' THEN share ELSE test_loss END AS x
-	FROM real CROSS JOIN (VALUES ('seconds'), ('share'), ('loss'))),
+		CASE column1 WHEN 'seconds' THEN epoch_seconds WHEN 'share' THEN share
+			WHEN 'cores' THEN cores_share ELSE test_loss END AS x
+	FROM real CROSS JOIN (VALUES ('seconds'), ('share'), ('cores'), ('loss'))),
 ranked AS (
 	SELECT simulated_id, name, x, count(*) OVER (PARTITION BY simulated_id, name) AS n,
 		row_number() OVER (PARTITION BY simulated_id, name ORDER BY x) AS i
@@ -355,6 +357,7 @@ ranked AS (
 median AS MATERIALIZED (
 	SELECT simulated_id, avg(x) FILTER (WHERE name = 'seconds') AS seconds,
 		avg(x) FILTER (WHERE name = 'share') AS share,
+		avg(x) FILTER (WHERE name = 'cores') AS cores_share,
 		avg(x) FILTER (WHERE name = 'loss') AS loss
 	FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2) GROUP BY simulated_id),
 met AS (
@@ -378,7 +381,7 @@ SELECT s.id AS simulated_id, r.label, r.workload, r.strategy, r.workers, r.serve
 	r.batch, r.epochs, r.seed, r.config, r.cell, r.config_hash,
 	max(r.oversubscribed) AS oversubscribed, count(*) AS n,
 	m.seconds AS real_s, min(r.epoch_seconds) AS real_low, max(r.epoch_seconds) AS real_high,
-	s.epoch_seconds AS simulated_s, s.epoch_seconds / m.seconds - 1 AS time_error,
+	m.cores_share, s.epoch_seconds AS simulated_s, s.epoch_seconds / m.seconds - 1 AS time_error,
 	m.share AS real_share, s.share AS simulated_share, s.share - m.share AS share_error,
 	d.distance AS staleness_distance,
 	m.loss AS real_loss, s.test_loss AS simulated_loss,

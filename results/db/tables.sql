@@ -5,7 +5,7 @@
 -- before training.
 
 PRAGMA application_id = 1836474990; -- "mvbn"
-PRAGMA user_version = 14;
+PRAGMA user_version = 15;
 
 -- One run. The columns from workload to label are the core options of `mvbench run`, with '_' for '-'
 -- and '.', as view option_info lists them. device, deal, table_home and transport are the values that
@@ -139,6 +139,7 @@ CREATE TABLE epoch (
 	system_s REAL,
 	run_delay_s REAL,    -- the largest of one worker: ready to run, while others ran on its cores
 	preemptions INTEGER, -- sum of involuntary context switches
+	steal_s REAL,        -- the largest of one worker: the hypervisor used its cores
 	PRIMARY KEY (run_id, epoch)
 ) STRICT, WITHOUT ROWID;
 
@@ -218,6 +219,7 @@ CREATE TABLE rank_epoch (
 	system_s REAL,
 	run_delay_s REAL,
 	preemptions INTEGER,
+	steal_s REAL,
 	PRIMARY KEY (run_id, epoch, rank),
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;

@@ -61,7 +61,7 @@ SELECT
 		FROM epoch WHERE run_id = r.id AND epoch >= 1 AND seconds IS NOT NULL
 			AND ifnull(run_delay_s, 0) <= 0.1 * seconds)
 		WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS quiet_epoch_seconds,
-	(SELECT max(0, 1 - sum(run_delay_s) / nullif(sum(seconds), 0)) FROM epoch
+	(SELECT max(0, 1 - sum(run_delay_s + ifnull(steal_s, 0)) / nullif(sum(seconds), 0)) FROM epoch
 		WHERE run_id = r.id AND epoch >= 1) AS cores_share,
 	(SELECT sum(compute_s) / nullif(sum(seconds), 0) FROM epoch
 		WHERE run_id = r.id AND epoch >= 1) AS compute_fraction,

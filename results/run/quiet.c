@@ -74,6 +74,7 @@ double page_cores_share(const struct config *c, const struct status_page *page)
 	for (int64_t i = 0; page && i < page->rows; i++)
 		if (page->row[i].epoch > 0) {
 			delay += page->row[i].split.run_delay_s;
+			delay += fmax(0, page->row[i].split.steal_s); /* NaN: 0 */
 			seconds += page->row[i].split.seconds;
 		}
 	const struct run *run = &c->run;

@@ -208,7 +208,7 @@ int usable_cores(void);             /* cores that this process, or its launcher,
 /* Figures of one rank in one epoch: times [s], averaged over the workers, and counts, summed over
  * them. Every figure listed here is gathered automatically. */
 #define SPLIT_TIMES(X) \
-	X(seconds) X(compute_s) X(comm_s) X(wait_s) X(user_s) X(system_s) X(run_delay_s)
+	X(seconds) X(compute_s) X(comm_s) X(wait_s) X(user_s) X(system_s) X(run_delay_s) X(steal_s)
 #define SPLIT_COUNTS(X) X(bytes_sent) X(pushes) X(staleness_sum) X(dropped) X(preemptions)
 struct split_row {
 #define FIGURE(name) double name;
@@ -225,7 +225,8 @@ struct split_row {
 
 struct epoch_row {     /* losses and accuracies: NaN = not known */
 	int64_t epoch; /* 0 = before training */
-	/* times: mean over workers; except seconds: of the segment, and run_delay_s: the maximum */
+	/* times: mean over workers; except seconds: of the segment; run_delay_s and steal_s: the
+	 * maximum */
 	struct split_row split;
 	/* on the mini-batches, under each worker's own model, before the step */
 	double running_loss, running_accuracy;
@@ -249,6 +250,7 @@ struct point_row {
 struct usage {
 	double user_s, system_s;
 	double run_delay_s;  /* ready to run but without a core: mean of its compute threads */
+	double steal_s;      /* taken by the hypervisor: mean of the cores that it may use */
 	int64_t preemptions; /* involuntary context switches */
 };
 void usage_open(int compute_threads); /* call after these threads have started */

@@ -1,12 +1,13 @@
 /*
- * usage.c - CPU use of this process: its own time, and the time that its threads were ready to run
- * but had no core.
+ * usage.c - CPU use of this process: its own time, the time that its threads were ready to run but
+ * had no core, and the time that a hypervisor took from its cores.
  */
 #include "runtime/base/base.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -46,6 +47,27 @@ static double run_delay(void)
 	return all > 0 ? delay / computing : NAN; /* all is 0: the system does not count */
 }
 
+/* The eighth number of a core in /proc/stat [ticks]. */
+static double steal(void)
+{
+	cpu_set_t usable;
+	char line[256];
+	double all = 0;
+	int cores = 0;
+	FILE *f = sched_getaffinity(0, sizeof usable, &usable) == 0 ? fopen("/proc/stat", "re")
+								    : NULL;
+	while (f && fgets(line, sizeof line, f)) {
+		int core;
+		long long ticks;
+		if (sscanf(line, "cpu%d %*d %*d %*d %*d %*d %*d %*d %lld", &core, &ticks) == 2 &&
+		    core >= 0 && core < CPU_SETSIZE && CPU_ISSET(core, &usable))
+			all += (double)ticks, cores++;
+	}
+	if (f)
+		fclose(f);
+	return cores ? all / cores / (double)sysconf(_SC_CLK_TCK) : NAN;
+}
+
 static double seconds(struct timeval t)
 {
 	return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
@@ -55,6 +77,7 @@ struct usage usage_now(void)
 {
 	struct rusage u;
 	if (world_is_virtual || getrusage(RUSAGE_SELF, &u) != 0)
-		return (struct usage){NAN, NAN, NAN, -1};
-	return (struct usage){seconds(u.ru_utime), seconds(u.ru_stime), run_delay(), u.ru_nivcsw};
+		return (struct usage){NAN, NAN, NAN, NAN, -1};
+	return (struct usage){seconds(u.ru_utime), seconds(u.ru_stime), run_delay(), steal(),
+			      u.ru_nivcsw};
 }

@@ -419,6 +419,7 @@ void epoch_run(struct trainer *r, bool barrier)
 		.user_s = has.user_s - had.user_s,
 		.system_s = has.system_s - had.system_s,
 		.run_delay_s = has.run_delay_s - had.run_delay_s,
+		.steal_s = has.steal_s - had.steal_s,
 		.staleness_max = s->staleness_max,
 	};
 	s->staleness_max = 0;

@@ -141,6 +141,8 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct e
 			row->split.staleness_max = r->ranks[k].staleness_max;
 		row->split.run_delay_s = k ? fmax(row->split.run_delay_s, r->ranks[k].run_delay_s)
 					   : r->ranks[k].run_delay_s;
+		row->split.steal_s =
+			k ? fmax(row->split.steal_s, r->ranks[k].steal_s) : r->ranks[k].steal_s;
 	}
 }
 

@@ -224,12 +224,12 @@ START_TEST(run_is_stored)
 	free(want);
 	ck_rows("SELECT * FROM epoch",
 		"1,0,1.5,1.0,0.25,0.125,null,null,null,null,null,null,0.5,0.1,0,"
-		"null,null,null,null,0.5,2.5,0.5,0.25,7;"
+		"null,null,null,null,0.5,2.5,0.5,0.25,7,0.0;"
 		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,null,null,null,null,1000,2.5,"
-		"7,4,1,null,2.5,0.5,0.25,7");
+		"7,4,1,null,2.5,0.5,0.25,7,0.0");
 	ck_rows("SELECT * FROM rank_epoch",
-		"1,1,0,1.0,0.0,0.5,0.0,3,null,null,null,null,0.0,0.0,0.0,0;"
-		"1,1,1,2.0,0.0,0.0,0.0,0,1.5,2,2,1,0.0,0.0,0.0,0");
+		"1,1,0,1.0,0.0,0.5,0.0,3,null,null,null,null,0.0,0.0,0.0,0,0.0;"
+		"1,1,1,2.0,0.0,0.0,0.0,0,1.5,2,2,1,0.0,0.0,0.0,0,0.0");
 	ck_rows("SELECT * FROM staleness", "1,1,0,2;1,1,3,1;1,1,7,1");
 	ck_rows("PRAGMA journal_mode", "wal");
 	sql("DELETE FROM run");
@@ -491,7 +491,10 @@ END_TEST
 	"ALTER TABLE " table " DROP COLUMN user_s; ALTER TABLE " table " DROP COLUMN system_s;" \
 	"ALTER TABLE " table " DROP COLUMN run_delay_s;" \
 	"ALTER TABLE " table " DROP COLUMN preemptions;"
+#define BACK_TO_13 \
+	"ALTER TABLE epoch DROP COLUMN steal_s; ALTER TABLE rank_epoch DROP COLUMN steal_s;"
 #define BACK_TO_11 \
+	BACK_TO_13 \
 	"DROP TABLE resumption;" \
 	"ALTER TABLE run DROP COLUMN checkpoint; ALTER TABLE run DROP COLUMN resumed;"
 #define BACK_TO_9 \
@@ -567,7 +570,7 @@ START_TEST(new_option_needs_no_migration)
 		if (mode == STORE_READ)
 			sql(back_to_6);
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "14");
+		ck_rows("PRAGMA user_version", "15");
 		char *now = schema_shape();
 		ck_assert_str_eq(now, fresh);
 		free(now);
@@ -936,7 +939,7 @@ START_TEST(versions_0_to_2_migrate)
 		    : _i    ? "PRAGMA user_version = 1"
 			    : "PRAGMA user_version = 0");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "14");
+		ck_rows("PRAGMA user_version", "15");
 		char *migrated = schema_shape();
 		ck_assert_str_eq(migrated, fresh);
 		free(migrated);
@@ -950,7 +953,7 @@ START_TEST(versions_0_to_2_migrate)
 			"staleness_mean, staleness_max, pushes, dropped, consensus FROM epoch",
 			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,null,null,1.0,0.5,9,1.5,4,null,null,null");
 		ck_rows("SELECT * FROM rank_epoch",
-			"1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null,null,null,null,null");
+			"1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null,null,null,null,null,null");
 		ck_rows("SELECT * FROM run_option", "1,strategy,a,b");
 		ck_rows("SELECT count(*) FROM baseline", "0"); /* no version wrote the old one */
 		ck_rows("SELECT config, epoch_seconds, staleness_mean, staleness_max, "
@@ -999,7 +1002,7 @@ START_TEST(version_8_migrates)
 		    "'dynamic', 0.1, 'constant', 0, 0, 'mean', 'none', 1, 'cpu', 'mpi', 1, 0, 0);"
 		    "INSERT INTO epoch (run_id, epoch, train_loss) VALUES (1, 1, 0.5)");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "14");
+		ck_rows("PRAGMA user_version", "15");
 		char *migrated = columns_of_all();
 		ck_assert_str_eq(migrated, fresh);
 		free(migrated);
@@ -1046,7 +1049,7 @@ START_TEST(version_9_migrates)
 		free(text);
 	}
 	store_close(open_store(STORE_WRITE));
-	ck_rows("PRAGMA user_version", "14");
+	ck_rows("PRAGMA user_version", "15");
 	char *migrated = columns_of_all();
 	ck_assert_str_eq(migrated, fresh);
 	ck_rows("SELECT count(*), count(DISTINCT config_key) FROM run_summary", "3,3");
@@ -1066,13 +1069,14 @@ START_TEST(version_12_migrates)
 	store_close(s);
 	char *fresh = columns_of_all();
 	drop_views_and_triggers();
-	sql("DROP TABLE resumption; DROP TABLE run_option; CREATE TABLE run_option (run_id INTEGER "
+	sql(BACK_TO_13
+	    "DROP TABLE resumption; DROP TABLE run_option; CREATE TABLE run_option (run_id INTEGER "
 	    "NOT NULL REFERENCES run (id) ON DELETE CASCADE, part TEXT NOT NULL CHECK (part IN "
 	    "('strategy', 'workload')), name TEXT NOT NULL, value TEXT, PRIMARY KEY (run_id, part, "
 	    "name)) STRICT, WITHOUT ROWID; INSERT INTO run_option VALUES (1, 'strategy', 'period', "
 	    "'7'); PRAGMA user_version = 12");
 	store_close(open_store(STORE_WRITE));
-	ck_rows("PRAGMA user_version", "14");
+	ck_rows("PRAGMA user_version", "15");
 	sql("INSERT INTO run_option VALUES (1, 'optimizer', 'beta1', '0.8')");
 	ck_rows("SELECT group_concat(part || name || value, ' ') FROM run_option",
 		"optimizerbeta10.8 strategyperiod7");
@@ -1098,9 +1102,9 @@ START_TEST(version_13_migrates)
 	store_close(s);
 	config_fini(&c);
 	drop_views_and_triggers();
-	sql("DROP TABLE epoch_value; PRAGMA user_version = 13");
+	sql(BACK_TO_13 "DROP TABLE epoch_value; PRAGMA user_version = 13");
 	store_close(open_store(STORE_WRITE));
-	ck_rows("PRAGMA user_version", "14");
+	ck_rows("PRAGMA user_version", "15");
 	char *migrated = schema_shape();
 	ck_assert_str_eq(migrated, fresh);
 	ck_rows("SELECT r.test_accuracy, e.epoch, v.name FROM run_summary AS r JOIN epoch AS e ON "
@@ -1119,7 +1123,7 @@ START_TEST(version_11_migrates)
 	sql(BACK_TO_11 "ALTER TABLE run DROP COLUMN init_from; ALTER TABLE run DROP COLUMN "
 		       "initial_model; PRAGMA user_version = 11");
 	store_close(open_store(STORE_WRITE));
-	ck_rows("PRAGMA user_version", "14");
+	ck_rows("PRAGMA user_version", "15");
 	char *migrated = columns_of_all();
 	ck_assert_str_eq(migrated, fresh);
 	free(migrated);
@@ -1256,7 +1260,8 @@ END_TEST
 	"INSERT INTO epoch VALUES (" #run ", " #epoch ", " #seconds ", " #seconds \
 	" / 2.0, " #seconds " / 4.0, " #seconds \
 	" / 8.0, 2.0, NULL, 1.0, NULL, NULL, NULL, 1 - " #accuracy ", " #accuracy \
-	", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0, NULL, NULL, NULL, NULL, NULL);"
+	", 100 * " #epoch ", " #epoch ", 10 * " #epoch \
+	", 20, 0, NULL, NULL, NULL, NULL, NULL, NULL);"
 
 START_TEST(summaries_are_right)
 {

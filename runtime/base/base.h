@@ -338,13 +338,15 @@ void folder_remove(const char *path);                                   /* with 
 int folder_make(const char *path); /* with its parents; 0, or errno */
 
 /* An output file that a user named. A plain file is written under another name next to it, and
- * renamed when it is complete and on the disk. Others, such as pipes and links, are written in
- * place; "" is stdout. A database is never overwritten. The next output in that folder removes the
- * partial files of killed processes. */
+ * renamed when it is complete and on the disk. A link stays, and the file that it leads to is
+ * written like this. Others, such as pipes, are written in place; "" is stdout. A database is never
+ * overwritten. The next output in that folder removes the partial files of killed processes. */
 struct output {
 	FILE *f;
 	const char *option; /* for messages: "--out=", or "" */
-	char *path, *temporary;
+	char *path;         /* as the user named it */
+	char *target;       /* the same without links; NULL: stdout */
+	char *temporary;    /* NULL: written in place */
 };
 char *output_open(struct output *o, const char *option, const char *path);
 char *output_close(struct output *o,

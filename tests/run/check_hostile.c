@@ -63,9 +63,21 @@ START_TEST(outputs_replace_no_database)
 		"report --out=DIR/link.db",
 		"table --out=DIR/run.db-wal",
 		"table --out=DIR/run.db-journal",
+		"table --out=DIR/to-wal",
+		"table --out=DIR/to-shm",
+		"table --out=DIR/hard",
+		"table --out=DIR/hard-wal",
+		"table --out=DIR/hard-shm",
 	};
 	char *link = sentence("%s/link.db", folder);
 	ck_assert_int_eq(symlink("run.db", link), 0);
+	/* a writer that was killed leaves both files, and more names can lead to them */
+	shell(0,
+	      "cd DIR && ln -s run.db-wal to-wal && ln -s to-wal2 to-shm && "
+	      "ln -s run.db-shm to-wal2 && ln run.db hard && cp run.db o.db && "
+	      "sqlite3 o.db 'UPDATE run SET label = 1' "
+	      "'.shell ln o.db-wal hard-wal; ln o.db-shm hard-shm' && ls",
+	      "hard-shm\n");
 	for (size_t i = 0; i < COUNT(words); i++) {
 		char *line = sentence("! ./mvbench %s --db=DIR/run.db 2>&1", words[i]);
 		shell(0, line, "this is a database, or belongs to one");
@@ -93,6 +105,46 @@ START_TEST(output_changes_no_other_file)
 	      "1\n");
 	ck_assert(stat(path, &st) == 0 && st.st_size > 100 && (st.st_mode & 07777) == 0640);
 	free(path);
+}
+END_TEST
+
+/* The file that links lead to gets the output as a whole; the links stay. */
+START_TEST(output_is_written_through_links)
+{
+	struct output o;
+	shell(0,
+	      "cd DIR && mkdir far && echo old >far/file && chmod 640 far/file && "
+	      "ln -s far/file one && ln -s $PWD/one two && ln -s far/none new && "
+	      "ln -s loop loop && ls -i far/file >before",
+	      "");
+	char *two = in_folder("two"), *loop = in_folder("loop");
+	ck_assert_ptr_null(output_open(&o, "", two));
+	fputs("half", o.f);
+	fflush(o.f);
+	shell(0, "cat DIR/far/file; ls -A DIR/far | grep -c '[.]part$'", "old\n1\n");
+	free(output_close(&o, sentence("no more")));
+	shell(0, "cat DIR/far/file; ls -A DIR/far | wc -l", "old\n1\n");
+	shell(0,
+	      "./mvbench table --db=DIR/run.db --out=DIR/two && ./mvbench table --db=DIR/run.db "
+	      "--out=DIR/new && cd DIR && test -L one && test -L two && test -L new && ! ls -i "
+	      "far/file | cmp -s - before && stat -c %a far/file && grep -l softmax far/file "
+	      "far/none",
+	      "640\nfar/file\nfar/none\n");
+	char *wrong = output_open(&o, "--out=", loop);
+	ck_assert_msg(wrong && strstr(wrong, "symbolic links"), "%s", wrong ? wrong : "");
+	free(wrong);
+	free(loop);
+	free(two);
+}
+END_TEST
+
+/* Such a name is an open file. Another one in its place would not have the text before. */
+START_TEST(output_to_an_open_file_keeps_the_file)
+{
+	shell(0,
+	      "cd DIR && exec >o && ls -i o >before && $MVBENCH_HOME/build/mvbench table "
+	      "--db=run.db --out=/dev/stdout && ls -i o | cmp - before && grep -q softmax o",
+	      "");
 }
 END_TEST
 
@@ -459,6 +511,8 @@ Suite *hostile_suite(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, outputs_replace_no_database);
 	tcase_add_test(t, output_changes_no_other_file);
+	tcase_add_test(t, output_is_written_through_links);
+	tcase_add_test(t, output_to_an_open_file_keeps_the_file);
 	tcase_add_test(t, full_standard_output_is_a_failure);
 	tcase_add_test(t, views_and_triggers_of_a_file_are_not_trusted);
 	tcase_add_test(t, views_of_a_read_only_database_are_not_trusted);

@@ -455,6 +455,14 @@ static char *claim(struct store *s, int64_t id, bool *mine, char **owner)
 	return *mine ? sql_change(s, take, "iti", id, machine()->host, (int64_t)getpid()) : NULL;
 }
 
+char *store_owner(struct store *s, int64_t id, char **owner)
+{
+	return sql_first(s, owner,
+			 "SELECT 'process ' || pid || ' on ' || ifnull(host, '') FROM run "
+			 "WHERE id = ?1 AND pid > 0 AND status IN ('pending', 'running')",
+			 "i", id);
+}
+
 char *store_claim(struct store *s, int64_t id, bool *mine, char **owner)
 {
 	*mine = false;

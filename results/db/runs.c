@@ -445,8 +445,10 @@ static char *claim(struct store *s, int64_t id, bool *mine, char **owner)
 		bool alive = here ? process_is_alive(pid, atof(sql_text(&q, 3))) : sql_int(&q, 4);
 		bool interrupted = *sql_text(&q, 0) == 'f';
 		*mine = !runs && (!pid || interrupted || (here && pid == getpid()) || !alive);
-		if (!*mine)
+		if (!*mine) {
 			*owner = sentence("process %lld on %s", (long long)pid, host);
+			text_disarm(*owner);
+		}
 	}
 	TRY(sql_done(&q));
 	static const char take[] =

@@ -179,10 +179,9 @@ static char *look_up(struct sweep *s, const struct sweep_flags *f, int64_t *seen
 			TRY(compare_program(store, c, &others, &other));
 	}
 	if (others)
-		fprintf(stderr,
-			"mvbench: %zu of these cells were run by another version of mvbench, such "
-			"as commit %s; --resume=false runs them again\n",
-			others, other);
+		complain(sentence("%zu of these cells were run by another version of mvbench, such "
+				  "as commit %s; --resume=false runs them again",
+				  others, other));
 	return NULL;
 }
 

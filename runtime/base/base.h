@@ -31,6 +31,8 @@ user_error_fn *user_error_handler(user_error_fn *f);
 
 /* Prints the message to stderr, frees it, and returns EXIT_USER. */
 int complain(char *wrong);
+/* Replaces control characters, except newlines and tabs, because a terminal would obey them. */
+void text_disarm(char *s);
 
 /* Is a blocked signal pending that would end this process? (Signals are blocked during a run.) */
 bool end_is_requested(void);

@@ -287,6 +287,58 @@ START_TEST(exported_cell_is_never_a_formula)
 }
 END_TEST
 
+/* Text that only looks like a number is a formula to a spreadsheet. */
+START_TEST(exported_number_is_a_whole_number)
+{
+	static const char *const cell[][2] = {{"-1.5", ",-1.5,"},
+					      {"+2e3", ",+2e3,"},
+					      {"-1+E5", ",'-1+E5,"},
+					      {"@x", ",'@x,"},
+					      {"-2*(3)", ",'-2*(3),"}};
+	for (size_t i = 0; i < COUNT(cell); i++) {
+		char *set = sentence("UPDATE run SET label = '%s'", cell[i][0]);
+		sql_in("run.db", set);
+		shell(0, "./mvbench export --format=csv --db=DIR/run.db", cell[i][1]);
+		free(set);
+	}
+}
+END_TEST
+
+#define ESCAPES "'a' || char(27) || '[2J' || char(155) || '2J' || char(127)"
+
+/* What a terminal would obey, in any text of a database, is shown as text. */
+START_TEST(terminal_gets_no_control_characters)
+{
+	static const char *const words[] = {"table",
+					    "table --runs",
+					    "table --runs --format=json",
+					    "status",
+					    "watch --every=0.1",
+					    "show 1",
+					    "compare 1 2",
+					    "history",
+					    "blame 1",
+					    "advise --run=1",
+					    "export --format=jsonl",
+					    "export --format=csv"};
+	record_run("--workload=softmax --epochs=1 --batch=50");
+	sql_in("run.db", "UPDATE run SET label = " ESCAPES ", host = id || " ESCAPES
+			 ", cpu = " ESCAPES ", reason = " ESCAPES ", git_commit = " ESCAPES
+			 ", hosts = " ESCAPES ", workload = workload || " ESCAPES);
+	for (size_t i = 0; i < COUNT(words); i++) {
+		char *line =
+			sentence("timeout 20 script -qec './mvbench %s --db=DIR/run.db' /dev/null "
+				 "</dev/null 2>&1; true",
+				 words[i]);
+		shell(0, line, "");
+		ck_assert_msg(!strstr(out, "\x1b[2J") && !strstr(out, "\xc2\x9b") &&
+				      !strchr(out, '\x7f'),
+			      "%s: %s", words[i], out);
+		free(line);
+	}
+}
+END_TEST
+
 /* ---- Leftovers -------------------------------------------------------------- */
 
 /* Folders of a killed process are removed; those of a living one stay. */
@@ -519,6 +571,8 @@ Suite *hostile_suite(void)
 	tcase_add_test(t, endless_query_is_ended);
 	tcase_add_test(t, readers_write_nothing);
 	tcase_add_test(t, exported_cell_is_never_a_formula);
+	tcase_add_test(t, exported_number_is_a_whole_number);
+	tcase_add_test(t, terminal_gets_no_control_characters);
 	tcase_add_test(t, folders_of_killed_processes_are_removed);
 	tcase_add_test(t, output_is_locked_until_it_has_its_name);
 	tcase_add_test(t, part_files_of_killed_processes_are_removed);

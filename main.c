@@ -6,6 +6,7 @@
 #include "results/help/help.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COMMANDS(X) \
@@ -98,5 +99,6 @@ static int command_main(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	atexit(launcher_hear_out);
 	return printed(command_main(argc, argv));
 }

@@ -334,6 +334,8 @@ static char *print_text(struct store *s, FILE *f)
 	};
 	char *setup AUTOFREE = NULL;
 	TRY(sql_first(s, &setup, "SELECT says FROM shown_setup", ""));
+	if (setup)
+		text_disarm(setup);
 	text_wrap(f, setup ? setup : "", 0);
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
 		char *sql AUTOFREE = sentence("SELECT * FROM %s", part[i].view);
@@ -347,8 +349,9 @@ static char *print_text(struct store *s, FILE *f)
 	struct sql q = sql_select(s, "SELECT says FROM advice ORDER BY place", "");
 	fputs("\nAdvice:\n", f);
 	while (sql_next(&q)) {
+		char *says AUTOFREE = text_visible(sql_text(&q, 0));
 		fputs("- ", f);
-		text_wrap(f, sql_text(&q, 0), 2);
+		text_wrap(f, says, 2);
 	}
 	return sql_done(&q);
 }

@@ -31,8 +31,9 @@ static char *print_verdict(struct store *s, int64_t id, bool json)
 		return sentence("run %lld has no epoch yet: its workers have no times",
 				(long long)id);
 	}
-	text_utf8(stdout, sql_text(&q, 0));
-	putchar('\n');
+	char *text AUTOFREE = sql_copy(&q, 0);
+	text_disarm(text);
+	puts(text);
 	return NULL;
 }
 

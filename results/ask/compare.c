@@ -72,9 +72,8 @@ static char *print_curves(struct store *s, FILE *f)
 				epochs ? "epoch" : "time of training", sql_real(&q, 1),
 				epochs ? "" : " s", sql_real(&q, 3), sql_real(&q, 4),
 				judged ? " %" : "");
-		fprintf(f, "%s  ", sql_text(&q, 2));
-		text_utf8(f, sql_text(&q, 6));
-		fputc('\n', f);
+		char *curve AUTOFREE = text_visible(sql_text(&q, 6));
+		fprintf(f, "%s  %s\n", sql_text(&q, 2), curve);
 	}
 	return sql_done(&q);
 }

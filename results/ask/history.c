@@ -320,10 +320,10 @@ static char *print(struct store *s, FILE *f, const struct figure_of_run *figure,
 		TRY(print_steps(s, f, format, figure));
 	}
 	if (places)
-		fprintf(stderr,
-			"mvbench: warning: not all times were measured in one place: a step can be "
-			"a change of machine: %s\n",
-			places);
+		complain(
+			sentence("warning: not all times were measured in one place: a step can be "
+				 "a change of machine: %s",
+				 places));
 	return NULL;
 }
 

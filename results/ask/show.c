@@ -73,7 +73,9 @@ static char *show(void *options_given, struct arguments *a, int *status)
 		part[2] = EPOCHS(REPORTED);
 	snprintf(number, sizeof number, "%lld", (long long)id);
 	char *unknown AUTOFREE = recorded_command(s, id, &command, &exact);
-	puts(unknown ? unknown : command);
+	char *first = unknown ? unknown : command;
+	text_disarm(first);
+	puts(first);
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
 		putchar('\n');
 		TRY(query_print(s, stdout, FORMAT_TEXT, part[i], &parameter, i > 0, NULL));

@@ -221,6 +221,8 @@ static char *print_notes(struct store *s, FILE *f, const struct table_options *o
 			"other processes ran there; --busy=drop uses only the other epochs\n",
 			(long long)busy, plural(busy));
 	if (places)
+		text_disarm(places);
+	if (places)
 		fprintf(people ? f : stderr,
 			"%swarning: not all times were measured in one place, so they do not "
 			"compare: %s\n",

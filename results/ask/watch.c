@@ -77,8 +77,8 @@ static void put_work(FILE *f, const struct work *w)
 /* The name of a running cell. */
 static void put_name(FILE *f, const struct sql *q)
 {
-	fprintf(f, "%lld ", (long long)sql_int(q, 0));
-	text_utf8(f, sql_text(q, 1));
+	char *name AUTOFREE = text_visible(sql_text(q, 1));
+	fprintf(f, "%lld %s", (long long)sql_int(q, 0), name);
 }
 
 /* Its epoch, speed, loss and accuracy. */

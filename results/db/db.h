@@ -108,6 +108,7 @@ char *store_pend(struct store *s, const struct config *c, int64_t *id, int64_t r
 /* Claims the cell of this pending row for this process, before it is run, because another sweep may
  * have it too. *mine: claimed; otherwise *owner (heap) runs it, NULL = it has ended. */
 char *store_claim(struct store *s, int64_t id, bool *mine, char **owner);
+char *store_owner(struct store *s, int64_t id, char **owner); /* the same without a claim */
 /* *n: runs whose process runs them or is about to begin: on this host a process that exists,
  * elsewhere one with a recent heartbeat. NULL or a sentence. */
 char *store_count_live(struct store *s, int64_t *n);

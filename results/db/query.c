@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const format_names[] = {
 	[FORMAT_TEXT] = "text",
@@ -57,26 +58,12 @@ static size_t text_width(const char *s)
 	return n;
 }
 
-/* A copy that is valid UTF-8; in tables (escape), on one line and without control characters. */
-static char *clean(const char *text, bool escape)
+/* A copy that is valid UTF-8. Heap. */
+static char *valid(const char *text)
 {
-	char *out = must(malloc(4 * strlen(text) + 1)), *p = out;
-	while (*text) {
-		const char *from = text;
-		uint32_t c = text_character(&text);
-		if (c == 0xfffd)
-			p += sprintf(p, "\xef\xbf\xbd");
-		else if (!escape || (c >= 0x20 && c != 0x7f && (c < 0x80 || c >= 0xa0)))
-			p = (char *)memcpy(p, from, (size_t)(text - from)) + (text - from);
-		else if (c == '\n')
-			p += sprintf(p, "\\n");
-		else if (c == '\t')
-			p += sprintf(p, "\\t");
-		else
-			p += sprintf(p, "\\x%02x", (unsigned)c);
-	}
-	*p = '\0';
-	return out;
+	struct text t;
+	text_utf8(text_open(&t), text);
+	return text_close(&t);
 }
 
 void real_digits(double x, char buf[40])
@@ -105,8 +92,10 @@ static char *cell_text(sqlite3_stmt *q, int i, bool exact)
 	if (type == SQLITE_NULL ||
 	    (type == SQLITE_FLOAT && exact && !isfinite(sqlite3_column_double(q, i))))
 		return exact ? NULL : must(strdup("-"));
-	if (type != SQLITE_FLOAT)
-		return clean((const char *)sqlite3_column_text(q, i), !exact);
+	if (type != SQLITE_FLOAT) {
+		const char *text = (const char *)sqlite3_column_text(q, i);
+		return exact ? valid(text) : text_visible(text);
+	}
 	if (exact)
 		real_digits(sqlite3_column_double(q, i), number);
 	else
@@ -131,17 +120,22 @@ static void csv_text(FILE *f, const char *s)
 	fputc('"', f);
 }
 
-/* Would a spreadsheet take the cell for a formula? */
+/* Would a spreadsheet take the cell for a formula? A number remains a number. */
 static bool is_formula(sqlite3_stmt *q, int i, const char *cell)
 {
-	return sqlite3_column_type(q, i) == SQLITE_TEXT && *cell && strchr("=+-@\t\r", *cell) &&
-	       !numeric_text(cell);
+	char *end;
+	if (sqlite3_column_type(q, i) != SQLITE_TEXT || !*cell || !strchr("=+-@\t\r\n", *cell))
+		return false;
+	strtod(cell, &end);
+	return *end || end == cell;
 }
 
-static void csv_row(FILE *f, sqlite3_stmt *q, bool head)
+static void csv_row(FILE *f, sqlite3_stmt *q, bool head, bool terminal)
 {
 	for (int i = 0; i < sqlite3_column_count(q); i++) {
 		char *cell AUTOFREE = head ? NULL : cell_text(q, i, true);
+		if (cell && terminal)
+			text_disarm(cell);
 		fputs(i ? "," : "", f);
 		if (cell && is_formula(q, i, cell)) {
 			char *plain = sentence("'%s", cell); /* as spreadsheets mark text */
@@ -202,7 +196,8 @@ static void grid_row(struct grid *g, sqlite3_stmt *q, bool head)
 {
 	for (size_t i = 0; i < g->columns; i++) {
 		int c = (int)i;
-		char *cell = head ? clean(sqlite3_column_name(q, c), true) : cell_text(q, c, false);
+		char *cell =
+			head ? text_visible(sqlite3_column_name(q, c)) : cell_text(q, c, false);
 		if (!head && sqlite3_column_type(q, c) == SQLITE_TEXT && !numeric_text(cell))
 			g->column[i].right = false;
 		if (g->markdown)
@@ -391,7 +386,8 @@ static char *prepare(struct store *s, const char *sql, sqlite3_stmt **q)
 char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 		  const char *const *param, size_t count, int64_t *rows)
 {
-	bool markdown = format == FORMAT_MARKDOWN, table = markdown || format == FORMAT_TEXT;
+	bool markdown = format == FORMAT_MARKDOWN, table = markdown || format == FORMAT_TEXT,
+	     terminal = isatty(fileno(f));
 	struct grid grid = {.cells = 0};
 	sqlite3_stmt *q = NULL;
 	int64_t n = 0;
@@ -403,12 +399,12 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 	if (table)
 		grid = grid_new(q, markdown);
 	else if (format == FORMAT_CSV)
-		csv_row(f, q, true);
+		csv_row(f, q, true, terminal);
 	for (; (rc = sqlite3_step(q)) == SQLITE_ROW; n++) {
 		if (table)
 			grid_row(&grid, q, false);
 		else if (format == FORMAT_CSV)
-			csv_row(f, q, false);
+			csv_row(f, q, false, terminal);
 		else
 			json_row(f, q);
 	}

@@ -445,14 +445,24 @@ static char *claim(struct store *s, int64_t id, bool *mine, char **owner)
 		bool alive = here ? process_is_alive(pid, atof(sql_text(&q, 3))) : sql_int(&q, 4);
 		bool interrupted = *sql_text(&q, 0) == 'f';
 		*mine = !runs && (!pid || interrupted || (here && pid == getpid()) || !alive);
-		if (!*mine)
+		if (!*mine) {
 			*owner = sentence("process %lld on %s", (long long)pid, host);
+			text_disarm(*owner);
+		}
 	}
 	TRY(sql_done(&q));
 	static const char take[] =
 		"UPDATE run SET status = 'pending', reason = NULL, host = ?2, pid = ?3, "
 		"started = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE id = ?1";
 	return *mine ? sql_change(s, take, "iti", id, machine()->host, (int64_t)getpid()) : NULL;
+}
+
+char *store_owner(struct store *s, int64_t id, char **owner)
+{
+	return sql_first(s, owner,
+			 "SELECT 'process ' || pid || ' on ' || ifnull(host, '') FROM run "
+			 "WHERE id = ?1 AND pid > 0 AND status IN ('pending', 'running')",
+			 "i", id);
 }
 
 char *store_claim(struct store *s, int64_t id, bool *mine, char **owner)

@@ -340,8 +340,8 @@ char *baseline_import(struct store *s, const struct gate_options *o)
 	if (!wrong)
 		wrong = sql_end(s, read_file(&r, o));
 	if (!wrong)
-		fprintf(stderr, "mvbench: baseline %s has %lld run%s\n", r.name, (long long)r.runs,
-			plural(r.runs));
+		complain(sentence("baseline %s has %lld run%s", r.name, (long long)r.runs,
+				  plural(r.runs)));
 	fclose(r.file);
 	free(r.line);
 	free(r.name);

@@ -102,10 +102,10 @@ static void warn_of_machines(const struct check *c)
 		char *both AUTOFREE = NULL;
 		complain_if(sql_first(c->store, &both, sql, "t", c->o->against));
 		if (both)
-			fprintf(stderr,
-				"mvbench: baseline %s was made on another machine (%s: %s here): "
-				"floats are rounded differently there, and can cause differences\n",
-				c->o->against, part[i], both);
+			complain(sentence(
+				"baseline %s was made on another machine (%s: %s here): "
+				"floats are rounded differently there, and can cause differences",
+				c->o->against, part[i], both));
 	}
 }
 

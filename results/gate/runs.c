@@ -270,6 +270,7 @@ static char *run_one(struct check *c, struct wanted *w, size_t number, size_t of
 	struct progress progress = {.before = before};
 	TRY(config_of(c, w, &config));
 	snprintf(before, sizeof before, "%zu/%zu %s ", number, of, w->what);
+	text_disarm(before);
 	store_close(c->store); /* a connection must not be inherited through fork */
 	run_cell(&config, &progress, &o);
 	char *wrong = store_open(&c->store, c->o->db, STORE_WRITE);

@@ -135,16 +135,17 @@ static char *time_cell(struct timing *t, FILE *f, const struct sql *cell, bool *
 		if (t->interrupted)
 			return NULL;
 		ratio[i] = took[1] / took[0];
-		fprintf(stderr, "mvbench: %s, pair %lld of %lld: %.3f\n", sql_text(cell, 0),
-			(long long)i + 1, (long long)n, ratio[i]);
+		complain(sentence("%s, pair %lld of %lld: %.3f", sql_text(cell, 0),
+				  (long long)i + 1, (long long)n, ratio[i]));
 	}
 	TRY(sum_up(t, ratio, n, &median, &low, &high));
 	*slower = low > 1 + t->o->min_time / 100;
+	char *name AUTOFREE = text_visible(sql_text(cell, 0));
 	fprintf(f, "%s  %s  epochs take %.3f (%.3f..%.3f) times as long, %lld pairs",
 		*slower                           ? "SLOWER"
 		: high < 1 - t->o->min_time / 100 ? "faster"
 						  : "ok    ",
-		sql_text(cell, 0), median, low, high, (long long)n);
+		name, median, low, high, (long long)n);
 	if (t->busy)
 		fprintf(f, "; %lld of %lld runs had less than 90 %% of their cores",
 			(long long)t->busy, (long long)(2 * n));

@@ -173,6 +173,8 @@ void run_cell(const struct config *c, struct progress *p, struct outcome *o)
 	o->status =
 		launch(c, words, work_in_child, (void *)(uintptr_t)c, &watcher, &o->page, &o->why);
 	progress_end(p);
+	if (o->why)
+		text_disarm(o->why);
 	o->id = o->page ? o->page->id : 0;
 	bool ended = o->status == EXIT_OK || o->status == EXIT_DIVERGED, equal = false;
 	if (o->id && !ended) {

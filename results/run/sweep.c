@@ -179,10 +179,9 @@ static char *look_up(struct sweep *s, const struct sweep_flags *f, int64_t *seen
 			TRY(compare_program(store, c, &others, &other));
 	}
 	if (others)
-		fprintf(stderr,
-			"mvbench: %zu of these cells were run by another version of mvbench, such "
-			"as commit %s; --resume=false runs them again\n",
-			others, other);
+		complain(sentence("%zu of these cells were run by another version of mvbench, such "
+				  "as commit %s; --resume=false runs them again",
+				  others, other));
 	return NULL;
 }
 
@@ -348,12 +347,34 @@ static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 	return status;
 }
 
-/* Reads the status of a cell that another sweep has taken. */
-static char *read_status(struct cell *c)
+/* Reads the status of a cell that another sweep has taken. *owner (heap): who runs it, if any
+ * process does. */
+static char *read_status(struct cell *c, char **owner)
 {
 	struct store *store AUTOCLOSE = NULL;
 	TRY(store_open(&store, c->config.harness.db, STORE_READ));
 	c->id = store_cell(store, c->hash, c->status, c->reason);
+	return store_owner(store, c->id, owner);
+}
+
+static bool is_left(const struct cell *c)
+{
+	return strcmp(c->status, "running") == 0 || strcmp(c->status, "pending") == 0;
+}
+
+/* Names the cells that another sweep still has. Some may have ended since they were looked up. */
+static char *say_left(struct sweep *s)
+{
+	for (size_t i = 0; i < s->cells; i++) {
+		struct cell *c = &s->cell[i];
+		char *owner AUTOFREE = NULL;
+		if (is_left(c))
+			TRY(read_status(c, &owner));
+		if (is_left(c))
+			complain(sentence("left: [%s] %s: %s%s", c->section, c->what,
+					  owner ? "is run by " : "no process has begun it",
+					  owner ? owner : ""));
+	}
 	return NULL;
 }
 
@@ -362,7 +383,7 @@ static void cell_ended(struct doing *d, struct cell *c, int status)
 	d->ended++;
 	d->interrupted |= status == EXIT_INTERRUPTED;
 	if (status == OF_ANOTHER)
-		complain_if(read_status(c));
+		snprintf(c->status, sizeof c->status, "running");
 	else
 		snprintf(c->status, sizeof c->status, "%s", outcome_word(status));
 }
@@ -435,6 +456,8 @@ static void do_side_by_side(struct doing *d)
 static int sum_up(const struct doing *d)
 {
 	size_t done = 0, diverged = 0, failed = 0, skipped = 0;
+	if (!d->interrupted)
+		complain_if(say_left(d->sweep));
 	for (size_t i = 0; i < d->sweep->cells; i++) {
 		const struct cell *c = &d->sweep->cell[i];
 		done += strcmp(c->status, "done") == 0;

@@ -31,6 +31,8 @@ user_error_fn *user_error_handler(user_error_fn *f);
 
 /* Prints the message to stderr, frees it, and returns EXIT_USER. */
 int complain(char *wrong);
+/* Replaces control characters, except newlines and tabs, because a terminal would obey them. */
+void text_disarm(char *s);
 
 /* Is a blocked signal pending that would end this process? (Signals are blocked during a run.) */
 bool end_is_requested(void);
@@ -202,6 +204,9 @@ bool platform_under_launcher(void); /* mpirun or srun started this process */
 int rank_of_launcher(void);         /* -1: no launcher */
 int rank_on_node(void);             /* 0: no launcher */
 int usable_cores(void);             /* cores that this process, or its launcher, may use */
+/* A launcher that learns of a failed rank may not read the rest of its messages. Under a launcher,
+ * this waits until it has read them, for some seconds at most. */
+void launcher_hear_out(void);
 
 /* ---- The status page (status.c) ---- */
 
@@ -340,13 +345,15 @@ void folder_remove(const char *path);                                   /* with 
 int folder_make(const char *path); /* with its parents; 0, or errno */
 
 /* An output file that a user named. A plain file is written under another name next to it, and
- * renamed when it is complete and on the disk. Others, such as pipes and links, are written in
- * place; "" is stdout. A database is never overwritten. The next output in that folder removes the
- * partial files of killed processes. */
+ * renamed when it is complete and on the disk. A link stays, and the file that it leads to is
+ * written like this. Others, such as pipes, are written in place; "" is stdout. A database is never
+ * overwritten. The next output in that folder removes the partial files of killed processes. */
 struct output {
 	FILE *f;
 	const char *option; /* for messages: "--out=", or "" */
-	char *path, *temporary;
+	char *path;         /* as the user named it */
+	char *target;       /* the same without links; NULL: stdout */
+	char *temporary;    /* NULL: written in place */
 };
 char *output_open(struct output *o, const char *option, const char *path);
 char *output_close(struct output *o,

@@ -197,18 +197,29 @@ static char *cannot_write(const struct output *o)
 	return sentence("%s%s: the file cannot be written (%s)", o->option, o->path, why);
 }
 
-/* Is this an SQLite database? A file without read permission counts as one. */
+/* Is this an SQLite database, or a file that SQLite keeps next to one, under whatever name? A file
+ * without read permission counts as one. */
 static bool is_database(const char *path)
 {
+	static const struct {
+		const char *start;
+		size_t n;
+	} kind[] = {{"SQLite format 3", 16},
+		    {"\x37\x7f\x06\x82", 4},                  /* -wal */
+		    {"\x37\x7f\x06\x83", 4},                  /* -wal, big-endian sums */
+		    {"\x18\xe2\x2d", 4},                      /* -shm */
+		    {"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", 8}}; /* -journal */
 	char head[16] = "";
 	struct stat st;
 	int fd =
 		stat(path, &st) == 0 && S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	if (fd < 0)
 		return errno == EACCES;
-	bool whole = read(fd, head, sizeof head) == sizeof head;
+	bool whole = read(fd, head, sizeof head) == sizeof head, is = false;
 	close(fd);
-	return whole && memcmp(head, "SQLite format 3", sizeof head) == 0;
+	for (size_t i = 0; i < sizeof kind / sizeof *kind; i++)
+		is |= whole && memcmp(head, kind[i].start, kind[i].n) == 0;
+	return is;
 }
 
 /* Is this an SQLite database, or a -wal, -shm or -journal file of one? */
@@ -229,17 +240,47 @@ static bool belongs_to_database(const char *path)
 	return belongs;
 }
 
+/* "some/folder/" of "some/folder/name"; "" without a folder. Heap. */
+static char *folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return sentence("%.*s", slash ? (int)(slash - path + 1) : 0, path);
+}
+
+/* The name that the links at the end of a path lead to; it need not exist. Links in /proc, such as
+ * /dev/stdout, are open files: they end the search. Heap; NULL and errno: the system does not
+ * follow them, such as loops, and other users' links in a shared folder. */
+static char *follow_links(const char *path)
+{
+	enum { LINKS_MOST = 40 };
+	struct stat st, proc = {0};
+	char *name, to[PATH_MAX];
+	if (stat(path, &st) != 0 && errno != ENOENT)
+		return NULL;
+	lstat("/proc/self", &proc);
+	name = must(strdup(path));
+	for (int i = 0; i < LINKS_MOST; i++) {
+		ssize_t n = lstat(name, &st) == 0 && st.st_dev != proc.st_dev
+				    ? readlink(name, to, sizeof to)
+				    : -1;
+		if (n < 0 || n == sizeof to)
+			break;
+		char *folder AUTOFREE = *to == '/' ? must(strdup("")) : folder_of(name);
+		free(name);
+		name = sentence("%s%.*s", folder, (int)n, to);
+	}
+	return name;
+}
+
 /* A new file next to the other, with the other's permissions if it exists; locked until it is
  * closed. Removes such files of killed processes. */
 static FILE *open_temporary(struct output *o, const struct stat *old)
 {
-	const char *slash = strrchr(o->path, '/');
-	char *folder AUTOFREE =
-		slash ? sentence("%.*s", (int)(slash - o->path + 1), o->path) : must(strdup("./"));
+	char *folder AUTOFREE = folder_of(o->target);
 	char *start AUTOFREE = start_of("out");
 	unsigned number = 0;
 	int fd;
-	remove_leftovers(folder, start, true);
+	remove_leftovers(*folder ? folder : ".", start, true);
 	do {
 		free(o->temporary);
 		o->temporary = sentence("%s%s%d-%u.part", folder, start, (int)getpid(), number);
@@ -252,14 +293,23 @@ static FILE *open_temporary(struct output *o, const struct stat *old)
 	return fd >= 0 ? fdopen(fd, "w") : NULL;
 }
 
+static void output_free(struct output *o)
+{
+	free(o->temporary);
+	free(o->target);
+	free(o->path);
+}
+
 char *output_open(struct output *o, const char *option, const char *path)
 {
 	struct stat st;
 	*o = (struct output){.option = option, .path = must(strdup(path)), .f = stdout};
 	if (!*path)
 		return NULL;
-	bool there = lstat(path, &st) == 0, database = belongs_to_database(path);
-	o->f = database                        ? NULL
+	o->target = follow_links(path);
+	bool there = o->target && lstat(o->target, &st) == 0,
+	     database = o->target && belongs_to_database(o->target);
+	o->f = !o->target || database          ? NULL
 	       : there && !S_ISREG(st.st_mode) ? fopen(path, "w")
 					       : open_temporary(o, there ? &st : NULL);
 	if (o->f)
@@ -268,8 +318,7 @@ char *output_open(struct output *o, const char *option, const char *path)
 					  "another file",
 					  option, path)
 			       : cannot_write(o);
-	free(o->temporary);
-	free(o->path);
+	output_free(o);
 	return wrong;
 }
 
@@ -279,13 +328,12 @@ char *output_close(struct output *o, char *wrong)
 	bool bad = ferror(o->f) != 0;
 	errno = bad ? EIO : 0;
 	bad |= fflush(o->f) != 0 || (o->temporary && fsync(fileno(o->f)) != 0);
-	if (!wrong && (bad || (o->temporary && rename(o->temporary, o->path) != 0)))
+	if (!wrong && (bad || (o->temporary && rename(o->temporary, o->target) != 0)))
 		wrong = cannot_write(o);
 	if (wrong && o->temporary)
 		unlink(o->temporary);
 	if (o->f != stdout && fclose(o->f) != 0 && !wrong && !o->temporary)
 		wrong = cannot_write(o);
-	free(o->temporary);
-	free(o->path);
+	output_free(o);
 	return wrong;
 }

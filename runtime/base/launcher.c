@@ -4,9 +4,14 @@
  */
 #include "runtime/base/base.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+enum { HEAR_OUT_MS = 5000 }; /* for a launcher on a busy machine; a stopped one never reads */
 
 bool platform_under_launcher(void)
 {
@@ -48,4 +53,26 @@ int rank_on_node(void)
 {
 	static const char *const variable[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", NULL};
 	return first_number(variable, 0);
+}
+
+/* Has this pipe text that its reader, which lives, has not read? */
+static bool is_unread(int fd)
+{
+	struct stat st;
+	struct pollfd reader = {.fd = fd};
+	int bytes = 0;
+	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && poll(&reader, 1, 0) == 0 &&
+	       ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
+void launcher_hear_out(void)
+{
+	if (!platform_under_launcher())
+		return;
+	fflush(stdout);
+	for (int ms = 0; ms < HEAR_OUT_MS; ms++) {
+		if (!is_unread(STDOUT_FILENO) && !is_unread(STDERR_FILENO))
+			return;
+		usleep(1000);
+	}
 }

@@ -18,9 +18,22 @@ static const char *speaker;                        /* NULL: this is the only pro
 static char *redirected; /* [redirected_room]: another process prints this; NULL = print it here */
 static size_t redirected_room;
 
-/* In one call, because other ranks may print at the same time. */
-static void print_message(const char *text)
+/* In UTF-8, control characters are 0..1f, 7f, and c2 before 80..9f. */
+void text_disarm(char *s)
 {
+	for (unsigned char *c = (unsigned char *)s; *c; c++) {
+		bool second = *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
+		if (second || *c == 0x7f || (*c < 0x20 && *c != '\n' && *c != '\t'))
+			*c = '?';
+		if (second)
+			*++c = '?';
+	}
+}
+
+/* In one call, because other ranks may print at the same time. */
+static void print_message(char *text)
+{
+	text_disarm(text);
 	fprintf(stderr, "mvbench: %s%s%s\n", speaker ? speaker : "", speaker ? ": " : "", text);
 }
 
@@ -114,6 +127,7 @@ void user_error(const char *fmt, ...)
 	va_start(args, fmt);
 	char *s = format(fmt, args);
 	va_end(args);
+	text_disarm(s);
 	if (handler)
 		handler(s);
 	fprintf(stderr, "mvbench: %s\n", s);
@@ -122,6 +136,7 @@ void user_error(const char *fmt, ...)
 
 int complain(char *wrong)
 {
+	text_disarm(wrong);
 	fprintf(stderr, "mvbench: %s\n", wrong);
 	free(wrong);
 	return EXIT_USER;

@@ -197,6 +197,7 @@ int command_refuse(char *wrong)
 	 * any other. */
 	struct status_page *page = status_of_launcher();
 	int status = page ? EXIT_OK : EXIT_USER;
+	text_disarm(wrong);
 	if (first_rank() && page)
 		status_end(page, EXIT_USER, wrong);
 	else if (first_rank())

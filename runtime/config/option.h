@@ -46,6 +46,8 @@ uint32_t text_character(const char **s);
 /* Writes that character; text_utf8 writes all. The input need not be valid UTF-8. */
 void text_put(FILE *f, const char **s);
 void text_utf8(FILE *f, const char *s);
+/* A copy on one line, for terminals: control characters become text, such as \\x1b. Heap. */
+char *text_visible(const char *s);
 
 /* A parsed command line: options in the order given, and positional words. */
 struct arguments {

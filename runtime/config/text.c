@@ -45,17 +45,36 @@ void text_utf8(FILE *f, const char *s)
 		text_put(f, &s);
 }
 
+char *text_visible(const char *s)
+{
+	struct text t;
+	text_open(&t);
+	while (*s) {
+		const char *from = s;
+		uint32_t c = text_character(&s);
+		bool plain = c >= 0x20 && c != 0x7f && (c < 0x80 || c >= 0xa0);
+		if (plain)
+			text_put(t.f, &from);
+		else if (c == '\n' || c == '\t')
+			fputs(c == '\n' ? "\\n" : "\\t", t.f);
+		else
+			fprintf(t.f, "\\x%02x", (unsigned)c);
+	}
+	return text_close(&t);
+}
+
 void text_json(FILE *f, const char *s)
 {
 	fputc('"', f);
 	while (*s) {
-		unsigned char c = (unsigned char)*s;
-		if (c != '"' && c != '\\' && c >= 0x20) {
-			text_put(f, &s);
-			continue;
-		}
-		fprintf(f, c < 0x20 ? "\\u%04x" : "\\%c", c);
-		s++;
+		const char *from = s;
+		uint32_t c = text_character(&s);
+		if (c < 0x20 || (c >= 0x7f && c < 0xa0))
+			fprintf(f, "\\u%04x", (unsigned)c);
+		else if (c == '"' || c == '\\')
+			fprintf(f, "\\%c", (int)c);
+		else
+			text_put(f, &from);
 	}
 	fputc('"', f);
 }

@@ -66,6 +66,7 @@ bool ranks_read(struct watch *w, const char *line)
 	    rank >= w->ranks)
 		return false;
 	struct pollfd *fd = &w->fd[FD_RANK + rank];
+	text_disarm(host);
 	w->introduced += !*w->host[rank];
 	memcpy(w->host[rank], host, HOST);
 	w->pid[rank] = pid;

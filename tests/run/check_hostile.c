@@ -63,9 +63,21 @@ START_TEST(outputs_replace_no_database)
 		"report --out=DIR/link.db",
 		"table --out=DIR/run.db-wal",
 		"table --out=DIR/run.db-journal",
+		"table --out=DIR/to-wal",
+		"table --out=DIR/to-shm",
+		"table --out=DIR/hard",
+		"table --out=DIR/hard-wal",
+		"table --out=DIR/hard-shm",
 	};
 	char *link = sentence("%s/link.db", folder);
 	ck_assert_int_eq(symlink("run.db", link), 0);
+	/* a writer that was killed leaves both files, and more names can lead to them */
+	shell(0,
+	      "cd DIR && ln -s run.db-wal to-wal && ln -s to-wal2 to-shm && "
+	      "ln -s run.db-shm to-wal2 && ln run.db hard && cp run.db o.db && "
+	      "sqlite3 o.db 'UPDATE run SET label = 1' "
+	      "'.shell ln o.db-wal hard-wal; ln o.db-shm hard-shm' && ls",
+	      "hard-shm\n");
 	for (size_t i = 0; i < COUNT(words); i++) {
 		char *line = sentence("! ./mvbench %s --db=DIR/run.db 2>&1", words[i]);
 		shell(0, line, "this is a database, or belongs to one");
@@ -93,6 +105,46 @@ START_TEST(output_changes_no_other_file)
 	      "1\n");
 	ck_assert(stat(path, &st) == 0 && st.st_size > 100 && (st.st_mode & 07777) == 0640);
 	free(path);
+}
+END_TEST
+
+/* The file that links lead to gets the output as a whole; the links stay. */
+START_TEST(output_is_written_through_links)
+{
+	struct output o;
+	shell(0,
+	      "cd DIR && mkdir far && echo old >far/file && chmod 640 far/file && "
+	      "ln -s far/file one && ln -s $PWD/one two && ln -s far/none new && "
+	      "ln -s loop loop && ls -i far/file >before",
+	      "");
+	char *two = in_folder("two"), *loop = in_folder("loop");
+	ck_assert_ptr_null(output_open(&o, "", two));
+	fputs("half", o.f);
+	fflush(o.f);
+	shell(0, "cat DIR/far/file; ls -A DIR/far | grep -c '[.]part$'", "old\n1\n");
+	free(output_close(&o, sentence("no more")));
+	shell(0, "cat DIR/far/file; ls -A DIR/far | wc -l", "old\n1\n");
+	shell(0,
+	      "./mvbench table --db=DIR/run.db --out=DIR/two && ./mvbench table --db=DIR/run.db "
+	      "--out=DIR/new && cd DIR && test -L one && test -L two && test -L new && ! ls -i "
+	      "far/file | cmp -s - before && stat -c %a far/file && grep -l softmax far/file "
+	      "far/none",
+	      "640\nfar/file\nfar/none\n");
+	char *wrong = output_open(&o, "--out=", loop);
+	ck_assert_msg(wrong && strstr(wrong, "symbolic links"), "%s", wrong ? wrong : "");
+	free(wrong);
+	free(loop);
+	free(two);
+}
+END_TEST
+
+/* Such a name is an open file. Another one in its place would not have the text before. */
+START_TEST(output_to_an_open_file_keeps_the_file)
+{
+	shell(0,
+	      "cd DIR && exec >o && ls -i o >before && $MVBENCH_HOME/build/mvbench table "
+	      "--db=run.db --out=/dev/stdout && ls -i o | cmp - before && grep -q softmax o",
+	      "");
 }
 END_TEST
 
@@ -232,6 +284,58 @@ START_TEST(exported_cell_is_never_a_formula)
 	shell(0, "./mvbench export --format=csv --db=DIR/run.db", ",-1.5,");
 	sql_in("run.db", "UPDATE run SET label = 'a' || char(27) || '[31m'");
 	shell(0, "./mvbench table --runs --db=DIR/run.db", "a\\x1b[31m");
+}
+END_TEST
+
+/* Text that only looks like a number is a formula to a spreadsheet. */
+START_TEST(exported_number_is_a_whole_number)
+{
+	static const char *const cell[][2] = {{"-1.5", ",-1.5,"},
+					      {"+2e3", ",+2e3,"},
+					      {"-1+E5", ",'-1+E5,"},
+					      {"@x", ",'@x,"},
+					      {"-2*(3)", ",'-2*(3),"}};
+	for (size_t i = 0; i < COUNT(cell); i++) {
+		char *set = sentence("UPDATE run SET label = '%s'", cell[i][0]);
+		sql_in("run.db", set);
+		shell(0, "./mvbench export --format=csv --db=DIR/run.db", cell[i][1]);
+		free(set);
+	}
+}
+END_TEST
+
+#define ESCAPES "'a' || char(27) || '[2J' || char(155) || '2J' || char(127)"
+
+/* What a terminal would obey, in any text of a database, is shown as text. */
+START_TEST(terminal_gets_no_control_characters)
+{
+	static const char *const words[] = {"table",
+					    "table --runs",
+					    "table --runs --format=json",
+					    "status",
+					    "watch --every=0.1",
+					    "show 1",
+					    "compare 1 2",
+					    "history",
+					    "blame 1",
+					    "advise --run=1",
+					    "export --format=jsonl",
+					    "export --format=csv"};
+	record_run("--workload=softmax --epochs=1 --batch=50");
+	sql_in("run.db", "UPDATE run SET label = " ESCAPES ", host = id || " ESCAPES
+			 ", cpu = " ESCAPES ", reason = " ESCAPES ", git_commit = " ESCAPES
+			 ", hosts = " ESCAPES ", workload = workload || " ESCAPES);
+	for (size_t i = 0; i < COUNT(words); i++) {
+		char *line =
+			sentence("timeout 20 script -qec './mvbench %s --db=DIR/run.db' /dev/null "
+				 "</dev/null 2>&1; true",
+				 words[i]);
+		shell(0, line, "");
+		ck_assert_msg(!strstr(out, "\x1b[2J") && !strstr(out, "\xc2\x9b") &&
+				      !strchr(out, '\x7f'),
+			      "%s: %s", words[i], out);
+		free(line);
+	}
 }
 END_TEST
 
@@ -459,12 +563,16 @@ Suite *hostile_suite(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, outputs_replace_no_database);
 	tcase_add_test(t, output_changes_no_other_file);
+	tcase_add_test(t, output_is_written_through_links);
+	tcase_add_test(t, output_to_an_open_file_keeps_the_file);
 	tcase_add_test(t, full_standard_output_is_a_failure);
 	tcase_add_test(t, views_and_triggers_of_a_file_are_not_trusted);
 	tcase_add_test(t, views_of_a_read_only_database_are_not_trusted);
 	tcase_add_test(t, endless_query_is_ended);
 	tcase_add_test(t, readers_write_nothing);
 	tcase_add_test(t, exported_cell_is_never_a_formula);
+	tcase_add_test(t, exported_number_is_a_whole_number);
+	tcase_add_test(t, terminal_gets_no_control_characters);
 	tcase_add_test(t, folders_of_killed_processes_are_removed);
 	tcase_add_test(t, output_is_locked_until_it_has_its_name);
 	tcase_add_test(t, part_files_of_killed_processes_are_removed);

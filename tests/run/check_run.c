@@ -6,6 +6,7 @@
 #include "tests/suites.h"
 #include "tests/trained.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,6 +292,48 @@ START_TEST(stopped_worker_under_the_users_mpirun_is_named)
 }
 END_TEST
 
+/* A rank of the user's launcher that fails; *from: its messages. */
+static pid_t failing_rank(int *from)
+{
+	int end[2];
+	ck_assert_int_eq(pipe(end), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		dup2(end[1], STDERR_FILENO);
+		close(end[0]);
+		close(end[1]);
+		setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
+		setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+		execl("./mvbench", "mvbench", "nothing", (char *)NULL);
+		_exit(99);
+	}
+	close(end[1]);
+	*from = end[0];
+	return child;
+}
+
+/* mpirun may stop reading as soon as a rank has failed. */
+START_TEST(failed_rank_waits_until_its_message_is_read)
+{
+	char out[OUTPUT] = "";
+	int from, status;
+	pid_t child = failing_rank(&from);
+	ck_assert_int_eq(poll(&(struct pollfd){.fd = from, .events = POLLIN}, 1, 10000), 1);
+	usleep(300000);
+	ck_assert_int_eq(waitpid(child, &status, WNOHANG), 0);
+	ck_assert_int_gt(read(from, out, sizeof out - 1), 0);
+	ck_assert_msg(strstr(out, "nothing: there is no such command"), "%s", out);
+	ck_assert_int_eq(exit_status(child), EXIT_USER);
+	close(from);
+	child = failing_rank(&from);
+	poll(&(struct pollfd){.fd = from, .events = POLLIN}, 1, 10000);
+	nsec since = clock_now();
+	close(from); /* the launcher was killed */
+	exit_status(child);
+	ck_assert_double_lt(1e-9 * (double)(clock_now() - since), 3);
+}
+END_TEST
+
 /* Only mpirun knows the reason and prints it. */
 START_TEST(message_of_mpirun_is_shown)
 {
@@ -428,6 +471,7 @@ Suite *run_suite(void)
 	tcase_add_loop_test(t, failed_worker_is_named, 0, FAILURES);
 	tcase_add_test(t, worker_failure_at_the_start_ends_the_run);
 	tcase_add_loop_test(t, stopped_worker_under_the_users_mpirun_is_named, 0, 2);
+	tcase_add_test(t, failed_rank_waits_until_its_message_is_read);
 	tcase_add_test(t, message_of_mpirun_is_shown);
 	tcase_add_test(t, srun_without_pmi_is_refused);
 	tcase_add_loop_test(t, divergence_has_its_own_status, 1, 3);

@@ -600,6 +600,29 @@ START_TEST(cell_of_a_living_process_is_skipped)
 }
 END_TEST
 
+/* Also those that ran already when the sweep began. A cell that ends meanwhile is not left. */
+START_TEST(sweep_names_cells_that_others_have)
+{
+	folder_text("job.ini", SMALL "seed = 1..4\n");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+	char *set =
+		sentence("UPDATE run SET status = 'running', finished = NULL, pid = %d WHERE seed "
+			 "= 2; UPDATE run SET status = 'pending', pid = 1, started = NULL WHERE "
+			 "seed = 3",
+			 (int)getpid());
+	sql_in("r.db", set);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_FAILED);
+	char *who =
+		sentence("seed 2: is run by process %d on %s\n", (int)getpid(), machine()->host);
+	expect_said("err", who, true);
+	expect_said("err", "seed 3: is run by process 1 on ", true);
+	expect_said("err", "seed 1", false);
+	expect_said("out", "2 done, 0 diverged, 0 failed, 2 left", true);
+	free(who);
+	free(set);
+}
+END_TEST
+
 /* Starts mvbench watch in a child; its output goes to the file watched. */
 static pid_t start_watch(void)
 {
@@ -767,6 +790,7 @@ Suite *sweep_suite(void)
 	tcase_add_test(t, sweep_becomes_slurm_jobs);
 	tcase_add_test(t, every_cell_is_in_one_share);
 	tcase_add_test(t, two_sweeps_share_their_cells);
+	tcase_add_test(t, sweep_names_cells_that_others_have);
 	tcase_add_test(t, cell_of_a_living_process_is_skipped);
 	tcase_add_test(t, long_cell_is_logged_once_a_minute);
 	tcase_add_test(t, sweep_is_watched_until_its_end);

@@ -22,6 +22,7 @@ bool in_mpi(void)
 static void abort_all(int status) __attribute__((noreturn));
 static void abort_all(int status)
 {
+	launcher_hear_out();
 	if (!world_is_virtual && in_mpi())
 		MPI_Abort(MPI_COMM_WORLD, status);
 	world_exit(status);

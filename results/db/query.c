@@ -120,14 +120,14 @@ static void csv_text(FILE *f, const char *s)
 	fputc('"', f);
 }
 
-/* Would a spreadsheet take the cell for a formula? A number remains a number. */
+/* Would a spreadsheet take the cell for a formula? Numbers, and intervals of them, remain. */
 static bool is_formula(sqlite3_stmt *q, int i, const char *cell)
 {
 	char *end;
 	if (sqlite3_column_type(q, i) != SQLITE_TEXT || !*cell || !strchr("=+-@\t\r\n", *cell))
 		return false;
 	strtod(cell, &end);
-	return *end || end == cell;
+	return (*end || end == cell) && cell[strspn(cell, "0123456789+-. %")] != '\0';
 }
 
 static void csv_row(FILE *f, sqlite3_stmt *q, bool head, bool terminal)

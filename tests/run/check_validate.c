@@ -335,15 +335,14 @@ START_TEST(busy_cells_are_marked_and_excluded)
 			add(false, (struct made){"asgd", 2, x, 1, 0.5});
 		add(true, (struct made){"asgd", 2, x, x <= 2 ? 1.5 : 1.01, 0.5});
 	}
-	sql("UPDATE epoch SET run_delay_s = 0, steal_s = 0 WHERE run_id IN (SELECT id FROM run WHERE "
-	    "platform = 'mpi');"
-	    "UPDATE epoch SET run_delay_s = 0.08 WHERE run_id IN (SELECT id FROM run WHERE "
-	    "sync_every = 1 AND platform = 'mpi');"
-	    "UPDATE epoch SET steal_s = 0.06 WHERE run_id IN (SELECT id FROM run WHERE sync_every = "
-	    "2 AND platform = 'mpi');"
-	    "UPDATE epoch SET run_delay_s = 0.04 WHERE run_id IN (SELECT id FROM run WHERE "
-	    "sync_every = 3 AND platform = 'mpi');"
-	    "UPDATE run SET status = status");
+#define SET_OF_REAL(figures, runs) \
+	"UPDATE epoch SET " figures \
+	" WHERE run_id IN (SELECT id FROM run WHERE platform = 'mpi' " runs ");"
+	sql(SET_OF_REAL("run_delay_s = 0, steal_s = 0", "") SET_OF_REAL("run_delay_s = 0.08",
+									"AND sync_every = 1")
+		    SET_OF_REAL("steal_s = 0.06", "AND sync_every = 2")
+			    SET_OF_REAL("run_delay_s = 0.04",
+					"AND sync_every = 3") "UPDATE run SET status = status");
 	ck_assert_int_eq(report(out, ""), EXIT_OK);
 	ck_assert_msg(strstr(out, "busy\n"), "%s", out);
 	ck_assert_msg(strstr(out, "2 of 5 cells are excluded"), "%s", out);

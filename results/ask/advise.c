@@ -360,7 +360,7 @@ static char *print_json(struct store *s, FILE *f)
 {
 	struct sql q = sql_select(s, "SELECT json FROM answer", "");
 	if (sql_next(&q)) {
-		text_utf8(f, sql_text(&q, 0));
+		text_json_made(f, sql_text(&q, 0));
 		fputc('\n', f);
 	}
 	return sql_done(&q);

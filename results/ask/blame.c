@@ -32,8 +32,13 @@ static char *print_verdict(struct store *s, int64_t id, bool json)
 				(long long)id);
 	}
 	char *text AUTOFREE = sql_copy(&q, 0);
-	text_disarm(text);
-	puts(text);
+	if (json) {
+		text_json_made(stdout, text);
+	} else {
+		text_disarm(text);
+		fputs(text, stdout);
+	}
+	putchar('\n');
 	return NULL;
 }
 

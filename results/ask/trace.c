@@ -45,7 +45,7 @@ static char *write_json(struct store *s, FILE *f)
 		struct sql q AUTODONE = sql_select(s, sql, "");
 		for (; sql_next(&q); n++) {
 			fputs(n ? ",\n" : "\n", f);
-			text_utf8(f, sql_text(&q, 0));
+			text_json_made(f, sql_text(&q, 0));
 		}
 		TRY(sql_done(&q));
 	}

@@ -41,6 +41,9 @@ char *text_list(const char *const *word, size_t n, const char *between);
 void text_row(FILE *f, const char *left, const char *right); /* in two columns, like options */
 void option_json(FILE *f, const struct option *o, const void *fields); /* the value */
 void text_json(FILE *f, const char *s); /* "s", escaped, and valid UTF-8 whatever s is */
+/* Writes JSON that SQLite made, which leaves DEL and U+0080 to U+009F in its strings as they are:
+ * they become escapes here, because a terminal would obey them. */
+void text_json_made(FILE *f, const char *json);
 /* Reads one character of UTF-8 and moves past it; returns U+FFFD for an invalid byte. */
 uint32_t text_character(const char **s);
 /* Writes that character; text_utf8 writes all. The input need not be valid UTF-8. */

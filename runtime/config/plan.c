@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static bool in_path(const char *program)
@@ -275,18 +276,46 @@ static char *check_tables(const struct config *c)
 			run->table_home, (int)run->servers);
 }
 
+static struct table_rules rules_of_tables(const struct config *c)
+{
+	const struct strategy *s = c->strategy;
+	struct table_terms t =
+		s->terms ? s->terms(&c->run, c->strategy_opts) : (struct table_terms){0};
+	return (struct table_rules){.updater = updater_find(t.updater ? t.updater : "add"),
+				    .rounds = t.rounds,
+				    .backup = t.backup};
+}
+
 char *plan_tables(const struct config *c, bool near)
 {
 	const struct run *run = &c->run;
-	const struct strategy *s = c->strategy;
-	struct table_terms t = s->terms ? s->terms(run, c->strategy_opts) : (struct table_terms){0};
-	const struct table_rules r = {.updater = updater_find(t.updater ? t.updater : "add"),
-				      .rounds = t.rounds,
-				      .backup = t.backup};
+	const struct table_rules r = rules_of_tables(c);
 	if (run->sim_replay) /* the tables are in shared memory, as if all were on one machine */
 		return NULL;
-	return s->tables ? tables_refuse(&r, (int)run->servers, near, run->table_home, run->record)
-			 : NULL;
+	return c->strategy->tables
+		       ? tables_refuse(&r, (int)run->servers, near, run->table_home, run->record)
+		       : NULL;
+}
+
+/* Tables of workers of one machine are in /dev/shm. A worker cannot say why it ends if they do not
+ * fit: the kernel or Open MPI ends it. */
+static char *check_shared_memory(const struct config *c, const struct plan *p)
+{
+	const struct run *run = &c->run;
+	const struct table_rules r = rules_of_tables(c);
+	struct statvfs shm;
+	if (!c->strategy->tables || run->workers == 1 || run->servers > 0 || *c->harness.hostfile ||
+	    strcmp(run->platform, "sim") == 0 || strcmp(p->device, "cpu") != 0 ||
+	    platform_under_launcher() || statvfs("/dev/shm", &shm) != 0)
+		return NULL;
+	double need = (double)(sizeof(float) * table_vectors(&r)) * (double)p->params,
+	       there = (double)shm.f_bavail * (double)shm.f_frsize;
+	if (there >= need)
+		return NULL;
+	return sentence("the shared model needs %.1f MB in /dev/shm, and %.1f MB are free there: "
+			"enlarge it (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g), "
+			"or give --servers=1",
+			1e-6 * need, 1e-6 * there);
 }
 
 static char *check_deal(const struct config *c)
@@ -466,7 +495,7 @@ char *plan_make(const struct config *c, struct plan *p)
 		return wrong;
 	if ((wrong = check_snapshots(c, p)))
 		return wrong;
-	if ((wrong = check_memory(c, p)))
+	if ((wrong = check_memory(c, p)) || (wrong = check_shared_memory(c, p)))
 		return wrong;
 	p->dynamic = strcmp(run->deal, "dynamic") == 0;
 	p->share_gpus = p->facts.free_bytes && run->workers > p->facts.count; /* of a GPU only */

@@ -79,6 +79,18 @@ void text_json(FILE *f, const char *s)
 	fputc('"', f);
 }
 
+void text_json_made(FILE *f, const char *json)
+{
+	while (*json) {
+		const char *from = json;
+		uint32_t c = text_character(&json);
+		if (c >= 0x7f && c < 0xa0)
+			fprintf(f, "\\u%04x", (unsigned)c);
+		else
+			text_put(f, &from);
+	}
+}
+
 /* ---- Columns ------------------------------------------------------------- */
 
 enum { HELP_COLUMN = 34, HELP_WIDTH = 100 };

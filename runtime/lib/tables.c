@@ -44,7 +44,7 @@ static int check_memory(const struct table_rules *r)
 {
 	const struct updater *u = r->updater;
 	double floats = (double)r->rows * (double)r->columns, there;
-	double common = sizeof(float) * floats * (1 + r->rounds + u->state + u->more);
+	double common = sizeof(float) * floats * (double)table_vectors(r);
 	double mine = sizeof(float) * floats * ((r->syncs || u->pulled) + u->own);
 	struct statvfs shm;
 	there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);

@@ -48,11 +48,6 @@ static size_t stride(size_t n)
 	return up(n * sizeof(float)) / sizeof(float);
 }
 
-static size_t vectors(const struct table_rules *r)
-{
-	return 1 + (size_t)r->rounds + (size_t)r->updater->state + (size_t)r->updater->more;
-}
-
 static void make_locks(struct blocks *b)
 {
 	pthread_mutexattr_t mutex;
@@ -114,7 +109,7 @@ void *blocks_open(struct table *t, const float *init, size_t bytes)
 	struct tables *s = t->among;
 	struct blocks *b = t->at;
 	size_t parts = (size_t)s->size, rank = (size_t)s->rank;
-	size_t n = vectors(&t->rules) * stride(t->n);
+	size_t n = table_vectors(&t->rules) * stride(t->n);
 	b->dev = s->placement->floats_on_device ? s->dev : NULL;
 	bool near = !b->dev && !t->rules.lengths;
 	b->length = near ? block_size(t->n, s->size) : t->n;
@@ -147,7 +142,7 @@ void blocks_close(struct table *t)
 {
 	struct blocks *b = AT(t);
 	if (b->dev)
-		gpu_floats_free(t->among, b->w[0], vectors(&t->rules) * stride(t->n));
+		gpu_floats_free(t->among, b->w[0], table_vectors(&t->rules) * stride(t->n));
 	else
 		link_barrier(t->among->workers);
 	link_shared_free(b->control, b->handle);

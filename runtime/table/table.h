@@ -136,6 +136,12 @@ struct tables {
 	const struct recording *replay; /* the order to repeat; NULL = none */
 };
 
+/* Vectors of n floats that a table of n floats keeps on its workers or servers. */
+static inline size_t table_vectors(const struct table_rules *r)
+{
+	return 1 + (size_t)r->rounds + (size_t)r->updater->state + (size_t)r->updater->more;
+}
+
 /* Why a table of these rules, and record its order of operations, is not possible in this
  * placement; NULL: it is possible. near: all workers are on one machine. A placement on GPUs is
  * possible here: only the workers know. */

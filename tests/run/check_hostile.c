@@ -318,7 +318,9 @@ START_TEST(terminal_gets_no_control_characters)
 					    "compare 1 2",
 					    "history",
 					    "blame 1",
+					    "blame 1 --format=json",
 					    "advise --run=1",
+					    "advise --run=1 --format=json",
 					    "export --format=jsonl",
 					    "export --format=csv"};
 	record_run("--workload=softmax --epochs=1 --batch=50");
@@ -512,6 +514,41 @@ START_TEST(status_page_has_no_name_while_workers_train)
 }
 END_TEST
 
+/* A run whose tables do not fit is refused before it starts. If Open MPI needs more than the tables,
+ * the failed run says why. */
+START_TEST(small_shared_memory_is_named)
+{
+	static const struct {
+		const char *size, *words, *says;
+		int status;
+	} row[] = {
+		{"1m", "--workload=tanh_mlp --strategy=allreduce", "done", EXIT_OK},
+		{"1m", "--workload=tanh_mlp --strategy=asgd --servers=1", "done", EXIT_OK},
+		{"1m", "--workload=tanh_mlp --strategy=asgd", "MB are free in /dev/shm", 1},
+		{"1m", "--workload=mlp --mlp.hidden=2000 --strategy=asgd --dry-run",
+		 "the shared model needs 6.4 MB in /dev/shm, and 1.0 MB are free there", EXIT_USER},
+		{"9m", "--workload=mlp --mlp.hidden=2000 --strategy=asgd --dry-run", "steps",
+		 EXIT_OK},
+		{"9m", "--workload=mlp --mlp.hidden=2000 --strategy=asgd --asgd.updater=adam "
+		       "--dry-run",
+		 "the shared model needs 19.1 MB", EXIT_USER},
+	};
+	if (command_output("unshare -rm true 2>&1", out, sizeof out) != 0) {
+		skipped("no namespaces here");
+		return;
+	}
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *line =
+			sentence("unshare -rm sh -c 'mount -t tmpfs -o size=%s shm /dev/shm && "
+				 "./mvbench run --workers=2 --device=cpu --epochs=1 "
+				 "--db=DIR/shm.db %s' 2>&1",
+				 row[i].size, row[i].words);
+		shell(row[i].status, line, row[i].says);
+		free(line);
+	}
+}
+END_TEST
+
 /* ---- A busy machine --------------------------------------------------------- */
 
 /* Another process uses half of the core: the run, the database and the table report it. (Other
@@ -578,6 +615,7 @@ Suite *hostile_suite(void)
 	tcase_add_test(t, part_files_of_killed_processes_are_removed);
 	tcase_add_test(t, removed_folders_leave_no_open_descriptors);
 	tcase_add_test(t, status_page_has_no_name_while_workers_train);
+	tcase_add_test(t, small_shared_memory_is_named);
 	tcase_add_test(t, busy_machine_is_detected);
 	tcase_add_test(t, simulated_runs_have_no_core_shares);
 	suite_add_tcase(s, t);

@@ -8,6 +8,7 @@
 #endif
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 static struct link *link_of(MPI_Comm comm)
 {
@@ -338,6 +339,19 @@ char *link_agree(struct link *l, char *mine)
 
 /* ---- Shared memory ---- */
 
+void link_memory_check(struct link *l, int code, size_t bytes)
+{
+	struct statvfs shm;
+	MPI_Comm_set_errhandler(l->comm, MPI_ERRORS_ARE_FATAL);
+	if (code == MPI_SUCCESS)
+		return;
+	if (statvfs("/dev/shm", &shm) != 0)
+		shm = (struct statvfs){0};
+	failure("cannot share %.1f MB with the other processes: %.1f MB are free in /dev/shm; "
+		"enlarge it (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g)",
+		1e-6 * (double)bytes, 1e-6 * (double)shm.f_bavail * (double)shm.f_frsize);
+}
+
 void *link_shared_new(struct link *l, size_t bytes, void **handle)
 {
 	int unit;
@@ -350,8 +364,10 @@ void *link_shared_new(struct link *l, size_t bytes, void **handle)
 		return memset(p, 0, room);
 	}
 	MPI_Win *win = must(malloc(sizeof *win));
-	MPI_Win_allocate_shared(l->rank ? 0 : (MPI_Aint)(bytes + SHARED_ALIGN), 1, MPI_INFO_NULL,
-				l->comm, &p, win);
+	MPI_Comm_set_errhandler(l->comm, MPI_ERRORS_RETURN);
+	int code = MPI_Win_allocate_shared(l->rank ? 0 : (MPI_Aint)(bytes + SHARED_ALIGN), 1,
+					   MPI_INFO_NULL, l->comm, &p, win);
+	link_memory_check(l, code, bytes);
 	MPI_Win_shared_query(*win, 0, &size, &unit, &p);
 	/* Every rank maps whole pages; rounding up therefore gives the same byte on all ranks. */
 	p = (void *)(((uintptr_t)p + SHARED_ALIGN - 1) & ~(uintptr_t)(SHARED_ALIGN - 1));

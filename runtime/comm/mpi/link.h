@@ -25,6 +25,8 @@ enum { SHARED_ALIGN = 64 };
 
 bool in_mpi(void); /* MPI is initialized and not finalized */
 void mailbox_free(struct mailbox *m);
+/* After a call that allocated shared memory with MPI_ERRORS_RETURN: ends all ranks if it failed. */
+void link_memory_check(struct link *l, int code, size_t bytes);
 
 /* together.c: simulated ranks, which share their memory, off the clock. Like link_..., except: */
 bool are_together(const struct link *l);

@@ -53,7 +53,11 @@ struct link_window *link_window_new(struct link *l, size_t floats, size_t counte
 	if (l->comm == MPI_COMM_NULL) {
 		w->own = must(calloc(1, bytes));
 	} else {
-		MPI_Win_allocate((MPI_Aint)bytes, 1, MPI_INFO_NULL, l->comm, &w->own, &w->at);
+		MPI_Comm_set_errhandler(l->comm, MPI_ERRORS_RETURN);
+		link_memory_check(l,
+				  MPI_Win_allocate((MPI_Aint)bytes, 1, MPI_INFO_NULL, l->comm,
+						   &w->own, &w->at),
+				  bytes);
 		begin_access(w->at);
 		memset(w->own, 0, bytes);
 		MPI_Win_sync(w->at);

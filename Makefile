@@ -60,7 +60,7 @@ SIM  := $(call objects,sim/world) $(SMPI_OBJ)
 
 all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(ABI) $(MODULE) ## build build/mvbench, build/mvbench-sim (the simulator) and build/libmvbench.so
 
-demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in four minutes
+demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in two minutes
 	@tests/scripts/demo.sh $(B)
 
 programs: all $(B)/check $(TOOL) $(SIM_TOOL) $(USER) $(MODEL) ## all, the tests, and the example programs of the library (tests/lib, tests/seeds)

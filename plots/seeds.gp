@@ -12,7 +12,7 @@ else { set xlabel 'Test accuracy after the last epoch [%]' }
 do for [i = 1:blocks] {
 	set label sprintf(loss ? '%.4g' : '%.2f', median[i]) at graph 1, first i left offset character 0.6, 0 textcolor rgb ink
 }
-eval legend_note('A dot a run; below: median' . (interval eq '' ? '' : ', ' . interval))
+eval legend_note('Each dot: a run; below: median' . (interval eq '' ? '' : ', ' . interval))
 # Equal values are next to each other.
 aside(k) = 0.09 * (int(k) % 3 - 1)
 plot for [i = 1:blocks] data index i - 1 using 3:(i + 0.22):($4 - $3):(0) every ::1::1 with vectors nohead \

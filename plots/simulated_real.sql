@@ -1,4 +1,4 @@
--- Simulated against real epoch times, with bands of 5 and 10 %: a point a cell, bars from min to max.
+-- Simulated against real epoch times, with bands of 5 and 10 %: one point for each cell, bars from min to max.
 -- Needs cells that were run both real and simulated: mvbench validate.
 -- One picture for all workloads. The look is that of the strategy's first configuration; each further workload
 -- uses the next markers.

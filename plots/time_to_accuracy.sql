@@ -1,4 +1,4 @@
--- Training time to the target, a bar a configuration: medians and their intervals, misses counted as latest.
+-- Training time to the target, one bar for each configuration: medians and their intervals, misses counted as latest.
 -- Needs runs with a target: mvbench run --target-accuracy=0.85, or --target-loss=0.4.
 -- A run that diverged counts as one that missed its target. The time of a missed target is -1.
 WITH result AS MATERIALIZED (

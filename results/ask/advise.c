@@ -30,7 +30,7 @@ static const struct option options[] = {
 	OPTION(intervals, STRING, "intervals", "1,2,4,8,16,32,64",
 	       "sync intervals to compare [steps]"),
 	SELECT_WHERE(where, ""),
-	OPTION(format, CHOICE, "format", "text", "json is one object, not rounded [name]",
+	OPTION(format, CHOICE, "format", "text", "output format; json: one object, not rounded [name]",
 	       .choices = "text|json"),
 	OPTION(out, STRING, "out", "",
 	       "write the answer to this file instead of the terminal [file]"),

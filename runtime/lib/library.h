@@ -45,7 +45,7 @@ struct pending_op {
 	size_t n;
 	enum mvb_reduce op;
 	int slot;  /* its index in the library's `slot` */
-	int code;  /* LANDED: how it ended, */
+	int code;  /* DONE: how it ended, */
 	char *why; /* and the message (heap) */
 };
 

@@ -42,7 +42,7 @@ local function floats(x)
 	if n then return x, n, false end
 	if has(x, 'nElement') then
 		local p = x:data()
-		ensure(x:isContiguous(), 'the tensor is not contiguous')
+		ensure(not has(x, 'isContiguous') or x:isContiguous(), 'the tensor is not contiguous')
 		ensure(x:nElement() == 0 or
 			type(p) == 'cdata' and (ffi.istype('float *', p) or array_length(p)),
 			'the tensor has no floats in host memory: its data() is %s', tostring(p))

@@ -1,9 +1,9 @@
 """libmvbench in Python: parameter tables, reductions, models and gradients of several processes.
 
-Each process of `mpirun -n 4 python3 train.py` is a worker. PYTHON.md is the manual; libmvbench.h says what each
-function does, and when it fails. Floats are float32 and contiguous: a NumPy array, a tensor of PyTorch in host memory,
-or array.array("f"). The library works on their memory. Floats that are only read may be a list, which is copied.
-Collective functions are called by all workers, in the same order and with the same sizes.
+Each process of `mpirun -n 4 python3 train.py` is a worker. PYTHON.md is the manual; libmvbench.h has the details.
+Floats are float32 and contiguous: a NumPy array, a tensor of PyTorch in host memory, or array.array("f"). The library
+works on their memory. Floats that are only read may be a list, which is copied. TypeError: other floats.
+Collective functions are called by all workers, in the same order. Error: before init, after shutdown, other sizes.
 """
 import gc
 import math
@@ -120,7 +120,7 @@ def shutdown() -> None:
     _live.clear()
 
 def barrier() -> None:
-    """Collective. Returns when all workers have called it and all pushes are applied."""
+    """Collective. Returns when all workers have called it and all pushes are applied. Error: an incomplete round."""
     _check(lib.mvb_barrier())
 
 def rank() -> int:
@@ -207,7 +207,7 @@ class Table(_Object):
     "adagrad", "adam", ...), rounds, backup, bounded, lead [pushes], initial ("master", "average", "total").
 
     values [n]: this worker's initial values, overwritten with those that W starts with; None: zeros.
-    Collective. Source: Multiverso's ArrayTableHandler.
+    Collective. ValueError: sizes. Error: options, other workers' sizes, memory. Source: ArrayTableHandler.
     """
     def __init__(self, n: int, values: Any = None, **options: Any):
         self.shape = (_whole(n, "n"),)
@@ -226,15 +226,15 @@ class Table(_Object):
         return x
 
     def add(self, values: Any, **by: float) -> None:
-        """Pushes values [n]. by: lr, momentum, rho, lambda_, for updaters that take gradients."""
+        """Pushes values [n]. by: lr, momentum, rho, lambda_, for updaters that take gradients. Error: n, by."""
         self._on(lib.mvb_table_add, values, _push(by), written=False)
 
     def get(self, out: Any = None) -> Any:
-        """Pulls W into out [n] (default: a new array), and returns it."""
+        """Pulls W into out [n] (default: a new array), and returns it. Error: n."""
         return self._on(lib.mvb_table_get, _new(*self.shape) if out is None else out)
 
     def sync(self, param: Any) -> Any:
-        """Pushes what has changed in param [n] since this worker's last pull, and pulls into it."""
+        """Pushes what has changed in param [n] since this worker's last pull, and pulls into it. Error: n, updater."""
         return self._on(lib.mvb_table_sync, param)
 
     def add_start(self, values: Any, **by: float) -> Started:
@@ -251,7 +251,7 @@ class Table(_Object):
         return Started(param, True, lambda x, n, t: lib.mvb_table_sync_start(self._pointer, x, n, t))
 
 class Matrix(Table):
-    """rows x columns floats, row-major; values [rows x columns] and options as for Table. Collective."""
+    """rows x columns floats, row-major; values [rows x columns], options and errors as for Table. Collective."""
     def __init__(self, rows: int, columns: int, values: Any = None, **options: Any):
         self.shape = (_whole(rows, "rows"), _whole(columns, "columns"))
         self._make(lib.mvb_matrix_new, values, options)
@@ -263,13 +263,13 @@ class Matrix(Table):
         return x
 
     def add(self, values: Any, rows: Optional[Sequence[int]] = None, **by: float) -> None:
-        """Pushes values [rows x columns]; with rows, a list of row numbers from 0: [len(rows) x columns]."""
+        """Pushes values [rows x columns]; with rows, row numbers from 0: [len(rows) x columns]. Error: sizes."""
         if rows is None:
             return super().add(values, **by)
         self._rows(lib.mvb_table_add_rows, rows, values, _push(by), written=False)
 
     def get(self, rows: Optional[Sequence[int]] = None, out: Any = None) -> Any:
-        """Pulls all rows, or those of a list; out and the result: [rows x columns] or [len(rows) x columns]."""
+        """Pulls all rows, or those listed; out and result: [rows x columns] or [len(rows) x columns]. Error: sizes."""
         if rows is None:
             return super().get(out)
         out = _new(len(rows), self.shape[1]) if out is None else out
@@ -281,7 +281,7 @@ class Shared(Table):
         self.value = value
         super().__init__(_floats(value)[1], value, **options)
 
-    def sync(self, param: Any = None) -> Any:
+    def sync(self, param: Any = None) -> Any:  # of value, or of another array of its shape
         return super().sync(self.value if param is None else param)
 
 def sync_all() -> None:
@@ -291,17 +291,17 @@ def sync_all() -> None:
 
 class Model(_Object):
     """The tensors of a list, or of a module with parameters(), as one table. They keep their places in memory, and
-    get the values that the table starts with. Options as for Table. Source: Multiverso's MVNetParamManager."""
+    get the values that the table starts with. Options, errors as for Table. Source: Multiverso's MVNetParamManager."""
     def __init__(self, parameters: Any, **options: Any):
         *tensors, kept = _list(parameters)
         self._own(lib.mvb_model_new, lib.mvb_model_free, *tensors, _options(options), kept=kept)
 
     def sync(self) -> None:
-        """Pushes what has changed since the last call, and pulls: update_all_param."""
+        """Pushes what has changed since the last call, and pulls: update_all_param. Error: an incomplete round."""
         _check(lib.mvb_model_sync(self._pointer))
 
     def pull(self) -> None:
-        """tensors = W."""
+        """tensors = W. Error: freed."""
         _check(lib.mvb_model_pull(self._pointer))
 
 # ---- Reductions and gradients -----------------------------------------------------------------------
@@ -309,7 +309,7 @@ def _op(op: str) -> int:
     return _one_of({"sum": _abi.MVB_SUM, "mean": _abi.MVB_MEAN}, "op", op)
 
 def all_reduce(x: Any, op: str = "sum") -> Any:
-    """x = the sum (or "mean") of all workers' x; returns x. Collective. Source: flashlight's allReduce."""
+    """x = the sum (or "mean") of all workers' x; returns x. Collective. Error: lengths. Source: flashlight."""
     address, n, kept = _floats(x)
     _check(lib.mvb_allreduce(address, n, _op(op)))
     return x
@@ -324,7 +324,7 @@ def all_reduce_list(tensors: Any, op: str = "sum") -> None:
     _check(lib.mvb_allreduce_list(at, n, count, _op(op)))
 
 def broadcast(x: Any, root: int = 0) -> Any:
-    """x = worker root's x; returns x. Collective."""
+    """x = worker root's x; returns x. Collective. Error: no worker root, lengths."""
     address, n, kept = _floats(x)
     _check(lib.mvb_broadcast(address, n, root))
     return x
@@ -347,7 +347,7 @@ class Gradients(_Object):
 
     def _hook(self, parameters: list) -> list:
         torch, me, views = sys.modules["torch"], weakref.ref(self), []
-        flat = torch.zeros(sum(p.numel() for p in parameters))
+        flat = torch.zeros(sum(_floats(p)[1] for p in parameters))
         for i, p in enumerate(parameters):
             views.append(flat[sum(v.numel() for v in views):][:p.numel()].view(p.shape))
 
@@ -377,7 +377,7 @@ class Gradients(_Object):
         self._running = False
         _check(lib.mvb_grads_wait(self._pointer))
 
-    def free(self) -> None:
+    def free(self) -> None:  # and without hooks
         for _, hook in self._hooks:
             hook.remove()
         self._hooks = []

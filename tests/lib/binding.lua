@@ -105,6 +105,12 @@ model:pull()
 expect(twos.memory[0], (workers - 1) / 2 + workers)
 expect(mvbench.C.mvb_table_version(t.pointer, ffi.new 'int64_t[1]'), 0)
 
+-- A data set in Lua tables: this worker's share.
+local share, labels, rows = mvbench.ad.parallelize({1, 2, 3, 4}, {1, 2, 3, 4}, module, 4, nil, nil, -1)
+expect(#share, rows)
+expect(#labels, rows)
+expect(mvbench.allReduce({rows})[1], 4)
+
 -- Layers: TorchAD-NN's net, compared with the whole net in double precision.
 local nn = require 'mvbench_layers'
 local IN, HIDDEN, OUT, ROWS, seed = 6, 5, 3, 4, 1
@@ -167,6 +173,12 @@ refused('6 floats for a table of 5', t.get, t, ffi.new('float[6]'))
 refused('element 2 of the table is no number', t.add, t, {1, 'a', 3, 4, 5})
 local apart = setmetatable({isContiguous = function() return false end}, {__index = twos})
 refused('the tensor is not contiguous', t.add, t, apart)
+local simple = {data = function() return ones end, nElement = function() return 5 end}
+t:sync(out)
+t:add(simple)
+mvbench.barrier()
+expect(t:get()[0], out[0] + workers)
+mvbench.barrier()
 local elsewhere = setmetatable({data = function() return ffi.new('double[5]') end}, {__index = twos})
 refused('the tensor has no floats in host memory', t.add, t, elsewhere)
 refused('nan, momentum 0', t.add, t, ones, nil, {lr = NAN})
@@ -200,7 +212,7 @@ for i = 1, 512 do
 	if id == i % workers then collectgarbage() end
 	if i == 300 then garbage:free() end
 end
-expect(t:get()[0], 1 + 7 * workers)
+expect(t:get()[0], 1 + 8 * workers)
 
 -- Freed objects, and the end.
 t:free()

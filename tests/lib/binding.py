@@ -187,6 +187,8 @@ if kind == "torch":
     for bad in (torch.zeros(3, dtype=torch.float64), torch.zeros(6)[::2]):
         refused("a tensor has to be contiguous float32", t.add, bad, kind=TypeError)
     refused("the tensor is on meta", t.add, torch.zeros(3, device="meta"), kind=TypeError)
+    for words, bad in (("the tensor is on meta", {"device": "meta"}), ("float32", {"dtype": torch.float64})):
+        refused(words, mvbench.Gradients, [torch.zeros(3, requires_grad=True, **bad)], kind=TypeError)
 
 # Mistakes that concern all workers.
 refused("no updater is called 'magic'", mvbench.Table, 3, updater="magic")

@@ -14,7 +14,7 @@ START_TEST(model_scenarios_hold_in_every_order)
 {
 	int status = command_output("tests/model/model briefly 2>&1", out, sizeof out);
 	ck_assert_msg(status == 0, "%s", out);
-	ck_assert_msg(strstr(out, "death") && !strstr(out, "wrong"), "%s", out);
+	ck_assert_msg(strstr(out, "failed_worker") && !strstr(out, "wrong"), "%s", out);
 }
 END_TEST
 

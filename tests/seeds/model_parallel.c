@@ -170,6 +170,14 @@ static double distance(const float *a, const float *b, size_t n)
 	return sqrt(d / whole);
 }
 
+static float sum_of_squares(const float *x, size_t n)
+{
+	double sum = 0;
+	for (size_t i = 0; i < n; i++)
+		sum += (double)x[i] * (double)x[i];
+	return (float)sum;
+}
+
 int main(void)
 {
 	static float x[BATCH * IN];
@@ -199,9 +207,13 @@ int main(void)
 		printf("%d workers, %d of %d hidden units here: loss %.4f, %.4f after %d steps "
 		       "(unsplit %.4f); gradients differ by %.1e\n",
 		       workers, mine.held, HIDDEN, before, loss, STEPS, whole_loss, worst);
+	float squares[] = {sum_of_squares(mine.w1, held * IN),
+			   sum_of_squares(mine.w2, held * OUT)};
+	must(mvb_allreduce(squares, 2, MVB_SUM)); /* of the split weights */
+	if (mvb_is_master())
+		printf("parameters: %.9g %.9g", (double)squares[0], (double)squares[1]);
 	for (int o = 0; mvb_is_master() && o < OUT; o++)
-		printf("%s%.9g%s", o ? " " : "parameters: ", (double)mine.b2[o],
-		       o + 1 < OUT ? "" : "\n");
+		printf(" %.9g%s", (double)mine.b2[o], o + 1 < OUT ? "" : "\n");
 	int wrong = !(worst < 1e-5) || !(loss < 0.5f * before) || fabsf(loss - whole_loss) > 1e-4f;
 	if (wrong)
 		fprintf(stderr,

@@ -85,10 +85,17 @@ for _ = 1, STEPS do
 	model:backward(y)
 	model:updateParameters(Tensor.float(0.1))
 end
-local w, b = model[4]:gather()
+local function squares(x, n)
+	local sum = 0
+	for i = 0, n - 1 do sum = sum + x[i] ^ 2 end
+	return sum
+end
+local w1, w2 = model[2]:gather(), model[4]:gather()
+local _, b = model[4]:gather()
 if mvbench.is_master then
 	print(('loss %.4f, %.4f after %d steps'):format(first, loss, STEPS))
-	print('parameters: ' .. Tensor.new(OUT):copy(b):text())
+	print(('parameters: %.9g %.9g '):format(squares(w1, HIDDEN * IN), squares(w2, OUT * HIDDEN))
+		.. Tensor.new(OUT):copy(b):text())
 end
 assert(loss < 0.5 * first, 'the loss has to fall to half')
 mvbench.shutdown()

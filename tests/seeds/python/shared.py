@@ -1,18 +1,29 @@
 """shared.py - the calls of Multiverso's Python page (seed 002): shared variables that are synchronised one by one
 and all together, and a manager for the parameters of a model.
 
-    mpirun -n 4 python3 shared.py
+    mpirun -n 4 python3 shared.py [torch]           arrays of NumPy, or tensors of PyTorch
 
 Different on purpose: the page initialises a variable on one process, with zeros on the others. Here every worker
 gets the master's values. Prints one line if all values are as expected.
 """
-import numpy as np
+import sys
 
 import mvbench
 
+if "torch" in sys.argv:
+    import torch
+
+    def full(shape, value):
+        return torch.full(shape, float(value))
+else:
+    import numpy as np
+
+    def full(shape, value):
+        return np.full(shape, value, np.float32)
+
 
 def expect(array, value, what):
-    if not np.all(array == np.float32(value)):
+    if not bool((array == value).all()):
         raise SystemExit(f"worker {mvbench.rank()}: {what} is {array}; expected {value}")
 
 
@@ -20,8 +31,8 @@ mvbench.init()
 me, workers = mvbench.rank(), mvbench.size()
 
 # Two shared variables. Worker k changes W by k + 1, and b by 1.
-W = mvbench.Shared(np.full((784, 10), 5 + me, np.float32))
-b = mvbench.Shared(np.zeros(10, np.float32))
+W = mvbench.Shared(full((784, 10), 5 + me))
+b = mvbench.Shared(full((10,), 0))
 expect(W.value, 5, "W at the start")
 W.value += me + 1
 W.sync()
@@ -33,7 +44,7 @@ expect(W.value, 5 + workers * (workers + 1) / 2, "W")
 expect(b.value, workers, "b")
 
 # The parameters of a model as one table.
-layers = [np.full(shape, i + 100 * me, np.float32) for i, shape in enumerate([(6, 5), (5,), (5, 3), (3,)])]
+layers = [full(shape, i + 100 * me) for i, shape in enumerate([(6, 5), (5,), (5, 3), (3,)])]
 model = mvbench.Model(layers)
 for i, layer in enumerate(layers):
     expect(layer, i, f"layer {i} at the start")

@@ -597,8 +597,13 @@ START_TEST(started_allreduce_takes_the_time_of_a_blocking_one)
 }
 END_TEST
 
-/* However many workers, whatever the network, the model and the bucket: what is sent while layers
- * compute costs no more than what is sent after them, and at least the longer of the two. */
+/* lenet's multiplications of a row, forward. */
+static const double conv1 = 28 * 28 * 25 * 32, conv2 = 14 * 14 * 25 * 32 * 64, fc1 = 3136 * 128,
+		    fc2 = 128 * 10;
+
+/* For any number of workers, network, model and bucket: an overlapped step takes no longer than one
+ * without overlap. It takes at least the forward pass, and then the longer of the backward pass and
+ * the sums. */
 START_TEST(overlap_is_never_slower)
 {
 	static const char *const bucket[] = {"", "64KiB", "400000", "1MiB", "20MiB"};
@@ -612,6 +617,10 @@ START_TEST(overlap_is_never_slower)
 			 "--sim.train=false --sim.platform=%s --sim.step-time=%s",
 			 model[_i / 2 % 2], 240 / n, n, where, _i % 2 ? "3s" : "20ms");
 	double step = (_i % 2 ? 3 : 0.02) * ROWS / (240 / n * n);
+	/* the backward pass has twice the multiplications, in the lowest layer as many */
+	double all = _i / 2 % 2 ? conv1 + conv2 + fc1 + fc2 : 784 * 128 + 128 * 10,
+	       lowest = _i / 2 % 2 ? conv1 : 784 * 128,
+	       forward = step * all / (3 * all - lowest);
 	put_hosts("many.xml", 16, 1, 0);
 	forget_runs();
 	record_sim(how);
@@ -624,9 +633,9 @@ START_TEST(overlap_is_never_slower)
 		double together = epoch_of(2 + (int)i, "seconds");
 		ck_assert_msg(together <= 1.001 * apart + 1e-4 * steps, "%s: %g s, without %g s",
 			      overlap, together, apart);
-		ck_assert_msg(together >= 0.999 * (step > sums ? step : sums),
-			      "%s: %g s, of steps %g s and sums %g s", overlap, together, step,
-			      sums);
+		ck_assert_msg(together >= 0.999 * (forward + fmax(step - forward, sums)),
+			      "%s: %g s; forward %g s, backward %g s, sums %g s", overlap, together,
+			      forward, step - forward, sums);
 		if (i == 0) /* the default bucket hides something of each of these models */
 			ck_assert_msg(together < apart, "%s: %g s, without %g s", overlap, together,
 				      apart);
@@ -636,9 +645,26 @@ START_TEST(overlap_is_never_slower)
 }
 END_TEST
 
-/* lenet's multiplications of a row, forward. */
-static const double conv1 = 28 * 28 * 25 * 32, conv2 = 14 * 14 * 25 * 32 * 64, fc1 = 3136 * 128,
-		    fc2 = 128 * 10;
+/* The default bucket hides a tenth or more of the sums of every model whose upper layers have 4 KiB. */
+START_TEST(default_bucket_overlaps_every_model)
+{
+	static const char *const model[] = {"mlp", "tanh_mlp", "lenet", "resnet --data-dir=cifar10",
+					    "gpt"};
+	char *how = sentence("--strategy=allreduce --workers=4 --epochs=1 --batch=60 "
+			     "--sim.train=false --sim.platform=ethernet_1g --sim.step-time=500ms "
+			     "--workload=%s",
+			     model[_i]),
+	     *overlap = sentence("%s --allreduce.overlap", how);
+	forget_runs();
+	record_sim(how);
+	record_sim(overlap);
+	double step = epoch_of(1, "compute_s"), sums = epoch_of(1, "seconds") - step;
+	ck_assert_double_gt(sums, 0);
+	ck_assert_double_lt(epoch_of(2, "seconds") - step, 0.9 * sums);
+	free(overlap);
+	free(how);
+}
+END_TEST
 
 /* lenet's first linear layer has 88 % of the parameters, and 4 % of the backward pass: its gradient
  * is ready early. */
@@ -1264,6 +1290,24 @@ START_TEST(workers_that_cannot_start_are_refused_by_all_commands)
 }
 END_TEST
 
+/* The file of the platform has changed since the run: workers no longer share memory. */
+START_TEST(spread_refuses_workers_that_cannot_start)
+{
+	char out[4096],
+		*command = sentence("./mvbench spread 1 --repeats=2 --db=%s/run.db 2>&1", folder);
+	put_hosts("changed.xml", 1, 4, 0);
+	forget_runs();
+	record_sim(SOFT "--strategy=asgd --asgd.updater=adam --momentum=0 --workers=2 "
+			"--straggle=0.5 " STEP "--sim.platform=$FOLDER/changed.xml");
+	put_hosts("changed.xml", 6, 1, 0);
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg(status == EXIT_USER && strstr(out, "the updater adam needs a server"),
+		      "status %d: %s", status, out);
+	near("runs", asked("SELECT count(*) FROM run"), 1, 0);
+	free(command);
+}
+END_TEST
+
 /* Only mvbench may start the simulator. */
 START_TEST(simulator_is_started_by_mvbench_only)
 {
@@ -1496,6 +1540,7 @@ Suite *sim_suite(void)
 	tcase_add_test(t, overlap_hides_messages);
 	tcase_add_loop_test(t, started_allreduce_takes_the_time_of_a_blocking_one, 0, 5);
 	tcase_add_loop_test(t, overlap_is_never_slower, 0, 20);
+	tcase_add_loop_test(t, default_bucket_overlaps_every_model, 0, 5);
 	tcase_add_test(t, gradients_are_ready_by_flops);
 	tcase_add_test(t, update_takes_the_calibrated_time);
 	tcase_add_test(t, work_on_the_host_takes_time);
@@ -1514,6 +1559,7 @@ Suite *sim_suite(void)
 	tcase_add_test(t, simulation_mistakes_are_refused);
 	tcase_add_test(t, unused_cores_take_no_memory);
 	tcase_add_test(t, simulation_without_tmp_is_refused);
+	tcase_add_test(t, spread_refuses_workers_that_cannot_start);
 	tcase_add_loop_test(t, workers_that_cannot_start_are_refused_by_all_commands, 0,
 			    COUNT(unstartable));
 	tcase_add_test(t, simulator_is_started_by_mvbench_only);

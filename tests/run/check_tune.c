@@ -155,6 +155,10 @@ START_TEST(configurations_get_equal_trials_and_fresh_seeds)
 	ck_assert_int_eq(RUN(table, "--db=t.db", "--tuned", "--runs"), EXIT_USER);
 	ck_assert_int_eq(RUN(table, "--db=t.db", "--tuned", "--margin-loss=2"), EXIT_USER);
 	expect_said("err", "leave --margin-loss out", true);
+	sql_in("t.db", "UPDATE run SET status = 'failed' WHERE id = (SELECT run_id FROM study_run "
+		       "WHERE kind = 'tuned' AND contestant = 'plain' LIMIT 1)");
+	ck_assert_int_eq(RUN(table, "--db=t.db", "--tuned"), EXIT_OK);
+	expect_said("out", "3 (1 failed)", true);
 	if (lacks_program("gnuplot"))
 		return;
 	ck_assert_int_eq(RUN(plot, "sensitivity", "best_of_k", "--db=t.db", "--out=."), EXIT_OK);

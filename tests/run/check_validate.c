@@ -625,6 +625,12 @@ static const struct {
 	{"[a]\nworkload = softmax\nstrategy = asgd\neval-every = 3\nworkers = 2\n"
 	 "[b]\nworkload = mlp\nstrategy = model_parallel\nglobal-batch = 64\nworkers = 2\n",
 	 2},
+	{"[a]\nworkload = mlp\nmlp.hidden = 16\nstrategy = allreduce\nallreduce.overlap = true\n"
+	 "workers = 2\n[b]\nworkload = softmax\nstrategy = asgd\nworkers = 3\nstep-time = 1ms\n",
+	 2},
+	{"[a]\nworkload = resnet\nresnet.depth = 8\ntrain-rows = 120\nstrategy = periodic\n"
+	 "workers = 2\n",
+	 1},
 };
 
 START_TEST(cells_of_all_kinds_are_calibrated_and_run)

@@ -18,7 +18,8 @@ struct gpt {
 
 #define OWNER struct gpt
 static const struct option options[] = {
-	OPTION(layers, INT, "layers", "4", "number of layers, each an attention and a feed-forward block [layers]", .min = 1,
+	OPTION(layers, INT, "layers", "4",
+	       "number of layers, each an attention and a feed-forward block [layers]", .min = 1,
 	       .max = 1000),
 	OPTION(heads, INT, "heads", "4",
 	       "heads of an attention; they must divide --gpt.width [heads]", .min = 1,

@@ -23,7 +23,8 @@ struct resnet {
 
 #define OWNER struct resnet
 static const struct option options[] = {
-	OPTION(depth, CHOICE, "depth", "32", "number of layers: 6 n + 2 for n blocks in each stage [layers]",
+	OPTION(depth, CHOICE, "depth", "32",
+	       "number of layers: 6 n + 2 for n blocks in each stage [layers]",
 	       .choices = "20|32|44|56|110"),
 	OPTION(augment, BOOL, "augment", "true",
 	       "move training images by up to 4 pixels each way, and mirror half of them"),

@@ -23,7 +23,8 @@ static const struct option options[] = {
 	OPTION(figure, STRING, "figure", "epoch_seconds",
 	       "figure to show; --help lists them; names of mvbench plot such as accuracy_final "
 	       "work too [name]"),
-	OPTION(format, CHOICE, "format", "text", "output format; csv and json are not rounded [name]",
+	OPTION(format, CHOICE, "format", "text",
+	       "output format; csv and json are not rounded [name]",
 	       .choices = "text|markdown|csv|json"),
 	OPTION(out, STRING, "out", "",
 	       "write the table to this file instead of the terminal [file]"),

@@ -26,7 +26,8 @@ struct table_options {
 static const struct option options[] = {
 	SELECT_OPTIONS(select., "database to read", ""),
 	SELECT_BUSY(busy),
-	OPTION(format, CHOICE, "format", "text", "output format; csv and json are not rounded [name]",
+	OPTION(format, CHOICE, "format", "text",
+	       "output format; csv and json are not rounded [name]",
 	       .choices = "text|markdown|csv|json"),
 	OPTION(runs, BOOL, "runs", "false",
 	       "one row for each run instead of each configuration [yes or no]"),

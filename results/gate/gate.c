@@ -22,7 +22,8 @@ static const struct option options[] = {
 	       "except replays and runs with a timeline (--trace)"),
 	OPTION(against, STRING, "against", "",
 	       "compare this program with the baseline of this name [name]"),
-	OPTION(list, BOOL, "list", "false", "list the baselines; without options check does the same"),
+	OPTION(list, BOOL, "list", "false",
+	       "list the baselines; without options check does the same"),
 	OPTION(drop, STRING, "delete", "", "delete the baseline of this name; runs stay [name]"),
 	OPTION(export, STRING, "export", "",
 	       "write the baseline of --against to a text file, to keep with the code; -: to "

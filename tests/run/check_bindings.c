@@ -338,8 +338,8 @@ START_TEST(python_reads_results)
 		 "print([(r[\"epoch\"], 0 < r[\"test_accuracy\"] <= 1) for r in rows])'",
 	    python, _i, folder, _i);
 	ck_assert_str_eq(printed, "[(1, True), (2, True)]\n");
-	run(1, FIND "%s -c 'import mvbench; mvbench.results(\"%s/no.db\", \"SELECT 1\")'",
-	    python, folder);
+	run(1, FIND "%s -c 'import mvbench; mvbench.results(\"%s/no.db\", \"SELECT 1\")'", python,
+	    folder);
 	expect("unable to open database file");
 }
 END_TEST

@@ -514,8 +514,8 @@ START_TEST(status_page_has_no_name_while_workers_train)
 }
 END_TEST
 
-/* A run whose tables do not fit is refused before it starts. If Open MPI needs more than the tables,
- * the failed run says why. */
+/* A run whose tables do not fit is refused before it starts. If Open MPI needs more than the
+ * tables, the failed run says why. */
 START_TEST(small_shared_memory_is_named)
 {
 	static const struct {
@@ -538,14 +538,13 @@ START_TEST(small_shared_memory_is_named)
 		return;
 	}
 	for (size_t i = 0; i < COUNT(row); i++) {
-		char *line =
-			sentence("unshare -rm sh -c 'mount -t tmpfs -o size=%sm shm /dev/shm && %s"
-				 "./mvbench run --workload=tanh_mlp --workers=2 --device=cpu "
-				 "--epochs=1 --train-rows=300 --db=DIR/shm.db %s' 2>&1; "
-				 "[ $? != 0 ] || exit 0; exit 2",
-				 row[i].megabytes,
-				 strstr(row[i].says, "cannot share") ? MPIRUN "2 " : "",
-				 row[i].words);
+		char *line = sentence(
+			"unshare -rm sh -c 'mount -t tmpfs -o size=%sm shm /dev/shm && %s"
+			"./mvbench run --workload=tanh_mlp --workers=2 --device=cpu "
+			"--epochs=1 --train-rows=300 --db=DIR/shm.db %s' 2>&1; "
+			"[ $? != 0 ] || exit 0; exit 2",
+			row[i].megabytes, strstr(row[i].says, "cannot share") ? MPIRUN "2 " : "",
+			row[i].words);
 		shell(row[i].status, line, row[i].says);
 		free(line);
 	}

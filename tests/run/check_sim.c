@@ -619,8 +619,7 @@ START_TEST(overlap_is_never_slower)
 	double step = (_i % 2 ? 3 : 0.02) * ROWS / (240 / n * n);
 	/* the backward pass has twice the multiplications, in the lowest layer as many */
 	double all = _i / 2 % 2 ? conv1 + conv2 + fc1 + fc2 : 784 * 128 + 128 * 10,
-	       lowest = _i / 2 % 2 ? conv1 : 784 * 128,
-	       forward = step * all / (3 * all - lowest);
+	       lowest = _i / 2 % 2 ? conv1 : 784 * 128, forward = step * all / (3 * all - lowest);
 	put_hosts("many.xml", 16, 1, 0);
 	forget_runs();
 	record_sim(how);

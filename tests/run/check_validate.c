@@ -628,7 +628,7 @@ static const struct {
 	{"[a]\nworkload = mlp\nmlp.hidden = 16\nstrategy = allreduce\nallreduce.overlap = true\n"
 	 "workers = 2\n[b]\nworkload = softmax\nstrategy = asgd\nworkers = 3\nstep-time = 1ms\n",
 	 2},
-	{"[a]\nworkload = resnet\nresnet.depth = 8\ntrain-rows = 120\nstrategy = periodic\n"
+	{"[a]\nworkload = resnet\nresnet.depth = 20\ntrain-rows = 120\nstrategy = periodic\n"
 	 "workers = 2\n",
 	 1},
 };

@@ -207,8 +207,7 @@ int main(void)
 		printf("%d workers, %d of %d hidden units here: loss %.4f, %.4f after %d steps "
 		       "(unsplit %.4f); gradients differ by %.1e\n",
 		       workers, mine.held, HIDDEN, before, loss, STEPS, whole_loss, worst);
-	float squares[] = {sum_of_squares(mine.w1, held * IN),
-			   sum_of_squares(mine.w2, held * OUT)};
+	float squares[] = {sum_of_squares(mine.w1, held * IN), sum_of_squares(mine.w2, held * OUT)};
 	must(mvb_allreduce(squares, 2, MVB_SUM)); /* of the split weights */
 	if (mvb_is_master())
 		printf("parameters: %.9g %.9g", (double)squares[0], (double)squares[1]);

@@ -70,6 +70,25 @@ static void choose_settings(void)
 	setenv("OMPI_MCA_coll_tuned_dynamic_rules_filename", rules, 0);
 }
 
+static int start_mpi(void)
+{
+	return MPI_Init(NULL, NULL);
+}
+
+/* All ranks wait for each other in this call. */
+static void guarded(const char *what, int (*call)(void))
+{
+	if (world_is_virtual) {
+		call();
+		return;
+	}
+	lookout_guard(what);
+	world_enter(what, -1);
+	call();
+	world_leave();
+	lookout_unguard();
+}
+
 void platform_open(bool mpi, int *rank, int *size)
 {
 	*rank = 0;
@@ -77,7 +96,7 @@ void platform_open(bool mpi, int *rank, int *size)
 	panic_abort_with(abort_all);
 	if (mpi && !in_mpi()) {
 		choose_settings();
-		MPI_Init(NULL, NULL);
+		guarded("MPI_Init", start_mpi);
 		ours = true;
 	}
 	if (!in_mpi())
@@ -114,7 +133,7 @@ void platform_start(struct worker *w)
 void platform_stop(void)
 {
 	if (ours && in_mpi())
-		MPI_Finalize();
+		guarded("MPI_Finalize", MPI_Finalize);
 }
 
 const char *platform_version(void)

@@ -203,10 +203,11 @@ void monitor_broadcast(struct monitor *m); /* locked: wakes all */
 
 /* ---- The launcher of this process (launcher.c) ---- */
 
-bool platform_under_launcher(void); /* mpirun or srun started this process */
-int rank_of_launcher(void);         /* -1: no launcher */
-int rank_on_node(void);             /* 0: no launcher */
-int usable_cores(void);             /* cores that this process, or its launcher, may use */
+bool platform_under_launcher(void);   /* mpirun or srun started this process */
+int rank_of_launcher(void);           /* -1: no launcher */
+int rank_on_node(void);               /* 0: no launcher */
+bool launched_on_several_hosts(void); /* by the environment, also before MPI starts */
+int usable_cores(void);               /* cores that this process, or its launcher, may use */
 /* A launcher that learns of a failed rank may not read the rest of its messages. Under a launcher,
  * this waits until it has read them, for some seconds at most. */
 void launcher_hear_out(void);

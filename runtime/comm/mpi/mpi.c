@@ -28,20 +28,6 @@ static void abort_all(int status)
 	world_exit(status);
 }
 
-/* From the launcher's environment, because MPI has not started. */
-static bool on_several_hosts(void)
-{
-	static const char *const of_step[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"};
-	const char *all = getenv("OMPI_COMM_WORLD_SIZE"),
-		   *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-	if (all && here)
-		return atoi(here) < atoi(all);
-	for (size_t i = 0; i < sizeof of_step / sizeof *of_step; i++)
-		if (getenv(of_step[i]))
-			return atoi(getenv(of_step[i])) > 1;
-	return false;
-}
-
 static bool has_infiniband(void)
 {
 	glob_t found;
@@ -57,7 +43,7 @@ static bool has_infiniband(void)
  * limit, messages to a server would wait behind the data of another worker on that host. */
 static void choose_settings(void)
 {
-	if (world_is_virtual || !on_several_hosts() || has_infiniband())
+	if (world_is_virtual || !launched_on_several_hosts() || has_infiniband())
 		return;
 	setenv("OMPI_MCA_osc", "^ucx", 0);
 	setenv("OMPI_MCA_btl_tcp_flags", "1", 0);

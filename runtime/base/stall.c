@@ -84,6 +84,8 @@ static void poll_rank(struct stall *t, int rank, nsec now, bool again)
 		s->computed = larger(s->computed, now - s->got_on);
 	if (again || gets_on)
 		s->got_on = now;
+	if (again)
+		s->stopped = 0;
 	if (gets_on && s->named) {
 		fprintf(stderr, "mvbench: %s makes progress again\n", s->named);
 		free(s->named);
@@ -119,11 +121,14 @@ static void check_limits(struct stall *t, int rank, nsec lasted, nsec computed, 
 	}
 }
 
-/* Notes when a process stopped. Returns that time; 0: it runs. */
+/* Notes when a process stopped: after the last polls, and after its last progress. Returns that
+ * time; 0: it runs. */
 static nsec stopped_since(struct seen *s, char state, nsec now)
 {
 	bool stopped = state == 'T' || state == 't';
-	return s->stopped = !stopped ? 0 : s->stopped ? s->stopped : now;
+	if (!stopped || !s->stopped)
+		s->stopped = stopped ? larger(s->got_on, now - 2 * second) : 0;
+	return s->stopped;
 }
 
 /* What this rank last did: " (allreduce)", or "" if it computed. Heap. */

@@ -323,13 +323,13 @@ START_TEST(stopped_process_is_reported)
 	kill(pid[1], SIGSTOP);
 	while (!process_is_stopped(pid[1]))
 		usleep(1000);
-	others_go_on(1, 2);
+	others_go_on(1, 1.5);
 	ck_named(-1);
-	others_go_on(1, _i ? 2.7 : 9);
+	others_go_on(1, _i ? 2.7 : 7);
 	ck_named(1);
 	ck_assert_int_eq(ended != NULL, _i);
 	if (_i)
-		ck_ended("worker 1 is stopped (allreduce), for 3 s (limit=2)");
+		ck_ended("worker 1 is stopped (allreduce), for 4 s (limit=2)");
 	kill(pid[1], SIGCONT);
 	waits(1);
 	others_go_on(1, 1);
@@ -352,7 +352,7 @@ START_TEST(stopped_launcher_is_reported)
 	others_go_on(-1, 60);
 	kill(t.launcher, SIGKILL);
 	waitpid(t.launcher, NULL, 0);
-	ck_ended("mpirun is stopped, for 69 s");
+	ck_ended("mpirun is stopped, for 71 s");
 }
 END_TEST
 

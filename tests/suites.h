@@ -14,6 +14,7 @@
 	X(sql) \
 	X(help) \
 	X(rounds) \
+	X(stalls) \
 	X(steps) \
 	X(shards) \
 	X(stats) \

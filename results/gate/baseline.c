@@ -163,6 +163,23 @@ static char *check_seeds(struct store *s, const char *name)
 		   : NULL;
 }
 
+/* Asynchronous strategies train another model over another network. */
+static char *check_networks(struct store *s, const char *name)
+{
+	struct sql q AUTODONE = sql_select(
+		s,
+		"SELECT b.config, group_concat(DISTINCT ifnull(r.hosts || ': ' || r.network, "
+		"'one machine')) FROM baseline AS b JOIN run AS r ON r.id = b.run_id WHERE "
+		"b.name = ?1 GROUP BY cell HAVING count(DISTINCT ifnull(r.hosts || r.network, "
+		"'')) > 1",
+		"t", name);
+	if (sql_next(&q))
+		return sentence("--save=%s: the runs of %s are on several networks (%s): choose "
+				"one with --where, as in --where=\"network = '1 Gbit/s, 30 us'\"",
+				name, sql_text(&q, 0), sql_text(&q, 1));
+	return sql_done(&q);
+}
+
 static char *save(struct store *s, const struct gate_options *o, int64_t *cells, int64_t *runs)
 {
 	int64_t there;
@@ -174,6 +191,7 @@ static char *save(struct store *s, const struct gate_options *o, int64_t *cells,
 			o->save);
 	TRY(baseline_clear(s, o->save));
 	TRY(save_runs(s, o, runs));
+	TRY(check_networks(s, o->save));
 	TRY(check_seeds(s, o->save));
 	return sql_number(s, cells, "SELECT count(DISTINCT cell) FROM baseline WHERE name = ?1",
 			  "t", o->save);

@@ -110,6 +110,23 @@ static void warn_of_machines(const struct check *c)
 	}
 }
 
+static void warn_of_networks(const struct check *c)
+{
+	char *both AUTOFREE = NULL;
+	complain_if(sql_first(
+		c->store, &both,
+		"SELECT max(ifnull(b.network, 'one machine') || ' there, ' || "
+		"ifnull(r.network, 'one machine')) FROM baseline JOIN checked AS c USING (name, "
+		"cell, seed) JOIN run AS r ON r.id = c.run_id JOIN run AS b ON b.id = "
+		"baseline.run_id WHERE name = ?1 AND ifnull(b.hosts || b.network, '') <> "
+		"ifnull(r.hosts || r.network, '')",
+		"t", c->o->against));
+	if (both)
+		complain(sentence("baseline %s was made over another network (%s here): pushes "
+				  "arrive in another order there, which can cause differences",
+				  c->o->against, both));
+}
+
 static void say_end(const struct check *c, FILE *f)
 {
 	const struct gate_count *n = &c->count;
@@ -152,6 +169,7 @@ static char *decide(struct check *c, FILE *f)
 {
 	TRY(check_found(c));
 	warn_of_machines(c);
+	warn_of_networks(c);
 	return gate_print(c->store, f, c->o->format, c->o->against, &c->count);
 }
 

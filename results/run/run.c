@@ -132,7 +132,7 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 		return command_refuse(wrong);
 	if (world_is_virtual)
 		panic_to(page->reason, sizeof page->reason);
-	if (!page && rank_of_launcher() <= 0)
+	if (!page && rank_of_launcher() <= 0 && !launched_on_several_hosts())
 		say_oversubscribed(c, &plan);
 	wrong = store_open(&store, c->harness.db, STORE_LATER); /* rank 0 opens it later */
 	CHECK(!wrong, "%s", wrong);

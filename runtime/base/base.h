@@ -142,8 +142,11 @@ uint64_t world_node(void); /* the simulated machine of this worker; real world: 
 void world_device(struct worker *w); /* call before opening: charges the device's operations */
 /* A worker starts to communicate: operation and peer rank; -1 = all ranks, or no specific one. */
 void world_enter(const char *what, int peer);
-void world_leave(void);            /* the communication has ended */
-void world_wait(const char *what); /* the worker waits legitimately until world_leave: no stall */
+void world_leave(void); /* the communication has ended */
+/* The worker waits until world_leave, and not for other workers. Only more time than expected is a
+ * stall; NO_END: any time is right. */
+void world_wait(const char *what, nsec expected);
+#define NO_END INT64_MAX
 /* A worker finds nothing to do and polls again after dt. */
 void world_rest(const char *what, nsec dt);
 void world_yield(void); /* lets the other simulated workers run at the same virtual time */
@@ -200,10 +203,11 @@ void monitor_broadcast(struct monitor *m); /* locked: wakes all */
 
 /* ---- The launcher of this process (launcher.c) ---- */
 
-bool platform_under_launcher(void); /* mpirun or srun started this process */
-int rank_of_launcher(void);         /* -1: no launcher */
-int rank_on_node(void);             /* 0: no launcher */
-int usable_cores(void);             /* cores that this process, or its launcher, may use */
+bool platform_under_launcher(void);   /* mpirun or srun started this process */
+int rank_of_launcher(void);           /* -1: no launcher */
+int rank_on_node(void);               /* 0: no launcher */
+bool launched_on_several_hosts(void); /* by the environment, also before MPI starts */
+int usable_cores(void);               /* cores that this process, or its launcher, may use */
 /* A launcher that learns of a failed rank may not read the rest of its messages. Under a launcher,
  * this waits until it has read them, for some seconds at most. */
 void launcher_hear_out(void);
@@ -264,11 +268,15 @@ struct usage usage_now(void);
 /* The progress of a rank. Others read it while it is written, with PULSE_GET and PULSE_PUT: each
  * number is read whole, but numbers may be from different moments. */
 enum { WAITS_LEGITIMATELY = -2 };
+enum phase { PHASE_STARTS, PHASE_LOADS, PHASE_WORKS };
 struct pulse {
 	int64_t beat;           /* grows while a rank on another machine is alive */
 	int64_t events;         /* grows with each progress */
-	int32_t peer;           /* of world_enter; STANDS: of world_wait */
-	char doing[20];         /* "" = computing; otherwise the operation that it waits in */
+	nsec cpu;               /* time that a rank on another machine has used */
+	nsec expected;          /* duration of the current world_wait */
+	int32_t peer;           /* of world_enter; WAITS_LEGITIMATELY: in world_wait */
+	int16_t phase;          /* enum phase */
+	char doing[18];         /* "" = computing; otherwise the operation that it waits in */
 } __attribute__((aligned(64))); /* each rank writes its own, at every step */
 #define PULSE_GET(x)    __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define PULSE_PUT(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
@@ -322,10 +330,14 @@ char *status_variable(const struct status_page *l, const char *path);
 #define STATUS_LINE     "\036mvbench-page"
 #define STATUS_MAGIC    INT64_C(0x6d7662656e636873)
 #define STATUS_VARIABLE "MVBENCH_STATUS_PAGE"
-/* Sets the pulse of this process's worker; NULL = no one reads it. */
+/* Sets the pulse of this process's worker; NULL = no one reads it. The phase stays. */
 void pulse_of(struct pulse *p);
 struct pulse *pulse_mine(void); /* never NULL */
 void pulse_step(void);          /* records progress */
+/* A thread's sign of life for its process, with the CPU time of the other threads. */
+void pulse_alive(struct pulse *p);
+/* Until a rank works, its CPU use counts as progress, because a start takes long legitimately. */
+void pulse_phase(enum phase phase);
 
 /* ---- Files (files.c) ---- */
 

@@ -55,6 +55,19 @@ int rank_on_node(void)
 	return first_number(variable, 0);
 }
 
+bool launched_on_several_hosts(void)
+{
+	static const char *const of_step[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"};
+	const char *all = getenv("OMPI_COMM_WORLD_SIZE"),
+		   *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+	if (all && here)
+		return atoi(here) < atoi(all);
+	for (size_t i = 0; i < sizeof of_step / sizeof *of_step; i++)
+		if (getenv(of_step[i]))
+			return atoi(getenv(of_step[i])) > 1;
+	return false;
+}
+
 /* Has this pipe text that its reader, which lives, has not read? */
 static bool is_unread(int fd)
 {

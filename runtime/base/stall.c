@@ -1,27 +1,45 @@
 /*
  * stall.c - finds ranks that make no progress, from their pulses. A rank has stalled if
  *   it gives no sign of life (on another machine), or is stopped (on this one);
- *   or it computes for too long without any progress;
+ *   or it computes for too long without any progress, or waits for something other than ranks
+ *   (a database, a checkpoint) for too long;
  *   or, without such a rank, all ranks wait and none makes progress: then all have stalled.
+ * While a rank starts or loads, CPU use is progress too. A stopped launcher counts as a rank.
  * In programs that use the library (lib), computing counts only while another rank waits; if all
  * wait, they are reported, but the run is not ended. A rank that waits for a stalled one is not
- * reported. Times are what this process has seen: all restart after it was stopped itself.
+ * reported. Except for stopped ranks, STALL_NAMED_S is the shortest stall: a busy machine makes
+ * ranks wait for seconds. Times are what this process has seen: all restart after it was stopped
+ * itself.
  */
 #include "runtime/base/stall.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { NAMED_S = 8, GAP_S = 3 }; /* a stall is reported within 10 s, polling included */
+enum { GAP_S = 3 };
 static const nsec second = 1000000000;
+
+/* Its state, as in /proc; 0: not known. *cpu: that it has used. */
+static char process_state(pid_t pid, nsec *cpu)
+{
+	char *path AUTOFREE = sentence("/proc/%d/stat", (int)pid);
+	char *text AUTOFREE = text_read(path), state = 0;
+	const char *name_end = text ? strrchr(text, ')') : NULL;
+	unsigned long user = 0, kernel = 0;
+	if (!name_end || sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+				&state, &user, &kernel) != 3)
+		return 0;
+	*cpu = (nsec)(user + kernel) * (second / sysconf(_SC_CLK_TCK));
+	return state;
+}
 
 bool process_is_stopped(pid_t pid)
 {
-	char *path AUTOFREE = sentence("/proc/%d/stat", (int)pid);
-	char *text AUTOFREE = text_read(path);
-	const char *name_end = text ? strrchr(text, ')') : NULL;
-	return name_end && name_end[1] && strchr("Tt", name_end[2]);
+	nsec cpu;
+	char state = process_state(pid, &cpu);
+	return state == 'T' || state == 't';
 }
 
 static nsec larger(nsec a, nsec b)
@@ -34,6 +52,16 @@ static bool is_waiting(const struct pulse *p)
 	return PULSE_GET(p->doing[0]) && PULSE_GET(p->peer) != WAITS_LEGITIMATELY;
 }
 
+/* Heap. */
+static char *doing_of(const struct pulse *p)
+{
+	char doing[sizeof p->doing];
+	for (size_t i = 0; i < sizeof doing; i++)
+		doing[i] = PULSE_GET(p->doing[i]);
+	doing[sizeof doing - 1] = '\0';
+	return sentence("%s", doing);
+}
+
 /* Start of the longest current wait; INT64_MAX: no worker waits. */
 static nsec first_to_wait(const struct stall *t)
 {
@@ -44,40 +72,6 @@ static nsec first_to_wait(const struct stall *t)
 	return first;
 }
 
-/* Why this rank itself has stalled, and since when; NULL: it makes progress, or may wait. */
-static const char *stalled_itself(struct stall *t, int rank, bool computing, nsec now, nsec *since)
-{
-	struct seen *s = &t->seen[rank];
-	bool far = false, idle = now - s->got_on > second;
-	pid_t pid = t->process(t->self, rank, &far);
-	*since = s->lived;
-	if (far && now - s->lived > NAMED_S * second)
-		return "gives no sign of life";
-	bool stopped = idle && pid > 0 && process_is_stopped(pid);
-	s->stopped = !stopped ? 0 : s->stopped ? s->stopped : now;
-	*since = stopped ? s->stopped : s->got_on;
-	if (stopped)
-		return "is stopped";
-	if (t->programs)
-		*since = larger(s->got_on, first_to_wait(t));
-	if (computing && pid >= 0 && !PULSE_GET(t->pulse[rank].doing[0]) &&
-	    now - *since > NAMED_S * second)
-		return "computes without progress";
-	return NULL;
-}
-
-/* Do all ranks wait? Since when has none made progress? */
-static bool all_wait(const struct stall *t, nsec *since)
-{
-	*since = 0;
-	for (int rank = 0; rank < t->ranks; rank++) {
-		if (!is_waiting(&t->pulse[rank]))
-			return false;
-		*since = larger(*since, t->seen[rank].got_on);
-	}
-	return true;
-}
-
 static void poll_rank(struct stall *t, int rank, nsec now, bool again)
 {
 	struct seen *s = &t->seen[rank];
@@ -86,30 +80,33 @@ static void poll_rank(struct stall *t, int rank, nsec now, bool again)
 	bool alive = beat != s->beat, gets_on = events != s->events;
 	if (again || alive || gets_on)
 		s->lived = now;
-	if (gets_on && !again)
-		s->longest = larger(s->longest, now - s->got_on);
+	if (gets_on && !again && s->computes)
+		s->computed = larger(s->computed, now - s->got_on);
 	if (again || gets_on)
 		s->got_on = now;
-	if (gets_on && s->named)
+	if (again)
+		s->stopped = 0;
+	if (gets_on && s->named) {
 		fprintf(stderr, "mvbench: %s makes progress again\n", s->named);
-	if (gets_on) {
 		free(s->named);
 		s->named = NULL;
 	}
+	s->computes = !PULSE_GET(p->doing[0]) && PULSE_GET(p->phase) == PHASE_WORKS;
 	s->beat = beat;
 	s->events = events;
 }
 
-/* The limits rise for a worker that has needed longer before. */
-static void check_limits(struct stall *t, int rank, nsec lasted, const char *words, bool ends)
+/* The limits rise for a worker that has computed for longer before; computed: that time. */
+static void check_limits(struct stall *t, int rank, nsec lasted, nsec computed, const char *words,
+			 bool ends)
 {
-	enum { TIMES_NAMED = 3, TIMES_ENDED = 10 };
+	enum { TIMES_NAMED = 2, TIMES_ENDED = 3 };
 	struct seen *s = &t->seen[rank];
-	double given = t->timeout_s, taken = 1e-9 * (double)s->longest;
+	double given = t->timeout_s, taken = 1e-9 * (double)computed;
 	double limit = given > 0 && ends ? fmax(given, TIMES_ENDED * taken) : INFINITY;
-	double named = fmin(fmax(NAMED_S, TIMES_NAMED * taken), limit);
+	double named = fmin(fmax(STALL_NAMED_S, TIMES_NAMED * taken), limit);
 	double lasted_s = 1e-9 * (double)lasted;
-	char *name AUTOFREE = t->name(t->self, rank);
+	char *name AUTOFREE = rank < t->ranks ? t->name(t->self, rank) : sentence("mpirun");
 	if (!s->named && lasted_s > named) {
 		fprintf(stderr, "mvbench: %s %s, for %.0f s now", name, words, lasted_s);
 		if (limit < INFINITY)
@@ -124,7 +121,103 @@ static void check_limits(struct stall *t, int rank, nsec lasted, const char *wor
 	}
 }
 
-void stall_poll(struct stall *t, bool computing, bool silent)
+/* Notes when a process stopped: after the last polls, and after its last progress. Returns that
+ * time; 0: it runs. */
+static nsec stopped_since(struct seen *s, char state, nsec now)
+{
+	bool stopped = state == 'T' || state == 't';
+	if (!stopped || !s->stopped)
+		s->stopped = stopped ? larger(s->got_on, now - 2 * second) : 0;
+	return s->stopped;
+}
+
+/* What this rank last did: " (allreduce)", or "" if it computed. Heap. */
+static char *in_parentheses(const struct pulse *p)
+{
+	char *doing AUTOFREE = doing_of(p);
+	return sentence(*doing ? " (%s)" : "", doing);
+}
+
+/* A rank that computes, or starts. */
+static bool check_computing(struct stall *t, int rank, nsec now)
+{
+	struct seen *s = &t->seen[rank];
+	int phase = PULSE_GET(t->pulse[rank].phase);
+	const char *words = phase == PHASE_STARTS  ? "has not started yet"
+			    : phase == PHASE_LOADS ? "loads without progress"
+						   : "computes without progress";
+	nsec since = t->programs ? larger(s->got_on, first_to_wait(t)) : s->got_on;
+	if (now - since < STALL_NAMED_S * second)
+		return false;
+	check_limits(t, rank, now - since, s->computed, words, true);
+	return true;
+}
+
+/* Has this rank itself stalled, or does it make no progress although it need not wait? */
+static bool check_rank(struct stall *t, int rank, nsec now)
+{
+	struct seen *s = &t->seen[rank];
+	const struct pulse *p = &t->pulse[rank];
+	bool far = false, waits = PULSE_GET(p->doing[0]), others = is_waiting(p);
+	nsec used = PULSE_GET(p->cpu), expected = waits && !others ? PULSE_GET(p->expected) : 0;
+	if (now - s->got_on <= second || expected == NO_END)
+		return false;
+	pid_t pid = t->process(t->self, rank, &far);
+	if (pid < 0)
+		return false;
+	char *doing AUTOFREE = in_parentheses(p), *words AUTOFREE = NULL;
+	if (far && now - s->lived > STALL_NAMED_S * second) {
+		words = sentence("gives no sign of life%s", doing);
+		check_limits(t, rank, now - s->lived, 0, words, true);
+		return true;
+	}
+	char state = pid > 0 ? process_state(pid, &used) : 0;
+	if (stopped_since(s, state, now)) {
+		words = sentence("is stopped%s", doing);
+		check_limits(t, rank, now - s->stopped, 0, words, true);
+		return true;
+	}
+	if (PULSE_GET(p->phase) != PHASE_WORKS && !waits && s->cpu && used > s->cpu)
+		s->got_on = now;
+	s->cpu = used;
+	if (!waits)
+		return check_computing(t, rank, now);
+	if (others || now - s->got_on - expected < STALL_NAMED_S * second)
+		return false;
+	char *what AUTOFREE = doing_of(p);
+	words = sentence("waits for %s", what);
+	check_limits(t, rank, now - s->got_on - expected, 0, words, true);
+	return true;
+}
+
+/* Do all ranks that have not ended wait? Since when has none made progress? */
+static bool all_wait(const struct stall *t, nsec *since)
+{
+	*since = 0;
+	for (int rank = 0; rank < t->ranks; rank++) {
+		bool far;
+		pid_t pid = t->process(t->self, rank, &far);
+		if (pid == PROCESS_UNSEEN || (pid != PROCESS_ENDED && !is_waiting(&t->pulse[rank])))
+			return false;
+		*since = larger(*since, t->seen[rank].got_on);
+	}
+	return true;
+}
+
+static bool check_launcher(struct stall *t, nsec now)
+{
+	struct seen *s = &t->seen[t->ranks];
+	nsec cpu;
+	if (t->launcher <= 0 || !stopped_since(s, process_state(t->launcher, &cpu), now)) {
+		free(s->named);
+		s->named = NULL;
+		return false;
+	}
+	check_limits(t, t->ranks, now - s->stopped, 0, "is stopped", true);
+	return true;
+}
+
+void stall_poll(struct stall *t, bool silent)
 {
 	nsec now = clock_now(), since;
 	bool again = now - t->looked > GAP_S * second, any = false;
@@ -133,36 +226,29 @@ void stall_poll(struct stall *t, bool computing, bool silent)
 	t->looked = now;
 	for (int rank = 0; rank < t->ranks; rank++)
 		poll_rank(t, rank, now, again);
-	if (t->over || silent)
+	if (t->over || silent || check_launcher(t, now))
+		return;
+	for (int rank = 0; rank < t->ranks; rank++)
+		any |= check_rank(t, rank, now);
+	if (any || !all_wait(t, &since) || now - since < STALL_NAMED_S * second)
 		return;
 	for (int rank = 0; rank < t->ranks; rank++) {
-		const char *how = stalled_itself(t, rank, computing, now, &since);
-		if (how)
-			check_limits(t, rank, now - since, how, true);
-		any |= how != NULL;
-	}
-	if (any || !computing || t->elsewhere || !all_wait(t, &since))
-		return;
-	for (int rank = 0; rank < t->ranks; rank++) {
-		char doing[sizeof t->pulse[rank].doing];
-		for (size_t i = 0; i < sizeof doing; i++)
-			doing[i] = PULSE_GET(t->pulse[rank].doing[i]);
-		doing[sizeof doing - 1] = '\0';
+		char *doing AUTOFREE = doing_of(&t->pulse[rank]);
 		char *words AUTOFREE = sentence("waits for others (%s), like all ranks", doing);
-		check_limits(t, rank, now - since, words, !t->programs);
+		check_limits(t, rank, now - since, 0, words, !t->programs);
 	}
 }
 
 void stall_open(struct stall *t)
 {
-	t->seen = must(calloc((size_t)t->ranks, sizeof *t->seen));
+	t->seen = must(calloc((size_t)t->ranks + 1, sizeof *t->seen));
 	t->looked = 0;
 	t->over = false;
 }
 
 void stall_close(struct stall *t)
 {
-	for (int i = 0; i < t->ranks; i++)
+	for (int i = 0; i <= t->ranks; i++)
 		free(t->seen[i].named);
 	free(t->seen);
 }

@@ -1,7 +1,7 @@
 /*
  * stall.h - ranks that make no progress: they are reported after some seconds and end the run after
  * its timeout. The watcher of a run (runtime/launch) polls the pulses once a second. Without one,
- * the ranks of a machine do so themselves (runtime/comm/lookout.c).
+ * the ranks do so themselves (runtime/comm/lookout.c).
  */
 #ifndef STALL_H
 #define STALL_H
@@ -10,13 +10,20 @@
 
 #include <sys/types.h>
 
+enum { STALL_NAMED_S = 8 }; /* a stall is reported within 10 s, polling included */
+
 /* A rank's pulse, and when this process last saw it change. */
 struct seen {
 	int64_t beat, events;
 	nsec lived, got_on, stopped; /* stopped: start of the stop; 0 = runs */
-	nsec longest;                /* longest time between two progresses */
+	nsec cpu;                    /* that its process has used, while it starts or loads */
+	bool computes;               /* at the last poll it computed, and not to start or load */
+	nsec computed;               /* longest time that it computed between two progresses */
 	char *named;                 /* the name it was reported under as stalled; NULL = was not */
 };
+
+/* Not a process id on this machine: */
+enum { PROCESS_UNKNOWN = 0, PROCESS_ENDED = -1, PROCESS_UNSEEN = -2 };
 
 struct stall {
 	int ranks;
@@ -25,23 +32,22 @@ struct stall {
 	const char *setting;       /* the user's name for this timeout */
 	bool programs;  /* a user's program, which computes between calls: see stall.c. Then: */
 	int workers;    /* ranks below this are workers; the others only serve */
-	bool elsewhere; /* some ranks cannot be seen from here */
-	/* A rank's process id on this machine; -1: ended; 0: not known. far: on another machine. */
+	pid_t launcher; /* mpirun, which may be stopped as well; 0: none */
+	/* A rank's process id on this machine, or one of the above. far: on another machine. */
 	pid_t (*process)(const void *self, int rank, bool *far);
 	char *(*name)(const void *self, int rank); /* heap */
 	void (*end)(void *self, char *why);        /* why: heap, the callee frees it */
 	void *self;
 
-	struct seen *seen; /* [ranks] */
+	struct seen *seen; /* [ranks + 1]; the last is the launcher */
 	nsec looked;
 	bool over; /* end has been called */
 };
 
 void stall_open(struct stall *s); /* call after setting the fields above */
 void stall_close(struct stall *s);
-/* Call it at least once a second. computing: ranks that compute must make progress too; silent:
- * report no rank now. */
-void stall_poll(struct stall *s, bool computing, bool silent);
+/* Call it at least once a second. silent: report no rank now. */
+void stall_poll(struct stall *s, bool silent);
 bool process_is_stopped(pid_t pid); /* by a signal, or a debugger */
 
 #endif

@@ -12,7 +12,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+_Static_assert(sizeof(struct pulse) == 64, "a pulse is one cache line");
 
 /* Layout: the page, its rows, then one pulse for each rank. */
 static size_t rows_end(int64_t epochs)
@@ -87,7 +90,9 @@ static struct pulse unseen, *pulse = &unseen;
 
 void pulse_of(struct pulse *p)
 {
+	enum phase phase = (enum phase)pulse->phase;
 	pulse = p ? p : &unseen;
+	pulse_phase(phase);
 }
 
 struct pulse *pulse_mine(void)
@@ -98,6 +103,22 @@ struct pulse *pulse_mine(void)
 void pulse_step(void)
 {
 	PULSE_PUT(pulse->events, pulse->events + 1);
+}
+
+void pulse_alive(struct pulse *p)
+{
+	struct timespec all, mine;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &all);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &mine);
+	PULSE_PUT(p->cpu,
+		  (nsec)(all.tv_sec - mine.tv_sec) * 1000000000 + all.tv_nsec - mine.tv_nsec);
+	PULSE_PUT(p->beat, p->beat + 1);
+}
+
+void pulse_phase(enum phase phase)
+{
+	PULSE_PUT(pulse->phase, (int16_t)phase);
+	pulse_step();
 }
 
 /* Maps the page in this file; NULL: the file is another one, or has another length. */

@@ -81,7 +81,8 @@ static void *send_loop(void *unused)
 {
 	(void)unused;
 	for (int i = 0;; i++) {
-		PULSE_PUT(far.pulse->beat, far.pulse->beat + (i % (1000 / POLL_MS) == 0));
+		if (i % (1000 / POLL_MS) == 0)
+			pulse_alive(far.pulse);
 		send_changes();
 		clock_delay((nsec)POLL_MS * 1000000);
 	}

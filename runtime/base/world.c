@@ -133,8 +133,9 @@ void world_enter(const char *what, int peer)
 	PULSE_PUT(pulse->peer, peer);
 }
 
-void world_wait(const char *what)
+void world_wait(const char *what, nsec expected)
 {
+	PULSE_PUT(pulse_mine()->expected, expected);
 	world_enter(what, WAITS_LEGITIMATELY);
 }
 

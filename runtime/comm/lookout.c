@@ -1,36 +1,154 @@
 /*
  * lookout.c - ranks that watch each other, in users' programs and under a user's own launcher. The
  * ranks of a machine share a page with a pulse of each, as with mvbench's watcher. Each rank has a
- * thread that polls it, because a stopped rank cannot report itself. Ranks of other machines cannot
- * be seen; only waiting for them can.
+ * thread that polls it, because a stopped rank cannot report itself.
+ *
+ * Between machines a rank's thread sends its pulse once a second, as a datagram, to one rank of
+ * each other machine, in turn. The receiver writes it into the page. A machine whose datagrams
+ * never arrive, because a firewall drops them, cannot be seen; only waiting for its ranks can.
+ *
+ * While MPI starts and ends, ranks have no page. Then a thread of each rank limits its own wait.
  */
 #include "runtime/base/stall.h"
 #include "runtime/comm/comm.h"
 
+#include <ifaddrs.h>
+#include <math.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { ADDRESSES = 4 };
+
 struct member {
-	int rank, pid;
-	uint64_t pids; /* the pid's namespace */
-	int fd;        /* pidfd, opened by each rank; -1: another namespace, or process gone */
+	int32_t pid, machine; /* machine: the lowest rank there */
+	uint64_t pids;        /* the pid's namespace */
+	char host[64];
+	in_addr_t address[ADDRESSES]; /* IPv4; 0: none */
+	in_port_t port;
+	int fd;           /* pidfd, opened by each rank; -1: another namespace, or process gone */
+	int place, peers; /* among the ranks of its machine, and their number */
+};
+
+struct report {
+	uint64_t job; /* a random number, against datagrams of others */
+	int64_t rank;
+	struct pulse pulse;
 };
 
 struct lookout {
 	struct stall stall;
 	struct status_page *page;
-	struct member *member; /* [ranks of this machine] */
-	int members, me;
-	int ranks; /* on all machines */
+	struct member *member; /* [ranks] */
+	int ranks, me;
+	uint64_t job;
+	int sock; /* -1: all ranks are on one machine */
+	int64_t seconds;
 	pthread_t thread;
 	sem_t end; /* ends the thread */
 };
+
+static struct {
+	double timeout_s;
+	const char *setting; /* NULL: another process watches this one */
+} limits;
+
+void lookout_limits(double timeout_s, const char *setting)
+{
+	limits.timeout_s = timeout_s;
+	limits.setting = setting;
+}
+
+static void start_thread(pthread_t *thread, void *(*loop)(void *), void *self)
+{
+	sigset_t signals, before;
+	sigfillset(&signals);
+	pthread_sigmask(SIG_BLOCK, &signals, &before); /* signals are for the program's threads */
+	CHECK(pthread_create(thread, NULL, loop, self) == 0, "no thread can be started");
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Waits a second for the thread's end; false: it has to end. */
+static bool wait_a_second(sem_t *end)
+{
+	struct timespec next;
+	clock_gettime(CLOCK_MONOTONIC, &next);
+	next.tv_sec++;
+	return sem_clockwait(end, CLOCK_MONOTONIC, &next) != 0;
+}
+
+/* mpirun forwards no output after such an end of a rank. */
+static void end_process(const char *why) __attribute__((noreturn));
+static void end_process(const char *why)
+{
+	fprintf(stderr, "mvbench: %s: ended\n", why);
+	clock_delay(500000000);
+	_exit(EXIT_FAILED);
+}
+
+/* ---- The start and the end of MPI ------------------------------------------------- */
+
+static struct {
+	const char *what;
+	pthread_t thread;
+	sem_t end;
+} guard;
+
+/* Counts its own seconds, so that a stop of this process is no wait. One or two ranks of a machine
+ * report, because all others wait as well. */
+static void *guard_loop(void *unused)
+{
+	char host[64] = "";
+	(void)unused;
+	gethostname(host, sizeof host - 1);
+	char *who AUTOFREE = sentence("rank %d (process %d on %s) waits in %s", rank_of_launcher(),
+				      (int)getpid(), host, guard.what);
+	for (int s = 1; wait_a_second(&guard.end); s++) {
+		bool ends = limits.timeout_s > 0 && s > fmax(limits.timeout_s, STALL_NAMED_S);
+		if (s == STALL_NAMED_S && rank_on_node() < 2) {
+			fprintf(stderr, "mvbench: %s, for %d s now", who, s);
+			if (limits.timeout_s > 0)
+				fprintf(stderr, "; after %.0f s the run ends (%s)",
+					limits.timeout_s, limits.setting);
+			fputc('\n', stderr);
+		}
+		if (ends)
+			end_process(sentence("%s, for %d s (%s=%g)", who, s, limits.setting,
+					     limits.timeout_s));
+	}
+	return NULL;
+}
+
+void lookout_guard(const char *what)
+{
+	guard.what = what;
+	sem_init(&guard.end, 0, 0);
+	if (limits.setting)
+		start_thread(&guard.thread, guard_loop, NULL);
+}
+
+void lookout_unguard(void)
+{
+	if (!limits.setting)
+		return;
+	sem_post(&guard.end);
+	pthread_join(guard.thread, NULL);
+}
+
+/* ---- The ranks --------------------------------------------------------------------- */
+
+static bool is_here(const struct lookout *o, int rank)
+{
+	return o->member[rank].machine == o->member[o->me].machine;
+}
 
 static bool has_ended(const struct member *m)
 {
@@ -38,62 +156,155 @@ static bool has_ended(const struct member *m)
 	return m->fd >= 0 && poll(&end, 1, 0) > 0;
 }
 
-static pid_t process_of(const void *self, int i, bool *far)
+static pid_t process_of(const void *self, int rank, bool *far)
 {
 	const struct lookout *o = self;
-	(void)far;
-	if (has_ended(&o->member[i]))
-		return -1;
-	return o->member[i].fd >= 0 ? o->member[i].pid : 0;
+	const struct member *m = &o->member[rank];
+	*far = !is_here(o, rank);
+	if (*far)
+		return PULSE_GET(status_pulse(o->page, rank)->beat) ? PROCESS_UNKNOWN
+								    : PROCESS_UNSEEN;
+	return has_ended(m) ? PROCESS_ENDED : m->fd >= 0 ? m->pid : PROCESS_UNKNOWN;
 }
 
-static char *name_of(const void *self, int i)
+static char *name_of(const void *self, int rank)
 {
 	const struct lookout *o = self;
-	return sentence("rank %d of %d (process %d)", o->member[i].rank, o->ranks,
-			o->member[i].pid);
+	const struct member *m = &o->member[rank];
+	return o->sock < 0 ? sentence("rank %d of %d (process %d)", rank, o->ranks, m->pid)
+			   : sentence("rank %d of %d (process %d on %s)", rank, o->ranks, m->pid,
+				      m->host);
 }
 
 /* Kills the ranks of this machine; the launcher then ends those on other machines. */
 static void end_all(void *self, char *why)
 {
 	const struct lookout *o = self;
-	fprintf(stderr, "mvbench: %s: ended\n", why);
-	clock_delay(500000000); /* mpirun forwards no output after such an end of a rank */
-	for (int i = 0; i < o->stall.ranks; i++)
+	for (int i = 0; i < o->ranks; i++)
 		if (i != o->me && o->member[i].fd >= 0)
 			pidfd_send_signal(o->member[i].fd, SIGKILL, NULL, 0);
-	_exit(EXIT_FAILED);
+	end_process(why);
 }
 
+/* ---- Other machines ---------------------------------------------------------------- */
+
+/* Only the owner of a pulse, or the receiver of its reports, writes it. */
+static void copy_pulse(struct pulse *to, const struct pulse *from)
+{
+	PULSE_PUT(to->events, PULSE_GET(from->events));
+	PULSE_PUT(to->cpu, PULSE_GET(from->cpu));
+	PULSE_PUT(to->expected, PULSE_GET(from->expected));
+	PULSE_PUT(to->peer, PULSE_GET(from->peer));
+	PULSE_PUT(to->phase, PULSE_GET(from->phase));
+	for (size_t i = 0; i < sizeof to->doing - 1; i++)
+		PULSE_PUT(to->doing[i], PULSE_GET(from->doing[i]));
+}
+
+static void receive_reports(struct lookout *o)
+{
+	struct report r;
+	ssize_t n;
+	while ((n = recv(o->sock, &r, sizeof r, MSG_DONTWAIT)) >= 0) {
+		if (n != sizeof r || r.job != o->job || r.rank < 0 || r.rank >= o->ranks ||
+		    is_here(o, (int)r.rank))
+			continue;
+		struct pulse *pulse = status_pulse(o->page, (int)r.rank);
+		copy_pulse(pulse, &r.pulse);
+		__atomic_fetch_add(&pulse->beat, 1, __ATOMIC_RELAXED);
+	}
+}
+
+/* A rank of each other machine; all: every rank there. */
+static void send_report(struct lookout *o, bool all)
+{
+	struct report r = {.job = o->job, .rank = o->me};
+	copy_pulse(&r.pulse, status_pulse(o->page, o->me));
+	for (int i = 0; i < o->ranks; i++) {
+		const struct member *m = &o->member[i];
+		if (is_here(o, i) || (!all && (o->seconds + o->me) % m->peers != m->place))
+			continue;
+		for (int k = 0; k < ADDRESSES && m->address[k]; k++) {
+			struct sockaddr_in to = {.sin_family = AF_INET,
+						 .sin_port = m->port,
+						 .sin_addr.s_addr = m->address[k]};
+			(void)!sendto(o->sock, &r, sizeof r, MSG_DONTWAIT | MSG_NOSIGNAL,
+				      (const struct sockaddr *)&to, sizeof to);
+		}
+	}
+}
+
+static void find_addresses(struct member *m)
+{
+	struct ifaddrs *all = NULL;
+	int n = 0;
+	if (getifaddrs(&all) != 0)
+		return;
+	for (const struct ifaddrs *i = all; i && n < ADDRESSES; i = i->ifa_next)
+		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
+		    (i->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP) {
+			const struct sockaddr_in *in = (const void *)i->ifa_addr;
+			m->address[n++] = in->sin_addr.s_addr;
+		}
+	freeifaddrs(all);
+}
+
+/* A socket for reports of other machines; its port goes to m. -1: there is none. */
+static int open_socket(struct member *m)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET};
+	socklen_t n = sizeof any;
+	int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (sock < 0 || bind(sock, (const struct sockaddr *)&any, n) != 0 ||
+	    getsockname(sock, (struct sockaddr *)&any, &n) != 0)
+		return sock;
+	m->port = any.sin_port;
+	find_addresses(m);
+	return sock;
+}
+
+/* ---- The watch --------------------------------------------------------------------- */
+
+/* Is this rank able to report? A rank on another machine is, if it has been seen lately. */
+static bool is_awake(const struct lookout *o, int rank)
+{
+	bool far;
+	pid_t pid = process_of(o, rank, &far);
+	if (far)
+		return pid == PROCESS_UNKNOWN &&
+		       clock_now() - o->stall.seen[rank].lived <= (nsec)STALL_NAMED_S * 1000000000;
+	return pid == PROCESS_UNKNOWN || (pid > 0 && !process_is_stopped(pid));
+}
+
+/* Only the first rank that is awake reports. */
 static void poll_pulses(struct lookout *o)
 {
-	bool speaks = true, far;
-	for (int i = 0; i < o->me && speaks; i++) {
-		pid_t pid = process_of(o, i, &far);
-		speaks = pid < 0 || (pid > 0 && process_is_stopped(pid));
+	bool first = true;
+	pulse_alive(status_pulse(o->page, o->me));
+	if (o->sock >= 0) {
+		send_report(o, false);
+		receive_reports(o);
 	}
-	stall_poll(&o->stall, true, !speaks);
+	o->seconds++;
+	for (int i = 0; i < o->me && first; i++)
+		first = !is_awake(o, i);
+	stall_poll(&o->stall, !first);
 }
 
 static void *poll_loop(void *self)
 {
 	struct lookout *o = self;
-	struct timespec next;
-	do {
+	do
 		poll_pulses(o);
-		clock_gettime(CLOCK_MONOTONIC, &next);
-		next.tv_sec++;
-	} while (sem_clockwait(&o->end, CLOCK_MONOTONIC, &next) != 0);
+	while (wait_a_second(&o->end));
 	return NULL;
 }
 
-/* The page that the ranks of a machine share, or NULL. */
-static struct status_page *shared_page(struct link *node)
+/* The page that the ranks of a machine share, or NULL. ranks: on all machines. */
+static struct status_page *shared_page(struct link *node, int ranks)
 {
 	char path[PATH_MAX] = "", variable[PATH_MAX + 64] = "";
 	struct status_page *page = NULL;
-	if (link_rank(node) == 0 && (page = status_new(0, link_size(node), NULL, path))) {
+	if (link_rank(node) == 0 && (page = status_new(0, ranks, NULL, path))) {
 		char *text AUTOFREE = status_variable(page, path);
 		snprintf(variable, sizeof variable, "%s", text);
 	}
@@ -109,67 +320,74 @@ static struct status_page *shared_page(struct link *node)
 	return all > 0 ? page : NULL;
 }
 
-static struct member this_rank(const struct link *all)
+/* Gathers all members and numbers those of each machine. */
+static void find_members(struct lookout *o, struct link *all, struct link *node)
 {
 	struct stat pids;
-	struct member m = {.rank = link_rank(all), .pid = (int)getpid(), .fd = -1};
+	struct member mine;
+	memset(&mine, 0, sizeof mine); /* all bytes are sent */
+	mine.pid = (int32_t)getpid();
+	mine.machine = o->me;
+	gethostname(mine.host, sizeof mine.host - 1);
 	if (stat("/proc/self/ns/pid", &pids) == 0)
-		m.pids = pids.st_ino;
-	return m;
+		mine.pids = pids.st_ino;
+	link_broadcast(node, 0, &mine.machine, sizeof mine.machine);
+	o->sock = link_size(node) < o->ranks ? open_socket(&mine) : -1;
+	o->job = (uint64_t)clock_now() ^ (uint64_t)mine.pid << 40;
+	link_broadcast(all, 0, &o->job, sizeof o->job);
+	o->member = must(calloc((size_t)o->ranks, sizeof mine));
+	link_gather_bytes(all, &mine, o->member, sizeof mine);
+	link_broadcast(all, 0, o->member, (size_t)o->ranks * sizeof mine);
+	for (int i = 0; i < o->ranks; i++) {
+		struct member *m = &o->member[i];
+		bool seen = m->machine == mine.machine && mine.pids && m->pids == mine.pids;
+		m->fd = seen ? pidfd_open(m->pid, 0) : -1;
+		m->place = o->member[m->machine].peers++;
+	}
+	for (int i = 0; i < o->ranks; i++)
+		o->member[i].peers = o->member[o->member[i].machine].peers;
 }
 
 static void lookout_free(struct lookout *o)
 {
-	for (int i = 0; i < o->members; i++)
+	for (int i = 0; i < o->ranks; i++)
 		if (o->member[i].fd >= 0)
 			close(o->member[i].fd);
+	if (o->sock >= 0)
+		close(o->sock);
 	free(o->member);
 	free(o);
 }
 
-struct lookout *lookout_open(struct link *all, int workers, double timeout_s, const char *setting)
+struct lookout *lookout_open(struct link *all, int workers, bool programs)
 {
 	if (link_size(all) == 1)
 		return NULL;
 	struct lookout *o = must(calloc(1, sizeof *o));
 	struct link *node = link_of_node(all);
-	struct member mine = this_rank(all);
-	int n = link_size(node);
-	sigset_t signals, before;
-	o->members = n;
-	o->me = link_rank(node);
+	o->me = link_rank(all);
 	o->ranks = link_size(all);
-	o->member = must(calloc((size_t)n, sizeof *o->member));
-	link_gather_bytes(node, &mine, o->member, sizeof mine);
-	link_broadcast(node, 0, o->member, (size_t)n * sizeof mine);
-	for (int i = 0; i < n; i++)
-		if (mine.pids && o->member[i].pids == mine.pids)
-			o->member[i].fd = pidfd_open(o->member[i].pid, 0);
-	o->page = shared_page(node);
+	find_members(o, all, node);
+	o->page = shared_page(node, o->ranks);
 	link_free(node);
 	if (!o->page) {
 		lookout_free(o);
 		return NULL;
 	}
-	o->stall = (struct stall){.ranks = n,
+	o->stall = (struct stall){.ranks = o->ranks,
+				  .workers = workers,
 				  .pulse = status_pulse(o->page, 0),
-				  .timeout_s = timeout_s,
-				  .setting = setting,
-				  .programs = true,
-				  .elsewhere = n < o->ranks,
+				  .timeout_s = limits.timeout_s,
+				  .setting = limits.setting,
+				  .programs = programs,
 				  .process = process_of,
 				  .name = name_of,
 				  .end = end_all,
 				  .self = o};
-	for (int i = 0; i < n; i++)
-		o->stall.workers += o->member[i].rank < workers;
 	stall_open(&o->stall);
 	pulse_of(status_pulse(o->page, o->me));
 	sem_init(&o->end, 0, 0);
-	sigfillset(&signals);
-	pthread_sigmask(SIG_BLOCK, &signals, &before); /* signals are for the program's threads */
-	CHECK(pthread_create(&o->thread, NULL, poll_loop, o) == 0, "no thread can be started");
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	start_thread(&o->thread, poll_loop, o);
 	return o;
 }
 
@@ -179,7 +397,9 @@ void lookout_close(struct lookout *o)
 		return;
 	sem_post(&o->end);
 	pthread_join(o->thread, NULL);
-	world_wait("the end"); /* this rank is not stalled while others continue */
+	world_wait("the end", NO_END); /* this rank is not stalled while others continue */
+	if (o->sock >= 0)
+		send_report(o, true);
 	pulse_of(NULL);
 	stall_close(&o->stall);
 	status_free(o->page);

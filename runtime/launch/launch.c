@@ -43,8 +43,9 @@ static void exec_words(const struct watch *w, const char *const *front, size_t n
 
 /* Writes the machines for mpirun's sequential mapper: one line for each rank. launch removes the
  * file. */
-static char *write_hosts(const struct config *c)
+static char *write_hosts(struct watch *w)
 {
+	const struct config *c = w->config;
 	struct host_list l;
 	int *number AUTOFREE = must(calloc((size_t)ranks_of(c), sizeof *number));
 	char *path = sentence("%s/mvbench-hosts-XXXXXX", folder_for_now());
@@ -52,8 +53,10 @@ static char *write_hosts(const struct config *c)
 	char *wrong = host_list_read(c->harness.hostfile, &l);
 	if (!wrong)
 		wrong = host_list_deal(&l, c, number);
-	for (int i = 0; !wrong && fd >= 0 && i < ranks_of(c); i++)
+	for (int i = 0; !wrong && fd >= 0 && i < w->ranks; i++) {
 		dprintf(fd, "%s\n", l.host[number[i]].name);
+		snprintf(w->planned[i], HOST, "%s", l.host[number[i]].name);
+	}
 	close(fd);
 	free(wrong); /* the plan found no error; after a change mpirun reports it */
 	host_list_fini(&l);
@@ -148,7 +151,7 @@ static pid_t process_of(const void *self, int rank, bool *far)
 	const struct watch *w = self;
 	bool here = w->ranks == 1 || strcmp(w->host[rank], w->here) == 0;
 	*far = !here && *w->host[rank];
-	return here ? w->pid[rank] : 0;
+	return here ? w->pid[rank] : PROCESS_UNKNOWN;
 }
 
 static char *name_of(const void *self, int rank)
@@ -167,18 +170,11 @@ static void end_stalled(void *self, char *why)
 	w->patience = clock_now() + (nsec)LAST_S * 1000000000;
 }
 
-static bool is_training(const struct watch *w)
-{
-	int state = w->page->state;
-	return (state == STATUS_TRAINING || state == STATUS_EVALUATING) && !is_simulated(w->config);
-}
-
 static void start(struct watch *w, const sigset_t *signals,
 		  int (*worker)(void *ctx, struct status_page *page), void *ctx)
 {
 	int pipe_fd[2] = {-1, -1};
 	w->fd = must(calloc((size_t)(FD_RANK + w->ranks), sizeof *w->fd));
-	w->host = must(calloc((size_t)w->ranks, sizeof *w->host));
 	w->pid = must(calloc((size_t)w->ranks, sizeof *w->pid));
 	w->stall = (struct stall){.ranks = w->ranks,
 				  .pulse = status_pulse(w->page, 0),
@@ -189,6 +185,8 @@ static void start(struct watch *w, const sigset_t *signals,
 				  .end = end_stalled,
 				  .self = w};
 	stall_open(&w->stall);
+	if (is_simulated(w->config)) /* its virtual time has no pulse: CPU use is progress */
+		status_pulse(w->page, 0)->phase = PHASE_LOADS;
 	host_name(w->here);
 	for (int i = 0; i < FD_RANK + w->ranks; i++)
 		w->fd[i] = (struct pollfd){.fd = -1, .events = POLLIN};
@@ -216,6 +214,8 @@ static void start(struct watch *w, const sigset_t *signals,
 	CHECK(w->child > 0, "fork: %s", strerror(errno));
 	if (w->ranks == 1)
 		w->pid[0] = w->child;
+	else
+		w->stall.launcher = w->child;
 	setpgid(w->child, w->child); /* here too, because a signal may come before the child runs */
 	if (pipe_fd[1] >= 0)
 		close(pipe_fd[1]);
@@ -273,7 +273,7 @@ static int watch(struct watch *w, const struct watcher *watcher)
 		keep_time(w);
 		if (w->page->state != STATUS_STARTING)
 			unlink_page(w); /* all ranks of this machine have opened it */
-		stall_poll(&w->stall, is_training(w), w->interrupted || w->failed_at);
+		stall_poll(&w->stall, w->interrupted || w->failed_at);
 		pid_t child = waitpid(w->child, &wait_status, WNOHANG);
 		bool ended = child == w->child || (child < 0 && errno == ECHILD);
 		if (watcher && watcher->tick)
@@ -356,6 +356,8 @@ int launch(const struct config *c, const char *const *command,
 			  .ranks = ranks,
 			  .rank_failure = {.rank = -1, .signal = -1, .status = -1},
 			  .first = -1};
+	w.host = must(calloc((size_t)ranks, sizeof *w.host));
+	w.planned = must(calloc((size_t)ranks, sizeof *w.planned));
 	bool alone = ranks == 1 && !is_simulated(c);
 	if (!alone)
 		make_folders(&w);
@@ -371,12 +373,14 @@ int launch(const struct config *c, const char *const *command,
 			"some space",
 			strerror(errno));
 		remove_folders(&w);
+		free(w.host);
+		free(w.planned);
 		return EXIT_USER;
 	}
 	if (alone)
 		unlink_page(&w); /* the child has it */
 	else if (!is_simulated(c) && *c->harness.hostfile)
-		w.hosts = write_hosts(c);
+		w.hosts = write_hosts(&w);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);
 	sigaddset(&signals, SIGINT);
@@ -411,6 +415,7 @@ int launch(const struct config *c, const char *const *command,
 		status = end_of_child(&w, wait_status, why);
 	}
 	free(w.host);
+	free(w.planned);
 	free(w.hosts);
 	free(w.stalled);
 	return status;

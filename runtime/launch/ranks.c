@@ -75,6 +75,7 @@ bool ranks_read(struct watch *w, const char *line)
 	if (strcmp(host, w->here) == 0 && fd->fd < 0) {
 		fd->fd = pidfd_open(pid, 0);
 		if (fd->fd < 0 && errno == ESRCH) {
+			w->pid[rank] = PROCESS_ENDED;
 			w->vanished++;
 			w->last = rank;
 		}
@@ -91,6 +92,7 @@ void ranks_poll(struct watch *w)
 			continue;
 		close(fd->fd);
 		fd->fd = -1;
+		w->pid[rank] = PROCESS_ENDED;
 		w->vanished++;
 		w->last = rank;
 	}
@@ -122,7 +124,8 @@ int ranks_first_failed(const struct watch *w)
 	return w->first >= 0 ? w->first : silent;
 }
 
-/* Without an introduction, or rank -1: the host of all others, if it is one. "": not known. */
+/* Without an introduction: as the hostfile has it; otherwise, or for rank -1, the host of all
+ * others, if it is one. "": not known. */
 static const char *host_of(const struct watch *w, int rank)
 {
 	const char *host = "";
@@ -132,6 +135,8 @@ static const char *host_of(const struct watch *w, int rank)
 		return w->host[rank];
 	if (rank >= 0 && rank == w->rank_failure.rank && *w->rank_failure.host)
 		return w->rank_failure.host;
+	if (rank >= 0 && *w->planned[rank])
+		return w->planned[rank];
 	for (int i = 0; i < w->ranks; i++)
 		if (*w->host[i] && *host && strcmp(w->host[i], host) != 0)
 			return "";

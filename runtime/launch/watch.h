@@ -43,10 +43,11 @@ struct watch {
 	char *hosts;              /* a file with the host of each rank; NULL = all here */
 	pid_t child;              /* mpirun, or the only worker */
 	int ranks;
-	struct pollfd *fd;  /* [FD_RANK + ranks]; a rank's is a pidfd, or -1 */
-	char (*host)[HOST]; /* [ranks]; "" before the introduction */
-	pid_t *pid;         /* [ranks]; 0 before the introduction */
-	char here[HOST];    /* this machine */
+	struct pollfd *fd;     /* [FD_RANK + ranks]; a rank's is a pidfd, or -1 */
+	char (*host)[HOST];    /* [ranks]; "" before the introduction */
+	char (*planned)[HOST]; /* [ranks]; as the hostfile names them; "" = no hostfile */
+	pid_t *pid;            /* [ranks]; 0 before the introduction */
+	char here[HOST];       /* this machine */
 
 	char lost[HOST]; /* a machine that mpirun can no longer reach; "" = none */
 	struct rank_failure rank_failure;

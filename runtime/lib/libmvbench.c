@@ -482,6 +482,7 @@ int mvb_init(const struct mvb_setup *setup)
 	struct mvb_setup s = setup ? *setup : (struct mvb_setup){0};
 	int code;
 	TRY(check_start(&s));
+	lookout_limits(stall_timeout(), STALL_TIMEOUT);
 	TRY(start(&s));
 	struct call call = {.function = INIT,
 			    .code = check_roles(&s),
@@ -491,8 +492,8 @@ int mvb_init(const struct mvb_setup *setup)
 		close_links();
 		return code;
 	}
-	lib.lookout =
-		lookout_open(lib.everyone, lib.size - s.servers, stall_timeout(), STALL_TIMEOUT);
+	pulse_phase(PHASE_WORKS);
+	lib.lookout = lookout_open(lib.everyone, lib.size - s.servers, true);
 	lib.servers = s.servers;
 	lib.workers = lib.size - s.servers;
 	lib.link = link_world(lib.workers);

@@ -177,7 +177,7 @@ void checkpoint_begin(struct trainer *r)
 	char *wrong = NULL;
 	if (!any)
 		return;
-	world_wait("a checkpoint");
+	world_wait("a checkpoint", 0);
 	if (r->w.rank == 0)
 		wrong = checkpoint_find(r->config, r->plan, &r->initial, &r->resumed);
 	world_leave();
@@ -276,7 +276,7 @@ static char *write_checkpoint(struct trainer *r, struct checkpoint *k)
 {
 	char *path AUTOFREE = checkpoint_path(r->config);
 	const char *folder = r->config->harness.save;
-	world_wait("a checkpoint");
+	world_wait("a checkpoint", 0);
 	int failed = folder[strlen(folder) - 1] == '/' ? folder_make(folder) : 0;
 	char *wrong = failed ? sentence("--save=%s: the folder cannot be made (%s)", folder,
 					strerror(failed))

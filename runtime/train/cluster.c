@@ -306,15 +306,14 @@ static void measure_wires(struct link *l, struct cluster *c, const int *number)
 /* Checked before anything is sent whose layout may differ between builds. */
 static char *check_builds(struct link *l)
 {
-	char mine[COMMIT_ROOM], *all AUTOFREE = must(calloc((size_t)link_size(l), sizeof mine)),
-				     *wrong = NULL;
+	char mine[COMMIT_ROOM], first[COMMIT_ROOM], *wrong = NULL;
 	commit_of(mine);
-	link_gather_bytes(l, mine, all, sizeof mine);
-	for (int r = 1; link_rank(l) == 0 && r < link_size(l) && !wrong; r++)
-		if (strncmp(all + (size_t)r * COMMIT_ROOM, mine, COMMIT_ROOM) != 0)
-			wrong = sentence("rank %d runs mvbench %.*s, and rank 0 runs %s: install "
-					 "the same version on all machines",
-					 r, COMMIT_ROOM, all + (size_t)r * COMMIT_ROOM, mine);
+	memcpy(first, mine, sizeof first);
+	link_broadcast(l, 0, first, sizeof first);
+	if (strncmp(mine, first, sizeof first) != 0)
+		wrong = sentence("rank %d on %s runs mvbench %s, and rank 0 runs %.*s: install "
+				 "the same version on all machines",
+				 link_rank(l), machine()->host, mine, COMMIT_ROOM, first);
 	return link_agree(l, wrong);
 }
 

@@ -27,7 +27,7 @@ static void delay(const struct trainer *r, nsec took, uint64_t *rng)
 	nsec more = (nsec)(wanted - (double)took);
 	if (more <= 0)
 		return;
-	world_wait("its delay");
+	world_wait("its delay", more);
 	clock_delay(more);
 	world_leave();
 }
@@ -240,7 +240,7 @@ static void apply_pause_and_leave(struct trainer *r)
 	if (u->pause_at < NEVER && training_time(r) >= u->pause_at) {
 		nsec since = clock_now();
 		u->pause_at = NEVER;
-		world_wait("a pause");
+		world_wait("a pause", u->pause);
 		clock_delay(u->pause);
 		world_leave();
 		r->paused_ns += clock_now() - since;

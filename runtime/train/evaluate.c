@@ -215,7 +215,7 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool 
 	r->elapsed += row.split.seconds;
 	if (r->w.rank == 0) {
 		look_for_divergence(r, &row);
-		world_wait("the database");
+		world_wait("the database", 0);
 		if (r->sink->epoch)
 			error = r->sink->epoch(r->sink->self, &row, r->ranks, r->w.trainers,
 					       row.split.pushes ? record->staleness : NULL);
@@ -239,7 +239,7 @@ static void evaluate_point(struct trainer *r, const struct snapshot *s, nsec beg
 	struct evaluated t = evaluate_model(r, s);
 	char *error = NULL;
 	gather_point(r, &t, &row);
-	world_wait("the database");
+	world_wait("the database", 0);
 	if (r->w.rank == 0 && r->sink->point)
 		error = r->sink->point(r->sink->self, &row);
 	world_leave();

@@ -170,7 +170,7 @@ void gather_arrivals(struct trainer *r)
 		size_t n = bytes / sizeof *a;
 		qsort(a, n, sizeof *a, by_order);
 		r->arrived += n;
-		world_wait("the database");
+		world_wait("the database", 0);
 		if (run->record && r->sink->arrivals)
 			error = r->sink->arrivals(r->sink->self, a, n);
 		world_leave();
@@ -194,7 +194,7 @@ void gather_events(struct trainer *r)
 			trace_recv(r->all, k, &e);
 		if (r->everyone && r->w.tables)
 			servers_events(r->everyone, r->w.trainers, &e);
-		world_wait("the database");
+		world_wait("the database", 0);
 		if (r->sink->events)
 			error = r->sink->events(r->sink->self, e.event, e.n, e.lost);
 		world_leave();

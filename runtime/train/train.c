@@ -332,6 +332,7 @@ static void train_epochs(struct trainer *r)
 /* Runs a server from start to end. */
 static void serve(struct trainer *r)
 {
+	pulse_phase(PHASE_WORKS);
 	tables_serve(r->everyone, r->w.rank, r->w.trainers, r->replay, r->trace);
 	trace_free(r->trace);
 	comm_free(r->w.all);
@@ -363,7 +364,7 @@ static void close_sink(struct trainer *r)
 	}
 	struct closing closing = {.simulated = world_cost(&closing.cost)};
 	model_hash(r, closing.model_hash);
-	world_wait("the database");
+	world_wait("the database", 0);
 	if (r->w.rank == 0 && sink->closing)
 		error = sink->closing(sink->self, &closing);
 	if (r->w.rank == 0 && sink->end && !error)
@@ -392,6 +393,7 @@ static void lead_trainer(struct trainer *r)
 {
 	set_up(r);
 	agree(r, r->w.rank == 0 ? begin_sink(r) : NULL);
+	pulse_phase(PHASE_WORKS);
 	train_epochs(r);
 	trainer_share_status(r, r->w.rank == 0 ? look_for_rest(r) : NULL);
 	close_sink(r);
@@ -420,6 +422,7 @@ static int worker_main(void *given)
 			       .account = &r->account};
 	cpu_flush_denormals();
 	platform_start(&r->w);
+	pulse_phase(PHASE_LOADS);
 	world_off_clock(true);
 	if (r->w.rank != 0) {
 		r->page = NULL;
@@ -434,8 +437,7 @@ static int worker_main(void *given)
 	r->all = comm_link(r->w.all);
 	find_cluster(r);
 	if (!ending.launched && !world_is_virtual)
-		r->lookout = lookout_open(r->everyone ? r->everyone : r->all, r->w.trainers,
-					  r->config->harness.stall_timeout, "--stall-timeout");
+		r->lookout = lookout_open(r->everyone ? r->everyone : r->all, r->w.trainers, false);
 	ending.everyone = r->everyone;
 	if (run->trace)
 		r->trace = trace_new(r->everyone ? r->everyone : r->all, r->w.rank, r->w.size,
@@ -462,6 +464,8 @@ static int start(const struct trainer *given)
 	ending.silent = false;
 	ending.everyone = NULL;
 	user_error_handler(end_with_user_error);
+	if (!ending.launched && !world_is_virtual)
+		lookout_limits(given->config->harness.stall_timeout, "--stall-timeout");
 	return world_run(given->config, given->plan, worker_main, (void *)(uintptr_t)given);
 }
 

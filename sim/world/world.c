@@ -303,9 +303,9 @@ void world_leave(void)
 {
 }
 
-void world_wait(const char *what)
+void world_wait(const char *what, nsec expected)
 {
-	(void)what;
+	(void)what, (void)expected;
 }
 
 /* NULL, or a message. SimGrid writes a small file there, and ends the process if it cannot. */

@@ -417,7 +417,7 @@ void stats_push(struct stats *s, int64_t staleness)
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 NOTHING(clock_delay, nsec dt)
 NOTHING(world_enter, const char *what, int peer)
-NOTHING(world_wait, const char *what)
+NOTHING(world_wait, const char *what, nsec expected)
 NOTHING(world_leave, void)
 NOTHING(world_charge_op, const struct table_op *p, const struct updater *u, size_t n,
 	bool on_worker)

@@ -96,6 +96,22 @@ START_TEST(baseline_is_saved_and_compared)
 }
 END_TEST
 
+START_TEST(baseline_is_of_one_network)
+{
+	serial_data();
+	record(3, "");
+	sql("UPDATE run SET hosts = 'a,b', network = iif(seed = 3, '1 Gbit/s', '2 Gbit/s')");
+	expect("--save=main", EXIT_USER,
+	       "are on several networks (a,b: 2 Gbit/s,a,b: 1 Gbit/s): choose one with --where");
+	near(number("SELECT count(*) FROM baseline"), 0, 0);
+	sql("UPDATE run SET network = '2 Gbit/s'");
+	expect("--save=main", EXIT_OK, "");
+	expect("--against=main", EXIT_OK,
+	       "baseline main was made over another network (2 Gbit/s there, one machine here)");
+	folder_free();
+}
+END_TEST
+
 START_TEST(check_reports_every_verdict)
 {
 	serial_data();
@@ -375,6 +391,7 @@ Suite *baseline_suite(void)
 	TCase *c = tcase_create("command");
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, baseline_is_saved_and_compared);
+	tcase_add_test(c, baseline_is_of_one_network);
 	tcase_add_test(c, check_reports_every_verdict);
 	tcase_add_test(c, other_configurations_are_refused);
 	tcase_add_test(c, simulated_times_equal_the_baseline);

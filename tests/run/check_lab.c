@@ -594,7 +594,7 @@ static const struct {
 	{"c=$(./mvbench --version | grep -o '[0-9a-f]\\{12\\}' | head -1); "
 	 "LC_ALL=C sed s/$c/0123456789ab/g mvbench >$FOLDER/built; chmod +x $FOLDER/built; "
 	 "./mvbench lab exec lab2 -- mount --bind $FOLDER/built $(pwd)/mvbench",
-	 "rank 1 runs mvbench 0123456789ab"},
+	 "rank 1 on lab2 runs mvbench 0123456789ab"},
 };
 
 START_TEST(differing_builds_and_data_are_refused)
@@ -649,42 +649,47 @@ START_TEST(missing_data_of_one_host_is_reported)
 }
 END_TEST
 
+/* The ranks on a host, without its first process and the processes that watch commands. */
+#define RANK  "^[^ ]*mvbench run "
+#define RANKS "-f \"" RANK "\""
+
 /* Starts a long run in a lab, in the background; after it has begun, the shell does `then`. */
 static int disturb(const char *words, const char *then, char out[OUTPUT])
 {
 	char *command = sentence(
 		RUN "--epochs=1000000 %s >$FOLDER/said 2>&1 & run=$!; for i in $(seq 200); do "
 		    "grep -q \"epoch 1/\" $FOLDER/said && break; sleep 0.1; done; sleep 0.5; "
-		    "%s; wait $run; echo status $?; grep -v ^epoch $FOLDER/said",
+		    "%s; wait $run; echo status $?; grep -v ^epoch $FOLDER/said; for i in $(seq "
+		    "30); do n=$(./mvbench lab exec lab2 -- pgrep -c " RANKS "); [ \"$n\" = 0 ] && "
+		    "break; sleep 0.1; done; echo \"$n ranks are left\"",
 		words, then);
 	int status = in_lab("2", command, out);
 	free(command);
 	return status;
 }
 
-/* The ranks on a host, without its first process and the processes that watch commands. */
-#define RANKS "-f \"^[^ ]*mvbench run \""
-
 static const struct {
 	const char *words, *then;
-	const char *says[3];
+	const char *says[4];
 } disturbances[] = {
 	{"--strategy=allreduce --workers=2",
 	 "./mvbench lab exec lab2 -- pkill -KILL " RANKS,
-	 {"worker 1 on lab2 was killed by signal 9", "status 1\n", ""}},
+	 {"worker 1 on lab2 was killed by signal 9", "status 1\n", "\n0 ranks are left", ""}},
 	{"--strategy=allreduce --workers=2 --stall-timeout=9s",
 	 "./mvbench lab cut lab2",
-	 {"worker 1 on lab2 gives no sign of life", "--stall-timeout", "status 1\n"}},
+	 {"worker 1 on lab2 gives no sign of life", "--stall-timeout", "status 1\n", ""}},
 	{"--strategy=asgd --workers=2 --stall-timeout=9s",
 	 "./mvbench lab exec lab2 -- pkill -STOP " RANKS,
-	 {"on lab2 gives no sign of life", "--stall-timeout", "status 1\n"}},
+	 {"on lab2 gives no sign of life", "--stall-timeout", "status 1\n", "\n0 ranks are left"}},
 	{"--strategy=allreduce --workers=2 --stall-timeout=3s",
 	 "pkill -STOP -P $(pgrep -x mpirun)",
-	 {"worker 0 on lab1 is stopped", "--stall-timeout", "status 1\n"}},
-	{"--strategy=allreduce --workers=2", "kill -INT $run", {"", "status 130\n", ""}},
+	 {"worker 0 on lab1 is stopped", "--stall-timeout", "status 1\n", "\n0 ranks are left"}},
+	{"--strategy=allreduce --workers=2",
+	 "kill -INT $run",
+	 {"", "status 130\n", "\n0 ranks are left", ""}},
 	{"--strategy=allreduce --workers=2",
 	 "./mvbench lab off lab2",
-	 {"the connection to lab2 was lost", "status 1\n", ""}},
+	 {"the connection to lab2 was lost", "status 1\n", "", ""}},
 };
 
 START_TEST(disturbances_end_runs)
@@ -698,6 +703,33 @@ START_TEST(disturbances_end_runs)
 		ck_assert_msg(strstr(out, disturbances[_i].says[i]), "%s: \"%s\" is not in: %s",
 			      disturbances[_i].then, disturbances[_i].says[i], out);
 	ck_assert_double_lt(1e-9 * (double)(clock_now() - since), 45);
+}
+END_TEST
+
+/* No process of mvbench watches programs that use the library, and runs under the user's mpirun:
+ * the ranks of the first host detect that those of the other host are silent. */
+START_TEST(ranks_detect_silent_ranks_of_other_hosts)
+{
+	char out[OUTPUT];
+	if (!allowed)
+		return;
+	const char *command =
+		"export MVBENCH_STALL_TIMEOUT=9; m=\"mpirun --map-by node --bind-to none -n 2\"; "
+		"$m tests/lib/endless 0 >$FOLDER/a 2>&1 & a=$!; $m ./mvbench run "
+		"--strategy=allreduce --workers=2 --workload=softmax --data-dir=$FOLDER "
+		"--epochs=1000000 --stall-timeout=9s --db=$FOLDER/run.db >$FOLDER/b 2>&1 & b=$!; "
+		"for i in $(seq 200); do grep -q ready $FOLDER/a && grep -q \"epoch 1/\" $FOLDER/b "
+		"&& break; sleep 0.1; done; sleep 1.5; ./mvbench lab exec lab2 -- pkill -STOP -f "
+		"\"^tests/lib/endless|" RANK "\"; wait $a || echo a fails; wait $b || echo b "
+		"fails; pgrep -f ^tests/lib/endless; pgrep " RANKS "; grep -h mvbench: $FOLDER/a $FOLDER/b";
+	in_lab("2 --probe=false", command, out);
+	static const char *const says[] = {"a fails\nb fails\nmvbench: rank 1 of 2 (process ",
+					   " on lab2) gives no sign of life",
+					   "s (MVBENCH_STALL_TIMEOUT=9): ended",
+					   "s (--stall-timeout=9): ended"};
+	ck_assert_ptr_null(strstr(out, "oversubscribed"));
+	for (size_t i = 0; i < COUNT(says); i++)
+		ck_assert_msg(strstr(out, says[i]), "\"%s\" is not in: %s", says[i], out);
 }
 END_TEST
 
@@ -738,6 +770,7 @@ Suite *lab_suite(void)
 	tcase_add_test(hosts, rank_0_may_be_on_another_host);
 	tcase_add_test(hosts, missing_data_of_one_host_is_reported);
 	tcase_add_loop_test(hosts, disturbances_end_runs, 0, COUNT(disturbances));
+	tcase_add_test(hosts, ranks_detect_silent_ranks_of_other_hosts);
 	tcase_add_test(hosts, run_survives_a_short_network_cut);
 	suite_add_tcase(s, hosts);
 	return s;

@@ -206,7 +206,7 @@ START_TEST(stopped_library_process_is_named)
 	    "echo $r is left; done; grep mvbench: $f/out",
 	    folder, start, 3 - servers, rank);
 	expect(named);
-	expect("is stopped, for ");
+	expect(") is stopped");
 	expect(" s the run ends (MVBENCH_STALL_TIMEOUT)");
 	expect(" s (MVBENCH_STALL_TIMEOUT=3): ended");
 	ck_assert_msg(!strstr(printed, "late: ") && !strstr(printed, " is left"), "%s", printed);

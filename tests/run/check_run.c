@@ -281,14 +281,77 @@ START_TEST(stopped_worker_under_the_users_mpirun_is_named)
 	for (int i = 0; i < 100 && workers_left(); i++)
 		usleep(50000);
 	ck_assert_int_eq(workers_left(), 0);
-	char *who =
-		sentence("mvbench: rank %d of 2 (process %d) is stopped, for ", rank, (int)worker);
+	char *who = sentence("mvbench: rank %d of 2 (process %d) is stopped", rank, (int)worker);
 	char *command = sentence("grep '^mvbench: rank' %s/said", folder);
 	command_output(command, out, sizeof out);
 	ck_assert_msg(strstr(out, who) && strstr(out, " s (--stall-timeout=3): ended"),
 		      "%s is not in: %s", who, out);
 	free(command);
 	free(who);
+}
+END_TEST
+
+/* Without mpirun, workers train on, but they cannot end. */
+START_TEST(stopped_mpirun_ends_the_run)
+{
+	char out[OUTPUT];
+	pid_t child = start_run_with("allreduce", 2, "--stall-timeout=1s");
+	wait_for_an_epoch();
+	char *command = sentence("pgrep -x -P %d mpirun", (int)child);
+	command_output(command, out, sizeof out);
+	pid_t mpirun = (pid_t)atoi(out);
+	ck_assert_int_gt(mpirun, 0);
+	kill(mpirun, SIGSTOP);
+	ck_assert_int_eq(exit_status(child), EXIT_FAILED);
+	ck_assert_int_eq(workers_left(), 0);
+	said(out);
+	ck_assert_msg(strstr(out, "mpirun is stopped, for"), "%s", out);
+	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason LIKE "
+			"'mpirun is stopped, for % s (--stall-timeout=1)'") == 1);
+	free(command);
+}
+END_TEST
+
+/* Runs in which rank 1 does not start, or opens a pipe in MPI_Init that has no other end. The third
+ * is under the user's mpirun. All at once, because each takes ten seconds. */
+START_TEST(hang_at_the_start_ends_the_run)
+{
+	char out[OUTPUT], host[256] = "";
+	gethostname(host, sizeof host - 1);
+	folder_text(
+		"hang.sh",
+		"f=$1; shift; [ \"$OMPI_COMM_WORLD_RANK\" != 1 ] || case $HANG in start) exec "
+		"sleep 1000 ;; init) export OMPI_MCA_mca_base_param_files=$f/pipe ;; esac; exec "
+		"\"$@\"\n");
+	folder_text("mpirun",
+		    "#!/bin/sh\nfor a; do shift; case $a in */mvbench) set -- \"$@\" sh "
+		    "$F/hang.sh $F;; esac; set -- \"$@\" \"$a\"; done; exec $REAL \"$@\"\n");
+	char *words = run_words("--strategy=allreduce --workers=2 --stall-timeout=8s");
+	char *command = sentence(
+		"export ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 "
+		"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 F=%s REAL=$(command -v mpirun); "
+		"mkfifo $F/pipe; chmod +x $F/mpirun; "
+		"HANG=start PATH=$F:$PATH ./mvbench %s --db=$F/a.db >$F/a 2>&1 & a=$!; "
+		"HANG=init PATH=$F:$PATH ./mvbench %s --db=$F/run.db >$F/b 2>&1 & b=$!; "
+		"HANG=start mpirun --bind-to none -n 2 sh $F/hang.sh $F ./mvbench %s --db=$F/c.db "
+		">$F/c 2>&1 & c=$!; wait $a; echo a: $?; wait $b; echo b: $?; wait $c; "
+		"[ $? = 0 ] || echo c fails; grep -h ^mvbench: $F/a $F/b $F/c",
+		folder, words, words, words);
+	nsec since = clock_now();
+	command_output(command, out, sizeof out);
+	ck_assert_double_lt(1e-9 * (double)(clock_now() - since), 40);
+	char *const says[] = {
+		sentence("a: 1\nb: 1\nc fails\n"),
+		sentence("worker 1 on %s has not started yet, for ", host),
+		sentence("worker 1 on %s waits for others (MPI_Init), like all ranks, for ", host),
+		sentence(" on %s) waits in MPI_Init, for 9 s (--stall-timeout=8): ended\n", host)};
+	for (size_t i = 0; i < COUNT(says); i++) {
+		ck_assert_msg(strstr(out, says[i]), "\"%s\" is not in:\n%s", says[i], out);
+		free(says[i]);
+	}
+	ck_assert_int_eq(workers_left(), 0);
+	free(command);
+	free(words);
 }
 END_TEST
 
@@ -471,6 +534,8 @@ Suite *run_suite(void)
 	tcase_add_loop_test(t, failed_worker_is_named, 0, FAILURES);
 	tcase_add_test(t, worker_failure_at_the_start_ends_the_run);
 	tcase_add_loop_test(t, stopped_worker_under_the_users_mpirun_is_named, 0, 2);
+	tcase_add_test(t, stopped_mpirun_ends_the_run);
+	tcase_add_test(t, hang_at_the_start_ends_the_run);
 	tcase_add_test(t, failed_rank_waits_until_its_message_is_read);
 	tcase_add_test(t, message_of_mpirun_is_shown);
 	tcase_add_test(t, srun_without_pmi_is_refused);

@@ -199,8 +199,12 @@ void link_gather_counts(struct link *l, int mine, int *all)
 		*all = mine;
 	else if (are_together(l))
 		together_gather(l, &mine, sizeof mine, all);
-	else
+	else {
+		if (!world_is_virtual) /* it is a part of another operation */
+			world_enter("allgather", -1);
 		MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, l->comm);
+		world_leave();
+	}
 }
 
 void link_allgather(struct link *l, float *all, const int *counts, const int *firsts,
@@ -298,10 +302,14 @@ void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes)
 {
 	if (are_together(l))
 		together_gather(l, mine, (size_t)bytes, l->rank ? NULL : all);
-	else if (l->comm != MPI_COMM_NULL)
-		MPI_Gather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, 0, l->comm);
-	else
+	else if (l->comm == MPI_COMM_NULL)
 		memcpy(all, mine, (size_t)bytes);
+	else {
+		if (!world_is_virtual)
+			world_enter("gather", 0);
+		MPI_Gather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, 0, l->comm);
+		world_leave();
+	}
 }
 
 void *link_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total)

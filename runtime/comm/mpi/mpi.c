@@ -28,20 +28,6 @@ static void abort_all(int status)
 	world_exit(status);
 }
 
-/* From the launcher's environment, because MPI has not started. */
-static bool on_several_hosts(void)
-{
-	static const char *const of_step[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"};
-	const char *all = getenv("OMPI_COMM_WORLD_SIZE"),
-		   *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-	if (all && here)
-		return atoi(here) < atoi(all);
-	for (size_t i = 0; i < sizeof of_step / sizeof *of_step; i++)
-		if (getenv(of_step[i]))
-			return atoi(getenv(of_step[i])) > 1;
-	return false;
-}
-
 static bool has_infiniband(void)
 {
 	glob_t found;
@@ -57,7 +43,7 @@ static bool has_infiniband(void)
  * limit, messages to a server would wait behind the data of another worker on that host. */
 static void choose_settings(void)
 {
-	if (world_is_virtual || !on_several_hosts() || has_infiniband())
+	if (world_is_virtual || !launched_on_several_hosts() || has_infiniband())
 		return;
 	setenv("OMPI_MCA_osc", "^ucx", 0);
 	setenv("OMPI_MCA_btl_tcp_flags", "1", 0);
@@ -70,6 +56,25 @@ static void choose_settings(void)
 	setenv("OMPI_MCA_coll_tuned_dynamic_rules_filename", rules, 0);
 }
 
+static int start_mpi(void)
+{
+	return MPI_Init(NULL, NULL);
+}
+
+/* All ranks wait for each other in this call. */
+static void guarded(const char *what, int (*call)(void))
+{
+	if (world_is_virtual) {
+		call();
+		return;
+	}
+	lookout_guard(what);
+	world_enter(what, -1);
+	call();
+	world_leave();
+	lookout_unguard();
+}
+
 void platform_open(bool mpi, int *rank, int *size)
 {
 	*rank = 0;
@@ -77,7 +82,7 @@ void platform_open(bool mpi, int *rank, int *size)
 	panic_abort_with(abort_all);
 	if (mpi && !in_mpi()) {
 		choose_settings();
-		MPI_Init(NULL, NULL);
+		guarded("MPI_Init", start_mpi);
 		ours = true;
 	}
 	if (!in_mpi())
@@ -114,7 +119,7 @@ void platform_start(struct worker *w)
 void platform_stop(void)
 {
 	if (ours && in_mpi())
-		MPI_Finalize();
+		guarded("MPI_Finalize", MPI_Finalize);
 }
 
 const char *platform_version(void)

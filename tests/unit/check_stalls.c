@@ -1,0 +1,419 @@
+/*
+ * check_stalls.c - ranks without progress (runtime/base/stall.c): which are reported, when, and
+ * which end the run. The test makes the pulses, and moves the times of the last polls into the past
+ * instead of waiting.
+ */
+#include "runtime/base/stall.h"
+#include "tests/fixture.h"
+#include "tests/suites.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RANKS = 3, TIMEOUT_S = 60 };
+
+static const nsec second = 1000000000;
+static struct pulse pulse[RANKS];
+static pid_t pid[RANKS];
+static bool is_far[RANKS];
+static char *ended; /* the reason; NULL: the run goes on */
+static struct stall t;
+
+static pid_t process_of(const void *self, int rank, bool *far)
+{
+	(void)self;
+	*far = is_far[rank];
+	return pid[rank];
+}
+
+static char *name_of(const void *self, int rank)
+{
+	(void)self;
+	return sentence("worker %d", rank);
+}
+
+static void end_run(void *self, char *why)
+{
+	(void)self;
+	ended = why;
+}
+
+static void set(int rank, enum phase phase, const char *doing, int peer)
+{
+	pulse[rank].phase = (int16_t)phase;
+	pulse[rank].peer = peer;
+	snprintf(pulse[rank].doing, sizeof pulse[rank].doing, "%s", doing);
+	pulse[rank].events++;
+}
+
+static void computes(int rank)
+{
+	set(rank, PHASE_WORKS, "", 0);
+}
+
+static void waits(int rank)
+{
+	set(rank, PHASE_WORKS, "allreduce", -1);
+}
+
+/* Polls once after this time without a poll in between. */
+static void poll_after(double seconds)
+{
+	nsec dt = (nsec)(seconds * 1e9);
+	for (int i = 0; i <= RANKS; i++) {
+		t.seen[i].got_on -= dt;
+		t.seen[i].lived -= dt;
+		t.seen[i].stopped -= t.seen[i].stopped ? dt : 0;
+	}
+	t.looked = clock_now() - second - second / 10;
+	stall_poll(&t, false);
+}
+
+/* A process that sleeps. */
+static pid_t sleeper(void)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	return child;
+}
+
+static void set_up(void)
+{
+	memset(pulse, 0, sizeof pulse);
+	ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr));
+	ended = NULL;
+	t = (struct stall){.ranks = RANKS,
+			   .pulse = pulse,
+			   .timeout_s = TIMEOUT_S,
+			   .setting = "limit",
+			   .workers = RANKS,
+			   .process = process_of,
+			   .name = name_of,
+			   .end = end_run};
+	stall_open(&t);
+	for (int i = 0; i < RANKS; i++) {
+		pid[i] = PROCESS_UNKNOWN;
+		is_far[i] = true;
+		computes(i);
+	}
+	stall_poll(&t, false);
+}
+
+static void tear_down(void)
+{
+	for (int i = 0; i < RANKS; i++)
+		if (pid[i] > 0) {
+			kill(pid[i], SIGKILL);
+			waitpid(pid[i], NULL, 0);
+		}
+	stall_close(&t);
+	free(ended);
+}
+
+/* Lets all other ranks make progress, also with a sign of life of this one. */
+static void others_go_on(int rank, double seconds)
+{
+	for (int i = 0; i < RANKS; i++) {
+		pulse[i].beat++;
+		pulse[i].events += i != rank;
+	}
+	poll_after(seconds);
+}
+
+/* Only this rank is reported. -1: none. */
+static void ck_named(int rank)
+{
+	for (int i = 0; i < RANKS; i++)
+		ck_assert_msg((t.seen[i].named != NULL) == (i == rank), "worker %d is %sreported",
+			      i, t.seen[i].named ? "" : "not ");
+}
+
+static void ck_ended(const char *why)
+{
+	ck_assert_msg(ended && strstr(ended, why), "\"%s\" is not in: %s", why,
+		      ended ? ended : "(the run goes on)");
+}
+
+/* Rank 1 makes no progress from now on: it is reported within 10 s, and ends the run after the
+ * timeout. */
+static void ck_stall(const char *why)
+{
+	others_go_on(1, 6);
+	ck_named(-1);
+	others_go_on(1, 3);
+	ck_named(1);
+	others_go_on(1, TIMEOUT_S - 10);
+	ck_assert_ptr_null(ended);
+	others_go_on(1, 2);
+	ck_ended(why);
+}
+
+START_TEST(worker_that_computes_without_end_is_reported)
+{
+	ck_stall("worker 1 computes without progress, for 61 s (limit=60)");
+}
+END_TEST
+
+/* Neither a pause, nor a wait for others, nor loading makes the limits longer. */
+START_TEST(waits_do_not_lengthen_the_limits)
+{
+	pulse[1].expected = 30 * second;
+	set(1, PHASE_WORKS, "a pause", WAITS_LEGITIMATELY);
+	others_go_on(1, 1);
+	others_go_on(1, 35);
+	ck_named(-1);
+	waits(1);
+	others_go_on(1, 1);
+	others_go_on(1, 40);
+	ck_named(-1);
+	set(1, PHASE_LOADS, "", 0);
+	for (int i = 0; i < 30; i++) {
+		pulse[1].cpu += second / 100;
+		others_go_on(1, 1.5);
+	}
+	ck_named(-1);
+	computes(1);
+	others_go_on(1, 0);
+	ck_stall("worker 1 computes without progress");
+}
+END_TEST
+
+START_TEST(long_steps_lengthen_the_limits)
+{
+	others_go_on(1, 25);
+	ck_named(1); /* its first step: it is not known yet how long they take */
+	computes(1);
+	others_go_on(1, 0);
+	ck_named(-1);
+	others_go_on(1, 40);
+	ck_named(-1);
+	others_go_on(1, 15);
+	ck_named(1);
+	others_go_on(1, 15);
+	ck_assert_ptr_null(ended);
+	others_go_on(1, 10);
+	ck_ended("for 80 s");
+}
+END_TEST
+
+START_TEST(worker_that_waits_for_another_is_not_reported)
+{
+	waits(0);
+	waits(2);
+	others_go_on(1, 0);
+	for (int i = 0; i < RANKS; i++)
+		pulse[i].beat++;
+	poll_after(9);
+	ck_named(1);
+	for (int i = 0; i < RANKS; i++)
+		pulse[i].beat++;
+	poll_after(60);
+	ck_ended("worker 1 computes");
+}
+END_TEST
+
+START_TEST(workers_that_all_wait_are_reported)
+{
+	for (int i = 0; i < RANKS; i++)
+		set(i, PHASE_STARTS, "MPI_Init", -1);
+	poll_after(0);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < RANKS; i++)
+			pulse[i].beat++;
+		poll_after(round ? 60 : 9);
+		for (int i = 0; i < RANKS; i++)
+			ck_assert_ptr_nonnull(t.seen[i].named);
+	}
+	ck_ended("worker 0 waits for others (MPI_Init), like all ranks, for 69 s");
+}
+END_TEST
+
+/* A rank that cannot be seen may be at work; one that has ended is not. */
+START_TEST(unseen_rank_may_be_at_work)
+{
+	for (int i = 0; i < RANKS; i++)
+		waits(i);
+	pid[2] = PROCESS_UNSEEN;
+	poll_after(0);
+	for (int i = 0; i < RANKS; i++)
+		pulse[i].beat++;
+	poll_after(70);
+	ck_named(-1);
+	pid[2] = PROCESS_ENDED;
+	pulse[0].beat++;
+	pulse[1].beat++;
+	poll_after(0);
+	ck_ended("like all ranks");
+}
+END_TEST
+
+/* A pause lasts as long as it should; a database may take some seconds. */
+START_TEST(wait_for_a_database_is_limited)
+{
+	pulse[1].expected = 30 * second;
+	set(1, PHASE_WORKS, "a pause", WAITS_LEGITIMATELY);
+	others_go_on(1, 1);
+	others_go_on(1, 36);
+	ck_named(-1);
+	others_go_on(1, 3);
+	ck_named(1);
+	pulse[1].expected = NO_END;
+	set(1, PHASE_WORKS, "the end", WAITS_LEGITIMATELY);
+	others_go_on(1, 0);
+	others_go_on(1, 1000);
+	ck_named(-1);
+	pulse[1].expected = 0;
+	set(1, PHASE_WORKS, "the database", WAITS_LEGITIMATELY);
+	others_go_on(1, 0);
+	ck_stall("worker 1 waits for the database, for 61 s");
+}
+END_TEST
+
+START_TEST(silent_worker_is_reported)
+{
+	waits(1);
+	poll_after(0);
+	for (int s = 0; s < 9; s += 3) {
+		ck_named(-1);
+		pulse[0].events++;
+		pulse[2].events++;
+		poll_after(3);
+	}
+	ck_named(1);
+	pulse[0].events++;
+	pulse[2].events++;
+	poll_after(TIMEOUT_S);
+	ck_ended("worker 1 gives no sign of life (allreduce), for 69 s");
+}
+END_TEST
+
+/* Its processor time is progress while it loads. */
+START_TEST(worker_that_loads_without_cpu_is_reported)
+{
+	set(1, _i ? PHASE_LOADS : PHASE_STARTS, "", 0);
+	others_go_on(1, 0);
+	ck_stall(_i ? "worker 1 loads without progress" : "worker 1 has not started yet");
+}
+END_TEST
+
+START_TEST(sleeping_process_that_loads_is_reported)
+{
+	pid[1] = sleeper();
+	is_far[1] = false;
+	set(1, PHASE_LOADS, "", 0);
+	others_go_on(1, 0);
+	ck_stall("worker 1 loads without progress");
+}
+END_TEST
+
+/* Seconds later it must be known that a process is stopped, also beside a shorter timeout. */
+START_TEST(stopped_process_is_reported)
+{
+	pid[1] = sleeper();
+	is_far[1] = false;
+	t.timeout_s = _i ? 2 : TIMEOUT_S;
+	waits(1);
+	others_go_on(1, 0);
+	kill(pid[1], SIGSTOP);
+	while (!process_is_stopped(pid[1]))
+		usleep(1000);
+	others_go_on(1, 1.5);
+	ck_named(-1);
+	others_go_on(1, _i ? 2.7 : 7);
+	ck_named(1);
+	ck_assert_int_eq(ended != NULL, _i);
+	if (_i)
+		ck_ended("worker 1 is stopped (allreduce), for 4 s (limit=2)");
+	kill(pid[1], SIGCONT);
+	waits(1);
+	others_go_on(1, 1);
+	ck_named(-1);
+}
+END_TEST
+
+START_TEST(stopped_launcher_is_reported)
+{
+	t.launcher = sleeper();
+	others_go_on(-1, 1);
+	ck_assert_ptr_null(t.seen[RANKS].named);
+	kill(t.launcher, SIGSTOP);
+	while (!process_is_stopped(t.launcher))
+		usleep(1000);
+	others_go_on(-1, 1);
+	others_go_on(-1, 9);
+	ck_assert_ptr_nonnull(t.seen[RANKS].named);
+	ck_named(-1);
+	others_go_on(-1, 60);
+	kill(t.launcher, SIGKILL);
+	waitpid(t.launcher, NULL, 0);
+	ck_ended("mpirun is stopped, for 71 s");
+}
+END_TEST
+
+/* A user's program computes between calls: only while another worker waits is that a stall; and it
+ * may wait for something that mvbench does not know. */
+START_TEST(programs_may_compute_and_wait)
+{
+	t.programs = true;
+	for (int i = 0; i < RANKS; i++)
+		pulse[i].beat++;
+	poll_after(100);
+	ck_named(-1);
+	waits(0);
+	poll_after(0);
+	for (int i = 0; i < RANKS; i++)
+		pulse[i].beat++;
+	poll_after(9);
+	ck_assert_ptr_nonnull(t.seen[1].named);
+	ck_assert_ptr_null(ended);
+	for (int i = 0; i < RANKS; i++)
+		waits(i);
+	poll_after(0);
+	for (int i = 0; i < RANKS; i++)
+		pulse[i].beat++;
+	poll_after(100);
+	ck_assert_ptr_nonnull(t.seen[1].named);
+	ck_assert_ptr_null(ended);
+}
+END_TEST
+
+/* The watcher was stopped itself: then it does not know how long the others made no progress. */
+START_TEST(stopped_watcher_starts_anew)
+{
+	for (int i = 0; i < RANKS; i++)
+		t.seen[i].got_on -= 100 * second;
+	t.looked = clock_now() - 100 * second;
+	stall_poll(&t, false);
+	ck_named(-1);
+	ck_stall("worker 1 computes without progress");
+}
+END_TEST
+
+Suite *stalls_suite(void)
+{
+	Suite *s = suite_create("stalls");
+	TCase *c = tcase_create("stalls");
+	tcase_add_checked_fixture(c, set_up, tear_down);
+	tcase_add_test(c, worker_that_computes_without_end_is_reported);
+	tcase_add_test(c, waits_do_not_lengthen_the_limits);
+	tcase_add_test(c, long_steps_lengthen_the_limits);
+	tcase_add_test(c, worker_that_waits_for_another_is_not_reported);
+	tcase_add_test(c, workers_that_all_wait_are_reported);
+	tcase_add_test(c, unseen_rank_may_be_at_work);
+	tcase_add_test(c, wait_for_a_database_is_limited);
+	tcase_add_test(c, silent_worker_is_reported);
+	tcase_add_loop_test(c, worker_that_loads_without_cpu_is_reported, 0, 2);
+	tcase_add_test(c, sleeping_process_that_loads_is_reported);
+	tcase_add_loop_test(c, stopped_process_is_reported, 0, 2);
+	tcase_add_test(c, stopped_launcher_is_reported);
+	tcase_add_test(c, programs_may_compute_and_wait);
+	tcase_add_test(c, stopped_watcher_starts_anew);
+	suite_add_tcase(s, c);
+	return s;
+}

@@ -144,6 +144,9 @@ void world_device(struct worker *w); /* call before opening: charges the device'
 void world_enter(const char *what, int peer);
 void world_leave(void);            /* the communication has ended */
 void world_wait(const char *what); /* the worker waits legitimately until world_leave: no stall */
+/* The worker starts or ends its device. Until world_leave the limit of stalls holds, also if
+ * nothing is trained yet. */
+void world_wait_for_device(void);
 /* A worker finds nothing to do and polls again after dt. */
 void world_rest(const char *what, nsec dt);
 void world_yield(void); /* lets the other simulated workers run at the same virtual time */
@@ -263,11 +266,11 @@ struct usage usage_now(void);
 
 /* The progress of a rank. Others read it while it is written, with PULSE_GET and PULSE_PUT: each
  * number is read whole, but numbers may be from different moments. */
-enum { WAITS_LEGITIMATELY = -2 };
+enum { WAITS_LEGITIMATELY = -2, WAITS_FOR_DEVICE = -3 };
 struct pulse {
 	int64_t beat;           /* grows while a rank on another machine is alive */
 	int64_t events;         /* grows with each progress */
-	int32_t peer;           /* of world_enter; STANDS: of world_wait */
+	int32_t peer;           /* of world_enter; or of this enum */
 	char doing[20];         /* "" = computing; otherwise the operation that it waits in */
 } __attribute__((aligned(64))); /* each rank writes its own, at every step */
 #define PULSE_GET(x)    __atomic_load_n(&(x), __ATOMIC_RELAXED)

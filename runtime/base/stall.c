@@ -1,6 +1,7 @@
 /*
  * stall.c - finds ranks that make no progress, from their pulses. A rank has stalled if
  *   it gives no sign of life (on another machine), or is stopped (on this one);
+ *   or it starts or ends its device for too long;
  *   or it computes for too long without any progress;
  *   or, without such a rank, all ranks wait and none makes progress: then all have stalled.
  * In programs that use the library (lib), computing counts only while another rank waits; if all
@@ -31,7 +32,7 @@ static nsec larger(nsec a, nsec b)
 
 static bool is_waiting(const struct pulse *p)
 {
-	return PULSE_GET(p->doing[0]) && PULSE_GET(p->peer) != WAITS_LEGITIMATELY;
+	return PULSE_GET(p->doing[0]) && PULSE_GET(p->peer) > WAITS_LEGITIMATELY;
 }
 
 /* Start of the longest current wait; INT64_MAX: no worker waits. */
@@ -58,6 +59,10 @@ static const char *stalled_itself(struct stall *t, int rank, bool computing, nse
 	*since = stopped ? s->stopped : s->got_on;
 	if (stopped)
 		return "is stopped";
+	if (PULSE_GET(t->pulse[rank].doing[0]) &&
+	    PULSE_GET(t->pulse[rank].peer) == WAITS_FOR_DEVICE &&
+	    now - s->got_on > NAMED_S * second)
+		return "waits for its device";
 	if (t->programs)
 		*since = larger(s->got_on, first_to_wait(t));
 	if (computing && pid >= 0 && !PULSE_GET(t->pulse[rank].doing[0]) &&

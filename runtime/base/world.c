@@ -138,6 +138,11 @@ void world_wait(const char *what)
 	world_enter(what, WAITS_LEGITIMATELY);
 }
 
+void world_wait_for_device(void)
+{
+	world_enter("its device", WAITS_FOR_DEVICE);
+}
+
 void world_leave(void)
 {
 	struct pulse *pulse = pulse_mine();

@@ -308,6 +308,10 @@ void world_wait(const char *what)
 	(void)what;
 }
 
+void world_wait_for_device(void)
+{
+}
+
 /* NULL, or a message. SimGrid writes a small file there, and ends the process if it cannot. */
 static char *look_at_tmp(void)
 {

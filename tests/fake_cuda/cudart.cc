@@ -365,7 +365,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int i)
 		p->warpSize = 32;
 		p->maxThreadsPerBlock = 1024;
 		p->unifiedAddressing = 1;
-		p->uuid.bytes[0] = (char)(i + 1);
+		p->uuid.bytes[0] = (char)(i + 1 + setting("FAKE_CUDA_FIRST", 0));
 		return cudaSuccess;
 	});
 }
@@ -396,6 +396,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
 			fail("a stream that the default stream would wait for, and the fake has "
 			     "none");
 		make_context(current);
+		while (setting("FAKE_CUDA_HANG", 0))
+			pause();
 		streams.emplace_back(new CUstream_st{current, true, {}, 0, 0, NULL, 0});
 		*s = streams.back().get();
 		return cudaSuccess;

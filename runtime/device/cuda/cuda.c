@@ -62,6 +62,11 @@ void *must(void *p)
 	return cuda_program->must(p);
 }
 
+void pulse_step(void)
+{
+	cuda_program->pulse_step();
+}
+
 char *sentence(const char *fmt, ...)
 {
 	char *text;

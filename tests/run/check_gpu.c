@@ -234,6 +234,28 @@ START_TEST(sharing_of_a_gpu_is_recorded)
 }
 END_TEST
 
+/* The user's launcher may let each worker see only one GPU: its own, or one that they share. */
+START_TEST(gpus_of_the_users_launcher_are_told_apart)
+{
+	static const char *const want[] = {"0; 2 GPUs, 1 worker a GPU",
+					   "1; 1 GPU, 2 workers a GPU"};
+	char out[OUTPUT];
+	const char *run = words("./mvbench run --workload=mlp --mlp.hidden=8 --strategy=allreduce "
+				"--workers=2 --batch=8 --epochs=1 --device=cuda --data-dir=%s "
+				"--db=%s/run.db",
+				folder, folder);
+	char *both = sentence("%s1 env FAKE_CUDA_FIRST=0 %s : -n 1 env FAKE_CUDA_FIRST=%d %s 2>&1",
+			      MPIRUN, run, 1 - _i, run);
+	int status = command_output(both, out, sizeof out);
+	ck_assert_msg(status == 0, "%s: status %d: %s", both, status, out);
+	ck_assert_msg(!strstr(out, "share a GPU") == !_i, "%s", out);
+	free(both);
+	expect_row("SELECT DISTINCT (oversubscribed AND NOT run.workers > run.cores) || "
+		   "substr(libraries, instr(libraries, ';')) FROM run JOIN rank ON run_id = run.id",
+		   words("\"%s\"\r\n", want[_i]));
+}
+END_TEST
+
 /* Each worker starts CUDA on its own GPU alone. A child of the launcher, which reads the sizes of
  * memory, starts it on each. */
 START_TEST(each_worker_starts_cuda_once)

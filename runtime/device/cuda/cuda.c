@@ -160,6 +160,15 @@ static cudaError_t least_free(struct device_facts *f)
 	return cudaSuccess;
 }
 
+/* Not the GPU's number: a worker may see only one GPU, which is then its 0. */
+static uint64_t identity_of(const struct cudaDeviceProp *p)
+{
+	uint64_t h = 0;
+	for (size_t i = 0; i < sizeof p->uuid.bytes; i++)
+		h = hash64(h ^ (unsigned char)p->uuid.bytes[i]);
+	return h;
+}
+
 static const char *cuda_probe(struct device_facts *f)
 {
 	struct device_facts facts = {0};
@@ -192,6 +201,8 @@ static const char *cuda_probe(struct device_facts *f)
 					i, p.name, p.major, p.minor, OLDEST / 10, OLDEST % 10);
 		snprintf(facts.model, sizeof facts.model, "%.127s", p.name);
 		facts.free_bytes = facts.total_bytes = p.totalGlobalMem; /* without least_free */
+		if (i < GPUS_MOST)
+			facts.identity[i] = identity_of(&p);
 		int mps = 0;
 		status = cudaDeviceGetAttribute(&mps, cudaDevAttrMpsEnabled, i);
 		facts.mps |= mps != 0;
@@ -224,9 +235,7 @@ static void cuda_open(struct device *d, int threads)
 	TRY_CUDA(d, cudaSetDevice(c->gpu));
 	TRY_CUDA(d, cudaGetDeviceProperties(&p, c->gpu));
 	snprintf(c->model, sizeof c->model, "%.127s", p.name);
-	/* not the GPU's number: a worker may see only one GPU, which is then its 0 */
-	for (size_t i = 0; i < sizeof p.uuid.bytes; i++)
-		d->identity = hash64(d->identity ^ (unsigned char)p.uuid.bytes[i]);
+	d->identity = identity_of(&p);
 	c->without_graphs = cuda_off("MVBENCH_CUDA_GRAPHS");
 	c->alone = cuda_off("MVBENCH_CUDA_TOGETHER");
 	c->unpadded = cuda_off("MVBENCH_CUDA_PAD");

@@ -404,6 +404,21 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
 	});
 }
 
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+	*least = 0;
+	*greatest = -5;
+	return cudaSuccess;
+}
+
+/* Priorities change nothing: streams are lazy. */
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned flags, int priority)
+{
+	if (priority > 0 || priority < -5)
+		return remember(cudaErrorInvalidValue);
+	return cudaStreamCreateWithFlags(s, flags);
+}
+
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
 	return call([&] {

@@ -106,26 +106,37 @@ START_TEST(model_is_the_same_without_graphs_or_branch)
 }
 END_TEST
 
-/* Nodes in the graph of a step of ResNet-20 in bf16, which has 19 convolutions; 0: there is no
- * graph. */
-static int nodes_of_a_step(const char *environment)
+/* Nodes in the graph of a step; 0: there is no graph. */
+static int nodes_of_a_step(const char *environment, const char *how)
 {
 	char out[4 * OUTPUT];
-	int status = run_mvbench(words("FAKE_CUDA_NODES=1 %s", environment),
-				 "--workload=resnet --resnet.depth=20 --strategy=serial --batch=16 "
-				 "--epochs=1 --device=cuda --precision=bf16",
-				 out, sizeof out);
+	int status = run_mvbench(words("FAKE_CUDA_NODES=1 %s", environment), how, out, sizeof out);
 	ck_assert_msg(status == 0, "status %d: %s", status, out);
 	const char *says = "a graph of ", *at = strstr(out, says);
 	return at ? atoi(at + strlen(says)) : 0;
 }
 
-/* One launch for all copies of weights, and one for all gradients. */
+/* One launch for all copies of weights, and one for all gradients. ResNet-20 has 19 convolutions.
+ */
 START_TEST(weights_are_copied_together)
 {
-	int together = nodes_of_a_step(""), alone = nodes_of_a_step("MVBENCH_CUDA_TOGETHER=0");
+	const char *how = "--workload=resnet --resnet.depth=20 --strategy=serial --batch=16 "
+			  "--epochs=1 --device=cuda --precision=bf16";
+	int together = nodes_of_a_step("", how),
+	    alone = nodes_of_a_step("MVBENCH_CUDA_TOGETHER=0", how);
 	ck_assert_msg(together > 0 && alone - together == 2 * (19 - 1), "%d nodes, %d alone",
 		      together, alone);
+}
+END_TEST
+
+/* LeNet has 4 layers with parameters: one bucket has one mark, four have four. */
+START_TEST(only_ends_of_buckets_are_marked)
+{
+	const char *how = "--workload=lenet --strategy=allreduce --workers=2 --batch=8 --epochs=1 "
+			  "--device=cuda --allreduce.overlap=true --allreduce.bucket=%s";
+	int one = nodes_of_a_step("", words(how, "1GiB")),
+	    four = nodes_of_a_step("", words(how, "1"));
+	ck_assert_msg(one > 0 && four - one == 4 - 1, "%d nodes, %d with four buckets", one, four);
 }
 END_TEST
 
@@ -412,6 +423,8 @@ Suite *gpu_suite(void)
 		tcase_add_loop_test(t, float32_algorithms_are_chosen_by_float32_times, 0, 5);
 		tcase_add_loop_test(t, sharing_of_a_gpu_is_recorded, 0, 3);
 		tcase_add_test(t, weights_are_copied_together);
+		tcase_add_test(t, only_ends_of_buckets_are_marked);
+		tcase_add_loop_test(t, gpus_of_the_users_launcher_are_told_apart, 0, 2);
 		tcase_add_test(t, each_worker_starts_cuda_once);
 		tcase_add_loop_test(t, impossible_gpu_runs_are_refused, 0, COUNT(refused));
 		tcase_add_test(t, suggested_batch_fits);

@@ -246,7 +246,10 @@ static void cuda_open(struct device *d, int threads)
 	CHECK(c->bf16 || c->tf32 || strcmp(d->precision, "float32") == 0, "precision %s",
 	      d->precision);
 	TRY_CUDA(d, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
-	TRY_CUDA(d, cudaStreamCreateWithFlags(&c->side, cudaStreamNonBlocking));
+	/* Its work goes first: the host waits for it, while the rest of the step is queued. */
+	int least, greatest;
+	TRY_CUDA(d, cudaDeviceGetStreamPriorityRange(&least, &greatest));
+	TRY_CUDA(d, cudaStreamCreateWithPriority(&c->side, cudaStreamNonBlocking, greatest));
 	c->state = cuda_take(d, sizeof *c->state);
 	TRY_CUDA(d, cudaMemsetAsync(c->state, 0, sizeof *c->state, c->stream));
 	TRY_CUDA(d, cudaHostAlloc((void **)&c->event, EVENTS * sizeof *c->event,

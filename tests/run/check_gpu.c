@@ -87,8 +87,11 @@ END_TEST
 START_TEST(model_is_the_same_without_graphs_or_branch)
 {
 	static const char *const precision[] = {"float32", "bf16"},
-				 *const how[] = {"", "MVBENCH_CUDA_GRAPHS=0",
-						 "MVBENCH_CUDA_BRANCH=0", "MVBENCH_CUDA_TOGETHER=0",
+				 *const how[] = {"",
+						 "MVBENCH_CUDA_GRAPHS=0",
+						 "MVBENCH_CUDA_BRANCH=0",
+						 "MVBENCH_CUDA_TOGETHER=0",
+						 "MVBENCH_CUDA_EARLY=1",
 						 "FAKE_CUDA_UNCAPTURABLE=1"};
 	for (int i = 0; i < (int)COUNT(how) - on_real_gpu(); i++) {
 		char out[OUTPUT];
@@ -100,7 +103,7 @@ START_TEST(model_is_the_same_without_graphs_or_branch)
 					       precision[_i]),
 					 out, sizeof out);
 		ck_assert_msg(status == 0, "%s: status %d: %s", how[i], status, out);
-		ck_assert_msg((i == 4) == (strstr(out, "launched one by one") != NULL), "%s", out);
+		ck_assert_msg((i == 5) == (strstr(out, "launched one by one") != NULL), "%s", out);
 	}
 	expect_row("SELECT count(DISTINCT model_hash), min(status) FROM run", "1,done\r\n");
 }

@@ -102,7 +102,8 @@ bool cuda_off(const char *name)
 enum {
 	CONTEXT = 512 << 20, /* approximate memory of CUDA and its libraries [bytes] */
 	SUM_BLOCKS = 256,
-	OLDEST = 80 /* compute capability, times 10: the first with bf16 and tf32 */
+	OLDEST = 80, /* compute capability, times 10: the first with bf16 and tf32 */
+	EARLY = 90   /* the first with programmatic dependent launch */
 };
 
 static char why_not[512]; /* of the last probe */
@@ -239,6 +240,8 @@ static void cuda_open(struct device *d, int threads)
 	c->without_graphs = cuda_off("MVBENCH_CUDA_GRAPHS");
 	c->alone = cuda_off("MVBENCH_CUDA_TOGETHER");
 	c->unpadded = cuda_off("MVBENCH_CUDA_PAD");
+	c->early = getenv("MVBENCH_CUDA_EARLY") && !cuda_off("MVBENCH_CUDA_EARLY") &&
+		   p.major * 10 + p.minor >= EARLY;
 	const char *blocks = getenv("MVBENCH_CUDA_SUM_BLOCKS");
 	c->sum_blocks = blocks && atoi(blocks) > 0 ? (size_t)atoi(blocks) : SUM_BLOCKS;
 	c->bf16 = strcmp(d->precision, "bf16") == 0;

@@ -136,6 +136,7 @@ struct cuda { /* device->at */
 	bool unsettled;       /* some dweight must still be copied to the gradient */
 	bool alone, unpadded; /* switches (conv.c) */
 	size_t sum_blocks;    /* most blocks that sum columns */
+	bool early;           /* switch: kernels start before the kernel before has ended */
 };
 
 enum {

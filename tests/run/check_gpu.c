@@ -321,6 +321,45 @@ START_TEST(bf16_learns_the_same)
 }
 END_TEST
 
+/* ---- The scripts of the first day -------------------------------------------------- */
+
+START_TEST(scripts_without_a_gpu_are_skipped)
+{
+	char out[OUTPUT];
+	char *scripts = installed_path("tests/gpu_day");
+	char *all = sentence("cd %s && for s in %s/[1-9]_*.sh; do PATH=/usr/bin:/bin OUT=%s/out "
+			     "bash $s >said 2>&1; echo $?; grep -c 'skipped: no GPU' said; done | "
+			     "sort | uniq -c | tr -s ' \n' ' '; ls",
+			     folder, scripts, folder);
+	command_output(all, out, sizeof out);
+	ck_assert_msg(strstr(out, " 6 1 6 77 ") && !strstr(out, "out\n"), "%s", out);
+	free(all);
+	free(scripts);
+}
+END_TEST
+
+/* A page says how many commands its script left out. */
+START_TEST(script_at_its_time_limit_counts_what_it_leaves_out)
+{
+	char out[OUTPUT];
+	char *script = installed_path("tests/gpu_day/5_sweep.sh");
+	char *limited =
+		sentence("b=$PWD && cd %s && mkdir -p bundle/bin && ln -s $b/mvbench bundle/bin && "
+			 "printf '#!/bin/sh\\necho A GPU, 1, 2 MiB\\n' >bundle/bin/nvidia-smi && "
+			 "chmod +x bundle/bin/nvidia-smi && PATH=$PWD/bundle/bin:$PATH LIMIT=1 "
+			 "BUNDLE=$PWD/bundle LOGS=$PWD/logs OUT=$PWD/out bash %s 2>&1; "
+			 "cat out/5_sweep.md && tar tzf out/5_sweep.tgz",
+			 folder, script);
+	int status = command_output(limited, out, sizeof out);
+	ck_assert_msg(status == 0 && strstr(out, "1 x A GPU, 1, 2 MiB") &&
+			      strstr(out, "left out at the time limit of 1 s: 1\n") &&
+			      strstr(out, "5_sweep/left_out"),
+		      "status %d: %s", status, out);
+	free(limited);
+	free(script);
+}
+END_TEST
+
 /* ---- What is refused; failures ----------------------------------------------------- */
 
 #define SMALL "--workload=mlp --mlp.hidden=8 --batch=8 --epochs=1 --device=cuda "
@@ -431,6 +470,8 @@ Suite *gpu_suite(void)
 		tcase_add_test(t, each_worker_starts_cuda_once);
 		tcase_add_loop_test(t, impossible_gpu_runs_are_refused, 0, COUNT(refused));
 		tcase_add_test(t, suggested_batch_fits);
+		tcase_add_test(t, scripts_without_a_gpu_are_skipped);
+		tcase_add_test(t, script_at_its_time_limit_counts_what_it_leaves_out);
 		tcase_add_test(t, device_auto_takes_the_gpu_if_there_is_one);
 		tcase_add_loop_test(t, failing_gpu_ends_the_run, 1, 3);
 	}

@@ -54,17 +54,25 @@ static void allreduce_init(struct worker *w)
 	}
 }
 
+/* The bucket whose first layer this is; NULL: none. */
+static struct bucket *bucket_at(const struct worker *w, size_t i)
+{
+	struct allreduce *s = w->state;
+	for (size_t k = 0; k < s->buckets; k++)
+		if (s->bucket[k].layer == i)
+			return &s->bucket[k];
+	return NULL;
+}
+
+static bool allreduce_wants_layer(const struct worker *w, size_t i)
+{
+	return bucket_at(w, i) != NULL;
+}
+
 static void allreduce_layer_ready(struct worker *w, size_t i)
 {
-	const struct allreduce_opts *o = w->opts;
-	struct allreduce *s = w->state;
-	if (!o->overlap)
-		return;
-	for (size_t k = 0; k < s->buckets; k++) {
-		struct bucket *b = &s->bucket[k];
-		if (b->layer == i)
-			b->request = comm_allreduce_start(w->data_group, w->grad, b->first, b->n);
-	}
+	struct bucket *b = bucket_at(w, i);
+	b->request = comm_allreduce_start(w->data_group, w->grad, b->first, b->n);
 }
 
 static void allreduce_step(struct worker *w)
@@ -106,6 +114,7 @@ const struct strategy strategy_allreduce = {
 	.state_size = sizeof(struct allreduce),
 	.init = allreduce_init,
 	.layer_ready = allreduce_layer_ready,
+	.wants_layer = allreduce_wants_layer,
 	.step = allreduce_step,
 	.bytes_per_step = allreduce_bytes,
 	.expect = allreduce_expect,

@@ -197,9 +197,12 @@ static void add_plan(struct row *r, const struct plan *p)
 	add_int(r, "train_size", (int64_t)p->train.n);
 	add_int(r, "test_size", (int64_t)p->test.n);
 	const struct cluster *c = r->e->cluster;
+	const struct config *config = r->e->config;
+	const bool shares_gpus = c && c->shares_gpus && config->run.step_time == 0;
 	add_int(r, "oversubscribed",
-		c && (c->hosts > 1 || *r->e->config->harness.hostfile) ? c->oversubscribed
-								       : p->oversubscribed);
+		c && (c->hosts > 1 || *config->harness.hostfile)
+			? c->oversubscribed
+			: p->oversubscribed || shares_gpus);
 	add_known(r, "gpu", p->facts.model);
 	add_known(r, "driver", p->facts.driver);
 	add_known(r, "cuda", strcmp(p->device, "cuda") == 0 ? p->facts.version : NULL);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 const bool world_is_virtual = false;
@@ -125,11 +126,11 @@ void world_device(struct worker *w)
 void world_enter(const char *what, int peer)
 {
 	struct pulse *pulse = pulse_mine();
-	size_t n = 0;
+	const size_t length = strnlen(what, sizeof pulse->doing - 1);
 	PULSE_PUT(pulse->events, pulse->events + !pulse->doing[0]);
-	for (; n < sizeof pulse->doing - 1 && what[n]; n++)
+	for (size_t n = 0; n < length; n++)
 		PULSE_PUT(pulse->doing[n], what[n]);
-	PULSE_PUT(pulse->doing[n], '\0');
+	PULSE_PUT(pulse->doing[length], '\0');
 	PULSE_PUT(pulse->peer, peer);
 }
 

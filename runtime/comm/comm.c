@@ -348,10 +348,14 @@ struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first
 	c->slot[i] = (struct request){.comm = c, .busy = true, .dev = v->dev, .n = n};
 	if (c->size > 1) {
 		nsec t = clock_now();
-		if (is_far(v->dev))
-			transport_start(reducer_of(c, v), i, v->data + first, n);
-		else
+		if (is_far(v->dev)) { /* may wait until the others have taken earlier sums */
+			struct transport *of = reducer_of(c, v);
+			world_enter("allreduce", -1);
+			transport_start(of, i, v->data + first, n);
+			world_leave();
+		} else {
 			link_allreduce_start(c->link, i, vec_floats(v, first), n);
+		}
 		count(c, TRACE_SEND, ALONE, t, share_of(c, 2 * (size_t)(c->size - 1) * n));
 	}
 	return &c->slot[i];

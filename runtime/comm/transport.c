@@ -11,7 +11,8 @@
  * follow CUDA IPC, CUDA-aware MPI, and staging. Messages (send, recv, exchange, allgather,
  * broadcast) use MPI: directly with mpi, otherwise staged.
  *
- * Started reductions run next to the backward pass, except with mpi.
+ * Started reductions run next to the backward pass. With mpi they are staged, because only the
+ * blocking allreduce of MPI takes addresses of GPU memory.
  *
  * Cost of an allreduce of n floats over N ranks, staged: n floats each way between device and host,
  * and MPI_Allreduce of n.
@@ -34,7 +35,7 @@ struct transport_ops {
 	/* Collective: makes room for reductions of n floats. NULL = no room needed. */
 	void (*grow)(struct transport *t, size_t n);
 	void (*allreduce)(struct transport *t, float *x, size_t n, float factor);
-	/* NULL: transport_wait does the whole reduction with allreduce. */
+	/* Waits may come in another order than starts, which all ranks make in the same order. */
 	void (*start)(struct transport *t, int slot);
 	void (*wait)(struct transport *t, int slot);
 	bool direct; /* MPI sends messages directly from the device's memory */
@@ -44,9 +45,8 @@ struct transport_ops {
 struct pending_reduce {
 	float *x;
 	size_t n;
-	int64_t order; /* of start; 0: done */
-	float *host;   /* staged: its floats, in the transport's pinned memory, or in own */
-	float *own;    /* [own_n] its own pinned memory, if the transport's had no room */
+	float *host; /* staged: its floats, in the transport's pinned memory, or in own */
+	float *own;  /* [own_n] its own pinned memory, if the transport's had no room */
 	size_t own_n;
 };
 
@@ -59,8 +59,8 @@ struct transport {
 	size_t stage_n;
 	struct ipc *ipc;
 	void *nccl;
+	bool should_work; /* what the first transport needs is there */
 	struct pending_reduce pending[LINK_SLOTS];
-	int64_t started;
 	float *pinned; /* [pinned_n]; pending reductions use pinned_used of it */
 	size_t pinned_n, pinned_used;
 	int under_way;
@@ -149,8 +149,10 @@ static char *nccl_open(struct transport *t, size_t n)
 	unsigned char id[NCCL_ID_BYTES] = {0};
 	char *wrong = link_agree(t->link, refuse_shared_gpus(t));
 	(void)n;
-	if (!wrong)
-		wrong = link_agree(t->link, t->rank == 0 ? peer_of(t)->nccl_id(t->dev, id) : NULL);
+	if (wrong)
+		return wrong;
+	t->should_work = true;
+	wrong = link_agree(t->link, t->rank == 0 ? peer_of(t)->nccl_id(t->dev, id) : NULL);
 	if (wrong)
 		return wrong;
 	link_broadcast(t->link, 0, id, sizeof id);
@@ -219,18 +221,6 @@ static void wait_for_ipc(struct transport *t, int slot)
 	ipc_wait(t->ipc, slot);
 }
 
-/* ---- CUDA-aware MPI ------------------------------------------------------------- */
-
-static char *mpi_open(struct transport *t, size_t n)
-{
-	(void)t, (void)n;
-	if (!link_reads_devices())
-		return sentence("%s was built without CUDA, and cannot take addresses of GPU "
-				"memory; use staged or auto",
-				platform_version());
-	return NULL;
-}
-
 /* ---- Staging ---------------------------------------------------------------------- */
 
 static char *staged_open(struct transport *t, size_t n)
@@ -282,31 +272,48 @@ static void staged_wait(struct transport *t, int slot)
 		t->pinned_used = 0;
 }
 
+/* ---- CUDA-aware MPI ------------------------------------------------------------- */
+
+static char *mpi_open(struct transport *t, size_t n)
+{
+	if (!link_reads_devices())
+		return sentence("%s was built without CUDA, and cannot take addresses of GPU "
+				"memory; use staged or auto",
+				platform_version());
+	make_pinned(t, &t->pinned, &t->pinned_n, n);
+	return NULL;
+}
+
 /* ---- The choice ---------------------------------------------------------------------- */
 
-static const struct transport_ops
-	nccl = {.name = "nccl",
-		.open = nccl_open,
-		.close = nccl_close,
-		.allreduce = nccl_allreduce,
-		.start = nccl_start,
-		.wait = nccl_wait},
-	ipc = {.name = "ipc",
-	       .open = open_ipc,
-	       .close = close_ipc,
-	       .grow = grow_ipc,
-	       .allreduce = allreduce_by_ipc,
-	       .start = start_by_ipc,
-	       .wait = wait_for_ipc},
-	/* No start: only the blocking allreduce of MPI takes addresses of GPU memory. */
-	mpi = {.name = "mpi", .open = mpi_open, .allreduce = reduce_by_mpi, .direct = true},
-	staged = {.name = "staged",
-		  .open = staged_open,
-		  .close = staged_close,
-		  .grow = staged_grow,
-		  .allreduce = reduce_by_mpi,
-		  .start = staged_start,
-		  .wait = staged_wait};
+static const struct transport_ops nccl = {.name = "nccl",
+					  .open = nccl_open,
+					  .close = nccl_close,
+					  .allreduce = nccl_allreduce,
+					  .start = nccl_start,
+					  .wait = nccl_wait},
+				  ipc = {.name = "ipc",
+					 .open = open_ipc,
+					 .close = close_ipc,
+					 .grow = grow_ipc,
+					 .allreduce = allreduce_by_ipc,
+					 .start = start_by_ipc,
+					 .wait = wait_for_ipc},
+				  mpi = {.name = "mpi",
+					 .open = mpi_open,
+					 .close = staged_close,
+					 .grow = staged_grow,
+					 .allreduce = reduce_by_mpi,
+					 .start = staged_start,
+					 .wait = staged_wait,
+					 .direct = true},
+				  staged = {.name = "staged",
+					    .open = staged_open,
+					    .close = staged_close,
+					    .grow = staged_grow,
+					    .allreduce = reduce_by_mpi,
+					    .start = staged_start,
+					    .wait = staged_wait};
 
 #define POINT(name) &name,
 static const struct transport_ops *const transports[] = {TRANSPORT_LIST(POINT) NULL};
@@ -351,6 +358,8 @@ char *transport_choose(struct transport *t, const char *wanted, size_t n)
 			t->ops = ops;
 		else if (ops->close)
 			ops->close(t);
+		if (wrong && any && ops == &nccl && t->should_work && t->rank == 0)
+			fprintf(stderr, "mvbench: each worker has a GPU, but %s\n", wrong);
 	}
 	CHECK(t->ops || wrong, "no transport %s", wanted);
 	return wrong;
@@ -381,32 +390,12 @@ void transport_start(struct transport *t, int slot, float *x, size_t n)
 	struct pending_reduce *g = &t->pending[slot];
 	g->x = x;
 	g->n = n;
-	g->order = ++t->started;
-	if (t->ops->start)
-		t->ops->start(t, slot);
+	t->ops->start(t, slot);
 }
 
-static struct pending_reduce *first_to_do(struct transport *t)
-{
-	struct pending_reduce *first = NULL;
-	for (int i = 0; i < LINK_SLOTS; i++) {
-		struct pending_reduce *g = &t->pending[i];
-		if (g->order && (!first || g->order < first->order))
-			first = g;
-	}
-	return first;
-}
-
-/* All ranks start in the same order; they may wait in any order. */
 void transport_wait(struct transport *t, int slot)
 {
-	if (t->ops->wait)
-		t->ops->wait(t, slot);
-	while (!t->ops->wait && t->pending[slot].order) {
-		struct pending_reduce *g = first_to_do(t);
-		g->order = 0;
-		transport_allreduce(t, g->x, g->n, SUM);
-	}
+	t->ops->wait(t, slot);
 }
 
 /* ---- Messages ---------------------------------------------------------------------- */

@@ -498,7 +498,10 @@ char *plan_make(const struct config *c, struct plan *p)
 	if ((wrong = check_memory(c, p)) || (wrong = check_shared_memory(c, p)))
 		return wrong;
 	p->dynamic = strcmp(run->deal, "dynamic") == 0;
-	p->share_gpus = p->facts.free_bytes && run->workers > p->facts.count; /* of a GPU only */
+	/* of GPUs only; ranks of the user's launcher may see one GPU each: cluster.c compares them
+	 */
+	p->share_gpus =
+		p->facts.free_bytes && run->workers > p->facts.count && !platform_under_launcher();
 	p->oversubscribed =
 		!*c->harness.hostfile && !simulated && run->step_time == 0 &&
 		(run->workers * run->threads + run->servers > p->cores || p->share_gpus);

@@ -5,6 +5,8 @@
  * The probe starts CUDA. A process that has started CUDA cannot fork workers that use it. Therefore
  * a child process runs the probe; this process keeps the answer until it ends. A worker that
  * mvbench's launcher has started forks no workers and will use CUDA: it runs the probe itself.
+ * The driver can hang while it starts. The probe and the start have time limits: the probe's in a
+ * child is ANSWER_WITHIN, the worker's are those of a stalled worker (runtime/base/stall.c).
  * Cost: 0.1 ms without a driver; otherwise the start of CUDA, and some 0.3 s for each GPU whose
  * memory is read.
  */
@@ -24,6 +26,7 @@ enum { ANSWER_WITHIN = 120 }; /* [seconds]; at first 1.3 GB of libraries are rea
 static struct cuda_host host = {.panic = panic,
 				.failure = failure,
 				.must = must,
+				.pulse_step = pulse_step,
 				.text_read = text_read,
 				.folder_make = folder_make,
 				.output_open = output_open,
@@ -183,9 +186,11 @@ static const char *probe(struct device_facts *f)
 	bool present = !asked && driver_is_there();
 
 	host.computes = platform_under_launcher() && getenv(STATUS_VARIABLE);
-	if (present && host.computes)
+	if (present && host.computes) {
+		world_wait("its device", 0);
 		ask_here(&known);
-	else if (present)
+		world_leave();
+	} else if (present)
 		ask_in_child(&known);
 	else if (!asked)
 		snprintf(known.wrong, sizeof known.wrong,
@@ -201,11 +206,13 @@ static const char *probe(struct device_facts *f)
 static void open_module(struct device *d, int threads)
 {
 	char *wrong;
+	world_wait("its device", 0);
 	const struct device_ops *ops = load(&wrong);
 	if (!ops)
 		user_error("--device=cuda: %s", wrong);
 	d->ops = ops;
 	d->ops->open(d, threads);
+	world_leave();
 }
 
 /* Its other operations are those of the module, which open_module loads. */

@@ -16,10 +16,13 @@ struct tally {       /* the sum of losses since the last tally_take */
 	int64_t correct, rows;
 };
 
+enum { GPUS_MOST = 64 };
+
 /* Facts about a kind of device, known before one is opened. */
 struct device_facts {
-	bool present; /* one seems to be installed, usable or not */
-	int count;    /* number of devices */
+	bool present;                 /* one seems to be installed, usable or not */
+	int count;                    /* number of devices that this process sees */
+	uint64_t identity[GPUS_MOST]; /* unique, the same in all processes; of the first GPUs */
 	/* The most that a worker takes besides its vectors, and what convolutions add to that. */
 	size_t workspace_bytes, conv_workspace_bytes;
 	size_t total_bytes, free_bytes; /* of the GPU with the least free memory; 0: the host's */

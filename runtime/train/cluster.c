@@ -70,6 +70,7 @@ static struct rank_row this_worker(const struct plan *p)
 		 strcmp(p->device, "cuda") == 0 ? ", CUDA " : "",
 		 strcmp(p->device, "cuda") == 0 ? p->facts.version : "");
 	me.gpus = strcmp(p->device, "cuda") == 0 ? p->facts.count : 0;
+	me.gpu = me.gpus ? p->facts.identity[rank_on_node() % me.gpus % GPUS_MOST] : 0;
 	me.mps = p->facts.mps;
 	commit_of(me.commit);
 	find_address(&me);
@@ -138,24 +139,54 @@ static void look_for_full_hosts(struct cluster *c, const int *number, int thread
 	}
 }
 
-/* Notes in the ranks' `libraries` how many workers share a GPU, in turns or under MPS. */
+/* How many GPUs of a host its workers see or use, and how many workers share one at most. */
+static void count_gpus(const struct cluster *c, const int *number, int host, int *gpus, int *most)
+{
+	int used = 0;
+	*gpus = *most = 0;
+	for (int r = 0; r < c->workers; r++) {
+		int before = 0, sharing = 0;
+		for (int k = 0; k < c->workers && number[r] == host; k++) {
+			const bool same = number[k] == host && c->rank[k].gpu == c->rank[r].gpu;
+			before += same && k < r;
+			sharing += same;
+		}
+		used += sharing > 0 && before == 0;
+		*most = sharing > *most ? sharing : *most;
+		if (number[r] == host && c->rank[r].gpus > *gpus)
+			*gpus = c->rank[r].gpus;
+	}
+	*gpus = used > *gpus ? used : *gpus;
+}
+
+/* Notes in the ranks' `libraries` how many workers share a GPU, in turns or under MPS. Says so if
+ * mvbench has not said it at the start. */
 static void look_for_shared_gpus(struct cluster *c, const int *number)
 {
-	for (int r = 0; r < c->workers; r++) {
-		struct rank_row *me = &c->rank[r];
-		int workers = 0;
-		for (int k = 0; k < c->workers; k++)
-			workers += number[k] == number[r];
-		if (me->gpus == 0)
+	const bool is_news = c->hosts > 1 || !getenv(STATUS_VARIABLE);
+	int gpus = 0, most = 0;
+	for (int h = 0; h < c->hosts; h++) {
+		const struct rank_row *first = NULL;
+		for (int r = c->workers; r-- > 0;)
+			if (number[r] == h && c->rank[r].gpus > 0)
+				first = &c->rank[r];
+		if (!first)
 			continue;
-		const int most = (workers + me->gpus - 1) / me->gpus;
-		const size_t n = strlen(me->libraries);
-
-		snprintf(me->libraries + n, sizeof me->libraries - n,
-			 "; %d GPU%s, %d worker%s a GPU%s", me->gpus, me->gpus == 1 ? "" : "s",
-			 most, most == 1 ? "" : "s", me->mps ? ", MPS" : "");
-		c->oversubscribed |= most > 1;
+		count_gpus(c, number, h, &gpus, &most);
+		c->shares_gpus |= most > 1;
+		for (int r = 0; r < c->workers; r++) {
+			char *text = c->rank[r].libraries;
+			const size_t n = strlen(text), room = sizeof c->rank[r].libraries;
+			if (number[r] == h)
+				snprintf(text + n, room - n, "; %d GPU%s, %d worker%s a GPU%s",
+					 gpus, gpus == 1 ? "" : "s", most, most == 1 ? "" : "s",
+					 first->mps ? ", MPS" : "");
+		}
+		if (most > 1 && is_news)
+			fprintf(stderr, "mvbench: oversubscribed: %d workers share a GPU on %s%s\n",
+				most, first->host, first->mps ? " under MPS" : " in turns");
 	}
+	c->oversubscribed |= c->shares_gpus;
 }
 
 static int by_text(const void *a, const void *b)

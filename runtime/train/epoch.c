@@ -37,11 +37,16 @@ static bool wants_layers(const struct worker *w)
 	return w->strategy && w->strategy->layer_ready && !w->no_layer_ready;
 }
 
+static bool wants_layer(const struct worker *w, size_t i)
+{
+	return wants_layers(w) && (!w->strategy->wants_layer || w->strategy->wants_layer(w, i));
+}
+
 void layer_ready(struct worker *w, size_t i)
 {
 	if (are_checked(w))
 		promise_layer(w, i);
-	if (!wants_layers(w))
+	if (!wants_layer(w, i))
 		return;
 	if (w->dev->in_graph) {
 		/* the strategy's work cannot be in a graph; compute() calls it afterwards */
@@ -114,8 +119,11 @@ static bool compute(struct worker *w, bool with_step)
 	d->ops->graph(d, KINDS * graph_key(w) + (with_step ? STEP : GRADIENT),
 		      with_step ? gradient_and_local_step : gradient_only, w);
 	for (size_t i = w->layers; wants_layers(w) && w->step > 0 && i-- > 0;) {
-		d->ops->event_wait(d, i);
-		w->strategy->layer_ready(w, i);
+		const bool wanted = wants_layer(w, i);
+		if (wanted || world_is_virtual) /* where every layer takes its time */
+			d->ops->event_wait(d, i);
+		if (wanted)
+			w->strategy->layer_ready(w, i);
 	}
 	return with_step;
 }

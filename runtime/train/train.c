@@ -241,7 +241,9 @@ static void tear_down(struct trainer *r)
 	comm_free(w->model_group);
 	comm_free(w->data_group);
 	comm_free(w->all); /* before the device: they may hold its memory */
+	world_wait("its device", 0);
 	r->dev.ops->close(&r->dev);
+	world_leave();
 	stats_fini(&r->stats);
 	trace_free(r->trace);
 	free(w->state);

@@ -13,7 +13,8 @@ enum { CPUS_MOST = 1024, COMMIT_ROOM = 64 };
 /* The host of a rank, as the rank reports it. */
 struct rank_row {
 	char host[64], cpu[96], address[48], libraries[224], commit[COMMIT_ROOM];
-	int gpus; /* of its host, if it computes on one; otherwise 0 */
+	int gpus;     /* that it sees on its host, if it computes on one; otherwise 0 */
+	uint64_t gpu; /* identity of the one that it computes on */
 	bool mps;
 	double load, mhz;               /* when the run begins; NaN: unknown */
 	int64_t link_speed;             /* of the network of that address [bit/s]; 0: unknown */
@@ -25,7 +26,9 @@ struct cluster {
 	int ranks, workers, hosts;
 	/* the rest is known to rank 0 only; a text is NULL if it does not apply */
 	struct rank_row *rank;
-	bool oversubscribed; /* a host has fewer cores than compute threads, or GPUs than workers */
+	bool oversubscribed; /* a host has fewer cores than compute threads, or workers share a GPU
+			      */
+	bool shares_gpus;    /* workers share a GPU */
 	char *names;         /* of the hosts, sorted: "a,b" */
 	char *placement;     /* in the form of --placement; "" on one host */
 	char *launcher;      /* "mpirun", "mpirun, Slurm job 12" */

@@ -365,7 +365,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int i)
 		p->warpSize = 32;
 		p->maxThreadsPerBlock = 1024;
 		p->unifiedAddressing = 1;
-		p->uuid.bytes[0] = (char)(i + 1);
+		p->uuid.bytes[0] = (char)(i + 1 + setting("FAKE_CUDA_FIRST", 0));
 		return cudaSuccess;
 	});
 }
@@ -396,10 +396,27 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
 			fail("a stream that the default stream would wait for, and the fake has "
 			     "none");
 		make_context(current);
+		while (setting("FAKE_CUDA_HANG", 0))
+			pause();
 		streams.emplace_back(new CUstream_st{current, true, {}, 0, 0, NULL, 0});
 		*s = streams.back().get();
 		return cudaSuccess;
 	});
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+	*least = 0;
+	*greatest = -5;
+	return cudaSuccess;
+}
+
+/* Priorities change nothing: streams are lazy. */
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned flags, int priority)
+{
+	if (priority > 0 || priority < -5)
+		return remember(cudaErrorInvalidValue);
+	return cudaStreamCreateWithFlags(s, flags);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t s)

@@ -7,6 +7,8 @@
  *
  * Environment:
  *   FAKE_CUDA_DEVICES=n     number of GPUs (1)
+ *   FAKE_CUDA_FIRST=n       the first of the machine's GPUs that this process sees (0)
+ *   FAKE_CUDA_HANG=1        making a stream never ends
  *   FAKE_CUDA_MPS=1         processes share them by MPS
  *   FAKE_CUDA_MEMORY=bytes  of each, for each process (4 GiB)
  *   FAKE_CUDA_DRIVER=n      the version that the driver supports, as cudaDriverGetVersion gives it

@@ -65,8 +65,29 @@ void launch_with(const char *name, void (*kernel)(P...), dim3 blocks, dim3 threa
 	launch(name, blocks, threads, stream, [kernel, kept] { std::apply(kernel, kept); });
 }
 
+extern bool has_waited; /* the running kernel has called wait_for_previous */
+[[noreturn]] void did_not_wait(const char *kernel);
+
+/* For kernels that may run before the kernel before has ended: they must wait for it. */
+template <class... P, class... A>
+void launch_early(const char *name, void (*kernel)(P...), dim3 blocks, dim3 threads,
+		  cudaStream_t stream, A &&...given)
+{
+	std::tuple<P...> kept{static_cast<P>(given)...};
+	int i = 0;
+	std::apply([&](auto &...x) { (check_if_pointer(name, i++, x), ...); }, kept);
+	launch(name, blocks, threads, stream, [name, kernel, kept] {
+		has_waited = false;
+		std::apply(kernel, kept);
+		if (!has_waited)
+			did_not_wait(name);
+	});
+}
+
 } // namespace fake
 
+#define LAUNCH_EARLY(kernel, blocks, threads, stream, ...) \
+	fake::launch_early(#kernel, kernel, blocks, threads, stream, __VA_ARGS__)
 #define LAUNCH(kernel, blocks, threads, stream, ...) \
 	fake::launch_with(#kernel, kernel, blocks, threads, stream, __VA_ARGS__)
 

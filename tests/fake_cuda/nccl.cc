@@ -5,7 +5,8 @@
  * The unique id names a file of shared memory in which every rank has a window. A sum passes
  * through it window by window: every rank writes its own, then adds up all in the order of ranks. A
  * rank that waits for more than a minute in a sum gives up. Communicators do not block: joining
- * returns ncclInProgress until all have joined. FAKE_NCCL_ABSENT=n: rank n never joins.
+ * returns ncclInProgress until all have joined, and so do the calls that end a communicator.
+ * FAKE_NCCL_ABSENT=n: rank n never joins.
  * FAKE_NCCL_REFUSED=n: rank n cannot join, which the others are told.
  */
 #include "fake.h"
@@ -20,6 +21,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +52,8 @@ struct ncclComm {
 
 namespace
 {
+std::set<ncclComm_t> made; /* and not destroyed */
+
 /* Waits until all ranks are here. */
 bool meet(const ncclComm &c)
 {
@@ -128,11 +132,12 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
 		return ncclSystemError;
 	ncclComm c = {(shared_comm *)m, rank, size, device(), false, id.internal};
 	*comm = new ncclComm(c);
+	made.insert(*comm);
 	if (rank == setting("FAKE_NCCL_REFUSED", -1)) {
 		c.m->refused = true;
 		return ncclSystemError;
 	}
-	c.m->device[rank] = c.on;
+	c.m->device[rank] = c.on + (int)setting("FAKE_CUDA_FIRST", 0);
 	if (rank != setting("FAKE_NCCL_ABSENT", -1) && c.m->arrived.fetch_add(1) + 1 == size) {
 		c.m->arrived = 0;
 		c.m->round++;
@@ -143,6 +148,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *status)
 {
+	if (!made.count(c))
+		fail("ncclCommGetAsyncError: the communicator was destroyed");
 	*status = c->joined       ? ncclSuccess
 		  : c->m->refused ? ncclRemoteError
 		  : c->m->round   ? ncclSuccess
@@ -162,14 +169,15 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *status)
 
 ncclResult_t ncclCommFinalize(ncclComm_t)
 {
-	return ncclSuccess;
+	return ncclInProgress;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
 	munmap(comm->m, sizeof(shared_comm));
+	made.erase(comm);
 	delete comm;
-	return ncclSuccess;
+	return ncclInProgress;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm)

@@ -50,6 +50,12 @@ extern char __stop_fake_shared[] __attribute__((weak));
 namespace fake
 {
 place here;
+bool has_waited;
+
+void did_not_wait(const char *kernel)
+{
+	fail("kernel %s was launched early, and does not wait for the kernel before", kernel);
+}
 
 namespace
 {

@@ -15,14 +15,16 @@ for p in float32 tf32 bf16; do
 	cat "$work"/cudnn-$p-*.log 2>/dev/null | gzip | head -c 4000000 >"$L/cudnn-$p.log.gz"
 done | keep 'The algorithms, and their times when they were tried:'
 save
-say 'each kernel of a step'
-for p in tf32 bf16 float32; do
+kernels() { # PRECISION
 	# shellcheck disable=SC2086
 	timed 110 ncu --target-processes all --graph-profiling node --clock-control none --cache-control none \
-		--metrics gpu__time_duration.sum --print-kernel-base demangled --csv --page raw --log-file "$L/ncu-$p.csv" mvbench $one --precision=$p 2>&1 | tail -2
-	timed 30 python3 "$here/kernels.py" "$L/ncu-$p.csv" 2>&1 | keep "The kernels of a step in $p, by time:"
+		--metrics gpu__time_duration.sum --print-kernel-base demangled --csv --page raw --log-file "$L/ncu-$1.csv" mvbench $one --precision="$1" 2>&1 | tail -2
+	timed 30 python3 "$here/kernels.py" "$L/ncu-$1.csv" 2>&1 | keep "The kernels of a step in $1, by time:"
 	save
-done
+}
+say 'each kernel of a step'
+kernels tf32
+kernels bf16
 say "PyTorch's convolutions of the same shapes"
 timed 90 python3 "$here/conv_bench.py" 2>&1 | keep "PyTorch's convolutions of the same shapes [us]:"
 save
@@ -31,4 +33,6 @@ for tool in memcheck racecheck; do
 	MVBENCH_CUDA_GRAPHS=0 CK_FORK=no CK_RUN_SUITE=cuda timed 70 compute-sanitizer --tool $tool --target-processes all gpu-test >"$L/$tool.txt" 2>&1
 	tail -5 "$L/$tool.txt" | keep "compute-sanitizer --tool $tool, of suite cuda:"
 done
+say 'each kernel of a step in float32'
+kernels float32
 rm -rf "$work"

@@ -1,24 +1,28 @@
 # shellcheck shell=bash
-# env.sh - sourced by the numbered scripts, which run on the machine with the GPU. Without a GPU it ends
-# with a message. It unpacks the bundle (once on each machine), keeps the driver initialised, saves the
-# logs, and writes the page to publish, OUT/NAME.md (OUT: gpu_day in the current folder).
+# env.sh - sourced by the numbered scripts, which run on the machine with the GPU. Without a GPU the script
+# is skipped: it says so, and ends with status 77. Otherwise env.sh unpacks the bundle (once on each
+# machine) to BUNDLE, keeps the driver initialised, saves the logs, which are in LOGS, and writes the page
+# to publish, OUT/NAME.md (OUT: gpu_day in the current folder).
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 name=$(basename "$0" .sh)
-LIMIT=${LIMIT:-570} # of a script [seconds]; later commands are left out
+LIMIT=${LIMIT:-465} # of a script [seconds]; later commands are left out, and counted
 
 if ! gpus=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null) || [ -z "$gpus" ]; then
-	echo "$name: no GPU: nvidia-smi is missing, or lists none; run this on a machine with a GPU" >&2
-	exit 1
+	echo "$name: skipped: no GPU: nvidia-smi is missing, or lists none; run this on a machine with a GPU" >&2
+	exit 77
 fi
-if [ ! -x /tmp/bundle/bin/mvbench ]; then
+BUNDLE=${BUNDLE:-/tmp/bundle} LOGS=${LOGS:-/tmp/logs}
+if [ ! -x "$BUNDLE/bin/mvbench" ]; then
 	[ -e "$here/bundle.tar.gz" ] || { echo "$name: $here/bundle.tar.gz is missing: 0_prepare.sh makes it, on the machine that builds" >&2; exit 1; }
-	tar xzf "$here/bundle.tar.gz" -C /tmp
+	mkdir -p "$BUNDLE"
+	tar xzf "$here/bundle.tar.gz" --strip-components=1 -C "$BUNDLE"
 fi
 OUT=${OUT:-$PWD/gpu_day}
-L=/tmp/logs/$name
+L=$LOGS/$name
+rm -rf "$L"
 mkdir -p "$OUT" "$L"
-export PATH=/tmp/bundle/bin:$PATH OMP_NUM_THREADS=1 CK_TIMEOUT_MULTIPLIER=15
+export PATH=$BUNDLE/bin:$PATH OMP_NUM_THREADS=1 CK_TIMEOUT_MULTIPLIER=15
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 # A permanent client: without it, and without persistence mode, every process would initialise the GPU again.
@@ -28,18 +32,21 @@ mps=
 finish() {
 	mps_stop
 	kill "$keeper" 2>/dev/null
+	if [ -s "$L/left_out" ]; then
+		printf '\nCommands that were left out at the time limit of %d s: %d\n' "$LIMIT" "$(wc -l <"$L/left_out")" | tee -a "$OUT/$name.md"
+	fi
 	save
 }
 trap finish EXIT
 
 # At most 8 files of 16 MiB are copied back: one archive for each script, and its page.
-save() { tar czf "$OUT/$name.tgz" -C /tmp/logs "$name"; }
+save() { tar czf "$OUT/$name.tgz" -C "$LOGS" "$name"; }
 say() { printf '\n=== %s (%ss)\n' "$1" "$SECONDS"; }
 # timed SECONDS COMMAND...: runs it with this time limit; prints its status and time
 timed() {
 	local limit=$1 since=$SECONDS rc left=$((LIMIT - SECONDS))
 	shift
-	[ "$left" -gt 5 ] || { echo "## left out, the time limit is reached: $*" | cut -c1-150 >&2; return 124; }
+	[ "$left" -gt 5 ] || { echo "## left out, the time limit is reached: $*" | cut -c1-150 | tee -a "$L/left_out" >&2; return 124; }
 	timeout -k 5 $((limit < left ? limit : left)) "$@"
 	rc=$?
 	echo "## rc $rc, $((SECONDS - since)) s: $*" | cut -c1-150 >&2
@@ -63,9 +70,9 @@ keep() {
 # cifar ROWS FILES TEST-ROWS: noise in CIFAR-10's format, in $work/cifar
 cifar() {
 	(
-		export build=/tmp/bundle/build device=cuda repeat=1
+		export build=$BUNDLE/build device=cuda repeat=1
 		# shellcheck source=tests/scripts/measure.sh
-		. /tmp/bundle/tests/scripts/measure.sh
+		. "$BUNDLE/tests/scripts/measure.sh"
 		noise_cifar "$work/cifar" "$@"
 	)
 }

@@ -3,14 +3,21 @@
  * operations for peers. check_devices.c tests its operations in float32.
  */
 #include "results/gate/gate.h"
+#include "runtime/base/stall.h"
 #include "runtime/device/cuda/cuda.h"
 #include "tests/fixture.h"
 #include "tests/suites.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { CPU, GPU, BOTH, PAIRS = 24 };
 
@@ -542,7 +549,160 @@ START_TEST(graph_copies_only_its_own_weights)
 }
 END_TEST
 
+/* ---- Signs of life ----------------------------------------------------------- */
+
+/* A pulse that a child process shares. */
+static struct pulse *shared_pulse(void)
+{
+	void *p = mmap(NULL, sizeof(struct pulse), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	return p;
+}
+
+/* The number of progresses while a convolution of so many channels is used. */
+static int64_t progress_of_conv(size_t channels)
+{
+	const struct pulse *mine = pulse_mine();
+	const int64_t before = PULSE_GET(mine->events);
+	used = 0;
+	conv_of((struct image){6, 5, channels}, 8, (struct window){3, 1, 1}, 3, tolerance_of(0));
+	for (size_t i = 0; i < used; i++)
+		EACH(vec_free(pairs[i].v[k]));
+	used = 0;
+	return PULSE_GET(mine->events) - before;
+}
+
+/* Holds the lock of the choices until another process has made three progresses. */
+static pid_t hold_choices(const struct pulse *p)
+{
+	int ready[2];
+	char byte = 0;
+	const int64_t until = PULSE_GET(p->events) + 3;
+	ck_assert_int_eq(pipe(ready), 0);
+	const pid_t child = fork();
+	if (child == 0) {
+		const int fd = open(folder, O_RDONLY | O_DIRECTORY);
+		if (flock(fd, LOCK_EX) != 0 || write(ready[1], &byte, 1) != 1)
+			_exit(1);
+		for (int ms = 0; ms < 20000 && PULSE_GET(p->events) < until; ms++)
+			usleep(1000);
+		_exit(0);
+	}
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return child;
+}
+
+/* A worker that tries algorithms, or waits for another one that does, has not stalled. The first
+ * shape is tried more often: until the GPU's clock has risen. */
+START_TEST(trying_algorithms_is_progress)
+{
+	enum { DIRECTIONS = 3, TRIALS = 2, WAITED = 3 };
+	struct pulse *mine = shared_pulse();
+	int status;
+	folder_new();
+	setenv("MVBENCH_CUDA_CACHE", folder, 1);
+	set_up("float32");
+	pulse_of(mine);
+	ck_assert_int_ge(progress_of_conv(8), DIRECTIONS * TRIALS + !on_real_gpu());
+	ck_assert_int_eq(progress_of_conv(8), 0);
+	ck_assert_int_eq(progress_of_conv(12), DIRECTIONS * TRIALS);
+	const pid_t holder = hold_choices(mine);
+	ck_assert_int_ge(progress_of_conv(16), DIRECTIONS * TRIALS + WAITED);
+	ck_assert_int_eq(waitpid(holder, &status, 0), holder);
+	ck_assert_int_eq(status, 0);
+	pulse_of(NULL);
+	tear_down();
+	folder_free();
+}
+END_TEST
+
+static pid_t hanging;
+static char *ended_because;
+
+static pid_t process_of_hanging(const void *self, int rank, bool *far)
+{
+	(void)self, (void)rank, (void)far;
+	return hanging;
+}
+
+static char *name_of_hanging(const void *self, int rank)
+{
+	(void)self;
+	return sentence("worker %d", rank);
+}
+
+static void end_hanging(void *self, char *why)
+{
+	(void)self;
+	ended_because = why;
+}
+
+/* Nothing trains yet: only the start of the GPU has a limit. */
+START_TEST(hanging_start_of_a_gpu_ends_the_run)
+{
+	struct pulse *its = shared_pulse();
+	struct stall stall = {.ranks = 1,
+			      .pulse = its,
+			      .timeout_s = 1,
+			      .setting = "--stall-timeout",
+			      .process = process_of_hanging,
+			      .name = name_of_hanging,
+			      .end = end_hanging};
+	use_gpu();
+	hanging = fork();
+	if (hanging == 0) {
+		struct device d = {.ops = &device_cuda, .precision = "float32"};
+		setenv("FAKE_CUDA_HANG", "1", 1);
+		pulse_of(its);
+		d.ops->open(&d, 1);
+		_exit(0);
+	}
+	for (int ms = 0; ms < 20000 && PULSE_GET(its->peer) != WAITS_LEGITIMATELY; ms++)
+		usleep(1000);
+	stall_open(&stall);
+	stall_poll(&stall, false);
+	ck_assert_ptr_null(ended_because);
+	const nsec second = 1000000000;
+	stall.looked = clock_now() - 2 * second; /* as if 9 s had passed */
+	stall.seen[0].got_on -= 9 * second;
+	stall_poll(&stall, false);
+	ck_assert_msg(ended_because && strstr(ended_because, "worker 0 waits for its device, for "),
+		      "%s", ended_because ? ended_because : "the run goes on");
+	free(ended_because);
+	stall_close(&stall);
+	kill(hanging, SIGKILL);
+	ck_assert_int_eq(waitpid(hanging, NULL, 0), hanging);
+}
+END_TEST
+
 /* ---- Graphs ---------------------------------------------------------------- */
+
+/* If the body cannot be captured, it runs again, with copies of the latest weights. */
+START_TEST(uncapturable_body_uses_the_latest_weights)
+{
+	const struct image m = {4, 5, 8};
+	struct conv *conv[BOTH];
+	set_up("bf16");
+	EACH(conv[k] = conv_new(&worker[k], m, 8, (struct window){3, 1, 1}, false, false, 1));
+	struct forward f = {.conv = conv[GPU],
+			    .x = activation(image_size(m)),
+			    .y = activation(image_size(m)),
+			    .w = parameter(WEIGHTS)};
+	for (int step = 0; step < 2; step++) {
+		if (step)
+			setenv("FAKE_CUDA_UNCAPTURABLE", "1", 1);
+		conv_forward(conv[CPU], f.y->v[CPU], f.x->v[CPU], f.w->v[CPU], NULL, 1);
+		device[GPU].ops->graph(&device[GPU], 5, forward_alone, &f);
+		same("conv", f.y, tolerance_of(2));
+		EACH(vec_scale(f.w->v[k], 0.5f));
+	}
+	EACH(conv_free(conv[k]));
+	tear_down();
+}
+END_TEST
 
 struct body {
 	struct pair *p, *g, *drops;
@@ -777,6 +937,11 @@ Suite *cuda_suite(void)
 	tcase_add_loop_test(t, products_are_rounded_as_the_precision_says, 0, COUNT(precisions));
 	tcase_add_loop_test(t, convolution_uses_the_latest_weights, 0, WRITERS);
 	tcase_add_test(t, graph_copies_only_its_own_weights);
+	tcase_add_test(t, trying_algorithms_is_progress);
+	if (!on_real_gpu()) {
+		tcase_add_test(t, hanging_start_of_a_gpu_ends_the_run);
+		tcase_add_test(t, uncapturable_body_uses_the_latest_weights);
+	}
 	tcase_add_test(t, cuda_graph_is_captured_once_per_key);
 	tcase_add_loop_test(t, weight_gradients_run_beside_input_gradients, 0, COUNT(precisions));
 	tcase_add_loop_test(t, table_operations_equal_the_hosts, 0, n);

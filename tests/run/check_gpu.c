@@ -87,8 +87,11 @@ END_TEST
 START_TEST(model_is_the_same_without_graphs_or_branch)
 {
 	static const char *const precision[] = {"float32", "bf16"},
-				 *const how[] = {"", "MVBENCH_CUDA_GRAPHS=0",
-						 "MVBENCH_CUDA_BRANCH=0", "MVBENCH_CUDA_TOGETHER=0",
+				 *const how[] = {"",
+						 "MVBENCH_CUDA_GRAPHS=0",
+						 "MVBENCH_CUDA_BRANCH=0",
+						 "MVBENCH_CUDA_TOGETHER=0",
+						 "MVBENCH_CUDA_EARLY=1",
 						 "FAKE_CUDA_UNCAPTURABLE=1"};
 	for (int i = 0; i < (int)COUNT(how) - on_real_gpu(); i++) {
 		char out[OUTPUT];
@@ -100,32 +103,43 @@ START_TEST(model_is_the_same_without_graphs_or_branch)
 					       precision[_i]),
 					 out, sizeof out);
 		ck_assert_msg(status == 0, "%s: status %d: %s", how[i], status, out);
-		ck_assert_msg((i == 4) == (strstr(out, "launched one by one") != NULL), "%s", out);
+		ck_assert_msg((i == 5) == (strstr(out, "launched one by one") != NULL), "%s", out);
 	}
 	expect_row("SELECT count(DISTINCT model_hash), min(status) FROM run", "1,done\r\n");
 }
 END_TEST
 
-/* Nodes in the graph of a step of ResNet-20 in bf16, which has 19 convolutions; 0: there is no
- * graph. */
-static int nodes_of_a_step(const char *environment)
+/* Nodes in the graph of a step; 0: there is no graph. */
+static int nodes_of_a_step(const char *environment, const char *how)
 {
 	char out[4 * OUTPUT];
-	int status = run_mvbench(words("FAKE_CUDA_NODES=1 %s", environment),
-				 "--workload=resnet --resnet.depth=20 --strategy=serial --batch=16 "
-				 "--epochs=1 --device=cuda --precision=bf16",
-				 out, sizeof out);
+	int status = run_mvbench(words("FAKE_CUDA_NODES=1 %s", environment), how, out, sizeof out);
 	ck_assert_msg(status == 0, "status %d: %s", status, out);
 	const char *says = "a graph of ", *at = strstr(out, says);
 	return at ? atoi(at + strlen(says)) : 0;
 }
 
-/* One launch for all copies of weights, and one for all gradients. */
+/* One launch for all copies of weights, and one for all gradients. ResNet-20 has 19 convolutions.
+ */
 START_TEST(weights_are_copied_together)
 {
-	int together = nodes_of_a_step(""), alone = nodes_of_a_step("MVBENCH_CUDA_TOGETHER=0");
+	const char *how = "--workload=resnet --resnet.depth=20 --strategy=serial --batch=16 "
+			  "--epochs=1 --device=cuda --precision=bf16";
+	int together = nodes_of_a_step("", how),
+	    alone = nodes_of_a_step("MVBENCH_CUDA_TOGETHER=0", how);
 	ck_assert_msg(together > 0 && alone - together == 2 * (19 - 1), "%d nodes, %d alone",
 		      together, alone);
+}
+END_TEST
+
+/* LeNet has 4 layers with parameters: one bucket has one mark, four have four. */
+START_TEST(only_ends_of_buckets_are_marked)
+{
+	const char *how = "--workload=lenet --strategy=allreduce --workers=2 --batch=8 --epochs=1 "
+			  "--device=cuda --allreduce.overlap=true --allreduce.bucket=%s";
+	int one = nodes_of_a_step("", words(how, "1GiB")),
+	    four = nodes_of_a_step("", words(how, "1"));
+	ck_assert_msg(one > 0 && four - one == 4 - 1, "%d nodes, %d with four buckets", one, four);
 }
 END_TEST
 
@@ -234,6 +248,28 @@ START_TEST(sharing_of_a_gpu_is_recorded)
 }
 END_TEST
 
+/* The user's launcher may let each worker see only one GPU: its own, or one that they share. */
+START_TEST(gpus_of_the_users_launcher_are_told_apart)
+{
+	static const char *const want[] = {"0; 2 GPUs, 1 worker a GPU",
+					   "1; 1 GPU, 2 workers a GPU"};
+	char out[OUTPUT];
+	const char *run = words("./mvbench run --workload=mlp --mlp.hidden=8 --strategy=allreduce "
+				"--workers=2 --batch=8 --epochs=1 --device=cuda --data-dir=%s "
+				"--db=%s/run.db",
+				folder, folder);
+	char *both = sentence("%s1 env FAKE_CUDA_FIRST=0 %s : -n 1 env FAKE_CUDA_FIRST=%d %s 2>&1",
+			      MPIRUN, run, 1 - _i, run);
+	int status = command_output(both, out, sizeof out);
+	ck_assert_msg(status == 0, "%s: status %d: %s", both, status, out);
+	ck_assert_msg(!strstr(out, "share a GPU") == !_i, "%s", out);
+	free(both);
+	expect_row("SELECT DISTINCT (oversubscribed AND NOT run.workers > run.cores) || "
+		   "substr(libraries, instr(libraries, ';')) FROM run JOIN rank ON run_id = run.id",
+		   words("\"%s\"\r\n", want[_i]));
+}
+END_TEST
+
 /* Each worker starts CUDA on its own GPU alone. A child of the launcher, which reads the sizes of
  * memory, starts it on each. */
 START_TEST(each_worker_starts_cuda_once)
@@ -282,6 +318,45 @@ START_TEST(bf16_learns_the_same)
 	ck_assert_double_le(fabs(gpu.test_loss - cpu.test_loss), 0.05 * cpu.test_loss);
 	free(gpu.param);
 	free(cpu.param);
+}
+END_TEST
+
+/* ---- The scripts of the first day -------------------------------------------------- */
+
+START_TEST(scripts_without_a_gpu_are_skipped)
+{
+	char out[OUTPUT];
+	char *scripts = installed_path("tests/gpu_day");
+	char *all = sentence("cd %s && for s in %s/[1-9]_*.sh; do PATH=/usr/bin:/bin OUT=%s/out "
+			     "bash $s >said 2>&1; echo $?; grep -c 'skipped: no GPU' said; done | "
+			     "sort | uniq -c | tr -s ' \n' ' '; ls",
+			     folder, scripts, folder);
+	command_output(all, out, sizeof out);
+	ck_assert_msg(strstr(out, " 6 1 6 77 ") && !strstr(out, "out\n"), "%s", out);
+	free(all);
+	free(scripts);
+}
+END_TEST
+
+/* A page says how many commands its script left out. */
+START_TEST(script_at_its_time_limit_counts_what_it_leaves_out)
+{
+	char out[OUTPUT];
+	char *script = installed_path("tests/gpu_day/5_sweep.sh");
+	char *limited =
+		sentence("b=$PWD && cd %s && mkdir -p bundle/bin && ln -s $b/mvbench bundle/bin && "
+			 "printf '#!/bin/sh\\necho A GPU, 1, 2 MiB\\n' >bundle/bin/nvidia-smi && "
+			 "chmod +x bundle/bin/nvidia-smi && PATH=$PWD/bundle/bin:$PATH LIMIT=1 "
+			 "BUNDLE=$PWD/bundle LOGS=$PWD/logs OUT=$PWD/out bash %s 2>&1; "
+			 "cat out/5_sweep.md && tar tzf out/5_sweep.tgz",
+			 folder, script);
+	int status = command_output(limited, out, sizeof out);
+	ck_assert_msg(status == 0 && strstr(out, "1 x A GPU, 1, 2 MiB") &&
+			      strstr(out, "left out at the time limit of 1 s: 1\n") &&
+			      strstr(out, "5_sweep/left_out"),
+		      "status %d: %s", status, out);
+	free(limited);
+	free(script);
 }
 END_TEST
 
@@ -390,9 +465,13 @@ Suite *gpu_suite(void)
 		tcase_add_loop_test(t, float32_algorithms_are_chosen_by_float32_times, 0, 5);
 		tcase_add_loop_test(t, sharing_of_a_gpu_is_recorded, 0, 3);
 		tcase_add_test(t, weights_are_copied_together);
+		tcase_add_test(t, only_ends_of_buckets_are_marked);
+		tcase_add_loop_test(t, gpus_of_the_users_launcher_are_told_apart, 0, 2);
 		tcase_add_test(t, each_worker_starts_cuda_once);
 		tcase_add_loop_test(t, impossible_gpu_runs_are_refused, 0, COUNT(refused));
 		tcase_add_test(t, suggested_batch_fits);
+		tcase_add_test(t, scripts_without_a_gpu_are_skipped);
+		tcase_add_test(t, script_at_its_time_limit_counts_what_it_leaves_out);
 		tcase_add_test(t, device_auto_takes_the_gpu_if_there_is_one);
 		tcase_add_loop_test(t, failing_gpu_ends_the_run, 1, 3);
 	}

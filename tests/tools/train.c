@@ -341,6 +341,7 @@ static void plant(struct strategy *s, struct workload *w)
 		s->meets = MEETS_NEVER;
 	if (probes("wrong_no_layer_ready") || probes("right_no_layer_ready")) {
 		s->init = needs_no_layers;
+		s->wants_layer = NULL;
 		s->layer_ready = sum_layer;
 		s->step = step_of_sums;
 	}

@@ -2,8 +2,11 @@
  * choice.c - chooses cuDNN's algorithm for a convolution.
  *
  * At the first use of a shape, all algorithms are tried on the current data, twice, because the
- * first trial loads them and finds the GPU's clock low. The fastest deterministic one is chosen.
- * All layers of that shape on this device then use it.
+ * first trial loads them. The first shape's trials go on until the GPU's clock has risen. The
+ * fastest deterministic algorithm is chosen. All layers of that shape on this device then use it.
+ *
+ * On a GPU that nothing has used yet, trials take longer than the limit for a worker that makes no
+ * progress. Each trial is therefore recorded as progress, and so is waiting for other processes.
  *
  * Times are useless while another process computes on the GPU, and the winner among nearly equal
  * algorithms varies, with different last bits of the results. Therefore a file keeps each choice in
@@ -26,7 +29,8 @@
 enum {
 	ALGORITHMS = 16,
 	TRIALS = 2,
-	WAIT_MOST = 120, /* for the lock [seconds]; then this process tries without it */
+	WARM = 50,       /* duration of the first shape's trials [milliseconds] */
+	WAIT_MOST = 120, /* for the lock [seconds]; then this process no longer waits for it */
 	LOOK_EVERY = 5   /* interval of polling the lock [milliseconds] */
 };
 
@@ -159,6 +163,13 @@ static struct conv_choice best_of(struct device *d, struct cuda_conv *v, struct 
 	return best;
 }
 
+static double ms_since(const struct timespec *t)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return 1e3 * (double)(now.tv_sec - t->tv_sec) + 1e-6 * (double)(now.tv_nsec - t->tv_nsec);
+}
+
 static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct conv_plan *p,
 				 enum direction k, const void *a, const void *b, double *ms)
 {
@@ -168,9 +179,14 @@ static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct c
 	void *out = cuda_take(d, out_bytes), *work = trial_memory(&bytes);
 	int n = 0;
 	TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], conv_math(c)));
-	for (int time = 0; time < TRIALS; time++)
+	struct timespec since;
+	clock_gettime(CLOCK_MONOTONIC, &since);
+	for (int time = 0; time < TRIALS || (!c->warm && ms_since(&since) < WARM); time++) {
+		pulse_step();
 		n = try_all(d, v, p, k, a, b, out, work, bytes, found);
-	cuda_sync(d);
+		cuda_sync(d);
+	}
+	c->warm = true;
 	cuda_give(d, out, out_bytes);
 	TRY_CUDA(d, cudaFree(work));
 	struct conv_choice best = best_of(d, v, p, k, found, n, bytes, ms);
@@ -211,18 +227,22 @@ static void cache_open(struct cache *k)
 		k->file = sentence("%s/convolutions", folder);
 }
 
-/* Waits for other processes' trials. */
+/* Waits for other processes' trials. After a wait in vain no shape waits again: a process may keep
+ * the lock forever. */
 static void cache_lock(struct cache *k)
 {
+	static bool in_vain;
 	const struct timespec look = {.tv_nsec = LOOK_EVERY * 1000000L};
 	char *folder AUTOFREE =
 		k->file ? sentence("%.*s", (int)(strrchr(k->file, '/') - k->file), k->file) : NULL;
 	k->fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	for (int i = 0; k->fd >= 0 && i < WAIT_MOST * 1000 / LOOK_EVERY; i++) {
-		if (flock(k->fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+		if (flock(k->fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK || in_vain)
 			return;
+		pulse_step();
 		nanosleep(&look, NULL);
 	}
+	in_vain = k->fd >= 0;
 }
 
 static void cache_close(struct cache *k)

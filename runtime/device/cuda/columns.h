@@ -65,6 +65,7 @@ __global__ void __launch_bounds__(THREADS)
 {
 	size_t lanes = THREADS / groups, lane = threadIdx.x / groups;
 	size_t column = ((size_t)blockIdx.y * groups + threadIdx.x % groups) * V;
+	wait_for_previous();
 	if (lane < lanes && column < n)
 		walk_down<V>(job, rows, n, column, lane, lanes,
 			     [&](size_t at, const typename Job::item &item,
@@ -75,8 +76,9 @@ template <int V, typename Job>
 void map_columns(struct device *d, const Job &job, size_t rows, size_t n)
 {
 	walk w = walk_of(n, V);
-	QUEUE(d, (columns_map<V, Job>), dim3(walk_blocks(w, rows, ahead<V>, MAP_BLOCKS), w.chunks),
-	      THREADS, job, rows, n, w.groups);
+	QUEUE_EARLY(d, (columns_map<V, Job>),
+		    dim3(walk_blocks(w, rows, ahead<V>, MAP_BLOCKS), w.chunks), THREADS, job, rows,
+		    n, w.groups);
 }
 
 constexpr unsigned AT_ONCE = 16; /* pending reads of the blocks' partial sums */
@@ -90,6 +92,7 @@ __global__ void __launch_bounds__(THREADS)
 	size_t column = ((size_t)blockIdx.y * groups + threadIdx.x % groups) * V;
 	bool in = lane < lanes && column < n;
 	float sum[K * V] = {0};
+	wait_for_previous();
 	if (in)
 		walk_down<V>(job, rows, n, column, lane, lanes,
 			     [&](size_t at, const typename Job::item &item,
@@ -147,8 +150,8 @@ void sum_columns(struct device *d, const Job &job, size_t rows, size_t n)
 	/* the fewest chunks give the most blocks */
 	size_t chunks = walk_of(n < wide<bf16> ? wide<bf16> : n, wide<bf16>).chunks;
 	size_t most = chunks < of_all ? of_all / chunks : 1;
-	QUEUE(d, (columns_sum<V, Job>), dim3(blocks, w.chunks), THREADS, job, rows, n, w.groups,
-	      cuda_stage_of(d, SUMS * most * n * sizeof(float)));
+	QUEUE_EARLY(d, (columns_sum<V, Job>), dim3(blocks, w.chunks), THREADS, job, rows, n,
+		    w.groups, cuda_stage_of(d, SUMS * most * n * sizeof(float)));
 }
 
 /* Can an activation's rows be read in packs? All addresses and n must be aligned. */

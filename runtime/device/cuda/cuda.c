@@ -62,6 +62,11 @@ void *must(void *p)
 	return cuda_program->must(p);
 }
 
+void pulse_step(void)
+{
+	cuda_program->pulse_step();
+}
+
 char *sentence(const char *fmt, ...)
 {
 	char *text;
@@ -97,7 +102,8 @@ bool cuda_off(const char *name)
 enum {
 	CONTEXT = 512 << 20, /* approximate memory of CUDA and its libraries [bytes] */
 	SUM_BLOCKS = 256,
-	OLDEST = 80 /* compute capability, times 10: the first with bf16 and tf32 */
+	OLDEST = 80, /* compute capability, times 10: the first with bf16 and tf32 */
+	EARLY = 90   /* the first with programmatic dependent launch */
 };
 
 static char why_not[512]; /* of the last probe */
@@ -155,6 +161,15 @@ static cudaError_t least_free(struct device_facts *f)
 	return cudaSuccess;
 }
 
+/* Not the GPU's number: a worker may see only one GPU, which is then its 0. */
+static uint64_t identity_of(const struct cudaDeviceProp *p)
+{
+	uint64_t h = 0;
+	for (size_t i = 0; i < sizeof p->uuid.bytes; i++)
+		h = hash64(h ^ (unsigned char)p->uuid.bytes[i]);
+	return h;
+}
+
 static const char *cuda_probe(struct device_facts *f)
 {
 	struct device_facts facts = {0};
@@ -187,6 +202,8 @@ static const char *cuda_probe(struct device_facts *f)
 					i, p.name, p.major, p.minor, OLDEST / 10, OLDEST % 10);
 		snprintf(facts.model, sizeof facts.model, "%.127s", p.name);
 		facts.free_bytes = facts.total_bytes = p.totalGlobalMem; /* without least_free */
+		if (i < GPUS_MOST)
+			facts.identity[i] = identity_of(&p);
 		int mps = 0;
 		status = cudaDeviceGetAttribute(&mps, cudaDevAttrMpsEnabled, i);
 		facts.mps |= mps != 0;
@@ -219,12 +236,12 @@ static void cuda_open(struct device *d, int threads)
 	TRY_CUDA(d, cudaSetDevice(c->gpu));
 	TRY_CUDA(d, cudaGetDeviceProperties(&p, c->gpu));
 	snprintf(c->model, sizeof c->model, "%.127s", p.name);
-	/* not the GPU's number: a worker may see only one GPU, which is then its 0 */
-	for (size_t i = 0; i < sizeof p.uuid.bytes; i++)
-		d->identity = hash64(d->identity ^ (unsigned char)p.uuid.bytes[i]);
+	d->identity = identity_of(&p);
 	c->without_graphs = cuda_off("MVBENCH_CUDA_GRAPHS");
 	c->alone = cuda_off("MVBENCH_CUDA_TOGETHER");
 	c->unpadded = cuda_off("MVBENCH_CUDA_PAD");
+	c->early = getenv("MVBENCH_CUDA_EARLY") && !cuda_off("MVBENCH_CUDA_EARLY") &&
+		   p.major * 10 + p.minor >= EARLY;
 	const char *blocks = getenv("MVBENCH_CUDA_SUM_BLOCKS");
 	c->sum_blocks = blocks && atoi(blocks) > 0 ? (size_t)atoi(blocks) : SUM_BLOCKS;
 	c->bf16 = strcmp(d->precision, "bf16") == 0;
@@ -232,7 +249,10 @@ static void cuda_open(struct device *d, int threads)
 	CHECK(c->bf16 || c->tf32 || strcmp(d->precision, "float32") == 0, "precision %s",
 	      d->precision);
 	TRY_CUDA(d, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
-	TRY_CUDA(d, cudaStreamCreateWithFlags(&c->side, cudaStreamNonBlocking));
+	/* Its work goes first: the host waits for it, while the rest of the step is queued. */
+	int least, greatest;
+	TRY_CUDA(d, cudaDeviceGetStreamPriorityRange(&least, &greatest));
+	TRY_CUDA(d, cudaStreamCreateWithPriority(&c->side, cudaStreamNonBlocking, greatest));
 	c->state = cuda_take(d, sizeof *c->state);
 	TRY_CUDA(d, cudaMemsetAsync(c->state, 0, sizeof *c->state, c->stream));
 	TRY_CUDA(d, cudaHostAlloc((void **)&c->event, EVENTS * sizeof *c->event,

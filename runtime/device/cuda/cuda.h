@@ -25,6 +25,7 @@ struct cuda_host {
 	void (*panic)(const char *file, int line, const char *fmt, ...); /* these two do not */
 	void (*failure)(const char *fmt, ...);                           /* return */
 	void *(*must)(void *p);
+	void (*pulse_step)(void);
 	char *(*text_read)(const char *path);
 	int (*folder_make)(const char *path);
 	char *(*output_open)(struct output *o, const char *option, const char *path);
@@ -128,12 +129,14 @@ struct cuda { /* device->at */
 	uint32_t *event;            /* pinned [EVENTS]: the last turn that reached each event */
 	struct conv_choice *choice; /* algorithms: each shape is tried once */
 	size_t choices;
+	bool warm;              /* trials have raised the GPU's clock */
 	struct cuda_conv *conv; /* list of all convolutions */
 	size_t convs;
 	uint64_t written;     /* number of operations that may have written weights */
 	bool unsettled;       /* some dweight must still be copied to the gradient */
 	bool alone, unpadded; /* switches (conv.c) */
 	size_t sum_blocks;    /* most blocks that sum columns */
+	bool early;           /* switch: kernels start before the kernel before has ended */
 };
 
 enum {

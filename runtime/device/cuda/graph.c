@@ -61,6 +61,7 @@ static cudaGraphExec_t capture(struct device *d, void (*body)(void *ctx), void *
 	if (!c->uncaptured)
 		return exec;
 	cudaGetLastError(); /* a persistent error returns at the next call, and ends the run */
+	cuda_writes(d);     /* the copies of weights that the body asked for were not made */
 	fprintf(stderr,
 		"mvbench: steps cannot be captured as a graph: kernels are launched one by one, "
 		"which is slower: %s\n",

@@ -19,15 +19,47 @@
 #else
 #define LAUNCH(kernel, blocks, threads, stream, ...) \
 	kernel<<<blocks, threads, 0, stream>>>(__VA_ARGS__)
+#define LAUNCH_EARLY(kernel, ...) launch_early(kernel, __VA_ARGS__)
+
+/* Programmatic dependent launch: blocks may start when the kernel before lets them. */
+template <typename... P, typename... A>
+void launch_early(void (*kernel)(P...), dim3 blocks, dim3 threads, cudaStream_t stream,
+		  A &&...given)
+{
+	cudaLaunchAttribute early = {};
+	early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+	early.val.programmaticStreamSerializationAllowed = 1;
+	cudaLaunchConfig_t how = {};
+	how.gridDim = blocks;
+	how.blockDim = threads;
+	how.stream = stream;
+	how.attrs = &early;
+	how.numAttrs = 1;
+	cudaLaunchKernelEx(&how, kernel, static_cast<P>(given)...);
+}
 #endif
+
+#define CHECK_LAUNCH(d, kernel) \
+	do { \
+		cudaError_t status_ = cudaGetLastError(); \
+		if (status_ != cudaSuccess) \
+			cuda_failed(d, __FILE__, __LINE__, kernel, cudaGetErrorString(status_)); \
+	} while (0)
 
 /* Launches on the device's stream. */
 #define QUEUE(d, kernel, blocks, threads, ...) \
 	do { \
 		LAUNCH(kernel, blocks, threads, cuda_of(d)->stream, __VA_ARGS__); \
-		cudaError_t status_ = cudaGetLastError(); \
-		if (status_ != cudaSuccess) \
-			cuda_failed(d, __FILE__, __LINE__, #kernel, cudaGetErrorString(status_)); \
+		CHECK_LAUNCH(d, #kernel); \
+	} while (0)
+/* The same for a kernel that begins with wait_for_previous. */
+#define QUEUE_EARLY(d, kernel, blocks, threads, ...) \
+	do { \
+		if (cuda_of(d)->early) \
+			LAUNCH_EARLY(kernel, blocks, threads, cuda_of(d)->stream, __VA_ARGS__); \
+		else \
+			LAUNCH(kernel, blocks, threads, cuda_of(d)->stream, __VA_ARGS__); \
+		CHECK_LAUNCH(d, #kernel); \
 	} while (0)
 
 namespace
@@ -94,6 +126,18 @@ inline unsigned blocks_for(size_t threads, size_t most)
 	return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
+/* Lets the next kernel start, if it was launched early, and waits until the one before has ended,
+ * memory included. */
+__device__ inline void wait_for_previous()
+{
+#ifdef FAKE_CUDA
+	fake::has_waited = true;
+#elif defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+	cudaTriggerProgrammaticLaunchCompletion();
+	cudaGridDependencySynchronize();
+#endif
+}
+
 /* Runs the code with T as the type of the device's activations. */
 #define OF_TYPE(d, ...) \
 	do { \
@@ -130,6 +174,7 @@ __global__ void __launch_bounds__(THREADS) each(size_t n, F f, P... p)
 {
 	size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x;
 	size_t step = (size_t)gridDim.x * THREADS;
+	wait_for_previous();
 	for (size_t i = first; i < n / V; i += step)
 		f(at<V>{i * V}, p...);
 	for (size_t i = n / V * V + first; i < n; i += step)
@@ -143,9 +188,10 @@ void for_each(struct device *d, bool packed, size_t n, F f, P... p)
 	if (n == 0)
 		return;
 	if (packed && aligned(p...))
-		QUEUE(d, (each<V, F, P...>), blocks_for(n / V, MAP_BLOCKS), THREADS, n, f, p...);
+		QUEUE_EARLY(d, (each<V, F, P...>), blocks_for(n / V, MAP_BLOCKS), THREADS, n, f,
+			    p...);
 	else
-		QUEUE(d, (each<1, F, P...>), blocks_for(n, MAP_BLOCKS), THREADS, n, f, p...);
+		QUEUE_EARLY(d, (each<1, F, P...>), blocks_for(n, MAP_BLOCKS), THREADS, n, f, p...);
 }
 
 /* ---- Over a warp: all its threads must call, and all get the result -------- */

@@ -153,10 +153,13 @@ static char *cuda_nccl_new(struct device *d, void **nccl, const unsigned char id
 			cuda_failed(d, __FILE__, __LINE__, #call, ncclGetErrorString(status_)); \
 	} while (0)
 
+/* After ncclCommDestroy nothing may be asked of the communicator. */
 static void cuda_nccl_free(struct device *d, void *nccl)
 {
 	TRY_NCCL(d, nccl, ncclCommFinalize(nccl));
-	TRY_NCCL(d, nccl, ncclCommDestroy(nccl));
+	ncclResult_t status = ncclCommDestroy(nccl);
+	if (status != ncclSuccess && status != ncclInProgress)
+		cuda_failed(d, __FILE__, __LINE__, "ncclCommDestroy", ncclGetErrorString(status));
 }
 
 static void cuda_nccl_allreduce(struct device *d, void *nccl, float *x, size_t n)

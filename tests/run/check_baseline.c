@@ -22,12 +22,11 @@ static char out[16384];
 /* Runs mvbench check with words on the folder's database; what it prints stays in out. */
 static int check(const char *words)
 {
-	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench check --db=%s/run.db %s "
-				 "2>&1",
-				 folder, words);
-	int status = command_output(command, out, sizeof out);
-	free(command);
-	return status;
+	char *command AUTOFREE =
+		sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench check --db=%s/run.db %s "
+			 "2>&1",
+			 folder, words);
+	return command_output(command, out, sizeof out);
 }
 
 static void expect(const char *words, int status, const char *says)
@@ -43,9 +42,8 @@ static void expect(const char *words, int status, const char *says)
 static void record(int seeds, const char *words)
 {
 	for (int seed = 1; seed <= seeds; seed++) {
-		char *all = sentence(CELL "%s --seed=%d", folder, words, seed), text[4096];
+		char *all AUTOFREE = sentence(CELL "%s --seed=%d", folder, words, seed), text[4096];
 		ck_assert_msg(run_mvbench("", all, text, sizeof text) == EXIT_OK, "%s", text);
-		free(all);
 	}
 }
 
@@ -55,7 +53,9 @@ static void serial_data(void)
 	idx_put_set(600, 200, false, '-');
 }
 
-START_TEST(baseline_is_saved_and_compared)
+CASE("command", .limit = 60);
+
+TEST(baseline_is_saved_and_compared)
 {
 	serial_data();
 	record(2, "");
@@ -94,9 +94,8 @@ START_TEST(baseline_is_saved_and_compared)
 	near(number("SELECT count(*) FROM baseline, checked"), 0, 0);
 	folder_free();
 }
-END_TEST
 
-START_TEST(baseline_is_of_one_network)
+TEST(baseline_is_of_one_network)
 {
 	serial_data();
 	record(3, "");
@@ -110,9 +109,8 @@ START_TEST(baseline_is_of_one_network)
 	       "baseline main was made over another network (2 Gbit/s there, one machine here)");
 	folder_free();
 }
-END_TEST
 
-START_TEST(check_reports_every_verdict)
+TEST(check_reports_every_verdict)
 {
 	serial_data();
 	record(3, "");
@@ -144,9 +142,8 @@ START_TEST(check_reports_every_verdict)
 	expect("--against=main --rerun=never", EXIT_FAILED, "3 of 3 runs are missing");
 	folder_free();
 }
-END_TEST
 
-START_TEST(other_configurations_are_refused)
+TEST(other_configurations_are_refused)
 {
 	static const struct {
 		const char *words, *says;
@@ -197,14 +194,13 @@ START_TEST(other_configurations_are_refused)
 	expect("--against=main", EXIT_USER, "another configuration");
 	folder_free();
 }
-END_TEST
 
 /* Virtual times are equal or they are not; there are no seeds to compare. */
-START_TEST(simulated_times_equal_the_baseline)
+TEST(simulated_times_equal_the_baseline)
 {
 	char words[] = "--strategy=allreduce --workers=4 --platform=sim --sim.train=false "
 		       "--sim.platform=ethernet_10g --sim.step-time=1ms";
-	char *traced = sentence("%s --trace=4", words);
+	char *traced AUTOFREE = sentence("%s --trace=4", words);
 	serial_data();
 	record(1, words);
 	record(1, traced); /* its times are rounded differently */
@@ -225,13 +221,11 @@ START_TEST(simulated_times_equal_the_baseline)
 	sql("UPDATE baseline SET calibration = '2026-01-31T00:00:00Z there'");
 	expect("--against=sim", EXIT_FAILED,
 	       "calibrated again: simulated times cannot be compared");
-	free(traced);
 	folder_free();
 }
-END_TEST
 
 /* A text file carries a baseline: the import equals it, line by line. A damaged file is refused. */
-START_TEST(baseline_survives_export_and_import)
+TEST(baseline_survives_export_and_import)
 {
 	static const struct {
 		const char *edit, *says;
@@ -258,10 +252,9 @@ START_TEST(baseline_survives_export_and_import)
 	expect(text, EXIT_OK, "");
 	free(text);
 	for (size_t i = 0; i < COUNT(damage); i++) {
-		char *command =
+		char *command AUTOFREE =
 			sentence("sed '%s' %s/a >%s/damaged", damage[i].edit, folder, folder);
 		ck_assert_int_eq(system(command), 0);
-		free(command);
 		text = sentence("--import=%s/damaged --replace", folder);
 		expect(text, EXIT_USER, damage[i].says);
 		free(text);
@@ -304,10 +297,9 @@ START_TEST(baseline_survives_export_and_import)
 	free(text);
 	folder_free();
 }
-END_TEST
 
 /* Special characters in names and reasons do not break the format of a report. */
-START_TEST(reports_are_well_formed)
+TEST(reports_are_well_formed)
 {
 	static const char name[] = "a\"b'c,<script>&|é";
 	serial_data();
@@ -316,7 +308,7 @@ START_TEST(reports_are_well_formed)
 	expect("--save='two\nlines'", EXIT_USER, "one line");
 	expect("--against=main", EXIT_OK, "");
 	sqlite3 *db;
-	char *path = in_folder("run.db");
+	char *path AUTOFREE = in_folder("run.db");
 	char *text = sqlite3_mprintf(
 		"UPDATE baseline SET name = %Q, config = config || '|<b>&'; UPDATE checked SET "
 		"name = %Q; UPDATE run SET status = 'diverged', reason = "
@@ -348,13 +340,11 @@ START_TEST(reports_are_well_formed)
 	if (!lacks_program("xmllint"))
 		ck_assert_msg(command_output(text, out, sizeof out) == 0, "%s", out);
 	free(text);
-	free(path);
 	folder_free();
 }
-END_TEST
 
 /* A program whose epochs take a millionth of a second, or a year. */
-START_TEST(wall_times_are_compared_in_turn)
+TEST(wall_times_are_compared_in_turn)
 {
 	serial_data();
 	record(3, "");
@@ -382,22 +372,4 @@ START_TEST(wall_times_are_compared_in_turn)
 	ck_assert_int_eq(system(edit), 0);
 	free(edit);
 	folder_free();
-}
-END_TEST
-
-Suite *baseline_suite(void)
-{
-	Suite *s = suite_create("baseline");
-	TCase *c = tcase_create("command");
-	tcase_set_timeout(c, 60);
-	tcase_add_test(c, baseline_is_saved_and_compared);
-	tcase_add_test(c, baseline_is_of_one_network);
-	tcase_add_test(c, check_reports_every_verdict);
-	tcase_add_test(c, other_configurations_are_refused);
-	tcase_add_test(c, simulated_times_equal_the_baseline);
-	tcase_add_test(c, baseline_survives_export_and_import);
-	tcase_add_test(c, reports_are_well_formed);
-	tcase_add_test(c, wall_times_are_compared_in_turn);
-	suite_add_tcase(s, c);
-	return s;
 }

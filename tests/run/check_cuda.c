@@ -8,7 +8,6 @@
 #include "tests/fixture.h"
 #include "tests/suites.h"
 
-#include <check.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -84,8 +83,8 @@ static float of_bf16(uint16_t x)
 static struct pair *pair_of(const float *x, size_t n, bool packed)
 {
 	struct pair *p = &pairs[used++];
-	float *rounded = must(calloc(n + 1, sizeof *rounded)),
-	      *bits = must(calloc(n + 1, sizeof *bits));
+	float *rounded AUTOFREE = must(calloc(n + 1, sizeof *rounded)),
+		       *bits AUTOFREE = must(calloc(n + 1, sizeof *bits));
 	ck_assert_uint_le(used, PAIRS);
 	*p = (struct pair){.n = n, .packed = packed && is_bf16()};
 	for (size_t i = 0; i < n; i++) {
@@ -98,20 +97,15 @@ static struct pair *pair_of(const float *x, size_t n, bool packed)
 		p->v[k] = vec_new(&worker[k], n);
 		vec_put(p->v[k], k == GPU && p->packed ? bits : rounded);
 	}
-	free(rounded);
-	free(bits);
 	return p;
 }
 
 static struct pair *random_pair(size_t n, bool packed)
 {
-	float *x = must(calloc(n + 1, sizeof *x));
+	float *x AUTOFREE = must(calloc(n + 1, sizeof *x));
 	for (size_t i = 0; i < n; i++)
 		x[i] = (float)rng_normal(&rng);
-	struct pair *p = pair_of(x, n, packed);
-
-	free(x);
-	return p;
+	return pair_of(x, n, packed);
 }
 
 static struct pair *activation(size_t n)
@@ -205,7 +199,7 @@ static void losses_of(size_t rows, size_t n, double tol)
 {
 	struct pair *z = activation(rows * n), *e = activation(rows * n),
 		    *value = parameter(rows * n);
-	float *label = must(calloc(rows, sizeof *label));
+	float *label AUTOFREE = must(calloc(rows, sizeof *label));
 	struct tally got[BOTH];
 	for (size_t r = 0; r < rows; r++)
 		label[r] = (float)(r * 5 % n);
@@ -221,10 +215,11 @@ static void losses_of(size_t rows, size_t n, double tol)
 	ck_assert_int_eq(got[GPU].rows, got[CPU].rows);
 	EACH(tally_take(&worker[k], &got[k]));
 	ck_assert(got[GPU].loss == 0 && got[GPU].correct == 0 && got[GPU].rows == 0);
-	free(label);
 }
 
-START_TEST(plain_operations_equal_the_cpus)
+CASE("cuda", .limit = 120, .left_out = !have_gpu());
+
+TEST(plain_operations_equal_the_cpus, COUNT(precisions))
 {
 	const double tol = tolerance_of((size_t)_i);
 	set_up(precisions[_i].name);
@@ -244,14 +239,13 @@ START_TEST(plain_operations_equal_the_cpus)
 	losses_of(3, 41, tol);
 	tear_down();
 }
-END_TEST
 
-START_TEST(batch_operations_equal_the_cpus)
+TEST(batch_operations_equal_the_cpus, COUNT(precisions))
 {
 	enum { N = 30, ROWS = 1000 };
 	const struct image m = {5, 3, 3};
 	const size_t f = image_size(m);
-	uint8_t *bytes = must(calloc(N, f));
+	uint8_t *bytes AUTOFREE = must(calloc(N, f));
 	float target[N], mean[5 * 3 * 3];
 	int32_t index[ROWS];
 	set_up(precisions[_i].name);
@@ -275,10 +269,8 @@ START_TEST(batch_operations_equal_the_cpus)
 		for (size_t i = 0; i < N * f; i++)
 			bytes[i] = (uint8_t)rng_next(&rng);
 	}
-	free(bytes);
 	tear_down();
 }
-END_TEST
 
 static void conv_of(struct image in, size_t out, struct window win, size_t rows, double tol)
 {
@@ -355,7 +347,7 @@ static const struct {
 } ways[] = {{0, "1", "1"}, {0, "1", "4"}, {1, "1", "4"}, {1, "0", "1"},
 	    {2, "1", "8"}, {2, "0", "8"}, {2, "0", "1"}};
 
-START_TEST(image_operations_equal_the_cpus)
+TEST(image_operations_equal_the_cpus, 4 * COUNT(ways))
 {
 	const struct {
 		struct image in;
@@ -382,11 +374,10 @@ START_TEST(image_operations_equal_the_cpus)
 	norm_of(in, false, false, 70, tol);
 	tear_down();
 }
-END_TEST
 
 /* In tf32 and bf16, cuDNN and cuBLAS use matrix units: their results differ from float32. The
  * shapes are those for which matrix units are the fastest on a GPU by far. */
-START_TEST(products_are_rounded_as_the_precision_says)
+TEST(products_are_rounded_as_the_precision_says, COUNT(precisions))
 {
 	const size_t side = on_real_gpu() ? 32 : 6, rows = side, n = side * side;
 	const struct image m = {side, side, 64};
@@ -406,7 +397,6 @@ START_TEST(products_are_rounded_as_the_precision_says)
 		      apart(y), apart(c));
 	tear_down();
 }
-END_TEST
 
 /* ---- Copies of weights -------------------------------------------------------- */
 
@@ -444,7 +434,7 @@ static void write_weights(int how, struct pair *w, struct pair *other, int k)
 	const struct update u =
 		update_of(&rules, &op, (struct update){.w = from->data, .out = to->data});
 	struct written b = {w, other};
-	float *host = fixture_get(from);
+	float *host AUTOFREE = fixture_get(from);
 	if (how == 0)
 		vec_copy(to, from);
 	else if (how == 1)
@@ -471,12 +461,11 @@ static void write_weights(int how, struct pair *w, struct pair *other, int k)
 		d->ops->peer->apply(d, OP_READ, updater->kind, &u, WEIGHTS);
 	else
 		write_from_outside(d, to->data, from->data);
-	free(host);
 }
 
 /* A convolution sees the new weights, even if its copy was made together with another's. A
  * convolution whose weights are freed does not keep others from copying theirs. */
-START_TEST(convolution_uses_the_latest_weights)
+TEST(convolution_uses_the_latest_weights, WRITERS)
 {
 	enum { ROWS = 2 };
 	const struct image m = {4, 5, 8};
@@ -506,7 +495,6 @@ START_TEST(convolution_uses_the_latest_weights)
 		EACH(conv_free(conv[i][k]));
 	tear_down();
 }
-END_TEST
 
 struct forward {
 	struct conv *conv;
@@ -521,7 +509,7 @@ static void forward_alone(void *ctx)
 
 /* A body that is launched again copies no weights of another body that existed when it was
  * captured. */
-START_TEST(graph_copies_only_its_own_weights)
+TEST(graph_copies_only_its_own_weights)
 {
 	const struct image m = {4, 5, 8};
 	struct forward f[2];
@@ -547,7 +535,6 @@ START_TEST(graph_copies_only_its_own_weights)
 		conv_free(f[i].conv);
 	tear_down();
 }
-END_TEST
 
 /* ---- Signs of life ----------------------------------------------------------- */
 
@@ -597,7 +584,7 @@ static pid_t hold_choices(const struct pulse *p)
 
 /* A worker that tries algorithms, or waits for another one that does, has not stalled. The first
  * shape is tried more often: until the GPU's clock has risen. */
-START_TEST(trying_algorithms_is_progress)
+TEST(trying_algorithms_is_progress)
 {
 	enum { DIRECTIONS = 3, TRIALS = 2, WAITED = 3 };
 	struct pulse *mine = shared_pulse();
@@ -617,7 +604,6 @@ START_TEST(trying_algorithms_is_progress)
 	tear_down();
 	folder_free();
 }
-END_TEST
 
 static pid_t hanging;
 static char *ended_because;
@@ -641,7 +627,7 @@ static void end_hanging(void *self, char *why)
 }
 
 /* Nothing trains yet: only the start of the GPU has a limit. */
-START_TEST(hanging_start_of_a_gpu_ends_the_run)
+TEST(hanging_start_of_a_gpu_ends_the_run, on_real_gpu() ? 0 : 1)
 {
 	struct pulse *its = shared_pulse();
 	struct stall stall = {.ranks = 1,
@@ -676,12 +662,11 @@ START_TEST(hanging_start_of_a_gpu_ends_the_run)
 	kill(hanging, SIGKILL);
 	ck_assert_int_eq(waitpid(hanging, NULL, 0), hanging);
 }
-END_TEST
 
 /* ---- Graphs ---------------------------------------------------------------- */
 
 /* If the body cannot be captured, it runs again, with copies of the latest weights. */
-START_TEST(uncapturable_body_uses_the_latest_weights)
+TEST(uncapturable_body_uses_the_latest_weights, on_real_gpu() ? 0 : 1)
 {
 	const struct image m = {4, 5, 8};
 	struct conv *conv[BOTH];
@@ -702,7 +687,6 @@ START_TEST(uncapturable_body_uses_the_latest_weights)
 	EACH(conv_free(conv[k]));
 	tear_down();
 }
-END_TEST
 
 struct body {
 	struct pair *p, *g, *drops;
@@ -724,7 +708,7 @@ static void step_once(void *ctx)
 
 /* The body is called twice for a key. Every launch has its own learning rate and key, and records
  * events to wait for. The CPU's part of the body has to be done here. */
-START_TEST(cuda_graph_is_captured_once_per_key)
+TEST(cuda_graph_is_captured_once_per_key)
 {
 	enum { STEPS = 5, N = 3000 };
 	float *host;
@@ -759,7 +743,6 @@ START_TEST(cuda_graph_is_captured_once_per_key)
 	device[GPU].ops->peer->pinned_free(&device[GPU], host);
 	tear_down();
 }
-END_TEST
 
 /* Weight gradients run beside the chain. What they read is overwritten only after them, and what
  * they write is read only after them, in a graph and before. */
@@ -785,7 +768,7 @@ static void both_gradients(void *ctx)
 	}
 }
 
-START_TEST(weight_gradients_run_beside_input_gradients)
+TEST(weight_gradients_run_beside_input_gradients, COUNT(precisions))
 {
 	enum { ROWS = 3, CHANNELS = 8 };
 	const struct image m = {6, 5, CHANNELS};
@@ -816,7 +799,6 @@ START_TEST(weight_gradients_run_beside_input_gradients)
 	EACH(conv_free(b.conv[k]));
 	tear_down();
 }
-END_TEST
 
 /* ---- Peers ----------------------------------------------------------------- */
 
@@ -869,7 +851,7 @@ static void one_op(const struct updater *updater, struct table_op op, bool in_is
 	tear_down();
 }
 
-START_TEST(table_operations_equal_the_hosts)
+TEST(table_operations_equal_the_hosts, LISTED(updaters))
 {
 	const struct updater *updater = updaters[_i];
 	for (size_t i = 0; i < COUNT(kinds); i++)
@@ -889,16 +871,16 @@ START_TEST(table_operations_equal_the_hosts)
 			       how & 2);
 		}
 }
-END_TEST
 
-START_TEST(peer_sum_equals_the_cpus)
+TEST(peer_sum_equals_the_cpus)
 {
 	enum { N = 1003, K = 5 };
 	set_up("float32");
 	for (int odd = 0; odd < 2; odd++) {
 		struct pair *x[K];
 		const float *at[K];
-		float *mine = must(calloc(N, sizeof *mine)), *want = must(calloc(N, sizeof *want));
+		float *mine AUTOFREE = must(calloc(N, sizeof *mine)),
+			    *want AUTOFREE = must(calloc(N, sizeof *want));
 
 		for (int i = 0; i < K; i++) {
 			x[i] = parameter(N);
@@ -914,38 +896,6 @@ START_TEST(peer_sum_equals_the_cpus)
 		device[GPU].ops->get(&device[GPU], mine, x[2]->v[GPU]->data + odd,
 				     (size_t)(N - odd));
 		ck_assert_mem_eq(mine, want, (size_t)(N - odd) * sizeof *mine);
-		free(mine);
-		free(want);
 	}
 	tear_down();
-}
-END_TEST
-
-Suite *cuda_suite(void)
-{
-	Suite *s = suite_create("cuda");
-	TCase *t = tcase_create("cuda");
-	int n = 0;
-	if (!have_gpu())
-		return s; /* the gpu suite reports that */
-	while (updaters[n])
-		n++;
-	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, plain_operations_equal_the_cpus, 0, COUNT(precisions));
-	tcase_add_loop_test(t, batch_operations_equal_the_cpus, 0, COUNT(precisions));
-	tcase_add_loop_test(t, image_operations_equal_the_cpus, 0, 4 * COUNT(ways));
-	tcase_add_loop_test(t, products_are_rounded_as_the_precision_says, 0, COUNT(precisions));
-	tcase_add_loop_test(t, convolution_uses_the_latest_weights, 0, WRITERS);
-	tcase_add_test(t, graph_copies_only_its_own_weights);
-	tcase_add_test(t, trying_algorithms_is_progress);
-	if (!on_real_gpu()) {
-		tcase_add_test(t, hanging_start_of_a_gpu_ends_the_run);
-		tcase_add_test(t, uncapturable_body_uses_the_latest_weights);
-	}
-	tcase_add_test(t, cuda_graph_is_captured_once_per_key);
-	tcase_add_loop_test(t, weight_gradients_run_beside_input_gradients, 0, COUNT(precisions));
-	tcase_add_loop_test(t, table_operations_equal_the_hosts, 0, n);
-	tcase_add_test(t, peer_sum_equals_the_cpus);
-	suite_add_tcase(s, t);
-	return s;
 }

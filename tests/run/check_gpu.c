@@ -43,7 +43,10 @@ static const struct {
 	 1e-4},
 };
 
-START_TEST(gpu_trains_the_same_as_the_cpu)
+CASE("gpu", .limit = 240, .set_up = make_data, .tear_down = folder_free,
+     .lacks = have_gpu() ? NULL : "there is no nvcc, so the emulated GPU was not built");
+
+TEST(gpu_trains_the_same_as_the_cpu, COUNT(same))
 {
 	struct result gpu = run_tool(same[_i].ranks, words("%s --device=cuda", same[_i].words));
 	struct result cpu = run_tool(same[_i].ranks, words("%s --device=cpu", same[_i].words));
@@ -55,12 +58,11 @@ START_TEST(gpu_trains_the_same_as_the_cpu)
 	free(gpu.param);
 	free(cpu.param);
 }
-END_TEST
 
 /* The whole step is a graph here. (tools/train looks at every step, so there each step is called.)
  * Each step sees its own learning rate, which falls all the time, its own dropout, and the number
  * of steps before it. */
-START_TEST(steps_in_graphs_equal_the_cpus)
+TEST(steps_in_graphs_equal_the_cpus, 3)
 {
 	static const char *const device[] = {"cpu", "cuda"};
 	static const char *const optimizer[] = {
@@ -68,11 +70,11 @@ START_TEST(steps_in_graphs_equal_the_cpus)
 		"--lr=0.01 --optimizer=muon --muon.eps=1e-3 --weight-decay=0.1"};
 	char out[OUTPUT];
 	for (int i = 0; i < 2; i++) {
-		char *how = sentence("--workload=lenet --lenet.dropout=0.5 --strategy=serial "
-				     "--batch=7 --epochs=3 --lr-schedule=cosine %s --device=%s",
-				     optimizer[_i], device[i]);
+		char *how AUTOFREE =
+			sentence("--workload=lenet --lenet.dropout=0.5 --strategy=serial "
+				 "--batch=7 --epochs=3 --lr-schedule=cosine %s --device=%s",
+				 optimizer[_i], device[i]);
 		ck_assert_msg(run_mvbench("", how, out, sizeof out) == 0, "%s", out);
-		free(how);
 	}
 	expect_row("SELECT count(b.running_loss), "
 		   "max(abs(a.test_loss - b.test_loss) / a.test_loss) < 1e-3, "
@@ -81,10 +83,9 @@ START_TEST(steps_in_graphs_equal_the_cpus)
 		   "USING (epoch) WHERE a.run_id = 1 AND b.run_id = 2 AND epoch > 0",
 		   "3,1,1,1\r\n");
 }
-END_TEST
 
 /* Switches of the program, and a library that makes a call which cannot be captured. */
-START_TEST(model_is_the_same_without_graphs_or_branch)
+TEST(model_is_the_same_without_graphs_or_branch, 2)
 {
 	static const char *const precision[] = {"float32", "bf16"},
 				 *const how[] = {"",
@@ -107,7 +108,6 @@ START_TEST(model_is_the_same_without_graphs_or_branch)
 	}
 	expect_row("SELECT count(DISTINCT model_hash), min(status) FROM run", "1,done\r\n");
 }
-END_TEST
 
 /* Nodes in the graph of a step; 0: there is no graph. */
 static int nodes_of_a_step(const char *environment, const char *how)
@@ -121,7 +121,7 @@ static int nodes_of_a_step(const char *environment, const char *how)
 
 /* One launch for all copies of weights, and one for all gradients. ResNet-20 has 19 convolutions.
  */
-START_TEST(weights_are_copied_together)
+TEST(weights_are_copied_together, on_real_gpu() ? 0 : 1)
 {
 	const char *how = "--workload=resnet --resnet.depth=20 --strategy=serial --batch=16 "
 			  "--epochs=1 --device=cuda --precision=bf16";
@@ -130,10 +130,9 @@ START_TEST(weights_are_copied_together)
 	ck_assert_msg(together > 0 && alone - together == 2 * (19 - 1), "%d nodes, %d alone",
 		      together, alone);
 }
-END_TEST
 
 /* LeNet has 4 layers with parameters: one bucket has one mark, four have four. */
-START_TEST(only_ends_of_buckets_are_marked)
+TEST(only_ends_of_buckets_are_marked, on_real_gpu() ? 0 : 1)
 {
 	const char *how = "--workload=lenet --strategy=allreduce --workers=2 --batch=8 --epochs=1 "
 			  "--device=cuda --allreduce.overlap=true --allreduce.bucket=%s";
@@ -141,7 +140,6 @@ START_TEST(only_ends_of_buckets_are_marked)
 	    four = nodes_of_a_step("", words(how, "1"));
 	ck_assert_msg(one > 0 && four - one == 4 - 1, "%d nodes, %d with four buckets", one, four);
 }
-END_TEST
 
 /* ---- Chosen algorithms are kept ------------------------------------------ */
 
@@ -172,7 +170,7 @@ static int lines_of(const char *command)
 	return atoi(text);
 }
 
-START_TEST(chosen_algorithms_are_kept)
+TEST(chosen_algorithms_are_kept)
 {
 	int tried, found, all;
 	count_choices(LENET2, &tried, &found);
@@ -195,11 +193,10 @@ START_TEST(chosen_algorithms_are_kept)
 	ck_assert_int_eq(lines_of("grep -c . convolutions"), 2 * all);
 	ck_assert_int_eq(lines_of("ls -A | grep -c part || true"), 0);
 }
-END_TEST
 
 /* In float32 the time of an algorithm with rounding units does not count. Shapes for rounding units
  * are padded. */
-START_TEST(float32_algorithms_are_chosen_by_float32_times)
+TEST(float32_algorithms_are_chosen_by_float32_times, on_real_gpu() ? 0 : 5)
 {
 	static const struct {
 		const char *environment, *precision, *shape, *line;
@@ -221,11 +218,10 @@ START_TEST(float32_algorithms_are_chosen_by_float32_times)
 	ck_assert_msg(strncmp(line, row[_i].line, strlen(row[_i].line)) == 0, "%.40s", line);
 	ck_assert_msg(strstr(forward, row[_i].shape), "%.80s", forward);
 }
-END_TEST
 
 /* ---- What is recorded ------------------------------------------------------------ */
 
-START_TEST(sharing_of_a_gpu_is_recorded)
+TEST(sharing_of_a_gpu_is_recorded, on_real_gpu() ? 0 : 3)
 {
 	static const struct {
 		const char *environment, *says, *want;
@@ -246,10 +242,9 @@ START_TEST(sharing_of_a_gpu_is_recorded)
 		   "ON run_id = run.id GROUP BY libraries",
 		   words("\"%s\"\r\n", row[_i].want));
 }
-END_TEST
 
 /* The user's launcher may let each worker see only one GPU: its own, or one that they share. */
-START_TEST(gpus_of_the_users_launcher_are_told_apart)
+TEST(gpus_of_the_users_launcher_are_told_apart, on_real_gpu() ? 0 : 2)
 {
 	static const char *const want[] = {"0; 2 GPUs, 1 worker a GPU",
 					   "1; 1 GPU, 2 workers a GPU"};
@@ -258,21 +253,20 @@ START_TEST(gpus_of_the_users_launcher_are_told_apart)
 				"--workers=2 --batch=8 --epochs=1 --device=cuda --data-dir=%s "
 				"--db=%s/run.db",
 				folder, folder);
-	char *both = sentence("%s1 env FAKE_CUDA_FIRST=0 %s : -n 1 env FAKE_CUDA_FIRST=%d %s 2>&1",
-			      MPIRUN, run, 1 - _i, run);
+	char *both AUTOFREE =
+		sentence("%s1 env FAKE_CUDA_FIRST=0 %s : -n 1 env FAKE_CUDA_FIRST=%d %s 2>&1",
+			 MPIRUN, run, 1 - _i, run);
 	int status = command_output(both, out, sizeof out);
 	ck_assert_msg(status == 0, "%s: status %d: %s", both, status, out);
 	ck_assert_msg(!strstr(out, "share a GPU") == !_i, "%s", out);
-	free(both);
 	expect_row("SELECT DISTINCT (oversubscribed AND NOT run.workers > run.cores) || "
 		   "substr(libraries, instr(libraries, ';')) FROM run JOIN rank ON run_id = run.id",
 		   words("\"%s\"\r\n", want[_i]));
 }
-END_TEST
 
 /* Each worker starts CUDA on its own GPU alone. A child of the launcher, which reads the sizes of
  * memory, starts it on each. */
-START_TEST(each_worker_starts_cuda_once)
+TEST(each_worker_starts_cuda_once, on_real_gpu() ? 0 : 1)
 {
 	char out[OUTPUT];
 	int status = run_mvbench(
@@ -286,9 +280,8 @@ START_TEST(each_worker_starts_cuda_once)
 	expect_row("SELECT gpu, driver IS NOT NULL, cuda LIKE '%CUDA%' FROM run",
 		   "Fake GPU,1,1\r\n");
 }
-END_TEST
 
-START_TEST(device_and_libraries_are_recorded)
+TEST(device_and_libraries_are_recorded)
 {
 	char out[OUTPUT];
 	int status = run_mvbench("",
@@ -302,10 +295,9 @@ START_TEST(device_and_libraries_are_recorded)
 		   "FROM run",
 		   "cuda,tf32,1,1,1,1,allreduce 2w cuda tf32\r\n");
 }
-END_TEST
 
 /* Also if a layer changes to floats in the middle of its first backward pass. */
-START_TEST(bf16_learns_the_same)
+TEST(bf16_learns_the_same, 2)
 {
 	if (_i)
 		setenv("FAKE_CUDA_FILTER_CHANNELS", "8", 1);
@@ -319,31 +311,28 @@ START_TEST(bf16_learns_the_same)
 	free(gpu.param);
 	free(cpu.param);
 }
-END_TEST
 
 /* ---- The scripts of the first day -------------------------------------------------- */
 
-START_TEST(scripts_without_a_gpu_are_skipped)
+TEST(scripts_without_a_gpu_are_skipped, on_real_gpu() ? 0 : 1)
 {
 	char out[OUTPUT];
-	char *scripts = installed_path("tests/gpu_day");
-	char *all = sentence("cd %s && for s in %s/[1-9]_*.sh; do PATH=/usr/bin:/bin OUT=%s/out "
-			     "bash $s >said 2>&1; echo $?; grep -c 'skipped: no GPU' said; done | "
-			     "sort | uniq -c | tr -s ' \n' ' '; ls",
-			     folder, scripts, folder);
+	char *scripts AUTOFREE = installed_path("tests/gpu_day");
+	char *all AUTOFREE =
+		sentence("cd %s && for s in %s/[1-9]_*.sh; do PATH=/usr/bin:/bin OUT=%s/out "
+			 "bash $s >said 2>&1; echo $?; grep -c 'skipped: no GPU' said; done | "
+			 "sort | uniq -c | tr -s ' \n' ' '; ls",
+			 folder, scripts, folder);
 	command_output(all, out, sizeof out);
 	ck_assert_msg(strstr(out, " 6 1 6 77 ") && !strstr(out, "out\n"), "%s", out);
-	free(all);
-	free(scripts);
 }
-END_TEST
 
 /* A page says how many commands its script left out. */
-START_TEST(script_at_its_time_limit_counts_what_it_leaves_out)
+TEST(script_at_its_time_limit_counts_what_it_leaves_out, on_real_gpu() ? 0 : 1)
 {
 	char out[OUTPUT];
-	char *script = installed_path("tests/gpu_day/5_sweep.sh");
-	char *limited =
+	char *script AUTOFREE = installed_path("tests/gpu_day/5_sweep.sh");
+	char *limited AUTOFREE =
 		sentence("b=$PWD && cd %s && mkdir -p bundle/bin && ln -s $b/mvbench bundle/bin && "
 			 "printf '#!/bin/sh\\necho A GPU, 1, 2 MiB\\n' >bundle/bin/nvidia-smi && "
 			 "chmod +x bundle/bin/nvidia-smi && PATH=$PWD/bundle/bin:$PATH LIMIT=1 "
@@ -355,10 +344,7 @@ START_TEST(script_at_its_time_limit_counts_what_it_leaves_out)
 			      strstr(out, "left out at the time limit of 1 s: 1\n") &&
 			      strstr(out, "5_sweep/left_out"),
 		      "status %d: %s", status, out);
-	free(limited);
-	free(script);
 }
-END_TEST
 
 /* ---- What is refused; failures ----------------------------------------------------- */
 
@@ -379,14 +365,13 @@ static const struct {
 	{"", "--workload=mlp --device=cpu --strategy=asgd --table-home=gpu", "--table-home=gpu"},
 };
 
-START_TEST(impossible_gpu_runs_are_refused)
+TEST(impossible_gpu_runs_are_refused, on_real_gpu() ? 0 : COUNT(refused))
 {
 	expect_refused(refused[_i].environment, refused[_i].words, refused[_i].what);
 }
-END_TEST
 
 /* The batch that a refusal suggests fits. */
-START_TEST(suggested_batch_fits)
+TEST(suggested_batch_fits, on_real_gpu() ? 0 : 1)
 {
 	char out[OUTPUT];
 	const char *environment = "FAKE_CUDA_MEMORY=1500000000";
@@ -395,13 +380,12 @@ START_TEST(suggested_batch_fits)
 	const char *advice = strstr(out, "; --batch=");
 	ck_assert_msg(advice && sscanf(advice, "; --batch=%lld", &batch) == 1 && batch > 0, "%s",
 		      out);
-	char *dry = sentence("--workload=lenet --batch=%lld --device=cuda --dry-run", batch);
+	char *dry AUTOFREE =
+		sentence("--workload=lenet --batch=%lld --device=cuda --dry-run", batch);
 	ck_assert_int_eq(run_mvbench(environment, dry, out, sizeof out), 0);
-	free(dry);
 }
-END_TEST
 
-START_TEST(device_auto_takes_the_gpu_if_there_is_one)
+TEST(device_auto_takes_the_gpu_if_there_is_one, on_real_gpu() ? 0 : 1)
 {
 	char out[OUTPUT];
 	run_mvbench("", "--workload=mlp --device=auto --dry-run", out, sizeof out);
@@ -410,27 +394,24 @@ START_TEST(device_auto_takes_the_gpu_if_there_is_one)
 		    sizeof out);
 	ck_assert_msg(strstr(out, "device used              cpu"), "%s", out);
 }
-END_TEST
 
-START_TEST(failing_gpu_ends_the_run)
+TEST(failing_gpu_ends_the_run, 1, on_real_gpu() ? 1 : 3)
 {
 	char out[OUTPUT];
-	char *how =
+	char *how AUTOFREE =
 		sentence(SMALL "--strategy=%s --workers=%d", _i == 1 ? "serial" : "allreduce", _i);
 	int status = run_mvbench("FAKE_CUDA_FAIL=60", how, out, sizeof out);
 	ck_assert_msg(status == 1 && strstr(out, "GPU 0"), "status %d: %s", status, out);
 	expect_row("SELECT status, reason LIKE '%GPU 0%' FROM run", "failed,1\r\n");
-	free(how);
 }
-END_TEST
 
 /* The module that the tests use refuses a program with other updaters. */
-START_TEST(module_of_another_build_is_refused)
+TEST(module_of_another_build_is_refused)
 {
 	const struct device_ops *(*entry)(const struct cuda_host *);
 	struct cuda_host host = {
 		.build = cuda_build() + 1, .panic = panic, .failure = failure, .must = must};
-	char *whole = realpath(gpu_module(), NULL);
+	char *whole AUTOFREE = realpath(gpu_module(), NULL);
 	ck_assert_msg(whole != NULL, "%s is not here", gpu_module());
 	void *module = dlopen(whole, RTLD_NOW | RTLD_LOCAL);
 	ck_assert_msg(module != NULL, "%s", dlerror());
@@ -440,41 +421,4 @@ START_TEST(module_of_another_build_is_refused)
 	ck_assert_ptr_null(entry(&host));
 	host.build = cuda_build();
 	ck_assert_ptr_nonnull(entry(&host));
-	free(whole);
-}
-END_TEST
-
-Suite *gpu_suite(void)
-{
-	Suite *s = suite_create("gpu");
-	if (!have_gpu()) {
-		skipped("suite gpu: there is no nvcc, so the emulated GPU was not built");
-		return s;
-	}
-	TCase *t = tcase_create("gpu");
-	tcase_set_timeout(t, 240);
-	tcase_add_checked_fixture(t, make_data, folder_free);
-	tcase_add_loop_test(t, gpu_trains_the_same_as_the_cpu, 0, COUNT(same));
-	tcase_add_loop_test(t, steps_in_graphs_equal_the_cpus, 0, 3);
-	tcase_add_loop_test(t, model_is_the_same_without_graphs_or_branch, 0, 2);
-	tcase_add_test(t, chosen_algorithms_are_kept);
-	tcase_add_test(t, device_and_libraries_are_recorded);
-	tcase_add_test(t, module_of_another_build_is_refused);
-	tcase_add_loop_test(t, bf16_learns_the_same, 0, 2);
-	if (!on_real_gpu()) {
-		tcase_add_loop_test(t, float32_algorithms_are_chosen_by_float32_times, 0, 5);
-		tcase_add_loop_test(t, sharing_of_a_gpu_is_recorded, 0, 3);
-		tcase_add_test(t, weights_are_copied_together);
-		tcase_add_test(t, only_ends_of_buckets_are_marked);
-		tcase_add_loop_test(t, gpus_of_the_users_launcher_are_told_apart, 0, 2);
-		tcase_add_test(t, each_worker_starts_cuda_once);
-		tcase_add_loop_test(t, impossible_gpu_runs_are_refused, 0, COUNT(refused));
-		tcase_add_test(t, suggested_batch_fits);
-		tcase_add_test(t, scripts_without_a_gpu_are_skipped);
-		tcase_add_test(t, script_at_its_time_limit_counts_what_it_leaves_out);
-		tcase_add_test(t, device_auto_takes_the_gpu_if_there_is_one);
-		tcase_add_loop_test(t, failing_gpu_ends_the_run, 1, 3);
-	}
-	suite_add_tcase(s, t);
-	return s;
 }

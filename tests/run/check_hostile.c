@@ -29,16 +29,15 @@ static void recorded(void)
 
 static void shell(int status, const char *format, const char *says)
 {
-	char *command = text_replaced(format, "DIR", folder);
+	char *command AUTOFREE = text_replaced(format, "DIR", folder);
 	int got = command_output(command, out, sizeof out);
 	ck_assert_msg(got == status && strstr(out, says), "%s: status %d, not %d: %s", command, got,
 		      status, out);
-	free(command);
 }
 
 static double runs(void)
 {
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	struct store *s;
 	double n = -1;
 	char *wrong = store_open(&s, path, STORE_READ);
@@ -46,13 +45,14 @@ static double runs(void)
 	wrong = sql_reals(s, &n, 1, "SELECT count(*) FROM run", "");
 	ck_assert_ptr_null(wrong);
 	store_close(s);
-	free(path);
 	return n;
 }
 
 /* ---- Names of outputs ---------------------------------------------------- */
 
-START_TEST(outputs_replace_no_database)
+CASE("hostile", .limit = 60, .set_up = recorded, .tear_down = folder_free);
+
+TEST(outputs_replace_no_database)
 {
 	static const char *const words[] = {
 		"table --out=DIR/run.db",
@@ -69,7 +69,7 @@ START_TEST(outputs_replace_no_database)
 		"table --out=DIR/hard-wal",
 		"table --out=DIR/hard-shm",
 	};
-	char *link = sentence("%s/link.db", folder);
+	char *link AUTOFREE = sentence("%s/link.db", folder);
 	ck_assert_int_eq(symlink("run.db", link), 0);
 	/* a writer that was killed leaves both files, and more names can lead to them */
 	shell(0,
@@ -79,20 +79,17 @@ START_TEST(outputs_replace_no_database)
 	      "'.shell ln o.db-wal hard-wal; ln o.db-shm hard-shm' && ls",
 	      "hard-shm\n");
 	for (size_t i = 0; i < COUNT(words); i++) {
-		char *line = sentence("! ./mvbench %s --db=DIR/run.db 2>&1", words[i]);
+		char *line AUTOFREE = sentence("! ./mvbench %s --db=DIR/run.db 2>&1", words[i]);
 		shell(0, line, "this is a database, or belongs to one");
 		ck_assert_double_eq(runs(), 1);
-		free(line);
 	}
-	free(link);
 }
-END_TEST
 
 /* Other users' files with such names stay, and so do permissions. */
-START_TEST(output_changes_no_other_file)
+TEST(output_changes_no_other_file)
 {
 	struct stat st;
-	char *path = sentence("%s/t.csv", folder);
+	char *path AUTOFREE = sentence("%s/t.csv", folder);
 	shell(0,
 	      "cd DIR && echo mine >t.csv.part && ln -s t.csv.part t.csv.link && echo old "
 	      ">t.csv && "
@@ -104,12 +101,10 @@ START_TEST(output_changes_no_other_file)
 	      "t.csv.link && grep -c softmax t.csv.part",
 	      "1\n");
 	ck_assert(stat(path, &st) == 0 && st.st_size > 100 && (st.st_mode & 07777) == 0640);
-	free(path);
 }
-END_TEST
 
 /* The file that links lead to gets the output as a whole; the links stay. */
-START_TEST(output_is_written_through_links)
+TEST(output_is_written_through_links)
 {
 	struct output o;
 	shell(0,
@@ -117,7 +112,7 @@ START_TEST(output_is_written_through_links)
 	      "ln -s far/file one && ln -s $PWD/one two && ln -s far/none new && "
 	      "ln -s loop loop && ls -i far/file >before",
 	      "");
-	char *two = in_folder("two"), *loop = in_folder("loop");
+	char *two AUTOFREE = in_folder("two"), *loop AUTOFREE = in_folder("loop");
 	ck_assert_ptr_null(output_open(&o, "", two));
 	fputs("half", o.f);
 	fflush(o.f);
@@ -130,25 +125,20 @@ START_TEST(output_is_written_through_links)
 	      "far/file | cmp -s - before && stat -c %a far/file && grep -l softmax far/file "
 	      "far/none",
 	      "640\nfar/file\nfar/none\n");
-	char *wrong = output_open(&o, "--out=", loop);
+	char *wrong AUTOFREE = output_open(&o, "--out=", loop);
 	ck_assert_msg(wrong && strstr(wrong, "symbolic links"), "%s", wrong ? wrong : "");
-	free(wrong);
-	free(loop);
-	free(two);
 }
-END_TEST
 
 /* Such a name is an open file. Another one in its place would not have the text before. */
-START_TEST(output_to_an_open_file_keeps_the_file)
+TEST(output_to_an_open_file_keeps_the_file)
 {
 	shell(0,
 	      "cd DIR && exec >o && ls -i o >before && $MVBENCH_HOME/build/mvbench table "
 	      "--db=run.db --out=/dev/stdout && ls -i o | cmp - before && grep -q softmax o",
 	      "");
 }
-END_TEST
 
-START_TEST(full_standard_output_is_a_failure)
+TEST(full_standard_output_is_a_failure)
 {
 	static const char *const words[] = {
 		"list",
@@ -161,17 +151,15 @@ START_TEST(full_standard_output_is_a_failure)
 		"run --workload=tanh_mlp --epochs=1 --format=json --db=DIR/full.db",
 	};
 	for (size_t i = 0; i < COUNT(words); i++) {
-		char *line = sentence("./mvbench %s 2>&1 >/dev/full", words[i]);
+		char *line AUTOFREE = sentence("./mvbench %s 2>&1 >/dev/full", words[i]);
 		shell(1, line, "standard output cannot be written");
-		free(line);
 	}
 }
-END_TEST
 
 /* ---- Databases -------------------------------------------------------------- */
 
 /* The views and triggers of a file are not run: they are created again. */
-START_TEST(views_and_triggers_of_a_file_are_not_trusted)
+TEST(views_and_triggers_of_a_file_are_not_trusted)
 {
 	static const char *const change[] = {
 		"DROP VIEW finished; CREATE VIEW finished AS WITH RECURSIVE n(x) AS (SELECT 1 "
@@ -202,10 +190,9 @@ START_TEST(views_and_triggers_of_a_file_are_not_trusted)
 	shell(0, "./mvbench table --db=DIR/run.db >/dev/null; sqlite3 DIR/run.db '.schema mine'",
 	      "CREATE VIEW mine");
 }
-END_TEST
 
 /* If nothing can be written, the views are created in memory. */
-START_TEST(views_of_a_read_only_database_are_not_trusted)
+TEST(views_of_a_read_only_database_are_not_trusted)
 {
 	shell(0,
 	      "sqlite3 DIR/run.db \"DROP VIEW finished; CREATE VIEW finished AS SELECT 1 AS id\"; "
@@ -214,15 +201,14 @@ START_TEST(views_of_a_read_only_database_are_not_trusted)
 	      "--db=DIR/run.db 2>&1 && ! touch DIR/x 2>/dev/null'",
 	      "softmax");
 }
-END_TEST
 
 /* A query ends when it is interrupted, and otherwise at its limit. */
-START_TEST(endless_query_is_ended)
+TEST(endless_query_is_ended)
 {
 	static const char endless[] =
 		"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT "
 		"max(x) FROM n";
-	char *path = sentence("%s/run.db", folder), *wrong;
+	char *path AUTOFREE = sentence("%s/run.db", folder), *wrong;
 	struct store *s;
 	int64_t x;
 	sigset_t signals, before;
@@ -242,14 +228,12 @@ START_TEST(endless_query_is_ended)
 	sigtimedwait(&signals, NULL, &(struct timespec){.tv_sec = 0});
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	store_close(s);
-	free(path);
 }
-END_TEST
 
 /* A reader writes nothing and leaves no file beside the database. */
-START_TEST(readers_write_nothing)
+TEST(readers_write_nothing)
 {
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	struct store *s;
 	ck_assert_ptr_null(store_open(&s, path, STORE_READ));
 	char *wrong = sql_change(s, "DELETE FROM run", "");
@@ -270,12 +254,10 @@ START_TEST(readers_write_nothing)
 	      "--db=DIR/run.db >DIR/t; cd DIR && ls run.db*",
 	      "run.db\n");
 	ck_assert_str_eq(out, "run.db\n");
-	free(path);
 }
-END_TEST
 
 /* A spreadsheet runs no cell as a formula; numbers stay numbers. */
-START_TEST(exported_cell_is_never_a_formula)
+TEST(exported_cell_is_never_a_formula)
 {
 	sql_in("run.db", "UPDATE run SET label = '=1+cmd|x'");
 	shell(0, "./mvbench export --format=csv --db=DIR/run.db", "'=1+cmd|x");
@@ -285,10 +267,9 @@ START_TEST(exported_cell_is_never_a_formula)
 	sql_in("run.db", "UPDATE run SET label = 'a' || char(27) || '[31m'");
 	shell(0, "./mvbench table --runs --db=DIR/run.db", "a\\x1b[31m");
 }
-END_TEST
 
 /* Text that only looks like a number is a formula to a spreadsheet. */
-START_TEST(exported_number_is_a_whole_number)
+TEST(exported_number_is_a_whole_number)
 {
 	static const char *const cell[][2] = {{"-1.5", ",-1.5,"},
 					      {"+2e3", ",+2e3,"},
@@ -296,18 +277,16 @@ START_TEST(exported_number_is_a_whole_number)
 					      {"@x", ",'@x,"},
 					      {"-2*(3)", ",'-2*(3),"}};
 	for (size_t i = 0; i < COUNT(cell); i++) {
-		char *set = sentence("UPDATE run SET label = '%s'", cell[i][0]);
+		char *set AUTOFREE = sentence("UPDATE run SET label = '%s'", cell[i][0]);
 		sql_in("run.db", set);
 		shell(0, "./mvbench export --format=csv --db=DIR/run.db", cell[i][1]);
-		free(set);
 	}
 }
-END_TEST
 
 #define ESCAPES "'a' || char(27) || '[2J' || char(155) || '2J' || char(127)"
 
 /* What a terminal would obey, in any text of a database, is shown as text. */
-START_TEST(terminal_gets_no_control_characters)
+TEST(terminal_gets_no_control_characters)
 {
 	static const char *const words[] = {"table",
 					    "table --runs",
@@ -328,7 +307,7 @@ START_TEST(terminal_gets_no_control_characters)
 			 ", cpu = " ESCAPES ", reason = " ESCAPES ", git_commit = " ESCAPES
 			 ", hosts = " ESCAPES ", workload = workload || " ESCAPES);
 	for (size_t i = 0; i < COUNT(words); i++) {
-		char *line =
+		char *line AUTOFREE =
 			sentence("timeout 20 script -qec './mvbench %s --db=DIR/run.db' /dev/null "
 				 "</dev/null 2>&1; true",
 				 words[i]);
@@ -336,18 +315,16 @@ START_TEST(terminal_gets_no_control_characters)
 		ck_assert_msg(!strstr(out, "\x1b[2J") && !strstr(out, "\xc2\x9b") &&
 				      !strchr(out, '\x7f'),
 			      "%s: %s", words[i], out);
-		free(line);
 	}
 }
-END_TEST
 
 /* ---- Leftovers -------------------------------------------------------------- */
 
 /* Folders of a killed process are removed; those of a living one stay. */
-START_TEST(folders_of_killed_processes_are_removed)
+TEST(folders_of_killed_processes_are_removed)
 {
-	char *dead = sentence("%s/.mvbench-import-%s-dead00", folder, machine()->host), *young,
-	     *mine = NULL, *next = NULL;
+	char *dead AUTOFREE = sentence("%s/.mvbench-import-%s-dead00", folder, machine()->host),
+		   *young, *mine = NULL, *next = NULL;
 	struct utimbuf old = {.actime = 1000, .modtime = 1000};
 	ck_assert_int_eq(setenv("TMPDIR", folder, 1), 0);
 	ck_assert_int_eq(mkdir(dead, 0700), 0);
@@ -358,16 +335,14 @@ START_TEST(folders_of_killed_processes_are_removed)
 	static const char *const others[] = {
 		"mvbench-import-dead00", ".mvbench-import-other-dead00", ".mvbench-plot-dead00"};
 	for (size_t i = 0; i < COUNT(others); i++) {
-		char *other = sentence("%s/%s", folder, others[i]);
+		char *other AUTOFREE = sentence("%s/%s", folder, others[i]);
 		ck_assert(mkdir(other, 0700) == 0 && utime(other, &old) == 0);
-		free(other);
 	}
 	ck_assert_ptr_null(folder_temporary("import", &mine));
 	ck_assert_int_ne(access(dead, F_OK), 0);
 	for (size_t i = 0; i < COUNT(others); i++) {
-		char *other = sentence("%s/%s", folder, others[i]);
+		char *other AUTOFREE = sentence("%s/%s", folder, others[i]);
 		ck_assert_int_eq(rmdir(other), 0);
-		free(other);
 	}
 	ck_assert_int_eq(utime(mine, &old), 0);
 	pid_t child = fork(); /* the child has no lock of this process */
@@ -384,9 +359,7 @@ START_TEST(folders_of_killed_processes_are_removed)
 	free(mine);
 	free(next);
 	free(young);
-	free(dead);
 }
-END_TEST
 
 static int unlocked; /* files that were not locked when they were renamed */
 
@@ -400,19 +373,17 @@ int rename(const char *from, const char *to)
 }
 
 /* Otherwise the cleanup of another process could remove a complete file that has no name yet. */
-START_TEST(output_is_locked_until_it_has_its_name)
+TEST(output_is_locked_until_it_has_its_name)
 {
 	struct output o;
-	char *path = in_folder("out.csv");
+	char *path AUTOFREE = in_folder("out.csv");
 	unlocked = 0;
 	ck_assert_ptr_null(output_open(&o, "", path));
 	fputs("all", o.f);
 	ck_assert_ptr_null(output_close(&o, NULL));
 	ck_assert_int_eq(unlocked, 0);
 	ck_assert_int_eq(access(path, F_OK), 0);
-	free(path);
 }
-END_TEST
 
 /* A process that writes beside DIR/x, and then waits. */
 static pid_t writer(const char *path)
@@ -443,17 +414,17 @@ static void write_there(const char *path)
 
 /* The next output removes what a killed process left beside it. It keeps the parts of a living
  * process, and files with other names. */
-START_TEST(part_files_of_killed_processes_are_removed)
+TEST(part_files_of_killed_processes_are_removed)
 {
 	struct utimbuf old = {.actime = 1000, .modtime = 1000};
 	const char *host = machine()->host;
-	char *path = sentence("%s/x", folder), *part,
-	     *others[] = {sentence("%s/.mvbench-out-%s-1-0.part.bak", folder, host),
-			  sentence("%s/.mvbench-out-%s-1-x.part", folder, host),
-			  sentence("%s/.mvbench-out-%s--0.part", folder, host),
-			  sentence("%s/.mvbench-out-elsewhere-1-0.part", folder),
-			  sentence("%s/mvbench-out-%s-1-0.part", folder, host)};
-	char *link = sentence("%s/.mvbench-out-%s-1-1.part", folder, host);
+	char *path AUTOFREE = sentence("%s/x", folder), *part,
+		   *others[] = {sentence("%s/.mvbench-out-%s-1-0.part.bak", folder, host),
+				sentence("%s/.mvbench-out-%s-1-x.part", folder, host),
+				sentence("%s/.mvbench-out-%s--0.part", folder, host),
+				sentence("%s/.mvbench-out-elsewhere-1-0.part", folder),
+				sentence("%s/mvbench-out-%s-1-0.part", folder, host)};
+	char *link AUTOFREE = sentence("%s/.mvbench-out-%s-1-1.part", folder, host);
 	for (size_t i = 0; i < COUNT(others); i++) {
 		close(open(others[i], O_CREAT | O_WRONLY, 0600));
 		ck_assert_int_eq(utime(others[i], &old), 0);
@@ -477,14 +448,11 @@ START_TEST(part_files_of_killed_processes_are_removed)
 		free(others[i]);
 	}
 	ck_assert_int_eq(unlink(link), 0);
-	free(link);
 	free(part);
-	free(path);
 }
-END_TEST
 
 /* A folder that is removed gives its lock back. */
-START_TEST(removed_folders_leave_no_open_descriptors)
+TEST(removed_folders_leave_no_open_descriptors)
 {
 	for (int i = 0; i < 2000; i++) {
 		char *path = NULL;
@@ -497,12 +465,11 @@ START_TEST(removed_folders_leave_no_open_descriptors)
 	ck_assert(fd >= 0 && fd < 64);
 	close(fd);
 }
-END_TEST
 
 /* No process opens it after all have it. A watcher that is killed therefore leaves no file. */
-START_TEST(status_page_has_no_name_while_workers_train)
+TEST(status_page_has_no_name_while_workers_train)
 {
-	char *words =
+	char *words AUTOFREE =
 		sentence("./mvbench run --workload=tanh_mlp --strategy=allreduce --workers=2 "
 			 "--epochs=40 --step-time=20ms --db=%s/run.db >%s/said 2>&1 & "
 			 "P=$!; for i in $(seq 100); do sleep 0.1; sqlite3 %s/run.db 'SELECT "
@@ -510,13 +477,11 @@ START_TEST(status_page_has_no_name_while_workers_train)
 			 "ls -l /proc/$P/map_files | grep mvbench-status; kill -9 $P; sleep 1",
 			 folder, folder, folder);
 	shell(0, words, "(deleted)");
-	free(words);
 }
-END_TEST
 
 /* A run whose tables do not fit is refused before it starts. If Open MPI needs more than the
  * tables, the failed run says why. */
-START_TEST(small_shared_memory_is_named)
+TEST(small_shared_memory_is_named)
 {
 	static const struct {
 		const char *megabytes, *words, *says;
@@ -538,7 +503,7 @@ START_TEST(small_shared_memory_is_named)
 		return;
 	}
 	for (size_t i = 0; i < COUNT(row); i++) {
-		char *line = sentence(
+		char *line AUTOFREE = sentence(
 			"unshare -rm sh -c 'mount -t tmpfs -o size=%sm shm /dev/shm && %s"
 			"./mvbench run --workload=tanh_mlp --workers=2 --device=cpu "
 			"--epochs=1 --train-rows=300 --db=DIR/shm.db %s' 2>&1; "
@@ -546,16 +511,14 @@ START_TEST(small_shared_memory_is_named)
 			row[i].megabytes, strstr(row[i].says, "cannot share") ? MPIRUN "2 " : "",
 			row[i].words);
 		shell(row[i].status, line, row[i].says);
-		free(line);
 	}
 }
-END_TEST
 
 /* ---- A busy machine --------------------------------------------------------- */
 
 /* Another process uses half of the core: the run, the database and the table report it. (Other
  * tests get all of the core when they need it.) */
-START_TEST(busy_machine_is_detected)
+TEST(busy_machine_is_detected)
 {
 	shell(0,
 	      "nice -n 19 taskset -c 0 sh -c 'while :; do :; done' & B=$!; nice -n 19 taskset -c 0 "
@@ -576,10 +539,9 @@ START_TEST(busy_machine_is_detected)
 	shell(0, "./mvbench table --busy=drop --format=json --db=DIR/busy.db",
 	      "\"epoch_seconds\": null");
 }
-END_TEST
 
 /* A simulation has no cores. */
-START_TEST(simulated_runs_have_no_core_shares)
+TEST(simulated_runs_have_no_core_shares)
 {
 	shell(0,
 	      "./mvbench run --workload=perceptron --strategy=asgd --workers=4 --platform=sim "
@@ -591,35 +553,4 @@ START_TEST(simulated_runs_have_no_core_shares)
 	      "preemptions) "
 	      "IS NOT NULL AND epoch > 0) FROM run_summary'",
 	      "1|1|0\n");
-}
-END_TEST
-
-Suite *hostile_suite(void)
-{
-	Suite *s = suite_create("hostile");
-	TCase *t = tcase_create("hostile");
-	tcase_add_checked_fixture(t, recorded, folder_free);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, outputs_replace_no_database);
-	tcase_add_test(t, output_changes_no_other_file);
-	tcase_add_test(t, output_is_written_through_links);
-	tcase_add_test(t, output_to_an_open_file_keeps_the_file);
-	tcase_add_test(t, full_standard_output_is_a_failure);
-	tcase_add_test(t, views_and_triggers_of_a_file_are_not_trusted);
-	tcase_add_test(t, views_of_a_read_only_database_are_not_trusted);
-	tcase_add_test(t, endless_query_is_ended);
-	tcase_add_test(t, readers_write_nothing);
-	tcase_add_test(t, exported_cell_is_never_a_formula);
-	tcase_add_test(t, exported_number_is_a_whole_number);
-	tcase_add_test(t, terminal_gets_no_control_characters);
-	tcase_add_test(t, folders_of_killed_processes_are_removed);
-	tcase_add_test(t, output_is_locked_until_it_has_its_name);
-	tcase_add_test(t, part_files_of_killed_processes_are_removed);
-	tcase_add_test(t, removed_folders_leave_no_open_descriptors);
-	tcase_add_test(t, status_page_has_no_name_while_workers_train);
-	tcase_add_test(t, small_shared_memory_is_named);
-	tcase_add_test(t, busy_machine_is_detected);
-	tcase_add_test(t, simulated_runs_have_no_core_shares);
-	suite_add_tcase(s, t);
-	return s;
 }

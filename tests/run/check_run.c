@@ -24,11 +24,9 @@ static void make_data(void)
 /* Runs ./mvbench with words, on a database in the folder. */
 static int mvbench(char out[OUTPUT], const char *words)
 {
-	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench %s --db=%s/run.db 2>&1",
-				 words, folder);
-	int status = command_output(command, out, OUTPUT);
-	free(command);
-	return status;
+	char *command AUTOFREE = sentence(
+		"ASAN_OPTIONS=detect_leaks=0 ./mvbench %s --db=%s/run.db 2>&1", words, folder);
+	return command_output(command, out, OUTPUT);
 }
 
 static char *run_words(const char *words)
@@ -39,7 +37,7 @@ static char *run_words(const char *words)
 /* One number from the database; -1 if it cannot be read yet. */
 static double asked(const char *sql)
 {
-	char *path = sentence("%s/run.db", folder), *wrong, *text = NULL;
+	char *path AUTOFREE = sentence("%s/run.db", folder), *wrong, *text = NULL;
 	double number = -1;
 	struct store *s;
 	size_t n = 0;
@@ -54,25 +52,23 @@ static double asked(const char *sql)
 		number = atof(strchr(text, '\n') + 1);
 	free(wrong);
 	free(text);
-	free(path);
 	return number;
 }
 
 static bool database_exists(void)
 {
-	char *path = sentence("%s/run.db", folder);
-	bool there = access(path, F_OK) == 0;
-	free(path);
-	return there;
+	char *path AUTOFREE = sentence("%s/run.db", folder);
+	return access(path, F_OK) == 0;
 }
 
 /* Starts a long run, its stderr to folder/said. more: another word; NULL: none. */
 static pid_t start_run_with(const char *strategy, int workers, const char *more)
 {
-	char *words = sentence("--strategy=%s", strategy),
-	     *number = sentence("--workers=%d", workers);
-	char *data = sentence("--data-dir=%s", folder), *db = sentence("--db=%s/run.db", folder);
-	char *said = sentence("%s/said", folder);
+	char *words AUTOFREE = sentence("--strategy=%s", strategy),
+		    *number AUTOFREE = sentence("--workers=%d", workers);
+	char *data AUTOFREE = sentence("--data-dir=%s", folder),
+		   *db AUTOFREE = sentence("--db=%s/run.db", folder);
+	char *said AUTOFREE = sentence("%s/said", folder);
 	pid_t child = fork();
 	if (child == 0) {
 		if (!freopen(said, "w", stderr) || !freopen("/dev/null", "w", stdout))
@@ -82,11 +78,6 @@ static pid_t start_run_with(const char *strategy, int workers, const char *more)
 		      "--epochs=1000000", words, number, data, db, more, (char *)NULL);
 		_exit(99);
 	}
-	free(words);
-	free(number);
-	free(data);
-	free(db);
-	free(said);
 	return child;
 }
 
@@ -123,13 +114,14 @@ static int stop_with(int signal_number, const char *strategy, int workers)
 /* The command lines of workers contain the folder. */
 static int workers_left(void)
 {
-	char out[OUTPUT], *command = sentence("pgrep -cf -- '--db=%s/run.[d]b'", folder);
+	char out[OUTPUT], *command AUTOFREE = sentence("pgrep -cf -- '--db=%s/run.[d]b'", folder);
 	command_output(command, out, sizeof out);
-	free(command);
 	return atoi(out);
 }
 
-START_TEST(ctrl_c_ends_all_ranks_and_marks_the_row)
+CASE("run", .limit = 120, .set_up = make_data, .tear_down = folder_free);
+
+TEST(ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3)
 {
 	int workers = _i;
 	const char *strategy = workers == 1 ? "serial" : "allreduce";
@@ -139,11 +131,10 @@ START_TEST(ctrl_c_ends_all_ranks_and_marks_the_row)
 			"'interrupted'") == 1);
 	ck_assert(asked("SELECT count(*) FROM epoch") >= 2);
 }
-END_TEST
 
 /* No process is left to mark the row. The next start marks it, and the workers end by
  * themselves. */
-START_TEST(killed_run_is_marked_by_the_next_start)
+TEST(killed_run_is_marked_by_the_next_start)
 {
 	char out[OUTPUT];
 	stop_with(SIGKILL, "serial", 1);
@@ -151,34 +142,32 @@ START_TEST(killed_run_is_marked_by_the_next_start)
 		usleep(50000);
 	ck_assert_int_eq(workers_left(), 0);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'running'") == 1);
-	char *words = run_words("--epochs=1");
+	char *words AUTOFREE = run_words("--epochs=1");
 	ck_assert_int_eq(mvbench(out, words), EXIT_OK);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason LIKE "
 			"'interrupted%'") == 1);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'done'") == 1);
-	free(words);
 }
-END_TEST
 
 /* The process of this rank; 0: none. */
 static pid_t worker_of_rank(int rank)
 {
 	char out[OUTPUT];
-	char *command = sentence("for p in $(pgrep -f -- '--db=%s/run.[d]b'); do tr '\\0' '\\n' "
-				 "</proc/$p/environ 2>/dev/null | "
-				 "grep -qx OMPI_COMM_WORLD_RANK=%d && echo $p; done",
-				 folder, rank);
+	char *command AUTOFREE =
+		sentence("for p in $(pgrep -f -- '--db=%s/run.[d]b'); do tr '\\0' '\\n' "
+			 "</proc/$p/environ 2>/dev/null | "
+			 "grep -qx OMPI_COMM_WORLD_RANK=%d && echo $p; done",
+			 folder, rank);
 	command_output(command, out, sizeof out);
-	free(command);
 	return (pid_t)atoi(out);
 }
 
 /* The run's stderr without its epochs: there are many, and Check shows at most 4,000 bytes. */
 static void said(char out[OUTPUT])
 {
-	char *command = sentence("grep -v ^epoch %s/said | cut -c-120 | tail -c 3800", folder);
+	char *command AUTOFREE =
+		sentence("grep -v ^epoch %s/said | cut -c-120 | tail -c 3800", folder);
 	command_output(command, out, OUTPUT);
-	free(command);
 }
 
 static const struct failure {
@@ -197,7 +186,7 @@ static const struct failure {
 };
 enum { FAILURES = sizeof failures / sizeof *failures };
 
-START_TEST(failed_worker_is_named)
+TEST(failed_worker_is_named, FAILURES)
 {
 	const struct failure *d = &failures[_i];
 	char out[OUTPUT], host[256] = "";
@@ -212,12 +201,12 @@ START_TEST(failed_worker_is_named)
 	ck_assert_int_eq(workers_left(), 0);
 
 	gethostname(host, sizeof host - 1);
-	char *who = d->rank < d->workers
-			    ? sentence("worker %d", d->rank)
-			    : sentence("server %d (rank %d)", d->rank - d->workers, d->rank);
-	char *why = sentence("%s on %s was killed by signal %d (%s)", who, host, d->signal,
-			     strsignal(d->signal));
-	char *sql =
+	char *who AUTOFREE = d->rank < d->workers ? sentence("worker %d", d->rank)
+						  : sentence("server %d (rank %d)",
+							     d->rank - d->workers, d->rank);
+	char *why AUTOFREE = sentence("%s on %s was killed by signal %d (%s)", who, host, d->signal,
+				      strsignal(d->signal));
+	char *sql AUTOFREE =
 		sentence("SELECT count(*) FROM run WHERE status = 'failed' AND reason = '%s'", why);
 	ck_assert_msg(asked(sql) == 1, "no row has the reason: %s", why);
 	ck_assert(
@@ -229,14 +218,10 @@ START_TEST(failed_worker_is_named)
 	ck_assert_msg(!strchr(out, '\036'), "an introduction is shown:\n%s", out);
 	ck_assert_msg(strstr(out, "*** Process received signal") || d->signal != SIGABRT,
 		      "the worker's output is missing:\n%s", out);
-	free(sql);
-	free(why);
-	free(who);
 }
-END_TEST
 
 /* The worker ends before it has joined the others, when not all have introduced themselves. */
-START_TEST(worker_failure_at_the_start_ends_the_run)
+TEST(worker_failure_at_the_start_ends_the_run)
 {
 	char out[OUTPUT];
 	pid_t child = start_run("allreduce", 3), worker = 0;
@@ -251,10 +236,9 @@ START_TEST(worker_failure_at_the_start_ends_the_run)
 	said(out);
 	ck_assert_msg(strstr(out, "was killed by signal 9 (Killed)"), "%s", out);
 }
-END_TEST
 
 /* No process of mvbench watches here: the workers watch each other. */
-START_TEST(stopped_worker_under_the_users_mpirun_is_named)
+TEST(stopped_worker_under_the_users_mpirun_is_named, 2)
 {
 	char out[OUTPUT];
 	int rank = _i;
@@ -281,23 +265,21 @@ START_TEST(stopped_worker_under_the_users_mpirun_is_named)
 	for (int i = 0; i < 100 && workers_left(); i++)
 		usleep(50000);
 	ck_assert_int_eq(workers_left(), 0);
-	char *who = sentence("mvbench: rank %d of 2 (process %d) is stopped", rank, (int)worker);
-	char *command = sentence("grep '^mvbench: rank' %s/said", folder);
+	char *who AUTOFREE =
+		sentence("mvbench: rank %d of 2 (process %d) is stopped", rank, (int)worker);
+	char *command AUTOFREE = sentence("grep '^mvbench: rank' %s/said", folder);
 	command_output(command, out, sizeof out);
 	ck_assert_msg(strstr(out, who) && strstr(out, " s (--stall-timeout=3): ended"),
 		      "%s is not in: %s", who, out);
-	free(command);
-	free(who);
 }
-END_TEST
 
 /* Without mpirun, workers train on, but they cannot end. */
-START_TEST(stopped_mpirun_ends_the_run)
+TEST(stopped_mpirun_ends_the_run)
 {
 	char out[OUTPUT];
 	pid_t child = start_run_with("allreduce", 2, "--stall-timeout=1s");
 	wait_for_an_epoch();
-	char *command = sentence("pgrep -x -P %d mpirun", (int)child);
+	char *command AUTOFREE = sentence("pgrep -x -P %d mpirun", (int)child);
 	command_output(command, out, sizeof out);
 	pid_t mpirun = (pid_t)atoi(out);
 	ck_assert_int_gt(mpirun, 0);
@@ -308,13 +290,11 @@ START_TEST(stopped_mpirun_ends_the_run)
 	ck_assert_msg(strstr(out, "mpirun is stopped, for"), "%s", out);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason LIKE "
 			"'mpirun is stopped, for % s (--stall-timeout=1)'") == 1);
-	free(command);
 }
-END_TEST
 
 /* Runs in which rank 1 does not start, or opens a pipe in MPI_Init that has no other end. The third
  * is under the user's mpirun. All at once, because each takes ten seconds. */
-START_TEST(hang_at_the_start_ends_the_run)
+TEST(hang_at_the_start_ends_the_run)
 {
 	char out[OUTPUT], host[256] = "";
 	gethostname(host, sizeof host - 1);
@@ -326,8 +306,8 @@ START_TEST(hang_at_the_start_ends_the_run)
 	folder_text("mpirun",
 		    "#!/bin/sh\nfor a; do shift; case $a in */mvbench) set -- \"$@\" sh "
 		    "$F/hang.sh $F;; esac; set -- \"$@\" \"$a\"; done; exec $REAL \"$@\"\n");
-	char *words = run_words("--strategy=allreduce --workers=2 --stall-timeout=8s");
-	char *command = sentence(
+	char *words AUTOFREE = run_words("--strategy=allreduce --workers=2 --stall-timeout=8s");
+	char *command AUTOFREE = sentence(
 		"export ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 "
 		"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 F=%s REAL=$(command -v mpirun); "
 		"mkfifo $F/pipe; chmod +x $F/mpirun; "
@@ -350,10 +330,7 @@ START_TEST(hang_at_the_start_ends_the_run)
 		free(says[i]);
 	}
 	ck_assert_int_eq(workers_left(), 0);
-	free(command);
-	free(words);
 }
-END_TEST
 
 /* A rank of the user's launcher that fails; *from: its messages. */
 static pid_t failing_rank(int *from)
@@ -376,7 +353,7 @@ static pid_t failing_rank(int *from)
 }
 
 /* mpirun may stop reading as soon as a rank has failed. */
-START_TEST(failed_rank_waits_until_its_message_is_read)
+TEST(failed_rank_waits_until_its_message_is_read)
 {
 	char out[OUTPUT] = "";
 	int from, status;
@@ -395,80 +372,73 @@ START_TEST(failed_rank_waits_until_its_message_is_read)
 	exit_status(child);
 	ck_assert_double_lt(1e-9 * (double)(clock_now() - since), 3);
 }
-END_TEST
 
 /* Only mpirun knows the reason and prints it. */
-START_TEST(message_of_mpirun_is_shown)
+TEST(message_of_mpirun_is_shown)
 {
 	char out[OUTPUT];
 	folder_text("hosts", "elsewhere slots=3\n");
 	setenv("OMPI_MCA_plm_rsh_agent", "false", 1);
-	char *hosts = sentence("--strategy=allreduce --workers=3 --hostfile=%s/hosts", folder);
-	char *words = run_words(hosts);
+	char *hosts AUTOFREE =
+		sentence("--strategy=allreduce --workers=3 --hostfile=%s/hosts", folder);
+	char *words AUTOFREE = run_words(hosts);
 	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
 	ck_assert_msg(strstr(out, "-----") && strstr(out, "daemon"), "%s", out);
 	ck_assert_msg(strstr(out, "see its messages above"), "%s", out);
 	folder_text("hosts", "localhost slots=1\n");
 	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
 	ck_assert_msg(strstr(out, "slots of the hostfile: 1"), "%s", out);
-	free(words);
-	free(hosts);
 }
-END_TEST
 
 /* Without PMI each task would start an mpirun, and they would wait for each other's processors. */
-START_TEST(srun_without_pmi_is_refused)
+TEST(srun_without_pmi_is_refused)
 {
 	char out[OUTPUT];
-	char *words = run_words("--strategy=allreduce --workers=2");
+	char *words AUTOFREE = run_words("--strategy=allreduce --workers=2");
 	setenv("SLURM_STEP_NUM_TASKS", "2", 1);
 	setenv("SLURM_PROCID", "0", 1);
 	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
 	ck_assert_msg(strstr(out, "give srun --mpi=pmix"), "%s", out);
-	free(words);
 }
-END_TEST
 
-START_TEST(divergence_has_its_own_status)
+TEST(divergence_has_its_own_status, 1, 3)
 {
 	char out[OUTPUT];
-	char *words = run_words(_i == 1 ? "--lr=1000 --epochs=5"
-					: "--lr=1000 --epochs=5 --strategy=allreduce --workers=2");
+	char *words AUTOFREE =
+		run_words(_i == 1 ? "--lr=1000 --epochs=5"
+				  : "--lr=1000 --epochs=5 --strategy=allreduce --workers=2");
 	ck_assert_int_eq(mvbench(out, words), EXIT_DIVERGED);
 	ck_assert_msg(strstr(out, "--lr"), "%s", out);
 	ck_assert_msg(!strstr(out, "-----"), "mpirun's banner is shown:\n%s", out);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'diverged' AND reason LIKE 'epoch "
 			"1:%'") == 1);
-	free(words);
 }
-END_TEST
 
 /* Headers are whole, so the error is found only while the workers load. Still nothing is
  * written. */
-START_TEST(cut_data_is_refused_by_all_ranks)
+TEST(cut_data_is_refused_by_all_ranks, 1, 3)
 {
-	char out[OUTPUT], *path = sentence("%s/train-images-idx3-ubyte", folder);
-	char *words = run_words(_i == 1 ? "--strategy=serial" : "--strategy=allreduce --workers=3");
+	char out[OUTPUT], *path AUTOFREE = sentence("%s/train-images-idx3-ubyte", folder);
+	char *words AUTOFREE =
+		run_words(_i == 1 ? "--strategy=serial" : "--strategy=allreduce --workers=3");
 	ck_assert_int_eq(truncate(path, 5000), 0);
 	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
 	ck_assert_msg(strstr(out, "train-images-idx3-ubyte"), "%s", out);
 	ck_assert_msg(!strstr(out, "-----"), "mpirun's banner is shown:\n%s", out);
 	ck_assert(!database_exists());
-	free(words);
-	free(path);
 }
-END_TEST
 
 /* Times of an epoch: the parts sum up to no more than the whole, on every rank and for the means,
  * and workers wait for a straggler. The time that other load takes between the parts is in none of
  * them. A gap in the program's own times would be in every epoch. */
-START_TEST(times_of_an_epoch_add_up)
+TEST(times_of_an_epoch_add_up, 3)
 {
 	char out[OUTPUT];
-	char *barrier = sentence("--strategy=allreduce --workers=2 --epochs=3 --straggle=1 "
-				 "--barrier-every=%d",
-				 _i);
-	char *words = run_words(barrier);
+	char *barrier AUTOFREE =
+		sentence("--strategy=allreduce --workers=2 --epochs=3 --straggle=1 "
+			 "--barrier-every=%d",
+			 _i);
+	char *words AUTOFREE = run_words(barrier);
 	ck_assert_int_eq(mvbench(out, words), EXIT_OK);
 	ck_assert(asked("SELECT count(*) FROM epoch WHERE epoch > 0 AND "
 			"compute_s + comm_s + wait_s <= seconds * 1.001 AND compute_s > 0 AND "
@@ -478,39 +448,33 @@ START_TEST(times_of_an_epoch_add_up)
 			    0.5);
 	ck_assert(asked("SELECT count(*) FROM rank_epoch WHERE epoch > 0 AND "
 			"compute_s + comm_s + wait_s <= seconds * 1.001 AND wait_s > 0") == 6);
-	free(words);
-	free(barrier);
 }
-END_TEST
 
 /* A dry run names an option like its column. */
-START_TEST(dry_run_names_options_like_the_table)
+TEST(dry_run_names_options_like_the_table)
 {
 	char out[OUTPUT], column[COLUMN_ROOM];
-	char *words = run_words("--dry-run --format=json");
+	char *words AUTOFREE = run_words("--dry-run --format=json");
 	ck_assert_int_eq(mvbench(out, words), EXIT_OK);
 	for (const struct option *o = run_options; o->name; o++) {
-		char *key = sentence("\"%s\": ", option_column(o, column));
+		char *key AUTOFREE = sentence("\"%s\": ", option_column(o, column));
 		ck_assert_msg(strstr(out, key) && !strpbrk(column, ".-"), "%s: %s", key, out);
-		free(key);
 	}
-	free(words);
 }
-END_TEST
 
 /* Recomputed norm statistics depend on the model alone. They depend neither on the training, as
  * statistics kept in training do, nor on the worker that computes them. */
-START_TEST(recomputed_norm_statistics_depend_on_the_model_only)
+TEST(recomputed_norm_statistics_depend_on_the_model_only)
 {
 	char out[OUTPUT];
 	const char *const how[] = {"--norm-statistics=recompute",
 				   "--norm-statistics=recompute --strategy=asgd --workers=2", ""};
 	for (size_t i = 0; i < COUNT(how); i++) {
-		char *words = sentence("--workload=resnet --resnet.depth=20 --epochs=1 "
-				       "--train-rows=100 --batch=25 --lr=0 --device=cpu %s",
-				       how[i]);
+		char *words AUTOFREE =
+			sentence("--workload=resnet --resnet.depth=20 --epochs=1 "
+				 "--train-rows=100 --batch=25 --lr=0 --device=cpu %s",
+				 how[i]);
 		ck_assert_msg(run_mvbench("", words, out, sizeof out) == EXIT_OK, "%s", out);
-		free(words);
 	}
 	expect_row(
 		"SELECT count(*), sum(abs(test_loss / first - 1) < 1e-5), sum(accuracy IS NULL) "
@@ -519,30 +483,4 @@ START_TEST(recomputed_norm_statistics_depend_on_the_model_only)
 		"6,4,0\r\n");
 	expect_refused("", "--workload=mlp --norm-statistics=recompute",
 		       "--norm-statistics=recompute: mlp has no batch norms");
-}
-END_TEST
-
-Suite *run_suite(void)
-{
-	Suite *s = suite_create("run");
-	TCase *t = tcase_create("run");
-	tcase_set_timeout(t, 120);
-	tcase_add_checked_fixture(t, make_data, folder_free);
-	tcase_add_loop_test(t, ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3);
-	tcase_add_test(t, recomputed_norm_statistics_depend_on_the_model_only);
-	tcase_add_test(t, killed_run_is_marked_by_the_next_start);
-	tcase_add_loop_test(t, failed_worker_is_named, 0, FAILURES);
-	tcase_add_test(t, worker_failure_at_the_start_ends_the_run);
-	tcase_add_loop_test(t, stopped_worker_under_the_users_mpirun_is_named, 0, 2);
-	tcase_add_test(t, stopped_mpirun_ends_the_run);
-	tcase_add_test(t, hang_at_the_start_ends_the_run);
-	tcase_add_test(t, failed_rank_waits_until_its_message_is_read);
-	tcase_add_test(t, message_of_mpirun_is_shown);
-	tcase_add_test(t, srun_without_pmi_is_refused);
-	tcase_add_loop_test(t, divergence_has_its_own_status, 1, 3);
-	tcase_add_loop_test(t, cut_data_is_refused_by_all_ranks, 1, 3);
-	tcase_add_loop_test(t, times_of_an_epoch_add_up, 0, 3);
-	tcase_add_test(t, dry_run_names_options_like_the_table);
-	suite_add_tcase(s, t);
-	return s;
 }

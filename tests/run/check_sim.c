@@ -74,15 +74,14 @@ static void set_up(void)
 
 static void record_sim(const char *how)
 {
-	char *all = sentence("--platform=sim %s", how);
+	char *all AUTOFREE = sentence("--platform=sim %s", how);
 	record_run(all);
-	free(all);
 }
 
 /* A number; or, with out, the text of the only column. */
 static double query(const char *sql, char *out, size_t room)
 {
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	double number = NAN;
 	sqlite3_stmt *q;
 	sqlite3 *db;
@@ -100,7 +99,6 @@ static double query(const char *sql, char *out, size_t room)
 	}
 	sqlite3_finalize(q);
 	sqlite3_close(db);
-	free(path);
 	return number;
 }
 
@@ -128,14 +126,6 @@ static void near(const char *what, double x, double want, double within)
 
 /* ---- Every strategy -------------------------------------------------------------------- */
 
-static int strategies_count(void)
-{
-	int n = 0;
-	while (strategies[n])
-		n++;
-	return n;
-}
-
 /* Can the strategy run with this many workers? */
 static bool takes(const struct strategy *s, int workers)
 {
@@ -147,11 +137,10 @@ static bool takes(const struct strategy *s, int workers)
 	struct config c;
 	struct plan p;
 	snprintf(number, sizeof number, "%d", workers);
-	char *wrong = config_init(&c, set, COUNT(set), false);
+	char *wrong AUTOFREE = config_init(&c, set, COUNT(set), false);
 	ck_assert_msg(!wrong, "%s", wrong);
 	wrong = plan_make(&c, &p);
 	bool takes_them = !wrong;
-	free(wrong);
 	config_fini(&c);
 	return takes_them;
 }
@@ -211,10 +200,12 @@ static void expect_equal(const struct result *sim, const struct result *real, co
 	ck_assert_msg(a[2] < 0.9 * a[0], "%s learns nothing: %g, at first %g", how, a[2], a[0]);
 }
 
+CASE("sim", .limit = 300, .set_up = set_up, .tear_down = folder_free, .once = true);
+
 /* With 2, 3 and 4 workers, as far as the strategy accepts them; on one host, on several, and with
  * servers. A strategy that depends on the order of arrival runs with one worker: bit for bit the
  * real model. */
-START_TEST(simulated_model_equals_the_real_one)
+TEST(simulated_model_equals_the_real_one, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	bool alone = s->asynchronous || !(takes(s, 2) || takes(s, 4));
@@ -241,9 +232,8 @@ START_TEST(simulated_model_equals_the_real_one)
 		free(near_by.param);
 	}
 }
-END_TEST
 
-START_TEST(simulated_options_equal_real_ones)
+TEST(simulated_options_equal_real_ones, 6)
 {
 	static const struct {
 		int workers;
@@ -268,9 +258,8 @@ START_TEST(simulated_options_equal_real_ones)
 	free(real.param);
 	free(sim.param);
 }
-END_TEST
 
-START_TEST(simulated_asynchronous_workers_learn)
+TEST(simulated_asynchronous_workers_learn, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	for (size_t h = 0; h < placements_of(s) && s->asynchronous; h++) {
@@ -285,7 +274,6 @@ START_TEST(simulated_asynchronous_workers_learn)
 		free(r.param);
 	}
 }
-END_TEST
 
 /* ---- Repetitions --------------------------------------------------------- */
 
@@ -314,13 +302,12 @@ static void record_four(const char *how)
 	static const char *const more[] = {"", "", "--seed=2", "--sim.train=false"};
 	forget_runs();
 	for (size_t i = 0; i < COUNT(more); i++) {
-		char *all = sentence("%s %s", how, more[i]);
+		char *all AUTOFREE = sentence("%s %s", how, more[i]);
 		record_sim(all);
-		free(all);
 	}
 }
 
-START_TEST(simulations_repeat_themselves)
+TEST(simulations_repeat_themselves, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	for (size_t h = 0; h < placements_of(s); h++) {
@@ -351,11 +338,10 @@ START_TEST(simulations_repeat_themselves)
 		near(how, asked("SELECT count(model_hash) FROM run WHERE model_hash <> ''"), 3, 0);
 	}
 }
-END_TEST
 
 /* ResNet-32 with the shape of CIFAR-10, whose images need not be there: 390.6 mini-batches of
  * 128. */
-START_TEST(resnet_is_simulated_without_images)
+TEST(resnet_is_simulated_without_images)
 {
 	forget_runs();
 	record_sim("--workload=resnet --strategy=allreduce --workers=2 --batch=128 --epochs=1 "
@@ -366,41 +352,37 @@ START_TEST(resnet_is_simulated_without_images)
 	near("computing", epoch_of(1, "compute_s"), 50000 / 256.0 * step_s, 1e-4);
 	ck_assert_double_gt(epoch_of(1, "seconds"), 50000 / 256.0 * step_s);
 }
-END_TEST
 
 /* ---- Exact times ------------------------------------------------------------------------- */
 
 #define SOFT "--workload=softmax --lr=0.05 --epochs=1 "
 
-START_TEST(serial_epoch_is_the_sum_of_its_steps)
+TEST(serial_epoch_is_the_sum_of_its_steps, 4)
 {
 	static const struct {
 		const char *time;
 		double s;
 	} row[] = {{"1ms", 1e-3}, {"2.5ms", 2.5e-3}, {"40us", 40e-6}, {"3s", 3}};
-	char *how = sentence(SOFT "--batch=60 --strategy=serial " HOSTS "--sim.step-time=%s",
-			     row[_i].time);
+	char *how AUTOFREE = sentence(
+		SOFT "--batch=60 --strategy=serial " HOSTS "--sim.step-time=%s", row[_i].time);
 	forget_runs();
 	record_sim(how);
 	near(how, epoch_of(1, "seconds"), STEPS * row[_i].s, 1e-8);
 	near(how, epoch_of(1, "compute_s"), STEPS * row[_i].s, 1e-8);
 	near(how, epoch_of(1, "comm_s"), 0, 0);
-	free(how);
 }
-END_TEST
 
 /* A step of fewer rows is shorter: 2,400 rows in 41 parts of 58 or 59. */
-START_TEST(step_time_is_proportional_to_rows)
+TEST(step_time_is_proportional_to_rows)
 {
 	forget_runs();
 	record_sim(SOFT "--batch=59 --strategy=serial " HOSTS STEP);
 	near("an epoch", epoch_of(1, "seconds"), ROWS / 59.0 * step_s, 1e-6);
 }
-END_TEST
 
 /* --sim.step-time and --step-time are of a whole --global-batch, which N workers share, evenly or
  * not: 2,400 rows take the same compute time in all, whatever N is. */
-START_TEST(global_batch_step_time_is_shared_by_workers)
+TEST(global_batch_step_time_is_shared_by_workers, 6)
 {
 	static const struct {
 		const char *how;
@@ -413,18 +395,16 @@ START_TEST(global_batch_step_time_is_shared_by_workers)
 		   {"--strategy=bsp --workers=4 --servers=1", 4}};
 	static const char *const time[] = {"--sim.step-time=1ms", "--step-time=1ms"};
 	for (size_t i = 0; i < COUNT(time); i++) {
-		char *how = sentence(SOFT "--global-batch=60 %s %s --platform=sim "
-					  "--sim.platform=ethernet_10g --sim.train=false",
-				     row[_i].how, time[i]);
+		char *how AUTOFREE = sentence(SOFT "--global-batch=60 %s %s --platform=sim "
+						   "--sim.platform=ethernet_10g --sim.train=false",
+					      row[_i].how, time[i]);
 		forget_runs();
 		record_run(how);
 		double mean = asked("SELECT avg(compute_s) FROM rank_epoch WHERE epoch = 1");
 		/* one row of a step is what an uneven share is more or less than N-th part */
 		near(how, mean, STEPS * step_s / row[_i].workers, 1e-5);
-		free(how);
 	}
 }
-END_TEST
 
 /* Two workers exchange the whole vector. More workers form a ring: N - 1 parts of the vector go
  * round to be summed, and the same number with the sums. */
@@ -435,11 +415,11 @@ static double allreduce_s(int workers, double floats)
 	return messages * (latency_s + (sizeof(float) * part + envelope) * byte_s);
 }
 
-START_TEST(allreduce_time_is_that_of_its_messages)
+TEST(allreduce_time_is_that_of_its_messages, 2, 5)
 {
 	int n = _i;
-	char *how = sentence(SOFT "--batch=%d --strategy=allreduce --workers=%d " HOSTS STEP,
-			     BATCH / n, n);
+	char *how AUTOFREE = sentence(
+		SOFT "--batch=%d --strategy=allreduce --workers=%d " HOSTS STEP, BATCH / n, n);
 	forget_runs();
 	record_sim(how);
 	/* the barrier at the end takes a few messages more */
@@ -447,40 +427,37 @@ START_TEST(allreduce_time_is_that_of_its_messages)
 	     2 * n * latency_s + 1e-4);
 	near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-8);
 	near(how, epoch_of(1, "comm_s"), STEPS * allreduce_s(n, SOFTMAX), 1e-4);
-	free(how);
 }
-END_TEST
 
 /* Between epochs, before the first and after the last, there are dozens of collectives. Each of
  * them would be several messages in a row. The start of MPI, and each epoch, takes a few
  * messages. */
-START_TEST(untimed_phases_send_no_messages)
+TEST(untimed_phases_send_no_messages, 2)
 {
 	static const char *const strategy[] = {"allreduce", "periodic"};
 	enum { EPOCHS = 4 };
 	double rest_s[2];
 	for (int k = 0; k < 2; k++) {
-		char *how = sentence("--workload=softmax --lr=0.05 --batch=%d --epochs=%d "
-				     "--workers=5 --sim.train=false --strategy=%s " HOSTS STEP,
-				     BATCH, k ? EPOCHS : 1, strategy[_i]);
+		char *how AUTOFREE =
+			sentence("--workload=softmax --lr=0.05 --batch=%d --epochs=%d "
+				 "--workers=5 --sim.train=false --strategy=%s " HOSTS STEP,
+				 BATCH, k ? EPOCHS : 1, strategy[_i]);
 		forget_runs();
 		record_sim(how);
 		rest_s[k] = asked("SELECT simulated_s - (SELECT total(seconds) FROM epoch) "
 				  "FROM run");
-		free(how);
 	}
 	ck_assert_msg(rest_s[0] < 8 * latency_s, "%s: %g s", strategy[_i], rest_s[0]);
 	double each_s = (rest_s[1] - rest_s[0]) / (EPOCHS - 1);
 	ck_assert_msg(each_s < 5 * latency_s, "%s: %g s an epoch", strategy[_i], each_s);
 }
-END_TEST
 
 /* A push and its pull, on the host that has the tables. */
-START_TEST(update_takes_the_given_time)
+TEST(update_takes_the_given_time)
 {
 	static const int every[] = {1, 4};
 	for (size_t i = 0; i < COUNT(every); i++) {
-		char *how =
+		char *how AUTOFREE =
 			sentence(SOFT "--batch=60 --strategy=asgd --sync-every=%d " ONE_HOST STEP
 				      "--sim.update-time=%s",
 				 every[i], "300us");
@@ -489,18 +466,16 @@ START_TEST(update_takes_the_given_time)
 		record_sim(how);
 		near(how, epoch_of(1, "seconds"), STEPS * step_s + updates * 300e-6, 1e-6);
 		near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-6);
-		free(how);
 	}
 }
-END_TEST
 
 /* A server makes one update after the other: if updates take long, they alone count. */
-START_TEST(busy_server_makes_workers_wait)
+TEST(busy_server_makes_workers_wait)
 {
 	const char *how = SOFT "--batch=60 --strategy=asgd --deal=static --workers=4 "
 			       "--servers=1 " HOSTS STEP;
-	char *longer = sentence("%s --sim.update-time=300ms", how);
-	char *still = sentence("%s --sim.update-time=500ms", how);
+	char *longer AUTOFREE = sentence("%s --sim.update-time=300ms", how);
+	char *still AUTOFREE = sentence("%s --sim.update-time=500ms", how);
 	forget_runs();
 	record_sim(longer);
 	record_sim(still);
@@ -509,13 +484,10 @@ START_TEST(busy_server_makes_workers_wait)
 	     1e-6);
 	/* no worker asks when all have computed, or while the last answer is on its way */
 	near("an epoch", epoch_of(1, "seconds"), STEPS * 0.3 + 0.7, 0.7);
-	free(longer);
-	free(still);
 }
-END_TEST
 
 /* Two workers share one core: each step takes twice as long. With a host for each it does not. */
-START_TEST(workers_share_a_core)
+TEST(workers_share_a_core)
 {
 	forget_runs();
 	put_hosts("core.xml", 1, 1, 0);
@@ -530,10 +502,9 @@ START_TEST(workers_share_a_core)
 	near("four on one core", epoch_of(3, "compute_s"), 4 * STEPS * step_s, 1e-5);
 	near("four on four cores", epoch_of(4, "compute_s"), STEPS * step_s, 1e-5);
 }
-END_TEST
 
 /* Given times are those of the fastest host. */
-START_TEST(slow_host_takes_longer)
+TEST(slow_host_takes_longer)
 {
 	forget_runs();
 	put_hosts("slow.xml", 2, 1, 1);
@@ -550,17 +521,16 @@ START_TEST(slow_host_takes_longer)
 	near("both", epoch_of(2, "seconds"), STEPS * (2 * step_s + allreduce_s(2, SOFTMAX)),
 	     4 * latency_s + 1e-4);
 }
-END_TEST
 
 /* A layer takes its share of the flops; the lowest layer computes no gradient for a layer below.
  * Each layer is sent while those below it compute. All of the sending but the last layer's is
  * hidden. */
-START_TEST(overlap_hides_messages)
+TEST(overlap_hides_messages)
 {
 	enum { LOW = (784 + 1) * 64, MIDDLE = (64 + 1) * 64, TOP = (64 + 1) * 10 };
 	const char *how = "--workload=mlp --mlp.hidden=64 --mlp.depth=2 --epochs=1 --batch=30 "
 			  "--workers=2 --strategy=allreduce " HOSTS "--sim.step-time=300ms ";
-	char *hidden = sentence("%s --allreduce.overlap --allreduce.bucket=1", how);
+	char *hidden AUTOFREE = sentence("%s --allreduce.overlap --allreduce.bucket=1", how);
 	const double floats = LOW + MIDDLE + TOP;
 	forget_runs();
 	record_sim(how);
@@ -574,28 +544,24 @@ START_TEST(overlap_hides_messages)
 	     0.01);
 	near("with overlap", epoch_of(2, "seconds"), STEPS * (0.3 + allreduce_s(2, LOW)), 0.01);
 	near("the same model", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
-	free(hidden);
 }
-END_TEST
 
 /* A sum that is started takes what one takes that is waited for: with a step of 1 us nothing is
  * hidden. */
-START_TEST(started_allreduce_takes_the_time_of_a_blocking_one)
+TEST(started_allreduce_takes_the_time_of_a_blocking_one, 5)
 {
 	static const int workers[] = {2, 3, 4, 5, 6};
 	int n = workers[_i];
-	char *how = sentence(SOFT "--batch=%d --strategy=allreduce --workers=%d --sim.train=false "
-				  "--sim.step-time=1us " HOSTS,
-			     240 / n, n),
-	     *started = sentence("%s --allreduce.overlap", how);
+	char *how AUTOFREE = sentence(
+			  SOFT "--batch=%d --strategy=allreduce --workers=%d --sim.train=false "
+			       "--sim.step-time=1us " HOSTS,
+			  240 / n, n),
+		  *started AUTOFREE = sentence("%s --allreduce.overlap", how);
 	forget_runs();
 	record_sim(how);
 	record_sim(started);
 	near(how, epoch_of(2, "seconds"), epoch_of(1, "seconds"), 1e-4 * epoch_of(1, "seconds"));
-	free(started);
-	free(how);
 }
-END_TEST
 
 /* lenet's multiplications of a row, forward. */
 static const double conv1 = 28 * 28 * 25 * 32, conv2 = 14 * 14 * 25 * 32 * 64, fc1 = 3136 * 128,
@@ -604,7 +570,7 @@ static const double conv1 = 28 * 28 * 25 * 32, conv2 = 14 * 14 * 25 * 32 * 64, f
 /* For any number of workers, network, model and bucket: an overlapped step takes no longer than one
  * without overlap. It takes at least the forward pass, and then the longer of the backward pass and
  * the sums. */
-START_TEST(overlap_is_never_slower)
+TEST(overlap_is_never_slower, 20)
 {
 	static const char *const bucket[] = {"", "64KiB", "400000", "1MiB", "20MiB"};
 	static const char *const model[] = {"mlp", "lenet"};
@@ -612,7 +578,7 @@ START_TEST(overlap_is_never_slower)
 	static const int workers[] = {2, 3, 4, 8, 16};
 	int n = workers[_i / 4], steps = (ROWS + 240 / n * n - 1) / (240 / n * n);
 	const char *where = network[_i % 2];
-	char *how =
+	char *how AUTOFREE =
 		sentence("--workload=%s --epochs=1 --batch=%d --strategy=allreduce --workers=%d "
 			 "--sim.train=false --sim.platform=%s --sim.step-time=%s",
 			 model[_i / 2 % 2], 240 / n, n, where, _i % 2 ? "3s" : "20ms");
@@ -626,8 +592,9 @@ START_TEST(overlap_is_never_slower)
 	double apart = epoch_of(1, "seconds"), sums = apart - step;
 	ck_assert_double_gt(sums, 0.01 * step);
 	for (size_t i = 0; i < COUNT(bucket); i++) {
-		char *overlap = sentence("%s --allreduce.overlap %s%s", how,
-					 *bucket[i] ? "--allreduce.bucket=" : "", bucket[i]);
+		char *overlap AUTOFREE =
+			sentence("%s --allreduce.overlap %s%s", how,
+				 *bucket[i] ? "--allreduce.bucket=" : "", bucket[i]);
 		record_sim(overlap);
 		double together = epoch_of(2 + (int)i, "seconds");
 		ck_assert_msg(together <= 1.001 * apart + 1e-4 * steps, "%s: %g s, without %g s",
@@ -638,15 +605,12 @@ START_TEST(overlap_is_never_slower)
 		if (i == 0) /* the default bucket hides something of each of these models */
 			ck_assert_msg(together < apart, "%s: %g s, without %g s", overlap, together,
 				      apart);
-		free(overlap);
 	}
-	free(how);
 }
-END_TEST
 
 /* The default bucket hides a part of the sums of every model: most of them, unless the lowest layer
  * has nearly all parameters. */
-START_TEST(default_bucket_overlaps_every_model)
+TEST(default_bucket_overlaps_every_model, 5)
 {
 	static const struct {
 		const char *model;
@@ -656,25 +620,23 @@ START_TEST(default_bucket_overlaps_every_model)
 		   {"lenet", 0.5},
 		   {"resnet --data-dir=cifar10", 0.5},
 		   {"gpt --data-dir=/usr/share/common-licenses", 0.5}};
-	char *how = sentence("--strategy=allreduce --workers=4 --epochs=1 --batch=60 "
-			     "--sim.train=false --sim.platform=ethernet_1g --sim.step-time=500ms "
-			     "--workload=%s",
-			     row[_i].model),
-	     *overlap = sentence("%s --allreduce.overlap", how);
+	char *how AUTOFREE = sentence(
+			  "--strategy=allreduce --workers=4 --epochs=1 --batch=60 "
+			  "--sim.train=false --sim.platform=ethernet_1g --sim.step-time=500ms "
+			  "--workload=%s",
+			  row[_i].model),
+		  *overlap AUTOFREE = sentence("%s --allreduce.overlap", how);
 	forget_runs();
 	record_sim(how);
 	record_sim(overlap);
 	double step = epoch_of(1, "compute_s"), sums = epoch_of(1, "seconds") - step;
 	ck_assert_double_gt(sums, 0);
 	ck_assert_double_lt(epoch_of(2, "seconds") - step, row[_i].left * sums);
-	free(overlap);
-	free(how);
 }
-END_TEST
 
 /* lenet's first linear layer has 88 % of the parameters, and 4 % of the backward pass: its gradient
  * is ready early. */
-START_TEST(gradients_are_ready_by_flops)
+TEST(gradients_are_ready_by_flops)
 {
 	const double forward = conv1 + conv2 + fc1 + fc2;
 	const double at[] = {forward + 2 * fc2, forward + 2 * fc2 + 2 * fc1,
@@ -693,10 +655,9 @@ START_TEST(gradients_are_ready_by_flops)
 			     1000,
 		     at[i] / at[3], 1e-3);
 }
-END_TEST
 
 /* Only lenet's linear layers are split: two workers save half of 4 %. */
-START_TEST(convolutions_are_not_split)
+TEST(convolutions_are_not_split)
 {
 	const double linear = fc1 + fc2, all = 2 * conv1 + 3 * conv2 + 3 * linear;
 	forget_runs();
@@ -705,11 +666,10 @@ START_TEST(convolutions_are_not_split)
 	near("a step", epoch_of(1, "compute_s") / (ROWS / 300) / 1000, 1 - 1.5 * linear / all,
 	     1e-3);
 }
-END_TEST
 
 /* ---- Calibrations ---------------------------------------------------------------------------- */
 
-START_TEST(calibrated_curves_are_linear_between_points)
+TEST(calibrated_curves_are_linear_between_points)
 {
 	static const struct curve c = {.n = 3, .x = {10, 20, 40}, .y = {1, 5, 7}};
 	static const struct curve none = {.n = 0};
@@ -719,17 +679,15 @@ START_TEST(calibrated_curves_are_linear_between_points)
 		near("curve", curve_at(&c, at[i][0]), at[i][1], 1e-12);
 	near("no points", curve_at(&none, 7), 0, 0);
 }
-END_TEST
 
 static void sql(const char *text)
 {
-	char *path = sentence("%s/run.db", folder), *wrong = NULL;
+	char *path AUTOFREE = sentence("%s/run.db", folder), *wrong = NULL;
 	sqlite3 *db;
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	sqlite3_exec(db, text, NULL, NULL, &wrong);
 	ck_assert_msg(!wrong, "%s: %s", text, wrong);
 	sqlite3_close(db);
-	free(path);
 }
 
 struct made {
@@ -742,13 +700,12 @@ struct made {
 /* Makes a calibration, the newest one so far. */
 static void calibrated(struct made m)
 {
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	struct store *s = NULL;
 	char *wrong = store_open(&s, path, STORE_WRITE);
 	ck_assert_msg(!wrong, "%s", wrong);
 	store_close(s);
-	free(path);
-	char *text = sentence(
+	char *text AUTOFREE = sentence(
 		"INSERT INTO calibration (made, device, precision, threads, workload, "
 		"workload_options, batch, params, workers, cores) VALUES ('2026-01-01T00:00:00Z', "
 		"'cpu', 'float32', 1, '%s', '%s', %d, 1, %d, %d);"
@@ -762,32 +719,30 @@ static void calibrated(struct made m)
 		m.workload, m.options, m.batch, m.workers, m.cores, STEP_BINS - 1, m.step_s,
 		(int)m.spread, STEP_BINS);
 	sql(text);
-	free(text);
 }
 
 /* Adds a point to the newest calibration. */
 static void point(const char *name, double x, double value)
 {
-	char *text = sentence("INSERT INTO calibration_point VALUES ((SELECT max(id) FROM "
-			      "calibration), '%s', %.17g, %.17g)",
-			      name, x, value);
+	char *text AUTOFREE = sentence("INSERT INTO calibration_point VALUES ((SELECT max(id) FROM "
+				       "calibration), '%s', %.17g, %.17g)",
+				       name, x, value);
 	sql(text);
-	free(text);
 }
 
 /* Workers that compute side by side without messages. */
 #define APART SOFT "--strategy=periodic --sync-every=1000000000 "
 
-START_TEST(steps_are_drawn_from_the_calibration)
+TEST(steps_are_drawn_from_the_calibration)
 {
 	const int epochs = 25;
 	forget_runs();
 	calibrated((struct made){"softmax", "", 60, 1, 2, step_s, true});
-	char *how = sentence(
+	char *how AUTOFREE = sentence(
 		"--workload=softmax --lr=0.05 --batch=60 --strategy=serial --epochs=%d " ONE_HOST
 		"--sim.train=false --db=%s/run.db",
 		epochs, folder);
-	char *other = sentence("%s --seed=2", how);
+	char *other AUTOFREE = sentence("%s --seed=2", how);
 	record_sim(how);
 	record_sim(how);
 	record_sim(other);
@@ -806,15 +761,12 @@ START_TEST(steps_are_drawn_from_the_calibration)
 	record_sim(how);
 	near("with an update",
 	     asked("SELECT avg(compute_s) FROM epoch WHERE run_id = 4 AND epoch > 0"), mean, 1e-9);
-	free(how);
-	free(other);
 }
-END_TEST
 
 /* The update counts as a whole, whatever the optimiser does: products, or groups of parameters,
  * whose measured times are far longer here. Clipping takes two more passes over the gradient, or
  * one if a step is one pass. */
-START_TEST(update_takes_the_calibrated_time)
+TEST(update_takes_the_calibrated_time)
 {
 	enum { MLP = 784 * 128 + 128 + 128 * 10 + 10 };
 	const double pass_s = 1e-5;
@@ -828,11 +780,11 @@ START_TEST(update_takes_the_calibrated_time)
 	static const char *const strategy[] = {"serial", "allreduce --workers=2"};
 	for (size_t i = 0; i < COUNT(row) * COUNT(strategy); i++) {
 		size_t k = i % COUNT(row), workers = 1 + i / COUNT(row);
-		char *key = sentence("--mlp.hidden=128 --mlp.depth=1%s", row[k].words);
-		char *how = sentence("--workload=mlp %s %s --batch=%d --epochs=1 --strategy=%s "
-				     "--sim.platform=local --sim.train=false",
-				     key, row[k].options, BATCH / (int)workers,
-				     strategy[i / COUNT(row)]);
+		char *key AUTOFREE = sentence("--mlp.hidden=128 --mlp.depth=1%s", row[k].words);
+		char *how AUTOFREE = sentence(
+			"--workload=mlp %s %s --batch=%d --epochs=1 --strategy=%s "
+			"--sim.platform=local --sim.train=false",
+			key, row[k].options, BATCH / (int)workers, strategy[i / COUNT(row)]);
 		forget_runs();
 		calibrated((struct made){"mlp", key, BATCH / (int)workers, (int)workers,
 					 (int)workers, step_s, false});
@@ -843,15 +795,12 @@ START_TEST(update_takes_the_calibrated_time)
 		record_sim(how);
 		near(how, epoch_of(1, "compute_s"), STEPS * (step_s + row[k].passes * pass_s),
 		     1e-7);
-		free(key);
-		free(how);
 	}
 }
-END_TEST
 
 /* Work of a plug-in on the host takes time: the calibrated time, with copies to the host and back,
  * or a nanosecond a float. */
-START_TEST(work_on_the_host_takes_time)
+TEST(work_on_the_host_takes_time)
 {
 	enum { PASSES = 40 };
 	const double pass_s = 3e-6, copy_s = 1e-6;
@@ -864,9 +813,10 @@ START_TEST(work_on_the_host_takes_time)
 				point("host", SOFTMAX, pass_s);
 				point("copy", SOFTMAX, copy_s);
 			}
-			char *how = sentence("--workload=softmax --batch=60 --strategy=serial "
-					     "--epochs=1 " ONE_HOST "--db=%s/run.db",
-					     folder);
+			char *how AUTOFREE =
+				sentence("--workload=softmax --batch=60 --strategy=serial "
+					 "--epochs=1 " ONE_HOST "--db=%s/run.db",
+					 folder);
 			char passes[16];
 			snprintf(passes, sizeof passes, "%d", works * PASSES);
 			setenv("MVBENCH_HOST_PASSES", passes, 1);
@@ -875,16 +825,14 @@ START_TEST(work_on_the_host_takes_time)
 			ck_assert_msg(r.status == 0, "%s", r.output);
 			took[works] = r.computed_s;
 			free(r.param);
-			free(how);
 		}
 		near("a step", took[0] / STEPS, step_s + (measured ? 2 * copy_s : 0), 1e-9);
 		near("its work", (took[1] - took[0]) / STEPS / PASSES,
 		     measured ? pass_s : 1e-9 * SOFTMAX, 1e-9);
 	}
 }
-END_TEST
 
-START_TEST(nearest_calibration_is_used)
+TEST(nearest_calibration_is_used)
 {
 	static const struct {
 		int workers;
@@ -899,16 +847,15 @@ START_TEST(nearest_calibration_is_used)
 	calibrated((struct made){"mlp", "--mlp.hidden=128", 60, 1, 8, 6e-3, false});
 	calibrated((struct made){"softmax", "", 60, 1, 8, 7e-3, false});
 	for (size_t i = 0; i < COUNT(row); i++) {
-		char *how = sentence(APART "--batch=60 --workers=%d --sim.platform=local "
-					   "--sim.train=false",
-				     row[i].workers);
+		char *how AUTOFREE = sentence(APART "--batch=60 --workers=%d --sim.platform=local "
+						    "--sim.train=false",
+					      row[i].workers);
 		record_sim(how);
 		int run = (int)i + 1, steps = ROWS / 60 / row[i].workers;
 		near(how, asked("SELECT calibration_id FROM run WHERE id = %d", run), row[i].id, 0);
 		near(how, epoch_of(run, "compute_s"),
 		     ROWS / 60.0 / row[i].workers * 1e-3 * row[i].step_ms,
 		     1e-3 * row[i].step_ms * (steps + 1) / 60 + 1e-8);
-		free(how);
 	}
 	/* other machines: the calibration of one worker */
 	record_sim(APART "--batch=60 --workers=2 --sim.train=false " HOSTS);
@@ -919,10 +866,9 @@ START_TEST(nearest_calibration_is_used)
 	record_sim(APART "--batch=60 --workers=2 --sim.platform=local --sim.train=false");
 	near("of more workers", epoch_of(1, "compute_s"), STEPS / 2 * 4e-3, 1e-6);
 }
-END_TEST
 
 /* The calibration of four workers on two cores has 4 ms, because the workers share the cores. */
-START_TEST(oversubscribed_workers_share_cores)
+TEST(oversubscribed_workers_share_cores)
 {
 	forget_runs();
 	calibrated((struct made){"softmax", "", 30, 2, 2, 2.5e-3, false});
@@ -932,10 +878,9 @@ START_TEST(oversubscribed_workers_share_cores)
 	record_sim(APART "--batch=30 --workers=2 --sim.platform=local --sim.train=false");
 	near("two", epoch_of(2, "compute_s"), ROWS / 30.0 / 2 * 2.5e-3, 1e-6);
 }
-END_TEST
 
 /* 31,400 bytes in both directions each step: between, at, and beyond the measured lengths. */
-START_TEST(messages_take_the_calibrated_time)
+TEST(messages_take_the_calibrated_time, 4)
 {
 	static const struct {
 		double x[3], s[3], want;
@@ -953,10 +898,9 @@ START_TEST(messages_take_the_calibrated_time)
 			"--sim.train=false");
 	near("messages", epoch_of(1, "comm_s") / STEPS, row[_i].want, 0.01 * row[_i].want);
 }
-END_TEST
 
 /* The time of an allreduce beyond its messages, and of an operation on a table. */
-START_TEST(sums_and_table_updates_take_the_calibrated_time)
+TEST(sums_and_table_updates_take_the_calibrated_time)
 {
 	forget_runs();
 	calibrated((struct made){"softmax", "", 30, 2, 2, step_s, false});
@@ -970,25 +914,22 @@ START_TEST(sums_and_table_updates_take_the_calibrated_time)
 	record_sim(SOFT "--batch=30 --workers=2 --strategy=asgd --sim.platform=local");
 	near("passes", epoch_of(2, "comm_s") / STEPS, 50e-6, 1e-6);
 }
-END_TEST
 
 static void refused(const char *how, const char *says)
 {
-	char *all = sentence("--platform=sim %s", how);
+	char *all AUTOFREE = sentence("--platform=sim %s", how);
 	expect_refused("timeout 60 env", all, says);
-	free(all);
 }
 
 static void no_run_is_left(void)
 {
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	if (access(path, F_OK) == 0)
 		near("runs", asked("SELECT count(*) FROM run"), 0, 0);
-	free(path);
 }
 
 /* The calibrations are of other work. */
-START_TEST(missing_calibration_is_named)
+TEST(missing_calibration_is_named)
 {
 	forget_runs();
 	calibrated((struct made){"mlp", "--mlp.hidden=64 --mlp.depth=1", 60, 1, 2, 1e-3, false});
@@ -1007,37 +948,32 @@ START_TEST(missing_calibration_is_named)
 	refused("--workload=lenet --batch=60 --momentum=0 " ONE_HOST, " --momentum=0 ");
 	no_run_is_left();
 }
-END_TEST
 
 /* Another momentum takes the same time. The suggested command is accepted. */
-START_TEST(calibration_belongs_to_an_optimiser)
+TEST(calibration_belongs_to_an_optimiser)
 {
 	char out[16384];
 	const char *how = "--workload=softmax --batch=60 --strategy=serial --epochs=1 "
 			  "--sim.train=false --optimizer=";
-	char *adamw = sentence("%sadamw --adamw.beta1=0.8 " ONE_HOST, how),
-	     *nesterov = sentence("--platform=sim %snesterov --momentum=0.5 " ONE_HOST, how),
-	     *other = sentence("%snesterov --momentum=0.9 " ONE_HOST, how);
+	char *adamw AUTOFREE = sentence("%sadamw --adamw.beta1=0.8 " ONE_HOST, how),
+		    *nesterov AUTOFREE =
+			    sentence("--platform=sim %snesterov --momentum=0.5 " ONE_HOST, how),
+		    *other AUTOFREE = sentence("%snesterov --momentum=0.9 " ONE_HOST, how);
 	forget_runs();
 	refused(adamw, " --optimizer=adamw --adamw.beta1=0.8 ");
 	ck_assert_int_eq(run_mvbench("", nesterov, out, sizeof out), EXIT_USER);
 	char *command = strstr(out, "mvbench calibrate ");
 	ck_assert_msg(command && strstr(out, " --momentum=0.5 "), "%s", out);
-	char *again = sentence("./%.*s --seconds=0.05 --repetitions=1 --counts=1 2>&1",
-			       (int)strcspn(command, "\n"), command);
+	char *again AUTOFREE = sentence("./%.*s --seconds=0.05 --repetitions=1 --counts=1 2>&1",
+					(int)strcspn(command, "\n"), command);
 	int status = command_output(again, out, sizeof out);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", again, status, out);
 	record_sim(other);
-	free(again);
-	free(adamw);
-	free(nesterov);
-	free(other);
 }
-END_TEST
 
 /* Tables are local: 20 pushes of 60 rows each. A calibration has the time of a push with "add" for
  * all lengths, and with each other updater for one. */
-START_TEST(push_takes_the_time_of_its_updater)
+TEST(push_takes_the_time_of_its_updater)
 {
 	static const char how[] = "--workload=softmax --batch=60 --strategy=asgd --workers=1 "
 				  "--epochs=1 --sim.train=false --sim.platform=local ";
@@ -1045,7 +981,7 @@ START_TEST(push_takes_the_time_of_its_updater)
 					      "--asgd.updater=adam "
 					      "--momentum=0"};
 	static const double push_s[] = {0, 2e-3, 12e-3}; /* add needs no pushes, but syncs */
-	char *adagrad = sentence("%s--asgd.updater=adagrad", how);
+	char *adagrad AUTOFREE = sentence("%s--asgd.updater=adagrad", how);
 	forget_runs();
 	calibrated((struct made){"softmax", "", 60, 1, 2, step_s, false});
 	point("push", 1, 1e-3);
@@ -1054,26 +990,22 @@ START_TEST(push_takes_the_time_of_its_updater)
 	point("push_adam", 5000, 12e-3);
 	point("push_adagrad", 5000, -1);
 	for (int i = 0; i < 3; i++) {
-		char *run = sentence("%s%s", how, updater[i]);
+		char *run AUTOFREE = sentence("%s%s", how, updater[i]);
 		record_sim(run);
 		near(updater[i], epoch_of(i + 1, "seconds"), STEPS * (step_s + push_s[i]), 1e-3);
-		free(run);
 	}
 	refused(adagrad, "has no time of a push with the updater adagrad");
-	char *given = sentence("%s --sim.update-time=1ms", adagrad);
+	char *given AUTOFREE = sentence("%s --sim.update-time=1ms", adagrad);
 	record_sim(given);
-	free(given);
-	free(adagrad);
 }
-END_TEST
 
 /* Values that cannot be measurements do not count. */
-START_TEST(damaged_calibrations_are_ignored)
+TEST(damaged_calibrations_are_ignored)
 {
 	static const char work[] = "--workload=softmax --batch=60 ";
-	char *serial = sentence("%s--strategy=serial --epochs=1 --sim.train=false ", work);
-	char *here = sentence("%s--sim.platform=local", serial);
-	char *there = sentence("%s" ONE_HOST, serial);
+	char *serial AUTOFREE = sentence("%s--strategy=serial --epochs=1 --sim.train=false ", work);
+	char *here AUTOFREE = sentence("%s--sim.platform=local", serial);
+	char *there AUTOFREE = sentence("%s" ONE_HOST, serial);
 	forget_runs();
 	calibrated((struct made){"softmax", "", 60, 1, 2, step_s, false});
 	sql("UPDATE calibration_point SET value = 9e999 WHERE name = 'step' AND x = 63;"
@@ -1085,28 +1017,25 @@ START_TEST(damaged_calibrations_are_ignored)
 	refused(here, "this machine was not calibrated for this workload");
 	sql("UPDATE calibration SET cores = 2; DELETE FROM calibration_point WHERE name = 'step'");
 	refused(there, "the time of a step was not calibrated");
-	free(serial);
-	free(here);
-	free(there);
 }
-END_TEST
 
 /* The command that the message suggests is run, and then the simulation runs. Its epochs take about
  * as long as real ones. There are three tries, because the load of a busy machine changes. */
-START_TEST(suggested_calibration_makes_the_simulation_run)
+TEST(suggested_calibration_makes_the_simulation_run)
 {
 	const char *how = "--workload=mlp --mlp.hidden=64 --batch=30 --epochs=8 --strategy=asgd "
 			  "--workers=";
-	char out[16384], *sim = sentence("--platform=sim %s2", how);
-	char *alone = sentence("%s1", how), *sim_alone = sentence("--platform=sim %s1", how);
+	char out[16384], *sim AUTOFREE = sentence("--platform=sim %s2", how);
+	char *alone AUTOFREE = sentence("%s1", how),
+		    *sim_alone AUTOFREE = sentence("--platform=sim %s1", how);
 	double ratio = NAN;
 	forget_runs();
 	int status = run_mvbench("", sim, out, sizeof out);
 	ck_assert_int_eq(status, EXIT_USER);
 	char *command = strstr(out, "run: mvbench calibrate --workload=mlp ");
 	ck_assert_msg(command, "no command in %s", out);
-	char *again = sentence("./%.*s --seconds=0.05 --visits=1 --counts=1,2 2>&1",
-			       (int)strcspn(command + 5, "\n"), command + 5);
+	char *again AUTOFREE = sentence("./%.*s --seconds=0.05 --visits=1 --counts=1,2 2>&1",
+					(int)strcspn(command + 5, "\n"), command + 5);
 	for (int i = 0; i < 3 && !(ratio > 0.5 && ratio < 2); i++) {
 		forget_runs();
 		status = command_output(again, out, sizeof out);
@@ -1135,17 +1064,12 @@ START_TEST(suggested_calibration_makes_the_simulation_run)
 	near("of one", asked("SELECT calibration_id FROM run WHERE id = 2"), 1, 0);
 	near("of two", asked("SELECT calibration_id FROM run WHERE id = 3"), 2, 0);
 	ck_assert_double_gt(epoch_of(3, "comm_s"), 0);
-	free(again);
-	free(sim);
-	free(alone);
-	free(sim_alone);
 }
-END_TEST
 
 /* ---- Bad input --------------------------------------------------------------------------------
  */
 
-START_TEST(simulation_mistakes_are_refused)
+TEST(simulation_mistakes_are_refused)
 {
 	static const struct {
 		const char *words, *says;
@@ -1182,17 +1106,15 @@ START_TEST(simulation_mistakes_are_refused)
 	forget_runs();
 	char *says = NULL;
 	for (size_t i = 0; i < COUNT(row); i++) {
-		char *how = sentence(SOFT "--batch=60 %s", row[i].words);
+		char *how AUTOFREE = sentence(SOFT "--batch=60 %s", row[i].words);
 		const char *at = strstr(row[i].says, "$FOLDER");
 		says = at ? sentence("%s%s", folder, at + strlen("$FOLDER"))
 			  : sentence("%s", row[i].says);
 		refused(how, says);
 		free(says);
-		free(how);
 	}
 	no_run_is_left();
 }
-END_TEST
 
 #ifdef __SANITIZE_ADDRESS__
 #define ROOM "" /* the sanitizer's shadow of all memory does not fit into any limit */
@@ -1201,13 +1123,14 @@ END_TEST
 #endif
 
 /* Memory is allocated for workers, not for cores: these cores would take 16 GB. */
-START_TEST(unused_cores_take_no_memory)
+TEST(unused_cores_take_no_memory)
 {
 	static const char host[] = "speed='1Gf' core='1000000000'/>";
-	char *text = sentence("%s<zone id='all' routing='Full'><host id='a' %s<host id='b' %s"
-			      "<link id='l' bandwidth='1GBps' latency='1us'/><route src='a' "
-			      "dst='b'><link_ctn id='l'/></route></zone></platform>\n",
-			      HEAD, host, host);
+	char *text AUTOFREE =
+		sentence("%s<zone id='all' routing='Full'><host id='a' %s<host id='b' %s"
+			 "<link id='l' bandwidth='1GBps' latency='1us'/><route src='a' "
+			 "dst='b'><link_ctn id='l'/></route></zone></platform>\n",
+			 HEAD, host, host);
 	char out[16384];
 	folder_text("cores.xml", text);
 	forget_runs();
@@ -1218,12 +1141,10 @@ START_TEST(unused_cores_take_no_memory)
 		     "--db=$FOLDER/run.db 2>&1",
 		out, sizeof out);
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
-	free(text);
 }
-END_TEST
 
 /* SimGrid writes to /tmp. */
-START_TEST(simulation_without_tmp_is_refused)
+TEST(simulation_without_tmp_is_refused)
 {
 	char out[16384];
 	int status = command_output(
@@ -1241,7 +1162,6 @@ START_TEST(simulation_without_tmp_is_refused)
 		ck_assert_msg(status == EXIT_USER && strstr(out, "needs 1 MiB in /tmp"),
 			      "status %d: %s", status, out);
 }
-END_TEST
 
 /* Workers that cannot start on their simulated platform are refused before anything runs. */
 static const struct {
@@ -1268,7 +1188,7 @@ static const struct {
 	{"validate $FOLDER/cells.ini --rounds=1 " STEP HOSTS, "dropped"},
 };
 
-START_TEST(workers_that_cannot_start_are_refused_by_all_commands)
+TEST(workers_that_cannot_start_are_refused_by_all_commands, COUNT(unstartable))
 {
 	char out[4096];
 	const char *defaults =
@@ -1280,24 +1200,22 @@ START_TEST(workers_that_cannot_start_are_refused_by_all_commands)
 				       {"tune.ini", bsp, defaults, simulated},
 				       {"cells.ini", bsp, defaults, ""}};
 	for (size_t i = 0; i < COUNT(file); i++) {
-		char *text = sentence("%s%s%s%s", file[i][2], file[i][3], file[i][1],
-				      i == 1 ? "[search]\nlr = 0.01..0.1 log\n" : "");
+		char *text AUTOFREE = sentence("%s%s%s%s", file[i][2], file[i][3], file[i][1],
+					       i == 1 ? "[search]\nlr = 0.01..0.1 log\n" : "");
 		folder_text(file[i][0], text);
-		free(text);
 	}
-	char *command = sentence("FOLDER=%s; ./mvbench %s --data-dir=%s --db=%s/run.db 2>&1",
-				 folder, unstartable[_i].command, folder, folder);
+	char *command AUTOFREE =
+		sentence("FOLDER=%s; ./mvbench %s --data-dir=%s --db=%s/run.db 2>&1", folder,
+			 unstartable[_i].command, folder, folder);
 	forget_runs();
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg(status == EXIT_USER && strstr(out, unstartable[_i].says), "%s: status %d: %s",
 		      command, status, out);
 	no_run_is_left();
-	free(command);
 }
-END_TEST
 
 /* The file of the platform has changed since the run: workers no longer share memory. */
-START_TEST(spread_refuses_workers_that_cannot_start)
+TEST(spread_refuses_workers_that_cannot_start)
 {
 	char out[4096],
 		*command = sentence("./mvbench spread 1 --repeats=2 --db=%s/run.db 2>&1", folder);
@@ -1312,41 +1230,39 @@ START_TEST(spread_refuses_workers_that_cannot_start)
 	near("runs", asked("SELECT count(*) FROM run"), 1, 0);
 	free(command);
 }
-END_TEST
 
 /* Only mvbench may start the simulator. */
-START_TEST(simulator_is_started_by_mvbench_only)
+TEST(simulator_is_started_by_mvbench_only)
 {
 	char out[4096];
 	int status = command_output("./mvbench-sim run --workload=softmax --platform=sim 2>&1", out,
 				    sizeof out);
 	ck_assert_msg(status == EXIT_USER && strstr(out, "this is the simulator"), "status %d: %s",
 		      status, out);
-	char *command = sentence(MPIRUN "2 ./mvbench run --workload=softmax --strategy=allreduce "
-					"--workers=2 --platform=sim " STEP HOSTS "--data-dir=%s "
-					"--db=%s/run.db 2>&1",
-				 folder, folder);
+	char *command AUTOFREE =
+		sentence(MPIRUN "2 ./mvbench run --workload=softmax --strategy=allreduce "
+				"--workers=2 --platform=sim " STEP HOSTS "--data-dir=%s "
+				"--db=%s/run.db 2>&1",
+			 folder, folder);
 	forget_runs();
 	status = command_output(command, out, sizeof out);
 	ck_assert_msg(status == EXIT_USER && strstr(out, "without a launcher"), "status %d: %s",
 		      status, out);
 	no_run_is_left();
-	free(command);
 }
-END_TEST
 
 /* ---- Interruptions ------------------------------------------------------- */
 
 /* Starts a simulation that would never end; returns when it trains. */
 static pid_t start_endless(const char *out)
 {
-	char *command =
+	char *command AUTOFREE =
 		sentence("exec ./mvbench run --data-dir=%s --db=%s/run.db --workload=softmax "
 			 "--batch=1 --lr=0.001 --epochs=10000 --strategy=gossip "
 			 "--workers=6 --platform=sim " HOSTS STEP ">%s 2>&1",
 			 folder, folder, out);
 	struct timespec nap = {.tv_nsec = 20000000};
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	double running = 0;
 	forget_runs();
 	pid_t child = fork();
@@ -1362,24 +1278,21 @@ static pid_t start_endless(const char *out)
 			running = asked("SELECT count(*) FROM run JOIN epoch ON run_id = id");
 	}
 	ck_assert_msg(running > 0, "it does not begin");
-	free(command);
-	free(path);
 	return child;
 }
 
 static pid_t child_of(pid_t parent)
 {
-	char *path = sentence("/proc/%d/task/%d/children", (int)parent, (int)parent);
+	char *path AUTOFREE = sentence("/proc/%d/task/%d/children", (int)parent, (int)parent);
 	FILE *f = fopen(path, "r");
 	int child = 0;
 	ck_assert_msg(f && fscanf(f, "%d", &child) == 1, "%s names no child", path);
 	fclose(f);
-	free(path);
 	return child;
 }
 
 /* Ctrl-C or another signal ends mvbench; or its simulator is killed. */
-START_TEST(interrupted_simulation_ends)
+TEST(interrupted_simulation_ends, 3)
 {
 	static const struct {
 		int signal;
@@ -1390,7 +1303,7 @@ START_TEST(interrupted_simulation_ends)
 		{SIGINT, false, EXIT_INTERRUPTED, "interrupted"},
 		{SIGTERM, false, EXIT_INTERRUPTED, "interrupted"},
 		{SIGKILL, true, EXIT_FAILED, "the simulator on % was killed by signal 9 (Killed)"}};
-	char *out = sentence("%s/out", folder);
+	char *out AUTOFREE = sentence("%s/out", folder);
 	pid_t mvbench = start_endless(out), simulator = child_of(mvbench);
 	struct timespec since, now;
 	int status;
@@ -1406,9 +1319,7 @@ START_TEST(interrupted_simulation_ends)
 	     asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason LIKE '%s'",
 		   row[_i].reason),
 	     1, 0);
-	free(out);
 }
-END_TEST
 
 /* ---- Deadlocks ----------------------------------------------------------------------------------
  */
@@ -1422,7 +1333,7 @@ static const char *after_sanitizer(const char *out)
 	return out;
 }
 
-START_TEST(simulated_deadlocks_are_reported)
+TEST(simulated_deadlocks_are_reported, 6)
 {
 	static const struct {
 		const char *kind, *words, *says[4];
@@ -1466,23 +1377,22 @@ START_TEST(simulated_deadlocks_are_reported)
 		      "%s says more than one sentence: %s", command, out);
 	free(command);
 }
-END_TEST
 
 /* ---- Platforms of the program ---- */
 
-START_TEST(every_platform_file_runs)
+TEST(every_platform_file_runs)
 {
-	char names[4096], list[16384], *path = installed_path("sim/platforms"), *next;
+	char names[4096], list[16384], *path AUTOFREE = installed_path("sim/platforms"), *next;
 	int count = 0;
 	ck_assert_ptr_nonnull(path);
-	char *command = sentence("cd %s && ls *.xml | sed 's/.xml$//'", path);
+	char *command AUTOFREE = sentence("cd %s && ls *.xml | sed 's/.xml$//'", path);
 	ck_assert_int_eq(command_output(command, names, sizeof names), 0);
 	ck_assert_int_eq(command_output("./mvbench list platforms 2>&1", list, sizeof list), 0);
 	for (char *name = strtok_r(names, "\n", &next); name; name = strtok_r(NULL, "\n", &next)) {
-		char *how = sentence(SOFT "--batch=30 --workers=2 --strategy=allreduce "
-					  "--sim.platform=%s --sim.train=false " STEP,
-				     name);
-		char *described = sentence("\n  sim:%s ", name);
+		char *how AUTOFREE = sentence(SOFT "--batch=30 --workers=2 --strategy=allreduce "
+						   "--sim.platform=%s --sim.train=false " STEP,
+					      name);
+		char *described AUTOFREE = sentence("\n  sim:%s ", name);
 		const char *line = strstr(list, described);
 		forget_runs();
 		record_sim(how);
@@ -1492,25 +1402,23 @@ START_TEST(every_platform_file_runs)
 		ck_assert_msg(line && strspn(line + strlen(described), " ") <
 					      strcspn(line + strlen(described), "\n"),
 			      "mvbench list platforms says nothing of %s: %s", name, list);
-		free(how);
-		free(described);
 		count++;
 	}
 	ck_assert_int_ge(count, 13);
-	free(command);
-	free(path);
 }
-END_TEST
 
 /* ---- Many workers ---- */
 
-START_TEST(many_simulated_workers_learn)
+CASE("many", .limit = 300, .set_up = set_up, .tear_down = folder_free, .once = true);
+
+TEST(many_simulated_workers_learn, 3)
 {
 	static const char *const how[] = {"allreduce", "periodic --sync-every=2",
 					  "asgd --servers=1 --deal=static --lr=0.05 --epochs=1"};
-	char *all = sentence("--workload=softmax --lr=0.1 --batch=1 --epochs=3 --workers=256 "
-			     "--sim.platform=ethernet_10g " STEP "--strategy=%s",
-			     how[_i]);
+	char *all AUTOFREE =
+		sentence("--workload=softmax --lr=0.1 --batch=1 --epochs=3 --workers=256 "
+			 "--sim.platform=ethernet_10g " STEP "--strategy=%s",
+			 how[_i]);
 	forget_runs();
 	record_sim(all);
 	near("workers", asked("SELECT count(DISTINCT rank) FROM rank_epoch WHERE epoch > 0"), 256,
@@ -1518,64 +1426,4 @@ START_TEST(many_simulated_workers_learn)
 	double first = asked("SELECT test_loss FROM epoch WHERE epoch = 0"),
 	       last = asked("SELECT test_loss FROM epoch ORDER BY epoch DESC LIMIT 1");
 	ck_assert_msg(last < 0.9 * first, "%s: test loss %g, at first %g", all, last, first);
-	free(all);
-}
-END_TEST
-
-Suite *sim_suite(void)
-{
-	Suite *s = suite_create("sim");
-	TCase *t = tcase_create("sim"), *many = tcase_create("many");
-	int all = strategies_count();
-	tcase_set_timeout(t, 300);
-	tcase_add_unchecked_fixture(t, set_up, folder_free);
-	tcase_add_loop_test(t, simulated_model_equals_the_real_one, 0, all);
-	tcase_add_loop_test(t, simulated_options_equal_real_ones, 0, 6);
-	tcase_add_loop_test(t, simulated_asynchronous_workers_learn, 0, all);
-	tcase_add_loop_test(t, simulations_repeat_themselves, 0, all);
-	tcase_add_test(t, resnet_is_simulated_without_images);
-	tcase_add_loop_test(t, serial_epoch_is_the_sum_of_its_steps, 0, 4);
-	tcase_add_test(t, step_time_is_proportional_to_rows);
-	tcase_add_loop_test(t, global_batch_step_time_is_shared_by_workers, 0, 6);
-	tcase_add_loop_test(t, allreduce_time_is_that_of_its_messages, 2, 5);
-	tcase_add_loop_test(t, untimed_phases_send_no_messages, 0, 2);
-	tcase_add_test(t, update_takes_the_given_time);
-	tcase_add_test(t, busy_server_makes_workers_wait);
-	tcase_add_test(t, workers_share_a_core);
-	tcase_add_test(t, slow_host_takes_longer);
-	tcase_add_test(t, overlap_hides_messages);
-	tcase_add_loop_test(t, started_allreduce_takes_the_time_of_a_blocking_one, 0, 5);
-	tcase_add_loop_test(t, overlap_is_never_slower, 0, 20);
-	tcase_add_loop_test(t, default_bucket_overlaps_every_model, 0, 5);
-	tcase_add_test(t, gradients_are_ready_by_flops);
-	tcase_add_test(t, update_takes_the_calibrated_time);
-	tcase_add_test(t, work_on_the_host_takes_time);
-	tcase_add_test(t, convolutions_are_not_split);
-	tcase_add_test(t, calibrated_curves_are_linear_between_points);
-	tcase_add_test(t, steps_are_drawn_from_the_calibration);
-	tcase_add_test(t, nearest_calibration_is_used);
-	tcase_add_test(t, oversubscribed_workers_share_cores);
-	tcase_add_loop_test(t, messages_take_the_calibrated_time, 0, 4);
-	tcase_add_test(t, sums_and_table_updates_take_the_calibrated_time);
-	tcase_add_test(t, missing_calibration_is_named);
-	tcase_add_test(t, calibration_belongs_to_an_optimiser);
-	tcase_add_test(t, push_takes_the_time_of_its_updater);
-	tcase_add_test(t, damaged_calibrations_are_ignored);
-	tcase_add_test(t, suggested_calibration_makes_the_simulation_run);
-	tcase_add_test(t, simulation_mistakes_are_refused);
-	tcase_add_test(t, unused_cores_take_no_memory);
-	tcase_add_test(t, simulation_without_tmp_is_refused);
-	tcase_add_test(t, spread_refuses_workers_that_cannot_start);
-	tcase_add_loop_test(t, workers_that_cannot_start_are_refused_by_all_commands, 0,
-			    COUNT(unstartable));
-	tcase_add_test(t, simulator_is_started_by_mvbench_only);
-	tcase_add_loop_test(t, interrupted_simulation_ends, 0, 3);
-	tcase_add_loop_test(t, simulated_deadlocks_are_reported, 0, 6);
-	tcase_add_test(t, every_platform_file_runs);
-	tcase_set_timeout(many, 300);
-	tcase_add_unchecked_fixture(many, set_up, folder_free);
-	tcase_add_loop_test(many, many_simulated_workers_learn, 0, 3);
-	suite_add_tcase(s, t);
-	suite_add_tcase(s, many);
-	return s;
 }

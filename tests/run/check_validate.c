@@ -30,11 +30,11 @@ static void set_up(void)
 {
 	struct store *s = NULL;
 	folder_new();
-	char *path = sentence("%s/run.db", folder), *wrong = store_open(&s, path, STORE_WRITE);
+	char *path AUTOFREE = sentence("%s/run.db", folder),
+		   *wrong = store_open(&s, path, STORE_WRITE);
 	ck_assert_msg(!wrong, "%s", wrong);
 	store_close(s);
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	free(path);
 }
 
 static void tear_down(void)
@@ -77,15 +77,16 @@ static int64_t add(bool simulated, struct made m)
 
 static void add_pushes(int64_t run, int staleness, int pushes)
 {
-	char *text = sentence("INSERT INTO staleness VALUES (%lld, 1, %d, %d)", (long long)run,
-			      staleness, pushes);
+	char *text AUTOFREE = sentence("INSERT INTO staleness VALUES (%lld, 1, %d, %d)",
+				       (long long)run, staleness, pushes);
 	sql(text);
-	free(text);
 }
 
 /* ---- The view ------------------------------------------------------------ */
 
-START_TEST(validation_errors_compare_medians)
+CASE("report", .set_up = set_up, .tear_down = tear_down);
+
+TEST(validation_errors_compare_medians)
 {
 	const struct made cell = {"asgd", 2, 4, 1.0, 0.5};
 	int64_t real[3];
@@ -118,7 +119,6 @@ START_TEST(validation_errors_compare_medians)
 	expect_row("SELECT n, round(real_s, 12), round(time_error, 12) FROM validation",
 		   "4,1.1,0.136363636364\r\n");
 }
-END_TEST
 
 /* A change to one of the four real runs, and how many then remain. */
 static const struct {
@@ -144,9 +144,9 @@ static const struct {
 	{"UPDATE run SET calibration_id = 2 WHERE platform = 'sim'", 4},
 };
 
-START_TEST(only_equal_cells_are_compared)
+TEST(only_equal_cells_are_compared, COUNT(others))
 {
-	char *left = sentence("%d\r\n", others[_i].left);
+	char *left AUTOFREE = sentence("%d\r\n", others[_i].left);
 	for (int i = 0; i < 4; i++)
 		add(false, (struct made){"asgd", 2, 1, 1 + 0.1 * i, 0.5});
 	add(true, (struct made){"asgd", 2, 1, 1, 0.5});
@@ -157,11 +157,9 @@ START_TEST(only_equal_cells_are_compared)
 	expect_row("SELECT n FROM validation", "4\r\n");
 	sql(others[_i].change);
 	expect_row("SELECT n FROM validation", left);
-	free(left);
 }
-END_TEST
 
-START_TEST(missing_values_are_null)
+TEST(missing_values_are_null)
 {
 	int64_t id;
 	/* one worker does not communicate, and its pushes have no staleness */
@@ -179,18 +177,16 @@ START_TEST(missing_values_are_null)
 		   " FROM validation",
 		   "0.3,,0.5,\r\n");
 }
-END_TEST
 
 /* ---- The report ---------------------------------------------------------- */
 
 static int report(char out[OUTPUT], const char *words)
 {
-	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench validate --only=report "
-				 "--db=%s/run.db %s 2>&1",
-				 folder, words);
-	int status = command_output(command, out, OUTPUT);
-	free(command);
-	return status;
+	char *command AUTOFREE =
+		sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench validate --only=report "
+			 "--db=%s/run.db %s 2>&1",
+			 folder, words);
+	return command_output(command, out, OUTPUT);
 }
 
 /* Ten cells with errors of 1, 2, ..., 10 %; every other cell is too fast. */
@@ -203,7 +199,7 @@ static void add_ten(void)
 	}
 }
 
-START_TEST(percentiles_are_of_absolute_errors)
+TEST(percentiles_are_of_absolute_errors)
 {
 	char out[OUTPUT];
 	add_ten();
@@ -234,7 +230,7 @@ START_TEST(percentiles_are_of_absolute_errors)
 		       "epoch time [%]                several     10    5.50             9.00  "
 		       "10.00  mlp asgd 2w X=10 "),
 		"%s", out);
-	char *csv = sentence("%s/cells.csv", folder), *words, *lines;
+	char *csv AUTOFREE = sentence("%s/cells.csv", folder), *words, *lines;
 	words = sentence("--format=csv --threshold-median=6 --out=%s", csv);
 	lines = sentence("wc -l <%s", csv);
 	ck_assert_int_eq(report(out, words), EXIT_OK);
@@ -243,9 +239,7 @@ START_TEST(percentiles_are_of_absolute_errors)
 	ck_assert_str_eq(out, "11\n");
 	free(lines);
 	free(words);
-	free(csv);
 }
-END_TEST
 
 static const struct {
 	const char *thresholds;
@@ -260,7 +254,7 @@ static const struct {
 	{"", EXIT_FAILED, "is above --threshold-median=5\n", "p90"},
 };
 
-START_TEST(thresholds_decide_the_status)
+TEST(thresholds_decide_the_status, COUNT(judged))
 {
 	char out[OUTPUT];
 	add_ten();
@@ -270,9 +264,8 @@ START_TEST(thresholds_decide_the_status)
 	ck_assert_msg(strstr(out, judged[_i].says), "%s: %s", judged[_i].thresholds, out);
 	ck_assert_msg(!strstr(out, judged[_i].not ), "%s: %s", judged[_i].thresholds, out);
 }
-END_TEST
 
-START_TEST(oversubscribed_cells_are_listed_apart)
+TEST(oversubscribed_cells_are_listed_apart)
 {
 	char out[OUTPUT];
 	add(false, (struct made){"asgd", 2, 1, 1, 0.5});
@@ -297,10 +290,9 @@ START_TEST(oversubscribed_cells_are_listed_apart)
 	ck_assert_ptr_nonnull(strstr(out, "every cell is oversubscribed: no threshold applies"));
 	ck_assert_ptr_null(strstr(out, "error of"));
 }
-END_TEST
 
 /* A real run is 20 % off the median: its cell can be neither right nor wrong. */
-START_TEST(noisy_cells_are_marked_and_excluded)
+TEST(noisy_cells_are_marked_and_excluded)
 {
 	char out[OUTPUT];
 	const double seconds[3] = {0.98, 1.0, 1.2};
@@ -324,10 +316,9 @@ START_TEST(noisy_cells_are_marked_and_excluded)
 	ck_assert_int_eq(report(out, ""), EXIT_FAILED);
 	ck_assert_msg(strstr(out, "2 of 3 cells are excluded"), "%s", out);
 }
-END_TEST
 
 /* The real runs agree, but others used a worker's core for 8, 6 and 4 % of the time. */
-START_TEST(busy_cells_are_marked_and_excluded)
+TEST(busy_cells_are_marked_and_excluded)
 {
 	char out[OUTPUT];
 	for (int x = 1; x <= 5; x++) {
@@ -351,10 +342,9 @@ START_TEST(busy_cells_are_marked_and_excluded)
 	ck_assert_int_eq(report(out, "--threshold-p90=17 --threshold-median=100"), EXIT_FAILED);
 	ck_assert_msg(strstr(out, "several      5 "), "%s", out);
 }
-END_TEST
 
 /* Steps took 1 ms before the runs and 1.3 ms after them: 13 % off the mean. */
-START_TEST(drifting_machine_makes_cells_noisy)
+TEST(drifting_machine_makes_cells_noisy)
 {
 	char out[OUTPUT];
 	for (int x = 1; x <= 3; x++) {
@@ -373,10 +363,9 @@ START_TEST(drifting_machine_makes_cells_noisy)
 	ck_assert_int_eq(report(out, "--threshold-p90=13.1"), EXIT_FAILED);
 	ck_assert_msg(!strstr(out, "noisy"), "%s", out);
 }
-END_TEST
 
 /* Correct cells of one rank do not hide wrong cells of several. */
-START_TEST(cells_of_one_worker_are_compared_apart)
+TEST(cells_of_one_worker_are_compared_apart)
 {
 	char out[OUTPUT];
 	for (int x = 1; x <= 20; x++) {
@@ -390,15 +379,14 @@ START_TEST(cells_of_one_worker_are_compared_apart)
 	ck_assert_msg(strstr(out, "epoch time [%]                one         20    0.00 "), "%s",
 		      out);
 }
-END_TEST
 
 /* ---- Randomly drawn cells ------------------------------------------------ */
 
-START_TEST(random_cells_cover_all_strategies)
+TEST(random_cells_cover_all_strategies)
 {
 	enum { CELLS = 400 };
-	char *text = random_cells(CELLS, 7), *again = random_cells(CELLS, 7);
-	char *other = random_cells(CELLS, 8);
+	char *text AUTOFREE = random_cells(CELLS, 7), *again AUTOFREE = random_cells(CELLS, 7);
+	char *other AUTOFREE = random_cells(CELLS, 8);
 	int cells = 0, batch, x, least = 1 << 30, most = 0, longest = 0;
 	ck_assert_str_eq(text, again);
 	ck_assert_str_ne(text, other);
@@ -414,31 +402,26 @@ START_TEST(random_cells_cover_all_strategies)
 	ck_assert_msg(least >= 20 && least < 25 && most <= 300 && most > 280 && longest == 20,
 		      "batches of %d to %d rows, intervals of up to %d", least, most, longest);
 	for (size_t i = 0; strategies[i]; i++) {
-		char *line = sentence("strategy = %s\nworkers = %d\n", strategies[i]->plugin.name,
-				      strategies[i]->local ? 1 : 2);
+		char *line AUTOFREE =
+			sentence("strategy = %s\nworkers = %d\n", strategies[i]->plugin.name,
+				 strategies[i]->local ? 1 : 2);
 		ck_assert_msg(strstr(text, line), "no %s", line);
-		free(line);
 	}
 	static const char *const drawn[] = {"workers = 3\n", "workers = 4\n", "step-time = 10ms\n",
 					    "overlap = true\n", "workload = resnet\n"};
 	for (size_t i = 0; i < COUNT(drawn); i++)
 		ck_assert_msg(strstr(text, drawn[i]), "no %s", drawn[i]);
 	folder_text("drawn.ini", text);
-	char *path = sentence("%s/drawn.ini", folder);
+	char *path AUTOFREE = sentence("%s/drawn.ini", folder);
 	struct sweep s = {.cell = NULL};
 	char *wrong = sweep_read(path, NULL, 0, &s);
 	if (!wrong)
 		wrong = sweep_plan(path, &s);
 	ck_assert_msg(!wrong, "%s", wrong); /* each can run */
 	sweep_free(&s);
-	free(path);
-	free(other);
-	free(again);
-	free(text);
 }
-END_TEST
 
-START_TEST(names_tell_cells_apart)
+TEST(names_tell_cells_apart)
 {
 	char out[OUTPUT];
 	for (int i = 0; i < 2; i++) {
@@ -453,9 +436,8 @@ START_TEST(names_tell_cells_apart)
 	ck_assert_msg(strstr(out, "mlp asgd 2w batch=64 seed=7  "), "%s", out);
 	ck_assert_msg(strstr(out, "mlp asgd 2w X=2  "), "%s", out);
 }
-END_TEST
 
-START_TEST(missing_cells_are_reported)
+TEST(missing_cells_are_reported)
 {
 	char out[OUTPUT];
 	ck_assert_int_eq(report(out, ""), EXIT_USER);
@@ -469,18 +451,15 @@ START_TEST(missing_cells_are_reported)
 	sql("UPDATE run SET config_hash = 'x'");
 	ck_assert_int_eq(report(out, "--workload=mlp --workers=1"), EXIT_USER);
 }
-END_TEST
 
 /* ---- From start to end --------------------------------------------------- */
 
 static int mvbench(char out[OUTPUT], const char *words)
 {
-	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench %s --db=%s/run.db "
-				 "--data-dir=%s 2>&1",
-				 words, folder, folder);
-	int status = command_output(command, out, OUTPUT);
-	free(command);
-	return status;
+	char *command AUTOFREE = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench %s --db=%s/run.db "
+					  "--data-dir=%s 2>&1",
+					  words, folder, folder);
+	return command_output(command, out, OUTPUT);
 }
 
 static const char job[] = "[defaults]\n"
@@ -511,16 +490,16 @@ static void make_data(void)
 /* Runs validate on the job file, simulated on the host, with more words. */
 static int validate(char out[OUTPUT], const char *words)
 {
-	char *all = sentence("validate %s/job.ini --sim.platform=%s/host.xml "
-			     "--sim.step-time=40us --sim.update-time=20us "
-			     "--threshold-median=1e6 --threshold-p90=1e6 %s",
-			     folder, folder, words);
-	int status = mvbench(out, all);
-	free(all);
-	return status;
+	char *all AUTOFREE = sentence("validate %s/job.ini --sim.platform=%s/host.xml "
+				      "--sim.step-time=40us --sim.update-time=20us "
+				      "--threshold-median=1e6 --threshold-p90=1e6 %s",
+				      folder, folder, words);
+	return mvbench(out, all);
 }
 
-START_TEST(cells_run_real_and_simulated)
+CASE("runs", .limit = 120, .set_up = make_data, .tear_down = folder_free);
+
+TEST(cells_run_real_and_simulated)
 {
 	char out[OUTPUT];
 	int status = validate(out, "--rounds=2");
@@ -551,7 +530,6 @@ START_TEST(cells_run_real_and_simulated)
 	ck_assert_msg(strstr(out, "softmax, asgd, 3 workers  not run  not run"), "%s", out);
 	ck_assert_msg(strstr(out, "1 cell could not be compared"), "%s", out);
 }
-END_TEST
 
 /* Each cell of a job is run once, real and simulated. Calibration starts from the first cell,
  * whatever it is. */
@@ -559,11 +537,11 @@ static void calibrate_and_run(const char *sections, int cells)
 {
 	char out[OUTPUT], want[32];
 	const char *batch = strstr(sections, "batch") ? "" : "batch = 60\n";
-	char *text = sentence("[defaults]\n%sepochs = 2\n%s", batch, sections);
+	char *text AUTOFREE = sentence("[defaults]\n%sepochs = 2\n%s", batch, sections);
 	folder_text("job.ini", text);
-	char *words = sentence("validate %s/job.ini --sim.platform=local --rounds=1 "
-			       "--seconds=0.05 --threshold-median=1e6 --threshold-p90=1e6",
-			       folder);
+	char *words AUTOFREE = sentence("validate %s/job.ini --sim.platform=local --rounds=1 "
+					"--seconds=0.05 --threshold-median=1e6 --threshold-p90=1e6",
+					folder);
 	int status = mvbench(out, words);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, out);
 	snprintf(want, sizeof want, "%d,%d,done,done\r\n", 2 * cells, cells);
@@ -572,11 +550,9 @@ static void calibrate_and_run(const char *sections, int cells)
 	/* all but a split model have formulas, with the new calibration */
 	ck_assert_int_eq(strstr(out, "the same, closed formula [%]") != NULL,
 			 strstr(sections, "hybrid") == NULL);
-	free(words);
-	free(text);
 }
 
-START_TEST(every_strategy_is_calibrated_and_run)
+TEST(every_strategy_is_calibrated_and_run)
 {
 	char *list = sentence("asgd");
 	int cells = 1;
@@ -590,24 +566,21 @@ START_TEST(every_strategy_is_calibrated_and_run)
 		list = longer;
 		cells++;
 	}
-	char *sections = sentence("[a]\nworkload = softmax\nstrategy = %s\nworkers = 2\n"
-				  "[b]\nworkload = softmax\nstrategy = serial\n",
-				  list);
+	char *sections AUTOFREE = sentence("[a]\nworkload = softmax\nstrategy = %s\nworkers = 2\n"
+					   "[b]\nworkload = softmax\nstrategy = serial\n",
+					   list);
 	calibrate_and_run(sections, cells + 1);
-	free(sections);
 	free(list);
 }
-END_TEST
 
 /* Calibration measures times, with a learning rate of its own. */
-START_TEST(calibration_works_at_a_diverging_rate)
+TEST(calibration_works_at_a_diverging_rate)
 {
 	char out[OUTPUT];
 	int status = mvbench(out, "calibrate --workload=softmax --batch=60 --lr=1000 --counts=1 "
 				  "--repetitions=1 --seconds=0.05");
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
 }
-END_TEST
 
 static const struct {
 	const char *sections;
@@ -633,16 +606,15 @@ static const struct {
 	 1},
 };
 
-START_TEST(cells_of_all_kinds_are_calibrated_and_run)
+TEST(cells_of_all_kinds_are_calibrated_and_run, COUNT(other_cells))
 {
 	calibrate_and_run(other_cells[_i].sections, other_cells[_i].cells);
 }
-END_TEST
 
-START_TEST(interruption_keeps_finished_runs)
+TEST(interruption_keeps_finished_runs)
 {
 	char out[OUTPUT];
-	char *command = sentence(
+	char *command AUTOFREE = sentence(
 		"(echo older >%s/report; ASAN_OPTIONS=detect_leaks=0 timeout --preserve-status "
 		"-s INT 2 ./mvbench validate %s/job.ini --db=%s/run.db --data-dir=%s --workers=1 "
 		"--only=real --rounds=1000 --seed=1..50 --out=%s/report; echo status $?; cat "
@@ -655,15 +627,13 @@ START_TEST(interruption_keeps_finished_runs)
 	/* the earlier report remains */
 	ck_assert_msg(strstr(out, "status 130\nolder\n"), "%s", out);
 	expect_row("SELECT count(*) > 0 FROM run WHERE status = 'done'", "1\r\n");
-	free(command);
 }
-END_TEST
 
 /* The interrupted repetition may have ended by itself: the watcher is stopped until it has. */
-START_TEST(interrupted_calibration_ends_validate)
+TEST(interrupted_calibration_ends_validate)
 {
 	char out[OUTPUT];
-	char *command = sentence(
+	char *command AUTOFREE = sentence(
 		"./mvbench calibrate --workload=softmax --batch=60 --counts=1 --repetitions=3 "
 		"--seconds=0.5 --db=%s/run.db --data-dir=%s >%s/said 2>&1 & run=$!; "
 		"for i in $(seq 1000); do pgrep -P $run >%s/child && break; sleep 0.01; done; "
@@ -673,9 +643,7 @@ START_TEST(interrupted_calibration_ends_validate)
 		folder, folder, folder, folder, folder, folder);
 	command_output(command, out, OUTPUT);
 	ck_assert_msg(strstr(out, "status 130\n") && !strstr(out, "repetition 2 of 3"), "%s", out);
-	free(command);
 }
-END_TEST
 
 static const struct {
 	const char *words, *says;
@@ -700,21 +668,18 @@ static const struct {
 	{"--only=real --out=/nowhere/report", "--out=/nowhere/report"},
 };
 
-START_TEST(validate_mistakes_are_refused)
+TEST(validate_mistakes_are_refused, COUNT(refused))
 {
-	char out[OUTPUT], *words = sentence("validate %s", refused[_i].words);
+	char out[OUTPUT], *words AUTOFREE = sentence("validate %s", refused[_i].words);
 	int status = mvbench(out, words);
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	ck_assert_msg(status == EXIT_USER && strstr(out, refused[_i].says), "%s: status %d: %s",
 		      refused[_i].words, status, out);
 	ck_assert_msg(access(path, F_OK) != 0, "%s: there is a database", refused[_i].words);
-	free(path);
-	free(words);
 }
-END_TEST
 
 /* A platform that the simulator refuses ends validate before the first real run. */
-START_TEST(unusable_platform_ends_validate_at_once)
+TEST(unusable_platform_ends_validate_at_once)
 {
 	char out[OUTPUT];
 	folder_text("host.xml", "no XML");
@@ -722,40 +687,4 @@ START_TEST(unusable_platform_ends_validate_at_once)
 	ck_assert_msg(status == EXIT_USER, "status %d: %s", status, out);
 	ck_assert_msg(strstr(out, "mvbench: --sim.platform="), "%s", out);
 	ck_assert_msg(strstr(out, "host.xml") && !strstr(out, "real"), "%s", out);
-}
-END_TEST
-
-Suite *validate_suite(void)
-{
-	Suite *s = suite_create("validate");
-	TCase *t = tcase_create("report"), *runs = tcase_create("runs");
-	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, set_up, tear_down);
-	tcase_add_test(t, validation_errors_compare_medians);
-	tcase_add_loop_test(t, only_equal_cells_are_compared, 0, COUNT(others));
-	tcase_add_test(t, missing_values_are_null);
-	tcase_add_test(t, percentiles_are_of_absolute_errors);
-	tcase_add_loop_test(t, thresholds_decide_the_status, 0, COUNT(judged));
-	tcase_add_test(t, oversubscribed_cells_are_listed_apart);
-	tcase_add_test(t, noisy_cells_are_marked_and_excluded);
-	tcase_add_test(t, busy_cells_are_marked_and_excluded);
-	tcase_add_test(t, drifting_machine_makes_cells_noisy);
-	tcase_add_test(t, cells_of_one_worker_are_compared_apart);
-	tcase_add_test(t, random_cells_cover_all_strategies);
-	tcase_add_test(t, names_tell_cells_apart);
-	tcase_add_test(t, missing_cells_are_reported);
-
-	suite_add_tcase(s, runs);
-	tcase_add_checked_fixture(runs, make_data, folder_free);
-	tcase_set_timeout(runs, 120);
-	tcase_add_test(runs, cells_run_real_and_simulated);
-	tcase_add_test(runs, every_strategy_is_calibrated_and_run);
-	tcase_add_test(runs, calibration_works_at_a_diverging_rate);
-	tcase_add_loop_test(runs, cells_of_all_kinds_are_calibrated_and_run, 0,
-			    (int)COUNT(other_cells));
-	tcase_add_test(runs, interruption_keeps_finished_runs);
-	tcase_add_test(runs, interrupted_calibration_ends_validate);
-	tcase_add_loop_test(runs, validate_mistakes_are_refused, 0, COUNT(refused));
-	tcase_add_test(runs, unusable_platform_ends_validate_at_once);
-	return s;
 }

@@ -154,14 +154,15 @@ static void ck_stall(const char *why)
 	ck_ended(why);
 }
 
-START_TEST(worker_that_computes_without_end_is_reported)
+CASE("stalls", .set_up = set_up, .tear_down = tear_down);
+
+TEST(worker_that_computes_without_end_is_reported)
 {
 	ck_stall("worker 1 computes without progress, for 61 s (limit=60)");
 }
-END_TEST
 
 /* Neither a pause, nor a wait for others, nor loading makes the limits longer. */
-START_TEST(waits_do_not_lengthen_the_limits)
+TEST(waits_do_not_lengthen_the_limits)
 {
 	pulse[1].expected = 30 * second;
 	set(1, PHASE_WORKS, "a pause", WAITS_LEGITIMATELY);
@@ -182,9 +183,8 @@ START_TEST(waits_do_not_lengthen_the_limits)
 	others_go_on(1, 0);
 	ck_stall("worker 1 computes without progress");
 }
-END_TEST
 
-START_TEST(long_steps_lengthen_the_limits)
+TEST(long_steps_lengthen_the_limits)
 {
 	others_go_on(1, 25);
 	ck_named(1); /* its first step: it is not known yet how long they take */
@@ -200,9 +200,8 @@ START_TEST(long_steps_lengthen_the_limits)
 	others_go_on(1, 10);
 	ck_ended("for 80 s");
 }
-END_TEST
 
-START_TEST(worker_that_waits_for_another_is_not_reported)
+TEST(worker_that_waits_for_another_is_not_reported)
 {
 	waits(0);
 	waits(2);
@@ -216,9 +215,8 @@ START_TEST(worker_that_waits_for_another_is_not_reported)
 	poll_after(60);
 	ck_ended("worker 1 computes");
 }
-END_TEST
 
-START_TEST(workers_that_all_wait_are_reported)
+TEST(workers_that_all_wait_are_reported)
 {
 	for (int i = 0; i < RANKS; i++)
 		set(i, PHASE_STARTS, "MPI_Init", -1);
@@ -232,10 +230,9 @@ START_TEST(workers_that_all_wait_are_reported)
 	}
 	ck_ended("worker 0 waits for others (MPI_Init), like all ranks, for 69 s");
 }
-END_TEST
 
 /* A rank that cannot be seen may be at work; one that has ended is not. */
-START_TEST(unseen_rank_may_be_at_work)
+TEST(unseen_rank_may_be_at_work)
 {
 	for (int i = 0; i < RANKS; i++)
 		waits(i);
@@ -251,10 +248,9 @@ START_TEST(unseen_rank_may_be_at_work)
 	poll_after(0);
 	ck_ended("like all ranks");
 }
-END_TEST
 
 /* A pause lasts as long as it should; a database may take some seconds. */
-START_TEST(wait_for_a_database_is_limited)
+TEST(wait_for_a_database_is_limited)
 {
 	pulse[1].expected = 30 * second;
 	set(1, PHASE_WORKS, "a pause", WAITS_LEGITIMATELY);
@@ -273,9 +269,8 @@ START_TEST(wait_for_a_database_is_limited)
 	others_go_on(1, 0);
 	ck_stall("worker 1 waits for the database, for 61 s");
 }
-END_TEST
 
-START_TEST(silent_worker_is_reported)
+TEST(silent_worker_is_reported)
 {
 	waits(1);
 	poll_after(0);
@@ -291,18 +286,16 @@ START_TEST(silent_worker_is_reported)
 	poll_after(TIMEOUT_S);
 	ck_ended("worker 1 gives no sign of life (allreduce), for 69 s");
 }
-END_TEST
 
 /* Its processor time is progress while it loads. */
-START_TEST(worker_that_loads_without_cpu_is_reported)
+TEST(worker_that_loads_without_cpu_is_reported, 2)
 {
 	set(1, _i ? PHASE_LOADS : PHASE_STARTS, "", 0);
 	others_go_on(1, 0);
 	ck_stall(_i ? "worker 1 loads without progress" : "worker 1 has not started yet");
 }
-END_TEST
 
-START_TEST(sleeping_process_that_loads_is_reported)
+TEST(sleeping_process_that_loads_is_reported)
 {
 	pid[1] = sleeper();
 	is_far[1] = false;
@@ -310,10 +303,9 @@ START_TEST(sleeping_process_that_loads_is_reported)
 	others_go_on(1, 0);
 	ck_stall("worker 1 loads without progress");
 }
-END_TEST
 
 /* Seconds later it must be known that a process is stopped, also beside a shorter timeout. */
-START_TEST(stopped_process_is_reported)
+TEST(stopped_process_is_reported, 2)
 {
 	pid[1] = sleeper();
 	is_far[1] = false;
@@ -335,9 +327,8 @@ START_TEST(stopped_process_is_reported)
 	others_go_on(1, 1);
 	ck_named(-1);
 }
-END_TEST
 
-START_TEST(stopped_launcher_is_reported)
+TEST(stopped_launcher_is_reported)
 {
 	t.launcher = sleeper();
 	others_go_on(-1, 1);
@@ -354,11 +345,10 @@ START_TEST(stopped_launcher_is_reported)
 	waitpid(t.launcher, NULL, 0);
 	ck_ended("mpirun is stopped, for 71 s");
 }
-END_TEST
 
 /* A user's program computes between calls: only while another worker waits is that a stall; and it
  * may wait for something that mvbench does not know. */
-START_TEST(programs_may_compute_and_wait)
+TEST(programs_may_compute_and_wait)
 {
 	t.programs = true;
 	for (int i = 0; i < RANKS; i++)
@@ -381,10 +371,9 @@ START_TEST(programs_may_compute_and_wait)
 	ck_assert_ptr_nonnull(t.seen[1].named);
 	ck_assert_ptr_null(ended);
 }
-END_TEST
 
 /* The watcher was stopped itself: then it does not know how long the others made no progress. */
-START_TEST(stopped_watcher_starts_anew)
+TEST(stopped_watcher_starts_anew)
 {
 	for (int i = 0; i < RANKS; i++)
 		t.seen[i].got_on -= 100 * second;
@@ -392,28 +381,4 @@ START_TEST(stopped_watcher_starts_anew)
 	stall_poll(&t, false);
 	ck_named(-1);
 	ck_stall("worker 1 computes without progress");
-}
-END_TEST
-
-Suite *stalls_suite(void)
-{
-	Suite *s = suite_create("stalls");
-	TCase *c = tcase_create("stalls");
-	tcase_add_checked_fixture(c, set_up, tear_down);
-	tcase_add_test(c, worker_that_computes_without_end_is_reported);
-	tcase_add_test(c, waits_do_not_lengthen_the_limits);
-	tcase_add_test(c, long_steps_lengthen_the_limits);
-	tcase_add_test(c, worker_that_waits_for_another_is_not_reported);
-	tcase_add_test(c, workers_that_all_wait_are_reported);
-	tcase_add_test(c, unseen_rank_may_be_at_work);
-	tcase_add_test(c, wait_for_a_database_is_limited);
-	tcase_add_test(c, silent_worker_is_reported);
-	tcase_add_loop_test(c, worker_that_loads_without_cpu_is_reported, 0, 2);
-	tcase_add_test(c, sleeping_process_that_loads_is_reported);
-	tcase_add_loop_test(c, stopped_process_is_reported, 0, 2);
-	tcase_add_test(c, stopped_launcher_is_reported);
-	tcase_add_test(c, programs_may_compute_and_wait);
-	tcase_add_test(c, stopped_watcher_starts_anew);
-	suite_add_tcase(s, c);
-	return s;
 }

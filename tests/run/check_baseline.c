@@ -55,7 +55,9 @@ static void serial_data(void)
 	idx_put_set(600, 200, false, '-');
 }
 
-START_TEST(baseline_is_saved_and_compared)
+CASE("command", .limit = 60);
+
+TEST(baseline_is_saved_and_compared)
 {
 	serial_data();
 	record(2, "");
@@ -94,9 +96,8 @@ START_TEST(baseline_is_saved_and_compared)
 	near(number("SELECT count(*) FROM baseline, checked"), 0, 0);
 	folder_free();
 }
-END_TEST
 
-START_TEST(check_reports_every_verdict)
+TEST(check_reports_every_verdict)
 {
 	serial_data();
 	record(3, "");
@@ -128,9 +129,8 @@ START_TEST(check_reports_every_verdict)
 	expect("--against=main --rerun=never", EXIT_FAILED, "3 of 3 runs are missing");
 	folder_free();
 }
-END_TEST
 
-START_TEST(other_configurations_are_refused)
+TEST(other_configurations_are_refused)
 {
 	static const struct {
 		const char *words, *says;
@@ -181,10 +181,9 @@ START_TEST(other_configurations_are_refused)
 	expect("--against=main", EXIT_USER, "another configuration");
 	folder_free();
 }
-END_TEST
 
 /* Virtual times are equal or they are not; there are no seeds to compare. */
-START_TEST(simulated_times_equal_the_baseline)
+TEST(simulated_times_equal_the_baseline)
 {
 	char words[] = "--strategy=allreduce --workers=4 --platform=sim --sim.train=false "
 		       "--sim.platform=ethernet_10g --sim.step-time=1ms";
@@ -212,10 +211,9 @@ START_TEST(simulated_times_equal_the_baseline)
 	free(traced);
 	folder_free();
 }
-END_TEST
 
 /* A text file carries a baseline: the import equals it, line by line. A damaged file is refused. */
-START_TEST(baseline_survives_export_and_import)
+TEST(baseline_survives_export_and_import)
 {
 	static const struct {
 		const char *edit, *says;
@@ -288,10 +286,9 @@ START_TEST(baseline_survives_export_and_import)
 	free(text);
 	folder_free();
 }
-END_TEST
 
 /* Special characters in names and reasons do not break the format of a report. */
-START_TEST(reports_are_well_formed)
+TEST(reports_are_well_formed)
 {
 	static const char name[] = "a\"b'c,<script>&|é";
 	serial_data();
@@ -335,10 +332,9 @@ START_TEST(reports_are_well_formed)
 	free(path);
 	folder_free();
 }
-END_TEST
 
 /* A program whose epochs take a millionth of a second, or a year. */
-START_TEST(wall_times_are_compared_in_turn)
+TEST(wall_times_are_compared_in_turn)
 {
 	serial_data();
 	record(3, "");
@@ -366,21 +362,4 @@ START_TEST(wall_times_are_compared_in_turn)
 	ck_assert_int_eq(system(edit), 0);
 	free(edit);
 	folder_free();
-}
-END_TEST
-
-Suite *baseline_suite(void)
-{
-	Suite *s = suite_create("baseline");
-	TCase *c = tcase_create("command");
-	tcase_set_timeout(c, 60);
-	tcase_add_test(c, baseline_is_saved_and_compared);
-	tcase_add_test(c, check_reports_every_verdict);
-	tcase_add_test(c, other_configurations_are_refused);
-	tcase_add_test(c, simulated_times_equal_the_baseline);
-	tcase_add_test(c, baseline_survives_export_and_import);
-	tcase_add_test(c, reports_are_well_formed);
-	tcase_add_test(c, wall_times_are_compared_in_turn);
-	suite_add_tcase(s, c);
-	return s;
 }

@@ -9,7 +9,6 @@
 #include "tests/shell.h"
 #include "runtime/lib/libmvbench.h"
 
-#include <check.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -57,15 +56,16 @@ static const char *python_with(const char *module)
 
 /* ---- One list of functions ------------------------------------------------------ */
 
-START_TEST(bindings_have_every_function_of_the_header)
+CASE("list", .limit = 120, .set_up = folder_new, .tear_down = folder_free);
+
+TEST(bindings_have_every_function_of_the_header)
 {
 	if (have("luajit") && have("python3"))
 		run(0, FIND "$MVBENCH_HOME/tests/scripts/bindings.sh "
 			    "$MVBENCH_HOME/runtime/lib/libmvbench.h");
 }
-END_TEST
 
-START_TEST(function_that_a_binding_lacks_is_named)
+TEST(function_that_a_binding_lacks_is_named)
 {
 	if (!have("luajit") || !have("python3"))
 		return;
@@ -77,7 +77,6 @@ START_TEST(function_that_a_binding_lacks_is_named)
 	ck_assert_str_eq(printed, "mvbench.lua lacks mvb_table_shrink\n"
 				  "mvbench.py lacks mvb_table_shrink\n");
 }
-END_TEST
 
 /* The structs and their fields, and "size offset offset ..." of each as the compiler lays it out.
  */
@@ -132,7 +131,7 @@ static void expect_layout(void)
 	ck_assert_str_eq(at, "\n");
 }
 
-START_TEST(bindings_lay_structs_out_as_c)
+TEST(bindings_lay_structs_out_as_c)
 {
 	if (!have("luajit") || !have("python3"))
 		return;
@@ -150,11 +149,12 @@ START_TEST(bindings_lay_structs_out_as_c)
 	    "io.write(' ', (f.offsetof(s, n))) end print() end\"");
 	expect_layout();
 }
-END_TEST
 
 /* ---- LuaJIT --------------------------------------------------------------------- */
 
-START_TEST(lua_binding_works_and_refuses_mistakes)
+CASE("lua", .limit = 240, .set_up = folder_new, .tear_down = folder_free);
+
+TEST(lua_binding_works_and_refuses_mistakes, 5)
 {
 	static const char *const how[] = {"1", "2", "4", "2 onesided", "3 servers 1"};
 	char n[2] = {how[_i][0], 0};
@@ -163,7 +163,6 @@ START_TEST(lua_binding_works_and_refuses_mistakes)
 	run(0, FIND MPIRUN "%s luajit $MVBENCH_HOME/tests/lib/binding.lua%s", n, how[_i] + 1);
 	ck_assert_str_eq(printed, "done\n");
 }
-END_TEST
 
 /* ---- LuaJIT: the programs of the pages ------------------------------------------ */
 
@@ -203,7 +202,7 @@ static const struct {
 };
 enum { PAIRS = sizeof pair / sizeof *pair, PARAMETERS = 1000 };
 
-START_TEST(lua_programs_end_at_the_parameters_of_c)
+TEST(lua_programs_end_at_the_parameters_of_c, PAIRS)
 {
 	static float lua[PARAMETERS], c[PARAMETERS];
 	if (!have("luajit"))
@@ -217,20 +216,20 @@ START_TEST(lua_programs_end_at_the_parameters_of_c)
 		ck_assert_msg(fabsf(lua[i] - c[i]) <= (pair[_i].exact ? 0 : 1e-6f),
 			      "parameter %d: %.9g, in C %.9g", i, (double)lua[i], (double)c[i]);
 }
-END_TEST
 
-START_TEST(lua_program_without_rounds_learns)
+TEST(lua_program_without_rounds_learns)
 {
 	if (!have("luajit"))
 		return;
 	run(0, FIND MPIRUN "2 luajit $MVBENCH_HOME/tests/seeds/lua/tutorial.lua");
 	expect("everyone's model, epoch 200");
 }
-END_TEST
 
 /* ---- Python --------------------------------------------------------------------- */
 
-START_TEST(python_binding_works_and_refuses_mistakes)
+CASE("python", .limit = 240, .set_up = folder_new, .tear_down = folder_free);
+
+TEST(python_binding_works_and_refuses_mistakes, 6)
 {
 	static const struct {
 		const char *workers, *floats;
@@ -244,9 +243,8 @@ START_TEST(python_binding_works_and_refuses_mistakes)
 	    how[_i].floats);
 	ck_assert_str_eq(printed, "done\n");
 }
-END_TEST
 
-START_TEST(python_programs_of_the_page_run)
+TEST(python_programs_of_the_page_run, 5)
 {
 	static const struct {
 		const char *workers, *program, *prints;
@@ -267,9 +265,8 @@ START_TEST(python_programs_of_the_page_run)
 	    python, how[_i].program);
 	expect(data ? how[_i].prints : "no Fashion-MNIST");
 }
-END_TEST
 
-START_TEST(gradients_of_pytorch_equal_distributed_data_parallel)
+TEST(gradients_of_pytorch_equal_distributed_data_parallel)
 {
 	const char *python = python_with("numpy, torch.distributed");
 	if (!python)
@@ -277,10 +274,9 @@ START_TEST(gradients_of_pytorch_equal_distributed_data_parallel)
 	run(0, FIND MPIRUN "2 %s $MVBENCH_HOME/tests/lib/gradients.py 200", python);
 	expect("losses differ by at most ");
 }
-END_TEST
 
 /* In a fresh virtual environment, without a network, and from another folder. */
-START_TEST(pip_installs_the_wheel)
+TEST(pip_installs_the_wheel)
 {
 	const char *python = python_with("venv, ensurepip");
 	if (!python)
@@ -299,9 +295,10 @@ START_TEST(pip_installs_the_wheel)
 	    folder, folder);
 	expect("is missing: run make first");
 }
-END_TEST
 
-START_TEST(python_reads_results)
+CASE("recorded", .limit = 240, .set_up = small_data, .tear_down = folder_free);
+
+TEST(python_reads_results)
 {
 	if (!have("python3"))
 		return;
@@ -318,12 +315,13 @@ START_TEST(python_reads_results)
 	    folder);
 	expect("unable to open database file");
 }
-END_TEST
 
 /* ---- Installed ------------------------------------------------------------------ */
 
+CASE("python");
+
 /* MAKEFLAGS would pass the options of this make. */
-START_TEST(installed_bindings_are_found)
+TEST(installed_bindings_are_found)
 {
 	if (!have("luajit") || !have("python3"))
 		return;
@@ -338,11 +336,10 @@ START_TEST(installed_bindings_are_found)
 	    folder);
 	expect("not started\nnot started\n");
 }
-END_TEST
 
 /* ---- Memory --------------------------------------------------------------------- */
 
-START_TEST(bindings_free_what_they_make)
+TEST(bindings_free_what_they_make, 4)
 {
 	static const struct {
 		const char *workers, *program, *count;
@@ -357,7 +354,6 @@ START_TEST(bindings_free_what_they_make)
 	    how[_i].program, how[_i].count);
 	ck_assert_str_eq(printed, "done\n");
 }
-END_TEST
 
 /* ---- Programs that fail --------------------------------------------------------- */
 
@@ -367,7 +363,7 @@ END_TEST
 	"for p in $(cat %s/pids); do grep -s State /proc/$p/status | grep -v zombie && " \
 	"echo $p is left; done; [ $s != 0 ]"
 
-START_TEST(program_that_fails_leaves_no_process)
+TEST(program_that_fails_leaves_no_process, 2)
 {
 	static const char *const program[] = {
 		"luajit -e \"local m = require \\\"mvbench\\\"; m.init(); "
@@ -381,41 +377,4 @@ START_TEST(program_that_fails_leaves_no_process)
 	run(0, FIND MPIRUN ENDS_ALL, folder, program[_i], folder);
 	expect("no data");
 	ck_assert_msg(!strstr(printed, "is left") && !strstr(printed, "hangs"), "%s", printed);
-}
-END_TEST
-
-Suite *bindings_suite(void)
-{
-	Suite *s = suite_create("bindings");
-	TCase *list = tcase_create("list");
-	TCase *lua = tcase_create("lua");
-	TCase *python = tcase_create("python");
-	TCase *recorded = tcase_create("recorded");
-	tcase_set_timeout(list, 120);
-	tcase_set_timeout(lua, 240);
-	tcase_set_timeout(python, 240);
-	tcase_set_timeout(recorded, 240);
-	tcase_add_checked_fixture(list, folder_new, folder_free);
-	tcase_add_checked_fixture(lua, folder_new, folder_free);
-	tcase_add_checked_fixture(python, folder_new, folder_free);
-	tcase_add_checked_fixture(recorded, small_data, folder_free);
-	tcase_add_test(list, bindings_have_every_function_of_the_header);
-	tcase_add_test(list, function_that_a_binding_lacks_is_named);
-	tcase_add_test(list, bindings_lay_structs_out_as_c);
-	tcase_add_loop_test(lua, lua_binding_works_and_refuses_mistakes, 0, 5);
-	tcase_add_loop_test(lua, lua_programs_end_at_the_parameters_of_c, 0, PAIRS);
-	tcase_add_test(lua, lua_program_without_rounds_learns);
-	tcase_add_loop_test(python, python_binding_works_and_refuses_mistakes, 0, 6);
-	tcase_add_loop_test(python, python_programs_of_the_page_run, 0, 5);
-	tcase_add_test(python, gradients_of_pytorch_equal_distributed_data_parallel);
-	tcase_add_test(python, pip_installs_the_wheel);
-	tcase_add_test(python, installed_bindings_are_found);
-	tcase_add_loop_test(python, bindings_free_what_they_make, 0, 4);
-	tcase_add_loop_test(python, program_that_fails_leaves_no_process, 0, 2);
-	tcase_add_test(recorded, python_reads_results);
-	suite_add_tcase(s, list);
-	suite_add_tcase(s, lua);
-	suite_add_tcase(s, python);
-	suite_add_tcase(s, recorded);
-	return s;
 }

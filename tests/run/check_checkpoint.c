@@ -142,8 +142,10 @@ static const char *const exact[] = {
 	SMALL SIM "--epochs=150 --strategy=asgd --asgd.updater=momentum --workers=1",
 };
 
+CASE("go on", .limit = 240, .set_up = make_folder, .tear_down = folder_free);
+
 /* The run resumes in its own row, and no epoch is recorded twice. */
-START_TEST(killed_run_resumes_bit_for_bit)
+TEST(killed_run_resumes_bit_for_bit, COUNT(exact))
 {
 	const char *how = exact[_i];
 	record_run(words("--device=cpu %s", how));
@@ -165,7 +167,6 @@ START_TEST(killed_run_resumes_bit_for_bit)
 		   "0\r\n");
 	ck_assert(head_now().ended);
 }
-END_TEST
 
 static const char *const any_order[] = {
 	LONG "--strategy=asgd --workers=2 --split=fixed",
@@ -179,7 +180,7 @@ static const char *const any_order[] = {
 
 /* If pushes come in any order, the model continues from the checkpoint, and all rows are trained
  * on. */
-START_TEST(killed_asynchronous_run_resumes)
+TEST(killed_asynchronous_run_resumes, COUNT(any_order))
 {
 	const char *how = any_order[_i];
 	record_run(words("--device=cpu %s", how));
@@ -194,7 +195,6 @@ START_TEST(killed_asynchronous_run_resumes)
 		" AND epoch = 0)",
 		words("%d,0,1\r\n", strstr(how, "=150") ? 151 : 7));
 }
-END_TEST
 
 /* ---- Starting from a model ----------------------------------------------- */
 
@@ -223,8 +223,10 @@ static const struct beginning {
 	 "--workload=resnet --resnet.depth=20 --train-rows=60 --batch=30 --strategy=serial"},
 };
 
+CASE("begin", .limit = 120, .set_up = make_folder, .tear_down = folder_free);
+
 /* The first evaluation equals that of the model. The run is a cell of its own. */
-START_TEST(run_starts_from_a_saved_model)
+TEST(run_starts_from_a_saved_model, COUNT(beginnings))
 {
 	const struct beginning *b = &beginnings[_i];
 	struct checkpoint_head head;
@@ -241,11 +243,10 @@ START_TEST(run_starts_from_a_saved_model)
 		   "count(DISTINCT config_key) FROM run_summary WHERE id > 1",
 		   words("\"%s,\",2,2\r\n", head.model));
 }
-END_TEST
 
 /* The model, not the path of its file, is part of the cell. The command of the row repeats the
  * run. */
-START_TEST(initial_model_is_part_of_the_cell)
+TEST(initial_model_is_part_of_the_cell)
 {
 	char out[OUTPUT];
 	save_model(SMALL "--epochs=1");
@@ -273,7 +274,6 @@ START_TEST(initial_model_is_part_of_the_cell)
 		      status, out);
 	free(command);
 }
-END_TEST
 
 /* ---- Refusals ------------------------------------------------------------------------ */
 
@@ -290,7 +290,7 @@ static void change(long at, const void *x, size_t n)
 #define HEAD(field) offsetof(struct checkpoint_head, field)
 
 /* Every damaged file is refused with a reason, and nothing is trained. */
-START_TEST(damaged_checkpoint_is_refused)
+TEST(damaged_checkpoint_is_refused)
 {
 	static const struct {
 		long at;
@@ -334,9 +334,8 @@ START_TEST(damaged_checkpoint_is_refused)
 	free(keep);
 	free(back);
 }
-END_TEST
 
-START_TEST(checkpoint_of_another_configuration_is_refused)
+TEST(checkpoint_of_another_configuration_is_refused)
 {
 	save_model(SMALL "--epochs=1");
 	expect_refused(
@@ -361,10 +360,11 @@ START_TEST(checkpoint_of_another_configuration_is_refused)
 		       "there is no model");
 	expect_row("SELECT count(*) FROM run", "1\r\n");
 }
-END_TEST
+
+CASE("go on");
 
 /* The database lacks the run of the checkpoint, or that run has ended. */
-START_TEST(checkpoint_of_an_unknown_run_is_refused)
+TEST(checkpoint_of_an_unknown_run_is_refused)
 {
 	const char *how = LONG "--strategy=serial";
 	record_run(words("--device=cpu %s", how));
@@ -379,10 +379,9 @@ START_TEST(checkpoint_of_an_unknown_run_is_refused)
 	expect_row("SELECT count(*), count(DISTINCT model_hash), sum(resumed) FROM run",
 		   "3,1,1\r\n");
 }
-END_TEST
 
 /* A run does not resume with another build, on another machine, or into another run's file. */
-START_TEST(resuming_under_other_conditions_is_refused)
+TEST(resuming_under_other_conditions_is_refused)
 {
 	static const struct {
 		const char *change, *says;
@@ -419,12 +418,11 @@ START_TEST(resuming_under_other_conditions_is_refused)
 	free(k.state);
 	go_on(how);
 }
-END_TEST
 
 /* ---- Sweeps ---------------------------------------------------------------------------- */
 
 /* A folder has a file for each configuration, and an interrupted cell resumes. */
-START_TEST(sweep_resumes_interrupted_cells)
+TEST(sweep_resumes_interrupted_cells)
 {
 	char out[OUTPUT];
 	folder_text("two.ini", "[defaults]\nworkload = mlp\nmlp.hidden = 16\nbatch = 12\nepochs = "
@@ -448,28 +446,4 @@ START_TEST(sweep_resumes_interrupted_cells)
 	status = command_output(words("ls %s/all | wc -l", folder), out, OUTPUT);
 	ck_assert_str_eq(out, "2\n");
 	free(sweep);
-}
-END_TEST
-
-Suite *checkpoint_suite(void)
-{
-	Suite *s = suite_create("checkpoint");
-	TCase *t = tcase_create("go on");
-	tcase_set_timeout(t, 240);
-	tcase_add_checked_fixture(t, make_folder, folder_free);
-	tcase_add_loop_test(t, killed_run_resumes_bit_for_bit, 0, COUNT(exact));
-	tcase_add_loop_test(t, killed_asynchronous_run_resumes, 0, COUNT(any_order));
-	tcase_add_test(t, checkpoint_of_an_unknown_run_is_refused);
-	tcase_add_test(t, resuming_under_other_conditions_is_refused);
-	tcase_add_test(t, sweep_resumes_interrupted_cells);
-	suite_add_tcase(s, t);
-	t = tcase_create("begin");
-	tcase_set_timeout(t, 120);
-	tcase_add_checked_fixture(t, make_folder, folder_free);
-	tcase_add_loop_test(t, run_starts_from_a_saved_model, 0, COUNT(beginnings));
-	tcase_add_test(t, initial_model_is_part_of_the_cell);
-	tcase_add_test(t, damaged_checkpoint_is_refused);
-	tcase_add_test(t, checkpoint_of_another_configuration_is_refused);
-	suite_add_tcase(s, t);
-	return s;
 }

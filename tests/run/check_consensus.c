@@ -52,7 +52,9 @@ static double after_one_step(void)
 	return lr / 2 * sqrt(sum);
 }
 
-START_TEST(consensus_after_one_step_is_the_known_distance)
+CASE("consensus", .limit = 120, .set_up = set_up, .tear_down = folder_free, .once = true);
+
+TEST(consensus_after_one_step_is_the_known_distance)
 {
 	static const char *const how[] = {
 		SIM "--strategy=periodic",
@@ -83,9 +85,8 @@ START_TEST(consensus_after_one_step_is_the_known_distance)
 		free(words);
 	}
 }
-END_TEST
 
-START_TEST(equal_replicas_have_distance_0)
+TEST(equal_replicas_have_distance_0, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	if (s->canonical || s->average)
@@ -99,11 +100,10 @@ START_TEST(equal_replicas_have_distance_0)
 		  "NULL,0.0,0.0");
 	free(words);
 }
-END_TEST
 
 /* Rarer synchronisation lets models drift further apart. One worker has no other model to differ
  * from. */
-START_TEST(consensus_is_recorded_where_it_is_measured)
+TEST(consensus_is_recorded_where_it_is_measured)
 {
 	static const struct {
 		const char *words, *want;
@@ -135,21 +135,4 @@ START_TEST(consensus_is_recorded_where_it_is_measured)
 						"epoch AS b WHERE a.run_id = 1 AND b.run_id = 2 "
 						"AND a.epoch = 1 AND b.epoch = 1"),
 			    1.5);
-}
-END_TEST
-
-Suite *consensus_suite(void)
-{
-	Suite *s = suite_create("consensus");
-	TCase *t = tcase_create("consensus");
-	int n = 0;
-	while (strategies[n])
-		n++;
-	tcase_add_unchecked_fixture(t, set_up, folder_free);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, consensus_after_one_step_is_the_known_distance);
-	tcase_add_loop_test(t, equal_replicas_have_distance_0, 0, n);
-	tcase_add_test(t, consensus_is_recorded_where_it_is_measured);
-	suite_add_tcase(s, t);
-	return s;
 }

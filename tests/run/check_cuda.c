@@ -7,7 +7,6 @@
 #include "tests/fixture.h"
 #include "tests/suites.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,7 +216,9 @@ static void losses_of(size_t rows, size_t n, double tol)
 	free(label);
 }
 
-START_TEST(plain_operations_equal_the_cpus)
+CASE("cuda", .limit = 120, .left_out = !have_gpu());
+
+TEST(plain_operations_equal_the_cpus, COUNT(precisions))
 {
 	const double tol = tolerance_of((size_t)_i);
 	set_up(precisions[_i].name);
@@ -237,9 +238,8 @@ START_TEST(plain_operations_equal_the_cpus)
 	losses_of(3, 41, tol);
 	tear_down();
 }
-END_TEST
 
-START_TEST(batch_operations_equal_the_cpus)
+TEST(batch_operations_equal_the_cpus, COUNT(precisions))
 {
 	enum { N = 30, ROWS = 1000 };
 	const struct image m = {5, 3, 3};
@@ -271,7 +271,6 @@ START_TEST(batch_operations_equal_the_cpus)
 	free(bytes);
 	tear_down();
 }
-END_TEST
 
 static void conv_of(struct image in, size_t out, struct window win, size_t rows, double tol)
 {
@@ -348,7 +347,7 @@ static const struct {
 } ways[] = {{0, "1", "1"}, {0, "1", "4"}, {1, "1", "4"}, {1, "0", "1"},
 	    {2, "1", "8"}, {2, "0", "8"}, {2, "0", "1"}};
 
-START_TEST(image_operations_equal_the_cpus)
+TEST(image_operations_equal_the_cpus, 4 * COUNT(ways))
 {
 	const struct {
 		struct image in;
@@ -375,11 +374,10 @@ START_TEST(image_operations_equal_the_cpus)
 	norm_of(in, false, false, 70, tol);
 	tear_down();
 }
-END_TEST
 
 /* In tf32 and bf16, cuDNN and cuBLAS use matrix units: their results differ from float32. The
  * shapes are those for which matrix units are the fastest on a GPU by far. */
-START_TEST(products_are_rounded_as_the_precision_says)
+TEST(products_are_rounded_as_the_precision_says, COUNT(precisions))
 {
 	const size_t side = on_real_gpu() ? 32 : 6, rows = side, n = side * side;
 	const struct image m = {side, side, 64};
@@ -399,7 +397,6 @@ START_TEST(products_are_rounded_as_the_precision_says)
 		      apart(y), apart(c));
 	tear_down();
 }
-END_TEST
 
 /* ---- Copies of weights -------------------------------------------------------- */
 
@@ -469,7 +466,7 @@ static void write_weights(int how, struct pair *w, struct pair *other, int k)
 
 /* A convolution sees the new weights, even if its copy was made together with another's. A
  * convolution whose weights are freed does not keep others from copying theirs. */
-START_TEST(convolution_uses_the_latest_weights)
+TEST(convolution_uses_the_latest_weights, WRITERS)
 {
 	enum { ROWS = 2 };
 	const struct image m = {4, 5, 8};
@@ -499,7 +496,6 @@ START_TEST(convolution_uses_the_latest_weights)
 		EACH(conv_free(conv[i][k]));
 	tear_down();
 }
-END_TEST
 
 struct forward {
 	struct conv *conv;
@@ -514,7 +510,7 @@ static void forward_alone(void *ctx)
 
 /* A body that is launched again copies no weights of another body that existed when it was
  * captured. */
-START_TEST(graph_copies_only_its_own_weights)
+TEST(graph_copies_only_its_own_weights)
 {
 	const struct image m = {4, 5, 8};
 	struct forward f[2];
@@ -540,7 +536,6 @@ START_TEST(graph_copies_only_its_own_weights)
 		conv_free(f[i].conv);
 	tear_down();
 }
-END_TEST
 
 /* ---- Graphs ---------------------------------------------------------------- */
 
@@ -564,7 +559,7 @@ static void step_once(void *ctx)
 
 /* The body is called twice for a key. Every launch has its own learning rate and key, and records
  * events to wait for. The CPU's part of the body has to be done here. */
-START_TEST(cuda_graph_is_captured_once_per_key)
+TEST(cuda_graph_is_captured_once_per_key)
 {
 	enum { STEPS = 5, N = 3000 };
 	float *host;
@@ -599,7 +594,6 @@ START_TEST(cuda_graph_is_captured_once_per_key)
 	device[GPU].ops->peer->pinned_free(&device[GPU], host);
 	tear_down();
 }
-END_TEST
 
 /* Weight gradients run beside the chain. What they read is overwritten only after them, and what
  * they write is read only after them, in a graph and before. */
@@ -625,7 +619,7 @@ static void both_gradients(void *ctx)
 	}
 }
 
-START_TEST(weight_gradients_run_beside_input_gradients)
+TEST(weight_gradients_run_beside_input_gradients, COUNT(precisions))
 {
 	enum { ROWS = 3, CHANNELS = 8 };
 	const struct image m = {6, 5, CHANNELS};
@@ -656,7 +650,6 @@ START_TEST(weight_gradients_run_beside_input_gradients)
 	EACH(conv_free(b.conv[k]));
 	tear_down();
 }
-END_TEST
 
 /* ---- Peers ----------------------------------------------------------------- */
 
@@ -709,7 +702,7 @@ static void one_op(const struct updater *updater, struct table_op op, bool in_is
 	tear_down();
 }
 
-START_TEST(table_operations_equal_the_hosts)
+TEST(table_operations_equal_the_hosts, LISTED(updaters))
 {
 	const struct updater *updater = updaters[_i];
 	for (size_t i = 0; i < COUNT(kinds); i++)
@@ -729,9 +722,8 @@ START_TEST(table_operations_equal_the_hosts)
 			       how & 2);
 		}
 }
-END_TEST
 
-START_TEST(peer_sum_equals_the_cpus)
+TEST(peer_sum_equals_the_cpus)
 {
 	enum { N = 1003, K = 5 };
 	set_up("float32");
@@ -758,29 +750,4 @@ START_TEST(peer_sum_equals_the_cpus)
 		free(want);
 	}
 	tear_down();
-}
-END_TEST
-
-Suite *cuda_suite(void)
-{
-	Suite *s = suite_create("cuda");
-	TCase *t = tcase_create("cuda");
-	int n = 0;
-	if (!have_gpu())
-		return s; /* the gpu suite reports that */
-	while (updaters[n])
-		n++;
-	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, plain_operations_equal_the_cpus, 0, COUNT(precisions));
-	tcase_add_loop_test(t, batch_operations_equal_the_cpus, 0, COUNT(precisions));
-	tcase_add_loop_test(t, image_operations_equal_the_cpus, 0, 4 * COUNT(ways));
-	tcase_add_loop_test(t, products_are_rounded_as_the_precision_says, 0, COUNT(precisions));
-	tcase_add_loop_test(t, convolution_uses_the_latest_weights, 0, WRITERS);
-	tcase_add_test(t, graph_copies_only_its_own_weights);
-	tcase_add_test(t, cuda_graph_is_captured_once_per_key);
-	tcase_add_loop_test(t, weight_gradients_run_beside_input_gradients, 0, COUNT(precisions));
-	tcase_add_loop_test(t, table_operations_equal_the_hosts, 0, n);
-	tcase_add_test(t, peer_sum_equals_the_cpus);
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -92,7 +92,10 @@ static void expect_file(const char *name, const char *want)
 
 /* ---- Exports -------------------------------------------------------------------- */
 
-START_TEST(tables_are_exported_as_text)
+static void tear_down(void);
+CASE("export", .limit = 60, .set_up = folder_new, .tear_down = tear_down);
+
+TEST(tables_are_exported_as_text)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -139,7 +142,6 @@ START_TEST(tables_are_exported_as_text)
 	command("export --db=a.db --out=no/file.csv", EXIT_FAILED, "--out=no/file.csv");
 	command("export --db=none.db", EXIT_USER, "none.db");
 }
-END_TEST
 
 /* RFC 3720, B.4, and the catalogue's check value; unmasked, as tensorflow/core/lib/hash/crc32c.h.
  */
@@ -149,7 +151,7 @@ static uint32_t plain_crc(const void *bytes, size_t n)
 	return masked >> 17 | masked << 15;
 }
 
-START_TEST(tensorboard_checksums_equal_published_values)
+TEST(tensorboard_checksums_equal_published_values)
 {
 	unsigned char zeros[32] = {0}, ones[32], up[32], down[32];
 	for (int i = 0; i < 32; i++) {
@@ -165,7 +167,6 @@ START_TEST(tensorboard_checksums_equal_published_values)
 	ck_assert_uint_eq(tfrecord_crc("\x18\0\0\0\0\0\0\0", 8),
 			  0x224b7fa3 /* such files begin with this */);
 }
-END_TEST
 
 static uint64_t little(const unsigned char *p, int bytes)
 {
@@ -196,7 +197,7 @@ static double number(const unsigned char *p)
 	return x;
 }
 
-START_TEST(runs_are_exported_for_tensorboard)
+TEST(runs_are_exported_for_tensorboard)
 {
 	static const char name[] = "runs/11-asgd-2w-seed1/events.out.tfevents.1767323045.alpha";
 	/* epoch 1 of run 11: its step, and a summary whose first value is a tag and a float */
@@ -241,9 +242,8 @@ START_TEST(runs_are_exported_for_tensorboard)
 	ck_assert_ptr_nonnull(memmem(file, n, "test_accuracy", 13));
 	free(file);
 }
-END_TEST
 
-START_TEST(runs_are_exported_for_mlflow)
+TEST(runs_are_exported_for_mlflow)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -276,11 +276,10 @@ START_TEST(runs_are_exported_for_mlflow)
 		"&& rm -r ml2",
 		EXIT_OK, "1 run");
 }
-END_TEST
 
 /* ---- Imports -------------------------------------------------------------------- */
 
-START_TEST(import_brings_all_rows_of_a_run)
+TEST(import_brings_all_rows_of_a_run)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -344,11 +343,10 @@ START_TEST(import_brings_all_rows_of_a_run)
 		  "SELECT group_concat(origin_id || '>' || ifnull(sim_replay, 0), ' ') FROM run",
 		  "11>0 20>1");
 }
-END_TEST
 
 /* A study comes with its trials, also those that have not run. A study that is here already gets
  * the trials that it lacks. */
-START_TEST(import_brings_studies_with_their_runs)
+TEST(import_brings_studies_with_their_runs)
 {
 	static const char study[] =
 		"INSERT INTO study (id, name, hash, made, objective, budget, search) VALUES "
@@ -380,10 +378,9 @@ START_TEST(import_brings_studies_with_their_runs)
 		  "329");
 	expect_in("b.db", "SELECT budget FROM study WHERE hash = 'x'", "3");
 }
-END_TEST
 
 /* The resumed run replaces its older state completely. */
-START_TEST(import_replaces_a_run_that_resumed)
+TEST(import_replaces_a_run_that_resumed)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -414,7 +411,6 @@ START_TEST(import_replaces_a_run_that_resumed)
 		"b.db: 0 new runs, 1 resumed since, 3 here already");
 	expect_in("c.db", "SELECT count(*) || sum(resumed) FROM run", "41");
 }
-END_TEST
 
 #define STATE(id, status, resumed) \
 	ASGD(id, "''", status, 1) \
@@ -423,7 +419,7 @@ END_TEST
 	"SELECT count(*) || ' ' || group_concat(id || status || ifnull(resumed, 0), ' ') FROM run"
 
 /* Several rows of one run, which an older program kept, in the source or here. */
-START_TEST(import_takes_the_last_row_of_a_run)
+TEST(import_takes_the_last_row_of_a_run)
 {
 	new_database("a.db");
 	sql_in("a.db", STATE(1, "failed", NULL) STATE(2, "failed", 1) STATE(3, "done", 2));
@@ -436,9 +432,8 @@ START_TEST(import_takes_the_last_row_of_a_run)
 	command("import b.db --db=a.db", EXIT_OK, "b.db: 0 new runs, 1 here already");
 	expect_in("a.db", STATES, "1 3done2");
 }
-END_TEST
 
-START_TEST(import_replaces_no_finished_run)
+TEST(import_replaces_no_finished_run)
 {
 	new_database("a.db");
 	new_database("b.db");
@@ -449,9 +444,8 @@ START_TEST(import_replaces_no_finished_run)
 	command("import a.db --db=b.db", EXIT_OK, "a.db: 0 new runs, 1 resumed since");
 	expect_in("b.db", STATES, "1 1done1");
 }
-END_TEST
 
-START_TEST(older_databases_are_imported_and_newer_refused)
+TEST(older_databases_are_imported_and_newer_refused)
 {
 	sql_in("old.db", tables_2);
 	sql_in("old.db",
@@ -476,10 +470,9 @@ START_TEST(older_databases_are_imported_and_newer_refused)
 		"is not a results database: name another file\n");
 	ck_assert_int_eq(system("ls /tmp/mvbench-import-* 2>/dev/null | wc -l | grep -q '^0$'"), 0);
 }
-END_TEST
 
 /* All or nothing: another process holds the file, or the file cannot grow. */
-START_TEST(failed_import_changes_nothing)
+TEST(failed_import_changes_nothing)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -502,7 +495,6 @@ START_TEST(failed_import_changes_nothing)
 	free(line);
 	expect_in("b.db", "SELECT count(*) FROM run", "0");
 }
-END_TEST
 
 static void tear_down(void)
 {
@@ -514,7 +506,7 @@ static void tear_down(void)
 
 /* ---- Runs that are edited and shown -------------------------------------- */
 
-START_TEST(runs_are_deleted_and_relabelled)
+TEST(runs_are_deleted_and_relabelled)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -539,9 +531,8 @@ START_TEST(runs_are_deleted_and_relabelled)
 		  "(SELECT count(*) FROM baseline WHERE name = 'main' AND run_id IS NULL)",
 		  "0|1");
 }
-END_TEST
 
-START_TEST(stored_run_is_shown)
+TEST(stored_run_is_shown)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -551,11 +542,10 @@ START_TEST(stored_run_is_shown)
 	command("status --db=a.db", EXIT_OK, "1 running, 0 pending");
 	ck_assert(strstr(output, "asgd 2w") && strstr(output, "alpha"));
 }
-END_TEST
 
 /* The page shows how often and from where the run resumed. The time left follows from the epochs
  * since then: one in 100 s. */
-START_TEST(resumed_run_is_shown)
+TEST(resumed_run_is_shown)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -566,29 +556,4 @@ START_TEST(resumed_run_is_shown)
 	       "INSERT INTO epoch (run_id, epoch, seconds) VALUES (13, 6, 1)");
 	command("show 13 --db=a.db", EXIT_OK, "2 (after epoch 3, 5)\n");
 	command("status --db=a.db", EXIT_OK, "1 running, 0 pending, about 6:4");
-}
-END_TEST
-
-Suite *export_suite(void)
-{
-	Suite *s = suite_create("export");
-	TCase *c = tcase_create("export");
-	tcase_add_checked_fixture(c, folder_new, tear_down);
-	tcase_set_timeout(c, 60);
-	tcase_add_test(c, tables_are_exported_as_text);
-	tcase_add_test(c, tensorboard_checksums_equal_published_values);
-	tcase_add_test(c, runs_are_exported_for_tensorboard);
-	tcase_add_test(c, runs_are_exported_for_mlflow);
-	tcase_add_test(c, import_brings_all_rows_of_a_run);
-	tcase_add_test(c, import_replaces_a_run_that_resumed);
-	tcase_add_test(c, import_takes_the_last_row_of_a_run);
-	tcase_add_test(c, import_replaces_no_finished_run);
-	tcase_add_test(c, import_brings_studies_with_their_runs);
-	tcase_add_test(c, older_databases_are_imported_and_newer_refused);
-	tcase_add_test(c, failed_import_changes_nothing);
-	tcase_add_test(c, runs_are_deleted_and_relabelled);
-	tcase_add_test(c, stored_run_is_shown);
-	tcase_add_test(c, resumed_run_is_shown);
-	suite_add_tcase(s, c);
-	return s;
 }

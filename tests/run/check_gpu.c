@@ -43,7 +43,10 @@ static const struct {
 	 1e-4},
 };
 
-START_TEST(gpu_trains_the_same_as_the_cpu)
+CASE("gpu", .limit = 240, .set_up = make_data, .tear_down = folder_free,
+     .lacks = have_gpu() ? NULL : "there is no nvcc, so the emulated GPU was not built");
+
+TEST(gpu_trains_the_same_as_the_cpu, COUNT(same))
 {
 	struct result gpu = run_tool(same[_i].ranks, words("%s --device=cuda", same[_i].words));
 	struct result cpu = run_tool(same[_i].ranks, words("%s --device=cpu", same[_i].words));
@@ -55,12 +58,11 @@ START_TEST(gpu_trains_the_same_as_the_cpu)
 	free(gpu.param);
 	free(cpu.param);
 }
-END_TEST
 
 /* The whole step is a graph here. (tools/train looks at every step, so there each step is called.)
  * Each step sees its own learning rate, which falls all the time, its own dropout, and the number
  * of steps before it. */
-START_TEST(steps_in_graphs_equal_the_cpus)
+TEST(steps_in_graphs_equal_the_cpus, 3)
 {
 	static const char *const device[] = {"cpu", "cuda"};
 	static const char *const optimizer[] = {
@@ -81,10 +83,9 @@ START_TEST(steps_in_graphs_equal_the_cpus)
 		   "USING (epoch) WHERE a.run_id = 1 AND b.run_id = 2 AND epoch > 0",
 		   "3,1,1,1\r\n");
 }
-END_TEST
 
 /* Switches of the program, and a library that makes a call which cannot be captured. */
-START_TEST(model_is_the_same_without_graphs_or_branch)
+TEST(model_is_the_same_without_graphs_or_branch, 2)
 {
 	static const char *const precision[] = {"float32", "bf16"},
 				 *const how[] = {"", "MVBENCH_CUDA_GRAPHS=0",
@@ -104,7 +105,6 @@ START_TEST(model_is_the_same_without_graphs_or_branch)
 	}
 	expect_row("SELECT count(DISTINCT model_hash), min(status) FROM run", "1,done\r\n");
 }
-END_TEST
 
 /* Nodes in the graph of a step of ResNet-20 in bf16, which has 19 convolutions; 0: there is no
  * graph. */
@@ -121,13 +121,12 @@ static int nodes_of_a_step(const char *environment)
 }
 
 /* One launch for all copies of weights, and one for all gradients. */
-START_TEST(weights_are_copied_together)
+TEST(weights_are_copied_together, on_real_gpu() ? 0 : 1)
 {
 	int together = nodes_of_a_step(""), alone = nodes_of_a_step("MVBENCH_CUDA_TOGETHER=0");
 	ck_assert_msg(together > 0 && alone - together == 2 * (19 - 1), "%d nodes, %d alone",
 		      together, alone);
 }
-END_TEST
 
 /* ---- Chosen algorithms are kept ------------------------------------------ */
 
@@ -158,7 +157,7 @@ static int lines_of(const char *command)
 	return atoi(text);
 }
 
-START_TEST(chosen_algorithms_are_kept)
+TEST(chosen_algorithms_are_kept)
 {
 	int tried, found, all;
 	count_choices(LENET2, &tried, &found);
@@ -181,11 +180,10 @@ START_TEST(chosen_algorithms_are_kept)
 	ck_assert_int_eq(lines_of("grep -c . convolutions"), 2 * all);
 	ck_assert_int_eq(lines_of("ls -A | grep -c part || true"), 0);
 }
-END_TEST
 
 /* In float32 the time of an algorithm with rounding units does not count. Shapes for rounding units
  * are padded. */
-START_TEST(float32_algorithms_are_chosen_by_float32_times)
+TEST(float32_algorithms_are_chosen_by_float32_times, on_real_gpu() ? 0 : 5)
 {
 	static const struct {
 		const char *environment, *precision, *shape, *line;
@@ -207,11 +205,10 @@ START_TEST(float32_algorithms_are_chosen_by_float32_times)
 	ck_assert_msg(strncmp(line, row[_i].line, strlen(row[_i].line)) == 0, "%.40s", line);
 	ck_assert_msg(strstr(forward, row[_i].shape), "%.80s", forward);
 }
-END_TEST
 
 /* ---- What is recorded ------------------------------------------------------------ */
 
-START_TEST(sharing_of_a_gpu_is_recorded)
+TEST(sharing_of_a_gpu_is_recorded, on_real_gpu() ? 0 : 3)
 {
 	static const struct {
 		const char *environment, *says, *want;
@@ -232,11 +229,10 @@ START_TEST(sharing_of_a_gpu_is_recorded)
 		   "ON run_id = run.id GROUP BY libraries",
 		   words("\"%s\"\r\n", row[_i].want));
 }
-END_TEST
 
 /* Each worker starts CUDA on its own GPU alone. A child of the launcher, which reads the sizes of
  * memory, starts it on each. */
-START_TEST(each_worker_starts_cuda_once)
+TEST(each_worker_starts_cuda_once, on_real_gpu() ? 0 : 1)
 {
 	char out[OUTPUT];
 	int status = run_mvbench(
@@ -250,9 +246,8 @@ START_TEST(each_worker_starts_cuda_once)
 	expect_row("SELECT gpu, driver IS NOT NULL, cuda LIKE '%CUDA%' FROM run",
 		   "Fake GPU,1,1\r\n");
 }
-END_TEST
 
-START_TEST(device_and_libraries_are_recorded)
+TEST(device_and_libraries_are_recorded)
 {
 	char out[OUTPUT];
 	int status = run_mvbench("",
@@ -266,10 +261,9 @@ START_TEST(device_and_libraries_are_recorded)
 		   "FROM run",
 		   "cuda,tf32,1,1,1,1,allreduce 2w cuda tf32\r\n");
 }
-END_TEST
 
 /* Also if a layer changes to floats in the middle of its first backward pass. */
-START_TEST(bf16_learns_the_same)
+TEST(bf16_learns_the_same, 2)
 {
 	if (_i)
 		setenv("FAKE_CUDA_FILTER_CHANNELS", "8", 1);
@@ -283,7 +277,6 @@ START_TEST(bf16_learns_the_same)
 	free(gpu.param);
 	free(cpu.param);
 }
-END_TEST
 
 /* ---- What is refused; failures ----------------------------------------------------- */
 
@@ -304,14 +297,13 @@ static const struct {
 	{"", "--workload=mlp --device=cpu --strategy=asgd --table-home=gpu", "--table-home=gpu"},
 };
 
-START_TEST(impossible_gpu_runs_are_refused)
+TEST(impossible_gpu_runs_are_refused, on_real_gpu() ? 0 : COUNT(refused))
 {
 	expect_refused(refused[_i].environment, refused[_i].words, refused[_i].what);
 }
-END_TEST
 
 /* The batch that a refusal suggests fits. */
-START_TEST(suggested_batch_fits)
+TEST(suggested_batch_fits, on_real_gpu() ? 0 : 1)
 {
 	char out[OUTPUT];
 	const char *environment = "FAKE_CUDA_MEMORY=1500000000";
@@ -324,9 +316,8 @@ START_TEST(suggested_batch_fits)
 	ck_assert_int_eq(run_mvbench(environment, dry, out, sizeof out), 0);
 	free(dry);
 }
-END_TEST
 
-START_TEST(device_auto_takes_the_gpu_if_there_is_one)
+TEST(device_auto_takes_the_gpu_if_there_is_one, on_real_gpu() ? 0 : 1)
 {
 	char out[OUTPUT];
 	run_mvbench("", "--workload=mlp --device=auto --dry-run", out, sizeof out);
@@ -335,9 +326,8 @@ START_TEST(device_auto_takes_the_gpu_if_there_is_one)
 		    sizeof out);
 	ck_assert_msg(strstr(out, "device used              cpu"), "%s", out);
 }
-END_TEST
 
-START_TEST(failing_gpu_ends_the_run)
+TEST(failing_gpu_ends_the_run, 1, on_real_gpu() ? 1 : 3)
 {
 	char out[OUTPUT];
 	char *how =
@@ -347,10 +337,9 @@ START_TEST(failing_gpu_ends_the_run)
 	expect_row("SELECT status, reason LIKE '%GPU 0%' FROM run", "failed,1\r\n");
 	free(how);
 }
-END_TEST
 
 /* The module that the tests use refuses a program with other updaters. */
-START_TEST(module_of_another_build_is_refused)
+TEST(module_of_another_build_is_refused)
 {
 	const struct device_ops *(*entry)(const struct cuda_host *);
 	struct cuda_host host = {
@@ -366,36 +355,4 @@ START_TEST(module_of_another_build_is_refused)
 	host.build = cuda_build();
 	ck_assert_ptr_nonnull(entry(&host));
 	free(whole);
-}
-END_TEST
-
-Suite *gpu_suite(void)
-{
-	Suite *s = suite_create("gpu");
-	if (!have_gpu()) {
-		skipped("suite gpu: there is no nvcc, so the emulated GPU was not built");
-		return s;
-	}
-	TCase *t = tcase_create("gpu");
-	tcase_set_timeout(t, 240);
-	tcase_add_checked_fixture(t, make_data, folder_free);
-	tcase_add_loop_test(t, gpu_trains_the_same_as_the_cpu, 0, COUNT(same));
-	tcase_add_loop_test(t, steps_in_graphs_equal_the_cpus, 0, 3);
-	tcase_add_loop_test(t, model_is_the_same_without_graphs_or_branch, 0, 2);
-	tcase_add_test(t, chosen_algorithms_are_kept);
-	tcase_add_test(t, device_and_libraries_are_recorded);
-	tcase_add_test(t, module_of_another_build_is_refused);
-	tcase_add_loop_test(t, bf16_learns_the_same, 0, 2);
-	if (!on_real_gpu()) {
-		tcase_add_loop_test(t, float32_algorithms_are_chosen_by_float32_times, 0, 5);
-		tcase_add_loop_test(t, sharing_of_a_gpu_is_recorded, 0, 3);
-		tcase_add_test(t, weights_are_copied_together);
-		tcase_add_test(t, each_worker_starts_cuda_once);
-		tcase_add_loop_test(t, impossible_gpu_runs_are_refused, 0, COUNT(refused));
-		tcase_add_test(t, suggested_batch_fits);
-		tcase_add_test(t, device_auto_takes_the_gpu_if_there_is_one);
-		tcase_add_loop_test(t, failing_gpu_ends_the_run, 1, 3);
-	}
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -39,7 +39,9 @@ static void ck_narrow(const char *name, char *text)
 		ck_assert_msg(strlen(line) <= 100, "%s: %s", name, line);
 }
 
-START_TEST(every_topic_has_a_text)
+CASE("help", .limit = 60, .set_up = folder_new, .tear_down = folder_free);
+
+TEST(every_topic_has_a_text)
 {
 	struct topic *all = topics_make();
 	for (const struct topic *t = all; t->name; t++) {
@@ -58,9 +60,8 @@ START_TEST(every_topic_has_a_text)
 	}
 	topics_free(all);
 }
-END_TEST
 
-START_TEST(every_kind_of_name_has_a_topic)
+TEST(every_kind_of_name_has_a_topic)
 {
 	struct topic *all = topics_make();
 	static const char *const some[] = {
@@ -81,9 +82,8 @@ START_TEST(every_kind_of_name_has_a_topic)
 	}
 	topics_free(all);
 }
-END_TEST
 
-START_TEST(topics_are_found_or_the_nearest_is_named)
+TEST(topics_are_found_or_the_nearest_is_named)
 {
 	ck_says(0, "help sync-every", "It is column sync_every of table run.");
 	ck_says(0, "help --easgd.beta=0.3", "option of strategy easgd");
@@ -104,9 +104,8 @@ START_TEST(topics_are_found_or_the_nearest_is_named)
 	ck_says(2, "help --completion=zsh", "give one of none, bash");
 	ck_says(2, "help --man=runn", "there is no such command");
 }
-END_TEST
 
-START_TEST(every_command_prints_its_help)
+TEST(every_command_prints_its_help)
 {
 	for (const struct command *const *c = commands; *c; c++) {
 		char *words = sentence("%s --help", (*c)->name), *out = said(0, words);
@@ -128,10 +127,9 @@ START_TEST(every_command_prints_its_help)
 		free(usage);
 	}
 }
-END_TEST
 
 /* How a command reads its words depends on its row of the table alone. */
-START_TEST(commands_report_wrong_words_alike)
+TEST(commands_report_wrong_words_alike)
 {
 	for (const struct command *const *c = commands; *c; c++) {
 		char *help = sentence("%s --no-such=1 --help", (*c)->name);
@@ -156,11 +154,10 @@ START_TEST(commands_report_wrong_words_alike)
 		free(only);
 	}
 }
-END_TEST
 
 /* ---- The manual page ----------------------------------------------------- */
 
-START_TEST(roff_escapes_requests)
+TEST(roff_escapes_requests)
 {
 	char *text = NULL;
 	size_t n = 0;
@@ -177,7 +174,6 @@ START_TEST(roff_escapes_requests)
 			       ".PP\n.nf\none\n\\&.two\n.fi\n");
 	free(text);
 }
-END_TEST
 
 static void ck_orders(char *page)
 {
@@ -191,7 +187,7 @@ static void ck_orders(char *page)
 	}
 }
 
-START_TEST(manual_has_all_commands_options_and_plugins)
+TEST(manual_has_all_commands_options_and_plugins)
 {
 	char *page = said(0, "help --man");
 	ck_assert_int_eq(strncmp(page, ".TH MVBENCH 1 ", 14), 0);
@@ -214,9 +210,8 @@ START_TEST(manual_has_all_commands_options_and_plugins)
 		free(words);
 	}
 }
-END_TEST
 
-START_TEST(manual_formats_without_a_warning)
+TEST(manual_formats_without_a_warning)
 {
 	char out[4096];
 	if (lacks_program("groff"))
@@ -226,7 +221,6 @@ START_TEST(manual_formats_without_a_warning)
 	ck_assert_int_eq(status, 0);
 	ck_assert_str_eq(out, "");
 }
-END_TEST
 
 /* ---- Completion ---------------------------------------------------------- */
 
@@ -254,7 +248,7 @@ static void write_script(const char *environment)
 	free(command);
 }
 
-START_TEST(bash_completes_words)
+TEST(bash_completes_words)
 {
 	char *file;
 	write_script("");
@@ -292,10 +286,9 @@ START_TEST(bash_completes_words)
 	free(file);
 	free(want);
 }
-END_TEST
 
 /* Figures and job files are found by their names, which go into a script. */
-START_TEST(completion_omits_names_that_a_shell_would_run)
+TEST(completion_omits_names_that_a_shell_would_run)
 {
 	char out[20000], *home = sentence("MVBENCH_HOME=%s", folder);
 	char *command = sentence("cd %s && mkdir -p plots && echo '-- good' >plots/good.sql && "
@@ -312,25 +305,4 @@ START_TEST(completion_omits_names_that_a_shell_would_run)
 	ck_assert_str_eq(out, "0\n");
 	free(command);
 	free(home);
-}
-END_TEST
-
-Suite *help_suite(void)
-{
-	Suite *s = suite_create("help");
-	TCase *t = tcase_create("help");
-	tcase_add_checked_fixture(t, folder_new, folder_free);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, every_topic_has_a_text);
-	tcase_add_test(t, every_kind_of_name_has_a_topic);
-	tcase_add_test(t, topics_are_found_or_the_nearest_is_named);
-	tcase_add_test(t, every_command_prints_its_help);
-	tcase_add_test(t, commands_report_wrong_words_alike);
-	tcase_add_test(t, roff_escapes_requests);
-	tcase_add_test(t, manual_has_all_commands_options_and_plugins);
-	tcase_add_test(t, manual_formats_without_a_warning);
-	tcase_add_test(t, bash_completes_words);
-	tcase_add_test(t, completion_omits_names_that_a_shell_would_run);
-	suite_add_tcase(s, t);
-	return s;
 }

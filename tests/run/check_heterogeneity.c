@@ -98,8 +98,10 @@ static void expect_near(const char *what, double x, double want, double within)
 
 /* ---- Slow workers --------------------------------------------------------------- */
 
+CASE("heterogeneity", .limit = 120, .set_up = set_up, .tear_down = folder_free, .once = true);
+
 /* All steps of a slow worker take longer by the same factor, also straggling ones. */
-START_TEST(slow_worker_takes_longer)
+TEST(slow_worker_takes_longer, 2)
 {
 	static const char *const how[] = {"", "--straggle=0.5 "};
 	char *plain = sentence(ONE SIM "%s", how[_i]),
@@ -121,11 +123,10 @@ START_TEST(slow_worker_takes_longer)
 	free(plain);
 	free(slow);
 }
-END_TEST
 
 /* A worker that waits for a slow worker is as slow as it; a worker that does not wait keeps its
  * speed. */
-START_TEST(slow_worker_slows_workers_that_wait_for_it)
+TEST(slow_worker_slows_workers_that_wait_for_it)
 {
 	const double slow = 2 * STEPS * step_s;
 	forget_runs();
@@ -149,12 +150,11 @@ START_TEST(slow_worker_slows_workers_that_wait_for_it)
 	expect_near("all epochs", asked("SELECT sum(seconds) FROM epoch WHERE run_id = 3"),
 		    3 * slow, 1e-4);
 }
-END_TEST
 
 /* ---- Dynamic assignment of mini-batches ---------------------------------- */
 
 /* 20 x 2 mini-batches, 1 1/2 of them in the time of a step. */
-START_TEST(slow_worker_takes_fewer_mini_batches)
+TEST(slow_worker_takes_fewer_mini_batches, 6)
 {
 	static const char *const how[] = {
 		"asgd",  "ssp --ssp.bound=100", "downpour",
@@ -174,11 +174,10 @@ START_TEST(slow_worker_takes_fewer_mini_batches)
 	expect_near("its deal", asked("SELECT deal = 'dynamic' FROM run"), 1, 0);
 	free(words);
 }
-END_TEST
 
 /* With a barrier at the end of each epoch, epochs take the same time: what a slow worker lacks at a
  * barrier is not made up for after it. */
-START_TEST(staleness_bound_counts_from_the_last_barrier)
+TEST(staleness_bound_counts_from_the_last_barrier, 4)
 {
 	static const char *const where[] = {"", "--servers=1", "--servers=2",
 					    "--table-home=onesided"};
@@ -196,10 +195,9 @@ START_TEST(staleness_bound_counts_from_the_last_barrier)
 			    5);
 	free(words);
 }
-END_TEST
 
 /* The slow worker's pushes are dropped; all workers train on their rows at the end. */
-START_TEST(slow_backup_worker_is_not_waited_for)
+TEST(slow_backup_worker_is_not_waited_for)
 {
 	forget_runs();
 	record_run("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 --strategy=bsp "
@@ -213,11 +211,10 @@ START_TEST(slow_backup_worker_is_not_waited_for)
 		ck_assert_double_ge(of(1, e, "dropped"), 10);
 	}
 }
-END_TEST
 
 /* The epoch ends when the fast worker is done: it takes the mini-batches of the dropped pushes, and
  * those that the slow worker would finish last. */
-START_TEST(fast_workers_finish_the_epoch)
+TEST(fast_workers_finish_the_epoch, 9)
 {
 	static const char *const placement[] = {"", "--servers=1", "--servers=2"};
 	static const char *const slow[] = {"0.02", "0.05", "0.1"};
@@ -231,10 +228,9 @@ START_TEST(fast_workers_finish_the_epoch)
 		expect_near("pushes that count", of(1, e, "pushes"), 100, 0);
 	}
 }
-END_TEST
 
 /* Their number is recorded, and reported at the end of the run. */
-START_TEST(lost_rows_are_counted)
+TEST(lost_rows_are_counted, 2)
 {
 	static const char *const deal[] = {"static", "dynamic"};
 	char out[4096];
@@ -261,12 +257,11 @@ START_TEST(lost_rows_are_counted)
 	}
 	free(says);
 }
-END_TEST
 
 /* A worker that is behind and only reads the model for an evaluation stays behind: its push is
  * dropped as before. Assignment is static: a dynamic epoch ends in a race for the last
  * mini-batches, and a read takes a little time. */
-START_TEST(evaluation_read_joins_no_bsp_round)
+TEST(evaluation_read_joins_no_bsp_round)
 {
 	static const char *const home[] = {"", "--servers=1"};
 	for (int e = 0; e < 2; e++) {
@@ -288,10 +283,9 @@ START_TEST(evaluation_read_joins_no_bsp_round)
 				    1, 0);
 	}
 }
-END_TEST
 
 /* The mean is over the pushes that count: here one push, so the mean is its sum. */
-START_TEST(mean_is_over_pushes_that_count)
+TEST(mean_is_over_pushes_that_count)
 {
 	forget_runs();
 	record_run(TWO SIM "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 "
@@ -300,12 +294,11 @@ START_TEST(mean_is_over_pushes_that_count)
 			   "--reduce=sum");
 	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 }
-END_TEST
 
 /* Worker 1's first two pushes come too late, or it is so slow that its only push comes when no
  * other worker is left. Both bring the same gradient, except for the model's change until then. If
  * the two dropped gradients stayed in v, it would bring nearly three. */
-START_TEST(dropped_push_drops_its_gradient)
+TEST(dropped_push_drops_its_gradient)
 {
 	static const char *const how =
 		"--workload=softmax --lr=%s --momentum=0.9 --epochs=1 "
@@ -320,11 +313,10 @@ START_TEST(dropped_push_drops_its_gradient)
 	free(alone.param);
 	free(untrained.param);
 }
-END_TEST
 
 /* Every row of an epoch is trained on once. With lr 0 the mean loss is serial's. If pushes are
  * dropped, the number that counts equals the number of mini-batches. */
-START_TEST(dynamic_deal_trains_on_every_row_once)
+TEST(dynamic_deal_trains_on_every_row_once, 5)
 {
 	static const char *const how[] = {"asgd", "asgd --sync-every=7", "easgd --sync-every=3",
 					  "ssp --ssp.bound=1 --servers=1",
@@ -344,11 +336,10 @@ START_TEST(dynamic_deal_trains_on_every_row_once)
 			expect_near("pushes that count", of(2, e, "pushes"), 3 * 29, 0);
 	free(words);
 }
-END_TEST
 
 /* With own rows a fast worker goes on in its shard: the epoch takes as long as with shuffled rows.
  * At equal speeds, and with lr 0, an epoch has the loss of all rows. */
-START_TEST(fast_worker_makes_more_passes_over_its_shard)
+TEST(fast_worker_makes_more_passes_over_its_shard, 5)
 {
 	static const char *const how[] = {"asgd", "downpour --downpour.send=2 --sync-every=4",
 					  "easgd", "ssp --ssp.bound=100", "bsp --bsp.backup=1"};
@@ -387,10 +378,9 @@ START_TEST(fast_worker_makes_more_passes_over_its_shard)
 	free(words);
 	free(equal);
 }
-END_TEST
 
 /* No other worker can take mini-batches. */
-START_TEST(dynamic_deal_of_one_worker_equals_static_deal)
+TEST(dynamic_deal_of_one_worker_equals_static_deal)
 {
 	forget_runs();
 	record_run(ONE SIM "--strategy=asgd --deal=dynamic");
@@ -398,9 +388,8 @@ START_TEST(dynamic_deal_of_one_worker_equals_static_deal)
 	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 	expect_near("losses", asked("SELECT count(DISTINCT running_loss) FROM epoch"), 3, 0);
 }
-END_TEST
 
-START_TEST(synchronous_strategies_refuse_dynamic_deal)
+TEST(synchronous_strategies_refuse_dynamic_deal, 7)
 {
 	static const char *const how[][2] = {
 		{"allreduce", "all its workers take part in every exchange"},
@@ -415,12 +404,11 @@ START_TEST(synchronous_strategies_refuse_dynamic_deal)
 	expect_refused("", words, how[_i][1]);
 	free(words);
 }
-END_TEST
 
 /* A real worker at a fifth of the speed, beside one at full speed: nominally allreduce takes 3
  * times as long, 5 against 2 / 1.2. The runs alternate and their fastest epochs count, because
  * other load takes a core from the worker that is idle first. */
-START_TEST(real_slow_worker_takes_fewer_mini_batches)
+TEST(real_slow_worker_takes_fewer_mini_batches)
 {
 	static const char *const words =
 		"--workload=mlp --mlp.hidden=256 --batch=10 --epochs=6 --workers=2 "
@@ -439,10 +427,9 @@ START_TEST(real_slow_worker_takes_fewer_mini_batches)
 	free(waits);
 	free(goes);
 }
-END_TEST
 
 /* A real worker. Its fastest epochs count, because other load on the machine slows some. */
-START_TEST(real_worker_is_slowed)
+TEST(real_worker_is_slowed)
 {
 	static const char *const words = "--workload=mlp --mlp.hidden=256 --batch=100 "
 					 "--strategy=serial --platform=mpi ";
@@ -458,10 +445,9 @@ START_TEST(real_worker_is_slowed)
 	free(whole);
 	free(tenth);
 }
-END_TEST
 
 /* A step takes the given time, real or simulated; --speed then slows it. */
-START_TEST(step_takes_the_given_time)
+TEST(step_takes_the_given_time)
 {
 	static const char *const world[] = {"mpi", "sim --sim.platform=$FOLDER/one.xml"};
 	for (int w = 0; w < 2; w++) {
@@ -480,13 +466,12 @@ START_TEST(step_takes_the_given_time)
 		free(slow);
 	}
 }
-END_TEST
 
 /* ---- Pauses ------------------------------------------------------------------------ */
 
 /* The first step after that time waits. A worker's own time is that of the segments, without
  * evaluation. */
-START_TEST(pause_adds_its_duration)
+TEST(pause_adds_its_duration, 6)
 {
 	static const struct {
 		const char *at;
@@ -503,11 +488,10 @@ START_TEST(pause_adds_its_duration)
 	}
 	free(words);
 }
-END_TEST
 
 /* An evaluation takes longer than the 3.5 steps of the third epoch before the pause. If evaluations
  * counted as training, the first two would move the pause into the second epoch. */
-START_TEST(evaluation_does_not_advance_the_time_of_a_pause)
+TEST(evaluation_does_not_advance_the_time_of_a_pause)
 {
 	forget_runs();
 	record_run(TWO NETWORK "--strategy=asgd --deal=static --sync-every=1000");
@@ -524,9 +508,8 @@ START_TEST(evaluation_does_not_advance_the_time_of_a_pause)
 	expect_near("its other worker waits", of_rank(2, 3, 0, "wait_s"), 1, 0.05);
 	free(words);
 }
-END_TEST
 
-START_TEST(real_worker_pauses)
+TEST(real_worker_pauses)
 {
 	forget_runs();
 	record_run(ONE "--platform=mpi --pause=0:0s:300ms");
@@ -534,7 +517,6 @@ START_TEST(real_worker_pauses)
 	ck_assert_msg(pause >= 0.3 && none < 0.2, "%g s with a pause of 0.3, %g s without", pause,
 		      none);
 }
-END_TEST
 
 /* ---- Workers that leave --------------------------------------------------------------- */
 
@@ -549,7 +531,7 @@ static const char *const placements[] = {"", "--servers=1", "--servers=2", "--ta
 /* For every strategy, the others do what the worker would have done, or the strategy refuses. A
  * worker first finishes the mini-batches that it has taken. Steps begin on whole milliseconds,
  * because no worker pushes before the end of an epoch. */
-START_TEST(other_workers_continue_when_one_leaves)
+TEST(other_workers_continue_when_one_leaves, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	const double left = 5 * step_s, whole = 2 * STEPS * step_s;
@@ -584,11 +566,10 @@ START_TEST(other_workers_continue_when_one_leaves)
 			free(words);
 		}
 }
-END_TEST
 
 /* Without barriers the times of a worker that has left still add up. Another worker's snapshots
  * give the model, because its own no longer change. */
-START_TEST(worker_leaves_without_barriers)
+TEST(worker_leaves_without_barriers)
 {
 	forget_runs();
 	record_run(TWO SIM "--strategy=asgd --barrier-every=0 --leave=0:25ms --epochs=4");
@@ -608,10 +589,9 @@ START_TEST(worker_leaves_without_barriers)
 	for (int e = 0; e <= 3; e++)
 		expect_near("a loss", of(2, e, "test_loss"), of(3, e, "test_loss"), 0);
 }
-END_TEST
 
 /* The others push what it would have pushed. With static assignment its share is missing. */
-START_TEST(other_workers_push_for_one_that_left)
+TEST(other_workers_push_for_one_that_left)
 {
 #define PUSHES(run) "SELECT sum(pushes) FROM staleness WHERE run_id = " run
 	forget_runs();
@@ -627,10 +607,9 @@ START_TEST(other_workers_push_for_one_that_left)
 	/* one at 4 steps, one of the fifth step when it leaves */
 	expect_near("with outstanding steps", asked(PUSHES("5")), 3 * STEPS / 4 + 2, 0);
 }
-END_TEST
 
 /* Two of three leave at different times; one of them pauses until it has to leave. */
-START_TEST(several_workers_leave)
+TEST(several_workers_leave, 5)
 {
 	static const char *const how[] = {"asgd", "ssp --ssp.bound=1", "downpour --downpour.send=3",
 					  "easgd", "bsp --bsp.backup=2"};
@@ -650,9 +629,8 @@ START_TEST(several_workers_leave)
 	ck_assert_double_ge(of_rank(1, 3, 1, "compute_s"), STEPS * step_s - 1e-6);
 	free(words);
 }
-END_TEST
 
-START_TEST(real_workers_leave)
+TEST(real_workers_leave, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	if (!s->may_leave)
@@ -674,10 +652,9 @@ START_TEST(real_workers_leave)
 			free(pushed);
 		}
 }
-END_TEST
 
 /* All of these options together, twice: the same rows. */
-START_TEST(heterogeneous_runs_repeat)
+TEST(heterogeneous_runs_repeat)
 {
 	static const char *const words =
 		"--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 "
@@ -694,12 +671,11 @@ START_TEST(heterogeneous_runs_repeat)
 		    0, 0);
 	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 }
-END_TEST
 
 /* ---- Slow links ----------------------------------------------------------------------------- */
 
 /* A softmax model has 7,850 floats. Each step both workers send it: 31.4 ms at 1 MB/s. */
-START_TEST(slow_link_slows_an_allreduce)
+TEST(slow_link_slows_an_allreduce, 2)
 {
 	const double wire = STEPS * 7850 * 4 / 1e6;
 	char *slow = sentence(TWO NETWORK "--strategy=allreduce --sim.slow-link=%d:0.1", _i);
@@ -711,10 +687,9 @@ START_TEST(slow_link_slows_an_allreduce)
 	expect_near("what the link adds", of(2, 2, "seconds") - fast, 9 * wire, 0.01 * wire);
 	free(slow);
 }
-END_TEST
 
 /* Workers 0 to 2 and a server on hosts of their own: only worker 1's messages are slow. */
-START_TEST(slow_link_affects_one_worker)
+TEST(slow_link_affects_one_worker)
 {
 	const double wire = 7850 * 4 / 1e6;
 	const char *words = "--workload=softmax --epochs=2 --batch=10 --workers=3 --servers=1 "
@@ -728,10 +703,9 @@ START_TEST(slow_link_affects_one_worker)
 			      "worker %d communicates for %g s", rank, comm);
 	}
 }
-END_TEST
 
 /* Two cores a host: workers 0 and 1 share one link, which is slowed once. */
-START_TEST(workers_on_one_host_share_a_slow_link)
+TEST(workers_on_one_host_share_a_slow_link)
 {
 	static const char *const slow[] = {"0:0.1", "1:0.1", "1:0.1,0:0.1", "0:0.1,1:0.5"};
 	put_platform("pairs.xml", 2, 2);
@@ -747,11 +721,10 @@ START_TEST(workers_on_one_host_share_a_slow_link)
 	}
 	ck_assert_double_gt(of(1, 1, "seconds"), 10 * 7850 * 4 / 1e6);
 }
-END_TEST
 
 /* ---- Bad input ------------------------------------------------------------------------------- */
 
-START_TEST(heterogeneity_mistakes_are_refused)
+TEST(heterogeneity_mistakes_are_refused)
 {
 	static const struct {
 		const char *words, *says;
@@ -786,10 +759,9 @@ START_TEST(heterogeneity_mistakes_are_refused)
 		free(words);
 	}
 }
-END_TEST
 
 /* In a job file a comma begins another cell. */
-START_TEST(job_file_lists_are_separated_by_blanks)
+TEST(job_file_lists_are_separated_by_blanks)
 {
 	const char *job = "[defaults]\nworkload = softmax\nworkers = 2\nstrategy = asgd\n"
 			  "speed = 0:0.5 1:0.25, 0:0.5\n[cells]\nepochs = 1\n",
@@ -810,49 +782,4 @@ START_TEST(job_file_lists_are_separated_by_blanks)
 	ck_assert_msg(status == EXIT_USER && strstr(out, "bad.ini:4: --speed=0:7"),
 		      "%s: status %d: %s", command, status, out);
 	free(command);
-}
-END_TEST
-
-Suite *heterogeneity_suite(void)
-{
-	Suite *s = suite_create("heterogeneity");
-	TCase *t = tcase_create("heterogeneity");
-	int all = 0;
-	while (strategies[all])
-		all++;
-	tcase_set_timeout(t, 120);
-	tcase_add_unchecked_fixture(t, set_up, folder_free);
-	tcase_add_loop_test(t, slow_worker_takes_longer, 0, 2);
-	tcase_add_test(t, slow_worker_slows_workers_that_wait_for_it);
-	tcase_add_loop_test(t, slow_worker_takes_fewer_mini_batches, 0, 6);
-	tcase_add_loop_test(t, staleness_bound_counts_from_the_last_barrier, 0, 4);
-	tcase_add_test(t, slow_backup_worker_is_not_waited_for);
-	tcase_add_loop_test(t, fast_workers_finish_the_epoch, 0, 9);
-	tcase_add_loop_test(t, lost_rows_are_counted, 0, 2);
-	tcase_add_test(t, evaluation_read_joins_no_bsp_round);
-	tcase_add_test(t, mean_is_over_pushes_that_count);
-	tcase_add_test(t, dropped_push_drops_its_gradient);
-	tcase_add_loop_test(t, dynamic_deal_trains_on_every_row_once, 0, 5);
-	tcase_add_loop_test(t, fast_worker_makes_more_passes_over_its_shard, 0, 5);
-	tcase_add_test(t, dynamic_deal_of_one_worker_equals_static_deal);
-	tcase_add_loop_test(t, synchronous_strategies_refuse_dynamic_deal, 0, 7);
-	tcase_add_test(t, real_slow_worker_takes_fewer_mini_batches);
-	tcase_add_test(t, real_worker_is_slowed);
-	tcase_add_test(t, step_takes_the_given_time);
-	tcase_add_loop_test(t, pause_adds_its_duration, 0, 6);
-	tcase_add_test(t, evaluation_does_not_advance_the_time_of_a_pause);
-	tcase_add_test(t, real_worker_pauses);
-	tcase_add_loop_test(t, other_workers_continue_when_one_leaves, 0, all);
-	tcase_add_test(t, worker_leaves_without_barriers);
-	tcase_add_test(t, other_workers_push_for_one_that_left);
-	tcase_add_loop_test(t, several_workers_leave, 0, 5);
-	tcase_add_loop_test(t, real_workers_leave, 0, all);
-	tcase_add_test(t, heterogeneous_runs_repeat);
-	tcase_add_loop_test(t, slow_link_slows_an_allreduce, 0, 2);
-	tcase_add_test(t, slow_link_affects_one_worker);
-	tcase_add_test(t, workers_on_one_host_share_a_slow_link);
-	tcase_add_test(t, heterogeneity_mistakes_are_refused);
-	tcase_add_test(t, job_file_lists_are_separated_by_blanks);
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -52,7 +52,9 @@ static double runs(void)
 
 /* ---- Names of outputs ---------------------------------------------------- */
 
-START_TEST(outputs_replace_no_database)
+CASE("hostile", .limit = 60, .set_up = recorded, .tear_down = folder_free);
+
+TEST(outputs_replace_no_database)
 {
 	static const char *const words[] = {
 		"table --out=DIR/run.db",
@@ -86,10 +88,9 @@ START_TEST(outputs_replace_no_database)
 	}
 	free(link);
 }
-END_TEST
 
 /* Other users' files with such names stay, and so do permissions. */
-START_TEST(output_changes_no_other_file)
+TEST(output_changes_no_other_file)
 {
 	struct stat st;
 	char *path = sentence("%s/t.csv", folder);
@@ -106,10 +107,9 @@ START_TEST(output_changes_no_other_file)
 	ck_assert(stat(path, &st) == 0 && st.st_size > 100 && (st.st_mode & 07777) == 0640);
 	free(path);
 }
-END_TEST
 
 /* The file that links lead to gets the output as a whole; the links stay. */
-START_TEST(output_is_written_through_links)
+TEST(output_is_written_through_links)
 {
 	struct output o;
 	shell(0,
@@ -136,19 +136,17 @@ START_TEST(output_is_written_through_links)
 	free(loop);
 	free(two);
 }
-END_TEST
 
 /* Such a name is an open file. Another one in its place would not have the text before. */
-START_TEST(output_to_an_open_file_keeps_the_file)
+TEST(output_to_an_open_file_keeps_the_file)
 {
 	shell(0,
 	      "cd DIR && exec >o && ls -i o >before && $MVBENCH_HOME/build/mvbench table "
 	      "--db=run.db --out=/dev/stdout && ls -i o | cmp - before && grep -q softmax o",
 	      "");
 }
-END_TEST
 
-START_TEST(full_standard_output_is_a_failure)
+TEST(full_standard_output_is_a_failure)
 {
 	static const char *const words[] = {
 		"list",
@@ -166,12 +164,11 @@ START_TEST(full_standard_output_is_a_failure)
 		free(line);
 	}
 }
-END_TEST
 
 /* ---- Databases -------------------------------------------------------------- */
 
 /* The views and triggers of a file are not run: they are created again. */
-START_TEST(views_and_triggers_of_a_file_are_not_trusted)
+TEST(views_and_triggers_of_a_file_are_not_trusted)
 {
 	static const char *const change[] = {
 		"DROP VIEW finished; CREATE VIEW finished AS WITH RECURSIVE n(x) AS (SELECT 1 "
@@ -202,10 +199,9 @@ START_TEST(views_and_triggers_of_a_file_are_not_trusted)
 	shell(0, "./mvbench table --db=DIR/run.db >/dev/null; sqlite3 DIR/run.db '.schema mine'",
 	      "CREATE VIEW mine");
 }
-END_TEST
 
 /* If nothing can be written, the views are created in memory. */
-START_TEST(views_of_a_read_only_database_are_not_trusted)
+TEST(views_of_a_read_only_database_are_not_trusted)
 {
 	shell(0,
 	      "sqlite3 DIR/run.db \"DROP VIEW finished; CREATE VIEW finished AS SELECT 1 AS id\"; "
@@ -214,10 +210,9 @@ START_TEST(views_of_a_read_only_database_are_not_trusted)
 	      "--db=DIR/run.db 2>&1 && ! touch DIR/x 2>/dev/null'",
 	      "softmax");
 }
-END_TEST
 
 /* A query ends when it is interrupted, and otherwise at its limit. */
-START_TEST(endless_query_is_ended)
+TEST(endless_query_is_ended)
 {
 	static const char endless[] =
 		"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT "
@@ -244,10 +239,9 @@ START_TEST(endless_query_is_ended)
 	store_close(s);
 	free(path);
 }
-END_TEST
 
 /* A reader writes nothing and leaves no file beside the database. */
-START_TEST(readers_write_nothing)
+TEST(readers_write_nothing)
 {
 	char *path = sentence("%s/run.db", folder);
 	struct store *s;
@@ -272,10 +266,9 @@ START_TEST(readers_write_nothing)
 	ck_assert_str_eq(out, "run.db\n");
 	free(path);
 }
-END_TEST
 
 /* A spreadsheet runs no cell as a formula; numbers stay numbers. */
-START_TEST(exported_cell_is_never_a_formula)
+TEST(exported_cell_is_never_a_formula)
 {
 	sql_in("run.db", "UPDATE run SET label = '=1+cmd|x'");
 	shell(0, "./mvbench export --format=csv --db=DIR/run.db", "'=1+cmd|x");
@@ -285,10 +278,9 @@ START_TEST(exported_cell_is_never_a_formula)
 	sql_in("run.db", "UPDATE run SET label = 'a' || char(27) || '[31m'");
 	shell(0, "./mvbench table --runs --db=DIR/run.db", "a\\x1b[31m");
 }
-END_TEST
 
 /* Text that only looks like a number is a formula to a spreadsheet. */
-START_TEST(exported_number_is_a_whole_number)
+TEST(exported_number_is_a_whole_number)
 {
 	static const char *const cell[][2] = {{"-1.5", ",-1.5,"},
 					      {"+2e3", ",+2e3,"},
@@ -302,12 +294,11 @@ START_TEST(exported_number_is_a_whole_number)
 		free(set);
 	}
 }
-END_TEST
 
 #define ESCAPES "'a' || char(27) || '[2J' || char(155) || '2J' || char(127)"
 
 /* What a terminal would obey, in any text of a database, is shown as text. */
-START_TEST(terminal_gets_no_control_characters)
+TEST(terminal_gets_no_control_characters)
 {
 	static const char *const words[] = {"table",
 					    "table --runs",
@@ -337,12 +328,11 @@ START_TEST(terminal_gets_no_control_characters)
 		free(line);
 	}
 }
-END_TEST
 
 /* ---- Leftovers -------------------------------------------------------------- */
 
 /* Folders of a killed process are removed; those of a living one stay. */
-START_TEST(folders_of_killed_processes_are_removed)
+TEST(folders_of_killed_processes_are_removed)
 {
 	char *dead = sentence("%s/.mvbench-import-%s-dead00", folder, machine()->host), *young,
 	     *mine = NULL, *next = NULL;
@@ -384,7 +374,6 @@ START_TEST(folders_of_killed_processes_are_removed)
 	free(young);
 	free(dead);
 }
-END_TEST
 
 static int unlocked; /* files that were not locked when they were renamed */
 
@@ -398,7 +387,7 @@ int rename(const char *from, const char *to)
 }
 
 /* Otherwise the cleanup of another process could remove a complete file that has no name yet. */
-START_TEST(output_is_locked_until_it_has_its_name)
+TEST(output_is_locked_until_it_has_its_name)
 {
 	struct output o;
 	char *path = in_folder("out.csv");
@@ -410,7 +399,6 @@ START_TEST(output_is_locked_until_it_has_its_name)
 	ck_assert_int_eq(access(path, F_OK), 0);
 	free(path);
 }
-END_TEST
 
 /* A process that writes beside DIR/x, and then waits. */
 static pid_t writer(const char *path)
@@ -441,7 +429,7 @@ static void write_there(const char *path)
 
 /* The next output removes what a killed process left beside it. It keeps the parts of a living
  * process, and files with other names. */
-START_TEST(part_files_of_killed_processes_are_removed)
+TEST(part_files_of_killed_processes_are_removed)
 {
 	struct utimbuf old = {.actime = 1000, .modtime = 1000};
 	const char *host = machine()->host;
@@ -479,10 +467,9 @@ START_TEST(part_files_of_killed_processes_are_removed)
 	free(part);
 	free(path);
 }
-END_TEST
 
 /* A folder that is removed gives its lock back. */
-START_TEST(removed_folders_leave_no_open_descriptors)
+TEST(removed_folders_leave_no_open_descriptors)
 {
 	for (int i = 0; i < 2000; i++) {
 		char *path = NULL;
@@ -495,10 +482,9 @@ START_TEST(removed_folders_leave_no_open_descriptors)
 	ck_assert(fd >= 0 && fd < 64);
 	close(fd);
 }
-END_TEST
 
 /* No process opens it after all have it. A watcher that is killed therefore leaves no file. */
-START_TEST(status_page_has_no_name_while_workers_train)
+TEST(status_page_has_no_name_while_workers_train)
 {
 	char *words =
 		sentence("./mvbench run --workload=tanh_mlp --strategy=allreduce --workers=2 "
@@ -510,13 +496,12 @@ START_TEST(status_page_has_no_name_while_workers_train)
 	shell(0, words, "(deleted)");
 	free(words);
 }
-END_TEST
 
 /* ---- A busy machine --------------------------------------------------------- */
 
 /* Another process uses half of the core: the run, the database and the table report it. (Other
  * tests get all of the core when they need it.) */
-START_TEST(busy_machine_is_detected)
+TEST(busy_machine_is_detected)
 {
 	shell(0,
 	      "nice -n 19 taskset -c 0 sh -c 'while :; do :; done' & B=$!; nice -n 19 taskset -c 0 "
@@ -537,10 +522,9 @@ START_TEST(busy_machine_is_detected)
 	shell(0, "./mvbench table --busy=drop --format=json --db=DIR/busy.db",
 	      "\"epoch_seconds\": null");
 }
-END_TEST
 
 /* A simulation has no cores. */
-START_TEST(simulated_runs_have_no_core_shares)
+TEST(simulated_runs_have_no_core_shares)
 {
 	shell(0,
 	      "./mvbench run --workload=perceptron --strategy=asgd --workers=4 --platform=sim "
@@ -552,34 +536,4 @@ START_TEST(simulated_runs_have_no_core_shares)
 	      "preemptions) "
 	      "IS NOT NULL AND epoch > 0) FROM run_summary'",
 	      "1|1|0\n");
-}
-END_TEST
-
-Suite *hostile_suite(void)
-{
-	Suite *s = suite_create("hostile");
-	TCase *t = tcase_create("hostile");
-	tcase_add_checked_fixture(t, recorded, folder_free);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, outputs_replace_no_database);
-	tcase_add_test(t, output_changes_no_other_file);
-	tcase_add_test(t, output_is_written_through_links);
-	tcase_add_test(t, output_to_an_open_file_keeps_the_file);
-	tcase_add_test(t, full_standard_output_is_a_failure);
-	tcase_add_test(t, views_and_triggers_of_a_file_are_not_trusted);
-	tcase_add_test(t, views_of_a_read_only_database_are_not_trusted);
-	tcase_add_test(t, endless_query_is_ended);
-	tcase_add_test(t, readers_write_nothing);
-	tcase_add_test(t, exported_cell_is_never_a_formula);
-	tcase_add_test(t, exported_number_is_a_whole_number);
-	tcase_add_test(t, terminal_gets_no_control_characters);
-	tcase_add_test(t, folders_of_killed_processes_are_removed);
-	tcase_add_test(t, output_is_locked_until_it_has_its_name);
-	tcase_add_test(t, part_files_of_killed_processes_are_removed);
-	tcase_add_test(t, removed_folders_leave_no_open_descriptors);
-	tcase_add_test(t, status_page_has_no_name_while_workers_train);
-	tcase_add_test(t, busy_machine_is_detected);
-	tcase_add_test(t, simulated_runs_have_no_core_shares);
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -102,7 +102,9 @@ static void ck_deal(const char *text, int workers, int servers, const char *want
 	ck_placed(text, workers, servers, "", want);
 }
 
-START_TEST(placement_sets_the_host_of_each_rank)
+CASE("rules", .set_up = folder_new, .tear_down = folder_free);
+
+TEST(placement_sets_the_host_of_each_rank)
 {
 	static const char abc[] = "a\nb slots=1\nc\n";
 	ck_placed(abc, 4, 0, "2@0,2@1", "a a b b");
@@ -121,9 +123,8 @@ START_TEST(placement_sets_the_host_of_each_rank)
 	ck_placed(abc, 1, 0, "99999999999@0", "is not RANKS@HOST");
 	ck_placed(abc, 4, 3, "1@0,1@1,1@0,1@2+1@0,1@1,1@2", "a b a c a b c");
 }
-END_TEST
 
-START_TEST(ranks_are_assigned_to_hosts)
+TEST(ranks_are_assigned_to_hosts)
 {
 	ck_deal("a\nb\n", 2, 0, "a b");
 	ck_deal("a\nb\n", 4, 2, "a a b b a b");
@@ -136,9 +137,8 @@ START_TEST(ranks_are_assigned_to_hosts)
 	ck_deal("a\nb slots=2\nc slots=2\n", 4, 2, "b b c c b c");
 	ck_deal("# nobody\n", 1, 0, "it names no machine");
 }
-END_TEST
 
-START_TEST(lab_rates_are_parsed)
+TEST(lab_rates_are_parsed)
 {
 	static const struct option o = {.name = "rate"};
 	static const char *const wrong[] = {"",        "100",    "mbit",    "-1mbit",
@@ -159,11 +159,12 @@ START_TEST(lab_rates_are_parsed)
 	free(slow);
 	free(fast);
 }
-END_TEST
 
 /* ---- What a lab is ------------------------------------------------------- */
 
-START_TEST(lab_hosts_are_isolated)
+CASE("hosts", .limit = TIMEOUT_S, .set_up = set_up, .tear_down = tear_down, .once = true);
+
+TEST(lab_hosts_are_isolated)
 {
 	if (!allowed)
 		return;
@@ -194,10 +195,12 @@ START_TEST(lab_hosts_are_isolated)
 	expect_in_lab("2", "./mvbench lab off lab2; ./mvbench lab exec lab2 true", EXIT_USER,
 		      "or it is off");
 }
-END_TEST
+
+CASE_OF("wires", "wires", .limit = TIMEOUT_S, .set_up = set_up, .tear_down = tear_down,
+	.once = true);
 
 /* Both directions at once, by messages of mvbench over TCP. A wire that is cut carries nothing. */
-START_TEST(wires_keep_their_rate)
+TEST(wires_keep_their_rate)
 {
 	char out[OUTPUT];
 	double there, both, back, limit = 1, slowest = 1e9;
@@ -230,10 +233,11 @@ START_TEST(wires_keep_their_rate)
 		"./mvbench lab cut lab2 && ./mvbench lab heal lab2 && ./mvbench lab probe lab2", 0,
 		"407 KB to lab2");
 }
-END_TEST
+
+CASE("hosts");
 
 /* Between hosts there is no shared memory; a wire of 20 Mbit/s carries 2.5 MB/s each way. */
-START_TEST(bench_measures_communication_between_hosts)
+TEST(bench_measures_communication_between_hosts)
 {
 	char out[OUTPUT];
 	double bus = 0;
@@ -252,7 +256,6 @@ START_TEST(bench_measures_communication_between_hosts)
 		      "%s", out);
 	ck_assert_msg(bus > 0 && bus < 1.2 * 2.5e-3, "%g GB/s: %s", bus, out);
 }
-END_TEST
 
 static const struct {
 	const char *words, *says;
@@ -275,7 +278,9 @@ static const struct {
 	{"down", "no lab is up"},
 };
 
-START_TEST(lab_mistakes_are_refused)
+CASE("rules");
+
+TEST(lab_mistakes_are_refused, COUNT(mistakes))
 {
 	char out[OUTPUT];
 	char *all = sentence("./mvbench lab %s 2>&1", mistakes[_i].words);
@@ -284,7 +289,6 @@ START_TEST(lab_mistakes_are_refused)
 		      status, out);
 	free(all);
 }
-END_TEST
 
 /* ---- Runs ---------------------------------------------------------------- */
 
@@ -306,8 +310,10 @@ static const char *const runs[] = {
 	"--strategy=asgd --workers=4 --servers=2 --epochs=6", /* pushes come in any order */
 };
 
+CASE("hosts");
+
 /* As many hosts as fit, at most three. The database must record the run as done. */
-START_TEST(every_strategy_runs_in_a_lab)
+TEST(every_strategy_runs_in_a_lab, COUNT(runs))
 {
 	if (!allowed)
 		return;
@@ -319,12 +325,13 @@ START_TEST(every_strategy_runs_in_a_lab)
 	expect_in_lab(strstr(command, "workers=2") ? "2" : "3", command, 0, "done|1\n");
 	free(command);
 }
-END_TEST
+
+CASE_OF("wires", "wires");
 
 /* Beside a slow worker, the pushes of a fast worker take as long as alone. With one-sided windows,
  * which their owner has to serve, they take twenty times as long. The fastest epochs of several
  * runs count, because other processes may take the cores. */
-START_TEST(asynchronous_pushes_do_not_wait_for_a_slow_worker)
+TEST(asynchronous_pushes_do_not_wait_for_a_slow_worker)
 {
 	if (!allowed)
 		return;
@@ -343,7 +350,6 @@ START_TEST(asynchronous_pushes_do_not_wait_for_a_slow_worker)
 	expect_in_lab("2 --probe=false", command, 0, "1\n");
 	free(command);
 }
-END_TEST
 
 static const char *const exact[] = {"allreduce --workers=2",
 				    "allreduce --workers=3",
@@ -352,8 +358,10 @@ static const char *const exact[] = {"allreduce --workers=2",
 				    "model_parallel --workers=2",
 				    "hybrid --hybrid.group=2 --workers=4"};
 
+CASE("hosts");
+
 /* A strategy that waits in every exchange trains the same model as on one machine, bit for bit. */
-START_TEST(hosts_do_not_change_the_model)
+TEST(hosts_do_not_change_the_model, COUNT(exact))
 {
 	if (!allowed)
 		return;
@@ -368,10 +376,9 @@ START_TEST(hosts_do_not_change_the_model)
 	expect_in_lab("2", command, 0, "\n2|1|2\n");
 	free(command);
 }
-END_TEST
 
 /* The recorded order in which pushes came to servers on several hosts. */
-START_TEST(recording_from_several_hosts_is_replayed)
+TEST(recording_from_several_hosts_is_replayed)
 {
 	if (!allowed)
 		return;
@@ -382,11 +389,12 @@ START_TEST(recording_from_several_hosts_is_replayed)
 			  "--sim.step-time=1ms --data-dir=$FOLDER --db=$FOLDER/run.db",
 		      0, "bit for bit");
 }
-END_TEST
+
+CASE_OF("wires", "wires");
 
 /* The clocks of the hosts differ by 1,000 seconds. In a timeline no push is applied before it is
  * made, or later than the run lasts. */
-START_TEST(timelines_use_one_clock)
+TEST(timelines_use_one_clock)
 {
 	if (!allowed)
 		return;
@@ -400,11 +408,10 @@ START_TEST(timelines_use_one_clock)
 		      RUN "--strategy=asgd --workers=3 --trace=10 && " ASK "ask.sql", 0,
 		      "\n1|1|1|3|3\n");
 }
-END_TEST
 
 /* ---- What the database records ------------------------------------------- */
 
-START_TEST(machines_and_network_are_recorded)
+TEST(machines_and_network_are_recorded)
 {
 	if (!allowed)
 		return;
@@ -431,11 +438,12 @@ START_TEST(machines_and_network_are_recorded)
 		      "lab1,lab2,lab3|2@0,1@1,1@2+1@0,1@1,1@2|mpirun|1|1|1|1|1|1\n");
 	free(command);
 }
-END_TEST
+
+CASE("hosts");
 
 /* Runs on other machines, with another placement, or over another network are not repetitions. Runs
  * with another file that names the same machines are. */
-START_TEST(networks_and_hosts_are_kept_apart)
+TEST(networks_and_hosts_are_kept_apart)
 {
 	if (!allowed)
 		return;
@@ -459,11 +467,10 @@ START_TEST(networks_and_hosts_are_kept_apart)
 	expect_in_lab("3 --rate=100mbit", command, 0, "1,2 3 4 5\n1\n4\n");
 	free(command);
 }
-END_TEST
 
 /* A sweep with another file of the same machines has nothing to do. --placement makes cells of its
  * own. */
-START_TEST(placement_is_part_of_the_cell)
+TEST(placement_is_part_of_the_cell)
 {
 	if (!allowed)
 		return;
@@ -477,9 +484,8 @@ START_TEST(placement_is_part_of_the_cell)
 		      "--data-dir=$FOLDER --db=$FOLDER/run.db || exit; done",
 		      0, "2 cells: 2 done, 0 diverged, 0 failed, 0 left; finished cells were not");
 }
-END_TEST
 
-START_TEST(job_file_crosses_networks)
+TEST(job_file_crosses_networks)
 {
 	if (!allowed)
 		return;
@@ -500,11 +506,12 @@ START_TEST(job_file_crosses_networks)
 				    out, sizeof out);
 	ck_assert_msg(status == EXIT_USER && strstr(out, "it needs the wires of a lab"), "%s", out);
 }
-END_TEST
+
+CASE_OF("wires", "wires");
 
 /* The set rates of the wires are in a platform that a simulation reads; and an allreduce over
  * them. */
-START_TEST(wires_are_calibrated)
+TEST(wires_are_calibrated)
 {
 	if (!allowed)
 		return;
@@ -555,11 +562,10 @@ START_TEST(wires_are_calibrated)
 					  "calibrate --hostfile=FILE --lab.rate=20mbit"),
 		      "%s", out);
 }
-END_TEST
 
 /* The cells of a job file in a lab, compared with simulations of its wires; repeated if other
  * processes took the cores. */
-START_TEST(simulations_are_validated_against_wires)
+TEST(simulations_are_validated_against_wires)
 {
 	if (!allowed)
 		return;
@@ -582,7 +588,6 @@ START_TEST(simulations_are_validated_against_wires)
 		      "%s", out);
 	ck_assert_msg(strstr(out, "fastest"), "%s", out);
 }
-END_TEST
 
 static const struct {
 	const char *there, *says;
@@ -597,7 +602,9 @@ static const struct {
 	 "rank 1 runs mvbench 0123456789ab"},
 };
 
-START_TEST(differing_builds_and_data_are_refused)
+CASE("hosts");
+
+TEST(differing_builds_and_data_are_refused, COUNT(differences))
 {
 	if (!allowed)
 		return;
@@ -605,11 +612,10 @@ START_TEST(differing_builds_and_data_are_refused)
 	expect_in_lab("2", "sh -e $FOLDER/there.sh && " RUN "--strategy=allreduce --workers=2",
 		      EXIT_USER, differences[_i].says);
 }
-END_TEST
 
 /* ---- Failures ------------------------------------------------------------ */
 
-START_TEST(rank_0_may_be_on_another_host)
+TEST(rank_0_may_be_on_another_host)
 {
 	char out[OUTPUT];
 	if (!allowed)
@@ -630,10 +636,9 @@ START_TEST(rank_0_may_be_on_another_host)
 			out);
 	ck_assert_msg(status == EXIT_DIVERGED && strstr(out, "--lr"), "status %d: %s", status, out);
 }
-END_TEST
 
 /* On one host an empty folder covers the data folder. */
-START_TEST(missing_data_of_one_host_is_reported)
+TEST(missing_data_of_one_host_is_reported)
 {
 	char out[OUTPUT];
 	if (!allowed)
@@ -647,7 +652,6 @@ START_TEST(missing_data_of_one_host_is_reported)
 		      "status %d: %s", status, out);
 	ck_assert_double_lt(1e-9 * (double)(clock_now() - since), 15);
 }
-END_TEST
 
 /* Starts a long run in a lab, in the background; after it has begun, the shell does `then`. */
 static int disturb(const char *words, const char *then, char out[OUTPUT])
@@ -687,7 +691,7 @@ static const struct {
 	 {"the connection to lab2 was lost", "status 1\n", ""}},
 };
 
-START_TEST(disturbances_end_runs)
+TEST(disturbances_end_runs, COUNT(disturbances))
 {
 	char out[OUTPUT];
 	if (!allowed)
@@ -699,10 +703,9 @@ START_TEST(disturbances_end_runs)
 			      disturbances[_i].then, disturbances[_i].says[i], out);
 	ck_assert_double_lt(1e-9 * (double)(clock_now() - since), 45);
 }
-END_TEST
 
 /* A cut of a few seconds is survived. */
-START_TEST(run_survives_a_short_network_cut)
+TEST(run_survives_a_short_network_cut)
 {
 	if (!allowed)
 		return;
@@ -711,51 +714,4 @@ START_TEST(run_survives_a_short_network_cut)
 		      "--strategy=allreduce --workers=2 --epochs=40 --speed=1:0.02 & run=$!; sleep "
 		      "2; ./mvbench lab cut lab2; sleep 4; ./mvbench lab heal lab2; wait $run",
 		      0, "epoch 40/40");
-}
-END_TEST
-
-Suite *lab_suite(void)
-{
-	Suite *s = suite_create("lab");
-	TCase *rules = tcase_create("rules"), *hosts = tcase_create("hosts");
-	tcase_add_checked_fixture(rules, folder_new, folder_free);
-	tcase_add_test(rules, ranks_are_assigned_to_hosts);
-	tcase_add_test(rules, placement_sets_the_host_of_each_rank);
-	tcase_add_test(rules, lab_rates_are_parsed);
-	tcase_add_loop_test(rules, lab_mistakes_are_refused, 0, COUNT(mistakes));
-	suite_add_tcase(s, rules);
-	tcase_add_unchecked_fixture(hosts, set_up, tear_down);
-	tcase_set_timeout(hosts, TIMEOUT_S);
-	tcase_add_test(hosts, lab_hosts_are_isolated);
-	tcase_add_test(hosts, bench_measures_communication_between_hosts);
-	tcase_add_loop_test(hosts, every_strategy_runs_in_a_lab, 0, COUNT(runs));
-	tcase_add_loop_test(hosts, hosts_do_not_change_the_model, 0, COUNT(exact));
-	tcase_add_test(hosts, recording_from_several_hosts_is_replayed);
-	tcase_add_test(hosts, networks_and_hosts_are_kept_apart);
-	tcase_add_test(hosts, placement_is_part_of_the_cell);
-	tcase_add_test(hosts, job_file_crosses_networks);
-	tcase_add_loop_test(hosts, differing_builds_and_data_are_refused, 0, COUNT(differences));
-	tcase_add_test(hosts, rank_0_may_be_on_another_host);
-	tcase_add_test(hosts, missing_data_of_one_host_is_reported);
-	tcase_add_loop_test(hosts, disturbances_end_runs, 0, COUNT(disturbances));
-	tcase_add_test(hosts, run_survives_a_short_network_cut);
-	suite_add_tcase(s, hosts);
-	return s;
-}
-
-/* Suites that measure time: no other suite runs beside them (lanes.sh). */
-Suite *wires_suite(void)
-{
-	Suite *s = suite_create("wires");
-	TCase *t = tcase_create("wires");
-	tcase_add_unchecked_fixture(t, set_up, tear_down);
-	tcase_set_timeout(t, TIMEOUT_S);
-	tcase_add_test(t, wires_keep_their_rate);
-	tcase_add_test(t, asynchronous_pushes_do_not_wait_for_a_slow_worker);
-	tcase_add_test(t, timelines_use_one_clock);
-	tcase_add_test(t, machines_and_network_are_recorded);
-	tcase_add_test(t, wires_are_calibrated);
-	tcase_add_test(t, simulations_are_validated_against_wires);
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -35,7 +35,9 @@ static const struct plant {
 	 "runtime/device/planted.h declares train"},
 };
 
-START_TEST(layers_hold_and_violations_are_found)
+CASE("layers", .limit = 60);
+
+TEST(layers_hold_and_violations_are_found, COUNT(plants))
 {
 	const struct plant *p = &plants[_i];
 	const char *home = getenv("MVBENCH_HOME");
@@ -75,10 +77,9 @@ START_TEST(layers_hold_and_violations_are_found)
 	free(command);
 	folder_free();
 }
-END_TEST
 
 /* readme.sh BUILD [SOURCES]: every name in a README exists. */
-START_TEST(names_in_documents_exist)
+TEST(names_in_documents_exist)
 {
 	const char *home = getenv("MVBENCH_HOME");
 	char out[32768];
@@ -91,7 +92,6 @@ START_TEST(names_in_documents_exist)
 	ck_assert_msg(status == 0, "%.3000s", out);
 	free(command);
 }
-END_TEST
 
 static const struct comment {
 	const char *text, *says; /* of the planted file; NULL: nothing */
@@ -106,7 +106,7 @@ static const struct comment {
 };
 
 /* comments.sh [SOURCES]: every file that a comment names exists. */
-START_TEST(files_named_in_comments_exist)
+TEST(files_named_in_comments_exist, COUNT(comments))
 {
 	const struct comment *k = &comments[_i];
 	const char *home = getenv("MVBENCH_HOME");
@@ -132,17 +132,4 @@ START_TEST(files_named_in_comments_exist)
 		      "%d: %s", status, out);
 	free(command);
 	folder_free();
-}
-END_TEST
-
-Suite *layers_suite(void)
-{
-	Suite *s = suite_create("layers");
-	TCase *t = tcase_create("layers");
-	tcase_set_timeout(t, 60);
-	tcase_add_loop_test(t, layers_hold_and_violations_are_found, 0, COUNT(plants));
-	tcase_add_test(t, names_in_documents_exist);
-	tcase_add_loop_test(t, files_named_in_comments_exist, 0, COUNT(comments));
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -8,7 +8,6 @@
 #include "tests/fixture.h"
 #include "tests/shell.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,7 +27,9 @@ static const struct {
 enum { SEEDS = sizeof seed / sizeof *seed };
 static const int ranks[] = {1, 2, 4};
 
-START_TEST(seeds_programs_run)
+CASE("seeds", .limit = 240, .set_up = folder_new, .tear_down = folder_free);
+
+TEST(seeds_programs_run, 3 * SEEDS)
 {
 	int i = _i / 3, n = ranks[_i % 3];
 	bool data = strncmp(seed[i].name, "logistic", 8) != 0 ||
@@ -39,16 +40,16 @@ START_TEST(seeds_programs_run)
 	else
 		expect("nothing to train on");
 }
-END_TEST
 
-START_TEST(program_without_launcher_is_one_worker)
+CASE("programs", .limit = 240, .set_up = folder_new, .tear_down = folder_free);
+
+TEST(program_without_launcher_is_one_worker)
 {
 	run(0, "ASAN_OPTIONS=detect_leaks=0 tests/seeds/params && tests/lib/tables");
 	expect("one process, tables: shared");
 }
-END_TEST
 
-START_TEST(every_library_function_works)
+TEST(every_library_function_works, 9)
 {
 	static const char *const how[] = {
 		"1 tests/lib/tables shared",    "2 tests/lib/tables shared",
@@ -60,17 +61,15 @@ START_TEST(every_library_function_works)
 	run(0, MPIRUN "%s", how[_i]);
 	expect(_i < 4 ? "tables: shared" : _i < 6 ? "tables: onesided" : "tables: servers");
 }
-END_TEST
 
 /* The sizes divide neither by two nor by three; with four workers some hold nothing. */
-START_TEST(split_layers_equal_whole_ones)
+TEST(split_layers_equal_whole_ones, 8)
 {
 	run(0, MPIRUN "%d tests/lib/linear %s", _i % 4 + 1, _i < 4 ? "13 11 5" : "3 2 1");
 	expect("split layers differ from whole ones by ");
 }
-END_TEST
 
-START_TEST(every_library_mistake_returns_an_error)
+TEST(every_library_mistake_returns_an_error, 6)
 {
 	static const char *const how[] = {
 		"2 tests/lib/errors",
@@ -83,15 +82,13 @@ START_TEST(every_library_mistake_returns_an_error)
 	run(0, MPIRUN "%s", how[_i]);
 	ck_assert_str_eq(printed, "");
 }
-END_TEST
 
-START_TEST(library_works_beside_the_programs_mpi)
+TEST(library_works_beside_the_programs_mpi)
 {
 	run(0, MPIRUN "1 tests/lib/mpi");
 	run(0, MPIRUN "3 tests/lib/mpi");
 	run(0, MPIRUN "2 tests/lib/mpi finalize first");
 }
-END_TEST
 
 /* Starts the ranks one by one in the background; the last status that is not 0 counts. */
 #define ONE_BY_ONE \
@@ -99,7 +96,7 @@ END_TEST
 	"tests/lib/file $f $r %d %s & p=\"$p $!\"; done; for i in $p; do wait $i || s=$?; done; " \
 	"sleep 0.5; [ ! -e $f ] || echo the file is left; exit $s"
 
-START_TEST(processes_find_each_other_through_a_file)
+TEST(processes_find_each_other_through_a_file)
 {
 	run(0, ONE_BY_ONE, folder, "0 1", 2, "");
 	expect("2 workers, Open MPI");
@@ -109,9 +106,8 @@ START_TEST(processes_find_each_other_through_a_file)
 	run(0, ONE_BY_ONE, folder, "0", 1, "");
 	expect("1 workers, one process");
 }
-END_TEST
 
-START_TEST(processes_that_do_not_connect_get_an_error)
+TEST(processes_that_do_not_connect_get_an_error)
 {
 	run(3, ONE_BY_ONE, folder, "0 2", 3, "1");
 	expect("MVB_ERR_START: mvb_init: of 3 ranks, 1 had not connected to");
@@ -124,7 +120,6 @@ START_TEST(processes_that_do_not_connect_get_an_error)
 	expect("MVB_ERR_PEER: process 1: mvb_init: rank 0 of 2, but the launcher made it rank 1 of "
 	       "2");
 }
-END_TEST
 
 /* ---- Failed processes ---------------------------------------------------- */
 
@@ -139,7 +134,7 @@ static const struct {
 };
 enum { KILLED = sizeof killed / sizeof *killed };
 
-START_TEST(killed_library_process_is_named)
+TEST(killed_library_process_is_named, KILLED)
 {
 	int servers = killed[_i].servers, rank = killed[_i].rank;
 	char host[256] = "", *named, *start;
@@ -171,7 +166,6 @@ START_TEST(killed_library_process_is_named)
 	free(named);
 	free(start);
 }
-END_TEST
 
 /* One of three processes is stopped while all are at work. */
 static const struct {
@@ -184,7 +178,7 @@ static const struct {
 };
 enum { STOPPED = sizeof stopped / sizeof *stopped };
 
-START_TEST(stopped_library_process_is_named)
+TEST(stopped_library_process_is_named, STOPPED)
 {
 	int servers = stopped[_i].servers, rank = stopped[_i].rank;
 	char *named = sentence("rank %d of 3 (process", rank),
@@ -213,10 +207,9 @@ START_TEST(stopped_library_process_is_named)
 	free(named);
 	free(start);
 }
-END_TEST
 
 /* A worker that others wait for is named; two workers that are busy are not. */
-START_TEST(late_library_process_is_named)
+TEST(late_library_process_is_named)
 {
 	run(0,
 	    MPIRUN
@@ -227,11 +220,12 @@ START_TEST(late_library_process_is_named)
 	       "mvbench: rank 1 of 2 (process N) makes progress again\n");
 	ck_assert_msg(!strstr(strstr(printed, "again\n") + 6, "mvbench:"), "%s", printed);
 }
-END_TEST
 
 /* ---- What is built and installed -------------------------------------------------- */
 
-START_TEST(only_the_interface_is_visible)
+CASE("built", .limit = 240, .set_up = folder_new, .tear_down = folder_free);
+
+TEST(only_the_interface_is_visible)
 {
 	run(0,
 	    "nm -D --defined-only libmvbench.so | awk '$2 != \"A\" { print $3 }' | grep -v '^_' |"
@@ -242,12 +236,11 @@ START_TEST(only_the_interface_is_visible)
 	    folder, folder, folder, folder, folder, folder, folder, folder);
 	ck_assert_int_gt(atoi(printed), 40);
 }
-END_TEST
 
 /* As for a user's program, with the sanitizers of this build, if there are any. */
 #define COMPILE "${CC:-cc} $LDFLAGS -Wall -Wextra -Werror -O1 "
 
-START_TEST(cpp_program_uses_the_library)
+TEST(cpp_program_uses_the_library)
 {
 	if (system("g++ --version >/dev/null 2>&1") != 0)
 		return;
@@ -258,13 +251,12 @@ START_TEST(cpp_program_uses_the_library)
 	    folder, folder);
 	expect("all as expected");
 }
-END_TEST
 
 /* MAKEFLAGS would pass the options of this make. */
 #define INSTALL \
 	"unset MAKEFLAGS MFLAGS MAKELEVEL; make -s -C $MVBENCH_HOME B=\"$PWD\" install PREFIX=%s"
 
-START_TEST(installed_library_builds_programs)
+TEST(installed_library_builds_programs)
 {
 	char prefix[128], env[512];
 	snprintf(prefix, sizeof prefix, "%s/prefix", folder);
@@ -287,9 +279,8 @@ START_TEST(installed_library_builds_programs)
 	    env, prefix, folder, folder);
 	expect("2 workers, Open MPI");
 }
-END_TEST
 
-START_TEST(package_installation_has_the_final_prefix)
+TEST(package_installation_has_the_final_prefix)
 {
 	run(0, INSTALL " DESTDIR=%s/package", "/usr", folder);
 	run(0,
@@ -301,48 +292,14 @@ START_TEST(package_installation_has_the_final_prefix)
 	expect("mvbench.py\nmvbench_abi.py\nmvbench_layers.py\nprefix=/usr\n");
 	ck_assert_ptr_null(strstr(printed, folder));
 }
-END_TEST
+
+CASE("programs");
 
 /* The README of the library shows a whole program: this one, character by character. */
-START_TEST(readme_example_runs)
+TEST(readme_example_runs)
 {
 	run(0, MPIRUN "3 tests/lib/example");
 	expect("y = 3.00 x + 2.00; workers: 3");
 	run(0, "awk '/^```$/{ on = 0 } on { print } /^```c$/{ on = 1 }' "
 	       "$MVBENCH_HOME/runtime/lib/README.md | diff - $MVBENCH_HOME/tests/lib/example.c");
-}
-END_TEST
-
-Suite *library_suite(void)
-{
-	Suite *s = suite_create("library");
-	TCase *seeds = tcase_create("seeds");
-	TCase *programs = tcase_create("programs");
-	TCase *built = tcase_create("built");
-	tcase_set_timeout(seeds, 240);
-	tcase_set_timeout(programs, 240);
-	tcase_set_timeout(built, 240);
-	tcase_add_checked_fixture(seeds, folder_new, folder_free);
-	tcase_add_checked_fixture(programs, folder_new, folder_free);
-	tcase_add_checked_fixture(built, folder_new, folder_free);
-	tcase_add_loop_test(seeds, seeds_programs_run, 0, 3 * SEEDS);
-	tcase_add_test(programs, program_without_launcher_is_one_worker);
-	tcase_add_loop_test(programs, every_library_function_works, 0, 9);
-	tcase_add_loop_test(programs, split_layers_equal_whole_ones, 0, 8);
-	tcase_add_loop_test(programs, every_library_mistake_returns_an_error, 0, 6);
-	tcase_add_test(programs, library_works_beside_the_programs_mpi);
-	tcase_add_test(programs, processes_find_each_other_through_a_file);
-	tcase_add_test(programs, processes_that_do_not_connect_get_an_error);
-	tcase_add_test(programs, readme_example_runs);
-	tcase_add_loop_test(programs, killed_library_process_is_named, 0, KILLED);
-	tcase_add_loop_test(programs, stopped_library_process_is_named, 0, STOPPED);
-	tcase_add_test(programs, late_library_process_is_named);
-	tcase_add_test(built, only_the_interface_is_visible);
-	tcase_add_test(built, cpp_program_uses_the_library);
-	tcase_add_test(built, installed_library_builds_programs);
-	tcase_add_test(built, package_installation_has_the_final_prefix);
-	suite_add_tcase(s, seeds);
-	suite_add_tcase(s, programs);
-	suite_add_tcase(s, built);
-	return s;
 }

@@ -10,13 +10,14 @@
 
 static char out[1 << 15];
 
-START_TEST(model_scenarios_hold_in_every_order)
+CASE("model", .limit = 120);
+
+TEST(model_scenarios_hold_in_every_order)
 {
 	int status = command_output("tests/model/model briefly 2>&1", out, sizeof out);
 	ck_assert_msg(status == 0, "%s", out);
 	ck_assert_msg(strstr(out, "death") && !strstr(out, "wrong"), "%s", out);
 }
-END_TEST
 
 /* Files of tests/model/faults, the scenario that finds each, and its message. */
 static const struct {
@@ -34,7 +35,7 @@ static const struct {
 	{"silent_leave", "leave_backup", "wait for each other for ever"},
 };
 
-START_TEST(planted_fault_is_found)
+TEST(planted_fault_is_found, COUNT(faults))
 {
 	char *command =
 		sentence("tests/model/faults/%s %s 2>&1", faults[_i].fault, faults[_i].scenario);
@@ -42,16 +43,4 @@ START_TEST(planted_fault_is_found)
 	ck_assert_msg(status == 1 && strstr(out, faults[_i].says),
 		      "%s: status %d, without \"%s\": %s", command, status, faults[_i].says, out);
 	free(command);
-}
-END_TEST
-
-Suite *model_suite(void)
-{
-	Suite *s = suite_create("model");
-	TCase *t = tcase_create("model");
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, model_scenarios_hold_in_every_order);
-	tcase_add_loop_test(t, planted_fault_is_found, 0, COUNT(faults));
-	suite_add_tcase(s, t);
-	return s;
 }

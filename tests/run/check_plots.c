@@ -284,7 +284,9 @@ static int each_figure(void (*each)(const char *name))
 
 /* ---- Tests --------------------------------------------------------------- */
 
-START_TEST(each_figure_has_sql_and_gp)
+CASE("plots", .limit = 120, .set_up = set_up, .tear_down = tear_down);
+
+TEST(each_figure_has_sql_and_gp)
 {
 	char *plots = installed_path("plots");
 	ck_assert_ptr_nonnull(plots);
@@ -312,7 +314,6 @@ START_TEST(each_figure_has_sql_and_gp)
 	closedir(d);
 	free(plots);
 }
-END_TEST
 
 static void draws_explanation(const char *name)
 {
@@ -330,7 +331,7 @@ static void draws_explanation(const char *name)
 	free(text);
 }
 
-START_TEST(empty_database_draws_explanation)
+TEST(empty_database_draws_explanation)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -342,7 +343,6 @@ START_TEST(empty_database_draws_explanation)
 	ck_assert_msg(status == EXIT_OK && strstr(text, "all/speedup.png"), "%s", text);
 	free(text);
 }
-END_TEST
 
 static void draws_one(const char *name)
 {
@@ -350,7 +350,7 @@ static void draws_one(const char *name)
 	ck_assert_int_eq(draw(name, "svg"), 1);
 }
 
-START_TEST(one_run_is_drawn)
+TEST(one_run_is_drawn)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -367,7 +367,6 @@ START_TEST(one_run_is_drawn)
 	ck_assert_ptr_null(strstr(text, "staleness"));
 	free(text);
 }
-END_TEST
 
 static void draws_something(const char *name)
 {
@@ -375,7 +374,7 @@ static void draws_something(const char *name)
 }
 
 /* Simulations without gradients have times but no losses. */
-START_TEST(runs_without_accuracy_are_drawn)
+TEST(runs_without_accuracy_are_drawn)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -398,7 +397,6 @@ START_TEST(runs_without_accuracy_are_drawn)
 	ck_assert_msg(status == EXIT_FAILED, "%s", text);
 	free(text);
 }
-END_TEST
 
 static void draws_hostile(const char *name)
 {
@@ -418,7 +416,7 @@ static void draws_hostile(const char *name)
 	only = "--where=";
 }
 
-START_TEST(hostile_names_are_shown_never_run)
+TEST(hostile_names_are_shown_never_run)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -455,7 +453,6 @@ START_TEST(hostile_names_are_shown_never_run)
 	ck_assert_int_ne(access(path, F_OK), 0);
 	free(path);
 }
-END_TEST
 
 /* The rows of a query, one a line. */
 static char *asked_rows(sqlite3 *db, const char *query)
@@ -488,7 +485,7 @@ static char *rows_of(sqlite3 *db, const char *query)
 	return asked_rows(db, query);
 }
 
-START_TEST(curves_show_medians)
+TEST(curves_show_medians)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
@@ -507,7 +504,6 @@ START_TEST(curves_show_medians)
 	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* The rows of a figure's own query, cut to fit into another one. */
 static char *query_of(const char *figure)
@@ -536,7 +532,7 @@ static void expect_rows(const char *figure, const char *columns, const char *wan
 	sqlite3_close(db);
 }
 
-START_TEST(figure_intervals_lie_between_ranks)
+TEST(figure_intervals_lie_between_ranks)
 {
 	sqlite3 *db = open_database();
 	for (int seed = 1; seed <= 9; seed++) /* ranks 2 and 8 */
@@ -573,10 +569,9 @@ START_TEST(figure_intervals_lie_between_ranks)
 		free(path);
 	}
 }
-END_TEST
 
 /* Four trials of one configuration. One diverged: it counts as the untrained model. */
-START_TEST(best_of_k_curve_is_the_expected_maximum)
+TEST(best_of_k_curve_is_the_expected_maximum)
 {
 	sqlite3 *db = open_database();
 	static const double value[] = {0.4, 0, 0.2, 0.3};
@@ -616,11 +611,10 @@ START_TEST(best_of_k_curve_is_the_expected_maximum)
 	expect_rows("sensitivity", "'%s|%g|%d', title, lr, alone",
 		    "a|0.1|1\na|0.2|1\na|0.3|1\na|0.4|1\na|0.1|0\n");
 }
-END_TEST
 
 /* From its last epoch on, a diverged run ranks below all others. No picture shows it, but it
  * changes medians. */
-START_TEST(diverged_runs_count_in_figures)
+TEST(diverged_runs_count_in_figures)
 {
 	sqlite3 *db = open_database();
 	for (int seed = 1; seed <= 4; seed++)
@@ -646,10 +640,9 @@ START_TEST(diverged_runs_count_in_figures)
 	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* A run that missed its target or diverged is shown, and counts as later than all others. */
-START_TEST(missed_targets_are_shown)
+TEST(missed_targets_are_shown)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
@@ -684,9 +677,8 @@ START_TEST(missed_targets_are_shown)
 	free(text);
 	free(path);
 }
-END_TEST
 
-START_TEST(pareto_front_has_the_unbeaten_runs)
+TEST(pareto_front_has_the_unbeaten_runs)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);    /* 8.2 s, 82 % */
@@ -702,9 +694,8 @@ START_TEST(pareto_front_has_the_unbeaten_runs)
 		    "serial|8.2|82|0\nasgd 2w|4.2|72|0\n"
 		    "asgd 2w epochs=3|6.3|0.25|1\nserial epochs=2|8.2|0.333|0\n");
 }
-END_TEST
 
-START_TEST(efficiency_is_speed_up_per_worker)
+TEST(efficiency_is_speed_up_per_worker)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);
@@ -719,10 +710,9 @@ START_TEST(efficiency_is_speed_up_per_worker)
 		    "asgd (n=1..2)|2|0.9762|0.9762|0.9762|0\n"
 		    "asgd (n=1..2)|4|0.5125|0.3534|0.9318|1\n");
 }
-END_TEST
 
 /* gnuplot silently drops entries that do not fit into a key. */
-START_TEST(omitted_names_are_counted_in_figures)
+TEST(omitted_names_are_counted_in_figures)
 {
 	static const char *const figure[] = {"accuracy_epoch", "accuracy_time", "loss_time",
 					     "time_epoch",     "pareto",        "efficiency",
@@ -758,9 +748,8 @@ START_TEST(omitted_names_are_counted_in_figures)
 		free(path);
 	}
 }
-END_TEST
 
-START_TEST(staleness_shares_are_of_all_pushes)
+TEST(staleness_shares_are_of_all_pushes)
 {
 	sqlite3 *db = open_database();
 	char *query = query_of("staleness");
@@ -788,10 +777,9 @@ START_TEST(staleness_shares_are_of_all_pushes)
 	free(query);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* C code and the figure's query both compute the bins. */
-START_TEST(staleness_bins_equal_the_recorded_ones)
+TEST(staleness_bins_equal_the_recorded_ones)
 {
 	sqlite3 *db = open_database();
 	char *query = query_of("staleness"),
@@ -813,7 +801,6 @@ START_TEST(staleness_bins_equal_the_recorded_ones)
 	free(query);
 	sqlite3_close(db);
 }
-END_TEST
 
 static char *drawn(const char *figure)
 {
@@ -840,7 +827,7 @@ static const struct {
 	{4000, "asgd 4w, mean 1.50, max 4000<", "> 300<", "> 50<"},
 };
 
-START_TEST(stale_pushes_are_drawn)
+TEST(stale_pushes_are_drawn, sizeof(lateness) / sizeof(*lateness))
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -872,11 +859,10 @@ START_TEST(stale_pushes_are_drawn)
 	ck_assert_ptr_nonnull(strstr(text, "thin: maximum"));
 	free(text);
 }
-END_TEST
 
 /* In one configuration all pushes have the same staleness; in the other every push has another.
  * There is no point to mark. */
-START_TEST(staleness_of_one_value_draws_without_warning)
+TEST(staleness_of_one_value_draws_without_warning)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -889,11 +875,10 @@ START_TEST(staleness_of_one_value_draws_without_warning)
 	sqlite3_close(db);
 	free(drawn("staleness"));
 }
-END_TEST
 
 /* Names give the placement of tables if strategies with tables differ in it, not because other
  * strategies have no tables. */
-START_TEST(placements_are_named_where_they_differ)
+TEST(placements_are_named_where_they_differ)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 1);
@@ -911,10 +896,9 @@ START_TEST(placements_are_named_where_they_differ)
 	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* Names omit what the program chose for each strategy. */
-START_TEST(names_omit_automatic_choices)
+TEST(names_omit_automatic_choices)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
@@ -925,11 +909,10 @@ START_TEST(names_omit_automatic_choices)
 	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* It is shown for the strategy whose runs differ in it, and for no other; and not where it follows
  * from that strategy's options. */
-START_TEST(chosen_options_are_named_where_they_decide)
+TEST(chosen_options_are_named_where_they_decide)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
@@ -946,7 +929,6 @@ START_TEST(chosen_options_are_named_where_they_decide)
 	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* Runs of twelve strategies on 1, 2 and 4 workers, of two workloads, real and simulated. */
 static void fill_twelve(sqlite3 *db)
@@ -964,7 +946,7 @@ static void fill_twelve(sqlite3 *db)
 	sql(db, "COMMIT");
 }
 
-START_TEST(configuration_has_one_line_style_in_all_figures)
+TEST(configuration_has_one_line_style_in_all_figures)
 {
 	static const char *const figure[] = {"accuracy_epoch", "accuracy_time", "accuracy_final",
 					     "loss_time",      "time_epoch",    "pareto",
@@ -1000,7 +982,6 @@ START_TEST(configuration_has_one_line_style_in_all_figures)
 	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* Counts the different texts of up to `length` characters that follow the 13 characters of
  * `what`. */
@@ -1016,7 +997,7 @@ static int different(const char *text, const char *what, size_t length)
 	return n;
 }
 
-START_TEST(twelve_strategies_have_distinct_line_styles)
+TEST(twelve_strategies_have_distinct_line_styles)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -1041,7 +1022,6 @@ START_TEST(twelve_strategies_have_distinct_line_styles)
 	free(ask);
 	free(query);
 }
-END_TEST
 
 /* The points that figure xy draws of two columns, one row a line. */
 static char *points_of(const struct axes *a, const char *columns)
@@ -1104,7 +1084,7 @@ static const struct {
 	 "--x=lr --y=strategy: none of the 9 chosen finished runs has both, with a number for y"},
 };
 
-START_TEST(points_of_any_two_columns_are_right)
+TEST(points_of_any_two_columns_are_right, sizeof(pairs) / sizeof(*pairs))
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
@@ -1123,9 +1103,8 @@ START_TEST(points_of_any_two_columns_are_right)
 		      "%s", rows);
 	free(rows);
 }
-END_TEST
 
-START_TEST(plot_draws_any_two_columns)
+TEST(plot_draws_any_two_columns)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -1163,9 +1142,8 @@ START_TEST(plot_draws_any_two_columns)
 		free(text);
 	}
 }
-END_TEST
 
-START_TEST(names_tell_configurations_apart)
+TEST(names_tell_configurations_apart)
 {
 	sqlite3 *db = open_database();
 	for (int i = 0; i < 4; i++)
@@ -1182,10 +1160,9 @@ START_TEST(names_tell_configurations_apart)
 	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* An option of mvbench itself that is 0 is off, at any position. */
-START_TEST(names_omit_options_that_are_off)
+TEST(names_omit_options_that_are_off)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
@@ -1198,11 +1175,10 @@ START_TEST(names_omit_options_that_are_off)
 	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* Beside simulated runs, real runs: neither names an option that only the other kind has, or one
  * that is off. The label comes before long settings. */
-START_TEST(names_show_only_differences)
+TEST(names_show_only_differences)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
@@ -1217,10 +1193,9 @@ START_TEST(names_show_only_differences)
 	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* Names differ by the short name of a configuration, or by the settings that names.sql adds. */
-START_TEST(names_tell_every_option_apart)
+TEST(names_tell_every_option_apart)
 {
 	sqlite3_close(open_database());
 	for (const struct option *o = run_options; o->name; o++) {
@@ -1251,11 +1226,10 @@ START_TEST(names_tell_every_option_apart)
 		sqlite3_close(db);
 	}
 }
-END_TEST
 
 /* Tables and figures use the same names, also for a run that has not begun and does not know its
  * placement yet. */
-START_TEST(tables_and_figures_agree_on_names)
+TEST(tables_and_figures_agree_on_names)
 {
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
@@ -1294,12 +1268,11 @@ START_TEST(tables_and_figures_agree_on_names)
 	free(command);
 	free(figures);
 }
-END_TEST
 
 /* Seeds that were run again: real ones (serial), simulated ones (asgd), and some that diverged
  * before or after that (allreduce). Table, report and figures count the same runs, which are those
  * here. */
-START_TEST(table_report_and_figures_count_the_same_runs)
+TEST(table_report_and_figures_count_the_same_runs)
 {
 	static const char want[] = "allreduce 2w n=3 diverged=1 0.62 0.72 2.2\n"
 				   "asgd 2w sim n=4 diverged=0 0.72 0.92 2.2\n"
@@ -1340,11 +1313,10 @@ START_TEST(table_report_and_figures_count_the_same_runs)
 	free(path);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* Five commits with three runs each. From the third on, epochs take twice as long, whatever the
  * label. Another configuration does not change. */
-START_TEST(steps_between_commits_are_drawn)
+TEST(steps_between_commits_are_drawn)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -1392,9 +1364,8 @@ START_TEST(steps_between_commits_are_drawn)
 	ck_assert_msg(status == EXIT_FAILED && strstr(text, "by two commits or more"), "%s", text);
 	free(text);
 }
-END_TEST
 
-START_TEST(added_sql_and_gp_make_a_figure)
+TEST(added_sql_and_gp_make_a_figure)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -1445,7 +1416,6 @@ START_TEST(added_sql_and_gp_make_a_figure)
 	free(mine);
 	free(plots);
 }
-END_TEST
 
 static void put_figure(const char *where, const char *name, const char *query, const char *gp)
 {
@@ -1476,7 +1446,7 @@ static void add_path(void *text, const struct word *w)
 	snprintf((char *)text + n, 4096 - n, "%s:%s ", w->name, w->path);
 }
 
-START_TEST(user_folders_add_figures)
+TEST(user_folders_add_figures)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -1531,7 +1501,6 @@ START_TEST(user_folders_add_figures)
 	free(list);
 	free(path);
 }
-END_TEST
 
 static const struct {
 	const char *query, *gp, *says[2];
@@ -1547,7 +1516,7 @@ static const struct {
 	{NULL, own_gp, {"has mine.gp, but no mine.sql", "/other "}},
 };
 
-START_TEST(broken_figure_is_named)
+TEST(broken_figure_is_named, sizeof(broken) / sizeof(*broken))
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -1567,9 +1536,8 @@ START_TEST(broken_figure_is_named)
 	free(text);
 	free(other);
 }
-END_TEST
 
-START_TEST(output_file_is_named)
+TEST(output_file_is_named)
 {
 	if (lacks_program("gnuplot"))
 		return;
@@ -1598,7 +1566,6 @@ START_TEST(output_file_is_named)
 	ck_assert_str_eq(text, "my.svg\n");
 	free(text);
 }
-END_TEST
 
 static const struct {
 	const char *word, *more, *sentence;
@@ -1616,7 +1583,7 @@ static const struct {
 	{"--db=none.db", NULL, "none.db"},
 };
 
-START_TEST(plot_mistakes_are_refused)
+TEST(plot_mistakes_are_refused, sizeof(refused) / sizeof(*refused))
 {
 	int status;
 	sqlite3 *db = open_database();
@@ -1631,9 +1598,8 @@ START_TEST(plot_mistakes_are_refused)
 	ck_assert_msg(strchr(text, '\n') == strrchr(text, '\n'), "more than a line: %s", text);
 	free(text);
 }
-END_TEST
 
-START_TEST(missing_gnuplot_is_reported)
+TEST(missing_gnuplot_is_reported)
 {
 	int status;
 	sqlite3 *db = open_database();
@@ -1644,58 +1610,4 @@ START_TEST(missing_gnuplot_is_reported)
 	ck_assert_int_eq(status, EXIT_USER);
 	ck_assert_msg(strstr(text, "apt-get install gnuplot-nox") != NULL, "%s", text);
 	free(text);
-}
-END_TEST
-
-Suite *plots_suite(void)
-{
-	Suite *s = suite_create("plots");
-	TCase *c = tcase_create("plots"), *r = tcase_create("rows"); /* r draws little */
-	tcase_add_checked_fixture(c, set_up, tear_down);
-	tcase_add_checked_fixture(r, set_up, tear_down);
-	tcase_set_timeout(c, 120);
-	tcase_set_timeout(r, 120);
-	tcase_add_test(c, each_figure_has_sql_and_gp);
-	tcase_add_test(c, empty_database_draws_explanation);
-	tcase_add_test(c, one_run_is_drawn);
-	tcase_add_test(c, runs_without_accuracy_are_drawn);
-	tcase_add_test(c, hostile_names_are_shown_never_run);
-	tcase_add_test(r, curves_show_medians);
-	tcase_add_test(r, figure_intervals_lie_between_ranks);
-	tcase_add_test(r, best_of_k_curve_is_the_expected_maximum);
-	tcase_add_test(r, diverged_runs_count_in_figures);
-	tcase_add_test(r, missed_targets_are_shown);
-	tcase_add_test(r, pareto_front_has_the_unbeaten_runs);
-	tcase_add_test(r, efficiency_is_speed_up_per_worker);
-	tcase_add_test(c, omitted_names_are_counted_in_figures);
-	tcase_add_test(r, staleness_shares_are_of_all_pushes);
-	tcase_add_test(r, staleness_bins_equal_the_recorded_ones);
-	tcase_add_loop_test(c, stale_pushes_are_drawn, 0,
-			    (int)(sizeof(lateness) / sizeof(*lateness)));
-	tcase_add_test(c, staleness_of_one_value_draws_without_warning);
-	tcase_add_test(r, placements_are_named_where_they_differ);
-	tcase_add_test(r, names_omit_automatic_choices);
-	tcase_add_test(r, chosen_options_are_named_where_they_decide);
-	tcase_add_test(r, configuration_has_one_line_style_in_all_figures);
-	tcase_add_test(c, twelve_strategies_have_distinct_line_styles);
-	tcase_add_loop_test(r, points_of_any_two_columns_are_right, 0,
-			    (int)(sizeof(pairs) / sizeof(*pairs)));
-	tcase_add_test(c, plot_draws_any_two_columns);
-	tcase_add_test(r, names_tell_configurations_apart);
-	tcase_add_test(r, names_omit_options_that_are_off);
-	tcase_add_test(r, names_show_only_differences);
-	tcase_add_test(r, names_tell_every_option_apart);
-	tcase_add_test(r, tables_and_figures_agree_on_names);
-	tcase_add_test(c, table_report_and_figures_count_the_same_runs);
-	tcase_add_test(c, steps_between_commits_are_drawn);
-	tcase_add_test(c, added_sql_and_gp_make_a_figure);
-	tcase_add_test(c, user_folders_add_figures);
-	tcase_add_loop_test(r, broken_figure_is_named, 0, (int)(sizeof(broken) / sizeof(*broken)));
-	tcase_add_test(c, output_file_is_named);
-	tcase_add_loop_test(r, plot_mistakes_are_refused, 0,
-			    (int)(sizeof(refused) / sizeof(*refused)));
-	tcase_add_test(c, missing_gnuplot_is_reported);
-	suite_add_tcase(s, c);
-	suite_add_tcase(s, r);
-	return s;
 }

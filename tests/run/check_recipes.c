@@ -17,8 +17,10 @@ static void expect_command(int want, const char *command, const char *says)
 		      "%s: status %d, wanted %d and \"%s\":\n%s", command, status, want, says, out);
 }
 
+CASE("recipes", .limit = 120, .set_up = small_data, .tear_down = folder_free);
+
 /* The simulation is fitted to the rows of one worker and predicts those of four within 7 %. */
-START_TEST(published_times_are_predicted)
+TEST(published_times_are_predicted)
 {
 	char *sweep = sentence(
 		"./mvbench sweep multiverso_sim --order=file --epochs=2 --db=%s/run.db 2>&1",
@@ -51,10 +53,9 @@ START_TEST(published_times_are_predicted)
 	free(fewer);
 	free(sql);
 }
-END_TEST
 
 /* The name of the data set is enough only if no image is read. */
-START_TEST(cifar10_is_found_by_its_name)
+TEST(cifar10_is_found_by_its_name)
 {
 	char out[4096];
 	const char *const how = "./mvbench run --workload=resnet --data-dir=cifar10 --platform=sim "
@@ -67,11 +68,10 @@ START_TEST(cifar10_is_found_by_its_name)
 	free(shape);
 	free(images);
 }
-END_TEST
 
 /* The given time of a step is shared by split layers: half for each of two workers, and the
  * messages. */
-START_TEST(split_layers_share_the_given_step_time)
+TEST(split_layers_share_the_given_step_time)
 {
 	static const char *const how[] = {"--strategy=serial",
 					  "--strategy=model_parallel --workers=2",
@@ -90,10 +90,9 @@ START_TEST(split_layers_share_the_given_step_time)
 		   " FROM run_summary WHERE id > 1 ORDER BY id",
 		   "0.5\r\n0.25\r\n0.5\r\n");
 }
-END_TEST
 
 /* A shape is shown if its runs show it, and not if some runs are missing. */
-START_TEST(shape_is_shown_only_with_all_its_runs)
+TEST(shape_is_shown_only_with_all_its_runs)
 {
 	char *script = installed_path("tests/scripts/shapes.sh"),
 	     *sql = installed_path("tests/scripts/shapes.sql");
@@ -108,19 +107,4 @@ START_TEST(shape_is_shown_only_with_all_its_runs)
 	free(missing);
 	free(script);
 	free(sql);
-}
-END_TEST
-
-Suite *recipes_suite(void)
-{
-	Suite *s = suite_create("recipes");
-	TCase *t = tcase_create("recipes");
-	tcase_set_timeout(t, 120);
-	tcase_add_checked_fixture(t, small_data, folder_free);
-	tcase_add_test(t, published_times_are_predicted);
-	tcase_add_test(t, cifar10_is_found_by_its_name);
-	tcase_add_test(t, split_layers_share_the_given_step_time);
-	tcase_add_test(t, shape_is_shown_only_with_all_its_runs);
-	suite_add_tcase(s, t);
-	return s;
 }

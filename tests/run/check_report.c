@@ -87,7 +87,11 @@ static const char three[] =
 	"run AS r "
 	"JOIN cell AS c USING (strategy), json_each('[0, 1, 2, 3]');";
 
-START_TEST(page_shows_and_escapes_the_results)
+static void tear_down(void);
+static void set_up(void);
+CASE("report", .limit = 120, .set_up = set_up, .tear_down = tear_down);
+
+TEST(page_shows_and_escapes_the_results)
 {
 	new_database();
 	sql(three);
@@ -131,9 +135,8 @@ START_TEST(page_shows_and_escapes_the_results)
 	free(again);
 	free(text);
 }
-END_TEST
 
-START_TEST(report_selects_runs_and_refuses_mistakes)
+TEST(report_selects_runs_and_refuses_mistakes)
 {
 	new_database();
 	report("", EXIT_OK, "page.html");
@@ -169,11 +172,10 @@ START_TEST(report_selects_runs_and_refuses_mistakes)
 	report("page", EXIT_USER, "page");
 	report("--db=/nowhere/run.db", EXIT_USER, "/nowhere/run.db");
 }
-END_TEST
 
 /* A file keeps its old text until the new one is complete. What is not a plain file stays what it
  * is. */
-START_TEST(report_replaces_files_and_follows_links)
+TEST(report_replaces_files_and_follows_links)
 {
 	char *to = sentence("%s/to.html", folder), *link = sentence("%s/page.html", folder);
 	char *part = sentence("ls -A %s | grep -c '^[.]mvbench-'", folder), found[16];
@@ -207,10 +209,9 @@ START_TEST(report_replaces_files_and_follows_links)
 	free(link);
 	free(to);
 }
-END_TEST
 
 /* More runs of a configuration than are shown, and of a workload that has no accuracy. */
-START_TEST(omitted_runs_are_counted_on_the_page)
+TEST(omitted_runs_are_counted_on_the_page)
 {
 	new_database();
 	sql(three);
@@ -236,7 +237,6 @@ START_TEST(omitted_runs_are_counted_on_the_page)
 	ck_assert_msg(head > strstr(mlp, "<details"), "a column of accuracies without any");
 	free(text);
 }
-END_TEST
 
 /* ---- Commands -------------------------------------------------------------- */
 
@@ -261,7 +261,7 @@ static void expect_same_cell(struct store *s, int64_t id)
 	free(command);
 }
 
-START_TEST(commands_of_the_page_give_the_same_cells)
+TEST(commands_of_the_page_give_the_same_cells)
 {
 	static const char *const words[][8] = {
 		{"seed=7", "lr=0.05", "momentum=0.9"},
@@ -316,7 +316,6 @@ START_TEST(commands_of_the_page_give_the_same_cells)
 	free(text);
 	free(path);
 }
-END_TEST
 
 /* ---- In a browser ----------------------------------------------------------- */
 
@@ -339,7 +338,7 @@ static void press_enter(struct browser *b)
 		     "\"windowsVirtualKeyCode\": 13}");
 }
 
-START_TEST(page_works_in_a_browser)
+TEST(page_works_in_a_browser)
 {
 	static const char *const complaints[] = {"Runtime.consoleAPICalled",
 						 "Runtime.exceptionThrown", "Log.entryAdded",
@@ -428,7 +427,6 @@ START_TEST(page_works_in_a_browser)
 	free(profile);
 	free(path);
 }
-END_TEST
 
 static void set_up(void)
 {
@@ -442,20 +440,4 @@ static void tear_down(void)
 	ck_assert_int_eq(system(profile), 0);
 	free(profile);
 	folder_free();
-}
-
-Suite *report_suite(void)
-{
-	Suite *s = suite_create("report");
-	TCase *c = tcase_create("report");
-	tcase_add_checked_fixture(c, set_up, tear_down);
-	tcase_set_timeout(c, 120);
-	tcase_add_test(c, page_shows_and_escapes_the_results);
-	tcase_add_test(c, report_selects_runs_and_refuses_mistakes);
-	tcase_add_test(c, report_replaces_files_and_follows_links);
-	tcase_add_test(c, omitted_runs_are_counted_on_the_page);
-	tcase_add_test(c, commands_of_the_page_give_the_same_cells);
-	tcase_add_test(c, page_works_in_a_browser);
-	suite_add_tcase(s, c);
-	return s;
 }

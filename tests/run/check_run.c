@@ -129,7 +129,9 @@ static int workers_left(void)
 	return atoi(out);
 }
 
-START_TEST(ctrl_c_ends_all_ranks_and_marks_the_row)
+CASE("run", .limit = 120, .set_up = make_data, .tear_down = folder_free);
+
+TEST(ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3)
 {
 	int workers = _i;
 	const char *strategy = workers == 1 ? "serial" : "allreduce";
@@ -139,11 +141,10 @@ START_TEST(ctrl_c_ends_all_ranks_and_marks_the_row)
 			"'interrupted'") == 1);
 	ck_assert(asked("SELECT count(*) FROM epoch") >= 2);
 }
-END_TEST
 
 /* No process is left to mark the row. The next start marks it, and the workers end by
  * themselves. */
-START_TEST(killed_run_is_marked_by_the_next_start)
+TEST(killed_run_is_marked_by_the_next_start)
 {
 	char out[OUTPUT];
 	stop_with(SIGKILL, "serial", 1);
@@ -158,7 +159,6 @@ START_TEST(killed_run_is_marked_by_the_next_start)
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'done'") == 1);
 	free(words);
 }
-END_TEST
 
 /* The process of this rank; 0: none. */
 static pid_t worker_of_rank(int rank)
@@ -197,7 +197,7 @@ static const struct failure {
 };
 enum { FAILURES = sizeof failures / sizeof *failures };
 
-START_TEST(failed_worker_is_named)
+TEST(failed_worker_is_named, FAILURES)
 {
 	const struct failure *d = &failures[_i];
 	char out[OUTPUT], host[256] = "";
@@ -233,10 +233,9 @@ START_TEST(failed_worker_is_named)
 	free(why);
 	free(who);
 }
-END_TEST
 
 /* The worker ends before it has joined the others, when not all have introduced themselves. */
-START_TEST(worker_failure_at_the_start_ends_the_run)
+TEST(worker_failure_at_the_start_ends_the_run)
 {
 	char out[OUTPUT];
 	pid_t child = start_run("allreduce", 3), worker = 0;
@@ -251,10 +250,9 @@ START_TEST(worker_failure_at_the_start_ends_the_run)
 	said(out);
 	ck_assert_msg(strstr(out, "was killed by signal 9 (Killed)"), "%s", out);
 }
-END_TEST
 
 /* No process of mvbench watches here: the workers watch each other. */
-START_TEST(stopped_worker_under_the_users_mpirun_is_named)
+TEST(stopped_worker_under_the_users_mpirun_is_named, 2)
 {
 	char out[OUTPUT];
 	int rank = _i;
@@ -290,7 +288,6 @@ START_TEST(stopped_worker_under_the_users_mpirun_is_named)
 	free(command);
 	free(who);
 }
-END_TEST
 
 /* A rank of the user's launcher that fails; *from: its messages. */
 static pid_t failing_rank(int *from)
@@ -313,7 +310,7 @@ static pid_t failing_rank(int *from)
 }
 
 /* mpirun may stop reading as soon as a rank has failed. */
-START_TEST(failed_rank_waits_until_its_message_is_read)
+TEST(failed_rank_waits_until_its_message_is_read)
 {
 	char out[OUTPUT] = "";
 	int from, status;
@@ -332,10 +329,9 @@ START_TEST(failed_rank_waits_until_its_message_is_read)
 	exit_status(child);
 	ck_assert_double_lt(1e-9 * (double)(clock_now() - since), 3);
 }
-END_TEST
 
 /* Only mpirun knows the reason and prints it. */
-START_TEST(message_of_mpirun_is_shown)
+TEST(message_of_mpirun_is_shown)
 {
 	char out[OUTPUT];
 	folder_text("hosts", "elsewhere slots=3\n");
@@ -351,10 +347,9 @@ START_TEST(message_of_mpirun_is_shown)
 	free(words);
 	free(hosts);
 }
-END_TEST
 
 /* Without PMI each task would start an mpirun, and they would wait for each other's processors. */
-START_TEST(srun_without_pmi_is_refused)
+TEST(srun_without_pmi_is_refused)
 {
 	char out[OUTPUT];
 	char *words = run_words("--strategy=allreduce --workers=2");
@@ -364,9 +359,8 @@ START_TEST(srun_without_pmi_is_refused)
 	ck_assert_msg(strstr(out, "give srun --mpi=pmix"), "%s", out);
 	free(words);
 }
-END_TEST
 
-START_TEST(divergence_has_its_own_status)
+TEST(divergence_has_its_own_status, 1, 3)
 {
 	char out[OUTPUT];
 	char *words = run_words(_i == 1 ? "--lr=1000 --epochs=5"
@@ -378,11 +372,10 @@ START_TEST(divergence_has_its_own_status)
 			"1:%'") == 1);
 	free(words);
 }
-END_TEST
 
 /* Headers are whole, so the error is found only while the workers load. Still nothing is
  * written. */
-START_TEST(cut_data_is_refused_by_all_ranks)
+TEST(cut_data_is_refused_by_all_ranks, 1, 3)
 {
 	char out[OUTPUT], *path = sentence("%s/train-images-idx3-ubyte", folder);
 	char *words = run_words(_i == 1 ? "--strategy=serial" : "--strategy=allreduce --workers=3");
@@ -394,12 +387,11 @@ START_TEST(cut_data_is_refused_by_all_ranks)
 	free(words);
 	free(path);
 }
-END_TEST
 
 /* Times of an epoch: the parts sum up to no more than the whole, on every rank and for the means,
  * and workers wait for a straggler. The time that other load takes between the parts is in none of
  * them. A gap in the program's own times would be in every epoch. */
-START_TEST(times_of_an_epoch_add_up)
+TEST(times_of_an_epoch_add_up, 3)
 {
 	char out[OUTPUT];
 	char *barrier = sentence("--strategy=allreduce --workers=2 --epochs=3 --straggle=1 "
@@ -418,10 +410,9 @@ START_TEST(times_of_an_epoch_add_up)
 	free(words);
 	free(barrier);
 }
-END_TEST
 
 /* A dry run names an option like its column. */
-START_TEST(dry_run_names_options_like_the_table)
+TEST(dry_run_names_options_like_the_table)
 {
 	char out[OUTPUT], column[COLUMN_ROOM];
 	char *words = run_words("--dry-run --format=json");
@@ -433,11 +424,10 @@ START_TEST(dry_run_names_options_like_the_table)
 	}
 	free(words);
 }
-END_TEST
 
 /* Recomputed norm statistics depend on the model alone. They depend neither on the training, as
  * statistics kept in training do, nor on the worker that computes them. */
-START_TEST(recomputed_norm_statistics_depend_on_the_model_only)
+TEST(recomputed_norm_statistics_depend_on_the_model_only)
 {
 	char out[OUTPUT];
 	const char *const how[] = {"--norm-statistics=recompute",
@@ -456,28 +446,4 @@ START_TEST(recomputed_norm_statistics_depend_on_the_model_only)
 		"6,4,0\r\n");
 	expect_refused("", "--workload=mlp --norm-statistics=recompute",
 		       "--norm-statistics=recompute: mlp has no batch norms");
-}
-END_TEST
-
-Suite *run_suite(void)
-{
-	Suite *s = suite_create("run");
-	TCase *t = tcase_create("run");
-	tcase_set_timeout(t, 120);
-	tcase_add_checked_fixture(t, make_data, folder_free);
-	tcase_add_loop_test(t, ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3);
-	tcase_add_test(t, recomputed_norm_statistics_depend_on_the_model_only);
-	tcase_add_test(t, killed_run_is_marked_by_the_next_start);
-	tcase_add_loop_test(t, failed_worker_is_named, 0, FAILURES);
-	tcase_add_test(t, worker_failure_at_the_start_ends_the_run);
-	tcase_add_loop_test(t, stopped_worker_under_the_users_mpirun_is_named, 0, 2);
-	tcase_add_test(t, failed_rank_waits_until_its_message_is_read);
-	tcase_add_test(t, message_of_mpirun_is_shown);
-	tcase_add_test(t, srun_without_pmi_is_refused);
-	tcase_add_loop_test(t, divergence_has_its_own_status, 1, 3);
-	tcase_add_loop_test(t, cut_data_is_refused_by_all_ranks, 1, 3);
-	tcase_add_loop_test(t, times_of_an_epoch_add_up, 0, 3);
-	tcase_add_test(t, dry_run_names_options_like_the_table);
-	suite_add_tcase(s, t);
-	return s;
 }

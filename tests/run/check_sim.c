@@ -128,14 +128,6 @@ static void near(const char *what, double x, double want, double within)
 
 /* ---- Every strategy -------------------------------------------------------------------- */
 
-static int strategies_count(void)
-{
-	int n = 0;
-	while (strategies[n])
-		n++;
-	return n;
-}
-
 /* Can the strategy run with this many workers? */
 static bool takes(const struct strategy *s, int workers)
 {
@@ -211,10 +203,12 @@ static void expect_equal(const struct result *sim, const struct result *real, co
 	ck_assert_msg(a[2] < 0.9 * a[0], "%s learns nothing: %g, at first %g", how, a[2], a[0]);
 }
 
+CASE("sim", .limit = 300, .set_up = set_up, .tear_down = folder_free, .once = true);
+
 /* With 2, 3 and 4 workers, as far as the strategy accepts them; on one host, on several, and with
  * servers. A strategy that depends on the order of arrival runs with one worker: bit for bit the
  * real model. */
-START_TEST(simulated_model_equals_the_real_one)
+TEST(simulated_model_equals_the_real_one, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	bool alone = s->asynchronous || !(takes(s, 2) || takes(s, 4));
@@ -241,9 +235,8 @@ START_TEST(simulated_model_equals_the_real_one)
 		free(near_by.param);
 	}
 }
-END_TEST
 
-START_TEST(simulated_options_equal_real_ones)
+TEST(simulated_options_equal_real_ones, 6)
 {
 	static const struct {
 		int workers;
@@ -268,9 +261,8 @@ START_TEST(simulated_options_equal_real_ones)
 	free(real.param);
 	free(sim.param);
 }
-END_TEST
 
-START_TEST(simulated_asynchronous_workers_learn)
+TEST(simulated_asynchronous_workers_learn, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	for (size_t h = 0; h < placements_of(s) && s->asynchronous; h++) {
@@ -285,7 +277,6 @@ START_TEST(simulated_asynchronous_workers_learn)
 		free(r.param);
 	}
 }
-END_TEST
 
 /* ---- Repetitions --------------------------------------------------------- */
 
@@ -320,7 +311,7 @@ static void record_four(const char *how)
 	}
 }
 
-START_TEST(simulations_repeat_themselves)
+TEST(simulations_repeat_themselves, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	for (size_t h = 0; h < placements_of(s); h++) {
@@ -351,11 +342,10 @@ START_TEST(simulations_repeat_themselves)
 		near(how, asked("SELECT count(model_hash) FROM run WHERE model_hash <> ''"), 3, 0);
 	}
 }
-END_TEST
 
 /* ResNet-32 with the shape of CIFAR-10, whose images need not be there: 390.6 mini-batches of
  * 128. */
-START_TEST(resnet_is_simulated_without_images)
+TEST(resnet_is_simulated_without_images)
 {
 	forget_runs();
 	record_sim("--workload=resnet --strategy=allreduce --workers=2 --batch=128 --epochs=1 "
@@ -366,13 +356,12 @@ START_TEST(resnet_is_simulated_without_images)
 	near("computing", epoch_of(1, "compute_s"), 50000 / 256.0 * step_s, 1e-4);
 	ck_assert_double_gt(epoch_of(1, "seconds"), 50000 / 256.0 * step_s);
 }
-END_TEST
 
 /* ---- Exact times ------------------------------------------------------------------------- */
 
 #define SOFT "--workload=softmax --lr=0.05 --epochs=1 "
 
-START_TEST(serial_epoch_is_the_sum_of_its_steps)
+TEST(serial_epoch_is_the_sum_of_its_steps, 4)
 {
 	static const struct {
 		const char *time;
@@ -387,20 +376,18 @@ START_TEST(serial_epoch_is_the_sum_of_its_steps)
 	near(how, epoch_of(1, "comm_s"), 0, 0);
 	free(how);
 }
-END_TEST
 
 /* A step of fewer rows is shorter: 2,400 rows in 41 parts of 58 or 59. */
-START_TEST(step_time_is_proportional_to_rows)
+TEST(step_time_is_proportional_to_rows)
 {
 	forget_runs();
 	record_sim(SOFT "--batch=59 --strategy=serial " HOSTS STEP);
 	near("an epoch", epoch_of(1, "seconds"), ROWS / 59.0 * step_s, 1e-6);
 }
-END_TEST
 
 /* --sim.step-time and --step-time are of a whole --global-batch, which N workers share, evenly or
  * not: 2,400 rows take the same compute time in all, whatever N is. */
-START_TEST(global_batch_step_time_is_shared_by_workers)
+TEST(global_batch_step_time_is_shared_by_workers, 6)
 {
 	static const struct {
 		const char *how;
@@ -424,7 +411,6 @@ START_TEST(global_batch_step_time_is_shared_by_workers)
 		free(how);
 	}
 }
-END_TEST
 
 /* Two workers exchange the whole vector. More workers form a ring: N - 1 parts of the vector go
  * round to be summed, and the same number with the sums. */
@@ -435,7 +421,7 @@ static double allreduce_s(int workers, double floats)
 	return messages * (latency_s + (sizeof(float) * part + envelope) * byte_s);
 }
 
-START_TEST(allreduce_time_is_that_of_its_messages)
+TEST(allreduce_time_is_that_of_its_messages, 2, 5)
 {
 	int n = _i;
 	char *how = sentence(SOFT "--batch=%d --strategy=allreduce --workers=%d " HOSTS STEP,
@@ -449,12 +435,11 @@ START_TEST(allreduce_time_is_that_of_its_messages)
 	near(how, epoch_of(1, "comm_s"), STEPS * allreduce_s(n, SOFTMAX), 1e-4);
 	free(how);
 }
-END_TEST
 
 /* Between epochs, before the first and after the last, there are dozens of collectives. Each of
  * them would be several messages in a row. The start of MPI, and each epoch, takes a few
  * messages. */
-START_TEST(untimed_phases_send_no_messages)
+TEST(untimed_phases_send_no_messages, 2)
 {
 	static const char *const strategy[] = {"allreduce", "periodic"};
 	enum { EPOCHS = 4 };
@@ -473,10 +458,9 @@ START_TEST(untimed_phases_send_no_messages)
 	double each_s = (rest_s[1] - rest_s[0]) / (EPOCHS - 1);
 	ck_assert_msg(each_s < 5 * latency_s, "%s: %g s an epoch", strategy[_i], each_s);
 }
-END_TEST
 
 /* A push and its pull, on the host that has the tables. */
-START_TEST(update_takes_the_given_time)
+TEST(update_takes_the_given_time)
 {
 	static const int every[] = {1, 4};
 	for (size_t i = 0; i < COUNT(every); i++) {
@@ -492,10 +476,9 @@ START_TEST(update_takes_the_given_time)
 		free(how);
 	}
 }
-END_TEST
 
 /* A server makes one update after the other: if updates take long, they alone count. */
-START_TEST(busy_server_makes_workers_wait)
+TEST(busy_server_makes_workers_wait)
 {
 	const char *how = SOFT "--batch=60 --strategy=asgd --deal=static --workers=4 "
 			       "--servers=1 " HOSTS STEP;
@@ -512,10 +495,9 @@ START_TEST(busy_server_makes_workers_wait)
 	free(longer);
 	free(still);
 }
-END_TEST
 
 /* Two workers share one core: each step takes twice as long. With a host for each it does not. */
-START_TEST(workers_share_a_core)
+TEST(workers_share_a_core)
 {
 	forget_runs();
 	put_hosts("core.xml", 1, 1, 0);
@@ -530,10 +512,9 @@ START_TEST(workers_share_a_core)
 	near("four on one core", epoch_of(3, "compute_s"), 4 * STEPS * step_s, 1e-5);
 	near("four on four cores", epoch_of(4, "compute_s"), STEPS * step_s, 1e-5);
 }
-END_TEST
 
 /* Given times are those of the fastest host. */
-START_TEST(slow_host_takes_longer)
+TEST(slow_host_takes_longer)
 {
 	forget_runs();
 	put_hosts("slow.xml", 2, 1, 1);
@@ -550,12 +531,11 @@ START_TEST(slow_host_takes_longer)
 	near("both", epoch_of(2, "seconds"), STEPS * (2 * step_s + allreduce_s(2, SOFTMAX)),
 	     4 * latency_s + 1e-4);
 }
-END_TEST
 
 /* A layer takes its share of the flops; the lowest layer computes no gradient for a layer below.
  * Each layer is sent while those below it compute. All of the sending but the last layer's is
  * hidden. */
-START_TEST(overlap_hides_messages)
+TEST(overlap_hides_messages)
 {
 	enum { LOW = (784 + 1) * 64, MIDDLE = (64 + 1) * 64, TOP = (64 + 1) * 10 };
 	const char *how = "--workload=mlp --mlp.hidden=64 --mlp.depth=2 --epochs=1 --batch=30 "
@@ -576,11 +556,10 @@ START_TEST(overlap_hides_messages)
 	near("the same model", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 	free(hidden);
 }
-END_TEST
 
 /* A sum that is started takes what one takes that is waited for: with a step of 1 us nothing is
  * hidden. */
-START_TEST(started_allreduce_takes_the_time_of_a_blocking_one)
+TEST(started_allreduce_takes_the_time_of_a_blocking_one, 5)
 {
 	static const int workers[] = {2, 3, 4, 5, 6};
 	int n = workers[_i];
@@ -595,11 +574,10 @@ START_TEST(started_allreduce_takes_the_time_of_a_blocking_one)
 	free(started);
 	free(how);
 }
-END_TEST
 
 /* However many workers, whatever the network, the model and the bucket: what is sent while layers
  * compute costs no more than what is sent after them, and at least the longer of the two. */
-START_TEST(overlap_is_never_slower)
+TEST(overlap_is_never_slower, 20)
 {
 	static const char *const bucket[] = {"", "64KiB", "400000", "1MiB", "20MiB"};
 	static const char *const model[] = {"mlp", "lenet"};
@@ -634,7 +612,6 @@ START_TEST(overlap_is_never_slower)
 	}
 	free(how);
 }
-END_TEST
 
 /* lenet's multiplications of a row, forward. */
 static const double conv1 = 28 * 28 * 25 * 32, conv2 = 14 * 14 * 25 * 32 * 64, fc1 = 3136 * 128,
@@ -642,7 +619,7 @@ static const double conv1 = 28 * 28 * 25 * 32, conv2 = 14 * 14 * 25 * 32 * 64, f
 
 /* lenet's first linear layer has 88 % of the parameters, and 4 % of the backward pass: its gradient
  * is ready early. */
-START_TEST(gradients_are_ready_by_flops)
+TEST(gradients_are_ready_by_flops)
 {
 	const double forward = conv1 + conv2 + fc1 + fc2;
 	const double at[] = {forward + 2 * fc2, forward + 2 * fc2 + 2 * fc1,
@@ -661,10 +638,9 @@ START_TEST(gradients_are_ready_by_flops)
 			     1000,
 		     at[i] / at[3], 1e-3);
 }
-END_TEST
 
 /* Only lenet's linear layers are split: two workers save half of 4 %. */
-START_TEST(convolutions_are_not_split)
+TEST(convolutions_are_not_split)
 {
 	const double linear = fc1 + fc2, all = 2 * conv1 + 3 * conv2 + 3 * linear;
 	forget_runs();
@@ -673,11 +649,10 @@ START_TEST(convolutions_are_not_split)
 	near("a step", epoch_of(1, "compute_s") / (ROWS / 300) / 1000, 1 - 1.5 * linear / all,
 	     1e-3);
 }
-END_TEST
 
 /* ---- Calibrations ---------------------------------------------------------------------------- */
 
-START_TEST(calibrated_curves_are_linear_between_points)
+TEST(calibrated_curves_are_linear_between_points)
 {
 	static const struct curve c = {.n = 3, .x = {10, 20, 40}, .y = {1, 5, 7}};
 	static const struct curve none = {.n = 0};
@@ -687,7 +662,6 @@ START_TEST(calibrated_curves_are_linear_between_points)
 		near("curve", curve_at(&c, at[i][0]), at[i][1], 1e-12);
 	near("no points", curve_at(&none, 7), 0, 0);
 }
-END_TEST
 
 static void sql(const char *text)
 {
@@ -746,7 +720,7 @@ static void point(const char *name, double x, double value)
 /* Workers that compute side by side without messages. */
 #define APART SOFT "--strategy=periodic --sync-every=1000000000 "
 
-START_TEST(steps_are_drawn_from_the_calibration)
+TEST(steps_are_drawn_from_the_calibration)
 {
 	const int epochs = 25;
 	forget_runs();
@@ -777,12 +751,11 @@ START_TEST(steps_are_drawn_from_the_calibration)
 	free(how);
 	free(other);
 }
-END_TEST
 
 /* The update counts as a whole, whatever the optimiser does: products, or groups of parameters,
  * whose measured times are far longer here. Clipping takes two more passes over the gradient, or
  * one if a step is one pass. */
-START_TEST(update_takes_the_calibrated_time)
+TEST(update_takes_the_calibrated_time)
 {
 	enum { MLP = 784 * 128 + 128 + 128 * 10 + 10 };
 	const double pass_s = 1e-5;
@@ -815,11 +788,10 @@ START_TEST(update_takes_the_calibrated_time)
 		free(how);
 	}
 }
-END_TEST
 
 /* Work of a plug-in on the host takes time: the calibrated time, with copies to the host and back,
  * or a nanosecond a float. */
-START_TEST(work_on_the_host_takes_time)
+TEST(work_on_the_host_takes_time)
 {
 	enum { PASSES = 40 };
 	const double pass_s = 3e-6, copy_s = 1e-6;
@@ -850,9 +822,8 @@ START_TEST(work_on_the_host_takes_time)
 		     measured ? pass_s : 1e-9 * SOFTMAX, 1e-9);
 	}
 }
-END_TEST
 
-START_TEST(nearest_calibration_is_used)
+TEST(nearest_calibration_is_used)
 {
 	static const struct {
 		int workers;
@@ -887,10 +858,9 @@ START_TEST(nearest_calibration_is_used)
 	record_sim(APART "--batch=60 --workers=2 --sim.platform=local --sim.train=false");
 	near("of more workers", epoch_of(1, "compute_s"), STEPS / 2 * 4e-3, 1e-6);
 }
-END_TEST
 
 /* The calibration of four workers on two cores has 4 ms, because the workers share the cores. */
-START_TEST(oversubscribed_workers_share_cores)
+TEST(oversubscribed_workers_share_cores)
 {
 	forget_runs();
 	calibrated((struct made){"softmax", "", 30, 2, 2, 2.5e-3, false});
@@ -900,10 +870,9 @@ START_TEST(oversubscribed_workers_share_cores)
 	record_sim(APART "--batch=30 --workers=2 --sim.platform=local --sim.train=false");
 	near("two", epoch_of(2, "compute_s"), ROWS / 30.0 / 2 * 2.5e-3, 1e-6);
 }
-END_TEST
 
 /* 31,400 bytes in both directions each step: between, at, and beyond the measured lengths. */
-START_TEST(messages_take_the_calibrated_time)
+TEST(messages_take_the_calibrated_time, 4)
 {
 	static const struct {
 		double x[3], s[3], want;
@@ -921,10 +890,9 @@ START_TEST(messages_take_the_calibrated_time)
 			"--sim.train=false");
 	near("messages", epoch_of(1, "comm_s") / STEPS, row[_i].want, 0.01 * row[_i].want);
 }
-END_TEST
 
 /* The time of an allreduce beyond its messages, and of an operation on a table. */
-START_TEST(sums_and_table_updates_take_the_calibrated_time)
+TEST(sums_and_table_updates_take_the_calibrated_time)
 {
 	forget_runs();
 	calibrated((struct made){"softmax", "", 30, 2, 2, step_s, false});
@@ -938,7 +906,6 @@ START_TEST(sums_and_table_updates_take_the_calibrated_time)
 	record_sim(SOFT "--batch=30 --workers=2 --strategy=asgd --sim.platform=local");
 	near("passes", epoch_of(2, "comm_s") / STEPS, 50e-6, 1e-6);
 }
-END_TEST
 
 static void refused(const char *how, const char *says)
 {
@@ -956,7 +923,7 @@ static void no_run_is_left(void)
 }
 
 /* The calibrations are of other work. */
-START_TEST(missing_calibration_is_named)
+TEST(missing_calibration_is_named)
 {
 	forget_runs();
 	calibrated((struct made){"mlp", "--mlp.hidden=64 --mlp.depth=1", 60, 1, 2, 1e-3, false});
@@ -975,10 +942,9 @@ START_TEST(missing_calibration_is_named)
 	refused("--workload=lenet --batch=60 --momentum=0 " ONE_HOST, " --momentum=0 ");
 	no_run_is_left();
 }
-END_TEST
 
 /* Another momentum takes the same time. The suggested command is accepted. */
-START_TEST(calibration_belongs_to_an_optimiser)
+TEST(calibration_belongs_to_an_optimiser)
 {
 	char out[16384];
 	const char *how = "--workload=softmax --batch=60 --strategy=serial --epochs=1 "
@@ -1001,11 +967,10 @@ START_TEST(calibration_belongs_to_an_optimiser)
 	free(nesterov);
 	free(other);
 }
-END_TEST
 
 /* Tables are local: 20 pushes of 60 rows each. A calibration has the time of a push with "add" for
  * all lengths, and with each other updater for one. */
-START_TEST(push_takes_the_time_of_its_updater)
+TEST(push_takes_the_time_of_its_updater)
 {
 	static const char how[] = "--workload=softmax --batch=60 --strategy=asgd --workers=1 "
 				  "--epochs=1 --sim.train=false --sim.platform=local ";
@@ -1033,10 +998,9 @@ START_TEST(push_takes_the_time_of_its_updater)
 	free(given);
 	free(adagrad);
 }
-END_TEST
 
 /* Values that cannot be measurements do not count. */
-START_TEST(damaged_calibrations_are_ignored)
+TEST(damaged_calibrations_are_ignored)
 {
 	static const char work[] = "--workload=softmax --batch=60 ";
 	char *serial = sentence("%s--strategy=serial --epochs=1 --sim.train=false ", work);
@@ -1057,11 +1021,10 @@ START_TEST(damaged_calibrations_are_ignored)
 	free(here);
 	free(there);
 }
-END_TEST
 
 /* The command that the message suggests is run, and then the simulation runs. Its epochs take about
  * as long as real ones. There are three tries, because the load of a busy machine changes. */
-START_TEST(suggested_calibration_makes_the_simulation_run)
+TEST(suggested_calibration_makes_the_simulation_run)
 {
 	const char *how = "--workload=mlp --mlp.hidden=64 --batch=30 --epochs=8 --strategy=asgd "
 			  "--workers=";
@@ -1108,12 +1071,11 @@ START_TEST(suggested_calibration_makes_the_simulation_run)
 	free(alone);
 	free(sim_alone);
 }
-END_TEST
 
 /* ---- Bad input --------------------------------------------------------------------------------
  */
 
-START_TEST(simulation_mistakes_are_refused)
+TEST(simulation_mistakes_are_refused)
 {
 	static const struct {
 		const char *words, *says;
@@ -1160,7 +1122,6 @@ START_TEST(simulation_mistakes_are_refused)
 	}
 	no_run_is_left();
 }
-END_TEST
 
 #ifdef __SANITIZE_ADDRESS__
 #define ROOM "" /* the sanitizer's shadow of all memory does not fit into any limit */
@@ -1169,7 +1130,7 @@ END_TEST
 #endif
 
 /* Memory is allocated for workers, not for cores: these cores would take 16 GB. */
-START_TEST(unused_cores_take_no_memory)
+TEST(unused_cores_take_no_memory)
 {
 	static const char host[] = "speed='1Gf' core='1000000000'/>";
 	char *text = sentence("%s<zone id='all' routing='Full'><host id='a' %s<host id='b' %s"
@@ -1188,10 +1149,9 @@ START_TEST(unused_cores_take_no_memory)
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
 	free(text);
 }
-END_TEST
 
 /* SimGrid writes to /tmp. */
-START_TEST(simulation_without_tmp_is_refused)
+TEST(simulation_without_tmp_is_refused)
 {
 	char out[16384];
 	int status = command_output(
@@ -1209,7 +1169,6 @@ START_TEST(simulation_without_tmp_is_refused)
 		ck_assert_msg(status == EXIT_USER && strstr(out, "needs 1 MiB in /tmp"),
 			      "status %d: %s", status, out);
 }
-END_TEST
 
 /* Workers that cannot start on their simulated platform are refused before anything runs. */
 static const struct {
@@ -1236,7 +1195,7 @@ static const struct {
 	{"validate $FOLDER/cells.ini --rounds=1 " STEP HOSTS, "dropped"},
 };
 
-START_TEST(workers_that_cannot_start_are_refused_by_all_commands)
+TEST(workers_that_cannot_start_are_refused_by_all_commands, COUNT(unstartable))
 {
 	char out[4096];
 	const char *defaults =
@@ -1262,10 +1221,9 @@ START_TEST(workers_that_cannot_start_are_refused_by_all_commands)
 	no_run_is_left();
 	free(command);
 }
-END_TEST
 
 /* Only mvbench may start the simulator. */
-START_TEST(simulator_is_started_by_mvbench_only)
+TEST(simulator_is_started_by_mvbench_only)
 {
 	char out[4096];
 	int status = command_output("./mvbench-sim run --workload=softmax --platform=sim 2>&1", out,
@@ -1283,7 +1241,6 @@ START_TEST(simulator_is_started_by_mvbench_only)
 	no_run_is_left();
 	free(command);
 }
-END_TEST
 
 /* ---- Interruptions ------------------------------------------------------- */
 
@@ -1329,7 +1286,7 @@ static pid_t child_of(pid_t parent)
 }
 
 /* Ctrl-C or another signal ends mvbench; or its simulator is killed. */
-START_TEST(interrupted_simulation_ends)
+TEST(interrupted_simulation_ends, 3)
 {
 	static const struct {
 		int signal;
@@ -1358,7 +1315,6 @@ START_TEST(interrupted_simulation_ends)
 	     1, 0);
 	free(out);
 }
-END_TEST
 
 /* ---- Deadlocks ----------------------------------------------------------------------------------
  */
@@ -1372,7 +1328,7 @@ static const char *after_sanitizer(const char *out)
 	return out;
 }
 
-START_TEST(simulated_deadlocks_are_reported)
+TEST(simulated_deadlocks_are_reported, 6)
 {
 	static const struct {
 		const char *kind, *words, *says[4];
@@ -1416,11 +1372,10 @@ START_TEST(simulated_deadlocks_are_reported)
 		      "%s says more than one sentence: %s", command, out);
 	free(command);
 }
-END_TEST
 
 /* ---- Platforms of the program ---- */
 
-START_TEST(every_platform_file_runs)
+TEST(every_platform_file_runs)
 {
 	char names[4096], list[16384], *path = installed_path("sim/platforms"), *next;
 	int count = 0;
@@ -1450,11 +1405,12 @@ START_TEST(every_platform_file_runs)
 	free(command);
 	free(path);
 }
-END_TEST
 
 /* ---- Many workers ---- */
 
-START_TEST(many_simulated_workers_learn)
+CASE("many", .limit = 300, .set_up = set_up, .tear_down = folder_free, .once = true);
+
+TEST(many_simulated_workers_learn, 3)
 {
 	static const char *const how[] = {"allreduce", "periodic --sync-every=2",
 					  "asgd --servers=1 --deal=static --lr=0.05 --epochs=1"};
@@ -1469,61 +1425,4 @@ START_TEST(many_simulated_workers_learn)
 	       last = asked("SELECT test_loss FROM epoch ORDER BY epoch DESC LIMIT 1");
 	ck_assert_msg(last < 0.9 * first, "%s: test loss %g, at first %g", all, last, first);
 	free(all);
-}
-END_TEST
-
-Suite *sim_suite(void)
-{
-	Suite *s = suite_create("sim");
-	TCase *t = tcase_create("sim"), *many = tcase_create("many");
-	int all = strategies_count();
-	tcase_set_timeout(t, 300);
-	tcase_add_unchecked_fixture(t, set_up, folder_free);
-	tcase_add_loop_test(t, simulated_model_equals_the_real_one, 0, all);
-	tcase_add_loop_test(t, simulated_options_equal_real_ones, 0, 6);
-	tcase_add_loop_test(t, simulated_asynchronous_workers_learn, 0, all);
-	tcase_add_loop_test(t, simulations_repeat_themselves, 0, all);
-	tcase_add_test(t, resnet_is_simulated_without_images);
-	tcase_add_loop_test(t, serial_epoch_is_the_sum_of_its_steps, 0, 4);
-	tcase_add_test(t, step_time_is_proportional_to_rows);
-	tcase_add_loop_test(t, global_batch_step_time_is_shared_by_workers, 0, 6);
-	tcase_add_loop_test(t, allreduce_time_is_that_of_its_messages, 2, 5);
-	tcase_add_loop_test(t, untimed_phases_send_no_messages, 0, 2);
-	tcase_add_test(t, update_takes_the_given_time);
-	tcase_add_test(t, busy_server_makes_workers_wait);
-	tcase_add_test(t, workers_share_a_core);
-	tcase_add_test(t, slow_host_takes_longer);
-	tcase_add_test(t, overlap_hides_messages);
-	tcase_add_loop_test(t, started_allreduce_takes_the_time_of_a_blocking_one, 0, 5);
-	tcase_add_loop_test(t, overlap_is_never_slower, 0, 20);
-	tcase_add_test(t, gradients_are_ready_by_flops);
-	tcase_add_test(t, update_takes_the_calibrated_time);
-	tcase_add_test(t, work_on_the_host_takes_time);
-	tcase_add_test(t, convolutions_are_not_split);
-	tcase_add_test(t, calibrated_curves_are_linear_between_points);
-	tcase_add_test(t, steps_are_drawn_from_the_calibration);
-	tcase_add_test(t, nearest_calibration_is_used);
-	tcase_add_test(t, oversubscribed_workers_share_cores);
-	tcase_add_loop_test(t, messages_take_the_calibrated_time, 0, 4);
-	tcase_add_test(t, sums_and_table_updates_take_the_calibrated_time);
-	tcase_add_test(t, missing_calibration_is_named);
-	tcase_add_test(t, calibration_belongs_to_an_optimiser);
-	tcase_add_test(t, push_takes_the_time_of_its_updater);
-	tcase_add_test(t, damaged_calibrations_are_ignored);
-	tcase_add_test(t, suggested_calibration_makes_the_simulation_run);
-	tcase_add_test(t, simulation_mistakes_are_refused);
-	tcase_add_test(t, unused_cores_take_no_memory);
-	tcase_add_test(t, simulation_without_tmp_is_refused);
-	tcase_add_loop_test(t, workers_that_cannot_start_are_refused_by_all_commands, 0,
-			    COUNT(unstartable));
-	tcase_add_test(t, simulator_is_started_by_mvbench_only);
-	tcase_add_loop_test(t, interrupted_simulation_ends, 0, 3);
-	tcase_add_loop_test(t, simulated_deadlocks_are_reported, 0, 6);
-	tcase_add_test(t, every_platform_file_runs);
-	tcase_set_timeout(many, 300);
-	tcase_add_unchecked_fixture(many, set_up, folder_free);
-	tcase_add_loop_test(many, many_simulated_workers_learn, 0, 3);
-	suite_add_tcase(s, t);
-	suite_add_tcase(s, many);
-	return s;
 }

@@ -25,7 +25,9 @@ static void reads(const char *text, const struct setting *given, size_t n, struc
 
 /* ---- Expansion ----------------------------------------------------------- */
 
-START_TEST(lists_and_ranges_cross)
+CASE("sweep", .limit = 120, .set_up = folder_enter, .tear_down = folder_free);
+
+TEST(lists_and_ranges_cross)
 {
 	struct sweep s;
 	reads("[defaults]\nworkload = mlp\nepochs = 3\nseed = 1..3\n"
@@ -43,9 +45,8 @@ START_TEST(lists_and_ranges_cross)
 	ck_assert_uint_eq(s.duplicates, 0);
 	sweep_free(&s);
 }
-END_TEST
 
-START_TEST(sections_override_defaults_and_options_override_both)
+TEST(sections_override_defaults_and_options_override_both)
 {
 	const struct setting given[] = {{"seed", "7..8"}, {"epochs", "2"}, {"epochs", "5"}};
 	struct sweep s;
@@ -57,10 +58,9 @@ START_TEST(sections_override_defaults_and_options_override_both)
 	ck_assert_int_eq(s.cell[1].config.run.batch, 20);
 	sweep_free(&s);
 }
-END_TEST
 
 /* A renamed option is one option under both names. */
-START_TEST(old_option_names_are_valid_in_job_files)
+TEST(old_option_names_are_valid_in_job_files)
 {
 	const struct setting given = {"judge-every", "9"};
 	struct sweep s;
@@ -79,9 +79,8 @@ START_TEST(old_option_names_are_valid_in_job_files)
 	ck_assert_msg(wrong && strstr(wrong, "eval-every is already set on line 2"), "%s", wrong);
 	free(wrong);
 }
-END_TEST
 
-START_TEST(equal_cells_are_merged)
+TEST(equal_cells_are_merged)
 {
 	struct sweep s;
 	/* asgd does not use periodic.start, 0.10 is 0.1, and [b] repeats */
@@ -92,9 +91,8 @@ START_TEST(equal_cells_are_merged)
 	ck_assert_uint_eq(s.duplicates, 3);
 	sweep_free(&s);
 }
-END_TEST
 
-START_TEST(unusual_valid_job_files_are_read)
+TEST(unusual_valid_job_files_are_read)
 {
 	struct sweep s;
 	/* a mark of UTF-8, DOS line ends, indentation, comments, an empty section */
@@ -111,9 +109,8 @@ START_TEST(unusual_valid_job_files_are_read)
 	ck_assert_uint_eq(s.cells, 2);
 	sweep_free(&s);
 }
-END_TEST
 
-START_TEST(included_job_files_are_valid)
+TEST(included_job_files_are_valid)
 {
 	char *sweeps = installed_path("workloads/sweeps");
 	DIR *d = opendir(sweeps ? sweeps : "/nowhere");
@@ -140,10 +137,9 @@ START_TEST(included_job_files_are_valid)
 	closedir(d);
 	free(sweeps);
 }
-END_TEST
 
 /* A label is text: a comma does not split it, in the file or on the command line. */
-START_TEST(labels_may_have_commas)
+TEST(labels_may_have_commas)
 {
 	const struct setting over = {"label", "p, \"q\""}, lacking = {"epochs", NULL};
 	struct sweep s;
@@ -159,7 +155,6 @@ START_TEST(labels_may_have_commas)
 	ck_assert_msg(wrong && strstr(wrong, "--epochs: give a value"), "%s", wrong);
 	free(wrong);
 }
-END_TEST
 
 /* The values of an option over the cells: "1 2 4". */
 static void takes(const struct sweep *s, const char *name, const char *want)
@@ -178,7 +173,7 @@ static void takes(const struct sweep *s, const char *name, const char *want)
 	ck_assert_str_eq(got, want);
 }
 
-START_TEST(ranges_have_steps_and_decades)
+TEST(ranges_have_steps_and_decades)
 {
 	static const struct {
 		const char *key, *list, *values;
@@ -208,9 +203,8 @@ START_TEST(ranges_have_steps_and_decades)
 		free(text);
 	}
 }
-END_TEST
 
-START_TEST(zipped_lists_advance_together)
+TEST(zipped_lists_advance_together)
 {
 	const struct setting over = {"lr", "0.5,0.6,0.7"};
 	struct sweep s;
@@ -229,11 +223,10 @@ START_TEST(zipped_lists_advance_together)
 	ck_assert_uint_eq(s.cells, 2 * 2 * 3 + 3 * 2 * 3);
 	sweep_free(&s);
 }
-END_TEST
 
 /* A cell is described by what varies in it, not by options of a plug-in that only another cell
  * has. */
-START_TEST(options_of_plugins_describe_their_cells)
+TEST(options_of_plugins_describe_their_cells)
 {
 	struct sweep s;
 	reads("[a]\noptimizer = adamw,sgd\nadamw.beta1 = 0.8,0.9\n", NULL, 0, &s);
@@ -242,9 +235,8 @@ START_TEST(options_of_plugins_describe_their_cells)
 	ck_assert_str_eq(s.cell[2].what, "mlp, serial, 1 worker, optimizer sgd");
 	sweep_free(&s);
 }
-END_TEST
 
-START_TEST(excluded_cells_are_left_out)
+TEST(excluded_cells_are_left_out)
 {
 	struct sweep s;
 	static const char cross[] = "[a]\nstrategy = serial,asgd,periodic\nworkers = 1,2,4\n"
@@ -269,7 +261,6 @@ START_TEST(excluded_cells_are_left_out)
 	sweep_free(&s);
 	free(text);
 }
-END_TEST
 
 /* ---- Order --------------------------------------------------------------- */
 
@@ -280,7 +271,7 @@ static void orders(const char *text, int64_t seed, struct sweep *s)
 }
 
 /* Also if a section has seeds of its own: block k has each cell's k-th seed, not the seed k. */
-START_TEST(block_has_every_configuration_once)
+TEST(block_has_every_configuration_once)
 {
 	static const char text[] = "[a]\nseed = 1..3\nlr = 0.1,0.2\n"
 				   "[b]\nseed = 7..9\nepochs = 1..3\n[c]\nlr = 0.5\n";
@@ -302,10 +293,9 @@ START_TEST(block_has_every_configuration_once)
 		ck_assert_uint_eq(seen[k], in_round[k]);
 	sweep_free(&s);
 }
-END_TEST
 
 /* Each of two cells comes first about equally often, independently in each block. */
-START_TEST(each_block_is_shuffled_independently)
+TEST(each_block_is_shuffled_independently)
 {
 	enum { SEEDS = 400, ROUNDS = 2 };
 	int first[ROUNDS] = {0}, alike = 0;
@@ -333,11 +323,10 @@ START_TEST(each_block_is_shuffled_independently)
 	sweep_free(&s);
 	sweep_free(&t);
 }
-END_TEST
 
 /* ---- Bad files ----------------------------------------------------------- */
 
-START_TEST(bad_job_files_are_refused_with_their_line)
+TEST(bad_job_files_are_refused_with_their_line)
 {
 	static const struct {
 		const char *text, *says;
@@ -407,9 +396,8 @@ START_TEST(bad_job_files_are_refused_with_their_line)
 		free(wrong);
 	}
 }
-END_TEST
 
-START_TEST(too_long_job_file_line_is_refused)
+TEST(too_long_job_file_line_is_refused)
 {
 	char text[600] = "[a]\nlabel = ";
 	struct sweep s;
@@ -420,7 +408,6 @@ START_TEST(too_long_job_file_line_is_refused)
 	ck_assert_ptr_nonnull(strstr(wrong, "job.ini:2: a line has at most"));
 	free(wrong);
 }
-END_TEST
 
 /* ---- The command --------------------------------------------------------- */
 
@@ -428,7 +415,7 @@ END_TEST
 
 #define SMALL "[a]\nworkload = perceptron\nbatch = 100\nepochs = 1\n"
 
-START_TEST(interrupted_sweep_resumes)
+TEST(interrupted_sweep_resumes)
 {
 	folder_text("job.ini", SMALL "seed = 1,2\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
@@ -442,11 +429,10 @@ START_TEST(interrupted_sweep_resumes)
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--resume=no"), EXIT_OK);
 	expect_said("out", "2/2", true);
 }
-END_TEST
 
 /* Drift of a machine must not affect one section or one seed only. The database records the
  * order. */
-START_TEST(sweep_runs_in_blocks_and_records_them)
+TEST(sweep_runs_in_blocks_and_records_them)
 {
 	folder_text("job.ini",
 		    SMALL "seed = 1,2\n[b]\nworkload = perceptron\nbatch = 200\nepochs = 1\n"
@@ -463,10 +449,9 @@ START_TEST(sweep_runs_in_blocks_and_records_them)
 		  "WHERE sweep_round IS NULL AND sweep_seed IS NULL ORDER BY id",
 		  "100:1 100:2 200:1 200:2");
 }
-END_TEST
 
 /* Cells that an interrupted sweep left pending run in the order of the sweep that resumes. */
-START_TEST(pending_cells_run_in_the_order_of_the_resuming_sweep)
+TEST(pending_cells_run_in_the_order_of_the_resuming_sweep)
 {
 	folder_text("job.ini", SMALL);
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--order-seed=3"), EXIT_OK);
@@ -474,9 +459,8 @@ START_TEST(pending_cells_run_in_the_order_of_the_resuming_sweep)
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--order-seed=4"), EXIT_OK);
 	expect_in("r.db", "SELECT group_concat(id || status || sweep_seed) FROM run", "1done4");
 }
-END_TEST
 
-START_TEST(diverged_cell_does_not_stop_a_sweep)
+TEST(diverged_cell_does_not_stop_a_sweep)
 {
 	folder_text("job.ini", SMALL "lr = 100,1e-4\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_DIVERGED);
@@ -487,14 +471,13 @@ START_TEST(diverged_cell_does_not_stop_a_sweep)
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--retry"), EXIT_DIVERGED);
 	expect_said("out", "1/1", true);
 }
-END_TEST
 
 /* ---- The same with Slurm ------------------------------------------------- */
 
 #define SUBMIT(...) start_command(&command_submit, (const char *const[]){__VA_ARGS__, NULL})
 
 /* Ranks of a machine: those of the largest cell, including servers that it gets automatically. */
-START_TEST(sweep_becomes_slurm_jobs)
+TEST(sweep_becomes_slurm_jobs)
 {
 	folder_text("job.ini",
 		    "[a]\nworkload = softmax\nstrategy = allreduce, asgd\nworkers = 3, 5\n"
@@ -528,9 +511,8 @@ START_TEST(sweep_becomes_slurm_jobs)
 	free(before);
 	expect_said("err", "sbatch did not take the job", true);
 }
-END_TEST
 
-START_TEST(jobs_run_side_by_side)
+TEST(jobs_run_side_by_side)
 {
 	folder_text("job.ini", SMALL "seed = 1..5\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--jobs=3", "--format=json"), EXIT_OK);
@@ -542,10 +524,9 @@ START_TEST(jobs_run_side_by_side)
 	fclose(f);
 	ck_assert_int_eq(lines, 5);
 }
-END_TEST
 
 /* Every cell is in one part, and in the same one whatever else is in the file. */
-START_TEST(every_cell_is_in_one_share)
+TEST(every_cell_is_in_one_share)
 {
 	enum { PARTS = 3 };
 	folder_text("job.ini", SMALL "seed = 1..12\n");
@@ -566,10 +547,9 @@ START_TEST(every_cell_is_in_one_share)
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--share=4/3"), EXIT_USER);
 	expect_said("err", "not a part I/N", true);
 }
-END_TEST
 
 /* The second sweep takes free cells, and neither runs a cell of the other. */
-START_TEST(two_sweeps_share_their_cells)
+TEST(two_sweeps_share_their_cells)
 {
 	int status = -1;
 	folder_text("job.ini", SMALL "seed = 1..8\n");
@@ -583,10 +563,9 @@ START_TEST(two_sweeps_share_their_cells)
 	expect_in("r.db", "SELECT count(*) || ' ' || count(DISTINCT seed) || min(status) FROM run",
 		  "8 8done");
 }
-END_TEST
 
 /* A cell is taken while the process in its row lives; after that it is free again. */
-START_TEST(cell_of_a_living_process_is_skipped)
+TEST(cell_of_a_living_process_is_skipped)
 {
 	folder_text("job.ini", SMALL);
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
@@ -598,10 +577,9 @@ START_TEST(cell_of_a_living_process_is_skipped)
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
 	expect_in("r.db", "SELECT group_concat(id || status) FROM run", "1done");
 }
-END_TEST
 
 /* Also those that ran already when the sweep began. A cell that ends meanwhile is not left. */
-START_TEST(sweep_names_cells_that_others_have)
+TEST(sweep_names_cells_that_others_have)
 {
 	folder_text("job.ini", SMALL "seed = 1..4\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
@@ -621,7 +599,6 @@ START_TEST(sweep_names_cells_that_others_have)
 	free(who);
 	free(set);
 }
-END_TEST
 
 /* Starts mvbench watch in a child; its output goes to the file watched. */
 static pid_t start_watch(void)
@@ -669,7 +646,7 @@ static void work_under_way(void)
 	free(set);
 }
 
-START_TEST(sweep_is_watched_until_its_end)
+TEST(sweep_is_watched_until_its_end)
 {
 	int status = -1;
 	work_under_way();
@@ -686,9 +663,8 @@ START_TEST(sweep_is_watched_until_its_end)
 	expect_said("watched", "4/4 cells done, 0 running, 0 pending\nnothing is left\n", true);
 	expect_said("watched", "\033", false); /* the file is no terminal */
 }
-END_TEST
 
-START_TEST(watch_ends_at_a_signal_and_leaves_nothing)
+TEST(watch_ends_at_a_signal_and_leaves_nothing)
 {
 	int status = -1;
 	work_under_way();
@@ -703,11 +679,10 @@ START_TEST(watch_ends_at_a_signal_and_leaves_nothing)
 	expect_in("r.db", "SELECT group_concat(status) FROM (SELECT status FROM run ORDER BY seed)",
 		  "done,done,running,pending");
 }
-END_TEST
 
 /* Without a progress bar, a long cell is reported once a minute. The time left of a resumed cell
  * follows from the epochs since then. */
-START_TEST(long_cell_is_logged_once_a_minute)
+TEST(long_cell_is_logged_once_a_minute)
 {
 	int status = -1;
 	pid_t child = fork();
@@ -738,9 +713,8 @@ START_TEST(long_cell_is_logged_once_a_minute)
 		      "%s", said);
 	free(said);
 }
-END_TEST
 
-START_TEST(sweep_with_an_invalid_cell_writes_nothing)
+TEST(sweep_with_an_invalid_cell_writes_nothing)
 {
 	folder_text("job.ini", SMALL "[b]\nworkers = 2\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_USER);
@@ -757,44 +731,4 @@ START_TEST(sweep_with_an_invalid_cell_writes_nothing)
 	expect_said("out", "0 equal to another, 1 excluded", true);
 	ck_assert_int_eq(SWEEP("lost.ini", "--db=r.db"), EXIT_USER);
 	expect_said("err", "lost.ini: there is no such job file", true);
-}
-END_TEST
-
-Suite *sweep_suite(void)
-{
-	Suite *s = suite_create("sweep");
-	TCase *t = tcase_create("sweep");
-	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, folder_enter, folder_free);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, lists_and_ranges_cross);
-	tcase_add_test(t, sections_override_defaults_and_options_override_both);
-	tcase_add_test(t, old_option_names_are_valid_in_job_files);
-	tcase_add_test(t, equal_cells_are_merged);
-	tcase_add_test(t, ranges_have_steps_and_decades);
-	tcase_add_test(t, zipped_lists_advance_together);
-	tcase_add_test(t, options_of_plugins_describe_their_cells);
-	tcase_add_test(t, excluded_cells_are_left_out);
-	tcase_add_test(t, unusual_valid_job_files_are_read);
-	tcase_add_test(t, included_job_files_are_valid);
-	tcase_add_test(t, labels_may_have_commas);
-	tcase_add_test(t, block_has_every_configuration_once);
-	tcase_add_test(t, each_block_is_shuffled_independently);
-	tcase_add_test(t, bad_job_files_are_refused_with_their_line);
-	tcase_add_test(t, too_long_job_file_line_is_refused);
-	tcase_add_test(t, interrupted_sweep_resumes);
-	tcase_add_test(t, sweep_runs_in_blocks_and_records_them);
-	tcase_add_test(t, pending_cells_run_in_the_order_of_the_resuming_sweep);
-	tcase_add_test(t, diverged_cell_does_not_stop_a_sweep);
-	tcase_add_test(t, jobs_run_side_by_side);
-	tcase_add_test(t, sweep_becomes_slurm_jobs);
-	tcase_add_test(t, every_cell_is_in_one_share);
-	tcase_add_test(t, two_sweeps_share_their_cells);
-	tcase_add_test(t, sweep_names_cells_that_others_have);
-	tcase_add_test(t, cell_of_a_living_process_is_skipped);
-	tcase_add_test(t, long_cell_is_logged_once_a_minute);
-	tcase_add_test(t, sweep_is_watched_until_its_end);
-	tcase_add_test(t, watch_ends_at_a_signal_and_leaves_nothing);
-	tcase_add_test(t, sweep_with_an_invalid_cell_writes_nothing);
-	return s;
 }

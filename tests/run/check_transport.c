@@ -11,7 +11,6 @@
 #include "tests/suites.h"
 #include "tests/trained.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,14 +69,16 @@ static void expect_ok(int gpus, int ranks, const char *tool)
 
 /* ---- Transports --------------------------------------------------------------- */
 
-START_TEST(gpu_communication_delivers_correct_results)
+CASE("transport", .limit = 120, .set_up = set_up, .tear_down = tear_down, .once = true,
+     .lacks = have_gpu() ? NULL : "there is no nvcc, so the emulated GPU was not built");
+
+TEST(gpu_communication_delivers_correct_results, COUNT(transport))
 {
 	int ranks = 2 + _i / 2 % 2;
 	if (!can_have(transport[_i].gpus))
 		return;
 	expect_ok(transport[_i].gpus, ranks, words("tools/comm %d %s", ranks, transport[_i].name));
 }
-END_TEST
 
 /* ---- Strategies ---------------------------------------------------------------- */
 
@@ -106,7 +107,7 @@ static void expect_near(const char *how, const struct result *gpu, const struct 
 /* Asynchronous strategies exchange at the end of epochs only, because elsewhere the order of
  * arrival decides. It matters there too for elastic moves, but little, because the workers are
  * close to each other. */
-START_TEST(strategies_on_gpus_train_the_same_as_on_the_cpu)
+TEST(strategies_on_gpus_train_the_same_as_on_the_cpu, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	const char *name = s->plugin.name;
@@ -144,7 +145,6 @@ START_TEST(strategies_on_gpus_train_the_same_as_on_the_cpu)
 	}
 	free(r[0].param);
 }
-END_TEST
 
 static const struct {
 	int ranks;
@@ -173,7 +173,7 @@ static const struct {
 	{2, "--strategy=allreduce --allreduce.overlap=true --allreduce.bucket=64 --batch=191"},
 };
 
-START_TEST(options_on_gpus_train_the_same_as_on_the_cpu)
+TEST(options_on_gpus_train_the_same_as_on_the_cpu, COUNT(more))
 {
 	const char *transport_at = strstr(more[_i].words, "--transport=");
 	int n = transport_at ? (int)(transport_at - more[_i].words) : 512;
@@ -186,10 +186,9 @@ START_TEST(options_on_gpus_train_the_same_as_on_the_cpu)
 	free(r[0].param);
 	free(r[1].param);
 }
-END_TEST
 
 /* NCCL sums buckets while the layers below compute. */
-START_TEST(overlapped_nccl_trains_the_same_as_the_cpu)
+TEST(overlapped_nccl_trains_the_same_as_the_cpu, can_have(2))
 {
 	const char *same = MLP "--epochs=2 --batch=12 --strategy=allreduce "
 			       "--allreduce.overlap=true --allreduce.bucket=64";
@@ -201,15 +200,13 @@ START_TEST(overlapped_nccl_trains_the_same_as_the_cpu)
 	free(r[0].param);
 	free(r[1].param);
 }
-END_TEST
 
 /* ---- Tables in a GPU's memory ----------------------------------------------------- */
 
-START_TEST(gpu_tables_hold_what_was_pushed)
+TEST(gpu_tables_hold_what_was_pushed)
 {
 	expect_ok(1, 3, "tools/table gpu 0");
 }
-END_TEST
 
 /* ---- What is chosen, recorded and refused -------------------------------- */
 
@@ -235,14 +232,13 @@ static const struct {
 	 "12,2,1,12\r\n"},
 };
 
-START_TEST(chosen_transport_is_recorded)
+TEST(chosen_transport_is_recorded, COUNT(chosen))
 {
 	if (can_have(chosen[_i].gpus))
 		expect_recorded(words("FAKE_CUDA_DEVICES=%d", chosen[_i].gpus),
 				words(SMALL "%s", chosen[_i].words), chosen[_i].sql,
 				chosen[_i].says);
 }
-END_TEST
 
 static const struct {
 	int gpus;
@@ -253,16 +249,15 @@ static const struct {
 	{1, "--strategy=asgd --workers=2 --servers=1 --table-home=gpu", "--servers=1"},
 };
 
-START_TEST(unavailable_transport_is_refused)
+TEST(unavailable_transport_is_refused, on_real_gpu() ? 0 : COUNT(refused))
 {
 	expect_refused(words("FAKE_CUDA_DEVICES=%d", refused[_i].gpus),
 		       words(SMALL "%s", refused[_i].words), refused[_i].says);
 }
-END_TEST
 
 /* A rank that NCCL refuses, or that never joins, does not make the others wait for ever: the next
  * transport is used. */
-START_TEST(failed_nccl_start_falls_back)
+TEST(failed_nccl_start_falls_back, on_real_gpu() ? 0 : 2)
 {
 	static const struct {
 		const char *environment, *says;
@@ -274,7 +269,6 @@ START_TEST(failed_nccl_start_falls_back)
 	expect_refused(environment, SMALL "--strategy=allreduce --workers=2 --transport=nccl",
 		       row[_i].says);
 }
-END_TEST
 
 /* Every transport that is available. With all of them messages go through the host. */
 static const struct {
@@ -292,7 +286,7 @@ static const struct {
 	{1, "--transport=staged", {"allreduce,staged,", "sendrecv,staged,"}, "ipc,"},
 };
 
-START_TEST(bench_has_a_row_for_every_transport)
+TEST(bench_has_a_row_for_every_transport, COUNT(benched))
 {
 	char out[8192];
 	if (!can_have(benched[_i].gpus))
@@ -307,34 +301,4 @@ START_TEST(bench_has_a_row_for_every_transport)
 	ck_assert_msg(!strstr(out, benched[_i].not ), "%s: %s", benched[_i].not, out);
 	for (char *end = strstr(out, "\r\n"); (end = strstr(end + 2, "\r\n"));)
 		ck_assert_msg(end[-2] == ',' && end[-1] == '0', "%s", out); /* none is wrong */
-}
-END_TEST
-
-Suite *transport_suite(void)
-{
-	Suite *s = suite_create("transport");
-	int all = 0;
-	if (!have_gpu()) {
-		skipped("suite transport: there is no nvcc, so the emulated GPU was not built");
-		return s;
-	}
-	TCase *t = tcase_create("transport");
-	while (strategies[all])
-		all++;
-	tcase_set_timeout(t, 120);
-	tcase_add_unchecked_fixture(t, set_up, tear_down);
-	tcase_add_loop_test(t, gpu_communication_delivers_correct_results, 0, COUNT(transport));
-	tcase_add_loop_test(t, strategies_on_gpus_train_the_same_as_on_the_cpu, 0, all);
-	tcase_add_loop_test(t, options_on_gpus_train_the_same_as_on_the_cpu, 0, COUNT(more));
-	tcase_add_test(t, gpu_tables_hold_what_was_pushed);
-	tcase_add_loop_test(t, chosen_transport_is_recorded, 0, COUNT(chosen));
-	tcase_add_loop_test(t, bench_has_a_row_for_every_transport, 0, COUNT(benched));
-	if (can_have(2))
-		tcase_add_test(t, overlapped_nccl_trains_the_same_as_the_cpu);
-	if (!on_real_gpu()) {
-		tcase_add_loop_test(t, unavailable_transport_is_refused, 0, COUNT(refused));
-		tcase_add_loop_test(t, failed_nccl_start_falls_back, 0, 2);
-	}
-	suite_add_tcase(s, t);
-	return s;
 }

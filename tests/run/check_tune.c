@@ -17,7 +17,9 @@ extern const struct command command_tune, command_sweep, command_table, command_
 
 /* ---- Ranges -------------------------------------------------------------- */
 
-START_TEST(search_points_are_a_halton_sequence)
+CASE("tune", .limit = 120, .set_up = folder_enter, .tear_down = folder_free);
+
+TEST(search_points_are_a_halton_sequence)
 {
 	static const double two[] = {0, 0.5, 0.25, 0.75, 0.125, 0.625}, three[] = {0, 3, 6, 1, 4};
 	for (uint64_t i = 0; i < COUNT(two); i++)
@@ -31,7 +33,6 @@ START_TEST(search_points_are_a_halton_sequence)
 		near(sum, 0.5, 0.01);
 	}
 }
-END_TEST
 
 static struct range range_of(const char *name, const char *text)
 {
@@ -49,7 +50,7 @@ static double drawn(const struct range *r, double u)
 	return x;
 }
 
-START_TEST(range_values_are_drawn_evenly)
+TEST(range_values_are_drawn_evenly)
 {
 	struct range lr = range_of("lr", "0.001..0.1 log"), m = range_of("momentum", " 0 .. 0.9"),
 		     X = range_of("sync-every", "1..64 log"),
@@ -71,7 +72,6 @@ START_TEST(range_values_are_drawn_evenly)
 	range_fini(&lr), range_fini(&m), range_fini(&X), range_fini(&E), range_fini(&r),
 		range_fini(&odd);
 }
-END_TEST
 
 /* ---- The command --------------------------------------------------------- */
 
@@ -89,7 +89,7 @@ static void expect(const char *query, const char *want)
 #define TUNE(...) RUN(tune, "job.ini", "--db=t.db", __VA_ARGS__)
 
 /* All steps of a study, checked together because its runs take time. */
-START_TEST(configurations_get_equal_trials_and_fresh_seeds)
+TEST(configurations_get_equal_trials_and_fresh_seeds)
 {
 	folder_text("job.ini", FILE_OF("lr = 1e-6..10 log\nmomentum = 0..0.5\n"));
 	int status = TUNE("--budget=6", "--seeds=3", "--jobs=2");
@@ -161,9 +161,8 @@ START_TEST(configurations_get_equal_trials_and_fresh_seeds)
 	expect_said("out", "sensitivity.png", true);
 	expect_said("err", "gnuplot", false);
 }
-END_TEST
 
-START_TEST(study_resumes_and_grows)
+TEST(study_resumes_and_grows)
 {
 	folder_text("job.ini", FILE_OF("lr = 1e-6..1e-3 log\n"));
 	ck_assert_int_eq(TUNE("--budget=2", "--seeds=1", "--validation=500"), EXIT_OK);
@@ -205,9 +204,8 @@ START_TEST(study_resumes_and_grows)
 	       "WHERE number = 1 AND kind = 'trial'",
 	       "2 2");
 }
-END_TEST
 
-START_TEST(listed_values_are_drawn_where_they_apply)
+TEST(listed_values_are_drawn_where_they_apply)
 {
 	folder_text("job.ini",
 		    "[defaults]\nworkload = perceptron\nbatch = 1000\nepochs = 1\nlr = 1e-4\n"
@@ -223,11 +221,10 @@ START_TEST(listed_values_are_drawn_where_they_apply)
 	expect_said("err", "plain: all 2 trials diverged; search smaller rates", true);
 	expect("SELECT group_concat(kind || n, ' ') FROM study_result", "default1 default1");
 }
-END_TEST
 
 /* --deal and --batch follow from the drawn values: those of the base configuration do not exclude
  * any. */
-START_TEST(derived_options_do_not_limit_trials)
+TEST(derived_options_do_not_limit_trials)
 {
 #define SIMULATED \
 	"[defaults]\nworkload = perceptron\nbatch = 100\nepochs = 1\nlr = 1e-4\nworkers = 4\n" \
@@ -244,9 +241,8 @@ START_TEST(derived_options_do_not_limit_trials)
 	ck_assert_int_eq(TUNE("--budget=2", "--dry-run"), EXIT_OK);
 	expect_said("out", "trial 2: global-batch ", true);
 }
-END_TEST
 
-START_TEST(tune_mistakes_are_refused)
+TEST(tune_mistakes_are_refused)
 {
 	static const struct {
 		const char *text, *option, *says;
@@ -292,22 +288,4 @@ START_TEST(tune_mistakes_are_refused)
 	expect_said("err", "sim.train=false", true);
 	ck_assert_int_eq(RUN(sweep, "job.ini", "--db=t.db"), EXIT_USER);
 	expect_said("err", "job.ini:11: [search] is only for mvbench tune", true);
-}
-END_TEST
-
-Suite *tune_suite(void)
-{
-	Suite *s = suite_create("tune");
-	TCase *t = tcase_create("tune");
-	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, folder_enter, folder_free);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, search_points_are_a_halton_sequence);
-	tcase_add_test(t, range_values_are_drawn_evenly);
-	tcase_add_test(t, configurations_get_equal_trials_and_fresh_seeds);
-	tcase_add_test(t, study_resumes_and_grows);
-	tcase_add_test(t, listed_values_are_drawn_where_they_apply);
-	tcase_add_test(t, derived_options_do_not_limit_trials);
-	tcase_add_test(t, tune_mistakes_are_refused);
-	return s;
 }

@@ -85,7 +85,9 @@ static void add_pushes(int64_t run, int staleness, int pushes)
 
 /* ---- The view ------------------------------------------------------------ */
 
-START_TEST(validation_errors_compare_medians)
+CASE("report", .set_up = set_up, .tear_down = tear_down);
+
+TEST(validation_errors_compare_medians)
 {
 	const struct made cell = {"asgd", 2, 4, 1.0, 0.5};
 	int64_t real[3];
@@ -118,7 +120,6 @@ START_TEST(validation_errors_compare_medians)
 	expect_row("SELECT n, round(real_s, 12), round(time_error, 12) FROM validation",
 		   "4,1.1,0.136363636364\r\n");
 }
-END_TEST
 
 /* A change to one of the four real runs, and how many then remain. */
 static const struct {
@@ -144,7 +145,7 @@ static const struct {
 	{"UPDATE run SET calibration_id = 2 WHERE platform = 'sim'", 4},
 };
 
-START_TEST(only_equal_cells_are_compared)
+TEST(only_equal_cells_are_compared, COUNT(others))
 {
 	char *left = sentence("%d\r\n", others[_i].left);
 	for (int i = 0; i < 4; i++)
@@ -159,9 +160,8 @@ START_TEST(only_equal_cells_are_compared)
 	expect_row("SELECT n FROM validation", left);
 	free(left);
 }
-END_TEST
 
-START_TEST(missing_values_are_null)
+TEST(missing_values_are_null)
 {
 	int64_t id;
 	/* one worker does not communicate, and its pushes have no staleness */
@@ -179,7 +179,6 @@ START_TEST(missing_values_are_null)
 		   " FROM validation",
 		   "0.3,,0.5,\r\n");
 }
-END_TEST
 
 /* ---- The report ---------------------------------------------------------- */
 
@@ -203,7 +202,7 @@ static void add_ten(void)
 	}
 }
 
-START_TEST(percentiles_are_of_absolute_errors)
+TEST(percentiles_are_of_absolute_errors)
 {
 	char out[OUTPUT];
 	add_ten();
@@ -245,7 +244,6 @@ START_TEST(percentiles_are_of_absolute_errors)
 	free(words);
 	free(csv);
 }
-END_TEST
 
 static const struct {
 	const char *thresholds;
@@ -260,7 +258,7 @@ static const struct {
 	{"", EXIT_FAILED, "is above --threshold-median=5\n", "p90"},
 };
 
-START_TEST(thresholds_decide_the_status)
+TEST(thresholds_decide_the_status, COUNT(judged))
 {
 	char out[OUTPUT];
 	add_ten();
@@ -270,9 +268,8 @@ START_TEST(thresholds_decide_the_status)
 	ck_assert_msg(strstr(out, judged[_i].says), "%s: %s", judged[_i].thresholds, out);
 	ck_assert_msg(!strstr(out, judged[_i].not ), "%s: %s", judged[_i].thresholds, out);
 }
-END_TEST
 
-START_TEST(oversubscribed_cells_are_listed_apart)
+TEST(oversubscribed_cells_are_listed_apart)
 {
 	char out[OUTPUT];
 	add(false, (struct made){"asgd", 2, 1, 1, 0.5});
@@ -297,10 +294,9 @@ START_TEST(oversubscribed_cells_are_listed_apart)
 	ck_assert_ptr_nonnull(strstr(out, "every cell is oversubscribed: no threshold applies"));
 	ck_assert_ptr_null(strstr(out, "error of"));
 }
-END_TEST
 
 /* A real run is 20 % off the median: its cell can be neither right nor wrong. */
-START_TEST(noisy_cells_are_marked_and_excluded)
+TEST(noisy_cells_are_marked_and_excluded)
 {
 	char out[OUTPUT];
 	const double seconds[3] = {0.98, 1.0, 1.2};
@@ -324,10 +320,9 @@ START_TEST(noisy_cells_are_marked_and_excluded)
 	ck_assert_int_eq(report(out, ""), EXIT_FAILED);
 	ck_assert_msg(strstr(out, "2 of 3 cells are excluded"), "%s", out);
 }
-END_TEST
 
 /* The real runs agree, but others used a worker's core for 8, 6 and 4 % of the time. */
-START_TEST(busy_cells_are_marked_and_excluded)
+TEST(busy_cells_are_marked_and_excluded)
 {
 	char out[OUTPUT];
 	for (int x = 1; x <= 5; x++) {
@@ -351,10 +346,9 @@ START_TEST(busy_cells_are_marked_and_excluded)
 	ck_assert_int_eq(report(out, "--threshold-p90=17 --threshold-median=100"), EXIT_FAILED);
 	ck_assert_msg(strstr(out, "several      5 "), "%s", out);
 }
-END_TEST
 
 /* Steps took 1 ms before the runs and 1.3 ms after them: 13 % off the mean. */
-START_TEST(drifting_machine_makes_cells_noisy)
+TEST(drifting_machine_makes_cells_noisy)
 {
 	char out[OUTPUT];
 	for (int x = 1; x <= 3; x++) {
@@ -373,10 +367,9 @@ START_TEST(drifting_machine_makes_cells_noisy)
 	ck_assert_int_eq(report(out, "--threshold-p90=13.1"), EXIT_FAILED);
 	ck_assert_msg(!strstr(out, "noisy"), "%s", out);
 }
-END_TEST
 
 /* Correct cells of one rank do not hide wrong cells of several. */
-START_TEST(cells_of_one_worker_are_compared_apart)
+TEST(cells_of_one_worker_are_compared_apart)
 {
 	char out[OUTPUT];
 	for (int x = 1; x <= 20; x++) {
@@ -390,11 +383,10 @@ START_TEST(cells_of_one_worker_are_compared_apart)
 	ck_assert_msg(strstr(out, "epoch time [%]                one         20    0.00 "), "%s",
 		      out);
 }
-END_TEST
 
 /* ---- Randomly drawn cells ------------------------------------------------ */
 
-START_TEST(random_cells_cover_all_strategies)
+TEST(random_cells_cover_all_strategies)
 {
 	enum { CELLS = 400 };
 	char *text = random_cells(CELLS, 7), *again = random_cells(CELLS, 7);
@@ -436,9 +428,8 @@ START_TEST(random_cells_cover_all_strategies)
 	free(again);
 	free(text);
 }
-END_TEST
 
-START_TEST(names_tell_cells_apart)
+TEST(names_tell_cells_apart)
 {
 	char out[OUTPUT];
 	for (int i = 0; i < 2; i++) {
@@ -453,9 +444,8 @@ START_TEST(names_tell_cells_apart)
 	ck_assert_msg(strstr(out, "mlp asgd 2w batch=64 seed=7  "), "%s", out);
 	ck_assert_msg(strstr(out, "mlp asgd 2w X=2  "), "%s", out);
 }
-END_TEST
 
-START_TEST(missing_cells_are_reported)
+TEST(missing_cells_are_reported)
 {
 	char out[OUTPUT];
 	ck_assert_int_eq(report(out, ""), EXIT_USER);
@@ -469,7 +459,6 @@ START_TEST(missing_cells_are_reported)
 	sql("UPDATE run SET config_hash = 'x'");
 	ck_assert_int_eq(report(out, "--workload=mlp --workers=1"), EXIT_USER);
 }
-END_TEST
 
 /* ---- From start to end --------------------------------------------------- */
 
@@ -520,7 +509,9 @@ static int validate(char out[OUTPUT], const char *words)
 	return status;
 }
 
-START_TEST(cells_run_real_and_simulated)
+CASE("runs", .limit = 120, .set_up = make_data, .tear_down = folder_free);
+
+TEST(cells_run_real_and_simulated)
 {
 	char out[OUTPUT];
 	int status = validate(out, "--rounds=2");
@@ -551,7 +542,6 @@ START_TEST(cells_run_real_and_simulated)
 	ck_assert_msg(strstr(out, "softmax, asgd, 3 workers  not run  not run"), "%s", out);
 	ck_assert_msg(strstr(out, "1 cell could not be compared"), "%s", out);
 }
-END_TEST
 
 /* Each cell of a job is run once, real and simulated. Calibration starts from the first cell,
  * whatever it is. */
@@ -576,7 +566,7 @@ static void calibrate_and_run(const char *sections, int cells)
 	free(text);
 }
 
-START_TEST(every_strategy_is_calibrated_and_run)
+TEST(every_strategy_is_calibrated_and_run)
 {
 	char *list = sentence("asgd");
 	int cells = 1;
@@ -597,17 +587,15 @@ START_TEST(every_strategy_is_calibrated_and_run)
 	free(sections);
 	free(list);
 }
-END_TEST
 
 /* Calibration measures times, with a learning rate of its own. */
-START_TEST(calibration_works_at_a_diverging_rate)
+TEST(calibration_works_at_a_diverging_rate)
 {
 	char out[OUTPUT];
 	int status = mvbench(out, "calibrate --workload=softmax --batch=60 --lr=1000 --counts=1 "
 				  "--repetitions=1 --seconds=0.05");
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
 }
-END_TEST
 
 static const struct {
 	const char *sections;
@@ -627,13 +615,12 @@ static const struct {
 	 2},
 };
 
-START_TEST(cells_of_all_kinds_are_calibrated_and_run)
+TEST(cells_of_all_kinds_are_calibrated_and_run, COUNT(other_cells))
 {
 	calibrate_and_run(other_cells[_i].sections, other_cells[_i].cells);
 }
-END_TEST
 
-START_TEST(interruption_keeps_finished_runs)
+TEST(interruption_keeps_finished_runs)
 {
 	char out[OUTPUT];
 	char *command = sentence(
@@ -651,10 +638,9 @@ START_TEST(interruption_keeps_finished_runs)
 	expect_row("SELECT count(*) > 0 FROM run WHERE status = 'done'", "1\r\n");
 	free(command);
 }
-END_TEST
 
 /* The interrupted repetition may have ended by itself: the watcher is stopped until it has. */
-START_TEST(interrupted_calibration_ends_validate)
+TEST(interrupted_calibration_ends_validate)
 {
 	char out[OUTPUT];
 	char *command = sentence(
@@ -669,7 +655,6 @@ START_TEST(interrupted_calibration_ends_validate)
 	ck_assert_msg(strstr(out, "status 130\n") && !strstr(out, "repetition 2 of 3"), "%s", out);
 	free(command);
 }
-END_TEST
 
 static const struct {
 	const char *words, *says;
@@ -694,7 +679,7 @@ static const struct {
 	{"--only=real --out=/nowhere/report", "--out=/nowhere/report"},
 };
 
-START_TEST(validate_mistakes_are_refused)
+TEST(validate_mistakes_are_refused, COUNT(refused))
 {
 	char out[OUTPUT], *words = sentence("validate %s", refused[_i].words);
 	int status = mvbench(out, words);
@@ -705,10 +690,9 @@ START_TEST(validate_mistakes_are_refused)
 	free(path);
 	free(words);
 }
-END_TEST
 
 /* A platform that the simulator refuses ends validate before the first real run. */
-START_TEST(unusable_platform_ends_validate_at_once)
+TEST(unusable_platform_ends_validate_at_once)
 {
 	char out[OUTPUT];
 	folder_text("host.xml", "no XML");
@@ -716,40 +700,4 @@ START_TEST(unusable_platform_ends_validate_at_once)
 	ck_assert_msg(status == EXIT_USER, "status %d: %s", status, out);
 	ck_assert_msg(strstr(out, "mvbench: --sim.platform="), "%s", out);
 	ck_assert_msg(strstr(out, "host.xml") && !strstr(out, "real"), "%s", out);
-}
-END_TEST
-
-Suite *validate_suite(void)
-{
-	Suite *s = suite_create("validate");
-	TCase *t = tcase_create("report"), *runs = tcase_create("runs");
-	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, set_up, tear_down);
-	tcase_add_test(t, validation_errors_compare_medians);
-	tcase_add_loop_test(t, only_equal_cells_are_compared, 0, COUNT(others));
-	tcase_add_test(t, missing_values_are_null);
-	tcase_add_test(t, percentiles_are_of_absolute_errors);
-	tcase_add_loop_test(t, thresholds_decide_the_status, 0, COUNT(judged));
-	tcase_add_test(t, oversubscribed_cells_are_listed_apart);
-	tcase_add_test(t, noisy_cells_are_marked_and_excluded);
-	tcase_add_test(t, busy_cells_are_marked_and_excluded);
-	tcase_add_test(t, drifting_machine_makes_cells_noisy);
-	tcase_add_test(t, cells_of_one_worker_are_compared_apart);
-	tcase_add_test(t, random_cells_cover_all_strategies);
-	tcase_add_test(t, names_tell_cells_apart);
-	tcase_add_test(t, missing_cells_are_reported);
-
-	suite_add_tcase(s, runs);
-	tcase_add_checked_fixture(runs, make_data, folder_free);
-	tcase_set_timeout(runs, 120);
-	tcase_add_test(runs, cells_run_real_and_simulated);
-	tcase_add_test(runs, every_strategy_is_calibrated_and_run);
-	tcase_add_test(runs, calibration_works_at_a_diverging_rate);
-	tcase_add_loop_test(runs, cells_of_all_kinds_are_calibrated_and_run, 0,
-			    (int)COUNT(other_cells));
-	tcase_add_test(runs, interruption_keeps_finished_runs);
-	tcase_add_test(runs, interrupted_calibration_ends_validate);
-	tcase_add_loop_test(runs, validate_mistakes_are_refused, 0, COUNT(refused));
-	tcase_add_test(runs, unusable_platform_ends_validate_at_once);
-	return s;
 }

@@ -8,7 +8,6 @@
 #include "tests/fixture.h"
 #include "tests/suites.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1069,7 +1068,9 @@ static const struct operation {
 	  SLOT(attention_backward)}},
 };
 
-START_TEST(device_operations_match_double_precision)
+CASE("devices", .limit = 60);
+
+TEST(device_operations_match_double_precision, LISTED(devices) * (int)COUNT(operations))
 {
 	const struct operation *o = &operations[(size_t)_i % COUNT(operations)];
 	struct bench b;
@@ -1088,10 +1089,9 @@ START_TEST(device_operations_match_double_precision)
 	}
 	bench_close(&b);
 }
-END_TEST
 
 /* The table above calls every slot that computes: those from alloc up to graph, without graph. */
-START_TEST(device_tests_cover_every_operation)
+TEST(device_tests_cover_every_operation)
 {
 	for (size_t slot = SLOT(alloc); slot < SLOT(graph); slot += sizeof(void (*)(void))) {
 		bool found = false;
@@ -1103,10 +1103,9 @@ START_TEST(device_tests_cover_every_operation)
 			      slot / sizeof(void (*)(void)));
 	}
 }
-END_TEST
 
 /* --device names all devices, in the order of devices[]. */
-START_TEST(device_option_names_every_device)
+TEST(device_option_names_every_device)
 {
 	char *names = sentence("auto");
 	for (size_t i = 0; devices[i]; i++) {
@@ -1120,9 +1119,8 @@ START_TEST(device_option_names_every_device)
 	ck_assert_ptr_null(device_find("tpu"));
 	free(names);
 }
-END_TEST
 
-START_TEST(usable_devices_report_facts)
+TEST(usable_devices_report_facts, LISTED(devices))
 {
 	const bool is_here =
 		devices[_i] == &device_cpu || (devices[_i] == &device_cuda && have_gpu());
@@ -1136,7 +1134,6 @@ START_TEST(usable_devices_report_facts)
 	ck_assert_int_gt(facts.count, 0);
 	ck_assert_msg(*facts.version, "%s: libraries without a version", devices[_i]->name);
 }
-END_TEST
 
 /* ---- Gradients against differences --------------------------------------- */
 
@@ -1154,7 +1151,7 @@ enum { CONV, NORM, MAX_POOL, AVERAGE_POOL, LAYERS };
 static const char *const layer_names[] = {"conv", "norm", "max pool", "average pool"};
 
 /* f(x + h v) - f(x - h v) is 2 h <gradient, v>, along random v: of x, and of the parameters. */
-START_TEST(layer_gradients_match_finite_differences)
+TEST(layer_gradients_match_finite_differences, LISTED(devices) * LAYERS)
 {
 	enum { ROWS = 3, STEPS = 2 };
 	const struct image in = {5, 7, 4};
@@ -1221,11 +1218,10 @@ START_TEST(layer_gradients_match_finite_differences)
 	pool_free(pool);
 	bench_close(&b);
 }
-END_TEST
 
 /* ---- Random draws -------------------------------------------------------- */
 
-START_TEST(dropout_drops_given_share_by_key)
+TEST(dropout_drops_given_share_by_key, LISTED(devices))
 {
 	enum { N = 100000 };
 	struct bench b;
@@ -1254,9 +1250,8 @@ START_TEST(dropout_drops_given_share_by_key)
 			      N);
 	bench_close(&b);
 }
-END_TEST
 
-START_TEST(crops_occur_at_every_offset)
+TEST(crops_occur_at_every_offset, LISTED(devices))
 {
 	/* The value of a pixel is its place + 1: the middle pixel of an output identifies its
 	 * crop. */
@@ -1307,26 +1302,5 @@ START_TEST(crops_occur_at_every_offset)
 	free(target);
 	bench_close(&b);
 }
-END_TEST
 
 /* ---- The suite ----------------------------------------------------------- */
-
-Suite *devices_suite(void)
-{
-	Suite *s = suite_create("devices");
-	TCase *t = tcase_create("devices");
-	int n = 0;
-	while (devices[n])
-		n++;
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, device_option_names_every_device);
-	tcase_add_loop_test(t, usable_devices_report_facts, 0, n);
-	tcase_add_test(t, device_tests_cover_every_operation);
-	tcase_add_loop_test(t, device_operations_match_double_precision, 0,
-			    n * (int)COUNT(operations));
-	tcase_add_loop_test(t, layer_gradients_match_finite_differences, 0, n * LAYERS);
-	tcase_add_loop_test(t, dropout_drops_given_share_by_key, 0, n);
-	tcase_add_loop_test(t, crops_occur_at_every_offset, 0, n);
-	suite_add_tcase(s, t);
-	return s;
-}

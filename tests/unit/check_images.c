@@ -7,7 +7,6 @@
 #include "workloads/layers.h"
 #include "tests/trained.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +109,9 @@ static int64_t params_of(const struct workload *workload, struct image image, co
 	return params;
 }
 
-START_TEST(image_nets_have_expected_parameter_counts)
+CASE("nets", .limit = 60); /* a GPU starts, and tries all convolutions */
+
+TEST(image_nets_have_expected_parameter_counts)
 {
 	static const char *const depths[] = {"20", "32", "44", "56", "110"};
 	const struct image grey = {28, 28, 1}, colour = {32, 32, 3};
@@ -128,9 +129,8 @@ START_TEST(image_nets_have_expected_parameter_counts)
 		ck_assert_int_eq(params_of(&workload_resnet, colour, depths[i]), right);
 	}
 }
-END_TEST
 
-START_TEST(activation_gradients_share_vectors)
+TEST(activation_gradients_share_vectors)
 {
 	/* gradients of activations share vectors: a deeper net needs no more of them, and none is
 	 * larger than the widest layer */
@@ -150,7 +150,6 @@ START_TEST(activation_gradients_share_vectors)
 		fixture_close(&f);
 	}
 }
-END_TEST
 
 /* ---- Gradients ----------------------------------------------------------- */
 
@@ -177,7 +176,7 @@ static const struct {
 	{{5, 4, 2}, "m2,1,0 C3,3,1,1 r 6 r d 5 t 4", INIT_HE},
 };
 
-START_TEST(image_net_gradients_match_finite_differences)
+TEST(image_net_gradients_match_finite_differences, COUNT(nets))
 {
 	struct fixture f;
 	open_images(&f, nets[_i].image, 4);
@@ -188,9 +187,8 @@ START_TEST(image_net_gradients_match_finite_differences)
 	model_close(&f.w);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(lowest_layers_compute_no_input_gradient)
+TEST(lowest_layers_compute_no_input_gradient)
 {
 	/* no gradient is computed below the lowest parameters */
 	struct fixture f;
@@ -203,7 +201,6 @@ START_TEST(lowest_layers_compute_no_input_gradient)
 	model_close(&f.w);
 	fixture_close(&f);
 }
-END_TEST
 
 /* Invalid nets. */
 static const struct {
@@ -234,11 +231,10 @@ static void misuse(struct worker *w, int which)
 	build(w, &(struct data){.features = 60, .image = {6, 5, 2}}, misuses[which].words, INIT_HE);
 }
 
-START_TEST(invalid_image_net_ends_the_process)
+TEST(invalid_image_net_ends_the_process, COUNT(misuses))
 {
 	ends_the_process(misuse, _i, misuses[_i].says);
 }
-END_TEST
 
 /* ---- PyTorch ------------------------------------------------------------- */
 
@@ -252,7 +248,7 @@ static void build_reference(struct worker *w, const struct data *d, const struct
 }
 
 /* Every net on every device that can be used here. */
-START_TEST(image_nets_match_pytorch)
+TEST(image_nets_match_pytorch, LISTED(devices) * (int)COUNT(references))
 {
 	const struct device_ops *device = devices[_i / (int)COUNT(references)];
 	const double close = on_real_gpu() && !device->host ? 5e-5 : 2e-5; /* Winograd's error */
@@ -260,11 +256,10 @@ START_TEST(image_nets_match_pytorch)
 		check_reference(&references[_i % (int)COUNT(references)], device, build_reference,
 				close, close);
 }
-END_TEST
 
 /* ---- Initial values, running statistics, dropout -------------------------- */
 
-START_TEST(initial_values_follow_he_and_uniform)
+TEST(initial_values_follow_he_and_uniform)
 {
 	/* He: N(0, 2 / fan-in), bias 0; uniform: within 1 / sqrt(fan-in), bias too */
 	const size_t fan_in = 3 * 3 * 8, n = 64 * fan_in;
@@ -299,7 +294,6 @@ START_TEST(initial_values_follow_he_and_uniform)
 		fixture_close(&f);
 	}
 }
-END_TEST
 
 static double evaluated(struct worker *w)
 {
@@ -317,7 +311,7 @@ static double trained_on(struct worker *w)
 	return t.loss;
 }
 
-START_TEST(running_statistics_affect_evaluation_only)
+TEST(running_statistics_affect_evaluation_only)
 {
 	/* evaluation uses the running statistics; training updates them and does not use them */
 	struct fixture f;
@@ -341,9 +335,8 @@ START_TEST(running_statistics_affect_evaluation_only)
 	model_close(&f.w);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(net_dropout_depends_on_key_in_training_only)
+TEST(net_dropout_depends_on_key_in_training_only)
 {
 	/* dropout depends on the step's key, and acts in training only */
 	struct fixture f;
@@ -363,7 +356,6 @@ START_TEST(net_dropout_depends_on_key_in_training_only)
 	model_close(&f.w);
 	fixture_close(&f);
 }
-END_TEST
 
 /* ---- Augmentation of images ----------------------------------------------- */
 
@@ -382,7 +374,7 @@ static void load_rows(struct fixture *f, int64_t seed, int64_t epoch, const int3
 	free(x);
 }
 
-START_TEST(augmentation_depends_on_row_epoch_and_seed)
+TEST(augmentation_depends_on_row_epoch_and_seed)
 {
 	static const int32_t other[] = {13, 5, 19, 2, 11, 7, 0, 3};
 	static float x[4][8 * FLOATS], plain[8 * FLOATS];
@@ -433,7 +425,6 @@ START_TEST(augmentation_depends_on_row_epoch_and_seed)
 	model_close(&f.w);
 	fixture_close(&f);
 }
-END_TEST
 
 /* ---- Workloads ----------------------------------------------------------- */
 
@@ -445,7 +436,9 @@ static void made_set(void)
 	idx_put_set(IMAGES, TESTS, false, '-');
 }
 
-START_TEST(lenet_learns)
+CASE("workloads", .limit = 60, .set_up = made_set, .tear_down = folder_free);
+
+TEST(lenet_learns)
 {
 	struct fixture f;
 	int32_t index[IMAGES];
@@ -473,11 +466,10 @@ START_TEST(lenet_learns)
 		      TESTS);
 	fixture_close(&f);
 }
-END_TEST
 
 /* A training step adds NORM_ALPHA of the mini-batch's statistics to (1 - NORM_ALPHA) of the running
  * ones. In epoch 0 both calls augment alike. */
-START_TEST(norm_statistics_are_those_of_the_rows)
+TEST(norm_statistics_are_those_of_the_rows)
 {
 	struct fixture f;
 	int32_t index[32];
@@ -510,7 +502,6 @@ START_TEST(norm_statistics_are_those_of_the_rows)
 	free(own);
 	fixture_close(&f);
 }
-END_TEST
 
 /* One model over two workers, and two replicas, learn what one worker learns. */
 static const struct {
@@ -525,7 +516,7 @@ static const struct {
 	 "--workload=resnet --resnet.depth=20 --strategy=serial --batch=32", 5e-3},
 };
 
-START_TEST(split_image_nets_equal_one_worker)
+TEST(split_image_nets_equal_one_worker, COUNT(splits))
 {
 	const char *rest = "--device=cpu --lr=0.02 --momentum=0.9 --weight-decay=0 --epochs=1";
 	struct result a = train_ok(2, words("%s %s", splits[_i].split, rest)),
@@ -537,7 +528,6 @@ START_TEST(split_image_nets_equal_one_worker)
 	free(a.param);
 	free(b.param);
 }
-END_TEST
 
 /* ---- CIFAR-10 ------------------------------------------------------------ */
 
@@ -579,7 +569,9 @@ static void remove_file(const char *name)
 	free(path);
 }
 
-START_TEST(cifar_batches_are_read)
+CASE("cifar", .set_up = folder_new, .tear_down = folder_free);
+
+TEST(cifar_batches_are_read, 1, 6)
 {
 	/* any number of batches; red, green and blue of a pixel become neighbours */
 	struct run run = {.data_dir = folder};
@@ -614,7 +606,6 @@ START_TEST(cifar_batches_are_read)
 	ck_assert_ptr_null(train.bytes);
 	ck_assert_ptr_null(test.target);
 }
-END_TEST
 
 /* Ways to spoil a set of three batches. */
 static const struct {
@@ -649,7 +640,7 @@ static void must_say(char *wrong, const char *says)
 	ck_assert_msg(strstr(wrong, says) != NULL, "\"%s\" lacks \"%s\"", wrong, says);
 }
 
-START_TEST(spoilt_cifar_batches_are_refused)
+TEST(spoilt_cifar_batches_are_refused, COUNT(spoilt))
 {
 	struct run run = {.data_dir = folder};
 	struct data train, test;
@@ -671,9 +662,8 @@ START_TEST(spoilt_cifar_batches_are_refused)
 	ck_assert_ptr_null(test.bytes);
 	free(wrong);
 }
-END_TEST
 
-START_TEST(cifar_folder_selects_data_set)
+TEST(cifar_folder_selects_data_set)
 {
 	struct run run = {.data_dir = folder};
 	struct data train, test;
@@ -722,9 +712,8 @@ START_TEST(cifar_folder_selects_data_set)
 	ck_assert_msg(!wrong, "%s", wrong);
 	ck_assert_uint_eq(train.image.width, 32);
 }
-END_TEST
 
-START_TEST(list_workloads_shows_used_data_set)
+TEST(list_workloads_shows_used_data_set)
 {
 	/* `list workloads` shows which data set is used */
 	char text[20000];
@@ -739,44 +728,5 @@ START_TEST(list_workloads_shows_used_data_set)
 					   "10000 to test, 1024 values each"));
 	free(command);
 }
-END_TEST
 
 /* ---- The suite ----------------------------------------------------------- */
-
-Suite *images_suite(void)
-{
-	Suite *s = suite_create("images");
-	TCase *t = tcase_create("nets");
-	int n = 0;
-	tcase_set_timeout(t, 60); /* a GPU starts, and tries all convolutions */
-	while (devices[n])
-		n++;
-	tcase_add_test(t, image_nets_have_expected_parameter_counts);
-	tcase_add_test(t, activation_gradients_share_vectors);
-	tcase_add_loop_test(t, image_net_gradients_match_finite_differences, 0, COUNT(nets));
-	tcase_add_test(t, lowest_layers_compute_no_input_gradient);
-	tcase_add_loop_test(t, invalid_image_net_ends_the_process, 0, COUNT(misuses));
-	tcase_add_loop_test(t, image_nets_match_pytorch, 0, n * (int)COUNT(references));
-	tcase_add_test(t, initial_values_follow_he_and_uniform);
-	tcase_add_test(t, running_statistics_affect_evaluation_only);
-	tcase_add_test(t, net_dropout_depends_on_key_in_training_only);
-	tcase_add_test(t, augmentation_depends_on_row_epoch_and_seed);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("workloads");
-	tcase_set_timeout(t, 60);
-	tcase_add_checked_fixture(t, made_set, folder_free);
-	tcase_add_test(t, lenet_learns);
-	tcase_add_test(t, norm_statistics_are_those_of_the_rows);
-	tcase_add_loop_test(t, split_image_nets_equal_one_worker, 0, COUNT(splits));
-	suite_add_tcase(s, t);
-
-	t = tcase_create("cifar");
-	tcase_add_checked_fixture(t, folder_new, folder_free);
-	tcase_add_loop_test(t, cifar_batches_are_read, 1, 6);
-	tcase_add_loop_test(t, spoilt_cifar_batches_are_refused, 0, COUNT(spoilt));
-	tcase_add_test(t, cifar_folder_selects_data_set);
-	tcase_add_test(t, list_workloads_shows_used_data_set);
-	suite_add_tcase(s, t);
-	return s;
-}

@@ -186,7 +186,9 @@ static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 
 /* ---- What is stored ------------------------------------------------------ */
 
-START_TEST(run_is_stored)
+CASE("store", .limit = 60, .set_up = set_up, .tear_down = folder_free);
+
+TEST(run_is_stored)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("5", "it's");
@@ -239,10 +241,9 @@ START_TEST(run_is_stored)
 		"0,0,0,0,0");
 	config_fini(&c);
 }
-END_TEST
 
 /* Under the strategy's names. A resumed run deletes later epochs, and with them their values. */
-START_TEST(strategy_reports_are_stored)
+TEST(strategy_reports_are_stored)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -265,9 +266,8 @@ START_TEST(strategy_reports_are_stored)
 	ck_rows("SELECT count(*) FROM epoch_value", "0");
 	config_fini(&c);
 }
-END_TEST
 
-START_TEST(chosen_device_and_placement_are_stored)
+TEST(chosen_device_and_placement_are_stored)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -297,10 +297,9 @@ START_TEST(chosen_device_and_placement_are_stored)
 	store_close(s);
 	config_fini(&c);
 }
-END_TEST
 
 /* A push in each bin; none in bin 4, seven in bin 130. */
-START_TEST(staleness_histogram_sums_to_pushes)
+TEST(staleness_histogram_sums_to_pushes)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -326,9 +325,8 @@ START_TEST(staleness_histogram_sums_to_pushes)
 	store_close(s);
 	config_fini(&c);
 }
-END_TEST
 
-START_TEST(arrivals_are_stored_in_order)
+TEST(arrivals_are_stored_in_order)
 {
 	enum { N = 3000 };
 	static const char *const kinds[] = {"push", "pull", "sync", "elastic", "drop"};
@@ -370,9 +368,8 @@ START_TEST(arrivals_are_stored_in_order)
 	store_close(s);
 	config_fini(&c);
 }
-END_TEST
 
-START_TEST(plugin_options_are_stored)
+TEST(plugin_options_are_stored)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -398,9 +395,8 @@ START_TEST(plugin_options_are_stored)
 	store_close(s);
 	config_fini(&c);
 }
-END_TEST
 
-START_TEST(every_core_option_has_a_column)
+TEST(every_core_option_has_a_column)
 {
 	make_empty_store();
 	for (const struct option *o = run_options; o->name; o++) {
@@ -415,7 +411,6 @@ START_TEST(every_core_option_has_a_column)
 		free(want);
 	}
 }
-END_TEST
 
 static char *schema_shape(void);
 
@@ -451,7 +446,7 @@ static const char *other_value(const struct option *o)
 /* For every option, two cells differ in config_hash if and only if they differ in the options that
  * option_info marks as deciding. config_key contains these, except the seed, and the options that
  * keep runs apart. Rows of pending cells contain options as given. */
-START_TEST(config_hash_and_config_key_agree)
+TEST(config_hash_and_config_key_agree)
 {
 	for (const struct option *o = run_options; o->name; o++) {
 		/* with initial-model given, the file of --init-from is not read */
@@ -484,7 +479,6 @@ START_TEST(config_hash_and_config_key_agree)
 		remove(path);
 	}
 }
-END_TEST
 
 /* Removes what later versions added to the tables, except columns of options. */
 #define LESS_USED(table) \
@@ -527,7 +521,7 @@ static void drop_views_and_triggers(void)
 }
 
 /* Older versions stored the running loss as training loss. */
-START_TEST(migrated_losses_keep_their_meaning)
+TEST(migrated_losses_keep_their_meaning)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -548,11 +542,10 @@ START_TEST(migrated_losses_keep_their_meaning)
 	ck_rows("SELECT running_loss, train_loss FROM run_summary", "0.5,null");
 	ck_rows("SELECT running_loss, train_loss FROM baseline", "0.25,null");
 }
-END_TEST
 
 /* A file of this version that is older than an option lacks its column. It gets the column, and
  * older runs get the default. */
-START_TEST(new_option_needs_no_migration)
+TEST(new_option_needs_no_migration)
 {
 	make_empty_store();
 	char *fresh = schema_shape();
@@ -581,9 +574,8 @@ START_TEST(new_option_needs_no_migration)
 	}
 	free(fresh);
 }
-END_TEST
 
-START_TEST(pending_row_becomes_the_run)
+TEST(pending_row_becomes_the_run)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config a = config_of("1", ""), b = config_of("2", "");
@@ -610,9 +602,8 @@ START_TEST(pending_row_becomes_the_run)
 	config_fini(&a);
 	config_fini(&b);
 }
-END_TEST
 
-START_TEST(store_fail_marks_only_unfinished_runs)
+TEST(store_fail_marks_only_unfinished_runs)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -626,9 +617,8 @@ START_TEST(store_fail_marks_only_unfinished_runs)
 	store_close(s);
 	config_fini(&c);
 }
-END_TEST
 
-START_TEST(runs_of_ended_processes_are_marked_failed)
+TEST(runs_of_ended_processes_are_marked_failed)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -662,10 +652,9 @@ START_TEST(runs_of_ended_processes_are_marked_failed)
 	free(text);
 	config_fini(&c);
 }
-END_TEST
 
 /* A killed process still exists while the kernel frees its memory. */
-START_TEST(runs_of_exiting_processes_are_marked_failed)
+TEST(runs_of_exiting_processes_are_marked_failed)
 {
 	enum { BYTES = 1 << 30 };
 	struct store *s = open_store(STORE_WRITE);
@@ -706,9 +695,8 @@ START_TEST(runs_of_exiting_processes_are_marked_failed)
 	waitpid(child, NULL, 0);
 	config_fini(&c);
 }
-END_TEST
 
-START_TEST(killed_run_stays_readable)
+TEST(killed_run_stays_readable)
 {
 	struct config c = config_of("1", "");
 	struct epoch_row row = epoch_row(0, 0.1);
@@ -727,9 +715,8 @@ START_TEST(killed_run_stays_readable)
 	ck_rows("SELECT status, test_accuracy FROM run, epoch", "failed,0.1");
 	config_fini(&c);
 }
-END_TEST
 
-START_TEST(deleted_run_accepts_no_epochs)
+TEST(deleted_run_accepts_no_epochs)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -743,7 +730,6 @@ START_TEST(deleted_run_accepts_no_epochs)
 	store_close(s);
 	config_fini(&c);
 }
-END_TEST
 
 /* ---- What is refused ----------------------------------------------------- */
 
@@ -756,7 +742,7 @@ static void ck_refused(enum store_mode mode, const char *words)
 		ck_sentence(store_check(path), words);
 }
 
-START_TEST(store_check_writes_nothing)
+TEST(store_check_writes_nothing)
 {
 	ck_fine(store_check(path));
 	ck_assert_int_eq(files_in_folder(), 0);
@@ -768,9 +754,8 @@ START_TEST(store_check_writes_nothing)
 	ck_assert_int_eq(files_in_folder(), 1);
 	ck_sentence(store_check(""), "--db=");
 }
-END_TEST
 
-START_TEST(non_database_files_are_refused)
+TEST(non_database_files_are_refused)
 {
 	struct stat before, after;
 	ck_refused(STORE_READ, "there is no results database");
@@ -793,9 +778,8 @@ START_TEST(non_database_files_are_refused)
 	ck_assert_int_eq(before.st_size, after.st_size);
 	ck_assert_int_eq(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
 }
-END_TEST
 
-START_TEST(unwritable_paths_are_refused)
+TEST(unwritable_paths_are_refused)
 {
 	snprintf(path, sizeof(path), "%s", folder);
 	ck_refused(STORE_READ, "is a folder");
@@ -806,9 +790,8 @@ START_TEST(unwritable_paths_are_refused)
 	snprintf(path, sizeof(path), "/dev/null");
 	ck_refused(STORE_WRITE, "not a plain file");
 }
-END_TEST
 
-START_TEST(read_only_database_can_be_read)
+TEST(read_only_database_can_be_read)
 {
 	struct config c = config_of("1", "");
 	struct store *s = open_store(STORE_WRITE);
@@ -835,9 +818,8 @@ START_TEST(read_only_database_can_be_read)
 	ck_assert_int_eq(status, 0);
 	chmod(folder, 0700);
 }
-END_TEST
 
-START_TEST(newer_schema_is_refused)
+TEST(newer_schema_is_refused)
 {
 	make_empty_store();
 	sql("PRAGMA user_version = 999");
@@ -845,7 +827,6 @@ START_TEST(newer_schema_is_refused)
 	ck_refused(STORE_WRITE, "schema 999");
 	ck_rows("PRAGMA user_version", "999");
 }
-END_TEST
 
 /* What version 2 created, without its views. Versions 0 and 1 created the same tables. */
 const char tables_2[] =
@@ -913,7 +894,7 @@ static char *schema_shape(void)
 		"FROM sqlite_master WHERE type <> 'table' ORDER BY 1, 2)");
 }
 
-START_TEST(versions_0_to_2_migrate)
+TEST(versions_0_to_2_migrate, 3)
 {
 	make_empty_store();
 	char *fresh = schema_shape();
@@ -977,7 +958,6 @@ START_TEST(versions_0_to_2_migrate)
 	}
 	free(fresh);
 }
-END_TEST
 
 /* SQL of the tables of version 8, with columns for the options of that time. */
 TEXT_FILE(tables_8, "tests/unit/tables_8.sql");
@@ -988,7 +968,7 @@ static char *columns_of_all(void)
 		       "JOIN pragma_table_info(m.name) AS t WHERE m.type = 'table' ORDER BY 1, 2");
 }
 
-START_TEST(version_8_migrates)
+TEST(version_8_migrates)
 {
 	make_empty_store();
 	char *fresh = columns_of_all();
@@ -1023,9 +1003,8 @@ START_TEST(version_8_migrates)
 	}
 	free(fresh);
 }
-END_TEST
 
-START_TEST(version_9_migrates)
+TEST(version_9_migrates)
 {
 	make_empty_store();
 	char *fresh = columns_of_all();
@@ -1057,10 +1036,9 @@ START_TEST(version_9_migrates)
 	free(migrated);
 	free(fresh);
 }
-END_TEST
 
 /* Version 13 added resumptions and options of optimisers. */
-START_TEST(version_12_migrates)
+TEST(version_12_migrates)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -1085,10 +1063,9 @@ START_TEST(version_12_migrates)
 	free(migrated);
 	free(fresh);
 }
-END_TEST
 
 /* Version 14 added the values that strategies report for epochs. */
-START_TEST(version_13_migrates)
+TEST(version_13_migrates)
 {
 	make_empty_store();
 	char *fresh = schema_shape();
@@ -1113,9 +1090,8 @@ START_TEST(version_13_migrates)
 	free(migrated);
 	free(fresh);
 }
-END_TEST
 
-START_TEST(version_11_migrates)
+TEST(version_11_migrates)
 {
 	make_empty_store();
 	char *fresh = columns_of_all();
@@ -1129,7 +1105,6 @@ START_TEST(version_11_migrates)
 	free(migrated);
 	free(fresh);
 }
-END_TEST
 
 /* ---- Heartbeats ------------------------------------------------------------------ */
 
@@ -1144,7 +1119,7 @@ static void set_heartbeat(const char *id, const char *host, const char *ago)
 }
 
 /* A run on another machine counts as alive while its heartbeat is recent. */
-START_TEST(remote_runs_without_heartbeat_are_marked_failed)
+TEST(remote_runs_without_heartbeat_are_marked_failed)
 {
 	struct store *s = open_store(STORE_WRITE);
 	for (int seed = 1; seed <= 3; seed++) {
@@ -1163,9 +1138,8 @@ START_TEST(remote_runs_without_heartbeat_are_marked_failed)
 		"seen 2%', finished = heartbeat FROM run ORDER BY id",
 		"1,failed,1,1;2,running,null,null;3,running,null,null");
 }
-END_TEST
 
-START_TEST(running_run_updates_heartbeat)
+TEST(running_run_updates_heartbeat)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -1185,9 +1159,8 @@ START_TEST(running_run_updates_heartbeat)
 	store_close(s);
 	config_fini(&c);
 }
-END_TEST
 
-START_TEST(locked_database_is_reported)
+TEST(locked_database_is_reported)
 {
 	sqlite3 *other;
 	make_empty_store();
@@ -1202,7 +1175,6 @@ START_TEST(locked_database_is_reported)
 	sqlite3_close(other);
 	make_empty_store();
 }
-END_TEST
 
 /* Replaces system calls of SQLite by one that reports a full disk. */
 static ssize_t full_pwrite(int fd, const void *p, size_t n, off_t at)
@@ -1224,7 +1196,7 @@ static void fill_disk(bool full)
 	}
 }
 
-START_TEST(full_disk_ends_the_run)
+TEST(full_disk_ends_the_run)
 {
 	struct config c = config_of("1", "");
 	struct store *s = open_store(STORE_WRITE);
@@ -1242,7 +1214,6 @@ START_TEST(full_disk_ends_the_run)
 	ck_rows("SELECT count(*) FROM epoch", "1");
 	config_fini(&c);
 }
-END_TEST
 
 /* ---- What the views compute ---------------------------------------------- */
 
@@ -1263,7 +1234,7 @@ END_TEST
 	", 100 * " #epoch ", " #epoch ", 10 * " #epoch \
 	", 20, 0, NULL, NULL, NULL, NULL, NULL, NULL);"
 
-START_TEST(summaries_are_right)
+TEST(summaries_are_right)
 {
 	make_empty_store();
 	sql(RUN("asgd", 4, 3, 1, "done") RUN("serial", 1, 1, 1, "running") EPOCH(1, 0, 100, 0.1)
@@ -1294,9 +1265,8 @@ START_TEST(summaries_are_right)
 	sql("UPDATE epoch SET seconds = NULL WHERE epoch = 2");
 	ck_rows("SELECT epoch_seconds FROM run_summary WHERE id = 1", "4.0");
 }
-END_TEST
 
-START_TEST(config_key_contains_every_option_except_seed)
+TEST(config_key_contains_every_option_except_seed)
 {
 	make_empty_store();
 	sql(RUN("asgd", 2, 1, 1, "done") RUN("asgd", 2, 1, 2, "done"));
@@ -1324,9 +1294,8 @@ START_TEST(config_key_contains_every_option_except_seed)
 	}
 	ck_rows("SELECT count(DISTINCT config_key) FROM run_summary", "1");
 }
-END_TEST
 
-START_TEST(stored_medians_follow_changes)
+TEST(stored_medians_follow_changes)
 {
 	make_empty_store();
 	sql(RUN("serial", 1, 1, 1, "running") EPOCH(1, 1, 1, 0.5) EPOCH(1, 2, 2, 0.5));
@@ -1341,9 +1310,8 @@ START_TEST(stored_medians_follow_changes)
 	sql("UPDATE run SET status = 'done'; DELETE FROM epoch WHERE epoch = 3");
 	ck_rows("SELECT epoch_seconds FROM run_summary", "5.0");
 }
-END_TEST
 
-START_TEST(time_to_accuracy_is_right)
+TEST(time_to_accuracy_is_right)
 {
 	make_empty_store();
 	sql(RUN("serial", 1, 1, 1, "done") RUN("serial", 1, 1, 2, "done")
@@ -1370,7 +1338,6 @@ START_TEST(time_to_accuracy_is_right)
 		"1,test_loss,0.15,4,18.0;2,test_loss,0.15,1,8.0;"
 		"3,test_loss,0.15,0,0.0;4,test_loss,0.15,1,1.0");
 }
-END_TEST
 
 static const char four_configurations[] = RUN("serial", 1, 1, 1, "done")
 	RUN("serial", 1, 1, 2, "done") RUN("asgd", 1, 1, 1, "done") RUN("asgd", 4, 1, 1, "done")
@@ -1381,7 +1348,7 @@ static const char four_configurations[] = RUN("serial", 1, 1, 1, "done")
 						EPOCH(6, 1, 8, 0.75) EPOCH(7, 1, 1, 0.5)
 							EPOCH(8, 1, 5, 0.1);
 
-START_TEST(speedups_are_right)
+TEST(speedups_are_right)
 {
 	make_empty_store();
 	sql(four_configurations);
@@ -1401,7 +1368,6 @@ START_TEST(speedups_are_right)
 		"WHERE config = 'asgd 4w'",
 		"1,4");
 }
-END_TEST
 
 /* ---- How queries are printed --------------------------------------------- */
 
@@ -1432,7 +1398,7 @@ static const char awkward[] =
 	"UNION ALL SELECT 23456789012, 1e300 * 1e300, 'é', NULL, '10.25'";
 static const char awkward_text[] = "it's \"x\", a|b\nc\\ \x01\xff";
 
-START_TEST(query_formats_are_exact)
+TEST(query_formats_are_exact)
 {
 	make_empty_store();
 	ck_printed(FORMAT_CSV, awkward, awkward_text,
@@ -1460,9 +1426,8 @@ START_TEST(query_formats_are_exact)
 	ck_printed(FORMAT_JSON, "SELECT 0.1 + 0.2 AS x, 1e21 AS y", NULL,
 		   "{\"x\": 0.30000000000000004, \"y\": 1e+21}\n");
 }
-END_TEST
 
-START_TEST(format_names_are_found)
+TEST(format_names_are_found)
 {
 	enum format f;
 	ck_assert(format_find(NULL, &f) && f == FORMAT_TEXT);
@@ -1471,9 +1436,8 @@ START_TEST(format_names_are_found)
 	ck_assert(format_find("json", &f) && f == FORMAT_JSON);
 	ck_assert(!format_find("xml", &f));
 }
-END_TEST
 
-START_TEST(queries_other_than_select_are_refused)
+TEST(queries_other_than_select_are_refused)
 {
 	static const char *const bad[][2] = {
 		{"DELETE FROM run", "only a SELECT"},
@@ -1489,9 +1453,8 @@ START_TEST(queries_other_than_select_are_refused)
 		ck_sentence(wrong, bad[i][1]);
 	}
 }
-END_TEST
 
-START_TEST(run_is_one_json_object)
+TEST(run_is_one_json_object)
 {
 	char *text = NULL;
 	size_t n = 0;
@@ -1514,7 +1477,6 @@ START_TEST(run_is_one_json_object)
 		"\"dropped_fraction\": 0}\n");
 	free(text);
 }
-END_TEST
 
 /* ---- mvbench table ------------------------------------------------------- */
 
@@ -1552,7 +1514,7 @@ static void ck_table(int want_status, const char *want_out, const char *want_err
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-START_TEST(table_lists_configurations)
+TEST(table_lists_configurations)
 {
 	make_empty_store();
 	sql(four_configurations);
@@ -1599,9 +1561,8 @@ START_TEST(table_lists_configurations)
 		 ",,,,0.9,,,,,,0,1,,,,,,,,,0,1,0\r\n",
 		 NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=csv"));
 }
-END_TEST
 
-START_TEST(table_shows_dropped_pushes_only_if_any)
+TEST(table_shows_dropped_pushes_only_if_any)
 {
 	char *out, *err;
 	make_empty_store();
@@ -1630,9 +1591,8 @@ START_TEST(table_shows_dropped_pushes_only_if_any)
 			"the control (allreduce; without one, serial)"),
 		NULL, WORDS("--where=workers = 1"));
 }
-END_TEST
 
-START_TEST(table_distinguishes_configurations_of_equal_name)
+TEST(table_distinguishes_configurations_of_equal_name)
 {
 	make_empty_store();
 	sql(four_configurations);
@@ -1647,9 +1607,8 @@ START_TEST(table_distinguishes_configurations_of_equal_name)
 	free(out);
 	free(err);
 }
-END_TEST
 
-START_TEST(table_refuses_invalid_options)
+TEST(table_refuses_invalid_options)
 {
 	ck_table(2, "", "there is no results database", WORDS(NULL));
 	make_empty_store();
@@ -1666,9 +1625,8 @@ START_TEST(table_refuses_invalid_options)
 	ck_table(2, "", "--out=", WORDS("--out=/dev/null/x"));
 	ck_rows("SELECT count(*) FROM run", "8");
 }
-END_TEST
 
-START_TEST(table_prints_help)
+TEST(table_prints_help)
 {
 	char *out, *err;
 	ck_assert_int_eq(table(&out, &err, WORDS("--help")), 0);
@@ -1677,60 +1635,4 @@ START_TEST(table_prints_help)
 	ck_assert_str_eq(err, "");
 	free(out);
 	free(err);
-}
-END_TEST
-
-Suite *store_suite(void)
-{
-	Suite *suite = suite_create("store");
-	TCase *c = tcase_create("store");
-	tcase_add_checked_fixture(c, set_up, folder_free);
-	tcase_set_timeout(c, 60);
-	tcase_add_test(c, run_is_stored);
-	tcase_add_test(c, strategy_reports_are_stored);
-	tcase_add_test(c, chosen_device_and_placement_are_stored);
-	tcase_add_test(c, staleness_histogram_sums_to_pushes);
-	tcase_add_test(c, arrivals_are_stored_in_order);
-	tcase_add_test(c, plugin_options_are_stored);
-	tcase_add_test(c, every_core_option_has_a_column);
-	tcase_add_test(c, config_hash_and_config_key_agree);
-	tcase_add_test(c, migrated_losses_keep_their_meaning);
-	tcase_add_test(c, new_option_needs_no_migration);
-	tcase_add_test(c, pending_row_becomes_the_run);
-	tcase_add_test(c, store_fail_marks_only_unfinished_runs);
-	tcase_add_test(c, runs_of_ended_processes_are_marked_failed);
-	tcase_add_test(c, runs_of_exiting_processes_are_marked_failed);
-	tcase_add_test(c, killed_run_stays_readable);
-	tcase_add_test(c, deleted_run_accepts_no_epochs);
-	tcase_add_test(c, store_check_writes_nothing);
-	tcase_add_test(c, non_database_files_are_refused);
-	tcase_add_test(c, unwritable_paths_are_refused);
-	tcase_add_test(c, read_only_database_can_be_read);
-	tcase_add_test(c, newer_schema_is_refused);
-	tcase_add_loop_test(c, versions_0_to_2_migrate, 0, 3);
-	tcase_add_test(c, version_8_migrates);
-	tcase_add_test(c, version_9_migrates);
-	tcase_add_test(c, version_12_migrates);
-	tcase_add_test(c, version_11_migrates);
-	tcase_add_test(c, version_13_migrates);
-	tcase_add_test(c, remote_runs_without_heartbeat_are_marked_failed);
-	tcase_add_test(c, running_run_updates_heartbeat);
-	tcase_add_test(c, locked_database_is_reported);
-	tcase_add_test(c, full_disk_ends_the_run);
-	tcase_add_test(c, summaries_are_right);
-	tcase_add_test(c, config_key_contains_every_option_except_seed);
-	tcase_add_test(c, stored_medians_follow_changes);
-	tcase_add_test(c, time_to_accuracy_is_right);
-	tcase_add_test(c, speedups_are_right);
-	tcase_add_test(c, query_formats_are_exact);
-	tcase_add_test(c, format_names_are_found);
-	tcase_add_test(c, queries_other_than_select_are_refused);
-	tcase_add_test(c, run_is_one_json_object);
-	tcase_add_test(c, table_lists_configurations);
-	tcase_add_test(c, table_shows_dropped_pushes_only_if_any);
-	tcase_add_test(c, table_distinguishes_configurations_of_equal_name);
-	tcase_add_test(c, table_refuses_invalid_options);
-	tcase_add_test(c, table_prints_help);
-	suite_add_tcase(suite, c);
-	return suite;
 }

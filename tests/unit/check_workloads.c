@@ -9,7 +9,6 @@
 #include "tests/trained.h"
 #include "workloads/layers.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,15 +43,6 @@ static void compare(const char *what, const struct vec *y, const double *right, 
 		ck_assert_msg(fabs(host[i] - right[i]) <= tolerance * fmax(1, fabs(right[i])),
 			      "%s: [%zu] is %.9g, should be %.9g", what, i, host[i], right[i]);
 	free(host);
-}
-
-/* The devices that can be used here. Loop tests run over device_at(0..device_count()). */
-static int device_count(void)
-{
-	int n = 0;
-	while (devices[n])
-		n++;
-	return n;
 }
 
 static bool open_device(struct fixture *f, int i)
@@ -96,7 +86,9 @@ static void check_gemm(struct worker *w, bool at, bool bt, size_t m, size_t n, s
 	free(right);
 }
 
-START_TEST(gemm_matches_double_precision)
+CASE("devices", .limit = 60); /* each test starts the GPU again */
+
+TEST(gemm_matches_double_precision, LISTED(devices))
 {
 	static const size_t shapes[][3] = {
 		{1, 1, 1},    {1, 1, 100},  {1, 100, 10}, {100, 10, 1},  {1, 100, 1}, {3, 5, 7},
@@ -111,7 +103,6 @@ START_TEST(gemm_matches_double_precision)
 			check_gemm(&f.w, t & 1, t & 2, shapes[i][0], shapes[i][1], shapes[i][2]);
 	fixture_close(&f);
 }
-END_TEST
 
 /* One elementwise operation on n floats: y is what changes, x the other argument. */
 struct elementwise {
@@ -226,7 +217,7 @@ static const struct elementwise elementwise[] = {
 	{"tanh_grad", run_tanh_grad, right_tanh_grad, 2e-6},
 };
 
-START_TEST(elementwise_operations_match_double_precision)
+TEST(elementwise_operations_match_double_precision, LISTED(devices))
 {
 	static const size_t lengths[] = {1, 3, 8, 31, 1000, 4099};
 	struct fixture f;
@@ -255,9 +246,8 @@ START_TEST(elementwise_operations_match_double_precision)
 		}
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(operations_with_length_leave_rest_unchanged)
+TEST(operations_with_length_leave_rest_unchanged, LISTED(devices))
 {
 	/* operations with a length do not change the floats after it */
 	static const float in[6] = {-1, 2, -3, -4, 5, -6};
@@ -278,9 +268,8 @@ START_TEST(operations_with_length_leave_rest_unchanged)
 	vec_free(NULL);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(row_and_column_operations_match_reference)
+TEST(row_and_column_operations_match_reference, LISTED(devices))
 {
 	enum { ROWS = 7, WIDTH = 13, FIRST = 4, N = 5 };
 	struct fixture f;
@@ -320,9 +309,8 @@ START_TEST(row_and_column_operations_match_reference)
 	free(b);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(softmax_xent_matches_double_precision)
+TEST(softmax_xent_matches_double_precision, LISTED(devices))
 {
 	enum { ROWS = 37, N = 10 };
 	struct fixture f;
@@ -384,9 +372,8 @@ START_TEST(softmax_xent_matches_double_precision)
 	free(z);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(mse_matches_double_precision)
+TEST(mse_matches_double_precision, LISTED(devices))
 {
 	enum { ROWS = 9, N = 3 };
 	struct fixture f;
@@ -421,9 +408,8 @@ START_TEST(mse_matches_double_precision)
 	free(t);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(sgd_step_matches_double_precision)
+TEST(sgd_step_matches_double_precision, LISTED(devices))
 {
 	enum { N = 1003 };
 	struct fixture f;
@@ -461,9 +447,8 @@ START_TEST(sgd_step_matches_double_precision)
 	}
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(gather_copies_indexed_rows)
+TEST(gather_copies_indexed_rows, LISTED(devices))
 {
 	enum { ROWS = 11, FEATURES = 21, PICKED = 8 };
 	static const int32_t index[PICKED] = {10, 0, 3, 3, 7, 1, 9, 2};
@@ -504,9 +489,8 @@ START_TEST(gather_copies_indexed_rows)
 	}
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(new_vectors_are_zero_and_aligned)
+TEST(new_vectors_are_zero_and_aligned, LISTED(devices))
 {
 	static const size_t lengths[] = {
 		0, 1, 15, 16383, 16384, 16385, 1 << 20, (1 << 20) + 1, 3 << 20, (5 << 20) + 7};
@@ -531,7 +515,6 @@ START_TEST(new_vectors_are_zero_and_aligned)
 		}
 	fixture_close(&f);
 }
-END_TEST
 
 /* ---- Lengths are checked: each of these must end the process, with these words ---- */
 
@@ -567,11 +550,12 @@ static void misuse(struct worker *w, int which)
 	MISUSES(CALL)
 }
 
-START_TEST(wrong_lengths_end_the_process)
+CASE("misuse");
+
+TEST(wrong_lengths_end_the_process, COUNT(misuse_says))
 {
 	ends_the_process(misuse, _i, misuse_says[_i]);
 }
-END_TEST
 
 /* ---- A generated set of images ------------------------------------------- */
 
@@ -583,7 +567,9 @@ static void made_set(void)
 	idx_put_set(IMAGES, TESTS, false, '-');
 }
 
-START_TEST(idx_files_are_read)
+CASE("datasets", .set_up = folder_new, .tear_down = folder_free);
+
+TEST(idx_files_are_read, 4)
 {
 	/* the four ways in which sets are named and packed */
 	struct run run = {.data_dir = folder};
@@ -630,7 +616,6 @@ START_TEST(idx_files_are_read)
 	dataset_fashion_mnist.unload(&train, &test);
 	ck_assert_ptr_null(train.bytes);
 }
-END_TEST
 
 /* Ways to spoil a set: in this file, this byte, or this length. */
 static const struct spoilt {
@@ -690,7 +675,7 @@ static void spoil(const struct spoilt *s)
 	fclose(f);
 }
 
-START_TEST(spoilt_idx_files_are_refused)
+TEST(spoilt_idx_files_are_refused, COUNT(spoilt))
 {
 	const struct spoilt *s = &spoilt[_i];
 	struct run run = {.data_dir = folder};
@@ -711,9 +696,8 @@ START_TEST(spoilt_idx_files_are_refused)
 	ck_assert_ptr_null(test.bytes);
 	free((char *)wrong);
 }
-END_TEST
 
-START_TEST(missing_idx_files_are_named)
+TEST(missing_idx_files_are_named)
 {
 	static const char *const files[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
 					    "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
@@ -748,9 +732,8 @@ START_TEST(missing_idx_files_are_named)
 	ck_assert_msg(strstr(wrong, "14 x 56") != NULL, "%s", wrong);
 	free((char *)wrong);
 }
-END_TEST
 
-START_TEST(cubes_data_follow_seed_and_formula)
+TEST(cubes_data_follow_seed_and_formula)
 {
 	struct run run = {.seed = 1}, other = {.seed = 2};
 	struct data a, at, b, bt, c, ct;
@@ -786,17 +769,8 @@ START_TEST(cubes_data_follow_seed_and_formula)
 	dataset_cubes.unload(&b, &bt);
 	dataset_cubes.unload(&c, &ct);
 }
-END_TEST
 
 /* ---- Workloads ----------------------------------------------------------- */
-
-static int workload_count(void)
-{
-	int n = 0;
-	while (workloads[n])
-		n++;
-	return n;
-}
 
 static const int32_t rows_used[] = {3, 0, 7, 11, 2, 19, 5, 13};
 
@@ -824,16 +798,17 @@ static void open_workload(struct fixture *f, const struct workload *workload, do
 	f->w.rows = COUNT(rows_used);
 }
 
-START_TEST(workload_gradients_match_finite_differences)
+CASE("workloads", .limit = 60, .set_up = made_set, .tear_down = folder_free);
+
+TEST(workload_gradients_match_finite_differences, LISTED(workloads))
 {
 	struct fixture f;
 	open_workload(&f, workloads[_i], 0);
 	check_gradient(&f.w, workloads[_i]->plugin.name);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(workload_training_lowers_loss)
+TEST(workload_training_lowers_loss, LISTED(workloads))
 {
 	/* thirty steps with the recipe's rate on one mini-batch lower its loss */
 	struct fixture f;
@@ -857,9 +832,8 @@ START_TEST(workload_training_lowers_loss)
 		      workloads[_i]->plugin.name, last.loss, first.loss);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(workload_evaluation_changes_no_state)
+TEST(workload_evaluation_changes_no_state, LISTED(workloads))
 {
 	/* evaluation gives the loss of the gradient step, for any rows, and changes nothing; with
 	 * batch normalisation the loss differs */
@@ -907,9 +881,8 @@ START_TEST(workload_evaluation_changes_no_state)
 	free(grad_after);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(seed_determines_initial_model)
+TEST(seed_determines_initial_model, LISTED(workloads))
 {
 	/* the seed decides the model; two workers of one seed start equal */
 	const struct workload *workload = workloads[_i];
@@ -936,10 +909,9 @@ START_TEST(seed_determines_initial_model)
 	for (int i = 0; i < 3; i++)
 		fixture_close(&f[i]);
 }
-END_TEST
 
 /* Layouts without memory: the parameters that the papers and tutorials name. */
-START_TEST(workload_parameter_counts_match_papers)
+TEST(workload_parameter_counts_match_papers)
 {
 	static const struct {
 		const char *name;
@@ -984,7 +956,6 @@ START_TEST(workload_parameter_counts_match_papers)
 		fixture_close(&f);
 	}
 }
-END_TEST
 
 /* A step whose gradient is 0 only decays weights. */
 static void check_decay(const struct workload *workload, const char *decay, double momentum,
@@ -1022,7 +993,7 @@ static void check_decay(const struct workload *workload, const char *decay, doub
 }
 
 /* --decay=weights spares the biases and norms of each model, which are counted here by hand. */
-START_TEST(weight_decay_can_exclude_norms_and_biases)
+TEST(weight_decay_can_exclude_norms_and_biases)
 {
 	static const struct {
 		const char *name;
@@ -1046,7 +1017,6 @@ START_TEST(weight_decay_can_exclude_norms_and_biases)
 					    momentum ? 0.9 : 0, spare ? table[k].spared : 0);
 	}
 }
-END_TEST
 
 /* ---- Nets ---------------------------------------------------------------- */
 
@@ -1084,11 +1054,12 @@ static void misuse_net(struct worker *w, int which)
 		  net_misuses[which].mse ? LOSS_MSE : LOSS_XENT);
 }
 
-START_TEST(invalid_net_ends_the_process)
+CASE("misuse");
+
+TEST(invalid_net_ends_the_process, COUNT(net_misuses))
 {
 	ends_the_process(misuse_net, _i, net_misuses[_i].says);
 }
-END_TEST
 
 static const struct {
 	const char *layers;
@@ -1100,7 +1071,9 @@ static const struct {
 	{"7t5r6t3", INIT_HE, false}, {"40r1", INIT_HE, true},
 };
 
-START_TEST(net_gradients_match_finite_differences)
+CASE("nets");
+
+TEST(net_gradients_match_finite_differences, COUNT(nets))
 {
 	struct fixture f;
 	fixture_open(&f, &device_cpu);
@@ -1114,7 +1087,6 @@ START_TEST(net_gradients_match_finite_differences)
 	model_close(&f.w);
 	fixture_close(&f);
 }
-END_TEST
 
 /* layer_ready of a strategy that only records the calls. */
 static void watch(struct worker *w, size_t i)
@@ -1129,7 +1101,7 @@ static void watch(struct worker *w, size_t i)
 	free(g);
 }
 
-START_TEST(layer_ready_runs_from_last_layer_to_first)
+TEST(layer_ready_runs_from_last_layer_to_first)
 {
 	static const struct strategy watcher = {.layer_ready = watch};
 	struct fixture f;
@@ -1155,7 +1127,6 @@ START_TEST(layer_ready_runs_from_last_layer_to_first)
 	model_close(&f.w);
 	fixture_close(&f);
 }
-END_TEST
 
 /* Places layers as a model-parallel strategy would, on worker state[0] of state[1]. */
 static char *part_place(const struct worker *w, struct linear *l)
@@ -1184,7 +1155,7 @@ static char *part_place(const struct worker *w, struct linear *l)
 	return NULL;
 }
 
-START_TEST(split_layers_contain_each_parameter_once)
+TEST(split_layers_contain_each_parameter_once)
 {
 	/* 11 -> 9 -> 7 -> 5 over three: by output, by input of a split x, by input of a whole x */
 	static const struct linear_ops ops = {.place = part_place};
@@ -1241,7 +1212,6 @@ START_TEST(split_layers_contain_each_parameter_once)
 	model_close(&whole.w);
 	fixture_close(&whole);
 }
-END_TEST
 
 /* ---- PyTorch ------------------------------------------------------------- */
 
@@ -1254,16 +1224,15 @@ static void build_reference(struct worker *w, const struct data *d, const struct
 	build_net(w, d->features, r->layers, INIT_ZERO, r->mse ? LOSS_MSE : LOSS_XENT);
 }
 
-START_TEST(linear_nets_match_pytorch)
+TEST(linear_nets_match_pytorch, COUNT(references))
 {
 	check_reference(&references[_i], &device_cpu, build_reference, 1e-5, 1e-6);
 }
-END_TEST
 
 #include "tests/reference/torch_gpt.inc"
 
 /* A small gpt: its loss, the gradient of its scores, and every 37th of its parameters. */
-START_TEST(gpt_matches_pytorch)
+TEST(gpt_matches_pytorch)
 {
 	enum { LAYERS = 2, HEADS = 2, WIDTH = 8, CONTEXT = 5, ROWS = 3, KEPT = 37 };
 	static const int32_t index[ROWS] = {0, 1, 2};
@@ -1314,7 +1283,6 @@ START_TEST(gpt_matches_pytorch)
 	free(z);
 	fixture_close(&f);
 }
-END_TEST
 
 /* ---- Random streams, provenance ------------------------------------------ */
 
@@ -1324,7 +1292,9 @@ static int by_state(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-START_TEST(random_streams_have_distinct_states)
+CASE("devices");
+
+TEST(random_streams_have_distinct_states)
 {
 	/* seeds, kinds and parts that are close, as layers and epochs are, and far apart, as ranks
 	 * may be */
@@ -1346,9 +1316,8 @@ START_TEST(random_streams_have_distinct_states)
 		ck_assert_msg(state[i - 1] != state[i], "two streams begin with the state %#llx",
 			      (unsigned long long)state[i]);
 }
-END_TEST
 
-START_TEST(machine_reports_library_versions)
+TEST(machine_reports_library_versions)
 {
 	const struct machine *m = machine();
 	ck_assert_ptr_nonnull(m->onednn);
@@ -1356,60 +1325,5 @@ START_TEST(machine_reports_library_versions)
 	ck_assert_msg(strpbrk(m->onednn, "0123456789") != NULL, "%s: no version", m->onednn);
 	ck_assert_ptr_nonnull(strstr(m->mpi, "MPI"));
 }
-END_TEST
 
 /* ---- The suite ----------------------------------------------------------- */
-
-Suite *workloads_suite(void)
-{
-	Suite *s = suite_create("workloads");
-	TCase *t = tcase_create("devices");
-	int n = device_count();
-	tcase_set_timeout(t, 60); /* each test starts the GPU again */
-	tcase_add_loop_test(t, gemm_matches_double_precision, 0, n);
-	tcase_add_loop_test(t, elementwise_operations_match_double_precision, 0, n);
-	tcase_add_loop_test(t, operations_with_length_leave_rest_unchanged, 0, n);
-	tcase_add_loop_test(t, row_and_column_operations_match_reference, 0, n);
-	tcase_add_loop_test(t, softmax_xent_matches_double_precision, 0, n);
-	tcase_add_loop_test(t, mse_matches_double_precision, 0, n);
-	tcase_add_loop_test(t, sgd_step_matches_double_precision, 0, n);
-	tcase_add_loop_test(t, gather_copies_indexed_rows, 0, n);
-	tcase_add_loop_test(t, new_vectors_are_zero_and_aligned, 0, n);
-	tcase_add_test(t, random_streams_have_distinct_states);
-	tcase_add_test(t, machine_reports_library_versions);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("misuse");
-	tcase_add_loop_test(t, wrong_lengths_end_the_process, 0, COUNT(misuse_says));
-	tcase_add_loop_test(t, invalid_net_ends_the_process, 0, COUNT(net_misuses));
-	suite_add_tcase(s, t);
-
-	t = tcase_create("datasets");
-	tcase_add_checked_fixture(t, folder_new, folder_free);
-	tcase_add_loop_test(t, idx_files_are_read, 0, 4);
-	tcase_add_loop_test(t, spoilt_idx_files_are_refused, 0, COUNT(spoilt));
-	tcase_add_test(t, missing_idx_files_are_named);
-	tcase_add_test(t, cubes_data_follow_seed_and_formula);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("workloads");
-	tcase_set_timeout(t, 60);
-	tcase_add_checked_fixture(t, made_set, folder_free);
-	n = workload_count();
-	tcase_add_loop_test(t, workload_gradients_match_finite_differences, 0, n);
-	tcase_add_loop_test(t, workload_training_lowers_loss, 0, n);
-	tcase_add_loop_test(t, workload_evaluation_changes_no_state, 0, n);
-	tcase_add_loop_test(t, seed_determines_initial_model, 0, n);
-	tcase_add_test(t, workload_parameter_counts_match_papers);
-	tcase_add_test(t, weight_decay_can_exclude_norms_and_biases);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("nets");
-	tcase_add_loop_test(t, net_gradients_match_finite_differences, 0, COUNT(nets));
-	tcase_add_test(t, layer_ready_runs_from_last_layer_to_first);
-	tcase_add_test(t, split_layers_contain_each_parameter_once);
-	tcase_add_loop_test(t, linear_nets_match_pytorch, 0, COUNT(references));
-	tcase_add_test(t, gpt_matches_pytorch);
-	suite_add_tcase(s, t);
-	return s;
-}

@@ -1,7 +1,8 @@
 /*
  * check_devices.c - compares every operation of every device with plain loops in double precision:
  * odd sizes, slices at odd offsets, outputs that held NaNs. Memory before and after an output must
- * not change. A result may differ by TOLERANCE of its norm. Tests loop over devices[]; a new device
+ * not change. A result may differ by TOLERANCE of its norm, and each number by as much of itself or of
+ * their root mean square. Tests loop over devices[]; a new device
  * is therefore tested too. A device that is not usable here is skipped; its reason is printed once.
  */
 #include "runtime/device/draw.h"
@@ -155,6 +156,12 @@ static void check_array(struct bench *b, struct array *a, const char *name, doub
 			norm += a->r[i] * a->r[i];
 		}
 	}
+	const double mean = sqrt(norm / (double)(a->n ? a->n : 1));
+	for (size_t i = 0; i < a->n; i++)
+		ck_assert_msg(!isfinite(a->r[i]) || fabs(a->x[i] - a->r[i]) <=
+							    tolerance * fmax(mean, fabs(a->r[i])),
+			      "%s: %s[%zu] is %.9g, should be %.9g", b->what, name, i,
+			      (double)a->x[i], a->r[i]);
 	ck_assert_msg(sqrt(off) <= tolerance * sqrt(norm),
 		      "%s: %s is off by %.3g, its norm is %.3g (first: %.9g, should be %.9g)",
 		      b->what, name, sqrt(off), sqrt(norm), (double)a->x[0], a->r[0]);
@@ -188,6 +195,9 @@ static const struct sizes vectors[] = {
 	{.rows = 3, .out = 5, .in = {1, 9, 1}},     {.rows = 7, .out = 8, .in = {1, 8, 1}},
 	{.rows = 33, .out = 10, .in = {1, 78, 1}},  {.rows = 5, .out = 129, .in = {1, 33, 1}},
 	{.rows = 64, .out = 10, .in = {1, 128, 1}}, {.rows = 31, .out = 1031, .in = {1, 3, 1}},
+	{.rows = 1, .out = 1, .in = {1, 100, 1}},   {.rows = 100, .out = 10, .in = {1, 1, 1}},
+	{.rows = 1, .out = 9, .in = {1, 900, 1}},   {.rows = 9, .out = 1, .in = {1, 900, 1}},
+	{.rows = 31, .out = 129, .in = {1, 77, 1}}, {.rows = 1, .out = 4099, .in = {1, 1, 1}},
 };
 
 static void op_memory(struct bench *b, const struct sizes *s)
@@ -228,7 +238,7 @@ static void op_scale(struct bench *b, const struct sizes *s)
 	vec_scale(y->v, -1.5f);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] *= -1.5;
-	check_array(b, y, "y", TOLERANCE);
+	check_array(b, y, "y", 1e-7);
 }
 
 static void op_axpy(struct bench *b, const struct sizes *s)
@@ -237,7 +247,7 @@ static void op_axpy(struct bench *b, const struct sizes *s)
 	vec_axpy(y->v, 2.5f, x->v);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] += 2.5 * x->r[i];
-	check_array(b, y, "y", TOLERANCE);
+	check_array(b, y, "y", 1e-6);
 }
 
 static void op_columns(struct bench *b, const struct sizes *s)
@@ -269,7 +279,7 @@ static void op_gemm(struct bench *b, const struct sizes *s)
 				for (size_t p = 0; p < k; p++)
 					y->r[i * n + j] += x->r[xt ? p * m + i : i * k + p] *
 							   w->r[wt ? j * k + p : p * n + j];
-		check_array(b, y, xt ? wt ? "xT wT" : "xT w" : wt ? "x wT" : "x w", TOLERANCE);
+		check_array(b, y, xt ? wt ? "xT wT" : "xT w" : wt ? "x wT" : "x w", 4e-6);
 	}
 }
 
@@ -280,11 +290,11 @@ static void op_bias(struct bench *b, const struct sizes *s)
 	vec_add_bias(y->v, bias->v, s->rows);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] += bias->r[i % s->out];
-	check_array(b, y, "y", TOLERANCE);
+	check_array(b, y, "y", 1e-6);
 	vec_sum_rows(sum->v, y->v, s->rows);
 	for (size_t i = 0; i < y->n; i++)
 		sum->r[i % s->out] += y->r[i];
-	check_array(b, sum, "sum", TOLERANCE);
+	check_array(b, sum, "sum", 1e-6);
 }
 
 static void op_relu(struct bench *b, const struct sizes *s)
@@ -305,21 +315,24 @@ static void op_tanh(struct bench *b, const struct sizes *s)
 {
 	const size_t head = (s->rows * s->out + 1) / 2;
 	struct array *y = image_in(b, s->rows * s->out), *dy = image_in(b, y->n);
+	vec_scale(y->v, 4);
 	vec_tanh(y->v, head);
 	vec_tanh_grad(dy->v, y->v, head);
+	for (size_t i = 0; i < y->n; i++)
+		y->r[i] *= 4;
 	for (size_t i = 0; i < head; i++) {
 		y->r[i] = tanh(y->r[i]);
 		dy->r[i] *= 1 - y->r[i] * y->r[i];
 	}
-	check_array(b, y, "y", TOLERANCE);
-	check_array(b, dy, "dy", TOLERANCE);
+	check_array(b, y, "y", 3e-7);
+	check_array(b, dy, "dy", 2e-6);
 }
 
 static void tallied(struct bench *b, double loss, size_t correct, size_t rows)
 {
 	struct tally t;
 	tally_take(&b->w, &t);
-	ck_assert_msg(fabs(t.loss - loss) <= TOLERANCE * fabs(loss) + 1e-7,
+	ck_assert_msg(fabs(t.loss - loss) <= 1e-6 * fabs(loss) + 1e-7,
 		      "%s: the loss is %.9g, should be %.9g", b->what, t.loss, loss);
 	ck_assert_msg(t.correct == (int64_t)correct && t.rows == (int64_t)rows,
 		      "%s: %d of %d correct, should be %zu of %zu", b->what, (int)t.correct,
@@ -329,7 +342,25 @@ static void tallied(struct bench *b, double loss, size_t correct, size_t rows)
 		      b->what);
 }
 
-/* In every third row all values are equal; the first of them is then the answer. */
+/* A NaN at any place makes the loss NaN, and the largest other value is not a correct answer. */
+static void check_nan(struct bench *b, struct vec *z, struct vec *target, float *row, size_t n)
+{
+	struct tally t;
+	for (size_t at = 0; at < n; at += 1 + n / 16) {
+		for (size_t j = 0; j < n; j++)
+			row[j] = j == n / 2 ? 9 : 0;
+		row[at] = NAN;
+		vec_put(z, row);
+		vec_fill(target, at == n / 2 ? 0 : (float)(n / 2));
+		vec_softmax_xent(z, target, 1, n, 1);
+		tally_take(&b->w, &t);
+		ck_assert_msg(isnan(t.loss) && t.correct == 0, "%s: NaN at %zu: loss %g, %d correct",
+			      b->what, at, t.loss, (int)t.correct);
+	}
+}
+
+/* In every third row all values are equal; the first of them is then the answer. exp of the values
+ * of row 1 alone is infinite. */
 static void op_xent(struct bench *b, const struct sizes *s)
 {
 	const size_t n = s->out;
@@ -337,7 +368,7 @@ static void op_xent(struct bench *b, const struct sizes *s)
 	double loss = 0;
 	size_t correct = 0;
 	for (size_t i = 0; i < s->rows * n; i++)
-		raw[i] = i / n % 3 == 2 ? 0.5f : raw[i];
+		raw[i] = i / n % 3 == 2 ? 0.5f : i / n == 1 ? 1e4f * raw[i] : raw[i];
 	struct array *z = array_at(b, raw, s->rows * n, GUARD);
 
 	for (size_t r = 0; r < s->rows; r++) {
@@ -361,8 +392,9 @@ static void op_xent(struct bench *b, const struct sizes *s)
 
 	vec_softmax_xent(z->v, target->v, s->rows, n, 0.75f * (float)s->rows);
 	if (n > 1)
-		check_array(b, z, "z", TOLERANCE);
+		check_array(b, z, "z", n > 100 ? 2e-6 : 1e-6);
 	tallied(b, loss, correct, s->rows);
+	check_nan(b, z->v, target->v, raw, n);
 	free(raw);
 	free(label);
 }
@@ -370,6 +402,7 @@ static void op_xent(struct bench *b, const struct sizes *s)
 static void op_mse(struct bench *b, const struct sizes *s)
 {
 	struct array *z = image_in(b, s->rows * s->out), *t = image_in(b, z->n);
+	struct tally taken;
 	double loss = 0;
 	for (size_t i = 0; i < z->n; i++) {
 		double e = z->r[i] - t->r[i];
@@ -378,8 +411,12 @@ static void op_mse(struct bench *b, const struct sizes *s)
 		loss += e * e / (double)s->out;
 	}
 	vec_mse(z->v, t->v, s->rows, s->out, 1.5f * (float)s->rows);
-	check_array(b, z, "z", TOLERANCE);
+	check_array(b, z, "z", 1e-6);
 	tallied(b, loss, 0, s->rows);
+	vec_fill(z->v, NAN);
+	vec_mse(z->v, t->v, s->rows, s->out, 1);
+	tally_take(&b->w, &taken);
+	ck_assert(isnan(taken.loss));
 }
 
 /* A step of each rule of rules.h, in double precision. */

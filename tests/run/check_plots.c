@@ -3,6 +3,8 @@
  * data, or have names that try to break out of the picture.
  */
 #include "plots/plot.h"
+#include "tests/fixture.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 
 #include <dirent.h>
@@ -16,38 +18,14 @@
 
 extern const struct command command_plot;
 
-static char folder[64], database[96], said[96];
+static char database[96], said[96];
 
 static void set_up(void)
 {
-	snprintf(folder, sizeof(folder), "/tmp/mvbench-plots-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(folder));
+	folder_new();
 	snprintf(database, sizeof(database), "%s/results.db", folder);
 	snprintf(said, sizeof(said), "%s/said", folder);
 	setenv("XDG_CONFIG_HOME", folder, 1); /* not the figures of the user who runs the tests */
-}
-
-static void empty_folder(const char *path)
-{
-	DIR *d = opendir(path);
-	for (struct dirent *e; d && (e = readdir(d));) {
-		char *file = sentence("%s/%s", path, e->d_name);
-		struct stat st;
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && lstat(file, &st) == 0) {
-			if (S_ISDIR(st.st_mode))
-				empty_folder(file);
-			remove(file);
-		}
-		free(file);
-	}
-	if (d)
-		closedir(d);
-}
-
-static void tear_down(void)
-{
-	empty_folder(folder);
-	rmdir(folder);
 }
 
 static char *contents(const char *path, size_t *n)
@@ -61,24 +39,6 @@ static char *contents(const char *path, size_t *n)
 }
 
 /* ---- Databases ----------------------------------------------------------- */
-
-static sqlite3 *open_database(void)
-{
-	struct store *s = NULL;
-	sqlite3 *db;
-	char *wrong = store_open(&s, database, STORE_WRITE);
-	ck_assert_msg(!wrong, "%s", wrong);
-	store_close(s);
-	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	return db;
-}
-
-static void sql(sqlite3 *db, const char *text)
-{
-	char *wrong = NULL;
-	sqlite3_exec(db, text, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", text, wrong);
-}
 
 /* A finished run. In epoch e its accuracy is best + 0.01 e, or its loss is 1/e if best < 0. asgd
  * pushes 100 times an epoch. */
@@ -96,7 +56,7 @@ static void add_run(sqlite3 *db, const char *workload, const char *strategy, int
 		" 'none', %d, 'cpu', 'mpi', 1, 0, 0, %Q, 10, 100, 10,"
 		" iif(%Q = 'asgd', 'shared', NULL), 'ipc');",
 		workload, strategy, workers, epochs, seed, label, strategy);
-	sql(db, text);
+	made_sql(db, text);
 	sqlite3_free(text);
 	long long id = sqlite3_last_insert_rowid(db);
 	for (int e = 0; e <= epochs; e++) {
@@ -113,14 +73,14 @@ static void add_run(sqlite3 *db, const char *workload, const char *strategy, int
 			id, e, 1.0 / (e + 1), 1.0 / (e + 1), best, best + 0.01 * e, e ? seconds : 0,
 			seconds - 0.4,
 			pushes ? "1.5, 4, 100, 0, 0.25" : "NULL, NULL, NULL, NULL, NULL");
-		sql(db, text);
+		made_sql(db, text);
 		sqlite3_free(text);
 		text = sqlite3_mprintf(
 			"INSERT INTO staleness VALUES (%lld, %d, 0, 20), (%lld, %d, 1, 40),"
 			" (%lld, %d, 2, 20), (%lld, %d, 3, 10), (%lld, %d, 4, 10)",
 			id, e, id, e, id, e, id, e, id, e);
 		if (pushes)
-			sql(db, text);
+			made_sql(db, text);
 		sqlite3_free(text);
 	}
 }
@@ -151,14 +111,14 @@ static void fill_one(sqlite3 *db)
 /* Each run a second time, as a simulation that took a tenth longer. */
 static void simulate_all(sqlite3 *db)
 {
-	sql(db, "CREATE TEMP TABLE copy AS SELECT * FROM run;"
-		"UPDATE copy SET id = id + 1000, platform = 'sim', sim_platform = 'local',"
-		" sim_train = 1, sim_step_time = 'auto', sim_update_time = 'auto',"
-		" sim_slow_link = '', sim_replay = 0;"
-		"INSERT INTO run SELECT * FROM copy; DROP TABLE copy;"
-		"CREATE TEMP TABLE copy AS SELECT * FROM epoch;"
-		"UPDATE copy SET run_id = run_id + 1000, seconds = 1.1 * seconds;"
-		"INSERT INTO epoch SELECT * FROM copy; DROP TABLE copy");
+	made_sql(db, "CREATE TEMP TABLE copy AS SELECT * FROM run;"
+		     "UPDATE copy SET id = id + 1000, platform = 'sim', sim_platform = 'local',"
+		     " sim_train = 1, sim_step_time = 'auto', sim_update_time = 'auto',"
+		     " sim_slow_link = '', sim_replay = 0;"
+		     "INSERT INTO run SELECT * FROM copy; DROP TABLE copy;"
+		     "CREATE TEMP TABLE copy AS SELECT * FROM epoch;"
+		     "UPDATE copy SET run_id = run_id + 1000, seconds = 1.1 * seconds;"
+		     "INSERT INTO epoch SELECT * FROM copy; DROP TABLE copy");
 }
 
 static void fill_hostile(sqlite3 *db)
@@ -173,8 +133,8 @@ static void fill_hostile(sqlite3 *db)
 	add_run(db, "../<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
 	add_run(db, "..\\<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
 	simulate_all(db);
-	sql(db, "UPDATE run SET target_accuracy = 0.765 WHERE workload <> 'perceptron';"
-		"UPDATE run SET oversubscribed = workers > 2");
+	made_sql(db, "UPDATE run SET target_accuracy = 0.765 WHERE workload <> 'perceptron';"
+		     "UPDATE run SET oversubscribed = workers > 2");
 }
 
 /* ---- The command, and what it prints ------------------------------------- */
@@ -284,7 +244,7 @@ static int each_figure(void (*each)(const char *name))
 
 /* ---- Tests --------------------------------------------------------------- */
 
-CASE("plots", .limit = 120, .set_up = set_up, .tear_down = tear_down);
+CASE("plots", .limit = 120, .set_up = set_up, .tear_down = folder_free);
 
 TEST(each_figure_has_sql_and_gp)
 {
@@ -335,7 +295,7 @@ TEST(empty_database_draws_explanation)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3_close(open_database());
+	sqlite3_close(made_open("results.db"));
 	ck_assert_int_ge(each_figure(draws_explanation), 7);
 
 	int status;
@@ -354,7 +314,7 @@ TEST(one_run_is_drawn)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	sqlite3_close(db);
 	each_figure(draws_one);
@@ -378,19 +338,19 @@ TEST(runs_without_accuracy_are_drawn)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);
 	add_run(db, "mlp", "asgd", 2, 1, 0.8, "", 2);
 	add_run(db, "softmax", "serial", 1, 1, 0.8, "", 2);
-	sql(db, "UPDATE run SET target_accuracy = 0.5;"
-		"UPDATE epoch SET train_loss = NULL, test_loss = NULL, test_accuracy = NULL"
-		" WHERE run_id <> 1");
+	made_sql(db, "UPDATE run SET target_accuracy = 0.5;"
+		     "UPDATE epoch SET train_loss = NULL, test_loss = NULL, test_accuracy = NULL"
+		     " WHERE run_id <> 1");
 	sqlite3_close(db);
 	each_figure(draws_something);
 
 	/* Infinite losses are not drawn. */
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	sql(db, "UPDATE epoch SET train_loss = 9e999");
+	made_sql(db, "UPDATE epoch SET train_loss = 9e999");
 	sqlite3_close(db);
 	int status;
 	char *text = PLOT(&status, "loss_time", "--db=results.db", "--out=infinite.svg");
@@ -420,7 +380,7 @@ TEST(hostile_names_are_shown_never_run)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_hostile(db);
 	sqlite3_close(db);
 	each_figure(draws_hostile);
@@ -474,11 +434,11 @@ static char *asked_rows(sqlite3 *db, const char *query)
 static char *rows_of(sqlite3 *db, const char *query)
 {
 	static const char *const made[] = {"results/ask/names.sql", "plots/style.sql"};
-	sql(db, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary");
+	made_sql(db, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary");
 	for (int i = 0; i < 2; i++) {
 		size_t n;
 		char *path = installed_path(made[i]), *text = contents(path, &n);
-		sql(db, text);
+		made_sql(db, text);
 		free(text);
 		free(path);
 	}
@@ -487,13 +447,13 @@ static char *rows_of(sqlite3 *db, const char *query)
 
 TEST(curves_show_medians)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
 	add_run(db, "mlp", "serial", 1, 2, 0.9, "", 2);
 	add_run(db, "mlp", "serial", 1, 3, 0.6, "", 2);
 	add_run(db, "mlp", "asgd", 2, 1, 0.4, "", 2);
 	add_run(db, "mlp", "asgd", 2, 2, 0.6, "", 2);
-	sql(db, "UPDATE run SET status = 'diverged' WHERE id = 6");
+	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id = 6");
 	char *rows =
 		rows_of(db, "SELECT format('%s|%d|%.6g|%.6g|%.6g', title, epoch, median, low, high)"
 			    " FROM quality ORDER BY place, epoch");
@@ -534,7 +494,7 @@ static void expect_rows(const char *figure, const char *columns, const char *wan
 
 TEST(figure_intervals_lie_between_ranks)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	for (int seed = 1; seed <= 9; seed++) /* ranks 2 and 8 */
 		add_run(db, "mlp", "serial", 1, seed, 0.1 * seed, "", 2);
 	add_run(db, "softmax", "serial", 1, 1, 0.5, "", 2);
@@ -573,11 +533,13 @@ TEST(figure_intervals_lie_between_ranks)
 /* Four trials of one configuration. One diverged: it counts as the untrained model. */
 TEST(best_of_k_curve_is_the_expected_maximum)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	static const double value[] = {0.4, 0, 0.2, 0.3};
 	for (int k = 0; k < 4; k++)
 		add_run(db, "mlp", "serial", 1, k + 1, 0.5, "", 1);
-	sql(db, "UPDATE run SET config_hash = 'h' || id, lr = 0.1 * id;"
+	made_sql(
+		db,
+		"UPDATE run SET config_hash = 'h' || id, lr = 0.1 * id;"
 		"UPDATE run SET status = 'diverged' WHERE id = 2;"
 		"UPDATE epoch SET validation_accuracy = 0.1;"
 		"INSERT INTO study (name, hash, made, objective, budget, search) VALUES ('s', 'x', "
@@ -588,7 +550,7 @@ TEST(best_of_k_curve_is_the_expected_maximum)
 		char *set = sentence("UPDATE epoch SET validation_accuracy = %g WHERE run_id = %d "
 				     "AND epoch = 1",
 				     value[k], k + 1);
-		sql(db, set);
+		made_sql(db, set);
 		free(set);
 	}
 	sqlite3_close(db);
@@ -601,7 +563,9 @@ TEST(best_of_k_curve_is_the_expected_maximum)
 	/* trials of another study, of another workload, are separate */
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
 	add_run(db, "softmax", "serial", 1, 9, 0.5, "", 1);
-	sql(db, "UPDATE run SET config_hash = 'k' WHERE id = 5;"
+	made_sql(
+		db,
+		"UPDATE run SET config_hash = 'k' WHERE id = 5;"
 		"UPDATE epoch SET validation_accuracy = 0.3 WHERE run_id = 5;"
 		"INSERT INTO study (name, hash, made, objective, budget, search) VALUES ('t', 'y', "
 		"'', 'accuracy', 1, '{}');"
@@ -616,13 +580,13 @@ TEST(best_of_k_curve_is_the_expected_maximum)
  * changes medians. */
 TEST(diverged_runs_count_in_figures)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	for (int seed = 1; seed <= 4; seed++)
 		add_run(db, "mlp", "serial", 1, seed, 0.1 + 0.2 * seed, "", 3);
 	add_run(db, "mlp", "asgd", 2, 1, 0.6, "", 3);
 	add_run(db, "mlp", "asgd", 2, 2, 0.6, "", 3);
-	sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (4, 6);"
-		"DELETE FROM epoch WHERE run_id IN (4, 6) AND epoch = 3");
+	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (4, 6);"
+		     "DELETE FROM epoch WHERE run_id IN (4, 6) AND epoch = 3");
 	sqlite3_close(db);
 	/* asgd: the median is that of half of its runs */
 	expect_rows("accuracy_epoch", "'%s|%d|%g|%g|%g', title, epoch, median, low, high",
@@ -644,7 +608,7 @@ TEST(diverged_runs_count_in_figures)
 /* A run that missed its target or diverged is shown, and counts as later than all others. */
 TEST(missed_targets_are_shown)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
 	add_run(db, "mlp", "serial", 1, 2, 0.605, "", 2);
 	add_run(db, "mlp", "serial", 1, 3, 0.611, "", 2);
@@ -652,9 +616,9 @@ TEST(missed_targets_are_shown)
 	add_run(db, "mlp", "asgd", 2, 2, 0.9, "", 2);
 	add_run(db, "mlp", "periodic", 2, 1, 0.9, "", 2);
 	add_run(db, "softmax", "serial", 1, 1, 0.9, "", 2);
-	sql(db, "UPDATE run SET target_accuracy = 0.62 WHERE workload = 'mlp';"
-		"UPDATE run SET status = 'diverged' WHERE id IN (5, 6);"
-		"UPDATE epoch SET test_accuracy = NULL WHERE run_id IN (5, 6)");
+	made_sql(db, "UPDATE run SET target_accuracy = 0.62 WHERE workload = 'mlp';"
+		     "UPDATE run SET status = 'diverged' WHERE id IN (5, 6);"
+		     "UPDATE epoch SET test_accuracy = NULL WHERE run_id IN (5, 6)");
 	sqlite3_close(db);
 	expect_rows(
 		"time_to_accuracy",
@@ -680,7 +644,7 @@ TEST(missed_targets_are_shown)
 
 TEST(pareto_front_has_the_unbeaten_runs)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);    /* 8.2 s, 82 % */
 	add_run(db, "mlp", "allreduce", 2, 1, 0.8, "", 2); /* 4.2 s, 82 %: as good, and faster */
 	add_run(db, "mlp", "asgd", 2, 1, 0.7, "", 2);      /* 4.2 s, 72 % */
@@ -697,13 +661,13 @@ TEST(pareto_front_has_the_unbeaten_runs)
 
 TEST(efficiency_is_speed_up_per_worker)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);
 	add_run(db, "mlp", "asgd", 2, 1, 0.8, "", 2);
 	add_run(db, "mlp", "asgd", 4, 1, 0.8, "", 2);
 	add_run(db, "mlp", "asgd", 4, 19, 0.8, "", 2);
 	add_run(db, "softmax", "asgd", 4, 1, 0.8, "", 2); /* no run of one worker */
-	sql(db, "UPDATE run SET oversubscribed = workers > 2");
+	made_sql(db, "UPDATE run SET oversubscribed = workers > 2");
 	sqlite3_close(db);
 	expect_rows("efficiency",
 		    "'%s|%d|%.4g|%.4g|%.4g|%d', title, workers, efficiency, low, high, crowded",
@@ -719,16 +683,16 @@ TEST(omitted_names_are_counted_in_figures)
 					     "speedup",        "seeds",         "time_to_accuracy",
 					     "accuracy_final"};
 	char label[32];
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	if (lacks_program("gnuplot"))
 		return;
-	sql(db, "BEGIN");
+	made_sql(db, "BEGIN");
 	for (int i = 0; i < 65; i++) {
 		snprintf(label, sizeof(label), "number %d", i);
 		add_run(db, "mlp", "allreduce", 2, 1, 0.5, label, 2);
 	}
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
-	sql(db, "UPDATE run SET target_accuracy = 0.5; COMMIT");
+	made_sql(db, "UPDATE run SET target_accuracy = 0.5; COMMIT");
 	sqlite3_close(db);
 	for (size_t i = 0; i < sizeof(figure) / sizeof(*figure); i++) {
 		ck_assert_int_eq(draw(figure[i], "svg"), 1);
@@ -751,7 +715,7 @@ TEST(omitted_names_are_counted_in_figures)
 
 TEST(staleness_shares_are_of_all_pushes)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	char *query = query_of("staleness");
 	char *ask = sentence(
 		"SELECT format('%%s|%%g|%%g|%%g|%%d', title, staleness, share, mean, most) "
@@ -760,10 +724,10 @@ TEST(staleness_shares_are_of_all_pushes)
 	/* two runs of one configuration: the second has late pushes, in a bin that is 8 wide */
 	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 4, 2, 0.5, "", 1);
-	sql(db, "UPDATE epoch SET staleness_mean = 140, staleness_max = 143, pushes = 300 "
-		"WHERE run_id = 2 AND epoch = 1;"
-		"DELETE FROM staleness WHERE run_id = 2;"
-		"INSERT INTO staleness VALUES (2, 1, 136, 300), (2, 0, 5, 1000)");
+	made_sql(db, "UPDATE epoch SET staleness_mean = 140, staleness_max = 143, pushes = 300 "
+		     "WHERE run_id = 2 AND epoch = 1;"
+		     "DELETE FROM staleness WHERE run_id = 2;"
+		     "INSERT INTO staleness VALUES (2, 1, 136, 300), (2, 0, 5, 1000)");
 	char *rows = rows_of(db, ask);
 	ck_assert_str_eq(rows, "asgd 4w (n=2)|0|5|105.375|143\n"
 			       "asgd 4w (n=2)|1|10|105.375|143\n"
@@ -781,16 +745,16 @@ TEST(staleness_shares_are_of_all_pushes)
 /* C code and the figure's query both compute the bins. */
 TEST(staleness_bins_equal_the_recorded_ones)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	char *query = query_of("staleness"),
 	     *want = sentence("%d,%d\n", STALENESS_BINS, STALENESS_BINS);
 	char *ask = sentence("SELECT count(*) || ',' || sum(share > 0) FROM (%s)", query);
 	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 1);
-	sql(db, "DELETE FROM staleness");
+	made_sql(db, "DELETE FROM staleness");
 	for (int i = 0; i < STALENESS_BINS; i++) {
 		char *one = sentence("INSERT INTO staleness VALUES (1, 1, %lld, 1)",
 				     (long long)staleness_of_bin(i));
-		sql(db, one);
+		made_sql(db, one);
 		free(one);
 	}
 	char *rows = rows_of(db, ask);
@@ -827,16 +791,16 @@ static const struct {
 	{4000, "asgd 4w, mean 1.50, max 4000<", "> 300<", "> 50<"},
 };
 
-TEST(stale_pushes_are_drawn, sizeof(lateness) / sizeof(*lateness))
+TEST(stale_pushes_are_drawn, COUNT(lateness))
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 3);
 	char *text = sentence("INSERT INTO staleness VALUES (1, 2, %d, 1);"
 			      "UPDATE epoch SET staleness_max = %d WHERE epoch = 2",
 			      lateness[_i].late, lateness[_i].late);
-	sql(db, text);
+	made_sql(db, text);
 	free(text);
 	text = drawn("staleness");
 	ck_assert_ptr_nonnull(strstr(text, lateness[_i].key));
@@ -850,7 +814,7 @@ TEST(stale_pushes_are_drawn, sizeof(lateness) / sizeof(*lateness))
 	free(text);
 
 	/* a file of an older version has the means, but no histogram */
-	sql(db, "DELETE FROM staleness; UPDATE epoch SET pushes = NULL");
+	made_sql(db, "DELETE FROM staleness; UPDATE epoch SET pushes = NULL");
 	sqlite3_close(db);
 	text = drawn("staleness");
 	ck_assert_ptr_nonnull(strstr(text, "kept no histogram"));
@@ -866,12 +830,12 @@ TEST(staleness_of_one_value_draws_without_warning)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "asgd", 1, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
-	sql(db, "DELETE FROM staleness; INSERT INTO staleness VALUES (1, 1, 0, 1000);"
-		"WITH bin(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM bin WHERE k < 120)"
-		"INSERT INTO staleness SELECT 2, 1, k, 1 FROM bin");
+	made_sql(db, "DELETE FROM staleness; INSERT INTO staleness VALUES (1, 1, 0, 1000);"
+		     "WITH bin(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM bin WHERE k < 120)"
+		     "INSERT INTO staleness SELECT 2, 1, k, 1 FROM bin");
 	sqlite3_close(db);
 	free(drawn("staleness"));
 }
@@ -880,17 +844,17 @@ TEST(staleness_of_one_value_draws_without_warning)
  * strategies have no tables. */
 TEST(placements_are_named_where_they_differ)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
-	sql(db, "UPDATE run SET table_home = 'servers', servers = 1 WHERE id = 3");
+	made_sql(db, "UPDATE run SET table_home = 'servers', servers = 1 WHERE id = 3");
 	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "serial\nasgd 2w\nasgd 2w+1s\n");
 	free(rows);
 	sqlite3_close(db);
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	sql(db, "UPDATE run SET table_home = 'onesided', servers = 0 WHERE id = 3");
+	made_sql(db, "UPDATE run SET table_home = 'onesided', servers = 0 WHERE id = 3");
 	rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "serial\nasgd 2w table-home=shared\nasgd 2w table-home=onesided\n");
 	free(rows);
@@ -900,10 +864,10 @@ TEST(placements_are_named_where_they_differ)
 /* Names omit what the program chose for each strategy. */
 TEST(names_omit_automatic_choices)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "allreduce", 2, 1, 0.5, "", 1);
-	sql(db, "UPDATE run SET deal = iif(strategy = 'asgd', 'dynamic', 'static')");
+	made_sql(db, "UPDATE run SET deal = iif(strategy = 'asgd', 'dynamic', 'static')");
 	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w\nallreduce 2w\n");
 	free(rows);
@@ -914,15 +878,15 @@ TEST(names_omit_automatic_choices)
  * from that strategy's options. */
 TEST(chosen_options_are_named_where_they_decide)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "allreduce", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "bsp", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "bsp", 2, 1, 0.5, "", 1);
-	sql(db, "UPDATE run SET deal = iif(id IN (2, 5), 'dynamic', 'static');"
-		"INSERT INTO run_option VALUES (4, 'strategy', 'backup', '0'), "
-		"(5, 'strategy', 'backup', '1')");
+	made_sql(db, "UPDATE run SET deal = iif(id IN (2, 5), 'dynamic', 'static');"
+		     "INSERT INTO run_option VALUES (4, 'strategy', 'backup', '0'), "
+		     "(5, 'strategy', 'backup', '1')");
 	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w deal=static\nasgd 2w deal=dynamic\nallreduce 2w\n"
 			       "bsp 2w bsp.backup=0\nbsp 2w bsp.backup=1\n");
@@ -934,16 +898,16 @@ TEST(chosen_options_are_named_where_they_decide)
 static void fill_twelve(sqlite3 *db)
 {
 	char name[16];
-	sql(db, "BEGIN");
+	made_sql(db, "BEGIN");
 	for (int i = 0; i < 12; i++)
 		for (int workers = 1; workers <= 4; workers *= 2) {
 			snprintf(name, sizeof(name), i ? "plan%02d" : "serial", i);
 			add_run(db, "mlp", name, workers, 1, 0.5 + 0.01 * i, "", 2);
 			add_run(db, "softmax", name, workers, 1, 0.5 + 0.01 * i, "", 2);
 		}
-	sql(db, "UPDATE run SET config_hash = workload || strategy || workers");
+	made_sql(db, "UPDATE run SET config_hash = workload || strategy || workers");
 	simulate_all(db);
-	sql(db, "COMMIT");
+	made_sql(db, "COMMIT");
 }
 
 TEST(configuration_has_one_line_style_in_all_figures)
@@ -951,7 +915,7 @@ TEST(configuration_has_one_line_style_in_all_figures)
 	static const char *const figure[] = {"accuracy_epoch", "accuracy_time", "accuracy_final",
 					     "loss_time",      "time_epoch",    "pareto",
 					     "seeds"};
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_twelve(db);
 	sqlite3_close(db);
 	char *want = NULL;
@@ -1001,7 +965,7 @@ TEST(twelve_strategies_have_distinct_line_styles)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_twelve(db);
 	sqlite3_close(db);
 	char *rows = NULL, *query = query_of("simulated_real");
@@ -1084,17 +1048,17 @@ static const struct {
 	 "--x=lr --y=strategy: none of the 9 chosen finished runs has both, with a number for y"},
 };
 
-TEST(points_of_any_two_columns_are_right, sizeof(pairs) / sizeof(*pairs))
+TEST(points_of_any_two_columns_are_right, COUNT(pairs))
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
 	for (int seed = 1; seed <= 4; seed++)
 		add_run(db, "mlp", "asgd", 2, seed, 0.3 + 0.1 * seed, "", 2);
 	for (int seed = 1; seed <= 5; seed++)
 		add_run(db, "mlp", "asgd", 4, seed, 0.55 + 0.05 * (seed % 3), "", 2);
-	sql(db, "UPDATE run SET status = 'diverged' WHERE id = 10;"
-		"INSERT INTO run_option SELECT id, 'strategy', 'damp', '0.3' FROM run WHERE "
-		"strategy = 'asgd'");
+	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id = 10;"
+		     "INSERT INTO run_option SELECT id, 'strategy', 'damp', '0.3' FROM run WHERE "
+		     "strategy = 'asgd'");
 	sqlite3_close(db);
 	char *rows = points_of(&pairs[_i].axes, pairs[_i].columns);
 	bool refused = strncmp(pairs[_i].want, "--", 2) == 0;
@@ -1110,7 +1074,7 @@ TEST(plot_draws_any_two_columns)
 		return;
 	int status;
 	size_t n;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_hostile(db);
 	sqlite3_close(db);
 	char *text = PLOT(&status, "--db=results.db", "--x=workers", "--y=test_loss", "--out=figs",
@@ -1145,13 +1109,13 @@ TEST(plot_draws_any_two_columns)
 
 TEST(names_tell_configurations_apart)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	for (int i = 0; i < 4; i++)
 		add_run(db, "mlp", "asgd", 2, i, 0.5, i == 3 ? "tuned" : "", 1);
-	sql(db, "UPDATE run SET lr = 0.2 WHERE id = 2;"
-		"INSERT INTO run_option VALUES (1, 'strategy', 'damp', '0'), (2, 'strategy', "
-		"'damp', '0'),"
-		" (3, 'strategy', 'damp', '1'), (4, 'strategy', 'damp', '0')");
+	made_sql(db, "UPDATE run SET lr = 0.2 WHERE id = 2;"
+		     "INSERT INTO run_option VALUES (1, 'strategy', 'damp', '0'), (2, 'strategy', "
+		     "'damp', '0'),"
+		     " (3, 'strategy', 'damp', '1'), (4, 'strategy', 'damp', '0')");
 	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w lr=0.1 asgd.damp=0\n"
 			       "asgd 2w lr=0.2 asgd.damp=0\n"
@@ -1164,10 +1128,12 @@ TEST(names_tell_configurations_apart)
 /* An option of mvbench itself that is 0 is off, at any position. */
 TEST(names_omit_options_that_are_off)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "0", 1);
-	sql(db, "UPDATE run SET validation = 50, global_batch = 64, judge_every = 5, target_loss = "
+	made_sql(
+		db,
+		"UPDATE run SET validation = 50, global_batch = 64, judge_every = 5, target_loss = "
 		"0.5, arrival_seed = 3 WHERE id = 2");
 	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w\nasgd 2w global-batch=64 arrival-seed=3 validation=50 "
@@ -1180,13 +1146,14 @@ TEST(names_omit_options_that_are_off)
  * that is off. The label comes before long settings. */
 TEST(names_show_only_differences)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	simulate_all(db);
-	sql(db, "UPDATE run SET target_accuracy = 0.9 WHERE id = 2;"
-		"UPDATE run SET label = 'night', data_dir = '/a/folder/with/a/long/name' WHERE id "
-		"= 1002");
+	made_sql(db,
+		 "UPDATE run SET target_accuracy = 0.9 WHERE id = 2;"
+		 "UPDATE run SET label = 'night', data_dir = '/a/folder/with/a/long/name' WHERE id "
+		 "= 1002");
 	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w\nasgd 2w target-accuracy=0.9\nasgd 2w sim:local\n"
 			       "asgd 2w sim:local, night data-dir=/a/folder/with/a/long/name\n");
@@ -1197,7 +1164,7 @@ TEST(names_show_only_differences)
 /* Names differ by the short name of a configuration, or by the settings that names.sql adds. */
 TEST(names_tell_every_option_apart)
 {
-	sqlite3_close(open_database());
+	sqlite3_close(made_open("results.db"));
 	for (const struct option *o = run_options; o->name; o++) {
 		if (o->incidental || strcmp(o->name, "seed") == 0)
 			continue;
@@ -1208,16 +1175,16 @@ TEST(names_tell_every_option_apart)
 		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
 		char *differ = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE seed = 2", column,
 					column, text ? "'') || 'x'" : "0) + 1");
-		sql(db, "DELETE FROM run");
+		made_sql(db, "DELETE FROM run");
 		add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 		add_run(db, "mlp", "asgd", 2, 2, 0.5, "", 1);
 		if (strncmp(o->name, "sim.", 4) == 0) { /* NULL in real runs */
 			char *given = sentence("UPDATE run SET platform = 'sim', %s = %s", column,
 					       text ? "''" : "0");
-			sql(db, given);
+			made_sql(db, given);
 			free(given);
 		}
-		sql(db, differ);
+		made_sql(db, differ);
 		char *rows =
 			rows_of(db, "SELECT count(DISTINCT workload || ' ' || name) FROM selected");
 		ck_assert_msg(strcmp(rows, "2\n") == 0, "--%s is not shown", o->name);
@@ -1231,23 +1198,24 @@ TEST(names_tell_every_option_apart)
  * placement yet. */
 TEST(tables_and_figures_agree_on_names)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "tuned", 1);
 	add_run(db, "mlp", "easgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "easgd", 2, 2, 0.5, "", 1);
 	simulate_all(db);
-	sql(db,
-	    "UPDATE run SET params = 7;"
-	    "INSERT INTO run_option VALUES (3, 'strategy', 'beta', '0.3'), (4, 'strategy', 'beta', "
-	    "'0.3'), (1003, 'strategy', 'beta', '0.5'), (1004, 'strategy', 'beta', '0.5');"
-	    "UPDATE run SET lr = 0.25 WHERE id = 2;"
-	    "UPDATE run SET table_home = 'shared' WHERE strategy = 'asgd';"
-	    "UPDATE run SET table_home = 'onesided' WHERE strategy = 'easgd';"
-	    /* not begun: what it chooses is not known */
-	    "UPDATE run SET status = 'pending', params = NULL, device = 'auto', table_home = "
-	    "'auto', transport = 'auto', deal = 'auto' WHERE id = 4;"
-	    "UPDATE run SET transport = NULL, deal = 'static', device = 'cpu' WHERE id <> 4");
+	made_sql(
+		db,
+		"UPDATE run SET params = 7;"
+		"INSERT INTO run_option VALUES (3, 'strategy', 'beta', '0.3'), (4, 'strategy', 'beta', "
+		"'0.3'), (1003, 'strategy', 'beta', '0.5'), (1004, 'strategy', 'beta', '0.5');"
+		"UPDATE run SET lr = 0.25 WHERE id = 2;"
+		"UPDATE run SET table_home = 'shared' WHERE strategy = 'asgd';"
+		"UPDATE run SET table_home = 'onesided' WHERE strategy = 'easgd';"
+		/* not begun: what it chooses is not known */
+		"UPDATE run SET status = 'pending', params = NULL, device = 'auto', table_home = "
+		"'auto', transport = 'auto', deal = 'auto' WHERE id = 4;"
+		"UPDATE run SET transport = NULL, deal = 'static', device = 'cpu' WHERE id <> 4");
 	char *figures = rows_of(db, "SELECT DISTINCT name FROM selected ORDER BY 1");
 	sqlite3_close(db);
 	ck_assert_str_eq(figures, "asgd 2w lr=0.1\nasgd 2w lr=0.25, tuned\n"
@@ -1288,22 +1256,22 @@ TEST(table_report_and_figures_count_the_same_runs)
 		"f.high / 100, p.seconds) FROM configuration AS c JOIN final AS f USING (place) "
 		"JOIN pace AS p USING (place) ORDER BY 1"};
 	static const double best[] = {0.5, 0.9, 0.6, 0.7};
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	size_t n;
 	for (int i = 0; i < 4; i++) {
 		add_run(db, "mlp", "serial", 1, i % 3 + 1, best[i], "", 2);
 		add_run(db, "mlp", "asgd", 2, i % 3 + 1, best[i], "", 2);
 	}
-	sql(db, "UPDATE run SET platform = 'sim' WHERE strategy = 'asgd'");
+	made_sql(db, "UPDATE run SET platform = 'sim' WHERE strategy = 'asgd'");
 	add_run(db, "mlp", "allreduce", 2, 1, 0.5, "", 2); /* diverged, then done */
 	add_run(db, "mlp", "allreduce", 2, 1, 0.7, "", 2);
 	add_run(db, "mlp", "allreduce", 2, 2, 0.9, "", 2); /* done, then diverged */
 	add_run(db, "mlp", "allreduce", 2, 2, 0.9, "", 2);
 	add_run(db, "mlp", "allreduce", 2, 3, 0.6, "", 2);
-	sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (9, 12)");
+	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (9, 12)");
 	free(rows_of(db, "SELECT 1"));
 	char *path = installed_path("plots/report.sql"), *report = contents(path, &n);
-	sql(db, report);
+	made_sql(db, report);
 	for (size_t i = 0; i < sizeof query / sizeof *query; i++) {
 		char *rows = asked_rows(db, query[i]);
 		ck_assert_str_eq(rows, want);
@@ -1322,15 +1290,16 @@ TEST(steps_between_commits_are_drawn)
 		return;
 	int status;
 	size_t n;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	for (int i = 0; i < 30; i++)
 		add_run(db, "mlp", i < 15 ? "asgd" : "serial", i < 15 ? 2 : 1, i % 3 + 1, 0.5,
 			i < 6 ? "early" : "", 2);
-	sql(db,
-	    "UPDATE run SET git_commit = 'commit' || ((id - 1) % 15 / 3), git_dirty = 0, started = "
-	    "printf('2026-01-%02dT00:00:00Z', 1 + (id - 1) % 15 / 3);"
-	    "UPDATE epoch SET seconds = (SELECT iif(strategy = 'asgd' AND git_commit > 'commit1', "
-	    "2, 1) + 0.001 * seed FROM run WHERE id = run_id) WHERE epoch > 0");
+	made_sql(
+		db,
+		"UPDATE run SET git_commit = 'commit' || ((id - 1) % 15 / 3), git_dirty = 0, started = "
+		"printf('2026-01-%02dT00:00:00Z', 1 + (id - 1) % 15 / 3);"
+		"UPDATE epoch SET seconds = (SELECT iif(strategy = 'asgd' AND git_commit > 'commit1', "
+		"2, 1) + 0.001 * seed FROM run WHERE id = run_id) WHERE epoch > 0");
 	char *text = rows_of(db, "SELECT count(*) FROM past");
 	ck_assert_str_eq(text, "0\n");
 	free(text);
@@ -1358,7 +1327,7 @@ TEST(steps_between_commits_are_drawn)
 		    "--out=h.svg");
 	ck_assert_msg(status == EXIT_USER && strstr(text, "are for figure xy"), "%s", text);
 	free(text);
-	sql(db, "UPDATE run SET git_commit = 'one'");
+	made_sql(db, "UPDATE run SET git_commit = 'one'");
 	sqlite3_close(db);
 	text = PLOT(&status, "history", "--db=results.db", "--out=h.svg");
 	ck_assert_msg(status == EXIT_FAILED && strstr(text, "by two commits or more"), "%s", text);
@@ -1392,7 +1361,7 @@ TEST(added_sql_and_gp_make_a_figure)
 	      f);
 	fclose(f);
 	setenv("MVBENCH_HOME", folder, 1);
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	sqlite3_close(db);
 
@@ -1453,7 +1422,7 @@ TEST(user_folders_add_figures)
 	int status;
 	size_t n;
 	char *path = sentence("%s/mvbench/plots", folder), *list = sentence("(yours: %s)", path);
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	sqlite3_close(db);
 
@@ -1516,13 +1485,13 @@ static const struct {
 	{NULL, own_gp, {"has mine.gp, but no mine.sql", "/other "}},
 };
 
-TEST(broken_figure_is_named, sizeof(broken) / sizeof(*broken))
+TEST(broken_figure_is_named, COUNT(broken))
 {
 	if (lacks_program("gnuplot"))
 		return;
 	int status;
 	char *other = sentence("%s/other", folder);
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	sqlite3_close(db);
 	ck_assert_int_eq(mkdir(other, 0700), 0);
@@ -1542,7 +1511,7 @@ TEST(output_file_is_named)
 	if (lacks_program("gnuplot"))
 		return;
 	int status;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	char *text = PLOT(&status, "time_epoch", "--db=results.db", "--out=my.svg",
 			  "--title=\"It's\" %s");
@@ -1583,10 +1552,10 @@ static const struct {
 	{"--db=none.db", NULL, "none.db"},
 };
 
-TEST(plot_mistakes_are_refused, sizeof(refused) / sizeof(*refused))
+TEST(plot_mistakes_are_refused, COUNT(refused))
 {
 	int status;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	sqlite3_close(db);
 
@@ -1602,7 +1571,7 @@ TEST(plot_mistakes_are_refused, sizeof(refused) / sizeof(*refused))
 TEST(missing_gnuplot_is_reported)
 {
 	int status;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	sqlite3_close(db);
 	setenv("PATH", folder, 1);

@@ -4,6 +4,7 @@
  */
 #include "results/db/db.h"
 #include "tests/browser.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
@@ -15,25 +16,7 @@
 
 static char output[1 << 16];
 
-static void sql(const char *text)
-{
-	char *path = sentence("%s/run.db", folder), *wrong = NULL;
-	sqlite3 *db;
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	sqlite3_exec(db, text, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", text, wrong);
-	sqlite3_close(db);
-	free(path);
-}
-
-static void new_database(void)
-{
-	struct store *s;
-	char *path = sentence("%s/run.db", folder), *wrong = store_open(&s, path, STORE_WRITE);
-	ck_assert_msg(!wrong, "%s", wrong);
-	store_close(s);
-	free(path);
-}
+#define sql(text) sql_in("run.db", text)
 
 /* Runs `mvbench report` with these words. It must end with this status and print these words. */
 static void report(const char *words, int want, const char *says)
@@ -47,7 +30,7 @@ static void report(const char *words, int want, const char *says)
 	free(command);
 }
 
-static void expect_in(const char *text, const char *words, bool want)
+static void expect_page(const char *text, const char *words, bool want)
 {
 	ck_assert_msg(!strstr(text, words) == !want, "the page %s \"%s\"", want ? "lacks" : "has",
 		      words);
@@ -93,35 +76,35 @@ CASE("report", .limit = 120, .set_up = set_up, .tear_down = tear_down);
 
 TEST(page_shows_and_escapes_the_results)
 {
-	new_database();
+	new_database("run.db");
 	sql(three);
 	report("--title='A & <B>'", EXIT_OK, "page.html");
 	char *text = folder_read("page.html");
-	expect_in(text, "<title>A &amp; &lt;B&gt;</title>", true);
-	expect_in(text, "1 of 9 runs failed: asgd 2w", true);
-	expect_in(text, "1 of 9 runs diverged", true);
+	expect_page(text, "<title>A &amp; &lt;B&gt;</title>", true);
+	expect_page(text, "1 of 9 runs failed: asgd 2w", true);
+	expect_page(text, "1 of 9 runs diverged", true);
 	/* of asgd's runs one failed, one finished and one diverged: the median and the worst of the
 	 * latter two diverged */
-	expect_in(text, "data-v=\"-Infinity\">diverged <span class=\"range\">diverged–8", true);
-	expect_in(text, "softmax was measured on 2 machines (alpha, beta)", true);
-	expect_in(text, "1 of 3 configurations have fewer than three finished runs", true);
-	expect_in(text, "no &lt;b&gt;room&lt;/b&gt;", true);
-	expect_in(text, "Cpu &amp; Co &lt;1&gt;", true);
+	expect_page(text, "data-v=\"-Infinity\">diverged <span class=\"range\">diverged–8", true);
+	expect_page(text, "softmax was measured on 2 machines (alpha, beta)", true);
+	expect_page(text, "1 of 3 configurations have fewer than three finished runs", true);
+	expect_page(text, "no &lt;b&gt;room&lt;/b&gt;", true);
+	expect_page(text, "Cpu &amp; Co &lt;1&gt;", true);
 	/* a median with its interval; a target that one of two runs missed; a speed-up */
-	expect_in(text, ">91.20 <span class=\"range\">91.10–91.30</span>", true);
-	expect_in(text, "data-v=\"Infinity\">not reached", true);
-	expect_in(text,
+	expect_page(text, ">91.20 <span class=\"range\">91.10–91.30</span>", true);
+	expect_page(text, "data-v=\"Infinity\">not reached", true);
+	expect_page(text,
 		  "<details id=\"c1\"><summary>serial <span>3 of 3 runs finished; 3 reached 86 %",
 		  true);
-	expect_in(text, "data-v=\"1\">1.00</td>", true);
+	expect_page(text, "data-v=\"1\">1.00</td>", true);
 	/* text that users typed is escaped everywhere */
-	expect_in(text, "<script>hacked", false);
-	expect_in(text, "<img", false);
-	expect_in(text,
+	expect_page(text, "<script>hacked", false);
+	expect_page(text, "<img", false);
+	expect_page(text,
 		  "--label=&#39;&lt;script&gt;hacked=1&lt;/script&gt;&lt;img src=x "
 		  "onerror=hacked=1&gt;&quot;&#39;\\&#39;&#39;&amp;,\n\xef\xbf\xbd&#39;",
 		  true);
-	expect_in(text, "\xff", false);
+	expect_page(text, "\xff", false);
 	/* the page fetches nothing: its only addresses are the name spaces of SVG */
 	for (const char *at = text; (at = strstr(at, "http"));) {
 		bool known = strncmp(at, "http-equiv", 10) == 0 ||
@@ -138,21 +121,21 @@ TEST(page_shows_and_escapes_the_results)
 
 TEST(report_selects_runs_and_refuses_mistakes)
 {
-	new_database();
+	new_database("run.db");
 	report("", EXIT_OK, "page.html");
 	char *text = folder_read("page.html");
-	expect_in(text, "This database holds no runs yet", true);
+	expect_page(text, "This database holds no runs yet", true);
 	free(text);
 	sql(three);
 	report("--where=\"strategy = 'serial' AND seed < 3\" --label=''", EXIT_OK, "page.html");
 	text = folder_read("page.html");
-	expect_in(text, "1 configurations, 2 runs", true);
-	expect_in(text, "strategy = &#39;serial&#39; AND seed &lt; 3", true);
-	expect_in(text, "asgd", false);
+	expect_page(text, "1 configurations, 2 runs", true);
+	expect_page(text, "strategy = &#39;serial&#39; AND seed &lt; 3", true);
+	expect_page(text, "asgd", false);
 	free(text);
 	report("--label=nobody", EXIT_OK, "page.html");
 	text = folder_read("page.html");
-	expect_in(text, "No run in this database matches", true);
+	expect_page(text, "No run in this database matches", true);
 	free(text);
 	if (!lacks_program("gnuplot")) { /* a page without figures is written, and incomplete */
 		char *command = sentence("rm %s/page.html; PATH=%s ./mvbench report --db=%s/run.db "
@@ -180,7 +163,7 @@ TEST(report_replaces_files_and_follows_links)
 	char *to = sentence("%s/to.html", folder), *link = sentence("%s/page.html", folder);
 	char *part = sentence("ls -A %s | grep -c '^[.]mvbench-'", folder), found[16];
 	struct stat st;
-	new_database();
+	new_database("run.db");
 	ck_assert_int_eq(symlink("to.html", link), 0);
 	report("", EXIT_OK, "page.html");
 	ck_assert(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
@@ -213,7 +196,7 @@ TEST(report_replaces_files_and_follows_links)
 /* More runs of a configuration than are shown, and of a workload that has no accuracy. */
 TEST(omitted_runs_are_counted_on_the_page)
 {
-	new_database();
+	new_database("run.db");
 	sql(three);
 	sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1400) "
 	    "INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
@@ -230,7 +213,7 @@ TEST(omitted_runs_are_counted_on_the_page)
 	    "WHERE workload = 'mlp'");
 	report("", EXIT_OK, "page.html");
 	char *text = folder_read("page.html");
-	expect_in(text, "400 more of its runs are left out", true);
+	expect_page(text, "400 more of its runs are left out", true);
 	const char *mlp = strstr(text, ">mlp</h2>"), *end = strstr(text, ">softmax</h2>");
 	ck_assert(mlp && end && mlp < end);
 	const char *head = strstr(mlp, "accuracy %</th>");
@@ -311,8 +294,8 @@ TEST(commands_of_the_page_give_the_same_cells)
 	    "id = 1");
 	report("", EXIT_OK, "page.html");
 	char *text = folder_read("page.html");
-	expect_in(text, "This mvbench cannot repeat it: --strategy=gone", true);
-	expect_in(text, "options have changed since", true);
+	expect_page(text, "This mvbench cannot repeat it: --strategy=gone", true);
+	expect_page(text, "options have changed since", true);
 	free(text);
 	free(path);
 }
@@ -347,7 +330,7 @@ TEST(page_works_in_a_browser)
 	int requests = 0;
 	if (lacks_program("chromium"))
 		return;
-	new_database();
+	new_database("run.db");
 	sql(three);
 	sql("UPDATE run SET servers = 1, sync_every = 16, target_accuracy = 0.89 WHERE strategy = "
 	    "'asgd';"

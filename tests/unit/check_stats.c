@@ -17,12 +17,9 @@
 
 static sqlite3 *db;
 
-static void exec(const char *sql)
-{
-	char *wrong = NULL;
-	sqlite3_exec(db, sql, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", sql, wrong);
-}
+#define exec(text)         made_sql(db, text)
+#define expect(query, want) made_expect(db, query, want)
+#define number(query)      made_number(db, query)
 
 static void open_memory(void)
 {
@@ -48,40 +45,6 @@ static void close_file(void)
 {
 	close_memory();
 	folder_free();
-}
-
-/* The rows of a query: cells with ',' between, rows with ';', "null" where there is nothing. */
-static void expect(const char *sql, const char *want)
-{
-	char got[2000];
-	size_t at = 0;
-	sqlite3_stmt *q;
-	ck_assert_msg(sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK, "%s: %s", sql,
-		      sqlite3_errmsg(db));
-	got[0] = '\0';
-	for (int n = 0; sqlite3_step(q) == SQLITE_ROW; n++)
-		for (int i = 0; i < sqlite3_column_count(q); i++) {
-			const char *cell = (const char *)sqlite3_column_text(q, i);
-			at += (size_t)snprintf(got + at, sizeof got - at, "%s%s",
-					       i   ? ","
-					       : n ? ";"
-						   : "",
-					       cell ? cell : "null");
-			ck_assert_uint_lt(at, sizeof got);
-		}
-	sqlite3_finalize(q);
-	ck_assert_msg(strcmp(got, want) == 0, "%s\ngave %s\nnot  %s", sql, got, want);
-}
-
-static double number(const char *sql)
-{
-	sqlite3_stmt *q;
-	ck_assert_msg(sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK, "%s: %s", sql,
-		      sqlite3_errmsg(db));
-	ck_assert_int_eq(sqlite3_step(q), SQLITE_ROW);
-	double x = sqlite3_column_type(q, 0) == SQLITE_NULL ? NAN : sqlite3_column_double(q, 0);
-	sqlite3_finalize(q);
-	return x;
 }
 
 static const char *workload = "mlp"; /* of what add() adds */

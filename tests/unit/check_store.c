@@ -46,37 +46,19 @@ static int files_in_folder(void)
 static void sql(const char *text)
 {
 	sqlite3 *db;
-	char *wrong = NULL;
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	sqlite3_exec(db, "PRAGMA foreign_keys = ON", NULL, NULL, NULL);
-	sqlite3_exec(db, text, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+	made_sql(db, "PRAGMA foreign_keys = ON");
+	made_sql(db, text);
 	sqlite3_close(db);
 }
 
-/* The rows of a query: cells with ',' between, rows with ';', "null" where there is nothing. */
 static char *rows_of(const char *text)
 {
 	sqlite3 *db;
-	sqlite3_stmt *q;
-	sqlite3_str *out = sqlite3_str_new(NULL);
-	char *copy;
 	ck_assert_int_eq(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-	int rc = sqlite3_prepare_v2(db, text, -1, &q, NULL);
-	ck_assert_msg(rc == SQLITE_OK, "%s: %s", text, sqlite3_errmsg(db));
-	for (int n = 0; sqlite3_step(q) == SQLITE_ROW; n++) {
-		sqlite3_str_appendall(out, n ? ";" : "");
-		for (int i = 0; i < sqlite3_column_count(q); i++) {
-			const char *cell = (const char *)sqlite3_column_text(q, i);
-			sqlite3_str_appendf(out, "%s%s", i ? "," : "", cell ? cell : "null");
-		}
-	}
-	sqlite3_finalize(q);
+	char *rows = made_rows(db, text);
 	sqlite3_close(db);
-	char *got = sqlite3_str_finish(out);
-	copy = must(strdup(got ? got : ""));
-	sqlite3_free(got);
-	return copy;
+	return rows;
 }
 
 #define ck_rows(text, want) \

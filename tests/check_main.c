@@ -97,9 +97,8 @@ int main(void)
 		return complain(wrong);
 	setenv("TMPDIR", own, 1);
 	/* Only a real GPU takes long to try algorithms. */
-	char *choices = sentence("%s/choices", own);
+	char *choices AUTOFREE = sentence("%s/choices", own);
 	setenv("MVBENCH_CUDA_CACHE", gpu ? choices : "", 1);
-	free(choices);
 	if (access("/sys/devices/system/cpu", F_OK) != 0)
 		setenv("HWLOC_HIDE_ERRORS", "2", 0); /* otherwise every rank reports it */
 	setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);    /* containers have no other user */

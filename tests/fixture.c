@@ -111,12 +111,11 @@ void step_gradient(struct worker *w)
 static double loss_at(struct worker *w, const float *param, double a, const float *d)
 {
 	size_t n = vec_len(w->param);
-	float *p = must(malloc(n * sizeof *p));
+	float *p AUTOFREE = must(malloc(n * sizeof *p));
 	struct tally t;
 	for (size_t i = 0; i < n; i++)
 		p[i] = (float)(param[i] + a * d[i]);
 	vec_put(w->param, p);
-	free(p);
 	step_gradient(w);
 	tally_take(w, &t);
 	return t.loss / (double)t.rows;
@@ -160,9 +159,9 @@ static void check_slope(struct worker *w, const float *param, const float *grad,
 void check_gradient(struct worker *w, const char *name)
 {
 	size_t n = vec_len(w->param);
-	float *param = fixture_get(w->param), *d = must(calloc(n, sizeof *d));
+	float *param AUTOFREE = fixture_get(w->param), *d AUTOFREE = must(calloc(n, sizeof *d));
 	loss_at(w, param, 0, d);
-	float *grad = fixture_get(w->grad);
+	float *grad AUTOFREE = fixture_get(w->grad);
 	uint64_t rng = 9;
 	char what[120];
 
@@ -190,9 +189,6 @@ void check_gradient(struct worker *w, const char *name)
 			check_slope(w, param, grad, d, what);
 		}
 	}
-	free(param);
-	free(grad);
-	free(d);
 }
 
 /* ---- PyTorch ------------------------------------------------------------- */
@@ -211,7 +207,7 @@ static void close_loss(struct worker *w, const struct reference *r, const char *
 static void close_to(const struct reference *r, const char *what, const struct vec *v,
 		     const float *right, double own, double most)
 {
-	float *x = fixture_get(v);
+	float *x AUTOFREE = fixture_get(v);
 	double largest = 0;
 	for (size_t i = 0; i < vec_len(v); i++)
 		largest = fmax(largest, fabsf(right[i]));
@@ -220,7 +216,6 @@ static void close_to(const struct reference *r, const char *what, const struct v
 				      fmax(own * fabsf(right[i]), most * largest),
 			      "%s: %s[%zu] is %.9g, PyTorch's %.9g", r->name, what, i, x[i],
 			      right[i]);
-	free(x);
 }
 
 void check_reference(const struct reference *r, const struct device_ops *device,
@@ -322,16 +317,14 @@ void skipped(const char *why)
 bool lacks_program(const char *name)
 {
 	const char *require = getenv("MVBENCH_REQUIRE");
-	char *look = sentence("command -v %s >/dev/null 2>&1", name);
+	char *look AUTOFREE = sentence("command -v %s >/dev/null 2>&1", name);
 	bool missing = system(look) != 0;
-	free(look);
 	if (!missing)
 		return false;
 	ck_assert_msg(!require || strcmp(require, "1") != 0,
 		      "%s is not installed, and MVBENCH_REQUIRE=1", name);
-	char *why = sentence("%s is not installed", name);
+	char *why AUTOFREE = sentence("%s is not installed", name);
 	skipped(why);
-	free(why);
 	return true;
 }
 
@@ -387,7 +380,7 @@ void folder_free(void)
 
 void folder_put(const char *name, const void *x, size_t bytes, bool zipped)
 {
-	char *path = sentence("%s/%s%s", folder, name, zipped ? ".gz" : "");
+	char *path AUTOFREE = sentence("%s/%s%s", folder, name, zipped ? ".gz" : "");
 	if (zipped) {
 		gzFile f = gzopen(path, "wb");
 
@@ -399,7 +392,6 @@ void folder_put(const char *name, const void *x, size_t bytes, bool zipped)
 		ck_assert(f && fwrite(x, 1, bytes, f) == bytes);
 		ck_assert_int_eq(fclose(f), 0);
 	}
-	free(path);
 }
 
 void folder_text(const char *name, const char *text)
@@ -409,7 +401,7 @@ void folder_text(const char *name, const char *text)
 
 char *folder_read(const char *name)
 {
-	char *path = sentence("%s/%s", folder, name), *text = NULL;
+	char *path AUTOFREE = sentence("%s/%s", folder, name), *text = NULL;
 	size_t room = 0;
 	FILE *f = fopen(path, "r");
 	ck_assert_msg(f != NULL, "%s is not there", path);
@@ -419,7 +411,6 @@ char *folder_read(const char *name)
 		*text = '\0';
 	}
 	fclose(f);
-	free(path);
 	return text;
 }
 
@@ -465,12 +456,11 @@ void idx_put_set(uint32_t train, uint32_t test, bool zipped, char dot)
 		     {"t10k-labels", IDX_LABELS, true}};
 	for (size_t i = 0; i < COUNT(files); i++) {
 		size_t bytes;
-		uint8_t *x = idx_new(files[i].dims, files[i].test ? test : train, &bytes);
-		char *name = sentence("%s%cidx%d-ubyte", files[i].name, dot, files[i].dims);
+		uint8_t *x AUTOFREE = idx_new(files[i].dims, files[i].test ? test : train, &bytes);
+		char *name AUTOFREE =
+			sentence("%s%cidx%d-ubyte", files[i].name, dot, files[i].dims);
 
 		folder_put(name, x, bytes, zipped);
-		free(name);
-		free(x);
 	}
 }
 
@@ -506,10 +496,9 @@ int start_command(const struct command *c, const char *const *word)
 
 void expect_said(const char *file, const char *text, bool there)
 {
-	char *all = folder_read(file);
+	char *all AUTOFREE = folder_read(file);
 	ck_assert_msg((strstr(all, text) != NULL) == there, "\"%s\" is %sin: %s", text,
 		      there ? "not " : "", all);
-	free(all);
 }
 
 int command_output(const char *command, char *out, size_t room)
@@ -527,12 +516,11 @@ int command_output(const char *command, char *out, size_t room)
 int run_mvbench(const char *environment, const char *words, char *out, size_t room)
 {
 	/* a leak checker, if there is one, would report what Open MPI leaves behind */
-	char *command = sentence("%s ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s "
-				 "--db=%s/run.db %s 2>&1",
-				 environment, folder, folder, words);
-	int status = command_output(command, out, room);
-	free(command);
-	return status;
+	char *command AUTOFREE =
+		sentence("%s ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s "
+			 "--db=%s/run.db %s 2>&1",
+			 environment, folder, folder, words);
+	return command_output(command, out, room);
 }
 
 void record_run(const char *words)
@@ -546,15 +534,14 @@ void forget_runs(void)
 {
 	static const char *const end[] = {"", "-wal", "-shm"};
 	for (size_t i = 0; i < COUNT(end); i++) {
-		char *path = sentence("%s/run.db%s", folder, end[i]);
+		char *path AUTOFREE = sentence("%s/run.db%s", folder, end[i]);
 		remove(path);
-		free(path);
 	}
 }
 
 void expect_row(const char *sql, const char *want)
 {
-	char *path = sentence("%s/run.db", folder), *text = NULL;
+	char *path AUTOFREE = sentence("%s/run.db", folder), *text = NULL;
 	size_t n = 0;
 	struct store *store;
 	FILE *f = open_memstream(&text, &n);
@@ -566,7 +553,6 @@ void expect_row(const char *sql, const char *want)
 	fclose(f);
 	ck_assert_str_eq(strchr(text, '\n') + 1, want);
 	free(text);
-	free(path);
 }
 
 void expect_recorded(const char *environment, const char *words, const char *sql, const char *want)

@@ -18,9 +18,8 @@ char *in_folder(const char *name)
 static struct store *store_in(const char *file, enum store_mode mode)
 {
 	struct store *s;
-	char *path = in_folder(file), *wrong = store_open(&s, path, mode);
+	char *path AUTOFREE = in_folder(file), *wrong = store_open(&s, path, mode);
 	ck_assert_msg(!wrong, "%s", wrong);
-	free(path);
 	return s;
 }
 

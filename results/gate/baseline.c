@@ -48,13 +48,12 @@ static void write_option(void *ctx, const char *part, const struct option *o, co
 	if ((!option_decides(o, value) && !needed) || o->core.repeats ||
 	    option_follows(w->config, part, o))
 		return;
-	char *name = option_full_name(w->config, part, o);
+	char *name AUTOFREE = option_full_name(w->config, part, o);
 	fputs(w->separator, w->f);
 	text_json(w->f, name);
 	fputc(':', w->f);
 	text_json(w->f, value);
 	w->separator = ",";
-	free(name);
 }
 
 char *gate_options_of(const struct config *c)

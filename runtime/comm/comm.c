@@ -66,7 +66,7 @@ static struct least *meetings_with(const struct stats *s, const struct comm *c, 
 static void compare(struct stats *s, struct comm *c, int peer, int rank)
 {
 	size_t *at, n;
-	struct least *x = meetings_with(s, c, peer, rank, &at, &n);
+	struct least *x AUTOFREE = meetings_with(s, c, peer, rank, &at, &n);
 	double all = (double)n;
 	if (peer == ALL) {
 		link_reduce_all(c->link, &all, 1, REDUCE_MIN);
@@ -76,12 +76,11 @@ static void compare(struct stats *s, struct comm *c, int peer, int rank)
 		link_exchange(c->link, peer, &mine, &its, 1);
 		all = fminf(mine, its);
 		size_t floats = (size_t)all * sizeof *x / sizeof(float);
-		struct least *y = must(malloc((n + 1) * sizeof *y));
+		struct least *y AUTOFREE = must(malloc((n + 1) * sizeof *y));
 		link_exchange(c->link, peer, (float *)(void *)x, (float *)(void *)y, floats);
 		for (size_t i = 0; i < (size_t)all; i++)
 			if (y[i].x < x[i].x || (y[i].x == x[i].x && y[i].rank < x[i].rank))
 				x[i] = y[i];
-		free(y);
 	}
 	for (size_t i = 0; i < (size_t)all; i++) {
 		s->joint_op[at[i]].shortest_s = x[i].x;
@@ -90,7 +89,6 @@ static void compare(struct stats *s, struct comm *c, int peer, int rank)
 	if ((size_t)all < n)
 		s->compared = smaller(s->compared, at[(size_t)all]);
 	free(at);
-	free(x);
 }
 
 /* All ranks go through communicators and peers in the same order, which avoids a deadlock. */

@@ -61,7 +61,7 @@ static void recompute_buffers(struct trainer *r)
 	struct worker *w = &r->w;
 	size_t n = r->train.n, rows = smaller(n, (size_t)w->run->batch);
 	size_t batches = rows < ROWS ? smaller(n, ROWS) / rows : 1;
-	int32_t *index = must(malloc(rows * sizeof *index));
+	int32_t *index AUTOFREE = must(malloc(rows * sizeof *index));
 	struct tally ignored;
 	vec_fill(r->statistics, 0);
 	for (size_t i = (size_t)r->replica; i < batches; i += (size_t)r->replicas) {
@@ -74,7 +74,6 @@ static void recompute_buffers(struct trainer *r)
 	comm_allreduce(w->data_group, r->statistics, SUM);
 	vec_copy(w->buffer, r->statistics);
 	tally_take(w, &ignored);
-	free(index);
 }
 
 void model_place(struct trainer *r, const struct snapshot *s)
@@ -277,11 +276,10 @@ void model_hash(struct trainer *r, char hex[17])
 		return;
 	model_place(r, NULL);
 	if (w->rank == 0) {
-		float *x = must(malloc((n + 1) * sizeof *x));
+		float *x AUTOFREE = must(malloc((n + 1) * sizeof *x));
 		vec_get(w->param, x);
 		snprintf(hex, 17, "%016llx",
 			 (unsigned long long)hash_of(HASH_START, x, n * sizeof *x));
-		free(x);
 	}
 	model_take_back(r, NULL);
 }

@@ -84,13 +84,12 @@ static void sum_staleness(struct trainer *r, int64_t bins[STALENESS_BINS])
 static void gather_values(struct trainer *r, struct epoch_values *own)
 {
 	size_t n = (size_t)r->w.trainers;
-	struct epoch_values *all = r->w.rank == 0 ? must(calloc(n, sizeof *all)) : NULL;
+	struct epoch_values *all AUTOFREE = r->w.rank == 0 ? must(calloc(n, sizeof *all)) : NULL;
 	link_gather_bytes(r->all, own, all, sizeof *own);
 	own->n = 0;
 	for (size_t k = 0; all && k < n; k++)
 		for (int i = 0; i < all[k].n; i++)
 			values_add(own, &all[k].of[i]);
-	free(all);
 }
 
 /* Times are means, counts are sums. Without a barrier each trainer's epoch begins and ends at its

@@ -402,7 +402,7 @@ static void lead_trainer(struct trainer *r)
 /* given: the fields that are the same for all workers. */
 static int worker_main(void *given)
 {
-	struct trainer *r = must(malloc(sizeof *r));
+	struct trainer *r AUTOFREE = must(malloc(sizeof *r));
 	*r = *(const struct trainer *)given;
 	const struct config *c = r->config;
 	const struct run *run = &c->run;
@@ -451,7 +451,6 @@ static int worker_main(void *given)
 	lookout_close(r->lookout);
 	link_free(r->everyone);
 	platform_stop();
-	free(r);
 	return status;
 }
 

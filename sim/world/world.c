@@ -363,7 +363,7 @@ static int by_natural_name(const void *a, const void *b)
 static void lay_out_slots(void)
 {
 	size_t hosts = sg_host_count();
-	sg_host_t *host = sg_host_list();
+	sg_host_t *host AUTOFREE = sg_host_list();
 	qsort(host, hosts, sizeof(sg_host_t), by_natural_name);
 	for (size_t i = 0; i < hosts; i++) {
 		int cores = hosts == 1 ? world.workers : sg_host_core_count(host[i]);
@@ -371,7 +371,6 @@ static void lay_out_slots(void)
 		for (int k = 0; k < cores && world.slots < (size_t)world.workers; k++)
 			APPEND(world.slot, world.slots, host[i]);
 	}
-	free(host);
 }
 
 /* On calibrated hosts, ranks are placed as real ones are. A message, or NULL. */
@@ -379,7 +378,7 @@ static char *place_ranks(void)
 {
 	const struct config *c = world.config;
 	struct host_list l = {.n = sg_host_count()};
-	sg_host_t *host = sg_host_list();
+	sg_host_t *host AUTOFREE = sg_host_list();
 	if (!config_simulates_hosts(c))
 		return NULL;
 	qsort(host, l.n, sizeof *host, by_natural_name);
@@ -390,7 +389,6 @@ static char *place_ranks(void)
 	for (int i = 0; i < world.workers && !wrong; i++)
 		world.place[i] = host[number[i]];
 	free(l.host);
-	free(host);
 	return wrong;
 }
 
@@ -531,12 +529,11 @@ static void print_deadlock(void)
 static double longest_message(const struct worker *w)
 {
 	size_t links = sg_link_count();
-	sg_link_t *link = sg_link_list();
+	sg_link_t *link AUTOFREE = sg_link_list();
 	double bytes = 4.0 * sizeof(float) * (double)vec_len(w->param) * w->size, longest = 1;
 	for (size_t i = 0; i < links; i++)
 		longest = fmax(longest, 1 + 100 * sg_link_get_latency(link[i]) +
 						bytes / sg_link_get_bandwidth(link[i]));
-	free(link);
 	return longest;
 }
 

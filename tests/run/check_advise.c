@@ -26,12 +26,11 @@ static void set_up(void)
 /* Runs mvbench advise for softmax on the folder's data and database. */
 static int advise(const char *words)
 {
-	char *command = sentence("./mvbench advise --workload=softmax --batch=%d --data-dir=%s "
-				 "--db=%s/run.db %s 2>&1",
-				 BATCH, folder, folder, words);
-	int status = command_output(command, out, sizeof out);
-	free(command);
-	return status;
+	char *command AUTOFREE =
+		sentence("./mvbench advise --workload=softmax --batch=%d --data-dir=%s "
+			 "--db=%s/run.db %s 2>&1",
+			 BATCH, folder, folder, words);
+	return command_output(command, out, sizeof out);
 }
 
 static void ck_advise(int status, const char *words, const char *says)
@@ -60,32 +59,27 @@ static double number(const char *sql)
 
 static double term(const char *name)
 {
-	char *sql = sentence("SELECT value ->> 'seconds' FROM json_each(?1, '$.terms') "
-			     "WHERE value ->> 'name' = '%s'",
-			     name);
-	double x = number(sql);
-	free(sql);
-	return x;
+	char *sql AUTOFREE = sentence("SELECT value ->> 'seconds' FROM json_each(?1, '$.terms') "
+				      "WHERE value ->> 'name' = '%s'",
+				      name);
+	return number(sql);
 }
 
 static double ranked(const char *column, const char *strategy, int x)
 {
-	char *sql = sentence("SELECT value ->> '%s' FROM json_each(?1, '$.ranking') WHERE "
-			     "value ->> 'strategy' = '%s' AND value ->> 'sync_every' = %d",
-			     column, strategy, x);
-	double y = number(sql);
-	free(sql);
-	return y;
+	char *sql AUTOFREE = sentence("SELECT value ->> '%s' FROM json_each(?1, '$.ranking') WHERE "
+				      "value ->> 'strategy' = '%s' AND value ->> 'sync_every' = %d",
+				      column, strategy, x);
+	return number(sql);
 }
 
 static double holds(const char *claim, int x)
 {
-	char *sql = sentence("SELECT value ->> 'holds' FROM json_each(?1, '$.inequalities') WHERE "
-			     "value ->> 'claim' LIKE '%s%%' AND ifnull(value ->> 'x', 0) = %d",
-			     claim, x);
-	double y = number(sql);
-	free(sql);
-	return y;
+	char *sql AUTOFREE =
+		sentence("SELECT value ->> 'holds' FROM json_each(?1, '$.inequalities') WHERE "
+			 "value ->> 'claim' LIKE '%s%%' AND ifnull(value ->> 'x', 0) = %d",
+			 claim, x);
+	return number(sql);
 }
 
 static void ck_near(double x, double y, double share)
@@ -129,7 +123,8 @@ static void make_calibrations(void)
 		{"axpy", 7850, 120e-6},        {"message", 31400, 510e-6}};
 	struct store *s = NULL;
 	sqlite3 *db;
-	char *path = sentence("%s/run.db", folder), *wrong = store_open(&s, path, STORE_WRITE);
+	char *path AUTOFREE = sentence("%s/run.db", folder),
+		   *wrong = store_open(&s, path, STORE_WRITE);
 	ck_assert_msg(!wrong, "%s", wrong);
 	store_close(s);
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
@@ -153,7 +148,6 @@ static void make_calibrations(void)
 			    cost[i].name, cost[i].x, cost[i].s);
 	}
 	sqlite3_close(db);
-	free(path);
 }
 
 /* The mean of the longer of two drawn step times, less the mean of one. */
@@ -263,13 +257,13 @@ TEST(every_strategy_is_listed_by_advise)
 	make_calibrations();
 	ck_assert_int_eq(advise("--workers=2 --format=json --asgd.updater=sgd"), 0);
 	for (int i = 0; strategies[i]; i++) {
-		char *sql = sentence("SELECT count(*) FROM (SELECT value FROM json_each(?1, "
-				     "'$.ranking') UNION ALL SELECT value FROM json_each(?1, "
-				     "'$.unpredicted')) WHERE value ->> 'strategy' = '%s'",
-				     strategies[i]->plugin.name);
+		char *sql AUTOFREE =
+			sentence("SELECT count(*) FROM (SELECT value FROM json_each(?1, "
+				 "'$.ranking') UNION ALL SELECT value FROM json_each(?1, "
+				 "'$.unpredicted')) WHERE value ->> 'strategy' = '%s'",
+				 strategies[i]->plugin.name);
 		ck_assert_msg(number(sql) >= 1, "advise does not list %s",
 			      strategies[i]->plugin.name);
-		free(sql);
 	}
 }
 
@@ -280,7 +274,7 @@ static struct prediction predict_without(const struct strategy *s, const struct 
 	static const struct run run = {
 		.epochs = 3, .sync_every = 4, .optimizer = "sgd", .state = "keep"};
 	struct costs c;
-	void *opts = must(calloc(1, s->plugin.opts_size + 1));
+	void *opts AUTOFREE = must(calloc(1, s->plugin.opts_size + 1));
 	for (const struct term *t = terms; t->name; t++)
 		*term_of(&c, t->name, strlen(t->name)) = t == unknown ? NAN : 4;
 	if (s->plugin.options)
@@ -288,9 +282,7 @@ static struct prediction predict_without(const struct strategy *s, const struct 
 	if (variant)
 		ck_assert_ptr_null(option_set(option_find(s->plugin.options, variant->name), opts,
 					      NULL, variant->value));
-	struct prediction p = predict(s, &c, &run, opts);
-	free(opts);
-	return p;
+	return predict(s, &c, &run, opts);
 }
 
 /* A formula names the terms that were used, its numbers give the prediction, and an unknown term of
@@ -338,12 +330,11 @@ TEST(strategy_without_expect_has_no_prediction)
 TEST(slow_allreduce_makes_local_sgd_pay)
 {
 	sqlite3 *db;
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	make_calibrations();
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	add(db, "UPDATE calibration_point SET value = 0.0027 WHERE name = 'allreduce' AND x > 1");
 	sqlite3_close(db);
-	free(path);
 	/* 3.6 ms against 2.4 ms of the backward pass: X > 3 */
 	ck_assert_int_eq(advise("--workers=2 --format=json --intervals=2,4,16"), 0);
 	ck_assert_double_eq(holds("overlapping hides", 0), 0);
@@ -402,11 +393,10 @@ static const char job_of_four[] = "[defaults]\n"
 static void simulate(const char *jobs)
 {
 	folder_text("job.ini", jobs);
-	char *command = sentence("./mvbench sweep %s/job.ini --batch=%d --data-dir=%s "
-				 "--db=%s/run.db --label=\"x';<script>\" 2>&1",
-				 folder, BATCH, folder, folder);
+	char *command AUTOFREE = sentence("./mvbench sweep %s/job.ini --batch=%d --data-dir=%s "
+					  "--db=%s/run.db --label=\"x';<script>\" 2>&1",
+					  folder, BATCH, folder, folder);
 	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
-	free(command);
 }
 
 /* The shortest interval of each strategy gives the times of all other intervals. */

@@ -76,11 +76,10 @@ static char output[20000];
 
 static void says(int status, const char *words, const char *text)
 {
-	char *command = sentence("./mvbench %s --db=%s/run.db 2>&1", words, folder);
+	char *command AUTOFREE = sentence("./mvbench %s --db=%s/run.db 2>&1", words, folder);
 	int got = command_output(command, output, sizeof output);
 	ck_assert_msg(got == status && strstr(output, text), "%s: status %d, no \"%s\" in\n%s",
 		      words, got, text, output);
-	free(command);
 }
 
 static void silent(const char *text)
@@ -351,9 +350,8 @@ TEST(comparison_is_printed_as_a_table)
 	says(EXIT_OK, "compare serial 'asgd 2w' --format=json",
 	     "{\"part\": \"figure\", \"name\": \"test_accuracy\", \"A\": 0.82");
 	ck_assert_msg(strstr(output, "\"B_is\": \"worse, p = 0.013 (t, 3 pairs)\"}"), "%s", output);
-	char *file = sentence("compare 1 4 --format=json --out=%s/c.json", folder);
+	char *file AUTOFREE = sentence("compare 1 4 --format=json --out=%s/c.json", folder);
 	says(EXIT_OK, file, "");
-	free(file);
 	ck_assert_str_eq(output, "");
 	/* a side with a diverged run has no number */
 	sql_in("run.db", "UPDATE run SET status = 'diverged' WHERE strategy = 'asgd'");
@@ -548,7 +546,8 @@ TEST(table_is_sorted_and_limited)
 			  .day = 3,
 			  .accuracy = {0.9},
 			  .seconds = 3});
-	char *csv = sentence("./mvbench table --db=%s/run.db --format=csv --columns=", folder);
+	char *csv AUTOFREE =
+		sentence("./mvbench table --db=%s/run.db --format=csv --columns=", folder);
 	const struct {
 		const char *words, *want;
 	} cut[] = {
@@ -575,13 +574,11 @@ TEST(table_is_sorted_and_limited)
 		{"id,seed --runs --sort=-seed,id --top=3", "id,seed|5,3|6,3|3,2|"},
 	};
 	for (size_t i = 0; i < COUNT(cut); i++) {
-		char *command =
+		char *command AUTOFREE =
 			sentence("%s%s 2>&1 | tr -d '\\r' | tr '\\n' '|'", csv, cut[i].words);
 		command_output(command, output, sizeof output);
 		ck_assert_msg(strcmp(output, cut[i].want) == 0, "%s: %s", cut[i].words, output);
-		free(command);
 	}
-	free(csv);
 	/* the text format shows every column that was asked for, even if it is empty */
 	says(EXIT_OK,
 	     "table --columns=configuration,target_accuracy,epoch_seconds --sort=-n --top=1",

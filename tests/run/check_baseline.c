@@ -22,12 +22,11 @@ static char out[16384];
 /* Runs mvbench check with words on the folder's database; what it prints stays in out. */
 static int check(const char *words)
 {
-	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench check --db=%s/run.db %s "
-				 "2>&1",
-				 folder, words);
-	int status = command_output(command, out, sizeof out);
-	free(command);
-	return status;
+	char *command AUTOFREE =
+		sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench check --db=%s/run.db %s "
+			 "2>&1",
+			 folder, words);
+	return command_output(command, out, sizeof out);
 }
 
 static void expect(const char *words, int status, const char *says)
@@ -43,9 +42,8 @@ static void expect(const char *words, int status, const char *says)
 static void record(int seeds, const char *words)
 {
 	for (int seed = 1; seed <= seeds; seed++) {
-		char *all = sentence(CELL "%s --seed=%d", folder, words, seed), text[4096];
+		char *all AUTOFREE = sentence(CELL "%s --seed=%d", folder, words, seed), text[4096];
 		ck_assert_msg(run_mvbench("", all, text, sizeof text) == EXIT_OK, "%s", text);
-		free(all);
 	}
 }
 
@@ -187,7 +185,7 @@ TEST(simulated_times_equal_the_baseline)
 {
 	char words[] = "--strategy=allreduce --workers=4 --platform=sim --sim.train=false "
 		       "--sim.platform=ethernet_10g --sim.step-time=1ms";
-	char *traced = sentence("%s --trace=4", words);
+	char *traced AUTOFREE = sentence("%s --trace=4", words);
 	serial_data();
 	record(1, words);
 	record(1, traced); /* its times are rounded differently */
@@ -208,7 +206,6 @@ TEST(simulated_times_equal_the_baseline)
 	sql("UPDATE baseline SET calibration = '2026-01-31T00:00:00Z there'");
 	expect("--against=sim", EXIT_FAILED,
 	       "calibrated again: simulated times cannot be compared");
-	free(traced);
 	folder_free();
 }
 
@@ -240,10 +237,9 @@ TEST(baseline_survives_export_and_import)
 	expect(text, EXIT_OK, "");
 	free(text);
 	for (size_t i = 0; i < COUNT(damage); i++) {
-		char *command =
+		char *command AUTOFREE =
 			sentence("sed '%s' %s/a >%s/damaged", damage[i].edit, folder, folder);
 		ck_assert_int_eq(system(command), 0);
-		free(command);
 		text = sentence("--import=%s/damaged --replace", folder);
 		expect(text, EXIT_USER, damage[i].says);
 		free(text);
@@ -297,7 +293,7 @@ TEST(reports_are_well_formed)
 	expect("--save='two\nlines'", EXIT_USER, "one line");
 	expect("--against=main", EXIT_OK, "");
 	sqlite3 *db;
-	char *path = in_folder("run.db");
+	char *path AUTOFREE = in_folder("run.db");
 	char *text = sqlite3_mprintf(
 		"UPDATE baseline SET name = %Q, config = config || '|<b>&'; UPDATE checked SET "
 		"name = %Q; UPDATE run SET status = 'diverged', reason = "
@@ -329,7 +325,6 @@ TEST(reports_are_well_formed)
 	if (!lacks_program("xmllint"))
 		ck_assert_msg(command_output(text, out, sizeof out) == 0, "%s", out);
 	free(text);
-	free(path);
 	folder_free();
 }
 

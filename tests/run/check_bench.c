@@ -63,10 +63,9 @@ TEST(repetitions_give_one_row)
 
 static void bench(const char *words, int status, char *out)
 {
-	char *all = sentence("timeout 100 ./mvbench bench %s", words);
+	char *all AUTOFREE = sentence("timeout 100 ./mvbench bench %s", words);
 	int got = command_output(all, out, OUTPUT);
 	ck_assert_msg(got == status, "%s: %d, not %d: %s", all, got, status, out);
-	free(all);
 }
 
 /* Bus bandwidth divided by algorithm bandwidth, for n workers. */
@@ -116,7 +115,7 @@ TEST(every_operation_has_a_row_for_each_size, COUNT(benched))
 {
 	/* with three workers an allgather takes a multiple of three elements */
 	static const long sizes[] = {16, 512, 16384};
-	char *out = must(malloc(OUTPUT));
+	char *out AUTOFREE = must(malloc(OUTPUT));
 	int workers = benched[_i].workers;
 	size_t lines = 0, wanted = 0;
 	bench(words("comm --min=16 --max=16KiB --factor=32 --iterations=5 --repetitions=2 "
@@ -132,19 +131,17 @@ TEST(every_operation_has_a_row_for_each_size, COUNT(benched))
 			ck_assert_msg(strstr(out, text), "no \"%s\":\n%s", text + 1, out);
 		}
 	ck_assert_msg(lines == wanted, "%zu rows, not %zu:\n%s", lines, wanted, out);
-	free(out);
 }
 
 /* A size that has no element for each worker has no row. */
 TEST(size_without_an_element_for_each_worker_has_no_row)
 {
-	char *out = must(malloc(OUTPUT));
+	char *out AUTOFREE = must(malloc(OUTPUT));
 	bench("comm --workers=3 --min=8 --max=16 --repetitions=1 --format=csv 2>/dev/null", 0, out);
 	ck_assert_msg(strstr(out, "allreduce,mpi,8,2,") && strstr(out, "allgather,mpi,12,1,"), "%s",
 		      out);
 	ck_assert_msg(!strstr(out, "allgather,mpi,0") && !strstr(out, "allgather,mpi,8,"), "%s",
 		      out);
-	free(out);
 }
 
 static const struct {
@@ -164,10 +161,9 @@ static const struct {
 
 TEST(bench_mistakes_are_refused, COUNT(refused))
 {
-	char *out = must(malloc(OUTPUT));
+	char *out AUTOFREE = must(malloc(OUTPUT));
 	bench(words("%s 2>&1", refused[_i].words), EXIT_USER, out);
 	ck_assert_msg(strstr(out, refused[_i].says), "%s: %s", refused[_i].words, out);
-	free(out);
 }
 
 TEST(interrupt_ends_all_ranks)
@@ -185,8 +181,7 @@ TEST(interrupt_ends_all_ranks)
 
 TEST(unwritable_bench_table_is_a_failure)
 {
-	char *out = must(malloc(OUTPUT));
+	char *out AUTOFREE = must(malloc(OUTPUT));
 	bench("comm --max=64 --repetitions=1 2>&1 >/dev/full", EXIT_FAILED, out);
 	ck_assert_msg(strstr(out, "standard output cannot be written"), "%s", out);
-	free(out);
 }

@@ -40,17 +40,15 @@ static const char *python_with(const char *module)
 	if (!have("python3"))
 		return NULL;
 	for (size_t i = 0; i < COUNT(python); i++) {
-		char *look = sentence("%s -c 'import %s' 2>/dev/null", python[i], module);
+		char *look AUTOFREE = sentence("%s -c 'import %s' 2>/dev/null", python[i], module);
 		int status = system(look);
-		free(look);
 		if (status == 0)
 			return python[i];
 	}
 	ck_assert_msg(!require || strcmp(require, "1") != 0 || strcmp(module, "numpy") != 0,
 		      "NumPy is not installed, and MVBENCH_REQUIRE=1");
-	char *why = sentence("Python has no module %s", module);
+	char *why AUTOFREE = sentence("Python has no module %s", module);
 	skipped(why);
-	free(why);
 	return NULL;
 }
 

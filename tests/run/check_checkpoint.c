@@ -33,19 +33,20 @@ static void make_folder(void)
  * watcher. */
 static void kill_all(void)
 {
-	char out[OUTPUT], *command = sentence("while p=$(pgrep -f -- '--db=%s/run.[d]b'); do "
-					      "kill -9 $p 2>/dev/null; sleep 0.01; done",
-					      folder);
+	char out[OUTPUT],
+		*command AUTOFREE = sentence("while p=$(pgrep -f -- '--db=%s/run.[d]b'); do "
+					     "kill -9 $p 2>/dev/null; sleep 0.01; done",
+					     folder);
 	command_output(command, out, sizeof out);
-	free(command);
 }
 
 /* Runs mvbench with words, and kills all of it as soon as there is a checkpoint. */
 static void run_and_kill(const char *how)
 {
-	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 exec ./mvbench run --data-dir=%s "
-				 "--db=%s/run.db --device=cpu --save=%s %s >/dev/null 2>&1",
-				 folder, folder, save, how);
+	char *command AUTOFREE =
+		sentence("ASAN_OPTIONS=detect_leaks=0 exec ./mvbench run --data-dir=%s "
+			 "--db=%s/run.db --device=cpu --save=%s %s >/dev/null 2>&1",
+			 folder, folder, save, how);
 	pid_t child = fork();
 	if (child == 0) {
 		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
@@ -55,7 +56,6 @@ static void run_and_kill(const char *how)
 		usleep(1000);
 	kill_all();
 	waitpid(child, NULL, 0);
-	free(command);
 }
 
 static struct checkpoint_head head_now(void)
@@ -70,9 +70,9 @@ static struct checkpoint_head head_now(void)
  * before it is killed. Then it is deleted and repeated. */
 static void interrupt(const char *how)
 {
-	char *forget = sentence("rm %s/save; sqlite3 %s/run.db 'PRAGMA foreign_keys = 1; "
-				"DELETE FROM run WHERE id > 1'",
-				folder, folder);
+	char *forget AUTOFREE = sentence("rm %s/save; sqlite3 %s/run.db 'PRAGMA foreign_keys = 1; "
+					 "DELETE FROM run WHERE id > 1'",
+					 folder, folder);
 	char out[OUTPUT];
 	for (int i = 0; i < TRIES; i++) {
 		run_and_kill(how);
@@ -81,7 +81,6 @@ static void interrupt(const char *how)
 			break;
 		ck_assert_int_eq(command_output(forget, out, sizeof out), 0);
 	}
-	free(forget);
 }
 
 static void go_on(const char *how)
@@ -314,7 +313,8 @@ TEST(damaged_checkpoint_is_refused)
 		       {-8, 1, "is cut, or was changed"}};
 	char out[OUTPUT];
 	save_model(SMALL "--epochs=1");
-	char *keep = sentence("cp %s %s", save, other), *back = sentence("cp %s %s", other, save);
+	char *keep AUTOFREE = sentence("cp %s %s", save, other),
+		   *back AUTOFREE = sentence("cp %s %s", other, save);
 	ck_assert_int_eq(command_output(keep, out, OUTPUT), 0);
 	for (size_t i = 0; i < COUNT(changes); i++) {
 		ck_assert_int_eq(command_output(back, out, OUTPUT), 0);
@@ -331,8 +331,6 @@ TEST(damaged_checkpoint_is_refused)
 			expect_refused("", words(SMALL "--save=%s", save), save);
 	}
 	expect_row("SELECT count(*) FROM run", "1\r\n");
-	free(keep);
-	free(back);
 }
 
 TEST(checkpoint_of_another_configuration_is_refused)
@@ -410,9 +408,8 @@ TEST(resuming_under_other_conditions_is_refused)
 	ck_assert_ptr_null(checkpoint_write(other, &k));
 	ck_assert_ptr_null(checkpoint_write(other, &k));
 	k.head.run[0] ^= 1;
-	char *wrong = checkpoint_write(other, &k);
+	char *wrong AUTOFREE = checkpoint_write(other, &k);
 	ck_assert_msg(wrong && strstr(wrong, "another run, mlp, serial, writes"), "%s", wrong);
-	free(wrong);
 	free(k.state_bytes);
 	free(k.model);
 	free(k.state);
@@ -427,9 +424,10 @@ TEST(sweep_resumes_interrupted_cells)
 	char out[OUTPUT];
 	folder_text("two.ini", "[defaults]\nworkload = mlp\nmlp.hidden = 16\nbatch = 12\nepochs = "
 			       "10\nstep-time = 10ms\ndevice = cpu\nseed = 1, 2\n[serial]\n");
-	char *sweep = sentence("ASAN_OPTIONS=detect_leaks=0 timeout 100 ./mvbench sweep %s/two.ini "
-			       "--data-dir=%s --db=%s/run.db --save=",
-			       folder, folder, folder);
+	char *sweep AUTOFREE =
+		sentence("ASAN_OPTIONS=detect_leaks=0 timeout 100 ./mvbench sweep %s/two.ini "
+			 "--data-dir=%s --db=%s/run.db --save=",
+			 folder, folder, folder);
 	int status = command_output(words("%s%s/one 2>&1", sweep, folder), out, OUTPUT);
 	ck_assert_msg(status == EXIT_USER && strstr(out, "give a folder"), "%d, %s", status, out);
 	status = command_output(words("%s%s/all/ >/dev/null 2>&1 & p=$!; cd %s; "
@@ -445,5 +443,4 @@ TEST(sweep_resumes_interrupted_cells)
 		"2,2,1,22\r\n");
 	status = command_output(words("ls %s/all | wc -l", folder), out, OUTPUT);
 	ck_assert_str_eq(out, "2\n");
-	free(sweep);
 }

@@ -131,13 +131,12 @@ static void draw_intervals(void)
 	folder_text("gaps.gp", "eval layout_curves\nset xlabel 'Epoch'\n"
 			       "plot for [i = 1:blocks] data index i - 1 using 1:2 with "
 			       "linespoints title name[i]\n");
-	char *plot =
+	char *plot AUTOFREE =
 		sentence("./mvbench plot gaps --figures=%s --db=%s/run.db --out=%s/gaps.svg && "
 			 "grep -c 'periodic' %s/gaps.svg",
 			 folder, folder, folder, folder);
 	int status = command_output(plot, text, sizeof text);
 	ck_assert_msg(status == 0, "%s: %s", plot, text);
-	free(plot);
 }
 
 /* 50 steps an epoch, every fourth ends in a synchronisation; then X falls from 4 to 1. */
@@ -155,13 +154,12 @@ TEST(periodic_reports_are_stored_and_shown)
 	ck_assert_msg(status == 0 && strstr(text, "reported") && strstr(text, "interval 1.04"),
 		      "%s", text);
 	for (int runs = 0; runs < 2; runs++) {
-		char *table = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder,
-				       runs ? "--runs" : "");
+		char *table AUTOFREE = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder,
+						runs ? "--runs" : "");
 		status = command_output(table, text, sizeof text);
 		ck_assert_msg(status == 0 && strstr(text, "reported") &&
 				      strstr(text, "interval 1.04"),
 			      "%s\n%s", table, text);
-		free(table);
 	}
 	free(show);
 	if (!lacks_program("gnuplot"))
@@ -286,12 +284,11 @@ TEST(all_workloads_keep_their_promises, LISTED(workloads))
 	const struct workload *w = workloads[_i];
 	struct data train, test;
 	struct run run = {.data_dir = folder};
-	char *lacks = w->dataset->probe(&run, &train, &test);
+	char *lacks AUTOFREE = w->dataset->probe(&run, &train, &test);
 	if (lacks)
 		skipped(lacks);
 	else
 		record_run(words("--workload=%s --epochs=1 --batch=200 --train-rows=1200 "
 				 "--strategy=serial --check-promises",
 				 w->plugin.name));
-	free(lacks);
 }

@@ -76,8 +76,8 @@ static float of_bf16(uint16_t x)
 static struct pair *pair_of(const float *x, size_t n, bool packed)
 {
 	struct pair *p = &pairs[used++];
-	float *rounded = must(calloc(n + 1, sizeof *rounded)),
-	      *bits = must(calloc(n + 1, sizeof *bits));
+	float *rounded AUTOFREE = must(calloc(n + 1, sizeof *rounded)),
+		       *bits AUTOFREE = must(calloc(n + 1, sizeof *bits));
 	ck_assert_uint_le(used, PAIRS);
 	*p = (struct pair){.n = n, .packed = packed && is_bf16()};
 	for (size_t i = 0; i < n; i++) {
@@ -90,20 +90,15 @@ static struct pair *pair_of(const float *x, size_t n, bool packed)
 		p->v[k] = vec_new(&worker[k], n);
 		vec_put(p->v[k], k == GPU && p->packed ? bits : rounded);
 	}
-	free(rounded);
-	free(bits);
 	return p;
 }
 
 static struct pair *random_pair(size_t n, bool packed)
 {
-	float *x = must(calloc(n + 1, sizeof *x));
+	float *x AUTOFREE = must(calloc(n + 1, sizeof *x));
 	for (size_t i = 0; i < n; i++)
 		x[i] = (float)rng_normal(&rng);
-	struct pair *p = pair_of(x, n, packed);
-
-	free(x);
-	return p;
+	return pair_of(x, n, packed);
 }
 
 static struct pair *activation(size_t n)
@@ -197,7 +192,7 @@ static void losses_of(size_t rows, size_t n, double tol)
 {
 	struct pair *z = activation(rows * n), *e = activation(rows * n),
 		    *value = parameter(rows * n);
-	float *label = must(calloc(rows, sizeof *label));
+	float *label AUTOFREE = must(calloc(rows, sizeof *label));
 	struct tally got[BOTH];
 	for (size_t r = 0; r < rows; r++)
 		label[r] = (float)(r * 5 % n);
@@ -213,7 +208,6 @@ static void losses_of(size_t rows, size_t n, double tol)
 	ck_assert_int_eq(got[GPU].rows, got[CPU].rows);
 	EACH(tally_take(&worker[k], &got[k]));
 	ck_assert(got[GPU].loss == 0 && got[GPU].correct == 0 && got[GPU].rows == 0);
-	free(label);
 }
 
 CASE("cuda", .limit = 120, .left_out = !have_gpu());
@@ -244,7 +238,7 @@ TEST(batch_operations_equal_the_cpus, COUNT(precisions))
 	enum { N = 30, ROWS = 1000 };
 	const struct image m = {5, 3, 3};
 	const size_t f = image_size(m);
-	uint8_t *bytes = must(calloc(N, f));
+	uint8_t *bytes AUTOFREE = must(calloc(N, f));
 	float target[N], mean[5 * 3 * 3];
 	int32_t index[ROWS];
 	set_up(precisions[_i].name);
@@ -268,7 +262,6 @@ TEST(batch_operations_equal_the_cpus, COUNT(precisions))
 		for (size_t i = 0; i < N * f; i++)
 			bytes[i] = (uint8_t)rng_next(&rng);
 	}
-	free(bytes);
 	tear_down();
 }
 
@@ -434,7 +427,7 @@ static void write_weights(int how, struct pair *w, struct pair *other, int k)
 	const struct update u =
 		update_of(&rules, &op, (struct update){.w = from->data, .out = to->data});
 	struct written b = {w, other};
-	float *host = fixture_get(from);
+	float *host AUTOFREE = fixture_get(from);
 	if (how == 0)
 		vec_copy(to, from);
 	else if (how == 1)
@@ -461,7 +454,6 @@ static void write_weights(int how, struct pair *w, struct pair *other, int k)
 		d->ops->peer->apply(d, OP_READ, updater->kind, &u, WEIGHTS);
 	else
 		write_from_outside(d, to->data, from->data);
-	free(host);
 }
 
 /* A convolution sees the new weights, even if its copy was made together with another's. A
@@ -730,7 +722,8 @@ TEST(peer_sum_equals_the_cpus)
 	for (int odd = 0; odd < 2; odd++) {
 		struct pair *x[K];
 		const float *at[K];
-		float *mine = must(calloc(N, sizeof *mine)), *want = must(calloc(N, sizeof *want));
+		float *mine AUTOFREE = must(calloc(N, sizeof *mine)),
+			    *want AUTOFREE = must(calloc(N, sizeof *want));
 
 		for (int i = 0; i < K; i++) {
 			x[i] = parameter(N);
@@ -746,8 +739,6 @@ TEST(peer_sum_equals_the_cpus)
 		device[GPU].ops->get(&device[GPU], mine, x[2]->v[GPU]->data + odd,
 				     (size_t)(N - odd));
 		ck_assert_mem_eq(mine, want, (size_t)(N - odd) * sizeof *mine);
-		free(mine);
-		free(want);
 	}
 	tear_down();
 }

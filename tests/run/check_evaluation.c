@@ -411,7 +411,7 @@ TEST(shared_batch_equals_one_workers_batch, 4)
 
 TEST(shared_batch_is_recorded_and_repeated)
 {
-	char out[4096], *command;
+	char out[4096];
 	record_run("--workload=softmax --strategy=asgd --workers=2 --epochs=1 --global-batch=51 "
 		   "--record "
 		   "--device=cpu");
@@ -421,13 +421,13 @@ TEST(shared_batch_is_recorded_and_repeated)
 		"--platform=sim --sim.replay=1 --sim.platform=ethernet_1g --sim.step-time=1ms", out,
 		sizeof out);
 	ck_assert_msg(status == EXIT_OK && strstr(out, "bit for bit"), "%d: %s", status, out);
-	command = sentence("./mvbench report --db=%s/run.db --out=%s/r.html && grep -o "
-			   "'global-batch=51' %s/r.html | head -n 1",
-			   folder, folder, folder);
+	char *command AUTOFREE =
+		sentence("./mvbench report --db=%s/run.db --out=%s/r.html && grep -o "
+			 "'global-batch=51' %s/r.html | head -n 1",
+			 folder, folder, folder);
 	ck_assert_msg(command_output(command, out, sizeof out) == 0 &&
 			      strstr(out, "global-batch=51"),
 		      "%s", out);
-	free(command);
 	expect_refused("", "--workload=softmax --strategy=allreduce --workers=4 --global-batch=3",
 		       "--global-batch=3: fewer rows than the 4 models");
 	expect_refused("",

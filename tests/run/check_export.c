@@ -62,32 +62,29 @@ static const char alpha[] =
 
 static void command(const char *words, int want, const char *says)
 {
-	char *line = sentence("cd %s && $OLDPWD/mvbench %s 2>&1", folder, words);
+	char *line AUTOFREE = sentence("cd %s && $OLDPWD/mvbench %s 2>&1", folder, words);
 	int status = command_output(line, output, sizeof output);
 	ck_assert_msg(status == want && strstr(output, says),
 		      "%s: status %d, wanted %d and \"%s\":\n%s", words, status, want, says,
 		      output);
-	free(line);
 }
 
 static unsigned char *read_all(const char *name, size_t *n)
 {
-	char *path = in_folder(name);
+	char *path AUTOFREE = in_folder(name);
 	FILE *f = fopen(path, "rb");
 	unsigned char *bytes = must(calloc(1, 1 << 16));
 	ck_assert_msg(f, "%s", path);
 	*n = fread(bytes, 1, (1 << 16) - 1, f);
 	fclose(f);
-	free(path);
 	return bytes;
 }
 
 static void expect_file(const char *name, const char *want)
 {
 	size_t n;
-	unsigned char *got = read_all(name, &n);
+	unsigned char *got AUTOFREE = read_all(name, &n);
 	ck_assert_str_eq((char *)got, want);
-	free(got);
 }
 
 /* ---- Exports -------------------------------------------------------------------- */
@@ -233,9 +230,8 @@ TEST(runs_are_exported_for_tensorboard)
 	ck_assert_uint_eq(at, n);
 	/* the same file again; values that are not finite are left out */
 	command("export --db=a.db --format=tensorboard --out=runs", EXIT_OK, "runs: 5 runs");
-	unsigned char *same = read_all(name, &again);
+	unsigned char *same AUTOFREE = read_all(name, &again);
 	ck_assert(n == again && memcmp(file, same, n) == 0);
-	free(same);
 	free(file);
 	file = read_all("runs/12-asgd-2w-seed2/events.out.tfevents.1767323045.alpha", &n);
 	ck_assert_ptr_null(memmem(file, n, "test_loss", 9));
@@ -249,7 +245,7 @@ TEST(runs_are_exported_for_mlflow)
 	sql_in("a.db", alpha);
 	sql_in("a.db", "UPDATE run SET data_dir = 'x' || char(10) || 'y' WHERE id = 11");
 	command("export --db=a.db --format=mlflow --out=ml --where=id=11", EXIT_OK, "ml: 1 run\n");
-	char *line = sentence(
+	char *line AUTOFREE = sentence(
 		"cd %s/ml/*/*/ && cat metrics/test_accuracy metrics/gap metrics/all-x "
 		"params/data_dir params/mlp.hidden "
 		"params/seed && echo && cat tags/mvbench.label tags/mlflow.runName && echo && "
@@ -257,7 +253,6 @@ TEST(runs_are_exported_for_mlflow)
 		"2>/dev/null | wc -l",
 		folder);
 	command_output(line, output, sizeof output);
-	free(line);
 	const char *ids = strstr(output, "experiment_id: '");
 	ck_assert_ptr_nonnull(ids);
 	ck_assert_msg(strncmp(output,
@@ -461,11 +456,10 @@ TEST(older_databases_are_imported_and_newer_refused)
 	command("import . --db=new.db", EXIT_USER, "is a folder");
 	command("import --db=new.db", EXIT_USER, "give another database");
 	command("import new.db --db=b.db --where=no", EXIT_USER, "--where=no");
-	char *path = in_folder("text.db");
+	char *path AUTOFREE = in_folder("text.db");
 	FILE *f = fopen(path, "w");
 	fputs("some text\n", f);
 	fclose(f);
-	free(path);
 	command("import text.db --db=new.db", EXIT_USER,
 		"is not a results database: name another file\n");
 	ck_assert_int_eq(system("ls /tmp/mvbench-import-* 2>/dev/null | wc -l | grep -q '^0$'"), 0);
@@ -477,30 +471,27 @@ TEST(failed_import_changes_nothing)
 	new_database("a.db");
 	sql_in("a.db", alpha);
 	new_database("b.db");
-	char *path = in_folder("b.db");
+	char *path AUTOFREE = in_folder("b.db");
 	sqlite3 *db;
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	ck_assert_int_eq(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
 	command("import a.db --db=b.db", EXIT_USER, "b.db is locked by another process");
 	sqlite3_close(db);
-	free(path);
 	sql_in("a.db",
 	       "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
 	       "INSERT INTO arrival SELECT 11, 1, 0, i, 1, 'push' FROM n");
-	char *line = sentence("B=$PWD && cd %s && ulimit -f 400 && trap '' XFSZ && "
-			      "$B/mvbench import a.db --db=b.db 2>&1",
-			      folder);
+	char *line AUTOFREE = sentence("B=$PWD && cd %s && ulimit -f 400 && trap '' XFSZ && "
+				       "$B/mvbench import a.db --db=b.db 2>&1",
+				       folder);
 	ck_assert_int_eq(command_output(line, output, sizeof output), EXIT_USER);
 	ck_assert_msg(strstr(output, "room"), "%s", output);
-	free(line);
 	expect_in("b.db", "SELECT count(*) FROM run", "0");
 }
 
 static void tear_down(void)
 {
-	char *folders = sentence("rm -rf %s/runs %s/ml", folder, folder);
+	char *folders AUTOFREE = sentence("rm -rf %s/runs %s/ml", folder, folder);
 	ck_assert_int_eq(system(folders), 0);
-	free(folders);
 	folder_free();
 }
 

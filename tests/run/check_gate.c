@@ -34,14 +34,13 @@ static void open_made(void)
 		"INSERT INTO epoch (run_id, epoch, test_accuracy, test_loss, train_loss) VALUES "
 		"((SELECT max(id) FROM run), 1, ?5, ?6, ?7)",
 		"INSERT INTO checked SELECT ?1, ?2, ?3, max(id), '' FROM run"};
-	char *path = in_folder("run.db");
+	char *path AUTOFREE = in_folder("run.db");
 	new_database("run.db");
 	ck_assert_int_eq(sqlite3_open(path, &made), SQLITE_OK);
 	for (int i = 0; i < 4; i++)
 		ck_assert_msg(sqlite3_prepare_v2(made, text[i], -1, &insert[i], NULL) == SQLITE_OK,
 			      "%s", sqlite3_errmsg(made));
 	sqlite3_exec(made, "BEGIN", NULL, NULL, NULL);
-	free(path);
 }
 
 static void close_made(void)
@@ -174,7 +173,7 @@ TEST(intervals_agree_with_the_tests)
 	}
 	close_made();
 	/* half an interval is a quantile times worse / t; the test of that very quantile: */
-	char *path = in_folder("run.db");
+	char *path AUTOFREE = in_folder("run.db");
 	sqlite3_stmt *q;
 	double quantile[61] = {0};
 	ck_assert_int_eq(sqlite3_open(path, &made), SQLITE_OK);
@@ -185,7 +184,6 @@ TEST(intervals_agree_with_the_tests)
 	sqlite3_finalize(q);
 	sqlite3_close(made);
 	remove(path);
-	free(path);
 	open_made();
 	for (int df = 1; df <= 60; df++) {
 		snprintf(name, sizeof name, "d%d", df);
@@ -296,10 +294,9 @@ TEST(p_values_are_corrected_for_many_tests)
 	close_made();
 	cell[0] = 'a';
 	for (int c = 0; c < 3; c++, cell[0]++) {
-		char *text =
+		char *text AUTOFREE =
 			sentence("SELECT p FROM gate_test WHERE name = 'h' AND cell = '%s'", cell);
 		p[c] = number(text);
-		free(text);
 	}
 	ck_assert(p[0] < p[1] && 2 * p[1] < 3 * p[0] + p[1]);
 	near(number("SELECT p_holm FROM gate_test WHERE name = 'h' AND cell = 'a'"), 3 * p[0],
@@ -385,12 +382,11 @@ static void make_baselines(int n, bool paired, double noisy, double worse, uint6
 /* The number of baselines that fail. */
 static double failures(double alpha)
 {
-	char *limit =
+	char *limit AUTOFREE =
 		sentence("INSERT OR REPLACE INTO gate_limit SELECT DISTINCT name, %g, 0, 0, 0, 0 "
 			 "FROM baseline",
 			 alpha);
 	sql(limit);
-	free(limit);
 	return number("SELECT count(*) FROM (SELECT name FROM gate_cell GROUP BY name HAVING "
 		      "max(fails))");
 }

@@ -21,11 +21,10 @@
 /* `n` bytes that begin with the name. */
 static void file_of(const char *name, size_t n)
 {
-	char *text = must(calloc(n + 1, 1));
+	char *text AUTOFREE = must(calloc(n + 1, 1));
 	for (size_t i = 0; i < n; i++)
 		text[i] = name[i % strlen(name)];
 	folder_put(name, text, n, false);
-	free(text);
 }
 
 static struct run of_folder(void)
@@ -76,7 +75,7 @@ TEST(rows_of_a_text_are_consecutive)
 	struct run run = of_folder();
 	struct data train, test, held;
 	const struct workload *gpt = workload_find("gpt");
-	void *opts = must(calloc(1, gpt->plugin.opts_size));
+	void *opts AUTOFREE = must(calloc(1, gpt->plugin.opts_size));
 	option_default(gpt->plugin.options, opts);
 	char text[4001] = "";
 	for (size_t i = 0; i < sizeof text - 1; i++)
@@ -98,7 +97,6 @@ TEST(rows_of_a_text_are_consecutive)
 		ck_assert_double_eq(held.target[i], text[50 * 64 + i + 1]);
 	}
 	dataset_text.unload(&train, &test);
-	free(opts);
 }
 
 /* ---- The model ----------------------------------------------------------- */
@@ -134,16 +132,14 @@ TEST(gpt_equals_one_worker_in_every_mode, COUNT(ways))
 {
 	forget_runs();
 	record_run(SMALL "--strategy=serial");
-	char *how = sentence(SMALL "%s", ways[_i].words);
+	char *how AUTOFREE = sentence(SMALL "%s", ways[_i].words);
 	record_run(how);
-	char *far = sentence(
+	char *far AUTOFREE = sentence(
 		"SELECT max(abs(a.test_loss - b.test_loss)) <= %g, max(a.test_loss) > "
 		"min(a.test_loss) + 0.1, count(*) FROM epoch AS a JOIN epoch AS b USING (epoch) "
 		"WHERE a.run_id = 1 AND b.run_id = 2",
 		ways[_i].within);
 	expect_row(far, "1,1,2\r\n");
-	free(far);
-	free(how);
 }
 
 TEST(gpt_on_a_gpu_equals_the_cpu)
@@ -184,13 +180,12 @@ static const struct {
 
 TEST(gpt_mistakes_are_refused, COUNT(mistakes))
 {
-	char *words = sentence("%s %s %s", SMALL,
-			       strstr(mistakes[_i].words, "--strategy") ? "" : "--strategy=serial",
-			       mistakes[_i].words),
-	     *path = sentence("%s/empty", folder);
+	char *words AUTOFREE = sentence(
+			    "%s %s %s", SMALL,
+			    strstr(mistakes[_i].words, "--strategy") ? "" : "--strategy=serial",
+			    mistakes[_i].words),
+		    *path AUTOFREE = sentence("%s/empty", folder);
 	mkdir(path, 0777);
 	folder_text("short", "a short text");
 	expect_refused("", words, mistakes[_i].says);
-	free(words);
-	free(path);
 }

@@ -70,11 +70,11 @@ TEST(steps_in_graphs_equal_the_cpus, 3)
 		"--lr=0.01 --optimizer=muon --muon.eps=1e-3 --weight-decay=0.1"};
 	char out[OUTPUT];
 	for (int i = 0; i < 2; i++) {
-		char *how = sentence("--workload=lenet --lenet.dropout=0.5 --strategy=serial "
-				     "--batch=7 --epochs=3 --lr-schedule=cosine %s --device=%s",
-				     optimizer[_i], device[i]);
+		char *how AUTOFREE =
+			sentence("--workload=lenet --lenet.dropout=0.5 --strategy=serial "
+				 "--batch=7 --epochs=3 --lr-schedule=cosine %s --device=%s",
+				 optimizer[_i], device[i]);
 		ck_assert_msg(run_mvbench("", how, out, sizeof out) == 0, "%s", out);
-		free(how);
 	}
 	expect_row("SELECT count(b.running_loss), "
 		   "max(abs(a.test_loss - b.test_loss) / a.test_loss) < 1e-3, "
@@ -312,9 +312,9 @@ TEST(suggested_batch_fits, on_real_gpu() ? 0 : 1)
 	const char *advice = strstr(out, "; --batch=");
 	ck_assert_msg(advice && sscanf(advice, "; --batch=%lld", &batch) == 1 && batch > 0, "%s",
 		      out);
-	char *dry = sentence("--workload=lenet --batch=%lld --device=cuda --dry-run", batch);
+	char *dry AUTOFREE =
+		sentence("--workload=lenet --batch=%lld --device=cuda --dry-run", batch);
 	ck_assert_int_eq(run_mvbench(environment, dry, out, sizeof out), 0);
-	free(dry);
 }
 
 TEST(device_auto_takes_the_gpu_if_there_is_one, on_real_gpu() ? 0 : 1)
@@ -330,12 +330,11 @@ TEST(device_auto_takes_the_gpu_if_there_is_one, on_real_gpu() ? 0 : 1)
 TEST(failing_gpu_ends_the_run, 1, on_real_gpu() ? 1 : 3)
 {
 	char out[OUTPUT];
-	char *how =
+	char *how AUTOFREE =
 		sentence(SMALL "--strategy=%s --workers=%d", _i == 1 ? "serial" : "allreduce", _i);
 	int status = run_mvbench("FAKE_CUDA_FAIL=60", how, out, sizeof out);
 	ck_assert_msg(status == 1 && strstr(out, "GPU 0"), "status %d: %s", status, out);
 	expect_row("SELECT status, reason LIKE '%GPU 0%' FROM run", "failed,1\r\n");
-	free(how);
 }
 
 /* The module that the tests use refuses a program with other updaters. */
@@ -344,7 +343,7 @@ TEST(module_of_another_build_is_refused)
 	const struct device_ops *(*entry)(const struct cuda_host *);
 	struct cuda_host host = {
 		.build = cuda_build() + 1, .panic = panic, .failure = failure, .must = must};
-	char *whole = realpath(gpu_module(), NULL);
+	char *whole AUTOFREE = realpath(gpu_module(), NULL);
 	ck_assert_msg(whole != NULL, "%s is not here", gpu_module());
 	void *module = dlopen(whole, RTLD_NOW | RTLD_LOCAL);
 	ck_assert_msg(module != NULL, "%s", dlerror());
@@ -354,5 +353,4 @@ TEST(module_of_another_build_is_refused)
 	ck_assert_ptr_null(entry(&host));
 	host.build = cuda_build();
 	ck_assert_ptr_nonnull(entry(&host));
-	free(whole);
 }

@@ -15,19 +15,17 @@ enum { OUTPUT = 300000 };
 /* What mvbench prints for these words, on both streams; from the heap. */
 static char *said(int status, const char *words)
 {
-	char *command = sentence("./mvbench %s 2>&1", words), *out = must(malloc(OUTPUT));
+	char *command AUTOFREE = sentence("./mvbench %s 2>&1", words), *out = must(malloc(OUTPUT));
 	int got = command_output(command, out, OUTPUT);
 	ck_assert_msg(got == status, "mvbench %s: status %d, not %d: %.2000s", words, got, status,
 		      out);
-	free(command);
 	return out;
 }
 
 static void ck_says(int status, const char *words, const char *text)
 {
-	char *out = said(status, words);
+	char *out AUTOFREE = said(status, words);
 	ck_assert_msg(strstr(out, text), "mvbench %s lacks \"%s\":\n%.2000s", words, text, out);
-	free(out);
 }
 
 /* ---- Topics -------------------------------------------------------------- */
@@ -108,23 +106,20 @@ TEST(topics_are_found_or_the_nearest_is_named)
 TEST(every_command_prints_its_help)
 {
 	for (const struct command *const *c = commands; *c; c++) {
-		char *words = sentence("%s --help", (*c)->name), *out = said(0, words);
-		char *usage = sentence("usage: mvbench %s %s\n", (*c)->name, (*c)->usage);
+		char *words AUTOFREE = sentence("%s --help", (*c)->name),
+			    *out AUTOFREE = said(0, words);
+		char *usage AUTOFREE = sentence("usage: mvbench %s %s\n", (*c)->name, (*c)->usage);
 		ck_assert_msg(strncmp(out, usage, strlen(usage)) == 0, "%s: %.2000s", words, out);
 		ck_assert_msg(*(*c)->summary && strlen((*c)->about) > 40, "%s", words);
 		for (const struct option *o = (*c)->options; o && o->name; o++) {
-			char *name = sentence("\n  --%s", o->name);
+			char *name AUTOFREE = sentence("\n  --%s", o->name);
 			ck_assert_msg(strstr(out, name), "%s lacks%s", words, name);
 			ck_assert_msg(strlen(o->help) > 10, "%s%s", words, name);
 			ck_assert_ptr_eq(option_find((*c)->options, o->name), o);
-			free(name);
 		}
 		ck_assert_msg(!(*c)->run_options || strstr(out, "mvbench run --help") ||
 				      strstr(out, "\n  --workers="),
 			      "%s", words);
-		free(out);
-		free(words);
-		free(usage);
 	}
 }
 
@@ -132,12 +127,13 @@ TEST(every_command_prints_its_help)
 TEST(commands_report_wrong_words_alike)
 {
 	for (const struct command *const *c = commands; *c; c++) {
-		char *help = sentence("%s --no-such=1 --help", (*c)->name);
-		char *one = sentence("%s -x", (*c)->name);
-		char *unknown = sentence("%s --no-such-option=1", (*c)->name);
-		char *word = sentence("%s word", (*c)->name);
-		char *usage = sentence("usage: mvbench %s", (*c)->name);
-		char *only = sentence("word: %s takes options only, such as --", (*c)->name);
+		char *help AUTOFREE = sentence("%s --no-such=1 --help", (*c)->name);
+		char *one AUTOFREE = sentence("%s -x", (*c)->name);
+		char *unknown AUTOFREE = sentence("%s --no-such-option=1", (*c)->name);
+		char *word AUTOFREE = sentence("%s word", (*c)->name);
+		char *usage AUTOFREE = sentence("usage: mvbench %s", (*c)->name);
+		char *only AUTOFREE =
+			sentence("word: %s takes options only, such as --", (*c)->name);
 		ck_says(0, help, usage);
 		ck_says(2, one, "-x: options begin with two dashes");
 		if (strcmp((*c)->name, "help") == 0)
@@ -146,12 +142,6 @@ TEST(commands_report_wrong_words_alike)
 			ck_says(2, unknown, "--no-such-option: there is no such option; ");
 		if ((*c)->example)
 			ck_says(2, word, only);
-		free(help);
-		free(one);
-		free(unknown);
-		free(word);
-		free(usage);
-		free(only);
 	}
 }
 
@@ -192,9 +182,8 @@ TEST(manual_has_all_commands_options_and_plugins)
 	char *page = said(0, "help --man");
 	ck_assert_int_eq(strncmp(page, ".TH MVBENCH 1 ", 14), 0);
 	for (const struct command *const *c = commands; *c; c++) {
-		char *head = sentence("\n.SS \"%s\"\n", (*c)->name);
+		char *head AUTOFREE = sentence("\n.SS \"%s\"\n", (*c)->name);
 		ck_assert_msg(strstr(page, head), "%s", (*c)->name);
-		free(head);
 	}
 	ck_assert_ptr_nonnull(strstr(page, "\n.B \"\\-\\-sync\\-every=1\"\n"));
 	ck_assert_ptr_nonnull(strstr(page, "\n.B \"\\-\\-easgd.beta=0.9\"\n"));
@@ -203,11 +192,10 @@ TEST(manual_has_all_commands_options_and_plugins)
 	ck_orders(page);
 	free(page);
 	for (const struct command *const *c = commands; *c; c++) {
-		char *words = sentence("help --man=%s", (*c)->name);
+		char *words AUTOFREE = sentence("help --man=%s", (*c)->name);
 		page = said(0, words);
 		ck_orders(page);
 		free(page);
-		free(words);
 	}
 }
 
@@ -228,29 +216,26 @@ TEST(manual_formats_without_a_warning)
 static void ck_offers(const char *words, const char *want)
 {
 	char out[20000];
-	char *command = sentence("bash -c 'source %s/c.bash; COMP_WORDS=(%s); "
-				 "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _mvbench; "
-				 "echo \"${COMPREPLY[*]}\"' 2>&1",
-				 folder, words);
+	char *command AUTOFREE = sentence("bash -c 'source %s/c.bash; COMP_WORDS=(%s); "
+					  "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _mvbench; "
+					  "echo \"${COMPREPLY[*]}\"' 2>&1",
+					  folder, words);
 	int status = command_output(command, out, sizeof out);
 	out[strcspn(out, "\n")] = '\0';
 	ck_assert_msg(status == 0 && strcmp(out, want) == 0, "%s: %s", words, out);
-	free(command);
 }
 
 static void write_script(const char *environment)
 {
 	char out[4096];
-	char *command = sentence("%s ./mvbench help --completion=bash >%s/c.bash && "
-				 "bash -n %s/c.bash 2>&1",
-				 environment, folder, folder);
+	char *command AUTOFREE = sentence("%s ./mvbench help --completion=bash >%s/c.bash && "
+					  "bash -n %s/c.bash 2>&1",
+					  environment, folder, folder);
 	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
-	free(command);
 }
 
 TEST(bash_completes_words)
 {
-	char *file;
 	write_script("");
 	ck_offers("mvbench sw", "sweep");
 	ck_offers("mvbench run --strat", "--strategy=");
@@ -280,17 +265,15 @@ TEST(bash_completes_words)
 	ck_offers("mvbench nosuch --a", "");
 	ck_offers("mvbench run --lr = \"\"", "");
 	folder_put("a b.ini", "", 0, false);
-	file = sentence("mvbench sweep %s/a", folder);
-	char *want = sentence("%s/a b.ini", folder);
+	char *file AUTOFREE = sentence("mvbench sweep %s/a", folder);
+	char *want AUTOFREE = sentence("%s/a b.ini", folder);
 	ck_offers(file, want);
-	free(file);
-	free(want);
 }
 
 /* Figures and job files are found by their names, which go into a script. */
 TEST(completion_omits_names_that_a_shell_would_run)
 {
-	char out[20000], *home = sentence("MVBENCH_HOME=%s", folder);
+	char out[20000], *home AUTOFREE = sentence("MVBENCH_HOME=%s", folder);
 	char *command = sentence("cd %s && mkdir -p plots && echo '-- good' >plots/good.sql && "
 				 "touch plots/good.gp && for n in 'a$(touch x)' 'b;touch x' "
 				 "\"c'd\"; do echo '-- bad' >\"plots/$n.sql\"; "
@@ -304,5 +287,4 @@ TEST(completion_omits_names_that_a_shell_would_run)
 	command_output(command, out, sizeof out);
 	ck_assert_str_eq(out, "0\n");
 	free(command);
-	free(home);
 }

@@ -71,21 +71,18 @@ static double asked(const char *sql)
 /* A column, or an expression, of an epoch's row. */
 static double of(int run, int epoch, const char *what)
 {
-	char *sql =
+	char *sql AUTOFREE =
 		sentence("SELECT %s FROM epoch WHERE run_id = %d AND epoch = %d", what, run, epoch);
-	double x = asked(sql);
-	free(sql);
-	return x;
+	return asked(sql);
 }
 
 static double of_rank(int run, int epoch, int rank, const char *what)
 {
-	char *sql = sentence("SELECT %s FROM rank_epoch WHERE run_id = %d AND epoch = %d AND "
-			     "rank = %d",
-			     what, run, epoch, rank);
-	double x = asked(sql);
-	free(sql);
-	return x;
+	char *sql AUTOFREE =
+		sentence("SELECT %s FROM rank_epoch WHERE run_id = %d AND epoch = %d AND "
+			 "rank = %d",
+			 what, run, epoch, rank);
+	return asked(sql);
 }
 
 static void expect_near(const char *what, double x, double want, double within)
@@ -104,8 +101,8 @@ CASE("heterogeneity", .limit = 120, .set_up = set_up, .tear_down = folder_free, 
 TEST(slow_worker_takes_longer, 2)
 {
 	static const char *const how[] = {"", "--straggle=0.5 "};
-	char *plain = sentence(ONE SIM "%s", how[_i]),
-	     *slow = sentence(ONE SIM "--speed=0:0.25 %s", how[_i]);
+	char *plain AUTOFREE = sentence(ONE SIM "%s", how[_i]),
+		    *slow AUTOFREE = sentence(ONE SIM "--speed=0:0.25 %s", how[_i]);
 	forget_runs();
 	record_run(plain);
 	record_run(slow);
@@ -120,8 +117,6 @@ TEST(slow_worker_takes_longer, 2)
 			    1e-8);
 		expect_near("the same model", of(2, e, "test_loss"), of(1, e, "test_loss"), 0);
 	}
-	free(plain);
-	free(slow);
 }
 
 /* A worker that waits for a slow worker is as slow as it; a worker that does not wait keeps its
@@ -160,8 +155,8 @@ TEST(slow_worker_takes_fewer_mini_batches, 6)
 		"asgd",  "ssp --ssp.bound=100", "downpour",
 		"easgd", "asgd --servers=1",    "asgd --table-home=onesided"};
 	const double all = 2 * STEPS * step_s;
-	char *words = sentence(TWO SIM "--deal=auto --speed=1:0.5 --barrier-every=0 --strategy=%s",
-			       how[_i]);
+	char *words AUTOFREE = sentence(
+		TWO SIM "--deal=auto --speed=1:0.5 --barrier-every=0 --strategy=%s", how[_i]);
 	forget_runs();
 	record_run(words);
 	expect_near(words, asked("SELECT sum(seconds) FROM epoch"), 3 * all / 1.5,
@@ -172,7 +167,6 @@ TEST(slow_worker_takes_fewer_mini_batches, 6)
 		expect_near(words, slow, all / 3, 1.01 * 2 * step_s);
 	}
 	expect_near("its deal", asked("SELECT deal = 'dynamic' FROM run"), 1, 0);
-	free(words);
 }
 
 /* With a barrier at the end of each epoch, epochs take the same time: what a slow worker lacks at a
@@ -181,7 +175,7 @@ TEST(staleness_bound_counts_from_the_last_barrier, 4)
 {
 	static const char *const where[] = {"", "--servers=1", "--servers=2",
 					    "--table-home=onesided"};
-	char *words =
+	char *words AUTOFREE =
 		sentence("--workload=softmax --lr=0.01 --epochs=5 --batch=10 --workers=3 "
 			 "--strategy=ssp --ssp.bound=20 --speed=2:0.3 --deal=dynamic " SIM "%s",
 			 where[_i]);
@@ -193,7 +187,6 @@ TEST(staleness_bound_counts_from_the_last_barrier, 4)
 				  "rank_epoch AS b USING (run_id, epoch) WHERE a.rank = 0 AND "
 				  "b.rank = 2"),
 			    5);
-	free(words);
 }
 
 /* The slow worker's pushes are dropped; all workers train on their rows at the end. */
@@ -246,7 +239,7 @@ TEST(lost_rows_are_counted, 2)
 			    "WHERE name = 'rows of a dropped push'"),
 	       pushes = asked("SELECT sum(dropped) FROM epoch");
 	ck_assert_double_ge(pushes, 4);
-	char *says = sentence("%.0f rows were not trained on", lost);
+	char *says AUTOFREE = sentence("%.0f rows were not trained on", lost);
 	if (_i == 0) {
 		/* an epoch has 20 steps of 10 rows: 5 pushes of 40 rows */
 		expect_near("lost rows", lost, 40 * pushes, 0);
@@ -255,7 +248,6 @@ TEST(lost_rows_are_counted, 2)
 		expect_near("lost rows", lost, 0, 0);
 		ck_assert_msg(!strstr(out, "not trained on"), "%s", out);
 	}
-	free(says);
 }
 
 /* A worker that is behind and only reads the model for an evaluation stays behind: its push is
@@ -321,7 +313,7 @@ TEST(dynamic_deal_trains_on_every_row_once, 5)
 	static const char *const how[] = {"asgd", "asgd --sync-every=7", "easgd --sync-every=3",
 					  "ssp --ssp.bound=1 --servers=1",
 					  "bsp --bsp.backup=1 --servers=2"};
-	char *words =
+	char *words AUTOFREE =
 		sentence("--workload=softmax --lr=0 --epochs=3 --batch=7 --workers=3 " SIM
 			 "--deal=auto --speed=1:0.3 --straggle=0.5 --leave=2:31ms --strategy=%s",
 			 how[_i]);
@@ -334,7 +326,6 @@ TEST(dynamic_deal_trains_on_every_row_once, 5)
 			expect_near(words, of(2, e, "running_loss"), once, 1e-5);
 		else
 			expect_near("pushes that count", of(2, e, "pushes"), 3 * 29, 0);
-	free(words);
 }
 
 /* With own rows a fast worker goes on in its shard: the epoch takes as long as with shuffled rows.
@@ -344,17 +335,19 @@ TEST(fast_worker_makes_more_passes_over_its_shard, 5)
 	static const char *const how[] = {"asgd", "downpour --downpour.send=2 --sync-every=4",
 					  "easgd", "ssp --ssp.bound=100", "bsp --bsp.backup=1"};
 	static const char *const split[] = {"fixed", "dirichlet:0.1"};
-	char *words = sentence("--workload=softmax --lr=0 --epochs=3 --batch=3 --workers=4 " SIM
-			       "--speed=3:0.5 --strategy=%s",
-			       how[_i]);
-	char *equal = sentence("--workload=softmax --lr=0 --epochs=3 --batch=15 --workers=2 " SIM
-			       "--split=fixed --strategy=%s",
-			       how[_i]);
+	char *words AUTOFREE =
+		sentence("--workload=softmax --lr=0 --epochs=3 --batch=3 --workers=4 " SIM
+			 "--speed=3:0.5 --strategy=%s",
+			 how[_i]);
+	char *equal AUTOFREE =
+		sentence("--workload=softmax --lr=0 --epochs=3 --batch=15 --workers=2 " SIM
+			 "--split=fixed --strategy=%s",
+			 how[_i]);
 	forget_runs();
 	record_run(words);
 	for (int i = 0; i < 2; i++) {
-		char *own = sentence("%s --split=%s", words, split[i]),
-		     *even = sentence("%s --split=%s --deal=static", words, split[i]);
+		char *own AUTOFREE = sentence("%s --split=%s", words, split[i]),
+			  *even AUTOFREE = sentence("%s --split=%s --deal=static", words, split[i]);
 		record_run(own);
 		record_run(even);
 		for (int e = 1; e <= 3; e++) {
@@ -367,16 +360,12 @@ TEST(fast_worker_makes_more_passes_over_its_shard, 5)
 			if (_i < 4)
 				ck_assert_double_gt(of(2 * i + 3, e, "seconds") / raced, 1.6);
 		}
-		free(own);
-		free(even);
 	}
 	forget_runs();
 	record_run("--workload=softmax --lr=0 --epochs=1 --batch=15 --strategy=serial " SIM);
 	record_run(equal);
 	for (int e = 1; e <= 3 && _i < 4; e++)
 		expect_near(equal, of(2, e, "running_loss"), of(1, 1, "running_loss"), 1e-5);
-	free(words);
-	free(equal);
 }
 
 /* No other worker can take mini-batches. */
@@ -399,10 +388,10 @@ TEST(synchronous_strategies_refuse_dynamic_deal, 7)
 		{"bsp", "give --bsp.backup=1"},
 		{"bsp --bsp.backup=1 --barrier-every=0", "give --barrier-every=1"},
 		{"ssp --ssp.bound=0", "every push waits"}};
-	char *words = sentence("--workload=softmax --workers=%d --deal=dynamic --strategy=%s",
-			       _i == 3 ? 1 : 2, how[_i][0]);
+	char *words AUTOFREE =
+		sentence("--workload=softmax --workers=%d --deal=dynamic --strategy=%s",
+			 _i == 3 ? 1 : 2, how[_i][0]);
 	expect_refused("", words, how[_i][1]);
-	free(words);
 }
 
 /* A real worker at a fifth of the speed, beside one at full speed: nominally allreduce takes 3
@@ -413,7 +402,8 @@ TEST(real_slow_worker_takes_fewer_mini_batches)
 	static const char *const words =
 		"--workload=mlp --mlp.hidden=256 --batch=10 --epochs=6 --workers=2 "
 		"--platform=mpi --speed=1:0.2 --strategy=";
-	char *waits = sentence("%sallreduce", words), *goes = sentence("%sasgd --deal=auto", words);
+	char *waits AUTOFREE = sentence("%sallreduce", words),
+		    *goes AUTOFREE = sentence("%sasgd --deal=auto", words);
 	double even = 0, free_ = 1;
 	forget_runs();
 	for (int turn = 0; turn < 12 && even <= 1.4 * free_; turn++) {
@@ -424,8 +414,6 @@ TEST(real_slow_worker_takes_fewer_mini_batches)
 	}
 	/* leaves a factor of two for a busy machine */
 	ck_assert_msg(even > 1.4 * free_, "allreduce %g s, asgd %g s", even, free_);
-	free(waits);
-	free(goes);
 }
 
 /* A real worker. Its fastest epochs count, because other load on the machine slows some. */
@@ -433,8 +421,8 @@ TEST(real_worker_is_slowed)
 {
 	static const char *const words = "--workload=mlp --mlp.hidden=256 --batch=100 "
 					 "--strategy=serial --platform=mpi ";
-	char *whole = sentence("%s--speed=0:1 --epochs=60", words),
-	     *tenth = sentence("%s--speed=0:0.1 --epochs=6", words);
+	char *whole AUTOFREE = sentence("%s--speed=0:1 --epochs=60", words),
+		    *tenth AUTOFREE = sentence("%s--speed=0:0.1 --epochs=6", words);
 	forget_runs();
 	record_run(whole);
 	record_run(tenth);
@@ -442,8 +430,6 @@ TEST(real_worker_is_slowed)
 	       slow = asked("SELECT min(compute_s) FROM epoch WHERE run_id = 2 AND epoch > 0");
 	ck_assert_msg(slow > 3 * fast && slow < 30 * fast,
 		      "at a tenth of the speed %g s, otherwise %g s", slow, fast);
-	free(whole);
-	free(tenth);
 }
 
 /* A step takes the given time, real or simulated; --speed then slows it. */
@@ -452,8 +438,9 @@ TEST(step_takes_the_given_time)
 	static const char *const world[] = {"mpi", "sim --sim.platform=$FOLDER/one.xml"};
 	for (int w = 0; w < 2; w++) {
 		forget_runs();
-		char *words = sentence(ONE "--batch=60 --step-time=20ms --platform=%s", world[w]),
-		     *slow = sentence("%s --speed=0:0.5", words);
+		char *words AUTOFREE = sentence(ONE "--batch=60 --step-time=20ms --platform=%s",
+						world[w]),
+			    *slow AUTOFREE = sentence("%s --speed=0:0.5", words);
 		record_run(words);
 		record_run(slow);
 		double least[] = {
@@ -462,8 +449,6 @@ TEST(step_takes_the_given_time)
 		for (int k = 0; k < 2; k++)
 			ck_assert_msg(least[k] > 0.1999 * (k + 1) && least[k] < 0.25 * (k + 1),
 				      "%s: run %d: %g s", world[w], k + 1, least[k]);
-		free(words);
-		free(slow);
 	}
 }
 
@@ -477,7 +462,7 @@ TEST(pause_adds_its_duration, 6)
 		const char *at;
 		int epoch; /* the epoch that it falls into */
 	} row[] = {{"0", 1}, {"19.5ms", 2}, {"20ms", 2}, {"41us", 1}, {"58.5ms", 3}, {"59.5ms", 0}};
-	char *words = sentence(ONE SIM "--pause=0:%s:100ms", row[_i].at);
+	char *words AUTOFREE = sentence(ONE SIM "--pause=0:%s:100ms", row[_i].at);
 	forget_runs();
 	record_run(words);
 	for (int e = 1; e <= 3; e++) {
@@ -486,7 +471,6 @@ TEST(pause_adds_its_duration, 6)
 		expect_near("its computing", of(1, e, "compute_s"), STEPS * step_s, 1e-8);
 		expect_near("its pause", of(1, e, OTHER), pause, 1e-8);
 	}
-	free(words);
 }
 
 /* An evaluation takes longer than the 3.5 steps of the third epoch before the pause. If evaluations
@@ -499,14 +483,13 @@ TEST(evaluation_does_not_advance_the_time_of_a_pause)
 	double all = asked("SELECT sum(seconds) FROM epoch");
 	double evaluations = asked("SELECT simulated_s FROM run") - all;
 	ck_assert_double_gt(evaluations / 4, 3.5 * step_s);
-	char *words = sentence(TWO NETWORK
-			       "--strategy=asgd --deal=static --sync-every=1000 --pause=1:%.9fs:1s",
-			       two + 3.5 * step_s);
+	char *words AUTOFREE = sentence(
+		TWO NETWORK "--strategy=asgd --deal=static --sync-every=1000 --pause=1:%.9fs:1s",
+		two + 3.5 * step_s);
 	record_run(words);
 	expect_near("epoch 2", of_rank(2, 2, 1, OTHER), 0, 1e-6);
 	expect_near("epoch 3", of_rank(2, 3, 1, OTHER), 1, 1e-6);
 	expect_near("its other worker waits", of_rank(2, 3, 0, "wait_s"), 1, 0.05);
-	free(words);
 }
 
 TEST(real_worker_pauses)
@@ -613,10 +596,11 @@ TEST(several_workers_leave, 5)
 {
 	static const char *const how[] = {"asgd", "ssp --ssp.bound=1", "downpour --downpour.send=3",
 					  "easgd", "bsp --bsp.backup=2"};
-	char *words = sentence("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 " SIM
-			       "--deal=auto --sync-every=2 --leave=2:7ms,0:31ms --pause=2:3ms:50ms "
-			       "--straggle=0.3 --strategy=%s",
-			       how[_i]);
+	char *words AUTOFREE =
+		sentence("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 " SIM
+			 "--deal=auto --sync-every=2 --leave=2:7ms,0:31ms --pause=2:3ms:50ms "
+			 "--straggle=0.3 --strategy=%s",
+			 how[_i]);
 	forget_runs();
 	record_run(words);
 	double two = asked("SELECT sum(compute_s) FROM rank_epoch WHERE rank = 2"),
@@ -627,7 +611,6 @@ TEST(several_workers_leave, 5)
 		      two);
 	expect_near(words, none, 0, 1e-5);
 	ck_assert_double_ge(of_rank(1, 3, 1, "compute_s"), STEPS * step_s - 1e-6);
-	free(words);
 }
 
 TEST(real_workers_leave, LISTED(strategies))
@@ -637,10 +620,10 @@ TEST(real_workers_leave, LISTED(strategies))
 		return;
 	for (int who = 0; who < 2; who++)
 		for (int barrier = 0; barrier < 2; barrier++) {
-			char *words = sentence(TWO "--platform=mpi --barrier-every=%d "
-						   "--strategy=%s %s --leave=%d:0s",
-					       barrier, s->plugin.name, terms(s), who);
-			char *pushed = sentence(
+			char *words AUTOFREE = sentence(TWO "--platform=mpi --barrier-every=%d "
+							    "--strategy=%s %s --leave=%d:0s",
+							barrier, s->plugin.name, terms(s), who);
+			char *pushed AUTOFREE = sentence(
 				"SELECT ifnull(sum(pushes), 0) FROM rank_epoch WHERE rank = %d",
 				who);
 			forget_runs();
@@ -648,8 +631,6 @@ TEST(real_workers_leave, LISTED(strategies))
 			expect_near(words, asked(pushed), 0, 0);
 			ck_assert_msg(of(1, 3, "test_loss") < of(1, 0, "test_loss"),
 				      "%s: nothing is learned", words);
-			free(words);
-			free(pushed);
 		}
 }
 
@@ -678,14 +659,14 @@ TEST(heterogeneous_runs_repeat)
 TEST(slow_link_slows_an_allreduce, 2)
 {
 	const double wire = STEPS * 7850 * 4 / 1e6;
-	char *slow = sentence(TWO NETWORK "--strategy=allreduce --sim.slow-link=%d:0.1", _i);
+	char *slow AUTOFREE =
+		sentence(TWO NETWORK "--strategy=allreduce --sim.slow-link=%d:0.1", _i);
 	forget_runs();
 	record_run(TWO NETWORK "--strategy=allreduce");
 	record_run(slow);
 	double fast = of(1, 2, "seconds");
 	ck_assert_double_gt(fast, wire);
 	expect_near("what the link adds", of(2, 2, "seconds") - fast, 9 * wire, 0.01 * wire);
-	free(slow);
 }
 
 /* Workers 0 to 2 and a server on hosts of their own: only worker 1's messages are slow. */
@@ -711,13 +692,13 @@ TEST(workers_on_one_host_share_a_slow_link)
 	put_platform("pairs.xml", 2, 2);
 	forget_runs();
 	for (size_t i = 0; i < COUNT(slow); i++) {
-		char *words = sentence("--workload=softmax --epochs=1 --batch=50 --workers=4 "
-				       "--strategy=periodic --sync-every=3 " COSTS
-				       "--sim.platform=$FOLDER/pairs.xml --sim.slow-link=%s",
-				       slow[i]);
+		char *words AUTOFREE =
+			sentence("--workload=softmax --epochs=1 --batch=50 --workers=4 "
+				 "--strategy=periodic --sync-every=3 " COSTS
+				 "--sim.platform=$FOLDER/pairs.xml --sim.slow-link=%s",
+				 slow[i]);
 		record_run(words);
 		expect_near(words, of((int)i + 1, 1, "seconds"), of(1, 1, "seconds"), 1e-8);
-		free(words);
 	}
 	ck_assert_double_gt(of(1, 1, "seconds"), 10 * 7850 * 4 / 1e6);
 }
@@ -754,9 +735,8 @@ TEST(heterogeneity_mistakes_are_refused)
 		 "all are on one host"},
 	};
 	for (size_t i = 0; i < COUNT(row); i++) {
-		char *words = sentence("--workload=softmax %s", row[i].words);
+		char *words AUTOFREE = sentence("--workload=softmax %s", row[i].words);
 		expect_refused("", words, row[i].says);
-		free(words);
 	}
 }
 

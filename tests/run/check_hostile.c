@@ -29,16 +29,15 @@ static void recorded(void)
 
 static void shell(int status, const char *format, const char *says)
 {
-	char *command = text_replaced(format, "DIR", folder);
+	char *command AUTOFREE = text_replaced(format, "DIR", folder);
 	int got = command_output(command, out, sizeof out);
 	ck_assert_msg(got == status && strstr(out, says), "%s: status %d, not %d: %s", command, got,
 		      status, out);
-	free(command);
 }
 
 static double runs(void)
 {
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	struct store *s;
 	double n = -1;
 	char *wrong = store_open(&s, path, STORE_READ);
@@ -46,7 +45,6 @@ static double runs(void)
 	wrong = sql_reals(s, &n, 1, "SELECT count(*) FROM run", "");
 	ck_assert_ptr_null(wrong);
 	store_close(s);
-	free(path);
 	return n;
 }
 
@@ -71,7 +69,7 @@ TEST(outputs_replace_no_database)
 		"table --out=DIR/hard-wal",
 		"table --out=DIR/hard-shm",
 	};
-	char *link = sentence("%s/link.db", folder);
+	char *link AUTOFREE = sentence("%s/link.db", folder);
 	ck_assert_int_eq(symlink("run.db", link), 0);
 	/* a writer that was killed leaves both files, and more names can lead to them */
 	shell(0,
@@ -81,19 +79,17 @@ TEST(outputs_replace_no_database)
 	      "'.shell ln o.db-wal hard-wal; ln o.db-shm hard-shm' && ls",
 	      "hard-shm\n");
 	for (size_t i = 0; i < COUNT(words); i++) {
-		char *line = sentence("! ./mvbench %s --db=DIR/run.db 2>&1", words[i]);
+		char *line AUTOFREE = sentence("! ./mvbench %s --db=DIR/run.db 2>&1", words[i]);
 		shell(0, line, "this is a database, or belongs to one");
 		ck_assert_double_eq(runs(), 1);
-		free(line);
 	}
-	free(link);
 }
 
 /* Other users' files with such names stay, and so do permissions. */
 TEST(output_changes_no_other_file)
 {
 	struct stat st;
-	char *path = sentence("%s/t.csv", folder);
+	char *path AUTOFREE = sentence("%s/t.csv", folder);
 	shell(0,
 	      "cd DIR && echo mine >t.csv.part && ln -s t.csv.part t.csv.link && echo old "
 	      ">t.csv && "
@@ -105,7 +101,6 @@ TEST(output_changes_no_other_file)
 	      "t.csv.link && grep -c softmax t.csv.part",
 	      "1\n");
 	ck_assert(stat(path, &st) == 0 && st.st_size > 100 && (st.st_mode & 07777) == 0640);
-	free(path);
 }
 
 /* The file that links lead to gets the output as a whole; the links stay. */
@@ -117,7 +112,7 @@ TEST(output_is_written_through_links)
 	      "ln -s far/file one && ln -s $PWD/one two && ln -s far/none new && "
 	      "ln -s loop loop && ls -i far/file >before",
 	      "");
-	char *two = in_folder("two"), *loop = in_folder("loop");
+	char *two AUTOFREE = in_folder("two"), *loop AUTOFREE = in_folder("loop");
 	ck_assert_ptr_null(output_open(&o, "", two));
 	fputs("half", o.f);
 	fflush(o.f);
@@ -130,11 +125,8 @@ TEST(output_is_written_through_links)
 	      "far/file | cmp -s - before && stat -c %a far/file && grep -l softmax far/file "
 	      "far/none",
 	      "640\nfar/file\nfar/none\n");
-	char *wrong = output_open(&o, "--out=", loop);
+	char *wrong AUTOFREE = output_open(&o, "--out=", loop);
 	ck_assert_msg(wrong && strstr(wrong, "symbolic links"), "%s", wrong ? wrong : "");
-	free(wrong);
-	free(loop);
-	free(two);
 }
 
 /* Such a name is an open file. Another one in its place would not have the text before. */
@@ -159,9 +151,8 @@ TEST(full_standard_output_is_a_failure)
 		"run --workload=tanh_mlp --epochs=1 --format=json --db=DIR/full.db",
 	};
 	for (size_t i = 0; i < COUNT(words); i++) {
-		char *line = sentence("./mvbench %s 2>&1 >/dev/full", words[i]);
+		char *line AUTOFREE = sentence("./mvbench %s 2>&1 >/dev/full", words[i]);
 		shell(1, line, "standard output cannot be written");
-		free(line);
 	}
 }
 
@@ -217,7 +208,7 @@ TEST(endless_query_is_ended)
 	static const char endless[] =
 		"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT "
 		"max(x) FROM n";
-	char *path = sentence("%s/run.db", folder), *wrong;
+	char *path AUTOFREE = sentence("%s/run.db", folder), *wrong;
 	struct store *s;
 	int64_t x;
 	sigset_t signals, before;
@@ -237,13 +228,12 @@ TEST(endless_query_is_ended)
 	sigtimedwait(&signals, NULL, &(struct timespec){.tv_sec = 0});
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	store_close(s);
-	free(path);
 }
 
 /* A reader writes nothing and leaves no file beside the database. */
 TEST(readers_write_nothing)
 {
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	struct store *s;
 	ck_assert_ptr_null(store_open(&s, path, STORE_READ));
 	char *wrong = sql_change(s, "DELETE FROM run", "");
@@ -264,7 +254,6 @@ TEST(readers_write_nothing)
 	      "--db=DIR/run.db >DIR/t; cd DIR && ls run.db*",
 	      "run.db\n");
 	ck_assert_str_eq(out, "run.db\n");
-	free(path);
 }
 
 /* A spreadsheet runs no cell as a formula; numbers stay numbers. */
@@ -288,10 +277,9 @@ TEST(exported_number_is_a_whole_number)
 					      {"@x", ",'@x,"},
 					      {"-2*(3)", ",'-2*(3),"}};
 	for (size_t i = 0; i < COUNT(cell); i++) {
-		char *set = sentence("UPDATE run SET label = '%s'", cell[i][0]);
+		char *set AUTOFREE = sentence("UPDATE run SET label = '%s'", cell[i][0]);
 		sql_in("run.db", set);
 		shell(0, "./mvbench export --format=csv --db=DIR/run.db", cell[i][1]);
-		free(set);
 	}
 }
 
@@ -317,7 +305,7 @@ TEST(terminal_gets_no_control_characters)
 			 ", cpu = " ESCAPES ", reason = " ESCAPES ", git_commit = " ESCAPES
 			 ", hosts = " ESCAPES ", workload = workload || " ESCAPES);
 	for (size_t i = 0; i < COUNT(words); i++) {
-		char *line =
+		char *line AUTOFREE =
 			sentence("timeout 20 script -qec './mvbench %s --db=DIR/run.db' /dev/null "
 				 "</dev/null 2>&1; true",
 				 words[i]);
@@ -325,7 +313,6 @@ TEST(terminal_gets_no_control_characters)
 		ck_assert_msg(!strstr(out, "\x1b[2J") && !strstr(out, "\xc2\x9b") &&
 				      !strchr(out, '\x7f'),
 			      "%s: %s", words[i], out);
-		free(line);
 	}
 }
 
@@ -334,8 +321,8 @@ TEST(terminal_gets_no_control_characters)
 /* Folders of a killed process are removed; those of a living one stay. */
 TEST(folders_of_killed_processes_are_removed)
 {
-	char *dead = sentence("%s/.mvbench-import-%s-dead00", folder, machine()->host), *young,
-	     *mine = NULL, *next = NULL;
+	char *dead AUTOFREE = sentence("%s/.mvbench-import-%s-dead00", folder, machine()->host),
+		   *young, *mine = NULL, *next = NULL;
 	struct utimbuf old = {.actime = 1000, .modtime = 1000};
 	ck_assert_int_eq(setenv("TMPDIR", folder, 1), 0);
 	ck_assert_int_eq(mkdir(dead, 0700), 0);
@@ -346,16 +333,14 @@ TEST(folders_of_killed_processes_are_removed)
 	static const char *const others[] = {
 		"mvbench-import-dead00", ".mvbench-import-other-dead00", ".mvbench-plot-dead00"};
 	for (size_t i = 0; i < COUNT(others); i++) {
-		char *other = sentence("%s/%s", folder, others[i]);
+		char *other AUTOFREE = sentence("%s/%s", folder, others[i]);
 		ck_assert(mkdir(other, 0700) == 0 && utime(other, &old) == 0);
-		free(other);
 	}
 	ck_assert_ptr_null(folder_temporary("import", &mine));
 	ck_assert_int_ne(access(dead, F_OK), 0);
 	for (size_t i = 0; i < COUNT(others); i++) {
-		char *other = sentence("%s/%s", folder, others[i]);
+		char *other AUTOFREE = sentence("%s/%s", folder, others[i]);
 		ck_assert_int_eq(rmdir(other), 0);
-		free(other);
 	}
 	ck_assert_int_eq(utime(mine, &old), 0);
 	pid_t child = fork(); /* the child has no lock of this process */
@@ -372,7 +357,6 @@ TEST(folders_of_killed_processes_are_removed)
 	free(mine);
 	free(next);
 	free(young);
-	free(dead);
 }
 
 static int unlocked; /* files that were not locked when they were renamed */
@@ -390,14 +374,13 @@ int rename(const char *from, const char *to)
 TEST(output_is_locked_until_it_has_its_name)
 {
 	struct output o;
-	char *path = in_folder("out.csv");
+	char *path AUTOFREE = in_folder("out.csv");
 	unlocked = 0;
 	ck_assert_ptr_null(output_open(&o, "", path));
 	fputs("all", o.f);
 	ck_assert_ptr_null(output_close(&o, NULL));
 	ck_assert_int_eq(unlocked, 0);
 	ck_assert_int_eq(access(path, F_OK), 0);
-	free(path);
 }
 
 /* A process that writes beside DIR/x, and then waits. */
@@ -433,13 +416,13 @@ TEST(part_files_of_killed_processes_are_removed)
 {
 	struct utimbuf old = {.actime = 1000, .modtime = 1000};
 	const char *host = machine()->host;
-	char *path = sentence("%s/x", folder), *part,
-	     *others[] = {sentence("%s/.mvbench-out-%s-1-0.part.bak", folder, host),
-			  sentence("%s/.mvbench-out-%s-1-x.part", folder, host),
-			  sentence("%s/.mvbench-out-%s--0.part", folder, host),
-			  sentence("%s/.mvbench-out-elsewhere-1-0.part", folder),
-			  sentence("%s/mvbench-out-%s-1-0.part", folder, host)};
-	char *link = sentence("%s/.mvbench-out-%s-1-1.part", folder, host);
+	char *path AUTOFREE = sentence("%s/x", folder), *part,
+		   *others[] = {sentence("%s/.mvbench-out-%s-1-0.part.bak", folder, host),
+				sentence("%s/.mvbench-out-%s-1-x.part", folder, host),
+				sentence("%s/.mvbench-out-%s--0.part", folder, host),
+				sentence("%s/.mvbench-out-elsewhere-1-0.part", folder),
+				sentence("%s/mvbench-out-%s-1-0.part", folder, host)};
+	char *link AUTOFREE = sentence("%s/.mvbench-out-%s-1-1.part", folder, host);
 	for (size_t i = 0; i < COUNT(others); i++) {
 		close(open(others[i], O_CREAT | O_WRONLY, 0600));
 		ck_assert_int_eq(utime(others[i], &old), 0);
@@ -463,9 +446,7 @@ TEST(part_files_of_killed_processes_are_removed)
 		free(others[i]);
 	}
 	ck_assert_int_eq(unlink(link), 0);
-	free(link);
 	free(part);
-	free(path);
 }
 
 /* A folder that is removed gives its lock back. */
@@ -486,7 +467,7 @@ TEST(removed_folders_leave_no_open_descriptors)
 /* No process opens it after all have it. A watcher that is killed therefore leaves no file. */
 TEST(status_page_has_no_name_while_workers_train)
 {
-	char *words =
+	char *words AUTOFREE =
 		sentence("./mvbench run --workload=tanh_mlp --strategy=allreduce --workers=2 "
 			 "--epochs=40 --step-time=20ms --db=%s/run.db >%s/said 2>&1 & "
 			 "P=$!; for i in $(seq 100); do sleep 0.1; sqlite3 %s/run.db 'SELECT "
@@ -494,7 +475,6 @@ TEST(status_page_has_no_name_while_workers_train)
 			 "ls -l /proc/$P/map_files | grep mvbench-status; kill -9 $P; sleep 1",
 			 folder, folder, folder);
 	shell(0, words, "(deleted)");
-	free(words);
 }
 
 /* ---- A busy machine --------------------------------------------------------- */

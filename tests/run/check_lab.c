@@ -51,10 +51,8 @@ static void tear_down(void)
 /* Runs a command in a lab, on its first host. Returns the exit status. */
 static int in_lab(const char *words, const char *command, char out[OUTPUT])
 {
-	char *all = sentence("./mvbench lab run %s -- sh -c '%s' 2>&1", words, command);
-	int status = command_output(all, out, OUTPUT);
-	free(all);
-	return status;
+	char *all AUTOFREE = sentence("./mvbench lab run %s -- sh -c '%s' 2>&1", words, command);
+	return command_output(all, out, OUTPUT);
 }
 
 static void expect_in_lab(const char *words, const char *command, int want, const char *says)
@@ -76,25 +74,21 @@ static void ck_placed(const char *text, int workers, int servers, const char *pl
 	int number[16] = {0};
 	const char *host[16];
 	folder_text("hosts", text);
-	char *path = sentence("%s/hosts", folder);
-	char *wrong = host_list_read(path, &l);
+	char *path AUTOFREE = sentence("%s/hosts", folder);
+	char *wrong AUTOFREE = host_list_read(path, &l);
 	if (!wrong)
 		wrong = host_list_deal(&l, &c, number);
 	for (int r = 0; !wrong && r < workers + servers; r++)
 		host[r] = l.host[number[r]].name;
-	char *got =
+	char *got AUTOFREE =
 		wrong ? sentence("%s", wrong) : text_list(host, (size_t)(workers + servers), " ");
 	ck_assert_msg(strstr(got, want) && (wrong || strlen(got) == strlen(want)), "%s: %s", text,
 		      got);
 	host_list_fini(&l);
 	if (!wrong && *placement) {
-		char *again = placement_text(number, workers, servers);
+		char *again AUTOFREE = placement_text(number, workers, servers);
 		ck_assert_str_eq(again, placement);
-		free(again);
 	}
-	free(got);
-	free(wrong);
-	free(path);
 }
 
 static void ck_deal(const char *text, int workers, int servers, const char *want)
@@ -148,16 +142,13 @@ TEST(lab_rates_are_parsed)
 	ck_assert_ptr_null(bit_rate_check(&o, "none"));
 	ck_assert_ptr_null(bit_rate_check(&o, "100kbit"));
 	for (size_t i = 0; i < COUNT(wrong); i++) {
-		char *says = bit_rate_check(&o, wrong[i]);
+		char *says AUTOFREE = bit_rate_check(&o, wrong[i]);
 		ck_assert_msg(says && strstr(says, "a rate from 100kbit"), "%s", wrong[i]);
-		free(says);
 	}
 	/* the burst is 1 ms of the rate, at least two packets */
-	char *slow = lab_shape("10mbit"), *fast = lab_shape("1gbit");
+	char *slow AUTOFREE = lab_shape("10mbit"), *fast AUTOFREE = lab_shape("1gbit");
 	ck_assert_str_eq(slow, "root tbf rate 10000000bit burst 3028 limit 262144");
 	ck_assert_str_eq(fast, "root tbf rate 1000000000bit burst 125000 limit 6250000");
-	free(slow);
-	free(fast);
 }
 
 /* ---- What a lab is ------------------------------------------------------- */
@@ -188,9 +179,8 @@ TEST(lab_hosts_are_isolated)
 	static const char *const verbs[] = {"exec lab3 true", "cut lab3", "off lab3",
 					    "rate 1mbit lab3", "probe lab3"};
 	for (size_t i = 0; i < COUNT(verbs); i++) {
-		char *command = sentence("./mvbench lab %s", verbs[i]);
+		char *command AUTOFREE = sentence("./mvbench lab %s", verbs[i]);
 		expect_in_lab("2", command, EXIT_USER, "lab3: there is no such host in this lab");
-		free(command);
 	}
 	expect_in_lab("2", "./mvbench lab off lab2; ./mvbench lab exec lab2 true", EXIT_USER,
 		      "or it is off");
@@ -283,11 +273,10 @@ CASE("rules");
 TEST(lab_mistakes_are_refused, COUNT(mistakes))
 {
 	char out[OUTPUT];
-	char *all = sentence("./mvbench lab %s 2>&1", mistakes[_i].words);
+	char *all AUTOFREE = sentence("./mvbench lab %s 2>&1", mistakes[_i].words);
 	int status = command_output(all, out, sizeof out);
 	ck_assert_msg(status == EXIT_USER && strstr(out, mistakes[_i].says), "%s: %d: %s", all,
 		      status, out);
-	free(all);
 }
 
 /* ---- Runs ---------------------------------------------------------------- */
@@ -317,13 +306,12 @@ TEST(every_strategy_runs_in_a_lab, COUNT(runs))
 {
 	if (!allowed)
 		return;
-	char *command =
+	char *command AUTOFREE =
 		sentence(RUN "%s && sqlite3 $FOLDER/run.db \"SELECT status, test_accuracy > "
 			     "0.5 FROM run JOIN epoch ON run_id = id ORDER BY id DESC, epoch DESC "
 			     "LIMIT 1\"",
 			 runs[_i]);
 	expect_in_lab(strstr(command, "workers=2") ? "2" : "3", command, 0, "done|1\n");
-	free(command);
 }
 
 CASE_OF("wires", "wires");
@@ -336,7 +324,7 @@ TEST(asynchronous_pushes_do_not_wait_for_a_slow_worker)
 	if (!allowed)
 		return;
 	const char *words = RUN "--strategy=asgd --epochs=6 --deal=static --barrier-every=0 ";
-	char *command =
+	char *command AUTOFREE =
 		sentence("for i in $(seq 6); do { "
 			 "%s--workers=1 --servers=2 --label=alone && "
 			 "%s--workers=2 --speed=1:0.02 --label=beside; } >$FOLDER/said 2>&1 || "
@@ -348,7 +336,6 @@ TEST(asynchronous_pushes_do_not_wait_for_a_slow_worker)
 			       "min((compute_s + comm_s) / pushes) AS t FROM rank_epoch JOIN run "
 			       "ON id = run_id WHERE epoch > 0 AND rank = 0 GROUP BY label)");
 	expect_in_lab("2 --probe=false", command, 0, "1\n");
-	free(command);
 }
 
 static const char *const exact[] = {"allreduce --workers=2",
@@ -365,16 +352,16 @@ TEST(hosts_do_not_change_the_model, COUNT(exact))
 {
 	if (!allowed)
 		return;
-	char *command = sentence(RUN "--strategy=%s && " RUN
-				     "--strategy=%s --hostfile=$FOLDER/one && " ASK "ask.sql",
-				 exact[_i], exact[_i]);
+	char *command AUTOFREE =
+		sentence(RUN "--strategy=%s && " RUN "--strategy=%s --hostfile=$FOLDER/one && " ASK
+			     "ask.sql",
+			 exact[_i], exact[_i]);
 	folder_text("one", "lab1 slots=8\n");
 	folder_text(
 		"ask.sql",
 		"SELECT count(*), count(DISTINCT model_hash), count(DISTINCT hosts) FROM (SELECT "
 		"* FROM run ORDER BY id DESC LIMIT 2)");
 	expect_in_lab("2", command, 0, "\n2|1|2\n");
-	free(command);
 }
 
 /* The recorded order in which pushes came to servers on several hosts. */
@@ -426,7 +413,7 @@ TEST(machines_and_network_are_recorded)
 		    "(cores < 3) FROM run");
 	/* one of several runs, because other processes may take the cores while the wires are
 	 * measured */
-	char *command =
+	char *command AUTOFREE =
 		sentence("for i in $(seq 6); do rm -f $FOLDER/run.db*; %s--strategy=asgd "
 			 "--workers=4 >$FOLDER/said 2>&1 || { cat $FOLDER/said; exit 1; }; "
 			 "a=$(" ASK "ask.sql); "
@@ -436,7 +423,6 @@ TEST(machines_and_network_are_recorded)
 		      "0workerlab10111 1workerlab11111 2workerlab20111 3workerlab30111 "
 		      "4serverlab12111 5serverlab21111 6serverlab31111\n"
 		      "lab1,lab2,lab3|2@0,1@1,1@2+1@0,1@1,1@2|mpirun|1|1|1|1|1|1\n");
-	free(command);
 }
 
 CASE("hosts");
@@ -457,7 +443,7 @@ TEST(networks_and_hosts_are_kept_apart)
 		"SELECT group_concat(n, ' ') FROM (SELECT group_concat(seed) AS n FROM "
 		"run_summary GROUP BY config_key ORDER BY 1); SELECT count(DISTINCT compare_key) "
 		"FROM run_summary");
-	char *command = sentence(
+	char *command AUTOFREE = sentence(
 		"%s--hostfile=$FOLDER/a && %s--hostfile=$FOLDER/b --seed=2 && "
 		"%s--hostfile=$FOLDER/c --seed=3 && %s--hostfile=$FOLDER/a --placement=1@1,1@0 "
 		"--seed=4 && ./mvbench lab rate 20mbit && %s--hostfile=$FOLDER/a --seed=5 && " ASK
@@ -465,7 +451,6 @@ TEST(networks_and_hosts_are_kept_apart)
 		",allreduce",
 		run, run, run, run, run);
 	expect_in_lab("3 --rate=100mbit", command, 0, "1,2 3 4 5\n1\n4\n");
-	free(command);
 }
 
 /* A sweep with another file of the same machines has nothing to do. --placement makes cells of its
@@ -542,12 +527,12 @@ TEST(wires_are_calibrated)
 		"--sim.platform=hosts --lab.rate=50mbit --placement=1@0,1@1 --step-time=20ms",
 		"--sim.platform=$FOLDER/wires.xml --sim.step-time=20ms"};
 	for (int i = 0; i < 2; i++) {
-		char *words = sentence(RUN "--platform=sim --workers=2 --strategy=allreduce "
-					   "--sim.train=false %s 2>&1",
-				       sims[i]);
+		char *words AUTOFREE =
+			sentence(RUN "--platform=sim --workers=2 --strategy=allreduce "
+				     "--sim.train=false %s 2>&1",
+				 sims[i]);
 		status = command_output(words, out, sizeof out);
 		ck_assert_msg(status == EXIT_OK, "%s: %s", words, out);
-		free(words);
 	}
 	/* 10 steps of 20 ms, each with an allreduce of 31,400 bytes in both directions */
 	double seconds[] = {number_in("run.db", "SELECT min(seconds) FROM epoch WHERE epoch > 0"),
@@ -656,14 +641,12 @@ TEST(missing_data_of_one_host_is_reported)
 /* Starts a long run in a lab, in the background; after it has begun, the shell does `then`. */
 static int disturb(const char *words, const char *then, char out[OUTPUT])
 {
-	char *command = sentence(
+	char *command AUTOFREE = sentence(
 		RUN "--epochs=1000000 %s >$FOLDER/said 2>&1 & run=$!; for i in $(seq 200); do "
 		    "grep -q \"epoch 1/\" $FOLDER/said && break; sleep 0.1; done; sleep 0.5; "
 		    "%s; wait $run; echo status $?; grep -v ^epoch $FOLDER/said",
 		words, then);
-	int status = in_lab("2", command, out);
-	free(command);
-	return status;
+	return in_lab("2", command, out);
 }
 
 /* The ranks on a host, without its first process and the processes that watch commands. */

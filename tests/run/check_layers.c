@@ -57,12 +57,11 @@ TEST(layers_hold_and_violations_are_found, COUNT(plants))
 	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s: %s", command, out);
 	free(command);
 	if (p->file) {
-		char *path = sentence("%s/tree/%s", folder, p->file);
+		char *path AUTOFREE = sentence("%s/tree/%s", folder, p->file);
 		FILE *f = fopen(path, "w");
 		ck_assert_msg(f != NULL, "%s", path);
 		fputs(p->text, f);
 		ck_assert_int_eq(fclose(f), 0);
-		free(path);
 		command = sentence("cd %s/tree && f=%s && { [ $f = ${f%%.c} ] || "
 				   "cc -w -std=gnu89 -O0 -c $f -o ../build/${f%%.c}.o; } 2>&1",
 				   folder, p->file);
@@ -87,10 +86,9 @@ TEST(names_in_documents_exist)
 		skipped("MVBENCH_HOME does not say where the sources are");
 		return;
 	}
-	char *command = sentence("bash %s/tests/scripts/readme.sh . 2>&1", home);
+	char *command AUTOFREE = sentence("bash %s/tests/scripts/readme.sh . 2>&1", home);
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg(status == 0, "%.3000s", out);
-	free(command);
 }
 
 static const struct comment {
@@ -120,12 +118,11 @@ TEST(files_named_in_comments_exist, COUNT(comments))
 				 folder, folder);
 	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
 	free(command);
-	char *path = sentence("%s/planted.c", folder);
+	char *path AUTOFREE = sentence("%s/planted.c", folder);
 	FILE *f = fopen(path, "w");
 	ck_assert_msg(f != NULL, "%s", path);
 	fputs(k->text, f);
 	ck_assert_int_eq(fclose(f), 0);
-	free(path);
 	command = sentence("sh %s/tests/scripts/comments.sh %s 2>&1", home, folder);
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg((status == 0) == !k->says && (k->says ? strstr(out, k->says) != NULL : !*out),

@@ -37,10 +37,9 @@ static const struct {
 
 TEST(planted_fault_is_found, COUNT(faults))
 {
-	char *command =
+	char *command AUTOFREE =
 		sentence("tests/model/faults/%s %s 2>&1", faults[_i].fault, faults[_i].scenario);
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg(status == 1 && strstr(out, faults[_i].says),
 		      "%s: status %d, without \"%s\": %s", command, status, faults[_i].says, out);
-	free(command);
 }

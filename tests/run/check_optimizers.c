@@ -120,13 +120,12 @@ TEST(steps_are_those_of_pytorch, COUNT(cases))
 		for (size_t k = 0; k + 1 <= COUNT(torch); k++) {
 			if (torch[k].step != t || strcmp(torch[k].name, cases[_i]) != 0)
 				continue;
-			float *p = fixture_get(b.f.w.param);
+			float *p AUTOFREE = fixture_get(b.f.w.param);
 			for (size_t i = 0; i < N; i++)
 				ck_assert_msg(fabsf(p[i] - torch[k].param[i]) < 1e-6f,
 					      "%s, step %d: param[%zu] is %.9g, PyTorch's %.9g",
 					      cases[_i], t, i, (double)p[i],
 					      (double)torch[k].param[i]);
-			free(p);
 			compared++;
 		}
 	}
@@ -155,10 +154,9 @@ TEST(lion_is_its_formula)
 			x[i] -= 0.01 * ((u > 0) - (u < 0) + (i < ROWS * COLUMNS ? 0.3 : 0) * x[i]);
 		}
 	}
-	float *p = fixture_get(b.f.w.param);
+	float *p AUTOFREE = fixture_get(b.f.w.param);
 	for (size_t i = 0; i < N; i++)
 		ck_assert_double_eq_tol(p[i], x[i], 2e-6);
-	free(p);
 	setup_close(&b);
 }
 
@@ -234,10 +232,9 @@ TEST(muon_is_its_formula, 2)
 				 0.3 * x[i]);
 		}
 	}
-	float *p = fixture_get(b.f.w.param);
+	float *p AUTOFREE = fixture_get(b.f.w.param);
 	for (size_t i = 0; i < N; i++)
 		ck_assert_double_eq_tol(p[i], x[i], 1e-5);
-	free(p);
 	setup_close(&b);
 }
 
@@ -255,15 +252,13 @@ TEST(state_reset_restarts_the_moments)
 	for (int t = 1; t <= 7; t++)
 		setup_step(&b, t, 1);
 	local_met(&b.f.w);
-	float *before = fixture_get(b.f.w.param);
+	float *before AUTOFREE = fixture_get(b.f.w.param);
 	setup_step(&b, 8, 1);
-	float *p = fixture_get(b.f.w.param);
+	float *p AUTOFREE = fixture_get(b.f.w.param);
 	for (size_t i = 0; i < N; i++) { /* adamw moves every float by lr in it */
 		double g = made(i, 8);
 		ck_assert_double_eq_tol(p[i], before[i] - 0.05 * ((g > 0) - (g < 0)), 1e-5);
 	}
-	free(before);
-	free(p);
 	setup_close(&b);
 }
 
@@ -279,22 +274,20 @@ TEST(split_optimizer_step_equals_whole_step, LISTED(optimizers))
 	setup_open(&halves, given, COUNT(given));
 	for (int t = 1; t <= 5; t++) {
 		setup_step(&whole, t, 1);
-		float *g = fixture_get(whole.f.w.grad);
+		float *g AUTOFREE = fixture_get(whole.f.w.grad);
 		for (size_t i = 0; i < N; i++)
 			g[i] = made(i, t);
 		struct worker *w = &halves.f.w;
 		vec_put(w->grad, g);
-		free(g);
 		w->step = t;
 		local_begin(w);
 		local_gradient(w);
 		local_update(w);
 	}
-	float *p = fixture_get(whole.f.w.param), *q = fixture_get(halves.f.w.param);
+	float *p AUTOFREE = fixture_get(whole.f.w.param),
+		 *q AUTOFREE = fixture_get(halves.f.w.param);
 	for (size_t i = 0; i < N; i++)
 		ck_assert_double_eq_tol(p[i], q[i], 1e-6);
-	free(p);
-	free(q);
 	setup_close(&whole);
 	setup_close(&halves);
 }
@@ -319,7 +312,7 @@ TEST(decay_applies_to_the_selected_floats, LISTED(optimizers))
 		b.f.w.step = 1;
 		local_begin(&b.f.w);
 		local_step(&b.f.w, 1);
-		float *p = fixture_get(b.f.w.param);
+		float *p AUTOFREE = fixture_get(b.f.w.param);
 		bool spares = said[k] ? strcmp(said[k], "weights") == 0 : !o->coupled;
 		for (size_t i = 0; i < N; i++)
 			ck_assert_msg((p[i] == made(i, 0)) ==
@@ -327,7 +320,6 @@ TEST(decay_applies_to_the_selected_floats, LISTED(optimizers))
 				      "%s, %s: param[%zu] was %g and is %g", o->plugin.name,
 				      said[k] ? said[k] : "as it is", i, (double)made(i, 0),
 				      (double)p[i]);
-		free(p);
 		setup_close(&b);
 	}
 }
@@ -388,10 +380,8 @@ TEST(outer_steps_equal_the_former_code, 4)
 		}
 		stepper_step(t.s, (double)a, (double)mu, -weight);
 	}
-	float *p = fixture_get(t.x), *q = fixture_get(met);
+	float *p AUTOFREE = fixture_get(t.x), *q AUTOFREE = fixture_get(met);
 	ck_assert_int_eq(memcmp(p, q, N * sizeof *p), 0);
-	free(p);
-	free(q);
 	vec_free(met);
 	vec_free(u);
 	second_close(&t);
@@ -420,10 +410,9 @@ TEST(outer_adamw_is_its_formula)
 		}
 	}
 	ck_assert(t.b.f.w.dev->unbias[0] == 7);
-	float *p = fixture_get(t.x);
+	float *p AUTOFREE = fixture_get(t.x);
 	for (size_t i = 0; i < N; i++)
 		ck_assert_double_eq_tol(p[i], x[i], 1e-5);
-	free(p);
 	second_close(&t);
 }
 
@@ -469,14 +458,13 @@ TEST(meaningless_optimizer_options_are_refused, COUNT(refusals))
 	size_t n = 0;
 	while (n < 4 && r->given[n].name)
 		n++;
-	char *wrong = config_init(&c, r->given, n, false);
+	char *wrong AUTOFREE = config_init(&c, r->given, n, false);
 	if (!wrong) {
 		wrong = plan_refuse(&c);
 		config_fini(&c);
 	}
 	ck_assert_msg(wrong && strstr(wrong, r->says), "\"%s\" lacks \"%s\"",
 		      wrong ? wrong : "(taken)", r->says);
-	free(wrong);
 }
 
 /* ---- Identities ------------------------------------------------------------ */

@@ -169,7 +169,7 @@ static char *plot(int *status, const char *const *word)
 static void check_picture(const char *path)
 {
 	size_t n;
-	char *all = contents(path, &n);
+	char *all AUTOFREE = contents(path, &n);
 	const unsigned char *u = (const unsigned char *)all;
 	if (strstr(path, ".png")) {
 		ck_assert_msg(n > 4000, "%s: only %zu bytes", path, n);
@@ -186,7 +186,6 @@ static void check_picture(const char *path)
 			ck_assert_msg(u[i] >= ' ' || strchr("\t\r\n", u[i]),
 				      "%s: control character %d", path, u[i]);
 	}
-	free(all);
 }
 
 static const char *only = "--where="; /* draws only these runs */
@@ -195,9 +194,10 @@ static const char *only = "--where="; /* draws only these runs */
 static int draw(const char *name, const char *format)
 {
 	int status, n = 0;
-	char *out = sentence("%s/%s-%s", folder, name, format);
-	char *to = sentence("--out=%s", out), *as = sentence("--format=%s", format);
-	char *text = PLOT(&status, name, "--db=results.db", to, as, only);
+	char *out AUTOFREE = sentence("%s/%s-%s", folder, name, format);
+	char *to AUTOFREE = sentence("--out=%s", out),
+		 *as AUTOFREE = sentence("--format=%s", format);
+	char *text AUTOFREE = PLOT(&status, name, "--db=results.db", to, as, only);
 	/* if a figure was asked for by name, an empty picture is no success */
 	bool nothing = strstr(text, "there is nothing to draw") != NULL;
 	ck_assert_msg(status == (nothing ? EXIT_FAILED : EXIT_OK), "%s: exit %d: %s", name, status,
@@ -211,10 +211,6 @@ static int draw(const char *name, const char *format)
 		ck_assert_ptr_null(strchr(line + strlen(out) + 1, '/'));
 		check_picture(line);
 	}
-	free(text);
-	free(as);
-	free(to);
-	free(out);
 	return n;
 }
 
@@ -226,7 +222,7 @@ static bool has_end(const char *name, const char *end)
 /* Calls each on the name of every figure; returns how many there are. */
 static int each_figure(void (*each)(const char *name))
 {
-	char *plots = installed_path("plots");
+	char *plots AUTOFREE = installed_path("plots");
 	int n = 0;
 	ck_assert_ptr_nonnull(plots);
 	DIR *d = opendir(plots);
@@ -238,7 +234,6 @@ static int each_figure(void (*each)(const char *name))
 		n++;
 	}
 	closedir(d);
-	free(plots);
 	return n;
 }
 
@@ -248,7 +243,7 @@ CASE("plots", .limit = 120, .set_up = set_up, .tear_down = folder_free);
 
 TEST(each_figure_has_sql_and_gp)
 {
-	char *plots = installed_path("plots");
+	char *plots AUTOFREE = installed_path("plots");
 	ck_assert_ptr_nonnull(plots);
 	DIR *d = opendir(plots);
 
@@ -256,34 +251,29 @@ TEST(each_figure_has_sql_and_gp)
 		bool query = has_end(e->d_name, ".sql");
 		if ((!query && !has_end(e->d_name, ".gp")) || strcmp(e->d_name, "report.sql") == 0)
 			continue; /* the report uses the other figures' .gp files */
-		char *other =
+		char *other AUTOFREE =
 			sentence("%s/%.*s.%s", plots, (int)(strrchr(e->d_name, '.') - e->d_name),
 				 e->d_name, query ? "gp" : "sql");
 		ck_assert_msg(access(other, R_OK) == 0, "%s has no pair", e->d_name);
-		free(other);
 		if (query) {
 			size_t n;
-			char *path = sentence("%s/%s", plots, e->d_name),
-			     *text = contents(path, &n);
+			char *path AUTOFREE = sentence("%s/%s", plots, e->d_name),
+				   *text AUTOFREE = contents(path, &n);
 			ck_assert_msg(strncmp(text, "-- ", 3) == 0 && text[3] > ' ',
 				      "%s: the first line is no summary", e->d_name);
-			free(text);
-			free(path);
 		}
 	}
 	closedir(d);
-	free(plots);
 }
 
 static void draws_explanation(const char *name)
 {
 	ck_assert_int_eq(draw(name, "svg"), 1);
-	char *path = sentence("%s/%s-svg/%s.svg", folder, name, name);
+	char *path AUTOFREE = sentence("%s/%s-svg/%s.svg", folder, name, name);
 	size_t n;
 	char *text = contents(path, &n);
 	ck_assert_ptr_nonnull(strstr(text, "Nothing to draw"));
 	free(text);
-	free(path);
 	int status;
 	text = PLOT(&status, name, "--db=results.db", "--out=named.svg");
 	ck_assert_msg(status == EXIT_FAILED && strstr(text, "there is nothing to draw. Needs "),
@@ -299,9 +289,8 @@ TEST(empty_database_draws_explanation)
 	ck_assert_int_ge(each_figure(draws_explanation), 7);
 
 	int status;
-	char *text = PLOT(&status, "--db=results.db", "--out=all");
+	char *text AUTOFREE = PLOT(&status, "--db=results.db", "--out=all");
 	ck_assert_msg(status == EXIT_OK && strstr(text, "all/speedup.png"), "%s", text);
-	free(text);
 }
 
 static void draws_one(const char *name)
@@ -321,11 +310,10 @@ TEST(one_run_is_drawn)
 
 	/* Without a name, only figures that have data are drawn. */
 	int status;
-	char *text = PLOT(&status, "--db=results.db", "--out=all", "--format=svg");
+	char *text AUTOFREE = PLOT(&status, "--db=results.db", "--out=all", "--format=svg");
 	ck_assert_int_eq(status, EXIT_OK);
 	ck_assert_ptr_nonnull(strstr(text, "all/accuracy_epoch.svg\n"));
 	ck_assert_ptr_null(strstr(text, "staleness"));
-	free(text);
 }
 
 static void draws_something(const char *name)
@@ -353,9 +341,8 @@ TEST(runs_without_accuracy_are_drawn)
 	made_sql(db, "UPDATE epoch SET train_loss = 9e999");
 	sqlite3_close(db);
 	int status;
-	char *text = PLOT(&status, "loss_time", "--db=results.db", "--out=infinite.svg");
+	char *text AUTOFREE = PLOT(&status, "loss_time", "--db=results.db", "--out=infinite.svg");
 	ck_assert_msg(status == EXIT_FAILED, "%s", text);
-	free(text);
 }
 
 static void draws_hostile(const char *name)
@@ -398,20 +385,18 @@ TEST(hostile_names_are_shown_never_run)
 			       ", =",
 			       ", # comment"};
 	for (size_t f = 0; f < sizeof(figure) / sizeof(*figure); f++) {
-		char *path = sentence("%s/%s-svg/%s-mlp.svg", folder, figure[f], figure[f]);
+		char *path AUTOFREE =
+			sentence("%s/%s-svg/%s-mlp.svg", folder, figure[f], figure[f]);
 		size_t n;
-		char *text = contents(path, &n);
+		char *text AUTOFREE = contents(path, &n);
 		for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
 			ck_assert_msg(strstr(text, shown[i]) != NULL, "%s: %s is not shown",
 				      figure[f], shown[i]);
-		free(text);
-		free(path);
 	}
 
 	ck_assert_int_ne(access("PWNED", F_OK), 0);
-	char *path = sentence("%s/PWNED", folder);
+	char *path AUTOFREE = sentence("%s/PWNED", folder);
 	ck_assert_int_ne(access(path, F_OK), 0);
-	free(path);
 }
 
 /* The rows of a query, one a line. */
@@ -437,10 +422,8 @@ static char *rows_of(sqlite3 *db, const char *query)
 	made_sql(db, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary");
 	for (int i = 0; i < 2; i++) {
 		size_t n;
-		char *path = installed_path(made[i]), *text = contents(path, &n);
+		char *path AUTOFREE = installed_path(made[i]), *text AUTOFREE = contents(path, &n);
 		made_sql(db, text);
-		free(text);
-		free(path);
 	}
 	return asked_rows(db, query);
 }
@@ -454,26 +437,24 @@ TEST(curves_show_medians)
 	add_run(db, "mlp", "asgd", 2, 1, 0.4, "", 2);
 	add_run(db, "mlp", "asgd", 2, 2, 0.6, "", 2);
 	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id = 6");
-	char *rows =
+	char *rows AUTOFREE =
 		rows_of(db, "SELECT format('%s|%d|%.6g|%.6g|%.6g', title, epoch, median, low, high)"
 			    " FROM quality ORDER BY place, epoch");
 	ck_assert_str_eq(rows, "serial (n=3)|1|61|51|91\n"
 			       "serial (n=3)|2|62|52|92\n"
 			       "asgd 2w (n=2)|1|51|41|61\n"
 			       "asgd 2w (n=2)|2|52|42|62\n");
-	free(rows);
 	sqlite3_close(db);
 }
 
 /* The rows of a figure's own query, cut to fit into another one. */
 static char *query_of(const char *figure)
 {
-	char *plots = installed_path("plots"), *path = sentence("%s/%s.sql", plots, figure);
+	char *plots AUTOFREE = installed_path("plots"),
+		    *path AUTOFREE = sentence("%s/%s.sql", plots, figure);
 	size_t n;
 	char *text = contents(path, &n);
 	*strrchr(text, ';') = '\0';
-	free(path);
-	free(plots);
 	return text;
 }
 
@@ -481,14 +462,11 @@ static char *query_of(const char *figure)
 static void expect_rows(const char *figure, const char *columns, const char *want)
 {
 	sqlite3 *db;
-	char *query = query_of(figure);
-	char *ask = sentence("SELECT format(%s) FROM (%s)", columns, query);
+	char *query AUTOFREE = query_of(figure);
+	char *ask AUTOFREE = sentence("SELECT format(%s) FROM (%s)", columns, query);
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	char *rows = rows_of(db, ask);
+	char *rows AUTOFREE = rows_of(db, ask);
 	ck_assert_str_eq(rows, want);
-	free(rows);
-	free(ask);
-	free(query);
 	sqlite3_close(db);
 }
 
@@ -547,11 +525,11 @@ TEST(best_of_k_curve_is_the_expected_maximum)
 		"INSERT INTO trial SELECT 1, 'a', 'trial', id, json_object('lr', lr), config_hash "
 		"FROM run");
 	for (int k = 0; k < 4; k++) {
-		char *set = sentence("UPDATE epoch SET validation_accuracy = %g WHERE run_id = %d "
-				     "AND epoch = 1",
-				     value[k], k + 1);
+		char *set AUTOFREE =
+			sentence("UPDATE epoch SET validation_accuracy = %g WHERE run_id = %d "
+				 "AND epoch = 1",
+				 value[k], k + 1);
 		made_sql(db, set);
-		free(set);
 	}
 	sqlite3_close(db);
 	/* sorted .1 .2 .3 .4: for k = 1 their mean; for k = 2 (1 .1 + 3 .2 + 5 .3 + 7 .4) / 16; and
@@ -599,9 +577,8 @@ TEST(diverged_runs_count_in_figures)
 		    "serial (n=3)|0.25|0.25|0.5\nasgd 2w (n=1)|0.5|0.5|0.5\n");
 	/* of four runs and of two; of times, of three */
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	char *rows = rows_of(db, "SELECT runs || ' ' || text FROM interval_name");
+	char *rows AUTOFREE = rows_of(db, "SELECT runs || ' ' || text FROM interval_name");
 	ck_assert_str_eq(rows, "done min to max (75 %)\nended min to max (50 % or more)\n");
-	free(rows);
 	sqlite3_close(db);
 }
 
@@ -631,15 +608,13 @@ TEST(missed_targets_are_shown)
 		return;
 	ck_assert_int_eq(draw("time_to_accuracy", "png"), 1);
 	ck_assert_int_eq(draw("time_to_accuracy", "svg"), 1);
-	char *path = sentence("%s/time_to_accuracy-svg/time_to_accuracy-mlp.svg", folder);
+	char *path AUTOFREE = sentence("%s/time_to_accuracy-svg/time_to_accuracy-mlp.svg", folder);
 	size_t n;
-	char *text = contents(path, &n);
+	char *text AUTOFREE = contents(path, &n);
 	const char *shown[] = {"6.30 s, not reached 1/3<", ">not reached 2/2<", ">not reached 1/1<",
 			       "62 % [s]", "2 runs diverged"};
 	for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
 		ck_assert_msg(strstr(text, shown[i]) != NULL, "%s is not shown", shown[i]);
-	free(text);
-	free(path);
 }
 
 TEST(pareto_front_has_the_unbeaten_runs)
@@ -696,28 +671,25 @@ TEST(omitted_names_are_counted_in_figures)
 	sqlite3_close(db);
 	for (size_t i = 0; i < sizeof(figure) / sizeof(*figure); i++) {
 		ck_assert_int_eq(draw(figure[i], "svg"), 1);
-		char *path = sentence("%s/%s-svg/%s.svg", folder, figure[i], figure[i]);
+		char *path AUTOFREE = sentence("%s/%s-svg/%s.svg", folder, figure[i], figure[i]);
 		size_t n;
-		char *text = contents(path, &n);
+		char *text AUTOFREE = contents(path, &n);
 		int shown = 0, all = strstr(text, "<text>ideal<") ? 65 : 66;
 		for (char *at = text; (at = strstr(at, ", number ")); at++)
 			for (char *from = at; from > text && *from != '\n'; from--)
 				shown += strncmp(from, "<text", 5) == 0;
 		shown += all == 66; /* serial */
 		ck_assert_msg(shown == 60, "%s: %d names, not 60", figure[i], shown);
-		char *want = sentence("The first 60 of %d are shown", all);
+		char *want AUTOFREE = sentence("The first 60 of %d are shown", all);
 		ck_assert_msg(strstr(text, want) != NULL, "%s does not say: %s", figure[i], want);
-		free(want);
-		free(text);
-		free(path);
 	}
 }
 
 TEST(staleness_shares_are_of_all_pushes)
 {
 	sqlite3 *db = made_open("results.db");
-	char *query = query_of("staleness");
-	char *ask = sentence(
+	char *query AUTOFREE = query_of("staleness");
+	char *ask AUTOFREE = sentence(
 		"SELECT format('%%s|%%g|%%g|%%g|%%d', title, staleness, share, mean, most) "
 		"FROM (%s) WHERE share > 0 UNION ALL SELECT count(*) FROM (%s)",
 		query, query);
@@ -728,7 +700,7 @@ TEST(staleness_shares_are_of_all_pushes)
 		     "WHERE run_id = 2 AND epoch = 1;"
 		     "DELETE FROM staleness WHERE run_id = 2;"
 		     "INSERT INTO staleness VALUES (2, 1, 136, 300), (2, 0, 5, 1000)");
-	char *rows = rows_of(db, ask);
+	char *rows AUTOFREE = rows_of(db, ask);
 	ck_assert_str_eq(rows, "asgd 4w (n=2)|0|5|105.375|143\n"
 			       "asgd 4w (n=2)|1|10|105.375|143\n"
 			       "asgd 4w (n=2)|2|5|105.375|143\n"
@@ -736,9 +708,6 @@ TEST(staleness_shares_are_of_all_pushes)
 			       "asgd 4w (n=2)|4|2.5|105.375|143\n"
 			       "asgd 4w (n=2)|139.5|9.375|105.375|143\n"
 			       "130\n");
-	free(rows);
-	free(ask);
-	free(query);
 	sqlite3_close(db);
 }
 
@@ -746,23 +715,18 @@ TEST(staleness_shares_are_of_all_pushes)
 TEST(staleness_bins_equal_the_recorded_ones)
 {
 	sqlite3 *db = made_open("results.db");
-	char *query = query_of("staleness"),
-	     *want = sentence("%d,%d\n", STALENESS_BINS, STALENESS_BINS);
-	char *ask = sentence("SELECT count(*) || ',' || sum(share > 0) FROM (%s)", query);
+	char *query AUTOFREE = query_of("staleness"),
+		    *want AUTOFREE = sentence("%d,%d\n", STALENESS_BINS, STALENESS_BINS);
+	char *ask AUTOFREE = sentence("SELECT count(*) || ',' || sum(share > 0) FROM (%s)", query);
 	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 1);
 	made_sql(db, "DELETE FROM staleness");
 	for (int i = 0; i < STALENESS_BINS; i++) {
-		char *one = sentence("INSERT INTO staleness VALUES (1, 1, %lld, 1)",
-				     (long long)staleness_of_bin(i));
+		char *one AUTOFREE = sentence("INSERT INTO staleness VALUES (1, 1, %lld, 1)",
+					      (long long)staleness_of_bin(i));
 		made_sql(db, one);
-		free(one);
 	}
-	char *rows = rows_of(db, ask);
+	char *rows AUTOFREE = rows_of(db, ask);
 	ck_assert_str_eq(rows, want);
-	free(rows);
-	free(ask);
-	free(want);
-	free(query);
 	sqlite3_close(db);
 }
 
@@ -770,15 +734,14 @@ static char *drawn(const char *figure)
 {
 	int status;
 	size_t n;
-	char *out = sentence("--out=%s.svg", figure), *path = sentence("%s/%s.svg", folder, figure);
+	char *out AUTOFREE = sentence("--out=%s.svg", figure),
+		  *path AUTOFREE = sentence("%s/%s.svg", folder, figure);
 	char *text = PLOT(&status, figure, "--db=results.db", out);
 	ck_assert_msg(status == (strstr(text, "nothing to draw") ? EXIT_FAILED : EXIT_OK), "%s",
 		      text);
 	ck_assert_msg(!strstr(text, "warns"), "%s", text);
 	free(text);
 	text = contents(path, &n);
-	free(path);
-	free(out);
 	return text;
 }
 
@@ -868,9 +831,8 @@ TEST(names_omit_automatic_choices)
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "allreduce", 2, 1, 0.5, "", 1);
 	made_sql(db, "UPDATE run SET deal = iif(strategy = 'asgd', 'dynamic', 'static')");
-	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w\nallreduce 2w\n");
-	free(rows);
 	sqlite3_close(db);
 }
 
@@ -887,10 +849,9 @@ TEST(chosen_options_are_named_where_they_decide)
 	made_sql(db, "UPDATE run SET deal = iif(id IN (2, 5), 'dynamic', 'static');"
 		     "INSERT INTO run_option VALUES (4, 'strategy', 'backup', '0'), "
 		     "(5, 'strategy', 'backup', '1')");
-	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w deal=static\nasgd 2w deal=dynamic\nallreduce 2w\n"
 			       "bsp 2w bsp.backup=0\nbsp 2w bsp.backup=1\n");
-	free(rows);
 	sqlite3_close(db);
 }
 
@@ -920,30 +881,28 @@ TEST(configuration_has_one_line_style_in_all_figures)
 	sqlite3_close(db);
 	char *want = NULL;
 	for (size_t i = 0; i < sizeof(figure) / sizeof(*figure); i++) {
-		char *query = query_of(figure[i]);
-		char *ask = sentence("SELECT DISTINCT format('%%s %%s %%d', workload, title, look) "
-				     "FROM (%s) ORDER BY 1",
-				     query);
+		char *query AUTOFREE = query_of(figure[i]);
+		char *ask AUTOFREE =
+			sentence("SELECT DISTINCT format('%%s %%s %%d', workload, title, look) "
+				 "FROM (%s) ORDER BY 1",
+				 query);
 		ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
 		char *rows = rows_of(db, ask);
 		ck_assert_msg(!want || strcmp(rows, want) == 0, "%s:\n%s%s", figure[i], rows, want);
 		free(want);
 		want = rows;
 		sqlite3_close(db);
-		free(ask);
-		free(query);
 	}
 	free(want);
 	/* strategies differ in colour and marker first; lines of several workers look like one of
 	 * their configurations */
 	expect_rows("speedup", "'%d %d', max(look) - min(look), count(DISTINCT look)", "23 24\n");
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	char *rows =
+	char *rows AUTOFREE =
 		rows_of(db, "SELECT count(DISTINCT ((look - 1) % 7) || ' ' || ((look - 1) % 12)) "
 			    "|| ' ' || max(look) FROM configuration WHERE workers = 1 AND "
 			    "workload = 'mlp' AND NOT name LIKE '%sim%'");
 	ck_assert_str_eq(rows, "12 12\n");
-	free(rows);
 	sqlite3_close(db);
 }
 
@@ -968,8 +927,8 @@ TEST(twelve_strategies_have_distinct_line_styles)
 	sqlite3 *db = made_open("results.db");
 	fill_twelve(db);
 	sqlite3_close(db);
-	char *rows = NULL, *query = query_of("simulated_real");
-	char *ask = sentence(
+	char *rows AUTOFREE = NULL, *query AUTOFREE = query_of("simulated_real");
+	char *ask AUTOFREE = sentence(
 		"SELECT count(DISTINCT title) || ' ' || count(DISTINCT ((look - 1) %% 7) || "
 		"' ' || ((look - 1 + shift) %% 12)) FROM (%s)",
 		query);
@@ -977,23 +936,19 @@ TEST(twelve_strategies_have_distinct_line_styles)
 	rows = rows_of(db, ask);
 	ck_assert_str_eq(rows, "24 24\n");
 	sqlite3_close(db);
-	char *text = drawn("simulated_real");
+	char *text AUTOFREE = drawn("simulated_real");
 	/* <use xlink:href='#gpPt5' transform='translate(1.00,2.00) scale(3.60)' color='rgb( */
 	ck_assert_int_ge(different(text, "xlink:href='#gpPt", 6), 12); /* markers */
 	ck_assert_int_ge(different(text, "color='rgb(", 13), 7);
-	free(text);
-	free(rows);
-	free(ask);
-	free(query);
 }
 
 /* The points that figure xy draws of two columns, one row a line. */
 static char *points_of(const struct axes *a, const char *columns)
 {
 	struct store *s = NULL;
-	char *plots = installed_path("plots"), *query = query_of("xy");
-	char *ask = sentence("SELECT format(%s) FROM (%s)", columns, query);
-	char *wrong = store_open(&s, database, STORE_READ);
+	char *plots AUTOFREE = installed_path("plots"), *query AUTOFREE = query_of("xy");
+	char *ask AUTOFREE = sentence("SELECT format(%s) FROM (%s)", columns, query);
+	char *wrong AUTOFREE = store_open(&s, database, STORE_READ);
 	struct text t;
 	FILE *f = text_open(&t);
 	wrong = wrong ? wrong : plot_choose(s, &(struct select){database, "", ""}, plots);
@@ -1005,11 +960,7 @@ static char *points_of(const struct axes *a, const char *columns)
 		wrong = sql_done(&q);
 	}
 	fputs(wrong ? wrong : "", f);
-	free(wrong);
 	store_close(s);
-	free(ask);
-	free(query);
-	free(plots);
 	return text_close(&t);
 }
 
@@ -1060,12 +1011,11 @@ TEST(points_of_any_two_columns_are_right, COUNT(pairs))
 		     "INSERT INTO run_option SELECT id, 'strategy', 'damp', '0.3' FROM run WHERE "
 		     "strategy = 'asgd'");
 	sqlite3_close(db);
-	char *rows = points_of(&pairs[_i].axes, pairs[_i].columns);
+	char *rows AUTOFREE = points_of(&pairs[_i].axes, pairs[_i].columns);
 	bool refused = strncmp(pairs[_i].want, "--", 2) == 0;
 	ck_assert_msg(strcmp(rows, pairs[_i].want) == 0 ||
 			      (refused && strstr(rows, pairs[_i].want)),
 		      "%s", rows);
-	free(rows);
 }
 
 TEST(plot_draws_any_two_columns)
@@ -1087,12 +1037,11 @@ TEST(plot_draws_any_two_columns)
 		    "--out=l.svg", "--where=workload='mlp'");
 	ck_assert_msg(status == EXIT_OK && strcmp(text, "l.svg\n") == 0, "%s", text);
 	free(text);
-	char *path = sentence("%s/l.svg", folder);
+	char *path AUTOFREE = sentence("%s/l.svg", folder);
 	check_picture(path);
 	text = contents(path, &n);
 	ck_assert(strstr(text, "`touch PWNED`") && strstr(text, "epoch_seconds [s]"));
 	free(text);
-	free(path);
 	ck_assert_int_ne(access("PWNED", F_OK), 0);
 	static const char *const mistake[][3] = {
 		{"--x=workers", "--db=results.db", "give --x and --y, as in mvbench plot --x="},
@@ -1116,12 +1065,11 @@ TEST(names_tell_configurations_apart)
 		     "INSERT INTO run_option VALUES (1, 'strategy', 'damp', '0'), (2, 'strategy', "
 		     "'damp', '0'),"
 		     " (3, 'strategy', 'damp', '1'), (4, 'strategy', 'damp', '0')");
-	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w lr=0.1 asgd.damp=0\n"
 			       "asgd 2w lr=0.2 asgd.damp=0\n"
 			       "asgd 2w lr=0.1 asgd.damp=1\n"
 			       "asgd 2w lr=0.1 asgd.damp=0, tuned\n");
-	free(rows);
 	sqlite3_close(db);
 }
 
@@ -1135,10 +1083,9 @@ TEST(names_omit_options_that_are_off)
 		db,
 		"UPDATE run SET validation = 50, global_batch = 64, judge_every = 5, target_loss = "
 		"0.5, arrival_seed = 3 WHERE id = 2");
-	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w\nasgd 2w global-batch=64 arrival-seed=3 validation=50 "
 			       "target-loss=0.5 eval-every=5, 0\n");
-	free(rows);
 	sqlite3_close(db);
 }
 
@@ -1154,10 +1101,9 @@ TEST(names_show_only_differences)
 		 "UPDATE run SET target_accuracy = 0.9 WHERE id = 2;"
 		 "UPDATE run SET label = 'night', data_dir = '/a/folder/with/a/long/name' WHERE id "
 		 "= 1002");
-	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w\nasgd 2w target-accuracy=0.9\nasgd 2w sim:local\n"
 			       "asgd 2w sim:local, night data-dir=/a/folder/with/a/long/name\n");
-	free(rows);
 	sqlite3_close(db);
 }
 
@@ -1173,8 +1119,8 @@ TEST(names_tell_every_option_apart)
 		char column[COLUMN_ROOM];
 		option_column(o, column);
 		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
-		char *differ = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE seed = 2", column,
-					column, text ? "'') || 'x'" : "0) + 1");
+		char *differ AUTOFREE = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE seed = 2",
+						 column, column, text ? "'') || 'x'" : "0) + 1");
 		made_sql(db, "DELETE FROM run");
 		add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 		add_run(db, "mlp", "asgd", 2, 2, 0.5, "", 1);
@@ -1185,11 +1131,9 @@ TEST(names_tell_every_option_apart)
 			free(given);
 		}
 		made_sql(db, differ);
-		char *rows =
+		char *rows AUTOFREE =
 			rows_of(db, "SELECT count(DISTINCT workload || ' ' || name) FROM selected");
 		ck_assert_msg(strcmp(rows, "2\n") == 0, "--%s is not shown", o->name);
-		free(rows);
-		free(differ);
 		sqlite3_close(db);
 	}
 }
@@ -1204,37 +1148,33 @@ TEST(tables_and_figures_agree_on_names)
 	add_run(db, "mlp", "easgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "easgd", 2, 2, 0.5, "", 1);
 	simulate_all(db);
-	made_sql(
-		db,
-		"UPDATE run SET params = 7;"
-		"INSERT INTO run_option VALUES (3, 'strategy', 'beta', '0.3'), (4, 'strategy', 'beta', "
-		"'0.3'), (1003, 'strategy', 'beta', '0.5'), (1004, 'strategy', 'beta', '0.5');"
-		"UPDATE run SET lr = 0.25 WHERE id = 2;"
-		"UPDATE run SET table_home = 'shared' WHERE strategy = 'asgd';"
-		"UPDATE run SET table_home = 'onesided' WHERE strategy = 'easgd';"
-		/* not begun: what it chooses is not known */
-		"UPDATE run SET status = 'pending', params = NULL, device = 'auto', table_home = "
-		"'auto', transport = 'auto', deal = 'auto' WHERE id = 4;"
-		"UPDATE run SET transport = NULL, deal = 'static', device = 'cpu' WHERE id <> 4");
-	char *figures = rows_of(db, "SELECT DISTINCT name FROM selected ORDER BY 1");
+	made_sql(db,
+		 "UPDATE run SET params = 7;"
+		 "INSERT INTO run_option VALUES (3, 'strategy', 'beta', '0.3'), "
+		 "(4, 'strategy', 'beta', '0.3'), (1003, 'strategy', 'beta', '0.5'), "
+		 "(1004, 'strategy', 'beta', '0.5');"
+		 "UPDATE run SET lr = 0.25 WHERE id = 2;"
+		 "UPDATE run SET table_home = 'shared' WHERE strategy = 'asgd';"
+		 "UPDATE run SET table_home = 'onesided' WHERE strategy = 'easgd';"
+		 /* not begun: what it chooses is not known */
+		 "UPDATE run SET status = 'pending', params = NULL, device = 'auto', table_home = "
+		 "'auto', transport = 'auto', deal = 'auto' WHERE id = 4;"
+		 "UPDATE run SET transport = NULL, deal = 'static', device = 'cpu' WHERE id <> 4");
+	char *figures AUTOFREE = rows_of(db, "SELECT DISTINCT name FROM selected ORDER BY 1");
 	sqlite3_close(db);
 	ck_assert_str_eq(figures, "asgd 2w lr=0.1\nasgd 2w lr=0.25, tuned\n"
 				  "asgd 2w sim:local lr=0.1\nasgd 2w sim:local lr=0.1, tuned\n"
 				  "easgd 2w lr=0.1 easgd.beta=0.3\n"
 				  "easgd 2w sim:local lr=0.1 easgd.beta=0.5\n");
-	char *command =
+	char *command AUTOFREE =
 		sentence("./mvbench table --db=%s --columns=configuration --format=json | sed "
 			 "'s/.*: \"//; s/\"}//' | sort >%s/names",
 			 database, folder);
-	char *names = sentence("%s/names", folder);
+	char *names AUTOFREE = sentence("%s/names", folder);
 	size_t n;
 	ck_assert_int_eq(system(command), 0);
-	char *table = contents(names, &n);
+	char *table AUTOFREE = contents(names, &n);
 	ck_assert_str_eq(table, figures);
-	free(table);
-	free(names);
-	free(command);
-	free(figures);
 }
 
 /* Seeds that were run again: real ones (serial), simulated ones (asgd), and some that diverged
@@ -1270,15 +1210,13 @@ TEST(table_report_and_figures_count_the_same_runs)
 	add_run(db, "mlp", "allreduce", 2, 3, 0.6, "", 2);
 	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (9, 12)");
 	free(rows_of(db, "SELECT 1"));
-	char *path = installed_path("plots/report.sql"), *report = contents(path, &n);
+	char *path AUTOFREE = installed_path("plots/report.sql"),
+		   *report AUTOFREE = contents(path, &n);
 	made_sql(db, report);
 	for (size_t i = 0; i < sizeof query / sizeof *query; i++) {
-		char *rows = asked_rows(db, query[i]);
+		char *rows AUTOFREE = asked_rows(db, query[i]);
 		ck_assert_str_eq(rows, want);
-		free(rows);
 	}
-	free(report);
-	free(path);
 	sqlite3_close(db);
 }
 
@@ -1294,18 +1232,17 @@ TEST(steps_between_commits_are_drawn)
 	for (int i = 0; i < 30; i++)
 		add_run(db, "mlp", i < 15 ? "asgd" : "serial", i < 15 ? 2 : 1, i % 3 + 1, 0.5,
 			i < 6 ? "early" : "", 2);
-	made_sql(
-		db,
-		"UPDATE run SET git_commit = 'commit' || ((id - 1) % 15 / 3), git_dirty = 0, started = "
-		"printf('2026-01-%02dT00:00:00Z', 1 + (id - 1) % 15 / 3);"
-		"UPDATE epoch SET seconds = (SELECT iif(strategy = 'asgd' AND git_commit > 'commit1', "
-		"2, 1) + 0.001 * seed FROM run WHERE id = run_id) WHERE epoch > 0");
+	made_sql(db, "UPDATE run SET git_commit = 'commit' || ((id - 1) % 15 / 3), git_dirty = 0, "
+		     "started = printf('2026-01-%02dT00:00:00Z', 1 + (id - 1) % 15 / 3);"
+		     "UPDATE epoch SET seconds = (SELECT iif(strategy = 'asgd' AND "
+		     "git_commit > 'commit1', 2, 1) + 0.001 * seed FROM run WHERE id = run_id) "
+		     "WHERE epoch > 0");
 	char *text = rows_of(db, "SELECT count(*) FROM past");
 	ck_assert_str_eq(text, "0\n");
 	free(text);
 	free(PLOT(&status, "history", "--db=results.db", "--out=h.svg"));
 	ck_assert_int_eq(status, EXIT_OK);
-	char *path = sentence("%s/h.svg", folder), *svg = contents(path, &n);
+	char *path AUTOFREE = sentence("%s/h.svg", folder), *svg = contents(path, &n);
 	ck_assert(strstr(svg, "+99.8 %") && strstr(svg, "commit4") &&
 		  strstr(svg, ">epoch_seconds [s]<"));
 	ck_assert(strstr(svg, ">asgd 2w<") && strstr(svg, ">serial<"));
@@ -1316,7 +1253,6 @@ TEST(steps_between_commits_are_drawn)
 	svg = contents(path, &n);
 	ck_assert(strstr(svg, ">test_accuracy [%]<") && !strstr(svg, "+99.8"));
 	free(svg);
-	free(path);
 	text = PLOT(&status, "history", "--db=results.db", "--y=epoch_second", "--out=h.svg");
 	ck_assert_msg(status == EXIT_USER &&
 			      strstr(text, "--y=epoch_second: there is no such figure; "
@@ -1338,18 +1274,18 @@ TEST(added_sql_and_gp_make_a_figure)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	char *plots = installed_path("plots"), *mine = sentence("%s/plots", folder);
+	char *plots AUTOFREE = installed_path("plots"),
+		    *mine AUTOFREE = sentence("%s/plots", folder);
 	const char *shared[] = {"style.sql", "style.gp"};
 	ck_assert_int_eq(mkdir(mine, 0700), 0);
 	for (int i = 0; i < 2; i++) {
-		char *from = sentence("%s/%s", plots, shared[i]), *real = realpath(from, NULL);
-		char *to = sentence("%s/%s", mine, shared[i]);
+		char *from AUTOFREE = sentence("%s/%s", plots, shared[i]),
+			   *real AUTOFREE = realpath(from, NULL);
+		char *to AUTOFREE = sentence("%s/%s", mine, shared[i]);
 		ck_assert_int_eq(symlink(real, to), 0);
-		free(to);
-		free(real);
-		free(from);
 	}
-	char *query = sentence("%s/loss.sql", mine), *gp = sentence("%s/loss.gp", mine);
+	char *query AUTOFREE = sentence("%s/loss.sql", mine),
+		    *gp AUTOFREE = sentence("%s/loss.gp", mine);
 	FILE *f = fopen(query, "w");
 	fputs("-- Final loss.\n-- Needs runs.\nSELECT s.workload, s.title, s.workers, test_loss"
 	      " FROM selected AS s JOIN run_summary USING (id);\n",
@@ -1380,17 +1316,13 @@ TEST(added_sql_and_gp_make_a_figure)
 	ck_assert_int_eq(status, EXIT_FAILED);
 	ck_assert_msg(strstr(text, "loss.gp") && strstr(text, "line 3"), "%s", text);
 	free(text);
-	free(query);
-	free(gp);
-	free(mine);
-	free(plots);
 }
 
 static void put_figure(const char *where, const char *name, const char *query, const char *gp)
 {
 	const char *end[] = {"sql", "gp"}, *text[] = {query, gp};
 	for (int i = 0; i < 2; i++) {
-		char *path = sentence("%s/%s/%s.%s", folder, where, name, end[i]);
+		char *path AUTOFREE = sentence("%s/%s/%s.%s", folder, where, name, end[i]);
 		FILE *f = text[i] ? fopen(path, "w") : NULL;
 		if (f) {
 			fputs(text[i], f);
@@ -1398,7 +1330,6 @@ static void put_figure(const char *where, const char *name, const char *query, c
 		} else {
 			remove(path);
 		}
-		free(path);
 	}
 }
 
@@ -1421,16 +1352,16 @@ TEST(user_folders_add_figures)
 		return;
 	int status;
 	size_t n;
-	char *path = sentence("%s/mvbench/plots", folder), *list = sentence("(yours: %s)", path);
+	char *path AUTOFREE = sentence("%s/mvbench/plots", folder),
+		   *list AUTOFREE = sentence("(yours: %s)", path);
 	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	sqlite3_close(db);
 
 	/* in the user's configuration folder; one of these replaces a figure of the program */
-	char *parent = sentence("%s/mvbench", folder);
+	char *parent AUTOFREE = sentence("%s/mvbench", folder);
 	ck_assert_int_eq(mkdir(parent, 0700), 0);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
-	free(parent);
 	put_figure("mvbench/plots", "my_loss", own_query, own_gp);
 	put_figure("mvbench/plots", "speedup", "-- Mine.\nSELECT 'mlp', 'x y', 1, 2", own_gp);
 	char *text = PLOT(&status, "--list");
@@ -1439,22 +1370,20 @@ TEST(user_folders_add_figures)
 	ck_assert_msg(strstr(text, "Mine. (yours") && !strstr(text, "ideal line"), "%s", text);
 	ck_assert_ptr_nonnull(strstr(text, "\naccuracy_time "));
 	free(text);
-	char *whole = sentence("my_loss:%s/my_loss ", path), all[4096] = "";
+	char *whole AUTOFREE = sentence("my_loss:%s/my_loss ", path), all[4096] = "";
 	command_plot.words(add_path, all);
 	ck_assert_msg(strstr(all, whole), "%s", all);
 	ck_assert_msg(strstr(all, "accuracy_time:plots/accuracy_time "), "%s", all);
-	free(whole);
 	ck_assert_int_eq(draw("my_loss", "png"), 1);
 	ck_assert_int_eq(draw("my_loss", "svg"), 1);
 	ck_assert_int_eq(draw("speedup", "svg"), 1);
-	char *picture = sentence("%s/speedup-svg/speedup.svg", folder);
+	char *picture AUTOFREE = sentence("%s/speedup-svg/speedup.svg", folder);
 	text = contents(picture, &n);
 	ck_assert_ptr_nonnull(strstr(text, "x y"));
 	free(text);
-	free(picture);
 
 	/* or in a folder that an option names */
-	char *other = sentence("%s/other", folder);
+	char *other AUTOFREE = sentence("%s/other", folder);
 	ck_assert_int_eq(mkdir(other, 0700), 0);
 	put_figure("other", "other_loss", own_query, own_gp);
 	text = PLOT(&status, "other_loss", "--figures=other", "--db=results.db", "--out=o.svg");
@@ -1466,9 +1395,6 @@ TEST(user_folders_add_figures)
 	text = PLOT(&status, "--figures=nowhere", "--list");
 	ck_assert_msg(status == EXIT_USER && strstr(text, "--figures=nowhere: "), "%s", text);
 	free(text);
-	free(other);
-	free(list);
-	free(path);
 }
 
 static const struct {
@@ -1490,20 +1416,18 @@ TEST(broken_figure_is_named, COUNT(broken))
 	if (lacks_program("gnuplot"))
 		return;
 	int status;
-	char *other = sentence("%s/other", folder);
+	char *other AUTOFREE = sentence("%s/other", folder);
 	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	sqlite3_close(db);
 	ck_assert_int_eq(mkdir(other, 0700), 0);
 	put_figure("other", "mine", broken[_i].query, broken[_i].gp);
-	char *text = PLOT(&status, "mine", "--figures=other", "--db=results.db");
+	char *text AUTOFREE = PLOT(&status, "mine", "--figures=other", "--db=results.db");
 	ck_assert_msg(status == (broken[_i].query && broken[_i].gp ? EXIT_FAILED : EXIT_USER),
 		      "exit %d: %s", status, text);
 	for (int i = 0; i < 2; i++)
 		ck_assert_msg(strstr(text, broken[_i].says[i]) != NULL, "%s", text);
 	ck_assert_msg(strchr(text, '\n') == strrchr(text, '\n'), "more than a line: %s", text);
-	free(text);
-	free(other);
 }
 
 TEST(output_file_is_named)
@@ -1517,12 +1441,11 @@ TEST(output_file_is_named)
 			  "--title=\"It's\" %s");
 	ck_assert_msg(status == EXIT_OK && strcmp(text, "my.svg\n") == 0, "%s", text);
 	free(text);
-	char *path = sentence("%s/my.svg", folder);
+	char *path AUTOFREE = sentence("%s/my.svg", folder);
 	size_t n;
 	text = contents(path, &n);
 	ck_assert_msg(strstr(text, "It's") || strstr(text, "It&apos;s"), "the title is not shown");
 	free(text);
-	free(path);
 
 	/* Another workload: now one file for each. */
 	add_run(db, "soft max", "serial", 1, 1, 0.7, "", 2);
@@ -1559,13 +1482,12 @@ TEST(plot_mistakes_are_refused, COUNT(refused))
 	fill_one(db);
 	sqlite3_close(db);
 
-	char *text = refused[_i].more ? PLOT(&status, "--db=results.db", "speedup",
-					     refused[_i].word, refused[_i].more)
-				      : PLOT(&status, "--db=results.db", refused[_i].word);
+	char *text AUTOFREE = refused[_i].more ? PLOT(&status, "--db=results.db", "speedup",
+						      refused[_i].word, refused[_i].more)
+					       : PLOT(&status, "--db=results.db", refused[_i].word);
 	ck_assert_msg(status == EXIT_USER, "%s: exit %d", refused[_i].word, status);
 	ck_assert_msg(strstr(text, refused[_i].sentence) != NULL, "%s: %s", refused[_i].word, text);
 	ck_assert_msg(strchr(text, '\n') == strrchr(text, '\n'), "more than a line: %s", text);
-	free(text);
 }
 
 TEST(missing_gnuplot_is_reported)
@@ -1575,8 +1497,7 @@ TEST(missing_gnuplot_is_reported)
 	fill_one(db);
 	sqlite3_close(db);
 	setenv("PATH", folder, 1);
-	char *text = PLOT(&status, "--db=results.db");
+	char *text AUTOFREE = PLOT(&status, "--db=results.db");
 	ck_assert_int_eq(status, EXIT_USER);
 	ck_assert_msg(strstr(text, "apt-get install gnuplot-nox") != NULL, "%s", text);
-	free(text);
 }

@@ -17,12 +17,11 @@ static char out[OUTPUT];
 /* Runs a command in the folder, with mvbench in the path; its output is in out. */
 static int shell(const char *command)
 {
-	char *all = sentence("exec 2>&1; b=$PWD; export PATH=\"$b:$PATH\" MVBENCH_DATA=%s "
-			     "XDG_CACHE_HOME=%s/cache ASAN_OPTIONS=detect_leaks=0; cd %s; %s",
-			     folder, folder, folder, command);
-	int status = command_output(all, out, OUTPUT);
-	free(all);
-	return status;
+	char *all AUTOFREE =
+		sentence("exec 2>&1; b=$PWD; export PATH=\"$b:$PATH\" MVBENCH_DATA=%s "
+			 "XDG_CACHE_HOME=%s/cache ASAN_OPTIONS=detect_leaks=0; cd %s; %s",
+			 folder, folder, folder, command);
+	return command_output(all, out, OUTPUT);
 }
 
 static void must_do(const char *command)
@@ -41,11 +40,10 @@ static void refused(const char *command, const char *says)
 /* The query on the folder's database gives this. */
 static void answers(const char *sql, const char *want)
 {
-	char *command = sentence("sqlite3 mvbench.db \"%s\"", sql);
+	char *command AUTOFREE = sentence("sqlite3 mvbench.db \"%s\"", sql);
 	must_do(command);
 	out[strcspn(out, "\n")] = '\0';
 	ck_assert_msg(strcmp(out, want) == 0, "%s: %s, not %s", sql, out, want);
-	free(command);
 }
 
 static bool lacks_something(void)
@@ -58,10 +56,8 @@ static bool lacks_something(void)
 static char *page_text(void)
 {
 	const char *home = getenv("MVBENCH_HOME");
-	char *path = sentence("%s/strategies/PLUGINS.md", home ? home : "");
-	char *text = text_read(path);
-	free(path);
-	return text;
+	char *path AUTOFREE = sentence("%s/strategies/PLUGINS.md", home ? home : "");
+	return text_read(path);
 }
 
 static bool have_page(void)
@@ -87,7 +83,7 @@ static char *next_block(const char **at, const char *kind)
 /* Writes the examples to files with the names that their first comments give. */
 static void put_examples(void)
 {
-	char *page = page_text(), *block;
+	char *page AUTOFREE = page_text(), *block;
 	int n = 0;
 	for (const char *at = page; (block = next_block(&at, "c")); n++) {
 		char name[64];
@@ -97,7 +93,6 @@ static void put_examples(void)
 		free(block);
 	}
 	ck_assert_int_eq(n, 3);
-	free(page);
 }
 
 static void set_up(void)
@@ -113,7 +108,7 @@ TEST(commands_of_the_plugin_page_work)
 {
 	if (lacks_something())
 		return;
-	char *page = page_text(), *block;
+	char *page AUTOFREE = page_text(), *block;
 	int n = 0;
 	for (const char *at = page; (block = next_block(&at, "sh")); n++) {
 		folder_text("block.sh", block);
@@ -121,7 +116,6 @@ TEST(commands_of_the_plugin_page_work)
 		free(block);
 	}
 	ck_assert_int_ge(n, 5);
-	free(page);
 	/* one worker gives the serial run; the simulated run has the losses of the real one */
 	answers("SELECT count(*), count(DISTINCT test_loss) FROM epoch JOIN run ON id = run_id "
 		"WHERE workload = 'softmax' AND workers = 1 AND epoch = 3",
@@ -198,7 +192,7 @@ TEST(every_contract_function_exists)
 	      "static const struct strategy every = {.plugin = {.name = \"every\", .summary = "
 	      "\"each function\"}, .step = step};\nMVBENCH_PLUGIN(.strategy = &every);\n",
 	      f);
-	char *text = text_close(&t);
+	char *text AUTOFREE = text_close(&t);
 	int n = 0;
 	for (const char *at = text; (at = strstr(at, "(void *)")); at++)
 		n++;
@@ -206,7 +200,6 @@ TEST(every_contract_function_exists)
 	ck_assert_ptr_nonnull(strstr(text, "(void *)net_places,"));
 	ck_assert_ptr_nonnull(strstr(text, "(void *)vec_gemm,"));
 	folder_text("every.c", text);
-	free(text);
 	must_do("mvbench run --workload=softmax --epochs=1 --strategy=./every.c");
 	must_do("mvbench run --workload=softmax --epochs=1 --strategy=./every.c --platform=sim "
 		"--sim.platform=ethernet_10g --sim.step-time=2ms");

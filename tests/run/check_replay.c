@@ -19,13 +19,12 @@ enum { OUTPUT = 8192 };
 /* Changes the folder's database behind mvbench. */
 static void alter(const char *sql)
 {
-	char *path = sentence("%s/run.db", folder), *wrong = NULL;
+	char *path AUTOFREE = sentence("%s/run.db", folder), *wrong = NULL;
 	sqlite3 *db;
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	sqlite3_exec(db, sql, NULL, NULL, &wrong);
 	ck_assert_msg(!wrong, "%s: %s", sql, wrong);
 	sqlite3_close(db);
-	free(path);
 }
 
 /* Run 1 of a new database. */
@@ -302,16 +301,14 @@ TEST(replay_without_a_usable_recording_is_refused)
 /* In a job file a cell has options of its own. */
 TEST(sweep_refuses_replays)
 {
-	char *path = sentence("%s/job.ini", folder), out[OUTPUT];
+	char *path AUTOFREE = sentence("%s/job.ini", folder), out[OUTPUT];
 	FILE *f = fopen(path, "w");
 	fprintf(f, "[a]\nplatform = sim\nsim.step-time = 1ms\nsim.replay = 1, 2\n");
 	fclose(f);
-	char *command = sentence("./mvbench sweep %s 2>&1", path);
+	char *command AUTOFREE = sentence("./mvbench sweep %s 2>&1", path);
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg(status == EXIT_USER && strstr(out, "use mvbench run"), "status %d: %s",
 		      status, out);
-	free(command);
-	free(path);
 }
 
 /* ---- Changed recordings -------------------------------------------------- */

@@ -21,13 +21,13 @@ static char output[1 << 16];
 /* Runs `mvbench report` with these words. It must end with this status and print these words. */
 static void report(const char *words, int want, const char *says)
 {
-	char *command = sentence("./mvbench report --db=%s/run.db --out=%s/page.html %s 2>&1",
-				 folder, folder, words);
+	char *command AUTOFREE =
+		sentence("./mvbench report --db=%s/run.db --out=%s/page.html %s 2>&1", folder,
+			 folder, words);
 	int status = command_output(command, output, sizeof output);
 	ck_assert_msg(status == want && strstr(output, says),
 		      "%s: status %d, wanted %d and \"%s\":\n%s", command, status, want, says,
 		      output);
-	free(command);
 }
 
 static void expect_page(const char *text, const char *words, bool want)
@@ -79,7 +79,7 @@ TEST(page_shows_and_escapes_the_results)
 	new_database("run.db");
 	sql(three);
 	report("--title='A & <B>'", EXIT_OK, "page.html");
-	char *text = folder_read("page.html");
+	char *text AUTOFREE = folder_read("page.html");
 	expect_page(text, "<title>A &amp; &lt;B&gt;</title>", true);
 	expect_page(text, "1 of 9 runs failed: asgd 2w", true);
 	expect_page(text, "1 of 9 runs diverged", true);
@@ -94,16 +94,16 @@ TEST(page_shows_and_escapes_the_results)
 	expect_page(text, ">91.20 <span class=\"range\">91.10–91.30</span>", true);
 	expect_page(text, "data-v=\"Infinity\">not reached", true);
 	expect_page(text,
-		  "<details id=\"c1\"><summary>serial <span>3 of 3 runs finished; 3 reached 86 %",
-		  true);
+		    "<details id=\"c1\"><summary>serial <span>3 of 3 runs finished; 3 reached 86 %",
+		    true);
 	expect_page(text, "data-v=\"1\">1.00</td>", true);
 	/* text that users typed is escaped everywhere */
 	expect_page(text, "<script>hacked", false);
 	expect_page(text, "<img", false);
 	expect_page(text,
-		  "--label=&#39;&lt;script&gt;hacked=1&lt;/script&gt;&lt;img src=x "
-		  "onerror=hacked=1&gt;&quot;&#39;\\&#39;&#39;&amp;,\n\xef\xbf\xbd&#39;",
-		  true);
+		    "--label=&#39;&lt;script&gt;hacked=1&lt;/script&gt;&lt;img src=x "
+		    "onerror=hacked=1&gt;&quot;&#39;\\&#39;&#39;&amp;,\n\xef\xbf\xbd&#39;",
+		    true);
 	expect_page(text, "\xff", false);
 	/* the page fetches nothing: its only addresses are the name spaces of SVG */
 	for (const char *at = text; (at = strstr(at, "http"));) {
@@ -113,10 +113,8 @@ TEST(page_shows_and_escapes_the_results)
 		at += 4;
 	}
 	report("--title='A & <B>'", EXIT_OK, "page.html");
-	char *again = folder_read("page.html");
+	char *again AUTOFREE = folder_read("page.html");
 	ck_assert_str_eq(text, again);
-	free(again);
-	free(text);
 }
 
 TEST(report_selects_runs_and_refuses_mistakes)
@@ -160,8 +158,9 @@ TEST(report_selects_runs_and_refuses_mistakes)
  * is. */
 TEST(report_replaces_files_and_follows_links)
 {
-	char *to = sentence("%s/to.html", folder), *link = sentence("%s/page.html", folder);
-	char *part = sentence("ls -A %s | grep -c '^[.]mvbench-'", folder), found[16];
+	char *to AUTOFREE = sentence("%s/to.html", folder),
+		 *link AUTOFREE = sentence("%s/page.html", folder);
+	char *part AUTOFREE = sentence("ls -A %s | grep -c '^[.]mvbench-'", folder), found[16];
 	struct stat st;
 	new_database("run.db");
 	ck_assert_int_eq(symlink("to.html", link), 0);
@@ -188,9 +187,6 @@ TEST(report_replaces_files_and_follows_links)
 	wrong = output_close(&o, NULL);
 	ck_assert_msg(wrong && strstr(wrong, "--out=/dev/full: "), "%s", wrong ? wrong : "");
 	free(wrong);
-	free(part);
-	free(link);
-	free(to);
 }
 
 /* More runs of a configuration than are shown, and of a workload that has no accuracy. */
@@ -212,13 +208,12 @@ TEST(omitted_runs_are_counted_on_the_page)
 	    "0.6, 0.5 FROM run "
 	    "WHERE workload = 'mlp'");
 	report("", EXIT_OK, "page.html");
-	char *text = folder_read("page.html");
+	char *text AUTOFREE = folder_read("page.html");
 	expect_page(text, "400 more of its runs are left out", true);
 	const char *mlp = strstr(text, ">mlp</h2>"), *end = strstr(text, ">softmax</h2>");
 	ck_assert(mlp && end && mlp < end);
 	const char *head = strstr(mlp, "accuracy %</th>");
 	ck_assert_msg(head > strstr(mlp, "<details"), "a column of accuracies without any");
-	free(text);
 }
 
 /* ---- Commands -------------------------------------------------------------- */
@@ -235,12 +230,12 @@ static void expect_same_cell(struct store *s, int64_t id)
 	ck_assert_msg(!wrong, "%s", wrong);
 	config_hash(&c, want);
 	config_fini(&c);
-	char *line = sentence("./%s --db=%s/run.db --dry-run --format=json 2>&1", command, folder);
+	char *line AUTOFREE =
+		sentence("./%s --db=%s/run.db --dry-run --format=json 2>&1", command, folder);
 	int status = command_output(line, output, sizeof output);
 	got = strstr(output, "\"config_hash\": \"");
 	ck_assert_msg(status == 0 && got && strncmp(got + 16, want, 16) == 0, "%s: wanted %s: %s",
 		      line, want, output);
-	free(line);
 	free(command);
 }
 
@@ -261,7 +256,7 @@ TEST(commands_of_the_page_give_the_same_cells)
 		{"strategy=asgd", "workers=2", "table-home=onesided"},
 	};
 	struct store *s;
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	run_mvbench("", "--workload=softmax --epochs=1 --batch=100", output, sizeof output);
 	run_mvbench("", "--workload=softmax --epochs=1 --batch=100 --strategy=asgd --workers=2",
 		    output, sizeof output);
@@ -293,11 +288,9 @@ TEST(commands_of_the_page_give_the_same_cells)
 	sql("UPDATE run SET strategy = 'gone' WHERE id = 2; UPDATE run SET config_hash = 'x' WHERE "
 	    "id = 1");
 	report("", EXIT_OK, "page.html");
-	char *text = folder_read("page.html");
+	char *text AUTOFREE = folder_read("page.html");
 	expect_page(text, "This mvbench cannot repeat it: --strategy=gone", true);
 	expect_page(text, "options have changed since", true);
-	free(text);
-	free(path);
 }
 
 /* ---- In a browser ----------------------------------------------------------- */
@@ -337,7 +330,8 @@ TEST(page_works_in_a_browser)
 	    "UPDATE epoch SET staleness_mean = 12.5, staleness_max = 31, pushes = 10, dropped = 0 "
 	    "WHERE epoch >= 1 AND run_id IN (SELECT id FROM run WHERE strategy = 'asgd')");
 	report("", EXIT_OK, "page.html");
-	char *path = sentence("%s/page.html", folder), *profile = sentence("%s/profile", folder);
+	char *path AUTOFREE = sentence("%s/page.html", folder),
+		   *profile AUTOFREE = sentence("%s/profile", folder);
 	browser_open(&b, profile, path);
 	/* text that users typed does not run, and the page is as wide as the window */
 	browser_expect(&b, "typeof hacked", "undefined");
@@ -407,8 +401,6 @@ TEST(page_works_in_a_browser)
 		requests++;
 	ck_assert_int_eq(requests, 1);
 	browser_close(&b);
-	free(profile);
-	free(path);
 }
 
 static void set_up(void)
@@ -419,8 +411,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-	char *profile = sentence("rm -rf %s/profile", folder);
+	char *profile AUTOFREE = sentence("rm -rf %s/profile", folder);
 	ck_assert_int_eq(system(profile), 0);
-	free(profile);
 	folder_free();
 }

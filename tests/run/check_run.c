@@ -24,11 +24,9 @@ static void make_data(void)
 /* Runs ./mvbench with words, on a database in the folder. */
 static int mvbench(char out[OUTPUT], const char *words)
 {
-	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench %s --db=%s/run.db 2>&1",
-				 words, folder);
-	int status = command_output(command, out, OUTPUT);
-	free(command);
-	return status;
+	char *command AUTOFREE = sentence(
+		"ASAN_OPTIONS=detect_leaks=0 ./mvbench %s --db=%s/run.db 2>&1", words, folder);
+	return command_output(command, out, OUTPUT);
 }
 
 static char *run_words(const char *words)
@@ -39,7 +37,7 @@ static char *run_words(const char *words)
 /* One number from the database; -1 if it cannot be read yet. */
 static double asked(const char *sql)
 {
-	char *path = sentence("%s/run.db", folder), *wrong, *text = NULL;
+	char *path AUTOFREE = sentence("%s/run.db", folder), *wrong, *text = NULL;
 	double number = -1;
 	struct store *s;
 	size_t n = 0;
@@ -54,25 +52,23 @@ static double asked(const char *sql)
 		number = atof(strchr(text, '\n') + 1);
 	free(wrong);
 	free(text);
-	free(path);
 	return number;
 }
 
 static bool database_exists(void)
 {
-	char *path = sentence("%s/run.db", folder);
-	bool there = access(path, F_OK) == 0;
-	free(path);
-	return there;
+	char *path AUTOFREE = sentence("%s/run.db", folder);
+	return access(path, F_OK) == 0;
 }
 
 /* Starts a long run, its stderr to folder/said. more: another word; NULL: none. */
 static pid_t start_run_with(const char *strategy, int workers, const char *more)
 {
-	char *words = sentence("--strategy=%s", strategy),
-	     *number = sentence("--workers=%d", workers);
-	char *data = sentence("--data-dir=%s", folder), *db = sentence("--db=%s/run.db", folder);
-	char *said = sentence("%s/said", folder);
+	char *words AUTOFREE = sentence("--strategy=%s", strategy),
+		    *number AUTOFREE = sentence("--workers=%d", workers);
+	char *data AUTOFREE = sentence("--data-dir=%s", folder),
+		   *db AUTOFREE = sentence("--db=%s/run.db", folder);
+	char *said AUTOFREE = sentence("%s/said", folder);
 	pid_t child = fork();
 	if (child == 0) {
 		if (!freopen(said, "w", stderr) || !freopen("/dev/null", "w", stdout))
@@ -82,11 +78,6 @@ static pid_t start_run_with(const char *strategy, int workers, const char *more)
 		      "--epochs=1000000", words, number, data, db, more, (char *)NULL);
 		_exit(99);
 	}
-	free(words);
-	free(number);
-	free(data);
-	free(db);
-	free(said);
 	return child;
 }
 
@@ -123,9 +114,8 @@ static int stop_with(int signal_number, const char *strategy, int workers)
 /* The command lines of workers contain the folder. */
 static int workers_left(void)
 {
-	char out[OUTPUT], *command = sentence("pgrep -cf -- '--db=%s/run.[d]b'", folder);
+	char out[OUTPUT], *command AUTOFREE = sentence("pgrep -cf -- '--db=%s/run.[d]b'", folder);
 	command_output(command, out, sizeof out);
-	free(command);
 	return atoi(out);
 }
 
@@ -152,33 +142,32 @@ TEST(killed_run_is_marked_by_the_next_start)
 		usleep(50000);
 	ck_assert_int_eq(workers_left(), 0);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'running'") == 1);
-	char *words = run_words("--epochs=1");
+	char *words AUTOFREE = run_words("--epochs=1");
 	ck_assert_int_eq(mvbench(out, words), EXIT_OK);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason LIKE "
 			"'interrupted%'") == 1);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'done'") == 1);
-	free(words);
 }
 
 /* The process of this rank; 0: none. */
 static pid_t worker_of_rank(int rank)
 {
 	char out[OUTPUT];
-	char *command = sentence("for p in $(pgrep -f -- '--db=%s/run.[d]b'); do tr '\\0' '\\n' "
-				 "</proc/$p/environ 2>/dev/null | "
-				 "grep -qx OMPI_COMM_WORLD_RANK=%d && echo $p; done",
-				 folder, rank);
+	char *command AUTOFREE =
+		sentence("for p in $(pgrep -f -- '--db=%s/run.[d]b'); do tr '\\0' '\\n' "
+			 "</proc/$p/environ 2>/dev/null | "
+			 "grep -qx OMPI_COMM_WORLD_RANK=%d && echo $p; done",
+			 folder, rank);
 	command_output(command, out, sizeof out);
-	free(command);
 	return (pid_t)atoi(out);
 }
 
 /* The run's stderr without its epochs: there are many, and Check shows at most 4,000 bytes. */
 static void said(char out[OUTPUT])
 {
-	char *command = sentence("grep -v ^epoch %s/said | cut -c-120 | tail -c 3800", folder);
+	char *command AUTOFREE =
+		sentence("grep -v ^epoch %s/said | cut -c-120 | tail -c 3800", folder);
 	command_output(command, out, OUTPUT);
-	free(command);
 }
 
 static const struct failure {
@@ -212,12 +201,12 @@ TEST(failed_worker_is_named, FAILURES)
 	ck_assert_int_eq(workers_left(), 0);
 
 	gethostname(host, sizeof host - 1);
-	char *who = d->rank < d->workers
-			    ? sentence("worker %d", d->rank)
-			    : sentence("server %d (rank %d)", d->rank - d->workers, d->rank);
-	char *why = sentence("%s on %s was killed by signal %d (%s)", who, host, d->signal,
-			     strsignal(d->signal));
-	char *sql =
+	char *who AUTOFREE = d->rank < d->workers ? sentence("worker %d", d->rank)
+						  : sentence("server %d (rank %d)",
+							     d->rank - d->workers, d->rank);
+	char *why AUTOFREE = sentence("%s on %s was killed by signal %d (%s)", who, host, d->signal,
+				      strsignal(d->signal));
+	char *sql AUTOFREE =
 		sentence("SELECT count(*) FROM run WHERE status = 'failed' AND reason = '%s'", why);
 	ck_assert_msg(asked(sql) == 1, "no row has the reason: %s", why);
 	ck_assert(
@@ -229,9 +218,6 @@ TEST(failed_worker_is_named, FAILURES)
 	ck_assert_msg(!strchr(out, '\036'), "an introduction is shown:\n%s", out);
 	ck_assert_msg(strstr(out, "*** Process received signal") || d->signal != SIGABRT,
 		      "the worker's output is missing:\n%s", out);
-	free(sql);
-	free(why);
-	free(who);
 }
 
 /* The worker ends before it has joined the others, when not all have introduced themselves. */
@@ -279,14 +265,12 @@ TEST(stopped_worker_under_the_users_mpirun_is_named, 2)
 	for (int i = 0; i < 100 && workers_left(); i++)
 		usleep(50000);
 	ck_assert_int_eq(workers_left(), 0);
-	char *who =
+	char *who AUTOFREE =
 		sentence("mvbench: rank %d of 2 (process %d) is stopped, for ", rank, (int)worker);
-	char *command = sentence("grep '^mvbench: rank' %s/said", folder);
+	char *command AUTOFREE = sentence("grep '^mvbench: rank' %s/said", folder);
 	command_output(command, out, sizeof out);
 	ck_assert_msg(strstr(out, who) && strstr(out, " s (--stall-timeout=3): ended"),
 		      "%s is not in: %s", who, out);
-	free(command);
-	free(who);
 }
 
 /* A rank of the user's launcher that fails; *from: its messages. */
@@ -336,56 +320,53 @@ TEST(message_of_mpirun_is_shown)
 	char out[OUTPUT];
 	folder_text("hosts", "elsewhere slots=3\n");
 	setenv("OMPI_MCA_plm_rsh_agent", "false", 1);
-	char *hosts = sentence("--strategy=allreduce --workers=3 --hostfile=%s/hosts", folder);
-	char *words = run_words(hosts);
+	char *hosts AUTOFREE =
+		sentence("--strategy=allreduce --workers=3 --hostfile=%s/hosts", folder);
+	char *words AUTOFREE = run_words(hosts);
 	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
 	ck_assert_msg(strstr(out, "-----") && strstr(out, "daemon"), "%s", out);
 	ck_assert_msg(strstr(out, "see its messages above"), "%s", out);
 	folder_text("hosts", "localhost slots=1\n");
 	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
 	ck_assert_msg(strstr(out, "slots of the hostfile: 1"), "%s", out);
-	free(words);
-	free(hosts);
 }
 
 /* Without PMI each task would start an mpirun, and they would wait for each other's processors. */
 TEST(srun_without_pmi_is_refused)
 {
 	char out[OUTPUT];
-	char *words = run_words("--strategy=allreduce --workers=2");
+	char *words AUTOFREE = run_words("--strategy=allreduce --workers=2");
 	setenv("SLURM_STEP_NUM_TASKS", "2", 1);
 	setenv("SLURM_PROCID", "0", 1);
 	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
 	ck_assert_msg(strstr(out, "give srun --mpi=pmix"), "%s", out);
-	free(words);
 }
 
 TEST(divergence_has_its_own_status, 1, 3)
 {
 	char out[OUTPUT];
-	char *words = run_words(_i == 1 ? "--lr=1000 --epochs=5"
-					: "--lr=1000 --epochs=5 --strategy=allreduce --workers=2");
+	char *words AUTOFREE =
+		run_words(_i == 1 ? "--lr=1000 --epochs=5"
+				  : "--lr=1000 --epochs=5 --strategy=allreduce --workers=2");
 	ck_assert_int_eq(mvbench(out, words), EXIT_DIVERGED);
 	ck_assert_msg(strstr(out, "--lr"), "%s", out);
 	ck_assert_msg(!strstr(out, "-----"), "mpirun's banner is shown:\n%s", out);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'diverged' AND reason LIKE 'epoch "
 			"1:%'") == 1);
-	free(words);
 }
 
 /* Headers are whole, so the error is found only while the workers load. Still nothing is
  * written. */
 TEST(cut_data_is_refused_by_all_ranks, 1, 3)
 {
-	char out[OUTPUT], *path = sentence("%s/train-images-idx3-ubyte", folder);
-	char *words = run_words(_i == 1 ? "--strategy=serial" : "--strategy=allreduce --workers=3");
+	char out[OUTPUT], *path AUTOFREE = sentence("%s/train-images-idx3-ubyte", folder);
+	char *words AUTOFREE =
+		run_words(_i == 1 ? "--strategy=serial" : "--strategy=allreduce --workers=3");
 	ck_assert_int_eq(truncate(path, 5000), 0);
 	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
 	ck_assert_msg(strstr(out, "train-images-idx3-ubyte"), "%s", out);
 	ck_assert_msg(!strstr(out, "-----"), "mpirun's banner is shown:\n%s", out);
 	ck_assert(!database_exists());
-	free(words);
-	free(path);
 }
 
 /* Times of an epoch: the parts sum up to no more than the whole, on every rank and for the means,
@@ -394,10 +375,11 @@ TEST(cut_data_is_refused_by_all_ranks, 1, 3)
 TEST(times_of_an_epoch_add_up, 3)
 {
 	char out[OUTPUT];
-	char *barrier = sentence("--strategy=allreduce --workers=2 --epochs=3 --straggle=1 "
-				 "--barrier-every=%d",
-				 _i);
-	char *words = run_words(barrier);
+	char *barrier AUTOFREE =
+		sentence("--strategy=allreduce --workers=2 --epochs=3 --straggle=1 "
+			 "--barrier-every=%d",
+			 _i);
+	char *words AUTOFREE = run_words(barrier);
 	ck_assert_int_eq(mvbench(out, words), EXIT_OK);
 	ck_assert(asked("SELECT count(*) FROM epoch WHERE epoch > 0 AND "
 			"compute_s + comm_s + wait_s <= seconds * 1.001 AND compute_s > 0 AND "
@@ -407,22 +389,18 @@ TEST(times_of_an_epoch_add_up, 3)
 			    0.5);
 	ck_assert(asked("SELECT count(*) FROM rank_epoch WHERE epoch > 0 AND "
 			"compute_s + comm_s + wait_s <= seconds * 1.001 AND wait_s > 0") == 6);
-	free(words);
-	free(barrier);
 }
 
 /* A dry run names an option like its column. */
 TEST(dry_run_names_options_like_the_table)
 {
 	char out[OUTPUT], column[COLUMN_ROOM];
-	char *words = run_words("--dry-run --format=json");
+	char *words AUTOFREE = run_words("--dry-run --format=json");
 	ck_assert_int_eq(mvbench(out, words), EXIT_OK);
 	for (const struct option *o = run_options; o->name; o++) {
-		char *key = sentence("\"%s\": ", option_column(o, column));
+		char *key AUTOFREE = sentence("\"%s\": ", option_column(o, column));
 		ck_assert_msg(strstr(out, key) && !strpbrk(column, ".-"), "%s: %s", key, out);
-		free(key);
 	}
-	free(words);
 }
 
 /* Recomputed norm statistics depend on the model alone. They depend neither on the training, as
@@ -433,11 +411,11 @@ TEST(recomputed_norm_statistics_depend_on_the_model_only)
 	const char *const how[] = {"--norm-statistics=recompute",
 				   "--norm-statistics=recompute --strategy=asgd --workers=2", ""};
 	for (size_t i = 0; i < COUNT(how); i++) {
-		char *words = sentence("--workload=resnet --resnet.depth=20 --epochs=1 "
-				       "--train-rows=100 --batch=25 --lr=0 --device=cpu %s",
-				       how[i]);
+		char *words AUTOFREE =
+			sentence("--workload=resnet --resnet.depth=20 --epochs=1 "
+				 "--train-rows=100 --batch=25 --lr=0 --device=cpu %s",
+				 how[i]);
 		ck_assert_msg(run_mvbench("", words, out, sizeof out) == EXIT_OK, "%s", out);
-		free(words);
 	}
 	expect_row(
 		"SELECT count(*), sum(abs(test_loss / first - 1) < 1e-5), sum(accuracy IS NULL) "

@@ -98,17 +98,18 @@ TEST(tables_may_have_fewer_rows_than_servers)
 /* Each shard receives every operation of each worker and numbers them without gaps. */
 TEST(arrivals_at_two_servers_are_recorded)
 {
-	char *path = sentence("%s/servers.db", folder), text[4096];
-	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s --db=%s "
-				 "--workload=mlp --mlp.hidden=16 --strategy=asgd --workers=2 "
-				 "--servers=2 --deal=auto --batch=48 --epochs=2 --record 2>&1",
-				 folder, path);
+	char *path AUTOFREE = sentence("%s/servers.db", folder), text[4096];
+	char *command AUTOFREE =
+		sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s --db=%s "
+			 "--workload=mlp --mlp.hidden=16 --strategy=asgd --workers=2 "
+			 "--servers=2 --deal=auto --batch=48 --epochs=2 --record 2>&1",
+			 folder, path);
 	struct store *s;
 	size_t n = 0;
 	remove(path);
 	int status = command_output(command, text, sizeof text);
 	ck_assert_msg(status == 0, "%s: status %d\n%s", command, status, text);
-	char *out = NULL, *wrong = store_open(&s, path, STORE_READ);
+	char *out AUTOFREE = NULL, *wrong = store_open(&s, path, STORE_READ);
 	ck_assert_msg(!wrong, "%s", wrong);
 	FILE *f = open_memstream(&out, &n);
 	wrong = query_print(s, f, FORMAT_CSV,
@@ -124,9 +125,6 @@ TEST(arrivals_at_two_servers_are_recorded)
 	/* 50 mini-batches an epoch; of a third epoch, each worker takes one number at the end */
 	ck_assert_str_eq(strchr(out, '\n') + 1,
 			 "0,100,4,2,1,1\r\n1,100,4,2,1,1\r\n1,104,0,0,0,0\r\n");
-	free(out);
-	free(command);
-	free(path);
 }
 
 /* ---- Servers as processes ------------------------------------------------ */
@@ -136,13 +134,14 @@ TEST(idle_server_sleeps)
 {
 	char text[4096];
 	double user = NAN, sys = NAN, real = NAN;
-	char *train = sentence("./tests/tools/train %s/idle --data-dir=%s --workers=1 --servers=1 "
-			       "--strategy=asgd --sync-every=1000000 --barrier-every=0 " MLP
-			       "--epochs=80",
-			       folder, folder);
-	char *command = sentence(MPIRUN "1 %s : -n 1 bash -c 'TIMEFORMAT=\"cpu %%U %%S %%R\"; "
-					"time %s' 2>&1 | tail -n 5",
-				 train, train);
+	char *train AUTOFREE = sentence(
+		"./tests/tools/train %s/idle --data-dir=%s --workers=1 --servers=1 "
+		"--strategy=asgd --sync-every=1000000 --barrier-every=0 " MLP "--epochs=80",
+		folder, folder);
+	char *command AUTOFREE =
+		sentence(MPIRUN "1 %s : -n 1 bash -c 'TIMEFORMAT=\"cpu %%U %%S %%R\"; "
+				"time %s' 2>&1 | tail -n 5",
+			 train, train);
 	int status = command_output(command, text, sizeof text);
 	const char *said = strstr(text, "cpu ");
 	ck_assert_msg(status == 0 && said &&
@@ -151,8 +150,6 @@ TEST(idle_server_sleeps)
 	/* the cost of starting, and a share */
 	ck_assert_msg(user + sys < 0.25 + 0.3 * real, "an idle server computes for %g of %g s",
 		      user + sys, real);
-	free(command);
-	free(train);
 }
 
 /* Processes whose command line contains this folder's name. */
@@ -193,16 +190,16 @@ TEST(servers_leave_with_the_workers, 3)
 		/* the tables exist already when the database refuses to open */
 		{"--db=/proc/no-such.db", "/proc/no-such.db", false, EXIT_USER},
 	};
-	char *db = sentence("--db=%s/early.db", folder), text[4096];
-	char *command = sentence("timeout 20 env " MPIRUN "4 ./mvbench run --data-dir=%s "
-				 "--strategy=asgd --workers=2 --servers=2 " MLP "%s %s 2>&1",
-				 folder, db, row[_i].words);
+	char *db AUTOFREE = sentence("--db=%s/early.db", folder), text[4096];
+	char *command AUTOFREE =
+		sentence("timeout 20 env " MPIRUN "4 ./mvbench run --data-dir=%s "
+			 "--strategy=asgd --workers=2 --servers=2 " MLP "%s %s 2>&1",
+			 folder, db, row[_i].words);
 	if (row[_i].damaged) {
 		size_t bytes;
-		uint8_t *labels = idx_new(IDX_LABELS, TRAIN_ROWS, &bytes);
+		uint8_t *labels AUTOFREE = idx_new(IDX_LABELS, TRAIN_ROWS, &bytes);
 		labels[bytes - 1] = 77;
 		folder_put("train-labels-idx1-ubyte", labels, bytes, false);
-		free(labels);
 	}
 	int status = command_output(command, text, sizeof text);
 	ck_assert_msg(status == row[_i].status, "%s: status %d, not %d\n%s", command, status,
@@ -210,6 +207,4 @@ TEST(servers_leave_with_the_workers, 3)
 	ck_assert_msg(strstr(text, row[_i].says), "%s\ndoes not say \"%s\" but\n%s", command,
 		      row[_i].says, text);
 	ck_assert_int_eq(left_behind(), 0);
-	free(command);
-	free(db);
 }

@@ -74,15 +74,14 @@ static void set_up(void)
 
 static void record_sim(const char *how)
 {
-	char *all = sentence("--platform=sim %s", how);
+	char *all AUTOFREE = sentence("--platform=sim %s", how);
 	record_run(all);
-	free(all);
 }
 
 /* A number; or, with out, the text of the only column. */
 static double query(const char *sql, char *out, size_t room)
 {
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	double number = NAN;
 	sqlite3_stmt *q;
 	sqlite3 *db;
@@ -100,7 +99,6 @@ static double query(const char *sql, char *out, size_t room)
 	}
 	sqlite3_finalize(q);
 	sqlite3_close(db);
-	free(path);
 	return number;
 }
 
@@ -139,11 +137,10 @@ static bool takes(const struct strategy *s, int workers)
 	struct config c;
 	struct plan p;
 	snprintf(number, sizeof number, "%d", workers);
-	char *wrong = config_init(&c, set, COUNT(set), false);
+	char *wrong AUTOFREE = config_init(&c, set, COUNT(set), false);
 	ck_assert_msg(!wrong, "%s", wrong);
 	wrong = plan_make(&c, &p);
 	bool takes_them = !wrong;
-	free(wrong);
 	config_fini(&c);
 	return takes_them;
 }
@@ -305,9 +302,8 @@ static void record_four(const char *how)
 	static const char *const more[] = {"", "", "--seed=2", "--sim.train=false"};
 	forget_runs();
 	for (size_t i = 0; i < COUNT(more); i++) {
-		char *all = sentence("%s %s", how, more[i]);
+		char *all AUTOFREE = sentence("%s %s", how, more[i]);
 		record_sim(all);
-		free(all);
 	}
 }
 
@@ -367,14 +363,13 @@ TEST(serial_epoch_is_the_sum_of_its_steps, 4)
 		const char *time;
 		double s;
 	} row[] = {{"1ms", 1e-3}, {"2.5ms", 2.5e-3}, {"40us", 40e-6}, {"3s", 3}};
-	char *how = sentence(SOFT "--batch=60 --strategy=serial " HOSTS "--sim.step-time=%s",
-			     row[_i].time);
+	char *how AUTOFREE = sentence(
+		SOFT "--batch=60 --strategy=serial " HOSTS "--sim.step-time=%s", row[_i].time);
 	forget_runs();
 	record_sim(how);
 	near(how, epoch_of(1, "seconds"), STEPS * row[_i].s, 1e-8);
 	near(how, epoch_of(1, "compute_s"), STEPS * row[_i].s, 1e-8);
 	near(how, epoch_of(1, "comm_s"), 0, 0);
-	free(how);
 }
 
 /* A step of fewer rows is shorter: 2,400 rows in 41 parts of 58 or 59. */
@@ -400,15 +395,14 @@ TEST(global_batch_step_time_is_shared_by_workers, 6)
 		   {"--strategy=bsp --workers=4 --servers=1", 4}};
 	static const char *const time[] = {"--sim.step-time=1ms", "--step-time=1ms"};
 	for (size_t i = 0; i < COUNT(time); i++) {
-		char *how = sentence(SOFT "--global-batch=60 %s %s --platform=sim "
-					  "--sim.platform=ethernet_10g --sim.train=false",
-				     row[_i].how, time[i]);
+		char *how AUTOFREE = sentence(SOFT "--global-batch=60 %s %s --platform=sim "
+						   "--sim.platform=ethernet_10g --sim.train=false",
+					      row[_i].how, time[i]);
 		forget_runs();
 		record_run(how);
 		double mean = asked("SELECT avg(compute_s) FROM rank_epoch WHERE epoch = 1");
 		/* one row of a step is what an uneven share is more or less than N-th part */
 		near(how, mean, STEPS * step_s / row[_i].workers, 1e-5);
-		free(how);
 	}
 }
 
@@ -424,8 +418,8 @@ static double allreduce_s(int workers, double floats)
 TEST(allreduce_time_is_that_of_its_messages, 2, 5)
 {
 	int n = _i;
-	char *how = sentence(SOFT "--batch=%d --strategy=allreduce --workers=%d " HOSTS STEP,
-			     BATCH / n, n);
+	char *how AUTOFREE = sentence(
+		SOFT "--batch=%d --strategy=allreduce --workers=%d " HOSTS STEP, BATCH / n, n);
 	forget_runs();
 	record_sim(how);
 	/* the barrier at the end takes a few messages more */
@@ -433,7 +427,6 @@ TEST(allreduce_time_is_that_of_its_messages, 2, 5)
 	     2 * n * latency_s + 1e-4);
 	near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-8);
 	near(how, epoch_of(1, "comm_s"), STEPS * allreduce_s(n, SOFTMAX), 1e-4);
-	free(how);
 }
 
 /* Between epochs, before the first and after the last, there are dozens of collectives. Each of
@@ -445,14 +438,14 @@ TEST(untimed_phases_send_no_messages, 2)
 	enum { EPOCHS = 4 };
 	double rest_s[2];
 	for (int k = 0; k < 2; k++) {
-		char *how = sentence("--workload=softmax --lr=0.05 --batch=%d --epochs=%d "
-				     "--workers=5 --sim.train=false --strategy=%s " HOSTS STEP,
-				     BATCH, k ? EPOCHS : 1, strategy[_i]);
+		char *how AUTOFREE =
+			sentence("--workload=softmax --lr=0.05 --batch=%d --epochs=%d "
+				 "--workers=5 --sim.train=false --strategy=%s " HOSTS STEP,
+				 BATCH, k ? EPOCHS : 1, strategy[_i]);
 		forget_runs();
 		record_sim(how);
 		rest_s[k] = asked("SELECT simulated_s - (SELECT total(seconds) FROM epoch) "
 				  "FROM run");
-		free(how);
 	}
 	ck_assert_msg(rest_s[0] < 8 * latency_s, "%s: %g s", strategy[_i], rest_s[0]);
 	double each_s = (rest_s[1] - rest_s[0]) / (EPOCHS - 1);
@@ -464,7 +457,7 @@ TEST(update_takes_the_given_time)
 {
 	static const int every[] = {1, 4};
 	for (size_t i = 0; i < COUNT(every); i++) {
-		char *how =
+		char *how AUTOFREE =
 			sentence(SOFT "--batch=60 --strategy=asgd --sync-every=%d " ONE_HOST STEP
 				      "--sim.update-time=%s",
 				 every[i], "300us");
@@ -473,7 +466,6 @@ TEST(update_takes_the_given_time)
 		record_sim(how);
 		near(how, epoch_of(1, "seconds"), STEPS * step_s + updates * 300e-6, 1e-6);
 		near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-6);
-		free(how);
 	}
 }
 
@@ -482,8 +474,8 @@ TEST(busy_server_makes_workers_wait)
 {
 	const char *how = SOFT "--batch=60 --strategy=asgd --deal=static --workers=4 "
 			       "--servers=1 " HOSTS STEP;
-	char *longer = sentence("%s --sim.update-time=300ms", how);
-	char *still = sentence("%s --sim.update-time=500ms", how);
+	char *longer AUTOFREE = sentence("%s --sim.update-time=300ms", how);
+	char *still AUTOFREE = sentence("%s --sim.update-time=500ms", how);
 	forget_runs();
 	record_sim(longer);
 	record_sim(still);
@@ -492,8 +484,6 @@ TEST(busy_server_makes_workers_wait)
 	     1e-6);
 	/* no worker asks when all have computed, or while the last answer is on its way */
 	near("an epoch", epoch_of(1, "seconds"), STEPS * 0.3 + 0.7, 0.7);
-	free(longer);
-	free(still);
 }
 
 /* Two workers share one core: each step takes twice as long. With a host for each it does not. */
@@ -540,7 +530,7 @@ TEST(overlap_hides_messages)
 	enum { LOW = (784 + 1) * 64, MIDDLE = (64 + 1) * 64, TOP = (64 + 1) * 10 };
 	const char *how = "--workload=mlp --mlp.hidden=64 --mlp.depth=2 --epochs=1 --batch=30 "
 			  "--workers=2 --strategy=allreduce " HOSTS "--sim.step-time=300ms ";
-	char *hidden = sentence("%s --allreduce.overlap --allreduce.bucket=1", how);
+	char *hidden AUTOFREE = sentence("%s --allreduce.overlap --allreduce.bucket=1", how);
 	const double floats = LOW + MIDDLE + TOP;
 	forget_runs();
 	record_sim(how);
@@ -554,7 +544,6 @@ TEST(overlap_hides_messages)
 	     0.01);
 	near("with overlap", epoch_of(2, "seconds"), STEPS * (0.3 + allreduce_s(2, LOW)), 0.01);
 	near("the same model", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
-	free(hidden);
 }
 
 /* A sum that is started takes what one takes that is waited for: with a step of 1 us nothing is
@@ -563,16 +552,15 @@ TEST(started_allreduce_takes_the_time_of_a_blocking_one, 5)
 {
 	static const int workers[] = {2, 3, 4, 5, 6};
 	int n = workers[_i];
-	char *how = sentence(SOFT "--batch=%d --strategy=allreduce --workers=%d --sim.train=false "
-				  "--sim.step-time=1us " HOSTS,
-			     240 / n, n),
-	     *started = sentence("%s --allreduce.overlap", how);
+	char *how AUTOFREE = sentence(
+			  SOFT "--batch=%d --strategy=allreduce --workers=%d --sim.train=false "
+			       "--sim.step-time=1us " HOSTS,
+			  240 / n, n),
+		  *started AUTOFREE = sentence("%s --allreduce.overlap", how);
 	forget_runs();
 	record_sim(how);
 	record_sim(started);
 	near(how, epoch_of(2, "seconds"), epoch_of(1, "seconds"), 1e-4 * epoch_of(1, "seconds"));
-	free(started);
-	free(how);
 }
 
 /* However many workers, whatever the network, the model and the bucket: what is sent while layers
@@ -585,7 +573,7 @@ TEST(overlap_is_never_slower, 20)
 	static const int workers[] = {2, 3, 4, 8, 16};
 	int n = workers[_i / 4], steps = (ROWS + 240 / n * n - 1) / (240 / n * n);
 	const char *where = network[_i % 2];
-	char *how =
+	char *how AUTOFREE =
 		sentence("--workload=%s --epochs=1 --batch=%d --strategy=allreduce --workers=%d "
 			 "--sim.train=false --sim.platform=%s --sim.step-time=%s",
 			 model[_i / 2 % 2], 240 / n, n, where, _i % 2 ? "3s" : "20ms");
@@ -596,8 +584,9 @@ TEST(overlap_is_never_slower, 20)
 	double apart = epoch_of(1, "seconds"), sums = apart - step;
 	ck_assert_double_gt(sums, 0.01 * step);
 	for (size_t i = 0; i < COUNT(bucket); i++) {
-		char *overlap = sentence("%s --allreduce.overlap %s%s", how,
-					 *bucket[i] ? "--allreduce.bucket=" : "", bucket[i]);
+		char *overlap AUTOFREE =
+			sentence("%s --allreduce.overlap %s%s", how,
+				 *bucket[i] ? "--allreduce.bucket=" : "", bucket[i]);
 		record_sim(overlap);
 		double together = epoch_of(2 + (int)i, "seconds");
 		ck_assert_msg(together <= 1.001 * apart + 1e-4 * steps, "%s: %g s, without %g s",
@@ -608,9 +597,7 @@ TEST(overlap_is_never_slower, 20)
 		if (i == 0) /* the default bucket hides something of each of these models */
 			ck_assert_msg(together < apart, "%s: %g s, without %g s", overlap, together,
 				      apart);
-		free(overlap);
 	}
-	free(how);
 }
 
 /* lenet's multiplications of a row, forward. */
@@ -665,13 +652,12 @@ TEST(calibrated_curves_are_linear_between_points)
 
 static void sql(const char *text)
 {
-	char *path = sentence("%s/run.db", folder), *wrong = NULL;
+	char *path AUTOFREE = sentence("%s/run.db", folder), *wrong = NULL;
 	sqlite3 *db;
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	sqlite3_exec(db, text, NULL, NULL, &wrong);
 	ck_assert_msg(!wrong, "%s: %s", text, wrong);
 	sqlite3_close(db);
-	free(path);
 }
 
 struct made {
@@ -684,13 +670,12 @@ struct made {
 /* Makes a calibration, the newest one so far. */
 static void calibrated(struct made m)
 {
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	struct store *s = NULL;
 	char *wrong = store_open(&s, path, STORE_WRITE);
 	ck_assert_msg(!wrong, "%s", wrong);
 	store_close(s);
-	free(path);
-	char *text = sentence(
+	char *text AUTOFREE = sentence(
 		"INSERT INTO calibration (made, device, precision, threads, workload, "
 		"workload_options, batch, params, workers, cores) VALUES ('2026-01-01T00:00:00Z', "
 		"'cpu', 'float32', 1, '%s', '%s', %d, 1, %d, %d);"
@@ -704,17 +689,15 @@ static void calibrated(struct made m)
 		m.workload, m.options, m.batch, m.workers, m.cores, STEP_BINS - 1, m.step_s,
 		(int)m.spread, STEP_BINS);
 	sql(text);
-	free(text);
 }
 
 /* Adds a point to the newest calibration. */
 static void point(const char *name, double x, double value)
 {
-	char *text = sentence("INSERT INTO calibration_point VALUES ((SELECT max(id) FROM "
-			      "calibration), '%s', %.17g, %.17g)",
-			      name, x, value);
+	char *text AUTOFREE = sentence("INSERT INTO calibration_point VALUES ((SELECT max(id) FROM "
+				       "calibration), '%s', %.17g, %.17g)",
+				       name, x, value);
 	sql(text);
-	free(text);
 }
 
 /* Workers that compute side by side without messages. */
@@ -725,11 +708,11 @@ TEST(steps_are_drawn_from_the_calibration)
 	const int epochs = 25;
 	forget_runs();
 	calibrated((struct made){"softmax", "", 60, 1, 2, step_s, true});
-	char *how = sentence(
+	char *how AUTOFREE = sentence(
 		"--workload=softmax --lr=0.05 --batch=60 --strategy=serial --epochs=%d " ONE_HOST
 		"--sim.train=false --db=%s/run.db",
 		epochs, folder);
-	char *other = sentence("%s --seed=2", how);
+	char *other AUTOFREE = sentence("%s --seed=2", how);
 	record_sim(how);
 	record_sim(how);
 	record_sim(other);
@@ -748,8 +731,6 @@ TEST(steps_are_drawn_from_the_calibration)
 	record_sim(how);
 	near("with an update",
 	     asked("SELECT avg(compute_s) FROM epoch WHERE run_id = 4 AND epoch > 0"), mean, 1e-9);
-	free(how);
-	free(other);
 }
 
 /* The update counts as a whole, whatever the optimiser does: products, or groups of parameters,
@@ -769,11 +750,11 @@ TEST(update_takes_the_calibrated_time)
 	static const char *const strategy[] = {"serial", "allreduce --workers=2"};
 	for (size_t i = 0; i < COUNT(row) * COUNT(strategy); i++) {
 		size_t k = i % COUNT(row), workers = 1 + i / COUNT(row);
-		char *key = sentence("--mlp.hidden=128 --mlp.depth=1%s", row[k].words);
-		char *how = sentence("--workload=mlp %s %s --batch=%d --epochs=1 --strategy=%s "
-				     "--sim.platform=local --sim.train=false",
-				     key, row[k].options, BATCH / (int)workers,
-				     strategy[i / COUNT(row)]);
+		char *key AUTOFREE = sentence("--mlp.hidden=128 --mlp.depth=1%s", row[k].words);
+		char *how AUTOFREE = sentence(
+			"--workload=mlp %s %s --batch=%d --epochs=1 --strategy=%s "
+			"--sim.platform=local --sim.train=false",
+			key, row[k].options, BATCH / (int)workers, strategy[i / COUNT(row)]);
 		forget_runs();
 		calibrated((struct made){"mlp", key, BATCH / (int)workers, (int)workers,
 					 (int)workers, step_s, false});
@@ -784,8 +765,6 @@ TEST(update_takes_the_calibrated_time)
 		record_sim(how);
 		near(how, epoch_of(1, "compute_s"), STEPS * (step_s + row[k].passes * pass_s),
 		     1e-7);
-		free(key);
-		free(how);
 	}
 }
 
@@ -804,9 +783,10 @@ TEST(work_on_the_host_takes_time)
 				point("host", SOFTMAX, pass_s);
 				point("copy", SOFTMAX, copy_s);
 			}
-			char *how = sentence("--workload=softmax --batch=60 --strategy=serial "
-					     "--epochs=1 " ONE_HOST "--db=%s/run.db",
-					     folder);
+			char *how AUTOFREE =
+				sentence("--workload=softmax --batch=60 --strategy=serial "
+					 "--epochs=1 " ONE_HOST "--db=%s/run.db",
+					 folder);
 			char passes[16];
 			snprintf(passes, sizeof passes, "%d", works * PASSES);
 			setenv("MVBENCH_HOST_PASSES", passes, 1);
@@ -815,7 +795,6 @@ TEST(work_on_the_host_takes_time)
 			ck_assert_msg(r.status == 0, "%s", r.output);
 			took[works] = r.computed_s;
 			free(r.param);
-			free(how);
 		}
 		near("a step", took[0] / STEPS, step_s + (measured ? 2 * copy_s : 0), 1e-9);
 		near("its work", (took[1] - took[0]) / STEPS / PASSES,
@@ -838,16 +817,15 @@ TEST(nearest_calibration_is_used)
 	calibrated((struct made){"mlp", "--mlp.hidden=128", 60, 1, 8, 6e-3, false});
 	calibrated((struct made){"softmax", "", 60, 1, 8, 7e-3, false});
 	for (size_t i = 0; i < COUNT(row); i++) {
-		char *how = sentence(APART "--batch=60 --workers=%d --sim.platform=local "
-					   "--sim.train=false",
-				     row[i].workers);
+		char *how AUTOFREE = sentence(APART "--batch=60 --workers=%d --sim.platform=local "
+						    "--sim.train=false",
+					      row[i].workers);
 		record_sim(how);
 		int run = (int)i + 1, steps = ROWS / 60 / row[i].workers;
 		near(how, asked("SELECT calibration_id FROM run WHERE id = %d", run), row[i].id, 0);
 		near(how, epoch_of(run, "compute_s"),
 		     ROWS / 60.0 / row[i].workers * 1e-3 * row[i].step_ms,
 		     1e-3 * row[i].step_ms * (steps + 1) / 60 + 1e-8);
-		free(how);
 	}
 	/* other machines: the calibration of one worker */
 	record_sim(APART "--batch=60 --workers=2 --sim.train=false " HOSTS);
@@ -909,17 +887,15 @@ TEST(sums_and_table_updates_take_the_calibrated_time)
 
 static void refused(const char *how, const char *says)
 {
-	char *all = sentence("--platform=sim %s", how);
+	char *all AUTOFREE = sentence("--platform=sim %s", how);
 	expect_refused("timeout 60 env", all, says);
-	free(all);
 }
 
 static void no_run_is_left(void)
 {
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	if (access(path, F_OK) == 0)
 		near("runs", asked("SELECT count(*) FROM run"), 0, 0);
-	free(path);
 }
 
 /* The calibrations are of other work. */
@@ -949,23 +925,20 @@ TEST(calibration_belongs_to_an_optimiser)
 	char out[16384];
 	const char *how = "--workload=softmax --batch=60 --strategy=serial --epochs=1 "
 			  "--sim.train=false --optimizer=";
-	char *adamw = sentence("%sadamw --adamw.beta1=0.8 " ONE_HOST, how),
-	     *nesterov = sentence("--platform=sim %snesterov --momentum=0.5 " ONE_HOST, how),
-	     *other = sentence("%snesterov --momentum=0.9 " ONE_HOST, how);
+	char *adamw AUTOFREE = sentence("%sadamw --adamw.beta1=0.8 " ONE_HOST, how),
+		    *nesterov AUTOFREE =
+			    sentence("--platform=sim %snesterov --momentum=0.5 " ONE_HOST, how),
+		    *other AUTOFREE = sentence("%snesterov --momentum=0.9 " ONE_HOST, how);
 	forget_runs();
 	refused(adamw, " --optimizer=adamw --adamw.beta1=0.8 ");
 	ck_assert_int_eq(run_mvbench("", nesterov, out, sizeof out), EXIT_USER);
 	char *command = strstr(out, "mvbench calibrate ");
 	ck_assert_msg(command && strstr(out, " --momentum=0.5 "), "%s", out);
-	char *again = sentence("./%.*s --seconds=0.05 --repetitions=1 --counts=1 2>&1",
-			       (int)strcspn(command, "\n"), command);
+	char *again AUTOFREE = sentence("./%.*s --seconds=0.05 --repetitions=1 --counts=1 2>&1",
+					(int)strcspn(command, "\n"), command);
 	int status = command_output(again, out, sizeof out);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", again, status, out);
 	record_sim(other);
-	free(again);
-	free(adamw);
-	free(nesterov);
-	free(other);
 }
 
 /* Tables are local: 20 pushes of 60 rows each. A calibration has the time of a push with "add" for
@@ -978,7 +951,7 @@ TEST(push_takes_the_time_of_its_updater)
 					      "--asgd.updater=adam "
 					      "--momentum=0"};
 	static const double push_s[] = {0, 2e-3, 12e-3}; /* add needs no pushes, but syncs */
-	char *adagrad = sentence("%s--asgd.updater=adagrad", how);
+	char *adagrad AUTOFREE = sentence("%s--asgd.updater=adagrad", how);
 	forget_runs();
 	calibrated((struct made){"softmax", "", 60, 1, 2, step_s, false});
 	point("push", 1, 1e-3);
@@ -987,25 +960,22 @@ TEST(push_takes_the_time_of_its_updater)
 	point("push_adam", 5000, 12e-3);
 	point("push_adagrad", 5000, -1);
 	for (int i = 0; i < 3; i++) {
-		char *run = sentence("%s%s", how, updater[i]);
+		char *run AUTOFREE = sentence("%s%s", how, updater[i]);
 		record_sim(run);
 		near(updater[i], epoch_of(i + 1, "seconds"), STEPS * (step_s + push_s[i]), 1e-3);
-		free(run);
 	}
 	refused(adagrad, "has no time of a push with the updater adagrad");
-	char *given = sentence("%s --sim.update-time=1ms", adagrad);
+	char *given AUTOFREE = sentence("%s --sim.update-time=1ms", adagrad);
 	record_sim(given);
-	free(given);
-	free(adagrad);
 }
 
 /* Values that cannot be measurements do not count. */
 TEST(damaged_calibrations_are_ignored)
 {
 	static const char work[] = "--workload=softmax --batch=60 ";
-	char *serial = sentence("%s--strategy=serial --epochs=1 --sim.train=false ", work);
-	char *here = sentence("%s--sim.platform=local", serial);
-	char *there = sentence("%s" ONE_HOST, serial);
+	char *serial AUTOFREE = sentence("%s--strategy=serial --epochs=1 --sim.train=false ", work);
+	char *here AUTOFREE = sentence("%s--sim.platform=local", serial);
+	char *there AUTOFREE = sentence("%s" ONE_HOST, serial);
 	forget_runs();
 	calibrated((struct made){"softmax", "", 60, 1, 2, step_s, false});
 	sql("UPDATE calibration_point SET value = 9e999 WHERE name = 'step' AND x = 63;"
@@ -1017,9 +987,6 @@ TEST(damaged_calibrations_are_ignored)
 	refused(here, "this machine was not calibrated for this workload");
 	sql("UPDATE calibration SET cores = 2; DELETE FROM calibration_point WHERE name = 'step'");
 	refused(there, "the time of a step was not calibrated");
-	free(serial);
-	free(here);
-	free(there);
 }
 
 /* The command that the message suggests is run, and then the simulation runs. Its epochs take about
@@ -1028,16 +995,17 @@ TEST(suggested_calibration_makes_the_simulation_run)
 {
 	const char *how = "--workload=mlp --mlp.hidden=64 --batch=30 --epochs=8 --strategy=asgd "
 			  "--workers=";
-	char out[16384], *sim = sentence("--platform=sim %s2", how);
-	char *alone = sentence("%s1", how), *sim_alone = sentence("--platform=sim %s1", how);
+	char out[16384], *sim AUTOFREE = sentence("--platform=sim %s2", how);
+	char *alone AUTOFREE = sentence("%s1", how),
+		    *sim_alone AUTOFREE = sentence("--platform=sim %s1", how);
 	double ratio = NAN;
 	forget_runs();
 	int status = run_mvbench("", sim, out, sizeof out);
 	ck_assert_int_eq(status, EXIT_USER);
 	char *command = strstr(out, "run: mvbench calibrate --workload=mlp ");
 	ck_assert_msg(command, "no command in %s", out);
-	char *again = sentence("./%.*s --seconds=0.05 --visits=1 --counts=1,2 2>&1",
-			       (int)strcspn(command + 5, "\n"), command + 5);
+	char *again AUTOFREE = sentence("./%.*s --seconds=0.05 --visits=1 --counts=1,2 2>&1",
+					(int)strcspn(command + 5, "\n"), command + 5);
 	for (int i = 0; i < 3 && !(ratio > 0.5 && ratio < 2); i++) {
 		forget_runs();
 		status = command_output(again, out, sizeof out);
@@ -1066,10 +1034,6 @@ TEST(suggested_calibration_makes_the_simulation_run)
 	near("of one", asked("SELECT calibration_id FROM run WHERE id = 2"), 1, 0);
 	near("of two", asked("SELECT calibration_id FROM run WHERE id = 3"), 2, 0);
 	ck_assert_double_gt(epoch_of(3, "comm_s"), 0);
-	free(again);
-	free(sim);
-	free(alone);
-	free(sim_alone);
 }
 
 /* ---- Bad input --------------------------------------------------------------------------------
@@ -1112,13 +1076,12 @@ TEST(simulation_mistakes_are_refused)
 	forget_runs();
 	char *says = NULL;
 	for (size_t i = 0; i < COUNT(row); i++) {
-		char *how = sentence(SOFT "--batch=60 %s", row[i].words);
+		char *how AUTOFREE = sentence(SOFT "--batch=60 %s", row[i].words);
 		const char *at = strstr(row[i].says, "$FOLDER");
 		says = at ? sentence("%s%s", folder, at + strlen("$FOLDER"))
 			  : sentence("%s", row[i].says);
 		refused(how, says);
 		free(says);
-		free(how);
 	}
 	no_run_is_left();
 }
@@ -1133,10 +1096,11 @@ TEST(simulation_mistakes_are_refused)
 TEST(unused_cores_take_no_memory)
 {
 	static const char host[] = "speed='1Gf' core='1000000000'/>";
-	char *text = sentence("%s<zone id='all' routing='Full'><host id='a' %s<host id='b' %s"
-			      "<link id='l' bandwidth='1GBps' latency='1us'/><route src='a' "
-			      "dst='b'><link_ctn id='l'/></route></zone></platform>\n",
-			      HEAD, host, host);
+	char *text AUTOFREE =
+		sentence("%s<zone id='all' routing='Full'><host id='a' %s<host id='b' %s"
+			 "<link id='l' bandwidth='1GBps' latency='1us'/><route src='a' "
+			 "dst='b'><link_ctn id='l'/></route></zone></platform>\n",
+			 HEAD, host, host);
 	char out[16384];
 	folder_text("cores.xml", text);
 	forget_runs();
@@ -1147,7 +1111,6 @@ TEST(unused_cores_take_no_memory)
 		     "--db=$FOLDER/run.db 2>&1",
 		out, sizeof out);
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
-	free(text);
 }
 
 /* SimGrid writes to /tmp. */
@@ -1207,19 +1170,18 @@ TEST(workers_that_cannot_start_are_refused_by_all_commands, COUNT(unstartable))
 				       {"tune.ini", bsp, defaults, simulated},
 				       {"cells.ini", bsp, defaults, ""}};
 	for (size_t i = 0; i < COUNT(file); i++) {
-		char *text = sentence("%s%s%s%s", file[i][2], file[i][3], file[i][1],
-				      i == 1 ? "[search]\nlr = 0.01..0.1 log\n" : "");
+		char *text AUTOFREE = sentence("%s%s%s%s", file[i][2], file[i][3], file[i][1],
+					       i == 1 ? "[search]\nlr = 0.01..0.1 log\n" : "");
 		folder_text(file[i][0], text);
-		free(text);
 	}
-	char *command = sentence("FOLDER=%s; ./mvbench %s --data-dir=%s --db=%s/run.db 2>&1",
-				 folder, unstartable[_i].command, folder, folder);
+	char *command AUTOFREE =
+		sentence("FOLDER=%s; ./mvbench %s --data-dir=%s --db=%s/run.db 2>&1", folder,
+			 unstartable[_i].command, folder, folder);
 	forget_runs();
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg(status == EXIT_USER && strstr(out, unstartable[_i].says), "%s: status %d: %s",
 		      command, status, out);
 	no_run_is_left();
-	free(command);
 }
 
 /* Only mvbench may start the simulator. */
@@ -1230,16 +1192,16 @@ TEST(simulator_is_started_by_mvbench_only)
 				    sizeof out);
 	ck_assert_msg(status == EXIT_USER && strstr(out, "this is the simulator"), "status %d: %s",
 		      status, out);
-	char *command = sentence(MPIRUN "2 ./mvbench run --workload=softmax --strategy=allreduce "
-					"--workers=2 --platform=sim " STEP HOSTS "--data-dir=%s "
-					"--db=%s/run.db 2>&1",
-				 folder, folder);
+	char *command AUTOFREE =
+		sentence(MPIRUN "2 ./mvbench run --workload=softmax --strategy=allreduce "
+				"--workers=2 --platform=sim " STEP HOSTS "--data-dir=%s "
+				"--db=%s/run.db 2>&1",
+			 folder, folder);
 	forget_runs();
 	status = command_output(command, out, sizeof out);
 	ck_assert_msg(status == EXIT_USER && strstr(out, "without a launcher"), "status %d: %s",
 		      status, out);
 	no_run_is_left();
-	free(command);
 }
 
 /* ---- Interruptions ------------------------------------------------------- */
@@ -1247,13 +1209,13 @@ TEST(simulator_is_started_by_mvbench_only)
 /* Starts a simulation that would never end; returns when it trains. */
 static pid_t start_endless(const char *out)
 {
-	char *command =
+	char *command AUTOFREE =
 		sentence("exec ./mvbench run --data-dir=%s --db=%s/run.db --workload=softmax "
 			 "--batch=1 --lr=0.001 --epochs=10000 --strategy=gossip "
 			 "--workers=6 --platform=sim " HOSTS STEP ">%s 2>&1",
 			 folder, folder, out);
 	struct timespec nap = {.tv_nsec = 20000000};
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	double running = 0;
 	forget_runs();
 	pid_t child = fork();
@@ -1269,19 +1231,16 @@ static pid_t start_endless(const char *out)
 			running = asked("SELECT count(*) FROM run JOIN epoch ON run_id = id");
 	}
 	ck_assert_msg(running > 0, "it does not begin");
-	free(command);
-	free(path);
 	return child;
 }
 
 static pid_t child_of(pid_t parent)
 {
-	char *path = sentence("/proc/%d/task/%d/children", (int)parent, (int)parent);
+	char *path AUTOFREE = sentence("/proc/%d/task/%d/children", (int)parent, (int)parent);
 	FILE *f = fopen(path, "r");
 	int child = 0;
 	ck_assert_msg(f && fscanf(f, "%d", &child) == 1, "%s names no child", path);
 	fclose(f);
-	free(path);
 	return child;
 }
 
@@ -1297,7 +1256,7 @@ TEST(interrupted_simulation_ends, 3)
 		{SIGINT, false, EXIT_INTERRUPTED, "interrupted"},
 		{SIGTERM, false, EXIT_INTERRUPTED, "interrupted"},
 		{SIGKILL, true, EXIT_FAILED, "the simulator on % was killed by signal 9 (Killed)"}};
-	char *out = sentence("%s/out", folder);
+	char *out AUTOFREE = sentence("%s/out", folder);
 	pid_t mvbench = start_endless(out), simulator = child_of(mvbench);
 	struct timespec since, now;
 	int status;
@@ -1313,7 +1272,6 @@ TEST(interrupted_simulation_ends, 3)
 	     asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason LIKE '%s'",
 		   row[_i].reason),
 	     1, 0);
-	free(out);
 }
 
 /* ---- Deadlocks ----------------------------------------------------------------------------------
@@ -1377,17 +1335,17 @@ TEST(simulated_deadlocks_are_reported, 6)
 
 TEST(every_platform_file_runs)
 {
-	char names[4096], list[16384], *path = installed_path("sim/platforms"), *next;
+	char names[4096], list[16384], *path AUTOFREE = installed_path("sim/platforms"), *next;
 	int count = 0;
 	ck_assert_ptr_nonnull(path);
-	char *command = sentence("cd %s && ls *.xml | sed 's/.xml$//'", path);
+	char *command AUTOFREE = sentence("cd %s && ls *.xml | sed 's/.xml$//'", path);
 	ck_assert_int_eq(command_output(command, names, sizeof names), 0);
 	ck_assert_int_eq(command_output("./mvbench list platforms 2>&1", list, sizeof list), 0);
 	for (char *name = strtok_r(names, "\n", &next); name; name = strtok_r(NULL, "\n", &next)) {
-		char *how = sentence(SOFT "--batch=30 --workers=2 --strategy=allreduce "
-					  "--sim.platform=%s --sim.train=false " STEP,
-				     name);
-		char *described = sentence("\n  sim:%s ", name);
+		char *how AUTOFREE = sentence(SOFT "--batch=30 --workers=2 --strategy=allreduce "
+						   "--sim.platform=%s --sim.train=false " STEP,
+					      name);
+		char *described AUTOFREE = sentence("\n  sim:%s ", name);
 		const char *line = strstr(list, described);
 		forget_runs();
 		record_sim(how);
@@ -1397,13 +1355,9 @@ TEST(every_platform_file_runs)
 		ck_assert_msg(line && strspn(line + strlen(described), " ") <
 					      strcspn(line + strlen(described), "\n"),
 			      "mvbench list platforms says nothing of %s: %s", name, list);
-		free(how);
-		free(described);
 		count++;
 	}
 	ck_assert_int_ge(count, 13);
-	free(command);
-	free(path);
 }
 
 /* ---- Many workers ---- */
@@ -1414,9 +1368,10 @@ TEST(many_simulated_workers_learn, 3)
 {
 	static const char *const how[] = {"allreduce", "periodic --sync-every=2",
 					  "asgd --servers=1 --deal=static --lr=0.05 --epochs=1"};
-	char *all = sentence("--workload=softmax --lr=0.1 --batch=1 --epochs=3 --workers=256 "
-			     "--sim.platform=ethernet_10g " STEP "--strategy=%s",
-			     how[_i]);
+	char *all AUTOFREE =
+		sentence("--workload=softmax --lr=0.1 --batch=1 --epochs=3 --workers=256 "
+			 "--sim.platform=ethernet_10g " STEP "--strategy=%s",
+			 how[_i]);
 	forget_runs();
 	record_sim(all);
 	near("workers", asked("SELECT count(DISTINCT rank) FROM rank_epoch WHERE epoch > 0"), 256,
@@ -1424,5 +1379,4 @@ TEST(many_simulated_workers_learn, 3)
 	double first = asked("SELECT test_loss FROM epoch WHERE epoch = 0"),
 	       last = asked("SELECT test_loss FROM epoch ORDER BY epoch DESC LIMIT 1");
 	ck_assert_msg(last < 0.9 * first, "%s: test loss %g, at first %g", all, last, first);
-	free(all);
 }

@@ -99,13 +99,12 @@ TEST(rows_of_each_worker_are_recorded)
 		{"--strategy=allreduce --workers=4", "0,0,,,,\r\n"},
 	};
 	for (size_t i = 0; i < COUNT(row); i++) {
-		char *how = sentence(SOFTMAX "--epochs=1 --batch=30 --platform=sim " SIM "%s",
-				     row[i].words);
+		char *how AUTOFREE = sentence(
+			SOFTMAX "--epochs=1 --batch=30 --platform=sim " SIM "%s", row[i].words);
 		expect_recorded("", how, all, row[i].want);
-		free(how);
 	}
 	char out[512];
-	char *export = sentence("./mvbench export --table=shards --db=%s/run.db", folder);
+	char *export AUTOFREE = sentence("./mvbench export --table=shards --db=%s/run.db", folder);
 	expect_recorded("",
 			SOFTMAX "--epochs=1 --batch=30 --strategy=asgd --workers=2 --split=fixed "
 				"--deal=auto --platform=sim " SIM,
@@ -114,7 +113,6 @@ TEST(rows_of_each_worker_are_recorded)
 			"fixed,dynamic,0,1,2400\r\n");
 	ck_assert_int_eq(command_output(export, out, sizeof out), EXIT_OK);
 	ck_assert_msg(strstr(out, "run_id,worker,class,rows\r\n1,0,0,"), "%s", out);
-	free(export);
 	expect_recorded(
 		"",
 		"--workload=perceptron --epochs=1 --strategy=allreduce --workers=2 "

@@ -342,7 +342,7 @@ TEST(strategy_mistakes_are_refused, 11)
 	size_t n = 1;
 	for (; n < 5 && row[_i].set[n - 1].name; n++)
 		set[n] = row[_i].set[n - 1];
-	char *wrong = config_init(&c, set, n, false);
+	char *wrong AUTOFREE = config_init(&c, set, n, false);
 	ck_assert_msg(!wrong, "%s", wrong);
 	wrong = plan_make(&c, &plan);
 	if (row[_i].says)
@@ -350,6 +350,5 @@ TEST(strategy_mistakes_are_refused, 11)
 			      wrong ? wrong : "", row[_i].says);
 	else
 		ck_assert_msg(!wrong, "%s", wrong);
-	free(wrong);
 	config_fini(&c);
 }

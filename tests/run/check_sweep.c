@@ -75,9 +75,8 @@ TEST(old_option_names_are_valid_in_job_files)
 	ck_assert_int_eq(s.cell[0].config.run.judge_every, 9);
 	sweep_free(&s);
 	folder_text("job.ini", "[a]\neval-every = 2\njudge-every = 2\n");
-	char *wrong = sweep_read("job.ini", NULL, 0, &s);
+	char *wrong AUTOFREE = sweep_read("job.ini", NULL, 0, &s);
 	ck_assert_msg(wrong && strstr(wrong, "eval-every is already set on line 2"), "%s", wrong);
-	free(wrong);
 }
 
 TEST(equal_cells_are_merged)
@@ -112,14 +111,14 @@ TEST(unusual_valid_job_files_are_read)
 
 TEST(included_job_files_are_valid)
 {
-	char *sweeps = installed_path("workloads/sweeps");
+	char *sweeps AUTOFREE = installed_path("workloads/sweeps");
 	DIR *d = opendir(sweeps ? sweeps : "/nowhere");
 	int files = 0;
 	ck_assert_ptr_nonnull(d);
 	for (struct dirent *e; (e = readdir(d));) {
 		if (!strstr(e->d_name, ".ini"))
 			continue;
-		char *path = sentence("%s/%s", sweeps, e->d_name);
+		char *path AUTOFREE = sentence("%s/%s", sweeps, e->d_name);
 		struct sweep s = {.cell = NULL};
 		struct search search = {.range = NULL};
 		bool tunes = strncmp(e->d_name, "tuned", 5) == 0;
@@ -130,12 +129,10 @@ TEST(included_job_files_are_valid)
 		ck_assert_int_eq(search.ranges > 0, tunes);
 		search_free(&search);
 		sweep_free(&s);
-		free(path);
 		files++;
 	}
 	ck_assert_int_gt(files, 0);
 	closedir(d);
-	free(sweeps);
 }
 
 /* A label is text: a comma does not split it, in the file or on the command line. */
@@ -151,9 +148,8 @@ TEST(labels_may_have_commas)
 	ck_assert_ptr_null(sweep_read("job.ini", &over, 1, &s));
 	ck_assert_str_eq(s.cell[1].config.harness.label, "p, \"q\"");
 	sweep_free(&s);
-	char *wrong = sweep_read("job.ini", &lacking, 1, &s);
+	char *wrong AUTOFREE = sweep_read("job.ini", &lacking, 1, &s);
 	ck_assert_msg(wrong && strstr(wrong, "--epochs: give a value"), "%s", wrong);
-	free(wrong);
 }
 
 /* The values of an option over the cells: "1 2 4". */
@@ -162,13 +158,12 @@ static void takes(const struct sweep *s, const char *name, const char *want)
 	char got[400] = "";
 	for (size_t i = 0; i < s->cells; i++) {
 		char **word = config_words(&s->cell[i].config);
-		char *option = sentence("--%s=", name);
+		char *option AUTOFREE = sentence("--%s=", name);
 		for (size_t k = 0; word[k]; k++)
 			if (strncmp(word[k], option, strlen(option)) == 0)
 				snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s",
 					 *got ? " " : "", word[k] + strlen(option));
 		free_words(word);
-		free(option);
 	}
 	ck_assert_str_eq(got, want);
 }
@@ -191,7 +186,7 @@ TEST(ranges_have_steps_and_decades)
 	};
 	for (size_t i = 0; i < COUNT(row); i++) {
 		struct sweep s;
-		char *text = sentence("[a]\n%s = %s\n", row[i].key, row[i].list);
+		char *text AUTOFREE = sentence("[a]\n%s = %s\n", row[i].key, row[i].list);
 		reads(text, NULL, 0, &s);
 		if (i == 6) { /* its digits depend on libm */
 			ck_assert_uint_eq(s.cells, 3);
@@ -200,7 +195,6 @@ TEST(ranges_have_steps_and_decades)
 			takes(&s, row[i].key, row[i].values);
 		}
 		sweep_free(&s);
-		free(text);
 	}
 }
 
@@ -253,13 +247,12 @@ TEST(excluded_cells_are_left_out)
 	ck_assert_uint_eq(s.duplicates, 1);
 	sweep_free(&s);
 	/* excludes by an option of a plug-in, and by one that the file does not set */
-	char *text =
+	char *text AUTOFREE =
 		sentence("%sexclude = periodic.start=3\nexclude = batch=32 workers=4\n", cross);
 	reads(text, NULL, 0, &s);
 	takes(&s, "strategy", "serial serial asgd asgd periodic periodic");
 	takes(&s, "periodic.start", "0 0");
 	sweep_free(&s);
-	free(text);
 }
 
 /* ---- Order --------------------------------------------------------------- */
@@ -389,11 +382,10 @@ TEST(bad_job_files_are_refused_with_their_line)
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		struct sweep s;
 		folder_text("job.ini", row[i].text);
-		char *wrong = sweep_read("job.ini", NULL, 0, &s);
+		char *wrong AUTOFREE = sweep_read("job.ini", NULL, 0, &s);
 		ck_assert_msg(wrong != NULL, "accepted: %s", row[i].text);
 		ck_assert_msg(strstr(wrong, row[i].says) != NULL, "\"%s\" does not say \"%s\"",
 			      wrong, row[i].says);
-		free(wrong);
 	}
 }
 
@@ -403,10 +395,9 @@ TEST(too_long_job_file_line_is_refused)
 	struct sweep s;
 	memset(text + strlen(text), 'x', 400);
 	folder_text("job.ini", text);
-	char *wrong = sweep_read("job.ini", NULL, 0, &s);
+	char *wrong AUTOFREE = sweep_read("job.ini", NULL, 0, &s);
 	ck_assert_ptr_nonnull(wrong);
 	ck_assert_ptr_nonnull(strstr(wrong, "job.ini:2: a line has at most"));
-	free(wrong);
 }
 
 /* ---- The command --------------------------------------------------------- */
@@ -504,11 +495,10 @@ TEST(sweep_becomes_slurm_jobs)
 	ck_assert_int_eq(SUBMIT("job.ini", "--dry-run", "--array=5"), EXIT_USER);
 	expect_said("err", "--array=5: there are 4 cells", true);
 	ck_assert_int_eq(SUBMIT("job.ini", "--workers=0"), EXIT_USER);
-	char *before = must(strdup(getenv("PATH")));
+	char *before AUTOFREE = must(strdup(getenv("PATH")));
 	setenv("PATH", "/nowhere", 1);
 	ck_assert_int_eq(SUBMIT("job.ini"), EXIT_USER);
 	setenv("PATH", before, 1);
-	free(before);
 	expect_said("err", "sbatch did not take the job", true);
 }
 
@@ -531,17 +521,15 @@ TEST(every_cell_is_in_one_share)
 	enum { PARTS = 3 };
 	folder_text("job.ini", SMALL "seed = 1..12\n");
 	for (int i = 1; i <= PARTS; i++) {
-		char *share = sentence("--share=%d/%d", i, PARTS);
+		char *share AUTOFREE = sentence("--share=%d/%d", i, PARTS);
 		ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", share), EXIT_OK);
 		expect_said("out", "not run again", false);
-		free(share);
 	}
 	expect_in("r.db", "SELECT count(*) || min(status) FROM run", "12done");
 	folder_text("job.ini", SMALL "seed = 3..5\n");
 	for (int i = 1; i <= PARTS; i++) {
-		char *share = sentence("--share=%d/%d", i, PARTS);
+		char *share AUTOFREE = sentence("--share=%d/%d", i, PARTS);
 		ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", share), EXIT_OK);
-		free(share);
 	}
 	expect_in("r.db", "SELECT count(*) FROM run", "12");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--share=4/3"), EXIT_USER);
@@ -583,21 +571,19 @@ TEST(sweep_names_cells_that_others_have)
 {
 	folder_text("job.ini", SMALL "seed = 1..4\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
-	char *set =
+	char *set AUTOFREE =
 		sentence("UPDATE run SET status = 'running', finished = NULL, pid = %d WHERE seed "
 			 "= 2; UPDATE run SET status = 'pending', pid = 1, started = NULL WHERE "
 			 "seed = 3",
 			 (int)getpid());
 	sql_in("r.db", set);
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_FAILED);
-	char *who =
+	char *who AUTOFREE =
 		sentence("seed 2: is run by process %d on %s\n", (int)getpid(), machine()->host);
 	expect_said("err", who, true);
 	expect_said("err", "seed 3: is run by process 1 on ", true);
 	expect_said("err", "seed 1", false);
 	expect_said("out", "2 done, 0 diverged, 0 failed, 2 left", true);
-	free(who);
-	free(set);
 }
 
 /* Starts mvbench watch in a child; its output goes to the file watched. */
@@ -620,9 +606,8 @@ static void wait_for_watch(void)
 {
 	bool seen = false;
 	for (int i = 0; i < 200 && !seen; i++) {
-		char *said = access("watched", R_OK) == 0 ? folder_read("watched") : NULL;
+		char *said AUTOFREE = access("watched", R_OK) == 0 ? folder_read("watched") : NULL;
 		seen = said && strstr(said, "pending");
-		free(said);
 		usleep(50000);
 	}
 	ck_assert(seen);
@@ -633,7 +618,7 @@ static void work_under_way(void)
 {
 	folder_text("job.ini", SMALL "seed = 1..4\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
-	char *set = sentence(
+	char *set AUTOFREE = sentence(
 		"UPDATE run SET started = strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now', '-10 "
 		"seconds'); "
 		"UPDATE run SET status = 'running', finished = NULL, epochs = 4, pid = "
@@ -643,7 +628,6 @@ static void work_under_way(void)
 		"600",
 		(int)getpid());
 	sql_in("r.db", set);
-	free(set);
 }
 
 TEST(sweep_is_watched_until_its_end)
@@ -706,12 +690,11 @@ TEST(long_cell_is_logged_once_a_minute)
 		_exit(0);
 	}
 	ck_assert_int_eq(waitpid(child, &status, 0), child);
-	char *said = folder_read("err");
+	char *said AUTOFREE = folder_read("err");
 	ck_assert_msg(strncmp(said,
 			      "3/24 asgd epoch 3/4   62 %\n3/24 asgd epoch 3/4   75 %  ETA 3:2",
 			      60) == 0,
 		      "%s", said);
-	free(said);
 }
 
 TEST(sweep_with_an_invalid_cell_writes_nothing)

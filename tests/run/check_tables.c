@@ -338,8 +338,8 @@ TEST(downpour_with_adagrad_equals_the_formula, 3)
 	const double lr = 0.2, rho = 0.01;
 	static double w[SOFTMAX], local[SOFTMAX], g[SOFTMAX], acc[SOFTMAX], square[SOFTMAX];
 	size_t bytes;
-	uint8_t *image = idx_new(IDX_IMAGES, TRAIN_ROWS, &bytes);
-	uint8_t *label = idx_new(IDX_LABELS, TRAIN_ROWS, &bytes);
+	uint8_t *image AUTOFREE = idx_new(IDX_IMAGES, TRAIN_ROWS, &bytes);
+	uint8_t *label AUTOFREE = idx_new(IDX_LABELS, TRAIN_ROWS, &bytes);
 	for (int t = 1; t <= STEPS; t++) {
 		whole_gradient(image + IDX_IMAGES_AT, label + IDX_LABELS_AT, local, g);
 		for (int i = 0; i < SOFTMAX; i++) {
@@ -366,8 +366,6 @@ TEST(downpour_with_adagrad_equals_the_formula, 3)
 		n += pow(w[i], 2);
 	}
 	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-4, "off by %g", sqrt(d / n));
-	free(image);
-	free(label);
 	free(r.param);
 }
 

@@ -30,9 +30,8 @@ static int command(const char *name, const char *how, char out[OUTPUT])
 
 static void expect_no_rows(const char *sql)
 {
-	char *all = sentence("SELECT count(*) FROM (%s)", sql);
+	char *all AUTOFREE = sentence("SELECT count(*) FROM (%s)", sql);
 	expect_row(all, "0\r\n");
-	free(all);
 }
 
 /* ---- Recording events ---------------------------------------------------- */
@@ -186,7 +185,7 @@ static void expect_sound(void)
 
 TEST(timeline_is_consistent, COUNT(traced_runs))
 {
-	char *list = must(strdup(traced_runs[_i].names));
+	char *list AUTOFREE = must(strdup(traced_runs[_i].names));
 	forget_runs();
 	record(words("--trace=15 --deal=auto %s", traced_runs[_i].how));
 	expect_sound();
@@ -199,7 +198,6 @@ TEST(timeline_is_consistent, COUNT(traced_runs))
 			      "FROM event WHERE name = '%s' AND rank < (SELECT workers FROM run)",
 			      name),
 			words("%s,1\r\n", name));
-	free(list);
 	/* every requested step of every epoch and worker, and no other step */
 	expect_row(
 		"SELECT count(*) = 2 * workers * min(15, (2399 + 48 * workers) / (48 * workers)), "
@@ -251,7 +249,7 @@ TEST(timeline_allocates_nothing_in_segments, 3)
 static void expect_json(const char *sql, const char *want)
 {
 	char out[OUTPUT];
-	char *text =
+	char *text AUTOFREE =
 		sentence("sqlite3 -csv :memory: \"WITH file AS (SELECT CAST(readfile('%s/t.json') "
 			 "AS TEXT) AS text), e AS (SELECT value AS j, value ->> 'ph' AS ph, "
 			 "value ->> 'tid' AS tid, value ->> 'ts' AS ts, value ->> 'dur' AS dur, "
@@ -260,7 +258,6 @@ static void expect_json(const char *sql, const char *want)
 			 folder, sql);
 	command_output(text, out, sizeof out);
 	ck_assert_msg(strcmp(out, want) == 0, "%s\n%s, wanted %s", sql, out, want);
-	free(text);
 }
 
 TEST(timeline_is_exported_as_json)

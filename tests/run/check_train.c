@@ -129,9 +129,8 @@ static bool can_run(const struct strategy *s, int ranks)
 							   : "4"}};
 	error = config_init(&c, given, 2, false);
 	ck_assert_msg(!error, "%s", error);
-	char *refused = s->refuse ? s->refuse(&c.run, c.strategy_opts) : NULL;
+	char *refused AUTOFREE = s->refuse ? s->refuse(&c.run, c.strategy_opts) : NULL;
 	bool can = !refused;
-	free(refused);
 	config_fini(&c);
 	return can;
 }

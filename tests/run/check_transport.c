@@ -59,12 +59,11 @@ static const struct {
 static void expect_ok(int gpus, int ranks, const char *tool)
 {
 	char text[2048];
-	char *command =
+	char *command AUTOFREE =
 		sentence("FAKE_CUDA_DEVICES=%d " MPIRUN "%d ./tests/%s 2>&1", gpus, ranks, tool);
 	int status = command_output(command, text, sizeof text);
 	ck_assert_msg(status == 0 && strcmp(text, "ok\n") == 0, "%s: status %d\n%s", command,
 		      status, text);
-	free(command);
 }
 
 /* ---- Transports --------------------------------------------------------------- */
@@ -84,11 +83,10 @@ TEST(gpu_communication_delivers_correct_results, COUNT(transport))
 
 static void run_on_gpus(int gpus, int ranks, size_t n, const char *const *how, struct result *r)
 {
-	char *count = sentence("%d", gpus);
+	char *count AUTOFREE = sentence("%d", gpus);
 	setenv("FAKE_CUDA_DEVICES", count, 1);
 	train_all(ranks, n, how, r);
 	unsetenv("FAKE_CUDA_DEVICES");
-	free(count);
 }
 
 static void expect_near(const char *how, const struct result *gpu, const struct result *cpu,

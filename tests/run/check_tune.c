@@ -44,10 +44,8 @@ static struct range range_of(const char *name, const char *text)
 
 static double drawn(const struct range *r, double u)
 {
-	char *text = range_at(r, u);
-	double x = strtod(text, NULL);
-	free(text);
-	return x;
+	char *text AUTOFREE = range_at(r, u);
+	return strtod(text, NULL);
 }
 
 TEST(range_values_are_drawn_evenly)
@@ -63,12 +61,10 @@ TEST(range_values_are_drawn_evenly)
 	near(drawn(&X, 0.9999999), 64, 0);
 	near(drawn(&E, 0.34), 3, 0); /* each whole number is equally likely */
 	near(drawn(&E, 0.99), 4, 0);
-	char *mean = range_at(&r, 0.49), *sum = range_at(&r, 0.51);
+	char *mean AUTOFREE = range_at(&r, 0.49), *sum AUTOFREE = range_at(&r, 0.51);
 	ck_assert_str_eq(mean, "mean");
 	ck_assert_str_eq(sum, "sum");
 	near(drawn(&odd, 0.5), 0.123452, 1e-12); /* four digits would be outside the range */
-	free(mean);
-	free(sum);
 	range_fini(&lr), range_fini(&m), range_fini(&X), range_fini(&E), range_fini(&r),
 		range_fini(&odd);
 }
@@ -93,9 +89,8 @@ TEST(configurations_get_equal_trials_and_fresh_seeds)
 {
 	folder_text("job.ini", FILE_OF("lr = 1e-6..10 log\nmomentum = 0..0.5\n"));
 	int status = TUNE("--budget=6", "--seeds=3", "--jobs=2");
-	char *err = folder_read("err");
+	char *err AUTOFREE = folder_read("err");
 	ck_assert_msg(status == EXIT_OK, "status %d: %.2000s", status, err);
-	free(err);
 	expect_said("err", "--validation=1000 rows", true);
 	expect_said("out", "trial 6: lr", true);
 	expect_said("out", "validation loss", true);
@@ -187,11 +182,11 @@ TEST(study_resumes_and_grows)
 	expect("SELECT group_concat(edge) FROM study_best", "lr high,lr high");
 	expect_said("out", "edge: the best trial", true);
 	/* nothing is chosen while another process still runs a trial */
-	char *held = sentence("UPDATE run SET status = 'running', pid = %d WHERE id = (SELECT "
-			      "run_id FROM study_run WHERE kind = 'trial' LIMIT 1)",
-			      (int)getpid());
+	char *held AUTOFREE =
+		sentence("UPDATE run SET status = 'running', pid = %d WHERE id = (SELECT "
+			 "run_id FROM study_run WHERE kind = 'trial' LIMIT 1)",
+			 (int)getpid());
 	sql_in("t.db", held);
-	free(held);
 	ck_assert_int_eq(TUNE("--budget=3", "--seeds=1", "--validation=500"), EXIT_FAILED);
 	expect_said("err", "1 of 6 trials have not ended", true);
 	/* the earlier report remains */

@@ -68,10 +68,9 @@ static int64_t add(bool simulated, struct made m)
 
 static void add_pushes(int64_t run, int staleness, int pushes)
 {
-	char *text = sentence("INSERT INTO staleness VALUES (%lld, 1, %d, %d)", (long long)run,
-			      staleness, pushes);
+	char *text AUTOFREE = sentence("INSERT INTO staleness VALUES (%lld, 1, %d, %d)",
+				       (long long)run, staleness, pushes);
 	sql(text);
-	free(text);
 }
 
 /* ---- The view ------------------------------------------------------------ */
@@ -138,7 +137,7 @@ static const struct {
 
 TEST(only_equal_cells_are_compared, COUNT(others))
 {
-	char *left = sentence("%d\r\n", others[_i].left);
+	char *left AUTOFREE = sentence("%d\r\n", others[_i].left);
 	for (int i = 0; i < 4; i++)
 		add(false, (struct made){"asgd", 2, 1, 1 + 0.1 * i, 0.5});
 	add(true, (struct made){"asgd", 2, 1, 1, 0.5});
@@ -149,7 +148,6 @@ TEST(only_equal_cells_are_compared, COUNT(others))
 	expect_row("SELECT n FROM validation", "4\r\n");
 	sql(others[_i].change);
 	expect_row("SELECT n FROM validation", left);
-	free(left);
 }
 
 TEST(missing_values_are_null)
@@ -175,12 +173,11 @@ TEST(missing_values_are_null)
 
 static int report(char out[OUTPUT], const char *words)
 {
-	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench validate --only=report "
-				 "--db=%s/run.db %s 2>&1",
-				 folder, words);
-	int status = command_output(command, out, OUTPUT);
-	free(command);
-	return status;
+	char *command AUTOFREE =
+		sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench validate --only=report "
+			 "--db=%s/run.db %s 2>&1",
+			 folder, words);
+	return command_output(command, out, OUTPUT);
 }
 
 /* Ten cells with errors of 1, 2, ..., 10 %; every other cell is too fast. */
@@ -224,7 +221,7 @@ TEST(percentiles_are_of_absolute_errors)
 		       "epoch time [%]                several     10    5.50             9.00  "
 		       "10.00  mlp asgd 2w X=10 "),
 		"%s", out);
-	char *csv = sentence("%s/cells.csv", folder), *words, *lines;
+	char *csv AUTOFREE = sentence("%s/cells.csv", folder), *words, *lines;
 	words = sentence("--format=csv --threshold-median=6 --out=%s", csv);
 	lines = sentence("wc -l <%s", csv);
 	ck_assert_int_eq(report(out, words), EXIT_OK);
@@ -233,7 +230,6 @@ TEST(percentiles_are_of_absolute_errors)
 	ck_assert_str_eq(out, "11\n");
 	free(lines);
 	free(words);
-	free(csv);
 }
 
 static const struct {
@@ -380,8 +376,8 @@ TEST(cells_of_one_worker_are_compared_apart)
 TEST(random_cells_cover_all_strategies)
 {
 	enum { CELLS = 400 };
-	char *text = random_cells(CELLS, 7), *again = random_cells(CELLS, 7);
-	char *other = random_cells(CELLS, 8);
+	char *text AUTOFREE = random_cells(CELLS, 7), *again AUTOFREE = random_cells(CELLS, 7);
+	char *other AUTOFREE = random_cells(CELLS, 8);
 	int cells = 0, batch, x, least = 1 << 30, most = 0, longest = 0;
 	ck_assert_str_eq(text, again);
 	ck_assert_str_ne(text, other);
@@ -397,27 +393,23 @@ TEST(random_cells_cover_all_strategies)
 	ck_assert_msg(least >= 20 && least < 25 && most <= 300 && most > 280 && longest == 20,
 		      "batches of %d to %d rows, intervals of up to %d", least, most, longest);
 	for (size_t i = 0; strategies[i]; i++) {
-		char *line = sentence("strategy = %s\nworkers = %d\n", strategies[i]->plugin.name,
-				      strategies[i]->local ? 1 : 2);
+		char *line AUTOFREE =
+			sentence("strategy = %s\nworkers = %d\n", strategies[i]->plugin.name,
+				 strategies[i]->local ? 1 : 2);
 		ck_assert_msg(strstr(text, line), "no %s", line);
-		free(line);
 	}
 	static const char *const drawn[] = {"workers = 3\n", "workers = 4\n", "step-time = 10ms\n",
 					    "overlap = true\n", "workload = resnet\n"};
 	for (size_t i = 0; i < COUNT(drawn); i++)
 		ck_assert_msg(strstr(text, drawn[i]), "no %s", drawn[i]);
 	folder_text("drawn.ini", text);
-	char *path = sentence("%s/drawn.ini", folder);
+	char *path AUTOFREE = sentence("%s/drawn.ini", folder);
 	struct sweep s = {.cell = NULL};
 	char *wrong = sweep_read(path, NULL, 0, &s);
 	if (!wrong)
 		wrong = sweep_plan(path, &s);
 	ck_assert_msg(!wrong, "%s", wrong); /* each can run */
 	sweep_free(&s);
-	free(path);
-	free(other);
-	free(again);
-	free(text);
 }
 
 TEST(names_tell_cells_apart)
@@ -455,12 +447,10 @@ TEST(missing_cells_are_reported)
 
 static int mvbench(char out[OUTPUT], const char *words)
 {
-	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench %s --db=%s/run.db "
-				 "--data-dir=%s 2>&1",
-				 words, folder, folder);
-	int status = command_output(command, out, OUTPUT);
-	free(command);
-	return status;
+	char *command AUTOFREE = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench %s --db=%s/run.db "
+					  "--data-dir=%s 2>&1",
+					  words, folder, folder);
+	return command_output(command, out, OUTPUT);
 }
 
 static const char job[] = "[defaults]\n"
@@ -491,13 +481,11 @@ static void make_data(void)
 /* Runs validate on the job file, simulated on the host, with more words. */
 static int validate(char out[OUTPUT], const char *words)
 {
-	char *all = sentence("validate %s/job.ini --sim.platform=%s/host.xml "
-			     "--sim.step-time=40us --sim.update-time=20us "
-			     "--threshold-median=1e6 --threshold-p90=1e6 %s",
-			     folder, folder, words);
-	int status = mvbench(out, all);
-	free(all);
-	return status;
+	char *all AUTOFREE = sentence("validate %s/job.ini --sim.platform=%s/host.xml "
+				      "--sim.step-time=40us --sim.update-time=20us "
+				      "--threshold-median=1e6 --threshold-p90=1e6 %s",
+				      folder, folder, words);
+	return mvbench(out, all);
 }
 
 CASE("runs", .limit = 120, .set_up = make_data, .tear_down = folder_free);
@@ -540,11 +528,11 @@ static void calibrate_and_run(const char *sections, int cells)
 {
 	char out[OUTPUT], want[32];
 	const char *batch = strstr(sections, "batch") ? "" : "batch = 60\n";
-	char *text = sentence("[defaults]\n%sepochs = 2\n%s", batch, sections);
+	char *text AUTOFREE = sentence("[defaults]\n%sepochs = 2\n%s", batch, sections);
 	folder_text("job.ini", text);
-	char *words = sentence("validate %s/job.ini --sim.platform=local --rounds=1 "
-			       "--seconds=0.05 --threshold-median=1e6 --threshold-p90=1e6",
-			       folder);
+	char *words AUTOFREE = sentence("validate %s/job.ini --sim.platform=local --rounds=1 "
+					"--seconds=0.05 --threshold-median=1e6 --threshold-p90=1e6",
+					folder);
 	int status = mvbench(out, words);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, out);
 	snprintf(want, sizeof want, "%d,%d,done,done\r\n", 2 * cells, cells);
@@ -553,8 +541,6 @@ static void calibrate_and_run(const char *sections, int cells)
 	/* all but a split model have formulas, with the new calibration */
 	ck_assert_int_eq(strstr(out, "the same, closed formula [%]") != NULL,
 			 strstr(sections, "hybrid") == NULL);
-	free(words);
-	free(text);
 }
 
 TEST(every_strategy_is_calibrated_and_run)
@@ -571,11 +557,10 @@ TEST(every_strategy_is_calibrated_and_run)
 		list = longer;
 		cells++;
 	}
-	char *sections = sentence("[a]\nworkload = softmax\nstrategy = %s\nworkers = 2\n"
-				  "[b]\nworkload = softmax\nstrategy = serial\n",
-				  list);
+	char *sections AUTOFREE = sentence("[a]\nworkload = softmax\nstrategy = %s\nworkers = 2\n"
+					   "[b]\nworkload = softmax\nstrategy = serial\n",
+					   list);
 	calibrate_and_run(sections, cells + 1);
-	free(sections);
 	free(list);
 }
 
@@ -614,7 +599,7 @@ TEST(cells_of_all_kinds_are_calibrated_and_run, COUNT(other_cells))
 TEST(interruption_keeps_finished_runs)
 {
 	char out[OUTPUT];
-	char *command = sentence(
+	char *command AUTOFREE = sentence(
 		"(echo older >%s/report; ASAN_OPTIONS=detect_leaks=0 timeout --preserve-status "
 		"-s INT 2 ./mvbench validate %s/job.ini --db=%s/run.db --data-dir=%s --workers=1 "
 		"--only=real --rounds=1000 --seed=1..50 --out=%s/report; echo status $?; cat "
@@ -627,14 +612,13 @@ TEST(interruption_keeps_finished_runs)
 	/* the earlier report remains */
 	ck_assert_msg(strstr(out, "status 130\nolder\n"), "%s", out);
 	expect_row("SELECT count(*) > 0 FROM run WHERE status = 'done'", "1\r\n");
-	free(command);
 }
 
 /* The interrupted repetition may have ended by itself: the watcher is stopped until it has. */
 TEST(interrupted_calibration_ends_validate)
 {
 	char out[OUTPUT];
-	char *command = sentence(
+	char *command AUTOFREE = sentence(
 		"./mvbench calibrate --workload=softmax --batch=60 --counts=1 --repetitions=3 "
 		"--seconds=0.5 --db=%s/run.db --data-dir=%s >%s/said 2>&1 & run=$!; "
 		"for i in $(seq 1000); do pgrep -P $run >%s/child && break; sleep 0.01; done; "
@@ -644,7 +628,6 @@ TEST(interrupted_calibration_ends_validate)
 		folder, folder, folder, folder, folder, folder);
 	command_output(command, out, OUTPUT);
 	ck_assert_msg(strstr(out, "status 130\n") && !strstr(out, "repetition 2 of 3"), "%s", out);
-	free(command);
 }
 
 static const struct {
@@ -672,14 +655,12 @@ static const struct {
 
 TEST(validate_mistakes_are_refused, COUNT(refused))
 {
-	char out[OUTPUT], *words = sentence("validate %s", refused[_i].words);
+	char out[OUTPUT], *words AUTOFREE = sentence("validate %s", refused[_i].words);
 	int status = mvbench(out, words);
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	ck_assert_msg(status == EXIT_USER && strstr(out, refused[_i].says), "%s: status %d: %s",
 		      refused[_i].words, status, out);
 	ck_assert_msg(access(path, F_OK) != 0, "%s: there is a database", refused[_i].words);
-	free(path);
-	free(words);
 }
 
 /* A platform that the simulator refuses ends validate before the first real run. */

@@ -435,8 +435,8 @@ static void sink_model(void *self, struct worker *w)
 {
 	(void)self;
 	size_t n = vec_len(w->param), params = (size_t)w->model_params;
-	float *own = must(malloc((n + 1) * sizeof(float)));
-	double *whole = must(calloc(params, sizeof(double)));
+	float *own AUTOFREE = must(malloc((n + 1) * sizeof(float)));
+	double *whole AUTOFREE = must(calloc(params, sizeof(double)));
 	const struct seen *seen = seen_of(w);
 	double spread = 0, between = (double)seen->between_steps;
 	struct link *all = comm_link(w->all);
@@ -466,8 +466,6 @@ static void sink_model(void *self, struct worker *w)
 		printf("spread %.9g\nallocations %.0f\nrows %.0f sum %.0f\nasked %.9g\n", spread,
 		       between, drawn[0], drawn[1], drawn[2] / drawn[3]);
 	}
-	free(own);
-	free(whole);
 }
 
 /* One run. */

@@ -1,9 +1,9 @@
 /*
  * check_devices.c - compares every operation of every device with plain loops in double precision:
  * odd sizes, slices at odd offsets, outputs that held NaNs. Memory before and after an output must
- * not change. A result may differ by TOLERANCE of its norm, and each number by as much of itself or of
- * their root mean square. Tests loop over devices[]; a new device
- * is therefore tested too. A device that is not usable here is skipped; its reason is printed once.
+ * not change. A result may differ by TOLERANCE of its norm, and each number by as much of itself or
+ * of their root mean square. Tests loop over devices[]; a new device is therefore tested too. A
+ * device that is not usable here is skipped; its reason is printed once.
  */
 #include "runtime/device/draw.h"
 #include "tests/fixture.h"
@@ -78,7 +78,7 @@ static const float POISON = 12345;
 static struct array *array_at(struct bench *b, const float *x, size_t n, size_t before)
 {
 	struct array *a = &b->array[b->arrays++];
-	float *whole = must(calloc(before + n + GUARD, sizeof *whole));
+	float *whole AUTOFREE = must(calloc(before + n + GUARD, sizeof *whole));
 	ck_assert_uint_le(b->arrays, ARRAYS);
 	*a = (struct array){.n = n,
 			    .whole = vec_new(&b->w, before + n + GUARD),
@@ -92,7 +92,6 @@ static struct array *array_at(struct bench *b, const float *x, size_t n, size_t 
 		a->r[i] = x ? x[i] : 0;
 	}
 	vec_put(a->whole, whole);
-	free(whole);
 	return a;
 }
 
@@ -106,10 +105,8 @@ static float *normals(struct bench *b, size_t n)
 
 static struct array *random_at(struct bench *b, size_t n, size_t before)
 {
-	float *x = normals(b, n);
-	struct array *a = array_at(b, x, n, before);
-	free(x);
-	return a;
+	float *x AUTOFREE = normals(b, n);
+	return array_at(b, x, n, before);
 }
 
 /* Images start on a cache line, parameters and their gradients anywhere. */
@@ -137,7 +134,7 @@ static struct array *param_out(struct bench *b, size_t n)
 static void check_array(struct bench *b, struct array *a, const char *name, double tolerance)
 {
 	size_t all = vec_len(a->whole), before = all - a->n - GUARD;
-	float *whole = must(calloc(all, sizeof *whole));
+	float *whole AUTOFREE = must(calloc(all, sizeof *whole));
 	double off = 0, norm = 0;
 	vec_get(a->whole, whole);
 	for (size_t i = 0; i < all; i++)
@@ -146,7 +143,6 @@ static void check_array(struct bench *b, struct array *a, const char *name, doub
 				      b->what, name, (ssize_t)i - (ssize_t)before, a->n,
 				      (double)whole[i]);
 	memcpy(a->x, whole + before, a->n * sizeof *a->x);
-	free(whole);
 	for (size_t i = 0; i < a->n; i++) {
 		ck_assert_msg(isfinite(a->x[i]) == isfinite(a->r[i]),
 			      "%s: %s[%zu] is %.9g, should be %.9g", b->what, name, i,
@@ -205,13 +201,12 @@ static void op_memory(struct bench *b, const struct sizes *s)
 	const size_t n = s->rows * s->out;
 	struct vec *v = vec_new(&b->w, n);
 	struct array *a = param_in(b, n);
-	float *x = must(calloc(n, sizeof *x));
+	float *x AUTOFREE = must(calloc(n, sizeof *x));
 	memset(x, 1, n * sizeof *x);
 	vec_get(v, x);
 	for (size_t i = 0; i < n; i++)
 		ck_assert_msg(x[i] == 0, "%s: new memory holds %g", b->what, (double)x[i]);
 	vec_free(v);
-	free(x);
 	check_array(b, a, "what was put", 0);
 }
 
@@ -354,8 +349,9 @@ static void check_nan(struct bench *b, struct vec *z, struct vec *target, float 
 		vec_fill(target, at == n / 2 ? 0 : (float)(n / 2));
 		vec_softmax_xent(z, target, 1, n, 1);
 		tally_take(&b->w, &t);
-		ck_assert_msg(isnan(t.loss) && t.correct == 0, "%s: NaN at %zu: loss %g, %d correct",
-			      b->what, at, t.loss, (int)t.correct);
+		ck_assert_msg(isnan(t.loss) && t.correct == 0,
+			      "%s: NaN at %zu: loss %g, %d correct", b->what, at, t.loss,
+			      (int)t.correct);
 	}
 }
 
@@ -364,7 +360,8 @@ static void check_nan(struct bench *b, struct vec *z, struct vec *target, float 
 static void op_xent(struct bench *b, const struct sizes *s)
 {
 	const size_t n = s->out;
-	float *raw = normals(b, s->rows * n), *label = must(calloc(s->rows, sizeof *label));
+	float *raw AUTOFREE = normals(b, s->rows * n),
+		   *label AUTOFREE = must(calloc(s->rows, sizeof *label));
 	double loss = 0;
 	size_t correct = 0;
 	for (size_t i = 0; i < s->rows * n; i++)
@@ -395,8 +392,6 @@ static void op_xent(struct bench *b, const struct sizes *s)
 		check_array(b, z, "z", n > 100 ? 2e-6 : 1e-6);
 	tallied(b, loss, correct, s->rows);
 	check_nan(b, z->v, target->v, raw, n);
-	free(raw);
-	free(label);
 }
 
 static void op_mse(struct bench *b, const struct sizes *s)
@@ -462,13 +457,12 @@ static void op_step(struct bench *b, const struct sizes *s)
 					.eps = 1e-3f};
 		struct array *x = param_in(b, s->rows * s->out), *m = param_in(b, x->n),
 			     *v = param_in(b, x->n), *g = param_in(b, x->n);
-		float *squares = must(calloc(x->n + 1, sizeof *squares));
+		float *squares AUTOFREE = must(calloc(x->n + 1, sizeof *squares));
 		for (size_t i = 0; i < x->n; i++) {
 			v->r[i] = fabs(v->r[i]);
 			squares[i] = (float)v->r[i];
 		}
 		vec_put(v->v, squares);
-		free(squares);
 		vec_step(x->v, (struct vec *const[]){m->v, v->v}, g->v, &by);
 		for (size_t i = 0; i < x->n; i++)
 			x->r[i] = reference_step(&by, b->d.unbias, x->r[i], g->r[i], &m->r[i],
@@ -517,8 +511,8 @@ static void op_gather(struct bench *b, const struct sizes *s)
 	enum { ROWS = 40 };
 	const struct image m = s->in;
 	const size_t n = image_size(m);
-	float *floats = normals(b, ROWS * n), *mean = normals(b, n), target[ROWS];
-	uint8_t *bytes = must(calloc(ROWS * n, 1));
+	float *floats AUTOFREE = normals(b, ROWS * n), *mean AUTOFREE = normals(b, n), target[ROWS];
+	uint8_t *bytes AUTOFREE = must(calloc(ROWS * n, 1));
 	int32_t index[ROWS];
 	struct array *x = image_out(b, s->rows * n), *y = image_out(b, s->rows);
 	const struct transform t = {.image = m,
@@ -562,9 +556,6 @@ static void op_gather(struct bench *b, const struct sizes *s)
 		    y->v);
 	check_array(b, x, "x", TOLERANCE);
 	check_array(b, y, "y", 0);
-	free(floats);
-	free(mean);
-	free(bytes);
 }
 
 static void op_dropout(struct bench *b, const struct sizes *s)
@@ -721,8 +712,8 @@ static void pool_once(struct bench *b, const struct sizes *s, struct pool *pool,
 {
 	const struct image out = out_of(s);
 	const size_t n = rows * image_size(s->in), size = s->window.size, pad = s->window.pad;
-	float *few = must(calloc(n, sizeof *few)); /* values, so that there are ties, */
-	for (size_t i = 0; i < n; i++)             /* all below 0, a possible padding value */
+	float *few AUTOFREE = must(calloc(n, sizeof *few)); /* values, so that there are ties, */
+	for (size_t i = 0; i < n; i++) /* all below 0, a possible padding value */
 		few[i] = (float)(rng_next(&b->rng) % 5) - 9;
 	struct array *x = array_at(b, few, n, GUARD), *y = image_out(b, rows * image_size(out)),
 		     *dy = image_in(b, y->n), *dx = image_out(b, n);
@@ -759,7 +750,6 @@ static void pool_once(struct bench *b, const struct sizes *s, struct pool *pool,
 	check_array(b, y, "y", s->average ? TOLERANCE : 0);
 	check_array(b, dx, "dx", TOLERANCE);
 	bench_clear(b);
-	free(few);
 }
 
 static void op_pool(struct bench *b, const struct sizes *s)
@@ -804,7 +794,7 @@ static void norm_once(struct bench *b, const struct sizes *s, struct norm *norm,
 {
 	const size_t n = rows * image_size(s->in), channels = s->in.channels;
 	const double pixels = (double)(n / channels);
-	float *raw = normals(b, n);
+	float *raw AUTOFREE = normals(b, n);
 	for (size_t i = 0; i < n; i++) /* channels of different mean and width */
 		raw[i] = raw[i] * (0.3f + (float)(i % channels) * 0.1f) + (float)(i % channels);
 	struct array *x = array_at(b, raw, n, GUARD), *add = image_in(b, n), *y = image_out(b, n),
@@ -812,8 +802,8 @@ static void norm_once(struct bench *b, const struct sizes *s, struct norm *norm,
 		     *running = param_in(b, 2 * channels), *dy = image_in(b, n),
 		     *own = array_at(b, dy->x, n, GUARD), *dx = image_out(b, n),
 		     *dscale = param_out(b, 2 * channels), *again = param_out(b, 2 * channels);
-	double *mean = must(calloc(channels, sizeof *mean)),
-	       *variance = must(calloc(channels, sizeof *variance));
+	double *mean AUTOFREE = must(calloc(channels, sizeof *mean)),
+		     *variance AUTOFREE = must(calloc(channels, sizeof *variance));
 
 	for (size_t i = 0; i < n; i++)
 		mean[i % channels] += x->r[i] / pixels;
@@ -868,9 +858,6 @@ static void norm_once(struct bench *b, const struct sizes *s, struct norm *norm,
 		check_array(b, again, "dscale, the second time", TOLERANCE);
 	}
 	bench_clear(b);
-	free(mean);
-	free(variance);
-	free(raw);
 }
 
 static void op_norm(struct bench *b, const struct sizes *s)
@@ -920,7 +907,7 @@ static void op_embed(struct bench *b, const struct sizes *s)
 {
 	const size_t places = s->in.height, rows = s->rows * places,
 		     n = s->in.width * s->in.channels;
-	float *number = must(calloc(rows, sizeof *number));
+	float *number AUTOFREE = must(calloc(rows, sizeof *number));
 	for (size_t r = 0; r < rows; r++)
 		number[r] = (float)(rng_next(&b->rng) % s->out);
 	struct array *token = array_at(b, number, rows, GUARD), *table = param_in(b, s->out * n),
@@ -940,7 +927,6 @@ static void op_embed(struct bench *b, const struct sizes *s)
 	check_array(b, y, "y", TOLERANCE);
 	check_array(b, dtable, "dtable", TOLERANCE);
 	check_array(b, dplace, "dplace", TOLERANCE);
-	free(number);
 }
 
 static void op_layer_norm(struct bench *b, const struct sizes *s)
@@ -988,7 +974,7 @@ static void attention_reference(const struct image m, double *y, double *dx, con
 				const double *dy)
 {
 	const size_t t = m.height, n = m.channels, ld = 3 * m.width * n, ldy = m.width * n;
-	double *p = must(calloc(t, sizeof *p));
+	double *p AUTOFREE = must(calloc(t, sizeof *p));
 	for (size_t i = 0; i < t; i++) {
 		double sum = 0, mean = 0;
 
@@ -1018,7 +1004,6 @@ static void attention_reference(const struct image m, double *y, double *dx, con
 			}
 		}
 	}
-	free(p);
 }
 
 static void attention_once(struct bench *b, const struct sizes *s, struct attention *attention,

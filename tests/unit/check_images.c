@@ -268,7 +268,8 @@ TEST(initial_values_follow_he_and_uniform)
 		open_images(&f, (struct image){4, 4, 8}, 4);
 		build(&f.w, &f.train, "C64,3,1,1 n 4", uniform ? INIT_UNIFORM : INIT_HE);
 
-		float *p = fixture_get(f.w.param), *running = fixture_get(f.w.buffer);
+		float *p AUTOFREE = fixture_get(f.w.param),
+			 *running AUTOFREE = fixture_get(f.w.buffer);
 		double sum = 0, squares = 0, most = 0, variance;
 
 		for (size_t i = 0; i < n; i++) {
@@ -287,8 +288,6 @@ TEST(initial_values_follow_he_and_uniform)
 			ck_assert_float_eq(running[i], 0);
 			ck_assert_float_eq(running[64 + i], 1);
 		}
-		free(p);
-		free(running);
 		net_fini(&f.w);
 		model_close(&f.w);
 		fixture_close(&f);
@@ -368,10 +367,9 @@ static void load_rows(struct fixture *f, int64_t seed, int64_t epoch, const int3
 	f->w.epoch = epoch;
 	f->w.index = index;
 	net_load(&f->w);
-	float *x = fixture_get(f->w.net->input);
+	float *x AUTOFREE = fixture_get(f->w.net->input);
 
 	memcpy(to, x, 8 * FLOATS * sizeof *x);
-	free(x);
 }
 
 TEST(augmentation_depends_on_row_epoch_and_seed)
@@ -404,7 +402,7 @@ TEST(augmentation_depends_on_row_epoch_and_seed)
 	/* evaluation only subtracts the mean */
 	f.w.test = &f.train;
 	evaluated(&f.w);
-	float *input = fixture_get(f.w.net->input);
+	float *input AUTOFREE = fixture_get(f.w.net->input);
 
 	memcpy(plain, input, sizeof plain);
 	for (size_t i = 0; i < 8; i++) {
@@ -420,7 +418,6 @@ TEST(augmentation_depends_on_row_epoch_and_seed)
 		moved += memcmp(plain + i * FLOATS, x[0] + i * FLOATS, row) != 0;
 	}
 	ck_assert_uint_ge(moved, 6);
-	free(input);
 	net_fini(&f.w);
 	model_close(&f.w);
 	fixture_close(&f);
@@ -483,13 +480,13 @@ TEST(norm_statistics_are_those_of_the_rows)
 	fixture_init(&f);
 	for (int32_t i = 0; i < 32; i++)
 		index[i] = 3 * i;
-	float *before = fixture_get(f.w.buffer);
+	float *before AUTOFREE = fixture_get(f.w.buffer);
 	f.w.index = index;
 	f.w.rows = 32;
 	step_gradient(&f.w);
-	float *after = fixture_get(f.w.buffer);
+	float *after AUTOFREE = fixture_get(f.w.buffer);
 	f.w.workload->statistics(&f.w, index, 32);
-	float *own = fixture_get(f.w.buffer);
+	float *own AUTOFREE = fixture_get(f.w.buffer);
 	for (size_t i = 0; i < vec_len(f.w.buffer); i++) {
 		double kept = (1 - NORM_ALPHA) * before[i] + NORM_ALPHA * own[i];
 		ck_assert_double_eq_tol(after[i], kept, 1e-5 * (1 + fabs(kept)));
@@ -497,9 +494,6 @@ TEST(norm_statistics_are_those_of_the_rows)
 	}
 	ck_assert_double_gt(most, 0.1);
 	tally_take(&f.w, &ignored);
-	free(before);
-	free(after);
-	free(own);
 	fixture_close(&f);
 }
 
@@ -541,32 +535,29 @@ static uint8_t pixel_of(int n, size_t i, size_t at)
 
 static void put_batch(const char *name, int n, size_t rows)
 {
-	uint8_t *x = must(malloc(rows * ROW + 1));
+	uint8_t *x AUTOFREE = must(malloc(rows * ROW + 1));
 	for (size_t i = 0; i < rows; i++) {
 		x[i * ROW] = (uint8_t)((i + (size_t)n) % 10);
 		for (size_t at = 0; at < ROW - 1; at++)
 			x[i * ROW + 1 + at] = pixel_of(n, i, at);
 	}
 	folder_put(name, x, rows * ROW, false);
-	free(x);
 }
 
 static void put_cifar(int batches)
 {
 	for (int n = 1; n <= batches; n++) {
-		char *name = sentence("data_batch_%d.bin", n);
+		char *name AUTOFREE = sentence("data_batch_%d.bin", n);
 
 		put_batch(name, n, ROWS + (size_t)n);
-		free(name);
 	}
 	put_batch("test_batch.bin", 0, ROWS);
 }
 
 static void remove_file(const char *name)
 {
-	char *path = sentence("%s/%s", folder, name);
+	char *path AUTOFREE = sentence("%s/%s", folder, name);
 	ck_assert_int_eq(unlink(path), 0);
-	free(path);
 }
 
 CASE("cifar", .set_up = folder_new, .tear_down = folder_free);
@@ -675,7 +666,8 @@ TEST(cifar_folder_selects_data_set)
 	must_say(wrong, folder);
 	free(wrong);
 	/* a missing folder, and a path that is too long */
-	char *none = sentence("%s/none", folder), *long_name = must(calloc(1, 5000));
+	char *none AUTOFREE = sentence("%s/none", folder),
+		   *long_name AUTOFREE = must(calloc(1, 5000));
 
 	run.data_dir = none;
 	wrong = dataset_cifar10_or_fashion.load(&run, &train, &test);
@@ -685,10 +677,8 @@ TEST(cifar_folder_selects_data_set)
 	wrong = dataset_cifar10_or_fashion.load(&run, &train, &test);
 	must_say(wrong, "too long");
 	free(wrong);
-	free(none);
-	free(long_name);
 	/* a folder where a file should be */
-	char *path = sentence("%s/data_batch_1.bin", folder);
+	char *path AUTOFREE = sentence("%s/data_batch_1.bin", folder);
 
 	run.data_dir = folder;
 	ck_assert_int_eq(mkdir(path, 0755), 0);
@@ -696,7 +686,6 @@ TEST(cifar_folder_selects_data_set)
 	must_say(wrong, "data_batch_1.bin: Is a directory");
 	free(wrong);
 	ck_assert_int_eq(rmdir(path), 0);
-	free(path);
 	/* a folder with IDX files: the other data set */
 	idx_put_set(12, 8, false, '-');
 	wrong = dataset_cifar10_or_fashion.load(&run, &train, &test);
@@ -717,7 +706,7 @@ TEST(list_workloads_shows_used_data_set)
 {
 	/* `list workloads` shows which data set is used */
 	char text[20000];
-	char *command = sentence("./mvbench list workloads --data-dir=%s", folder);
+	char *command AUTOFREE = sentence("./mvbench list workloads --data-dir=%s", folder);
 	put_cifar(1);
 	ck_assert_int_eq(command_output(command, text, sizeof text), 0);
 	ck_assert_ptr_nonnull(strstr(text, "cifar10_or_fashion: found, 5 rows to train on and 4 to "
@@ -726,7 +715,6 @@ TEST(list_workloads_shows_used_data_set)
 	ck_assert_int_eq(command_output("./mvbench list workloads", text, sizeof text), 0);
 	ck_assert_ptr_nonnull(strstr(text, "cifar10_or_fashion: found, 60000 rows to train on and "
 					   "10000 to test, 1024 values each"));
-	free(command);
 }
 
 /* ---- The suite ----------------------------------------------------------- */

@@ -51,20 +51,18 @@ static void each_option(void (*test)(const struct table_of *t, const struct opti
 
 static void refused(const struct table_of *t, const struct option *o, const char *text)
 {
-	char *fields = calloc(1, t->size), *zeros = calloc(1, t->size);
-	char *wrong = option_set(o, fields, t->owner, text);
+	char *fields AUTOFREE = calloc(1, t->size), *zeros AUTOFREE = calloc(1, t->size);
+	char *wrong AUTOFREE = option_set(o, fields, t->owner, text);
 	ck_assert_msg(wrong != NULL, "%s accepts %s", o->name, text);
 	ck_assert_msg(strstr(wrong, o->name) && strstr(wrong, text), "%s", wrong);
 	ck_assert_msg(memcmp(fields, zeros, t->size) == 0, "%s=%s is refused, but set", o->name,
 		      text);
-	free(wrong);
-	free(fields);
-	free(zeros);
 }
 
 static void round_trip(const struct table_of *t, const struct option *o)
 {
-	char *a = calloc(1, t->size), *b = calloc(1, t->size), text[256], again[256];
+	char *a AUTOFREE = calloc(1, t->size), *b AUTOFREE = calloc(1, t->size), text[256],
+		again[256];
 	char *wrong = option_set(o, a, t->owner, o->def);
 	ck_assert_msg(!wrong, "%s", wrong);
 	option_text(o, a, text, sizeof text);
@@ -75,8 +73,6 @@ static void round_trip(const struct table_of *t, const struct option *o)
 	if (is_number(o) || o->type == OPT_BOOL)
 		ck_assert_msg(memcmp(a, b, t->size) == 0, "%s=%s reads back as another value",
 			      o->name, text);
-	free(a);
-	free(b);
 }
 
 TEST(defaults_are_valid_and_read_back)
@@ -181,19 +177,17 @@ TEST(readme_names_every_plug_in)
 {
 	struct table_of t[64];
 	size_t n = all_tables(t);
-	char *path = installed_path("README.md"), text[64 * 1024];
+	char *path AUTOFREE = installed_path("README.md"), text[64 * 1024];
 	ck_assert_msg(path != NULL, "there is no README.md");
 	FILE *f = fopen(path, "r");
 	ck_assert_ptr_nonnull(f);
 	text[fread(text, 1, sizeof text - 1, f)] = '\0';
 	ck_assert(feof(f));
 	fclose(f);
-	free(path);
 	for (size_t i = 1; i < n; i++) {
-		char *name = sentence("`%s`", t[i].owner);
+		char *name AUTOFREE = sentence("`%s`", t[i].owner);
 		ck_assert_msg(strstr(text, name) != NULL, "README.md does not have the %s %s",
 			      t[i].part, name);
-		free(name);
 	}
 }
 
@@ -239,11 +233,10 @@ TEST(sizes_take_units)
 		option_text(&size_option, &s, text, sizeof text);
 		ck_assert_str_eq(text, row[i].back);
 	}
-	char *wrong = option_set(&size_option, &s, "allreduce", "20mib");
+	char *wrong AUTOFREE = option_set(&size_option, &s, "allreduce", "20mib");
 	ck_assert_str_eq(
 		wrong, "--allreduce.size=20mib: give a size in bytes (or with B, kB, MB, GB, KiB, "
 		       "MiB, GiB), such as --allreduce.size=1MiB");
-	free(wrong);
 }
 
 TEST(times_take_units)
@@ -408,9 +401,8 @@ TEST(commands_take_their_own_arguments)
 	free((char *)(uintptr_t)a.option[0].name);
 	a.option[0] = a.option[1];
 	a.options = 1;
-	char *wrong = arguments_refuse(&a, own);
+	char *wrong AUTOFREE = arguments_refuse(&a, own);
 	ck_assert_str_eq(wrong, "--sizes: there is no such option; did you mean --size?");
-	free(wrong);
 	arguments_free(&a);
 }
 
@@ -426,10 +418,9 @@ static void not_made(const char *name, const char *value, const char *says)
 {
 	struct setting s = {name, value};
 	struct config c;
-	char *wrong = config_init(&c, &s, 1, false);
+	char *wrong AUTOFREE = config_init(&c, &s, 1, false);
 	ck_assert_msg(wrong != NULL, "--%s=%s is accepted", name, value);
 	ck_assert_msg(strstr(wrong, says) != NULL, "\"%s\" does not say \"%s\"", wrong, says);
-	free(wrong);
 }
 
 TEST(given_options_override_recipes)
@@ -475,12 +466,11 @@ TEST(job_files_accept_options_of_other_strategies)
 	const struct setting s[] = {{"strategy", "asgd"}, {"periodic.start", "3"}};
 	const struct setting bad[] = {{"strategy", "asgd"}, {"periodic.stat", "3"}};
 	struct config c;
-	char *wrong = config_init(&c, s, 2, true);
+	char *wrong AUTOFREE = config_init(&c, s, 2, true);
 	ck_assert_ptr_null(wrong);
 	config_fini(&c);
 	wrong = config_init(&c, bad, 2, true);
 	ck_assert_ptr_nonnull(wrong);
-	free(wrong);
 }
 
 /* The last --strategy counts, wherever the options of strategies are. */
@@ -489,7 +479,7 @@ TEST(last_strategy_ignores_options_of_others)
 	const struct setting s[] = {
 		{"strategy", "bsp"}, {"bsp.backup", "1"}, {"strategy", "periodic"}};
 	struct config c;
-	char *wrong = config_init(&c, s, 3, true);
+	char *wrong AUTOFREE = config_init(&c, s, 3, true);
 	ck_assert_ptr_null(wrong);
 	struct config other;
 	made(&other, s + 2, 1);
@@ -498,7 +488,6 @@ TEST(last_strategy_ignores_options_of_others)
 	config_fini(&other);
 	wrong = config_init(&c, s, 3, false);
 	ck_assert_msg(wrong && strstr(wrong, "but the strategy is periodic"), "%s", wrong);
-	free(wrong);
 }
 
 static void hash_given(const struct setting *s, size_t n, char hex[17])
@@ -525,10 +514,10 @@ TEST(config_hash_does_not_depend_on_spelling)
 static void hash_old_name(void *hash, const char *part, const struct option *o, const char *value)
 {
 	bool renamed = strcmp(o->name, "eval-every") == 0;
-	char *line = sentence("%s.%s=%s\n", part, renamed ? "judge-every" : o->name, value);
+	char *line AUTOFREE =
+		sentence("%s.%s=%s\n", part, renamed ? "judge-every" : o->name, value);
 	if (option_decides(o, value))
 		*(uint64_t *)hash = hash_of(*(uint64_t *)hash, line, strlen(line));
-	free(line);
 }
 
 /* A renamed option keeps its column, and the identity of its cells. */
@@ -596,7 +585,7 @@ static void hash_changes(const struct table_of *t, const struct option *o)
 {
 	char before[17], after[17], value[64];
 	const char *part = strcmp(t->part, "run") == 0 ? NULL : t->part;
-	char *name = part ? sentence("%s.%s", t->owner, o->name) : sentence("%s", o->name);
+	char *name AUTOFREE = part ? sentence("%s.%s", t->owner, o->name) : sentence("%s", o->name);
 	/* with initial-model given, the file of --init-from is not read */
 	struct setting s[] = {{part ? part : "workload", part ? t->owner : "mlp"},
 			      {"initial-model", "0123456789abcdef"},
@@ -606,7 +595,6 @@ static void hash_changes(const struct table_of *t, const struct option *o)
 	hash_given(s, 3, after);
 	ck_assert_msg((strcmp(before, after) == 0) == o->incidental, "--%s=%s and the identity",
 		      name, value);
-	free(name);
 }
 
 TEST(config_hash_depends_on_every_deciding_option)
@@ -713,9 +701,9 @@ TEST(invalid_lr_schedules_are_refused)
 					  "warmup:1:", "warmup:1:2",    "warmup:1:bases",
 					  "step:nan",  "step:-1",       "constant+constant"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		char *wrong = lr_schedule_check(option_find(run_options, "lr-schedule"), bad[i]);
+		char *wrong AUTOFREE =
+			lr_schedule_check(option_find(run_options, "lr-schedule"), bad[i]);
 		ck_assert_msg(wrong != NULL, "%s is accepted", bad[i]);
-		free(wrong);
 	}
 }
 
@@ -779,10 +767,9 @@ TEST(invalid_plans_are_refused)
 	};
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		struct plan p;
-		char *wrong = planned(row[i].s, row[i].n, &p);
+		char *wrong AUTOFREE = planned(row[i].s, row[i].n, &p);
 		ck_assert_msg(wrong && strstr(wrong, row[i].says), "%s: %s", row[i].says,
 			      wrong ? wrong : "is accepted");
-		free(wrong);
 	}
 }
 
@@ -807,14 +794,12 @@ TEST(model_parallel_refuses_unsplittable_models)
 		struct plan p;
 		made(&c, s, row[i].group ? 4 : 3);
 		c.workload = &whole;
-		char *wrong = plan_make(&c, &p);
+		char *wrong AUTOFREE = plan_make(&c, &p);
 		ck_assert_msg(!wrong == !row[i].refused, "%s: %s", row[i].strategy,
 			      wrong ? wrong : "is accepted");
-		char *named = sentence("--strategy=%s", row[i].strategy);
+		char *named AUTOFREE = sentence("--strategy=%s", row[i].strategy);
 		ck_assert_msg(!wrong || (strstr(wrong, named) && strstr(wrong, "perceptron")), "%s",
 			      wrong);
-		free(named);
-		free(wrong);
 		config_fini(&c);
 	}
 }
@@ -825,8 +810,7 @@ TEST(plans_need_mpirun)
 		{"workload", "perceptron"}, {"strategy", "asgd"}, {"workers", "2"}};
 	struct plan p;
 	setenv("PATH", "/nowhere", 1);
-	char *wrong = planned(s, 3, &p);
+	char *wrong AUTOFREE = planned(s, 3, &p);
 	ck_assert_ptr_nonnull(wrong);
 	ck_assert_ptr_nonnull(strstr(wrong, "openmpi-bin"));
-	free(wrong);
 }

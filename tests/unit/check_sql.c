@@ -65,9 +65,8 @@ TEST(sql_values_are_read_back_unchanged)
 	char *text = "not touched";
 	well(sql_first(s, &text, "SELECT x FROM t WHERE i > ?1", "i", (int64_t)2));
 	ck_assert_ptr_null(text);
-	char *wrong = sql_first(s, &text, "SELECT x FROM none", "");
+	char *wrong AUTOFREE = sql_first(s, &text, "SELECT x FROM none", "");
 	ck_assert_msg(wrong && strstr(wrong, "no such table"), "%s", wrong);
-	free(wrong);
 }
 
 TEST(sql_errors_are_reported_and_rolled_back)
@@ -122,14 +121,11 @@ TEST(output_files_are_written_or_refused)
 
 TEST(database_copy_is_complete)
 {
-	char *from = in_folder("a.db"), *to = in_folder("b.db");
+	char *from AUTOFREE = in_folder("a.db"), *to AUTOFREE = in_folder("b.db");
 	new_database("a.db");
 	sql_in("a.db", "CREATE TABLE more AS SELECT 1 AS one");
 	well(database_copy(from, to));
 	expect_in("b.db", "SELECT one FROM more", "1");
-	char *wrong = database_copy(folder, to);
+	char *wrong AUTOFREE = database_copy(folder, to);
 	ck_assert_ptr_nonnull(wrong);
-	free(wrong);
-	free(from);
-	free(to);
 }

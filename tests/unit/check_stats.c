@@ -17,9 +17,9 @@
 
 static sqlite3 *db;
 
-#define exec(text)         made_sql(db, text)
+#define exec(text)          made_sql(db, text)
 #define expect(query, want) made_expect(db, query, want)
-#define number(query)      made_number(db, query)
+#define number(query)       made_number(db, query)
 
 static void open_memory(void)
 {
@@ -30,10 +30,9 @@ static void open_memory(void)
 static void open_file(void)
 {
 	folder_new();
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	exec(database_schema());
-	free(path);
 }
 
 static void close_memory(void)
@@ -619,7 +618,7 @@ CASE("table", .limit = 60, .set_up = open_file, .tear_down = close_file);
 TEST(opening_for_write_adds_missing_figures)
 {
 	struct store *s;
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	add("serial", 1, 1, "done", 0.9, 10);
 	add("serial", 1, 2, "running", 0.9, 10);
 	exec("DELETE FROM run_kept");
@@ -630,7 +629,6 @@ TEST(opening_for_write_adds_missing_figures)
 	store_close(s);
 	expect("SELECT run_id, test_accuracy, config FROM run_kept", "1,0.9,serial");
 	expect(DIFFER, "0");
-	free(path);
 }
 
 /* ---- mvbench table ------------------------------------------------------- */
@@ -639,30 +637,27 @@ TEST(opening_for_write_adds_missing_figures)
 static void ck_table(int status, const char *words, const char *want)
 {
 	char out[8000];
-	char *command = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
+	char *command AUTOFREE = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
 	int got = command_output(command, out, sizeof out);
 	ck_assert_msg(got == status && strcmp(out, want) == 0, "%s: status %d\n%s\nnot\n%s", words,
 		      got, out, want);
-	free(command);
 }
 
 static void ck_says(int status, const char *words, const char *part)
 {
 	char out[16000];
-	char *command = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
+	char *command AUTOFREE = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
 	int got = command_output(command, out, sizeof out);
 	ck_assert_msg(got == status && strstr(out, part), "%s: status %d, no \"%s\" in\n%.3000s",
 		      words, got, part, out);
-	free(command);
 }
 
 static void ck_silent(const char *words, const char *part)
 {
 	char out[16000];
-	char *command = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
+	char *command AUTOFREE = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
 	ck_assert_int_eq(command_output(command, out, sizeof out), EXIT_OK);
 	ck_assert_msg(!strstr(out, part), "%s: \"%s\" in\n%s", words, part, out);
-	free(command);
 }
 
 static void add_three(void)

@@ -173,7 +173,7 @@ CASE("store", .limit = 60, .set_up = set_up, .tear_down = folder_free);
 TEST(run_is_stored)
 {
 	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("5", "it's");
+	struct config c AUTOCONFIG = config_of("5", "it's");
 	struct sink sink = store_sink(s);
 	int64_t id = begin(s, &c);
 	struct epoch_row row = epoch_row(0, 0.1);
@@ -181,7 +181,7 @@ TEST(run_is_stored)
 		{.seconds = 1, .comm_s = 0.5, .bytes_sent = 3},
 		{.seconds = 2, .pushes = 2, .staleness_sum = 3, .staleness_max = 2, .dropped = 1}};
 	int64_t histogram[STALENESS_BINS] = {[0] = 2, [3] = 1, [7] = 1};
-	char hash[17], *want;
+	char hash[17];
 	ck_rows("SELECT status, finished FROM run", "running,null");
 	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
 	row = epoch_row(1, NAN);
@@ -196,16 +196,16 @@ TEST(run_is_stored)
 	store_close(s);
 
 	config_hash(&c, hash);
-	want = sentence("%lld,done,null,2026-01-02T03:04:05Z,1,%s,serial,1,0.1,64,5,cpu,it's,7,100,"
-			"10,1,a CPU,3,null,abc,1,%d",
-			(long long)id, hash, (int)getpid());
+	char *want AUTOFREE = sentence(
+		"%lld,done,null,2026-01-02T03:04:05Z,1,%s,serial,1,0.1,64,5,cpu,it's,7,100,"
+		"10,1,a CPU,3,null,abc,1,%d",
+		(long long)id, hash, (int)getpid());
 	ck_rows("SELECT id, status, reason, started, finished LIKE '20__-__-__T__:__:__Z', "
 		"config_hash, strategy, workers, lr, batch, seed, device, label, params, "
 		"train_size, test_size, oversubscribed, cpu, cores, gpu, git_commit, git_dirty, "
 		"pid "
 		"FROM run",
 		want);
-	free(want);
 	ck_rows("SELECT * FROM epoch",
 		"1,0,1.5,1.0,0.25,0.125,null,null,null,null,null,null,0.5,0.1,0,"
 		"null,null,null,null,0.5,2.5,0.5,0.25,7,0.0;"
@@ -221,14 +221,13 @@ TEST(run_is_stored)
 		"(SELECT count(*) FROM run_option), (SELECT count(*) FROM run_kept), "
 		"(SELECT count(*) FROM staleness)",
 		"0,0,0,0,0");
-	config_fini(&c);
 }
 
 /* Under the strategy's names. A resumed run deletes later epochs, and with them their values. */
 TEST(strategy_reports_are_stored)
 {
 	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
 	struct epoch_values said = {.of = {{"interval", 10, 4}, {"density", INFINITY, 1}}, .n = 2};
 	begin(s, &c);
@@ -246,13 +245,12 @@ TEST(strategy_reports_are_stored)
 	ck_rows("SELECT DISTINCT epoch FROM epoch_value", "1");
 	sql("DELETE FROM run");
 	ck_rows("SELECT count(*) FROM epoch_value", "0");
-	config_fini(&c);
 }
 
 TEST(chosen_device_and_placement_are_stored)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct machine m;
 	struct plan p;
 	struct experiment e = experiment_of(&c, &m, &p);
@@ -276,15 +274,13 @@ TEST(chosen_device_and_placement_are_stored)
 		"1,cpu,null,0,float32,null,null,null,null;"
 		"2,cuda,gpu,1,tf32,ipc,a GPU,1.2,CUDA 13");
 	ck_rows("SELECT config FROM run_summary WHERE id = 2", "serial cuda tf32");
-	store_close(s);
-	config_fini(&c);
 }
 
 /* A push in each bin; none in bin 4, seven in bin 130. */
 TEST(staleness_histogram_sums_to_pushes)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(1, 0.5);
 	int64_t histogram[STALENESS_BINS] = {0};
@@ -304,18 +300,16 @@ TEST(staleness_histogram_sums_to_pushes)
 		"127,1;128,1;136,1;144,7");
 	ck_rows("SELECT staleness FROM staleness WHERE staleness BETWEEN 240 AND 300",
 		"240;248;256;272;288");
-	store_close(s);
-	config_fini(&c);
 }
 
 TEST(arrivals_are_stored_in_order)
 {
 	enum { N = 3000 };
 	static const char *const kinds[] = {"push", "pull", "sync", "elastic", "drop"};
-	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
-	struct arrival *a = must(calloc(N, sizeof(*a)));
+	struct arrival *a AUTOFREE = must(calloc(N, sizeof(*a)));
 	/* two tables of three shards, the latest first, in two segments */
 	for (int i = 0; i < N; i++) {
 		struct arrival *at = &a[N - 1 - i];
@@ -346,36 +340,28 @@ TEST(arrivals_are_stored_in_order)
 	ck_rows("SELECT count(*) FROM arrival", "3000");
 	sql("DELETE FROM run");
 	ck_rows("SELECT count(*) FROM arrival", "0");
-	free(a);
-	store_close(s);
-	config_fini(&c);
 }
 
 TEST(plugin_options_are_stored)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
 	int64_t n = 0;
 	begin(s, &c);
 	for (const struct option *o = c.workload->plugin.options; o && o->name; o++) {
-		char text[256], *ask, *want;
+		char text[256];
 		option_text(o, c.workload_opts, text, sizeof(text));
-		ask = sentence("SELECT value FROM run_option WHERE run_id = 1 AND "
-			       "part = 'workload' AND name = '%s'",
-			       o->name);
-		want = sentence("%s", text);
+		char *ask AUTOFREE = sentence("SELECT value FROM run_option WHERE run_id = 1 AND "
+					      "part = 'workload' AND name = '%s'",
+					      o->name);
+		char *want AUTOFREE = sentence("%s", text);
 		ck_rows(ask, want);
-		free(ask);
-		free(want);
 		n++;
 	}
 	for (const struct option *o = c.strategy->plugin.options; o && o->name; o++)
 		n++;
-	char *want = sentence("%lld", (long long)n);
+	char *want AUTOFREE = sentence("%lld", (long long)n);
 	ck_rows("SELECT count(*) FROM run_option", want);
-	free(want);
-	store_close(s);
-	config_fini(&c);
 }
 
 TEST(every_core_option_has_a_column)
@@ -384,13 +370,12 @@ TEST(every_core_option_has_a_column)
 	for (const struct option *o = run_options; o->name; o++) {
 		if (o->core.stored == UNSTORED)
 			continue;
-		char *ask = sentence("SELECT count(*), '%s' FROM pragma_table_info('run') "
-				     "WHERE name = replace(replace('%s', '-', '_'), '.', '_')",
-				     o->name, option_stored_name(o->name));
-		char *want = sentence("1,%s", o->name);
+		char *ask AUTOFREE =
+			sentence("SELECT count(*), '%s' FROM pragma_table_info('run') "
+				 "WHERE name = replace(replace('%s', '-', '_'), '.', '_')",
+				 o->name, option_stored_name(o->name));
+		char *want AUTOFREE = sentence("1,%s", o->name);
 		ck_rows(ask, want);
-		free(ask);
-		free(want);
 	}
 }
 
@@ -447,17 +432,16 @@ TEST(config_hash_and_config_key_agree)
 		    "json_group_object(e.key, e.value) FROM json_each(json_set(s.config_key, "
 		    "'$.seed', s.seed)) AS e LEFT JOIN option_info AS i ON i.column = e.key WHERE "
 		    "ifnull(i.decides, 1)) AS decides FROM run_summary AS s");
-		char *want = sentence(
+		char *want AUTOFREE = sentence(
 			"%d,%d,%s", o->incidental ? 1 : 2,
 			(o->incidental && !o->core.kept_apart) || o->core.repeats ? 1 : 2, o->name);
-		char *ask = sentence("SELECT count(DISTINCT decides), count(DISTINCT config_key), "
-				     "'%s' FROM part",
-				     o->name);
+		char *ask AUTOFREE =
+			sentence("SELECT count(DISTINCT decides), count(DISTINCT config_key), "
+				 "'%s' FROM part",
+				 o->name);
 		ck_rows(ask, want);
 		ck_rows("SELECT count(DISTINCT decides) = count(DISTINCT config_hash) FROM part",
 			"1");
-		free(ask);
-		free(want);
 		remove(path);
 	}
 }
@@ -506,9 +490,8 @@ static void drop_views_and_triggers(void)
 TEST(migrated_losses_keep_their_meaning)
 {
 	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	begin(s, &c);
-	config_fini(&c);
 	store_close(s);
 	drop_views_and_triggers();
 	sql(back_to_6);
@@ -530,13 +513,12 @@ TEST(migrated_losses_keep_their_meaning)
 TEST(new_option_needs_no_migration)
 {
 	make_empty_store();
-	char *fresh = schema_shape();
+	char *fresh AUTOFREE = schema_shape();
 
 	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
 		struct store *s = open_store(STORE_WRITE);
-		struct config c = config_of("1", "");
+		struct config c AUTOCONFIG = config_of("1", "");
 		begin(s, &c);
-		config_fini(&c);
 		store_close(s);
 		sql("UPDATE run SET status = 'done'");
 		drop_views_and_triggers();
@@ -546,21 +528,19 @@ TEST(new_option_needs_no_migration)
 			sql(back_to_6);
 		store_close(open_store((enum store_mode)mode));
 		ck_rows("PRAGMA user_version", "15");
-		char *now = schema_shape();
+		char *now AUTOFREE = schema_shape();
 		ck_assert_str_eq(now, fresh);
-		free(now);
 		ck_rows("SELECT DISTINCT r.speed, r.precision, r.sim_train, config_key ->> 'speed' "
 			"FROM run AS r JOIN run_summary USING (id)",
 			",float32,null,");
 		remove(path);
 	}
-	free(fresh);
 }
 
 TEST(pending_row_becomes_the_run)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config a = config_of("1", ""), b = config_of("2", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config a AUTOCONFIG = config_of("1", ""), b AUTOCONFIG = config_of("2", "");
 	struct sink sink = store_sink(s);
 	char hash[17], status[16], reason[256];
 	config_hash(&b, hash);
@@ -580,15 +560,12 @@ TEST(pending_row_becomes_the_run)
 	ck_assert_int_eq(store_cell(s, hash, status, reason), 4);
 	ck_assert_str_eq(status, "failed");
 	ck_assert_str_eq(reason, "why not");
-	store_close(s);
-	config_fini(&a);
-	config_fini(&b);
 }
 
 TEST(store_fail_marks_only_unfinished_runs)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
 	int64_t id = begin(s, &c);
 	ck_fine(store_fail(s, id, "gone"));
@@ -596,14 +573,12 @@ TEST(store_fail_marks_only_unfinished_runs)
 	ck_fine(sink.end(sink.self, "done", NULL));
 	ck_fine(store_fail(s, id, "gone"));
 	ck_rows("SELECT status, reason FROM run", "done,null");
-	store_close(s);
-	config_fini(&c);
 }
 
 TEST(runs_of_ended_processes_are_marked_failed)
 {
 	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
 	char *text;
 	pid_t child = fork();
@@ -632,7 +607,6 @@ TEST(runs_of_ended_processes_are_marked_failed)
 			(int)child, (int)getpid());
 	ck_rows("SELECT id, status, reason, finished IS NOT NULL FROM run", text);
 	free(text);
-	config_fini(&c);
 }
 
 /* A killed process still exists while the kernel frees its memory. */
@@ -640,7 +614,7 @@ TEST(runs_of_exiting_processes_are_marked_failed)
 {
 	enum { BYTES = 1 << 30 };
 	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	char line[2], *text;
 	size_t words = 1;
 	int ready[2];
@@ -675,12 +649,11 @@ TEST(runs_of_exiting_processes_are_marked_failed)
 	store_close(open_store(STORE_WRITE));
 	ck_rows("SELECT status FROM run", "failed");
 	waitpid(child, NULL, 0);
-	config_fini(&c);
 }
 
 TEST(killed_run_stays_readable)
 {
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct epoch_row row = epoch_row(0, 0.1);
 	pid_t child = fork();
 	if (child == 0) {
@@ -695,13 +668,12 @@ TEST(killed_run_stays_readable)
 	ck_rows("SELECT status, test_accuracy FROM run, epoch", "running,0.1");
 	store_close(open_store(STORE_WRITE));
 	ck_rows("SELECT status, test_accuracy FROM run, epoch", "failed,0.1");
-	config_fini(&c);
 }
 
 TEST(deleted_run_accepts_no_epochs)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(0, 0.1);
 	begin(s, &c);
@@ -709,8 +681,6 @@ TEST(deleted_run_accepts_no_epochs)
 	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL), "was deleted while it ran");
 	ck_fine(sink.end(sink.self, "failed", "deleted"));
 	ck_rows("SELECT count(*) FROM epoch", "0");
-	store_close(s);
-	config_fini(&c);
 }
 
 /* ---- What is refused ----------------------------------------------------- */
@@ -775,12 +745,11 @@ TEST(unwritable_paths_are_refused)
 
 TEST(read_only_database_can_be_read)
 {
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct store *s = open_store(STORE_WRITE);
 	int status;
 	begin(s, &c);
 	store_close(s);
-	config_fini(&c);
 	chmod(path, 0444);
 	chmod(folder, 0555);
 	pid_t child = fork(); /* root may write anywhere */
@@ -879,7 +848,7 @@ static char *schema_shape(void)
 TEST(versions_0_to_2_migrate, 3)
 {
 	make_empty_store();
-	char *fresh = schema_shape();
+	char *fresh AUTOFREE = schema_shape();
 
 	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
 		remove(path);
@@ -903,9 +872,8 @@ TEST(versions_0_to_2_migrate, 3)
 			    : "PRAGMA user_version = 0");
 		store_close(open_store((enum store_mode)mode));
 		ck_rows("PRAGMA user_version", "15");
-		char *migrated = schema_shape();
+		char *migrated AUTOFREE = schema_shape();
 		ck_assert_str_eq(migrated, fresh);
-		free(migrated);
 		ck_rows("SELECT id, config_hash, strategy, table_home, record, precision, "
 			"transport, cuda, sim_platform, speed FROM run",
 			"1,h,asgd,shared,0,float32,null,null,null,;"
@@ -923,8 +891,8 @@ TEST(versions_0_to_2_migrate, 3)
 			"dropped_fraction FROM run_summary",
 			"asgd 2w,2.0,1.5,4,null;serial,null,null,null,null");
 		/* new runs are stored next to the old ones */
-		struct store *s = open_store(STORE_WRITE);
-		struct config c = config_of("1", "");
+		struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+		struct config c AUTOCONFIG = config_of("1", "");
 		struct sink sink = store_sink(s);
 		struct epoch_row row = epoch_row(1, 0.5);
 		int64_t histogram[STALENESS_BINS] = {[2] = 3};
@@ -935,10 +903,7 @@ TEST(versions_0_to_2_migrate, 3)
 			"JOIN rank_epoch AS r USING (run_id, epoch) "
 			"LEFT JOIN staleness AS h USING (run_id, epoch)",
 			"1,null,null,null;3,3,3,3");
-		store_close(s);
-		config_fini(&c);
 	}
-	free(fresh);
 }
 
 /* SQL of the tables of version 8, with columns for the options of that time. */
@@ -953,7 +918,7 @@ static char *columns_of_all(void)
 TEST(version_8_migrates)
 {
 	make_empty_store();
-	char *fresh = columns_of_all();
+	char *fresh AUTOFREE = columns_of_all();
 	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
 		remove(path);
 		sql(tables_8);
@@ -965,14 +930,13 @@ TEST(version_8_migrates)
 		    "INSERT INTO epoch (run_id, epoch, train_loss) VALUES (1, 1, 0.5)");
 		store_close(open_store((enum store_mode)mode));
 		ck_rows("PRAGMA user_version", "15");
-		char *migrated = columns_of_all();
+		char *migrated AUTOFREE = columns_of_all();
 		ck_assert_str_eq(migrated, fresh);
-		free(migrated);
 		ck_rows("SELECT config_hash, deal, split, sweep_round FROM run",
 			"h,dynamic,shuffled,null");
 		ck_rows("SELECT running_loss, train_loss FROM run_summary", "0.5,null");
-		struct store *s = open_store(STORE_WRITE);
-		struct config c = config_of("1", "");
+		struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+		struct config c AUTOCONFIG = config_of("1", "");
 		struct sink sink = store_sink(s);
 		struct epoch_row row = epoch_row(1, 0.5);
 		begin(s, &c);
@@ -980,22 +944,19 @@ TEST(version_8_migrates)
 		ck_fine(sink.end(sink.self, "done", NULL));
 		ck_rows("SELECT id, status, test_accuracy FROM run_summary ORDER BY id",
 			"1,done,null;2,done,0.5");
-		store_close(s);
-		config_fini(&c);
 	}
-	free(fresh);
 }
 
 TEST(version_9_migrates)
 {
 	make_empty_store();
-	char *fresh = columns_of_all();
+	char *fresh AUTOFREE = columns_of_all();
 	drop_views_and_triggers();
 	sql(BACK_TO_9 "ALTER TABLE run DROP COLUMN placement; ALTER TABLE run DROP COLUMN "
 		      "train_rows; PRAGMA user_version = 9");
 	/* the same cell on one machine, and on those of two hostfiles */
 	for (int id = 1; id <= 3; id++) {
-		char *text = sentence(
+		char *text AUTOFREE = sentence(
 			"INSERT INTO run (id, status, config_hash, workload, strategy, workers, "
 			"servers, sync_every, barrier_every, epochs, batch, lr, lr_schedule, "
 			"momentum, weight_decay, reduce, lr_scale, seed, device, platform, "
@@ -1007,27 +968,23 @@ TEST(version_9_migrates)
 			: id == 2 ? "a"
 				  : "b");
 		sql(text);
-		free(text);
 	}
 	store_close(open_store(STORE_WRITE));
 	ck_rows("PRAGMA user_version", "15");
-	char *migrated = columns_of_all();
+	char *migrated AUTOFREE = columns_of_all();
 	ck_assert_str_eq(migrated, fresh);
 	ck_rows("SELECT count(*), count(DISTINCT config_key) FROM run_summary", "3,3");
 	ck_rows("SELECT network FROM run ORDER BY id", "null;hostfile a;hostfile b");
-	free(migrated);
-	free(fresh);
 }
 
 /* Version 13 added resumptions and options of optimisers. */
 TEST(version_12_migrates)
 {
 	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	begin(s, &c);
-	config_fini(&c);
 	store_close(s);
-	char *fresh = columns_of_all();
+	char *fresh AUTOFREE = columns_of_all();
 	drop_views_and_triggers();
 	sql(BACK_TO_13
 	    "DROP TABLE resumption; DROP TABLE run_option; CREATE TABLE run_option (run_id INTEGER "
@@ -1040,64 +997,56 @@ TEST(version_12_migrates)
 	sql("INSERT INTO run_option VALUES (1, 'optimizer', 'beta1', '0.8')");
 	ck_rows("SELECT group_concat(part || name || value, ' ') FROM run_option",
 		"optimizerbeta10.8 strategyperiod7");
-	char *migrated = columns_of_all();
+	char *migrated AUTOFREE = columns_of_all();
 	ck_assert_str_eq(migrated, fresh);
-	free(migrated);
-	free(fresh);
 }
 
 /* Version 14 added the values that strategies report for epochs. */
 TEST(version_13_migrates)
 {
 	make_empty_store();
-	char *fresh = schema_shape();
+	char *fresh AUTOFREE = schema_shape();
 	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(1, 0.5);
 	begin(s, &c);
 	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
 	ck_fine(sink.end(sink.self, "done", NULL));
 	store_close(s);
-	config_fini(&c);
 	drop_views_and_triggers();
 	sql(BACK_TO_13 "DROP TABLE epoch_value; PRAGMA user_version = 13");
 	store_close(open_store(STORE_WRITE));
 	ck_rows("PRAGMA user_version", "15");
-	char *migrated = schema_shape();
+	char *migrated AUTOFREE = schema_shape();
 	ck_assert_str_eq(migrated, fresh);
 	ck_rows("SELECT r.test_accuracy, e.epoch, v.name FROM run_summary AS r JOIN epoch AS e ON "
 		"e.run_id = r.id LEFT JOIN epoch_value AS v USING (run_id, epoch)",
 		"0.5,1,null");
-	free(migrated);
-	free(fresh);
 }
 
 TEST(version_11_migrates)
 {
 	make_empty_store();
-	char *fresh = columns_of_all();
+	char *fresh AUTOFREE = columns_of_all();
 	drop_views_and_triggers();
 	sql(BACK_TO_11 "ALTER TABLE run DROP COLUMN init_from; ALTER TABLE run DROP COLUMN "
 		       "initial_model; PRAGMA user_version = 11");
 	store_close(open_store(STORE_WRITE));
 	ck_rows("PRAGMA user_version", "15");
-	char *migrated = columns_of_all();
+	char *migrated AUTOFREE = columns_of_all();
 	ck_assert_str_eq(migrated, fresh);
-	free(migrated);
-	free(fresh);
 }
 
 /* ---- Heartbeats ------------------------------------------------------------------ */
 
 static void set_heartbeat(const char *id, const char *host, const char *ago)
 {
-	char *text =
+	char *text AUTOFREE =
 		sentence("UPDATE run SET host = '%s', pid = 1, status = 'running', heartbeat = "
 			 "strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now', '-%s') WHERE id = %s",
 			 host, ago, id);
 	sql(text);
-	free(text);
 }
 
 /* A run on another machine counts as alive while its heartbeat is recent. */
@@ -1107,9 +1056,8 @@ TEST(remote_runs_without_heartbeat_are_marked_failed)
 	for (int seed = 1; seed <= 3; seed++) {
 		char number[12];
 		snprintf(number, sizeof number, "%d", seed);
-		struct config c = config_of(number, "");
+		struct config c AUTOCONFIG = config_of(number, "");
 		ck_fine(store_pend(s, &c, &(int64_t){0}, 0, 0));
-		config_fini(&c);
 	}
 	store_close(s);
 	set_heartbeat("1", "elsewhere", "600 seconds");
@@ -1123,8 +1071,8 @@ TEST(remote_runs_without_heartbeat_are_marked_failed)
 
 TEST(running_run_updates_heartbeat)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
 	begin(s, &c);
 	ck_rows("SELECT heartbeat = started FROM run", "1");
@@ -1138,8 +1086,6 @@ TEST(running_run_updates_heartbeat)
 	sql("UPDATE run SET heartbeat = '2000'");
 	clock_delay(1500000000);
 	ck_rows("SELECT heartbeat FROM run", "2000");
-	store_close(s);
-	config_fini(&c);
 }
 
 TEST(locked_database_is_reported)
@@ -1180,7 +1126,7 @@ static void fill_disk(bool full)
 
 TEST(full_disk_ends_the_run)
 {
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct store *s = open_store(STORE_WRITE);
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(0, 0.1);
@@ -1194,7 +1140,6 @@ TEST(full_disk_ends_the_run)
 	fill_disk(false);
 	store_close(s);
 	ck_rows("SELECT count(*) FROM epoch", "1");
-	config_fini(&c);
 }
 
 /* ---- What the views compute ---------------------------------------------- */
@@ -1259,20 +1204,16 @@ TEST(config_key_contains_every_option_except_seed)
 		char column[COLUMN_ROOM];
 		option_column(o, column);
 		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
-		char *differ = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE id = 2", column,
-					column, text ? "'') || 'x'" : "0) + 1");
-		char *equal = sentence("UPDATE run SET %s = (SELECT %s FROM run WHERE id = 1)",
-				       column, column);
-		char *ask = sentence("SELECT count(DISTINCT config_key), '%s' FROM run_summary",
-				     o->name);
-		char *want = sentence("2,%s", o->name);
+		char *differ AUTOFREE = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE id = 2",
+						 column, column, text ? "'') || 'x'" : "0) + 1");
+		char *equal AUTOFREE = sentence(
+			"UPDATE run SET %s = (SELECT %s FROM run WHERE id = 1)", column, column);
+		char *ask AUTOFREE = sentence(
+			"SELECT count(DISTINCT config_key), '%s' FROM run_summary", o->name);
+		char *want AUTOFREE = sentence("2,%s", o->name);
 		sql(differ);
 		ck_rows(ask, want);
 		sql(equal);
-		free(want);
-		free(ask);
-		free(equal);
-		free(differ);
 	}
 	ck_rows("SELECT count(DISTINCT config_key) FROM run_summary", "1");
 }
@@ -1369,10 +1310,9 @@ static char *printed(enum format format, const char *query, const char *param, c
 
 static void ck_printed(enum format format, const char *query, const char *param, const char *want)
 {
-	char *wrong, *got = printed(format, query, param, &wrong);
+	char *wrong, *got AUTOFREE = printed(format, query, param, &wrong);
 	ck_fine(wrong);
 	ck_assert_str_eq(got, want);
-	free(got);
 }
 
 static const char awkward[] =
@@ -1466,7 +1406,7 @@ TEST(run_is_one_json_object)
 static int table(char **out, char **err, const char *const *words)
 {
 	const char *word[16];
-	char *db = sentence("--db=%s", path);
+	char *db AUTOFREE = sentence("--db=%s", path);
 	size_t n = 0;
 	for (word[n++] = db; *words; words++)
 		word[n++] = *words;
@@ -1474,7 +1414,6 @@ static int table(char **out, char **err, const char *const *words)
 	int status = start_command(&command_table, word);
 	*out = folder_read("out");
 	*err = folder_read("err");
-	free(db);
 	return status;
 }
 

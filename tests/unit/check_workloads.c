@@ -31,11 +31,10 @@ static float *numbers(size_t n, uint64_t rng)
 static void compare(const char *what, const struct vec *y, const double *right, size_t n,
 		    double tolerance)
 {
-	float *host = fixture_get(y);
+	float *host AUTOFREE = fixture_get(y);
 	for (size_t i = 0; i < n; i++)
 		ck_assert_msg(fabs(host[i] - right[i]) <= tolerance * fmax(1, fabs(right[i])),
 			      "%s: [%zu] is %.9g, should be %.9g", what, i, host[i], right[i]);
-	free(host);
 }
 
 static bool open_device(struct fixture *f, int i)
@@ -57,7 +56,8 @@ TEST(sgd_step_matches_double_precision, LISTED(devices))
 	if (!open_device(&f, _i))
 		return;
 	for (int with = 0; with < 2; with++) {
-		float *p = numbers(N, 1), *v = numbers(N, 2), *g = numbers(N, 3);
+		float *p AUTOFREE = numbers(N, 1), *v AUTOFREE = numbers(N, 2),
+			 *g AUTOFREE = numbers(N, 3);
 		double m = with ? 0.9 : 0, lr = 0.05, decay = 0.3, scale = 0.25, rp[N], rv[N];
 
 		for (size_t i = 0; i < N; i++) {
@@ -82,9 +82,6 @@ TEST(sgd_step_matches_double_precision, LISTED(devices))
 		else
 			ck_assert_ptr_null(f.w.moment[0]);
 		model_close(&f.w);
-		free(p);
-		free(v);
-		free(g);
 	}
 	fixture_close(&f);
 }
@@ -100,7 +97,7 @@ TEST(new_vectors_are_zero_and_aligned, LISTED(devices))
 		for (size_t l = 0; l < COUNT(lengths); l++) {
 			size_t n = lengths[l];
 			struct vec *v = vec_new(&f.w, n);
-			float *x = fixture_get(v);
+			float *x AUTOFREE = fixture_get(v);
 
 			size_t dirty = 0;
 
@@ -110,7 +107,6 @@ TEST(new_vectors_are_zero_and_aligned, LISTED(devices))
 			ck_assert_uint_eq((uintptr_t)v->data % 64, 0);
 			vec_fill(v, 7);
 			vec_free(v);
-			free(x);
 		}
 	fixture_close(&f);
 }
@@ -186,16 +182,14 @@ TEST(idx_files_are_read, 4)
 	wrong = dataset_fashion_mnist.load(&run, &train, &test);
 	ck_assert_msg(!wrong, "%s", wrong);
 
-	uint8_t *images = idx_new(IDX_IMAGES, TESTS, &n);
+	uint8_t *images AUTOFREE = idx_new(IDX_IMAGES, TESTS, &n);
 
 	ck_assert_mem_eq(test.bytes, images + IDX_IMAGES_AT, TESTS * PIXELS);
-	free(images);
 
-	uint8_t *labels = idx_new(IDX_LABELS, IMAGES, &n);
+	uint8_t *labels AUTOFREE = idx_new(IDX_LABELS, IMAGES, &n);
 
 	for (size_t i = 0; i < IMAGES; i++)
 		ck_assert_float_eq(train.target[i], labels[IDX_LABELS_AT + i]);
-	free(labels);
 
 	struct data wide, wide_test;
 
@@ -318,13 +312,12 @@ TEST(missing_idx_files_are_named)
 
 	/* images that do not fit into the padded size */
 	size_t n;
-	uint8_t *b = idx_new(IDX_IMAGES, IMAGES, &n);
+	uint8_t *b AUTOFREE = idx_new(IDX_IMAGES, IMAGES, &n);
 
 	idx_put_set(IMAGES, TESTS, false, '-');
 	b[11] = 14;
 	b[15] = 56;
 	folder_put("train-images-idx3-ubyte", b, n, false);
-	free(b);
 	const char *wrong = dataset_fashion_mnist_32.probe(&run, &train, &test);
 
 	ck_assert_ptr_nonnull(wrong);
@@ -442,8 +435,8 @@ TEST(workload_evaluation_changes_no_state, LISTED(workloads))
 	f.w.test = &f.train;
 	step_gradient(&f.w);
 	tally_take(&f.w, &a);
-	float *param = fixture_get(f.w.param), *grad = fixture_get(f.w.grad),
-	      *buffer = f.w.buffer ? fixture_get(f.w.buffer) : NULL;
+	float *param AUTOFREE = fixture_get(f.w.param), *grad AUTOFREE = fixture_get(f.w.grad),
+		     *buffer AUTOFREE = f.w.buffer ? fixture_get(f.w.buffer) : NULL;
 
 	f.w.workload->evaluate(&f.w, f.w.test, rows_used, COUNT(rows_used));
 	tally_take(&f.w, &b);
@@ -459,25 +452,20 @@ TEST(workload_evaluation_changes_no_state, LISTED(workloads))
 	tally_take(&f.w, &b);
 	ck_assert_int_eq(b.rows, EVALUATE_ROWS * data_targets(&f.train));
 
-	float *param_after = fixture_get(f.w.param), *grad_after = fixture_get(f.w.grad);
+	float *param_after AUTOFREE = fixture_get(f.w.param),
+			   *grad_after AUTOFREE = fixture_get(f.w.grad);
 
 	ck_assert_mem_eq(param, param_after, vec_len(f.w.param) * sizeof *param);
 	ck_assert_mem_eq(grad, grad_after, vec_len(f.w.param) * sizeof *grad);
 	if (buffer) {
-		float *buffer_after = fixture_get(f.w.buffer);
+		float *buffer_after AUTOFREE = fixture_get(f.w.buffer);
 
 		ck_assert_mem_eq(buffer, buffer_after, vec_len(f.w.buffer) * sizeof *buffer);
-		free(buffer_after);
 	}
 	f.w.rows = 3; /* the last mini-batch of an epoch may be smaller */
 	step_gradient(&f.w);
 	tally_take(&f.w, &b);
 	ck_assert_int_eq(b.rows, 3 * data_targets(&f.train));
-	free(param);
-	free(grad);
-	free(buffer);
-	free(param_after);
-	free(grad_after);
 	fixture_close(&f);
 }
 
@@ -495,16 +483,13 @@ TEST(seed_determines_initial_model, LISTED(workloads))
 		fixture_init(&f[i]);
 	}
 	size_t bytes = vec_len(f[0].w.param) * sizeof(float);
-	float *a = fixture_get(f[0].w.param), *b = fixture_get(f[1].w.param),
-	      *c = fixture_get(f[2].w.param);
+	float *a AUTOFREE = fixture_get(f[0].w.param), *b AUTOFREE = fixture_get(f[1].w.param),
+		 *c AUTOFREE = fixture_get(f[2].w.param);
 	bool zero = a[0] == 0 && memcmp(a, a + 1, bytes - sizeof *a) == 0;
 
 	ck_assert_mem_eq(a, b, bytes);
 	ck_assert_msg(zero || memcmp(a, c, bytes) != 0, "%s: the seed changes nothing",
 		      workload->plugin.name);
-	free(a);
-	free(b);
-	free(c);
 	for (int i = 0; i < 3; i++)
 		fixture_close(&f[i]);
 }
@@ -576,7 +561,7 @@ static void check_decay(const struct workload *workload, const char *decay, doub
 	vec_fill(f.w.grad, 0);
 	local_step(&f.w, 1);
 	local_gradient(&f.w);
-	float *p = fixture_get(f.w.param), *g = fixture_get(f.w.grad);
+	float *p AUTOFREE = fixture_get(f.w.param), *g AUTOFREE = fixture_get(f.w.grad);
 	for (size_t n = 0; n < vec_len(f.w.param); n++) {
 		bool spared = p[n] == 1;
 		left += spared;
@@ -586,8 +571,6 @@ static void check_decay(const struct workload *workload, const char *decay, doub
 	ck_assert_msg(wrong == 0, "%s: %zu floats are wrong", workload->plugin.name, wrong);
 	ck_assert_msg(left == spared_floats, "%s: %zu floats are spared", workload->plugin.name,
 		      left);
-	free(p);
-	free(g);
 	fixture_close(&f);
 }
 
@@ -693,11 +676,10 @@ static void watch(struct worker *w, size_t i)
 	int *seen = w->state;
 	seen[++seen[0]] = (int)i;
 	/* this layer's gradient is final: the marker from before the step is gone */
-	float *g = fixture_get(w->grad);
+	float *g AUTOFREE = fixture_get(w->grad);
 
 	for (size_t j = w->layer[i]; j < w->layer[i + 1]; j++)
 		ck_assert(g[j] != 12345);
-	free(g);
 }
 
 TEST(layer_ready_runs_from_last_layer_to_first)
@@ -786,8 +768,10 @@ TEST(split_layers_contain_each_parameter_once)
 			ck_assert_int_eq(l->x_split, j == 1);
 			ck_assert_int_eq(l->part != NULL, j == 2);
 			ck_assert_uint_eq(l->rows_max, EVALUATE_ROWS);
-			float *w = fixture_get(l->weight), *ww = fixture_get(all->weight),
-			      *b = fixture_get(l->bias), *wb = fixture_get(all->bias);
+			float *w AUTOFREE = fixture_get(l->weight),
+				 *ww AUTOFREE = fixture_get(all->weight),
+				 *b AUTOFREE = fixture_get(l->bias),
+				 *wb AUTOFREE = fixture_get(all->bias);
 
 			for (size_t o = 0; o < l->out_held; o++)
 				for (size_t c = 0; c < l->in_held; c++)
@@ -796,10 +780,6 @@ TEST(split_layers_contain_each_parameter_once)
 						ww[(l->out_first + o) * l->in + l->in_first + c]);
 			for (size_t o = 0; o < l->bias_held; o++)
 				ck_assert_float_eq(b[o], wb[l->out_first + o]);
-			free(w);
-			free(ww);
-			free(b);
-			free(wb);
 		}
 		ck_assert_ptr_null(net_linear_at(f.w.net, 3));
 		net_fini(&f.w);
@@ -859,7 +839,7 @@ TEST(gpt_matches_pytorch)
 				.target = target};
 	ck_assert_ptr_null(f.w.workload->cut(f.opts, &f.train));
 	fixture_init(&f);
-	float *p = fixture_get(f.w.param);
+	float *p AUTOFREE = fixture_get(f.w.param);
 	for (size_t i = 0; i < vec_len(f.w.param); i++)
 		p[i] = (float)((int)((i * 7919 + 12345) % 2001) - 1000) / 2500;
 	vec_put(f.w.param, p);
@@ -871,15 +851,13 @@ TEST(gpt_matches_pytorch)
 	tally_take(&f.w, &t);
 	ck_assert_int_eq(t.rows, ROWS * CONTEXT);
 	ck_assert_double_eq_tol(t.loss / ROWS / CONTEXT, torch_gpt_loss, 1e-5);
-	float *g = fixture_get(f.w.grad), *z = fixture_get(f.w.net->layer[f.w.net->layers - 1].y);
+	float *g AUTOFREE = fixture_get(f.w.grad),
+		 *z AUTOFREE = fixture_get(f.w.net->layer[f.w.net->layers - 1].y);
 	for (size_t i = 0; i < COUNT(torch_gpt_grad); i++)
 		ck_assert_double_eq_tol(g[i * KEPT], torch_gpt_grad[i], 1e-5);
 	for (size_t i = 0; i < COUNT(torch_gpt_scores); i++)
 		ck_assert_double_eq_tol(z[i * KEPT], torch_gpt_scores[i], 1e-6);
 	f.train = (struct data){.n = 0};
-	free(p);
-	free(g);
-	free(z);
 	fixture_close(&f);
 }
 

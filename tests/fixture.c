@@ -218,23 +218,43 @@ static void close_to(const struct reference *r, const char *what, const struct v
 			      right[i]);
 }
 
+/* The number that torch_reference.py draws: exact, from -1 to 1. */
+static float drawn(size_t i)
+{
+	uint32_t h = (uint32_t)(i + 1) * 2654435761u;
+	h = (h ^ h >> 15) * 2246822519u;
+	return ldexpf((float)((h ^ h >> 13) >> 12), -19) - 1;
+}
+
 void check_reference(const struct reference *r, const struct device_ops *device,
 		     void (*build)(struct worker *w, const struct data *d,
 				   const struct reference *r),
 		     double own, double most)
 {
+	enum { TARGET = 1 << 16, PARAM = 2 << 16 }; /* where the numbers of each begin */
+	const size_t features = r->features ? r->features : image_size(r->image);
+	float *x AUTOFREE = must(malloc(r->rows * features * sizeof *x)), target[64];
+	float *param AUTOFREE = must(malloc(r->params * sizeof *param));
 	const struct data d = {.n = r->rows,
-			       .features = r->features ? r->features : image_size(r->image),
+			       .features = features,
 			       .classes = r->mse ? 0 : r->outputs,
 			       .image = r->image,
-			       .floats = r->x,
-			       .target = r->target};
-	int32_t index[64];
+			       .floats = x,
+			       .target = target};
+	int32_t index[COUNT(target)];
 	struct fixture f;
 	struct worker *w = &f.w;
 	ck_assert_uint_le(r->rows, COUNT(index));
-	for (size_t i = 0; i < r->rows; i++)
+	for (size_t i = 0; i < r->rows; i++) {
 		index[i] = (int32_t)i;
+		target[i] = drawn(TARGET + i);
+		if (!r->mse)
+			target[i] = floorf((target[i] + 1) / 2 * (float)r->outputs);
+	}
+	for (size_t i = 0; i < r->rows * features; i++)
+		x[i] = drawn(i);
+	for (size_t i = 0; i < r->params; i++)
+		param[i] = drawn(PARAM + i) / 2;
 	fixture_open(&f, device);
 	f.run.batch = (int64_t)r->rows;
 	f.run.momentum = 0.9;
@@ -242,7 +262,7 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 	build(w, &d, r);
 	ck_assert_uint_eq(vec_len(w->param), r->params);
 	ck_assert_uint_eq(w->buffer ? vec_len(w->buffer) : 0, r->buffers);
-	vec_put(w->param, r->param);
+	vec_put(w->param, param);
 	w->train = w->test = &d;
 	w->index = index;
 	w->rows = r->rows;

@@ -1,7 +1,6 @@
 /*
  * check_export.c - exports for other programs, and imports from the database of another machine.
  */
-#include "results/share/share.h"
 #include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
@@ -69,22 +68,10 @@ static void command(const char *words, int want, const char *says)
 		      output);
 }
 
-static unsigned char *read_all(const char *name, size_t *n)
-{
-	char *path AUTOFREE = in_folder(name);
-	FILE *f = fopen(path, "rb");
-	unsigned char *bytes = must(calloc(1, 1 << 16));
-	ck_assert_msg(f, "%s", path);
-	*n = fread(bytes, 1, (1 << 16) - 1, f);
-	fclose(f);
-	return bytes;
-}
-
 static void expect_file(const char *name, const char *want)
 {
-	size_t n;
-	unsigned char *got AUTOFREE = read_all(name, &n);
-	ck_assert_str_eq((char *)got, want);
+	char *got AUTOFREE = folder_read(name);
+	ck_assert_str_eq(got, want);
 }
 
 /* ---- Exports -------------------------------------------------------------------- */
@@ -134,142 +121,8 @@ TEST(tables_are_exported_as_text)
 		"b\"");
 	ck_assert_ptr_null(strchr(output, 0xff));
 	command("export --db=a.db --where=no", EXIT_USER, "--where=no");
-	command("export --db=a.db --format=mlflow", EXIT_USER, "--out=mlruns");
-	command("export --db=a.db --format=mlflow --out=a.db", EXIT_FAILED, "a.db is not a folder");
 	command("export --db=a.db --out=no/file.csv", EXIT_FAILED, "--out=no/file.csv");
 	command("export --db=none.db", EXIT_USER, "none.db");
-}
-
-/* RFC 3720, B.4, and the catalogue's check value; unmasked, as tensorflow/core/lib/hash/crc32c.h.
- */
-static uint32_t plain_crc(const void *bytes, size_t n)
-{
-	uint32_t masked = tfrecord_crc(bytes, n) - 0xa282ead8;
-	return masked >> 17 | masked << 15;
-}
-
-TEST(tensorboard_checksums_equal_published_values)
-{
-	unsigned char zeros[32] = {0}, ones[32], up[32], down[32];
-	for (int i = 0; i < 32; i++) {
-		ones[i] = 0xff;
-		up[i] = (unsigned char)i;
-		down[i] = (unsigned char)(31 - i);
-	}
-	ck_assert_uint_eq(plain_crc(zeros, 32), 0x8a9136aa);
-	ck_assert_uint_eq(plain_crc(ones, 32), 0x62a8ab43);
-	ck_assert_uint_eq(plain_crc(up, 32), 0x46dd794e);
-	ck_assert_uint_eq(plain_crc(down, 32), 0x113fdb5c);
-	ck_assert_uint_eq(plain_crc("123456789", 9), 0xe3069283);
-	ck_assert_uint_eq(tfrecord_crc("\x18\0\0\0\0\0\0\0", 8),
-			  0x224b7fa3 /* such files begin with this */);
-}
-
-static uint64_t little(const unsigned char *p, int bytes)
-{
-	uint64_t x = 0;
-	for (int i = bytes; i-- > 0;)
-		x = x << 8 | p[i];
-	return x;
-}
-
-/* The data of the record at *at, which moves past it; both checksums must be right. */
-static const unsigned char *record(const unsigned char *file, size_t n, size_t *at, size_t *length)
-{
-	const unsigned char *head = file + *at;
-	ck_assert_uint_le(*at + 12, n);
-	*length = (size_t)little(head, 8);
-	ck_assert_uint_le(*at + 12 + *length + 4, n);
-	ck_assert_uint_eq(little(head + 8, 4), tfrecord_crc(head, 8));
-	ck_assert_uint_eq(little(head + 12 + *length, 4), tfrecord_crc(head + 12, *length));
-	*at += 12 + *length + 4;
-	return head + 12;
-}
-
-static double number(const unsigned char *p)
-{
-	uint64_t bits = little(p, 8);
-	double x;
-	memcpy(&x, &bits, sizeof x);
-	return x;
-}
-
-TEST(runs_are_exported_for_tensorboard)
-{
-	static const char name[] = "runs/11-asgd-2w-seed1/events.out.tfevents.1767323045.alpha";
-	/* epoch 1 of run 11: its step, and a summary whose first value is a tag and a float */
-	static const unsigned char second[] = "\x10\x01\x2a\x79\x0a\x1d\x0a\x16"
-					      "accuracy/test_accuracy\x15\0\0\x40\x3f";
-	size_t n, again, at = 0, length;
-	new_database("a.db");
-	sql_in("a.db", alpha);
-	command("export --db=a.db --format=tensorboard --out=runs --where=\"status <> 'running'\"",
-		EXIT_OK, "runs: 4 runs");
-	unsigned char *file = read_all(name, &n);
-	const unsigned char *p = record(file, n, &at, &length);
-	ck_assert_uint_eq(length, 24);
-	ck_assert(p[0] == 0x09 && number(p + 1) == 1767323045);
-	ck_assert(memcmp(p + 9,
-			 "\x1a\x0d"
-			 "brain.Event:2",
-			 15) == 0);
-	record(file, n, &at, &length);
-	p = record(file, n, &at, &length);
-	ck_assert(p[0] == 0x09 && number(p + 1) == 1767323047);
-	for (size_t i = 0; i + 1 < sizeof second; i++)
-		ck_assert_msg(p[9 + i] == second[i] || i == 3, "byte %zu: %02x", i, p[9 + i]);
-	ck_assert_uint_eq(p[9 + 3], length - 9 - 4);
-	record(file, n, &at, &length);
-	/* what the strategy reported, by name: the last is the gap of epoch 2 */
-	static const unsigned char last[] = "\x10\x02\x2a\x15\x0a\x13\x0a\x0c"
-					    "reported/gap\x15\0\0\x80\x3e";
-	for (int i = 0; i < 3; i++)
-		p = record(file, n, &at, &length);
-	ck_assert_uint_eq(length, 9 + sizeof last - 1);
-	ck_assert(memcmp(p + 9, last, sizeof last - 1) == 0);
-	ck_assert_uint_eq(at, n);
-	/* the same file again; values that are not finite are left out */
-	command("export --db=a.db --format=tensorboard --out=runs", EXIT_OK, "runs: 5 runs");
-	unsigned char *same AUTOFREE = read_all(name, &again);
-	ck_assert(n == again && memcmp(file, same, n) == 0);
-	free(file);
-	file = read_all("runs/12-asgd-2w-seed2/events.out.tfevents.1767323045.alpha", &n);
-	ck_assert_ptr_null(memmem(file, n, "test_loss", 9));
-	ck_assert_ptr_nonnull(memmem(file, n, "test_accuracy", 13));
-	free(file);
-}
-
-TEST(runs_are_exported_for_mlflow)
-{
-	new_database("a.db");
-	sql_in("a.db", alpha);
-	sql_in("a.db", "UPDATE run SET data_dir = 'x' || char(10) || 'y' WHERE id = 11");
-	command("export --db=a.db --format=mlflow --out=ml --where=id=11", EXIT_OK, "ml: 1 run\n");
-	char *line AUTOFREE = sentence(
-		"cd %s/ml/*/*/ && cat metrics/test_accuracy metrics/gap metrics/all-x "
-		"params/data_dir params/mlp.hidden "
-		"params/seed && echo && cat tags/mvbench.label tags/mlflow.runName && echo && "
-		"cat ../meta.yaml meta.yaml | grep -v ': \"/' && ls params/label metrics "
-		"2>/dev/null | wc -l",
-		folder);
-	command_output(line, output, sizeof output);
-	const char *ids = strstr(output, "experiment_id: '");
-	ck_assert_ptr_nonnull(ids);
-	ck_assert_msg(strncmp(output,
-			      "1767323045000 0.125 0\n1767323047000 0.75 1\n1767323048500 0.875 2\n"
-			      "1767323047000 0.5 1\n1767323048500 0.25 2\n1767323048500 8 2\n"
-			      "x\\ny641\na,\"b\"\n<c>11-asgd 2w-seed1\nexperiment_id: '",
-			      (size_t)(ids - output)) == 0,
-		      "%s", output);
-	ck_assert_msg(strstr(output, "\nname: \"mlp\"\nend_time: 1767323049000\n") &&
-			      strstr(output, "\nstart_time: 1767323045000\nstatus: 3\n") &&
-			      strstr(output, "\nrun_name: \"11-asgd 2w-seed1\"\n"),
-		      "%s", output);
-	command("export --db=a.db --format=mlflow --out=ml --where=id=11 && cp -r ml ml2 && "
-		"$OLDPWD/mvbench export --db=a.db --format=mlflow --out=ml --where=id=11 && diff "
-		"-r ml ml2 "
-		"&& rm -r ml2",
-		EXIT_OK, "1 run");
 }
 
 /* ---- Imports -------------------------------------------------------------------- */

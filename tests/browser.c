@@ -15,7 +15,7 @@
 static void start(struct browser *b, const char *profile)
 {
 	int down[2], up[2];
-	char *folder_of = sentence("--user-data-dir=%s", profile);
+	char *folder_of AUTOFREE = sentence("--user-data-dir=%s", profile);
 	ck_assert(pipe(down) == 0 && pipe(up) == 0);
 	b->process = fork();
 	ck_assert_int_ge(b->process, 0);
@@ -36,7 +36,6 @@ static void start(struct browser *b, const char *profile)
 		       folder_of, NULL);
 		_exit(127);
 	}
-	free(folder_of);
 	close(down[0]);
 	close(up[1]);
 	b->to = down[1];
@@ -73,20 +72,17 @@ static void note(struct browser *b, char *event)
 
 const char *browser_call(struct browser *b, const char *method, const char *params)
 {
-	char *session =
+	char *session AUTOFREE =
 		*b->session ? sentence(", \"sessionId\": \"%s\"", b->session) : must(strdup(""));
-	char *text = sentence("{\"id\": %d, \"method\": \"%s\", \"params\": %s%s}", ++b->id, method,
-			      params, session);
-	char *own = sentence("{\"id\":%d,", b->id);
+	char *text AUTOFREE = sentence("{\"id\": %d, \"method\": \"%s\", \"params\": %s%s}",
+				       ++b->id, method, params, session);
+	char *own AUTOFREE = sentence("{\"id\":%d,", b->id);
 	size_t n = strlen(text) + 1;
 	ck_assert_int_eq(write(b->to, text, n), (ssize_t)n);
 	free(b->answer);
 	while (strncmp(b->answer = message(b), own, strlen(own)) != 0)
 		note(b, b->answer);
 	ck_assert_msg(!strstr(b->answer, "\"error\":"), "%s: %s", text, b->answer);
-	free(own);
-	free(text);
-	free(session);
 	return b->answer;
 }
 
@@ -108,27 +104,23 @@ void browser_open(struct browser *b, const char *profile, const char *path)
 	start(b, profile);
 	word_after(browser_call(b, "Target.createTarget", "{\"url\": \"about:blank\"}"),
 		   "\"targetId\":\"", target, sizeof target);
-	char *attach = sentence("{\"targetId\": \"%s\", \"flatten\": true}", target);
+	char *attach AUTOFREE = sentence("{\"targetId\": \"%s\", \"flatten\": true}", target);
 	word_after(browser_call(b, "Target.attachToTarget", attach), "\"sessionId\":\"", b->session,
 		   sizeof b->session);
-	free(attach);
 	for (size_t i = 0; i < COUNT(watched); i++)
 		browser_call(b, watched[i], "{}");
-	char *go = sentence("{\"url\": \"file://%s\"}", path);
+	char *go AUTOFREE = sentence("{\"url\": \"file://%s\"}", path);
 	browser_call(b, "Page.navigate", go);
-	free(go);
 	while (!b->events || !strstr(b->events, "Page.loadEventFired"))
 		note(b, message(b));
 }
 
 void browser_expect(struct browser *b, const char *expression, const char *want)
 {
-	char *params = sentence("{\"expression\": \"String(%s)\"}", expression);
-	char *value = sentence("\"type\":\"string\",\"value\":\"%s\"", want);
+	char *params AUTOFREE = sentence("{\"expression\": \"String(%s)\"}", expression);
+	char *value AUTOFREE = sentence("\"type\":\"string\",\"value\":\"%s\"", want);
 	const char *got = browser_call(b, "Runtime.evaluate", params);
 	ck_assert_msg(strstr(got, value), "%s: wanted %s, got %s", expression, want, got);
-	free(value);
-	free(params);
 }
 
 void browser_close(struct browser *b)

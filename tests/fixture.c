@@ -111,12 +111,11 @@ void step_gradient(struct worker *w)
 static double loss_at(struct worker *w, const float *param, double a, const float *d)
 {
 	size_t n = vec_len(w->param);
-	float *p = must(malloc(n * sizeof *p));
+	float *p AUTOFREE = must(malloc(n * sizeof *p));
 	struct tally t;
 	for (size_t i = 0; i < n; i++)
 		p[i] = (float)(param[i] + a * d[i]);
 	vec_put(w->param, p);
-	free(p);
 	step_gradient(w);
 	tally_take(w, &t);
 	return t.loss / (double)t.rows;
@@ -160,9 +159,9 @@ static void check_slope(struct worker *w, const float *param, const float *grad,
 void check_gradient(struct worker *w, const char *name)
 {
 	size_t n = vec_len(w->param);
-	float *param = fixture_get(w->param), *d = must(calloc(n, sizeof *d));
+	float *param AUTOFREE = fixture_get(w->param), *d AUTOFREE = must(calloc(n, sizeof *d));
 	loss_at(w, param, 0, d);
-	float *grad = fixture_get(w->grad);
+	float *grad AUTOFREE = fixture_get(w->grad);
 	uint64_t rng = 9;
 	char what[120];
 
@@ -190,9 +189,6 @@ void check_gradient(struct worker *w, const char *name)
 			check_slope(w, param, grad, d, what);
 		}
 	}
-	free(param);
-	free(grad);
-	free(d);
 }
 
 /* ---- PyTorch ------------------------------------------------------------- */
@@ -211,7 +207,7 @@ static void close_loss(struct worker *w, const struct reference *r, const char *
 static void close_to(const struct reference *r, const char *what, const struct vec *v,
 		     const float *right, double own, double most)
 {
-	float *x = fixture_get(v);
+	float *x AUTOFREE = fixture_get(v);
 	double largest = 0;
 	for (size_t i = 0; i < vec_len(v); i++)
 		largest = fmax(largest, fabsf(right[i]));
@@ -220,7 +216,14 @@ static void close_to(const struct reference *r, const char *what, const struct v
 				      fmax(own * fabsf(right[i]), most * largest),
 			      "%s: %s[%zu] is %.9g, PyTorch's %.9g", r->name, what, i, x[i],
 			      right[i]);
-	free(x);
+}
+
+/* The number that torch_reference.py draws: exact, from -1 to 1. */
+static float drawn(size_t i)
+{
+	uint32_t h = (uint32_t)(i + 1) * 2654435761u;
+	h = (h ^ h >> 15) * 2246822519u;
+	return ldexpf((float)((h ^ h >> 13) >> 12), -19) - 1;
 }
 
 void check_reference(const struct reference *r, const struct device_ops *device,
@@ -228,18 +231,30 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 				   const struct reference *r),
 		     double own, double most)
 {
+	enum { TARGET = 1 << 16, PARAM = 2 << 16 }; /* where the numbers of each begin */
+	const size_t features = r->features ? r->features : image_size(r->image);
+	float *x AUTOFREE = must(malloc(r->rows * features * sizeof *x)), target[64];
+	float *param AUTOFREE = must(malloc(r->params * sizeof *param));
 	const struct data d = {.n = r->rows,
-			       .features = r->features ? r->features : image_size(r->image),
+			       .features = features,
 			       .classes = r->mse ? 0 : r->outputs,
 			       .image = r->image,
-			       .floats = r->x,
-			       .target = r->target};
-	int32_t index[64];
+			       .floats = x,
+			       .target = target};
+	int32_t index[COUNT(target)];
 	struct fixture f;
 	struct worker *w = &f.w;
 	ck_assert_uint_le(r->rows, COUNT(index));
-	for (size_t i = 0; i < r->rows; i++)
+	for (size_t i = 0; i < r->rows; i++) {
 		index[i] = (int32_t)i;
+		target[i] = drawn(TARGET + i);
+		if (!r->mse)
+			target[i] = floorf((target[i] + 1) / 2 * (float)r->outputs);
+	}
+	for (size_t i = 0; i < r->rows * features; i++)
+		x[i] = drawn(i);
+	for (size_t i = 0; i < r->params; i++)
+		param[i] = drawn(PARAM + i) / 2;
 	fixture_open(&f, device);
 	f.run.batch = (int64_t)r->rows;
 	f.run.momentum = 0.9;
@@ -247,7 +262,7 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 	build(w, &d, r);
 	ck_assert_uint_eq(vec_len(w->param), r->params);
 	ck_assert_uint_eq(w->buffer ? vec_len(w->buffer) : 0, r->buffers);
-	vec_put(w->param, r->param);
+	vec_put(w->param, param);
 	w->train = w->test = &d;
 	w->index = index;
 	w->rows = r->rows;
@@ -322,16 +337,14 @@ void skipped(const char *why)
 bool lacks_program(const char *name)
 {
 	const char *require = getenv("MVBENCH_REQUIRE");
-	char *look = sentence("command -v %s >/dev/null 2>&1", name);
+	char *look AUTOFREE = sentence("command -v %s >/dev/null 2>&1", name);
 	bool missing = system(look) != 0;
-	free(look);
 	if (!missing)
 		return false;
 	ck_assert_msg(!require || strcmp(require, "1") != 0,
 		      "%s is not installed, and MVBENCH_REQUIRE=1", name);
-	char *why = sentence("%s is not installed", name);
+	char *why AUTOFREE = sentence("%s is not installed", name);
 	skipped(why);
-	free(why);
 	return true;
 }
 
@@ -381,14 +394,13 @@ void folder_enter(void)
 
 void folder_free(void)
 {
-	char *command = sentence("rm -rf '%s'", folder);
-	ck_assert_int_eq(system(command), 0);
-	free(command);
+	folder_remove(folder); /* needs no program: a test may have changed PATH */
+	ck_assert_int_ne(access(folder, F_OK), 0);
 }
 
 void folder_put(const char *name, const void *x, size_t bytes, bool zipped)
 {
-	char *path = sentence("%s/%s%s", folder, name, zipped ? ".gz" : "");
+	char *path AUTOFREE = sentence("%s/%s%s", folder, name, zipped ? ".gz" : "");
 	if (zipped) {
 		gzFile f = gzopen(path, "wb");
 
@@ -400,7 +412,6 @@ void folder_put(const char *name, const void *x, size_t bytes, bool zipped)
 		ck_assert(f && fwrite(x, 1, bytes, f) == bytes);
 		ck_assert_int_eq(fclose(f), 0);
 	}
-	free(path);
 }
 
 void folder_text(const char *name, const char *text)
@@ -410,7 +421,7 @@ void folder_text(const char *name, const char *text)
 
 char *folder_read(const char *name)
 {
-	char *path = sentence("%s/%s", folder, name), *text = NULL;
+	char *path AUTOFREE = sentence("%s/%s", folder, name), *text = NULL;
 	size_t room = 0;
 	FILE *f = fopen(path, "r");
 	ck_assert_msg(f != NULL, "%s is not there", path);
@@ -420,7 +431,6 @@ char *folder_read(const char *name)
 		*text = '\0';
 	}
 	fclose(f);
-	free(path);
 	return text;
 }
 
@@ -466,12 +476,11 @@ void idx_put_set(uint32_t train, uint32_t test, bool zipped, char dot)
 		     {"t10k-labels", IDX_LABELS, true}};
 	for (size_t i = 0; i < COUNT(files); i++) {
 		size_t bytes;
-		uint8_t *x = idx_new(files[i].dims, files[i].test ? test : train, &bytes);
-		char *name = sentence("%s%cidx%d-ubyte", files[i].name, dot, files[i].dims);
+		uint8_t *x AUTOFREE = idx_new(files[i].dims, files[i].test ? test : train, &bytes);
+		char *name AUTOFREE =
+			sentence("%s%cidx%d-ubyte", files[i].name, dot, files[i].dims);
 
 		folder_put(name, x, bytes, zipped);
-		free(name);
-		free(x);
 	}
 }
 
@@ -507,10 +516,9 @@ int start_command(const struct command *c, const char *const *word)
 
 void expect_said(const char *file, const char *text, bool there)
 {
-	char *all = folder_read(file);
+	char *all AUTOFREE = folder_read(file);
 	ck_assert_msg((strstr(all, text) != NULL) == there, "\"%s\" is %sin: %s", text,
 		      there ? "not " : "", all);
-	free(all);
 }
 
 int command_output(const char *command, char *out, size_t room)
@@ -528,12 +536,11 @@ int command_output(const char *command, char *out, size_t room)
 int run_mvbench(const char *environment, const char *words, char *out, size_t room)
 {
 	/* a leak checker, if there is one, would report what Open MPI leaves behind */
-	char *command = sentence("%s ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s "
-				 "--db=%s/run.db %s 2>&1",
-				 environment, folder, folder, words);
-	int status = command_output(command, out, room);
-	free(command);
-	return status;
+	char *command AUTOFREE =
+		sentence("%s ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s "
+			 "--db=%s/run.db %s 2>&1",
+			 environment, folder, folder, words);
+	return command_output(command, out, room);
 }
 
 void record_run(const char *words)
@@ -547,15 +554,14 @@ void forget_runs(void)
 {
 	static const char *const end[] = {"", "-wal", "-shm"};
 	for (size_t i = 0; i < COUNT(end); i++) {
-		char *path = sentence("%s/run.db%s", folder, end[i]);
+		char *path AUTOFREE = sentence("%s/run.db%s", folder, end[i]);
 		remove(path);
-		free(path);
 	}
 }
 
 void expect_row(const char *sql, const char *want)
 {
-	char *path = sentence("%s/run.db", folder), *text = NULL;
+	char *path AUTOFREE = sentence("%s/run.db", folder), *text = NULL;
 	size_t n = 0;
 	struct store *store;
 	FILE *f = open_memstream(&text, &n);
@@ -567,7 +573,6 @@ void expect_row(const char *sql, const char *want)
 	fclose(f);
 	ck_assert_str_eq(strchr(text, '\n') + 1, want);
 	free(text);
-	free(path);
 }
 
 void expect_recorded(const char *environment, const char *words, const char *sql, const char *want)

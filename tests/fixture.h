@@ -43,7 +43,8 @@ void check_gradient(struct worker *w, const char *name);
 /* Runs it in a process of its own, which must end with an internal error that has these words. */
 void ends_the_process(void (*with)(struct worker *w, int which), int which, const char *says);
 
-/* ---- PyTorch's numbers for a net and a mini-batch; the tables are in tests/reference ---- */
+/* ---- PyTorch's numbers for a net and a mini-batch; the tables are in tests/reference. Inputs and
+ * parameters are drawn from the numbers of the rows and floats. ---- */
 
 struct reference {
 	const char *name, *layers; /* the words are those of the suite that builds the net */
@@ -52,7 +53,7 @@ struct reference {
 	size_t outputs, params, buffers;
 	bool mse;
 	double loss, evaluated; /* evaluated after the steps; 0: not evaluated */
-	const float *x, *target, *param, *grad, *after, *running;
+	const float *grad, *after, *running;
 };
 /* The gradient of the built net, and the results of three steps and an evaluation, must equal
  * PyTorch's. Each number is within `own` of itself, or `most` of the largest one in its vector,

@@ -18,9 +18,8 @@ char *in_folder(const char *name)
 static struct store *store_in(const char *file, enum store_mode mode)
 {
 	struct store *s;
-	char *path = in_folder(file), *wrong = store_open(&s, path, mode);
+	char *path AUTOFREE = in_folder(file), *wrong = store_open(&s, path, mode);
 	ck_assert_msg(!wrong, "%s", wrong);
-	free(path);
 	return s;
 }
 
@@ -29,15 +28,77 @@ void new_database(const char *file)
 	store_close(store_in(file, STORE_WRITE));
 }
 
-void sql_in(const char *file, const char *text)
+static sqlite3 *opened(const char *file)
 {
-	char *path = in_folder(file), *wrong = NULL;
+	char *path AUTOFREE = in_folder(file);
 	sqlite3 *db;
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	return db;
+}
+
+sqlite3 *made_open(const char *file)
+{
+	new_database(file);
+	return opened(file);
+}
+
+void made_sql(sqlite3 *db, const char *text)
+{
+	char *wrong = NULL;
 	sqlite3_exec(db, text, NULL, NULL, &wrong);
 	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+}
+
+static sqlite3_stmt *prepared(sqlite3 *db, const char *query)
+{
+	sqlite3_stmt *q;
+	ck_assert_msg(sqlite3_prepare_v2(db, query, -1, &q, NULL) == SQLITE_OK, "%s: %s", query,
+		      sqlite3_errmsg(db));
+	return q;
+}
+
+static bool stepped(sqlite3 *db, sqlite3_stmt *q)
+{
+	int rc = sqlite3_step(q);
+	ck_assert_msg(rc == SQLITE_ROW || rc == SQLITE_DONE, "%s: %s", sqlite3_sql(q),
+		      sqlite3_errmsg(db));
+	return rc == SQLITE_ROW;
+}
+
+double made_number(sqlite3 *db, const char *query)
+{
+	sqlite3_stmt *q = prepared(db, query);
+	bool is = stepped(db, q) && sqlite3_column_type(q, 0) != SQLITE_NULL;
+	double x = is ? sqlite3_column_double(q, 0) : NAN;
+	sqlite3_finalize(q);
+	return x;
+}
+
+char *made_rows(sqlite3 *db, const char *query)
+{
+	sqlite3_stmt *q = prepared(db, query);
+	struct text t;
+	FILE *f = text_open(&t);
+	for (int n = 0; stepped(db, q); n++)
+		for (int i = 0; i < sqlite3_column_count(q); i++) {
+			const char *cell = (const char *)sqlite3_column_text(q, i);
+			fprintf(f, "%s%s", i ? "," : n ? ";" : "", cell ? cell : "null");
+		}
+	sqlite3_finalize(q);
+	return text_close(&t);
+}
+
+void made_expect(sqlite3 *db, const char *query, const char *want)
+{
+	char *got AUTOFREE = made_rows(db, query);
+	ck_assert_msg(strcmp(got, want) == 0, "%s\ngave %s\nnot  %s", query, got, want);
+}
+
+void sql_in(const char *file, const char *text)
+{
+	sqlite3 *db = opened(file);
+	made_sql(db, text);
 	sqlite3_close(db);
-	free(path);
 }
 
 double number_in(const char *file, const char *query)
@@ -52,18 +113,9 @@ double number_in(const char *file, const char *query)
 
 void expect_in(const char *file, const char *query, const char *want)
 {
-	char *path = in_folder(file);
-	sqlite3 *db;
-	sqlite3_stmt *q;
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	ck_assert_msg(sqlite3_prepare_v2(db, query, -1, &q, NULL) == SQLITE_OK, "%s: %s", query,
-		      sqlite3_errmsg(db));
-	ck_assert_int_eq(sqlite3_step(q), SQLITE_ROW);
-	const char *got = (const char *)sqlite3_column_text(q, 0);
-	ck_assert_msg(got && strcmp(got, want) == 0, "%s: wanted %s, got %s", query, want, got);
-	sqlite3_finalize(q);
+	sqlite3 *db = opened(file);
+	made_expect(db, query, want);
 	sqlite3_close(db);
-	free(path);
 }
 
 void near(double x, double want, double within)

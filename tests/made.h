@@ -5,12 +5,21 @@
 #ifndef MADE_H
 #define MADE_H
 
+#include <sqlite3.h>
+
 char *in_folder(const char *name); /* its path, from the heap */
 void new_database(const char *file);
 void sql_in(const char *file, const char *text); /* runs statements; they must succeed */
-/* The first column of the first row, as a number; or it must equal this text. */
+/* The first column of the first row, as a number; or all rows must be this text (made_rows). */
 double number_in(const char *file, const char *query);
 void expect_in(const char *file, const char *query, const char *want);
+/* The same in one connection, which the caller closes. made_open makes a missing file. */
+sqlite3 *made_open(const char *file);
+void made_sql(sqlite3 *db, const char *text);
+double made_number(sqlite3 *db, const char *query); /* NaN: NULL, or no row */
+void made_expect(sqlite3 *db, const char *query, const char *want);
+/* The rows of a query, from the heap: "," between cells, ";" between rows, "null" for NULL. */
+char *made_rows(sqlite3 *db, const char *query);
 void near(double x, double want, double within);
 
 /* The text that `mvbench table` prints below rows that it compares. */

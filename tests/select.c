@@ -1,6 +1,5 @@
 /*
- * select.c - decides which tests run. The linker redirects every test that a suite adds to this
- * file (--wrap=_tcase_add_test).
+ * select.c - decides which tests run.
  *
  * MVBENCH_TEST_ONLY=NAME:I runs one test, at index I of its loop.
  *
@@ -78,11 +77,6 @@ static const struct loop {
 	{"bindings_free_what_they_make", 2},                /* 6 */
 };
 
-void __real__tcase_add_test(TCase *tc, const TTest *test, int signal, int allowed_exit, int start,
-			    int end);
-void __wrap__tcase_add_test(TCase *tc, const TTest *test, int signal, int allowed_exit, int start,
-			    int end);
-
 static int left_out;
 
 int tests_left_out(void)
@@ -99,8 +93,7 @@ static int every(const char *test, int n)
 	return 1;
 }
 
-void __wrap__tcase_add_test(TCase *tc, const TTest *test, int signal, int allowed_exit, int start,
-			    int end)
+void tests_select(TCase *into, const TTest *test, int start, int end)
 {
 	const char *only = getenv("MVBENCH_TEST_ONLY"), *quick = getenv("MVBENCH_TEST_QUICK");
 #ifdef __SANITIZE_ADDRESS__
@@ -115,15 +108,15 @@ void __wrap__tcase_add_test(TCase *tc, const TTest *test, int signal, int allowe
 		const int at = only[length] ? atoi(only + length + 1) : 0;
 		if (strlen(test->name) == length && strncmp(test->name, only, length) == 0 &&
 		    at >= start && at < end)
-			__real__tcase_add_test(tc, test, signal, allowed_exit, at, at + 1);
+			tcase_add_loop_test(into, test, at, at + 1);
 		return;
 	}
 	const int m = quick ? every(test->name, end - start) : 1;
 	if (m <= 1) {
-		__real__tcase_add_test(tc, test, signal, allowed_exit, start, end);
+		tcase_add_loop_test(into, test, start, end);
 		return;
 	}
 	left_out += end - start;
 	for (int i = start + atoi(quick) % m; i < end; i += m, left_out--)
-		__real__tcase_add_test(tc, test, signal, allowed_exit, i, i + 1);
+		tcase_add_loop_test(into, test, i, i + 1);
 }

@@ -70,7 +70,7 @@ static void run_program(const char *launcher, const char *program, int workers, 
 {
 	static int serial_number;
 	static char output[RUNS_MOST * sizeof r->output];
-	char *model = sentence("%s/model-%d-%d", folder, (int)getpid(), serial_number++);
+	char *model AUTOFREE = sentence("%s/model-%d-%d", folder, (int)getpid(), serial_number++);
 	char *command = sentence("%s ./tests/%s %s", launcher, program, model);
 	ck_assert_uint_le(n, RUNS_MOST);
 	for (size_t i = 0; i < n; i++) {
@@ -79,11 +79,11 @@ static void run_program(const char *launcher, const char *program, int workers, 
 		free(command);
 		command = longer;
 	}
-	char *both = sentence("%s 2>&1", command);
+	char *both AUTOFREE = sentence("%s 2>&1", command);
 	int status = command_output(both, output, sizeof output);
 	const char *text = output;
 	for (size_t i = 0; i < n; i++) {
-		char *path = i ? sentence("%s.%zu", model, i) : sentence("%s", model);
+		char *path AUTOFREE = i ? sentence("%s.%zu", model, i) : sentence("%s", model);
 		r[i] = (struct result){.bytes = NAN,
 				       .formula = NAN,
 				       .running_loss = NAN,
@@ -101,11 +101,8 @@ static void run_program(const char *launcher, const char *program, int workers, 
 		text = read_output(&r[i], text);
 		if (status == 0)
 			read_model(&r[i], path);
-		free(path);
 	}
-	free(both);
 	free(command);
-	free(model);
 }
 
 static void run_tools(int ranks, size_t n, const char *const *words, struct result *r)

@@ -3,7 +3,6 @@
  * rows that belong to a deleted run are deleted, too.
  */
 #include "results/db/select.h"
-#include "results/share/share.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,6 @@
  * checkpoint replaces its row; of several rows of a run the one with most progress counts.
  */
 #include "results/db/select.h"
-#include "results/share/share.h"
 
 #include <stdlib.h>
 #include <string.h>

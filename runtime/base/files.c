@@ -167,7 +167,7 @@ void folder_remove(const char *path)
 
 int folder_make(const char *path)
 {
-	char *each = must(strdup(path));
+	char *each AUTOFREE = must(strdup(path));
 	struct stat st;
 	int failed = 0;
 	for (char *c = each + 1; failed == 0; c++) {
@@ -181,7 +181,6 @@ int folder_make(const char *path)
 		if (was == '\0')
 			break;
 	}
-	free(each);
 	if (!failed && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)))
 		failed = ENOTDIR;
 	return failed;

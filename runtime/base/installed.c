@@ -43,20 +43,18 @@ char *installed_path(const char *name)
 void installed_each(const char *folder, const char *ending,
 		    void (*each)(void *ctx, const char *name, const char *path), void *ctx)
 {
-	char *where = installed_path(folder);
+	char *where AUTOFREE = installed_path(folder);
 	struct dirent **file;
 	int n = where ? scandir(where, &file, NULL, versionsort) : -1;
 	for (int i = 0; i < n; i++) {
 		char *dot = strrchr(file[i]->d_name, '.');
-		char *path = sentence("%s/%s", where, file[i]->d_name);
+		char *path AUTOFREE = sentence("%s/%s", where, file[i]->d_name);
 		if (dot && dot > file[i]->d_name && strcmp(dot, ending) == 0) {
 			*dot = '\0';
 			each(ctx, file[i]->d_name, path);
 		}
-		free(path);
 		free(file[i]);
 	}
 	if (n >= 0)
 		free(file);
-	free(where);
 }

@@ -115,7 +115,7 @@ typedef unsigned char handles[BLOCKS][PEER_HANDLE_BYTES];
 static bool map(struct ipc *s, size_t n)
 {
 	bool all = true;
-	handles mine = {{0}}, *of = must(calloc((size_t)s->size, sizeof *of));
+	handles mine = {{0}}, *of AUTOFREE = must(calloc((size_t)s->size, sizeof *of));
 	for (int b = 0; b < BLOCKS; b++) {
 		s->block[b] = must(calloc((size_t)s->size, sizeof(float *)));
 		s->block[b][s->rank] = peer_of(s)->shared_new(s->dev, n, mine[b]);
@@ -133,7 +133,6 @@ static bool map(struct ipc *s, size_t n)
 				*x = peer_of(s)->shared_map(s->dev, of[k][b]);
 			all &= *x != NULL;
 		}
-	free(of);
 	return all;
 }
 

@@ -47,9 +47,8 @@ struct table *table_new(struct worker *w, struct vec *init, const struct table_t
 	bool charged = world_is_virtual && strcmp(w->run->sim_update_time, "auto") != 0;
 	if (terms->syncs && s->size == 1 && s->servers == 0 && s->room == 0 && !charged)
 		return table_alias(s, &r, init);
-	float *first = r.lengths ? NULL : floats_of(init);
+	float *first AUTOFREE = r.lengths ? NULL : floats_of(init);
 	char *wrong = table_open(&t, s, &r, first);
-	free(first);
 	if (wrong)
 		user_error("%s", wrong);
 	make_staging(t);

@@ -233,8 +233,7 @@ static void simulate(const struct simulation *s)
 	for (int k = 0; k < COSTS; k++)
 		for (double x = 0; x < 1e9; x = 10 * x + 1)
 			be_time(curve_at(&s->cost[k], x));
-	char *xml = s->platform_file ? text_read(s->platform_file) : NULL;
-	free(xml);
+	char *xml AUTOFREE = s->platform_file ? text_read(s->platform_file) : NULL;
 }
 
 /* Its last byte selects the platform. */

@@ -42,10 +42,9 @@ static void load(const struct dataset *set)
 	struct run run = {.data_dir = folder};
 	struct data train = {.n = 0}, test = {.n = 0};
 	refused(set->probe(&run, &train, &test));
-	char *wrong = set->load(&run, &train, &test);
+	char *wrong AUTOFREE = set->load(&run, &train, &test);
 	if (!wrong)
 		set->unload(&train, &test);
-	free(wrong);
 }
 
 /* The first byte selects one of the four files; the others contain one grey image. */
@@ -91,7 +90,7 @@ static void read_options(const uint8_t *data, size_t size)
 	int n = 0;
 	for (char *word; n < WORDS && (word = strtok_r(rest, "\n", &rest));)
 		words[n++] = word;
-	char *wrong = arguments_read(&a, n, words, NULL, NULL);
+	char *wrong AUTOFREE = arguments_read(&a, n, words, NULL, NULL);
 	if (!wrong) {
 		wrong = config_init(&c, a.option, a.options, false);
 		if (!wrong) {
@@ -101,7 +100,6 @@ static void read_options(const uint8_t *data, size_t size)
 		}
 		arguments_free(&a);
 	}
-	free(wrong);
 }
 
 static void read_baseline(const uint8_t *data, size_t size)
@@ -122,7 +120,7 @@ static void read_database(const uint8_t *data, size_t size)
 	struct store *s = NULL;
 	if (!nowhere)
 		nowhere = must(fopen("/dev/null", "w"));
-	char *wrong = store_open(&s, path, STORE_READ);
+	char *wrong AUTOFREE = store_open(&s, path, STORE_READ);
 	if (!wrong)
 		wrong = database_choose(s, "", "", true);
 	if (!wrong)
@@ -132,7 +130,6 @@ static void read_database(const uint8_t *data, size_t size)
 		wrong = query_print(s, nowhere, FORMAT_CSV, "SELECT * FROM main.run_summary", NULL,
 				    0, NULL);
 	store_close(s);
-	free(wrong);
 	database_remove(path);
 }
 

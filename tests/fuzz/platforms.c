@@ -86,8 +86,9 @@ size_t mutate_platform(uint8_t *data, size_t size, size_t most, unsigned seed)
 static int simulate(const char *platform)
 {
 	const char *program = getenv("FUZZ_PROGRAM");
-	char *xml = sentence("--sim.platform=%s", platform), *db = sentence("--db=%s/p.db", folder),
-	     *said AUTOFREE = sentence("%s/said", folder);
+	char *xml AUTOFREE = sentence("--sim.platform=%s", platform),
+		  *db AUTOFREE = sentence("--db=%s/p.db", folder),
+		  *said AUTOFREE = sentence("%s/said", folder);
 	char *const words[] = {"prlimit",
 			       "--cpu=20",
 			       "--as=16000000000",
@@ -115,8 +116,6 @@ static int simulate(const char *platform)
 		CHECK(errno == EINTR, "waitpid: %m");
 	posix_spawn_file_actions_destroy(&files);
 	database_remove(db + strlen("--db="));
-	free(xml);
-	free(db);
 	return status;
 }
 

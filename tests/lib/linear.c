@@ -5,25 +5,14 @@
  *
  *     linear INPUTS HIDDEN OUTPUTS        any sizes, also less than the number of workers
  */
-#include <libmvbench.h>
+#include "tests/seeds/seeds.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 7 };
 
 static double worst;
-
-static void must(int code)
-{
-	if (code == MVB_OK)
-		return;
-	fprintf(stderr, "worker %d: %s: %s\n", mvb_worker_id(), mvb_error_name(code),
-		mvb_message());
-	exit(1);
-}
 
 static float *memory(size_t n)
 {

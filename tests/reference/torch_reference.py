@@ -2,10 +2,10 @@
 """Writes small nets with PyTorch's loss, gradients, and parameters after three steps: torch.inc has
 nets of linear layers, torch_images.inc nets for images.
 
-Each case has fixed inputs and parameters; gradients are computed in float64 and rounded once;
-otherwise the reference itself would be a source of error. The steps are torch.optim.SGD (lr 0.1, momentum 0.9,
-weight decay 0.01) on the same mini-batch. tests/unit/check_workloads.c and tests/unit/check_images.c
-include the files.
+Inputs and parameters are the numbers that `drawn` in tests/fixture.c computes. Gradients are computed
+in float64 and rounded once; otherwise the reference itself would be a source of error. The steps are
+torch.optim.SGD (lr 0.1, momentum 0.9, weight decay 0.01) on the same mini-batch.
+tests/unit/check_workloads.c and tests/unit/check_images.c include the files.
 
   torch_reference.py > torch.inc       needs torch (Debian: python3-torch)
   torch_reference.py images > torch_images.inc
@@ -21,6 +21,28 @@ CASES = [  # name, rows, features, layers, mse
     ("deep", 5, 6, "8t7r5t3", False),
     ("perceptron_batch", 33, 10, "17r1", True),
 ]
+
+
+X, TARGET, PARAM = 0, 1 << 16, 2 << 16  # where the numbers of each begin
+
+
+def drawn(first, *shape):
+    """As in tests/fixture.c: exact in float32, from -1 to 1."""
+    h = torch.arange(first + 1, first + 1 + torch.Size(shape).numel()) * 2654435761 % 2**32
+    h = (h ^ h >> 15) * 2246822519 % 2**32
+    return (((h ^ h >> 13) >> 12) - 2**19).double().view(shape) / 2**19
+
+
+def targets(rows, outputs):
+    return ((drawn(TARGET, rows) + 1) / 2 * outputs).long()
+
+
+class Params(list):
+    """Parameters in the order of mvbench's vector, from -0.5 to 0.5."""
+
+    def add(self, *shape):
+        before = sum(p.numel() for p in self)
+        self.append((drawn(PARAM + before, *shape) / 2).requires_grad_())
 
 
 def build(features, layers):
@@ -53,17 +75,17 @@ class ImageNet:
     """Images are [B, C, H, W], as in PyTorch; parameters are laid out as in mvbench."""
 
     def __init__(self, image, layers):
-        self.words, self.params, self.running = layers.split(), [], []
+        self.words, self.params, self.running = layers.split(), Params(), []
         h, w, c = image
         for word in self.words:
             if word[0] in "cC":
                 out, size, stride, pad = map(int, word[1:].split(","))
-                self.params.append(torch.randn(out, size, size, c) / (size * c ** 0.5))
+                self.params.add(out, size, size, c)
                 if word[0] == "C":
-                    self.params.append(torch.randn(out))
+                    self.params.add(out)
                 h, w, c = (h + 2 * pad - size) // stride + 1, (w + 2 * pad - size) // stride + 1, out
             elif word == "n":
-                self.params += [1 + torch.randn(c) / 4, torch.randn(c) / 4]
+                self.params.add(c), self.params.add(c)
                 self.running.append([torch.zeros(c), torch.ones(c)])
             elif word[0] == "m":
                 size, stride, pad = map(int, word[1:].split(","))
@@ -71,10 +93,9 @@ class ImageNet:
             elif word == "a":
                 h = w = 1
             elif word.isdigit():
-                self.params += [torch.randn(int(word), h * w * c) / (h * w * c) ** 0.5, torch.randn(int(word))]
+                self.params.add(int(word), h * w * c), self.params.add(int(word))
                 h, w, c = 1, 1, int(word)
         self.outputs = c
-        self.params = [p.float().double().requires_grad_() for p in self.params]
 
     def norm(self, x, running, gamma, beta, training):
         mean, var = (None, None) if training else running
@@ -115,13 +136,11 @@ class ImageNet:
 def images():
     for name, rows, image, layers in IMAGE_CASES:
         net = ImageNet(image, layers)
-        x = torch.randn(rows, *image).float().double()
-        target = torch.randint(net.outputs, (rows,))
+        x, target = drawn(X, rows, *image), targets(rows, net.outputs)
 
         def loss(training=True):
             return F.cross_entropy(net(x.permute(0, 3, 1, 2), training), target)
 
-        before = flat(net.params)
         value = loss()
         value.backward()
         grad = flat(p.grad for p in net.params)
@@ -134,10 +153,7 @@ def images():
         h, w, c = image
         print(f'{{.name = "{name}", .layers = "{layers}", .rows = {rows}, .image = {{{h}, {w}, {c}}},\n'
               f' .outputs = {net.outputs}, .loss = {value.item()!r}, .evaluated = {loss(False).item()!r},\n'
-              f' .params = {len(before)}, .buffers = {len(running)},')
-        floats("x", x.flatten())
-        floats("target", target)
-        floats("param", before)
+              f' .params = {len(grad)}, .buffers = {len(running)},')
         floats("grad", grad)
         floats("after", flat(net.params))
         floats("running", running)
@@ -162,17 +178,17 @@ def floats(field, values):
 def linear():
     for name, rows, features, layers, mse in CASES:
         model, outputs = build(features, layers)
-        params = list(model.parameters())
-        with torch.no_grad():  # inputs and parameters are exact float32 values
+        params, at = list(model.parameters()), PARAM
+        with torch.no_grad():
             for p in params:
-                p.copy_((p * 2).float().double())
-        x = torch.randn(rows, features).float().double()
-        target = torch.randn(rows, 1).float().double() if mse else torch.randint(outputs, (rows,))
+                p.copy_(drawn(at, *p.shape) / 2)
+                at += p.numel()
+        x = drawn(X, rows, features)
+        target = drawn(TARGET, rows, 1) if mse else targets(rows, outputs)
 
         def loss():
             return F.mse_loss(model(x), target) if mse else F.cross_entropy(model(x), target)
 
-        before = flat(params)
         value = loss()
         value.backward()
         grad = flat(p.grad for p in params)
@@ -183,16 +199,12 @@ def linear():
             opt.step()
         print(f'{{.name = "{name}", .layers = "{layers}", .rows = {rows}, .features = {features},\n'
               f' .outputs = {outputs}, .mse = {"true" if mse else "false"}, .loss = {value.item()!r},'
-              f' .params = {len(before)},')
-        floats("x", x.flatten())
-        floats("target", target.flatten())
-        floats("param", before)
+              f' .params = {len(grad)},')
         floats("grad", grad)
         floats("after", flat(params))
         print("},")
 
 
-torch.manual_seed(1)
 torch.set_default_dtype(torch.float64)
 print("/* Written by torch_reference.py with PyTorch " + torch.__version__ + ". */")
 images() if sys.argv[1:] == ["images"] else linear()

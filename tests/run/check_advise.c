@@ -26,12 +26,11 @@ static void set_up(void)
 /* Runs mvbench advise for softmax on the folder's data and database. */
 static int advise(const char *words)
 {
-	char *command = sentence("./mvbench advise --workload=softmax --batch=%d --data-dir=%s "
-				 "--db=%s/run.db %s 2>&1",
-				 BATCH, folder, folder, words);
-	int status = command_output(command, out, sizeof out);
-	free(command);
-	return status;
+	char *command AUTOFREE =
+		sentence("./mvbench advise --workload=softmax --batch=%d --data-dir=%s "
+			 "--db=%s/run.db %s 2>&1",
+			 BATCH, folder, folder, words);
+	return command_output(command, out, sizeof out);
 }
 
 static void ck_advise(int status, const char *words, const char *says)
@@ -60,32 +59,27 @@ static double number(const char *sql)
 
 static double term(const char *name)
 {
-	char *sql = sentence("SELECT value ->> 'seconds' FROM json_each(?1, '$.terms') "
-			     "WHERE value ->> 'name' = '%s'",
-			     name);
-	double x = number(sql);
-	free(sql);
-	return x;
+	char *sql AUTOFREE = sentence("SELECT value ->> 'seconds' FROM json_each(?1, '$.terms') "
+				      "WHERE value ->> 'name' = '%s'",
+				      name);
+	return number(sql);
 }
 
 static double ranked(const char *column, const char *strategy, int x)
 {
-	char *sql = sentence("SELECT value ->> '%s' FROM json_each(?1, '$.ranking') WHERE "
-			     "value ->> 'strategy' = '%s' AND value ->> 'sync_every' = %d",
-			     column, strategy, x);
-	double y = number(sql);
-	free(sql);
-	return y;
+	char *sql AUTOFREE = sentence("SELECT value ->> '%s' FROM json_each(?1, '$.ranking') WHERE "
+				      "value ->> 'strategy' = '%s' AND value ->> 'sync_every' = %d",
+				      column, strategy, x);
+	return number(sql);
 }
 
 static double holds(const char *claim, int x)
 {
-	char *sql = sentence("SELECT value ->> 'holds' FROM json_each(?1, '$.inequalities') WHERE "
-			     "value ->> 'claim' LIKE '%s%%' AND ifnull(value ->> 'x', 0) = %d",
-			     claim, x);
-	double y = number(sql);
-	free(sql);
-	return y;
+	char *sql AUTOFREE =
+		sentence("SELECT value ->> 'holds' FROM json_each(?1, '$.inequalities') WHERE "
+			 "value ->> 'claim' LIKE '%s%%' AND ifnull(value ->> 'x', 0) = %d",
+			 claim, x);
+	return number(sql);
 }
 
 static void ck_near(double x, double y, double share)
@@ -129,7 +123,8 @@ static void make_calibrations(void)
 		{"axpy", 7850, 120e-6},        {"message", 31400, 510e-6}};
 	struct store *s = NULL;
 	sqlite3 *db;
-	char *path = sentence("%s/run.db", folder), *wrong = store_open(&s, path, STORE_WRITE);
+	char *path AUTOFREE = sentence("%s/run.db", folder),
+		   *wrong = store_open(&s, path, STORE_WRITE);
 	ck_assert_msg(!wrong, "%s", wrong);
 	store_close(s);
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
@@ -153,7 +148,6 @@ static void make_calibrations(void)
 			    cost[i].name, cost[i].x, cost[i].s);
 	}
 	sqlite3_close(db);
-	free(path);
 }
 
 /* The mean of the longer of two drawn step times, less the mean of one. */
@@ -166,7 +160,9 @@ static double wait_of_two(void)
 	return sum / BINS / BINS - together_s;
 }
 
-START_TEST(terms_equal_the_calibration)
+CASE("advise", .limit = 60, .set_up = set_up, .tear_down = folder_free);
+
+TEST(terms_equal_the_calibration)
 {
 	double slower = together_s / 3e-3;
 	make_calibrations();
@@ -180,9 +176,8 @@ START_TEST(terms_equal_the_calibration)
 	ck_near(term("T_backward"), 2 / 3.0 * (together_s - slower * 300e-6), 1e-9);
 	ck_assert(strstr(out, "calibration 3, 2026-01-01"));
 }
-END_TEST
 
-START_TEST(predictions_equal_the_formulas)
+TEST(predictions_equal_the_formulas)
 {
 	double slower = together_s / 3e-3, wait = wait_of_two(), all = slower * shared_s;
 	make_calibrations();
@@ -212,10 +207,9 @@ START_TEST(predictions_equal_the_formulas)
 	ck_assert(strstr(out, "at best"));
 	ck_assert(strstr(out, "No run here"));
 }
-END_TEST
 
 /* Of two workers, the slowest but one is the faster one: it waits for no worker. */
-START_TEST(predictions_of_rounds_and_pairs_equal_the_formulas)
+TEST(predictions_of_rounds_and_pairs_equal_the_formulas)
 {
 	double slower = together_s / 3e-3, wait = wait_of_two(), sync = slower * 900e-6;
 	make_calibrations();
@@ -235,11 +229,10 @@ START_TEST(predictions_of_rounds_and_pairs_equal_the_formulas)
 	ck_near(ranked("epoch_seconds", "periodic schedule=down", 4),
 		STEPS * (together_s + wait * sqrt(7 / 12.0) + slower * 1575e-6 * 7 / 12), 1e-9);
 }
-END_TEST
 
 /* Given options count. A strategy without a formula, or one that is refused, is listed with the
  * reason. */
-START_TEST(strategy_options_change_predictions)
+TEST(strategy_options_change_predictions)
 {
 	double slower = together_s / 3e-3, wait = wait_of_two();
 	make_calibrations();
@@ -258,23 +251,21 @@ START_TEST(strategy_options_change_predictions)
 	ck_assert(strstr(out, "\"gossip\",\"why\":\"--reduce=sum: "));
 	ck_advise(0, "--workers=2 --asgd.updater=sgd", "Without a prediction:");
 }
-END_TEST
 
-START_TEST(every_strategy_is_listed_by_advise)
+TEST(every_strategy_is_listed_by_advise)
 {
 	make_calibrations();
 	ck_assert_int_eq(advise("--workers=2 --format=json --asgd.updater=sgd"), 0);
 	for (int i = 0; strategies[i]; i++) {
-		char *sql = sentence("SELECT count(*) FROM (SELECT value FROM json_each(?1, "
-				     "'$.ranking') UNION ALL SELECT value FROM json_each(?1, "
-				     "'$.unpredicted')) WHERE value ->> 'strategy' = '%s'",
-				     strategies[i]->plugin.name);
+		char *sql AUTOFREE =
+			sentence("SELECT count(*) FROM (SELECT value FROM json_each(?1, "
+				 "'$.ranking') UNION ALL SELECT value FROM json_each(?1, "
+				 "'$.unpredicted')) WHERE value ->> 'strategy' = '%s'",
+				 strategies[i]->plugin.name);
 		ck_assert_msg(number(sql) >= 1, "advise does not list %s",
 			      strategies[i]->plugin.name);
-		free(sql);
 	}
 }
-END_TEST
 
 /* All times are known except that of `unknown`. */
 static struct prediction predict_without(const struct strategy *s, const struct setting *variant,
@@ -283,7 +274,7 @@ static struct prediction predict_without(const struct strategy *s, const struct 
 	static const struct run run = {
 		.epochs = 3, .sync_every = 4, .optimizer = "sgd", .state = "keep"};
 	struct costs c;
-	void *opts = must(calloc(1, s->plugin.opts_size + 1));
+	void *opts AUTOFREE = must(calloc(1, s->plugin.opts_size + 1));
 	for (const struct term *t = terms; t->name; t++)
 		*term_of(&c, t->name, strlen(t->name)) = t == unknown ? NAN : 4;
 	if (s->plugin.options)
@@ -291,9 +282,7 @@ static struct prediction predict_without(const struct strategy *s, const struct 
 	if (variant)
 		ck_assert_ptr_null(option_set(option_find(s->plugin.options, variant->name), opts,
 					      NULL, variant->value));
-	struct prediction p = predict(s, &c, &run, opts);
-	free(opts);
-	return p;
+	return predict(s, &c, &run, opts);
 }
 
 /* A formula names the terms that were used, its numbers give the prediction, and an unknown term of
@@ -320,16 +309,15 @@ static void ck_formula(const struct strategy *s, const struct setting *variant)
 	prediction_fini(&all);
 }
 
-START_TEST(printed_formula_names_every_term_used)
+TEST(printed_formula_names_every_term_used, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	ck_formula(s, NULL);
 	for (const struct setting *v = s->variants; v && v->name; v++)
 		ck_formula(s, v);
 }
-END_TEST
 
-START_TEST(strategy_without_expect_has_no_prediction)
+TEST(strategy_without_expect_has_no_prediction)
 {
 	static const struct strategy silent = {.plugin = {.name = "silent"}};
 	struct prediction p = predict_without(&silent, NULL, NULL);
@@ -337,18 +325,16 @@ START_TEST(strategy_without_expect_has_no_prediction)
 	ck_assert_str_eq(p.why, "this strategy has no cost formula");
 	prediction_fini(&p);
 }
-END_TEST
 
 /* An allreduce of 3.6 ms instead of 2 ms: local SGD pays, but not at X = 2. */
-START_TEST(slow_allreduce_makes_local_sgd_pay)
+TEST(slow_allreduce_makes_local_sgd_pay)
 {
 	sqlite3 *db;
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	make_calibrations();
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	add(db, "UPDATE calibration_point SET value = 0.0027 WHERE name = 'allreduce' AND x > 1");
 	sqlite3_close(db);
-	free(path);
 	/* 3.6 ms against 2.4 ms of the backward pass: X > 3 */
 	ck_assert_int_eq(advise("--workers=2 --format=json --intervals=2,4,16"), 0);
 	ck_assert_double_eq(holds("overlapping hides", 0), 0);
@@ -356,7 +342,6 @@ START_TEST(slow_allreduce_makes_local_sgd_pay)
 	ck_assert_double_eq(holds("local SGD", 4), 1);
 	ck_assert_double_eq(holds("local SGD", 16), 1);
 }
-END_TEST
 
 /* ---- From runs, and how close the predictions are ------------------------ */
 
@@ -408,15 +393,14 @@ static const char job_of_four[] = "[defaults]\n"
 static void simulate(const char *jobs)
 {
 	folder_text("job.ini", jobs);
-	char *command = sentence("./mvbench sweep %s/job.ini --batch=%d --data-dir=%s "
-				 "--db=%s/run.db --label=\"x';<script>\" 2>&1",
-				 folder, BATCH, folder, folder);
+	char *command AUTOFREE = sentence("./mvbench sweep %s/job.ini --batch=%d --data-dir=%s "
+					  "--db=%s/run.db --label=\"x';<script>\" 2>&1",
+					  folder, BATCH, folder, folder);
 	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
-	free(command);
 }
 
 /* The shortest interval of each strategy gives the times of all other intervals. */
-START_TEST(predictions_of_two_workers_are_near_simulated_runs)
+TEST(predictions_of_two_workers_are_near_simulated_runs)
 {
 	simulate(job);
 	ck_assert_int_eq(advise(CLUSTER "--format=json --intervals=1,2,4,20"), 0);
@@ -457,12 +441,11 @@ START_TEST(predictions_of_two_workers_are_near_simulated_runs)
 	ck_advise(0, CLUSTER "--epochs=3", "No run here");
 	ck_advise(2, "--workers=2", "mvbench calibrate --workload=softmax --batch=32");
 }
-END_TEST
 
 /* Measured errors: 13.5 % for bsp, because all its pushes arrive at once, which those of asgd do at
  * X = 1 only; 5.5 % for the others. Exchanges that the end of an epoch cuts short would give
  * more. */
-START_TEST(predictions_of_four_workers_are_near_simulated_runs)
+TEST(predictions_of_four_workers_are_near_simulated_runs)
 {
 	simulate(job_of_four);
 	ck_assert_int_eq(advise("--workers=4 --epochs=2 --platform=sim --sim.platform=ethernet_1g "
@@ -480,11 +463,10 @@ START_TEST(predictions_of_four_workers_are_near_simulated_runs)
 			    0.15);
 	ck_assert(strstr(out, "\"bsp backup=1\",\"why\":\"its T_late has not been measured\""));
 }
-END_TEST
 
 /* ---- Refusals ------------------------------------------------------------ */
 
-START_TEST(advise_mistakes_are_refused)
+TEST(advise_mistakes_are_refused)
 {
 	ck_advise(2, "--workers=2", "run: mvbench calibrate --workload=softmax --batch=32");
 	make_calibrations();
@@ -506,30 +488,4 @@ START_TEST(advise_mistakes_are_refused)
 	ck_advise(2, "--workers=2 --platform=sim --sim.platform=titanx4 --sim.step-time=5ms",
 		  "--sim.platform=titanx4 --sim.step-time=5ms --db=");
 	ck_advise(0, "--workers=2 --label=\"'; DROP TABLE run; --\" --out=/dev/null", "");
-}
-END_TEST
-
-Suite *advise_suite(void)
-{
-	Suite *s = suite_create("advise");
-	TCase *t = tcase_create("advise");
-	int n = 0;
-	while (strategies[n])
-		n++;
-
-	tcase_add_checked_fixture(t, set_up, folder_free);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, terms_equal_the_calibration);
-	tcase_add_test(t, predictions_equal_the_formulas);
-	tcase_add_test(t, predictions_of_rounds_and_pairs_equal_the_formulas);
-	tcase_add_test(t, strategy_options_change_predictions);
-	tcase_add_test(t, every_strategy_is_listed_by_advise);
-	tcase_add_loop_test(t, printed_formula_names_every_term_used, 0, n);
-	tcase_add_test(t, strategy_without_expect_has_no_prediction);
-	tcase_add_test(t, slow_allreduce_makes_local_sgd_pay);
-	tcase_add_test(t, predictions_of_two_workers_are_near_simulated_runs);
-	tcase_add_test(t, predictions_of_four_workers_are_near_simulated_runs);
-	tcase_add_test(t, advise_mistakes_are_refused);
-	suite_add_tcase(s, t);
-	return s;
 }

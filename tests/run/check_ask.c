@@ -76,11 +76,10 @@ static char output[20000];
 
 static void says(int status, const char *words, const char *text)
 {
-	char *command = sentence("./mvbench %s --db=%s/run.db 2>&1", words, folder);
+	char *command AUTOFREE = sentence("./mvbench %s --db=%s/run.db 2>&1", words, folder);
 	int got = command_output(command, output, sizeof output);
 	ck_assert_msg(got == status && strstr(output, text), "%s: status %d, no \"%s\" in\n%s",
 		      words, got, text, output);
-	free(command);
 }
 
 static void silent(const char *text)
@@ -90,7 +89,9 @@ static void silent(const char *text)
 
 /* ---- compare --------------------------------------------------------------- */
 
-START_TEST(two_configurations_are_compared)
+CASE("commands", .limit = 60, .set_up = set_up, .tear_down = folder_free);
+
+TEST(two_configurations_are_compared)
 {
 	add_two();
 	says(EXIT_OK, "compare serial 'asgd 2w'",
@@ -120,9 +121,8 @@ START_TEST(two_configurations_are_compared)
 	says(EXIT_OK, "compare 'mlp asgd 2w' serial", "better, p = 0.013 (t, 3 pairs)\n");
 	ck_assert(strstr(output, "+1.00 (+0.50..+1.50)"));
 }
-END_TEST
 
-START_TEST(compared_curves_have_one_scale)
+TEST(compared_curves_have_one_scale)
 {
 	add_two();
 	says(EXIT_OK, "compare serial 'asgd 2w'",
@@ -154,9 +154,8 @@ START_TEST(compared_curves_have_one_scale)
 	     "\ntest loss by epoch, up to 4; from 0.18 to 0.8\nA  ▇▅▂▁\nB  █▆▃▁\n");
 	silent("accuracy %");
 }
-END_TEST
 
-START_TEST(one_run_on_a_side_gives_no_test)
+TEST(one_run_on_a_side_gives_no_test)
 {
 	add_two();
 	says(EXIT_OK, "compare 1 2", "no test: A and B have one run only");
@@ -172,10 +171,9 @@ START_TEST(one_run_on_a_side_gives_no_test)
 	sql_in("run.db", "UPDATE run SET seed = 1 WHERE id = 3");
 	says(EXIT_OK, "compare 1 3", "\nno setting differs\n");
 }
-END_TEST
 
 /* The same cell before and after a change, by labels. */
-START_TEST(configurations_are_compared_by_label)
+TEST(configurations_are_compared_by_label)
 {
 	for (int seed = 1; seed <= 4; seed++)
 		for (int after = 0; after < 2; after++)
@@ -195,9 +193,8 @@ START_TEST(configurations_are_compared_by_label)
 	ck_assert_msg(strstr(output, "equal, p = 1 (t, 4 pairs)\n"), "%s", output);
 	ck_assert_msg(strstr(output, "worse, p < 0.0001 (Welch, 4 and 4 runs)\n"), "%s", output);
 }
-END_TEST
 
-START_TEST(impossible_comparisons_are_refused)
+TEST(impossible_comparisons_are_refused)
 {
 	add_two();
 	add((struct made){.strategy = "serial",
@@ -241,10 +238,9 @@ START_TEST(impossible_comparisons_are_refused)
 				  .batch = 32});
 	says(EXIT_OK, "compare 1 halves", "no test: the work is not the same");
 }
-END_TEST
 
 /* Two labels that would be equal if they were cut, and two rates that are printed alike. */
-START_TEST(configurations_of_one_name_are_not_pooled)
+TEST(configurations_of_one_name_are_not_pooled)
 {
 	static const char *const middle[] = {"one", "two"};
 	for (int i = 0; i < 4; i++) {
@@ -267,7 +263,6 @@ START_TEST(configurations_of_one_name_are_not_pooled)
 	says(EXIT_USER, "compare 1 same",
 	     "these are several configurations, name one: mlp serial (run 1); mlp serial (run 3)");
 }
-END_TEST
 
 /* ---- history --------------------------------------------------------------- */
 
@@ -291,7 +286,7 @@ static void add_commits(void)
 		}
 }
 
-START_TEST(history_names_the_commit_that_steps)
+TEST(history_names_the_commit_that_steps)
 {
 	add_commits();
 	says(EXIT_OK, "history 'asgd 2w'",
@@ -340,10 +335,9 @@ START_TEST(history_names_the_commit_that_steps)
 	says(EXIT_OK, "compare 19 22", "commit   \\x1b[2J  c08\n");
 	silent("\x1b");
 }
-END_TEST
 
 /* For programs: the settings that differ, and figures that are not rounded. */
-START_TEST(comparison_is_printed_as_a_table)
+TEST(comparison_is_printed_as_a_table)
 {
 	add_two();
 	says(EXIT_OK, "compare serial 'asgd 2w' --format=csv",
@@ -356,9 +350,8 @@ START_TEST(comparison_is_printed_as_a_table)
 	says(EXIT_OK, "compare serial 'asgd 2w' --format=json",
 	     "{\"part\": \"figure\", \"name\": \"test_accuracy\", \"A\": 0.82");
 	ck_assert_msg(strstr(output, "\"B_is\": \"worse, p = 0.013 (t, 3 pairs)\"}"), "%s", output);
-	char *file = sentence("compare 1 4 --format=json --out=%s/c.json", folder);
+	char *file AUTOFREE = sentence("compare 1 4 --format=json --out=%s/c.json", folder);
 	says(EXIT_OK, file, "");
-	free(file);
 	ck_assert_str_eq(output, "");
 	/* a side with a diverged run has no number */
 	sql_in("run.db", "UPDATE run SET status = 'diverged' WHERE strategy = 'asgd'");
@@ -367,9 +360,8 @@ START_TEST(comparison_is_printed_as_a_table)
 	silent("inf");
 	says(EXIT_USER, "compare 1 4 --format=xml", "--format=xml");
 }
-END_TEST
 
-START_TEST(history_mistakes_are_refused)
+TEST(history_mistakes_are_refused)
 {
 	add_two();
 	says(EXIT_USER, "history", "name one configuration");
@@ -385,7 +377,6 @@ START_TEST(history_mistakes_are_refused)
 	     "warning: not all times were measured in one place: a step can be a change of "
 	     "machine");
 }
-END_TEST
 
 /* ---- Steps ------------------------------------------------------------------ */
 
@@ -438,8 +429,10 @@ static double objective(const double *x, const size_t *end, size_t n, unsigned b
 	       4 * segments * log((double)n) / (double)n;
 }
 
+CASE("steps", .limit = 60);
+
 /* In short series the fit is the best of all possible segmentations. */
-START_TEST(step_fit_is_optimal)
+TEST(step_fit_is_optimal)
 {
 	state = 1;
 	int cut = 0;
@@ -475,7 +468,6 @@ START_TEST(step_fit_is_optimal)
 	ck_assert_int_gt(cut, 100);
 	ck_assert_int_lt(cut, 350);
 }
-END_TEST
 
 /* Of `series` series of n groups, with `each` values a group, noise of sd 1 around 100 and a drift
  * of this sd between groups: how many are cut. With a step in the middle: how many are cut only
@@ -501,7 +493,7 @@ static int cuts(size_t n, size_t each, double drift, double step, int series)
 	return count;
 }
 
-START_TEST(history_finds_steps_but_none_in_noise)
+TEST(history_finds_steps_but_none_in_noise)
 {
 	state = 2;
 	ck_assert_int_le(cuts(5, 3, 0, 0, 200), 4);
@@ -513,9 +505,8 @@ START_TEST(history_finds_steps_but_none_in_noise)
 	ck_assert_int_ge(cuts(40, 3, 0, 4, 100), 90);
 	ck_assert_int_ge(cuts(4, 3, 0, 20, 200), 190);
 }
-END_TEST
 
-START_TEST(history_of_few_values_has_no_step)
+TEST(history_of_few_values_has_no_step)
 {
 	bool begins[4];
 	double level[4];
@@ -540,11 +531,12 @@ START_TEST(history_of_few_values_has_no_step)
 	for (size_t i = 1; i < 12; i++)
 		ck_assert_int_eq(cut[i], i == 6);
 }
-END_TEST
 
 /* ---- table ------------------------------------------------------------------ */
 
-START_TEST(table_is_sorted_and_limited)
+CASE("commands");
+
+TEST(table_is_sorted_and_limited)
 {
 	add_two();
 	add((struct made){.strategy = "easgd",
@@ -554,7 +546,8 @@ START_TEST(table_is_sorted_and_limited)
 			  .day = 3,
 			  .accuracy = {0.9},
 			  .seconds = 3});
-	char *csv = sentence("./mvbench table --db=%s/run.db --format=csv --columns=", folder);
+	char *csv AUTOFREE =
+		sentence("./mvbench table --db=%s/run.db --format=csv --columns=", folder);
 	const struct {
 		const char *words, *want;
 	} cut[] = {
@@ -581,13 +574,11 @@ START_TEST(table_is_sorted_and_limited)
 		{"id,seed --runs --sort=-seed,id --top=3", "id,seed|5,3|6,3|3,2|"},
 	};
 	for (size_t i = 0; i < COUNT(cut); i++) {
-		char *command =
+		char *command AUTOFREE =
 			sentence("%s%s 2>&1 | tr -d '\\r' | tr '\\n' '|'", csv, cut[i].words);
 		command_output(command, output, sizeof output);
 		ck_assert_msg(strcmp(output, cut[i].want) == 0, "%s: %s", cut[i].words, output);
-		free(command);
 	}
-	free(csv);
 	/* the text format shows every column that was asked for, even if it is empty */
 	says(EXIT_OK,
 	     "table --columns=configuration,target_accuracy,epoch_seconds --sort=-n --top=1",
@@ -595,9 +586,8 @@ START_TEST(table_is_sorted_and_limited)
 	silent("versus"); /* nothing is marked */
 	says(EXIT_OK, "table --columns=configuration,test_accuracy_mark", "\nversus the control");
 }
-END_TEST
 
-START_TEST(unknown_columns_suggest_similar_ones)
+TEST(unknown_columns_suggest_similar_ones)
 {
 	add_two();
 	says(EXIT_USER, "table --sort=test_acuracy",
@@ -613,31 +603,4 @@ START_TEST(unknown_columns_suggest_similar_ones)
 	says(EXIT_USER, "table --top=-1", "--top=-1");
 	says(EXIT_OK, "table --help",
 	     "Columns of --runs, for --sort and --columns:\n  id, workload,");
-}
-END_TEST
-
-Suite *ask_suite(void)
-{
-	Suite *s = suite_create("ask");
-	TCase *c = tcase_create("commands"), *p = tcase_create("steps");
-	tcase_add_checked_fixture(c, set_up, folder_free);
-	tcase_set_timeout(c, 60);
-	tcase_add_test(c, two_configurations_are_compared);
-	tcase_add_test(c, comparison_is_printed_as_a_table);
-	tcase_add_test(c, compared_curves_have_one_scale);
-	tcase_add_test(c, one_run_on_a_side_gives_no_test);
-	tcase_add_test(c, configurations_are_compared_by_label);
-	tcase_add_test(c, impossible_comparisons_are_refused);
-	tcase_add_test(c, configurations_of_one_name_are_not_pooled);
-	tcase_add_test(c, history_names_the_commit_that_steps);
-	tcase_add_test(c, history_mistakes_are_refused);
-	tcase_add_test(c, table_is_sorted_and_limited);
-	tcase_add_test(c, unknown_columns_suggest_similar_ones);
-	suite_add_tcase(s, c);
-	tcase_set_timeout(p, 60);
-	tcase_add_test(p, step_fit_is_optimal);
-	tcase_add_test(p, history_finds_steps_but_none_in_noise);
-	tcase_add_test(p, history_of_few_values_has_no_step);
-	suite_add_tcase(s, p);
-	return s;
 }

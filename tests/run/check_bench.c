@@ -15,7 +15,9 @@ enum { OUTPUT = 60000, N = 500 };
 
 /* ---- Wrong elements ------------------------------------------------------ */
 
-START_TEST(bench_counts_wrong_elements)
+CASE("bench", .set_up = folder_enter, .tear_down = folder_free);
+
+TEST(bench_counts_wrong_elements)
 {
 	float x[N];
 	for (int rank = 0; rank < 20; rank++) {
@@ -34,10 +36,9 @@ START_TEST(bench_counts_wrong_elements)
 	bench_fill(x, N, 3);
 	ck_assert_uint_eq(bench_wrong(x + 1, N - 1, bench_number(3)), N - 1);
 }
-END_TEST
 
 /* The row has the medians of the times and the sum of the wrong elements. */
-START_TEST(repetitions_give_one_row)
+TEST(repetitions_give_one_row)
 {
 	static struct bench_row row[] = {
 		{0, "allreduce", "mpi", 800, 200, 1.5, 1, 0, 3e-6},
@@ -57,16 +58,14 @@ START_TEST(repetitions_give_one_row)
 		    true);
 	expect_said("out", "  200     4.00       0.200       0.300      5\n", true);
 }
-END_TEST
 
 /* ---- The command --------------------------------------------------------- */
 
 static void bench(const char *words, int status, char *out)
 {
-	char *all = sentence("timeout 100 ./mvbench bench %s", words);
+	char *all AUTOFREE = sentence("timeout 100 ./mvbench bench %s", words);
 	int got = command_output(all, out, OUTPUT);
 	ck_assert_msg(got == status, "%s: %d, not %d: %s", all, got, status, out);
-	free(all);
 }
 
 /* Bus bandwidth divided by algorithm bandwidth, for n workers. */
@@ -110,11 +109,13 @@ static const struct {
 	{"--workers=1 --servers=1", 1, {"push_pull,servers"}},
 };
 
-START_TEST(every_operation_has_a_row_for_each_size)
+CASE("command", .limit = 120);
+
+TEST(every_operation_has_a_row_for_each_size, COUNT(benched))
 {
 	/* with three workers an allgather takes a multiple of three elements */
 	static const long sizes[] = {16, 512, 16384};
-	char *out = must(malloc(OUTPUT));
+	char *out AUTOFREE = must(malloc(OUTPUT));
 	int workers = benched[_i].workers;
 	size_t lines = 0, wanted = 0;
 	bench(words("comm --min=16 --max=16KiB --factor=32 --iterations=5 --repetitions=2 "
@@ -130,22 +131,18 @@ START_TEST(every_operation_has_a_row_for_each_size)
 			ck_assert_msg(strstr(out, text), "no \"%s\":\n%s", text + 1, out);
 		}
 	ck_assert_msg(lines == wanted, "%zu rows, not %zu:\n%s", lines, wanted, out);
-	free(out);
 }
-END_TEST
 
 /* A size that has no element for each worker has no row. */
-START_TEST(size_without_an_element_for_each_worker_has_no_row)
+TEST(size_without_an_element_for_each_worker_has_no_row)
 {
-	char *out = must(malloc(OUTPUT));
+	char *out AUTOFREE = must(malloc(OUTPUT));
 	bench("comm --workers=3 --min=8 --max=16 --repetitions=1 --format=csv 2>/dev/null", 0, out);
 	ck_assert_msg(strstr(out, "allreduce,mpi,8,2,") && strstr(out, "allgather,mpi,12,1,"), "%s",
 		      out);
 	ck_assert_msg(!strstr(out, "allgather,mpi,0") && !strstr(out, "allgather,mpi,8,"), "%s",
 		      out);
-	free(out);
 }
-END_TEST
 
 static const struct {
 	const char *words, *says;
@@ -162,16 +159,14 @@ static const struct {
 	{"comm --transport=ipc --device=cpu", "--transport=ipc: vectors are on the cpu"},
 };
 
-START_TEST(bench_mistakes_are_refused)
+TEST(bench_mistakes_are_refused, COUNT(refused))
 {
-	char *out = must(malloc(OUTPUT));
+	char *out AUTOFREE = must(malloc(OUTPUT));
 	bench(words("%s 2>&1", refused[_i].words), EXIT_USER, out);
 	ck_assert_msg(strstr(out, refused[_i].says), "%s: %s", refused[_i].words, out);
-	free(out);
 }
-END_TEST
 
-START_TEST(interrupt_ends_all_ranks)
+TEST(interrupt_ends_all_ranks)
 {
 	char out[OUTPUT];
 	int status = command_output("timeout --preserve-status -s INT 3 ./mvbench bench comm "
@@ -183,32 +178,10 @@ START_TEST(interrupt_ends_all_ranks)
 	status = command_output("pgrep -f 'bench comm .*--repetitions=98[7]'", out, sizeof out);
 	ck_assert_msg(status == 1, "left: %s", out);
 }
-END_TEST
 
-START_TEST(unwritable_bench_table_is_a_failure)
+TEST(unwritable_bench_table_is_a_failure)
 {
-	char *out = must(malloc(OUTPUT));
+	char *out AUTOFREE = must(malloc(OUTPUT));
 	bench("comm --max=64 --repetitions=1 2>&1 >/dev/full", EXIT_FAILED, out);
 	ck_assert_msg(strstr(out, "standard output cannot be written"), "%s", out);
-	free(out);
-}
-END_TEST
-
-Suite *bench_suite(void)
-{
-	Suite *s = suite_create("bench");
-	TCase *t = tcase_create("bench");
-	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, folder_enter, folder_free);
-	tcase_add_test(t, bench_counts_wrong_elements);
-	tcase_add_test(t, repetitions_give_one_row);
-	t = tcase_create("command");
-	suite_add_tcase(s, t);
-	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, every_operation_has_a_row_for_each_size, 0, COUNT(benched));
-	tcase_add_test(t, size_without_an_element_for_each_worker_has_no_row);
-	tcase_add_loop_test(t, bench_mistakes_are_refused, 0, COUNT(refused));
-	tcase_add_test(t, unwritable_bench_table_is_a_failure);
-	tcase_add_test(t, interrupt_ends_all_ranks);
-	return s;
 }

@@ -33,19 +33,20 @@ static void make_folder(void)
  * watcher. */
 static void kill_all(void)
 {
-	char out[OUTPUT], *command = sentence("while p=$(pgrep -f -- '--db=%s/run.[d]b'); do "
-					      "kill -9 $p 2>/dev/null; sleep 0.01; done",
-					      folder);
+	char out[OUTPUT],
+		*command AUTOFREE = sentence("while p=$(pgrep -f -- '--db=%s/run.[d]b'); do "
+					     "kill -9 $p 2>/dev/null; sleep 0.01; done",
+					     folder);
 	command_output(command, out, sizeof out);
-	free(command);
 }
 
 /* Runs mvbench with words, and kills all of it as soon as there is a checkpoint. */
 static void run_and_kill(const char *how)
 {
-	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 exec ./mvbench run --data-dir=%s "
-				 "--db=%s/run.db --device=cpu --save=%s %s >/dev/null 2>&1",
-				 folder, folder, save, how);
+	char *command AUTOFREE =
+		sentence("ASAN_OPTIONS=detect_leaks=0 exec ./mvbench run --data-dir=%s "
+			 "--db=%s/run.db --device=cpu --save=%s %s >/dev/null 2>&1",
+			 folder, folder, save, how);
 	pid_t child = fork();
 	if (child == 0) {
 		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
@@ -55,7 +56,6 @@ static void run_and_kill(const char *how)
 		usleep(1000);
 	kill_all();
 	waitpid(child, NULL, 0);
-	free(command);
 }
 
 static struct checkpoint_head head_now(void)
@@ -70,9 +70,9 @@ static struct checkpoint_head head_now(void)
  * before it is killed. Then it is deleted and repeated. */
 static void interrupt(const char *how)
 {
-	char *forget = sentence("rm %s/save; sqlite3 %s/run.db 'PRAGMA foreign_keys = 1; "
-				"DELETE FROM run WHERE id > 1'",
-				folder, folder);
+	char *forget AUTOFREE = sentence("rm %s/save; sqlite3 %s/run.db 'PRAGMA foreign_keys = 1; "
+					 "DELETE FROM run WHERE id > 1'",
+					 folder, folder);
 	char out[OUTPUT];
 	for (int i = 0; i < TRIES; i++) {
 		run_and_kill(how);
@@ -81,7 +81,6 @@ static void interrupt(const char *how)
 			break;
 		ck_assert_int_eq(command_output(forget, out, sizeof out), 0);
 	}
-	free(forget);
 }
 
 static void go_on(const char *how)
@@ -142,8 +141,10 @@ static const char *const exact[] = {
 	SMALL SIM "--epochs=150 --strategy=asgd --asgd.updater=momentum --workers=1",
 };
 
+CASE("go on", .limit = 240, .set_up = make_folder, .tear_down = folder_free);
+
 /* The run resumes in its own row, and no epoch is recorded twice. */
-START_TEST(killed_run_resumes_bit_for_bit)
+TEST(killed_run_resumes_bit_for_bit, COUNT(exact))
 {
 	const char *how = exact[_i];
 	record_run(words("--device=cpu %s", how));
@@ -165,7 +166,6 @@ START_TEST(killed_run_resumes_bit_for_bit)
 		   "0\r\n");
 	ck_assert(head_now().ended);
 }
-END_TEST
 
 static const char *const any_order[] = {
 	LONG "--strategy=asgd --workers=2 --split=fixed",
@@ -179,7 +179,7 @@ static const char *const any_order[] = {
 
 /* If pushes come in any order, the model continues from the checkpoint, and all rows are trained
  * on. */
-START_TEST(killed_asynchronous_run_resumes)
+TEST(killed_asynchronous_run_resumes, COUNT(any_order))
 {
 	const char *how = any_order[_i];
 	record_run(words("--device=cpu %s", how));
@@ -194,7 +194,6 @@ START_TEST(killed_asynchronous_run_resumes)
 		" AND epoch = 0)",
 		words("%d,0,1\r\n", strstr(how, "=150") ? 151 : 7));
 }
-END_TEST
 
 /* ---- Starting from a model ----------------------------------------------- */
 
@@ -223,8 +222,10 @@ static const struct beginning {
 	 "--workload=resnet --resnet.depth=20 --train-rows=60 --batch=30 --strategy=serial"},
 };
 
+CASE("begin", .limit = 120, .set_up = make_folder, .tear_down = folder_free);
+
 /* The first evaluation equals that of the model. The run is a cell of its own. */
-START_TEST(run_starts_from_a_saved_model)
+TEST(run_starts_from_a_saved_model, COUNT(beginnings))
 {
 	const struct beginning *b = &beginnings[_i];
 	struct checkpoint_head head;
@@ -241,11 +242,10 @@ START_TEST(run_starts_from_a_saved_model)
 		   "count(DISTINCT config_key) FROM run_summary WHERE id > 1",
 		   words("\"%s,\",2,2\r\n", head.model));
 }
-END_TEST
 
 /* The model, not the path of its file, is part of the cell. The command of the row repeats the
  * run. */
-START_TEST(initial_model_is_part_of_the_cell)
+TEST(initial_model_is_part_of_the_cell)
 {
 	char out[OUTPUT];
 	save_model(SMALL "--epochs=1");
@@ -273,7 +273,6 @@ START_TEST(initial_model_is_part_of_the_cell)
 		      status, out);
 	free(command);
 }
-END_TEST
 
 /* ---- Refusals ------------------------------------------------------------------------ */
 
@@ -290,7 +289,7 @@ static void change(long at, const void *x, size_t n)
 #define HEAD(field) offsetof(struct checkpoint_head, field)
 
 /* Every damaged file is refused with a reason, and nothing is trained. */
-START_TEST(damaged_checkpoint_is_refused)
+TEST(damaged_checkpoint_is_refused)
 {
 	static const struct {
 		long at;
@@ -314,7 +313,8 @@ START_TEST(damaged_checkpoint_is_refused)
 		       {-8, 1, "is cut, or was changed"}};
 	char out[OUTPUT];
 	save_model(SMALL "--epochs=1");
-	char *keep = sentence("cp %s %s", save, other), *back = sentence("cp %s %s", other, save);
+	char *keep AUTOFREE = sentence("cp %s %s", save, other),
+		   *back AUTOFREE = sentence("cp %s %s", other, save);
 	ck_assert_int_eq(command_output(keep, out, OUTPUT), 0);
 	for (size_t i = 0; i < COUNT(changes); i++) {
 		ck_assert_int_eq(command_output(back, out, OUTPUT), 0);
@@ -331,12 +331,9 @@ START_TEST(damaged_checkpoint_is_refused)
 			expect_refused("", words(SMALL "--save=%s", save), save);
 	}
 	expect_row("SELECT count(*) FROM run", "1\r\n");
-	free(keep);
-	free(back);
 }
-END_TEST
 
-START_TEST(checkpoint_of_another_configuration_is_refused)
+TEST(checkpoint_of_another_configuration_is_refused)
 {
 	save_model(SMALL "--epochs=1");
 	expect_refused(
@@ -361,10 +358,11 @@ START_TEST(checkpoint_of_another_configuration_is_refused)
 		       "there is no model");
 	expect_row("SELECT count(*) FROM run", "1\r\n");
 }
-END_TEST
+
+CASE("go on");
 
 /* The database lacks the run of the checkpoint, or that run has ended. */
-START_TEST(checkpoint_of_an_unknown_run_is_refused)
+TEST(checkpoint_of_an_unknown_run_is_refused)
 {
 	const char *how = LONG "--strategy=serial";
 	record_run(words("--device=cpu %s", how));
@@ -379,10 +377,9 @@ START_TEST(checkpoint_of_an_unknown_run_is_refused)
 	expect_row("SELECT count(*), count(DISTINCT model_hash), sum(resumed) FROM run",
 		   "3,1,1\r\n");
 }
-END_TEST
 
 /* A run does not resume with another build, on another machine, or into another run's file. */
-START_TEST(resuming_under_other_conditions_is_refused)
+TEST(resuming_under_other_conditions_is_refused)
 {
 	static const struct {
 		const char *change, *says;
@@ -411,27 +408,26 @@ START_TEST(resuming_under_other_conditions_is_refused)
 	ck_assert_ptr_null(checkpoint_write(other, &k));
 	ck_assert_ptr_null(checkpoint_write(other, &k));
 	k.head.run[0] ^= 1;
-	char *wrong = checkpoint_write(other, &k);
+	char *wrong AUTOFREE = checkpoint_write(other, &k);
 	ck_assert_msg(wrong && strstr(wrong, "another run, mlp, serial, writes"), "%s", wrong);
-	free(wrong);
 	free(k.state_bytes);
 	free(k.model);
 	free(k.state);
 	go_on(how);
 }
-END_TEST
 
 /* ---- Sweeps ---------------------------------------------------------------------------- */
 
 /* A folder has a file for each configuration, and an interrupted cell resumes. */
-START_TEST(sweep_resumes_interrupted_cells)
+TEST(sweep_resumes_interrupted_cells)
 {
 	char out[OUTPUT];
 	folder_text("two.ini", "[defaults]\nworkload = mlp\nmlp.hidden = 16\nbatch = 12\nepochs = "
 			       "10\nstep-time = 10ms\ndevice = cpu\nseed = 1, 2\n[serial]\n");
-	char *sweep = sentence("ASAN_OPTIONS=detect_leaks=0 timeout 100 ./mvbench sweep %s/two.ini "
-			       "--data-dir=%s --db=%s/run.db --save=",
-			       folder, folder, folder);
+	char *sweep AUTOFREE =
+		sentence("ASAN_OPTIONS=detect_leaks=0 timeout 100 ./mvbench sweep %s/two.ini "
+			 "--data-dir=%s --db=%s/run.db --save=",
+			 folder, folder, folder);
 	int status = command_output(words("%s%s/one 2>&1", sweep, folder), out, OUTPUT);
 	ck_assert_msg(status == EXIT_USER && strstr(out, "give a folder"), "%d, %s", status, out);
 	status = command_output(words("%s%s/all/ >/dev/null 2>&1 & p=$!; cd %s; "
@@ -447,29 +443,4 @@ START_TEST(sweep_resumes_interrupted_cells)
 		"2,2,1,22\r\n");
 	status = command_output(words("ls %s/all | wc -l", folder), out, OUTPUT);
 	ck_assert_str_eq(out, "2\n");
-	free(sweep);
-}
-END_TEST
-
-Suite *checkpoint_suite(void)
-{
-	Suite *s = suite_create("checkpoint");
-	TCase *t = tcase_create("go on");
-	tcase_set_timeout(t, 240);
-	tcase_add_checked_fixture(t, make_folder, folder_free);
-	tcase_add_loop_test(t, killed_run_resumes_bit_for_bit, 0, COUNT(exact));
-	tcase_add_loop_test(t, killed_asynchronous_run_resumes, 0, COUNT(any_order));
-	tcase_add_test(t, checkpoint_of_an_unknown_run_is_refused);
-	tcase_add_test(t, resuming_under_other_conditions_is_refused);
-	tcase_add_test(t, sweep_resumes_interrupted_cells);
-	suite_add_tcase(s, t);
-	t = tcase_create("begin");
-	tcase_set_timeout(t, 120);
-	tcase_add_checked_fixture(t, make_folder, folder_free);
-	tcase_add_loop_test(t, run_starts_from_a_saved_model, 0, COUNT(beginnings));
-	tcase_add_test(t, initial_model_is_part_of_the_cell);
-	tcase_add_test(t, damaged_checkpoint_is_refused);
-	tcase_add_test(t, checkpoint_of_another_configuration_is_refused);
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -32,8 +32,10 @@ static double after_one_step(void)
 {
 	static double g[CLASSES][PIXELS + 1];
 	size_t bytes;
-	uint8_t *images = idx_new(IDX_IMAGES, ROWS, &bytes), *image = images + IDX_IMAGES_AT;
-	uint8_t *labels = idx_new(IDX_LABELS, ROWS, &bytes), *class = labels + IDX_LABELS_AT;
+	uint8_t *images AUTOFREE = idx_new(IDX_IMAGES, ROWS, &bytes),
+			*image = images + IDX_IMAGES_AT;
+	uint8_t *labels AUTOFREE = idx_new(IDX_LABELS, ROWS, &bytes),
+			*class = labels + IDX_LABELS_AT;
 	const int32_t *row = data_order(ROWS, 1, 1, NULL);
 	double sum = 0;
 	memset(g, 0, sizeof g);
@@ -47,12 +49,12 @@ static double after_one_step(void)
 	for (size_t i = 0; i < CLASSES * (PIXELS + 1); i++)
 		sum += g[i / (PIXELS + 1)][i % (PIXELS + 1)] *
 		       g[i / (PIXELS + 1)][i % (PIXELS + 1)];
-	free(images);
-	free(labels);
 	return lr / 2 * sqrt(sum);
 }
 
-START_TEST(consensus_after_one_step_is_the_known_distance)
+CASE("consensus", .limit = 120, .set_up = set_up, .tear_down = folder_free, .once = true);
+
+TEST(consensus_after_one_step_is_the_known_distance)
 {
 	static const char *const how[] = {
 		SIM "--strategy=periodic",
@@ -71,7 +73,7 @@ START_TEST(consensus_after_one_step_is_the_known_distance)
 	};
 	const double want = after_one_step();
 	for (size_t i = 0; i < COUNT(how); i++) {
-		char *words = sentence(TWO "%s", how[i]);
+		char *words AUTOFREE = sentence(TWO "%s", how[i]);
 		forget_runs();
 		record_run(words);
 		double x = number_in("run.db", "SELECT consensus FROM epoch WHERE epoch = 1");
@@ -80,30 +82,27 @@ START_TEST(consensus_after_one_step_is_the_known_distance)
 		else
 			ck_assert_msg(fabs(x - want) <= 1e-5 * want, "%s: %.9g, wanted %.9g", words,
 				      x, want);
-		free(words);
 	}
 }
-END_TEST
 
-START_TEST(equal_replicas_have_distance_0)
+TEST(equal_replicas_have_distance_0, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	if (s->canonical || s->average)
 		return;
-	char *words = sentence("--workload=softmax --lr=0.05 --epochs=2 --batch=30 --workers=%d "
-			       "--strategy=%s " SIM,
-			       strcmp(s->plugin.name, "serial") == 0 ? 1 : 4, s->plugin.name);
+	char *words AUTOFREE =
+		sentence("--workload=softmax --lr=0.05 --epochs=2 --batch=30 --workers=%d "
+			 "--strategy=%s " SIM,
+			 strcmp(s->plugin.name, "serial") == 0 ? 1 : 4, s->plugin.name);
 	forget_runs();
 	record_run(words);
 	expect_in("run.db", "SELECT group_concat(ifnull(consensus, 'NULL')) FROM epoch",
 		  "NULL,0.0,0.0");
-	free(words);
 }
-END_TEST
 
 /* Rarer synchronisation lets models drift further apart. One worker has no other model to differ
  * from. */
-START_TEST(consensus_is_recorded_where_it_is_measured)
+TEST(consensus_is_recorded_where_it_is_measured)
 {
 	static const struct {
 		const char *words, *want;
@@ -115,7 +114,7 @@ START_TEST(consensus_is_recorded_where_it_is_measured)
 		{"--workers=4 --strategy=periodic --periodic.start=2 --sync-every=2", "NULL,0.0,>"},
 	};
 	for (size_t i = 0; i < COUNT(row); i++) {
-		char *words =
+		char *words AUTOFREE =
 			sentence("--workload=softmax --lr=0.05 --epochs=2 --batch=25 " SIM "%s",
 				 row[i].words);
 		forget_runs();
@@ -124,7 +123,6 @@ START_TEST(consensus_is_recorded_where_it_is_measured)
 			  "SELECT group_concat(CASE WHEN consensus > 1e-6 THEN '>' WHEN consensus "
 			  "THEN '0.0' ELSE ifnull(consensus, 'NULL') END) FROM epoch",
 			  row[i].want);
-		free(words);
 	}
 	forget_runs();
 	record_run("--workload=softmax --lr=0.05 --epochs=1 --batch=5 --workers=2 "
@@ -135,21 +133,4 @@ START_TEST(consensus_is_recorded_where_it_is_measured)
 						"epoch AS b WHERE a.run_id = 1 AND b.run_id = 2 "
 						"AND a.epoch = 1 AND b.epoch = 1"),
 			    1.5);
-}
-END_TEST
-
-Suite *consensus_suite(void)
-{
-	Suite *s = suite_create("consensus");
-	TCase *t = tcase_create("consensus");
-	int n = 0;
-	while (strategies[n])
-		n++;
-	tcase_add_unchecked_fixture(t, set_up, folder_free);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, consensus_after_one_step_is_the_known_distance);
-	tcase_add_loop_test(t, equal_replicas_have_distance_0, 0, n);
-	tcase_add_test(t, consensus_is_recorded_where_it_is_measured);
-	suite_add_tcase(s, t);
-	return s;
 }

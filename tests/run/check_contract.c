@@ -5,7 +5,6 @@
 #include "tests/suites.h"
 #include "tests/trained.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +33,11 @@ static struct result probed_ok(const char *probe, int workers, bool simulated, c
 
 /* ---- fetch ---- */
 
+CASE("contract", .limit = 300, .set_up = trained_data, .tear_down = folder_free, .once = true);
+
 /* Momentum with gradients at the look-ahead point is Nesterov's. The test holds only if fetch's
  * param is also that of the gradient and of step, and fetch's rows are those of the step. */
-START_TEST(lookahead_gradient_equals_nesterov)
+TEST(lookahead_gradient_equals_nesterov, 4)
 {
 	int n = _i / 2 + 1;
 	const char *how = words(MLP "--momentum=0.9 --batch=%d --strategy=%s", 48 / n,
@@ -48,23 +49,21 @@ START_TEST(lookahead_gradient_equals_nesterov)
 	free(plain.param);
 	compare_runs(&ahead, "ahead", &nesterov, how, 1e-5);
 }
-END_TEST
 
 /* 7 workers take 342 rows each, so the second step has 6 of 2,400 rows left. fetch is called there,
  * too. */
-START_TEST(fetch_is_called_for_steps_without_rows)
+TEST(fetch_is_called_for_steps_without_rows)
 {
 	const char *how = MLP "--momentum=0.9 --strategy=allreduce --batch=342";
 	for (int simulated = 0; simulated < 2; simulated++)
 		free(probed_ok("ahead", 7, simulated, how).param);
 }
-END_TEST
 
 /* ---- worker_loss ---- */
 
 /* The losses that workers read after each step, or after three steps together, give the epoch's
  * running loss. Reading changes neither that loss nor the model. */
-START_TEST(step_losses_give_the_epoch_loss)
+TEST(step_losses_give_the_epoch_loss, 6)
 {
 	static const char *const strategy[] = {"serial", "allreduce", "periodic"};
 	int n = _i / 2 + 1;
@@ -82,10 +81,9 @@ START_TEST(step_losses_give_the_epoch_loss)
 	free(r.param);
 	free(plain.param);
 }
-END_TEST
 
 /* A GPU repeats its steps from graphs; the loss is read between two steps. */
-START_TEST(step_losses_of_a_gpu_give_the_epoch_loss)
+TEST(step_losses_of_a_gpu_give_the_epoch_loss)
 {
 	const char *how = MLP "--batch=48 --strategy=serial --device=cuda";
 	if (!have_gpu()) {
@@ -102,12 +100,11 @@ START_TEST(step_losses_of_a_gpu_give_the_epoch_loss)
 	free(r.param);
 	free(plain.param);
 }
-END_TEST
 
 /* ---- worker_report ---- */
 
 /* The value is the mean over all reports of all workers, also in an epoch without a barrier. */
-START_TEST(worker_reports_are_averaged)
+TEST(worker_reports_are_averaged, 4)
 {
 	static const char *const want[] = {"reported 1 rank 1 150", "reported 1 half 0.5 10",
 					   "reported 2 worker_2 -1 1"};
@@ -121,7 +118,6 @@ START_TEST(worker_reports_are_averaged)
 	ck_assert_int_eq(said, COUNT(want));
 	free(r.param);
 }
-END_TEST
 
 /* With a figure of the user's own. */
 static void draw_intervals(void)
@@ -135,17 +131,16 @@ static void draw_intervals(void)
 	folder_text("gaps.gp", "eval layout_curves\nset xlabel 'Epoch'\n"
 			       "plot for [i = 1:blocks] data index i - 1 using 1:2 with "
 			       "linespoints title name[i]\n");
-	char *plot =
+	char *plot AUTOFREE =
 		sentence("./mvbench plot gaps --figures=%s --db=%s/run.db --out=%s/gaps.svg && "
 			 "grep -c 'periodic' %s/gaps.svg",
 			 folder, folder, folder, folder);
 	int status = command_output(plot, text, sizeof text);
 	ck_assert_msg(status == 0, "%s: %s", plot, text);
-	free(plot);
 }
 
 /* 50 steps an epoch, every fourth ends in a synchronisation; then X falls from 4 to 1. */
-START_TEST(periodic_reports_are_stored_and_shown)
+TEST(periodic_reports_are_stored_and_shown)
 {
 	char text[8192];
 	int status;
@@ -159,13 +154,12 @@ START_TEST(periodic_reports_are_stored_and_shown)
 	ck_assert_msg(status == 0 && strstr(text, "reported") && strstr(text, "interval 1.04"),
 		      "%s", text);
 	for (int runs = 0; runs < 2; runs++) {
-		char *table = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder,
-				       runs ? "--runs" : "");
+		char *table AUTOFREE = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder,
+						runs ? "--runs" : "");
 		status = command_output(table, text, sizeof text);
 		ck_assert_msg(status == 0 && strstr(text, "reported") &&
 				      strstr(text, "interval 1.04"),
 			      "%s\n%s", table, text);
-		free(table);
 	}
 	free(show);
 	if (!lacks_program("gnuplot"))
@@ -176,12 +170,11 @@ START_TEST(periodic_reports_are_stored_and_shown)
 	ck_assert_msg(status == 0 && !strstr(text, "reported"), "%s", text);
 	free(show);
 }
-END_TEST
 
 /* ---- comm ---- */
 
 /* Values and bytes equal those of a real run (tests/tools/comm). */
-START_TEST(simulated_reductions_support_all_kinds)
+TEST(simulated_reductions_support_all_kinds, 2, 5)
 {
 	const char *how = words(MLP "--strategy=gossip --batch=%d --epochs=1", 48 / _i);
 	struct result r = probed_ok("kinds", _i, true, how);
@@ -190,10 +183,9 @@ START_TEST(simulated_reductions_support_all_kinds)
 	free(r.param);
 	free(none.param);
 }
-END_TEST
 
 /* A gather of equal lengths needs one round of messages less; virtual time shows it exactly. */
-START_TEST(gather_of_equal_lengths_takes_less_time)
+TEST(gather_of_equal_lengths_takes_less_time)
 {
 	const char *how = MLP "--strategy=gossip --batch=12 --epochs=1";
 	double took[2], bytes[2];
@@ -213,7 +205,6 @@ START_TEST(gather_of_equal_lengths_takes_less_time)
 	ck_assert_msg(took[1] < took[0] - 50 * 2 * 1e-5, "%g s, of equal lengths %g s", took[0],
 		      took[1]);
 }
-END_TEST
 
 /* ---- Promises ---- */
 
@@ -238,7 +229,7 @@ static const struct {
 };
 
 /* The message names the plug-in and the flag. Without --check-promises nothing is checked. */
-START_TEST(broken_promise_is_found)
+TEST(broken_promise_is_found, COUNT(wrong))
 {
 	const char *how = words(MLP "--epochs=1 --batch=48 %s", wrong[_i].words);
 	for (int simulated = 0; simulated < 2; simulated++) {
@@ -253,29 +244,26 @@ START_TEST(broken_promise_is_found)
 	ck_assert_msg(r.status == 0, "%s: %s", wrong[_i].probe, r.output);
 	free(r.param);
 }
-END_TEST
 
-START_TEST(undeclared_tables_are_found)
+TEST(undeclared_tables_are_found)
 {
 	struct result r = probed("wrong_tables", 2, false, MLP "--strategy=asgd");
 	ck_assert_msg(r.status != 0 && strstr(r.output, "asgd has tables, but does not say so"),
 		      "status %d\n%s", r.status, r.output);
 	free(r.param);
 }
-END_TEST
 
 /* What breaks the promise no_layer_ready is right without the flag. */
-START_TEST(layer_sums_are_allowed_without_no_layer_ready)
+TEST(layer_sums_are_allowed_without_no_layer_ready)
 {
 	const char *how = MLP "--batch=24 --strategy=allreduce --check-promises";
 	for (int simulated = 0; simulated < 2; simulated++)
 		free(probed_ok("right_no_layer_ready", 2, simulated, how).param);
 }
-END_TEST
 
 /* All strategies of the tree keep theirs, also without a barrier after every epoch and with few
  * rows. Checking changes no result. */
-START_TEST(all_strategies_keep_their_promises)
+TEST(all_strategies_keep_their_promises, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	const char *how = words("--workload=mlp --mlp.hidden=32 --epochs=3 --batch=24 "
@@ -290,48 +278,17 @@ START_TEST(all_strategies_keep_their_promises)
 						  "WHERE platform = 'mpi'",
 		   "3\r\n");
 }
-END_TEST
 
-START_TEST(all_workloads_keep_their_promises)
+TEST(all_workloads_keep_their_promises, LISTED(workloads))
 {
 	const struct workload *w = workloads[_i];
 	struct data train, test;
 	struct run run = {.data_dir = folder};
-	char *lacks = w->dataset->probe(&run, &train, &test);
+	char *lacks AUTOFREE = w->dataset->probe(&run, &train, &test);
 	if (lacks)
 		skipped(lacks);
 	else
 		record_run(words("--workload=%s --epochs=1 --batch=200 --train-rows=1200 "
 				 "--strategy=serial --check-promises",
 				 w->plugin.name));
-	free(lacks);
-}
-END_TEST
-
-Suite *contract_suite(void)
-{
-	Suite *s = suite_create("contract");
-	TCase *t = tcase_create("contract");
-	int all = 0, models = 0;
-	while (strategies[all])
-		all++;
-	while (workloads[models])
-		models++;
-	tcase_set_timeout(t, 300);
-	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, lookahead_gradient_equals_nesterov, 0, 4);
-	tcase_add_test(t, fetch_is_called_for_steps_without_rows);
-	tcase_add_loop_test(t, step_losses_give_the_epoch_loss, 0, 6);
-	tcase_add_test(t, step_losses_of_a_gpu_give_the_epoch_loss);
-	tcase_add_loop_test(t, worker_reports_are_averaged, 0, 4);
-	tcase_add_test(t, periodic_reports_are_stored_and_shown);
-	tcase_add_loop_test(t, simulated_reductions_support_all_kinds, 2, 5);
-	tcase_add_test(t, gather_of_equal_lengths_takes_less_time);
-	tcase_add_loop_test(t, broken_promise_is_found, 0, COUNT(wrong));
-	tcase_add_test(t, undeclared_tables_are_found);
-	tcase_add_test(t, layer_sums_are_allowed_without_no_layer_ready);
-	tcase_add_loop_test(t, all_strategies_keep_their_promises, 0, all);
-	tcase_add_loop_test(t, all_workloads_keep_their_promises, 0, models);
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -22,7 +22,9 @@ static double of(const char *query)
 
 /* ---- The part of the training set ------------------------------------------- */
 
-START_TEST(sample_of_training_rows_is_always_the_same)
+CASE("evaluation", .limit = 120, .set_up = small_data, .tear_down = folder_free);
+
+TEST(sample_of_training_rows_is_always_the_same)
 {
 	enum { N = 60000, PARTS = 10 };
 	struct rows a = data_sample(N, TRAIN_ROWS_EVALUATED),
@@ -44,11 +46,10 @@ START_TEST(sample_of_training_rows_is_always_the_same)
 	free(b.index);
 	free(all.index);
 }
-END_TEST
 
 /* A model that does not change has one loss. Otherwise the running loss is of earlier and other
  * models. */
-START_TEST(training_loss_is_that_of_the_evaluated_model)
+TEST(training_loss_is_that_of_the_evaluated_model)
 {
 	record_run("--workload=softmax --lr=0 --batch=60 --epochs=2 --seed=1");
 	near(of("SELECT max(abs(train_loss - running_loss)) FROM epoch WHERE epoch >= 1"), 0, 1e-5);
@@ -63,11 +64,10 @@ START_TEST(training_loss_is_that_of_the_evaluated_model)
 		"FROM run_summary WHERE id = 2"),
 	     0, 0);
 }
-END_TEST
 
 /* The layers of a split model compute in virtual time when they are evaluated. No epoch includes
  * that time. */
-START_TEST(evaluation_takes_no_training_time)
+TEST(evaluation_takes_no_training_time)
 {
 	record_run(SIM
 		   "--workload=tanh_mlp --tanh_mlp.hidden=16 --strategy=model_parallel --workers=2 "
@@ -77,7 +77,6 @@ START_TEST(evaluation_takes_no_training_time)
 	     1, 0);
 	ck_assert_double_gt(of("SELECT simulated_s - seconds_total FROM run_summary"), 0.005);
 }
-END_TEST
 
 /* ---- Rows that are held out -------------------------------------------------- */
 
@@ -109,7 +108,7 @@ static void hold_out(int64_t rows, int64_t seed, bool held[100])
 	}
 }
 
-START_TEST(rows_held_out_are_the_same_in_every_run)
+TEST(rows_held_out_are_the_same_in_every_run)
 {
 	bool few[100], many[100], other[100];
 	int last = 0;
@@ -125,7 +124,6 @@ START_TEST(rows_held_out_are_the_same_in_every_run)
 	hold_out(0, 1, few);
 	hold_out(100, 1, few);
 }
-END_TEST
 
 /* Rows are still whole, begin where the data set's memory begins, and are not held out. */
 static void train_on(int64_t rows, int64_t hold, bool trained[100])
@@ -152,7 +150,7 @@ static void train_on(int64_t rows, int64_t hold, bool trained[100])
 	}
 }
 
-START_TEST(rows_trained_on_are_the_same_in_every_run)
+TEST(rows_trained_on_are_the_same_in_every_run)
 {
 	static const int64_t rows[] = {1, 20, 45, 60, 89, 90};
 	for (int64_t hold = 0; hold <= 10; hold += 10) {
@@ -171,9 +169,8 @@ START_TEST(rows_trained_on_are_the_same_in_every_run)
 		ck_assert_int_gt(last, 5);
 	}
 }
-END_TEST
 
-START_TEST(fewer_training_rows_shorten_the_epoch)
+TEST(fewer_training_rows_shorten_the_epoch)
 {
 	forget_runs();
 	record_run(SIM "--workload=softmax --train-rows=60 --validation=20 --batch=10 --workers=2 "
@@ -181,10 +178,9 @@ START_TEST(fewer_training_rows_shorten_the_epoch)
 	near(of("SELECT train_size FROM run"), 60, 0);
 	near(of("SELECT seconds FROM epoch WHERE epoch = 1"), 3 * 0.01, 0.002);
 }
-END_TEST
 
 /* For a model that does not change, the losses of both parts give that of the whole. */
-START_TEST(model_is_evaluated_on_held_out_rows)
+TEST(model_is_evaluated_on_held_out_rows, 4)
 {
 	static const char *const how[] = {
 		"--workload=softmax", SIM "--workload=softmax",
@@ -207,9 +203,8 @@ START_TEST(model_is_evaluated_on_held_out_rows)
 	     0, 1e-7);
 	near(of("SELECT count(*) FROM epoch WHERE run_id = 1 AND validation_loss IS NULL"), 2, 0);
 }
-END_TEST
 
-START_TEST(rows_held_out_are_the_same_in_simulations_and_replays)
+TEST(rows_held_out_are_the_same_in_simulations_and_replays)
 {
 	char out[4096];
 	record_run(SOFTMAX
@@ -230,12 +225,11 @@ START_TEST(rows_held_out_are_the_same_in_simulations_and_replays)
 	record_run(SIM SOFTMAX "--batch=60 --epochs=1 --validation=60 --eval-every=4");
 	near(of("SELECT count(validation_loss) FROM curve WHERE run_id = 3"), 4, 0);
 }
-END_TEST
 
 /* ---- Between the ends of epochs ----------------------------------------------- */
 
 /* The evaluations at the ends of epochs are in other rows. */
-START_TEST(evaluation_points_are_at_the_requested_steps)
+TEST(evaluation_points_are_at_the_requested_steps)
 {
 	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --eval-every=4");
 	record_run(SIM SOFTMAX "--batch=60 --epochs=3");
@@ -250,7 +244,6 @@ START_TEST(evaluation_points_are_at_the_requested_steps)
 		"FROM curve WHERE run_id = 1) WHERE test_loss >= b"),
 	     0, 0);
 }
-END_TEST
 
 static const struct {
 	const char *words;
@@ -278,7 +271,7 @@ static const struct {
 	{"--strategy=asgd --workers=3 --batch=20 --leave=1:45ms", false},
 };
 
-START_TEST(every_strategy_has_evaluation_points)
+TEST(every_strategy_has_evaluation_points)
 {
 	for (size_t k = 0; strategies[k]; k++) {
 		const char *word = words("--strategy=%s ", strategies[k]->plugin.name);
@@ -288,10 +281,9 @@ START_TEST(every_strategy_has_evaluation_points)
 		ck_assert_msg(i < COUNT(run), "%sis in no row of this table", word);
 	}
 }
-END_TEST
 
 /* Each row of the table. From epoch 2 on nothing is learned, so every model is that of epoch 1. */
-START_TEST(evaluation_points_change_neither_model_nor_times)
+TEST(evaluation_points_change_neither_model_nor_times, COUNT(run))
 {
 	char *how = words(SIM SOFTMAX "--epochs=3 --lr-schedule=step:1:x1e-30 %s", run[_i].words);
 	record_run(words("%s --eval-every=3", how));
@@ -317,10 +309,9 @@ START_TEST(evaluation_points_change_neither_model_nor_times)
 		"USING (epoch) WHERE a.run_id = 1 AND b.run_id = 2 AND epoch >= 1"),
 	     0, 1e-8);
 }
-END_TEST
 
 /* The model is read from a server over a network that takes milliseconds for it. */
-START_TEST(evaluation_points_stop_the_clock)
+TEST(evaluation_points_stop_the_clock)
 {
 	const char *how = "--platform=sim --sim.platform=ethernet_1g --sim.step-time=10us "
 			  "--workload=mlp --strategy=asgd --servers=1 --workers=1 --batch=60 "
@@ -332,11 +323,10 @@ START_TEST(evaluation_points_stop_the_clock)
 		"epoch WHERE run_id = 2"),
 	     1, 0.01);
 }
-END_TEST
 
 /* Points have times of training: none is later than the end of its epoch on the slowest worker. (A
  * busy machine may stop one worker and not the others.) */
-START_TEST(evaluation_points_of_real_workers_lie_within_their_epoch)
+TEST(evaluation_points_of_real_workers_lie_within_their_epoch)
 {
 	record_run(
 		"--workload=mlp --mlp.hidden=16 --strategy=asgd --workers=2 --batch=15 --epochs=2 "
@@ -349,10 +339,9 @@ START_TEST(evaluation_points_of_real_workers_lie_within_their_epoch)
 	ck_assert_double_lt(of("SELECT test_loss FROM evaluation WHERE step = 36"),
 			    of("SELECT test_loss FROM epoch WHERE epoch = 0"));
 }
-END_TEST
 
 /* A target between two evaluations is reached on the line between them. */
-START_TEST(targets_are_interpolated)
+TEST(targets_are_interpolated)
 {
 	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --eval-every=2 --lr=0.001");
 	double low = of("SELECT test_loss FROM evaluation WHERE step = 14"),
@@ -363,9 +352,8 @@ START_TEST(targets_are_interpolated)
 	near(of("SELECT target_seconds FROM run_summary WHERE id = 2"), 0.135, 1e-9);
 	near(of("SELECT target_epoch FROM run_summary WHERE id = 2"), 2, 0);
 }
-END_TEST
 
-START_TEST(impossible_evaluation_options_are_refused)
+TEST(impossible_evaluation_options_are_refused)
 {
 	expect_refused("", "--workload=softmax --target-loss=0.5 --target-accuracy=0.5",
 		       "--target-loss=0.5: a run has one target");
@@ -384,12 +372,11 @@ START_TEST(impossible_evaluation_options_are_refused)
 		       "give at most --validation=597");
 	expect_refused("", "--workload=softmax --validation=600", "--validation=600: of 600 rows");
 }
-END_TEST
 
 /* ---- One mini-batch, shared ----------------------------------------------------- */
 
 /* A shared mini-batch gives what one worker makes of it, also if shares and steps are uneven. */
-START_TEST(shared_batch_equals_one_workers_batch)
+TEST(shared_batch_equals_one_workers_batch, 4)
 {
 	static const struct {
 		int all, workers;
@@ -421,11 +408,10 @@ START_TEST(shared_batch_equals_one_workers_batch)
 		"WHERE a.id = 2 AND b.id = 3 AND b.batch = a.global_batch"),
 	     1, 0);
 }
-END_TEST
 
-START_TEST(shared_batch_is_recorded_and_repeated)
+TEST(shared_batch_is_recorded_and_repeated)
 {
-	char out[4096], *command;
+	char out[4096];
 	record_run("--workload=softmax --strategy=asgd --workers=2 --epochs=1 --global-batch=51 "
 		   "--record "
 		   "--device=cpu");
@@ -435,46 +421,17 @@ START_TEST(shared_batch_is_recorded_and_repeated)
 		"--platform=sim --sim.replay=1 --sim.platform=ethernet_1g --sim.step-time=1ms", out,
 		sizeof out);
 	ck_assert_msg(status == EXIT_OK && strstr(out, "bit for bit"), "%d: %s", status, out);
-	command = sentence("./mvbench report --db=%s/run.db --out=%s/r.html && grep -o "
-			   "'global-batch=51' %s/r.html | head -n 1",
-			   folder, folder, folder);
+	char *command AUTOFREE =
+		sentence("./mvbench report --db=%s/run.db --out=%s/r.html && grep -o "
+			 "'global-batch=51' %s/r.html | head -n 1",
+			 folder, folder, folder);
 	ck_assert_msg(command_output(command, out, sizeof out) == 0 &&
 			      strstr(out, "global-batch=51"),
 		      "%s", out);
-	free(command);
 	expect_refused("", "--workload=softmax --strategy=allreduce --workers=4 --global-batch=3",
 		       "--global-batch=3: fewer rows than the 4 models");
 	expect_refused("",
 		       "--workload=softmax --strategy=allreduce --workers=2 --global-batch=64 "
 		       "--batch=32",
 		       "--global-batch=64: --batch=32 is the mini-batch of each worker");
-}
-END_TEST
-
-Suite *evaluation_suite(void)
-{
-	Suite *s = suite_create("evaluation");
-	TCase *t = tcase_create("evaluation");
-	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, small_data, folder_free);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, sample_of_training_rows_is_always_the_same);
-	tcase_add_test(t, training_loss_is_that_of_the_evaluated_model);
-	tcase_add_test(t, evaluation_takes_no_training_time);
-	tcase_add_test(t, rows_held_out_are_the_same_in_every_run);
-	tcase_add_test(t, rows_trained_on_are_the_same_in_every_run);
-	tcase_add_test(t, fewer_training_rows_shorten_the_epoch);
-	tcase_add_loop_test(t, model_is_evaluated_on_held_out_rows, 0, 4);
-	tcase_add_test(t, rows_held_out_are_the_same_in_simulations_and_replays);
-	tcase_add_test(t, evaluation_points_are_at_the_requested_steps);
-	tcase_add_test(t, every_strategy_has_evaluation_points);
-	tcase_add_loop_test(t, evaluation_points_change_neither_model_nor_times, 0,
-			    (int)COUNT(run));
-	tcase_add_test(t, evaluation_points_stop_the_clock);
-	tcase_add_test(t, evaluation_points_of_real_workers_lie_within_their_epoch);
-	tcase_add_test(t, targets_are_interpolated);
-	tcase_add_test(t, impossible_evaluation_options_are_refused);
-	tcase_add_loop_test(t, shared_batch_equals_one_workers_batch, 0, 4);
-	tcase_add_test(t, shared_batch_is_recorded_and_repeated);
-	return s;
 }

@@ -1,7 +1,6 @@
 /*
  * check_export.c - exports for other programs, and imports from the database of another machine.
  */
-#include "results/share/share.h"
 #include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
@@ -62,37 +61,25 @@ static const char alpha[] =
 
 static void command(const char *words, int want, const char *says)
 {
-	char *line = sentence("cd %s && $OLDPWD/mvbench %s 2>&1", folder, words);
+	char *line AUTOFREE = sentence("cd %s && $OLDPWD/mvbench %s 2>&1", folder, words);
 	int status = command_output(line, output, sizeof output);
 	ck_assert_msg(status == want && strstr(output, says),
 		      "%s: status %d, wanted %d and \"%s\":\n%s", words, status, want, says,
 		      output);
-	free(line);
-}
-
-static unsigned char *read_all(const char *name, size_t *n)
-{
-	char *path = in_folder(name);
-	FILE *f = fopen(path, "rb");
-	unsigned char *bytes = must(calloc(1, 1 << 16));
-	ck_assert_msg(f, "%s", path);
-	*n = fread(bytes, 1, (1 << 16) - 1, f);
-	fclose(f);
-	free(path);
-	return bytes;
 }
 
 static void expect_file(const char *name, const char *want)
 {
-	size_t n;
-	unsigned char *got = read_all(name, &n);
-	ck_assert_str_eq((char *)got, want);
-	free(got);
+	char *got AUTOFREE = folder_read(name);
+	ck_assert_str_eq(got, want);
 }
 
 /* ---- Exports -------------------------------------------------------------------- */
 
-START_TEST(tables_are_exported_as_text)
+static void tear_down(void);
+CASE("export", .limit = 60, .set_up = folder_new, .tear_down = tear_down);
+
+TEST(tables_are_exported_as_text)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -134,153 +121,13 @@ START_TEST(tables_are_exported_as_text)
 		"b\"");
 	ck_assert_ptr_null(strchr(output, 0xff));
 	command("export --db=a.db --where=no", EXIT_USER, "--where=no");
-	command("export --db=a.db --format=mlflow", EXIT_USER, "--out=mlruns");
-	command("export --db=a.db --format=mlflow --out=a.db", EXIT_FAILED, "a.db is not a folder");
 	command("export --db=a.db --out=no/file.csv", EXIT_FAILED, "--out=no/file.csv");
 	command("export --db=none.db", EXIT_USER, "none.db");
 }
-END_TEST
-
-/* RFC 3720, B.4, and the catalogue's check value; unmasked, as tensorflow/core/lib/hash/crc32c.h.
- */
-static uint32_t plain_crc(const void *bytes, size_t n)
-{
-	uint32_t masked = tfrecord_crc(bytes, n) - 0xa282ead8;
-	return masked >> 17 | masked << 15;
-}
-
-START_TEST(tensorboard_checksums_equal_published_values)
-{
-	unsigned char zeros[32] = {0}, ones[32], up[32], down[32];
-	for (int i = 0; i < 32; i++) {
-		ones[i] = 0xff;
-		up[i] = (unsigned char)i;
-		down[i] = (unsigned char)(31 - i);
-	}
-	ck_assert_uint_eq(plain_crc(zeros, 32), 0x8a9136aa);
-	ck_assert_uint_eq(plain_crc(ones, 32), 0x62a8ab43);
-	ck_assert_uint_eq(plain_crc(up, 32), 0x46dd794e);
-	ck_assert_uint_eq(plain_crc(down, 32), 0x113fdb5c);
-	ck_assert_uint_eq(plain_crc("123456789", 9), 0xe3069283);
-	ck_assert_uint_eq(tfrecord_crc("\x18\0\0\0\0\0\0\0", 8),
-			  0x224b7fa3 /* such files begin with this */);
-}
-END_TEST
-
-static uint64_t little(const unsigned char *p, int bytes)
-{
-	uint64_t x = 0;
-	for (int i = bytes; i-- > 0;)
-		x = x << 8 | p[i];
-	return x;
-}
-
-/* The data of the record at *at, which moves past it; both checksums must be right. */
-static const unsigned char *record(const unsigned char *file, size_t n, size_t *at, size_t *length)
-{
-	const unsigned char *head = file + *at;
-	ck_assert_uint_le(*at + 12, n);
-	*length = (size_t)little(head, 8);
-	ck_assert_uint_le(*at + 12 + *length + 4, n);
-	ck_assert_uint_eq(little(head + 8, 4), tfrecord_crc(head, 8));
-	ck_assert_uint_eq(little(head + 12 + *length, 4), tfrecord_crc(head + 12, *length));
-	*at += 12 + *length + 4;
-	return head + 12;
-}
-
-static double number(const unsigned char *p)
-{
-	uint64_t bits = little(p, 8);
-	double x;
-	memcpy(&x, &bits, sizeof x);
-	return x;
-}
-
-START_TEST(runs_are_exported_for_tensorboard)
-{
-	static const char name[] = "runs/11-asgd-2w-seed1/events.out.tfevents.1767323045.alpha";
-	/* epoch 1 of run 11: its step, and a summary whose first value is a tag and a float */
-	static const unsigned char second[] = "\x10\x01\x2a\x79\x0a\x1d\x0a\x16"
-					      "accuracy/test_accuracy\x15\0\0\x40\x3f";
-	size_t n, again, at = 0, length;
-	new_database("a.db");
-	sql_in("a.db", alpha);
-	command("export --db=a.db --format=tensorboard --out=runs --where=\"status <> 'running'\"",
-		EXIT_OK, "runs: 4 runs");
-	unsigned char *file = read_all(name, &n);
-	const unsigned char *p = record(file, n, &at, &length);
-	ck_assert_uint_eq(length, 24);
-	ck_assert(p[0] == 0x09 && number(p + 1) == 1767323045);
-	ck_assert(memcmp(p + 9,
-			 "\x1a\x0d"
-			 "brain.Event:2",
-			 15) == 0);
-	record(file, n, &at, &length);
-	p = record(file, n, &at, &length);
-	ck_assert(p[0] == 0x09 && number(p + 1) == 1767323047);
-	for (size_t i = 0; i + 1 < sizeof second; i++)
-		ck_assert_msg(p[9 + i] == second[i] || i == 3, "byte %zu: %02x", i, p[9 + i]);
-	ck_assert_uint_eq(p[9 + 3], length - 9 - 4);
-	record(file, n, &at, &length);
-	/* what the strategy reported, by name: the last is the gap of epoch 2 */
-	static const unsigned char last[] = "\x10\x02\x2a\x15\x0a\x13\x0a\x0c"
-					    "reported/gap\x15\0\0\x80\x3e";
-	for (int i = 0; i < 3; i++)
-		p = record(file, n, &at, &length);
-	ck_assert_uint_eq(length, 9 + sizeof last - 1);
-	ck_assert(memcmp(p + 9, last, sizeof last - 1) == 0);
-	ck_assert_uint_eq(at, n);
-	/* the same file again; values that are not finite are left out */
-	command("export --db=a.db --format=tensorboard --out=runs", EXIT_OK, "runs: 5 runs");
-	unsigned char *same = read_all(name, &again);
-	ck_assert(n == again && memcmp(file, same, n) == 0);
-	free(same);
-	free(file);
-	file = read_all("runs/12-asgd-2w-seed2/events.out.tfevents.1767323045.alpha", &n);
-	ck_assert_ptr_null(memmem(file, n, "test_loss", 9));
-	ck_assert_ptr_nonnull(memmem(file, n, "test_accuracy", 13));
-	free(file);
-}
-END_TEST
-
-START_TEST(runs_are_exported_for_mlflow)
-{
-	new_database("a.db");
-	sql_in("a.db", alpha);
-	sql_in("a.db", "UPDATE run SET data_dir = 'x' || char(10) || 'y' WHERE id = 11");
-	command("export --db=a.db --format=mlflow --out=ml --where=id=11", EXIT_OK, "ml: 1 run\n");
-	char *line = sentence(
-		"cd %s/ml/*/*/ && cat metrics/test_accuracy metrics/gap metrics/all-x "
-		"params/data_dir params/mlp.hidden "
-		"params/seed && echo && cat tags/mvbench.label tags/mlflow.runName && echo && "
-		"cat ../meta.yaml meta.yaml | grep -v ': \"/' && ls params/label metrics "
-		"2>/dev/null | wc -l",
-		folder);
-	command_output(line, output, sizeof output);
-	free(line);
-	const char *ids = strstr(output, "experiment_id: '");
-	ck_assert_ptr_nonnull(ids);
-	ck_assert_msg(strncmp(output,
-			      "1767323045000 0.125 0\n1767323047000 0.75 1\n1767323048500 0.875 2\n"
-			      "1767323047000 0.5 1\n1767323048500 0.25 2\n1767323048500 8 2\n"
-			      "x\\ny641\na,\"b\"\n<c>11-asgd 2w-seed1\nexperiment_id: '",
-			      (size_t)(ids - output)) == 0,
-		      "%s", output);
-	ck_assert_msg(strstr(output, "\nname: \"mlp\"\nend_time: 1767323049000\n") &&
-			      strstr(output, "\nstart_time: 1767323045000\nstatus: 3\n") &&
-			      strstr(output, "\nrun_name: \"11-asgd 2w-seed1\"\n"),
-		      "%s", output);
-	command("export --db=a.db --format=mlflow --out=ml --where=id=11 && cp -r ml ml2 && "
-		"$OLDPWD/mvbench export --db=a.db --format=mlflow --out=ml --where=id=11 && diff "
-		"-r ml ml2 "
-		"&& rm -r ml2",
-		EXIT_OK, "1 run");
-}
-END_TEST
 
 /* ---- Imports -------------------------------------------------------------------- */
 
-START_TEST(import_brings_all_rows_of_a_run)
+TEST(import_brings_all_rows_of_a_run)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -344,11 +191,10 @@ START_TEST(import_brings_all_rows_of_a_run)
 		  "SELECT group_concat(origin_id || '>' || ifnull(sim_replay, 0), ' ') FROM run",
 		  "11>0 20>1");
 }
-END_TEST
 
 /* A study comes with its trials, also those that have not run. A study that is here already gets
  * the trials that it lacks. */
-START_TEST(import_brings_studies_with_their_runs)
+TEST(import_brings_studies_with_their_runs)
 {
 	static const char study[] =
 		"INSERT INTO study (id, name, hash, made, objective, budget, search) VALUES "
@@ -380,10 +226,9 @@ START_TEST(import_brings_studies_with_their_runs)
 		  "329");
 	expect_in("b.db", "SELECT budget FROM study WHERE hash = 'x'", "3");
 }
-END_TEST
 
 /* The resumed run replaces its older state completely. */
-START_TEST(import_replaces_a_run_that_resumed)
+TEST(import_replaces_a_run_that_resumed)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -414,7 +259,6 @@ START_TEST(import_replaces_a_run_that_resumed)
 		"b.db: 0 new runs, 1 resumed since, 3 here already");
 	expect_in("c.db", "SELECT count(*) || sum(resumed) FROM run", "41");
 }
-END_TEST
 
 #define STATE(id, status, resumed) \
 	ASGD(id, "''", status, 1) \
@@ -423,7 +267,7 @@ END_TEST
 	"SELECT count(*) || ' ' || group_concat(id || status || ifnull(resumed, 0), ' ') FROM run"
 
 /* Several rows of one run, which an older program kept, in the source or here. */
-START_TEST(import_takes_the_last_row_of_a_run)
+TEST(import_takes_the_last_row_of_a_run)
 {
 	new_database("a.db");
 	sql_in("a.db", STATE(1, "failed", NULL) STATE(2, "failed", 1) STATE(3, "done", 2));
@@ -436,9 +280,8 @@ START_TEST(import_takes_the_last_row_of_a_run)
 	command("import b.db --db=a.db", EXIT_OK, "b.db: 0 new runs, 1 here already");
 	expect_in("a.db", STATES, "1 3done2");
 }
-END_TEST
 
-START_TEST(import_replaces_no_finished_run)
+TEST(import_replaces_no_finished_run)
 {
 	new_database("a.db");
 	new_database("b.db");
@@ -449,9 +292,8 @@ START_TEST(import_replaces_no_finished_run)
 	command("import a.db --db=b.db", EXIT_OK, "a.db: 0 new runs, 1 resumed since");
 	expect_in("b.db", STATES, "1 1done1");
 }
-END_TEST
 
-START_TEST(older_databases_are_imported_and_newer_refused)
+TEST(older_databases_are_imported_and_newer_refused)
 {
 	sql_in("old.db", tables_2);
 	sql_in("old.db",
@@ -467,54 +309,48 @@ START_TEST(older_databases_are_imported_and_newer_refused)
 	command("import . --db=new.db", EXIT_USER, "is a folder");
 	command("import --db=new.db", EXIT_USER, "give another database");
 	command("import new.db --db=b.db --where=no", EXIT_USER, "--where=no");
-	char *path = in_folder("text.db");
+	char *path AUTOFREE = in_folder("text.db");
 	FILE *f = fopen(path, "w");
 	fputs("some text\n", f);
 	fclose(f);
-	free(path);
 	command("import text.db --db=new.db", EXIT_USER,
 		"is not a results database: name another file\n");
 	ck_assert_int_eq(system("ls /tmp/mvbench-import-* 2>/dev/null | wc -l | grep -q '^0$'"), 0);
 }
-END_TEST
 
 /* All or nothing: another process holds the file, or the file cannot grow. */
-START_TEST(failed_import_changes_nothing)
+TEST(failed_import_changes_nothing)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
 	new_database("b.db");
-	char *path = in_folder("b.db");
+	char *path AUTOFREE = in_folder("b.db");
 	sqlite3 *db;
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	ck_assert_int_eq(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
 	command("import a.db --db=b.db", EXIT_USER, "b.db is locked by another process");
 	sqlite3_close(db);
-	free(path);
 	sql_in("a.db",
 	       "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
 	       "INSERT INTO arrival SELECT 11, 1, 0, i, 1, 'push' FROM n");
-	char *line = sentence("B=$PWD && cd %s && ulimit -f 400 && trap '' XFSZ && "
-			      "$B/mvbench import a.db --db=b.db 2>&1",
-			      folder);
+	char *line AUTOFREE = sentence("B=$PWD && cd %s && ulimit -f 400 && trap '' XFSZ && "
+				       "$B/mvbench import a.db --db=b.db 2>&1",
+				       folder);
 	ck_assert_int_eq(command_output(line, output, sizeof output), EXIT_USER);
 	ck_assert_msg(strstr(output, "room"), "%s", output);
-	free(line);
 	expect_in("b.db", "SELECT count(*) FROM run", "0");
 }
-END_TEST
 
 static void tear_down(void)
 {
-	char *folders = sentence("rm -rf %s/runs %s/ml", folder, folder);
+	char *folders AUTOFREE = sentence("rm -rf %s/runs %s/ml", folder, folder);
 	ck_assert_int_eq(system(folders), 0);
-	free(folders);
 	folder_free();
 }
 
 /* ---- Runs that are edited and shown -------------------------------------- */
 
-START_TEST(runs_are_deleted_and_relabelled)
+TEST(runs_are_deleted_and_relabelled)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -539,9 +375,8 @@ START_TEST(runs_are_deleted_and_relabelled)
 		  "(SELECT count(*) FROM baseline WHERE name = 'main' AND run_id IS NULL)",
 		  "0|1");
 }
-END_TEST
 
-START_TEST(stored_run_is_shown)
+TEST(stored_run_is_shown)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -551,11 +386,10 @@ START_TEST(stored_run_is_shown)
 	command("status --db=a.db", EXIT_OK, "1 running, 0 pending");
 	ck_assert(strstr(output, "asgd 2w") && strstr(output, "alpha"));
 }
-END_TEST
 
 /* The page shows how often and from where the run resumed. The time left follows from the epochs
  * since then: one in 100 s. */
-START_TEST(resumed_run_is_shown)
+TEST(resumed_run_is_shown)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
@@ -566,29 +400,4 @@ START_TEST(resumed_run_is_shown)
 	       "INSERT INTO epoch (run_id, epoch, seconds) VALUES (13, 6, 1)");
 	command("show 13 --db=a.db", EXIT_OK, "2 (after epoch 3, 5)\n");
 	command("status --db=a.db", EXIT_OK, "1 running, 0 pending, about 6:4");
-}
-END_TEST
-
-Suite *export_suite(void)
-{
-	Suite *s = suite_create("export");
-	TCase *c = tcase_create("export");
-	tcase_add_checked_fixture(c, folder_new, tear_down);
-	tcase_set_timeout(c, 60);
-	tcase_add_test(c, tables_are_exported_as_text);
-	tcase_add_test(c, tensorboard_checksums_equal_published_values);
-	tcase_add_test(c, runs_are_exported_for_tensorboard);
-	tcase_add_test(c, runs_are_exported_for_mlflow);
-	tcase_add_test(c, import_brings_all_rows_of_a_run);
-	tcase_add_test(c, import_replaces_a_run_that_resumed);
-	tcase_add_test(c, import_takes_the_last_row_of_a_run);
-	tcase_add_test(c, import_replaces_no_finished_run);
-	tcase_add_test(c, import_brings_studies_with_their_runs);
-	tcase_add_test(c, older_databases_are_imported_and_newer_refused);
-	tcase_add_test(c, failed_import_changes_nothing);
-	tcase_add_test(c, runs_are_deleted_and_relabelled);
-	tcase_add_test(c, stored_run_is_shown);
-	tcase_add_test(c, resumed_run_is_shown);
-	suite_add_tcase(s, c);
-	return s;
 }

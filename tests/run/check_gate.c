@@ -34,14 +34,13 @@ static void open_made(void)
 		"INSERT INTO epoch (run_id, epoch, test_accuracy, test_loss, train_loss) VALUES "
 		"((SELECT max(id) FROM run), 1, ?5, ?6, ?7)",
 		"INSERT INTO checked SELECT ?1, ?2, ?3, max(id), '' FROM run"};
-	char *path = in_folder("run.db");
+	char *path AUTOFREE = in_folder("run.db");
 	new_database("run.db");
 	ck_assert_int_eq(sqlite3_open(path, &made), SQLITE_OK);
 	for (int i = 0; i < 4; i++)
 		ck_assert_msg(sqlite3_prepare_v2(made, text[i], -1, &insert[i], NULL) == SQLITE_OK,
 			      "%s", sqlite3_errmsg(made));
 	sqlite3_exec(made, "BEGIN", NULL, NULL, NULL);
-	free(path);
 }
 
 static void close_made(void)
@@ -106,8 +105,10 @@ static void put_t(const char *name, int n, double t)
 	}
 }
 
+CASE("decisions", .limit = 60, .set_up = folder_new, .tear_down = folder_free);
+
 /* A baseline from before training losses were evaluated is compared by the running loss. */
-START_TEST(older_baselines_are_compared_by_running_loss)
+TEST(older_baselines_are_compared_by_running_loss)
 {
 #define VERDICTS \
 	"SELECT group_concat(metric || ' ' || verdict, ', ') FROM (SELECT * FROM gate_test ORDER " \
@@ -125,7 +126,6 @@ START_TEST(older_baselines_are_compared_by_running_loss)
 	sql("UPDATE baseline SET train_loss = 0.9");
 	expect_in("run.db", VERDICTS, "test loss identical, train loss identical");
 }
-END_TEST
 
 /* From published tables: df, t, and the probability of more. */
 static const struct {
@@ -140,7 +140,7 @@ static const struct {
 	{60, 2.660283, 0.005}, {120, 1.979930, 0.025}, {120, -2.617421, 0.995},
 };
 
-START_TEST(student_t_equals_published_tables)
+TEST(student_t_equals_published_tables)
 {
 	char name[16], text[128];
 	open_made();
@@ -161,10 +161,9 @@ START_TEST(student_t_equals_published_tables)
 		near(number(text), 1, 1e-12);
 	}
 }
-END_TEST
 
 /* An interval of 95 % just reaches zero where the probability of more is 0.025. */
-START_TEST(intervals_agree_with_the_tests)
+TEST(intervals_agree_with_the_tests)
 {
 	char name[16];
 	open_made();
@@ -174,7 +173,7 @@ START_TEST(intervals_agree_with_the_tests)
 	}
 	close_made();
 	/* half an interval is a quantile times worse / t; the test of that very quantile: */
-	char *path = in_folder("run.db");
+	char *path AUTOFREE = in_folder("run.db");
 	sqlite3_stmt *q;
 	double quantile[61] = {0};
 	ck_assert_int_eq(sqlite3_open(path, &made), SQLITE_OK);
@@ -185,7 +184,6 @@ START_TEST(intervals_agree_with_the_tests)
 	sqlite3_finalize(q);
 	sqlite3_close(made);
 	remove(path);
-	free(path);
 	open_made();
 	for (int df = 1; df <= 60; df++) {
 		snprintf(name, sizeof name, "d%d", df);
@@ -195,10 +193,9 @@ START_TEST(intervals_agree_with_the_tests)
 	near(number("SELECT count(*) FROM gate_test"), 60, 0);
 	near(number("SELECT max(abs(p - 0.025)) FROM gate_test"), 0, 2e-7);
 }
-END_TEST
 
 /* Other seeds: Welch's t, computed by hand in 50 digits. */
-START_TEST(other_seeds_are_compared_unpaired)
+TEST(other_seeds_are_compared_unpaired)
 {
 	const double base[] = {1.0, 2.0, 3.0, 4.5}, now[] = {3.0, 5.5, 4.0, 8.0, 6.5};
 	open_made();
@@ -213,7 +210,6 @@ START_TEST(other_seeds_are_compared_unpaired)
 	near(number("SELECT df FROM gate_test"), 6, 0);
 	near(number("SELECT p FROM gate_test"), 0.026822766915791787, 1e-12);
 }
-END_TEST
 
 /* n seeds whose losses differ from 100 by this mean and this variance. */
 static void put_spread(const char *name, const char *cell, int n, double mean, double variance)
@@ -227,7 +223,7 @@ static void put_spread(const char *name, const char *cell, int n, double mean, d
 }
 
 /* Cells share variances; the figures were computed in 40 digits, by bisection of trigamma. */
-START_TEST(similar_cells_share_variances)
+TEST(similar_cells_share_variances)
 {
 	static const struct {
 		const char *name;
@@ -278,11 +274,10 @@ START_TEST(similar_cells_share_variances)
 	     0);
 	near(number("SELECT t FROM gate_test WHERE name = 'alone'"), 3 * sqrt(5), 1e-9);
 }
-END_TEST
 
 /* Of four cells, one is identical: that is no test. The p of the others count three times, twice
  * and once, and never fall. */
-START_TEST(p_values_are_corrected_for_many_tests)
+TEST(p_values_are_corrected_for_many_tests)
 {
 	const double t[] = {5, 4.5, 1};
 	char cell[2] = "a";
@@ -299,10 +294,9 @@ START_TEST(p_values_are_corrected_for_many_tests)
 	close_made();
 	cell[0] = 'a';
 	for (int c = 0; c < 3; c++, cell[0]++) {
-		char *text =
+		char *text AUTOFREE =
 			sentence("SELECT p FROM gate_test WHERE name = 'h' AND cell = '%s'", cell);
 		p[c] = number(text);
-		free(text);
 	}
 	ck_assert(p[0] < p[1] && 2 * p[1] < 3 * p[0] + p[1]);
 	near(number("SELECT p_holm FROM gate_test WHERE name = 'h' AND cell = 'a'"), 3 * p[0],
@@ -314,11 +308,10 @@ START_TEST(p_values_are_corrected_for_many_tests)
 		    "'d'"),
 	     1, 0);
 }
-END_TEST
 
 /* Three seeds whose accuracy fell by one test row in a thousand, all alike, prove nothing. Losses
  * that rose alike are certain, and count as worse only beyond the minimum. */
-START_TEST(equal_differences_are_handled)
+TEST(equal_differences_are_handled)
 {
 	open_made();
 	for (int i = 0; i < 3; i++) {
@@ -346,7 +339,6 @@ START_TEST(equal_differences_are_handled)
 	expect_row("SELECT base, now, change, interval, p FROM gate_line WHERE verdict = 'better'",
 		   "2,1.938,-3.13 %,-3.13 .. -3.13 %,<0.0001\r\n");
 }
-END_TEST
 
 /* ---- False alarms --------------------------------------------------------- */
 
@@ -390,12 +382,11 @@ static void make_baselines(int n, bool paired, double noisy, double worse, uint6
 /* The number of baselines that fail. */
 static double failures(double alpha)
 {
-	char *limit =
+	char *limit AUTOFREE =
 		sentence("INSERT OR REPLACE INTO gate_limit SELECT DISTINCT name, %g, 0, 0, 0, 0 "
 			 "FROM baseline",
 			 alpha);
 	sql(limit);
-	free(limit);
 	return number("SELECT count(*) FROM (SELECT name FROM gate_cell GROUP BY name HAVING "
 		      "max(fails))");
 }
@@ -403,7 +394,7 @@ static double failures(double alpha)
 /* Unchanged code fails at most a share alpha of the baselines, whatever the number of tests. The
  * share is not far below alpha, because otherwise the test would find nothing. 500 draws: 4
  * standard deviations are allowed. */
-START_TEST(false_alarm_rate_is_at_most_alpha)
+TEST(false_alarm_rate_is_at_most_alpha, 3)
 {
 	make_baselines(500, _i > 0, _i > 1 ? 3 : 1, 0, 20260131 + (uint64_t)_i);
 	near(number("SELECT min(paired) FROM gate_test"), _i > 0, 0);
@@ -413,33 +404,12 @@ START_TEST(false_alarm_rate_is_at_most_alpha)
 	ck_assert_msg(at_5 <= 25 + 4 * sqrt(25 * 0.95) && at_5 >= 6, "%g of 500 at 0.05", at_5);
 	ck_assert_msg(at_1 <= 5 + 4 * sqrt(5 * 0.99), "%g of 500 at 0.01", at_1);
 }
-END_TEST
 
-START_TEST(real_differences_are_found)
+TEST(real_differences_are_found)
 {
 	make_baselines(100, true, 1, 10, 7);
 	double seen = failures(0.01);
 	ck_assert_msg(seen >= 75, "%g of 100", seen);
 	near(number("SELECT count(*) FROM gate_cell WHERE verdict = 'worse' AND cell <> 'b'"), 0,
 	     10);
-}
-END_TEST
-
-Suite *gate_suite(void)
-{
-	Suite *s = suite_create("gate");
-	TCase *c = tcase_create("decisions");
-	tcase_set_timeout(c, 60);
-	tcase_add_checked_fixture(c, folder_new, folder_free);
-	tcase_add_test(c, student_t_equals_published_tables);
-	tcase_add_test(c, older_baselines_are_compared_by_running_loss);
-	tcase_add_test(c, intervals_agree_with_the_tests);
-	tcase_add_test(c, other_seeds_are_compared_unpaired);
-	tcase_add_test(c, similar_cells_share_variances);
-	tcase_add_test(c, p_values_are_corrected_for_many_tests);
-	tcase_add_test(c, equal_differences_are_handled);
-	tcase_add_loop_test(c, false_alarm_rate_is_at_most_alpha, 0, 3);
-	tcase_add_test(c, real_differences_are_found);
-	suite_add_tcase(s, c);
-	return s;
 }

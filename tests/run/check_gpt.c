@@ -7,7 +7,6 @@
 #include "tests/suites.h"
 #include "workloads/datasets.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,11 +21,10 @@
 /* `n` bytes that begin with the name. */
 static void file_of(const char *name, size_t n)
 {
-	char *text = must(calloc(n + 1, 1));
+	char *text AUTOFREE = must(calloc(n + 1, 1));
 	for (size_t i = 0; i < n; i++)
 		text[i] = name[i % strlen(name)];
 	folder_put(name, text, n, false);
-	free(text);
 }
 
 static struct run of_folder(void)
@@ -34,8 +32,10 @@ static struct run of_folder(void)
 	return (struct run){.data_dir = folder};
 }
 
+CASE("texts", .set_up = folder_new, .tear_down = folder_free);
+
 /* Files in the order of their names, also those in subfolders, each content once. */
-START_TEST(text_is_made_of_all_files)
+TEST(text_is_made_of_all_files)
 {
 	const struct run run = of_folder();
 	struct data train, test, train_shape, test_shape;
@@ -68,15 +68,14 @@ START_TEST(text_is_made_of_all_files)
 		ck_assert_double_eq(test.target[i], test.bytes[i + 1]);
 	dataset_text.unload(&train, &test);
 }
-END_TEST
 
 /* Rows of a text are consecutive, and --validation takes the last ones. */
-START_TEST(rows_of_a_text_are_consecutive)
+TEST(rows_of_a_text_are_consecutive)
 {
 	struct run run = of_folder();
 	struct data train, test, held;
 	const struct workload *gpt = workload_find("gpt");
-	void *opts = must(calloc(1, gpt->plugin.opts_size));
+	void *opts AUTOFREE = must(calloc(1, gpt->plugin.opts_size));
 	option_default(gpt->plugin.options, opts);
 	char text[4001] = "";
 	for (size_t i = 0; i < sizeof text - 1; i++)
@@ -98,9 +97,7 @@ START_TEST(rows_of_a_text_are_consecutive)
 		ck_assert_double_eq(held.target[i], text[50 * 64 + i + 1]);
 	}
 	dataset_text.unload(&train, &test);
-	free(opts);
 }
-END_TEST
 
 /* ---- The model ----------------------------------------------------------- */
 
@@ -128,25 +125,24 @@ static void set_up(void)
 	folder_text("words", text);
 }
 
+CASE("model", .limit = 60, .set_up = set_up, .tear_down = folder_free, .once = true);
+
 /* Split or simulated, the model learns what one worker learns. */
-START_TEST(gpt_equals_one_worker_in_every_mode)
+TEST(gpt_equals_one_worker_in_every_mode, COUNT(ways))
 {
 	forget_runs();
 	record_run(SMALL "--strategy=serial");
-	char *how = sentence(SMALL "%s", ways[_i].words);
+	char *how AUTOFREE = sentence(SMALL "%s", ways[_i].words);
 	record_run(how);
-	char *far = sentence(
+	char *far AUTOFREE = sentence(
 		"SELECT max(abs(a.test_loss - b.test_loss)) <= %g, max(a.test_loss) > "
 		"min(a.test_loss) + 0.1, count(*) FROM epoch AS a JOIN epoch AS b USING (epoch) "
 		"WHERE a.run_id = 1 AND b.run_id = 2",
 		ways[_i].within);
 	expect_row(far, "1,1,2\r\n");
-	free(far);
-	free(how);
 }
-END_TEST
 
-START_TEST(gpt_on_a_gpu_equals_the_cpu)
+TEST(gpt_on_a_gpu_equals_the_cpu)
 {
 	if (!have_gpu())
 		return;
@@ -159,10 +155,9 @@ START_TEST(gpt_on_a_gpu_equals_the_cpu)
 		   "= 2",
 		   "1,1\r\n");
 }
-END_TEST
 
 /* In a step model_parallel sends the activations of all positions. */
-START_TEST(sent_bytes_count_all_positions)
+TEST(sent_bytes_count_all_positions)
 {
 	forget_runs();
 	record_run(SMALL "--strategy=model_parallel --workers=2 --train-rows=6");
@@ -170,7 +165,6 @@ START_TEST(sent_bytes_count_all_positions)
 	 * --clip's sum */
 	expect_row("SELECT bytes_sent FROM rank_epoch WHERE epoch = 1 AND rank = 0", "24580\r\n");
 }
-END_TEST
 
 static const struct {
 	const char *words, *says;
@@ -184,34 +178,14 @@ static const struct {
 	{"--strategy=model_parallel --workers=3", "heads of an attention cannot be divided evenly"},
 };
 
-START_TEST(gpt_mistakes_are_refused)
+TEST(gpt_mistakes_are_refused, COUNT(mistakes))
 {
-	char *words = sentence("%s %s %s", SMALL,
-			       strstr(mistakes[_i].words, "--strategy") ? "" : "--strategy=serial",
-			       mistakes[_i].words),
-	     *path = sentence("%s/empty", folder);
+	char *words AUTOFREE = sentence(
+			    "%s %s %s", SMALL,
+			    strstr(mistakes[_i].words, "--strategy") ? "" : "--strategy=serial",
+			    mistakes[_i].words),
+		    *path AUTOFREE = sentence("%s/empty", folder);
 	mkdir(path, 0777);
 	folder_text("short", "a short text");
 	expect_refused("", words, mistakes[_i].says);
-	free(words);
-	free(path);
-}
-END_TEST
-
-Suite *gpt_suite(void)
-{
-	Suite *s = suite_create("gpt");
-	TCase *texts = tcase_create("texts"), *model = tcase_create("model");
-	tcase_add_checked_fixture(texts, folder_new, folder_free);
-	tcase_add_test(texts, text_is_made_of_all_files);
-	tcase_add_test(texts, rows_of_a_text_are_consecutive);
-	suite_add_tcase(s, texts);
-	tcase_add_unchecked_fixture(model, set_up, folder_free);
-	tcase_set_timeout(model, 60);
-	tcase_add_loop_test(model, gpt_equals_one_worker_in_every_mode, 0, COUNT(ways));
-	tcase_add_test(model, gpt_on_a_gpu_equals_the_cpu);
-	tcase_add_test(model, sent_bytes_count_all_positions);
-	tcase_add_loop_test(model, gpt_mistakes_are_refused, 0, COUNT(mistakes));
-	suite_add_tcase(s, model);
-	return s;
 }

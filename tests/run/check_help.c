@@ -15,19 +15,17 @@ enum { OUTPUT = 300000 };
 /* What mvbench prints for these words, on both streams; from the heap. */
 static char *said(int status, const char *words)
 {
-	char *command = sentence("./mvbench %s 2>&1", words), *out = must(malloc(OUTPUT));
+	char *command AUTOFREE = sentence("./mvbench %s 2>&1", words), *out = must(malloc(OUTPUT));
 	int got = command_output(command, out, OUTPUT);
 	ck_assert_msg(got == status, "mvbench %s: status %d, not %d: %.2000s", words, got, status,
 		      out);
-	free(command);
 	return out;
 }
 
 static void ck_says(int status, const char *words, const char *text)
 {
-	char *out = said(status, words);
+	char *out AUTOFREE = said(status, words);
 	ck_assert_msg(strstr(out, text), "mvbench %s lacks \"%s\":\n%.2000s", words, text, out);
-	free(out);
 }
 
 /* ---- Topics -------------------------------------------------------------- */
@@ -39,7 +37,9 @@ static void ck_narrow(const char *name, char *text)
 		ck_assert_msg(strlen(line) <= 100, "%s: %s", name, line);
 }
 
-START_TEST(every_topic_has_a_text)
+CASE("help", .limit = 60, .set_up = folder_new, .tear_down = folder_free);
+
+TEST(every_topic_has_a_text)
 {
 	struct topic *all = topics_make();
 	for (const struct topic *t = all; t->name; t++) {
@@ -58,9 +58,8 @@ START_TEST(every_topic_has_a_text)
 	}
 	topics_free(all);
 }
-END_TEST
 
-START_TEST(every_kind_of_name_has_a_topic)
+TEST(every_kind_of_name_has_a_topic)
 {
 	struct topic *all = topics_make();
 	static const char *const some[] = {
@@ -81,9 +80,8 @@ START_TEST(every_kind_of_name_has_a_topic)
 	}
 	topics_free(all);
 }
-END_TEST
 
-START_TEST(topics_are_found_or_the_nearest_is_named)
+TEST(topics_are_found_or_the_nearest_is_named)
 {
 	ck_says(0, "help sync-every", "It is column sync_every of table run.");
 	ck_says(0, "help --easgd.beta=0.3", "option of strategy easgd");
@@ -104,42 +102,38 @@ START_TEST(topics_are_found_or_the_nearest_is_named)
 	ck_says(2, "help --completion=zsh", "give one of none, bash");
 	ck_says(2, "help --man=runn", "there is no such command");
 }
-END_TEST
 
-START_TEST(every_command_prints_its_help)
+TEST(every_command_prints_its_help)
 {
 	for (const struct command *const *c = commands; *c; c++) {
-		char *words = sentence("%s --help", (*c)->name), *out = said(0, words);
-		char *usage = sentence("usage: mvbench %s %s\n", (*c)->name, (*c)->usage);
+		char *words AUTOFREE = sentence("%s --help", (*c)->name),
+			    *out AUTOFREE = said(0, words);
+		char *usage AUTOFREE = sentence("usage: mvbench %s %s\n", (*c)->name, (*c)->usage);
 		ck_assert_msg(strncmp(out, usage, strlen(usage)) == 0, "%s: %.2000s", words, out);
 		ck_assert_msg(*(*c)->summary && strlen((*c)->about) > 40, "%s", words);
 		for (const struct option *o = (*c)->options; o && o->name; o++) {
-			char *name = sentence("\n  --%s", o->name);
+			char *name AUTOFREE = sentence("\n  --%s", o->name);
 			ck_assert_msg(strstr(out, name), "%s lacks%s", words, name);
 			ck_assert_msg(strlen(o->help) > 10, "%s%s", words, name);
 			ck_assert_ptr_eq(option_find((*c)->options, o->name), o);
-			free(name);
 		}
 		ck_assert_msg(!(*c)->run_options || strstr(out, "mvbench run --help") ||
 				      strstr(out, "\n  --workers="),
 			      "%s", words);
-		free(out);
-		free(words);
-		free(usage);
 	}
 }
-END_TEST
 
 /* How a command reads its words depends on its row of the table alone. */
-START_TEST(commands_report_wrong_words_alike)
+TEST(commands_report_wrong_words_alike)
 {
 	for (const struct command *const *c = commands; *c; c++) {
-		char *help = sentence("%s --no-such=1 --help", (*c)->name);
-		char *one = sentence("%s -x", (*c)->name);
-		char *unknown = sentence("%s --no-such-option=1", (*c)->name);
-		char *word = sentence("%s word", (*c)->name);
-		char *usage = sentence("usage: mvbench %s", (*c)->name);
-		char *only = sentence("word: %s takes options only, such as --", (*c)->name);
+		char *help AUTOFREE = sentence("%s --no-such=1 --help", (*c)->name);
+		char *one AUTOFREE = sentence("%s -x", (*c)->name);
+		char *unknown AUTOFREE = sentence("%s --no-such-option=1", (*c)->name);
+		char *word AUTOFREE = sentence("%s word", (*c)->name);
+		char *usage AUTOFREE = sentence("usage: mvbench %s", (*c)->name);
+		char *only AUTOFREE =
+			sentence("word: %s takes options only, such as --", (*c)->name);
 		ck_says(0, help, usage);
 		ck_says(2, one, "-x: options begin with two dashes");
 		if (strcmp((*c)->name, "help") == 0)
@@ -148,19 +142,12 @@ START_TEST(commands_report_wrong_words_alike)
 			ck_says(2, unknown, "--no-such-option: there is no such option; ");
 		if ((*c)->example)
 			ck_says(2, word, only);
-		free(help);
-		free(one);
-		free(unknown);
-		free(word);
-		free(usage);
-		free(only);
 	}
 }
-END_TEST
 
 /* ---- The manual page ----------------------------------------------------- */
 
-START_TEST(roff_escapes_requests)
+TEST(roff_escapes_requests)
 {
 	char *text = NULL;
 	size_t n = 0;
@@ -177,7 +164,6 @@ START_TEST(roff_escapes_requests)
 			       ".PP\n.nf\none\n\\&.two\n.fi\n");
 	free(text);
 }
-END_TEST
 
 static void ck_orders(char *page)
 {
@@ -191,14 +177,13 @@ static void ck_orders(char *page)
 	}
 }
 
-START_TEST(manual_has_all_commands_options_and_plugins)
+TEST(manual_has_all_commands_options_and_plugins)
 {
 	char *page = said(0, "help --man");
 	ck_assert_int_eq(strncmp(page, ".TH MVBENCH 1 ", 14), 0);
 	for (const struct command *const *c = commands; *c; c++) {
-		char *head = sentence("\n.SS \"%s\"\n", (*c)->name);
+		char *head AUTOFREE = sentence("\n.SS \"%s\"\n", (*c)->name);
 		ck_assert_msg(strstr(page, head), "%s", (*c)->name);
-		free(head);
 	}
 	ck_assert_ptr_nonnull(strstr(page, "\n.B \"\\-\\-sync\\-every=1\"\n"));
 	ck_assert_ptr_nonnull(strstr(page, "\n.B \"\\-\\-easgd.beta=0.9\"\n"));
@@ -207,16 +192,14 @@ START_TEST(manual_has_all_commands_options_and_plugins)
 	ck_orders(page);
 	free(page);
 	for (const struct command *const *c = commands; *c; c++) {
-		char *words = sentence("help --man=%s", (*c)->name);
+		char *words AUTOFREE = sentence("help --man=%s", (*c)->name);
 		page = said(0, words);
 		ck_orders(page);
 		free(page);
-		free(words);
 	}
 }
-END_TEST
 
-START_TEST(manual_formats_without_a_warning)
+TEST(manual_formats_without_a_warning)
 {
 	char out[4096];
 	if (lacks_program("groff"))
@@ -226,7 +209,6 @@ START_TEST(manual_formats_without_a_warning)
 	ck_assert_int_eq(status, 0);
 	ck_assert_str_eq(out, "");
 }
-END_TEST
 
 /* ---- Completion ---------------------------------------------------------- */
 
@@ -234,29 +216,26 @@ END_TEST
 static void ck_offers(const char *words, const char *want)
 {
 	char out[20000];
-	char *command = sentence("bash -c 'source %s/c.bash; COMP_WORDS=(%s); "
-				 "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _mvbench; "
-				 "echo \"${COMPREPLY[*]}\"' 2>&1",
-				 folder, words);
+	char *command AUTOFREE = sentence("bash -c 'source %s/c.bash; COMP_WORDS=(%s); "
+					  "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _mvbench; "
+					  "echo \"${COMPREPLY[*]}\"' 2>&1",
+					  folder, words);
 	int status = command_output(command, out, sizeof out);
 	out[strcspn(out, "\n")] = '\0';
 	ck_assert_msg(status == 0 && strcmp(out, want) == 0, "%s: %s", words, out);
-	free(command);
 }
 
 static void write_script(const char *environment)
 {
 	char out[4096];
-	char *command = sentence("%s ./mvbench help --completion=bash >%s/c.bash && "
-				 "bash -n %s/c.bash 2>&1",
-				 environment, folder, folder);
+	char *command AUTOFREE = sentence("%s ./mvbench help --completion=bash >%s/c.bash && "
+					  "bash -n %s/c.bash 2>&1",
+					  environment, folder, folder);
 	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
-	free(command);
 }
 
-START_TEST(bash_completes_words)
+TEST(bash_completes_words)
 {
-	char *file;
 	write_script("");
 	ck_offers("mvbench sw", "sweep");
 	ck_offers("mvbench run --strat", "--strategy=");
@@ -286,18 +265,15 @@ START_TEST(bash_completes_words)
 	ck_offers("mvbench nosuch --a", "");
 	ck_offers("mvbench run --lr = \"\"", "");
 	folder_put("a b.ini", "", 0, false);
-	file = sentence("mvbench sweep %s/a", folder);
-	char *want = sentence("%s/a b.ini", folder);
+	char *file AUTOFREE = sentence("mvbench sweep %s/a", folder);
+	char *want AUTOFREE = sentence("%s/a b.ini", folder);
 	ck_offers(file, want);
-	free(file);
-	free(want);
 }
-END_TEST
 
 /* Figures and job files are found by their names, which go into a script. */
-START_TEST(completion_omits_names_that_a_shell_would_run)
+TEST(completion_omits_names_that_a_shell_would_run)
 {
-	char out[20000], *home = sentence("MVBENCH_HOME=%s", folder);
+	char out[20000], *home AUTOFREE = sentence("MVBENCH_HOME=%s", folder);
 	char *command = sentence("cd %s && mkdir -p plots && echo '-- good' >plots/good.sql && "
 				 "touch plots/good.gp && for n in 'a$(touch x)' 'b;touch x' "
 				 "\"c'd\"; do echo '-- bad' >\"plots/$n.sql\"; "
@@ -311,26 +287,4 @@ START_TEST(completion_omits_names_that_a_shell_would_run)
 	command_output(command, out, sizeof out);
 	ck_assert_str_eq(out, "0\n");
 	free(command);
-	free(home);
-}
-END_TEST
-
-Suite *help_suite(void)
-{
-	Suite *s = suite_create("help");
-	TCase *t = tcase_create("help");
-	tcase_add_checked_fixture(t, folder_new, folder_free);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, every_topic_has_a_text);
-	tcase_add_test(t, every_kind_of_name_has_a_topic);
-	tcase_add_test(t, topics_are_found_or_the_nearest_is_named);
-	tcase_add_test(t, every_command_prints_its_help);
-	tcase_add_test(t, commands_report_wrong_words_alike);
-	tcase_add_test(t, roff_escapes_requests);
-	tcase_add_test(t, manual_has_all_commands_options_and_plugins);
-	tcase_add_test(t, manual_formats_without_a_warning);
-	tcase_add_test(t, bash_completes_words);
-	tcase_add_test(t, completion_omits_names_that_a_shell_would_run);
-	suite_add_tcase(s, t);
-	return s;
 }

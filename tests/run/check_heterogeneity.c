@@ -71,21 +71,18 @@ static double asked(const char *sql)
 /* A column, or an expression, of an epoch's row. */
 static double of(int run, int epoch, const char *what)
 {
-	char *sql =
+	char *sql AUTOFREE =
 		sentence("SELECT %s FROM epoch WHERE run_id = %d AND epoch = %d", what, run, epoch);
-	double x = asked(sql);
-	free(sql);
-	return x;
+	return asked(sql);
 }
 
 static double of_rank(int run, int epoch, int rank, const char *what)
 {
-	char *sql = sentence("SELECT %s FROM rank_epoch WHERE run_id = %d AND epoch = %d AND "
-			     "rank = %d",
-			     what, run, epoch, rank);
-	double x = asked(sql);
-	free(sql);
-	return x;
+	char *sql AUTOFREE =
+		sentence("SELECT %s FROM rank_epoch WHERE run_id = %d AND epoch = %d AND "
+			 "rank = %d",
+			 what, run, epoch, rank);
+	return asked(sql);
 }
 
 static void expect_near(const char *what, double x, double want, double within)
@@ -98,12 +95,14 @@ static void expect_near(const char *what, double x, double want, double within)
 
 /* ---- Slow workers --------------------------------------------------------------- */
 
+CASE("heterogeneity", .limit = 120, .set_up = set_up, .tear_down = folder_free, .once = true);
+
 /* All steps of a slow worker take longer by the same factor, also straggling ones. */
-START_TEST(slow_worker_takes_longer)
+TEST(slow_worker_takes_longer, 2)
 {
 	static const char *const how[] = {"", "--straggle=0.5 "};
-	char *plain = sentence(ONE SIM "%s", how[_i]),
-	     *slow = sentence(ONE SIM "--speed=0:0.25 %s", how[_i]);
+	char *plain AUTOFREE = sentence(ONE SIM "%s", how[_i]),
+		    *slow AUTOFREE = sentence(ONE SIM "--speed=0:0.25 %s", how[_i]);
 	forget_runs();
 	record_run(plain);
 	record_run(slow);
@@ -118,14 +117,11 @@ START_TEST(slow_worker_takes_longer)
 			    1e-8);
 		expect_near("the same model", of(2, e, "test_loss"), of(1, e, "test_loss"), 0);
 	}
-	free(plain);
-	free(slow);
 }
-END_TEST
 
 /* A worker that waits for a slow worker is as slow as it; a worker that does not wait keeps its
  * speed. */
-START_TEST(slow_worker_slows_workers_that_wait_for_it)
+TEST(slow_worker_slows_workers_that_wait_for_it)
 {
 	const double slow = 2 * STEPS * step_s;
 	forget_runs();
@@ -149,19 +145,18 @@ START_TEST(slow_worker_slows_workers_that_wait_for_it)
 	expect_near("all epochs", asked("SELECT sum(seconds) FROM epoch WHERE run_id = 3"),
 		    3 * slow, 1e-4);
 }
-END_TEST
 
 /* ---- Dynamic assignment of mini-batches ---------------------------------- */
 
 /* 20 x 2 mini-batches, 1 1/2 of them in the time of a step. */
-START_TEST(slow_worker_takes_fewer_mini_batches)
+TEST(slow_worker_takes_fewer_mini_batches, 6)
 {
 	static const char *const how[] = {
 		"asgd",  "ssp --ssp.bound=100", "downpour",
 		"easgd", "asgd --servers=1",    "asgd --table-home=onesided"};
 	const double all = 2 * STEPS * step_s;
-	char *words = sentence(TWO SIM "--deal=auto --speed=1:0.5 --barrier-every=0 --strategy=%s",
-			       how[_i]);
+	char *words AUTOFREE = sentence(
+		TWO SIM "--deal=auto --speed=1:0.5 --barrier-every=0 --strategy=%s", how[_i]);
 	forget_runs();
 	record_run(words);
 	expect_near(words, asked("SELECT sum(seconds) FROM epoch"), 3 * all / 1.5,
@@ -172,17 +167,15 @@ START_TEST(slow_worker_takes_fewer_mini_batches)
 		expect_near(words, slow, all / 3, 1.01 * 2 * step_s);
 	}
 	expect_near("its deal", asked("SELECT deal = 'dynamic' FROM run"), 1, 0);
-	free(words);
 }
-END_TEST
 
 /* With a barrier at the end of each epoch, epochs take the same time: what a slow worker lacks at a
  * barrier is not made up for after it. */
-START_TEST(staleness_bound_counts_from_the_last_barrier)
+TEST(staleness_bound_counts_from_the_last_barrier, 4)
 {
 	static const char *const where[] = {"", "--servers=1", "--servers=2",
 					    "--table-home=onesided"};
-	char *words =
+	char *words AUTOFREE =
 		sentence("--workload=softmax --lr=0.01 --epochs=5 --batch=10 --workers=3 "
 			 "--strategy=ssp --ssp.bound=20 --speed=2:0.3 --deal=dynamic " SIM "%s",
 			 where[_i]);
@@ -194,12 +187,10 @@ START_TEST(staleness_bound_counts_from_the_last_barrier)
 				  "rank_epoch AS b USING (run_id, epoch) WHERE a.rank = 0 AND "
 				  "b.rank = 2"),
 			    5);
-	free(words);
 }
-END_TEST
 
 /* The slow worker's pushes are dropped; all workers train on their rows at the end. */
-START_TEST(slow_backup_worker_is_not_waited_for)
+TEST(slow_backup_worker_is_not_waited_for)
 {
 	forget_runs();
 	record_run("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 --strategy=bsp "
@@ -213,11 +204,10 @@ START_TEST(slow_backup_worker_is_not_waited_for)
 		ck_assert_double_ge(of(1, e, "dropped"), 10);
 	}
 }
-END_TEST
 
 /* The epoch ends when the fast worker is done: it takes the mini-batches of the dropped pushes, and
  * those that the slow worker would finish last. */
-START_TEST(fast_workers_finish_the_epoch)
+TEST(fast_workers_finish_the_epoch, 9)
 {
 	static const char *const placement[] = {"", "--servers=1", "--servers=2"};
 	static const char *const slow[] = {"0.02", "0.05", "0.1"};
@@ -231,10 +221,9 @@ START_TEST(fast_workers_finish_the_epoch)
 		expect_near("pushes that count", of(1, e, "pushes"), 100, 0);
 	}
 }
-END_TEST
 
 /* Their number is recorded, and reported at the end of the run. */
-START_TEST(lost_rows_are_counted)
+TEST(lost_rows_are_counted, 2)
 {
 	static const char *const deal[] = {"static", "dynamic"};
 	char out[4096];
@@ -250,7 +239,7 @@ START_TEST(lost_rows_are_counted)
 			    "WHERE name = 'rows of a dropped push'"),
 	       pushes = asked("SELECT sum(dropped) FROM epoch");
 	ck_assert_double_ge(pushes, 4);
-	char *says = sentence("%.0f rows were not trained on", lost);
+	char *says AUTOFREE = sentence("%.0f rows were not trained on", lost);
 	if (_i == 0) {
 		/* an epoch has 20 steps of 10 rows: 5 pushes of 40 rows */
 		expect_near("lost rows", lost, 40 * pushes, 0);
@@ -259,14 +248,12 @@ START_TEST(lost_rows_are_counted)
 		expect_near("lost rows", lost, 0, 0);
 		ck_assert_msg(!strstr(out, "not trained on"), "%s", out);
 	}
-	free(says);
 }
-END_TEST
 
 /* A worker that is behind and only reads the model for an evaluation stays behind: its push is
  * dropped as before. Assignment is static: a dynamic epoch ends in a race for the last
  * mini-batches, and a read takes a little time. */
-START_TEST(evaluation_read_joins_no_bsp_round)
+TEST(evaluation_read_joins_no_bsp_round)
 {
 	static const char *const home[] = {"", "--servers=1"};
 	for (int e = 0; e < 2; e++) {
@@ -288,10 +275,9 @@ START_TEST(evaluation_read_joins_no_bsp_round)
 				    1, 0);
 	}
 }
-END_TEST
 
 /* The mean is over the pushes that count: here one push, so the mean is its sum. */
-START_TEST(mean_is_over_pushes_that_count)
+TEST(mean_is_over_pushes_that_count)
 {
 	forget_runs();
 	record_run(TWO SIM "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 "
@@ -300,12 +286,11 @@ START_TEST(mean_is_over_pushes_that_count)
 			   "--reduce=sum");
 	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 }
-END_TEST
 
 /* Worker 1's first two pushes come too late, or it is so slow that its only push comes when no
  * other worker is left. Both bring the same gradient, except for the model's change until then. If
  * the two dropped gradients stayed in v, it would bring nearly three. */
-START_TEST(dropped_push_drops_its_gradient)
+TEST(dropped_push_drops_its_gradient)
 {
 	static const char *const how =
 		"--workload=softmax --lr=%s --momentum=0.9 --epochs=1 "
@@ -320,16 +305,15 @@ START_TEST(dropped_push_drops_its_gradient)
 	free(alone.param);
 	free(untrained.param);
 }
-END_TEST
 
 /* Every row of an epoch is trained on once. With lr 0 the mean loss is serial's. If pushes are
  * dropped, the number that counts equals the number of mini-batches. */
-START_TEST(dynamic_deal_trains_on_every_row_once)
+TEST(dynamic_deal_trains_on_every_row_once, 5)
 {
 	static const char *const how[] = {"asgd", "asgd --sync-every=7", "easgd --sync-every=3",
 					  "ssp --ssp.bound=1 --servers=1",
 					  "bsp --bsp.backup=1 --servers=2"};
-	char *words =
+	char *words AUTOFREE =
 		sentence("--workload=softmax --lr=0 --epochs=3 --batch=7 --workers=3 " SIM
 			 "--deal=auto --speed=1:0.3 --straggle=0.5 --leave=2:31ms --strategy=%s",
 			 how[_i]);
@@ -342,28 +326,28 @@ START_TEST(dynamic_deal_trains_on_every_row_once)
 			expect_near(words, of(2, e, "running_loss"), once, 1e-5);
 		else
 			expect_near("pushes that count", of(2, e, "pushes"), 3 * 29, 0);
-	free(words);
 }
-END_TEST
 
 /* With own rows a fast worker goes on in its shard: the epoch takes as long as with shuffled rows.
  * At equal speeds, and with lr 0, an epoch has the loss of all rows. */
-START_TEST(fast_worker_makes_more_passes_over_its_shard)
+TEST(fast_worker_makes_more_passes_over_its_shard, 5)
 {
 	static const char *const how[] = {"asgd", "downpour --downpour.send=2 --sync-every=4",
 					  "easgd", "ssp --ssp.bound=100", "bsp --bsp.backup=1"};
 	static const char *const split[] = {"fixed", "dirichlet:0.1"};
-	char *words = sentence("--workload=softmax --lr=0 --epochs=3 --batch=3 --workers=4 " SIM
-			       "--speed=3:0.5 --strategy=%s",
-			       how[_i]);
-	char *equal = sentence("--workload=softmax --lr=0 --epochs=3 --batch=15 --workers=2 " SIM
-			       "--split=fixed --strategy=%s",
-			       how[_i]);
+	char *words AUTOFREE =
+		sentence("--workload=softmax --lr=0 --epochs=3 --batch=3 --workers=4 " SIM
+			 "--speed=3:0.5 --strategy=%s",
+			 how[_i]);
+	char *equal AUTOFREE =
+		sentence("--workload=softmax --lr=0 --epochs=3 --batch=15 --workers=2 " SIM
+			 "--split=fixed --strategy=%s",
+			 how[_i]);
 	forget_runs();
 	record_run(words);
 	for (int i = 0; i < 2; i++) {
-		char *own = sentence("%s --split=%s", words, split[i]),
-		     *even = sentence("%s --split=%s --deal=static", words, split[i]);
+		char *own AUTOFREE = sentence("%s --split=%s", words, split[i]),
+			  *even AUTOFREE = sentence("%s --split=%s --deal=static", words, split[i]);
 		record_run(own);
 		record_run(even);
 		for (int e = 1; e <= 3; e++) {
@@ -376,21 +360,16 @@ START_TEST(fast_worker_makes_more_passes_over_its_shard)
 			if (_i < 4)
 				ck_assert_double_gt(of(2 * i + 3, e, "seconds") / raced, 1.6);
 		}
-		free(own);
-		free(even);
 	}
 	forget_runs();
 	record_run("--workload=softmax --lr=0 --epochs=1 --batch=15 --strategy=serial " SIM);
 	record_run(equal);
 	for (int e = 1; e <= 3 && _i < 4; e++)
 		expect_near(equal, of(2, e, "running_loss"), of(1, 1, "running_loss"), 1e-5);
-	free(words);
-	free(equal);
 }
-END_TEST
 
 /* No other worker can take mini-batches. */
-START_TEST(dynamic_deal_of_one_worker_equals_static_deal)
+TEST(dynamic_deal_of_one_worker_equals_static_deal)
 {
 	forget_runs();
 	record_run(ONE SIM "--strategy=asgd --deal=dynamic");
@@ -398,9 +377,8 @@ START_TEST(dynamic_deal_of_one_worker_equals_static_deal)
 	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 	expect_near("losses", asked("SELECT count(DISTINCT running_loss) FROM epoch"), 3, 0);
 }
-END_TEST
 
-START_TEST(synchronous_strategies_refuse_dynamic_deal)
+TEST(synchronous_strategies_refuse_dynamic_deal, 7)
 {
 	static const char *const how[][2] = {
 		{"allreduce", "all its workers take part in every exchange"},
@@ -410,22 +388,22 @@ START_TEST(synchronous_strategies_refuse_dynamic_deal)
 		{"bsp", "give --bsp.backup=1"},
 		{"bsp --bsp.backup=1 --barrier-every=0", "give --barrier-every=1"},
 		{"ssp --ssp.bound=0", "every push waits"}};
-	char *words = sentence("--workload=softmax --workers=%d --deal=dynamic --strategy=%s",
-			       _i == 3 ? 1 : 2, how[_i][0]);
+	char *words AUTOFREE =
+		sentence("--workload=softmax --workers=%d --deal=dynamic --strategy=%s",
+			 _i == 3 ? 1 : 2, how[_i][0]);
 	expect_refused("", words, how[_i][1]);
-	free(words);
 }
-END_TEST
 
 /* A real worker at a fifth of the speed, beside one at full speed: nominally allreduce takes 3
  * times as long, 5 against 2 / 1.2. The runs alternate and their fastest epochs count, because
  * other load takes a core from the worker that is idle first. */
-START_TEST(real_slow_worker_takes_fewer_mini_batches)
+TEST(real_slow_worker_takes_fewer_mini_batches)
 {
 	static const char *const words =
 		"--workload=mlp --mlp.hidden=256 --batch=10 --epochs=6 --workers=2 "
 		"--platform=mpi --speed=1:0.2 --strategy=";
-	char *waits = sentence("%sallreduce", words), *goes = sentence("%sasgd --deal=auto", words);
+	char *waits AUTOFREE = sentence("%sallreduce", words),
+		    *goes AUTOFREE = sentence("%sasgd --deal=auto", words);
 	double even = 0, free_ = 1;
 	forget_runs();
 	for (int turn = 0; turn < 12 && even <= 1.4 * free_; turn++) {
@@ -436,18 +414,15 @@ START_TEST(real_slow_worker_takes_fewer_mini_batches)
 	}
 	/* leaves a factor of two for a busy machine */
 	ck_assert_msg(even > 1.4 * free_, "allreduce %g s, asgd %g s", even, free_);
-	free(waits);
-	free(goes);
 }
-END_TEST
 
 /* A real worker. Its fastest epochs count, because other load on the machine slows some. */
-START_TEST(real_worker_is_slowed)
+TEST(real_worker_is_slowed)
 {
 	static const char *const words = "--workload=mlp --mlp.hidden=256 --batch=100 "
 					 "--strategy=serial --platform=mpi ";
-	char *whole = sentence("%s--speed=0:1 --epochs=60", words),
-	     *tenth = sentence("%s--speed=0:0.1 --epochs=6", words);
+	char *whole AUTOFREE = sentence("%s--speed=0:1 --epochs=60", words),
+		    *tenth AUTOFREE = sentence("%s--speed=0:0.1 --epochs=6", words);
 	forget_runs();
 	record_run(whole);
 	record_run(tenth);
@@ -455,19 +430,17 @@ START_TEST(real_worker_is_slowed)
 	       slow = asked("SELECT min(compute_s) FROM epoch WHERE run_id = 2 AND epoch > 0");
 	ck_assert_msg(slow > 3 * fast && slow < 30 * fast,
 		      "at a tenth of the speed %g s, otherwise %g s", slow, fast);
-	free(whole);
-	free(tenth);
 }
-END_TEST
 
 /* A step takes the given time, real or simulated; --speed then slows it. */
-START_TEST(step_takes_the_given_time)
+TEST(step_takes_the_given_time)
 {
 	static const char *const world[] = {"mpi", "sim --sim.platform=$FOLDER/one.xml"};
 	for (int w = 0; w < 2; w++) {
 		forget_runs();
-		char *words = sentence(ONE "--batch=60 --step-time=20ms --platform=%s", world[w]),
-		     *slow = sentence("%s --speed=0:0.5", words);
+		char *words AUTOFREE = sentence(ONE "--batch=60 --step-time=20ms --platform=%s",
+						world[w]),
+			    *slow AUTOFREE = sentence("%s --speed=0:0.5", words);
 		record_run(words);
 		record_run(slow);
 		double least[] = {
@@ -476,23 +449,20 @@ START_TEST(step_takes_the_given_time)
 		for (int k = 0; k < 2; k++)
 			ck_assert_msg(least[k] > 0.1999 * (k + 1) && least[k] < 0.25 * (k + 1),
 				      "%s: run %d: %g s", world[w], k + 1, least[k]);
-		free(words);
-		free(slow);
 	}
 }
-END_TEST
 
 /* ---- Pauses ------------------------------------------------------------------------ */
 
 /* The first step after that time waits. A worker's own time is that of the segments, without
  * evaluation. */
-START_TEST(pause_adds_its_duration)
+TEST(pause_adds_its_duration, 6)
 {
 	static const struct {
 		const char *at;
 		int epoch; /* the epoch that it falls into */
 	} row[] = {{"0", 1}, {"19.5ms", 2}, {"20ms", 2}, {"41us", 1}, {"58.5ms", 3}, {"59.5ms", 0}};
-	char *words = sentence(ONE SIM "--pause=0:%s:100ms", row[_i].at);
+	char *words AUTOFREE = sentence(ONE SIM "--pause=0:%s:100ms", row[_i].at);
 	forget_runs();
 	record_run(words);
 	for (int e = 1; e <= 3; e++) {
@@ -501,13 +471,11 @@ START_TEST(pause_adds_its_duration)
 		expect_near("its computing", of(1, e, "compute_s"), STEPS * step_s, 1e-8);
 		expect_near("its pause", of(1, e, OTHER), pause, 1e-8);
 	}
-	free(words);
 }
-END_TEST
 
 /* An evaluation takes longer than the 3.5 steps of the third epoch before the pause. If evaluations
  * counted as training, the first two would move the pause into the second epoch. */
-START_TEST(evaluation_does_not_advance_the_time_of_a_pause)
+TEST(evaluation_does_not_advance_the_time_of_a_pause)
 {
 	forget_runs();
 	record_run(TWO NETWORK "--strategy=asgd --deal=static --sync-every=1000");
@@ -515,18 +483,16 @@ START_TEST(evaluation_does_not_advance_the_time_of_a_pause)
 	double all = asked("SELECT sum(seconds) FROM epoch");
 	double evaluations = asked("SELECT simulated_s FROM run") - all;
 	ck_assert_double_gt(evaluations / 4, 3.5 * step_s);
-	char *words = sentence(TWO NETWORK
-			       "--strategy=asgd --deal=static --sync-every=1000 --pause=1:%.9fs:1s",
-			       two + 3.5 * step_s);
+	char *words AUTOFREE = sentence(
+		TWO NETWORK "--strategy=asgd --deal=static --sync-every=1000 --pause=1:%.9fs:1s",
+		two + 3.5 * step_s);
 	record_run(words);
 	expect_near("epoch 2", of_rank(2, 2, 1, OTHER), 0, 1e-6);
 	expect_near("epoch 3", of_rank(2, 3, 1, OTHER), 1, 1e-6);
 	expect_near("its other worker waits", of_rank(2, 3, 0, "wait_s"), 1, 0.05);
-	free(words);
 }
-END_TEST
 
-START_TEST(real_worker_pauses)
+TEST(real_worker_pauses)
 {
 	forget_runs();
 	record_run(ONE "--platform=mpi --pause=0:0s:300ms");
@@ -534,7 +500,6 @@ START_TEST(real_worker_pauses)
 	ck_assert_msg(pause >= 0.3 && none < 0.2, "%g s with a pause of 0.3, %g s without", pause,
 		      none);
 }
-END_TEST
 
 /* ---- Workers that leave --------------------------------------------------------------- */
 
@@ -549,7 +514,7 @@ static const char *const placements[] = {"", "--servers=1", "--servers=2", "--ta
 /* For every strategy, the others do what the worker would have done, or the strategy refuses. A
  * worker first finishes the mini-batches that it has taken. Steps begin on whole milliseconds,
  * because no worker pushes before the end of an epoch. */
-START_TEST(other_workers_continue_when_one_leaves)
+TEST(other_workers_continue_when_one_leaves, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	const double left = 5 * step_s, whole = 2 * STEPS * step_s;
@@ -584,11 +549,10 @@ START_TEST(other_workers_continue_when_one_leaves)
 			free(words);
 		}
 }
-END_TEST
 
 /* Without barriers the times of a worker that has left still add up. Another worker's snapshots
  * give the model, because its own no longer change. */
-START_TEST(worker_leaves_without_barriers)
+TEST(worker_leaves_without_barriers)
 {
 	forget_runs();
 	record_run(TWO SIM "--strategy=asgd --barrier-every=0 --leave=0:25ms --epochs=4");
@@ -608,10 +572,9 @@ START_TEST(worker_leaves_without_barriers)
 	for (int e = 0; e <= 3; e++)
 		expect_near("a loss", of(2, e, "test_loss"), of(3, e, "test_loss"), 0);
 }
-END_TEST
 
 /* The others push what it would have pushed. With static assignment its share is missing. */
-START_TEST(other_workers_push_for_one_that_left)
+TEST(other_workers_push_for_one_that_left)
 {
 #define PUSHES(run) "SELECT sum(pushes) FROM staleness WHERE run_id = " run
 	forget_runs();
@@ -627,17 +590,17 @@ START_TEST(other_workers_push_for_one_that_left)
 	/* one at 4 steps, one of the fifth step when it leaves */
 	expect_near("with outstanding steps", asked(PUSHES("5")), 3 * STEPS / 4 + 2, 0);
 }
-END_TEST
 
 /* Two of three leave at different times; one of them pauses until it has to leave. */
-START_TEST(several_workers_leave)
+TEST(several_workers_leave, 5)
 {
 	static const char *const how[] = {"asgd", "ssp --ssp.bound=1", "downpour --downpour.send=3",
 					  "easgd", "bsp --bsp.backup=2"};
-	char *words = sentence("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 " SIM
-			       "--deal=auto --sync-every=2 --leave=2:7ms,0:31ms --pause=2:3ms:50ms "
-			       "--straggle=0.3 --strategy=%s",
-			       how[_i]);
+	char *words AUTOFREE =
+		sentence("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 " SIM
+			 "--deal=auto --sync-every=2 --leave=2:7ms,0:31ms --pause=2:3ms:50ms "
+			 "--straggle=0.3 --strategy=%s",
+			 how[_i]);
 	forget_runs();
 	record_run(words);
 	double two = asked("SELECT sum(compute_s) FROM rank_epoch WHERE rank = 2"),
@@ -648,21 +611,19 @@ START_TEST(several_workers_leave)
 		      two);
 	expect_near(words, none, 0, 1e-5);
 	ck_assert_double_ge(of_rank(1, 3, 1, "compute_s"), STEPS * step_s - 1e-6);
-	free(words);
 }
-END_TEST
 
-START_TEST(real_workers_leave)
+TEST(real_workers_leave, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	if (!s->may_leave)
 		return;
 	for (int who = 0; who < 2; who++)
 		for (int barrier = 0; barrier < 2; barrier++) {
-			char *words = sentence(TWO "--platform=mpi --barrier-every=%d "
-						   "--strategy=%s %s --leave=%d:0s",
-					       barrier, s->plugin.name, terms(s), who);
-			char *pushed = sentence(
+			char *words AUTOFREE = sentence(TWO "--platform=mpi --barrier-every=%d "
+							    "--strategy=%s %s --leave=%d:0s",
+							barrier, s->plugin.name, terms(s), who);
+			char *pushed AUTOFREE = sentence(
 				"SELECT ifnull(sum(pushes), 0) FROM rank_epoch WHERE rank = %d",
 				who);
 			forget_runs();
@@ -670,14 +631,11 @@ START_TEST(real_workers_leave)
 			expect_near(words, asked(pushed), 0, 0);
 			ck_assert_msg(of(1, 3, "test_loss") < of(1, 0, "test_loss"),
 				      "%s: nothing is learned", words);
-			free(words);
-			free(pushed);
 		}
 }
-END_TEST
 
 /* All of these options together, twice: the same rows. */
-START_TEST(heterogeneous_runs_repeat)
+TEST(heterogeneous_runs_repeat)
 {
 	static const char *const words =
 		"--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 "
@@ -694,27 +652,25 @@ START_TEST(heterogeneous_runs_repeat)
 		    0, 0);
 	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 }
-END_TEST
 
 /* ---- Slow links ----------------------------------------------------------------------------- */
 
 /* A softmax model has 7,850 floats. Each step both workers send it: 31.4 ms at 1 MB/s. */
-START_TEST(slow_link_slows_an_allreduce)
+TEST(slow_link_slows_an_allreduce, 2)
 {
 	const double wire = STEPS * 7850 * 4 / 1e6;
-	char *slow = sentence(TWO NETWORK "--strategy=allreduce --sim.slow-link=%d:0.1", _i);
+	char *slow AUTOFREE =
+		sentence(TWO NETWORK "--strategy=allreduce --sim.slow-link=%d:0.1", _i);
 	forget_runs();
 	record_run(TWO NETWORK "--strategy=allreduce");
 	record_run(slow);
 	double fast = of(1, 2, "seconds");
 	ck_assert_double_gt(fast, wire);
 	expect_near("what the link adds", of(2, 2, "seconds") - fast, 9 * wire, 0.01 * wire);
-	free(slow);
 }
-END_TEST
 
 /* Workers 0 to 2 and a server on hosts of their own: only worker 1's messages are slow. */
-START_TEST(slow_link_affects_one_worker)
+TEST(slow_link_affects_one_worker)
 {
 	const double wire = 7850 * 4 / 1e6;
 	const char *words = "--workload=softmax --epochs=2 --batch=10 --workers=3 --servers=1 "
@@ -728,30 +684,28 @@ START_TEST(slow_link_affects_one_worker)
 			      "worker %d communicates for %g s", rank, comm);
 	}
 }
-END_TEST
 
 /* Two cores a host: workers 0 and 1 share one link, which is slowed once. */
-START_TEST(workers_on_one_host_share_a_slow_link)
+TEST(workers_on_one_host_share_a_slow_link)
 {
 	static const char *const slow[] = {"0:0.1", "1:0.1", "1:0.1,0:0.1", "0:0.1,1:0.5"};
 	put_platform("pairs.xml", 2, 2);
 	forget_runs();
 	for (size_t i = 0; i < COUNT(slow); i++) {
-		char *words = sentence("--workload=softmax --epochs=1 --batch=50 --workers=4 "
-				       "--strategy=periodic --sync-every=3 " COSTS
-				       "--sim.platform=$FOLDER/pairs.xml --sim.slow-link=%s",
-				       slow[i]);
+		char *words AUTOFREE =
+			sentence("--workload=softmax --epochs=1 --batch=50 --workers=4 "
+				 "--strategy=periodic --sync-every=3 " COSTS
+				 "--sim.platform=$FOLDER/pairs.xml --sim.slow-link=%s",
+				 slow[i]);
 		record_run(words);
 		expect_near(words, of((int)i + 1, 1, "seconds"), of(1, 1, "seconds"), 1e-8);
-		free(words);
 	}
 	ck_assert_double_gt(of(1, 1, "seconds"), 10 * 7850 * 4 / 1e6);
 }
-END_TEST
 
 /* ---- Bad input ------------------------------------------------------------------------------- */
 
-START_TEST(heterogeneity_mistakes_are_refused)
+TEST(heterogeneity_mistakes_are_refused)
 {
 	static const struct {
 		const char *words, *says;
@@ -781,15 +735,13 @@ START_TEST(heterogeneity_mistakes_are_refused)
 		 "all are on one host"},
 	};
 	for (size_t i = 0; i < COUNT(row); i++) {
-		char *words = sentence("--workload=softmax %s", row[i].words);
+		char *words AUTOFREE = sentence("--workload=softmax %s", row[i].words);
 		expect_refused("", words, row[i].says);
-		free(words);
 	}
 }
-END_TEST
 
 /* In a job file a comma begins another cell. */
-START_TEST(job_file_lists_are_separated_by_blanks)
+TEST(job_file_lists_are_separated_by_blanks)
 {
 	const char *job = "[defaults]\nworkload = softmax\nworkers = 2\nstrategy = asgd\n"
 			  "speed = 0:0.5 1:0.25, 0:0.5\n[cells]\nepochs = 1\n",
@@ -810,49 +762,4 @@ START_TEST(job_file_lists_are_separated_by_blanks)
 	ck_assert_msg(status == EXIT_USER && strstr(out, "bad.ini:4: --speed=0:7"),
 		      "%s: status %d: %s", command, status, out);
 	free(command);
-}
-END_TEST
-
-Suite *heterogeneity_suite(void)
-{
-	Suite *s = suite_create("heterogeneity");
-	TCase *t = tcase_create("heterogeneity");
-	int all = 0;
-	while (strategies[all])
-		all++;
-	tcase_set_timeout(t, 120);
-	tcase_add_unchecked_fixture(t, set_up, folder_free);
-	tcase_add_loop_test(t, slow_worker_takes_longer, 0, 2);
-	tcase_add_test(t, slow_worker_slows_workers_that_wait_for_it);
-	tcase_add_loop_test(t, slow_worker_takes_fewer_mini_batches, 0, 6);
-	tcase_add_loop_test(t, staleness_bound_counts_from_the_last_barrier, 0, 4);
-	tcase_add_test(t, slow_backup_worker_is_not_waited_for);
-	tcase_add_loop_test(t, fast_workers_finish_the_epoch, 0, 9);
-	tcase_add_loop_test(t, lost_rows_are_counted, 0, 2);
-	tcase_add_test(t, evaluation_read_joins_no_bsp_round);
-	tcase_add_test(t, mean_is_over_pushes_that_count);
-	tcase_add_test(t, dropped_push_drops_its_gradient);
-	tcase_add_loop_test(t, dynamic_deal_trains_on_every_row_once, 0, 5);
-	tcase_add_loop_test(t, fast_worker_makes_more_passes_over_its_shard, 0, 5);
-	tcase_add_test(t, dynamic_deal_of_one_worker_equals_static_deal);
-	tcase_add_loop_test(t, synchronous_strategies_refuse_dynamic_deal, 0, 7);
-	tcase_add_test(t, real_slow_worker_takes_fewer_mini_batches);
-	tcase_add_test(t, real_worker_is_slowed);
-	tcase_add_test(t, step_takes_the_given_time);
-	tcase_add_loop_test(t, pause_adds_its_duration, 0, 6);
-	tcase_add_test(t, evaluation_does_not_advance_the_time_of_a_pause);
-	tcase_add_test(t, real_worker_pauses);
-	tcase_add_loop_test(t, other_workers_continue_when_one_leaves, 0, all);
-	tcase_add_test(t, worker_leaves_without_barriers);
-	tcase_add_test(t, other_workers_push_for_one_that_left);
-	tcase_add_loop_test(t, several_workers_leave, 0, 5);
-	tcase_add_loop_test(t, real_workers_leave, 0, all);
-	tcase_add_test(t, heterogeneous_runs_repeat);
-	tcase_add_loop_test(t, slow_link_slows_an_allreduce, 0, 2);
-	tcase_add_test(t, slow_link_affects_one_worker);
-	tcase_add_test(t, workers_on_one_host_share_a_slow_link);
-	tcase_add_test(t, heterogeneity_mistakes_are_refused);
-	tcase_add_test(t, job_file_lists_are_separated_by_blanks);
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -35,7 +35,9 @@ static const struct plant {
 	 "runtime/device/planted.h declares train"},
 };
 
-START_TEST(layers_hold_and_violations_are_found)
+CASE("layers", .limit = 60);
+
+TEST(layers_hold_and_violations_are_found, COUNT(plants))
 {
 	const struct plant *p = &plants[_i];
 	const char *home = getenv("MVBENCH_HOME");
@@ -55,12 +57,11 @@ START_TEST(layers_hold_and_violations_are_found)
 	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s: %s", command, out);
 	free(command);
 	if (p->file) {
-		char *path = sentence("%s/tree/%s", folder, p->file);
+		char *path AUTOFREE = sentence("%s/tree/%s", folder, p->file);
 		FILE *f = fopen(path, "w");
 		ck_assert_msg(f != NULL, "%s", path);
 		fputs(p->text, f);
 		ck_assert_int_eq(fclose(f), 0);
-		free(path);
 		command = sentence("cd %s/tree && f=%s && { [ $f = ${f%%.c} ] || "
 				   "cc -w -std=gnu89 -O0 -c $f -o ../build/${f%%.c}.o; } 2>&1",
 				   folder, p->file);
@@ -75,10 +76,9 @@ START_TEST(layers_hold_and_violations_are_found)
 	free(command);
 	folder_free();
 }
-END_TEST
 
 /* readme.sh BUILD [SOURCES]: every name in a README exists. */
-START_TEST(names_in_documents_exist)
+TEST(names_in_documents_exist)
 {
 	const char *home = getenv("MVBENCH_HOME");
 	char out[32768];
@@ -86,12 +86,10 @@ START_TEST(names_in_documents_exist)
 		skipped("MVBENCH_HOME does not say where the sources are");
 		return;
 	}
-	char *command = sentence("bash %s/tests/scripts/readme.sh . 2>&1", home);
+	char *command AUTOFREE = sentence("bash %s/tests/scripts/readme.sh . 2>&1", home);
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg(status == 0, "%.3000s", out);
-	free(command);
 }
-END_TEST
 
 static const struct comment {
 	const char *text, *says; /* of the planted file; NULL: nothing */
@@ -106,7 +104,7 @@ static const struct comment {
 };
 
 /* comments.sh [SOURCES]: every file that a comment names exists. */
-START_TEST(files_named_in_comments_exist)
+TEST(files_named_in_comments_exist, COUNT(comments))
 {
 	const struct comment *k = &comments[_i];
 	const char *home = getenv("MVBENCH_HOME");
@@ -120,29 +118,15 @@ START_TEST(files_named_in_comments_exist)
 				 folder, folder);
 	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
 	free(command);
-	char *path = sentence("%s/planted.c", folder);
+	char *path AUTOFREE = sentence("%s/planted.c", folder);
 	FILE *f = fopen(path, "w");
 	ck_assert_msg(f != NULL, "%s", path);
 	fputs(k->text, f);
 	ck_assert_int_eq(fclose(f), 0);
-	free(path);
 	command = sentence("sh %s/tests/scripts/comments.sh %s 2>&1", home, folder);
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg((status == 0) == !k->says && (k->says ? strstr(out, k->says) != NULL : !*out),
 		      "%d: %s", status, out);
 	free(command);
 	folder_free();
-}
-END_TEST
-
-Suite *layers_suite(void)
-{
-	Suite *s = suite_create("layers");
-	TCase *t = tcase_create("layers");
-	tcase_set_timeout(t, 60);
-	tcase_add_loop_test(t, layers_hold_and_violations_are_found, 0, COUNT(plants));
-	tcase_add_test(t, names_in_documents_exist);
-	tcase_add_loop_test(t, files_named_in_comments_exist, 0, COUNT(comments));
-	suite_add_tcase(s, t);
-	return s;
 }

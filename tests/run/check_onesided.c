@@ -7,7 +7,6 @@
 #include "tests/suites.h"
 #include "tests/trained.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +32,10 @@ static void take(int which)
 		setenv("OMPI_MCA_btl", path[which].btl, 1);
 }
 
+CASE("onesided", .limit = 60, .set_up = trained_data, .tear_down = folder_free, .once = true);
+
 /* check_tables.c runs the same test with MPI's choice. */
-START_TEST(onesided_tables_hold_what_was_pushed)
+TEST(onesided_tables_hold_what_was_pushed, 4)
 {
 	char text[2048];
 	int ranks = 2 + _i / 2;
@@ -44,11 +45,10 @@ START_TEST(onesided_tables_hold_what_was_pushed)
 	ck_assert_msg(status == 0 && strcmp(text, "ok\n") == 0, "%d ranks, osc %s: status %d\n%s",
 		      ranks, path[_i % 2 ? TCP : SHARED_MEMORY].osc, status, text);
 }
-END_TEST
 
 /* One worker does the same arithmetic, except for W + d, which shared memory fuses with the scaling
  * of d. */
-START_TEST(one_onesided_worker_equals_shared_memory)
+TEST(one_onesided_worker_equals_shared_memory)
 {
 	static const struct {
 		const char *words;
@@ -67,7 +67,6 @@ START_TEST(one_onesided_worker_equals_shared_memory)
 		expect_same(1, words(MLP ONESIDED " --momentum=0.9 %s", row[i].words), 1,
 			    words(MLP SHARED " --momentum=0.9 %s", row[i].words), row[i].tolerance);
 }
-END_TEST
 
 /* Compares n one-sided workers on this path with shared memory, on MPI's path, because not every
  * path has it. */
@@ -89,7 +88,7 @@ static void expect_as_shared(int n, int which, size_t rows, const char *const *r
 }
 
 /* Workers that wait for all get the same model on every path. */
-START_TEST(onesided_rounds_equal_shared_memory)
+TEST(onesided_rounds_equal_shared_memory, 4)
 {
 	static const struct {
 		int workers, path;
@@ -105,10 +104,9 @@ START_TEST(onesided_rounds_equal_shared_memory)
 	expect_as_shared(row[_i].workers, row[_i].path, row[_i].words[1] ? 2 : 1, row[_i].words,
 			 2e-6);
 }
-END_TEST
 
 /* With exchanges at barriers only, the order of arrival changes nothing but the order of sums. */
-START_TEST(rare_onesided_pushes_equal_shared_memory)
+TEST(rare_onesided_pushes_equal_shared_memory)
 {
 #define RARE "--deal=static --epochs=2 --sync-every=1000 "
 	static const char *const row[] = {
@@ -119,10 +117,9 @@ START_TEST(rare_onesided_pushes_equal_shared_memory)
 	};
 	expect_as_shared(3, CHOSEN, COUNT(row), row, 1e-6);
 }
-END_TEST
 
 /* Without waiting, every push arrives and is counted, and the model learns. */
-START_TEST(asynchronous_pushes_arrive)
+TEST(asynchronous_pushes_arrive, 4)
 {
 	static const struct {
 		int workers, path;
@@ -166,9 +163,8 @@ START_TEST(asynchronous_pushes_arrive)
 		free(r[i].param);
 	}
 }
-END_TEST
 
-START_TEST(unsupported_onesided_tables_are_refused)
+TEST(unsupported_onesided_tables_are_refused)
 {
 	static const struct {
 		int workers;
@@ -187,21 +183,4 @@ START_TEST(unsupported_onesided_tables_are_refused)
 			      "%s: status %d\n%s", row[i].words, r.status, r.output);
 		free(r.param);
 	}
-}
-END_TEST
-
-Suite *onesided_suite(void)
-{
-	Suite *s = suite_create("onesided");
-	TCase *t = tcase_create("onesided");
-	tcase_set_timeout(t, 60);
-	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, onesided_tables_hold_what_was_pushed, 0, 4);
-	tcase_add_test(t, one_onesided_worker_equals_shared_memory);
-	tcase_add_loop_test(t, onesided_rounds_equal_shared_memory, 0, 4);
-	tcase_add_test(t, rare_onesided_pushes_equal_shared_memory);
-	tcase_add_loop_test(t, asynchronous_pushes_arrive, 0, 4);
-	tcase_add_test(t, unsupported_onesided_tables_are_refused);
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -7,7 +7,6 @@
 #include "tests/suites.h"
 #include "runtime/train/trainer.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +106,9 @@ static const struct setting by_name[][7] = {
 };
 static const char *const cases[] = {"sgd", "momentum", "nesterov", "adamw", "clipped"};
 
-START_TEST(steps_are_those_of_pytorch)
+CASE("steps");
+
+TEST(steps_are_those_of_pytorch, COUNT(cases))
 {
 	struct setup b;
 	size_t n = 0, compared = 0;
@@ -119,24 +120,22 @@ START_TEST(steps_are_those_of_pytorch)
 		for (size_t k = 0; k + 1 <= COUNT(torch); k++) {
 			if (torch[k].step != t || strcmp(torch[k].name, cases[_i]) != 0)
 				continue;
-			float *p = fixture_get(b.f.w.param);
+			float *p AUTOFREE = fixture_get(b.f.w.param);
 			for (size_t i = 0; i < N; i++)
 				ck_assert_msg(fabsf(p[i] - torch[k].param[i]) < 1e-6f,
 					      "%s, step %d: param[%zu] is %.9g, PyTorch's %.9g",
 					      cases[_i], t, i, (double)p[i],
 					      (double)torch[k].param[i]);
-			free(p);
 			compared++;
 		}
 	}
 	ck_assert_uint_eq(compared, 6);
 	setup_close(&b);
 }
-END_TEST
 
 /* ---- Formulas in double precision ---------------------------------------- */
 
-START_TEST(lion_is_its_formula)
+TEST(lion_is_its_formula)
 {
 	const struct setting given[] = {{"optimizer", "lion"},
 					{"lr", "0.01"},
@@ -155,13 +154,11 @@ START_TEST(lion_is_its_formula)
 			x[i] -= 0.01 * ((u > 0) - (u < 0) + (i < ROWS * COLUMNS ? 0.3 : 0) * x[i]);
 		}
 	}
-	float *p = fixture_get(b.f.w.param);
+	float *p AUTOFREE = fixture_get(b.f.w.param);
 	for (size_t i = 0; i < N; i++)
 		ck_assert_double_eq_tol(p[i], x[i], 2e-6);
-	free(p);
 	setup_close(&b);
 }
-END_TEST
 
 /* x[r x c] becomes NS(x). */
 static void newton_schulz(double *x, int r, int c)
@@ -196,7 +193,7 @@ static void newton_schulz(double *x, int r, int c)
 }
 
 /* The matrix follows the formula; the bias follows adamw with 0.05 of the rate. */
-START_TEST(muon_is_its_formula)
+TEST(muon_is_its_formula, 2)
 {
 	const bool tall = _i;
 	const struct setting given[] = {
@@ -235,18 +232,16 @@ START_TEST(muon_is_its_formula)
 				 0.3 * x[i]);
 		}
 	}
-	float *p = fixture_get(b.f.w.param);
+	float *p AUTOFREE = fixture_get(b.f.w.param);
 	for (size_t i = 0; i < N; i++)
 		ck_assert_double_eq_tol(p[i], x[i], 1e-5);
-	free(p);
 	setup_close(&b);
 }
-END_TEST
 
 /* ---- Starting again ------------------------------------------------------ */
 
 /* After --state=reset a step is a first step, whatever t is. */
-START_TEST(state_reset_restarts_the_moments)
+TEST(state_reset_restarts_the_moments)
 {
 	const struct setting given[] = {{"optimizer", "adamw"},
 					{"lr", "0.05"},
@@ -257,21 +252,18 @@ START_TEST(state_reset_restarts_the_moments)
 	for (int t = 1; t <= 7; t++)
 		setup_step(&b, t, 1);
 	local_met(&b.f.w);
-	float *before = fixture_get(b.f.w.param);
+	float *before AUTOFREE = fixture_get(b.f.w.param);
 	setup_step(&b, 8, 1);
-	float *p = fixture_get(b.f.w.param);
+	float *p AUTOFREE = fixture_get(b.f.w.param);
 	for (size_t i = 0; i < N; i++) { /* adamw moves every float by lr in it */
 		double g = made(i, 8);
 		ck_assert_double_eq_tol(p[i], before[i] - 0.05 * ((g > 0) - (g < 0)), 1e-5);
 	}
-	free(before);
-	free(p);
 	setup_close(&b);
 }
-END_TEST
 
 /* Two halves with nothing between them make the same step. */
-START_TEST(split_optimizer_step_equals_whole_step)
+TEST(split_optimizer_step_equals_whole_step, LISTED(optimizers))
 {
 	struct setting given[] = {{"optimizer", optimizers[_i]->plugin.name},
 				  {"momentum", optimizers[_i]->momentum ? "0.9" : "0"},
@@ -282,32 +274,29 @@ START_TEST(split_optimizer_step_equals_whole_step)
 	setup_open(&halves, given, COUNT(given));
 	for (int t = 1; t <= 5; t++) {
 		setup_step(&whole, t, 1);
-		float *g = fixture_get(whole.f.w.grad);
+		float *g AUTOFREE = fixture_get(whole.f.w.grad);
 		for (size_t i = 0; i < N; i++)
 			g[i] = made(i, t);
 		struct worker *w = &halves.f.w;
 		vec_put(w->grad, g);
-		free(g);
 		w->step = t;
 		local_begin(w);
 		local_gradient(w);
 		local_update(w);
 	}
-	float *p = fixture_get(whole.f.w.param), *q = fixture_get(halves.f.w.param);
+	float *p AUTOFREE = fixture_get(whole.f.w.param),
+		 *q AUTOFREE = fixture_get(halves.f.w.param);
 	for (size_t i = 0; i < N; i++)
 		ck_assert_double_eq_tol(p[i], q[i], 1e-6);
-	free(p);
-	free(q);
 	setup_close(&whole);
 	setup_close(&halves);
 }
-END_TEST
 
 /* ---- Weight decay ---------------------------------------------------------- */
 
 /* With gradients of 0 only decay changes floats: for adamw, lion and muon the weights only, for sgd
  * and nesterov all floats. --decay overrides that for every optimiser. */
-START_TEST(decay_applies_to_the_selected_floats)
+TEST(decay_applies_to_the_selected_floats, LISTED(optimizers))
 {
 	static const char *const said[] = {NULL, "all", "weights"};
 	const struct optimizer *o = optimizers[_i];
@@ -323,7 +312,7 @@ START_TEST(decay_applies_to_the_selected_floats)
 		b.f.w.step = 1;
 		local_begin(&b.f.w);
 		local_step(&b.f.w, 1);
-		float *p = fixture_get(b.f.w.param);
+		float *p AUTOFREE = fixture_get(b.f.w.param);
 		bool spares = said[k] ? strcmp(said[k], "weights") == 0 : !o->coupled;
 		for (size_t i = 0; i < N; i++)
 			ck_assert_msg((p[i] == made(i, 0)) ==
@@ -331,11 +320,9 @@ START_TEST(decay_applies_to_the_selected_floats)
 				      "%s, %s: param[%zu] was %g and is %g", o->plugin.name,
 				      said[k] ? said[k] : "as it is", i, (double)made(i, 0),
 				      (double)p[i]);
-		free(p);
 		setup_close(&b);
 	}
 }
-END_TEST
 
 /* ---- Optimisers of a strategy -------------------------------------------- */
 
@@ -375,7 +362,7 @@ static void second_close(struct second *t)
 
 /* SlowMo's and DiLoCo's outer steps equal, bit for bit, these lines, which periodic.c had before
  * they were plug-ins. */
-START_TEST(outer_steps_equal_the_former_code)
+TEST(outer_steps_equal_the_former_code, 4)
 {
 	const char *const how[] = {"sgd", "nesterov"};
 	const float a = 0.7f, mu = 0.9f, weight = 1 / (float)(2 + _i / 2);
@@ -393,19 +380,16 @@ START_TEST(outer_steps_equal_the_former_code)
 		}
 		stepper_step(t.s, (double)a, (double)mu, -weight);
 	}
-	float *p = fixture_get(t.x), *q = fixture_get(met);
+	float *p AUTOFREE = fixture_get(t.x), *q AUTOFREE = fixture_get(met);
 	ck_assert_int_eq(memcmp(p, q, N * sizeof *p), 0);
-	free(p);
-	free(q);
 	vec_free(met);
 	vec_free(u);
 	second_close(&t);
 }
-END_TEST
 
 /* The outer adamw has its own options and step count, and changes nothing of the worker's
  * optimiser. */
-START_TEST(outer_adamw_is_its_formula)
+TEST(outer_adamw_is_its_formula)
 {
 	const double b1 = 0.8, b2 = 0.95, lr = 0.05, eps = 1e-6;
 	double x[N], m[N] = {0}, s[N] = {0};
@@ -426,13 +410,11 @@ START_TEST(outer_adamw_is_its_formula)
 		}
 	}
 	ck_assert(t.b.f.w.dev->unbias[0] == 7);
-	float *p = fixture_get(t.x);
+	float *p AUTOFREE = fixture_get(t.x);
 	for (size_t i = 0; i < N; i++)
 		ck_assert_double_eq_tol(p[i], x[i], 1e-5);
-	free(p);
 	second_close(&t);
 }
-END_TEST
 
 /* ---- Refusals ------------------------------------------------------------ */
 
@@ -469,23 +451,21 @@ static const struct refusal {
 	 "--periodic.outer=lion has options of its own in its place"},
 };
 
-START_TEST(meaningless_optimizer_options_are_refused)
+TEST(meaningless_optimizer_options_are_refused, COUNT(refusals))
 {
 	const struct refusal *r = &refusals[_i];
 	struct config c;
 	size_t n = 0;
 	while (n < 4 && r->given[n].name)
 		n++;
-	char *wrong = config_init(&c, r->given, n, false);
+	char *wrong AUTOFREE = config_init(&c, r->given, n, false);
 	if (!wrong) {
 		wrong = plan_refuse(&c);
 		config_fini(&c);
 	}
 	ck_assert_msg(wrong && strstr(wrong, r->says), "\"%s\" lacks \"%s\"",
 		      wrong ? wrong : "(taken)", r->says);
-	free(wrong);
 }
-END_TEST
 
 /* ---- Identities ------------------------------------------------------------ */
 
@@ -497,9 +477,11 @@ END_TEST
 static const char *const kinds[] = {"--optimizer=nesterov --momentum=0.9 --lr=0.02 ", ADAMW,
 				    "--optimizer=lion --lr=0.0003 ", "--optimizer=muon --lr=0.01 "};
 
+CASE("identities", .limit = 120, .set_up = trained_data, .tear_down = folder_free, .once = true);
+
 /* One worker gives the serial run bit for bit, with every optimiser but sgd, which check_train.c
  * tests. */
-START_TEST(one_worker_is_serial_with_every_optimizer)
+TEST(one_worker_is_serial_with_every_optimizer, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	bool shortcut = strcmp(s->plugin.name, "easgd") == 0;
@@ -512,29 +494,26 @@ START_TEST(one_worker_is_serial_with_every_optimizer)
 		expect_same(1, words("%s --strategy=%s", how, s->plugin.name), 1, how, 0);
 	}
 }
-END_TEST
 
 /* The sum of all workers' gradients is clipped. */
-START_TEST(allreduce_with_adamw_is_serial_with_the_whole_batch)
+TEST(allreduce_with_adamw_is_serial_with_the_whole_batch, 2, 4)
 {
 	expect_same(_i, words(MLP ADAMW "--strategy=allreduce --batch=%d", 48 / _i), 1,
 		    MLP ADAMW "--batch=48", 1e-4);
 }
-END_TEST
 
 /* The length of a gradient that workers share counts each part once. The bias of the second layer
  * is the first worker's alone. */
-START_TEST(model_parallel_with_adamw_is_serial)
+TEST(model_parallel_with_adamw_is_serial, 2, 3)
 {
 	expect_same(_i, words(MLP ADAMW "--strategy=model_parallel --batch=48"), 1,
 		    MLP ADAMW "--batch=48", 1e-4);
 	expect_same(2 * _i, words(MLP ADAMW "--strategy=hybrid --hybrid.group=%d --batch=24", _i),
 		    1, MLP ADAMW "--batch=48", 1e-4);
 }
-END_TEST
 
 /* --periodic.velocity is another way to set --state=average. */
-START_TEST(optimizer_state_is_averaged)
+TEST(optimizer_state_is_averaged)
 {
 	const char *same = "--batch=24 --strategy=periodic --sync-every=5 ";
 	for (size_t k = 0; k < 2; k++)
@@ -553,20 +532,18 @@ START_TEST(optimizer_state_is_averaged)
 	free(b.param);
 	free(c.param);
 }
-END_TEST
 
 /* With one worker, pushing and pulling at different intervals equals doing both together. */
-START_TEST(separate_push_interval_equals_the_common_one)
+TEST(separate_push_interval_equals_the_common_one)
 {
 	const char *same = words(MLP ADAMW "--batch=48 --strategy=downpour --sync-every=4 ");
 	expect_same(1, words("%s --downpour.send=2", same), 1, same, 1e-5);
 }
-END_TEST
 
 /* After one local step of sgd the models have moved by its rate times the mean gradient. adamw and
  * muon do not depend on this factor; the others scale with it. An outer step therefore equals one
  * of allreduce. */
-START_TEST(outer_steps_every_step_are_allreduce)
+TEST(outer_steps_every_step_are_allreduce, 4)
 {
 	static const struct {
 		const char *outer, *inner;
@@ -588,10 +565,9 @@ START_TEST(outer_steps_every_step_are_allreduce)
 		    2, words("%s--strategy=allreduce --optimizer=%s", same, row[_i].inner),
 		    row[_i].tolerance);
 }
-END_TEST
 
 /* The inner and the outer optimiser may be one plug-in with different numbers. */
-START_TEST(inner_and_outer_optimizer_are_independent)
+TEST(inner_and_outer_optimizer_are_independent)
 {
 	const char *same = MLP ADAMW "--batch=24 --strategy=periodic --sync-every=5 ";
 	struct result a = train_ok(2, words("%s--periodic.outer=adamw:beta1=0.5 "
@@ -605,10 +581,9 @@ START_TEST(inner_and_outer_optimizer_are_independent)
 	free(a.param);
 	free(b.param);
 }
-END_TEST
 
 /* Simulated workers compute the same as real ones. */
-START_TEST(simulated_optimizers_equal_real_ones)
+TEST(simulated_optimizers_equal_real_ones, COUNT(kinds))
 {
 	const char *how = words(MLP "%s--batch=24 --strategy=periodic --sync-every=4 --state=reset",
 				kinds[_i]);
@@ -619,40 +594,4 @@ START_TEST(simulated_optimizers_equal_real_ones)
 	ck_assert_double_eq(distance(&a, &b), 0);
 	free(a.param);
 	free(b.param);
-}
-END_TEST
-
-Suite *optimizers_suite(void)
-{
-	Suite *s = suite_create("optimizers");
-	TCase *t = tcase_create("steps");
-	tcase_add_loop_test(t, steps_are_those_of_pytorch, 0, COUNT(cases));
-	tcase_add_test(t, lion_is_its_formula);
-	tcase_add_loop_test(t, muon_is_its_formula, 0, 2);
-	tcase_add_test(t, state_reset_restarts_the_moments);
-	int n = 0;
-	while (optimizers[n])
-		n++;
-	tcase_add_loop_test(t, split_optimizer_step_equals_whole_step, 0, n);
-	tcase_add_loop_test(t, decay_applies_to_the_selected_floats, 0, n);
-	tcase_add_loop_test(t, outer_steps_equal_the_former_code, 0, 4);
-	tcase_add_test(t, outer_adamw_is_its_formula);
-	tcase_add_loop_test(t, meaningless_optimizer_options_are_refused, 0, COUNT(refusals));
-	suite_add_tcase(s, t);
-	t = tcase_create("identities");
-	int all = 0;
-	while (strategies[all])
-		all++;
-	tcase_set_timeout(t, 120);
-	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, one_worker_is_serial_with_every_optimizer, 0, all);
-	tcase_add_loop_test(t, allreduce_with_adamw_is_serial_with_the_whole_batch, 2, 4);
-	tcase_add_loop_test(t, model_parallel_with_adamw_is_serial, 2, 3);
-	tcase_add_test(t, optimizer_state_is_averaged);
-	tcase_add_test(t, separate_push_interval_equals_the_common_one);
-	tcase_add_loop_test(t, outer_steps_every_step_are_allreduce, 0, 4);
-	tcase_add_test(t, inner_and_outer_optimizer_are_independent);
-	tcase_add_loop_test(t, simulated_optimizers_equal_real_ones, 0, COUNT(kinds));
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -3,6 +3,8 @@
  * data, or have names that try to break out of the picture.
  */
 #include "plots/plot.h"
+#include "tests/fixture.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 
 #include <dirent.h>
@@ -16,38 +18,14 @@
 
 extern const struct command command_plot;
 
-static char folder[64], database[96], said[96];
+static char database[96], said[96];
 
 static void set_up(void)
 {
-	snprintf(folder, sizeof(folder), "/tmp/mvbench-plots-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(folder));
+	folder_new();
 	snprintf(database, sizeof(database), "%s/results.db", folder);
 	snprintf(said, sizeof(said), "%s/said", folder);
 	setenv("XDG_CONFIG_HOME", folder, 1); /* not the figures of the user who runs the tests */
-}
-
-static void empty_folder(const char *path)
-{
-	DIR *d = opendir(path);
-	for (struct dirent *e; d && (e = readdir(d));) {
-		char *file = sentence("%s/%s", path, e->d_name);
-		struct stat st;
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && lstat(file, &st) == 0) {
-			if (S_ISDIR(st.st_mode))
-				empty_folder(file);
-			remove(file);
-		}
-		free(file);
-	}
-	if (d)
-		closedir(d);
-}
-
-static void tear_down(void)
-{
-	empty_folder(folder);
-	rmdir(folder);
 }
 
 static char *contents(const char *path, size_t *n)
@@ -61,24 +39,6 @@ static char *contents(const char *path, size_t *n)
 }
 
 /* ---- Databases ----------------------------------------------------------- */
-
-static sqlite3 *open_database(void)
-{
-	struct store *s = NULL;
-	sqlite3 *db;
-	char *wrong = store_open(&s, database, STORE_WRITE);
-	ck_assert_msg(!wrong, "%s", wrong);
-	store_close(s);
-	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	return db;
-}
-
-static void sql(sqlite3 *db, const char *text)
-{
-	char *wrong = NULL;
-	sqlite3_exec(db, text, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", text, wrong);
-}
 
 /* A finished run. In epoch e its accuracy is best + 0.01 e, or its loss is 1/e if best < 0. asgd
  * pushes 100 times an epoch. */
@@ -96,7 +56,7 @@ static void add_run(sqlite3 *db, const char *workload, const char *strategy, int
 		" 'none', %d, 'cpu', 'mpi', 1, 0, 0, %Q, 10, 100, 10,"
 		" iif(%Q = 'asgd', 'shared', NULL), 'ipc');",
 		workload, strategy, workers, epochs, seed, label, strategy);
-	sql(db, text);
+	made_sql(db, text);
 	sqlite3_free(text);
 	long long id = sqlite3_last_insert_rowid(db);
 	for (int e = 0; e <= epochs; e++) {
@@ -113,14 +73,14 @@ static void add_run(sqlite3 *db, const char *workload, const char *strategy, int
 			id, e, 1.0 / (e + 1), 1.0 / (e + 1), best, best + 0.01 * e, e ? seconds : 0,
 			seconds - 0.4,
 			pushes ? "1.5, 4, 100, 0, 0.25" : "NULL, NULL, NULL, NULL, NULL");
-		sql(db, text);
+		made_sql(db, text);
 		sqlite3_free(text);
 		text = sqlite3_mprintf(
 			"INSERT INTO staleness VALUES (%lld, %d, 0, 20), (%lld, %d, 1, 40),"
 			" (%lld, %d, 2, 20), (%lld, %d, 3, 10), (%lld, %d, 4, 10)",
 			id, e, id, e, id, e, id, e, id, e);
 		if (pushes)
-			sql(db, text);
+			made_sql(db, text);
 		sqlite3_free(text);
 	}
 }
@@ -151,14 +111,14 @@ static void fill_one(sqlite3 *db)
 /* Each run a second time, as a simulation that took a tenth longer. */
 static void simulate_all(sqlite3 *db)
 {
-	sql(db, "CREATE TEMP TABLE copy AS SELECT * FROM run;"
-		"UPDATE copy SET id = id + 1000, platform = 'sim', sim_platform = 'local',"
-		" sim_train = 1, sim_step_time = 'auto', sim_update_time = 'auto',"
-		" sim_slow_link = '', sim_replay = 0;"
-		"INSERT INTO run SELECT * FROM copy; DROP TABLE copy;"
-		"CREATE TEMP TABLE copy AS SELECT * FROM epoch;"
-		"UPDATE copy SET run_id = run_id + 1000, seconds = 1.1 * seconds;"
-		"INSERT INTO epoch SELECT * FROM copy; DROP TABLE copy");
+	made_sql(db, "CREATE TEMP TABLE copy AS SELECT * FROM run;"
+		     "UPDATE copy SET id = id + 1000, platform = 'sim', sim_platform = 'local',"
+		     " sim_train = 1, sim_step_time = 'auto', sim_update_time = 'auto',"
+		     " sim_slow_link = '', sim_replay = 0;"
+		     "INSERT INTO run SELECT * FROM copy; DROP TABLE copy;"
+		     "CREATE TEMP TABLE copy AS SELECT * FROM epoch;"
+		     "UPDATE copy SET run_id = run_id + 1000, seconds = 1.1 * seconds;"
+		     "INSERT INTO epoch SELECT * FROM copy; DROP TABLE copy");
 }
 
 static void fill_hostile(sqlite3 *db)
@@ -173,8 +133,8 @@ static void fill_hostile(sqlite3 *db)
 	add_run(db, "../<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
 	add_run(db, "..\\<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
 	simulate_all(db);
-	sql(db, "UPDATE run SET target_accuracy = 0.765 WHERE workload <> 'perceptron';"
-		"UPDATE run SET oversubscribed = workers > 2");
+	made_sql(db, "UPDATE run SET target_accuracy = 0.765 WHERE workload <> 'perceptron';"
+		     "UPDATE run SET oversubscribed = workers > 2");
 }
 
 /* ---- The command, and what it prints ------------------------------------- */
@@ -209,7 +169,7 @@ static char *plot(int *status, const char *const *word)
 static void check_picture(const char *path)
 {
 	size_t n;
-	char *all = contents(path, &n);
+	char *all AUTOFREE = contents(path, &n);
 	const unsigned char *u = (const unsigned char *)all;
 	if (strstr(path, ".png")) {
 		ck_assert_msg(n > 4000, "%s: only %zu bytes", path, n);
@@ -226,7 +186,6 @@ static void check_picture(const char *path)
 			ck_assert_msg(u[i] >= ' ' || strchr("\t\r\n", u[i]),
 				      "%s: control character %d", path, u[i]);
 	}
-	free(all);
 }
 
 static const char *only = "--where="; /* draws only these runs */
@@ -235,9 +194,10 @@ static const char *only = "--where="; /* draws only these runs */
 static int draw(const char *name, const char *format)
 {
 	int status, n = 0;
-	char *out = sentence("%s/%s-%s", folder, name, format);
-	char *to = sentence("--out=%s", out), *as = sentence("--format=%s", format);
-	char *text = PLOT(&status, name, "--db=results.db", to, as, only);
+	char *out AUTOFREE = sentence("%s/%s-%s", folder, name, format);
+	char *to AUTOFREE = sentence("--out=%s", out),
+		 *as AUTOFREE = sentence("--format=%s", format);
+	char *text AUTOFREE = PLOT(&status, name, "--db=results.db", to, as, only);
 	/* if a figure was asked for by name, an empty picture is no success */
 	bool nothing = strstr(text, "there is nothing to draw") != NULL;
 	ck_assert_msg(status == (nothing ? EXIT_FAILED : EXIT_OK), "%s: exit %d: %s", name, status,
@@ -251,10 +211,6 @@ static int draw(const char *name, const char *format)
 		ck_assert_ptr_null(strchr(line + strlen(out) + 1, '/'));
 		check_picture(line);
 	}
-	free(text);
-	free(as);
-	free(to);
-	free(out);
 	return n;
 }
 
@@ -266,7 +222,7 @@ static bool has_end(const char *name, const char *end)
 /* Calls each on the name of every figure; returns how many there are. */
 static int each_figure(void (*each)(const char *name))
 {
-	char *plots = installed_path("plots");
+	char *plots AUTOFREE = installed_path("plots");
 	int n = 0;
 	ck_assert_ptr_nonnull(plots);
 	DIR *d = opendir(plots);
@@ -278,15 +234,16 @@ static int each_figure(void (*each)(const char *name))
 		n++;
 	}
 	closedir(d);
-	free(plots);
 	return n;
 }
 
 /* ---- Tests --------------------------------------------------------------- */
 
-START_TEST(each_figure_has_sql_and_gp)
+CASE("plots", .limit = 120, .set_up = set_up, .tear_down = folder_free);
+
+TEST(each_figure_has_sql_and_gp)
 {
-	char *plots = installed_path("plots");
+	char *plots AUTOFREE = installed_path("plots");
 	ck_assert_ptr_nonnull(plots);
 	DIR *d = opendir(plots);
 
@@ -294,35 +251,29 @@ START_TEST(each_figure_has_sql_and_gp)
 		bool query = has_end(e->d_name, ".sql");
 		if ((!query && !has_end(e->d_name, ".gp")) || strcmp(e->d_name, "report.sql") == 0)
 			continue; /* the report uses the other figures' .gp files */
-		char *other =
+		char *other AUTOFREE =
 			sentence("%s/%.*s.%s", plots, (int)(strrchr(e->d_name, '.') - e->d_name),
 				 e->d_name, query ? "gp" : "sql");
 		ck_assert_msg(access(other, R_OK) == 0, "%s has no pair", e->d_name);
-		free(other);
 		if (query) {
 			size_t n;
-			char *path = sentence("%s/%s", plots, e->d_name),
-			     *text = contents(path, &n);
+			char *path AUTOFREE = sentence("%s/%s", plots, e->d_name),
+				   *text AUTOFREE = contents(path, &n);
 			ck_assert_msg(strncmp(text, "-- ", 3) == 0 && text[3] > ' ',
 				      "%s: the first line is no summary", e->d_name);
-			free(text);
-			free(path);
 		}
 	}
 	closedir(d);
-	free(plots);
 }
-END_TEST
 
 static void draws_explanation(const char *name)
 {
 	ck_assert_int_eq(draw(name, "svg"), 1);
-	char *path = sentence("%s/%s-svg/%s.svg", folder, name, name);
+	char *path AUTOFREE = sentence("%s/%s-svg/%s.svg", folder, name, name);
 	size_t n;
 	char *text = contents(path, &n);
 	ck_assert_ptr_nonnull(strstr(text, "Nothing to draw"));
 	free(text);
-	free(path);
 	int status;
 	text = PLOT(&status, name, "--db=results.db", "--out=named.svg");
 	ck_assert_msg(status == EXIT_FAILED && strstr(text, "there is nothing to draw. Needs "),
@@ -330,19 +281,17 @@ static void draws_explanation(const char *name)
 	free(text);
 }
 
-START_TEST(empty_database_draws_explanation)
+TEST(empty_database_draws_explanation)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3_close(open_database());
+	sqlite3_close(made_open("results.db"));
 	ck_assert_int_ge(each_figure(draws_explanation), 7);
 
 	int status;
-	char *text = PLOT(&status, "--db=results.db", "--out=all");
+	char *text AUTOFREE = PLOT(&status, "--db=results.db", "--out=all");
 	ck_assert_msg(status == EXIT_OK && strstr(text, "all/speedup.png"), "%s", text);
-	free(text);
 }
-END_TEST
 
 static void draws_one(const char *name)
 {
@@ -350,24 +299,22 @@ static void draws_one(const char *name)
 	ck_assert_int_eq(draw(name, "svg"), 1);
 }
 
-START_TEST(one_run_is_drawn)
+TEST(one_run_is_drawn)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	sqlite3_close(db);
 	each_figure(draws_one);
 
 	/* Without a name, only figures that have data are drawn. */
 	int status;
-	char *text = PLOT(&status, "--db=results.db", "--out=all", "--format=svg");
+	char *text AUTOFREE = PLOT(&status, "--db=results.db", "--out=all", "--format=svg");
 	ck_assert_int_eq(status, EXIT_OK);
 	ck_assert_ptr_nonnull(strstr(text, "all/accuracy_epoch.svg\n"));
 	ck_assert_ptr_null(strstr(text, "staleness"));
-	free(text);
 }
-END_TEST
 
 static void draws_something(const char *name)
 {
@@ -375,30 +322,28 @@ static void draws_something(const char *name)
 }
 
 /* Simulations without gradients have times but no losses. */
-START_TEST(runs_without_accuracy_are_drawn)
+TEST(runs_without_accuracy_are_drawn)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);
 	add_run(db, "mlp", "asgd", 2, 1, 0.8, "", 2);
 	add_run(db, "softmax", "serial", 1, 1, 0.8, "", 2);
-	sql(db, "UPDATE run SET target_accuracy = 0.5;"
-		"UPDATE epoch SET train_loss = NULL, test_loss = NULL, test_accuracy = NULL"
-		" WHERE run_id <> 1");
+	made_sql(db, "UPDATE run SET target_accuracy = 0.5;"
+		     "UPDATE epoch SET train_loss = NULL, test_loss = NULL, test_accuracy = NULL"
+		     " WHERE run_id <> 1");
 	sqlite3_close(db);
 	each_figure(draws_something);
 
 	/* Infinite losses are not drawn. */
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	sql(db, "UPDATE epoch SET train_loss = 9e999");
+	made_sql(db, "UPDATE epoch SET train_loss = 9e999");
 	sqlite3_close(db);
 	int status;
-	char *text = PLOT(&status, "loss_time", "--db=results.db", "--out=infinite.svg");
+	char *text AUTOFREE = PLOT(&status, "loss_time", "--db=results.db", "--out=infinite.svg");
 	ck_assert_msg(status == EXIT_FAILED, "%s", text);
-	free(text);
 }
-END_TEST
 
 static void draws_hostile(const char *name)
 {
@@ -418,11 +363,11 @@ static void draws_hostile(const char *name)
 	only = "--where=";
 }
 
-START_TEST(hostile_names_are_shown_never_run)
+TEST(hostile_names_are_shown_never_run)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_hostile(db);
 	sqlite3_close(db);
 	each_figure(draws_hostile);
@@ -440,22 +385,19 @@ START_TEST(hostile_names_are_shown_never_run)
 			       ", =",
 			       ", # comment"};
 	for (size_t f = 0; f < sizeof(figure) / sizeof(*figure); f++) {
-		char *path = sentence("%s/%s-svg/%s-mlp.svg", folder, figure[f], figure[f]);
+		char *path AUTOFREE =
+			sentence("%s/%s-svg/%s-mlp.svg", folder, figure[f], figure[f]);
 		size_t n;
-		char *text = contents(path, &n);
+		char *text AUTOFREE = contents(path, &n);
 		for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
 			ck_assert_msg(strstr(text, shown[i]) != NULL, "%s: %s is not shown",
 				      figure[f], shown[i]);
-		free(text);
-		free(path);
 	}
 
 	ck_assert_int_ne(access("PWNED", F_OK), 0);
-	char *path = sentence("%s/PWNED", folder);
+	char *path AUTOFREE = sentence("%s/PWNED", folder);
 	ck_assert_int_ne(access(path, F_OK), 0);
-	free(path);
 }
-END_TEST
 
 /* The rows of a query, one a line. */
 static char *asked_rows(sqlite3 *db, const char *query)
@@ -477,47 +419,42 @@ static char *asked_rows(sqlite3 *db, const char *query)
 static char *rows_of(sqlite3 *db, const char *query)
 {
 	static const char *const made[] = {"results/ask/names.sql", "plots/style.sql"};
-	sql(db, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary");
+	made_sql(db, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary");
 	for (int i = 0; i < 2; i++) {
 		size_t n;
-		char *path = installed_path(made[i]), *text = contents(path, &n);
-		sql(db, text);
-		free(text);
-		free(path);
+		char *path AUTOFREE = installed_path(made[i]), *text AUTOFREE = contents(path, &n);
+		made_sql(db, text);
 	}
 	return asked_rows(db, query);
 }
 
-START_TEST(curves_show_medians)
+TEST(curves_show_medians)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
 	add_run(db, "mlp", "serial", 1, 2, 0.9, "", 2);
 	add_run(db, "mlp", "serial", 1, 3, 0.6, "", 2);
 	add_run(db, "mlp", "asgd", 2, 1, 0.4, "", 2);
 	add_run(db, "mlp", "asgd", 2, 2, 0.6, "", 2);
-	sql(db, "UPDATE run SET status = 'diverged' WHERE id = 6");
-	char *rows =
+	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id = 6");
+	char *rows AUTOFREE =
 		rows_of(db, "SELECT format('%s|%d|%.6g|%.6g|%.6g', title, epoch, median, low, high)"
 			    " FROM quality ORDER BY place, epoch");
 	ck_assert_str_eq(rows, "serial (n=3)|1|61|51|91\n"
 			       "serial (n=3)|2|62|52|92\n"
 			       "asgd 2w (n=2)|1|51|41|61\n"
 			       "asgd 2w (n=2)|2|52|42|62\n");
-	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* The rows of a figure's own query, cut to fit into another one. */
 static char *query_of(const char *figure)
 {
-	char *plots = installed_path("plots"), *path = sentence("%s/%s.sql", plots, figure);
+	char *plots AUTOFREE = installed_path("plots"),
+		    *path AUTOFREE = sentence("%s/%s.sql", plots, figure);
 	size_t n;
 	char *text = contents(path, &n);
 	*strrchr(text, ';') = '\0';
-	free(path);
-	free(plots);
 	return text;
 }
 
@@ -525,20 +462,17 @@ static char *query_of(const char *figure)
 static void expect_rows(const char *figure, const char *columns, const char *want)
 {
 	sqlite3 *db;
-	char *query = query_of(figure);
-	char *ask = sentence("SELECT format(%s) FROM (%s)", columns, query);
+	char *query AUTOFREE = query_of(figure);
+	char *ask AUTOFREE = sentence("SELECT format(%s) FROM (%s)", columns, query);
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	char *rows = rows_of(db, ask);
+	char *rows AUTOFREE = rows_of(db, ask);
 	ck_assert_str_eq(rows, want);
-	free(rows);
-	free(ask);
-	free(query);
 	sqlite3_close(db);
 }
 
-START_TEST(figure_intervals_lie_between_ranks)
+TEST(figure_intervals_lie_between_ranks)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	for (int seed = 1; seed <= 9; seed++) /* ranks 2 and 8 */
 		add_run(db, "mlp", "serial", 1, seed, 0.1 * seed, "", 2);
 	add_run(db, "softmax", "serial", 1, 1, 0.5, "", 2);
@@ -573,16 +507,17 @@ START_TEST(figure_intervals_lie_between_ranks)
 		free(path);
 	}
 }
-END_TEST
 
 /* Four trials of one configuration. One diverged: it counts as the untrained model. */
-START_TEST(best_of_k_curve_is_the_expected_maximum)
+TEST(best_of_k_curve_is_the_expected_maximum)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	static const double value[] = {0.4, 0, 0.2, 0.3};
 	for (int k = 0; k < 4; k++)
 		add_run(db, "mlp", "serial", 1, k + 1, 0.5, "", 1);
-	sql(db, "UPDATE run SET config_hash = 'h' || id, lr = 0.1 * id;"
+	made_sql(
+		db,
+		"UPDATE run SET config_hash = 'h' || id, lr = 0.1 * id;"
 		"UPDATE run SET status = 'diverged' WHERE id = 2;"
 		"UPDATE epoch SET validation_accuracy = 0.1;"
 		"INSERT INTO study (name, hash, made, objective, budget, search) VALUES ('s', 'x', "
@@ -590,11 +525,11 @@ START_TEST(best_of_k_curve_is_the_expected_maximum)
 		"INSERT INTO trial SELECT 1, 'a', 'trial', id, json_object('lr', lr), config_hash "
 		"FROM run");
 	for (int k = 0; k < 4; k++) {
-		char *set = sentence("UPDATE epoch SET validation_accuracy = %g WHERE run_id = %d "
-				     "AND epoch = 1",
-				     value[k], k + 1);
-		sql(db, set);
-		free(set);
+		char *set AUTOFREE =
+			sentence("UPDATE epoch SET validation_accuracy = %g WHERE run_id = %d "
+				 "AND epoch = 1",
+				 value[k], k + 1);
+		made_sql(db, set);
 	}
 	sqlite3_close(db);
 	/* sorted .1 .2 .3 .4: for k = 1 their mean; for k = 2 (1 .1 + 3 .2 + 5 .3 + 7 .4) / 16; and
@@ -606,7 +541,9 @@ START_TEST(best_of_k_curve_is_the_expected_maximum)
 	/* trials of another study, of another workload, are separate */
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
 	add_run(db, "softmax", "serial", 1, 9, 0.5, "", 1);
-	sql(db, "UPDATE run SET config_hash = 'k' WHERE id = 5;"
+	made_sql(
+		db,
+		"UPDATE run SET config_hash = 'k' WHERE id = 5;"
 		"UPDATE epoch SET validation_accuracy = 0.3 WHERE run_id = 5;"
 		"INSERT INTO study (name, hash, made, objective, budget, search) VALUES ('t', 'y', "
 		"'', 'accuracy', 1, '{}');"
@@ -616,19 +553,18 @@ START_TEST(best_of_k_curve_is_the_expected_maximum)
 	expect_rows("sensitivity", "'%s|%g|%d', title, lr, alone",
 		    "a|0.1|1\na|0.2|1\na|0.3|1\na|0.4|1\na|0.1|0\n");
 }
-END_TEST
 
 /* From its last epoch on, a diverged run ranks below all others. No picture shows it, but it
  * changes medians. */
-START_TEST(diverged_runs_count_in_figures)
+TEST(diverged_runs_count_in_figures)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	for (int seed = 1; seed <= 4; seed++)
 		add_run(db, "mlp", "serial", 1, seed, 0.1 + 0.2 * seed, "", 3);
 	add_run(db, "mlp", "asgd", 2, 1, 0.6, "", 3);
 	add_run(db, "mlp", "asgd", 2, 2, 0.6, "", 3);
-	sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (4, 6);"
-		"DELETE FROM epoch WHERE run_id IN (4, 6) AND epoch = 3");
+	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (4, 6);"
+		     "DELETE FROM epoch WHERE run_id IN (4, 6) AND epoch = 3");
 	sqlite3_close(db);
 	/* asgd: the median is that of half of its runs */
 	expect_rows("accuracy_epoch", "'%s|%d|%g|%g|%g', title, epoch, median, low, high",
@@ -641,17 +577,15 @@ START_TEST(diverged_runs_count_in_figures)
 		    "serial (n=3)|0.25|0.25|0.5\nasgd 2w (n=1)|0.5|0.5|0.5\n");
 	/* of four runs and of two; of times, of three */
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	char *rows = rows_of(db, "SELECT runs || ' ' || text FROM interval_name");
+	char *rows AUTOFREE = rows_of(db, "SELECT runs || ' ' || text FROM interval_name");
 	ck_assert_str_eq(rows, "done min to max (75 %)\nended min to max (50 % or more)\n");
-	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* A run that missed its target or diverged is shown, and counts as later than all others. */
-START_TEST(missed_targets_are_shown)
+TEST(missed_targets_are_shown)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
 	add_run(db, "mlp", "serial", 1, 2, 0.605, "", 2);
 	add_run(db, "mlp", "serial", 1, 3, 0.611, "", 2);
@@ -659,9 +593,9 @@ START_TEST(missed_targets_are_shown)
 	add_run(db, "mlp", "asgd", 2, 2, 0.9, "", 2);
 	add_run(db, "mlp", "periodic", 2, 1, 0.9, "", 2);
 	add_run(db, "softmax", "serial", 1, 1, 0.9, "", 2);
-	sql(db, "UPDATE run SET target_accuracy = 0.62 WHERE workload = 'mlp';"
-		"UPDATE run SET status = 'diverged' WHERE id IN (5, 6);"
-		"UPDATE epoch SET test_accuracy = NULL WHERE run_id IN (5, 6)");
+	made_sql(db, "UPDATE run SET target_accuracy = 0.62 WHERE workload = 'mlp';"
+		     "UPDATE run SET status = 'diverged' WHERE id IN (5, 6);"
+		     "UPDATE epoch SET test_accuracy = NULL WHERE run_id IN (5, 6)");
 	sqlite3_close(db);
 	expect_rows(
 		"time_to_accuracy",
@@ -674,21 +608,18 @@ START_TEST(missed_targets_are_shown)
 		return;
 	ck_assert_int_eq(draw("time_to_accuracy", "png"), 1);
 	ck_assert_int_eq(draw("time_to_accuracy", "svg"), 1);
-	char *path = sentence("%s/time_to_accuracy-svg/time_to_accuracy-mlp.svg", folder);
+	char *path AUTOFREE = sentence("%s/time_to_accuracy-svg/time_to_accuracy-mlp.svg", folder);
 	size_t n;
-	char *text = contents(path, &n);
+	char *text AUTOFREE = contents(path, &n);
 	const char *shown[] = {"6.30 s, not reached 1/3<", ">not reached 2/2<", ">not reached 1/1<",
 			       "62 % [s]", "2 runs diverged"};
 	for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
 		ck_assert_msg(strstr(text, shown[i]) != NULL, "%s is not shown", shown[i]);
-	free(text);
-	free(path);
 }
-END_TEST
 
-START_TEST(pareto_front_has_the_unbeaten_runs)
+TEST(pareto_front_has_the_unbeaten_runs)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);    /* 8.2 s, 82 % */
 	add_run(db, "mlp", "allreduce", 2, 1, 0.8, "", 2); /* 4.2 s, 82 %: as good, and faster */
 	add_run(db, "mlp", "asgd", 2, 1, 0.7, "", 2);      /* 4.2 s, 72 % */
@@ -702,80 +633,74 @@ START_TEST(pareto_front_has_the_unbeaten_runs)
 		    "serial|8.2|82|0\nasgd 2w|4.2|72|0\n"
 		    "asgd 2w epochs=3|6.3|0.25|1\nserial epochs=2|8.2|0.333|0\n");
 }
-END_TEST
 
-START_TEST(efficiency_is_speed_up_per_worker)
+TEST(efficiency_is_speed_up_per_worker)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);
 	add_run(db, "mlp", "asgd", 2, 1, 0.8, "", 2);
 	add_run(db, "mlp", "asgd", 4, 1, 0.8, "", 2);
 	add_run(db, "mlp", "asgd", 4, 19, 0.8, "", 2);
 	add_run(db, "softmax", "asgd", 4, 1, 0.8, "", 2); /* no run of one worker */
-	sql(db, "UPDATE run SET oversubscribed = workers > 2");
+	made_sql(db, "UPDATE run SET oversubscribed = workers > 2");
 	sqlite3_close(db);
 	expect_rows("efficiency",
 		    "'%s|%d|%.4g|%.4g|%.4g|%d', title, workers, efficiency, low, high, crowded",
 		    "asgd (n=1..2)|2|0.9762|0.9762|0.9762|0\n"
 		    "asgd (n=1..2)|4|0.5125|0.3534|0.9318|1\n");
 }
-END_TEST
 
 /* gnuplot silently drops entries that do not fit into a key. */
-START_TEST(omitted_names_are_counted_in_figures)
+TEST(omitted_names_are_counted_in_figures)
 {
 	static const char *const figure[] = {"accuracy_epoch", "accuracy_time", "loss_time",
 					     "time_epoch",     "pareto",        "efficiency",
 					     "speedup",        "seeds",         "time_to_accuracy",
 					     "accuracy_final"};
 	char label[32];
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	if (lacks_program("gnuplot"))
 		return;
-	sql(db, "BEGIN");
+	made_sql(db, "BEGIN");
 	for (int i = 0; i < 65; i++) {
 		snprintf(label, sizeof(label), "number %d", i);
 		add_run(db, "mlp", "allreduce", 2, 1, 0.5, label, 2);
 	}
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
-	sql(db, "UPDATE run SET target_accuracy = 0.5; COMMIT");
+	made_sql(db, "UPDATE run SET target_accuracy = 0.5; COMMIT");
 	sqlite3_close(db);
 	for (size_t i = 0; i < sizeof(figure) / sizeof(*figure); i++) {
 		ck_assert_int_eq(draw(figure[i], "svg"), 1);
-		char *path = sentence("%s/%s-svg/%s.svg", folder, figure[i], figure[i]);
+		char *path AUTOFREE = sentence("%s/%s-svg/%s.svg", folder, figure[i], figure[i]);
 		size_t n;
-		char *text = contents(path, &n);
+		char *text AUTOFREE = contents(path, &n);
 		int shown = 0, all = strstr(text, "<text>ideal<") ? 65 : 66;
 		for (char *at = text; (at = strstr(at, ", number ")); at++)
 			for (char *from = at; from > text && *from != '\n'; from--)
 				shown += strncmp(from, "<text", 5) == 0;
 		shown += all == 66; /* serial */
 		ck_assert_msg(shown == 60, "%s: %d names, not 60", figure[i], shown);
-		char *want = sentence("The first 60 of %d are shown", all);
+		char *want AUTOFREE = sentence("The first 60 of %d are shown", all);
 		ck_assert_msg(strstr(text, want) != NULL, "%s does not say: %s", figure[i], want);
-		free(want);
-		free(text);
-		free(path);
 	}
 }
-END_TEST
 
-START_TEST(staleness_shares_are_of_all_pushes)
+TEST(staleness_shares_are_of_all_pushes)
 {
-	sqlite3 *db = open_database();
-	char *query = query_of("staleness");
-	char *ask = sentence(
+	sqlite3 *db = made_open("results.db");
+	char *query AUTOFREE = query_of("staleness");
+	char *ask AUTOFREE = sentence(
 		"SELECT format('%%s|%%g|%%g|%%g|%%d', title, staleness, share, mean, most) "
 		"FROM (%s) WHERE share > 0 UNION ALL SELECT count(*) FROM (%s)",
 		query, query);
 	/* two runs of one configuration: the second has late pushes, in a bin that is 8 wide */
 	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 4, 2, 0.5, "", 1);
-	sql(db, "UPDATE epoch SET staleness_mean = 140, staleness_max = 143, pushes = 300 "
-		"WHERE run_id = 2 AND epoch = 1;"
-		"DELETE FROM staleness WHERE run_id = 2;"
-		"INSERT INTO staleness VALUES (2, 1, 136, 300), (2, 0, 5, 1000)");
-	char *rows = rows_of(db, ask);
+	made_sql(db, "UPDATE epoch SET staleness_mean = 140, staleness_max = 143, pushes = 300 "
+		     "WHERE run_id = 2 AND epoch = 1;"
+		     "DELETE FROM staleness WHERE run_id = 2;"
+		     "INSERT INTO staleness VALUES (2, 1, 136, 300), (2, 0, 5, 1000)");
+	char *rows AUTOFREE = rows_of(db, ask);
 	ck_assert_str_eq(rows, "asgd 4w (n=2)|0|5|105.375|143\n"
 			       "asgd 4w (n=2)|1|10|105.375|143\n"
 			       "asgd 4w (n=2)|2|5|105.375|143\n"
@@ -783,51 +708,40 @@ START_TEST(staleness_shares_are_of_all_pushes)
 			       "asgd 4w (n=2)|4|2.5|105.375|143\n"
 			       "asgd 4w (n=2)|139.5|9.375|105.375|143\n"
 			       "130\n");
-	free(rows);
-	free(ask);
-	free(query);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* C code and the figure's query both compute the bins. */
-START_TEST(staleness_bins_equal_the_recorded_ones)
+TEST(staleness_bins_equal_the_recorded_ones)
 {
-	sqlite3 *db = open_database();
-	char *query = query_of("staleness"),
-	     *want = sentence("%d,%d\n", STALENESS_BINS, STALENESS_BINS);
-	char *ask = sentence("SELECT count(*) || ',' || sum(share > 0) FROM (%s)", query);
+	sqlite3 *db = made_open("results.db");
+	char *query AUTOFREE = query_of("staleness"),
+		    *want AUTOFREE = sentence("%d,%d\n", STALENESS_BINS, STALENESS_BINS);
+	char *ask AUTOFREE = sentence("SELECT count(*) || ',' || sum(share > 0) FROM (%s)", query);
 	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 1);
-	sql(db, "DELETE FROM staleness");
+	made_sql(db, "DELETE FROM staleness");
 	for (int i = 0; i < STALENESS_BINS; i++) {
-		char *one = sentence("INSERT INTO staleness VALUES (1, 1, %lld, 1)",
-				     (long long)staleness_of_bin(i));
-		sql(db, one);
-		free(one);
+		char *one AUTOFREE = sentence("INSERT INTO staleness VALUES (1, 1, %lld, 1)",
+					      (long long)staleness_of_bin(i));
+		made_sql(db, one);
 	}
-	char *rows = rows_of(db, ask);
+	char *rows AUTOFREE = rows_of(db, ask);
 	ck_assert_str_eq(rows, want);
-	free(rows);
-	free(ask);
-	free(want);
-	free(query);
 	sqlite3_close(db);
 }
-END_TEST
 
 static char *drawn(const char *figure)
 {
 	int status;
 	size_t n;
-	char *out = sentence("--out=%s.svg", figure), *path = sentence("%s/%s.svg", folder, figure);
+	char *out AUTOFREE = sentence("--out=%s.svg", figure),
+		  *path AUTOFREE = sentence("%s/%s.svg", folder, figure);
 	char *text = PLOT(&status, figure, "--db=results.db", out);
 	ck_assert_msg(status == (strstr(text, "nothing to draw") ? EXIT_FAILED : EXIT_OK), "%s",
 		      text);
 	ck_assert_msg(!strstr(text, "warns"), "%s", text);
 	free(text);
 	text = contents(path, &n);
-	free(path);
-	free(out);
 	return text;
 }
 
@@ -840,16 +754,16 @@ static const struct {
 	{4000, "asgd 4w, mean 1.50, max 4000<", "> 300<", "> 50<"},
 };
 
-START_TEST(stale_pushes_are_drawn)
+TEST(stale_pushes_are_drawn, COUNT(lateness))
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 3);
 	char *text = sentence("INSERT INTO staleness VALUES (1, 2, %d, 1);"
 			      "UPDATE epoch SET staleness_max = %d WHERE epoch = 2",
 			      lateness[_i].late, lateness[_i].late);
-	sql(db, text);
+	made_sql(db, text);
 	free(text);
 	text = drawn("staleness");
 	ck_assert_ptr_nonnull(strstr(text, lateness[_i].key));
@@ -863,7 +777,7 @@ START_TEST(stale_pushes_are_drawn)
 	free(text);
 
 	/* a file of an older version has the means, but no histogram */
-	sql(db, "DELETE FROM staleness; UPDATE epoch SET pushes = NULL");
+	made_sql(db, "DELETE FROM staleness; UPDATE epoch SET pushes = NULL");
 	sqlite3_close(db);
 	text = drawn("staleness");
 	ck_assert_ptr_nonnull(strstr(text, "kept no histogram"));
@@ -872,135 +786,125 @@ START_TEST(stale_pushes_are_drawn)
 	ck_assert_ptr_nonnull(strstr(text, "thin: maximum"));
 	free(text);
 }
-END_TEST
 
 /* In one configuration all pushes have the same staleness; in the other every push has another.
  * There is no point to mark. */
-START_TEST(staleness_of_one_value_draws_without_warning)
+TEST(staleness_of_one_value_draws_without_warning)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "asgd", 1, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
-	sql(db, "DELETE FROM staleness; INSERT INTO staleness VALUES (1, 1, 0, 1000);"
-		"WITH bin(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM bin WHERE k < 120)"
-		"INSERT INTO staleness SELECT 2, 1, k, 1 FROM bin");
+	made_sql(db, "DELETE FROM staleness; INSERT INTO staleness VALUES (1, 1, 0, 1000);"
+		     "WITH bin(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM bin WHERE k < 120)"
+		     "INSERT INTO staleness SELECT 2, 1, k, 1 FROM bin");
 	sqlite3_close(db);
 	free(drawn("staleness"));
 }
-END_TEST
 
 /* Names give the placement of tables if strategies with tables differ in it, not because other
  * strategies have no tables. */
-START_TEST(placements_are_named_where_they_differ)
+TEST(placements_are_named_where_they_differ)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
-	sql(db, "UPDATE run SET table_home = 'servers', servers = 1 WHERE id = 3");
+	made_sql(db, "UPDATE run SET table_home = 'servers', servers = 1 WHERE id = 3");
 	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "serial\nasgd 2w\nasgd 2w+1s\n");
 	free(rows);
 	sqlite3_close(db);
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	sql(db, "UPDATE run SET table_home = 'onesided', servers = 0 WHERE id = 3");
+	made_sql(db, "UPDATE run SET table_home = 'onesided', servers = 0 WHERE id = 3");
 	rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "serial\nasgd 2w table-home=shared\nasgd 2w table-home=onesided\n");
 	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* Names omit what the program chose for each strategy. */
-START_TEST(names_omit_automatic_choices)
+TEST(names_omit_automatic_choices)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "allreduce", 2, 1, 0.5, "", 1);
-	sql(db, "UPDATE run SET deal = iif(strategy = 'asgd', 'dynamic', 'static')");
-	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	made_sql(db, "UPDATE run SET deal = iif(strategy = 'asgd', 'dynamic', 'static')");
+	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w\nallreduce 2w\n");
-	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* It is shown for the strategy whose runs differ in it, and for no other; and not where it follows
  * from that strategy's options. */
-START_TEST(chosen_options_are_named_where_they_decide)
+TEST(chosen_options_are_named_where_they_decide)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "allreduce", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "bsp", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "bsp", 2, 1, 0.5, "", 1);
-	sql(db, "UPDATE run SET deal = iif(id IN (2, 5), 'dynamic', 'static');"
-		"INSERT INTO run_option VALUES (4, 'strategy', 'backup', '0'), "
-		"(5, 'strategy', 'backup', '1')");
-	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	made_sql(db, "UPDATE run SET deal = iif(id IN (2, 5), 'dynamic', 'static');"
+		     "INSERT INTO run_option VALUES (4, 'strategy', 'backup', '0'), "
+		     "(5, 'strategy', 'backup', '1')");
+	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w deal=static\nasgd 2w deal=dynamic\nallreduce 2w\n"
 			       "bsp 2w bsp.backup=0\nbsp 2w bsp.backup=1\n");
-	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* Runs of twelve strategies on 1, 2 and 4 workers, of two workloads, real and simulated. */
 static void fill_twelve(sqlite3 *db)
 {
 	char name[16];
-	sql(db, "BEGIN");
+	made_sql(db, "BEGIN");
 	for (int i = 0; i < 12; i++)
 		for (int workers = 1; workers <= 4; workers *= 2) {
 			snprintf(name, sizeof(name), i ? "plan%02d" : "serial", i);
 			add_run(db, "mlp", name, workers, 1, 0.5 + 0.01 * i, "", 2);
 			add_run(db, "softmax", name, workers, 1, 0.5 + 0.01 * i, "", 2);
 		}
-	sql(db, "UPDATE run SET config_hash = workload || strategy || workers");
+	made_sql(db, "UPDATE run SET config_hash = workload || strategy || workers");
 	simulate_all(db);
-	sql(db, "COMMIT");
+	made_sql(db, "COMMIT");
 }
 
-START_TEST(configuration_has_one_line_style_in_all_figures)
+TEST(configuration_has_one_line_style_in_all_figures)
 {
 	static const char *const figure[] = {"accuracy_epoch", "accuracy_time", "accuracy_final",
 					     "loss_time",      "time_epoch",    "pareto",
 					     "seeds"};
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_twelve(db);
 	sqlite3_close(db);
 	char *want = NULL;
 	for (size_t i = 0; i < sizeof(figure) / sizeof(*figure); i++) {
-		char *query = query_of(figure[i]);
-		char *ask = sentence("SELECT DISTINCT format('%%s %%s %%d', workload, title, look) "
-				     "FROM (%s) ORDER BY 1",
-				     query);
+		char *query AUTOFREE = query_of(figure[i]);
+		char *ask AUTOFREE =
+			sentence("SELECT DISTINCT format('%%s %%s %%d', workload, title, look) "
+				 "FROM (%s) ORDER BY 1",
+				 query);
 		ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
 		char *rows = rows_of(db, ask);
 		ck_assert_msg(!want || strcmp(rows, want) == 0, "%s:\n%s%s", figure[i], rows, want);
 		free(want);
 		want = rows;
 		sqlite3_close(db);
-		free(ask);
-		free(query);
 	}
 	free(want);
 	/* strategies differ in colour and marker first; lines of several workers look like one of
 	 * their configurations */
 	expect_rows("speedup", "'%d %d', max(look) - min(look), count(DISTINCT look)", "23 24\n");
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	char *rows =
+	char *rows AUTOFREE =
 		rows_of(db, "SELECT count(DISTINCT ((look - 1) % 7) || ' ' || ((look - 1) % 12)) "
 			    "|| ' ' || max(look) FROM configuration WHERE workers = 1 AND "
 			    "workload = 'mlp' AND NOT name LIKE '%sim%'");
 	ck_assert_str_eq(rows, "12 12\n");
-	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* Counts the different texts of up to `length` characters that follow the 13 characters of
  * `what`. */
@@ -1016,15 +920,15 @@ static int different(const char *text, const char *what, size_t length)
 	return n;
 }
 
-START_TEST(twelve_strategies_have_distinct_line_styles)
+TEST(twelve_strategies_have_distinct_line_styles)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_twelve(db);
 	sqlite3_close(db);
-	char *rows = NULL, *query = query_of("simulated_real");
-	char *ask = sentence(
+	char *rows AUTOFREE = NULL, *query AUTOFREE = query_of("simulated_real");
+	char *ask AUTOFREE = sentence(
 		"SELECT count(DISTINCT title) || ' ' || count(DISTINCT ((look - 1) %% 7) || "
 		"' ' || ((look - 1 + shift) %% 12)) FROM (%s)",
 		query);
@@ -1032,24 +936,19 @@ START_TEST(twelve_strategies_have_distinct_line_styles)
 	rows = rows_of(db, ask);
 	ck_assert_str_eq(rows, "24 24\n");
 	sqlite3_close(db);
-	char *text = drawn("simulated_real");
+	char *text AUTOFREE = drawn("simulated_real");
 	/* <use xlink:href='#gpPt5' transform='translate(1.00,2.00) scale(3.60)' color='rgb( */
 	ck_assert_int_ge(different(text, "xlink:href='#gpPt", 6), 12); /* markers */
 	ck_assert_int_ge(different(text, "color='rgb(", 13), 7);
-	free(text);
-	free(rows);
-	free(ask);
-	free(query);
 }
-END_TEST
 
 /* The points that figure xy draws of two columns, one row a line. */
 static char *points_of(const struct axes *a, const char *columns)
 {
 	struct store *s = NULL;
-	char *plots = installed_path("plots"), *query = query_of("xy");
-	char *ask = sentence("SELECT format(%s) FROM (%s)", columns, query);
-	char *wrong = store_open(&s, database, STORE_READ);
+	char *plots AUTOFREE = installed_path("plots"), *query AUTOFREE = query_of("xy");
+	char *ask AUTOFREE = sentence("SELECT format(%s) FROM (%s)", columns, query);
+	char *wrong AUTOFREE = store_open(&s, database, STORE_READ);
 	struct text t;
 	FILE *f = text_open(&t);
 	wrong = wrong ? wrong : plot_choose(s, &(struct select){database, "", ""}, plots);
@@ -1061,11 +960,7 @@ static char *points_of(const struct axes *a, const char *columns)
 		wrong = sql_done(&q);
 	}
 	fputs(wrong ? wrong : "", f);
-	free(wrong);
 	store_close(s);
-	free(ask);
-	free(query);
-	free(plots);
 	return text_close(&t);
 }
 
@@ -1104,34 +999,32 @@ static const struct {
 	 "--x=lr --y=strategy: none of the 9 chosen finished runs has both, with a number for y"},
 };
 
-START_TEST(points_of_any_two_columns_are_right)
+TEST(points_of_any_two_columns_are_right, COUNT(pairs))
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
 	for (int seed = 1; seed <= 4; seed++)
 		add_run(db, "mlp", "asgd", 2, seed, 0.3 + 0.1 * seed, "", 2);
 	for (int seed = 1; seed <= 5; seed++)
 		add_run(db, "mlp", "asgd", 4, seed, 0.55 + 0.05 * (seed % 3), "", 2);
-	sql(db, "UPDATE run SET status = 'diverged' WHERE id = 10;"
-		"INSERT INTO run_option SELECT id, 'strategy', 'damp', '0.3' FROM run WHERE "
-		"strategy = 'asgd'");
+	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id = 10;"
+		     "INSERT INTO run_option SELECT id, 'strategy', 'damp', '0.3' FROM run WHERE "
+		     "strategy = 'asgd'");
 	sqlite3_close(db);
-	char *rows = points_of(&pairs[_i].axes, pairs[_i].columns);
+	char *rows AUTOFREE = points_of(&pairs[_i].axes, pairs[_i].columns);
 	bool refused = strncmp(pairs[_i].want, "--", 2) == 0;
 	ck_assert_msg(strcmp(rows, pairs[_i].want) == 0 ||
 			      (refused && strstr(rows, pairs[_i].want)),
 		      "%s", rows);
-	free(rows);
 }
-END_TEST
 
-START_TEST(plot_draws_any_two_columns)
+TEST(plot_draws_any_two_columns)
 {
 	if (lacks_program("gnuplot"))
 		return;
 	int status;
 	size_t n;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_hostile(db);
 	sqlite3_close(db);
 	char *text = PLOT(&status, "--db=results.db", "--x=workers", "--y=test_loss", "--out=figs",
@@ -1144,12 +1037,11 @@ START_TEST(plot_draws_any_two_columns)
 		    "--out=l.svg", "--where=workload='mlp'");
 	ck_assert_msg(status == EXIT_OK && strcmp(text, "l.svg\n") == 0, "%s", text);
 	free(text);
-	char *path = sentence("%s/l.svg", folder);
+	char *path AUTOFREE = sentence("%s/l.svg", folder);
 	check_picture(path);
 	text = contents(path, &n);
 	ck_assert(strstr(text, "`touch PWNED`") && strstr(text, "epoch_seconds [s]"));
 	free(text);
-	free(path);
 	ck_assert_int_ne(access("PWNED", F_OK), 0);
 	static const char *const mistake[][3] = {
 		{"--x=workers", "--db=results.db", "give --x and --y, as in mvbench plot --x="},
@@ -1163,66 +1055,62 @@ START_TEST(plot_draws_any_two_columns)
 		free(text);
 	}
 }
-END_TEST
 
-START_TEST(names_tell_configurations_apart)
+TEST(names_tell_configurations_apart)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	for (int i = 0; i < 4; i++)
 		add_run(db, "mlp", "asgd", 2, i, 0.5, i == 3 ? "tuned" : "", 1);
-	sql(db, "UPDATE run SET lr = 0.2 WHERE id = 2;"
-		"INSERT INTO run_option VALUES (1, 'strategy', 'damp', '0'), (2, 'strategy', "
-		"'damp', '0'),"
-		" (3, 'strategy', 'damp', '1'), (4, 'strategy', 'damp', '0')");
-	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	made_sql(db, "UPDATE run SET lr = 0.2 WHERE id = 2;"
+		     "INSERT INTO run_option VALUES (1, 'strategy', 'damp', '0'), (2, 'strategy', "
+		     "'damp', '0'),"
+		     " (3, 'strategy', 'damp', '1'), (4, 'strategy', 'damp', '0')");
+	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w lr=0.1 asgd.damp=0\n"
 			       "asgd 2w lr=0.2 asgd.damp=0\n"
 			       "asgd 2w lr=0.1 asgd.damp=1\n"
 			       "asgd 2w lr=0.1 asgd.damp=0, tuned\n");
-	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* An option of mvbench itself that is 0 is off, at any position. */
-START_TEST(names_omit_options_that_are_off)
+TEST(names_omit_options_that_are_off)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "0", 1);
-	sql(db, "UPDATE run SET validation = 50, global_batch = 64, judge_every = 5, target_loss = "
+	made_sql(
+		db,
+		"UPDATE run SET validation = 50, global_batch = 64, judge_every = 5, target_loss = "
 		"0.5, arrival_seed = 3 WHERE id = 2");
-	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w\nasgd 2w global-batch=64 arrival-seed=3 validation=50 "
 			       "target-loss=0.5 eval-every=5, 0\n");
-	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* Beside simulated runs, real runs: neither names an option that only the other kind has, or one
  * that is off. The label comes before long settings. */
-START_TEST(names_show_only_differences)
+TEST(names_show_only_differences)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	simulate_all(db);
-	sql(db, "UPDATE run SET target_accuracy = 0.9 WHERE id = 2;"
-		"UPDATE run SET label = 'night', data_dir = '/a/folder/with/a/long/name' WHERE id "
-		"= 1002");
-	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	made_sql(db,
+		 "UPDATE run SET target_accuracy = 0.9 WHERE id = 2;"
+		 "UPDATE run SET label = 'night', data_dir = '/a/folder/with/a/long/name' WHERE id "
+		 "= 1002");
+	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
 	ck_assert_str_eq(rows, "asgd 2w\nasgd 2w target-accuracy=0.9\nasgd 2w sim:local\n"
 			       "asgd 2w sim:local, night data-dir=/a/folder/with/a/long/name\n");
-	free(rows);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* Names differ by the short name of a configuration, or by the settings that names.sql adds. */
-START_TEST(names_tell_every_option_apart)
+TEST(names_tell_every_option_apart)
 {
-	sqlite3_close(open_database());
+	sqlite3_close(made_open("results.db"));
 	for (const struct option *o = run_options; o->name; o++) {
 		if (o->incidental || strcmp(o->name, "seed") == 0)
 			continue;
@@ -1231,75 +1119,68 @@ START_TEST(names_tell_every_option_apart)
 		char column[COLUMN_ROOM];
 		option_column(o, column);
 		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
-		char *differ = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE seed = 2", column,
-					column, text ? "'') || 'x'" : "0) + 1");
-		sql(db, "DELETE FROM run");
+		char *differ AUTOFREE = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE seed = 2",
+						 column, column, text ? "'') || 'x'" : "0) + 1");
+		made_sql(db, "DELETE FROM run");
 		add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 		add_run(db, "mlp", "asgd", 2, 2, 0.5, "", 1);
 		if (strncmp(o->name, "sim.", 4) == 0) { /* NULL in real runs */
 			char *given = sentence("UPDATE run SET platform = 'sim', %s = %s", column,
 					       text ? "''" : "0");
-			sql(db, given);
+			made_sql(db, given);
 			free(given);
 		}
-		sql(db, differ);
-		char *rows =
+		made_sql(db, differ);
+		char *rows AUTOFREE =
 			rows_of(db, "SELECT count(DISTINCT workload || ' ' || name) FROM selected");
 		ck_assert_msg(strcmp(rows, "2\n") == 0, "--%s is not shown", o->name);
-		free(rows);
-		free(differ);
 		sqlite3_close(db);
 	}
 }
-END_TEST
 
 /* Tables and figures use the same names, also for a run that has not begun and does not know its
  * placement yet. */
-START_TEST(tables_and_figures_agree_on_names)
+TEST(tables_and_figures_agree_on_names)
 {
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "tuned", 1);
 	add_run(db, "mlp", "easgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "easgd", 2, 2, 0.5, "", 1);
 	simulate_all(db);
-	sql(db,
-	    "UPDATE run SET params = 7;"
-	    "INSERT INTO run_option VALUES (3, 'strategy', 'beta', '0.3'), (4, 'strategy', 'beta', "
-	    "'0.3'), (1003, 'strategy', 'beta', '0.5'), (1004, 'strategy', 'beta', '0.5');"
-	    "UPDATE run SET lr = 0.25 WHERE id = 2;"
-	    "UPDATE run SET table_home = 'shared' WHERE strategy = 'asgd';"
-	    "UPDATE run SET table_home = 'onesided' WHERE strategy = 'easgd';"
-	    /* not begun: what it chooses is not known */
-	    "UPDATE run SET status = 'pending', params = NULL, device = 'auto', table_home = "
-	    "'auto', transport = 'auto', deal = 'auto' WHERE id = 4;"
-	    "UPDATE run SET transport = NULL, deal = 'static', device = 'cpu' WHERE id <> 4");
-	char *figures = rows_of(db, "SELECT DISTINCT name FROM selected ORDER BY 1");
+	made_sql(db,
+		 "UPDATE run SET params = 7;"
+		 "INSERT INTO run_option VALUES (3, 'strategy', 'beta', '0.3'), "
+		 "(4, 'strategy', 'beta', '0.3'), (1003, 'strategy', 'beta', '0.5'), "
+		 "(1004, 'strategy', 'beta', '0.5');"
+		 "UPDATE run SET lr = 0.25 WHERE id = 2;"
+		 "UPDATE run SET table_home = 'shared' WHERE strategy = 'asgd';"
+		 "UPDATE run SET table_home = 'onesided' WHERE strategy = 'easgd';"
+		 /* not begun: what it chooses is not known */
+		 "UPDATE run SET status = 'pending', params = NULL, device = 'auto', table_home = "
+		 "'auto', transport = 'auto', deal = 'auto' WHERE id = 4;"
+		 "UPDATE run SET transport = NULL, deal = 'static', device = 'cpu' WHERE id <> 4");
+	char *figures AUTOFREE = rows_of(db, "SELECT DISTINCT name FROM selected ORDER BY 1");
 	sqlite3_close(db);
 	ck_assert_str_eq(figures, "asgd 2w lr=0.1\nasgd 2w lr=0.25, tuned\n"
 				  "asgd 2w sim:local lr=0.1\nasgd 2w sim:local lr=0.1, tuned\n"
 				  "easgd 2w lr=0.1 easgd.beta=0.3\n"
 				  "easgd 2w sim:local lr=0.1 easgd.beta=0.5\n");
-	char *command =
+	char *command AUTOFREE =
 		sentence("./mvbench table --db=%s --columns=configuration --format=json | sed "
 			 "'s/.*: \"//; s/\"}//' | sort >%s/names",
 			 database, folder);
-	char *names = sentence("%s/names", folder);
+	char *names AUTOFREE = sentence("%s/names", folder);
 	size_t n;
 	ck_assert_int_eq(system(command), 0);
-	char *table = contents(names, &n);
+	char *table AUTOFREE = contents(names, &n);
 	ck_assert_str_eq(table, figures);
-	free(table);
-	free(names);
-	free(command);
-	free(figures);
 }
-END_TEST
 
 /* Seeds that were run again: real ones (serial), simulated ones (asgd), and some that diverged
  * before or after that (allreduce). Table, report and figures count the same runs, which are those
  * here. */
-START_TEST(table_report_and_figures_count_the_same_runs)
+TEST(table_report_and_figures_count_the_same_runs)
 {
 	static const char want[] = "allreduce 2w n=3 diverged=1 0.62 0.72 2.2\n"
 				   "asgd 2w sim n=4 diverged=0 0.72 0.92 2.2\n"
@@ -1315,56 +1196,53 @@ START_TEST(table_report_and_figures_count_the_same_runs)
 		"f.high / 100, p.seconds) FROM configuration AS c JOIN final AS f USING (place) "
 		"JOIN pace AS p USING (place) ORDER BY 1"};
 	static const double best[] = {0.5, 0.9, 0.6, 0.7};
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	size_t n;
 	for (int i = 0; i < 4; i++) {
 		add_run(db, "mlp", "serial", 1, i % 3 + 1, best[i], "", 2);
 		add_run(db, "mlp", "asgd", 2, i % 3 + 1, best[i], "", 2);
 	}
-	sql(db, "UPDATE run SET platform = 'sim' WHERE strategy = 'asgd'");
+	made_sql(db, "UPDATE run SET platform = 'sim' WHERE strategy = 'asgd'");
 	add_run(db, "mlp", "allreduce", 2, 1, 0.5, "", 2); /* diverged, then done */
 	add_run(db, "mlp", "allreduce", 2, 1, 0.7, "", 2);
 	add_run(db, "mlp", "allreduce", 2, 2, 0.9, "", 2); /* done, then diverged */
 	add_run(db, "mlp", "allreduce", 2, 2, 0.9, "", 2);
 	add_run(db, "mlp", "allreduce", 2, 3, 0.6, "", 2);
-	sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (9, 12)");
+	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (9, 12)");
 	free(rows_of(db, "SELECT 1"));
-	char *path = installed_path("plots/report.sql"), *report = contents(path, &n);
-	sql(db, report);
+	char *path AUTOFREE = installed_path("plots/report.sql"),
+		   *report AUTOFREE = contents(path, &n);
+	made_sql(db, report);
 	for (size_t i = 0; i < sizeof query / sizeof *query; i++) {
-		char *rows = asked_rows(db, query[i]);
+		char *rows AUTOFREE = asked_rows(db, query[i]);
 		ck_assert_str_eq(rows, want);
-		free(rows);
 	}
-	free(report);
-	free(path);
 	sqlite3_close(db);
 }
-END_TEST
 
 /* Five commits with three runs each. From the third on, epochs take twice as long, whatever the
  * label. Another configuration does not change. */
-START_TEST(steps_between_commits_are_drawn)
+TEST(steps_between_commits_are_drawn)
 {
 	if (lacks_program("gnuplot"))
 		return;
 	int status;
 	size_t n;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	for (int i = 0; i < 30; i++)
 		add_run(db, "mlp", i < 15 ? "asgd" : "serial", i < 15 ? 2 : 1, i % 3 + 1, 0.5,
 			i < 6 ? "early" : "", 2);
-	sql(db,
-	    "UPDATE run SET git_commit = 'commit' || ((id - 1) % 15 / 3), git_dirty = 0, started = "
-	    "printf('2026-01-%02dT00:00:00Z', 1 + (id - 1) % 15 / 3);"
-	    "UPDATE epoch SET seconds = (SELECT iif(strategy = 'asgd' AND git_commit > 'commit1', "
-	    "2, 1) + 0.001 * seed FROM run WHERE id = run_id) WHERE epoch > 0");
+	made_sql(db, "UPDATE run SET git_commit = 'commit' || ((id - 1) % 15 / 3), git_dirty = 0, "
+		     "started = printf('2026-01-%02dT00:00:00Z', 1 + (id - 1) % 15 / 3);"
+		     "UPDATE epoch SET seconds = (SELECT iif(strategy = 'asgd' AND "
+		     "git_commit > 'commit1', 2, 1) + 0.001 * seed FROM run WHERE id = run_id) "
+		     "WHERE epoch > 0");
 	char *text = rows_of(db, "SELECT count(*) FROM past");
 	ck_assert_str_eq(text, "0\n");
 	free(text);
 	free(PLOT(&status, "history", "--db=results.db", "--out=h.svg"));
 	ck_assert_int_eq(status, EXIT_OK);
-	char *path = sentence("%s/h.svg", folder), *svg = contents(path, &n);
+	char *path AUTOFREE = sentence("%s/h.svg", folder), *svg = contents(path, &n);
 	ck_assert(strstr(svg, "+99.8 %") && strstr(svg, "commit4") &&
 		  strstr(svg, ">epoch_seconds [s]<"));
 	ck_assert(strstr(svg, ">asgd 2w<") && strstr(svg, ">serial<"));
@@ -1375,7 +1253,6 @@ START_TEST(steps_between_commits_are_drawn)
 	svg = contents(path, &n);
 	ck_assert(strstr(svg, ">test_accuracy [%]<") && !strstr(svg, "+99.8"));
 	free(svg);
-	free(path);
 	text = PLOT(&status, "history", "--db=results.db", "--y=epoch_second", "--out=h.svg");
 	ck_assert_msg(status == EXIT_USER &&
 			      strstr(text, "--y=epoch_second: there is no such figure; "
@@ -1386,30 +1263,29 @@ START_TEST(steps_between_commits_are_drawn)
 		    "--out=h.svg");
 	ck_assert_msg(status == EXIT_USER && strstr(text, "are for figure xy"), "%s", text);
 	free(text);
-	sql(db, "UPDATE run SET git_commit = 'one'");
+	made_sql(db, "UPDATE run SET git_commit = 'one'");
 	sqlite3_close(db);
 	text = PLOT(&status, "history", "--db=results.db", "--out=h.svg");
 	ck_assert_msg(status == EXIT_FAILED && strstr(text, "by two commits or more"), "%s", text);
 	free(text);
 }
-END_TEST
 
-START_TEST(added_sql_and_gp_make_a_figure)
+TEST(added_sql_and_gp_make_a_figure)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	char *plots = installed_path("plots"), *mine = sentence("%s/plots", folder);
+	char *plots AUTOFREE = installed_path("plots"),
+		    *mine AUTOFREE = sentence("%s/plots", folder);
 	const char *shared[] = {"style.sql", "style.gp"};
 	ck_assert_int_eq(mkdir(mine, 0700), 0);
 	for (int i = 0; i < 2; i++) {
-		char *from = sentence("%s/%s", plots, shared[i]), *real = realpath(from, NULL);
-		char *to = sentence("%s/%s", mine, shared[i]);
+		char *from AUTOFREE = sentence("%s/%s", plots, shared[i]),
+			   *real AUTOFREE = realpath(from, NULL);
+		char *to AUTOFREE = sentence("%s/%s", mine, shared[i]);
 		ck_assert_int_eq(symlink(real, to), 0);
-		free(to);
-		free(real);
-		free(from);
 	}
-	char *query = sentence("%s/loss.sql", mine), *gp = sentence("%s/loss.gp", mine);
+	char *query AUTOFREE = sentence("%s/loss.sql", mine),
+		    *gp AUTOFREE = sentence("%s/loss.gp", mine);
 	FILE *f = fopen(query, "w");
 	fputs("-- Final loss.\n-- Needs runs.\nSELECT s.workload, s.title, s.workers, test_loss"
 	      " FROM selected AS s JOIN run_summary USING (id);\n",
@@ -1421,7 +1297,7 @@ START_TEST(added_sql_and_gp_make_a_figure)
 	      f);
 	fclose(f);
 	setenv("MVBENCH_HOME", folder, 1);
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	sqlite3_close(db);
 
@@ -1440,18 +1316,13 @@ START_TEST(added_sql_and_gp_make_a_figure)
 	ck_assert_int_eq(status, EXIT_FAILED);
 	ck_assert_msg(strstr(text, "loss.gp") && strstr(text, "line 3"), "%s", text);
 	free(text);
-	free(query);
-	free(gp);
-	free(mine);
-	free(plots);
 }
-END_TEST
 
 static void put_figure(const char *where, const char *name, const char *query, const char *gp)
 {
 	const char *end[] = {"sql", "gp"}, *text[] = {query, gp};
 	for (int i = 0; i < 2; i++) {
-		char *path = sentence("%s/%s/%s.%s", folder, where, name, end[i]);
+		char *path AUTOFREE = sentence("%s/%s/%s.%s", folder, where, name, end[i]);
 		FILE *f = text[i] ? fopen(path, "w") : NULL;
 		if (f) {
 			fputs(text[i], f);
@@ -1459,7 +1330,6 @@ static void put_figure(const char *where, const char *name, const char *query, c
 		} else {
 			remove(path);
 		}
-		free(path);
 	}
 }
 
@@ -1476,22 +1346,22 @@ static void add_path(void *text, const struct word *w)
 	snprintf((char *)text + n, 4096 - n, "%s:%s ", w->name, w->path);
 }
 
-START_TEST(user_folders_add_figures)
+TEST(user_folders_add_figures)
 {
 	if (lacks_program("gnuplot"))
 		return;
 	int status;
 	size_t n;
-	char *path = sentence("%s/mvbench/plots", folder), *list = sentence("(yours: %s)", path);
-	sqlite3 *db = open_database();
+	char *path AUTOFREE = sentence("%s/mvbench/plots", folder),
+		   *list AUTOFREE = sentence("(yours: %s)", path);
+	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	sqlite3_close(db);
 
 	/* in the user's configuration folder; one of these replaces a figure of the program */
-	char *parent = sentence("%s/mvbench", folder);
+	char *parent AUTOFREE = sentence("%s/mvbench", folder);
 	ck_assert_int_eq(mkdir(parent, 0700), 0);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
-	free(parent);
 	put_figure("mvbench/plots", "my_loss", own_query, own_gp);
 	put_figure("mvbench/plots", "speedup", "-- Mine.\nSELECT 'mlp', 'x y', 1, 2", own_gp);
 	char *text = PLOT(&status, "--list");
@@ -1500,22 +1370,20 @@ START_TEST(user_folders_add_figures)
 	ck_assert_msg(strstr(text, "Mine. (yours") && !strstr(text, "ideal line"), "%s", text);
 	ck_assert_ptr_nonnull(strstr(text, "\naccuracy_time "));
 	free(text);
-	char *whole = sentence("my_loss:%s/my_loss ", path), all[4096] = "";
+	char *whole AUTOFREE = sentence("my_loss:%s/my_loss ", path), all[4096] = "";
 	command_plot.words(add_path, all);
 	ck_assert_msg(strstr(all, whole), "%s", all);
 	ck_assert_msg(strstr(all, "accuracy_time:plots/accuracy_time "), "%s", all);
-	free(whole);
 	ck_assert_int_eq(draw("my_loss", "png"), 1);
 	ck_assert_int_eq(draw("my_loss", "svg"), 1);
 	ck_assert_int_eq(draw("speedup", "svg"), 1);
-	char *picture = sentence("%s/speedup-svg/speedup.svg", folder);
+	char *picture AUTOFREE = sentence("%s/speedup-svg/speedup.svg", folder);
 	text = contents(picture, &n);
 	ck_assert_ptr_nonnull(strstr(text, "x y"));
 	free(text);
-	free(picture);
 
 	/* or in a folder that an option names */
-	char *other = sentence("%s/other", folder);
+	char *other AUTOFREE = sentence("%s/other", folder);
 	ck_assert_int_eq(mkdir(other, 0700), 0);
 	put_figure("other", "other_loss", own_query, own_gp);
 	text = PLOT(&status, "other_loss", "--figures=other", "--db=results.db", "--out=o.svg");
@@ -1527,11 +1395,7 @@ START_TEST(user_folders_add_figures)
 	text = PLOT(&status, "--figures=nowhere", "--list");
 	ck_assert_msg(status == EXIT_USER && strstr(text, "--figures=nowhere: "), "%s", text);
 	free(text);
-	free(other);
-	free(list);
-	free(path);
 }
-END_TEST
 
 static const struct {
 	const char *query, *gp, *says[2];
@@ -1547,45 +1411,41 @@ static const struct {
 	{NULL, own_gp, {"has mine.gp, but no mine.sql", "/other "}},
 };
 
-START_TEST(broken_figure_is_named)
+TEST(broken_figure_is_named, COUNT(broken))
 {
 	if (lacks_program("gnuplot"))
 		return;
 	int status;
-	char *other = sentence("%s/other", folder);
-	sqlite3 *db = open_database();
+	char *other AUTOFREE = sentence("%s/other", folder);
+	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	sqlite3_close(db);
 	ck_assert_int_eq(mkdir(other, 0700), 0);
 	put_figure("other", "mine", broken[_i].query, broken[_i].gp);
-	char *text = PLOT(&status, "mine", "--figures=other", "--db=results.db");
+	char *text AUTOFREE = PLOT(&status, "mine", "--figures=other", "--db=results.db");
 	ck_assert_msg(status == (broken[_i].query && broken[_i].gp ? EXIT_FAILED : EXIT_USER),
 		      "exit %d: %s", status, text);
 	for (int i = 0; i < 2; i++)
 		ck_assert_msg(strstr(text, broken[_i].says[i]) != NULL, "%s", text);
 	ck_assert_msg(strchr(text, '\n') == strrchr(text, '\n'), "more than a line: %s", text);
-	free(text);
-	free(other);
 }
-END_TEST
 
-START_TEST(output_file_is_named)
+TEST(output_file_is_named)
 {
 	if (lacks_program("gnuplot"))
 		return;
 	int status;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	char *text = PLOT(&status, "time_epoch", "--db=results.db", "--out=my.svg",
 			  "--title=\"It's\" %s");
 	ck_assert_msg(status == EXIT_OK && strcmp(text, "my.svg\n") == 0, "%s", text);
 	free(text);
-	char *path = sentence("%s/my.svg", folder);
+	char *path AUTOFREE = sentence("%s/my.svg", folder);
 	size_t n;
 	text = contents(path, &n);
 	ck_assert_msg(strstr(text, "It's") || strstr(text, "It&apos;s"), "the title is not shown");
 	free(text);
-	free(path);
 
 	/* Another workload: now one file for each. */
 	add_run(db, "soft max", "serial", 1, 1, 0.7, "", 2);
@@ -1598,7 +1458,6 @@ START_TEST(output_file_is_named)
 	ck_assert_str_eq(text, "my.svg\n");
 	free(text);
 }
-END_TEST
 
 static const struct {
 	const char *word, *more, *sentence;
@@ -1616,86 +1475,29 @@ static const struct {
 	{"--db=none.db", NULL, "none.db"},
 };
 
-START_TEST(plot_mistakes_are_refused)
+TEST(plot_mistakes_are_refused, COUNT(refused))
 {
 	int status;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	sqlite3_close(db);
 
-	char *text = refused[_i].more ? PLOT(&status, "--db=results.db", "speedup",
-					     refused[_i].word, refused[_i].more)
-				      : PLOT(&status, "--db=results.db", refused[_i].word);
+	char *text AUTOFREE = refused[_i].more ? PLOT(&status, "--db=results.db", "speedup",
+						      refused[_i].word, refused[_i].more)
+					       : PLOT(&status, "--db=results.db", refused[_i].word);
 	ck_assert_msg(status == EXIT_USER, "%s: exit %d", refused[_i].word, status);
 	ck_assert_msg(strstr(text, refused[_i].sentence) != NULL, "%s: %s", refused[_i].word, text);
 	ck_assert_msg(strchr(text, '\n') == strrchr(text, '\n'), "more than a line: %s", text);
-	free(text);
 }
-END_TEST
 
-START_TEST(missing_gnuplot_is_reported)
+TEST(missing_gnuplot_is_reported)
 {
 	int status;
-	sqlite3 *db = open_database();
+	sqlite3 *db = made_open("results.db");
 	fill_one(db);
 	sqlite3_close(db);
 	setenv("PATH", folder, 1);
-	char *text = PLOT(&status, "--db=results.db");
+	char *text AUTOFREE = PLOT(&status, "--db=results.db");
 	ck_assert_int_eq(status, EXIT_USER);
 	ck_assert_msg(strstr(text, "apt-get install gnuplot-nox") != NULL, "%s", text);
-	free(text);
-}
-END_TEST
-
-Suite *plots_suite(void)
-{
-	Suite *s = suite_create("plots");
-	TCase *c = tcase_create("plots"), *r = tcase_create("rows"); /* r draws little */
-	tcase_add_checked_fixture(c, set_up, tear_down);
-	tcase_add_checked_fixture(r, set_up, tear_down);
-	tcase_set_timeout(c, 120);
-	tcase_set_timeout(r, 120);
-	tcase_add_test(c, each_figure_has_sql_and_gp);
-	tcase_add_test(c, empty_database_draws_explanation);
-	tcase_add_test(c, one_run_is_drawn);
-	tcase_add_test(c, runs_without_accuracy_are_drawn);
-	tcase_add_test(c, hostile_names_are_shown_never_run);
-	tcase_add_test(r, curves_show_medians);
-	tcase_add_test(r, figure_intervals_lie_between_ranks);
-	tcase_add_test(r, best_of_k_curve_is_the_expected_maximum);
-	tcase_add_test(r, diverged_runs_count_in_figures);
-	tcase_add_test(r, missed_targets_are_shown);
-	tcase_add_test(r, pareto_front_has_the_unbeaten_runs);
-	tcase_add_test(r, efficiency_is_speed_up_per_worker);
-	tcase_add_test(c, omitted_names_are_counted_in_figures);
-	tcase_add_test(r, staleness_shares_are_of_all_pushes);
-	tcase_add_test(r, staleness_bins_equal_the_recorded_ones);
-	tcase_add_loop_test(c, stale_pushes_are_drawn, 0,
-			    (int)(sizeof(lateness) / sizeof(*lateness)));
-	tcase_add_test(c, staleness_of_one_value_draws_without_warning);
-	tcase_add_test(r, placements_are_named_where_they_differ);
-	tcase_add_test(r, names_omit_automatic_choices);
-	tcase_add_test(r, chosen_options_are_named_where_they_decide);
-	tcase_add_test(r, configuration_has_one_line_style_in_all_figures);
-	tcase_add_test(c, twelve_strategies_have_distinct_line_styles);
-	tcase_add_loop_test(r, points_of_any_two_columns_are_right, 0,
-			    (int)(sizeof(pairs) / sizeof(*pairs)));
-	tcase_add_test(c, plot_draws_any_two_columns);
-	tcase_add_test(r, names_tell_configurations_apart);
-	tcase_add_test(r, names_omit_options_that_are_off);
-	tcase_add_test(r, names_show_only_differences);
-	tcase_add_test(r, names_tell_every_option_apart);
-	tcase_add_test(r, tables_and_figures_agree_on_names);
-	tcase_add_test(c, table_report_and_figures_count_the_same_runs);
-	tcase_add_test(c, steps_between_commits_are_drawn);
-	tcase_add_test(c, added_sql_and_gp_make_a_figure);
-	tcase_add_test(c, user_folders_add_figures);
-	tcase_add_loop_test(r, broken_figure_is_named, 0, (int)(sizeof(broken) / sizeof(*broken)));
-	tcase_add_test(c, output_file_is_named);
-	tcase_add_loop_test(r, plot_mistakes_are_refused, 0,
-			    (int)(sizeof(refused) / sizeof(*refused)));
-	tcase_add_test(c, missing_gnuplot_is_reported);
-	suite_add_tcase(s, c);
-	suite_add_tcase(s, r);
-	return s;
 }

@@ -17,12 +17,11 @@ static char out[OUTPUT];
 /* Runs a command in the folder, with mvbench in the path; its output is in out. */
 static int shell(const char *command)
 {
-	char *all = sentence("exec 2>&1; b=$PWD; export PATH=\"$b:$PATH\" MVBENCH_DATA=%s "
-			     "XDG_CACHE_HOME=%s/cache ASAN_OPTIONS=detect_leaks=0; cd %s; %s",
-			     folder, folder, folder, command);
-	int status = command_output(all, out, OUTPUT);
-	free(all);
-	return status;
+	char *all AUTOFREE =
+		sentence("exec 2>&1; b=$PWD; export PATH=\"$b:$PATH\" MVBENCH_DATA=%s "
+			 "XDG_CACHE_HOME=%s/cache ASAN_OPTIONS=detect_leaks=0; cd %s; %s",
+			 folder, folder, folder, command);
+	return command_output(all, out, OUTPUT);
 }
 
 static void must_do(const char *command)
@@ -41,11 +40,10 @@ static void refused(const char *command, const char *says)
 /* The query on the folder's database gives this. */
 static void answers(const char *sql, const char *want)
 {
-	char *command = sentence("sqlite3 mvbench.db \"%s\"", sql);
+	char *command AUTOFREE = sentence("sqlite3 mvbench.db \"%s\"", sql);
 	must_do(command);
 	out[strcspn(out, "\n")] = '\0';
 	ck_assert_msg(strcmp(out, want) == 0, "%s: %s, not %s", sql, out, want);
-	free(command);
 }
 
 static bool lacks_something(void)
@@ -58,10 +56,14 @@ static bool lacks_something(void)
 static char *page_text(void)
 {
 	const char *home = getenv("MVBENCH_HOME");
-	char *path = sentence("%s/strategies/PLUGINS.md", home ? home : "");
-	char *text = text_read(path);
-	free(path);
-	return text;
+	char *path AUTOFREE = sentence("%s/strategies/PLUGINS.md", home ? home : "");
+	return text_read(path);
+}
+
+static bool have_page(void)
+{
+	char *page AUTOFREE = page_text();
+	return page;
 }
 
 /* The next block of this kind, from the heap; NULL: no more. */
@@ -81,7 +83,7 @@ static char *next_block(const char **at, const char *kind)
 /* Writes the examples to files with the names that their first comments give. */
 static void put_examples(void)
 {
-	char *page = page_text(), *block;
+	char *page AUTOFREE = page_text(), *block;
 	int n = 0;
 	for (const char *at = page; (block = next_block(&at, "c")); n++) {
 		char name[64];
@@ -91,7 +93,6 @@ static void put_examples(void)
 		free(block);
 	}
 	ck_assert_int_eq(n, 3);
-	free(page);
 }
 
 static void set_up(void)
@@ -100,11 +101,14 @@ static void set_up(void)
 	put_examples();
 }
 
-START_TEST(commands_of_the_plugin_page_work)
+CASE("plugins", .limit = 60, .set_up = set_up, .tear_down = folder_free,
+     .lacks = have_page() ? NULL : "MVBENCH_HOME does not say where the page is");
+
+TEST(commands_of_the_plugin_page_work)
 {
 	if (lacks_something())
 		return;
-	char *page = page_text(), *block;
+	char *page AUTOFREE = page_text(), *block;
 	int n = 0;
 	for (const char *at = page; (block = next_block(&at, "sh")); n++) {
 		folder_text("block.sh", block);
@@ -112,7 +116,6 @@ START_TEST(commands_of_the_plugin_page_work)
 		free(block);
 	}
 	ck_assert_int_ge(n, 5);
-	free(page);
 	/* one worker gives the serial run; the simulated run has the losses of the real one */
 	answers("SELECT count(*), count(DISTINCT test_loss) FROM epoch JOIN run ON id = run_id "
 		"WHERE workload = 'softmax' AND workers = 1 AND epoch = 3",
@@ -130,16 +133,14 @@ START_TEST(commands_of_the_plugin_page_work)
 		"WHERE label = '' AND strategy = 'doubling' AND epochs = 2 AND epoch > 0)",
 		"1");
 }
-END_TEST
 
-START_TEST(example_workload_learns)
+TEST(example_workload_learns)
 {
 	if (lacks_something())
 		return;
 	must_do("mvbench run --workload=./spirals.c --strategy=serial");
 	answers("SELECT test_accuracy > 0.95 FROM epoch WHERE epoch = 10", "1");
 }
-END_TEST
 
 /* ---- The contract -------------------------------------------------------- */
 
@@ -168,7 +169,7 @@ static void put_functions(FILE *f, const char *header)
 	}
 }
 
-START_TEST(every_contract_function_exists)
+TEST(every_contract_function_exists)
 {
 	static const char *const header[] = {"mvbench.h", "workloads/net.h", "workloads/datasets.h",
 					     "strategies/exchange.h"};
@@ -191,7 +192,7 @@ START_TEST(every_contract_function_exists)
 	      "static const struct strategy every = {.plugin = {.name = \"every\", .summary = "
 	      "\"each function\"}, .step = step};\nMVBENCH_PLUGIN(.strategy = &every);\n",
 	      f);
-	char *text = text_close(&t);
+	char *text AUTOFREE = text_close(&t);
 	int n = 0;
 	for (const char *at = text; (at = strstr(at, "(void *)")); at++)
 		n++;
@@ -199,12 +200,10 @@ START_TEST(every_contract_function_exists)
 	ck_assert_ptr_nonnull(strstr(text, "(void *)net_places,"));
 	ck_assert_ptr_nonnull(strstr(text, "(void *)vec_gemm,"));
 	folder_text("every.c", text);
-	free(text);
 	must_do("mvbench run --workload=softmax --epochs=1 --strategy=./every.c");
 	must_do("mvbench run --workload=softmax --epochs=1 --strategy=./every.c --platform=sim "
 		"--sim.platform=ethernet_10g --sim.step-time=2ms");
 }
-END_TEST
 
 static const char version_text[] = "#include \"mvbench.h\"\nstatic void step(struct worker *w)\n"
 				   "{\n\tlocal_step(w, 1);\n}\nstatic const struct strategy old = "
@@ -212,7 +211,7 @@ static const char version_text[] = "#include \"mvbench.h\"\nstatic void step(str
 				   "step};\n#undef CONTRACT_VERSION\n#define CONTRACT_VERSION 7\n"
 				   "MVBENCH_PLUGIN(.strategy = &old);\n";
 
-START_TEST(plugin_of_another_version_is_refused)
+TEST(plugin_of_another_version_is_refused)
 {
 	if (lacks_something())
 		return;
@@ -224,7 +223,6 @@ START_TEST(plugin_of_another_version_is_refused)
 		"CONTRACT_BYTES\\n#define CONTRACT_BYTES 1/' old.c");
 	refused("mvbench run --strategy=./old.c", "other headers than this mvbench's");
 }
-END_TEST
 
 /* ---- Files that are not plug-ins ----------------------------------------- */
 
@@ -272,7 +270,7 @@ static const struct mistake {
 	 "bad.ini:3: --strategy=./gone.c: No such file or directory\n"},
 };
 
-START_TEST(file_without_a_plugin_is_refused)
+TEST(file_without_a_plugin_is_refused, COUNT(mistakes))
 {
 	const struct mistake *m = &mistakes[_i];
 	if (lacks_something())
@@ -283,13 +281,12 @@ START_TEST(file_without_a_plugin_is_refused)
 	ck_assert_int_ne(shell("test -e mvbench.db"), 0);
 	must_do("test -z \"$(ls cache/mvbench/plugins 2>/dev/null | grep part)\"");
 }
-END_TEST
 
 /* ---- What is recorded, cached and compared ------------------------------- */
 
 #define RUN "mvbench run --workload=./spirals.c --epochs=1 --strategy=./doubling.c "
 
-START_TEST(changed_source_is_another_configuration)
+TEST(changed_source_is_another_configuration)
 {
 	if (lacks_something())
 		return;
@@ -307,7 +304,6 @@ START_TEST(changed_source_is_another_configuration)
 		"\"strategy='doubling#$s'\" && mvbench show 1 | grep -q \"^doubling.source *$s\" "
 		"&& mvbench compare 1 3 | grep -q doubling.source");
 }
-END_TEST
 
 static void count_compiled(const char *want)
 {
@@ -322,7 +318,7 @@ static void put_compiler(void)
 	must_do("chmod +x counting");
 }
 
-START_TEST(plugin_is_compiled_once)
+TEST(plugin_is_compiled_once)
 {
 	if (lacks_something())
 		return;
@@ -340,9 +336,8 @@ START_TEST(plugin_is_compiled_once)
 	must_do("wc -l <compiled");
 	ck_assert_str_eq(strtok(out, "\n"), "4");
 }
-END_TEST
 
-START_TEST(running_plugin_ignores_changes_of_its_file)
+TEST(running_plugin_ignores_changes_of_its_file)
 {
 	if (lacks_something())
 		return;
@@ -352,9 +347,8 @@ START_TEST(running_plugin_ignores_changes_of_its_file)
 	refused("h=$(echo | sha256sum | cut -c-64); mvbench run --strategy=./spirals.c#$h",
 		"the file has changed, or differs on this machine");
 }
-END_TEST
 
-START_TEST(shared_object_is_accepted_as_plugin)
+TEST(shared_object_is_accepted_as_plugin)
 {
 	if (lacks_something())
 		return;
@@ -369,10 +363,9 @@ START_TEST(shared_object_is_accepted_as_plugin)
 	must_do("test $(sqlite3 mvbench.db \"SELECT value FROM run_option WHERE run_id = 1 AND "
 		"part = 'strategy' AND name = 'source'\") = $(sha256sum <mine.so | cut -c-64)");
 }
-END_TEST
 
 /* Plug-ins include only files that `make install` puts below share/mvbench. */
-START_TEST(installed_mvbench_finds_the_plugin_headers)
+TEST(installed_mvbench_finds_the_plugin_headers)
 {
 	if (lacks_something())
 		return;
@@ -387,10 +380,9 @@ START_TEST(installed_mvbench_finds_the_plugin_headers)
 	refused("unset MVBENCH_HOME; rm -r share; bin/mvbench run --workload=./spirals.c",
 		"the headers of plug-ins did not come with this mvbench");
 }
-END_TEST
 
 /* The workers of the replay get the recorded options and the plug-in to load. */
-START_TEST(run_with_plugins_is_replayed)
+TEST(run_with_plugins_is_replayed)
 {
 	if (lacks_something())
 		return;
@@ -401,9 +393,8 @@ START_TEST(run_with_plugins_is_replayed)
 		"--sim.step-time=2ms");
 	answers("SELECT count(DISTINCT test_loss) || count(*) FROM epoch WHERE epoch = 1", "12");
 }
-END_TEST
 
-START_TEST(crash_in_a_plugin_ends_the_run)
+TEST(crash_in_a_plugin_ends_the_run)
 {
 	if (lacks_something())
 		return;
@@ -414,9 +405,8 @@ START_TEST(crash_in_a_plugin_ends_the_run)
 	ck_assert_msg(strstr(out, "worker 1") && strstr(out, "was killed by signal"), "%s", out);
 	answers("SELECT status FROM run", "failed");
 }
-END_TEST
 
-START_TEST(job_file_finds_plugins_in_its_folder)
+TEST(job_file_finds_plugins_in_its_folder)
 {
 	if (lacks_something())
 		return;
@@ -431,33 +421,4 @@ START_TEST(job_file_finds_plugins_in_its_folder)
 	/* a change of its plug-ins makes the cells of a sweep new */
 	must_do("echo >>jobs/doubling.c; mvbench sweep jobs/a.ini");
 	answers("SELECT count(*) FROM run", "5");
-}
-END_TEST
-
-Suite *plugins_suite(void)
-{
-	Suite *s = suite_create("plugins");
-	TCase *t = tcase_create("plugins");
-	char *page AUTOFREE = page_text();
-	if (!page) {
-		skipped("suite plugins: MVBENCH_HOME does not say where the page is");
-		return s;
-	}
-	tcase_add_checked_fixture(t, set_up, folder_free);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, commands_of_the_plugin_page_work);
-	tcase_add_test(t, example_workload_learns);
-	tcase_add_test(t, every_contract_function_exists);
-	tcase_add_test(t, plugin_of_another_version_is_refused);
-	tcase_add_loop_test(t, file_without_a_plugin_is_refused, 0, COUNT(mistakes));
-	tcase_add_test(t, changed_source_is_another_configuration);
-	tcase_add_test(t, plugin_is_compiled_once);
-	tcase_add_test(t, running_plugin_ignores_changes_of_its_file);
-	tcase_add_test(t, shared_object_is_accepted_as_plugin);
-	tcase_add_test(t, installed_mvbench_finds_the_plugin_headers);
-	tcase_add_test(t, run_with_plugins_is_replayed);
-	tcase_add_test(t, crash_in_a_plugin_ends_the_run);
-	tcase_add_test(t, job_file_finds_plugins_in_its_folder);
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -17,14 +17,15 @@ static void expect_command(int want, const char *command, const char *says)
 		      "%s: status %d, wanted %d and \"%s\":\n%s", command, status, want, says, out);
 }
 
+CASE("recipes", .limit = 120, .set_up = small_data, .tear_down = folder_free);
+
 /* The simulation is fitted to the rows of one worker and predicts those of four within 7 %. */
-START_TEST(published_times_are_predicted)
+TEST(published_times_are_predicted)
 {
-	char *sweep = sentence(
+	char *sweep AUTOFREE = sentence(
 		"./mvbench sweep multiverso_sim --order=file --epochs=2 --db=%s/run.db 2>&1",
 		folder);
 	expect_command(EXIT_OK, sweep, "4 cells: 4 done");
-	free(sweep);
 	expect_row(
 		"SELECT params, train_size, test_size, steps FROM run, (SELECT max(pushes) AS steps"
 		" FROM epoch WHERE run_id = 2) WHERE id = 2",
@@ -40,87 +41,62 @@ START_TEST(published_times_are_predicted)
 		   " WHERE id = 4",
 		   "1\r\n");
 	/* The query of `make reproduce` finds all times near; if a run is missing, it does not. */
-	char *sql = installed_path("tests/scripts/reproduce.sql");
-	char *check = sentence("sqlite3 -batch -bail %s/run.db < %s | tail -n 1", folder, sql);
-	char *fewer =
+	char *sql AUTOFREE = installed_path("tests/scripts/reproduce.sql");
+	char *check AUTOFREE =
+		sentence("sqlite3 -batch -bail %s/run.db < %s | tail -n 1", folder, sql);
+	char *fewer AUTOFREE =
 		sentence("sqlite3 -batch -bail %s/run.db 'DELETE FROM run WHERE id = 4' && %s",
 			 folder, check);
 	expect_command(EXIT_OK, check, "0.0");
 	expect_command(EXIT_OK, fewer, "1.0");
-	free(check);
-	free(fewer);
-	free(sql);
 }
-END_TEST
 
 /* The name of the data set is enough only if no image is read. */
-START_TEST(cifar10_is_found_by_its_name)
+TEST(cifar10_is_found_by_its_name)
 {
 	char out[4096];
 	const char *const how = "./mvbench run --workload=resnet --data-dir=cifar10 --platform=sim "
 				"--sim.platform=titanx4 --sim.step-time=1ms --dry-run %s 2>&1";
-	char *shape = sentence(how, "--sim.train=false"), *images = sentence(how, "");
+	char *shape AUTOFREE = sentence(how, "--sim.train=false"),
+		    *images AUTOFREE = sentence(how, "");
 	expect_command(EXIT_OK, shape, "50000, 3072 values each");
 	int status = command_output(images, out, sizeof out);
 	ck_assert_msg(status == EXIT_USER && strstr(out, "has no data_batch_1.bin"), "%d: %s",
 		      status, out);
-	free(shape);
-	free(images);
 }
-END_TEST
 
 /* The given time of a step is shared by split layers: half for each of two workers, and the
  * messages. */
-START_TEST(split_layers_share_the_given_step_time)
+TEST(split_layers_share_the_given_step_time)
 {
 	static const char *const how[] = {"--strategy=serial",
 					  "--strategy=model_parallel --workers=2",
 					  "--strategy=model_parallel --workers=4",
 					  "--strategy=hybrid --hybrid.group=2 --workers=2"};
 	for (size_t i = 0; i < COUNT(how); i++) {
-		char *words = sentence("--workload=tanh_mlp --batch=60 --epochs=1 --platform=sim "
-				       "--sim.platform=gpu8_nvlink --sim.train=false "
-				       "--sim.step-time=1s %s",
-				       how[i]);
+		char *words AUTOFREE =
+			sentence("--workload=tanh_mlp --batch=60 --epochs=1 --platform=sim "
+				 "--sim.platform=gpu8_nvlink --sim.train=false "
+				 "--sim.step-time=1s %s",
+				 how[i]);
 		record_run(words);
-		free(words);
 	}
 	expect_row("SELECT round(epoch_seconds / (SELECT epoch_seconds FROM run_summary WHERE id = "
 		   "1), 3)"
 		   " FROM run_summary WHERE id > 1 ORDER BY id",
 		   "0.5\r\n0.25\r\n0.5\r\n");
 }
-END_TEST
 
 /* A shape is shown if its runs show it, and not if some runs are missing. */
-START_TEST(shape_is_shown_only_with_all_its_runs)
+TEST(shape_is_shown_only_with_all_its_runs)
 {
-	char *script = installed_path("tests/scripts/shapes.sh"),
-	     *sql = installed_path("tests/scripts/shapes.sql");
-	char *shapes = sentence("OUT=%s %s . 10 2>&1", folder, script);
-	char *missing =
+	char *script AUTOFREE = installed_path("tests/scripts/shapes.sh"),
+		     *sql AUTOFREE = installed_path("tests/scripts/shapes.sql");
+	char *shapes AUTOFREE = sentence("OUT=%s %s . 10 2>&1", folder, script);
+	char *missing AUTOFREE =
 		sentence("sqlite3 -batch -bail %s/shapes.db 'DELETE FROM run WHERE workers = 32' "
 			 "&& sqlite3 -batch -bail %s/shapes.db < %s | cut -c 1-4 | tr '\\n' ' '",
 			 folder, folder, sql);
 	expect_command(EXIT_OK, shapes, "shape 10 shown");
 	expect_command(EXIT_OK, missing, "2|0| 3|0| 4|0| 5|0| 6|0| 7|0| 8|0| 9|0| 10|0");
-	free(shapes);
-	free(missing);
-	free(script);
-	free(sql);
-}
-END_TEST
-
-Suite *recipes_suite(void)
-{
-	Suite *s = suite_create("recipes");
-	TCase *t = tcase_create("recipes");
-	tcase_set_timeout(t, 120);
-	tcase_add_checked_fixture(t, small_data, folder_free);
-	tcase_add_test(t, published_times_are_predicted);
-	tcase_add_test(t, cifar10_is_found_by_its_name);
-	tcase_add_test(t, split_layers_share_the_given_step_time);
-	tcase_add_test(t, shape_is_shown_only_with_all_its_runs);
-	suite_add_tcase(s, t);
-	return s;
 }

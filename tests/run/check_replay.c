@@ -7,7 +7,6 @@
 #include "tests/suites.h"
 #include "tests/trained.h"
 
-#include <check.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +19,12 @@ enum { OUTPUT = 8192 };
 /* Changes the folder's database behind mvbench. */
 static void alter(const char *sql)
 {
-	char *path = sentence("%s/run.db", folder), *wrong = NULL;
+	char *path AUTOFREE = sentence("%s/run.db", folder), *wrong = NULL;
 	sqlite3 *db;
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	sqlite3_exec(db, sql, NULL, NULL, &wrong);
 	ck_assert_msg(!wrong, "%s: %s", sql, wrong);
 	sqlite3_close(db);
-	free(path);
 }
 
 /* Run 1 of a new database. */
@@ -106,8 +104,10 @@ static const char *const runs[] = {
 	SMALL "--strategy=bsp --deal=dynamic --bsp.backup=1 --workers=3 --batch=8 --straggle=1",
 };
 
+CASE("replay", .limit = 180, .set_up = trained_data, .tear_down = folder_free, .once = true);
+
 /* Any times give the same model. */
-START_TEST(replay_reaches_the_same_model)
+TEST(replay_reaches_the_same_model, COUNT(runs))
 {
 	record(runs[_i]);
 	replay(SIM "--record --sim.step-time=1ms --sim.platform=ethernet_1g", EXIT_OK, EQUALS);
@@ -117,9 +117,8 @@ START_TEST(replay_reaches_the_same_model)
 		   "FROM run AS a, run AS b WHERE a.id = 1 AND b.id = 3",
 		   "1,0,1\r\n");
 }
-END_TEST
 
-START_TEST(replay_is_bit_identical_for_every_updater)
+TEST(replay_is_bit_identical_for_every_updater, LISTED(updaters))
 {
 	record(words(SMALL "--strategy=asgd --workers=3 --sync-every=2 --lr=0.01 --momentum=%s "
 			   "--asgd.updater=%s",
@@ -127,10 +126,9 @@ START_TEST(replay_is_bit_identical_for_every_updater)
 	replay(SIM "--record --sim.step-time=1ms --sim.platform=ethernet_1g", EXIT_OK, EQUALS);
 	expect_equal_runs();
 }
-END_TEST
 
 /* The recording of a simulated run can be replayed too. */
-START_TEST(simulated_run_is_replayed)
+TEST(simulated_run_is_replayed)
 {
 	record(SIM SMALL "--strategy=asgd --workers=3 --straggle=1 --sim.step-time=1ms "
 			 "--sim.platform=gpu4_nvlink");
@@ -138,7 +136,6 @@ START_TEST(simulated_run_is_replayed)
 	       EQUALS);
 	expect_equal_runs();
 }
-END_TEST
 
 /* A number below n, from *state. */
 static unsigned drawn(unsigned *state, unsigned n)
@@ -149,7 +146,7 @@ static unsigned drawn(unsigned *state, unsigned n)
 
 /* Strategy, placement, number of workers, sync interval, assignment, backup workers and delays are
  * drawn. The replay has other delays and another network. */
-START_TEST(randomly_drawn_runs_are_replayed)
+TEST(randomly_drawn_runs_are_replayed, 20)
 {
 	static const char *const tried[] = {"asgd", "downpour", "easgd", "ssp",
 					    "bsp",  "bsp",      "bsp"},
@@ -174,10 +171,9 @@ START_TEST(randomly_drawn_runs_are_replayed)
 	       EQUALS);
 	expect_equal_runs();
 }
-END_TEST
 
 /* A run that diverges does so again, and its replay has the same status. */
-START_TEST(diverged_run_is_replayed)
+TEST(diverged_run_is_replayed)
 {
 	char out[OUTPUT];
 	forget_runs();
@@ -189,7 +185,6 @@ START_TEST(diverged_run_is_replayed)
 	replay(SIM "--sim.step-time=1ms --sim.platform=gpu4_pcie", EXIT_DIVERGED, EQUALS);
 	expect_row("SELECT status FROM run WHERE id = 2", "diverged\r\n");
 }
-END_TEST
 
 /* Two neighbours are exchanged: another order gives another model. */
 #define FIND \
@@ -199,7 +194,7 @@ END_TEST
 #define SWAP \
 	"UPDATE arrival SET worker = 1 - worker WHERE seq - (SELECT seq FROM swapped) IN (0, 1)"
 
-START_TEST(another_order_gives_another_model)
+TEST(another_order_gives_another_model, 2)
 {
 	static const char *const servers[] = {"", "--servers=1"};
 	record(words(SMALL "--strategy=asgd --deal=static --workers=2 %s", servers[_i]));
@@ -212,11 +207,10 @@ START_TEST(another_order_gives_another_model)
 	alter(SWAP); /* back again */
 	replay(SIM "--sim.step-time=1ms --sim.platform=gpu4_pcie", EXIT_OK, EQUALS);
 }
-END_TEST
 
 /* Worker 1 takes its mini-batches after worker 0 has taken all of its own, but worker 0's pushes
  * wait for worker 1's. */
-START_TEST(replay_deadlock_is_reported)
+TEST(replay_deadlock_is_reported, 2)
 {
 	static const char *const servers[] = {"", "--servers=1"};
 	record(words(SMALL "--strategy=asgd --deal=dynamic --workers=2 %s", servers[_i]));
@@ -227,12 +221,11 @@ START_TEST(replay_deadlock_is_reported)
 	replay(SIM "--sim.step-time=1ms --sim.platform=gpu4_pcie", EXIT_FAILED,
 	       "wait for each other");
 }
-END_TEST
 
 /* ---- Options ------------------------------------------------------------- */
 
 /* Options that decide the result come from the run; they may be repeated. */
-START_TEST(replay_takes_options_from_its_run)
+TEST(replay_takes_options_from_its_run)
 {
 	record(SMALL "--strategy=asgd --asgd.updater=dcasgd --asgd.lambda=0.3 --workers=2 "
 		     "--sync-every=3 --lr=0.0123456789012345 --seed=7 --label=real");
@@ -249,9 +242,8 @@ START_TEST(replay_takes_options_from_its_run)
 		   "FROM run AS a, run AS b WHERE a.id = 1 AND b.id = 2",
 		   "mlp,3,1,1,7,sim,again,0,1,0.5,1\r\n");
 }
-END_TEST
 
-START_TEST(replay_with_other_options_is_refused)
+TEST(replay_with_other_options_is_refused)
 {
 	static const struct {
 		const char *words, *says;
@@ -279,9 +271,8 @@ START_TEST(replay_with_other_options_is_refused)
 		replay(row[i].words, EXIT_USER, row[i].says);
 	expect_row("SELECT count(*) FROM run", "1\r\n");
 }
-END_TEST
 
-START_TEST(replay_without_a_usable_recording_is_refused)
+TEST(replay_without_a_usable_recording_is_refused)
 {
 	static const struct {
 		const char *sql, *says;
@@ -306,23 +297,19 @@ START_TEST(replay_without_a_usable_recording_is_refused)
 	}
 	expect_row("SELECT count(*) FROM run", "1\r\n");
 }
-END_TEST
 
 /* In a job file a cell has options of its own. */
-START_TEST(sweep_refuses_replays)
+TEST(sweep_refuses_replays)
 {
-	char *path = sentence("%s/job.ini", folder), out[OUTPUT];
+	char *path AUTOFREE = sentence("%s/job.ini", folder), out[OUTPUT];
 	FILE *f = fopen(path, "w");
 	fprintf(f, "[a]\nplatform = sim\nsim.step-time = 1ms\nsim.replay = 1, 2\n");
 	fclose(f);
-	char *command = sentence("./mvbench sweep %s 2>&1", path);
+	char *command AUTOFREE = sentence("./mvbench sweep %s 2>&1", path);
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg(status == EXIT_USER && strstr(out, "use mvbench run"), "status %d: %s",
 		      status, out);
-	free(command);
-	free(path);
 }
-END_TEST
 
 /* ---- Changed recordings -------------------------------------------------- */
 
@@ -366,7 +353,7 @@ static const struct {
 };
 
 /* Each replay ends by itself, with a message. */
-START_TEST(changed_recording_is_detected)
+TEST(changed_recording_is_detected, COUNT(changed))
 {
 	record(words(SMALL "--workers=2 --strategy=%s", changed[_i].words));
 	alter(changed[_i].sql);
@@ -374,30 +361,4 @@ START_TEST(changed_recording_is_detected)
 	expect_row("SELECT count(*), sum(reason LIKE '%" CHANGED "%') FROM run "
 		   "WHERE id > 1 AND status = 'failed'",
 		   "1,1\r\n");
-}
-END_TEST
-
-Suite *replay_suite(void)
-{
-	Suite *s = suite_create("replay");
-	TCase *t = tcase_create("replay");
-	int all = 0;
-	while (updaters[all])
-		all++;
-	tcase_set_timeout(t, 180);
-	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, replay_reaches_the_same_model, 0, (int)COUNT(runs));
-	tcase_add_loop_test(t, replay_is_bit_identical_for_every_updater, 0, all);
-	tcase_add_test(t, simulated_run_is_replayed);
-	tcase_add_loop_test(t, randomly_drawn_runs_are_replayed, 0, 20);
-	tcase_add_test(t, diverged_run_is_replayed);
-	tcase_add_loop_test(t, another_order_gives_another_model, 0, 2);
-	tcase_add_loop_test(t, replay_deadlock_is_reported, 0, 2);
-	tcase_add_test(t, replay_takes_options_from_its_run);
-	tcase_add_test(t, replay_with_other_options_is_refused);
-	tcase_add_test(t, replay_without_a_usable_recording_is_refused);
-	tcase_add_test(t, sweep_refuses_replays);
-	tcase_add_loop_test(t, changed_recording_is_detected, 0, (int)COUNT(changed));
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -4,6 +4,7 @@
  */
 #include "results/db/db.h"
 #include "tests/browser.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
@@ -15,39 +16,21 @@
 
 static char output[1 << 16];
 
-static void sql(const char *text)
-{
-	char *path = sentence("%s/run.db", folder), *wrong = NULL;
-	sqlite3 *db;
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	sqlite3_exec(db, text, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", text, wrong);
-	sqlite3_close(db);
-	free(path);
-}
-
-static void new_database(void)
-{
-	struct store *s;
-	char *path = sentence("%s/run.db", folder), *wrong = store_open(&s, path, STORE_WRITE);
-	ck_assert_msg(!wrong, "%s", wrong);
-	store_close(s);
-	free(path);
-}
+#define sql(text) sql_in("run.db", text)
 
 /* Runs `mvbench report` with these words. It must end with this status and print these words. */
 static void report(const char *words, int want, const char *says)
 {
-	char *command = sentence("./mvbench report --db=%s/run.db --out=%s/page.html %s 2>&1",
-				 folder, folder, words);
+	char *command AUTOFREE =
+		sentence("./mvbench report --db=%s/run.db --out=%s/page.html %s 2>&1", folder,
+			 folder, words);
 	int status = command_output(command, output, sizeof output);
 	ck_assert_msg(status == want && strstr(output, says),
 		      "%s: status %d, wanted %d and \"%s\":\n%s", command, status, want, says,
 		      output);
-	free(command);
 }
 
-static void expect_in(const char *text, const char *words, bool want)
+static void expect_page(const char *text, const char *words, bool want)
 {
 	ck_assert_msg(!strstr(text, words) == !want, "the page %s \"%s\"", want ? "lacks" : "has",
 		      words);
@@ -87,37 +70,41 @@ static const char three[] =
 	"run AS r "
 	"JOIN cell AS c USING (strategy), json_each('[0, 1, 2, 3]');";
 
-START_TEST(page_shows_and_escapes_the_results)
+static void tear_down(void);
+static void set_up(void);
+CASE("report", .limit = 120, .set_up = set_up, .tear_down = tear_down);
+
+TEST(page_shows_and_escapes_the_results)
 {
-	new_database();
+	new_database("run.db");
 	sql(three);
 	report("--title='A & <B>'", EXIT_OK, "page.html");
-	char *text = folder_read("page.html");
-	expect_in(text, "<title>A &amp; &lt;B&gt;</title>", true);
-	expect_in(text, "1 of 9 runs failed: asgd 2w", true);
-	expect_in(text, "1 of 9 runs diverged", true);
+	char *text AUTOFREE = folder_read("page.html");
+	expect_page(text, "<title>A &amp; &lt;B&gt;</title>", true);
+	expect_page(text, "1 of 9 runs failed: asgd 2w", true);
+	expect_page(text, "1 of 9 runs diverged", true);
 	/* of asgd's runs one failed, one finished and one diverged: the median and the worst of the
 	 * latter two diverged */
-	expect_in(text, "data-v=\"-Infinity\">diverged <span class=\"range\">diverged–8", true);
-	expect_in(text, "softmax was measured on 2 machines (alpha, beta)", true);
-	expect_in(text, "1 of 3 configurations have fewer than three finished runs", true);
-	expect_in(text, "no &lt;b&gt;room&lt;/b&gt;", true);
-	expect_in(text, "Cpu &amp; Co &lt;1&gt;", true);
+	expect_page(text, "data-v=\"-Infinity\">diverged <span class=\"range\">diverged–8", true);
+	expect_page(text, "softmax was measured on 2 machines (alpha, beta)", true);
+	expect_page(text, "1 of 3 configurations have fewer than three finished runs", true);
+	expect_page(text, "no &lt;b&gt;room&lt;/b&gt;", true);
+	expect_page(text, "Cpu &amp; Co &lt;1&gt;", true);
 	/* a median with its interval; a target that one of two runs missed; a speed-up */
-	expect_in(text, ">91.20 <span class=\"range\">91.10–91.30</span>", true);
-	expect_in(text, "data-v=\"Infinity\">not reached", true);
-	expect_in(text,
-		  "<details id=\"c1\"><summary>serial <span>3 of 3 runs finished; 3 reached 86 %",
-		  true);
-	expect_in(text, "data-v=\"1\">1.00</td>", true);
+	expect_page(text, ">91.20 <span class=\"range\">91.10–91.30</span>", true);
+	expect_page(text, "data-v=\"Infinity\">not reached", true);
+	expect_page(text,
+		    "<details id=\"c1\"><summary>serial <span>3 of 3 runs finished; 3 reached 86 %",
+		    true);
+	expect_page(text, "data-v=\"1\">1.00</td>", true);
 	/* text that users typed is escaped everywhere */
-	expect_in(text, "<script>hacked", false);
-	expect_in(text, "<img", false);
-	expect_in(text,
-		  "--label=&#39;&lt;script&gt;hacked=1&lt;/script&gt;&lt;img src=x "
-		  "onerror=hacked=1&gt;&quot;&#39;\\&#39;&#39;&amp;,\n\xef\xbf\xbd&#39;",
-		  true);
-	expect_in(text, "\xff", false);
+	expect_page(text, "<script>hacked", false);
+	expect_page(text, "<img", false);
+	expect_page(text,
+		    "--label=&#39;&lt;script&gt;hacked=1&lt;/script&gt;&lt;img src=x "
+		    "onerror=hacked=1&gt;&quot;&#39;\\&#39;&#39;&amp;,\n\xef\xbf\xbd&#39;",
+		    true);
+	expect_page(text, "\xff", false);
 	/* the page fetches nothing: its only addresses are the name spaces of SVG */
 	for (const char *at = text; (at = strstr(at, "http"));) {
 		bool known = strncmp(at, "http-equiv", 10) == 0 ||
@@ -126,30 +113,27 @@ START_TEST(page_shows_and_escapes_the_results)
 		at += 4;
 	}
 	report("--title='A & <B>'", EXIT_OK, "page.html");
-	char *again = folder_read("page.html");
+	char *again AUTOFREE = folder_read("page.html");
 	ck_assert_str_eq(text, again);
-	free(again);
-	free(text);
 }
-END_TEST
 
-START_TEST(report_selects_runs_and_refuses_mistakes)
+TEST(report_selects_runs_and_refuses_mistakes)
 {
-	new_database();
+	new_database("run.db");
 	report("", EXIT_OK, "page.html");
 	char *text = folder_read("page.html");
-	expect_in(text, "This database holds no runs yet", true);
+	expect_page(text, "This database holds no runs yet", true);
 	free(text);
 	sql(three);
 	report("--where=\"strategy = 'serial' AND seed < 3\" --label=''", EXIT_OK, "page.html");
 	text = folder_read("page.html");
-	expect_in(text, "1 configurations, 2 runs", true);
-	expect_in(text, "strategy = &#39;serial&#39; AND seed &lt; 3", true);
-	expect_in(text, "asgd", false);
+	expect_page(text, "1 configurations, 2 runs", true);
+	expect_page(text, "strategy = &#39;serial&#39; AND seed &lt; 3", true);
+	expect_page(text, "asgd", false);
 	free(text);
 	report("--label=nobody", EXIT_OK, "page.html");
 	text = folder_read("page.html");
-	expect_in(text, "No run in this database matches", true);
+	expect_page(text, "No run in this database matches", true);
 	free(text);
 	if (!lacks_program("gnuplot")) { /* a page without figures is written, and incomplete */
 		char *command = sentence("rm %s/page.html; PATH=%s ./mvbench report --db=%s/run.db "
@@ -169,16 +153,16 @@ START_TEST(report_selects_runs_and_refuses_mistakes)
 	report("page", EXIT_USER, "page");
 	report("--db=/nowhere/run.db", EXIT_USER, "/nowhere/run.db");
 }
-END_TEST
 
 /* A file keeps its old text until the new one is complete. What is not a plain file stays what it
  * is. */
-START_TEST(report_replaces_files_and_follows_links)
+TEST(report_replaces_files_and_follows_links)
 {
-	char *to = sentence("%s/to.html", folder), *link = sentence("%s/page.html", folder);
-	char *part = sentence("ls -A %s | grep -c '^[.]mvbench-'", folder), found[16];
+	char *to AUTOFREE = sentence("%s/to.html", folder),
+		 *link AUTOFREE = sentence("%s/page.html", folder);
+	char *part AUTOFREE = sentence("ls -A %s | grep -c '^[.]mvbench-'", folder), found[16];
 	struct stat st;
-	new_database();
+	new_database("run.db");
 	ck_assert_int_eq(symlink("to.html", link), 0);
 	report("", EXIT_OK, "page.html");
 	ck_assert(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
@@ -203,16 +187,12 @@ START_TEST(report_replaces_files_and_follows_links)
 	wrong = output_close(&o, NULL);
 	ck_assert_msg(wrong && strstr(wrong, "--out=/dev/full: "), "%s", wrong ? wrong : "");
 	free(wrong);
-	free(part);
-	free(link);
-	free(to);
 }
-END_TEST
 
 /* More runs of a configuration than are shown, and of a workload that has no accuracy. */
-START_TEST(omitted_runs_are_counted_on_the_page)
+TEST(omitted_runs_are_counted_on_the_page)
 {
-	new_database();
+	new_database("run.db");
 	sql(three);
 	sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1400) "
 	    "INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
@@ -228,15 +208,13 @@ START_TEST(omitted_runs_are_counted_on_the_page)
 	    "0.6, 0.5 FROM run "
 	    "WHERE workload = 'mlp'");
 	report("", EXIT_OK, "page.html");
-	char *text = folder_read("page.html");
-	expect_in(text, "400 more of its runs are left out", true);
+	char *text AUTOFREE = folder_read("page.html");
+	expect_page(text, "400 more of its runs are left out", true);
 	const char *mlp = strstr(text, ">mlp</h2>"), *end = strstr(text, ">softmax</h2>");
 	ck_assert(mlp && end && mlp < end);
 	const char *head = strstr(mlp, "accuracy %</th>");
 	ck_assert_msg(head > strstr(mlp, "<details"), "a column of accuracies without any");
-	free(text);
 }
-END_TEST
 
 /* ---- Commands -------------------------------------------------------------- */
 
@@ -252,16 +230,16 @@ static void expect_same_cell(struct store *s, int64_t id)
 	ck_assert_msg(!wrong, "%s", wrong);
 	config_hash(&c, want);
 	config_fini(&c);
-	char *line = sentence("./%s --db=%s/run.db --dry-run --format=json 2>&1", command, folder);
+	char *line AUTOFREE =
+		sentence("./%s --db=%s/run.db --dry-run --format=json 2>&1", command, folder);
 	int status = command_output(line, output, sizeof output);
 	got = strstr(output, "\"config_hash\": \"");
 	ck_assert_msg(status == 0 && got && strncmp(got + 16, want, 16) == 0, "%s: wanted %s: %s",
 		      line, want, output);
-	free(line);
 	free(command);
 }
 
-START_TEST(commands_of_the_page_give_the_same_cells)
+TEST(commands_of_the_page_give_the_same_cells)
 {
 	static const char *const words[][8] = {
 		{"seed=7", "lr=0.05", "momentum=0.9"},
@@ -278,7 +256,7 @@ START_TEST(commands_of_the_page_give_the_same_cells)
 		{"strategy=asgd", "workers=2", "table-home=onesided"},
 	};
 	struct store *s;
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	run_mvbench("", "--workload=softmax --epochs=1 --batch=100", output, sizeof output);
 	run_mvbench("", "--workload=softmax --epochs=1 --batch=100 --strategy=asgd --workers=2",
 		    output, sizeof output);
@@ -310,13 +288,10 @@ START_TEST(commands_of_the_page_give_the_same_cells)
 	sql("UPDATE run SET strategy = 'gone' WHERE id = 2; UPDATE run SET config_hash = 'x' WHERE "
 	    "id = 1");
 	report("", EXIT_OK, "page.html");
-	char *text = folder_read("page.html");
-	expect_in(text, "This mvbench cannot repeat it: --strategy=gone", true);
-	expect_in(text, "options have changed since", true);
-	free(text);
-	free(path);
+	char *text AUTOFREE = folder_read("page.html");
+	expect_page(text, "This mvbench cannot repeat it: --strategy=gone", true);
+	expect_page(text, "options have changed since", true);
 }
-END_TEST
 
 /* ---- In a browser ----------------------------------------------------------- */
 
@@ -339,7 +314,7 @@ static void press_enter(struct browser *b)
 		     "\"windowsVirtualKeyCode\": 13}");
 }
 
-START_TEST(page_works_in_a_browser)
+TEST(page_works_in_a_browser)
 {
 	static const char *const complaints[] = {"Runtime.consoleAPICalled",
 						 "Runtime.exceptionThrown", "Log.entryAdded",
@@ -348,14 +323,15 @@ START_TEST(page_works_in_a_browser)
 	int requests = 0;
 	if (lacks_program("chromium"))
 		return;
-	new_database();
+	new_database("run.db");
 	sql(three);
 	sql("UPDATE run SET servers = 1, sync_every = 16, target_accuracy = 0.89 WHERE strategy = "
 	    "'asgd';"
 	    "UPDATE epoch SET staleness_mean = 12.5, staleness_max = 31, pushes = 10, dropped = 0 "
 	    "WHERE epoch >= 1 AND run_id IN (SELECT id FROM run WHERE strategy = 'asgd')");
 	report("", EXIT_OK, "page.html");
-	char *path = sentence("%s/page.html", folder), *profile = sentence("%s/profile", folder);
+	char *path AUTOFREE = sentence("%s/page.html", folder),
+		   *profile AUTOFREE = sentence("%s/profile", folder);
 	browser_open(&b, profile, path);
 	/* text that users typed does not run, and the page is as wide as the window */
 	browser_expect(&b, "typeof hacked", "undefined");
@@ -425,10 +401,7 @@ START_TEST(page_works_in_a_browser)
 		requests++;
 	ck_assert_int_eq(requests, 1);
 	browser_close(&b);
-	free(profile);
-	free(path);
 }
-END_TEST
 
 static void set_up(void)
 {
@@ -438,24 +411,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-	char *profile = sentence("rm -rf %s/profile", folder);
+	char *profile AUTOFREE = sentence("rm -rf %s/profile", folder);
 	ck_assert_int_eq(system(profile), 0);
-	free(profile);
 	folder_free();
-}
-
-Suite *report_suite(void)
-{
-	Suite *s = suite_create("report");
-	TCase *c = tcase_create("report");
-	tcase_add_checked_fixture(c, set_up, tear_down);
-	tcase_set_timeout(c, 120);
-	tcase_add_test(c, page_shows_and_escapes_the_results);
-	tcase_add_test(c, report_selects_runs_and_refuses_mistakes);
-	tcase_add_test(c, report_replaces_files_and_follows_links);
-	tcase_add_test(c, omitted_runs_are_counted_on_the_page);
-	tcase_add_test(c, commands_of_the_page_give_the_same_cells);
-	tcase_add_test(c, page_works_in_a_browser);
-	suite_add_tcase(s, c);
-	return s;
 }

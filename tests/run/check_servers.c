@@ -8,7 +8,6 @@
 #include "tests/suites.h"
 #include "tests/trained.h"
 
-#include <check.h>
 #include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,22 +17,16 @@
 
 /* ---- The same as in shared memory -------------------------------------------- */
 
-static size_t updaters_count(void)
-{
-	size_t n = 0;
-	while (updaters[n])
-		n++;
-	return n;
-}
+CASE("servers", .limit = 120, .set_up = trained_data, .tear_down = folder_free, .once = true);
 
 /* One worker has one order only: bit for bit, every updater, on one server or two. */
-START_TEST(one_worker_on_servers_equals_shared_memory)
+TEST(one_worker_on_servers_equals_shared_memory, 2)
 {
 	int servers = 1 + _i;
 	const char *here[RUNS_MOST], *there[RUNS_MOST];
 	struct result near[RUNS_MOST], far[RUNS_MOST];
 	size_t runs = 0;
-	for (size_t u = (size_t)_i; u < updaters_count(); u += 2, runs++) {
+	for (size_t u = (size_t)_i; u < (size_t)LISTED(updaters); u += 2, runs++) {
 		here[runs] =
 			words(MLP "--batch=48 --momentum=%s --sync-every=3 --weight-decay=1e-3 "
 				  "--strategy=asgd --asgd.updater=%s",
@@ -45,24 +38,22 @@ START_TEST(one_worker_on_servers_equals_shared_memory)
 	for (size_t i = 0; i < runs; i++)
 		compare_runs(&far[i], there[i], &near[i], here[i], 0);
 }
-END_TEST
 
 /* Rounds add the same pushes in any order. */
-START_TEST(bsp_on_servers_equals_shared_memory)
+TEST(bsp_on_servers_equals_shared_memory, 2)
 {
 	static const char *const how[] = {"", "--bsp.updater=sgd --batch=20"};
 	const char *same =
 		words(MLP "--batch=24 --momentum=0.9 --strategy=bsp --sync-every=2 %s", how[_i]);
 	expect_same(3 + _i, words("%s --workers=2 --servers=%d", same, 1 + _i), 2, same, 1e-6);
 }
-END_TEST
 
 /* ---- Every strategy that has a table, and bytes -------------------------- */
 
 /* 40 steps, a multiple of X and F: the run ends, learns, sends the bytes of the formula, pushes as
  * often as it should, and allocates nothing (train_ok). Stragglers make workers wait for each
  * other. */
-START_TEST(strategies_run_on_servers)
+TEST(strategies_run_on_servers, 7)
 {
 	static const struct {
 		const char *words;
@@ -92,34 +83,33 @@ START_TEST(strategies_run_on_servers)
 		      w, r.test_loss, r.first_test_loss);
 	free(r.param);
 }
-END_TEST
 
 /* ---- Tables --------------------------------------------------------------------------- */
 
 /* Tables of one row and of three, among others. */
-START_TEST(tables_may_have_fewer_rows_than_servers)
+TEST(tables_may_have_fewer_rows_than_servers)
 {
 	char text[2048];
 	int status =
 		command_output(MPIRUN "6 ./tests/tools/table servers 4 2>&1", text, sizeof text);
 	ck_assert_msg(status == 0 && strcmp(text, "ok\n") == 0, "status %d\n%s", status, text);
 }
-END_TEST
 
 /* Each shard receives every operation of each worker and numbers them without gaps. */
-START_TEST(arrivals_at_two_servers_are_recorded)
+TEST(arrivals_at_two_servers_are_recorded)
 {
-	char *path = sentence("%s/servers.db", folder), text[4096];
-	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s --db=%s "
-				 "--workload=mlp --mlp.hidden=16 --strategy=asgd --workers=2 "
-				 "--servers=2 --deal=auto --batch=48 --epochs=2 --record 2>&1",
-				 folder, path);
+	char *path AUTOFREE = sentence("%s/servers.db", folder), text[4096];
+	char *command AUTOFREE =
+		sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s --db=%s "
+			 "--workload=mlp --mlp.hidden=16 --strategy=asgd --workers=2 "
+			 "--servers=2 --deal=auto --batch=48 --epochs=2 --record 2>&1",
+			 folder, path);
 	struct store *s;
 	size_t n = 0;
 	remove(path);
 	int status = command_output(command, text, sizeof text);
 	ck_assert_msg(status == 0, "%s: status %d\n%s", command, status, text);
-	char *out = NULL, *wrong = store_open(&s, path, STORE_READ);
+	char *out AUTOFREE = NULL, *wrong = store_open(&s, path, STORE_READ);
 	ck_assert_msg(!wrong, "%s", wrong);
 	FILE *f = open_memstream(&out, &n);
 	wrong = query_print(s, f, FORMAT_CSV,
@@ -135,26 +125,23 @@ START_TEST(arrivals_at_two_servers_are_recorded)
 	/* 50 mini-batches an epoch; of a third epoch, each worker takes one number at the end */
 	ck_assert_str_eq(strchr(out, '\n') + 1,
 			 "0,100,4,2,1,1\r\n1,100,4,2,1,1\r\n1,104,0,0,0,0\r\n");
-	free(out);
-	free(command);
-	free(path);
 }
-END_TEST
 
 /* ---- Servers as processes ------------------------------------------------ */
 
 /* `time` reports what the server uses in a run with almost no pushes. */
-START_TEST(idle_server_sleeps)
+TEST(idle_server_sleeps)
 {
 	char text[4096];
 	double user = NAN, sys = NAN, real = NAN;
-	char *train = sentence("./tests/tools/train %s/idle --data-dir=%s --workers=1 --servers=1 "
-			       "--strategy=asgd --sync-every=1000000 --barrier-every=0 " MLP
-			       "--epochs=80",
-			       folder, folder);
-	char *command = sentence(MPIRUN "1 %s : -n 1 bash -c 'TIMEFORMAT=\"cpu %%U %%S %%R\"; "
-					"time %s' 2>&1 | tail -n 5",
-				 train, train);
+	char *train AUTOFREE = sentence(
+		"./tests/tools/train %s/idle --data-dir=%s --workers=1 --servers=1 "
+		"--strategy=asgd --sync-every=1000000 --barrier-every=0 " MLP "--epochs=80",
+		folder, folder);
+	char *command AUTOFREE =
+		sentence(MPIRUN "1 %s : -n 1 bash -c 'TIMEFORMAT=\"cpu %%U %%S %%R\"; "
+				"time %s' 2>&1 | tail -n 5",
+			 train, train);
 	int status = command_output(command, text, sizeof text);
 	const char *said = strstr(text, "cpu ");
 	ck_assert_msg(status == 0 && said &&
@@ -163,10 +150,7 @@ START_TEST(idle_server_sleeps)
 	/* the cost of starting, and a share */
 	ck_assert_msg(user + sys < 0.25 + 0.3 * real, "an idle server computes for %g of %g s",
 		      user + sys, real);
-	free(command);
-	free(train);
 }
-END_TEST
 
 /* Processes whose command line contains this folder's name. */
 static int left_behind(void)
@@ -190,8 +174,10 @@ static int left_behind(void)
 	return n;
 }
 
+CASE("early ends", .limit = 60, .set_up = trained_data, .tear_down = folder_free);
+
 /* Servers end with the workers, however the run ends, and the reason is printed once. */
-START_TEST(servers_leave_with_the_workers)
+TEST(servers_leave_with_the_workers, 3)
 {
 	static const struct {
 		const char *words, *says;
@@ -204,16 +190,16 @@ START_TEST(servers_leave_with_the_workers)
 		/* the tables exist already when the database refuses to open */
 		{"--db=/proc/no-such.db", "/proc/no-such.db", false, EXIT_USER},
 	};
-	char *db = sentence("--db=%s/early.db", folder), text[4096];
-	char *command = sentence("timeout 20 env " MPIRUN "4 ./mvbench run --data-dir=%s "
-				 "--strategy=asgd --workers=2 --servers=2 " MLP "%s %s 2>&1",
-				 folder, db, row[_i].words);
+	char *db AUTOFREE = sentence("--db=%s/early.db", folder), text[4096];
+	char *command AUTOFREE =
+		sentence("timeout 20 env " MPIRUN "4 ./mvbench run --data-dir=%s "
+			 "--strategy=asgd --workers=2 --servers=2 " MLP "%s %s 2>&1",
+			 folder, db, row[_i].words);
 	if (row[_i].damaged) {
 		size_t bytes;
-		uint8_t *labels = idx_new(IDX_LABELS, TRAIN_ROWS, &bytes);
+		uint8_t *labels AUTOFREE = idx_new(IDX_LABELS, TRAIN_ROWS, &bytes);
 		labels[bytes - 1] = 77;
 		folder_put("train-labels-idx1-ubyte", labels, bytes, false);
-		free(labels);
 	}
 	int status = command_output(command, text, sizeof text);
 	ck_assert_msg(status == row[_i].status, "%s: status %d, not %d\n%s", command, status,
@@ -221,27 +207,4 @@ START_TEST(servers_leave_with_the_workers)
 	ck_assert_msg(strstr(text, row[_i].says), "%s\ndoes not say \"%s\" but\n%s", command,
 		      row[_i].says, text);
 	ck_assert_int_eq(left_behind(), 0);
-	free(command);
-	free(db);
-}
-END_TEST
-
-Suite *servers_suite(void)
-{
-	Suite *s = suite_create("servers");
-	TCase *t = tcase_create("servers"), *early = tcase_create("early ends");
-	tcase_set_timeout(t, 120);
-	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, one_worker_on_servers_equals_shared_memory, 0, 2);
-	tcase_add_loop_test(t, bsp_on_servers_equals_shared_memory, 0, 2);
-	tcase_add_loop_test(t, strategies_run_on_servers, 0, 7);
-	tcase_add_test(t, tables_may_have_fewer_rows_than_servers);
-	tcase_add_test(t, arrivals_at_two_servers_are_recorded);
-	tcase_add_test(t, idle_server_sleeps);
-	suite_add_tcase(s, t);
-	tcase_set_timeout(early, 60);
-	tcase_add_checked_fixture(early, trained_data, folder_free);
-	tcase_add_loop_test(early, servers_leave_with_the_workers, 0, 3);
-	suite_add_tcase(s, early);
-	return s;
 }

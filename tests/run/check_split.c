@@ -7,15 +7,16 @@
 #include "tests/suites.h"
 #include "tests/trained.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SOFTMAX "--workload=softmax --lr=0.05 --epochs=2 "
 #define SIM     "--sim.platform=ethernet_10g --sim.step-time=1ms "
 
+CASE("split", .limit = 120, .set_up = trained_data, .tear_down = folder_free, .once = true);
+
 /* 2,400 rows are not a multiple of the rows that three workers take in a step. */
-START_TEST(split_trains_on_every_row_once)
+TEST(split_trains_on_every_row_once)
 {
 	static const char *const split[] = {"fixed", "dirichlet:0.05", "dirichlet:100"};
 	const char *how[COUNT(split)];
@@ -31,11 +32,10 @@ START_TEST(split_trains_on_every_row_once)
 		free(r[i].param);
 	}
 }
-END_TEST
 
 /* With dynamic assignment an epoch has as many rows as the training set; a worker's own come first.
  */
-START_TEST(dynamic_split_trains_on_as_many_rows)
+TEST(dynamic_split_trains_on_as_many_rows)
 {
 	static const char *const how[] = {
 		SOFTMAX "--batch=31 --strategy=asgd --deal=dynamic --split=fixed",
@@ -51,18 +51,16 @@ START_TEST(dynamic_split_trains_on_as_many_rows)
 		free(r[i].param);
 	}
 }
-END_TEST
 
-START_TEST(split_of_one_worker_has_all_rows)
+TEST(split_of_one_worker_has_all_rows)
 {
 	expect_same(1, SOFTMAX "--batch=31 --strategy=serial --split=fixed", 1,
 		    SOFTMAX "--batch=31 --strategy=serial", 0);
 	expect_same(2, SOFTMAX "--batch=31 --strategy=model_parallel --split=dirichlet:0.1", 1,
 		    SOFTMAX "--batch=31 --strategy=serial", 1e-5);
 }
-END_TEST
 
-START_TEST(simulated_split_equals_the_real_one)
+TEST(simulated_split_equals_the_real_one)
 {
 	static const char *const split[] = {"shuffled", "fixed", "dirichlet:0.1"};
 	const char *how[COUNT(split)];
@@ -82,10 +80,9 @@ START_TEST(simulated_split_equals_the_real_one)
 	for (size_t i = 0; i < COUNT(split); i++)
 		free(real[i].param);
 }
-END_TEST
 
 /* 2,400 rows of ten classes, four workers, and the rows of each. */
-START_TEST(rows_of_each_worker_are_recorded)
+TEST(rows_of_each_worker_are_recorded)
 {
 	static const char all[] =
 		"SELECT count(*), count(DISTINCT worker), sum(rows), "
@@ -102,13 +99,12 @@ START_TEST(rows_of_each_worker_are_recorded)
 		{"--strategy=allreduce --workers=4", "0,0,,,,\r\n"},
 	};
 	for (size_t i = 0; i < COUNT(row); i++) {
-		char *how = sentence(SOFTMAX "--epochs=1 --batch=30 --platform=sim " SIM "%s",
-				     row[i].words);
+		char *how AUTOFREE = sentence(
+			SOFTMAX "--epochs=1 --batch=30 --platform=sim " SIM "%s", row[i].words);
 		expect_recorded("", how, all, row[i].want);
-		free(how);
 	}
 	char out[512];
-	char *export = sentence("./mvbench export --table=shards --db=%s/run.db", folder);
+	char *export AUTOFREE = sentence("./mvbench export --table=shards --db=%s/run.db", folder);
 	expect_recorded("",
 			SOFTMAX "--epochs=1 --batch=30 --strategy=asgd --workers=2 --split=fixed "
 				"--deal=auto --platform=sim " SIM,
@@ -117,7 +113,6 @@ START_TEST(rows_of_each_worker_are_recorded)
 			"fixed,dynamic,0,1,2400\r\n");
 	ck_assert_int_eq(command_output(export, out, sizeof out), EXIT_OK);
 	ck_assert_msg(strstr(out, "run_id,worker,class,rows\r\n1,0,0,"), "%s", out);
-	free(export);
 	expect_recorded(
 		"",
 		"--workload=perceptron --epochs=1 --strategy=allreduce --workers=2 "
@@ -125,10 +120,9 @@ START_TEST(rows_of_each_worker_are_recorded)
 		"SELECT group_concat(worker || ' ' || class || ' ' || rows, '; ') FROM shard",
 		"0 -1 5000; 1 -1 5000\r\n");
 }
-END_TEST
 
 /* The recorded order only fits workers that train on the same rows. */
-START_TEST(replay_has_the_same_split)
+TEST(replay_has_the_same_split)
 {
 	expect_recorded("",
 			SOFTMAX "--batch=30 --strategy=asgd --workers=2 --split=dirichlet:0.2 "
@@ -143,9 +137,8 @@ START_TEST(replay_has_the_same_split)
 		   "a, run AS b WHERE a.id = 1 AND b.id = 2",
 		   "1,dirichlet:0.2,20,0\r\n");
 }
-END_TEST
 
-START_TEST(impossible_splits_are_refused)
+TEST(impossible_splits_are_refused)
 {
 	static const struct {
 		const char *words, *says;
@@ -162,22 +155,4 @@ START_TEST(impossible_splits_are_refused)
 	};
 	for (size_t i = 0; i < COUNT(row); i++)
 		expect_refused("", row[i].words, row[i].says);
-}
-END_TEST
-
-Suite *split_suite(void)
-{
-	Suite *s = suite_create("split");
-	TCase *t = tcase_create("split");
-	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, split_trains_on_every_row_once);
-	tcase_add_test(t, dynamic_split_trains_on_as_many_rows);
-	tcase_add_test(t, split_of_one_worker_has_all_rows);
-	tcase_add_test(t, simulated_split_equals_the_real_one);
-	tcase_add_test(t, rows_of_each_worker_are_recorded);
-	tcase_add_test(t, replay_has_the_same_split);
-	tcase_add_test(t, impossible_splits_are_refused);
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -13,8 +13,10 @@
 
 /* ---- The split ------------------------------------------------------------- */
 
+CASE("spread", .limit = 120, .set_up = small_data, .tear_down = folder_free);
+
 /* From printed tables. */
-START_TEST(chi_squared_quantiles_equal_tables)
+TEST(chi_squared_quantiles_equal_tables)
 {
 	static const struct {
 		double p, df1, df2, f;
@@ -24,9 +26,8 @@ START_TEST(chi_squared_quantiles_equal_tables)
 	for (size_t i = 0; i < COUNT(row); i++)
 		near(f_quantile(row[i].p, row[i].df1, row[i].df2), row[i].f, 1e-4 * row[i].f);
 }
-END_TEST
 
-START_TEST(additive_effects_are_split_exactly)
+TEST(additive_effects_are_split_exactly)
 {
 	static const double seed[] = {1, 2, 6}, order[] = {0, 0.5};
 	double y[6];
@@ -44,10 +45,9 @@ START_TEST(additive_effects_are_split_exactly)
 	near(s.low[SPREAD_SEED], 7 / 3.6889, 1e-3); /* chi-squared of 2 at 0.975, over 2 */
 	ck_assert_double_gt(s.high[SPREAD_SEED], 7 / 0.0254);
 }
-END_TEST
 
 /* Drawn many times with these standard deviations. */
-START_TEST(planted_variances_are_found)
+TEST(planted_variances_are_found)
 {
 	enum { TIMES = 1000, N = 5 };
 	static const double sd[] = {2, 1, 0.5};
@@ -77,17 +77,16 @@ START_TEST(planted_variances_are_found)
 		near(held[p], 0.95, 0.028);
 	}
 }
-END_TEST
 
 /* ---- The command ------------------------------------------------------------- */
 
 static void spread(const char *how, int want, const char *says)
 {
-	char out[8192], *command = sentence("./mvbench spread --db=%s/run.db %s 2>&1", folder, how);
+	char out[8192], *command AUTOFREE =
+				sentence("./mvbench spread --db=%s/run.db %s 2>&1", folder, how);
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg(status == want && strstr(out, says),
 		      "%s: status %d, wanted %d and \"%s\":\n%s", command, status, want, says, out);
-	free(command);
 }
 
 #define SIM \
@@ -96,7 +95,7 @@ static void spread(const char *how, int want, const char *says)
 
 /* The order of arrival does not change what allreduce learns. asgd learns in the order in which
  * pushes arrive. */
-START_TEST(arrival_order_changes_asgd_only)
+TEST(arrival_order_changes_asgd_only)
 {
 	record_run(SIM "--strategy=allreduce");
 	record_run(SIM "--strategy=asgd --deal=static");
@@ -121,9 +120,8 @@ START_TEST(arrival_order_changes_asgd_only)
 				 "WHERE strategy = 'asgd' AND config_key->>'arrival_seed' > 0"),
 	     2, 0);
 }
-END_TEST
 
-START_TEST(runs_without_spread_are_refused)
+TEST(runs_without_spread_are_refused)
 {
 	record_run(SIM "--strategy=asgd --sim.train=false");
 	record_run("--workload=softmax --epochs=1 --device=cpu");
@@ -135,11 +133,10 @@ START_TEST(runs_without_spread_are_refused)
 	spread("", EXIT_USER, "give the number of a run");
 	spread("1 --repeats=1", EXIT_USER, "--repeats=1");
 }
-END_TEST
 
 /* The exit status is that of the runs. A run that an mvbench with other options recorded is
  * refused. */
-START_TEST(spread_has_the_status_of_its_runs)
+TEST(spread_has_the_status_of_its_runs)
 {
 	char out[4096];
 	ck_assert_int_eq(run_mvbench("timeout 60 env", SIM "--strategy=allreduce --lr=1000", out,
@@ -148,21 +145,4 @@ START_TEST(spread_has_the_status_of_its_runs)
 	spread("1 --repeats=2", EXIT_DIVERGED, "seed 1 with arrival seed 1: diverged: ");
 	sql_in("run.db", "UPDATE run SET config_hash = 'of others' WHERE id = 1");
 	spread("1 --repeats=2", EXIT_USER, "run 1 was recorded by an mvbench with other options");
-}
-END_TEST
-
-Suite *spread_suite(void)
-{
-	Suite *s = suite_create("spread");
-	TCase *t = tcase_create("spread");
-	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, small_data, folder_free);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, chi_squared_quantiles_equal_tables);
-	tcase_add_test(t, additive_effects_are_split_exactly);
-	tcase_add_test(t, planted_variances_are_found);
-	tcase_add_test(t, arrival_order_changes_asgd_only);
-	tcase_add_test(t, runs_without_spread_are_refused);
-	tcase_add_test(t, spread_has_the_status_of_its_runs);
-	return s;
 }

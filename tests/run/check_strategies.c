@@ -6,7 +6,6 @@
 #include "tests/suites.h"
 #include "tests/trained.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +43,10 @@ static struct epochs epochs_of(const struct result *r)
 
 /* ---- Gossip -------------------------------------------------------------- */
 
+CASE("identities", .limit = 300, .set_up = trained_data, .tear_down = folder_free, .once = true);
+
 /* Two workers average models after one step from equal models: that averages their gradients. */
-START_TEST(gossip_of_two_workers_is_allreduce)
+TEST(gossip_of_two_workers_is_allreduce, 2)
 {
 	static const char *const schedule[] = {"ring", "hypercube"};
 	expect_same(2,
@@ -53,12 +54,11 @@ START_TEST(gossip_of_two_workers_is_allreduce)
 			  schedule[_i]),
 		    2, MLP "--epochs=1 --batch=24 --strategy=allreduce", 1e-6);
 }
-END_TEST
 
 /* One round at the end of epoch 1, and one at the end of epoch 2, when the learning rate is almost
  * 0. The two rounds of four workers make one average, so all workers start epoch 3 with the same
  * model. */
-START_TEST(gossip_rounds_average_all)
+TEST(gossip_rounds_average_all, 2)
 {
 	static const char *const schedule[] = {"ring", "hypercube"};
 	const char *freeze =
@@ -80,11 +80,10 @@ START_TEST(gossip_rounds_average_all)
 	free(a->param);
 	free(b->param);
 }
-END_TEST
 
 /* Rounds without learning end with one model on all workers, whose loss over an epoch does not
  * depend on its order; also with an odd number of workers. */
-START_TEST(gossip_converges_to_one_model)
+TEST(gossip_converges_to_one_model, 2, 5)
 {
 	struct result r = train_ok(_i, words(MLP "--epochs=4 --batch=%d --strategy=gossip "
 						 "--lr-schedule=step:1:x1e-30",
@@ -96,10 +95,9 @@ START_TEST(gossip_converges_to_one_model)
 	ck_assert_double_lt(e.test[1], 0.9 * e.test[0]);
 	free(r.param);
 }
-END_TEST
 
 /* Each pair exchanges P floats a trainer; of three trainers one sends nothing. */
-START_TEST(gossip_bytes_equal_the_formula)
+TEST(gossip_bytes_equal_the_formula, 2, 5)
 {
 	int senders = _i - _i % 2;
 	struct result r = train_ok(
@@ -108,31 +106,28 @@ START_TEST(gossip_bytes_equal_the_formula)
 	ck_assert_double_eq_tol(r.formula, r.bytes, 1e-9 * r.bytes);
 	free(r.param);
 }
-END_TEST
 
 /* ---- Hybrid -------------------------------------------------------------- */
 
 #define SAME "--epochs=1 --momentum=0.9 --lr-schedule=constant "
 
-START_TEST(hybrid_with_groups_of_one_is_allreduce)
+TEST(hybrid_with_groups_of_one_is_allreduce, 2, 5)
 {
 	const char *same = MLP SAME "--batch=24 --weight-decay=1e-3";
 	expect_same(_i, words("%s --strategy=hybrid --hybrid.group=1", same), _i,
 		    words("%s --strategy=allreduce", same), 1e-6);
 }
-END_TEST
 
-START_TEST(hybrid_with_one_group_is_model_parallel)
+TEST(hybrid_with_one_group_is_model_parallel, 2, 5)
 {
 	const char *same = MLP SAME "--batch=48 --weight-decay=1e-3";
 	expect_same(_i, words("%s --strategy=hybrid --hybrid.group=%d", same, _i), _i,
 		    words("%s --strategy=model_parallel", same), 1e-6);
 }
-END_TEST
 
 /* Two groups of two, the default, equal the serial run with twice the batch. 37 hidden units make
  * the parts unequal. The last of three linear layers splits a whole x and owes its gradient. */
-START_TEST(hybrid_is_serial_with_the_groups_batch)
+TEST(hybrid_is_serial_with_the_groups_batch, 3)
 {
 	static const char *const model[] = {
 		"--workload=softmax --lr=0.05",
@@ -147,11 +142,10 @@ START_TEST(hybrid_is_serial_with_the_groups_batch)
 	ck_assert_double_eq_tol(r.formula, r.bytes, 1e-9 * r.bytes);
 	compare_runs(&r, hybrid, &whole, serial, 1e-5);
 }
-END_TEST
 
 /* ---- Periodic: outer optimisers ------------------------------------------ */
 
-START_TEST(outer_step_without_momentum_is_averaging)
+TEST(outer_step_without_momentum_is_averaging, 4)
 {
 	const char *same =
 		words(MLP "--epochs=2 --batch=24 --momentum=0.5 --sync-every=7 --strategy=periodic "
@@ -162,11 +156,10 @@ START_TEST(outer_step_without_momentum_is_averaging)
 			  _i % 2 ? "nesterov" : "momentum"),
 		    3, same, 1e-6);
 }
-END_TEST
 
 /* After one local step the models have moved by lr times the mean gradient. The outer momentum is
  * then the momentum of allreduce, and the outer learning rate a factor. */
-START_TEST(outer_momentum_every_step_is_allreduce)
+TEST(outer_momentum_every_step_is_allreduce, 1, 4)
 {
 	const char *how[2 * 2];
 	for (int sum = 0; sum < 2; sum++) {
@@ -180,10 +173,9 @@ START_TEST(outer_momentum_every_step_is_allreduce)
 	}
 	expect_pairs(_i, 2, how, 1e-6);
 }
-END_TEST
 
 /* This also holds if the learning rate changes: SlowMo's momentum is in units of 1/lr. */
-START_TEST(outer_momentum_scales_with_the_learning_rate)
+TEST(outer_momentum_scales_with_the_learning_rate, 2)
 {
 	static const char *const schedule[] = {"step:1:x0.2", "warmup:1+cosine"};
 	const char *same =
@@ -194,12 +186,11 @@ START_TEST(outer_momentum_scales_with_the_learning_rate)
 			  same),
 		    2, words("%s --strategy=allreduce --momentum=0.8 --lr=0.025", same), 1e-6);
 }
-END_TEST
 
 /* Within a round, the evaluated model is the result of a synchronisation at that point. Epoch 1
  * synchronises at every step, so there is momentum; epoch 2 synchronises at its end, or would do so
  * later. */
-START_TEST(last_outer_step_is_evaluated)
+TEST(last_outer_step_is_evaluated, 4)
 {
 	static const char *const outer[] = {"momentum", "nesterov"};
 	const char *how[2 * 2];
@@ -213,10 +204,9 @@ START_TEST(last_outer_step_is_evaluated)
 			       i % 2 ? 70 : 50, _i / 2);
 	expect_pairs(2, 2, how, 1e-6);
 }
-END_TEST
 
 /* Epoch 1 is allreduce; epoch 2 takes half steps from its last model. */
-START_TEST(outer_steps_begin_after_start)
+TEST(outer_steps_begin_after_start)
 {
 	const char *same = MLP "--epochs=2 --batch=24";
 	expect_same(2,
@@ -225,14 +215,13 @@ START_TEST(outer_steps_begin_after_start)
 			  same),
 		    2, words("%s --strategy=allreduce --lr-schedule=step:1:x0.5", same), 1e-6);
 }
-END_TEST
 
 /* Two synchronisations, each at the end of an epoch. After the first both runs have the same model,
  * w0 - a (1 + mu) d1, and therefore the same d2 at the second, where
  *   nesterov           w1 - a (mu (mu d1 + d2) + d2) = w1 - a (1 + mu) d2 - a mu^2 d1
  *   no momentum        w1 - a (1 + mu) d2
  * and d1 = w0 - w of plain averaging after epoch 1. */
-START_TEST(outer_nesterov_equals_the_formula)
+TEST(outer_nesterov_equals_the_formula)
 {
 	const char *same = MLP "--batch=24 --sync-every=50 --strategy=periodic";
 	double a = 0.7, mu = 0.6, d = 0, n = 0;
@@ -255,12 +244,11 @@ START_TEST(outer_nesterov_equals_the_formula)
 	for (int i = 0; i < 4; i++)
 		free(r[i].param);
 }
-END_TEST
 
 /* ---- Periodic: schedules ------------------------------------------------- */
 
 /* Synchronisations an epoch, counted by hand. Each sends 2 (N - 1) P floats over all N workers. */
-START_TEST(schedules_synchronise_as_often_as_counted)
+TEST(schedules_synchronise_as_often_as_counted)
 {
 	static const struct {
 		const char *words;
@@ -321,11 +309,10 @@ START_TEST(schedules_synchronise_as_often_as_counted)
 		free(r[i].param);
 	}
 }
-END_TEST
 
 /* ---- Refusals ------------------------------------------------------------ */
 
-START_TEST(strategy_mistakes_are_refused)
+TEST(strategy_mistakes_are_refused, 11)
 {
 	static const struct {
 		struct setting set[4];
@@ -355,7 +342,7 @@ START_TEST(strategy_mistakes_are_refused)
 	size_t n = 1;
 	for (; n < 5 && row[_i].set[n - 1].name; n++)
 		set[n] = row[_i].set[n - 1];
-	char *wrong = config_init(&c, set, n, false);
+	char *wrong AUTOFREE = config_init(&c, set, n, false);
 	ck_assert_msg(!wrong, "%s", wrong);
 	wrong = plan_make(&c, &plan);
 	if (row[_i].says)
@@ -363,32 +350,5 @@ START_TEST(strategy_mistakes_are_refused)
 			      wrong ? wrong : "", row[_i].says);
 	else
 		ck_assert_msg(!wrong, "%s", wrong);
-	free(wrong);
 	config_fini(&c);
-}
-END_TEST
-
-Suite *strategies_suite(void)
-{
-	Suite *s = suite_create("strategies");
-	TCase *t = tcase_create("identities");
-	tcase_set_timeout(t, 300);
-	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, strategy_mistakes_are_refused, 0, 11);
-	tcase_add_loop_test(t, gossip_of_two_workers_is_allreduce, 0, 2);
-	tcase_add_loop_test(t, gossip_rounds_average_all, 0, 2);
-	tcase_add_loop_test(t, gossip_converges_to_one_model, 2, 5);
-	tcase_add_loop_test(t, gossip_bytes_equal_the_formula, 2, 5);
-	tcase_add_loop_test(t, hybrid_with_groups_of_one_is_allreduce, 2, 5);
-	tcase_add_loop_test(t, hybrid_with_one_group_is_model_parallel, 2, 5);
-	tcase_add_loop_test(t, hybrid_is_serial_with_the_groups_batch, 0, 3);
-	tcase_add_loop_test(t, outer_step_without_momentum_is_averaging, 0, 4);
-	tcase_add_loop_test(t, outer_momentum_every_step_is_allreduce, 1, 4);
-	tcase_add_loop_test(t, outer_momentum_scales_with_the_learning_rate, 0, 2);
-	tcase_add_loop_test(t, last_outer_step_is_evaluated, 0, 4);
-	tcase_add_test(t, outer_steps_begin_after_start);
-	tcase_add_test(t, outer_nesterov_equals_the_formula);
-	tcase_add_test(t, schedules_synchronise_as_often_as_counted);
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -25,7 +25,9 @@ static void reads(const char *text, const struct setting *given, size_t n, struc
 
 /* ---- Expansion ----------------------------------------------------------- */
 
-START_TEST(lists_and_ranges_cross)
+CASE("sweep", .limit = 120, .set_up = folder_enter, .tear_down = folder_free);
+
+TEST(lists_and_ranges_cross)
 {
 	struct sweep s;
 	reads("[defaults]\nworkload = mlp\nepochs = 3\nseed = 1..3\n"
@@ -43,9 +45,8 @@ START_TEST(lists_and_ranges_cross)
 	ck_assert_uint_eq(s.duplicates, 0);
 	sweep_free(&s);
 }
-END_TEST
 
-START_TEST(sections_override_defaults_and_options_override_both)
+TEST(sections_override_defaults_and_options_override_both)
 {
 	const struct setting given[] = {{"seed", "7..8"}, {"epochs", "2"}, {"epochs", "5"}};
 	struct sweep s;
@@ -57,10 +58,9 @@ START_TEST(sections_override_defaults_and_options_override_both)
 	ck_assert_int_eq(s.cell[1].config.run.batch, 20);
 	sweep_free(&s);
 }
-END_TEST
 
 /* A renamed option is one option under both names. */
-START_TEST(old_option_names_are_valid_in_job_files)
+TEST(old_option_names_are_valid_in_job_files)
 {
 	const struct setting given = {"judge-every", "9"};
 	struct sweep s;
@@ -75,13 +75,11 @@ START_TEST(old_option_names_are_valid_in_job_files)
 	ck_assert_int_eq(s.cell[0].config.run.judge_every, 9);
 	sweep_free(&s);
 	folder_text("job.ini", "[a]\neval-every = 2\njudge-every = 2\n");
-	char *wrong = sweep_read("job.ini", NULL, 0, &s);
+	char *wrong AUTOFREE = sweep_read("job.ini", NULL, 0, &s);
 	ck_assert_msg(wrong && strstr(wrong, "eval-every is already set on line 2"), "%s", wrong);
-	free(wrong);
 }
-END_TEST
 
-START_TEST(equal_cells_are_merged)
+TEST(equal_cells_are_merged)
 {
 	struct sweep s;
 	/* asgd does not use periodic.start, 0.10 is 0.1, and [b] repeats */
@@ -92,9 +90,8 @@ START_TEST(equal_cells_are_merged)
 	ck_assert_uint_eq(s.duplicates, 3);
 	sweep_free(&s);
 }
-END_TEST
 
-START_TEST(unusual_valid_job_files_are_read)
+TEST(unusual_valid_job_files_are_read)
 {
 	struct sweep s;
 	/* a mark of UTF-8, DOS line ends, indentation, comments, an empty section */
@@ -111,18 +108,17 @@ START_TEST(unusual_valid_job_files_are_read)
 	ck_assert_uint_eq(s.cells, 2);
 	sweep_free(&s);
 }
-END_TEST
 
-START_TEST(included_job_files_are_valid)
+TEST(included_job_files_are_valid)
 {
-	char *sweeps = installed_path("workloads/sweeps");
+	char *sweeps AUTOFREE = installed_path("workloads/sweeps");
 	DIR *d = opendir(sweeps ? sweeps : "/nowhere");
 	int files = 0;
 	ck_assert_ptr_nonnull(d);
 	for (struct dirent *e; (e = readdir(d));) {
 		if (!strstr(e->d_name, ".ini"))
 			continue;
-		char *path = sentence("%s/%s", sweeps, e->d_name);
+		char *path AUTOFREE = sentence("%s/%s", sweeps, e->d_name);
 		struct sweep s = {.cell = NULL};
 		struct search search = {.range = NULL};
 		bool tunes = strncmp(e->d_name, "tuned", 5) == 0;
@@ -133,17 +129,14 @@ START_TEST(included_job_files_are_valid)
 		ck_assert_int_eq(search.ranges > 0, tunes);
 		search_free(&search);
 		sweep_free(&s);
-		free(path);
 		files++;
 	}
 	ck_assert_int_gt(files, 0);
 	closedir(d);
-	free(sweeps);
 }
-END_TEST
 
 /* A label is text: a comma does not split it, in the file or on the command line. */
-START_TEST(labels_may_have_commas)
+TEST(labels_may_have_commas)
 {
 	const struct setting over = {"label", "p, \"q\""}, lacking = {"epochs", NULL};
 	struct sweep s;
@@ -155,11 +148,9 @@ START_TEST(labels_may_have_commas)
 	ck_assert_ptr_null(sweep_read("job.ini", &over, 1, &s));
 	ck_assert_str_eq(s.cell[1].config.harness.label, "p, \"q\"");
 	sweep_free(&s);
-	char *wrong = sweep_read("job.ini", &lacking, 1, &s);
+	char *wrong AUTOFREE = sweep_read("job.ini", &lacking, 1, &s);
 	ck_assert_msg(wrong && strstr(wrong, "--epochs: give a value"), "%s", wrong);
-	free(wrong);
 }
-END_TEST
 
 /* The values of an option over the cells: "1 2 4". */
 static void takes(const struct sweep *s, const char *name, const char *want)
@@ -167,18 +158,17 @@ static void takes(const struct sweep *s, const char *name, const char *want)
 	char got[400] = "";
 	for (size_t i = 0; i < s->cells; i++) {
 		char **word = config_words(&s->cell[i].config);
-		char *option = sentence("--%s=", name);
+		char *option AUTOFREE = sentence("--%s=", name);
 		for (size_t k = 0; word[k]; k++)
 			if (strncmp(word[k], option, strlen(option)) == 0)
 				snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s",
 					 *got ? " " : "", word[k] + strlen(option));
 		free_words(word);
-		free(option);
 	}
 	ck_assert_str_eq(got, want);
 }
 
-START_TEST(ranges_have_steps_and_decades)
+TEST(ranges_have_steps_and_decades)
 {
 	static const struct {
 		const char *key, *list, *values;
@@ -196,7 +186,7 @@ START_TEST(ranges_have_steps_and_decades)
 	};
 	for (size_t i = 0; i < COUNT(row); i++) {
 		struct sweep s;
-		char *text = sentence("[a]\n%s = %s\n", row[i].key, row[i].list);
+		char *text AUTOFREE = sentence("[a]\n%s = %s\n", row[i].key, row[i].list);
 		reads(text, NULL, 0, &s);
 		if (i == 6) { /* its digits depend on libm */
 			ck_assert_uint_eq(s.cells, 3);
@@ -205,12 +195,10 @@ START_TEST(ranges_have_steps_and_decades)
 			takes(&s, row[i].key, row[i].values);
 		}
 		sweep_free(&s);
-		free(text);
 	}
 }
-END_TEST
 
-START_TEST(zipped_lists_advance_together)
+TEST(zipped_lists_advance_together)
 {
 	const struct setting over = {"lr", "0.5,0.6,0.7"};
 	struct sweep s;
@@ -229,11 +217,10 @@ START_TEST(zipped_lists_advance_together)
 	ck_assert_uint_eq(s.cells, 2 * 2 * 3 + 3 * 2 * 3);
 	sweep_free(&s);
 }
-END_TEST
 
 /* A cell is described by what varies in it, not by options of a plug-in that only another cell
  * has. */
-START_TEST(options_of_plugins_describe_their_cells)
+TEST(options_of_plugins_describe_their_cells)
 {
 	struct sweep s;
 	reads("[a]\noptimizer = adamw,sgd\nadamw.beta1 = 0.8,0.9\n", NULL, 0, &s);
@@ -242,9 +229,8 @@ START_TEST(options_of_plugins_describe_their_cells)
 	ck_assert_str_eq(s.cell[2].what, "mlp, serial, 1 worker, optimizer sgd");
 	sweep_free(&s);
 }
-END_TEST
 
-START_TEST(excluded_cells_are_left_out)
+TEST(excluded_cells_are_left_out)
 {
 	struct sweep s;
 	static const char cross[] = "[a]\nstrategy = serial,asgd,periodic\nworkers = 1,2,4\n"
@@ -261,15 +247,13 @@ START_TEST(excluded_cells_are_left_out)
 	ck_assert_uint_eq(s.duplicates, 1);
 	sweep_free(&s);
 	/* excludes by an option of a plug-in, and by one that the file does not set */
-	char *text =
+	char *text AUTOFREE =
 		sentence("%sexclude = periodic.start=3\nexclude = batch=32 workers=4\n", cross);
 	reads(text, NULL, 0, &s);
 	takes(&s, "strategy", "serial serial asgd asgd periodic periodic");
 	takes(&s, "periodic.start", "0 0");
 	sweep_free(&s);
-	free(text);
 }
-END_TEST
 
 /* ---- Order --------------------------------------------------------------- */
 
@@ -280,7 +264,7 @@ static void orders(const char *text, int64_t seed, struct sweep *s)
 }
 
 /* Also if a section has seeds of its own: block k has each cell's k-th seed, not the seed k. */
-START_TEST(block_has_every_configuration_once)
+TEST(block_has_every_configuration_once)
 {
 	static const char text[] = "[a]\nseed = 1..3\nlr = 0.1,0.2\n"
 				   "[b]\nseed = 7..9\nepochs = 1..3\n[c]\nlr = 0.5\n";
@@ -302,10 +286,9 @@ START_TEST(block_has_every_configuration_once)
 		ck_assert_uint_eq(seen[k], in_round[k]);
 	sweep_free(&s);
 }
-END_TEST
 
 /* Each of two cells comes first about equally often, independently in each block. */
-START_TEST(each_block_is_shuffled_independently)
+TEST(each_block_is_shuffled_independently)
 {
 	enum { SEEDS = 400, ROUNDS = 2 };
 	int first[ROUNDS] = {0}, alike = 0;
@@ -333,11 +316,10 @@ START_TEST(each_block_is_shuffled_independently)
 	sweep_free(&s);
 	sweep_free(&t);
 }
-END_TEST
 
 /* ---- Bad files ----------------------------------------------------------- */
 
-START_TEST(bad_job_files_are_refused_with_their_line)
+TEST(bad_job_files_are_refused_with_their_line)
 {
 	static const struct {
 		const char *text, *says;
@@ -400,27 +382,23 @@ START_TEST(bad_job_files_are_refused_with_their_line)
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		struct sweep s;
 		folder_text("job.ini", row[i].text);
-		char *wrong = sweep_read("job.ini", NULL, 0, &s);
+		char *wrong AUTOFREE = sweep_read("job.ini", NULL, 0, &s);
 		ck_assert_msg(wrong != NULL, "accepted: %s", row[i].text);
 		ck_assert_msg(strstr(wrong, row[i].says) != NULL, "\"%s\" does not say \"%s\"",
 			      wrong, row[i].says);
-		free(wrong);
 	}
 }
-END_TEST
 
-START_TEST(too_long_job_file_line_is_refused)
+TEST(too_long_job_file_line_is_refused)
 {
 	char text[600] = "[a]\nlabel = ";
 	struct sweep s;
 	memset(text + strlen(text), 'x', 400);
 	folder_text("job.ini", text);
-	char *wrong = sweep_read("job.ini", NULL, 0, &s);
+	char *wrong AUTOFREE = sweep_read("job.ini", NULL, 0, &s);
 	ck_assert_ptr_nonnull(wrong);
 	ck_assert_ptr_nonnull(strstr(wrong, "job.ini:2: a line has at most"));
-	free(wrong);
 }
-END_TEST
 
 /* ---- The command --------------------------------------------------------- */
 
@@ -428,7 +406,7 @@ END_TEST
 
 #define SMALL "[a]\nworkload = perceptron\nbatch = 100\nepochs = 1\n"
 
-START_TEST(interrupted_sweep_resumes)
+TEST(interrupted_sweep_resumes)
 {
 	folder_text("job.ini", SMALL "seed = 1,2\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
@@ -442,11 +420,10 @@ START_TEST(interrupted_sweep_resumes)
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--resume=no"), EXIT_OK);
 	expect_said("out", "2/2", true);
 }
-END_TEST
 
 /* Drift of a machine must not affect one section or one seed only. The database records the
  * order. */
-START_TEST(sweep_runs_in_blocks_and_records_them)
+TEST(sweep_runs_in_blocks_and_records_them)
 {
 	folder_text("job.ini",
 		    SMALL "seed = 1,2\n[b]\nworkload = perceptron\nbatch = 200\nepochs = 1\n"
@@ -463,10 +440,9 @@ START_TEST(sweep_runs_in_blocks_and_records_them)
 		  "WHERE sweep_round IS NULL AND sweep_seed IS NULL ORDER BY id",
 		  "100:1 100:2 200:1 200:2");
 }
-END_TEST
 
 /* Cells that an interrupted sweep left pending run in the order of the sweep that resumes. */
-START_TEST(pending_cells_run_in_the_order_of_the_resuming_sweep)
+TEST(pending_cells_run_in_the_order_of_the_resuming_sweep)
 {
 	folder_text("job.ini", SMALL);
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--order-seed=3"), EXIT_OK);
@@ -474,9 +450,8 @@ START_TEST(pending_cells_run_in_the_order_of_the_resuming_sweep)
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--order-seed=4"), EXIT_OK);
 	expect_in("r.db", "SELECT group_concat(id || status || sweep_seed) FROM run", "1done4");
 }
-END_TEST
 
-START_TEST(diverged_cell_does_not_stop_a_sweep)
+TEST(diverged_cell_does_not_stop_a_sweep)
 {
 	folder_text("job.ini", SMALL "lr = 100,1e-4\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_DIVERGED);
@@ -487,14 +462,13 @@ START_TEST(diverged_cell_does_not_stop_a_sweep)
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--retry"), EXIT_DIVERGED);
 	expect_said("out", "1/1", true);
 }
-END_TEST
 
 /* ---- The same with Slurm ------------------------------------------------- */
 
 #define SUBMIT(...) start_command(&command_submit, (const char *const[]){__VA_ARGS__, NULL})
 
 /* Ranks of a machine: those of the largest cell, including servers that it gets automatically. */
-START_TEST(sweep_becomes_slurm_jobs)
+TEST(sweep_becomes_slurm_jobs)
 {
 	folder_text("job.ini",
 		    "[a]\nworkload = softmax\nstrategy = allreduce, asgd\nworkers = 3, 5\n"
@@ -521,16 +495,14 @@ START_TEST(sweep_becomes_slurm_jobs)
 	ck_assert_int_eq(SUBMIT("job.ini", "--dry-run", "--array=5"), EXIT_USER);
 	expect_said("err", "--array=5: there are 4 cells", true);
 	ck_assert_int_eq(SUBMIT("job.ini", "--workers=0"), EXIT_USER);
-	char *before = must(strdup(getenv("PATH")));
+	char *before AUTOFREE = must(strdup(getenv("PATH")));
 	setenv("PATH", "/nowhere", 1);
 	ck_assert_int_eq(SUBMIT("job.ini"), EXIT_USER);
 	setenv("PATH", before, 1);
-	free(before);
 	expect_said("err", "sbatch did not take the job", true);
 }
-END_TEST
 
-START_TEST(jobs_run_side_by_side)
+TEST(jobs_run_side_by_side)
 {
 	folder_text("job.ini", SMALL "seed = 1..5\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--jobs=3", "--format=json"), EXIT_OK);
@@ -542,34 +514,30 @@ START_TEST(jobs_run_side_by_side)
 	fclose(f);
 	ck_assert_int_eq(lines, 5);
 }
-END_TEST
 
 /* Every cell is in one part, and in the same one whatever else is in the file. */
-START_TEST(every_cell_is_in_one_share)
+TEST(every_cell_is_in_one_share)
 {
 	enum { PARTS = 3 };
 	folder_text("job.ini", SMALL "seed = 1..12\n");
 	for (int i = 1; i <= PARTS; i++) {
-		char *share = sentence("--share=%d/%d", i, PARTS);
+		char *share AUTOFREE = sentence("--share=%d/%d", i, PARTS);
 		ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", share), EXIT_OK);
 		expect_said("out", "not run again", false);
-		free(share);
 	}
 	expect_in("r.db", "SELECT count(*) || min(status) FROM run", "12done");
 	folder_text("job.ini", SMALL "seed = 3..5\n");
 	for (int i = 1; i <= PARTS; i++) {
-		char *share = sentence("--share=%d/%d", i, PARTS);
+		char *share AUTOFREE = sentence("--share=%d/%d", i, PARTS);
 		ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", share), EXIT_OK);
-		free(share);
 	}
 	expect_in("r.db", "SELECT count(*) FROM run", "12");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--share=4/3"), EXIT_USER);
 	expect_said("err", "not a part I/N", true);
 }
-END_TEST
 
 /* The second sweep takes free cells, and neither runs a cell of the other. */
-START_TEST(two_sweeps_share_their_cells)
+TEST(two_sweeps_share_their_cells)
 {
 	int status = -1;
 	folder_text("job.ini", SMALL "seed = 1..8\n");
@@ -583,10 +551,9 @@ START_TEST(two_sweeps_share_their_cells)
 	expect_in("r.db", "SELECT count(*) || ' ' || count(DISTINCT seed) || min(status) FROM run",
 		  "8 8done");
 }
-END_TEST
 
 /* A cell is taken while the process in its row lives; after that it is free again. */
-START_TEST(cell_of_a_living_process_is_skipped)
+TEST(cell_of_a_living_process_is_skipped)
 {
 	folder_text("job.ini", SMALL);
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
@@ -598,30 +565,26 @@ START_TEST(cell_of_a_living_process_is_skipped)
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
 	expect_in("r.db", "SELECT group_concat(id || status) FROM run", "1done");
 }
-END_TEST
 
 /* Also those that ran already when the sweep began. A cell that ends meanwhile is not left. */
-START_TEST(sweep_names_cells_that_others_have)
+TEST(sweep_names_cells_that_others_have)
 {
 	folder_text("job.ini", SMALL "seed = 1..4\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
-	char *set =
+	char *set AUTOFREE =
 		sentence("UPDATE run SET status = 'running', finished = NULL, pid = %d WHERE seed "
 			 "= 2; UPDATE run SET status = 'pending', pid = 1, started = NULL WHERE "
 			 "seed = 3",
 			 (int)getpid());
 	sql_in("r.db", set);
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_FAILED);
-	char *who =
+	char *who AUTOFREE =
 		sentence("seed 2: is run by process %d on %s\n", (int)getpid(), machine()->host);
 	expect_said("err", who, true);
 	expect_said("err", "seed 3: is run by process 1 on ", true);
 	expect_said("err", "seed 1", false);
 	expect_said("out", "2 done, 0 diverged, 0 failed, 2 left", true);
-	free(who);
-	free(set);
 }
-END_TEST
 
 /* Starts mvbench watch in a child; its output goes to the file watched. */
 static pid_t start_watch(void)
@@ -643,9 +606,8 @@ static void wait_for_watch(void)
 {
 	bool seen = false;
 	for (int i = 0; i < 200 && !seen; i++) {
-		char *said = access("watched", R_OK) == 0 ? folder_read("watched") : NULL;
+		char *said AUTOFREE = access("watched", R_OK) == 0 ? folder_read("watched") : NULL;
 		seen = said && strstr(said, "pending");
-		free(said);
 		usleep(50000);
 	}
 	ck_assert(seen);
@@ -656,7 +618,7 @@ static void work_under_way(void)
 {
 	folder_text("job.ini", SMALL "seed = 1..4\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
-	char *set = sentence(
+	char *set AUTOFREE = sentence(
 		"UPDATE run SET started = strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now', '-10 "
 		"seconds'); "
 		"UPDATE run SET status = 'running', finished = NULL, epochs = 4, pid = "
@@ -666,10 +628,9 @@ static void work_under_way(void)
 		"600",
 		(int)getpid());
 	sql_in("r.db", set);
-	free(set);
 }
 
-START_TEST(sweep_is_watched_until_its_end)
+TEST(sweep_is_watched_until_its_end)
 {
 	int status = -1;
 	work_under_way();
@@ -686,9 +647,8 @@ START_TEST(sweep_is_watched_until_its_end)
 	expect_said("watched", "4/4 cells done, 0 running, 0 pending\nnothing is left\n", true);
 	expect_said("watched", "\033", false); /* the file is no terminal */
 }
-END_TEST
 
-START_TEST(watch_ends_at_a_signal_and_leaves_nothing)
+TEST(watch_ends_at_a_signal_and_leaves_nothing)
 {
 	int status = -1;
 	work_under_way();
@@ -703,11 +663,10 @@ START_TEST(watch_ends_at_a_signal_and_leaves_nothing)
 	expect_in("r.db", "SELECT group_concat(status) FROM (SELECT status FROM run ORDER BY seed)",
 		  "done,done,running,pending");
 }
-END_TEST
 
 /* Without a progress bar, a long cell is reported once a minute. The time left of a resumed cell
  * follows from the epochs since then. */
-START_TEST(long_cell_is_logged_once_a_minute)
+TEST(long_cell_is_logged_once_a_minute)
 {
 	int status = -1;
 	pid_t child = fork();
@@ -731,16 +690,14 @@ START_TEST(long_cell_is_logged_once_a_minute)
 		_exit(0);
 	}
 	ck_assert_int_eq(waitpid(child, &status, 0), child);
-	char *said = folder_read("err");
+	char *said AUTOFREE = folder_read("err");
 	ck_assert_msg(strncmp(said,
 			      "3/24 asgd epoch 3/4   62 %\n3/24 asgd epoch 3/4   75 %  ETA 3:2",
 			      60) == 0,
 		      "%s", said);
-	free(said);
 }
-END_TEST
 
-START_TEST(sweep_with_an_invalid_cell_writes_nothing)
+TEST(sweep_with_an_invalid_cell_writes_nothing)
 {
 	folder_text("job.ini", SMALL "[b]\nworkers = 2\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_USER);
@@ -757,44 +714,4 @@ START_TEST(sweep_with_an_invalid_cell_writes_nothing)
 	expect_said("out", "0 equal to another, 1 excluded", true);
 	ck_assert_int_eq(SWEEP("lost.ini", "--db=r.db"), EXIT_USER);
 	expect_said("err", "lost.ini: there is no such job file", true);
-}
-END_TEST
-
-Suite *sweep_suite(void)
-{
-	Suite *s = suite_create("sweep");
-	TCase *t = tcase_create("sweep");
-	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, folder_enter, folder_free);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, lists_and_ranges_cross);
-	tcase_add_test(t, sections_override_defaults_and_options_override_both);
-	tcase_add_test(t, old_option_names_are_valid_in_job_files);
-	tcase_add_test(t, equal_cells_are_merged);
-	tcase_add_test(t, ranges_have_steps_and_decades);
-	tcase_add_test(t, zipped_lists_advance_together);
-	tcase_add_test(t, options_of_plugins_describe_their_cells);
-	tcase_add_test(t, excluded_cells_are_left_out);
-	tcase_add_test(t, unusual_valid_job_files_are_read);
-	tcase_add_test(t, included_job_files_are_valid);
-	tcase_add_test(t, labels_may_have_commas);
-	tcase_add_test(t, block_has_every_configuration_once);
-	tcase_add_test(t, each_block_is_shuffled_independently);
-	tcase_add_test(t, bad_job_files_are_refused_with_their_line);
-	tcase_add_test(t, too_long_job_file_line_is_refused);
-	tcase_add_test(t, interrupted_sweep_resumes);
-	tcase_add_test(t, sweep_runs_in_blocks_and_records_them);
-	tcase_add_test(t, pending_cells_run_in_the_order_of_the_resuming_sweep);
-	tcase_add_test(t, diverged_cell_does_not_stop_a_sweep);
-	tcase_add_test(t, jobs_run_side_by_side);
-	tcase_add_test(t, sweep_becomes_slurm_jobs);
-	tcase_add_test(t, every_cell_is_in_one_share);
-	tcase_add_test(t, two_sweeps_share_their_cells);
-	tcase_add_test(t, sweep_names_cells_that_others_have);
-	tcase_add_test(t, cell_of_a_living_process_is_skipped);
-	tcase_add_test(t, long_cell_is_logged_once_a_minute);
-	tcase_add_test(t, sweep_is_watched_until_its_end);
-	tcase_add_test(t, watch_ends_at_a_signal_and_leaves_nothing);
-	tcase_add_test(t, sweep_with_an_invalid_cell_writes_nothing);
-	return s;
 }

@@ -8,7 +8,6 @@
 #include "tests/suites.h"
 #include "tests/trained.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +26,9 @@ static const struct {
 };
 enum { PLACES = COUNT(place) };
 
-START_TEST(tables_hold_what_was_pushed_in_every_placement)
+CASE("tables", .limit = 300, .set_up = trained_data, .tear_down = folder_free, .once = true);
+
+TEST(tables_hold_what_was_pushed_in_every_placement, PLACES)
 {
 	char *command, text[2048];
 	int ranks = place[_i].workers + place[_i].servers;
@@ -41,7 +42,6 @@ START_TEST(tables_hold_what_was_pushed_in_every_placement)
 		      status, text);
 	free(command);
 }
-END_TEST
 
 /* ---- Updaters, compared with their formulas ------------------------------ */
 
@@ -88,7 +88,7 @@ static void by_the_book(const char *name, struct element *e, int k, double g, in
 	e->pulled[k] = e->w;
 }
 
-START_TEST(updaters_follow_their_formulas)
+TEST(updaters_follow_their_formulas, LISTED(updaters))
 {
 	enum { PUSHES = 30, N = 37 };
 	const struct updater *u = updaters[_i];
@@ -129,10 +129,9 @@ START_TEST(updaters_follow_their_formulas)
 			      "%s: float %d is %g, the formula gives %g", u->name, j, (double)w[j],
 			      book[j].w);
 }
-END_TEST
 
 /* The option's choices are all updaters, in the order of the list. */
-START_TEST(every_updater_can_be_chosen)
+TEST(every_updater_can_be_chosen)
 {
 	char *names = sentence("%s", updaters[0]->name);
 	for (size_t i = 1; updaters[i]; i++) {
@@ -144,9 +143,8 @@ START_TEST(every_updater_can_be_chosen)
 	ck_assert_ptr_null(updater_find("nesterov"));
 	free(names);
 }
-END_TEST
 
-START_TEST(staleness_bins_contain_their_range)
+TEST(staleness_bins_contain_their_range)
 {
 	int64_t before = -1;
 	for (int bin = 0; bin < STALENESS_BINS; bin++) {
@@ -166,12 +164,11 @@ START_TEST(staleness_bins_contain_their_range)
 	ck_assert_int_eq(s.staleness[STALENESS_BINS - 1], 1);
 	ck_assert_int_eq(s.staleness_max, INT64_MAX);
 }
-END_TEST
 
 /* ---- Identities ---------------------------------------------------------------- */
 
 /* With one worker nothing is stale: these updaters equal the local optimiser. */
-START_TEST(one_worker_with_an_updater_is_serial)
+TEST(one_worker_with_an_updater_is_serial, 15)
 {
 	static const char *const strategy[] = {"asgd", "bsp", "ssp"};
 	static const char *const updater[] = {"sgd", "momentum", "dcasgd", "dcasgda", "staleness"};
@@ -188,10 +185,9 @@ START_TEST(one_worker_with_an_updater_is_serial)
 	compare_runs(&r[0], how[0], &r[1], how[1], 1e-7);
 	compare_runs(&r[2], how[2], &r[3], how[3], 0);
 }
-END_TEST
 
 /* Adam's M and S on the server equal adamw's on the worker if nothing decays. */
-START_TEST(one_worker_with_adam_is_adamw)
+TEST(one_worker_with_adam_is_adamw, 5)
 {
 	static const char *const how[] = {"--strategy=asgd --asgd.updater=adam --asgd.eps=1e-6",
 					  "--strategy=bsp --bsp.updater=adam --bsp.eps=1e-6",
@@ -205,9 +201,8 @@ START_TEST(one_worker_with_adam_is_adamw)
 		    words("%s --momentum=0 %s", same, how[_i]), 1,
 		    words("%s --optimizer=adamw --adamw.eps=1e-6", same), 0);
 }
-END_TEST
 
-START_TEST(bsp_every_step_is_allreduce)
+TEST(bsp_every_step_is_allreduce, 2, 5)
 {
 	static const char *const updater[] = {"add", "sgd"};
 	const char *how[2 * 2];
@@ -219,18 +214,16 @@ START_TEST(bsp_every_step_is_allreduce)
 	}
 	expect_pairs(_i, 2, how, 1e-6);
 }
-END_TEST
 
-START_TEST(ssp_with_bound_0_is_bsp)
+TEST(ssp_with_bound_0_is_bsp, 2, 4)
 {
 	const char *same = MLP " --batch=24 --momentum=0.9 --sync-every=3";
 	expect_same(_i, words("%s --strategy=ssp --ssp.bound=0", same), _i,
 		    words("%s --strategy=bsp", same), 2e-6);
 }
-END_TEST
 
 /* With exchanges at barriers only, nothing but the order of arrival could differ. */
-START_TEST(ssp_without_bound_is_asgd)
+TEST(ssp_without_bound_is_asgd, 2, 4)
 {
 	const char *same = MLP " --deal=static --epochs=3 --batch=24 --sync-every=1000";
 	const char *asgd = words("%s --strategy=asgd", same);
@@ -238,10 +231,9 @@ START_TEST(ssp_without_bound_is_asgd)
 			     words("%s --strategy=downpour", same), asgd};
 	expect_pairs(_i, 2, how, 1e-6);
 }
-END_TEST
 
 /* On one worker, pushes after F steps and pulls after X coincide after every lcm of both. */
-START_TEST(downpour_pushes_and_pulls_at_two_intervals)
+TEST(downpour_pushes_and_pulls_at_two_intervals)
 {
 	const char *same = MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3";
 	const char *how[] = {
@@ -259,11 +251,10 @@ START_TEST(downpour_pushes_and_pulls_at_two_intervals)
 	for (int i = 0; i < 3; i++)
 		free(r[i].param);
 }
-END_TEST
 
 /* A trainer is at most `bound` exchanges ahead of the slowest. Between its pull and its push
  * another trainer therefore makes at most 2 bound + 1 pushes. */
-START_TEST(ssp_bound_limits_staleness)
+TEST(ssp_bound_limits_staleness, 1, 3)
 {
 	int bound = _i, n = 3;
 	struct result r = train_ok(n, words(MLP " --batch=8 --straggle=1 --strategy=ssp "
@@ -273,10 +264,9 @@ START_TEST(ssp_bound_limits_staleness)
 		      "with a bound of %d a push has staleness %g", bound, r.most_stale);
 	free(r.param);
 }
-END_TEST
 
 /* Stragglers' pushes are dropped; without backup workers none is. */
-START_TEST(late_pushes_of_stragglers_are_dropped)
+TEST(late_pushes_of_stragglers_are_dropped)
 {
 	const char *same = MLP " --deal=static --batch=8 --straggle=1 --strategy=bsp";
 	const char *how[] = {same, words("%s --bsp.backup=1", same)};
@@ -290,10 +280,9 @@ START_TEST(late_pushes_of_stragglers_are_dropped)
 	free(all->param);
 	free(some->param);
 }
-END_TEST
 
 /* One worker and one exchange, after the last of 50 steps: c = c_0 + beta (w - c_0). */
-START_TEST(centre_moves_by_beta)
+TEST(centre_moves_by_beta)
 {
 	const char *same = MLP " --batch=48 --momentum=0.9", *how[4];
 	struct result c[4];
@@ -311,7 +300,6 @@ START_TEST(centre_moves_by_beta)
 	free(c[1].param);
 	compare_runs(&c[2], how[2], &c[3], how[3], 1e-6);
 }
-END_TEST
 
 /* ---- Downpour, compared with its formula ----------- */
 
@@ -343,15 +331,15 @@ static void whole_gradient(const uint8_t *image, const uint8_t *label, const dou
 
 /* Dean's downpour: accrued gradients to a server with Adagrad, one worker, whole batches, in double
  * precision. */
-START_TEST(downpour_with_adagrad_equals_the_formula)
+TEST(downpour_with_adagrad_equals_the_formula, 3)
 {
 	static const int send[] = {1, 2, 2}, pull[] = {1, 2, 4};
 	enum { STEPS = 8 };
 	const double lr = 0.2, rho = 0.01;
 	static double w[SOFTMAX], local[SOFTMAX], g[SOFTMAX], acc[SOFTMAX], square[SOFTMAX];
 	size_t bytes;
-	uint8_t *image = idx_new(IDX_IMAGES, TRAIN_ROWS, &bytes);
-	uint8_t *label = idx_new(IDX_LABELS, TRAIN_ROWS, &bytes);
+	uint8_t *image AUTOFREE = idx_new(IDX_IMAGES, TRAIN_ROWS, &bytes);
+	uint8_t *label AUTOFREE = idx_new(IDX_LABELS, TRAIN_ROWS, &bytes);
 	for (int t = 1; t <= STEPS; t++) {
 		whole_gradient(image + IDX_IMAGES_AT, label + IDX_LABELS_AT, local, g);
 		for (int i = 0; i < SOFTMAX; i++) {
@@ -378,11 +366,8 @@ START_TEST(downpour_with_adagrad_equals_the_formula)
 		n += pow(w[i], 2);
 	}
 	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-4, "off by %g", sqrt(d / n));
-	free(image);
-	free(label);
 	free(r.param);
 }
-END_TEST
 
 /* ---- Elastic averaging ---- */
 
@@ -392,7 +377,7 @@ END_TEST
 
 /* Synchronous: c_1 = c_0 + beta (mean w - c_0) after 50 steps. After that the learning rate is 0,
  * and the next exchange has c_2 = c_1 + beta (mean w - alpha (mean w - c_0) - c_1). */
-START_TEST(synchronous_centre_moves_by_beta)
+TEST(synchronous_centre_moves_by_beta, 2, 4)
 {
 	const double beta = 0.6, alpha = beta / _i;
 	double d = 0, n = 0;
@@ -415,10 +400,9 @@ START_TEST(synchronous_centre_moves_by_beta)
 	for (int i = 0; i < 4; i++)
 		free(r[i].param);
 }
-END_TEST
 
 /* With one worker both forms are the same. */
-START_TEST(synchronous_easgd_on_one_worker_equals_asynchronous)
+TEST(synchronous_easgd_on_one_worker_equals_asynchronous, 2)
 {
 	const char *same =
 		words(MLP " --batch=48 --momentum=0.9 --weight-decay=0.1 --strategy=easgd "
@@ -426,13 +410,12 @@ START_TEST(synchronous_easgd_on_one_worker_equals_asynchronous)
 		      _i ? "together" : "after");
 	expect_same(1, words("%s --easgd.form=synchronous", same), 1, same, 1e-6);
 }
-END_TEST
 
 /* The worker pulls at the model w with which the last of 50 steps begins; that step moves it by s -
  * w. With e = alpha (w - c_0) the centre is c_1 = c_0 + e, and the worker is at s - e, where s is
  * the serial run's model. The next exchange, without learning, has c_2 = c_1 + alpha (s - e -
  * c_1). */
-START_TEST(easgd_order_together_uses_one_model)
+TEST(easgd_order_together_uses_one_model, 2)
 {
 	static const char *const form[] = {"asynchronous", "synchronous"};
 	const double alpha = 0.5;
@@ -457,13 +440,12 @@ START_TEST(easgd_order_together_uses_one_model)
 	for (int i = 0; i < 5; i++)
 		free(r[i].param);
 }
-END_TEST
 
 /* ---- What --record stores ------------------------------------------------ */
 
 #define SMALL "--mlp.hidden=16 "
 
-START_TEST(order_of_arrival_is_recorded)
+TEST(order_of_arrival_is_recorded, 3)
 {
 	static const struct {
 		const char *words, *says;
@@ -481,10 +463,9 @@ START_TEST(order_of_arrival_is_recorded)
 		"(SELECT sum(pushes) FROM epoch) FROM arrival WHERE table_id = 0",
 		row[_i].says);
 }
-END_TEST
 
 /* 3 workers of 50 pushes: some are dropped, and the histogram has those that count. */
-START_TEST(dropped_fraction_is_of_all_pushes)
+TEST(dropped_fraction_is_of_all_pushes)
 {
 	expect_recorded(
 		"",
@@ -496,9 +477,8 @@ START_TEST(dropped_fraction_is_of_all_pushes)
 		"(SELECT sum(pushes) FROM staleness) = sum(pushes) FROM epoch",
 		"150,1,1,1\r\n");
 }
-END_TEST
 
-START_TEST(impossible_placements_and_recordings_are_refused)
+TEST(impossible_placements_and_recordings_are_refused)
 {
 	static const struct {
 		const char *words, *says;
@@ -525,38 +505,4 @@ START_TEST(impossible_placements_and_recordings_are_refused)
 	};
 	for (size_t i = 0; i < COUNT(row); i++)
 		expect_refused("", words(SMALL "%s", row[i].words), row[i].says);
-}
-END_TEST
-
-Suite *tables_suite(void)
-{
-	Suite *s = suite_create("tables");
-	TCase *t = tcase_create("tables");
-	int all = 0;
-	while (updaters[all])
-		all++;
-	tcase_set_timeout(t, 300);
-	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, updaters_follow_their_formulas, 0, all);
-	tcase_add_test(t, every_updater_can_be_chosen);
-	tcase_add_test(t, staleness_bins_contain_their_range);
-	tcase_add_loop_test(t, tables_hold_what_was_pushed_in_every_placement, 0, PLACES);
-	tcase_add_loop_test(t, one_worker_with_an_updater_is_serial, 0, 15);
-	tcase_add_loop_test(t, one_worker_with_adam_is_adamw, 0, 5);
-	tcase_add_loop_test(t, bsp_every_step_is_allreduce, 2, 5);
-	tcase_add_loop_test(t, ssp_with_bound_0_is_bsp, 2, 4);
-	tcase_add_loop_test(t, ssp_without_bound_is_asgd, 2, 4);
-	tcase_add_test(t, downpour_pushes_and_pulls_at_two_intervals);
-	tcase_add_loop_test(t, ssp_bound_limits_staleness, 1, 3);
-	tcase_add_test(t, late_pushes_of_stragglers_are_dropped);
-	tcase_add_test(t, centre_moves_by_beta);
-	tcase_add_loop_test(t, synchronous_centre_moves_by_beta, 2, 4);
-	tcase_add_loop_test(t, downpour_with_adagrad_equals_the_formula, 0, 3);
-	tcase_add_loop_test(t, synchronous_easgd_on_one_worker_equals_asynchronous, 0, 2);
-	tcase_add_loop_test(t, easgd_order_together_uses_one_model, 0, 2);
-	tcase_add_loop_test(t, order_of_arrival_is_recorded, 0, 3);
-	tcase_add_test(t, dropped_fraction_is_of_all_pushes);
-	tcase_add_test(t, impossible_placements_and_recordings_are_refused);
-	suite_add_tcase(s, t);
-	return s;
 }

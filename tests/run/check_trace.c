@@ -30,14 +30,15 @@ static int command(const char *name, const char *how, char out[OUTPUT])
 
 static void expect_no_rows(const char *sql)
 {
-	char *all = sentence("SELECT count(*) FROM (%s)", sql);
+	char *all AUTOFREE = sentence("SELECT count(*) FROM (%s)", sql);
 	expect_row(all, "0\r\n");
-	free(all);
 }
 
 /* ---- Recording events ---------------------------------------------------- */
 
-START_TEST(events_are_nested_in_order)
+CASE("trace", .limit = 120, .set_up = trained_data, .tear_down = folder_free, .once = true);
+
+TEST(events_are_nested_in_order)
 {
 	struct trace *t = trace_new(NULL, 0, 1, 100);
 	struct slices all = {.n = 0};
@@ -75,9 +76,8 @@ START_TEST(events_are_nested_in_order)
 	free(all.event);
 	trace_free(t);
 }
-END_TEST
 
-START_TEST(lost_events_are_counted)
+TEST(lost_events_are_counted)
 {
 	struct trace *t = trace_new(NULL, 0, 1, 3);
 	struct slices all = {.n = 0};
@@ -91,10 +91,9 @@ START_TEST(lost_events_are_counted)
 	free(all.event);
 	trace_free(t);
 }
-END_TEST
 
 /* The time that a sum takes longer than on the last worker to arrive is waiting. */
-START_TEST(waits_within_sums_are_found)
+TEST(waits_within_sums_are_found)
 {
 	struct trace *t = trace_new(NULL, 0, 1, 10);
 	struct slices all = {.n = 0};
@@ -118,10 +117,9 @@ START_TEST(waits_within_sums_are_found)
 	stats_fini(&s);
 	trace_free(t);
 }
-END_TEST
 
 /* The enum has the order in which slices nest, and the view has the same order. */
-START_TEST(event_kind_view_lists_every_kind)
+TEST(event_kind_view_lists_every_kind)
 {
 	char *names = must(strdup("")), *row;
 	for (int i = 0; i < TRACE_KINDS_COUNT; i++) {
@@ -143,7 +141,6 @@ START_TEST(event_kind_view_lists_every_kind)
 	free(row);
 	free(names);
 }
-END_TEST
 
 /* ---- Recorded runs ----------------------------------------------------------------- */
 
@@ -186,9 +183,9 @@ static void expect_sound(void)
 		       "to_s > t.start_s + t.duration_s + 1e-9");
 }
 
-START_TEST(timeline_is_consistent)
+TEST(timeline_is_consistent, COUNT(traced_runs))
 {
-	char *list = must(strdup(traced_runs[_i].names));
+	char *list AUTOFREE = must(strdup(traced_runs[_i].names));
 	forget_runs();
 	record(words("--trace=15 --deal=auto %s", traced_runs[_i].how));
 	expect_sound();
@@ -201,7 +198,6 @@ START_TEST(timeline_is_consistent)
 			      "FROM event WHERE name = '%s' AND rank < (SELECT workers FROM run)",
 			      name),
 			words("%s,1\r\n", name));
-	free(list);
 	/* every requested step of every epoch and worker, and no other step */
 	expect_row(
 		"SELECT count(*) = 2 * workers * min(15, (2399 + 48 * workers) / (48 * workers)), "
@@ -217,11 +213,10 @@ START_TEST(timeline_is_consistent)
 		       "a.flow AND p.rank = a.peer AND p.step = a.step AND p.epoch = a.epoch AND "
 		       "p.name = 'push')");
 }
-END_TEST
 
 /* Virtual times (which are rounded to nanoseconds, and --straggle multiplies), counts and losses
  * equal those of the same run without a timeline. */
-START_TEST(timeline_does_not_change_a_simulation)
+TEST(timeline_does_not_change_a_simulation, 3)
 {
 	static const char *const how[] = {"--strategy=asgd --workers=4",
 					  "--strategy=bsp --workers=3 --servers=1 --speed=2:0.5",
@@ -237,9 +232,8 @@ START_TEST(timeline_does_not_change_a_simulation)
 	expect_row("SELECT count(DISTINCT config_hash), count(DISTINCT model_hash) FROM run",
 		   "1,1\r\n");
 }
-END_TEST
 
-START_TEST(timeline_allocates_nothing_in_segments)
+TEST(timeline_allocates_nothing_in_segments, 3)
 {
 	static const char *const how[] = {"--strategy=asgd", "--strategy=allreduce --straggle=0.1",
 					  "--strategy=bsp --barrier-every=0"};
@@ -248,7 +242,6 @@ START_TEST(timeline_allocates_nothing_in_segments)
 					    how[_i]));
 	free(r.param);
 }
-END_TEST
 
 /* ---- Exported ---------------------------------------------------------------------- */
 
@@ -256,7 +249,7 @@ END_TEST
 static void expect_json(const char *sql, const char *want)
 {
 	char out[OUTPUT];
-	char *text =
+	char *text AUTOFREE =
 		sentence("sqlite3 -csv :memory: \"WITH file AS (SELECT CAST(readfile('%s/t.json') "
 			 "AS TEXT) AS text), e AS (SELECT value AS j, value ->> 'ph' AS ph, "
 			 "value ->> 'tid' AS tid, value ->> 'ts' AS ts, value ->> 'dur' AS dur, "
@@ -265,10 +258,9 @@ static void expect_json(const char *sql, const char *want)
 			 folder, sql);
 	command_output(text, out, sizeof out);
 	ck_assert_msg(strcmp(out, want) == 0, "%s\n%s, wanted %s", sql, out, want);
-	free(text);
 }
 
-START_TEST(timeline_is_exported_as_json)
+TEST(timeline_is_exported_as_json)
 {
 	char out[OUTPUT];
 	forget_runs();
@@ -312,9 +304,8 @@ START_TEST(timeline_is_exported_as_json)
 		    "min(j ->> '\\$.args.epoch'), sum(j ->> 'name' = 'step') FROM e WHERE ph = 'X'",
 		    "3,4,2,4\n");
 }
-END_TEST
 
-START_TEST(trace_starts_the_given_run)
+TEST(trace_starts_the_given_run)
 {
 	char out[OUTPUT];
 	forget_runs();
@@ -327,7 +318,6 @@ START_TEST(trace_starts_the_given_run)
 	expect_row("SELECT trace, status FROM run", "64,done\r\n");
 	expect_json("SELECT count(*) FROM e WHERE ph = 'X' AND j ->> 'name' = 'step'", "100\n");
 }
-END_TEST
 
 static const struct {
 	const char *name, *how, *says;
@@ -352,7 +342,7 @@ static const struct {
 	{"blame 1", "--format=xml", "--format=xml"},
 };
 
-START_TEST(trace_mistakes_are_refused)
+TEST(trace_mistakes_are_refused)
 {
 	char out[OUTPUT];
 	forget_runs();
@@ -364,7 +354,6 @@ START_TEST(trace_mistakes_are_refused)
 			      mistakes[i].how, status, mistakes[i].says, out);
 	}
 }
-END_TEST
 
 /* ---- Blame --------------------------------------------------------------------------- */
 
@@ -396,7 +385,7 @@ static const struct {
 	{SIM FOUR "--strategy=hybrid --workers=4 --speed=2:0.5 --trace=5", 2, "events", false},
 };
 
-START_TEST(planted_straggler_is_blamed)
+TEST(planted_straggler_is_blamed, COUNT(planted))
 {
 	char out[OUTPUT];
 	int slowest = planted[_i].slowest;
@@ -416,11 +405,10 @@ START_TEST(planted_straggler_is_blamed)
 		      slowest),
 		"1\r\n");
 }
-END_TEST
 
 /* In virtual time it is known: three workers wait a millisecond a step, of 13 steps in two
  * epochs. */
-START_TEST(blamed_seconds_are_exact)
+TEST(blamed_seconds_are_exact)
 {
 	forget_runs();
 	record(SIM FOUR "--strategy=allreduce --workers=4 --speed=2:0.5");
@@ -437,11 +425,10 @@ START_TEST(blamed_seconds_are_exact)
 	expect_row("SELECT round(sum(share), 9) FROM time_share GROUP BY run_id, rank LIMIT 1",
 		   "1\r\n");
 }
-END_TEST
 
 /* The last of a pair to arrive does not wait. On a ring of four with one worker at half speed the
  * other three wait half their time, with any neighbour. Messages take almost no time. */
-START_TEST(gossip_pairs_wait_for_the_later_worker)
+TEST(gossip_pairs_wait_for_the_later_worker)
 {
 	forget_runs();
 	record(SIM FOUR "--strategy=gossip --workers=4 --speed=3:0.5 --trace=5");
@@ -454,11 +441,10 @@ START_TEST(gossip_pairs_wait_for_the_later_worker)
 		   "FROM event_wait WHERE step > 0",
 		   "1,0,0\r\n");
 }
-END_TEST
 
 /* Groups sum by themselves: a group behind a slow link takes longer, but does not wait. Worker 0's
  * link slows its group (0, 1) and worker 2, which holds the same part. */
-START_TEST(workers_wait_within_their_group)
+TEST(workers_wait_within_their_group)
 {
 	forget_runs();
 	record(SIM "--sim.platform=ethernet_10g --sim.slow-link=0:0.01 --strategy=hybrid "
@@ -470,10 +456,9 @@ START_TEST(workers_wait_within_their_group)
 	expect_row("SELECT count(*) > 10, sum(rank + for_rank = 3) FROM event_wait WHERE step > 0",
 		   "1,0\r\n");
 }
-END_TEST
 
 /* Of 200 durations the 99th percentile is the 198th. */
-START_TEST(step_time_has_the_99th_percentile)
+TEST(step_time_has_the_99th_percentile)
 {
 	forget_runs();
 	record("--epochs=1");
@@ -487,30 +472,4 @@ START_TEST(step_time_has_the_99th_percentile)
 		out, sizeof out);
 	ck_assert_str_eq(out, "");
 	expect_row("SELECT n, median_s, p99_s FROM step_time", "200,100.5,198\r\n");
-}
-END_TEST
-
-Suite *trace_suite(void)
-{
-	Suite *s = suite_create("trace");
-	TCase *t = tcase_create("trace");
-	tcase_set_timeout(t, 120);
-	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_test(t, events_are_nested_in_order);
-	tcase_add_test(t, lost_events_are_counted);
-	tcase_add_test(t, waits_within_sums_are_found);
-	tcase_add_test(t, event_kind_view_lists_every_kind);
-	tcase_add_loop_test(t, timeline_is_consistent, 0, (int)COUNT(traced_runs));
-	tcase_add_loop_test(t, timeline_does_not_change_a_simulation, 0, 3);
-	tcase_add_loop_test(t, timeline_allocates_nothing_in_segments, 0, 3);
-	tcase_add_test(t, timeline_is_exported_as_json);
-	tcase_add_test(t, trace_starts_the_given_run);
-	tcase_add_test(t, trace_mistakes_are_refused);
-	tcase_add_loop_test(t, planted_straggler_is_blamed, 0, (int)COUNT(planted));
-	tcase_add_test(t, blamed_seconds_are_exact);
-	tcase_add_test(t, gossip_pairs_wait_for_the_later_worker);
-	tcase_add_test(t, workers_wait_within_their_group);
-	tcase_add_test(t, step_time_has_the_99th_percentile);
-	suite_add_tcase(s, t);
-	return s;
 }

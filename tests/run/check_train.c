@@ -7,7 +7,6 @@
 #include "tests/suites.h"
 #include "tests/trained.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +18,10 @@ extern const struct strategy strategy_easgd;
 
 /* ---- Identities ---------------------------------------------------------- */
 
+CASE("identities", .limit = 300, .set_up = trained_data, .tear_down = folder_free, .once = true);
+
 /* One worker has no other to synchronise with: it equals the serial run bit for bit. */
-START_TEST(one_worker_is_serial)
+TEST(one_worker_is_serial, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	if (s == &strategy_easgd) /* its model is the centre, which follows even a single worker */
@@ -30,19 +31,17 @@ START_TEST(one_worker_is_serial)
 			  s->plugin.name),
 		    1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=serial", 0);
 }
-END_TEST
 
 /* 50 steps; the batch of one worker is that of all workers together. */
-START_TEST(allreduce_is_serial_with_the_whole_batch)
+TEST(allreduce_is_serial_with_the_whole_batch, 2, 5)
 {
 	int n = _i;
 	const char *more = "--momentum=0.9 --lr-schedule=cosine";
 	expect_same(n, words(MLP " %s --strategy=allreduce --batch=%d", more, 48 / n), 1,
 		    words(MLP " %s --strategy=serial --batch=48", more), 1e-5);
 }
-END_TEST
 
-START_TEST(overlap_leaves_results_unchanged)
+TEST(overlap_leaves_results_unchanged, 1, 5)
 {
 	/* one bucket, and as many as layers; an operation that is started and never waited for ends
 	 * the run */
@@ -59,9 +58,8 @@ START_TEST(overlap_leaves_results_unchanged)
 	}
 	expect_pairs(_i, 3, how, 1e-6);
 }
-END_TEST
 
-START_TEST(periodic_every_step_is_allreduce)
+TEST(periodic_every_step_is_allreduce, 2, 5)
 {
 	const char *how[2 * 2];
 	for (int i = 0; i < 2 * 2; i++)
@@ -69,9 +67,8 @@ START_TEST(periodic_every_step_is_allreduce)
 			       i / 2 ? "--reduce=sum --lr=0.01" : "--reduce=mean");
 	expect_pairs(_i, 2, how, 1e-6);
 }
-END_TEST
 
-START_TEST(periodic_start_is_allreduce)
+TEST(periodic_start_is_allreduce, 2, 5)
 {
 	int n = _i;
 	expect_same(n,
@@ -80,27 +77,24 @@ START_TEST(periodic_start_is_allreduce)
 		    n, MLP " --batch=24 --momentum=0.9 --strategy=allreduce",
 		    2e-7); /* the mean of three equals rounds */
 }
-END_TEST
 
 /* Averaging the velocities too makes X = 1 equal allreduce with momentum. */
-START_TEST(periodic_with_velocity_is_allreduce)
+TEST(periodic_with_velocity_is_allreduce, 2, 5)
 {
 	int n = _i;
 	expect_same(n,
 		    MLP " --batch=24 --momentum=0.9 --strategy=periodic --periodic.velocity=true",
 		    n, MLP " --batch=24 --momentum=0.9 --strategy=allreduce", 2e-6);
 }
-END_TEST
 
-START_TEST(sum_and_linear_scaling_agree)
+TEST(sum_and_linear_scaling_agree, 2, 5)
 {
 	int n = _i;
 	expect_same(n, MLP " --batch=24 --strategy=allreduce --reduce=sum --lr=0.02", n,
 		    MLP " --batch=24 --strategy=allreduce --lr-scale=linear --lr=0.02", 1e-6);
 }
-END_TEST
 
-START_TEST(model_parallel_is_serial)
+TEST(model_parallel_is_serial, 2, 5)
 {
 	static const char *const model[] = {
 		"--workload=softmax --lr=0.05 --batch=48 --epochs=1",
@@ -118,7 +112,6 @@ START_TEST(model_parallel_is_serial)
 		compare_runs(&split[i], how[i], &whole, serial, 1e-5);
 	}
 }
-END_TEST
 
 /* ---- Every strategy of the table ----------------------------------------- */
 
@@ -136,15 +129,14 @@ static bool can_run(const struct strategy *s, int ranks)
 							   : "4"}};
 	error = config_init(&c, given, 2, false);
 	ck_assert_msg(!error, "%s", error);
-	char *refused = s->refuse ? s->refuse(&c.run, c.strategy_opts) : NULL;
+	char *refused AUTOFREE = s->refuse ? s->refuse(&c.run, c.strategy_opts) : NULL;
 	bool can = !refused;
-	free(refused);
 	config_fini(&c);
 	return can;
 }
 
 /* 40 or 60 steps, a multiple of X: the counted bytes equal the formula, and the model learns. */
-START_TEST(counted_bytes_are_the_formula)
+TEST(counted_bytes_are_the_formula, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	for (int n = 1; n <= 4; n++) {
@@ -164,10 +156,9 @@ START_TEST(counted_bytes_are_the_formula)
 		free(r.param);
 	}
 }
-END_TEST
 
 /* 2,400 rows over 1 to 4 workers in odd batches: every row once an epoch. */
-START_TEST(epoch_trains_on_every_row_once)
+TEST(epoch_trains_on_every_row_once, LISTED(strategies))
 {
 	static const char *const deal[] = {"", "--deal=static"};
 	const struct strategy *s = strategies[_i];
@@ -190,11 +181,10 @@ START_TEST(epoch_trains_on_every_row_once)
 		}
 	}
 }
-END_TEST
 
 /* Rare barriers change no result of a strategy that waits by itself. They change only when it is
  * evaluated. */
-START_TEST(rare_barriers_change_no_result)
+TEST(rare_barriers_change_no_result, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	const char *same = words(MLP " --epochs=3 --batch=24 --strategy=%s", s->plugin.name);
@@ -204,10 +194,9 @@ START_TEST(rare_barriers_change_no_result)
 	if (!s->asynchronous)
 		expect_pairs(can_run(s, 3) ? 3 : 1, 2, how, s->tables ? ORDER_OF_SUMS : 0);
 }
-END_TEST
 
 /* Without barriers a segment is three epochs long: nothing between them allocates either. */
-START_TEST(segments_allocate_nothing)
+TEST(segments_allocate_nothing, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	for (int n = 1; n <= 3; n += 2)
@@ -218,9 +207,8 @@ START_TEST(segments_allocate_nothing)
 					       s->plugin.name))
 				     .param);
 }
-END_TEST
 
-START_TEST(same_seed_gives_the_same_result)
+TEST(same_seed_gives_the_same_result, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	int n = can_run(s, 2) ? 2 : 1;
@@ -234,18 +222,16 @@ START_TEST(same_seed_gives_the_same_result)
 	free(r[2].param);
 	compare_runs(&r[0], w, &r[1], w, s->tables ? ORDER_OF_SUMS : 0);
 }
-END_TEST
 
-START_TEST(replicas_stay_equal)
+TEST(replicas_stay_equal, 2, 5)
 {
 	struct result r = train_ok(_i, MLP " --batch=24 --momentum=0.9 --strategy=allreduce");
 	ck_assert_double_eq(r.spread, 0);
 	free(r.param);
 }
-END_TEST
 
 /* Pushes at the end of an epoch only, a barrier, and a pull average once an epoch. */
-START_TEST(asgd_with_pushes_at_barriers_is_periodic)
+TEST(asgd_with_pushes_at_barriers_is_periodic, 1, 5)
 {
 	int n = _i;
 	expect_same(
@@ -255,9 +241,8 @@ START_TEST(asgd_with_pushes_at_barriers_is_periodic)
 		n, words(MLP " --epochs=3 --batch=%d --strategy=periodic --sync-every=50", 48 / n),
 		1e-6);
 }
-END_TEST
 
-START_TEST(asgd_staleness_is_within_bounds)
+TEST(asgd_staleness_is_within_bounds, 1, 5)
 {
 	int n = _i;
 	struct result r = train_ok(n, words(MLP " --batch=%d --strategy=asgd --sync-every=4 "
@@ -275,11 +260,10 @@ START_TEST(asgd_staleness_is_within_bounds)
 		      r.most_stale, r.stale);
 	free(r.param);
 }
-END_TEST
 
 /* ---- Communication and tables, from inside ------------------------------- */
 
-START_TEST(communication_delivers_correct_results)
+TEST(communication_delivers_correct_results, 1, 5)
 {
 	char command[256], text[1024];
 	if (_i > 1)
@@ -289,13 +273,12 @@ START_TEST(communication_delivers_correct_results)
 	int status = command_output(command, text, sizeof text);
 	ck_assert_msg(status == 0 && strcmp(text, "ok\n") == 0, "%d ranks: %s", _i, text);
 }
-END_TEST
 
 /* ---- Under the user's own launcher --------------------------------------- */
 
 /* A run that cannot start here is refused once, whatever started the ranks, and nothing is
  * recorded. */
-START_TEST(refusal_under_a_launcher_is_one_message)
+TEST(refusal_under_a_launcher_is_one_message, 4)
 {
 	static const struct {
 		const char *option, *says;
@@ -319,36 +302,4 @@ START_TEST(refusal_under_a_launcher_is_one_message)
 	ck_assert_msg(said == 1 && strstr(text, row[_i / 2].says), "%s\nsays\n%s", command, text);
 	snprintf(command, sizeof command, "%s/refused.db", folder);
 	ck_assert_msg(access(command, F_OK) != 0, "%s: a refused run made %s", text, command);
-}
-END_TEST
-
-Suite *train_suite(void)
-{
-	Suite *s = suite_create("train");
-	TCase *t = tcase_create("identities");
-	int all = 0;
-	while (strategies[all])
-		all++;
-	tcase_set_timeout(t, 300);
-	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, communication_delivers_correct_results, 1, 5);
-	tcase_add_loop_test(t, one_worker_is_serial, 0, all);
-	tcase_add_loop_test(t, allreduce_is_serial_with_the_whole_batch, 2, 5);
-	tcase_add_loop_test(t, overlap_leaves_results_unchanged, 1, 5);
-	tcase_add_loop_test(t, periodic_every_step_is_allreduce, 2, 5);
-	tcase_add_loop_test(t, periodic_start_is_allreduce, 2, 5);
-	tcase_add_loop_test(t, periodic_with_velocity_is_allreduce, 2, 5);
-	tcase_add_loop_test(t, sum_and_linear_scaling_agree, 2, 5);
-	tcase_add_loop_test(t, model_parallel_is_serial, 2, 5);
-	tcase_add_loop_test(t, counted_bytes_are_the_formula, 0, all);
-	tcase_add_loop_test(t, epoch_trains_on_every_row_once, 0, all);
-	tcase_add_loop_test(t, rare_barriers_change_no_result, 0, all);
-	tcase_add_loop_test(t, segments_allocate_nothing, 0, all);
-	tcase_add_loop_test(t, same_seed_gives_the_same_result, 0, all);
-	tcase_add_loop_test(t, replicas_stay_equal, 2, 5);
-	tcase_add_loop_test(t, asgd_with_pushes_at_barriers_is_periodic, 1, 5);
-	tcase_add_loop_test(t, asgd_staleness_is_within_bounds, 1, 5);
-	tcase_add_loop_test(t, refusal_under_a_launcher_is_one_message, 0, 4);
-	suite_add_tcase(s, t);
-	return s;
 }

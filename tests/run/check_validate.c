@@ -4,6 +4,7 @@
  */
 #include "results/run/run.h"
 #include "sim/validate.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
@@ -19,22 +20,12 @@ enum { OUTPUT = 65536 };
 
 static sqlite3 *db;
 
-static void sql(const char *text)
-{
-	char *wrong = NULL;
-	sqlite3_exec(db, text, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", text, wrong);
-}
+#define sql(text) made_sql(db, text)
 
 static void set_up(void)
 {
-	struct store *s = NULL;
 	folder_new();
-	char *path AUTOFREE = sentence("%s/run.db", folder),
-		   *wrong = store_open(&s, path, STORE_WRITE);
-	ck_assert_msg(!wrong, "%s", wrong);
-	store_close(s);
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	db = made_open("run.db");
 }
 
 static void tear_down(void)

@@ -23,7 +23,7 @@ while [ "$lane" -lt "$2" ]; do
 	lane=$((lane + 1))
 done
 # Progress: each suite that has ended, and each failure at once.
-suites=$(grep -c '^	\(X\|GPU\)(' "$MVBENCH_HOME/tests/suites.h")
+suites=$(sed -n '/ suites\[\]/,/;/p' "$MVBENCH_HOME/tests/check_main.c" | grep -o '"[a-z]*"' | wc -l)
 tail -q -n +1 -f lane-*.log | grep --line-buffered -E '^[^ ]+\.c:[0-9]+:[FE]:|^[a-z]+: [0-9]+ s$' | {
 	ended=0
 	while read -r line; do

@@ -10,11 +10,9 @@
  *
  * The model is 2 -> 32 -> 3 with tanh between, on three arms of a spiral.
  */
-#include <libmvbench.h>
+#include "seeds.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -39,15 +37,6 @@ struct parallel {
 	int every;   /* [batches]; -1: the program calls synchronize_model */
 	int batches; /* batches since the last average */
 };
-
-static void must(int code)
-{
-	if (code == MVB_OK)
-		return;
-	fprintf(stderr, "worker %d: %s: %s\n", mvb_worker_id(), mvb_error_name(code),
-		mvb_message());
-	exit(1);
-}
 
 static float uniform(unsigned *state) /* in [-1, 1) */
 {

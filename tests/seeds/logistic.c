@@ -14,11 +14,9 @@
  * With 1 or 2 workers the accuracy is 0.81 after 5 epochs. With 4 workers, whose pushes are older,
  * it is 0.73 to 0.81.
  */
-#include <libmvbench.h>
+#include "seeds.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #define FOLDER "/usr/share/datasets/fashion-mnist/"
@@ -34,15 +32,6 @@ struct images {
 	unsigned char (*pixel)[PIXELS], *label;
 	int n;
 };
-
-static void must(int code)
-{
-	if (code == MVB_OK)
-		return;
-	fprintf(stderr, "worker %d: %s: %s\n", mvb_worker_id(), mvb_error_name(code),
-		mvb_message());
-	exit(1);
-}
 
 /* The data after the header of an IDX file, or NULL. */
 static unsigned char *read_idx(const char *path, int header, size_t bytes)

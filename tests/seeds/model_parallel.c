@@ -13,11 +13,9 @@
  * gathers N copies of one slice in the backward pass. Here N need not divide 2048. The gradients
  * are compared with those of the same net unsplit.
  */
-#include <libmvbench.h>
+#include "seeds.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { IN = 1024, HIDDEN = 2048, OUT = 10, BATCH = 8, STEPS = 5 };
@@ -29,15 +27,6 @@ struct net {
 	float *dw1, *db1, *dw2, db2[OUT];
 	float *h; /* [BATCH x held] */
 };
-
-static void must(int code)
-{
-	if (code == MVB_OK)
-		return;
-	fprintf(stderr, "worker %d: %s: %s\n", mvb_worker_id(), mvb_error_name(code),
-		mvb_message());
-	exit(1);
-}
 
 static void *memory(size_t floats)
 {

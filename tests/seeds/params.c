@@ -7,22 +7,10 @@
  *
  * This file is C++ as well: the tests compile it as both.
  */
-#include <libmvbench.h>
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "seeds.h"
 
 enum { IN = 6, HIDDEN = 5, OUT = 3, TENSORS = 4, ROUNDS = 20 };
 enum { SIZE = IN * HIDDEN + HIDDEN + HIDDEN * OUT + OUT };
-
-static void must(int code)
-{
-	if (code == MVB_OK)
-		return;
-	fprintf(stderr, "worker %d: %s: %s\n", mvb_worker_id(), mvb_error_name(code),
-		mvb_message());
-	exit(1);
-}
 
 static void expect(float is, float should, const char *what)
 {

@@ -12,11 +12,9 @@
  * Different on purpose: at the start flashlight averages the parameters of differently drawn
  * models, which makes them smaller than those of each model. Here all workers take worker 0's.
  */
-#include <libmvbench.h>
+#include "seeds.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { IN = 10, HIDDEN = 100, SAMPLES = 10000, TENSORS = 4 };
@@ -26,15 +24,6 @@ struct model {
 	float w1[HIDDEN][IN], b1[HIDDEN], w2[HIDDEN], b2[1];
 };
 static const size_t length[TENSORS] = {HIDDEN * IN, HIDDEN, HIDDEN, 1};
-
-static void must(int code)
-{
-	if (code == MVB_OK)
-		return;
-	fprintf(stderr, "worker %d: %s: %s\n", mvb_worker_id(), mvb_error_name(code),
-		mvb_message());
-	exit(1);
-}
 
 static float uniform(unsigned *state) /* in [0, 1) */
 {

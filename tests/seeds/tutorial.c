@@ -11,25 +11,13 @@
  *
  * The model is linear, y = w x, and learned from points without noise: the loss has to fall to 0.
  */
-#include <libmvbench.h>
+#include "seeds.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { FEATURES = 8, ROWS = 64, EPOCHS = 200 };
 
 static struct mvb_options options;
-
-/* Ends this process if the library returns an error; the launcher then ends the others. */
-static void must(int code)
-{
-	if (code == MVB_OK)
-		return;
-	fprintf(stderr, "worker %d: %s: %s\n", mvb_worker_id(), mvb_error_name(code),
-		mvb_message());
-	exit(1);
-}
 
 static float uniform(unsigned *state) /* in [-1, 1) */
 {

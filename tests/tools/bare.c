@@ -20,7 +20,7 @@ static void sink_model(void *self, struct worker *w)
 {
 	struct link *all = comm_link(w->all);
 	size_t rows = (size_t)w->run->batch, n = w->train->n;
-	int32_t *order = must(malloc(n * sizeof *order));
+	int32_t *order AUTOFREE = must(malloc(n * sizeof *order));
 	double rate[REPEATS];
 	(void)self;
 	uint64_t rng = rng_seed(w->run->seed, STREAM_ORDER, w->rank);
@@ -43,7 +43,6 @@ static void sink_model(void *self, struct worker *w)
 	qsort(rate, REPEATS, sizeof *rate, ascending);
 	if (w->rank == 0)
 		printf("%.1f\n", rate[REPEATS / 2]);
-	free(order);
 }
 
 int main(int argc, char **argv)

@@ -189,7 +189,7 @@ static struct config configuration(int64_t n, int64_t epochs, struct kind *k)
 static void one_run(struct store *s, struct inserts *in, int64_t n, int64_t epochs)
 {
 	struct kind k = {.id = 0};
-	struct config c = configuration(n, epochs, &k);
+	struct config c AUTOCONFIG = configuration(n, epochs, &k);
 	struct plan plan = {.params = 101770, .device = "cpu"};
 	const struct experiment e = {.config = &c,
 				     .machine = machine(),
@@ -212,7 +212,6 @@ static void one_run(struct store *s, struct inserts *in, int64_t n, int64_t epoc
 		 (unsigned long long)(n * 0x9E3779B97F4A7C15u));
 	fine(sink.closing(sink.self, &closing));
 	fine(sink.end(sink.self, status, strcmp(status, "done") ? "invented" : NULL));
-	config_fini(&c);
 }
 
 int main(int argc, char **argv)

@@ -16,19 +16,18 @@ enum { BIG = 300001 }; /* an odd length, above every eager limit */
 
 static struct vec *filled(struct worker *w, size_t n, float a, float per_index)
 {
-	float *host = must(malloc((n + 1) * sizeof *host));
+	float *host AUTOFREE = must(malloc((n + 1) * sizeof *host));
 	struct vec *v = vec_new(w, n);
 	for (size_t i = 0; i < n; i++)
 		host[i] = a + per_index * (float)(i % 97);
 	vec_put(v, host);
-	free(host);
 	return v;
 }
 
 static void expect(const struct vec *v, size_t first, size_t n, float a, float per_index,
 		   const char *what)
 {
-	float *host = must(malloc((vec_len(v) + 1) * sizeof *host));
+	float *host AUTOFREE = must(malloc((vec_len(v) + 1) * sizeof *host));
 	vec_get(v, host);
 	for (size_t i = 0; i < n; i++) {
 		float want = a + per_index * (float)(i % 97);
@@ -36,7 +35,6 @@ static void expect(const struct vec *v, size_t first, size_t n, float a, float p
 		      "%s: float %zu is %g, not %g", what, i, (double)host[first + i],
 		      (double)want);
 	}
-	free(host);
 }
 
 static float sum_of_ranks(int n)
@@ -90,7 +88,7 @@ static void kinds(struct worker *w, size_t n)
 {
 	const int size = w->trainers, ranks = size * (size - 1) / 2;
 	struct vec *v = vec_new(w, n + 2);
-	float *host = must(calloc(n + 2, sizeof *host));
+	float *host AUTOFREE = must(calloc(n + 2, sizeof *host));
 	int8_t *small = (int8_t *)host;
 	for (size_t i = 0; i < n; i++)
 		host[i + 1] = (float)((w->rank + (int)(i % 7)) % size) - 1.5f;
@@ -118,7 +116,6 @@ static void kinds(struct worker *w, size_t n)
 		CHECK(small[i] == (size % 2 ? (i % 2 ? 1 : -1) : 0), "vote %zu is %d", i, small[i]);
 	CHECK(host[0] == 0 && host[n + 1] == 0, "the floats around the part are %g and %g",
 	      (double)host[0], (double)host[n + 1]);
-	free(host);
 	vec_free(v);
 }
 
@@ -245,18 +242,16 @@ static void off_the_clock(struct worker *w)
 	float part[5];
 	for (size_t i = 0; i < own; i++)
 		part[i] = (float)(10 * w->rank) + (float)i;
-	float *all = link_gather_parts(l, part, own * sizeof *part, &bytes);
+	float *all AUTOFREE = link_gather_parts(l, part, own * sizeof *part, &bytes);
 	CHECK(!all == (w->rank != 0), "rank %d gathers", w->rank);
 	for (int k = 0; all && k < w->trainers; k++)
 		for (int i = 0; i < k * 3 % 5; i++, at++)
 			CHECK(all[at] == (float)(10 * k + i), "part %d has %g", k, (double)all[at]);
 	CHECK(!all || bytes == at * sizeof *all, "%zu bytes of parts", bytes);
-	free(all);
 	CHECK(!link_agree(l, NULL), "a message, although no rank has one");
-	char *said = link_agree(l, w->rank ? sentence("of rank %d", w->rank) : NULL);
+	char *said AUTOFREE = link_agree(l, w->rank ? sentence("of rank %d", w->rank) : NULL);
 	CHECK(w->trainers == 1 ? !said : said && strcmp(said, "of rank 1") == 0,
 	      "rank %d received \"%s\"", w->rank, said ? said : "");
-	free(said);
 }
 
 int main(int argc, char **argv)

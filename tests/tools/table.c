@@ -122,7 +122,7 @@ static void adds(size_t n)
 {
 	enum { PUSHES = 50 };
 	struct table *t = open_with((struct table_rules){.rows = n}, NULL);
-	float *in = floats(n, (float)(us.rank + 1)), *out = floats(n, -1);
+	float *in AUTOFREE = floats(n, (float)(us.rank + 1)), *out AUTOFREE = floats(n, -1);
 	double sum = us.size * (us.size + 1) / 2.0;
 	int64_t stale = 0;
 	for (int i = 0; i < PUSHES; i++)
@@ -142,8 +142,6 @@ static void adds(size_t n)
 	      PUSHES * us.size);
 	barrier();
 	table_close(t);
-	free(in);
-	free(out);
 }
 
 /* Workers push in turn: the staleness of a push is the number of others' since its last pull. */
@@ -151,7 +149,7 @@ static void staleness_in_turn(void)
 {
 	enum { N = 100 };
 	struct table *t = open_with((struct table_rules){.rows = N}, NULL);
-	float *in = floats(N, 1), *out = floats(N, 0);
+	float *in AUTOFREE = floats(N, 1), *out AUTOFREE = floats(N, 0);
 	for (int round = 0; round < 6; round++)
 		for (int turn = 0; turn < us.size; turn++) {
 			barrier();
@@ -173,15 +171,14 @@ static void staleness_in_turn(void)
 		}
 	barrier();
 	table_close(t);
-	free(in);
-	free(out);
 }
 
 static void rows(size_t count, size_t columns)
 {
 	struct table *t = open_with((struct table_rules){.rows = count, .columns = columns}, NULL);
 	size_t n = count * columns;
-	float *in = floats(3 * columns + n, 1), *out = floats(3 * columns + n, -1);
+	float *in AUTOFREE = floats(3 * columns + n, 1),
+		  *out AUTOFREE = floats(3 * columns + n, -1);
 	int64_t last = (int64_t)count - 1, middle = last / 2;
 	int64_t thrice[] = {last, 0, last}; /* any order, and one twice */
 	for (int i = 0; i < 10; i++) {
@@ -212,8 +209,6 @@ static void rows(size_t count, size_t columns)
 	refused(table_do(t, &p), "row -1 of");
 	barrier();
 	table_close(t);
-	free(in);
-	free(out);
 }
 
 static void several_at_once(void)
@@ -222,7 +217,7 @@ static void several_at_once(void)
 	struct table *t[TABLES];
 	for (size_t i = 0; i < TABLES; i++)
 		t[i] = open_with((struct table_rules){.rows = 10 + i}, NULL);
-	float *in = floats(20, 1), *out = floats(20, 0);
+	float *in AUTOFREE = floats(20, 1), *out AUTOFREE = floats(20, 0);
 	for (size_t i = 0; i < TABLES; i++)
 		for (size_t k = 0; k <= i; k++)
 			do_op(t[i], (struct table_op){.kind = OP_PUSH, .in = in, .by = unit});
@@ -234,8 +229,6 @@ static void several_at_once(void)
 	barrier();
 	for (size_t i = 0; i < TABLES; i++)
 		table_close(t[(i + 2) % TABLES]);
-	free(in);
-	free(out);
 }
 
 static void initial_values(void)
@@ -243,7 +236,7 @@ static void initial_values(void)
 	enum { N = 1003 };
 	static const enum table_init how[] = {TABLE_MASTER, TABLE_AVERAGE, TABLE_SUM};
 	double sum = 0;
-	float *init = floats(N, (float)(us.rank + 2)), *out = floats(N, 0);
+	float *init AUTOFREE = floats(N, (float)(us.rank + 2)), *out AUTOFREE = floats(N, 0);
 	for (int k = 0; k < us.size; k++)
 		sum += k + 2;
 	double want[] = {2, sum / us.size, sum};
@@ -259,15 +252,13 @@ static void initial_values(void)
 	all_are(out, N, 2, "the master's initial value, when the others gave none");
 	barrier();
 	table_close(t);
-	free(init);
-	free(out);
 }
 
 static void starting_and_waiting(void)
 {
 	enum { N = 5000, AT_ONCE = 4 };
 	struct table *t = open_with((struct table_rules){.rows = N}, NULL);
-	float *in[AT_ONCE], *out = floats(N, 0);
+	float *in[AT_ONCE], *out AUTOFREE = floats(N, 0);
 	struct table_op push[AT_ONCE], there[AT_ONCE];
 	struct table_op *started[AT_ONCE];
 	for (int i = 0; i < AT_ONCE; i++) {
@@ -297,7 +288,6 @@ static void starting_and_waiting(void)
 	table_close(t);
 	for (int i = 0; i < AT_ONCE; i++)
 		free(in[i]);
-	free(out);
 }
 
 /* ---- Syncs and elastic moves ---------------------------------------------------- */
@@ -305,7 +295,7 @@ static void starting_and_waiting(void)
 static void syncs(size_t n)
 {
 	enum { SYNCS = 40 };
-	float *param = floats(n, us.rank == 0 ? 5 : 99), *out = floats(n, 0);
+	float *param AUTOFREE = floats(n, us.rank == 0 ? 5 : 99), *out AUTOFREE = floats(n, 0);
 	struct table *t = open_with((struct table_rules){.rows = n, .syncs = true}, param);
 	do_op(t, (struct table_op){.kind = OP_READ, .out = param, .pull = true});
 	all_are(param, n, 5, "the first pull");
@@ -320,14 +310,12 @@ static void syncs(size_t n)
 	all_are(out, n, 5 + SYNCS * us.size * (us.size + 1) / 2.0, "a table after syncs");
 	barrier();
 	table_close(t);
-	free(param);
-	free(out);
 }
 
 static void elastic(void)
 {
 	enum { N = 20011, MOVES = 60 };
-	float *param = floats(N, (float)(us.rank + 1)), *centre = floats(N, 0);
+	float *param AUTOFREE = floats(N, (float)(us.rank + 1)), *centre AUTOFREE = floats(N, 0);
 	struct table *t = open_with((struct table_rules){.rows = N}, NULL);
 	for (int i = 0; i < MOVES; i++)
 		do_op(t, (struct table_op){.kind = OP_ELASTIC,
@@ -346,8 +334,6 @@ static void elastic(void)
 	CHECK(centre[7] > 0.3, "the centre stays at %g", (double)centre[7]);
 	barrier();
 	table_close(t);
-	free(param);
-	free(centre);
 }
 
 /* ---- Rounds and staleness bounds -------------------------------------------------- */
@@ -385,7 +371,7 @@ static void rounds(void)
 {
 	enum { N = N_ROUNDS, ROUNDS = 30 };
 	struct table *t = open_with((struct table_rules){.rows = N, .rounds = true}, NULL);
-	float *in = floats(N, 0), *out = floats(N, 0);
+	float *in AUTOFREE = floats(N, 0), *out AUTOFREE = floats(N, 0);
 	double want = 0;
 	for (int i = 1; i <= ROUNDS; i++) {
 		for (size_t k = 0; k < N; k++)
@@ -427,8 +413,6 @@ static void rounds(void)
 	}
 	barrier();
 	table_close(t);
-	free(in);
-	free(out);
 }
 
 static void rounds_with_backup(void)
@@ -438,7 +422,7 @@ static void rounds_with_backup(void)
 		return;
 	struct table *t =
 		open_with((struct table_rules){.rows = N, .rounds = true, .backup = 1}, NULL);
-	float *in = floats(N, 1), *out = floats(N, 0);
+	float *in AUTOFREE = floats(N, 1), *out AUTOFREE = floats(N, 0);
 	double counted[2] = {0, 0};
 	for (int i = 0; i < ROUNDS; i++) {
 		/* the others end a round before worker 0 pushes, also where they share its core */
@@ -467,8 +451,6 @@ static void rounds_with_backup(void)
 	CHECK(fresh >= us.size - 1, "%g of %d pushes count in the first round after a barrier",
 	      fresh, us.size);
 	table_close(t);
-	free(in);
-	free(out);
 }
 
 /* In a second table each worker counts the pushes that it has started. */
@@ -478,8 +460,8 @@ static void lead(int64_t bound)
 	struct table *t =
 		open_with((struct table_rules){.rows = N, .bounded = true, .lead = bound}, NULL);
 	struct table *begun = open_with((struct table_rules){.rows = (size_t)us.size}, NULL);
-	float *in = floats(N, 1), *out = floats(N, 0), one = 1;
-	float *counts = floats((size_t)us.size, 0);
+	float *in AUTOFREE = floats(N, 1), *out AUTOFREE = floats(N, 0), one = 1;
+	float *counts AUTOFREE = floats((size_t)us.size, 0);
 	int64_t me = us.rank;
 	for (int i = 1; i <= PUSHES; i++) {
 		if (us.rank == 0 && i < PUSHES / 2)
@@ -503,9 +485,6 @@ static void lead(int64_t bound)
 	barrier();
 	table_close(t);
 	table_close(begun);
-	free(in);
-	free(out);
-	free(counts);
 }
 
 /* ---- Updaters: one worker alone repeats the same pushes ------------------------------ */
@@ -632,7 +611,8 @@ static void recorded_order(const char *updater, size_t n)
 	if (us.onesided)
 		return;
 	const struct updater *u = updater_find(updater);
-	float *init = floats(n, 0), *g = floats(n, 0), *out = floats(n, 0);
+	float *init AUTOFREE = floats(n, 0), *g AUTOFREE = floats(n, 0),
+		    *out AUTOFREE = floats(n, 0);
 	gradient(init, n, 77, 0);
 	struct table *t = open_with((struct table_rules){.rows = n, .updater = u}, init);
 	size_t shards = us.servers ? (size_t)us.servers : 1, mine = PUSHES * shards;
@@ -649,7 +629,7 @@ static void recorded_order(const char *updater, size_t n)
 	CHECK(us.tables->arrivals == mine, "%zu operations recorded, not %zu", us.tables->arrivals,
 	      mine);
 	size_t total = mine * (size_t)us.size;
-	struct arrival *a = must(calloc(total, sizeof *a));
+	struct arrival *a AUTOFREE = must(calloc(total, sizeof *a));
 	memcpy(a + (size_t)us.rank * mine, us.tables->arrival, mine * sizeof *a);
 	if (us.size > 1)
 		for (int k = 0; k < us.size; k++)
@@ -684,10 +664,6 @@ static void recorded_order(const char *updater, size_t n)
 	barrier();
 	table_close(t);
 	reference_free(&r);
-	free(a);
-	free(init);
-	free(g);
-	free(out);
 }
 
 /* With backup workers, the recording has a drop for each dropped push, and a pull for each push. In
@@ -699,7 +675,7 @@ static void recorded_rounds(void)
 		return;
 	struct table *t =
 		open_with((struct table_rules){.rows = N, .rounds = true, .backup = 1}, NULL);
-	float *in = floats(N, 1), *out = floats(N, 0);
+	float *in AUTOFREE = floats(N, 1), *out AUTOFREE = floats(N, 0);
 	int kinds[KINDS] = {0}, dropped = 0;
 	tables_record(us.tables, 3 * ROUNDS);
 	for (int i = 0; i < ROUNDS; i++) {
@@ -729,8 +705,6 @@ static void recorded_rounds(void)
 	CHECK(us.servers ? all[1] == 0 : all[1] * (us.size - 1) >= all[0] && all[1] <= all[0],
 	      "%g rounds of %g pushes of %d workers", all[1], all[0], us.size);
 	table_close(t);
-	free(in);
-	free(out);
 }
 
 /* ---- Waits ------------------------------------------------------------------- */

@@ -1,14 +1,14 @@
 /*
  * check_devices.c - compares every operation of every device with plain loops in double precision:
  * odd sizes, slices at odd offsets, outputs that held NaNs. Memory before and after an output must
- * not change. A result may differ by TOLERANCE of its norm. Tests loop over devices[]; a new device
- * is therefore tested too. A device that is not usable here is skipped; its reason is printed once.
+ * not change. A result may differ by TOLERANCE of its norm, and each number by as much of itself or
+ * of their root mean square. Tests loop over devices[]; a new device is therefore tested too. A
+ * device that is not usable here is skipped; its reason is printed once.
  */
 #include "runtime/device/draw.h"
 #include "tests/fixture.h"
 #include "tests/suites.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static const float POISON = 12345;
 static struct array *array_at(struct bench *b, const float *x, size_t n, size_t before)
 {
 	struct array *a = &b->array[b->arrays++];
-	float *whole = must(calloc(before + n + GUARD, sizeof *whole));
+	float *whole AUTOFREE = must(calloc(before + n + GUARD, sizeof *whole));
 	ck_assert_uint_le(b->arrays, ARRAYS);
 	*a = (struct array){.n = n,
 			    .whole = vec_new(&b->w, before + n + GUARD),
@@ -92,7 +92,6 @@ static struct array *array_at(struct bench *b, const float *x, size_t n, size_t 
 		a->r[i] = x ? x[i] : 0;
 	}
 	vec_put(a->whole, whole);
-	free(whole);
 	return a;
 }
 
@@ -106,10 +105,8 @@ static float *normals(struct bench *b, size_t n)
 
 static struct array *random_at(struct bench *b, size_t n, size_t before)
 {
-	float *x = normals(b, n);
-	struct array *a = array_at(b, x, n, before);
-	free(x);
-	return a;
+	float *x AUTOFREE = normals(b, n);
+	return array_at(b, x, n, before);
 }
 
 /* Images start on a cache line, parameters and their gradients anywhere. */
@@ -137,7 +134,7 @@ static struct array *param_out(struct bench *b, size_t n)
 static void check_array(struct bench *b, struct array *a, const char *name, double tolerance)
 {
 	size_t all = vec_len(a->whole), before = all - a->n - GUARD;
-	float *whole = must(calloc(all, sizeof *whole));
+	float *whole AUTOFREE = must(calloc(all, sizeof *whole));
 	double off = 0, norm = 0;
 	vec_get(a->whole, whole);
 	for (size_t i = 0; i < all; i++)
@@ -146,7 +143,6 @@ static void check_array(struct bench *b, struct array *a, const char *name, doub
 				      b->what, name, (ssize_t)i - (ssize_t)before, a->n,
 				      (double)whole[i]);
 	memcpy(a->x, whole + before, a->n * sizeof *a->x);
-	free(whole);
 	for (size_t i = 0; i < a->n; i++) {
 		ck_assert_msg(isfinite(a->x[i]) == isfinite(a->r[i]),
 			      "%s: %s[%zu] is %.9g, should be %.9g", b->what, name, i,
@@ -156,6 +152,12 @@ static void check_array(struct bench *b, struct array *a, const char *name, doub
 			norm += a->r[i] * a->r[i];
 		}
 	}
+	const double mean = sqrt(norm / (double)(a->n ? a->n : 1));
+	for (size_t i = 0; i < a->n; i++)
+		ck_assert_msg(!isfinite(a->r[i]) || fabs(a->x[i] - a->r[i]) <=
+							    tolerance * fmax(mean, fabs(a->r[i])),
+			      "%s: %s[%zu] is %.9g, should be %.9g", b->what, name, i,
+			      (double)a->x[i], a->r[i]);
 	ck_assert_msg(sqrt(off) <= tolerance * sqrt(norm),
 		      "%s: %s is off by %.3g, its norm is %.3g (first: %.9g, should be %.9g)",
 		      b->what, name, sqrt(off), sqrt(norm), (double)a->x[0], a->r[0]);
@@ -189,6 +191,9 @@ static const struct sizes vectors[] = {
 	{.rows = 3, .out = 5, .in = {1, 9, 1}},     {.rows = 7, .out = 8, .in = {1, 8, 1}},
 	{.rows = 33, .out = 10, .in = {1, 78, 1}},  {.rows = 5, .out = 129, .in = {1, 33, 1}},
 	{.rows = 64, .out = 10, .in = {1, 128, 1}}, {.rows = 31, .out = 1031, .in = {1, 3, 1}},
+	{.rows = 1, .out = 1, .in = {1, 100, 1}},   {.rows = 100, .out = 10, .in = {1, 1, 1}},
+	{.rows = 1, .out = 9, .in = {1, 900, 1}},   {.rows = 9, .out = 1, .in = {1, 900, 1}},
+	{.rows = 31, .out = 129, .in = {1, 77, 1}}, {.rows = 1, .out = 4099, .in = {1, 1, 1}},
 };
 
 static void op_memory(struct bench *b, const struct sizes *s)
@@ -196,13 +201,12 @@ static void op_memory(struct bench *b, const struct sizes *s)
 	const size_t n = s->rows * s->out;
 	struct vec *v = vec_new(&b->w, n);
 	struct array *a = param_in(b, n);
-	float *x = must(calloc(n, sizeof *x));
+	float *x AUTOFREE = must(calloc(n, sizeof *x));
 	memset(x, 1, n * sizeof *x);
 	vec_get(v, x);
 	for (size_t i = 0; i < n; i++)
 		ck_assert_msg(x[i] == 0, "%s: new memory holds %g", b->what, (double)x[i]);
 	vec_free(v);
-	free(x);
 	check_array(b, a, "what was put", 0);
 }
 
@@ -229,7 +233,7 @@ static void op_scale(struct bench *b, const struct sizes *s)
 	vec_scale(y->v, -1.5f);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] *= -1.5;
-	check_array(b, y, "y", TOLERANCE);
+	check_array(b, y, "y", 1e-7);
 }
 
 static void op_axpy(struct bench *b, const struct sizes *s)
@@ -238,7 +242,7 @@ static void op_axpy(struct bench *b, const struct sizes *s)
 	vec_axpy(y->v, 2.5f, x->v);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] += 2.5 * x->r[i];
-	check_array(b, y, "y", TOLERANCE);
+	check_array(b, y, "y", 1e-6);
 }
 
 static void op_columns(struct bench *b, const struct sizes *s)
@@ -270,7 +274,7 @@ static void op_gemm(struct bench *b, const struct sizes *s)
 				for (size_t p = 0; p < k; p++)
 					y->r[i * n + j] += x->r[xt ? p * m + i : i * k + p] *
 							   w->r[wt ? j * k + p : p * n + j];
-		check_array(b, y, xt ? wt ? "xT wT" : "xT w" : wt ? "x wT" : "x w", TOLERANCE);
+		check_array(b, y, xt ? wt ? "xT wT" : "xT w" : wt ? "x wT" : "x w", 4e-6);
 	}
 }
 
@@ -281,11 +285,11 @@ static void op_bias(struct bench *b, const struct sizes *s)
 	vec_add_bias(y->v, bias->v, s->rows);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] += bias->r[i % s->out];
-	check_array(b, y, "y", TOLERANCE);
+	check_array(b, y, "y", 1e-6);
 	vec_sum_rows(sum->v, y->v, s->rows);
 	for (size_t i = 0; i < y->n; i++)
 		sum->r[i % s->out] += y->r[i];
-	check_array(b, sum, "sum", TOLERANCE);
+	check_array(b, sum, "sum", 1e-6);
 }
 
 static void op_relu(struct bench *b, const struct sizes *s)
@@ -306,21 +310,24 @@ static void op_tanh(struct bench *b, const struct sizes *s)
 {
 	const size_t head = (s->rows * s->out + 1) / 2;
 	struct array *y = image_in(b, s->rows * s->out), *dy = image_in(b, y->n);
+	vec_scale(y->v, 4);
 	vec_tanh(y->v, head);
 	vec_tanh_grad(dy->v, y->v, head);
+	for (size_t i = 0; i < y->n; i++)
+		y->r[i] *= 4;
 	for (size_t i = 0; i < head; i++) {
 		y->r[i] = tanh(y->r[i]);
 		dy->r[i] *= 1 - y->r[i] * y->r[i];
 	}
-	check_array(b, y, "y", TOLERANCE);
-	check_array(b, dy, "dy", TOLERANCE);
+	check_array(b, y, "y", 3e-7);
+	check_array(b, dy, "dy", 2e-6);
 }
 
 static void tallied(struct bench *b, double loss, size_t correct, size_t rows)
 {
 	struct tally t;
 	tally_take(&b->w, &t);
-	ck_assert_msg(fabs(t.loss - loss) <= TOLERANCE * fabs(loss) + 1e-7,
+	ck_assert_msg(fabs(t.loss - loss) <= 1e-6 * fabs(loss) + 1e-7,
 		      "%s: the loss is %.9g, should be %.9g", b->what, t.loss, loss);
 	ck_assert_msg(t.correct == (int64_t)correct && t.rows == (int64_t)rows,
 		      "%s: %d of %d correct, should be %zu of %zu", b->what, (int)t.correct,
@@ -330,15 +337,35 @@ static void tallied(struct bench *b, double loss, size_t correct, size_t rows)
 		      b->what);
 }
 
-/* In every third row all values are equal; the first of them is then the answer. */
+/* A NaN at any place makes the loss NaN, and the largest other value is not a correct answer. */
+static void check_nan(struct bench *b, struct vec *z, struct vec *target, float *row, size_t n)
+{
+	struct tally t;
+	for (size_t at = 0; at < n; at += 1 + n / 16) {
+		for (size_t j = 0; j < n; j++)
+			row[j] = j == n / 2 ? 9 : 0;
+		row[at] = NAN;
+		vec_put(z, row);
+		vec_fill(target, at == n / 2 ? 0 : (float)(n / 2));
+		vec_softmax_xent(z, target, 1, n, 1);
+		tally_take(&b->w, &t);
+		ck_assert_msg(isnan(t.loss) && t.correct == 0,
+			      "%s: NaN at %zu: loss %g, %d correct", b->what, at, t.loss,
+			      (int)t.correct);
+	}
+}
+
+/* In every third row all values are equal; the first of them is then the answer. exp of the values
+ * of row 1 alone is infinite. */
 static void op_xent(struct bench *b, const struct sizes *s)
 {
 	const size_t n = s->out;
-	float *raw = normals(b, s->rows * n), *label = must(calloc(s->rows, sizeof *label));
+	float *raw AUTOFREE = normals(b, s->rows * n),
+		   *label AUTOFREE = must(calloc(s->rows, sizeof *label));
 	double loss = 0;
 	size_t correct = 0;
 	for (size_t i = 0; i < s->rows * n; i++)
-		raw[i] = i / n % 3 == 2 ? 0.5f : raw[i];
+		raw[i] = i / n % 3 == 2 ? 0.5f : i / n == 1 ? 1e4f * raw[i] : raw[i];
 	struct array *z = array_at(b, raw, s->rows * n, GUARD);
 
 	for (size_t r = 0; r < s->rows; r++) {
@@ -362,15 +389,15 @@ static void op_xent(struct bench *b, const struct sizes *s)
 
 	vec_softmax_xent(z->v, target->v, s->rows, n, 0.75f * (float)s->rows);
 	if (n > 1)
-		check_array(b, z, "z", TOLERANCE);
+		check_array(b, z, "z", n > 100 ? 2e-6 : 1e-6);
 	tallied(b, loss, correct, s->rows);
-	free(raw);
-	free(label);
+	check_nan(b, z->v, target->v, raw, n);
 }
 
 static void op_mse(struct bench *b, const struct sizes *s)
 {
 	struct array *z = image_in(b, s->rows * s->out), *t = image_in(b, z->n);
+	struct tally taken;
 	double loss = 0;
 	for (size_t i = 0; i < z->n; i++) {
 		double e = z->r[i] - t->r[i];
@@ -379,8 +406,12 @@ static void op_mse(struct bench *b, const struct sizes *s)
 		loss += e * e / (double)s->out;
 	}
 	vec_mse(z->v, t->v, s->rows, s->out, 1.5f * (float)s->rows);
-	check_array(b, z, "z", TOLERANCE);
+	check_array(b, z, "z", 1e-6);
 	tallied(b, loss, 0, s->rows);
+	vec_fill(z->v, NAN);
+	vec_mse(z->v, t->v, s->rows, s->out, 1);
+	tally_take(&b->w, &taken);
+	ck_assert(isnan(taken.loss));
 }
 
 /* A step of each rule of rules.h, in double precision. */
@@ -426,13 +457,12 @@ static void op_step(struct bench *b, const struct sizes *s)
 					.eps = 1e-3f};
 		struct array *x = param_in(b, s->rows * s->out), *m = param_in(b, x->n),
 			     *v = param_in(b, x->n), *g = param_in(b, x->n);
-		float *squares = must(calloc(x->n + 1, sizeof *squares));
+		float *squares AUTOFREE = must(calloc(x->n + 1, sizeof *squares));
 		for (size_t i = 0; i < x->n; i++) {
 			v->r[i] = fabs(v->r[i]);
 			squares[i] = (float)v->r[i];
 		}
 		vec_put(v->v, squares);
-		free(squares);
 		vec_step(x->v, (struct vec *const[]){m->v, v->v}, g->v, &by);
 		for (size_t i = 0; i < x->n; i++)
 			x->r[i] = reference_step(&by, b->d.unbias, x->r[i], g->r[i], &m->r[i],
@@ -481,8 +511,8 @@ static void op_gather(struct bench *b, const struct sizes *s)
 	enum { ROWS = 40 };
 	const struct image m = s->in;
 	const size_t n = image_size(m);
-	float *floats = normals(b, ROWS * n), *mean = normals(b, n), target[ROWS];
-	uint8_t *bytes = must(calloc(ROWS * n, 1));
+	float *floats AUTOFREE = normals(b, ROWS * n), *mean AUTOFREE = normals(b, n), target[ROWS];
+	uint8_t *bytes AUTOFREE = must(calloc(ROWS * n, 1));
 	int32_t index[ROWS];
 	struct array *x = image_out(b, s->rows * n), *y = image_out(b, s->rows);
 	const struct transform t = {.image = m,
@@ -526,9 +556,6 @@ static void op_gather(struct bench *b, const struct sizes *s)
 		    y->v);
 	check_array(b, x, "x", TOLERANCE);
 	check_array(b, y, "y", 0);
-	free(floats);
-	free(mean);
-	free(bytes);
 }
 
 static void op_dropout(struct bench *b, const struct sizes *s)
@@ -685,8 +712,8 @@ static void pool_once(struct bench *b, const struct sizes *s, struct pool *pool,
 {
 	const struct image out = out_of(s);
 	const size_t n = rows * image_size(s->in), size = s->window.size, pad = s->window.pad;
-	float *few = must(calloc(n, sizeof *few)); /* values, so that there are ties, */
-	for (size_t i = 0; i < n; i++)             /* all below 0, a possible padding value */
+	float *few AUTOFREE = must(calloc(n, sizeof *few)); /* values, so that there are ties, */
+	for (size_t i = 0; i < n; i++) /* all below 0, a possible padding value */
 		few[i] = (float)(rng_next(&b->rng) % 5) - 9;
 	struct array *x = array_at(b, few, n, GUARD), *y = image_out(b, rows * image_size(out)),
 		     *dy = image_in(b, y->n), *dx = image_out(b, n);
@@ -723,7 +750,6 @@ static void pool_once(struct bench *b, const struct sizes *s, struct pool *pool,
 	check_array(b, y, "y", s->average ? TOLERANCE : 0);
 	check_array(b, dx, "dx", TOLERANCE);
 	bench_clear(b);
-	free(few);
 }
 
 static void op_pool(struct bench *b, const struct sizes *s)
@@ -768,7 +794,7 @@ static void norm_once(struct bench *b, const struct sizes *s, struct norm *norm,
 {
 	const size_t n = rows * image_size(s->in), channels = s->in.channels;
 	const double pixels = (double)(n / channels);
-	float *raw = normals(b, n);
+	float *raw AUTOFREE = normals(b, n);
 	for (size_t i = 0; i < n; i++) /* channels of different mean and width */
 		raw[i] = raw[i] * (0.3f + (float)(i % channels) * 0.1f) + (float)(i % channels);
 	struct array *x = array_at(b, raw, n, GUARD), *add = image_in(b, n), *y = image_out(b, n),
@@ -776,8 +802,8 @@ static void norm_once(struct bench *b, const struct sizes *s, struct norm *norm,
 		     *running = param_in(b, 2 * channels), *dy = image_in(b, n),
 		     *own = array_at(b, dy->x, n, GUARD), *dx = image_out(b, n),
 		     *dscale = param_out(b, 2 * channels), *again = param_out(b, 2 * channels);
-	double *mean = must(calloc(channels, sizeof *mean)),
-	       *variance = must(calloc(channels, sizeof *variance));
+	double *mean AUTOFREE = must(calloc(channels, sizeof *mean)),
+		     *variance AUTOFREE = must(calloc(channels, sizeof *variance));
 
 	for (size_t i = 0; i < n; i++)
 		mean[i % channels] += x->r[i] / pixels;
@@ -832,9 +858,6 @@ static void norm_once(struct bench *b, const struct sizes *s, struct norm *norm,
 		check_array(b, again, "dscale, the second time", TOLERANCE);
 	}
 	bench_clear(b);
-	free(mean);
-	free(variance);
-	free(raw);
 }
 
 static void op_norm(struct bench *b, const struct sizes *s)
@@ -884,7 +907,7 @@ static void op_embed(struct bench *b, const struct sizes *s)
 {
 	const size_t places = s->in.height, rows = s->rows * places,
 		     n = s->in.width * s->in.channels;
-	float *number = must(calloc(rows, sizeof *number));
+	float *number AUTOFREE = must(calloc(rows, sizeof *number));
 	for (size_t r = 0; r < rows; r++)
 		number[r] = (float)(rng_next(&b->rng) % s->out);
 	struct array *token = array_at(b, number, rows, GUARD), *table = param_in(b, s->out * n),
@@ -904,7 +927,6 @@ static void op_embed(struct bench *b, const struct sizes *s)
 	check_array(b, y, "y", TOLERANCE);
 	check_array(b, dtable, "dtable", TOLERANCE);
 	check_array(b, dplace, "dplace", TOLERANCE);
-	free(number);
 }
 
 static void op_layer_norm(struct bench *b, const struct sizes *s)
@@ -952,7 +974,7 @@ static void attention_reference(const struct image m, double *y, double *dx, con
 				const double *dy)
 {
 	const size_t t = m.height, n = m.channels, ld = 3 * m.width * n, ldy = m.width * n;
-	double *p = must(calloc(t, sizeof *p));
+	double *p AUTOFREE = must(calloc(t, sizeof *p));
 	for (size_t i = 0; i < t; i++) {
 		double sum = 0, mean = 0;
 
@@ -982,7 +1004,6 @@ static void attention_reference(const struct image m, double *y, double *dx, con
 			}
 		}
 	}
-	free(p);
 }
 
 static void attention_once(struct bench *b, const struct sizes *s, struct attention *attention,
@@ -1069,7 +1090,9 @@ static const struct operation {
 	  SLOT(attention_backward)}},
 };
 
-START_TEST(device_operations_match_double_precision)
+CASE("devices", .limit = 60);
+
+TEST(device_operations_match_double_precision, LISTED(devices) * (int)COUNT(operations))
 {
 	const struct operation *o = &operations[(size_t)_i % COUNT(operations)];
 	struct bench b;
@@ -1088,10 +1111,9 @@ START_TEST(device_operations_match_double_precision)
 	}
 	bench_close(&b);
 }
-END_TEST
 
 /* The table above calls every slot that computes: those from alloc up to graph, without graph. */
-START_TEST(device_tests_cover_every_operation)
+TEST(device_tests_cover_every_operation)
 {
 	for (size_t slot = SLOT(alloc); slot < SLOT(graph); slot += sizeof(void (*)(void))) {
 		bool found = false;
@@ -1103,10 +1125,9 @@ START_TEST(device_tests_cover_every_operation)
 			      slot / sizeof(void (*)(void)));
 	}
 }
-END_TEST
 
 /* --device names all devices, in the order of devices[]. */
-START_TEST(device_option_names_every_device)
+TEST(device_option_names_every_device)
 {
 	char *names = sentence("auto");
 	for (size_t i = 0; devices[i]; i++) {
@@ -1120,9 +1141,8 @@ START_TEST(device_option_names_every_device)
 	ck_assert_ptr_null(device_find("tpu"));
 	free(names);
 }
-END_TEST
 
-START_TEST(usable_devices_report_facts)
+TEST(usable_devices_report_facts, LISTED(devices))
 {
 	const bool is_here =
 		devices[_i] == &device_cpu || (devices[_i] == &device_cuda && have_gpu());
@@ -1136,7 +1156,6 @@ START_TEST(usable_devices_report_facts)
 	ck_assert_int_gt(facts.count, 0);
 	ck_assert_msg(*facts.version, "%s: libraries without a version", devices[_i]->name);
 }
-END_TEST
 
 /* ---- Gradients against differences --------------------------------------- */
 
@@ -1154,7 +1173,7 @@ enum { CONV, NORM, MAX_POOL, AVERAGE_POOL, LAYERS };
 static const char *const layer_names[] = {"conv", "norm", "max pool", "average pool"};
 
 /* f(x + h v) - f(x - h v) is 2 h <gradient, v>, along random v: of x, and of the parameters. */
-START_TEST(layer_gradients_match_finite_differences)
+TEST(layer_gradients_match_finite_differences, LISTED(devices) * LAYERS)
 {
 	enum { ROWS = 3, STEPS = 2 };
 	const struct image in = {5, 7, 4};
@@ -1221,11 +1240,10 @@ START_TEST(layer_gradients_match_finite_differences)
 	pool_free(pool);
 	bench_close(&b);
 }
-END_TEST
 
 /* ---- Random draws -------------------------------------------------------- */
 
-START_TEST(dropout_drops_given_share_by_key)
+TEST(dropout_drops_given_share_by_key, LISTED(devices))
 {
 	enum { N = 100000 };
 	struct bench b;
@@ -1254,9 +1272,8 @@ START_TEST(dropout_drops_given_share_by_key)
 			      N);
 	bench_close(&b);
 }
-END_TEST
 
-START_TEST(crops_occur_at_every_offset)
+TEST(crops_occur_at_every_offset, LISTED(devices))
 {
 	/* The value of a pixel is its place + 1: the middle pixel of an output identifies its
 	 * crop. */
@@ -1307,26 +1324,5 @@ START_TEST(crops_occur_at_every_offset)
 	free(target);
 	bench_close(&b);
 }
-END_TEST
 
 /* ---- The suite ----------------------------------------------------------- */
-
-Suite *devices_suite(void)
-{
-	Suite *s = suite_create("devices");
-	TCase *t = tcase_create("devices");
-	int n = 0;
-	while (devices[n])
-		n++;
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, device_option_names_every_device);
-	tcase_add_loop_test(t, usable_devices_report_facts, 0, n);
-	tcase_add_test(t, device_tests_cover_every_operation);
-	tcase_add_loop_test(t, device_operations_match_double_precision, 0,
-			    n * (int)COUNT(operations));
-	tcase_add_loop_test(t, layer_gradients_match_finite_differences, 0, n * LAYERS);
-	tcase_add_loop_test(t, dropout_drops_given_share_by_key, 0, n);
-	tcase_add_loop_test(t, crops_occur_at_every_offset, 0, n);
-	suite_add_tcase(s, t);
-	return s;
-}

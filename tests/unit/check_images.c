@@ -7,7 +7,6 @@
 #include "workloads/layers.h"
 #include "tests/trained.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +109,9 @@ static int64_t params_of(const struct workload *workload, struct image image, co
 	return params;
 }
 
-START_TEST(image_nets_have_expected_parameter_counts)
+CASE("nets", .limit = 60); /* a GPU starts, and tries all convolutions */
+
+TEST(image_nets_have_expected_parameter_counts)
 {
 	static const char *const depths[] = {"20", "32", "44", "56", "110"};
 	const struct image grey = {28, 28, 1}, colour = {32, 32, 3};
@@ -128,9 +129,8 @@ START_TEST(image_nets_have_expected_parameter_counts)
 		ck_assert_int_eq(params_of(&workload_resnet, colour, depths[i]), right);
 	}
 }
-END_TEST
 
-START_TEST(activation_gradients_share_vectors)
+TEST(activation_gradients_share_vectors)
 {
 	/* gradients of activations share vectors: a deeper net needs no more of them, and none is
 	 * larger than the widest layer */
@@ -150,7 +150,6 @@ START_TEST(activation_gradients_share_vectors)
 		fixture_close(&f);
 	}
 }
-END_TEST
 
 /* ---- Gradients ----------------------------------------------------------- */
 
@@ -177,7 +176,7 @@ static const struct {
 	{{5, 4, 2}, "m2,1,0 C3,3,1,1 r 6 r d 5 t 4", INIT_HE},
 };
 
-START_TEST(image_net_gradients_match_finite_differences)
+TEST(image_net_gradients_match_finite_differences, COUNT(nets))
 {
 	struct fixture f;
 	open_images(&f, nets[_i].image, 4);
@@ -188,9 +187,8 @@ START_TEST(image_net_gradients_match_finite_differences)
 	model_close(&f.w);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(lowest_layers_compute_no_input_gradient)
+TEST(lowest_layers_compute_no_input_gradient)
 {
 	/* no gradient is computed below the lowest parameters */
 	struct fixture f;
@@ -203,7 +201,6 @@ START_TEST(lowest_layers_compute_no_input_gradient)
 	model_close(&f.w);
 	fixture_close(&f);
 }
-END_TEST
 
 /* Invalid nets. */
 static const struct {
@@ -234,11 +231,10 @@ static void misuse(struct worker *w, int which)
 	build(w, &(struct data){.features = 60, .image = {6, 5, 2}}, misuses[which].words, INIT_HE);
 }
 
-START_TEST(invalid_image_net_ends_the_process)
+TEST(invalid_image_net_ends_the_process, COUNT(misuses))
 {
 	ends_the_process(misuse, _i, misuses[_i].says);
 }
-END_TEST
 
 /* ---- PyTorch ------------------------------------------------------------- */
 
@@ -252,7 +248,7 @@ static void build_reference(struct worker *w, const struct data *d, const struct
 }
 
 /* Every net on every device that can be used here. */
-START_TEST(image_nets_match_pytorch)
+TEST(image_nets_match_pytorch, LISTED(devices) * (int)COUNT(references))
 {
 	const struct device_ops *device = devices[_i / (int)COUNT(references)];
 	const double close = on_real_gpu() && !device->host ? 5e-5 : 2e-5; /* Winograd's error */
@@ -260,11 +256,10 @@ START_TEST(image_nets_match_pytorch)
 		check_reference(&references[_i % (int)COUNT(references)], device, build_reference,
 				close, close);
 }
-END_TEST
 
 /* ---- Initial values, running statistics, dropout -------------------------- */
 
-START_TEST(initial_values_follow_he_and_uniform)
+TEST(initial_values_follow_he_and_uniform)
 {
 	/* He: N(0, 2 / fan-in), bias 0; uniform: within 1 / sqrt(fan-in), bias too */
 	const size_t fan_in = 3 * 3 * 8, n = 64 * fan_in;
@@ -273,7 +268,8 @@ START_TEST(initial_values_follow_he_and_uniform)
 		open_images(&f, (struct image){4, 4, 8}, 4);
 		build(&f.w, &f.train, "C64,3,1,1 n 4", uniform ? INIT_UNIFORM : INIT_HE);
 
-		float *p = fixture_get(f.w.param), *running = fixture_get(f.w.buffer);
+		float *p AUTOFREE = fixture_get(f.w.param),
+			 *running AUTOFREE = fixture_get(f.w.buffer);
 		double sum = 0, squares = 0, most = 0, variance;
 
 		for (size_t i = 0; i < n; i++) {
@@ -292,14 +288,11 @@ START_TEST(initial_values_follow_he_and_uniform)
 			ck_assert_float_eq(running[i], 0);
 			ck_assert_float_eq(running[64 + i], 1);
 		}
-		free(p);
-		free(running);
 		net_fini(&f.w);
 		model_close(&f.w);
 		fixture_close(&f);
 	}
 }
-END_TEST
 
 static double evaluated(struct worker *w)
 {
@@ -317,7 +310,7 @@ static double trained_on(struct worker *w)
 	return t.loss;
 }
 
-START_TEST(running_statistics_affect_evaluation_only)
+TEST(running_statistics_affect_evaluation_only)
 {
 	/* evaluation uses the running statistics; training updates them and does not use them */
 	struct fixture f;
@@ -341,9 +334,8 @@ START_TEST(running_statistics_affect_evaluation_only)
 	model_close(&f.w);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(net_dropout_depends_on_key_in_training_only)
+TEST(net_dropout_depends_on_key_in_training_only)
 {
 	/* dropout depends on the step's key, and acts in training only */
 	struct fixture f;
@@ -363,7 +355,6 @@ START_TEST(net_dropout_depends_on_key_in_training_only)
 	model_close(&f.w);
 	fixture_close(&f);
 }
-END_TEST
 
 /* ---- Augmentation of images ----------------------------------------------- */
 
@@ -376,13 +367,12 @@ static void load_rows(struct fixture *f, int64_t seed, int64_t epoch, const int3
 	f->w.epoch = epoch;
 	f->w.index = index;
 	net_load(&f->w);
-	float *x = fixture_get(f->w.net->input);
+	float *x AUTOFREE = fixture_get(f->w.net->input);
 
 	memcpy(to, x, 8 * FLOATS * sizeof *x);
-	free(x);
 }
 
-START_TEST(augmentation_depends_on_row_epoch_and_seed)
+TEST(augmentation_depends_on_row_epoch_and_seed)
 {
 	static const int32_t other[] = {13, 5, 19, 2, 11, 7, 0, 3};
 	static float x[4][8 * FLOATS], plain[8 * FLOATS];
@@ -412,7 +402,7 @@ START_TEST(augmentation_depends_on_row_epoch_and_seed)
 	/* evaluation only subtracts the mean */
 	f.w.test = &f.train;
 	evaluated(&f.w);
-	float *input = fixture_get(f.w.net->input);
+	float *input AUTOFREE = fixture_get(f.w.net->input);
 
 	memcpy(plain, input, sizeof plain);
 	for (size_t i = 0; i < 8; i++) {
@@ -428,12 +418,10 @@ START_TEST(augmentation_depends_on_row_epoch_and_seed)
 		moved += memcmp(plain + i * FLOATS, x[0] + i * FLOATS, row) != 0;
 	}
 	ck_assert_uint_ge(moved, 6);
-	free(input);
 	net_fini(&f.w);
 	model_close(&f.w);
 	fixture_close(&f);
 }
-END_TEST
 
 /* ---- Workloads ----------------------------------------------------------- */
 
@@ -445,7 +433,9 @@ static void made_set(void)
 	idx_put_set(IMAGES, TESTS, false, '-');
 }
 
-START_TEST(lenet_learns)
+CASE("workloads", .limit = 60, .set_up = made_set, .tear_down = folder_free);
+
+TEST(lenet_learns)
 {
 	struct fixture f;
 	int32_t index[IMAGES];
@@ -473,11 +463,10 @@ START_TEST(lenet_learns)
 		      TESTS);
 	fixture_close(&f);
 }
-END_TEST
 
 /* A training step adds NORM_ALPHA of the mini-batch's statistics to (1 - NORM_ALPHA) of the running
  * ones. In epoch 0 both calls augment alike. */
-START_TEST(norm_statistics_are_those_of_the_rows)
+TEST(norm_statistics_are_those_of_the_rows)
 {
 	struct fixture f;
 	int32_t index[32];
@@ -491,13 +480,13 @@ START_TEST(norm_statistics_are_those_of_the_rows)
 	fixture_init(&f);
 	for (int32_t i = 0; i < 32; i++)
 		index[i] = 3 * i;
-	float *before = fixture_get(f.w.buffer);
+	float *before AUTOFREE = fixture_get(f.w.buffer);
 	f.w.index = index;
 	f.w.rows = 32;
 	step_gradient(&f.w);
-	float *after = fixture_get(f.w.buffer);
+	float *after AUTOFREE = fixture_get(f.w.buffer);
 	f.w.workload->statistics(&f.w, index, 32);
-	float *own = fixture_get(f.w.buffer);
+	float *own AUTOFREE = fixture_get(f.w.buffer);
 	for (size_t i = 0; i < vec_len(f.w.buffer); i++) {
 		double kept = (1 - NORM_ALPHA) * before[i] + NORM_ALPHA * own[i];
 		ck_assert_double_eq_tol(after[i], kept, 1e-5 * (1 + fabs(kept)));
@@ -505,12 +494,8 @@ START_TEST(norm_statistics_are_those_of_the_rows)
 	}
 	ck_assert_double_gt(most, 0.1);
 	tally_take(&f.w, &ignored);
-	free(before);
-	free(after);
-	free(own);
 	fixture_close(&f);
 }
-END_TEST
 
 /* One model over two workers, and two replicas, learn what one worker learns. */
 static const struct {
@@ -525,7 +510,7 @@ static const struct {
 	 "--workload=resnet --resnet.depth=20 --strategy=serial --batch=32", 5e-3},
 };
 
-START_TEST(split_image_nets_equal_one_worker)
+TEST(split_image_nets_equal_one_worker, COUNT(splits))
 {
 	const char *rest = "--device=cpu --lr=0.02 --momentum=0.9 --weight-decay=0 --epochs=1";
 	struct result a = train_ok(2, words("%s %s", splits[_i].split, rest)),
@@ -537,7 +522,6 @@ START_TEST(split_image_nets_equal_one_worker)
 	free(a.param);
 	free(b.param);
 }
-END_TEST
 
 /* ---- CIFAR-10 ------------------------------------------------------------ */
 
@@ -551,35 +535,34 @@ static uint8_t pixel_of(int n, size_t i, size_t at)
 
 static void put_batch(const char *name, int n, size_t rows)
 {
-	uint8_t *x = must(malloc(rows * ROW + 1));
+	uint8_t *x AUTOFREE = must(malloc(rows * ROW + 1));
 	for (size_t i = 0; i < rows; i++) {
 		x[i * ROW] = (uint8_t)((i + (size_t)n) % 10);
 		for (size_t at = 0; at < ROW - 1; at++)
 			x[i * ROW + 1 + at] = pixel_of(n, i, at);
 	}
 	folder_put(name, x, rows * ROW, false);
-	free(x);
 }
 
 static void put_cifar(int batches)
 {
 	for (int n = 1; n <= batches; n++) {
-		char *name = sentence("data_batch_%d.bin", n);
+		char *name AUTOFREE = sentence("data_batch_%d.bin", n);
 
 		put_batch(name, n, ROWS + (size_t)n);
-		free(name);
 	}
 	put_batch("test_batch.bin", 0, ROWS);
 }
 
 static void remove_file(const char *name)
 {
-	char *path = sentence("%s/%s", folder, name);
+	char *path AUTOFREE = sentence("%s/%s", folder, name);
 	ck_assert_int_eq(unlink(path), 0);
-	free(path);
 }
 
-START_TEST(cifar_batches_are_read)
+CASE("cifar", .set_up = folder_new, .tear_down = folder_free);
+
+TEST(cifar_batches_are_read, 1, 6)
 {
 	/* any number of batches; red, green and blue of a pixel become neighbours */
 	struct run run = {.data_dir = folder};
@@ -614,7 +597,6 @@ START_TEST(cifar_batches_are_read)
 	ck_assert_ptr_null(train.bytes);
 	ck_assert_ptr_null(test.target);
 }
-END_TEST
 
 /* Ways to spoil a set of three batches. */
 static const struct {
@@ -649,7 +631,7 @@ static void must_say(char *wrong, const char *says)
 	ck_assert_msg(strstr(wrong, says) != NULL, "\"%s\" lacks \"%s\"", wrong, says);
 }
 
-START_TEST(spoilt_cifar_batches_are_refused)
+TEST(spoilt_cifar_batches_are_refused, COUNT(spoilt))
 {
 	struct run run = {.data_dir = folder};
 	struct data train, test;
@@ -671,9 +653,8 @@ START_TEST(spoilt_cifar_batches_are_refused)
 	ck_assert_ptr_null(test.bytes);
 	free(wrong);
 }
-END_TEST
 
-START_TEST(cifar_folder_selects_data_set)
+TEST(cifar_folder_selects_data_set)
 {
 	struct run run = {.data_dir = folder};
 	struct data train, test;
@@ -685,7 +666,8 @@ START_TEST(cifar_folder_selects_data_set)
 	must_say(wrong, folder);
 	free(wrong);
 	/* a missing folder, and a path that is too long */
-	char *none = sentence("%s/none", folder), *long_name = must(calloc(1, 5000));
+	char *none AUTOFREE = sentence("%s/none", folder),
+		   *long_name AUTOFREE = must(calloc(1, 5000));
 
 	run.data_dir = none;
 	wrong = dataset_cifar10_or_fashion.load(&run, &train, &test);
@@ -695,10 +677,8 @@ START_TEST(cifar_folder_selects_data_set)
 	wrong = dataset_cifar10_or_fashion.load(&run, &train, &test);
 	must_say(wrong, "too long");
 	free(wrong);
-	free(none);
-	free(long_name);
 	/* a folder where a file should be */
-	char *path = sentence("%s/data_batch_1.bin", folder);
+	char *path AUTOFREE = sentence("%s/data_batch_1.bin", folder);
 
 	run.data_dir = folder;
 	ck_assert_int_eq(mkdir(path, 0755), 0);
@@ -706,7 +686,6 @@ START_TEST(cifar_folder_selects_data_set)
 	must_say(wrong, "data_batch_1.bin: Is a directory");
 	free(wrong);
 	ck_assert_int_eq(rmdir(path), 0);
-	free(path);
 	/* a folder with IDX files: the other data set */
 	idx_put_set(12, 8, false, '-');
 	wrong = dataset_cifar10_or_fashion.load(&run, &train, &test);
@@ -722,13 +701,12 @@ START_TEST(cifar_folder_selects_data_set)
 	ck_assert_msg(!wrong, "%s", wrong);
 	ck_assert_uint_eq(train.image.width, 32);
 }
-END_TEST
 
-START_TEST(list_workloads_shows_used_data_set)
+TEST(list_workloads_shows_used_data_set)
 {
 	/* `list workloads` shows which data set is used */
 	char text[20000];
-	char *command = sentence("./mvbench list workloads --data-dir=%s", folder);
+	char *command AUTOFREE = sentence("./mvbench list workloads --data-dir=%s", folder);
 	put_cifar(1);
 	ck_assert_int_eq(command_output(command, text, sizeof text), 0);
 	ck_assert_ptr_nonnull(strstr(text, "cifar10_or_fashion: found, 5 rows to train on and 4 to "
@@ -737,46 +715,6 @@ START_TEST(list_workloads_shows_used_data_set)
 	ck_assert_int_eq(command_output("./mvbench list workloads", text, sizeof text), 0);
 	ck_assert_ptr_nonnull(strstr(text, "cifar10_or_fashion: found, 60000 rows to train on and "
 					   "10000 to test, 1024 values each"));
-	free(command);
 }
-END_TEST
 
 /* ---- The suite ----------------------------------------------------------- */
-
-Suite *images_suite(void)
-{
-	Suite *s = suite_create("images");
-	TCase *t = tcase_create("nets");
-	int n = 0;
-	tcase_set_timeout(t, 60); /* a GPU starts, and tries all convolutions */
-	while (devices[n])
-		n++;
-	tcase_add_test(t, image_nets_have_expected_parameter_counts);
-	tcase_add_test(t, activation_gradients_share_vectors);
-	tcase_add_loop_test(t, image_net_gradients_match_finite_differences, 0, COUNT(nets));
-	tcase_add_test(t, lowest_layers_compute_no_input_gradient);
-	tcase_add_loop_test(t, invalid_image_net_ends_the_process, 0, COUNT(misuses));
-	tcase_add_loop_test(t, image_nets_match_pytorch, 0, n * (int)COUNT(references));
-	tcase_add_test(t, initial_values_follow_he_and_uniform);
-	tcase_add_test(t, running_statistics_affect_evaluation_only);
-	tcase_add_test(t, net_dropout_depends_on_key_in_training_only);
-	tcase_add_test(t, augmentation_depends_on_row_epoch_and_seed);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("workloads");
-	tcase_set_timeout(t, 60);
-	tcase_add_checked_fixture(t, made_set, folder_free);
-	tcase_add_test(t, lenet_learns);
-	tcase_add_test(t, norm_statistics_are_those_of_the_rows);
-	tcase_add_loop_test(t, split_image_nets_equal_one_worker, 0, COUNT(splits));
-	suite_add_tcase(s, t);
-
-	t = tcase_create("cifar");
-	tcase_add_checked_fixture(t, folder_new, folder_free);
-	tcase_add_loop_test(t, cifar_batches_are_read, 1, 6);
-	tcase_add_loop_test(t, spoilt_cifar_batches_are_refused, 0, COUNT(spoilt));
-	tcase_add_test(t, cifar_folder_selects_data_set);
-	tcase_add_test(t, list_workloads_shows_used_data_set);
-	suite_add_tcase(s, t);
-	return s;
-}

@@ -51,20 +51,18 @@ static void each_option(void (*test)(const struct table_of *t, const struct opti
 
 static void refused(const struct table_of *t, const struct option *o, const char *text)
 {
-	char *fields = calloc(1, t->size), *zeros = calloc(1, t->size);
-	char *wrong = option_set(o, fields, t->owner, text);
+	char *fields AUTOFREE = calloc(1, t->size), *zeros AUTOFREE = calloc(1, t->size);
+	char *wrong AUTOFREE = option_set(o, fields, t->owner, text);
 	ck_assert_msg(wrong != NULL, "%s accepts %s", o->name, text);
 	ck_assert_msg(strstr(wrong, o->name) && strstr(wrong, text), "%s", wrong);
 	ck_assert_msg(memcmp(fields, zeros, t->size) == 0, "%s=%s is refused, but set", o->name,
 		      text);
-	free(wrong);
-	free(fields);
-	free(zeros);
 }
 
 static void round_trip(const struct table_of *t, const struct option *o)
 {
-	char *a = calloc(1, t->size), *b = calloc(1, t->size), text[256], again[256];
+	char *a AUTOFREE = calloc(1, t->size), *b AUTOFREE = calloc(1, t->size), text[256],
+		again[256];
 	char *wrong = option_set(o, a, t->owner, o->def);
 	ck_assert_msg(!wrong, "%s", wrong);
 	option_text(o, a, text, sizeof text);
@@ -75,15 +73,12 @@ static void round_trip(const struct table_of *t, const struct option *o)
 	if (is_number(o) || o->type == OPT_BOOL)
 		ck_assert_msg(memcmp(a, b, t->size) == 0, "%s=%s reads back as another value",
 			      o->name, text);
-	free(a);
-	free(b);
 }
 
-START_TEST(defaults_are_valid_and_read_back)
+TEST(defaults_are_valid_and_read_back)
 {
 	each_option(round_trip);
 }
-END_TEST
 
 static void bad_values(const struct table_of *t, const struct option *o)
 {
@@ -114,11 +109,10 @@ static void bad_values(const struct table_of *t, const struct option *o)
 	}
 }
 
-START_TEST(bad_values_are_refused_with_the_name_and_the_value)
+TEST(bad_values_are_refused_with_the_name_and_the_value)
 {
 	each_option(bad_values);
 }
-END_TEST
 
 static void good_help(const struct table_of *t, const struct option *o)
 {
@@ -136,13 +130,12 @@ static void good_help(const struct table_of *t, const struct option *o)
 	ck_assert_msg(o->offset < t->size, "%s lies outside its struct", o->name);
 }
 
-START_TEST(option_help_ends_in_unit)
+TEST(option_help_ends_in_unit)
 {
 	each_option(good_help);
 }
-END_TEST
 
-START_TEST(plug_in_names_are_unique)
+TEST(plug_in_names_are_unique)
 {
 	struct table_of t[64];
 	size_t n = all_tables(t);
@@ -150,10 +143,9 @@ START_TEST(plug_in_names_are_unique)
 		for (size_t k = 1; k < i; k++)
 			ck_assert_str_ne(t[i].owner, t[k].owner);
 }
-END_TEST
 
 /* In names of figures each option has its own place, before plug-ins' (98) and the label (99). */
-START_TEST(option_places_in_names_are_unique)
+TEST(option_places_in_names_are_unique)
 {
 	for (const struct option *o = run_options; o->name; o++) {
 		bool label = strcmp(o->name, "label") == 0;
@@ -164,9 +156,8 @@ START_TEST(option_places_in_names_are_unique)
 				      o->name, o->core.label);
 	}
 }
-END_TEST
 
-START_TEST(help_prints_every_option)
+TEST(help_prints_every_option)
 {
 	char *text = NULL;
 	size_t size = 0;
@@ -181,28 +172,24 @@ START_TEST(help_prints_every_option)
 		ck_assert_msg(strlen(line) <= 100, "%s", line);
 	free(text);
 }
-END_TEST
 
-START_TEST(readme_names_every_plug_in)
+TEST(readme_names_every_plug_in)
 {
 	struct table_of t[64];
 	size_t n = all_tables(t);
-	char *path = installed_path("README.md"), text[64 * 1024];
+	char *path AUTOFREE = installed_path("README.md"), text[64 * 1024];
 	ck_assert_msg(path != NULL, "there is no README.md");
 	FILE *f = fopen(path, "r");
 	ck_assert_ptr_nonnull(f);
 	text[fread(text, 1, sizeof text - 1, f)] = '\0';
 	ck_assert(feof(f));
 	fclose(f);
-	free(path);
 	for (size_t i = 1; i < n; i++) {
-		char *name = sentence("`%s`", t[i].owner);
+		char *name AUTOFREE = sentence("`%s`", t[i].owner);
 		ck_assert_msg(strstr(text, name) != NULL, "README.md does not have the %s %s",
 			      t[i].part, name);
-		free(name);
 	}
 }
-END_TEST
 
 /* ---- Types --------------------------------------------------------------- */
 
@@ -221,7 +208,7 @@ static const struct option real_option = {
 static const struct option bool_option = {
 	.name = "flag", .type = OPT_BOOL, .offset = offsetof(struct sample, flag), .def = "no"};
 
-START_TEST(sizes_take_units)
+TEST(sizes_take_units)
 {
 	static const struct {
 		const char *text;
@@ -246,15 +233,13 @@ START_TEST(sizes_take_units)
 		option_text(&size_option, &s, text, sizeof text);
 		ck_assert_str_eq(text, row[i].back);
 	}
-	char *wrong = option_set(&size_option, &s, "allreduce", "20mib");
+	char *wrong AUTOFREE = option_set(&size_option, &s, "allreduce", "20mib");
 	ck_assert_str_eq(
 		wrong, "--allreduce.size=20mib: give a size in bytes (or with B, kB, MB, GB, KiB, "
 		       "MiB, GiB), such as --allreduce.size=1MiB");
-	free(wrong);
 }
-END_TEST
 
-START_TEST(times_take_units)
+TEST(times_take_units)
 {
 	static const struct {
 		const char *text;
@@ -273,9 +258,8 @@ START_TEST(times_take_units)
 		ck_assert_str_eq(text, row[i].back);
 	}
 }
-END_TEST
 
-START_TEST(booleans_accept_several_words)
+TEST(booleans_accept_several_words)
 {
 	static const char *const word[] = {"true", "yes", "1", "on", "false", "no", "0", "off"};
 	struct sample s;
@@ -284,9 +268,8 @@ START_TEST(booleans_accept_several_words)
 		ck_assert_int_eq(s.flag, i < 4);
 	}
 }
-END_TEST
 
-START_TEST(real_and_time_values_are_read_back_unchanged)
+TEST(real_and_time_values_are_read_back_unchanged)
 {
 	uint64_t rng = 1;
 	struct sample a, b;
@@ -309,9 +292,8 @@ START_TEST(real_and_time_values_are_read_back_unchanged)
 	option_text(&real_option, &a, text, sizeof text);
 	ck_assert_str_eq(text, "1000");
 }
-END_TEST
 
-START_TEST(nearest_name_corrects_typos)
+TEST(nearest_name_corrects_typos)
 {
 	static const char *const name[] = {"epochs", "workers", "lr", "sync-every", "seed"};
 	ck_assert_str_eq(nearest("epoch", name, 5), "epochs");
@@ -322,9 +304,8 @@ START_TEST(nearest_name_corrects_typos)
 	ck_assert_ptr_null(nearest("", name, 5));
 	ck_assert_ptr_null(nearest("momentum", name, 5));
 }
-END_TEST
 
-START_TEST(json_is_utf8_for_any_input)
+TEST(json_is_utf8_for_any_input)
 {
 	char *text = NULL;
 	size_t n;
@@ -335,7 +316,6 @@ START_TEST(json_is_utf8_for_any_input)
 	ck_assert_str_eq(text, "\"a" NONE "\\\"" NONE NONE "\\\\\xc3\xa9\\u000a" NONE "\"");
 	free(text);
 }
-END_TEST
 
 /* ---- Command lines ------------------------------------------------------- */
 
@@ -345,7 +325,7 @@ static bool is_bare(const void *ctx, const char *name)
 	return strcmp(name, "dry-run") == 0;
 }
 
-START_TEST(arguments_are_accepted_in_any_order)
+TEST(arguments_are_accepted_in_any_order)
 {
 	char *argv[] = {"a.ini", "--seed=3",    "--lr", "-0.1", "--dry-run",
 			"b",     "--label=x=y", "-",    "--",   "--odd"};
@@ -365,9 +345,8 @@ START_TEST(arguments_are_accepted_in_any_order)
 	ck_assert(!a.help);
 	arguments_free(&a);
 }
-END_TEST
 
-START_TEST(invalid_arguments_are_refused)
+TEST(invalid_arguments_are_refused)
 {
 	char *last[] = {"--epochs"}, *next[] = {"--epochs", "--lr=1"}, *one[] = {"-x"};
 	char *help[] = {"-h"}, *unknown[] = {"--epoch"};
@@ -396,9 +375,8 @@ START_TEST(invalid_arguments_are_refused)
 	ck_assert(a.help);
 	arguments_free(&a);
 }
-END_TEST
 
-START_TEST(commands_take_their_own_arguments)
+TEST(commands_take_their_own_arguments)
 {
 	static const struct option own[] = {
 		{.name = "size",
@@ -423,12 +401,10 @@ START_TEST(commands_take_their_own_arguments)
 	free((char *)(uintptr_t)a.option[0].name);
 	a.option[0] = a.option[1];
 	a.options = 1;
-	char *wrong = arguments_refuse(&a, own);
+	char *wrong AUTOFREE = arguments_refuse(&a, own);
 	ck_assert_str_eq(wrong, "--sizes: there is no such option; did you mean --size?");
-	free(wrong);
 	arguments_free(&a);
 }
-END_TEST
 
 /* ---- Configurations ------------------------------------------------------ */
 
@@ -442,13 +418,12 @@ static void not_made(const char *name, const char *value, const char *says)
 {
 	struct setting s = {name, value};
 	struct config c;
-	char *wrong = config_init(&c, &s, 1, false);
+	char *wrong AUTOFREE = config_init(&c, &s, 1, false);
 	ck_assert_msg(wrong != NULL, "--%s=%s is accepted", name, value);
 	ck_assert_msg(strstr(wrong, says) != NULL, "\"%s\" does not say \"%s\"", wrong, says);
-	free(wrong);
 }
 
-START_TEST(given_options_override_recipes)
+TEST(given_options_override_recipes)
 {
 	const struct setting s[] = {{"batch", "7"}, {"workload", "perceptron"}, {"batch", "8"}};
 	struct config c;
@@ -460,9 +435,8 @@ START_TEST(given_options_override_recipes)
 	ck_assert_str_eq(c.run.strategy, "serial");
 	config_fini(&c);
 }
-END_TEST
 
-START_TEST(every_recipe_is_valid)
+TEST(every_recipe_is_valid)
 {
 	for (size_t i = 0; workloads[i]; i++) {
 		struct setting s = {"workload", workloads[i]->plugin.name};
@@ -472,9 +446,8 @@ START_TEST(every_recipe_is_valid)
 		config_fini(&c);
 	}
 }
-END_TEST
 
-START_TEST(invalid_configurations_are_refused)
+TEST(invalid_configurations_are_refused)
 {
 	not_made("epoch", "3", "did you mean --epochs?");
 	not_made("strategy", "asdg", "did you mean asgd?");
@@ -487,29 +460,26 @@ START_TEST(invalid_configurations_are_refused)
 	not_made("db", "", "--db");
 	not_made("epochs", NULL, "give a value");
 }
-END_TEST
 
-START_TEST(job_files_accept_options_of_other_strategies)
+TEST(job_files_accept_options_of_other_strategies)
 {
 	const struct setting s[] = {{"strategy", "asgd"}, {"periodic.start", "3"}};
 	const struct setting bad[] = {{"strategy", "asgd"}, {"periodic.stat", "3"}};
 	struct config c;
-	char *wrong = config_init(&c, s, 2, true);
+	char *wrong AUTOFREE = config_init(&c, s, 2, true);
 	ck_assert_ptr_null(wrong);
 	config_fini(&c);
 	wrong = config_init(&c, bad, 2, true);
 	ck_assert_ptr_nonnull(wrong);
-	free(wrong);
 }
-END_TEST
 
 /* The last --strategy counts, wherever the options of strategies are. */
-START_TEST(last_strategy_ignores_options_of_others)
+TEST(last_strategy_ignores_options_of_others)
 {
 	const struct setting s[] = {
 		{"strategy", "bsp"}, {"bsp.backup", "1"}, {"strategy", "periodic"}};
 	struct config c;
-	char *wrong = config_init(&c, s, 3, true);
+	char *wrong AUTOFREE = config_init(&c, s, 3, true);
 	ck_assert_ptr_null(wrong);
 	struct config other;
 	made(&other, s + 2, 1);
@@ -518,9 +488,7 @@ START_TEST(last_strategy_ignores_options_of_others)
 	config_fini(&other);
 	wrong = config_init(&c, s, 3, false);
 	ck_assert_msg(wrong && strstr(wrong, "but the strategy is periodic"), "%s", wrong);
-	free(wrong);
 }
-END_TEST
 
 static void hash_given(const struct setting *s, size_t n, char hex[17])
 {
@@ -530,7 +498,7 @@ static void hash_given(const struct setting *s, size_t n, char hex[17])
 	config_fini(&c);
 }
 
-START_TEST(config_hash_does_not_depend_on_spelling)
+TEST(config_hash_does_not_depend_on_spelling)
 {
 	const struct setting a[] = {
 		{"lr", "0.10"}, {"epochs", "3"}, {"label", "x"}, {"db", "a.db"}};
@@ -541,20 +509,19 @@ START_TEST(config_hash_does_not_depend_on_spelling)
 	ck_assert_str_eq(x, y);
 	ck_assert_uint_eq(strlen(x), 16);
 }
-END_TEST
 
 /* The identity of a cell, with the old name of the renamed option. */
 static void hash_old_name(void *hash, const char *part, const struct option *o, const char *value)
 {
 	bool renamed = strcmp(o->name, "eval-every") == 0;
-	char *line = sentence("%s.%s=%s\n", part, renamed ? "judge-every" : o->name, value);
+	char *line AUTOFREE =
+		sentence("%s.%s=%s\n", part, renamed ? "judge-every" : o->name, value);
 	if (option_decides(o, value))
 		*(uint64_t *)hash = hash_of(*(uint64_t *)hash, line, strlen(line));
-	free(line);
 }
 
 /* A renamed option keeps its column, and the identity of its cells. */
-START_TEST(old_names_of_options_are_accepted)
+TEST(old_names_of_options_are_accepted)
 {
 	static const char *const word[] = {"--judge-every", "5", "--eval-every=7"};
 	const struct setting old = {"judge-every", "5"}, new = {"eval-every", "5"};
@@ -578,7 +545,6 @@ START_TEST(old_names_of_options_are_accepted)
 	ck_assert_str_eq(arguments_value(&a, "eval-every"), "7");
 	arguments_free(&a);
 }
-END_TEST
 
 /* A value other than the default. */
 static void other_value(const struct option *o, char *text, size_t room)
@@ -619,7 +585,7 @@ static void hash_changes(const struct table_of *t, const struct option *o)
 {
 	char before[17], after[17], value[64];
 	const char *part = strcmp(t->part, "run") == 0 ? NULL : t->part;
-	char *name = part ? sentence("%s.%s", t->owner, o->name) : sentence("%s", o->name);
+	char *name AUTOFREE = part ? sentence("%s.%s", t->owner, o->name) : sentence("%s", o->name);
 	/* with initial-model given, the file of --init-from is not read */
 	struct setting s[] = {{part ? part : "workload", part ? t->owner : "mlp"},
 			      {"initial-model", "0123456789abcdef"},
@@ -629,16 +595,14 @@ static void hash_changes(const struct table_of *t, const struct option *o)
 	hash_given(s, 3, after);
 	ck_assert_msg((strcmp(before, after) == 0) == o->incidental, "--%s=%s and the identity",
 		      name, value);
-	free(name);
 }
 
-START_TEST(config_hash_depends_on_every_deciding_option)
+TEST(config_hash_depends_on_every_deciding_option)
 {
 	each_option(hash_changes);
 }
-END_TEST
 
-START_TEST(config_words_reproduce_the_configuration)
+TEST(config_words_reproduce_the_configuration)
 {
 	const struct setting s[] = {{"strategy", "periodic"},      {"periodic.start", "5"},
 				    {"lr", "0.30000000000000004"}, {"label", "two words"},
@@ -663,7 +627,6 @@ START_TEST(config_words_reproduce_the_configuration)
 	config_fini(&a);
 	config_fini(&b);
 }
-END_TEST
 
 /* ---- Schedules ----------------------------------------------------------- */
 
@@ -673,7 +636,7 @@ static double rate(const char *schedule, int64_t epoch, double fraction)
 	return lr_at(&run, 4, epoch, fraction);
 }
 
-START_TEST(lr_schedules_have_expected_values)
+TEST(lr_schedules_have_expected_values)
 {
 	static const struct {
 		const char *schedule;
@@ -710,9 +673,8 @@ START_TEST(lr_schedules_have_expected_values)
 					row[i].lr, 1e-12);
 	}
 }
-END_TEST
 
-START_TEST(learning_rate_scales_with_workers)
+TEST(learning_rate_scales_with_workers)
 {
 	struct run run = {.lr = 0.1, .lr_schedule = "constant", .lr_scale = "linear", .epochs = 1};
 	ck_assert_double_eq_tol(lr_at(&run, 4, 1, 0), 0.4, 1e-15);
@@ -727,9 +689,8 @@ START_TEST(learning_rate_scales_with_workers)
 	ck_assert_double_eq_tol(lr_at(&run, 9, 2, 0), 0.5, 1e-15);
 	ck_assert_double_eq_tol(lr_at(&run, 9, 3, 0), 0.9, 1e-15);
 }
-END_TEST
 
-START_TEST(invalid_lr_schedules_are_refused)
+TEST(invalid_lr_schedules_are_refused)
 {
 	static const char *const bad[] = {"",          "steps:3",       "step",
 					  "step:",     "step:3:2",      "step:x0.1",
@@ -740,12 +701,11 @@ START_TEST(invalid_lr_schedules_are_refused)
 					  "warmup:1:", "warmup:1:2",    "warmup:1:bases",
 					  "step:nan",  "step:-1",       "constant+constant"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		char *wrong = lr_schedule_check(option_find(run_options, "lr-schedule"), bad[i]);
+		char *wrong AUTOFREE =
+			lr_schedule_check(option_find(run_options, "lr-schedule"), bad[i]);
 		ck_assert_msg(wrong != NULL, "%s is accepted", bad[i]);
-		free(wrong);
 	}
 }
-END_TEST
 
 /* ---- Plans --------------------------------------------------------------- */
 
@@ -758,7 +718,7 @@ static char *planned(const struct setting *s, size_t n, struct plan *p)
 	return wrong;
 }
 
-START_TEST(plans_count_parameters_and_steps)
+TEST(plans_count_parameters_and_steps)
 {
 	const struct setting s[] = {{"workload", "perceptron"},
 				    {"strategy", "allreduce"},
@@ -774,9 +734,8 @@ START_TEST(plans_count_parameters_and_steps)
 	ck_assert_int_eq(p.oversubscribed, p.cores < 3);
 	ck_assert_str_eq(p.device, "cpu");
 }
-END_TEST
 
-START_TEST(plans_count_model_parallel_workers_as_one_model)
+TEST(plans_count_model_parallel_workers_as_one_model)
 {
 	const struct setting s[] = {{"workload", "perceptron"},
 				    {"strategy", "model_parallel"},
@@ -788,9 +747,8 @@ START_TEST(plans_count_model_parallel_workers_as_one_model)
 	ck_assert_int_eq(p.params, 1201);
 	ck_assert_int_eq(p.steps, 1000);
 }
-END_TEST
 
-START_TEST(invalid_plans_are_refused)
+TEST(invalid_plans_are_refused)
 {
 	static const struct {
 		struct setting s[4];
@@ -809,16 +767,14 @@ START_TEST(invalid_plans_are_refused)
 	};
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		struct plan p;
-		char *wrong = planned(row[i].s, row[i].n, &p);
+		char *wrong AUTOFREE = planned(row[i].s, row[i].n, &p);
 		ck_assert_msg(wrong && strstr(wrong, row[i].says), "%s: %s", row[i].says,
 			      wrong ? wrong : "is accepted");
-		free(wrong);
 	}
 }
-END_TEST
 
 /* A workload that cannot be split keeps its model whole; strategies that split it are refused. */
-START_TEST(model_parallel_refuses_unsplittable_models)
+TEST(model_parallel_refuses_unsplittable_models)
 {
 	static const struct {
 		const char *strategy, *group;
@@ -838,69 +794,23 @@ START_TEST(model_parallel_refuses_unsplittable_models)
 		struct plan p;
 		made(&c, s, row[i].group ? 4 : 3);
 		c.workload = &whole;
-		char *wrong = plan_make(&c, &p);
+		char *wrong AUTOFREE = plan_make(&c, &p);
 		ck_assert_msg(!wrong == !row[i].refused, "%s: %s", row[i].strategy,
 			      wrong ? wrong : "is accepted");
-		char *named = sentence("--strategy=%s", row[i].strategy);
+		char *named AUTOFREE = sentence("--strategy=%s", row[i].strategy);
 		ck_assert_msg(!wrong || (strstr(wrong, named) && strstr(wrong, "perceptron")), "%s",
 			      wrong);
-		free(named);
-		free(wrong);
 		config_fini(&c);
 	}
 }
-END_TEST
 
-START_TEST(plans_need_mpirun)
+TEST(plans_need_mpirun)
 {
 	const struct setting s[] = {
 		{"workload", "perceptron"}, {"strategy", "asgd"}, {"workers", "2"}};
 	struct plan p;
 	setenv("PATH", "/nowhere", 1);
-	char *wrong = planned(s, 3, &p);
+	char *wrong AUTOFREE = planned(s, 3, &p);
 	ck_assert_ptr_nonnull(wrong);
 	ck_assert_ptr_nonnull(strstr(wrong, "openmpi-bin"));
-	free(wrong);
-}
-END_TEST
-
-Suite *options_suite(void)
-{
-	Suite *s = suite_create("options");
-	TCase *t = tcase_create("options");
-	suite_add_tcase(s, t);
-	tcase_add_test(t, defaults_are_valid_and_read_back);
-	tcase_add_test(t, bad_values_are_refused_with_the_name_and_the_value);
-	tcase_add_test(t, option_help_ends_in_unit);
-	tcase_add_test(t, plug_in_names_are_unique);
-	tcase_add_test(t, option_places_in_names_are_unique);
-	tcase_add_test(t, help_prints_every_option);
-	tcase_add_test(t, readme_names_every_plug_in);
-	tcase_add_test(t, sizes_take_units);
-	tcase_add_test(t, times_take_units);
-	tcase_add_test(t, booleans_accept_several_words);
-	tcase_add_test(t, real_and_time_values_are_read_back_unchanged);
-	tcase_add_test(t, nearest_name_corrects_typos);
-	tcase_add_test(t, json_is_utf8_for_any_input);
-	tcase_add_test(t, arguments_are_accepted_in_any_order);
-	tcase_add_test(t, invalid_arguments_are_refused);
-	tcase_add_test(t, commands_take_their_own_arguments);
-	tcase_add_test(t, given_options_override_recipes);
-	tcase_add_test(t, every_recipe_is_valid);
-	tcase_add_test(t, invalid_configurations_are_refused);
-	tcase_add_test(t, job_files_accept_options_of_other_strategies);
-	tcase_add_test(t, last_strategy_ignores_options_of_others);
-	tcase_add_test(t, config_hash_does_not_depend_on_spelling);
-	tcase_add_test(t, old_names_of_options_are_accepted);
-	tcase_add_test(t, config_hash_depends_on_every_deciding_option);
-	tcase_add_test(t, config_words_reproduce_the_configuration);
-	tcase_add_test(t, lr_schedules_have_expected_values);
-	tcase_add_test(t, learning_rate_scales_with_workers);
-	tcase_add_test(t, invalid_lr_schedules_are_refused);
-	tcase_add_test(t, plans_count_parameters_and_steps);
-	tcase_add_test(t, plans_count_model_parallel_workers_as_one_model);
-	tcase_add_test(t, invalid_plans_are_refused);
-	tcase_add_test(t, model_parallel_refuses_unsplittable_models);
-	tcase_add_test(t, plans_need_mpirun);
-	return s;
 }

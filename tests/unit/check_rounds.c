@@ -6,7 +6,6 @@
 #include "runtime/table/rounds.h"
 #include "tests/suites.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,27 +208,25 @@ static void explore_all(bool (*step)(struct world *w, int k, bool leaves), size_
 	free(seen);
 }
 
-START_TEST(rounds_end_with_enough_pushes)
+TEST(rounds_end_with_enough_pushes, 2 * WORKERS - 1)
 {
 	backup = _i % WORKERS;
 	segments = 1 + _i / WORKERS;
 	pushes = segments == 1 ? 3 : 2;
 	explore_all(step_in_rounds, 400);
 }
-END_TEST
 
-START_TEST(workers_stay_within_staleness_bound)
+TEST(workers_stay_within_staleness_bound, 3)
 {
 	backup = 0;
 	lead = _i;
 	segments = pushes = 2;
 	explore_all(step_in_lead, 200);
 }
-END_TEST
 
 /* ---- Single cases ------------------------------------------------------------------ */
 
-START_TEST(push_after_full_round_is_late)
+TEST(push_after_full_round_is_late)
 {
 	struct world w = {.doing = {0}};
 	int away;
@@ -248,10 +245,9 @@ START_TEST(push_after_full_round_is_late)
 	w.member[2].in = 1;
 	ck_assert(!rounds_late(&r, 2));
 }
-END_TEST
 
 /* A worker at a barrier is away for others until they pass the same barrier. */
-START_TEST(worker_at_barrier_is_away)
+TEST(worker_at_barrier_is_away)
 {
 	struct world w = {.member = {{.barriers = 1}, {.barriers = 0}, {.barriers = MEMBER_GONE}}};
 	backup = 0;
@@ -268,10 +264,9 @@ START_TEST(worker_at_barrier_is_away)
 	ck_assert(!rounds_too_far_ahead(&r, 1, 0));
 	ck_assert_int_eq(w.member[1].in, 7);
 }
-END_TEST
 
 /* The named worker has not pushed in this round; of several, it has made the fewest pushes. */
-START_TEST(incomplete_round_names_missing_worker)
+TEST(incomplete_round_names_missing_worker)
 {
 	struct world w = {.now = {.over = 4, .counted = 1, .applied = 1},
 			  .member = {{.pushes = 3, .pushed = 5, .barriers = 1},
@@ -285,10 +280,9 @@ START_TEST(incomplete_round_names_missing_worker)
 	w.member[2].barriers = 0;
 	ck_assert_int_eq(rounds_state(&r, 4, 1, &away), ROUND_OPEN);
 }
-END_TEST
 
 /* A slow worker that has made fewer pushes before a barrier is not behind after it. */
-START_TEST(staleness_counts_from_the_last_barrier)
+TEST(staleness_counts_from_the_last_barrier)
 {
 	struct world w = {.member = {{.pushes = 9}, {.pushes = 2}, {.pushes = 9}}};
 	backup = 0;
@@ -305,19 +299,4 @@ START_TEST(staleness_counts_from_the_last_barrier)
 	ck_assert(rounds_too_far_ahead(&r, 0, 13)); /* the third one has made none */
 	w.member[2].pushes = 10;
 	ck_assert(!rounds_too_far_ahead(&r, 0, 13));
-}
-END_TEST
-
-Suite *rounds_suite(void)
-{
-	Suite *s = suite_create("rounds");
-	TCase *t = tcase_create("rounds");
-	tcase_add_loop_test(t, rounds_end_with_enough_pushes, 0, 2 * WORKERS - 1);
-	tcase_add_loop_test(t, workers_stay_within_staleness_bound, 0, 3);
-	tcase_add_test(t, push_after_full_round_is_late);
-	tcase_add_test(t, worker_at_barrier_is_away);
-	tcase_add_test(t, incomplete_round_names_missing_worker);
-	tcase_add_test(t, staleness_counts_from_the_last_barrier);
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -53,7 +53,7 @@ static double purity(const struct shards *s, const struct data *d)
 
 static const double alphas[] = {0, 0.001, 0.05, 0.5, 1, 100, 1e6};
 
-START_TEST(every_row_has_one_owner_in_every_epoch)
+TEST(every_row_has_one_owner_in_every_epoch, COUNT(alphas))
 {
 	struct data d;
 	struct shards *s = split(&d, alphas[_i], SEED);
@@ -71,9 +71,8 @@ START_TEST(every_row_has_one_owner_in_every_epoch)
 	}
 	shards_free(s);
 }
-END_TEST
 
-START_TEST(alpha_determines_label_skew)
+TEST(alpha_determines_label_skew)
 {
 	struct data d;
 	enum { SEEDS = 10 };
@@ -93,11 +92,10 @@ START_TEST(alpha_determines_label_skew)
 		ck_assert_double_gt(skewed[i], skewed[i + 1]);
 	ck_assert_double_gt(skewed[5], even);
 }
-END_TEST
 
 /* With alpha 1 a share of two models is uniform: mean 1/2, variance 1/12. Within the first half of
  * the rows no shard can be full. */
-START_TEST(shard_shares_are_dirichlet)
+TEST(shard_shares_are_dirichlet)
 {
 	enum { DRAWS = 400 };
 	static const double variance[][2] = {{1, 1.0 / 12}, {0.5, 1.0 / 8}, {4, 1.0 / 36}};
@@ -125,10 +123,9 @@ START_TEST(shard_shares_are_dirichlet)
 		ck_assert_double_eq_tol(squares / DRAWS / variance[k][1], 1, 0.25);
 	}
 }
-END_TEST
 
 /* One model owns all rows: the order of an epoch is that of --split=shuffled. */
-START_TEST(one_model_has_shuffled_order)
+TEST(one_model_has_shuffled_order)
 {
 	struct data d = labelled();
 	const size_t all = N;
@@ -140,9 +137,8 @@ START_TEST(one_model_has_shuffled_order)
 	ck_assert_mem_eq(data_order(N, SEED, 1, s), shuffled, sizeof shuffled);
 	shards_free(s);
 }
-END_TEST
 
-START_TEST(seed_determines_row_owners)
+TEST(seed_determines_row_owners)
 {
 	struct data d;
 	for (size_t i = 0; i < COUNT(alphas); i++) {
@@ -154,18 +150,4 @@ START_TEST(seed_determines_row_owners)
 		shards_free(b);
 		shards_free(c);
 	}
-}
-END_TEST
-
-Suite *shards_suite(void)
-{
-	Suite *s = suite_create("shards");
-	TCase *t = tcase_create("shards");
-	tcase_add_loop_test(t, every_row_has_one_owner_in_every_epoch, 0, COUNT(alphas));
-	tcase_add_test(t, alpha_determines_label_skew);
-	tcase_add_test(t, shard_shares_are_dirichlet);
-	tcase_add_test(t, one_model_has_shuffled_order);
-	tcase_add_test(t, seed_determines_row_owners);
-	suite_add_tcase(s, t);
-	return s;
 }

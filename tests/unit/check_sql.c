@@ -7,7 +7,6 @@
 #include "tests/made.h"
 #include "tests/suites.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,9 @@ static void close_memory(void)
 	store_close(s);
 }
 
-START_TEST(sql_values_are_read_back_unchanged)
+CASE("statements", .set_up = open_memory, .tear_down = close_memory);
+
+TEST(sql_values_are_read_back_unchanged)
 {
 	int64_t n;
 	double x[4];
@@ -64,13 +65,11 @@ START_TEST(sql_values_are_read_back_unchanged)
 	char *text = "not touched";
 	well(sql_first(s, &text, "SELECT x FROM t WHERE i > ?1", "i", (int64_t)2));
 	ck_assert_ptr_null(text);
-	char *wrong = sql_first(s, &text, "SELECT x FROM none", "");
+	char *wrong AUTOFREE = sql_first(s, &text, "SELECT x FROM none", "");
 	ck_assert_msg(wrong && strstr(wrong, "no such table"), "%s", wrong);
-	free(wrong);
 }
-END_TEST
 
-START_TEST(sql_errors_are_reported_and_rolled_back)
+TEST(sql_errors_are_reported_and_rolled_back)
 {
 	int64_t n;
 	well(sql_begin(s));
@@ -94,9 +93,10 @@ START_TEST(sql_errors_are_reported_and_rolled_back)
 	ck_assert_str_eq(wrong, "first");
 	free(wrong);
 }
-END_TEST
 
-START_TEST(output_files_are_written_or_refused)
+CASE("files", .set_up = folder_new, .tear_down = folder_free);
+
+TEST(output_files_are_written_or_refused)
 {
 	struct output out;
 	char *path = in_folder("none/file"), *wrong = output_open(&out, "--out=", path);
@@ -118,34 +118,14 @@ START_TEST(output_files_are_written_or_refused)
 	ck_assert_int_ne(access(path, R_OK), 0);
 	free(path);
 }
-END_TEST
 
-START_TEST(database_copy_is_complete)
+TEST(database_copy_is_complete)
 {
-	char *from = in_folder("a.db"), *to = in_folder("b.db");
+	char *from AUTOFREE = in_folder("a.db"), *to AUTOFREE = in_folder("b.db");
 	new_database("a.db");
 	sql_in("a.db", "CREATE TABLE more AS SELECT 1 AS one");
 	well(database_copy(from, to));
 	expect_in("b.db", "SELECT one FROM more", "1");
-	char *wrong = database_copy(folder, to);
+	char *wrong AUTOFREE = database_copy(folder, to);
 	ck_assert_ptr_nonnull(wrong);
-	free(wrong);
-	free(from);
-	free(to);
-}
-END_TEST
-
-Suite *sql_suite(void)
-{
-	Suite *suite = suite_create("sql");
-	TCase *c = tcase_create("statements"), *f = tcase_create("files");
-	tcase_add_checked_fixture(c, open_memory, close_memory);
-	tcase_add_test(c, sql_values_are_read_back_unchanged);
-	tcase_add_test(c, sql_errors_are_reported_and_rolled_back);
-	suite_add_tcase(suite, c);
-	tcase_add_checked_fixture(f, folder_new, folder_free);
-	tcase_add_test(f, output_files_are_written_or_refused);
-	tcase_add_test(f, database_copy_is_complete);
-	suite_add_tcase(suite, f);
-	return suite;
 }

@@ -17,12 +17,9 @@
 
 static sqlite3 *db;
 
-static void exec(const char *sql)
-{
-	char *wrong = NULL;
-	sqlite3_exec(db, sql, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", sql, wrong);
-}
+#define exec(text)          made_sql(db, text)
+#define expect(query, want) made_expect(db, query, want)
+#define number(query)       made_number(db, query)
 
 static void open_memory(void)
 {
@@ -33,10 +30,9 @@ static void open_memory(void)
 static void open_file(void)
 {
 	folder_new();
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	exec(database_schema());
-	free(path);
 }
 
 static void close_memory(void)
@@ -48,40 +44,6 @@ static void close_file(void)
 {
 	close_memory();
 	folder_free();
-}
-
-/* The rows of a query: cells with ',' between, rows with ';', "null" where there is nothing. */
-static void expect(const char *sql, const char *want)
-{
-	char got[2000];
-	size_t at = 0;
-	sqlite3_stmt *q;
-	ck_assert_msg(sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK, "%s: %s", sql,
-		      sqlite3_errmsg(db));
-	got[0] = '\0';
-	for (int n = 0; sqlite3_step(q) == SQLITE_ROW; n++)
-		for (int i = 0; i < sqlite3_column_count(q); i++) {
-			const char *cell = (const char *)sqlite3_column_text(q, i);
-			at += (size_t)snprintf(got + at, sizeof got - at, "%s%s",
-					       i   ? ","
-					       : n ? ";"
-						   : "",
-					       cell ? cell : "null");
-			ck_assert_uint_lt(at, sizeof got);
-		}
-	sqlite3_finalize(q);
-	ck_assert_msg(strcmp(got, want) == 0, "%s\ngave %s\nnot  %s", sql, got, want);
-}
-
-static double number(const char *sql)
-{
-	sqlite3_stmt *q;
-	ck_assert_msg(sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK, "%s: %s", sql,
-		      sqlite3_errmsg(db));
-	ck_assert_int_eq(sqlite3_step(q), SQLITE_ROW);
-	double x = sqlite3_column_type(q, 0) == SQLITE_NULL ? NAN : sqlite3_column_double(q, 0);
-	sqlite3_finalize(q);
-	return x;
 }
 
 static const char *workload = "mlp"; /* of what add() adds */
@@ -116,7 +78,9 @@ static double fewer(int n, int k)
 	return p;
 }
 
-START_TEST(median_ranks_match_exact_distribution)
+CASE("views", .limit = 60, .set_up = open_memory, .tear_down = close_memory);
+
+TEST(median_ranks_match_exact_distribution)
 {
 	expect("SELECT n, low, high, coverage FROM median_rank WHERE n <= 7",
 	       "1,null,null,null;2,1,2,0.5;3,1,3,0.75;4,1,4,0.875;5,1,5,0.9375;6,1,6,0.96875;"
@@ -144,10 +108,9 @@ START_TEST(median_ranks_match_exact_distribution)
 		ck_assert_double_eq_tol(number(sql), 1 - 2 * fewer(n, low), 1e-10);
 	}
 }
-END_TEST
 
 /* The views' intervals contain the median of a skewed distribution with the stated coverage. */
-START_TEST(intervals_contain_median_at_stated_rate)
+TEST(intervals_contain_median_at_stated_rate)
 {
 	enum { CELLS = 100 };
 	static const int sizes[] = {3, 5, 7, 13};
@@ -184,11 +147,10 @@ START_TEST(intervals_contain_median_at_stated_rate)
 	       "configuration_summary WHERE workers = 1",
 	       "1,0,null,null");
 }
-END_TEST
 
 /* ---- Time to an accuracy ------------------------------------------------- */
 
-START_TEST(missed_target_sorts_after_all_times)
+TEST(missed_target_sorts_after_all_times)
 {
 	add("serial", 1, 1, "done", 0.9, 10);
 	add("serial", 1, 2, "done", 0.8, 30);
@@ -216,7 +178,6 @@ START_TEST(missed_target_sorts_after_all_times)
 	expect("SELECT n, diverged, test_accuracy, reached, missed FROM configuration_summary",
 	       "0,1,-Inf,0,1");
 }
-END_TEST
 
 #define COMPARED \
 	"SELECT n, versus_n, pairs, round(difference, 6), round(difference_low, 6), " \
@@ -227,7 +188,7 @@ END_TEST
 
 /* ---- Runs that diverged --------------------------------------------------- */
 
-START_TEST(diverged_run_counts_as_worst_of_its_cell)
+TEST(diverged_run_counts_as_worst_of_its_cell)
 {
 	static const char figures[] =
 		"SELECT n, diverged, samples, round(test_accuracy, 6), test_accuracy_low, "
@@ -255,9 +216,8 @@ START_TEST(diverged_run_counts_as_worst_of_its_cell)
 	expect("SELECT test_accuracy, test_loss FROM configuration_summary WHERE strategy = 'asgd'",
 	       "null,Inf");
 }
-END_TEST
 
-START_TEST(diverged_runs_enter_comparisons)
+TEST(diverged_runs_enter_comparisons)
 {
 	static const char compared[] =
 		"SELECT name, pairs, round(difference, 3), mark FROM comparison "
@@ -282,11 +242,10 @@ START_TEST(diverged_runs_enter_comparisons)
 	exec("DELETE FROM run WHERE seed >= 3; UPDATE run SET status = 'diverged' WHERE seed = 2");
 	expect(compared, "test_accuracy,3,0.0,equal;test_loss,3,0.0,equal");
 }
-END_TEST
 
 /* The values that the view takes for diverged runs are those with the least t: a search over
  * numbers finds no smaller one, and comes close. */
-START_TEST(diverged_run_gives_the_least_t)
+TEST(diverged_run_gives_the_least_t)
 {
 	const double serial[] = {0.80, 0.82, 0.81, 0.85, 0.79}, asgd[] = {0.78, 0.81, 0.80, 0.83};
 	for (int paired = 0; paired < 2; paired++) {
@@ -331,11 +290,10 @@ START_TEST(diverged_run_gives_the_least_t)
 			2 * p, 1e-5);
 	}
 }
-END_TEST
 
 /* A run that is diverged instead never makes its strategy look better, whatever the other runs are;
  * equal strategies whose runs diverge at random are rarely told apart. */
-START_TEST(one_more_divergence_never_helps)
+TEST(one_more_divergence_never_helps)
 {
 	enum { SETS = 1000, STEPS = 2 };
 	static const char *const row[] = {"serial", "asgd", "easgd"};
@@ -390,12 +348,11 @@ START_TEST(one_more_divergence_never_helps)
 	       "-1,1,1,0,1,4");
 	exec("COMMIT");
 }
-END_TEST
 
 /* ---- Repeats of a seed --------------------------------------------------- */
 
 /* Importing or running a seed again adds no sample; only real times add one. */
-START_TEST(repeated_seed_is_one_sample)
+TEST(repeated_seed_is_one_sample)
 {
 	static const char figures[] =
 		"SELECT n, seeds, test_accuracy, test_accuracy_low, test_accuracy_high, "
@@ -424,10 +381,9 @@ START_TEST(repeated_seed_is_one_sample)
 	       "ORDER BY 1",
 	       "epoch_seconds,2,4,0;test_accuracy,2,5,2;test_loss,2,5,2");
 }
-END_TEST
 
 /* In a study, a run that failed before any evaluation counts as the worst; it is not left out. */
-START_TEST(run_failed_at_start_counts_in_study)
+TEST(run_failed_at_start_counts_in_study)
 {
 	for (int seed = 1; seed <= 3; seed++)
 		add("serial", 1, seed, "done", 0.8 + 0.01 * seed, 1);
@@ -440,7 +396,6 @@ START_TEST(run_failed_at_start_counts_in_study)
 	       "FROM study_result",
 	       "3,0,2,-Inf,-Inf,0.81");
 }
-END_TEST
 
 /* ---- What differs -------------------------------------------------------- */
 
@@ -454,7 +409,7 @@ static void add_both(int first, int last, const double *serial, const double *as
 
 /* Student's t: the figures were computed by integrating its density, to 1e-9 and better. Intervals
  * are corrected for two tests: the quantile is that of 1 - 0.025 / 2. */
-START_TEST(pairs_are_compared_seed_by_seed)
+TEST(pairs_are_compared_seed_by_seed)
 {
 	/* seeds differ far more than strategies */
 	const double serial[] = {0.10, 0.30, 0.50, 0.70, 0.20},
@@ -482,10 +437,9 @@ START_TEST(pairs_are_compared_seed_by_seed)
 	expect("SELECT name, count(*) FROM comparison GROUP BY name",
 	       "test_accuracy,2;test_loss,2");
 }
-END_TEST
 
 /* Three seeds, as in make demo, tell 0.30 s from 0.15 s; six show 0.30 and 0.30 s equal to 5 %. */
-START_TEST(three_seeds_distinguish_times)
+TEST(three_seeds_distinguish_times)
 {
 	const double slow[] = {0.3045, 0.2986, 0.3102}, fast[] = {0.1524, 0.1561, 0.1498},
 		     same[] = {0.3030, 0.3066, 0.3021};
@@ -509,9 +463,8 @@ START_TEST(three_seeds_distinguish_times)
 	       "name = 'epoch_seconds'",
 	       "equal");
 }
-END_TEST
 
-START_TEST(sides_without_common_seeds_are_compared_as_a_whole)
+TEST(sides_without_common_seeds_are_compared_as_a_whole)
 {
 	const double low[] = {0.1, 0.2, 0.3, 0.4, 0.5};
 	for (int i = 0; i < 4; i++) {
@@ -534,10 +487,9 @@ START_TEST(sides_without_common_seeds_are_compared_as_a_whole)
 	       "name = 'epoch_seconds'",
 	       "5,5");
 }
-END_TEST
 
 /* Accuracies differ by at least one test row; equal differences of that size prove nothing. */
-START_TEST(differences_below_one_test_row_prove_nothing)
+TEST(differences_below_one_test_row_prove_nothing)
 {
 	for (int i = 0; i < 3; i++) {
 		add("serial", 1, i, "done", 0.8 + 0.01 * i, 1);
@@ -549,10 +501,9 @@ START_TEST(differences_below_one_test_row_prove_nothing)
 	expect("SELECT mark FROM comparison WHERE config = 'asgd 2w' AND name = 'test_accuracy'",
 	       "undecided");
 }
-END_TEST
 
 /* The number of seeds that the view names decides a comparison, in four of five cases. */
-START_TEST(named_number_of_seeds_decides_comparison)
+TEST(named_number_of_seeds_decides_comparison)
 {
 	enum { SETS = 60 };
 	uint64_t rng = 3;
@@ -588,11 +539,10 @@ START_TEST(named_number_of_seeds_decides_comparison)
 		ck_assert_msg(share > 0.6 && share < 0.98, "%d seeds decide %g", wanted, share);
 	}
 }
-END_TEST
 
 /* At most 5 % of the tables mark equal sides as different, whatever their number of rows; large
  * differences are found. */
-START_TEST(false_alarms_are_rare)
+TEST(false_alarms_are_rare)
 {
 	enum { SETS = 200, ROWS = 3 };
 	static const char *const row[ROWS] = {"asgd", "easgd", "gossip"};
@@ -625,11 +575,10 @@ START_TEST(false_alarms_are_rare)
 	ck_assert_double_eq(number("SELECT sum(n) FROM told"), SETS * (ROWS + 1) * ROWS);
 	ck_assert_double_eq(number("SELECT sum(torn) FROM told"), 0);
 }
-END_TEST
 
 /* ---- Stored figures of ended runs ---------------------------------------- */
 
-START_TEST(stored_figures_equal_computed_figures)
+TEST(stored_figures_equal_computed_figures)
 {
 #define KEPT   "SELECT count(*) FROM run_kept"
 #define DIFFER "SELECT count(*) FROM (SELECT * FROM run_kept EXCEPT SELECT * FROM run_computed)"
@@ -662,13 +611,14 @@ START_TEST(stored_figures_equal_computed_figures)
 	exec("UPDATE run SET status = 'running'");
 	expect(KEPT, "0");
 }
-END_TEST
+
+CASE("table", .limit = 60, .set_up = open_file, .tear_down = close_file);
 
 /* Runs that were inserted as ended, as imported runs are. */
-START_TEST(opening_for_write_adds_missing_figures)
+TEST(opening_for_write_adds_missing_figures)
 {
 	struct store *s;
-	char *path = sentence("%s/run.db", folder);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
 	add("serial", 1, 1, "done", 0.9, 10);
 	add("serial", 1, 2, "running", 0.9, 10);
 	exec("DELETE FROM run_kept");
@@ -679,9 +629,7 @@ START_TEST(opening_for_write_adds_missing_figures)
 	store_close(s);
 	expect("SELECT run_id, test_accuracy, config FROM run_kept", "1,0.9,serial");
 	expect(DIFFER, "0");
-	free(path);
 }
-END_TEST
 
 /* ---- mvbench table ------------------------------------------------------- */
 
@@ -689,30 +637,27 @@ END_TEST
 static void ck_table(int status, const char *words, const char *want)
 {
 	char out[8000];
-	char *command = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
+	char *command AUTOFREE = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
 	int got = command_output(command, out, sizeof out);
 	ck_assert_msg(got == status && strcmp(out, want) == 0, "%s: status %d\n%s\nnot\n%s", words,
 		      got, out, want);
-	free(command);
 }
 
 static void ck_says(int status, const char *words, const char *part)
 {
 	char out[16000];
-	char *command = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
+	char *command AUTOFREE = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
 	int got = command_output(command, out, sizeof out);
 	ck_assert_msg(got == status && strstr(out, part), "%s: status %d, no \"%s\" in\n%.3000s",
 		      words, got, part, out);
-	free(command);
 }
 
 static void ck_silent(const char *words, const char *part)
 {
 	char out[16000];
-	char *command = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
+	char *command AUTOFREE = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
 	ck_assert_int_eq(command_output(command, out, sizeof out), EXIT_OK);
 	ck_assert_msg(!strstr(out, part), "%s: \"%s\" in\n%s", words, part, out);
-	free(command);
 }
 
 static void add_three(void)
@@ -726,7 +671,7 @@ static void add_three(void)
 	add("easgd", 2, 7, "diverged", 0.1, 1);
 }
 
-START_TEST(table_shows_comparisons_of_rows)
+TEST(table_shows_comparisons_of_rows)
 {
 	add_three();
 	ck_table(EXIT_OK, "",
@@ -779,10 +724,9 @@ START_TEST(table_shows_comparisons_of_rows)
 	ck_says(EXIT_OK, "", "  7 (6 seeds)  83.50       81.00..90.00");
 	ck_says(EXIT_OK, "--format=csv --where='seed = 6'", "mlp,serial,serial,1,0,1,2,1,");
 }
-END_TEST
 
 /* The control is an allreduce with the same number of workers and equal work. */
-START_TEST(table_chooses_control)
+TEST(table_chooses_control)
 {
 	static const int workers[] = {1, 2, 4};
 	for (int seed = 1; seed <= 3; seed++) {
@@ -828,10 +772,9 @@ START_TEST(table_chooses_control)
 		 "asgd 2w | worse | serial | serial\n"
 		 "asgd 4w | worse | serial | serial\n");
 }
-END_TEST
 
 /* Of several controls of equal work, the one that agrees in most settings is chosen. */
-START_TEST(control_shares_most_settings)
+TEST(control_shares_most_settings)
 {
 	for (int seed = 1; seed <= 2; seed++) {
 		add("allreduce", 4, seed, "done", 0.8, 10);
@@ -851,9 +794,8 @@ START_TEST(control_shares_most_settings)
 		      "allreduce 4w momentum=0.5 epochs=10 | equal | " LIKE " | " LIKE "\n"
 		      "asgd 4w momentum=0.25 epochs=4 | worse | " LIKE " | " LIKE "\n");
 }
-END_TEST
 
-START_TEST(table_versus_selects_control)
+TEST(table_versus_selects_control)
 {
 	add_three();
 	ck_says(EXIT_OK, "--versus='asgd 2w'",
@@ -878,9 +820,8 @@ START_TEST(table_versus_selects_control)
 	ck_says(EXIT_OK, "--format=markdown", "| asgd 2w, a,\"b'\\|\\<script>\\\\n%s |");
 	ck_says(EXIT_OK, "--format=csv", ",\"asgd 2w, a,\"\"b'|<script>\n%s\",asgd,");
 }
-END_TEST
 
-START_TEST(markdown_escapes_labels)
+TEST(markdown_escapes_labels)
 {
 	static const struct {
 		const char *label, *cell;
@@ -898,9 +839,8 @@ START_TEST(markdown_escapes_labels)
 		ck_says(EXIT_OK, "--runs --format=markdown", row[i].cell);
 	}
 }
-END_TEST
 
-START_TEST(table_warns_of_different_machines)
+TEST(table_warns_of_different_machines)
 {
 #define WARNING "warning: not all times were measured in one place"
 	add_three();
@@ -917,41 +857,4 @@ START_TEST(table_warns_of_different_machines)
 	ck_silent("", WARNING);
 	exec("UPDATE run SET gpu = 'another GPU' WHERE id = 2");
 	ck_says(EXIT_OK, "", "here (a CPU, a GPU,another GPU)");
-}
-END_TEST
-
-Suite *stats_suite(void)
-{
-	Suite *suite = suite_create("stats");
-	TCase *views = tcase_create("views"), *shown = tcase_create("table");
-	tcase_add_checked_fixture(views, open_memory, close_memory);
-	tcase_set_timeout(views, 60);
-	tcase_add_test(views, median_ranks_match_exact_distribution);
-	tcase_add_test(views, intervals_contain_median_at_stated_rate);
-	tcase_add_test(views, missed_target_sorts_after_all_times);
-	tcase_add_test(views, diverged_run_counts_as_worst_of_its_cell);
-	tcase_add_test(views, diverged_runs_enter_comparisons);
-	tcase_add_test(views, diverged_run_gives_the_least_t);
-	tcase_add_test(views, one_more_divergence_never_helps);
-	tcase_add_test(views, repeated_seed_is_one_sample);
-	tcase_add_test(views, run_failed_at_start_counts_in_study);
-	tcase_add_test(views, pairs_are_compared_seed_by_seed);
-	tcase_add_test(views, sides_without_common_seeds_are_compared_as_a_whole);
-	tcase_add_test(views, three_seeds_distinguish_times);
-	tcase_add_test(views, differences_below_one_test_row_prove_nothing);
-	tcase_add_test(views, named_number_of_seeds_decides_comparison);
-	tcase_add_test(views, false_alarms_are_rare);
-	tcase_add_test(views, stored_figures_equal_computed_figures);
-	suite_add_tcase(suite, views);
-	tcase_add_checked_fixture(shown, open_file, close_file);
-	tcase_set_timeout(shown, 60);
-	tcase_add_test(shown, opening_for_write_adds_missing_figures);
-	tcase_add_test(shown, table_shows_comparisons_of_rows);
-	tcase_add_test(shown, table_chooses_control);
-	tcase_add_test(shown, control_shares_most_settings);
-	tcase_add_test(shown, table_versus_selects_control);
-	tcase_add_test(shown, markdown_escapes_labels);
-	tcase_add_test(shown, table_warns_of_different_machines);
-	suite_add_tcase(suite, shown);
-	return suite;
 }

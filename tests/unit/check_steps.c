@@ -72,7 +72,7 @@ static double longest_drawn(const struct steps *s, int N)
 	return sum;
 }
 
-START_TEST(longest_drawn_step_equals_longest_measured)
+TEST(longest_drawn_step_equals_longest_measured, COUNT(tails))
 {
 	const struct tail *t = &tails[_i];
 	struct steps s = made(t);
@@ -83,10 +83,9 @@ START_TEST(longest_drawn_step_equals_longest_measured)
 			      t->name, t->n, N, x);
 	}
 }
-END_TEST
 
 /* Draws follow the distribution: the longest of 64, 20,000 times. */
-START_TEST(drawn_steps_follow_distribution)
+TEST(drawn_steps_follow_distribution, COUNT(tails))
 {
 	enum { N = 64, TIMES = 20000 };
 	const struct tail *t = &tails[_i];
@@ -106,15 +105,4 @@ START_TEST(drawn_steps_follow_distribution)
 	ck_assert_double_eq(steps_draw(&s, 1), s.s[s.n - 1]);
 	if (t->n < MOST)
 		ck_assert_double_eq(s.s[s.n - 1], step[t->n - 1]);
-}
-END_TEST
-
-Suite *steps_suite(void)
-{
-	Suite *s = suite_create("steps");
-	TCase *t = tcase_create("steps");
-	tcase_add_loop_test(t, longest_drawn_step_equals_longest_measured, 0, COUNT(tails));
-	tcase_add_loop_test(t, drawn_steps_follow_distribution, 0, COUNT(tails));
-	suite_add_tcase(s, t);
-	return s;
 }

@@ -46,37 +46,19 @@ static int files_in_folder(void)
 static void sql(const char *text)
 {
 	sqlite3 *db;
-	char *wrong = NULL;
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	sqlite3_exec(db, "PRAGMA foreign_keys = ON", NULL, NULL, NULL);
-	sqlite3_exec(db, text, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+	made_sql(db, "PRAGMA foreign_keys = ON");
+	made_sql(db, text);
 	sqlite3_close(db);
 }
 
-/* The rows of a query: cells with ',' between, rows with ';', "null" where there is nothing. */
 static char *rows_of(const char *text)
 {
 	sqlite3 *db;
-	sqlite3_stmt *q;
-	sqlite3_str *out = sqlite3_str_new(NULL);
-	char *copy;
 	ck_assert_int_eq(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-	int rc = sqlite3_prepare_v2(db, text, -1, &q, NULL);
-	ck_assert_msg(rc == SQLITE_OK, "%s: %s", text, sqlite3_errmsg(db));
-	for (int n = 0; sqlite3_step(q) == SQLITE_ROW; n++) {
-		sqlite3_str_appendall(out, n ? ";" : "");
-		for (int i = 0; i < sqlite3_column_count(q); i++) {
-			const char *cell = (const char *)sqlite3_column_text(q, i);
-			sqlite3_str_appendf(out, "%s%s", i ? "," : "", cell ? cell : "null");
-		}
-	}
-	sqlite3_finalize(q);
+	char *rows = made_rows(db, text);
 	sqlite3_close(db);
-	char *got = sqlite3_str_finish(out);
-	copy = must(strdup(got ? got : ""));
-	sqlite3_free(got);
-	return copy;
+	return rows;
 }
 
 #define ck_rows(text, want) \
@@ -186,10 +168,12 @@ static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 
 /* ---- What is stored ------------------------------------------------------ */
 
-START_TEST(run_is_stored)
+CASE("store", .limit = 60, .set_up = set_up, .tear_down = folder_free);
+
+TEST(run_is_stored)
 {
 	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("5", "it's");
+	struct config c AUTOCONFIG = config_of("5", "it's");
 	struct sink sink = store_sink(s);
 	int64_t id = begin(s, &c);
 	struct epoch_row row = epoch_row(0, 0.1);
@@ -197,7 +181,7 @@ START_TEST(run_is_stored)
 		{.seconds = 1, .comm_s = 0.5, .bytes_sent = 3},
 		{.seconds = 2, .pushes = 2, .staleness_sum = 3, .staleness_max = 2, .dropped = 1}};
 	int64_t histogram[STALENESS_BINS] = {[0] = 2, [3] = 1, [7] = 1};
-	char hash[17], *want;
+	char hash[17];
 	ck_rows("SELECT status, finished FROM run", "running,null");
 	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
 	row = epoch_row(1, NAN);
@@ -212,16 +196,16 @@ START_TEST(run_is_stored)
 	store_close(s);
 
 	config_hash(&c, hash);
-	want = sentence("%lld,done,null,2026-01-02T03:04:05Z,1,%s,serial,1,0.1,64,5,cpu,it's,7,100,"
-			"10,1,a CPU,3,null,abc,1,%d",
-			(long long)id, hash, (int)getpid());
+	char *want AUTOFREE = sentence(
+		"%lld,done,null,2026-01-02T03:04:05Z,1,%s,serial,1,0.1,64,5,cpu,it's,7,100,"
+		"10,1,a CPU,3,null,abc,1,%d",
+		(long long)id, hash, (int)getpid());
 	ck_rows("SELECT id, status, reason, started, finished LIKE '20__-__-__T__:__:__Z', "
 		"config_hash, strategy, workers, lr, batch, seed, device, label, params, "
 		"train_size, test_size, oversubscribed, cpu, cores, gpu, git_commit, git_dirty, "
 		"pid "
 		"FROM run",
 		want);
-	free(want);
 	ck_rows("SELECT * FROM epoch",
 		"1,0,1.5,1.0,0.25,0.125,null,null,null,null,null,null,0.5,0.1,0,"
 		"null,null,null,null,0.5,2.5,0.5,0.25,7,0.0;"
@@ -237,15 +221,13 @@ START_TEST(run_is_stored)
 		"(SELECT count(*) FROM run_option), (SELECT count(*) FROM run_kept), "
 		"(SELECT count(*) FROM staleness)",
 		"0,0,0,0,0");
-	config_fini(&c);
 }
-END_TEST
 
 /* Under the strategy's names. A resumed run deletes later epochs, and with them their values. */
-START_TEST(strategy_reports_are_stored)
+TEST(strategy_reports_are_stored)
 {
 	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
 	struct epoch_values said = {.of = {{"interval", 10, 4}, {"density", INFINITY, 1}}, .n = 2};
 	begin(s, &c);
@@ -263,14 +245,12 @@ START_TEST(strategy_reports_are_stored)
 	ck_rows("SELECT DISTINCT epoch FROM epoch_value", "1");
 	sql("DELETE FROM run");
 	ck_rows("SELECT count(*) FROM epoch_value", "0");
-	config_fini(&c);
 }
-END_TEST
 
-START_TEST(chosen_device_and_placement_are_stored)
+TEST(chosen_device_and_placement_are_stored)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct machine m;
 	struct plan p;
 	struct experiment e = experiment_of(&c, &m, &p);
@@ -294,16 +274,13 @@ START_TEST(chosen_device_and_placement_are_stored)
 		"1,cpu,null,0,float32,null,null,null,null;"
 		"2,cuda,gpu,1,tf32,ipc,a GPU,1.2,CUDA 13");
 	ck_rows("SELECT config FROM run_summary WHERE id = 2", "serial cuda tf32");
-	store_close(s);
-	config_fini(&c);
 }
-END_TEST
 
 /* A push in each bin; none in bin 4, seven in bin 130. */
-START_TEST(staleness_histogram_sums_to_pushes)
+TEST(staleness_histogram_sums_to_pushes)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(1, 0.5);
 	int64_t histogram[STALENESS_BINS] = {0};
@@ -323,19 +300,16 @@ START_TEST(staleness_histogram_sums_to_pushes)
 		"127,1;128,1;136,1;144,7");
 	ck_rows("SELECT staleness FROM staleness WHERE staleness BETWEEN 240 AND 300",
 		"240;248;256;272;288");
-	store_close(s);
-	config_fini(&c);
 }
-END_TEST
 
-START_TEST(arrivals_are_stored_in_order)
+TEST(arrivals_are_stored_in_order)
 {
 	enum { N = 3000 };
 	static const char *const kinds[] = {"push", "pull", "sync", "elastic", "drop"};
-	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
-	struct arrival *a = must(calloc(N, sizeof(*a)));
+	struct arrival *a AUTOFREE = must(calloc(N, sizeof(*a)));
 	/* two tables of three shards, the latest first, in two segments */
 	for (int i = 0; i < N; i++) {
 		struct arrival *at = &a[N - 1 - i];
@@ -366,56 +340,44 @@ START_TEST(arrivals_are_stored_in_order)
 	ck_rows("SELECT count(*) FROM arrival", "3000");
 	sql("DELETE FROM run");
 	ck_rows("SELECT count(*) FROM arrival", "0");
-	free(a);
-	store_close(s);
-	config_fini(&c);
 }
-END_TEST
 
-START_TEST(plugin_options_are_stored)
+TEST(plugin_options_are_stored)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
 	int64_t n = 0;
 	begin(s, &c);
 	for (const struct option *o = c.workload->plugin.options; o && o->name; o++) {
-		char text[256], *ask, *want;
+		char text[256];
 		option_text(o, c.workload_opts, text, sizeof(text));
-		ask = sentence("SELECT value FROM run_option WHERE run_id = 1 AND "
-			       "part = 'workload' AND name = '%s'",
-			       o->name);
-		want = sentence("%s", text);
+		char *ask AUTOFREE = sentence("SELECT value FROM run_option WHERE run_id = 1 AND "
+					      "part = 'workload' AND name = '%s'",
+					      o->name);
+		char *want AUTOFREE = sentence("%s", text);
 		ck_rows(ask, want);
-		free(ask);
-		free(want);
 		n++;
 	}
 	for (const struct option *o = c.strategy->plugin.options; o && o->name; o++)
 		n++;
-	char *want = sentence("%lld", (long long)n);
+	char *want AUTOFREE = sentence("%lld", (long long)n);
 	ck_rows("SELECT count(*) FROM run_option", want);
-	free(want);
-	store_close(s);
-	config_fini(&c);
 }
-END_TEST
 
-START_TEST(every_core_option_has_a_column)
+TEST(every_core_option_has_a_column)
 {
 	make_empty_store();
 	for (const struct option *o = run_options; o->name; o++) {
 		if (o->core.stored == UNSTORED)
 			continue;
-		char *ask = sentence("SELECT count(*), '%s' FROM pragma_table_info('run') "
-				     "WHERE name = replace(replace('%s', '-', '_'), '.', '_')",
-				     o->name, option_stored_name(o->name));
-		char *want = sentence("1,%s", o->name);
+		char *ask AUTOFREE =
+			sentence("SELECT count(*), '%s' FROM pragma_table_info('run') "
+				 "WHERE name = replace(replace('%s', '-', '_'), '.', '_')",
+				 o->name, option_stored_name(o->name));
+		char *want AUTOFREE = sentence("1,%s", o->name);
 		ck_rows(ask, want);
-		free(ask);
-		free(want);
 	}
 }
-END_TEST
 
 static char *schema_shape(void);
 
@@ -451,7 +413,7 @@ static const char *other_value(const struct option *o)
 /* For every option, two cells differ in config_hash if and only if they differ in the options that
  * option_info marks as deciding. config_key contains these, except the seed, and the options that
  * keep runs apart. Rows of pending cells contain options as given. */
-START_TEST(config_hash_and_config_key_agree)
+TEST(config_hash_and_config_key_agree)
 {
 	for (const struct option *o = run_options; o->name; o++) {
 		/* with initial-model given, the file of --init-from is not read */
@@ -470,21 +432,19 @@ START_TEST(config_hash_and_config_key_agree)
 		    "json_group_object(e.key, e.value) FROM json_each(json_set(s.config_key, "
 		    "'$.seed', s.seed)) AS e LEFT JOIN option_info AS i ON i.column = e.key WHERE "
 		    "ifnull(i.decides, 1)) AS decides FROM run_summary AS s");
-		char *want = sentence(
+		char *want AUTOFREE = sentence(
 			"%d,%d,%s", o->incidental ? 1 : 2,
 			(o->incidental && !o->core.kept_apart) || o->core.repeats ? 1 : 2, o->name);
-		char *ask = sentence("SELECT count(DISTINCT decides), count(DISTINCT config_key), "
-				     "'%s' FROM part",
-				     o->name);
+		char *ask AUTOFREE =
+			sentence("SELECT count(DISTINCT decides), count(DISTINCT config_key), "
+				 "'%s' FROM part",
+				 o->name);
 		ck_rows(ask, want);
 		ck_rows("SELECT count(DISTINCT decides) = count(DISTINCT config_hash) FROM part",
 			"1");
-		free(ask);
-		free(want);
 		remove(path);
 	}
 }
-END_TEST
 
 /* Removes what later versions added to the tables, except columns of options. */
 #define LESS_USED(table) \
@@ -527,12 +487,11 @@ static void drop_views_and_triggers(void)
 }
 
 /* Older versions stored the running loss as training loss. */
-START_TEST(migrated_losses_keep_their_meaning)
+TEST(migrated_losses_keep_their_meaning)
 {
 	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	begin(s, &c);
-	config_fini(&c);
 	store_close(s);
 	drop_views_and_triggers();
 	sql(back_to_6);
@@ -548,20 +507,18 @@ START_TEST(migrated_losses_keep_their_meaning)
 	ck_rows("SELECT running_loss, train_loss FROM run_summary", "0.5,null");
 	ck_rows("SELECT running_loss, train_loss FROM baseline", "0.25,null");
 }
-END_TEST
 
 /* A file of this version that is older than an option lacks its column. It gets the column, and
  * older runs get the default. */
-START_TEST(new_option_needs_no_migration)
+TEST(new_option_needs_no_migration)
 {
 	make_empty_store();
-	char *fresh = schema_shape();
+	char *fresh AUTOFREE = schema_shape();
 
 	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
 		struct store *s = open_store(STORE_WRITE);
-		struct config c = config_of("1", "");
+		struct config c AUTOCONFIG = config_of("1", "");
 		begin(s, &c);
-		config_fini(&c);
 		store_close(s);
 		sql("UPDATE run SET status = 'done'");
 		drop_views_and_triggers();
@@ -571,22 +528,19 @@ START_TEST(new_option_needs_no_migration)
 			sql(back_to_6);
 		store_close(open_store((enum store_mode)mode));
 		ck_rows("PRAGMA user_version", "15");
-		char *now = schema_shape();
+		char *now AUTOFREE = schema_shape();
 		ck_assert_str_eq(now, fresh);
-		free(now);
 		ck_rows("SELECT DISTINCT r.speed, r.precision, r.sim_train, config_key ->> 'speed' "
 			"FROM run AS r JOIN run_summary USING (id)",
 			",float32,null,");
 		remove(path);
 	}
-	free(fresh);
 }
-END_TEST
 
-START_TEST(pending_row_becomes_the_run)
+TEST(pending_row_becomes_the_run)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config a = config_of("1", ""), b = config_of("2", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config a AUTOCONFIG = config_of("1", ""), b AUTOCONFIG = config_of("2", "");
 	struct sink sink = store_sink(s);
 	char hash[17], status[16], reason[256];
 	config_hash(&b, hash);
@@ -606,16 +560,12 @@ START_TEST(pending_row_becomes_the_run)
 	ck_assert_int_eq(store_cell(s, hash, status, reason), 4);
 	ck_assert_str_eq(status, "failed");
 	ck_assert_str_eq(reason, "why not");
-	store_close(s);
-	config_fini(&a);
-	config_fini(&b);
 }
-END_TEST
 
-START_TEST(store_fail_marks_only_unfinished_runs)
+TEST(store_fail_marks_only_unfinished_runs)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
 	int64_t id = begin(s, &c);
 	ck_fine(store_fail(s, id, "gone"));
@@ -623,15 +573,12 @@ START_TEST(store_fail_marks_only_unfinished_runs)
 	ck_fine(sink.end(sink.self, "done", NULL));
 	ck_fine(store_fail(s, id, "gone"));
 	ck_rows("SELECT status, reason FROM run", "done,null");
-	store_close(s);
-	config_fini(&c);
 }
-END_TEST
 
-START_TEST(runs_of_ended_processes_are_marked_failed)
+TEST(runs_of_ended_processes_are_marked_failed)
 {
 	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
 	char *text;
 	pid_t child = fork();
@@ -660,16 +607,14 @@ START_TEST(runs_of_ended_processes_are_marked_failed)
 			(int)child, (int)getpid());
 	ck_rows("SELECT id, status, reason, finished IS NOT NULL FROM run", text);
 	free(text);
-	config_fini(&c);
 }
-END_TEST
 
 /* A killed process still exists while the kernel frees its memory. */
-START_TEST(runs_of_exiting_processes_are_marked_failed)
+TEST(runs_of_exiting_processes_are_marked_failed)
 {
 	enum { BYTES = 1 << 30 };
 	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	char line[2], *text;
 	size_t words = 1;
 	int ready[2];
@@ -704,13 +649,11 @@ START_TEST(runs_of_exiting_processes_are_marked_failed)
 	store_close(open_store(STORE_WRITE));
 	ck_rows("SELECT status FROM run", "failed");
 	waitpid(child, NULL, 0);
-	config_fini(&c);
 }
-END_TEST
 
-START_TEST(killed_run_stays_readable)
+TEST(killed_run_stays_readable)
 {
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct epoch_row row = epoch_row(0, 0.1);
 	pid_t child = fork();
 	if (child == 0) {
@@ -725,14 +668,12 @@ START_TEST(killed_run_stays_readable)
 	ck_rows("SELECT status, test_accuracy FROM run, epoch", "running,0.1");
 	store_close(open_store(STORE_WRITE));
 	ck_rows("SELECT status, test_accuracy FROM run, epoch", "failed,0.1");
-	config_fini(&c);
 }
-END_TEST
 
-START_TEST(deleted_run_accepts_no_epochs)
+TEST(deleted_run_accepts_no_epochs)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(0, 0.1);
 	begin(s, &c);
@@ -740,10 +681,7 @@ START_TEST(deleted_run_accepts_no_epochs)
 	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL), "was deleted while it ran");
 	ck_fine(sink.end(sink.self, "failed", "deleted"));
 	ck_rows("SELECT count(*) FROM epoch", "0");
-	store_close(s);
-	config_fini(&c);
 }
-END_TEST
 
 /* ---- What is refused ----------------------------------------------------- */
 
@@ -756,7 +694,7 @@ static void ck_refused(enum store_mode mode, const char *words)
 		ck_sentence(store_check(path), words);
 }
 
-START_TEST(store_check_writes_nothing)
+TEST(store_check_writes_nothing)
 {
 	ck_fine(store_check(path));
 	ck_assert_int_eq(files_in_folder(), 0);
@@ -768,9 +706,8 @@ START_TEST(store_check_writes_nothing)
 	ck_assert_int_eq(files_in_folder(), 1);
 	ck_sentence(store_check(""), "--db=");
 }
-END_TEST
 
-START_TEST(non_database_files_are_refused)
+TEST(non_database_files_are_refused)
 {
 	struct stat before, after;
 	ck_refused(STORE_READ, "there is no results database");
@@ -793,9 +730,8 @@ START_TEST(non_database_files_are_refused)
 	ck_assert_int_eq(before.st_size, after.st_size);
 	ck_assert_int_eq(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
 }
-END_TEST
 
-START_TEST(unwritable_paths_are_refused)
+TEST(unwritable_paths_are_refused)
 {
 	snprintf(path, sizeof(path), "%s", folder);
 	ck_refused(STORE_READ, "is a folder");
@@ -806,16 +742,14 @@ START_TEST(unwritable_paths_are_refused)
 	snprintf(path, sizeof(path), "/dev/null");
 	ck_refused(STORE_WRITE, "not a plain file");
 }
-END_TEST
 
-START_TEST(read_only_database_can_be_read)
+TEST(read_only_database_can_be_read)
 {
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct store *s = open_store(STORE_WRITE);
 	int status;
 	begin(s, &c);
 	store_close(s);
-	config_fini(&c);
 	chmod(path, 0444);
 	chmod(folder, 0555);
 	pid_t child = fork(); /* root may write anywhere */
@@ -835,9 +769,8 @@ START_TEST(read_only_database_can_be_read)
 	ck_assert_int_eq(status, 0);
 	chmod(folder, 0700);
 }
-END_TEST
 
-START_TEST(newer_schema_is_refused)
+TEST(newer_schema_is_refused)
 {
 	make_empty_store();
 	sql("PRAGMA user_version = 999");
@@ -845,7 +778,6 @@ START_TEST(newer_schema_is_refused)
 	ck_refused(STORE_WRITE, "schema 999");
 	ck_rows("PRAGMA user_version", "999");
 }
-END_TEST
 
 /* What version 2 created, without its views. Versions 0 and 1 created the same tables. */
 const char tables_2[] =
@@ -913,10 +845,10 @@ static char *schema_shape(void)
 		"FROM sqlite_master WHERE type <> 'table' ORDER BY 1, 2)");
 }
 
-START_TEST(versions_0_to_2_migrate)
+TEST(versions_0_to_2_migrate, 3)
 {
 	make_empty_store();
-	char *fresh = schema_shape();
+	char *fresh AUTOFREE = schema_shape();
 
 	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
 		remove(path);
@@ -940,9 +872,8 @@ START_TEST(versions_0_to_2_migrate)
 			    : "PRAGMA user_version = 0");
 		store_close(open_store((enum store_mode)mode));
 		ck_rows("PRAGMA user_version", "15");
-		char *migrated = schema_shape();
+		char *migrated AUTOFREE = schema_shape();
 		ck_assert_str_eq(migrated, fresh);
-		free(migrated);
 		ck_rows("SELECT id, config_hash, strategy, table_home, record, precision, "
 			"transport, cuda, sim_platform, speed FROM run",
 			"1,h,asgd,shared,0,float32,null,null,null,;"
@@ -960,8 +891,8 @@ START_TEST(versions_0_to_2_migrate)
 			"dropped_fraction FROM run_summary",
 			"asgd 2w,2.0,1.5,4,null;serial,null,null,null,null");
 		/* new runs are stored next to the old ones */
-		struct store *s = open_store(STORE_WRITE);
-		struct config c = config_of("1", "");
+		struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+		struct config c AUTOCONFIG = config_of("1", "");
 		struct sink sink = store_sink(s);
 		struct epoch_row row = epoch_row(1, 0.5);
 		int64_t histogram[STALENESS_BINS] = {[2] = 3};
@@ -972,12 +903,8 @@ START_TEST(versions_0_to_2_migrate)
 			"JOIN rank_epoch AS r USING (run_id, epoch) "
 			"LEFT JOIN staleness AS h USING (run_id, epoch)",
 			"1,null,null,null;3,3,3,3");
-		store_close(s);
-		config_fini(&c);
 	}
-	free(fresh);
 }
-END_TEST
 
 /* SQL of the tables of version 8, with columns for the options of that time. */
 TEXT_FILE(tables_8, "tests/unit/tables_8.sql");
@@ -988,10 +915,10 @@ static char *columns_of_all(void)
 		       "JOIN pragma_table_info(m.name) AS t WHERE m.type = 'table' ORDER BY 1, 2");
 }
 
-START_TEST(version_8_migrates)
+TEST(version_8_migrates)
 {
 	make_empty_store();
-	char *fresh = columns_of_all();
+	char *fresh AUTOFREE = columns_of_all();
 	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
 		remove(path);
 		sql(tables_8);
@@ -1003,14 +930,13 @@ START_TEST(version_8_migrates)
 		    "INSERT INTO epoch (run_id, epoch, train_loss) VALUES (1, 1, 0.5)");
 		store_close(open_store((enum store_mode)mode));
 		ck_rows("PRAGMA user_version", "15");
-		char *migrated = columns_of_all();
+		char *migrated AUTOFREE = columns_of_all();
 		ck_assert_str_eq(migrated, fresh);
-		free(migrated);
 		ck_rows("SELECT config_hash, deal, split, sweep_round FROM run",
 			"h,dynamic,shuffled,null");
 		ck_rows("SELECT running_loss, train_loss FROM run_summary", "0.5,null");
-		struct store *s = open_store(STORE_WRITE);
-		struct config c = config_of("1", "");
+		struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+		struct config c AUTOCONFIG = config_of("1", "");
 		struct sink sink = store_sink(s);
 		struct epoch_row row = epoch_row(1, 0.5);
 		begin(s, &c);
@@ -1018,23 +944,19 @@ START_TEST(version_8_migrates)
 		ck_fine(sink.end(sink.self, "done", NULL));
 		ck_rows("SELECT id, status, test_accuracy FROM run_summary ORDER BY id",
 			"1,done,null;2,done,0.5");
-		store_close(s);
-		config_fini(&c);
 	}
-	free(fresh);
 }
-END_TEST
 
-START_TEST(version_9_migrates)
+TEST(version_9_migrates)
 {
 	make_empty_store();
-	char *fresh = columns_of_all();
+	char *fresh AUTOFREE = columns_of_all();
 	drop_views_and_triggers();
 	sql(BACK_TO_9 "ALTER TABLE run DROP COLUMN placement; ALTER TABLE run DROP COLUMN "
 		      "train_rows; PRAGMA user_version = 9");
 	/* the same cell on one machine, and on those of two hostfiles */
 	for (int id = 1; id <= 3; id++) {
-		char *text = sentence(
+		char *text AUTOFREE = sentence(
 			"INSERT INTO run (id, status, config_hash, workload, strategy, workers, "
 			"servers, sync_every, barrier_every, epochs, batch, lr, lr_schedule, "
 			"momentum, weight_decay, reduce, lr_scale, seed, device, platform, "
@@ -1046,28 +968,23 @@ START_TEST(version_9_migrates)
 			: id == 2 ? "a"
 				  : "b");
 		sql(text);
-		free(text);
 	}
 	store_close(open_store(STORE_WRITE));
 	ck_rows("PRAGMA user_version", "15");
-	char *migrated = columns_of_all();
+	char *migrated AUTOFREE = columns_of_all();
 	ck_assert_str_eq(migrated, fresh);
 	ck_rows("SELECT count(*), count(DISTINCT config_key) FROM run_summary", "3,3");
 	ck_rows("SELECT network FROM run ORDER BY id", "null;hostfile a;hostfile b");
-	free(migrated);
-	free(fresh);
 }
-END_TEST
 
 /* Version 13 added resumptions and options of optimisers. */
-START_TEST(version_12_migrates)
+TEST(version_12_migrates)
 {
 	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	begin(s, &c);
-	config_fini(&c);
 	store_close(s);
-	char *fresh = columns_of_all();
+	char *fresh AUTOFREE = columns_of_all();
 	drop_views_and_triggers();
 	sql(BACK_TO_13
 	    "DROP TABLE resumption; DROP TABLE run_option; CREATE TABLE run_option (run_id INTEGER "
@@ -1080,79 +997,67 @@ START_TEST(version_12_migrates)
 	sql("INSERT INTO run_option VALUES (1, 'optimizer', 'beta1', '0.8')");
 	ck_rows("SELECT group_concat(part || name || value, ' ') FROM run_option",
 		"optimizerbeta10.8 strategyperiod7");
-	char *migrated = columns_of_all();
+	char *migrated AUTOFREE = columns_of_all();
 	ck_assert_str_eq(migrated, fresh);
-	free(migrated);
-	free(fresh);
 }
-END_TEST
 
 /* Version 14 added the values that strategies report for epochs. */
-START_TEST(version_13_migrates)
+TEST(version_13_migrates)
 {
 	make_empty_store();
-	char *fresh = schema_shape();
+	char *fresh AUTOFREE = schema_shape();
 	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(1, 0.5);
 	begin(s, &c);
 	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
 	ck_fine(sink.end(sink.self, "done", NULL));
 	store_close(s);
-	config_fini(&c);
 	drop_views_and_triggers();
 	sql(BACK_TO_13 "DROP TABLE epoch_value; PRAGMA user_version = 13");
 	store_close(open_store(STORE_WRITE));
 	ck_rows("PRAGMA user_version", "15");
-	char *migrated = schema_shape();
+	char *migrated AUTOFREE = schema_shape();
 	ck_assert_str_eq(migrated, fresh);
 	ck_rows("SELECT r.test_accuracy, e.epoch, v.name FROM run_summary AS r JOIN epoch AS e ON "
 		"e.run_id = r.id LEFT JOIN epoch_value AS v USING (run_id, epoch)",
 		"0.5,1,null");
-	free(migrated);
-	free(fresh);
 }
-END_TEST
 
-START_TEST(version_11_migrates)
+TEST(version_11_migrates)
 {
 	make_empty_store();
-	char *fresh = columns_of_all();
+	char *fresh AUTOFREE = columns_of_all();
 	drop_views_and_triggers();
 	sql(BACK_TO_11 "ALTER TABLE run DROP COLUMN init_from; ALTER TABLE run DROP COLUMN "
 		       "initial_model; PRAGMA user_version = 11");
 	store_close(open_store(STORE_WRITE));
 	ck_rows("PRAGMA user_version", "15");
-	char *migrated = columns_of_all();
+	char *migrated AUTOFREE = columns_of_all();
 	ck_assert_str_eq(migrated, fresh);
-	free(migrated);
-	free(fresh);
 }
-END_TEST
 
 /* ---- Heartbeats ------------------------------------------------------------------ */
 
 static void set_heartbeat(const char *id, const char *host, const char *ago)
 {
-	char *text =
+	char *text AUTOFREE =
 		sentence("UPDATE run SET host = '%s', pid = 1, status = 'running', heartbeat = "
 			 "strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now', '-%s') WHERE id = %s",
 			 host, ago, id);
 	sql(text);
-	free(text);
 }
 
 /* A run on another machine counts as alive while its heartbeat is recent. */
-START_TEST(remote_runs_without_heartbeat_are_marked_failed)
+TEST(remote_runs_without_heartbeat_are_marked_failed)
 {
 	struct store *s = open_store(STORE_WRITE);
 	for (int seed = 1; seed <= 3; seed++) {
 		char number[12];
 		snprintf(number, sizeof number, "%d", seed);
-		struct config c = config_of(number, "");
+		struct config c AUTOCONFIG = config_of(number, "");
 		ck_fine(store_pend(s, &c, &(int64_t){0}, 0, 0));
-		config_fini(&c);
 	}
 	store_close(s);
 	set_heartbeat("1", "elsewhere", "600 seconds");
@@ -1163,12 +1068,11 @@ START_TEST(remote_runs_without_heartbeat_are_marked_failed)
 		"seen 2%', finished = heartbeat FROM run ORDER BY id",
 		"1,failed,1,1;2,running,null,null;3,running,null,null");
 }
-END_TEST
 
-START_TEST(running_run_updates_heartbeat)
+TEST(running_run_updates_heartbeat)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c = config_of("1", "");
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct sink sink = store_sink(s);
 	begin(s, &c);
 	ck_rows("SELECT heartbeat = started FROM run", "1");
@@ -1182,12 +1086,9 @@ START_TEST(running_run_updates_heartbeat)
 	sql("UPDATE run SET heartbeat = '2000'");
 	clock_delay(1500000000);
 	ck_rows("SELECT heartbeat FROM run", "2000");
-	store_close(s);
-	config_fini(&c);
 }
-END_TEST
 
-START_TEST(locked_database_is_reported)
+TEST(locked_database_is_reported)
 {
 	sqlite3 *other;
 	make_empty_store();
@@ -1202,7 +1103,6 @@ START_TEST(locked_database_is_reported)
 	sqlite3_close(other);
 	make_empty_store();
 }
-END_TEST
 
 /* Replaces system calls of SQLite by one that reports a full disk. */
 static ssize_t full_pwrite(int fd, const void *p, size_t n, off_t at)
@@ -1224,9 +1124,9 @@ static void fill_disk(bool full)
 	}
 }
 
-START_TEST(full_disk_ends_the_run)
+TEST(full_disk_ends_the_run)
 {
-	struct config c = config_of("1", "");
+	struct config c AUTOCONFIG = config_of("1", "");
 	struct store *s = open_store(STORE_WRITE);
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(0, 0.1);
@@ -1240,9 +1140,7 @@ START_TEST(full_disk_ends_the_run)
 	fill_disk(false);
 	store_close(s);
 	ck_rows("SELECT count(*) FROM epoch", "1");
-	config_fini(&c);
 }
-END_TEST
 
 /* ---- What the views compute ---------------------------------------------- */
 
@@ -1263,7 +1161,7 @@ END_TEST
 	", 100 * " #epoch ", " #epoch ", 10 * " #epoch \
 	", 20, 0, NULL, NULL, NULL, NULL, NULL, NULL);"
 
-START_TEST(summaries_are_right)
+TEST(summaries_are_right)
 {
 	make_empty_store();
 	sql(RUN("asgd", 4, 3, 1, "done") RUN("serial", 1, 1, 1, "running") EPOCH(1, 0, 100, 0.1)
@@ -1294,9 +1192,8 @@ START_TEST(summaries_are_right)
 	sql("UPDATE epoch SET seconds = NULL WHERE epoch = 2");
 	ck_rows("SELECT epoch_seconds FROM run_summary WHERE id = 1", "4.0");
 }
-END_TEST
 
-START_TEST(config_key_contains_every_option_except_seed)
+TEST(config_key_contains_every_option_except_seed)
 {
 	make_empty_store();
 	sql(RUN("asgd", 2, 1, 1, "done") RUN("asgd", 2, 1, 2, "done"));
@@ -1307,26 +1204,21 @@ START_TEST(config_key_contains_every_option_except_seed)
 		char column[COLUMN_ROOM];
 		option_column(o, column);
 		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
-		char *differ = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE id = 2", column,
-					column, text ? "'') || 'x'" : "0) + 1");
-		char *equal = sentence("UPDATE run SET %s = (SELECT %s FROM run WHERE id = 1)",
-				       column, column);
-		char *ask = sentence("SELECT count(DISTINCT config_key), '%s' FROM run_summary",
-				     o->name);
-		char *want = sentence("2,%s", o->name);
+		char *differ AUTOFREE = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE id = 2",
+						 column, column, text ? "'') || 'x'" : "0) + 1");
+		char *equal AUTOFREE = sentence(
+			"UPDATE run SET %s = (SELECT %s FROM run WHERE id = 1)", column, column);
+		char *ask AUTOFREE = sentence(
+			"SELECT count(DISTINCT config_key), '%s' FROM run_summary", o->name);
+		char *want AUTOFREE = sentence("2,%s", o->name);
 		sql(differ);
 		ck_rows(ask, want);
 		sql(equal);
-		free(want);
-		free(ask);
-		free(equal);
-		free(differ);
 	}
 	ck_rows("SELECT count(DISTINCT config_key) FROM run_summary", "1");
 }
-END_TEST
 
-START_TEST(stored_medians_follow_changes)
+TEST(stored_medians_follow_changes)
 {
 	make_empty_store();
 	sql(RUN("serial", 1, 1, 1, "running") EPOCH(1, 1, 1, 0.5) EPOCH(1, 2, 2, 0.5));
@@ -1341,9 +1233,8 @@ START_TEST(stored_medians_follow_changes)
 	sql("UPDATE run SET status = 'done'; DELETE FROM epoch WHERE epoch = 3");
 	ck_rows("SELECT epoch_seconds FROM run_summary", "5.0");
 }
-END_TEST
 
-START_TEST(time_to_accuracy_is_right)
+TEST(time_to_accuracy_is_right)
 {
 	make_empty_store();
 	sql(RUN("serial", 1, 1, 1, "done") RUN("serial", 1, 1, 2, "done")
@@ -1370,7 +1261,6 @@ START_TEST(time_to_accuracy_is_right)
 		"1,test_loss,0.15,4,18.0;2,test_loss,0.15,1,8.0;"
 		"3,test_loss,0.15,0,0.0;4,test_loss,0.15,1,1.0");
 }
-END_TEST
 
 static const char four_configurations[] = RUN("serial", 1, 1, 1, "done")
 	RUN("serial", 1, 1, 2, "done") RUN("asgd", 1, 1, 1, "done") RUN("asgd", 4, 1, 1, "done")
@@ -1381,7 +1271,7 @@ static const char four_configurations[] = RUN("serial", 1, 1, 1, "done")
 						EPOCH(6, 1, 8, 0.75) EPOCH(7, 1, 1, 0.5)
 							EPOCH(8, 1, 5, 0.1);
 
-START_TEST(speedups_are_right)
+TEST(speedups_are_right)
 {
 	make_empty_store();
 	sql(four_configurations);
@@ -1401,7 +1291,6 @@ START_TEST(speedups_are_right)
 		"WHERE config = 'asgd 4w'",
 		"1,4");
 }
-END_TEST
 
 /* ---- How queries are printed --------------------------------------------- */
 
@@ -1421,10 +1310,9 @@ static char *printed(enum format format, const char *query, const char *param, c
 
 static void ck_printed(enum format format, const char *query, const char *param, const char *want)
 {
-	char *wrong, *got = printed(format, query, param, &wrong);
+	char *wrong, *got AUTOFREE = printed(format, query, param, &wrong);
 	ck_fine(wrong);
 	ck_assert_str_eq(got, want);
-	free(got);
 }
 
 static const char awkward[] =
@@ -1432,7 +1320,7 @@ static const char awkward[] =
 	"UNION ALL SELECT 23456789012, 1e300 * 1e300, 'é', NULL, '10.25'";
 static const char awkward_text[] = "it's \"x\", a|b\nc\\ \x01\xff";
 
-START_TEST(query_formats_are_exact)
+TEST(query_formats_are_exact)
 {
 	make_empty_store();
 	ck_printed(FORMAT_CSV, awkward, awkward_text,
@@ -1460,9 +1348,8 @@ START_TEST(query_formats_are_exact)
 	ck_printed(FORMAT_JSON, "SELECT 0.1 + 0.2 AS x, 1e21 AS y", NULL,
 		   "{\"x\": 0.30000000000000004, \"y\": 1e+21}\n");
 }
-END_TEST
 
-START_TEST(format_names_are_found)
+TEST(format_names_are_found)
 {
 	enum format f;
 	ck_assert(format_find(NULL, &f) && f == FORMAT_TEXT);
@@ -1471,9 +1358,8 @@ START_TEST(format_names_are_found)
 	ck_assert(format_find("json", &f) && f == FORMAT_JSON);
 	ck_assert(!format_find("xml", &f));
 }
-END_TEST
 
-START_TEST(queries_other_than_select_are_refused)
+TEST(queries_other_than_select_are_refused)
 {
 	static const char *const bad[][2] = {
 		{"DELETE FROM run", "only a SELECT"},
@@ -1489,9 +1375,8 @@ START_TEST(queries_other_than_select_are_refused)
 		ck_sentence(wrong, bad[i][1]);
 	}
 }
-END_TEST
 
-START_TEST(run_is_one_json_object)
+TEST(run_is_one_json_object)
 {
 	char *text = NULL;
 	size_t n = 0;
@@ -1514,7 +1399,6 @@ START_TEST(run_is_one_json_object)
 		"\"dropped_fraction\": 0}\n");
 	free(text);
 }
-END_TEST
 
 /* ---- mvbench table ------------------------------------------------------- */
 
@@ -1522,7 +1406,7 @@ END_TEST
 static int table(char **out, char **err, const char *const *words)
 {
 	const char *word[16];
-	char *db = sentence("--db=%s", path);
+	char *db AUTOFREE = sentence("--db=%s", path);
 	size_t n = 0;
 	for (word[n++] = db; *words; words++)
 		word[n++] = *words;
@@ -1530,7 +1414,6 @@ static int table(char **out, char **err, const char *const *words)
 	int status = start_command(&command_table, word);
 	*out = folder_read("out");
 	*err = folder_read("err");
-	free(db);
 	return status;
 }
 
@@ -1552,7 +1435,7 @@ static void ck_table(int want_status, const char *want_out, const char *want_err
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-START_TEST(table_lists_configurations)
+TEST(table_lists_configurations)
 {
 	make_empty_store();
 	sql(four_configurations);
@@ -1599,9 +1482,8 @@ START_TEST(table_lists_configurations)
 		 ",,,,0.9,,,,,,0,1,,,,,,,,,0,1,0\r\n",
 		 NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=csv"));
 }
-END_TEST
 
-START_TEST(table_shows_dropped_pushes_only_if_any)
+TEST(table_shows_dropped_pushes_only_if_any)
 {
 	char *out, *err;
 	make_empty_store();
@@ -1630,9 +1512,8 @@ START_TEST(table_shows_dropped_pushes_only_if_any)
 			"the control (allreduce; without one, serial)"),
 		NULL, WORDS("--where=workers = 1"));
 }
-END_TEST
 
-START_TEST(table_distinguishes_configurations_of_equal_name)
+TEST(table_distinguishes_configurations_of_equal_name)
 {
 	make_empty_store();
 	sql(four_configurations);
@@ -1647,9 +1528,8 @@ START_TEST(table_distinguishes_configurations_of_equal_name)
 	free(out);
 	free(err);
 }
-END_TEST
 
-START_TEST(table_refuses_invalid_options)
+TEST(table_refuses_invalid_options)
 {
 	ck_table(2, "", "there is no results database", WORDS(NULL));
 	make_empty_store();
@@ -1666,9 +1546,8 @@ START_TEST(table_refuses_invalid_options)
 	ck_table(2, "", "--out=", WORDS("--out=/dev/null/x"));
 	ck_rows("SELECT count(*) FROM run", "8");
 }
-END_TEST
 
-START_TEST(table_prints_help)
+TEST(table_prints_help)
 {
 	char *out, *err;
 	ck_assert_int_eq(table(&out, &err, WORDS("--help")), 0);
@@ -1677,60 +1556,4 @@ START_TEST(table_prints_help)
 	ck_assert_str_eq(err, "");
 	free(out);
 	free(err);
-}
-END_TEST
-
-Suite *store_suite(void)
-{
-	Suite *suite = suite_create("store");
-	TCase *c = tcase_create("store");
-	tcase_add_checked_fixture(c, set_up, folder_free);
-	tcase_set_timeout(c, 60);
-	tcase_add_test(c, run_is_stored);
-	tcase_add_test(c, strategy_reports_are_stored);
-	tcase_add_test(c, chosen_device_and_placement_are_stored);
-	tcase_add_test(c, staleness_histogram_sums_to_pushes);
-	tcase_add_test(c, arrivals_are_stored_in_order);
-	tcase_add_test(c, plugin_options_are_stored);
-	tcase_add_test(c, every_core_option_has_a_column);
-	tcase_add_test(c, config_hash_and_config_key_agree);
-	tcase_add_test(c, migrated_losses_keep_their_meaning);
-	tcase_add_test(c, new_option_needs_no_migration);
-	tcase_add_test(c, pending_row_becomes_the_run);
-	tcase_add_test(c, store_fail_marks_only_unfinished_runs);
-	tcase_add_test(c, runs_of_ended_processes_are_marked_failed);
-	tcase_add_test(c, runs_of_exiting_processes_are_marked_failed);
-	tcase_add_test(c, killed_run_stays_readable);
-	tcase_add_test(c, deleted_run_accepts_no_epochs);
-	tcase_add_test(c, store_check_writes_nothing);
-	tcase_add_test(c, non_database_files_are_refused);
-	tcase_add_test(c, unwritable_paths_are_refused);
-	tcase_add_test(c, read_only_database_can_be_read);
-	tcase_add_test(c, newer_schema_is_refused);
-	tcase_add_loop_test(c, versions_0_to_2_migrate, 0, 3);
-	tcase_add_test(c, version_8_migrates);
-	tcase_add_test(c, version_9_migrates);
-	tcase_add_test(c, version_12_migrates);
-	tcase_add_test(c, version_11_migrates);
-	tcase_add_test(c, version_13_migrates);
-	tcase_add_test(c, remote_runs_without_heartbeat_are_marked_failed);
-	tcase_add_test(c, running_run_updates_heartbeat);
-	tcase_add_test(c, locked_database_is_reported);
-	tcase_add_test(c, full_disk_ends_the_run);
-	tcase_add_test(c, summaries_are_right);
-	tcase_add_test(c, config_key_contains_every_option_except_seed);
-	tcase_add_test(c, stored_medians_follow_changes);
-	tcase_add_test(c, time_to_accuracy_is_right);
-	tcase_add_test(c, speedups_are_right);
-	tcase_add_test(c, query_formats_are_exact);
-	tcase_add_test(c, format_names_are_found);
-	tcase_add_test(c, queries_other_than_select_are_refused);
-	tcase_add_test(c, run_is_one_json_object);
-	tcase_add_test(c, table_lists_configurations);
-	tcase_add_test(c, table_shows_dropped_pushes_only_if_any);
-	tcase_add_test(c, table_distinguishes_configurations_of_equal_name);
-	tcase_add_test(c, table_refuses_invalid_options);
-	tcase_add_test(c, table_prints_help);
-	suite_add_tcase(suite, c);
-	return suite;
 }

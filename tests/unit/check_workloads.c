@@ -9,7 +9,6 @@
 #include "tests/trained.h"
 #include "workloads/layers.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,31 +27,14 @@ static float *numbers(size_t n, uint64_t rng)
 	return x;
 }
 
-static struct vec *vec_of(struct worker *w, const float *x, size_t n)
-{
-	struct vec *v = vec_new(w, n);
-	vec_put(v, x);
-	return v;
-}
-
 /* Compares y, read from the device, with right. tolerance: relative; absolute below 1. */
 static void compare(const char *what, const struct vec *y, const double *right, size_t n,
 		    double tolerance)
 {
-	float *host = fixture_get(y);
+	float *host AUTOFREE = fixture_get(y);
 	for (size_t i = 0; i < n; i++)
 		ck_assert_msg(fabs(host[i] - right[i]) <= tolerance * fmax(1, fabs(right[i])),
 			      "%s: [%zu] is %.9g, should be %.9g", what, i, host[i], right[i]);
-	free(host);
-}
-
-/* The devices that can be used here. Loop tests run over device_at(0..device_count()). */
-static int device_count(void)
-{
-	int n = 0;
-	while (devices[n])
-		n++;
-	return n;
 }
 
 static bool open_device(struct fixture *f, int i)
@@ -65,372 +47,17 @@ static bool open_device(struct fixture *f, int i)
 
 /* ---- Operations, on odd sizes -------------------------------------------- */
 
-static void check_gemm(struct worker *w, bool at, bool bt, size_t m, size_t n, size_t k)
-{
-	float *a = numbers(m * k, 1), *b = numbers(k * n, 2), *dirt = numbers(m * n + 5, 3);
-	double *right = must(calloc(m * n + 5, sizeof *right));
-	char what[80];
-	for (size_t i = 0; i < m; i++)
-		for (size_t j = 0; j < n; j++)
-			for (size_t p = 0; p < k; p++)
-				right[i * n + j] += (double)(at ? a[p * m + i] : a[i * k + p]) *
-						    (bt ? b[j * k + p] : b[p * n + j]);
-	for (size_t i = 0; i < m * n; i++)
-		dirt[i] = NAN; /* old values of y must not matter, */
-	for (size_t i = m * n; i < m * n + 5; i++)
-		right[i] = dirt[i]; /* floats after y must not change */
+CASE("devices", .limit = 60); /* each test starts the GPU again */
 
-	struct vec *va = vec_of(w, a, m * k), *vb = vec_of(w, b, k * n),
-		   *y = vec_of(w, dirt, m * n + 5);
-
-	vec_gemm(y, at, va, bt, vb, m, n, k);
-	snprintf(what, sizeof what, "%s: gemm %c%c %zu x %zu x %zu", w->dev->ops->name,
-		 at ? 'T' : 'N', bt ? 'T' : 'N', m, n, k);
-	compare(what, y, right, m * n + 5, 1e-6 * sqrt((double)k) * 4);
-	vec_free(va);
-	vec_free(vb);
-	vec_free(y);
-	free(a);
-	free(b);
-	free(dirt);
-	free(right);
-}
-
-START_TEST(gemm_matches_double_precision)
-{
-	static const size_t shapes[][3] = {
-		{1, 1, 1},    {1, 1, 100},  {1, 100, 10}, {100, 10, 1},  {1, 100, 1}, {3, 5, 7},
-		{7, 8, 8},    {5, 9, 16},   {4, 17, 23},  {13, 31, 9},   {8, 8, 3},   {2, 7, 40},
-		{33, 10, 78}, {10, 78, 33}, {33, 65, 10}, {31, 129, 77}, {1, 9, 900}, {9, 1, 900},
-	};
-	struct fixture f;
-	if (!open_device(&f, _i))
-		return;
-	for (size_t i = 0; i < COUNT(shapes); i++)
-		for (int t = 0; t < 4; t++)
-			check_gemm(&f.w, t & 1, t & 2, shapes[i][0], shapes[i][1], shapes[i][2]);
-	fixture_close(&f);
-}
-END_TEST
-
-/* One elementwise operation on n floats: y is what changes, x the other argument. */
-struct elementwise {
-	const char *name;
-	void (*run)(struct vec *y, const struct vec *x, size_t n);
-	double (*right)(double y, double x);
-	double tolerance;
-};
-
-static void run_fill(struct vec *y, const struct vec *x, size_t n)
-{
-	(void)x, (void)n;
-	vec_fill(y, 0.7f);
-}
-
-static double right_fill(double y, double x)
-{
-	(void)y, (void)x;
-	return 0.7f;
-}
-
-static void run_copy(struct vec *y, const struct vec *x, size_t n)
-{
-	(void)n;
-	vec_copy(y, x);
-}
-
-static double right_copy(double y, double x)
-{
-	(void)y;
-	return x;
-}
-
-static void run_scale(struct vec *y, const struct vec *x, size_t n)
-{
-	(void)x, (void)n;
-	vec_scale(y, -1.5f);
-}
-
-static double right_scale(double y, double x)
-{
-	(void)x;
-	return -1.5 * y;
-}
-
-static void run_axpy(struct vec *y, const struct vec *x, size_t n)
-{
-	(void)n;
-	vec_axpy(y, 2.5f, x);
-}
-
-static double right_axpy(double y, double x)
-{
-	return y + 2.5 * x;
-}
-
-static void run_relu(struct vec *y, const struct vec *x, size_t n)
-{
-	(void)x;
-	vec_relu(y, n);
-}
-
-static double right_relu(double y, double x)
-{
-	(void)x;
-	return y > 0 ? y : 0;
-}
-
-static void run_relu_grad(struct vec *y, const struct vec *x, size_t n)
-{
-	struct vec *act = (struct vec *)x;
-	vec_relu(act, n);
-	vec_relu_grad(y, act, n);
-}
-
-static double right_relu_grad(double y, double x)
-{
-	return x > 0 ? y : 0;
-}
-
-static void run_tanh(struct vec *y, const struct vec *x, size_t n)
-{
-	(void)x;
-	vec_scale(y, 4);
-	vec_tanh(y, n);
-}
-
-static double right_tanh(double y, double x)
-{
-	(void)x;
-	return tanh((double)(4 * (float)y));
-}
-
-static void run_tanh_grad(struct vec *y, const struct vec *x, size_t n)
-{
-	vec_tanh_grad(y, x, n);
-}
-
-static double right_tanh_grad(double y, double x)
-{
-	return y * (1 - x * x);
-}
-
-static const struct elementwise elementwise[] = {
-	{"fill", run_fill, right_fill, 0},
-	{"copy", run_copy, right_copy, 0},
-	{"scale", run_scale, right_scale, 1e-7},
-	{"axpy", run_axpy, right_axpy, 1e-6},
-	{"relu", run_relu, right_relu, 0},
-	{"relu_grad", run_relu_grad, right_relu_grad, 0},
-	{"tanh", run_tanh, right_tanh, 3e-7},
-	{"tanh_grad", run_tanh_grad, right_tanh_grad, 2e-6},
-};
-
-START_TEST(elementwise_operations_match_double_precision)
-{
-	static const size_t lengths[] = {1, 3, 8, 31, 1000, 4099};
-	struct fixture f;
-	if (!open_device(&f, _i))
-		return;
-	for (size_t e = 0; e < COUNT(elementwise); e++)
-		for (size_t l = 0; l < COUNT(lengths); l++) {
-			size_t n = lengths[l];
-			float *y = numbers(n, 5), *x = numbers(n, 6);
-			double *right = must(calloc(n, sizeof *right));
-			char what[80];
-
-			for (size_t i = 0; i < n; i++)
-				right[i] = elementwise[e].right(y[i], x[i]);
-			struct vec *vy = vec_of(&f.w, y, n), *vx = vec_of(&f.w, x, n);
-
-			elementwise[e].run(vy, vx, n);
-			snprintf(what, sizeof what, "%s: %s of %zu", devices[_i]->name,
-				 elementwise[e].name, n);
-			compare(what, vy, right, n, elementwise[e].tolerance);
-			vec_free(vy);
-			vec_free(vx);
-			free(y);
-			free(x);
-			free(right);
-		}
-	fixture_close(&f);
-}
-END_TEST
-
-START_TEST(operations_with_length_leave_rest_unchanged)
-{
-	/* operations with a length do not change the floats after it */
-	static const float in[6] = {-1, 2, -3, -4, 5, -6};
-	static const double relu[6] = {0, 2, 0, -4, 5, -6};
-	struct fixture f;
-	if (!open_device(&f, _i))
-		return;
-	struct vec *y = vec_of(&f.w, in, 6), *head = vec_slice(y, 1, 4);
-
-	ck_assert_uint_eq(vec_len(head), 4);
-	vec_relu(y, 3);
-	compare("relu of a head", y, relu, 6, 0);
-	vec_fill(head, 9);
-	compare("fill of a slice", y, (const double[]){0, 9, 9, 9, 9, -6}, 6, 0);
-	vec_free(head);
-	compare("after the slice is gone", y, (const double[]){0, 9, 9, 9, 9, -6}, 6, 0);
-	vec_free(y);
-	vec_free(NULL);
-	fixture_close(&f);
-}
-END_TEST
-
-START_TEST(row_and_column_operations_match_reference)
-{
-	enum { ROWS = 7, WIDTH = 13, FIRST = 4, N = 5 };
-	struct fixture f;
-	if (!open_device(&f, _i))
-		return;
-	float *x = numbers(ROWS * WIDTH, 1), *b = numbers(WIDTH, 2);
-	double biased[ROWS * WIDTH], sum[WIDTH] = {0}, taken[ROWS * N], put[ROWS * WIDTH] = {0};
-
-	for (size_t r = 0; r < ROWS; r++)
-		for (size_t j = 0; j < WIDTH; j++) {
-			float v = x[r * WIDTH + j];
-
-			biased[r * WIDTH + j] = v + b[j];
-			sum[j] += v;
-			if (j >= FIRST && j < FIRST + N) {
-				taken[r * N + j - FIRST] = v;
-				put[r * WIDTH + j] = v;
-			}
-		}
-	struct vec *vx = vec_of(&f.w, x, ROWS * WIDTH), *vb = vec_of(&f.w, b, WIDTH),
-		   *part = vec_new(&f.w, ROWS * N), *back = vec_new(&f.w, ROWS * WIDTH);
-
-	vec_take_columns(part, vx, ROWS, WIDTH, FIRST, N);
-	compare("take_columns", part, taken, ROWS * N, 0);
-	vec_put_columns(back, part, ROWS, WIDTH, FIRST, N);
-	compare("put_columns", back, put, ROWS * WIDTH, 0);
-	vec_add_bias(vx, vb, ROWS);
-	compare("add_bias", vx, biased, ROWS * WIDTH, 1e-6);
-	vec_put(vx, x);
-	vec_sum_rows(vb, vx, ROWS);
-	compare("sum_rows", vb, sum, WIDTH, 1e-6);
-	vec_free(vx);
-	vec_free(vb);
-	vec_free(part);
-	vec_free(back);
-	free(x);
-	free(b);
-	fixture_close(&f);
-}
-END_TEST
-
-START_TEST(softmax_xent_matches_double_precision)
-{
-	enum { ROWS = 37, N = 10 };
-	struct fixture f;
-	if (!open_device(&f, _i))
-		return;
-	float *z = numbers(ROWS * N, 1), label[ROWS];
-	double right[ROWS * N], loss = 0;
-	int64_t correct = 0;
-	uint64_t rng = 5;
-
-	for (size_t i = 0; i < N; i++)
-		z[i] *= 1e4f; /* exp of these alone is infinite */
-	for (size_t i = N; i < 3 * N; i++)
-		z[i] = 3; /* all equal: the first is the answer, in rows 1 and 2 */
-	for (size_t r = 0; r < ROWS; r++) {
-		float *row = z + r * N;
-		size_t t = r == 1 ? 0 : r == 2 ? 4 : rng_next(&rng) % N, best = 0;
-		double sum = 0;
-
-		label[r] = (float)t;
-		for (size_t j = 1; j < N; j++)
-			best = row[j] > row[best] ? j : best;
-		for (size_t j = 0; j < N; j++)
-			sum += exp((double)row[j] - row[best]);
-		for (size_t j = 0; j < N; j++)
-			right[r * N + j] =
-				(exp((double)row[j] - row[best]) / sum - (j == t)) / ROWS;
-		loss += log(sum) - ((double)row[t] - row[best]);
-		correct += best == t;
-	}
-	struct vec *vz = vec_of(&f.w, z, ROWS * N), *vt = vec_of(&f.w, label, ROWS);
-	struct tally tally;
-
-	vec_softmax_xent(vz, vt, ROWS, N, ROWS);
-	compare("softmax_xent", vz, right, ROWS * N, 1e-8);
-	tally_take(&f.w, &tally);
-	ck_assert_int_eq(tally.rows, ROWS);
-	ck_assert_int_eq(tally.correct, correct);
-	ck_assert_double_eq_tol(tally.loss, loss, 1e-6 * loss);
-	tally_take(&f.w, &tally); /* tally_take clears it */
-	ck_assert_int_eq(tally.rows, 0);
-	ck_assert_double_eq(tally.loss, 0);
-
-	/* a NaN makes the loss NaN, at any place, and is not a correct answer */
-	for (size_t at = 0; at < N; at++) {
-		for (size_t j = 0; j < N; j++)
-			z[j] = j == 4 ? 9 : 0;
-		z[at] = NAN;
-		vec_put(vz, z);
-		label[0] = at == 4 ? 0 : 4;
-		vec_put(vt, label);
-		vec_softmax_xent(vz, vt, 1, N, 1);
-		tally_take(&f.w, &tally);
-		ck_assert_msg(isnan(tally.loss), "NaN at %zu: loss %g", at, tally.loss);
-		ck_assert_msg(tally.correct == 0, "NaN at %zu is a correct answer", at);
-	}
-	vec_free(vz);
-	vec_free(vt);
-	free(z);
-	fixture_close(&f);
-}
-END_TEST
-
-START_TEST(mse_matches_double_precision)
-{
-	enum { ROWS = 9, N = 3 };
-	struct fixture f;
-	if (!open_device(&f, _i))
-		return;
-	float *z = numbers(ROWS * N, 1), *t = numbers(ROWS * N, 2);
-	double right[ROWS * N], loss = 0;
-	struct tally tally;
-
-	for (size_t i = 0; i < ROWS * N; i++) {
-		double e = (double)z[i] - t[i];
-
-		right[i] = 2 * e / (ROWS * N);
-		loss += e * e / N;
-	}
-	struct vec *vz = vec_of(&f.w, z, ROWS * N), *vt = vec_of(&f.w, t, ROWS * N);
-
-	vec_mse(vz, vt, ROWS, N, ROWS);
-	compare("mse", vz, right, ROWS * N, 1e-7);
-	tally_take(&f.w, &tally);
-	ck_assert_int_eq(tally.rows, ROWS);
-	ck_assert_int_eq(tally.correct, 0);
-	ck_assert_double_eq_tol(tally.loss, loss, 1e-6 * loss);
-	z[4] = NAN;
-	vec_put(vz, z);
-	vec_mse(vz, vt, ROWS, N, ROWS);
-	tally_take(&f.w, &tally);
-	ck_assert(isnan(tally.loss));
-	vec_free(vz);
-	vec_free(vt);
-	free(z);
-	free(t);
-	fixture_close(&f);
-}
-END_TEST
-
-START_TEST(sgd_step_matches_double_precision)
+TEST(sgd_step_matches_double_precision, LISTED(devices))
 {
 	enum { N = 1003 };
 	struct fixture f;
 	if (!open_device(&f, _i))
 		return;
 	for (int with = 0; with < 2; with++) {
-		float *p = numbers(N, 1), *v = numbers(N, 2), *g = numbers(N, 3);
+		float *p AUTOFREE = numbers(N, 1), *v AUTOFREE = numbers(N, 2),
+			 *g AUTOFREE = numbers(N, 3);
 		double m = with ? 0.9 : 0, lr = 0.05, decay = 0.3, scale = 0.25, rp[N], rv[N];
 
 		for (size_t i = 0; i < N; i++) {
@@ -455,58 +82,11 @@ START_TEST(sgd_step_matches_double_precision)
 		else
 			ck_assert_ptr_null(f.w.moment[0]);
 		model_close(&f.w);
-		free(p);
-		free(v);
-		free(g);
 	}
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(gather_copies_indexed_rows)
-{
-	enum { ROWS = 11, FEATURES = 21, PICKED = 8 };
-	static const int32_t index[PICKED] = {10, 0, 3, 3, 7, 1, 9, 2};
-	struct fixture f;
-	if (!open_device(&f, _i))
-		return;
-	uint8_t bytes[ROWS * FEATURES];
-	float floats[ROWS * FEATURES], target[ROWS];
-	double right[PICKED * FEATURES], labels[PICKED];
-
-	for (size_t i = 0; i < ROWS * FEATURES; i++) {
-		bytes[i] = (uint8_t)(i * 37 + 250);
-		floats[i] = (float)i / 3;
-	}
-	for (size_t i = 0; i < ROWS; i++)
-		target[i] = (float)i + 0.5f;
-	for (int kind = 0; kind < 2; kind++) {
-		struct data d = {.n = ROWS,
-				 .features = FEATURES,
-				 .bytes = kind ? bytes : NULL,
-				 .floats = kind ? NULL : floats,
-				 .target = target};
-		struct vec *x = vec_new(&f.w, 10 * FEATURES), *y = vec_new(&f.w, 10);
-
-		for (size_t i = 0; i < PICKED; i++) {
-			labels[i] = target[index[i]];
-			for (size_t j = 0; j < FEATURES; j++) {
-				size_t at = (size_t)index[i] * FEATURES + j;
-
-				right[i * FEATURES + j] = kind ? bytes[at] / 255.0 : floats[at];
-			}
-		}
-		data_gather(&f.w, &d, index, PICKED, NULL, x, y);
-		compare(kind ? "gather bytes" : "gather floats", x, right, PICKED * FEATURES, 1e-7);
-		compare("gather target", y, labels, PICKED, 0);
-		vec_free(x);
-		vec_free(y);
-	}
-	fixture_close(&f);
-}
-END_TEST
-
-START_TEST(new_vectors_are_zero_and_aligned)
+TEST(new_vectors_are_zero_and_aligned, LISTED(devices))
 {
 	static const size_t lengths[] = {
 		0, 1, 15, 16383, 16384, 16385, 1 << 20, (1 << 20) + 1, 3 << 20, (5 << 20) + 7};
@@ -517,7 +97,7 @@ START_TEST(new_vectors_are_zero_and_aligned)
 		for (size_t l = 0; l < COUNT(lengths); l++) {
 			size_t n = lengths[l];
 			struct vec *v = vec_new(&f.w, n);
-			float *x = fixture_get(v);
+			float *x AUTOFREE = fixture_get(v);
 
 			size_t dirty = 0;
 
@@ -527,11 +107,9 @@ START_TEST(new_vectors_are_zero_and_aligned)
 			ck_assert_uint_eq((uintptr_t)v->data % 64, 0);
 			vec_fill(v, 7);
 			vec_free(v);
-			free(x);
 		}
 	fixture_close(&f);
 }
-END_TEST
 
 /* ---- Lengths are checked: each of these must end the process, with these words ---- */
 
@@ -567,11 +145,12 @@ static void misuse(struct worker *w, int which)
 	MISUSES(CALL)
 }
 
-START_TEST(wrong_lengths_end_the_process)
+CASE("misuse");
+
+TEST(wrong_lengths_end_the_process, COUNT(misuse_says))
 {
 	ends_the_process(misuse, _i, misuse_says[_i]);
 }
-END_TEST
 
 /* ---- A generated set of images ------------------------------------------- */
 
@@ -583,7 +162,9 @@ static void made_set(void)
 	idx_put_set(IMAGES, TESTS, false, '-');
 }
 
-START_TEST(idx_files_are_read)
+CASE("datasets", .set_up = folder_new, .tear_down = folder_free);
+
+TEST(idx_files_are_read, 4)
 {
 	/* the four ways in which sets are named and packed */
 	struct run run = {.data_dir = folder};
@@ -601,16 +182,14 @@ START_TEST(idx_files_are_read)
 	wrong = dataset_fashion_mnist.load(&run, &train, &test);
 	ck_assert_msg(!wrong, "%s", wrong);
 
-	uint8_t *images = idx_new(IDX_IMAGES, TESTS, &n);
+	uint8_t *images AUTOFREE = idx_new(IDX_IMAGES, TESTS, &n);
 
 	ck_assert_mem_eq(test.bytes, images + IDX_IMAGES_AT, TESTS * PIXELS);
-	free(images);
 
-	uint8_t *labels = idx_new(IDX_LABELS, IMAGES, &n);
+	uint8_t *labels AUTOFREE = idx_new(IDX_LABELS, IMAGES, &n);
 
 	for (size_t i = 0; i < IMAGES; i++)
 		ck_assert_float_eq(train.target[i], labels[IDX_LABELS_AT + i]);
-	free(labels);
 
 	struct data wide, wide_test;
 
@@ -630,7 +209,6 @@ START_TEST(idx_files_are_read)
 	dataset_fashion_mnist.unload(&train, &test);
 	ck_assert_ptr_null(train.bytes);
 }
-END_TEST
 
 /* Ways to spoil a set: in this file, this byte, or this length. */
 static const struct spoilt {
@@ -690,7 +268,7 @@ static void spoil(const struct spoilt *s)
 	fclose(f);
 }
 
-START_TEST(spoilt_idx_files_are_refused)
+TEST(spoilt_idx_files_are_refused, COUNT(spoilt))
 {
 	const struct spoilt *s = &spoilt[_i];
 	struct run run = {.data_dir = folder};
@@ -711,9 +289,8 @@ START_TEST(spoilt_idx_files_are_refused)
 	ck_assert_ptr_null(test.bytes);
 	free((char *)wrong);
 }
-END_TEST
 
-START_TEST(missing_idx_files_are_named)
+TEST(missing_idx_files_are_named)
 {
 	static const char *const files[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
 					    "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
@@ -735,22 +312,20 @@ START_TEST(missing_idx_files_are_named)
 
 	/* images that do not fit into the padded size */
 	size_t n;
-	uint8_t *b = idx_new(IDX_IMAGES, IMAGES, &n);
+	uint8_t *b AUTOFREE = idx_new(IDX_IMAGES, IMAGES, &n);
 
 	idx_put_set(IMAGES, TESTS, false, '-');
 	b[11] = 14;
 	b[15] = 56;
 	folder_put("train-images-idx3-ubyte", b, n, false);
-	free(b);
 	const char *wrong = dataset_fashion_mnist_32.probe(&run, &train, &test);
 
 	ck_assert_ptr_nonnull(wrong);
 	ck_assert_msg(strstr(wrong, "14 x 56") != NULL, "%s", wrong);
 	free((char *)wrong);
 }
-END_TEST
 
-START_TEST(cubes_data_follow_seed_and_formula)
+TEST(cubes_data_follow_seed_and_formula)
 {
 	struct run run = {.seed = 1}, other = {.seed = 2};
 	struct data a, at, b, bt, c, ct;
@@ -786,17 +361,8 @@ START_TEST(cubes_data_follow_seed_and_formula)
 	dataset_cubes.unload(&b, &bt);
 	dataset_cubes.unload(&c, &ct);
 }
-END_TEST
 
 /* ---- Workloads ----------------------------------------------------------- */
-
-static int workload_count(void)
-{
-	int n = 0;
-	while (workloads[n])
-		n++;
-	return n;
-}
 
 static const int32_t rows_used[] = {3, 0, 7, 11, 2, 19, 5, 13};
 
@@ -824,16 +390,17 @@ static void open_workload(struct fixture *f, const struct workload *workload, do
 	f->w.rows = COUNT(rows_used);
 }
 
-START_TEST(workload_gradients_match_finite_differences)
+CASE("workloads", .limit = 60, .set_up = made_set, .tear_down = folder_free);
+
+TEST(workload_gradients_match_finite_differences, LISTED(workloads))
 {
 	struct fixture f;
 	open_workload(&f, workloads[_i], 0);
 	check_gradient(&f.w, workloads[_i]->plugin.name);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(workload_training_lowers_loss)
+TEST(workload_training_lowers_loss, LISTED(workloads))
 {
 	/* thirty steps with the recipe's rate on one mini-batch lower its loss */
 	struct fixture f;
@@ -857,9 +424,8 @@ START_TEST(workload_training_lowers_loss)
 		      workloads[_i]->plugin.name, last.loss, first.loss);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(workload_evaluation_changes_no_state)
+TEST(workload_evaluation_changes_no_state, LISTED(workloads))
 {
 	/* evaluation gives the loss of the gradient step, for any rows, and changes nothing; with
 	 * batch normalisation the loss differs */
@@ -869,8 +435,8 @@ START_TEST(workload_evaluation_changes_no_state)
 	f.w.test = &f.train;
 	step_gradient(&f.w);
 	tally_take(&f.w, &a);
-	float *param = fixture_get(f.w.param), *grad = fixture_get(f.w.grad),
-	      *buffer = f.w.buffer ? fixture_get(f.w.buffer) : NULL;
+	float *param AUTOFREE = fixture_get(f.w.param), *grad AUTOFREE = fixture_get(f.w.grad),
+		     *buffer AUTOFREE = f.w.buffer ? fixture_get(f.w.buffer) : NULL;
 
 	f.w.workload->evaluate(&f.w, f.w.test, rows_used, COUNT(rows_used));
 	tally_take(&f.w, &b);
@@ -886,30 +452,24 @@ START_TEST(workload_evaluation_changes_no_state)
 	tally_take(&f.w, &b);
 	ck_assert_int_eq(b.rows, EVALUATE_ROWS * data_targets(&f.train));
 
-	float *param_after = fixture_get(f.w.param), *grad_after = fixture_get(f.w.grad);
+	float *param_after AUTOFREE = fixture_get(f.w.param),
+			   *grad_after AUTOFREE = fixture_get(f.w.grad);
 
 	ck_assert_mem_eq(param, param_after, vec_len(f.w.param) * sizeof *param);
 	ck_assert_mem_eq(grad, grad_after, vec_len(f.w.param) * sizeof *grad);
 	if (buffer) {
-		float *buffer_after = fixture_get(f.w.buffer);
+		float *buffer_after AUTOFREE = fixture_get(f.w.buffer);
 
 		ck_assert_mem_eq(buffer, buffer_after, vec_len(f.w.buffer) * sizeof *buffer);
-		free(buffer_after);
 	}
 	f.w.rows = 3; /* the last mini-batch of an epoch may be smaller */
 	step_gradient(&f.w);
 	tally_take(&f.w, &b);
 	ck_assert_int_eq(b.rows, 3 * data_targets(&f.train));
-	free(param);
-	free(grad);
-	free(buffer);
-	free(param_after);
-	free(grad_after);
 	fixture_close(&f);
 }
-END_TEST
 
-START_TEST(seed_determines_initial_model)
+TEST(seed_determines_initial_model, LISTED(workloads))
 {
 	/* the seed decides the model; two workers of one seed start equal */
 	const struct workload *workload = workloads[_i];
@@ -923,23 +483,19 @@ START_TEST(seed_determines_initial_model)
 		fixture_init(&f[i]);
 	}
 	size_t bytes = vec_len(f[0].w.param) * sizeof(float);
-	float *a = fixture_get(f[0].w.param), *b = fixture_get(f[1].w.param),
-	      *c = fixture_get(f[2].w.param);
+	float *a AUTOFREE = fixture_get(f[0].w.param), *b AUTOFREE = fixture_get(f[1].w.param),
+		 *c AUTOFREE = fixture_get(f[2].w.param);
 	bool zero = a[0] == 0 && memcmp(a, a + 1, bytes - sizeof *a) == 0;
 
 	ck_assert_mem_eq(a, b, bytes);
 	ck_assert_msg(zero || memcmp(a, c, bytes) != 0, "%s: the seed changes nothing",
 		      workload->plugin.name);
-	free(a);
-	free(b);
-	free(c);
 	for (int i = 0; i < 3; i++)
 		fixture_close(&f[i]);
 }
-END_TEST
 
 /* Layouts without memory: the parameters that the papers and tutorials name. */
-START_TEST(workload_parameter_counts_match_papers)
+TEST(workload_parameter_counts_match_papers)
 {
 	static const struct {
 		const char *name;
@@ -984,7 +540,6 @@ START_TEST(workload_parameter_counts_match_papers)
 		fixture_close(&f);
 	}
 }
-END_TEST
 
 /* A step whose gradient is 0 only decays weights. */
 static void check_decay(const struct workload *workload, const char *decay, double momentum,
@@ -1006,7 +561,7 @@ static void check_decay(const struct workload *workload, const char *decay, doub
 	vec_fill(f.w.grad, 0);
 	local_step(&f.w, 1);
 	local_gradient(&f.w);
-	float *p = fixture_get(f.w.param), *g = fixture_get(f.w.grad);
+	float *p AUTOFREE = fixture_get(f.w.param), *g AUTOFREE = fixture_get(f.w.grad);
 	for (size_t n = 0; n < vec_len(f.w.param); n++) {
 		bool spared = p[n] == 1;
 		left += spared;
@@ -1016,13 +571,11 @@ static void check_decay(const struct workload *workload, const char *decay, doub
 	ck_assert_msg(wrong == 0, "%s: %zu floats are wrong", workload->plugin.name, wrong);
 	ck_assert_msg(left == spared_floats, "%s: %zu floats are spared", workload->plugin.name,
 		      left);
-	free(p);
-	free(g);
 	fixture_close(&f);
 }
 
 /* --decay=weights spares the biases and norms of each model, which are counted here by hand. */
-START_TEST(weight_decay_can_exclude_norms_and_biases)
+TEST(weight_decay_can_exclude_norms_and_biases)
 {
 	static const struct {
 		const char *name;
@@ -1046,7 +599,6 @@ START_TEST(weight_decay_can_exclude_norms_and_biases)
 					    momentum ? 0.9 : 0, spare ? table[k].spared : 0);
 	}
 }
-END_TEST
 
 /* ---- Nets ---------------------------------------------------------------- */
 
@@ -1084,11 +636,12 @@ static void misuse_net(struct worker *w, int which)
 		  net_misuses[which].mse ? LOSS_MSE : LOSS_XENT);
 }
 
-START_TEST(invalid_net_ends_the_process)
+CASE("misuse");
+
+TEST(invalid_net_ends_the_process, COUNT(net_misuses))
 {
 	ends_the_process(misuse_net, _i, net_misuses[_i].says);
 }
-END_TEST
 
 static const struct {
 	const char *layers;
@@ -1100,7 +653,9 @@ static const struct {
 	{"7t5r6t3", INIT_HE, false}, {"40r1", INIT_HE, true},
 };
 
-START_TEST(net_gradients_match_finite_differences)
+CASE("nets");
+
+TEST(net_gradients_match_finite_differences, COUNT(nets))
 {
 	struct fixture f;
 	fixture_open(&f, &device_cpu);
@@ -1114,7 +669,6 @@ START_TEST(net_gradients_match_finite_differences)
 	model_close(&f.w);
 	fixture_close(&f);
 }
-END_TEST
 
 /* layer_ready of a strategy that only records the calls. */
 static void watch(struct worker *w, size_t i)
@@ -1122,14 +676,13 @@ static void watch(struct worker *w, size_t i)
 	int *seen = w->state;
 	seen[++seen[0]] = (int)i;
 	/* this layer's gradient is final: the marker from before the step is gone */
-	float *g = fixture_get(w->grad);
+	float *g AUTOFREE = fixture_get(w->grad);
 
 	for (size_t j = w->layer[i]; j < w->layer[i + 1]; j++)
 		ck_assert(g[j] != 12345);
-	free(g);
 }
 
-START_TEST(layer_ready_runs_from_last_layer_to_first)
+TEST(layer_ready_runs_from_last_layer_to_first)
 {
 	static const struct strategy watcher = {.layer_ready = watch};
 	struct fixture f;
@@ -1155,7 +708,6 @@ START_TEST(layer_ready_runs_from_last_layer_to_first)
 	model_close(&f.w);
 	fixture_close(&f);
 }
-END_TEST
 
 /* Places layers as a model-parallel strategy would, on worker state[0] of state[1]. */
 static char *part_place(const struct worker *w, struct linear *l)
@@ -1184,7 +736,7 @@ static char *part_place(const struct worker *w, struct linear *l)
 	return NULL;
 }
 
-START_TEST(split_layers_contain_each_parameter_once)
+TEST(split_layers_contain_each_parameter_once)
 {
 	/* 11 -> 9 -> 7 -> 5 over three: by output, by input of a split x, by input of a whole x */
 	static const struct linear_ops ops = {.place = part_place};
@@ -1216,8 +768,10 @@ START_TEST(split_layers_contain_each_parameter_once)
 			ck_assert_int_eq(l->x_split, j == 1);
 			ck_assert_int_eq(l->part != NULL, j == 2);
 			ck_assert_uint_eq(l->rows_max, EVALUATE_ROWS);
-			float *w = fixture_get(l->weight), *ww = fixture_get(all->weight),
-			      *b = fixture_get(l->bias), *wb = fixture_get(all->bias);
+			float *w AUTOFREE = fixture_get(l->weight),
+				 *ww AUTOFREE = fixture_get(all->weight),
+				 *b AUTOFREE = fixture_get(l->bias),
+				 *wb AUTOFREE = fixture_get(all->bias);
 
 			for (size_t o = 0; o < l->out_held; o++)
 				for (size_t c = 0; c < l->in_held; c++)
@@ -1226,10 +780,6 @@ START_TEST(split_layers_contain_each_parameter_once)
 						ww[(l->out_first + o) * l->in + l->in_first + c]);
 			for (size_t o = 0; o < l->bias_held; o++)
 				ck_assert_float_eq(b[o], wb[l->out_first + o]);
-			free(w);
-			free(ww);
-			free(b);
-			free(wb);
 		}
 		ck_assert_ptr_null(net_linear_at(f.w.net, 3));
 		net_fini(&f.w);
@@ -1241,7 +791,6 @@ START_TEST(split_layers_contain_each_parameter_once)
 	model_close(&whole.w);
 	fixture_close(&whole);
 }
-END_TEST
 
 /* ---- PyTorch ------------------------------------------------------------- */
 
@@ -1254,16 +803,15 @@ static void build_reference(struct worker *w, const struct data *d, const struct
 	build_net(w, d->features, r->layers, INIT_ZERO, r->mse ? LOSS_MSE : LOSS_XENT);
 }
 
-START_TEST(linear_nets_match_pytorch)
+TEST(linear_nets_match_pytorch, COUNT(references))
 {
 	check_reference(&references[_i], &device_cpu, build_reference, 1e-5, 1e-6);
 }
-END_TEST
 
 #include "tests/reference/torch_gpt.inc"
 
 /* A small gpt: its loss, the gradient of its scores, and every 37th of its parameters. */
-START_TEST(gpt_matches_pytorch)
+TEST(gpt_matches_pytorch)
 {
 	enum { LAYERS = 2, HEADS = 2, WIDTH = 8, CONTEXT = 5, ROWS = 3, KEPT = 37 };
 	static const int32_t index[ROWS] = {0, 1, 2};
@@ -1291,7 +839,7 @@ START_TEST(gpt_matches_pytorch)
 				.target = target};
 	ck_assert_ptr_null(f.w.workload->cut(f.opts, &f.train));
 	fixture_init(&f);
-	float *p = fixture_get(f.w.param);
+	float *p AUTOFREE = fixture_get(f.w.param);
 	for (size_t i = 0; i < vec_len(f.w.param); i++)
 		p[i] = (float)((int)((i * 7919 + 12345) % 2001) - 1000) / 2500;
 	vec_put(f.w.param, p);
@@ -1303,18 +851,15 @@ START_TEST(gpt_matches_pytorch)
 	tally_take(&f.w, &t);
 	ck_assert_int_eq(t.rows, ROWS * CONTEXT);
 	ck_assert_double_eq_tol(t.loss / ROWS / CONTEXT, torch_gpt_loss, 1e-5);
-	float *g = fixture_get(f.w.grad), *z = fixture_get(f.w.net->layer[f.w.net->layers - 1].y);
+	float *g AUTOFREE = fixture_get(f.w.grad),
+		 *z AUTOFREE = fixture_get(f.w.net->layer[f.w.net->layers - 1].y);
 	for (size_t i = 0; i < COUNT(torch_gpt_grad); i++)
 		ck_assert_double_eq_tol(g[i * KEPT], torch_gpt_grad[i], 1e-5);
 	for (size_t i = 0; i < COUNT(torch_gpt_scores); i++)
 		ck_assert_double_eq_tol(z[i * KEPT], torch_gpt_scores[i], 1e-6);
 	f.train = (struct data){.n = 0};
-	free(p);
-	free(g);
-	free(z);
 	fixture_close(&f);
 }
-END_TEST
 
 /* ---- Random streams, provenance ------------------------------------------ */
 
@@ -1324,7 +869,9 @@ static int by_state(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-START_TEST(random_streams_have_distinct_states)
+CASE("devices");
+
+TEST(random_streams_have_distinct_states)
 {
 	/* seeds, kinds and parts that are close, as layers and epochs are, and far apart, as ranks
 	 * may be */
@@ -1346,9 +893,8 @@ START_TEST(random_streams_have_distinct_states)
 		ck_assert_msg(state[i - 1] != state[i], "two streams begin with the state %#llx",
 			      (unsigned long long)state[i]);
 }
-END_TEST
 
-START_TEST(machine_reports_library_versions)
+TEST(machine_reports_library_versions)
 {
 	const struct machine *m = machine();
 	ck_assert_ptr_nonnull(m->onednn);
@@ -1356,60 +902,5 @@ START_TEST(machine_reports_library_versions)
 	ck_assert_msg(strpbrk(m->onednn, "0123456789") != NULL, "%s: no version", m->onednn);
 	ck_assert_ptr_nonnull(strstr(m->mpi, "MPI"));
 }
-END_TEST
 
 /* ---- The suite ----------------------------------------------------------- */
-
-Suite *workloads_suite(void)
-{
-	Suite *s = suite_create("workloads");
-	TCase *t = tcase_create("devices");
-	int n = device_count();
-	tcase_set_timeout(t, 60); /* each test starts the GPU again */
-	tcase_add_loop_test(t, gemm_matches_double_precision, 0, n);
-	tcase_add_loop_test(t, elementwise_operations_match_double_precision, 0, n);
-	tcase_add_loop_test(t, operations_with_length_leave_rest_unchanged, 0, n);
-	tcase_add_loop_test(t, row_and_column_operations_match_reference, 0, n);
-	tcase_add_loop_test(t, softmax_xent_matches_double_precision, 0, n);
-	tcase_add_loop_test(t, mse_matches_double_precision, 0, n);
-	tcase_add_loop_test(t, sgd_step_matches_double_precision, 0, n);
-	tcase_add_loop_test(t, gather_copies_indexed_rows, 0, n);
-	tcase_add_loop_test(t, new_vectors_are_zero_and_aligned, 0, n);
-	tcase_add_test(t, random_streams_have_distinct_states);
-	tcase_add_test(t, machine_reports_library_versions);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("misuse");
-	tcase_add_loop_test(t, wrong_lengths_end_the_process, 0, COUNT(misuse_says));
-	tcase_add_loop_test(t, invalid_net_ends_the_process, 0, COUNT(net_misuses));
-	suite_add_tcase(s, t);
-
-	t = tcase_create("datasets");
-	tcase_add_checked_fixture(t, folder_new, folder_free);
-	tcase_add_loop_test(t, idx_files_are_read, 0, 4);
-	tcase_add_loop_test(t, spoilt_idx_files_are_refused, 0, COUNT(spoilt));
-	tcase_add_test(t, missing_idx_files_are_named);
-	tcase_add_test(t, cubes_data_follow_seed_and_formula);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("workloads");
-	tcase_set_timeout(t, 60);
-	tcase_add_checked_fixture(t, made_set, folder_free);
-	n = workload_count();
-	tcase_add_loop_test(t, workload_gradients_match_finite_differences, 0, n);
-	tcase_add_loop_test(t, workload_training_lowers_loss, 0, n);
-	tcase_add_loop_test(t, workload_evaluation_changes_no_state, 0, n);
-	tcase_add_loop_test(t, seed_determines_initial_model, 0, n);
-	tcase_add_test(t, workload_parameter_counts_match_papers);
-	tcase_add_test(t, weight_decay_can_exclude_norms_and_biases);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("nets");
-	tcase_add_loop_test(t, net_gradients_match_finite_differences, 0, COUNT(nets));
-	tcase_add_test(t, layer_ready_runs_from_last_layer_to_first);
-	tcase_add_test(t, split_layers_contain_each_parameter_once);
-	tcase_add_loop_test(t, linear_nets_match_pytorch, 0, COUNT(references));
-	tcase_add_test(t, gpt_matches_pytorch);
-	suite_add_tcase(s, t);
-	return s;
-}

@@ -653,6 +653,20 @@ END_TEST
 #define RANK  "^[^ ]*mvbench run "
 #define RANKS "-f \"" RANK "\""
 
+START_TEST(missing_program_of_one_host_is_reported)
+{
+	if (!allowed)
+		return;
+	expect_in_lab(
+		"2 --probe=false",
+		"mkdir $FOLDER/program; cp mvbench $FOLDER/program; ./mvbench lab exec lab2 -- "
+		"mount -t tmpfs none $FOLDER/program; $FOLDER/program/mvbench run "
+		"--workload=softmax --epochs=1 --data-dir=$FOLDER --db=$FOLDER/run.db "
+		"--strategy=allreduce --workers=2",
+		EXIT_USER, "mpirun could not start the workers on lab2: see its messages");
+}
+END_TEST
+
 /* Starts a long run in a lab, in the background; after it has begun, the shell does `then`. */
 static int disturb(const char *words, const char *then, char out[OUTPUT])
 {
@@ -721,7 +735,8 @@ START_TEST(ranks_detect_silent_ranks_of_other_hosts)
 		"for i in $(seq 200); do grep -q ready $FOLDER/a && grep -q \"epoch 1/\" $FOLDER/b "
 		"&& break; sleep 0.1; done; sleep 1.5; ./mvbench lab exec lab2 -- pkill -STOP -f "
 		"\"^tests/lib/endless|" RANK "\"; wait $a || echo a fails; wait $b || echo b "
-		"fails; pgrep -f ^tests/lib/endless; pgrep " RANKS "; grep -h mvbench: $FOLDER/a $FOLDER/b";
+		"fails; pgrep -f ^tests/lib/endless; pgrep " RANKS
+		"; grep -h mvbench: $FOLDER/a $FOLDER/b";
 	in_lab("2 --probe=false", command, out);
 	static const char *const says[] = {"a fails\nb fails\nmvbench: rank 1 of 2 (process ",
 					   " on lab2) gives no sign of life",
@@ -769,6 +784,7 @@ Suite *lab_suite(void)
 	tcase_add_loop_test(hosts, differing_builds_and_data_are_refused, 0, COUNT(differences));
 	tcase_add_test(hosts, rank_0_may_be_on_another_host);
 	tcase_add_test(hosts, missing_data_of_one_host_is_reported);
+	tcase_add_test(hosts, missing_program_of_one_host_is_reported);
 	tcase_add_loop_test(hosts, disturbances_end_runs, 0, COUNT(disturbances));
 	tcase_add_test(hosts, ranks_detect_silent_ranks_of_other_hosts);
 	tcase_add_test(hosts, run_survives_a_short_network_cut);

@@ -20,7 +20,8 @@ struct compare_options {
 static const struct option options[] = {
 	SELECT_OPTIONS(select., "database to read", "for latest and the names of configurations: "),
 	OPTION(format, CHOICE, "format", "text",
-	       "output format; csv and json: one row for each setting and figure, not rounded [name]",
+	       "output format; csv and json: one row for each setting and figure, not "
+	       "rounded [name]",
 	       .choices = "text|csv|json"),
 	OPTION(out, STRING, "out", "",
 	       "write the comparison to this file instead of the terminal [file]"),

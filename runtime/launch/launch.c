@@ -317,9 +317,10 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 	}
 	if (through_mpirun && rank < 0 && !w->heard && !w->given_up &&
 	    w->page->state == STATUS_STARTING && !killed) {
-		*why = sentence("mpirun could not start the workers: see its messages above%s%s",
-				*c->harness.hostfile ? "; look at --hostfile=" : "",
-				c->harness.hostfile);
+		*why = sentence(
+			"mpirun could not start the workers%s%s: see its messages above%s%s",
+			*w->not_started ? " on " : "", w->not_started,
+			*c->harness.hostfile ? "; look at --hostfile=" : "", c->harness.hostfile);
 		return EXIT_USER;
 	}
 	if (*w->lost && reported->rank < 0) {

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define NODE "Node: " /* where mpirun could not start the program */
 enum { RULE = 70 };
 
 /* The number after these words; -1: the words are not there. */
@@ -135,8 +136,16 @@ static void end_line(struct watch *w)
 			read_failure(w, line);
 		if (read_last_words(w, line))
 			e->nheld = e->line;
+		if (!*w->not_started && strncmp(line, NODE, strlen(NODE)) == 0)
+			snprintf(w->not_started, HOST, "%.*s",
+				 (int)strcspn(line + strlen(NODE), " \n"), line + strlen(NODE));
 		mpirun_release(e);
 	}
+}
+
+static bool begins(const char *line, size_t n, const char *words)
+{
+	return strncmp(line, words, smaller(n, strlen(words))) == 0;
 }
 
 /* Can this start of a line become a line that is read? Other lines are passed on before they are
@@ -144,9 +153,9 @@ static void end_line(struct watch *w)
 static bool of_interest(const struct stderr_parser *e)
 {
 	const char *line = e->held + e->line;
-	size_t n = e->nheld - e->line, ours = strlen(OURS);
+	size_t n = e->nheld - e->line;
 	return e->banner != NO_BANNER || *line == *INTRODUCTION || *line == '[' ||
-	       strncmp(line, OURS, n < ours ? n : ours) == 0 || strspn(line, "-") == n;
+	       begins(line, n, OURS) || begins(line, n, NODE) || strspn(line, "-") == n;
 }
 
 static void feed(struct watch *w, const char *text, size_t n)

@@ -49,7 +49,8 @@ struct watch {
 	pid_t *pid;            /* [ranks]; 0 before the introduction */
 	char here[HOST];       /* this machine */
 
-	char lost[HOST]; /* a machine that mpirun can no longer reach; "" = none */
+	char lost[HOST];        /* a machine that mpirun can no longer reach; "" = none */
+	char not_started[HOST]; /* a machine where mpirun could not start the program; "" = none */
 	struct rank_failure rank_failure;
 	nsec failed_at;           /* when the first failure was seen, 0 = none yet */
 	int introduced, vanished; /* ranks; vanished: ended, on this machine */

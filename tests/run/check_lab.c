@@ -642,6 +642,19 @@ TEST(missing_data_of_one_host_is_reported)
 #define RANK  "^[^ ]*mvbench run "
 #define RANKS "-f \"" RANK "\""
 
+TEST(missing_program_of_one_host_is_reported)
+{
+	if (!allowed)
+		return;
+	expect_in_lab(
+		"2 --probe=false",
+		"mkdir $FOLDER/program; cp mvbench $FOLDER/program; ./mvbench lab exec lab2 -- "
+		"mount -t tmpfs none $FOLDER/program; $FOLDER/program/mvbench run "
+		"--workload=softmax --epochs=1 --data-dir=$FOLDER --db=$FOLDER/run.db "
+		"--strategy=allreduce --workers=2",
+		EXIT_USER, "mpirun could not start the workers on lab2: see its messages");
+}
+
 /* Starts a long run in a lab, in the background; after it has begun, the shell does `then`. */
 static int disturb(const char *words, const char *then, char out[OUTPUT])
 {

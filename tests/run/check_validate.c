@@ -592,9 +592,6 @@ static const struct {
 	{"[a]\nworkload = mlp\nmlp.hidden = 16\nstrategy = allreduce\nallreduce.overlap = true\n"
 	 "workers = 2\n[b]\nworkload = softmax\nstrategy = asgd\nworkers = 3\nstep-time = 1ms\n",
 	 2},
-	{"[a]\nworkload = resnet\nresnet.depth = 20\ntrain-rows = 120\nstrategy = periodic\n"
-	 "workers = 2\n",
-	 1},
 };
 
 TEST(cells_of_all_kinds_are_calibrated_and_run, COUNT(other_cells))

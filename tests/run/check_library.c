@@ -181,19 +181,17 @@ enum { STOPPED = sizeof stopped / sizeof *stopped };
 TEST(stopped_library_process_is_named, STOPPED)
 {
 	int servers = stopped[_i].servers, rank = stopped[_i].rank;
-	char *named
-		AUTOFREE = sentence("rank %d of 3 (process", rank),
-		*start AUTOFREE =
-			stopped[_i].launched
-				? sentence("timeout 60 mpirun --oversubscribe --bind-to none -n 3 "
-					   "sh -c 'echo rank $OMPI_COMM_WORLD_RANK is $$; "
-					   "exec tests/lib/endless %d' >$f/out 2>&1 &",
-					   servers)
-				: sentence(
-					  "for r in 0 1 2; do timeout 60 sh -c 'echo rank $0 is $$; "
-					  "exec tests/lib/endless %d $1/meet $0 3' $r $f "
-					  ">>$f/out 2>&1 & done;",
-					  servers);
+	char *named AUTOFREE = sentence("rank %d of 3 (process", rank);
+	char *start AUTOFREE =
+		stopped[_i].launched
+			? sentence("timeout 60 mpirun --oversubscribe --bind-to none -n 3 "
+				   "sh -c 'echo rank $OMPI_COMM_WORLD_RANK is $$; "
+				   "exec tests/lib/endless %d' >$f/out 2>&1 &",
+				   servers)
+			: sentence("for r in 0 1 2; do timeout 60 sh -c 'echo rank $0 is $$; "
+				   "exec tests/lib/endless %d $1/meet $0 3' $r $f "
+				   ">>$f/out 2>&1 & done;",
+				   servers);
 	run(0,
 	    "export ASAN_OPTIONS=detect_leaks=0 MVBENCH_STALL_TIMEOUT=3; f=%s; %s for i in $(seq "
 	    "300); do [ $(grep -c ready $f/out) = %d ] && break; sleep 0.1; done; "

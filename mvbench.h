@@ -519,7 +519,8 @@ struct strategy {
 	bool local;
 	/* Called after the backward pass of layer i: its part of grad is final. NULL = not used. */
 	void (*layer_ready)(struct worker *w, size_t i);
-	/* Does this run need that call for layer i? A GPU marks only these layers. NULL = all. */
+	/* Does this run need that call for layer i? Always the same answer in a run, because a
+	 * GPU's graph marks only these layers. NULL = all. */
 	bool (*wants_layer)(const struct worker *w, size_t i);
 	void (*step)(struct worker *w); /* grad is new: updates param */
 	/* Before a barrier and at the end: pushes pending changes. NULL = there are never any. */

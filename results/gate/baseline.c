@@ -174,7 +174,7 @@ static char *check_networks(struct store *s, const char *name)
 		"t", name);
 	if (sql_next(&q))
 		return sentence("--save=%s: the runs of %s are on several networks (%s): choose "
-				"one with --where, as in --where=\"network = '1 Gbit/s, 30 us'\"",
+				"one with --where, as in --where=\"hosts = 'lab1,lab2'\"",
 				name, sql_text(&q, 0), sql_text(&q, 1));
 	return sql_done(&q);
 }

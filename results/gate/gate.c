@@ -115,10 +115,11 @@ static void warn_of_networks(const struct check *c)
 	char *both AUTOFREE = NULL;
 	complain_if(sql_first(
 		c->store, &both,
-		"SELECT max(ifnull(b.network, 'one machine') || ' there, ' || "
-		"ifnull(r.network, 'one machine')) FROM baseline JOIN checked AS c USING (name, "
-		"cell, seed) JOIN run AS r ON r.id = c.run_id JOIN run AS b ON b.id = "
-		"baseline.run_id WHERE name = ?1 AND ifnull(b.hosts || b.network, '') <> "
+		"SELECT max(ifnull(b.hosts || ': ' || b.network, 'one machine') || "
+		"' there, ' || ifnull(r.hosts || ': ' || r.network, 'one machine')) "
+		"FROM baseline JOIN checked AS c USING (name, cell, seed) "
+		"JOIN run AS r ON r.id = c.run_id JOIN run AS b ON b.id = baseline.run_id "
+		"WHERE name = ?1 AND ifnull(b.hosts || b.network, '') <> "
 		"ifnull(r.hosts || r.network, '')",
 		"t", c->o->against));
 	if (both)

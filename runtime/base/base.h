@@ -143,8 +143,8 @@ void world_device(struct worker *w); /* call before opening: charges the device'
 /* A worker starts to communicate: operation and peer rank; -1 = all ranks, or no specific one. */
 void world_enter(const char *what, int peer);
 void world_leave(void); /* the communication has ended */
-/* The worker waits until world_leave, and not for other workers. Only more time than expected is a
- * stall; NO_END: any time is right. */
+/* The worker waits until world_leave, but not for other workers. It has stalled if that takes much
+ * longer than expected; NO_END: never. */
 void world_wait(const char *what, nsec expected);
 #define NO_END INT64_MAX
 /* A worker finds nothing to do and polls again after dt. */
@@ -272,7 +272,7 @@ enum phase { PHASE_STARTS, PHASE_LOADS, PHASE_WORKS };
 struct pulse {
 	int64_t beat;           /* grows while a rank on another machine is alive */
 	int64_t events;         /* grows with each progress */
-	nsec cpu;               /* time that a rank on another machine has used */
+	nsec cpu;               /* CPU time that a rank on another machine has used */
 	nsec expected;          /* duration of the current world_wait */
 	int32_t peer;           /* of world_enter; WAITS_LEGITIMATELY: in world_wait */
 	int16_t phase;          /* enum phase */
@@ -355,6 +355,11 @@ char *folder_locked(const char *parent, const char *name, char **path); /* the s
 const char *folder_for_now(void);                                       /* TMPDIR, or /tmp */
 void folder_remove(const char *path);                                   /* with its contents */
 int folder_make(const char *path); /* with its parents; 0, or errno */
+
+/* What can still be written in /dev/shm [bytes]; INFINITY: unknown. */
+double shared_memory_free(void);
+#define ENLARGE_SHARED_MEMORY \
+	"enlarge it (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g)"
 
 /* An output file that a user named. A plain file is written under another name next to it, and
  * renamed when it is complete and on the disk. A link stays, and the file that it leads to is

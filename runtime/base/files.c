@@ -7,10 +7,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -163,6 +165,13 @@ void folder_remove(const char *path)
 		closedir(dir);
 	unlock_folder(path);
 	rmdir(path);
+}
+
+double shared_memory_free(void)
+{
+	struct statvfs shm;
+	return statvfs("/dev/shm", &shm) == 0 ? (double)shm.f_bavail * (double)shm.f_frsize
+					      : INFINITY;
 }
 
 int folder_make(const char *path)

@@ -21,25 +21,24 @@
 enum { GAP_S = 3 };
 static const nsec second = 1000000000;
 
-/* Its state, as in /proc; 0: not known. *cpu: that it has used. */
-static char process_state(pid_t pid, nsec *cpu)
+/* Is it stopped? *cpu: the time that it has used. */
+static bool look_at_process(pid_t pid, nsec *cpu)
 {
 	char *path AUTOFREE = sentence("/proc/%d/stat", (int)pid);
-	char *text AUTOFREE = text_read(path), state = 0;
+	char *text AUTOFREE = text_read(path), state;
 	const char *name_end = text ? strrchr(text, ')') : NULL;
 	unsigned long user = 0, kernel = 0;
 	if (!name_end || sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
 				&state, &user, &kernel) != 3)
-		return 0;
+		return false;
 	*cpu = (nsec)(user + kernel) * (second / sysconf(_SC_CLK_TCK));
-	return state;
+	return state == 'T' || state == 't';
 }
 
 bool process_is_stopped(pid_t pid)
 {
 	nsec cpu;
-	char state = process_state(pid, &cpu);
-	return state == 'T' || state == 't';
+	return look_at_process(pid, &cpu);
 }
 
 static nsec larger(nsec a, nsec b)
@@ -82,10 +81,10 @@ static void poll_rank(struct stall *t, int rank, nsec now, bool again)
 		s->lived = now;
 	if (gets_on && !again && s->computes)
 		s->computed = larger(s->computed, now - s->got_on);
-	if (again || gets_on)
+	if (again || gets_on) {
 		s->got_on = now;
-	if (again)
 		s->stopped = 0;
+	}
 	if (gets_on && s->named) {
 		fprintf(stderr, "mvbench: %s makes progress again\n", s->named);
 		free(s->named);
@@ -123,9 +122,8 @@ static void check_limits(struct stall *t, int rank, nsec lasted, nsec computed, 
 
 /* Notes when a process stopped: after the last polls, and after its last progress. Returns that
  * time; 0: it runs. */
-static nsec stopped_since(struct seen *s, char state, nsec now)
+static nsec stopped_since(struct seen *s, bool stopped, nsec now)
 {
-	bool stopped = state == 'T' || state == 't';
 	if (!stopped || !s->stopped)
 		s->stopped = stopped ? larger(s->got_on, now - 2 * second) : 0;
 	return s->stopped;
@@ -171,8 +169,7 @@ static bool check_rank(struct stall *t, int rank, nsec now)
 		check_limits(t, rank, now - s->lived, 0, words, true);
 		return true;
 	}
-	char state = pid > 0 ? process_state(pid, &used) : 0;
-	if (stopped_since(s, state, now)) {
+	if (stopped_since(s, pid > 0 && look_at_process(pid, &used), now)) {
 		words = sentence("is stopped%s", doing);
 		check_limits(t, rank, now - s->stopped, 0, words, true);
 		return true;
@@ -208,7 +205,7 @@ static bool check_launcher(struct stall *t, nsec now)
 {
 	struct seen *s = &t->seen[t->ranks];
 	nsec cpu;
-	if (t->launcher <= 0 || !stopped_since(s, process_state(t->launcher, &cpu), now)) {
+	if (t->launcher <= 0 || !stopped_since(s, look_at_process(t->launcher, &cpu), now)) {
 		free(s->named);
 		s->named = NULL;
 		return false;
@@ -226,6 +223,8 @@ void stall_poll(struct stall *t, bool silent)
 	t->looked = now;
 	for (int rank = 0; rank < t->ranks; rank++)
 		poll_rank(t, rank, now, again);
+	if (again)
+		t->seen[t->ranks].stopped = 0;
 	if (t->over || silent || check_launcher(t, now))
 		return;
 	for (int rank = 0; rank < t->ranks; rank++)
@@ -233,6 +232,9 @@ void stall_poll(struct stall *t, bool silent)
 	if (any || !all_wait(t, &since) || now - since < STALL_NAMED_S * second)
 		return;
 	for (int rank = 0; rank < t->ranks; rank++) {
+		bool far;
+		if (t->process(t->self, rank, &far) == PROCESS_ENDED)
+			continue;
 		char *doing AUTOFREE = doing_of(&t->pulse[rank]);
 		char *words AUTOFREE = sentence("waits for others (%s), like all ranks", doing);
 		check_limits(t, rank, now - since, 0, words, !t->programs);

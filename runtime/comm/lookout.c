@@ -5,7 +5,8 @@
  *
  * Between machines a rank's thread sends its pulse once a second, as a datagram, to one rank of
  * each other machine, in turn. The receiver writes it into the page. A machine whose datagrams
- * never arrive, because a firewall drops them, cannot be seen; only waiting for its ranks can.
+ * never arrive, because a firewall drops them, is not watched.
+ * That all ranks wait is then not reported either.
  *
  * While MPI starts and ends, ranks have no page. Then a thread of each rank limits its own wait.
  */
@@ -85,7 +86,7 @@ static bool wait_a_second(sem_t *end)
 	return sem_clockwait(end, CLOCK_MONOTONIC, &next) != 0;
 }
 
-/* mpirun forwards no output after such an end of a rank. */
+/* Waits before it ends: mpirun forwards no output after such an end of a rank. */
 static void end_process(const char *why) __attribute__((noreturn));
 static void end_process(const char *why)
 {
@@ -102,8 +103,8 @@ static struct {
 	sem_t end;
 } guard;
 
-/* Counts its own seconds, so that a stop of this process is no wait. One or two ranks of a machine
- * report, because all others wait as well. */
+/* Counts its own seconds, so that a stop of this process is no wait. Only ranks 0 and 1 of a
+ * machine report: more would repeat it, and one of the two may be the rank that is missing. */
 static void *guard_loop(void *unused)
 {
 	char host[64] = "";
@@ -264,10 +265,13 @@ static int open_socket(struct member *m)
 
 /* ---- The watch --------------------------------------------------------------------- */
 
-/* Is this rank able to report? A rank on another machine is, if it has been seen lately. */
+/* Is this rank able to report? A rank on another machine is, if it has been seen lately. A rank
+ * that waits for the end has closed its lookout. */
 static bool is_awake(const struct lookout *o, int rank)
 {
 	bool far;
+	if (PULSE_GET(status_pulse(o->page, rank)->expected) == NO_END)
+		return false;
 	pid_t pid = process_of(o, rank, &far);
 	if (far)
 		return pid == PROCESS_UNKNOWN &&

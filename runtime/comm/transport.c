@@ -59,7 +59,7 @@ struct transport {
 	size_t stage_n;
 	struct ipc *ipc;
 	void *nccl;
-	bool should_work; /* what the first transport needs is there */
+	bool should_work; /* each worker has a GPU of its own, as NCCL needs */
 	struct pending_reduce pending[LINK_SLOTS];
 	float *pinned; /* [pinned_n]; pending reductions use pinned_used of it */
 	size_t pinned_n, pinned_used;
@@ -238,6 +238,7 @@ static void staged_close(struct transport *t)
 	if (t->pinned)
 		peer_of(t)->pinned_free(t->dev, t->pinned);
 	t->pinned = NULL;
+	t->pinned_n = 0;
 }
 
 static void staged_grow(struct transport *t, size_t n)

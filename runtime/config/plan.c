@@ -10,7 +10,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 static bool in_path(const char *program)
@@ -297,24 +296,20 @@ char *plan_tables(const struct config *c, bool near)
 		       : NULL;
 }
 
-/* Tables of workers of one machine are in /dev/shm. A worker cannot say why it ends if they do not
- * fit: the kernel or Open MPI ends it. */
+/* Tables of workers of one machine are in /dev/shm. This is checked before the start, because the
+ * kernel may end a worker without a reason if they do not fit. */
 static char *check_shared_memory(const struct config *c, const struct plan *p)
 {
 	const struct run *run = &c->run;
 	const struct table_rules r = rules_of_tables(c);
-	struct statvfs shm;
+	double need = (double)(sizeof(float) * table_vectors(&r)) * (double)p->params,
+	       there = shared_memory_free();
 	if (!c->strategy->tables || run->workers == 1 || run->servers > 0 || *c->harness.hostfile ||
 	    strcmp(run->platform, "sim") == 0 || strcmp(p->device, "cpu") != 0 ||
-	    platform_under_launcher() || statvfs("/dev/shm", &shm) != 0)
+	    platform_under_launcher() || there >= need)
 		return NULL;
-	double need = (double)(sizeof(float) * table_vectors(&r)) * (double)p->params,
-	       there = (double)shm.f_bavail * (double)shm.f_frsize;
-	if (there >= need)
-		return NULL;
-	return sentence("the shared model needs %.1f MB in /dev/shm, and %.1f MB are free there: "
-			"enlarge it (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g), "
-			"or give --servers=1",
+	return sentence("the shared model needs %.1f MB in /dev/shm, and %.1f MB are free "
+			"there: " ENLARGE_SHARED_MEMORY ", or give --servers=1",
 			1e-6 * need, 1e-6 * there);
 }
 

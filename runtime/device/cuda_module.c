@@ -5,8 +5,8 @@
  * The probe starts CUDA. A process that has started CUDA cannot fork workers that use it. Therefore
  * a child process runs the probe; this process keeps the answer until it ends. A worker that
  * mvbench's launcher has started forks no workers and will use CUDA: it runs the probe itself.
- * The driver can hang while it starts. The probe and the start have time limits: the probe's in a
- * child is ANSWER_WITHIN, the worker's are those of a stalled worker (runtime/base/stall.c).
+ * The driver can hang while it starts. A probe in a child process has ANSWER_WITHIN. In a worker,
+ * the probe and the start have the limits of a stalled worker (runtime/base/stall.c).
  * Cost: 0.1 ms without a driver; otherwise the start of CUDA, and some 0.3 s for each GPU whose
  * memory is read.
  */

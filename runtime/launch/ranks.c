@@ -75,7 +75,6 @@ bool ranks_read(struct watch *w, const char *line)
 	if (strcmp(host, w->here) == 0 && fd->fd < 0) {
 		fd->fd = pidfd_open(pid, 0);
 		if (fd->fd < 0 && errno == ESRCH) {
-			w->pid[rank] = PROCESS_ENDED;
 			w->vanished++;
 			w->last = rank;
 		}
@@ -92,7 +91,6 @@ void ranks_poll(struct watch *w)
 			continue;
 		close(fd->fd);
 		fd->fd = -1;
-		w->pid[rank] = PROCESS_ENDED;
 		w->vanished++;
 		w->last = rank;
 	}

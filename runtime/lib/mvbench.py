@@ -226,7 +226,7 @@ class Table(_Object):
         return x
 
     def add(self, values: Any, **by: float) -> None:
-        """Pushes values [n]. by: lr, momentum, rho, lambda_, for updaters that take gradients. Error: n, by."""
+        """Pushes values [n]. by: lr, momentum, rho, lambda_, for updaters that take gradients. Error: another n, or a wrong number in by."""
         self._on(lib.mvb_table_add, values, _push(by), written=False)
 
     def get(self, out: Any = None) -> Any:
@@ -301,7 +301,7 @@ class Model(_Object):
         _check(lib.mvb_model_sync(self._pointer))
 
     def pull(self) -> None:
-        """tensors = W. Error: freed."""
+        """tensors = W. Error: the model was freed."""
         _check(lib.mvb_model_pull(self._pointer))
 
 # ---- Reductions and gradients -----------------------------------------------------------------------
@@ -377,7 +377,7 @@ class Gradients(_Object):
         self._running = False
         _check(lib.mvb_grads_wait(self._pointer))
 
-    def free(self) -> None:  # and without hooks
+    def free(self) -> None:  # also removes the hooks
         for _, hook in self._hooks:
             hook.remove()
         self._hooks = []

@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 struct mvb_model {
@@ -46,11 +45,9 @@ static int check_memory(const struct table_rules *r)
 	double floats = (double)r->rows * (double)r->columns, there;
 	double common = sizeof(float) * floats * (double)table_vectors(r);
 	double mine = sizeof(float) * floats * ((r->syncs || u->pulled) + u->own);
-	struct statvfs shm;
 	there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-	if (lib.tables->placement->in_shared_memory && lib.workers > 1 &&
-	    !statvfs("/dev/shm", &shm) && (double)shm.f_bavail * (double)shm.f_frsize < there)
-		there = (double)shm.f_bavail * (double)shm.f_frsize;
+	if (lib.tables->placement->in_shared_memory && lib.workers > 1)
+		there = fmin(there, shared_memory_free());
 	if (common + mine < there)
 		return MVB_OK;
 	return lib_fail(MVB_ERR_MEMORY,

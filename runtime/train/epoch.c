@@ -120,7 +120,7 @@ static bool compute(struct worker *w, bool with_step)
 		      with_step ? gradient_and_local_step : gradient_only, w);
 	for (size_t i = w->layers; wants_layers(w) && w->step > 0 && i-- > 0;) {
 		const bool wanted = wants_layer(w, i);
-		if (wanted || world_is_virtual) /* where every layer takes its time */
+		if (wanted || world_is_virtual) /* each wait charges its layer's time */
 			d->ops->event_wait(d, i);
 		if (wanted)
 			w->strategy->layer_ready(w, i);

@@ -4,4 +4,4 @@
 # shellcheck source=tests/gpu_day/env.sh
 . "$(dirname "$0")/env.sh"
 page "One GPU: Multiverso's experiment, short"
-REPEAT=1 ROWS=sweep OUT=$L timed 460 gpu-bench --seed=1 --precision=tf32 2>&1 | tee "$L/sweep.txt" | tail -40 | keep 'gpu-bench --seed=1 --precision=tf32 with REPEAT=1 ROWS=sweep:'
+REPEAT=1 ROWS=sweep OUT=$L timed "$LIMIT" gpu-bench --seed=1 --precision=tf32 2>&1 | tee "$L/sweep.txt" | tail -40 | keep 'gpu-bench --seed=1 --precision=tf32 with REPEAT=1 ROWS=sweep:'

@@ -106,7 +106,8 @@ TEST(baseline_is_of_one_network)
 	sql("UPDATE run SET network = '2 Gbit/s'");
 	expect("--save=main", EXIT_OK, "");
 	expect("--against=main", EXIT_OK,
-	       "baseline main was made over another network (2 Gbit/s there, one machine here)");
+	       "baseline main was made over another network (a,b: 2 Gbit/s there, one machine "
+	       "here)");
 	folder_free();
 }
 

@@ -583,7 +583,7 @@ static pid_t hold_choices(const struct pulse *p)
 }
 
 /* A worker that tries algorithms, or waits for another one that does, has not stalled. The first
- * shape is tried more often: until the GPU's clock has risen. */
+ * shape may be tried more often. */
 TEST(trying_algorithms_is_progress)
 {
 	enum { DIRECTIONS = 3, TRIALS = 2, WAITED = 3 };
@@ -593,7 +593,7 @@ TEST(trying_algorithms_is_progress)
 	setenv("MVBENCH_CUDA_CACHE", folder, 1);
 	set_up("float32");
 	pulse_of(mine);
-	ck_assert_int_ge(progress_of_conv(8), DIRECTIONS * TRIALS + !on_real_gpu());
+	ck_assert_int_ge(progress_of_conv(8), DIRECTIONS * TRIALS);
 	ck_assert_int_eq(progress_of_conv(8), 0);
 	ck_assert_int_eq(progress_of_conv(12), DIRECTIONS * TRIALS);
 	const pid_t holder = hold_choices(mine);
@@ -684,6 +684,7 @@ TEST(uncapturable_body_uses_the_latest_weights, on_real_gpu() ? 0 : 1)
 		same("conv", f.y, tolerance_of(2));
 		EACH(vec_scale(f.w->v[k], 0.5f));
 	}
+	ck_assert(cuda_of(&device[GPU])->without_graphs); /* the capture has failed */
 	EACH(conv_free(conv[k]));
 	tear_down();
 }

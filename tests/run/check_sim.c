@@ -619,7 +619,10 @@ TEST(default_bucket_overlaps_every_model, 5)
 		   {"tanh_mlp", 1},
 		   {"lenet", 0.5},
 		   {"resnet --data-dir=cifar10", 0.5},
-		   {"gpt --data-dir=/usr/share/common-licenses", 0.5}};
+		   {"gpt --data-dir=$FOLDER/words", 0.5}};
+	char text[60001] = "";
+	memset(text, 'a', sizeof text - 1);
+	folder_text("words", text);
 	char *how AUTOFREE = sentence(
 			  "--strategy=allreduce --workers=4 --epochs=1 --batch=60 "
 			  "--sim.train=false --sim.platform=ethernet_1g --sim.step-time=500ms "

@@ -72,6 +72,14 @@ static void poll_after(double seconds)
 	stall_poll(&t, false);
 }
 
+/* All ranks are alive, and none makes progress. */
+static void all_live(double seconds)
+{
+	for (int i = 0; i < RANKS; i++)
+		pulse[i].beat++;
+	poll_after(seconds);
+}
+
 /* A process that sleeps. */
 static pid_t sleeper(void)
 {
@@ -134,6 +142,16 @@ static void ck_named(int rank)
 			      i, t.seen[i].named ? "" : "not ");
 }
 
+/* Rank 1 pauses for 30 s; it is not reported in this time. */
+static void pauses(double seconds)
+{
+	pulse[1].expected = 30 * second;
+	set(1, PHASE_WORKS, "a pause", WAITS_LEGITIMATELY);
+	others_go_on(1, 1);
+	others_go_on(1, seconds);
+	ck_named(-1);
+}
+
 static void ck_ended(const char *why)
 {
 	ck_assert_msg(ended && strstr(ended, why), "\"%s\" is not in: %s", why,
@@ -164,11 +182,7 @@ TEST(worker_that_computes_without_end_is_reported)
 /* Neither a pause, nor a wait for others, nor loading makes the limits longer. */
 TEST(waits_do_not_lengthen_the_limits)
 {
-	pulse[1].expected = 30 * second;
-	set(1, PHASE_WORKS, "a pause", WAITS_LEGITIMATELY);
-	others_go_on(1, 1);
-	others_go_on(1, 35);
-	ck_named(-1);
+	pauses(35);
 	waits(1);
 	others_go_on(1, 1);
 	others_go_on(1, 40);
@@ -206,13 +220,9 @@ TEST(worker_that_waits_for_another_is_not_reported)
 	waits(0);
 	waits(2);
 	others_go_on(1, 0);
-	for (int i = 0; i < RANKS; i++)
-		pulse[i].beat++;
-	poll_after(9);
+	all_live(9);
 	ck_named(1);
-	for (int i = 0; i < RANKS; i++)
-		pulse[i].beat++;
-	poll_after(60);
+	all_live(60);
 	ck_ended("worker 1 computes");
 }
 
@@ -222,9 +232,7 @@ TEST(workers_that_all_wait_are_reported)
 		set(i, PHASE_STARTS, "MPI_Init", -1);
 	poll_after(0);
 	for (int round = 0; round < 2; round++) {
-		for (int i = 0; i < RANKS; i++)
-			pulse[i].beat++;
-		poll_after(round ? 60 : 9);
+		all_live(round ? 60 : 9);
 		for (int i = 0; i < RANKS; i++)
 			ck_assert_ptr_nonnull(t.seen[i].named);
 	}
@@ -238,9 +246,7 @@ TEST(unseen_rank_may_be_at_work)
 		waits(i);
 	pid[2] = PROCESS_UNSEEN;
 	poll_after(0);
-	for (int i = 0; i < RANKS; i++)
-		pulse[i].beat++;
-	poll_after(70);
+	all_live(70);
 	ck_named(-1);
 	pid[2] = PROCESS_ENDED;
 	pulse[0].beat++;
@@ -252,11 +258,7 @@ TEST(unseen_rank_may_be_at_work)
 /* A pause lasts as long as it should; a database may take some seconds. */
 TEST(wait_for_a_database_is_limited)
 {
-	pulse[1].expected = 30 * second;
-	set(1, PHASE_WORKS, "a pause", WAITS_LEGITIMATELY);
-	others_go_on(1, 1);
-	others_go_on(1, 36);
-	ck_named(-1);
+	pauses(36);
 	others_go_on(1, 3);
 	ck_named(1);
 	pulse[1].expected = NO_END;
@@ -317,14 +319,22 @@ TEST(stopped_process_is_reported, 2)
 		usleep(1000);
 	others_go_on(1, 1.5);
 	ck_named(-1);
-	others_go_on(1, _i ? 2.7 : 7);
+	others_go_on(1, _i ? 2.2 : 7);
 	ck_named(1);
 	ck_assert_int_eq(ended != NULL, _i);
 	if (_i)
 		ck_ended("worker 1 is stopped (allreduce), for 4 s (limit=2)");
 	kill(pid[1], SIGCONT);
+	while (process_is_stopped(pid[1]))
+		usleep(1000);
 	waits(1);
 	others_go_on(1, 1);
+	ck_named(-1);
+	/* the first stop does not count in the second */
+	kill(pid[1], SIGSTOP);
+	while (!process_is_stopped(pid[1]))
+		usleep(1000);
+	others_go_on(1, 1.5);
 	ck_named(-1);
 }
 
@@ -351,25 +361,40 @@ TEST(stopped_launcher_is_reported)
 TEST(programs_may_compute_and_wait)
 {
 	t.programs = true;
-	for (int i = 0; i < RANKS; i++)
-		pulse[i].beat++;
-	poll_after(100);
+	all_live(100);
 	ck_named(-1);
 	waits(0);
 	poll_after(0);
-	for (int i = 0; i < RANKS; i++)
-		pulse[i].beat++;
-	poll_after(9);
+	all_live(9);
 	ck_assert_ptr_nonnull(t.seen[1].named);
 	ck_assert_ptr_null(ended);
 	for (int i = 0; i < RANKS; i++)
 		waits(i);
 	poll_after(0);
-	for (int i = 0; i < RANKS; i++)
-		pulse[i].beat++;
-	poll_after(100);
+	all_live(100);
 	ck_assert_ptr_nonnull(t.seen[1].named);
 	ck_assert_ptr_null(ended);
+}
+
+TEST(program_that_computes_while_another_waits_ends_the_run)
+{
+	t.programs = true;
+	waits(0);
+	poll_after(0);
+	all_live(TIMEOUT_S + 1);
+	ck_ended("worker 1 computes without progress");
+}
+
+/* A rank that has ended may be the cause: the others wait for it, it does not wait. */
+TEST(ended_rank_does_not_wait)
+{
+	for (int i = 0; i < RANKS; i++)
+		waits(i);
+	pid[1] = PROCESS_ENDED;
+	poll_after(0);
+	all_live(9);
+	for (int i = 0; i < RANKS; i++)
+		ck_assert_int_eq(t.seen[i].named != NULL, i != 1);
 }
 
 /* The watcher was stopped itself: then it does not know how long the others made no progress. */

@@ -8,7 +8,6 @@
 #endif
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 static struct link *link_of(MPI_Comm comm)
 {
@@ -349,15 +348,11 @@ char *link_agree(struct link *l, char *mine)
 
 void link_memory_check(struct link *l, int code, size_t bytes)
 {
-	struct statvfs shm;
 	MPI_Comm_set_errhandler(l->comm, MPI_ERRORS_ARE_FATAL);
-	if (code == MPI_SUCCESS)
-		return;
-	if (statvfs("/dev/shm", &shm) != 0)
-		shm = (struct statvfs){0};
-	failure("cannot share %.1f MB with the other processes: %.1f MB are free in /dev/shm; "
-		"enlarge it (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g)",
-		1e-6 * (double)bytes, 1e-6 * (double)shm.f_bavail * (double)shm.f_frsize);
+	if (code != MPI_SUCCESS)
+		failure("cannot share %.1f MB with the other processes: %.1f MB are free in "
+			"/dev/shm; " ENLARGE_SHARED_MEMORY,
+			1e-6 * (double)bytes, 1e-6 * shared_memory_free());
 }
 
 void *link_shared_new(struct link *l, size_t bytes, void **handle)

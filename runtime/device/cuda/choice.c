@@ -2,11 +2,12 @@
  * choice.c - chooses cuDNN's algorithm for a convolution.
  *
  * At the first use of a shape, all algorithms are tried on the current data, twice, because the
- * first trial loads them. The first shape's trials go on until the GPU's clock has risen. The
- * fastest deterministic algorithm is chosen. All layers of that shape on this device then use it.
+ * first trial loads them. The first shape's trials go on for WARM, because the GPU's clock rises
+ * only under load. The fastest deterministic algorithm is chosen. All layers of that shape on this
+ * device then use it.
  *
- * On a GPU that nothing has used yet, trials take longer than the limit for a worker that makes no
- * progress. Each trial is therefore recorded as progress, and so is waiting for other processes.
+ * On a GPU that nothing has used yet, trials can take longer than the limit for a worker that makes
+ * no progress. Each trial is therefore recorded as progress, and so is waiting for other processes.
  *
  * Times are useless while another process computes on the GPU, and the winner among nearly equal
  * algorithms varies, with different last bits of the results. Therefore a file keeps each choice in
@@ -29,7 +30,7 @@
 enum {
 	ALGORITHMS = 16,
 	TRIALS = 2,
-	WARM = 50,       /* duration of the first shape's trials [milliseconds] */
+	WARM = 50,       /* least duration of the first shape's trials [milliseconds] */
 	WAIT_MOST = 120, /* for the lock [seconds]; then this process no longer waits for it */
 	LOOK_EVERY = 5   /* interval of polling the lock [milliseconds] */
 };
@@ -308,8 +309,7 @@ static void keep(const struct cache *cache, const char *key, const struct conv_c
 
 static void tell(const char *key, const struct conv_choice *choice, bool kept, double ms)
 {
-	const char *verbose = getenv("MVBENCH_CUDA_VERBOSE");
-	if (!verbose || strcmp(verbose, "1") != 0)
+	if (!cuda_on("MVBENCH_CUDA_VERBOSE"))
 		return;
 	char *how AUTOFREE = kept ? sentence("kept") : sentence("%.1f us when tried", 1e3 * ms);
 	fprintf(stderr, "mvbench: %salgorithm %d math %d, %zu bytes, %s\n", key, choice->algorithm,

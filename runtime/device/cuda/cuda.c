@@ -97,6 +97,12 @@ bool cuda_off(const char *name)
 	return value && strcmp(value, "0") == 0;
 }
 
+bool cuda_on(const char *name)
+{
+	const char *value = getenv(name);
+	return value && strcmp(value, "1") == 0;
+}
+
 /* ---- Can a GPU be used here? ---------------------------------------------- */
 
 enum {
@@ -240,8 +246,7 @@ static void cuda_open(struct device *d, int threads)
 	c->without_graphs = cuda_off("MVBENCH_CUDA_GRAPHS");
 	c->alone = cuda_off("MVBENCH_CUDA_TOGETHER");
 	c->unpadded = cuda_off("MVBENCH_CUDA_PAD");
-	c->early = getenv("MVBENCH_CUDA_EARLY") && !cuda_off("MVBENCH_CUDA_EARLY") &&
-		   p.major * 10 + p.minor >= EARLY;
+	c->early = cuda_on("MVBENCH_CUDA_EARLY") && p.major * 10 + p.minor >= EARLY;
 	const char *blocks = getenv("MVBENCH_CUDA_SUM_BLOCKS");
 	c->sum_blocks = blocks && atoi(blocks) > 0 ? (size_t)atoi(blocks) : SUM_BLOCKS;
 	c->bf16 = strcmp(d->precision, "bf16") == 0;
@@ -249,7 +254,7 @@ static void cuda_open(struct device *d, int threads)
 	CHECK(c->bf16 || c->tf32 || strcmp(d->precision, "float32") == 0, "precision %s",
 	      d->precision);
 	TRY_CUDA(d, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
-	/* Its work goes first: the host waits for it, while the rest of the step is queued. */
+	/* Work on the second stream goes first: the host waits for it while the step goes on. */
 	int least, greatest;
 	TRY_CUDA(d, cudaDeviceGetStreamPriorityRange(&least, &greatest));
 	TRY_CUDA(d, cudaStreamCreateWithPriority(&c->side, cudaStreamNonBlocking, greatest));

@@ -136,7 +136,7 @@ struct cuda { /* device->at */
 	bool unsettled;       /* some dweight must still be copied to the gradient */
 	bool alone, unpadded; /* switches (conv.c) */
 	size_t sum_blocks;    /* most blocks that sum columns */
-	bool early;           /* switch: kernels start before the kernel before has ended */
+	bool early;           /* switch: kernels start before the previous one has ended */
 };
 
 enum {
@@ -157,6 +157,7 @@ static inline size_t cuda_number(const struct cuda *c)
 }
 
 bool cuda_off(const char *name); /* Is this environment variable 0? */
+bool cuda_on(const char *name);  /* is it 1? */
 
 /* Reports a failed call, its GPU and the reason, and ends the process. While a graph is captured,
  * it keeps the first such message and returns; graph.c then continues without graphs. */

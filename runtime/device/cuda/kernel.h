@@ -126,8 +126,9 @@ inline unsigned blocks_for(size_t threads, size_t most)
 	return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
-/* Lets the next kernel start, if it was launched early, and waits until the one before has ended,
- * memory included. */
+/* Lets the next kernel start, if it was launched early, and waits until the previous kernel
+ * has ended and its writes are visible. Needs code for sm_90 (NVCC_ARCH): otherwise it does not
+ * wait. */
 __device__ inline void wait_for_previous()
 {
 #ifdef FAKE_CUDA

@@ -161,6 +161,10 @@ TEST(lab_hosts_are_isolated)
 		return;
 	expect_in_lab("2", "hostname", 0, "lab1\n");
 	expect_in_lab("2", "./mvbench lab exec lab2 hostname", 0, "lab2\n");
+	expect_in_lab("2",
+		      "cat /proc/sys/net/ipv4/tcp_congestion_control; ./mvbench lab exec lab2 cat "
+		      "/proc/sys/net/ipv4/tcp_congestion_control",
+		      0, "reno\nreno\n");
 	expect_in_lab("2", "exit 7", 7, "");
 	expect_in_lab("2", "./mvbench lab exec lab2 -- sh -c \"exit 9\"", 9, "");
 	expect_in_lab("2", "touch /dev/shm/mine; ./mvbench lab exec lab2 ls /dev/shm | wc -l", 0,

@@ -15,7 +15,6 @@
  * Vectors of a device with its own memory (ops->peer) use a transport, which the first reduction
  * chooses (transport.c). The device is idle when the clock of a wrapper starts and stops.
  */
-#include "runtime/comm/comm.h"
 #include "runtime/comm/transport.h"
 
 #include <math.h>
@@ -150,8 +149,6 @@ static struct comm *comm_new(struct link *link, int rank, int size, struct stats
 	struct comm *c = must(calloc(1, sizeof *c));
 	*c = (struct comm){.link = link, .rank = rank, .size = size, .stats = stats};
 	c->joined = must(calloc((size_t)size, sizeof *c->joined));
-	for (int i = 0; i < LINK_SLOTS; i++)
-		c->slot[i].comm = c;
 	return c;
 }
 
@@ -220,11 +217,14 @@ static inline bool is_far(const struct device *d)
 	return __builtin_expect(d->ops->peer != NULL, 0);
 }
 
+/* NULL: the link reads and writes vectors of d where they are. */
 static struct transport *transport_of(struct comm *c, struct device *d)
 {
+	if (!is_far(d))
+		return NULL;
 	if (!c->transport)
-		c->transport = transport_new(c->link, c->rank, c->size, d);
-	CHECK(transport_is_for(c->transport, d), "vectors of two devices in one communicator");
+		c->transport = transport_new(c->link, d);
+	CHECK(c->transport->dev == d, "vectors of two devices in one communicator");
 	CHECK(!d->in_graph, "communication in what a device keeps as a graph");
 	return c->transport;
 }
@@ -245,12 +245,13 @@ void comm_prepare(struct comm *c, const struct vec *v, const char *name)
 
 const char *comm_transport(const struct comm *c)
 {
-	return c->transport ? transport_name(c->transport) : NULL;
+	return c->transport && c->transport->ops ? c->transport->ops->name : NULL;
 }
 
 const char *comm_messages(const struct comm *c)
 {
-	return c->transport ? transport_messages(c->transport) : NULL;
+	const struct transport *t = c->transport;
+	return !t ? NULL : t->ops && t->ops->direct ? t->ops->name : transport_staged.name;
 }
 
 static struct transport *reducer_of(struct comm *c, const struct vec *v)
@@ -280,10 +281,8 @@ void comm_send(struct comm *c, int to, const struct vec *v)
 {
 	nsec t = clock_after(v->dev);
 	check_peer(c, to);
-	if (is_far(v->dev))
-		transport_send(transport_of(c, v->dev), to, v->data, v->n);
-	else
-		link_send(c->link, to, vec_floats(v, 0), v->n);
+	struct transport *by = transport_of(c, v->dev);
+	link_send(c->link, to, transport_out(by, vec_floats(v, 0), v->n, 0), v->n);
 	count_message(c, TRACE_SEND, to, t, v->n);
 }
 
@@ -291,10 +290,9 @@ void comm_recv(struct comm *c, int from, struct vec *v)
 {
 	nsec t = clock_after(v->dev);
 	check_peer(c, from);
-	if (is_far(v->dev))
-		transport_recv(transport_of(c, v->dev), from, v->data, v->n);
-	else
-		link_recv(c->link, from, vec_floats(v, 0), v->n);
+	struct transport *by = transport_of(c, v->dev);
+	link_recv(c->link, from, transport_in(by, vec_floats(v, 0), v->n), v->n);
+	transport_arrived(by, v->data, v->n);
 	count_message(c, TRACE_RECV, from, t, 0);
 }
 
@@ -303,10 +301,11 @@ void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *
 	nsec t = clock_after(out->dev);
 	check_peer(c, peer);
 	CHECK(out->n == in->n, "exchange of %zu floats for %zu", out->n, in->n);
-	if (is_far(out->dev))
-		transport_exchange(transport_of(c, out->dev), peer, out->data, in->data, out->n);
-	else
-		link_exchange(c->link, peer, vec_floats(out, 0), vec_floats(in, 0), out->n);
+	struct transport *by = transport_of(c, out->dev);
+	float *x = transport_in(by, vec_floats(in, 0), 2 * in->n);
+	const float *y = transport_out(by, vec_floats(out, 0), out->n, in->n);
+	link_exchange(c->link, peer, y, x, out->n);
+	transport_arrived(by, in->data, in->n);
 	count_message(c, TRACE_EXCHANGE, peer, t, out->n);
 }
 
@@ -347,9 +346,9 @@ struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first
 	if (c->size > 1) {
 		nsec t = clock_now();
 		if (is_far(v->dev)) { /* may wait until the others have taken earlier sums */
-			struct transport *of = reducer_of(c, v);
+			struct transport *by = reducer_of(c, v);
 			world_enter("allreduce", -1);
-			transport_start(of, i, v->data + first, n);
+			by->ops->start(by, i, v->data + first, n);
 			world_leave();
 		} else {
 			link_allreduce_start(c->link, i, vec_floats(v, first), n);
@@ -367,7 +366,7 @@ void comm_wait(struct request *r)
 		nsec t = clock_after(r->dev);
 		if (is_far(r->dev)) {
 			world_enter("allreduce", -1);
-			transport_wait(c->transport, (int)(r - c->slot));
+			c->transport->ops->wait(c->transport, (int)(r - c->slot));
 			device_sync(r->dev);
 			world_leave();
 		} else {
@@ -397,11 +396,11 @@ static void gather(struct comm *c, struct vec *all, const struct vec *mine, bool
 		total += (size_t)counts[i];
 	}
 	CHECK(total == all->n, "gathers %zu floats into %zu", total, all->n);
-	if (is_far(mine->dev))
-		transport_allgather(transport_of(c, mine->dev), all->data, counts, firsts,
-				    mine->data, n);
-	else
-		link_allgather(c->link, vec_floats(all, 0), counts, firsts, vec_floats(mine, 0), n);
+	struct transport *by = transport_of(c, mine->dev);
+	float *x = transport_in(by, vec_floats(all, 0), total + mine->n);
+	const float *y = transport_out(by, vec_floats(mine, 0), mine->n, total);
+	link_allgather(c->link, x, counts, firsts, y, n);
+	transport_arrived(by, all->data, total);
 	count_collective(c, TRACE_ALLGATHER, t, (size_t)(c->size - 1) * total);
 }
 
@@ -420,10 +419,13 @@ void comm_broadcast(struct comm *c, int root, struct vec *v)
 	if (c->size == 1)
 		return;
 	nsec t = clock_after(v->dev);
-	if (is_far(v->dev))
-		transport_broadcast(transport_of(c, v->dev), root, v->data, v->n);
-	else
-		link_broadcast(c->link, root, vec_floats(v, 0), v->n * sizeof(float));
+	struct transport *by = transport_of(c, v->dev);
+	float *x = transport_in(by, vec_floats(v, 0), v->n);
+	if (c->rank == root)
+		transport_out(by, v->data, v->n, 0);
+	link_broadcast(c->link, root, x, v->n * sizeof *x);
+	if (c->rank != root)
+		transport_arrived(by, v->data, v->n);
 	count_collective(c, TRACE_BROADCAST, t, (size_t)(c->size - 1) * v->n);
 }
 

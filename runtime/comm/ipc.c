@@ -14,13 +14,11 @@
  * Cost of n floats over N ranks: a copy (2 n floats of traffic), and (N + 1) n floats read and
  * written by every rank; the host waits twice.
  */
-#include "runtime/comm/ipc.h"
-#include "runtime/comm/comm.h"
+#include "runtime/comm/transport.h"
 
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -58,21 +56,18 @@ static void wait_for(struct counter *c, unsigned n, bool look)
 
 /* ---- Blocks --------------------------------------------------------------------- */
 
+enum progress { DONE, STARTED, PLACED, QUEUED /* its sum is queued */ };
 struct reduction {
+	enum progress state;
 	float *x;
 	size_t n;
 	float factor;
-	int64_t order;   /* of start; 0: done */
-	unsigned number; /* order of placing; 0: not placed yet */
-	bool queued;     /* its sum is queued */
+	unsigned number; /* in the order of start, which is that of placing, from 1 */
 	int block;
 	size_t first; /* its first float in the block */
 };
 
 struct ipc {
-	struct link *link;
-	struct device *dev;
-	int rank, size;
 	bool look;
 	struct counters *all; /* [size], shared */
 	void *handle;
@@ -81,219 +76,210 @@ struct ipc {
 	int turn;              /* the current block */
 	size_t used;           /* its used floats */
 	unsigned last[BLOCKS]; /* number of the last reduction placed there */
-	unsigned placed;
-	int64_t started;
+	unsigned started;
 	struct reduction slot[SLOTS];
 };
 
-static const struct peer_ops *peer_of(const struct ipc *s)
+static void unmap(struct transport *t)
 {
-	return s->dev->ops->peer;
-}
-
-static void unmap(struct ipc *s)
-{
-	device_sync(s->dev);
+	struct ipc *s = t->ipc;
+	device_sync(t->dev);
 	for (int b = 0; b < BLOCKS; b++)
-		for (int k = 0; s->block[b] && k < s->size; k++)
-			if (k != s->rank && s->block[b][k])
-				peer_of(s)->shared_unmap(s->dev, s->block[b][k]);
-	link_barrier(s->link); /* all ranks have unmapped the memory that is freed now */
+		for (int k = 0; s->block[b] && k < t->size; k++)
+			if (k != t->rank && s->block[b][k])
+				peer_of(t)->shared_unmap(t->dev, s->block[b][k]);
+	link_barrier(t->link); /* all ranks have unmapped the memory that is freed now */
 	for (int b = 0; b < BLOCKS; b++) {
-		if (s->block[b] && s->block[b][s->rank])
-			peer_of(s)->shared_free(s->dev, s->block[b][s->rank]);
+		if (s->block[b] && s->block[b][t->rank])
+			peer_of(t)->shared_free(t->dev, s->block[b][t->rank]);
 		free(s->block[b]);
 		s->block[b] = NULL;
 	}
-	s->dev->bytes -= BLOCKS * s->n * sizeof(float);
+	t->dev->bytes -= BLOCKS * s->n * sizeof(float);
 	s->n = 0;
 }
 
 typedef unsigned char handles[BLOCKS][PEER_HANDLE_BYTES];
 
 /* Makes blocks of n floats and maps those of all ranks; false: this rank cannot map one. */
-static bool map(struct ipc *s, size_t n)
+static bool map(struct transport *t, size_t n)
 {
+	struct ipc *s = t->ipc;
 	bool all = true;
-	handles mine = {{0}}, *of AUTOFREE = must(calloc((size_t)s->size, sizeof *of));
+	handles mine = {{0}}, *of AUTOFREE = must(calloc((size_t)t->size, sizeof *of));
 	for (int b = 0; b < BLOCKS; b++) {
-		s->block[b] = must(calloc((size_t)s->size, sizeof(float *)));
-		s->block[b][s->rank] = peer_of(s)->shared_new(s->dev, n, mine[b]);
+		s->block[b] = must(calloc((size_t)t->size, sizeof(float *)));
+		s->block[b][t->rank] = peer_of(t)->shared_new(t->dev, n, mine[b]);
 	}
 	s->n = n;
 	s->turn = 0;
 	s->used = 0;
-	s->dev->bytes += BLOCKS * n * sizeof(float);
-	link_gather_bytes(s->link, mine, of, sizeof mine);
-	link_broadcast(s->link, 0, of, (size_t)s->size * sizeof *of);
+	t->dev->bytes += BLOCKS * n * sizeof(float);
+	link_gather_bytes(t->link, mine, of, sizeof mine);
+	link_broadcast(t->link, 0, of, (size_t)t->size * sizeof *of);
 	for (int b = 0; b < BLOCKS; b++)
-		for (int k = 0; k < s->size; k++) {
+		for (int k = 0; k < t->size; k++) {
 			float **x = &s->block[b][k];
-			if (k != s->rank)
-				*x = peer_of(s)->shared_map(s->dev, of[k][b]);
+			if (k != t->rank)
+				*x = peer_of(t)->shared_map(t->dev, of[k][b]);
 			all &= *x != NULL;
 		}
 	return all;
 }
 
-char *ipc_open(struct ipc **out, struct link *l, struct device *d, int rank, int size, size_t n)
+static char *ipc_open(struct transport *t, size_t n)
 {
-	struct ipc *s = *out = must(calloc(1, sizeof *s));
-	*s = (struct ipc){.link = l, .dev = d, .rank = rank, .size = size};
-	if (!link_one_node(l))
+	struct ipc *s = t->ipc = must(calloc(1, sizeof *s));
+	if (!link_one_node(t->link))
 		return sentence("the workers are not all on one machine; use nccl, staged or auto");
-	s->look = usable_cores() >= size;
-	s->all = link_shared_new(l, (size_t)size * sizeof *s->all, &s->handle);
-	if (!map(s, n))
+	s->look = usable_cores() >= t->size;
+	s->all = link_shared_new(t->link, (size_t)t->size * sizeof *s->all, &s->handle);
+	if (!map(t, n))
 		return sentence("worker %d cannot map the GPU memory of all others; use staged or "
 				"auto",
-				rank);
+				t->rank);
 	return NULL;
 }
 
-void ipc_close(struct ipc *s)
+static void ipc_close(struct transport *t)
 {
-	if (s && s->all) {
-		unmap(s);
+	struct ipc *s = t->ipc;
+	if (s->all) {
+		unmap(t);
 		link_shared_free(s->all, s->handle);
 	}
 	free(s);
+	t->ipc = NULL;
 }
 
 /* ---- Reductions ------------------------------------------------------------------ */
 
-/* The oldest reduction that is not done; with not_placed: the oldest that is not placed. */
-static struct reduction *oldest(struct ipc *s, bool not_placed)
+/* The oldest reduction in this state, or NULL. */
+static struct reduction *oldest(struct ipc *s, enum progress state)
 {
 	struct reduction *first = NULL;
-	for (int i = 0; i < SLOTS; i++) {
-		struct reduction *r = &s->slot[i];
-		if (r->order && !(not_placed && r->number) && (!first || r->order < first->order))
+	for (struct reduction *r = s->slot; r < s->slot + SLOTS; r++)
+		if (r->state == state && (!first || (int)(r->number - first->number) < 0))
 			first = r;
-	}
 	return first;
 }
 
 /* Queues the sums of reductions that all ranks have placed, oldest first; with `all` it waits until
- * they are placed. Returns the number of the last one, 0: none. On the second stream. */
-static unsigned queue_sums(struct ipc *s, bool all)
+ * they are placed. On the second stream. */
+static void queue_sums(struct transport *t, bool all)
 {
-	unsigned last = 0;
-	for (;;) {
-		struct reduction *r = NULL;
-		for (int i = 0; i < SLOTS; i++) {
-			struct reduction *one = &s->slot[i];
-			if (one->order && one->number && !one->queued &&
-			    (!r || one->order < r->order))
-				r = one;
-		}
-		for (int k = 0; r && k < s->size; k++) {
+	struct ipc *s = t->ipc;
+	for (struct reduction *r; (r = oldest(s, PLACED)); r->state = QUEUED) {
+		const float *at[t->size];
+		for (int k = 0; k < t->size; k++) {
 			struct counter *c = &s->all[k].placed;
 			if (all)
 				wait_for(c, r->number, s->look);
 			else if (!is_at(c, r->number))
-				r = NULL;
-		}
-		if (!r)
-			return last;
-		const float *at[s->size];
-		for (int k = 0; k < s->size; k++)
+				return;
 			at[k] = s->block[r->block][k] + r->first;
-		peer_of(s)->sum(s->dev, r->x, at, s->size, r->factor, r->n);
-		r->queued = true;
-		last = r->number;
+		}
+		peer_of(t)->sum(t->dev, r->x, at, t->size, r->factor, r->n);
 	}
 }
 
 /* Waits for the second stream and marks the queued sums as done. On the second stream. */
-static void settle(struct ipc *s)
+static void settle(struct transport *t)
 {
-	unsigned last = 0;
-	s->dev->ops->sync(s->dev);
-	for (int i = 0; i < SLOTS; i++) {
-		struct reduction *r = &s->slot[i];
-		if (!r->order || !r->queued)
-			continue;
-		if (!last || (int)(r->number - last) > 0)
-			last = r->number;
-		r->order = 0;
-	}
+	struct ipc *s = t->ipc;
+	struct reduction *last = NULL;
+	t->dev->ops->sync(t->dev);
+	for (struct reduction *r; (r = oldest(s, QUEUED)); last = r)
+		r->state = DONE;
 	if (last)
-		advance(&s->all[s->rank].summed, last);
+		advance(&s->all[t->rank].summed, last->number);
 }
 
-static void finish_placed(struct ipc *s)
+static void finish_placed(struct transport *t)
 {
-	queue_sums(s, true);
-	settle(s);
+	queue_sums(t, true);
+	settle(t);
 }
 
 /* Copies its floats into a block, which is large enough. On the second stream. */
-static void place(struct ipc *s, struct reduction *r)
+static void place(struct transport *t, struct reduction *r)
 {
+	struct ipc *s = t->ipc;
 	if (s->used + r->n > s->n) {
 		s->turn = (s->turn + 1) % BLOCKS;
 		s->used = 0;
-		finish_placed(s);
-		for (int k = 0; k < s->size; k++)
+		finish_placed(t);
+		for (int k = 0; k < t->size; k++)
 			wait_for(&s->all[k].summed, s->last[s->turn], s->look);
 	}
+	r->state = PLACED;
 	r->block = s->turn;
 	r->first = s->used;
 	s->used += r->n;
-	r->number = s->last[s->turn] = ++s->placed;
-	r->queued = false;
-	s->dev->ops->copy(s->dev, s->block[r->block][s->rank] + r->first, r->x, r->n);
-	settle(s);
-	advance(&s->all[s->rank].placed, r->number);
+	s->last[s->turn] = r->number;
+	t->dev->ops->copy(t->dev, s->block[r->block][t->rank] + r->first, r->x, r->n);
+	settle(t);
+	advance(&s->all[t->rank].placed, r->number);
 }
 
-void ipc_grow(struct ipc *s, size_t n)
+static void ipc_grow(struct transport *t, size_t n)
 {
-	if (n <= s->n)
+	if (n <= t->ipc->n)
 		return;
-	peer_of(s)->use_second_stream(s->dev, true);
-	finish_placed(s);
-	peer_of(s)->use_second_stream(s->dev, false);
-	unmap(s);
-	CHECK(map(s, n), "the GPU memory of all workers could be mapped, and now cannot be");
+	peer_of(t)->use_second_stream(t->dev, true);
+	finish_placed(t);
+	peer_of(t)->use_second_stream(t->dev, false);
+	unmap(t);
+	CHECK(map(t, n), "the GPU memory of all workers could be mapped, and now cannot be");
 }
 
 static void begin(struct ipc *s, int slot, float *x, size_t n, float factor)
 {
-	s->slot[slot] = (struct reduction){.x = x, .n = n, .factor = factor, .order = ++s->started};
+	s->slot[slot] = (struct reduction){
+		.state = STARTED, .x = x, .n = n, .factor = factor, .number = ++s->started};
 }
 
 /* A reduction larger than a block is placed in ipc_wait, where all ranks grow their blocks
  * together. Later ones then wait too, because the order of placing must not change. */
-void ipc_start(struct ipc *s, int slot, float *x, size_t n)
+static void ipc_start(struct transport *t, int slot, float *x, size_t n)
 {
+	struct ipc *s = t->ipc;
 	begin(s, slot, x, n, 1);
-	if (oldest(s, true) != &s->slot[slot] || n > s->n)
+	if (oldest(s, STARTED) != &s->slot[slot] || n > s->n)
 		return;
-	peer_of(s)->use_second_stream(s->dev, true);
-	place(s, &s->slot[slot]);
-	queue_sums(s, false);
-	peer_of(s)->use_second_stream(s->dev, false);
+	peer_of(t)->use_second_stream(t->dev, true);
+	place(t, &s->slot[slot]);
+	queue_sums(t, false);
+	peer_of(t)->use_second_stream(t->dev, false);
 }
 
-void ipc_wait(struct ipc *s, int slot)
+static void ipc_wait(struct transport *t, int slot)
 {
-	while (s->slot[slot].order) {
-		struct reduction *r = s->slot[slot].number ? NULL : oldest(s, true);
+	struct ipc *s = t->ipc;
+	while (s->slot[slot].state != DONE) {
+		struct reduction *r = s->slot[slot].state == STARTED ? oldest(s, STARTED) : NULL;
 		if (r)
-			ipc_grow(s, r->n);
-		peer_of(s)->use_second_stream(s->dev, true);
+			ipc_grow(t, r->n);
+		peer_of(t)->use_second_stream(t->dev, true);
 		if (r)
-			place(s, r);
+			place(t, r);
 		else
-			finish_placed(s);
-		peer_of(s)->use_second_stream(s->dev, false);
+			finish_placed(t);
+		peer_of(t)->use_second_stream(t->dev, false);
 	}
 }
 
-void ipc_allreduce(struct ipc *s, float *x, size_t n, float factor)
+/* The ranks' floats are added in the order of ranks. */
+static void ipc_allreduce(struct transport *t, float *x, size_t n, float factor)
 {
-	begin(s, AT_ONCE, x, n, factor);
-	ipc_wait(s, AT_ONCE);
+	begin(t->ipc, AT_ONCE, x, n, factor);
+	ipc_wait(t, AT_ONCE);
 }
+
+const struct transport_ops transport_ipc = {.name = "ipc",
+					    .open = ipc_open,
+					    .close = ipc_close,
+					    .grow = ipc_grow,
+					    .allreduce = ipc_allreduce,
+					    .start = ipc_start,
+					    .wait = ipc_wait};

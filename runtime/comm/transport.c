@@ -17,59 +17,10 @@
  * Cost of an allreduce of n floats over N ranks, staged: n floats each way between device and host,
  * and MPI_Allreduce of n.
  */
-#include "runtime/comm/comm.h"
-#include "runtime/comm/ipc.h"
 #include "runtime/comm/transport.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- Operations of a transport --------------------------------------------- */
-
-struct transport_ops {
-	const char *name;
-	/* Collective. NULL, or why this rank cannot use it. */
-	char *(*open)(struct transport *t, size_t n);
-	/* Collective: undoes open, also after a failed open. NULL = nothing to undo. */
-	void (*close)(struct transport *t);
-	/* Collective: makes room for reductions of n floats. NULL = no room needed. */
-	void (*grow)(struct transport *t, size_t n);
-	void (*allreduce)(struct transport *t, float *x, size_t n, float factor);
-	/* Waits may come in another order than starts, which all ranks make in the same order. */
-	void (*start)(struct transport *t, int slot);
-	void (*wait)(struct transport *t, int slot);
-	bool direct; /* MPI sends messages directly from the device's memory */
-};
-
-/* A pending reduction. */
-struct pending_reduce {
-	float *x;
-	size_t n;
-	float *host; /* staged: its floats, in the transport's pinned memory, or in own */
-	float *own;  /* [own_n] its own pinned memory, if the transport's had no room */
-	size_t own_n;
-};
-
-struct transport {
-	const struct transport_ops *ops; /* NULL: not chosen */
-	struct link *link;
-	int rank, size;
-	struct device *dev;
-	float *stage; /* pinned [stage_n]: for messages and blocking reductions */
-	size_t stage_n;
-	struct ipc *ipc;
-	void *nccl;
-	bool should_work; /* each worker has a GPU of its own, as NCCL needs */
-	struct pending_reduce pending[LINK_SLOTS];
-	float *pinned; /* [pinned_n]; pending reductions use pinned_used of it */
-	size_t pinned_n, pinned_used;
-	int under_way;
-};
-
-static const struct peer_ops *peer_of(const struct transport *t)
-{
-	return t->dev->ops->peer;
-}
 
 static void scale(struct transport *t, float *x, size_t n, float factor)
 {
@@ -87,40 +38,43 @@ static void make_pinned(struct transport *t, float **host, size_t *room, size_t 
 	*room = n;
 }
 
-static float *stage_of(struct transport *t, size_t n)
+/* ---- Messages ---------------------------------------------------------------------- */
+
+static bool is_staged(const struct transport *t)
 {
-	make_pinned(t, &t->stage, &t->stage_n, n);
+	return t && !(t->ops && t->ops->direct);
+}
+
+float *transport_in(struct transport *t, float *x, size_t room)
+{
+	if (!is_staged(t))
+		return x;
+	make_pinned(t, &t->stage, &t->stage_n, room);
 	return t->stage;
 }
 
-/* Where MPI reads or writes n floats of x: x itself, or pinned memory. */
-static float *place_of(struct transport *t, const float *x, size_t n)
+const float *transport_out(struct transport *t, const float *x, size_t n, size_t after)
 {
-	if (!t->ops || !t->ops->direct)
-		return stage_of(t, n);
-	device_sync(t->dev);
-	return (float *)(uintptr_t)x;
+	if (!is_staged(t))
+		return x;
+	make_pinned(t, &t->stage, &t->stage_n, after + n);
+	t->dev->ops->get(t->dev, t->stage + after, x, n);
+	return t->stage + after;
 }
 
-static void fetch(struct transport *t, float *place, const float *x, size_t n)
+void transport_arrived(struct transport *t, float *x, size_t n)
 {
-	if (place != x)
-		t->dev->ops->get(t->dev, place, x, n);
-}
-
-static void put_back(struct transport *t, float *x, const float *place, size_t n)
-{
-	if (place != x)
-		t->dev->ops->put(t->dev, x, place, n);
+	if (is_staged(t))
+		t->dev->ops->put(t->dev, x, t->stage, n);
 }
 
 /* Reduces with MPI: directly on the device's memory, or staged. */
 static void reduce_there(struct transport *t, float *x, size_t n, enum reduce how)
 {
-	float *place = place_of(t, x, n);
-	fetch(t, place, x, n);
+	float *place = transport_in(t, x, n);
+	transport_out(t, x, n, 0);
 	link_allreduce_by(t->link, place, n, how);
-	put_back(t, x, place, n);
+	transport_arrived(t, x, n);
 }
 
 static void reduce_by_mpi(struct transport *t, float *x, size_t n, float factor)
@@ -172,10 +126,11 @@ static void nccl_allreduce(struct transport *t, float *x, size_t n, float factor
 	scale(t, x, n, factor);
 }
 
-static void nccl_start(struct transport *t, int slot)
+static void nccl_start(struct transport *t, int slot, float *x, size_t n)
 {
+	(void)slot;
 	peer_of(t)->use_second_stream(t->dev, true);
-	peer_of(t)->nccl_allreduce(t->dev, t->nccl, t->pending[slot].x, t->pending[slot].n);
+	peer_of(t)->nccl_allreduce(t->dev, t->nccl, x, n);
 	peer_of(t)->use_second_stream(t->dev, false);
 }
 
@@ -188,45 +143,19 @@ static void nccl_wait(struct transport *t, int slot)
 	peer_of(t)->use_second_stream(t->dev, false);
 }
 
-/* ---- CUDA IPC ----------------------------------------------------------------- */
-
-static char *open_ipc(struct transport *t, size_t n)
-{
-	return ipc_open(&t->ipc, t->link, t->dev, t->rank, t->size, n);
-}
-
-static void close_ipc(struct transport *t)
-{
-	ipc_close(t->ipc);
-	t->ipc = NULL;
-}
-
-static void grow_ipc(struct transport *t, size_t n)
-{
-	ipc_grow(t->ipc, n);
-}
-
-static void allreduce_by_ipc(struct transport *t, float *x, size_t n, float factor)
-{
-	ipc_allreduce(t->ipc, x, n, factor);
-}
-
-static void start_by_ipc(struct transport *t, int slot)
-{
-	ipc_start(t->ipc, slot, t->pending[slot].x, t->pending[slot].n);
-}
-
-static void wait_for_ipc(struct transport *t, int slot)
-{
-	ipc_wait(t->ipc, slot);
-}
+const struct transport_ops transport_nccl = {.name = "nccl",
+					     .open = nccl_open,
+					     .close = nccl_close,
+					     .allreduce = nccl_allreduce,
+					     .start = nccl_start,
+					     .wait = nccl_wait};
 
 /* ---- Staging ---------------------------------------------------------------------- */
 
 static char *staged_open(struct transport *t, size_t n)
 {
 	make_pinned(t, &t->pinned, &t->pinned_n, n);
-	stage_of(t, n);
+	make_pinned(t, &t->stage, &t->stage_n, n);
 	return NULL;
 }
 
@@ -247,21 +176,23 @@ static void staged_grow(struct transport *t, size_t n)
 		make_pinned(t, &t->pinned, &t->pinned_n, n);
 }
 
-static void staged_start(struct transport *t, int slot)
+static void staged_start(struct transport *t, int slot, float *x, size_t n)
 {
 	struct pending_reduce *g = &t->pending[slot];
-	if (g->n <= t->pinned_n - t->pinned_used) {
+	g->x = x;
+	g->n = n;
+	if (n <= t->pinned_n - t->pinned_used) {
 		g->host = t->pinned + t->pinned_used;
-		t->pinned_used += g->n;
+		t->pinned_used += n;
 	} else {
-		make_pinned(t, &g->own, &g->own_n, g->n);
+		make_pinned(t, &g->own, &g->own_n, n);
 		g->host = g->own;
 	}
 	t->under_way++;
 	peer_of(t)->use_second_stream(t->dev, true);
-	t->dev->ops->get(t->dev, g->host, g->x, g->n);
+	t->dev->ops->get(t->dev, g->host, x, n);
 	peer_of(t)->use_second_stream(t->dev, false);
-	link_allreduce_start(t->link, slot, g->host, g->n);
+	link_allreduce_start(t->link, slot, g->host, n);
 }
 
 static void staged_wait(struct transport *t, int slot)
@@ -272,6 +203,14 @@ static void staged_wait(struct transport *t, int slot)
 	if (--t->under_way == 0)
 		t->pinned_used = 0;
 }
+
+const struct transport_ops transport_staged = {.name = "staged",
+					       .open = staged_open,
+					       .close = staged_close,
+					       .grow = staged_grow,
+					       .allreduce = reduce_by_mpi,
+					       .start = staged_start,
+					       .wait = staged_wait};
 
 /* ---- CUDA-aware MPI ------------------------------------------------------------- */
 
@@ -285,44 +224,24 @@ static char *mpi_open(struct transport *t, size_t n)
 	return NULL;
 }
 
-/* ---- The choice ---------------------------------------------------------------------- */
-
-static const struct transport_ops nccl = {.name = "nccl",
-					  .open = nccl_open,
-					  .close = nccl_close,
-					  .allreduce = nccl_allreduce,
-					  .start = nccl_start,
-					  .wait = nccl_wait},
-				  ipc = {.name = "ipc",
-					 .open = open_ipc,
-					 .close = close_ipc,
-					 .grow = grow_ipc,
-					 .allreduce = allreduce_by_ipc,
-					 .start = start_by_ipc,
-					 .wait = wait_for_ipc},
-				  mpi = {.name = "mpi",
-					 .open = mpi_open,
-					 .close = staged_close,
-					 .grow = staged_grow,
-					 .allreduce = reduce_by_mpi,
-					 .start = staged_start,
-					 .wait = staged_wait,
-					 .direct = true},
-				  staged = {.name = "staged",
-					    .open = staged_open,
+const struct transport_ops transport_mpi = {.name = "mpi",
+					    .open = mpi_open,
 					    .close = staged_close,
 					    .grow = staged_grow,
 					    .allreduce = reduce_by_mpi,
 					    .start = staged_start,
-					    .wait = staged_wait};
+					    .wait = staged_wait,
+					    .direct = true};
 
-#define POINT(name) &name,
+/* ---- The choice ---------------------------------------------------------------------- */
+
+#define POINT(name) &transport_##name,
 static const struct transport_ops *const transports[] = {TRANSPORT_LIST(POINT) NULL};
 
-struct transport *transport_new(struct link *l, int rank, int size, struct device *d)
+struct transport *transport_new(struct link *l, struct device *d)
 {
 	struct transport *t = must(calloc(1, sizeof *t));
-	*t = (struct transport){.link = l, .rank = rank, .size = size, .dev = d};
+	*t = (struct transport){.link = l, .rank = link_rank(l), .size = link_size(l), .dev = d};
 	return t;
 }
 
@@ -333,11 +252,6 @@ void transport_free(struct transport *t)
 	if (t && t->stage)
 		peer_of(t)->pinned_free(t->dev, t->stage);
 	free(t);
-}
-
-bool transport_is_for(const struct transport *t, const struct device *d)
-{
-	return t->dev == d;
 }
 
 char *transport_choose(struct transport *t, const char *wanted, size_t n)
@@ -359,21 +273,11 @@ char *transport_choose(struct transport *t, const char *wanted, size_t n)
 			t->ops = ops;
 		else if (ops->close)
 			ops->close(t);
-		if (wrong && any && ops == &nccl && t->should_work && t->rank == 0)
+		if (wrong && any && ops == &transport_nccl && t->should_work && t->rank == 0)
 			fprintf(stderr, "mvbench: each worker has a GPU, but %s\n", wrong);
 	}
 	CHECK(t->ops || wrong, "no transport %s", wanted);
 	return wrong;
-}
-
-const char *transport_name(const struct transport *t)
-{
-	return t->ops ? t->ops->name : NULL;
-}
-
-const char *transport_messages(const struct transport *t)
-{
-	return t->ops && t->ops->direct ? t->ops->name : staged.name;
 }
 
 void transport_allreduce(struct transport *t, float *x, size_t n, enum reduce how)
@@ -384,70 +288,4 @@ void transport_allreduce(struct transport *t, float *x, size_t n, enum reduce ho
 		t->ops->allreduce(t, x, n, how == MEAN ? 1.0f / (float)t->size : 1);
 	else
 		reduce_there(t, x, n, how);
-}
-
-void transport_start(struct transport *t, int slot, float *x, size_t n)
-{
-	struct pending_reduce *g = &t->pending[slot];
-	g->x = x;
-	g->n = n;
-	t->ops->start(t, slot);
-}
-
-void transport_wait(struct transport *t, int slot)
-{
-	t->ops->wait(t, slot);
-}
-
-/* ---- Messages ---------------------------------------------------------------------- */
-
-void transport_send(struct transport *t, int to, const float *x, size_t n)
-{
-	float *place = place_of(t, x, n);
-	fetch(t, place, x, n);
-	link_send(t->link, to, place, n);
-}
-
-void transport_recv(struct transport *t, int from, float *x, size_t n)
-{
-	float *place = place_of(t, x, n);
-	link_recv(t->link, from, place, n);
-	put_back(t, x, place, n);
-}
-
-/* For both directions at once: in pinned memory the output follows the input. */
-static const float *place_output(struct transport *t, float *place, const float *in, size_t room,
-				 const float *out, size_t n)
-{
-	if (place == in)
-		return out;
-	fetch(t, place + room, out, n);
-	return place + room;
-}
-
-void transport_exchange(struct transport *t, int peer, const float *out, float *in, size_t n)
-{
-	float *place = place_of(t, in, 2 * n);
-	link_exchange(t->link, peer, place_output(t, place, in, n, out, n), place, n);
-	put_back(t, in, place, n);
-}
-
-void transport_allgather(struct transport *t, float *all, const int *counts, const int *firsts,
-			 const float *mine, int n)
-{
-	size_t total = (size_t)firsts[t->size - 1] + (size_t)counts[t->size - 1], own = (size_t)n;
-	float *place = place_of(t, all, total + own);
-	link_allgather(t->link, place, counts, firsts,
-		       place_output(t, place, all, total, mine, own), n);
-	put_back(t, all, place, total);
-}
-
-void transport_broadcast(struct transport *t, int root, float *x, size_t n)
-{
-	float *place = place_of(t, x, n);
-	if (t->rank == root)
-		fetch(t, place, x, n);
-	link_broadcast(t->link, root, place, n * sizeof *x);
-	if (t->rank != root)
-		put_back(t, x, place, n);
 }

@@ -262,7 +262,7 @@ static void measure_waking(struct bench *b)
 
 static void do_allreduce(struct bench *b)
 {
-	link_allreduce(b->all, vec_floats(b->y, 0), b->n);
+	link_allreduce(b->all, vec_floats(b->y, 0), b->n, SUM);
 	world_charge_sum(b->n, b->w->trainers);
 }
 
@@ -372,9 +372,9 @@ static void there_and_back(struct bench *b)
 
 static void both_ways(struct bench *b)
 {
+	int peer = 1 - b->w->rank;
 	if (b->w->rank < 2)
-		link_exchange(b->all, 1 - b->w->rank, vec_floats(b->x, 0), vec_floats(b->y, 0),
-			      b->n);
+		link_shift(b->all, peer, vec_floats(b->x, 0), peer, vec_floats(b->y, 0), b->n);
 }
 
 /* Seconds of `what`, the same on all ranks; of a collective the shortest. The first call, in which

@@ -72,11 +72,11 @@ static void compare(struct stats *s, struct comm *c, int peer, int rank)
 		link_reduce_all_least(c->link, x, (int)all);
 	} else {
 		float mine = (float)n, its;
-		link_exchange(c->link, peer, &mine, &its, 1);
+		link_shift(c->link, peer, &mine, peer, &its, 1);
 		all = fminf(mine, its);
 		size_t floats = (size_t)all * sizeof *x / sizeof(float);
 		struct least *y AUTOFREE = must(malloc((n + 1) * sizeof *y));
-		link_exchange(c->link, peer, (float *)(void *)x, (float *)(void *)y, floats);
+		link_shift(c->link, peer, (float *)(void *)x, peer, (float *)(void *)y, floats);
 		for (size_t i = 0; i < (size_t)all; i++)
 			if (y[i].x < x[i].x || (y[i].x == x[i].x && y[i].rank < x[i].rank))
 				x[i] = y[i];
@@ -166,11 +166,10 @@ struct comm *comm_world_trainers(struct worker *w, const char *transport)
 
 struct comm *comm_split(struct comm *c, int color)
 {
-	int rank = 0, size = 1;
-	struct link *l = link_split(c->link, color, &rank, &size);
-	struct comm *part = comm_new(l, rank, size, c->stats);
+	struct link *l = link_split(c->link, color);
+	struct comm *part = comm_new(l, link_rank(l), link_size(l), c->stats);
 	part->wanted = c->wanted;
-	part->part = c->part || size < c->size;
+	part->part = c->part || part->size < c->size;
 	part->before = c;
 	part->next = c->next;
 	if (c->next)
@@ -304,7 +303,7 @@ void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *
 	struct transport *by = transport_of(c, out->dev);
 	float *x = transport_in(by, vec_floats(in, 0), 2 * in->n);
 	const float *y = transport_out(by, vec_floats(out, 0), out->n, in->n);
-	link_exchange(c->link, peer, y, x, out->n);
+	link_shift(c->link, peer, y, peer, x, out->n);
 	transport_arrived(by, in->data, in->n);
 	count_message(c, TRACE_EXCHANGE, peer, t, out->n);
 }
@@ -322,7 +321,7 @@ void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, 
 		device_sync(v->dev);
 		world_leave();
 	} else {
-		link_allreduce_by(c->link, vec_floats(v, first), n, op);
+		link_allreduce(c->link, vec_floats(v, first), n, op);
 	}
 	world_charge_sum(n, c->size);
 	count_collective(c, TRACE_ALLREDUCE, t, 2 * (size_t)(c->size - 1) * n);

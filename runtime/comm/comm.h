@@ -157,7 +157,7 @@ void platform_start(struct worker *w); /* sets rank and size; no MPI for one wor
 void platform_stop(void);
 const char *platform_version(void); /* "Open MPI v4.1.4" */
 struct link *link_world(int size);  /* ranks below size, in order */
-struct link *link_split(struct link *l, int color, int *rank, int *size);
+struct link *link_split(struct link *l, int color);
 int link_rank(const struct link *l);
 int link_size(const struct link *l);
 void link_free(struct link *l);
@@ -168,11 +168,9 @@ void link_send(struct link *l, int to, const float *x, size_t n); /* returns onc
 /* The same, but may return before the other end has received. */
 void link_send_plain(struct link *l, int to, const float *x, size_t n);
 void link_recv(struct link *l, int from, float *x, size_t n);
-void link_exchange(struct link *l, int peer, const float *out, float *in, size_t n);
 /* Sends out to one rank and receives n floats from another. */
 void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n);
-void link_allreduce(struct link *l, float *x, size_t n);
-void link_allreduce_by(struct link *l, float *x, size_t n, enum reduce how); /* MEAN: as SUM */
+void link_allreduce(struct link *l, float *x, size_t n, enum reduce how); /* MEAN: as SUM */
 /* Each pending reduction has a slot below LINK_SLOTS. */
 enum { LINK_SLOTS = ALLREDUCES_MOST };
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n);

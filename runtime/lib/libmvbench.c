@@ -450,8 +450,7 @@ static int open_worker(const struct mvb_setup *s)
 			  tables_open(&lib.tables, lib.everyone ? lib.everyone : lib.link, lib.link,
 				      lib.rank, lib.workers, lib.servers,
 				      s->tables ? s->tables : "auto", NULL, NULL)));
-	int rank, size;
-	lib.async = link_split(lib.link, 0, &rank, &size);
+	lib.async = link_split(lib.link, 0);
 	snprintf(lib.backend, sizeof lib.backend, "%s, tables: %s",
 		 lib.size > 1 || platform_under_launcher() ? platform_version() : "one process",
 		 lib.tables->placement->name);

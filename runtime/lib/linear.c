@@ -80,7 +80,7 @@ static struct call call_of(enum function function, int code, const struct mvb_li
 static void add_up(float *x, size_t n)
 {
 	if (lib.workers > 1 && n)
-		link_allreduce(lib.link, x, n);
+		link_allreduce(lib.link, x, n, SUM);
 }
 
 int mvb_linear_part(const struct mvb_linear *l, struct mvb_linear_part *part)

@@ -63,7 +63,7 @@ static void reduce(float *x, size_t n, enum mvb_reduce op)
 {
 	if (lib.workers == 1 || n == 0)
 		return;
-	link_allreduce(lib.link, x, n);
+	link_allreduce(lib.link, x, n, SUM);
 	lib_mean(x, n, op);
 }
 
@@ -339,7 +339,6 @@ int mvb_grads_new(struct mvb_grads **out, float *const *tensor, const size_t *n,
 		  size_t bucket_bytes)
 {
 	struct mvb_grads *g = NULL;
-	int rank, size;
 	if (out)
 		*out = NULL;
 	TRY(lib_ready(__func__));
@@ -359,7 +358,7 @@ int mvb_grads_new(struct mvb_grads **out, float *const *tensor, const size_t *n,
 			grads_free(g);
 		return code;
 	}
-	g->link = link_split(lib.link, 0, &rank, &size);
+	g->link = link_split(lib.link, 0);
 	grads_reset(g);
 	*out = lib_keep(&g->object, (struct object){.kind = GRADS, .drop = grads_drop});
 	return MVB_OK;

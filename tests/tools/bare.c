@@ -34,7 +34,7 @@ static void sink_model(void *self, struct worker *w)
 			w->index = order + s * rows % (n - rows);
 			w->workload->load(w);
 			w->workload->gradient(w);
-			link_allreduce(all, w->grad->data, w->grad->n);
+			link_allreduce(all, w->grad->data, w->grad->n, SUM);
 			local_step(w, 1.0 / w->trainers);
 		}
 		link_barrier(all);

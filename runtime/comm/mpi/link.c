@@ -45,15 +45,12 @@ struct link *link_world(int size)
 	return link_of(comm);
 }
 
-struct link *link_split(struct link *l, int color, int *rank, int *size)
+struct link *link_split(struct link *l, int color)
 {
 	MPI_Comm comm = MPI_COMM_NULL;
 	if (l->comm != MPI_COMM_NULL && !l->sums)
 		MPI_Comm_split(l->comm, color, l->rank, &comm);
-	struct link *part = l->sums ? together_split(l, color) : link_of(comm);
-	*rank = part->rank;
-	*size = part->size;
-	return part;
+	return l->sums ? together_split(l, color) : link_of(comm);
 }
 
 int link_rank(const struct link *l)
@@ -134,11 +131,6 @@ void link_recv(struct link *l, int from, float *x, size_t n)
 	world_leave();
 }
 
-void link_exchange(struct link *l, int peer, const float *out, float *in, size_t n)
-{
-	link_shift(l, peer, out, peer, in, n);
-}
-
 void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n)
 {
 	world_enter("exchange", to);
@@ -147,7 +139,7 @@ void link_shift(struct link *l, int to, const float *out, int from, float *in, s
 	world_leave();
 }
 
-void link_allreduce_by(struct link *l, float *x, size_t n, enum reduce how)
+void link_allreduce(struct link *l, float *x, size_t n, enum reduce how)
 {
 	const MPI_Datatype type = how == SUM_INT8    ? MPI_INT8_T
 				  : how == SUM_INT32 ? MPI_INT32_T
@@ -164,11 +156,6 @@ void link_allreduce_by(struct link *l, float *x, size_t n, enum reduce how)
 		MPI_Allreduce(MPI_IN_PLACE, x, PIECE, type, op, l->comm);
 	MPI_Allreduce(MPI_IN_PLACE, x, (int)(n * in_a_float), type, op, l->comm);
 	world_leave();
-}
-
-void link_allreduce(struct link *l, float *x, size_t n)
-{
-	link_allreduce_by(l, x, n, SUM);
 }
 
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n)

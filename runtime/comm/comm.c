@@ -78,8 +78,7 @@ static void compare(struct stats *s, struct comm *c, int peer, int rank)
 		struct least *y AUTOFREE = must(malloc((n + 1) * sizeof *y));
 		link_shift(c->link, peer, (float *)(void *)x, peer, (float *)(void *)y, floats);
 		for (size_t i = 0; i < (size_t)all; i++)
-			if (y[i].x < x[i].x || (y[i].x == x[i].x && y[i].rank < x[i].rank))
-				x[i] = y[i];
+			x[i] = is_less(y[i], x[i]) ? y[i] : x[i];
 	}
 	for (size_t i = 0; i < (size_t)all; i++) {
 		s->joint_op[at[i]].shortest_s = x[i].x;

@@ -168,7 +168,7 @@ void link_send(struct link *l, int to, const float *x, size_t n); /* returns onc
 /* The same, but may return before the other end has received. */
 void link_send_plain(struct link *l, int to, const float *x, size_t n);
 void link_recv(struct link *l, int from, float *x, size_t n);
-/* Sends out to one rank and receives n floats from another. */
+/* Sends out to one rank and receives n floats from another, or from the same. */
 void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n);
 void link_allreduce(struct link *l, float *x, size_t n, enum reduce how); /* MEAN: as SUM */
 /* Each pending reduction has a slot below LINK_SLOTS. */
@@ -182,13 +182,17 @@ void link_broadcast(struct link *l, int root, void *x, size_t bytes);
 void link_barrier(struct link *l);
 /* The same, but waiting ranks sleep, which leaves the cores to ranks that measure. */
 void link_barrier_asleep(struct link *l);
-enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN };
+enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_LEAST /* of struct least only */ };
 /* For small x, off the clock. */
 void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how);
 struct least {
 	float x;
 	int rank; /* its owner; of equal ones the lowest */
 };
+static inline bool is_less(struct least a, struct least b)
+{
+	return a.x < b.x || (a.x == b.x && a.rank < b.rank);
+}
 void link_reduce_all_least(struct link *l, struct least *x, int n);
 void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes); /* to rank 0 */
 /* Rank 0 gets the parts of all ranks in order, *total bytes on the heap; other ranks get NULL.

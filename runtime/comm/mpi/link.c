@@ -247,41 +247,37 @@ void link_barrier_asleep(struct link *l)
 	world_leave();
 }
 
-static MPI_Op op_of(enum link_reduce how)
-{
-	return how == REDUCE_SUM ? MPI_SUM : how == REDUCE_MAX ? MPI_MAX : MPI_MIN;
-}
-
 /* Off the clock. In a simulation reduce and broadcast take far fewer messages than an allreduce. A
  * single rank returns early, because SMPI would send a message to no rank. */
-static void reduce_all(struct link *l, void *x, int n, MPI_Datatype type, MPI_Op op)
+static void reduce_all(struct link *l, void *x, int n, enum link_reduce how)
 {
-	if (l->size == 1 || n == 0)
+	const MPI_Datatype type = how == REDUCE_LEAST ? MPI_FLOAT_INT : MPI_DOUBLE;
+	const MPI_Op op = how == REDUCE_SUM   ? MPI_SUM
+			  : how == REDUCE_MAX ? MPI_MAX
+			  : how == REDUCE_MIN ? MPI_MIN
+					      : MPI_MINLOC;
+	if (are_together(l)) {
+		together_reduce(l, x, n, how);
+	} else if (l->size == 1 || n == 0) {
 		return;
-	if (!world_is_virtual) {
+	} else if (!world_is_virtual) {
 		world_enter("allreduce", -1);
 		MPI_Allreduce(MPI_IN_PLACE, x, n, type, op, l->comm);
 		world_leave();
-		return;
+	} else {
+		MPI_Reduce(l->rank ? x : MPI_IN_PLACE, x, n, type, op, 0, l->comm);
+		MPI_Bcast(x, n, type, 0, l->comm);
 	}
-	MPI_Reduce(l->rank ? x : MPI_IN_PLACE, x, n, type, op, 0, l->comm);
-	MPI_Bcast(x, n, type, 0, l->comm);
 }
 
 void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how)
 {
-	if (are_together(l))
-		together_reduce(l, x, n, how);
-	else
-		reduce_all(l, x, n, MPI_DOUBLE, op_of(how));
+	reduce_all(l, x, n, how);
 }
 
 void link_reduce_all_least(struct link *l, struct least *x, int n)
 {
-	if (are_together(l))
-		together_reduce_least(l, x, (size_t)n);
-	else
-		reduce_all(l, x, n, MPI_FLOAT_INT, MPI_MINLOC);
+	reduce_all(l, x, n, REDUCE_LEAST);
 }
 
 void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes)

@@ -493,9 +493,7 @@ static void wait_while_too_far_ahead(struct table *t)
 static char *onesided_start(struct table *t, struct table_op *p)
 {
 	settle(t);
-	p->dropped = p->read_later = false;
 	if (op_pushes(p)) {
-		t->pushes++;
 		/* the other copy of every shard has to be made before the next round's pushes */
 		char *wrong = t->rules.rounds ? wait_for(t, COPIES, AT(t)->round - 1) : NULL;
 		if (wrong)
@@ -525,18 +523,9 @@ static char *onesided_wait(struct table *t, struct table_op *p)
 		wrong = end_round(t);
 	if (t->rules.bounded)
 		wait_while_too_far_ahead(t);
-	if (wrong)
-		return wrong;
-	if (!p->read_later) {
-		if (t->rules.rounds)
-			link_window_flush(AT(t)->window, 0);
-		return NULL;
-	}
-	struct table_op read = pull_after(p);
-	settle(t);
-	begin(t, &read);
-	settle(t);
-	return NULL;
+	if (!wrong && t->rules.rounds && !p->read_later)
+		link_window_flush(AT(t)->window, 0);
+	return wrong;
 }
 
 static int64_t onesided_version(struct table *t)

@@ -368,9 +368,6 @@ static char *servers_start(struct table *t, struct table_op *p)
 	bool replace = may_replace(t, p), pulls = p->pull && p->kind != OP_ELASTIC;
 	q->op = p;
 	q->under_way = true;
-	p->staleness = 0;
-	p->dropped = false;
-	t->pushes += op_pushes(p);
 	p->flow = 0;
 	if (op_pushes(p) && !t->rules.counter)
 		p->flow = (int64_t)(t->among->rank + 1) << 24 | (t->pushes & 0xffffff);

@@ -300,21 +300,20 @@ static bool was_newest(struct table *t, const struct table_op *read)
 }
 
 /* Reads the copy of the newest round. */
-static void read_in_round(struct table *t, const struct table_op *p)
+static void read_in_round(struct table *t, struct table_op *p)
 {
 	struct shared *s = AT(t)->shared;
-	struct table_op read = pull_after(p);
-	replay_wait(t, &read);
+	replay_wait(t, p);
 	do {
 		monitor_lock(&s->monitor);
-		read.round = s->round.over;
+		p->round = s->round.over;
 		monitor_unlock(&s->monitor);
-		count_versions(t, &read);
-		blocks_apply(t, &read);
-		world_charge_op(&read, t->rules.updater, op_floats(t, &read), true);
-	} while (!was_newest(t, &read));
+		count_versions(t, p);
+		blocks_apply(t, p);
+		world_charge_op(p, t->rules.updater, op_floats(t, p), true);
+	} while (!was_newest(t, p));
 	if (p->pull) /* an evaluation read joins no round */
-		me(t)->in = read.round;
+		me(t)->in = p->round;
 }
 
 static bool is_too_far_ahead(struct table *t)
@@ -353,9 +352,6 @@ static void wait_while_too_far_ahead(struct table *t)
  * enough before it; otherwise the pull comes after the wait. */
 static char *shared_start(struct table *t, struct table_op *p)
 {
-	p->dropped = p->read_later = false;
-	p->staleness = 0;
-	t->pushes += op_pushes(p);
 	if (t->rules.rounds && op_pushes(p)) {
 		p->read_later = p->out != NULL;
 		push_in_round(t, p);
@@ -384,16 +380,7 @@ static char *shared_wait(struct table *t, struct table_op *p)
 		wrong = wait_for_round(t, p->round);
 	if (t->rules.bounded)
 		wait_while_too_far_ahead(t);
-	if (wrong || !p->read_later)
-		return wrong;
-	if (t->rules.rounds) {
-		read_in_round(t, p);
-	} else {
-		struct table_op read = pull_after(p);
-		replay_wait(t, &read);
-		do_op(t, &read);
-	}
-	return NULL;
+	return wrong;
 }
 
 static int64_t shared_version(struct table *t)

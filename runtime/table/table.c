@@ -353,7 +353,7 @@ static char *timed(struct table *t, char *(*slot)(struct table *, struct table_o
 {
 	struct stats *s = t->among->stats;
 	nsec since = clock_now(), waited = s->wait;
-	char *wrong = slot ? slot(t, p) : NULL;
+	char *wrong = slot(t, p);
 	world_leave();
 	pulse_step();
 	s->comm += clock_now() - since - (s->wait - waited);
@@ -362,7 +362,13 @@ static char *timed(struct table *t, char *(*slot)(struct table *, struct table_o
 
 static char *wait_op(struct table *t, struct table_op *p)
 {
-	char *wrong = timed(t, t->among->placement->wait, p);
+	const struct placement *h = t->among->placement;
+	char *wrong = timed(t, h->wait, p);
+	if (!wrong && p->read_later) {
+		struct table_op read = pull_after(p);
+		wrong = timed(t, h->start, &read);
+		wrong = wrong ? wrong : timed(t, h->wait, &read);
+	}
 	if (op_pushes(p))
 		t->pushing = false;
 	if (!wrong)
@@ -387,6 +393,9 @@ static char *start_op(struct table *t, struct table_op *p)
 	if (t->rules.rounds && t->pushing && !op_pushes(p))
 		end_push(t);
 	t->pushing |= op_pushes(p);
+	t->pushes += op_pushes(p);
+	p->dropped = p->read_later = false;
+	p->staleness = 0;
 	char *wrong = timed(t, t->among->placement->start, p);
 	if (wrong) { /* its round cannot begin */
 		t->pushing = false;

@@ -74,7 +74,7 @@ struct table_op {
 	int64_t staleness;
 	int64_t number;  /* of a push that counts: its number on the shard, from 1 */
 	bool dropped;    /* came too late for its round */
-	bool read_later; /* out is filled while waiting */
+	bool read_later; /* out has to be filled by a read of its own, after the wait */
 	int64_t round;   /* round of the push */
 	int64_t flow;    /* a push's number in the timeline; 0 = none */
 
@@ -232,7 +232,7 @@ struct placement {
 	/* Collective. init [n] on every worker, NULL = zeros. */
 	void (*open)(struct table *t, const float *init);
 	void (*close)(struct table *t);
-	/* start may do the whole operation; wait is then NULL. */
+	/* A push may leave the read that belongs to it to another operation: read_later. */
 	char *(*start)(struct table *t, struct table_op *p);
 	char *(*wait)(struct table *t, struct table_op *p);
 	int64_t (*version)(struct table *t);

@@ -53,9 +53,9 @@ enum {
 struct onesided_state {
 	struct link_window *window;
 	float *shard;         /* own floats in the window: one copy of W, two with rounds */
-	float *delta;         /* [n] what the current operation adds */
+	float *delta;         /* [deltas] what the current operation adds */
+	size_t deltas;
 	struct table_op *now; /* the current operation: started, not settled; NULL = none */
-	size_t begin;         /* its first row whose delta is stored */
 	size_t counts;        /* counters: 1 + 4 N */
 	uint64_t moved;       /* their sum at the last read */
 	int64_t *count;       /* [counts] at the last read */
@@ -141,7 +141,8 @@ static void onesided_open(struct table *t, const float *init)
 	t->own_first = shard_first(t, s->rank);
 	t->own_end = t->own_first + mine;
 	h->count_before_push = t->rules.updater->staleness;
-	h->delta = t->rules.lengths ? link_nowhere() : must(calloc(t->n + 1, sizeof(float)));
+	h->deltas = t->n;
+	h->delta = t->rules.lengths ? link_nowhere() : must(calloc(t->n, sizeof(float)));
 	h->counts = 1 + (size_t)(OF_EACH_WORKER * s->size);
 	h->count = must(calloc(h->counts, sizeof *h->count));
 	h->rounds = (struct rounds){.now = &h->at,
@@ -203,7 +204,7 @@ struct piece {
 
 static float *delta_of(const struct table *t, const struct piece *x)
 {
-	return AT(t)->delta + x->offset - AT(t)->begin * t->rules.columns;
+	return AT(t)->delta + x->offset;
 }
 
 /* Index in the window, in the copy that is pushed to or the copy that is read. */
@@ -263,9 +264,7 @@ static void each_piece(struct table *t, const struct table_op *p, piece_fn *each
 	while (n) {
 		struct piece x = {.shard = shard_of(t, first), .first = first, .offset = offset};
 		x.at = first - shard_first(t, x.shard);
-		x.n = shard_length(t, x.shard) - x.at;
-		x.n = x.n < PIECE ? x.n : PIECE;
-		x.n = x.n < n ? x.n : n;
+		x.n = smaller(n, smaller(PIECE, shard_length(t, x.shard) - x.at));
 		each(t, p, &x);
 		first += x.n;
 		offset += x.n;
@@ -273,11 +272,9 @@ static void each_piece(struct table *t, const struct table_op *p, piece_fn *each
 	}
 }
 
-/* Calls each for rows begin .. end - 1 of the operation's list, consecutive rows at once; or for
- * the whole table, starting at this worker's shard, so that workers do not all start at the same
- * one. */
-static void all_pieces(struct table *t, const struct table_op *p, piece_fn *each, size_t begin,
-		       size_t end)
+/* Calls each for the operation's list of rows, consecutive rows at once; or for the whole table,
+ * starting at this worker's shard, so that workers do not all start at the same one. */
+static void all_pieces(struct table *t, const struct table_op *p, piece_fn *each)
 {
 	size_t columns = t->rules.columns;
 	if (!p->row) {
@@ -285,48 +282,38 @@ static void all_pieces(struct table *t, const struct table_op *p, piece_fn *each
 		each_piece(t, p, each, 0, 0, t->own_first);
 		return;
 	}
-	for (size_t i = begin, k; i < end; i = k) {
-		for (k = i + 1; k < end && p->row[k] == p->row[k - 1] + 1;)
+	for (size_t i = 0, k; i < p->rows; i = k) {
+		for (k = i + 1; k < p->rows && p->row[k] == p->row[k - 1] + 1;)
 			k++;
 		each_piece(t, p, each, (size_t)p->row[i] * columns, i * columns, (k - i) * columns);
 	}
 }
 
 /* Completes the current operation: out = W, and pulled too if it was a pull. */
-static void settle_floats(struct table *t, const struct table_op *p, size_t begin, size_t end)
+static void settle_floats(struct table *t, const struct table_op *p)
 {
 	struct onesided_state *h = AT(t);
 	size_t columns = t->rules.columns;
 	link_window_flush(h->window, -1);
 	if (fetches(p) && !t->rules.lengths)
-		add_floats(p->out + begin * columns, h->delta, (end - begin) * columns);
+		add_floats(p->out, h->delta, op_floats(t, p));
 	if (!p->pull || !p->out || !t->pulled || p->read_later)
 		return;
 	if (!p->row)
 		memcpy(t->pulled, p->out, t->n * sizeof(float));
-	for (size_t i = begin; p->row && i < end; i++)
+	for (size_t i = 0; p->row && i < p->rows; i++)
 		memcpy(t->pulled + (size_t)p->row[i] * columns, p->out + i * columns,
 		       columns * sizeof(float));
 }
 
-static size_t end_of(const struct table *t, const struct table_op *p)
-{
-	return p->row ? p->rows : t->rules.rows;
-}
-
-static void begin_floats(struct table *t, const struct table_op *p, size_t begin, size_t end)
+/* A list of rows may be longer than the table. */
+static void make_deltas(struct table *t, size_t n)
 {
 	struct onesided_state *h = AT(t);
-	h->begin = begin;
-	if (p->kind == OP_READ) {
-		all_pieces(t, p, get_piece, begin, end);
-	} else if (p->kind == OP_ELASTIC) {
-		all_pieces(t, p, get_piece, begin, end);
-		link_window_flush(h->window, -1);
-		all_pieces(t, p, move_piece, begin, end);
-	} else {
-		all_pieces(t, p, push_piece, begin, end);
-	}
+	if (n <= h->deltas || t->rules.lengths)
+		return;
+	h->deltas = n;
+	h->delta = must(realloc(h->delta, n * sizeof *h->delta));
 }
 
 /* Staleness of a push. p->staleness is the version before it until the operation is settled. */
@@ -341,7 +328,7 @@ static void settle(struct table *t)
 	struct table_op *p = h->now;
 	if (!p)
 		return;
-	settle_floats(t, p, h->begin, end_of(t, p));
+	settle_floats(t, p);
 	int64_t before = p->staleness;
 	if (op_pushes(p) && !h->count_before_push)
 		p->staleness = staleness_of(t, p);
@@ -355,22 +342,22 @@ static void settle(struct table *t)
 	h->now = NULL;
 }
 
-/* The deltas of one part are stored, so a list of more rows than the table has is done in parts. */
 static void begin(struct table *t, struct table_op *p)
 {
 	struct onesided_state *h = AT(t);
-	size_t from = 0, most = t->rules.rows, end = end_of(t, p);
+	if (op_pushes(p))
+		make_deltas(t, op_floats(t, p));
 	if (op_pushes(p) || p->pull)
 		link_window_count(h->window, 0, op_pushes(p) ? &one : &zero, &p->staleness);
 	if (op_pushes(p) && h->count_before_push) {
 		link_window_flush(h->window, 0);
 		p->staleness = staleness_of(t, p);
 	}
-	for (; end - from > most; from += most) {
-		begin_floats(t, p, from, from + most);
-		settle_floats(t, p, from, from + most);
+	all_pieces(t, p, p->kind == OP_READ || p->kind == OP_ELASTIC ? get_piece : push_piece);
+	if (p->kind == OP_ELASTIC) {
+		link_window_flush(h->window, -1);
+		all_pieces(t, p, move_piece);
 	}
-	begin_floats(t, p, from, end);
 	world_charge_op(p, t->rules.updater, op_floats(t, p), false);
 	h->now = p;
 }

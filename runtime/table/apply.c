@@ -28,6 +28,13 @@ static void elastic_floats(const struct update *u, size_t n)
 	}
 }
 
+void table_change(float *d, const float *param, const float *pulled, float scale, size_t n)
+{
+#pragma omp simd
+	for (size_t i = 0; i < n; i++)
+		d[i] = scale * (param[i] - pulled[i]);
+}
+
 struct update update_of(const struct table_rules *r, const struct table_op *p, struct update at)
 {
 	at.by = p->by;

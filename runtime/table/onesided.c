@@ -170,14 +170,6 @@ static void count_add(struct table *t, int what, int64_t by)
 
 /* ---- One operation ----------------------------------------------------------- */
 
-static void scaled_moves(float *restrict d, const float *restrict param,
-			 const float *restrict pulled, float scale, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		d[i] = scale * (param[i] - pulled[i]);
-}
-
 /* On entry d is W, on return what W gains. */
 static void elastic_moves(float *restrict d, float *restrict param, float alpha, size_t n)
 {
@@ -241,7 +233,7 @@ static void push_piece(struct table *t, const struct table_op *p, const struct p
 	if (t->rules.lengths) {
 		/* nothing to work out */
 	} else if (p->kind == OP_SYNC) {
-		scaled_moves(d, p->out + x->offset, t->pulled + x->first, p->by.scale, x->n);
+		table_change(d, p->out + x->offset, t->pulled + x->first, p->by.scale, x->n);
 	} else {
 		memset(d, 0, x->n * sizeof *d);
 		t->rules.updater->apply(&(struct update){.w = d,

@@ -135,21 +135,6 @@ static void shard_rows(struct table *t, struct slot *q, const struct table_op *p
 	}
 }
 
-static void subtract(float *restrict d, const float *restrict a, const float *restrict b, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		d[i] = a[i] - b[i];
-}
-
-/* pulled = param - pulled: a pull overwrites it before it is read again. */
-static void leave_change(float *restrict pulled, const float *restrict param, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		pulled[i] = param[i] - pulled[i];
-}
-
 /* A sync's list may have a row only once: a second one would need what the first has pulled. */
 static void stage_rows(struct table *t, struct slot *q, const struct table_op *p)
 {
@@ -158,8 +143,8 @@ static void stage_rows(struct table *t, struct slot *q, const struct table_op *p
 	for (size_t k = 0; k < p->rows && op_pushes(p); k++) {
 		size_t i = q->place[k], row = (size_t)p->row[i];
 		if (p->kind == OP_SYNC)
-			subtract(q->stage + k * columns, p->out + i * columns,
-				 t->pulled + row * columns, columns);
+			table_change(q->stage + k * columns, p->out + i * columns,
+				     t->pulled + row * columns, 1, columns);
 		else
 			memcpy(q->stage + k * columns, from + i * columns, columns * sizeof(float));
 	}
@@ -181,8 +166,8 @@ static const float *floats_to_send(struct table *t, struct slot *q, const struct
 	}
 	if (t->rules.lengths)
 		return link_nowhere();
-	if (p->kind == OP_SYNC && !replace)
-		leave_change(t->pulled, p->out, t->n);
+	if (p->kind == OP_SYNC && !replace) /* a pull overwrites pulled before it is read again */
+		table_change(t->pulled, p->out, t->pulled, 1, t->n);
 	return p->kind == OP_PUSH ? p->in : p->kind == OP_SYNC && !replace ? t->pulled : p->out;
 }
 

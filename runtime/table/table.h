@@ -258,6 +258,8 @@ const struct placement *placement_find(const char *name); /* NULL: none, or "aut
  * `first`; own, pulled of the worker, likewise; values, out: where the operation has these floats.
  */
 void table_apply(const struct table_rules *r, const struct table_op *p, struct update at, size_t n);
+/* d = scale (param - pulled); d may be pulled. */
+void table_change(float *d, const float *param, const float *pulled, float scale, size_t n);
 /* Describes that work, for a device that has these floats. */
 struct update update_of(const struct table_rules *r, const struct table_op *p, struct update at);
 /* Records an operation; p NULL: a round has ended. */

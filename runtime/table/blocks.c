@@ -110,7 +110,7 @@ void *blocks_open(struct table *t, const float *init, size_t bytes)
 	struct blocks *b = t->at;
 	size_t parts = (size_t)s->size, rank = (size_t)s->rank;
 	size_t n = table_vectors(&t->rules) * stride(t->n);
-	b->dev = s->placement->floats_on_device ? s->dev : NULL;
+	b->dev = table_device(t);
 	bool near = !b->dev && !t->rules.lengths;
 	b->length = near ? block_size(t->n, s->size) : t->n;
 	b->count = (t->n + b->length - 1) / b->length;
@@ -242,12 +242,7 @@ void blocks_keep(struct table *t, enum keeps what, float *x, bool put)
 	struct blocks *b = AT(t);
 	float *kept = what == KEEPS_MORE ? b->more : b->state;
 	CHECK(what != KEEPS_OWN, "workers have their own themselves");
-	if (b->dev && put)
-		b->dev->ops->put(b->dev, kept, x, t->n);
-	else if (b->dev)
-		b->dev->ops->get(b->dev, x, kept, t->n);
-	else
-		memcpy(put ? kept : x, put ? x : kept, t->n * sizeof *x);
+	floats_move(b->dev, kept, x, t->n, put);
 }
 
 void block_apply(struct table *t, const struct table_op *p, size_t i)

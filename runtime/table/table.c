@@ -214,27 +214,21 @@ static char *check_rules(const struct tables *s, const struct table_rules *r)
 }
 
 /* n floats of this worker, in the memory that its operations use: a copy of like, NULL = zeros. */
-static float *floats_new(const struct table *t, const float *like)
+static float *floats_new(const struct table *t, float *like)
 {
-	struct device *d = t->among->dev;
-	float *x;
-	if (t->among->placement->floats_on_device) {
-		x = d->ops->alloc(d, t->n);
+	struct device *d = table_device(t);
+	float *x = d ? d->ops->alloc(d, t->n) : must(calloc(t->n + 1, sizeof *x));
+	if (d)
 		d->bytes += t->n * sizeof *x;
-		if (like)
-			d->ops->put(d, x, like, t->n);
-		return x;
-	}
-	x = must(calloc(t->n + 1, sizeof *x));
 	if (like)
-		memcpy(x, like, t->n * sizeof *x);
+		floats_move(d, x, like, t->n, true);
 	return x;
 }
 
 static void floats_free(const struct table *t, float *x)
 {
-	struct device *d = t->among->dev;
-	if (!t->among->placement->floats_on_device)
+	struct device *d = table_device(t);
+	if (!d)
 		free(x);
 	else if (x)
 		d->ops->free(d, x, t->n);
@@ -473,37 +467,21 @@ static bool has_kept(const struct table *t, enum keeps what)
 		       : (what == KEEPS_STATE ? u->state : u->more) && t->among->rank == 0;
 }
 
-static void keep(struct table *t, enum keeps what, float *x, bool put)
-{
-	struct device *d = t->among->dev;
-	bool here = what == KEEPS_OWN && t->own;
-	if (!here)
-		t->among->placement->keep(t, what, x, put);
-	else if (t->among->placement->floats_on_device && put)
-		d->ops->put(d, t->own, x, t->n);
-	else if (t->among->placement->floats_on_device)
-		d->ops->get(d, x, t->own, t->n);
-	else
-		memcpy(put ? t->own : x, put ? x : t->own, t->n * sizeof *x);
-}
-
-size_t tables_kept(const struct tables *s)
+size_t tables_keep(struct tables *s, float *x, bool put)
 {
 	size_t n = 0;
 	for (int i = 0; s && i < s->count; i++)
-		for (enum keeps what = KEEPS_STATE; s->table[i] && what <= KEEPS_T; what++)
-			n += has_kept(s->table[i], what) ? s->table[i]->n : 0;
+		for (enum keeps what = KEEPS_STATE; s->table[i] && what <= KEEPS_T; what++) {
+			struct table *t = s->table[i];
+			if (!has_kept(t, what))
+				continue;
+			if (x && what == KEEPS_OWN && t->own)
+				floats_move(table_device(t), t->own, x + n, t->n, put);
+			else if (x)
+				s->placement->keep(t, what, x + n, put);
+			n += t->n;
+		}
 	return n;
-}
-
-void tables_keep(struct tables *s, float *x, bool put)
-{
-	for (int i = 0; s && i < s->count; i++)
-		for (enum keeps what = KEEPS_STATE; s->table[i] && what <= KEEPS_T; what++)
-			if (has_kept(s->table[i], what)) {
-				keep(s->table[i], what, x, put);
-				x += s->table[i]->n;
-			}
 }
 
 int64_t table_version(struct table *t)

@@ -19,6 +19,8 @@
 #include "runtime/comm/comm.h"
 #include "runtime/device/updaters.h"
 
+#include <string.h>
+
 enum { TABLES_MAX = 256, TICKETS_MAX = 64 };
 
 /* ---- Updaters (updater.c): elementwise, a push onto some floats of a shard ---- */
@@ -204,10 +206,9 @@ bool tables_drop(const struct tables *s); /* can one of them drop pushes? s may 
 void tables_resume(struct tables *s);
 
 /* A checkpoint, made at a barrier, stores what updaters keep beside W: each worker's own, and on
- * worker 0 the state. Returns the number of such floats of this worker: */
-size_t tables_kept(const struct tables *s); /* s may be NULL */
-/* Copies them to x; with put, from x to tables that have got only W. */
-void tables_keep(struct tables *s, float *x, bool put);
+ * worker 0 the state. Copies these floats of this worker to x; with put, from x to tables that have
+ * got only W. x NULL: copies nothing. Returns their number. s may be NULL. */
+size_t tables_keep(struct tables *s, float *x, bool put);
 
 /* ---- Placements: shared.c (shared and gpu), onesided.c, servers.c ------------------ */
 
@@ -250,6 +251,22 @@ struct placement {
 PLACEMENTS(PLACEMENT_DECLARED)
 extern const struct placement *const table_placements[];  /* ends at NULL */
 const struct placement *placement_find(const char *name); /* NULL: none, or "auto" */
+
+/* The device that holds W and the floats of operations; NULL = the host. */
+static inline struct device *table_device(const struct table *t)
+{
+	return t->among->placement->floats_on_device ? t->among->dev : NULL;
+}
+/* host[n] = x[n], or with put the reverse. d: has x; NULL = the host. */
+static inline void floats_move(struct device *d, float *x, float *host, size_t n, bool put)
+{
+	if (d && put)
+		d->ops->put(d, x, host, n);
+	else if (d)
+		d->ops->get(d, host, x, n);
+	else
+		memcpy(put ? x : host, put ? host : x, n * sizeof *x);
+}
 
 /* ---- What a placement calls back into (apply.c) ------------------------------------- */
 

@@ -70,7 +70,7 @@ static void keep_own(struct trainer *r, struct keepsake own[OWN])
 /* Size of a worker's state: this list, and what its tables keep [bytes]. */
 static size_t state_bytes(const struct trainer *r, const struct keepsake *k)
 {
-	size_t n = tables_kept(r->w.tables) * sizeof(float);
+	size_t n = tables_keep(r->w.tables, NULL, false) * sizeof(float);
 	for (; k; k = k->next)
 		n += k->bytes;
 	return n;

@@ -69,15 +69,14 @@ void trace_of(const struct trace *t, int32_t *epoch, int32_t *step);
 /* Sorts the events since the last call and finds each one's parent. s: has the waiting times inside
  * operations with peers (stats_reduce); NULL = no such operations. */
 void trace_settle(struct trace *t, const struct stats *s);
-/* Off the clock: sends the settled events to rank `to`, and clears them. */
-void trace_send(struct trace *t, struct link *l, int to);
-/* Events of several ranks. */
+/* Events of several ranks, by rank; heap. */
 struct slices {
 	struct slice *event;
 	size_t n, lost;
 };
-void trace_take(struct trace *t, struct slices *all); /* this rank's own */
-void trace_recv(struct link *l, int from, struct slices *all);
+/* Off the clock, collective over l: rank 0 gets the settled events of all ranks, the others none.
+ * Clears them. */
+struct slices trace_gather(struct trace *t, struct link *l);
 
 /* ---- Communication: comm.c counts and times, links (mpi/) move the data ---- */
 

@@ -202,43 +202,17 @@ void trace_settle(struct trace *t, const struct stats *s)
 
 /* ---- To rank 0 ------------------------------------------------------------------- */
 
-enum { EVENT_FLOATS = sizeof(struct slice) / sizeof(float) };
 _Static_assert(sizeof(struct slice) % sizeof(float) == 0, "events travel as floats");
 
-static void forget(struct trace *t)
+struct slices trace_gather(struct trace *t, struct link *l)
 {
+	struct slices all = {.n = 0};
+	size_t bytes = 0;
+	double lost = (double)t->lost;
+	link_reduce_all(l, &lost, 1, REDUCE_SUM);
+	all.event = link_gather_parts(l, t->event, t->n * sizeof *t->event, &bytes);
+	all.n = bytes / sizeof *all.event;
+	all.lost = (size_t)lost;
 	t->n = t->lost = 0;
-}
-
-void trace_send(struct trace *t, struct link *l, int to)
-{
-	int64_t head[2] = {(int64_t)t->n, (int64_t)t->lost};
-	link_send(l, to, (const float *)(const void *)head, 2 * FLOATS);
-	if (t->n)
-		link_send(l, to, (const float *)(const void *)t->event, t->n * EVENT_FLOATS);
-	forget(t);
-}
-
-static struct slice *room_for(struct slices *all, size_t n)
-{
-	all->event = must(realloc(all->event, (all->n + n + 1) * sizeof *all->event));
-	all->n += n;
-	return all->event + all->n - n;
-}
-
-void trace_take(struct trace *t, struct slices *all)
-{
-	memcpy(room_for(all, t->n), t->event, t->n * sizeof *t->event);
-	all->lost += t->lost;
-	forget(t);
-}
-
-void trace_recv(struct link *l, int from, struct slices *all)
-{
-	int64_t head[2];
-	link_recv(l, from, (float *)(void *)head, 2 * FLOATS);
-	struct slice *e = room_for(all, (size_t)head[0]);
-	if (head[0])
-		link_recv(l, from, (float *)(void *)e, (size_t)head[0] * EVENT_FLOATS);
-	all->lost += (size_t)head[1];
+	return all;
 }

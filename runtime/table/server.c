@@ -111,7 +111,7 @@ static void handle(struct server *v, struct transaction *j)
 		break;
 	case REQUEST_EVENTS:
 		trace_settle(v->trace, NULL);
-		trace_send(v->trace, v->link, 0);
+		trace_gather(v->trace, v->link);
 		break;
 	case REQUEST_DISMISS:
 		v->over = true;

@@ -457,21 +457,22 @@ static void servers_close(struct table *t)
 	free(c);
 }
 
-void servers_dismiss(struct link *everyone, int workers)
+/* From rank 0 to each server; in any order with workers' other requests. */
+static void tell_servers(struct link *everyone, int workers, enum request_kind what)
 {
 	for (int s = workers; s < link_size(everyone) && link_rank(everyone) == 0; s++)
-		send_request(everyone, s,
-			     (struct table_request){.what = REQUEST_DISMISS, .number = -1});
+		send_request(everyone, s, (struct table_request){.what = what, .number = -1});
+}
+
+void servers_dismiss(struct link *everyone, int workers)
+{
+	tell_servers(everyone, workers, REQUEST_DISMISS);
 	link_wakeup_free(everyone);
 }
 
-void servers_events(struct link *everyone, int workers, struct slices *all)
+void servers_events(struct link *everyone, int workers)
 {
-	for (int s = workers; s < link_size(everyone); s++) {
-		send_request(everyone, s,
-			     (struct table_request){.what = REQUEST_EVENTS, .number = -1});
-		trace_recv(everyone, s, all);
-	}
+	tell_servers(everyone, workers, REQUEST_EVENTS);
 }
 
 static void servers_finish(struct tables *s)

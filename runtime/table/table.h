@@ -170,8 +170,8 @@ void servers_dismiss(struct link *everyone, int workers);
  * NULL. */
 void tables_serve(struct link *everyone, int rank, int workers, const struct recording *replay,
 		  struct trace *trace);
-/* For rank 0: appends what the servers' timelines have since the last call. */
-void servers_events(struct link *everyone, int workers, struct slices *all);
+/* For rank 0: the servers then call trace_gather over everyone; no worker may need them before. */
+void servers_events(struct link *everyone, int workers);
 
 /* Collective over the workers, in the same order. init [n], in host memory, may be NULL: zeros. */
 char *table_open(struct table **out, struct tables *s, const struct table_rules *rules,

@@ -180,24 +180,22 @@ void gather_arrivals(struct trainer *r)
 
 void gather_events(struct trainer *r)
 {
-	struct slices e = {.n = 0};
+	bool servers = r->everyone && r->w.tables;
 	char *error = NULL;
 	if (!r->trace)
 		return;
 	trace_settle(r->trace, &r->stats);
-	if (r->w.rank != 0) {
-		trace_send(r->trace, r->all, 0);
-	} else {
-		trace_take(r->trace, &e);
-		for (int k = 1; k < r->w.trainers; k++)
-			trace_recv(r->all, k, &e);
-		if (r->everyone && r->w.tables)
-			servers_events(r->everyone, r->w.trainers, &e);
+	if (servers) {
+		link_barrier(r->all); /* no worker needs a server until the events are gathered */
+		servers_events(r->everyone, r->w.trainers);
+	}
+	struct slices e = trace_gather(r->trace, servers ? r->everyone : r->all);
+	if (r->w.rank == 0) {
 		world_wait("the database", 0);
 		if (r->sink->events)
 			error = r->sink->events(r->sink->self, e.event, e.n, e.lost);
 		world_leave();
-		free(e.event);
 	}
+	free(e.event);
 	trainer_share_status(r, error);
 }

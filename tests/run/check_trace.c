@@ -41,7 +41,7 @@ CASE("trace", .limit = 120, .set_up = trained_data, .tear_down = folder_free, .o
 TEST(events_are_nested_in_order)
 {
 	struct trace *t = trace_new(NULL, 0, 1, 100);
-	struct slices all = {.n = 0};
+	struct link *alone = link_world(1);
 	nsec zero = clock_now() - 1000000000;
 	static const struct {
 		enum trace_kind kind;
@@ -58,7 +58,7 @@ TEST(events_are_nested_in_order)
 		trace_add(t, slice[order[i]].kind, zero + slice[order[i]].since,
 			  zero + slice[order[i]].until);
 	trace_settle(t, NULL);
-	trace_take(t, &all);
+	struct slices all = trace_gather(t, alone);
 	ck_assert_uint_eq(all.n, COUNT(slice));
 	for (size_t i = 0; i < all.n; i++) {
 		ck_assert_int_eq(all.event[i].kind, slice[i].kind);
@@ -68,35 +68,39 @@ TEST(events_are_nested_in_order)
 		ck_assert_int_eq(all.event[i].step, 9);
 		ck_assert_int_eq(all.event[i].start - all.event[0].start, slice[i].since);
 	}
+	free(all.event);
 	/* numbers continue after a segment */
 	trace_add(t, TRACE_STEP, zero, zero + 1);
 	trace_settle(t, NULL);
-	trace_take(t, &all);
-	ck_assert_int_eq(all.event[all.n - 1].seq, (int)COUNT(slice));
+	all = trace_gather(t, alone);
+	ck_assert_uint_eq(all.n, 1);
+	ck_assert_int_eq(all.event[0].seq, (int)COUNT(slice));
 	free(all.event);
 	trace_free(t);
+	link_free(alone);
 }
 
 TEST(lost_events_are_counted)
 {
 	struct trace *t = trace_new(NULL, 0, 1, 3);
-	struct slices all = {.n = 0};
+	struct link *alone = link_world(1);
 	for (int i = 0; i < 8; i++)
 		trace_add(t, TRACE_STEP, i, i + 1)->bytes = i;
 	trace_settle(t, NULL);
-	trace_take(t, &all);
+	struct slices all = trace_gather(t, alone);
 	ck_assert_uint_eq(all.n, 3);
 	ck_assert_uint_eq(all.lost, 5);
 	ck_assert_int_eq(all.event[2].bytes, 2);
 	free(all.event);
 	trace_free(t);
+	link_free(alone);
 }
 
 /* The time that a sum takes longer than on the last worker to arrive is waiting. */
 TEST(waits_within_sums_are_found)
 {
 	struct trace *t = trace_new(NULL, 0, 1, 10);
-	struct slices all = {.n = 0};
+	struct link *alone = link_world(1);
 	struct stats s;
 	stats_init(&s, 2);
 	s.joint_ops = s.compared = 2;
@@ -105,7 +109,7 @@ TEST(waits_within_sums_are_found)
 	trace_add(t, TRACE_ALLREDUCE, 100, 150)->joint_op = 0;
 	trace_add(t, TRACE_ALLREDUCE, 200, 210)->joint_op = 1;
 	trace_settle(t, &s);
-	trace_take(t, &all);
+	struct slices all = trace_gather(t, alone);
 	ck_assert_uint_eq(all.n, 3);
 	ck_assert_int_eq(all.event[1].kind, TRACE_WAIT);
 	ck_assert_int_eq(all.event[1].parent, 0);
@@ -116,6 +120,7 @@ TEST(waits_within_sums_are_found)
 	free(all.event);
 	stats_fini(&s);
 	trace_free(t);
+	link_free(alone);
 }
 
 /* The enum has the order in which slices nest, and the view has the same order. */

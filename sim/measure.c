@@ -171,7 +171,7 @@ static void measure_table(struct bench *b, struct tables *s, const char *name,
 	b->op.out = b->y->data;
 	b->op.pull = true;
 	points_add(b->out, name, (double)b->n, figure(b, do_op, false));
-	table_close(b->table);
+	table_free(b->table);
 }
 
 /* A push with each updater that takes gradients, of the whole model. */

@@ -380,7 +380,7 @@ static void measure(struct bench *b, const struct ways *all, size_t i, size_t fl
 	row.bytes = (int64_t)(count * parts * sizeof(float));
 	row.count = (int64_t)count;
 	row.repetition = repetition;
-	table_close(b->table);
+	table_free(b->table);
 	vec_free(b->in);
 	vec_free(b->result);
 	APPEND(b->out->row, b->out->n, row);

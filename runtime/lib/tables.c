@@ -102,7 +102,7 @@ static void table_drop(struct object *o)
 {
 	struct mvb_table *t = (struct mvb_table *)o;
 	lib_finish_ops(t);
-	table_close(t->core);
+	table_free(t->core);
 	free(t);
 }
 

@@ -119,7 +119,7 @@ void tables_close(struct tables *s)
 	if (!s)
 		return;
 	for (int i = 0; i < s->count; i++)
-		table_close(s->table[i]);
+		table_free(s->table[i]);
 	if (s->placement->finish)
 		s->placement->finish(s);
 	free(s->asked);
@@ -267,7 +267,7 @@ struct table *table_alias(struct tables *s, const struct table_rules *rules, str
 	return t;
 }
 
-void table_close(struct table *t)
+void table_free(struct table *t)
 {
 	if (!t)
 		return;

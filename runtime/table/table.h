@@ -178,7 +178,6 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 		 const float *init);
 /* For one worker without servers, whose pushes are all syncs: W is v itself, and no float moves. */
 struct table *table_alias(struct tables *s, const struct table_rules *rules, struct vec *v);
-void table_close(struct table *t);
 /* 0, 1, 2, ...: the workers take numbers from it, each number once. --record stores and
  * --sim.replay repeats this as they do for pushes. new and free are collective. */
 struct counter;

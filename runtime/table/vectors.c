@@ -56,11 +56,6 @@ struct table *table_new(struct worker *w, struct vec *init, const struct table_t
 	return t;
 }
 
-void table_free(struct table *t)
-{
-	table_close(t);
-}
-
 /* ---- Operations ---- */
 
 /* Does the operation read out before it writes it? */

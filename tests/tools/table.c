@@ -141,7 +141,7 @@ static void adds(size_t n)
 	CHECK(version == (int64_t)PUSHES * us.size, "version %d after %d pushes", (int)version,
 	      PUSHES * us.size);
 	barrier();
-	table_close(t);
+	table_free(t);
 }
 
 /* Workers push in turn: the staleness of a push is the number of others' since its last pull. */
@@ -170,7 +170,7 @@ static void staleness_in_turn(void)
 			      round, us.size, (int)p.staleness, met);
 		}
 	barrier();
-	table_close(t);
+	table_free(t);
 }
 
 static void rows(size_t count, size_t columns)
@@ -208,7 +208,7 @@ static void rows(size_t count, size_t columns)
 	p.row = &below;
 	refused(table_do(t, &p), "row -1 of");
 	barrier();
-	table_close(t);
+	table_free(t);
 }
 
 static void several_at_once(void)
@@ -228,7 +228,7 @@ static void several_at_once(void)
 	}
 	barrier();
 	for (size_t i = 0; i < TABLES; i++)
-		table_close(t[(i + 2) % TABLES]);
+		table_free(t[(i + 2) % TABLES]);
 }
 
 static void initial_values(void)
@@ -245,13 +245,13 @@ static void initial_values(void)
 		do_op(t, (struct table_op){.kind = OP_READ, .out = out});
 		all_are(out, N, want[i], "an initial value");
 		barrier();
-		table_close(t);
+		table_free(t);
 	}
 	struct table *t = open_with((struct table_rules){.rows = N}, us.rank == 0 ? init : NULL);
 	do_op(t, (struct table_op){.kind = OP_READ, .out = out});
 	all_are(out, N, 2, "the master's initial value, when the others gave none");
 	barrier();
-	table_close(t);
+	table_free(t);
 }
 
 static void starting_and_waiting(void)
@@ -285,7 +285,7 @@ static void starting_and_waiting(void)
 	fetch(t, &get, got);
 	all_are(out, N, ((1 << AT_ONCE) - 1) * us.size, "a table after started adds");
 	barrier();
-	table_close(t);
+	table_free(t);
 	for (int i = 0; i < AT_ONCE; i++)
 		free(in[i]);
 }
@@ -309,7 +309,7 @@ static void syncs(size_t n)
 	do_op(t, (struct table_op){.kind = OP_READ, .out = out});
 	all_are(out, n, 5 + SYNCS * us.size * (us.size + 1) / 2.0, "a table after syncs");
 	barrier();
-	table_close(t);
+	table_free(t);
 }
 
 static void elastic(void)
@@ -333,7 +333,7 @@ static void elastic(void)
 	}
 	CHECK(centre[7] > 0.3, "the centre stays at %g", (double)centre[7]);
 	barrier();
-	table_close(t);
+	table_free(t);
 }
 
 /* ---- Rounds and staleness bounds -------------------------------------------------- */
@@ -412,7 +412,7 @@ static void rounds(void)
 		fetch(t, &p, there);
 	}
 	barrier();
-	table_close(t);
+	table_free(t);
 }
 
 static void rounds_with_backup(void)
@@ -450,7 +450,7 @@ static void rounds_with_backup(void)
 	link_reduce_all(us.all, &fresh, 1, REDUCE_SUM);
 	CHECK(fresh >= us.size - 1, "%g of %d pushes count in the first round after a barrier",
 	      fresh, us.size);
-	table_close(t);
+	table_free(t);
 }
 
 /* In a second table each worker counts the pushes that it has started. */
@@ -483,8 +483,8 @@ static void lead(int64_t bound)
 	do_op(t, (struct table_op){.kind = OP_READ, .out = out});
 	all_are(out, N, PUSHES * us.size, "a table with a staleness bound");
 	barrier();
-	table_close(t);
-	table_close(begun);
+	table_free(t);
+	table_free(begun);
 }
 
 /* ---- Updaters: one worker alone repeats the same pushes ------------------------------ */
@@ -589,7 +589,7 @@ static void updater_in_turn(const struct updater *u, size_t n)
 		CHECK(fabs(out[j] - r.pulled[us.rank][j]) <= us.rounding,
 		      "%s: float %zu of worker %d is %.9g, not %.9g", u->name, j, us.rank,
 		      (double)out[j], (double)r.pulled[us.rank][j]);
-	table_close(t);
+	table_free(t);
 	reference_free(&r);
 	free(g);
 	free(out);
@@ -662,7 +662,7 @@ static void recorded_order(const char *updater, size_t n)
 		      us.rank, (double)out[j], (double)r.pulled[us.rank][j]);
 	tables_record(us.tables, 0);
 	barrier();
-	table_close(t);
+	table_free(t);
 	reference_free(&r);
 }
 
@@ -704,7 +704,7 @@ static void recorded_rounds(void)
 	link_reduce_all(us.all, all, 2, REDUCE_SUM);
 	CHECK(us.servers ? all[1] == 0 : all[1] * (us.size - 1) >= all[0] && all[1] <= all[0],
 	      "%g rounds of %g pushes of %d workers", all[1], all[0], us.size);
-	table_close(t);
+	table_free(t);
 }
 
 /* ---- Waits ------------------------------------------------------------------- */
@@ -768,7 +768,7 @@ static void short_waits_are_not_slept(void)
 		good = waits >= ENOUGH && 2 * sleeps <= waits;
 	}
 	CHECK(good || !told, "%ld sleeps in %ld short waits", sleeps, waits);
-	table_close(t);
+	table_free(t);
 }
 
 int main(int argc, char **argv)

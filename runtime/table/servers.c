@@ -475,11 +475,6 @@ void servers_events(struct link *everyone, int workers)
 	tell_servers(everyone, workers, REQUEST_EVENTS);
 }
 
-static void servers_finish(struct tables *s)
-{
-	servers_dismiss(s->everyone, s->size);
-}
-
 const struct placement placement_servers = {
 	.name = "servers",
 	.on_servers = true,
@@ -493,5 +488,4 @@ const struct placement placement_servers = {
 	.keep = servers_keep,
 	.flush = servers_flush,
 	.resume = servers_resume,
-	.finish = servers_finish,
 };

@@ -120,8 +120,8 @@ void tables_close(struct tables *s)
 		return;
 	for (int i = 0; i < s->count; i++)
 		table_free(s->table[i]);
-	if (s->placement->finish)
-		s->placement->finish(s);
+	if (s->servers > 0)
+		servers_dismiss(s->everyone, s->size);
 	free(s->asked);
 	free(s->arrival);
 	free(s);

@@ -244,7 +244,6 @@ struct placement {
 	 */
 	void (*flush)(struct table *t);
 	void (*resume)(struct table *t);
-	void (*finish)(struct tables *s); /* dismisses the servers; NULL = nothing */
 };
 #define PLACEMENT_DECLARED(name) extern const struct placement placement_##name;
 PLACEMENTS(PLACEMENT_DECLARED)

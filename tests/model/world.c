@@ -419,6 +419,7 @@ NOTHING(clock_delay, nsec dt)
 NOTHING(world_enter, const char *what, int peer)
 NOTHING(world_wait, const char *what, nsec expected)
 NOTHING(world_leave, void)
+NOTHING(servers_dismiss, struct link *everyone, int workers)
 NOTHING(world_charge_op, const struct table_op *p, const struct updater *u, size_t n,
 	bool on_worker)
 NOTHING(pulse_step, void)

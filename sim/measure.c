@@ -276,7 +276,7 @@ static double message(struct bench *b)
 		nsec since = clock_now();
 		for (int k = 0; k < 2; k++)
 			if (rank == k)
-				link_send_plain(b->all, 1 - k, out, b->n);
+				link_send_plain(b->all, 1 - k, 0, out, b->n * sizeof *out);
 			else
 				link_recv(b->all, k, in, b->n);
 		b->took[i] = 0.5e-9 * (double)(clock_now() - since);
@@ -365,7 +365,8 @@ static void there_and_back(struct bench *b)
 	int rank = b->w->rank;
 	for (int k = 0; k < 2 && rank < 2; k++)
 		if (rank == k)
-			link_send_plain(b->all, 1 - k, vec_floats(b->x, 0), b->n);
+			link_send_plain(b->all, 1 - k, 0, vec_floats(b->x, 0),
+					b->n * sizeof(float));
 		else
 			link_recv(b->all, k, vec_floats(b->y, 0), b->n);
 }

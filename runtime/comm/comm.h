@@ -164,8 +164,9 @@ struct link *link_of_node(struct link *l); /* the ranks that share memory with t
 bool link_one_node(struct link *l);        /* do all ranks share memory? */
 bool link_reads_devices(void);             /* may x be on a GPU, in messages and allreduce? */
 void link_send(struct link *l, int to, const float *x, size_t n); /* returns once it is received */
-/* The same, but may return before the other end has received. */
-void link_send_plain(struct link *l, int to, const float *x, size_t n);
+/* Blocking, but may return before the other end has received. bytes: a multiple of a float's. tag:
+ * 0 for link_recv. */
+void link_send_plain(struct link *l, int to, int tag, const void *x, size_t bytes);
 void link_recv(struct link *l, int from, float *x, size_t n);
 /* Sends out to one rank and receives n floats from another, or from the same. */
 void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n);
@@ -230,8 +231,6 @@ void link_wakeup_free(struct link *l);    /* collective; before link_free */
 void link_wake(struct link *l, int rank); /* call after each message */
 /* Sleeps until this rank is woken, but at most a nap, which grows with each call; start with 0. */
 void link_sleep(struct link *l, nsec *nap);
-/* Blocking, for short messages. */
-void link_send_eager(struct link *l, int to, int tag, const void *x, size_t bytes);
 int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes);
 int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes);
 bool link_progress(struct link *l); /* false: no request was completed */

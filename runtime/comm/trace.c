@@ -30,19 +30,19 @@ struct trace {
 };
 
 enum { ROOM_MOST = 1 << 18, ROOM_ALL = 1 << 21 };
-enum { ASK_TIMES = 16, FLOATS = sizeof(nsec) / sizeof(float) };
+enum { ASK_TIMES = 16 };
 
 /* ---- Clocks -------------------------------------------------------------------- */
 
 static void send_time(struct link *l, int to, nsec t)
 {
-	link_send_plain(l, to, (const float *)(const void *)&t, FLOATS);
+	link_send_plain(l, to, 0, &t, sizeof t);
 }
 
 static nsec recv_time(struct link *l, int from)
 {
 	nsec t;
-	link_recv(l, from, (float *)(void *)&t, FLOATS);
+	link_recv(l, from, (float *)(void *)&t, sizeof t / sizeof(float));
 	return t;
 }
 

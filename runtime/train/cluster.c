@@ -268,7 +268,7 @@ static struct wire ask_wire(struct link *l, int peer, float *bulk)
 	float longer = 1;
 	for (int i = 0; i < ROUND_TRIPS; i++) {
 		nsec start = clock_now();
-		link_send_plain(l, peer, &longer, 1);
+		link_send_plain(l, peer, 0, &longer, sizeof longer);
 		link_recv(l, peer, &longer, 1);
 		w.latency_s = fmin(w.latency_s, 0.5e-9 * (double)(clock_now() - start));
 	}
@@ -276,14 +276,14 @@ static struct wire ask_wire(struct link *l, int peer, float *bulk)
 	int kept = 0;
 	for (size_t n = BULK_LEAST; longer > 0; n *= (size_t)longer) {
 		nsec start = clock_now();
-		link_send_plain(l, peer, bulk, n);
+		link_send_plain(l, peer, 0, bulk, n * sizeof *bulk);
 		link_recv(l, peer, bulk, 1);
 		nsec took = clock_now() - start;
 		double s = fmax(1e-9 * (double)took - 2 * w.latency_s, 1e-9);
 		kept = took >= BULK_ENOUGH || n >= BULK_MOST ? kept + 1 : 0;
 		w.bandwidth = fmax(kept > 1 ? w.bandwidth : 0, (double)(n * sizeof *bulk) / s);
 		longer = !kept ? 4 : kept < BULKS_KEPT;
-		link_send_plain(l, peer, &longer, 1);
+		link_send_plain(l, peer, 0, &longer, sizeof longer);
 	}
 	return w;
 }
@@ -293,11 +293,11 @@ static void answer_wire(struct link *l, int peer, float *bulk)
 	float longer = 1;
 	for (int i = 0; i < ROUND_TRIPS; i++) {
 		link_recv(l, peer, &longer, 1);
-		link_send_plain(l, peer, &longer, 1);
+		link_send_plain(l, peer, 0, &longer, sizeof longer);
 	}
 	for (size_t n = BULK_LEAST; longer > 0; n *= (size_t)longer) {
 		link_recv(l, peer, bulk, n);
-		link_send_plain(l, peer, bulk, 1);
+		link_send_plain(l, peer, 0, bulk, sizeof *bulk);
 		link_recv(l, peer, &longer, 1);
 	}
 }

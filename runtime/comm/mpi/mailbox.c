@@ -145,13 +145,6 @@ void link_sleep(struct link *l, nsec *nap)
 		;
 }
 
-void link_send_eager(struct link *l, int to, int tag, const void *x, size_t bytes)
-{
-	world_enter("mailbox", to);
-	MPI_Send(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm);
-	world_leave();
-}
-
 static int request_new(struct mailbox *m)
 {
 	int i = 0;

@@ -13,14 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct transaction *transaction_new(struct server *v, int worker, const struct table_request *a)
+struct transaction *transaction_new(struct server *v)
 {
 	struct transaction *j = v->idle ? v->idle : must(malloc(sizeof *j));
 	if (v->idle)
 		v->idle = j->next;
-	*j = (struct transaction){.request = *a,
-				  .reply = {.seq = -1, .read_seq = -1, .away = -1},
-				  .worker = worker,
+	*j = (struct transaction){.reply = {.seq = -1, .read_seq = -1, .away = -1},
 				  .told = -1,
 				  .listed = -1,
 				  .moved = -1};
@@ -39,13 +37,13 @@ void transaction_reply(struct server *v, struct transaction *j)
 {
 	int tag = reply_tag(j->request.table, j->request.slot);
 	pulse_step();
-	j->told = link_send_start(v->link, j->worker, tag, &j->reply, sizeof j->reply);
+	j->told = link_send_start(v->link, j->request.worker, tag, &j->reply, sizeof j->reply);
 	if (j->request.out > 0 && j->reply.away < 0)
-		j->moved = link_send_start(v->link, j->worker, tag, j->data->x,
+		j->moved = link_send_start(v->link, j->request.worker, tag, j->data->x,
 					   (size_t)j->request.out * sizeof(float));
 	j->next = v->sending;
 	v->sending = j;
-	link_wake(v->link, j->worker);
+	link_wake(v->link, j->request.worker);
 }
 
 /* ---- Requests ----- */
@@ -55,12 +53,11 @@ void transaction_reply(struct server *v, struct transaction *j)
 static void expect_requests(struct server *v)
 {
 	for (int i = 0; i < REQUESTS_MOST && i < v->workers; i++) {
-		struct incoming *x = &v->incoming[i];
-		if (x->expected || (v->coming >= COMING_MOST && !v->replay))
+		if (v->incoming[i] || (v->coming >= COMING_MOST && !v->replay))
 			continue;
-		x->expected = true;
-		x->moved =
-			link_recv_start(v->link, -1, TAG_REQUEST, &x->request, sizeof x->request);
+		struct transaction *j = v->incoming[i] = transaction_new(v);
+		j->moved =
+			link_recv_start(v->link, -1, TAG_REQUEST, &j->request, sizeof j->request);
 	}
 }
 
@@ -73,12 +70,12 @@ static void start_op(struct server *v, struct transaction *j)
 	v->coming++;
 	if (rows) {
 		j->rows = buffer_take(buffers, rows * sizeof(int64_t) / sizeof(float));
-		j->listed = link_recv_start(v->link, j->worker, TAG_BODY, j->rows->x,
+		j->listed = link_recv_start(v->link, j->request.worker, TAG_BODY, j->rows->x,
 					    rows * sizeof(int64_t));
 	}
 	if (in) {
 		j->data = buffer_take(buffers, in);
-		j->moved = link_recv_start(v->link, j->worker, TAG_BODY, j->data->x,
+		j->moved = link_recv_start(v->link, j->request.worker, TAG_BODY, j->data->x,
 					   in * sizeof(float));
 	}
 }
@@ -97,15 +94,15 @@ static void handle(struct server *v, struct transaction *j)
 		transaction_reply(v, j);
 		return;
 	case REQUEST_FLUSH:
-		rounds_arrive(&t->rounds, j->worker);
+		rounds_arrive(&t->rounds, j->request.worker);
 		shard_poll(v, t);
 		v->again |= t->cursor.arrival != NULL;
 		break;
 	case REQUEST_RESUME:
-		rounds_resume(&t->rounds, j->worker);
+		rounds_resume(&t->rounds, j->request.worker);
 		break;
 	case REQUEST_CLOSE:
-		rounds_leave(&t->rounds, j->worker);
+		rounds_leave(&t->rounds, j->request.worker);
 		shard_poll(v, t);
 		shard_close(v, a->table);
 		break;
@@ -174,12 +171,11 @@ static void advance_connections(struct server *v)
 static void take_requests(struct server *v)
 {
 	for (int i = 0; i < REQUESTS_MOST; i++) {
-		struct incoming *x = &v->incoming[i];
-		if (!x->expected || !link_test(v->link, &x->moved))
+		struct transaction *j = v->incoming[i];
+		if (!j || !link_test(v->link, &j->moved))
 			continue;
-		x->expected = false;
-		struct transaction *j = transaction_new(v, x->request.worker, &x->request);
-		struct transaction **at = &v->connection[j->worker].first;
+		v->incoming[i] = NULL;
+		struct transaction **at = &v->connection[j->request.worker].first;
 		while (*at && (*at)->request.number <= j->request.number)
 			at = &(*at)->next;
 		j->next = *at;
@@ -207,7 +203,7 @@ static void nudge_workers(struct server *v)
 		if (v->connection[k].first)
 			link_wake(v->link, k);
 	for (struct transaction *j = v->sending; j; j = j->next)
-		link_wake(v->link, j->worker);
+		link_wake(v->link, j->request.worker);
 }
 
 /* A reply that no worker has fetched within a second belongs to a run that ends early. */
@@ -215,8 +211,10 @@ static void shut_down(struct server *v)
 {
 	nsec since = clock_now(), nap = 0;
 	for (int i = 0; i < REQUESTS_MOST; i++)
-		if (v->incoming[i].expected)
-			link_cancel(v->link, &v->incoming[i].moved);
+		if (v->incoming[i]) {
+			link_cancel(v->link, &v->incoming[i]->moved);
+			transaction_free(v, v->incoming[i]);
+		}
 	for (; v->sending && clock_now() - since < 1000000000; advance_sending(v))
 		if (!link_progress(v->link))
 			link_sleep(v->link, &nap);

@@ -37,7 +37,6 @@ struct transaction {
 	struct transaction *next; /* in the worker's, the shard's deferred or the server's list */
 	struct table_request request;
 	struct table_reply reply;
-	int worker;
 	bool begun; /* receives floats and rows */
 	struct buffer *rows, *data;
 	int told, listed, moved; /* requests of the link that are under way */
@@ -51,17 +50,10 @@ struct connection {
 	int64_t next;
 };
 
-/* Room for one request of any worker. */
-struct incoming {
-	struct table_request request;
-	int moved;
-	bool expected;
-};
-
 struct server {
 	struct link *link;
 	int rank, workers; /* rank: among the servers */
-	struct incoming incoming[REQUESTS_MOST];
+	struct transaction *incoming[REQUESTS_MOST]; /* their requests are arriving; or NULL */
 	int coming;                    /* operations whose floats are arriving */
 	struct connection *connection; /* [workers] */
 	struct shard *shard[TABLES_MAX];
@@ -76,7 +68,7 @@ struct server {
 
 /* ---- server.c: transactions ---- */
 
-struct transaction *transaction_new(struct server *v, int worker, const struct table_request *a);
+struct transaction *transaction_new(struct server *v);
 void transaction_free(struct server *v, struct transaction *j);
 /* Sends the reply and the floats of data that it includes; frees the transaction when both have
  * left. */

@@ -95,13 +95,16 @@ void shard_free(struct server *v, int table)
 
 void shard_close(struct server *v, int table)
 {
-	struct table_request a = {.table = table, .slot = TICKETS_MAX};
 	for (int k = 0; k < v->workers; k++)
 		if (v->shard[table]->rounds.member[k].barriers < MEMBER_GONE)
 			return;
 	shard_free(v, table);
-	for (int k = 0; k < v->workers; k++)
-		transaction_reply(v, transaction_new(v, k, &a));
+	for (int k = 0; k < v->workers; k++) {
+		struct transaction *j = transaction_new(v);
+		j->request =
+			(struct table_request){.worker = k, .table = table, .slot = TICKETS_MAX};
+		transaction_reply(v, j);
+	}
 }
 
 /* ---- Floats ---- */
@@ -135,7 +138,7 @@ static void note(struct server *v, enum trace_kind kind, const struct transactio
 	struct slice *e = trace_add(v->trace, kind, since, clock_peek());
 	e->epoch = j->request.epoch;
 	e->step = j->request.step;
-	e->peer = j->worker;
+	e->peer = j->request.worker;
 	e->flow = kind == TRACE_APPLY ? j->request.flow : 0;
 	e->bytes = kind == TRACE_APPLY ? -1 : j->request.out * (int64_t)sizeof(float);
 }
@@ -144,7 +147,7 @@ static void note(struct server *v, enum trace_kind kind, const struct transactio
 static void apply(struct server *v, struct shard *t, struct transaction *j, bool read)
 {
 	const struct table_rules adding = {.updater = updaters[UPDATER_add]};
-	struct client *m = &t->client[j->worker];
+	struct client *m = &t->client[j->request.worker];
 	bool sync = j->request.kind == OP_SYNC;
 	struct table_op p = {.kind = sync ? OP_PUSH : j->request.kind,
 			     .pull = j->request.pull,
@@ -181,7 +184,7 @@ static void apply(struct server *v, struct shard *t, struct transaction *j, bool
 /* Fills data with what the worker reads, and counts a pull as seen. */
 static void read_model(struct server *v, struct shard *t, struct transaction *j)
 {
-	struct client *m = &t->client[j->worker];
+	struct client *m = &t->client[j->request.worker];
 	float *from = t->rules.rounds ? t->model->x : t->w;
 	size_t first, n, offset;
 	nsec since = v->trace ? clock_peek() : 0;
@@ -215,7 +218,7 @@ static bool round_is_over(struct server *v, struct shard *t, struct transaction 
 	int away;
 	if (j->reply.dropped)
 		return true;
-	enum round_state state = rounds_state(&t->rounds, j->round, j->worker, &away);
+	enum round_state state = rounds_state(&t->rounds, j->round, j->request.worker, &away);
 	if (state == ROUND_FULL) {
 		renew_model(v, t);
 		rounds_end(&t->rounds);
@@ -231,10 +234,10 @@ bool shard_due(const struct shard *t, const struct transaction *j, enum op_kind 
 	float out = 0; /* never written to */
 	struct table_op p = {.kind = kind, .out = j->request.out > 0 ? &out : NULL};
 	if (!t->cursor.arrival || (kind == OP_READ && !j->request.pull) ||
-	    replay_due(&t->cursor, t->seq, j->worker, &t->rules, &p))
+	    replay_due(&t->cursor, t->seq, j->request.worker, &t->rules, &p))
 		return true;
-	if (rounds_away(&t->rounds, t->cursor.arrival[t->seq].worker, j->worker))
-		replay_stuck(&t->cursor, t->seq, j->worker);
+	if (rounds_away(&t->rounds, t->cursor.arrival[t->seq].worker, j->request.worker))
+		replay_stuck(&t->cursor, t->seq, j->request.worker);
 	return false;
 }
 
@@ -243,7 +246,7 @@ static void release(struct server *v, struct shard *t, struct transaction *j)
 	j->reply.deferred = clock_now() - j->since;
 	j->reply.latest = v->latest;
 	if (j->reply.away < 0) {
-		t->rounds.member[j->worker].in = t->now.over;
+		t->rounds.member[j->request.worker].in = t->now.over;
 		if (j->request.pull)
 			j->reply.read_seq = t->seq++;
 		read_model(v, t, j);
@@ -259,7 +262,7 @@ void shard_poll(struct server *v, struct shard *t)
 		int64_t round = t->now.over, seq = t->seq;
 		bool over = t->rules.rounds
 				    ? round_is_over(v, t, j)
-				    : !rounds_too_far_ahead(&t->rounds, j->worker, j->pushes);
+				    : !rounds_too_far_ahead(&t->rounds, j->request.worker, j->pushes);
 		if (over && (j->reply.away >= 0 || shard_due(t, j, OP_READ))) {
 			*at = j->next;
 			release(v, t, j);
@@ -286,9 +289,9 @@ static void defer(struct shard *t, struct transaction *j)
 static void push_in_round(struct server *v, struct shard *t, struct transaction *j)
 {
 	j->reply.dropped =
-		replay_drops(&t->cursor, j->reply.seq, rounds_late(&t->rounds, j->worker),
+		replay_drops(&t->cursor, j->reply.seq, rounds_late(&t->rounds, j->request.worker),
 			     rounds_full(&t->rounds));
-	j->round = rounds_push(&t->rounds, j->worker, !j->reply.dropped);
+	j->round = rounds_push(&t->rounds, j->request.worker, !j->reply.dropped);
 	if (!j->reply.dropped) {
 		apply(v, t, j, false);
 		t->now.applied++;
@@ -300,10 +303,10 @@ static void push_in_round(struct server *v, struct shard *t, struct transaction 
 
 static void push(struct server *v, struct shard *t, struct transaction *j)
 {
-	struct client *m = &t->client[j->worker];
+	struct client *m = &t->client[j->request.worker];
 	j->reply.staleness = t->rules.rounds ? 0 : t->version - m->seen;
 	j->reply.seq = t->seq++;
-	j->pushes = ++t->rounds.member[j->worker].pushes;
+	j->pushes = ++t->rounds.member[j->request.worker].pushes;
 	t->version++;
 	m->seen++; /* its own push */
 	if (t->rules.rounds) {
@@ -313,7 +316,7 @@ static void push(struct server *v, struct shard *t, struct transaction *j)
 	bool too_far =
 		t->rules.bounded &&
 		(t->cursor.arrival ? strcmp(replay_kind(&t->cursor, j->reply.seq), "push") == 0
-				   : rounds_too_far_ahead(&t->rounds, j->worker, j->pushes));
+				   : rounds_too_far_ahead(&t->rounds, j->request.worker, j->pushes));
 	apply(v, t, j, !too_far);
 	if (too_far) {
 		defer(t, j);
@@ -329,7 +332,7 @@ static void push(struct server *v, struct shard *t, struct transaction *j)
 static void read_op(struct server *v, struct shard *t, struct transaction *j)
 {
 	if (j->request.pull) { /* an evaluation read joins no round */
-		t->rounds.member[j->worker].in = t->now.over;
+		t->rounds.member[j->request.worker].in = t->now.over;
 		j->reply.seq = t->seq++;
 	}
 	read_model(v, t, j);
@@ -340,7 +343,7 @@ static void read_op(struct server *v, struct shard *t, struct transaction *j)
 static void keep_op(struct server *v, struct shard *t, struct transaction *j)
 {
 	float *const kept[] = {[KEEPS_STATE] = t->state,
-			       [KEEPS_OWN] = t->client[j->worker].own,
+			       [KEEPS_OWN] = t->client[j->request.worker].own,
 			       [KEEPS_MORE] = t->more,
 			       [KEEPS_T] = NULL};
 	float *x = kept[j->request.kept];

@@ -17,9 +17,11 @@ struct wakeup {
 	_Alignas(64) sem_t sem;
 };
 
+enum use { FREE, SENDS, RECEIVES };
+
 struct mailbox {
 	MPI_Request *request;  /* [room]; MPI_REQUEST_NULL: done, or free */
-	bool *taken, *sends;   /* [room] */
+	enum use *use;         /* [room] */
 	int *found;            /* [room] */
 	int room, used;        /* used: requests from here on were never taken */
 	int receives;          /* pending; counted in simulations only */
@@ -34,11 +36,10 @@ static void mailbox_grow(struct mailbox *m, int room)
 {
 	size_t n = (size_t)room;
 	m->request = must(realloc(m->request, n * sizeof *m->request));
-	m->taken = must(realloc(m->taken, n * sizeof *m->taken));
-	m->sends = must(realloc(m->sends, n * sizeof *m->sends));
+	m->use = must(realloc(m->use, n * sizeof *m->use));
 	m->found = must(realloc(m->found, n * sizeof *m->found));
 	for (; m->room < room; m->room++)
-		m->taken[m->room] = false;
+		m->use[m->room] = FREE;
 }
 
 static struct mailbox *mailbox_of(struct link *l)
@@ -55,8 +56,7 @@ void mailbox_free(struct mailbox *m)
 {
 	if (m) {
 		free(m->request);
-		free(m->taken);
-		free(m->sends);
+		free(m->use);
 		free(m->found);
 	}
 	free(m);
@@ -114,8 +114,8 @@ static void sleep_virtually(struct mailbox *m)
 		MPI_Waitany(m->used, m->request, &i, MPI_STATUS_IGNORE);
 		if (i == MPI_UNDEFINED) /* blocks: the simulator then reports the deadlock */
 			MPI_Recv(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
-		m->receives -= !m->sends[i];
-	} while (m->sends[i] && m->receives > 0);
+		m->receives -= m->use[i] == RECEIVES;
+	} while (m->use[i] == SENDS && m->receives > 0);
 	for (nsec now = clock_now(); m->far && at < now;)
 		at += nap = longer_nap(nap, false);
 	clock_delay(nap / 2);
@@ -145,24 +145,23 @@ void link_sleep(struct link *l, nsec *nap)
 		;
 }
 
-static int request_new(struct mailbox *m)
+static int request_new(struct mailbox *m, enum use use)
 {
 	int i = 0;
-	while (i < m->used && m->taken[i])
+	while (i < m->used && m->use[i])
 		i++;
 	if (i == m->room)
 		mailbox_grow(m, 2 * m->room);
 	if (i == m->used)
 		m->used++;
-	m->taken[i] = true;
+	m->use[i] = use;
 	return i;
 }
 
 int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes)
 {
 	struct mailbox *m = mailbox_of(l);
-	int i = request_new(m);
-	m->sends[i] = true;
+	int i = request_new(m, SENDS);
 	/* simulated, Issend takes no longer; SimGrid keeps sends without a waiter in a long list */
 	if (world_is_virtual)
 		MPI_Issend(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm,
@@ -176,8 +175,7 @@ int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes
 int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes)
 {
 	struct mailbox *m = mailbox_of(l);
-	int i = request_new(m);
-	m->sends[i] = false;
+	int i = request_new(m, RECEIVES);
 	m->receives += world_is_virtual;
 	MPI_Irecv(x, count(bytes / sizeof(float)), MPI_FLOAT, from < 0 ? MPI_ANY_SOURCE : from, tag,
 		  l->comm, &m->request[i]);
@@ -205,7 +203,7 @@ bool link_test(struct link *l, int *request)
 		return true;
 	if (l->mailbox->request[*request] != MPI_REQUEST_NULL)
 		return false;
-	l->mailbox->taken[*request] = false;
+	l->mailbox->use[*request] = FREE;
 	*request = -1;
 	return true;
 }

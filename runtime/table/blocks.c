@@ -228,7 +228,7 @@ static void apply_within(struct table *t, const struct table_op *p, size_t i, si
 				  .own = part(t->own, first),
 				  .pulled = part(t->pulled, first),
 				  .values = p->in ? p->in + offset : NULL,
-				  .out = part(p->out, offset)};
+				  .out = part(op_out(p), offset)};
 	if (b->dev) {
 		const struct update u = update_of(&t->rules, p, at);
 		b->dev->ops->peer->apply(b->dev, p->kind, t->rules.updater->kind, &u, n);

@@ -107,7 +107,7 @@ static void count_versions(struct table *t, struct table_op *p)
 	if (op_pushes(p))
 		p->staleness = t->rules.rounds ? 0 : before - t->seen;
 	p->flow = op_pushes(p) ? before + 1 : 0;
-	if (p->pull)
+	if (p->pull && !p->read_later)
 		t->seen = before + op_pushes(p);
 	else if (op_pushes(p))
 		t->seen++; /* its own push adds no staleness */
@@ -222,39 +222,25 @@ static void end_round(struct table *t)
 	monitor_broadcast(&s->monitor);
 }
 
-/* The first part of a push whose pull comes after the wait: it may not read W yet. A sync's out is
- * also what it pushes. */
-static struct table_op push_alone(const struct table_op *p)
-{
-	struct table_op push = *p;
-	if (p->kind == OP_PUSH)
-		push.out = NULL;
-	push.pull = false;
-	return push;
-}
-
 static void push_in_round(struct table *t, struct table_op *p)
 {
 	struct shared_state *h = AT(t);
 	struct shared *s = h->shared;
-	struct table_op push = push_alone(p);
 	int rank = t->among->rank;
 	replay_wait(t, p);
 	monitor_lock(&s->monitor);
 	p->dropped = replay_drops(&h->cursor, s->replayed, rounds_late(&h->rounds, rank),
 				  rounds_full(&h->rounds));
-	p->round = push.round = rounds_push(&h->rounds, rank, !p->dropped);
+	p->round = rounds_push(&h->rounds, rank, !p->dropped);
 	me(t)->pushes = t->pushes;
 	if (p->dropped)
 		record(t, p);
 	monitor_unlock(&s->monitor);
 	if (p->dropped) {
-		push.dropped = true;
-		count_versions(t, &push);
+		count_versions(t, p);
 		return;
 	}
-	do_op(t, &push);
-	p->flow = push.flow;
+	do_op(t, p);
 	monitor_lock(&s->monitor);
 	s->round.applied++;
 	broadcast(t);
@@ -357,14 +343,11 @@ static char *shared_start(struct table *t, struct table_op *p)
 		push_in_round(t, p);
 	} else if (t->rules.rounds) {
 		read_in_round(t, p);
-	} else if (t->rules.bounded && op_pushes(p) && !may_pull_too(t, p)) {
-		p->read_later = p->out != NULL;
-		struct table_op push = push_alone(p);
-		do_op(t, &push);
-		p->staleness = push.staleness;
-		p->flow = push.flow;
 	} else {
-		replay_wait(t, p);
+		if (t->rules.bounded && op_pushes(p))
+			p->read_later = !may_pull_too(t, p) && p->out;
+		else
+			replay_wait(t, p);
 		do_op(t, p);
 	}
 	return NULL;

@@ -312,6 +312,12 @@ static inline bool op_pushes(const struct table_op *p)
 {
 	return p->kind != OP_READ;
 }
+/* Where the operation puts W. A push whose read comes later may not read W; a sync's out is also
+ * what it pushes. */
+static inline float *op_out(const struct table_op *p)
+{
+	return p->kind == OP_PUSH && p->read_later ? NULL : p->out;
+}
 /* The pull of an operation that pushes, when the pull comes after the wait for other workers. */
 static inline struct table_op pull_after(const struct table_op *p)
 {

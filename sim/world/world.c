@@ -149,7 +149,7 @@ static void charge_links(const struct sim_worker *me, const struct table_op *p, 
 		return;
 	if (op_pushes(p))
 		sg_host_sendto(here, owner, bytes);
-	if (p->out || p->kind == OP_READ)
+	if (op_out(p) || p->kind == OP_READ)
 		sg_host_sendto(owner, here, bytes);
 }
 

@@ -391,20 +391,15 @@ static char *servers_wait(struct table *t, struct table_op *p)
 	return wrong;
 }
 
-/* Sends a request without floats to servers 0 .. n - 1 and awaits the replies, in the last slot. */
-static void request_plainly(struct table *t, enum request_kind what, int n)
+/* Sends a request without floats to all servers and awaits the replies, in the last slot. */
+static void request_plainly(struct table *t, enum request_kind what)
 {
+	const struct table_request a = {.what = what, .table = t->id, .slot = TICKETS_MAX};
 	struct slot *q = &AT(t)->slot[TICKETS_MAX];
 	struct table_op none = {.kind = OP_READ};
 	q->op = &none;
-	for (int s = 0; s < t->among->servers; s++) {
-		q->subrequest[s] = (struct subrequest){.over = s >= n};
-		if (s < n)
-			start_subrequest(t, q, s,
-					 (struct table_request){
-						 .what = what, .table = t->id, .slot = TICKETS_MAX},
-					 NULL);
-	}
+	for (int s = 0; s < t->among->servers; s++)
+		start_subrequest(t, q, s, a, NULL);
 	wait_for_replies(t, q);
 	world_leave();
 	q->op = NULL;
@@ -412,7 +407,7 @@ static void request_plainly(struct table *t, enum request_kind what, int n)
 
 static int64_t servers_version(struct table *t)
 {
-	request_plainly(t, REQUEST_VERSION, 1);
+	request_plainly(t, REQUEST_VERSION);
 	return AT(t)->slot[TICKETS_MAX].subrequest[0].reply.version;
 }
 
@@ -444,7 +439,7 @@ static void servers_close(struct table *t)
 {
 	struct client *c = AT(t);
 	finish_all(t);
-	request_plainly(t, REQUEST_CLOSE, t->among->servers);
+	request_plainly(t, REQUEST_CLOSE);
 	for (int i = 0; i < SLOTS; i++) {
 		struct slot *q = &c->slot[i];
 		free(q->subrequest);

@@ -10,11 +10,8 @@
 
 #include <math.h>
 
-#define OWNER struct adamw
-struct adamw {
-	struct adamw_opts o;
-};
-static const struct option adamw_options[] = {ADAMW_OPTIONS(o), {0}};
+#define OWNER struct adamw_opts
+static const struct option adamw_options[] = {ADAMW_OPTIONS(), {0}};
 
 static int adamw_moments(const struct run *run, const void *opts)
 {
@@ -22,8 +19,9 @@ static int adamw_moments(const struct run *run, const void *opts)
 	return 2;
 }
 
-void adamw_unbias(const struct adamw_opts *o, int64_t t, float by[MOMENTS_MOST])
+void adamw_unbias(const void *opts, int64_t t, float by[MOMENTS_MOST])
 {
+	const struct adamw_opts *o = opts;
 	by[0] = (float)(1 / (1 - pow(o->beta1, (double)t)));
 	by[1] = (float)(1 / sqrt(1 - pow(o->beta2, (double)t)));
 }
@@ -40,25 +38,18 @@ void adamw_group(const struct adamw_opts *o, double lr, const struct param_group
 				.eps = (float)o->eps});
 }
 
-static void unbias(const void *opts, int64_t t, float by[MOMENTS_MOST])
-{
-	const struct adamw *a = opts;
-	adamw_unbias(&a->o, t, by);
-}
-
 static void adamw_step(struct worker *w, const struct param_group *p, float scale, float decay)
 {
-	const struct adamw *a = w->optimizer_opts;
-	adamw_group(&a->o, w->lr, p, scale, decay);
+	adamw_group(w->optimizer_opts, w->lr, p, scale, decay);
 }
 
 const struct optimizer optimizer_adamw = {
 	.plugin = {.name = "adamw",
 		   .summary = "Adam with decoupled weight decay",
 		   .options = adamw_options,
-		   .opts_size = sizeof(struct adamw)},
+		   .opts_size = sizeof(struct adamw_opts)},
 	.moments = adamw_moments,
 	.one_pass = true,
-	.unbias = unbias,
+	.unbias = adamw_unbias,
 	.step = adamw_step,
 };

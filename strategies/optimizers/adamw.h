@@ -9,19 +9,21 @@
 struct adamw_opts {
 	double beta1, beta2, eps;
 };
-/* Rows of an options table of struct OWNER, which has a struct adamw_opts named `field`. */
-#define ADAMW_OPTIONS(field) \
-	OPTION(field.beta1, REAL, "beta1", "0.9", \
+/* Rows of an options table of struct OWNER. at: where it has a struct adamw_opts, such as "field.";
+ * nothing: it is one. */
+#define ADAMW_OPTIONS(at) \
+	OPTION(at beta1, REAL, "beta1", "0.9", \
 	       "adamw: decay factor of the mean of gradients in a step; below 1 [factor]", \
 	       .max = 0.999999), \
-		OPTION(field.beta2, REAL, "beta2", "0.999", \
+		OPTION(at beta2, REAL, "beta2", "0.999", \
 		       "adamw: decay factor of the mean of squared gradients; below 1 [factor]", \
 		       .max = 0.999999), \
-		OPTION(field.eps, REAL, "eps", "1e-8", \
+		OPTION(at eps, REAL, "eps", "1e-8", \
 		       "adamw: added to the square root that it divides by [gradient]", \
 		       .min = 1e-30, .max = 1)
 
-void adamw_unbias(const struct adamw_opts *o, int64_t t, float by[MOMENTS_MOST]);
+/* opts: a struct adamw_opts */
+void adamw_unbias(const void *opts, int64_t t, float by[MOMENTS_MOST]);
 void adamw_group(const struct adamw_opts *o, double lr, const struct param_group *p, float scale,
 		 float decay);
 

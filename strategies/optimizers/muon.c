@@ -28,7 +28,7 @@ static const struct option muon_options[] = {
 	OPTION(rest, REAL, "rest", "0.05",
 	       "learning rate of all other parameters, which use adamw, over --lr [factor]",
 	       .max = 1000),
-	ADAMW_OPTIONS(adamw),
+	ADAMW_OPTIONS(adamw.),
 	{0},
 };
 

@@ -162,44 +162,6 @@ double table_bytes(const struct worker *w, double n)
 	return sizeof(float) * n * (w->run->servers > 0 ? 1 : (clients - 1) / clients);
 }
 
-/* ---- A counter -------------------------------------------------------------------- */
-
-/* A table of one float without meaning. Pushes are numbered, and a push returns how many other
- * pushes came since this worker's last. It therefore knows its own number, in any placement. */
-struct counter {
-	struct table *table;
-	struct vec *in, *out; /* [1] */
-	int64_t next;         /* the next number if no other worker pushes */
-};
-
-struct counter *counter_new(struct worker *w)
-{
-	struct counter *c = must(calloc(1, sizeof *c));
-	c->in = vec_new(w, 1);
-	c->out = vec_new(w, 1);
-	c->table = table_new(w, c->out, &(struct table_terms){.updater = "add"});
-	c->table->rules.counter = true;
-	return c;
-}
-
-int64_t counter_next(struct counter *c)
-{
-	const struct table_op push = {.kind = OP_PUSH, .pull = true};
-	int64_t number = c->next + whole_op(c->table, c->in, c->out, push).staleness;
-	c->next = number + 1;
-	return number;
-}
-
-void counter_free(struct counter *c)
-{
-	if (!c)
-		return;
-	table_free(c->table);
-	vec_free(c->in);
-	vec_free(c->out);
-	free(c);
-}
-
 /* ---- Shared counts ---------------------------------------------------------------- */
 
 /* A table of one row: it lies on one server. It has floats even if the model has none. */
@@ -254,5 +216,37 @@ void counts_free(struct counts *c)
 	vec_free(c->out);
 	free(c->change);
 	free(c->now);
+	free(c);
+}
+
+/* ---- A counter -------------------------------------------------------------------- */
+
+/* One count without meaning. Pushes are numbered, and a push returns how many other pushes came
+ * since this worker's last. It therefore knows its own number, in any placement. */
+struct counter {
+	struct counts *of;
+	int64_t next; /* the next number if no other worker pushes */
+};
+
+struct counter *counter_new(struct worker *w)
+{
+	struct counter *c = must(calloc(1, sizeof *c));
+	c->of = counts_new(w, 1);
+	table_pull(c->of->table, c->of->out);
+	return c;
+}
+
+int64_t counter_next(struct counter *c)
+{
+	const struct table_op push = {.kind = OP_PUSH, .pull = true};
+	int64_t others = whole_op(c->of->table, c->of->in, c->of->out, push).staleness;
+	c->next += others + 1;
+	return c->next - 1;
+}
+
+void counter_free(struct counter *c)
+{
+	if (c)
+		counts_free(c->of);
 	free(c);
 }

@@ -33,71 +33,14 @@ static int64_t interval(const struct run *run, const struct downpour_opts *o)
 	return o->send ? o->send : run->sync_every;
 }
 
-static int64_t downpour_interval(const struct worker *w)
-{
-	return interval(w->run, w->opts);
-}
-
 /* With equal intervals this is the exchange of asgd. */
 static void downpour_init(struct worker *w)
 {
 	struct exchange *s = w->state;
-	s->apart = downpour_interval(w) != w->run->sync_every;
+	int64_t send = interval(w->run, w->opts);
+	s->apart = send != w->run->sync_every;
+	s->send = s->apart ? (int32_t)send : 0;
 	exchange_init(w);
-}
-
-static void downpour_push(struct worker *w)
-{
-	struct exchange *s = w->state;
-	struct push by = exchange_push(w);
-	s->outstanding = false;
-	table_push(s->table, s->sum, &by);
-	vec_fill(s->sum, 0);
-}
-
-static void downpour_pull(struct worker *w)
-{
-	struct exchange *s = w->state;
-	table_pull(s->table, w->param);
-	local_met(w);
-}
-
-static void downpour_step(struct worker *w)
-{
-	struct exchange *s = w->state;
-	if (!s->apart) {
-		exchange_step(w);
-		return;
-	}
-	s->outstanding = true;
-	if (w->optimizer->plain) {
-		vec_axpy(s->sum, s->wants.gradient ? 1 : -(float)w->lr, exchange_local_step(w));
-	} else { /* the parameter change of the step */
-		vec_axpy(s->sum, -1, w->param);
-		local_step(w, 1);
-		vec_axpy(s->sum, 1, w->param);
-	}
-	if (w->step % w->run->sync_every == 0)
-		consensus_mark(w);
-	if (w->step % downpour_interval(w) == 0)
-		downpour_push(w);
-	if (w->step % w->run->sync_every == 0)
-		downpour_pull(w);
-}
-
-static void downpour_flush(struct worker *w)
-{
-	struct exchange *s = w->state;
-	if (!s->apart)
-		exchange_flush(w);
-	else if (s->outstanding)
-		downpour_push(w);
-}
-
-static double downpour_bytes(const struct worker *w)
-{
-	double one = table_bytes(w, (double)vec_len(w->param));
-	return one / (double)downpour_interval(w) + one / (double)w->run->sync_every;
 }
 
 static struct expected downpour_expect(struct costs c, const struct run *run, const void *opts)
@@ -120,11 +63,7 @@ const struct strategy strategy_downpour = {
 	.refuse = exchange_refuse,
 	.terms = exchange_terms,
 	.init = downpour_init,
-	.step = downpour_step,
-	.flush = downpour_flush,
-	.rejoin = exchange_rejoin,
 	.asynchronous = true,
-	.bytes_per_step = downpour_bytes,
 	.expect = downpour_expect,
-	TABLE_SLOTS,
+	EXCHANGE_SLOTS,
 };

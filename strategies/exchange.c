@@ -1,7 +1,7 @@
 /*
  * exchange.c - the exchange with a parameter server that asgd, bsp and ssp have in common; they
- * differ in the terms of their table: which worker waits for which. downpour uses it too, and has
- * separate pushes and pulls; easgd uses the functions that manage a table.
+ * differ in the terms of their table: which worker waits for which. downpour's pushes and pulls
+ * have separate intervals; easgd uses the functions that manage a table.
  *
  *   each step:     v = m v + g;  w -= lr v                                  local, or another
  *                                                                           --optimizer's
@@ -94,41 +94,63 @@ struct vec *exchange_local_step(struct worker *w)
 	return v ? v : w->grad;
 }
 
-static void push(struct worker *w, const struct vec *gradient)
+/* A local step. Returns the gradient, or the sum, that the next push takes; NULL: the push takes the
+ * change of param. */
+static struct vec *step(struct worker *w)
 {
 	struct exchange *s = w->state;
+	if (!s->wants.gradient && !s->apart) {
+		local_step(w, 1);
+		return NULL;
+	}
+	if (!s->wants.gradient && !w->optimizer->plain) { /* the parameter change of the step */
+		vec_axpy(s->sum, -1, w->param);
+		local_step(w, 1);
+		vec_axpy(s->sum, 1, w->param);
+		return s->sum;
+	}
+	struct vec *v = exchange_local_step(w);
+	if (!s->sum)
+		return v;
+	vec_axpy(s->sum, s->wants.gradient ? 1 : -(float)w->lr, v);
+	return s->sum;
+}
+
+/* Also pulls, unless pulls have an interval of their own. */
+static void push(struct worker *w, const struct vec *pushed)
+{
+	struct exchange *s = w->state;
+	struct push by = exchange_push(w);
 	bool counts;
 	s->outstanding = false;
-	if (s->wants.gradient) {
-		struct push by = exchange_push(w);
-		counts = table_push_pull(s->table, gradient, &by, w->param);
-	} else {
+	if (s->apart)
+		counts = table_push(s->table, pushed, &by);
+	else if (s->wants.gradient)
+		counts = table_push_pull(s->table, pushed, &by, w->param);
+	else
 		counts = table_sync(s->table, w->param, (float)s->weight);
-	}
 	if (s->sum)
 		vec_fill(s->sum, 0);
 	for (int k = 0; k < MOMENTS_MOST && s->counted[k]; k++)
 		vec_copy(counts ? s->counted[k] : w->moment[k],
 			 counts ? w->moment[k] : s->counted[k]);
-	local_met(w);
+	if (!s->apart)
+		local_met(w);
 }
 
 void exchange_step(struct worker *w)
 {
 	struct exchange *s = w->state;
-	struct vec *gradient = NULL;
+	bool pulls = w->step % w->run->sync_every == 0;
 	s->outstanding = true;
-	if (s->wants.gradient)
-		gradient = exchange_local_step(w);
-	else
-		local_step(w, 1);
-	if (s->sum) {
-		vec_axpy(s->sum, 1, gradient);
-		gradient = s->sum;
-	}
-	if (w->step % w->run->sync_every == 0) {
+	struct vec *pushed = step(w);
+	if (pulls)
 		consensus_mark(w);
-		push(w, gradient);
+	if (s->apart ? w->step % s->send == 0 : pulls)
+		push(w, pushed);
+	if (pulls && s->apart) {
+		table_pull(s->table, w->param);
+		local_met(w);
 	}
 }
 
@@ -163,7 +185,9 @@ void exchange_fini(struct worker *w)
 
 double exchange_bytes(const struct worker *w)
 {
-	return 2 * table_bytes(w, (double)vec_len(w->param)) / (double)w->run->sync_every;
+	const struct exchange *s = w->state;
+	double one = table_bytes(w, (double)vec_len(w->param)), pulls = (double)w->run->sync_every;
+	return one / (s->apart ? (double)s->send : pulls) + one / pulls;
 }
 
 /* Other updaters were not measured. */

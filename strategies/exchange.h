@@ -49,6 +49,7 @@ struct exchange {
 	struct vec *sum;
 	bool apart;       /* pushes and pulls have separate intervals: set before exchange_init */
 	bool outstanding; /* there are steps since the last push */
+	int32_t send;     /* with apart: steps between two pushes; pulls follow --sync-every */
 	double weight;    /* of this trainer's push */
 	/* The moments after the last push that counted; NULL: all pushes count, or the server has
 	 * v. */
@@ -63,7 +64,7 @@ void exchange_canonical(struct worker *w, struct vec *model);
 #define TABLE_SLOTS \
 	.state_size = sizeof(struct exchange), .fini = exchange_fini, \
 	.canonical = exchange_canonical, .may_leave = true, .tables = true, .meets = MEETS_ALONE
-double exchange_bytes(const struct worker *w); /* with a push and a pull every X steps */
+double exchange_bytes(const struct worker *w); /* of the pushes and pulls of exchange_step */
 /* A local step, without a momentum that the server keeps. Returns v or g, the gradient to push. */
 struct vec *exchange_local_step(struct worker *w);
 

@@ -13,11 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct transaction *transaction_new(struct server *v)
+struct transaction *transaction_new(void)
 {
-	struct transaction *j = v->idle ? v->idle : must(malloc(sizeof *j));
-	if (v->idle)
-		v->idle = j->next;
+	struct transaction *j = must(malloc(sizeof *j));
 	*j = (struct transaction){.reply = {.seq = -1, .read_seq = -1, .away = -1},
 				  .told = -1,
 				  .listed = -1,
@@ -25,12 +23,11 @@ struct transaction *transaction_new(struct server *v)
 	return j;
 }
 
-void transaction_free(struct server *v, struct transaction *j)
+static void transaction_free(struct transaction *j)
 {
 	buffer_drop(&j->rows);
 	buffer_drop(&j->data);
-	j->next = v->idle;
-	v->idle = j;
+	free(j);
 }
 
 void transaction_reply(struct server *v, struct transaction *j)
@@ -55,7 +52,7 @@ static void expect_requests(struct server *v)
 	for (int i = 0; i < REQUESTS_MOST && i < v->workers; i++) {
 		if (v->incoming[i] || (v->coming >= COMING_MOST && !v->replay))
 			continue;
-		struct transaction *j = v->incoming[i] = transaction_new(v);
+		struct transaction *j = v->incoming[i] = transaction_new();
 		j->moved =
 			link_recv_start(v->link, -1, TAG_REQUEST, &j->request, sizeof j->request);
 	}
@@ -116,7 +113,7 @@ static void handle(struct server *v, struct transaction *j)
 	case REQUEST_OP:
 		break;
 	}
-	transaction_free(v, j);
+	transaction_free(j);
 }
 
 static void do_op(struct server *v, struct transaction *j)
@@ -189,7 +186,7 @@ static void advance_sending(struct server *v)
 		struct transaction *j = *at;
 		if (link_test(v->link, &j->told) & link_test(v->link, &j->moved)) {
 			*at = j->next;
-			transaction_free(v, j);
+			transaction_free(j);
 		} else {
 			at = &j->next;
 		}
@@ -213,7 +210,7 @@ static void shut_down(struct server *v)
 	for (int i = 0; i < REQUESTS_MOST; i++)
 		if (v->incoming[i]) {
 			link_cancel(v->link, &v->incoming[i]->moved);
-			transaction_free(v, v->incoming[i]);
+			transaction_free(v->incoming[i]);
 		}
 	for (; v->sending && clock_now() - since < 1000000000; advance_sending(v))
 		if (!link_progress(v->link))
@@ -223,10 +220,6 @@ static void shut_down(struct server *v)
 		shard_free(v, i);
 	buffers_free(&v->buffers[0]);
 	buffers_free(&v->buffers[1]);
-	for (struct transaction *j = v->idle, *next; j; j = next) {
-		next = j->next;
-		free(j);
-	}
 	free(v->connection);
 	free(v);
 }

@@ -58,7 +58,7 @@ struct server {
 	struct connection *connection; /* [workers] */
 	struct shard *shard[TABLES_MAX];
 	struct buffers buffers[2]; /* of tables with floats, and of tables that have only lengths */
-	struct transaction *sending, *idle;
+	struct transaction *sending;
 	bool over;
 	const struct recording *replay; /* NULL = requests are handled as they arrive */
 	bool again;                     /* another request's turn may have come */
@@ -68,8 +68,7 @@ struct server {
 
 /* ---- server.c: transactions ---- */
 
-struct transaction *transaction_new(struct server *v);
-void transaction_free(struct server *v, struct transaction *j);
+struct transaction *transaction_new(void);
 /* Sends the reply and the floats of data that it includes; frees the transaction when both have
  * left. */
 void transaction_reply(struct server *v, struct transaction *j);

@@ -100,7 +100,7 @@ void shard_close(struct server *v, int table)
 			return;
 	shard_free(v, table);
 	for (int k = 0; k < v->workers; k++) {
-		struct transaction *j = transaction_new(v);
+		struct transaction *j = transaction_new();
 		j->request =
 			(struct table_request){.worker = k, .table = table, .slot = TICKETS_MAX};
 		transaction_reply(v, j);

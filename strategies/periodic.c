@@ -146,11 +146,6 @@ static int64_t interval(const struct run *run, const struct periodic_opts *o, in
 	return (int64_t)round(pow(x, periodic_has(o->schedule, "down") ? 1 - over : over));
 }
 
-static int64_t periodic_interval(const struct worker *w)
-{
-	return interval(w->run, w->opts, w->epoch);
-}
-
 /* A fixed interval counts from the first step, whatever --periodic.start is; a changing interval
  * counts from the last averaging. */
 static bool periodic_due(const struct worker *w)
@@ -159,7 +154,7 @@ static bool periodic_due(const struct worker *w)
 	const struct periodic *s = w->state;
 	if (periodic_has(o->schedule, "fixed"))
 		return w->step % w->run->sync_every == 0;
-	return w->step - s->last >= periodic_interval(w);
+	return w->step - s->last >= interval(w->run, o, w->epoch);
 }
 
 /* The factor of u in an outer step now. */
@@ -260,7 +255,8 @@ static double periodic_bytes(const struct worker *w)
 	for (int k = 0; averages(w->run, o) && k < MOMENTS_MOST; k++)
 		vectors += w->moment[k] != NULL;
 	double one = 2 * (n - 1) / n * sizeof(float) * (double)vec_len(w->param);
-	return w->step <= o->start ? one : vectors * one / (double)periodic_interval(w);
+	return w->step <= o->start ? one
+				   : vectors * one / (double)interval(w->run, o, w->epoch);
 }
 
 /* With a schedule, X is the number of steps of the run divided by its averagings; each first step

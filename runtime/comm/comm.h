@@ -147,7 +147,6 @@ const char *comm_transport(const struct comm *c);
 const char *comm_messages(const struct comm *c);
 
 /* The platform's side: a link is a communicator of MPI; ranks are those of the link. */
-struct link;
 /* Uses MPI if the program has started it; otherwise starts it if `mpi`. Without MPI this process is
  * alone. */
 void platform_open(bool mpi, int *rank, int *size);

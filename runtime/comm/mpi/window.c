@@ -12,10 +12,8 @@ struct link_window {
 	MPI_Win at;  /* MPI_WIN_NULL: one worker alone, in plain memory */
 	char *own;   /* counters, then floats */
 	size_t head; /* of the counters [bytes] */
-	/* Ranks accessed since their last flush, each once. SMPI's flush_all would ask all N
-	 * ranks. */
-	int *reached, reached_n;
-	bool *is_reached; /* [ranks] */
+	/* [ranks] accessed since their last flush. SMPI's flush_all would ask all N ranks. */
+	bool *reached;
 	MPI_Request counters_read;
 };
 
@@ -47,7 +45,6 @@ struct link_window *link_window_new(struct link *l, size_t floats, size_t counte
 	w->at = MPI_WIN_NULL;
 	w->ranks = link_size(l);
 	w->reached = must(calloc((size_t)w->ranks, sizeof *w->reached));
-	w->is_reached = must(calloc((size_t)w->ranks, sizeof *w->is_reached));
 	w->head = (counters * sizeof(int64_t) + SHARED_ALIGN - 1) & ~(size_t)(SHARED_ALIGN - 1);
 	size_t bytes = w->head + (floats + 1) * sizeof(float);
 	if (l->comm == MPI_COMM_NULL) {
@@ -76,7 +73,6 @@ void link_window_free(struct link_window *w)
 		free(w->own);
 	}
 	free(w->reached);
-	free(w->is_reached);
 	free(w);
 }
 
@@ -86,20 +82,12 @@ void link_window_sync(struct link_window *w)
 		MPI_Win_sync(w->at);
 }
 
-static void note_reached(struct link_window *w, int rank)
-{
-	if (!world_is_virtual || w->is_reached[rank])
-		return;
-	w->reached[w->reached_n++] = rank;
-	w->is_reached[rank] = true;
-}
-
 static void flush_reached(struct link_window *w)
 {
-	while (w->reached_n > 0) {
-		int rank = w->reached[--w->reached_n];
-		w->is_reached[rank] = false;
-		MPI_Win_flush(rank, w->at);
+	for (int k = 0; k < w->ranks; k++) {
+		if (w->reached[k])
+			MPI_Win_flush(k, w->at);
+		w->reached[k] = false;
 	}
 }
 
@@ -109,7 +97,7 @@ void link_window_reach(struct link_window *w, int rank, size_t first, const floa
 	size_t at = w->head + first * sizeof(float);
 	float *own = (float *)(void *)(w->own + at);
 	int k = count(n);
-	note_reached(w, rank);
+	w->reached[rank] = true;
 	if (w->at != MPI_WIN_NULL && old)
 		MPI_Get_accumulate(x, x ? k : 0, MPI_FLOAT, old, k, MPI_FLOAT, rank, (MPI_Aint)at,
 				   k, MPI_FLOAT, x ? MPI_SUM : MPI_NO_OP, w->at);
@@ -124,7 +112,7 @@ void link_window_reach(struct link_window *w, int rank, size_t first, const floa
 void link_window_count(struct link_window *w, size_t counter, const int64_t *by, int64_t *before)
 {
 	size_t at = counter * sizeof(int64_t);
-	note_reached(w, 0);
+	w->reached[0] = true;
 	if (w->at != MPI_WIN_NULL) {
 		MPI_Fetch_and_op(by, before, MPI_INT64_T, 0, (MPI_Aint)at, MPI_SUM, w->at);
 	} else {

@@ -116,37 +116,32 @@ static void *grown(void *p, size_t *room, size_t n, size_t size)
 	return must(malloc(n * size));
 }
 
-/* Divides the operation's rows into the servers' subrequests. */
+/* Divides the operation's rows, and the floats that it pushes, into the servers' subrequests. A
+ * sync's list may have a row only once: a second one would need what the first has pulled. */
 static void shard_rows(struct table *t, struct slot *q, const struct table_op *p)
 {
 	size_t columns = t->rules.columns, room = q->row_room, k = 0;
+	const float *from = p->kind == OP_PUSH ? p->in : p->out;
 	q->row = grown(q->row, &room, p->rows, sizeof *q->row);
 	q->place = grown(q->place, &q->row_room, p->rows, sizeof *q->place);
 	q->stage = grown(q->stage, &q->stage_room, p->rows * columns, sizeof *q->stage);
 	for (int s = 0; s < t->among->servers; s++) {
 		size_t first = AT(t)->bound[s], end = AT(t)->bound[s + 1];
 		q->subrequest[s].first = k * columns;
-		for (size_t i = 0; i < p->rows; i++)
-			if ((size_t)p->row[i] >= first && (size_t)p->row[i] < end) {
-				q->row[k] = p->row[i] - (int64_t)first;
-				q->place[k++] = i;
-			}
+		for (size_t i = 0; i < p->rows; i++) {
+			size_t row = (size_t)p->row[i];
+			float *to = q->stage + k * columns;
+			if (row < first || row >= end)
+				continue;
+			q->row[k] = (int64_t)(row - first);
+			q->place[k++] = i;
+			if (p->kind == OP_SYNC)
+				table_change(to, from + i * columns, t->pulled + row * columns, 1,
+					     columns);
+			else if (op_pushes(p))
+				memcpy(to, from + i * columns, columns * sizeof *to);
+		}
 		q->subrequest[s].n = k * columns - q->subrequest[s].first;
-	}
-}
-
-/* A sync's list may have a row only once: a second one would need what the first has pulled. */
-static void stage_rows(struct table *t, struct slot *q, const struct table_op *p)
-{
-	size_t columns = t->rules.columns;
-	const float *from = p->kind == OP_PUSH ? p->in : p->out;
-	for (size_t k = 0; k < p->rows && op_pushes(p); k++) {
-		size_t i = q->place[k], row = (size_t)p->row[i];
-		if (p->kind == OP_SYNC)
-			table_change(q->stage + k * columns, p->out + i * columns,
-				     t->pulled + row * columns, 1, columns);
-		else
-			memcpy(q->stage + k * columns, from + i * columns, columns * sizeof(float));
 	}
 }
 
@@ -156,7 +151,6 @@ static const float *floats_to_send(struct table *t, struct slot *q, const struct
 {
 	if (p->row) {
 		shard_rows(t, q, p);
-		stage_rows(t, q, p);
 		return q->stage;
 	}
 	for (int s = 0; s < t->among->servers; s++) {
@@ -203,23 +197,18 @@ static void start_subrequest(struct table *t, struct slot *q, int s, struct tabl
 	link_wake(l, server);
 }
 
-/* Where this operation receives subrequest g's floats. */
-static float *back_into(struct slot *q, struct subrequest *g)
-{
-	return (q->op->row ? q->stage : q->op->out) + g->first;
-}
-
 /* True: this server has done its part. */
 static bool advance_subrequest(struct table *t, struct slot *q, int s)
 {
 	struct link *l = t->among->everyone;
 	struct subrequest *g = &q->subrequest[s];
+	float *back = q->op->row ? q->stage : q->op->out;
 	if (g->over || (!g->replied && !link_test(l, &g->awaited)))
 		return g->over;
 	if (!g->replied && q->op->out && g->n > 0 && g->reply.away < 0)
 		g->got = link_recv_start(l, t->among->size + s,
-					 reply_tag(t->id, (int)(q - AT(t)->slot)), back_into(q, g),
-					 g->n * sizeof(float));
+					 reply_tag(t->id, (int)(q - AT(t)->slot)), back + g->first,
+					 g->n * sizeof *back);
 	g->replied = true;
 	return g->over = link_test(l, &g->asked) & link_test(l, &g->listed) &
 			 link_test(l, &g->sent) & link_test(l, &g->got);

@@ -147,14 +147,12 @@ void link_allreduce(struct link *l, float *x, size_t n, enum reduce how)
 	const MPI_Op op = how == MAX ? MPI_MAX : MPI_SUM;
 	const size_t in_a_float = how == SUM_INT8 ? sizeof *x : 1, piece = PIECE / in_a_float;
 	world_enter("allreduce", -1);
-	if (l->sums) {
-		world_sums->allreduce(l, l->sums, x, n, how);
-		world_leave();
-		return;
-	}
-	for (; n > piece; x += piece, n -= piece)
+	for (; !l->sums && n > piece; x += piece, n -= piece)
 		MPI_Allreduce(MPI_IN_PLACE, x, PIECE, type, op, l->comm);
-	MPI_Allreduce(MPI_IN_PLACE, x, (int)(n * in_a_float), type, op, l->comm);
+	if (l->sums)
+		world_sums->allreduce(l, l->sums, x, n, how);
+	else
+		MPI_Allreduce(MPI_IN_PLACE, x, (int)(n * in_a_float), type, op, l->comm);
 	world_leave();
 }
 
@@ -205,15 +203,13 @@ void link_broadcast(struct link *l, int root, void *x, size_t bytes)
 {
 	char *at = x;
 	world_enter("broadcast", root);
-	if (l->comm == MPI_COMM_NULL || are_together(l)) {
-		if (l->comm != MPI_COMM_NULL)
-			together_broadcast(l, root, x, bytes);
-		world_leave();
-		return;
+	if (are_together(l)) {
+		together_broadcast(l, root, x, bytes);
+	} else if (l->comm != MPI_COMM_NULL) {
+		for (; bytes > PIECE; at += PIECE, bytes -= PIECE)
+			MPI_Bcast(at, PIECE, MPI_BYTE, root, l->comm);
+		MPI_Bcast(at, (int)bytes, MPI_BYTE, root, l->comm);
 	}
-	for (; bytes > PIECE; at += PIECE, bytes -= PIECE)
-		MPI_Bcast(at, PIECE, MPI_BYTE, root, l->comm);
-	MPI_Bcast(at, (int)bytes, MPI_BYTE, root, l->comm);
 	world_leave();
 }
 

@@ -237,14 +237,6 @@ static void apply_within(struct table *t, const struct table_op *p, size_t i, si
 	}
 }
 
-void blocks_keep(struct table *t, enum keeps what, float *x, bool put)
-{
-	struct blocks *b = AT(t);
-	float *kept = what == KEEPS_MORE ? b->more : b->state;
-	CHECK(what != KEEPS_OWN, "workers have their own themselves");
-	floats_move(b->dev, kept, x, t->n, put);
-}
-
 void block_apply(struct table *t, const struct table_op *p, size_t i)
 {
 	size_t first = i * AT(t)->length;

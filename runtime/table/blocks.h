@@ -38,8 +38,6 @@ void block_unlock(struct table *t, size_t i);
 void block_apply(struct table *t, const struct table_op *p, size_t i);
 /* Does the operation on all of its floats. */
 void blocks_apply(struct table *t, const struct table_op *p);
-/* x[n] = the updater's state or more, or the reverse with put; no worker pushes meanwhile. */
-void blocks_keep(struct table *t, enum keeps what, float *x, bool put);
 /* Copies the blocks that got no push in this round to the next round. */
 void blocks_carry_over(struct table *t, int64_t round);
 

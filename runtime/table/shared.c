@@ -373,9 +373,11 @@ static int64_t shared_version(struct table *t)
 
 static void shared_keep(struct table *t, enum keeps what, float *x, bool put)
 {
+	const struct blocks *b = &AT(t)->blocks;
 	atomic_llong *counted = &AT(t)->shared->counted;
+	CHECK(what != KEEPS_OWN, "workers have their own themselves");
 	if (what != KEEPS_T)
-		blocks_keep(t, what, x, put);
+		floats_move(b->dev, what == KEEPS_MORE ? b->more : b->state, x, t->n, put);
 	else if (put)
 		atomic_store(counted, (long long)x[0]);
 	for (size_t i = 0; what == KEEPS_T && !put && i < t->n; i++)

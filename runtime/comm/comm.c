@@ -346,7 +346,9 @@ struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first
 		if (is_far(v->dev)) { /* may wait until the others have taken earlier sums */
 			struct transport *by = reducer_of(c, v);
 			world_enter("allreduce", -1);
+			peer_of(by)->use_second_stream(v->dev, true);
 			by->ops->start(by, i, v->data + first, n);
+			peer_of(by)->use_second_stream(v->dev, false);
 			world_leave();
 		} else {
 			link_allreduce_start(c->link, i, vec_floats(v, first), n);

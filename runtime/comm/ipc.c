@@ -247,10 +247,8 @@ static void ipc_start(struct transport *t, int slot, float *x, size_t n)
 	begin(s, slot, x, n, 1);
 	if (oldest(s, STARTED) != &s->slot[slot] || n > s->n)
 		return;
-	peer_of(t)->use_second_stream(t->dev, true);
 	place(t, &s->slot[slot]);
 	queue_sums(t, false);
-	peer_of(t)->use_second_stream(t->dev, false);
 }
 
 static void ipc_wait(struct transport *t, int slot)

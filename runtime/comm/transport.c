@@ -129,9 +129,7 @@ static void nccl_allreduce(struct transport *t, float *x, size_t n, float factor
 static void nccl_start(struct transport *t, int slot, float *x, size_t n)
 {
 	(void)slot;
-	peer_of(t)->use_second_stream(t->dev, true);
 	peer_of(t)->nccl_allreduce(t->dev, t->nccl, x, n);
-	peer_of(t)->use_second_stream(t->dev, false);
 }
 
 /* Waits for all pending reductions, because NCCL does them in order. */
@@ -189,9 +187,7 @@ static void staged_start(struct transport *t, int slot, float *x, size_t n)
 		g->host = g->own;
 	}
 	t->under_way++;
-	peer_of(t)->use_second_stream(t->dev, true);
 	t->dev->ops->get(t->dev, g->host, x, n);
-	peer_of(t)->use_second_stream(t->dev, false);
 	link_allreduce_start(t->link, slot, g->host, n);
 }
 

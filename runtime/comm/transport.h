@@ -21,8 +21,8 @@ struct transport_ops {
 	/* Collective: x = factor times the sum over the ranks. It waits for the computation of x,
 	 * and the device's next operation sees the sum. */
 	void (*allreduce)(struct transport *t, float *x, size_t n, float factor);
-	/* Starts a sum, while the device computes. Does not wait for the device: x must be final.
-	 * Waits may come in another order than starts, which all ranks make in the same order. */
+	/* On the second stream: starts a sum. Does not wait for the device: x must be final. Waits
+	 * may come in another order than starts, which all ranks make in the same order. */
 	void (*start)(struct transport *t, int slot, float *x, size_t n);
 	void (*wait)(struct transport *t, int slot);
 	bool direct; /* MPI sends messages directly from the device's memory */

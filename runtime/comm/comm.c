@@ -44,28 +44,18 @@ struct comm {
 
 enum { ALONE = -2, ALL = -1 }; /* in place of a peer's rank: no peer; all ranks of c */
 
-/* This worker's operations with peer, or with ALL of c, in the order that all of them share: index
- * of each (at) and its duration here. n: number of kept ones. */
-static struct least *meetings_with(const struct stats *s, const struct comm *c, int peer, int rank,
-				   size_t **at, size_t *n)
-{
-	size_t kept = smaller(s->joint_ops, s->room);
-	struct least *x = must(malloc((kept + 1) * sizeof *x));
-	*at = must(malloc((kept + 1) * sizeof **at));
-	*n = 0;
-	for (size_t i = 0; i < kept; i++)
-		if (s->joint_op[i].comm == c && s->joint_op[i].peer == peer) {
-			x[*n] = (struct least){.x = s->joint_op[i].s, .rank = rank};
-			(*at)[(*n)++] = i;
-		}
-	return x;
-}
-
-/* Compares durations over all of c, or with one peer. A rank may have kept fewer than others. */
+/* Compares durations of this worker's operations with a peer, or with ALL of c, in the order that
+ * all of them share. A rank may have kept fewer than others. */
 static void compare(struct stats *s, struct comm *c, int peer, int rank)
 {
-	size_t *at, n;
-	struct least *x AUTOFREE = meetings_with(s, c, peer, rank, &at, &n);
+	size_t kept = smaller(s->joint_ops, s->room), n = 0;
+	struct least *x AUTOFREE = must(malloc((kept + 1) * sizeof *x));
+	struct joint_op **of AUTOFREE = must(malloc((kept + 1) * sizeof *of));
+	for (struct joint_op *m = s->joint_op; m < s->joint_op + kept; m++)
+		if (m->comm == c && m->peer == peer) {
+			x[n] = (struct least){.x = m->s, .rank = rank};
+			of[n++] = m;
+		}
 	double all = (double)n;
 	if (peer == ALL) {
 		link_reduce_all(c->link, &all, 1, REDUCE_MIN);
@@ -81,12 +71,11 @@ static void compare(struct stats *s, struct comm *c, int peer, int rank)
 			x[i] = is_less(y[i], x[i]) ? y[i] : x[i];
 	}
 	for (size_t i = 0; i < (size_t)all; i++) {
-		s->joint_op[at[i]].shortest_s = x[i].x;
-		s->joint_op[at[i]].last = (int16_t)x[i].rank;
+		of[i]->shortest_s = x[i].x;
+		of[i]->last = (int16_t)x[i].rank;
 	}
 	if ((size_t)all < n)
-		s->compared = smaller(s->compared, at[(size_t)all]);
-	free(at);
+		s->compared = smaller(s->compared, (size_t)(of[(size_t)all] - s->joint_op));
 }
 
 /* All ranks go through communicators and peers in the same order, which avoids a deadlock. */

@@ -24,11 +24,6 @@
 #include <math.h>
 #include <string.h>
 
-static const struct updater_opts *opts_of(const struct worker *w)
-{
-	return w->opts; /* the first member of the options of all strategies that use it */
-}
-
 char *exchange_refuse(const struct run *run, const void *opts)
 {
 	const struct updater_opts *o = opts;
@@ -73,7 +68,7 @@ void exchange_init(struct worker *w)
 
 struct push exchange_push(const struct worker *w)
 {
-	const struct updater_opts *o = opts_of(w);
+	const struct updater_opts *o = w->opts; /* the first member of a strategy's options */
 	const struct exchange *s = w->state;
 	return (struct push){.scale = (float)s->weight,
 			     .lr = (float)(s->weight * w->lr),

@@ -304,11 +304,6 @@ static char *check_op(const struct table *t, const struct table_op *p)
 	return NULL;
 }
 
-static size_t larger(size_t a, size_t b)
-{
-	return a > b ? a : b;
-}
-
 /* Floats of the operation that have to move between workers, one way. */
 static size_t moved(const struct table *t, const struct table_op *p)
 {
@@ -316,7 +311,8 @@ static size_t moved(const struct table *t, const struct table_op *p)
 	for (size_t i = 0; i < op_pieces(p); i++) {
 		size_t first, n, offset;
 		op_piece(t, p, i, &first, &n, &offset);
-		size_t from = larger(first, t->own_first), to = smaller(first + n, t->own_end);
+		size_t from = first > t->own_first ? first : t->own_first;
+		size_t to = smaller(first + n, t->own_end);
 		moves += n - (to > from ? to - from : 0);
 	}
 	return moves;

@@ -10,14 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copies v to host floats, from the heap. */
-static float *floats_of(const struct vec *v)
-{
-	float *x = must(malloc((v->n + 1) * sizeof *x));
-	vec_get(v, x);
-	return x;
-}
-
 static void make_staging(struct table *t)
 {
 	struct device *d = t->among->dev;
@@ -47,7 +39,9 @@ struct table *table_new(struct worker *w, struct vec *init, const struct table_t
 	bool charged = world_is_virtual && strcmp(w->run->sim_update_time, "auto") != 0;
 	if (terms->syncs && s->size == 1 && s->servers == 0 && s->room == 0 && !charged)
 		return table_alias(s, &r, init);
-	float *first AUTOFREE = r.lengths ? NULL : floats_of(init);
+	float *first AUTOFREE = r.lengths ? NULL : must(malloc((init->n + 1) * sizeof *first));
+	if (first)
+		vec_get(init, first);
 	char *wrong = table_open(&t, s, &r, first);
 	if (wrong)
 		user_error("%s", wrong);
@@ -58,19 +52,13 @@ struct table *table_new(struct worker *w, struct vec *init, const struct table_t
 
 /* ---- Operations ---- */
 
-/* Does the operation read out before it writes it? */
-static bool reads_out(const struct table_op *p)
-{
-	return p->kind == OP_SYNC || p->kind == OP_ELASTIC;
-}
-
 static void stage_in(struct table *t, struct table_op *p)
 {
 	struct device *d = t->among->dev;
 	nsec since = clock_now();
 	if (p->in)
 		d->ops->get(d, t->staged[0], p->in, t->n);
-	if (reads_out(p))
+	if (p->kind == OP_SYNC || p->kind == OP_ELASTIC) /* these read out before they write it */
 		d->ops->get(d, t->staged[1], p->out, t->n);
 	p->in = p->in ? t->staged[0] : NULL;
 	p->out = p->out ? t->staged[1] : NULL;

@@ -230,22 +230,22 @@ static int collective_on(struct link *link, int rank, int size, const struct cal
 }
 
 /* A worker that waits for the others in a collective call pushes nothing meanwhile. Tells the
- * tables this (flush), or that it is back (resume). */
-static void notify_tables(void (*what)(struct table *t), bool all)
+ * tables this, or that it is back. */
+static void notify_tables(bool away, bool all)
 {
 	for (int i = 0; i < lib.tables->count; i++) {
 		struct table *t = lib.tables->table[i];
 		if (t && (all || t->rules.rounds || t->rules.bounded))
-			what(t);
+			lib.tables->placement->leave(t, away);
 	}
 }
 
 int lib_collective(const struct call *mine)
 {
 	bool all = mine->function == BARRIER;
-	notify_tables(lib.tables->placement->flush, all);
+	notify_tables(true, all);
 	int code = collective_on(lib.link, lib.rank, lib.workers, mine);
-	notify_tables(lib.tables->placement->resume, all);
+	notify_tables(false, all);
 	return code;
 }
 

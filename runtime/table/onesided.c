@@ -516,23 +516,20 @@ static int64_t onesided_version(struct table *t)
 	return version;
 }
 
-static void onesided_flush(struct table *t)
+/* Back, it reads the counters, because is_too_far_ahead with those from before the barrier could let
+ * this worker continue. */
+static void onesided_leave(struct table *t, bool away)
 {
 	struct onesided_state *h = AT(t);
-	settle(t);
-	if (!is_waited_for(t))
-		return;
-	count_add(t, BASE, t->pushes - h->base);
-	h->base = t->pushes;
-	count_add(t, BARRIERS, 1);
-}
-
-/* Reads the counters, because is_too_far_ahead with those from before the barrier could let this
- * worker continue. */
-static void onesided_resume(struct table *t)
-{
-	AT(t)->rounds.member[t->among->rank].passed++;
-	if (t->rules.bounded)
+	if (away)
+		settle(t);
+	if (away && is_waited_for(t)) {
+		count_add(t, BASE, t->pushes - h->base);
+		h->base = t->pushes;
+		count_add(t, BARRIERS, 1);
+	}
+	h->rounds.member[t->among->rank].passed += !away;
+	if (!away && t->rules.bounded)
 		read_counters(t, &(nsec){0});
 }
 
@@ -561,6 +558,5 @@ const struct placement placement_onesided = {
 	.start = onesided_start,
 	.wait = onesided_wait,
 	.version = onesided_version,
-	.flush = onesided_flush,
-	.resume = onesided_resume,
+	.leave = onesided_leave,
 };

@@ -413,14 +413,9 @@ static void servers_keep(struct table *t, enum keeps what, float *x, bool put)
 	CHECK(!wrong, "%s", wrong);
 }
 
-static void servers_flush(struct table *t)
+static void servers_leave(struct table *t, bool away)
 {
-	send_to_all(t, REQUEST_FLUSH);
-}
-
-static void servers_resume(struct table *t)
-{
-	send_to_all(t, REQUEST_RESUME);
+	send_to_all(t, away ? REQUEST_FLUSH : REQUEST_RESUME);
 }
 
 /* Servers reply when all workers have called this. */
@@ -470,6 +465,5 @@ const struct placement placement_servers = {
 	.wait = servers_wait,
 	.version = servers_version,
 	.keep = servers_keep,
-	.flush = servers_flush,
-	.resume = servers_resume,
+	.leave = servers_leave,
 };

@@ -384,27 +384,23 @@ static void shared_keep(struct table *t, enum keeps what, float *x, bool put)
 		x[i] = (float)atomic_load(counted);
 }
 
-static void shared_flush(struct table *t)
+static void shared_leave(struct table *t, bool away)
 {
 	struct shared_state *h = AT(t);
 	monitor_lock(&h->shared->monitor);
-	rounds_arrive(&h->rounds, t->among->rank);
-	broadcast(t);
+	if (away) {
+		rounds_arrive(&h->rounds, t->among->rank);
+		broadcast(t);
+	} else {
+		rounds_resume(&h->rounds, t->among->rank);
+	}
 	monitor_unlock(&h->shared->monitor);
-}
-
-static void shared_resume(struct table *t)
-{
-	monitor_lock(&AT(t)->shared->monitor);
-	rounds_resume(&AT(t)->rounds, t->among->rank);
-	monitor_unlock(&AT(t)->shared->monitor);
 }
 
 #define SLOTS \
 	.keeps_order = true, .counts_versions = true, .in_shared_memory = true, \
 	.open = shared_open, .close = shared_close, .start = shared_start, .wait = shared_wait, \
-	.version = shared_version, .keep = shared_keep, .flush = shared_flush, \
-	.resume = shared_resume
+	.version = shared_version, .keep = shared_keep, .leave = shared_leave
 
 const struct placement placement_shared = {.name = "shared", .preference = 2, SLOTS};
 const struct placement placement_gpu = {

@@ -136,7 +136,7 @@ char *tables_flush(struct tables *s)
 			if (t->ticket[k].under_way && !wrong)
 				wrong = table_wait(t, &t->ticket[k]);
 		if (t && !t->alias)
-			s->placement->flush(t);
+			s->placement->leave(t, true);
 	}
 	return wrong;
 }
@@ -153,7 +153,7 @@ void tables_resume(struct tables *s)
 {
 	for (int i = 0; i < s->count; i++)
 		if (s->table[i] && !s->table[i]->alias)
-			s->placement->resume(s->table[i]);
+			s->placement->leave(s->table[i], false);
 }
 
 /* ---- One table ----------------------------------------------------------------- */

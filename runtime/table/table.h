@@ -240,10 +240,9 @@ struct placement {
 	 * this worker's own where these lie with the shards; with put the reverse. NULL = no
 	 * updater here has them. */
 	void (*keep)(struct table *t, enum keeps what, float *x, bool put);
-	/* This worker waits at a barrier (or has left) until resume: it pushes no more before that.
+	/* This worker waits at a barrier, or has left: it pushes no more. `away` false: it is back.
 	 */
-	void (*flush)(struct table *t);
-	void (*resume)(struct table *t);
+	void (*leave)(struct table *t, bool away);
 };
 #define PLACEMENT_DECLARED(name) extern const struct placement placement_##name;
 PLACEMENTS(PLACEMENT_DECLARED)

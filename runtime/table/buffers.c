@@ -2,7 +2,7 @@
  * buffers.c - buffers of a server: a list of spare buffers. A request takes the smallest that is
  * large enough.
  */
-#include "runtime/table/buffers.h"
+#include "runtime/table/server.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,14 +1,27 @@
 /*
- * server.h - what the two files of a server share: server.c (its main loop and the workers'
- * requests) and shard.c (what an operation does to a shard, and which worker waits for which
- * there).
+ * server.h - what the files of a server share: server.c (its main loop and the workers' requests),
+ * shard.c (what an operation does to a shard, and which worker waits for which there) and buffers.c
+ * (the floats that it receives and sends).
  */
 #ifndef SERVER_H
 #define SERVER_H
 
-#include "runtime/table/buffers.h"
 #include "runtime/table/rounds.h"
 #include "runtime/table/wire.h"
+
+/* Floats that a server receives or sends. users: the transactions and the shard that use it. */
+struct buffer {
+	struct buffers *from;
+	struct buffer *next; /* next in the list of spare buffers */
+	size_t room;
+	int users;
+	float *x;
+};
+
+struct buffers {
+	struct buffer *spare;
+	bool lengths; /* there are no floats */
+};
 
 /* Most at the same time: requests, and operations whose floats are arriving. */
 enum { REQUESTS_MOST = 32, COMING_MOST = 64 };
@@ -65,6 +78,15 @@ struct server {
 	struct trace *trace;            /* NULL = no timeline is kept */
 	int latest;                     /* worker whose request is being handled */
 };
+
+/* ---- buffers.c: made when tables are opened, then taken and given back ---- */
+
+struct buffer *buffer_take(struct buffers *p, size_t n);
+/* Removes one user; the last one gives the buffer back. */
+void buffer_drop(struct buffer **b);
+/* Ensures `wanted` spare buffers of at least n floats. */
+void buffers_fill(struct buffers *p, size_t n, int wanted);
+void buffers_free(struct buffers *p);
 
 /* ---- server.c: transactions ---- */
 

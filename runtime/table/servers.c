@@ -35,8 +35,7 @@ struct subrequest {
 
 /* An operation under way. Rows are staged in the order of servers. */
 struct slot {
-	struct table_op *op;
-	bool under_way;
+	struct table_op *op; /* NULL: none is under way */
 	char *wrong;
 	struct subrequest *subrequest; /* [servers] */
 	int64_t *row;                  /* in the server's numbering */
@@ -297,7 +296,6 @@ static void finish(struct table *t, struct slot *q)
 	/* The first reply; if there are replies with floats, the first of those, as they are
 	 * recorded. */
 	const struct subrequest *said = NULL;
-	q->under_way = false;
 	wait_for_replies(t, q);
 	for (int s = 0; s < t->among->servers; s++) {
 		const struct table_reply *a = &q->subrequest[s].reply;
@@ -316,12 +314,13 @@ static void finish(struct table *t, struct slot *q)
 	}
 	if (!q->wrong)
 		keep_floats(t, q);
+	q->op = NULL;
 }
 
 static void finish_all(struct table *t)
 {
 	for (int i = 0; i < SLOTS; i++)
-		if (AT(t)->slot[i].under_way)
+		if (AT(t)->slot[i].op)
 			finish(t, &AT(t)->slot[i]);
 }
 
@@ -341,7 +340,6 @@ static char *servers_start(struct table *t, struct table_op *p)
 		finish_all(t);
 	bool replace = may_replace(t, p), pulls = p->pull && p->kind != OP_ELASTIC;
 	q->op = p;
-	q->under_way = true;
 	p->flow = 0;
 	if (op_pushes(p) && !t->rules.counter)
 		p->flow = (int64_t)(t->among->rank + 1) << 24 | (t->pushes & 0xffffff);
@@ -373,7 +371,7 @@ static char *servers_start(struct table *t, struct table_op *p)
 static char *servers_wait(struct table *t, struct table_op *p)
 {
 	struct slot *q = slot_of(t, p);
-	if (q->under_way)
+	if (q->op)
 		finish(t, q);
 	char *wrong = q->wrong;
 	q->wrong = NULL;

@@ -21,8 +21,7 @@
 #include <stdlib.h>
 
 struct request {
-	struct comm *comm;
-	bool busy;
+	struct comm *comm; /* NULL: not under way */
 	struct device *dev;
 	size_t n;
 };
@@ -171,7 +170,7 @@ void comm_free(struct comm *c)
 	if (!c)
 		return;
 	for (int i = 0; i < LINK_SLOTS; i++)
-		CHECK(!c->slot[i].busy, "a reduction that was started is never waited for");
+		CHECK(!c->slot[i].comm, "a reduction that was started is never waited for");
 	if (c->before)
 		c->before->next = c->next;
 	if (c->next)
@@ -326,10 +325,10 @@ struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first
 {
 	int i = 0;
 	CHECK(first + n <= v->n, "allreduce of [%zu, %zu) of %zu", first, first + n, v->n);
-	while (i < LINK_SLOTS && c->slot[i].busy)
+	while (i < LINK_SLOTS && c->slot[i].comm)
 		i++;
 	CHECK(i < LINK_SLOTS, "more than %d reductions under way", LINK_SLOTS);
-	c->slot[i] = (struct request){.comm = c, .busy = true, .dev = v->dev, .n = n};
+	c->slot[i] = (struct request){.comm = c, .dev = v->dev, .n = n};
 	if (c->size > 1) {
 		nsec t = clock_now();
 		if (is_far(v->dev)) { /* may wait until the others have taken earlier sums */
@@ -350,7 +349,7 @@ struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first
 void comm_wait(struct request *r)
 {
 	struct comm *c = r->comm;
-	CHECK(r->busy, "waits twice for one request");
+	CHECK(c, "waits twice for one request");
 	if (c->size > 1) {
 		nsec t = clock_after(r->dev);
 		if (is_far(r->dev)) {
@@ -364,7 +363,7 @@ void comm_wait(struct request *r)
 		world_charge_sum(r->n, c->size);
 		count_collective(c, TRACE_ALLREDUCE, t, 0);
 	}
-	r->busy = false;
+	r->comm = NULL;
 }
 
 static void gather(struct comm *c, struct vec *all, const struct vec *mine, bool equal)

@@ -36,7 +36,7 @@ struct comm {
 	struct transport *transport; /* for a device's vectors; NULL before the first */
 	struct comm *next,
 		*before; /* list: all workers first, then the communicators split from it */
-	bool joined_all, *joined; /* [size]: were there operations with all ranks, with this one? */
+	bool *joined; /* [1 + size]: were there operations with ALL, with each peer? */
 };
 
 /* ---- Operations with peers ---- */
@@ -83,11 +83,9 @@ void stats_reduce(struct worker *w)
 	struct stats *s = w->stats;
 	s->compared = smaller(s->joint_ops, s->room);
 	for (struct comm *c = w->all; c; c = c->next) {
-		if (c->joined_all)
-			compare(s, c, ALL, w->rank);
-		for (int peer = 0; peer < c->size; peer++)
-			if (c->joined[peer])
-				compare(s, c, peer, w->rank);
+		for (int with = ALL; with < c->size; with++)
+			if (c->joined[1 + with])
+				compare(s, c, with, w->rank);
 	}
 }
 
@@ -103,9 +101,8 @@ static void count(struct comm *c, enum trace_kind kind, int with, nsec since, in
 	if (nth >= 0 && (size_t)nth < s->room)
 		s->joint_op[nth] =
 			(struct joint_op){.comm = c, .s = (float)dt * 1e-9f, .peer = (int16_t)with};
-	if (with >= 0)
-		c->joined[with] = true;
-	c->joined_all |= with == ALL;
+	if (with != ALONE)
+		c->joined[1 + with] = true;
 	if (__builtin_expect(s->trace == NULL, 1))
 		return;
 	struct slice *e = trace_add(s->trace, kind, since, now);
@@ -135,7 +132,7 @@ static struct comm *comm_new(struct link *link, int rank, int size, struct stats
 {
 	struct comm *c = must(calloc(1, sizeof *c));
 	*c = (struct comm){.link = link, .rank = rank, .size = size, .stats = stats};
-	c->joined = must(calloc((size_t)size, sizeof *c->joined));
+	c->joined = must(calloc(1 + (size_t)size, sizeof *c->joined));
 	return c;
 }
 

@@ -118,16 +118,6 @@ static int64_t share_of(const struct comm *c, size_t total_floats)
 	return (int64_t)((sizeof(float) * total_floats + (size_t)c->rank) / (size_t)c->size);
 }
 
-static void count_collective(struct comm *c, enum trace_kind kind, nsec since, size_t total_floats)
-{
-	count(c, kind, ALL, since, share_of(c, total_floats));
-}
-
-static void count_message(struct comm *c, enum trace_kind kind, int peer, nsec since, size_t floats)
-{
-	count(c, kind, peer, since, (int64_t)(sizeof(float) * floats));
-}
-
 static struct comm *comm_new(struct link *link, int rank, int size, struct stats *stats)
 {
 	struct comm *c = must(calloc(1, sizeof *c));
@@ -266,7 +256,7 @@ void comm_send(struct comm *c, int to, const struct vec *v)
 	check_peer(c, to);
 	struct transport *by = transport_of(c, v->dev);
 	link_send(c->link, to, transport_out(by, vec_floats(v, 0), v->n, 0), v->n);
-	count_message(c, TRACE_SEND, to, t, v->n);
+	count(c, TRACE_SEND, to, t, (int64_t)(v->n * sizeof(float)));
 }
 
 void comm_recv(struct comm *c, int from, struct vec *v)
@@ -276,7 +266,7 @@ void comm_recv(struct comm *c, int from, struct vec *v)
 	struct transport *by = transport_of(c, v->dev);
 	link_recv(c->link, from, transport_in(by, vec_floats(v, 0), v->n), v->n);
 	transport_arrived(by, v->data, v->n);
-	count_message(c, TRACE_RECV, from, t, 0);
+	count(c, TRACE_RECV, from, t, 0);
 }
 
 void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *in)
@@ -289,7 +279,7 @@ void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *
 	const float *y = transport_out(by, vec_floats(out, 0), out->n, in->n);
 	link_shift(c->link, peer, y, peer, x, out->n);
 	transport_arrived(by, in->data, in->n);
-	count_message(c, TRACE_EXCHANGE, peer, t, out->n);
+	count(c, TRACE_EXCHANGE, peer, t, (int64_t)(out->n * sizeof *x));
 }
 
 void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, enum reduce op)
@@ -308,7 +298,7 @@ void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, 
 		link_allreduce(c->link, vec_floats(v, first), n, op);
 	}
 	world_charge_sum(n, c->size);
-	count_collective(c, TRACE_ALLREDUCE, t, 2 * (size_t)(c->size - 1) * n);
+	count(c, TRACE_ALLREDUCE, ALL, t, share_of(c, 2 * (size_t)(c->size - 1) * n));
 	if (op == MEAN && !far)
 		v->dev->ops->scale(v->dev, vec_floats(v, first), 1.0f / (float)c->size, n);
 }
@@ -358,7 +348,7 @@ void comm_wait(struct request *r)
 			link_allreduce_wait(c->link, (int)(r - c->slot));
 		}
 		world_charge_sum(r->n, c->size);
-		count_collective(c, TRACE_ALLREDUCE, t, 0);
+		count(c, TRACE_ALLREDUCE, ALL, t, 0);
 	}
 	r->comm = NULL;
 }
@@ -386,7 +376,7 @@ static void gather(struct comm *c, struct vec *all, const struct vec *mine, bool
 	const float *y = transport_out(by, vec_floats(mine, 0), mine->n, total);
 	link_allgather(c->link, x, counts, firsts, y, n);
 	transport_arrived(by, all->data, total);
-	count_collective(c, TRACE_ALLGATHER, t, (size_t)(c->size - 1) * total);
+	count(c, TRACE_ALLGATHER, ALL, t, share_of(c, (size_t)(c->size - 1) * total));
 }
 
 void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine)
@@ -411,7 +401,7 @@ void comm_broadcast(struct comm *c, int root, struct vec *v)
 	link_broadcast(c->link, root, x, v->n * sizeof *x);
 	if (c->rank != root)
 		transport_arrived(by, v->data, v->n);
-	count_collective(c, TRACE_BROADCAST, t, (size_t)(c->size - 1) * v->n);
+	count(c, TRACE_BROADCAST, ALL, t, share_of(c, (size_t)(c->size - 1) * v->n));
 }
 
 /* A barrier moves no data: all of its time is waiting. */

@@ -23,10 +23,10 @@ struct transaction *transaction_new(void)
 	return j;
 }
 
-static void transaction_free(struct transaction *j)
+static void transaction_free(struct server *v, struct transaction *j)
 {
-	buffer_drop(&j->rows);
-	buffer_drop(&j->data);
+	buffer_drop(v, &j->rows);
+	buffer_drop(v, &j->data);
 	free(j);
 }
 
@@ -62,16 +62,16 @@ static void expect_requests(struct server *v)
 static void start_op(struct server *v, struct transaction *j)
 {
 	size_t rows = j->request.rows > 0 ? (size_t)j->request.rows : 0, in = (size_t)j->request.in;
-	struct buffers *buffers = shard_buffers(v, v->shard[j->request.table]);
+	const struct shard *t = v->shard[j->request.table];
 	j->begun = true;
 	v->coming++;
 	if (rows) {
-		j->rows = buffer_take(buffers, rows * sizeof(int64_t) / sizeof(float));
+		j->rows = buffer_take(v, t, rows * sizeof(int64_t) / sizeof(float));
 		j->listed = link_recv_start(v->link, j->request.worker, TAG_BODY, j->rows->x,
 					    rows * sizeof(int64_t));
 	}
 	if (in) {
-		j->data = buffer_take(buffers, in);
+		j->data = buffer_take(v, t, in);
 		j->moved = link_recv_start(v->link, j->request.worker, TAG_BODY, j->data->x,
 					   in * sizeof(float));
 	}
@@ -113,7 +113,7 @@ static void handle(struct server *v, struct transaction *j)
 	case REQUEST_OP:
 		break;
 	}
-	transaction_free(j);
+	transaction_free(v, j);
 }
 
 static void do_op(struct server *v, struct transaction *j)
@@ -186,7 +186,7 @@ static void advance_sending(struct server *v)
 		struct transaction *j = *at;
 		if (link_test(v->link, &j->told) & link_test(v->link, &j->moved)) {
 			*at = j->next;
-			transaction_free(j);
+			transaction_free(v, j);
 		} else {
 			at = &j->next;
 		}
@@ -210,7 +210,7 @@ static void shut_down(struct server *v)
 	for (int i = 0; i < REQUESTS_MOST; i++)
 		if (v->incoming[i]) {
 			link_cancel(v->link, &v->incoming[i]->moved);
-			transaction_free(v->incoming[i]);
+			transaction_free(v, v->incoming[i]);
 		}
 	for (; v->sending && clock_now() - since < 1000000000; advance_sending(v))
 		if (!link_progress(v->link))
@@ -218,8 +218,7 @@ static void shut_down(struct server *v)
 	link_wakeup_free(v->link);
 	for (int i = 0; i < TABLES_MAX; i++)
 		shard_free(v, i);
-	buffers_free(&v->buffers[0]);
-	buffers_free(&v->buffers[1]);
+	buffers_free(v);
 	free(v->connection);
 	free(v);
 }
@@ -234,7 +233,7 @@ void tables_serve(struct link *everyone, int rank, int workers, const struct rec
 			     .workers = workers,
 			     .replay = replay,
 			     .trace = trace,
-			     .buffers = {{.lengths = false}, {.lengths = true}}};
+			     .nowhere.users = 1};
 	v->connection = must(calloc((size_t)workers, sizeof *v->connection));
 	expect_requests(v);
 	while (!v->over) {

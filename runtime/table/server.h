@@ -11,16 +11,10 @@
 
 /* Floats that a server receives or sends. users: the transactions and the shard that use it. */
 struct buffer {
-	struct buffers *from;
 	struct buffer *next; /* next in the list of spare buffers */
 	size_t room;
 	int users;
 	float *x;
-};
-
-struct buffers {
-	struct buffer *spare;
-	bool lengths; /* there are no floats */
 };
 
 /* Most at the same time: requests, and operations whose floats are arriving. */
@@ -70,7 +64,7 @@ struct server {
 	int coming;                    /* operations whose floats are arriving */
 	struct connection *connection; /* [workers] */
 	struct shard *shard[TABLES_MAX];
-	struct buffers buffers[2]; /* of tables with floats, and of tables that have only lengths */
+	struct buffer *spare, nowhere; /* nowhere: of all tables that have only lengths */
 	struct transaction *sending;
 	bool over;
 	const struct recording *replay; /* NULL = requests are handled as they arrive */
@@ -81,12 +75,12 @@ struct server {
 
 /* ---- buffers.c: made when tables are opened, then taken and given back ---- */
 
-struct buffer *buffer_take(struct buffers *p, size_t n);
+struct buffer *buffer_take(struct server *v, const struct shard *t, size_t n);
 /* Removes one user; the last one gives the buffer back. */
-void buffer_drop(struct buffer **b);
-/* Ensures `wanted` spare buffers of at least n floats. */
-void buffers_fill(struct buffers *p, size_t n, int wanted);
-void buffers_free(struct buffers *p);
+void buffer_drop(struct server *v, struct buffer **b);
+/* Ensures `wanted` spare buffers of at least the shard's size. */
+void buffers_fill(struct server *v, const struct shard *t, int wanted);
+void buffers_free(struct server *v);
 
 /* ---- server.c: transactions ---- */
 
@@ -99,7 +93,6 @@ void transaction_reply(struct server *v, struct transaction *j);
 
 void shard_open(struct server *v, int table);
 void shard_free(struct server *v, int table); /* there may be none */
-struct buffers *shard_buffers(struct server *v, const struct shard *t);
 /* Sends a table's last replies when all workers have closed it. */
 void shard_close(struct server *v, int table);
 /* Does an operation that is due and has arrived completely. */

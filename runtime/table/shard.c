@@ -10,16 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct buffers *shard_buffers(struct server *v, const struct shard *t)
-{
-	return &v->buffers[t->rules.lengths];
-}
-
 /* With rounds: W as it is now becomes what workers read. */
 static void renew_model(struct server *v, struct shard *t)
 {
-	buffer_drop(&t->model);
-	t->model = buffer_take(shard_buffers(v, t), t->n);
+	buffer_drop(v, &t->model);
+	t->model = buffer_take(v, t, t->n);
 	if (!t->rules.lengths)
 		memcpy(t->model->x, t->w, t->n * sizeof(float));
 }
@@ -66,9 +61,7 @@ void shard_open(struct server *v, int table)
 			memcpy(m->pulled, t->w, t->n * sizeof(float));
 	}
 	/* for arriving floats, and for models of rounds that are still being sent */
-	buffers_fill(shard_buffers(v, t), t->n,
-		     (v->workers < COMING_MOST ? v->workers : COMING_MOST) +
-			     (t->rules.rounds ? 2 : 0));
+	buffers_fill(v, t, (int)smaller((size_t)v->workers, COMING_MOST) + 2 * t->rules.rounds);
 	if (t->rules.rounds)
 		renew_model(v, t);
 }
@@ -78,7 +71,7 @@ void shard_free(struct server *v, int table)
 	struct shard *t = v->shard[table];
 	if (!t)
 		return;
-	buffer_drop(&t->model);
+	buffer_drop(v, &t->model);
 	for (int k = 0; k < v->workers; k++) {
 		free(t->client[k].own);
 		free(t->client[k].pulled);
@@ -194,11 +187,11 @@ static void read_model(struct server *v, struct shard *t, struct transaction *j)
 		return;
 	bool copy = !t->rules.rounds || j->request.rows >= 0;
 	if (!copy) {
-		buffer_drop(&j->data);
+		buffer_drop(v, &j->data);
 		j->data = t->model;
 		t->model->users++;
 	} else if (!j->data) {
-		j->data = buffer_take(shard_buffers(v, t), (size_t)j->request.out);
+		j->data = buffer_take(v, t, (size_t)j->request.out);
 	}
 	for (size_t i = 0; piece(t, j, i, &first, &n, &offset); i++) {
 		if (copy)
@@ -296,7 +289,7 @@ static void push_in_round(struct server *v, struct shard *t, struct transaction 
 		apply(v, t, j, false);
 		t->now.applied++;
 	}
-	buffer_drop(&j->data);
+	buffer_drop(v, &j->data);
 	defer(t, j);
 	shard_poll(v, t);
 }
@@ -352,7 +345,7 @@ static void keep_op(struct server *v, struct shard *t, struct transaction *j)
 	} else if (j->request.in > 0) {
 		t->counted = (int64_t)j->data->x[0];
 	} else if (j->request.out > 0) {
-		j->data = buffer_take(shard_buffers(v, t), t->n);
+		j->data = buffer_take(v, t, t->n);
 		for (size_t i = 0; i < t->n; i++)
 			j->data->x[i] = x ? x[i] : (float)t->counted;
 	}

@@ -31,14 +31,6 @@ static void begin_access(MPI_Win at)
 	MPI_Win_lock_all(MPI_MODE_NOCHECK, at);
 }
 
-static void end_access(MPI_Win at)
-{
-	if (world_is_virtual)
-		MPI_Win_fence(0, at);
-	else
-		MPI_Win_unlock_all(at);
-}
-
 struct link_window *link_window_new(struct link *l, size_t floats, size_t counters, float **own)
 {
 	struct link_window *w = must(calloc(1, sizeof *w));
@@ -66,12 +58,14 @@ struct link_window *link_window_new(struct link *l, size_t floats, size_t counte
 
 void link_window_free(struct link_window *w)
 {
-	if (w->at != MPI_WIN_NULL) {
-		end_access(w->at);
-		MPI_Win_free(&w->at);
-	} else {
+	if (w->at == MPI_WIN_NULL)
 		free(w->own);
-	}
+	else if (world_is_virtual)
+		MPI_Win_fence(0, w->at);
+	else
+		MPI_Win_unlock_all(w->at);
+	if (w->at != MPI_WIN_NULL)
+		MPI_Win_free(&w->at);
 	free(w->reached);
 	free(w);
 }

@@ -151,21 +151,16 @@ static bool is_here(const struct lookout *o, int rank)
 	return o->member[rank].machine == o->member[o->me].machine;
 }
 
-static bool has_ended(const struct member *m)
-{
-	struct pollfd end = {.fd = m->fd, .events = POLLIN};
-	return m->fd >= 0 && poll(&end, 1, 0) > 0;
-}
-
 static pid_t process_of(const void *self, int rank, bool *far)
 {
 	const struct lookout *o = self;
 	const struct member *m = &o->member[rank];
+	struct pollfd end = {.fd = m->fd, .events = POLLIN}; /* -1 is never ready */
 	*far = !is_here(o, rank);
 	if (*far)
 		return PULSE_GET(status_pulse(o->page, rank)->beat) ? PROCESS_UNKNOWN
 								    : PROCESS_UNSEEN;
-	return has_ended(m) ? PROCESS_ENDED : m->fd >= 0 ? m->pid : PROCESS_UNKNOWN;
+	return poll(&end, 1, 0) > 0 ? PROCESS_ENDED : m->fd >= 0 ? m->pid : PROCESS_UNKNOWN;
 }
 
 static char *name_of(const void *self, int rank)

@@ -24,15 +24,11 @@ struct replay_cursor replay_cursor(const struct recording *r, int table, int sha
 	struct replay_cursor t = {.table = table, .shard = shard};
 	if (!r)
 		return t;
-	size_t first = 0;
-	while (first < r->n &&
-	       (r->arrival[first].table != table || r->arrival[first].shard != shard))
-		first++;
-	t.arrival = r->arrival + first;
+	t.arrival = r->arrival;
 	t.run = r->run;
-	while (first + (size_t)t.n < r->n && t.arrival[t.n].table == table &&
-	       t.arrival[t.n].shard == shard)
-		t.n++;
+	for (const struct arrival *a = r->arrival; a < r->arrival + r->n; a++)
+		if (a->table == table && a->shard == shard && t.n++ == 0)
+			t.arrival = a; /* they are sorted */
 	return t;
 }
 

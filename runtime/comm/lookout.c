@@ -87,8 +87,7 @@ static bool wait_a_second(sem_t *end)
 }
 
 /* Waits before it ends: mpirun forwards no output after such an end of a rank. */
-static void end_process(const char *why) __attribute__((noreturn));
-static void end_process(const char *why)
+static _Noreturn void end_process(const char *why)
 {
 	fprintf(stderr, "mvbench: %s: ended\n", why);
 	clock_delay(500000000);

@@ -19,8 +19,7 @@ bool in_mpi(void)
 	return begun && !over;
 }
 
-static void abort_all(int status) __attribute__((noreturn));
-static void abort_all(int status)
+static _Noreturn void abort_all(int status)
 {
 	launcher_hear_out();
 	if (!world_is_virtual && in_mpi())

@@ -15,6 +15,7 @@
  * round that ends early because workers are at a barrier can only end later in the replay, and no
  * operation of the shard comes between.
  */
+#include "runtime/table/rounds.h"
 #include "runtime/table/table.h"
 
 #include <string.h>
@@ -66,7 +67,7 @@ static const char *name_of(const struct table_op *p)
 }
 
 bool replay_due(const struct replay_cursor *t, int64_t next, int worker,
-		const struct table_rules *r, const struct table_op *p)
+		const struct table_rules *r, const struct rounds *others, const struct table_op *p)
 {
 	const struct arrival *a = &t->arrival[next];
 	if (next >= t->n)
@@ -74,21 +75,19 @@ bool replay_due(const struct replay_cursor *t, int64_t next, int worker,
 			"%d, but worker %d makes one more, a %s; was it changed since it was "
 			"made?",
 			(long long)t->run, (long long)t->n, t->table, t->shard, worker, name_of(p));
-	if (a->worker != worker || strcmp(a->kind, "round") == 0)
+	bool round = strcmp(a->kind, "round") == 0;
+	if (a->worker != worker && !round && rounds_away(others, a->worker, worker))
+		misfit(t, next,
+		       sentence(" is of worker %d, which makes no more before the next barrier, "
+				"and worker %d waits for it",
+				a->worker, worker));
+	if (a->worker != worker || round)
 		return false;
 	if (!fits(a->kind, r, p))
 		misfit(t, next,
 		       sentence(" is a \"%s\" of worker %d, which makes a %s", a->kind, worker,
 				name_of(p)));
 	return true;
-}
-
-void replay_stuck(const struct replay_cursor *t, int64_t next, int waiting)
-{
-	misfit(t, next,
-	       sentence(" is of worker %d, which makes no more before the next barrier, and worker "
-			"%d waits for it",
-			t->arrival[next].worker, waiting));
 }
 
 bool replay_drops(const struct replay_cursor *t, int64_t next, bool late, bool full)

@@ -226,12 +226,8 @@ bool shard_due(const struct shard *t, const struct transaction *j, enum op_kind 
 {
 	float out = 0; /* never written to */
 	struct table_op p = {.kind = kind, .out = j->request.out > 0 ? &out : NULL};
-	if (!t->cursor.arrival || (kind == OP_READ && !j->request.pull) ||
-	    replay_due(&t->cursor, t->seq, j->request.worker, &t->rules, &p))
-		return true;
-	if (rounds_away(&t->rounds, t->cursor.arrival[t->seq].worker, j->request.worker))
-		replay_stuck(&t->cursor, t->seq, j->request.worker);
-	return false;
+	return !t->cursor.arrival || (kind == OP_READ && !j->request.pull) ||
+	       replay_due(&t->cursor, t->seq, j->request.worker, &t->rules, &t->rounds, &p);
 }
 
 static void release(struct server *v, struct shard *t, struct transaction *j)

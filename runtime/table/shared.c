@@ -126,18 +126,12 @@ static const char *replay_wait(struct table *t, const struct table_op *p)
 {
 	struct shared_state *h = AT(t);
 	struct shared *s = h->shared;
-	const struct replay_cursor *cursor = &h->cursor;
-	int rank = t->among->rank;
-	if (!cursor->arrival || !is_recorded(t, p))
+	if (!h->cursor.arrival || !is_recorded(t, p))
 		return NULL;
 	monitor_lock(&s->monitor);
-	while (!replay_due(cursor, s->replayed, rank, &t->rules, p)) {
-		if (rounds_away(&h->rounds, cursor->arrival[s->replayed].worker, rank) &&
-		    strcmp(replay_kind(cursor, s->replayed), "round") != 0)
-			replay_stuck(cursor, s->replayed, rank);
+	while (!replay_due(&h->cursor, s->replayed, t->among->rank, &t->rules, &h->rounds, p))
 		sleep_for(t, "its turn in the record");
-	}
-	const char *kind = replay_kind(cursor, s->replayed);
+	const char *kind = replay_kind(&h->cursor, s->replayed);
 	monitor_unlock(&s->monitor);
 	return kind;
 }

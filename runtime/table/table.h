@@ -296,13 +296,10 @@ struct replay_cursor replay_cursor(const struct recording *r, int table, int sha
 /* The recorded kind of operation number `next`; "" after the last. */
 const char *replay_kind(const struct replay_cursor *t, int64_t next);
 /* Is this worker's operation p the next? Ends the run if the recording has another kind for the
- * worker's next operation, or has ended. */
+ * worker's next operation, or has ended; or if the next operation is of a worker that is away. */
+struct rounds;
 bool replay_due(const struct replay_cursor *t, int64_t next, int worker,
-		const struct table_rules *r, const struct table_op *p);
-/* The next operation belongs to a worker that makes none any more, and worker `waiting` waits for
- * it. */
-void replay_stuck(const struct replay_cursor *t, int64_t next, int waiting)
-	__attribute__((noreturn));
+		const struct table_rules *r, const struct rounds *others, const struct table_op *p);
 /* Is a push dropped? late: it comes too late for its round. In a replay: as recorded; its operation
  * is the next in the recording. full: no more pushes can count in the current round. */
 bool replay_drops(const struct replay_cursor *t, int64_t next, bool late, bool full);

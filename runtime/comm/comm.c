@@ -237,8 +237,7 @@ static struct transport *reducer_of(struct comm *c, const struct vec *v)
 /* Work that the device still does when a wrapper is called counts as computing. */
 static nsec clock_after(struct device *d)
 {
-	if (is_far(d))
-		device_sync(d);
+	device_sync(d);
 	return clock_now();
 }
 

@@ -56,6 +56,7 @@ struct onesided_state {
 	float *delta;         /* [deltas] what the current operation adds */
 	size_t deltas;
 	struct table_op *now; /* the current operation: started, not settled; NULL = none */
+	int64_t before;       /* pushes before it, if it is a push or a pull */
 	size_t counts;        /* counters: 1 + 4 N */
 	uint64_t moved;       /* their sum at the last read */
 	int64_t *count;       /* [counts] at the last read */
@@ -63,8 +64,7 @@ struct onesided_state {
 	int64_t round; /* rounds that have ended for this worker */
 	int64_t base;  /* pushes at the last barrier */
 	struct round at;
-	struct rounds rounds;   /* uses at, and members, at the last read */
-	bool count_before_push; /* the updater needs its staleness before the push */
+	struct rounds rounds; /* uses at, and members, at the last read */
 };
 
 #define AT(t) ((struct onesided_state *)(t)->at)
@@ -140,7 +140,6 @@ static void onesided_open(struct table *t, const float *init)
 	t->at = h;
 	t->own_first = shard_first(t, s->rank);
 	t->own_end = t->own_first + mine;
-	h->count_before_push = t->rules.updater->staleness;
 	h->deltas = t->n;
 	h->delta = t->rules.lengths ? link_nowhere() : must(calloc(t->n, sizeof(float)));
 	h->counts = 1 + (size_t)(OF_EACH_WORKER * s->size);
@@ -308,12 +307,6 @@ static void make_deltas(struct table *t, size_t n)
 	h->delta = must(realloc(h->delta, n * sizeof *h->delta));
 }
 
-/* Staleness of a push. p->staleness is the version before it until the operation is settled. */
-static int64_t staleness_of(const struct table *t, const struct table_op *p)
-{
-	return t->rules.rounds ? 0 : p->staleness - t->seen;
-}
-
 static void settle(struct table *t)
 {
 	struct onesided_state *h = AT(t);
@@ -321,16 +314,7 @@ static void settle(struct table *t)
 	if (!p)
 		return;
 	settle_floats(t, p);
-	int64_t before = p->staleness;
-	if (op_pushes(p) && !h->count_before_push)
-		p->staleness = staleness_of(t, p);
-	if (op_pushes(p) && h->count_before_push)
-		before = p->staleness + t->seen;
-	p->flow = op_pushes(p) ? before + 1 : 0;
-	if (p->pull && !p->read_later)
-		t->seen = before + op_pushes(p);
-	else if (op_pushes(p))
-		t->seen++; /* its own push */
+	op_versions(t, p, h->before);
 	h->now = NULL;
 }
 
@@ -340,10 +324,10 @@ static void begin(struct table *t, struct table_op *p)
 	if (op_pushes(p))
 		make_deltas(t, op_floats(t, p));
 	if (op_pushes(p) || p->pull)
-		link_window_count(h->window, 0, op_pushes(p) ? &one : &zero, &p->staleness);
-	if (op_pushes(p) && h->count_before_push) {
+		link_window_count(h->window, 0, op_pushes(p) ? &one : &zero, &h->before);
+	if (op_pushes(p) && t->rules.updater->staleness) { /* needed before the push */
 		link_window_flush(h->window, 0);
-		p->staleness = staleness_of(t, p);
+		p->staleness = t->rules.rounds ? 0 : h->before - t->seen;
 	}
 	all_pieces(t, p, p->kind == OP_READ || p->kind == OP_ELASTIC ? get_piece : push_piece);
 	if (p->kind == OP_ELASTIC) {

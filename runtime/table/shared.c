@@ -100,17 +100,11 @@ static void shared_close(struct table *t)
 /* Counts the staleness of a push, and the versions that a pull has seen. */
 static void count_versions(struct table *t, struct table_op *p)
 {
-	atomic_llong *version = &AT(t)->shared->version;
-	int64_t before = atomic_fetch_add(version, op_pushes(p));
+	struct shared *s = AT(t)->shared;
+	int64_t before = atomic_fetch_add(&s->version, op_pushes(p));
 	if (op_pushes(p) && !p->dropped)
-		p->number = atomic_fetch_add(&AT(t)->shared->counted, 1) + 1;
-	if (op_pushes(p))
-		p->staleness = t->rules.rounds ? 0 : before - t->seen;
-	p->flow = op_pushes(p) ? before + 1 : 0;
-	if (p->pull && !p->read_later)
-		t->seen = before + op_pushes(p);
-	else if (op_pushes(p))
-		t->seen++; /* its own push adds no staleness */
+		p->number = atomic_fetch_add(&s->counted, 1) + 1;
+	op_versions(t, p, before);
 }
 
 /* An evaluation read (no pull) changes nothing and is not recorded. */

@@ -314,6 +314,18 @@ static inline float *op_out(const struct table_op *p)
 {
 	return p->kind == OP_PUSH && p->read_later ? NULL : p->out;
 }
+/* Sets the staleness and number of a push, and the version that the worker has seen, after an
+ * operation that found this many pushes before it. */
+static inline void op_versions(struct table *t, struct table_op *p, int64_t before)
+{
+	if (op_pushes(p))
+		p->staleness = t->rules.rounds ? 0 : before - t->seen;
+	p->flow = op_pushes(p) ? before + 1 : 0;
+	if (p->pull && !p->read_later)
+		t->seen = before + op_pushes(p);
+	else
+		t->seen += op_pushes(p); /* its own push adds no staleness */
+}
 /* The pull of an operation that pushes, when the pull comes after the wait for other workers. */
 static inline struct table_op pull_after(const struct table_op *p)
 {

@@ -355,7 +355,9 @@ static char *wait_op(struct table *t, struct table_op *p)
 	const struct placement *h = t->among->placement;
 	char *wrong = timed(t, h->wait, p);
 	if (!wrong && p->read_later) {
-		struct table_op read = pull_after(p);
+		struct table_op read = *p;
+		read.kind = OP_READ;
+		read.dropped = read.read_later = false;
 		wrong = timed(t, h->start, &read);
 		wrong = wrong ? wrong : timed(t, h->wait, &read);
 	}

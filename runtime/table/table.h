@@ -326,14 +326,6 @@ static inline void op_versions(struct table *t, struct table_op *p, int64_t befo
 	else
 		t->seen += op_pushes(p); /* its own push adds no staleness */
 }
-/* The pull of an operation that pushes, when the pull comes after the wait for other workers. */
-static inline struct table_op pull_after(const struct table_op *p)
-{
-	struct table_op read = *p;
-	read.kind = OP_READ;
-	read.dropped = read.read_later = false;
-	return read;
-}
 /* The floats of an operation, piece by piece: a piece is the whole table, or one row. first: in the
  * table; offset: in the operation's own memory. */
 static inline size_t op_pieces(const struct table_op *p)

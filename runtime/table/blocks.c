@@ -243,26 +243,6 @@ void block_apply(struct table *t, const struct table_op *p, size_t i)
 	apply_within(t, p, i, first, block_length(t, i), first);
 }
 
-static void apply_whole(struct table *t, const struct table_op *p)
-{
-	struct blocks *b = AT(t);
-	size_t begin = t->own_first / b->length, n = 0;
-	for (size_t k = 0; k < b->count; k++) {
-		size_t i = (begin + k) % b->count;
-		if (pthread_mutex_trylock(&b->lock[i].mutex) != 0) {
-			b->later[n++] = i;
-			continue;
-		}
-		block_apply(t, p, i);
-		block_unlock(t, i);
-	}
-	for (size_t k = 0; k < n; k++) {
-		block_lock(t, b->later[k]);
-		block_apply(t, p, b->later[k]);
-		block_unlock(t, b->later[k]);
-	}
-}
-
 static void apply_rows(struct table *t, const struct table_op *p)
 {
 	size_t length = AT(t)->length;
@@ -281,8 +261,24 @@ static void apply_rows(struct table *t, const struct table_op *p)
 
 void blocks_apply(struct table *t, const struct table_op *p)
 {
-	if (p->row)
+	struct blocks *b = AT(t);
+	size_t begin = t->own_first / b->length, n = 0;
+	if (p->row) {
 		apply_rows(t, p);
-	else
-		apply_whole(t, p);
+		return;
+	}
+	for (size_t k = 0; k < b->count; k++) {
+		size_t i = (begin + k) % b->count;
+		if (pthread_mutex_trylock(&b->lock[i].mutex) != 0) {
+			b->later[n++] = i;
+			continue;
+		}
+		block_apply(t, p, i);
+		block_unlock(t, i);
+	}
+	for (size_t k = 0; k < n; k++) {
+		block_lock(t, b->later[k]);
+		block_apply(t, p, b->later[k]);
+		block_unlock(t, b->later[k]);
+	}
 }

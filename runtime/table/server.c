@@ -77,7 +77,7 @@ static void start_op(struct server *v, struct transaction *j)
 	}
 }
 
-/* Handles all requests except operations. */
+/* Does what a request asks for; an operation has arrived completely. */
 static void handle(struct server *v, struct transaction *j)
 {
 	struct table_request *a = &j->request;
@@ -111,19 +111,14 @@ static void handle(struct server *v, struct transaction *j)
 		v->over = true;
 		break;
 	case REQUEST_OP:
-		break;
+		v->coming--;
+		shard_op(v, t, j);
+		if (t->cursor.arrival)
+			shard_poll(v, t);
+		v->again |= t->cursor.arrival != NULL;
+		return;
 	}
 	transaction_free(v, j);
-}
-
-static void do_op(struct server *v, struct transaction *j)
-{
-	struct shard *t = v->shard[j->request.table];
-	v->coming--;
-	shard_op(v, t, j);
-	if (t->cursor.arrival)
-		shard_poll(v, t);
-	v->again |= t->cursor.arrival != NULL;
 }
 
 /* Has the operation arrived completely, and is it its turn? */
@@ -147,10 +142,7 @@ static void advance_connection(struct server *v, int k)
 			return;
 		c->next += j->request.number >= 0;
 		c->first = j->next;
-		if (op)
-			do_op(v, j);
-		else
-			handle(v, j);
+		handle(v, j);
 	}
 }
 

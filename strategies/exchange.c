@@ -89,8 +89,8 @@ struct vec *exchange_local_step(struct worker *w)
 	return v ? v : w->grad;
 }
 
-/* A local step. Returns the gradient, or the sum, that the next push takes; NULL: the push takes the
- * change of param. */
+/* A local step. Returns the gradient, or the sum, that the next push takes; NULL: the push takes
+ * the change of param. */
 static struct vec *step(struct worker *w)
 {
 	struct exchange *s = w->state;

@@ -255,8 +255,7 @@ static double periodic_bytes(const struct worker *w)
 	for (int k = 0; averages(w->run, o) && k < MOMENTS_MOST; k++)
 		vectors += w->moment[k] != NULL;
 	double one = 2 * (n - 1) / n * sizeof(float) * (double)vec_len(w->param);
-	return w->step <= o->start ? one
-				   : vectors * one / (double)interval(w->run, o, w->epoch);
+	return w->step <= o->start ? one : vectors * one / (double)interval(w->run, o, w->epoch);
 }
 
 /* With a schedule, X is the number of steps of the run divided by its averagings; each first step

@@ -36,7 +36,7 @@ struct comm {
 	struct transport *transport; /* for a device's vectors; NULL before the first */
 	struct comm *next,
 		*before; /* list: all workers first, then the communicators split from it */
-	bool *joined; /* [1 + size]: were there operations with ALL, with each peer? */
+	bool *joined;    /* [1 + size]: were there operations with ALL, with each peer? */
 };
 
 /* ---- Operations with peers ---- */

@@ -52,8 +52,8 @@ enum {
 
 struct onesided_state {
 	struct link_window *window;
-	float *shard;         /* own floats in the window: one copy of W, two with rounds */
-	float *delta;         /* [deltas] what the current operation adds */
+	float *shard; /* own floats in the window: one copy of W, two with rounds */
+	float *delta; /* [deltas] what the current operation adds */
 	size_t deltas;
 	struct table_op *now; /* the current operation: started, not settled; NULL = none */
 	int64_t before;       /* pushes before it, if it is a push or a pull */
@@ -500,8 +500,8 @@ static int64_t onesided_version(struct table *t)
 	return version;
 }
 
-/* Back, it reads the counters, because is_too_far_ahead with those from before the barrier could let
- * this worker continue. */
+/* Back, it reads the counters, because is_too_far_ahead with those from before the barrier could
+ * let this worker continue. */
 static void onesided_leave(struct table *t, bool away)
 {
 	struct onesided_state *h = AT(t);

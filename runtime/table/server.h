@@ -59,10 +59,10 @@ struct connection {
 
 struct server {
 	struct link *link;
-	int rank, workers; /* rank: among the servers */
+	int rank, workers;                           /* rank: among the servers */
 	struct transaction *incoming[REQUESTS_MOST]; /* their requests are arriving; or NULL */
-	int coming;                    /* operations whose floats are arriving */
-	struct connection *connection; /* [workers] */
+	int coming;                                  /* operations whose floats are arriving */
+	struct connection *connection;               /* [workers] */
 	struct shard *shard[TABLES_MAX];
 	struct buffer *spare, nowhere; /* nowhere: of all tables that have only lengths */
 	struct transaction *sending;

@@ -249,9 +249,9 @@ void shard_poll(struct server *v, struct shard *t)
 	while (*at) {
 		struct transaction *j = *at;
 		int64_t round = t->now.over, seq = t->seq;
-		bool over = t->rules.rounds
-				    ? round_is_over(v, t, j)
-				    : !rounds_too_far_ahead(&t->rounds, j->request.worker, j->pushes);
+		bool over = t->rules.rounds ? round_is_over(v, t, j)
+					    : !rounds_too_far_ahead(&t->rounds, j->request.worker,
+								    j->pushes);
 		if (over && (j->reply.away >= 0 || shard_due(t, j, OP_READ))) {
 			*at = j->next;
 			release(v, t, j);
@@ -302,10 +302,10 @@ static void push(struct server *v, struct shard *t, struct transaction *j)
 		push_in_round(v, t, j);
 		return;
 	}
-	bool too_far =
-		t->rules.bounded &&
-		(t->cursor.arrival ? strcmp(replay_kind(&t->cursor, j->reply.seq), "push") == 0
-				   : rounds_too_far_ahead(&t->rounds, j->request.worker, j->pushes));
+	bool too_far = t->rules.bounded &&
+		       (t->cursor.arrival
+				? strcmp(replay_kind(&t->cursor, j->reply.seq), "push") == 0
+				: rounds_too_far_ahead(&t->rounds, j->request.worker, j->pushes));
 	apply(v, t, j, !too_far);
 	if (too_far) {
 		defer(t, j);

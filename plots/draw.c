@@ -18,7 +18,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -32,59 +31,37 @@ enum {
 
 /* ---- Programs ------------------------------------------------------------ */
 
-/* This program's environment, except for the locale: otherwise gnuplot cannot read its own degree
- * sign. */
-static char **gnuplot_environment(void)
+struct program {
+	const char *folder;
+	char *const *argv;
+};
+
+static void exec_program(const void *ctx)
 {
-	static char locale[] = "LC_ALL=C.UTF-8";
-	size_t n = 0, kept = 0;
-	while (environ[n])
-		n++;
-	char **out = must(calloc(n + 2, sizeof *out));
-	for (size_t i = 0; i < n; i++)
-		if (strncmp(environ[i], locale, strlen("LC_ALL=")) != 0)
-			out[kept++] = environ[i];
-	out[kept] = locale;
-	return out;
+	const struct program *p = ctx;
+	dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+	setenv("LC_ALL", "C.UTF-8", 1); /* otherwise gnuplot cannot read its own degree sign */
+	if (chdir(p->folder) == 0)
+		execvp(p->argv[0], p->argv);
+	dprintf(STDERR_FILENO, "%s",
+		errno == ENOENT && access(p->folder, F_OK) == 0
+			? "gnuplot, which draws the figures, is not installed: "
+			  "`apt-get install gnuplot-nox` (or `make deps`) installs it"
+			: strerror(errno));
 }
 
 /* Runs it in the folder; its output goes to complaint. Returns an exit status of ours. */
 static int program_run(const char *folder, char *const *argv, char complaint[COMPLAINT_MAX])
 {
-	char rest[512];
-	int said[2], status = 0;
-	size_t n = 0;
-	ssize_t got;
-	pid_t child;
-	posix_spawn_file_actions_t does;
-	CHECK(pipe2(said, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
-	fflush(NULL);
-	posix_spawn_file_actions_init(&does);
-	posix_spawn_file_actions_addopen(&does, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&does, said[1], STDOUT_FILENO);
-	posix_spawn_file_actions_adddup2(&does, said[1], STDERR_FILENO);
-	posix_spawn_file_actions_addchdir_np(&does, folder);
-	char **with AUTOFREE = gnuplot_environment();
-	int why = posix_spawnp(&child, argv[0], &does, NULL, argv, with);
-	posix_spawn_file_actions_destroy(&does);
-	close(said[1]);
-	while ((got = read(said[0], rest, sizeof(rest))) > 0 || (got < 0 && errno == EINTR))
-		for (ssize_t i = 0; i < got && n + 1 < COMPLAINT_MAX; i++)
-			complaint[n++] = rest[i];
+	const struct program p = {folder, argv};
+	int status = child_run(exec_program, &p, complaint, COMPLAINT_MAX);
+	CHECK(status != -1, "a child process: %m");
+	size_t n = strlen(complaint);
 	while (n > 0 && isspace((unsigned char)complaint[n - 1]))
 		n--;
 	complaint[n] = '\0';
-	close(said[0]);
-	if (why) {
-		snprintf(complaint, COMPLAINT_MAX, "%s",
-			 why == ENOENT && access(folder, F_OK) == 0
-				 ? "gnuplot, which draws the figures, is not installed: "
-				   "`apt-get install gnuplot-nox` (or `make deps`) installs it"
-				 : strerror(why));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
 		return EXIT_USER;
-	}
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
 	if (WIFSIGNALED(status))
 		snprintf(complaint + n, COMPLAINT_MAX - n, "%sended by signal %d", n ? "\n" : "",
 			 WTERMSIG(status));

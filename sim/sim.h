@@ -38,7 +38,7 @@ void sim_charge_for(enum cost what, double amount);
 /* engine.c */
 void engine_start(const char *platform, int workers);
 /* NULL, or SimGrid's error for this platform. */
-char *engine_try(const char *file, int workers);
+char *engine_try(const char *file);
 
 /* measure.c: collective; rank 0 gets the figures. seconds below 1: fewer measurements of each. */
 void measure_costs(struct worker *w, double seconds, struct points *out);

@@ -107,6 +107,11 @@ void sha256_add(struct sha256 *s, const void *x, size_t bytes);
 bool sha256_file(struct sha256 *s, const char *path); /* adds the file; false and errno: failed */
 void sha256_end(struct sha256 *s, char hex[SHA256_ROOM]);
 
+/* Runs body in a child process, which ends with _exit or exec; if body returns, with status 127.
+ * said: gets what it prints, up to the room; NULL: it prints to this process's streams. Returns its
+ * status as waitpid does; -1 and errno: no child could be started. */
+int child_run(void (*body)(const void *ctx), const void *ctx, char *said, size_t room);
+
 /* A part of this machine failed, such as a GPU: ends all ranks; the run has failed. */
 void failure(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /* The last message of panic and failure begins with one of these, after the name of the process. */

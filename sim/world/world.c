@@ -560,7 +560,7 @@ void world_rest(const char *what, nsec dt)
 int world_run(const struct config *c, const struct plan *p, int (*life)(void *ctx), void *ctx)
 {
 	const char *file = p->simulation->platform_file;
-	char *wrong = engine_try(file, (int)c->run.workers);
+	char *wrong = engine_try(file);
 	if (wrong)
 		user_error("--sim.platform=%s: %s", c->run.sim_platform, wrong);
 	world.life = life;

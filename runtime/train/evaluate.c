@@ -209,24 +209,18 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool 
 	if (barrier)
 		row.consensus = consensus_distance(r, record);
 	struct evaluated t = evaluate_model(r, &record->model);
-	char *error = NULL;
 	gather_epoch(r, record, &t, &row);
 	r->elapsed += row.split.seconds;
-	if (r->w.rank == 0) {
+	if (r->w.rank == 0)
 		look_for_divergence(r, &row);
-		world_wait("the database", 0);
-		if (r->sink->epoch)
-			error = r->sink->epoch(r->sink->self, &row, r->ranks, r->w.trainers,
-					       row.split.pushes ? record->staleness : NULL);
-		if (!error && record->values.n && r->sink->values)
-			error = r->sink->values(r->sink->self, row.epoch, &record->values);
-		world_leave();
-		if (r->page) {
-			r->page->row[r->page->rows] = row;
-			__atomic_fetch_add(&r->page->rows, 1, __ATOMIC_RELEASE);
-		}
+	TO_SINK(r, true, epoch, &row, r->ranks, r->w.trainers,
+		row.split.pushes ? record->staleness : NULL);
+	TO_SINK(r, record->values.n && r->status != EXIT_FAILED, values, row.epoch,
+		&record->values);
+	if (r->page) { /* on rank 0 */
+		r->page->row[r->page->rows] = row;
+		__atomic_fetch_add(&r->page->rows, 1, __ATOMIC_RELEASE);
 	}
-	trainer_share_status(r, error);
 }
 
 /* began: when its epoch began, since the segment's start. */
@@ -236,13 +230,8 @@ static void evaluate_point(struct trainer *r, const struct snapshot *s, nsec beg
 				.epochs = (double)s->step / (double)r->w.steps,
 				.seconds = r->elapsed + 1e-9 * (double)(s->end - began)};
 	struct evaluated t = evaluate_model(r, s);
-	char *error = NULL;
 	gather_point(r, &t, &row);
-	world_wait("the database", 0);
-	if (r->w.rank == 0 && r->sink->point)
-		error = r->sink->point(r->sink->self, &row);
-	world_leave();
-	trainer_share_status(r, error);
+	TO_SINK(r, true, point, &row);
 }
 
 void trainer_evaluate(struct trainer *r, struct epoch_record *record, int64_t n)

@@ -156,32 +156,23 @@ static int by_order(const void *a, const void *b)
 
 void gather_arrivals(struct trainer *r)
 {
-	const struct run *run = r->w.run;
 	struct tables *s = r->w.tables;
-	char *error = NULL;
-	size_t bytes;
-	if (!s || !(run->record || r->replay))
+	size_t bytes = 0;
+	if (!s || !(r->w.run->record || r->replay))
 		return;
-	struct arrival *a =
+	struct arrival *a AUTOFREE =
 		link_gather_parts(r->all, s->arrival, s->arrivals * sizeof *s->arrival, &bytes);
+	size_t n = a ? bytes / sizeof *a : 0;
 	s->arrivals = 0;
-	if (a) {
-		size_t n = bytes / sizeof *a;
+	r->arrived += n;
+	if (a)
 		qsort(a, n, sizeof *a, by_order);
-		r->arrived += n;
-		world_wait("the database", 0);
-		if (run->record && r->sink->arrivals)
-			error = r->sink->arrivals(r->sink->self, a, n);
-		world_leave();
-		free(a);
-	}
-	trainer_share_status(r, error);
+	TO_SINK(r, r->w.run->record, arrivals, a, n);
 }
 
 void gather_events(struct trainer *r)
 {
 	struct slices e = {.n = 0};
-	char *error = NULL;
 	if (!r->trace)
 		return;
 	trace_settle(r->trace, &r->stats);
@@ -193,11 +184,7 @@ void gather_events(struct trainer *r)
 			trace_recv(r->all, k, &e);
 		if (r->everyone && r->w.tables)
 			servers_events(r->everyone, r->w.trainers, &e);
-		world_wait("the database", 0);
-		if (r->sink->events)
-			error = r->sink->events(r->sink->self, e.event, e.n, e.lost);
-		world_leave();
-		free(e.event);
 	}
-	trainer_share_status(r, error);
+	TO_SINK(r, true, events, e.event, e.n, e.lost);
+	free(e.event);
 }

@@ -180,6 +180,16 @@ void model_hash(struct trainer *r, char hex[17]);
 void trainer_evaluate(struct trainer *r, struct epoch_record *record, int64_t n);
 /* Rank 0 broadcasts r->status; a message of its sink (or NULL) makes the run fail. */
 void trainer_share_status(struct trainer *r, char *sink_error);
+/* Collective: rank 0 calls this slot of its sink, if it has one, when `wanted`. */
+#define TO_SINK(r, wanted, slot, ...) \
+	do { \
+		char *error_ = NULL; \
+		world_wait("the database", 0); \
+		if ((r)->w.rank == 0 && (wanted) && (r)->sink->slot) \
+			error_ = (r)->sink->slot((r)->sink->self, __VA_ARGS__); \
+		world_leave(); \
+		trainer_share_status(r, error_); \
+	} while (0)
 
 /* ---- checkpoint.c: collective, off the clock (except worker_keep) ---- */
 

@@ -38,8 +38,7 @@ static void end_with_user_error(const char *text)
 	world_exit(ending.launched ? EXIT_OK : EXIT_USER);
 }
 
-/* If any rank has a message, all ranks stop with that of the lowest such rank. Frees mine. */
-static void agree(struct trainer *r, char *mine)
+void trainers_agree(struct trainer *r, char *mine)
 {
 	char *wrong = link_agree(r->all, mine);
 	if (wrong)
@@ -188,10 +187,10 @@ static void set_up(struct trainer *r)
 	r->validation = r->plan->validation;
 	r->test = r->plan->test;
 	if (has_floats(run))
-		agree(r, data_open(w, &r->train, &r->validation, &r->test));
+		trainers_agree(r, data_open(w, &r->train, &r->validation, &r->test));
 	const struct data *const data[] = {&r->train, &r->validation, &r->test};
 	if (r->cluster.hosts > 1)
-		agree(r, cluster_check_data(r->all, data, 3));
+		trainers_agree(r, cluster_check_data(r->all, data, 3));
 	w->train = &r->train;
 	w->test = &r->test;
 	w->steps = r->plan->steps;
@@ -205,7 +204,7 @@ static void set_up(struct trainer *r)
 	comm_prepare(w->data_group, w->param, r->config->harness.transport);
 	comm_prepare(w->model_group, w->param, r->config->harness.transport);
 	if (w->strategy->tables)
-		agree(r, open_tables(r));
+		trainers_agree(r, open_tables(r));
 	w->state = must(calloc(1, w->strategy->state_size + 1));
 	if (w->strategy->init)
 		w->strategy->init(w);
@@ -394,7 +393,7 @@ static char *look_for_rest(const struct trainer *r)
 static void lead_trainer(struct trainer *r)
 {
 	set_up(r);
-	agree(r, r->w.rank == 0 ? begin_sink(r) : NULL);
+	trainers_agree(r, r->w.rank == 0 ? begin_sink(r) : NULL);
 	pulse_phase(PHASE_WORKS);
 	train_epochs(r);
 	trainer_share_status(r, r->w.rank == 0 ? look_for_rest(r) : NULL);
@@ -445,7 +444,8 @@ static int worker_main(void *given)
 		r->trace = trace_new(r->everyone ? r->everyone : r->all, r->w.rank, r->w.size,
 				     events_expected(r));
 	if (r->tried)
-		agree(r, r->w.rank < r->w.trainers ? plan_tables(c, link_one_node(r->all)) : NULL);
+		trainers_agree(r, r->w.rank < r->w.trainers ? plan_tables(c, link_one_node(r->all))
+							    : NULL);
 	else if (r->w.rank >= r->w.trainers)
 		serve(r);
 	else

@@ -114,6 +114,12 @@ struct trainer {
 	int status;
 };
 
+/* ---- train.c ---- */
+
+/* If any rank has a message, all ranks end the run with that of the lowest such rank. Frees mine.
+ */
+void trainers_agree(struct trainer *r, char *mine);
+
 /* ---- deal.c: puts mini-batches into w->index and w->rows ---- */
 
 void deal_open(struct trainer *r); /* collective, after the strategy's tables */

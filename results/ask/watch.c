@@ -239,13 +239,9 @@ static char *watch(void *options_given, struct arguments *a, int *status)
 	struct work w = {0};
 	nsec seen = clock_now(); /* when something last ran */
 	int64_t live = 0;
-	sigset_t signals, before;
+	sigset_t signals = end_signals(), before;
 	char *wrong;
 	(void)a;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	while (!(wrong = read_and_draw(o->db, &v, &w, &live))) {
 		if (live)

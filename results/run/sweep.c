@@ -404,11 +404,7 @@ static void do_side_by_side(struct doing *d)
 	} job[JOBS_MAX] = {{0}};
 	struct timespec tick = {.tv_nsec = TICK_MS * 1000000};
 	size_t next = 0, running = 0;
-	sigset_t signals, before;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
+	sigset_t signals = end_signals(), before;
 	sigaddset(&signals, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	setenv("MVBENCH_UNBOUND", "1",

@@ -11,6 +11,7 @@
 #include "mvbench.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,7 +35,8 @@ int complain(char *wrong);
 /* Replaces control characters, except newlines and tabs, because a terminal would obey them. */
 void text_disarm(char *s);
 
-/* Is a blocked signal pending that would end this process? (Signals are blocked during a run.) */
+sigset_t end_signals(void); /* those that end a process from outside: SIGINT, SIGTERM, SIGHUP */
+/* Is such a signal pending, because it is blocked? (They are blocked during a run.) */
 bool end_is_requested(void);
 
 /* Frees the memory of a pointer at the end of its block: char *text AUTOFREE = sentence(...). */

@@ -142,10 +142,20 @@ int complain(char *wrong)
 	return EXIT_USER;
 }
 
+sigset_t end_signals(void)
+{
+	sigset_t signals;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	return signals;
+}
+
 bool end_is_requested(void)
 {
-	sigset_t pending;
+	sigset_t pending, ends = end_signals();
 	sigpending(&pending);
-	return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
-	       sigismember(&pending, SIGHUP);
+	sigandset(&pending, &pending, &ends);
+	return !sigisemptyset(&pending);
 }

@@ -177,12 +177,8 @@ static bool send_request(int connection, const char *const *words)
 
 char *lab_request(int connection, const char *const *words, int *status)
 {
-	sigset_t signals, before;
+	sigset_t signals = end_signals(), before;
 	char *wrong = NULL;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	struct pollfd fd[] = {{.fd = connection, .events = POLLIN},
 			      {.fd = signalfd(-1, &signals, SFD_CLOEXEC), .events = POLLIN}};

@@ -363,7 +363,7 @@ int launch(const struct config *c, const char *const *command,
 	if (!alone)
 		make_folders(&w);
 	struct status_page *page = status_new(c->run.epochs, ranks, w.folder[1], w.page_path);
-	sigset_t signals, before;
+	sigset_t signals = end_signals(), before;
 	int status;
 	w.page = page;
 	signal(SIGCHLD, SIG_DFL); /* a parent may have ignored it; waitpid would then fail */
@@ -382,11 +382,7 @@ int launch(const struct config *c, const char *const *command,
 		unlink_page(&w); /* the child has it */
 	else if (!is_simulated(c) && *c->harness.hostfile)
 		w.hosts = write_hosts(&w);
-	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	start(&w, &signals, worker, ctx);
 	int wait_status = watch(&w, watcher);

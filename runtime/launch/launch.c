@@ -55,7 +55,7 @@ static char *write_hosts(struct watch *w)
 		wrong = host_list_deal(&l, c, number);
 	for (int i = 0; !wrong && fd >= 0 && i < w->ranks; i++) {
 		dprintf(fd, "%s\n", l.host[number[i]].name);
-		snprintf(w->planned[i], HOST, "%s", l.host[number[i]].name);
+		snprintf(w->rank[i].planned, HOST, "%s", l.host[number[i]].name);
 	}
 	close(fd);
 	free(wrong); /* the plan found no error; after a change mpirun reports it */
@@ -149,9 +149,9 @@ static void be_child(const sigset_t *signals)
 static pid_t process_of(const void *self, int rank, bool *far)
 {
 	const struct watch *w = self;
-	bool here = w->ranks == 1 || strcmp(w->host[rank], w->here) == 0;
-	*far = !here && *w->host[rank];
-	return here ? w->pid[rank] : PROCESS_UNKNOWN;
+	bool here = w->ranks == 1 || strcmp(w->rank[rank].host, w->here) == 0;
+	*far = !here && *w->rank[rank].host;
+	return here ? w->rank[rank].pid : PROCESS_UNKNOWN;
 }
 
 static char *name_of(const void *self, int rank)
@@ -175,7 +175,6 @@ static void start(struct watch *w, const sigset_t *signals,
 {
 	int pipe_fd[2] = {-1, -1};
 	w->fd = must(calloc((size_t)(FD_RANK + w->ranks), sizeof *w->fd));
-	w->pid = must(calloc((size_t)w->ranks, sizeof *w->pid));
 	w->stall = (struct stall){.ranks = w->ranks,
 				  .pulse = status_pulse(w->page, 0),
 				  .timeout_s = w->config->harness.stall_timeout,
@@ -213,7 +212,7 @@ static void start(struct watch *w, const sigset_t *signals,
 	}
 	CHECK(w->child > 0, "fork: %s", strerror(errno));
 	if (w->ranks == 1)
-		w->pid[0] = w->child;
+		w->rank[0].pid = w->child;
 	else
 		w->stall.launcher = w->child;
 	setpgid(w->child, w->child); /* here too, because a signal may come before the child runs */
@@ -294,7 +293,6 @@ static void end_watch(struct watch *w)
 			close(w->fd[i].fd);
 	free(w->fd);
 	stall_close(&w->stall);
-	free(w->pid);
 }
 
 /* ---- The end ------------------------------------------------------------- */
@@ -357,8 +355,6 @@ int launch(const struct config *c, const char *const *command,
 			  .ranks = ranks,
 			  .rank_failure = {.rank = -1, .signal = -1, .status = -1},
 			  .first = -1};
-	w.host = must(calloc((size_t)ranks, sizeof *w.host));
-	w.planned = must(calloc((size_t)ranks, sizeof *w.planned));
 	bool alone = ranks == 1 && !is_simulated(c);
 	if (!alone)
 		make_folders(&w);
@@ -374,10 +370,9 @@ int launch(const struct config *c, const char *const *command,
 			"some space",
 			strerror(errno));
 		remove_folders(&w);
-		free(w.host);
-		free(w.planned);
 		return EXIT_USER;
 	}
+	w.rank = must(calloc((size_t)ranks, sizeof *w.rank));
 	if (alone)
 		unlink_page(&w); /* the child has it */
 	else if (!is_simulated(c) && *c->harness.hostfile)
@@ -411,8 +406,7 @@ int launch(const struct config *c, const char *const *command,
 	} else {
 		status = end_of_child(&w, wait_status, why);
 	}
-	free(w.host);
-	free(w.planned);
+	free(w.rank);
 	free(w.hosts);
 	free(w.stalled);
 	return status;

@@ -67,9 +67,9 @@ bool ranks_read(struct watch *w, const char *line)
 		return false;
 	struct pollfd *fd = &w->fd[FD_RANK + rank];
 	text_disarm(host);
-	w->introduced += !*w->host[rank];
-	memcpy(w->host[rank], host, HOST);
-	w->pid[rank] = pid;
+	w->introduced += !*w->rank[rank].host;
+	memcpy(w->rank[rank].host, host, HOST);
+	w->rank[rank].pid = pid;
 	struct seen *seen = &w->stall.seen[rank];
 	seen->lived = seen->got_on = clock_now();
 	if (strcmp(host, w->here) == 0 && fd->fd < 0) {
@@ -117,7 +117,7 @@ int ranks_first_failed(const struct watch *w)
 	if (!w->heard && !w->given_up)
 		return -1; /* mpirun ended first, and all ranks with it */
 	for (int rank = 0; w->introduced == w->ranks - 1 && rank < w->ranks; rank++)
-		if (!*w->host[rank])
+		if (!*w->rank[rank].host)
 			silent = rank;
 	return w->first >= 0 ? w->first : silent;
 }
@@ -129,17 +129,17 @@ static const char *host_of(const struct watch *w, int rank)
 	const char *host = "";
 	if (w->ranks == 1)
 		return w->here;
-	if (rank >= 0 && *w->host[rank])
-		return w->host[rank];
+	if (rank >= 0 && *w->rank[rank].host)
+		return w->rank[rank].host;
 	if (rank >= 0 && rank == w->rank_failure.rank && *w->rank_failure.host)
 		return w->rank_failure.host;
-	if (rank >= 0 && *w->planned[rank])
-		return w->planned[rank];
+	if (rank >= 0 && *w->rank[rank].planned)
+		return w->rank[rank].planned;
 	for (int i = 0; i < w->ranks; i++)
-		if (*w->host[i] && *host && strcmp(w->host[i], host) != 0)
+		if (*w->rank[i].host && *host && strcmp(w->rank[i].host, host) != 0)
 			return "";
-		else if (*w->host[i])
-			host = w->host[i];
+		else if (*w->rank[i].host)
+			host = w->rank[i].host;
 	return host;
 }
 

@@ -18,6 +18,11 @@ enum { HOST = 256, HELD = 8192 };
  * end the others (it takes 1 or 2 s), and LAST_S more after SIGTERM. */
 enum { TICK_MS = 100, PATIENCE_S = 10, GRACE_S = 5, LAST_S = 2 };
 
+struct rank {
+	char host[HOST], planned[HOST]; /* "" before the introduction; "" = no hostfile */
+	pid_t pid;                      /* 0 before the introduction */
+};
+
 struct rank_failure { /* mpirun's report of the first failed rank; -1, "": not reported */
 	int rank, signal, status;
 	char host[HOST];
@@ -43,11 +48,9 @@ struct watch {
 	char *hosts;              /* a file with the host of each rank; NULL = all here */
 	pid_t child;              /* mpirun, or the only worker */
 	int ranks;
-	struct pollfd *fd;     /* [FD_RANK + ranks]; a rank's is a pidfd, or -1 */
-	char (*host)[HOST];    /* [ranks]; "" before the introduction */
-	char (*planned)[HOST]; /* [ranks]; as the hostfile names them; "" = no hostfile */
-	pid_t *pid;            /* [ranks]; 0 before the introduction */
-	char here[HOST];       /* this machine */
+	struct pollfd *fd; /* [FD_RANK + ranks]; a rank's is a pidfd, or -1 */
+	struct rank *rank; /* [ranks] */
+	char here[HOST];   /* this machine */
 
 	char lost[HOST];        /* a machine that mpirun can no longer reach; "" = none */
 	char not_started[HOST]; /* a machine where mpirun could not start the program; "" = none */

@@ -40,11 +40,8 @@ static char *read_words(const char *said, const char *how, const struct optimize
 	*opts = NULL;
 	*o = optimizer_find(name);
 	if (!*o) {
-		char *list AUTOFREE = sentence("%s", optimizers[0]->plugin.name);
-		for (size_t i = 1; optimizers[i]; i++) {
-			char *shorter AUTOFREE = list;
-			list = sentence("%s, %s", shorter, optimizers[i]->plugin.name);
-		}
+		const char *all[PLUGINS_MOST];
+		char *list AUTOFREE = text_list(all, plugin_names(PART_OPTIMIZER, all), ", ");
 		return sentence("%s: unknown optimizer %s; known: %s", said, name, list);
 	}
 	size_t size = (*o)->plugin.opts_size;

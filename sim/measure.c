@@ -71,19 +71,15 @@ static int times_of(const struct bench *b, double wanted)
 	return (int)fmax(b->share * fmin(wanted, b->most), b->least);
 }
 
-/* A worker that was started on another machine may not know the seconds: all take the smallest
- * share. */
 static struct bench bench_of(struct worker *w, double seconds, struct points *out)
 {
-	struct bench b = {.w = w,
-			  .out = out,
-			  .all = comm_link(w->all),
-			  .share = fmin(seconds, 1),
-			  .least = TIMES_LEAST,
-			  .most = TIMES_MOST,
-			  .figure_s = figure_s};
-	link_reduce_all(b.all, &b.share, 1, REDUCE_MIN);
-	return b;
+	return (struct bench){.w = w,
+			      .out = out,
+			      .all = comm_link(w->all),
+			      .share = fmin(seconds, 1),
+			      .least = TIMES_LEAST,
+			      .most = TIMES_MOST,
+			      .figure_s = figure_s};
 }
 
 typedef void work_fn(struct bench *b);

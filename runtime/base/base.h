@@ -26,9 +26,8 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USER = 2, EXIT_DIVERGED = 3, EXIT_INTE
 
 void *must(void *p); /* returns p; NULL ends the process: out of memory */
 /* Sets the function that gets a user_error's message (on the heap); it must not return. NULL = the
- * message goes to the terminal. Returns the previous function. */
-typedef void user_error_fn(const char *sentence);
-user_error_fn *user_error_handler(user_error_fn *f);
+ * message goes to the terminal. */
+void user_error_handler(void (*f)(const char *sentence));
 
 /* Prints the message to stderr, frees it, and returns EXIT_USER. */
 int complain(char *wrong);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static user_error_fn *handler;
+static void (*handler)(const char *sentence);
 static void (*abort_all)(int status) = world_exit; /* does not return */
 static const char *speaker;                        /* NULL: this is the only process */
 static char *redirected; /* [redirected_room]: another process prints this; NULL = print it here */
@@ -114,11 +114,9 @@ void *must(void *p)
 	return p;
 }
 
-user_error_fn *user_error_handler(user_error_fn *f)
+void user_error_handler(void (*f)(const char *sentence))
 {
-	user_error_fn *before = handler;
 	handler = f;
-	return before;
 }
 
 void user_error(const char *fmt, ...)

@@ -258,6 +258,14 @@ struct usage {
 };
 void usage_open(int compute_threads); /* call after these threads have started */
 struct usage usage_now(void);
+/* The columns of proc_stat(5), summed over the cores that this process may use [s]. cores 0: the
+ * system does not report them. */
+enum { CORE_IDLE = 3, CORE_IOWAIT = 4, CORE_STEAL = 7, CORE_TIMES };
+struct core_times {
+	int cores;
+	double s[CORE_TIMES];
+};
+struct core_times core_times_now(void);
 
 /* The progress of a rank. Others read it while it is written, with PULSE_GET and PULSE_PUT: each
  * number is read whole, but numbers may be from different moments. */

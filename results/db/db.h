@@ -13,9 +13,6 @@
 /* Calls f with the address of a variable when its block ends: struct settings all
  * ENDS_WITH(settings_free) = ...; the variable has to be initialised. */
 #define ENDS_WITH(f) __attribute__((cleanup(f)))
-/* Appends an element to a list on the heap. */
-#define APPEND(list, n, ...) \
-	((list) = must(realloc((list), ((n) + 1) * sizeof *(list))), (list)[(n)++] = (__VA_ARGS__))
 /* Returns the first of two errors, and frees the second. */
 static inline char *first_wrong(char *wrong, char *late)
 {

@@ -45,6 +45,10 @@ static inline void autofree(void *pointer)
 }
 #define AUTOFREE __attribute__((cleanup(autofree)))
 
+/* Appends an element to a list on the heap. */
+#define APPEND(list, n, ...) \
+	((list) = must(realloc((list), ((n) + 1) * sizeof *(list))), (list)[(n)++] = (__VA_ARGS__))
+
 /* A text under construction: everything written to its file becomes a string on the heap. */
 struct text {
 	FILE *f;

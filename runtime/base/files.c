@@ -62,8 +62,7 @@ static void lock_folder(const char *path)
 	if (fd < 0 || fstat(fd, &st) != 0)
 		return;
 	flock(fd, LOCK_SH);
-	locks = must(realloc(locks, (nlocks + 1) * sizeof *locks));
-	locks[nlocks++] = (struct lock){st.st_dev, st.st_ino, fd};
+	APPEND(locks, nlocks, (struct lock){st.st_dev, st.st_ino, fd});
 }
 
 static void unlock_folder(const char *path)

@@ -200,8 +200,7 @@ char *config_check(const char *name, const char *value, const struct option **ou
 
 static const char *keep(struct config *c, const char *text)
 {
-	c->strings = must(realloc(c->strings, (c->nstrings + 1) * sizeof *c->strings));
-	return c->strings[c->nstrings++] = must(strdup(text));
+	return APPEND(c->strings, c->nstrings, must(strdup(text)));
 }
 
 /* A message if this option belongs to a plug-in that the configuration does not use. */

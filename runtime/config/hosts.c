@@ -33,8 +33,7 @@ static void read_line(struct host_list *l, char *line)
 			l->host[i].slots += slots + !slots + !l->host[i].slots;
 			return;
 		}
-	l->host = must(realloc(l->host, (l->n + 1) * sizeof *l->host));
-	l->host[l->n++] = (struct host){.name = must(strdup(name)), .slots = slots};
+	APPEND(l->host, l->n, (struct host){.name = must(strdup(name)), .slots = slots});
 }
 
 char *host_list_read(const char *path, struct host_list *l)

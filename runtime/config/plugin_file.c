@@ -89,8 +89,7 @@ static bool see(struct seen *s, char *path)
 	for (size_t i = 0; i < s->n; i++)
 		if (strcmp(s->path[i], path) == 0)
 			return false;
-	s->path = must(realloc(s->path, (s->n + 1) * sizeof *s->path));
-	s->path[s->n++] = path;
+	APPEND(s->path, s->n, path);
 	return true;
 }
 

@@ -151,8 +151,7 @@ static char *load(enum part part, const char *file, const struct plugin **out)
 		return sentence("%s: mvbench has a plug-in %s itself: give yours another name "
 				"(.plugin.name), because options and results use it",
 				file, l.plugin->name);
-	loaded = must(realloc(loaded, (nloaded + 1) * sizeof *loaded));
-	loaded[nloaded++] = l;
+	APPEND(loaded, nloaded, l);
 	*out = l.plugin;
 	return NULL;
 }

@@ -214,10 +214,8 @@ static char *settings_of_mpi(void)
 			       !strstr(name, "/.mvbench-run-"); /* launch.c's folders */
 		for (size_t i = 0; matches && i < sizeof own / sizeof *own; i++)
 			matches = strncmp(name, own[i], strlen(own[i])) != 0;
-		if (matches) {
-			found = must(realloc(found, (n + 1) * sizeof *found));
-			found[n++] = name;
-		}
+		if (matches)
+			APPEND(found, n, name);
 	}
 	return n ? joined(found, n, " ") : NULL;
 }

@@ -49,7 +49,7 @@ struct point {
 };
 struct points {
 	struct point *point;
-	size_t n, room;
+	size_t n;
 };
 void points_add(struct points *p, const char *name, double x, double value);
 

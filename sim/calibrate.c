@@ -291,8 +291,7 @@ static int launch_one(const struct arguments *a, int workers, bool far, bool sim
 	progress_start(&progress);
 	int status = launch(&c, words, measure, &m, &watcher, &page, &why);
 	progress_end(&progress);
-	if (why)
-		complain(why);
+	complain_if(why);
 	if (!status && page && page->interrupted) /* when the run was already done */
 		status = EXIT_INTERRUPTED;
 	status_free(page);

@@ -30,8 +30,6 @@ struct sim_worker {
 };
 
 struct sim_worker *sim_self(void); /* NULL outside an actor, as before the start */
-const struct simulation *sim_costs(void);
-double sim_params(void); /* of the whole model */
 void sim_charge(double seconds);
 void sim_charge_for(enum cost what, double amount);
 
@@ -47,8 +45,9 @@ void measure_wires(struct worker *w, double seconds, struct points *out);
 void measure_steps(struct worker *w, const float *step, size_t n, int repetition,
 		   struct points *out);
 
-/* device.c: the operations of w's device take virtual time. train false: they do nothing else. */
-void sim_device(struct worker *w, bool train);
+/* device.c: the operations of w's device take virtual time, by these costs. params: of the whole
+ * model. Without sim.train they do nothing else. */
+void sim_device(struct worker *w, const struct simulation *costs, double params);
 
 /* calibrate.c */
 /* Launches repetition `repetition` (0: a new calibration, with all costs) of the calibration that c

@@ -154,11 +154,6 @@ static pid_t process_of(const void *self, int rank, bool *far)
 	return here ? w->rank[rank].pid : PROCESS_UNKNOWN;
 }
 
-static char *name_of(const void *self, int rank)
-{
-	return ranks_name(self, rank);
-}
-
 static void end_stalled(void *self, char *why)
 {
 	struct watch *w = self;
@@ -180,7 +175,7 @@ static void start(struct watch *w, const sigset_t *signals,
 				  .timeout_s = w->config->harness.stall_timeout,
 				  .setting = "--stall-timeout",
 				  .process = process_of,
-				  .name = name_of,
+				  .name = ranks_name,
 				  .end = end_stalled,
 				  .self = w};
 	stall_open(&w->stall);

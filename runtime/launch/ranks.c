@@ -143,7 +143,8 @@ static const char *host_of(const struct watch *w, int rank)
 	return host;
 }
 
-char *ranks_name(const struct watch *w, int rank)
+char *ranks_name(const void *watch, int rank)
 {
+	const struct watch *w = watch;
 	return name_of(w->config, rank, host_of(w, rank));
 }

@@ -90,7 +90,7 @@ bool ranks_read(struct watch *w, const char *line); /* an introduction; false: a
 void ranks_poll(struct watch *w);
 void ranks_kill(struct watch *w);
 int ranks_first_failed(const struct watch *w); /* the first failed rank; -1: not known */
-/* The name of a rank with its host; rank -1: not known. Heap. */
-char *ranks_name(const struct watch *w, int rank);
+/* The name of a rank of a struct watch, with its host; rank -1: not known. Heap. */
+char *ranks_name(const void *watch, int rank);
 
 #endif

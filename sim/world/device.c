@@ -21,6 +21,8 @@ static struct device_ops ops;          /* what the workers see, */
 static const struct device_ops *inner; /* and what computes */
 static struct optimizer optimizer;     /* likewise */
 static const struct optimizer *inner_optimizer;
+static const struct simulation *costs;
+static double whole_params; /* of the whole model */
 
 static void charge(enum cost what, size_t amount)
 {
@@ -57,10 +59,9 @@ static double whole_flops(const struct worker *w)
 /* For the current mini-batch: a gradient of the whole model, without the update. */
 static double draw(const struct sim_worker *me, double params)
 {
-	const struct simulation *s = sim_costs();
-	double rows = (double)me->worker->rows / s->rows;
-	double step = steps_draw(&s->step, rng_uniform(&sim_self()->rng));
-	double update = curve_at(&s->cost[COST_SGD], params);
+	double rows = (double)me->worker->rows / costs->rows;
+	double step = steps_draw(&costs->step, rng_uniform(&sim_self()->rng));
+	double update = curve_at(&costs->cost[COST_SGD], params);
 	return step > update ? rows * (step - update) : 0;
 }
 
@@ -86,7 +87,7 @@ static void charge_data(size_t n)
 	const struct worker *w = me->worker;
 	if (!is_spread(w))
 		return;
-	me->gradient_s = draw(me, sim_params());
+	me->gradient_s = draw(me, whole_params);
 	charge(COST_COPY, n);
 	if (whole_flops(w) > 0)
 		charge_product(whole_flops(w) * (double)w->rows);
@@ -179,14 +180,16 @@ static void sim_update(struct worker *w, const struct param_group *p, float scal
 	me->updating = true;
 	inner_optimizer->step(w, p, scale, decay);
 	me->updating = false;
-	double share = (double)vec_len(p->param) / sim_params();
-	sim_charge(share * curve_at(&sim_costs()->cost[COST_SGD], sim_params()));
+	double share = (double)vec_len(p->param) / whole_params;
+	sim_charge(share * curve_at(&costs->cost[COST_SGD], whole_params));
 }
 
-void sim_device(struct worker *w, bool train)
+void sim_device(struct worker *w, const struct simulation *s, double params)
 {
+	costs = s;
+	whole_params = params;
 	if (!inner) {
-		inner = train ? w->dev->ops : &device_none;
+		inner = w->run->sim_train ? w->dev->ops : &device_none;
 		ops = *inner;
 #define TAKE(name, ...) ops.name = sim_##name;
 		DEVICE_OPS(TAKE)

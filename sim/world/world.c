@@ -56,16 +56,6 @@ struct sim_worker *sim_self(void)
 	return sg_actor_self() ? sg_actor_self_get_data() : NULL;
 }
 
-const struct simulation *sim_costs(void)
-{
-	return world.costs;
-}
-
-double sim_params(void)
-{
-	return world.params;
-}
-
 /* ---- Time ---- */
 
 static nsec wall_now(void)
@@ -283,7 +273,7 @@ void world_device(struct worker *w)
 	me->worker = w;
 	me->rng = rng_seed(arrival_seed(w->run), STREAM_COMPUTE, w->rank);
 	w->dev->ops = &device_cpu;
-	sim_device(w, w->run->sim_train);
+	sim_device(w, world.costs, world.params);
 }
 
 void world_enter(const char *what, int peer)

@@ -21,19 +21,17 @@
 
 /* ---- The start ----------------------------------------------------------- */
 
-/* Does not return. front: the words before the command, the program first. */
-static void exec_words(const struct watch *w, const char *const *front, size_t n)
+/* Does not return. front: the words before the command, the program first; ends at NULL. */
+static void exec_words(const struct watch *w, const char *const *front)
 {
-	char **words = config_words(w->config);
-	size_t own = 0, given = 0;
-	while (w->command[own])
-		own++;
-	while (words[given])
-		given++;
-	const char **argv = must(calloc(n + own + given + 1, sizeof *argv));
-	memcpy(argv, front, n * sizeof *argv);
-	memcpy(argv + n, w->command, own * sizeof *argv);
-	memcpy(argv + n + own, words, given * sizeof *argv);
+	const char *const *const part[] = {front, w->command,
+					   (const char *const *)config_words(w->config)};
+	const char **argv = NULL;
+	size_t n = 0;
+	for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+		for (const char *const *word = part[i]; *word; word++)
+			APPEND(argv, n, *word);
+	APPEND(argv, n, NULL);
 	char *variable = status_variable(w->page, w->page_path);
 	setenv(STATUS_VARIABLE, variable, 1);
 	execvp(argv[0], (char *const *)argv);
@@ -94,9 +92,9 @@ static void exec_launcher(const struct watch *w)
 {
 	const struct config *c = w->config;
 	char *self = program_path(), ranks[24];
-	const char *simulator = sentence("%s-sim", self);
+	const char *const simulator[] = {sentence("%s-sim", self), NULL};
 	if (is_simulated(c))
-		exec_words(w, &simulator, 1);
+		exec_words(w, simulator);
 	bool crowded = !w->hosts && w->ranks > usable_cores();
 	bool unbound = crowded || getenv("MVBENCH_UNBOUND");
 	snprintf(ranks, sizeof ranks, "%d", w->ranks);
@@ -129,7 +127,7 @@ static void exec_launcher(const struct watch *w)
 	setenv("OMPI_MCA_oob_tcp_keepalive_time", "10", 0);
 	setenv("OMPI_MCA_oob_tcp_keepalive_intvl", "5", 0);
 	setenv("OMPI_MCA_oob_tcp_keepalive_probes", "3", 0);
-	exec_words(w, front, n);
+	exec_words(w, front);
 }
 
 /* Prepares the child: its own process group, because a terminal's Ctrl-C must reach only the

@@ -43,30 +43,21 @@ void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n)
 }
 
 /* Only the first worker of each model group counts. */
-static struct tally_sum counted(const struct trainer *r, const struct tally *t)
+void gather_tallies(struct trainer *r, const struct tally *t, int n, struct judged *out)
 {
-	if (comm_rank(r->w.model_group) > 0)
-		return (struct tally_sum){0};
-	return (struct tally_sum){t->loss, (double)t->correct, (double)t->rows};
-}
-
-static void means_of(const struct trainer *r, const struct tally_sum *t, double *loss,
-		     double *accuracy)
-{
-	*loss = t->rows > 0 ? t->loss / t->rows : NAN;
-	*accuracy = t->rows > 0 && r->train.classes ? t->correct / t->rows : NAN;
-}
-
-void gather_point(struct trainer *r, const struct evaluated *evaluated, struct point_row *row)
-{
-	struct {
-		struct tally_sum train, validation, test;
-	} sum = {counted(r, &evaluated->train), counted(r, &evaluated->validation),
-		 counted(r, &evaluated->test)};
-	link_reduce_all(r->all, (double *)(void *)&sum, sizeof sum / sizeof(double), REDUCE_SUM);
-	means_of(r, &sum.train, &row->train_loss, &row->train_accuracy);
-	means_of(r, &sum.validation, &row->validation_loss, &row->validation_accuracy);
-	means_of(r, &sum.test, &row->test_loss, &row->test_accuracy);
+	enum { LOSS, CORRECT, ROWS, SUMS };
+	double sum[EVALUATED][SUMS] = {{0}};
+	for (int i = 0; i < n && comm_rank(r->w.model_group) == 0; i++) {
+		sum[i][LOSS] = t[i].loss;
+		sum[i][CORRECT] = (double)t[i].correct;
+		sum[i][ROWS] = (double)t[i].rows;
+	}
+	link_reduce_all(r->all, sum[0], n * SUMS, REDUCE_SUM);
+	for (int i = 0; i < n; i++) {
+		double rows = sum[i][ROWS] > 0 ? sum[i][ROWS] : NAN;
+		out[i] = (struct judged){sum[i][LOSS] / rows,
+					 r->train.classes ? sum[i][CORRECT] / rows : NAN};
+	}
 }
 
 /* The trainers' histograms, summed on every rank. */
@@ -95,10 +86,10 @@ static void gather_values(struct trainer *r, struct epoch_values *own)
 /* Times are means, counts are sums. Without a barrier each trainer's epoch begins and ends at its
  * own time. The mean times are then scaled to the duration of the common epoch. Waiting inside
  * synchronisations moves from comm to wait. */
-void gather_epoch(struct trainer *r, struct epoch_record *record, const struct evaluated *evaluated,
-		  struct epoch_row *row)
+void gather_epoch(struct trainer *r, struct epoch_record *record, struct epoch_row *row)
 {
 	struct split_row *own = &record->split;
+	struct judged running;
 	double n = r->w.trainers,
 	       waited = 1e-9 * (double)stats_waited(&r->stats, record->first_joint_op,
 						    record->last_meeting);
@@ -109,10 +100,6 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct e
 		SPLIT_TIMES(OWN) SPLIT_COUNTS(OWN)
 #undef OWN
 			.reports = record->values.n,
-		.running = counted(r, &record->running),
-		.train = counted(r, &evaluated->train),
-		.validation = counted(r, &evaluated->validation),
-		.test = counted(r, &evaluated->test),
 	};
 	link_reduce_all(r->all, (double *)(void *)&sum, sizeof sum / sizeof(double), REDUCE_SUM);
 	row->split = (struct split_row){
@@ -126,10 +113,9 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct e
 #define SCALED(name) row->split.name *= scale;
 	SPLIT_TIMES(SCALED)
 #undef SCALED
-	means_of(r, &sum.running, &row->running_loss, &row->running_accuracy);
-	means_of(r, &sum.train, &row->train_loss, &row->train_accuracy);
-	means_of(r, &sum.validation, &row->validation_loss, &row->validation_accuracy);
-	means_of(r, &sum.test, &row->test_loss, &row->test_accuracy);
+	gather_tallies(r, &record->running, 1, &running);
+	row->running_loss = running.loss;
+	row->running_accuracy = running.accuracy;
 	if (row->split.pushes)
 		sum_staleness(r, record->staleness);
 	if (sum.reports > 0)

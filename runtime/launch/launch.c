@@ -179,7 +179,7 @@ static void start(struct watch *w, const sigset_t *signals,
 	stall_open(&w->stall);
 	if (is_simulated(w->config)) /* its virtual time has no pulse: CPU use is progress */
 		status_pulse(w->page, 0)->phase = PHASE_LOADS;
-	host_name(w->here);
+	gethostname(w->here, sizeof w->here - 1);
 	for (int i = 0; i < FD_RANK + w->ranks; i++)
 		w->fd[i] = (struct pollfd){.fd = -1, .events = POLLIN};
 	w->fd[FD_SIGNAL].fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -24,12 +24,6 @@ int ranks_of(const struct config *c)
 	return (int)(c->run.workers + c->run.servers);
 }
 
-void host_name(char host[HOST])
-{
-	memset(host, 0, HOST);
-	gethostname(host, HOST - 1);
-}
-
 /* Heap. rank -1, host "": not known. */
 static char *name_of(const struct config *c, int rank, const char *host)
 {
@@ -47,12 +41,12 @@ static char *name_of(const struct config *c, int rank, const char *host)
 void worker_introduce(const struct config *c, struct status_page *page)
 {
 	int rank = rank_of_launcher();
-	char host[HOST];
+	char host[HOST] = "";
 	if (rank < 0 || ranks_of(c) == 1)
 		return;
 	if (page && !is_simulated(c) && rank < page->ranks)
 		pulse_of(status_pulse(page, rank));
-	host_name(host);
+	gethostname(host, sizeof host - 1);
 	panic_as(name_of(c, rank, host));
 	if (getenv(STATUS_VARIABLE)) /* the watcher reads this line and does not show it */
 		dprintf(STDERR_FILENO, INTRODUCTION " %d %s %d\n", rank, host, (int)getpid());

@@ -121,22 +121,8 @@ static char *insert_epoch(struct store *s, const struct epoch_row *row,
 	return NULL;
 }
 
-static char *sink_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks,
-			int n, const int64_t *staleness)
+static char *insert_values(struct store *s, int64_t epoch, const struct epoch_values *r)
 {
-	struct store *s = self;
-	CHECK(s->run, "an epoch of no run");
-	if (s->on_epoch)
-		s->on_epoch(s->on_epoch_ctx, row);
-	TRY(sql_begin(s));
-	return sql_end(s, insert_epoch(s, row, ranks, n, staleness));
-}
-
-static char *sink_values(void *self, int64_t epoch, const struct epoch_values *r)
-{
-	struct store *s = self;
-	CHECK(s->run, "figures of no run");
-	TRY(sql_begin(s));
 	struct sql q = sql_select(s,
 				  "INSERT INTO epoch_value (run_id, epoch, name, value, reports) "
 				  "VALUES (?, ?, ?, ?, ?)",
@@ -146,7 +132,19 @@ static char *sink_values(void *self, int64_t epoch, const struct epoch_values *r
 			  (int64_t)x->count);
 		sql_next(&q);
 	}
-	return sql_end(s, sql_done(&q));
+	return sql_done(&q);
+}
+
+static char *sink_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks,
+			int n, const int64_t *staleness, const struct epoch_values *values)
+{
+	struct store *s = self;
+	CHECK(s->run, "an epoch of no run");
+	if (s->on_epoch)
+		s->on_epoch(s->on_epoch_ctx, row);
+	TRY(sql_begin(s));
+	char *wrong = insert_epoch(s, row, ranks, n, staleness);
+	return sql_end(s, wrong || !values ? wrong : insert_values(s, row->epoch, values));
 }
 
 static char *sink_shards(void *self, const int64_t *rows, size_t models, size_t classes, int share)
@@ -272,7 +270,6 @@ struct sink store_sink(struct store *s)
 		.self = s,
 		.begin = sink_begin,
 		.epoch = sink_epoch,
-		.values = sink_values,
 		.shards = sink_shards,
 		.point = sink_point,
 		.arrivals = sink_arrivals,

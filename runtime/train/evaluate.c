@@ -216,9 +216,8 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool 
 	if (r->w.rank == 0)
 		look_for_divergence(r, &row);
 	TO_SINK(r, true, epoch, &row, r->ranks, r->w.trainers,
-		row.split.pushes ? record->staleness : NULL);
-	TO_SINK(r, record->values.n && r->status != EXIT_FAILED, values, row.epoch,
-		&record->values);
+		row.split.pushes ? record->staleness : NULL,
+		record->values.n ? &record->values : NULL);
 	if (r->page) { /* on rank 0 */
 		r->page->row[r->page->rows] = row;
 		__atomic_fetch_add(&r->page->rows, 1, __ATOMIC_RELEASE);

@@ -83,11 +83,9 @@ struct sink {
 	void *self;
 	char *(*begin)(void *self, const struct experiment *e, int64_t *id);
 	/* staleness: number of the epoch's pushes in each of STALENESS_BINS bins; NULL = there
-	 * were no pushes. */
+	 * were no pushes. values: that the strategy reported in it; NULL = none. */
 	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
-		       int n, const int64_t *staleness);
-	/* After an epoch in which the strategy reported values. */
-	char *(*values)(void *self, int64_t epoch, const struct epoch_values *r);
+		       int n, const int64_t *staleness, const struct epoch_values *values);
 	/* With --split, after begin: the number of rows of each class that each model trains on,
 	 * [models x classes] (classes 0: [models]); `share` workers hold one model. */
 	char *(*shards)(void *self, const int64_t *rows, size_t models, size_t classes, int share);

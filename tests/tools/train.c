@@ -386,7 +386,7 @@ static void counted_step(struct worker *w)
 static char *model_file;
 
 static char *sink_epoch(void *self, const struct epoch_row *r, const struct split_row *ranks, int n,
-			const int64_t *staleness)
+			const int64_t *staleness, const struct epoch_values *values)
 {
 	(void)self;
 	(void)ranks;
@@ -398,15 +398,9 @@ static char *sink_epoch(void *self, const struct epoch_row *r, const struct spli
 	       (long long)r->split.pushes, (long long)r->split.staleness_max);
 	printf("computed %.9g\ncommunicated %.9g\n", r->split.compute_s,
 	       r->split.comm_s + r->split.wait_s);
-	return NULL;
-}
-
-static char *sink_values(void *self, int64_t epoch, const struct epoch_values *r)
-{
-	(void)self;
-	for (int i = 0; i < r->n; i++)
-		printf("reported %d %s %g %g\n", (int)epoch, r->of[i].name,
-		       r->of[i].sum / r->of[i].count, r->of[i].count);
+	for (int i = 0; values && i < values->n; i++)
+		printf("reported %d %s %g %g\n", (int)r->epoch, values->of[i].name,
+		       values->of[i].sum / values->of[i].count, values->of[i].count);
 	return NULL;
 }
 
@@ -499,8 +493,7 @@ static int train_once(int argc, char **argv)
 	probe(&counted);
 	c.strategy = &counted;
 	c.workload = &workload;
-	struct sink sink = {
-		.epoch = sink_epoch, .values = sink_values, .end = sink_end, .model = sink_model};
+	struct sink sink = {.epoch = sink_epoch, .end = sink_end, .model = sink_model};
 	int status = train(&c, &plan, &sink, NULL);
 	c.strategy = named;
 	c.workload = honest;

@@ -183,14 +183,14 @@ TEST(run_is_stored)
 	int64_t histogram[STALENESS_BINS] = {[0] = 2, [3] = 1, [7] = 1};
 	char hash[17];
 	ck_rows("SELECT status, finished FROM run", "running,null");
-	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
 	row = epoch_row(1, NAN);
 	row.split.pushes = 4;
 	row.split.staleness_sum = 10;
 	row.split.staleness_max = 7;
 	row.split.dropped = 1;
 	row.test_loss = INFINITY;
-	ck_fine(sink.epoch(sink.self, &row, ranks, 2, histogram));
+	ck_fine(sink.epoch(sink.self, &row, ranks, 2, histogram, NULL));
 	ck_rows("SELECT count(*) FROM epoch", "2"); /* other readers see each epoch at once */
 	ck_fine(sink.end(sink.self, "done", NULL));
 	store_close(s);
@@ -233,8 +233,7 @@ TEST(strategy_reports_are_stored)
 	begin(s, &c);
 	for (int64_t epoch = 1; epoch <= 2; epoch++) {
 		struct epoch_row row = epoch_row(epoch, 0.5);
-		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
-		ck_fine(sink.values(sink.self, epoch, &said));
+		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, &said));
 		said = (struct epoch_values){.of = {{"interval", 3, 1}}, .n = 1};
 	}
 	ck_fine(sink.end(sink.self, "done", NULL));
@@ -288,9 +287,9 @@ TEST(staleness_histogram_sums_to_pushes)
 	for (int i = 0; i < STALENESS_BINS; i++)
 		if (i != 4)
 			row.split.pushes += histogram[i] = i == 130 ? 7 : 1;
-	ck_fine(sink.epoch(sink.self, &row, NULL, 0, histogram));
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, histogram, NULL));
 	row = epoch_row(2, 0.5);
-	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
 	ck_rows("SELECT e.epoch, e.pushes = sum(s.pushes), count(s.pushes) FROM epoch AS e "
 		"LEFT JOIN staleness AS s USING (run_id, epoch) GROUP BY e.epoch",
 		"1,1,383;2,null,0");
@@ -660,7 +659,7 @@ TEST(killed_run_stays_readable)
 		struct store *s = open_store(STORE_WRITE);
 		struct sink sink = store_sink(s);
 		begin(s, &c);
-		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
 		raise(SIGKILL);
 	}
 	waitpid(child, NULL, 0);
@@ -678,7 +677,7 @@ TEST(deleted_run_accepts_no_epochs)
 	struct epoch_row row = epoch_row(0, 0.1);
 	begin(s, &c);
 	sql("DELETE FROM run");
-	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL), "was deleted while it ran");
+	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL), "was deleted while it ran");
 	ck_fine(sink.end(sink.self, "failed", "deleted"));
 	ck_rows("SELECT count(*) FROM epoch", "0");
 }
@@ -898,7 +897,7 @@ TEST(versions_0_to_2_migrate, 3)
 		int64_t histogram[STALENESS_BINS] = {[2] = 3};
 		row.split.pushes = 3;
 		begin(s, &c);
-		ck_fine(sink.epoch(sink.self, &row, &row.split, 1, histogram));
+		ck_fine(sink.epoch(sink.self, &row, &row.split, 1, histogram, NULL));
 		ck_rows("SELECT e.run_id, e.pushes, r.pushes, h.pushes FROM epoch AS e "
 			"JOIN rank_epoch AS r USING (run_id, epoch) "
 			"LEFT JOIN staleness AS h USING (run_id, epoch)",
@@ -940,7 +939,7 @@ TEST(version_8_migrates)
 		struct sink sink = store_sink(s);
 		struct epoch_row row = epoch_row(1, 0.5);
 		begin(s, &c);
-		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
 		ck_fine(sink.end(sink.self, "done", NULL));
 		ck_rows("SELECT id, status, test_accuracy FROM run_summary ORDER BY id",
 			"1,done,null;2,done,0.5");
@@ -1011,7 +1010,7 @@ TEST(version_13_migrates)
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(1, 0.5);
 	begin(s, &c);
-	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
 	ck_fine(sink.end(sink.self, "done", NULL));
 	store_close(s);
 	drop_views_and_triggers();
@@ -1131,10 +1130,10 @@ TEST(full_disk_ends_the_run)
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(0, 0.1);
 	begin(s, &c);
-	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
 	fill_disk(true);
 	row.epoch = 1;
-	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL), "the disk is full");
+	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL), "the disk is full");
 	ck_sentence(sink.end(sink.self, "failed", "the disk is full"), "the disk is full");
 	ck_rows("SELECT status, count(*) FROM run, epoch", "running,1");
 	fill_disk(false);

@@ -134,9 +134,10 @@ static char *keep(struct measuring *m)
 	return calibration_add(s, calibration_newest(s, m->config, m->plan), &m->points);
 }
 
-static char *end_measuring(void *self, const char *status, const char *reason)
+static char *end_measuring(void *self, const char *status, const char *reason,
+			   const struct closing *c)
 {
-	(void)status;
+	(void)status, (void)c;
 	return reason ? sentence("%s", reason) : keep(self);
 }
 

@@ -229,30 +229,18 @@ static char *sink_events(void *self, const struct slice *e, size_t n, size_t los
 	return sql_end(s, wrong);
 }
 
-static char *sink_closing(void *self, const struct closing *c)
+static char *sink_end(void *self, const char *status, const char *reason, const struct closing *c)
 {
-	struct store *s = self;
-	const struct world_cost *cost = &c->cost;
-	TRY(sql_begin(s));
-	char *wrong = sql_change(s, "UPDATE run SET model_hash = ?2 WHERE id = ?1", "it", s->run,
-				 c->model_hash);
-	if (!wrong && c->simulated)
-		wrong = sql_change(s,
-				   "UPDATE run SET simulated_s = ?2, wall_s = ?3, events = ?4 "
-				   "WHERE id = ?1",
-				   "irri", s->run, cost->simulated_s, cost->wall_s, cost->events);
-	return sql_end(s, wrong);
-}
-
-static char *sink_end(void *self, const char *status, const char *reason)
-{
+	const struct world_cost none = {NAN, NAN, -1}, *cost = c->simulated ? &c->cost : &none;
 	struct store *s = self;
 	CHECK(s->run, "the end of no run");
 	heartbeat_stop(s);
 	char *wrong = sql_change(s,
-				 "UPDATE run SET status = ?2, reason = ?3, "
+				 "UPDATE run SET status = ?2, reason = ?3, model_hash = ?4, "
+				 "simulated_s = ?5, wall_s = ?6, events = ?7, "
 				 "finished = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE id = ?1",
-				 "itt", s->run, status, reason);
+				 "itttrrn", s->run, status, reason, c->model_hash,
+				 cost->simulated_s, cost->wall_s, cost->events);
 	s->run = 0;
 	return wrong;
 }
@@ -274,7 +262,6 @@ struct sink store_sink(struct store *s)
 		.point = sink_point,
 		.arrivals = sink_arrivals,
 		.events = sink_events,
-		.closing = sink_closing,
 		.end = sink_end,
 	};
 }

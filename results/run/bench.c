@@ -105,10 +105,10 @@ static void measure(void *self, struct worker *w)
 	free(rows.row);
 }
 
-static char *end(void *self, const char *status, const char *reason)
+static char *end(void *self, const char *status, const char *reason, const struct closing *c)
 {
 	struct benching *b = self;
-	(void)status;
+	(void)status, (void)c;
 	return reason ? sentence("%s", reason) : b->wrong;
 }
 

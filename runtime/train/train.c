@@ -355,7 +355,6 @@ static void close_sink(struct trainer *r)
 	static const char *const name[] = {
 		[EXIT_OK] = "done", [EXIT_FAILED] = "failed", [EXIT_DIVERGED] = "diverged"};
 	const struct sink *sink = r->sink;
-	char *error = NULL;
 	if (sink->steps)
 		sink->steps(sink->self, &r->w, r->step_s, r->steps_kept);
 	if (sink->model) {
@@ -365,13 +364,7 @@ static void close_sink(struct trainer *r)
 	}
 	struct closing closing = {.simulated = world_cost(&closing.cost)};
 	model_hash(r, closing.model_hash);
-	world_wait("the database", 0);
-	if (r->w.rank == 0 && sink->closing)
-		error = sink->closing(sink->self, &closing);
-	if (r->w.rank == 0 && sink->end && !error)
-		error = sink->end(sink->self, name[r->status], r->status ? r->reason : NULL);
-	world_leave();
-	trainer_share_status(r, error);
+	TO_SINK(r, true, end, name[r->status], r->status ? r->reason : NULL, &closing);
 	if (r->page) {
 		r->page->simulated = closing.simulated;
 		r->page->cost = closing.cost;

@@ -102,10 +102,8 @@ struct sink {
 	/* On every rank at the end, with the final model in w->param. Only programs that inspect
 	 * a run set it. */
 	void (*model)(void *self, struct worker *w);
-	/* Before the end of a run that is done or has diverged. */
-	char *(*closing)(void *self, const struct closing *c);
 	/* status: done, failed or diverged; reason NULL when done */
-	char *(*end)(void *self, const char *status, const char *reason);
+	char *(*end)(void *self, const char *status, const char *reason, const struct closing *c);
 };
 
 /* The data set, common to all workers of a process (data.c). The first caller loads it, the last

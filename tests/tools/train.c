@@ -404,9 +404,9 @@ static char *sink_epoch(void *self, const struct epoch_row *r, const struct spli
 	return NULL;
 }
 
-static char *sink_end(void *self, const char *status, const char *reason)
+static char *sink_end(void *self, const char *status, const char *reason, const struct closing *c)
 {
-	(void)self;
+	(void)self, (void)c;
 	printf("status %s %s\n", status, reason ? reason : "");
 	return NULL;
 }

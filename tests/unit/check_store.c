@@ -141,6 +141,8 @@ static int64_t begin(struct store *s, const struct config *c)
 	return id;
 }
 
+static const struct closing closing; /* of real runs without a model */
+
 static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 {
 	return (struct epoch_row){
@@ -192,7 +194,7 @@ TEST(run_is_stored)
 	row.test_loss = INFINITY;
 	ck_fine(sink.epoch(sink.self, &row, ranks, 2, histogram, NULL));
 	ck_rows("SELECT count(*) FROM epoch", "2"); /* other readers see each epoch at once */
-	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	store_close(s);
 
 	config_hash(&c, hash);
@@ -236,7 +238,7 @@ TEST(strategy_reports_are_stored)
 		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, &said));
 		said = (struct epoch_values){.of = {{"interval", 3, 1}}, .n = 1};
 	}
-	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	store_close(s);
 	ck_rows("SELECT epoch, name, value, reports FROM epoch_value",
 		"1,density,null,1;1,interval,2.5,4;2,interval,3.0,1");
@@ -259,7 +261,7 @@ TEST(chosen_device_and_placement_are_stored)
 	ck_fine(store_pend(s, &c, &(int64_t){0}, 0, 0));
 	ck_rows("SELECT device, table_home, record FROM run", "auto,auto,0");
 	ck_fine(sink.begin(sink.self, &e, &id));
-	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	e.table_home = "gpu";
 	e.transport = "ipc";
 	p.device = "cuda";
@@ -551,11 +553,11 @@ TEST(pending_row_becomes_the_run)
 	ck_assert_int_eq(begin(s, &b), 2);
 	ck_rows("SELECT id, status, seed FROM run ORDER BY id",
 		"1,pending,1;2,running,2;3,pending,2");
-	ck_fine(sink.end(sink.self, "diverged", "the loss is nan"));
+	ck_fine(sink.end(sink.self, "diverged", "the loss is nan", &closing));
 	ck_assert_int_eq(begin(s, &b), 3);
-	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	ck_assert_int_eq(begin(s, &b), 4);
-	ck_fine(sink.end(sink.self, "failed", "why not"));
+	ck_fine(sink.end(sink.self, "failed", "why not", &closing));
 	ck_assert_int_eq(store_cell(s, hash, status, reason), 4);
 	ck_assert_str_eq(status, "failed");
 	ck_assert_str_eq(reason, "why not");
@@ -569,7 +571,7 @@ TEST(store_fail_marks_only_unfinished_runs)
 	int64_t id = begin(s, &c);
 	ck_fine(store_fail(s, id, "gone"));
 	ck_rows("SELECT status, reason, finished IS NULL FROM run", "failed,gone,0");
-	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	ck_fine(store_fail(s, id, "gone"));
 	ck_rows("SELECT status, reason FROM run", "done,null");
 }
@@ -586,7 +588,7 @@ TEST(runs_of_ended_processes_are_marked_failed)
 	waitpid(child, NULL, 0);
 	for (int i = 0; i < 4; i++) {
 		begin(s, &c);
-		ck_fine(sink.end(sink.self, "done", NULL));
+		ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	}
 	store_close(s);
 	/* 1: its process is gone. 2: it runs. 3: its pid is used again. 4: on another machine. */
@@ -678,7 +680,7 @@ TEST(deleted_run_accepts_no_epochs)
 	begin(s, &c);
 	sql("DELETE FROM run");
 	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL), "was deleted while it ran");
-	ck_fine(sink.end(sink.self, "failed", "deleted"));
+	ck_fine(sink.end(sink.self, "failed", "deleted", &closing));
 	ck_rows("SELECT count(*) FROM epoch", "0");
 }
 
@@ -940,7 +942,7 @@ TEST(version_8_migrates)
 		struct epoch_row row = epoch_row(1, 0.5);
 		begin(s, &c);
 		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
-		ck_fine(sink.end(sink.self, "done", NULL));
+		ck_fine(sink.end(sink.self, "done", NULL, &closing));
 		ck_rows("SELECT id, status, test_accuracy FROM run_summary ORDER BY id",
 			"1,done,null;2,done,0.5");
 	}
@@ -1011,7 +1013,7 @@ TEST(version_13_migrates)
 	struct epoch_row row = epoch_row(1, 0.5);
 	begin(s, &c);
 	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
-	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	store_close(s);
 	drop_views_and_triggers();
 	sql(BACK_TO_13 "DROP TABLE epoch_value; PRAGMA user_version = 13");
@@ -1081,7 +1083,7 @@ TEST(running_run_updates_heartbeat)
 	for (nsec since = clock_now(); clock_now() - since < 2500000000;)
 		clock_delay(100000000);
 	ck_rows("SELECT heartbeat > '2020' FROM run", "1");
-	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	sql("UPDATE run SET heartbeat = '2000'");
 	clock_delay(1500000000);
 	ck_rows("SELECT heartbeat FROM run", "2000");
@@ -1134,7 +1136,8 @@ TEST(full_disk_ends_the_run)
 	fill_disk(true);
 	row.epoch = 1;
 	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL), "the disk is full");
-	ck_sentence(sink.end(sink.self, "failed", "the disk is full"), "the disk is full");
+	ck_sentence(sink.end(sink.self, "failed", "the disk is full", &closing),
+		    "the disk is full");
 	ck_rows("SELECT status, count(*) FROM run, epoch", "running,1");
 	fill_disk(false);
 	store_close(s);

@@ -73,16 +73,13 @@ static char *take_hosts(void *self, const struct experiment *e, int64_t *id)
 	return NULL;
 }
 
-static void take_steps(void *self, struct worker *w, const float *step_s, size_t n)
+static void take_figures(void *self, struct worker *w, const float *step_s, size_t n)
 {
 	struct measuring *m = self;
-	if (!world_is_virtual)
+	if (step_s && !world_is_virtual)
 		measure_steps(w, step_s, n, m->repetition, &m->points);
-}
-
-static void take_costs(void *self, struct worker *w)
-{
-	struct measuring *m = self;
+	if (m->repetition > 0)
+		return;
 	world_off_clock(false);
 	if (wants_wires(m->config))
 		measure_wires(w, m->seconds, &m->points);
@@ -150,9 +147,8 @@ static int measure(void *ctx, struct status_page *page)
 	struct simulation simulation = {.platform_file = NULL};
 	struct sink sink = {.self = &m,
 			    .begin = take_hosts,
-			    .steps = wants_wires(c) ? NULL : take_steps,
-			    .steps_wanted_s = m.seconds,
-			    .model = m.repetition > 0 ? NULL : take_costs,
+			    .steps_wanted_s = wants_wires(c) ? 0 : m.seconds,
+			    .model = take_figures,
 			    .end = end_measuring};
 	worker_introduce(c, page);
 	char *wrong = plan_make(c, &plan);

@@ -93,9 +93,10 @@ static char *print_and_check(const struct bench_rows *rows, enum format format)
 		     : NULL;
 }
 
-static void measure(void *self, struct worker *w)
+static void measure(void *self, struct worker *w, const float *step_s, size_t n)
 {
 	struct benching *b = self;
+	(void)step_s, (void)n;
 	struct bench_rows rows = {.n = 0};
 	enum format format;
 	format_find(b->flags->format, &format);

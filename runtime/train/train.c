@@ -154,7 +154,7 @@ static void make_room(struct trainer *r)
 	if (w->rank == 0)
 		r->ranks = must(calloc((size_t)w->size, sizeof *r->ranks));
 	r->steps_room = (size_t)(w->steps * w->run->epochs);
-	if (r->sink->steps)
+	if (r->sink->steps_wanted_s > 0)
 		r->step_s = must(calloc(r->steps_room, sizeof *r->step_s));
 	r->record = must(calloc((size_t)r->records_max, sizeof *r->record));
 	for (int64_t i = 0; i < r->records_max && !always; i++)
@@ -355,11 +355,9 @@ static void close_sink(struct trainer *r)
 	static const char *const name[] = {
 		[EXIT_OK] = "done", [EXIT_FAILED] = "failed", [EXIT_DIVERGED] = "diverged"};
 	const struct sink *sink = r->sink;
-	if (sink->steps)
-		sink->steps(sink->self, &r->w, r->step_s, r->steps_kept);
 	if (sink->model) {
 		model_place(r, NULL);
-		sink->model(sink->self, &r->w);
+		sink->model(sink->self, &r->w, r->step_s, r->steps_kept);
 		model_take_back(r, NULL);
 	}
 	struct closing closing = {.simulated = world_cost(&closing.cost)};

@@ -96,12 +96,11 @@ struct sink {
 	/* With --trace: after each segment and its evaluation; by rank, in order. lost: number of
 	 * events for which there was no room. */
 	char *(*events)(void *self, const struct slice *e, size_t n, size_t lost);
-	/* On every rank at the end: the duration of each of its steps [s]. */
-	void (*steps)(void *self, struct worker *w, const float *step_s, size_t n);
-	double steps_wanted_s; /* with `steps`: the run makes as many steps as fit in this time */
-	/* On every rank at the end, with the final model in w->param. Only programs that inspect
-	 * a run set it. */
-	void (*model)(void *self, struct worker *w);
+	/* On every rank at the end, with the final model in w->param, and the durations of its n
+	 * steps [s]; NULL = not wanted. Only programs that inspect a run set it. */
+	void (*model)(void *self, struct worker *w, const float *step_s, size_t n);
+	double steps_wanted_s; /* the run makes as many steps as fit in this time; 0: all, and
+				* their durations are not wanted */
 	/* status: done, failed or diverged; reason NULL when done */
 	char *(*end)(void *self, const char *status, const char *reason, const struct closing *c);
 };

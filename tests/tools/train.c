@@ -426,9 +426,9 @@ static void place_blocks(const struct worker *w, const float *own, double *whole
 	}
 }
 
-static void sink_model(void *self, struct worker *w)
+static void sink_model(void *self, struct worker *w, const float *step_s, size_t steps)
 {
-	(void)self;
+	(void)self, (void)step_s, (void)steps;
 	size_t n = vec_len(w->param), params = (size_t)w->model_params;
 	float *own AUTOFREE = must(malloc((n + 1) * sizeof(float)));
 	double *whole AUTOFREE = must(calloc(params, sizeof(double)));

@@ -58,7 +58,7 @@ struct arguments {
 	size_t options;
 	const char **taken; /* names of the options that arguments_take took */
 	size_t ntaken;
-	const char **word;
+	const char **word; /* [words], then NULL */
 	size_t words;
 	bool help;
 };

@@ -257,13 +257,11 @@ static char *rsh(const struct arguments *a, int *status)
 
 static char *exec_there(const struct arguments *a, int *status)
 {
-	const char **words AUTOFREE = must(calloc(a->words, sizeof *words));
 	if (a->words < 3)
 		return sentence("lab exec: give a command for %s, as in: mvbench lab exec %s -- "
 				"hostname",
 				a->word[1], a->word[1]);
-	memcpy(words, a->word + 2, (a->words - 2) * sizeof *words);
-	return lab_exec(a->word[1], words, status);
+	return lab_exec(a->word[1], a->word + 2, status);
 }
 
 /* Like a power failure. */

@@ -260,14 +260,11 @@ static char *config_for(struct config *c, const struct arguments *a, int workers
 					{"epochs", "1"},         {"batch", "32"},
 					{"train-rows", rows},    {"validation", "0"},
 					{"sim.step-time", "1ms"}};
-	size_t owns = sizeof own / sizeof *own,
-	       places = (far ? sizeof there : sizeof here) / sizeof *own;
-	size_t n = a->options + owns + places;
-	struct setting *all AUTOFREE = must(calloc(n, sizeof *all));
-	memcpy(all, a->option, a->options * sizeof *all);
-	memcpy(all + a->options, own, sizeof own);
-	memcpy(all + a->options + owns, far ? there : here, places * sizeof *all);
-	return config_init(c, all, n, true);
+	struct settings all ENDS_WITH(settings_free) = {.n = 0};
+	settings_give(&all, a->option, a->options);
+	settings_give(&all, own, sizeof own / sizeof *own);
+	settings_give(&all, far ? there : here, (far ? sizeof there : sizeof here) / sizeof *own);
+	return config_init(c, all.setting, all.n, true);
 }
 
 /* A worker's --repetitions is the number of its own repetition, from 1. */

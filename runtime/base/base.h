@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 typedef int64_t nsec; /* nanoseconds */
 
@@ -44,6 +45,13 @@ static inline void autofree(void *pointer)
 	free(*(void **)pointer);
 }
 #define AUTOFREE __attribute__((cleanup(autofree)))
+/* The same for an open file: int fd AUTOCLOSED = open(...). */
+static inline void autoclose(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+#define AUTOCLOSED __attribute__((cleanup(autoclose)))
 
 /* Appends an element to a list on the heap. */
 #define APPEND(list, n, ...) \

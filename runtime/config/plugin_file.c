@@ -264,7 +264,7 @@ static char *make(struct making *m, const char *made)
 {
 	char *lock AUTOFREE = sentence("%s/lock", m->folder);
 	m->out = sentence("%s.%d.part", made, (int)getpid());
-	int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	int fd AUTOCLOSED = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	while (fd >= 0 && flock(fd, LOCK_EX) != 0 && errno == EINTR)
 		continue;
 	char *wrong = NULL;
@@ -274,8 +274,6 @@ static char *make(struct making *m, const char *made)
 			wrong = sentence("%s: %s", made, strerror(errno));
 		unlink(m->out);
 	}
-	if (fd >= 0)
-		close(fd);
 	return wrong;
 }
 

@@ -47,7 +47,7 @@ static char *write_hosts(struct watch *w)
 	struct host_list l;
 	int *number AUTOFREE = must(calloc((size_t)ranks_of(c), sizeof *number));
 	char *path = sentence("%s/mvbench-hosts-XXXXXX", folder_for_now());
-	int fd = mkstemp(path);
+	int fd AUTOCLOSED = mkstemp(path);
 	char *wrong = host_list_read(c->harness.hostfile, &l);
 	if (!wrong)
 		wrong = host_list_deal(&l, c, number);
@@ -55,7 +55,6 @@ static char *write_hosts(struct watch *w)
 		dprintf(fd, "%s\n", l.host[number[i]].name);
 		snprintf(w->rank[i].planned, HOST, "%s", l.host[number[i]].name);
 	}
-	close(fd);
 	free(wrong); /* the plan found no error; after a change mpirun reports it */
 	host_list_fini(&l);
 	return path;

@@ -84,8 +84,8 @@ static struct bench bench_of(struct worker *w, double seconds, struct points *ou
 
 typedef void work_fn(struct bench *b);
 
-/* Whose time it is: the mean over the ranks; the shortest, of a collective, in which the last rank
- * to arrive does not wait; or that of ranks 0 and 1, which do the work. */
+/* Whose time counts: the mean over the ranks; the shortest, of a collective; or that of ranks 0 and
+ * 1, which do the work. (In a collective, the last rank to arrive does not wait.) */
 enum whose { EACH, ALL, PAIR };
 
 /* Seconds of `what`, the same on all ranks. */

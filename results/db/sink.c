@@ -231,7 +231,6 @@ static char *sink_events(void *self, const struct slice *e, size_t n, size_t los
 
 static char *sink_end(void *self, const char *status, const char *reason, const struct closing *c)
 {
-	const struct world_cost none = {NAN, NAN, -1}, *cost = c->simulated ? &c->cost : &none;
 	struct store *s = self;
 	CHECK(s->run, "the end of no run");
 	heartbeat_stop(s);
@@ -240,7 +239,7 @@ static char *sink_end(void *self, const char *status, const char *reason, const 
 				 "simulated_s = ?5, wall_s = ?6, events = ?7, "
 				 "finished = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE id = ?1",
 				 "itttrrn", s->run, status, reason, c->model_hash,
-				 cost->simulated_s, cost->wall_s, cost->events);
+				 c->cost.simulated_s, c->cost.wall_s, c->cost.events);
 	s->run = 0;
 	return wrong;
 }

@@ -189,12 +189,12 @@ struct world_sums {
 };
 extern const struct world_sums *const world_sums; /* NULL in the real world */
 
-/* The cost of the simulation so far; false in the real world. */
+/* The cost of the simulation so far; real world: NaN, NaN, -1. */
 struct world_cost {
 	double simulated_s, wall_s;
 	int64_t events; /* computations and communications of workers */
 };
-bool world_cost(struct world_cost *out);
+struct world_cost world_cost(void);
 
 /* A monitor in memory that the workers of one machine share: one worker at a time holds its lock;
  * others wait for a broadcast. */

@@ -360,11 +360,11 @@ static void close_sink(struct trainer *r)
 		sink->model(sink->self, &r->w, r->step_s, r->steps_kept);
 		model_take_back(r, NULL);
 	}
-	struct closing closing = {.simulated = world_cost(&closing.cost)};
+	struct closing closing = {.cost = world_cost()};
 	model_hash(r, closing.model_hash);
 	TO_SINK(r, true, end, name[r->status], r->status ? r->reason : NULL, &closing);
 	if (r->page) {
-		r->page->simulated = closing.simulated;
+		r->page->simulated = world_is_virtual;
 		r->page->cost = closing.cost;
 		status_end(r->page, r->status, r->reason);
 	}

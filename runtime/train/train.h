@@ -58,7 +58,6 @@ struct experiment { /* what is known when a run begins */
 /* Figures of a whole run, at its end. */
 struct closing {
 	char model_hash[17]; /* of the canonical model's floats; "" = the model has none */
-	bool simulated;
 	struct world_cost cost;
 };
 

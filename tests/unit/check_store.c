@@ -141,7 +141,8 @@ static int64_t begin(struct store *s, const struct config *c)
 	return id;
 }
 
-static const struct closing closing; /* of real runs without a model */
+/* Of real runs without a model. */
+static const struct closing closing = {.cost = {NAN, NAN, -1}};
 
 static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 {

@@ -40,8 +40,8 @@ struct store {
 	int64_t begun;               /* the newest run that it began, 0 = none */
 	struct heartbeat *heartbeat; /* of run; NULL = none */
 	nsec until;                  /* time limit of a query; 0 = none */
-	void (*on_epoch)(void *ctx,
-			 const struct epoch_row *row); /* see store_on_epoch; NULL = none */
+	/* Called for each epoch that the sink gets; NULL = nothing to call. */
+	void (*on_epoch)(void *ctx, const struct epoch_row *row);
 	void *on_epoch_ctx;
 };
 
@@ -91,9 +91,6 @@ char *store_probe(const char *path);
 
 /* The sink that writes runs into s; one run at a time. */
 struct sink store_sink(struct store *s);
-/* Calls tell(ctx, row) for each epoch that the sink gets. */
-void store_on_epoch(struct store *s, void (*on_epoch)(void *ctx, const struct epoch_row *row),
-		    void *ctx);
 
 /* The newest run of this cell: its status and reason into the buffers ("" = none).
  * Returns its id, 0 for none. */

@@ -244,13 +244,6 @@ static char *sink_end(void *self, const char *status, const char *reason, const 
 	return wrong;
 }
 
-void store_on_epoch(struct store *s, void (*on_epoch)(void *ctx, const struct epoch_row *row),
-		    void *ctx)
-{
-	s->on_epoch = on_epoch;
-	s->on_epoch_ctx = ctx;
-}
-
 struct sink store_sink(struct store *s)
 {
 	return (struct sink){

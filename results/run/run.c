@@ -136,8 +136,8 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 		say_oversubscribed(c, &plan);
 	wrong = store_open(&store, c->harness.db, STORE_LATER); /* rank 0 opens it later */
 	CHECK(!wrong, "%s", wrong);
-	if (!page)
-		store_on_epoch(store, say_epoch, (void *)(uintptr_t)c);
+	store->on_epoch = page ? NULL : say_epoch;
+	store->on_epoch_ctx = (void *)(uintptr_t)c;
 	struct sink sink = store_sink(store);
 	int status = train(c, &plan, &sink, page);
 	if (!page && store->begun)

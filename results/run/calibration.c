@@ -444,6 +444,7 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 		s->cost[COST_SGD].n = 0;
 	} else if (paced) { /* as with real workers: the update is added */
 		s->step.n = 0;
+		s->sleeps = true;
 		s->rows = (double)timed_rows(&c->run);
 		steps_add(&s->step, 0,
 			  c->run.step_time + curve_at(&s->cost[COST_SGD], (double)p->params));

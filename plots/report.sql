@@ -49,7 +49,7 @@ WITH grouped AS (
 	SELECT g.config_key, max(g.compare_key) AS compare_key, g.workload, g.strategy, g.workers,
 		g.servers, g.sync_every, g.name,
 		max(g.params) AS params, max(g.train_size) AS train_size,
-		max(g.target_accuracy) AS target, max(g.target_loss) AS target_loss,
+		max(g.target_accuracy) AS target_accuracy, max(g.target_loss) AS target_loss,
 		count(*) AS runs, count(*) FILTER (WHERE status = 'done' AND repeat) AS n,
 		count(DISTINCT iif(status = 'done' AND repeat, seed, NULL)) AS seeds,
 		count(*) FILTER (WHERE status = 'failed') AS failed,
@@ -66,7 +66,10 @@ SELECT row_number() OVER (ORDER BY g.workload, g.workers, g.strategy, g.servers,
 	l.median AS loss, l.low AS loss_low, l.high AS loss_high,
 	s.median AS seconds, s.low AS seconds_low, s.high AS seconds_high,
 	b.epoch_seconds / nullif(s.median, 0) AS speedup, g.train_size / nullif(s.median, 0) AS pace,
-	c.median AS comm, k.median AS stale, t.median AS target_s, t.low AS target_low, t.high AS target_high
+	c.median AS comm, k.median AS stale, t.median AS target, t.low AS target_low, t.high AS target_high,
+	nullif(ltrim(iif(failed, ', <span class="bad">' || failed || ' failed</span>', '')
+		|| iif(diverged, ', <span class="bad">' || diverged || ' diverged</span>', '')
+		|| iif(unfinished, ', <span class="bad">' || unfinished || ' unfinished</span>', ''), ', '), '') AS misses
 FROM grouped AS g
 	LEFT JOIN report_interval AS a ON a.config_key = g.config_key AND a.name = 'accuracy'
 	LEFT JOIN report_interval AS l ON l.config_key = g.config_key AND l.name = 'loss'
@@ -76,6 +79,8 @@ FROM grouped AS g
 	LEFT JOIN report_interval AS t ON t.config_key = g.config_key AND t.name = 'target'
 	LEFT JOIN base AS b ON b.compare_key = g.compare_key;
 CREATE INDEX temp.report_run_of ON report_run (config_key, id);
+CREATE UNIQUE INDEX temp.report_id ON report_run (id);
+CREATE UNIQUE INDEX temp.report_place ON report_configuration (place);
 
 -- Warnings about the numbers, one message in each row, the most serious first.
 CREATE TEMP VIEW report_warning AS
@@ -123,11 +128,19 @@ SELECT row_number() OVER (ORDER BY workload) AS number, workload, sum(runs) AS r
 	max(train_size) AS train_size
 FROM report_configuration GROUP BY workload ORDER BY workload;
 
--- The points of a run's small line chart: the i-th of n.
-CREATE TEMP VIEW report_spark AS
-SELECT run_id, ifnull(test_accuracy, -test_loss) AS y,
-	row_number() OVER (PARTITION BY run_id ORDER BY epoch) - 1 AS i, count(*) OVER (PARTITION BY run_id) AS n
-FROM epoch WHERE ifnull(test_accuracy, test_loss) IS NOT NULL;
+-- The runs with a small line chart of accuracy, or loss, by epoch: every k-th point, 40 at most, and the last one.
+CREATE TEMP VIEW report_charted AS
+SELECT *, (SELECT '<svg class="spark" viewBox="0 0 110 24" role="img" aria-label="by epoch"><polyline points="'
+		|| group_concat(printf('%.4g,%.3g', 110.0 * k / (points - 1),
+			1 + 22 * ifnull((high - y) / nullif(high - low, 0), 0.5)), ' ') || '"/></svg>'
+	FROM (SELECT y, row_number() OVER (ORDER BY i) - 1 AS k, count(*) OVER () AS points,
+			min(y) OVER () AS low, max(y) OVER () AS high
+		FROM (SELECT ifnull(test_accuracy, -test_loss) AS y, row_number() OVER (ORDER BY epoch) - 1 AS i,
+				count(*) OVER () AS n
+			FROM epoch WHERE run_id = report_run.id AND ifnull(test_accuracy, test_loss) IS NOT NULL)
+		WHERE n > 1 AND (i % ((n + 39) / 40) = 0 OR i = n - 1)
+		ORDER BY i)) AS chart
+FROM report_run;
 
 -- The origin of the numbers, one row for each combination of machine and software.
 CREATE TEMP VIEW report_provenance AS

@@ -66,7 +66,8 @@ static const struct column configuration_columns[] = {
 	{"target", "to target s", RANGE("target", REACHED), .rare = true, .html = true,
 	 .about = "seconds of training until the target was reached for good, median and 95 % "
 		  "interval"},
-	{"comm", "comm + wait %", PERCENT("comm"), .rare = true, .about = "share of the time"},
+	{"comm", "comm + wait %", PERCENT("comm"), .rare = true,
+	 .about = "shares of the time, the sum of both medians"},
 	{"stale", "staleness", FACTOR("stale"), .rare = true,
 	 .about = "mean number of other workers' pushes since the pull"},
 	{"misses", "not done", .rare = true, .html = true},

@@ -278,36 +278,37 @@ static char *fail_pending(const struct cell *c, const struct outcome *o)
 
 static void print_result(const struct doing *d, const struct cell *c, const struct outcome *o)
 {
+	FILE *f = d->lines;
 	if (d->format == FORMAT_JSON) {
 		outcome_print(&c->config, o, d->format);
 		return;
 	}
-	fprintf(d->lines, "%zu/%zu [%s] %s", c->number, d->left, c->section, c->what);
+	fprintf(f, "%zu/%zu [%s] %s", c->number, d->left, c->section, c->what);
 	if (o->status == EXIT_OK && o->page && o->page->rows > 0) {
 		const struct epoch_row *row = &o->page->row[o->page->rows - 1];
 		if (d->sweep->blind && row->validation_accuracy >= 0)
-			fprintf(d->lines, ": validation accuracy %.2f %%,",
+			fprintf(f, ": validation accuracy %.2f %%,",
 				100 * row->validation_accuracy);
 		else if (d->sweep->blind && !isnan(row->validation_loss))
-			fprintf(d->lines, ": validation loss %.4f,", row->validation_loss);
+			fprintf(f, ": validation loss %.4f,", row->validation_loss);
 		else if (row->test_accuracy >= 0)
-			fprintf(d->lines, ": test accuracy %.2f %%,", 100 * row->test_accuracy);
+			fprintf(f, ": test accuracy %.2f %%,", 100 * row->test_accuracy);
 		else if (!isnan(row->test_loss))
-			fprintf(d->lines, ": test loss %.4f,", row->test_loss);
+			fprintf(f, ": test loss %.4f,", row->test_loss);
 		else
-			fputc(':', d->lines);
+			fputc(':', f);
 		double share = page_cores_share(&c->config, o->page);
-		fprintf(d->lines, " %.3f s%s", page_seconds(o->page),
+		fprintf(f, " %.3f s%s", page_seconds(o->page),
 			o->page->simulated ? " of virtual time" : "");
 		if (share < CORES_SHARE_LEAST)
-			fprintf(d->lines, ", with %.0f %% of its cores", 100 * share);
-		fputc('\n', d->lines);
+			fprintf(f, ", with %.0f %% of its cores", 100 * share);
+		fputc('\n', f);
 	} else {
 		bool why = o->why && o->status != EXIT_INTERRUPTED;
-		fprintf(d->lines, ": %s%s%s\n", outcome_word(o->status), why ? ": " : "",
+		fprintf(f, ": %s%s%s\n", outcome_word(o->status), why ? ": " : "",
 			why ? o->why : "");
 	}
-	fflush(d->lines);
+	fflush(f);
 }
 
 /* Claims the cell. *taken = false: another sweep runs it, or has run it. */

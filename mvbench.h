@@ -361,9 +361,6 @@ struct worker {
 	struct vec *consensus;
 	bool marks, marked; /* consensus_mark copies in this step; it has copied in this epoch */
 
-	/* Set by a strategy's init: this run does not need layer_ready. If step waits for
-	 * operations that only layer_ready starts, they are missing, and the models drift apart. */
-	bool no_layer_ready;
 	struct device *dev;
 	struct stats *stats;
 	struct tables *tables; /* made with the strategy's first table */
@@ -520,7 +517,8 @@ struct strategy {
 	/* Called after the backward pass of layer i: its part of grad is final. NULL = not used. */
 	void (*layer_ready)(struct worker *w, size_t i);
 	/* Does this run need that call for layer i? Always the same answer in a run, because a
-	 * GPU's graph marks only these layers. NULL = all. */
+	 * GPU's graph marks only these layers. If step waits for operations that only layer_ready
+	 * starts, those of other layers are missing, and the models drift apart. NULL = all. */
 	bool (*wants_layer)(const struct worker *w, size_t i);
 	void (*step)(struct worker *w); /* grad is new: updates param */
 	/* Before a barrier and at the end: pushes pending changes. NULL = there are never any. */

@@ -44,7 +44,6 @@ static void allreduce_init(struct worker *w)
 	const struct allreduce_opts *o = w->opts;
 	struct allreduce *s = w->state;
 	size_t full = (size_t)o->bucket / sizeof(float);
-	w->no_layer_ready = !o->overlap;
 	for (size_t i = w->layers; i-- > 0;) {
 		size_t n = w->layer[i + 1] - w->layer[i];
 		struct bucket *b = s->buckets ? &s->bucket[s->buckets - 1] : NULL;
@@ -66,7 +65,8 @@ static struct bucket *bucket_at(const struct worker *w, size_t i)
 
 static bool allreduce_wants_layer(const struct worker *w, size_t i)
 {
-	return bucket_at(w, i) != NULL;
+	const struct allreduce_opts *o = w->opts;
+	return o->overlap && bucket_at(w, i);
 }
 
 static void allreduce_layer_ready(struct worker *w, size_t i)

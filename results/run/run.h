@@ -57,6 +57,9 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 
 /* NULL, or a sentence: why c cannot run here or cannot be recorded. */
 char *run_plan(const struct config *c, struct plan *plan);
+/* Runs the planned configuration as mvbench run does; returns the exit status. *id: of its row; 0 =
+ * it did not begin. */
+int run_and_print(const struct config *c, const struct plan *plan, enum format format, int64_t *id);
 
 /* An expanded job file: its cells in order, without duplicates (jobfile.c). */
 struct cell {

@@ -11,6 +11,7 @@
 #include "mvbench.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,6 +37,8 @@ void text_disarm(char *s);
 
 /* Is a blocked signal pending that would end this process? (Signals are blocked during a run.) */
 bool end_is_requested(void);
+/* Starts a thread that blocks all signals, which are for the program's own threads. */
+bool thread_start(pthread_t *thread, void *(*loop)(void *self), void *self);
 
 /* Frees the memory of a pointer at the end of its block: char *text AUTOFREE = sentence(...). */
 static inline void autofree(void *pointer)

@@ -32,14 +32,18 @@ static void delay(const struct trainer *r, nsec took, uint64_t *rng)
 	world_leave();
 }
 
-static bool wants_layers(const struct worker *w)
-{
-	return w->strategy && w->strategy->layer_ready && !w->no_layer_ready;
-}
-
 static bool wants_layer(const struct worker *w, size_t i)
 {
-	return wants_layers(w) && (!w->strategy->wants_layer || w->strategy->wants_layer(w, i));
+	const struct strategy *s = w->strategy;
+	return s && s->layer_ready && (!s->wants_layer || s->wants_layer(w, i));
+}
+
+bool wants_layers(const struct worker *w)
+{
+	size_t i = w->step > 0 ? w->layers : 0;
+	while (i > 0 && !wants_layer(w, i - 1))
+		i--;
+	return i > 0;
 }
 
 void layer_ready(struct worker *w, size_t i)
@@ -118,7 +122,7 @@ static bool compute(struct worker *w, bool with_step)
 	}
 	d->ops->graph(d, KINDS * graph_key(w) + (with_step ? STEP : GRADIENT),
 		      with_step ? gradient_and_local_step : gradient_only, w);
-	for (size_t i = w->layers; wants_layers(w) && w->step > 0 && i-- > 0;) {
+	for (size_t i = wants_layers(w) ? w->layers : 0; i-- > 0;) {
 		const bool wanted = wants_layer(w, i);
 		if (wanted || world_is_virtual) /* each wait charges its layer's time */
 			d->ops->event_wait(d, i);

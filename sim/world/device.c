@@ -148,8 +148,7 @@ static void sim_graph(struct device *d, size_t key, void (*body)(void *ctx), voi
 	me->pending_s = draw(me, (double)vec_len(me->worker->param));
 	body(ctx);
 	me->quiet = d->in_graph = false;
-	if (me->worker->no_layer_ready || !me->worker->strategy->layer_ready ||
-	    me->worker->step == 0) {
+	if (!wants_layers(me->worker)) {
 		charge_gradient(me->pending_s);
 		me->pending_s = 0;
 	} else { /* the forward pass; the backward pass comes layer by layer */

@@ -13,10 +13,7 @@ struct report {
 	struct sql spark; /* page_spark's query, of ?1 run and ?2 points */
 };
 
-/* Text as HTML, in elements and in quoted attributes. Bytes that are not UTF-8, and control
- * characters, become U+FFFD. */
-void page_text(struct report *p, const char *text);
-/* printf that escapes every %s in this way; supports only %s, %d and %%. */
+/* printf that escapes every %s (text_xml); supports only %s, %d and %%. */
 void page_print(struct report *p, const char *fmt, ...);
 
 /* A cell, sorted by x; NaN = unknown; infinity = "not reached". */

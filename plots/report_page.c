@@ -1,5 +1,5 @@
 /*
- * report_page.c - parts of a report page. Text from the database goes through page_text; the
+ * report_page.c - parts of a report page. Text from the database goes through text_xml; the
  * drawings went through gnuplot's own escapes.
  */
 #include "plots/report.h"
@@ -13,29 +13,6 @@ enum { SPARK_POINTS = 40, SPARK_WIDE = 110, SPARK_HIGH = 24 };
 
 /* ---- Text ---------------------------------------------------------------- */
 
-void page_text(struct report *p, const char *text)
-{
-	static const struct {
-		char c;
-		const char *html;
-	} row[] = {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
-	while (*text) {
-		size_t i = 0, n = sizeof row / sizeof *row;
-		while (i < n && row[i].c != *text)
-			i++;
-		if (i < n)
-			fputs(row[i].html, p->f);
-		else if ((*text > 0 && *text < ' ' && *text != '\n' && *text != '\t') ||
-			 *text == 0x7f)
-			fputs("\xef\xbf\xbd", p->f);
-		else {
-			text_put(p->f, &text);
-			continue;
-		}
-		text++;
-	}
-}
-
 void page_print(struct report *p, const char *fmt, ...)
 {
 	va_list args;
@@ -47,7 +24,7 @@ void page_print(struct report *p, const char *fmt, ...)
 		}
 		fmt++;
 		if (*fmt == 's')
-			page_text(p, va_arg(args, const char *));
+			text_xml(p->f, va_arg(args, const char *));
 		else if (*fmt == 'd')
 			fprintf(p->f, "%d", va_arg(args, int));
 		else

@@ -102,7 +102,7 @@ TEST(page_shows_and_escapes_the_results)
 	expect_page(text, "<img", false);
 	expect_page(text,
 		    "--label=&#39;&lt;script&gt;hacked=1&lt;/script&gt;&lt;img src=x "
-		    "onerror=hacked=1&gt;&quot;&#39;\\&#39;&#39;&amp;,\n\xef\xbf\xbd&#39;",
+		    "onerror=hacked=1&gt;&quot;&#39;\\&#39;&#39;&amp;,&#10;\xef\xbf\xbd&#39;",
 		    true);
 	expect_page(text, "\xff", false);
 	/* the page fetches nothing: its only addresses are the name spaces of SVG */

@@ -81,6 +81,8 @@ struct sweep_flags {
 	int64_t jobs;
 	const char *format, *order, *share;
 	int64_t order_seed;
+	bool looked_up; /* the caller has set id, status and skip of each cell, and sums up */
+	FILE *lines;    /* gets a line for each cell; NULL: stdout, or stderr beside JSON */
 };
 
 /* The options of both commands; at: path to the fields in OWNER. */

@@ -81,7 +81,8 @@ struct sweep_flags {
 	int64_t jobs;
 	const char *format, *order, *share;
 	int64_t order_seed;
-	FILE *lines; /* for the lines about cells; NULL: stdout, or stderr where that has JSON */
+	bool looked_up; /* the caller has set id, status and skip of each cell, and sums up */
+	FILE *lines;    /* for the lines about cells; NULL: stdout, or stderr where that has JSON */
 };
 
 /* The options of these commands; at: path to the fields in OWNER. */

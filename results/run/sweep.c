@@ -414,6 +414,7 @@ static void do_side_by_side(struct doing *d)
 	sigaddset(&signals, SIGHUP);
 	sigaddset(&signals, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &signals, &before);
+	bool unbound = getenv("MVBENCH_UNBOUND");
 	setenv("MVBENCH_UNBOUND", "1",
 	       1); /* otherwise all runs would bind their ranks to the same cores */
 	while (running > 0 || (next < d->sweep->cells && !d->interrupted)) {
@@ -452,6 +453,8 @@ static void do_side_by_side(struct doing *d)
 			running--;
 		}
 	}
+	if (!unbound)
+		unsetenv("MVBENCH_UNBOUND");
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -468,10 +471,11 @@ static int sum_up(const struct doing *d)
 		failed += strcmp(c->status, "failed") == 0;
 		skipped += c->skip;
 	}
-	fprintf(d->lines, "%zu cell%s: %zu done, %zu diverged, %zu failed, %zu left%s\n",
-		d->sweep->cells, plural((int64_t)d->sweep->cells), done, diverged, failed,
-		d->sweep->cells - done - diverged - failed,
-		skipped ? "; finished cells were not run again" : "");
+	if (!d->flags->looked_up)
+		fprintf(d->lines, "%zu cell%s: %zu done, %zu diverged, %zu failed, %zu left%s\n",
+			d->sweep->cells, plural((int64_t)d->sweep->cells), done, diverged, failed,
+			d->sweep->cells - done - diverged - failed,
+			skipped ? "; finished cells were not run again" : "");
 	if (d->interrupted)
 		return EXIT_INTERRUPTED;
 	if (done + diverged + failed < d->sweep->cells) /* another sweep has the rest */
@@ -496,7 +500,7 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 			return sentence("--quiet-wait: with --jobs=%lld the other jobs always "
 					"use the cores; leave one of the two out",
 					(long long)f->jobs);
-	if (s->cells)
+	if (s->cells && !f->looked_up)
 		TRY(look_up(s, f, &seen));
 	if (f->dry_run) {
 		list_cells(s, d.format);

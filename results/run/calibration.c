@@ -35,8 +35,9 @@ static double usual_momentum(const struct config *c)
 	return 0;
 }
 
-/* The optimiser's kind and state decide how long an update takes; its numeric options do not. */
-char *workload_words(const struct config *c)
+/* The options of workload and optimiser that decide how long an update takes: the optimiser's kind
+ * and state, not its numeric options. Heap. */
+static char *workload_words(const struct config *c)
 {
 	char *prefix AUTOFREE = sentence("--%s.", c->run.workload),
 		     *source AUTOFREE =
@@ -291,7 +292,8 @@ static char *find_platform(const struct config *c, struct simulation *s, int cor
 				  name);
 }
 
-char *calibrate_words(const struct config *c, int workers)
+/* The command that calibrates for simulations of c with that many workers side by side. Heap. */
+static char *calibrate_words(const struct config *c, int workers)
 {
 	const struct run *r = &c->run;
 	char *own AUTOFREE = sentence("--%s.", r->workload),

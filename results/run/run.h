@@ -131,10 +131,6 @@ int64_t calibration_newest(struct store *s, const struct config *c, const struct
 char *calibration_add(struct store *s, int64_t id, const struct points *points);
 /* Equal keys (heap) need the same calibration. */
 char *calibration_key(const struct config *c);
-/* Both heap: the options of workload and optimiser that decide the time of an update; and the
- * command that calibrates for simulations of c with that many workers side by side. */
-char *workload_words(const struct config *c);
-char *calibrate_words(const struct config *c, int workers);
 /* Prints the calibrations with numbers above `after`: of machines, or of wires. */
 char *calibration_print(struct store *s, FILE *f, int64_t after, bool wires);
 int64_t calibration_last(struct store *s);

@@ -17,6 +17,7 @@ struct sim_worker {
 	double away_until_s;   /* until then it computes, or sleeps, outside MPI; 0: it does not */
 	int64_t stretches;     /* number of such stretches that have ended */
 	double charged_s;      /* pending time: work is done, but has not advanced the clock */
+	double asleep_s;       /* likewise, without a core */
 	double pending_s;      /* of a gradient whose layers become ready one by one */
 	double gradient_s;     /* of the whole model, of which this worker has a part */
 	bool quiet;            /* the device's operations are charged as a whole */

@@ -100,17 +100,6 @@ static double downpour_bytes(const struct worker *w)
 	return one / (double)downpour_interval(w) + one / (double)w->run->sync_every;
 }
 
-static struct expected downpour_expect(struct costs c, const struct run *run, const void *opts)
-{
-	double send = (double)interval(run, opts);
-	if (!exchange_expect(c, run, opts).formula)
-		return (struct expected){.formula = NULL};
-	if (send == c.X)
-		return EXPECTED(c.steps * (c.T_step + c.T_sync / c.X));
-	c.T_push *= c.X / send;
-	return EXPECTED(c.steps * (c.T_step + c.T_add + (c.T_push + c.T_pull) / c.X));
-}
-
 const struct strategy strategy_downpour = {
 	.plugin = {.name = "downpour",
 		   .summary =
@@ -125,6 +114,6 @@ const struct strategy strategy_downpour = {
 	.rejoin = exchange_rejoin,
 	.asynchronous = true,
 	.bytes_per_step = downpour_bytes,
-	.expect = downpour_expect,
+	.epoch_time = "steps (step + push / F + pull / X), with F = --downpour.send or X",
 	TABLE_SLOTS,
 };

@@ -21,7 +21,6 @@
  */
 #include "strategies/exchange.h"
 
-#include <math.h>
 #include <string.h>
 
 static const struct updater_opts *opts_of(const struct worker *w)
@@ -164,26 +163,4 @@ void exchange_fini(struct worker *w)
 double exchange_bytes(const struct worker *w)
 {
 	return 2 * table_bytes(w, (double)vec_len(w->param)) / (double)w->run->sync_every;
-}
-
-/* Other updaters were not measured. */
-static bool is_add(const void *opts)
-{
-	const struct updater_opts *o = opts;
-	return strcmp(o->updater, "add") == 0;
-}
-
-struct expected exchange_expect(struct costs c, const struct run *run, const void *opts)
-{
-	(void)run;
-	if (!is_add(opts))
-		return (struct expected){.formula = NULL};
-	return EXPECTED(c.steps * (c.T_step + c.T_sync / c.X));
-}
-
-struct expected exchange_expect_round(struct costs c, const void *opts)
-{
-	if (!is_add(opts))
-		return (struct expected){.formula = NULL};
-	return EXPECTED(c.steps * (c.T_step + c.T_wait / sqrt(c.X) + c.T_sync / c.X));
 }

@@ -188,6 +188,7 @@ struct settings {
 	size_t n, taken; /* taken: this number of first settings are on the heap */
 };
 void settings_add(struct settings *all, char *name, char *value); /* takes both over */
+void settings_add_word(struct settings *all, const char *word);   /* --NAME=VALUE */
 void settings_give(struct settings *all, const struct setting *given, size_t n); /* at the end */
 void settings_free(struct settings *all);
 

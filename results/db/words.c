@@ -16,6 +16,12 @@ void settings_add(struct settings *all, char *name, char *value)
 	all->taken = all->n;
 }
 
+void settings_add_word(struct settings *all, const char *word)
+{
+	const char *name = word + 2, *is = strchr(name, '=');
+	settings_add(all, must(strndup(name, (size_t)(is - name))), must(strdup(is + 1)));
+}
+
 void settings_give(struct settings *all, const struct setting *given, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

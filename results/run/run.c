@@ -424,12 +424,24 @@ static void show_json(const struct config *c, const struct plan *p)
 
 /* ---- The command --------------------------------------------------------- */
 
-static char *run(const struct config *c, const struct run_flags *flags, enum format format,
-		 int *status)
+int run_and_print(const struct config *c, const struct plan *plan, enum format format, int64_t *id)
 {
 	struct progress progress = {.lines = true};
 	struct outcome outcome ENDS_WITH(outcome_fini) = {.page = NULL};
+	say_device(plan);
+	say_servers(c);
+	say_oversubscribed(c, plan);
+	run_cell(c, &progress, &outcome);
+	outcome_print(c, &outcome, format);
+	*id = outcome.id;
+	return outcome.differs ? EXIT_FAILED : outcome.status;
+}
+
+static char *run(const struct config *c, const struct run_flags *flags, enum format format,
+		 int *status)
+{
 	struct plan plan;
+	int64_t id;
 	TRY(run_plan(c, &plan));
 	if (flags->dry_run && rank_of_launcher() <= 0) {
 		if (format == FORMAT_JSON)
@@ -437,14 +449,8 @@ static char *run(const struct config *c, const struct run_flags *flags, enum for
 		else
 			show_text(c, &plan);
 	}
-	if (flags->dry_run)
-		return NULL;
-	say_device(&plan);
-	say_servers(c);
-	say_oversubscribed(c, &plan);
-	run_cell(c, &progress, &outcome);
-	*status = outcome.differs ? EXIT_FAILED : outcome.status;
-	outcome_print(c, &outcome, format);
+	if (!flags->dry_run)
+		*status = run_and_print(c, &plan, format, &id);
 	return NULL;
 }
 

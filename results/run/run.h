@@ -57,6 +57,9 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 
 /* NULL, or a sentence: why c cannot run here or cannot be recorded. */
 char *run_plan(const struct config *c, struct plan *plan);
+/* Runs the planned configuration as mvbench run does; returns the exit status. *id: of its row; 0 =
+ * it did not begin. */
+int run_and_print(const struct config *c, const struct plan *plan, enum format format, int64_t *id);
 
 /* An expanded job file: its cells in order, without duplicates (jobfile.c). */
 struct cell {
@@ -128,10 +131,6 @@ int64_t calibration_newest(struct store *s, const struct config *c, const struct
 char *calibration_add(struct store *s, int64_t id, const struct points *points);
 /* Equal keys (heap) need the same calibration. */
 char *calibration_key(const struct config *c);
-/* Both heap: the options of workload and optimiser that decide the time of an update; and the
- * command that calibrates for simulations of c with that many workers side by side. */
-char *workload_words(const struct config *c);
-char *calibrate_words(const struct config *c, int workers);
 /* Prints the calibrations with numbers above `after`: of machines, or of wires. */
 char *calibration_print(struct store *s, FILE *f, int64_t after, bool wires);
 int64_t calibration_last(struct store *s);

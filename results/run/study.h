@@ -1,6 +1,6 @@
 /*
- * study.h - shared by mvbench tune and mvbench sweep: search.c has the ranges that tune.c draws
- * from, jobfile.c reads the files of both, and sweep.c runs the cells of both.
+ * study.h - shared by mvbench tune, spread and sweep: search.c has the ranges that tune.c draws
+ * from, jobfile.c reads job files, and sweep.c runs the cells of all.
  */
 #ifndef STUDY_H
 #define STUDY_H
@@ -81,9 +81,11 @@ struct sweep_flags {
 	int64_t jobs;
 	const char *format, *order, *share;
 	int64_t order_seed;
+	bool looked_up; /* the caller has set id, status and skip of each cell, and sums up */
+	FILE *lines;    /* for the lines about cells; NULL: stdout, or stderr where that has JSON */
 };
 
-/* The options of both commands; at: path to the fields in OWNER. */
+/* The options of these commands; at: path to the fields in OWNER. */
 #define SWEEP_OPTIONS(at) \
 	OPTION(at dry_run, BOOL, "dry-run", "false", \
 	       "list the cells, and which are finished; run nothing"), \

@@ -206,12 +206,6 @@ static void draw(const struct study *s, const struct config *c, int64_t trial, s
 	*said = text_close(&w);
 }
 
-static void keep_word(const char *word, struct settings *all)
-{
-	const char *name = word + 2, *is = strchr(name, '=');
-	settings_add(all, must(strndup(name, (size_t)(is - name))), must(strdup(is + 1)));
-}
-
 /* The file's settings, except those that follow from drawn ones: --batch if --global-batch is
  * drawn; --deal unless the file's value differs from the automatic one. */
 static char *base_settings(const struct study *s, const struct config *base, bool drawn,
@@ -225,11 +219,11 @@ static char *base_settings(const struct study *s, const struct config *base, boo
 	for (size_t i = 0; words[i]; i++)
 		if (strncmp(words[i], "--deal=", 7) != 0 &&
 		    !(global && strncmp(words[i], "--batch=", 8) == 0))
-			keep_word(words[i], all);
+			settings_add_word(all, words[i]);
 	TRY(config_init(&c, all->setting, all->n, false));
 	for (size_t i = 0; words[i] && strcmp(c.run.deal, base->run.deal) != 0; i++)
 		if (strncmp(words[i], "--deal=", 7) == 0)
-			keep_word(words[i], all);
+			settings_add_word(all, words[i]);
 	return NULL;
 }
 

@@ -11,6 +11,7 @@
 #include "mvbench.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,8 @@ void text_disarm(char *s);
 sigset_t end_signals(void); /* those that end a process from outside: SIGINT, SIGTERM, SIGHUP */
 /* Is such a signal pending, because it is blocked? (They are blocked during a run.) */
 bool end_is_requested(void);
+/* Starts a thread that blocks all signals, which are for the program's own threads. */
+bool thread_start(pthread_t *thread, void *(*loop)(void *self), void *self);
 
 /* Frees the memory of a pointer at the end of its block: char *text AUTOFREE = sentence(...). */
 static inline void autofree(void *pointer)

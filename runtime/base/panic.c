@@ -157,3 +157,13 @@ bool end_is_requested(void)
 	sigandset(&pending, &pending, &ends);
 	return !sigisemptyset(&pending);
 }
+
+bool thread_start(pthread_t *thread, void *(*loop)(void *self), void *self)
+{
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	bool started = pthread_create(thread, NULL, loop, self) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return started;
+}

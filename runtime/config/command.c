@@ -209,6 +209,22 @@ int command_refuse(char *wrong)
 	return status;
 }
 
+/* A message if a rest option is unknown to mvbench run, but nearly one of the command's own. */
+static char *misspelt(const struct command *c, const struct arguments *a)
+{
+	const char *own[64];
+	size_t n = 0;
+	for (const struct option *o = c->options; o && o->name && n < 64; o++)
+		own[n++] = o->name;
+	for (size_t i = 0; i < a->options; i++) {
+		const char *name = a->option[i].name, *near = nearest(name, own, n);
+		if (near && !strchr(name, '.') && !option_find(run_options, name))
+			return sentence("--%s: there is no such option; did you mean --%s?", name,
+					near);
+	}
+	return NULL;
+}
+
 static char *take_options(const struct command *c, struct arguments *a, void *options)
 {
 	option_default(c->options, options);
@@ -218,6 +234,8 @@ static char *take_options(const struct command *c, struct arguments *a, void *op
 	char *wrong = arguments_take(a, c->options, options);
 	if (!wrong && !c->run_options && !c->any_option)
 		wrong = arguments_refuse(a, c->options);
+	if (!wrong && c->run_options)
+		wrong = misspelt(c, a);
 	if (!wrong && c->example && a->words)
 		wrong = sentence("%s: %s takes options only, such as %s", a->word[0], c->name,
 				 c->example);

@@ -44,6 +44,8 @@ void text_json(FILE *f, const char *s); /* "s", escaped, and valid UTF-8 whateve
 /* Writes JSON that SQLite made, which leaves DEL and U+0080 to U+009F in its strings as they are:
  * they become escapes here, because a terminal would obey them. */
 void text_json_made(FILE *f, const char *json);
+/* Writes it as text or a quoted attribute of XML and HTML, with U+FFFD for control characters. */
+void text_xml(FILE *f, const char *s);
 /* Reads one character of UTF-8 and moves past it; returns U+FFFD for an invalid byte. */
 uint32_t text_character(const char **s);
 /* Writes that character; text_utf8 writes all. The input need not be valid UTF-8. */

@@ -79,6 +79,24 @@ void text_json(FILE *f, const char *s)
 	fputc('"', f);
 }
 
+void text_xml(FILE *f, const char *s)
+{
+	static const char *const name[] = {
+		['&'] = "amp", ['<'] = "lt", ['>'] = "gt", ['"'] = "quot"};
+	while (*s) {
+		const char *from = s;
+		uint32_t c = text_character(&s);
+		if (c <= '>' && name[c])
+			fprintf(f, "&%s;", name[c]);
+		else if (c == '\n' || c == '\t' || c == '\'')
+			fprintf(f, "&#%u;", (unsigned)c);
+		else if (c < 0x20 || c == 0x7f)
+			fputs("\xef\xbf\xbd", f);
+		else
+			text_put(f, &from);
+	}
+}
+
 void text_json_made(FILE *f, const char *json)
 {
 	while (*json) {

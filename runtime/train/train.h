@@ -7,6 +7,9 @@
 #include "runtime/config/config.h"
 #include "runtime/table/table.h"
 
+/* Does the strategy need layer_ready for any layer? Not in the warm-up (epoch.c). */
+bool wants_layers(const struct worker *w);
+
 /* ---- cluster.c: the machines of a run ---- */
 
 enum { CPUS_MOST = 1024, COMMIT_ROOM = 64 };

@@ -65,6 +65,15 @@ static double draw(const struct sim_worker *me, double params)
 	return step > update ? rows * (step - update) : 0;
 }
 
+/* A step that --step-time paces takes no core, because real workers sleep for most of it. */
+static void charge_gradient(double seconds)
+{
+	if (sim_costs()->sleeps)
+		sim_self()->asleep_s += seconds;
+	else
+		sim_charge(seconds);
+}
+
 static bool is_spread(const struct worker *w)
 {
 	return comm_size(w->model_group) > 1;
@@ -76,7 +85,7 @@ static void charge_product(double flops)
 	const struct sim_worker *me = sim_self();
 	const struct worker *w = me->worker;
 	if (!me->quiet && !me->updating && is_spread(w) && w->rows)
-		sim_charge(me->gradient_s * flops / (row_flops(w) * (double)w->rows));
+		charge_gradient(me->gradient_s * flops / (row_flops(w) * (double)w->rows));
 }
 
 /* A mini-batch arrives. If the model is spread, the whole layers are charged here, because the
@@ -140,13 +149,12 @@ static void sim_graph(struct device *d, size_t key, void (*body)(void *ctx), voi
 	me->pending_s = draw(me, (double)vec_len(me->worker->param));
 	body(ctx);
 	me->quiet = d->in_graph = false;
-	if (me->worker->no_layer_ready || !me->worker->strategy->layer_ready ||
-	    me->worker->step == 0) {
-		sim_charge(me->pending_s);
+	if (!wants_layers(me->worker)) {
+		charge_gradient(me->pending_s);
 		me->pending_s = 0;
 	} else { /* the forward pass; the backward pass comes layer by layer */
 		double forward = forward_part(me->worker);
-		sim_charge(forward * me->pending_s);
+		charge_gradient(forward * me->pending_s);
 		me->pending_s *= 1 - forward;
 	}
 }
@@ -167,7 +175,7 @@ static void sim_event_wait(struct device *d, size_t i)
 		left += layer_weight(w, k);
 	double part =
 		i == 0 || left <= 0 ? me->pending_s : me->pending_s * layer_weight(w, i) / left;
-	sim_charge(part);
+	charge_gradient(part);
 	me->pending_s -= part;
 }
 

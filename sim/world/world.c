@@ -91,12 +91,18 @@ static void enter_mpi(struct sim_worker *me)
 
 static void advance_clock(struct sim_worker *me)
 {
-	double charged = me->charged_s;
-	me->charged_s = 0;
+	double charged = me->charged_s, asleep = me->asleep_s;
+	me->charged_s = me->asleep_s = 0;
 	if (charged > 0) {
 		world.events++;
 		leave_mpi(me, charged * world.speed / sg_host_get_speed(sg_host_self()));
 		sg_actor_execute(charged * world.speed);
+		enter_mpi(me);
+	}
+	if (asleep > 0) {
+		world.events++;
+		leave_mpi(me, asleep);
+		sg_actor_sleep_for(asleep);
 		enter_mpi(me);
 	}
 }
@@ -113,8 +119,9 @@ nsec clock_now(void)
 nsec clock_peek(void)
 {
 	const struct sim_worker *me = sim_self();
-	double charged = me ? me->charged_s * world.speed / sg_host_get_speed(sg_host_self()) : 0;
-	return (nsec)llround(1e9 * (simgrid_get_clock() + charged));
+	double charged = me ? me->charged_s * world.speed / sg_host_get_speed(sg_host_self()) : 0,
+	       asleep = me ? me->asleep_s : 0;
+	return (nsec)llround(1e9 * (simgrid_get_clock() + charged + asleep));
 }
 
 void clock_delay(nsec dt)

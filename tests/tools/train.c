@@ -315,9 +315,10 @@ static void step_of_sums(struct worker *w)
 	local_step(w, w->weight);
 }
 
-static void needs_no_layers(struct worker *w)
+static bool wants_none(const struct worker *w, size_t i)
 {
-	w->no_layer_ready = probes("wrong_no_layer_ready");
+	(void)w, (void)i;
+	return false;
 }
 
 static void plant(struct strategy *s, struct workload *w)
@@ -339,9 +340,8 @@ static void plant(struct strategy *s, struct workload *w)
 		s->tables = false;
 	if (probes("wrong_meets"))
 		s->meets = MEETS_NEVER;
-	if (probes("wrong_no_layer_ready") || probes("right_no_layer_ready")) {
-		s->init = needs_no_layers;
-		s->wants_layer = NULL;
+	if (probes("wrong_wants_layer") || probes("right_wants_layer")) {
+		s->wants_layer = probes("wrong_wants_layer") ? wants_none : NULL;
 		s->layer_ready = sum_layer;
 		s->step = step_of_sums;
 	}

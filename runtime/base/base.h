@@ -111,6 +111,18 @@ static inline uint64_t hash_of(uint64_t h, const void *x, size_t bytes)
 	return h;
 }
 
+/* SHA-256, in hexadecimal. */
+enum { SHA256_ROOM = 65 };
+struct sha256 {
+	uint32_t h[8];
+	uint64_t bytes;
+	unsigned char block[64];
+};
+void sha256_begin(struct sha256 *s);
+void sha256_add(struct sha256 *s, const void *x, size_t bytes);
+bool sha256_file(struct sha256 *s, const char *path); /* adds the file; false and errno: failed */
+void sha256_end(struct sha256 *s, char hex[SHA256_ROOM]);
+
 /* Runs body in a child process, which ends with _exit or exec; if body returns, with status 127.
  * said: gets what it prints, up to the room; NULL: it prints to this process's streams. Returns its
  * status as waitpid does; -1 and errno: no child could be started. */

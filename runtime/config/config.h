@@ -222,7 +222,6 @@ bool plugin_is_file(const char *typed); /* a file, not a name */
 char *plugin_typed(const struct plugin *p);
 
 /* The file of a plug-in, loaded (plugin_file.c). */
-enum { SHA256_ROOM = 65 }; /* in hexadecimal */
 struct loaded {
 	enum part part;
 	const struct plugin *plugin; /* in a copy, which has one more option: `source` */

@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,7 +46,7 @@ struct making {
 	bool object;              /* a .so */
 	const char *wanted;       /* SHA256; NULL = any */
 	char source[SHA256_ROOM]; /* SOURCE */
-	char with[17];            /* WITH */
+	char with[SHA256_ROOM];   /* WITH */
 	char *home, *folder;      /* of the headers; of the copies */
 	char *words;              /* the compiler command without files, separated by blanks */
 	char *out;                /* the temporary file that becomes the copy */
@@ -108,12 +107,12 @@ static const char *included(const char *line)
 }
 
 /* Adds the file and then the files that it includes from its folder, each once. */
-static void add_source(FILE *all, struct seen *seen, const char *path)
+static void add_source(struct sha256 *s, struct seen *seen, const char *path)
 {
 	char *text AUTOFREE = text_read(path);
 	if (!text)
 		return;
-	fputs(text, all);
+	sha256_add(s, text, strlen(text));
 	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
 		const char *name = included(line), *slash = strrchr(path, '/');
 		char *temporary AUTOFREE = name ? sentence("%.*s%.*s", (int)(slash - path + 1),
@@ -121,57 +120,27 @@ static void add_source(FILE *all, struct seen *seen, const char *path)
 						: NULL;
 		char *real = temporary ? realpath(temporary, NULL) : NULL;
 		if (real && see(seen, real))
-			add_source(all, seen, real);
+			add_source(s, seen, real);
 		else
 			free(real);
 	}
 }
 
-static bool append(FILE *to, const char *path)
-{
-	char part[65536];
-	size_t n;
-	FILE *from = fopen(path, "r");
-	while (from && (n = fread(part, 1, sizeof part, from)) > 0)
-		fwrite(part, 1, n, to);
-	bool good = from && !ferror(from) && fflush(to) == 0 && !ferror(to);
-	if (from)
-		fclose(from);
-	return good;
-}
-
-static void exec_sha256sum(const void *file)
-{
-	const int *fd = file;
-	dup2(*fd, STDIN_FILENO);
-	execlp("sha256sum", "sha256sum", (char *)NULL);
-	dprintf(STDERR_FILENO, "sha256sum: %s", strerror(errno));
-}
-
-static char *find_source(struct making *m)
+static void find_source(struct making *m)
 {
 	struct seen seen = {.n = 0};
-	int fd = memfd_create("source", MFD_CLOEXEC);
-	FILE *all = fd < 0 ? NULL : fdopen(fd, "w+");
-	char said[256] = "";
-	if (!all)
-		return refuse(m, "no memory for its source (%s)", strerror(errno));
-	see(&seen, must(strdup(m->real)));
-	if (m->object)
-		append(all, m->real);
-	else
-		add_source(all, &seen, m->real);
+	struct sha256 s;
+	sha256_begin(&s);
+	if (m->object) {
+		sha256_file(&s, m->real);
+	} else {
+		see(&seen, must(strdup(m->real)));
+		add_source(&s, &seen, m->real);
+	}
+	sha256_end(&s, m->source);
 	while (seen.n > 0)
 		free(seen.path[--seen.n]);
 	free(seen.path);
-	rewind(all);
-	int status = child_run(exec_sha256sum, &fd, said, sizeof said);
-	fclose(all);
-	if (status != 0 || strspn(said, "0123456789abcdef") != SHA256_ROOM - 1)
-		return refuse(m, "its source cannot be hashed (%s)",
-			      status == -1 ? strerror(errno) : said);
-	memcpy(m->source, said, SHA256_ROOM - 1);
-	return NULL;
 }
 
 /* ---- Its compiler -------------------------------------------------------- */
@@ -188,15 +157,16 @@ static char *find_compiler(struct making *m)
 	m->words = sentence("%s -std=c11 -D_GNU_SOURCE -O3 %s -g -Wall -Wextra -fopenmp-simd -fPIC "
 			    "-fvisibility=hidden -shared %s",
 			    cc && *cc ? cc : "cc", MVBENCH_ARCH, more ? more : "");
-	uint64_t h = hash_of(HASH_START, m->words, strlen(m->words));
+	struct sha256 s;
+	sha256_begin(&s);
+	sha256_add(&s, m->words, strlen(m->words));
 	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
-		char *path AUTOFREE = sentence("%s/%s", m->home, headers[i]),
-			   *text AUTOFREE = text_read(path);
-		if (!text)
+		char *path AUTOFREE = sentence("%s/%s", m->home, headers[i]);
+		if (!sha256_file(&s, path))
 			return sentence("%s: %s", path, strerror(errno));
-		h = hash_of(h, text, strlen(text));
 	}
-	snprintf(m->with, sizeof m->with, "%016llx", (unsigned long long)h);
+	sha256_end(&s, m->with);
+	m->with[16] = '\0';
 	return NULL;
 }
 
@@ -252,8 +222,15 @@ static char *compile(const struct making *m)
 
 static char *copy(const struct making *m)
 {
-	FILE *to = fopen(m->out, "w");
-	bool good = to && append(to, m->real);
+	char part[65536];
+	size_t n;
+	FILE *from = fopen(m->real, "r"), *to = from ? fopen(m->out, "w") : NULL;
+	bool good = to;
+	while (good && (n = fread(part, 1, sizeof part, from)) > 0)
+		good = fwrite(part, 1, n, to) == n;
+	good = good && !ferror(from);
+	if (from)
+		fclose(from);
 	if (to && fclose(to) != 0)
 		good = false;
 	return good ? NULL : refuse(m, "%s", strerror(errno));
@@ -307,7 +284,7 @@ static char *find_or_make(struct making *m, char **made)
 				 "folder: give the file, as in --strategy=./mine.c");
 	if (!m->real)
 		return refuse(m, "%s", strerror(m->missing));
-	TRY(find_source(m));
+	find_source(m);
 	if (m->wanted && strcmp(m->wanted, m->source) != 0)
 		return refuse(m, "the file has changed, or differs on this machine");
 	*made = sentence("%s/%s-%s.so", m->folder, m->source, m->object ? "so" : m->with);

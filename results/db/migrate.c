@@ -22,23 +22,13 @@ TEXT_FILE(student_sql, "results/db/student.sql");
 TEXT_FILE(median_sql, "results/db/median.sql");
 TEXT_FILE(welch_sql, "results/db/welch.sql");
 TEXT_FILE(timeline_sql, "results/db/timeline.sql");
-TEXT_FILE(migration_2, "results/db/migrations/2.sql");
-TEXT_FILE(migration_3, "results/db/migrations/3.sql");
-TEXT_FILE(migration_4, "results/db/migrations/4.sql");
-TEXT_FILE(migration_5, "results/db/migrations/5.sql");
-TEXT_FILE(migration_7, "results/db/migrations/7.sql");
-TEXT_FILE(migration_8, "results/db/migrations/8.sql");
-TEXT_FILE(migration_9, "results/db/migrations/9.sql");
-TEXT_FILE(migration_10, "results/db/migrations/10.sql");
-TEXT_FILE(migration_11, "results/db/migrations/11.sql");
-TEXT_FILE(migration_12, "results/db/migrations/12.sql");
-TEXT_FILE(migration_14, "results/db/migrations/14.sql");
 
-/* [v] migrates version v to v + 1. */
-static const char *const migrations[SCHEMA_VERSION] = {
-	[2] = migration_2,   [3] = migration_3,   [4] = migration_4,  [5] = migration_5,
-	[7] = migration_7,   [8] = migration_8,   [9] = migration_9,  [10] = migration_10,
-	[11] = migration_11, [12] = migration_12, [14] = migration_14};
+/* Each makes version v to v + 1. */
+#define MIGRATIONS(X)     X(2) X(3) X(4) X(5) X(7) X(8) X(9) X(10) X(11) X(12) X(14)
+#define MIGRATION_TEXT(v) TEXT_FILE(migration_##v, "results/db/migrations/" #v ".sql");
+#define MIGRATION_ROW(v)  [v] = migration_##v,
+MIGRATIONS(MIGRATION_TEXT)
+static const char *const migrations[SCHEMA_VERSION] = {MIGRATIONS(MIGRATION_ROW)};
 
 /* ---- Schema text from the core options ------------------------------------- */
 

@@ -56,8 +56,9 @@ static char *names_read(struct store *s, struct names *all)
 	return sql_done(&keys);
 }
 
-/* NULL, or a sentence: option --what names no column. */
-static char *axis_find(struct axis *a, const struct names *all, const char *what, const char *typed)
+/* NULL, or a sentence: the option ("--x=") names no column. */
+static char *axis_find(struct axis *a, const struct names *all, const char *option,
+		       const char *typed)
 {
 	char *name AUTOFREE = must(strdup(typed));
 	for (char *c = name; *c; c++)
@@ -65,14 +66,9 @@ static char *axis_find(struct axis *a, const struct names *all, const char *what
 	size_t at = 0;
 	while (at < all->n && strcmp(all->name[at], name) != 0)
 		at++;
-	if (at == all->n) {
-		const char *near = nearest(typed, all->name, all->n);
-		return near ? sentence("--%s=%s: there is no such column; did you mean %s?", what,
-				       typed, near)
-			    : sentence("--%s=%s: there is no such column; mvbench table --help "
-				       "lists them, and options are columns, too",
-				       what, typed);
-	}
+	if (at == all->n)
+		return no_such("column", option, typed, all->name, all->n,
+			       "mvbench table --help lists them, and options are columns, too");
 	*a = (struct axis){.name = must(strdup(name)),
 			   .sql = at + 1 == all->columns
 					  ? must(strdup("(SELECT p.epoch_seconds FROM serial_pace "
@@ -148,7 +144,7 @@ static char *grouped_series(const struct names *all, const char *list, char **se
 		size_t n = strcspn(at, ", ");
 		char *name AUTOFREE = must(strndup(at, n));
 		at += n;
-		wrong = axis_find(&a, all, "group", name);
+		wrong = axis_find(&a, all, "--group=", name);
 		char *number AUTOFREE = wrong ? NULL : as_number(&a, false);
 		if (!wrong)
 			fprintf(f, "%siif(%s IS NULL, ifnull(%s, ''), '%s=' || format('%%g', %s))",
@@ -213,8 +209,8 @@ char *axes_choose(struct store *s, const struct axes *a)
 		      y ENDS_WITH(axis_fini) = {.name = NULL};
 	char *series AUTOFREE = NULL;
 	TRY(names_read(s, &all));
-	TRY(axis_find(&x, &all, "x", a->x));
-	TRY(axis_find(&y, &all, "y", a->y));
+	TRY(axis_find(&x, &all, "--x=", a->x));
+	TRY(axis_find(&y, &all, "--y=", a->y));
 	if (*a->group)
 		TRY(grouped_series(&all, a->group, &series));
 	else

@@ -74,12 +74,9 @@ static char *figure_find(const char *option, const char *typed, const struct fig
 		    (figures[i].plot && strcmp(typed, figures[i].plot) == 0))
 			return NULL;
 	}
-	const char *near = nearest(typed, name, FIGURES);
-	char *all AUTOFREE = text_list(name, FIGURES, ", ");
-	return near ? sentence("--%s=%s: there is no such figure; did you mean %s?", option, typed,
-			       near)
-		    : sentence("--%s=%s: there is no such figure; there are %s", option, typed,
-			       all);
+	char *list AUTOFREE = text_list(name, FIGURES, ", ");
+	char *all AUTOFREE = sentence("there are %s", list);
+	return no_such("figure", option, typed, name, FIGURES, all);
 }
 
 static char *more_help(FILE *f, const struct arguments *given)
@@ -341,7 +338,7 @@ static char *history(void *options_given, struct arguments *a, int *status)
 		return sentence("%s: one configuration at a time; put a name with blanks in quotes",
 				a->word[1]);
 	CHECK(format_find(o->format, &format), "no format %s", o->format);
-	TRY(figure_find("figure", o->figure, &figure));
+	TRY(figure_find("--figure=", o->figure, &figure));
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(choose(s, &o->select, a->words ? a->word[0] : NULL, false,
 		   strcmp(o->busy, "keep") == 0));

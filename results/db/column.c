@@ -15,17 +15,15 @@ void columns_names(const struct column *all, FILE *f)
 
 static char *no_such_column(const struct column *all, const char *option, const char *typed)
 {
-	const char **name AUTOFREE = NULL, *near;
+	const char **name AUTOFREE = NULL;
 	size_t n = 0;
+	struct text t;
 	for (const struct column *c = all; c->name; c++)
 		APPEND(name, n, c->name);
-	if ((near = nearest(typed, name, n)))
-		return sentence("%s%s: there is no such column; did you mean %s?", option, typed,
-				near);
-	struct text t;
-	columns_names(all, text_open(&t));
+	fputs("there are ", text_open(&t));
+	columns_names(all, t.f);
 	char *names AUTOFREE = text_close(&t);
-	return sentence("%s%s: there is no such column; there are %s", option, typed, names);
+	return no_such("column", option, typed, name, n, names);
 }
 
 static char *column_find(const struct column *all, const char *option, const char *typed,

@@ -204,6 +204,11 @@ char *word_quoted(const char *word); /* the same, on the heap */
  * shown. cell: of any seed, into any database. Heap. */
 char *command_of(const struct config *c, bool cell);
 
+/* "--x=TYPED: there is no such WHAT; did you mean NAME?", with the nearest of n names; without a
+ * near one, `lists` says where they are. before: "--x=", or "". Heap. */
+char *no_such(const char *what, const char *before, const char *typed, const char *const *name,
+	      size_t n, const char *lists);
+
 /* The shortest decimal that reads back as x. */
 void real_digits(double x, char buf[40]);
 

@@ -10,7 +10,7 @@
 /* A column as the user names it. */
 struct axis {
 	char *name; /* as listed, with _ for - */
-	char *sql;  /* its value, of run_summary r */
+	char *sql;  /* its value, of run_summary r and the base p of its speed-up */
 	bool key;   /* an option: it has one value for each configuration */
 };
 
@@ -69,15 +69,12 @@ static char *axis_find(struct axis *a, const struct names *all, const char *opti
 	if (at == all->n)
 		return no_such("column", option, typed, all->name, all->n,
 			       "mvbench table --help lists them, and options are columns, too");
-	*a = (struct axis){.name = must(strdup(name)),
-			   .sql = at + 1 == all->columns
-					  ? must(strdup("(SELECT p.epoch_seconds FROM serial_pace "
-							"AS p WHERE p.compare_key = "
-							"r.compare_key) / r.epoch_seconds"))
-				  : at < all->columns
-					  ? sentence("r.\"%s\"", name)
-					  : sentence("(r.config_key ->> '$.\"%s\"')", name),
-			   .key = at >= all->columns};
+	*a = (struct axis){
+		.name = must(strdup(name)),
+		.sql = at + 1 == all->columns ? must(strdup("p.epoch_seconds / r.epoch_seconds"))
+		       : at < all->columns    ? sentence("r.\"%s\"", name)
+					      : sentence("(r.config_key ->> '$.\"%s\"')", name),
+		.key = at >= all->columns};
 	for (size_t i = all->columns; i < all->n; i++)
 		a->key |= strcmp(all->name[i], name) == 0;
 	return NULL;

@@ -8,7 +8,6 @@
  */
 #include "results/run/study.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -163,33 +162,14 @@ char *axis_read(struct axis *a, const char *name, const char *list)
 
 /* ---- Conditions ---------------------------------------------------------- */
 
-/* The value as config_each writes it (0.1 for 0.10). Heap. */
-static char *as_written(const struct option *o, const char *value)
-{
-	enum { ROOM = 64 };
-	const struct plugin *p;
-	if (option_chooses(o) < PART_COUNT) {
-		free(plugin_choose(option_chooses(o), value, NULL, 0, &p)); /* is valid */
-		return must(strdup(p->name));
-	}
-	if (o->type == OPT_STRING || o->type == OPT_CHOICE)
-		return must(strdup(value));
-	void *fields AUTOFREE = must(calloc(1, o->offset + sizeof(int64_t)));
-	char *wrong = option_set(o, fields, NULL, value), *text = must(malloc(ROOM));
-	CHECK(!wrong, "%s", wrong);
-	option_text(o, fields, text, ROOM);
-	return text;
-}
-
 static char *condition_read(struct axis *a, const char *text)
 {
 	const char *equals = strchr(text, '=');
 	char *name AUTOFREE = text_trimmed(text, equals);
 	TRY(axis_read(a, name, equals + 1));
 	for (size_t i = 0; i < a->n; i++) {
-		char *value = as_written(a->option, a->value[i]);
-		free(a->value[i]);
-		a->value[i] = value;
+		char *typed AUTOFREE = a->value[i]; /* is valid */
+		a->value[i] = option_plain(a->option, typed);
 	}
 	return NULL;
 }

@@ -54,8 +54,7 @@ static void source_close(struct source *s)
 
 /* ---- Its options ------------------------------------------------------------- */
 
-/* The canonical text of this value (heap); NULL = not a value of this option. */
-static char *plain_text(const struct option *o, const char *text)
+char *option_plain(const struct option *o, const char *text)
 {
 	struct option alone = *o;
 	union {
@@ -101,10 +100,10 @@ static char *take_options(struct settings *all, const struct source *s, const st
 		TRY(config_check(name, recorded.setting[i].value, &o));
 		if (is_core(o, REPLAY_OWN))
 			continue;
-		char *value = plain_text(o, recorded.setting[i].value);
+		char *value = option_plain(o, recorded.setting[i].value);
 		settings_add(all, must(strdup(name)), value);
 		char *own AUTOFREE =
-			typed ? plain_text(o, typed) : NULL; /* invalid: reported later */
+			typed ? option_plain(o, typed) : NULL; /* invalid: reported later */
 		bool any = o->core.stored == AS_USED && own && strcmp(own, "auto") == 0;
 		if (own && !any && !is_core(o, REPLAY_MAY) && strcmp(own, value) != 0)
 			return sentence(
@@ -117,7 +116,7 @@ static char *take_options(struct settings *all, const struct source *s, const st
 
 static bool is_true(const char *text)
 {
-	char *plain AUTOFREE = plain_text(option_find(run_options, "sim.train"), text);
+	char *plain AUTOFREE = option_plain(option_find(run_options, "sim.train"), text);
 	return !plain || strcmp(plain, "true") == 0;
 }
 

@@ -8,6 +8,7 @@
  */
 #include "results/run/study.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -19,6 +20,16 @@ void axis_fini(struct axis *a)
 	for (size_t i = 0; i < a->n; i++)
 		free(a->value[i]);
 	free(a->value);
+	*a = (struct axis){.name = NULL};
+}
+
+char *text_trimmed(const char *text, const char *end)
+{
+	while (text < end && isspace((unsigned char)*text))
+		text++;
+	while (end > text && isspace((unsigned char)end[-1]))
+		end--;
+	return must(strndup(text, (size_t)(end - text)));
 }
 
 /* ---- Ranges -------------------------------------------------------------- */

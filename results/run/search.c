@@ -30,9 +30,7 @@ double halton(size_t dimension, uint64_t index)
 
 void range_fini(struct range *r)
 {
-	for (size_t i = 0; i < r->words; i++)
-		free(r->word[i]);
-	free(r->word);
+	axis_fini(&r->list);
 	free(r->name);
 	free(r->text);
 }
@@ -53,34 +51,14 @@ static bool may_be_drawn(const char *name)
 	return !o || !(o->incidental || o->core.compared);
 }
 
-char *text_trimmed(const char *text, const char *end)
-{
-	while (text < end && isspace((unsigned char)*text))
-		text++;
-	while (end > text && isspace((unsigned char)end[-1]))
-		end--;
-	return must(strndup(text, (size_t)(end - text)));
-}
-
 static char *read_list(struct range *r)
 {
-	for (const char *at = r->text;; at++) {
-		const char *end = at + strcspn(at, ",");
-		char *word = text_trimmed(at, end);
-		APPEND(r->word, r->words, word);
-		if (!*word)
-			return sentence("%s: the list \"%s\" has an empty item", r->name, r->text);
-		TRY(config_check(r->name, word, NULL));
-		at = end;
-		if (!*at)
-			break;
-	}
-	if (r->words == 1)
-		return sentence(
-			"%s: \"%s\" is a single value; give a range such as 0.001..0.3 log, "
-			"or a list",
-			r->name, r->text);
-	return NULL;
+	TRY(axis_read(&r->list, r->name, r->text));
+	if (r->list.n > 1)
+		return NULL;
+	return sentence(
+		"%s: \"%s\" is a single value; give a range such as 0.001..0.3 log, or a list",
+		r->name, r->text);
 }
 
 /* Reads one end of a range: a number that the option accepts. */
@@ -148,8 +126,8 @@ static double between(double low, double high, bool log_scale, double u)
 
 char *range_at(const struct range *r, double u)
 {
-	if (r->words)
-		return must(strdup(r->word[(size_t)(u * (double)r->words)]));
+	if (r->list.n)
+		return must(strdup(r->list.value[(size_t)(u * (double)r->list.n)]));
 	if (r->whole)
 		return sentence("%.0f",
 				fmin(floor(between(r->low, r->high + 1, r->log, u)), r->high));

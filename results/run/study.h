@@ -7,39 +7,10 @@
 
 #include "results/run/run.h"
 
-/* ---- Ranges (search.c) ---- */
-
-enum { RANGES_MOST = 10 };
-
-/* A line of [search]: an option, and the range or the list of words that it is drawn from. */
-struct range {
-	char *name, *text; /* text: the value in the file */
-	bool log, whole;   /* whole: the option takes whole numbers only */
-	double low, high;  /* inclusive */
-	char **word;       /* a list in place of a range */
-	size_t words;      /* 0: a range, no list */
-};
-
-struct search {
-	struct range *range;
-	size_t ranges;
-};
-
-/* "LOW..HIGH", "LOW..HIGH log" or "a, b, c". NULL or a sentence. */
-char *range_read(struct range *r, const char *name, const char *text);
-void range_fini(struct range *r);
-void search_free(struct search *s);
-/* A coordinate in [0, 1) of the index-th point of Halton's sequence; dimensions count from 0. */
-double halton(size_t dimension, uint64_t index);
-/* The value at u in [0, 1), as a user types it. Heap. */
-char *range_at(const struct range *r, double u);
-/* Is it a core option, or one of c's strategy or workload? */
-bool range_applies(const struct range *r, const struct config *c);
+/* ---- One key of a job file and its values (axis.c) ---- */
 
 /* The text up to `end`, without blanks around it. Heap. */
 char *text_trimmed(const char *text, const char *end);
-
-/* ---- One key of a job file and its values (axis.c) ---- */
 
 /* One key and its list of values. */
 struct axis {
@@ -64,6 +35,34 @@ struct exclusion {
 char *exclusion_read(struct exclusion *e, const char *text);
 void exclusion_fini(struct exclusion *e);
 bool exclusion_holds(const struct exclusion *e, const struct config *c);
+
+/* ---- Ranges (search.c) ---- */
+
+enum { RANGES_MOST = 10 };
+
+/* A line of [search]: an option, and the range or the list of words that it is drawn from. */
+struct range {
+	char *name, *text; /* text: the value in the file */
+	bool log, whole;   /* whole: the option takes whole numbers only */
+	double low, high;  /* inclusive */
+	struct axis list;  /* of words, in place of a range; n 0: a range */
+};
+
+struct search {
+	struct range *range;
+	size_t ranges;
+};
+
+/* "LOW..HIGH", "LOW..HIGH log" or "a, b, c". NULL or a sentence. */
+char *range_read(struct range *r, const char *name, const char *text);
+void range_fini(struct range *r);
+void search_free(struct search *s);
+/* A coordinate in [0, 1) of the index-th point of Halton's sequence; dimensions count from 0. */
+double halton(size_t dimension, uint64_t index);
+/* The value at u in [0, 1), as a user types it. Heap. */
+char *range_at(const struct range *r, double u);
+/* Is it a core option, or one of c's strategy or workload? */
+bool range_applies(const struct range *r, const struct config *c);
 
 /* ---- Job files (jobfile.c) ---- */
 

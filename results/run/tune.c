@@ -194,7 +194,7 @@ static void draw(const struct study *s, const struct config *c, int64_t trial, s
 		fputs(ftell(f) > 1 ? ", " : "", f);
 		text_json(f, r->name);
 		fputs(": ", f);
-		if (r->words)
+		if (r->list.n)
 			text_json(f, value);
 		else
 			fputs(value, f);

@@ -137,25 +137,16 @@ static char *merge_script(const struct submission *s)
 	return text_close(&t);
 }
 
-/* Hands a script to sbatch; *id (heap): the job number that it prints. */
+/* Hands a script to sbatch on its stdin; *id (heap): the job number that it prints. */
 static char *hand_over(const char *script, const char *words, char **id)
 {
-	char said[64] = "", *folder AUTOFREE = NULL;
-	TRY(folder_temporary("submit", &folder));
-	char *path AUTOFREE = sentence("%s/script", folder), *quoted AUTOFREE = word_quoted(path),
-		   *command AUTOFREE = sentence("sbatch --parsable %s %s", words, quoted);
-	FILE *f = fopen(path, "w");
-	bool written = f && fputs(script, f) >= 0;
-	written = f && fclose(f) == 0 && written;
-	if (!written) {
-		folder_remove(folder);
-		return sentence("%s: %m; free some space", path);
-	}
+	char said[64] = "", *command AUTOFREE = sentence("sbatch --parsable %s <<'MVBENCH_SCRIPT'\n"
+							 "%sMVBENCH_SCRIPT\n",
+							 words, script);
 	signal(SIGCHLD, SIG_DFL); /* if the parent left it ignored, pclose gets no status */
 	FILE *p = popen(command, "r");
 	bool heard = p && fgets(said, sizeof said, p);
 	int status = p ? pclose(p) : -1;
-	folder_remove(folder);
 	said[strcspn(said, "\n;")] = '\0';
 	*id = must(strdup(said));
 	return heard && status == 0 ? NULL

@@ -160,33 +160,24 @@ static void print_updater(const struct help *p, const struct topic *t)
 				strategies[i]->plugin.name, strategies[i]->plugin.name, t->name);
 }
 
-static void print_plugin(const struct help *p, const struct topic *t)
-{
-	const struct workload *w = strcmp(t->kind, "workload") == 0 ? workload_find(t->name) : NULL;
-	const char *part = NULL;
-	const struct plugin *plugin = plugin_find(t->name, &part);
-	char *text AUTOFREE = recipe_words(w ? w->recipe : NULL);
-	if (*text)
-		words(p, "Its recipe, the defaults that your options override: %s", text);
-	if (plugin && strcmp(part, t->kind) == 0)
-		help_options(p, t->name, plugin->options);
-	if (w && w->dataset->needs)
-		words(p, "It needs %s.", w->dataset->needs);
-}
-
 static void print_entry(const struct help *p, const struct topic *t)
 {
 	const char *name = strncmp(t->name, "sim:", 4) == 0 ? t->name + 4 : t->name;
+	const struct plugin *plugin = t->of; /* NULL = it is none */
+	const struct workload *w = strcmp(t->kind, "workload") == 0 ? t->of : NULL;
+	char *recipe AUTOFREE = recipe_words(w ? w->recipe : NULL);
 	title(p, t);
-	print_plugin(p, t);
+	if (*recipe)
+		words(p, "Its recipe, the defaults that your options override: %s", recipe);
+	if (plugin)
+		help_options(p, name, plugin->options);
+	if (w && w->dataset->needs)
+		words(p, "It needs %s.", w->dataset->needs);
 	if (p->roff)
 		return;
 	if (strcmp(t->kind, "updater") == 0)
 		print_updater(p, t);
-	const char *part = NULL;
-	const struct plugin *plugin = plugin_find(name, &part);
-	char *typed AUTOFREE =
-		plugin && strcmp(part, t->kind) == 0 ? plugin_typed(plugin) : sentence("%s", name);
+	char *typed AUTOFREE = plugin ? plugin_typed(plugin) : sentence("%s", name);
 	typed[strcspn(typed, "#")] = '\0';
 	for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
 		if (strcmp(t->kind, uses[i].kind) == 0)
@@ -195,7 +186,7 @@ static void print_entry(const struct help *p, const struct topic *t)
 
 static void add_entry(void *ctx, const struct choice *e)
 {
-	add(ctx, e->kind, e->name, e->summary, print_entry);
+	add(ctx, e->kind, e->name, e->summary, print_entry)->of = e->plugin;
 }
 
 static void print_figure(const struct help *p, const struct topic *t)

@@ -258,15 +258,10 @@ static void print_table(const struct help *p, const struct topic *t)
 	}
 }
 
-/* Cuts the text before the first full stop, colon or semicolon, and makes it one line. Drops a
- * heading in capitals. */
+/* Cuts the text before the first full stop, colon or semicolon, and makes it one line. */
 static void shorten(char *text)
 {
-	size_t head = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 	char *c = text;
-	if (head > 1 && strchr(":\n", text[head]))
-		memmove(text, text + head + 1, strlen(text + head));
-	memmove(text, text + strspn(text, " "), strlen(text + strspn(text, " ")) + 1);
 	for (; *c && !(strchr(".:;", *c) && strchr(" \n", c[1])); c++)
 		if (*c == '\n')
 			*c = ' ';

@@ -492,7 +492,7 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 	return status;
 }
 
-int draw_figure(struct drawing *d, const struct figure *f, bool explain)
+static int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 {
 	struct pictures ps ENDS_WITH(pictures_free) = {.n = 0};
 	char *kinds AUTOFREE = read_value(d, "SELECT count(DISTINCT workload) FROM selected", NULL);

@@ -130,10 +130,7 @@ static char *compare(void *options_given, struct arguments *a, int *status)
 	TRY(choose(s, &o->select, a->word));
 	TRY(sql_each(s, compare_sql, ""));
 	TRY(output_open(&out, "--out=", o->out));
-	*status = EXIT_FAILED;
-	TRY(output_close(&out, print(s, out.f, format)));
-	*status = EXIT_OK;
-	return NULL;
+	return output_end(&out, print(s, out.f, format), status);
 }
 
 const struct command command_compare = {

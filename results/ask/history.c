@@ -198,14 +198,10 @@ static char *fit_cell(struct store *s, int64_t cell)
 
 static char *fit(struct store *s)
 {
-	struct sql q AUTODONE = sql_select(s, "SELECT DISTINCT cell FROM history ORDER BY 1", "");
-	int64_t *cell AUTOFREE = NULL;
-	size_t n = 0;
-	while (sql_next(&q))
-		APPEND(cell, n, sql_int(&q, 0));
-	TRY(sql_done(&q));
-	for (size_t i = 0; i < n; i++)
-		TRY(fit_cell(s, cell[i]));
+	int64_t cells = 0;
+	TRY(sql_number(s, &cells, "SELECT max(cell) FROM history", ""));
+	for (int64_t cell = 1; cell <= cells; cell++)
+		TRY(fit_cell(s, cell));
 	return NULL;
 }
 
@@ -344,10 +340,7 @@ static char *history(void *options_given, struct arguments *a, int *status)
 		   strcmp(o->busy, "keep") == 0));
 	TRY(make_history(s, figure));
 	TRY(output_open(&out, "--out=", o->out));
-	*status = EXIT_FAILED;
-	TRY(output_close(&out, print(s, out.f, figure, format)));
-	*status = EXIT_OK;
-	return NULL;
+	return output_end(&out, print(s, out.f, figure, format), status);
 }
 
 const struct command command_history = {

@@ -24,6 +24,14 @@ static inline char *first_wrong(char *wrong, char *late)
 	return wrong ? wrong : late;
 }
 
+/* Closes an output that was printed with this result, which it returns. An error is a failure. */
+static inline char *output_end(struct output *out, char *wrong, int *status)
+{
+	wrong = output_close(out, wrong);
+	*status = wrong ? EXIT_FAILED : EXIT_OK;
+	return wrong;
+}
+
 /* NULL = no error. */
 static inline void complain_if(char *wrong)
 {

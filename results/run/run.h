@@ -93,11 +93,13 @@ void sweep_shuffle(struct sweep *s, int64_t seed);
 /* *path (heap) = the given job file, or an installed one, with or without .ini. NULL or a sentence
  * (sweep.c). */
 char *sweep_find(const char *name, char **path);
+/* The text without this ending; heap. */
+char *text_without(const char *text, const char *ending);
 void job_files_each(void (*each)(void *ctx, const struct word *w), void *ctx);
-/* Plans every cell. NULL, or a sentence about the first that cannot run. path: the job file. */
 /* Removes and reports the refused combinations of each section. Keeps them if all of a section are
  * refused: sweep_plan then gives the reason. */
 void sweep_leave_out(const char *path, struct sweep *s);
+/* Plans every cell. NULL, or a sentence about the first that cannot run. path: the job file. */
 char *sweep_plan(const char *path, struct sweep *s);
 
 /* Prints results of studies (mvbench tune): a row for each tuned configuration and one for it

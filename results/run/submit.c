@@ -174,18 +174,11 @@ static char *submit_all(const struct submission *s)
 	return NULL;
 }
 
-static char *without(const char *name, const char *ending)
-{
-	size_t n = strlen(name), m = strlen(ending);
-	bool has = n > m && strcmp(name + n - m, ending) == 0;
-	return sentence("%.*s", (int)(has ? n - m : n), name);
-}
-
 /* With only the characters that are safe in #SBATCH lines. */
 static char *job_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	char *name = without(slash ? slash + 1 : path, ".ini");
+	char *name = text_without(slash ? slash + 1 : path, ".ini");
 	for (char *c = name; *c; c++)
 		if (!isalnum((unsigned char)*c) && !strchr("-_.", *c))
 			*c = '-';
@@ -210,7 +203,7 @@ static char *run_submit(void *options, struct arguments *a, int *status)
 	s.file = file = must(realpath(path, NULL));
 	s.name = name = job_name(path);
 	s.db = db ? db : DATABASE;
-	s.stem = stem = without(s.db, ".db");
+	s.stem = stem = text_without(s.db, ".db");
 	s.program = program = program_path();
 	return submit_all(&s);
 }

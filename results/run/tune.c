@@ -152,10 +152,7 @@ static char *read_file(struct study *s, const struct arguments *a, char **path)
 	TRY(sweep_find(a->word[0], path));
 	s->path = *path;
 	slash = strrchr(s->path, '/');
-	s->name = must(strdup(slash ? slash + 1 : s->path));
-	size_t n = strlen(s->name);
-	if (n > 4 && strcmp(s->name + n - 4, ".ini") == 0)
-		s->name[n - 4] = '\0';
+	s->name = text_without(slash ? slash + 1 : s->path, ".ini");
 	TRY(study_read(s->path, a->option, a->options, &s->file, &s->search));
 	if (s->search.ranges == 0)
 		return sentence("%s: there is no section [search]; it has lines such as lr = "

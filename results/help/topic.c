@@ -18,14 +18,13 @@ struct list {
 static struct topic *add(struct list *l, const char *kind, const char *name, const char *summary,
 			 topic_function *print)
 {
-	l->topic = must(realloc(l->topic, (l->n + 2) * sizeof *l->topic));
-	l->topic[l->n] = (struct topic){.kind = kind,
-					.name = must(strdup(name)),
-					.summary = must(strdup(summary)),
-					.print = print,
-					.place = l->n};
-	l->topic[l->n + 1] = (struct topic){.name = NULL};
-	return &l->topic[l->n++];
+	const struct topic new = {.kind = kind,
+				  .name = must(strdup(name)),
+				  .summary = must(strdup(summary)),
+				  .print = print,
+				  .place = l->n};
+	APPEND(l->topic, l->n, new);
+	return &l->topic[l->n - 1];
 }
 
 void topics_free(struct topic *all)
@@ -413,6 +412,7 @@ struct topic *topics_make(void)
 	add_figures(&l);
 	add_tables(&l);
 	add_all_options(&l);
+	APPEND(l.topic, l.n, (struct topic){.name = NULL});
 	return l.topic;
 }
 

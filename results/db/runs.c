@@ -352,17 +352,24 @@ char *runs_insert(struct store *s, const struct config *given, const struct expe
 static char *find_resumed(struct store *s, const struct experiment *e, int64_t *id)
 {
 	const char *save = e->config->harness.save;
-	char *status AUTOFREE = NULL, *made AUTOFREE = NULL;
-	int64_t epochs = 0;
-	TRY(sql_number(s, id,
-		       "SELECT id FROM run WHERE checkpoint = ?1 ORDER BY origin IS NOT NULL, id",
-		       "t", e->checkpoint));
-	if (!*id)
+	struct sql q AUTODONE = sql_select(
+		s,
+		"SELECT id, status, CASE WHEN git_commit <> ?2 OR git_dirty <> ?3 THEN 'by another "
+		"build of mvbench' WHEN cpu <> ?4 THEN 'on another processor' WHEN device <> ?5 "
+		"THEN 'on another device' WHEN trace > 0 THEN 'with a timeline' END, "
+		"(SELECT count(*) FROM epoch WHERE run_id = run.id AND epoch <= ?6) FROM run "
+		"WHERE checkpoint = ?1 ORDER BY origin IS NOT NULL, id LIMIT 1",
+		"ttitti", e->checkpoint, e->machine->git_commit, (int64_t)e->machine->git_dirty,
+		e->machine->cpu, e->plan->device, e->epoch);
+	if (!sql_next(&q)) {
+		TRY(sql_done(&q));
 		return sentence(
 			"--save=%s: this checkpoint is of a run that is not in %s: name its "
 			"database with --db, or remove the file to start from the beginning",
 			save, s->path);
-	TRY(sql_first(s, &status, "SELECT status FROM run WHERE id = ?1", "i", *id));
+	}
+	const char *status = sql_text(&q, 1), *made = sql_text(&q, 2);
+	*id = sql_int(&q, 0);
 	if (strcmp(status, "failed") != 0)
 		return sentence("--save=%s: run %lld, which made this checkpoint, %s: name another "
 				"file, or remove it",
@@ -370,22 +377,12 @@ static char *find_resumed(struct store *s, const struct experiment *e, int64_t *
 				strcmp(status, "done") == 0      ? "is done"
 				: strcmp(status, "running") == 0 ? "is still running"
 								 : "has diverged");
-	TRY(sql_first(
-		s, &made,
-		"SELECT CASE WHEN git_commit <> ?2 OR git_dirty <> ?3 THEN 'by another build "
-		"of mvbench' WHEN cpu <> ?4 THEN 'on another processor' WHEN device <> ?5 THEN "
-		"'on another device' WHEN trace > 0 THEN 'with a timeline' END "
-		"FROM run WHERE id = ?1",
-		"ititt", *id, e->machine->git_commit, (int64_t)e->machine->git_dirty,
-		e->machine->cpu, e->plan->device));
-	if (made)
+	if (*made)
 		return sentence(
 			"--save=%s: run %lld began %s, and cannot be continued here: remove the "
 			"file to start from the beginning",
 			save, (long long)*id, made);
-	TRY(sql_number(s, &epochs, "SELECT count(*) FROM epoch WHERE run_id = ?1 AND epoch <= ?2",
-		       "ii", *id, e->epoch));
-	return epochs == e->epoch + 1
+	return sql_int(&q, 3) == e->epoch + 1
 		       ? NULL
 		       : sentence("--save=%s: run %lld lacks epochs of this checkpoint: remove the "
 				  "file to start from the beginning",

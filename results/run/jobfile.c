@@ -116,25 +116,20 @@ static void job_header(struct job *j, const char *text)
 	if (text[1 + n] != ']' || n == 0)
 		return job_wrong(j, j->line, "a section looks like [name]");
 	char *name = must(strndup(text + 1, n));
-	j->searching = strcmp(name, "search") == 0;
-	if (j->searching) {
-		if (j->search_line)
-			job_wrong(j, j->line, "[search] is already on line %d", j->search_line);
-		else if (!j->search)
+	int *alone = strcmp(name, "search") == 0     ? &j->search_line
+		     : strcmp(name, "defaults") == 0 ? &j->section[0].line
+						     : NULL;
+	j->searching = alone == &j->search_line;
+	if (alone) {
+		if (*alone)
+			job_wrong(j, j->line, "[%s] is already on line %d", name, *alone);
+		else if (j->searching && !j->search)
 			job_wrong(j, j->line,
 				  "[search] is only for mvbench tune; mvbench sweep takes lists of "
 				  "values");
-		j->search_line = j->line;
-		free(name);
-		return;
-	}
-	if (strcmp(name, "defaults") == 0) {
-		if (j->section[0].line)
-			job_wrong(j, j->line, "[defaults] is already on line %d",
-				  j->section[0].line);
-		else if (j->sections > 1)
+		else if (!j->searching && j->sections > 1)
 			job_wrong(j, j->line, "[defaults] must be the first section");
-		j->section[0].line = j->line;
+		*alone = j->line;
 		free(name);
 		return;
 	}

@@ -80,11 +80,6 @@ static void do_allreduce(struct bench *b)
 	comm_allreduce(b->comm, b->result, SUM);
 }
 
-static void own_result(struct bench *b)
-{
-	vec_copy(b->result, b->in);
-}
-
 static size_t wrong_sum(struct bench *b)
 {
 	return wrong_in(b, number_of_all(b));
@@ -107,12 +102,6 @@ static size_t wrong_parts(struct bench *b)
 static void do_broadcast(struct bench *b)
 {
 	comm_broadcast(b->comm, 0, b->result);
-}
-
-static void root_result(struct bench *b)
-{
-	if (b->w->rank == 0)
-		vec_copy(b->result, b->in);
 }
 
 static size_t wrong_root(struct bench *b)
@@ -166,20 +155,20 @@ static size_t wrong_table(struct bench *b)
 
 static const struct operation {
 	const char *name;
-	bool reduces;                     /* the transport reduces; others are messages */
-	bool table;                       /* uses neither */
-	bool parts;                       /* the size is that of all workers' parts together */
-	void (*prepare)(struct bench *b); /* called once `in` is filled; NULL = nothing */
+	bool reduces;                      /* the transport reduces; others are messages */
+	bool table;                        /* uses neither */
+	bool parts;                        /* the size is that of all workers' parts together */
+	enum { NONE, ROOT, ALL } in_place; /* workers whose result begins as a copy of `in` */
 	void (*act)(struct bench *b);
 	size_t (*wrong)(struct bench *b); /* wrong elements after one call */
 	double bus;  /* bus bandwidth over algorithm bandwidth with many workers, */
 	bool others; /* times the share of workers that are others: (n - 1) / n */
 } operations[] = {
-	{"allreduce", .reduces = true, .prepare = own_result, .act = do_allreduce,
-	 .wrong = wrong_sum, .bus = 2, .others = true},
+	{"allreduce", .reduces = true, .in_place = ALL, .act = do_allreduce, .wrong = wrong_sum,
+	 .bus = 2, .others = true},
 	{"allgather", .parts = true, .act = do_allgather, .wrong = wrong_parts, .bus = 1,
 	 .others = true},
-	{"broadcast", .prepare = root_result, .act = do_broadcast, .wrong = wrong_root, .bus = 1},
+	{"broadcast", .in_place = ROOT, .act = do_broadcast, .wrong = wrong_root, .bus = 1},
 	{"sendrecv", .act = do_sendrecv, .wrong = wrong_partner, .bus = 1},
 	{"push_pull", .table = true, .act = do_push_pull, .wrong = wrong_table, .bus = 2},
 };
@@ -318,8 +307,8 @@ static struct bench_row time_one(struct bench *b, const struct operation *op)
 	bench_fill(b->host, vec_len(b->in), b->w->rank);
 	vec_put(b->in, b->host);
 	vec_fill(b->result, 0);
-	if (op->prepare)
-		op->prepare(b);
+	if (op->in_place == ALL || (op->in_place == ROOT && b->w->rank == 0))
+		vec_copy(b->result, b->in);
 	double took = time_calls(b, op, 1), wrong = (double)op->wrong(b);
 	link_reduce_all(b->all, &wrong, 1, REDUCE_SUM);
 	row.wrong = (int64_t)wrong;

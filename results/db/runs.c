@@ -19,29 +19,25 @@
 /* When did process pid start [Unix time, s]? 0 = there is none, -1 = not known. */
 static double process_start(int64_t pid)
 {
-	enum { FLAGS = 9, STARTTIME = 22, EXITING = 4 }; /* proc_pid_stat(5); PF_EXITING of Linux */
-	char path[64], line[1024];
+	enum { EXITING = 4 }; /* PF_EXITING of Linux */
+	char *path AUTOFREE = sentence("/proc/%lld/stat", (long long)pid);
+	char *text AUTOFREE = text_read(path), state = ' ';
 	struct timespec boot;
 	unsigned flags = 0;
 	unsigned long long ticks;
-	snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
-	FILE *f = fopen(path, "r");
-	char *got = f ? fgets(line, sizeof(line), f) : NULL;
-	if (f)
-		fclose(f);
-	if (!got && kill((pid_t)pid, 0) != 0 && errno == ESRCH)
+	const char *name_end = text ? strrchr(text, ')') : NULL; /* a name may have any text */
+	if (!name_end)
+		return kill((pid_t)pid, 0) != 0 && errno == ESRCH ? 0 : -1;
+	/* proc_pid_stat(5): the state, the flags (9) and the start (22) */
+	int fields = sscanf(name_end + 1,
+			    " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+			    "%*s %*s %llu",
+			    &state, &flags, &ticks);
+	if (state == 'Z' || state == 'X') /* a zombie: its parent has not waited for it */
 		return 0;
-	const char *p = got ? strrchr(line, ')') : NULL; /* the name before may have any text */
-	if (p && (p[2] == 'Z' || p[2] == 'X')) /* a zombie: its parent has not waited for it */
-		return 0;
-	for (int field = 2; p && field < STARTTIME; field++) {
-		p = strchr(p + 1, ' ');
-		if (p && field + 1 == FLAGS)
-			sscanf(p, "%u", &flags);
-	}
 	if (flags & EXITING) /* killed; freeing its memory can take long */
 		return 0;
-	if (!p || sscanf(p, "%llu", &ticks) != 1 || clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
+	if (fields != 3 || clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
 		return -1;
 	double age = (double)boot.tv_sec - (double)ticks / (double)sysconf(_SC_CLK_TCK);
 	return age < -1 ? -1 : (double)time(NULL) - age;

@@ -251,28 +251,23 @@ void replay_free(struct recording *r)
 char *replay_compare(const struct config *c, int64_t id, bool *equal, char **said)
 {
 	static const char sql[] =
-		"SELECT a.model_hash IS b.model_hash,"
-		"	iif(a.git_commit IS b.git_commit, '', ' by another version of mvbench'),"
-		"	iif(a.cpu IS b.cpu, '', ' on another processor'),"
-		"	iif(a.onednn IS b.onednn, '', ' with another oneDNN') "
-		"FROM run AS a, run AS b WHERE a.id = ?1 AND b.id = ?2";
+		"SELECT equal, 'the model ' || iif(equal, 'equals', 'differs from') || ' run ' || "
+		"id || CASE WHEN equal THEN '''s, bit for bit' WHEN other <> '' THEN "
+		"'''s, which was made' || other ELSE '''s: its recording or the data set has "
+		"changed since then' END FROM (SELECT b.id, a.model_hash IS b.model_hash AS equal, "
+		"iif(a.git_commit IS b.git_commit, '', ' by another version of mvbench') || "
+		"iif(a.cpu IS b.cpu, '', ' on another processor') || "
+		"iif(a.onednn IS b.onednn, '', ' with another oneDNN') AS other "
+		"FROM run AS a, run AS b WHERE a.id = ?1 AND b.id = ?2)";
 	struct store *s AUTOCLOSE = NULL;
-	long long first = c->run.sim_replay;
 	TRY(store_open(&s, c->harness.db, STORE_READ));
 	struct sql q AUTODONE = sql_select(s, sql, "ii", id, c->run.sim_replay);
 	if (!sql_next(&q)) {
 		TRY(sql_done(&q));
 		return sentence("%s: the row of run %lld or of run %lld is gone", c->harness.db,
-				(long long)id, first);
+				(long long)id, (long long)c->run.sim_replay);
 	}
-	const char *version = sql_text(&q, 1), *cpu = sql_text(&q, 2), *lib = sql_text(&q, 3);
 	*equal = sql_int(&q, 0);
-	*said = *equal ? sentence("the model equals run %lld's, bit for bit", first)
-		: *version || *cpu || *lib
-			? sentence("the model differs from run %lld's, which was made%s%s%s", first,
-				   version, cpu, lib)
-			: sentence("the model differs from run %lld's: its recording or the data "
-				   "set has changed since then",
-				   first);
+	*said = sql_copy(&q, 1);
 	return NULL;
 }

@@ -22,19 +22,12 @@ enum { CELLS_MAX = 20000 };
 
 /* ---- Reading a job file -------------------------------------------------- */
 
-/* Lists that advance together. */
-struct zip {
-	char **name;
-	size_t n;
-	int line;
-};
-
 struct section {
 	char *name;
 	int line;
 	struct axis *axis;
 	size_t axes;
-	struct zip *zip;
+	struct axis *zip; /* values: names of lists that advance together */
 	size_t zips;
 	struct exclusion *exclusion;
 	size_t exclusions;
@@ -52,13 +45,6 @@ struct job {
 	char *wrong; /* the first error */
 };
 
-static void zip_fini(struct zip *z)
-{
-	for (size_t i = 0; i < z->n; i++)
-		free(z->name[i]);
-	free(z->name);
-}
-
 static void section_add(struct job *j, char *name, int line)
 {
 	APPEND(j->section, j->sections, (struct section){.name = name, .line = line});
@@ -69,7 +55,7 @@ static void section_fini(struct section *s)
 	for (size_t k = 0; k < s->axes; k++)
 		axis_fini(&s->axis[k]);
 	for (size_t k = 0; k < s->zips; k++)
-		zip_fini(&s->zip[k]);
+		axis_fini(&s->zip[k]);
 	for (size_t k = 0; k < s->exclusions; k++)
 		exclusion_fini(&s->exclusion[k]);
 	free(s->axis);
@@ -228,13 +214,13 @@ static void job_range(struct job *j, const char *name, const char *value)
 }
 
 /* The names of lists: "workers, lr". */
-static char *zip_read(struct zip *z, const char *text)
+static char *zip_read(struct axis *z, const char *text)
 {
-	*z = (struct zip){.name = NULL};
+	*z = (struct axis){.value = NULL};
 	for (size_t n; *(text += strspn(text, ", \t")); text += n) {
 		n = strcspn(text, ", \t");
 		char *name AUTOFREE = must(strndup(text, n));
-		APPEND(z->name, z->n, must(strdup(option_new_name(name))));
+		APPEND(z->value, z->n, must(strdup(option_new_name(name))));
 	}
 	char *wrong =
 		z->n > 1
@@ -242,7 +228,7 @@ static char *zip_read(struct zip *z, const char *text)
 			: sentence(
 				  "zip: give the names of at least two lists, such as workers, lr");
 	if (wrong)
-		zip_fini(z);
+		axis_fini(z);
 	return wrong;
 }
 
@@ -251,8 +237,7 @@ static char *key_read(struct section *s, int line, const char *name, const char 
 {
 	const struct axis *before = axis_find(s, name);
 	struct exclusion e;
-	struct axis a;
-	struct zip z;
+	struct axis a, z;
 	if (strcmp(name, "zip") == 0) {
 		TRY(zip_read(&z, value));
 		z.line = line;
@@ -325,17 +310,17 @@ struct dimension {
 };
 
 /* Lists from the command line (line 0) are not zipped. NULL, or what is wrong. */
-static char *zip_up(const struct zip *z, struct dimension *d, size_t n)
+static char *zip_up(const struct axis *z, struct dimension *d, size_t n)
 {
 	size_t first = n;
 	for (size_t k = 0; k < z->n; k++) {
 		size_t i = 0;
-		while (i < n && strcmp(d[i].axis->name, z->name[k]) != 0)
+		while (i < n && strcmp(d[i].axis->name, z->value[k]) != 0)
 			i++;
 		if (i == n)
-			return sentence("zip: %s is not set in this section", z->name[k]);
+			return sentence("zip: %s is not set in this section", z->value[k]);
 		if (d[i].zipped)
-			return sentence("zip: %s is already zipped with other lists", z->name[k]);
+			return sentence("zip: %s is already zipped with other lists", z->value[k]);
 		if (d[i].axis->line == 0)
 			continue;
 		first = first == n ? i : first;
@@ -469,7 +454,7 @@ static char *expand_section(struct sweep *s, const struct job *j, const struct s
 		d[i].with = i;
 	size_t inherited = section == defaults ? 0 : defaults->zips;
 	for (size_t i = 0; i < inherited + section->zips; i++) {
-		const struct zip *z =
+		const struct axis *z =
 			i < inherited ? &defaults->zip[i] : &section->zip[i - inherited];
 		char *wrong AUTOFREE = zip_up(z, d, n);
 		if (wrong)

@@ -94,7 +94,7 @@ static void print_option(const struct help *p, const struct topic *t)
 	const char *part = NULL;
 	if (plugin && !core)
 		plugin_find(t->owner, &part);
-	char *left, *right, column[64];
+	char *left AUTOFREE, *right AUTOFREE, column[COLUMN_ROOM];
 	option_words(o, plugin ? t->owner : NULL, &left, &right);
 	if (core)
 		fprintf(p->f, "an option of mvbench run:\n");
@@ -103,8 +103,6 @@ static void print_option(const struct help *p, const struct topic *t)
 	else
 		fprintf(p->f, "an option of mvbench %s:\n", t->owner);
 	help_row(p, left, right);
-	free(left);
-	free(right);
 	if (core) {
 		print_recipes(p, o);
 		if (!o->incidental)

@@ -71,7 +71,7 @@ static void job_free(struct job *j)
 	free(j->section);
 }
 
-static const struct axis *axis_find(const struct section *s, const char *name)
+static struct axis *axis_find(const struct section *s, const char *name)
 {
 	for (size_t i = 0; i < s->axes; i++)
 		if (strcmp(s->axis[i].name, name) == 0)
@@ -467,14 +467,11 @@ static char *expand_section(struct sweep *s, const struct job *j, const struct s
 static char *read_over(const struct setting *given, size_t n, struct section *over)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct axis a;
+		struct axis a, *before;
 		TRY(axis_read(&a, given[i].name, given[i].value ? given[i].value : "true"));
-		size_t at = 0;
-		while (at < over->axes && strcmp(over->axis[at].name, a.name) != 0)
-			at++;
-		if (at < over->axes) {
-			axis_fini(&over->axis[at]);
-			over->axis[at] = a;
+		if ((before = axis_find(over, a.name))) {
+			axis_fini(before);
+			*before = a;
 		} else {
 			APPEND(over->axis, over->axes, a);
 		}

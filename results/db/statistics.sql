@@ -97,38 +97,6 @@ figure AS (
 	FROM done AS d CROSS JOIN (VALUES ('accuracy'), ('loss'), ('seconds'), ('target'), ('comm'), ('wait'),
 		('stale'), ('dropped')) AS m),
 /* MEDIANS */,
--- again one row for each configuration: each name has at most one figure
-wide AS MATERIALIZED (
-	SELECT number,
-		max(mid) FILTER (WHERE name = 'accuracy') AS test_accuracy,
-		max(low) FILTER (WHERE name = 'accuracy') AS test_accuracy_low,
-		max(high) FILTER (WHERE name = 'accuracy') AS test_accuracy_high,
-		max(coverage) FILTER (WHERE name = 'accuracy') AS test_accuracy_coverage,
-		max(mid) FILTER (WHERE name = 'loss') AS test_loss,
-		max(low) FILTER (WHERE name = 'loss') AS test_loss_low,
-		max(high) FILTER (WHERE name = 'loss') AS test_loss_high,
-		max(coverage) FILTER (WHERE name = 'loss') AS test_loss_coverage,
-		max(mid) FILTER (WHERE name = 'seconds') AS epoch_seconds,
-		max(low) FILTER (WHERE name = 'seconds') AS epoch_seconds_low,
-		max(high) FILTER (WHERE name = 'seconds') AS epoch_seconds_high,
-		max(coverage) FILTER (WHERE name = 'seconds') AS epoch_seconds_coverage,
-		nullif(max(mid) FILTER (WHERE name = 'target'), 9e999) AS time_to_accuracy,
-		nullif(max(low) FILTER (WHERE name = 'target'), 9e999) AS time_to_accuracy_low,
-		nullif(max(high) FILTER (WHERE name = 'target'), 9e999) AS time_to_accuracy_high,
-		max(coverage) FILTER (WHERE name = 'target') AS time_to_accuracy_coverage,
-		max(mid) FILTER (WHERE name = 'comm') AS comm_fraction,
-		max(low) FILTER (WHERE name = 'comm') AS comm_fraction_low,
-		max(high) FILTER (WHERE name = 'comm') AS comm_fraction_high,
-		max(mid) FILTER (WHERE name = 'wait') AS wait_fraction,
-		max(low) FILTER (WHERE name = 'wait') AS wait_fraction_low,
-		max(high) FILTER (WHERE name = 'wait') AS wait_fraction_high,
-		max(mid) FILTER (WHERE name = 'stale') AS staleness_mean,
-		max(low) FILTER (WHERE name = 'stale') AS staleness_mean_low,
-		max(high) FILTER (WHERE name = 'stale') AS staleness_mean_high,
-		max(mid) FILTER (WHERE name = 'dropped') AS dropped_fraction,
-		max(low) FILTER (WHERE name = 'dropped') AS dropped_fraction_low,
-		max(high) FILTER (WHERE name = 'dropped') AS dropped_fraction_high
-	FROM median GROUP BY number),
 grouped AS MATERIALIZED (
 	SELECT number, workload, config, config_key, max(compare_key) AS compare_key, strategy, workers,
 		servers, sync_every, max(train_size) AS train_size, target_accuracy, target_loss,
@@ -143,17 +111,27 @@ grouped AS MATERIALIZED (
 	FROM done GROUP BY number)
 SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, g.workers, g.servers,
 	g.sync_every, g.n, g.seeds, g.diverged, g.samples,
-	w.test_accuracy, w.test_accuracy_low, w.test_accuracy_high, w.test_accuracy_coverage,
-	g.test_accuracy_min, g.test_accuracy_max, w.test_loss, w.test_loss_low, w.test_loss_high, w.test_loss_coverage,
-	w.epoch_seconds, w.epoch_seconds_low, w.epoch_seconds_high, w.epoch_seconds_coverage,
-	g.train_size / nullif(w.epoch_seconds, 0) AS samples_per_second,
+	a.mid AS test_accuracy, a.low AS test_accuracy_low, a.high AS test_accuracy_high,
+	a.coverage AS test_accuracy_coverage, g.test_accuracy_min, g.test_accuracy_max,
+	l.mid AS test_loss, l.low AS test_loss_low, l.high AS test_loss_high, l.coverage AS test_loss_coverage,
+	s.mid AS epoch_seconds, s.low AS epoch_seconds_low, s.high AS epoch_seconds_high,
+	s.coverage AS epoch_seconds_coverage, g.train_size / nullif(s.mid, 0) AS samples_per_second,
 	g.target_accuracy, g.target_loss, g.reached, g.missed,
-	w.time_to_accuracy, w.time_to_accuracy_low, w.time_to_accuracy_high, w.time_to_accuracy_coverage,
-	w.comm_fraction, w.comm_fraction_low, w.comm_fraction_high,
-	w.wait_fraction, w.wait_fraction_low, w.wait_fraction_high,
-	w.staleness_mean, w.staleness_mean_low, w.staleness_mean_high, g.staleness_max,
-	w.dropped_fraction, w.dropped_fraction_low, w.dropped_fraction_high
-FROM grouped AS g LEFT JOIN wide AS w USING (number);
+	nullif(t.mid, 9e999) AS time_to_accuracy, nullif(t.low, 9e999) AS time_to_accuracy_low,
+	nullif(t.high, 9e999) AS time_to_accuracy_high, t.coverage AS time_to_accuracy_coverage,
+	c.mid AS comm_fraction, c.low AS comm_fraction_low, c.high AS comm_fraction_high,
+	w.mid AS wait_fraction, w.low AS wait_fraction_low, w.high AS wait_fraction_high,
+	k.mid AS staleness_mean, k.low AS staleness_mean_low, k.high AS staleness_mean_high, g.staleness_max,
+	d.mid AS dropped_fraction, d.low AS dropped_fraction_low, d.high AS dropped_fraction_high
+FROM grouped AS g
+	LEFT JOIN median AS a ON a.number = g.number AND a.name = 'accuracy'
+	LEFT JOIN median AS l ON l.number = g.number AND l.name = 'loss'
+	LEFT JOIN median AS s ON s.number = g.number AND s.name = 'seconds'
+	LEFT JOIN median AS t ON t.number = g.number AND t.name = 'target'
+	LEFT JOIN median AS c ON c.number = g.number AND c.name = 'comm'
+	LEFT JOIN median AS w ON w.number = g.number AND w.name = 'wait'
+	LEFT JOIN median AS k ON k.number = g.number AND k.name = 'stale'
+	LEFT JOIN median AS d ON d.number = g.number AND d.name = 'dropped';
 
 -- The pairs of configurations that are compared, by their numbers, and in which figure: accuracy and
 -- loss within a workload; seconds of an epoch for equal work. margin: ignore differences smaller than

@@ -324,20 +324,11 @@ real AS MATERIALIZED (
 		SELECT *, max(later) OVER (PARTITION BY simulated_id) AS some FROM near WHERE here)
 	WHERE later = some),
 figure AS (
-	SELECT simulated_id, column1 AS name,
+	SELECT simulated_id AS number, column1 AS name,
 		CASE column1 WHEN 'seconds' THEN epoch_seconds WHEN 'share' THEN share
 			WHEN 'cores' THEN cores_share ELSE test_loss END AS x
 	FROM real CROSS JOIN (VALUES ('seconds'), ('share'), ('cores'), ('loss'))),
-ranked AS (
-	SELECT simulated_id, name, x, count(*) OVER (PARTITION BY simulated_id, name) AS n,
-		row_number() OVER (PARTITION BY simulated_id, name ORDER BY x) AS i
-	FROM figure WHERE x IS NOT NULL),
-median AS MATERIALIZED (
-	SELECT simulated_id, avg(x) FILTER (WHERE name = 'seconds') AS seconds,
-		avg(x) FILTER (WHERE name = 'share') AS share,
-		avg(x) FILTER (WHERE name = 'cores') AS cores_share,
-		avg(x) FILTER (WHERE name = 'loss') AS loss
-	FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2) GROUP BY simulated_id),
+/* MEDIANS */,
 met AS (
 	SELECT r.simulated_id, 0 AS simulated, h.staleness, h.pushes
 	FROM real AS r CROSS JOIN staleness AS h ON h.run_id = r.id AND h.epoch >= 1
@@ -358,12 +349,15 @@ distance AS MATERIALIZED (
 SELECT s.id AS simulated_id, r.label, r.workload, r.strategy, r.workers, r.servers, r.sync_every,
 	r.batch, r.epochs, r.seed, r.config, r.cell, r.config_hash,
 	max(r.oversubscribed) AS oversubscribed, count(*) AS n,
-	m.seconds AS real_s, min(r.epoch_seconds) AS real_low, max(r.epoch_seconds) AS real_high,
-	m.cores_share, s.epoch_seconds AS simulated_s, s.epoch_seconds / m.seconds - 1 AS time_error,
-	m.share AS real_share, s.share AS simulated_share, s.share - m.share AS share_error,
+	m.mid AS real_s, min(r.epoch_seconds) AS real_low, max(r.epoch_seconds) AS real_high,
+	c.mid AS cores_share, s.epoch_seconds AS simulated_s, s.epoch_seconds / m.mid - 1 AS time_error,
+	h.mid AS real_share, s.share AS simulated_share, s.share - h.mid AS share_error,
 	d.distance AS staleness_distance,
-	m.loss AS real_loss, s.test_loss AS simulated_loss,
-	s.test_loss / nullif(m.loss, 0) - 1 AS loss_error
+	l.mid AS real_loss, s.test_loss AS simulated_loss, s.test_loss / nullif(l.mid, 0) - 1 AS loss_error
 FROM real AS r JOIN simulated AS s ON s.id = r.simulated_id
-	JOIN median AS m USING (simulated_id) LEFT JOIN distance AS d USING (simulated_id)
+	JOIN median AS m ON m.number = s.id AND m.name = 'seconds'
+	LEFT JOIN median AS h ON h.number = s.id AND h.name = 'share'
+	LEFT JOIN median AS c ON c.number = s.id AND c.name = 'cores'
+	LEFT JOIN median AS l ON l.number = s.id AND l.name = 'loss'
+	LEFT JOIN distance AS d USING (simulated_id)
 GROUP BY s.id;

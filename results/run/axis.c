@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RANGE_MAX = 10000, WORD_ROOM = 64 };
+enum { RANGE_MAX = 10000 };
 
 void axis_fini(struct axis *a)
 {
@@ -34,12 +34,6 @@ char *text_trimmed(const char *text, const char *end)
 
 /* ---- Ranges -------------------------------------------------------------- */
 
-/* A range as it is typed; word and amount are "" where there is none. */
-struct span {
-	char low[WORD_ROOM], high[WORD_ROOM], word[WORD_ROOM], amount[WORD_ROOM];
-	double from, to, by;
-};
-
 static bool number_of(const char *text, double *x)
 {
 	char *end;
@@ -54,8 +48,7 @@ static bool is_whole(const char *text)
 	return !text[strspn(text, "0123456789+-")];
 }
 
-/* Is this meant as a range, correct or not? */
-static bool span_cut(struct span *s, const char *text)
+bool span_cut(struct span *s, const char *text)
 {
 	const char *dots = strstr(text, "..");
 	int end = 0;

@@ -21,6 +21,15 @@ struct axis {
 	int line; /* 0: the command line */
 };
 
+/* A range as it is typed: "1..5", "0.1..0.5 by 0.1", "1e-4..1 log 5"; word and amount are "" where
+ * there is none. */
+struct span {
+	char low[64], high[64], word[64], amount[64];
+	double from, to, by;
+};
+/* Is this meant as a range, correct or not? */
+bool span_cut(struct span *s, const char *text);
+
 /* "1, 2, 4", "1..5", "0.1..0.5 by 0.1", "1e-4..1 log 5". NULL, or a sentence, and a is empty. */
 char *axis_read(struct axis *a, const char *name, const char *list);
 void axis_fini(struct axis *a);

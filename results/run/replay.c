@@ -21,37 +21,6 @@ static const char *value_of(const struct setting *s, size_t n, const char *name)
 	return value;
 }
 
-/* ---- The run that is replayed ---------------------------------------------- */
-
-/* The store of --db, and the row of replay_source.sql. */
-struct source {
-	struct store *store;
-	struct sql row;
-	int64_t id;
-};
-enum { REFUSED, PLACEMENT };
-
-static char *source_open(struct source *s, const char *path, int64_t id)
-{
-	*s = (struct source){.id = id};
-	TRY(store_open(&s->store, path, STORE_READ));
-	s->row = sql_select(s->store, replay_source_sql, "it", id, path);
-	if (sql_next(&s->row))
-		return sql_null(&s->row, REFUSED) ? NULL
-						  : sentence("--sim.replay=%lld: %s", (long long)id,
-							     sql_text(&s->row, REFUSED));
-	TRY(sql_done(&s->row));
-	return sentence("--sim.replay=%lld: %s has no run %lld; mvbench table --runs --db=%s lists "
-			"them",
-			(long long)id, path, (long long)id, path);
-}
-
-static void source_close(struct source *s)
-{
-	free(sql_done(&s->row));
-	store_close(s->store);
-}
-
 /* ---- Its options ------------------------------------------------------------- */
 
 char *option_plain(const struct option *o, const char *text)
@@ -87,12 +56,12 @@ static bool is_core(const struct option *o, int how)
 
 /* Copies the recorded run's options into *all, except REPLAY_OWN. Given options may differ only
  * where run_options.def allows it. */
-static char *take_options(struct settings *all, const struct source *s, const struct setting *given,
-			  size_t n)
+static char *take_options(struct settings *all, struct store *s, int64_t id,
+			  const struct setting *given, size_t n)
 {
 	struct settings recorded ENDS_WITH(settings_free) = {.setting = NULL};
 	char hash[17];
-	TRY(recorded_settings(s->store, s->id, &recorded, hash));
+	TRY(recorded_settings(s, id, &recorded, hash));
 	TRY(plugins_load(recorded.setting, recorded.n));
 	for (size_t i = 0; i < recorded.n; i++) {
 		const char *name = recorded.setting[i].name, *typed = value_of(given, n, name);
@@ -109,7 +78,7 @@ static char *take_options(struct settings *all, const struct source *s, const st
 			return sentence(
 				"--%s=%s: run %lld had %s, and its replay must have the same; "
 				"leave it out",
-				name, typed, (long long)s->id, *value ? value : "none");
+				name, typed, (long long)id, *value ? value : "none");
 	}
 	return NULL;
 }
@@ -120,8 +89,8 @@ static bool is_true(const char *text)
 	return !plain || strcmp(plain, "true") == 0;
 }
 
-/* Checks given options that are not copied from the recorded run. */
-static char *check_given(const struct source *s, const struct setting *given, size_t n)
+/* Checks given options that are not copied from the recorded run. used: where its tables were. */
+static char *check_given(int64_t id, const char *used, const struct setting *given, size_t n)
 {
 	const char *platform = value_of(given, n, "platform");
 	const char *train = value_of(given, n, "sim.train");
@@ -129,15 +98,14 @@ static char *check_given(const struct source *s, const struct setting *given, si
 	if (!platform || strcmp(platform, "sim") != 0)
 		return sentence("--sim.replay=%lld: a replay needs simulated workers; give "
 				"--platform=sim, too",
-				(long long)s->id);
+				(long long)id);
 	if (train && !is_true(train))
 		return sentence("--sim.train=%s: a replay must train; leave it out", train);
-	if (placement && strcmp(placement, "auto") != 0 &&
-	    strcmp(sql_text(&s->row, PLACEMENT), placement) != 0)
+	if (placement && strcmp(placement, "auto") != 0 && strcmp(used, placement) != 0)
 		return sentence(
 			"--table-home=%s: run %lld had %s, and its replay must have the same; "
 			"leave it out",
-			placement, (long long)s->id, sql_text(&s->row, PLACEMENT));
+			placement, (long long)id, used);
 	return NULL;
 }
 
@@ -156,11 +124,20 @@ static char *find_id(const struct setting *given, size_t n, int64_t *id)
 /* The settings of run `id`, checked against the given ones. */
 static char *settings_of(struct settings *all, int64_t id, const struct setting *given, size_t n)
 {
-	struct source s ENDS_WITH(source_close) = {.store = NULL};
-	const char *db = value_of(given, n, "db");
-	TRY(source_open(&s, db ? db : DATABASE, id));
-	TRY(check_given(&s, given, n));
-	return take_options(all, &s, given, n);
+	const char *db = value_of(given, n, "db"), *path = db ? db : DATABASE;
+	struct store *s AUTOCLOSE = NULL;
+	TRY(store_open(&s, path, STORE_READ));
+	struct sql row AUTODONE = sql_select(s, replay_source_sql, "it", id, path);
+	if (!sql_next(&row)) {
+		TRY(sql_done(&row));
+		return sentence("--sim.replay=%lld: %s has no run %lld; mvbench table --runs "
+				"--db=%s lists them",
+				(long long)id, path, (long long)id, path);
+	}
+	if (!sql_null(&row, 0))
+		return sentence("--sim.replay=%lld: %s", (long long)id, sql_text(&row, 0));
+	TRY(check_given(id, sql_text(&row, 1), given, n));
+	return take_options(all, s, id, given, n);
 }
 
 char *replay_settings(struct settings *all, const struct setting *given, size_t n)

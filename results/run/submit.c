@@ -177,8 +177,7 @@ static char *submit_all(const struct submission *s)
 /* With only the characters that are safe in #SBATCH lines. */
 static char *job_name(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	char *name = text_without(slash ? slash + 1 : path, ".ini");
+	char *name = text_without(basename(path), ".ini");
 	for (char *c = name; *c; c++)
 		if (!isalnum((unsigned char)*c) && !strchr("-_.", *c))
 			*c = '-';

@@ -53,8 +53,8 @@ struct contestant {
 };
 
 struct study {
-	const char *path, *objective;
-	char *name;
+	const char *objective;
+	char *path, *name; /* of the job file, and without its folder and ending */
 	const struct tune_flags *flags;
 	struct sweep file; /* the cells of the job file */
 	struct search search;
@@ -68,6 +68,7 @@ static void study_fini(struct study *s)
 	for (size_t i = 0; s->contestant && i < s->file.cells; i++)
 		free(s->contestant[i].name);
 	free(s->contestant);
+	free(s->path);
 	free(s->name);
 	sweep_free(&s->file);
 	search_free(&s->search);
@@ -141,18 +142,15 @@ static char *name_of(const struct sweep *file, const struct cell *c)
 	return same == 1 ? must(strdup(c->section)) : sentence("%s: %s", c->section, c->what);
 }
 
-static char *read_file(struct study *s, const struct arguments *a, char **path)
+static char *read_file(struct study *s, const struct arguments *a)
 {
 	bool said = false;
-	const char *slash;
 	if (a->words != 1)
 		return sentence("give a job file, as in mvbench tune study.ini");
 	if (platform_under_launcher())
 		return sentence("tune starts its own workers: run it without mpirun or srun");
-	TRY(sweep_find(a->word[0], path));
-	s->path = *path;
-	slash = strrchr(s->path, '/');
-	s->name = text_without(slash ? slash + 1 : s->path, ".ini");
+	TRY(sweep_find(a->word[0], &s->path));
+	s->name = text_without(basename(s->path), ".ini");
 	TRY(study_read(s->path, a->option, a->options, &s->file, &s->search));
 	if (s->search.ranges == 0)
 		return sentence("%s: there is no section [search]; it has lines such as lr = "
@@ -520,8 +518,7 @@ char *study_print(struct store *s, FILE *f, enum format format, const char *cond
 static char *tune(void *given, struct arguments *a, int *status)
 {
 	struct study s ENDS_WITH(study_fini) = {.flags = given};
-	char *path AUTOFREE = NULL;
-	TRY(read_file(&s, a, &path));
+	TRY(read_file(&s, a));
 	return do_study(&s, status);
 }
 

@@ -253,10 +253,9 @@ char *history_past(struct store *to, const struct select *of, const char *option
 	if (!several)
 		return NULL;
 	TRY(store_open(&s, to->path, STORE_READ));
-	char *wrong = choose(s, of, NULL, true, true);
-	if (!wrong)
-		wrong = make_history(s, figure);
-	return wrong ? wrong : copy_past(s, to, figure);
+	TRY(choose(s, of, NULL, true, true));
+	TRY(make_history(s, figure));
+	return copy_past(s, to, figure);
 }
 
 /* ---- The table ------------------------------------------------------------- */

@@ -111,21 +111,20 @@ static char *only_one(struct store *s)
 			  "INSERT INTO side SELECT '', NULL, config_key, configuration FROM title");
 }
 
+#define UNLABELLED(table) \
+	"UPDATE temp." table " SET config_key = json_remove(config_key, '$.label')"
+
 /* Selects the runs of the cell that a word names, of the only cell, or of all cells, whatever their
  * labels. Makes the commit of a run its configuration. */
 static char *choose(struct store *s, const struct select *o, const char *word, bool all, bool busy)
 {
-	static const char unlabelled[] =
-		"UPDATE temp.%s SET config_key = json_remove(config_key, '$.label')";
-	char *runs AUTOFREE = sentence(unlabelled, "run_summary"),
-		   *sides AUTOFREE = sentence(unlabelled, "side");
 	int64_t n = 0;
 	TRY(database_take(s, o->where, o->label, busy));
-	TRY(sql_script(s, runs));
+	TRY(sql_script(s, UNLABELLED("run_summary")));
 	TRY(names_make(s));
 	if (!all)
 		TRY(word ? names_find(s, word, o, "") : only_one(s));
-	TRY(sql_script(s, sides));
+	TRY(sql_script(s, UNLABELLED("side")));
 	TRY(sql_script(s,
 		       all ? "DELETE FROM temp.run_summary WHERE status NOT IN ('done', 'diverged')"
 			   : "DELETE FROM temp.run_summary WHERE config_key NOT IN (SELECT "

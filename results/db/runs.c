@@ -108,18 +108,18 @@ char *store_count_live(struct store *s, int64_t *n)
 	return sql_done(&q);
 }
 
+#define UNKEPT \
+	"status IN ('done', 'failed', 'diverged') AND id NOT IN (SELECT run_id FROM run_kept)"
+
 char *store_keep(struct store *s)
 {
-	static const char some[] = "status IN ('done', 'failed', 'diverged') AND id NOT IN "
-				   "(SELECT run_id FROM run_kept)";
-	char *asked AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM run WHERE %s)", some);
-	char *sql AUTOFREE =
-		sentence("INSERT INTO run_kept SELECT c.* FROM run AS r CROSS JOIN run_computed "
-			 "AS c ON c.run_id = r.id WHERE %s",
-			 some);
 	int64_t missing = 0;
-	TRY(sql_number(s, &missing, asked, ""));
-	return missing ? sql_change(s, sql, "") : NULL;
+	TRY(sql_number(s, &missing, "SELECT EXISTS (SELECT 1 FROM run WHERE " UNKEPT ")", ""));
+	return missing ? sql_change(s,
+				    "INSERT INTO run_kept SELECT c.* FROM run AS r CROSS JOIN "
+				    "run_computed AS c ON c.run_id = r.id WHERE " UNKEPT,
+				    "")
+		       : NULL;
 }
 
 /* ---- Making a row ------------------------------------------------------------ */

@@ -431,19 +431,13 @@ static bool is_warned(char *complaint)
 {
 	static const char *const harmless[] = {"Warning: empty ", "no valid points",
 					       "difficulty fitting plot titles into key"};
-	char *to = complaint;
-	for (char *at = complaint, *end; *at; at = end) {
-		bool counts = at[strspn(at, " \t")] != '\n';
-		char before;
-		end = at + strcspn(at, "\n") + (strchr(at, '\n') != NULL);
-		before = *end;
-		*end = '\0';
+	char *all AUTOFREE = must(strdup(complaint)), *rest = all, *line, *to = complaint;
+	while ((line = strsep(&rest, "\n"))) {
+		bool counts = line[strspn(line, " \t")] != '\0';
 		for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
-			counts &= !strstr(at, harmless[i]);
-		*end = before;
+			counts &= !strstr(line, harmless[i]);
 		if (counts)
-			memmove(to, at, (size_t)(end - at));
-		to += counts ? end - at : 0;
+			to += sprintf(to, "%s%s", to > complaint ? "\n" : "", line);
 	}
 	*to = '\0';
 	return to > complaint;

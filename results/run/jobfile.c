@@ -134,16 +134,12 @@ static char *paths_from_job(const struct job *j, const char *list)
 	const char *slash = strrchr(j->path, '/');
 	struct text t;
 	FILE *f = text_open(&t);
-	for (const char *at = list;; at++) {
-		const char *end = at + strcspn(at, ",");
-		char *item AUTOFREE = text_trimmed(at, end);
+	char *all AUTOFREE = must(strdup(list)), *rest = all, *one;
+	while ((one = strsep(&rest, ","))) {
+		char *item AUTOFREE = text_trimmed(one, one + strlen(one));
 		if (slash && plugin_is_file(item) && *item != '/' && !strchr(item, '#'))
 			fprintf(f, "%.*s", (int)(slash - j->path + 1), j->path);
-		fputs(item, f);
-		at = end;
-		if (!*at)
-			break;
-		fputc(',', f);
+		fprintf(f, "%s%s", item, rest ? "," : "");
 	}
 	return text_close(&t);
 }

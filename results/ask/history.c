@@ -197,9 +197,10 @@ static char *fit_cell(struct store *s, int64_t cell)
 
 static char *fit(struct store *s)
 {
-	int64_t cells = 0;
-	TRY(sql_number(s, &cells, "SELECT max(cell) FROM history", ""));
-	for (int64_t cell = 1; cell <= cells; cell++)
+	double ends[2];
+	TRY(sql_reals(s, ends, 2, "SELECT ifnull(min(cell), 1), ifnull(max(cell), 0) FROM history",
+		      ""));
+	for (int64_t cell = (int64_t)ends[0]; cell <= (int64_t)ends[1]; cell++)
 		TRY(fit_cell(s, cell));
 	return NULL;
 }

@@ -27,8 +27,8 @@ char *names_find(struct store *s, const char *word, const struct select *of, con
 
 /* Fills table past of style.sql, on another connection, with what mvbench history finds of each
  * configuration of the selected runs, whatever its labels. Leaves it empty if all runs are of one
- * commit. figure: a value of --figure, which the user gave as `option`; "" = seconds of an epoch.
- * NULL or a sentence. */
+ * commit. figure: a value of --figure, which the user gave as `option` ("--y="); "" = seconds of an
+ * epoch. NULL or a sentence. */
 char *history_past(struct store *to, const struct select *of, const char *option,
 		   const char *figure);
 

@@ -29,26 +29,18 @@ struct column {
 #define INTERVAL(x, text, coverage) \
 	BETWEEN(FINITE(x "_low", text(x "_low")), FINITE(x "_high", text(x "_high")), coverage)
 
+#define COLUMN(x, ...) \
+	{ \
+		.name = x, __VA_ARGS__ \
+	}
 /* x, which people see rounded, as shown_, under this head. */
-#define SHOWN(x, head_, shown_) \
-	{ \
-		.name = x, .head = head_, .shown = shown_ \
-	}
+#define SHOWN(x, head_, shown_) COLUMN(x, .head = head_, .shown = shown_)
 /* The same, but omitted if it is NULL or 0 in all rows. */
-#define RARE(x, head_, shown_) \
-	{ \
-		.name = x, .head = head_, .shown = shown_, .rare = true \
-	}
+#define RARE(x, head_, shown_) COLUMN(x, .head = head_, .shown = shown_, .rare = true)
 /* x as it is, under its own name. */
-#define PLAIN(x) \
-	{ \
-		.name = x, .head = x \
-	}
+#define PLAIN(x) COLUMN(x, .head = x)
 /* x, for csv and json only. */
-#define HIDDEN(x) \
-	{ \
-		.name = x \
-	}
+#define HIDDEN(x) COLUMN(x, .head = NULL)
 
 /* Is it text or markdown, which show rounded numbers? */
 bool for_people(enum format format);

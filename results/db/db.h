@@ -21,6 +21,14 @@ static inline char *first_wrong(char *wrong, char *late)
 	return wrong ? wrong : late;
 }
 
+/* Closes an output that was printed with this result, which it returns. An error is a failure. */
+static inline char *output_end(struct output *out, char *wrong, int *status)
+{
+	wrong = output_close(out, wrong);
+	*status = wrong ? EXIT_FAILED : EXIT_OK;
+	return wrong;
+}
+
 /* NULL = no error. */
 static inline void complain_if(char *wrong)
 {
@@ -198,6 +206,11 @@ char *word_quoted(const char *word); /* the same, on the heap */
 /* The shortest command that runs c: values that differ from defaults, and options that are always
  * shown. cell: of any seed, into any database. Heap. */
 char *command_of(const struct config *c, bool cell);
+
+/* "--x=TYPED: there is no such WHAT; did you mean NAME?", with the nearest of n names; without a
+ * near one, `lists` says where they are. before: "--x=", or "". Heap. */
+char *no_such(const char *what, const char *before, const char *typed, const char *const *name,
+	      size_t n, const char *lists);
 
 /* The shortest decimal that reads back as x. */
 void real_digits(double x, char buf[40]);

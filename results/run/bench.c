@@ -166,12 +166,11 @@ static char *configure(struct config *c, const struct arguments *a)
 				      {"train-rows", rows},
 				      {"deal", "static"},
 				      {"lr", "1e-6"}};
-	enum { OWN = sizeof own / sizeof *own };
-	struct setting *all AUTOFREE = must(calloc(OWN + a->options, sizeof *all));
+	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
 	TRY(refuse_others(a));
-	memcpy(all, own, sizeof own);
-	memcpy(all + OWN, a->option, a->options * sizeof *all);
-	return config_init(c, all, OWN + a->options, false);
+	settings_give(&all, own, sizeof own / sizeof *own);
+	settings_give(&all, a->option, a->options);
+	return config_init(c, all.setting, all.n, false);
 }
 
 /* A process needs two vectors, one more on the host, and its share of tables and messages: about

@@ -252,22 +252,22 @@ static char *print_json(const struct config *c, int64_t id)
 static char *say_lost_rows(const struct config *c, const struct outcome *o)
 {
 	struct store *s AUTOCLOSE = NULL;
-	int64_t dropped = 0;
+	int64_t dropped = 0, lost = 0;
 	for (int64_t i = 0; i < o->page->rows; i++)
 		dropped += o->page->row[i].split.dropped;
 	if (dropped == 0)
 		return NULL;
 	TRY(store_open(&s, c->harness.db, STORE_READ));
-	struct sql q AUTODONE = sql_select(s,
-					   "SELECT CAST(round(sum(value * reports)) AS INTEGER) "
-					   "FROM epoch_value WHERE run_id = ?1 AND name = ?2",
-					   "it", o->id, ROWS_LOST);
-	if (sql_next(&q) && sql_int(&q, 0) > 0)
+	TRY(sql_number(s, &lost,
+		       "SELECT CAST(round(sum(value * reports)) AS INTEGER) FROM epoch_value WHERE "
+		       "run_id = ?1 AND name = ?2",
+		       "it", o->id, ROWS_LOST));
+	if (lost > 0)
 		fprintf(stderr,
 			"mvbench: %lld rows were not trained on, because their pushes came too "
 			"late for their round; with --deal=dynamic they are trained on again\n",
-			(long long)sql_int(&q, 0));
-	return sql_done(&q);
+			(long long)lost);
+	return NULL;
 }
 
 void outcome_print(const struct config *c, const struct outcome *o, enum format format)

@@ -63,6 +63,13 @@ char *sweep_find(const char *name, char **path)
 	return *path ? NULL : no_such_file(name);
 }
 
+char *text_without(const char *text, const char *ending)
+{
+	size_t n = strlen(text), m = strlen(ending);
+	bool has = n > m && strcmp(text + n - m, ending) == 0;
+	return sentence("%.*s", (int)(has ? n - m : n), text);
+}
+
 /* ---- Which cells to run -------------------------------------------------- */
 
 static bool read_share(const char *text, uint64_t *part, uint64_t *parts)

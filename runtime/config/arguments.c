@@ -72,13 +72,9 @@ char *arguments_take(struct arguments *a, const struct option *table, void *fiel
 			a->option[kept++] = s;
 			continue;
 		}
-		if (s.value && o->check)
-			wrong = o->check(o, s.value);
-		if (s.value && !wrong)
-			wrong = option_set(o, fields, NULL, s.value);
-		else if (!s.value && o->type == OPT_BOOL)
-			wrong = option_set(o, fields, NULL, "true");
-		else if (!s.value)
+		if (s.value || o->type == OPT_BOOL)
+			wrong = option_set(o, fields, NULL, s.value ? s.value : "true");
+		else
 			wrong = sentence("--%s: give a value, as in --%s=%s", s.name, s.name,
 					 *o->def ? o->def : "VALUE");
 		a->taken[a->ntaken++] = s.name;

@@ -148,11 +148,6 @@ static char *check_db(const struct option *o, const char *text)
 	return sentence("--%s=: give the name of a file, such as --%s=" DATABASE, o->name, o->name);
 }
 
-static char *check_value(const struct option *o, const char *text)
-{
-	return o->check ? o->check(o, text) : NULL;
-}
-
 /* ---- The core options ---------------------------------------------------- */
 
 #define RANGE(least, most)   .min = least, .max = most
@@ -189,8 +184,6 @@ char *config_check(const char *name, const char *value, const struct option **ou
 	void *scratch AUTOFREE =
 		must(calloc(1, f.owner ? f.owner->opts_size : sizeof(struct config)));
 	wrong = option_set(f.option, scratch, f.owner ? f.owner->name : NULL, value);
-	if (!wrong)
-		wrong = check_value(f.option, value);
 	if (!wrong && out)
 		*out = f.option;
 	return wrong;
@@ -254,7 +247,7 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 	if (wrong)
 		return wrong;
 	if (option_chooses(f.option) < PART_COUNT) /* config_init has chosen the plug-in */
-		return check_value(f.option, value);
+		return check_plugin(f.option, value);
 	if (!value)
 		value = "true";
 	if (f.owner && (wrong = not_in_use(c, &f, s->name))) {
@@ -265,9 +258,7 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 	}
 	if (f.owner)
 		TRY(of_used(c, &f, &fields));
-	value = keep(c, value);
-	wrong = option_set(f.option, fields, f.owner ? f.owner->name : NULL, value);
-	return wrong ? wrong : check_value(f.option, value);
+	return option_set(f.option, fields, f.owner ? f.owner->name : NULL, keep(c, value));
 }
 
 static const char *last_value(const struct setting *given, size_t n, const char *name)

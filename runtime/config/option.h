@@ -15,8 +15,8 @@
 	} while (0)
 
 void option_default(const struct option *table, void *fields);
-/* Strings and choices are not copied: text must outlive the fields. owner: the plug-in's name, or
- * NULL. */
+/* NULL, or a message: the field keeps its value. Strings and choices are not copied: text must
+ * outlive the fields. owner: the plug-in's name, or NULL. */
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text);
 /* The value as a user would type it. */
 void option_text(const struct option *o, const void *fields, char *buf, size_t room);

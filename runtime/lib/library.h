@@ -147,14 +147,25 @@ void lib_note_push(struct mvb_table *t, const struct table_op *p);
 
 /* ---- Lists of tensors (reduce.c) ----------------------------------------------- */
 
+/* tensor[i] [n[i]], i < count; total: the sum of n. */
+struct list {
+	float *const *tensor;
+	const size_t *n;
+	size_t count, total;
+};
+
 /* Turns x, a sum over the workers, into the result of op. */
 void lib_mean(float *x, size_t n, enum mvb_reduce op);
-int lib_check_list(const char *function, float *const *tensor, const size_t *n, size_t count);
-size_t lib_list_total(const size_t *n, size_t count);
+/* x [n] = its sum over the workers. */
+void lib_sum(float *x, size_t n);
+int lib_check_list(const char *function, struct list *l); /* sets total */
 /* A call with a list. If the list has failed its check (code), it counts as empty. */
-struct call lib_list_call(enum function function, int code, const size_t *n, size_t count);
-void lib_join(float *flat, float *const *tensor, const size_t *n, size_t count);
-void lib_part(const float *flat, float *const *tensor, const size_t *n, size_t count);
+struct call lib_list_call(enum function function, int code, struct list l);
+/* The lists themselves, not the tensors, in memory of their own: free tensor and n. */
+struct list lib_list_copy(struct list l);
+void lib_list_free(struct list l);
+void lib_join(float *flat, struct list l);
+void lib_part(const float *flat, struct list l);
 
 /* Makes one MPI job of processes of one machine that were started one by one (rendezvous.c). All
  * call it with the same file, before platform_open(true). Returns NULL, or a message. */

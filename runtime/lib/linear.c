@@ -76,13 +76,6 @@ static struct call call_of(enum function function, int code, const struct mvb_li
 	return call;
 }
 
-/* x [n] = its sum over the workers. */
-static void add_up(float *x, size_t n)
-{
-	if (lib.workers > 1 && n)
-		link_allreduce(lib.link, x, n);
-}
-
 int mvb_linear_part(const struct mvb_linear *l, struct mvb_linear_part *part)
 {
 	TRY(check_layer(__func__, l, 0));
@@ -159,7 +152,7 @@ int mvb_linear_forward(const struct mvb_linear *l, const float *x, size_t rows, 
 		for (size_t o = 0; o < p.outputs; o++)
 			y[r * p.outputs + o] = dot(x + r * p.inputs, l->w + o * p.inputs, p.inputs);
 	if (collective)
-		add_up(y, rows * p.outputs);
+		lib_sum(y, rows * p.outputs);
 	add_bias(l, p.outputs, rows, y);
 	return MVB_OK;
 }
@@ -198,7 +191,7 @@ static void input_gradient(const struct mvb_linear *l, const struct mvb_linear_p
 			axpy(dx + r * p->inputs, dy[r * p->outputs + o], l->w + o * p->inputs,
 			     p->inputs);
 	if (l->form != MVB_BASE_LINEAR)
-		add_up(dx, n);
+		lib_sum(dx, n);
 }
 
 int mvb_linear_backward(const struct mvb_linear *l, const float *x, const float *dy, size_t rows,
@@ -262,13 +255,13 @@ int mvb_linear_gather(const struct mvb_linear *l, float *w, float *b)
 	TRY(lib_collective(&call));
 	memset(w, 0, l->inputs * l->outputs * sizeof *w);
 	put(block_of_w(l), l->w, w);
-	add_up(w, l->inputs * l->outputs);
+	lib_sum(w, l->inputs * l->outputs);
 	if (!l->b)
 		return MVB_OK;
 	memset(b, 0, l->outputs * sizeof *b);
 	put(block_of_b(l), l->b, b);
 	if (l->form == MVB_INITIAL_LINEAR) /* otherwise each worker has all of it */
-		add_up(b, l->outputs);
+		lib_sum(b, l->outputs);
 	return MVB_OK;
 }
 

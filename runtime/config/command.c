@@ -229,8 +229,13 @@ int command_start(const struct command *c, int argc, char **argv)
 {
 	const struct help page = {.f = stdout};
 	struct arguments a;
-	char *wrong = c->run_options ? plugins_load_words(argc, argv) : NULL;
+	char *wrong = NULL;
 	int status = EXIT_OK;
+	/* which options are bare is known when the plug-ins are */
+	if (c->run_options && !(wrong = arguments_read(&a, argc, argv, NULL, NULL))) {
+		wrong = plugins_load(a.option, a.options);
+		arguments_free(&a);
+	}
 	if (!wrong)
 		wrong = arguments_read(&a, argc, argv, is_bare, c);
 	if (wrong)

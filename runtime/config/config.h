@@ -215,8 +215,6 @@ char *plugin_choose(enum part part, const char *typed, const struct setting *giv
 /* Loads the plug-ins of all parts that settings name, before their options are used. NULL, or a
  * message. */
 char *plugins_load(const struct setting *given, size_t n);
-/* The same for the words of a command. */
-char *plugins_load_words(int argc, char **argv);
 bool plugin_is_file(const char *typed); /* a file, not a name */
 /* The text by which this program or a worker finds the same version again. Heap. */
 char *plugin_typed(const struct plugin *p);

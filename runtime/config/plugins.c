@@ -210,23 +210,3 @@ char *plugins_load(const struct setting *given, size_t n)
 		}
 	return NULL;
 }
-
-char *plugins_load_words(int argc, char **argv)
-{
-	struct setting *given AUTOFREE = must(calloc((size_t)argc + 1, sizeof *given));
-	size_t n = 0;
-	for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
-		for (enum part k = 0; k < PART_COUNT; k++) {
-			size_t length = strlen(part_names[k]);
-			const char *word = argv[i] + 2;
-			if (strncmp(argv[i], "--", 2) != 0 ||
-			    strncmp(word, part_names[k], length) != 0 ||
-			    (word[length] && word[length] != '='))
-				continue;
-			bool apart = !word[length];
-			if (!apart || i + 1 < argc)
-				given[n++] = (struct setting){
-					part_names[k], apart ? argv[i + 1] : word + length + 1};
-		}
-	return plugins_load(given, n);
-}

@@ -389,39 +389,35 @@ static char *choose_plugin(struct config *c, enum part part, const struct settin
 	return NULL;
 }
 
-char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient)
+static char *resolve(struct config *c, const struct setting *given, size_t n, bool lenient)
 {
-	char *wrong = NULL;
-	*c = (struct config){.strings = NULL};
-	option_default(run_options, c);
-
 	/* Plug-ins first: the workload has the recipe, and all three have options. */
 	struct run *run = &c->run;
-	if ((wrong = choose_plugin(c, PART_WORKLOAD, given, n, &run->workload,
-				   &c->workload_opts)) ||
-	    (wrong = choose_plugin(c, PART_STRATEGY, given, n, &run->strategy,
-				   &c->strategy_opts)) ||
-	    (wrong = choose_plugin(c, PART_OPTIMIZER, given, n, &run->optimizer,
-				   &c->optimizer_opts)))
-		goto fail;
-
+	TRY(choose_plugin(c, PART_WORKLOAD, given, n, &run->workload, &c->workload_opts));
+	TRY(choose_plugin(c, PART_STRATEGY, given, n, &run->strategy, &c->strategy_opts));
+	TRY(choose_plugin(c, PART_OPTIMIZER, given, n, &run->optimizer, &c->optimizer_opts));
 	for (const struct setting *r = c->workload->recipe; r && r->name; r++)
-		if ((c->optimizer->momentum || strcmp(r->name, "momentum") != 0) &&
-		    (wrong = apply(c, r, false)))
-			goto fail;
+		if (c->optimizer->momentum || strcmp(r->name, "momentum") != 0)
+			TRY(apply(c, r, false));
 	for (size_t i = 0; i < n; i++)
-		if ((wrong = apply(c, &given[i], lenient)))
-			goto fail;
+		TRY(apply(c, &given[i], lenient));
 	/* decoupled weight decay applies only to the weights of products by default */
-	if (!c->optimizer->coupled && c->run.weight_decay > 0 && !last_value(given, n, "decay"))
-		c->run.decay = "weights";
-	if ((wrong = share_batch(c, given, n)) || (wrong = find_initial_model(c)))
-		goto fail;
+	if (!c->optimizer->coupled && run->weight_decay > 0 && !last_value(given, n, "decay"))
+		run->decay = "weights";
+	TRY(share_batch(c, given, n));
+	TRY(find_initial_model(c));
 	choose_hosts(c, given, n);
-	c->run.deal = resolved_deal(c);
+	run->deal = resolved_deal(c);
 	return NULL;
-fail:
-	config_fini(c);
+}
+
+char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient)
+{
+	*c = (struct config){.strings = NULL};
+	option_default(run_options, c);
+	char *wrong = resolve(c, given, n, lenient);
+	if (wrong)
+		config_fini(c);
 	return wrong;
 }
 

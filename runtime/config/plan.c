@@ -16,12 +16,10 @@ static bool in_path(const char *program)
 {
 	const char *path = getenv("PATH");
 	bool found = false;
-	while (path && *path && !found) {
-		int n = (int)strcspn(path, ":");
+	for (int n; path && *path && !found; path += n + (path[n] == ':')) {
+		n = (int)strcspn(path, ":");
 		char *file AUTOFREE = sentence("%.*s/%s", n, path, program);
 		found = access(file, X_OK) == 0;
-		path += n;
-		path += *path == ':';
 	}
 	return found;
 }
@@ -456,22 +454,18 @@ char *plan_refuse(const struct config *c)
 char *plan_make(const struct config *c, struct plan *p)
 {
 	const struct run *run = &c->run;
-	char *wrong;
 	*p = (struct plan){.cores = usable_cores()};
 	bool simulated = strcmp(run->platform, "sim") == 0;
 	TRY(plan_refuse(c));
-	if ((wrong = choose_device(c, p)))
-		return wrong;
-	if ((wrong = check_hosts(c)))
-		return wrong;
+	TRY(choose_device(c, p));
+	TRY(check_hosts(c));
 	if (run->workers > 1 && !simulated && !platform_under_launcher() && !in_path("mpirun"))
 		return sentence(
 			"--workers=%d: mpirun is not in the PATH; install openmpi-bin, or run "
 			"make deps",
 			(int)run->workers);
-	if ((wrong = c->workload->dataset->probe(run, &p->train, &p->test)) ||
-	    (wrong = data_cut(c->workload, c->workload_opts, &p->train, &p->test)))
-		return wrong;
+	TRY(c->workload->dataset->probe(run, &p->train, &p->test));
+	TRY(data_cut(c->workload, c->workload_opts, &p->train, &p->test));
 	if (data_split_of(run).alpha > 0 && data_classes(&p->train) == 0)
 		return sentence("--split=%s: it divides the rows by class, and the rows of "
 				"--workload=%s have no classes; use --split=fixed",
@@ -481,17 +475,14 @@ char *plan_make(const struct config *c, struct plan *p)
 		return sentence(
 			"--workers=%d: there are only %zu rows to train on; give fewer workers",
 			(int)run->workers, p->train.n);
-	if ((wrong = validation_check(run, p->train.n, models)))
-		return wrong;
+	TRY(validation_check(run, p->train.n, models));
 	validation_split(run, &p->train, &p->validation);
 	int64_t together = run->global_batch ? run->global_batch : models * run->batch;
 	p->steps = ((int64_t)p->train.n + together - 1) / together;
-	if ((wrong = lay_out(c, p, run->batch)))
-		return wrong;
-	if ((wrong = check_snapshots(c, p)))
-		return wrong;
-	if ((wrong = check_memory(c, p)) || (wrong = check_shared_memory(c, p)))
-		return wrong;
+	TRY(lay_out(c, p, run->batch));
+	TRY(check_snapshots(c, p));
+	TRY(check_memory(c, p));
+	TRY(check_shared_memory(c, p));
 	p->dynamic = strcmp(run->deal, "dynamic") == 0;
 	/* of GPUs only; ranks of the user's launcher may see one GPU each: cluster.c compares them
 	 */

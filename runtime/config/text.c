@@ -45,50 +45,43 @@ void text_utf8(FILE *f, const char *s)
 		text_put(f, &s);
 }
 
-char *text_visible(const char *s)
+/* Writes s without control characters, because a terminal would obey them. JSON: quotes and
+ * backslashes are escaped, too; MADE: s is JSON already, and its white space stays. */
+enum escape { VISIBLE, JSON, MADE };
+static void put_escaped(FILE *f, const char *s, enum escape as)
 {
-	struct text t;
-	text_open(&t);
 	while (*s) {
 		const char *from = s;
 		uint32_t c = text_character(&s);
-		bool plain = c >= 0x20 && c != 0x7f && (c < 0x80 || c >= 0xa0);
-		if (plain)
-			text_put(t.f, &from);
-		else if (c == '\n' || c == '\t')
-			fputs(c == '\n' ? "\\n" : "\\t", t.f);
+		bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+		if (as == JSON && (c == '"' || c == '\\'))
+			fprintf(f, "\\%c", (int)c);
+		else if (!control || (as == MADE && c < 0x20))
+			text_put(f, &from);
+		else if (as == VISIBLE && (c == '\n' || c == '\t'))
+			fputs(c == '\n' ? "\\n" : "\\t", f);
 		else
-			fprintf(t.f, "\\x%02x", (unsigned)c);
+			fprintf(f, as == VISIBLE ? "\\x%02x" : "\\u%04x", (unsigned)c);
 	}
+}
+
+char *text_visible(const char *s)
+{
+	struct text t;
+	put_escaped(text_open(&t), s, VISIBLE);
 	return text_close(&t);
 }
 
 void text_json(FILE *f, const char *s)
 {
 	fputc('"', f);
-	while (*s) {
-		const char *from = s;
-		uint32_t c = text_character(&s);
-		if (c < 0x20 || (c >= 0x7f && c < 0xa0))
-			fprintf(f, "\\u%04x", (unsigned)c);
-		else if (c == '"' || c == '\\')
-			fprintf(f, "\\%c", (int)c);
-		else
-			text_put(f, &from);
-	}
+	put_escaped(f, s, JSON);
 	fputc('"', f);
 }
 
 void text_json_made(FILE *f, const char *json)
 {
-	while (*json) {
-		const char *from = json;
-		uint32_t c = text_character(&json);
-		if (c >= 0x7f && c < 0xa0)
-			fprintf(f, "\\u%04x", (unsigned)c);
-		else
-			text_put(f, &from);
-	}
+	put_escaped(f, json, MADE);
 }
 
 /* ---- Columns ------------------------------------------------------------- */

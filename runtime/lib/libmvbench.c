@@ -240,11 +240,11 @@ static void notify_tables(void (*what)(struct table *t), bool all)
 	}
 }
 
-int lib_collective(const struct call *mine)
+int lib_collective(struct call mine)
 {
-	bool all = mine->function == BARRIER;
+	bool all = mine.function == BARRIER;
 	notify_tables(lib.tables->placement->flush, all);
-	int code = collective_on(lib.link, lib.rank, lib.workers, mine);
+	int code = collective_on(lib.link, lib.rank, lib.workers, &mine);
 	notify_tables(lib.tables->placement->resume, all);
 	return code;
 }
@@ -254,10 +254,9 @@ int lib_free(enum function function, enum kind kind, struct object *o)
 	if (!o)
 		return MVB_OK;
 	TRY(lib_ready_with(functions[function].name, kind, o));
-	struct call call = {.function = function,
-			    .code = o->table ? lib_finish_ops(o->table) : MVB_OK,
-			    .object = lib_number(o)};
-	int code = lib_collective(&call);
+	int code = o->table ? lib_finish_ops(o->table) : MVB_OK;
+	code = lib_collective(
+		(struct call){.function = function, .code = code, .object = lib_number(o)});
 	if (code != MVB_ERR_DIFFERS)
 		lib_drop(o);
 	return code;
@@ -564,19 +563,18 @@ const char *mvb_backend(void)
 int mvb_barrier(void)
 {
 	TRY(lib_ready("mvb_barrier"));
-	struct call call = {.function = BARRIER, .code = lib_finish_ops(NULL)};
-	return lib_collective(&call);
+	return lib_collective((struct call){.function = BARRIER, .code = lib_finish_ops(NULL)});
 }
 
 /* ---- The end ----------------------------------------------------------------------------- */
 
 static int close_worker(void)
 {
-	struct call call = {.function = SHUTDOWN};
 	TRY(lib_ready("mvb_shutdown"));
 	int code = lib_finish_ops(NULL);
 	lib_finish_reductions();
-	while (lib_collective(&call)) /* a worker was in another function, and got the error */
+	/* until no worker is in another function, where it gets the error */
+	while (lib_collective((struct call){.function = SHUTDOWN}))
 		continue;
 	while (lib.object) /* the newest first: a model frees its table */
 		lib_drop(lib.object);

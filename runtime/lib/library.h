@@ -126,7 +126,7 @@ struct call {
 
 /* All workers call it. MVB_OK when all are in the same function, with equal arguments, and none was
  * refused. MVB_ERR_DIFFERS, on all, when they are in different functions. */
-int lib_collective(const struct call *mine);
+int lib_collective(struct call mine);
 /* Collective: frees the object if it is of this kind; NULL is fine. */
 int lib_free(enum function function, enum kind kind, struct object *o);
 
@@ -159,8 +159,9 @@ void lib_mean(float *x, size_t n, enum mvb_reduce op);
 /* x [n] = its sum over the workers. */
 void lib_sum(float *x, size_t n);
 int lib_check_list(const char *function, struct list *l); /* sets total */
-/* A call with a list. If the list has failed its check (code), it counts as empty. */
-struct call lib_list_call(enum function function, int code, struct list l);
+/* lib_collective of a call with a list and one more argument. If the list has failed its check
+ * (code), only its count is compared. */
+int lib_collective_list(enum function function, int code, struct list l, double more);
 /* The lists themselves, not the tensors, in memory of their own: free tensor and n. */
 struct list lib_list_copy(struct list l);
 void lib_list_free(struct list l);

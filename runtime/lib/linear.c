@@ -64,16 +64,14 @@ static int check_floats(const char *function, const char *what, const float *p, 
 			what, n);
 }
 
-static struct call call_of(enum function function, int code, const struct mvb_linear *l,
-			   size_t rows)
+static int collective(enum function function, int code, const struct mvb_linear *l, size_t rows)
 {
 	struct call call = {.function = function, .code = code};
 	if (!code)
-		memcpy(call.arg,
-		       (double[]){l->form, (double)l->inputs, (double)l->outputs, l->b != NULL,
-				  (double)rows},
-		       5 * sizeof *call.arg);
-	return call;
+		call = (struct call){.function = function,
+				     .arg = {l->form, (double)l->inputs, (double)l->outputs,
+					     l->b != NULL, (double)rows}};
+	return lib_collective(call);
 }
 
 int mvb_linear_part(const struct mvb_linear *l, struct mvb_linear_part *part)
@@ -130,15 +128,14 @@ int mvb_linear_forward(const struct mvb_linear *l, const float *x, size_t rows, 
 {
 	struct mvb_linear_part p = {0};
 	int code = check_layer(__func__, l, rows);
-	bool collective = code != MVB_ERR_STATE && l && l->form == MVB_BASE_LINEAR;
+	bool together = code != MVB_ERR_STATE && l && l->form == MVB_BASE_LINEAR;
 	if (!code) {
 		p = layer_part(l);
 		code = check_floats(__func__, "x", x, rows * p.inputs);
 		code = code ? code : check_floats(__func__, "y", y, rows * p.outputs);
 		code = code ? code : check_floats(__func__, "w", l->w, p.w);
 	}
-	struct call call = call_of(LINEAR_FORWARD, code, l, rows);
-	TRY(collective ? lib_collective(&call) : code);
+	TRY(together ? collective(LINEAR_FORWARD, code, l, rows) : code);
 	if (l->form == MVB_INITIAL_RESHAPE && rows)
 		memmove(y, x, rows * p.inputs * sizeof *y);
 	else if (l->form == MVB_BASE_RESHAPE)
@@ -151,7 +148,7 @@ int mvb_linear_forward(const struct mvb_linear *l, const float *x, size_t rows, 
 	for (size_t r = 0; r < rows; r++)
 		for (size_t o = 0; o < p.outputs; o++)
 			y[r * p.outputs + o] = dot(x + r * p.inputs, l->w + o * p.inputs, p.inputs);
-	if (collective)
+	if (together)
 		lib_sum(y, rows * p.outputs);
 	add_bias(l, p.outputs, rows, y);
 	return MVB_OK;
@@ -199,8 +196,8 @@ int mvb_linear_backward(const struct mvb_linear *l, const float *x, const float 
 {
 	struct mvb_linear_part p = {0};
 	int code = check_layer(__func__, l, rows);
-	bool collective = code != MVB_ERR_STATE && l && dx &&
-			  (l->form == MVB_INITIAL_LINEAR || l->form == MVB_BASE_RESHAPE);
+	bool together = code != MVB_ERR_STATE && l && dx &&
+			(l->form == MVB_INITIAL_LINEAR || l->form == MVB_BASE_RESHAPE);
 	if (!code) {
 		p = layer_part(l);
 		code = check_floats(__func__, "x", x, rows * p.inputs);
@@ -209,8 +206,7 @@ int mvb_linear_backward(const struct mvb_linear *l, const float *x, const float 
 		code = code ? code : check_floats(__func__, "dw", l->dw, p.w);
 		code = code ? code : check_floats(__func__, "db", l->db, p.b);
 	}
-	struct call call = call_of(LINEAR_BACKWARD, code, l, rows);
-	TRY(collective ? lib_collective(&call) : code);
+	TRY(together ? collective(LINEAR_BACKWARD, code, l, rows) : code);
 	if (is_linear(l))
 		parameter_gradients(l, &p, x, dy, rows);
 	if (dx)
@@ -251,8 +247,7 @@ int mvb_linear_gather(const struct mvb_linear *l, float *w, float *b)
 {
 	TRY(lib_ready(__func__));
 	int code = check_whole(__func__, l, w, b);
-	struct call call = call_of(LINEAR_GATHER, code, l, 0);
-	TRY(lib_collective(&call));
+	TRY(collective(LINEAR_GATHER, code, l, 0));
 	memset(w, 0, l->inputs * l->outputs * sizeof *w);
 	put(block_of_w(l), l->w, w);
 	lib_sum(w, l->inputs * l->outputs);

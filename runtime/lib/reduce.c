@@ -74,10 +74,9 @@ static void reduce(float *x, size_t n, enum mvb_reduce op)
 int mvb_allreduce(float *x, size_t n, enum mvb_reduce op)
 {
 	TRY(lib_ready(__func__));
-	struct call call = {.function = ALLREDUCE,
-			    .code = check_reduction(__func__, x, n, op),
-			    .arg = {(double)n, (double)op}};
-	TRY(lib_collective(&call));
+	int code = check_reduction(__func__, x, n, op);
+	TRY(lib_collective((struct call){
+		.function = ALLREDUCE, .code = code, .arg = {(double)n, (double)op}}));
 	reduce(x, n, op);
 	return MVB_OK;
 }
@@ -104,9 +103,8 @@ int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket)
 	struct pending_op *f = code ? NULL : lib_pending_new();
 	if (!code && !f)
 		code = lib_too_many(__func__);
-	struct call call = {
-		.function = ALLREDUCE_START, .code = code, .arg = {(double)n, (double)op}};
-	TRY(lib_collective(&call));
+	TRY(lib_collective((struct call){
+		.function = ALLREDUCE_START, .code = code, .arg = {(double)n, (double)op}}));
 	while (lib.slot[slot])
 		slot++;
 	lib.slot[slot] = true;
@@ -141,15 +139,16 @@ int lib_check_list(const char *function, struct list *l)
 	return MVB_OK;
 }
 
-struct call lib_list_call(enum function function, int code, struct list l)
+int lib_collective_list(enum function function, int code, struct list l, double more)
 {
-	struct call call = {.function = function, .code = code, .arg = {(double)l.count}};
+	struct call call = {
+		.function = function, .code = code, .arg = {(double)l.count, 0, 0, more}};
 	if (!code) {
 		call.arg[1] = (double)l.total;
 		/* exact as a double; differs, or nearly surely so, for other lengths */
 		call.arg[2] = (double)(hash_of(HASH_START, l.n, l.count * sizeof *l.n) >> 12);
 	}
-	return call;
+	return lib_collective(call);
 }
 
 struct list lib_list_copy(struct list l)
@@ -192,9 +191,7 @@ int mvb_allreduce_list(float *const *tensor, const size_t *n, size_t count, enum
 	float *flat AUTOFREE = code ? NULL : malloc((l.total + 1) * sizeof *flat);
 	if (!code && !flat)
 		code = lib_no_memory(__func__, l.total);
-	struct call call = lib_list_call(ALLREDUCE_LIST, code, l);
-	call.arg[3] = (double)op;
-	TRY(lib_collective(&call));
+	TRY(lib_collective_list(ALLREDUCE_LIST, code, l, (double)op));
 	lib_join(flat, l);
 	reduce(flat, l.total, op);
 	lib_part(flat, l);
@@ -208,11 +205,11 @@ int mvb_broadcast(float *x, size_t n, int root)
 	if (!code && (root < 0 || root >= lib.workers))
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: root %d; workers are 0 to %d", __func__,
 				root, lib.workers - 1);
-	struct call call = {.function = BROADCAST, .code = code, .arg = {(double)n, root}};
-	code = lib_collective(&call);
-	if (!code && n)
+	TRY(lib_collective(
+		(struct call){.function = BROADCAST, .code = code, .arg = {(double)n, root}}));
+	if (n)
 		link_broadcast(lib.link, root, x, n * sizeof *x);
-	return code;
+	return MVB_OK;
 }
 
 /* ---- Gradients ------------------------------------------------------------------------- */
@@ -338,9 +335,7 @@ int mvb_grads_new(struct mvb_grads **out, float *const *tensor, const size_t *n,
 		code = g->flat ? check_buckets(__func__, g)
 			       : lib_no_memory(__func__, l.total);
 	}
-	struct call call = lib_list_call(GRADS_NEW, code, l);
-	call.arg[3] = (double)bucket_bytes;
-	code = lib_collective(&call);
+	code = lib_collective_list(GRADS_NEW, code, l, (double)bucket_bytes);
 	if (code) {
 		if (g)
 			grads_free(g);
@@ -381,8 +376,8 @@ int mvb_grads_wait(struct mvb_grads *g)
 	if (missing)
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: tensor %zu and %zu more were not made ready",
 				__func__, last, missing - 1);
-	struct call call = {.function = GRADS_WAIT, .code = code, .object = lib_number(&g->object)};
-	code = lib_collective(&call);
+	code = lib_collective((struct call){
+		.function = GRADS_WAIT, .code = code, .object = lib_number(&g->object)});
 	if (code != MVB_ERR_DIFFERS)
 		grads_drain(g);
 	return code;

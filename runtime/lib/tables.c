@@ -117,12 +117,12 @@ static int table_make(struct mvb_table **out, const char *function, size_t rows,
 	struct table_rules r = rules_of(rows, columns, &o);
 	if (!out)
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the table should go", function);
-	struct call call = {.function = TABLE_NEW,
-			    .code = code ? code : check_options(&r, &o),
-			    .arg = {(double)rows, (double)columns,
-				    r.updater ? (double)r.updater->kind : -1, o.rounds, o.backup,
-				    o.bounded, o.lead, (double)o.initial}};
-	TRY(lib_collective(&call));
+	double updater = r.updater ? (double)r.updater->kind : -1;
+	code = code ? code : check_options(&r, &o);
+	TRY(lib_collective((struct call){.function = TABLE_NEW,
+					 .code = code,
+					 .arg = {(double)rows, (double)columns, updater, o.rounds,
+						 o.backup, o.bounded, o.lead, (double)o.initial}}));
 	TRY(lib_fail_with(MVB_ERR_LIMIT, table_open(&core, lib.tables, &r, values)));
 	struct mvb_table *t = must(calloc(1, sizeof *t));
 	t->core = core;
@@ -409,8 +409,7 @@ int mvb_model_new(struct mvb_model **out, float *const *tensor, const size_t *n,
 			__func__, options->updater);
 	if (!code && !(flat = malloc((l.total + 1) * sizeof *flat)))
 		code = lib_no_memory(__func__, l.total);
-	struct call call = lib_list_call(MODEL_NEW, code, l);
-	if ((code = lib_collective(&call))) {
+	if ((code = lib_collective_list(MODEL_NEW, code, l, 0))) {
 		free(flat);
 		return code;
 	}

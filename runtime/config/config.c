@@ -197,17 +197,6 @@ static const char *keep(struct config *c, const char *text)
 	return c->strings[c->nstrings++] = must(strdup(text));
 }
 
-/* A message if this option belongs to a plug-in that the configuration does not use. */
-static char *not_in_use(const struct config *c, const struct found *f, const char *full)
-{
-	void *opts;
-	const char *used = part_of_config(c, f->part, &opts)->name;
-	if (strcmp(used, f->owner->name) == 0)
-		return NULL;
-	return sentence("--%s: an option of %s %s, but the %s is %s; leave it out, or give --%s=%s",
-			full, f->part, f->owner->name, f->part, used, f->part, f->owner->name);
-}
-
 static char *lookup(const struct setting *s, struct found *f)
 {
 	char *wrong = option_lookup(s->name, f);
@@ -226,39 +215,28 @@ char *settings_check(const struct setting *given, size_t n)
 	return wrong;
 }
 
-/* Of several plug-ins with this name, takes the option of the one in use. */
-static char *of_used(const struct config *c, struct found *f, void **fields)
-{
-	const struct plugin *used = part_of_config(c, f->part, fields);
-	if (f->owner == used)
-		return NULL;
-	const char *name = f->option->name;
-	f->owner = used;
-	f->option = option_find(used->options, name);
-	return f->option ? NULL : option_unknown(used->name, name, used->options, "mvbench run ");
-}
-
 static char *apply(struct config *c, const struct setting *s, bool lenient)
 {
 	struct found f;
-	char *wrong = lookup(s, &f);
-	const char *value = s->value;
 	void *fields = c;
-	if (wrong)
-		return wrong;
+	TRY(lookup(s, &f));
 	if (option_chooses(f.option) < PART_COUNT) /* config_init has chosen the plug-in */
-		return check_plugin(f.option, value);
-	if (!value)
-		value = "true";
-	if (f.owner && (wrong = not_in_use(c, &f, s->name))) {
-		if (!lenient)
-			return wrong;
-		free(wrong);
-		return NULL;
+		return check_plugin(f.option, s->value);
+	if (f.owner) { /* of several plug-ins with this name, the one in use */
+		const struct plugin *used = part_of_config(c, f.part, &fields);
+		const char *name = f.option->name;
+		if (strcmp(used->name, f.owner->name) != 0)
+			return lenient ? NULL
+				       : sentence("--%s: an option of %s %s, but the %s is %s; "
+						  "leave it out, or give --%s=%s",
+						  s->name, f.part, f.owner->name, f.part,
+						  used->name, f.part, f.owner->name);
+		f.owner = used;
+		if (!(f.option = option_find(used->options, name)))
+			return option_unknown(used->name, name, used->options, "mvbench run ");
 	}
-	if (f.owner)
-		TRY(of_used(c, &f, &fields));
-	return option_set(f.option, fields, f.owner ? f.owner->name : NULL, keep(c, value));
+	return option_set(f.option, fields, f.owner ? f.owner->name : NULL,
+			  keep(c, s->value ? s->value : "true"));
 }
 
 static const char *last_value(const struct setting *given, size_t n, const char *name)
@@ -300,12 +278,11 @@ static char *share_batch(struct config *c, const struct setting *given, size_t n
 {
 	int64_t all = c->run.global_batch, share = config_model_workers(c),
 		models = share > 0 ? c->run.workers / share : 1;
-	for (size_t i = 0; i < n && all; i++)
-		if (strcmp(given[i].name, "batch") == 0)
-			return sentence(
-				"--global-batch=%lld: --batch=%s is the mini-batch of each worker, "
+	const char *batch = last_value(given, n, "batch");
+	if (all && batch)
+		return sentence("--global-batch=%lld: --batch=%s is the mini-batch of each worker, "
 				"and this that of all together; leave one of the two out",
-				(long long)all, given[i].value);
+				(long long)all, batch);
 	if (all && all < models)
 		return sentence(
 			"--global-batch=%lld: fewer rows than the %lld models; use at least "

@@ -137,21 +137,17 @@ struct report {
 	char message[MESSAGE];
 };
 
-/* The first rank that is in another function than rank 0, or uses another object; 0 = none. */
-static int first_elsewhere(const struct report *r, int n)
-{
-	for (int k = 1; k < n; k++)
-		if (r[k].call.function != r[0].call.function ||
-		    r[k].call.object != r[0].call.object)
-			return k;
-	return 0;
-}
-
+/* The first rank that has another argument than rank 0; ARGS: that is in another function, or uses
+ * another object. 0 = none. */
 static int first_other(const struct report *r, int n, int arg)
 {
-	for (int k = 1; k < n; k++)
-		if (r[k].call.arg[arg] != r[0].call.arg[arg])
+	const struct call *a = &r[0].call;
+	for (int k = 1; k < n; k++) {
+		const struct call *b = &r[k].call;
+		if (arg < ARGS ? b->arg[arg] != a->arg[arg]
+			       : b->function != a->function || b->object != a->object)
 			return k;
+	}
 	return 0;
 }
 
@@ -169,7 +165,7 @@ static void find_verdict(struct report *out, const struct report *r, int n)
 {
 	const char *who = r[0].call.function == INIT ? "process" : "worker";
 	char here[96], there[96];
-	int k = first_elsewhere(r, n);
+	int k = first_other(r, n, ARGS);
 	out->call.code = MVB_ERR_DIFFERS;
 	if (k) {
 		name_call(&r[0].call, here);
@@ -254,7 +250,7 @@ int lib_free(enum function function, enum kind kind, struct object *o)
 	if (!o)
 		return MVB_OK;
 	TRY(lib_ready_with(functions[function].name, kind, o));
-	int code = o->table ? lib_finish_ops(o->table) : MVB_OK;
+	int code = o->table ? lib_finish(TABLE_OP, o->table) : MVB_OK;
 	code = lib_collective(
 		(struct call){.function = function, .code = code, .object = lib_number(o)});
 	if (code != MVB_ERR_DIFFERS)
@@ -263,14 +259,6 @@ int lib_free(enum function function, enum kind kind, struct object *o)
 }
 
 /* ---- Started operations ----------------------------------------------------------- */
-
-static void end_reduction(const struct pending_op *f)
-{
-	if (lib.workers > 1)
-		link_allreduce_wait(lib.async, f->slot);
-	lib.slot[f->slot] = false;
-	lib_mean(f->x, f->n, f->op);
-}
 
 int lib_op_code(const struct mvb_table *t)
 {
@@ -290,29 +278,25 @@ static void finish_op(struct pending_op *f)
 		f->code = f->why ? lib_op_code(f->table) : MVB_OK;
 		lib_note_push(f->table, f->operation);
 	} else if (f->state == REDUCTION) {
-		end_reduction(f);
+		if (lib.workers > 1)
+			link_allreduce_wait(lib.async, f->slot);
+		lib.slot[f->slot] = false;
+		lib_mean(f->x, f->n, f->op);
 	}
 	f->state = DONE;
 }
 
-int lib_finish_ops(const struct mvb_table *t)
+int lib_finish(enum pending_state state, const struct mvb_table *t)
 {
 	int code = MVB_OK;
 	for (struct pending_op *f = lib.pending_op; f < lib.pending_op + PENDING_OPS; f++) {
-		if (f->state != TABLE_OP || (t && f->table != t))
+		if (f->state != state || (t && f->table != t))
 			continue;
 		finish_op(f);
 		if (f->code && !code)
 			code = lib_fail(f->code, "%s", f->why);
 	}
 	return code;
-}
-
-void lib_finish_reductions(void)
-{
-	for (struct pending_op *f = lib.pending_op; f < lib.pending_op + PENDING_OPS; f++)
-		if (f->state == REDUCTION)
-			finish_op(f);
 }
 
 int64_t lib_ticket(const struct pending_op *f)
@@ -360,16 +344,6 @@ static const struct placement *placement_of(const struct mvb_setup *s)
 {
 	const struct placement *h = s->tables ? placement_find(s->tables) : NULL;
 	return h && !h->floats_on_device ? h : NULL;
-}
-
-/* For comparing the processes' choices; 0: auto. */
-static double placement_number(const struct mvb_setup *s)
-{
-	const struct placement *h = placement_of(s);
-	double number = 0;
-	for (size_t i = 0; h && table_placements[i] != h; i++)
-		number++;
-	return number + (h != NULL);
 }
 
 /* Is this start allowed? */
@@ -483,9 +457,10 @@ int mvb_init(const struct mvb_setup *setup)
 	TRY(check_start(&s));
 	lookout_limits(stall_timeout(), STALL_TIMEOUT);
 	TRY(start(&s));
+	const struct placement *placement = placement_of(&s);
 	struct call call = {.function = INIT,
 			    .code = check_roles(&s),
-			    .arg = {s.servers, placement_number(&s)}};
+			    .arg = {s.servers, placement ? placement->preference : -1}};
 	lib.everyone = link_world(lib.size);
 	if ((code = collective_on(lib.everyone, lib.rank, lib.size, &call))) {
 		close_links();
@@ -563,7 +538,8 @@ const char *mvb_backend(void)
 int mvb_barrier(void)
 {
 	TRY(lib_ready("mvb_barrier"));
-	return lib_collective((struct call){.function = BARRIER, .code = lib_finish_ops(NULL)});
+	int code = lib_finish(TABLE_OP, NULL);
+	return lib_collective((struct call){.function = BARRIER, .code = code});
 }
 
 /* ---- The end ----------------------------------------------------------------------------- */
@@ -571,8 +547,8 @@ int mvb_barrier(void)
 static int close_worker(void)
 {
 	TRY(lib_ready("mvb_shutdown"));
-	int code = lib_finish_ops(NULL);
-	lib_finish_reductions();
+	int code = lib_finish(TABLE_OP, NULL);
+	lib_finish(REDUCTION, NULL);
 	/* until no worker is in another function, where it gets the error */
 	while (lib_collective((struct call){.function = SHUTDOWN}))
 		continue;

@@ -37,7 +37,7 @@ enum { PENDING_OPS = 256 };
 
 /* An operation that is started and not waited for. */
 struct pending_op {
-	enum { FREE, TABLE_OP, REDUCTION, DONE } state;
+	enum pending_state { FREE, TABLE_OP, REDUCTION, DONE } state;
 	int64_t generation;
 	struct mvb_table *table;    /* TABLE_OP */
 	struct table_op *operation; /* the one that the table has started */
@@ -135,10 +135,9 @@ int lib_free(enum function function, enum kind kind, struct object *o);
 struct pending_op *lib_pending_new(void); /* a free entry, or NULL */
 int64_t lib_ticket(const struct pending_op *f);
 int lib_too_many(const char *function);
-/* Wait for started operations on one table, or on all (NULL), and return the first error; and for
- * the reductions. */
-int lib_finish_ops(const struct mvb_table *t);
-void lib_finish_reductions(void);
+/* Waits for what is in this state: operations on one table, or on all (NULL), or reductions. Returns
+ * the first error. */
+int lib_finish(enum pending_state state, const struct mvb_table *t);
 
 /* ---- Tables (tables.c) -------------------------------------------------------- */
 

@@ -100,7 +100,7 @@ static int check_options(const struct table_rules *r, const struct mvb_options *
 static void table_drop(struct object *o)
 {
 	struct mvb_table *t = (struct mvb_table *)o;
-	lib_finish_ops(t);
+	lib_finish(TABLE_OP, t);
 	table_close(t->core);
 	free(t);
 }
@@ -239,7 +239,7 @@ static int prepare(struct request *q)
 					 .eps = 1e-8f};
 	/* it may sleep, and started reductions need this worker */
 	if (q->table->core->rules.rounds || q->table->core->rules.bounded)
-		lib_finish_reductions();
+		lib_finish(REDUCTION, NULL);
 	return MVB_OK;
 }
 

@@ -146,17 +146,11 @@ static void list_worlds(struct out *o)
 /* The value of the first property "description" of an XML file, from the heap; NULL = none. */
 static char *description_of(const char *path)
 {
-	char text[16384], *at = NULL, *end = NULL;
-	FILE *f = fopen(path, "r");
-	size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
-	if (f)
-		fclose(f);
-	text[n] = '\0';
-	at = strstr(text, "id=\"description\"");
-	at = at ? strstr(at, "value=\"") : NULL;
-	end = at ? strchr(at + strlen("value=\""), '"') : NULL;
-	return end ? must(strndup(at + strlen("value=\""), (size_t)(end - at) - strlen("value=\"")))
-		   : NULL;
+	static const char value[] = "value=\"";
+	char *text AUTOFREE = text_read(path);
+	const char *at = text ? strstr(text, "id=\"description\"") : NULL;
+	at = at ? strstr(at, value) : NULL;
+	return at ? must(strndup(at + strlen(value), strcspn(at + strlen(value), "\""))) : NULL;
 }
 
 struct asking {
@@ -224,19 +218,16 @@ static void list_one(void *ctx, const struct choice *e)
 	end_item(o);
 }
 
-static const struct kind *kind_find(const char *name)
-{
-	for (size_t i = 0; i < KINDS; i++)
-		if (strcmp(kinds[i].name, name) == 0)
-			return &kinds[i];
-	return NULL;
-}
-
-static char *no_such_kind(const char *typed)
+static char *kind_find(const char *typed, const struct kind **found)
 {
 	const char *name[KINDS];
-	for (size_t i = 0; i < KINDS; i++)
+	for (size_t i = 0; i < KINDS; i++) {
 		name[i] = kinds[i].name;
+		if (strcmp(name[i], typed) == 0) {
+			*found = &kinds[i];
+			return NULL;
+		}
+	}
 	const char *near = nearest(typed, name, KINDS);
 	if (near)
 		return sentence("list %s: there is no such list; did you mean %s?", typed, near);
@@ -277,8 +268,8 @@ static char *run_list(void *options, struct arguments *a, int *status)
 	if (a->words > 1)
 		return sentence("list %s %s: one list at a time, or all with mvbench list",
 				a->word[0], a->word[1]);
-	if (a->words && !(only = kind_find(a->word[0])))
-		return no_such_kind(a->word[0]);
+	if (a->words)
+		TRY(kind_find(a->word[0], &only));
 	list(only, options);
 	return NULL;
 }

@@ -48,18 +48,6 @@ char *host_list_read(const char *path, struct host_list *l)
 	return l->n ? NULL : sentence("--hostfile=%s: it names no machine; give one a line", path);
 }
 
-/* The slots of all hosts; *open: number of hosts without slots. */
-static int64_t slots_of(const struct host_list *l, int64_t *open)
-{
-	int64_t slots = 0;
-	*open = 0;
-	for (size_t i = 0; i < l->n; i++) {
-		slots += l->host[i].slots;
-		*open += l->host[i].slots == 0;
-	}
-	return slots;
-}
-
 /* Servers go in turn to the hosts that have workers. */
 static void deal_servers(int64_t workers, int64_t servers, int *number)
 {
@@ -78,18 +66,22 @@ static void deal_servers(int64_t workers, int64_t servers, int *number)
 
 static char *deal_by_slots(const struct host_list *l, int64_t workers, int *number)
 {
-	int64_t open, slots = slots_of(l, &open), rank = 0;
+	int64_t open = 0, slots = 0, rank = 0; /* open: hosts without slots */
+	for (size_t i = 0; i < l->n; i++) {
+		slots += l->host[i].slots;
+		open += l->host[i].slots == 0;
+	}
 	if (slots < workers && open == 0)
 		return sentence("--workers=%lld: slots of the hostfile: %lld; give fewer workers, "
 				"or more slots",
 				(long long)workers, (long long)slots);
-	int64_t left = workers > slots ? workers - slots : 0, shares = open;
+	int64_t left = workers > slots ? workers - slots : 0;
 	for (size_t i = 0; i < l->n; i++) {
 		int64_t mine = l->host[i].slots;
 		if (mine == 0) {
-			mine = (left + shares - 1) / shares;
+			mine = (left + open - 1) / open;
 			left -= mine;
-			shares--;
+			open--;
 		}
 		for (int64_t k = 0; k < mine && rank < workers; k++)
 			number[rank++] = (int)i;

@@ -49,7 +49,6 @@ int lib_fail(int code, const char *fmt, ...)
 	return code;
 }
 
-/* Frees the message; NULL is no failure. */
 int lib_fail_with(int code, char *wrong)
 {
 	if (!wrong)
@@ -59,7 +58,6 @@ int lib_fail_with(int code, char *wrong)
 	return code;
 }
 
-/* Is a call allowed now? */
 int lib_ready(const char *function)
 {
 	if (lib.state == UNBORN)
@@ -81,7 +79,6 @@ int lib_ready(const char *function)
 	return MVB_OK;
 }
 
-/* Is a call allowed now, and is this pointer to a live object of the library? */
 int lib_ready_with(const char *function, enum kind kind, const void *p)
 {
 	static const char *const word[] = {
@@ -101,7 +98,6 @@ void *lib_keep(struct object *o, struct object what)
 	return lib.object = o;
 }
 
-/* Counts from 1 in the order of creation, which is the same on all workers. */
 double lib_number(const struct object *object)
 {
 	double number = 0;
@@ -304,7 +300,6 @@ int64_t lib_ticket(const struct pending_op *f)
 	return f->generation * PENDING_OPS + (f - lib.pending_op);
 }
 
-/* A free entry, or NULL. */
 struct pending_op *lib_pending_new(void)
 {
 	for (int i = 0; i < PENDING_OPS; i++)

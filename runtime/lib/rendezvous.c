@@ -25,7 +25,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <pmix_server.h>
 
@@ -49,7 +48,7 @@ struct member {
 /* Sent by PMIx's own thread to the helper's loop, through a pipe. */
 struct event {
 	bool abort;
-	int rank, status;
+	int rank;
 	pmix_op_cbfunc_t done;
 	void *data;
 };
@@ -85,8 +84,8 @@ static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op
 static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status, const char text[],
 			      pmix_proc_t procs[], size_t count, pmix_op_cbfunc_t done, void *data)
 {
-	(void)object, (void)text, (void)procs, (void)count;
-	return send_event(&(struct event){true, (int)proc->rank, status, done, data});
+	(void)object, (void)status, (void)text, (void)procs, (void)count;
+	return send_event(&(struct event){true, (int)proc->rank, done, data});
 }
 
 /* All ranks are clients of this one server, so what it has collected is already everything. */
@@ -450,10 +449,7 @@ static char *reach_helper(int fd, const char *file, int sock)
 		/* No process listens: the file is left from a helper that was killed. Start a new
 		 * one. */
 	}
-	struct timespec t;
-	clock_gettime(CLOCK_REALTIME, &t);
-	snprintf(name, sizeof name, "rendezvous-%d-%lld%09ld", (int)getpid(), (long long)t.tv_sec,
-		 t.tv_nsec);
+	snprintf(name, sizeof name, "rendezvous-%d-%lld", (int)getpid(), (long long)clock_now());
 	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	socklen_t to_length = address(&to, name);
 	if (bind(listener, (struct sockaddr *)&to, to_length) || listen(listener, SOMAXCONN) ||

@@ -239,7 +239,7 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 			  keep(c, s->value ? s->value : "true"));
 }
 
-static const char *last_value(const struct setting *given, size_t n, const char *name)
+const char *setting_value(const struct setting *given, size_t n, const char *name)
 {
 	const char *value = NULL;
 	for (size_t i = 0; i < n; i++)
@@ -278,7 +278,7 @@ static char *share_batch(struct config *c, const struct setting *given, size_t n
 {
 	int64_t all = c->run.global_batch, share = config_model_workers(c),
 		models = share > 0 ? c->run.workers / share : 1;
-	const char *batch = last_value(given, n, "batch");
+	const char *batch = setting_value(given, n, "batch");
 	if (all && batch)
 		return sentence("--global-batch=%lld: --batch=%s is the mini-batch of each worker, "
 				"and this that of all together; leave one of the two out",
@@ -310,7 +310,7 @@ static void choose_hosts(struct config *c, const struct setting *given, size_t n
 	bool simulated = strcmp(run->platform, "sim") == 0;
 	if (simulated ? !config_simulates_hosts(c) : platform_under_launcher())
 		return;
-	if (file && !last_value(given, n, "hostfile")) /* recorded runs have it, but empty */
+	if (file && !setting_value(given, n, "hostfile")) /* recorded runs have it, but empty */
 		c->harness.hostfile = file;
 	if (!*c->harness.hostfile || run->workers < 2)
 		return;
@@ -348,7 +348,7 @@ static char *find_initial_model(struct config *c)
 static char *choose_plugin(struct config *c, enum part part, const struct setting *given, size_t n,
 			   const char **name, void **opts)
 {
-	const char *what = part_names[part], *typed = last_value(given, n, what);
+	const char *what = part_names[part], *typed = setting_value(given, n, what);
 	const struct plugin *chosen;
 	for (const struct setting *r = c->workload ? c->workload->recipe : NULL;
 	     !typed && r && r->name; r++)
@@ -379,7 +379,7 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 	for (size_t i = 0; i < n; i++)
 		TRY(apply(c, &given[i], lenient));
 	/* decoupled weight decay applies only to the weights of products by default */
-	if (!c->optimizer->coupled && run->weight_decay > 0 && !last_value(given, n, "decay"))
+	if (!c->optimizer->coupled && run->weight_decay > 0 && !setting_value(given, n, "decay"))
 		run->decay = "weights";
 	TRY(share_batch(c, given, n));
 	TRY(find_initial_model(c));

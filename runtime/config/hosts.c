@@ -48,19 +48,24 @@ char *host_list_read(const char *path, struct host_list *l)
 	return l->n ? NULL : sentence("--hostfile=%s: it names no machine; give one a line", path);
 }
 
+/* Is there no rank before this one on its host? */
+static bool is_first(const int *number, int64_t rank)
+{
+	int64_t other = 0;
+	while (number[other] != number[rank])
+		other++;
+	return other == rank;
+}
+
 /* Servers go in turn to the hosts that have workers. */
 static void deal_servers(int64_t workers, int64_t servers, int *number)
 {
 	int64_t worker = 0;
 	for (int64_t s = 0; s < servers; s++) {
-		bool again = true;
 		number[workers + s] = number[worker];
-		while (again && ++worker < workers) { /* to the first worker of the next host */
-			again = false;
-			for (int64_t k = 0; k < worker; k++)
-				again |= number[k] == number[worker];
-		}
-		worker %= workers;
+		do /* to the first worker of the next host */
+			worker = (worker + 1) % workers;
+		while (!is_first(number, worker));
 	}
 }
 
@@ -148,9 +153,7 @@ char *placement_text(const int *number, int workers, int servers)
 {
 	struct text t;
 	FILE *f = text_open(&t);
-	bool several = false;
-	for (int r = 1; r < workers + servers; r++)
-		several |= number[r] != number[0];
+	bool several = hosts_with_workers(number, workers + servers) > 1;
 	if (several)
 		put_groups(f, number, workers);
 	if (several && servers) {
@@ -173,12 +176,8 @@ char *config_hosts(const struct config *c, int *number)
 int hosts_with_workers(const int *number, int workers)
 {
 	int hosts = 0;
-	for (int r = 0; r < workers; r++) {
-		int other = 0;
-		while (number[other] != number[r])
-			other++;
-		hosts += other == r;
-	}
+	for (int r = 0; r < workers; r++)
+		hosts += is_first(number, r);
 	return hosts;
 }
 

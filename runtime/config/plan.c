@@ -287,11 +287,10 @@ char *plan_tables(const struct config *c, bool near)
 {
 	const struct run *run = &c->run;
 	const struct table_rules r = rules_of_tables(c);
-	if (run->sim_replay) /* the tables are in shared memory, as if all were on one machine */
+	/* in a replay they are in shared memory, as if all were on one machine */
+	if (run->sim_replay || !c->strategy->tables)
 		return NULL;
-	return c->strategy->tables
-		       ? tables_refuse(&r, (int)run->servers, near, run->table_home, run->record)
-		       : NULL;
+	return tables_refuse(&r, (int)run->servers, near, run->table_home, run->record);
 }
 
 /* Tables of workers of one machine are in /dev/shm. This is checked before the start, because the
@@ -384,11 +383,9 @@ static char *check_hosts(const struct config *c)
 				rate);
 	int *number AUTOFREE =
 		must(calloc((size_t)(c->run.workers + c->run.servers), sizeof *number));
-	bool near = true;
 	if (!none)
 		TRY(config_hosts(c, number));
-	for (int64_t i = 1; i < c->run.workers; i++)
-		near &= number[i] == number[0];
+	bool near = hosts_with_workers(number, (int)c->run.workers) == 1;
 	return simulated ? NULL : plan_tables(c, near); /* the simulator knows its machines */
 }
 

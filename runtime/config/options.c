@@ -269,9 +269,7 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 	case OPT_STRING:
 		break;
 	}
-	char *wrong = !good      ? refuse(o, owner, text)
-		      : o->check ? o->check(o, text)
-				 : NULL;
+	char *wrong = !good ? refuse(o, owner, text) : o->check ? o->check(o, text) : NULL;
 	if (!wrong)
 		memcpy(field_of(o, fields), &x, bytes);
 	return wrong;

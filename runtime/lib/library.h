@@ -135,8 +135,8 @@ int lib_free(enum function function, enum kind kind, struct object *o);
 struct pending_op *lib_pending_new(void); /* a free entry, or NULL */
 int64_t lib_ticket(const struct pending_op *f);
 int lib_too_many(const char *function);
-/* Waits for what is in this state: operations on one table, or on all (NULL), or reductions. Returns
- * the first error. */
+/* Waits for what is in this state: operations on one table, or on all (NULL), or reductions.
+ * Returns the first error. */
 int lib_finish(enum pending_state state, const struct mvb_table *t);
 
 /* ---- Tables (tables.c) -------------------------------------------------------- */

@@ -25,7 +25,7 @@ struct mvb_grads {
 	struct place {
 		struct bucket *bucket;
 		bool ready;
-	} *place;              /* of each tensor */
+	} * place;             /* of each tensor */
 	struct bucket *bucket; /* the first has the last tensor */
 	size_t buckets, started;
 };
@@ -332,8 +332,7 @@ int mvb_grads_new(struct mvb_grads **out, float *const *tensor, const size_t *n,
 				out ? "no tensors" : "NULL where the set should go");
 	if (!code) {
 		g = grads_make(l, bucket_bytes);
-		code = g->flat ? check_buckets(__func__, g)
-			       : lib_no_memory(__func__, l.total);
+		code = g->flat ? check_buckets(__func__, g) : lib_no_memory(__func__, l.total);
 	}
 	code = lib_collective_list(GRADS_NEW, code, l, (double)bucket_bytes);
 	if (code) {

@@ -20,29 +20,23 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 		const char *arg = argv[i];
 		if (ended || arg[0] != '-' || arg[1] == '\0') {
 			a->word[a->words++] = arg;
-			continue;
-		}
-		if (strcmp(arg, "--") == 0) {
+		} else if (strcmp(arg, "--") == 0) {
 			ended = true;
-			continue;
-		}
-		if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
+		} else if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
 			a->help = true;
-			continue;
-		}
-		if (arg[1] != '-') {
+		} else if (arg[1] != '-') {
 			arguments_free(a);
 			return sentence("%s: options begin with two dashes, as in --epochs=10",
 					arg);
-		}
-		size_t n = strcspn(arg + 2, "=");
-		char *name AUTOFREE = must(strndup(arg + 2, n));
-		struct setting *s = &a->option[a->options++];
-		s->name = must(strdup(option_new_name(name)));
-		if (arg[2 + n] == '=') {
-			s->value = arg + 2 + n + 1;
-		} else if (!bare || !bare(ctx, name)) {
-			if (i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
+		} else {
+			size_t n = strcspn(arg + 2, "=");
+			char *name AUTOFREE = must(strndup(arg + 2, n));
+			struct setting *s = &a->option[a->options++];
+			s->name = must(strdup(option_new_name(name)));
+			bool next = i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0;
+			if (arg[2 + n] == '=')
+				s->value = arg + 2 + n + 1;
+			else if (next && (!bare || !bare(ctx, name)))
 				s->value = argv[++i]; /* a missing value is reported later */
 		}
 	}

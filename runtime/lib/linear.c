@@ -37,7 +37,9 @@ static struct mvb_linear_part layer_part(const struct mvb_linear *l)
 	return p;
 }
 
-static int check_layer(const char *function, const struct mvb_linear *l, size_t rows)
+/* Sets the part of this worker. */
+static int check_layer(const char *function, const struct mvb_linear *l, size_t rows,
+		       struct mvb_linear_part *part)
 {
 	TRY(lib_ready(function));
 	if (!l)
@@ -52,6 +54,7 @@ static int check_layer(const char *function, const struct mvb_linear *l, size_t 
 	if (l->inputs > most / l->outputs || rows > most / (l->inputs + l->outputs))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: %zu rows of %zu inputs and %zu outputs",
 				function, rows, l->inputs, l->outputs);
+	*part = layer_part(l);
 	return MVB_OK;
 }
 
@@ -76,10 +79,11 @@ static int collective(enum function function, int code, const struct mvb_linear 
 
 int mvb_linear_part(const struct mvb_linear *l, struct mvb_linear_part *part)
 {
-	TRY(check_layer(__func__, l, 0));
+	struct mvb_linear_part p = {0};
+	TRY(check_layer(__func__, l, 0, &p));
 	if (!part)
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the part should go", __func__);
-	*part = layer_part(l);
+	*part = p;
 	return MVB_OK;
 }
 
@@ -127,14 +131,11 @@ static void put(struct block b, const float *own, float *whole)
 int mvb_linear_forward(const struct mvb_linear *l, const float *x, size_t rows, float *y)
 {
 	struct mvb_linear_part p = {0};
-	int code = check_layer(__func__, l, rows);
+	int code = check_layer(__func__, l, rows, &p);
 	bool together = code != MVB_ERR_STATE && l && l->form == MVB_BASE_LINEAR;
-	if (!code) {
-		p = layer_part(l);
-		code = check_floats(__func__, "x", x, rows * p.inputs);
-		code = code ? code : check_floats(__func__, "y", y, rows * p.outputs);
-		code = code ? code : check_floats(__func__, "w", l->w, p.w);
-	}
+	code = code ? code : check_floats(__func__, "x", x, rows * p.inputs);
+	code = code ? code : check_floats(__func__, "y", y, rows * p.outputs);
+	code = code ? code : check_floats(__func__, "w", l->w, p.w);
 	TRY(together ? collective(LINEAR_FORWARD, code, l, rows) : code);
 	if (l->form == MVB_INITIAL_RESHAPE && rows)
 		memmove(y, x, rows * p.inputs * sizeof *y);
@@ -195,17 +196,14 @@ int mvb_linear_backward(const struct mvb_linear *l, const float *x, const float 
 			float *dx)
 {
 	struct mvb_linear_part p = {0};
-	int code = check_layer(__func__, l, rows);
+	int code = check_layer(__func__, l, rows, &p);
 	bool together = code != MVB_ERR_STATE && l && dx &&
 			(l->form == MVB_INITIAL_LINEAR || l->form == MVB_BASE_RESHAPE);
-	if (!code) {
-		p = layer_part(l);
-		code = check_floats(__func__, "x", x, rows * p.inputs);
-		code = code ? code : check_floats(__func__, "dy", dy, rows * p.outputs);
-		code = code ? code : check_floats(__func__, "w", l->w, p.w);
-		code = code ? code : check_floats(__func__, "dw", l->dw, p.w);
-		code = code ? code : check_floats(__func__, "db", l->db, p.b);
-	}
+	code = code ? code : check_floats(__func__, "x", x, rows * p.inputs);
+	code = code ? code : check_floats(__func__, "dy", dy, rows * p.outputs);
+	code = code ? code : check_floats(__func__, "w", l->w, p.w);
+	code = code ? code : check_floats(__func__, "dw", l->dw, p.w);
+	code = code ? code : check_floats(__func__, "db", l->db, p.b);
 	TRY(together ? collective(LINEAR_BACKWARD, code, l, rows) : code);
 	if (is_linear(l))
 		parameter_gradients(l, &p, x, dy, rows);
@@ -234,10 +232,10 @@ static struct block block_of_b(const struct mvb_linear *l)
 static int check_whole(const char *function, const struct mvb_linear *l, const float *w,
 		       const float *b)
 {
-	TRY(check_layer(function, l, 0));
+	struct mvb_linear_part p = {0};
+	TRY(check_layer(function, l, 0, &p));
 	if (!is_linear(l))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: this form has no parameters", function);
-	struct mvb_linear_part p = layer_part(l);
 	TRY(check_floats(function, "the layer's w", l->w, p.w));
 	TRY(check_floats(function, "w", w, l->inputs * l->outputs));
 	return l->b ? check_floats(function, "b", b, l->outputs) : MVB_OK;

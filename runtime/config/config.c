@@ -410,9 +410,7 @@ void config_fini(struct config *c)
 }
 
 static void each_of(const char *part, const struct option *table, const void *fields,
-		    void (*each)(void *ctx, const char *part, const struct option *o,
-				 const char *value),
-		    void *ctx)
+		    option_function *each, void *ctx)
 {
 	char number[64];
 	for (const struct option *o = table; o && o->name; o++) {
@@ -425,10 +423,7 @@ static void each_of(const char *part, const struct option *table, const void *fi
 	}
 }
 
-void config_each(const struct config *c,
-		 void (*each)(void *ctx, const char *part, const struct option *o,
-			      const char *value),
-		 void *ctx)
+void config_each(const struct config *c, option_function *each, void *ctx)
 {
 	each_of("run", run_options, c, each, ctx);
 	for (int k = 0; k < PART_COUNT; k++) {

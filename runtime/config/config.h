@@ -46,12 +46,11 @@ const char *setting_value(const struct setting *given, size_t n, const char *nam
 char *settings_check(const struct setting *given, size_t n);
 /* NULL, or a message: does this option exist, core or a plug-in's, and is the value valid? */
 char *config_check(const char *name, const char *value, const struct option **out);
-/* Calls each(ctx, part, option, value as text) for every option; part: "run", "strategy",
- * "workload", "optimizer". */
-void config_each(const struct config *c,
-		 void (*each)(void *ctx, const char *part, const struct option *o,
-			      const char *value),
-		 void *ctx);
+/* Calls each for every option with its value as text; part: "run", "strategy", "workload",
+ * "optimizer". */
+typedef void option_function(void *ctx, const char *part, const struct option *o,
+			     const char *value);
+void config_each(const struct config *c, option_function *each, void *ctx);
 /* "batch", "asgd.updater": the name of an option as a user types it. Heap. */
 char *option_full_name(const struct config *c, const char *part, const struct option *o);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */

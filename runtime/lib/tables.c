@@ -19,20 +19,18 @@ struct mvb_model {
 
 /* ---- Tables ------------------------------------------------------------------------- */
 
+_Static_assert((int)MVB_AVERAGE == TABLE_AVERAGE && (int)MVB_TOTAL == TABLE_SUM, "other numbers");
+
 static struct table_rules rules_of(size_t rows, size_t columns, const struct mvb_options *o)
 {
-	static const enum table_init init[] = {[MVB_MASTER] = TABLE_MASTER,
-					       [MVB_AVERAGE] = TABLE_AVERAGE,
-					       [MVB_TOTAL] = TABLE_SUM};
 	struct table_rules r = {.rows = rows,
 				.columns = columns,
 				.updater = updater_find(o->updater ? o->updater : "add"),
 				.rounds = o->rounds,
 				.backup = o->backup,
 				.bounded = o->bounded,
-				.lead = o->lead};
-	if (o->initial <= MVB_TOTAL)
-		r.init = init[o->initial];
+				.lead = o->lead,
+				.init = (enum table_init)o->initial};
 	r.syncs = r.updater && !r.updater->wants.gradient;
 	return r;
 }

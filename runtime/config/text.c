@@ -15,19 +15,14 @@ uint32_t text_character(const char **s)
 	const unsigned char *p = (const unsigned char *)*s;
 	size_t n = *p < 0x80 ? 1 : *p >= 0xf0 && *p < 0xf5 ? 4 : *p >= 0xe0 && *p < 0xf0 ? 3 : 2;
 	uint32_t c = n == 1 ? *p : *p & (0x7fu >> n);
-	if (*p >= 0xf5 || (*p >= 0x80 && *p < 0xc2)) {
-		*s += 1;
-		return 0xfffd;
-	}
-	for (size_t i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80) {
-			*s += 1;
-			return 0xfffd;
-		}
+	bool whole = *p < 0x80 || (*p >= 0xc2 && *p < 0xf5);
+	for (size_t i = 1; whole && i < n; i++) {
+		whole = (p[i] & 0xc0) == 0x80;
 		c = c << 6 | (p[i] & 0x3f);
 	}
-	*s += n;
-	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0xfffd : c;
+	*s += whole ? n : 1;
+	bool valid = c >= least[n] && c <= 0x10ffff && !(c >= 0xd800 && c < 0xe000);
+	return whole && valid ? c : 0xfffd;
 }
 
 void text_put(FILE *f, const char **s)

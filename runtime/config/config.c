@@ -248,13 +248,6 @@ const char *setting_value(const struct setting *given, size_t n, const char *nam
 	return value;
 }
 
-static void *default_opts(const struct plugin *p)
-{
-	void *opts = must(calloc(1, p->opts_size + 1));
-	option_default(p->options, opts);
-	return opts;
-}
-
 const char *config_why_static(const struct config *c)
 {
 	const struct strategy *s = c->strategy;
@@ -346,23 +339,19 @@ static char *find_initial_model(struct config *c)
 
 /* Chooses the given plug-in, or the recipe's, or the default, and allocates its options. */
 static char *choose_plugin(struct config *c, enum part part, const struct setting *given, size_t n,
-			   const char **name, void **opts)
+			   const char **name, void **opts, const void **chosen)
 {
 	const char *what = part_names[part], *typed = setting_value(given, n, what);
-	const struct plugin *chosen;
+	const struct plugin *p;
 	for (const struct setting *r = c->workload ? c->workload->recipe : NULL;
 	     !typed && r && r->name; r++)
 		if (strcmp(r->name, what) == 0)
 			typed = r->value;
-	TRY(plugin_choose(part, typed ? typed : *name, given, n, &chosen));
-	if (part == PART_STRATEGY)
-		c->strategy = (const struct strategy *)chosen;
-	else if (part == PART_WORKLOAD)
-		c->workload = (const struct workload *)chosen;
-	else
-		c->optimizer = (const struct optimizer *)chosen;
-	*name = chosen->name;
-	*opts = default_opts(chosen);
+	TRY(plugin_choose(part, typed ? typed : *name, given, n, &p));
+	*name = p->name;
+	*opts = must(calloc(1, p->opts_size + 1));
+	option_default(p->options, *opts);
+	*chosen = p; /* the first member of the part's struct */
 	return NULL;
 }
 
@@ -370,9 +359,13 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 {
 	/* Plug-ins first: the workload has the recipe, and all three have options. */
 	struct run *run = &c->run;
-	TRY(choose_plugin(c, PART_WORKLOAD, given, n, &run->workload, &c->workload_opts));
-	TRY(choose_plugin(c, PART_STRATEGY, given, n, &run->strategy, &c->strategy_opts));
-	TRY(choose_plugin(c, PART_OPTIMIZER, given, n, &run->optimizer, &c->optimizer_opts));
+	const void *p;
+	TRY(choose_plugin(c, PART_WORKLOAD, given, n, &run->workload, &c->workload_opts, &p));
+	c->workload = p;
+	TRY(choose_plugin(c, PART_STRATEGY, given, n, &run->strategy, &c->strategy_opts, &p));
+	c->strategy = p;
+	TRY(choose_plugin(c, PART_OPTIMIZER, given, n, &run->optimizer, &c->optimizer_opts, &p));
+	c->optimizer = p;
 	for (const struct setting *r = c->workload->recipe; r && r->name; r++)
 		if (c->optimizer->momentum || strcmp(r->name, "momentum") != 0)
 			TRY(apply(c, r, false));

@@ -113,12 +113,6 @@ static char *check_split(const struct config *c, const struct worker *w, int sha
 			c->run.strategy, share, c->run.workload);
 }
 
-/* Hash of the number of parameters of each layer of a whole model. */
-static uint64_t layout_of(const struct worker *w)
-{
-	return hash_of(HASH_START, w->layer, (w->layers + 1) * sizeof *w->layer);
-}
-
 /* Lays out the model for mini-batches of `batch` rows, as rank 0 without communication, on a device
  * that only counts lengths. */
 static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
@@ -150,7 +144,7 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 	model_open(&w, &p->train);
 	p->params = w.model_params;
 	p->buffers = w.buffer ? (int64_t)vec_len(w.buffer) : 0;
-	p->layout = layout_of(&w);
+	p->layout = hash_of(HASH_START, w.layer, (w.layers + 1) * sizeof *w.layer);
 	if (!w.buffer && strcmp(run.norm_statistics, "recompute") == 0)
 		wrong = sentence("--norm-statistics=recompute: %s has no batch norms; leave it out",
 				 run.workload);

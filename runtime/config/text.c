@@ -124,11 +124,6 @@ void text_row(FILE *f, const char *left, const char *right)
 
 enum { TYPED_MAX = 64 };
 
-static size_t min3(size_t a, size_t b, size_t c)
-{
-	return a < b ? (a < c ? a : c) : (b < c ? b : c);
-}
-
 /* Insertions, deletions, substitutions and swaps of adjacent letters that turn a into b. */
 static size_t distance(const char *a, const char *b)
 {
@@ -144,10 +139,10 @@ static size_t distance(const char *a, const char *b)
 		for (size_t j = 1; j <= m; j++) {
 			int x = tolower((unsigned char)a[i - 1]),
 			    y = tolower((unsigned char)b[j - 1]);
-			now[j] = min3(last[j] + 1, now[j - 1] + 1, last[j - 1] + (x != y));
+			now[j] = smaller(smaller(last[j], now[j - 1]) + 1, last[j - 1] + (x != y));
 			if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
-			    y == tolower((unsigned char)a[i - 2]) && before[j - 2] + 1 < now[j])
-				now[j] = before[j - 2] + 1;
+			    y == tolower((unsigned char)a[i - 2]))
+				now[j] = smaller(now[j], before[j - 2] + 1);
 		}
 	}
 	return row[n % 3][m];

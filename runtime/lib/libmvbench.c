@@ -438,19 +438,15 @@ static void close_links(void)
 }
 
 #define STALL_TIMEOUT "MVBENCH_STALL_TIMEOUT"
-/* As set by the user [s]; 0: a process that makes no progress is only reported. */
-static double stall_timeout(void)
-{
-	const char *text = getenv(STALL_TIMEOUT);
-	return text ? fmax(atof(text), 0) : 0;
-}
 
 int mvb_init(const struct mvb_setup *setup)
 {
 	struct mvb_setup s = setup ? *setup : (struct mvb_setup){0};
+	const char *stall = getenv(STALL_TIMEOUT);
 	int code;
 	TRY(check_start(&s));
-	lookout_limits(stall_timeout(), STALL_TIMEOUT);
+	/* 0: a process that makes no progress is only reported */
+	lookout_limits(stall ? fmax(atof(stall), 0) : 0, STALL_TIMEOUT);
 	TRY(start(&s));
 	const struct placement *placement = placement_of(&s);
 	struct call call = {.function = INIT,

@@ -105,12 +105,6 @@ static void axpy(float *restrict y, float a, const float *restrict x, size_t n)
 		y[i] += a * x[i];
 }
 
-static void add_bias(const struct mvb_linear *l, size_t columns, size_t rows, float *y)
-{
-	for (size_t r = 0; l->b && r < rows; r++)
-		axpy(y + r * columns, 1, l->b, columns);
-}
-
 /* Columns first .. first + held - 1 of a matrix of n columns. */
 struct block {
 	size_t first, held, n, rows;
@@ -151,7 +145,8 @@ int mvb_linear_forward(const struct mvb_linear *l, const float *x, size_t rows, 
 			y[r * p.outputs + o] = dot(x + r * p.inputs, l->w + o * p.inputs, p.inputs);
 	if (together)
 		lib_sum(y, rows * p.outputs);
-	add_bias(l, p.outputs, rows, y);
+	for (size_t r = 0; l->b && r < rows; r++)
+		axpy(y + r * p.outputs, 1, l->b, p.outputs);
 	return MVB_OK;
 }
 

@@ -75,16 +75,18 @@ static void options(const struct out *o, const struct plugin *p)
 	putchar(']');
 }
 
-/* Prints whether its data is there, and the size of the model. */
-static void data_of(const struct out *o, const struct workload *w)
+/* Prints whether its data is there, the size of the model, and its recipe. */
+static void workload_facts(const struct out *o, const void *of)
 {
+	const struct workload *w = of;
 	const struct setting setting[] = {{"workload", w->plugin.name},
 					  {"data-dir", o->flags->data_dir}};
-	struct config c;
+	struct config c AUTOCONFIG = {0};
 	struct plan p;
 	char *wrong AUTOFREE = config_init(&c, setting, 2, true);
 	CHECK(!wrong, "workload %s: %s", w->plugin.name, wrong);
 	wrong = plan_make(&c, &p);
+	char *recipe AUTOFREE = recipe_words(w->recipe);
 	char *text AUTOFREE =
 		wrong ? sentence("%s: not usable: %s", w->dataset->name, wrong)
 		      : sentence("%s: found, %zu rows to train on and %zu to test, %zu values each",
@@ -98,16 +100,8 @@ static void data_of(const struct out *o, const struct workload *w)
 		printf(", \"params\": %lld", (long long)p.params);
 	else if (!wrong)
 		printf("  %-*s parameters: %lld\n", NAME_WIDTH, "", (long long)p.params);
-	config_fini(&c);
-}
-
-static void workload_facts(const struct out *o, const void *of)
-{
-	const struct workload *w = of;
-	char *text AUTOFREE = recipe_words(w->recipe);
-	data_of(o, w);
-	if (*text)
-		fact(o, "defaults", text);
+	if (*recipe)
+		fact(o, "defaults", recipe);
 }
 
 static void device_facts(const struct out *o, const void *of)

@@ -127,18 +127,16 @@ void option_text(const struct option *o, const void *fields, char *buf, size_t r
 	}
 }
 
-static bool is_number(const struct option *o)
+static bool is_real(const struct option *o)
 {
-	return o->type == OPT_INT || o->type == OPT_SIZE || o->type == OPT_REAL ||
-	       o->type == OPT_TIME;
+	return o->type == OPT_REAL || o->type == OPT_TIME;
 }
 
 static void bound_text(const struct option *o, double bound, char *buf, size_t room)
 {
 	const struct option alone = {.type = o->type};
 	const int64_t whole = (int64_t)bound;
-	bool real = o->type == OPT_REAL || o->type == OPT_TIME;
-	option_text(&alone, real ? (const void *)&bound : &whole, buf, room);
+	option_text(&alone, is_real(o) ? (const void *)&bound : &whole, buf, room);
 }
 
 /* "1 to 64", "at least 0", or "" without a range. A bound of `huge` or more is not shown. */
@@ -147,7 +145,8 @@ static void range_text(const struct option *o, double huge, char *buf, size_t ro
 	char low[64] = "", high[64] = "";
 	bool least = o->min > -huge, most = o->max < huge;
 	buf[0] = '\0';
-	if (!is_number(o) || (o->min == 0 && o->max == 0))
+	bool number = is_real(o) || o->type == OPT_INT || o->type == OPT_SIZE;
+	if (!number || (o->min == 0 && o->max == 0))
 		return;
 	if (least)
 		bound_text(o, o->min, low, sizeof(low));

@@ -85,13 +85,18 @@ bool arguments_took(const struct arguments *a, const char *name)
 	return i < a->ntaken;
 }
 
-const char *arguments_value(const struct arguments *a, const char *name)
+const char *setting_value(const struct setting *given, size_t n, const char *name)
 {
 	const char *value = NULL;
-	for (size_t i = 0; i < a->options; i++)
-		if (strcmp(a->option[i].name, name) == 0)
-			value = a->option[i].value;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(given[i].name, name) == 0)
+			value = given[i].value;
 	return value;
+}
+
+const char *arguments_value(const struct arguments *a, const char *name)
+{
+	return setting_value(a->option, a->options, name);
 }
 
 char *arguments_refuse(const struct arguments *a, const struct option *table)

@@ -239,15 +239,6 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 			  keep(c, s->value ? s->value : "true"));
 }
 
-const char *setting_value(const struct setting *given, size_t n, const char *name)
-{
-	const char *value = NULL;
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(given[i].name, name) == 0)
-			value = given[i].value;
-	return value;
-}
-
 const char *config_why_static(const struct config *c)
 {
 	const struct strategy *s = c->strategy;

@@ -40,8 +40,6 @@ const char *config_why_static(const struct config *c);
 /* Both are freed at the end of their block: struct config c AUTOCONFIG = {0}. */
 #define AUTOCONFIG __attribute__((cleanup(config_fini)))
 #define AUTOWORDS  __attribute__((cleanup(autowords)))
-/* The last value of this option; NULL: it is not given. */
-const char *setting_value(const struct setting *given, size_t n, const char *name);
 /* NULL, or a message: does each option exist, and have a value if it needs one? */
 char *settings_check(const struct setting *given, size_t n);
 /* NULL, or a message: does this option exist, core or a plug-in's, and is the value valid? */

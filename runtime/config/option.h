@@ -52,6 +52,9 @@ void text_utf8(FILE *f, const char *s);
 /* A copy on one line, for terminals: control characters become text, such as \\x1b. Heap. */
 char *text_visible(const char *s);
 
+/* The last value of this option; NULL: it is not given. */
+const char *setting_value(const struct setting *given, size_t n, const char *name);
+
 /* A parsed command line: options in the order given, and positional words. */
 struct arguments {
 	struct setting *option; /* value NULL: none was given */

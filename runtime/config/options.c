@@ -30,28 +30,18 @@ static const struct unit times[] = {
 	{"min", 60, 1}, {"h", 3600, 1}, {NULL, 0, 0},
 };
 
-static const char *const yes[] = {"true", "yes", "1", "on", NULL};
-static const char *const no[] = {"false", "no", "0", "off", NULL};
-
 static void *field_of(const struct option *o, const void *fields)
 {
 	return (char *)(uintptr_t)fields + o->offset;
 }
 
-static bool among(const char *text, const char *const *list)
-{
-	for (; *list; list++)
-		if (strcasecmp(text, *list) == 0)
-			return true;
-	return false;
-}
-
-/* Does "a|b|c" list this text? */
-static bool is_choice(const char *choices, const char *text)
+/* Does "a|b|c" list this text? compare: with case or without. */
+static bool is_choice(const char *choices, const char *text,
+		      int (*compare)(const char *, const char *, size_t))
 {
 	size_t n = strlen(text);
 	for (const char *c = choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
-		if (n > 0 && strcspn(c, "|") == n && strncmp(c, text, n) == 0)
+		if (n > 0 && strcspn(c, "|") == n && compare(c, text, n) == 0)
 			return true;
 	return false;
 }
@@ -258,12 +248,12 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 		bytes = sizeof x.real;
 		break;
 	case OPT_BOOL:
-		x.flag = among(text, yes);
-		good = x.flag || among(text, no);
+		x.flag = is_choice("true|yes|1|on", text, strncasecmp);
+		good = x.flag || is_choice("false|no|0|off", text, strncasecmp);
 		bytes = sizeof x.flag;
 		break;
 	case OPT_CHOICE:
-		good = is_choice(o->choices, text);
+		good = is_choice(o->choices, text, strncmp);
 		break;
 	case OPT_STRING:
 		break;

@@ -49,30 +49,18 @@ struct found {
 	const char *part;           /* of the owner */
 };
 
-/* Two files may have the same name, such as an older version: this takes the option of any. */
+/* The option of a plug-in named prefix; NULL: of any. Two files may have the same name, such as an
+ * older version: this takes the option of either. */
 static void owned_option(const char *prefix, const char *name, struct found *f)
 {
 	const struct plugin *p;
 	for (enum part k = 0; k < PART_COUNT; k++)
 		for (size_t i = 0; !f->option && (p = plugin_at(k, i)); i++)
-			if (strcmp(p->name, prefix) == 0) {
+			if (!prefix || strcmp(p->name, prefix) == 0) {
 				f->owner = p;
 				f->part = part_names[k];
 				f->option = option_find(p->options, name);
 			}
-}
-
-/* A message if this is a plug-in's option without its owner's name; otherwise NULL. */
-static char *owner_left_out(const char *name)
-{
-	const struct plugin *p;
-	for (enum part k = 0; k < PART_COUNT; k++)
-		for (size_t i = 0; (p = plugin_at(k, i)); i++)
-			if (option_find(p->options, name))
-				return sentence("--%s: there is no such option; did you mean "
-						"--%s.%s?",
-						name, p->name, name);
-	return NULL;
 }
 
 static char *option_lookup(const char *full, struct found *f)
@@ -82,7 +70,10 @@ static char *option_lookup(const char *full, struct found *f)
 	if (f->option)
 		return NULL;
 	if (!dot)
-		TRY(owner_left_out(full));
+		owned_option(NULL, full, f);
+	if (f->option)
+		return sentence("--%s: there is no such option; did you mean --%s.%s?", full,
+				f->owner->name, full);
 	if (!dot || strncmp(full, "sim.", 4) == 0)
 		return option_unknown("", full, run_options, "mvbench run ");
 	char *prefix AUTOFREE = must(strndup(full, (size_t)(dot - full)));

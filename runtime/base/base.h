@@ -44,6 +44,15 @@ static inline void autofree(void *pointer)
 }
 #define AUTOFREE __attribute__((cleanup(autofree)))
 
+/* Returns an error, a message or a code, to the caller's caller. For places where nothing must be
+ * freed. */
+#define TRY(call) \
+	do { \
+		__auto_type wrong_ = (call); \
+		if (wrong_) \
+			return wrong_; \
+	} while (0)
+
 /* A text under construction: everything written to its file becomes a string on the heap. */
 struct text {
 	FILE *f;

@@ -6,14 +6,6 @@
 
 #include "runtime/base/base.h"
 
-/* Returns an error message to the caller's caller. For places where nothing must be freed. */
-#define TRY(wrong) \
-	do { \
-		char *wrong_ = (wrong); \
-		if (wrong_) \
-			return wrong_; \
-	} while (0)
-
 void option_default(const struct option *table, void *fields);
 /* NULL, or a message: the field keeps its value. Strings and choices are not copied: text must
  * outlive the fields. owner: the plug-in's name, or NULL. */

@@ -76,14 +76,6 @@ int lib_ready(const char *function);
 /* Is a call allowed now, and is this pointer to a live object of the library? */
 int lib_ready_with(const char *function, enum kind kind, const void *p);
 
-/* For functions that return a code: returns it unless it is MVB_OK. */
-#define TRY(call) \
-	do { \
-		int code_ = (call); \
-		if (code_) \
-			return code_; \
-	} while (0)
-
 void *lib_keep(struct object *o, struct object what);
 void lib_drop(struct object *o);
 /* Counts from 1 in the order of creation, which is the same on all workers. */

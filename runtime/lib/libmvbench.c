@@ -187,23 +187,21 @@ static void find_verdict(struct report *out, const struct report *r, int n)
 }
 
 /* A call is wrong: rank 0 compares all calls and reports the mistake to all workers. */
-static int explain(struct link *link, int rank, int size, const struct call *mine)
+static int explain(struct link *link, const struct call *mine)
 {
-	struct report out = {.call = *mine}, *all = NULL;
+	struct report out = {.call = *mine};
+	struct report *all AUTOFREE = must(calloc((size_t)link_size(link), sizeof *all));
 	snprintf(out.message, MESSAGE, "%s", mine->code ? message : "");
-	if (rank == 0)
-		all = must(calloc((size_t)size, sizeof *all));
 	link_gather_bytes(link, &out, all, sizeof out);
-	if (rank == 0)
-		find_verdict(&out, all, size);
-	free(all);
+	if (link_rank(link) == 0)
+		find_verdict(&out, all, link_size(link));
 	link_broadcast(link, 0, &out, sizeof out);
 	if (out.call.code == MVB_ERR_PEER && mine->code)
 		return mine->code;
 	return lib_fail(out.call.code, "%s", out.message);
 }
 
-static int collective_on(struct link *link, int rank, int size, const struct call *mine)
+static int collective_on(struct link *link, const struct call *mine)
 {
 	enum { FACTS = ARGS + 3 };
 	double fact[FACTS] = {mine->function, mine->code, mine->object}, most[2 * FACTS];
@@ -218,7 +216,7 @@ static int collective_on(struct link *link, int rank, int size, const struct cal
 		fine = fine && most[2 * i] == -most[2 * i + 1];
 	if (fine)
 		return mine->code;
-	return explain(link, rank, size, mine);
+	return explain(link, mine);
 }
 
 /* A worker that waits for the others in a collective call pushes nothing meanwhile. Tells the
@@ -236,7 +234,7 @@ int lib_collective(struct call mine)
 {
 	bool all = mine.function == BARRIER;
 	notify_tables(lib.tables->placement->flush, all);
-	int code = collective_on(lib.link, lib.rank, lib.workers, &mine);
+	int code = collective_on(lib.link, &mine);
 	notify_tables(lib.tables->placement->resume, all);
 	return code;
 }
@@ -453,7 +451,7 @@ int mvb_init(const struct mvb_setup *setup)
 			    .code = check_roles(&s),
 			    .arg = {s.servers, placement ? placement->preference : -1}};
 	lib.everyone = link_world(lib.size);
-	if ((code = collective_on(lib.everyone, lib.rank, lib.size, &call))) {
+	if ((code = collective_on(lib.everyone, &call))) {
 		close_links();
 		return code;
 	}

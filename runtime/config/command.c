@@ -9,29 +9,18 @@
 
 /* ---- roff ---------------------------------------------------------------- */
 
-/* The escape of a character that is special in roff; NULL = not special. */
-static const char *roff_of(char c)
-{
-	static const struct {
-		char c;
-		const char *roff;
-	} row[] = {{'\\', "\\e"},  {'-', "\\-"},   {'\'', "\\(aq"}, {'`', "\\(ga"},
-		   {'^', "\\(ha"}, {'~', "\\(ti"}, {'"', "\\(dq"}};
-	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-		if (row[i].c == c)
-			return row[i].roff;
-	return NULL;
-}
-
 /* Escapes the text: no line becomes a roff request, and no quote ends an argument. */
 static void put_roff(FILE *f, const char *text, bool starts)
 {
+	static const char special[] = "\\-'`^~\"";
+	static const char *const roff[] = {"\\e",   "\\-",   "\\(aq", "\\(ga",
+					   "\\(ha", "\\(ti", "\\(dq"};
 	for (; *text; text++) {
-		const char *roff = roff_of(*text);
+		const char *at = strchr(special, *text);
 		if (starts && (*text == '.' || *text == '\''))
 			fputs("\\&", f);
-		if (roff)
-			fputs(roff, f);
+		if (at)
+			fputs(roff[at - special], f);
 		else
 			fputc(*text, f);
 		starts = *text == '\n';
@@ -247,8 +236,13 @@ int command_start(const struct command *c, int argc, char **argv)
 {
 	const struct help page = {.f = stdout};
 	struct arguments a;
-	char *wrong = c->run_options ? plugins_load_words(argc, argv) : NULL;
+	char *wrong = NULL;
 	int status = EXIT_OK;
+	/* which options are bare is known when the plug-ins are */
+	if (c->run_options && !(wrong = arguments_read(&a, argc, argv, NULL, NULL))) {
+		wrong = plugins_load(a.option, a.options);
+		arguments_free(&a);
+	}
 	if (!wrong)
 		wrong = arguments_read(&a, argc, argv, is_bare, c);
 	if (wrong)

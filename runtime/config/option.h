@@ -6,17 +6,9 @@
 
 #include "runtime/base/base.h"
 
-/* Returns an error message to the caller's caller. For places where nothing must be freed. */
-#define TRY(wrong) \
-	do { \
-		char *wrong_ = (wrong); \
-		if (wrong_) \
-			return wrong_; \
-	} while (0)
-
 void option_default(const struct option *table, void *fields);
-/* Strings and choices are not copied: text must outlive the fields. owner: the plug-in's name, or
- * NULL. */
+/* NULL, or a message: the field keeps its value. Strings and choices are not copied: text must
+ * outlive the fields. owner: the plug-in's name, or NULL. */
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text);
 /* The value as a user would type it. */
 void option_text(const struct option *o, const void *fields, char *buf, size_t room);
@@ -53,6 +45,9 @@ void text_put(FILE *f, const char **s);
 void text_utf8(FILE *f, const char *s);
 /* A copy on one line, for terminals: control characters become text, such as \\x1b. Heap. */
 char *text_visible(const char *s);
+
+/* The last value of this option; NULL: it is not given. */
+const char *setting_value(const struct setting *given, size_t n, const char *name);
 
 /* A parsed command line: options in the order given, and positional words. */
 struct arguments {

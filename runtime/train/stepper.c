@@ -27,8 +27,6 @@ static char *read_option(const char *said, const struct optimizer *o, void *opts
 		!option ? option_unknown(name, word, o->plugin.options, "mvbench ")
 		: value ? option_set(option, opts, name, value)
 			: sentence("give a value, as in %s:%s=%s", name, word, option->def);
-	if (!wrong && option->check)
-		wrong = option->check(option, value);
 	return wrong ? sentence("%s: %s", said, wrong) : NULL;
 }
 

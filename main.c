@@ -44,21 +44,6 @@
 COMMANDS(DECLARE)
 const struct command *const commands[] = {COMMANDS(POINT) NULL};
 
-static const struct command *find(const char *name)
-{
-	const char *names[sizeof commands / sizeof *commands], *near;
-	size_t n = 0;
-	for (; commands[n]; n++) {
-		names[n] = commands[n]->name;
-		if (strcmp(name, names[n]) == 0)
-			return commands[n];
-	}
-	near = nearest(name, names, n);
-	complain(near ? sentence("%s: there is no such command; did you mean %s?", name, near)
-		      : sentence("%s: there is no such command; mvbench --help lists them", name));
-	return NULL;
-}
-
 static bool is(const char *word, const char *a, const char *b)
 {
 	return strcmp(word, a) == 0 || strcmp(word, b) == 0;
@@ -79,7 +64,7 @@ static int printed(int status)
 
 static int command_main(int argc, char **argv)
 {
-	const struct command *c;
+	const struct command *c = NULL;
 	if (argc < 2) {
 		manual_overview(stderr);
 		return EXIT_USER;
@@ -94,7 +79,8 @@ static int command_main(int argc, char **argv)
 		       m->git_dirty ? "-dirty" : "", m->mpi);
 		return EXIT_OK;
 	}
-	return (c = find(argv[1])) ? command_start(c, argc - 2, argv + 2) : EXIT_USER;
+	char *wrong = command_find("", argv[1], &c);
+	return wrong ? complain(wrong) : command_start(c, argc - 2, argv + 2);
 }
 
 int main(int argc, char **argv)

@@ -361,9 +361,6 @@ struct worker {
 	struct vec *consensus;
 	bool marks, marked; /* consensus_mark copies in this step; it has copied in this epoch */
 
-	/* Set by a strategy's init: this run does not need layer_ready. If step waits for
-	 * operations that only layer_ready starts, they are missing, and the models drift apart. */
-	bool no_layer_ready;
 	struct device *dev;
 	struct stats *stats;
 	struct tables *tables; /* made with the strategy's first table */
@@ -454,49 +451,6 @@ extern const struct linear_ops linear_whole; /* without a split; a strategy may 
 /* Linear layer i of a net, for cost formulas; NULL after the last. */
 const struct linear *net_linear_at(const struct net *net, size_t i);
 
-/* Times of a step from calibrations or recorded runs: of N workers side by side, for a whole model
- * [s]. NaN = not known; results that use it are NaN, too. */
-#define STEP_TIMES(X) \
-	X(T_one, "a step of one worker alone") \
-	X(T_step, "a step of one of the workers, with its update") \
-	X(T_update, "the update in T_step") \
-	X(T_backward, "the backward pass in T_step") \
-	X(T_wait, "extra time of the slowest worker, on average") \
-	X(T_late, "extra time of the second slowest worker") \
-	X(T_pair, "extra time of the slower of two workers") \
-	X(T_allreduce, "an allreduce of the model") \
-	X(T_scale, "a pass over the model that divides a sum by N") \
-	X(T_add, "a pass over two models that adds one to the other") \
-	X(T_message, "an allreduce of one number") \
-	X(T_exchange, "a message with the model, from one worker to another") \
-	X(T_sync, "a push and pull of the model") \
-	X(T_push, "a push of the sum of several steps") \
-	X(T_pull, "a pull of the model") \
-	X(T_elastic, "a push and pull of elastic averaging")
-
-struct costs {
-	double steps; /* of one trainer in an epoch */
-	double N, G;  /* workers; workers that share one model */
-	double X;     /* steps between synchronisations */
-#define STEP_TIMES_FIELD(name, means) double name;
-	STEP_TIMES(STEP_TIMES_FIELD)
-#undef STEP_TIMES_FIELD
-};
-
-struct expected {
-	double seconds;      /* of an epoch */
-	const char *formula; /* NULL = no formula for these options */
-	struct costs c;      /* the inputs */
-	bool at_best;        /* seconds is a lower bound */
-};
-/* An expression in fields of struct costs c, with its text: the shown formula is computed. */
-#define EXPECTED(expression, ...) \
-	((struct expected){.seconds = (expression), .formula = #expression, .c = c, __VA_ARGS__})
-static inline double positive(double x) /* 0 for negative x; NaN stays */
-{
-	return x < 0 ? 0 : x;
-}
-
 /* The flags are promises. Each comment says what silently goes wrong if a flag is wrong.
  * --check-promises detects this and names the flag, except where the comment says "unseen". */
 struct strategy {
@@ -520,7 +474,8 @@ struct strategy {
 	/* Called after the backward pass of layer i: its part of grad is final. NULL = not used. */
 	void (*layer_ready)(struct worker *w, size_t i);
 	/* Does this run need that call for layer i? Always the same answer in a run, because a
-	 * GPU's graph marks only these layers. NULL = all. */
+	 * GPU's graph marks only these layers. If step waits for operations that only layer_ready
+	 * starts, those of other layers are missing, and the models drift apart. NULL = all. */
 	bool (*wants_layer)(const struct worker *w, size_t i);
 	void (*step)(struct worker *w); /* grad is new: updates param */
 	/* Before a barrier and at the end: pushes pending changes. NULL = there are never any. */
@@ -565,10 +520,11 @@ struct strategy {
 	/* Bytes that a trainer sends in a step, as a mean over trainers and sync_every steps of
 	 * equal batches. Tests compare the counted bytes with it. */
 	double (*bytes_per_step)(const struct worker *w);
-	/* The time of an epoch on equal workers. run and opts: as given, for data that c lacks. c
-	 * is a copy, which expect may change for its options. NULL = no cost formula. */
-	struct expected (*expect)(struct costs c, const struct run *run, const void *opts);
-	/* Other values of its options that mvbench advise predicts, too, one at a time; ends at
+	/* What takes time in an epoch, in words: mvbench advise prints it next to simulated times.
+	 * It contains X if --sync-every matters, and no other capital X. NULL = not told; all
+	 * intervals are then simulated. */
+	const char *epoch_time;
+	/* Other values of its options that mvbench advise simulates, too, one at a time; ends at
 	 * name NULL. NULL = none. */
 	const struct setting *variants;
 };

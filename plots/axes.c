@@ -10,7 +10,7 @@
 /* A column as the user names it. */
 struct axis {
 	char *name; /* as listed, with _ for - */
-	char *sql;  /* its value, of run_summary r */
+	char *sql;  /* its value, of run_summary r and the base p of its speed-up */
 	bool key;   /* an option: it has one value for each configuration */
 };
 
@@ -56,8 +56,9 @@ static char *names_read(struct store *s, struct names *all)
 	return sql_done(&keys);
 }
 
-/* NULL, or a sentence: option --what names no column. */
-static char *axis_find(struct axis *a, const struct names *all, const char *what, const char *typed)
+/* NULL, or a sentence: the option ("--x=") names no column. */
+static char *axis_find(struct axis *a, const struct names *all, const char *option,
+		       const char *typed)
 {
 	char *name AUTOFREE = must(strdup(typed));
 	for (char *c = name; *c; c++)
@@ -65,23 +66,15 @@ static char *axis_find(struct axis *a, const struct names *all, const char *what
 	size_t at = 0;
 	while (at < all->n && strcmp(all->name[at], name) != 0)
 		at++;
-	if (at == all->n) {
-		const char *near = nearest(typed, all->name, all->n);
-		return near ? sentence("--%s=%s: there is no such column; did you mean %s?", what,
-				       typed, near)
-			    : sentence("--%s=%s: there is no such column; mvbench table --help "
-				       "lists them, and options are columns, too",
-				       what, typed);
-	}
-	*a = (struct axis){.name = must(strdup(name)),
-			   .sql = at + 1 == all->columns
-					  ? must(strdup("(SELECT p.epoch_seconds FROM serial_pace "
-							"AS p WHERE p.compare_key = "
-							"r.compare_key) / r.epoch_seconds"))
-				  : at < all->columns
-					  ? sentence("r.\"%s\"", name)
-					  : sentence("(r.config_key ->> '$.\"%s\"')", name),
-			   .key = at >= all->columns};
+	if (at == all->n)
+		return no_such("column", option, typed, all->name, all->n,
+			       "mvbench table --help lists them, and options are columns, too");
+	*a = (struct axis){
+		.name = must(strdup(name)),
+		.sql = at + 1 == all->columns ? must(strdup("p.epoch_seconds / r.epoch_seconds"))
+		       : at < all->columns    ? sentence("r.\"%s\"", name)
+					      : sentence("(r.config_key ->> '$.\"%s\"')", name),
+		.key = at >= all->columns};
 	for (size_t i = all->columns; i < all->n; i++)
 		a->key |= strcmp(all->name[i], name) == 0;
 	return NULL;
@@ -148,7 +141,7 @@ static char *grouped_series(const struct names *all, const char *list, char **se
 		size_t n = strcspn(at, ", ");
 		char *name AUTOFREE = must(strndup(at, n));
 		at += n;
-		wrong = axis_find(&a, all, "group", name);
+		wrong = axis_find(&a, all, "--group=", name);
 		char *number AUTOFREE = wrong ? NULL : as_number(&a, false);
 		if (!wrong)
 			fprintf(f, "%siif(%s IS NULL, ifnull(%s, ''), '%s=' || format('%%g', %s))",
@@ -213,8 +206,8 @@ char *axes_choose(struct store *s, const struct axes *a)
 		      y ENDS_WITH(axis_fini) = {.name = NULL};
 	char *series AUTOFREE = NULL;
 	TRY(names_read(s, &all));
-	TRY(axis_find(&x, &all, "x", a->x));
-	TRY(axis_find(&y, &all, "y", a->y));
+	TRY(axis_find(&x, &all, "--x=", a->x));
+	TRY(axis_find(&y, &all, "--y=", a->y));
 	if (*a->group)
 		TRY(grouped_series(&all, a->group, &series));
 	else

@@ -18,7 +18,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -32,59 +31,37 @@ enum {
 
 /* ---- Programs ------------------------------------------------------------ */
 
-/* This program's environment, except for the locale: otherwise gnuplot cannot read its own degree
- * sign. */
-static char **gnuplot_environment(void)
+struct program {
+	const char *folder;
+	char *const *argv;
+};
+
+static void exec_program(const void *ctx)
 {
-	static char locale[] = "LC_ALL=C.UTF-8";
-	size_t n = 0, kept = 0;
-	while (environ[n])
-		n++;
-	char **out = must(calloc(n + 2, sizeof *out));
-	for (size_t i = 0; i < n; i++)
-		if (strncmp(environ[i], locale, strlen("LC_ALL=")) != 0)
-			out[kept++] = environ[i];
-	out[kept] = locale;
-	return out;
+	const struct program *p = ctx;
+	dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+	setenv("LC_ALL", "C.UTF-8", 1); /* otherwise gnuplot cannot read its own degree sign */
+	if (chdir(p->folder) == 0)
+		execvp(p->argv[0], p->argv);
+	dprintf(STDERR_FILENO, "%s",
+		errno == ENOENT && access(p->folder, F_OK) == 0
+			? "gnuplot, which draws the figures, is not installed: "
+			  "`apt-get install gnuplot-nox` (or `make deps`) installs it"
+			: strerror(errno));
 }
 
 /* Runs it in the folder; its output goes to complaint. Returns an exit status of ours. */
 static int program_run(const char *folder, char *const *argv, char complaint[COMPLAINT_MAX])
 {
-	char rest[512];
-	int said[2], status = 0;
-	size_t n = 0;
-	ssize_t got;
-	pid_t child;
-	posix_spawn_file_actions_t does;
-	CHECK(pipe2(said, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
-	fflush(NULL);
-	posix_spawn_file_actions_init(&does);
-	posix_spawn_file_actions_addopen(&does, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&does, said[1], STDOUT_FILENO);
-	posix_spawn_file_actions_adddup2(&does, said[1], STDERR_FILENO);
-	posix_spawn_file_actions_addchdir_np(&does, folder);
-	char **with AUTOFREE = gnuplot_environment();
-	int why = posix_spawnp(&child, argv[0], &does, NULL, argv, with);
-	posix_spawn_file_actions_destroy(&does);
-	close(said[1]);
-	while ((got = read(said[0], rest, sizeof(rest))) > 0 || (got < 0 && errno == EINTR))
-		for (ssize_t i = 0; i < got && n + 1 < COMPLAINT_MAX; i++)
-			complaint[n++] = rest[i];
+	const struct program p = {folder, argv};
+	int status = child_run(exec_program, &p, complaint, COMPLAINT_MAX);
+	CHECK(status != -1, "a child process: %m");
+	size_t n = strlen(complaint);
 	while (n > 0 && isspace((unsigned char)complaint[n - 1]))
 		n--;
 	complaint[n] = '\0';
-	close(said[0]);
-	if (why) {
-		snprintf(complaint, COMPLAINT_MAX, "%s",
-			 why == ENOENT && access(folder, F_OK) == 0
-				 ? "gnuplot, which draws the figures, is not installed: "
-				   "`apt-get install gnuplot-nox` (or `make deps`) installs it"
-				 : strerror(why));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
 		return EXIT_USER;
-	}
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
 	if (WIFSIGNALED(status))
 		snprintf(complaint + n, COMPLAINT_MAX - n, "%sended by signal %d", n ? "\n" : "",
 			 WTERMSIG(status));
@@ -191,16 +168,20 @@ static char *read_value(const struct drawing *d, const char *sql, const char *pa
 	return answer ? answer : must(strdup(""));
 }
 
-static bool is_look(const struct sql *q, int i)
+/* The column `look`, after workload and title; 1 = there is none. */
+static int look_column(const struct sql *q)
 {
-	return strcmp(sql_name(q, i), "look") == 0;
+	int i = sql_columns(q) - 1;
+	while (i > 1 && strcmp(sql_name(q, i), "look") != 0)
+		i--;
+	return i;
 }
 
-static void put_row(struct drawing *d, FILE *f, const struct sql *q)
+static void put_row(struct drawing *d, FILE *f, const struct sql *q, int look)
 {
 	const char *between = "";
 	for (int i = 2; i < sql_columns(q); i++) {
-		if (is_look(q, i))
+		if (i == look)
 			continue;
 		fputs(between, f);
 		between = "\t";
@@ -214,21 +195,12 @@ static void put_row(struct drawing *d, FILE *f, const struct sql *q)
 	fputc('\n', f);
 }
 
-static bool has_number(const struct sql *q)
+static bool has_number(const struct sql *q, int look)
 {
 	int i = 2;
-	while (i < sql_columns(q) && (sql_null(q, i) || is_look(q, i)))
+	while (i < sql_columns(q) && (sql_null(q, i) || i == look))
 		i++;
 	return i < sql_columns(q);
-}
-
-/* The linetype of the row's block; `usual` if its figure gives none. */
-static int look_of(const struct sql *q, int usual)
-{
-	for (int i = 2; i < sql_columns(q); i++)
-		if (is_look(q, i) && !sql_null(q, i))
-			return (int)sql_int(q, i);
-	return usual;
 }
 
 /* Where the rows of a query go: FOLDER/data-K.tsv and names-K.tsv for each workload. */
@@ -237,6 +209,7 @@ struct sheet {
 	char *title;        /* of the block */
 	int rows;           /* in the block */
 	int room;           /* blocks that a picture has room for */
+	int look;           /* column of the block's linetype; 1 = they are counted */
 	bool left_out, bad;
 };
 
@@ -267,14 +240,14 @@ static void put_block(struct drawing *d, struct sheet *t, struct picture *p, con
 	free(t->title);
 	t->title = sql_copy(q, 1);
 	t->rows = 0;
-	t->left_out = p->blocks >= t->room || !has_number(q);
+	t->left_out = p->blocks >= t->room || !has_number(q, t->look);
 	p->more += t->left_out;
 	if (t->left_out)
 		return;
 	fputs(p->blocks == 0 ? "=" : "\n\n=", t->data); /* no title is read as a number */
 	put_text(d, t->data, t->title);
 	for (int i = 3; i < sql_columns(q); i++) {
-		if (is_look(q, i))
+		if (i == t->look)
 			continue;
 		fputc('\t', t->data);
 		put_text(d, t->data, sql_name(q, i));
@@ -282,7 +255,8 @@ static void put_block(struct drawing *d, struct sheet *t, struct picture *p, con
 	fputc('\n', t->data);
 	fputc('=', t->names); /* a line is never empty */
 	int wide = put_text(d, t->names, t->title);
-	fprintf(t->names, "\t%d\n", look_of(q, p->blocks + 1));
+	bool given = t->look > 1 && !sql_null(q, t->look);
+	fprintf(t->names, "\t%d\n", given ? (int)sql_int(q, t->look) : p->blocks + 1);
 	p->widest = wide > p->widest ? wide : p->widest;
 	p->blocks++;
 }
@@ -291,7 +265,7 @@ static void put_block(struct drawing *d, struct sheet *t, struct picture *p, con
 static char *put_rows(struct drawing *d, struct sql *q, struct pictures *ps)
 {
 	char *room AUTOFREE = read_value(d, "SELECT blocks FROM room", NULL), *wrong = NULL;
-	struct sheet t = {.room = atoi(room)};
+	struct sheet t = {.room = atoi(room), .look = look_column(q)};
 	while (!wrong && sql_next(q)) {
 		if (!ps->n || strcmp(ps->picture[ps->n - 1].workload, sql_text(q, 0)) != 0)
 			wrong = put_picture(d, &t, ps, sql_text(q, 0));
@@ -302,7 +276,7 @@ static char *put_rows(struct drawing *d, struct sql *q, struct pictures *ps)
 			put_block(d, &t, p, q);
 		if (t.left_out)
 			continue;
-		put_row(d, t.data, q);
+		put_row(d, t.data, q, t.look);
 		t.rows++;
 		p->rows = t.rows > p->rows ? t.rows : p->rows;
 	}
@@ -434,19 +408,13 @@ static bool is_warned(char *complaint)
 {
 	static const char *const harmless[] = {"Warning: empty ", "no valid points",
 					       "difficulty fitting plot titles into key"};
-	char *to = complaint;
-	for (char *at = complaint, *end; *at; at = end) {
-		bool counts = at[strspn(at, " \t")] != '\n';
-		char before;
-		end = at + strcspn(at, "\n") + (strchr(at, '\n') != NULL);
-		before = *end;
-		*end = '\0';
+	char *all AUTOFREE = must(strdup(complaint)), *rest = all, *line, *to = complaint;
+	while ((line = strsep(&rest, "\n"))) {
+		bool counts = line[strspn(line, " \t")] != '\0';
 		for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
-			counts &= !strstr(at, harmless[i]);
-		*end = before;
+			counts &= !strstr(line, harmless[i]);
 		if (counts)
-			memmove(to, at, (size_t)(end - at));
-		to += counts ? end - at : 0;
+			to += sprintf(to, "%s%s", to > complaint ? "\n" : "", line);
 	}
 	*to = '\0';
 	return to > complaint;
@@ -495,7 +463,7 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 	return status;
 }
 
-int draw_figure(struct drawing *d, const struct figure *f, bool explain)
+static int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 {
 	struct pictures ps ENDS_WITH(pictures_free) = {.n = 0};
 	char *kinds AUTOFREE = read_value(d, "SELECT count(DISTINCT workload) FROM selected", NULL);

@@ -154,10 +154,7 @@ char *figures_find(const struct figures *fs, const char *name, const struct figu
 			return NULL;
 	}
 	TRY(half(fs->own, name));
-	const char *near = nearest(name, names, fs->n);
-	return near ? sentence("%s: there is no such figure; did you mean %s?", name, near)
-		    : sentence("%s: there is no such figure; `mvbench plot --list` names them",
-			       name);
+	return no_such("figure", "", name, names, fs->n, "`mvbench plot --list` names them");
 }
 
 void figures_each(void (*each)(void *ctx, const struct word *w), void *ctx)

@@ -170,7 +170,7 @@ static char *prepare(struct drawing *d, const struct plot_options *o, const stru
 	TRY(plot_choose(d->store, &o->select, fs->folder));
 	for (size_t i = 0; wanted[i]; i++)
 		if (strcmp(wanted[i]->name, over_commits) == 0)
-			TRY(history_past(d->store, &o->select, "y", o->axes.y));
+			TRY(history_past(d->store, &o->select, "--y=", o->axes.y));
 	return *o->axes.x ? axes_choose(d->store, &o->axes) : NULL;
 }
 

@@ -61,12 +61,10 @@ struct drawing { /* shared by all figures of one command */
 	void *ctx;
 };
 
-/* Draws a figure of the runs in the temporary tables of style.sql: one picture for each workload.
+/* Draws figures of the runs in the temporary tables of style.sql: one picture for each workload.
  * Prints the paths and stores them in d->written. explain: without data, draws a picture that says
- * why. Returns an exit status and prints errors. */
-int draw_figure(struct drawing *d, const struct figure *f, bool explain);
-/* Draws several figures; a bad query does not prevent the others. Returns the status of the first
- * that failed, or of the error that prevents all. */
+ * why. Prints errors; a bad query does not prevent the other figures. Returns the status of the
+ * first that failed, or of the error that prevents all. */
 int draw_figures(struct drawing *d, const struct figure *const *wanted, size_t n, bool explain);
 
 /* ---- Any column against any other ------------------------------------------- */

@@ -8,15 +8,13 @@
  */
 #include "plots/report.h"
 #include "results/ask/ask.h"
+#include "results/db/column.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CONFIGURATIONS_MAX 2000 /* shown of one workload, */
 #define RUNS_MAX           4000 /* runs of the page, divided equally among the configurations */
-#define TEXT_OF(x)         #x
-#define TEXT(x)            TEXT_OF(x)
 
 /* The Makefile defines REPORT_SCRIPT, the hash of report.js. */
 TEXT_FILE(report_sql, "plots/report.sql");
@@ -39,111 +37,84 @@ static const struct option options[] = {
 	{.name = NULL},
 };
 
-/* ---- The table of configurations ------------------------------------------ */
+/* ---- Tables ------------------------------------------------------------------ */
 
-struct column {
-	const char *head, *about;
-	enum figure_kind kind;
-	bool most; /* the largest value is the best */
-	const char *value, *low, *high;
+#define SECONDS(x)  "iif(" x " < 1000, printf('%.4g', " x "), " ROUND("%.0f", x) ")"
+#define ACCURACY(x) FINITE(x, PERCENT(x))
+#define FINAL(x)    FINITE(x, LOSS(x))
+#define REACHED(x)  "iif(" x " = 9e999, 'not reached', " SECONDS(x) ")"
+#define FACTOR(x)   ROUND("%.2f", x)
+/* A median, and the interval of x_low and x_high below it. */
+#define RANGE(x, put) \
+	put(x) " || ifnull(' <span class=\"range\">' || " put(x "_low") " || '–' || " put( \
+		x "_high") " || '</span>', '')"
+
+static const struct column configuration_columns[] = {
+	{"name", "configuration",
+	 "'<a class=\"wide\" href=\"#c' || place || '\">' || html(name) || '</a>'", .html = true},
+	{"n", "runs", "n", .about = "finished runs: the seeds", .most = true},
+	{"accuracy", "accuracy %", RANGE("accuracy", ACCURACY), .rare = true, .html = true,
+	 .most = true, .about = "test accuracy at the end, median and 95 % interval"},
+	{"loss", "loss", RANGE("loss", FINAL), .rare = true, .html = true,
+	 .about = "test loss at the end, median and 95 % interval"},
+	{"seconds", "epoch s", RANGE("seconds", SECONDS), .rare = true, .html = true,
+	 .about = "seconds of an epoch, median and 95 % interval"},
+	{"speedup", "speed-up", FACTOR("speedup"), .rare = true, .most = true,
+	 .about = "over serial with the same work"},
+	{"pace", "samples/s", ROUND("%.0f", "pace"), .rare = true, .most = true,
+	 .about = "training samples a second, all workers together"},
+	{"target", "to target s", RANGE("target", REACHED), .rare = true, .html = true,
+	 .about = "seconds of training until the target was reached for good, median and 95 % "
+		  "interval"},
+	{"comm", "comm + wait %", PERCENT("comm"), .rare = true,
+	 .about = "shares of the time, the sum of both medians"},
+	{"stale", "staleness", FACTOR("stale"), .rare = true,
+	 .about = "mean number of other workers' pushes since the pull"},
+	{"misses", "not done", .rare = true, .html = true},
+	{.name = NULL},
 };
 
-static const struct column columns[] = {
-	{"runs", "finished runs: the seeds", FIGURE_COUNT, true, "n", NULL, NULL},
-	{"accuracy %", "test accuracy at the end, median and 95 % interval", FIGURE_PERCENT, true,
-	 "accuracy", "accuracy_low", "accuracy_high"},
-	{"loss", "test loss at the end, median and 95 % interval", FIGURE_LOSS, false, "loss",
-	 "loss_low", "loss_high"},
-	{"epoch s", "seconds of an epoch, median and 95 % interval", FIGURE_SECONDS, false,
-	 "seconds", "seconds_low", "seconds_high"},
-	{"speed-up", "over serial with the same work", FIGURE_FACTOR, true, "speedup", NULL, NULL},
-	{"samples/s", "training samples a second, all workers together", FIGURE_RATE, true, "pace",
-	 NULL, NULL},
-	{"to target s",
-	 "seconds of training until the target was reached for good, median and 95 % interval",
-	 FIGURE_SECONDS, false, "target_s", "target_low", "target_high"},
-	{"comm + wait %", "share of the time", FIGURE_PERCENT, false, "comm", NULL, NULL},
-	{"staleness", "mean number of other workers' pushes since the pull", FIGURE_FACTOR, false,
-	 "stale", NULL, NULL},
-};
-enum { COLUMNS = sizeof(columns) / sizeof(*columns) };
-
-static const char of_workload[] = "SELECT * FROM report_configuration WHERE workload = ?1 "
-				  "ORDER BY place LIMIT " TEXT(CONFIGURATIONS_MAX);
-
-/* Data for one workload's section. */
-struct section {
-	const struct pictures *pictures;
-	bool has[COLUMNS], misses; /* misses: some run did not finish */
-	int each;                  /* runs that are shown of one configuration */
+static const struct column run_columns[] = {
+	SHOWN("id", "run", NULL),
+	PLAIN("seed"),
+	{"status", "status",
+	 "iif(status = 'done', 'done', '<span class=\"bad\">' || html(status) || '</span>')",
+	 .html = true},
+	SHOWN("epochs_done", "epochs", "epochs_done || '/' || epochs"),
+	SHOWN("test_accuracy", "accuracy %", PERCENT("test_accuracy")),
+	SHOWN("test_loss", "loss", FINAL("test_loss")),
+	SHOWN("epoch_seconds", "epoch s", SECONDS("epoch_seconds")),
+	SHOWN("seconds_total", "total s", SECONDS("seconds_total")),
+	{"NULL", "by epoch", "chart", .html = true},
+	PLAIN("started"),
+	SHOWN("at", "machine", NULL),
+	{"model_hash", "model", "'<code>' || html(ifnull(model_hash, '')) || '</code>'",
+	 .html = true},
+	{"reason", "remarks",
+	 "'<div class=\"wide\">' || html(ifnull(reason, '')) || ifnull(' <span class=\"soft\">"
+	 "run ' || origin_id || ' of ' || html(origin) || '</span>', '') || '</div>'",
+	 .html = true},
+	{.name = NULL},
 };
 
-static char *find_columns(struct report *p, struct section *s, const char *workload)
-{
-	struct sql q AUTODONE = sql_select(p->s, of_workload, "t", workload);
-	while (sql_next(&q)) {
-		for (int i = 0; i < COLUMNS; i++)
-			s->has[i] |= !isnan(cell_number(&q, columns[i].value));
-		s->misses |= cell_number(&q, "runs") > cell_number(&q, "n");
-	}
-	return sql_done(&q);
-}
-
-static void put_misses(struct report *p, const struct sql *q)
-{
-	static const char *const kinds[] = {"failed", "diverged", "unfinished"};
-	const char *comma = "";
-	fputs("<td>", p->f);
-	for (int i = 0; i < 3; i++)
-		if (cell_number(q, kinds[i]) > 0) {
-			fprintf(p->f, "%s<span class=\"bad\">%.0f %s</span>", comma,
-				cell_number(q, kinds[i]), kinds[i]);
-			comma = ", ";
-		}
-	fputs("</td>", p->f);
-}
-
-static void put_configuration(struct report *p, const struct sql *q, const struct section *s)
-{
-	page_print(p, "<tr><th scope=\"row\" class=\"wide\"><a href=\"#c%s\">%s</a></th>",
-		   cell_text(q, "place"), cell_text(q, "name"));
-	for (int i = 0; i < COLUMNS; i++)
-		if (s->has[i])
-			page_number(p, columns[i].kind, cell_number(q, columns[i].value),
-				    columns[i].low ? cell_number(q, columns[i].low) : NAN,
-				    columns[i].high ? cell_number(q, columns[i].high) : NAN);
-	if (s->misses)
-		put_misses(p, q);
-	fputs("</tr>\n", p->f);
-}
-
-static void page_head(struct report *p, const struct column *c)
-{
-	page_print(p, "<th scope=\"col\" class=\"n\" title=\"%s\"", c->about);
-	fputs(c->most ? " data-most=\"1\"" : "", p->f);
-	page_print(p, ">%s</th>", c->head);
-}
-
-static char *put_table(struct report *p, struct section *s, const char *workload)
-{
-	TRY(find_columns(p, s, workload));
-	page_print(
-		p,
-		"<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Configurations "
-		"of %s\"><table class=\"sort keep\"><thead><tr><th "
-		"scope=\"col\">configuration</th>",
-		workload);
-	for (int i = 0; i < COLUMNS; i++)
-		if (s->has[i])
-			page_head(p, &columns[i]);
-	fputs(s->misses ? "<th scope=\"col\">not done</th>" : "", p->f);
-	fputs("</tr></thead>\n<tbody>\n", p->f);
-	struct sql q AUTODONE = sql_select(p->s, of_workload, "t", workload);
-	while (sql_next(&q))
-		put_configuration(p, &q, s);
-	fputs("</tbody></table></div>\n", p->f);
-	return sql_done(&q);
-}
+static const struct column provenance_columns[] = {
+	PLAIN("runs"),
+	PLAIN("workloads"),
+	PLAIN("host"),
+	SHOWN("cpu", "processor", "cpu || ifnull(', ' || cores || ' cores', '')"),
+	SHOWN("gpu", "GPU", NULL),
+	PLAIN("driver"),
+	SHOWN("mpi", "MPI", NULL),
+	SHOWN("onednn", "oneDNN", NULL),
+	SHOWN("cuda", "CUDA", NULL),
+	{"git_commit", "mvbench",
+	 "'<code>' || html(git_commit) || '</code>' || iif(git_dirty, ', modified', '')",
+	 .html = true},
+	PLAIN("first"),
+	PLAIN("last"),
+	SHOWN("origin", "imported from", NULL),
+	{.name = NULL},
+};
 
 /* ---- A configuration: its command and its runs ----------------------------- */
 
@@ -163,51 +134,24 @@ static void put_command(struct report *p, int64_t id)
 		      p->f);
 }
 
-static void put_run(struct report *p, const struct sql *q)
+static char *put_runs(struct report *p, const char *place, int each, int runs)
 {
-	const char *status = cell_text(q, "status");
-	page_print(p, "<tr><td class=\"n\">%s</td><td class=\"n\">%s</td>", cell_text(q, "id"),
-		   cell_text(q, "seed"));
-	page_print(p, strcmp(status, "done") ? "<td class=\"bad\">%s</td>" : "<td>%s</td>", status);
-	page_print(p, "<td class=\"n\">%s/%s</td>", cell_text(q, "epochs_done"),
-		   cell_text(q, "epochs"));
-	page_number(p, FIGURE_PERCENT, cell_number(q, "test_accuracy"), NAN, NAN);
-	page_number(p, FIGURE_LOSS, cell_number(q, "test_loss"), NAN, NAN);
-	page_number(p, FIGURE_SECONDS, cell_number(q, "epoch_seconds"), NAN, NAN);
-	page_number(p, FIGURE_SECONDS, cell_number(q, "seconds_total"), NAN, NAN);
-	fputs("<td>", p->f);
-	page_spark(p, (int64_t)cell_number(q, "id"));
-	page_print(p, "</td><td>%s</td><td>%s</td><td><code>%s</code></td><td class=\"wide\">%s",
-		   cell_text(q, "started"), cell_text(q, "at"), cell_text(q, "model_hash"),
-		   cell_text(q, "reason"));
-	if (*cell_text(q, "origin"))
-		page_print(p, " <span class=\"soft\">run %s of %s</span>",
-			   cell_text(q, "origin_id"), cell_text(q, "origin"));
-	fputs("</td></tr>\n", p->f);
-}
-
-static char *put_runs(struct report *p, const char *key, int each, int runs)
-{
-	char *sql AUTOFREE = sentence("SELECT * FROM report_run WHERE config_key = ?1 "
-				      "ORDER BY status = 'done', id LIMIT %d",
-				      each);
-	page_table(p, "Runs",
-		   "#run|#seed|status|#epochs|#accuracy %|#loss|#epoch s|#total s|by epoch|"
-		   "started|machine|model|remarks");
-	struct sql q AUTODONE = sql_select(p->s, sql, "t", key);
-	while (sql_next(&q))
-		put_run(p, &q);
-	fputs("</tbody></table></div>\n", p->f);
+	char *from AUTOFREE = sentence(
+		"report_charted WHERE id IN (SELECT id FROM report_run WHERE config_key = (SELECT "
+		"config_key FROM report_configuration WHERE place = %s) ORDER BY status = 'done', "
+		"id LIMIT %d) ORDER BY status = 'done', id",
+		place, each);
+	TRY(columns_html(p->s, p->f, run_columns, from, "runs", "Runs"));
 	if (runs > each)
 		page_print(p, "<p class=\"soft\">%d more of its runs are left out.</p>\n",
 			   runs - each);
-	return sql_done(&q);
+	return NULL;
 }
 
 static char *put_details(struct report *p, const struct sql *q, int each)
 {
 	int runs = (int)cell_number(q, "runs"), n = (int)cell_number(q, "n");
-	double target = cell_number(q, "target");
+	double target = cell_number(q, "target_accuracy");
 	page_print(p, "<details id=\"c%s\"><summary>%s <span>%d of %d runs finished",
 		   cell_text(q, "place"), cell_text(q, "name"), n, runs);
 	double loss = cell_number(q, "target_loss");
@@ -217,18 +161,25 @@ static char *put_details(struct report *p, const struct sql *q, int each)
 		fprintf(p->f, "; %.0f reached a loss of %.4g", cell_number(q, "reached"), loss);
 	fputs("</span></summary><div>\n", p->f);
 	put_command(p, (int64_t)cell_number(q, "example"));
-	TRY(put_runs(p, cell_text(q, "config_key"), each, runs));
+	TRY(put_runs(p, cell_text(q, "place"), each, runs));
 	fputs("</div></details>\n", p->f);
 	return NULL;
 }
 
 /* ---- Sections --------------------------------------------------------------- */
 
-static char *put_workload(struct report *p, const struct sql *q, struct section s)
+static char *put_workload(struct report *p, const struct sql *q, const struct pictures *ps,
+			  int each)
 {
-	const char *workload = cell_text(q, "workload");
+	const char *workload = cell_text(q, "workload"), *number = cell_text(q, "number");
 	int n = (int)cell_number(q, "configurations");
-	page_print(p, "<section><h2 id=\"w%s\">%s</h2>\n", cell_text(q, "number"), workload);
+	char *label AUTOFREE = sentence("Configurations of %s", workload);
+	char *shown AUTOFREE = sentence(
+		"(SELECT * FROM report_configuration WHERE workload = (SELECT workload FROM "
+		"report_workload WHERE number = %s) ORDER BY place LIMIT %d)",
+		number, CONFIGURATIONS_MAX);
+	char *sql AUTOFREE = sentence("SELECT * FROM %s", shown);
+	page_print(p, "<section><h2 id=\"w%s\">%s</h2>\n", number, workload);
 	page_print(p, "<p class=\"soft\">%s configurations, %s runs",
 		   cell_text(q, "configurations"), cell_text(q, "runs"));
 	page_print(p, "; %s parameters, %s training samples.", cell_text(q, "params"),
@@ -237,12 +188,12 @@ static char *put_workload(struct report *p, const struct sql *q, struct section 
 		page_print(p, " The first %d configurations are shown: --where chooses others.",
 			   CONFIGURATIONS_MAX);
 	fputs("</p>\n", p->f);
-	TRY(put_table(p, &s, workload));
-	pictures_put(p, s.pictures, workload);
+	TRY(columns_html(p->s, p->f, configuration_columns, shown, "sort keep", label));
+	pictures_put(p, ps, workload);
 	fputs("<h3>Configurations: how to repeat them, and their runs</h3>\n", p->f);
-	struct sql all AUTODONE = sql_select(p->s, of_workload, "t", workload);
+	struct sql all AUTODONE = sql_select(p->s, sql, "");
 	while (sql_next(&all))
-		TRY(put_details(p, &all, s.each));
+		TRY(put_details(p, &all, each));
 	fputs("</section>\n", p->f);
 	return sql_done(&all);
 }
@@ -258,35 +209,6 @@ static char *put_warnings(struct report *p)
 			       : "<ul class=\"warn\" aria-label=\"Warnings\">\n<li>%s</li>\n",
 			   sql_text(&q, 0));
 	fputs(any ? "</ul>\n" : "", p->f);
-	return sql_done(&q);
-}
-
-static void put_provenance(struct report *p, const struct sql *q)
-{
-	static const char *const names[] = {"workloads", "host", "cpu",    "gpu",
-					    "driver",    "mpi",  "onednn", "cuda"};
-	page_print(p, "<tr><td class=\"n\">%s</td>", cell_text(q, "runs"));
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		page_print(p, "<td>%s", cell_text(q, names[i]));
-		if (strcmp(names[i], "cpu") == 0 && *cell_text(q, "cores"))
-			page_print(p, ", %s cores", cell_text(q, "cores"));
-		fputs("</td>", p->f);
-	}
-	page_print(p, "<td><code>%s</code>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n",
-		   cell_text(q, "git_commit"), cell_number(q, "git_dirty") > 0 ? ", modified" : "",
-		   cell_text(q, "first"), cell_text(q, "last"), cell_text(q, "origin"));
-}
-
-static char *put_all_provenance(struct report *p)
-{
-	fputs("<section><h2 id=\"provenance\">Provenance</h2>\n", p->f);
-	page_table(p, "Provenance",
-		   "#runs|workloads|host|processor|GPU|driver|MPI|oneDNN|CUDA|mvbench|first|last|"
-		   "imported from");
-	struct sql q AUTODONE = sql_select(p->s, "SELECT * FROM report_provenance", "");
-	while (sql_next(&q))
-		put_provenance(p, &q);
-	fputs("</tbody></table></div></section>\n", p->f);
 	return sql_done(&q);
 }
 
@@ -319,7 +241,8 @@ static void put_top(struct report *p, const struct report_options *o)
 {
 	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-	      "style-src 'unsafe-inline'; script-src '" REPORT_SCRIPT "'; base-uri 'none'; "
+	      "style-src 'unsafe-inline'; img-src data:; script-src '" REPORT_SCRIPT
+	      "'; base-uri 'none'; "
 	      "form-action 'none'\">\n"
 	      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
 	      "<meta name=\"color-scheme\" content=\"light dark\">\n",
@@ -348,7 +271,6 @@ static char *put_page(struct report *p, const struct report_options *o, const st
 		      int configurations)
 {
 	int each = configurations ? RUNS_MAX / configurations : RUNS_MAX;
-	struct section s = {.pictures = ps, .each = each > 2 ? each : 2};
 	struct sql q AUTODONE = sql_select(p->s, "SELECT * FROM report_workload", "");
 	put_top(p, o);
 	TRY(put_facts(p, o));
@@ -368,10 +290,14 @@ static char *put_page(struct report *p, const struct report_options *o, const st
 	fputs("</header>\n<main>\n", p->f);
 	sql_again(&q, "");
 	while (sql_next(&q))
-		TRY(put_workload(p, &q, s));
+		TRY(put_workload(p, &q, ps, each > 2 ? each : 2));
 	TRY(sql_done(&q));
-	if (configurations)
-		TRY(put_all_provenance(p));
+	if (configurations) {
+		fputs("<section><h2 id=\"provenance\">Provenance</h2>\n", p->f);
+		TRY(columns_html(p->s, p->f, provenance_columns, "report_provenance", "provenance",
+				 "Provenance"));
+		fputs("</section>\n", p->f);
+	}
 	fputs("</main>\n", p->f);
 	put_bottom(p);
 	return NULL;
@@ -385,12 +311,7 @@ static char *write_page(struct report *p, const struct report_options *o, const 
 	struct output out;
 	TRY(output_open(&out, "--out=", o->out));
 	p->f = out.f;
-	p->spark = sql_select(p->s,
-			      "SELECT y FROM report_spark WHERE run_id = ?1 AND n > 1 AND "
-			      "(i % ((n + ?2 - 1) / ?2) = 0 OR i = n - 1) ORDER BY i",
-			      "");
-	char *wrong = put_page(p, o, ps, (int)configurations);
-	return output_close(&out, first_wrong(wrong, sql_done(&p->spark)));
+	return output_close(&out, put_page(p, o, ps, (int)configurations));
 }
 
 static char *report(void *options_given, struct arguments *rest, int *status)
@@ -411,6 +332,7 @@ static char *report(void *options_given, struct arguments *rest, int *status)
 	char *why AUTOFREE = sql_script(s, report_sql);
 	if (why)
 		return sentence("plots/report.sql: %s", why);
+	TRY(html_function(s));
 	TRY(sql_number(s, &n, "SELECT count(*) FROM report_configuration", ""));
 	int drawn = pictures_draw(s, &fs, &ps);
 	TRY(write_page(&(struct report){.s = s}, o, &ps, n));

@@ -1,5 +1,5 @@
 /*
- * report.h - parts of a report page (report_page.c), and its figures.
+ * report.h - parts of a report page, and its figures (report_page.c).
  */
 #ifndef REPORT_H
 #define REPORT_H
@@ -9,35 +9,13 @@
 struct report {
 	FILE *f;
 	struct store *s;
-	int pictures;     /* so far: ids of each get its number */
-	struct sql spark; /* page_spark's query, of ?1 run and ?2 points */
 };
 
-/* Text as HTML, in elements and in quoted attributes. Bytes that are not UTF-8, and control
- * characters, become U+FFFD. */
-void page_text(struct report *p, const char *text);
-/* printf that escapes every %s in this way; supports only %s, %d and %%. */
+/* printf that escapes every %s (text_xml); supports only %s, %d and %%. */
 void page_print(struct report *p, const char *fmt, ...);
-
-/* A cell, sorted by x; NaN = unknown; infinity = "not reached". */
-enum figure_kind {
-	FIGURE_COUNT,
-	FIGURE_PERCENT,
-	FIGURE_LOSS,
-	FIGURE_SECONDS,
-	FIGURE_FACTOR,
-	FIGURE_RATE
-};
-void page_number(struct report *p, enum figure_kind kind, double x, double low, double high);
-/* A small line chart of a run's accuracy, or loss, by epoch. */
-void page_spark(struct report *p, int64_t run);
-/* Begins a table that scrolls. heads: separated by |; # before the head of a column of numbers. */
-void page_table(struct report *p, const char *label, const char *heads);
 /* The column of this name; "" and NaN for NULL. */
 const char *cell_text(const struct sql *q, const char *name);
 double cell_number(const struct sql *q, const char *name);
-
-/* ---- Figures (report_pictures.c) --------------------------------------------- */
 
 struct pictures {
 	struct picture *picture;

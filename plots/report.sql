@@ -15,67 +15,43 @@ SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.s
 	iif(r.platform = 'sim', 'simulated', ifnull(r.host, 'unknown') || ifnull(', ' || r.cpu, '')
 		|| ifnull(', ' || r.cores || iif(r.cores = 1, ' core', ' cores'), '') || ifnull(', ' || r.gpu, ''))
 		AS machine,
-	iif(r.platform = 'sim', 'simulated', ifnull(r.host, '')) AS at,
-	f.repeat, f.seconds_to_target
-FROM run_summary AS s JOIN title AS t USING (config_key) JOIN run AS r USING (id) LEFT JOIN finished AS f USING (id);
+	iif(r.platform = 'sim', 'simulated', ifnull(r.host, '')) AS at
+FROM run_summary AS s JOIN title AS t USING (config_key) JOIN run AS r USING (id);
 
--- The median of a configuration's finished runs and the interval of that median (median_rank), one
--- row for each configuration and figure. A run that missed its target, or diverged, counts as later
--- than all that reached it. A run that diverged counts as less accurate than all others, with a
--- larger loss. The rows are those of table finished, as in `mvbench table`.
-CREATE TEMP TABLE report_interval AS
-WITH figure AS (
-	SELECT s.config_key, m.column1 AS name, CASE m.column1 WHEN 'accuracy' THEN f.test_accuracy
-		WHEN 'loss' THEN f.test_loss WHEN 'seconds' THEN f.epoch_seconds
-		WHEN 'comm' THEN iif(f.timed AND s.workers + s.servers > 1,
-			ifnull(f.comm_fraction, 0) + ifnull(f.wait_fraction, 0), NULL)
-		WHEN 'stale' THEN f.staleness_mean ELSE f.seconds_to_target END AS x
-	FROM finished AS f CROSS JOIN report_run AS s USING (id) CROSS JOIN (VALUES ('accuracy'), ('loss'),
-		('seconds'), ('comm'), ('stale'), ('target')) AS m),
-ranked AS (
-	SELECT config_key, name, x, row_number() OVER w AS i,
-		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
-	FROM figure WHERE x IS NOT NULL
-	WINDOW w AS (PARTITION BY config_key, name ORDER BY x))
-SELECT config_key, name, n, avg(x) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median,
-	max(x) FILTER (WHERE i = b.low) AS low, max(x) FILTER (WHERE i = b.high) AS high
-FROM ranked LEFT JOIN median_rank AS b USING (n)
-GROUP BY config_key, name;
-CREATE UNIQUE INDEX temp.report_interval_of ON report_interval (config_key, name);
-
--- One row for each configuration; place is its number on the page.
+-- One row for each configuration; place is its number on the page. The medians, and the runs that they are of, are those
+-- of `mvbench table`. The time to a target that half of the runs missed is infinite.
 CREATE TEMP TABLE report_configuration AS
 WITH grouped AS (
 	SELECT g.config_key, max(g.compare_key) AS compare_key, g.workload, g.strategy, g.workers,
 		g.servers, g.sync_every, g.name,
 		max(g.params) AS params, max(g.train_size) AS train_size,
-		max(g.target_accuracy) AS target, max(g.target_loss) AS target_loss,
-		count(*) AS runs, count(*) FILTER (WHERE status = 'done' AND repeat) AS n,
-		count(DISTINCT iif(status = 'done' AND repeat, seed, NULL)) AS seeds,
+		max(g.target_accuracy) AS target_accuracy, max(g.target_loss) AS target_loss,
+		count(*) AS runs,
 		count(*) FILTER (WHERE status = 'failed') AS failed,
-		count(*) FILTER (WHERE status = 'diverged' AND repeat = 1) AS diverged,
 		count(*) FILTER (WHERE status IN ('pending', 'running')) AS unfinished,
-		count(*) FILTER (WHERE seconds_to_target < 9e999) AS reached,
-		ifnull(min(id) FILTER (WHERE status = 'done'), min(id)) AS example, -- run whose command is shown
-		count(DISTINCT iif(status = 'done', machine, NULL)) AS machines
+		ifnull(min(id) FILTER (WHERE status = 'done'), min(id)) AS example -- run whose command is shown
 	FROM report_run AS g GROUP BY g.config_key),
 base AS MATERIALIZED (SELECT compare_key, epoch_seconds FROM serial_pace)
 SELECT row_number() OVER (ORDER BY g.workload, g.workers, g.strategy, g.servers, g.sync_every, g.name,
 		g.config_key) AS place,
-	g.*, a.median AS accuracy, a.low AS accuracy_low, a.high AS accuracy_high,
-	l.median AS loss, l.low AS loss_low, l.high AS loss_high,
-	s.median AS seconds, s.low AS seconds_low, s.high AS seconds_high,
-	b.epoch_seconds / nullif(s.median, 0) AS speedup, g.train_size / nullif(s.median, 0) AS pace,
-	c.median AS comm, k.median AS stale, t.median AS target_s, t.low AS target_low, t.high AS target_high
-FROM grouped AS g
-	LEFT JOIN report_interval AS a ON a.config_key = g.config_key AND a.name = 'accuracy'
-	LEFT JOIN report_interval AS l ON l.config_key = g.config_key AND l.name = 'loss'
-	LEFT JOIN report_interval AS s ON s.config_key = g.config_key AND s.name = 'seconds'
-	LEFT JOIN report_interval AS c ON c.config_key = g.config_key AND c.name = 'comm'
-	LEFT JOIN report_interval AS k ON k.config_key = g.config_key AND k.name = 'stale'
-	LEFT JOIN report_interval AS t ON t.config_key = g.config_key AND t.name = 'target'
+	g.*, ifnull(s.n, 0) AS n, ifnull(s.diverged, 0) AS diverged, s.reached,
+	s.test_accuracy AS accuracy, s.test_accuracy_low AS accuracy_low, s.test_accuracy_high AS accuracy_high,
+	s.test_loss AS loss, s.test_loss_low AS loss_low, s.test_loss_high AS loss_high,
+	s.epoch_seconds AS seconds, s.epoch_seconds_low AS seconds_low, s.epoch_seconds_high AS seconds_high,
+	b.epoch_seconds / nullif(s.epoch_seconds, 0) AS speedup, s.samples_per_second AS pace,
+	iif(g.workers + g.servers > 1 AND s.epoch_seconds IS NOT NULL,
+		ifnull(s.comm_fraction, 0) + ifnull(s.wait_fraction, 0), NULL) AS comm,
+	s.staleness_mean AS stale, iif(reached + missed, ifnull(s.time_to_accuracy, 9e999), NULL) AS target,
+	iif(reached + missed > 1, ifnull(s.time_to_accuracy_low, 9e999), NULL) AS target_low,
+	iif(reached + missed > 1, ifnull(s.time_to_accuracy_high, 9e999), NULL) AS target_high,
+	nullif(ltrim(iif(failed, ', <span class="bad">' || failed || ' failed</span>', '')
+		|| iif(diverged, ', <span class="bad">' || diverged || ' diverged</span>', '')
+		|| iif(unfinished, ', <span class="bad">' || unfinished || ' unfinished</span>', ''), ', '), '') AS misses
+FROM grouped AS g LEFT JOIN configuration_summary AS s ON s.config_key = g.config_key
 	LEFT JOIN base AS b ON b.compare_key = g.compare_key;
 CREATE INDEX temp.report_run_of ON report_run (config_key, id);
+CREATE UNIQUE INDEX temp.report_id ON report_run (id);
+CREATE UNIQUE INDEX temp.report_place ON report_configuration (place);
 
 -- Warnings about the numbers, one message in each row, the most serious first.
 CREATE TEMP VIEW report_warning AS
@@ -123,11 +99,19 @@ SELECT row_number() OVER (ORDER BY workload) AS number, workload, sum(runs) AS r
 	max(train_size) AS train_size
 FROM report_configuration GROUP BY workload ORDER BY workload;
 
--- The points of a run's small line chart: the i-th of n.
-CREATE TEMP VIEW report_spark AS
-SELECT run_id, ifnull(test_accuracy, -test_loss) AS y,
-	row_number() OVER (PARTITION BY run_id ORDER BY epoch) - 1 AS i, count(*) OVER (PARTITION BY run_id) AS n
-FROM epoch WHERE ifnull(test_accuracy, test_loss) IS NOT NULL;
+-- The runs with a small line chart of accuracy, or loss, by epoch: every k-th point, 40 at most, and the last one.
+CREATE TEMP VIEW report_charted AS
+SELECT *, (SELECT '<svg class="spark" viewBox="0 0 110 24" role="img" aria-label="by epoch"><polyline points="'
+		|| group_concat(printf('%.4g,%.3g', 110.0 * k / (points - 1),
+			1 + 22 * ifnull((high - y) / nullif(high - low, 0), 0.5)), ' ') || '"/></svg>'
+	FROM (SELECT y, row_number() OVER (ORDER BY i) - 1 AS k, count(*) OVER () AS points,
+			min(y) OVER () AS low, max(y) OVER () AS high
+		FROM (SELECT ifnull(test_accuracy, -test_loss) AS y, row_number() OVER (ORDER BY epoch) - 1 AS i,
+				count(*) OVER () AS n
+			FROM epoch WHERE run_id = report_run.id AND ifnull(test_accuracy, test_loss) IS NOT NULL)
+		WHERE n > 1 AND (i % ((n + 39) / 40) = 0 OR i = n - 1)
+		ORDER BY i)) AS chart
+FROM report_run;
 
 -- The origin of the numbers, one row for each combination of machine and software.
 CREATE TEMP VIEW report_provenance AS

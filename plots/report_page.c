@@ -1,40 +1,15 @@
 /*
- * report_page.c - parts of a report page. Text from the database goes through page_text; the
- * drawings went through gnuplot's own escapes.
+ * report_page.c - parts of a report page, and the figures of `mvbench plot` in it: drawn as SVG,
+ * and kept until the section of their workload. Text from the database goes through text_xml.
  */
 #include "plots/report.h"
 
-#include <math.h>
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPARK_POINTS = 40, SPARK_WIDE = 110, SPARK_HIGH = 24 };
-
 /* ---- Text ---------------------------------------------------------------- */
-
-void page_text(struct report *p, const char *text)
-{
-	static const struct {
-		char c;
-		const char *html;
-	} row[] = {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
-	while (*text) {
-		size_t i = 0, n = sizeof row / sizeof *row;
-		while (i < n && row[i].c != *text)
-			i++;
-		if (i < n)
-			fputs(row[i].html, p->f);
-		else if ((*text > 0 && *text < ' ' && *text != '\n' && *text != '\t') ||
-			 *text == 0x7f)
-			fputs("\xef\xbf\xbd", p->f);
-		else {
-			text_put(p->f, &text);
-			continue;
-		}
-		text++;
-	}
-}
 
 void page_print(struct report *p, const char *fmt, ...)
 {
@@ -47,88 +22,13 @@ void page_print(struct report *p, const char *fmt, ...)
 		}
 		fmt++;
 		if (*fmt == 's')
-			page_text(p, va_arg(args, const char *));
+			text_xml(p->f, va_arg(args, const char *));
 		else if (*fmt == 'd')
 			fprintf(p->f, "%d", va_arg(args, int));
 		else
 			fputc('%', p->f);
 	}
 	va_end(args);
-}
-
-/* ---- Numbers ------------------------------------------------------------- */
-
-static void number_text(enum figure_kind kind, double x, char buf[40])
-{
-	static const char *const fmts[] = {
-		[FIGURE_COUNT] = "%.0f",   [FIGURE_PERCENT] = "%.2f", [FIGURE_LOSS] = "%.4g",
-		[FIGURE_SECONDS] = "%.4g", [FIGURE_FACTOR] = "%.2f",  [FIGURE_RATE] = "%.0f"};
-	const char *fmt = kind == FIGURE_SECONDS && fabs(x) >= 1000 ? "%.0f" : fmts[kind];
-	if (isinf(x))
-		snprintf(buf, 40, kind == FIGURE_SECONDS ? "not reached" : "diverged");
-	else
-		snprintf(buf, 40, fmt, kind == FIGURE_PERCENT ? 100 * x : x);
-}
-
-void page_number(struct report *p, enum figure_kind kind, double x, double low, double high)
-{
-	char text[40], from[40], to[40];
-	if (isnan(x)) {
-		fputs("<td class=\"n\"></td>", p->f);
-		return;
-	}
-	number_text(kind, x, text);
-	if (isinf(x))
-		fprintf(p->f, "<td class=\"n\" data-v=\"%sInfinity\">%s", x < 0 ? "-" : "", text);
-	else
-		fprintf(p->f, "<td class=\"n\" data-v=\"%.9g\">%s", x, text);
-	if (!isnan(low) && !isnan(high)) {
-		number_text(kind, low, from);
-		number_text(kind, high, to);
-		fprintf(p->f, " <span class=\"range\">%s–%s</span>", from, to);
-	}
-	fputs("</td>", p->f);
-}
-
-void page_table(struct report *p, const char *label, const char *heads)
-{
-	page_print(p,
-		   "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table>"
-		   "<thead><tr>",
-		   label);
-	for (const char *end; *heads; heads = end + (*end == '|')) {
-		bool number = *heads == '#';
-		end = heads + strcspn(heads, "|");
-		heads += number;
-		fprintf(p->f, "<th scope=\"col\"%s>%.*s</th>", number ? " class=\"n\"" : "",
-			(int)(end - heads), heads);
-	}
-	fputs("</tr></thead>\n<tbody>\n", p->f);
-}
-
-/* Every k-th point, and the last one. */
-void page_spark(struct report *p, int64_t run)
-{
-	double y[SPARK_POINTS + 1], low = INFINITY, high = -INFINITY;
-	int n = 0;
-	sql_again(&p->spark, "ii", run, (int64_t)SPARK_POINTS);
-	for (; n <= SPARK_POINTS && sql_next(&p->spark); n++) {
-		y[n] = sql_real(&p->spark, 0);
-		low = fmin(low, y[n]);
-		high = fmax(high, y[n]);
-	}
-	if (n < 2)
-		return;
-	fprintf(p->f,
-		"<svg class=\"spark\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"by epoch\">"
-		"<polyline points=\"",
-		SPARK_WIDE, SPARK_HIGH);
-	for (int i = 0; i < n; i++)
-		fprintf(p->f, "%s%.4g,%.3g", i ? " " : "", (double)SPARK_WIDE * i / (n - 1),
-			1 + (SPARK_HIGH - 2) * (high > low && isfinite(y[i])
-							? (high - y[i]) / (high - low)
-							: 0.5));
-	fputs("\"/></svg>", p->f);
 }
 
 /* ---- Queries ------------------------------------------------------------- */
@@ -150,4 +50,75 @@ const char *cell_text(const struct sql *q, const char *name)
 double cell_number(const struct sql *q, const char *name)
 {
 	return sql_real(q, column(q, name));
+}
+
+/* ---- Figures ------------------------------------------------------------- */
+
+struct picture {
+	char *workload, *name, *summary, *svg;
+};
+
+static void take_picture(void *ctx, const struct figure *f, const char *workload, const char *file)
+{
+	struct pictures *ps = ctx;
+	char *svg = text_read(file);
+	if (svg)
+		APPEND(ps->picture, ps->n,
+		       (struct picture){.workload = must(strdup(workload)),
+					.name = must(strdup(f->name)),
+					.summary = must(strdup(f->summary)),
+					.svg = svg});
+}
+
+int pictures_draw(struct store *s, const struct figures *fs, struct pictures *ps)
+{
+	const struct figure **all AUTOFREE = must(calloc(fs->n + 1, sizeof(*all)));
+	struct drawing d = {.store = s,
+			    .style = fs->folder,
+			    .format = "svg",
+			    .title = "",
+			    .take = take_picture,
+			    .ctx = ps};
+	for (size_t i = 0; i < fs->n; i++)
+		all[i] = &fs->figure[i];
+	return draw_figures(&d, all, fs->n, false);
+}
+
+void pictures_free(struct pictures *ps)
+{
+	for (size_t i = 0; i < ps->n; i++) {
+		free(ps->picture[i].workload);
+		free(ps->picture[i].name);
+		free(ps->picture[i].summary);
+		free(ps->picture[i].svg);
+	}
+	free(ps->picture);
+}
+
+/* Writes an SVG file as the source of an image. */
+static void put_source(FILE *f, const char *svg)
+{
+	fputs("data:image/svg+xml,", f);
+	for (; *svg; svg++)
+		if (isalnum((unsigned char)*svg) || strchr(" !()*+,-./:;=_", *svg))
+			fputc(*svg, f);
+		else
+			fprintf(f, "%%%02X", (unsigned char)*svg);
+}
+
+void pictures_put(struct report *p, const struct pictures *ps, const char *workload)
+{
+	bool any = false;
+	for (size_t i = 0; i < ps->n; i++) {
+		const struct picture *at = &ps->picture[i];
+		if (strcmp(at->workload, workload) != 0)
+			continue;
+		fputs(any ? "" : "<h3>Figures</h3>\n<div class=\"figures\">\n", p->f);
+		any = true;
+		page_print(p, "<figure><img alt=\"%s\" src=\"", at->summary);
+		put_source(p->f, at->svg);
+		page_print(p, "\">\n<figcaption>%s <code>%s</code></figcaption></figure>\n",
+			   at->summary, at->name);
+	}
+	fputs(any ? "</div>\n" : "", p->f);
 }

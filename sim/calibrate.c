@@ -38,7 +38,7 @@ static const struct option calibrate_flags[] = {
 	OPTION(repetitions, INT, "repetitions", "3",
 	       "repetitions of the measurement of steps, with the other numbers of workers in "
 	       "between; the median repetition counts [repetitions]",
-	       .min = 1, .max = 99),
+	       .min = 1, .max = 1000),
 	OPTION(lab, INT, "lab", "0",
 	       "measure the network links of a lab with this number of hosts, at --lab.rate; 0: "
 	       "no lab [hosts]",
@@ -49,22 +49,13 @@ static const struct option calibrate_flags[] = {
 	{0},
 };
 
-/* The workers of a repetition get these variables, in addition to their configuration. */
-#define SECONDS_VARIABLE    "MVBENCH_CALIBRATE_SECONDS"
-#define REPETITION_VARIABLE "MVBENCH_CALIBRATE_REPETITION"
-
-static int repetition_number(void)
-{
-	const char *text = getenv(REPETITION_VARIABLE);
-	return text ? atoi(text) : 0;
-}
-
 /* ---- In a worker ---- */
 
 struct measuring {
 	const struct config *config;
-	const struct plan *plan;
+	int repetition; /* from 0 */
 	double seconds;
+	const struct plan *plan;
 	char *hosts; /* several: their links are measured */
 	struct points points;
 };
@@ -82,16 +73,13 @@ static char *take_hosts(void *self, const struct experiment *e, int64_t *id)
 	return NULL;
 }
 
-static void take_steps(void *self, struct worker *w, const float *step_s, size_t n)
+static void take_figures(void *self, struct worker *w, const float *step_s, size_t n)
 {
 	struct measuring *m = self;
-	if (!world_is_virtual)
-		measure_steps(w, step_s, n, repetition_number(), &m->points);
-}
-
-static void take_costs(void *self, struct worker *w)
-{
-	struct measuring *m = self;
+	if (step_s && !world_is_virtual)
+		measure_steps(w, step_s, n, m->repetition, &m->points);
+	if (m->repetition > 0)
+		return;
 	world_off_clock(false);
 	if (wants_wires(m->config))
 		measure_wires(w, m->seconds, &m->points);
@@ -138,41 +126,36 @@ static char *keep(struct measuring *m)
 		free(sums.point);
 		return wrong;
 	}
-	if (repetition_number() == 0)
+	if (m->repetition == 0)
 		return calibration_save(s, m->config, m->plan, wires ? m->hosts : NULL, &m->points);
 	return calibration_add(s, calibration_newest(s, m->config, m->plan), &m->points);
 }
 
-static char *end_measuring(void *self, const char *status, const char *reason)
+static char *end_measuring(void *self, const char *status, const char *reason,
+			   const struct closing *c)
 {
-	(void)status;
+	(void)status, (void)c;
 	return reason ? sentence("%s", reason) : keep(self);
 }
 
-/* ctx: the configuration. */
+/* ctx: the first three members of struct measuring. */
 static int measure(void *ctx, struct status_page *page)
 {
-	const struct config *c = ctx;
-	const char *seconds = getenv(SECONDS_VARIABLE);
-	struct measuring m = {.config = c, .seconds = seconds ? atof(seconds) : 1};
+	struct measuring m = *(const struct measuring *)ctx;
+	const struct config *c = m.config;
 	struct plan plan;
 	struct simulation simulation = {.platform_file = NULL};
 	struct sink sink = {.self = &m,
 			    .begin = take_hosts,
-			    .steps = wants_wires(c) ? NULL : take_steps,
-			    .steps_wanted_s = m.seconds,
-			    .model = repetition_number() > 0 ? NULL : take_costs,
+			    .steps_wanted_s = wants_wires(c) ? 0 : m.seconds,
+			    .model = take_figures,
 			    .end = end_measuring};
 	worker_introduce(c, page);
 	char *wrong = plan_make(c, &plan);
 	if (!wrong && world_is_virtual)
 		wrong = simulation_find(c, &plan, &simulation);
-	if (wrong) {
-		if (rank_of_launcher() <= 0)
-			status_end(page, EXIT_USER, wrong);
-		free(wrong);
-		return EXIT_OK;
-	}
+	if (wrong)
+		return command_refuse(wrong);
 	if (world_is_virtual) {
 		plan.simulation = &simulation;
 		panic_to(page->reason, sizeof page->reason);
@@ -277,20 +260,22 @@ static char *config_for(struct config *c, const struct arguments *a, int workers
 					{"epochs", "1"},         {"batch", "32"},
 					{"train-rows", rows},    {"validation", "0"},
 					{"sim.step-time", "1ms"}};
-	size_t owns = sizeof own / sizeof *own,
-	       places = (far ? sizeof there : sizeof here) / sizeof *own;
-	size_t n = a->options + owns + places;
-	struct setting *all AUTOFREE = must(calloc(n, sizeof *all));
-	memcpy(all, a->option, a->options * sizeof *all);
-	memcpy(all + a->options, own, sizeof own);
-	memcpy(all + a->options + owns, far ? there : here, places * sizeof *all);
-	return config_init(c, all, n, true);
+	struct settings all ENDS_WITH(settings_free) = {.n = 0};
+	settings_give(&all, a->option, a->options);
+	settings_give(&all, own, sizeof own / sizeof *own);
+	settings_give(&all, far ? there : here, (far ? sizeof there : sizeof here) / sizeof *own);
+	return config_init(c, all.setting, all.n, true);
 }
 
-static int launch_one(const struct arguments *a, int workers, bool far, bool sim)
+/* A worker's --repetitions is the number of its own repetition, from 1. */
+static int launch_one(const struct arguments *a, int workers, bool far, bool sim, int repetition,
+		      double seconds)
 {
-	static const char *const words[] = {"calibrate", NULL};
+	char *number AUTOFREE = sentence("--repetitions=%d", repetition + 1),
+		     *limit AUTOFREE = sentence("--seconds=%g", seconds);
+	const char *const words[] = {"calibrate", number, limit, NULL};
 	struct config c AUTOCONFIG = {0};
+	struct measuring m = {.config = &c, .repetition = repetition, .seconds = seconds};
 	struct progress progress = {.quiet = true};
 	struct watcher watcher = {.self = &progress, .tick = progress_tick};
 	struct status_page *page = NULL;
@@ -298,10 +283,9 @@ static int launch_one(const struct arguments *a, int workers, bool far, bool sim
 	if (wrong)
 		return complain(wrong);
 	progress_start(&progress);
-	int status = launch(&c, words, measure, &c, &watcher, &page, &why);
+	int status = launch(&c, words, measure, &m, &watcher, &page, &why);
 	progress_end(&progress);
-	if (why)
-		complain(why);
+	complain_if(why);
 	if (!status && page && page->interrupted) /* when the run was already done */
 		status = EXIT_INTERRUPTED;
 	status_free(page);
@@ -342,16 +326,8 @@ static char *write_platform(const struct arguments *a, const char *file, int wor
 			    text ? NULL : sentence("--out=%s: the platform is missing", file));
 }
 
-static void set_repetition(int repetition, double seconds)
-{
-	char text[32];
-	snprintf(text, sizeof text, "%d", repetition);
-	setenv(REPETITION_VARIABLE, text, 1);
-	snprintf(text, sizeof text, "%g", seconds);
-	setenv(SECONDS_VARIABLE, text, 1);
-}
-
-static int launch_for(const struct config *c, int workers, bool far, bool simulated)
+static int launch_for(const struct config *c, int workers, bool far, bool simulated, int repetition,
+		      double seconds)
 {
 	struct arguments a;
 	char **words AUTOWORDS = config_words(c);
@@ -367,7 +343,7 @@ static int launch_for(const struct config *c, int workers, bool far, bool simula
 			free((char *)(uintptr_t)a.option[i].name);
 			a.option[i] = (struct setting){must(strdup("batch")), batch};
 		}
-	int status = launch_one(&a, workers, far, simulated);
+	int status = launch_one(&a, workers, far, simulated, repetition, seconds);
 	arguments_free(&a);
 	return status;
 }
@@ -375,15 +351,13 @@ static int launch_for(const struct config *c, int workers, bool far, bool simula
 int calibration_repeat(const struct config *c, int workers, int repetition, double seconds,
 		       bool simulated)
 {
-	set_repetition(repetition, seconds);
-	return launch_for(c, workers, false, simulated);
+	return launch_for(c, workers, false, simulated, repetition, seconds);
 }
 
 int calibration_of_wires(const struct config *c, int hosts, double seconds)
 {
-	set_repetition(0, seconds);
-	int status = launch_for(c, hosts, true, false);
-	return status ? status : launch_for(c, hosts, true, true);
+	int status = launch_for(c, hosts, true, false, 0, seconds);
+	return status ? status : launch_for(c, hosts, true, true, 0, seconds);
 }
 
 /* Checks everything before anything is measured. *before: the newest calibration so far. */
@@ -431,7 +405,6 @@ static int measure_all(const struct arguments *a, const struct calibrate_flags *
 	int status = EXIT_OK;
 	int64_t repetitions = far ? 1 : f->repetitions; /* one repetition measures links often */
 	for (int repetition = 0; repetition < repetitions; repetition++) {
-		set_repetition(repetition, f->seconds);
 		for (int i = 0; i < n && status == EXIT_OK; i++) {
 			if (far)
 				fprintf(stderr, "network links between %d hosts\n", count[i]);
@@ -441,9 +414,9 @@ static int measure_all(const struct arguments *a, const struct calibrate_flags *
 					"by side\n",
 					repetition + 1, (long long)repetitions, c->run.workload,
 					(long long)c->run.batch, count[i], plural(count[i]));
-			status = launch_one(a, count[i], far, false);
+			status = launch_one(a, count[i], far, false, repetition, f->seconds);
 			if (status == EXIT_OK && count[i] > 1 && repetition == 0)
-				status = launch_one(a, count[i], far, true);
+				status = launch_one(a, count[i], far, true, repetition, f->seconds);
 		}
 	}
 	return status;
@@ -478,12 +451,14 @@ static char *calibrate(const struct arguments *a, const struct calibrate_flags *
 
 static char *run_calibrate(void *flags, struct arguments *a, int *status)
 {
+	const struct calibrate_flags *f = flags;
 	struct status_page *page = status_of_launcher();
 	struct config c AUTOCONFIG = {0};
-	char *wrong =
-		page ? config_init(&c, a->option, a->options, true) : calibrate(a, flags, status);
+	struct measuring m = {
+		.config = &c, .repetition = (int)f->repetitions - 1, .seconds = f->seconds};
+	char *wrong = page ? config_init(&c, a->option, a->options, true) : calibrate(a, f, status);
 	if (page && !wrong)
-		*status = measure(&c, page);
+		*status = measure(&m, page);
 	status_free(page);
 	return wrong;
 }

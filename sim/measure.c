@@ -4,8 +4,7 @@
  *
  * Costs are measured under training conditions: between two measurements the worker computes a
  * gradient, which fills the caches as in training. All workers do so at the same time. A figure is
- * the median of several measurements; of a collective, the shortest over the ranks counts (the last
- * rank to arrive does not wait). With less than a second for it, each is measured less often.
+ * the median of several measurements. With less than a second for it, each is measured less often.
  */
 #include "sim/sim.h"
 
@@ -17,7 +16,8 @@ enum {
 	TIMES_MOST = 301,
 	BETWEEN_NS = 2000000, /* a gradient between two measurements takes at most this */
 };
-static const double figure_s = 0.04; /* for a figure, if `seconds` is 1 */
+/* Time for a figure, if `seconds` is 1; of a wire, likewise, and the most for a message. */
+static const double figure_s = 0.04, wire_s = 0.3, wire_longest_s = 0.5;
 
 /* [floats]. The number of the workload's parameters is added. Lengths that are above ALWAYS and
  * above four times the parameters are left out, because no operation is as long. */
@@ -30,6 +30,12 @@ struct bench {
 	struct points *out;
 	struct link *all;
 	double share; /* of the intended number of measurements, above 0; at most 1 */
+	/* A figure is measured at least and at most so often, and as often as fits into this time
+	 * [s]. The first measurement decides that, and does not count; or one in the middle of the
+	 * fewest, which does. */
+	int least, most;
+	double figure_s;
+	bool first_decides;
 	bool between; /* compute a gradient between two measurements */
 	struct vec *x, *y;
 	struct vec *fresh; /* written before each measurement, as a gradient is: its lines are then
@@ -59,46 +65,52 @@ static void compute_between(struct bench *b)
 		vec_fill(b->fresh, 1);
 }
 
-/* `wanted` measurements scaled by the share, but enough for a median. */
+/* `wanted` measurements, within the bounds and scaled by the share. */
 static int times_of(const struct bench *b, double wanted)
 {
-	return (int)fmax(b->share * wanted, TIMES_LEAST);
+	return (int)fmax(b->share * fmin(wanted, b->most), b->least);
 }
 
-/* A worker that was started on another machine may not know the seconds: all take the smallest
- * share. */
 static struct bench bench_of(struct worker *w, double seconds, struct points *out)
 {
-	struct bench b = {.w = w, .out = out, .all = comm_link(w->all), .share = fmin(seconds, 1)};
-	link_reduce_all(b.all, &b.share, 1, REDUCE_MIN);
-	return b;
+	return (struct bench){.w = w,
+			      .out = out,
+			      .all = comm_link(w->all),
+			      .share = fmin(seconds, 1),
+			      .least = TIMES_LEAST,
+			      .most = TIMES_MOST,
+			      .figure_s = figure_s};
 }
 
 typedef void work_fn(struct bench *b);
 
-/* Seconds of `what`, the same on all ranks: of a collective the shortest, otherwise the mean. */
-static double figure(struct bench *b, work_fn *what, bool collective)
+/* Whose time counts: the mean over the ranks; the shortest, of a collective; or that of ranks 0 and
+ * 1, which do the work. (In a collective, the last rank to arrive does not wait.) */
+enum whose { EACH, ALL, PAIR };
+
+/* Seconds of `what`, the same on all ranks. */
+static double figure(struct bench *b, work_fn *what, enum whose whose)
 {
-	int times = TIMES_LEAST;
-	for (int i = 0; i < times; i++) {
+	int pilot = b->first_decides ? -1 : TIMES_LEAST / 2, times = TIMES_LEAST;
+	for (int i = b->first_decides ? -1 : 0; i < times; i++) {
 		compute_between(b);
 		pulse_step();
 		nsec since = clock_now();
 		what(b);
 		device_sync(b->w->dev);
-		b->took[i] = 1e-9 * (double)(clock_now() - since);
-		if (i == TIMES_LEAST / 2) { /* the number that all ranks have time for */
-			double took = b->took[i];
+		double took = 1e-9 * (double)(clock_now() - since);
+		if (i >= 0)
+			b->took[i] = took;
+		if (i == pilot) { /* the number that all ranks have time for */
 			link_reduce_all(b->all, &took, 1, REDUCE_MAX);
-			double wanted = took > 0 ? figure_s / took : TIMES_MOST;
-			times = times_of(b, fmin(wanted, TIMES_MOST));
+			times = times_of(b, b->figure_s / took);
 		}
 	}
-	if (collective)
+	if (whose == ALL)
 		link_reduce_all(b->all, b->took, times, REDUCE_MIN);
 	double m = median(b->took, times);
-	link_reduce_all(b->all, &m, 1, REDUCE_SUM);
-	return m / b->w->trainers;
+	link_reduce_all(b->all, &m, 1, whose == PAIR ? REDUCE_MAX : REDUCE_SUM);
+	return whose == PAIR ? m : m / b->w->trainers;
 }
 
 /* ---- Passes over vectors ---- */
@@ -136,7 +148,7 @@ static void measure_host(struct bench *b)
 {
 	for (int k = 0; k < 2; k++)
 		b->host[k] = must(calloc(b->n, sizeof(float)));
-	points_add(b->out, cost_names[COST_HOST], (double)b->n, figure(b, do_host, false));
+	points_add(b->out, cost_names[COST_HOST], (double)b->n, figure(b, do_host, EACH));
 	for (int k = 0; k < 2; k++)
 		free(b->host[k]);
 }
@@ -147,7 +159,7 @@ static void measure_vectors(struct bench *b)
 	static const enum cost cost[] = {COST_FILL, COST_COPY, COST_SCALE, COST_AXPY, COST_SGD};
 	for (size_t i = 0; i < sizeof cost / sizeof *cost; i++) {
 		b->cost = cost[i];
-		points_add(b->out, cost_names[b->cost], (double)b->n, figure(b, do_vectors, false));
+		points_add(b->out, cost_names[b->cost], (double)b->n, figure(b, do_vectors, EACH));
 	}
 }
 
@@ -170,7 +182,7 @@ static void measure_table(struct bench *b, struct tables *s, const char *name,
 	b->op.in = op->kind == OP_PUSH ? b->x->data : NULL;
 	b->op.out = b->y->data;
 	b->op.pull = true;
-	points_add(b->out, name, (double)b->n, figure(b, do_op, false));
+	points_add(b->out, name, (double)b->n, figure(b, do_op, EACH));
 	table_free(b->table);
 }
 
@@ -266,33 +278,28 @@ static void do_allreduce(struct bench *b)
 	world_charge_sum(b->n, b->w->trainers);
 }
 
-/* Half of a round trip between ranks 0 and 1. */
-static double message(struct bench *b)
+static void there_and_back(struct bench *b)
 {
-	int rank = b->w->rank, times = TIMES_LEAST;
-	float *out = vec_floats(b->x, 0), *in = vec_floats(b->y, 0);
-	for (int i = 0; rank < 2 && i < times; i++) {
-		vec_fill(b->x, 1); /* as a model is written between two messages */
-		nsec since = clock_now();
-		for (int k = 0; k < 2; k++)
-			if (rank == k)
-				link_send_plain(b->all, 1 - k, 0, out, b->n * sizeof *out);
-			else
-				link_recv(b->all, k, in, b->n);
-		b->took[i] = 0.5e-9 * (double)(clock_now() - since);
-		if (i == TIMES_LEAST / 2)
-			times = times_of(b, b->n <= 65536 ? 201 : 41);
-	}
-	double m = rank < 2 ? median(b->took, times) : 0;
-	link_reduce_all(b->all, &m, 1, REDUCE_MAX);
-	return m;
+	int rank = b->w->rank;
+	for (int k = 0; k < 2 && rank < 2; k++)
+		if (rank == k)
+			link_send_plain(b->all, 1 - k, 0, vec_floats(b->x, 0),
+					b->n * sizeof(float));
+		else
+			link_recv(b->all, k, vec_floats(b->y, 0), b->n);
 }
 
 static void measure_messages(struct bench *b)
 {
-	points_add(b->out, "message", (double)(b->n * sizeof(float)), message(b));
+	struct bench pair = *b;
+	pair.between = false;
+	pair.fresh = b->w->rank < 2 ? b->x : NULL; /* as a model is written between two messages */
+	pair.figure_s = INFINITY;
+	pair.most = b->n <= 65536 ? 201 : 41;
+	points_add(b->out, "message", (double)(b->n * sizeof(float)),
+		   figure(&pair, there_and_back, PAIR) / 2);
 	b->fresh = b->y;
-	points_add(b->out, "allreduce", (double)b->n, figure(b, do_allreduce, true));
+	points_add(b->out, "allreduce", (double)b->n, figure(b, do_allreduce, ALL));
 	b->fresh = NULL;
 }
 
@@ -358,18 +365,6 @@ void measure_costs(struct worker *w, double seconds, struct points *out)
 /* [floats], up to the first that takes too long */
 static const size_t wire_lengths[] = {1,     16,    128,    1024,   4096,    8192,
 				      16384, 65536, 131072, 524288, 2097152, 4194304};
-static const double wire_s = 0.3, wire_longest_s = 0.5; /* time for a figure; most for a message */
-
-static void there_and_back(struct bench *b)
-{
-	int rank = b->w->rank;
-	for (int k = 0; k < 2 && rank < 2; k++)
-		if (rank == k)
-			link_send_plain(b->all, 1 - k, 0, vec_floats(b->x, 0),
-					b->n * sizeof(float));
-		else
-			link_recv(b->all, k, vec_floats(b->y, 0), b->n);
-}
 
 static void both_ways(struct bench *b)
 {
@@ -378,35 +373,14 @@ static void both_ways(struct bench *b)
 		link_shift(b->all, peer, vec_floats(b->x, 0), peer, vec_floats(b->y, 0), b->n);
 }
 
-/* Seconds of `what`, the same on all ranks; of a collective the shortest. The first call, in which
- * TCP finds its speed, decides the number of repetitions. */
-static double wire_figure(struct bench *b, work_fn *what, bool collective)
-{
-	int times = 1;
-	for (int i = -1; i < times; i++) {
-		pulse_step();
-		nsec since = clock_now();
-		what(b);
-		double took = 1e-9 * (double)(clock_now() - since);
-		if (i >= 0) {
-			b->took[i] = took;
-			continue;
-		}
-		link_reduce_all(b->all, &took, 1, REDUCE_MAX);
-		double wanted = b->share * wire_s / fmax(took, 1e-6);
-		times = world_is_virtual ? 1 : (int)fmin(fmax(wanted, 3), TIMES_MOST);
-	}
-	if (collective)
-		link_reduce_all(b->all, b->took, times, REDUCE_MIN);
-	double m = median(b->took, times);
-	link_reduce_all(b->all, &m, 1, REDUCE_MAX);
-	return m;
-}
-
 void measure_wires(struct worker *w, double seconds, struct points *out)
 {
 	struct bench b = bench_of(w, seconds, out);
 	double message = 0;
+	b.first_decides = true; /* in the first, TCP finds its speed */
+	b.figure_s = wire_s;
+	b.least = world_is_virtual ? 1 : 3;
+	b.most = world_is_virtual ? 1 : TIMES_MOST;
 	for (size_t i = 0; i < sizeof wire_lengths / sizeof *wire_lengths; i++) {
 		b.n = wire_lengths[i];
 		if (message * (double)b.n > wire_longest_s * (double)wire_lengths[i - (i > 0)])
@@ -414,10 +388,10 @@ void measure_wires(struct worker *w, double seconds, struct points *out)
 		b.x = vec_new(w, b.n);
 		b.y = vec_new(w, b.n);
 		double bytes = (double)(b.n * sizeof(float));
-		message = wire_figure(&b, there_and_back, false) / 2;
+		message = figure(&b, there_and_back, PAIR) / 2;
 		points_add(out, "message", bytes, message);
-		points_add(out, "both", bytes, wire_figure(&b, both_ways, false));
-		points_add(out, "allreduce", (double)b.n, wire_figure(&b, do_allreduce, true));
+		points_add(out, "both", bytes, figure(&b, both_ways, PAIR));
+		points_add(out, "allreduce", (double)b.n, figure(&b, do_allreduce, ALL));
 		vec_free(b.x);
 		vec_free(b.y);
 	}

@@ -17,6 +17,7 @@ struct sim_worker {
 	double away_until_s;   /* until then it computes, or sleeps, outside MPI; 0: it does not */
 	int64_t stretches;     /* number of such stretches that have ended */
 	double charged_s;      /* pending time: work is done, but has not advanced the clock */
+	double asleep_s;       /* likewise, without a core */
 	double pending_s;      /* of a gradient whose layers become ready one by one */
 	double gradient_s;     /* of the whole model, of which this worker has a part */
 	bool quiet;            /* the device's operations are charged as a whole */
@@ -30,15 +31,13 @@ struct sim_worker {
 };
 
 struct sim_worker *sim_self(void); /* NULL outside an actor, as before the start */
-const struct simulation *sim_costs(void);
-double sim_params(void); /* of the whole model */
 void sim_charge(double seconds);
 void sim_charge_for(enum cost what, double amount);
 
 /* engine.c */
 void engine_start(const char *platform, int workers);
 /* NULL, or SimGrid's error for this platform. */
-char *engine_try(const char *file, int workers);
+char *engine_try(const char *file);
 
 /* measure.c: collective; rank 0 gets the figures. seconds below 1: fewer measurements of each. */
 void measure_costs(struct worker *w, double seconds, struct points *out);
@@ -47,8 +46,9 @@ void measure_wires(struct worker *w, double seconds, struct points *out);
 void measure_steps(struct worker *w, const float *step, size_t n, int repetition,
 		   struct points *out);
 
-/* device.c: the operations of w's device take virtual time. train false: they do nothing else. */
-void sim_device(struct worker *w, bool train);
+/* device.c: the operations of w's device take virtual time, by these costs. params: of the whole
+ * model. Without sim.train they do nothing else. */
+void sim_device(struct worker *w, const struct simulation *costs, double params);
 
 /* calibrate.c */
 /* Launches repetition `repetition` (0: a new calibration, with all costs) of the calibration that c

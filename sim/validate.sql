@@ -35,35 +35,28 @@ SELECT workload || ' ' || config || ifnull(' ' || x.text, '') AS cell,
 	ifnull(oversubscribed, 0) AS oversubscribed, v.*, iif(workers + servers > 1, 'several', 'one') AS ranks,
 	max(v.real_high / v.real_s - 1, 1 - v.real_low / v.real_s, ifnull(apart, 0)) > ?3 AS restless,
 	1 - ifnull(v.cores_share, 1) > ?3 / 2 AS busy,
-	v.cell AS options, e.value ->> 'expected' AS formula_s, (e.value ->> 'expected') / v.real_s - 1 AS formula_error
+	v.cell AS options
 FROM v LEFT JOIN extra AS x USING (simulated_id)
 	LEFT JOIN drift USING (simulated_id)
-	LEFT JOIN json_each(?2) AS e ON e.value ->> 'real' = v.config_hash
 ORDER BY 2, workload, workers, strategy, sync_every, 1);
 
--- Cells of one rank and of several are separate, because a single rank never waits. skill: 1 = exact, 0 = no
--- better than the closed formula: 1 - mean |error| / mean |error of the formula|, over cells that have one
--- (Murphy, Monthly Weather Review 116, 1988).
+-- Cells of one rank and of several are separate, because a single rank never waits.
 CREATE TEMP TABLE summary AS
 WITH error AS (
 	SELECT column1 AS place, column2 AS measure, ranks, cell, CASE column1
-		WHEN 1 THEN abs(time_error) WHEN 2 THEN abs(formula_error) WHEN 3 THEN abs(share_error)
-		WHEN 4 THEN staleness_distance ELSE abs(loss_error) END AS x
-	FROM named CROSS JOIN (VALUES (1, 'epoch_seconds'), (2, 'formula'), (3, 'comm_share'),
-		(4, 'staleness'), (5, 'test_loss'))
+		WHEN 1 THEN abs(time_error) WHEN 2 THEN abs(share_error)
+		WHEN 3 THEN staleness_distance ELSE abs(loss_error) END AS x
+	FROM named CROSS JOIN (VALUES (1, 'epoch_seconds'), (2, 'comm_share'), (3, 'staleness'),
+		(4, 'test_loss'))
 	WHERE NOT oversubscribed AND NOT excluded),
 ranked AS (
 	SELECT *, row_number() OVER (PARTITION BY ranks, place ORDER BY x, cell) AS i,
 		count(*) OVER (PARTITION BY ranks, place) AS n
-	FROM error WHERE x IS NOT NULL),
-skill AS (
-	SELECT ranks, 1 - avg(abs(time_error)) / nullif(avg(abs(formula_error)), 0) AS skill
-	FROM named WHERE formula_error IS NOT NULL AND NOT oversubscribed AND NOT excluded GROUP BY ranks)
+	FROM error WHERE x IS NOT NULL)
 SELECT place, measure, ranks, n AS cells,
 	avg(x) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median,
 	max(x) FILTER (WHERE i = (9 * n + 9) / 10) AS p90, max(x) AS worst,
-	max(iif(x > 0, cell, NULL)) FILTER (WHERE i = n) AS worst_cell,
-	iif(place = 1, (SELECT skill FROM skill AS k WHERE k.ranks = ranked.ranks), NULL) AS skill
+	max(iif(x > 0, cell, NULL)) FILTER (WHERE i = n) AS worst_cell
 FROM ranked GROUP BY ranks, place;
 
 -- A setting is the cells that differ only in the synchronisation strategy. Counts the settings of which several

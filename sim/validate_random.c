@@ -15,19 +15,6 @@ enum { BATCH_LEAST = 20, BATCH_MOST = 300, INTERVAL_MOST = 20, EPOCHS = 3 };
 #define SMALL_RESNET "resnet.depth = 20\ntrain-rows = 512\n"
 #define GIVEN_TIME   "step-time = 10ms\n"
 
-/* Does it synchronise every X steps? */
-static bool is_paced(const struct strategy *s)
-{
-	const struct setting given[] = {{"strategy", s->plugin.name}};
-	struct config c AUTOCONFIG = {0};
-	struct costs costs = {.steps = 1};
-	char *wrong = config_init(&c, given, 1, true);
-	CHECK(!wrong, "%s", wrong);
-	struct prediction p ENDS_WITH(prediction_fini) =
-		predict(s, &costs, &c.run, c.strategy_opts);
-	return p.paced;
-}
-
 static int64_t whole(uint64_t *rng, int64_t n)
 {
 	return (int64_t)(rng_uniform(rng) * (double)n);
@@ -61,7 +48,7 @@ char *random_cells(int64_t n, int64_t seed)
 			"[cell %lld]\nworkload = %s\nstrategy = %s\nworkers = %lld\n"
 			"batch = %lld\nsync-every = %lld\n%s%s%s",
 			(long long)i + 1, workload, s->plugin.name, (long long)workers,
-			(long long)batch, is_paced(s) ? (long long)interval : 1,
+			(long long)batch, strategy_has_interval(s) ? (long long)interval : 1,
 			many ? GIVEN_TIME : "", overlaps ? "allreduce.overlap = true\n" : "",
 			strcmp(workload, "resnet") == 0 ? SMALL_RESNET : "");
 	}

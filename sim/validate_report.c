@@ -36,8 +36,6 @@ static const struct column cell_columns[] = {
 	HIDDEN("real_high"),
 	SHOWN("simulated_s", "sim s", SECONDS("simulated_s")),
 	SHOWN("time_error", "error %", SIGNED("time_error")),
-	HIDDEN("formula_s"),
-	SHOWN("formula_error", "formula %", SIGNED("formula_error")),
 	SHOWN("real_share", "real comm %", SHARE("real_share")),
 	SHOWN("simulated_share", "sim comm %", SHARE("simulated_share")),
 	SHOWN("share_error", "points", SIGNED("share_error")),
@@ -53,16 +51,14 @@ static const struct column cell_columns[] = {
 
 static const struct column summary_columns[] = {
 	SHOWN("measure", "error of",
-	      "CASE place WHEN 1 THEN 'epoch time [%]' WHEN 2 THEN 'the same, closed formula [%]'\n"
-	      "WHEN 3 THEN 'communication share [points]'\n"
-	      "WHEN 4 THEN 'staleness histogram [% of pushes]' ELSE 'final test loss [%]' END"),
+	      "CASE place WHEN 1 THEN 'epoch time [%]' WHEN 2 THEN 'communication share [points]'\n"
+	      "WHEN 3 THEN 'staleness histogram [% of pushes]' ELSE 'final test loss [%]' END"),
 	SHOWN("ranks", "ranks", NULL),
 	PLAIN("cells"),
 	SHOWN("median", "median", PERCENT("median")),
 	SHOWN("p90", "90th percentile", PERCENT("p90")),
 	SHOWN("worst", "worst", PERCENT("worst")),
 	SHOWN("worst_cell", "in", NULL),
-	SHOWN("skill", "skill", ROUND("%.2f", "skill")),
 	{.name = NULL},
 };
 

@@ -44,7 +44,6 @@ static void allreduce_init(struct worker *w)
 	const struct allreduce_opts *o = w->opts;
 	struct allreduce *s = w->state;
 	size_t full = (size_t)o->bucket / sizeof(float);
-	w->no_layer_ready = !o->overlap;
 	for (size_t i = w->layers; i-- > 0;) {
 		size_t n = w->layer[i + 1] - w->layer[i];
 		struct bucket *b = s->buckets ? &s->bucket[s->buckets - 1] : NULL;
@@ -66,7 +65,8 @@ static struct bucket *bucket_at(const struct worker *w, size_t i)
 
 static bool allreduce_wants_layer(const struct worker *w, size_t i)
 {
-	return bucket_at(w, i) != NULL;
+	const struct allreduce_opts *o = w->opts;
+	return o->overlap && bucket_at(w, i);
 }
 
 static void allreduce_layer_ready(struct worker *w, size_t i)
@@ -94,16 +94,6 @@ static double allreduce_bytes(const struct worker *w)
 	return 2 * (n - 1) / n * sizeof(float) * (double)vec_len(w->grad);
 }
 
-static struct expected allreduce_expect(struct costs c, const struct run *run, const void *opts)
-{
-	const struct allreduce_opts *o = opts;
-	(void)run;
-	if (!o->overlap)
-		return EXPECTED(c.steps * (c.T_step + c.T_wait + c.T_allreduce));
-	return EXPECTED(c.steps * (c.T_step + c.T_wait + positive(c.T_allreduce - c.T_backward)),
-			.at_best = true);
-}
-
 static const struct setting allreduce_variants[] = {{"overlap", "true"}, {NULL, NULL}};
 
 const struct strategy strategy_allreduce = {
@@ -117,6 +107,6 @@ const struct strategy strategy_allreduce = {
 	.wants_layer = allreduce_wants_layer,
 	.step = allreduce_step,
 	.bytes_per_step = allreduce_bytes,
-	.expect = allreduce_expect,
+	.epoch_time = "steps (step + wait for the slowest + allreduce); overlap hides a part",
 	.variants = allreduce_variants,
 };

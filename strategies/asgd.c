@@ -32,6 +32,6 @@ const struct strategy strategy_asgd = {
 	.terms = exchange_terms,
 	.init = exchange_init,
 	.asynchronous = true,
-	.expect = exchange_expect,
+	.epoch_time = EXCHANGE_TIME,
 	EXCHANGE_SLOTS,
 };

@@ -15,8 +15,6 @@
  */
 #include "strategies/exchange.h"
 
-#include <math.h>
-
 struct bsp_opts {
 	struct updater_opts updater;
 	int64_t backup;
@@ -68,17 +66,6 @@ static struct table_terms bsp_terms(const struct run *run, const void *opts)
 	return t;
 }
 
-static struct expected bsp_expect(struct costs c, const struct run *run, const void *opts)
-{
-	const struct bsp_opts *o = opts;
-	struct expected known = exchange_expect(c, run, opts);
-	if (o->backup == 0)
-		return exchange_expect_round(c, opts);
-	if (o->backup > 1 || !known.formula)
-		return (struct expected){.formula = NULL};
-	return EXPECTED(c.steps * (c.T_step + positive(c.T_late) / sqrt(c.X) + c.T_sync / c.X));
-}
-
 static const struct setting bsp_variants[] = {{"backup", "1"}, {NULL, NULL}};
 
 const struct strategy strategy_bsp = {
@@ -90,7 +77,7 @@ const struct strategy strategy_bsp = {
 	.why_static = bsp_why_static,
 	.terms = bsp_terms,
 	.init = exchange_init,
-	.expect = bsp_expect,
+	.epoch_time = "steps (step + wait for the slowest / sqrt X + push and pull / X)",
 	.variants = bsp_variants,
 	EXCHANGE_SLOTS,
 };

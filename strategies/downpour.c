@@ -43,17 +43,6 @@ static void downpour_init(struct worker *w)
 	exchange_init(w);
 }
 
-static struct expected downpour_expect(struct costs c, const struct run *run, const void *opts)
-{
-	double send = (double)interval(run, opts);
-	if (!exchange_expect(c, run, opts).formula)
-		return (struct expected){.formula = NULL};
-	if (send == c.X)
-		return EXPECTED(c.steps * (c.T_step + c.T_sync / c.X));
-	c.T_push *= c.X / send;
-	return EXPECTED(c.steps * (c.T_step + c.T_add + (c.T_push + c.T_pull) / c.X));
-}
-
 const struct strategy strategy_downpour = {
 	.plugin = {.name = "downpour",
 		   .summary =
@@ -64,6 +53,6 @@ const struct strategy strategy_downpour = {
 	.terms = exchange_terms,
 	.init = downpour_init,
 	.asynchronous = true,
-	.expect = downpour_expect,
+	.epoch_time = "steps (step + push / F + pull / X), with F = --downpour.send or X",
 	EXCHANGE_SLOTS,
 };

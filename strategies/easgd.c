@@ -17,7 +17,6 @@
  */
 #include "strategies/exchange.h"
 
-#include <math.h>
 #include <string.h>
 
 struct easgd_opts {
@@ -143,15 +142,6 @@ static void easgd_fini(struct worker *w)
 	vec_free(s->apart);
 }
 
-static struct expected easgd_expect(struct costs c, const struct run *run, const void *opts)
-{
-	(void)run;
-	if (is_synchronous(opts)) /* one pass over one vector, three over two */
-		return EXPECTED(c.steps * (c.T_step + c.T_wait / sqrt(c.X) +
-					   (c.T_allreduce + c.T_scale + 3 * c.T_add) / c.X));
-	return EXPECTED(c.steps * (c.T_step + c.T_elastic / c.X));
-}
-
 const struct strategy strategy_easgd = {
 	.plugin = {.name = "easgd",
 		   .summary = "elastic averaging: workers and a centre move toward each other",
@@ -169,5 +159,5 @@ const struct strategy strategy_easgd = {
 	.tables = true,
 	.meets = MEETS_ALONE,
 	.bytes_per_step = exchange_bytes,
-	.expect = easgd_expect,
+	.epoch_time = "steps (step + elastic exchange / X)",
 };

@@ -21,7 +21,6 @@
  */
 #include "strategies/exchange.h"
 
-#include <math.h>
 #include <string.h>
 
 char *exchange_refuse(const struct run *run, const void *opts)
@@ -183,26 +182,4 @@ double exchange_bytes(const struct worker *w)
 	const struct exchange *s = w->state;
 	double one = table_bytes(w, (double)vec_len(w->param)), pulls = (double)w->run->sync_every;
 	return one / (s->apart ? (double)s->send : pulls) + one / pulls;
-}
-
-/* Other updaters were not measured. */
-static bool is_add(const void *opts)
-{
-	const struct updater_opts *o = opts;
-	return strcmp(o->updater, "add") == 0;
-}
-
-struct expected exchange_expect(struct costs c, const struct run *run, const void *opts)
-{
-	(void)run;
-	if (!is_add(opts))
-		return (struct expected){.formula = NULL};
-	return EXPECTED(c.steps * (c.T_step + c.T_sync / c.X));
-}
-
-struct expected exchange_expect_round(struct costs c, const void *opts)
-{
-	if (!is_add(opts))
-		return (struct expected){.formula = NULL};
-	return EXPECTED(c.steps * (c.T_step + c.T_wait / sqrt(c.X) + c.T_sync / c.X));
 }

@@ -78,14 +78,11 @@ char *exchange_refuse(const struct run *run, const void *opts);
 struct push exchange_push(const struct worker *w); /* what goes with a push of this trainer */
 void exchange_step(struct worker *w);
 void exchange_flush(struct worker *w);
-/* these slots, */
+/* and these slots. */
 #define EXCHANGE_SLOTS \
 	TABLE_SLOTS, .step = exchange_step, .flush = exchange_flush, .rejoin = exchange_rejoin, \
 		     .bytes_per_step = exchange_bytes
-/* and the expected cost of a push and a pull: without waiting, or also with the wait for a round.
- */
-struct expected exchange_expect(struct costs c, const struct run *run, const void *opts);
-struct expected exchange_expect_round(struct costs c, const void *opts);
+#define EXCHANGE_TIME "steps (step + push and pull / X)" /* its epoch_time if no worker waits */
 
 extern const struct linear_ops linear_split;       /* split over the model group: linear_split.c */
 double linear_split_bytes(const struct worker *w); /* bytes that these send: as bytes_per_step */

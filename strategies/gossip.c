@@ -11,12 +11,11 @@
  *
  * A round does not change the mean over the trainers, which is the evaluated model. It sends P
  * floats a trainer (none for one that sits out), for any N; an averaging of all sends 2 (N - 1) / N
- * P. It waits for one neighbour, T_pair. The neighbour has waited too: in simulations the wait is a
- * quarter longer than T_pair.
+ * P. It waits for one neighbour, which has waited for its own: in simulations a quarter longer than
+ * the slower of two workers takes.
  */
 #include "mvbench.h"
 
-#include <math.h>
 #include <string.h>
 
 struct gossip_opts {
@@ -109,13 +108,6 @@ static double gossip_bytes(const struct worker *w)
 	return paired / n * sizeof(float) * (double)vec_len(w->param) / (double)w->run->sync_every;
 }
 
-static struct expected gossip_expect(struct costs c, const struct run *run, const void *opts)
-{
-	(void)run, (void)opts;
-	return EXPECTED(c.steps * (c.T_step + c.T_pair / sqrt(c.X) +
-				   (c.T_exchange + c.T_scale + c.T_add) / c.X));
-}
-
 const struct strategy strategy_gossip = {
 	.plugin = {.name = "gossip",
 		   .summary = "decentralised: every X steps a worker averages with one neighbour",
@@ -129,5 +121,5 @@ const struct strategy strategy_gossip = {
 	.average = true,
 	.meets = MEETS_ALONE,
 	.bytes_per_step = gossip_bytes,
-	.expect = gossip_expect,
+	.epoch_time = "steps (step + wait for a neighbour / sqrt X + message / X)",
 };

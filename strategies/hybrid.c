@@ -60,15 +60,6 @@ static double hybrid_bytes(const struct worker *w)
 	       2 * (groups - 1) / groups * sizeof(float) * (double)w->model_params / share;
 }
 
-/* D workers reduce P / G floats: 2 (D - 1) / D P / G, of 2 (N - 1) / N P that T_allreduce sends. */
-static struct expected hybrid_expect(struct costs c, const struct run *run, const void *opts)
-{
-	(void)run, (void)opts;
-	return EXPECTED(c.steps * (c.T_one / c.G + c.T_message +
-				   c.T_allreduce * (c.N - c.G) / (c.G * (c.N - 1))),
-			.at_best = true);
-}
-
 const struct strategy strategy_hybrid = {
 	.plugin = {.name = "hybrid",
 		   .summary = "groups of workers share a model; gradients are averaged between "
@@ -80,5 +71,5 @@ const struct strategy strategy_hybrid = {
 	.linear = &linear_split,
 	.step = hybrid_step,
 	.bytes_per_step = hybrid_bytes,
-	.expect = hybrid_expect,
+	.epoch_time = "steps (step / G + messages of split layers + allreduce / G)",
 };

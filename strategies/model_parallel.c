@@ -21,13 +21,6 @@ static void model_parallel_step(struct worker *w)
 	local_step(w, 1);
 }
 
-static struct expected model_parallel_expect(struct costs c, const struct run *run,
-					     const void *opts)
-{
-	(void)run, (void)opts;
-	return EXPECTED(c.steps * (c.T_one / c.N + c.T_message), .at_best = true);
-}
-
 const struct strategy strategy_model_parallel = {
 	.plugin = {.name = "model_parallel",
 		   .summary = "one model, its linear layers split over the workers"},
@@ -35,5 +28,5 @@ const struct strategy strategy_model_parallel = {
 	.linear = &linear_split,
 	.step = model_parallel_step,
 	.bytes_per_step = linear_split_bytes,
-	.expect = model_parallel_expect,
+	.epoch_time = "steps (step / N + messages of split layers)",
 };

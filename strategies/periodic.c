@@ -258,28 +258,6 @@ static double periodic_bytes(const struct worker *w)
 	return w->step <= o->start ? one : vectors * one / (double)interval(w->run, o, w->epoch);
 }
 
-/* With a schedule, X is the number of steps of the run divided by its averagings; each first step
- * of plain allreduce counts as one. Velocities are averaged like the model. */
-static struct expected periodic_expect(struct costs c, const struct run *run, const void *opts)
-{
-	const struct periodic_opts *o = opts;
-	double averagings = 0, steps = c.steps * (double)run->epochs;
-	double start = fmin((double)o->start, steps);
-	for (int64_t e = 1; e <= run->epochs; e++)
-		averagings += c.steps / (double)interval(run, o, e);
-	c.X = steps / (start + averagings * (1 - start / steps));
-	if (!periodic_has(o->outer, "none"))
-		c.T_scale *= 3;
-	if (averages(run, o) && strcmp(run->optimizer, "sgd") != 0)
-		return (struct expected){.formula = NULL};
-	if (averages(run, o) && run->momentum != 0) {
-		c.T_allreduce *= 2;
-		c.T_scale *= 2;
-	}
-	return EXPECTED(c.steps *
-			(c.T_step + c.T_wait / sqrt(c.X) + (c.T_allreduce + c.T_scale) / c.X));
-}
-
 static const struct setting periodic_variants[] = {{"schedule", "down"}, {NULL, NULL}};
 
 const struct strategy strategy_periodic = {
@@ -296,6 +274,6 @@ const struct strategy strategy_periodic = {
 	.average = true,
 	.meets = MEETS_TOGETHER,
 	.bytes_per_step = periodic_bytes,
-	.expect = periodic_expect,
+	.epoch_time = "steps (step + wait for the slowest / sqrt X + allreduce / X)",
 	.variants = periodic_variants,
 };

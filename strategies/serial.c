@@ -27,17 +27,11 @@ static double serial_bytes(const struct worker *w)
 	return 0;
 }
 
-static struct expected serial_expect(struct costs c, const struct run *run, const void *opts)
-{
-	(void)run, (void)opts;
-	return EXPECTED(c.steps * c.T_one);
-}
-
 const struct strategy strategy_serial = {
 	.plugin = {.name = "serial", .summary = "one worker, no communication: the baseline"},
 	.refuse = serial_refuse,
 	.local = true,
 	.step = serial_step,
 	.bytes_per_step = serial_bytes,
-	.expect = serial_expect,
+	.epoch_time = "steps x step",
 };

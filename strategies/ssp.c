@@ -56,12 +56,6 @@ static struct table_terms ssp_terms(const struct run *run, const void *opts)
 	return t;
 }
 
-static struct expected ssp_expect(struct costs c, const struct run *run, const void *opts)
-{
-	const struct ssp_opts *o = opts;
-	return o->bound ? exchange_expect(c, run, opts) : exchange_expect_round(c, opts);
-}
-
 const struct strategy strategy_ssp = {
 	.plugin = {.name = "ssp",
 		   .summary = "stale-synchronous SGD: asgd with a bound on how far a worker may be "
@@ -73,6 +67,6 @@ const struct strategy strategy_ssp = {
 	.terms = ssp_terms,
 	.init = exchange_init,
 	.asynchronous = true,
-	.expect = ssp_expect,
+	.epoch_time = EXCHANGE_TIME "; at its bound a worker waits",
 	EXCHANGE_SLOTS,
 };

@@ -1,166 +1,83 @@
--- advise.sql - the answer of `mvbench advise`: tables term, inequality, ranking and advice, and the views that
--- show them. They are made from the costs of a step (advise_costs.sql) and the strategies' predictions. Times are
--- in seconds. Derivation of the inequality of local SGD and overlapped allreduce: both cost T_step plus a part of
--- an allreduce: T_allreduce / X for local SGD, T_allreduce - T_backward for overlapped allreduce.
+-- advise.sql - the answer of `mvbench advise`: tables ranking, refused and advice. They are made from the simulated
+-- cells, which advise.c lists in table cell, and from recorded runs, whose numbers are in table allowed. Times are in
+-- seconds. ?1: the epochs of the runs whose accuracies count; a cell has fewer.
 
-CREATE TEMP TABLE term AS
-SELECT m.place, name, k.s, m.means, k.origin FROM meaning AS m JOIN known AS k USING (name);
+CREATE TEMP TABLE simulated AS
+SELECT c.*, m.id, m.status, m.reason, m.workers, m.seconds_total / m.epochs_done AS epoch_seconds,
+	m.compute_fraction, m.comm_fraction, m.wait_fraction, m.staleness_mean AS staleness
+FROM cell AS c JOIN run_summary AS m ON m.id = (SELECT max(id) FROM run WHERE config_hash = c.hash);
 
+-- The median accuracy of runs with the training options of a cell, real or simulated.
+CREATE TEMP TABLE learned AS
+SELECT id, n AS accuracy_n, avg(test_accuracy) AS test_accuracy FROM (
+	SELECT c.id, k.test_accuracy, row_number() OVER (PARTITION BY c.id ORDER BY k.test_accuracy) AS i,
+		count(*) OVER (PARTITION BY c.id) AS n
+	FROM run AS c JOIN run AS r USING (strategy, sync_every, workers, workload, batch, precision, params,
+			train_size, optimizer, lr, lr_schedule, momentum, weight_decay, reduce, lr_scale, split,
+			clip, state)
+		JOIN run_figures AS k ON k.run_id = r.id
+	WHERE c.id IN (SELECT id FROM simulated) AND r.id IN (SELECT id FROM allowed) AND r.status = 'done'
+		AND r.epochs = ?1 AND k.test_accuracy IS NOT NULL AND NOT EXISTS (
+			SELECT name, value FROM run_option WHERE run_id = c.id AND part = 'strategy'
+			EXCEPT SELECT name, value FROM run_option WHERE run_id = r.id AND part = 'strategy'))
+WHERE i IN ((n + 1) / 2, (n + 2) / 2) GROUP BY id;
+
+-- sync_every NULL: the interval does not matter.
 CREATE TEMP TABLE ranking AS
-SELECT row_number() OVER (ORDER BY p.bound <> '', p.seconds) AS place,
-	p.strategy || iif(p.variant = '', '', ' ' || p.variant) AS strategy, p.paced, p.x, p.workers, p.bound,
-	p.seconds, p.formula, p.numbers, 
-	(SELECT min(seconds) FROM prediction WHERE workers = 1) / p.seconds AS speedup,
-	t.value AS measured, t.n AS measured_n, p.seconds / t.value - 1 AS error,
-	a.value AS accuracy, a.n AS accuracy_n, s.mean AS staleness
-FROM prediction AS p
-	LEFT JOIN middle AS t ON (t.strategy, t.variant, t.x, t.workers) = (p.strategy, p.variant, p.x, p.workers)
-		AND t.name = 'seconds'
-	LEFT JOIN middle AS a ON (a.strategy, a.variant, a.x, a.workers) = (p.strategy, p.variant, p.x, p.workers)
-		AND a.name = 'accuracy'
-	LEFT JOIN middle AS s ON (s.strategy, s.variant, s.x, s.workers) = (p.strategy, p.variant, p.x, p.workers)
-		AND s.name = 'staleness';
+SELECT row_number() OVER (ORDER BY epoch_seconds, place) AS place, strategy, x AS sync_every, workers, epoch_seconds,
+	(SELECT min(epoch_seconds) FROM simulated WHERE workers = 1 AND status = 'done') / epoch_seconds AS speedup,
+	compute_fraction, comm_fraction, wait_fraction, staleness, test_accuracy, accuracy_n, plugin, epoch_time
+FROM simulated LEFT JOIN learned USING (id) WHERE status = 'done' ORDER BY 1;
 
--- x NULL: the inequality does not depend on X.
-CREATE TEMP TABLE inequality AS
-WITH have AS (
-	SELECT a.workers, a.steps, a.steps_one, max(s) FILTER (WHERE name = 'T_one') AS one,
-		max(s) FILTER (WHERE name = 'T_step') AS step,
-		ifnull(max(s) FILTER (WHERE name = 'T_wait'), 0) AS wait,
-		max(s) FILTER (WHERE name = 'T_backward') AS backward,
-		max(s) FILTER (WHERE name = 'T_allreduce') AS allreduce,
-		max(s) FILTER (WHERE name = 'T_sync') AS sync
-	FROM asked AS a JOIN known)
-SELECT 1 AS place, NULL AS x, workers || ' workers with an allreduce every step beat one' AS claim,
-	'steps (T_step + T_wait + T_allreduce) < steps_one T_one' AS formula,
-	printf('%d (%.4g + %.4g + %.4g) ms = %.4g s < %d x %.4g ms = %.4g s', steps, 1e3 * step,
-		1e3 * wait, 1e3 * allreduce, steps * (step + wait + allreduce), steps_one, 1e3 * one,
-		steps_one * one) AS numbers,
-	steps * (step + wait + allreduce) < steps_one * one AS holds
-FROM have
-UNION ALL SELECT 2, NULL, 'overlapping hides a whole allreduce behind the backward pass',
-	'T_allreduce <= T_backward',
-	printf('%.4g ms <= %.4g ms', 1e3 * allreduce, 1e3 * backward), allreduce <= backward
-FROM have
-UNION ALL SELECT 3, x, 'local SGD beats an overlapped allreduce', 'T_allreduce (1 - 1/X) > T_backward',
-	printf('%.4g ms (1 - 1/%d) = %.4g ms > %.4g ms', 1e3 * allreduce, x,
-		1e3 * allreduce * (1 - 1.0 / x), 1e3 * backward),
-	allreduce * (1 - 1.0 / x) > backward
-FROM have JOIN interval WHERE x > 1
-UNION ALL SELECT 4, NULL, 'pushing to tables (asgd) beats an allreduce every step',
-	'T_sync < T_wait + T_allreduce',
-	printf('%.4g ms < %.4g + %.4g ms', 1e3 * sync, 1e3 * wait, 1e3 * allreduce), sync < wait + allreduce
-FROM have;
+INSERT INTO refused
+SELECT strategy || ifnull(' X=' || x, ''), ifnull(reason, status) FROM simulated WHERE status <> 'done';
 
 -- Sentences, in order.
 CREATE TEMP TABLE advice AS
-WITH real AS MATERIALIZED (SELECT * FROM ranking WHERE bound = ''),
-best AS (SELECT * FROM real ORDER BY seconds LIMIT 1),
--- for each strategy with an interval: the shortest interval whose time is within 5 % of that of the longest
+WITH best AS (SELECT *, strategy || ifnull(' with X=' || sync_every, '') AS name FROM ranking WHERE place = 1),
+-- of each strategy the shortest interval with which it is faster than any allreduce every step; and whose time is
+-- within 5 % of that of the longest interval
+allreduce AS (SELECT strategy, min(epoch_seconds) AS s FROM ranking WHERE plugin = 'allreduce'),
+faster AS (
+	SELECT r.strategy || ' X=' || min(sync_every) AS name, a.strategy AS other, s
+	FROM ranking AS r JOIN allreduce AS a WHERE sync_every IS NOT NULL AND epoch_seconds < s GROUP BY r.strategy),
 enough AS (
-	SELECT strategy, min(x) AS x, most FROM (
-		SELECT *, first_value(seconds) OVER w AS least, max(x) OVER (PARTITION BY strategy) AS most
-		FROM real WHERE paced
-		WINDOW w AS (PARTITION BY strategy ORDER BY x DESC))
-	WHERE seconds <= 1.05 * least GROUP BY strategy),
-every AS (SELECT * FROM real WHERE strategy = 'allreduce'),
+	SELECT strategy || ' X=' || min(sync_every) AS name, min(sync_every) AS x, most FROM (
+		SELECT *, first_value(epoch_seconds) OVER w AS least,
+			max(sync_every) OVER (PARTITION BY strategy) AS most
+		FROM ranking WHERE sync_every IS NOT NULL
+		WINDOW w AS (PARTITION BY strategy ORDER BY sync_every DESC))
+	WHERE epoch_seconds <= 1.05 * least GROUP BY strategy),
+every AS (SELECT * FROM ranking WHERE strategy = 'allreduce'),
 cost AS (
-	SELECT strategy, group_concat(printf('X=%d %+.2f', x, 100 * lost), ', ') AS list, min(n) AS n, base
-	FROM (SELECT r.strategy, r.x, r.accuracy - e.accuracy AS lost, r.accuracy_n AS n,
+	SELECT strategy, group_concat(printf('X=%d %+.2f', sync_every, 100 * lost), ', ') AS list,
+		min(accuracy_n) AS n, base
+	FROM (SELECT r.strategy, r.sync_every, r.test_accuracy - e.test_accuracy AS lost, r.accuracy_n,
 			e.accuracy_n AS base
-		FROM real AS r JOIN every AS e
-		WHERE r.accuracy IS NOT NULL AND e.accuracy IS NOT NULL AND r.x > 1
-		ORDER BY r.strategy, r.x)
-	GROUP BY strategy),
-wrong AS (SELECT abs(error) AS off, count(*) OVER () AS n, row_number() OVER (ORDER BY abs(error)) AS i
-	FROM real WHERE error IS NOT NULL)
-SELECT 1 AS place, printf('Fastest: %s%s, %.4g s an epoch%s.', b.strategy,
-	iif(b.paced, ' with X=' || b.x, ''), b.seconds,
-	iif(b.speedup IS NULL, '', printf(', %.3g times as fast as one worker', b.speedup))) AS says
-FROM best AS b WHERE b.workers > 1
-UNION ALL SELECT 2, printf('%s: X=%d is long enough; X=%d is less than 5 %% faster.', strategy, x, most)
-FROM enough WHERE x < most
+		FROM ranking AS r JOIN every AS e
+		WHERE r.test_accuracy IS NOT NULL AND e.test_accuracy IS NOT NULL AND r.sync_every > 1
+		ORDER BY r.strategy, r.sync_every)
+	GROUP BY strategy)
+SELECT 1 AS place, printf('Fastest: %s, %.4g s an epoch%s.', name, epoch_seconds, iif(speedup IS NULL, '',
+	printf(', %.3g times as fast as one worker', speedup))) AS says
+FROM best WHERE workers > 1
+UNION ALL SELECT 2, printf('Faster than %s (%.4g s) from this interval on: %s.', other, s,
+	group_concat(name, ', ')) FROM faster HAVING count(*) > 0
+UNION ALL SELECT 2, printf('Long enough, because X=%d is less than 5 %% faster: %s.', max(most), group_concat(name, ', '))
+FROM enough WHERE x < most HAVING count(*) > 0
 UNION ALL SELECT 3, printf('One worker alone is faster than any of these (%.4g s an epoch): here synchronising '
-	|| 'costs more than %d workers gain.', seconds, (SELECT workers FROM asked))
+	|| 'costs more than %d workers gain.', epoch_seconds, (SELECT max(workers) FROM ranking))
 FROM best WHERE workers = 1
 UNION ALL SELECT 4, printf('Compared with allreduce, %s changed the test accuracy here, in points: %s '
 	|| '(medians of %d or more, and of %d runs).', strategy, list, n, base) FROM cost
 UNION ALL SELECT 5, printf('Fastest that loses at most half a point: %s%s, %.4g s an epoch.', strategy,
-	iif(paced, ' with X=' || x, ''), seconds) FROM (
-	SELECT r.* FROM real AS r JOIN every AS e WHERE r.accuracy >= e.accuracy - 0.005
-	ORDER BY r.seconds LIMIT 1) WHERE EXISTS (SELECT 1 FROM cost)
+	ifnull(' with X=' || sync_every, ''), epoch_seconds) FROM (
+	SELECT r.* FROM ranking AS r JOIN every AS e WHERE r.test_accuracy >= e.test_accuracy - 0.005
+	ORDER BY r.place LIMIT 1) WHERE EXISTS (SELECT 1 FROM cost)
 UNION ALL SELECT 6, 'No run here with these training options shows how a long interval changes '
 	|| 'accuracy. It costs some, more with a longer X and later in training: test it before you '
 	|| 'trust a ranking by time.'
 WHERE NOT EXISTS (SELECT 1 FROM cost)
-UNION ALL SELECT 7, printf('A push of asgd has a staleness of about %d pushes of other workers%s; that costs '
-	|| 'accuracy too, most with momentum.', workers - 1,
-	ifnull((SELECT printf(', %.3g in the runs here', avg(staleness)) FROM ranking
-		WHERE strategy = 'asgd' HAVING avg(staleness) IS NOT NULL), ''))
-FROM asked WHERE EXISTS (SELECT 1 FROM known WHERE name = 'T_sync')
-UNION ALL SELECT 8, printf('The times of the runs here differ from the predicted ones by %.0f %% (median): the '
-	|| 'load of the machine was different. Calibrate again while it is idle, or take the times '
-	|| 'from the runs: --from=runs.', 100 * avg(off))
-FROM wrong WHERE i IN ((n + 1) / 2, (n + 2) / 2) HAVING avg(off) > 0.2
-UNION ALL SELECT 9, 'A time "at best" is a lower bound: real messages move only while a worker is inside '
-	|| 'MPI, nothing hides the last bucket, and a split model has more than one message a step.'
-FROM ranking WHERE bound <> '' GROUP BY 2;
-
--- ---- Shown tables --------------------------------------------------------------------------------
-
-CREATE TEMP VIEW shown_setup AS
-SELECT printf('%s, batch %d, %d workers on %s%s: %d parameters; %d steps an epoch, %d for one worker alone.',
-	workload, batch, workers, iif(platform = 'sim', 'simulated ' || sim_platform, device),
-	iif(platform = 'sim' AND sim_step_time <> 'auto', ' with steps of ' || sim_step_time, ''),
-	params, steps, steps_one) AS says
-FROM asked;
-
-CREATE TEMP VIEW shown_terms AS
-SELECT name, printf('%.4g', 1e3 * s) AS ms, means AS 'which is', origin AS 'from' FROM term ORDER BY place;
-
--- If the result is the same for several X, the numbers are those of the X closest to the change.
-CREATE TEMP VIEW shown_inequalities AS
-SELECT iif(holds, 'yes', 'no') AS ' ', claim || ifnull(', X=' || xs, '') AS 'that', formula AS 'when',
-	numbers AS 'with the numbers'
-FROM (SELECT place, claim, x, formula, numbers, holds, group_concat(x, ',') AS xs,
-		max(ifnull(iif(holds, -x, x), 0)) -- the other columns are of the row with the max
-	FROM (SELECT * FROM inequality ORDER BY place, x)
-	WHERE holds IS NOT NULL GROUP BY place, holds)
-ORDER BY place, x;
-
-CREATE TEMP VIEW shown_ranking AS
-SELECT iif(bound = '', place, '') AS '#', strategy,
-	iif(paced, x, '') AS X, bound AS ' ',
-	printf('%.4g', seconds) AS 'epoch s',
-	iif(speedup IS NULL, '', printf('%.3g', speedup)) AS speedup,
-	iif(measured IS NULL, '', printf('%.4g', measured)) AS 'ran in s',
-	iif(error IS NULL, '', printf('%+.1f', 100 * error)) AS 'off by %',
-	iif(accuracy IS NULL, '', printf('%.2f', 100 * accuracy)) AS 'accuracy %',
-	numbers AS 'which is'
-FROM ranking ORDER BY place;
-
-CREATE TEMP VIEW shown_formulas AS
-SELECT strategy, formula AS 'an epoch takes' FROM ranking GROUP BY strategy ORDER BY min(place);
-
-CREATE TEMP VIEW shown_unpredicted AS SELECT strategy, why AS 'because' FROM unpredicted;
-
-CREATE TEMP VIEW answer AS
-SELECT json_object(
-	'setup', (SELECT json_object('workload', workload, 'workload_options', words, 'batch', batch,
-		'device', device, 'precision', precision, 'threads', threads, 'workers', workers,
-		'params', params, 'platform', platform, 'sim_platform', sim_platform,
-		'sim_step_time', sim_step_time, 'steps', steps, 'steps_one', steps_one) FROM asked),
-	'terms', (SELECT json_group_array(json_object('name', name, 'seconds', s, 'means', means,
-		'from', origin)) FROM (SELECT * FROM term ORDER BY place)),
-	'inequalities', (SELECT json_group_array(json_object('claim', claim, 'x', x, 'formula', formula,
-		'numbers', numbers, 'holds', json(iif(holds, 'true', 'false'))))
-		FROM (SELECT * FROM inequality WHERE holds IS NOT NULL ORDER BY place, x)),
-	'ranking', (SELECT json_group_array(json_object('place', place, 'strategy', strategy,
-		'sync_every', x, 'workers', workers, 'bound', bound, 'epoch_seconds', seconds,
-		'speedup', speedup, 'formula', formula, 'numbers', numbers, 'measured', measured,
-		'measured_n', measured_n, 'error', error, 'test_accuracy', accuracy,
-		'accuracy_n', accuracy_n, 'staleness', staleness))
-		FROM (SELECT * FROM ranking ORDER BY place)),
-	'unpredicted', (SELECT json_group_array(json_object('strategy', strategy, 'why', why))
-		FROM unpredicted),
-	'advice', (SELECT json_group_array(says) FROM (SELECT says FROM advice ORDER BY place))) AS json;
+UNION ALL SELECT 7, printf('A push of asgd has a mean staleness of %.3g pushes of other workers; that costs '
+	|| 'accuracy too, most with momentum.', avg(staleness))
+FROM ranking WHERE strategy = 'asgd' HAVING avg(staleness) > 0;

@@ -27,8 +27,8 @@ char *names_find(struct store *s, const char *word, const struct select *of, con
 
 /* Fills table past of style.sql, on another connection, with what mvbench history finds of each
  * configuration of the selected runs, whatever its labels. Leaves it empty if all runs are of one
- * commit. figure: a value of --figure, which the user gave as `option`; "" = seconds of an epoch.
- * NULL or a sentence. */
+ * commit. figure: a value of --figure, which the user gave as `option` ("--y="); "" = seconds of an
+ * epoch. NULL or a sentence. */
 char *history_past(struct store *to, const struct select *of, const char *option,
 		   const char *figure);
 
@@ -42,31 +42,7 @@ enum { SERIES_MOST = 1000 }; /* values of a fit */
  * there is one segment. */
 void steps_find(const double *x, const size_t *end, size_t n, bool *begins, double *level);
 
-/* ---- Predictions (predict.c) ---- */
-
-struct term {
-	const char *name, *means; /* means NULL: not a time */
-	size_t offset;            /* of its field of struct costs */
-};
-extern const struct term terms[]; /* ends at name NULL */
-double *term_of(struct costs *c, const char *name, size_t length);
-
-struct prediction {
-	double seconds; /* of an epoch */
-	bool at_best;
-	bool paced;              /* it depends on X */
-	char *formula, *numbers; /* as it is written, and with the numbers in it [ms] */
-	char *why;               /* why there is no prediction; NULL = there is one */
-};
-/* Predicts an epoch of this strategy with these costs. */
-struct prediction predict(const struct strategy *s, const struct costs *c, const struct run *run,
-			  const void *opts);
-void prediction_fini(struct prediction *p);
-
-struct config;
-/* Predicts the seconds of an epoch of this run by its strategy's formula, from the calibrations of
- * this machine in its database. NaN = there is no formula, or its terms were not measured. NULL or
- * a sentence (advise.c). */
-char *predict_run(const struct config *c, double *seconds);
+/* Does --sync-every matter to this strategy, as its epoch_time says (advise.c)? */
+bool strategy_has_interval(const struct strategy *s);
 
 #endif

@@ -24,14 +24,11 @@ static const struct option options[] = {
 /* Prints the one row of a view. Without a row, the run has no epoch yet. */
 static char *print_verdict(struct store *s, int64_t id, bool json)
 {
-	struct sql q AUTODONE =
-		sql_select(s, json ? "SELECT * FROM as_json" : "SELECT * FROM verdict", "");
-	if (!sql_next(&q)) {
-		TRY(sql_done(&q));
+	char *text AUTOFREE = NULL;
+	TRY(sql_first(s, &text, json ? "SELECT * FROM as_json" : "SELECT * FROM verdict", ""));
+	if (!text)
 		return sentence("run %lld has no epoch yet: its workers have no times",
 				(long long)id);
-	}
-	char *text AUTOFREE = sql_copy(&q, 0);
 	if (json) {
 		text_json_made(stdout, text);
 	} else {

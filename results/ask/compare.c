@@ -66,15 +66,10 @@ static char *print_curves(struct store *s, FILE *f)
 {
 	struct sql q AUTODONE = sql_select(s, "SELECT * FROM line", "");
 	while (sql_next(&q)) {
-		bool epochs = strcmp(sql_text(&q, 0), "epochs") == 0, judged = sql_int(&q, 5);
-		if (strcmp(sql_text(&q, 2), "A") == 0)
-			fprintf(f, "\n%s by %s, up to %.4g%s; from %.4g to %.4g%s\n",
-				judged ? "test accuracy" : "test loss",
-				epochs ? "epoch" : "time of training", sql_real(&q, 1),
-				epochs ? "" : " s", sql_real(&q, 3), sql_real(&q, 4),
-				judged ? " %" : "");
-		char *curve AUTOFREE = text_visible(sql_text(&q, 6));
-		fprintf(f, "%s  %s\n", sql_text(&q, 2), curve);
+		if (*sql_text(&q, 0))
+			fprintf(f, "\n%s\n", sql_text(&q, 0));
+		char *curve AUTOFREE = text_visible(sql_text(&q, 2));
+		fprintf(f, "%s  %s\n", sql_text(&q, 1), curve);
 	}
 	return sql_done(&q);
 }
@@ -130,10 +125,7 @@ static char *compare(void *options_given, struct arguments *a, int *status)
 	TRY(choose(s, &o->select, a->word));
 	TRY(sql_each(s, compare_sql, ""));
 	TRY(output_open(&out, "--out=", o->out));
-	*status = EXIT_FAILED;
-	TRY(output_close(&out, print(s, out.f, format)));
-	*status = EXIT_OK;
-	return NULL;
+	return output_end(&out, print(s, out.f, format), status);
 }
 
 const struct command command_compare = {

@@ -185,10 +185,13 @@ median AS MATERIALIZED (
 SELECT axis, last, side, i, m.value FROM place LEFT JOIN median AS m USING (axis, side, i)
 ORDER BY axis, side, i;
 
--- The lines, both on one scale.
+-- The lines, both on one scale. head: of the first of an axis.
 CREATE TEMP VIEW line AS
-SELECT axis, last, side, least, most,
-	(SELECT max(best_test_accuracy) IS NOT NULL FROM run_summary) AS judged,
+SELECT iif(side = 'A', printf(iif((SELECT max(best_test_accuracy) IS NOT NULL FROM run_summary),
+		'test accuracy by %s, up to %.4g%s; from %.4g to %.4g %%',
+		'test loss by %s, up to %.4g%s; from %.4g to %.4g'),
+		iif(axis = 'epochs', 'epoch', 'time of training'), last,
+		iif(axis = 'epochs', '', ' s'), least, most), '') AS head, side,
 	rtrim(group_concat(iif(value IS NULL, ' ', substr('▁▂▃▄▅▆▇█', 1 + CAST(ifnull(
 		7.999 * (value - least) / nullif(most - least, 0), 0) AS INTEGER), 1)), '')) AS text
 FROM (SELECT *, min(value) OVER () AS least, max(value) OVER () AS most FROM cell

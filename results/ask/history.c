@@ -74,12 +74,9 @@ static char *figure_find(const char *option, const char *typed, const struct fig
 		    (figures[i].plot && strcmp(typed, figures[i].plot) == 0))
 			return NULL;
 	}
-	const char *near = nearest(typed, name, FIGURES);
-	char *all AUTOFREE = text_list(name, FIGURES, ", ");
-	return near ? sentence("--%s=%s: there is no such figure; did you mean %s?", option, typed,
-			       near)
-		    : sentence("--%s=%s: there is no such figure; there are %s", option, typed,
-			       all);
+	char *list AUTOFREE = text_list(name, FIGURES, ", ");
+	char *all AUTOFREE = sentence("there are %s", list);
+	return no_such("figure", option, typed, name, FIGURES, all);
 }
 
 static char *more_help(FILE *f, const struct arguments *given)
@@ -114,21 +111,20 @@ static char *only_one(struct store *s)
 			  "INSERT INTO side SELECT '', NULL, config_key, configuration FROM title");
 }
 
+#define UNLABELLED(table) \
+	"UPDATE temp." table " SET config_key = json_remove(config_key, '$.label')"
+
 /* Selects the runs of the cell that a word names, of the only cell, or of all cells, whatever their
  * labels. Makes the commit of a run its configuration. */
 static char *choose(struct store *s, const struct select *o, const char *word, bool all, bool busy)
 {
-	static const char unlabelled[] =
-		"UPDATE temp.%s SET config_key = json_remove(config_key, '$.label')";
-	char *runs AUTOFREE = sentence(unlabelled, "run_summary"),
-		   *sides AUTOFREE = sentence(unlabelled, "side");
 	int64_t n = 0;
 	TRY(database_take(s, o->where, o->label, busy));
-	TRY(sql_script(s, runs));
+	TRY(sql_script(s, UNLABELLED("run_summary")));
 	TRY(names_make(s));
 	if (!all)
 		TRY(word ? names_find(s, word, o, "") : only_one(s));
-	TRY(sql_script(s, sides));
+	TRY(sql_script(s, UNLABELLED("side")));
 	TRY(sql_script(s,
 		       all ? "DELETE FROM temp.run_summary WHERE status NOT IN ('done', 'diverged')"
 			   : "DELETE FROM temp.run_summary WHERE config_key NOT IN (SELECT "
@@ -201,14 +197,11 @@ static char *fit_cell(struct store *s, int64_t cell)
 
 static char *fit(struct store *s)
 {
-	struct sql q AUTODONE = sql_select(s, "SELECT DISTINCT cell FROM history ORDER BY 1", "");
-	int64_t *cell AUTOFREE = NULL;
-	size_t n = 0;
-	while (sql_next(&q))
-		APPEND(cell, n, sql_int(&q, 0));
-	TRY(sql_done(&q));
-	for (size_t i = 0; i < n; i++)
-		TRY(fit_cell(s, cell[i]));
+	double ends[2];
+	TRY(sql_reals(s, ends, 2, "SELECT ifnull(min(cell), 1), ifnull(max(cell), 0) FROM history",
+		      ""));
+	for (int64_t cell = (int64_t)ends[0]; cell <= (int64_t)ends[1]; cell++)
+		TRY(fit_cell(s, cell));
 	return NULL;
 }
 
@@ -260,10 +253,9 @@ char *history_past(struct store *to, const struct select *of, const char *option
 	if (!several)
 		return NULL;
 	TRY(store_open(&s, to->path, STORE_READ));
-	char *wrong = choose(s, of, NULL, true, true);
-	if (!wrong)
-		wrong = make_history(s, figure);
-	return wrong ? wrong : copy_past(s, to, figure);
+	TRY(choose(s, of, NULL, true, true));
+	TRY(make_history(s, figure));
+	return copy_past(s, to, figure);
 }
 
 /* ---- The table ------------------------------------------------------------- */
@@ -341,16 +333,13 @@ static char *history(void *options_given, struct arguments *a, int *status)
 		return sentence("%s: one configuration at a time; put a name with blanks in quotes",
 				a->word[1]);
 	CHECK(format_find(o->format, &format), "no format %s", o->format);
-	TRY(figure_find("figure", o->figure, &figure));
+	TRY(figure_find("--figure=", o->figure, &figure));
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(choose(s, &o->select, a->words ? a->word[0] : NULL, false,
 		   strcmp(o->busy, "keep") == 0));
 	TRY(make_history(s, figure));
 	TRY(output_open(&out, "--out=", o->out));
-	*status = EXIT_FAILED;
-	TRY(output_close(&out, print(s, out.f, figure, format)));
-	*status = EXIT_OK;
-	return NULL;
+	return output_end(&out, print(s, out.f, figure, format), status);
 }
 
 const struct command command_history = {

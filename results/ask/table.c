@@ -353,11 +353,10 @@ static char *table(void *options_given, struct arguments *a, int *status)
 	if (!o->tuned)
 		TRY(make_rows(s, o, all));
 	TRY(output_open(&out, "--out=", o->out));
-	*status = EXIT_FAILED;
-	TRY(output_close(&out, o->tuned ? print_tuned(s, out.f, format)
-					: print_rows(s, out.f, o, columns, format)));
-	*status = EXIT_OK;
-	return NULL;
+	return output_end(&out,
+			  o->tuned ? print_tuned(s, out.f, format)
+				   : print_rows(s, out.f, o, columns, format),
+			  status);
 }
 
 const struct command command_table = {

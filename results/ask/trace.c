@@ -141,39 +141,27 @@ static char *export(const struct select *of, const char *word, const struct trac
 
 /* ---- The command -------------------------------------------------------------------- */
 
-/* Makes the configuration of the given options, with a timeline. NULL or a sentence. */
-static char *configure(struct config *c, const struct setting *given, size_t n)
-{
-	struct setting all[n + 1];
-	struct plan plan;
-	char sample[16];
-	snprintf(sample, sizeof sample, "%d", SAMPLE);
-	all[0] = (struct setting){"trace", sample};
-	memcpy(all + 1, given, n * sizeof *given);
-	TRY(config_init(c, all, n + 1, false));
-	if (!c->run.trace)
-		return sentence(
-			"--trace=0: this records no timeline; leave it out, or give the number of "
-			"steps of each epoch");
-	return run_plan(c, &plan);
-}
-
-/* Runs this configuration and exports its timeline. */
+/* Makes a run of the given options, with a timeline, and exports it. */
 static char *run_and_export(const struct setting *given, size_t n, const struct trace_options *o,
 			    int *status)
 {
-	struct config config ENDS_WITH(config_fini) = {.strings = NULL};
-	struct progress progress = {.lines = true};
-	struct outcome outcome ENDS_WITH(outcome_fini) = {.page = NULL};
-	char word[24];
-	TRY(configure(&config, given, n));
-	run_cell(&config, &progress, &outcome);
-	outcome_print(&config, &outcome, FORMAT_TEXT);
-	snprintf(word, sizeof word, "%lld", (long long)outcome.id);
-	if (outcome.status == EXIT_OK || outcome.status == EXIT_DIVERGED)
-		TRY(export(&(struct select){config.harness.db, "", ""}, word, o));
-	*status = outcome.status;
-	return NULL;
+	struct config config AUTOCONFIG = {0};
+	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
+	struct plan plan;
+	int64_t id;
+	settings_add(&all, must(strdup("trace")), sentence("%d", SAMPLE));
+	settings_give(&all, given, n);
+	TRY(config_init(&config, all.setting, all.n, false));
+	if (!config.run.trace)
+		return sentence(
+			"--trace=0: this records no timeline; leave it out, or give the number of "
+			"steps of each epoch");
+	TRY(run_plan(&config, &plan));
+	*status = run_and_print(&config, &plan, FORMAT_TEXT, &id);
+	if (*status != EXIT_OK && *status != EXIT_DIVERGED)
+		return NULL;
+	char *word AUTOFREE = sentence("%lld", (long long)id);
+	return export(&(struct select){config.harness.db, "", ""}, word, o);
 }
 
 /* For a recorded run, only --db is allowed, and for latest also --label. */

@@ -81,24 +81,6 @@ static void put_name(FILE *f, const struct sql *q)
 	fprintf(f, "%lld %s", (long long)sql_int(q, 0), name);
 }
 
-/* Its epoch, speed, loss and accuracy. */
-static void put_figures(FILE *f, const struct sql *q)
-{
-	static const struct {
-		const char *fmt;
-		double scale;
-	} figure[] = {
-		{", %.3g s an epoch", 1},
-		{", %.0f samples/s", 1},
-		{", loss %.4f", 1},
-		{", accuracy %.2f %%", 100},
-	};
-	fprintf(f, "epoch %lld/%lld", (long long)sql_int(q, 2), (long long)sql_int(q, 3));
-	for (size_t i = 0; i < sizeof figure / sizeof *figure; i++)
-		if (!isnan(sql_real(q, (int)i + 4)))
-			fprintf(f, figure[i].fmt, figure[i].scale * sql_real(q, (int)i + 4));
-}
-
 /* ---- mvbench status --------------------------------------------------------- */
 
 static char *print_status(void *options_given, struct arguments *a, int *status)
@@ -182,8 +164,7 @@ static void draw_view(struct view *v, const struct work *w, struct sql *q)
 	while (sql_next(q)) {
 		put_name(text_open(&t), q);
 		put_line(v, &t);
-		fputs("   ", text_open(&t));
-		put_figures(t.f, q);
+		fprintf(text_open(&t), "   %s", sql_text(q, 2));
 		put_line(v, &t);
 	}
 	fputs("\033[J", stdout);
@@ -197,8 +178,7 @@ static void print_line(const struct work *w, struct sql *q)
 	while (sql_next(q)) {
 		fputs("; ", stdout);
 		put_name(stdout, q);
-		fputs(": ", stdout);
-		put_figures(stdout, q);
+		printf(": %s", sql_text(q, 2));
 	}
 	putchar('\n');
 }
@@ -239,13 +219,9 @@ static char *watch(void *options_given, struct arguments *a, int *status)
 	struct work w = {0};
 	nsec seen = clock_now(); /* when something last ran */
 	int64_t live = 0;
-	sigset_t signals, before;
+	sigset_t signals = end_signals(), before;
 	char *wrong;
 	(void)a;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	while (!(wrong = read_and_draw(o->db, &v, &w, &live))) {
 		if (live)

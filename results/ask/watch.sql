@@ -20,8 +20,11 @@ UNION ALL SELECT id, status, workload, strategy, workers, epochs, 0, NULL, NULL 
 
 CREATE TEMP TABLE running AS
 SELECT r.id, r.workload || ' ' || k.config || iif(r.label = '', '', ', ' || r.label) || ', seed ' || r.seed AS what,
-	ifnull(e.epoch, 0) AS epoch, r.epochs, nullif(e.seconds, 0) AS seconds, r.train_size / nullif(e.seconds, 0) AS rate,
-	e.test_loss AS loss, e.test_accuracy AS accuracy
+	'epoch ' || ifnull(e.epoch, 0) || '/' || r.epochs
+		|| iif(e.seconds > 0, printf(', %.3g s an epoch, %.0f samples/s', e.seconds, r.train_size / e.seconds), '')
+		|| iif(e.test_loss IS NULL, '', printf(', loss %.4f', e.test_loss))
+		|| iif(e.test_accuracy IS NULL, '', printf(', accuracy %.2f %%', 100 * e.test_accuracy)) AS figures,
+	ifnull(e.epoch, 0) AS epoch, r.epochs
 FROM run AS r JOIN run_figures AS k ON k.run_id = r.id
 	LEFT JOIN epoch AS e ON e.run_id = r.id AND e.epoch = (SELECT max(epoch) FROM epoch WHERE run_id = r.id)
 WHERE r.status = 'running' ORDER BY r.id;

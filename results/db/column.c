@@ -6,15 +6,6 @@
 
 #include <string.h>
 
-/* Calls each(ctx, word) for each word between commas, up to the first that is wrong. */
-static char *each_word(const char *list, char *(*each)(void *ctx, char *word), void *ctx)
-{
-	char *all AUTOFREE = must(strdup(list)), *rest = all, *word;
-	while (rest && *list && (word = strsep(&rest, ",")))
-		TRY(each(ctx, word + strspn(word, " ")));
-	return NULL;
-}
-
 void columns_names(const struct column *all, FILE *f)
 {
 	const char *between = "";
@@ -24,17 +15,15 @@ void columns_names(const struct column *all, FILE *f)
 
 static char *no_such_column(const struct column *all, const char *option, const char *typed)
 {
-	const char **name AUTOFREE = NULL, *near;
+	const char **name AUTOFREE = NULL;
 	size_t n = 0;
+	struct text t;
 	for (const struct column *c = all; c->name; c++)
 		APPEND(name, n, c->name);
-	if ((near = nearest(typed, name, n)))
-		return sentence("%s%s: there is no such column; did you mean %s?", option, typed,
-				near);
-	struct text t;
-	columns_names(all, text_open(&t));
+	fputs("there are ", text_open(&t));
+	columns_names(all, t.f);
 	char *names AUTOFREE = text_close(&t);
-	return sentence("%s%s: there is no such column; there are %s", option, typed, names);
+	return no_such("column", option, typed, name, n, names);
 }
 
 static char *column_find(const struct column *all, const char *option, const char *typed,
@@ -51,46 +40,36 @@ static char *column_find(const struct column *all, const char *option, const cha
 
 /* ---- Which columns -------------------------------------------------------- */
 
-struct choosing {
-	const struct column *all;
-	struct column *chosen;
-	size_t n;
-};
-
-static char *choose_one(void *ctx, char *word)
+/* The next word between commas, moving *rest past it; NULL after the last, or if *rest is NULL. */
+static char *next_word(char **rest)
 {
-	struct choosing *c = ctx;
-	const struct column *found;
-	TRY(column_find(c->all, "--columns=", word, &found));
-	APPEND(c->chosen, c->n, *found);
-	struct column *last = &c->chosen[c->n - 1];
-	last->rare = false; /* the user asked for it */
-	if (!last->head)
-		last->head = last->name;
-	return NULL;
+	char *word = strsep(rest, ",");
+	return word ? word + strspn(word, " ") : NULL;
 }
 
 char *columns_choose(const struct column *all, const char *list, struct column **chosen)
 {
-	struct choosing c = {.all = all};
-	char *wrong = each_word(list, choose_one, &c);
+	char *words AUTOFREE = must(strdup(list)), *rest = *list ? words : NULL, *word;
+	const struct column *found;
+	size_t n = 0;
+	*chosen = NULL;
 	for (const struct column *every = all; !*list && every->name; every++)
-		APPEND(c.chosen, c.n, *every);
-	APPEND(c.chosen, c.n, (struct column){.name = NULL});
-	*chosen = c.chosen;
-	return wrong;
+		APPEND(*chosen, n, *every);
+	while ((word = next_word(&rest))) {
+		TRY(column_find(all, "--columns=", word, &found));
+		struct column asked = *found;
+		asked.rare = false; /* the user asked for it */
+		asked.head = asked.head ? asked.head : asked.name;
+		APPEND(*chosen, n, asked);
+	}
+	APPEND(*chosen, n, (struct column){.name = NULL});
+	return NULL;
 }
 
 /* ---- In which order ------------------------------------------------------- */
 
-struct sorting {
-	const struct column *all;
-	FILE *order;
-};
-
-static char *sort_one(void *ctx, char *word)
+static char *sort_by(FILE *order, const struct column *all, char *word)
 {
-	struct sorting *s = ctx;
 	const struct column *by;
 	char *way = strrchr(word, ':');
 	bool descends = *word == '-';
@@ -98,8 +77,8 @@ static char *sort_one(void *ctx, char *word)
 		descends = strcmp(way, ":desc") == 0;
 		*way = '\0';
 	}
-	TRY(column_find(s->all, "--sort=", word + (*word == '-'), &by));
-	fprintf(s->order, "\"%s\" %s NULLS LAST, ", by->name, descends ? "DESC" : "ASC");
+	TRY(column_find(all, "--sort=", word + (*word == '-'), &by));
+	fprintf(order, "\"%s\" %s NULLS LAST, ", by->name, descends ? "DESC" : "ASC");
 	return NULL;
 }
 
@@ -107,8 +86,11 @@ char *columns_sort(struct store *s, const struct column *all, const char *from, 
 		   int64_t top, const char *to)
 {
 	struct text t;
-	struct sorting sorting = {all, text_open(&t)};
-	char *wrong = each_word(list, sort_one, &sorting);
+	FILE *f = text_open(&t);
+	char *words AUTOFREE = must(strdup(list)), *rest = *list ? words : NULL, *word,
+		    *wrong = NULL;
+	while (!wrong && (word = next_word(&rest)))
+		wrong = sort_by(f, all, word);
 	char *order AUTOFREE = text_close(&t);
 	TRY(wrong);
 	char *sql AUTOFREE = sentence("CREATE TEMP TABLE %s AS SELECT * FROM "

@@ -10,7 +10,11 @@ struct column {
 	const char *name;  /* of the value, in csv and json; NULL = not there */
 	const char *head;  /* in text and markdown; NULL = not there */
 	const char *shown; /* rounded, in text and markdown; NULL = the value */
-	bool rare;         /* text and markdown omit it if it is NULL or 0 in all rows */
+	bool rare;         /* people do not see it if it is NULL or 0 in all rows */
+	/* These are for HTML, which has a value to sort by for each shown one. */
+	const char *about; /* hint of the head */
+	bool most;         /* the greatest value is the best */
+	bool html;         /* the shown value is HTML already */
 };
 
 #define ROUND(fmt, x) "iif(" x " IS NULL, NULL, printf('" fmt "', " x "))"
@@ -25,26 +29,18 @@ struct column {
 #define INTERVAL(x, text, coverage) \
 	BETWEEN(FINITE(x "_low", text(x "_low")), FINITE(x "_high", text(x "_high")), coverage)
 
+#define COLUMN(x, ...) \
+	{ \
+		.name = x, __VA_ARGS__ \
+	}
 /* x, which people see rounded, as shown_, under this head. */
-#define SHOWN(x, head_, shown_) \
-	{ \
-		.name = x, .head = head_, .shown = shown_ \
-	}
+#define SHOWN(x, head_, shown_) COLUMN(x, .head = head_, .shown = shown_)
 /* The same, but omitted if it is NULL or 0 in all rows. */
-#define RARE(x, head_, shown_) \
-	{ \
-		.name = x, .head = head_, .shown = shown_, .rare = true \
-	}
+#define RARE(x, head_, shown_) COLUMN(x, .head = head_, .shown = shown_, .rare = true)
 /* x as it is, under its own name. */
-#define PLAIN(x) \
-	{ \
-		.name = x, .head = x \
-	}
+#define PLAIN(x) COLUMN(x, .head = x)
 /* x, for csv and json only. */
-#define HIDDEN(x) \
-	{ \
-		.name = x \
-	}
+#define HIDDEN(x) COLUMN(x, .head = NULL)
 
 /* Is it text or markdown, which show rounded numbers? */
 bool for_people(enum format format);
@@ -52,6 +48,18 @@ bool for_people(enum format format);
  * SELECT; columns end at one without a name. */
 char *columns_print(struct store *s, FILE *f, enum format format, const struct column *columns,
 		    const char *from, int64_t *rows);
+
+/* Is this column anything but NULL and 0 in a row? */
+char *column_has_any(struct store *s, const struct column *c, const char *from, int64_t *any);
+
+/* ---- HTML (html.c) ---- */
+
+/* Defines html(TEXT) on this connection: text_xml in SQL. */
+char *html_function(struct store *s);
+/* Prints the rows as a table that scrolls; the first column is the head of its row. class: of the
+ * table; label: its name for screen readers. from: with a rare column, without a WHERE. */
+char *columns_html(struct store *s, FILE *f, const struct column *columns, const char *from,
+		   const char *class, const char *label);
 
 /* ---- --columns and --sort (column.c): names or heads, separated by commas ---- */
 

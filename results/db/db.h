@@ -13,15 +13,20 @@
 /* Calls f with the address of a variable when its block ends: struct settings all
  * ENDS_WITH(settings_free) = ...; the variable has to be initialised. */
 #define ENDS_WITH(f) __attribute__((cleanup(f)))
-/* Appends an element to a list on the heap. */
-#define APPEND(list, n, ...) \
-	((list) = must(realloc((list), ((n) + 1) * sizeof *(list))), (list)[(n)++] = (__VA_ARGS__))
 /* Returns the first of two errors, and frees the second. */
 static inline char *first_wrong(char *wrong, char *late)
 {
 	if (wrong)
 		free(late);
 	return wrong ? wrong : late;
+}
+
+/* Closes an output that was printed with this result, which it returns. An error is a failure. */
+static inline char *output_end(struct output *out, char *wrong, int *status)
+{
+	wrong = output_close(out, wrong);
+	*status = wrong ? EXIT_FAILED : EXIT_OK;
+	return wrong;
 }
 
 /* NULL = no error. */
@@ -43,8 +48,8 @@ struct store {
 	int64_t begun;               /* the newest run that it began, 0 = none */
 	struct heartbeat *heartbeat; /* of run; NULL = none */
 	nsec until;                  /* time limit of a query; 0 = none */
-	void (*on_epoch)(void *ctx,
-			 const struct epoch_row *row); /* see store_on_epoch; NULL = none */
+	/* Called for each epoch that the sink gets; NULL = nothing to call. */
+	void (*on_epoch)(void *ctx, const struct epoch_row *row);
 	void *on_epoch_ctx;
 };
 
@@ -94,9 +99,6 @@ char *store_probe(const char *path);
 
 /* The sink that writes runs into s; one run at a time. */
 struct sink store_sink(struct store *s);
-/* Calls tell(ctx, row) for each epoch that the sink gets. */
-void store_on_epoch(struct store *s, void (*on_epoch)(void *ctx, const struct epoch_row *row),
-		    void *ctx);
 
 /* The newest run of this cell: its status and reason into the buffers ("" = none).
  * Returns its id, 0 for none. */
@@ -194,6 +196,7 @@ struct settings {
 	size_t n, taken; /* taken: this number of first settings are on the heap */
 };
 void settings_add(struct settings *all, char *name, char *value); /* takes both over */
+void settings_add_word(struct settings *all, const char *word);   /* --NAME=VALUE */
 void settings_give(struct settings *all, const struct setting *given, size_t n); /* at the end */
 void settings_free(struct settings *all);
 
@@ -203,6 +206,11 @@ char *word_quoted(const char *word); /* the same, on the heap */
 /* The shortest command that runs c: values that differ from defaults, and options that are always
  * shown. cell: of any seed, into any database. Heap. */
 char *command_of(const struct config *c, bool cell);
+
+/* "--x=TYPED: there is no such WHAT; did you mean NAME?", with the nearest of n names; without a
+ * near one, `lists` says where they are. before: "--x=", or "". Heap. */
+char *no_such(const char *what, const char *before, const char *typed, const char *const *name,
+	      size_t n, const char *lists);
 
 /* The shortest decimal that reads back as x. */
 void real_digits(double x, char buf[40]);

@@ -19,22 +19,19 @@ int database_backup(sqlite3 *from, sqlite3 *to)
 char *database_copy(const char *from, const char *to)
 {
 	struct store in = {.path = (char *)(uintptr_t)from}, out = {.path = (char *)(uintptr_t)to};
-	char *wrong = NULL;
 	int rc = sqlite3_open_v2(from, &in.db, SQLITE_OPEN_READONLY, NULL);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_busy_timeout(in.db, 3000);
-	if (rc != SQLITE_OK)
-		wrong = database_error(&in, rc);
-	if (!wrong && (rc = sqlite3_open(to, &out.db)) == SQLITE_OK) {
+	if (rc == SQLITE_OK)
+		rc = sqlite3_open(to, &out.db);
+	if (rc == SQLITE_OK)
 		rc = database_backup(in.db, out.db);
-		if ((rc & 0xff) == SQLITE_FULL || (rc & 0xff) == SQLITE_IOERR)
-			wrong = sentence(
-				"%s: there is no room for a copy of %s: free some space, or "
-				"set TMPDIR to a folder that has it",
-				to, from);
-		else if (rc != SQLITE_OK)
-			wrong = database_error(&in, rc);
-	}
+	bool full = out.db && ((rc & 0xff) == SQLITE_FULL || (rc & 0xff) == SQLITE_IOERR);
+	char *wrong = full ? sentence("%s: there is no room for a copy of %s: free some space, or "
+				      "set TMPDIR to a folder that has it",
+				      to, from)
+		      : rc != SQLITE_OK ? database_error(&in, rc)
+					: NULL;
 	if (!wrong)
 		sqlite3_exec(out.db, "UPDATE run SET pid = NULL WHERE status = 'running'", NULL,
 			     NULL, NULL);

@@ -5,8 +5,6 @@
  */
 #include "results/db/store.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -68,12 +66,10 @@ static void forget(struct store *s)
 	s->heartbeat = NULL;
 }
 
-/* The thread blocks all signals, for other threads to handle. */
 void heartbeat_start(struct store *s, int seconds)
 {
 	struct heartbeat *h = must(calloc(1, sizeof *h));
 	pthread_condattr_t attr;
-	sigset_t all, before;
 	h->run = s->run;
 	h->seconds = seconds;
 	h->path = must(strdup(s->path));
@@ -82,12 +78,8 @@ void heartbeat_start(struct store *s, int seconds)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&h->over_now, &attr);
 	pthread_condattr_destroy(&attr);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int failed = pthread_create(&h->thread, NULL, life, h);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	s->heartbeat = h;
-	if (failed) /* the run has no heartbeat then */
+	if (!thread_start(&h->thread, life, h)) /* the run has no heartbeat then */
 		forget(s);
 }
 

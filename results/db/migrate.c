@@ -22,23 +22,13 @@ TEXT_FILE(student_sql, "results/db/student.sql");
 TEXT_FILE(median_sql, "results/db/median.sql");
 TEXT_FILE(welch_sql, "results/db/welch.sql");
 TEXT_FILE(timeline_sql, "results/db/timeline.sql");
-TEXT_FILE(migration_2, "results/db/migrations/2.sql");
-TEXT_FILE(migration_3, "results/db/migrations/3.sql");
-TEXT_FILE(migration_4, "results/db/migrations/4.sql");
-TEXT_FILE(migration_5, "results/db/migrations/5.sql");
-TEXT_FILE(migration_7, "results/db/migrations/7.sql");
-TEXT_FILE(migration_8, "results/db/migrations/8.sql");
-TEXT_FILE(migration_9, "results/db/migrations/9.sql");
-TEXT_FILE(migration_10, "results/db/migrations/10.sql");
-TEXT_FILE(migration_11, "results/db/migrations/11.sql");
-TEXT_FILE(migration_12, "results/db/migrations/12.sql");
-TEXT_FILE(migration_14, "results/db/migrations/14.sql");
 
-/* [v] migrates version v to v + 1. */
-static const char *const migrations[SCHEMA_VERSION] = {
-	[2] = migration_2,   [3] = migration_3,   [4] = migration_4,  [5] = migration_5,
-	[7] = migration_7,   [8] = migration_8,   [9] = migration_9,  [10] = migration_10,
-	[11] = migration_11, [12] = migration_12, [14] = migration_14};
+/* Each makes version v to v + 1. */
+#define MIGRATIONS(X)     X(2) X(3) X(4) X(5) X(7) X(8) X(9) X(10) X(11) X(12) X(14)
+#define MIGRATION_TEXT(v) TEXT_FILE(migration_##v, "results/db/migrations/" #v ".sql");
+#define MIGRATION_ROW(v)  [v] = migration_##v,
+MIGRATIONS(MIGRATION_TEXT)
+static const char *const migrations[SCHEMA_VERSION] = {MIGRATIONS(MIGRATION_ROW)};
 
 /* ---- Schema text from the core options ------------------------------------- */
 
@@ -93,30 +83,26 @@ static char *column_definition(const struct option *o)
 }
 
 /* The text that `put` writes for each option that has a column; heap. */
-static char *of_options(void (*put)(FILE *f, const struct option *o, bool first))
+static char *of_options(void (*put)(FILE *f, const struct option *o))
 {
 	struct text t;
 	FILE *f = text_open(&t);
-	bool first = true;
 	for (const struct option *o = run_options; o->name; o++)
-		if (o->core.stored != UNSTORED) {
-			put(f, o, first);
-			first = false;
-		}
+		if (o->core.stored != UNSTORED)
+			put(f, o);
 	return text_close(&t);
 }
 
 /* Writes a line of CREATE TABLE run, with the unit at the end of the option's help. */
-static void put_column(FILE *f, const struct option *o, bool first)
+static void put_column(FILE *f, const struct option *o)
 {
 	char *definition AUTOFREE = column_definition(o);
 	const char *unit = strrchr(o->help, '[');
-	(void)first;
 	fprintf(f, "\t%s,%s%s\n", definition, unit ? " -- " : "", unit ? unit : "");
 }
 
 /* Writes a row of option_info. */
-static void put_row(FILE *f, const struct option *o, bool first)
+static void put_row(FILE *f, const struct option *o)
 {
 	static const char *const stored[] = {[AS_GIVEN] = "given",
 					     [AS_USED] = "used",
@@ -124,21 +110,21 @@ static void put_row(FILE *f, const struct option *o, bool first)
 					     [OF_SIMULATION] = "simulation"};
 	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, o->def);
 	bool keyed = (!o->incidental || o->core.kept_apart) && !o->core.repeats;
-	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, %d)", first ? "" : ",",
+	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, %d)", ftell(f) ? "," : "",
 		o->name, option_column(o, column), (int)(o - run_options) + 1,
 		o->type == OPT_BOOL ? "BOOL" : column_type(o), def, !o->incidental, keyed,
 		stored[o->core.stored], o->core.since, o->core.label);
 }
 
 /* Writes a key of config_key and its value, of row r of run. A NULL value would remove the key. */
-static void put_value(FILE *f, const struct option *o, bool first)
+static void put_value(FILE *f, const struct option *o)
 {
 	char column[COLUMN_ROOM];
 	if ((o->incidental && !o->core.kept_apart) || o->core.repeats)
 		return;
 	option_column(o, column);
 	fprintf(f, may_be_null(o) ? "%s\n\t\t'%s', ifnull(r.%s, '')" : "%s\n\t\t'%s', r.%s",
-		first ? "" : ",", column, column);
+		ftell(f) ? "," : "", column, column);
 }
 
 /* Each change in these tables deletes the run's row of run_kept. */
@@ -164,7 +150,7 @@ static char *make_schema(void)
 	char *triggers AUTOFREE = make_triggers();
 	const struct {
 		const char *marker, *text;
-		void (*put)(FILE *f, const struct option *o, bool first); /* where text is NULL */
+		void (*put)(FILE *f, const struct option *o); /* where text is NULL */
 	} parts[] = {{"/* TRIGGERS */\n", triggers, NULL},
 		     {"/* STUDENT */", student_sql, NULL},
 		     {"/* WELCH */", welch_sql, NULL},
@@ -207,10 +193,10 @@ char *store_check_version(const char *path, int64_t application, int64_t version
 	return NULL;
 }
 
-static void put_name(FILE *f, const struct option *o, bool first)
+static void put_name(FILE *f, const struct option *o)
 {
 	char column[COLUMN_ROOM];
-	fprintf(f, "%s('%s')", first ? "" : ", ", option_column(o, column));
+	fprintf(f, "%s('%s')", ftell(f) ? ", " : "", option_column(o, column));
 }
 
 /* Conditions on rows of sqlite_master. MADE: SQL that runs when a process queries or writes the

@@ -20,60 +20,46 @@ enum {
 
 /* ---- Sentences ----------------------------------------------------------- */
 
-static char *disk_full(const struct store *s)
-{
-	return sentence(
-		"%s cannot grow, the disk is full: make room and start the run again; earlier "
-		"results are kept",
-		s->path);
-}
+#define LOCKED \
+	" is locked by another process: wait until that one is done, or end it (an sqlite3 shell " \
+	"inside a transaction, for instance)"
+
+/* What is wrong with the file, by SQLite's code; the path is put before. */
+static const struct {
+	int code;
+	const char *says;
+} errors[] = {
+	{SQLITE_BUSY, LOCKED},
+	{SQLITE_LOCKED, LOCKED},
+	{SQLITE_FULL, " cannot grow, the disk is full: make room and start the run again; earlier "
+		      "results are kept"},
+	{SQLITE_READONLY, " cannot be written: make it and its folder writable, or name another "
+			  "file with --db"},
+	{SQLITE_NOTADB, " is not a results database: name another file with --db"},
+	{SQLITE_CORRUPT, " is damaged: save what can be read with `sqlite3 FILE .recover`, or name "
+			 "another file with --db"},
+	{SQLITE_CANTOPEN, " cannot be opened: check the permissions of the file and its folder, or "
+			  "name another file with --db"},
+};
 
 char *database_error(const struct store *s, int rc)
 {
-	switch (rc & 0xff) {
-	case SQLITE_BUSY:
-	case SQLITE_LOCKED:
-		return sentence("%s is locked by another process: wait until that one is done, or "
-				"end it (an sqlite3 shell inside a transaction, for instance)",
-				s->path);
-	case SQLITE_FULL:
-		return disk_full(s);
-	case SQLITE_READONLY:
-		return sentence("%s cannot be written: make it and its folder writable, or name "
-				"another file with --db",
-				s->path);
-	case SQLITE_NOTADB:
-		return sentence("%s is not a results database: name another file with --db",
-				s->path);
-	case SQLITE_CORRUPT:
-		return sentence(
-			"%s is damaged: save what can be read with `sqlite3 FILE .recover`, "
-			"or name another file with --db",
-			s->path);
-	case SQLITE_CANTOPEN:
-		return sentence(
-			"%s cannot be opened: check the permissions of the file and its folder, or "
-			"name another file with --db",
-			s->path);
-	case SQLITE_INTERRUPT:
+	int code = rc & 0xff, error = code == SQLITE_IOERR ? sqlite3_system_errno(s->db) : 0;
+	code = error == ENOSPC ? SQLITE_FULL : code;
+	for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+		if (errors[i].code == code)
+			return sentence("%s%s", s->path, errors[i].says);
+	if (code == SQLITE_INTERRUPT)
 		return s->until ? sentence("%s: the query was ended after %d s", s->path,
 					   QUERY_LIMIT_S)
 				: sentence("%s: the query was interrupted", s->path);
-	case SQLITE_IOERR:
-		if (sqlite3_system_errno(s->db) == ENOSPC)
-			return disk_full(s);
-		return sentence(
-			"%s: reading or writing failed (%s): check the disk, or name another file "
-			"with --db",
-			s->path, strerror(sqlite3_system_errno(s->db)));
-	case SQLITE_CONSTRAINT:
-		if (rc == SQLITE_CONSTRAINT_FOREIGNKEY)
-			return sentence("%s: the row of this run was deleted while it ran",
-					s->path);
-		/* fall through */
-	default:
-		return sentence("%s: the database refused: %s", s->path, sqlite3_errmsg(s->db));
-	}
+	if (code == SQLITE_IOERR)
+		return sentence("%s: reading or writing failed (%s): check the disk, or name "
+				"another file with --db",
+				s->path, strerror(error));
+	if (rc == SQLITE_CONSTRAINT_FOREIGNKEY)
+		return sentence("%s: the row of this run was deleted while it ran", s->path);
+	return sentence("%s: the database refused: %s", s->path, sqlite3_errmsg(s->db));
 }
 
 /* ---- The file at a path ---------------------------------------------------- */

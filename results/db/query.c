@@ -428,8 +428,7 @@ bool for_people(enum format format)
 	return format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
 }
 
-/* Has a row here anything but NULL and 0? */
-static char *has_any(struct store *s, const struct column *c, const char *from, int64_t *any)
+char *column_has_any(struct store *s, const struct column *c, const char *from, int64_t *any)
 {
 	const char *shown = c->shown ? c->shown : c->name;
 	char *sql AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT NULL AND "
@@ -446,7 +445,7 @@ char *columns_print(struct store *s, FILE *f, enum format format, const struct c
 	for (const struct column *c = columns; c->name; c++) {
 		int64_t any = 1;
 		if (rounded && c->rare)
-			TRY(has_any(s, c, from, &any));
+			TRY(column_has_any(s, c, from, &any));
 		if (rounded && (!c->head || !any))
 			continue;
 		char *before AUTOFREE = list;

@@ -60,46 +60,40 @@ char *recorded_settings(struct store *s, int64_t id, struct settings *all, char 
 }
 
 /* Can the column hold a value that `auto` chose, and does the option decide the identity of the
- * cell? */
+ * cell? o NULL: it is of a plug-in. */
 static bool is_resolved(const struct option *o)
 {
-	return (o->core.stored == AS_USED || o->core.stored == USED_IF_ANY) && !o->incidental;
+	return o && (o->core.stored == AS_USED || o->core.stored == USED_IF_ANY) && !o->incidental;
 }
 
-/* The index of this option among the resolved ones; their number if it is not one of them. */
-static int resolved(const char *name)
-{
-	int place = 0;
-	for (const struct option *o = run_options; o->name; o++) {
-		if (is_resolved(o) && strcmp(o->name, name) == 0)
-			break;
-		place += is_resolved(o);
-	}
-	return place;
-}
-
-/* Makes the configuration of the settings; bits of `way`: resolved options that are chosen again.
- */
-static char *configure(const struct settings *all, int way, struct config *c)
+/* Makes the configuration of the settings, without those of resolved[n] whose bit in `way` is set:
+ * they are chosen again. */
+static char *configure(const struct settings *all, const size_t *resolved, size_t n, int way,
+		       struct config *c)
 {
 	struct setting *some AUTOFREE = must(malloc((all->n + 1) * sizeof(*some)));
-	size_t n = 0;
+	size_t given = 0, k = 0;
 	for (size_t i = 0; i < all->n; i++) {
-		if (!(way >> resolved(all->setting[i].name) & 1))
-			some[n++] = all->setting[i];
+		bool again = k < n && resolved[k] == i && (way >> k++ & 1);
+		if (!again)
+			some[given++] = all->setting[i];
 	}
-	return config_init(c, some, n, false);
+	return config_init(c, some, given, false);
 }
 
 char *recorded_config(struct store *s, int64_t id, struct config *c, bool *exact)
 {
 	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
 	char want[17] = "", got[17];
+	size_t *resolved AUTOFREE = NULL, n = 0;
 	*exact = false;
 	TRY(recorded_settings(s, id, &all, want));
+	for (size_t i = 0; i < all.n; i++)
+		if (is_resolved(option_find(run_options, all.setting[i].name)))
+			APPEND(resolved, n, i);
 	/* the last way, which gives every value of the row, remains if none fits */
-	for (int way = (1 << resolved("")) - 1; way >= 0 && !*exact; way--) {
-		TRY(configure(&all, way, c));
+	for (int way = (1 << n) - 1; way >= 0 && !*exact; way--) {
+		TRY(configure(&all, resolved, n, way, c));
 		config_hash(c, got);
 		*exact = strcmp(got, want) == 0;
 		if (!*exact && way > 0)

@@ -19,29 +19,25 @@
 /* When did process pid start [Unix time, s]? 0 = there is none, -1 = not known. */
 static double process_start(int64_t pid)
 {
-	enum { FLAGS = 9, STARTTIME = 22, EXITING = 4 }; /* proc_pid_stat(5); PF_EXITING of Linux */
-	char path[64], line[1024];
+	enum { EXITING = 4 }; /* PF_EXITING of Linux */
+	char *path AUTOFREE = sentence("/proc/%lld/stat", (long long)pid);
+	char *text AUTOFREE = text_read(path), state = ' ';
 	struct timespec boot;
 	unsigned flags = 0;
 	unsigned long long ticks;
-	snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
-	FILE *f = fopen(path, "r");
-	char *got = f ? fgets(line, sizeof(line), f) : NULL;
-	if (f)
-		fclose(f);
-	if (!got && kill((pid_t)pid, 0) != 0 && errno == ESRCH)
+	const char *name_end = text ? strrchr(text, ')') : NULL; /* a name may have any text */
+	if (!name_end)
+		return kill((pid_t)pid, 0) != 0 && errno == ESRCH ? 0 : -1;
+	/* proc_pid_stat(5): the state, the flags (9) and the start (22) */
+	int fields = sscanf(name_end + 1,
+			    " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+			    "%*s %*s %llu",
+			    &state, &flags, &ticks);
+	if (state == 'Z' || state == 'X') /* a zombie: its parent has not waited for it */
 		return 0;
-	const char *p = got ? strrchr(line, ')') : NULL; /* the name before may have any text */
-	if (p && (p[2] == 'Z' || p[2] == 'X')) /* a zombie: its parent has not waited for it */
-		return 0;
-	for (int field = 2; p && field < STARTTIME; field++) {
-		p = strchr(p + 1, ' ');
-		if (p && field + 1 == FLAGS)
-			sscanf(p, "%u", &flags);
-	}
 	if (flags & EXITING) /* killed; freeing its memory can take long */
 		return 0;
-	if (!p || sscanf(p, "%llu", &ticks) != 1 || clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
+	if (fields != 3 || clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
 		return -1;
 	double age = (double)boot.tv_sec - (double)ticks / (double)sysconf(_SC_CLK_TCK);
 	return age < -1 ? -1 : (double)time(NULL) - age;
@@ -112,18 +108,18 @@ char *store_count_live(struct store *s, int64_t *n)
 	return sql_done(&q);
 }
 
+#define UNKEPT \
+	"status IN ('done', 'failed', 'diverged') AND id NOT IN (SELECT run_id FROM run_kept)"
+
 char *store_keep(struct store *s)
 {
-	static const char some[] = "status IN ('done', 'failed', 'diverged') AND id NOT IN "
-				   "(SELECT run_id FROM run_kept)";
-	char *asked AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM run WHERE %s)", some);
-	char *sql AUTOFREE =
-		sentence("INSERT INTO run_kept SELECT c.* FROM run AS r CROSS JOIN run_computed "
-			 "AS c ON c.run_id = r.id WHERE %s",
-			 some);
 	int64_t missing = 0;
-	TRY(sql_number(s, &missing, asked, ""));
-	return missing ? sql_change(s, sql, "") : NULL;
+	TRY(sql_number(s, &missing, "SELECT EXISTS (SELECT 1 FROM run WHERE " UNKEPT ")", ""));
+	return missing ? sql_change(s,
+				    "INSERT INTO run_kept SELECT c.* FROM run AS r CROSS JOIN "
+				    "run_computed AS c ON c.run_id = r.id WHERE " UNKEPT,
+				    "")
+		       : NULL;
 }
 
 /* ---- Making a row ------------------------------------------------------------ */
@@ -138,18 +134,6 @@ static void add_text(struct row *r, const char *column, const char *value)
 {
 	sqlite3_str_appendf(r->columns, ", \"%w\"", column);
 	sqlite3_str_appendf(r->values, ", %Q", value);
-}
-
-static void add_int(struct row *r, const char *column, int64_t value)
-{
-	sqlite3_str_appendf(r->columns, ", \"%w\"", column);
-	sqlite3_str_appendf(r->values, ", %lld", (long long)value);
-}
-
-/* Adds a text; NULL if it is unknown. */
-static void add_known(struct row *r, const char *column, const char *value)
-{
-	add_text(r, column, value && *value ? value : NULL);
 }
 
 /* The value for the column of a core option. */
@@ -178,43 +162,32 @@ static void add_option(void *ctx, const char *part, const struct option *o, cons
 		add_text(r, option_column(o, column), kept(r, o, value));
 }
 
-static void add_machine(struct row *r, const struct machine *m)
+/* Completes the row with what is known when the run begins. */
+static char *put_facts(struct store *s, int64_t id, const struct experiment *e)
 {
-	add_known(r, "host", m->host);
-	add_known(r, "cpu", m->cpu);
-	add_int(r, "cores", m->cores);
-	add_known(r, "mpi", m->mpi);
-	add_known(r, "onednn", m->onednn);
-	add_known(r, "git_commit", m->git_commit);
-	if (m->git_commit && *m->git_commit)
-		add_int(r, "git_dirty", m->git_dirty);
-	add_int(r, "pid", getpid());
-}
-
-static void add_plan(struct row *r, const struct plan *p)
-{
-	add_int(r, "params", p->params);
-	add_int(r, "train_size", (int64_t)p->train.n);
-	add_int(r, "test_size", (int64_t)p->test.n);
-	const struct cluster *c = r->e->cluster;
-	const struct config *config = r->e->config;
+	const struct config *config = e->config;
+	const struct cluster *c = e->cluster;
+	const struct machine *m = e->machine;
+	const struct plan *p = e->plan;
 	const bool shares_gpus = c && c->shares_gpus && config->run.step_time == 0;
-	add_int(r, "oversubscribed",
-		c && (c->hosts > 1 || *config->harness.hostfile)
-			? c->oversubscribed
-			: p->oversubscribed || shares_gpus);
-	add_known(r, "gpu", p->facts.model);
-	add_known(r, "driver", p->facts.driver);
-	add_known(r, "cuda", strcmp(p->device, "cuda") == 0 ? p->facts.version : NULL);
-	if (p->simulation && p->simulation->calibration_id)
-		add_int(r, "calibration_id", p->simulation->calibration_id);
-}
-
-/* Adds a number; NULL for NaN. */
-static void add_real(struct row *r, const char *column, double value)
-{
-	char *text AUTOFREE = isnan(value) ? NULL : sentence("%.9g", value);
-	add_known(r, column, text);
+	const bool oversubscribed = c && (c->hosts > 1 || *config->harness.hostfile)
+					    ? c->oversubscribed
+					    : p->oversubscribed || shares_gpus;
+	return sql_change(
+		s,
+		"UPDATE run SET started = ?2, heartbeat = ?2, checkpoint = nullif(?3, ''), "
+		"host = nullif(?4, ''), cpu = nullif(?5, ''), cores = ?6, mpi = nullif(?7, ''), "
+		"onednn = nullif(?8, ''), git_commit = nullif(?9, ''), "
+		"git_dirty = iif(?9 <> '', ?10, NULL), pid = ?11, params = ?12, train_size = ?13, "
+		"test_size = ?14, oversubscribed = ?15, gpu = nullif(?16, ''), "
+		"driver = nullif(?17, ''), cuda = nullif(?18, ''), calibration_id = nullif(?19, 0) "
+		"WHERE id = ?1",
+		"ittttitttiiiiiittti", id, e->started, e->checkpoint, m->host, m->cpu,
+		(int64_t)m->cores, m->mpi, m->onednn, m->git_commit, (int64_t)m->git_dirty,
+		(int64_t)getpid(), p->params, (int64_t)p->train.n, (int64_t)p->test.n,
+		(int64_t)oversubscribed, p->facts.model, p->facts.driver,
+		strcmp(p->device, "cuda") == 0 ? p->facts.version : NULL,
+		p->simulation ? p->simulation->calibration_id : 0);
 }
 
 /* The speed of the slowest link; NaN: not known. */
@@ -250,22 +223,6 @@ static char *find_network(struct store *s, const struct cluster *c, char **name)
 	return NULL;
 }
 
-static char *add_cluster(struct store *s, struct row *r, const struct cluster *c)
-{
-	char *network AUTOFREE = NULL;
-	add_text(r, "hosts", c->names);
-	add_known(r, "launcher", c->launcher);
-	add_known(r, "mpi_settings", c->mpi_settings);
-	if (c->hosts < 2)
-		return NULL;
-	TRY(find_network(s, c, &network));
-	add_text(r, "network", network);
-	add_real(r, "network_speed", slowest_link(c));
-	add_real(r, "network_latency", c->latency_s);
-	add_real(r, "network_bandwidth", c->bandwidth);
-	return NULL;
-}
-
 static char *insert_ranks(struct store *s, int64_t id, const struct cluster *c)
 {
 	for (int i = 0; i < c->ranks; i++) {
@@ -279,6 +236,22 @@ static char *insert_ranks(struct store *s, int64_t id, const struct cluster *c)
 			       r->commit, r->libraries, r->load, r->mhz));
 	}
 	return NULL;
+}
+
+static char *put_cluster(struct store *s, int64_t id, const struct cluster *c)
+{
+	const bool wired = c->hosts > 1;
+	char *network AUTOFREE = NULL;
+	if (wired)
+		TRY(find_network(s, c, &network));
+	TRY(sql_change(s,
+		       "UPDATE run SET hosts = ?2, launcher = nullif(?3, ''), "
+		       "mpi_settings = nullif(?4, ''), network = ?5, network_speed = ?6, "
+		       "network_latency = ?7, network_bandwidth = ?8 WHERE id = ?1",
+		       "ittttrrr", id, c->names, c->launcher, c->mpi_settings, network,
+		       wired ? slowest_link(c) : NAN, wired ? c->latency_s : NAN,
+		       wired ? c->bandwidth : NAN));
+	return insert_ranks(s, id, c);
 }
 
 struct plugin_options {
@@ -314,32 +287,27 @@ char *runs_insert(struct store *s, const struct config *given, const struct expe
 			.values = sqlite3_str_new(s->db),
 			.e = e,
 			.simulated = strcmp(c->run.platform, "sim") == 0};
-	char hash[17], *wrong = NULL;
+	char hash[17];
 	config_hash(c, hash);
 	sqlite3_str_appendall(r.columns, "status");
 	sqlite3_str_appendf(r.values, "%Q", e ? "running" : "pending");
 	add_text(&r, "config_hash", hash);
-	if (*id)
-		add_int(&r, "id", *id);
-	if (e) {
-		add_text(&r, "started", e->started);
-		add_text(&r, "heartbeat", e->started);
-		add_machine(&r, e->machine);
-		add_plan(&r, e->plan);
-		add_known(&r, "checkpoint", e->checkpoint);
+	if (*id) {
+		char *number AUTOFREE = sentence("%lld", (long long)*id);
+		add_text(&r, "id", number);
 	}
-	if (e && e->cluster)
-		wrong = add_cluster(s, &r, e->cluster);
 	config_each(c, add_option, &r);
 
 	char *columns = must(sqlite3_str_finish(r.columns));
 	char *values = must(sqlite3_str_finish(r.values));
 	char *sql AUTOFREE = sentence("INSERT INTO run (%s) VALUES (%s)", columns, values);
-	struct plugin_options own = {.s = s, .wrong = wrong ? wrong : sql_change(s, sql, "")};
+	struct plugin_options own = {.s = s, .wrong = sql_change(s, sql, "")};
 	*id = own.id = sqlite3_last_insert_rowid(s->db);
 	config_each(c, insert_plugin_option, &own);
+	if (!own.wrong && e)
+		own.wrong = put_facts(s, *id, e);
 	if (!own.wrong && e && e->cluster)
-		own.wrong = insert_ranks(s, *id, e->cluster);
+		own.wrong = put_cluster(s, *id, e->cluster);
 	sqlite3_free(columns);
 	sqlite3_free(values);
 	return own.wrong;
@@ -352,17 +320,24 @@ char *runs_insert(struct store *s, const struct config *given, const struct expe
 static char *find_resumed(struct store *s, const struct experiment *e, int64_t *id)
 {
 	const char *save = e->config->harness.save;
-	char *status AUTOFREE = NULL, *made AUTOFREE = NULL;
-	int64_t epochs = 0;
-	TRY(sql_number(s, id,
-		       "SELECT id FROM run WHERE checkpoint = ?1 ORDER BY origin IS NOT NULL, id",
-		       "t", e->checkpoint));
-	if (!*id)
+	struct sql q AUTODONE = sql_select(
+		s,
+		"SELECT id, status, CASE WHEN git_commit <> ?2 OR git_dirty <> ?3 THEN 'by another "
+		"build of mvbench' WHEN cpu <> ?4 THEN 'on another processor' WHEN device <> ?5 "
+		"THEN 'on another device' WHEN trace > 0 THEN 'with a timeline' END, "
+		"(SELECT count(*) FROM epoch WHERE run_id = run.id AND epoch <= ?6) FROM run "
+		"WHERE checkpoint = ?1 ORDER BY origin IS NOT NULL, id LIMIT 1",
+		"ttitti", e->checkpoint, e->machine->git_commit, (int64_t)e->machine->git_dirty,
+		e->machine->cpu, e->plan->device, e->epoch);
+	if (!sql_next(&q)) {
+		TRY(sql_done(&q));
 		return sentence(
 			"--save=%s: this checkpoint is of a run that is not in %s: name its "
 			"database with --db, or remove the file to start from the beginning",
 			save, s->path);
-	TRY(sql_first(s, &status, "SELECT status FROM run WHERE id = ?1", "i", *id));
+	}
+	const char *status = sql_text(&q, 1), *made = sql_text(&q, 2);
+	*id = sql_int(&q, 0);
 	if (strcmp(status, "failed") != 0)
 		return sentence("--save=%s: run %lld, which made this checkpoint, %s: name another "
 				"file, or remove it",
@@ -370,22 +345,12 @@ static char *find_resumed(struct store *s, const struct experiment *e, int64_t *
 				strcmp(status, "done") == 0      ? "is done"
 				: strcmp(status, "running") == 0 ? "is still running"
 								 : "has diverged");
-	TRY(sql_first(
-		s, &made,
-		"SELECT CASE WHEN git_commit <> ?2 OR git_dirty <> ?3 THEN 'by another build "
-		"of mvbench' WHEN cpu <> ?4 THEN 'on another processor' WHEN device <> ?5 THEN "
-		"'on another device' WHEN trace > 0 THEN 'with a timeline' END "
-		"FROM run WHERE id = ?1",
-		"ititt", *id, e->machine->git_commit, (int64_t)e->machine->git_dirty,
-		e->machine->cpu, e->plan->device));
-	if (made)
+	if (*made)
 		return sentence(
 			"--save=%s: run %lld began %s, and cannot be continued here: remove the "
 			"file to start from the beginning",
 			save, (long long)*id, made);
-	TRY(sql_number(s, &epochs, "SELECT count(*) FROM epoch WHERE run_id = ?1 AND epoch <= ?2",
-		       "ii", *id, e->epoch));
-	return epochs == e->epoch + 1
+	return sql_int(&q, 3) == e->epoch + 1
 		       ? NULL
 		       : sentence("--save=%s: run %lld lacks epochs of this checkpoint: remove the "
 				  "file to start from the beginning",

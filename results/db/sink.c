@@ -121,22 +121,8 @@ static char *insert_epoch(struct store *s, const struct epoch_row *row,
 	return NULL;
 }
 
-static char *sink_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks,
-			int n, const int64_t *staleness)
+static char *insert_values(struct store *s, int64_t epoch, const struct epoch_values *r)
 {
-	struct store *s = self;
-	CHECK(s->run, "an epoch of no run");
-	if (s->on_epoch)
-		s->on_epoch(s->on_epoch_ctx, row);
-	TRY(sql_begin(s));
-	return sql_end(s, insert_epoch(s, row, ranks, n, staleness));
-}
-
-static char *sink_values(void *self, int64_t epoch, const struct epoch_values *r)
-{
-	struct store *s = self;
-	CHECK(s->run, "figures of no run");
-	TRY(sql_begin(s));
 	struct sql q = sql_select(s,
 				  "INSERT INTO epoch_value (run_id, epoch, name, value, reports) "
 				  "VALUES (?, ?, ?, ?, ?)",
@@ -146,7 +132,19 @@ static char *sink_values(void *self, int64_t epoch, const struct epoch_values *r
 			  (int64_t)x->count);
 		sql_next(&q);
 	}
-	return sql_end(s, sql_done(&q));
+	return sql_done(&q);
+}
+
+static char *sink_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks,
+			int n, const int64_t *staleness, const struct epoch_values *values)
+{
+	struct store *s = self;
+	CHECK(s->run, "an epoch of no run");
+	if (s->on_epoch)
+		s->on_epoch(s->on_epoch_ctx, row);
+	TRY(sql_begin(s));
+	char *wrong = insert_epoch(s, row, ranks, n, staleness);
+	return sql_end(s, wrong || !values ? wrong : insert_values(s, row->epoch, values));
 }
 
 static char *sink_shards(void *self, const int64_t *rows, size_t models, size_t classes, int share)
@@ -231,39 +229,19 @@ static char *sink_events(void *self, const struct slice *e, size_t n, size_t los
 	return sql_end(s, wrong);
 }
 
-static char *sink_closing(void *self, const struct closing *c)
-{
-	struct store *s = self;
-	const struct world_cost *cost = &c->cost;
-	TRY(sql_begin(s));
-	char *wrong = sql_change(s, "UPDATE run SET model_hash = ?2 WHERE id = ?1", "it", s->run,
-				 c->model_hash);
-	if (!wrong && c->simulated)
-		wrong = sql_change(s,
-				   "UPDATE run SET simulated_s = ?2, wall_s = ?3, events = ?4 "
-				   "WHERE id = ?1",
-				   "irri", s->run, cost->simulated_s, cost->wall_s, cost->events);
-	return sql_end(s, wrong);
-}
-
-static char *sink_end(void *self, const char *status, const char *reason)
+static char *sink_end(void *self, const char *status, const char *reason, const struct closing *c)
 {
 	struct store *s = self;
 	CHECK(s->run, "the end of no run");
 	heartbeat_stop(s);
 	char *wrong = sql_change(s,
-				 "UPDATE run SET status = ?2, reason = ?3, "
+				 "UPDATE run SET status = ?2, reason = ?3, model_hash = ?4, "
+				 "simulated_s = ?5, wall_s = ?6, events = ?7, "
 				 "finished = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE id = ?1",
-				 "itt", s->run, status, reason);
+				 "itttrrn", s->run, status, reason, c->model_hash,
+				 c->cost.simulated_s, c->cost.wall_s, c->cost.events);
 	s->run = 0;
 	return wrong;
-}
-
-void store_on_epoch(struct store *s, void (*on_epoch)(void *ctx, const struct epoch_row *row),
-		    void *ctx)
-{
-	s->on_epoch = on_epoch;
-	s->on_epoch_ctx = ctx;
 }
 
 struct sink store_sink(struct store *s)
@@ -272,12 +250,10 @@ struct sink store_sink(struct store *s)
 		.self = s,
 		.begin = sink_begin,
 		.epoch = sink_epoch,
-		.values = sink_values,
 		.shards = sink_shards,
 		.point = sink_point,
 		.arrivals = sink_arrivals,
 		.events = sink_events,
-		.closing = sink_closing,
 		.end = sink_end,
 	};
 }

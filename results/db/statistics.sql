@@ -97,38 +97,6 @@ figure AS (
 	FROM done AS d CROSS JOIN (VALUES ('accuracy'), ('loss'), ('seconds'), ('target'), ('comm'), ('wait'),
 		('stale'), ('dropped')) AS m),
 /* MEDIANS */,
--- again one row for each configuration: each name has at most one figure
-wide AS MATERIALIZED (
-	SELECT number,
-		max(mid) FILTER (WHERE name = 'accuracy') AS test_accuracy,
-		max(low) FILTER (WHERE name = 'accuracy') AS test_accuracy_low,
-		max(high) FILTER (WHERE name = 'accuracy') AS test_accuracy_high,
-		max(coverage) FILTER (WHERE name = 'accuracy') AS test_accuracy_coverage,
-		max(mid) FILTER (WHERE name = 'loss') AS test_loss,
-		max(low) FILTER (WHERE name = 'loss') AS test_loss_low,
-		max(high) FILTER (WHERE name = 'loss') AS test_loss_high,
-		max(coverage) FILTER (WHERE name = 'loss') AS test_loss_coverage,
-		max(mid) FILTER (WHERE name = 'seconds') AS epoch_seconds,
-		max(low) FILTER (WHERE name = 'seconds') AS epoch_seconds_low,
-		max(high) FILTER (WHERE name = 'seconds') AS epoch_seconds_high,
-		max(coverage) FILTER (WHERE name = 'seconds') AS epoch_seconds_coverage,
-		nullif(max(mid) FILTER (WHERE name = 'target'), 9e999) AS time_to_accuracy,
-		nullif(max(low) FILTER (WHERE name = 'target'), 9e999) AS time_to_accuracy_low,
-		nullif(max(high) FILTER (WHERE name = 'target'), 9e999) AS time_to_accuracy_high,
-		max(coverage) FILTER (WHERE name = 'target') AS time_to_accuracy_coverage,
-		max(mid) FILTER (WHERE name = 'comm') AS comm_fraction,
-		max(low) FILTER (WHERE name = 'comm') AS comm_fraction_low,
-		max(high) FILTER (WHERE name = 'comm') AS comm_fraction_high,
-		max(mid) FILTER (WHERE name = 'wait') AS wait_fraction,
-		max(low) FILTER (WHERE name = 'wait') AS wait_fraction_low,
-		max(high) FILTER (WHERE name = 'wait') AS wait_fraction_high,
-		max(mid) FILTER (WHERE name = 'stale') AS staleness_mean,
-		max(low) FILTER (WHERE name = 'stale') AS staleness_mean_low,
-		max(high) FILTER (WHERE name = 'stale') AS staleness_mean_high,
-		max(mid) FILTER (WHERE name = 'dropped') AS dropped_fraction,
-		max(low) FILTER (WHERE name = 'dropped') AS dropped_fraction_low,
-		max(high) FILTER (WHERE name = 'dropped') AS dropped_fraction_high
-	FROM median GROUP BY number),
 grouped AS MATERIALIZED (
 	SELECT number, workload, config, config_key, max(compare_key) AS compare_key, strategy, workers,
 		servers, sync_every, max(train_size) AS train_size, target_accuracy, target_loss,
@@ -143,17 +111,27 @@ grouped AS MATERIALIZED (
 	FROM done GROUP BY number)
 SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, g.workers, g.servers,
 	g.sync_every, g.n, g.seeds, g.diverged, g.samples,
-	w.test_accuracy, w.test_accuracy_low, w.test_accuracy_high, w.test_accuracy_coverage,
-	g.test_accuracy_min, g.test_accuracy_max, w.test_loss, w.test_loss_low, w.test_loss_high, w.test_loss_coverage,
-	w.epoch_seconds, w.epoch_seconds_low, w.epoch_seconds_high, w.epoch_seconds_coverage,
-	g.train_size / nullif(w.epoch_seconds, 0) AS samples_per_second,
+	a.mid AS test_accuracy, a.low AS test_accuracy_low, a.high AS test_accuracy_high,
+	a.coverage AS test_accuracy_coverage, g.test_accuracy_min, g.test_accuracy_max,
+	l.mid AS test_loss, l.low AS test_loss_low, l.high AS test_loss_high, l.coverage AS test_loss_coverage,
+	s.mid AS epoch_seconds, s.low AS epoch_seconds_low, s.high AS epoch_seconds_high,
+	s.coverage AS epoch_seconds_coverage, g.train_size / nullif(s.mid, 0) AS samples_per_second,
 	g.target_accuracy, g.target_loss, g.reached, g.missed,
-	w.time_to_accuracy, w.time_to_accuracy_low, w.time_to_accuracy_high, w.time_to_accuracy_coverage,
-	w.comm_fraction, w.comm_fraction_low, w.comm_fraction_high,
-	w.wait_fraction, w.wait_fraction_low, w.wait_fraction_high,
-	w.staleness_mean, w.staleness_mean_low, w.staleness_mean_high, g.staleness_max,
-	w.dropped_fraction, w.dropped_fraction_low, w.dropped_fraction_high
-FROM grouped AS g LEFT JOIN wide AS w USING (number);
+	nullif(t.mid, 9e999) AS time_to_accuracy, nullif(t.low, 9e999) AS time_to_accuracy_low,
+	nullif(t.high, 9e999) AS time_to_accuracy_high, t.coverage AS time_to_accuracy_coverage,
+	c.mid AS comm_fraction, c.low AS comm_fraction_low, c.high AS comm_fraction_high,
+	w.mid AS wait_fraction, w.low AS wait_fraction_low, w.high AS wait_fraction_high,
+	k.mid AS staleness_mean, k.low AS staleness_mean_low, k.high AS staleness_mean_high, g.staleness_max,
+	d.mid AS dropped_fraction, d.low AS dropped_fraction_low, d.high AS dropped_fraction_high
+FROM grouped AS g
+	LEFT JOIN median AS a ON a.number = g.number AND a.name = 'accuracy'
+	LEFT JOIN median AS l ON l.number = g.number AND l.name = 'loss'
+	LEFT JOIN median AS s ON s.number = g.number AND s.name = 'seconds'
+	LEFT JOIN median AS t ON t.number = g.number AND t.name = 'target'
+	LEFT JOIN median AS c ON c.number = g.number AND c.name = 'comm'
+	LEFT JOIN median AS w ON w.number = g.number AND w.name = 'wait'
+	LEFT JOIN median AS k ON k.number = g.number AND k.name = 'stale'
+	LEFT JOIN median AS d ON d.number = g.number AND d.name = 'dropped';
 
 -- The pairs of configurations that are compared, by their numbers, and in which figure: accuracy and
 -- loss within a workload; seconds of an epoch for equal work. margin: ignore differences smaller than
@@ -346,20 +324,11 @@ real AS MATERIALIZED (
 		SELECT *, max(later) OVER (PARTITION BY simulated_id) AS some FROM near WHERE here)
 	WHERE later = some),
 figure AS (
-	SELECT simulated_id, column1 AS name,
+	SELECT simulated_id AS number, column1 AS name,
 		CASE column1 WHEN 'seconds' THEN epoch_seconds WHEN 'share' THEN share
 			WHEN 'cores' THEN cores_share ELSE test_loss END AS x
 	FROM real CROSS JOIN (VALUES ('seconds'), ('share'), ('cores'), ('loss'))),
-ranked AS (
-	SELECT simulated_id, name, x, count(*) OVER (PARTITION BY simulated_id, name) AS n,
-		row_number() OVER (PARTITION BY simulated_id, name ORDER BY x) AS i
-	FROM figure WHERE x IS NOT NULL),
-median AS MATERIALIZED (
-	SELECT simulated_id, avg(x) FILTER (WHERE name = 'seconds') AS seconds,
-		avg(x) FILTER (WHERE name = 'share') AS share,
-		avg(x) FILTER (WHERE name = 'cores') AS cores_share,
-		avg(x) FILTER (WHERE name = 'loss') AS loss
-	FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2) GROUP BY simulated_id),
+/* MEDIANS */,
 met AS (
 	SELECT r.simulated_id, 0 AS simulated, h.staleness, h.pushes
 	FROM real AS r CROSS JOIN staleness AS h ON h.run_id = r.id AND h.epoch >= 1
@@ -380,12 +349,15 @@ distance AS MATERIALIZED (
 SELECT s.id AS simulated_id, r.label, r.workload, r.strategy, r.workers, r.servers, r.sync_every,
 	r.batch, r.epochs, r.seed, r.config, r.cell, r.config_hash,
 	max(r.oversubscribed) AS oversubscribed, count(*) AS n,
-	m.seconds AS real_s, min(r.epoch_seconds) AS real_low, max(r.epoch_seconds) AS real_high,
-	m.cores_share, s.epoch_seconds AS simulated_s, s.epoch_seconds / m.seconds - 1 AS time_error,
-	m.share AS real_share, s.share AS simulated_share, s.share - m.share AS share_error,
+	m.mid AS real_s, min(r.epoch_seconds) AS real_low, max(r.epoch_seconds) AS real_high,
+	c.mid AS cores_share, s.epoch_seconds AS simulated_s, s.epoch_seconds / m.mid - 1 AS time_error,
+	h.mid AS real_share, s.share AS simulated_share, s.share - h.mid AS share_error,
 	d.distance AS staleness_distance,
-	m.loss AS real_loss, s.test_loss AS simulated_loss,
-	s.test_loss / nullif(m.loss, 0) - 1 AS loss_error
+	l.mid AS real_loss, s.test_loss AS simulated_loss, s.test_loss / nullif(l.mid, 0) - 1 AS loss_error
 FROM real AS r JOIN simulated AS s ON s.id = r.simulated_id
-	JOIN median AS m USING (simulated_id) LEFT JOIN distance AS d USING (simulated_id)
+	JOIN median AS m ON m.number = s.id AND m.name = 'seconds'
+	LEFT JOIN median AS h ON h.number = s.id AND h.name = 'share'
+	LEFT JOIN median AS c ON c.number = s.id AND c.name = 'cores'
+	LEFT JOIN median AS l ON l.number = s.id AND l.name = 'loss'
+	LEFT JOIN distance AS d USING (simulated_id)
 GROUP BY s.id;

@@ -197,22 +197,16 @@ GROUP BY compare_key;
 -- One row for each configuration with finished runs: n of them, the median of their epoch times, and
 -- how many times faster that is than serial. NULL = serial was not measured.
 CREATE VIEW speedup AS
-WITH done AS MATERIALIZED (
+WITH ranked AS (
 	SELECT config_key, compare_key, config, workload, strategy, workers, servers, sync_every,
-		batch, platform, device, epoch_seconds
-	FROM run_summary
-	WHERE status = 'done'),
-ranked AS (
-	SELECT *, row_number() OVER (PARTITION BY config_key, compare_key ORDER BY epoch_seconds) AS i,
-		count(*) OVER (PARTITION BY config_key, compare_key) AS n
-	FROM done WHERE epoch_seconds IS NOT NULL),
-median AS MATERIALIZED (
-	SELECT config_key, compare_key, config, workload, strategy, workers, servers, sync_every,
-		batch, platform, device, avg(epoch_seconds) AS epoch_seconds, max(n) AS n
-	FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2)
-	GROUP BY config_key, compare_key)
+		batch, platform, device, epoch_seconds, row_number() OVER w AS i,
+		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
+	FROM run_summary WHERE status = 'done' AND epoch_seconds IS NOT NULL
+	WINDOW w AS (PARTITION BY config_key, compare_key ORDER BY epoch_seconds))
 SELECT m.config_key, m.config, m.workload, m.strategy, m.workers, m.servers, m.sync_every,
-	m.batch, m.platform, m.device, m.n, m.epoch_seconds,
+	m.batch, m.platform, m.device, m.n, avg(m.epoch_seconds) AS epoch_seconds,
 	o.n AS base_n, o.epoch_seconds AS base_epoch_seconds,
-	o.epoch_seconds / nullif(m.epoch_seconds, 0) AS speedup
-FROM median AS m LEFT JOIN serial_pace AS o ON o.compare_key = m.compare_key;
+	o.epoch_seconds / nullif(avg(m.epoch_seconds), 0) AS speedup
+FROM ranked AS m LEFT JOIN serial_pace AS o ON o.compare_key = m.compare_key
+WHERE m.i IN ((m.n + 1) / 2, (m.n + 2) / 2)
+GROUP BY m.config_key, m.compare_key;

@@ -16,6 +16,12 @@ void settings_add(struct settings *all, char *name, char *value)
 	all->taken = all->n;
 }
 
+void settings_add_word(struct settings *all, const char *word)
+{
+	const char *name = word + 2, *is = strchr(name, '=');
+	settings_add(all, must(strndup(name, (size_t)(is - name))), must(strdup(is + 1)));
+}
+
 void settings_give(struct settings *all, const struct setting *given, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -100,4 +106,15 @@ char *command_of(const struct config *c, bool cell)
 		word_put(f, word[i]);
 	}
 	return text_close(&t);
+}
+
+/* ---- Names -------------------------------------------------------------------- */
+
+char *no_such(const char *what, const char *before, const char *typed, const char *const *name,
+	      size_t n, const char *lists)
+{
+	const char *near = nearest(typed, name, n);
+	return near ? sentence("%s%s: there is no such %s; did you mean %s?", before, typed, what,
+			       near)
+		    : sentence("%s%s: there is no such %s; %s", before, typed, what, lists);
 }

@@ -56,7 +56,8 @@ static void write_option(void *ctx, const char *part, const struct option *o, co
 	w->separator = ",";
 }
 
-char *gate_options_of(const struct config *c)
+/* The options that decide results, without the seed, as gate_config reads them. Heap. */
+static char *options_of(const struct config *c)
 {
 	struct text t;
 	struct option_writer w = {c, text_open(&t), ""};
@@ -104,7 +105,7 @@ static char *save_run(struct store *s, struct sql *insert, int64_t id)
 	char *wrong AUTOFREE = recorded_config(s, id, &c, &exact);
 	if (wrong)
 		return sentence("run %lld cannot be a baseline: %s", (long long)id, wrong);
-	char *options AUTOFREE = gate_options_of(&c);
+	char *options AUTOFREE = options_of(&c);
 	gate_cell(&c, cell);
 	sql_set(insert, 3, "tti", cell, options, id);
 	sql_next(insert);
@@ -227,21 +228,22 @@ char *baseline_find(struct store *s, const char *option, const char *name)
 			option, name, s->path, quoted);
 }
 
-char *baseline_drop(struct store *s, const char *name)
+char *baseline_drop(struct store *s, const struct gate_options *o)
 {
-	TRY(baseline_find(s, "delete", name));
+	TRY(baseline_find(s, "delete", o->drop));
 	TRY(sql_begin(s));
-	return sql_end(s, baseline_clear(s, name));
+	return sql_end(s, baseline_clear(s, o->drop));
 }
 
-char *baseline_list(struct store *s, FILE *f)
+char *baseline_list(struct store *s, const struct gate_options *o)
 {
 	int64_t n = 0;
 	TRY(sql_number(s, &n, "SELECT count(*) FROM baseline", ""));
 	if (n > 0)
-		return query_print(s, f, FORMAT_TEXT, baselines_sql, NULL, 0, NULL);
-	fprintf(f, "%s has no baselines yet; mvbench check --save=NAME --db=", s->path);
-	word_put(f, s->path);
-	fputs(" makes one of its finished runs\n", f);
+		return query_print(s, stdout, FORMAT_TEXT, baselines_sql, NULL, 0, NULL);
+	char *db AUTOFREE = word_quoted(o->db);
+	printf("%s has no baselines yet; mvbench check --save=NAME --db=%s makes one of its "
+	       "finished runs\n",
+	       s->path, db);
 	return NULL;
 }

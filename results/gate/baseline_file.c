@@ -6,63 +6,45 @@
 #include "results/gate/gate.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_VERSION = 2, LINE_BYTES_MAX = 1 << 20 };
+TEXT_FILE(fields_sql, "results/gate/fields.sql");
+TEXT_FILE(line_sql, "results/gate/line.sql");
 
-/* The columns of baseline that the file contains, in this order; the others follow from them. */
-static const struct field {
-	const char *name, *type; /* as json_each has it */
-	bool needed;
-} fields[] = {
-	{"config", "text", true},         {"seed", "integer", true},
-	{"options", "object", true},      {"config_hash", "text", true},
-	{"params", "integer", false},     {"train_size", "integer", false},
-	{"test_size", "integer", false},  {"running_loss", "real", false},
-	{"train_loss", "real", false},    {"test_loss", "real", false},
-	{"test_accuracy", "real", false}, {"epoch_seconds", "real", false},
-	{"simulated_s", "real", false},   {"calibration", "text", false},
-	{"model_hash", "text", false},    {"started", "text", false},
-	{"host", "text", false},          {"cpu", "text", false},
-	{"gpu", "text", false},           {"mpi", "text", false},
-	{"onednn", "text", false},        {"cuda", "text", false},
-	{"git_commit", "text", false},    {"git_dirty", "integer", false},
-};
-enum { FIELDS = sizeof fields / sizeof *fields };
+enum { FILE_VERSION = 2 };
+
+/* A statement about the fields: the first %s of `form` becomes "a, b", the second ":a, :b". *sql:
+ * heap. */
+static char *of_fields(struct store *s, const char *form, char **sql)
+{
+	TRY(sql_script(s, fields_sql));
+	return sql_first(s, sql,
+			 "SELECT printf(?1, group_concat(name, ', '), "
+			 "group_concat(':' || name, ', ')) FROM field",
+			 "t", form);
+}
 
 /* ---- Out ----------------------------------------------------------------- */
 
-/* The names of the fields, each after `before`, with commas. Heap. */
-static char *field_names(const char *before)
-{
-	struct text t;
-	FILE *f = text_open(&t);
-	for (int i = 0; i < FIELDS; i++)
-		fprintf(f, "%s%s%s", i ? ", " : "", before, fields[i].name);
-	return text_close(&t);
-}
-
-/* An unknown value has no field. A real number always has a point or an exponent. */
+/* An unknown value has no field. */
 static void write_run(FILE *f, const struct sql *q)
 {
 	const char *separator = "{";
 	char digits[40];
-	for (int i = 0; i < FIELDS; i++) {
+	for (int i = 0; i < sql_columns(q); i++) {
 		if (sql_null(q, i))
 			continue;
-		fprintf(f, "%s\"%s\":", separator, fields[i].name);
-		if (strcmp(fields[i].type, "real") == 0) {
-			real_digits(sql_real(q, i), digits);
-			fprintf(f, "%s%s", digits,
-				digits[strspn(digits, "-0123456789")] ? "" : ".0");
-		} else if (strcmp(fields[i].type, "text") == 0) {
-			text_json(f, sql_text(q, i));
-		} else {
-			fputs(sql_text(q, i), f);
-		}
+		fprintf(f, "%s\"%s\":", separator, sql_name(q, i));
 		separator = ",";
+		if (!sql_is_text(q, i)) {
+			real_digits(sql_real(q, i), digits);
+			fputs(digits, f);
+		} else if (strcmp(sql_name(q, i), "options") == 0) {
+			fputs(sql_text(q, i), f);
+		} else {
+			text_json(f, sql_text(q, i));
+		}
 	}
 	fputs("}\n", f);
 }
@@ -80,18 +62,27 @@ static char *write_header(struct store *s, FILE *f, const char *name)
 	return sql_done(&q);
 }
 
-char *baseline_export(struct store *s, FILE *f, const char *name)
+static char *write_runs(struct store *s, FILE *f, const char *name)
 {
-	TRY(baseline_find(s, "against", name));
-	TRY(write_header(s, f, name));
-	char *names AUTOFREE = field_names("");
-	char *sql AUTOFREE =
-		sentence("SELECT %s FROM baseline WHERE name = ?1 ORDER BY options, seed", names);
+	char *sql AUTOFREE = NULL;
+	TRY(of_fields(s, "SELECT %s FROM baseline WHERE name = ?1 ORDER BY options, seed", &sql));
 	struct sql q = sql_select(s, sql, "t", name);
-
 	while (sql_next(&q))
 		write_run(f, &q);
 	return sql_done(&q);
+}
+
+char *baseline_export(struct store *s, const struct gate_options *o)
+{
+	struct output out;
+	if (!*o->against)
+		return sentence("--export=%s: name the baseline with --against", o->export);
+	TRY(baseline_find(s, "against", o->against));
+	TRY(output_open(&out, "--export=", strcmp(o->export, "-") == 0 ? "" : o->export));
+	char *wrong = write_header(s, out.f, o->against);
+	if (!wrong)
+		wrong = write_runs(s, out.f, o->against);
+	return output_close(&out, wrong);
 }
 
 /* ---- In ------------------------------------------------------------------ */
@@ -99,10 +90,8 @@ char *baseline_export(struct store *s, FILE *f, const char *name)
 struct reader {
 	struct store *store;
 	const char *path;
-	FILE *file;
-	char *line;
-	size_t room;
-	int64_t version;                /* 1: its train_loss is the running loss */
+	char *line, *rest; /* of the file */
+	int64_t version;
 	int64_t number, runs, promised; /* lines from 1; runs read, and runs in the header */
 	char *name, *made;
 };
@@ -113,31 +102,25 @@ static char *at_line(const struct reader *r, char *what)
 	return sentence("%s:%lld: %s", r->path, (long long)r->number, said);
 }
 
-/* *more: is there another line? Checks that the line is a JSON object. */
-static char *next_line(struct reader *r, bool *more)
+/* Takes the next line, which must be a JSON object. NULL in r->line: the file has ended. */
+static char *next_line(struct reader *r)
 {
-	int64_t good = 0;
-	ssize_t n = getline(&r->line, &r->room, r->file);
-	*more = n >= 0;
-	if (n < 0)
-		return ferror(r->file)
-			       ? sentence("%s: cannot be read (%s)", r->path, strerror(errno))
-			       : NULL;
+	int64_t object = 0;
+	r->line = r->rest && *r->rest ? strsep(&r->rest, "\n") : NULL;
+	if (!r->line)
+		return NULL;
 	r->number++;
-	if (n > LINE_BYTES_MAX || strlen(r->line) != (size_t)n)
-		return at_line(r, sentence("not a line of a baseline"));
-	TRY(sql_number(r->store, &good, "SELECT iif(json_valid(?1), json_type(?1) IS 'object', 0)",
-		       "t", r->line));
-	return good ? NULL
-		    : at_line(r, sentence("not a complete JSON object: the line is damaged, or the "
-					  "file was not made by mvbench check --export"));
+	TRY(sql_number(r->store, &object,
+		       "SELECT iif(json_valid(?1), json_type(?1) IS 'object', 0)", "t", r->line));
+	return object ? NULL
+		      : at_line(r, sentence("not a complete JSON object: the line is damaged, or "
+					    "the file was not made by mvbench check --export"));
 }
 
 static char *read_header(struct reader *r)
 {
-	bool more;
-	TRY(next_line(r, &more));
-	if (!more)
+	TRY(next_line(r));
+	if (!r->line)
 		return sentence("--import=%s: the file is empty", r->path);
 	struct sql q AUTODONE =
 		sql_select(r->store,
@@ -147,91 +130,36 @@ static char *read_header(struct reader *r)
 			   "t", r->line);
 	if (!sql_next(&q))
 		return sql_done(&q);
-	int64_t version = sql_int(&q, 0);
-	r->promised = sql_int(&q, 3);
+	r->version = sql_int(&q, 0);
 	r->name = sql_copy(&q, 1);
 	r->made = sql_copy(&q, 2);
-	if (version > FILE_VERSION)
+	r->promised = sql_int(&q, 3);
+	if (r->version > FILE_VERSION)
 		return at_line(r, sentence("the file was made by a newer mvbench (version %lld, "
 					   "this one knows %d)",
-					   (long long)version, FILE_VERSION));
-	r->version = version;
-	if (version < 1 || !*r->name || !sql_int(&q, 4) || r->promised < 1)
+					   (long long)r->version, FILE_VERSION));
+	if (r->version < 1 || !*r->name || !sql_int(&q, 4) || r->promised < 1)
 		return at_line(r, sentence("the first line of a baseline looks like "
 					   "{\"mvbench_baseline\":2,\"name\":\"main\",\"made\":"
 					   "\"2026-01-31T12:00:00Z\",\"runs\":15}"));
 	return NULL;
 }
 
-static const struct field *field_find(const char *name)
-{
-	for (int i = 0; i < FIELDS; i++)
-		if (strcmp(fields[i].name, name) == 0)
-			return &fields[i];
-	return NULL;
-}
-
-/* NULL, or a sentence: the field has another type, or is out of range. */
-static char *check_field(const struct field *f, const char *key, const char *type, double x)
-{
-	bool whole = strcmp(type, "integer") == 0;
-	if (!f)
-		return sentence("\"%s\" is not a field of a baseline", key);
-	if (strcmp(f->type, type) != 0 && !(whole && strcmp(f->type, "real") == 0))
-		return sentence("\"%s\" is of type %s, not %s", key, type, f->type);
-	if (strcmp(key, "test_accuracy") == 0 && (x < 0 || x > 1))
-		return sentence("\"test_accuracy\":%g is not in 0..1", x);
-	if (!isfinite(x) || (x < 0 && strcmp(f->type, "integer") == 0))
-		return sentence("\"%s\":%g is out of range", key, x);
-	return NULL;
-}
-
-static int parameter_of(const struct sql *insert, const struct field *f)
-{
-	char name[32];
-	snprintf(name, sizeof name, ":%s", f->name);
-	return sql_parameter(insert, name);
-}
-
-/* Binds one field of a line to the parameter of its name. */
-static char *bind_field(const struct reader *r, const struct sql *q, struct sql *insert,
-			bool seen[FIELDS])
-{
-	const char *key = sql_text(q, 0);
-	if (r->version == 1 && strcmp(key, "train_loss") == 0)
-		key = "running_loss";
-	const char *type = sql_text(q, 1), *raw = sql_text(q, 2);
-	const struct field *f = field_find(key);
-	bool number = strcmp(type, "real") == 0 || strcmp(type, "integer") == 0;
-	double x = number ? strtod(raw, NULL) : 0;
-	TRY(check_field(f, key, type, x));
-	if (seen[f - fields])
-		return sentence("\"%s\" occurs twice", key);
-	seen[f - fields] = true;
-	int at = parameter_of(insert, f);
-	if (strcmp(f->type, "real") == 0) /* SQLite's parser can be wrong in the last bit */
-		sql_set(insert, at, "r", x);
-	else if (number)
-		sql_set(insert, at, "i", sql_int(q, 3));
-	else
-		sql_set(insert, at, "t", *type == 'o' ? raw : sql_text(q, 3));
-	return NULL;
-}
-
+/* Binds the fields of the line to the parameters of their names. */
 static char *bind_fields(const struct reader *r, struct sql *insert)
 {
-	bool seen[FIELDS] = {false};
-	struct sql q AUTODONE = sql_select(
-		r->store, "SELECT key, type, ?1 -> fullkey, atom FROM json_each(?1)", "t", r->line);
-	for (int i = 0; i < FIELDS; i++)
-		sql_set(insert, parameter_of(insert, &fields[i]), "t", (char *)NULL);
-	while (sql_next(&q))
-		TRY(bind_field(r, &q, insert, seen));
-	TRY(sql_done(&q));
-	for (int i = 0; i < FIELDS; i++)
-		if (fields[i].needed && !seen[i])
-			return sentence("\"%s\" is missing", fields[i].name);
-	return NULL;
+	struct sql q AUTODONE = sql_select(r->store, line_sql, "ti", r->line, r->version);
+	while (sql_next(&q)) {
+		int at = sql_parameter(insert, sql_text(&q, 0));
+		const char *value = sql_null(&q, 1) ? NULL : sql_text(&q, 1);
+		if (!sql_null(&q, 3))
+			return sql_copy(&q, 3);
+		if (sql_int(&q, 2)) /* SQLite's parser can be wrong in the last bit */
+			sql_set(insert, at, "r", strtod(value, NULL));
+		else
+			sql_set(insert, at, "t", value);
+	}
+	return sql_done(&q);
 }
 
 /* The line's options must make the configuration of its config_hash. Otherwise the line was edited,
@@ -254,17 +182,6 @@ static char *check_options(const struct reader *r, char cell[17])
 			sql_text(&q, 2));
 }
 
-/* Returns no row if the run is in the baseline already. */
-static char *insert_text(void)
-{
-	char *names AUTOFREE = field_names(""), *values AUTOFREE = field_names(":");
-	return sentence("INSERT INTO baseline (name, made, cell, run_id, %s) "
-			"VALUES (:name, :made, :cell, (SELECT id FROM run WHERE "
-			"config_hash = :config_hash AND started = :started AND host IS :host "
-			"AND status = 'done'), %s) ON CONFLICT DO NOTHING RETURNING 1",
-			names, values);
-}
-
 static char *read_run(struct reader *r, struct sql *insert)
 {
 	char cell[17];
@@ -273,25 +190,30 @@ static char *read_run(struct reader *r, struct sql *insert)
 		wrong = check_options(r, cell);
 	if (wrong)
 		return at_line(r, wrong);
-	sql_set(insert, sql_parameter(insert, ":name"), "t", r->name);
-	sql_set(insert, sql_parameter(insert, ":made"), "t", r->made);
-	sql_set(insert, sql_parameter(insert, ":cell"), "t", cell);
+	sql_set(insert, 1, "ttt", r->name, r->made, cell);
 	r->runs++;
 	if (!sql_next(insert) && sql_well(insert))
 		return at_line(r, sentence("this run occurs twice: same options, same seed"));
 	return NULL;
 }
 
+/* The statement returns no row if the run is in the baseline already. */
 static char *read_runs(struct reader *r)
 {
-	char *text AUTOFREE = insert_text();
-	struct sql insert AUTODONE = sql_select(r->store, text, "");
-	for (bool more;;) {
-		TRY(next_line(r, &more));
-		if (!more)
-			return sql_done(&insert);
+	char *sql AUTOFREE = NULL;
+	TRY(of_fields(r->store,
+		      "INSERT INTO baseline (name, made, cell, run_id, %s) VALUES (?1, ?2, ?3, "
+		      "(SELECT id FROM run WHERE config_hash = :config_hash AND started = :started "
+		      "AND host IS :host AND status = 'done'), %s) ON CONFLICT DO NOTHING "
+		      "RETURNING 1",
+		      &sql));
+	struct sql insert AUTODONE = sql_select(r->store, sql, "");
+	TRY(next_line(r));
+	while (r->line) {
 		TRY(read_run(r, &insert));
+		TRY(next_line(r));
 	}
+	return sql_done(&insert);
 }
 
 /* Deletes the stored rows of this baseline. Another baseline of its name needs --replace. */
@@ -332,8 +254,9 @@ static char *read_file(struct reader *r, const struct gate_options *o)
 
 char *baseline_import(struct store *s, const struct gate_options *o)
 {
-	struct reader r = {.store = s, .path = o->import, .file = fopen(o->import, "r")};
-	if (!r.file)
+	char *text AUTOFREE = text_read(o->import);
+	struct reader r = {.store = s, .path = o->import, .rest = text};
+	if (!text)
 		return sentence("--import=%s: the file cannot be read (%s)", r.path,
 				strerror(errno));
 	char *wrong = sql_begin(s);
@@ -342,8 +265,6 @@ char *baseline_import(struct store *s, const struct gate_options *o)
 	if (!wrong)
 		complain(sentence("baseline %s has %lld run%s", r.name, (long long)r.runs,
 				  plural(r.runs)));
-	fclose(r.file);
-	free(r.line);
 	free(r.name);
 	free(r.made);
 	return wrong;

@@ -43,6 +43,7 @@ static const struct option options[] = {
 	       .choices = "missing|always|never"),
 	OPTION(seeds, STRING, "seeds", "",
 	       "run other seeds than the baseline's, as in 1,2,11..15; empty: the same [list]"),
+	OPTION(jobs, INT, "jobs", "1", "runs at a time [runs]", .min = 1, .max = JOBS_MAX),
 	OPTION(alpha, REAL, "alpha", "0.01",
 	       "share of whole checks of unchanged code that may fail by chance [share]",
 	       .min = 1e-9, .max = 0.5),
@@ -78,54 +79,17 @@ static const struct option options[] = {
 
 /* ---- Deciding ------------------------------------------------------------ */
 
-/* Runs that were found rather than made can also be of another model or data set. */
-static char *check_found(const struct check *c)
+/* Runs of another model or data set are not compared. Differences of runs from other machines,
+ * libraries and networks can have other causes than the code. */
+static char *check_others(const struct check *c)
 {
 	struct sql q AUTODONE = sql_select(c->store, other_sql, "t", c->o->against);
-	if (!sql_next(&q))
-		return sql_done(&q);
-	return sentence("baseline %s is of another configuration: %s has %s in run %lld",
-			c->o->against, sql_text(&q, 0), sql_text(&q, 1), (long long)sql_int(&q, 2));
-}
-
-/* Other machines and libraries round floats differently; differences can then have other causes
- * than the code. */
-static void warn_of_machines(const struct check *c)
-{
-	static const char *const part[] = {"cpu", "gpu", "mpi", "onednn", "cuda"};
-	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
-		char *sql AUTOFREE =
-			sentence("SELECT max(b.%s || ' there, ' || r.%s) FROM baseline AS b "
-				 "JOIN checked AS c USING (name, cell, seed) "
-				 "JOIN run AS r ON r.id = c.run_id "
-				 "WHERE name = ?1 AND b.%s <> r.%s",
-				 part[i], part[i], part[i], part[i]);
-		char *both AUTOFREE = NULL;
-		complain_if(sql_first(c->store, &both, sql, "t", c->o->against));
-		if (both)
-			complain(sentence(
-				"baseline %s was made on another machine (%s: %s here): "
-				"floats are rounded differently there, and can cause differences",
-				c->o->against, part[i], both));
+	while (sql_next(&q)) {
+		if (sql_int(&q, 0))
+			return sql_copy(&q, 1);
+		complain(sql_copy(&q, 1));
 	}
-}
-
-static void warn_of_networks(const struct check *c)
-{
-	char *both AUTOFREE = NULL;
-	complain_if(sql_first(
-		c->store, &both,
-		"SELECT max(ifnull(b.hosts || ': ' || b.network, 'one machine') || "
-		"' there, ' || ifnull(r.hosts || ': ' || r.network, 'one machine')) "
-		"FROM baseline JOIN checked AS c USING (name, cell, seed) "
-		"JOIN run AS r ON r.id = c.run_id JOIN run AS b ON b.id = baseline.run_id "
-		"WHERE name = ?1 AND ifnull(b.hosts || b.network, '') <> "
-		"ifnull(r.hosts || r.network, '')",
-		"t", c->o->against));
-	if (both)
-		complain(sentence("baseline %s was made over another network (%s here): pushes "
-				  "arrive in another order there, which can cause differences",
-				  c->o->against, both));
+	return sql_done(&q);
 }
 
 static void say_end(const struct check *c, FILE *f)
@@ -134,13 +98,13 @@ static void say_end(const struct check *c, FILE *f)
 	int64_t good = n->cells - n->failed;
 	fprintf(f, "%lld cell%s of baseline %s: %lld failed, %lld passed", (long long)n->cells,
 		plural(n->cells), c->o->against, (long long)n->failed, (long long)good);
-	if (n->better || n->identical || n->unsure)
+	if (n->better || n->identical || n->unsure) {
 		fprintf(f, " (%lld better, %lld identical", (long long)n->better,
 			(long long)n->identical);
-	if (n->unsure)
-		fprintf(f, ", %lld unsure", (long long)n->unsure);
-	if (n->better || n->identical || n->unsure)
+		if (n->unsure)
+			fprintf(f, ", %lld unsure", (long long)n->unsure);
 		fputc(')', f);
+	}
 	fprintf(f, "; %lld run%s compared, %zu made now", (long long)n->runs, plural(n->runs),
 		c->made_now);
 	if (c->slower)
@@ -166,14 +130,6 @@ static void say_end(const struct check *c, FILE *f)
 	fputc('\n', f);
 }
 
-static char *decide(struct check *c, FILE *f)
-{
-	TRY(check_found(c));
-	warn_of_machines(c);
-	warn_of_networks(c);
-	return gate_print(c->store, f, c->o->format, c->o->against, &c->count);
-}
-
 /* ---- The command --------------------------------------------------------- */
 
 /* Decides, prints, and measures wall times last, when everything else has succeeded. */
@@ -182,7 +138,9 @@ static char *report(struct check *c, int *status)
 	struct output out;
 	TRY(output_open(&out, "--out=", c->o->out));
 	FILE *rest = strcmp(c->o->format, "text") == 0 ? out.f : stderr;
-	char *wrong = decide(c, out.f);
+	char *wrong = check_others(c);
+	if (!wrong)
+		wrong = gate_print(c->store, out.f, c->o->format, c->o->against, &c->count);
 	if (!wrong && strcmp(c->o->time, "no") != 0)
 		*status = gate_time(c->store, rest, c->o, &c->slower);
 	if (!wrong)
@@ -209,30 +167,24 @@ static char *against(struct check *c, int *status)
 	return NULL;
 }
 
-static char *export(struct store *s, const struct gate_options *o)
-{
-	const char *path = strcmp(o->export, "-") == 0 ? "" : o->export;
-	struct output out;
-	TRY(baseline_find(s, "against", o->against));
-	TRY(output_open(&out, "--export=", path));
-	return output_close(&out, baseline_export(s, out.f, o->against));
-}
-
-/* The modes of check: the option of each, and the options that it accepts; all accept --db. The
- * first mode whose option is given counts. */
+/* The modes of check: the option of each, the options that it accepts besides --db, and what it
+ * does. The first mode whose option is given counts; without any, the last. */
 static const struct mode {
 	const char *option, *others;
+	enum store_mode opens;
+	char *(*carry_out)(struct store *s, const struct gate_options *o); /* NULL: against */
 } modes[] = {
-	{"export", " against "},
-	{"import", " save replace "},
-	{"save", " replace label where "},
+	{"export", " against ", STORE_READ, baseline_export},
+	{"import", " save replace ", STORE_WRITE, baseline_import},
+	{"save", " replace label where ", STORE_WRITE, baseline_save},
 	{"against",
-	 " label rerun seeds alpha min-accuracy min-loss better unsure time program pairs "
-	 "min-time format out "},
-	{"delete", " "},
-	{"list", " "},
+	 " label rerun seeds jobs alpha min-accuracy min-loss better unsure time program pairs "
+	 "min-time format out ",
+	 STORE_WRITE, NULL},
+	{"delete", " ", STORE_WRITE, baseline_drop},
+	{"list", " ", STORE_READ, baseline_list},
 };
-enum { MODES = sizeof modes / sizeof *modes, LIST = MODES - 1 };
+enum { MODES = sizeof modes / sizeof *modes };
 
 static bool is_valid_with(const char *name, const struct mode *m)
 {
@@ -242,50 +194,64 @@ static bool is_valid_with(const char *name, const struct mode *m)
 }
 
 /* NULL, or a sentence: an option has no effect in this mode. */
-static char *check_given(const struct gate_options *o, const struct arguments *a)
+static char *check_given(const struct mode *m, const struct arguments *a)
 {
-	size_t mode = 0;
-	while (mode < LIST && !arguments_took(a, modes[mode].option))
-		mode++;
+	bool taken = arguments_took(a, m->option);
 	for (const struct option *p = options; p->name; p++) {
-		bool taken = arguments_took(a, modes[mode].option);
 		char *with AUTOFREE = NULL;
-		if (!arguments_took(a, p->name) || is_valid_with(p->name, &modes[mode]))
+		if (!arguments_took(a, p->name) || is_valid_with(p->name, m))
 			continue;
-		for (size_t i = 0; i < MODES; i++)
-			if (is_valid_with(p->name, &modes[i])) {
-				char *before AUTOFREE = with;
-				with = sentence("%s%s--%s", before ? before : "",
-						before ? " or " : "", modes[i].option);
-			}
+		for (const struct mode *i = modes; i < modes + MODES; i++) {
+			if (strcmp(p->name, i->option) == 0)
+				return sentence("--%s: give only one of --save, --against, "
+						"--import, --delete and --list",
+						p->name);
+			if (!is_valid_with(p->name, i))
+				continue;
+			char *before AUTOFREE = with;
+			with = sentence("%s%s--%s", before ? before : "", before ? " or " : "",
+					i->option);
+		}
 		return sentence("--%s: valid only with %s, not %s%s", p->name, with,
-				taken ? "with --" : "alone", taken ? modes[mode].option : "");
+				taken ? "with --" : "alone", taken ? m->option : "");
 	}
-	if (strcmp(modes[mode].option, "against") == 0 && strcmp(o->rerun, "never") == 0 &&
-	    arguments_took(a, "label"))
-		return sentence("--label=%s: no runs are made with --rerun=never", o->label);
-	for (int i = 0; i < 2 && strcmp(o->time, "no") == 0; i++)
-		if (arguments_took(a, i ? "min-time" : "pairs"))
-			return sentence("--%s: valid only with --time=warn or --time=fail",
-					i ? "min-time" : "pairs");
 	return NULL;
+}
+
+static char *check_time(const struct gate_options *o, const struct arguments *a)
+{
+	static const char *const of_time[] = {"program", "pairs", "min-time"};
+	bool timed = strcmp(o->time, "no") != 0;
+	for (size_t i = 0; i < sizeof of_time / sizeof *of_time && !timed; i++)
+		if (arguments_took(a, of_time[i]))
+			return sentence("--%s: valid only with --time=warn or --time=fail",
+					of_time[i]);
+	if (timed && !*o->program)
+		return sentence("--time=%s: wall times are compared between two programs that run "
+				"in turn; name the other with --program=OTHER/mvbench",
+				o->time);
+	if (timed && access(o->program, X_OK) != 0)
+		return sentence("--program=%s: not a program (%s)", o->program, strerror(errno));
+	return timed ? gate_time_check(o) : NULL;
 }
 
 /* A timeline changes the last digits of simulated times; baselines have no timeline. */
-static char *refuse_trace(const struct arguments *a)
+static char *check_run_options(const struct gate_options *o, const struct arguments *a)
 {
-	for (size_t i = 0; i < a->options; i++)
-		if (strcmp(a->option[i].name, "trace") == 0)
-			return sentence(
-				"--trace: runs with a timeline are not compared, because tracing "
+	if (arguments_value(a, "trace"))
+		return sentence("--trace: runs with a timeline are not compared, because tracing "
 				"changes the last digits of simulated times; leave it out");
+	if (arguments_value(a, "seed"))
+		return sentence("--seed: a check runs several seeds, those of the baseline; "
+				"--seeds=LIST gives others");
+	if (strcmp(o->rerun, "never") == 0 && arguments_took(a, "label"))
+		return sentence("--label=%s: no runs are made with --rerun=never", o->label);
 	return NULL;
 }
 
-/* NULL, or a sentence: several modes, or an option that does not belong to the mode. */
-static char *check_options(const struct gate_options *o, const struct arguments *a)
+static char *check_options(const struct mode *m, const struct gate_options *o,
+			   const struct arguments *a)
 {
-	bool timed = strcmp(o->time, "no") != 0;
 	if (a->words) {
 		char *quoted AUTOFREE = word_quoted(a->word[0]);
 		return sentence(
@@ -293,52 +259,24 @@ static char *check_options(const struct gate_options *o, const struct arguments 
 			"program with a baseline",
 			a->word[0], quoted);
 	}
-	if (*o->export && !*o->against)
-		return sentence("--export=%s: name the baseline with --against", o->export);
-	if (!!*o->drop + (*o->save && !*o->import) + !!*o->import + !!*o->against + o->list > 1)
-		return sentence(
-			"give only one of --save, --against, --import, --delete and --list");
-	if (a->options && (!*o->against || *o->export))
-		return arguments_refuse(a, options);
-	TRY(refuse_trace(a));
-	TRY(check_given(o, a));
-	if (timed && !*o->program)
-		return sentence("--time=%s: wall times are compared between two programs that run "
-				"in turn; name the other with --program=OTHER/mvbench",
-				o->time);
-	if (*o->program && (!timed || access(o->program, X_OK) != 0))
-		return timed ? sentence("--program=%s: not a program (%s)", o->program,
-					strerror(errno))
-			     : sentence("--program=%s: valid only with --time=warn or --time=fail",
-					o->program);
+	TRY(check_given(m, a));
 	if (platform_under_launcher())
 		return sentence("check starts its own workers: run it without mpirun or srun");
-	return timed ? gate_time_check(o) : NULL;
-}
-
-static char *carry_out(struct check *c, int *status)
-{
-	const struct gate_options *o = c->o;
-	bool reads = !*o->import && !*o->save && !*o->drop && (*o->export || !*o->against);
-	TRY(store_open(&c->store, o->db, reads ? STORE_READ : STORE_WRITE));
-	if (*o->export)
-		return export(c->store, o);
-	if (*o->against)
-		return against(c, status);
-	if (*o->import)
-		return baseline_import(c->store, o);
-	if (*o->save)
-		return baseline_save(c->store, o);
-	if (*o->drop)
-		return baseline_drop(c->store, o->drop);
-	return baseline_list(c->store, stdout);
+	if (m->carry_out)
+		return arguments_refuse(a, options);
+	TRY(check_run_options(o, a));
+	return check_time(o, a);
 }
 
 static char *check(void *options_given, struct arguments *a, int *status)
 {
 	struct check c ENDS_WITH(gate_fini) = {.o = options_given, .a = a};
-	TRY(check_options(c.o, a));
-	return carry_out(&c, status);
+	const struct mode *m = modes;
+	while (m < modes + MODES - 1 && !arguments_took(a, m->option))
+		m++;
+	TRY(check_options(m, c.o, a));
+	TRY(store_open(&c.store, c.o->db, m->opens));
+	return m->carry_out ? m->carry_out(c.store, c.o) : against(&c, status);
 }
 
 const struct command command_check = {

@@ -6,13 +6,13 @@
 #ifndef GATE_H
 #define GATE_H
 
-#include "results/run/run.h"
+#include "results/run/study.h"
 
 struct gate_options {
 	const char *db, *save, *against, *drop, *label, *where, *export, *import;
 	const char *rerun, *seeds, *better, *unsure, *time, *program, *format, *out;
 	bool replace, list;
-	int64_t pairs;
+	int64_t pairs, jobs;
 	double alpha, min_accuracy, min_loss, min_time; /* share, points, %, % */
 };
 
@@ -22,8 +22,6 @@ struct gate_options {
  * top. NULL or a sentence; on success the caller calls config_fini. */
 char *gate_config(struct store *s, const char *options, int64_t seed, const struct setting *more,
 		  size_t n, struct config *c);
-/* The options that decide results, without the seed, as gate_config reads them. Heap. */
-char *gate_options_of(const struct config *c);
 /* The identity of its cell: its hash with seed 0. */
 void gate_cell(const struct config *c, char hex[17]);
 
@@ -31,22 +29,23 @@ void gate_cell(const struct config *c, char hex[17]);
 
 char *baseline_name(const char *option, const char *name); /* is it a valid name? */
 char *baseline_clear(struct store *s, const char *name);   /* deletes all its rows */
-char *baseline_save(struct store *s, const struct gate_options *o);
-char *baseline_drop(struct store *s, const char *name);
-char *baseline_list(struct store *s, FILE *f);
 /* NULL, or a sentence: there is no such baseline, with the names of those that exist. */
 char *baseline_find(struct store *s, const char *option, const char *name);
-char *baseline_export(struct store *s, FILE *f, const char *name);
+/* The modes of check that make no runs. */
+char *baseline_save(struct store *s, const struct gate_options *o);
+char *baseline_drop(struct store *s, const struct gate_options *o);
+char *baseline_list(struct store *s, const struct gate_options *o);
+char *baseline_export(struct store *s, const struct gate_options *o);
 char *baseline_import(struct store *s, const struct gate_options *o);
 
 /* ---- The runs that are compared ---- */
 
-struct wanted {               /* one run */
-	char *options;        /* of its cell */
-	char *what;           /* "mlp asgd 2w X=4" */
-	char *cell, hash[17]; /* config_hash, without and with the seed */
-	int64_t seed, run_id; /* 0: to be made */
-	bool own;             /* by a program of these bytes, as an earlier check recorded */
+struct wanted {                  /* one run */
+	char *options, *what;    /* of its cell; "mlp asgd 2w X=4" */
+	char cell[17], hash[17]; /* config_hash, without and with the seed */
+	int64_t seed, run_id;    /* 0: there is none */
+	bool ended;              /* it need not be made */
+	bool own;                /* by a program of these bytes, as a check recorded */
 };
 
 struct gate_count {
@@ -57,11 +56,10 @@ struct check {
 	struct store *store;
 	const struct gate_options *o;
 	const struct arguments *a; /* the remaining ones: options of run */
-	char program[17];
-	char *made;   /* the baseline */
-	int64_t last; /* newest run of it; 0: none is here */
-	int64_t *seed;
-	size_t seeds; /* 0: those of the baseline */
+	char program[SHA256_ROOM]; /* hash of this program */
+	char *made;                /* the baseline */
+	int64_t last;              /* newest run of it; 0: none is here */
+	struct axis seeds;         /* of --seeds; none: those of the baseline */
 	struct wanted *want;
 	size_t wants, made_now;
 	struct gate_count count;

@@ -24,47 +24,25 @@ TEXT_FILE(junit_sql, "results/gate/junit.sql");
 
 /* ---- JUnit --------------------------------------------------------------- */
 
-/* Writes the text of an attribute, with ? for control characters, most of which XML cannot contain.
- */
-static void put_xml(FILE *f, const char *text)
-{
-	while (*text) {
-		unsigned char c = (unsigned char)*text;
-		const char *name = c == '&'    ? "&amp;"
-				   : c == '<'  ? "&lt;"
-				   : c == '>'  ? "&gt;"
-				   : c == '"'  ? "&quot;"
-				   : c == '\n' ? "&#10;"
-				   : c == '\t' ? "&#9;"
-					       : NULL;
-		if (!name && c >= 0x20) {
-			text_put(f, &text);
-			continue;
-		}
-		fputs(name ? name : "?", f);
-		text++;
-	}
-}
-
 static char *print_junit(struct store *s, FILE *f, const char *name, const struct gate_count *n)
 {
 	struct sql q = sql_select(s, junit_sql, "");
 	fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite "
 	      "name=\"mvbench check ",
 	      f);
-	put_xml(f, name);
+	text_xml(f, name);
 	fprintf(f, "\" tests=\"%lld\" failures=\"%lld\">\n", (long long)n->cells,
 		(long long)n->failed);
 	while (sql_next(&q)) {
 		bool fails = sql_int(&q, 0);
 		fputs("  <testcase classname=\"", f);
-		put_xml(f, name);
+		text_xml(f, name);
 		fputs("\" name=\"", f);
-		put_xml(f, sql_text(&q, 2));
+		text_xml(f, sql_text(&q, 2));
 		fputs(fails ? "\"><failure type=\"" : "\"><system-out>", f);
-		put_xml(f, sql_text(&q, 1));
+		text_xml(f, sql_text(&q, 1));
 		fputs(fails ? "\" message=\"" : ": ", f);
-		put_xml(f, sql_text(&q, 3));
+		text_xml(f, sql_text(&q, 3));
 		fputs(fails ? "\"/></testcase>\n" : "</system-out></testcase>\n", f);
 	}
 	fputs("</testsuite>\n</testsuites>\n", f);

@@ -1,6 +1,6 @@
 /*
  * runs.c - the runs that a check needs, one for every run of the baseline: it finds existing ones,
- * and makes the others.
+ * and makes the others as a sweep does.
  *
  * A run counts if this very build made it after the baseline: the same commit without changes, or,
  * as an earlier check recorded in table `checked`, a program of the same bytes. An interrupted
@@ -10,86 +10,40 @@
  */
 #include "results/gate/gate.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 TEXT_FILE(wanted_sql, "results/gate/wanted.sql");
 TEXT_FILE(newest_sql, "results/gate/newest.sql");
 
-enum { SEEDS_MOST = 10000 };
-
-/* ---- Which program is this? ---------------------------------------------- */
-
-static uint64_t hash_file(uint64_t h, const char *path)
-{
-	unsigned char block[65536];
-	FILE *f = fopen(path, "rb");
-	size_t n;
-	while (f && (n = fread(block, 1, sizeof block, f)) > 0)
-		h = hash_of(h, block, n);
-	if (f)
-		fclose(f);
-	return h;
-}
-
 /* Hashes the bytes of this program, its simulator and its CUDA device. */
-static void program_hash(char hex[17])
+static void program_hash(char hex[SHA256_ROOM])
 {
 	static const char *const ending[] = {"", "-sim", "_cuda.so"};
-	uint64_t h = HASH_START;
 	char *self AUTOFREE = program_path();
+	struct sha256 hash;
+	sha256_begin(&hash);
 	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
 		char *path AUTOFREE = sentence("%s%s", self, ending[i]);
-		h = hash_file(h, path);
+		sha256_file(&hash, path); /* a missing one adds nothing */
 	}
-	snprintf(hex, 17, "%016llx", (unsigned long long)h);
+	sha256_end(&hash, hex);
 }
-
-/* ---- The cells of a baseline --------------------------------------------- */
 
 void gate_fini(struct check *c)
 {
 	for (size_t i = 0; i < c->wants; i++) {
 		free(c->want[i].options);
 		free(c->want[i].what);
-		free(c->want[i].cell);
 	}
 	free(c->want);
-	free(c->seed);
+	axis_fini(&c->seeds);
 	free(c->made);
 	store_close(c->store);
 }
 
-static bool has_seed(const struct check *c, long long seed)
-{
-	for (size_t i = 0; i < c->seeds; i++)
-		if (c->seed[i] == seed)
-			return true;
-	return false;
-}
-
-static char *read_seeds(struct check *c, const char *list)
-{
-	for (const char *at = list; *at;) {
-		char *end;
-		long long from = strtoll(at, &end, 10), to = from;
-		if (end > at && strncmp(end, "..", 2) == 0) {
-			at = end + 2;
-			to = strtoll(at, &end, 10);
-		}
-		if (end == at || (*end && (*end != ',' || !end[1])) || from < 0 || to < from ||
-		    to > 4294967295 || to - from >= SEEDS_MOST)
-			return sentence(
-				"--seeds=%s: give seeds and ranges, such as --seeds=1,2,11..15",
-				list);
-		for (long long seed = from; seed <= to; seed++) {
-			if (!has_seed(c, seed))
-				APPEND(c->seed, c->seeds, seed);
-		}
-		at = *end ? end + 1 : end;
-	}
-	return NULL;
-}
+/* ---- The cells of a baseline --------------------------------------------- */
 
 /* Returns the first of a's words that differs in b, "--name=value"; NULL = none. */
 static const char *other_word(char **a, char **b, const char **instead)
@@ -103,19 +57,20 @@ static const char *other_word(char **a, char **b, const char **instead)
 }
 
 /* Given options must be those of the cell, because a baseline is valid only for its own
- * configurations. Options that do not decide results may differ. */
-static char *check_given(const struct check *c, const struct wanted *w)
+ * configurations. Options that do not decide results may differ. row: of wanted.sql. */
+static char *check_given(const struct check *c, const struct sql *row)
 {
+	const char *what = sql_text(row, 1), *options = sql_text(row, 2);
 	struct config own AUTOCONFIG = {0}, given AUTOCONFIG = {0};
 	char a[17], b[17];
-	TRY(gate_config(c->store, w->options, w->seed, NULL, 0, &own));
+	TRY(gate_config(c->store, options, 0, NULL, 0, &own));
 	gate_cell(&own, a);
-	if (strcmp(a, w->cell) != 0)
+	if (strcmp(a, sql_text(row, 0)) != 0)
 		return sentence(
 			"baseline %s has %s with options %s, which make another configuration in "
 			"this mvbench, because it has other options: save it again",
-			c->o->against, w->what, w->options);
-	TRY(gate_config(c->store, w->options, w->seed, c->a->option, c->a->options, &given));
+			c->o->against, what, options);
+	TRY(gate_config(c->store, options, 0, c->a->option, c->a->options, &given));
 	config_hash(&own, a);
 	config_hash(&given, b);
 	if (strcmp(a, b) == 0)
@@ -124,42 +79,18 @@ static char *check_given(const struct check *c, const struct wanted *w)
 	const char *instead = "", *word = other_word(x, y, &instead);
 	return sentence("%s: baseline %s was made with %s (%s), and is valid only for its own "
 			"configurations: leave it out, or save a baseline of such runs",
-			word ? word : "the options given", c->o->against, instead, w->what);
-}
-
-/* Can this cell run here, with the same model and data? warn_of_machines warns of other machines.
- */
-static char *check_plan(const struct check *c, const struct wanted *w, struct config *config)
-{
-	struct plan plan;
-	TRY(plan_make(config, &plan));
-	TRY(simulation_check(config, &plan));
-	const char *const name[] = {"parameters", "rows to train on", "rows to test on"};
-	const int64_t here[] = {plan.params, (int64_t)plan.train.n, (int64_t)plan.test.n};
-	struct sql q AUTODONE = sql_select(c->store,
-					   "SELECT params, train_size, test_size FROM baseline "
-					   "WHERE name = ?1 AND cell = ?2 LIMIT 1",
-					   "tt", c->o->against, w->cell);
-	bool row = sql_next(&q);
-	for (int i = 0; row && i < 3; i++)
-		if (!sql_null(&q, i) && sql_int(&q, i) != here[i])
-			return sentence("baseline %s is of another configuration: %s has %lld %s "
-					"there, and %lld here",
-					c->o->against, w->what, (long long)sql_int(&q, i), name[i],
-					(long long)here[i]);
-	return sql_done(&q);
+			word ? word : "the options given", c->o->against, instead, what);
 }
 
 /* hash: of the configuration; NULL = compute it. */
-static char *want(struct check *c, const struct sql *q, int64_t seed, const char *hash)
+static char *want(struct check *c, const struct sql *row, int64_t seed, const char *hash)
 {
 	struct config config AUTOCONFIG = {0};
 	APPEND(c->want, c->wants,
-	       (struct wanted){.cell = sql_copy(q, 0),
-			       .what = sql_copy(q, 1),
-			       .options = sql_copy(q, 2),
-			       .seed = seed});
+	       (struct wanted){
+		       .what = sql_copy(row, 1), .options = sql_copy(row, 2), .seed = seed});
 	struct wanted *w = &c->want[c->wants - 1];
+	snprintf(w->cell, sizeof w->cell, "%s", sql_text(row, 0));
 	snprintf(w->hash, sizeof w->hash, "%s", hash ? hash : "");
 	if (hash)
 		return NULL;
@@ -168,23 +99,32 @@ static char *want(struct check *c, const struct sql *q, int64_t seed, const char
 	return NULL;
 }
 
+static char *read_seeds(struct check *c)
+{
+	const char *list = c->o->seeds;
+	char *wrong AUTOFREE = *list ? axis_read(&c->seeds, "seed", list) : NULL;
+	if (!wrong)
+		return NULL;
+	c->seeds = (struct axis){.n = 0};
+	return sentence("--seeds=%s: %s", list, wrong);
+}
+
 /* Adds each run of the baseline; or, with --seeds, each cell with each of these seeds. */
 static char *read_cells(struct check *c)
 {
 	struct sql q AUTODONE = sql_select(c->store, wanted_sql, "t", c->o->against);
 	while (sql_next(&q)) {
 		bool first = sql_int(&q, 5);
-		size_t before = c->wants;
+		if (first)
+			TRY(check_given(c, &q));
 		if (!c->made) {
 			c->made = sql_copy(&q, 4);
 			c->last = sql_int(&q, 7);
 		}
-		if (c->seeds == 0)
+		if (c->seeds.n == 0)
 			TRY(want(c, &q, sql_int(&q, 3), sql_text(&q, 6)));
-		for (size_t i = 0; first && i < c->seeds; i++)
-			TRY(want(c, &q, c->seed[i], NULL));
-		if (first)
-			TRY(check_given(c, &c->want[before]));
+		for (size_t i = 0; first && i < c->seeds.n; i++)
+			TRY(want(c, &q, strtoll(c->seeds.value[i], NULL, 10), NULL));
 	}
 	return sql_done(&q);
 }
@@ -195,30 +135,24 @@ static char *find_runs(struct check *c)
 {
 	const struct machine *m = machine();
 	bool clean = !m->git_dirty && strcmp(m->git_commit, "unknown") != 0;
-	struct sql q =
-		sql_select(c->store, newest_sql, "ttittttt", "", c->made, c->last, c->o->rerun,
-			   m->host, clean ? m->git_commit : "", c->program, INTERRUPTED);
-	for (size_t i = 0; i < c->wants && strcmp(c->o->rerun, "always") != 0; i++) {
+	struct sql q = sql_select(c->store, newest_sql, "ttitttttt", "", c->made, c->last,
+				  c->o->rerun, m->host, clean ? m->git_commit : "", c->program,
+				  INTERRUPTED, c->o->against);
+	for (size_t i = 0; i < c->wants; i++) {
 		struct wanted *w = &c->want[i];
 		sql_again(&q, "t", w->hash);
-		if (sql_next(&q)) {
-			w->run_id = sql_int(&q, 0);
-			w->own = sql_int(&q, 1);
-		}
+		if (!sql_next(&q))
+			continue;
+		w->run_id = sql_int(&q, 0);
+		w->own = sql_int(&q, 1);
+		w->ended = sql_int(&q, 2);
 	}
 	return sql_done(&q);
 }
 
-/* Writes the rows of `checked` and gate_limit, from which the views compare. */
-static char *store_limits(struct check *c)
+/* Writes the rows of `checked`, from which the views compare. */
+static char *store_runs(struct check *c)
 {
-	TRY(sql_change(c->store, "DELETE FROM gate_limit", ""));
-	TRY(sql_change(c->store,
-		       "INSERT INTO gate_limit (name, alpha, min_accuracy, min_loss, better_fails, "
-		       "unsure_fails) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-		       "trrrii", c->o->against, c->o->alpha, c->o->min_accuracy / 100,
-		       c->o->min_loss / 100, (int64_t)(strcmp(c->o->better, "fail") == 0),
-		       (int64_t)(strcmp(c->o->unsure, "fail") == 0)));
 	TRY(sql_change(c->store, "DELETE FROM checked WHERE name = ?1", "t", c->o->against));
 	struct sql q =
 		sql_select(c->store,
@@ -233,84 +167,118 @@ static char *store_limits(struct check *c)
 	return sql_done(&q);
 }
 
-/* ---- Runs that are made now ---------------------------------------------- */
-
-/* Makes the configuration of a run: that of its cell, in this database, with the given label. */
-static char *config_of(const struct check *c, const struct wanted *w, struct config *config)
+static char *store_limits(struct check *c)
 {
-	size_t n = c->a->options;
-	struct setting *more AUTOFREE = must(calloc(n + 2, sizeof *more));
-	if (n)
-		memcpy(more, c->a->option, n * sizeof *more);
-	more[n] = (struct setting){"db", c->o->db};
-	more[n + 1] = (struct setting){"label", c->o->label};
-	return gate_config(c->store, w->options, w->seed, more, n + 2, config);
-}
-
-/* Checks every configuration before the first run. */
-static char *check_plans(const struct check *c)
-{
-	const char *last = "";
-	for (size_t i = 0; i < c->wants; i++) {
-		struct config config AUTOCONFIG = {0};
-		if (c->want[i].run_id || strcmp(c->want[i].cell, last) == 0)
-			continue;
-		last = c->want[i].cell;
-		TRY(config_of(c, &c->want[i], &config));
-		TRY(check_plan(c, &c->want[i], &config));
-	}
-	return NULL;
-}
-
-static char *run_one(struct check *c, struct wanted *w, size_t number, size_t of, int *status)
-{
-	struct config config AUTOCONFIG = {0};
-	struct outcome o;
-	char before[160];
-	struct progress progress = {.before = before};
-	TRY(config_of(c, w, &config));
-	snprintf(before, sizeof before, "%zu/%zu %s ", number, of, w->what);
-	text_disarm(before);
-	store_close(c->store); /* a connection must not be inherited through fork */
-	run_cell(&config, &progress, &o);
-	char *wrong = store_open(&c->store, c->o->db, STORE_WRITE);
-	*status = o.status;
-	bool why = o.why && o.status != EXIT_INTERRUPTED;
-	if (why || !progress.terminal)
-		fprintf(stderr, "%sseed %lld: %s%s%s\n", before, (long long)w->seed,
-			outcome_word(o.status), why ? ": " : "", why ? o.why : "");
-	if (!wrong && o.id && o.status != EXIT_INTERRUPTED) {
-		w->run_id = o.id;
-		wrong = sql_change(c->store,
-				   "UPDATE checked SET run_id = ?1, program = ?2 "
-				   "WHERE name = ?3 AND cell = ?4 AND seed = ?5",
-				   "ittti", o.id, c->program, c->o->against, w->cell, w->seed);
-		c->made_now++;
-	}
-	outcome_fini(&o);
-	return wrong;
-}
-
-char *gate_make(struct check *c, bool *interrupted)
-{
-	size_t of = 0, number = 0;
-	int status = EXIT_OK;
-	TRY(check_plans(c));
-	for (size_t i = 0; i < c->wants; i++)
-		of += !c->want[i].run_id;
-	for (size_t i = 0; i < c->wants && status != EXIT_INTERRUPTED; i++)
-		if (!c->want[i].run_id)
-			TRY(run_one(c, &c->want[i], ++number, of, &status));
-	*interrupted = status == EXIT_INTERRUPTED;
-	return NULL;
+	TRY(sql_change(c->store, "DELETE FROM gate_limit", ""));
+	TRY(sql_change(c->store,
+		       "INSERT INTO gate_limit (name, alpha, min_accuracy, min_loss, better_fails, "
+		       "unsure_fails) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+		       "trrrii", c->o->against, c->o->alpha, c->o->min_accuracy / 100,
+		       c->o->min_loss / 100, (int64_t)(strcmp(c->o->better, "fail") == 0),
+		       (int64_t)(strcmp(c->o->unsure, "fail") == 0)));
+	return store_runs(c);
 }
 
 char *gate_find(struct check *c)
 {
 	program_hash(c->program);
-	TRY(read_seeds(c, c->o->seeds));
+	TRY(read_seeds(c));
 	TRY(read_cells(c));
 	TRY(find_runs(c));
 	TRY(sql_begin(c->store));
 	return sql_end(c->store, store_limits(c));
+}
+
+/* ---- Runs that are made now ---------------------------------------------- */
+
+/* Can this run be made here, with the same model and data? */
+static char *check_plan(const struct check *c, const struct wanted *w, struct cell *cell)
+{
+	struct plan *plan = &cell->plan;
+	double there[3];
+	TRY(plan_make(&cell->config, plan));
+	TRY(simulation_check(&cell->config, plan));
+	TRY(sql_reals(c->store, there, 3,
+		      "SELECT params, train_size, test_size FROM baseline "
+		      "WHERE name = ?1 AND cell = ?2",
+		      "tt", c->o->against, w->cell));
+	const char *const name[] = {"parameters", "rows to train on", "rows to test on"};
+	const double here[] = {(double)plan->params, (double)plan->train.n, (double)plan->test.n};
+	for (int i = 0; i < 3; i++)
+		if (!isnan(there[i]) && there[i] != here[i])
+			return sentence("baseline %s is of another configuration: %s has %.0f %s "
+					"there, and %.0f here",
+					c->o->against, w->what, there[i], name[i], here[i]);
+	return NULL;
+}
+
+/* Adds the i-th run: its cell with this seed, in this database, with the given label. */
+static char *add_run(const struct check *c, size_t i, struct sweep *runs)
+{
+	const struct wanted *w = &c->want[i];
+	size_t n = c->a->options;
+	struct setting *more AUTOFREE = must(calloc(n + 2, sizeof *more));
+	struct config config;
+	if (n)
+		memcpy(more, c->a->option, n * sizeof *more);
+	more[n] = (struct setting){"db", c->o->db};
+	more[n + 1] = (struct setting){"label", c->o->label};
+	TRY(gate_config(c->store, w->options, w->seed, more, n + 2, &config));
+	if (!sweep_add(runs, &config, c->o->against, (int)i))
+		return NULL;
+	struct cell *cell = &runs->cell[runs->cells - 1];
+	cell->what = sentence("%s, seed %lld", w->what, (long long)w->seed);
+	text_disarm(cell->what);
+	cell->id = w->run_id;
+	snprintf(cell->status, sizeof cell->status, "pending");
+	return check_plan(c, w, cell);
+}
+
+/* Adds pending rows: an interrupted check leaves some, and the next one makes these runs. */
+static char *pend(struct check *c, struct sweep *runs)
+{
+	for (size_t i = 0; i < runs->cells; i++) {
+		struct cell *cell = &runs->cell[i];
+		TRY(store_pend(c->store, &cell->config, &cell->id, 0, 0));
+		c->want[cell->line].run_id = cell->id;
+	}
+	return store_runs(c);
+}
+
+/* Records which runs this program has made. */
+static char *record(struct check *c, const struct sweep *runs)
+{
+	for (size_t i = 0; i < runs->cells; i++) {
+		const char *status = runs->cell[i].status;
+		bool made = strcmp(status, "done") == 0 || strcmp(status, "diverged") == 0 ||
+			    strcmp(status, "failed") == 0;
+		c->want[runs->cell[i].line].own = made;
+		c->made_now += made;
+	}
+	return store_runs(c);
+}
+
+char *gate_make(struct check *c, bool *interrupted)
+{
+	struct sweep runs ENDS_WITH(sweep_free) = {.cell = NULL};
+	const struct sweep_flags f = {.jobs = c->o->jobs,
+				      .format = "text",
+				      .order = "rounds",
+				      .looked_up = true,
+				      .lines = stderr};
+	int status = EXIT_OK;
+	for (size_t i = 0; i < c->wants; i++)
+		if (!c->want[i].ended)
+			TRY(add_run(c, i, &runs));
+	if (runs.cells == 0)
+		return NULL;
+	TRY(sql_begin(c->store));
+	TRY(sql_end(c->store, pend(c, &runs)));
+	store_close(c->store); /* a connection must not be inherited through fork */
+	c->store = NULL;
+	TRY(sweep_carry_out(&runs, &f, &status));
+	*interrupted = status == EXIT_INTERRUPTED;
+	TRY(store_open(&c->store, c->o->db, STORE_WRITE));
+	TRY(sql_begin(c->store));
+	return sql_end(c->store, record(c, &runs));
 }

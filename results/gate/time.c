@@ -76,14 +76,13 @@ static char *time_run(struct timing *t, const char *program, char **words, doubl
 {
 	char text[8192];
 	int status = run_program(t, program, words, text, sizeof text);
-	double share = NAN;
-	*x = NAN;
+	double got[2] = {NAN, NAN};
 	t->interrupted |= status == EXIT_INTERRUPTED;
 	if (status == EXIT_OK)
-		TRY(sql_reals(t->store, x, 1, "SELECT ?1->>'epoch_seconds'", "t", text));
-	if (status == EXIT_OK)
-		TRY(sql_reals(t->store, &share, 1, "SELECT ?1->>'cores_share'", "t", text));
-	t->busy += share < CORES_SHARE_LEAST;
+		TRY(sql_reals(t->store, got, 2, "SELECT ?1->>'epoch_seconds', ?1->>'cores_share'",
+			      "t", text));
+	t->busy += got[1] < CORES_SHARE_LEAST;
+	*x = got[0];
 	if (t->interrupted || *x > 0)
 		return NULL;
 	return sentence("--time: %s run printed no time of its epochs (exit status %d)", program,
@@ -110,13 +109,10 @@ static char *words_of(struct timing *t, const struct sql *cell, char ***words)
 	struct sql q AUTODONE =
 		sql_select(t->store, "SELECT key, atom FROM json_each(?1)", "t", sql_text(cell, 1));
 	size_t n = 0;
-	*words = must(calloc(2, sizeof **words));
-	(*words)[n++] = sentence("--seed=%lld", (long long)sql_int(cell, 2));
-	while (sql_next(&q)) {
-		*words = must(realloc(*words, (n + 2) * sizeof **words));
-		(*words)[n++] = sentence("--%s=%s", sql_text(&q, 0), sql_text(&q, 1));
-		(*words)[n] = NULL;
-	}
+	APPEND(*words, n, sentence("--seed=%lld", (long long)sql_int(cell, 2)));
+	while (sql_next(&q))
+		APPEND(*words, n, sentence("--%s=%s", sql_text(&q, 0), sql_text(&q, 1)));
+	APPEND(*words, n, NULL);
 	return sql_done(&q);
 }
 

@@ -39,6 +39,8 @@ bool topic_print(const struct help *p, const struct topic *all, const char *name
 void completion_bash(FILE *f);
 
 extern const struct command *const commands[]; /* all commands, ends at NULL */
-void manual_overview(FILE *f);                 /* printed by mvbench without arguments */
+/* NULL, or a sentence: there is no such command. before: the option that names it, or "". */
+char *command_find(const char *before, const char *name, const struct command **found);
+void manual_overview(FILE *f); /* printed by mvbench without arguments */
 
 #endif

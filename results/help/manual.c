@@ -122,21 +122,25 @@ static void command_manual_of(const struct help *p, const struct topic *all,
 	ending(p, all);
 }
 
-static const struct command *find_command(const char *name)
+char *command_find(const char *before, const char *name, const struct command **found)
 {
-	for (const struct command *const *c = commands; *c; c++)
+	const char **names AUTOFREE = NULL;
+	size_t n = 0;
+	for (const struct command *const *c = commands; *c; c++) {
+		*found = *c;
 		if (strcmp((*c)->name, name) == 0)
-			return *c;
-	return NULL;
+			return NULL;
+		APPEND(names, n, (*c)->name);
+	}
+	return no_such("command", before, name, names, n, "mvbench --help lists them");
 }
 
 static char *manual(const char *of)
 {
 	const struct help p = {.f = stdout, .roff = true};
-	const struct command *c = find_command(of);
-	if (!c && *of)
-		return sentence("--man=%s: there is no such command; mvbench --help lists them",
-				of);
+	const struct command *c = NULL;
+	if (*of)
+		TRY(command_find("--man=", of, &c));
 	struct topic *all AUTOTOPICS = topics_make();
 	if (c)
 		command_manual_of(&p, all, c);
@@ -155,11 +159,8 @@ static char *no_such_topic(const struct topic *all, const char *asked)
 	const char **name AUTOFREE = must(calloc(n + 1, sizeof *name));
 	for (size_t i = 0; i < n; i++)
 		name[i] = all[i].name;
-	const char *near = nearest(asked + dashes, name, n);
-	if (near)
-		return sentence("%s: there is no such topic; did you mean %s?", asked, near);
-	return sentence("%s: there is no such topic; mvbench help topics lists what there is",
-			asked);
+	return no_such("topic", dashes ? "--" : "", asked + dashes, name, n,
+		       "mvbench help topics lists what there is");
 }
 
 /* An argument with dashes that is not an option of this command is a topic, too. */

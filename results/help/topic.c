@@ -18,14 +18,13 @@ struct list {
 static struct topic *add(struct list *l, const char *kind, const char *name, const char *summary,
 			 topic_function *print)
 {
-	l->topic = must(realloc(l->topic, (l->n + 2) * sizeof *l->topic));
-	l->topic[l->n] = (struct topic){.kind = kind,
-					.name = must(strdup(name)),
-					.summary = must(strdup(summary)),
-					.print = print,
-					.place = l->n};
-	l->topic[l->n + 1] = (struct topic){.name = NULL};
-	return &l->topic[l->n++];
+	const struct topic new = {.kind = kind,
+				  .name = must(strdup(name)),
+				  .summary = must(strdup(summary)),
+				  .print = print,
+				  .place = l->n};
+	APPEND(l->topic, l->n, new);
+	return &l->topic[l->n - 1];
 }
 
 void topics_free(struct topic *all)
@@ -95,7 +94,7 @@ static void print_option(const struct help *p, const struct topic *t)
 	const char *part = NULL;
 	if (plugin && !core)
 		plugin_find(t->owner, &part);
-	char *left, *right, column[64];
+	char *left AUTOFREE, *right AUTOFREE, column[COLUMN_ROOM];
 	option_words(o, plugin ? t->owner : NULL, &left, &right);
 	if (core)
 		fprintf(p->f, "an option of mvbench run:\n");
@@ -104,8 +103,6 @@ static void print_option(const struct help *p, const struct topic *t)
 	else
 		fprintf(p->f, "an option of mvbench %s:\n", t->owner);
 	help_row(p, left, right);
-	free(left);
-	free(right);
 	if (core) {
 		print_recipes(p, o);
 		if (!o->incidental)
@@ -160,33 +157,24 @@ static void print_updater(const struct help *p, const struct topic *t)
 				strategies[i]->plugin.name, strategies[i]->plugin.name, t->name);
 }
 
-static void print_plugin(const struct help *p, const struct topic *t)
-{
-	const struct workload *w = strcmp(t->kind, "workload") == 0 ? workload_find(t->name) : NULL;
-	const char *part = NULL;
-	const struct plugin *plugin = plugin_find(t->name, &part);
-	char *text AUTOFREE = recipe_words(w ? w->recipe : NULL);
-	if (*text)
-		words(p, "Its recipe, the defaults that your options override: %s", text);
-	if (plugin && strcmp(part, t->kind) == 0)
-		help_options(p, t->name, plugin->options);
-	if (w && w->dataset->needs)
-		words(p, "It needs %s.", w->dataset->needs);
-}
-
 static void print_entry(const struct help *p, const struct topic *t)
 {
 	const char *name = strncmp(t->name, "sim:", 4) == 0 ? t->name + 4 : t->name;
+	const struct plugin *plugin = t->of; /* NULL = it is none */
+	const struct workload *w = strcmp(t->kind, "workload") == 0 ? t->of : NULL;
+	char *recipe AUTOFREE = recipe_words(w ? w->recipe : NULL);
 	title(p, t);
-	print_plugin(p, t);
+	if (*recipe)
+		words(p, "Its recipe, the defaults that your options override: %s", recipe);
+	if (plugin)
+		help_options(p, name, plugin->options);
+	if (w && w->dataset->needs)
+		words(p, "It needs %s.", w->dataset->needs);
 	if (p->roff)
 		return;
 	if (strcmp(t->kind, "updater") == 0)
 		print_updater(p, t);
-	const char *part = NULL;
-	const struct plugin *plugin = plugin_find(name, &part);
-	char *typed AUTOFREE =
-		plugin && strcmp(part, t->kind) == 0 ? plugin_typed(plugin) : sentence("%s", name);
+	char *typed AUTOFREE = plugin ? plugin_typed(plugin) : sentence("%s", name);
 	typed[strcspn(typed, "#")] = '\0';
 	for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
 		if (strcmp(t->kind, uses[i].kind) == 0)
@@ -195,7 +183,7 @@ static void print_entry(const struct help *p, const struct topic *t)
 
 static void add_entry(void *ctx, const struct choice *e)
 {
-	add(ctx, e->kind, e->name, e->summary, print_entry);
+	add(ctx, e->kind, e->name, e->summary, print_entry)->of = e->plugin;
 }
 
 static void print_figure(const struct help *p, const struct topic *t)
@@ -267,15 +255,10 @@ static void print_table(const struct help *p, const struct topic *t)
 	}
 }
 
-/* Cuts the text before the first full stop, colon or semicolon, and makes it one line. Drops a
- * heading in capitals. */
+/* Cuts the text before the first full stop, colon or semicolon, and makes it one line. */
 static void shorten(char *text)
 {
-	size_t head = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 	char *c = text;
-	if (head > 1 && strchr(":\n", text[head]))
-		memmove(text, text + head + 1, strlen(text + head));
-	memmove(text, text + strspn(text, " "), strlen(text + strspn(text, " ")) + 1);
 	for (; *c && !(strchr(".:;", *c) && strchr(" \n", c[1])); c++)
 		if (*c == '\n')
 			*c = ' ';
@@ -427,6 +410,7 @@ struct topic *topics_make(void)
 	add_figures(&l);
 	add_tables(&l);
 	add_all_options(&l);
+	APPEND(l.topic, l.n, (struct topic){.name = NULL});
 	return l.topic;
 }
 

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RANGE_MAX = 10000, WORD_ROOM = 64 };
+enum { RANGE_MAX = 10000 };
 
 void axis_fini(struct axis *a)
 {
@@ -20,15 +20,19 @@ void axis_fini(struct axis *a)
 	for (size_t i = 0; i < a->n; i++)
 		free(a->value[i]);
 	free(a->value);
+	*a = (struct axis){.name = NULL};
+}
+
+char *text_trimmed(const char *text, const char *end)
+{
+	while (text < end && isspace((unsigned char)*text))
+		text++;
+	while (end > text && isspace((unsigned char)end[-1]))
+		end--;
+	return must(strndup(text, (size_t)(end - text)));
 }
 
 /* ---- Ranges -------------------------------------------------------------- */
-
-/* A range as it is typed; word and amount are "" where there is none. */
-struct span {
-	char low[WORD_ROOM], high[WORD_ROOM], word[WORD_ROOM], amount[WORD_ROOM];
-	double from, to, by;
-};
 
 static bool number_of(const char *text, double *x)
 {
@@ -44,8 +48,7 @@ static bool is_whole(const char *text)
 	return !text[strspn(text, "0123456789+-")];
 }
 
-/* Is this meant as a range, correct or not? */
-static bool span_cut(struct span *s, const char *text)
+bool span_cut(struct span *s, const char *text)
 {
 	const char *dots = strstr(text, "..");
 	int end = 0;
@@ -163,33 +166,14 @@ char *axis_read(struct axis *a, const char *name, const char *list)
 
 /* ---- Conditions ---------------------------------------------------------- */
 
-/* The value as config_each writes it (0.1 for 0.10). Heap. */
-static char *as_written(const struct option *o, const char *value)
-{
-	enum { ROOM = 64 };
-	const struct plugin *p;
-	if (option_chooses(o) < PART_COUNT) {
-		free(plugin_choose(option_chooses(o), value, NULL, 0, &p)); /* is valid */
-		return must(strdup(p->name));
-	}
-	if (o->type == OPT_STRING || o->type == OPT_CHOICE)
-		return must(strdup(value));
-	void *fields AUTOFREE = must(calloc(1, o->offset + sizeof(int64_t)));
-	char *wrong = option_set(o, fields, NULL, value), *text = must(malloc(ROOM));
-	CHECK(!wrong, "%s", wrong);
-	option_text(o, fields, text, ROOM);
-	return text;
-}
-
 static char *condition_read(struct axis *a, const char *text)
 {
 	const char *equals = strchr(text, '=');
 	char *name AUTOFREE = text_trimmed(text, equals);
 	TRY(axis_read(a, name, equals + 1));
 	for (size_t i = 0; i < a->n; i++) {
-		char *value = as_written(a->option, a->value[i]);
-		free(a->value[i]);
-		a->value[i] = value;
+		char *typed AUTOFREE = a->value[i]; /* is valid */
+		a->value[i] = option_plain(a->option, typed);
 	}
 	return NULL;
 }

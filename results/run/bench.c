@@ -93,9 +93,10 @@ static char *print_and_check(const struct bench_rows *rows, enum format format)
 		     : NULL;
 }
 
-static void measure(void *self, struct worker *w)
+static void measure(void *self, struct worker *w, const float *step_s, size_t n)
 {
 	struct benching *b = self;
+	(void)step_s, (void)n;
 	struct bench_rows rows = {.n = 0};
 	enum format format;
 	format_find(b->flags->format, &format);
@@ -105,10 +106,10 @@ static void measure(void *self, struct worker *w)
 	free(rows.row);
 }
 
-static char *end(void *self, const char *status, const char *reason)
+static char *end(void *self, const char *status, const char *reason, const struct closing *c)
 {
 	struct benching *b = self;
-	(void)status;
+	(void)status, (void)c;
 	return reason ? sentence("%s", reason) : b->wrong;
 }
 
@@ -165,12 +166,11 @@ static char *configure(struct config *c, const struct arguments *a)
 				      {"train-rows", rows},
 				      {"deal", "static"},
 				      {"lr", "1e-6"}};
-	enum { OWN = sizeof own / sizeof *own };
-	struct setting *all AUTOFREE = must(calloc(OWN + a->options, sizeof *all));
+	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
 	TRY(refuse_others(a));
-	memcpy(all, own, sizeof own);
-	memcpy(all + OWN, a->option, a->options * sizeof *all);
-	return config_init(c, all, OWN + a->options, false);
+	settings_give(&all, own, sizeof own / sizeof *own);
+	settings_give(&all, a->option, a->options);
+	return config_init(c, all.setting, all.n, false);
 }
 
 /* A process needs two vectors, one more on the host, and its share of tables and messages: about

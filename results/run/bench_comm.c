@@ -80,19 +80,9 @@ static void do_allreduce(struct bench *b)
 	comm_allreduce(b->comm, b->result, SUM);
 }
 
-static void own_result(struct bench *b)
-{
-	vec_copy(b->result, b->in);
-}
-
 static size_t wrong_sum(struct bench *b)
 {
 	return wrong_in(b, number_of_all(b));
-}
-
-static double allreduce_bus(int n)
-{
-	return 2.0 * (n - 1) / n;
 }
 
 static void do_allgather(struct bench *b)
@@ -109,31 +99,14 @@ static size_t wrong_parts(struct bench *b)
 	return wrong;
 }
 
-static double allgather_bus(int n)
-{
-	return (double)(n - 1) / n;
-}
-
 static void do_broadcast(struct bench *b)
 {
 	comm_broadcast(b->comm, 0, b->result);
 }
 
-static void root_result(struct bench *b)
-{
-	if (b->w->rank == 0)
-		vec_copy(b->result, b->in);
-}
-
 static size_t wrong_root(struct bench *b)
 {
 	return wrong_in(b, bench_number(0));
-}
-
-static double once(int n)
-{
-	(void)n;
-	return 1;
 }
 
 /* The peer is half the workers away: with equal shares of workers on two machines it is on the
@@ -180,30 +153,24 @@ static size_t wrong_table(struct bench *b)
 	return wrong_sum(b);
 }
 
-static double both_ways(int n)
-{
-	(void)n;
-	return 2;
-}
-
 static const struct operation {
 	const char *name;
-	bool reduces;                     /* the transport reduces; others are messages */
-	bool table;                       /* uses neither */
-	bool parts;                       /* the size is that of all workers' parts together */
-	void (*prepare)(struct bench *b); /* called once `in` is filled; NULL = nothing */
+	bool reduces;                      /* the transport reduces; others are messages */
+	bool table;                        /* uses neither */
+	bool parts;                        /* the size is that of all workers' parts together */
+	enum { NONE, ROOT, ALL } in_place; /* workers whose result begins as a copy of `in` */
 	void (*act)(struct bench *b);
 	size_t (*wrong)(struct bench *b); /* wrong elements after one call */
-	double (*bus)(int n);
+	double bus;  /* bus bandwidth over algorithm bandwidth with many workers, */
+	bool others; /* times the share of workers that are others: (n - 1) / n */
 } operations[] = {
-	{"allreduce", .reduces = true, .prepare = own_result, .act = do_allreduce,
-	 .wrong = wrong_sum, .bus = allreduce_bus},
-	{"allgather", .parts = true, .act = do_allgather, .wrong = wrong_parts,
-	 .bus = allgather_bus},
-	{"broadcast", .prepare = root_result, .act = do_broadcast, .wrong = wrong_root,
-	 .bus = once},
-	{"sendrecv", .act = do_sendrecv, .wrong = wrong_partner, .bus = once},
-	{"push_pull", .table = true, .act = do_push_pull, .wrong = wrong_table, .bus = both_ways},
+	{"allreduce", .reduces = true, .in_place = ALL, .act = do_allreduce, .wrong = wrong_sum,
+	 .bus = 2, .others = true},
+	{"allgather", .parts = true, .act = do_allgather, .wrong = wrong_parts, .bus = 1,
+	 .others = true},
+	{"broadcast", .in_place = ROOT, .act = do_broadcast, .wrong = wrong_root, .bus = 1},
+	{"sendrecv", .act = do_sendrecv, .wrong = wrong_partner, .bus = 1},
+	{"push_pull", .table = true, .act = do_push_pull, .wrong = wrong_table, .bus = 2},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
@@ -334,12 +301,14 @@ static double time_calls(struct bench *b, const struct operation *op, int64_t ca
 /* The first call is checked and warms the caches; then come the timed calls. */
 static struct bench_row time_one(struct bench *b, const struct operation *op)
 {
-	struct bench_row row = {.operation = op->name, .bus = op->bus(b->w->trainers)};
+	const double n = b->w->trainers;
+	struct bench_row row = {.operation = op->name,
+				.bus = op->others ? op->bus * (n - 1) / n : op->bus};
 	bench_fill(b->host, vec_len(b->in), b->w->rank);
 	vec_put(b->in, b->host);
 	vec_fill(b->result, 0);
-	if (op->prepare)
-		op->prepare(b);
+	if (op->in_place == ALL || (op->in_place == ROOT && b->w->rank == 0))
+		vec_copy(b->result, b->in);
 	double took = time_calls(b, op, 1), wrong = (double)op->wrong(b);
 	link_reduce_all(b->all, &wrong, 1, REDUCE_SUM);
 	row.wrong = (int64_t)wrong;

@@ -35,8 +35,9 @@ static double usual_momentum(const struct config *c)
 	return 0;
 }
 
-/* The optimiser's kind and state decide how long an update takes; its numeric options do not. */
-char *workload_words(const struct config *c)
+/* The options of workload and optimiser that decide how long an update takes: the optimiser's kind
+ * and state, not its numeric options. Heap. */
+static char *workload_words(const struct config *c)
 {
 	char *prefix AUTOFREE = sentence("--%s.", c->run.workload),
 		     *source AUTOFREE =
@@ -291,7 +292,8 @@ static char *find_platform(const struct config *c, struct simulation *s, int cor
 				  name);
 }
 
-char *calibrate_words(const struct config *c, int workers)
+/* The command that calibrates for simulations of c with that many workers side by side. Heap. */
+static char *calibrate_words(const struct config *c, int workers)
 {
 	const struct run *r = &c->run;
 	char *own AUTOFREE = sentence("--%s.", r->workload),
@@ -444,6 +446,7 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 		s->cost[COST_SGD].n = 0;
 	} else if (paced) { /* as with real workers: the update is added */
 		s->step.n = 0;
+		s->sleeps = true;
 		s->rows = (double)timed_rows(&c->run);
 		steps_add(&s->step, 0,
 			  c->run.step_time + curve_at(&s->cost[COST_SGD], (double)p->params));

@@ -22,19 +22,12 @@ enum { CELLS_MAX = 20000 };
 
 /* ---- Reading a job file -------------------------------------------------- */
 
-/* Lists that advance together. */
-struct zip {
-	char **name;
-	size_t n;
-	int line;
-};
-
 struct section {
 	char *name;
 	int line;
 	struct axis *axis;
 	size_t axes;
-	struct zip *zip;
+	struct axis *zip; /* values: names of lists that advance together */
 	size_t zips;
 	struct exclusion *exclusion;
 	size_t exclusions;
@@ -52,13 +45,6 @@ struct job {
 	char *wrong; /* the first error */
 };
 
-static void zip_fini(struct zip *z)
-{
-	for (size_t i = 0; i < z->n; i++)
-		free(z->name[i]);
-	free(z->name);
-}
-
 static void section_add(struct job *j, char *name, int line)
 {
 	APPEND(j->section, j->sections, (struct section){.name = name, .line = line});
@@ -69,7 +55,7 @@ static void section_fini(struct section *s)
 	for (size_t k = 0; k < s->axes; k++)
 		axis_fini(&s->axis[k]);
 	for (size_t k = 0; k < s->zips; k++)
-		zip_fini(&s->zip[k]);
+		axis_fini(&s->zip[k]);
 	for (size_t k = 0; k < s->exclusions; k++)
 		exclusion_fini(&s->exclusion[k]);
 	free(s->axis);
@@ -85,7 +71,7 @@ static void job_free(struct job *j)
 	free(j->section);
 }
 
-static const struct axis *axis_find(const struct section *s, const char *name)
+static struct axis *axis_find(const struct section *s, const char *name)
 {
 	for (size_t i = 0; i < s->axes; i++)
 		if (strcmp(s->axis[i].name, name) == 0)
@@ -116,25 +102,20 @@ static void job_header(struct job *j, const char *text)
 	if (text[1 + n] != ']' || n == 0)
 		return job_wrong(j, j->line, "a section looks like [name]");
 	char *name = must(strndup(text + 1, n));
-	j->searching = strcmp(name, "search") == 0;
-	if (j->searching) {
-		if (j->search_line)
-			job_wrong(j, j->line, "[search] is already on line %d", j->search_line);
-		else if (!j->search)
+	int *alone = strcmp(name, "search") == 0     ? &j->search_line
+		     : strcmp(name, "defaults") == 0 ? &j->section[0].line
+						     : NULL;
+	j->searching = alone == &j->search_line;
+	if (alone) {
+		if (*alone)
+			job_wrong(j, j->line, "[%s] is already on line %d", name, *alone);
+		else if (j->searching && !j->search)
 			job_wrong(j, j->line,
 				  "[search] is only for mvbench tune; mvbench sweep takes lists of "
 				  "values");
-		j->search_line = j->line;
-		free(name);
-		return;
-	}
-	if (strcmp(name, "defaults") == 0) {
-		if (j->section[0].line)
-			job_wrong(j, j->line, "[defaults] is already on line %d",
-				  j->section[0].line);
-		else if (j->sections > 1)
+		else if (!j->searching && j->sections > 1)
 			job_wrong(j, j->line, "[defaults] must be the first section");
-		j->section[0].line = j->line;
+		*alone = j->line;
 		free(name);
 		return;
 	}
@@ -153,16 +134,12 @@ static char *paths_from_job(const struct job *j, const char *list)
 	const char *slash = strrchr(j->path, '/');
 	struct text t;
 	FILE *f = text_open(&t);
-	for (const char *at = list;; at++) {
-		const char *end = at + strcspn(at, ",");
-		char *item AUTOFREE = text_trimmed(at, end);
+	char *all AUTOFREE = must(strdup(list)), *rest = all, *one;
+	while ((one = strsep(&rest, ","))) {
+		char *item AUTOFREE = text_trimmed(one, one + strlen(one));
 		if (slash && plugin_is_file(item) && *item != '/' && !strchr(item, '#'))
 			fprintf(f, "%.*s", (int)(slash - j->path + 1), j->path);
-		fputs(item, f);
-		at = end;
-		if (!*at)
-			break;
-		fputc(',', f);
+		fprintf(f, "%s%s", item, rest ? "," : "");
 	}
 	return text_close(&t);
 }
@@ -233,13 +210,13 @@ static void job_range(struct job *j, const char *name, const char *value)
 }
 
 /* The names of lists: "workers, lr". */
-static char *zip_read(struct zip *z, const char *text)
+static char *zip_read(struct axis *z, const char *text)
 {
-	*z = (struct zip){.name = NULL};
+	*z = (struct axis){.value = NULL};
 	for (size_t n; *(text += strspn(text, ", \t")); text += n) {
 		n = strcspn(text, ", \t");
 		char *name AUTOFREE = must(strndup(text, n));
-		APPEND(z->name, z->n, must(strdup(option_new_name(name))));
+		APPEND(z->value, z->n, must(strdup(option_new_name(name))));
 	}
 	char *wrong =
 		z->n > 1
@@ -247,7 +224,7 @@ static char *zip_read(struct zip *z, const char *text)
 			: sentence(
 				  "zip: give the names of at least two lists, such as workers, lr");
 	if (wrong)
-		zip_fini(z);
+		axis_fini(z);
 	return wrong;
 }
 
@@ -256,8 +233,7 @@ static char *key_read(struct section *s, int line, const char *name, const char 
 {
 	const struct axis *before = axis_find(s, name);
 	struct exclusion e;
-	struct axis a;
-	struct zip z;
+	struct axis a, z;
 	if (strcmp(name, "zip") == 0) {
 		TRY(zip_read(&z, value));
 		z.line = line;
@@ -330,17 +306,17 @@ struct dimension {
 };
 
 /* Lists from the command line (line 0) are not zipped. NULL, or what is wrong. */
-static char *zip_up(const struct zip *z, struct dimension *d, size_t n)
+static char *zip_up(const struct axis *z, struct dimension *d, size_t n)
 {
 	size_t first = n;
 	for (size_t k = 0; k < z->n; k++) {
 		size_t i = 0;
-		while (i < n && strcmp(d[i].axis->name, z->name[k]) != 0)
+		while (i < n && strcmp(d[i].axis->name, z->value[k]) != 0)
 			i++;
 		if (i == n)
-			return sentence("zip: %s is not set in this section", z->name[k]);
+			return sentence("zip: %s is not set in this section", z->value[k]);
 		if (d[i].zipped)
-			return sentence("zip: %s is already zipped with other lists", z->name[k]);
+			return sentence("zip: %s is already zipped with other lists", z->value[k]);
 		if (d[i].axis->line == 0)
 			continue;
 		first = first == n ? i : first;
@@ -474,7 +450,7 @@ static char *expand_section(struct sweep *s, const struct job *j, const struct s
 		d[i].with = i;
 	size_t inherited = section == defaults ? 0 : defaults->zips;
 	for (size_t i = 0; i < inherited + section->zips; i++) {
-		const struct zip *z =
+		const struct axis *z =
 			i < inherited ? &defaults->zip[i] : &section->zip[i - inherited];
 		char *wrong AUTOFREE = zip_up(z, d, n);
 		if (wrong)
@@ -487,14 +463,11 @@ static char *expand_section(struct sweep *s, const struct job *j, const struct s
 static char *read_over(const struct setting *given, size_t n, struct section *over)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct axis a;
+		struct axis a, *before;
 		TRY(axis_read(&a, given[i].name, given[i].value ? given[i].value : "true"));
-		size_t at = 0;
-		while (at < over->axes && strcmp(over->axis[at].name, a.name) != 0)
-			at++;
-		if (at < over->axes) {
-			axis_fini(&over->axis[at]);
-			over->axis[at] = a;
+		if ((before = axis_find(over, a.name))) {
+			axis_fini(before);
+			*before = a;
 		} else {
 			APPEND(over->axis, over->axes, a);
 		}

@@ -4,51 +4,25 @@
  */
 #include "results/run/run.h"
 
-#include <ctype.h>
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CPU_TIMES = 8, IDLE = 3, IOWAIT = 4 }; /* columns of proc_stat(5) */
 static const double quiet = 1 - CORES_SHARE_LEAST;
-
-struct ticks {
-	double all, idle;
-};
-
-/* The sum over the cores that this process may use; 0 if the system does not report it. */
-static struct ticks ticks_now(void)
-{
-	struct ticks sum = {0, 0};
-	char *text AUTOFREE = text_read("/proc/stat");
-	cpu_set_t allowed;
-	CPU_ZERO(&allowed);
-	sched_getaffinity(0, sizeof allowed, &allowed);
-	for (const char *at = text; at; at = strchr(at, '\n')) {
-		int cpu, n = 0;
-		at += *at == '\n';
-		if (strncmp(at, "cpu", 3) != 0 || !isdigit((unsigned char)at[3]) ||
-		    sscanf(at, "cpu%d%n", &cpu, &n) != 1 || !CPU_ISSET((size_t)cpu, &allowed))
-			continue;
-		char *next = (char *)(uintptr_t)at + n;
-		for (int i = 0; i < CPU_TIMES; i++) {
-			double ticks = strtod(next, &next);
-			sum.all += ticks;
-			sum.idle += i == IDLE || i == IOWAIT ? ticks : 0;
-		}
-	}
-	return sum;
-}
 
 /* Measures for one second: the used share of this process's cores; NaN = not known. */
 static double share_used(void)
 {
-	struct ticks before = ticks_now(), after;
+	struct core_times before = core_times_now(), after;
+	double all = 0, idle = 0;
 	clock_delay(1000000000);
-	after = ticks_now();
-	double all = after.all - before.all;
-	return all > 0 ? 1 - (after.idle - before.idle) / all : NAN;
+	after = core_times_now();
+	for (int i = 0; i < CORE_TIMES; i++) {
+		double s = after.s[i] - before.s[i];
+		all += s;
+		idle += i == CORE_IDLE || i == CORE_IOWAIT ? s : 0;
+	}
+	return all > 0 ? 1 - idle / all : NAN;
 }
 
 void quiet_wait(const struct config *c)

@@ -21,41 +21,9 @@ static const char *value_of(const struct setting *s, size_t n, const char *name)
 	return value;
 }
 
-/* ---- The run that is replayed ---------------------------------------------- */
-
-/* The store of --db, and the row of replay_source.sql. */
-struct source {
-	struct store *store;
-	struct sql row;
-	int64_t id;
-};
-enum { REFUSED, PLACEMENT };
-
-static char *source_open(struct source *s, const char *path, int64_t id)
-{
-	*s = (struct source){.id = id};
-	TRY(store_open(&s->store, path, STORE_READ));
-	s->row = sql_select(s->store, replay_source_sql, "it", id, path);
-	if (sql_next(&s->row))
-		return sql_null(&s->row, REFUSED) ? NULL
-						  : sentence("--sim.replay=%lld: %s", (long long)id,
-							     sql_text(&s->row, REFUSED));
-	TRY(sql_done(&s->row));
-	return sentence("--sim.replay=%lld: %s has no run %lld; mvbench table --runs --db=%s lists "
-			"them",
-			(long long)id, path, (long long)id, path);
-}
-
-static void source_close(struct source *s)
-{
-	free(sql_done(&s->row));
-	store_close(s->store);
-}
-
 /* ---- Its options ------------------------------------------------------------- */
 
-/* The canonical text of this value (heap); NULL = not a value of this option. */
-static char *plain_text(const struct option *o, const char *text)
+char *option_plain(const struct option *o, const char *text)
 {
 	struct option alone = *o;
 	union {
@@ -88,12 +56,12 @@ static bool is_core(const struct option *o, int how)
 
 /* Copies the recorded run's options into *all, except REPLAY_OWN. Given options may differ only
  * where run_options.def allows it. */
-static char *take_options(struct settings *all, const struct source *s, const struct setting *given,
-			  size_t n)
+static char *take_options(struct settings *all, struct store *s, int64_t id,
+			  const struct setting *given, size_t n)
 {
 	struct settings recorded ENDS_WITH(settings_free) = {.setting = NULL};
 	char hash[17];
-	TRY(recorded_settings(s->store, s->id, &recorded, hash));
+	TRY(recorded_settings(s, id, &recorded, hash));
 	TRY(plugins_load(recorded.setting, recorded.n));
 	for (size_t i = 0; i < recorded.n; i++) {
 		const char *name = recorded.setting[i].name, *typed = value_of(given, n, name);
@@ -101,28 +69,28 @@ static char *take_options(struct settings *all, const struct source *s, const st
 		TRY(config_check(name, recorded.setting[i].value, &o));
 		if (is_core(o, REPLAY_OWN))
 			continue;
-		char *value = plain_text(o, recorded.setting[i].value);
+		char *value = option_plain(o, recorded.setting[i].value);
 		settings_add(all, must(strdup(name)), value);
 		char *own AUTOFREE =
-			typed ? plain_text(o, typed) : NULL; /* invalid: reported later */
+			typed ? option_plain(o, typed) : NULL; /* invalid: reported later */
 		bool any = o->core.stored == AS_USED && own && strcmp(own, "auto") == 0;
 		if (own && !any && !is_core(o, REPLAY_MAY) && strcmp(own, value) != 0)
 			return sentence(
 				"--%s=%s: run %lld had %s, and its replay must have the same; "
 				"leave it out",
-				name, typed, (long long)s->id, *value ? value : "none");
+				name, typed, (long long)id, *value ? value : "none");
 	}
 	return NULL;
 }
 
 static bool is_true(const char *text)
 {
-	char *plain AUTOFREE = plain_text(option_find(run_options, "sim.train"), text);
+	char *plain AUTOFREE = option_plain(option_find(run_options, "sim.train"), text);
 	return !plain || strcmp(plain, "true") == 0;
 }
 
-/* Checks given options that are not copied from the recorded run. */
-static char *check_given(const struct source *s, const struct setting *given, size_t n)
+/* Checks given options that are not copied from the recorded run. used: where its tables were. */
+static char *check_given(int64_t id, const char *used, const struct setting *given, size_t n)
 {
 	const char *platform = value_of(given, n, "platform");
 	const char *train = value_of(given, n, "sim.train");
@@ -130,15 +98,14 @@ static char *check_given(const struct source *s, const struct setting *given, si
 	if (!platform || strcmp(platform, "sim") != 0)
 		return sentence("--sim.replay=%lld: a replay needs simulated workers; give "
 				"--platform=sim, too",
-				(long long)s->id);
+				(long long)id);
 	if (train && !is_true(train))
 		return sentence("--sim.train=%s: a replay must train; leave it out", train);
-	if (placement && strcmp(placement, "auto") != 0 &&
-	    strcmp(sql_text(&s->row, PLACEMENT), placement) != 0)
+	if (placement && strcmp(placement, "auto") != 0 && strcmp(used, placement) != 0)
 		return sentence(
 			"--table-home=%s: run %lld had %s, and its replay must have the same; "
 			"leave it out",
-			placement, (long long)s->id, sql_text(&s->row, PLACEMENT));
+			placement, (long long)id, used);
 	return NULL;
 }
 
@@ -157,11 +124,20 @@ static char *find_id(const struct setting *given, size_t n, int64_t *id)
 /* The settings of run `id`, checked against the given ones. */
 static char *settings_of(struct settings *all, int64_t id, const struct setting *given, size_t n)
 {
-	struct source s ENDS_WITH(source_close) = {.store = NULL};
-	const char *db = value_of(given, n, "db");
-	TRY(source_open(&s, db ? db : DATABASE, id));
-	TRY(check_given(&s, given, n));
-	return take_options(all, &s, given, n);
+	const char *db = value_of(given, n, "db"), *path = db ? db : DATABASE;
+	struct store *s AUTOCLOSE = NULL;
+	TRY(store_open(&s, path, STORE_READ));
+	struct sql row AUTODONE = sql_select(s, replay_source_sql, "it", id, path);
+	if (!sql_next(&row)) {
+		TRY(sql_done(&row));
+		return sentence("--sim.replay=%lld: %s has no run %lld; mvbench table --runs "
+				"--db=%s lists them",
+				(long long)id, path, (long long)id, path);
+	}
+	if (!sql_null(&row, 0))
+		return sentence("--sim.replay=%lld: %s", (long long)id, sql_text(&row, 0));
+	TRY(check_given(id, sql_text(&row, 1), given, n));
+	return take_options(all, s, id, given, n);
 }
 
 char *replay_settings(struct settings *all, const struct setting *given, size_t n)
@@ -252,28 +228,23 @@ void replay_free(struct recording *r)
 char *replay_compare(const struct config *c, int64_t id, bool *equal, char **said)
 {
 	static const char sql[] =
-		"SELECT a.model_hash IS b.model_hash,"
-		"	iif(a.git_commit IS b.git_commit, '', ' by another version of mvbench'),"
-		"	iif(a.cpu IS b.cpu, '', ' on another processor'),"
-		"	iif(a.onednn IS b.onednn, '', ' with another oneDNN') "
-		"FROM run AS a, run AS b WHERE a.id = ?1 AND b.id = ?2";
+		"SELECT equal, 'the model ' || iif(equal, 'equals', 'differs from') || ' run ' || "
+		"id || CASE WHEN equal THEN '''s, bit for bit' WHEN other <> '' THEN "
+		"'''s, which was made' || other ELSE '''s: its recording or the data set has "
+		"changed since then' END FROM (SELECT b.id, a.model_hash IS b.model_hash AS equal, "
+		"iif(a.git_commit IS b.git_commit, '', ' by another version of mvbench') || "
+		"iif(a.cpu IS b.cpu, '', ' on another processor') || "
+		"iif(a.onednn IS b.onednn, '', ' with another oneDNN') AS other "
+		"FROM run AS a, run AS b WHERE a.id = ?1 AND b.id = ?2)";
 	struct store *s AUTOCLOSE = NULL;
-	long long first = c->run.sim_replay;
 	TRY(store_open(&s, c->harness.db, STORE_READ));
 	struct sql q AUTODONE = sql_select(s, sql, "ii", id, c->run.sim_replay);
 	if (!sql_next(&q)) {
 		TRY(sql_done(&q));
 		return sentence("%s: the row of run %lld or of run %lld is gone", c->harness.db,
-				(long long)id, first);
+				(long long)id, (long long)c->run.sim_replay);
 	}
-	const char *version = sql_text(&q, 1), *cpu = sql_text(&q, 2), *lib = sql_text(&q, 3);
 	*equal = sql_int(&q, 0);
-	*said = *equal ? sentence("the model equals run %lld's, bit for bit", first)
-		: *version || *cpu || *lib
-			? sentence("the model differs from run %lld's, which was made%s%s%s", first,
-				   version, cpu, lib)
-			: sentence("the model differs from run %lld's: its recording or the data "
-				   "set has changed since then",
-				   first);
+	*said = sql_copy(&q, 1);
 	return NULL;
 }

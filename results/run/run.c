@@ -136,8 +136,8 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 		say_oversubscribed(c, &plan);
 	wrong = store_open(&store, c->harness.db, STORE_LATER); /* rank 0 opens it later */
 	CHECK(!wrong, "%s", wrong);
-	if (!page)
-		store_on_epoch(store, say_epoch, (void *)(uintptr_t)c);
+	store->on_epoch = page ? NULL : say_epoch;
+	store->on_epoch_ctx = (void *)(uintptr_t)c;
 	struct sink sink = store_sink(store);
 	int status = train(c, &plan, &sink, page);
 	if (!page && store->begun)
@@ -252,22 +252,22 @@ static char *print_json(const struct config *c, int64_t id)
 static char *say_lost_rows(const struct config *c, const struct outcome *o)
 {
 	struct store *s AUTOCLOSE = NULL;
-	int64_t dropped = 0;
+	int64_t dropped = 0, lost = 0;
 	for (int64_t i = 0; i < o->page->rows; i++)
 		dropped += o->page->row[i].split.dropped;
 	if (dropped == 0)
 		return NULL;
 	TRY(store_open(&s, c->harness.db, STORE_READ));
-	struct sql q AUTODONE = sql_select(s,
-					   "SELECT CAST(round(sum(value * reports)) AS INTEGER) "
-					   "FROM epoch_value WHERE run_id = ?1 AND name = ?2",
-					   "it", o->id, ROWS_LOST);
-	if (sql_next(&q) && sql_int(&q, 0) > 0)
+	TRY(sql_number(s, &lost,
+		       "SELECT CAST(round(sum(value * reports)) AS INTEGER) FROM epoch_value WHERE "
+		       "run_id = ?1 AND name = ?2",
+		       "it", o->id, ROWS_LOST));
+	if (lost > 0)
 		fprintf(stderr,
 			"mvbench: %lld rows were not trained on, because their pushes came too "
 			"late for their round; with --deal=dynamic they are trained on again\n",
-			(long long)sql_int(&q, 0));
-	return sql_done(&q);
+			(long long)lost);
+	return NULL;
 }
 
 void outcome_print(const struct config *c, const struct outcome *o, enum format format)
@@ -424,12 +424,24 @@ static void show_json(const struct config *c, const struct plan *p)
 
 /* ---- The command --------------------------------------------------------- */
 
-static char *run(const struct config *c, const struct run_flags *flags, enum format format,
-		 int *status)
+int run_and_print(const struct config *c, const struct plan *plan, enum format format, int64_t *id)
 {
 	struct progress progress = {.lines = true};
 	struct outcome outcome ENDS_WITH(outcome_fini) = {.page = NULL};
+	say_device(plan);
+	say_servers(c);
+	say_oversubscribed(c, plan);
+	run_cell(c, &progress, &outcome);
+	outcome_print(c, &outcome, format);
+	*id = outcome.id;
+	return outcome.differs ? EXIT_FAILED : outcome.status;
+}
+
+static char *run(const struct config *c, const struct run_flags *flags, enum format format,
+		 int *status)
+{
 	struct plan plan;
+	int64_t id;
 	TRY(run_plan(c, &plan));
 	if (flags->dry_run && rank_of_launcher() <= 0) {
 		if (format == FORMAT_JSON)
@@ -437,14 +449,8 @@ static char *run(const struct config *c, const struct run_flags *flags, enum for
 		else
 			show_text(c, &plan);
 	}
-	if (flags->dry_run)
-		return NULL;
-	say_device(&plan);
-	say_servers(c);
-	say_oversubscribed(c, &plan);
-	run_cell(c, &progress, &outcome);
-	*status = outcome.differs ? EXIT_FAILED : outcome.status;
-	outcome_print(c, &outcome, format);
+	if (!flags->dry_run)
+		*status = run_and_print(c, &plan, format, &id);
 	return NULL;
 }
 

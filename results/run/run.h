@@ -57,6 +57,9 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 
 /* NULL, or a sentence: why c cannot run here or cannot be recorded. */
 char *run_plan(const struct config *c, struct plan *plan);
+/* Runs the planned configuration as mvbench run does; returns the exit status. *id: of its row; 0 =
+ * it did not begin. */
+int run_and_print(const struct config *c, const struct plan *plan, enum format format, int64_t *id);
 
 /* An expanded job file: its cells in order, without duplicates (jobfile.c). */
 struct cell {
@@ -93,11 +96,13 @@ void sweep_shuffle(struct sweep *s, int64_t seed);
 /* *path (heap) = the given job file, or an installed one, with or without .ini. NULL or a sentence
  * (sweep.c). */
 char *sweep_find(const char *name, char **path);
+/* The text without this ending; heap. */
+char *text_without(const char *text, const char *ending);
 void job_files_each(void (*each)(void *ctx, const struct word *w), void *ctx);
-/* Plans every cell. NULL, or a sentence about the first that cannot run. path: the job file. */
 /* Removes and reports the refused combinations of each section. Keeps them if all of a section are
  * refused: sweep_plan then gives the reason. */
 void sweep_leave_out(const char *path, struct sweep *s);
+/* Plans every cell. NULL, or a sentence about the first that cannot run. path: the job file. */
 char *sweep_plan(const char *path, struct sweep *s);
 
 /* Prints results of studies (mvbench tune): a row for each tuned configuration and one for it
@@ -128,10 +133,6 @@ int64_t calibration_newest(struct store *s, const struct config *c, const struct
 char *calibration_add(struct store *s, int64_t id, const struct points *points);
 /* Equal keys (heap) need the same calibration. */
 char *calibration_key(const struct config *c);
-/* Both heap: the options of workload and optimiser that decide the time of an update; and the
- * command that calibrates for simulations of c with that many workers side by side. */
-char *workload_words(const struct config *c);
-char *calibrate_words(const struct config *c, int workers);
 /* Prints the calibrations with numbers above `after`: of machines, or of wires. */
 char *calibration_print(struct store *s, FILE *f, int64_t after, bool wires);
 int64_t calibration_last(struct store *s);
@@ -154,6 +155,9 @@ double f_quantile(double p, double df1, double df2); /* of the F distribution */
 
 /* ---- Replays (replay.c): runs that repeat the push order of a recorded run ---- */
 
+/* The text of this value as config_each writes it (0.1 for 0.10); NULL = not a value of this
+ * option. Heap. */
+char *option_plain(const struct option *o, const char *text);
 /* *all = the settings of the replayed run, then the given ones. NULL, or a sentence: the run is not
  * in --db, cannot be replayed, or a given setting contradicts it. */
 char *replay_settings(struct settings *all, const struct setting *given, size_t n);

@@ -10,7 +10,6 @@
  */
 #include "results/run/study.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -30,9 +29,7 @@ double halton(size_t dimension, uint64_t index)
 
 void range_fini(struct range *r)
 {
-	for (size_t i = 0; i < r->words; i++)
-		free(r->word[i]);
-	free(r->word);
+	axis_fini(&r->list);
 	free(r->name);
 	free(r->text);
 }
@@ -53,62 +50,29 @@ static bool may_be_drawn(const char *name)
 	return !o || !(o->incidental || o->core.compared);
 }
 
-char *text_trimmed(const char *text, const char *end)
-{
-	while (text < end && isspace((unsigned char)*text))
-		text++;
-	while (end > text && isspace((unsigned char)end[-1]))
-		end--;
-	return must(strndup(text, (size_t)(end - text)));
-}
-
 static char *read_list(struct range *r)
 {
-	for (const char *at = r->text;; at++) {
-		const char *end = at + strcspn(at, ",");
-		char *word = text_trimmed(at, end);
-		APPEND(r->word, r->words, word);
-		if (!*word)
-			return sentence("%s: the list \"%s\" has an empty item", r->name, r->text);
-		TRY(config_check(r->name, word, NULL));
-		at = end;
-		if (!*at)
-			break;
-	}
-	if (r->words == 1)
-		return sentence(
-			"%s: \"%s\" is a single value; give a range such as 0.001..0.3 log, "
-			"or a list",
-			r->name, r->text);
-	return NULL;
+	TRY(axis_read(&r->list, r->name, r->text));
+	if (r->list.n > 1)
+		return NULL;
+	return sentence(
+		"%s: \"%s\" is a single value; give a range such as 0.001..0.3 log, or a list",
+		r->name, r->text);
 }
 
-/* Reads one end of a range: a number that the option accepts. */
-static char *read_end(const struct range *r, const char *text, const struct option **o, double *x)
+static char *read_ends(struct range *r)
 {
-	char *end;
-	TRY(config_check(r->name, text, o));
-	*x = strtod(text, &end);
-	if (((*o)->type != OPT_INT && (*o)->type != OPT_REAL) || *end || end == text)
+	struct span s;
+	const struct option *o = NULL;
+	bool plain = span_cut(&s, r->text) && !*s.amount && strcmp(s.word, "by") != 0;
+	TRY(config_check(r->name, s.low, &o));
+	TRY(config_check(r->name, s.high, &o));
+	if (!plain || (o->type != OPT_INT && o->type != OPT_REAL))
 		return sentence("%s: \"%s\" is not a range of plain numbers; give a list of values",
 				r->name, r->text);
-	return NULL;
-}
-
-static char *read_ends(struct range *r, const char *dots)
-{
-	const struct option *o = NULL;
-	const char *end = r->text + strlen(r->text);
-	char *high AUTOFREE = text_trimmed(dots + 2, end),
-		   *low AUTOFREE = text_trimmed(r->text, dots);
-	size_t n = strlen(high);
-	if (n > 4 && strcmp(high + n - 3, "log") == 0 && isspace((unsigned char)high[n - 4])) {
-		char *all AUTOFREE = high;
-		r->log = true;
-		high = text_trimmed(all, all + n - 3);
-	}
-	TRY(read_end(r, low, &o, &r->low));
-	TRY(read_end(r, high, &o, &r->high));
+	r->low = s.from;
+	r->high = s.to;
+	r->log = *s.word == 'l';
 	r->whole = o->type == OPT_INT;
 	if (r->low >= r->high)
 		return sentence("%s: the range \"%s\" is empty; the lower end comes first", r->name,
@@ -123,12 +87,11 @@ static char *read_ends(struct range *r, const char *dots)
 char *range_read(struct range *r, const char *name, const char *text)
 {
 	*r = (struct range){.name = must(strdup(name)), .text = must(strdup(text))};
-	const char *dots = strstr(r->text, "..");
 	if (!may_be_drawn(name))
 		return sentence("%s: it defines what is compared and cannot be searched; set it in "
 				"another section or in [defaults]",
 				name);
-	return dots ? read_ends(r, dots) : read_list(r);
+	return strstr(text, "..") ? read_ends(r) : read_list(r);
 }
 
 bool range_applies(const struct range *r, const struct config *c)
@@ -148,8 +111,8 @@ static double between(double low, double high, bool log_scale, double u)
 
 char *range_at(const struct range *r, double u)
 {
-	if (r->words)
-		return must(strdup(r->word[(size_t)(u * (double)r->words)]));
+	if (r->list.n)
+		return must(strdup(r->list.value[(size_t)(u * (double)r->list.n)]));
 	if (r->whole)
 		return sentence("%.0f",
 				fmin(floor(between(r->low, r->high + 1, r->log, u)), r->high));

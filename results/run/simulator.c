@@ -40,10 +40,9 @@ static char *simulator_path(void)
 	return sentence("%s-sim", self);
 }
 
-/* Does not return. */
-static void exec_simulator(char *const *words, int out)
+static void exec_simulator(const void *ctx)
 {
-	char *simulator = simulator_path();
+	char *const *words = ctx, *simulator = simulator_path();
 	const char **argv = NULL;
 	size_t n = 0;
 	APPEND(argv, n, simulator);
@@ -52,33 +51,16 @@ static void exec_simulator(char *const *words, int out)
 		APPEND(argv, n, *words);
 	APPEND(argv, n, "--dry-run");
 	APPEND(argv, n, NULL);
-	dup2(out, STDERR_FILENO);
-	dup2(out, STDOUT_FILENO);
 	execv(simulator, (char *const *)argv);
 	dprintf(STDERR_FILENO, "%s: %s", simulator, strerror(errno));
-	_exit(127);
 }
 
 /* NULL, or a message. */
 static char *ask(char *const *words)
 {
 	char text[4096];
-	size_t n = 0;
-	int said[2], status = 0;
-	CHECK(pipe(said) == 0, "pipe: %m");
-	fflush(NULL);
-	pid_t child = fork();
-	CHECK(child >= 0, "fork: %m");
-	if (child == 0)
-		exec_simulator(words, said[1]);
-	close(said[1]);
-	for (ssize_t got; (got = read(said[0], text + n, sizeof text - 1 - n)) > 0 ||
-			  (got < 0 && errno == EINTR);)
-		n += got > 0 ? (size_t)got : 0;
-	close(said[0]);
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		continue;
-	text[n] = '\0';
+	int status = child_run(exec_simulator, words, text, sizeof text);
+	CHECK(status != -1, "a child process: %m");
 	if (status == 0 || WIFSIGNALED(status)) /* a run tells why the simulator dies */
 		return NULL;
 	const char *ours = strstr(text, "mvbench: "), *from = ours ? ours + 9 : text;

@@ -14,7 +14,7 @@
  * Intervals: exact for both; for the others Williams's (Biometrika 49, 1962), which cover at least
  * 90 % and about 95 %.
  */
-#include "results/run/run.h"
+#include "results/run/study.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -111,6 +111,7 @@ void spread_split(const double *y, int seeds, int orders, struct spread *s)
 /* ---- The runs ------------------------------------------------------------ */
 
 struct spread_flags {
+	struct sweep_flags sweep;
 	const char *db, *format;
 	int64_t repeats;
 };
@@ -124,6 +125,7 @@ static const struct option options[] = {
 	       .max = SPREAD_MOST),
 	OPTION(format, CHOICE, "format", "text", "output format; json: one object for each figure",
 	       .choices = "text|json"),
+	SWEEP_OPTIONS(sweep.),
 	{0},
 };
 
@@ -155,50 +157,40 @@ static const struct {
 		      {"train loss", "train_loss", 1},
 		      {"seconds", "seconds_total", 1}};
 
-/* Runs the cell unless it is recorded; writes its figures to y and advances y. *status: the exit
- * status of a run that failed. */
-static char *do_cell(struct config *c, struct progress *progress, double *y[FIGURES], int *status)
+/* The cells of the sweep: seed by seed, each with all orders. */
+static char *make_cells(const struct config *c, const struct plan *plan, int n, struct sweep *cells)
 {
-	char hash[17], before[16], reason[256];
-	double x[FIGURES];
-	struct store *s AUTOCLOSE = NULL;
-	config_hash(c, hash);
-	TRY(store_open(&s, c->harness.db, STORE_WRITE));
-	int64_t id = store_cell(s, hash, before, reason);
-	if (id == 0 || strcmp(before, "done") != 0) {
-		struct outcome o ENDS_WITH(outcome_fini) = {.page = NULL};
-		run_cell(c, progress, &o);
-		if (o.status != EXIT_OK) {
-			*status = o.status;
-			return sentence("seed %lld with arrival seed %lld: %s%s%s",
-					(long long)c->run.seed, (long long)c->run.arrival_seed,
-					outcome_word(o.status), o.why ? ": " : "",
-					o.why ? o.why : "");
-		}
-		id = o.id;
+	char **word AUTOWORDS = config_words(c);
+	for (int i = 0; i < n * n; i++) {
+		struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
+		struct config config;
+		long long seed = c->run.seed + i / n, order = 1 + i % n;
+		for (size_t k = 0; word[k]; k++)
+			settings_add_word(&all, word[k]);
+		settings_add(&all, must(strdup("seed")), sentence("%lld", seed));
+		settings_add(&all, must(strdup("arrival-seed")), sentence("%lld", order));
+		TRY(config_init(&config, all.setting, all.n, false));
+		CHECK(sweep_add(cells, &config, "spread", 0), "two seeds make one cell");
+		struct cell *cell = &cells->cell[i];
+		cell->what = sentence("seed %lld with arrival seed %lld", seed, order);
+		cell->plan = *plan;
 	}
-	TRY(sql_reals(s, x, FIGURES,
-		      "SELECT test_accuracy, test_loss, train_loss, seconds_total FROM run_summary "
-		      "WHERE id = ?1",
-		      "i", id));
-	for (int k = 0; k < FIGURES; k++)
-		*y[k]++ = x[k];
 	return NULL;
 }
 
-static char *do_all(struct config *c, int n, double *all, int *status)
+/* y[FIGURES][cells] */
+static char *read_figures(const char *db, const struct sweep *cells, double *y)
 {
-	int64_t seed = c->run.seed;
-	double *y[FIGURES];
-	char before[64];
-	for (int k = 0; k < FIGURES; k++)
-		y[k] = all + (size_t)k * n * n;
-	for (int i = 0; i < n * n; i++) {
-		struct progress progress = {.before = before};
-		snprintf(before, sizeof before, "%d/%d ", i + 1, n * n);
-		c->run.seed = seed + i / n;
-		c->run.arrival_seed = 1 + i % n;
-		TRY(do_cell(c, &progress, y, status));
+	struct store *s AUTOCLOSE = NULL;
+	TRY(store_open(&s, db, STORE_WRITE)); /* updates table run_kept */
+	for (size_t i = 0; i < cells->cells; i++) {
+		double x[FIGURES];
+		TRY(sql_reals(s, x, FIGURES,
+			      "SELECT test_accuracy, test_loss, train_loss, seconds_total "
+			      "FROM run_summary WHERE id = ?1",
+			      "i", cells->cell[i].id));
+		for (int k = 0; k < FIGURES; k++)
+			y[(size_t)k * cells->cells + i] = x[k];
 	}
 	return NULL;
 }
@@ -274,18 +266,28 @@ static char *find(const struct arguments *a, const char *db, struct config *c)
 static char *spread(void *given, struct arguments *a, int *status)
 {
 	const struct spread_flags *f = given;
+	struct sweep_flags flags = f->sweep;
 	struct config c AUTOCONFIG = {0};
+	struct sweep cells ENDS_WITH(sweep_free) = {.cell = NULL};
 	struct plan plan;
 	int n = (int)f->repeats;
 	TRY(find(a, f->db, &c));
 	c.harness.db = f->db;
 	c.run.record = false;
 	TRY(run_plan(&c, &plan));
-	double *all AUTOFREE = must(calloc((size_t)FIGURES * n * n, sizeof *all));
+	TRY(make_cells(&c, &plan, n, &cells));
+	flags.resume = true;
+	flags.format = "text";
+	flags.order = "file";
+	flags.lines = stderr;
+	TRY(sweep_carry_out(&cells, &flags, status));
+	if (flags.dry_run || *status != EXIT_OK)
+		return NULL;
+	double *y AUTOFREE = must(calloc(FIGURES * cells.cells, sizeof *y));
 	*status = EXIT_FAILED;
-	TRY(do_all(&c, n, all, status));
+	TRY(read_figures(f->db, &cells, y));
 	*status = EXIT_OK;
-	print_all(all, n, strcmp(f->format, "json") == 0);
+	print_all(y, n, strcmp(f->format, "json") == 0);
 	return NULL;
 }
 
@@ -298,7 +300,7 @@ const struct command command_spread = {
 		"of arrival (--arrival-seed), and prints how much of the variance is due to the "
 		"seed, to the order, and to the interaction of both: standard deviations with "
 		"their degrees of freedom, 95 % intervals and shares of the variance. Runs that "
-		"are recorded already are not repeated.\n\n"
+		"have ended already are not repeated: after Ctrl-C the same command continues.\n\n"
 		"Exit status: 0 done, 1 a run failed, 2 refused, 3 a run diverged, "
 		"130 interrupted.",
 	.options = options,

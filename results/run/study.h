@@ -1,11 +1,49 @@
 /*
- * study.h - shared by mvbench tune and mvbench sweep: search.c has the ranges that tune.c draws
- * from, jobfile.c reads the files of both, and sweep.c runs the cells of both.
+ * study.h - shared by mvbench tune, spread and sweep: search.c has the ranges that tune.c draws
+ * from, jobfile.c reads job files, and sweep.c runs the cells of all.
  */
 #ifndef STUDY_H
 #define STUDY_H
 
 #include "results/run/run.h"
+
+/* ---- One key of a job file and its values (axis.c) ---- */
+
+/* The text up to `end`, without blanks around it. Heap. */
+char *text_trimmed(const char *text, const char *end);
+
+/* One key and its list of values. */
+struct axis {
+	char *name;
+	const struct option *option;
+	char **value;
+	size_t n;
+	int line; /* 0: the command line */
+};
+
+/* A range as it is typed: "1..5", "0.1..0.5 by 0.1", "1e-4..1 log 5"; word and amount are "" where
+ * there is none. */
+struct span {
+	char low[64], high[64], word[64], amount[64];
+	double from, to, by;
+};
+/* Is this meant as a range, correct or not? */
+bool span_cut(struct span *s, const char *text);
+
+/* "1, 2, 4", "1..5", "0.1..0.5 by 0.1", "1e-4..1 log 5". NULL, or a sentence, and a is empty. */
+char *axis_read(struct axis *a, const char *name, const char *list);
+void axis_fini(struct axis *a);
+
+/* Cells that fulfil all these conditions are left out. */
+struct exclusion {
+	struct axis *condition;
+	size_t n;
+};
+
+/* "strategy=serial workers=2,4". NULL, or a sentence, and e is empty. */
+char *exclusion_read(struct exclusion *e, const char *text);
+void exclusion_fini(struct exclusion *e);
+bool exclusion_holds(const struct exclusion *e, const struct config *c);
 
 /* ---- Ranges (search.c) ---- */
 
@@ -16,8 +54,7 @@ struct range {
 	char *name, *text; /* text: the value in the file */
 	bool log, whole;   /* whole: the option takes whole numbers only */
 	double low, high;  /* inclusive */
-	char **word;       /* a list in place of a range */
-	size_t words;      /* 0: a range, no list */
+	struct axis list;  /* of words, in place of a range; n 0: a range */
 };
 
 struct search {
@@ -36,35 +73,6 @@ char *range_at(const struct range *r, double u);
 /* Is it a core option, or one of c's strategy or workload? */
 bool range_applies(const struct range *r, const struct config *c);
 
-/* The text up to `end`, without blanks around it. Heap. */
-char *text_trimmed(const char *text, const char *end);
-
-/* ---- One key of a job file and its values (axis.c) ---- */
-
-/* One key and its list of values. */
-struct axis {
-	char *name;
-	const struct option *option;
-	char **value;
-	size_t n;
-	int line; /* 0: the command line */
-};
-
-/* "1, 2, 4", "1..5", "0.1..0.5 by 0.1", "1e-4..1 log 5". NULL, or a sentence, and a is empty. */
-char *axis_read(struct axis *a, const char *name, const char *list);
-void axis_fini(struct axis *a);
-
-/* Cells that fulfil all these conditions are left out. */
-struct exclusion {
-	struct axis *condition;
-	size_t n;
-};
-
-/* "strategy=serial workers=2,4". NULL, or a sentence, and e is empty. */
-char *exclusion_read(struct exclusion *e, const char *text);
-void exclusion_fini(struct exclusion *e);
-bool exclusion_holds(const struct exclusion *e, const struct config *c);
-
 /* ---- Job files (jobfile.c) ---- */
 
 /* As sweep_read, but the file may have a section [search]; search NULL: not allowed. The caller
@@ -81,9 +89,11 @@ struct sweep_flags {
 	int64_t jobs;
 	const char *format, *order, *share;
 	int64_t order_seed;
+	bool looked_up; /* the caller has set id, status and skip of each cell, and sums up */
+	FILE *lines;    /* for the lines about cells; NULL: stdout, or stderr where that has JSON */
 };
 
-/* The options of both commands; at: path to the fields in OWNER. */
+/* The options of these commands; at: path to the fields in OWNER. */
 #define SWEEP_OPTIONS(at) \
 	OPTION(at dry_run, BOOL, "dry-run", "false", \
 	       "list the cells, and which are finished; run nothing"), \

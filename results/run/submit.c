@@ -37,9 +37,9 @@ struct submission {
 	const struct submit_flags *f;
 	const struct arguments *a;
 	const struct sweep *sweep;
-	char *name, *file, *program; /* name: of the job file; file, program: full paths */
-	const char *db;
-	char *stem; /* --db without .db */
+	const char *name, *db; /* name: of the job file */
+	/* as words of a shell: full paths, and --db without .db */
+	const char *file, *program, *stem;
 };
 
 static int64_t shared_by(int64_t n, int64_t nodes)
@@ -104,15 +104,14 @@ static char *array_script(const struct submission *s)
 		(long long)threads, s->name);
 	if (s->f->nodes > 1)
 		put_hosts(f);
-	word_put(f, s->program);
-	fputs(" sweep ", f);
-	word_put(f, s->file);
+	fprintf(f, "%s sweep %s", s->program, s->file);
 	for (size_t i = 0; i < s->a->options; i++)
 		if (strcmp(s->a->option[i].name, "db") != 0)
 			put_word(f, s->a->option[i].name, s->a->option[i].value);
-	fprintf(f, " --share=\"$SLURM_ARRAY_TASK_ID/%lld\" --db=", (long long)s->f->array);
-	word_put(f, s->stem);
-	fprintf(f, "-\"$SLURM_ARRAY_TASK_ID\"-of-%lld.db\n", (long long)s->f->array);
+	fprintf(f,
+		" --share=\"$SLURM_ARRAY_TASK_ID/%lld\" "
+		"--db=%s-\"$SLURM_ARRAY_TASK_ID\"-of-%lld.db\n",
+		(long long)s->f->array, s->stem, (long long)s->f->array);
 	return text_close(&t);
 }
 
@@ -122,40 +121,27 @@ static char *merge_script(const struct submission *s)
 	struct text t;
 	FILE *f = text_open(&t);
 	put_head(f, s, "-merge");
-	fprintf(f, "#SBATCH --ntasks=1\n#SBATCH --output=%s-%%j.out\n\nset -e\nfor part in ",
-		s->name);
-	word_put(f, s->stem);
-	fprintf(f, "-[0-9]*-of-%lld.db; do\n\t", (long long)s->f->array);
-	word_put(f, s->program);
-	fputs(" import \"$part\"", f);
+	fprintf(f,
+		"#SBATCH --ntasks=1\n#SBATCH --output=%s-%%j.out\n\nset -e\n"
+		"for part in %s-[0-9]*-of-%lld.db; do\n\t%s import \"$part\"",
+		s->name, s->stem, (long long)s->f->array, s->program);
 	put_word(f, "db", s->db);
-	fputs("\ndone\n", f);
-	word_put(f, s->program);
-	fputs(" table", f);
+	fprintf(f, "\ndone\n%s table", s->program);
 	put_word(f, "db", s->db);
 	fputc('\n', f);
 	return text_close(&t);
 }
 
-/* Hands a script to sbatch; *id (heap): the job number that it prints. */
+/* Hands a script to sbatch on its stdin; *id (heap): the job number that it prints. */
 static char *hand_over(const char *script, const char *words, char **id)
 {
-	char said[64] = "", *folder AUTOFREE = NULL;
-	TRY(folder_temporary("submit", &folder));
-	char *path AUTOFREE = sentence("%s/script", folder), *quoted AUTOFREE = word_quoted(path),
-		   *command AUTOFREE = sentence("sbatch --parsable %s %s", words, quoted);
-	FILE *f = fopen(path, "w");
-	bool written = f && fputs(script, f) >= 0;
-	written = f && fclose(f) == 0 && written;
-	if (!written) {
-		folder_remove(folder);
-		return sentence("%s: %m; free some space", path);
-	}
+	char said[64] = "", *command AUTOFREE = sentence("sbatch --parsable %s <<'MVBENCH_SCRIPT'\n"
+							 "%sMVBENCH_SCRIPT\n",
+							 words, script);
 	signal(SIGCHLD, SIG_DFL); /* if the parent left it ignored, pclose gets no status */
 	FILE *p = popen(command, "r");
 	bool heard = p && fgets(said, sizeof said, p);
 	int status = p ? pclose(p) : -1;
-	folder_remove(folder);
 	said[strcspn(said, "\n;")] = '\0';
 	*id = must(strdup(said));
 	return heard && status == 0 ? NULL
@@ -183,18 +169,10 @@ static char *submit_all(const struct submission *s)
 	return NULL;
 }
 
-static char *without(const char *name, const char *ending)
-{
-	size_t n = strlen(name), m = strlen(ending);
-	bool has = n > m && strcmp(name + n - m, ending) == 0;
-	return sentence("%.*s", (int)(has ? n - m : n), name);
-}
-
 /* With only the characters that are safe in #SBATCH lines. */
 static char *job_name(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	char *name = without(slash ? slash + 1 : path, ".ini");
+	char *name = text_without(basename(path), ".ini");
 	for (char *c = name; *c; c++)
 		if (!isalnum((unsigned char)*c) && !strchr("-_.", *c))
 			*c = '-';
@@ -205,8 +183,7 @@ static char *run_submit(void *options, struct arguments *a, int *status)
 {
 	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
 	struct submission s = {.f = options, .a = a, .sweep = &sweep};
-	char *path AUTOFREE = NULL, *file AUTOFREE = NULL, *name AUTOFREE = NULL,
-		   *stem AUTOFREE = NULL, *program AUTOFREE = NULL;
+	char *path AUTOFREE = NULL;
 	(void)status;
 	if (a->words != 1)
 		return sentence("give one job file, as in mvbench submit demo.ini --array=4");
@@ -216,11 +193,15 @@ static char *run_submit(void *options, struct arguments *a, int *status)
 		return sentence("--array=%lld: there are %zu cells; give at most one job for each",
 				(long long)s.f->array, sweep.cells);
 	const char *db = arguments_value(a, "db");
-	s.file = file = must(realpath(path, NULL));
-	s.name = name = job_name(path);
 	s.db = db ? db : DATABASE;
-	s.stem = stem = without(s.db, ".db");
-	s.program = program = program_path();
+	char *name AUTOFREE = job_name(path), *full AUTOFREE = must(realpath(path, NULL)),
+		   *own AUTOFREE = program_path(), *stem AUTOFREE = text_without(s.db, ".db");
+	char *file AUTOFREE = word_quoted(full), *program AUTOFREE = word_quoted(own),
+		   *parts AUTOFREE = word_quoted(stem);
+	s.name = name;
+	s.file = file;
+	s.program = program;
+	s.stem = parts;
 	return submit_all(&s);
 }
 

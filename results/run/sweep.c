@@ -63,6 +63,13 @@ char *sweep_find(const char *name, char **path)
 	return *path ? NULL : no_such_file(name);
 }
 
+char *text_without(const char *text, const char *ending)
+{
+	size_t n = strlen(text), m = strlen(ending);
+	bool has = n > m && strcmp(text + n - m, ending) == 0;
+	return sentence("%.*s", (int)(has ? n - m : n), text);
+}
+
 /* ---- Which cells to run -------------------------------------------------- */
 
 static bool read_share(const char *text, uint64_t *part, uint64_t *parts)
@@ -260,6 +267,7 @@ struct doing {
 	struct sweep *sweep;
 	const struct sweep_flags *flags;
 	enum format format;
+	FILE *lines;
 	size_t left, ended; /* cells to run; how many of them have ended */
 	nsec began;
 	bool interrupted;
@@ -277,34 +285,37 @@ static char *fail_pending(const struct cell *c, const struct outcome *o)
 
 static void print_result(const struct doing *d, const struct cell *c, const struct outcome *o)
 {
+	FILE *f = d->lines;
 	if (d->format == FORMAT_JSON) {
 		outcome_print(&c->config, o, d->format);
 		return;
 	}
-	printf("%zu/%zu [%s] %s", c->number, d->left, c->section, c->what);
+	fprintf(f, "%zu/%zu [%s] %s", c->number, d->left, c->section, c->what);
 	if (o->status == EXIT_OK && o->page && o->page->rows > 0) {
 		const struct epoch_row *row = &o->page->row[o->page->rows - 1];
 		if (d->sweep->blind && row->validation_accuracy >= 0)
-			printf(": validation accuracy %.2f %%,", 100 * row->validation_accuracy);
+			fprintf(f, ": validation accuracy %.2f %%,",
+				100 * row->validation_accuracy);
 		else if (d->sweep->blind && !isnan(row->validation_loss))
-			printf(": validation loss %.4f,", row->validation_loss);
+			fprintf(f, ": validation loss %.4f,", row->validation_loss);
 		else if (row->test_accuracy >= 0)
-			printf(": test accuracy %.2f %%,", 100 * row->test_accuracy);
+			fprintf(f, ": test accuracy %.2f %%,", 100 * row->test_accuracy);
 		else if (!isnan(row->test_loss))
-			printf(": test loss %.4f,", row->test_loss);
+			fprintf(f, ": test loss %.4f,", row->test_loss);
 		else
-			putchar(':');
+			fputc(':', f);
 		double share = page_cores_share(&c->config, o->page);
-		printf(" %.3f s%s", page_seconds(o->page),
-		       o->page->simulated ? " of virtual time" : "");
+		fprintf(f, " %.3f s%s", page_seconds(o->page),
+			o->page->simulated ? " of virtual time" : "");
 		if (share < CORES_SHARE_LEAST)
-			printf(", with %.0f %% of its cores", 100 * share);
-		putchar('\n');
+			fprintf(f, ", with %.0f %% of its cores", 100 * share);
+		fputc('\n', f);
 	} else {
 		bool why = o->why && o->status != EXIT_INTERRUPTED;
-		printf(": %s%s%s\n", outcome_word(o->status), why ? ": " : "", why ? o->why : "");
+		fprintf(f, ": %s%s%s\n", outcome_word(o->status), why ? ": " : "",
+			why ? o->why : "");
 	}
-	fflush(stdout);
+	fflush(f);
 }
 
 /* Claims the cell. *taken = false: another sweep runs it, or has run it. */
@@ -315,9 +326,8 @@ static char *take(const struct doing *d, const struct cell *c, bool *taken)
 	TRY(store_open(&store, c->config.harness.db, STORE_WRITE));
 	TRY(store_claim(store, c->id, taken, &owner));
 	if (!*taken)
-		fprintf(d->format == FORMAT_JSON ? stderr : stdout, "%zu/%zu [%s] %s: %s%s\n",
-			c->number, d->left, c->section, c->what,
-			owner ? "is run by " : "was run by another sweep meanwhile",
+		fprintf(d->lines, "%zu/%zu [%s] %s: %s%s\n", c->number, d->left, c->section,
+			c->what, owner ? "is run by " : "was run by another sweep meanwhile",
 			owner ? owner : "");
 	return NULL;
 }
@@ -404,13 +414,10 @@ static void do_side_by_side(struct doing *d)
 	} job[JOBS_MAX] = {{0}};
 	struct timespec tick = {.tv_nsec = TICK_MS * 1000000};
 	size_t next = 0, running = 0;
-	sigset_t signals, before;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
+	sigset_t signals = end_signals(), before;
 	sigaddset(&signals, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &signals, &before);
+	bool unbound = getenv("MVBENCH_UNBOUND");
 	setenv("MVBENCH_UNBOUND", "1",
 	       1); /* otherwise all runs would bind their ranks to the same cores */
 	while (running > 0 || (next < d->sweep->cells && !d->interrupted)) {
@@ -449,6 +456,8 @@ static void do_side_by_side(struct doing *d)
 			running--;
 		}
 	}
+	if (!unbound)
+		unsetenv("MVBENCH_UNBOUND");
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -465,11 +474,11 @@ static int sum_up(const struct doing *d)
 		failed += strcmp(c->status, "failed") == 0;
 		skipped += c->skip;
 	}
-	fprintf(d->format == FORMAT_JSON ? stderr : stdout,
-		"%zu cell%s: %zu done, %zu diverged, %zu failed, %zu left%s\n", d->sweep->cells,
-		plural((int64_t)d->sweep->cells), done, diverged, failed,
-		d->sweep->cells - done - diverged - failed,
-		skipped ? "; finished cells were not run again" : "");
+	if (!d->flags->looked_up)
+		fprintf(d->lines, "%zu cell%s: %zu done, %zu diverged, %zu failed, %zu left%s\n",
+			d->sweep->cells, plural((int64_t)d->sweep->cells), done, diverged, failed,
+			d->sweep->cells - done - diverged - failed,
+			skipped ? "; finished cells were not run again" : "");
 	if (d->interrupted)
 		return EXIT_INTERRUPTED;
 	if (done + diverged + failed < d->sweep->cells) /* another sweep has the rest */
@@ -483,6 +492,7 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 			  .flags = f,
 			  .format = strcmp(f->format, "json") == 0 ? FORMAT_JSON : FORMAT_TEXT,
 			  .began = clock_now()};
+	d.lines = f->lines ? f->lines : d.format == FORMAT_JSON ? stderr : stdout;
 	if (strcmp(f->order, "rounds") == 0)
 		sweep_shuffle(s, f->order_seed);
 	if (f->share)
@@ -493,7 +503,7 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 			return sentence("--quiet-wait: with --jobs=%lld the other jobs always "
 					"use the cores; leave one of the two out",
 					(long long)f->jobs);
-	if (s->cells)
+	if (s->cells && !f->looked_up)
 		TRY(look_up(s, f, &seen));
 	if (f->dry_run) {
 		list_cells(s, d.format);

@@ -53,8 +53,8 @@ struct contestant {
 };
 
 struct study {
-	const char *path, *objective;
-	char *name;
+	const char *objective;
+	char *path, *name; /* of the job file, and without its folder and ending */
 	const struct tune_flags *flags;
 	struct sweep file; /* the cells of the job file */
 	struct search search;
@@ -68,6 +68,7 @@ static void study_fini(struct study *s)
 	for (size_t i = 0; s->contestant && i < s->file.cells; i++)
 		free(s->contestant[i].name);
 	free(s->contestant);
+	free(s->path);
 	free(s->name);
 	sweep_free(&s->file);
 	search_free(&s->search);
@@ -141,21 +142,15 @@ static char *name_of(const struct sweep *file, const struct cell *c)
 	return same == 1 ? must(strdup(c->section)) : sentence("%s: %s", c->section, c->what);
 }
 
-static char *read_file(struct study *s, const struct arguments *a, char **path)
+static char *read_file(struct study *s, const struct arguments *a)
 {
 	bool said = false;
-	const char *slash;
 	if (a->words != 1)
 		return sentence("give a job file, as in mvbench tune study.ini");
 	if (platform_under_launcher())
 		return sentence("tune starts its own workers: run it without mpirun or srun");
-	TRY(sweep_find(a->word[0], path));
-	s->path = *path;
-	slash = strrchr(s->path, '/');
-	s->name = must(strdup(slash ? slash + 1 : s->path));
-	size_t n = strlen(s->name);
-	if (n > 4 && strcmp(s->name + n - 4, ".ini") == 0)
-		s->name[n - 4] = '\0';
+	TRY(sweep_find(a->word[0], &s->path));
+	s->name = text_without(basename(s->path), ".ini");
 	TRY(study_read(s->path, a->option, a->options, &s->file, &s->search));
 	if (s->search.ranges == 0)
 		return sentence("%s: there is no section [search]; it has lines such as lr = "
@@ -194,7 +189,7 @@ static void draw(const struct study *s, const struct config *c, int64_t trial, s
 		fputs(ftell(f) > 1 ? ", " : "", f);
 		text_json(f, r->name);
 		fputs(": ", f);
-		if (r->words)
+		if (r->list.n)
 			text_json(f, value);
 		else
 			fputs(value, f);
@@ -204,12 +199,6 @@ static void draw(const struct study *s, const struct config *c, int64_t trial, s
 	fputc('}', f);
 	*json = text_close(&t);
 	*said = text_close(&w);
-}
-
-static void keep_word(const char *word, struct settings *all)
-{
-	const char *name = word + 2, *is = strchr(name, '=');
-	settings_add(all, must(strndup(name, (size_t)(is - name))), must(strdup(is + 1)));
 }
 
 /* The file's settings, except those that follow from drawn ones: --batch if --global-batch is
@@ -225,11 +214,11 @@ static char *base_settings(const struct study *s, const struct config *base, boo
 	for (size_t i = 0; words[i]; i++)
 		if (strncmp(words[i], "--deal=", 7) != 0 &&
 		    !(global && strncmp(words[i], "--batch=", 8) == 0))
-			keep_word(words[i], all);
+			settings_add_word(all, words[i]);
 	TRY(config_init(&c, all->setting, all->n, false));
 	for (size_t i = 0; words[i] && strcmp(c.run.deal, base->run.deal) != 0; i++)
 		if (strncmp(words[i], "--deal=", 7) == 0)
-			keep_word(words[i], all);
+			settings_add_word(all, words[i]);
 	return NULL;
 }
 
@@ -335,45 +324,34 @@ static char *put_trial(const struct study *s, struct store *store, const char *c
 
 /* ---- Running ------------------------------------------------------------- */
 
-/* The cells of all trials. */
-static char *make_trials(const struct study *s, struct store *store, struct sweep *cells)
+/* The cells of all trials, or those that are reported, with seeds that no trial had. */
+static char *make_cells(const struct study *s, bool trials, struct store *store,
+			struct sweep *cells)
 {
+	enum { DEFAULT, TUNED, TRIAL };
+	static const char *const names[] = {"default", "tuned", "trial"};
 	for (size_t i = 0; i < s->file.cells; i++) {
 		const struct contestant *c = &s->contestant[i];
-		for (int64_t k = 1; k <= s->flags->budget; k++) {
-			char hash[17], *json AUTOFREE = NULL;
-			TRY(add_cell(s, c, k, c->cell->config.run.seed, cells, &json, hash));
-			TRY(put_trial(s, store, c->name, "trial", k, json, hash));
-		}
-	}
-	return NULL;
-}
-
-/* The cells that are reported, with seeds that no trial had. */
-static char *make_results(const struct study *s, struct store *store, struct sweep *cells)
-{
-	for (size_t i = 0; i < s->file.cells; i++) {
-		const struct contestant *c = &s->contestant[i];
-		int64_t seed = c->cell->config.run.seed;
-		for (int64_t k = 1; k <= s->flags->seeds; k++)
-			for (int tuned = 0; tuned < 2; tuned++) {
+		const int64_t seed = c->cell->config.run.seed;
+		for (int64_t k = 1; k <= (trials ? s->flags->budget : s->flags->seeds); k++)
+			for (int kind = trials ? TRIAL : DEFAULT; kind <= (trials ? TRIAL : TUNED);
+			     kind++) {
 				char hash[17], *json AUTOFREE = NULL;
-				if (tuned && c->best == 0)
+				int64_t trial = trials ? k : kind == TUNED ? c->best : 0;
+				if (kind == TUNED && trial == 0)
 					continue;
-				TRY(add_cell(s, c, tuned ? c->best : 0, seed + k, cells, &json,
+				TRY(add_cell(s, c, trial, trials ? seed : seed + k, cells, &json,
 					     hash));
-				TRY(put_trial(s, store, c->name, tuned ? "tuned" : "default",
-					      seed + k, json, hash));
+				TRY(put_trial(s, store, c->name, names[kind], trials ? k : seed + k,
+					      json, hash));
 			}
 	}
 	return NULL;
 }
 
-typedef char *make_cells(const struct study *s, struct store *store, struct sweep *cells);
-
 /* Stores the trials, or the reported cells: replaces the earlier rows of this part. Keeps the other
  * part, which would be lost if the study is interrupted in between. */
-static char *write_down(struct study *s, make_cells *make, bool trials)
+static char *write_down(struct study *s, bool trials)
 {
 	struct store *store AUTOCLOSE = NULL;
 	struct sweep cells ENDS_WITH(sweep_free) = {.cell = NULL};
@@ -384,7 +362,7 @@ static char *write_down(struct study *s, make_cells *make, bool trials)
 		wrong = sql_change(
 			store, "DELETE FROM trial WHERE study_id = ?1 AND (kind = 'trial') = ?2",
 			"ii", s->id, (int64_t)trials);
-	return sql_end(store, wrong ? wrong : make(s, store, &cells));
+	return sql_end(store, wrong ? wrong : make_cells(s, trials, store, &cells));
 }
 
 /* Prints that no trial of this configuration can be chosen, and why. */
@@ -436,18 +414,17 @@ static char *choose(struct study *s, bool *all)
 }
 
 /* Makes the cells of one part of a study, plans, stores and runs them. */
-static char *carry_out(struct study *s, make_cells *make, bool trials, struct sweep *cells,
-		       int *status)
+static char *carry_out(struct study *s, bool trials, struct sweep *cells, int *status)
 {
 	struct sweep_flags f = s->flags->sweep;
 	f.resume = true;
 	f.format = "text";
 	f.order = "rounds";
 	f.order_seed = s->flags->search_seed;
-	TRY(make(s, NULL, cells));
+	TRY(make_cells(s, trials, NULL, cells));
 	TRY(sweep_plan(s->path, cells));
 	if (!f.dry_run)
-		TRY(write_down(s, make, trials));
+		TRY(write_down(s, trials));
 	return sweep_carry_out(cells, &f, status);
 }
 
@@ -466,13 +443,13 @@ static char *do_study(struct study *s, int *status)
 	struct sweep results ENDS_WITH(sweep_free) = {.cell = NULL};
 	bool all;
 	TRY(check_different(s));
-	TRY(carry_out(s, make_trials, true, &trials, status));
+	TRY(carry_out(s, true, &trials, status));
 	if (s->flags->sweep.dry_run || *status == EXIT_INTERRUPTED)
 		return NULL;
 	int of_trials = *status == EXIT_FAILED ? EXIT_FAILED : EXIT_OK; /* trials may diverge */
 	*status = EXIT_FAILED;
 	TRY(choose(s, &all));
-	TRY(carry_out(s, make_results, false, &results, status));
+	TRY(carry_out(s, false, &results, status));
 	if (*status != EXIT_INTERRUPTED)
 		TRY(report(s));
 	if (*status == EXIT_OK)
@@ -535,8 +512,7 @@ char *study_print(struct store *s, FILE *f, enum format format, const char *cond
 static char *tune(void *given, struct arguments *a, int *status)
 {
 	struct study s ENDS_WITH(study_fini) = {.flags = given};
-	char *path AUTOFREE = NULL;
-	TRY(read_file(&s, a, &path));
+	TRY(read_file(&s, a));
 	return do_study(&s, status);
 }
 

@@ -38,32 +38,26 @@ static const struct {
 	{"events", "event"},       {"places", "rank"},
 };
 
-static char *export_table(struct store *s, const struct export_options *o)
+static char *run_export(void *options_given, struct arguments *rest, int *status)
 {
+	const struct export_options *o = options_given;
 	enum format format = strcmp(o->format, "csv") == 0 ? FORMAT_CSV : FORMAT_JSON;
 	char *sql AUTOFREE = NULL;
+	struct store *s AUTOCLOSE = NULL;
 	struct output out;
-	TRY(output_open(&out, "--out=", o->out));
+	(void)rest;
+	TRY(store_open(&s, o->db, STORE_READ));
+	TRY(database_choose(s, o->where, o->label, true));
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
 		if (strcmp(tables[i].name, o->table) == 0)
 			sql = sentence("SELECT * FROM %s WHERE run_id IN (SELECT id FROM "
 				       "run_summary) ORDER BY 1, 2, 3, 4",
 				       tables[i].table);
-	return output_close(
-		&out, query_print(s, out.f, format, sql ? sql : table_runs_sql, NULL, 0, NULL));
-}
-
-static char *run_export(void *options_given, struct arguments *rest, int *status)
-{
-	const struct export_options *o = options_given;
-	struct store *s AUTOCLOSE = NULL;
-	(void)rest;
-	TRY(store_open(&s, o->db, STORE_READ));
-	TRY(database_choose(s, o->where, o->label, true));
 	*status = EXIT_FAILED;
-	TRY(export_table(s, o));
-	*status = EXIT_OK;
-	return NULL;
+	TRY(output_open(&out, "--out=", o->out));
+	return output_end(&out,
+			  query_print(s, out.f, format, sql ? sql : table_runs_sql, NULL, 0, NULL),
+			  status);
 }
 
 const struct command command_export = {

@@ -175,10 +175,10 @@ static char *import_copy(struct store *s, const char *copy, const char *origin,
 
 static char *print_imported(struct store *s, const char *path)
 {
-	struct sql q = sql_select(s, "SELECT text FROM imported", "");
-	if (sql_next(&q))
-		printf("%s: %s\n", path, sql_text(&q, 0));
-	return sql_done(&q);
+	char *text AUTOFREE = NULL;
+	TRY(sql_first(s, &text, "SELECT text FROM imported", ""));
+	printf("%s: %s\n", path, text);
+	return NULL;
 }
 
 static char *import_from(const char *path, const char *copy, const struct import_options *o)

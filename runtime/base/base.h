@@ -11,8 +11,11 @@
 #include "mvbench.h"
 
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 typedef int64_t nsec; /* nanoseconds */
 
@@ -25,17 +28,19 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USER = 2, EXIT_DIVERGED = 3, EXIT_INTE
 
 void *must(void *p); /* returns p; NULL ends the process: out of memory */
 /* Sets the function that gets a user_error's message (on the heap); it must not return. NULL = the
- * message goes to the terminal. Returns the previous function. */
-typedef void user_error_fn(const char *sentence);
-user_error_fn *user_error_handler(user_error_fn *f);
+ * message goes to the terminal. */
+void user_error_handler(void (*f)(const char *sentence));
 
 /* Prints the message to stderr, frees it, and returns EXIT_USER. */
 int complain(char *wrong);
 /* Replaces control characters, except newlines and tabs, because a terminal would obey them. */
 void text_disarm(char *s);
 
-/* Is a blocked signal pending that would end this process? (Signals are blocked during a run.) */
+sigset_t end_signals(void); /* those that end a process from outside: SIGINT, SIGTERM, SIGHUP */
+/* Is such a signal pending, because it is blocked? (They are blocked during a run.) */
 bool end_is_requested(void);
+/* Starts a thread that blocks all signals, which are for the program's own threads. */
+bool thread_start(pthread_t *thread, void *(*loop)(void *self), void *self);
 
 /* Frees the memory of a pointer at the end of its block: char *text AUTOFREE = sentence(...). */
 static inline void autofree(void *pointer)
@@ -43,6 +48,26 @@ static inline void autofree(void *pointer)
 	free(*(void **)pointer);
 }
 #define AUTOFREE __attribute__((cleanup(autofree)))
+/* The same for an open file: int fd AUTOCLOSED = open(...). */
+static inline void autoclose(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+#define AUTOCLOSED __attribute__((cleanup(autoclose)))
+
+/* Appends an element to a list on the heap. */
+#define APPEND(list, n, ...) \
+	((list) = must(realloc((list), ((n) + 1) * sizeof *(list))), (list)[(n)++] = (__VA_ARGS__))
+
+/* Returns an error, a message or a code, to the caller's caller. For places where nothing must be
+ * freed. */
+#define TRY(call) \
+	do { \
+		__auto_type wrong_ = (call); \
+		if (wrong_) \
+			return wrong_; \
+	} while (0)
 
 /* A text under construction: everything written to its file becomes a string on the heap. */
 struct text {
@@ -106,6 +131,11 @@ void sha256_begin(struct sha256 *s);
 void sha256_add(struct sha256 *s, const void *x, size_t bytes);
 bool sha256_file(struct sha256 *s, const char *path); /* adds the file; false and errno: failed */
 void sha256_end(struct sha256 *s, char hex[SHA256_ROOM]);
+
+/* Runs body in a child process, which ends with _exit or exec; if body returns, with status 127.
+ * said: gets what it prints, up to the room; NULL: it prints to this process's streams. Returns its
+ * status as waitpid does; -1 and errno: no child could be started. */
+int child_run(void (*body)(const void *ctx), const void *ctx, char *said, size_t room);
 
 /* A part of this machine failed, such as a GPU: ends all ranks; the run has failed. */
 void failure(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
@@ -183,12 +213,12 @@ struct world_sums {
 };
 extern const struct world_sums *const world_sums; /* NULL in the real world */
 
-/* The cost of the simulation so far; false in the real world. */
+/* The cost of the simulation so far; real world: NaN, NaN, -1. */
 struct world_cost {
 	double simulated_s, wall_s;
 	int64_t events; /* computations and communications of workers */
 };
-bool world_cost(struct world_cost *out);
+struct world_cost world_cost(void);
 
 /* A monitor in memory that the workers of one machine share: one worker at a time holds its lock;
  * others wait for a broadcast. */
@@ -264,6 +294,14 @@ struct usage {
 };
 void usage_open(int compute_threads); /* call after these threads have started */
 struct usage usage_now(void);
+/* The columns of proc_stat(5), summed over the cores that this process may use [s]. cores 0: the
+ * system does not report them. */
+enum { CORE_IDLE = 3, CORE_IOWAIT = 4, CORE_STEAL = 7, CORE_TIMES };
+struct core_times {
+	int cores;
+	double s[CORE_TIMES];
+};
+struct core_times core_times_now(void);
 
 /* The progress of a rank. Others read it while it is written, with PULSE_GET and PULSE_PUT: each
  * number is read whole, but numbers may be from different moments. */

@@ -62,8 +62,7 @@ static void lock_folder(const char *path)
 	if (fd < 0 || fstat(fd, &st) != 0)
 		return;
 	flock(fd, LOCK_SH);
-	locks = must(realloc(locks, (nlocks + 1) * sizeof *locks));
-	locks[nlocks++] = (struct lock){st.st_dev, st.st_ino, fd};
+	APPEND(locks, nlocks, (struct lock){st.st_dev, st.st_ino, fd});
 }
 
 static void unlock_folder(const char *path)
@@ -100,7 +99,8 @@ static void remove_leftovers(const char *parent, const char *start, bool files)
 		size_t n = strlen(start);
 		if (strncmp(e->d_name, start, n) != 0 || !is_temporary_suffix(e->d_name + n, files))
 			continue;
-		int fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | kind);
+		int fd AUTOCLOSED =
+			openat(dirfd(dir), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | kind);
 		char *path AUTOFREE = sentence("%s/%s", parent, e->d_name);
 		if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
 		    (files ? S_ISREG(st.st_mode) : (st.st_mode & 07777) == 0700) &&
@@ -110,8 +110,6 @@ static void remove_leftovers(const char *parent, const char *start, bool files)
 			else
 				folder_remove(path);
 		}
-		if (fd >= 0)
-			close(fd);
 	}
 	if (dir)
 		closedir(dir);
@@ -219,12 +217,11 @@ static bool is_database(const char *path)
 		    {"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", 8}}; /* -journal */
 	char head[16] = "";
 	struct stat st;
-	int fd =
+	int fd AUTOCLOSED =
 		stat(path, &st) == 0 && S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	if (fd < 0)
 		return errno == EACCES;
 	bool whole = read(fd, head, sizeof head) == sizeof head, is = false;
-	close(fd);
 	for (size_t i = 0; i < sizeof kind / sizeof *kind; i++)
 		is |= whole && memcmp(head, kind[i].start, kind[i].n) == 0;
 	return is;

@@ -13,14 +13,20 @@
 
 enum { HEAR_OUT_MS = 5000 }; /* for a launcher on a busy machine; a stopped one never reads */
 
+/* The number in the first variable that is set. */
+static int first_number(const char *const *variable, int otherwise)
+{
+	for (; *variable; variable++)
+		if (getenv(*variable))
+			return atoi(getenv(*variable));
+	return otherwise;
+}
+
 bool platform_under_launcher(void)
 {
 	/* srun sets PMI variables; SLURM_PROCID is also set in the shell of a batch job. */
-	static const char *const signs[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
-	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-		if (getenv(signs[i]))
-			return true;
-	return false;
+	static const char *const signs[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", NULL};
+	return first_number(signs, -1) >= 0;
 }
 
 /* A launcher binds its ranks to cores; the launcher's own affinity has all usable cores. */
@@ -32,14 +38,6 @@ int usable_cores(void)
 	    sched_getaffinity(0, sizeof set, &set) != 0)
 		return 1;
 	return CPU_COUNT(&set);
-}
-
-static int first_number(const char *const *variable, int otherwise)
-{
-	for (; *variable; variable++)
-		if (getenv(*variable))
-			return atoi(getenv(*variable));
-	return otherwise;
 }
 
 int rank_of_launcher(void)
@@ -57,15 +55,12 @@ int rank_on_node(void)
 
 bool launched_on_several_hosts(void)
 {
-	static const char *const of_step[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"};
+	static const char *const of_step[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES", NULL};
 	const char *all = getenv("OMPI_COMM_WORLD_SIZE"),
 		   *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
 	if (all && here)
 		return atoi(here) < atoi(all);
-	for (size_t i = 0; i < sizeof of_step / sizeof *of_step; i++)
-		if (getenv(of_step[i]))
-			return atoi(getenv(of_step[i])) > 1;
-	return false;
+	return first_number(of_step, 1) > 1;
 }
 
 /* Has this pipe text that its reader, which lives, has not read? */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static user_error_fn *handler;
+static void (*handler)(const char *sentence);
 static void (*abort_all)(int status) = world_exit; /* does not return */
 static const char *speaker;                        /* NULL: this is the only process */
 static char *redirected; /* [redirected_room]: another process prints this; NULL = print it here */
@@ -114,11 +114,9 @@ void *must(void *p)
 	return p;
 }
 
-user_error_fn *user_error_handler(user_error_fn *f)
+void user_error_handler(void (*f)(const char *sentence))
 {
-	user_error_fn *before = handler;
 	handler = f;
-	return before;
 }
 
 void user_error(const char *fmt, ...)
@@ -142,10 +140,30 @@ int complain(char *wrong)
 	return EXIT_USER;
 }
 
+sigset_t end_signals(void)
+{
+	sigset_t signals;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	return signals;
+}
+
 bool end_is_requested(void)
 {
-	sigset_t pending;
+	sigset_t pending, ends = end_signals();
 	sigpending(&pending);
-	return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
-	       sigismember(&pending, SIGHUP);
+	sigandset(&pending, &pending, &ends);
+	return !sigisemptyset(&pending);
+}
+
+bool thread_start(pthread_t *thread, void *(*loop)(void *self), void *self)
+{
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	bool started = pthread_create(thread, NULL, loop, self) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return started;
 }

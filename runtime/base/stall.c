@@ -95,9 +95,10 @@ static void poll_rank(struct stall *t, int rank, nsec now, bool again)
 	s->events = events;
 }
 
-/* The limits rise for a worker that has computed for longer before; computed: that time. */
-static void check_limits(struct stall *t, int rank, nsec lasted, nsec computed, const char *words,
-			 bool ends)
+/* The rank does what words and more say. The limits rise for a worker that has computed for longer
+ * before; computed: that time. Returns true: it has stalled. */
+static bool check_limits(struct stall *t, int rank, nsec lasted, nsec computed, const char *words,
+			 const char *more, bool ends)
 {
 	enum { TIMES_NAMED = 2, TIMES_ENDED = 3 };
 	struct seen *s = &t->seen[rank];
@@ -107,7 +108,7 @@ static void check_limits(struct stall *t, int rank, nsec lasted, nsec computed, 
 	double lasted_s = 1e-9 * (double)lasted;
 	char *name AUTOFREE = rank < t->ranks ? t->name(t->self, rank) : sentence("mpirun");
 	if (!s->named && lasted_s > named) {
-		fprintf(stderr, "mvbench: %s %s, for %.0f s now", name, words, lasted_s);
+		fprintf(stderr, "mvbench: %s %s%s, for %.0f s now", name, words, more, lasted_s);
 		if (limit < INFINITY)
 			fprintf(stderr, "; after %.0f s the run ends (%s)", limit, t->setting);
 		fputc('\n', stderr);
@@ -115,9 +116,10 @@ static void check_limits(struct stall *t, int rank, nsec lasted, nsec computed, 
 	}
 	if (lasted_s > limit && !t->over) {
 		t->over = true;
-		t->end(t->self, sentence("%s %s, for %.0f s (%s=%g)", name, words, lasted_s,
+		t->end(t->self, sentence("%s %s%s, for %.0f s (%s=%g)", name, words, more, lasted_s,
 					 t->setting, given));
 	}
+	return true;
 }
 
 /* Notes when a process stopped: after the last polls, and after its last progress. Returns that
@@ -129,13 +131,6 @@ static nsec stopped_since(struct seen *s, bool stopped, nsec now)
 	return s->stopped;
 }
 
-/* What this rank last did: " (allreduce)", or "" if it computed. Heap. */
-static char *in_parentheses(const struct pulse *p)
-{
-	char *doing AUTOFREE = doing_of(p);
-	return sentence(*doing ? " (%s)" : "", doing);
-}
-
 /* A rank that computes, or starts. */
 static bool check_computing(struct stall *t, int rank, nsec now)
 {
@@ -145,10 +140,8 @@ static bool check_computing(struct stall *t, int rank, nsec now)
 			    : phase == PHASE_LOADS ? "loads without progress"
 						   : "computes without progress";
 	nsec since = t->programs ? larger(s->got_on, first_to_wait(t)) : s->got_on;
-	if (now - since < STALL_NAMED_S * second)
-		return false;
-	check_limits(t, rank, now - since, s->computed, words, true);
-	return true;
+	return now - since >= STALL_NAMED_S * second &&
+	       check_limits(t, rank, now - since, s->computed, words, "", true);
 }
 
 /* Has this rank itself stalled, or does it make no progress although it need not wait? */
@@ -163,28 +156,20 @@ static bool check_rank(struct stall *t, int rank, nsec now)
 	pid_t pid = t->process(t->self, rank, &far);
 	if (pid < 0)
 		return false;
-	char *doing AUTOFREE = in_parentheses(p), *words AUTOFREE = NULL;
-	if (far && now - s->lived > STALL_NAMED_S * second) {
-		words = sentence("gives no sign of life%s", doing);
-		check_limits(t, rank, now - s->lived, 0, words, true);
-		return true;
-	}
-	if (stopped_since(s, pid > 0 && look_at_process(pid, &used), now)) {
-		words = sentence("is stopped%s", doing);
-		check_limits(t, rank, now - s->stopped, 0, words, true);
-		return true;
-	}
+	char *doing AUTOFREE = doing_of(p), *last AUTOFREE = sentence(*doing ? " (%s)" : "", doing);
+	if (far && now - s->lived > STALL_NAMED_S * second)
+		return check_limits(t, rank, now - s->lived, 0, "gives no sign of life", last,
+				    true);
+	if (stopped_since(s, pid > 0 && look_at_process(pid, &used), now))
+		return check_limits(t, rank, now - s->stopped, 0, "is stopped", last, true);
 	if (PULSE_GET(p->phase) != PHASE_WORKS && !waits && s->cpu && used > s->cpu)
 		s->got_on = now;
 	s->cpu = used;
 	if (!waits)
 		return check_computing(t, rank, now);
-	if (others || now - s->got_on - expected < STALL_NAMED_S * second)
-		return false;
-	char *what AUTOFREE = doing_of(p);
-	words = sentence("waits for %s", what);
-	check_limits(t, rank, now - s->got_on - expected, 0, words, true);
-	return true;
+	nsec late = now - s->got_on - expected;
+	return !others && late >= STALL_NAMED_S * second &&
+	       check_limits(t, rank, late, 0, "waits for ", doing, true);
 }
 
 /* Do all ranks that have not ended wait? Since when has none made progress? */
@@ -210,8 +195,7 @@ static bool check_launcher(struct stall *t, nsec now)
 		s->named = NULL;
 		return false;
 	}
-	check_limits(t, t->ranks, now - s->stopped, 0, "is stopped", true);
-	return true;
+	return check_limits(t, t->ranks, now - s->stopped, 0, "is stopped", "", true);
 }
 
 void stall_poll(struct stall *t, bool silent)
@@ -236,8 +220,8 @@ void stall_poll(struct stall *t, bool silent)
 		if (t->process(t->self, rank, &far) == PROCESS_ENDED)
 			continue;
 		char *doing AUTOFREE = doing_of(&t->pulse[rank]);
-		char *words AUTOFREE = sentence("waits for others (%s), like all ranks", doing);
-		check_limits(t, rank, now - since, 0, words, !t->programs);
+		char *more AUTOFREE = sentence("(%s), like all ranks", doing);
+		check_limits(t, rank, now - since, 0, "waits for others ", more, !t->programs);
 	}
 }
 

@@ -49,13 +49,12 @@ struct status_page *status_new(int64_t epochs, int64_t ranks, const char *folder
 	struct status_page *l = NULL;
 	for (size_t i = 0; !l && i < sizeof folders / sizeof *folders; i++) {
 		snprintf(path, PATH_MAX, "%s/mvbench-status-XXXXXX", folders[i]);
-		int fd = mkstemp(path);
+		int fd AUTOCLOSED = mkstemp(path);
 		if (fd < 0)
 			continue;
 		errno = posix_fallocate(fd, 0, (off_t)status_bytes(&head));
 		if (errno == 0)
 			l = status_map(fd, status_bytes(&head));
-		close(fd);
 		if (!l)
 			unlink(path);
 	}
@@ -125,13 +124,11 @@ void pulse_phase(enum phase phase)
 static struct status_page *find_page(const char *path, const struct status_page *head)
 {
 	struct stat st;
-	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	int fd AUTOCLOSED = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	struct status_page *l = NULL;
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
 	    st.st_size == (off_t)status_bytes(head))
 		l = status_map(fd, status_bytes(head));
-	if (fd >= 0)
-		close(fd);
 	if (l && l->magic == head->magic && l->epochs == head->epochs && l->ranks == head->ranks)
 		return l;
 	if (l)

@@ -7,8 +7,6 @@
  */
 #include "runtime/base/base.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -101,7 +99,6 @@ struct status_page *status_far(const struct status_page *head)
 {
 	size_t bytes = status_bytes(head);
 	int rank = rank_of_launcher();
-	sigset_t all, before;
 	pthread_t thread;
 	if (far.page || rank < 0 || rank >= head->ranks)
 		return far.page;
@@ -109,11 +106,8 @@ struct status_page *status_far(const struct status_page *head)
 	far.page = zeros(bytes);
 	*far.sent = *far.page = *head; /* the watcher has these values already */
 	far.pulse = status_pulse(far.page, rank);
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the worker's thread */
-	if (pthread_create(&thread, NULL, send_loop, NULL) == 0)
+	if (thread_start(&thread, send_loop, NULL))
 		pthread_detach(thread);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	atexit(send_changes);
 	return far.page;
 }

@@ -4,11 +4,13 @@
  */
 #include "runtime/base/base.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -47,25 +49,25 @@ static double run_delay(void)
 	return all > 0 ? delay / computing : NAN; /* all is 0: the system does not count */
 }
 
-/* The eighth number of a core in /proc/stat [ticks]. */
-static double steal(void)
+struct core_times core_times_now(void)
 {
+	struct core_times sum = {.cores = 0};
+	char *text AUTOFREE = text_read("/proc/stat");
 	cpu_set_t usable;
-	char line[256];
-	double all = 0;
-	int cores = 0;
-	FILE *f = sched_getaffinity(0, sizeof usable, &usable) == 0 ? fopen("/proc/stat", "re")
-								    : NULL;
-	while (f && fgets(line, sizeof line, f)) {
-		int core;
-		long long ticks;
-		if (sscanf(line, "cpu%d %*d %*d %*d %*d %*d %*d %*d %lld", &core, &ticks) == 2 &&
-		    core >= 0 && core < CPU_SETSIZE && CPU_ISSET(core, &usable))
-			all += (double)ticks, cores++;
+	CPU_ZERO(&usable);
+	sched_getaffinity(0, sizeof usable, &usable);
+	for (const char *at = text, *end; at && strncmp(at, "cpu", 3) == 0;
+	     at = end ? end + 1 : NULL) {
+		char *next;
+		size_t core = strtoul(at + 3, &next, 10);
+		end = strchr(at, '\n');
+		if (!isdigit((unsigned char)at[3]) || !CPU_ISSET(core, &usable))
+			continue;
+		for (int i = 0; i < CORE_TIMES; i++)
+			sum.s[i] += strtod(next, &next) / (double)sysconf(_SC_CLK_TCK);
+		sum.cores++;
 	}
-	if (f)
-		fclose(f);
-	return cores ? all / cores / (double)sysconf(_SC_CLK_TCK) : NAN;
+	return sum;
 }
 
 static double seconds(struct timeval t)
@@ -78,6 +80,7 @@ struct usage usage_now(void)
 	struct rusage u;
 	if (world_is_virtual || getrusage(RUSAGE_SELF, &u) != 0)
 		return (struct usage){NAN, NAN, NAN, NAN, -1};
-	return (struct usage){seconds(u.ru_utime), seconds(u.ru_stime), run_delay(), steal(),
-			      u.ru_nivcsw};
+	struct core_times t = core_times_now();
+	return (struct usage){seconds(u.ru_utime), seconds(u.ru_stime), run_delay(),
+			      t.cores ? t.s[CORE_STEAL] / t.cores : NAN, u.ru_nivcsw};
 }

@@ -18,7 +18,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <string.h>
@@ -66,15 +65,6 @@ void lookout_limits(double timeout_s, const char *setting)
 {
 	limits.timeout_s = timeout_s;
 	limits.setting = setting;
-}
-
-static void start_thread(pthread_t *thread, void *(*loop)(void *), void *self)
-{
-	sigset_t signals, before;
-	sigfillset(&signals);
-	pthread_sigmask(SIG_BLOCK, &signals, &before); /* signals are for the program's threads */
-	CHECK(pthread_create(thread, NULL, loop, self) == 0, "no thread can be started");
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* Waits a second for the thread's end; false: it has to end. */
@@ -132,7 +122,7 @@ void lookout_guard(const char *what)
 	guard.what = what;
 	sem_init(&guard.end, 0, 0);
 	if (limits.setting)
-		start_thread(&guard.thread, guard_loop, NULL);
+		CHECK(thread_start(&guard.thread, guard_loop, NULL), "no thread can be started");
 }
 
 void lookout_unguard(void)
@@ -385,7 +375,7 @@ struct lookout *lookout_open(struct link *all, int workers, bool programs)
 	stall_open(&o->stall);
 	pulse_of(status_pulse(o->page, o->me));
 	sem_init(&o->end, 0, 0);
-	start_thread(&o->thread, poll_loop, o);
+	CHECK(thread_start(&o->thread, poll_loop, o), "no thread can be started");
 	return o;
 }
 

@@ -20,29 +20,23 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 		const char *arg = argv[i];
 		if (ended || arg[0] != '-' || arg[1] == '\0') {
 			a->word[a->words++] = arg;
-			continue;
-		}
-		if (strcmp(arg, "--") == 0) {
+		} else if (strcmp(arg, "--") == 0) {
 			ended = true;
-			continue;
-		}
-		if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
+		} else if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
 			a->help = true;
-			continue;
-		}
-		if (arg[1] != '-') {
+		} else if (arg[1] != '-') {
 			arguments_free(a);
 			return sentence("%s: options begin with two dashes, as in --epochs=10",
 					arg);
-		}
-		size_t n = strcspn(arg + 2, "=");
-		char *name AUTOFREE = must(strndup(arg + 2, n));
-		struct setting *s = &a->option[a->options++];
-		s->name = must(strdup(option_new_name(name)));
-		if (arg[2 + n] == '=') {
-			s->value = arg + 2 + n + 1;
-		} else if (!bare || !bare(ctx, name)) {
-			if (i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
+		} else {
+			size_t n = strcspn(arg + 2, "=");
+			char *name AUTOFREE = must(strndup(arg + 2, n));
+			struct setting *s = &a->option[a->options++];
+			s->name = must(strdup(option_new_name(name)));
+			bool next = i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0;
+			if (arg[2 + n] == '=')
+				s->value = arg + 2 + n + 1;
+			else if (next && (!bare || !bare(ctx, name)))
 				s->value = argv[++i]; /* a missing value is reported later */
 		}
 	}
@@ -72,13 +66,9 @@ char *arguments_take(struct arguments *a, const struct option *table, void *fiel
 			a->option[kept++] = s;
 			continue;
 		}
-		if (s.value && o->check)
-			wrong = o->check(o, s.value);
-		if (s.value && !wrong)
-			wrong = option_set(o, fields, NULL, s.value);
-		else if (!s.value && o->type == OPT_BOOL)
-			wrong = option_set(o, fields, NULL, "true");
-		else if (!s.value)
+		if (s.value || o->type == OPT_BOOL)
+			wrong = option_set(o, fields, NULL, s.value ? s.value : "true");
+		else
 			wrong = sentence("--%s: give a value, as in --%s=%s", s.name, s.name,
 					 *o->def ? o->def : "VALUE");
 		a->taken[a->ntaken++] = s.name;
@@ -95,13 +85,18 @@ bool arguments_took(const struct arguments *a, const char *name)
 	return i < a->ntaken;
 }
 
-const char *arguments_value(const struct arguments *a, const char *name)
+const char *setting_value(const struct setting *given, size_t n, const char *name)
 {
 	const char *value = NULL;
-	for (size_t i = 0; i < a->options; i++)
-		if (strcmp(a->option[i].name, name) == 0)
-			value = a->option[i].value;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(given[i].name, name) == 0)
+			value = given[i].value;
 	return value;
+}
+
+const char *arguments_value(const struct arguments *a, const char *name)
+{
+	return setting_value(a->option, a->options, name);
 }
 
 char *arguments_refuse(const struct arguments *a, const struct option *table)

@@ -9,29 +9,18 @@
 
 /* ---- roff ---------------------------------------------------------------- */
 
-/* The escape of a character that is special in roff; NULL = not special. */
-static const char *roff_of(char c)
-{
-	static const struct {
-		char c;
-		const char *roff;
-	} row[] = {{'\\', "\\e"},  {'-', "\\-"},   {'\'', "\\(aq"}, {'`', "\\(ga"},
-		   {'^', "\\(ha"}, {'~', "\\(ti"}, {'"', "\\(dq"}};
-	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-		if (row[i].c == c)
-			return row[i].roff;
-	return NULL;
-}
-
 /* Escapes the text: no line becomes a roff request, and no quote ends an argument. */
 static void put_roff(FILE *f, const char *text, bool starts)
 {
+	static const char special[] = "\\-'`^~\"";
+	static const char *const roff[] = {"\\e",   "\\-",   "\\(aq", "\\(ga",
+					   "\\(ha", "\\(ti", "\\(dq"};
 	for (; *text; text++) {
-		const char *roff = roff_of(*text);
+		const char *at = strchr(special, *text);
 		if (starts && (*text == '.' || *text == '\''))
 			fputs("\\&", f);
-		if (roff)
-			fputs(roff, f);
+		if (at)
+			fputs(roff[at - special], f);
 		else
 			fputc(*text, f);
 		starts = *text == '\n';
@@ -209,6 +198,22 @@ int command_refuse(char *wrong)
 	return status;
 }
 
+/* A message if a rest option is unknown to mvbench run, but nearly one of the command's own. */
+static char *misspelt(const struct command *c, const struct arguments *a)
+{
+	const char *own[64];
+	size_t n = 0;
+	for (const struct option *o = c->options; o && o->name && n < 64; o++)
+		own[n++] = o->name;
+	for (size_t i = 0; i < a->options; i++) {
+		const char *name = a->option[i].name, *near = nearest(name, own, n);
+		if (near && !strchr(name, '.') && !option_find(run_options, name))
+			return sentence("--%s: there is no such option; did you mean --%s?", name,
+					near);
+	}
+	return NULL;
+}
+
 static char *take_options(const struct command *c, struct arguments *a, void *options)
 {
 	option_default(c->options, options);
@@ -218,6 +223,8 @@ static char *take_options(const struct command *c, struct arguments *a, void *op
 	char *wrong = arguments_take(a, c->options, options);
 	if (!wrong && !c->run_options && !c->any_option)
 		wrong = arguments_refuse(a, c->options);
+	if (!wrong && c->run_options)
+		wrong = misspelt(c, a);
 	if (!wrong && c->example && a->words)
 		wrong = sentence("%s: %s takes options only, such as %s", a->word[0], c->name,
 				 c->example);
@@ -229,8 +236,13 @@ int command_start(const struct command *c, int argc, char **argv)
 {
 	const struct help page = {.f = stdout};
 	struct arguments a;
-	char *wrong = c->run_options ? plugins_load_words(argc, argv) : NULL;
+	char *wrong = NULL;
 	int status = EXIT_OK;
+	/* which options are bare is known when the plug-ins are */
+	if (c->run_options && !(wrong = arguments_read(&a, argc, argv, NULL, NULL))) {
+		wrong = plugins_load(a.option, a.options);
+		arguments_free(&a);
+	}
 	if (!wrong)
 		wrong = arguments_read(&a, argc, argv, is_bare, c);
 	if (wrong)

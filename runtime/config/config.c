@@ -49,30 +49,18 @@ struct found {
 	const char *part;           /* of the owner */
 };
 
-/* Two files may have the same name, such as an older version: this takes the option of any. */
+/* The option of a plug-in named prefix; NULL: of any. Two files may have the same name, such as an
+ * older version: this takes the option of either. */
 static void owned_option(const char *prefix, const char *name, struct found *f)
 {
 	const struct plugin *p;
 	for (enum part k = 0; k < PART_COUNT; k++)
 		for (size_t i = 0; !f->option && (p = plugin_at(k, i)); i++)
-			if (strcmp(p->name, prefix) == 0) {
+			if (!prefix || strcmp(p->name, prefix) == 0) {
 				f->owner = p;
 				f->part = part_names[k];
 				f->option = option_find(p->options, name);
 			}
-}
-
-/* A message if this is a plug-in's option without its owner's name; otherwise NULL. */
-static char *owner_left_out(const char *name)
-{
-	const struct plugin *p;
-	for (enum part k = 0; k < PART_COUNT; k++)
-		for (size_t i = 0; (p = plugin_at(k, i)); i++)
-			if (option_find(p->options, name))
-				return sentence("--%s: there is no such option; did you mean "
-						"--%s.%s?",
-						name, p->name, name);
-	return NULL;
 }
 
 static char *option_lookup(const char *full, struct found *f)
@@ -82,7 +70,10 @@ static char *option_lookup(const char *full, struct found *f)
 	if (f->option)
 		return NULL;
 	if (!dot)
-		TRY(owner_left_out(full));
+		owned_option(NULL, full, f);
+	if (f->option)
+		return sentence("--%s: there is no such option; did you mean --%s.%s?", full,
+				f->owner->name, full);
 	if (!dot || strncmp(full, "sim.", 4) == 0)
 		return option_unknown("", full, run_options, "mvbench run ");
 	char *prefix AUTOFREE = must(strndup(full, (size_t)(dot - full)));
@@ -148,11 +139,6 @@ static char *check_db(const struct option *o, const char *text)
 	return sentence("--%s=: give the name of a file, such as --%s=" DATABASE, o->name, o->name);
 }
 
-static char *check_value(const struct option *o, const char *text)
-{
-	return o->check ? o->check(o, text) : NULL;
-}
-
 /* ---- The core options ---------------------------------------------------- */
 
 #define RANGE(least, most)   .min = least, .max = most
@@ -189,8 +175,6 @@ char *config_check(const char *name, const char *value, const struct option **ou
 	void *scratch AUTOFREE =
 		must(calloc(1, f.owner ? f.owner->opts_size : sizeof(struct config)));
 	wrong = option_set(f.option, scratch, f.owner ? f.owner->name : NULL, value);
-	if (!wrong)
-		wrong = check_value(f.option, value);
 	if (!wrong && out)
 		*out = f.option;
 	return wrong;
@@ -200,19 +184,7 @@ char *config_check(const char *name, const char *value, const struct option **ou
 
 static const char *keep(struct config *c, const char *text)
 {
-	c->strings = must(realloc(c->strings, (c->nstrings + 1) * sizeof *c->strings));
-	return c->strings[c->nstrings++] = must(strdup(text));
-}
-
-/* A message if this option belongs to a plug-in that the configuration does not use. */
-static char *not_in_use(const struct config *c, const struct found *f, const char *full)
-{
-	void *opts;
-	const char *used = part_of_config(c, f->part, &opts)->name;
-	if (strcmp(used, f->owner->name) == 0)
-		return NULL;
-	return sentence("--%s: an option of %s %s, but the %s is %s; leave it out, or give --%s=%s",
-			full, f->part, f->owner->name, f->part, used, f->part, f->owner->name);
+	return APPEND(c->strings, c->nstrings, must(strdup(text)));
 }
 
 static char *lookup(const struct setting *s, struct found *f)
@@ -233,57 +205,28 @@ char *settings_check(const struct setting *given, size_t n)
 	return wrong;
 }
 
-/* Of several plug-ins with this name, takes the option of the one in use. */
-static char *of_used(const struct config *c, struct found *f, void **fields)
-{
-	const struct plugin *used = part_of_config(c, f->part, fields);
-	if (f->owner == used)
-		return NULL;
-	const char *name = f->option->name;
-	f->owner = used;
-	f->option = option_find(used->options, name);
-	return f->option ? NULL : option_unknown(used->name, name, used->options, "mvbench run ");
-}
-
 static char *apply(struct config *c, const struct setting *s, bool lenient)
 {
 	struct found f;
-	char *wrong = lookup(s, &f);
-	const char *value = s->value;
 	void *fields = c;
-	if (wrong)
-		return wrong;
+	TRY(lookup(s, &f));
 	if (option_chooses(f.option) < PART_COUNT) /* config_init has chosen the plug-in */
-		return check_value(f.option, value);
-	if (!value)
-		value = "true";
-	if (f.owner && (wrong = not_in_use(c, &f, s->name))) {
-		if (!lenient)
-			return wrong;
-		free(wrong);
-		return NULL;
+		return check_plugin(f.option, s->value);
+	if (f.owner) { /* of several plug-ins with this name, the one in use */
+		const struct plugin *used = part_of_config(c, f.part, &fields);
+		const char *name = f.option->name;
+		if (strcmp(used->name, f.owner->name) != 0)
+			return lenient ? NULL
+				       : sentence("--%s: an option of %s %s, but the %s is %s; "
+						  "leave it out, or give --%s=%s",
+						  s->name, f.part, f.owner->name, f.part,
+						  used->name, f.part, f.owner->name);
+		f.owner = used;
+		if (!(f.option = option_find(used->options, name)))
+			return option_unknown(used->name, name, used->options, "mvbench run ");
 	}
-	if (f.owner)
-		TRY(of_used(c, &f, &fields));
-	value = keep(c, value);
-	wrong = option_set(f.option, fields, f.owner ? f.owner->name : NULL, value);
-	return wrong ? wrong : check_value(f.option, value);
-}
-
-static const char *last_value(const struct setting *given, size_t n, const char *name)
-{
-	const char *value = NULL;
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(given[i].name, name) == 0)
-			value = given[i].value;
-	return value;
-}
-
-static void *default_opts(const struct plugin *p)
-{
-	void *opts = must(calloc(1, p->opts_size + 1));
-	option_default(p->options, opts);
-	return opts;
+	return option_set(f.option, fields, f.owner ? f.owner->name : NULL,
+			  keep(c, s->value ? s->value : "true"));
 }
 
 const char *config_why_static(const struct config *c)
@@ -309,12 +252,11 @@ static char *share_batch(struct config *c, const struct setting *given, size_t n
 {
 	int64_t all = c->run.global_batch, share = config_model_workers(c),
 		models = share > 0 ? c->run.workers / share : 1;
-	for (size_t i = 0; i < n && all; i++)
-		if (strcmp(given[i].name, "batch") == 0)
-			return sentence(
-				"--global-batch=%lld: --batch=%s is the mini-batch of each worker, "
+	const char *batch = setting_value(given, n, "batch");
+	if (all && batch)
+		return sentence("--global-batch=%lld: --batch=%s is the mini-batch of each worker, "
 				"and this that of all together; leave one of the two out",
-				(long long)all, given[i].value);
+				(long long)all, batch);
 	if (all && all < models)
 		return sentence(
 			"--global-batch=%lld: fewer rows than the %lld models; use at least "
@@ -342,7 +284,7 @@ static void choose_hosts(struct config *c, const struct setting *given, size_t n
 	bool simulated = strcmp(run->platform, "sim") == 0;
 	if (simulated ? !config_simulates_hosts(c) : platform_under_launcher())
 		return;
-	if (file && !last_value(given, n, "hostfile")) /* recorded runs have it, but empty */
+	if (file && !setting_value(given, n, "hostfile")) /* recorded runs have it, but empty */
 		c->harness.hostfile = file;
 	if (!*c->harness.hostfile || run->workers < 2)
 		return;
@@ -378,59 +320,55 @@ static char *find_initial_model(struct config *c)
 
 /* Chooses the given plug-in, or the recipe's, or the default, and allocates its options. */
 static char *choose_plugin(struct config *c, enum part part, const struct setting *given, size_t n,
-			   const char **name, void **opts)
+			   const char **name, void **opts, const void **chosen)
 {
-	const char *what = part_names[part], *typed = last_value(given, n, what);
-	const struct plugin *chosen;
+	const char *what = part_names[part], *typed = setting_value(given, n, what);
+	const struct plugin *p;
 	for (const struct setting *r = c->workload ? c->workload->recipe : NULL;
 	     !typed && r && r->name; r++)
 		if (strcmp(r->name, what) == 0)
 			typed = r->value;
-	TRY(plugin_choose(part, typed ? typed : *name, given, n, &chosen));
-	if (part == PART_STRATEGY)
-		c->strategy = (const struct strategy *)chosen;
-	else if (part == PART_WORKLOAD)
-		c->workload = (const struct workload *)chosen;
-	else
-		c->optimizer = (const struct optimizer *)chosen;
-	*name = chosen->name;
-	*opts = default_opts(chosen);
+	TRY(plugin_choose(part, typed ? typed : *name, given, n, &p));
+	*name = p->name;
+	*opts = must(calloc(1, p->opts_size + 1));
+	option_default(p->options, *opts);
+	*chosen = p; /* the first member of the part's struct */
+	return NULL;
+}
+
+static char *resolve(struct config *c, const struct setting *given, size_t n, bool lenient)
+{
+	/* Plug-ins first: the workload has the recipe, and all three have options. */
+	struct run *run = &c->run;
+	const void *p;
+	TRY(choose_plugin(c, PART_WORKLOAD, given, n, &run->workload, &c->workload_opts, &p));
+	c->workload = p;
+	TRY(choose_plugin(c, PART_STRATEGY, given, n, &run->strategy, &c->strategy_opts, &p));
+	c->strategy = p;
+	TRY(choose_plugin(c, PART_OPTIMIZER, given, n, &run->optimizer, &c->optimizer_opts, &p));
+	c->optimizer = p;
+	for (const struct setting *r = c->workload->recipe; r && r->name; r++)
+		if (c->optimizer->momentum || strcmp(r->name, "momentum") != 0)
+			TRY(apply(c, r, false));
+	for (size_t i = 0; i < n; i++)
+		TRY(apply(c, &given[i], lenient));
+	/* decoupled weight decay applies only to the weights of products by default */
+	if (!c->optimizer->coupled && run->weight_decay > 0 && !setting_value(given, n, "decay"))
+		run->decay = "weights";
+	TRY(share_batch(c, given, n));
+	TRY(find_initial_model(c));
+	choose_hosts(c, given, n);
+	run->deal = resolved_deal(c);
 	return NULL;
 }
 
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient)
 {
-	char *wrong = NULL;
 	*c = (struct config){.strings = NULL};
 	option_default(run_options, c);
-
-	/* Plug-ins first: the workload has the recipe, and all three have options. */
-	struct run *run = &c->run;
-	if ((wrong = choose_plugin(c, PART_WORKLOAD, given, n, &run->workload,
-				   &c->workload_opts)) ||
-	    (wrong = choose_plugin(c, PART_STRATEGY, given, n, &run->strategy,
-				   &c->strategy_opts)) ||
-	    (wrong = choose_plugin(c, PART_OPTIMIZER, given, n, &run->optimizer,
-				   &c->optimizer_opts)))
-		goto fail;
-
-	for (const struct setting *r = c->workload->recipe; r && r->name; r++)
-		if ((c->optimizer->momentum || strcmp(r->name, "momentum") != 0) &&
-		    (wrong = apply(c, r, false)))
-			goto fail;
-	for (size_t i = 0; i < n; i++)
-		if ((wrong = apply(c, &given[i], lenient)))
-			goto fail;
-	/* decoupled weight decay applies only to the weights of products by default */
-	if (!c->optimizer->coupled && c->run.weight_decay > 0 && !last_value(given, n, "decay"))
-		c->run.decay = "weights";
-	if ((wrong = share_batch(c, given, n)) || (wrong = find_initial_model(c)))
-		goto fail;
-	choose_hosts(c, given, n);
-	c->run.deal = resolved_deal(c);
-	return NULL;
-fail:
-	config_fini(c);
+	char *wrong = resolve(c, given, n, lenient);
+	if (wrong)
+		config_fini(c);
 	return wrong;
 }
 
@@ -446,9 +384,7 @@ void config_fini(struct config *c)
 }
 
 static void each_of(const char *part, const struct option *table, const void *fields,
-		    void (*each)(void *ctx, const char *part, const struct option *o,
-				 const char *value),
-		    void *ctx)
+		    option_function *each, void *ctx)
 {
 	char number[64];
 	for (const struct option *o = table; o && o->name; o++) {
@@ -461,10 +397,7 @@ static void each_of(const char *part, const struct option *table, const void *fi
 	}
 }
 
-void config_each(const struct config *c,
-		 void (*each)(void *ctx, const char *part, const struct option *o,
-			      const char *value),
-		 void *ctx)
+void config_each(const struct config *c, option_function *each, void *ctx)
 {
 	each_of("run", run_options, c, each, ctx);
 	for (int k = 0; k < PART_COUNT; k++) {

@@ -44,12 +44,11 @@ const char *config_why_static(const struct config *c);
 char *settings_check(const struct setting *given, size_t n);
 /* NULL, or a message: does this option exist, core or a plug-in's, and is the value valid? */
 char *config_check(const char *name, const char *value, const struct option **out);
-/* Calls each(ctx, part, option, value as text) for every option; part: "run", "strategy",
- * "workload", "optimizer". */
-void config_each(const struct config *c,
-		 void (*each)(void *ctx, const char *part, const struct option *o,
-			      const char *value),
-		 void *ctx);
+/* Calls each for every option with its value as text; part: "run", "strategy", "workload",
+ * "optimizer". */
+typedef void option_function(void *ctx, const char *part, const struct option *o,
+			     const char *value);
+void config_each(const struct config *c, option_function *each, void *ctx);
 /* "batch", "asgd.updater": the name of an option as a user types it. Heap. */
 char *option_full_name(const struct config *c, const char *part, const struct option *o);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
@@ -199,7 +198,6 @@ enum part option_chooses(const struct option *o);
  * end. */
 const struct plugin *plugin_at(enum part part, size_t i);
 /* NULL: unknown name. */
-const struct strategy *strategy_find(const char *name);
 const struct workload *workload_find(const char *name);
 const struct optimizer *optimizer_find(const char *name);
 /* The plug-in of this name, and its part ("strategy", ...). NULL: unknown name. */
@@ -215,8 +213,6 @@ char *plugin_choose(enum part part, const char *typed, const struct setting *giv
 /* Loads the plug-ins of all parts that settings name, before their options are used. NULL, or a
  * message. */
 char *plugins_load(const struct setting *given, size_t n);
-/* The same for the words of a command. */
-char *plugins_load_words(int argc, char **argv);
 bool plugin_is_file(const char *typed); /* a file, not a name */
 /* The text by which this program or a worker finds the same version again. Heap. */
 char *plugin_typed(const struct plugin *p);

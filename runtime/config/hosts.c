@@ -33,8 +33,7 @@ static void read_line(struct host_list *l, char *line)
 			l->host[i].slots += slots + !slots + !l->host[i].slots;
 			return;
 		}
-	l->host = must(realloc(l->host, (l->n + 1) * sizeof *l->host));
-	l->host[l->n++] = (struct host){.name = must(strdup(name)), .slots = slots};
+	APPEND(l->host, l->n, (struct host){.name = must(strdup(name)), .slots = slots});
 }
 
 char *host_list_read(const char *path, struct host_list *l)
@@ -48,16 +47,13 @@ char *host_list_read(const char *path, struct host_list *l)
 	return l->n ? NULL : sentence("--hostfile=%s: it names no machine; give one a line", path);
 }
 
-/* The slots of all hosts; *open: number of hosts without slots. */
-static int64_t slots_of(const struct host_list *l, int64_t *open)
+/* Is there no rank before this one on its host? */
+static bool is_first(const int *number, int64_t rank)
 {
-	int64_t slots = 0;
-	*open = 0;
-	for (size_t i = 0; i < l->n; i++) {
-		slots += l->host[i].slots;
-		*open += l->host[i].slots == 0;
-	}
-	return slots;
+	int64_t other = 0;
+	while (number[other] != number[rank])
+		other++;
+	return other == rank;
 }
 
 /* Servers go in turn to the hosts that have workers. */
@@ -65,31 +61,31 @@ static void deal_servers(int64_t workers, int64_t servers, int *number)
 {
 	int64_t worker = 0;
 	for (int64_t s = 0; s < servers; s++) {
-		bool again = true;
 		number[workers + s] = number[worker];
-		while (again && ++worker < workers) { /* to the first worker of the next host */
-			again = false;
-			for (int64_t k = 0; k < worker; k++)
-				again |= number[k] == number[worker];
-		}
-		worker %= workers;
+		do /* to the first worker of the next host */
+			worker = (worker + 1) % workers;
+		while (!is_first(number, worker));
 	}
 }
 
 static char *deal_by_slots(const struct host_list *l, int64_t workers, int *number)
 {
-	int64_t open, slots = slots_of(l, &open), rank = 0;
+	int64_t open = 0, slots = 0, rank = 0; /* open: hosts without slots */
+	for (size_t i = 0; i < l->n; i++) {
+		slots += l->host[i].slots;
+		open += l->host[i].slots == 0;
+	}
 	if (slots < workers && open == 0)
 		return sentence("--workers=%lld: slots of the hostfile: %lld; give fewer workers, "
 				"or more slots",
 				(long long)workers, (long long)slots);
-	int64_t left = workers > slots ? workers - slots : 0, shares = open;
+	int64_t left = workers > slots ? workers - slots : 0;
 	for (size_t i = 0; i < l->n; i++) {
 		int64_t mine = l->host[i].slots;
 		if (mine == 0) {
-			mine = (left + shares - 1) / shares;
+			mine = (left + open - 1) / open;
 			left -= mine;
-			shares--;
+			open--;
 		}
 		for (int64_t k = 0; k < mine && rank < workers; k++)
 			number[rank++] = (int)i;
@@ -156,9 +152,7 @@ char *placement_text(const int *number, int workers, int servers)
 {
 	struct text t;
 	FILE *f = text_open(&t);
-	bool several = false;
-	for (int r = 1; r < workers + servers; r++)
-		several |= number[r] != number[0];
+	bool several = hosts_with_workers(number, workers + servers) > 1;
 	if (several)
 		put_groups(f, number, workers);
 	if (several && servers) {
@@ -181,12 +175,8 @@ char *config_hosts(const struct config *c, int *number)
 int hosts_with_workers(const int *number, int workers)
 {
 	int hosts = 0;
-	for (int r = 0; r < workers; r++) {
-		int other = 0;
-		while (number[other] != number[r])
-			other++;
-		hosts += other == r;
-	}
+	for (int r = 0; r < workers; r++)
+		hosts += is_first(number, r);
 	return hosts;
 }
 

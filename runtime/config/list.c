@@ -75,16 +75,18 @@ static void options(const struct out *o, const struct plugin *p)
 	putchar(']');
 }
 
-/* Prints whether its data is there, and the size of the model. */
-static void data_of(const struct out *o, const struct workload *w)
+/* Prints whether its data is there, the size of the model, and its recipe. */
+static void workload_facts(const struct out *o, const void *of)
 {
+	const struct workload *w = of;
 	const struct setting setting[] = {{"workload", w->plugin.name},
 					  {"data-dir", o->flags->data_dir}};
-	struct config c;
+	struct config c AUTOCONFIG = {0};
 	struct plan p;
 	char *wrong AUTOFREE = config_init(&c, setting, 2, true);
 	CHECK(!wrong, "workload %s: %s", w->plugin.name, wrong);
 	wrong = plan_make(&c, &p);
+	char *recipe AUTOFREE = recipe_words(w->recipe);
 	char *text AUTOFREE =
 		wrong ? sentence("%s: not usable: %s", w->dataset->name, wrong)
 		      : sentence("%s: found, %zu rows to train on and %zu to test, %zu values each",
@@ -98,16 +100,8 @@ static void data_of(const struct out *o, const struct workload *w)
 		printf(", \"params\": %lld", (long long)p.params);
 	else if (!wrong)
 		printf("  %-*s parameters: %lld\n", NAME_WIDTH, "", (long long)p.params);
-	config_fini(&c);
-}
-
-static void workload_facts(const struct out *o, const void *of)
-{
-	const struct workload *w = of;
-	char *text AUTOFREE = recipe_words(w->recipe);
-	data_of(o, w);
-	if (*text)
-		fact(o, "defaults", text);
+	if (*recipe)
+		fact(o, "defaults", recipe);
 }
 
 static void device_facts(const struct out *o, const void *of)
@@ -146,17 +140,11 @@ static void list_worlds(struct out *o)
 /* The value of the first property "description" of an XML file, from the heap; NULL = none. */
 static char *description_of(const char *path)
 {
-	char text[16384], *at = NULL, *end = NULL;
-	FILE *f = fopen(path, "r");
-	size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
-	if (f)
-		fclose(f);
-	text[n] = '\0';
-	at = strstr(text, "id=\"description\"");
-	at = at ? strstr(at, "value=\"") : NULL;
-	end = at ? strchr(at + strlen("value=\""), '"') : NULL;
-	return end ? must(strndup(at + strlen("value=\""), (size_t)(end - at) - strlen("value=\"")))
-		   : NULL;
+	static const char value[] = "value=\"";
+	char *text AUTOFREE = text_read(path);
+	const char *at = text ? strstr(text, "id=\"description\"") : NULL;
+	at = at ? strstr(at, value) : NULL;
+	return at ? must(strndup(at + strlen(value), strcspn(at + strlen(value), "\""))) : NULL;
 }
 
 struct asking {
@@ -224,19 +212,16 @@ static void list_one(void *ctx, const struct choice *e)
 	end_item(o);
 }
 
-static const struct kind *kind_find(const char *name)
-{
-	for (size_t i = 0; i < KINDS; i++)
-		if (strcmp(kinds[i].name, name) == 0)
-			return &kinds[i];
-	return NULL;
-}
-
-static char *no_such_kind(const char *typed)
+static char *kind_find(const char *typed, const struct kind **found)
 {
 	const char *name[KINDS];
-	for (size_t i = 0; i < KINDS; i++)
+	for (size_t i = 0; i < KINDS; i++) {
 		name[i] = kinds[i].name;
+		if (strcmp(name[i], typed) == 0) {
+			*found = &kinds[i];
+			return NULL;
+		}
+	}
 	const char *near = nearest(typed, name, KINDS);
 	if (near)
 		return sentence("list %s: there is no such list; did you mean %s?", typed, near);
@@ -277,8 +262,8 @@ static char *run_list(void *options, struct arguments *a, int *status)
 	if (a->words > 1)
 		return sentence("list %s %s: one list at a time, or all with mvbench list",
 				a->word[0], a->word[1]);
-	if (a->words && !(only = kind_find(a->word[0])))
-		return no_such_kind(a->word[0]);
+	if (a->words)
+		TRY(kind_find(a->word[0], &only));
 	list(only, options);
 	return NULL;
 }

@@ -15,18 +15,12 @@
 
 static const char *cpu_model(void)
 {
-	static char text[128];
-	char line[512];
-	FILE *f = fopen("/proc/cpuinfo", "r");
-	while (f && !*text && fgets(line, sizeof line, f)) {
-		char *value = strchr(line, ':');
-		if (strncmp(line, "model name", 10) == 0 && value)
-			snprintf(text, sizeof text, "%.*s", (int)strcspn(value + 2, "\n"),
-				 value + 2);
-	}
-	if (f)
-		fclose(f);
-	return *text ? text : "unknown";
+	static char model[128];
+	char *text AUTOFREE = text_read("/proc/cpuinfo");
+	const char *line = text ? strstr(text, "model name") : NULL,
+		   *value = line ? strstr(line, ": ") : NULL, *name = value ? value + 2 : "unknown";
+	snprintf(model, sizeof model, "%.*s", (int)strcspn(name, "\n"), name);
+	return model;
 }
 
 const struct machine *machine(void)

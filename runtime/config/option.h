@@ -6,17 +6,9 @@
 
 #include "runtime/base/base.h"
 
-/* Returns an error message to the caller's caller. For places where nothing must be freed. */
-#define TRY(wrong) \
-	do { \
-		char *wrong_ = (wrong); \
-		if (wrong_) \
-			return wrong_; \
-	} while (0)
-
 void option_default(const struct option *table, void *fields);
-/* Strings and choices are not copied: text must outlive the fields. owner: the plug-in's name, or
- * NULL. */
+/* NULL, or a message: the field keeps its value. Strings and choices are not copied: text must
+ * outlive the fields. owner: the plug-in's name, or NULL. */
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text);
 /* The value as a user would type it. */
 void option_text(const struct option *o, const void *fields, char *buf, size_t room);
@@ -44,6 +36,8 @@ void text_json(FILE *f, const char *s); /* "s", escaped, and valid UTF-8 whateve
 /* Writes JSON that SQLite made, which leaves DEL and U+0080 to U+009F in its strings as they are:
  * they become escapes here, because a terminal would obey them. */
 void text_json_made(FILE *f, const char *json);
+/* Writes it as text or a quoted attribute of XML and HTML, with U+FFFD for control characters. */
+void text_xml(FILE *f, const char *s);
 /* Reads one character of UTF-8 and moves past it; returns U+FFFD for an invalid byte. */
 uint32_t text_character(const char **s);
 /* Writes that character; text_utf8 writes all. The input need not be valid UTF-8. */
@@ -52,13 +46,16 @@ void text_utf8(FILE *f, const char *s);
 /* A copy on one line, for terminals: control characters become text, such as \\x1b. Heap. */
 char *text_visible(const char *s);
 
+/* The last value of this option; NULL: it is not given. */
+const char *setting_value(const struct setting *given, size_t n, const char *name);
+
 /* A parsed command line: options in the order given, and positional words. */
 struct arguments {
 	struct setting *option; /* value NULL: none was given */
 	size_t options;
 	const char **taken; /* names of the options that arguments_take took */
 	size_t ntaken;
-	const char **word;
+	const char **word; /* [words], then NULL */
 	size_t words;
 	bool help;
 };

@@ -30,45 +30,32 @@ static const struct unit times[] = {
 	{"min", 60, 1}, {"h", 3600, 1}, {NULL, 0, 0},
 };
 
-static const char *const yes[] = {"true", "yes", "1", "on", NULL};
-static const char *const no[] = {"false", "no", "0", "off", NULL};
-
 static void *field_of(const struct option *o, const void *fields)
 {
 	return (char *)(uintptr_t)fields + o->offset;
 }
 
-static bool among(const char *text, const char *const *list)
-{
-	for (; *list; list++)
-		if (strcasecmp(text, *list) == 0)
-			return true;
-	return false;
-}
-
-/* Does "a|b|c" list this text? */
-static bool is_choice(const char *choices, const char *text)
+/* Does "a|b|c" list this text? compare: with case or without. */
+static bool is_choice(const char *choices, const char *text,
+		      int (*compare)(const char *, const char *, size_t))
 {
 	size_t n = strlen(text);
 	for (const char *c = choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
-		if (n > 0 && strcspn(c, "|") == n && strncmp(c, text, n) == 0)
+		if (n > 0 && strcspn(c, "|") == n && compare(c, text, n) == 0)
 			return true;
 	return false;
 }
 
 static char *with_commas(const char *choices)
 {
-	size_t bars = 0, n = 0;
+	struct text t;
+	FILE *f = text_open(&t);
 	for (const char *c = choices; *c; c++)
-		bars += *c == '|';
-	char *s = must(malloc(strlen(choices) + bars + 1));
-	for (const char *c = choices; *c; c++) {
-		s[n++] = *c == '|' ? ',' : *c;
 		if (*c == '|')
-			s[n++] = ' ';
-	}
-	s[n] = '\0';
-	return s;
+			fputs(", ", f);
+		else
+			fputc(*c, f);
+	return text_close(&t);
 }
 
 /* The shortest decimal that reads back as x; large numbers below 1e15 have no exponent. */
@@ -104,35 +91,61 @@ static void time_text(double x, char *buf, size_t room)
 	snprintf(buf, room, "%s%s", number, by == 1 ? "s" : by == 1e3 ? "ms" : "us");
 }
 
-static void number_text(const struct option *o, double x, char *buf, size_t room)
+void option_text(const struct option *o, const void *fields, char *buf, size_t room)
 {
-	if (o->type == OPT_SIZE)
-		size_text((int64_t)x, buf, room);
-	else if (o->type == OPT_TIME)
-		time_text(x, buf, room);
-	else if (o->type == OPT_INT)
-		snprintf(buf, room, "%.0f", x);
-	else
-		real_text(x, buf, room);
+	const void *field = field_of(o, fields);
+	switch (o->type) {
+	case OPT_INT:
+		snprintf(buf, room, "%lld", (long long)*(const int64_t *)field);
+		break;
+	case OPT_SIZE:
+		size_text(*(const int64_t *)field, buf, room);
+		break;
+	case OPT_REAL:
+		real_text(*(const double *)field, buf, room);
+		break;
+	case OPT_TIME:
+		time_text(*(const double *)field, buf, room);
+		break;
+	case OPT_BOOL:
+		snprintf(buf, room, "%s", *(const bool *)field ? "true" : "false");
+		break;
+	case OPT_STRING:
+	case OPT_CHOICE:
+		snprintf(buf, room, "%s", *(const char *const *)field);
+		break;
+	}
+}
+
+static bool is_real(const struct option *o)
+{
+	return o->type == OPT_REAL || o->type == OPT_TIME;
+}
+
+static void bound_text(const struct option *o, double bound, char *buf, size_t room)
+{
+	const struct option alone = {.type = o->type};
+	const int64_t whole = (int64_t)bound;
+	option_text(&alone, is_real(o) ? (const void *)&bound : &whole, buf, room);
 }
 
 /* "1 to 64", "at least 0", or "" without a range. A bound of `huge` or more is not shown. */
 static void range_text(const struct option *o, double huge, char *buf, size_t room)
 {
-	char low[64], high[64];
+	char low[64] = "", high[64] = "";
+	bool least = o->min > -huge, most = o->max < huge;
 	buf[0] = '\0';
-	if (o->min == 0 && o->max == 0)
+	bool number = is_real(o) || o->type == OPT_INT || o->type == OPT_SIZE;
+	if (!number || (o->min == 0 && o->max == 0))
 		return;
-	number_text(o, o->min, low, sizeof(low));
-	if (o->max >= huge) {
-		snprintf(buf, room, "at least %s", low);
-	} else if (o->min <= -huge) {
-		number_text(o, o->max, high, sizeof(high));
-		snprintf(buf, room, "at most %s", high);
-	} else {
-		number_text(o, o->max, high, sizeof(high));
+	if (least)
+		bound_text(o, o->min, low, sizeof(low));
+	if (most)
+		bound_text(o, o->max, high, sizeof(high));
+	if (least && most)
 		snprintf(buf, room, "%s to %s", low, high);
-	}
+	else if (least || most)
+		snprintf(buf, room, "at %s %s", least ? "least" : "most", least ? low : high);
 }
 
 static bool in_range(const struct option *o, double x)
@@ -146,17 +159,24 @@ static char *full_name(const char *owner, const char *name)
 }
 
 /* "--lr=fast: give a number from 0 to 1000, such as --lr=0.1." */
-static char *refuse(const struct option *o, const char *owner, const char *text, const char *kind)
+static char *refuse(const struct option *o, const char *owner, const char *text)
 {
+	static const char *const kinds[] = {
+		[OPT_INT] = "a whole number",
+		[OPT_SIZE] = "a size in bytes (or with B, kB, MB, GB, KiB, MiB, GiB)",
+		[OPT_REAL] = "a number",
+		[OPT_TIME] = "a time in seconds (or with us, ms, s, min, h)",
+		[OPT_BOOL] = "true or false",
+	};
 	char range[160], *name AUTOFREE = full_name(owner, o->name);
-	const char *link = " of "; /* at least ... */
+	if (o->type == OPT_CHOICE) {
+		char *list AUTOFREE = with_commas(o->choices);
+		return sentence("%s=%s: give one of %s", name, text, list);
+	}
 	range_text(o, 9e18, range, sizeof(range));
-	if (o->type == OPT_BOOL || !range[0])
-		link = "";
-	else if (range[0] != 'a')
-		link = " from ";
-	return sentence("%s=%s: give %s%s%s, such as %s=%s", name, text, kind, link, range, name,
-			o->def);
+	const char *link = !range[0] ? "" : range[0] == 'a' ? " of " : " from "; /* at least ... */
+	return sentence("%s=%s: give %s%s%s, such as %s=%s", name, text, kinds[o->type], link,
+			range, name, o->def);
 }
 
 /* Reads digits, point and exponent, then one unit of the list (NULL: none). */
@@ -204,55 +224,44 @@ static bool read_size(const char *text, int64_t *x)
 	return true;
 }
 
-static char *refuse_choice(const struct option *o, const char *owner, const char *text)
-{
-	char *name AUTOFREE = full_name(owner, o->name), *list AUTOFREE = with_commas(o->choices);
-	return sentence("%s=%s: give one of %s", name, text, list);
-}
-
-/* Strings and choices are not copied: text must outlive the fields. */
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text)
 {
-	static const char *const kinds[] = {
-		[OPT_INT] = "a whole number",
-		[OPT_SIZE] = "a size in bytes (or with B, kB, MB, GB, KiB, MiB, GiB)",
-		[OPT_REAL] = "a number",
-		[OPT_TIME] = "a time in seconds (or with us, ms, s, min, h)",
-		[OPT_BOOL] = "true or false",
-	};
-	void *field = field_of(o, fields);
-	int64_t whole;
-	double real;
+	union {
+		int64_t whole;
+		double real;
+		bool flag;
+		const char *text;
+	} x = {.text = text};
+	size_t bytes = sizeof x.text;
+	bool good = true;
 	switch (o->type) {
 	case OPT_INT:
 	case OPT_SIZE:
-		if (!(o->type == OPT_INT ? read_whole : read_size)(text, &whole) ||
-		    !in_range(o, (double)whole))
-			return refuse(o, owner, text, kinds[o->type]);
-		*(int64_t *)field = whole;
-		return NULL;
+		good = (o->type == OPT_INT ? read_whole : read_size)(text, &x.whole) &&
+		       in_range(o, (double)x.whole);
+		bytes = sizeof x.whole;
+		break;
 	case OPT_REAL:
 	case OPT_TIME:
-		if (!read_number(text, o->type == OPT_TIME ? times : NULL, &real) ||
-		    !in_range(o, real))
-			return refuse(o, owner, text, kinds[o->type]);
-		*(double *)field = real;
-		return NULL;
+		good = read_number(text, o->type == OPT_TIME ? times : NULL, &x.real) &&
+		       in_range(o, x.real);
+		bytes = sizeof x.real;
+		break;
 	case OPT_BOOL:
-		if (!among(text, yes) && !among(text, no))
-			return refuse(o, owner, text, kinds[o->type]);
-		*(bool *)field = among(text, yes);
-		return NULL;
+		x.flag = is_choice("true|yes|1|on", text, strncasecmp);
+		good = x.flag || is_choice("false|no|0|off", text, strncasecmp);
+		bytes = sizeof x.flag;
+		break;
 	case OPT_CHOICE:
-		if (!is_choice(o->choices, text))
-			return refuse_choice(o, owner, text);
-		*(const char **)field = text;
-		return NULL;
+		good = is_choice(o->choices, text, strncmp);
+		break;
 	case OPT_STRING:
-		*(const char **)field = text;
-		return NULL;
+		break;
 	}
-	panic(__FILE__, __LINE__, "option %s has the unknown type %d", o->name, (int)o->type);
+	char *wrong = !good ? refuse(o, owner, text) : o->check ? o->check(o, text) : NULL;
+	if (!wrong)
+		memcpy(field_of(o, fields), &x, bytes);
+	return wrong;
 }
 
 void option_default(const struct option *table, void *fields)
@@ -260,32 +269,6 @@ void option_default(const struct option *table, void *fields)
 	for (const struct option *o = table; o && o->name; o++) {
 		char *wrong = option_set(o, fields, NULL, o->def);
 		CHECK(!wrong, "the default of an option is refused: %s", wrong);
-	}
-}
-
-void option_text(const struct option *o, const void *fields, char *buf, size_t room)
-{
-	const void *field = field_of(o, fields);
-	switch (o->type) {
-	case OPT_INT:
-		snprintf(buf, room, "%lld", (long long)*(const int64_t *)field);
-		break;
-	case OPT_SIZE:
-		size_text(*(const int64_t *)field, buf, room);
-		break;
-	case OPT_REAL:
-		real_text(*(const double *)field, buf, room);
-		break;
-	case OPT_TIME:
-		time_text(*(const double *)field, buf, room);
-		break;
-	case OPT_BOOL:
-		snprintf(buf, room, "%s", *(const bool *)field ? "true" : "false");
-		break;
-	case OPT_STRING:
-	case OPT_CHOICE:
-		snprintf(buf, room, "%s", *(const char *const *)field);
-		break;
 	}
 }
 
@@ -297,12 +280,9 @@ void option_json(FILE *f, const struct option *o, const void *fields)
 		text_json(f, *(const char *const *)field);
 		return;
 	}
-	if (o->type == OPT_SIZE) /* numbers without units */
-		snprintf(number, sizeof number, "%lld", (long long)*(const int64_t *)field);
-	else if (o->type == OPT_TIME)
-		real_text(*(const double *)field, number, sizeof number);
-	else
-		option_text(o, fields, number, sizeof number);
+	struct option plain = *o; /* numbers have no units */
+	plain.type = o->type == OPT_SIZE ? OPT_INT : o->type == OPT_TIME ? OPT_REAL : o->type;
+	option_text(&plain, fields, number, sizeof number);
 	fputs(number, f);
 }
 
@@ -367,7 +347,7 @@ void option_words(const struct option *o, const char *owner, char **left, char *
 		*left = sentence("%s=%s", name, o->def);
 	if (list)
 		*right = sentence("%s (%s)", o->help, list);
-	else if (range[0] && o->type != OPT_BOOL && o->type != OPT_STRING)
+	else if (range[0])
 		*right = sentence("%s (%s)", o->help, range);
 	else
 		*right = sentence("%s", o->help);

@@ -16,12 +16,10 @@ static bool in_path(const char *program)
 {
 	const char *path = getenv("PATH");
 	bool found = false;
-	while (path && *path && !found) {
-		int n = (int)strcspn(path, ":");
+	for (int n; path && *path && !found; path += n + (path[n] == ':')) {
+		n = (int)strcspn(path, ":");
 		char *file AUTOFREE = sentence("%.*s/%s", n, path, program);
 		found = access(file, X_OK) == 0;
-		path += n;
-		path += *path == ':';
 	}
 	return found;
 }
@@ -115,12 +113,6 @@ static char *check_split(const struct config *c, const struct worker *w, int sha
 			c->run.strategy, share, c->run.workload);
 }
 
-/* Hash of the number of parameters of each layer of a whole model. */
-static uint64_t layout_of(const struct worker *w)
-{
-	return hash_of(HASH_START, w->layer, (w->layers + 1) * sizeof *w->layer);
-}
-
 /* Lays out the model for mini-batches of `batch` rows, as rank 0 without communication, on a device
  * that only counts lengths. */
 static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
@@ -152,7 +144,7 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 	model_open(&w, &p->train);
 	p->params = w.model_params;
 	p->buffers = w.buffer ? (int64_t)vec_len(w.buffer) : 0;
-	p->layout = layout_of(&w);
+	p->layout = hash_of(HASH_START, w.layer, (w.layers + 1) * sizeof *w.layer);
 	if (!w.buffer && strcmp(run.norm_statistics, "recompute") == 0)
 		wrong = sentence("--norm-statistics=recompute: %s has no batch norms; leave it out",
 				 run.workload);
@@ -289,11 +281,10 @@ char *plan_tables(const struct config *c, bool near)
 {
 	const struct run *run = &c->run;
 	const struct table_rules r = rules_of_tables(c);
-	if (run->sim_replay) /* the tables are in shared memory, as if all were on one machine */
+	/* in a replay they are in shared memory, as if all were on one machine */
+	if (run->sim_replay || !c->strategy->tables)
 		return NULL;
-	return c->strategy->tables
-		       ? tables_refuse(&r, (int)run->servers, near, run->table_home, run->record)
-		       : NULL;
+	return tables_refuse(&r, (int)run->servers, near, run->table_home, run->record);
 }
 
 /* Tables of workers of one machine are in /dev/shm. This is checked before the start, because the
@@ -386,11 +377,9 @@ static char *check_hosts(const struct config *c)
 				rate);
 	int *number AUTOFREE =
 		must(calloc((size_t)(c->run.workers + c->run.servers), sizeof *number));
-	bool near = true;
 	if (!none)
 		TRY(config_hosts(c, number));
-	for (int64_t i = 1; i < c->run.workers; i++)
-		near &= number[i] == number[0];
+	bool near = hosts_with_workers(number, (int)c->run.workers) == 1;
 	return simulated ? NULL : plan_tables(c, near); /* the simulator knows its machines */
 }
 
@@ -456,22 +445,18 @@ char *plan_refuse(const struct config *c)
 char *plan_make(const struct config *c, struct plan *p)
 {
 	const struct run *run = &c->run;
-	char *wrong;
 	*p = (struct plan){.cores = usable_cores()};
 	bool simulated = strcmp(run->platform, "sim") == 0;
 	TRY(plan_refuse(c));
-	if ((wrong = choose_device(c, p)))
-		return wrong;
-	if ((wrong = check_hosts(c)))
-		return wrong;
+	TRY(choose_device(c, p));
+	TRY(check_hosts(c));
 	if (run->workers > 1 && !simulated && !platform_under_launcher() && !in_path("mpirun"))
 		return sentence(
 			"--workers=%d: mpirun is not in the PATH; install openmpi-bin, or run "
 			"make deps",
 			(int)run->workers);
-	if ((wrong = c->workload->dataset->probe(run, &p->train, &p->test)) ||
-	    (wrong = data_cut(c->workload, c->workload_opts, &p->train, &p->test)))
-		return wrong;
+	TRY(c->workload->dataset->probe(run, &p->train, &p->test));
+	TRY(data_cut(c->workload, c->workload_opts, &p->train, &p->test));
 	if (data_split_of(run).alpha > 0 && data_classes(&p->train) == 0)
 		return sentence("--split=%s: it divides the rows by class, and the rows of "
 				"--workload=%s have no classes; use --split=fixed",
@@ -481,17 +466,14 @@ char *plan_make(const struct config *c, struct plan *p)
 		return sentence(
 			"--workers=%d: there are only %zu rows to train on; give fewer workers",
 			(int)run->workers, p->train.n);
-	if ((wrong = validation_check(run, p->train.n, models)))
-		return wrong;
+	TRY(validation_check(run, p->train.n, models));
 	validation_split(run, &p->train, &p->validation);
 	int64_t together = run->global_batch ? run->global_batch : models * run->batch;
 	p->steps = ((int64_t)p->train.n + together - 1) / together;
-	if ((wrong = lay_out(c, p, run->batch)))
-		return wrong;
-	if ((wrong = check_snapshots(c, p)))
-		return wrong;
-	if ((wrong = check_memory(c, p)) || (wrong = check_shared_memory(c, p)))
-		return wrong;
+	TRY(lay_out(c, p, run->batch));
+	TRY(check_snapshots(c, p));
+	TRY(check_memory(c, p));
+	TRY(check_shared_memory(c, p));
 	p->dynamic = strcmp(run->deal, "dynamic") == 0;
 	/* of GPUs only; ranks of the user's launcher may see one GPU each: cluster.c compares them
 	 */

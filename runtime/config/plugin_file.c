@@ -17,7 +17,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +49,7 @@ struct making {
 	char with[SHA256_ROOM];   /* WITH */
 	char *home, *folder;      /* of the headers; of the copies */
 	char *words;              /* the compiler command without files, separated by blanks */
+	char *out;                /* the temporary file that becomes the copy */
 };
 
 static void making_fini(struct making *m)
@@ -59,6 +59,7 @@ static void making_fini(struct making *m)
 	free(m->home);
 	free(m->folder);
 	free(m->words);
+	free(m->out);
 }
 
 static char *refuse(const struct making *m, const char *fmt, ...)
@@ -87,8 +88,7 @@ static bool see(struct seen *s, char *path)
 	for (size_t i = 0; i < s->n; i++)
 		if (strcmp(s->path[i], path) == 0)
 			return false;
-	s->path = must(realloc(s->path, (s->n + 1) * sizeof *s->path));
-	s->path[s->n++] = path;
+	APPEND(s->path, s->n, path);
 	return true;
 }
 
@@ -187,37 +187,28 @@ static char *find_folder(struct making *m)
 
 /* ---- Making it ----------------------------------------------------------- */
 
-/* Does not return. All ranks get the same compiler messages; only the first one shows them. */
-static void exec_compiler(const struct making *m, const char *out)
+/* All ranks get the same compiler messages; only the first one shows them. */
+static void exec_compiler(const void *ctx)
 {
 	enum { MOST = 256 };
+	const struct making *m = ctx;
 	char *word[MOST], *rest = m->words;
 	size_t n = 0;
 	while (n < MOST - 8 && (word[n] = strtok_r(NULL, " ", &rest)))
 		n++;
-	char *const last[] = {"-I", m->home, "-o", (char *)(uintptr_t)out, m->real, "-lm", NULL};
+	char *const last[] = {"-I", m->home, "-o", m->out, m->real, "-lm", NULL};
 	memcpy(word + n, last, sizeof last);
 	int quiet = rank_of_launcher() > 0 ? open("/dev/null", O_WRONLY) : -1;
 	if (quiet >= 0)
 		dup2(quiet, STDERR_FILENO);
 	dup2(STDERR_FILENO, STDOUT_FILENO);
 	execvp(word[0], word);
-	_exit(127);
 }
 
-static char *compile(const struct making *m, const char *out)
+static char *compile(const struct making *m)
 {
-	struct sigaction usual = {.sa_handler = SIG_DFL}, before;
-	int status = 0;
-	fflush(NULL);
-	sigaction(SIGCHLD, &usual, &before); /* waitpid fails if SIGCHLD is ignored */
-	pid_t child = fork();
-	if (child == 0)
-		exec_compiler(m, out);
-	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-		continue;
-	sigaction(SIGCHLD, &before, NULL);
-	if (child < 0)
+	int status = child_run(exec_compiler, m, NULL, 0);
+	if (status == -1)
 		return refuse(m, "%s", strerror(errno));
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return NULL;
@@ -229,11 +220,11 @@ static char *compile(const struct making *m, const char *out)
 					: "its compiler was killed");
 }
 
-static char *copy(const struct making *m, const char *out)
+static char *copy(const struct making *m)
 {
 	char part[65536];
 	size_t n;
-	FILE *from = fopen(m->real, "r"), *to = from ? fopen(out, "w") : NULL;
+	FILE *from = fopen(m->real, "r"), *to = from ? fopen(m->out, "w") : NULL;
 	bool good = to;
 	while (good && (n = fread(part, 1, sizeof part, from)) > 0)
 		good = fwrite(part, 1, n, to) == n;
@@ -246,22 +237,20 @@ static char *copy(const struct making *m, const char *out)
 }
 
 /* If the file system has no locks, two processes may make it; the last rename wins. */
-static char *make(const struct making *m, const char *made)
+static char *make(struct making *m, const char *made)
 {
-	char *lock AUTOFREE = sentence("%s/lock", m->folder),
-		   *temporary AUTOFREE = sentence("%s.%d.part", made, (int)getpid());
-	int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	char *lock AUTOFREE = sentence("%s/lock", m->folder);
+	m->out = sentence("%s.%d.part", made, (int)getpid());
+	int fd AUTOCLOSED = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	while (fd >= 0 && flock(fd, LOCK_EX) != 0 && errno == EINTR)
 		continue;
 	char *wrong = NULL;
 	if (access(made, R_OK) != 0) {
-		wrong = m->object ? copy(m, temporary) : compile(m, temporary);
-		if (!wrong && rename(temporary, made) != 0)
+		wrong = m->object ? copy(m) : compile(m);
+		if (!wrong && rename(m->out, made) != 0)
 			wrong = sentence("%s: %s", made, strerror(errno));
-		unlink(temporary);
+		unlink(m->out);
 	}
-	if (fd >= 0)
-		close(fd);
 	return wrong;
 }
 

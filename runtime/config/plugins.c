@@ -22,21 +22,14 @@ static const struct plugin *built_in(enum part part, size_t i)
 	return optimizers[i] ? &optimizers[i]->plugin : NULL;
 }
 
-static size_t built_in_count(enum part part)
-{
-	size_t n = 0;
-	while (built_in(part, n))
-		n++;
-	return n;
-}
-
 const struct plugin *plugin_at(enum part part, size_t i)
 {
-	size_t n = built_in_count(part);
-	if (i < n)
-		return built_in(part, i);
+	const struct plugin *p;
+	for (size_t k = 0; (p = built_in(part, k)); k++)
+		if (i-- == 0)
+			return p;
 	for (size_t k = 0; k < nloaded; k++)
-		if (loaded[k].part == part && i-- == n)
+		if (loaded[k].part == part && i-- == 0)
 			return loaded[k].plugin;
 	return NULL;
 }
@@ -51,11 +44,6 @@ static const struct plugin *named(enum part part, const char *name)
 }
 
 /* A struct plugin is the first member of a strategy, workload or optimizer. */
-const struct strategy *strategy_find(const char *name)
-{
-	return (const struct strategy *)named(PART_STRATEGY, name);
-}
-
 const struct workload *workload_find(const char *name)
 {
 	return (const struct workload *)named(PART_WORKLOAD, name);
@@ -99,20 +87,13 @@ bool plugin_is_file(const char *typed)
 	       (n > 3 && strcmp(typed + n - 3, ".so") == 0);
 }
 
-static const struct loaded *loaded_of(const struct plugin *p)
+char *plugin_typed(const struct plugin *p)
 {
 	for (size_t i = 0; i < nloaded; i++)
 		if (loaded[i].plugin == p)
-			return &loaded[i];
-	return NULL;
-}
-
-char *plugin_typed(const struct plugin *p)
-{
-	const struct loaded *l = loaded_of(p);
-	if (!l)
-		return sentence("%s", p->name);
-	return sentence("%s#%s", *l->path ? l->path : p->name, l->source);
+			return sentence("%s#%s", *loaded[i].path ? loaded[i].path : p->name,
+					loaded[i].source);
+	return sentence("%s", p->name);
 }
 
 /* The process keeps the version of a file that it loaded first. */
@@ -131,9 +112,10 @@ static const struct loaded *loaded_before(enum part part, const char *file)
 
 static bool is_built_in(const struct plugin *p)
 {
+	const struct plugin *own;
 	for (enum part k = 0; k < PART_COUNT; k++)
-		for (size_t i = 0; i < built_in_count(k); i++)
-			if (strcmp(built_in(k, i)->name, p->name) == 0)
+		for (size_t i = 0; (own = built_in(k, i)); i++)
+			if (strcmp(own->name, p->name) == 0)
 				return true;
 	return false;
 }
@@ -151,8 +133,7 @@ static char *load(enum part part, const char *file, const struct plugin **out)
 		return sentence("%s: mvbench has a plug-in %s itself: give yours another name "
 				"(.plugin.name), because options and results use it",
 				file, l.plugin->name);
-	loaded = must(realloc(loaded, (nloaded + 1) * sizeof *loaded));
-	loaded[nloaded++] = l;
+	APPEND(loaded, nloaded, l);
 	*out = l.plugin;
 	return NULL;
 }
@@ -173,13 +154,8 @@ static char *no_such_plugin(enum part part, const char *typed)
 /* The value of NAME.source for this name; NULL: not given. */
 static const char *source_given(const char *name, const struct setting *given, size_t n)
 {
-	const char *source = NULL;
-	size_t length = strlen(name);
-	for (size_t i = 0; i < n; i++)
-		if (strncmp(given[i].name, name, length) == 0 &&
-		    strcmp(given[i].name + length, ".source") == 0)
-			source = given[i].value;
-	return source;
+	char *option AUTOFREE = sentence("%s.source", name);
+	return setting_value(given, n, option);
 }
 
 char *plugin_choose(enum part part, const char *typed, const struct setting *given, size_t n,
@@ -209,24 +185,4 @@ char *plugins_load(const struct setting *given, size_t n)
 				TRY(plugin_choose(k, value, given, n, &p));
 		}
 	return NULL;
-}
-
-char *plugins_load_words(int argc, char **argv)
-{
-	struct setting *given AUTOFREE = must(calloc((size_t)argc + 1, sizeof *given));
-	size_t n = 0;
-	for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
-		for (enum part k = 0; k < PART_COUNT; k++) {
-			size_t length = strlen(part_names[k]);
-			const char *word = argv[i] + 2;
-			if (strncmp(argv[i], "--", 2) != 0 ||
-			    strncmp(word, part_names[k], length) != 0 ||
-			    (word[length] && word[length] != '='))
-				continue;
-			bool apart = !word[length];
-			if (!apart || i + 1 < argc)
-				given[n++] = (struct setting){
-					part_names[k], apart ? argv[i + 1] : word + length + 1};
-		}
-	return plugins_load(given, n);
 }

@@ -50,18 +50,11 @@ static const char *schedule_part(const char **text, struct schedule *s)
 {
 	const char *at;
 	double x, last = 0;
-	if ((at = starts(*text, "constant"))) {
-		*text = at;
-		return NULL;
-	}
 	if ((at = starts(*text, "cosine"))) {
 		s->cosine = true;
 		if (*at == ':' && (at++, !schedule_number(&at, "+", &s->floor) || s->floor > 1))
 			return "the floor of a cosine is a number from 0 to 1";
-		*text = at;
-		return NULL;
-	}
-	if ((at = starts(*text, "warmup:"))) {
+	} else if ((at = starts(*text, "warmup:"))) {
 		if (!schedule_number(&at, ":+", &s->warmup) || s->warmup <= 0)
 			return "a warm-up lasts a number of epochs above 0";
 		const char *base = starts(at, ":base");
@@ -71,10 +64,7 @@ static const char *schedule_part(const char **text, struct schedule *s)
 		else if (*at == ':' && (at++, !schedule_number(&at, "+", &s->from) || s->from > 1))
 			return "a warm-up begins at a factor from 0 to 1, or at base, the rate "
 			       "without --lr-scale";
-		*text = at;
-		return NULL;
-	}
-	if ((at = starts(*text, "step:"))) {
+	} else if ((at = starts(*text, "step:"))) {
 		s->step = at;
 		for (; *at != 'x'; at += *at == ':') {
 			if (!schedule_number(&at, ":+", &x) || x <= last)
@@ -88,10 +78,11 @@ static const char *schedule_part(const char **text, struct schedule *s)
 			if (last <= 0 || !schedule_number(&at, "+", &s->factor) || s->factor <= 0)
 				return "the factor of a step follows its epochs and is above 0";
 		}
-		*text = at;
-		return NULL;
+	} else if (!(at = starts(*text, "constant"))) {
+		return "a part must be constant, step, cosine or warmup";
 	}
-	return "a part must be constant, step, cosine or warmup";
+	*text = at;
+	return NULL;
 }
 
 static const char *schedule_read(const char *text, struct schedule *s)

@@ -15,19 +15,14 @@ uint32_t text_character(const char **s)
 	const unsigned char *p = (const unsigned char *)*s;
 	size_t n = *p < 0x80 ? 1 : *p >= 0xf0 && *p < 0xf5 ? 4 : *p >= 0xe0 && *p < 0xf0 ? 3 : 2;
 	uint32_t c = n == 1 ? *p : *p & (0x7fu >> n);
-	if (*p >= 0xf5 || (*p >= 0x80 && *p < 0xc2)) {
-		*s += 1;
-		return 0xfffd;
-	}
-	for (size_t i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80) {
-			*s += 1;
-			return 0xfffd;
-		}
+	bool whole = *p < 0x80 || (*p >= 0xc2 && *p < 0xf5);
+	for (size_t i = 1; whole && i < n; i++) {
+		whole = (p[i] & 0xc0) == 0x80;
 		c = c << 6 | (p[i] & 0x3f);
 	}
-	*s += n;
-	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0xfffd : c;
+	*s += whole ? n : 1;
+	bool valid = c >= least[n] && c <= 0x10ffff && !(c >= 0xd800 && c < 0xe000);
+	return whole && valid ? c : 0xfffd;
 }
 
 void text_put(FILE *f, const char **s)
@@ -45,50 +40,61 @@ void text_utf8(FILE *f, const char *s)
 		text_put(f, &s);
 }
 
-char *text_visible(const char *s)
+/* Writes s without control characters, because a terminal would obey them. JSON: quotes and
+ * backslashes are escaped, too; MADE: s is JSON already, and its white space stays. */
+enum escape { VISIBLE, JSON, MADE };
+static void put_escaped(FILE *f, const char *s, enum escape as)
 {
-	struct text t;
-	text_open(&t);
 	while (*s) {
 		const char *from = s;
 		uint32_t c = text_character(&s);
-		bool plain = c >= 0x20 && c != 0x7f && (c < 0x80 || c >= 0xa0);
-		if (plain)
-			text_put(t.f, &from);
-		else if (c == '\n' || c == '\t')
-			fputs(c == '\n' ? "\\n" : "\\t", t.f);
+		bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+		if (as == JSON && (c == '"' || c == '\\'))
+			fprintf(f, "\\%c", (int)c);
+		else if (!control || (as == MADE && c < 0x20))
+			text_put(f, &from);
+		else if (as == VISIBLE && (c == '\n' || c == '\t'))
+			fputs(c == '\n' ? "\\n" : "\\t", f);
 		else
-			fprintf(t.f, "\\x%02x", (unsigned)c);
+			fprintf(f, as == VISIBLE ? "\\x%02x" : "\\u%04x", (unsigned)c);
 	}
+}
+
+char *text_visible(const char *s)
+{
+	struct text t;
+	put_escaped(text_open(&t), s, VISIBLE);
 	return text_close(&t);
 }
 
 void text_json(FILE *f, const char *s)
 {
 	fputc('"', f);
+	put_escaped(f, s, JSON);
+	fputc('"', f);
+}
+
+void text_xml(FILE *f, const char *s)
+{
+	static const char *const name[] = {
+		['&'] = "amp", ['<'] = "lt", ['>'] = "gt", ['"'] = "quot"};
 	while (*s) {
 		const char *from = s;
 		uint32_t c = text_character(&s);
-		if (c < 0x20 || (c >= 0x7f && c < 0xa0))
-			fprintf(f, "\\u%04x", (unsigned)c);
-		else if (c == '"' || c == '\\')
-			fprintf(f, "\\%c", (int)c);
+		if (c <= '>' && name[c])
+			fprintf(f, "&%s;", name[c]);
+		else if (c == '\n' || c == '\t' || c == '\'')
+			fprintf(f, "&#%u;", (unsigned)c);
+		else if (c < 0x20 || c == 0x7f)
+			fputs("\xef\xbf\xbd", f);
 		else
 			text_put(f, &from);
 	}
-	fputc('"', f);
 }
 
 void text_json_made(FILE *f, const char *json)
 {
-	while (*json) {
-		const char *from = json;
-		uint32_t c = text_character(&json);
-		if (c >= 0x7f && c < 0xa0)
-			fprintf(f, "\\u%04x", (unsigned)c);
-		else
-			text_put(f, &from);
-	}
+	put_escaped(f, json, MADE);
 }
 
 /* ---- Columns ------------------------------------------------------------- */
@@ -136,11 +142,6 @@ void text_row(FILE *f, const char *left, const char *right)
 
 enum { TYPED_MAX = 64 };
 
-static size_t min3(size_t a, size_t b, size_t c)
-{
-	return a < b ? (a < c ? a : c) : (b < c ? b : c);
-}
-
 /* Insertions, deletions, substitutions and swaps of adjacent letters that turn a into b. */
 static size_t distance(const char *a, const char *b)
 {
@@ -156,10 +157,10 @@ static size_t distance(const char *a, const char *b)
 		for (size_t j = 1; j <= m; j++) {
 			int x = tolower((unsigned char)a[i - 1]),
 			    y = tolower((unsigned char)b[j - 1]);
-			now[j] = min3(last[j] + 1, now[j - 1] + 1, last[j - 1] + (x != y));
+			now[j] = smaller(smaller(last[j], now[j - 1]) + 1, last[j - 1] + (x != y));
 			if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
-			    y == tolower((unsigned char)a[i - 2]) && before[j - 2] + 1 < now[j])
-				now[j] = before[j - 2] + 1;
+			    y == tolower((unsigned char)a[i - 2]))
+				now[j] = smaller(now[j], before[j - 2] + 1);
 		}
 	}
 	return row[n % 3][m];

@@ -126,15 +126,14 @@ static char *run(const struct lab_flags *f, const struct arguments *a, int *stat
 				(long long)l.hosts, (long long)l.hosts);
 	TRY(lab_build(&l, &child, &first));
 	char *self AUTOFREE = program_path();
-	const char **words AUTOFREE = must(calloc(a->words + 8, sizeof *words));
+	const char *const before[] = {"sh", "-c", "\"$0\" lab probe lab2; exec \"$@\"", self};
+	const char **words AUTOFREE = NULL;
 	size_t n = 0;
-	if (probes && l.hosts > 1) {
-		const char *const before[] = {"sh", "-c", "\"$0\" lab probe lab2; exec \"$@\"",
-					      self};
-		memcpy(words, before, sizeof before);
-		n = sizeof before / sizeof *before;
-	}
-	memcpy(words + n, a->word + 2, (a->words - 2) * sizeof *words);
+	for (size_t i = 0; probes && l.hosts > 1 && i < sizeof before / sizeof *before; i++)
+		APPEND(words, n, before[i]);
+	for (size_t i = 2; i < a->words; i++)
+		APPEND(words, n, a->word[i]);
+	APPEND(words, n, NULL);
 	char *wrong = lab_request(first, words, status);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
@@ -143,23 +142,21 @@ static char *run(const struct lab_flags *f, const struct arguments *a, int *stat
 
 char *lab_enter(int64_t hosts)
 {
-	enum { WORDS_MOST = 512, FIRST = 6 };
-	const char *file = getenv(HOSTFILE_VARIABLE), *words[WORDS_MOST + FIRST + 1];
+	const char *file = getenv(HOSTFILE_VARIABLE), **words = NULL;
 	if (file && strcmp(file, LAB_FOLDER "/hosts") == 0)
 		return NULL;
 	char *self = program_path(), *count = sentence("%lld", (long long)hosts), *line = NULL;
-	const char *const first[FIRST] = {self, "lab", "run", count, "--", self};
-	size_t room = 0, n = FIRST;
+	const char *const first[] = {self, "lab", "run", count, "--", self};
+	size_t room = 0, n = 0;
 	FILE *f = fopen("/proc/self/cmdline", "re");
-	memcpy(words, first, sizeof first);
-	for (int i = 0; f && n < WORDS_MOST + FIRST && getdelim(&line, &room, '\0', f) > 0; i++)
+	if (!f)
+		return sentence("--lab: no /proc; start the lab yourself: mvbench lab run");
+	for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+		APPEND(words, n, first[i]);
+	for (int i = 0; getdelim(&line, &room, '\0', f) > 0; i++)
 		if (i > 0)
-			words[n++] = must(strdup(line));
-	words[n] = NULL;
-	if (!f || n == WORDS_MOST + FIRST)
-		return sentence(
-			"--lab: more than %d words; start the lab yourself: mvbench lab run",
-			WORDS_MOST);
+			APPEND(words, n, must(strdup(line)));
+	APPEND(words, n, NULL);
 	execv(self, (char **)(uintptr_t)words);
 	return sentence("%s: %s", self, strerror(errno));
 }
@@ -260,13 +257,11 @@ static char *rsh(const struct arguments *a, int *status)
 
 static char *exec_there(const struct arguments *a, int *status)
 {
-	const char **words AUTOFREE = must(calloc(a->words, sizeof *words));
 	if (a->words < 3)
 		return sentence("lab exec: give a command for %s, as in: mvbench lab exec %s -- "
 				"hostname",
 				a->word[1], a->word[1]);
-	memcpy(words, a->word + 2, (a->words - 2) * sizeof *words);
-	return lab_exec(a->word[1], words, status);
+	return lab_exec(a->word[1], a->word + 2, status);
 }
 
 /* Like a power failure. */

@@ -177,12 +177,8 @@ static bool send_request(int connection, const char *const *words)
 
 char *lab_request(int connection, const char *const *words, int *status)
 {
-	sigset_t signals, before;
+	sigset_t signals = end_signals(), before;
 	char *wrong = NULL;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	struct pollfd fd[] = {{.fd = connection, .events = POLLIN},
 			      {.fd = signalfd(-1, &signals, SFD_CLOEXEC), .events = POLLIN}};
@@ -208,20 +204,15 @@ char *lab_request(int connection, const char *const *words, int *status)
 char *lab_exec(const char *host, const char *const *words, int *status)
 {
 	struct sockaddr_un a = address_of(host);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	char *wrong = NULL;
+	int fd AUTOCLOSED = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof a) != 0)
-		wrong = errno == EACCES || errno == EPERM
-				? sentence("%s: this lab belongs to another user", host)
-			: access(LAB_FOLDER, F_OK) == 0
-				? sentence("%s: there is no such host in this lab, or it is off",
-					   host)
-				: sentence("%s: there is no lab here; start one with mvbench lab "
-					   "run or mvbench lab up",
-					   host);
-	if (!wrong)
-		wrong = lab_request(fd, words, status);
-	if (fd >= 0)
-		close(fd);
-	return wrong;
+		return errno == EACCES || errno == EPERM
+			       ? sentence("%s: this lab belongs to another user", host)
+		       : access(LAB_FOLDER, F_OK) == 0
+			       ? sentence("%s: there is no such host in this lab, or it is off",
+					  host)
+			       : sentence("%s: there is no lab here; start one with mvbench lab "
+					  "run or mvbench lab up",
+					  host);
+	return lab_request(fd, words, status);
 }

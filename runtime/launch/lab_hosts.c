@@ -52,11 +52,8 @@ static char *failed(const char *what)
 
 static bool write_text(const char *path, const char *text)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	bool whole = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-	if (fd >= 0)
-		close(fd);
-	return whole;
+	int fd AUTOCLOSED = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
 
 char *lab_rate_read(const char *host)

@@ -89,16 +89,15 @@ char *lab_probe_answer(void)
 	struct sockaddr_in any = {.sin_family = AF_INET,
 				  .sin_port = htons((uint16_t)atoi(PROBE_PORT))};
 	struct lab_wire unused;
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd AUTOCLOSED = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
 	if (bind(fd, (struct sockaddr *)&any, sizeof any) != 0 || listen(fd, 1) != 0)
 		return sentence("port " PROBE_PORT " is in use (%s)", strerror(errno));
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	int connection = poll(&p, 1, PATIENCE_S * 1000) == 1 ? accept(fd, NULL, NULL) : -1;
+	int connection AUTOCLOSED =
+		poll(&p, 1, PATIENCE_S * 1000) == 1 ? accept(fd, NULL, NULL) : -1;
 	set_up(connection);
 	bool whole = connection >= 0 && measure_all(connection, false, &unused);
-	close(connection);
-	close(fd);
 	return whole ? NULL : sentence("no host probed this wire, or the probe ended early");
 }
 
@@ -128,12 +127,10 @@ static int connect_to(const char *host)
 
 char *lab_probe(const char *host, struct lab_wire *out)
 {
-	int fd = connect_to(host);
+	int fd AUTOCLOSED = connect_to(host);
 	if (fd < 0)
 		return no_wire(host);
 	set_up(fd);
 	errno = 0;
-	bool whole = measure_all(fd, true, out);
-	close(fd);
-	return whole ? NULL : no_wire(host);
+	return measure_all(fd, true, out) ? NULL : no_wire(host);
 }

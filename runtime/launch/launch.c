@@ -21,19 +21,17 @@
 
 /* ---- The start ----------------------------------------------------------- */
 
-/* Does not return. front: the words before the command, the program first. */
-static void exec_words(const struct watch *w, const char *const *front, size_t n)
+/* Does not return. front: the words before the command, the program first; ends at NULL. */
+static void exec_words(const struct watch *w, const char *const *front)
 {
-	char **words = config_words(w->config);
-	size_t own = 0, given = 0;
-	while (w->command[own])
-		own++;
-	while (words[given])
-		given++;
-	const char **argv = must(calloc(n + own + given + 1, sizeof *argv));
-	memcpy(argv, front, n * sizeof *argv);
-	memcpy(argv + n, w->command, own * sizeof *argv);
-	memcpy(argv + n + own, words, given * sizeof *argv);
+	const char *const *const part[] = {front, w->command,
+					   (const char *const *)config_words(w->config)};
+	const char **argv = NULL;
+	size_t n = 0;
+	for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+		for (const char *const *word = part[i]; *word; word++)
+			APPEND(argv, n, *word);
+	APPEND(argv, n, NULL);
 	char *variable = status_variable(w->page, w->page_path);
 	setenv(STATUS_VARIABLE, variable, 1);
 	execvp(argv[0], (char *const *)argv);
@@ -49,15 +47,14 @@ static char *write_hosts(struct watch *w)
 	struct host_list l;
 	int *number AUTOFREE = must(calloc((size_t)ranks_of(c), sizeof *number));
 	char *path = sentence("%s/mvbench-hosts-XXXXXX", folder_for_now());
-	int fd = mkstemp(path);
+	int fd AUTOCLOSED = mkstemp(path);
 	char *wrong = host_list_read(c->harness.hostfile, &l);
 	if (!wrong)
 		wrong = host_list_deal(&l, c, number);
 	for (int i = 0; !wrong && fd >= 0 && i < w->ranks; i++) {
 		dprintf(fd, "%s\n", l.host[number[i]].name);
-		snprintf(w->planned[i], HOST, "%s", l.host[number[i]].name);
+		snprintf(w->rank[i].planned, HOST, "%s", l.host[number[i]].name);
 	}
-	close(fd);
 	free(wrong); /* the plan found no error; after a change mpirun reports it */
 	host_list_fini(&l);
 	return path;
@@ -94,9 +91,9 @@ static void exec_launcher(const struct watch *w)
 {
 	const struct config *c = w->config;
 	char *self = program_path(), ranks[24];
-	const char *simulator = sentence("%s-sim", self);
+	const char *const simulator[] = {sentence("%s-sim", self), NULL};
 	if (is_simulated(c))
-		exec_words(w, &simulator, 1);
+		exec_words(w, simulator);
 	bool crowded = !w->hosts && w->ranks > usable_cores();
 	bool unbound = crowded || getenv("MVBENCH_UNBOUND");
 	snprintf(ranks, sizeof ranks, "%d", w->ranks);
@@ -129,7 +126,7 @@ static void exec_launcher(const struct watch *w)
 	setenv("OMPI_MCA_oob_tcp_keepalive_time", "10", 0);
 	setenv("OMPI_MCA_oob_tcp_keepalive_intvl", "5", 0);
 	setenv("OMPI_MCA_oob_tcp_keepalive_probes", "3", 0);
-	exec_words(w, front, n);
+	exec_words(w, front);
 }
 
 /* Prepares the child: its own process group, because a terminal's Ctrl-C must reach only the
@@ -149,14 +146,9 @@ static void be_child(const sigset_t *signals)
 static pid_t process_of(const void *self, int rank, bool *far)
 {
 	const struct watch *w = self;
-	bool here = w->ranks == 1 || strcmp(w->host[rank], w->here) == 0;
-	*far = !here && *w->host[rank];
-	return here ? w->pid[rank] : PROCESS_UNKNOWN;
-}
-
-static char *name_of(const void *self, int rank)
-{
-	return ranks_name(self, rank);
+	bool here = w->ranks == 1 || strcmp(w->rank[rank].host, w->here) == 0;
+	*far = !here && *w->rank[rank].host;
+	return here ? w->rank[rank].pid : PROCESS_UNKNOWN;
 }
 
 static void end_stalled(void *self, char *why)
@@ -175,19 +167,18 @@ static void start(struct watch *w, const sigset_t *signals,
 {
 	int pipe_fd[2] = {-1, -1};
 	w->fd = must(calloc((size_t)(FD_RANK + w->ranks), sizeof *w->fd));
-	w->pid = must(calloc((size_t)w->ranks, sizeof *w->pid));
 	w->stall = (struct stall){.ranks = w->ranks,
 				  .pulse = status_pulse(w->page, 0),
 				  .timeout_s = w->config->harness.stall_timeout,
 				  .setting = "--stall-timeout",
 				  .process = process_of,
-				  .name = name_of,
+				  .name = ranks_name,
 				  .end = end_stalled,
 				  .self = w};
 	stall_open(&w->stall);
 	if (is_simulated(w->config)) /* its virtual time has no pulse: CPU use is progress */
 		status_pulse(w->page, 0)->phase = PHASE_LOADS;
-	host_name(w->here);
+	gethostname(w->here, sizeof w->here - 1);
 	for (int i = 0; i < FD_RANK + w->ranks; i++)
 		w->fd[i] = (struct pollfd){.fd = -1, .events = POLLIN};
 	w->fd[FD_SIGNAL].fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -213,7 +204,7 @@ static void start(struct watch *w, const sigset_t *signals,
 	}
 	CHECK(w->child > 0, "fork: %s", strerror(errno));
 	if (w->ranks == 1)
-		w->pid[0] = w->child;
+		w->rank[0].pid = w->child;
 	else
 		w->stall.launcher = w->child;
 	setpgid(w->child, w->child); /* here too, because a signal may come before the child runs */
@@ -294,7 +285,6 @@ static void end_watch(struct watch *w)
 			close(w->fd[i].fd);
 	free(w->fd);
 	stall_close(&w->stall);
-	free(w->pid);
 }
 
 /* ---- The end ------------------------------------------------------------- */
@@ -357,13 +347,11 @@ int launch(const struct config *c, const char *const *command,
 			  .ranks = ranks,
 			  .rank_failure = {.rank = -1, .signal = -1, .status = -1},
 			  .first = -1};
-	w.host = must(calloc((size_t)ranks, sizeof *w.host));
-	w.planned = must(calloc((size_t)ranks, sizeof *w.planned));
 	bool alone = ranks == 1 && !is_simulated(c);
 	if (!alone)
 		make_folders(&w);
 	struct status_page *page = status_new(c->run.epochs, ranks, w.folder[1], w.page_path);
-	sigset_t signals, before;
+	sigset_t signals = end_signals(), before;
 	int status;
 	w.page = page;
 	signal(SIGCHLD, SIG_DFL); /* a parent may have ignored it; waitpid would then fail */
@@ -374,19 +362,14 @@ int launch(const struct config *c, const char *const *command,
 			"some space",
 			strerror(errno));
 		remove_folders(&w);
-		free(w.host);
-		free(w.planned);
 		return EXIT_USER;
 	}
+	w.rank = must(calloc((size_t)ranks, sizeof *w.rank));
 	if (alone)
 		unlink_page(&w); /* the child has it */
 	else if (!is_simulated(c) && *c->harness.hostfile)
 		w.hosts = write_hosts(&w);
-	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	start(&w, &signals, worker, ctx);
 	int wait_status = watch(&w, watcher);
@@ -415,8 +398,7 @@ int launch(const struct config *c, const char *const *command,
 	} else {
 		status = end_of_child(&w, wait_status, why);
 	}
-	free(w.host);
-	free(w.planned);
+	free(w.rank);
 	free(w.hosts);
 	free(w.stalled);
 	return status;

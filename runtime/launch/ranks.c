@@ -24,12 +24,6 @@ int ranks_of(const struct config *c)
 	return (int)(c->run.workers + c->run.servers);
 }
 
-void host_name(char host[HOST])
-{
-	memset(host, 0, HOST);
-	gethostname(host, HOST - 1);
-}
-
 /* Heap. rank -1, host "": not known. */
 static char *name_of(const struct config *c, int rank, const char *host)
 {
@@ -47,12 +41,12 @@ static char *name_of(const struct config *c, int rank, const char *host)
 void worker_introduce(const struct config *c, struct status_page *page)
 {
 	int rank = rank_of_launcher();
-	char host[HOST];
+	char host[HOST] = "";
 	if (rank < 0 || ranks_of(c) == 1)
 		return;
 	if (page && !is_simulated(c) && rank < page->ranks)
 		pulse_of(status_pulse(page, rank));
-	host_name(host);
+	gethostname(host, sizeof host - 1);
 	panic_as(name_of(c, rank, host));
 	if (getenv(STATUS_VARIABLE)) /* the watcher reads this line and does not show it */
 		dprintf(STDERR_FILENO, INTRODUCTION " %d %s %d\n", rank, host, (int)getpid());
@@ -67,9 +61,9 @@ bool ranks_read(struct watch *w, const char *line)
 		return false;
 	struct pollfd *fd = &w->fd[FD_RANK + rank];
 	text_disarm(host);
-	w->introduced += !*w->host[rank];
-	memcpy(w->host[rank], host, HOST);
-	w->pid[rank] = pid;
+	w->introduced += !*w->rank[rank].host;
+	memcpy(w->rank[rank].host, host, HOST);
+	w->rank[rank].pid = pid;
 	struct seen *seen = &w->stall.seen[rank];
 	seen->lived = seen->got_on = clock_now();
 	if (strcmp(host, w->here) == 0 && fd->fd < 0) {
@@ -117,7 +111,7 @@ int ranks_first_failed(const struct watch *w)
 	if (!w->heard && !w->given_up)
 		return -1; /* mpirun ended first, and all ranks with it */
 	for (int rank = 0; w->introduced == w->ranks - 1 && rank < w->ranks; rank++)
-		if (!*w->host[rank])
+		if (!*w->rank[rank].host)
 			silent = rank;
 	return w->first >= 0 ? w->first : silent;
 }
@@ -129,21 +123,22 @@ static const char *host_of(const struct watch *w, int rank)
 	const char *host = "";
 	if (w->ranks == 1)
 		return w->here;
-	if (rank >= 0 && *w->host[rank])
-		return w->host[rank];
+	if (rank >= 0 && *w->rank[rank].host)
+		return w->rank[rank].host;
 	if (rank >= 0 && rank == w->rank_failure.rank && *w->rank_failure.host)
 		return w->rank_failure.host;
-	if (rank >= 0 && *w->planned[rank])
-		return w->planned[rank];
+	if (rank >= 0 && *w->rank[rank].planned)
+		return w->rank[rank].planned;
 	for (int i = 0; i < w->ranks; i++)
-		if (*w->host[i] && *host && strcmp(w->host[i], host) != 0)
+		if (*w->rank[i].host && *host && strcmp(w->rank[i].host, host) != 0)
 			return "";
-		else if (*w->host[i])
-			host = w->host[i];
+		else if (*w->rank[i].host)
+			host = w->rank[i].host;
 	return host;
 }
 
-char *ranks_name(const struct watch *w, int rank)
+char *ranks_name(const void *watch, int rank)
 {
+	const struct watch *w = watch;
 	return name_of(w->config, rank, host_of(w, rank));
 }

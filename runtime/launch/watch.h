@@ -18,6 +18,11 @@ enum { HOST = 256, HELD = 8192 };
  * end the others (it takes 1 or 2 s), and LAST_S more after SIGTERM. */
 enum { TICK_MS = 100, PATIENCE_S = 10, GRACE_S = 5, LAST_S = 2 };
 
+struct rank {
+	char host[HOST], planned[HOST]; /* "" before the introduction; "" = no hostfile */
+	pid_t pid;                      /* 0 before the introduction */
+};
+
 struct rank_failure { /* mpirun's report of the first failed rank; -1, "": not reported */
 	int rank, signal, status;
 	char host[HOST];
@@ -43,11 +48,9 @@ struct watch {
 	char *hosts;              /* a file with the host of each rank; NULL = all here */
 	pid_t child;              /* mpirun, or the only worker */
 	int ranks;
-	struct pollfd *fd;     /* [FD_RANK + ranks]; a rank's is a pidfd, or -1 */
-	char (*host)[HOST];    /* [ranks]; "" before the introduction */
-	char (*planned)[HOST]; /* [ranks]; as the hostfile names them; "" = no hostfile */
-	pid_t *pid;            /* [ranks]; 0 before the introduction */
-	char here[HOST];       /* this machine */
+	struct pollfd *fd; /* [FD_RANK + ranks]; a rank's is a pidfd, or -1 */
+	struct rank *rank; /* [ranks] */
+	char here[HOST];   /* this machine */
 
 	char lost[HOST];        /* a machine that mpirun can no longer reach; "" = none */
 	char not_started[HOST]; /* a machine where mpirun could not start the program; "" = none */
@@ -82,12 +85,11 @@ void mpirun_release(struct stderr_parser *e); /* passes on the held text */
 
 bool is_simulated(const struct config *c); /* then all workers are one process */
 int ranks_of(const struct config *c);
-void host_name(char host[HOST]);
 bool ranks_read(struct watch *w, const char *line); /* an introduction; false: another line */
 void ranks_poll(struct watch *w);
 void ranks_kill(struct watch *w);
 int ranks_first_failed(const struct watch *w); /* the first failed rank; -1: not known */
-/* The name of a rank with its host; rank -1: not known. Heap. */
-char *ranks_name(const struct watch *w, int rank);
+/* The name of a rank of a struct watch, with its host; rank -1: not known. Heap. */
+char *ranks_name(const void *watch, int rank);
 
 #endif

@@ -49,7 +49,6 @@ int lib_fail(int code, const char *fmt, ...)
 	return code;
 }
 
-/* Frees the message; NULL is no failure. */
 int lib_fail_with(int code, char *wrong)
 {
 	if (!wrong)
@@ -59,7 +58,6 @@ int lib_fail_with(int code, char *wrong)
 	return code;
 }
 
-/* Is a call allowed now? */
 int lib_ready(const char *function)
 {
 	if (lib.state == UNBORN)
@@ -81,7 +79,6 @@ int lib_ready(const char *function)
 	return MVB_OK;
 }
 
-/* Is a call allowed now, and is this pointer to a live object of the library? */
 int lib_ready_with(const char *function, enum kind kind, const void *p)
 {
 	static const char *const word[] = {
@@ -101,7 +98,6 @@ void *lib_keep(struct object *o, struct object what)
 	return lib.object = o;
 }
 
-/* Counts from 1 in the order of creation, which is the same on all workers. */
 double lib_number(const struct object *object)
 {
 	double number = 0;
@@ -137,21 +133,17 @@ struct report {
 	char message[MESSAGE];
 };
 
-/* The first rank that is in another function than rank 0, or uses another object; 0 = none. */
-static int first_elsewhere(const struct report *r, int n)
-{
-	for (int k = 1; k < n; k++)
-		if (r[k].call.function != r[0].call.function ||
-		    r[k].call.object != r[0].call.object)
-			return k;
-	return 0;
-}
-
+/* The first rank that has another argument than rank 0; ARGS: that is in another function, or uses
+ * another object. 0 = none. */
 static int first_other(const struct report *r, int n, int arg)
 {
-	for (int k = 1; k < n; k++)
-		if (r[k].call.arg[arg] != r[0].call.arg[arg])
+	const struct call *a = &r[0].call;
+	for (int k = 1; k < n; k++) {
+		const struct call *b = &r[k].call;
+		if (arg < ARGS ? b->arg[arg] != a->arg[arg]
+			       : b->function != a->function || b->object != a->object)
 			return k;
+	}
 	return 0;
 }
 
@@ -169,7 +161,7 @@ static void find_verdict(struct report *out, const struct report *r, int n)
 {
 	const char *who = r[0].call.function == INIT ? "process" : "worker";
 	char here[96], there[96];
-	int k = first_elsewhere(r, n);
+	int k = first_other(r, n, ARGS);
 	out->call.code = MVB_ERR_DIFFERS;
 	if (k) {
 		name_call(&r[0].call, here);
@@ -195,23 +187,21 @@ static void find_verdict(struct report *out, const struct report *r, int n)
 }
 
 /* A call is wrong: rank 0 compares all calls and reports the mistake to all workers. */
-static int explain(struct link *link, int rank, int size, const struct call *mine)
+static int explain(struct link *link, const struct call *mine)
 {
-	struct report out = {.call = *mine}, *all = NULL;
+	struct report out = {.call = *mine};
+	struct report *all AUTOFREE = must(calloc((size_t)link_size(link), sizeof *all));
 	snprintf(out.message, MESSAGE, "%s", mine->code ? message : "");
-	if (rank == 0)
-		all = must(calloc((size_t)size, sizeof *all));
 	link_gather_bytes(link, &out, all, sizeof out);
-	if (rank == 0)
-		find_verdict(&out, all, size);
-	free(all);
+	if (link_rank(link) == 0)
+		find_verdict(&out, all, link_size(link));
 	link_broadcast(link, 0, &out, sizeof out);
 	if (out.call.code == MVB_ERR_PEER && mine->code)
 		return mine->code;
 	return lib_fail(out.call.code, "%s", out.message);
 }
 
-static int collective_on(struct link *link, int rank, int size, const struct call *mine)
+static int collective_on(struct link *link, const struct call *mine)
 {
 	enum { FACTS = ARGS + 3 };
 	double fact[FACTS] = {mine->function, mine->code, mine->object}, most[2 * FACTS];
@@ -226,7 +216,7 @@ static int collective_on(struct link *link, int rank, int size, const struct cal
 		fine = fine && most[2 * i] == -most[2 * i + 1];
 	if (fine)
 		return mine->code;
-	return explain(link, rank, size, mine);
+	return explain(link, mine);
 }
 
 /* A worker that waits for the others in a collective call pushes nothing meanwhile. Tells the
@@ -240,11 +230,11 @@ static void notify_tables(bool away, bool all)
 	}
 }
 
-int lib_collective(const struct call *mine)
+int lib_collective(struct call mine)
 {
-	bool all = mine->function == BARRIER;
+	bool all = mine.function == BARRIER;
 	notify_tables(true, all);
-	int code = collective_on(lib.link, lib.rank, lib.workers, mine);
+	int code = collective_on(lib.link, &mine);
 	notify_tables(false, all);
 	return code;
 }
@@ -254,24 +244,15 @@ int lib_free(enum function function, enum kind kind, struct object *o)
 	if (!o)
 		return MVB_OK;
 	TRY(lib_ready_with(functions[function].name, kind, o));
-	struct call call = {.function = function,
-			    .code = o->table ? lib_finish_ops(o->table) : MVB_OK,
-			    .object = lib_number(o)};
-	int code = lib_collective(&call);
+	int code = o->table ? lib_finish(TABLE_OP, o->table) : MVB_OK;
+	code = lib_collective(
+		(struct call){.function = function, .code = code, .object = lib_number(o)});
 	if (code != MVB_ERR_DIFFERS)
 		lib_drop(o);
 	return code;
 }
 
 /* ---- Started operations ----------------------------------------------------------- */
-
-static void end_reduction(const struct pending_op *f)
-{
-	if (lib.workers > 1)
-		link_allreduce_wait(lib.async, f->slot);
-	lib.slot[f->slot] = false;
-	lib_mean(f->x, f->n, f->op);
-}
 
 int lib_op_code(const struct mvb_table *t)
 {
@@ -291,16 +272,19 @@ static void finish_op(struct pending_op *f)
 		f->code = f->why ? lib_op_code(f->table) : MVB_OK;
 		lib_note_push(f->table, f->operation);
 	} else if (f->state == REDUCTION) {
-		end_reduction(f);
+		if (lib.workers > 1)
+			link_allreduce_wait(lib.async, f->slot);
+		lib.slot[f->slot] = false;
+		lib_mean(f->x, f->n, f->op);
 	}
 	f->state = DONE;
 }
 
-int lib_finish_ops(const struct mvb_table *t)
+int lib_finish(enum pending_state state, const struct mvb_table *t)
 {
 	int code = MVB_OK;
 	for (struct pending_op *f = lib.pending_op; f < lib.pending_op + PENDING_OPS; f++) {
-		if (f->state != TABLE_OP || (t && f->table != t))
+		if (f->state != state || (t && f->table != t))
 			continue;
 		finish_op(f);
 		if (f->code && !code)
@@ -309,19 +293,11 @@ int lib_finish_ops(const struct mvb_table *t)
 	return code;
 }
 
-void lib_finish_reductions(void)
-{
-	for (struct pending_op *f = lib.pending_op; f < lib.pending_op + PENDING_OPS; f++)
-		if (f->state == REDUCTION)
-			finish_op(f);
-}
-
 int64_t lib_ticket(const struct pending_op *f)
 {
 	return f->generation * PENDING_OPS + (f - lib.pending_op);
 }
 
-/* A free entry, or NULL. */
 struct pending_op *lib_pending_new(void)
 {
 	for (int i = 0; i < PENDING_OPS; i++)
@@ -361,16 +337,6 @@ static const struct placement *placement_of(const struct mvb_setup *s)
 {
 	const struct placement *h = s->tables ? placement_find(s->tables) : NULL;
 	return h && !h->floats_on_device ? h : NULL;
-}
-
-/* For comparing the processes' choices; 0: auto. */
-static double placement_number(const struct mvb_setup *s)
-{
-	const struct placement *h = placement_of(s);
-	double number = 0;
-	for (size_t i = 0; h && table_placements[i] != h; i++)
-		number++;
-	return number + (h != NULL);
 }
 
 /* Is this start allowed? */
@@ -469,25 +435,22 @@ static void close_links(void)
 }
 
 #define STALL_TIMEOUT "MVBENCH_STALL_TIMEOUT"
-/* As set by the user [s]; 0: a process that makes no progress is only reported. */
-static double stall_timeout(void)
-{
-	const char *text = getenv(STALL_TIMEOUT);
-	return text ? fmax(atof(text), 0) : 0;
-}
 
 int mvb_init(const struct mvb_setup *setup)
 {
 	struct mvb_setup s = setup ? *setup : (struct mvb_setup){0};
+	const char *stall = getenv(STALL_TIMEOUT);
 	int code;
 	TRY(check_start(&s));
-	lookout_limits(stall_timeout(), STALL_TIMEOUT);
+	/* 0: a process that makes no progress is only reported */
+	lookout_limits(stall ? fmax(atof(stall), 0) : 0, STALL_TIMEOUT);
 	TRY(start(&s));
+	const struct placement *placement = placement_of(&s);
 	struct call call = {.function = INIT,
 			    .code = check_roles(&s),
-			    .arg = {s.servers, placement_number(&s)}};
+			    .arg = {s.servers, placement ? placement->preference : -1}};
 	lib.everyone = link_world(lib.size);
-	if ((code = collective_on(lib.everyone, lib.rank, lib.size, &call))) {
+	if ((code = collective_on(lib.everyone, &call))) {
 		close_links();
 		return code;
 	}
@@ -563,19 +526,19 @@ const char *mvb_backend(void)
 int mvb_barrier(void)
 {
 	TRY(lib_ready("mvb_barrier"));
-	struct call call = {.function = BARRIER, .code = lib_finish_ops(NULL)};
-	return lib_collective(&call);
+	int code = lib_finish(TABLE_OP, NULL);
+	return lib_collective((struct call){.function = BARRIER, .code = code});
 }
 
 /* ---- The end ----------------------------------------------------------------------------- */
 
 static int close_worker(void)
 {
-	struct call call = {.function = SHUTDOWN};
 	TRY(lib_ready("mvb_shutdown"));
-	int code = lib_finish_ops(NULL);
-	lib_finish_reductions();
-	while (lib_collective(&call)) /* a worker was in another function, and got the error */
+	int code = lib_finish(TABLE_OP, NULL);
+	lib_finish(REDUCTION, NULL);
+	/* until no worker is in another function, where it gets the error */
+	while (lib_collective((struct call){.function = SHUTDOWN}))
 		continue;
 	while (lib.object) /* the newest first: a model frees its table */
 		lib_drop(lib.object);

@@ -37,7 +37,7 @@ enum { PENDING_OPS = 256 };
 
 /* An operation that is started and not waited for. */
 struct pending_op {
-	enum { FREE, TABLE_OP, REDUCTION, DONE } state;
+	enum pending_state { FREE, TABLE_OP, REDUCTION, DONE } state;
 	int64_t generation;
 	struct mvb_table *table;    /* TABLE_OP */
 	struct table_op *operation; /* the one that the table has started */
@@ -75,14 +75,6 @@ int lib_no_memory(const char *function, size_t floats);
 int lib_ready(const char *function);
 /* Is a call allowed now, and is this pointer to a live object of the library? */
 int lib_ready_with(const char *function, enum kind kind, const void *p);
-
-/* For functions that return a code: returns it unless it is MVB_OK. */
-#define TRY(call) \
-	do { \
-		int code_ = (call); \
-		if (code_) \
-			return code_; \
-	} while (0)
 
 void *lib_keep(struct object *o, struct object what);
 void lib_drop(struct object *o);
@@ -126,7 +118,7 @@ struct call {
 
 /* All workers call it. MVB_OK when all are in the same function, with equal arguments, and none was
  * refused. MVB_ERR_DIFFERS, on all, when they are in different functions. */
-int lib_collective(const struct call *mine);
+int lib_collective(struct call mine);
 /* Collective: frees the object if it is of this kind; NULL is fine. */
 int lib_free(enum function function, enum kind kind, struct object *o);
 
@@ -135,10 +127,9 @@ int lib_free(enum function function, enum kind kind, struct object *o);
 struct pending_op *lib_pending_new(void); /* a free entry, or NULL */
 int64_t lib_ticket(const struct pending_op *f);
 int lib_too_many(const char *function);
-/* Wait for started operations on one table, or on all (NULL), and return the first error; and for
- * the reductions. */
-int lib_finish_ops(const struct mvb_table *t);
-void lib_finish_reductions(void);
+/* Waits for what is in this state: operations on one table, or on all (NULL), or reductions.
+ * Returns the first error. */
+int lib_finish(enum pending_state state, const struct mvb_table *t);
 
 /* ---- Tables (tables.c) -------------------------------------------------------- */
 
@@ -147,14 +138,26 @@ void lib_note_push(struct mvb_table *t, const struct table_op *p);
 
 /* ---- Lists of tensors (reduce.c) ----------------------------------------------- */
 
+/* tensor[i] [n[i]], i < count; total: the sum of n. */
+struct list {
+	float *const *tensor;
+	const size_t *n;
+	size_t count, total;
+};
+
 /* Turns x, a sum over the workers, into the result of op. */
 void lib_mean(float *x, size_t n, enum mvb_reduce op);
-int lib_check_list(const char *function, float *const *tensor, const size_t *n, size_t count);
-size_t lib_list_total(const size_t *n, size_t count);
-/* A call with a list. If the list has failed its check (code), it counts as empty. */
-struct call lib_list_call(enum function function, int code, const size_t *n, size_t count);
-void lib_join(float *flat, float *const *tensor, const size_t *n, size_t count);
-void lib_part(const float *flat, float *const *tensor, const size_t *n, size_t count);
+/* x [n] = its sum over the workers. */
+void lib_sum(float *x, size_t n);
+int lib_check_list(const char *function, struct list *l); /* sets total */
+/* lib_collective of a call with a list and one more argument. If the list has failed its check
+ * (code), only its count is compared. */
+int lib_collective_list(enum function function, int code, struct list l, double more);
+/* The lists themselves, not the tensors, in memory of their own: free tensor and n. */
+struct list lib_list_copy(struct list l);
+void lib_list_free(struct list l);
+void lib_join(float *flat, struct list l);
+void lib_part(const float *flat, struct list l);
 
 /* Makes one MPI job of processes of one machine that were started one by one (rendezvous.c). All
  * call it with the same file, before platform_open(true). Returns NULL, or a message. */

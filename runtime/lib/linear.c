@@ -37,7 +37,9 @@ static struct mvb_linear_part layer_part(const struct mvb_linear *l)
 	return p;
 }
 
-static int check_layer(const char *function, const struct mvb_linear *l, size_t rows)
+/* Sets the part of this worker. */
+static int check_layer(const char *function, const struct mvb_linear *l, size_t rows,
+		       struct mvb_linear_part *part)
 {
 	TRY(lib_ready(function));
 	if (!l)
@@ -52,6 +54,7 @@ static int check_layer(const char *function, const struct mvb_linear *l, size_t 
 	if (l->inputs > most / l->outputs || rows > most / (l->inputs + l->outputs))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: %zu rows of %zu inputs and %zu outputs",
 				function, rows, l->inputs, l->outputs);
+	*part = layer_part(l);
 	return MVB_OK;
 }
 
@@ -64,31 +67,23 @@ static int check_floats(const char *function, const char *what, const float *p, 
 			what, n);
 }
 
-static struct call call_of(enum function function, int code, const struct mvb_linear *l,
-			   size_t rows)
+static int collective(enum function function, int code, const struct mvb_linear *l, size_t rows)
 {
 	struct call call = {.function = function, .code = code};
 	if (!code)
-		memcpy(call.arg,
-		       (double[]){l->form, (double)l->inputs, (double)l->outputs, l->b != NULL,
-				  (double)rows},
-		       5 * sizeof *call.arg);
-	return call;
-}
-
-/* x [n] = its sum over the workers. */
-static void add_up(float *x, size_t n)
-{
-	if (lib.workers > 1 && n)
-		link_allreduce(lib.link, x, n, SUM);
+		call = (struct call){.function = function,
+				     .arg = {l->form, (double)l->inputs, (double)l->outputs,
+					     l->b != NULL, (double)rows}};
+	return lib_collective(call);
 }
 
 int mvb_linear_part(const struct mvb_linear *l, struct mvb_linear_part *part)
 {
-	TRY(check_layer(__func__, l, 0));
+	struct mvb_linear_part p = {0};
+	TRY(check_layer(__func__, l, 0, &p));
 	if (!part)
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the part should go", __func__);
-	*part = layer_part(l);
+	*part = p;
 	return MVB_OK;
 }
 
@@ -108,12 +103,6 @@ static void axpy(float *restrict y, float a, const float *restrict x, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		y[i] += a * x[i];
-}
-
-static void add_bias(const struct mvb_linear *l, size_t columns, size_t rows, float *y)
-{
-	for (size_t r = 0; l->b && r < rows; r++)
-		axpy(y + r * columns, 1, l->b, columns);
 }
 
 /* Columns first .. first + held - 1 of a matrix of n columns. */
@@ -136,16 +125,12 @@ static void put(struct block b, const float *own, float *whole)
 int mvb_linear_forward(const struct mvb_linear *l, const float *x, size_t rows, float *y)
 {
 	struct mvb_linear_part p = {0};
-	int code = check_layer(__func__, l, rows);
-	bool collective = code != MVB_ERR_STATE && l && l->form == MVB_BASE_LINEAR;
-	if (!code) {
-		p = layer_part(l);
-		code = check_floats(__func__, "x", x, rows * p.inputs);
-		code = code ? code : check_floats(__func__, "y", y, rows * p.outputs);
-		code = code ? code : check_floats(__func__, "w", l->w, p.w);
-	}
-	struct call call = call_of(LINEAR_FORWARD, code, l, rows);
-	TRY(collective ? lib_collective(&call) : code);
+	int code = check_layer(__func__, l, rows, &p);
+	bool together = code != MVB_ERR_STATE && l && l->form == MVB_BASE_LINEAR;
+	code = code ? code : check_floats(__func__, "x", x, rows * p.inputs);
+	code = code ? code : check_floats(__func__, "y", y, rows * p.outputs);
+	code = code ? code : check_floats(__func__, "w", l->w, p.w);
+	TRY(together ? collective(LINEAR_FORWARD, code, l, rows) : code);
 	if (l->form == MVB_INITIAL_RESHAPE && rows)
 		memmove(y, x, rows * p.inputs * sizeof *y);
 	else if (l->form == MVB_BASE_RESHAPE)
@@ -158,9 +143,10 @@ int mvb_linear_forward(const struct mvb_linear *l, const float *x, size_t rows, 
 	for (size_t r = 0; r < rows; r++)
 		for (size_t o = 0; o < p.outputs; o++)
 			y[r * p.outputs + o] = dot(x + r * p.inputs, l->w + o * p.inputs, p.inputs);
-	if (collective)
-		add_up(y, rows * p.outputs);
-	add_bias(l, p.outputs, rows, y);
+	if (together)
+		lib_sum(y, rows * p.outputs);
+	for (size_t r = 0; l->b && r < rows; r++)
+		axpy(y + r * p.outputs, 1, l->b, p.outputs);
 	return MVB_OK;
 }
 
@@ -198,26 +184,22 @@ static void input_gradient(const struct mvb_linear *l, const struct mvb_linear_p
 			axpy(dx + r * p->inputs, dy[r * p->outputs + o], l->w + o * p->inputs,
 			     p->inputs);
 	if (l->form != MVB_BASE_LINEAR)
-		add_up(dx, n);
+		lib_sum(dx, n);
 }
 
 int mvb_linear_backward(const struct mvb_linear *l, const float *x, const float *dy, size_t rows,
 			float *dx)
 {
 	struct mvb_linear_part p = {0};
-	int code = check_layer(__func__, l, rows);
-	bool collective = code != MVB_ERR_STATE && l && dx &&
-			  (l->form == MVB_INITIAL_LINEAR || l->form == MVB_BASE_RESHAPE);
-	if (!code) {
-		p = layer_part(l);
-		code = check_floats(__func__, "x", x, rows * p.inputs);
-		code = code ? code : check_floats(__func__, "dy", dy, rows * p.outputs);
-		code = code ? code : check_floats(__func__, "w", l->w, p.w);
-		code = code ? code : check_floats(__func__, "dw", l->dw, p.w);
-		code = code ? code : check_floats(__func__, "db", l->db, p.b);
-	}
-	struct call call = call_of(LINEAR_BACKWARD, code, l, rows);
-	TRY(collective ? lib_collective(&call) : code);
+	int code = check_layer(__func__, l, rows, &p);
+	bool together = code != MVB_ERR_STATE && l && dx &&
+			(l->form == MVB_INITIAL_LINEAR || l->form == MVB_BASE_RESHAPE);
+	code = code ? code : check_floats(__func__, "x", x, rows * p.inputs);
+	code = code ? code : check_floats(__func__, "dy", dy, rows * p.outputs);
+	code = code ? code : check_floats(__func__, "w", l->w, p.w);
+	code = code ? code : check_floats(__func__, "dw", l->dw, p.w);
+	code = code ? code : check_floats(__func__, "db", l->db, p.b);
+	TRY(together ? collective(LINEAR_BACKWARD, code, l, rows) : code);
 	if (is_linear(l))
 		parameter_gradients(l, &p, x, dy, rows);
 	if (dx)
@@ -245,10 +227,10 @@ static struct block block_of_b(const struct mvb_linear *l)
 static int check_whole(const char *function, const struct mvb_linear *l, const float *w,
 		       const float *b)
 {
-	TRY(check_layer(function, l, 0));
+	struct mvb_linear_part p = {0};
+	TRY(check_layer(function, l, 0, &p));
 	if (!is_linear(l))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: this form has no parameters", function);
-	struct mvb_linear_part p = layer_part(l);
 	TRY(check_floats(function, "the layer's w", l->w, p.w));
 	TRY(check_floats(function, "w", w, l->inputs * l->outputs));
 	return l->b ? check_floats(function, "b", b, l->outputs) : MVB_OK;
@@ -258,17 +240,16 @@ int mvb_linear_gather(const struct mvb_linear *l, float *w, float *b)
 {
 	TRY(lib_ready(__func__));
 	int code = check_whole(__func__, l, w, b);
-	struct call call = call_of(LINEAR_GATHER, code, l, 0);
-	TRY(lib_collective(&call));
+	TRY(collective(LINEAR_GATHER, code, l, 0));
 	memset(w, 0, l->inputs * l->outputs * sizeof *w);
 	put(block_of_w(l), l->w, w);
-	add_up(w, l->inputs * l->outputs);
+	lib_sum(w, l->inputs * l->outputs);
 	if (!l->b)
 		return MVB_OK;
 	memset(b, 0, l->outputs * sizeof *b);
 	put(block_of_b(l), l->b, b);
 	if (l->form == MVB_INITIAL_LINEAR) /* otherwise each worker has all of it */
-		add_up(b, l->outputs);
+		lib_sum(b, l->outputs);
 	return MVB_OK;
 }
 

@@ -13,7 +13,7 @@ import sys
 import weakref
 from array import array
 from ctypes import CDLL, RTLD_GLOBAL, byref, c_int64, c_size_t, c_void_p
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 import mvbench_abi as _abi
 
@@ -220,9 +220,11 @@ class Table(_Object):
             raise ValueError(f"values: {n} floats for a table of {self.n}")
         self._own(make, lib.mvb_table_free, *self.shape, address, _options(options))
 
-    def _on(self, function: Any, x: Any, *more: Any, written: bool = True) -> Any:
+    def _on(self, function: Any, x: Any, *more: Any, rows: Any = None, written: bool = True) -> Any:
         address, n, kept = _floats(x, written)
-        _check(function(self._pointer, address, n, *more))
+        row = [] if rows is None else [_whole(r, "a row number") for r in rows]
+        listed = () if rows is None else ((c_int64 * len(row))(*row), len(row))
+        _check(function(self._pointer, *listed, address, n, *more))
         return x
 
     def add(self, values: Any, **by: float) -> None:
@@ -256,24 +258,18 @@ class Matrix(Table):
         self.shape = (_whole(rows, "rows"), _whole(columns, "columns"))
         self._make(lib.mvb_matrix_new, values, options)
 
-    def _rows(self, function: Callable, rows: Any, x: Any, *more: Any, written: bool) -> Any:
-        address, n, kept = _floats(x, written)
-        row = (c_int64 * len(rows))(*(_whole(r, "a row number") for r in rows))
-        _check(function(self._pointer, row, len(row), address, n, *more))
-        return x
-
     def add(self, values: Any, rows: Optional[Sequence[int]] = None, **by: float) -> None:
         """Pushes values [rows x columns]; with rows, row numbers from 0: [len(rows) x columns]. Error: sizes."""
         if rows is None:
             return super().add(values, **by)
-        self._rows(lib.mvb_table_add_rows, rows, values, _push(by), written=False)
+        self._on(lib.mvb_table_add_rows, values, _push(by), rows=rows, written=False)
 
     def get(self, rows: Optional[Sequence[int]] = None, out: Any = None) -> Any:
         """Pulls all rows, or those listed; out and result: [rows x columns] or [len(rows) x columns]. Error: sizes."""
         if rows is None:
             return super().get(out)
         out = _new(len(rows), self.shape[1]) if out is None else out
-        return self._rows(lib.mvb_table_get_rows, rows, out, written=True)
+        return self._on(lib.mvb_table_get_rows, out, rows=rows)
 
 class Shared(Table):
     """An array and its table. sync() pushes its change and pulls. Source: Multiverso's mv_shared."""

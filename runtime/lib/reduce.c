@@ -12,21 +12,22 @@
 #include <string.h>
 
 struct bucket {
-	size_t first, count; /* in the order of the backward pass: 0 is the last tensor */
-	size_t floats;
-	float *joined;  /* NULL: one tensor, reduced where it is */
+	struct list list;
+	float *x;       /* what is reduced: its only tensor, or its part of `flat` */
 	size_t missing; /* tensors that are not ready */
 };
 
 struct mvb_grads {
 	struct object object;
 	struct link *link; /* its own: separate from other reductions */
-	size_t count;
-	float **tensor; /* from the last to the first */
-	size_t *n, *bucket_of;
-	bool *ready;
-	struct bucket *bucket;
-	size_t buckets, started, missing;
+	struct list list;
+	float *flat; /* the tensors of buckets with several */
+	struct place {
+		struct bucket *bucket;
+		bool ready;
+	} * place;             /* of each tensor */
+	struct bucket *bucket; /* the first has the last tensor */
+	size_t buckets, started;
 };
 
 /* ---- Reductions ----------------------------------------------------------------------- */
@@ -58,22 +59,24 @@ void lib_mean(float *x, size_t n, enum mvb_reduce op)
 		x[i] /= (float)lib.workers;
 }
 
-/* Replaces x by the sum or the mean over the workers. */
+void lib_sum(float *x, size_t n)
+{
+	if (lib.workers > 1 && n)
+		link_allreduce(lib.link, x, n, SUM);
+}
+
 static void reduce(float *x, size_t n, enum mvb_reduce op)
 {
-	if (lib.workers == 1 || n == 0)
-		return;
-	link_allreduce(lib.link, x, n, SUM);
+	lib_sum(x, n);
 	lib_mean(x, n, op);
 }
 
 int mvb_allreduce(float *x, size_t n, enum mvb_reduce op)
 {
 	TRY(lib_ready(__func__));
-	struct call call = {.function = ALLREDUCE,
-			    .code = check_reduction(__func__, x, n, op),
-			    .arg = {(double)n, (double)op}};
-	TRY(lib_collective(&call));
+	int code = check_reduction(__func__, x, n, op);
+	TRY(lib_collective((struct call){
+		.function = ALLREDUCE, .code = code, .arg = {(double)n, (double)op}}));
 	reduce(x, n, op);
 	return MVB_OK;
 }
@@ -100,9 +103,8 @@ int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket)
 	struct pending_op *f = code ? NULL : lib_pending_new();
 	if (!code && !f)
 		code = lib_too_many(__func__);
-	struct call call = {
-		.function = ALLREDUCE_START, .code = code, .arg = {(double)n, (double)op}};
-	TRY(lib_collective(&call));
+	TRY(lib_collective((struct call){
+		.function = ALLREDUCE_START, .code = code, .arg = {(double)n, (double)op}}));
 	while (lib.slot[slot])
 		slot++;
 	lib.slot[slot] = true;
@@ -119,80 +121,81 @@ int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket)
 
 /* ---- Lists of tensors ------------------------------------------------------------------- */
 
-int lib_check_list(const char *function, float *const *tensor, const size_t *n, size_t count)
+int lib_check_list(const char *function, struct list *l)
 {
 	double total = 0;
-	if (count && (!tensor || !n))
+	if (l->count && (!l->tensor || !l->n))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the list of tensors should be",
 				function);
-	for (size_t i = 0; i < count; i++) {
-		if (n[i] && !tensor[i])
+	for (size_t i = 0; i < l->count; i++) {
+		if (l->n[i] && !l->tensor[i])
 			return lib_fail(MVB_ERR_ARGUMENT, "%s: tensor %zu of %zu floats is NULL",
-					function, i, n[i]);
-		total += (double)n[i];
+					function, i, l->n[i]);
+		total += (double)l->n[i];
+		l->total += l->n[i];
 	}
 	if (total > (double)(SIZE_MAX / sizeof(float) / 4))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: tensors of %g floats", function, total);
 	return MVB_OK;
 }
 
-size_t lib_list_total(const size_t *n, size_t count)
+int lib_collective_list(enum function function, int code, struct list l, double more)
 {
-	size_t total = 0;
-	for (size_t i = 0; i < count; i++)
-		total += n[i];
-	return total;
-}
-
-/* Exact as a double. Differs, or nearly surely so, for lists of equal total and other lengths. */
-static double list_print(const size_t *n, size_t count)
-{
-	return (double)(hash_of(HASH_START, n, count * sizeof *n) >> 12);
-}
-
-struct call lib_list_call(enum function function, int code, const size_t *n, size_t count)
-{
-	struct call call = {.function = function, .code = code, .arg = {(double)count}};
+	struct call call = {
+		.function = function, .code = code, .arg = {(double)l.count, 0, 0, more}};
 	if (!code) {
-		call.arg[1] = (double)lib_list_total(n, count);
-		call.arg[2] = list_print(n, count);
+		call.arg[1] = (double)l.total;
+		/* exact as a double; differs, or nearly surely so, for other lengths */
+		call.arg[2] = (double)(hash_of(HASH_START, l.n, l.count * sizeof *l.n) >> 12);
 	}
-	return call;
+	return lib_collective(call);
 }
 
-void lib_join(float *flat, float *const *tensor, const size_t *n, size_t count)
+struct list lib_list_copy(struct list l)
 {
-	for (size_t i = 0; i < count; flat += n[i++])
-		if (n[i])
-			memcpy(flat, tensor[i], n[i] * sizeof *flat);
+	float **tensor = must(calloc(l.count + 1, sizeof *tensor));
+	size_t *n = must(calloc(l.count + 1, sizeof *n));
+	for (size_t i = 0; i < l.count; i++) {
+		tensor[i] = l.tensor[i];
+		n[i] = l.n[i];
+	}
+	return (struct list){tensor, n, l.count, l.total};
 }
 
-void lib_part(const float *flat, float *const *tensor, const size_t *n, size_t count)
+void lib_list_free(struct list l)
 {
-	for (size_t i = 0; i < count; flat += n[i++])
-		if (n[i])
-			memcpy(tensor[i], flat, n[i] * sizeof *flat);
+	free((void *)(uintptr_t)l.tensor);
+	free((void *)(uintptr_t)l.n);
+}
+
+void lib_join(float *flat, struct list l)
+{
+	for (size_t i = 0; i < l.count; flat += l.n[i++])
+		if (l.n[i])
+			memcpy(flat, l.tensor[i], l.n[i] * sizeof *flat);
+}
+
+void lib_part(const float *flat, struct list l)
+{
+	for (size_t i = 0; i < l.count; flat += l.n[i++])
+		if (l.n[i])
+			memcpy(l.tensor[i], flat, l.n[i] * sizeof *flat);
 }
 
 int mvb_allreduce_list(float *const *tensor, const size_t *n, size_t count, enum mvb_reduce op)
 {
+	struct list l = {tensor, n, count, 0};
 	TRY(lib_ready(__func__));
-	int code = lib_check_list(__func__, tensor, n, count);
+	int code = lib_check_list(__func__, &l);
 	code = code ? code : check_op(__func__, op);
-	float *flat = NULL;
-	size_t total = code ? 0 : lib_list_total(n, count);
-	if (!code && !(flat = malloc((total + 1) * sizeof *flat)))
-		code = lib_no_memory(__func__, total);
-	struct call call = lib_list_call(ALLREDUCE_LIST, code, n, count);
-	call.arg[3] = (double)op;
-	code = lib_collective(&call);
-	if (!code) {
-		lib_join(flat, tensor, n, count);
-		reduce(flat, total, op);
-		lib_part(flat, tensor, n, count);
-	}
-	free(flat);
-	return code;
+	float *flat AUTOFREE = code ? NULL : malloc((l.total + 1) * sizeof *flat);
+	if (!code && !flat)
+		code = lib_no_memory(__func__, l.total);
+	TRY(lib_collective_list(ALLREDUCE_LIST, code, l, (double)op));
+	lib_join(flat, l);
+	reduce(flat, l.total, op);
+	lib_part(flat, l);
+	return MVB_OK;
 }
 
 int mvb_broadcast(float *x, size_t n, int root)
@@ -202,11 +205,11 @@ int mvb_broadcast(float *x, size_t n, int root)
 	if (!code && (root < 0 || root >= lib.workers))
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: root %d; workers are 0 to %d", __func__,
 				root, lib.workers - 1);
-	struct call call = {.function = BROADCAST, .code = code, .arg = {(double)n, root}};
-	code = lib_collective(&call);
-	if (!code && n)
+	TRY(lib_collective(
+		(struct call){.function = BROADCAST, .code = code, .arg = {(double)n, root}}));
+	if (n)
 		link_broadcast(lib.link, root, x, n * sizeof *x);
-	return code;
+	return MVB_OK;
 }
 
 /* ---- Gradients ------------------------------------------------------------------------- */
@@ -217,102 +220,81 @@ static const size_t bucket_bytes_default = 1 << 20;
  * The number of buckets stays below LINK_SLOTS. */
 static void fill_buckets(struct mvb_grads *g, size_t bytes)
 {
-	size_t total = lib_list_total(g->n, g->count), least = bytes / sizeof(float);
-	if (least < total / (LINK_SLOTS / 2) + 1)
-		least = total / (LINK_SLOTS / 2) + 1;
-	for (size_t i = 0; i < g->count; i++) {
+	const struct list all = g->list;
+	size_t least = bytes / sizeof(float), bound = all.total / (LINK_SLOTS / 2) + 1;
+	float *flat = g->flat + all.total;
+	for (size_t i = all.count; i-- > 0;) {
 		struct bucket *b = &g->bucket[g->buckets];
-		g->bucket_of[i] = g->buckets;
-		b->first = b->count++ ? b->first : i;
-		b->floats += g->n[i];
-		g->buckets += b->floats >= least || i + 1 == g->count;
+		flat -= all.n[i];
+		b->list = (struct list){all.tensor + i, all.n + i, b->list.count + 1,
+					b->list.total + all.n[i]};
+		b->x = b->list.count > 1 ? flat : all.tensor[i];
+		g->place[i].bucket = b;
+		g->buckets += (b->list.total >= least && b->list.total >= bound) || i == 0;
 	}
 }
 
 static void grads_reset(struct mvb_grads *g)
 {
 	for (size_t i = 0; i < g->buckets; i++)
-		g->bucket[i].missing = g->bucket[i].count;
-	memset(g->ready, 0, g->count * sizeof *g->ready);
+		g->bucket[i].missing = g->bucket[i].list.count;
+	for (size_t i = 0; i < g->list.count; i++)
+		g->place[i].ready = false;
 	g->started = 0;
-	g->missing = g->count;
 }
 
 static void grads_free(struct mvb_grads *g)
 {
-	for (size_t i = 0; i < g->buckets; i++)
-		free(g->bucket[i].joined);
 	link_free(g->link);
-	free(g->tensor);
-	free(g->n);
-	free(g->bucket_of);
-	free(g->ready);
+	lib_list_free(g->list);
+	free(g->flat);
+	free(g->place);
 	free(g->bucket);
 	free(g);
 }
 
-/* The part of the creation that needs no other worker; NULL when there is no memory. */
-static struct mvb_grads *grads_make(float *const *tensor, const size_t *n, size_t count,
-				    size_t bytes)
+/* The part of the creation that needs no other worker; flat is NULL when there is no memory. */
+static struct mvb_grads *grads_make(struct list l, size_t bytes)
 {
-	struct mvb_grads *g = calloc(1, sizeof *g);
-	if (!g)
-		return NULL;
-	g->count = count;
-	g->tensor = calloc(count + 1, sizeof *g->tensor);
-	g->n = calloc(count + 1, sizeof *g->n);
-	g->bucket_of = calloc(count + 1, sizeof *g->bucket_of);
-	g->ready = calloc(count + 1, sizeof *g->ready);
-	g->bucket = calloc(count + 1, sizeof *g->bucket);
-	bool whole_of_it = g->tensor && g->n && g->bucket_of && g->ready && g->bucket;
-	for (size_t i = 0; whole_of_it && i < count; i++) {
-		g->tensor[i] = tensor[count - 1 - i];
-		g->n[i] = n[count - 1 - i];
-	}
-	if (whole_of_it)
+	struct mvb_grads *g = must(calloc(1, sizeof *g));
+	g->list = lib_list_copy(l);
+	g->place = must(calloc(l.count, sizeof *g->place));
+	g->bucket = must(calloc(l.count, sizeof *g->bucket));
+	g->flat = malloc((l.total + 1) * sizeof *g->flat);
+	if (g->flat)
 		fill_buckets(g, bytes ? bytes : bucket_bytes_default);
-	for (size_t i = 0; whole_of_it && i < g->buckets; i++) {
-		struct bucket *b = &g->bucket[i];
-		if (b->count > 1)
-			whole_of_it = (b->joined = malloc((b->floats + 1) * sizeof(float)));
-	}
-	if (whole_of_it)
-		return g;
-	grads_free(g);
-	return NULL;
+	return g;
 }
 
 static int check_buckets(const char *function, const struct mvb_grads *g)
 {
 	for (size_t i = 0; i < g->buckets; i++)
-		if (g->bucket[i].floats > INT32_MAX)
+		if (g->bucket[i].list.total > INT32_MAX)
 			return lib_fail(
 				MVB_ERR_LIMIT,
 				"%s: %zu floats in one bucket; less than 2^31 can be started",
-				function, g->bucket[i].floats);
+				function, g->bucket[i].list.total);
 	return MVB_OK;
 }
 
 static void start_bucket(struct mvb_grads *g)
 {
 	struct bucket *b = &g->bucket[g->started];
-	if (b->joined)
-		lib_join(b->joined, g->tensor + b->first, g->n + b->first, b->count);
+	if (b->list.count > 1)
+		lib_join(b->x, b->list);
 	if (lib.workers > 1)
-		link_allreduce_start(g->link, (int)g->started,
-				     b->joined ? b->joined : g->tensor[b->first], b->floats);
+		link_allreduce_start(g->link, (int)g->started, b->x, b->list.total);
 	g->started++;
 }
 
 static void end_bucket(struct mvb_grads *g, size_t i)
 {
 	struct bucket *b = &g->bucket[i];
-	float *x = b->joined ? b->joined : g->tensor[b->first];
 	if (lib.workers > 1)
 		link_allreduce_wait(g->link, (int)i);
-	lib_mean(x, b->floats, MVB_MEAN);
-	if (b->joined)
-		lib_part(x, g->tensor + b->first, g->n + b->first, b->count);
+	lib_mean(b->x, b->list.total, MVB_MEAN);
+	if (b->list.count > 1)
+		lib_part(b->x, b->list);
 }
 
 /* Collective: starts the buckets that other workers may have started, and waits for all. */
@@ -338,21 +320,20 @@ static void grads_drop(struct object *o)
 int mvb_grads_new(struct mvb_grads **out, float *const *tensor, const size_t *n, size_t count,
 		  size_t bucket_bytes)
 {
+	struct list l = {tensor, n, count, 0};
 	struct mvb_grads *g = NULL;
 	if (out)
 		*out = NULL;
 	TRY(lib_ready(__func__));
-	int code = lib_check_list(__func__, tensor, n, count);
+	int code = lib_check_list(__func__, &l);
 	if (!code && (!out || count == 0))
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: %s", __func__,
 				out ? "no tensors" : "NULL where the set should go");
-	if (!code && !(g = grads_make(tensor, n, count, bucket_bytes)))
-		code = lib_no_memory(__func__, lib_list_total(n, count));
-	if (g)
-		code = check_buckets(__func__, g);
-	struct call call = lib_list_call(GRADS_NEW, code, n, count);
-	call.arg[3] = (double)bucket_bytes;
-	code = lib_collective(&call);
+	if (!code) {
+		g = grads_make(l, bucket_bytes);
+		code = g->flat ? check_buckets(__func__, g) : lib_no_memory(__func__, l.total);
+	}
+	code = lib_collective_list(GRADS_NEW, code, l, (double)bucket_bytes);
 	if (code) {
 		if (g)
 			grads_free(g);
@@ -367,16 +348,14 @@ int mvb_grads_new(struct mvb_grads **out, float *const *tensor, const size_t *n,
 int mvb_grads_ready(struct mvb_grads *g, size_t i)
 {
 	TRY(lib_ready_with(__func__, GRADS, g));
-	if (i >= g->count)
+	if (i >= g->list.count)
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: tensor %zu; they are 0 to %zu", __func__, i,
-				g->count - 1);
-	size_t place = g->count - 1 - i;
-	if (g->ready[place])
+				g->list.count - 1);
+	if (g->place[i].ready)
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: tensor %zu for the second time in this step",
 				__func__, i);
-	g->ready[place] = true;
-	g->missing--;
-	g->bucket[g->bucket_of[place]].missing--;
+	g->place[i].ready = true;
+	g->place[i].bucket->missing--;
 	while (g->started < g->buckets && g->bucket[g->started].missing == 0)
 		start_bucket(g);
 	return MVB_OK;
@@ -384,16 +363,19 @@ int mvb_grads_ready(struct mvb_grads *g, size_t i)
 
 int mvb_grads_wait(struct mvb_grads *g)
 {
-	size_t place = 0;
+	size_t missing = 0, last = 0;
 	int code = MVB_OK;
 	TRY(lib_ready_with(__func__, GRADS, g));
-	while (place < g->count && g->ready[place])
-		place++;
-	if (g->missing)
+	for (size_t i = 0; i < g->list.count; i++)
+		if (!g->place[i].ready) {
+			missing++;
+			last = i;
+		}
+	if (missing)
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: tensor %zu and %zu more were not made ready",
-				__func__, g->count - 1 - place, g->missing - 1);
-	struct call call = {.function = GRADS_WAIT, .code = code, .object = lib_number(&g->object)};
-	code = lib_collective(&call);
+				__func__, last, missing - 1);
+	code = lib_collective((struct call){
+		.function = GRADS_WAIT, .code = code, .object = lib_number(&g->object)});
 	if (code != MVB_ERR_DIFFERS)
 		grads_drain(g);
 	return code;

@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,7 +25,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <pmix_server.h>
 
@@ -50,14 +48,14 @@ struct member {
 /* Sent by PMIx's own thread to the helper's loop, through a pipe. */
 struct event {
 	bool abort;
-	int rank, status;
+	int rank;
 	pmix_op_cbfunc_t done;
 	void *data;
 };
 
 static struct {
 	const char *file;
-	char host[256], dir[256], nspace[PMIX_MAX_NSLEN + 1];
+	char host[256], nspace[PMIX_MAX_NSLEN + 1], *dir;
 	int size, come, wake[2];
 	bool served;
 	struct member *member;
@@ -86,8 +84,8 @@ static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op
 static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status, const char text[],
 			      pmix_proc_t procs[], size_t count, pmix_op_cbfunc_t done, void *data)
 {
-	(void)object, (void)text, (void)procs, (void)count;
-	return send_event(&(struct event){true, (int)proc->rank, status, done, data});
+	(void)object, (void)status, (void)text, (void)procs, (void)count;
+	return send_event(&(struct event){true, (int)proc->rank, done, data});
 }
 
 /* All ranks are clients of this one server, so what it has collected is already everything. */
@@ -110,16 +108,15 @@ static pmix_status_t on_job_control(const pmix_proc_t *from, const pmix_proc_t t
 	return PMIX_ERR_NOT_SUPPORTED;
 }
 
-static void on_registered(pmix_status_t status, void *data)
+/* "0, 2": the ranks that have not connected, or all; heap. */
+static char *list_ranks(bool all, const char *between)
 {
-	(void)!write(*(int *)data, &status, sizeof status);
-}
-
-static pmix_status_t wait_registered(pmix_status_t status, const int pipe_fd[2])
-{
-	if (status == PMIX_SUCCESS && read(pipe_fd[0], &status, sizeof status) != sizeof status)
-		status = PMIX_ERROR;
-	return status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status;
+	struct text t;
+	FILE *f = text_open(&t);
+	for (int r = 0, n = 0; r < job.size; r++)
+		if (all || !job.member[r].pid)
+			fprintf(f, "%s%d", n++ ? between : "", r);
+	return text_close(&t);
 }
 
 static void load_u32(pmix_info_t *info, const char *key, uint32_t value)
@@ -162,18 +159,15 @@ static const char *start_server(void)
 	static const char *const counts[] = {PMIX_UNIV_SIZE,  PMIX_JOB_SIZE,  PMIX_APP_SIZE,
 					     PMIX_LOCAL_SIZE, PMIX_NODE_SIZE, PMIX_MAX_PROCS};
 	enum { COUNTS = sizeof counts / sizeof *counts, ALL = COUNTS + 8 };
-	char *ranks = malloc((size_t)job.size * 8), *nodes, *procs, *end = ranks;
+	char *ranks = list_ranks(true, ","), *nodes, *procs;
 	pmix_info_t *info;
-	int done[2];
 	PMIX_INFO_CREATE(info, 3);
 	load_text(&info[0], PMIX_SERVER_TMPDIR, job.dir);
 	load_text(&info[1], PMIX_SYSTEM_TMPDIR, job.dir);
 	load_text(&info[2], PMIX_HOSTNAME, job.host);
-	if (!ranks || pipe2(done, O_CLOEXEC) || PMIx_server_init(&module, info, 3) != PMIX_SUCCESS)
+	if (PMIx_server_init(&module, info, 3) != PMIX_SUCCESS)
 		return "PMIx_server_init failed";
 	PMIX_INFO_FREE(info, 3);
-	for (int r = 0; r < job.size; r++)
-		end += sprintf(end, r ? ",%d" : "%d", r);
 	if (PMIx_generate_regex(job.host, &nodes) || PMIx_generate_ppn(ranks, &procs))
 		return "PMIx_generate_regex failed";
 	PMIX_INFO_CREATE(info, (size_t)(ALL + job.size));
@@ -189,17 +183,15 @@ static const char *start_server(void)
 	load_u32(&info[COUNTS + 7], PMIX_LOCALLDR, 0);
 	for (int r = 0; r < job.size; r++)
 		load_rank(&info[ALL + r], r);
-	if (wait_registered(PMIx_server_register_nspace(job.nspace, job.size, info,
-							(size_t)(ALL + job.size), on_registered,
-							&done[1]),
-			    done))
+	/* without a function to call, it returns when it is done; this is so for the others too */
+	if (PMIx_server_register_nspace(job.nspace, job.size, info, (size_t)(ALL + job.size), NULL,
+					NULL) != PMIX_OPERATION_SUCCEEDED)
 		return "PMIx_server_register_nspace failed";
 	for (int r = 0; r < job.size; r++) {
 		pmix_proc_t proc;
 		PMIX_LOAD_PROCID(&proc, job.nspace, (pmix_rank_t)r);
-		if (wait_registered(PMIx_server_register_client(&proc, geteuid(), getegid(), NULL,
-								on_registered, &done[1]),
-				    done))
+		if (PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, NULL, NULL) !=
+		    PMIX_OPERATION_SUCCEEDED)
 			return "PMIx_server_register_client failed";
 	}
 	return NULL;
@@ -207,28 +199,19 @@ static const char *start_server(void)
 
 /* ---- The helper: the members' side ------------------------------------------------ */
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st, (void)type, (void)ftw;
-	return remove(path), 0;
-}
-
 static _Noreturn void leave_helper(void)
 {
-	int done[2];
-	if (job.served && !pipe2(done, O_CLOEXEC)) {
+	if (job.served) {
 		/* This also removes the ranks' files in /dev/shm that Open MPI asked PMIx to. */
 		for (int r = 0; r < job.size; r++) {
 			pmix_proc_t proc;
 			PMIX_LOAD_PROCID(&proc, job.nspace, (pmix_rank_t)r);
-			PMIx_server_deregister_client(&proc, on_registered, &done[1]);
-			wait_registered(PMIX_SUCCESS, done);
+			PMIx_server_deregister_client(&proc, NULL, NULL);
 		}
-		PMIx_server_deregister_nspace(job.nspace, on_registered, &done[1]);
-		wait_registered(PMIX_SUCCESS, done);
+		PMIx_server_deregister_nspace(job.nspace, NULL, NULL);
 		PMIx_server_finalize();
 	}
-	nftw(job.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	folder_remove(job.dir);
 	_exit(0); /* not exit: the exit handlers belong to the program that forked */
 }
 
@@ -336,15 +319,8 @@ static void admit(int sock, double *deadline)
 
 static void time_out(double began)
 {
-	char *list = strdup("");
-	for (int r = 0; r < job.size; r++)
-		if (!job.member[r].pid) {
-			char *longer = sentence("%s%s%d", list, *list ? ", " : "", r);
-			free(list);
-			list = longer;
-		}
 	give_up(sentence("of %d ranks, %d had not connected to %s after %.0f s: %s", job.size,
-			 job.size - job.come, job.file, now() - began, list));
+			 job.size - job.come, job.file, now() - began, list_ranks(false, ", ")));
 }
 
 /* Releases finalized ranks together, after removing the file: it can then be reused at once. */
@@ -363,12 +339,12 @@ static void count_finalized(void)
 static _Noreturn void run_helper(int listener)
 {
 	double began = now(), deadline = NO_DEADLINE;
-	const char *tmp = getenv("TMPDIR"), *wrong = NULL;
+	const char *wrong = NULL;
 	struct pollfd *p = calloc((size_t)job.size + 2, sizeof *p);
 	job.member = calloc((size_t)job.size, sizeof *job.member);
-	snprintf(job.dir, sizeof job.dir, "%s/rendezvous-XXXXXX", tmp ? tmp : "/tmp");
 	snprintf(job.nspace, sizeof job.nspace, "rendezvous-%d", (int)getpid());
-	if (!p || !job.member || !mkdtemp(job.dir) || pipe2(job.wake, O_CLOEXEC))
+	if (!p || !job.member || folder_temporary("rendezvous", &job.dir) ||
+	    pipe2(job.wake, O_CLOEXEC))
 		_exit(1);
 	wrong = start_server();
 	job.served = !wrong;
@@ -473,10 +449,7 @@ static char *reach_helper(int fd, const char *file, int sock)
 		/* No process listens: the file is left from a helper that was killed. Start a new
 		 * one. */
 	}
-	struct timespec t;
-	clock_gettime(CLOCK_REALTIME, &t);
-	snprintf(name, sizeof name, "rendezvous-%d-%lld%09ld", (int)getpid(), (long long)t.tv_sec,
-		 t.tv_nsec);
+	snprintf(name, sizeof name, "rendezvous-%d-%lld", (int)getpid(), (long long)clock_now());
 	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	socklen_t to_length = address(&to, name);
 	if (bind(listener, (struct sockaddr *)&to, to_length) || listen(listener, SOMAXCONN) ||

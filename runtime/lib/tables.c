@@ -13,27 +13,24 @@
 struct mvb_model {
 	struct object object;
 	struct mvb_table *table;
-	size_t count, total;
-	float **tensor, *flat;
-	size_t *n;
+	struct list list;
+	float *flat;
 };
 
 /* ---- Tables ------------------------------------------------------------------------- */
 
+_Static_assert((int)MVB_AVERAGE == TABLE_AVERAGE && (int)MVB_TOTAL == TABLE_SUM, "other numbers");
+
 static struct table_rules rules_of(size_t rows, size_t columns, const struct mvb_options *o)
 {
-	static const enum table_init init[] = {[MVB_MASTER] = TABLE_MASTER,
-					       [MVB_AVERAGE] = TABLE_AVERAGE,
-					       [MVB_TOTAL] = TABLE_SUM};
 	struct table_rules r = {.rows = rows,
 				.columns = columns,
 				.updater = updater_find(o->updater ? o->updater : "add"),
 				.rounds = o->rounds,
 				.backup = o->backup,
 				.bounded = o->bounded,
-				.lead = o->lead};
-	if (o->initial <= MVB_TOTAL)
-		r.init = init[o->initial];
+				.lead = o->lead,
+				.init = (enum table_init)o->initial};
 	r.syncs = r.updater && !r.updater->wants.gradient;
 	return r;
 }
@@ -101,7 +98,7 @@ static int check_options(const struct table_rules *r, const struct mvb_options *
 static void table_drop(struct object *o)
 {
 	struct mvb_table *t = (struct mvb_table *)o;
-	lib_finish_ops(t);
+	lib_finish(TABLE_OP, t);
 	table_free(t->core);
 	free(t);
 }
@@ -118,12 +115,12 @@ static int table_make(struct mvb_table **out, const char *function, size_t rows,
 	struct table_rules r = rules_of(rows, columns, &o);
 	if (!out)
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the table should go", function);
-	struct call call = {.function = TABLE_NEW,
-			    .code = code ? code : check_options(&r, &o),
-			    .arg = {(double)rows, (double)columns,
-				    r.updater ? (double)r.updater->kind : -1, o.rounds, o.backup,
-				    o.bounded, o.lead, (double)o.initial}};
-	TRY(lib_collective(&call));
+	double updater = r.updater ? (double)r.updater->kind : -1;
+	code = code ? code : check_options(&r, &o);
+	TRY(lib_collective((struct call){.function = TABLE_NEW,
+					 .code = code,
+					 .arg = {(double)rows, (double)columns, updater, o.rounds,
+						 o.backup, o.bounded, o.lead, (double)o.initial}}));
 	TRY(lib_fail_with(MVB_ERR_LIMIT, table_open(&core, lib.tables, &r, values)));
 	struct mvb_table *t = must(calloc(1, sizeof *t));
 	t->core = core;
@@ -240,7 +237,7 @@ static int prepare(struct request *q)
 					 .eps = 1e-8f};
 	/* it may sleep, and started reductions need this worker */
 	if (q->table->core->rules.rounds || q->table->core->rules.bounded)
-		lib_finish_reductions();
+		lib_finish(REDUCTION, NULL);
 	return MVB_OK;
 }
 
@@ -387,40 +384,20 @@ static void model_drop(struct object *o)
 	struct mvb_model *m = (struct mvb_model *)o;
 	if (m->table)
 		lib_drop(&m->table->object);
-	free(m->tensor);
-	free(m->n);
+	lib_list_free(m->list);
 	free(m->flat);
 	free(m);
-}
-
-static struct mvb_model *model_make(float *const *tensor, const size_t *n, size_t count)
-{
-	struct mvb_model *m = calloc(1, sizeof *m);
-	if (!m)
-		return NULL;
-	m->count = count;
-	m->total = lib_list_total(n, count);
-	m->tensor = calloc(count + 1, sizeof *m->tensor);
-	m->n = calloc(count + 1, sizeof *m->n);
-	m->flat = calloc(m->total + 1, sizeof *m->flat);
-	if (!m->tensor || !m->n || !m->flat) {
-		model_drop(&m->object);
-		return NULL;
-	}
-	memcpy(m->tensor, tensor, count * sizeof *tensor);
-	memcpy(m->n, n, count * sizeof *n);
-	lib_join(m->flat, tensor, n, count);
-	return m;
 }
 
 int mvb_model_new(struct mvb_model **out, float *const *tensor, const size_t *n, size_t count,
 		  const struct mvb_options *options)
 {
-	struct mvb_model *m = NULL;
+	struct list l = {tensor, n, count, 0};
+	float *flat = NULL;
 	if (out)
 		*out = NULL;
 	TRY(lib_ready(__func__));
-	int code = lib_check_list(__func__, tensor, n, count);
+	int code = lib_check_list(__func__, &l);
 	if (!code && !out)
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the model should go", __func__);
 	if (!code && options && options->updater && strcmp(options->updater, "add") != 0)
@@ -428,18 +405,21 @@ int mvb_model_new(struct mvb_model **out, float *const *tensor, const size_t *n,
 			MVB_ERR_ARGUMENT,
 			"%s: updater '%s'; a model pushes what has changed, which needs add",
 			__func__, options->updater);
-	if (!code && !(m = model_make(tensor, n, count)))
-		code = lib_no_memory(__func__, lib_list_total(n, count));
-	struct call call = lib_list_call(MODEL_NEW, code, n, count);
-	code = lib_collective(&call);
-	if (!code)
-		code = table_make(&m->table, __func__, m->total, 1, m->flat, options);
-	if (code) {
-		if (m)
-			model_drop(&m->object);
+	if (!code && !(flat = malloc((l.total + 1) * sizeof *flat)))
+		code = lib_no_memory(__func__, l.total);
+	if ((code = lib_collective_list(MODEL_NEW, code, l, 0))) {
+		free(flat);
 		return code;
 	}
-	lib_part(m->flat, m->tensor, m->n, m->count);
+	struct mvb_model *m = must(calloc(1, sizeof *m));
+	m->list = lib_list_copy(l);
+	m->flat = flat;
+	lib_join(flat, l);
+	if ((code = table_make(&m->table, __func__, l.total, 1, flat, options))) {
+		model_drop(&m->object);
+		return code;
+	}
+	lib_part(flat, l);
 	*out = lib_keep(&m->object,
 			(struct object){.kind = MODEL, .table = m->table, .drop = model_drop});
 	return MVB_OK;
@@ -448,47 +428,47 @@ int mvb_model_new(struct mvb_model **out, float *const *tensor, const size_t *n,
 int mvb_model_sync(struct mvb_model *m)
 {
 	TRY(lib_ready_with(__func__, MODEL, m));
-	lib_join(m->flat, m->tensor, m->n, m->count);
-	TRY(mvb_table_sync(m->table, m->flat, m->total));
-	lib_part(m->flat, m->tensor, m->n, m->count);
+	lib_join(m->flat, m->list);
+	TRY(mvb_table_sync(m->table, m->flat, m->list.total));
+	lib_part(m->flat, m->list);
 	return MVB_OK;
 }
 
 int mvb_model_pull(struct mvb_model *m)
 {
 	TRY(lib_ready_with(__func__, MODEL, m));
-	TRY(mvb_table_get(m->table, m->flat, m->total));
-	lib_part(m->flat, m->tensor, m->n, m->count);
+	TRY(mvb_table_get(m->table, m->flat, m->list.total));
+	lib_part(m->flat, m->list);
 	return MVB_OK;
 }
 
 int mvb_model_size(struct mvb_model *m, size_t *n)
 {
 	TRY(check_number(__func__, MODEL, m, n));
-	*n = m->total;
+	*n = m->list.total;
 	return MVB_OK;
 }
 
 static int check_flat(const char *function, const struct mvb_model *m, const float *flat, size_t n)
 {
 	TRY(lib_ready_with(function, MODEL, m));
-	if (!flat || n != m->total)
+	if (!flat || n != m->list.total)
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: %zu floats at %s, for a model of %zu",
-				function, n, flat ? "flat" : "NULL", m->total);
+				function, n, flat ? "flat" : "NULL", m->list.total);
 	return MVB_OK;
 }
 
 int mvb_model_flatten(struct mvb_model *m, float *flat, size_t n)
 {
 	TRY(check_flat(__func__, m, flat, n));
-	lib_join(flat, m->tensor, m->n, m->count);
+	lib_join(flat, m->list);
 	return MVB_OK;
 }
 
 int mvb_model_unflatten(struct mvb_model *m, const float *flat, size_t n)
 {
 	TRY(check_flat(__func__, m, flat, n));
-	lib_part(flat, m->tensor, m->n, m->count);
+	lib_part(flat, m->list);
 	return MVB_OK;
 }
 

@@ -184,11 +184,13 @@ struct counter;
 struct counter *counter_new(struct worker *w);
 int64_t counter_next(struct counter *c);
 void counter_free(struct counter *c);
-/* n numbers that the workers share, from 0. add: adds `by` to those at at[0 .. n_at - 1], and
- * returns all numbers, valid until the next call. Each is as it was at some time during the call;
- * that time may differ between numbers. new and free are collective. */
+/* n numbers that the workers share, from 0. add: adds `by` to those at at[0 .. n_at - 1], makes the
+ * changes since the last call, and returns all numbers, valid until the next call. Each is as it
+ * was at some time during the call; that time may differ between numbers. new and free are
+ * collective. */
 struct counts;
 struct counts *counts_new(struct worker *w, size_t n);
+void counts_change(struct counts *c, size_t at, float by);
 const float *counts_add(struct counts *c, const size_t *at, size_t n_at, float by);
 void counts_free(struct counts *c);
 /* Does the operation. Returns when all of it has been applied and is in p->out. */

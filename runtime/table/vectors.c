@@ -180,18 +180,22 @@ struct counts *counts_new(struct worker *w, size_t n)
 	return c;
 }
 
+void counts_change(struct counts *c, size_t at, float by)
+{
+	c->change[at] += by;
+}
+
 const float *counts_add(struct counts *c, const size_t *at, size_t n, float by)
 {
 	const struct table_op push = {.kind = OP_PUSH, .pull = true, .by = {.scale = 1}};
 	for (size_t i = 0; i < n; i++)
-		c->change[at[i]] += by;
+		counts_change(c, at[i], by);
 	if (!c->on_host)
 		vec_put(c->in, c->change);
 	whole_op(c->table, c->in, c->out, push);
 	if (!c->on_host)
 		vec_get(c->out, c->now);
-	for (size_t i = 0; i < n; i++)
-		c->change[at[i]] = 0;
+	memset(c->change, 0, c->in->n * sizeof *c->change);
 	return c->now;
 }
 

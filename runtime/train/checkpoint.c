@@ -49,41 +49,39 @@ void worker_keep(struct worker *w, void *state, size_t bytes)
 	keep(w, (struct keepsake){.state = state, .bytes = bytes});
 }
 
-enum { OWN = 7 };
-
-/* The whole state of a worker: the training loop's, then the strategy's. */
-static void keep_own(struct trainer *r, struct keepsake own[OWN])
+/* The training loop's state; that of the strategy comes after it. */
+static void keep_own(struct trainer *r)
 {
 	struct worker *w = &r->w;
-	struct vec *const v[] = {w->param, w->moment[0], w->moment[1], w->buffer};
-	own[6] = (struct keepsake){.state = &w->fresh, .bytes = sizeof w->fresh, .next = w->kept};
-	own[5] = (struct keepsake){.state = &w->step, .bytes = sizeof w->step, .next = &own[6]};
-	own[4] = (struct keepsake){.state = &r->heterogeneity.pause_at,
-				   .bytes = sizeof r->heterogeneity.pause_at,
-				   .next = &own[5]};
-	for (int i = 4; i-- > 0;)
-		own[i] = (struct keepsake){.v = v[i],
-					   .bytes = v[i] ? vec_len(v[i]) * sizeof(float) : 0,
-					   .next = &own[i + 1]};
+	worker_keep_vec(w, w->param);
+	for (int k = 0; k < MOMENTS_MOST; k++)
+		worker_keep_vec(w, w->moment[k]);
+	worker_keep_vec(w, w->buffer);
+	worker_keep(w, &r->heterogeneity.pause_at, sizeof r->heterogeneity.pause_at);
+	worker_keep(w, &w->step, sizeof w->step);
+	worker_keep(w, &w->fresh, sizeof w->fresh);
 }
 
-/* Size of a worker's state: this list, and what its tables keep [bytes]. */
-static size_t state_bytes(const struct trainer *r, const struct keepsake *k)
+/* Size of a worker's state, with what its tables keep [bytes]. *all[trainers]: on rank 0 those of
+ * all workers; heap. */
+static size_t state_bytes(struct trainer *r, double **all)
 {
 	size_t n = tables_keep(r->w.tables, NULL, false) * sizeof(float);
-	for (; k; k = k->next)
+	for (const struct keepsake *k = r->w.kept; k; k = k->next)
 		n += k->bytes;
+	*all = must(calloc((size_t)r->w.trainers, sizeof **all));
+	link_gather_bytes(r->all, &(double){(double)n}, *all, sizeof **all);
 	return n;
 }
 
-static void keep_state(struct trainer *r, const struct keepsake *k, char *at, bool put)
+static void keep_state(struct trainer *r, char *at, bool put)
 {
-	for (; k; at += k->bytes, k = k->next)
+	for (const struct keepsake *k = r->w.kept; k; at += k->bytes, k = k->next)
 		if (k->v && put)
 			vec_put(k->v, (const float *)(const void *)at);
 		else if (k->v)
 			vec_get(k->v, (float *)(void *)at);
-		else if (k->bytes)
+		else
 			memcpy(put ? k->state : at, put ? at : k->state, k->bytes);
 	tables_keep(r->w.tables, (float *)(void *)at, put);
 }
@@ -177,13 +175,12 @@ void checkpoint_begin(struct trainer *r)
 	char *wrong = NULL;
 	if (!any)
 		return;
+	keep_own(r);
 	world_wait("a checkpoint", 0);
 	if (r->w.rank == 0)
 		wrong = checkpoint_find(r->config, r->plan, &r->initial, &r->resumed);
 	world_leave();
-	wrong = link_agree(r->all, wrong);
-	if (wrong)
-		user_error("%s", wrong);
+	trainers_agree(r, wrong);
 	new_head(r);
 	if (r->resumed)
 		r->head = r->resumed->head;
@@ -217,25 +214,19 @@ static char *receive_state(struct trainer *r, size_t bytes)
 void checkpoint_resume(struct trainer *r)
 {
 	struct worker *w = &r->w;
-	struct keepsake own[OWN];
+	double *all AUTOFREE = NULL;
+	char *wrong = NULL;
 	if (!r->resumes)
 		return;
-	keep_own(r, own);
-	size_t bytes = state_bytes(r, own);
-	double size = (double)bytes;
-	double *all AUTOFREE = must(calloc((size_t)w->trainers, sizeof *all));
-	char *wrong = NULL;
-	link_gather_bytes(r->all, &size, all, sizeof size);
+	size_t bytes = state_bytes(r, &all);
 	for (int i = 0; w->rank == 0 && i < w->trainers; i++)
 		if (r->head.workers != w->trainers || all[i] != (double)r->resumed->state_bytes[i])
 			wrong = sentence("--save=%s: this checkpoint was made by another version "
 					 "of mvbench: remove it to start again",
 					 r->config->harness.save);
-	wrong = link_agree(r->all, wrong);
-	if (wrong)
-		user_error("%s", wrong);
+	trainers_agree(r, wrong);
 	char *mine AUTOFREE = receive_state(r, bytes);
-	keep_state(r, own, mine, true);
+	keep_state(r, mine, true);
 	r->elapsed = r->head.elapsed;
 	r->first_loss = r->head.first_loss;
 	r->trained = r->head.trained;
@@ -251,15 +242,11 @@ void checkpoint_resume(struct trainer *r)
 /* On rank 0; other ranks get NULL. */
 static struct checkpoint *gather_checkpoint(struct trainer *r)
 {
-	struct keepsake own[OWN];
 	float *model = gather_model(r);
-	keep_own(r, own);
-	size_t bytes = state_bytes(r, own), total;
+	double *sizes AUTOFREE = NULL;
+	size_t bytes = state_bytes(r, &sizes), total;
 	char *mine AUTOFREE = must(malloc(bytes + 1));
-	keep_state(r, own, mine, false);
-	double size = (double)bytes,
-	       *sizes AUTOFREE = must(calloc((size_t)r->w.trainers, sizeof size));
-	link_gather_bytes(r->all, &size, sizes, sizeof size);
+	keep_state(r, mine, false);
 	char *all = link_gather_parts(r->all, mine, bytes, &total);
 	if (r->w.rank != 0)
 		return NULL;

@@ -102,89 +102,78 @@ static void number_hosts(struct cluster *c, int *number)
 	}
 }
 
-/* Do the ranks of this host have more compute threads than cores that they may use? A server has
- * one thread. */
-static bool host_is_full(const struct cluster *c, const int *number, int host, int threads,
-			 int *ranks, int *cores)
+/* What the ranks of a host have and share. */
+struct host_use {
+	int first;                  /* its lowest rank */
+	int ranks, threads, cores;  /* cores: that its ranks may use; 0: all have high numbers */
+	int seen_gpus, gpus, share; /* of its workers: GPUs that they see; that they see or use;
+				     * workers that share one, at most */
+	bool mps;
+};
+
+/* threads: compute threads of a worker; a server has one. */
+static struct host_use use_of_host(const struct cluster *c, const int *number, int host,
+				   int threads)
 {
+	struct host_use u = {.ranks = 0};
 	uint8_t allowed[CPUS_MOST / 8] = {0};
-	int wanted = 0;
-	*ranks = *cores = 0;
 	for (int r = 0; r < c->ranks; r++) {
+		const struct rank_row *row = &c->rank[r];
+		int before = 0, share = 0;
 		if (number[r] != host)
 			continue;
-		++*ranks;
-		wanted += r < c->workers ? threads : 1;
+		u.first = u.ranks++ ? u.first : r;
+		u.threads += r < c->workers ? threads : 1;
 		for (int i = 0; i < CPUS_MOST / 8; i++)
-			allowed[i] |= c->rank[r].allowed[i];
+			allowed[i] |= row->allowed[i];
+		for (int k = 0; r < c->workers && k < c->workers; k++) {
+			const bool same = number[k] == host && c->rank[k].gpu == row->gpu;
+			before += same && k < r;
+			share += same;
+		}
+		u.gpus += share > 0 && before == 0;
+		u.share = share > u.share ? share : u.share;
+		if (share > 0 && row->gpus > u.seen_gpus)
+			u.seen_gpus = row->gpus;
+		u.mps |= share > 0 && row->mps;
 	}
 	for (int i = 0; i < CPUS_MOST / 8; i++)
-		*cores += __builtin_popcount(allowed[i]);
-	return *cores > 0 && wanted > *cores; /* 0 cores: all have numbers >= CPUS_MOST */
+		u.cores += __builtin_popcount(allowed[i]);
+	u.gpus = u.gpus > u.seen_gpus ? u.gpus : u.seen_gpus;
+	return u;
 }
 
-static void look_for_full_hosts(struct cluster *c, const int *number, int threads)
-{
-	for (int h = 0; h < c->hosts && !c->oversubscribed; h++) {
-		int first = 0, ranks, cores;
-		while (number[first] != h)
-			first++;
-		c->oversubscribed = host_is_full(c, number, h, threads, &ranks, &cores);
-		if (c->oversubscribed && c->hosts > 1)
-			fprintf(stderr,
-				"mvbench: oversubscribed: the %d rank%s on %s share %d core%s: "
-				"times are unreliable\n",
-				ranks, ranks == 1 ? "" : "s", c->rank[first].host, cores,
-				cores == 1 ? "" : "s");
-	}
-}
-
-/* How many GPUs of a host its workers see or use, and how many workers share one at most. */
-static void count_gpus(const struct cluster *c, const int *number, int host, int *gpus, int *most)
-{
-	int used = 0;
-	*gpus = *most = 0;
-	for (int r = 0; r < c->workers; r++) {
-		int before = 0, sharing = 0;
-		for (int k = 0; k < c->workers && number[r] == host; k++) {
-			const bool same = number[k] == host && c->rank[k].gpu == c->rank[r].gpu;
-			before += same && k < r;
-			sharing += same;
-		}
-		used += sharing > 0 && before == 0;
-		*most = sharing > *most ? sharing : *most;
-		if (number[r] == host && c->rank[r].gpus > *gpus)
-			*gpus = c->rank[r].gpus;
-	}
-	*gpus = used > *gpus ? used : *gpus;
-}
-
-/* Notes in the ranks' `libraries` how many workers share a GPU, in turns or under MPS. Says so if
- * mvbench has not said it at the start. */
-static void look_for_shared_gpus(struct cluster *c, const int *number)
+/* Finds hosts with more compute threads than cores, and GPUs that workers share, in turns or under
+ * MPS, which the ranks' `libraries` then say. Prints what mvbench has not printed at the start. */
+static void look_for_sharing(struct cluster *c, const int *number, const struct run *run)
 {
 	const bool is_news = c->hosts > 1 || !getenv(STATUS_VARIABLE);
-	int gpus = 0, most = 0;
 	for (int h = 0; h < c->hosts; h++) {
-		const struct rank_row *first = NULL;
-		for (int r = c->workers; r-- > 0;)
-			if (number[r] == h && c->rank[r].gpus > 0)
-				first = &c->rank[r];
-		if (!first)
-			continue;
-		count_gpus(c, number, h, &gpus, &most);
-		c->shares_gpus |= most > 1;
-		for (int r = 0; r < c->workers; r++) {
+		struct host_use u = use_of_host(c, number, h, (int)run->threads);
+		const char *host = c->rank[u.first].host;
+		/* with --step-time, they sleep most of the time */
+		if (!c->oversubscribed && run->step_time == 0 && u.cores > 0 &&
+		    u.threads > u.cores) {
+			c->oversubscribed = true;
+			if (c->hosts > 1)
+				fprintf(stderr,
+					"mvbench: oversubscribed: the %d rank%s on %s share %d "
+					"core%s: times are unreliable\n",
+					u.ranks, u.ranks == 1 ? "" : "s", host, u.cores,
+					u.cores == 1 ? "" : "s");
+		}
+		for (int r = 0; r < c->workers && u.seen_gpus > 0; r++) {
 			char *text = c->rank[r].libraries;
 			const size_t n = strlen(text), room = sizeof c->rank[r].libraries;
 			if (number[r] == h)
 				snprintf(text + n, room - n, "; %d GPU%s, %d worker%s a GPU%s",
-					 gpus, gpus == 1 ? "" : "s", most, most == 1 ? "" : "s",
-					 first->mps ? ", MPS" : "");
+					 u.gpus, u.gpus == 1 ? "" : "s", u.share,
+					 u.share == 1 ? "" : "s", u.mps ? ", MPS" : "");
 		}
-		if (most > 1 && is_news)
+		c->shares_gpus |= u.seen_gpus > 0 && u.share > 1;
+		if (u.seen_gpus > 0 && u.share > 1 && is_news)
 			fprintf(stderr, "mvbench: oversubscribed: %d workers share a GPU on %s%s\n",
-				most, first->host, first->mps ? " under MPS" : " in turns");
+				u.share, host, u.mps ? " under MPS" : " in turns");
 	}
 	c->oversubscribed |= c->shares_gpus;
 }
@@ -225,10 +214,8 @@ static char *settings_of_mpi(void)
 			       !strstr(name, "/.mvbench-run-"); /* launch.c's folders */
 		for (size_t i = 0; matches && i < sizeof own / sizeof *own; i++)
 			matches = strncmp(name, own[i], strlen(own[i])) != 0;
-		if (matches) {
-			found = must(realloc(found, (n + 1) * sizeof *found));
-			found[n++] = name;
-		}
+		if (matches)
+			APPEND(found, n, name);
 	}
 	return n ? joined(found, n, " ") : NULL;
 }
@@ -362,9 +349,7 @@ char *cluster_find(struct link *l, int workers, const struct run *run, const str
 	link_gather_bytes(l, &me, c->rank, sizeof me);
 	if (link_rank(l) == 0) {
 		number_hosts(c, number);
-		if (run->step_time == 0) /* otherwise they sleep most of the time */
-			look_for_full_hosts(c, number, (int)run->threads);
-		look_for_shared_gpus(c, number);
+		look_for_sharing(c, number, run);
 		c->names = names_of_hosts(c, number);
 		c->placement = placement_text(number, workers, c->ranks - workers);
 		c->launcher = launcher_of();

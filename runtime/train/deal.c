@@ -42,7 +42,8 @@ struct dealing {
 	int64_t taken;           /* number of a draw, of a later epoch; -1 = none */
 	int64_t next, end;       /* mini-batches of the current draw, numbered over all epochs */
 	struct counts *pool;     /* NULL: no push can be dropped. Number 0: workers that have ended,
-				  * one more in each segment; then 1 for each returned mini-batch */
+				  * one more in each segment; then 1 for each returned mini-batch;
+				  * the last number: draws of the workers that have ended */
 	bool *own;               /* [of the pool] this worker returned it */
 	size_t *held; /* [room] mini-batches since the last push, by number in the pool */
 	size_t helds, room, of_segment; /* of_segment: mini-batches */
@@ -51,7 +52,9 @@ struct dealing {
 	int64_t previous, size;         /* end and length of its previous draw */
 	bool slow;                      /* once, others took more than twice as many mini-batches */
 	int64_t resting;                /* the epoch whose rest it leaves to the others */
-	int64_t finishes; /* the epoch that it has to finish, because all others have ended */
+	int64_t finishes;  /* the epoch that it has to finish, because all others have ended */
+	int64_t undrawn;   /* draws that are left of that epoch */
+	int64_t uncounted; /* own draws that the pool does not count yet */
 	int64_t pushes, dropped; /* counts of stats before the step */
 	bool drops;              /* its pushes may be dropped */
 	size_t rows;             /* static: since the last push */
@@ -150,7 +153,7 @@ void deal_open(struct trainer *r)
 	d->room = (size_t)(X < all ? X : all);
 	d->held = must(malloc(d->room * sizeof *d->held));
 	d->own = must(calloc(d->of_segment + 1, sizeof *d->own));
-	d->pool = counts_new(&r->w, d->of_segment + 1);
+	d->pool = counts_new(&r->w, d->of_segment + 2);
 }
 
 void deal_close(struct trainer *r)
@@ -296,7 +299,8 @@ static bool leaves_rest(struct trainer *r)
 static bool leaves(const struct trainer *r)
 {
 	const struct dealing *d = r->dealing;
-	return (d->no_more || d->resting == r->w.epoch) && d->finishes != r->w.epoch;
+	bool has_to_draw = d->finishes == r->w.epoch && d->undrawn > 0;
+	return (d->no_more || d->resting == r->w.epoch) && !has_to_draw;
 }
 
 /* The next mini-batch of the current draw, or of a new one. A draw of a later epoch is kept for
@@ -306,8 +310,11 @@ static int64_t draw(struct trainer *r)
 	struct dealing *d = r->dealing;
 	if (d->next < d->end)
 		return d->next++;
-	if (d->taken < 0 && !leaves(r))
+	if (d->taken < 0 && !leaves(r)) {
 		d->taken = d->before + counter_next(d->counter);
+		d->uncounted++;
+		d->undrawn--;
+	}
 	if (d->taken < 0 || d->taken >= d->draws * r->w.epoch) {
 		taken_by_others(r, r->w.epoch * batches(r));
 		return -1;
@@ -355,14 +362,21 @@ static size_t take_returned(struct trainer *r)
 bool deal_end(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
-	const size_t ended = 0;
+	const size_t ended = 0, drawn = d->of_segment + 1;
 	if (!d->pool || d->ended)
 		return true;
 	d->ended = true;
+	counts_change(d->pool, drawn, (float)d->uncounted);
 	counts_add(d->pool, &ended, 1, 1);
+	d->uncounted = 0;
 	const float *now = counts_add(d->pool, NULL, 0, 0);
 	bool last = is_last(r, now);
-	if (find_returned(r, now) == 0 && !(last && leaves(r)))
+	d->undrawn = d->draws * r->w.epoch - d->before - (int64_t)now[drawn];
+	if (!last)
+		d->undrawn = 0;
+	else if (now[drawn] >= 1 << 24) /* sums of floats are no longer exact: it draws to see */
+		d->undrawn = leaves(r);
+	if (find_returned(r, now) == 0 && d->undrawn <= 0)
 		return true;
 	if (last)
 		d->finishes = r->w.epoch;

@@ -32,14 +32,18 @@ static void delay(const struct trainer *r, nsec took, uint64_t *rng)
 	world_leave();
 }
 
-static bool wants_layers(const struct worker *w)
-{
-	return w->strategy && w->strategy->layer_ready && !w->no_layer_ready;
-}
-
 static bool wants_layer(const struct worker *w, size_t i)
 {
-	return wants_layers(w) && (!w->strategy->wants_layer || w->strategy->wants_layer(w, i));
+	const struct strategy *s = w->strategy;
+	return s && s->layer_ready && (!s->wants_layer || s->wants_layer(w, i));
+}
+
+bool wants_layers(const struct worker *w)
+{
+	size_t i = w->step > 0 ? w->layers : 0;
+	while (i > 0 && !wants_layer(w, i - 1))
+		i--;
+	return i > 0;
 }
 
 void layer_ready(struct worker *w, size_t i)
@@ -118,7 +122,7 @@ static bool compute(struct worker *w, bool with_step)
 	}
 	d->ops->graph(d, KINDS * graph_key(w) + (with_step ? STEP : GRADIENT),
 		      with_step ? gradient_and_local_step : gradient_only, w);
-	for (size_t i = w->layers; wants_layers(w) && w->step > 0 && i-- > 0;) {
+	for (size_t i = wants_layers(w) ? w->layers : 0; i-- > 0;) {
 		const bool wanted = wants_layer(w, i);
 		if (wanted || world_is_virtual) /* each wait charges its layer's time */
 			d->ops->event_wait(d, i);
@@ -266,11 +270,13 @@ bool epoch_has_all_durations(const struct trainer *r)
 	return r->step_s && r->steps_most && r->steps_kept >= r->steps_most;
 }
 
+/* In proportion to its rows, as of a whole mini-batch. */
 static void keep_duration(struct trainer *r, nsec *last)
 {
 	device_sync(r->w.dev);
 	nsec now = clock_now();
-	r->step_s[r->steps_kept++] = 1e-9f * (float)(now - *last);
+	double whole = (double)timed_rows(r->w.run) / (double)r->w.rows;
+	r->step_s[r->steps_kept++] = (float)(1e-9 * (double)(now - *last) * whole);
 	if (r->steps_kept == PILOT) { /* how many fit into the sink's time, on the slowest rank */
 		double mean = 1e-9 * (double)(now - r->start) / PILOT;
 		link_reduce_all(r->all, &mean, 1, REDUCE_MAX);

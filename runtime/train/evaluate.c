@@ -110,19 +110,20 @@ void model_take_back(struct trainer *r, const struct snapshot *s)
 		vec_copy(w->buffer, r->buffer);
 }
 
-static struct evaluated evaluate_model(struct trainer *r, const struct snapshot *s)
+static void evaluate_model(struct trainer *r, const struct snapshot *s, struct judged e[EVALUATED])
 {
 	nsec since = clock_peek();
 	model_place(r, s);
-	struct evaluated t = {.train = tally_of(r, &r->train, &r->train_rows),
-			      .validation = tally_of(r, &r->validation, &r->validation_rows),
-			      .test = tally_of(r, &r->test, &r->test_rows)};
+	const struct tally t[EVALUATED] = {[ON_TRAIN] = tally_of(r, &r->train, &r->train_rows),
+					   [ON_VALIDATION] =
+						   tally_of(r, &r->validation, &r->validation_rows),
+					   [ON_TEST] = tally_of(r, &r->test, &r->test_rows)};
 	model_take_back(r, s);
 	if (r->trace) {
 		trace_at(r->trace, s->epoch, 0);
 		trace_add(r->trace, TRACE_EVALUATE, since, clock_peek());
 	}
-	return t;
+	gather_tallies(r, t, EVALUATED, e);
 }
 
 void trainer_share_status(struct trainer *r, char *sink_error)
@@ -205,44 +206,34 @@ static double consensus_distance(struct trainer *r, const struct epoch_record *r
 /* barrier: the epoch ended with one, and the models have not changed since. */
 static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool barrier)
 {
-	struct epoch_row row = {.epoch = record->model.epoch, .consensus = NAN};
-	if (barrier)
-		row.consensus = consensus_distance(r, record);
-	struct evaluated t = evaluate_model(r, &record->model);
-	char *error = NULL;
-	gather_epoch(r, record, &t, &row);
+	double consensus = barrier ? consensus_distance(r, record) : NAN;
+	struct judged e[EVALUATED];
+	evaluate_model(r, &record->model, e);
+	struct epoch_row row = {
+		.epoch = record->model.epoch, .consensus = consensus, EVALUATION(e)};
+	gather_epoch(r, record, &row);
 	r->elapsed += row.split.seconds;
-	if (r->w.rank == 0) {
+	if (r->w.rank == 0)
 		look_for_divergence(r, &row);
-		world_wait("the database", 0);
-		if (r->sink->epoch)
-			error = r->sink->epoch(r->sink->self, &row, r->ranks, r->w.trainers,
-					       row.split.pushes ? record->staleness : NULL);
-		if (!error && record->values.n && r->sink->values)
-			error = r->sink->values(r->sink->self, row.epoch, &record->values);
-		world_leave();
-		if (r->page) {
-			r->page->row[r->page->rows] = row;
-			__atomic_fetch_add(&r->page->rows, 1, __ATOMIC_RELEASE);
-		}
+	TO_SINK(r, true, epoch, &row, r->ranks, r->w.trainers,
+		row.split.pushes ? record->staleness : NULL,
+		record->values.n ? &record->values : NULL);
+	if (r->page) { /* on rank 0 */
+		r->page->row[r->page->rows] = row;
+		__atomic_fetch_add(&r->page->rows, 1, __ATOMIC_RELEASE);
 	}
-	trainer_share_status(r, error);
 }
 
 /* began: when its epoch began, since the segment's start. */
 static void evaluate_point(struct trainer *r, const struct snapshot *s, nsec began)
 {
+	struct judged e[EVALUATED];
+	evaluate_model(r, s, e);
 	struct point_row row = {.step = s->step,
 				.epochs = (double)s->step / (double)r->w.steps,
-				.seconds = r->elapsed + 1e-9 * (double)(s->end - began)};
-	struct evaluated t = evaluate_model(r, s);
-	char *error = NULL;
-	gather_point(r, &t, &row);
-	world_wait("the database", 0);
-	if (r->w.rank == 0 && r->sink->point)
-		error = r->sink->point(r->sink->self, &row);
-	world_leave();
-	trainer_share_status(r, error);
+				.seconds = r->elapsed + 1e-9 * (double)(s->end - began),
+				EVALUATION(e)};
+	TO_SINK(r, true, point, &row);
 }
 
 void trainer_evaluate(struct trainer *r, struct epoch_record *record, int64_t n)

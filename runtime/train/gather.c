@@ -43,30 +43,21 @@ void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n)
 }
 
 /* Only the first worker of each model group counts. */
-static struct tally_sum counted(const struct trainer *r, const struct tally *t)
+void gather_tallies(struct trainer *r, const struct tally *t, int n, struct judged *out)
 {
-	if (comm_rank(r->w.model_group) > 0)
-		return (struct tally_sum){0};
-	return (struct tally_sum){t->loss, (double)t->correct, (double)t->rows};
-}
-
-static void means_of(const struct trainer *r, const struct tally_sum *t, double *loss,
-		     double *accuracy)
-{
-	*loss = t->rows > 0 ? t->loss / t->rows : NAN;
-	*accuracy = t->rows > 0 && r->train.classes ? t->correct / t->rows : NAN;
-}
-
-void gather_point(struct trainer *r, const struct evaluated *evaluated, struct point_row *row)
-{
-	struct {
-		struct tally_sum train, validation, test;
-	} sum = {counted(r, &evaluated->train), counted(r, &evaluated->validation),
-		 counted(r, &evaluated->test)};
-	link_reduce_all(r->all, (double *)(void *)&sum, sizeof sum / sizeof(double), REDUCE_SUM);
-	means_of(r, &sum.train, &row->train_loss, &row->train_accuracy);
-	means_of(r, &sum.validation, &row->validation_loss, &row->validation_accuracy);
-	means_of(r, &sum.test, &row->test_loss, &row->test_accuracy);
+	enum { LOSS, CORRECT, ROWS, SUMS };
+	double sum[EVALUATED][SUMS] = {{0}};
+	for (int i = 0; i < n && comm_rank(r->w.model_group) == 0; i++) {
+		sum[i][LOSS] = t[i].loss;
+		sum[i][CORRECT] = (double)t[i].correct;
+		sum[i][ROWS] = (double)t[i].rows;
+	}
+	link_reduce_all(r->all, sum[0], n * SUMS, REDUCE_SUM);
+	for (int i = 0; i < n; i++) {
+		double rows = sum[i][ROWS] > 0 ? sum[i][ROWS] : NAN;
+		out[i] = (struct judged){sum[i][LOSS] / rows,
+					 r->train.classes ? sum[i][CORRECT] / rows : NAN};
+	}
 }
 
 /* The trainers' histograms, summed on every rank. */
@@ -95,10 +86,10 @@ static void gather_values(struct trainer *r, struct epoch_values *own)
 /* Times are means, counts are sums. Without a barrier each trainer's epoch begins and ends at its
  * own time. The mean times are then scaled to the duration of the common epoch. Waiting inside
  * synchronisations moves from comm to wait. */
-void gather_epoch(struct trainer *r, struct epoch_record *record, const struct evaluated *evaluated,
-		  struct epoch_row *row)
+void gather_epoch(struct trainer *r, struct epoch_record *record, struct epoch_row *row)
 {
 	struct split_row *own = &record->split;
+	struct judged running;
 	double n = r->w.trainers,
 	       waited = 1e-9 * (double)stats_waited(&r->stats, record->first_joint_op,
 						    record->last_meeting);
@@ -109,10 +100,6 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct e
 		SPLIT_TIMES(OWN) SPLIT_COUNTS(OWN)
 #undef OWN
 			.reports = record->values.n,
-		.running = counted(r, &record->running),
-		.train = counted(r, &evaluated->train),
-		.validation = counted(r, &evaluated->validation),
-		.test = counted(r, &evaluated->test),
 	};
 	link_reduce_all(r->all, (double *)(void *)&sum, sizeof sum / sizeof(double), REDUCE_SUM);
 	row->split = (struct split_row){
@@ -126,10 +113,9 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct e
 #define SCALED(name) row->split.name *= scale;
 	SPLIT_TIMES(SCALED)
 #undef SCALED
-	means_of(r, &sum.running, &row->running_loss, &row->running_accuracy);
-	means_of(r, &sum.train, &row->train_loss, &row->train_accuracy);
-	means_of(r, &sum.validation, &row->validation_loss, &row->validation_accuracy);
-	means_of(r, &sum.test, &row->test_loss, &row->test_accuracy);
+	gather_tallies(r, &record->running, 1, &running);
+	row->running_loss = running.loss;
+	row->running_accuracy = running.accuracy;
 	if (row->split.pushes)
 		sum_staleness(r, record->staleness);
 	if (sum.reports > 0)
@@ -156,32 +142,23 @@ static int by_order(const void *a, const void *b)
 
 void gather_arrivals(struct trainer *r)
 {
-	const struct run *run = r->w.run;
 	struct tables *s = r->w.tables;
-	char *error = NULL;
-	size_t bytes;
-	if (!s || !(run->record || r->replay))
+	size_t bytes = 0;
+	if (!s || !(r->w.run->record || r->replay))
 		return;
-	struct arrival *a =
+	struct arrival *a AUTOFREE =
 		link_gather_parts(r->all, s->arrival, s->arrivals * sizeof *s->arrival, &bytes);
+	size_t n = a ? bytes / sizeof *a : 0;
 	s->arrivals = 0;
-	if (a) {
-		size_t n = bytes / sizeof *a;
+	r->arrived += n;
+	if (a)
 		qsort(a, n, sizeof *a, by_order);
-		r->arrived += n;
-		world_wait("the database", 0);
-		if (run->record && r->sink->arrivals)
-			error = r->sink->arrivals(r->sink->self, a, n);
-		world_leave();
-		free(a);
-	}
-	trainer_share_status(r, error);
+	TO_SINK(r, r->w.run->record, arrivals, a, n);
 }
 
 void gather_events(struct trainer *r)
 {
 	bool servers = r->everyone && r->w.tables;
-	char *error = NULL;
 	if (!r->trace)
 		return;
 	trace_settle(r->trace, &r->stats);
@@ -190,12 +167,6 @@ void gather_events(struct trainer *r)
 		servers_events(r->everyone, r->w.trainers);
 	}
 	struct slices e = trace_gather(r->trace, servers ? r->everyone : r->all);
-	if (r->w.rank == 0) {
-		world_wait("the database", 0);
-		if (r->sink->events)
-			error = r->sink->events(r->sink->self, e.event, e.n, e.lost);
-		world_leave();
-	}
+	TO_SINK(r, true, events, e.event, e.n, e.lost);
 	free(e.event);
-	trainer_share_status(r, error);
 }

@@ -186,7 +186,8 @@ static void check_models(struct trainer *r)
 	      "strategy %s: .average is not set, but after epoch %lld trainers have different "
 	      "models%s: only one of them would be evaluated",
 	      s->plugin.name, (long long)w->epoch,
-	      w->no_layer_ready ? " (and no_layer_ready is set: layer_ready was not called)" : "");
+	      s->wants_layer ? " (layer_ready was called only for layers that wants_layer names)"
+			     : "");
 }
 
 void promises_at_barrier(struct trainer *r)

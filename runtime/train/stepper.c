@@ -27,8 +27,6 @@ static char *read_option(const char *said, const struct optimizer *o, void *opts
 		!option ? option_unknown(name, word, o->plugin.options, "mvbench ")
 		: value ? option_set(option, opts, name, value)
 			: sentence("give a value, as in %s:%s=%s", name, word, option->def);
-	if (!wrong && option->check)
-		wrong = option->check(option, value);
 	return wrong ? sentence("%s: %s", said, wrong) : NULL;
 }
 
@@ -40,11 +38,8 @@ static char *read_words(const char *said, const char *how, const struct optimize
 	*opts = NULL;
 	*o = optimizer_find(name);
 	if (!*o) {
-		char *list AUTOFREE = sentence("%s", optimizers[0]->plugin.name);
-		for (size_t i = 1; optimizers[i]; i++) {
-			char *shorter AUTOFREE = list;
-			list = sentence("%s, %s", shorter, optimizers[i]->plugin.name);
-		}
+		const char *all[PLUGINS_MOST];
+		char *list AUTOFREE = text_list(all, plugin_names(PART_OPTIMIZER, all), ", ");
 		return sentence("%s: unknown optimizer %s; known: %s", said, name, list);
 	}
 	size_t size = (*o)->plugin.opts_size;

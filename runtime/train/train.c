@@ -38,8 +38,7 @@ static void end_with_user_error(const char *text)
 	world_exit(ending.launched ? EXIT_OK : EXIT_USER);
 }
 
-/* If any rank has a message, all ranks stop with that of the lowest such rank. Frees mine. */
-static void agree(struct trainer *r, char *mine)
+void trainers_agree(struct trainer *r, char *mine)
 {
 	char *wrong = link_agree(r->all, mine);
 	if (wrong)
@@ -155,7 +154,7 @@ static void make_room(struct trainer *r)
 	if (w->rank == 0)
 		r->ranks = must(calloc((size_t)w->size, sizeof *r->ranks));
 	r->steps_room = (size_t)(w->steps * w->run->epochs);
-	if (r->sink->steps)
+	if (r->sink->steps_wanted_s > 0)
 		r->step_s = must(calloc(r->steps_room, sizeof *r->step_s));
 	r->record = must(calloc((size_t)r->records_max, sizeof *r->record));
 	for (int64_t i = 0; i < r->records_max && !always; i++)
@@ -188,10 +187,10 @@ static void set_up(struct trainer *r)
 	r->validation = r->plan->validation;
 	r->test = r->plan->test;
 	if (has_floats(run))
-		agree(r, data_open(w, &r->train, &r->validation, &r->test));
+		trainers_agree(r, data_open(w, &r->train, &r->validation, &r->test));
 	const struct data *const data[] = {&r->train, &r->validation, &r->test};
 	if (r->cluster.hosts > 1)
-		agree(r, cluster_check_data(r->all, data, 3));
+		trainers_agree(r, cluster_check_data(r->all, data, 3));
 	w->train = &r->train;
 	w->test = &r->test;
 	w->steps = r->plan->steps;
@@ -205,7 +204,7 @@ static void set_up(struct trainer *r)
 	comm_prepare(w->data_group, w->param, r->config->harness.transport);
 	comm_prepare(w->model_group, w->param, r->config->harness.transport);
 	if (w->strategy->tables)
-		agree(r, open_tables(r));
+		trainers_agree(r, open_tables(r));
 	w->state = must(calloc(1, w->strategy->state_size + 1));
 	if (w->strategy->init)
 		w->strategy->init(w);
@@ -356,25 +355,16 @@ static void close_sink(struct trainer *r)
 	static const char *const name[] = {
 		[EXIT_OK] = "done", [EXIT_FAILED] = "failed", [EXIT_DIVERGED] = "diverged"};
 	const struct sink *sink = r->sink;
-	char *error = NULL;
-	if (sink->steps)
-		sink->steps(sink->self, &r->w, r->step_s, r->steps_kept);
 	if (sink->model) {
 		model_place(r, NULL);
-		sink->model(sink->self, &r->w);
+		sink->model(sink->self, &r->w, r->step_s, r->steps_kept);
 		model_take_back(r, NULL);
 	}
-	struct closing closing = {.simulated = world_cost(&closing.cost)};
+	struct closing closing = {.cost = world_cost()};
 	model_hash(r, closing.model_hash);
-	world_wait("the database", 0);
-	if (r->w.rank == 0 && sink->closing)
-		error = sink->closing(sink->self, &closing);
-	if (r->w.rank == 0 && sink->end && !error)
-		error = sink->end(sink->self, name[r->status], r->status ? r->reason : NULL);
-	world_leave();
-	trainer_share_status(r, error);
+	TO_SINK(r, true, end, name[r->status], r->status ? r->reason : NULL, &closing);
 	if (r->page) {
-		r->page->simulated = closing.simulated;
+		r->page->simulated = world_is_virtual;
 		r->page->cost = closing.cost;
 		status_end(r->page, r->status, r->reason);
 	}
@@ -394,7 +384,7 @@ static char *look_for_rest(const struct trainer *r)
 static void lead_trainer(struct trainer *r)
 {
 	set_up(r);
-	agree(r, r->w.rank == 0 ? begin_sink(r) : NULL);
+	trainers_agree(r, r->w.rank == 0 ? begin_sink(r) : NULL);
 	pulse_phase(PHASE_WORKS);
 	train_epochs(r);
 	trainer_share_status(r, r->w.rank == 0 ? look_for_rest(r) : NULL);
@@ -445,7 +435,8 @@ static int worker_main(void *given)
 		r->trace = trace_new(r->everyone ? r->everyone : r->all, r->w.rank, r->w.size,
 				     events_expected(r));
 	if (r->tried)
-		agree(r, r->w.rank < r->w.trainers ? plan_tables(c, link_one_node(r->all)) : NULL);
+		trainers_agree(r, r->w.rank < r->w.trainers ? plan_tables(c, link_one_node(r->all))
+							    : NULL);
 	else if (r->w.rank >= r->w.trainers)
 		serve(r);
 	else

@@ -7,6 +7,9 @@
 #include "runtime/config/config.h"
 #include "runtime/table/table.h"
 
+/* Does the strategy need layer_ready for any layer? Not in the warm-up (epoch.c). */
+bool wants_layers(const struct worker *w);
+
 /* ---- cluster.c: the machines of a run ---- */
 
 enum { CPUS_MOST = 1024, COMMIT_ROOM = 64 };
@@ -58,7 +61,6 @@ struct experiment { /* what is known when a run begins */
 /* Figures of a whole run, at its end. */
 struct closing {
 	char model_hash[17]; /* of the canonical model's floats; "" = the model has none */
-	bool simulated;
 	struct world_cost cost;
 };
 
@@ -83,11 +85,9 @@ struct sink {
 	void *self;
 	char *(*begin)(void *self, const struct experiment *e, int64_t *id);
 	/* staleness: number of the epoch's pushes in each of STALENESS_BINS bins; NULL = there
-	 * were no pushes. */
+	 * were no pushes. values: that the strategy reported in it; NULL = none. */
 	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
-		       int n, const int64_t *staleness);
-	/* After an epoch in which the strategy reported values. */
-	char *(*values)(void *self, int64_t epoch, const struct epoch_values *r);
+		       int n, const int64_t *staleness, const struct epoch_values *values);
 	/* With --split, after begin: the number of rows of each class that each model trains on,
 	 * [models x classes] (classes 0: [models]); `share` workers hold one model. */
 	char *(*shards)(void *self, const int64_t *rows, size_t models, size_t classes, int share);
@@ -98,16 +98,13 @@ struct sink {
 	/* With --trace: after each segment and its evaluation; by rank, in order. lost: number of
 	 * events for which there was no room. */
 	char *(*events)(void *self, const struct slice *e, size_t n, size_t lost);
-	/* On every rank at the end: the duration of each of its steps [s]. */
-	void (*steps)(void *self, struct worker *w, const float *step_s, size_t n);
-	double steps_wanted_s; /* with `steps`: the run makes as many steps as fit in this time */
-	/* On every rank at the end, with the final model in w->param. Only programs that inspect
-	 * a run set it. */
-	void (*model)(void *self, struct worker *w);
-	/* Before the end of a run that is done or has diverged. */
-	char *(*closing)(void *self, const struct closing *c);
+	/* On every rank at the end, with the final model in w->param, and the durations of its n
+	 * steps [s]; NULL = not wanted. Only programs that inspect a run set it. */
+	void (*model)(void *self, struct worker *w, const float *step_s, size_t n);
+	double steps_wanted_s; /* the run makes as many steps as fit in this time; 0: all, and
+				* their durations are not wanted */
 	/* status: done, failed or diverged; reason NULL when done */
-	char *(*end)(void *self, const char *status, const char *reason);
+	char *(*end)(void *self, const char *status, const char *reason, const struct closing *c);
 };
 
 /* The data set, common to all workers of a process (data.c). The first caller loads it, the last

@@ -114,6 +114,12 @@ struct trainer {
 	int status;
 };
 
+/* ---- train.c ---- */
+
+/* If any rank has a message, all ranks end the run with that of the lowest such rank. Frees mine.
+ */
+void trainers_agree(struct trainer *r, char *mine);
+
 /* ---- deal.c: puts mini-batches into w->index and w->rows ---- */
 
 void deal_open(struct trainer *r); /* collective, after the strategy's tables */
@@ -180,6 +186,16 @@ void model_hash(struct trainer *r, char hex[17]);
 void trainer_evaluate(struct trainer *r, struct epoch_record *record, int64_t n);
 /* Rank 0 broadcasts r->status; a message of its sink (or NULL) makes the run fail. */
 void trainer_share_status(struct trainer *r, char *sink_error);
+/* Collective: rank 0 calls this slot of its sink, if it has one, when `wanted`. */
+#define TO_SINK(r, wanted, slot, ...) \
+	do { \
+		char *error_ = NULL; \
+		world_wait("the database", 0); \
+		if ((r)->w.rank == 0 && (wanted) && (r)->sink->slot) \
+			error_ = (r)->sink->slot((r)->sink->self, __VA_ARGS__); \
+		world_leave(); \
+		trainer_share_status(r, error_); \
+	} while (0)
 
 /* ---- checkpoint.c: collective, off the clock (except worker_keep) ---- */
 
@@ -202,25 +218,28 @@ struct epoch_sum {
 	SPLIT_COUNTS(FIGURE)
 #undef FIGURE
 	double reports; /* number of reported names, over all workers */
-	struct tally_sum {
-		double loss, correct, rows;
-	} running, train, validation, test;
 };
 
-/* A model's results on this trainer's part of the evaluated rows. */
-struct evaluated {
-	struct tally train, validation, test;
+/* The means of a tally over its rows; NaN = not known. */
+struct judged {
+	double loss, accuracy;
 };
+/* An evaluation of a model, and its fields in an epoch's or a point's row. */
+enum { ON_TRAIN, ON_VALIDATION, ON_TEST, EVALUATED };
+#define EVALUATION(e) \
+	.train_loss = (e)[ON_TRAIN].loss, .train_accuracy = (e)[ON_TRAIN].accuracy, \
+	.validation_loss = (e)[ON_VALIDATION].loss, \
+	.validation_accuracy = (e)[ON_VALIDATION].accuracy, .test_loss = (e)[ON_TEST].loss, \
+	.test_accuracy = (e)[ON_TEST].accuracy
 
 /* Finds when the epochs of these records and the points ended, and whose snapshots count. */
 void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n);
-/* Reduces the figures of a point's evaluation over the trainers. */
-void gather_point(struct trainer *r, const struct evaluated *evaluated, struct point_row *row);
-/* Reduces the figures of an epoch record and of its evaluation over the trainers: row on every
- * rank, except its maxima, and r->ranks on rank 0. The histogram of staleness is summed in the
- * record; the strategy's reports are summed there on rank 0. */
-void gather_epoch(struct trainer *r, struct epoch_record *record, const struct evaluated *evaluated,
-		  struct epoch_row *row);
+/* Reduces n <= EVALUATED tallies over the trainers. */
+void gather_tallies(struct trainer *r, const struct tally *t, int n, struct judged *out);
+/* Reduces the figures of an epoch record over the trainers: row on every rank, except its maxima,
+ * and r->ranks on rank 0. The histogram of staleness is summed in the record; the strategy's
+ * reports are summed there on rank 0. */
+void gather_epoch(struct trainer *r, struct epoch_record *record, struct epoch_row *row);
 /* Give to the sink, in order, what was recorded in this segment: operations on tables, for --record
  * or to check a replay; the timeline of workers and servers. */
 void gather_arrivals(struct trainer *r);

@@ -29,11 +29,7 @@ double curve_at(const struct curve *c, double x)
 
 void points_add(struct points *p, const char *name, double x, double value)
 {
-	if (p->n == p->room) {
-		p->room = 2 * p->room + 64;
-		p->point = must(realloc(p->point, p->room * sizeof *p->point));
-	}
-	struct point *last = &p->point[p->n++];
-	*last = (struct point){.x = x, .value = value};
-	snprintf(last->name, sizeof last->name, "%s", name);
+	struct point next = {.x = x, .value = value};
+	snprintf(next.name, sizeof next.name, "%s", name);
+	APPEND(p->point, p->n, next);
 }

@@ -5,6 +5,7 @@
 #ifndef MODEL_H
 #define MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,7 +50,7 @@ struct point {
 };
 struct points {
 	struct point *point;
-	size_t n, room;
+	size_t n;
 };
 void points_add(struct points *p, const char *name, double x, double value);
 
@@ -70,6 +71,7 @@ struct simulation {
 	int64_t calibration_id; /* of the step times; 0 = they were given */
 	struct steps step;      /* a whole local step (batch, gradient, update) of `rows` rows */
 	double rows;
+	bool sleeps; /* a step takes no core */
 	struct curve cost[COSTS];
 	struct points points; /* all figures of the calibration */
 	int64_t wires_id;     /* of the links between hosts; 0 = none */

@@ -21,6 +21,8 @@ static struct device_ops ops;          /* what the workers see, */
 static const struct device_ops *inner; /* and what computes */
 static struct optimizer optimizer;     /* likewise */
 static const struct optimizer *inner_optimizer;
+static const struct simulation *costs;
+static double whole_params; /* of the whole model */
 
 static void charge(enum cost what, size_t amount)
 {
@@ -57,11 +59,19 @@ static double whole_flops(const struct worker *w)
 /* For the current mini-batch: a gradient of the whole model, without the update. */
 static double draw(const struct sim_worker *me, double params)
 {
-	const struct simulation *s = sim_costs();
-	double rows = (double)me->worker->rows / s->rows;
-	double step = steps_draw(&s->step, rng_uniform(&sim_self()->rng));
-	double update = curve_at(&s->cost[COST_SGD], params);
+	double rows = (double)me->worker->rows / costs->rows;
+	double step = steps_draw(&costs->step, rng_uniform(&sim_self()->rng));
+	double update = curve_at(&costs->cost[COST_SGD], params);
 	return step > update ? rows * (step - update) : 0;
+}
+
+/* A step that --step-time paces takes no core, because real workers sleep for most of it. */
+static void charge_gradient(double seconds)
+{
+	if (sim_costs()->sleeps)
+		sim_self()->asleep_s += seconds;
+	else
+		sim_charge(seconds);
 }
 
 static bool is_spread(const struct worker *w)
@@ -75,7 +85,7 @@ static void charge_product(double flops)
 	const struct sim_worker *me = sim_self();
 	const struct worker *w = me->worker;
 	if (!me->quiet && !me->updating && is_spread(w) && w->rows)
-		sim_charge(me->gradient_s * flops / (row_flops(w) * (double)w->rows));
+		charge_gradient(me->gradient_s * flops / (row_flops(w) * (double)w->rows));
 }
 
 /* A mini-batch arrives. If the model is spread, the whole layers are charged here, because the
@@ -86,7 +96,7 @@ static void charge_data(size_t n)
 	const struct worker *w = me->worker;
 	if (!is_spread(w))
 		return;
-	me->gradient_s = draw(me, sim_params());
+	me->gradient_s = draw(me, whole_params);
 	charge(COST_COPY, n);
 	if (whole_flops(w) > 0)
 		charge_product(whole_flops(w) * (double)w->rows);
@@ -139,13 +149,12 @@ static void sim_graph(struct device *d, size_t key, void (*body)(void *ctx), voi
 	me->pending_s = draw(me, (double)vec_len(me->worker->param));
 	body(ctx);
 	me->quiet = d->in_graph = false;
-	if (me->worker->no_layer_ready || !me->worker->strategy->layer_ready ||
-	    me->worker->step == 0) {
-		sim_charge(me->pending_s);
+	if (!wants_layers(me->worker)) {
+		charge_gradient(me->pending_s);
 		me->pending_s = 0;
 	} else { /* the forward pass; the backward pass comes layer by layer */
 		double forward = forward_part(me->worker);
-		sim_charge(forward * me->pending_s);
+		charge_gradient(forward * me->pending_s);
 		me->pending_s *= 1 - forward;
 	}
 }
@@ -166,7 +175,7 @@ static void sim_event_wait(struct device *d, size_t i)
 		left += layer_weight(w, k);
 	double part =
 		i == 0 || left <= 0 ? me->pending_s : me->pending_s * layer_weight(w, i) / left;
-	sim_charge(part);
+	charge_gradient(part);
 	me->pending_s -= part;
 }
 
@@ -179,14 +188,16 @@ static void sim_update(struct worker *w, const struct param_group *p, float scal
 	me->updating = true;
 	inner_optimizer->step(w, p, scale, decay);
 	me->updating = false;
-	double share = (double)vec_len(p->param) / sim_params();
-	sim_charge(share * curve_at(&sim_costs()->cost[COST_SGD], sim_params()));
+	double share = (double)vec_len(p->param) / whole_params;
+	sim_charge(share * curve_at(&costs->cost[COST_SGD], whole_params));
 }
 
-void sim_device(struct worker *w, bool train)
+void sim_device(struct worker *w, const struct simulation *s, double params)
 {
+	costs = s;
+	whole_params = params;
 	if (!inner) {
-		inner = train ? w->dev->ops : &device_none;
+		inner = w->run->sim_train ? w->dev->ops : &device_none;
 		ops = *inner;
 #define TAKE(name, ...) ops.name = sim_##name;
 		DEVICE_OPS(TAKE)

@@ -130,35 +130,23 @@ static char *try_factors(const char *file)
 	return NULL;
 }
 
-/* SimGrid ends the process if it cannot read a file. Therefore a child process tries it first. */
-char *engine_try(const char *file, int workers)
+static void try_platform(const void *file)
 {
-	int said[2], status = 0;
-	char text[4096];
-	size_t n = 0;
-	ssize_t got;
-	char *factors = try_factors(file);
+	engine_start(file, 1);
+	char *wrong = try_hosts();
+	if (wrong)
+		write_all(STDERR_FILENO, wrong, strlen(wrong));
+	_exit(wrong != NULL);
+}
+
+/* SimGrid ends the process if it cannot read a file. Therefore a child process tries it first. */
+char *engine_try(const char *file)
+{
+	char text[4096], *factors = try_factors(file);
 	if (factors)
 		return factors;
-	CHECK(pipe(said) == 0, "pipe: %m");
-	fflush(NULL);
-	pid_t child = fork();
-	CHECK(child >= 0, "fork: %m");
-	if (child == 0) {
-		dup2(said[1], STDERR_FILENO);
-		dup2(said[1], STDOUT_FILENO);
-		engine_start(file, workers);
-		char *wrong = try_hosts();
-		if (wrong)
-			write_all(said[1], wrong, strlen(wrong));
-		_exit(wrong != NULL);
-	}
-	close(said[1]);
-	while ((got = read(said[0], text + n, sizeof text - 1 - n)) > 0)
-		n += (size_t)got;
-	text[n] = '\0';
-	close(said[0]);
-	waitpid(child, &status, 0);
+	int status = child_run(try_platform, file, text, sizeof text);
+	CHECK(status != -1, "a child process: %m");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return NULL;
 	/* "[0.000000] ./src/...cpp:48: [xbt_cfg/CRITICAL] what is wrong" */

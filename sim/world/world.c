@@ -40,11 +40,9 @@ static struct {
 	const struct simulation *costs;
 	struct sim_worker *worker; /* [workers] */
 	int workers;               /* including servers */
-	sg_host_t *slot;           /* [slots] their hosts */
-	size_t slots;
-	sg_host_t *place; /* [workers] the host of each, if place_ranks decides; otherwise NULL */
-	double speed;     /* of the fastest host [flop/s] */
-	nsec began;       /* wall clock */
+	sg_host_t *place;          /* [workers] the host of each */
+	double speed;              /* of the fastest host [flop/s] */
+	nsec began;                /* wall clock */
 	int64_t events;
 	int busy;         /* workers that compute, or sleep for a known time */
 	int64_t seen;     /* events, when a worker last polled after a new one, */
@@ -56,16 +54,6 @@ static struct {
 struct sim_worker *sim_self(void)
 {
 	return sg_actor_self() ? sg_actor_self_get_data() : NULL;
-}
-
-const struct simulation *sim_costs(void)
-{
-	return world.costs;
-}
-
-double sim_params(void)
-{
-	return world.params;
 }
 
 /* ---- Time ---- */
@@ -103,12 +91,18 @@ static void enter_mpi(struct sim_worker *me)
 
 static void advance_clock(struct sim_worker *me)
 {
-	double charged = me->charged_s;
-	me->charged_s = 0;
+	double charged = me->charged_s, asleep = me->asleep_s;
+	me->charged_s = me->asleep_s = 0;
 	if (charged > 0) {
 		world.events++;
 		leave_mpi(me, charged * world.speed / sg_host_get_speed(sg_host_self()));
 		sg_actor_execute(charged * world.speed);
+		enter_mpi(me);
+	}
+	if (asleep > 0) {
+		world.events++;
+		leave_mpi(me, asleep);
+		sg_actor_sleep_for(asleep);
 		enter_mpi(me);
 	}
 }
@@ -125,8 +119,9 @@ nsec clock_now(void)
 nsec clock_peek(void)
 {
 	const struct sim_worker *me = sim_self();
-	double charged = me ? me->charged_s * world.speed / sg_host_get_speed(sg_host_self()) : 0;
-	return (nsec)llround(1e9 * (simgrid_get_clock() + charged));
+	double charged = me ? me->charged_s * world.speed / sg_host_get_speed(sg_host_self()) : 0,
+	       asleep = me ? me->asleep_s : 0;
+	return (nsec)llround(1e9 * (simgrid_get_clock() + charged + asleep));
 }
 
 void clock_delay(nsec dt)
@@ -143,7 +138,7 @@ void clock_delay(nsec dt)
 /* Floats in rank 0's memory travel over the links between the two hosts. */
 static void charge_links(const struct sim_worker *me, const struct table_op *p, size_t n)
 {
-	sg_host_t owner = world.place ? world.place[0] : world.slot[0], here = sg_host_self();
+	sg_host_t owner = world.place[0], here = sg_host_self();
 	double bytes = (double)(n * sizeof(float));
 	if (here == owner || me->rank == 0)
 		return;
@@ -285,7 +280,7 @@ void world_device(struct worker *w)
 	me->worker = w;
 	me->rng = rng_seed(arrival_seed(w->run), STREAM_COMPUTE, w->rank);
 	w->dev->ops = &device_cpu;
-	sim_device(w, w->run->sim_train);
+	sim_device(w, world.costs, world.params);
 }
 
 void world_enter(const char *what, int peer)
@@ -335,12 +330,11 @@ float *link_nowhere(void)
 	return nowhere;
 }
 
-bool world_cost(struct world_cost *out)
+struct world_cost world_cost(void)
 {
-	*out = (struct world_cost){.simulated_s = simgrid_get_clock(),
+	return (struct world_cost){.simulated_s = simgrid_get_clock(),
 				   .wall_s = 1e-9 * (double)(wall_now() - world.began),
 				   .events = world.events};
-	return true;
 }
 
 static uint64_t node_of(sg_host_t host)
@@ -359,48 +353,39 @@ static int by_natural_name(const void *a, const void *b)
 			  sg_host_get_name(*(const sg_host_t *)b));
 }
 
-/* One slot on each core, until every rank has one. On a platform of one host every rank has one. */
-static void lay_out_slots(void)
-{
-	size_t hosts = sg_host_count();
-	sg_host_t *host AUTOFREE = sg_host_list();
-	qsort(host, hosts, sizeof(sg_host_t), by_natural_name);
-	for (size_t i = 0; i < hosts; i++) {
-		int cores = hosts == 1 ? world.workers : sg_host_core_count(host[i]);
-		world.speed = fmax(world.speed, sg_host_get_speed(host[i]));
-		for (int k = 0; k < cores && world.slots < (size_t)world.workers; k++)
-			APPEND(world.slot, world.slots, host[i]);
-	}
-}
-
-/* On calibrated hosts, ranks are placed as real ones are. A message, or NULL. */
+/* Chooses the host of each rank. On calibrated hosts, ranks are placed as real ones are. Elsewhere
+ * each core takes one rank, and a platform of one host takes all; servers share the workers' hosts,
+ * evenly, if there are not enough cores for them. A message, or NULL. */
 static char *place_ranks(void)
 {
 	const struct config *c = world.config;
 	struct host_list l = {.n = sg_host_count()};
+	size_t ranks = (size_t)world.workers, workers = (size_t)c->run.workers, placed = 0;
 	sg_host_t *host AUTOFREE = sg_host_list();
-	if (!config_simulates_hosts(c))
-		return NULL;
 	qsort(host, l.n, sizeof *host, by_natural_name);
-	l.host = must(calloc(l.n, sizeof *l.host));
-	int *number AUTOFREE = must(calloc((size_t)world.workers, sizeof *number));
-	char *wrong = host_list_deal(&l, c, number);
-	world.place = must(calloc((size_t)world.workers, sizeof *world.place));
-	for (int i = 0; i < world.workers && !wrong; i++)
-		world.place[i] = host[number[i]];
-	free(l.host);
-	return wrong;
-}
-
-/* Servers that find no free slot share the workers' hosts, evenly. */
-static sg_host_t slot_of(int rank)
-{
-	if (world.place)
-		return world.place[rank];
-	int workers = (int)world.config->run.workers, servers = world.workers - workers;
-	if (rank < workers || world.slots >= (size_t)world.workers)
-		return world.slot[rank];
-	return world.slot[part_of((size_t)workers, (size_t)servers, (size_t)(rank - workers))];
+	world.place = must(calloc(ranks, sizeof *world.place));
+	for (size_t i = 0; i < l.n; i++) {
+		int cores = l.n == 1 ? world.workers : sg_host_core_count(host[i]);
+		world.speed = fmax(world.speed, sg_host_get_speed(host[i]));
+		for (int k = 0; k < cores && placed < ranks; k++)
+			world.place[placed++] = host[i];
+	}
+	if (config_simulates_hosts(c)) {
+		int *number AUTOFREE = must(calloc(ranks, sizeof *number));
+		l.host = must(calloc(l.n, sizeof *l.host));
+		char *wrong = host_list_deal(&l, c, number);
+		for (size_t i = 0; i < ranks && !wrong; i++)
+			world.place[i] = host[number[i]];
+		free(l.host);
+		return wrong;
+	}
+	if (placed < workers)
+		return sentence("it has room for %zu workers on %zu hosts; --workers=%zu is too "
+				"large",
+				placed, l.n, workers);
+	for (size_t i = workers; i < ranks && placed < ranks; i++)
+		world.place[i] = world.place[part_of(workers, ranks - workers, i - workers)];
+	return NULL;
 }
 
 /* Slowed links, with their original bandwidths. */
@@ -440,11 +425,11 @@ static void slow_links(void)
 	size_t n = 0;
 	for (int rank = 0; rank < run->workers && *run->sim_slow_link; rank++) {
 		double factor = heterogeneity_of(run, rank).link;
-		sg_host_t here = slot_of(rank);
+		sg_host_t here = world.place[rank];
 		bool linked = false;
 		for (int i = 0; i < world.workers && factor < 1; i++) {
-			sg_host_t there = slot_of(i);
-			if (there == here || (i > 0 && there == slot_of(i - 1)))
+			sg_host_t there = world.place[i];
+			if (there == here || (i > 0 && there == world.place[i - 1]))
 				continue;
 			slow_link(&done, &n, here, there, false, factor);
 			slow_link(&done, &n, there, here, true, factor);
@@ -483,7 +468,7 @@ static void deploy(void)
 			"<actor host=\"%s\" function=\"worker\"><argument value=\"%d\"/>"
 			"<prop id=\"instance_id\" value=\"worker\"/>"
 			"<prop id=\"rank\" value=\"%d\"/></actor>\n",
-			sg_host_get_name(slot_of(i)), i, i);
+			sg_host_get_name(world.place[i]), i, i);
 	fprintf(f, "</platform>\n");
 	char *text AUTOFREE = text_close(&t);
 	char *path AUTOFREE = file_in_memory(text);
@@ -560,7 +545,7 @@ void world_rest(const char *what, nsec dt)
 int world_run(const struct config *c, const struct plan *p, int (*life)(void *ctx), void *ctx)
 {
 	const char *file = p->simulation->platform_file;
-	char *wrong = engine_try(file, (int)c->run.workers);
+	char *wrong = engine_try(file);
 	if (wrong)
 		user_error("--sim.platform=%s: %s", c->run.sim_platform, wrong);
 	world.life = life;
@@ -577,14 +562,8 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	if ((wrong = look_at_tmp()))
 		user_error("%s", wrong);
 	engine_start(file, world.workers);
-	lay_out_slots();
 	if ((wrong = place_ranks()))
-		user_error("--sim.platform=hosts: %s", wrong);
-	if (!world.place && world.slots < (size_t)c->run.workers)
-		user_error("--sim.platform=%s: it has room for %zu workers on %zu hosts; "
-			   "--workers=%lld is too large",
-			   c->run.sim_platform, world.slots, sg_host_count(),
-			   (long long)c->run.workers);
+		user_error("--sim.platform=%s: %s", c->run.sim_platform, wrong);
 	deploy();
 	simgrid_run();
 	for (int i = 0; i < world.workers; i++)
@@ -592,7 +571,6 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 			print_deadlock();
 	int status = world.worker[0].status;
 	free(world.worker);
-	free(world.slot);
 	free(world.place);
 	return status;
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 
 extern const struct command command_table, command_show, command_status, command_compare,
-	command_history, command_blame, command_trace, command_advise, command_export,
-	command_relabel, command_delete, command_import, command_report, command_run;
+	command_history, command_blame, command_trace, command_export, command_relabel,
+	command_delete, command_import, command_report, command_run;
 
 /* ---- A database ---------------------------------------------------------- */
 
@@ -183,7 +183,6 @@ void read_table(const uint8_t *data, size_t size)
 		{&command_delete, {"1"}},
 		{&command_run,
 		 {"--sim.replay=3", "--platform=sim", "--sim.step-time=1ms", "--dry-run"}},
-		{&command_advise, {"--workload=softmax", "--workers=2", "--from=auto"}},
 	};
 	static const struct reader writes[] = {{&command_trace, {NULL}},
 					       {&command_export, {"--format=csv"}},

@@ -106,7 +106,7 @@ static void read_baseline(const uint8_t *data, size_t size)
 {
 	static struct store *s;
 	char *path AUTOFREE = write_file("baseline.jsonl", data, size);
-	struct gate_options o = {.import = path, .replace = true};
+	struct gate_options o = {.import = path, .save = "", .replace = true};
 	if (!s)
 		s = sql_schema();
 	refused(baseline_import(s, &o));

@@ -221,7 +221,7 @@ static const struct {
 	{"wrong_average", "--strategy=gossip --sync-every=3",
 	 "strategy gossip: .average is not set, but after epoch 1 trainers have different models",
 	 3},
-	{"wrong_no_layer_ready", "--strategy=allreduce", "no_layer_ready is set", 2},
+	{"wrong_wants_layer", "--strategy=allreduce", "only for layers that wants_layer names", 2},
 	{"wrong_asynchronous", "--strategy=asgd", "strategy asgd: .asynchronous is not set", 2},
 	{"wrong_meets", "--strategy=periodic", "strategy periodic: .meets is MEETS_NEVER", 2},
 	{"wrong_host", "--strategy=serial", "workload mlp: .host is not set", 1},
@@ -253,12 +253,12 @@ TEST(undeclared_tables_are_found)
 	free(r.param);
 }
 
-/* What breaks the promise no_layer_ready is right without the flag. */
-TEST(layer_sums_are_allowed_without_no_layer_ready)
+/* What breaks the promise of wants_layer is right if it wants all layers. */
+TEST(layer_sums_are_allowed_if_all_layers_are_wanted)
 {
 	const char *how = MLP "--batch=24 --strategy=allreduce --check-promises";
 	for (int simulated = 0; simulated < 2; simulated++)
-		free(probed_ok("right_no_layer_ready", 2, simulated, how).param);
+		free(probed_ok("right_wants_layer", 2, simulated, how).param);
 }
 
 /* All strategies of the tree keep theirs, also without a barrier after every epoch and with few

@@ -613,6 +613,23 @@ TEST(several_workers_leave, 5)
 	ck_assert_double_ge(of_rank(1, 3, 1, "compute_s"), STEPS * step_s - 1e-6);
 }
 
+/* A pause at its start lets the others end the epoch first. */
+TEST(late_worker_that_leaves_makes_no_step, 6)
+{
+	static const char *const how[] = {"--workers=2 --bsp.backup=1",
+					  "--workers=3 --bsp.backup=1",
+					  "--workers=3 --bsp.backup=2"};
+	char *words AUTOFREE =
+		sentence("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --deal=dynamic " SIM
+			 "--strategy=bsp --sync-every=%d --pause=1:0ms:5s --leave=1:0s %s",
+			 1 + _i / 3, how[_i % 3]);
+	forget_runs();
+	record_run(words);
+	expect_near(words, asked("SELECT ifnull(sum(pushes), 0) FROM rank_epoch WHERE rank = 1"), 0,
+		    0);
+	expect_near(words, asked("SELECT sum(pushes) FROM rank_epoch WHERE epoch = 3") > 0, 1, 0);
+}
+
 TEST(real_workers_leave, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];

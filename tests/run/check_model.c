@@ -31,7 +31,7 @@ static const struct {
 	{"twice_returned", "returned", "has been counted 2 times"},
 	{"not_returned", "returned", "has been counted 0 times"},
 	{"last_ends", "rest", "has been counted 0 times"},
-	{"unfinished", "rest_all", "more than 4000 steps"},
+	{"unfinished", "rest_undrawn", "more than 4000 steps"},
 	{"silent_leave", "leave_backup", "wait for each other for ever"},
 };
 

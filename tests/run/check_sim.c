@@ -406,6 +406,23 @@ TEST(global_batch_step_time_is_shared_by_workers, 6)
 	}
 }
 
+/* Workers whose steps --step-time paces need no core each, and take that time on a slow host. */
+TEST(paced_steps_take_no_core, 4)
+{
+	static const char *const how[] = {
+		"--strategy=allreduce --workers=8 " ONE_HOST, /* on four cores */
+		"--strategy=asgd --workers=8 --deal=static " ONE_HOST,
+		"--strategy=allreduce --workers=6 --allreduce.overlap=true " ONE_HOST,
+		"--strategy=periodic --workers=4 --sim.platform=$FOLDER/slow.xml"};
+	char *words AUTOFREE =
+		sentence(SOFT "--batch=60 --step-time=10ms --sim.train=false %s", how[_i]);
+	put_hosts("slow.xml", 4, 1, 2);
+	forget_runs();
+	record_sim(words);
+	near(words, asked("SELECT avg(compute_s) FROM rank_epoch WHERE epoch = 1"),
+	     10e-3 * STEPS / asked("SELECT workers FROM run"), 1e-5);
+}
+
 /* Two workers exchange the whole vector. More workers form a ring: N - 1 parts of the vector go
  * round to be summed, and the same number with the sums. */
 static double allreduce_s(int workers, double floats)
@@ -1000,6 +1017,29 @@ TEST(push_takes_the_time_of_its_updater)
 	refused(adagrad, "has no time of a push with the updater adagrad");
 	char *given AUTOFREE = sentence("%s --sim.update-time=1ms", adagrad);
 	record_sim(given);
+}
+
+/* An epoch of 2,400 rows has two steps of 1,200 for both batches. They take the same time: a
+ * calibrated step is stored as that of a whole mini-batch. */
+TEST(calibrated_step_is_of_a_whole_mini_batch)
+{
+	static const int batch[] = {1200, 2399};
+	char out[4096];
+	forget_runs();
+	for (int i = 0; i < 2; i++) {
+		char *calibrate AUTOFREE =
+			sentence("./mvbench calibrate --workload=softmax --batch=%d --counts=1 "
+				 "--seconds=0.05 --data-dir=%s --db=%s/run.db 2>&1",
+				 batch[i], folder, folder);
+		char *how AUTOFREE = sentence("--workload=softmax --batch=%d --strategy=serial "
+					      "--epochs=1 --sim.train=false --sim.platform=local",
+					      batch[i]);
+		int status = command_output(calibrate, out, sizeof out);
+		ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", calibrate, status, out);
+		record_sim(how);
+	}
+	double ratio = epoch_of(2, "compute_s") / epoch_of(1, "compute_s");
+	ck_assert_msg(ratio > 0.7 && ratio < 1.4, "the same steps take %g times as long", ratio);
 }
 
 /* Values that cannot be measurements do not count. */

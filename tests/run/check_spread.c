@@ -121,6 +121,28 @@ TEST(arrival_order_changes_asgd_only)
 	     2, 0);
 }
 
+/* Cells are listed, run side by side, and left out if they have ended. Only figures are on stdout.
+ */
+TEST(spread_runs_missing_cells_side_by_side)
+{
+	char out[8192],
+		*command AUTOFREE =
+			sentence("./mvbench spread 1 --repeats=2 --jobs=2 --format=json "
+				 "--db=%s/run.db 2>%s/said; grep -c ' .spread. seed ' %s/said",
+				 folder, folder, folder);
+	record_run(SIM "--strategy=asgd --deal=static");
+	spread("1 --repeats=2 --dry-run", EXIT_OK, "4 cells, 4 to run, 0 finished");
+	near(number_in("run.db", "SELECT count(*) FROM run"), 1, 0);
+	command_output(command, out, sizeof out);
+	ck_assert_msg(strstr(out, "{\"figure\": \"test_loss\"") && strstr(out, "}\n4\n") &&
+			      !strstr(out, "[spread]"),
+		      "%s", out);
+	near(number_in("run.db", "SELECT count(*) FROM run WHERE status = 'done'"), 5, 0);
+	sql_in("run.db", "DELETE FROM run WHERE arrival_seed = 2 AND seed = 2");
+	spread("1 --repeats=2", EXIT_OK, "1/1 [spread] seed 2 with arrival seed 2: ");
+	near(number_in("run.db", "SELECT count(*) FROM run"), 5, 0);
+}
+
 TEST(runs_without_spread_are_refused)
 {
 	record_run(SIM "--strategy=asgd --sim.train=false");

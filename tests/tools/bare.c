@@ -16,13 +16,13 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void sink_model(void *self, struct worker *w)
+static void sink_model(void *self, struct worker *w, const float *step_s, size_t steps)
 {
 	struct link *all = comm_link(w->all);
 	size_t rows = (size_t)w->run->batch, n = w->train->n;
 	int32_t *order AUTOFREE = must(malloc(n * sizeof *order));
 	double rate[REPEATS];
-	(void)self;
+	(void)self, (void)step_s, (void)steps;
 	uint64_t rng = rng_seed(w->run->seed, STREAM_ORDER, w->rank);
 	for (size_t i = 0; i < n; i++)
 		order[i] = (int32_t)(rng_next(&rng) % n);

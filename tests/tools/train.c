@@ -315,9 +315,10 @@ static void step_of_sums(struct worker *w)
 	local_step(w, w->weight);
 }
 
-static void needs_no_layers(struct worker *w)
+static bool wants_none(const struct worker *w, size_t i)
 {
-	w->no_layer_ready = probes("wrong_no_layer_ready");
+	(void)w, (void)i;
+	return false;
 }
 
 static void plant(struct strategy *s, struct workload *w)
@@ -339,9 +340,8 @@ static void plant(struct strategy *s, struct workload *w)
 		s->tables = false;
 	if (probes("wrong_meets"))
 		s->meets = MEETS_NEVER;
-	if (probes("wrong_no_layer_ready") || probes("right_no_layer_ready")) {
-		s->init = needs_no_layers;
-		s->wants_layer = NULL;
+	if (probes("wrong_wants_layer") || probes("right_wants_layer")) {
+		s->wants_layer = probes("wrong_wants_layer") ? wants_none : NULL;
 		s->layer_ready = sum_layer;
 		s->step = step_of_sums;
 	}
@@ -386,7 +386,7 @@ static void counted_step(struct worker *w)
 static char *model_file;
 
 static char *sink_epoch(void *self, const struct epoch_row *r, const struct split_row *ranks, int n,
-			const int64_t *staleness)
+			const int64_t *staleness, const struct epoch_values *values)
 {
 	(void)self;
 	(void)ranks;
@@ -398,21 +398,15 @@ static char *sink_epoch(void *self, const struct epoch_row *r, const struct spli
 	       (long long)r->split.pushes, (long long)r->split.staleness_max);
 	printf("computed %.9g\ncommunicated %.9g\n", r->split.compute_s,
 	       r->split.comm_s + r->split.wait_s);
+	for (int i = 0; values && i < values->n; i++)
+		printf("reported %d %s %g %g\n", (int)r->epoch, values->of[i].name,
+		       values->of[i].sum / values->of[i].count, values->of[i].count);
 	return NULL;
 }
 
-static char *sink_values(void *self, int64_t epoch, const struct epoch_values *r)
+static char *sink_end(void *self, const char *status, const char *reason, const struct closing *c)
 {
-	(void)self;
-	for (int i = 0; i < r->n; i++)
-		printf("reported %d %s %g %g\n", (int)epoch, r->of[i].name,
-		       r->of[i].sum / r->of[i].count, r->of[i].count);
-	return NULL;
-}
-
-static char *sink_end(void *self, const char *status, const char *reason)
-{
-	(void)self;
+	(void)self, (void)c;
 	printf("status %s %s\n", status, reason ? reason : "");
 	return NULL;
 }
@@ -432,9 +426,9 @@ static void place_blocks(const struct worker *w, const float *own, double *whole
 	}
 }
 
-static void sink_model(void *self, struct worker *w)
+static void sink_model(void *self, struct worker *w, const float *step_s, size_t steps)
 {
-	(void)self;
+	(void)self, (void)step_s, (void)steps;
 	size_t n = vec_len(w->param), params = (size_t)w->model_params;
 	float *own AUTOFREE = must(malloc((n + 1) * sizeof(float)));
 	double *whole AUTOFREE = must(calloc(params, sizeof(double)));
@@ -499,8 +493,7 @@ static int train_once(int argc, char **argv)
 	probe(&counted);
 	c.strategy = &counted;
 	c.workload = &workload;
-	struct sink sink = {
-		.epoch = sink_epoch, .values = sink_values, .end = sink_end, .model = sink_model};
+	struct sink sink = {.epoch = sink_epoch, .end = sink_end, .model = sink_model};
 	int status = train(&c, &plan, &sink, NULL);
 	c.strategy = named;
 	c.workload = honest;

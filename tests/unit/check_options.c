@@ -159,11 +159,12 @@ TEST(option_places_in_names_are_unique)
 
 TEST(help_prints_every_option)
 {
+	const char *part;
 	char *text = NULL;
 	size_t size = 0;
 	FILE *f = open_memstream(&text, &size);
 	help_rows(&(struct help){.f = f}, NULL, run_options);
-	help_rows(&(struct help){.f = f}, "periodic", strategy_find("periodic")->plugin.options);
+	help_rows(&(struct help){.f = f}, "periodic", plugin_find("periodic", &part)->options);
 	fclose(f);
 	ck_assert_ptr_nonnull(strstr(text, "\n  --epochs=10 "));
 	ck_assert_ptr_nonnull(strstr(text, "(mean, sum)"));

@@ -141,6 +141,9 @@ static int64_t begin(struct store *s, const struct config *c)
 	return id;
 }
 
+/* Of real runs without a model. */
+static const struct closing closing = {.cost = {NAN, NAN, -1}};
+
 static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 {
 	return (struct epoch_row){
@@ -183,16 +186,16 @@ TEST(run_is_stored)
 	int64_t histogram[STALENESS_BINS] = {[0] = 2, [3] = 1, [7] = 1};
 	char hash[17];
 	ck_rows("SELECT status, finished FROM run", "running,null");
-	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
 	row = epoch_row(1, NAN);
 	row.split.pushes = 4;
 	row.split.staleness_sum = 10;
 	row.split.staleness_max = 7;
 	row.split.dropped = 1;
 	row.test_loss = INFINITY;
-	ck_fine(sink.epoch(sink.self, &row, ranks, 2, histogram));
+	ck_fine(sink.epoch(sink.self, &row, ranks, 2, histogram, NULL));
 	ck_rows("SELECT count(*) FROM epoch", "2"); /* other readers see each epoch at once */
-	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	store_close(s);
 
 	config_hash(&c, hash);
@@ -233,11 +236,10 @@ TEST(strategy_reports_are_stored)
 	begin(s, &c);
 	for (int64_t epoch = 1; epoch <= 2; epoch++) {
 		struct epoch_row row = epoch_row(epoch, 0.5);
-		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
-		ck_fine(sink.values(sink.self, epoch, &said));
+		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, &said));
 		said = (struct epoch_values){.of = {{"interval", 3, 1}}, .n = 1};
 	}
-	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	store_close(s);
 	ck_rows("SELECT epoch, name, value, reports FROM epoch_value",
 		"1,density,null,1;1,interval,2.5,4;2,interval,3.0,1");
@@ -260,7 +262,7 @@ TEST(chosen_device_and_placement_are_stored)
 	ck_fine(store_pend(s, &c, &(int64_t){0}, 0, 0));
 	ck_rows("SELECT device, table_home, record FROM run", "auto,auto,0");
 	ck_fine(sink.begin(sink.self, &e, &id));
-	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	e.table_home = "gpu";
 	e.transport = "ipc";
 	p.device = "cuda";
@@ -288,9 +290,9 @@ TEST(staleness_histogram_sums_to_pushes)
 	for (int i = 0; i < STALENESS_BINS; i++)
 		if (i != 4)
 			row.split.pushes += histogram[i] = i == 130 ? 7 : 1;
-	ck_fine(sink.epoch(sink.self, &row, NULL, 0, histogram));
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, histogram, NULL));
 	row = epoch_row(2, 0.5);
-	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
 	ck_rows("SELECT e.epoch, e.pushes = sum(s.pushes), count(s.pushes) FROM epoch AS e "
 		"LEFT JOIN staleness AS s USING (run_id, epoch) GROUP BY e.epoch",
 		"1,1,383;2,null,0");
@@ -552,11 +554,11 @@ TEST(pending_row_becomes_the_run)
 	ck_assert_int_eq(begin(s, &b), 2);
 	ck_rows("SELECT id, status, seed FROM run ORDER BY id",
 		"1,pending,1;2,running,2;3,pending,2");
-	ck_fine(sink.end(sink.self, "diverged", "the loss is nan"));
+	ck_fine(sink.end(sink.self, "diverged", "the loss is nan", &closing));
 	ck_assert_int_eq(begin(s, &b), 3);
-	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	ck_assert_int_eq(begin(s, &b), 4);
-	ck_fine(sink.end(sink.self, "failed", "why not"));
+	ck_fine(sink.end(sink.self, "failed", "why not", &closing));
 	ck_assert_int_eq(store_cell(s, hash, status, reason), 4);
 	ck_assert_str_eq(status, "failed");
 	ck_assert_str_eq(reason, "why not");
@@ -570,7 +572,7 @@ TEST(store_fail_marks_only_unfinished_runs)
 	int64_t id = begin(s, &c);
 	ck_fine(store_fail(s, id, "gone"));
 	ck_rows("SELECT status, reason, finished IS NULL FROM run", "failed,gone,0");
-	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	ck_fine(store_fail(s, id, "gone"));
 	ck_rows("SELECT status, reason FROM run", "done,null");
 }
@@ -587,7 +589,7 @@ TEST(runs_of_ended_processes_are_marked_failed)
 	waitpid(child, NULL, 0);
 	for (int i = 0; i < 4; i++) {
 		begin(s, &c);
-		ck_fine(sink.end(sink.self, "done", NULL));
+		ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	}
 	store_close(s);
 	/* 1: its process is gone. 2: it runs. 3: its pid is used again. 4: on another machine. */
@@ -660,7 +662,7 @@ TEST(killed_run_stays_readable)
 		struct store *s = open_store(STORE_WRITE);
 		struct sink sink = store_sink(s);
 		begin(s, &c);
-		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
 		raise(SIGKILL);
 	}
 	waitpid(child, NULL, 0);
@@ -678,8 +680,8 @@ TEST(deleted_run_accepts_no_epochs)
 	struct epoch_row row = epoch_row(0, 0.1);
 	begin(s, &c);
 	sql("DELETE FROM run");
-	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL), "was deleted while it ran");
-	ck_fine(sink.end(sink.self, "failed", "deleted"));
+	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL), "was deleted while it ran");
+	ck_fine(sink.end(sink.self, "failed", "deleted", &closing));
 	ck_rows("SELECT count(*) FROM epoch", "0");
 }
 
@@ -898,7 +900,7 @@ TEST(versions_0_to_2_migrate, 3)
 		int64_t histogram[STALENESS_BINS] = {[2] = 3};
 		row.split.pushes = 3;
 		begin(s, &c);
-		ck_fine(sink.epoch(sink.self, &row, &row.split, 1, histogram));
+		ck_fine(sink.epoch(sink.self, &row, &row.split, 1, histogram, NULL));
 		ck_rows("SELECT e.run_id, e.pushes, r.pushes, h.pushes FROM epoch AS e "
 			"JOIN rank_epoch AS r USING (run_id, epoch) "
 			"LEFT JOIN staleness AS h USING (run_id, epoch)",
@@ -940,8 +942,8 @@ TEST(version_8_migrates)
 		struct sink sink = store_sink(s);
 		struct epoch_row row = epoch_row(1, 0.5);
 		begin(s, &c);
-		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
-		ck_fine(sink.end(sink.self, "done", NULL));
+		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
+		ck_fine(sink.end(sink.self, "done", NULL, &closing));
 		ck_rows("SELECT id, status, test_accuracy FROM run_summary ORDER BY id",
 			"1,done,null;2,done,0.5");
 	}
@@ -1011,8 +1013,8 @@ TEST(version_13_migrates)
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(1, 0.5);
 	begin(s, &c);
-	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
-	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	store_close(s);
 	drop_views_and_triggers();
 	sql(BACK_TO_13 "DROP TABLE epoch_value; PRAGMA user_version = 13");
@@ -1082,7 +1084,7 @@ TEST(running_run_updates_heartbeat)
 	for (nsec since = clock_now(); clock_now() - since < 2500000000;)
 		clock_delay(100000000);
 	ck_rows("SELECT heartbeat > '2020' FROM run", "1");
-	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	sql("UPDATE run SET heartbeat = '2000'");
 	clock_delay(1500000000);
 	ck_rows("SELECT heartbeat FROM run", "2000");
@@ -1131,11 +1133,12 @@ TEST(full_disk_ends_the_run)
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(0, 0.1);
 	begin(s, &c);
-	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
 	fill_disk(true);
 	row.epoch = 1;
-	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL), "the disk is full");
-	ck_sentence(sink.end(sink.self, "failed", "the disk is full"), "the disk is full");
+	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL), "the disk is full");
+	ck_sentence(sink.end(sink.self, "failed", "the disk is full", &closing),
+		    "the disk is full");
 	ck_rows("SELECT status, count(*) FROM run, epoch", "running,1");
 	fill_disk(false);
 	store_close(s);

@@ -355,8 +355,7 @@ const struct conv_choice *conv_choice_of(struct device *d, struct cuda_conv *v, 
 		      "the first convolution of %zu rows comes while a graph is captured", p->rows);
 		*mine = make(d, v, p, k, a, b);
 		mine->problem = problem;
-		c->choice = must(realloc(c->choice, (c->choices + 1) * sizeof *c->choice));
-		c->choice[c->choices++] = *mine;
+		APPEND(c->choice, c->choices, *mine);
 	}
 	return mine;
 }

@@ -59,8 +59,7 @@ void cuda_retire(struct device *d, void *p, size_t bytes)
 		cuda_give(d, p, bytes);
 		return;
 	}
-	c->retired = must(realloc(c->retired, (c->retired_n + 1) * sizeof(void *)));
-	c->retired[c->retired_n++] = p;
+	APPEND(c->retired, c->retired_n, p);
 }
 
 /* It at least doubles: all retired ones together are then smaller than the current one. */

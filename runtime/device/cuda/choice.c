@@ -35,7 +35,8 @@ enum {
 	LOOK_EVERY = 5   /* interval of polling the lock [milliseconds] */
 };
 
-static const char *const direction_names[] = {"forward", "backward data", "backward weight"};
+#define DIRECTION_TEXT(name, text, ...) text,
+static const char *const direction_names[] = {DIRECTION_LIST(DIRECTION_TEXT)};
 
 /* ---- Trials ---------------------------------------------------------------- */
 
@@ -48,42 +49,29 @@ struct found {
 	double ms;
 };
 
-#define TAKE_FOUND(to, from, n) \
-	for (int i_ = 0; i_ < (n); i_++) \
-		(to)[i_] = (struct found) \
-		{ \
-			.algorithm = (int)(from)[i_].algo, .status = (from)[i_].status, \
-			.steady = (from)[i_].determinism == CUDNN_DETERMINISTIC, \
-			.math = (from)[i_].mathType, .ms = (double)(from)[i_].time \
-		}
-
 /* Tries all algorithms, with a temporary output. Returns their number, the fastest first. */
 static int try_all(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
 		   const void *a, const void *b, void *out, void *work, size_t bytes,
 		   struct found *found)
 {
 	cudnnHandle_t dnn = cuda_of(d)->dnn;
-	cudnnStatus_t status;
+	cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
 	int n = 0;
-	if (k == FORWARD) {
-		cudnnConvolutionFwdAlgoPerf_t all[ALGORITHMS];
-		status = cudnnFindConvolutionForwardAlgorithmEx(dnn, p->x, a, v->filter, b,
-								p->window[k], p->y, out, ALGORITHMS,
-								&n, all, work, bytes);
-		TAKE_FOUND(found, all, n);
-	} else if (k == BACKWARD_DATA) {
-		cudnnConvolutionBwdDataAlgoPerf_t all[ALGORITHMS];
-		status = cudnnFindConvolutionBackwardDataAlgorithmEx(
-			dnn, v->filter, b, p->y, a, p->window[k], p->x, out, ALGORITHMS, &n, all,
-			work, bytes);
-		TAKE_FOUND(found, all, n);
-	} else {
-		cudnnConvolutionBwdFilterAlgoPerf_t all[ALGORITHMS];
-		status = cudnnFindConvolutionBackwardFilterAlgorithmEx(
-			dnn, p->x, a, p->y, b, p->window[k], v->filter, out, ALGORITHMS, &n, all,
-			work, bytes);
-		TAKE_FOUND(found, all, n);
+#define TRY_ALL(name, text, Word, Short, a_shape, b_shape, out_shape) \
+	if (k == name) { \
+		cudnnConvolution##Short##AlgoPerf_t all[ALGORITHMS]; \
+		status = cudnnFindConvolution##Word##AlgorithmEx( \
+			dnn, a_shape, a, b_shape, b, p->window[k], out_shape, out, ALGORITHMS, &n, \
+			all, work, bytes); \
+		for (int i = 0; i < n; i++) \
+			found[i] = (struct found){ \
+				.algorithm = (int)all[i].algo, \
+				.status = all[i].status, \
+				.steady = all[i].determinism == CUDNN_DETERMINISTIC, \
+				.math = all[i].mathType, \
+				.ms = (double)all[i].time}; \
 	}
+	DIRECTION_LIST(TRY_ALL)
 	if (status == CUDNN_STATUS_SUCCESS)
 		return n;
 	if (!conv_can_pad(cuda_of(d), v))
@@ -100,18 +88,12 @@ static size_t workspace_of(struct device *d, struct cuda_conv *v, struct conv_pl
 	cudnnHandle_t dnn = cuda_of(d)->dnn;
 	size_t bytes = 0;
 	cudnnStatus_t status = cudnnSetConvolutionMathType(p->window[k], math);
-	if (status == CUDNN_STATUS_SUCCESS && k == FORWARD)
-		status = cudnnGetConvolutionForwardWorkspaceSize(
-			dnn, p->x, v->filter, p->window[k], p->y,
-			(cudnnConvolutionFwdAlgo_t)algorithm, &bytes);
-	else if (status == CUDNN_STATUS_SUCCESS && k == BACKWARD_DATA)
-		status = cudnnGetConvolutionBackwardDataWorkspaceSize(
-			dnn, v->filter, p->y, p->window[k], p->x,
-			(cudnnConvolutionBwdDataAlgo_t)algorithm, &bytes);
-	else if (status == CUDNN_STATUS_SUCCESS)
-		status = cudnnGetConvolutionBackwardFilterWorkspaceSize(
-			dnn, p->x, p->y, p->window[k], v->filter,
-			(cudnnConvolutionBwdFilterAlgo_t)algorithm, &bytes);
+#define WORKSPACE(name, text, Word, Short, a_shape, b_shape, out_shape) \
+	if (status == CUDNN_STATUS_SUCCESS && k == name) \
+		status = cudnnGetConvolution##Word##WorkspaceSize( \
+			dnn, a_shape, b_shape, p->window[k], out_shape, \
+			(cudnnConvolution##Short##Algo_t)algorithm, &bytes);
+	DIRECTION_LIST(WORKSPACE)
 	return status == CUDNN_STATUS_SUCCESS ? bytes : SIZE_MAX;
 }
 

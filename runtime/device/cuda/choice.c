@@ -64,12 +64,12 @@ static int try_all(struct device *d, struct cuda_conv *v, struct conv_plan *p, e
 			dnn, a_shape, a, b_shape, b, p->window[k], out_shape, out, ALGORITHMS, &n, \
 			all, work, bytes); \
 		for (int i = 0; i < n; i++) \
-			found[i] = (struct found){ \
-				.algorithm = (int)all[i].algo, \
-				.status = all[i].status, \
-				.steady = all[i].determinism == CUDNN_DETERMINISTIC, \
-				.math = all[i].mathType, \
-				.ms = (double)all[i].time}; \
+			found[i] = (struct found){.algorithm = (int)all[i].algo, \
+						  .status = all[i].status, \
+						  .steady = all[i].determinism == \
+							    CUDNN_DETERMINISTIC, \
+						  .math = all[i].mathType, \
+						  .ms = (double)all[i].time}; \
 	}
 	DIRECTION_LIST(TRY_ALL)
 	if (status == CUDNN_STATUS_SUCCESS)
@@ -185,12 +185,6 @@ static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct c
 
 /* ---- The file of choices --------------------------------------------------- */
 
-/* The folder and its lock; heap, fd -1: not locked. */
-struct cache {
-	char *file; /* NULL: nothing is kept */
-	int fd;
-};
-
 static char *cache_folder(void)
 {
 	const char *named = getenv("MVBENCH_CUDA_CACHE"), *cache = getenv("XDG_CACHE_HOME"),
@@ -202,37 +196,21 @@ static char *cache_folder(void)
 	return home && *home == '/' ? sentence("%s/.cache/mvbench", home) : NULL;
 }
 
-static void cache_open(struct cache *k)
-{
-	char *folder AUTOFREE = cache_folder();
-	*k = (struct cache){.fd = -1};
-	if (folder && cuda_program->folder_make(folder) == 0)
-		k->file = sentence("%s/convolutions", folder);
-}
-
 /* Waits for other processes' trials. After a wait in vain no shape waits again: a process may keep
- * the lock forever. */
-static void cache_lock(struct cache *k)
+ * the lock forever. Returns the folder's descriptor, whose close ends the lock; -1: not locked. */
+static int cache_lock(const char *folder)
 {
 	static bool in_vain;
 	const struct timespec look = {.tv_nsec = LOOK_EVERY * 1000000L};
-	char *folder AUTOFREE =
-		k->file ? sentence("%.*s", (int)(strrchr(k->file, '/') - k->file), k->file) : NULL;
-	k->fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	for (int i = 0; k->fd >= 0 && i < WAIT_MOST * 1000 / LOOK_EVERY; i++) {
-		if (flock(k->fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK || in_vain)
-			return;
+	const int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	for (int i = 0; fd >= 0 && i < WAIT_MOST * 1000 / LOOK_EVERY; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK || in_vain)
+			return fd;
 		pulse_step();
 		nanosleep(&look, NULL);
 	}
-	in_vain = k->fd >= 0;
-}
-
-static void cache_close(struct cache *k)
-{
-	if (k->fd >= 0)
-		close(k->fd);
-	free(k->file);
+	in_vain = fd >= 0;
+	return fd;
 }
 
 /* The start of a line. */
@@ -248,9 +226,9 @@ static char *key_of(struct device *d, const struct cuda_conv *v, const struct co
 
 /* Finds a line with this key that cuDNN supports. */
 static bool recall(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
-		   const struct cache *cache, const char *key, struct conv_choice *to)
+		   const char *file, const char *key, struct conv_choice *to)
 {
-	char *text AUTOFREE = cache->file ? cuda_program->text_read(cache->file) : NULL;
+	char *text AUTOFREE = file ? cuda_program->text_read(file) : NULL;
 	for (const char *line = text; line && *line; line = strchr(line, '\n') + 1) {
 		int algorithm, math, end = 0;
 		if (!strchr(line, '\n')) /* of another program: mvbench writes whole lines */
@@ -271,16 +249,13 @@ static bool recall(struct device *d, struct cuda_conv *v, struct conv_plan *p, e
 }
 
 /* Best effort: without a line the next process tries again. Replaces a line with the same key. */
-static void keep(const struct cache *cache, const char *key, const struct conv_choice *choice,
-		 double ms)
+static void keep(const char *file, const char *key, const struct conv_choice *choice, double ms)
 {
 	struct output o;
-	char *old AUTOFREE = cache->file ? cuda_program->text_read(cache->file) : NULL;
-	char *wrong = cache->file ? cuda_program->output_open(&o, "", cache->file) : NULL;
-	if (!cache->file || wrong) {
-		free(wrong);
+	char *old AUTOFREE = cuda_program->text_read(file);
+	char *wrong AUTOFREE = cuda_program->output_open(&o, "", file);
+	if (wrong)
 		return;
-	}
 	for (char *line = old, *end; line && (end = strchr(line, '\n')); line = end + 1)
 		if (strncmp(line, key, strlen(key)) != 0)
 			fwrite(line, 1, (size_t)(end + 1 - line), o.f);
@@ -302,23 +277,25 @@ static void tell(const char *key, const struct conv_choice *choice, bool kept, d
 static struct conv_choice make(struct device *d, struct cuda_conv *v, struct conv_plan *p,
 			       enum direction k, const void *a, const void *b)
 {
-	struct cache cache;
 	struct conv_choice choice;
-	char *key AUTOFREE = key_of(d, v, p, k);
+	char *folder AUTOFREE = cache_folder(), *key AUTOFREE = key_of(d, v, p, k);
+	const bool keeps = folder && cuda_program->folder_make(folder) == 0;
+	char *file AUTOFREE = keeps ? sentence("%s/convolutions", folder) : NULL;
+	int lock = -1;
 	double ms = 0;
-	cache_open(&cache);
-	bool kept = recall(d, v, p, k, &cache, key, &choice);
+	bool kept = recall(d, v, p, k, file, key, &choice);
 
 	if (!kept) {
-		cache_lock(&cache);
-		kept = recall(d, v, p, k, &cache, key, &choice);
+		lock = cache_lock(keeps ? folder : NULL);
+		kept = recall(d, v, p, k, file, key, &choice);
 	}
 	if (!kept) {
 		choice = choose(d, v, p, k, a, b, &ms);
-		if (choice.algorithm >= 0)
-			keep(&cache, key, &choice, ms);
+		if (file && choice.algorithm >= 0)
+			keep(file, key, &choice, ms);
 	}
-	cache_close(&cache);
+	if (lock >= 0)
+		close(lock);
 	tell(key, &choice, kept, ms);
 	return choice;
 }

@@ -8,8 +8,8 @@
 
 #include <cudnn.h>
 
-/* The directions: name, text, two words of cuDNN's names; the shapes of the inputs a and b and of the
- * output, in the order of cuDNN's arguments. */
+/* The directions: name, text, two words of cuDNN's names; the shapes of the inputs a and b and of
+ * the output, in the order of cuDNN's arguments. */
 #define DIRECTION_LIST(X) \
 	X(FORWARD, "forward", Forward, Fwd, p->x, v->filter, p->y) \
 	X(BACKWARD_DATA, "backward data", BackwardData, BwdData, v->filter, p->y, p->x) \

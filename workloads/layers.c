@@ -47,8 +47,11 @@ struct layer *net_push(struct net *net, const struct layer_kind *kind)
 	struct layer *more = realloc(net->layer, (net->layers + 1) * sizeof *more);
 	CHECK(more, "out of memory: %zu layers", net->layers);
 	net->layer = more;
-	more[net->layers] = (struct layer){
-		.kind = kind, .number = net->layers, .from = net->image, .to = net->image};
+	more[net->layers] = (struct layer){.net = net,
+					   .kind = kind,
+					   .number = net->layers,
+					   .from = net->image,
+					   .to = net->image};
 	return &more[net->layers++];
 }
 
@@ -113,11 +116,12 @@ static void place_layers(struct net *net, struct layout *to, size_t *first)
 	for (size_t i = 0; i < net->layers; i++) {
 		struct layer *l = &net->layer[i];
 
-		l->in = l->out = width;
+		l->in = width;
+		l->out = l->width ? l->width : width;
 		l->linear.first = to->layers == 0;
 		l->linear.x_split = split;
 		if (l->kind->place)
-			l->kind->place(net, l);
+			l->kind->place(l);
 		if (!l->kind->elementwise && !l->kind->chains)
 			split = l->kind == &kind_linear && l->linear.split == BY_OUTPUT;
 		CHECK(l->in == width, "layer %zu: takes rows of %zu, gets %zu", i, l->in, width);
@@ -287,7 +291,7 @@ void net_finish(struct net *net, enum loss loss)
 	net->tensor = net_zeroed(2 * net->layers, sizeof *net->tensor);
 	for (size_t i = 0; i < net->layers; i++)
 		if (net->layer[i].kind->attach)
-			net->layer[i].kind->attach(net, &net->layer[i]);
+			net->layer[i].kind->attach(&net->layer[i]);
 	model_tensors(w, net->tensor, net->tensors);
 	free(net->tensor);
 	net->tensor = NULL;
@@ -336,7 +340,7 @@ static void forward(struct net *net, bool training, size_t rows)
 	rows *= net->places;
 	net->training = training;
 	for (size_t i = 0; i < net->layers; i++)
-		net->layer[i].kind->forward(w, &net->layer[i], rows);
+		net->layer[i].kind->forward(&net->layer[i], rows);
 	if (net->loss == LOSS_XENT)
 		vec_softmax_xent(z, net->target, rows, net->outputs, (float)over);
 	else
@@ -372,7 +376,7 @@ void net_gradient(struct worker *w)
 	for (size_t i = net->layers; i-- > 0 && net->layer[i].dy;) {
 		struct layer *l = &net->layer[i];
 
-		l->kind->backward(w, l, w->rows * net->places);
+		l->kind->backward(l, w->rows * net->places);
 		if (l->kind->params)
 			layer_ready(w, l->index);
 	}

@@ -39,11 +39,20 @@ struct peer_ops;
  * worker: its kind and amount (sim/world/device.c). All code that has a line for each operation is
  * made from this list.
  */
+#define PAIR        (struct device * d, float *y, const float *x, size_t n)
+#define MAP_LIST(X) /* formulas: maps.h */ \
+	X(relu, PAIR, (d, y, x, n), SCALE, n) \
+	X(relu_grad, PAIR, (d, y, x, n), AXPY, n) \
+	X(tanh, PAIR, (d, y, x, n), SCALE, n) \
+	X(tanh_grad, PAIR, (d, y, x, n), AXPY, n) \
+	X(add, PAIR, (d, y, x, n), AXPY, n) \
+	X(gelu, PAIR, (d, y, x, n), SCALE, n) \
+	X(gelu_grad, PAIR, (d, y, x, n), AXPY, n)
 #define DEVICE_OPS(X) \
 	X(put, (struct device * d, float *y, const float *host, size_t n), (d, y, host, n), COPY, \
 	  n) \
 	X(fill, (struct device * d, float *y, float a, size_t n), (d, y, a, n), FILL, n) \
-	X(copy, (struct device * d, float *y, const float *x, size_t n), (d, y, x, n), COPY, n) \
+	X(copy, PAIR, (d, y, x, n), COPY, n) \
 	X(scale, (struct device * d, float *y, float a, size_t n), (d, y, a, n), SCALE, n) \
 	X(axpy, (struct device * d, float *y, float a, const float *x, size_t n), (d, y, a, x, n), \
 	  AXPY, n) \
@@ -63,16 +72,7 @@ struct peer_ops;
 	  (d, y, b, rows, n), SCALE, (rows * n)) \
 	X(sum_rows, (struct device * d, float *b, const float *y, size_t rows, size_t n), \
 	  (d, b, y, rows, n), SCALE, (rows * n)) \
-	X(relu, (struct device * d, float *y, size_t n), (d, y, n), SCALE, n) \
-	X(relu_grad, (struct device * d, float *dy, const float *y, size_t n), (d, dy, y, n), \
-	  AXPY, n) \
-	X(tanh, (struct device * d, float *y, size_t n), (d, y, n), SCALE, n) \
-	X(tanh_grad, (struct device * d, float *dy, const float *y, size_t n), (d, dy, y, n), \
-	  AXPY, n) \
-	X(add, (struct device * d, float *y, const float *x, size_t n), (d, y, x, n), AXPY, n) \
-	X(gelu, (struct device * d, float *y, const float *x, size_t n), (d, y, x, n), SCALE, n) \
-	X(gelu_grad, (struct device * d, float *dy, const float *x, size_t n), (d, dy, x, n), \
-	  AXPY, n) \
+	MAP_LIST(X) \
 	X(embed, \
 	  (struct device * d, float *y, const float *token, const float *table, \
 	   const float *place, size_t rows, size_t places, size_t tokens, size_t n), \
@@ -100,8 +100,7 @@ struct peer_ops;
 	  (struct device * d, float *x, float *a, float *b, const float *g, const struct rule *by, \
 	   size_t n), \
 	  (d, x, a, b, g, by, n), UPDATE, n) \
-	X(add_squares, (struct device * d, float *y, const float *x, size_t n), (d, y, x, n), \
-	  CLIP, n) \
+	X(add_squares, PAIR, (d, y, x, n), CLIP, n) \
 	X(limit, \
 	  (struct device * d, float *y, const float *square, float most, float least, size_t n), \
 	  (d, y, square, most, least, n), CLIP, n) \

@@ -141,41 +141,27 @@ void vec_sum_rows(struct vec *b, const struct vec *y, size_t rows)
 	OPS(b)->sum_rows(b->dev, b->data, y->data, rows, b->n);
 }
 
-#define ACTIVATION(op) \
+#define IN_PLACE(op) \
 	void vec_##op(struct vec *y, size_t n) \
 	{ \
 		vec_room(#op, "y", y, n); \
-		OPS(y)->op(y->dev, y->data, n); \
-	} \
-	void vec_##op##_grad(struct vec *dy, const struct vec *y, size_t n) \
-	{ \
-		vec_room(#op "_grad", "dy", dy, n); \
-		vec_room(#op "_grad", "y", y, n); \
-		OPS(dy)->op##_grad(dy->dev, dy->data, y->data, n); \
+		OPS(y)->op(y->dev, y->data, y->data, n); \
 	}
-ACTIVATION(relu)
-ACTIVATION(tanh)
+IN_PLACE(relu)
+IN_PLACE(tanh)
 
-void vec_add(struct vec *y, const struct vec *x, size_t n)
-{
-	vec_room("add", "y", y, n);
-	vec_room("add", "x", x, n);
-	OPS(y)->add(y->dev, y->data, x->data, n);
-}
-
-void vec_gelu(struct vec *y, const struct vec *x, size_t n)
-{
-	vec_room("gelu", "y", y, n);
-	vec_room("gelu", "x", x, n);
-	OPS(y)->gelu(y->dev, y->data, x->data, n);
-}
-
-void vec_gelu_grad(struct vec *dy, const struct vec *x, size_t n)
-{
-	vec_room("gelu_grad", "dy", dy, n);
-	vec_room("gelu_grad", "x", x, n);
-	OPS(dy)->gelu_grad(dy->dev, dy->data, x->data, n);
-}
+#define MAPPED(op, y, x) \
+	void vec_##op(struct vec *y, const struct vec *x, size_t n) \
+	{ \
+		vec_room(#op, #y, y, n); \
+		vec_room(#op, #x, x, n); \
+		OPS(y)->op((y)->dev, (y)->data, (x)->data, n); \
+	}
+MAPPED(relu_grad, dy, y)
+MAPPED(tanh_grad, dy, y)
+MAPPED(add, y, x)
+MAPPED(gelu, y, x)
+MAPPED(gelu_grad, dy, x)
 
 /* Returns n, the floats of a token's vector. */
 static size_t embedding_fits(const char *op, const struct vec *y, const struct vec *token,

@@ -19,6 +19,8 @@ __attribute__((simd("notinbranch"), const)) float erff(float);
 #endif
 #endif
 
+#include "runtime/device/maps.h"
+
 #define CPU_OP(name, params, ...) void cpu_##name params;
 DEVICE_OPS(CPU_OP)
 #define CPU_LAYER(name) \

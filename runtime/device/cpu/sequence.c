@@ -1,7 +1,7 @@
 /*
- * sequence.c - the operations of transformers on the CPU: embeddings, layer normalisation, GELU,
+ * sequence.c - the operations of transformers on the CPU: embeddings, layer normalisation and
  * causal attention. oneDNN does the products of attention, on strided matrices. The rest are loops
- * that the compiler vectorises, with glibc's vector exp and erf.
+ * that the compiler vectorises, with glibc's vector exp.
  */
 #pragma GCC optimize("no-math-errno")
 #include "runtime/device/cpu/cpu.h"
@@ -10,31 +10,6 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
 #include <string.h>
-
-void cpu_add(struct device *d, float *restrict y, const float *restrict x, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		y[i] += x[i];
-}
-
-/* ---- GELU ---------------------------------------------------------------- */
-
-static const float half_root = 0.70710678f, density = 0.39894228f; /* sqrt(1/2), 1 / sqrt(2 pi) */
-
-void cpu_gelu(struct device *d, float *restrict y, const float *restrict x, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		y[i] = 0.5f * x[i] * (1 + erff(half_root * x[i]));
-}
-
-void cpu_gelu_grad(struct device *d, float *restrict dy, const float *restrict x, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		dy[i] *= 0.5f * (1 + erff(half_root * x[i])) +
-			 density * x[i] * expf(-0.5f * x[i] * x[i]);
-}
 
 /* ---- Embeddings ---------------------------------------------------------- */
 

@@ -315,7 +315,7 @@ void cuda_conv_forward(struct device *d, void *conv, float *y, const float *x, c
 	if (v->s.bias)
 		cuda_bias(d, y, bias, v->s.relu, pixels, n);
 	else if (v->s.relu)
-		cuda_relu(d, y, pixels * n);
+		cuda_relu(d, y, y, pixels * n);
 }
 
 /* False: cuDNN does not support it; from now on it is padded. */

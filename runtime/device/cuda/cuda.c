@@ -319,7 +319,7 @@ static inline bool writes_no_weights(const char *name)
 }
 
 #define JOINED(name, params, args, ...) \
-	static void joined_##name params \
+	static void joined_##name DEVICE_PARAMS params \
 	{ \
 		if (!joins_branch_itself(#name)) \
 			cuda_join(d); \
@@ -327,7 +327,7 @@ static inline bool writes_no_weights(const char *name)
 			cuda_conv_settle(d); \
 		if (!writes_no_weights(#name)) \
 			cuda_writes(d); \
-		cuda_##name args; \
+		cuda_##name DEVICE_ARGS args; \
 	}
 DEVICE_OPS(JOINED)
 

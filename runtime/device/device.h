@@ -56,12 +56,10 @@ struct peer_ops;
 	X(copy, PAIR, (y, x, n), COPY, n) \
 	X(scale, (float *y, float a, size_t n), (y, a, n), SCALE, n) \
 	X(axpy, (float *y, float a, const float *x, size_t n), (y, a, x, n), AXPY, n) \
-	X(take_columns, \
-	  (float *y, const float *x, size_t rows, size_t width, size_t first, size_t n), \
-	  (y, x, rows, width, first, n), COPY, (rows * n)) \
-	X(put_columns, \
-	  (float *y, const float *x, size_t rows, size_t width, size_t first, size_t n), \
-	  (y, x, rows, width, first, n), COPY, (rows * n)) \
+	/* y[r y_width + j] = x[r x_width + j], j < n */ \
+	X(copy_columns, \
+	  (float *y, size_t y_width, const float *x, size_t x_width, size_t rows, size_t n), \
+	  (y, y_width, x, x_width, rows, n), COPY, (rows * n)) \
 	X(gemm, \
 	  (float *y, bool at, const float *a, bool bt, const float *b, size_t m, size_t n, \
 	   size_t k), \

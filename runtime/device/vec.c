@@ -31,19 +31,19 @@ struct vec *vec_new(struct worker *w, size_t n)
 	return v;
 }
 
-/* Floats first to end - 1. */
-static struct vec part_of_vec(const struct vec *v, size_t first, size_t end)
+/* NULL without data. */
+static float *floats_from(const struct vec *v, size_t first)
 {
-	CHECK(first <= end && end <= v->n, "slice: floats %zu to %zu of %zu", first, end, v->n);
-	struct vec part = {.n = end - first, .dev = v->dev, .view = true};
-	part.data = v->data ? v->data + first : NULL;
-	return part;
+	return v->data ? v->data + first : NULL;
 }
 
 struct vec *vec_slice(struct vec *v, size_t first, size_t n)
 {
+	const size_t end = first + n;
+	CHECK(first <= end && end <= v->n, "slice: floats %zu to %zu of %zu", first, end, v->n);
 	struct vec *s = must(malloc(sizeof *s));
-	*s = part_of_vec(v, first, first + n);
+
+	*s = (struct vec){.data = floats_from(v, first), .n = n, .dev = v->dev, .view = true};
 	return s;
 }
 
@@ -108,7 +108,7 @@ void vec_take_columns(struct vec *y, const struct vec *x, size_t rows, size_t wi
 	columns_fit("take_columns", width, first, n);
 	vec_room("take_columns", "y", y, rows * n);
 	vec_room("take_columns", "x", x, rows * width);
-	OPS(y)->take_columns(y->dev, y->data, x->data, rows, width, first, n);
+	OPS(y)->copy_columns(y->dev, y->data, n, floats_from(x, first), width, rows, n);
 }
 
 void vec_put_columns(struct vec *y, const struct vec *x, size_t rows, size_t width, size_t first,
@@ -117,7 +117,7 @@ void vec_put_columns(struct vec *y, const struct vec *x, size_t rows, size_t wid
 	columns_fit("put_columns", width, first, n);
 	vec_room("put_columns", "y", y, rows * width);
 	vec_room("put_columns", "x", x, rows * n);
-	OPS(y)->put_columns(y->dev, y->data, x->data, rows, width, first, n);
+	OPS(y)->copy_columns(y->dev, floats_from(y, first), width, x->data, n, rows, n);
 }
 
 void vec_gemm(struct vec *y, bool at, const struct vec *a, bool bt, const struct vec *b, size_t m,

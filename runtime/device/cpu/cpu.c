@@ -154,18 +154,11 @@ void cpu_axpy(struct device *d, float *restrict y, float a, const float *restric
 		y[i] += a * x[i];
 }
 
-void cpu_take_columns(struct device *d, float *y, const float *x, size_t rows, size_t width,
-		      size_t first, size_t n)
+void cpu_copy_columns(struct device *d, float *y, size_t y_width, const float *x, size_t x_width,
+		      size_t rows, size_t n)
 {
 	for (size_t r = 0; r < rows; r++)
-		cpu_put(d, y + r * n, x + r * width + first, n);
-}
-
-void cpu_put_columns(struct device *d, float *y, const float *x, size_t rows, size_t width,
-		     size_t first, size_t n)
-{
-	for (size_t r = 0; r < rows; r++)
-		cpu_put(d, y + r * width + first, x + r * n, n);
+		cpu_put(d, y + r * y_width, x + r * x_width, n);
 }
 
 /* ---- Rows ---------------------------------------------------------------- */

@@ -10,10 +10,10 @@
  * mantissa, sums in float32. bf16: activations and their gradients are bf16, packed in the first
  * half of their vectors; parameters, their gradients, running statistics, targets and the tally
  * stay float32, and so do all sums. The operation decides the type, because a vector does not know
- * its own. These operate on floats: put, get, fill, copy, scale, axpy, take_columns, put_columns,
- * step, add_squares and limit (copies, and fills with 0, are right for both types). b of add_bias
- * and sum_rows, targets, weights, biases and scales are floats, too. Everything else is an
- * activation. gemm supports the three uses of a linear layer; at and bt together are refused:
+ * its own. These operate on floats: put, get, fill, copy, scale, axpy, copy_columns, step,
+ * add_squares and limit (copies, and fills with 0, are right for both types). b of add_bias and
+ * sum_rows, targets, weights, biases and scales are floats, too. Everything else is an activation.
+ * gemm supports the three uses of a linear layer; at and bt together are refused:
  *
  *   y = x W^T   (bt)   y, x: activations, W: floats
  *   dx = dy W          dx, dy: activations, W: floats

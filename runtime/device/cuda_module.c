@@ -23,14 +23,13 @@
 
 enum { ANSWER_WITHIN = 120 }; /* [seconds]; at first 1.3 GB of libraries are read from disk */
 
-static struct cuda_host host = {.panic = panic,
-				.failure = failure,
-				.must = must,
-				.pulse_step = pulse_step,
-				.text_read = text_read,
-				.folder_make = folder_make,
-				.output_open = output_open,
-				.output_close = output_close};
+/* The module calls these functions: the program must contain and export them. */
+static void (*const exported[])(void) __attribute__((used)) = {
+	(void (*)(void))panic,       (void (*)(void))failure,     (void (*)(void))must,
+	(void (*)(void))sentence,    (void (*)(void))pulse_step,  (void (*)(void))text_read,
+	(void (*)(void))folder_make, (void (*)(void))output_open, (void (*)(void))output_close};
+
+static bool computes; /* this process uses CUDA */
 
 /* ---- The module ---------------------------------------------------------- */
 
@@ -62,8 +61,8 @@ static char *module_path(void)
 /* On failure returns NULL, with a message (heap) in *wrong. */
 static const struct device_ops *load(char **wrong)
 {
-	const struct device_ops *(*entry)(const struct cuda_host *);
-	char *path = module_path();
+	mvbench_cuda_fn *entry;
+	char *path AUTOFREE = module_path();
 	if (!path) {
 		*wrong = sentence("this mvbench was built without CUDA: install the CUDA Toolkit, "
 				  "cuDNN and NCCL and build again, or use --device=cpu");
@@ -75,12 +74,10 @@ static const struct device_ops *load(char **wrong)
 	const struct device_ops *ops = NULL;
 
 	memcpy(&entry, &symbol, sizeof entry);
-	host.build = cuda_build();
 	if (!symbol)
 		*wrong = sentence("the CUDA module cannot be loaded: %s", dlerror());
-	else if (!(ops = entry(&host)))
+	else if (!(ops = entry(cuda_build(), computes)))
 		*wrong = sentence("%s is of another version than this mvbench: build again", path);
-	free(path);
 	return ops;
 }
 
@@ -185,8 +182,8 @@ static const char *probe(struct device_facts *f)
 	static bool asked;
 	bool present = !asked && driver_is_there();
 
-	host.computes = platform_under_launcher() && getenv(STATUS_VARIABLE);
-	if (present && host.computes) {
+	computes = platform_under_launcher() && getenv(STATUS_VARIABLE);
+	if (present && computes) {
 		world_wait("its device", 0);
 		ask_here(&known);
 		world_leave();

@@ -228,7 +228,7 @@ static char *key_of(struct device *d, const struct cuda_conv *v, const struct co
 static bool recall(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
 		   const char *file, const char *key, struct conv_choice *to)
 {
-	char *text AUTOFREE = file ? cuda_program->text_read(file) : NULL;
+	char *text AUTOFREE = file ? text_read(file) : NULL;
 	for (const char *line = text; line && *line; line = strchr(line, '\n') + 1) {
 		int algorithm, math, end = 0;
 		if (!strchr(line, '\n')) /* of another program: mvbench writes whole lines */
@@ -252,8 +252,8 @@ static bool recall(struct device *d, struct cuda_conv *v, struct conv_plan *p, e
 static void keep(const char *file, const char *key, const struct conv_choice *choice, double ms)
 {
 	struct output o;
-	char *old AUTOFREE = cuda_program->text_read(file);
-	char *wrong AUTOFREE = cuda_program->output_open(&o, "", file);
+	char *old AUTOFREE = text_read(file);
+	char *wrong AUTOFREE = output_open(&o, "", file);
 	if (wrong)
 		return;
 	for (char *line = old, *end; line && (end = strchr(line, '\n')); line = end + 1)
@@ -261,7 +261,7 @@ static void keep(const char *file, const char *key, const struct conv_choice *ch
 			fwrite(line, 1, (size_t)(end + 1 - line), o.f);
 	fprintf(o.f, "%salgorithm %d math %d\t%.1f us\n", key, choice->algorithm, (int)choice->math,
 		1e3 * ms);
-	free(cuda_program->output_close(&o, NULL));
+	free(output_close(&o, NULL));
 }
 
 static void tell(const char *key, const struct conv_choice *choice, bool kept, double ms)
@@ -279,7 +279,7 @@ static struct conv_choice make(struct device *d, struct cuda_conv *v, struct con
 {
 	struct conv_choice choice;
 	char *folder AUTOFREE = cache_folder(), *key AUTOFREE = key_of(d, v, p, k);
-	const bool keeps = folder && cuda_program->folder_make(folder) == 0;
+	const bool keeps = folder && folder_make(folder) == 0;
 	char *file AUTOFREE = keeps ? sentence("%s/convolutions", folder) : NULL;
 	int lock = -1;
 	double ms = 0;

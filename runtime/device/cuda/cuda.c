@@ -1,7 +1,6 @@
 /*
  * cuda.c - NVIDIA GPUs: cuBLAS for matrices (gemm.c), cuDNN for convolutions (conv.c), own kernels
- * for the rest (*.cu). This file has the functions that call the program, the probe, open and
- * close.
+ * for the rest (*.cu). This file has the probe, open and close.
  *
  * All operations are queued on one stream. put, get, tally, sync and most peer operations wait for
  * it. The data set is copied to the GPU once; rows of a batch are gathered on the device.
@@ -27,55 +26,6 @@
 #include <nccl.h>
 #include <stdarg.h>
 #include <stdlib.h>
-
-/* ---- Functions of the program ------------------------------------------ */
-
-const struct cuda_host *cuda_program;
-
-/* text[] = the arguments after fmt, formatted. */
-#define FORMAT(text, fmt) \
-	do { \
-		va_list args_; \
-		va_start(args_, fmt); \
-		vsnprintf(text, sizeof text, fmt, args_); \
-		va_end(args_); \
-	} while (0)
-
-void panic(const char *file, int line, const char *fmt, ...)
-{
-	char text[1024];
-	FORMAT(text, fmt);
-	cuda_program->panic(file, line, "%s", text);
-	abort();
-}
-
-void failure(const char *fmt, ...)
-{
-	char text[1024];
-	FORMAT(text, fmt);
-	cuda_program->failure("%s", text);
-	abort();
-}
-
-void *must(void *p)
-{
-	return cuda_program->must(p);
-}
-
-void pulse_step(void)
-{
-	cuda_program->pulse_step();
-}
-
-char *sentence(const char *fmt, ...)
-{
-	char *text;
-	va_list args;
-	va_start(args, fmt);
-	int n = vasprintf(&text, fmt, args);
-	va_end(args);
-	return must(n < 0 ? NULL : text);
-}
 
 void cuda_failed(struct device *d, const char *file, int line, const char *call, const char *why)
 {
@@ -113,10 +63,14 @@ enum {
 };
 
 static char why_not[512]; /* of the last probe */
+static bool computes;     /* mvbench_cuda */
 
 static const char *unusable(const char *fmt, ...)
 {
-	FORMAT(why_not, fmt);
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(why_not, sizeof why_not, fmt, args);
+	va_end(args);
 	return why_not;
 }
 
@@ -215,7 +169,7 @@ static const char *cuda_probe(struct device_facts *f)
 		facts.mps |= mps != 0;
 	}
 	/* A context takes memory and stays: a process that computes makes only its own. */
-	if (status == cudaSuccess && !cuda_program->computes)
+	if (status == cudaSuccess && !computes)
 		status = least_free(&facts);
 	if (status != cudaSuccess)
 		return unusable("the GPU cannot be used: %s", cudaGetErrorString(status));
@@ -348,9 +302,9 @@ static const struct device_ops ops = {.name = "cuda",
 				      .peer = &cuda_peer,
 				      DEVICE_OPS(SLOT) DEVICE_LAYERS(LAYER_SLOTS)};
 
-__attribute__((visibility("default"))) const struct device_ops *mvbench_cuda(
-	const struct cuda_host *of_the_program)
+__attribute__((visibility("default"))) const struct device_ops *mvbench_cuda(uint64_t build,
+									     bool uses_cuda)
 {
-	cuda_program = of_the_program;
-	return cuda_program->build == cuda_build() ? &ops : NULL;
+	computes = uses_cuda;
+	return build == cuda_build() ? &ops : NULL;
 }

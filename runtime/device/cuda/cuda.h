@@ -18,20 +18,6 @@ extern "C" {
 
 #include <string.h>
 
-/* Functions of the program that the module calls. It wraps them in functions of the same names. */
-struct cuda_host {
-	uint64_t build; /* cuda_build() of the program */
-	bool computes;  /* this process uses CUDA: its probe makes no contexts on other GPUs */
-	void (*panic)(const char *file, int line, const char *fmt, ...); /* these two do not */
-	void (*failure)(const char *fmt, ...);                           /* return */
-	void *(*must)(void *p);
-	void (*pulse_step)(void);
-	char *(*text_read)(const char *path);
-	int (*folder_make)(const char *path);
-	char *(*output_open)(struct output *o, const char *option, const char *path);
-	char *(*output_close)(struct output *o, char *wrong);
-};
-
 /* A hash of what must be equal on both sides: the structs, and the formulas of the updaters,
  * because an updater that the module lacks would push nothing. */
 static inline uint64_t cuda_build(void)
@@ -42,19 +28,19 @@ static inline uint64_t cuda_build(void)
 #undef UPDATER_TEXT
 #undef RULE_TEXT
 	const size_t bytes[] = {sizeof(struct device_ops), sizeof(struct peer_ops),
-				sizeof(struct device_facts), sizeof(struct device),
-				sizeof(struct cuda_host)};
+				sizeof(struct device_facts), sizeof(struct device)};
 	uint64_t structs = hash_of(HASH_START, bytes, sizeof bytes);
 	return hash_of(structs, updaters_text, sizeof updaters_text);
 }
 
-/* The only export of the module. Its probe starts CUDA in this process; children forked later
- * cannot use CUDA. NULL: the module was built for another program. */
-const struct device_ops *mvbench_cuda(const struct cuda_host *host);
+/* The only export of the module. build: cuda_build() of the program; computes: this process uses
+ * CUDA: the probe makes no contexts on other GPUs. The probe starts CUDA in this process; children
+ * forked later cannot use CUDA. NULL: the module was built for another program. The module calls
+ * functions of the program (cuda_module.c lists them). */
+typedef const struct device_ops *mvbench_cuda_fn(uint64_t build, bool computes);
+mvbench_cuda_fn mvbench_cuda;
 
 /* ---- Inside the module ----------------------------------------------------- */
-
-extern const struct cuda_host *cuda_program;
 
 /* Values that differ between launches of a graph: kernels read them from memory. */
 struct cuda_now {

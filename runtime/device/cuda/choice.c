@@ -24,7 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -146,13 +145,6 @@ static struct conv_choice best_of(struct device *d, struct cuda_conv *v, struct 
 	return best;
 }
 
-static double ms_since(const struct timespec *t)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return 1e3 * (double)(now.tv_sec - t->tv_sec) + 1e-6 * (double)(now.tv_nsec - t->tv_nsec);
-}
-
 static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct conv_plan *p,
 				 enum direction k, const void *a, const void *b, double *ms)
 {
@@ -162,9 +154,9 @@ static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct c
 	void *out = cuda_take(d, out_bytes), *work = trial_memory(&bytes);
 	int n = 0;
 	TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], conv_math(c)));
-	struct timespec since;
-	clock_gettime(CLOCK_MONOTONIC, &since);
-	for (int time = 0; time < TRIALS || (!c->warm && ms_since(&since) < WARM); time++) {
+	const double warm_at = cuda_seconds() + 1e-3 * WARM;
+
+	for (int time = 0; time < TRIALS || (!c->warm && cuda_seconds() < warm_at); time++) {
 		pulse_step();
 		n = try_all(d, v, p, k, a, b, out, work, bytes, found);
 		cuda_sync(d);
@@ -266,7 +258,7 @@ static void keep(const char *file, const char *key, const struct conv_choice *ch
 
 static void tell(const char *key, const struct conv_choice *choice, bool kept, double ms)
 {
-	if (!cuda_on("MVBENCH_CUDA_VERBOSE"))
+	if (!cuda_switch("MVBENCH_CUDA_VERBOSE", "1"))
 		return;
 	char *how AUTOFREE = kept ? sentence("kept") : sentence("%.1f us when tried", 1e3 * ms);
 	fprintf(stderr, "mvbench: %salgorithm %d math %d, %zu bytes, %s\n", key, choice->algorithm,

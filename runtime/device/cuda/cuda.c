@@ -41,18 +41,6 @@ void cuda_failed(struct device *d, const char *file, int line, const char *call,
 		c->uncaptured = what;
 }
 
-bool cuda_off(const char *name)
-{
-	const char *value = getenv(name);
-	return value && strcmp(value, "0") == 0;
-}
-
-bool cuda_on(const char *name)
-{
-	const char *value = getenv(name);
-	return value && strcmp(value, "1") == 0;
-}
-
 /* ---- Can a GPU be used here? ---------------------------------------------- */
 
 enum {
@@ -124,10 +112,7 @@ static cudaError_t least_free(struct device_facts *f)
 /* Not the GPU's number: a worker may see only one GPU, which is then its 0. */
 static uint64_t identity_of(const struct cudaDeviceProp *p)
 {
-	uint64_t h = 0;
-	for (size_t i = 0; i < sizeof p->uuid.bytes; i++)
-		h = hash64(h ^ (unsigned char)p->uuid.bytes[i]);
-	return h;
+	return hash_of(HASH_START, p->uuid.bytes, sizeof p->uuid.bytes);
 }
 
 static const char *cuda_probe(struct device_facts *f)
@@ -197,10 +182,10 @@ static void cuda_open(struct device *d, int threads)
 	TRY_CUDA(d, cudaGetDeviceProperties(&p, c->gpu));
 	snprintf(c->model, sizeof c->model, "%.127s", p.name);
 	d->identity = identity_of(&p);
-	c->without_graphs = cuda_off("MVBENCH_CUDA_GRAPHS");
-	c->alone = cuda_off("MVBENCH_CUDA_TOGETHER");
-	c->unpadded = cuda_off("MVBENCH_CUDA_PAD");
-	c->early = cuda_on("MVBENCH_CUDA_EARLY") && p.major * 10 + p.minor >= EARLY;
+	c->without_graphs = cuda_switch("MVBENCH_CUDA_GRAPHS", "0");
+	c->alone = cuda_switch("MVBENCH_CUDA_TOGETHER", "0");
+	c->unpadded = cuda_switch("MVBENCH_CUDA_PAD", "0");
+	c->early = cuda_switch("MVBENCH_CUDA_EARLY", "1") && p.major * 10 + p.minor >= EARLY;
 	const char *blocks = getenv("MVBENCH_CUDA_SUM_BLOCKS");
 	c->sum_blocks = blocks && atoi(blocks) > 0 ? (size_t)atoi(blocks) : SUM_BLOCKS;
 	c->bf16 = strcmp(d->precision, "bf16") == 0;

@@ -17,6 +17,7 @@ extern "C" {
 #include "runtime/device/device.h"
 
 #include <string.h>
+#include <time.h>
 
 /* A hash of what must be equal on both sides: the structs, and the formulas of the updaters,
  * because an updater that the module lacks would push nothing. */
@@ -142,8 +143,20 @@ static inline size_t cuda_number(const struct cuda *c)
 	return c->bf16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-bool cuda_off(const char *name); /* Is this environment variable 0? */
-bool cuda_on(const char *name);  /* is it 1? */
+/* Has this environment variable this value? */
+static inline bool cuda_switch(const char *name, const char *value)
+{
+	const char *set = getenv(name);
+	return set && strcmp(set, value) == 0;
+}
+
+/* The time since an arbitrary start [s], also in a simulation. */
+static inline double cuda_seconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
 
 /* Reports a failed call, its GPU and the reason, and ends the process. While a graph is captured,
  * it keeps the first such message and returns; graph.c then continues without graphs. */

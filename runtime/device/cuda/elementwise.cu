@@ -91,11 +91,7 @@ __global__ void __launch_bounds__(THREADS) add_squares(float *y, const float *x,
 	for (size_t i = threadIdx.x; i < n; i += THREADS)
 		sum += (double)x[i] * x[i];
 	of[threadIdx.x] = sum;
-	for (unsigned half = THREADS / 2; half > 0; half /= 2) {
-		__syncthreads();
-		if (threadIdx.x < half)
-			of[threadIdx.x] += of[threadIdx.x + half];
-	}
+	block_reduce<1>(of, threadIdx.x, THREADS, 1);
 	if (threadIdx.x == 0)
 		*y += (float)of[0];
 }

@@ -171,6 +171,12 @@ struct device_ops {
 	const struct peer_ops *peer;    /* NULL: the host reads and writes its memory */
 };
 
+/* The slots that every device has, in functions with its prefix. */
+#define DEVICE_BASICS(prefix) \
+	.probe = prefix##_probe, .open = prefix##_open, .close = prefix##_close, \
+	.alloc = prefix##_alloc, .free = prefix##_free, .get = prefix##_get, \
+	.tally = prefix##_tally
+
 /* A device with its own memory offers these to other processes and to the network. Floats are on
  * the device unless they are called host. Operations are complete on return unless stated
  * otherwise. */

@@ -367,11 +367,5 @@ void cpu_dropout(struct device *d, float *y, float p, uint64_t salt, size_t n)
 const struct device_ops device_cpu = {.name = "cpu",
 				      .summary = "the processor, with oneDNN",
 				      .host = true,
-				      .probe = cpu_probe,
-				      .open = cpu_open,
-				      .close = cpu_close,
-				      .alloc = cpu_alloc,
-				      .free = cpu_free,
-				      .get = cpu_get,
-				      .tally = cpu_tally,
+				      DEVICE_BASICS(cpu),
 				      DEVICE_OPS(SLOT) DEVICE_LAYERS(LAYER_SLOTS)};

@@ -28,6 +28,9 @@ DEVICE_OPS(CPU_OP)
 	void cpu_##name##_free(struct device *d, void *name);
 DEVICE_LAYERS(CPU_LAYER)
 
+/* By oneDNN: y[m x n] = by op(a)[m x k] op(b)[k x n]; rows are lda, ldb, ldy apart. */
+void cpu_product(float *y, size_t ldy, bool at, const float *a, size_t lda, bool bt, const float *b,
+		 size_t ldb, size_t m, size_t n, size_t k, float by);
 float *cpu_alloc(struct device *d, size_t n);
 void cpu_free(struct device *d, float *p, size_t n);
 void cpu_conv_close(struct device *d); /* frees what convolutions keep in device->at */

@@ -65,18 +65,16 @@ static const char *unusable(const char *fmt, ...)
 /* "580.95.05"; if unknown, the version of CUDA that the driver supports. */
 static void driver_version(char *text, size_t room, int supports)
 {
-	char line[256] = "";
-	FILE *f = fopen("/proc/driver/nvidia/version", "r");
+	char *line AUTOFREE = text_read("/proc/driver/nvidia/version"), *at = NULL;
 	snprintf(text, room, "CUDA %d.%d", supports / 1000, supports % 1000 / 10);
-	if (f && fgets(line, sizeof line, f))
-		for (char *at = NULL, *word = strtok_r(line, " \t\n", &at); word;
-		     word = strtok_r(NULL, " \t\n", &at))
-			if (strspn(word, "0123456789.") == strlen(word) && strchr(word, '.')) {
-				snprintf(text, room, "%s", word);
-				break;
-			}
-	if (f)
-		fclose(f);
+	if (line)
+		line[strcspn(line, "\n")] = '\0';
+	for (char *word = line ? strtok_r(line, " \t", &at) : NULL; word;
+	     word = strtok_r(NULL, " \t", &at))
+		if (strspn(word, "0123456789.") == strlen(word) && strchr(word, '.')) {
+			snprintf(text, room, "%s", word);
+			return;
+		}
 }
 
 static void library_versions(char *text, size_t room, int runtime)

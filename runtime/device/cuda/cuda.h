@@ -50,15 +50,10 @@ struct cuda_now {
 	uint32_t turn; /* number of the body */
 };
 
-struct cuda_losses {
-	double loss;
-	unsigned long long correct, rows;
-};
-
 enum { CUDA_COUNTERS = 1024 };
 struct device_state { /* on the device; zeroed at open */
 	struct cuda_now step;
-	struct cuda_losses tally;
+	struct tally tally;
 	unsigned counter[CUDA_COUNTERS]; /* zero between two sums */
 };
 

@@ -131,13 +131,10 @@ void cuda_copy(struct device *d, float *y, const float *x, size_t n)
 void cuda_tally(struct device *d, struct tally *out)
 {
 	struct cuda *c = cuda_of(d);
-	struct cuda_losses t;
-	TRY_CUDA(d, cudaMemcpyAsync(&t, &c->state->tally, sizeof t, cudaMemcpyDeviceToHost,
+	TRY_CUDA(d, cudaMemcpyAsync(out, &c->state->tally, sizeof *out, cudaMemcpyDeviceToHost,
 				    c->stream));
-	TRY_CUDA(d, cudaMemsetAsync(&c->state->tally, 0, sizeof t, c->stream));
+	TRY_CUDA(d, cudaMemsetAsync(&c->state->tally, 0, sizeof *out, c->stream));
 	cuda_sync(d);
-	*out = (struct tally){
-		.loss = t.loss, .correct = (int64_t)t.correct, .rows = (int64_t)t.rows};
 }
 
 /* ---- Copies of host arrays ----------------------------------------------- */

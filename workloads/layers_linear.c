@@ -243,8 +243,8 @@ const struct linear *net_linear_at(const struct net *net, size_t i)
 
 /* ---- Elementwise: y = f(x) in place, dx = f'(y) dy in place -------------- */
 
-/* A layer that uses the device's activation of this name. */
-#define ACTIVATION(op) \
+/* A kind that uses the device's activation of this name; then other members. */
+#define ACTIVATION(op, ...) \
 	static void op##_forward(struct layer *l, size_t rows) \
 	{ \
 		vec_##op(l->y, rows * l->out); \
@@ -252,15 +252,13 @@ const struct linear *net_linear_at(const struct net *net, size_t i)
 	static void op##_backward(struct layer *l, size_t rows) \
 	{ \
 		vec_##op##_grad(l->dy, l->y, rows * l->out); \
-	}
-ACTIVATION(relu)
-ACTIVATION(tanh)
-
-static const struct layer_kind kind_relu = {
-	.elementwise = true,
-	.forward = relu_forward,
-	.backward = relu_backward,
-};
+	} \
+	static const struct layer_kind kind_##op = {.elementwise = true, \
+						    .forward = op##_forward, \
+						    .backward = op##_backward, \
+						    __VA_ARGS__};
+ACTIVATION(relu, .needs_y = false)
+ACTIVATION(tanh, .needs_y = true)
 
 void net_relu(struct net *net)
 {
@@ -270,13 +268,6 @@ void net_relu(struct net *net)
 	else
 		net_push(net, &kind_relu)->relu = true;
 }
-
-static const struct layer_kind kind_tanh = {
-	.elementwise = true,
-	.needs_y = true,
-	.forward = tanh_forward,
-	.backward = tanh_backward,
-};
 
 void net_tanh(struct net *net)
 {

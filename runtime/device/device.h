@@ -38,104 +38,111 @@ struct peer_ops;
  * The operations of devices: name, parameters, the same as arguments, both without the device d,
  * and the cost for a simulated worker: its kind and amount (sim/world/device.c). All code that has
  * a line for each operation is made from this list.
+ *
+ * The last word says what a GPU, which computes gradients of convolutions' weights concurrently and
+ * on copies of weights, need not expect of the operation (cuda/cuda.c). ANY: nothing; NO_WEIGHTS:
+ * it writes no weights; NO_GRADIENTS: nor does it read a gradient of weights; JOINS: and it waits
+ * for the concurrent work by itself, if it must.
  */
 #define DEVICE_PARAMS(...) (struct device * d, __VA_ARGS__)
 #define DEVICE_ARGS(...)   (d, __VA_ARGS__)
 #define PAIR               (float *y, const float *x, size_t n)
 #define MAP_LIST(X)        /* formulas: maps.h */ \
-	X(relu, PAIR, (y, x, n), SCALE, n) \
-	X(relu_grad, PAIR, (y, x, n), AXPY, n) \
-	X(tanh, PAIR, (y, x, n), SCALE, n) \
-	X(tanh_grad, PAIR, (y, x, n), AXPY, n) \
-	X(add, PAIR, (y, x, n), AXPY, n) \
-	X(gelu, PAIR, (y, x, n), SCALE, n) \
-	X(gelu_grad, PAIR, (y, x, n), AXPY, n)
+	X(relu, PAIR, (y, x, n), SCALE, n, NO_WEIGHTS) \
+	X(relu_grad, PAIR, (y, x, n), AXPY, n, NO_GRADIENTS) \
+	X(tanh, PAIR, (y, x, n), SCALE, n, NO_WEIGHTS) \
+	X(tanh_grad, PAIR, (y, x, n), AXPY, n, NO_GRADIENTS) \
+	X(add, PAIR, (y, x, n), AXPY, n, ANY) \
+	X(gelu, PAIR, (y, x, n), SCALE, n, ANY) \
+	X(gelu_grad, PAIR, (y, x, n), AXPY, n, ANY)
 #define DEVICE_OPS(X) \
-	X(put, (float *y, const float *host, size_t n), (y, host, n), COPY, n) \
-	X(fill, (float *y, float a, size_t n), (y, a, n), FILL, n) \
-	X(copy, PAIR, (y, x, n), COPY, n) \
-	X(scale, (float *y, float a, size_t n), (y, a, n), SCALE, n) \
-	X(axpy, (float *y, float a, const float *x, size_t n), (y, a, x, n), AXPY, n) \
+	X(put, (float *y, const float *host, size_t n), (y, host, n), COPY, n, ANY) \
+	X(fill, (float *y, float a, size_t n), (y, a, n), FILL, n, ANY) \
+	X(copy, PAIR, (y, x, n), COPY, n, ANY) \
+	X(scale, (float *y, float a, size_t n), (y, a, n), SCALE, n, ANY) \
+	X(axpy, (float *y, float a, const float *x, size_t n), (y, a, x, n), AXPY, n, ANY) \
 	/* y[r y_width + j] = x[r x_width + j], j < n */ \
 	X(copy_columns, \
 	  (float *y, size_t y_width, const float *x, size_t x_width, size_t rows, size_t n), \
-	  (y, y_width, x, x_width, rows, n), COPY, (rows * n)) \
+	  (y, y_width, x, x_width, rows, n), COPY, (rows * n), ANY) \
 	X(gemm, \
 	  (float *y, bool at, const float *a, bool bt, const float *b, size_t m, size_t n, \
 	   size_t k), \
-	  (y, at, a, bt, b, m, n, k), PRODUCT, 2.0 * (double)m * (double)n * (double)k) \
+	  (y, at, a, bt, b, m, n, k), PRODUCT, 2.0 * (double)m * (double)n * (double)k, \
+	  NO_WEIGHTS) \
 	X(add_bias, (float *y, const float *b, size_t rows, size_t n), (y, b, rows, n), SCALE, \
-	  (rows * n)) \
+	  (rows * n), NO_WEIGHTS) \
 	X(sum_rows, (float *b, const float *y, size_t rows, size_t n), (b, y, rows, n), SCALE, \
-	  (rows * n)) \
+	  (rows * n), NO_WEIGHTS) \
 	MAP_LIST(X) \
 	X(embed, \
 	  (float *y, const float *token, const float *table, const float *place, size_t rows, \
 	   size_t places, size_t tokens, size_t n), \
-	  (y, token, table, place, rows, places, tokens, n), COPY, (rows * n)) \
+	  (y, token, table, place, rows, places, tokens, n), COPY, (rows * n), ANY) \
 	X(embed_grad, \
 	  (float *dtable, float *dplace, const float *dy, const float *token, size_t rows, \
 	   size_t places, size_t tokens, size_t n, bool add), \
-	  (dtable, dplace, dy, token, rows, places, tokens, n, add), AXPY, (rows * n)) \
+	  (dtable, dplace, dy, token, rows, places, tokens, n, add), AXPY, (rows * n), ANY) \
 	X(layer_norm, \
 	  (float *y, float *stat, const float *x, const float *scale, size_t rows, size_t n), \
-	  (y, stat, x, scale, rows, n), SCALE, (rows * n)) \
+	  (y, stat, x, scale, rows, n), SCALE, (rows * n), ANY) \
 	X(layer_norm_grad, \
 	  (float *dx, float *dscale, const float *dy, const float *x, const float *stat, \
 	   const float *scale, size_t rows, size_t n, bool add), \
-	  (dx, dscale, dy, x, stat, scale, rows, n, add), AXPY, (rows * n)) \
+	  (dx, dscale, dy, x, stat, scale, rows, n, add), AXPY, (rows * n), ANY) \
 	X(softmax_xent, (float *z, const float *target, size_t rows, size_t n, float over), \
-	  (z, target, rows, n, over), SCALE, (rows * n)) \
+	  (z, target, rows, n, over), SCALE, (rows * n), NO_WEIGHTS) \
 	X(mse, (float *z, const float *target, size_t rows, size_t n, float over), \
-	  (z, target, rows, n, over), NOTHING, n) \
+	  (z, target, rows, n, over), NOTHING, n, NO_WEIGHTS) \
 	/* a, b: the moments, NULL if the rule has none */ \
 	X(step, (float *x, float *a, float *b, const float *g, const struct rule *by, size_t n), \
-	  (x, a, b, g, by, n), UPDATE, n) \
-	X(add_squares, PAIR, (y, x, n), CLIP, n) \
+	  (x, a, b, g, by, n), UPDATE, n, ANY) \
+	X(add_squares, PAIR, (y, x, n), CLIP, n, ANY) \
 	X(limit, (float *y, const float *square, float most, float least, size_t n), \
-	  (y, square, most, least, n), CLIP, n) \
+	  (y, square, most, least, n), CLIP, n, ANY) \
 	/* t NULL: the rows as they are */ \
 	X(gather, \
 	  (float *x, float *y, const struct data *data, const int32_t *index, size_t count, \
 	   const struct transform *t), \
-	  (x, y, data, index, count, t), DATA, count * data->features) \
-	X(dropout, (float *y, float p, uint64_t salt, size_t n), (y, p, salt, n), NOTHING, n) \
+	  (x, y, data, index, count, t), DATA, count * data->features, NO_WEIGHTS) \
+	X(dropout, (float *y, float p, uint64_t salt, size_t n), (y, p, salt, n), NOTHING, n, \
+	  NO_GRADIENTS) \
 	X(shortcut, \
 	  (float *y, const float *x, struct image in, size_t stride, size_t out, size_t rows), \
-	  (y, x, in, stride, out, rows), NOTHING, 0) \
+	  (y, x, in, stride, out, rows), NOTHING, 0, NO_WEIGHTS) \
 	X(shortcut_grad, \
 	  (float *dx, const float *dy, struct image in, size_t stride, size_t out, size_t rows), \
-	  (dx, dy, in, stride, out, rows), NOTHING, 0) \
+	  (dx, dy, in, stride, out, rows), NOTHING, 0, NO_GRADIENTS) \
 	/* conv, ...: from conv_new, pool_new, norm_new, attention_new; as those of net.h. */ \
 	X(conv_forward, \
 	  (void *conv, float *y, const float *x, const float *weight, const float *bias, \
 	   size_t rows), \
-	  (conv, y, x, weight, bias, rows), NOTHING, 0) \
+	  (conv, y, x, weight, bias, rows), NOTHING, 0, NO_WEIGHTS) \
 	X(conv_backward_weight, \
 	  (void *conv, float *dweight, float *dbias, const float *x, const float *dy, \
 	   size_t rows), \
-	  (conv, dweight, dbias, x, dy, rows), NOTHING, 0) \
+	  (conv, dweight, dbias, x, dy, rows), NOTHING, 0, JOINS) \
 	X(conv_backward_data, \
 	  (void *conv, float *dx, const float *dy, const float *weight, bool add, size_t rows), \
-	  (conv, dx, dy, weight, add, rows), NOTHING, 0) \
+	  (conv, dx, dy, weight, add, rows), NOTHING, 0, JOINS) \
 	X(pool_forward, (void *pool, float *y, const float *x, size_t rows), (pool, y, x, rows), \
-	  NOTHING, 0) \
+	  NOTHING, 0, NO_WEIGHTS) \
 	X(pool_backward, \
 	  (void *pool, float *dx, const float *dy, const float *x, const float *y, size_t rows), \
-	  (pool, dx, dy, x, y, rows), NOTHING, 0) \
+	  (pool, dx, dy, x, y, rows), NOTHING, 0, NO_GRADIENTS) \
 	X(norm_forward, \
 	  (void *norm, float *y, const float *x, const float *add, const float *scale, \
 	   float *running, bool training, size_t rows), \
-	  (norm, y, x, add, scale, running, training, rows), NOTHING, 0) \
+	  (norm, y, x, add, scale, running, training, rows), NOTHING, 0, NO_WEIGHTS) \
 	X(norm_backward, \
 	  (void *norm, float *dx, float *dscale, float *dy, const float *x, const float *y, \
 	   const float *scale, size_t rows), \
-	  (norm, dx, dscale, dy, x, y, scale, rows), NOTHING, 0) \
+	  (norm, dx, dscale, dy, x, y, scale, rows), NOTHING, 0, JOINS) \
 	X(attention_forward, (void *attention, float *y, const float *x, size_t rows), \
-	  (attention, y, x, rows), NOTHING, 0) \
+	  (attention, y, x, rows), NOTHING, 0, ANY) \
 	X(attention_backward, \
 	  (void *attention, float *dx, const float *dy, const float *x, size_t rows), \
-	  (attention, dx, dy, x, rows), NOTHING, 0)
+	  (attention, dx, dy, x, rows), NOTHING, 0, ANY)
 
 /* The layers that a device prepares for a shape, and frees. */
 #define DEVICE_LAYERS(X) X(conv) X(pool) X(norm) X(attention)

@@ -104,7 +104,7 @@ static void charge_data(size_t n)
 #define CHARGE_CLIP(n)        charge_always(COST_SCALE, n)
 #define CHARGE_UPDATE(n)      charge_always(COST_SGD, n)
 
-#define TIMED(name, params, args, kind, amount) \
+#define TIMED(name, params, args, kind, amount, ...) \
 	static void sim_##name DEVICE_PARAMS params \
 	{ \
 		inner->name DEVICE_ARGS args; \

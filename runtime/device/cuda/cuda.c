@@ -232,37 +232,17 @@ static void cuda_close(struct device *d)
 
 /* ---- The table of operations ---------------------------------------------- */
 
-/* An operation that is not named here is treated as the worst case. */
-#define IS(word) (strcmp(name, #word) == 0)
-/* These join the branch themselves, if they must. */
-static inline bool joins_branch_itself(const char *name)
-{
-	return IS(conv_backward_weight) || IS(conv_backward_data) || IS(norm_backward);
-}
+/* The last words of the rows of DEVICE_OPS; each promises what those before it promise, too. */
+enum { EFFECT_ANY, EFFECT_NO_WEIGHTS, EFFECT_NO_GRADIENTS, EFFECT_JOINS };
 
-/* These read no gradient of a convolution's weights. */
-static inline bool is_of_backward_pass(const char *name)
-{
-	return joins_branch_itself(name) || IS(pool_backward) || IS(shortcut_grad) ||
-	       IS(relu_grad) || IS(tanh_grad) || IS(dropout);
-}
-
-/* These write activations or gradients, but no weights. */
-static inline bool writes_no_weights(const char *name)
-{
-	return is_of_backward_pass(name) || IS(conv_forward) || IS(norm_forward) ||
-	       IS(pool_forward) || IS(shortcut) || IS(gemm) || IS(add_bias) || IS(sum_rows) ||
-	       IS(relu) || IS(tanh) || IS(softmax_xent) || IS(mse) || IS(gather);
-}
-
-#define JOINED(name, params, args, ...) \
+#define JOINED(name, params, args, kind, amount, effect) \
 	static void joined_##name DEVICE_PARAMS params \
 	{ \
-		if (!joins_branch_itself(#name)) \
+		if (EFFECT_##effect < EFFECT_JOINS) \
 			cuda_join(d); \
-		if (!is_of_backward_pass(#name)) \
+		if (EFFECT_##effect < EFFECT_NO_GRADIENTS) \
 			cuda_conv_settle(d); \
-		if (!writes_no_weights(#name)) \
+		if (EFFECT_##effect < EFFECT_NO_WEIGHTS) \
 			cuda_writes(d); \
 		cuda_##name DEVICE_ARGS args; \
 	}

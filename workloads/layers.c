@@ -147,9 +147,7 @@ static void count_flops(const struct net *net, size_t layers, double *flops)
 	for (size_t i = 0; i < net->layers; i++) {
 		const struct layer *l = &net->layer[i];
 		at = l->kind->params ? l->index : at;
-		if (!l->kind->flops)
-			continue;
-		double forward = (double)net->places * l->kind->flops(l);
+		double forward = (double)net->places * l->flops;
 		flops[layers] += forward;
 		flops[at] += (at ? 2 : 1) * forward;
 	}

@@ -14,11 +14,12 @@ struct layer {
 	size_t number;  /* among all layers */
 	size_t in, out; /* width of a row on this worker */
 	size_t width;   /* out, where it is known when layers are stacked; 0: in, or kind->place */
-	struct image from, to;    /* the same as images; all 0 if rows are not images */
-	struct vec *x, *y;        /* [rows x in], [rows x out]; the same when in place */
-	struct vec *dx, *dy;      /* likewise; dx NULL: no layer below needs it */
-	enum init init;           /* of the parameters, if any */
-	size_t index;             /* among the layers with parameters */
+	struct image from, to; /* the same as images; all 0 if rows are not images */
+	struct vec *x, *y;     /* [rows x in], [rows x out]; the same when in place */
+	struct vec *dx, *dy;   /* likewise; dx NULL: no layer below needs it */
+	enum init init;        /* of the parameters, if any */
+	double flops; /* of a row, forward: whole layer; of an attention: heads held here */
+	size_t index; /* among the layers with parameters */
 	size_t first, running_at; /* where they begin in param, and its part of w->buffer */
 	bool relu;                /* y = max(0, y): a ReLU, or one fused into this layer */
 
@@ -54,8 +55,6 @@ struct layer_kind {
 	bool fuses_relu;  /* forward also applies a ReLU */
 	bool dx_is_dy;    /* backward works in place, except in a norm that joins */
 	bool spared;      /* --decay=weights does not shrink its parameters */
-	double (*flops)(
-		const struct layer *l); /* of a row, forward, of the whole layer; NULL = 0 */
 	size_t (*params)(const struct layer *l);      /* of the whole layer; NULL = none */
 	size_t (*params_held)(const struct layer *l); /* on this worker; NULL = params */
 	/* Where these lie in the whole layer, from `first` on; NULL = as here */

@@ -36,11 +36,6 @@ static size_t fan_in(const struct layer *l)
 	return l->window.size * l->window.size * l->from.channels;
 }
 
-static double conv_flops(const struct layer *l)
-{
-	return 2.0 * (double)image_size(l->to) * (double)fan_in(l);
-}
-
 static size_t conv_params(const struct layer *l)
 {
 	return l->to.channels * (fan_in(l) + l->with_bias);
@@ -79,7 +74,6 @@ static void conv_layer_backward(struct layer *l, size_t rows)
 
 const struct layer_kind kind_conv = {
 	.fuses_relu = true,
-	.flops = conv_flops,
 	.params = conv_params,
 	.attach = conv_attach,
 	.forward = conv_layer_forward,
@@ -94,6 +88,7 @@ void net_conv(struct net *net, size_t out, struct window win, bool bias, enum in
 	l->with_bias = bias;
 	l->init = init;
 	makes(l, image_after(l->from, win, out));
+	l->flops = 2.0 * (double)image_size(l->to) * (double)fan_in(l);
 }
 
 /* ---- Batch normalisation ------------------------------------------------- */

@@ -138,11 +138,6 @@ static const struct linear_ops *linear_ops(const struct worker *w)
 	return w->strategy && w->strategy->linear ? w->strategy->linear : &linear_whole;
 }
 
-static double linear_flops(const struct layer *l)
-{
-	return 2.0 * (double)l->linear.in * (double)l->linear.out;
-}
-
 static size_t linear_params(const struct layer *l)
 {
 	return l->linear.out * (l->linear.in + 1);
@@ -213,7 +208,6 @@ static void linear_backward(struct layer *l, size_t rows)
 }
 
 const struct layer_kind kind_linear = {
-	.flops = linear_flops,
 	.params = linear_params,
 	.params_held = linear_params_held,
 	.places = linear_places,
@@ -229,6 +223,7 @@ void net_linear(struct net *net, size_t out, enum init init)
 	CHECK(out > 0, "a linear layer without outputs");
 	l->init = init;
 	l->linear = (struct linear){.in = net->outputs, .out = out};
+	l->flops = 2.0 * (double)net->outputs * (double)out;
 	net->outputs = out;
 	net->image = (struct image){0};
 }

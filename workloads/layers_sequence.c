@@ -64,11 +64,6 @@ void net_embedding(struct net *net, size_t n)
 
 /* ---- Scores of the next token -------------------------------------------- */
 
-static double tied_flops(const struct layer *l)
-{
-	return 2.0 * (double)l->in * (double)l->out;
-}
-
 static void tied_forward(struct layer *l, size_t rows)
 {
 	vec_gemm(l->y, false, l->x, true, l->net->layer[0].weight, rows, l->out, l->in);
@@ -82,7 +77,6 @@ static void tied_backward(struct layer *l, size_t rows)
 }
 
 const struct layer_kind kind_tied = {
-	.flops = tied_flops,
 	.forward = tied_forward,
 	.backward = tied_backward,
 };
@@ -90,7 +84,9 @@ const struct layer_kind kind_tied = {
 void net_tied(struct net *net)
 {
 	CHECK(net->tokens, "scores of tokens without an embedding");
-	net_push(net, &kind_tied)->width = net->outputs = net->tokens;
+	struct layer *l = net_push(net, &kind_tied);
+	l->flops = 2.0 * (double)net->outputs * (double)net->tokens;
+	l->width = net->outputs = net->tokens;
 	net->tied = true;
 }
 
@@ -134,11 +130,6 @@ void net_layer_norm(struct net *net)
 
 /* ---- Attention ----------------------------------------------------------- */
 
-static double attention_flops(const struct layer *l)
-{
-	return 4.0 * (double)l->net->places * (double)l->out; /* of one token, over all tokens */
-}
-
 static void attention_place(struct layer *l)
 {
 	if (l->in % (3 * l->head_width))
@@ -146,6 +137,7 @@ static void attention_place(struct layer *l)
 			   "that share a model; let a number of workers that divides them share it",
 			   comm_size(l->net->w->model_group));
 	l->out = l->in / 3;
+	l->flops = 4.0 * (double)l->net->places * (double)l->out; /* of one token, over all */
 }
 
 static void attention_attach(struct layer *l)
@@ -166,7 +158,6 @@ static void attention_layer_backward(struct layer *l, size_t rows)
 
 static const struct layer_kind kind_attention = {
 	.chains = true,
-	.flops = attention_flops,
 	.place = attention_place,
 	.attach = attention_attach,
 	.forward = attention_layer_forward,

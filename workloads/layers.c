@@ -65,14 +65,14 @@ void net_center(struct net *net)
 	if (!d->bytes && !d->floats)
 		return;
 	sum = net_zeroed(n, sizeof *sum);
-	net->mean = net_zeroed(n, sizeof *net->mean);
+	float *mean = net_zeroed(n, sizeof *mean);
 	for (size_t i = 0; i < d->n; i++)
 		for (size_t j = 0; j < n; j++)
 			sum[j] += d->bytes ? d->bytes[i * n + j] : (double)d->floats[i * n + j];
 	for (size_t j = 0; j < n; j++)
-		net->mean[j] = (float)(sum[j] / (double)d->n / (d->bytes ? 255 : 1));
+		mean[j] = (float)(sum[j] / (double)d->n / (d->bytes ? 255 : 1));
 	free(sum);
-	net->transform.mean = net->mean;
+	net->transform.mean = mean; /* the net frees it */
 }
 
 void net_augment(struct net *net, size_t pad)
@@ -118,6 +118,7 @@ static void place_layers(struct net *net, struct layout *to, size_t *first)
 
 		l->in = width;
 		l->out = l->width ? l->width : width;
+		l->held = l->params;
 		l->linear.first = to->layers == 0;
 		l->linear.x_split = split;
 		if (l->kind->place)
@@ -126,14 +127,14 @@ static void place_layers(struct net *net, struct layout *to, size_t *first)
 			split = l->kind == &kind_linear && l->linear.split == BY_OUTPUT;
 		CHECK(l->in == width, "layer %zu: takes rows of %zu, gets %zu", i, l->in, width);
 		width = l->out;
-		if (!l->kind->params)
+		if (!l->params)
 			continue;
 		l->running_at = to->buffers;
-		to->buffers += l->kind->buffers ? l->kind->buffers(l) : 0;
+		to->buffers += l->buffers;
 		l->index = to->layers++;
 		first[l->index] = l->first = to->params;
-		to->params += l->kind->params_held ? l->kind->params_held(l) : l->kind->params(l);
-		to->whole += (int64_t)l->kind->params(l);
+		to->params += l->held;
+		to->whole += (int64_t)l->params;
 	}
 	first[to->layers] = to->params;
 	CHECK(!split && width == net->outputs, "the last layer leaves its output split");
@@ -146,7 +147,7 @@ static void count_flops(const struct net *net, size_t layers, double *flops)
 	size_t at = 0;
 	for (size_t i = 0; i < net->layers; i++) {
 		const struct layer *l = &net->layer[i];
-		at = l->kind->params ? l->index : at;
+		at = l->params ? l->index : at;
 		double forward = (double)net->places * l->flops;
 		flops[layers] += forward;
 		flops[at] += (at ? 2 : 1) * forward;
@@ -239,7 +240,7 @@ static void wire_layers(struct net *net)
 		l->x = x;
 		l->y = x =
 			l->kind->elementwise ? x : vec_new(w, net->rows_max * net->places * l->out);
-		if (l->kind->params && below == net->layers)
+		if (l->params && below == net->layers)
 			below = i;
 	}
 	if (net->shortcut_width)
@@ -319,7 +320,7 @@ void net_fini(struct worker *w)
 	vec_free(net->shortcut);
 	vec_free(net->input);
 	vec_free(net->target);
-	free(net->mean);
+	free((void *)(uintptr_t)net->transform.mean);
 	free(net->slot);
 	free(net->layer);
 	free(net);
@@ -375,7 +376,7 @@ void net_gradient(struct worker *w)
 		struct layer *l = &net->layer[i];
 
 		l->kind->backward(l, w->rows * net->places);
-		if (l->kind->params)
+		if (l->params)
 			layer_ready(w, l->index);
 	}
 }

@@ -18,14 +18,15 @@ struct layer {
 	struct vec *x, *y;     /* [rows x in], [rows x out]; the same when in place */
 	struct vec *dx, *dy;   /* likewise; dx NULL: no layer below needs it */
 	enum init init;        /* of the parameters, if any */
-	double flops; /* of a row, forward: whole layer; of an attention: heads held here */
-	size_t index; /* among the layers with parameters */
+	double flops;        /* of a row, forward: whole layer; of an attention: heads held here */
+	size_t params, held; /* parameters of the whole layer, 0 = none; those on this worker */
+	size_t buffers;      /* floats of w->buffer */
+	size_t index;        /* among the layers with parameters */
 	size_t first, running_at; /* where they begin in param, and its part of w->buffer */
 	bool relu;                /* y = max(0, y): a ReLU, or one fused into this layer */
 
 	struct linear linear;
 	struct window window;
-	bool with_bias;
 	struct conv *conv;
 	struct pool *pool;
 	struct norm *norm;
@@ -55,12 +56,9 @@ struct layer_kind {
 	bool fuses_relu;  /* forward also applies a ReLU */
 	bool dx_is_dy;    /* backward works in place, except in a norm that joins */
 	bool spared;      /* --decay=weights does not shrink its parameters */
-	size_t (*params)(const struct layer *l);      /* of the whole layer; NULL = none */
-	size_t (*params_held)(const struct layer *l); /* on this worker; NULL = params */
-	/* Where these lie in the whole layer, from `first` on; NULL = as here */
+	/* Where the parameters held here lie in the whole layer, from `first` on; NULL = as here */
 	void (*places)(const struct layer *l, size_t first, size_t *place);
-	size_t (*buffers)(const struct layer *l); /* of w->buffer; NULL = none */
-	void (*place)(struct layer *l);           /* sets in and out; NULL = as above */
+	void (*place)(struct layer *l); /* sets in, out and held; NULL = as above */
 	/* Called when parameters exist: takes slices, draws values, prepares the device. NULL =
 	 * nothing */
 	void (*attach)(struct layer *l);
@@ -81,7 +79,6 @@ struct net {
 	const struct data *sample; /* until the net is finished */
 	size_t features;
 	struct transform transform; /* of training; evaluation only subtracts the mean */
-	float *mean;                /* [features] or NULL */
 	struct layer *layer;
 	size_t layers;
 	enum loss loss;

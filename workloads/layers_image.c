@@ -36,16 +36,11 @@ static size_t fan_in(const struct layer *l)
 	return l->window.size * l->window.size * l->from.channels;
 }
 
-static size_t conv_params(const struct layer *l)
-{
-	return l->to.channels * (fan_in(l) + l->with_bias);
-}
-
 static void conv_attach(struct layer *l)
 {
-	const size_t weights = l->to.channels * fan_in(l);
-	net_slices(l, l->to.channels, weights, l->with_bias ? l->to.channels : 0);
-	l->conv = conv_new(l->net->w, l->from, l->to.channels, l->window, l->with_bias, l->relu,
+	const size_t weights = l->to.channels * fan_in(l), biases = l->params - weights;
+	net_slices(l, l->to.channels, weights, biases);
+	l->conv = conv_new(l->net->w, l->from, l->to.channels, l->window, biases > 0, l->relu,
 			   l->net->rows_max);
 	net_draw(l, fan_in(l), weights);
 }
@@ -74,7 +69,6 @@ static void conv_layer_backward(struct layer *l, size_t rows)
 
 const struct layer_kind kind_conv = {
 	.fuses_relu = true,
-	.params = conv_params,
 	.attach = conv_attach,
 	.forward = conv_layer_forward,
 	.backward = conv_layer_backward,
@@ -85,24 +79,18 @@ void net_conv(struct net *net, size_t out, struct window win, bool bias, enum in
 	struct layer *l = push_image(net, &kind_conv);
 	CHECK(out > 0, "a convolution without outputs");
 	l->window = win;
-	l->with_bias = bias;
 	l->init = init;
 	makes(l, image_after(l->from, win, out));
 	l->flops = 2.0 * (double)image_size(l->to) * (double)fan_in(l);
+	l->params = out * (fan_in(l) + bias);
 }
 
 /* ---- Batch normalisation ------------------------------------------------- */
 
-static size_t norm_params(const struct layer *l)
-{
-	return 2 * l->from.channels;
-}
-
 static void norm_attach(struct layer *l)
 {
-	const size_t n = norm_params(l);
-	net_slices(l, 0, n, 0);
-	l->running = vec_slice(l->net->w->buffer, l->running_at, n);
+	net_slices(l, 0, l->params, 0);
+	l->running = vec_slice(l->net->w->buffer, l->running_at, l->buffers);
 	l->norm = norm_new(l->net->w, l->from, l->relu, l->joins, l->net->rows_max);
 	net_halves(l->weight, 1, 0);  /* gamma, beta */
 	net_halves(l->running, 0, 1); /* mean, variance */
@@ -134,8 +122,6 @@ const struct layer_kind kind_norm = {
 	.fuses_relu = true,
 	.dx_is_dy = true,
 	.spared = true,
-	.params = norm_params,
-	.buffers = norm_params,
 	.attach = norm_attach,
 	.forward = norm_layer_forward,
 	.backward = norm_layer_backward,
@@ -143,7 +129,8 @@ const struct layer_kind kind_norm = {
 
 void net_batch_norm(struct net *net)
 {
-	push_image(net, &kind_norm);
+	struct layer *l = push_image(net, &kind_norm);
+	l->params = l->buffers = 2 * l->from.channels;
 }
 
 /* ---- Residual blocks ----------------------------------------------------- */

@@ -51,10 +51,9 @@ static float draw(uint64_t *rng, enum init init, size_t inputs)
 /* Where the layer's parameters lie in the whole model; the whole layer begins at first. */
 static void layer_places(const struct layer *l, size_t first, size_t *place)
 {
-	const size_t n = l->kind->params(l);
 	if (l->kind->places)
 		l->kind->places(l, first, place);
-	for (size_t k = 0; k < n && !l->kind->places; k++)
+	for (size_t k = 0; k < l->params && !l->kind->places; k++)
 		place[k] = first + k;
 }
 
@@ -63,22 +62,20 @@ static void layer_places(const struct layer *l, size_t first, size_t *place)
 void net_draw(struct layer *l, size_t inputs, size_t weights)
 {
 	const struct worker *w = l->net->w;
-	const size_t whole = l->kind->params(l), own = vec_len(l->weight),
-		     held = own + vec_len(l->bias),
-		     drawn = l->init == INIT_UNIFORM ? whole : weights;
+	const size_t drawn = l->init == INIT_UNIFORM ? l->params : weights;
 	uint64_t rng = rng_seed(w->run->seed, STREAM_INIT, (int64_t)l->index);
 	if (l->init == INIT_ZERO || !vec_has_data(w->param))
 		return;
-	float *all = net_zeroed(whole, sizeof *all), *mine = net_zeroed(held, sizeof *mine);
-	size_t *place = net_zeroed(held, sizeof *place);
+	float *all = net_zeroed(l->params, sizeof *all), *mine = net_zeroed(l->held, sizeof *mine);
+	size_t *place = net_zeroed(l->held, sizeof *place);
 
 	for (size_t i = 0; i < drawn; i++)
 		all[i] = draw(&rng, l->init, inputs);
 	layer_places(l, 0, place);
-	for (size_t i = 0; i < held; i++)
+	for (size_t i = 0; i < l->held; i++)
 		mine[i] = all[place[i]];
 	vec_put(l->weight, mine);
-	vec_put(l->bias, mine + own);
+	vec_put(l->bias, mine + vec_len(l->weight));
 	free(all);
 	free(mine);
 	free(place);
@@ -138,16 +135,6 @@ static const struct linear_ops *linear_ops(const struct worker *w)
 	return w->strategy && w->strategy->linear ? w->strategy->linear : &linear_whole;
 }
 
-static size_t linear_params(const struct layer *l)
-{
-	return l->linear.out * (l->linear.in + 1);
-}
-
-static size_t linear_params_held(const struct layer *l)
-{
-	return l->linear.out_held * l->linear.in_held + l->linear.bias_held;
-}
-
 /* Of the whole layer: weight[O x I], then bias[O]. */
 static void linear_places(const struct layer *layer, size_t first, size_t *place)
 {
@@ -180,6 +167,7 @@ static void linear_place(struct layer *layer)
 	      "linear %zu -> %zu: holds %zu rows, not split by output", l->in, l->out, l->out_held);
 	layer->in = l->x_split ? l->in_held : l->in;
 	layer->out = l->out_held;
+	layer->held = l->out_held * l->in_held + l->bias_held;
 }
 
 static void linear_attach(struct layer *layer)
@@ -208,8 +196,6 @@ static void linear_backward(struct layer *l, size_t rows)
 }
 
 const struct layer_kind kind_linear = {
-	.params = linear_params,
-	.params_held = linear_params_held,
 	.places = linear_places,
 	.place = linear_place,
 	.attach = linear_attach,
@@ -224,6 +210,7 @@ void net_linear(struct net *net, size_t out, enum init init)
 	l->init = init;
 	l->linear = (struct linear){.in = net->outputs, .out = out};
 	l->flops = 2.0 * (double)net->outputs * (double)out;
+	l->params = out * (net->outputs + 1);
 	net->outputs = out;
 	net->image = (struct image){0};
 }
@@ -306,10 +293,8 @@ void net_places(const struct worker *w, size_t *place)
 	size_t first = 0;
 	for (size_t i = 0; i < w->net->layers; i++) {
 		const struct layer *l = &w->net->layer[i];
-		if (!l->kind->params)
-			continue;
 		layer_places(l, first, place + l->first);
-		first += l->kind->params(l);
+		first += l->params;
 	}
 }
 

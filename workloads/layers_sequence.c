@@ -15,11 +15,6 @@
 
 /* ---- Embedding ----------------------------------------------------------- */
 
-static size_t embedding_params(const struct layer *l)
-{
-	return (l->net->tokens + l->net->places) * l->width;
-}
-
 static void embedding_attach(struct layer *l)
 {
 	struct net *net = l->net;
@@ -29,7 +24,7 @@ static void embedding_attach(struct layer *l)
 	t[0].hidden = t[1].spared = false;
 	t[1].rows = net->places;
 	t[1].columns = n;
-	net_draw(l, n, embedding_params(l));
+	net_draw(l, n, l->params);
 }
 
 static void embedding_forward(struct layer *l, size_t rows)
@@ -43,7 +38,6 @@ static void embedding_backward(struct layer *l, size_t rows)
 }
 
 static const struct layer_kind kind_embedding = {
-	.params = embedding_params,
 	.attach = embedding_attach,
 	.forward = embedding_forward,
 	.backward = embedding_backward,
@@ -60,6 +54,7 @@ void net_embedding(struct net *net, size_t n)
 	struct layer *l = net_push(net, &kind_embedding);
 	l->init = INIT_SMALL;
 	l->width = net->outputs = n;
+	l->params = (net->tokens + net->places) * n;
 }
 
 /* ---- Scores of the next token -------------------------------------------- */
@@ -92,14 +87,9 @@ void net_tied(struct net *net)
 
 /* ---- Layer normalisation ------------------------------------------------- */
 
-static size_t layer_norm_params(const struct layer *l)
-{
-	return 2 * l->in;
-}
-
 static void layer_norm_attach(struct layer *l)
 {
-	net_slices(l, 0, layer_norm_params(l), 0);
+	net_slices(l, 0, l->params, 0);
 	l->stat = vec_new(l->net->w, 2 * l->net->rows_max * l->net->places);
 	net_halves(l->weight, 1, 0); /* gamma, beta */
 }
@@ -116,7 +106,6 @@ static void layer_norm_backward(struct layer *l, size_t rows)
 
 const struct layer_kind kind_layer_norm = {
 	.spared = true,
-	.params = layer_norm_params,
 	.attach = layer_norm_attach,
 	.forward = layer_norm_forward,
 	.backward = layer_norm_backward,
@@ -125,7 +114,7 @@ const struct layer_kind kind_layer_norm = {
 void net_layer_norm(struct net *net)
 {
 	CHECK(net->layers, "a layer normalisation of the data themselves");
-	net_push(net, &kind_layer_norm);
+	net_push(net, &kind_layer_norm)->params = 2 * net->outputs;
 }
 
 /* ---- Attention ----------------------------------------------------------- */

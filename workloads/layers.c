@@ -107,19 +107,23 @@ static void number_chains(struct net *net)
 }
 
 /* Places every layer, in order: a layer needs to know whether the one below leaves its output
- * split. Counts the parameters, and stores where each layer's begin. */
-static void place_layers(struct net *net, struct layout *to, size_t *first)
+ * split. Then lays out the model: where each layer's parameters begin, and the flops. Backward, a
+ * layer multiplies once for its parameters, and once more for the layer below if a lower layer has
+ * parameters. A layer without parameters counts for the layer below. */
+static void lay_out(struct net *net)
 {
-	size_t width = net->features;
+	size_t *first = net_zeroed(net->layers + 1, sizeof *first), width = net->features;
+	double *flops = net_zeroed(net->layers + 1, sizeof *flops), forward = 0;
+	struct layout to = {.layer = first, .flops = flops};
 	bool split = false;
 	number_chains(net);
-	for (size_t i = 0; i < net->layers; i++) {
+	for (size_t i = 0, at = 0; i < net->layers; i++) {
 		struct layer *l = &net->layer[i];
 
 		l->in = width;
 		l->out = l->width ? l->width : width;
 		l->held = l->params;
-		l->linear.first = to->layers == 0;
+		l->linear.first = to.layers == 0;
 		l->linear.x_split = split;
 		if (l->kind->place)
 			l->kind->place(l);
@@ -127,31 +131,23 @@ static void place_layers(struct net *net, struct layout *to, size_t *first)
 			split = l->kind == &kind_linear && l->linear.split == BY_OUTPUT;
 		CHECK(l->in == width, "layer %zu: takes rows of %zu, gets %zu", i, l->in, width);
 		width = l->out;
-		if (!l->params)
-			continue;
-		l->running_at = to->buffers;
-		to->buffers += l->buffers;
-		l->index = to->layers++;
-		first[l->index] = l->first = to->params;
-		to->params += l->held;
-		to->whole += (int64_t)l->params;
+		if (l->params) {
+			l->running_at = to.buffers;
+			to.buffers += l->buffers;
+			l->index = at = to.layers++;
+			first[l->index] = l->first = to.params;
+			to.params += l->held;
+			to.whole += (int64_t)l->params;
+		}
+		forward += (double)net->places * l->flops;
+		flops[at] += (at ? 2 : 1) * (double)net->places * l->flops;
 	}
-	first[to->layers] = to->params;
+	first[to.layers] = to.params;
+	flops[to.layers] = forward;
 	CHECK(!split && width == net->outputs, "the last layer leaves its output split");
-}
-
-/* Backward, a layer multiplies once for its parameters, and once more for the layer below if a
- * lower layer has parameters. A layer without parameters counts for the layer below. */
-static void count_flops(const struct net *net, size_t layers, double *flops)
-{
-	size_t at = 0;
-	for (size_t i = 0; i < net->layers; i++) {
-		const struct layer *l = &net->layer[i];
-		at = l->params ? l->index : at;
-		double forward = (double)net->places * l->flops;
-		flops[layers] += forward;
-		flops[at] += (at ? 2 : 1) * forward;
-	}
+	model_layout(net->w, &to);
+	free(first);
+	free(flops);
 }
 
 /* A layer that works in place must leave what the backward pass still needs of the vector: all of
@@ -178,52 +174,46 @@ static void check_stack(const struct net *net)
 
 /* The free slot that fits best: the narrowest that is wide enough, otherwise the widest; or a new
  * one. */
-static size_t take_slot(struct net *net, size_t width)
+static struct slot_buffer *take_slot(struct net *net, size_t width)
 {
-	size_t best = NO_SLOT, wasted = SIZE_MAX;
-	for (size_t i = 0; i < net->slots; i++) {
-		const struct slot_buffer *t = &net->slot[i];
+	struct slot_buffer *best = NULL;
+	size_t wasted = SIZE_MAX;
+	for (struct slot_buffer *t = net->slot; t < net->slot + net->slots; t++) {
 		size_t waste = t->width >= width ? t->width - width : SIZE_MAX / 2 - t->width;
 
 		if (!t->taken && waste < wasted) {
-			best = i;
+			best = t;
 			wasted = waste;
 		}
 	}
-	if (best == NO_SLOT)
-		best = net->slots++;
-	net->slot[best].taken = true;
-	if (net->slot[best].width < width)
-		net->slot[best].width = width;
+	if (!best)
+		best = &net->slot[net->slots++];
+	best->taken = true;
+	if (best->width < width)
+		best->width = width;
 	return best;
-}
-
-static void release_slot(struct net *net, size_t slot)
-{
-	if (slot != NO_SLOT)
-		net->slot[slot].taken = false;
 }
 
 /* Assigns slots to the layers above `below`, the lowest layer with parameters. */
 static void assign_slots(struct net *net, size_t below)
 {
-	size_t dy = NO_SLOT;
+	struct slot_buffer *dy = NULL;
 	net->slot = net_zeroed(net->layers + 1, sizeof *net->slot);
 	for (size_t i = net->layers; i-- > below;) {
 		struct layer *l = &net->layer[i];
 		bool in_place = l->kind->elementwise || (l->kind->dx_is_dy && !l->joins);
-		size_t around = l->opens ? net->layer[l->other].dy_slot : NO_SLOT;
+		struct slot_buffer *around = l->opens ? net->layer[l->other].dy_slot : NULL;
 		bool same = l->opens && !net->layer[l->other].stride;
 
 		l->dy_slot = dy;
 		l->dx_slot = in_place     ? dy
-			     : i == below ? NO_SLOT
+			     : i == below ? NULL
 			     : same       ? around
 					  : take_slot(net, l->in);
-		if (!in_place && !l->joins)
-			release_slot(net, dy);
-		if (l->opens && !same)
-			release_slot(net, around);
+		if (dy && !in_place && !l->joins)
+			dy->taken = false;
+		if (around && !same)
+			around->taken = false;
 		dy = l->dx_slot;
 	}
 }
@@ -253,20 +243,8 @@ static void wire_layers(struct net *net)
 		struct layer *l = &net->layer[i];
 
 		l->dy = dy;
-		l->dx = dy = l->dx_slot == NO_SLOT ? NULL : net->slot[l->dx_slot].vec;
+		l->dx = dy = l->dx_slot ? l->dx_slot->vec : NULL;
 	}
-}
-
-static void lay_out(struct net *net)
-{
-	size_t *first = net_zeroed(net->layers + 1, sizeof *first);
-	double *flops = net_zeroed(net->layers + 1, sizeof *flops);
-	struct layout to = {.layer = first, .flops = flops};
-	place_layers(net, &to, first);
-	count_flops(net, to.layers, flops);
-	model_layout(net->w, &to);
-	free(first);
-	free(flops);
 }
 
 void net_finish(struct net *net, enum loss loss)

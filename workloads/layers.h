@@ -44,7 +44,7 @@ struct layer {
 	size_t other;  /* number of the layer at the other end of the block */
 	size_t stride; /* of the shortcut, in the layer that joins; 0: the identity */
 
-	size_t dy_slot, dx_slot; /* the net's slots for dy and dx, or NO_SLOT */
+	struct slot_buffer *dy_slot, *dx_slot; /* the net's, for dy and dx; NULL: none */
 };
 
 /* A kind of layer. forward and backward are called in every step; the rest once. */
@@ -72,7 +72,6 @@ struct slot_buffer {
 	bool taken;   /* while slots are assigned */
 	struct vec *vec;
 };
-#define NO_SLOT SIZE_MAX
 
 struct net {
 	struct worker *w;

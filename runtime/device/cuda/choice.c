@@ -60,7 +60,7 @@ static int try_all(struct device *d, struct cuda_conv *v, struct conv_plan *p, e
 	if (k == name) { \
 		cudnnConvolution##Short##AlgoPerf_t all[ALGORITHMS]; \
 		status = cudnnFindConvolution##Word##AlgorithmEx( \
-			dnn, a_shape, a, b_shape, b, p->window[k], out_shape, out, ALGORITHMS, &n, \
+			dnn, a_shape, a, b_shape, b, p->window, out_shape, out, ALGORITHMS, &n, \
 			all, work, bytes); \
 		for (int i = 0; i < n; i++) \
 			found[i] = (struct found){.algorithm = (int)all[i].algo, \
@@ -86,11 +86,11 @@ static size_t workspace_of(struct device *d, struct cuda_conv *v, struct conv_pl
 {
 	cudnnHandle_t dnn = cuda_of(d)->dnn;
 	size_t bytes = 0;
-	cudnnStatus_t status = cudnnSetConvolutionMathType(p->window[k], math);
+	cudnnStatus_t status = cudnnSetConvolutionMathType(p->window, math);
 #define WORKSPACE(name, text, Word, Short, a_shape, b_shape, out_shape) \
 	if (status == CUDNN_STATUS_SUCCESS && k == name) \
 		status = cudnnGetConvolution##Word##WorkspaceSize( \
-			dnn, a_shape, b_shape, p->window[k], out_shape, \
+			dnn, a_shape, b_shape, p->window, out_shape, \
 			(cudnnConvolution##Short##Algo_t)algorithm, &bytes);
 	DIRECTION_LIST(WORKSPACE)
 	return status == CUDNN_STATUS_SUCCESS ? bytes : SIZE_MAX;
@@ -153,7 +153,7 @@ static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct c
 	size_t bytes = CONV_WORKSPACE, out_bytes = numbers_out(v, p, k) * cuda_number(c);
 	void *out = cuda_take(d, out_bytes), *work = trial_memory(&bytes);
 	int n = 0;
-	TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], conv_math(c)));
+	TRY_DNN(d, cudnnSetConvolutionMathType(p->window, conv_math(c)));
 	const double warm_at = cuda_seconds() + 1e-3 * WARM;
 
 	for (int time = 0; time < TRIALS || (!c->warm && cuda_seconds() < warm_at); time++) {

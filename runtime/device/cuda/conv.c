@@ -86,8 +86,7 @@ static void unprepare(struct device *d, struct cuda_conv *v)
 	for (size_t i = 0; i < v->plans; i++) {
 		TRY_DNN(d, cudnnDestroyTensorDescriptor(v->plan[i].x));
 		TRY_DNN(d, cudnnDestroyTensorDescriptor(v->plan[i].y));
-		for (int k = 0; k < DIRECTIONS; k++)
-			TRY_DNN(d, cudnnDestroyConvolutionDescriptor(v->plan[i].window[k]));
+		TRY_DNN(d, cudnnDestroyConvolutionDescriptor(v->plan[i].window));
 	}
 	TRY_DNN(d, cudnnDestroyFilterDescriptor(v->filter));
 	cuda_retire(d, v->weight, weight_bytes(d, v));
@@ -176,13 +175,9 @@ static struct conv_plan *plan_of(struct device *d, struct cuda_conv *v, size_t r
 
 	*p = (struct conv_plan){
 		.rows = rows, .x = tensor_of(d, v->in, rows), .y = tensor_of(d, v->out, rows)};
-	for (int k = 0; k < DIRECTIONS; k++) {
-		TRY_DNN(d, cudnnCreateConvolutionDescriptor(&p->window[k]));
-		TRY_DNN(d, cudnnSetConvolution2dDescriptor(p->window[k], pad, pad, stride, stride,
-							   1, 1, CUDNN_CROSS_CORRELATION,
-							   CUDNN_DATA_FLOAT));
-		TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], conv_math(cuda_of(d))));
-	}
+	TRY_DNN(d, cudnnCreateConvolutionDescriptor(&p->window));
+	TRY_DNN(d, cudnnSetConvolution2dDescriptor(p->window, pad, pad, stride, stride, 1, 1,
+						   CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
 	return p;
 }
 
@@ -201,11 +196,11 @@ static bool convolve(struct device *d, struct cuda_conv *v, struct conv_plan *p,
 		turn_to_padded(d, v);
 		return false;
 	}
-	TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], how->math));
+	TRY_DNN(d, cudnnSetConvolutionMathType(p->window, how->math));
 	void *work = cuda_workspace(d, how->bytes);
 #define CONVOLVE(name, text, Word, Short, a_shape, b_shape, out_shape) \
 	if (k == name) \
-		TRY_DNN(d, cudnnConvolution##Word(dnn, &one, a_shape, a, b_shape, b, p->window[k], \
+		TRY_DNN(d, cudnnConvolution##Word(dnn, &one, a_shape, a, b_shape, b, p->window, \
 						  (cudnnConvolution##Short##Algo_t)how->algorithm, \
 						  work, how->bytes, &beta, out_shape, out));
 	DIRECTION_LIST(CONVOLVE)

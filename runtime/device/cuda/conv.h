@@ -33,7 +33,7 @@ struct conv_choice {
 struct conv_plan { /* for a number of rows */
 	size_t rows;
 	cudnnTensorDescriptor_t x, y;
-	cudnnConvolutionDescriptor_t window[DIRECTIONS];
+	cudnnConvolutionDescriptor_t window;   /* its math is set before each use */
 	struct conv_choice choice[DIRECTIONS]; /* rows 0: not made yet */
 };
 

@@ -216,19 +216,15 @@ void vec_layer_norm_grad(struct vec *dx, struct vec *dscale, const struct vec *d
 	   rows, scale->n / 2, add);
 }
 
-void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n, float over)
-{
-	vec_room("softmax_xent", "z", z, rows * n);
-	vec_room("softmax_xent", "target", target, rows);
-	DO(z, softmax_xent, z->data, target->data, rows, n, over);
-}
-
-void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n, float over)
-{
-	vec_room("mse", "z", z, rows * n);
-	vec_room("mse", "target", target, rows * n);
-	DO(z, mse, z->data, target->data, rows, n, over);
-}
+#define LOSS(op, targets) \
+	void vec_##op(struct vec *z, const struct vec *target, size_t rows, size_t n, float over) \
+	{ \
+		vec_room(#op, "z", z, rows *n); \
+		vec_room(#op, "target", target, targets); \
+		DO(z, op, z->data, target->data, rows, n, over); \
+	}
+LOSS(softmax_xent, rows)
+LOSS(mse, rows *n)
 
 void vec_dropout(struct vec *y, size_t n, float p, uint64_t salt)
 {

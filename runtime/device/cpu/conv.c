@@ -56,7 +56,7 @@ static void scratch_holds(struct device *d, size_t floats)
 	c->scratch_floats = floats;
 }
 
-void cpu_conv_close(struct device *d)
+void cpu_close(struct device *d)
 {
 	struct cpu *c = d->at;
 	if (!c)

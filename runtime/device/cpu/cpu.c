@@ -50,11 +50,6 @@ static void cpu_open(struct device *d, int threads)
 	omp_set_num_threads(threads);
 }
 
-static void cpu_close(struct device *d)
-{
-	cpu_conv_close(d);
-}
-
 static size_t whole(size_t bytes, size_t unit)
 {
 	return (bytes + unit - 1) / unit * unit;

@@ -33,6 +33,6 @@ void cpu_product(float *y, size_t ldy, bool at, const float *a, size_t lda, bool
 		 size_t ldb, size_t m, size_t n, size_t k, float by);
 float *cpu_alloc(struct device *d, size_t n);
 void cpu_free(struct device *d, float *p, size_t n);
-void cpu_conv_close(struct device *d); /* frees what convolutions keep in device->at */
+void cpu_close(struct device *d); /* frees what convolutions keep in device->at */
 
 #endif

@@ -47,7 +47,12 @@ struct peer_ops;
 #define DEVICE_PARAMS(...) (struct device * d, __VA_ARGS__)
 #define DEVICE_ARGS(...)   (d, __VA_ARGS__)
 #define PAIR               (float *y, const float *x, size_t n)
-#define MAP_LIST(X)        /* formulas: maps.h */ \
+/* Formulas: maps.h. */
+#define SCALED_LIST(X) /* the last word: x of the formula */ \
+	X(fill, (float *y, float a, size_t n), (y, a, n), FILL, n, ANY, y) \
+	X(scale, (float *y, float a, size_t n), (y, a, n), SCALE, n, ANY, y) \
+	X(axpy, (float *y, float a, const float *x, size_t n), (y, a, x, n), AXPY, n, ANY, x)
+#define MAP_LIST(X) \
 	X(relu, PAIR, (y, x, n), SCALE, n, NO_WEIGHTS) \
 	X(relu_grad, PAIR, (y, x, n), AXPY, n, NO_GRADIENTS) \
 	X(tanh, PAIR, (y, x, n), SCALE, n, NO_WEIGHTS) \
@@ -57,10 +62,8 @@ struct peer_ops;
 	X(gelu_grad, PAIR, (y, x, n), AXPY, n, ANY)
 #define DEVICE_OPS(X) \
 	X(put, (float *y, const float *host, size_t n), (y, host, n), COPY, n, ANY) \
-	X(fill, (float *y, float a, size_t n), (y, a, n), FILL, n, ANY) \
 	X(copy, PAIR, (y, x, n), COPY, n, ANY) \
-	X(scale, (float *y, float a, size_t n), (y, a, n), SCALE, n, ANY) \
-	X(axpy, (float *y, float a, const float *x, size_t n), (y, a, x, n), AXPY, n, ANY) \
+	SCALED_LIST(X) \
 	/* y[r y_width + j] = x[r x_width + j], j < n */ \
 	X(copy_columns, \
 	  (float *y, size_t y_width, const float *x, size_t x_width, size_t rows, size_t n), \

@@ -1,7 +1,7 @@
 /*
- * maps.h - elementwise operations on activations, y[i] = f(y[i], x[i]): a formula for each row of
- * MAP_LIST, for both processors (cpu/cpu.c) and GPUs (cuda/elementwise.cu). Where f ignores one of
- * them, x may be y.
+ * maps.h - elementwise operations, y[i] = f(y[i], x[i], a): a formula for each row of SCALED_LIST
+ * and, without a, of MAP_LIST, for both processors (cpu/cpu.c) and GPUs (cuda/elementwise.cu).
+ * Where f ignores one of them, x may be y.
  */
 #ifndef MAPS_H
 #define MAPS_H
@@ -11,11 +11,14 @@
 #include <math.h>
 
 #define MAP(name, formula) \
-	static inline ON_DEVICE float map_##name(float y, float x) \
+	static inline ON_DEVICE float map_##name(float y, float x, float a) \
 	{ \
-		(void)y, (void)x; \
+		(void)y, (void)x, (void)a; \
 		return formula; \
 	}
+MAP(fill, a)
+MAP(scale, (a * y))
+MAP(axpy, y + a * x)
 MAP(relu, y < 0 ? 0 : y) /* a NaN stays a NaN */
 MAP(relu_grad, x == 0 ? 0 : y)
 MAP(tanh, tanhf(y))

@@ -126,27 +126,32 @@ static void cpu_get(struct device *d, float *host, const float *x, size_t n)
 
 /* ---- Elementwise --------------------------------------------------------- */
 
-void cpu_fill(struct device *d, float *y, float a, size_t n)
+/* Inlined with a constant formula. */
+static inline __attribute__((always_inline)) void map_all(float *y, const float *x, size_t n,
+							  float (*f)(float, float, float), float a)
 {
+#pragma omp simd
 	for (size_t i = 0; i < n; i++)
-		y[i] = a;
+		y[i] = f(y[i], x[i], a);
 }
+
+#define CPU_SCALED(name, params, args, kind, amount, effect, from) \
+	void cpu_##name DEVICE_PARAMS params \
+	{ \
+		map_all(y, from, n, map_##name, a); \
+	}
+SCALED_LIST(CPU_SCALED)
+
+#define CPU_MAP(name, ...) \
+	void cpu_##name(struct device *d, float *y, const float *x, size_t n) \
+	{ \
+		map_all(y, x, n, map_##name, 0); \
+	}
+MAP_LIST(CPU_MAP)
 
 void cpu_copy(struct device *d, float *y, const float *x, size_t n)
 {
 	cpu_put(d, y, x, n);
-}
-
-void cpu_scale(struct device *d, float *y, float a, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		y[i] *= a;
-}
-
-void cpu_axpy(struct device *d, float *restrict y, float a, const float *restrict x, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		y[i] += a * x[i];
 }
 
 void cpu_copy_columns(struct device *d, float *y, size_t y_width, const float *x, size_t x_width,
@@ -174,24 +179,6 @@ void cpu_sum_rows(struct device *d, float *restrict b, const float *restrict y, 
 		for (size_t j = 0; j < n; j++)
 			b[j] += y[r * n + j];
 }
-
-/* ---- Activations --------------------------------------------------------- */
-
-/* Inlined with a constant formula. */
-static inline __attribute__((always_inline)) void map_all(float *y, const float *x, size_t n,
-							  float (*f)(float, float))
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		y[i] = f(y[i], x[i]);
-}
-
-#define CPU_MAP(name, ...) \
-	void cpu_##name(struct device *d, float *y, const float *x, size_t n) \
-	{ \
-		map_all(y, x, n, map_##name); \
-	}
-MAP_LIST(CPU_MAP)
 
 /* ---- Losses -------------------------------------------------------------- */
 

@@ -235,7 +235,7 @@ static void cuda_close(struct device *d)
 /* The last words of the rows of DEVICE_OPS; each promises what those before it promise, too. */
 enum { EFFECT_ANY, EFFECT_NO_WEIGHTS, EFFECT_NO_GRADIENTS, EFFECT_JOINS };
 
-#define JOINED(name, params, args, kind, amount, effect) \
+#define JOINED(name, params, args, kind, amount, effect, ...) \
 	static void joined_##name DEVICE_PARAMS params \
 	{ \
 		if (EFFECT_##effect < EFFECT_JOINS) \

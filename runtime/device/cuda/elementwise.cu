@@ -32,11 +32,13 @@ template <typename F> void map_activation(struct device *d, float *y, const floa
 
 #define MAP_OF(name, ...) \
 	struct name##_map { \
+		float a; \
 		__device__ float operator()(float y, float x, size_t) const \
 		{ \
-			return map_##name(y, x); \
+			return map_##name(y, x, a); \
 		} \
 	};
+SCALED_LIST(MAP_OF)
 MAP_LIST(MAP_OF)
 
 template <rule_kind R> __device__ moving rule_of(moving f, rule by, moving_step now)
@@ -109,25 +111,17 @@ __global__ void mark(volatile uint32_t *host, const struct cuda_now *step)
 
 } // namespace
 
-void cuda_fill(struct device *d, float *y, float a, size_t n)
-{
-	map_all(d, y, y, n, [=] __device__(float, float, size_t) { return a; });
-}
-
-void cuda_scale(struct device *d, float *y, float a, size_t n)
-{
-	map_all(d, y, y, n, [=] __device__(float of, float, size_t) { return a * of; });
-}
-
-void cuda_axpy(struct device *d, float *y, float a, const float *x, size_t n)
-{
-	map_all(d, y, x, n, [=] __device__(float to, float by, size_t) { return to + a * by; });
-}
+#define CUDA_SCALED(name, params, args, kind, amount, effect, from) \
+	void cuda_##name DEVICE_PARAMS params \
+	{ \
+		map_all(d, y, from, n, name##_map{a}); \
+	}
+SCALED_LIST(CUDA_SCALED)
 
 #define CUDA_MAP(name, ...) \
 	void cuda_##name(struct device *d, float *y, const float *x, size_t n) \
 	{ \
-		map_activation(d, y, x, n, name##_map()); \
+		map_activation(d, y, x, n, name##_map{0}); \
 	}
 MAP_LIST(CUDA_MAP)
 

@@ -11,19 +11,16 @@ template <typename T, int V> struct bias_job : reads_one<T, V> {
 	const float *b;
 	bool relu;
 	struct kept {
-		float b[V];
+		float b;
 	};
 	__device__ kept keep(size_t column) const
 	{
-		kept k;
-		for (int v = 0; v < V; v++)
-			k.b[v] = b[column + v];
-		return k;
+		return {b[column]};
 	}
-	__device__ void write(size_t at, const pack<T, V> &i, const kept &k) const
+	__device__ void write(size_t at, const pack<T, V> &i, const kept *k) const
 	{
 		store_each<V>(y + at, [&](int v) {
-			float x = number(i.v[v]) + k.b[v];
+			float x = number(i.v[v]) + k[v].b;
 			return relu && x < 0 ? 0 : x;
 		});
 	}
@@ -38,7 +35,7 @@ template <typename T, int V> struct sum_job : reads_one<T, V> {
 	{
 		return {};
 	}
-	__device__ void add(size_t, const pack<T, V> &i, const kept &, float *sum) const
+	__device__ void add(size_t, const pack<T, V> &i, const kept *, float *sum) const
 	{
 #pragma unroll
 		for (int v = 0; v < V; v++)

@@ -15,7 +15,6 @@ namespace
 template <typename T, int V> struct statistics_job : reads_one<T, V> {
 	static constexpr int sums = 2;
 	float *at, *running;
-	float alpha, epsilon;
 	size_t rows, n;
 	struct kept {
 		float first;
@@ -40,9 +39,9 @@ template <typename T, int V> struct statistics_job : reads_one<T, V> {
 		float var = variance < 0 ? 0 : (float)variance; /* a NaN stays a NaN */
 
 		at[c] = mean;
-		at[n + c] = 1 / sqrtf(var + epsilon);
-		running[c] = (1 - alpha) * running[c] + alpha * mean;
-		running[n + c] = (1 - alpha) * running[n + c] + alpha * var;
+		at[n + c] = 1 / sqrtf(var + NORM_EPSILON);
+		running[c] = (1 - NORM_ALPHA) * running[c] + NORM_ALPHA * mean;
+		running[n + c] = (1 - NORM_ALPHA) * running[n + c] + NORM_ALPHA * var;
 	}
 };
 
@@ -50,7 +49,6 @@ template <typename T, int V> struct norm_job {
 	T *y;
 	const T *x, *more;
 	const float *scale, *at;
-	float epsilon;
 	bool training, relu; /* training: at has inverse deviations; otherwise variances */
 	size_t n;
 	struct kept {
@@ -61,7 +59,8 @@ template <typename T, int V> struct norm_job {
 	};
 	__device__ kept keep(size_t c) const
 	{
-		return {at[c], scale[c] * (training ? at[n + c] : 1 / sqrtf(at[n + c] + epsilon)),
+		return {at[c],
+			scale[c] * (training ? at[n + c] : 1 / sqrtf(at[n + c] + NORM_EPSILON)),
 			scale[n + c]};
 	}
 	__device__ item read(size_t i) const
@@ -198,13 +197,8 @@ void cuda_norm_forward(struct device *d, void *norm, float *y, const float *x, c
 	if (training)
 		OF_PACK(d, packs<T>(n, x),
 			sum_columns<V>(d,
-				       statistics_job<T, V>{{(const T *)x},
-							    m->statistics,
-							    running,
-							    NORM_ALPHA,
-							    NORM_EPSILON,
-							    pixels,
-							    n},
+				       statistics_job<T, V>{
+					       {(const T *)x}, m->statistics, running, pixels, n},
 				       pixels, n));
 	OF_PACK(d, packs<T>(n, y, x, s->adds ? add : NULL), {
 		norm_job<T, V> job{(T *)y,
@@ -212,7 +206,6 @@ void cuda_norm_forward(struct device *d, void *norm, float *y, const float *x, c
 				   s->adds ? (const T *)add : NULL,
 				   scale,
 				   training ? m->statistics : running,
-				   NORM_EPSILON,
 				   training,
 				   s->relu,
 				   n};

@@ -269,8 +269,9 @@ $(B)/runtime/device/cuda/%.o: runtime/device/cuda/%.cu | $(B)/deps
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"; $(NVCC) -O3 --extended-lambda -I. $(NVCC_ARCH) -MMD -MP -Xcompiler -fPIC,-fvisibility=hidden,-Wall -c $< -o $@
 KERNELS := $(patsubst %.cu,%.o,$(wildcard runtime/device/cuda/*.cu))
+# Undefined symbols are functions of the program that loads the module (cuda_module.c).
 $(B)/mvbench_cuda.so: $(CUDA_OBJ) $(KERNELS:%=$(B)/%)
-	@echo "  LD $@"; $(CC) -shared -Wl,-Bsymbolic $(CFLAGS) $(LDFLAGS) $(if $(findstring sanitize,$(LDFLAGS)),,-Wl,-z,defs) $^ -o $@ \
+	@echo "  LD $@"; $(CC) -shared -Wl,-Bsymbolic $(CFLAGS) $(LDFLAGS) $^ -o $@ \
 		-L$(CUDA)/lib64 -Wl,-rpath,'$$ORIGIN:$(CUDA)/lib64' -lcudart -lcublas -lcudnn -lnccl -lstdc++ -lm
 # The same host code with CUDA's libraries emulated on the CPU, for tests: MVBENCH_CUDA=$(FAKE).
 $(B)/tests/fake_cuda/%.o: tests/fake_cuda/%.cc | $(B)/deps
@@ -282,7 +283,7 @@ $(B)/fake/%.o: %.cu | $(B)/deps
 		-fsanitize=alignment,bounds -fsanitize-undefined-trap-on-error -c $< -o $@
 $(B)/fake/mvbench_cuda.so: $(CUDA_OBJ) $(KERNELS:%=$(B)/fake/%) \
 		$(patsubst %.cc,$(B)/%.o,$(wildcard tests/fake_cuda/*.cc))
-	@echo "  LD $@"; $(CXX) -shared -Wl,-Bsymbolic $(LDFLAGS) $(if $(findstring sanitize,$(LDFLAGS)),,-Wl,-z,defs) $^ -o $@
+	@echo "  LD $@"; $(CXX) -shared -Wl,-Bsymbolic $(LDFLAGS) $^ -o $@
 
 LIB_OBJ := $(call objects,runtime/lib)
 $(B)/libmvbench.so: $(LIB_OBJ) $(B)/mvbench-objects.a

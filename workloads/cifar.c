@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define WHOLE_SET \
 	"CIFAR-10's binary version has data_batch_1.bin to data_batch_5.bin and test_batch.bin"
@@ -46,10 +48,7 @@ static char *path_of(const struct run *run, int batch)
 static bool there(const struct run *run, int batch)
 {
 	char *path = path_of(run, batch);
-	FILE *f = fopen(path, "rb");
-	bool is = f || (errno != ENOENT && errno != ENOTDIR);
-	if (f)
-		fclose(f);
+	const bool is = access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 	free(path);
 	return is;
 }
@@ -62,31 +61,23 @@ static bool is_cifar(const struct run *run)
 	return is;
 }
 
-/* Opens a file and counts its rows. The caller closes *f, which is NULL after an error. */
+/* Opens a file and counts its rows. The caller closes *f if it is not NULL. */
 static char *file_open(const char *path, FILE **f, size_t *rows)
 {
-	char *wrong;
-	long bytes;
+	struct stat s;
 	*f = fopen(path, "rb");
-	if (!*f)
+	if (!*f || fstat(fileno(*f), &s) != 0)
 		return sentence("%s: %s; " WHOLE_SET, path, strerror(errno));
-	errno = 0;
-	if (fgetc(*f) == EOF && ferror(*f)) /* a folder with that name */
-		wrong = sentence("%s: %s; " WHOLE_SET, path, strerror(errno));
-	else if (fseek(*f, 0, SEEK_END) != 0 || (bytes = ftell(*f)) < 0)
-		wrong = sentence("%s: %s; give a plain file", path, strerror(errno));
-	else if (bytes == 0 || bytes % ROW != 0)
-		wrong = sentence("%s: has %ld bytes, which is not a number of rows of %d (a label "
-				 "and 32 x 32 x 3 pixels); fetch it again",
-				 path, bytes, ROW);
-	else {
-		*rows = (size_t)bytes / ROW;
-		rewind(*f);
-		return NULL;
-	}
-	fclose(*f);
-	*f = NULL;
-	return wrong;
+	if (S_ISDIR(s.st_mode))
+		return sentence("%s: %s; " WHOLE_SET, path, strerror(EISDIR));
+	if (!S_ISREG(s.st_mode))
+		return sentence("%s: not a plain file; give a plain file", path);
+	if (s.st_size == 0 || s.st_size % ROW != 0)
+		return sentence("%s: has %lld bytes, which is not a number of rows of %d (a label "
+				"and 32 x 32 x 3 pixels); fetch it again",
+				path, (long long)s.st_size, ROW);
+	*rows = (size_t)s.st_size / ROW;
+	return NULL;
 }
 
 /* Interleaves a row's planes of red, green and blue into pixels. */

@@ -47,8 +47,11 @@ struct layer *net_push(struct net *net, const struct layer_kind *kind)
 	struct layer *more = realloc(net->layer, (net->layers + 1) * sizeof *more);
 	CHECK(more, "out of memory: %zu layers", net->layers);
 	net->layer = more;
-	more[net->layers] = (struct layer){
-		.kind = kind, .number = net->layers, .from = net->image, .to = net->image};
+	more[net->layers] = (struct layer){.net = net,
+					   .kind = kind,
+					   .number = net->layers,
+					   .from = net->image,
+					   .to = net->image};
 	return &more[net->layers++];
 }
 
@@ -62,14 +65,14 @@ void net_center(struct net *net)
 	if (!d->bytes && !d->floats)
 		return;
 	sum = net_zeroed(n, sizeof *sum);
-	net->mean = net_zeroed(n, sizeof *net->mean);
+	float *mean = net_zeroed(n, sizeof *mean);
 	for (size_t i = 0; i < d->n; i++)
 		for (size_t j = 0; j < n; j++)
 			sum[j] += d->bytes ? d->bytes[i * n + j] : (double)d->floats[i * n + j];
 	for (size_t j = 0; j < n; j++)
-		net->mean[j] = (float)(sum[j] / (double)d->n / (d->bytes ? 255 : 1));
+		mean[j] = (float)(sum[j] / (double)d->n / (d->bytes ? 255 : 1));
 	free(sum);
-	net->transform.mean = net->mean;
+	net->transform.mean = mean; /* the net frees it */
 }
 
 void net_augment(struct net *net, size_t pad)
@@ -104,51 +107,47 @@ static void number_chains(struct net *net)
 }
 
 /* Places every layer, in order: a layer needs to know whether the one below leaves its output
- * split. Counts the parameters, and stores where each layer's begin. */
-static void place_layers(struct net *net, struct layout *to, size_t *first)
+ * split. Then lays out the model: where each layer's parameters begin, and the flops. Backward, a
+ * layer multiplies once for its parameters, and once more for the layer below if a lower layer has
+ * parameters. A layer without parameters counts for the layer below. */
+static void lay_out(struct net *net)
 {
-	size_t width = net->features;
+	size_t *first = net_zeroed(net->layers + 1, sizeof *first), width = net->features;
+	double *flops = net_zeroed(net->layers + 1, sizeof *flops), forward = 0;
+	struct layout to = {.layer = first, .flops = flops};
 	bool split = false;
 	number_chains(net);
-	for (size_t i = 0; i < net->layers; i++) {
+	for (size_t i = 0, at = 0; i < net->layers; i++) {
 		struct layer *l = &net->layer[i];
 
-		l->in = l->out = width;
-		l->linear.first = to->layers == 0;
+		l->in = width;
+		l->out = l->width ? l->width : width;
+		l->held = l->params;
+		l->linear.first = to.layers == 0;
 		l->linear.x_split = split;
 		if (l->kind->place)
-			l->kind->place(net, l);
+			l->kind->place(l);
 		if (!l->kind->elementwise && !l->kind->chains)
 			split = l->kind == &kind_linear && l->linear.split == BY_OUTPUT;
 		CHECK(l->in == width, "layer %zu: takes rows of %zu, gets %zu", i, l->in, width);
 		width = l->out;
-		if (!l->kind->params)
-			continue;
-		l->running_at = to->buffers;
-		to->buffers += l->kind->buffers ? l->kind->buffers(l) : 0;
-		l->index = to->layers++;
-		first[l->index] = l->first = to->params;
-		to->params += l->kind->params_held ? l->kind->params_held(l) : l->kind->params(l);
-		to->whole += (int64_t)l->kind->params(l);
+		if (l->params) {
+			l->running_at = to.buffers;
+			to.buffers += l->buffers;
+			l->index = at = to.layers++;
+			first[l->index] = l->first = to.params;
+			to.params += l->held;
+			to.whole += (int64_t)l->params;
+		}
+		forward += (double)net->places * l->flops;
+		flops[at] += (at ? 2 : 1) * (double)net->places * l->flops;
 	}
-	first[to->layers] = to->params;
+	first[to.layers] = to.params;
+	flops[to.layers] = forward;
 	CHECK(!split && width == net->outputs, "the last layer leaves its output split");
-}
-
-/* Backward, a layer multiplies once for its parameters, and once more for the layer below if a
- * lower layer has parameters. A layer without parameters counts for the layer below. */
-static void count_flops(const struct net *net, size_t layers, double *flops)
-{
-	size_t at = 0;
-	for (size_t i = 0; i < net->layers; i++) {
-		const struct layer *l = &net->layer[i];
-		at = l->kind->params ? l->index : at;
-		if (!l->kind->flops)
-			continue;
-		double forward = (double)net->places * l->kind->flops(l);
-		flops[layers] += forward;
-		flops[at] += (at ? 2 : 1) * forward;
-	}
+	model_layout(net->w, &to);
+	free(first);
+	free(flops);
 }
 
 /* A layer that works in place must leave what the backward pass still needs of the vector: all of
@@ -175,52 +174,46 @@ static void check_stack(const struct net *net)
 
 /* The free slot that fits best: the narrowest that is wide enough, otherwise the widest; or a new
  * one. */
-static size_t take_slot(struct net *net, size_t width)
+static struct slot_buffer *take_slot(struct net *net, size_t width)
 {
-	size_t best = NO_SLOT, wasted = SIZE_MAX;
-	for (size_t i = 0; i < net->slots; i++) {
-		const struct slot_buffer *t = &net->slot[i];
+	struct slot_buffer *best = NULL;
+	size_t wasted = SIZE_MAX;
+	for (struct slot_buffer *t = net->slot; t < net->slot + net->slots; t++) {
 		size_t waste = t->width >= width ? t->width - width : SIZE_MAX / 2 - t->width;
 
 		if (!t->taken && waste < wasted) {
-			best = i;
+			best = t;
 			wasted = waste;
 		}
 	}
-	if (best == NO_SLOT)
-		best = net->slots++;
-	net->slot[best].taken = true;
-	if (net->slot[best].width < width)
-		net->slot[best].width = width;
+	if (!best)
+		best = &net->slot[net->slots++];
+	best->taken = true;
+	if (best->width < width)
+		best->width = width;
 	return best;
-}
-
-static void release_slot(struct net *net, size_t slot)
-{
-	if (slot != NO_SLOT)
-		net->slot[slot].taken = false;
 }
 
 /* Assigns slots to the layers above `below`, the lowest layer with parameters. */
 static void assign_slots(struct net *net, size_t below)
 {
-	size_t dy = NO_SLOT;
+	struct slot_buffer *dy = NULL;
 	net->slot = net_zeroed(net->layers + 1, sizeof *net->slot);
 	for (size_t i = net->layers; i-- > below;) {
 		struct layer *l = &net->layer[i];
 		bool in_place = l->kind->elementwise || (l->kind->dx_is_dy && !l->joins);
-		size_t around = l->opens ? net->layer[l->other].dy_slot : NO_SLOT;
+		struct slot_buffer *around = l->opens ? net->layer[l->other].dy_slot : NULL;
 		bool same = l->opens && !net->layer[l->other].stride;
 
 		l->dy_slot = dy;
 		l->dx_slot = in_place     ? dy
-			     : i == below ? NO_SLOT
+			     : i == below ? NULL
 			     : same       ? around
 					  : take_slot(net, l->in);
-		if (!in_place && !l->joins)
-			release_slot(net, dy);
-		if (l->opens && !same)
-			release_slot(net, around);
+		if (dy && !in_place && !l->joins)
+			dy->taken = false;
+		if (around && !same)
+			around->taken = false;
 		dy = l->dx_slot;
 	}
 }
@@ -237,7 +230,7 @@ static void wire_layers(struct net *net)
 		l->x = x;
 		l->y = x =
 			l->kind->elementwise ? x : vec_new(w, net->rows_max * net->places * l->out);
-		if (l->kind->params && below == net->layers)
+		if (l->params && below == net->layers)
 			below = i;
 	}
 	if (net->shortcut_width)
@@ -250,20 +243,8 @@ static void wire_layers(struct net *net)
 		struct layer *l = &net->layer[i];
 
 		l->dy = dy;
-		l->dx = dy = l->dx_slot == NO_SLOT ? NULL : net->slot[l->dx_slot].vec;
+		l->dx = dy = l->dx_slot ? l->dx_slot->vec : NULL;
 	}
-}
-
-static void lay_out(struct net *net)
-{
-	size_t *first = net_zeroed(net->layers + 1, sizeof *first);
-	double *flops = net_zeroed(net->layers + 1, sizeof *flops);
-	struct layout to = {.layer = first, .flops = flops};
-	place_layers(net, &to, first);
-	count_flops(net, to.layers, flops);
-	model_layout(net->w, &to);
-	free(first);
-	free(flops);
 }
 
 void net_finish(struct net *net, enum loss loss)
@@ -287,7 +268,7 @@ void net_finish(struct net *net, enum loss loss)
 	net->tensor = net_zeroed(2 * net->layers, sizeof *net->tensor);
 	for (size_t i = 0; i < net->layers; i++)
 		if (net->layer[i].kind->attach)
-			net->layer[i].kind->attach(net, &net->layer[i]);
+			net->layer[i].kind->attach(&net->layer[i]);
 	model_tensors(w, net->tensor, net->tensors);
 	free(net->tensor);
 	net->tensor = NULL;
@@ -317,7 +298,7 @@ void net_fini(struct worker *w)
 	vec_free(net->shortcut);
 	vec_free(net->input);
 	vec_free(net->target);
-	free(net->mean);
+	free((void *)(uintptr_t)net->transform.mean);
 	free(net->slot);
 	free(net->layer);
 	free(net);
@@ -336,7 +317,7 @@ static void forward(struct net *net, bool training, size_t rows)
 	rows *= net->places;
 	net->training = training;
 	for (size_t i = 0; i < net->layers; i++)
-		net->layer[i].kind->forward(w, &net->layer[i], rows);
+		net->layer[i].kind->forward(&net->layer[i], rows);
 	if (net->loss == LOSS_XENT)
 		vec_softmax_xent(z, net->target, rows, net->outputs, (float)over);
 	else
@@ -372,8 +353,8 @@ void net_gradient(struct worker *w)
 	for (size_t i = net->layers; i-- > 0 && net->layer[i].dy;) {
 		struct layer *l = &net->layer[i];
 
-		l->kind->backward(w, l, w->rows * net->places);
-		if (l->kind->params)
+		l->kind->backward(l, w->rows * net->places);
+		if (l->params)
 			layer_ready(w, l->index);
 	}
 }

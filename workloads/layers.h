@@ -9,29 +9,34 @@
 #include "workloads/net.h"
 
 struct layer {
+	struct net *net;
 	const struct layer_kind *kind;
-	size_t number;            /* among all layers */
-	size_t in, out;           /* width of a row on this worker */
-	struct image from, to;    /* the same as images; all 0 if rows are not images */
-	struct vec *x, *y;        /* [rows x in], [rows x out]; the same when in place */
-	struct vec *dx, *dy;      /* likewise; dx NULL: no layer below needs it */
-	enum init init;           /* of the parameters, if any */
-	size_t index;             /* among the layers with parameters */
+	size_t number;  /* among all layers */
+	size_t in, out; /* width of a row on this worker */
+	size_t width;   /* out, where it is known when layers are stacked; 0: in, or kind->place */
+	struct image from, to; /* the same as images; all 0 if rows are not images */
+	struct vec *x, *y;     /* [rows x in], [rows x out]; the same when in place */
+	struct vec *dx, *dy;   /* likewise; dx NULL: no layer below needs it */
+	enum init init;        /* of the parameters, if any */
+	double flops;        /* of a row, forward: whole layer; of an attention: heads held here */
+	size_t params, held; /* parameters of the whole layer, 0 = none; those on this worker */
+	size_t buffers;      /* floats of w->buffer */
+	size_t index;        /* among the layers with parameters */
 	size_t first, running_at; /* where they begin in param, and its part of w->buffer */
 	bool relu;                /* y = max(0, y): a ReLU, or one fused into this layer */
 
 	struct linear linear;
 	struct window window;
-	bool with_bias;
 	struct conv *conv;
 	struct pool *pool;
 	struct norm *norm;
-	struct vec *weight, *bias, *dweight, *dbias; /* slices; a norm's scale is weight */
-	struct vec *running;                         /* of a norm */
+	/* Slices of param and grad, may be empty; a norm's scale is weight. */
+	struct vec *weight, *bias, *dweight, *dbias;
+	struct vec *running; /* of a norm */
 	struct attention *attention;
-	size_t tokens, places, head_width; /* of an embedding, and of an attention */
-	struct vec *stat;                  /* of a layer normalisation */
-	float drop;                        /* probability */
+	size_t head_width; /* of an attention */
+	struct vec *stat;  /* of a layer normalisation */
+	float drop;        /* probability */
 	uint64_t salt;
 
 	/* A residual block: its first layer opens it, its last one, a norm, joins the shortcut. */
@@ -39,7 +44,7 @@ struct layer {
 	size_t other;  /* number of the layer at the other end of the block */
 	size_t stride; /* of the shortcut, in the layer that joins; 0: the identity */
 
-	size_t dy_slot, dx_slot; /* the net's slots for dy and dx, or NO_SLOT */
+	struct slot_buffer *dy_slot, *dx_slot; /* the net's, for dy and dx; NULL: none */
 };
 
 /* A kind of layer. forward and backward are called in every step; the rest once. */
@@ -51,19 +56,14 @@ struct layer_kind {
 	bool fuses_relu;  /* forward also applies a ReLU */
 	bool dx_is_dy;    /* backward works in place, except in a norm that joins */
 	bool spared;      /* --decay=weights does not shrink its parameters */
-	double (*flops)(
-		const struct layer *l); /* of a row, forward, of the whole layer; NULL = 0 */
-	size_t (*params)(const struct layer *l);      /* of the whole layer; NULL = none */
-	size_t (*params_held)(const struct layer *l); /* on this worker; NULL = params */
-	/* Where these lie in the whole layer, from `first` on; NULL = as here */
+	/* Where the parameters held here lie in the whole layer, from `first` on; NULL = as here */
 	void (*places)(const struct layer *l, size_t first, size_t *place);
-	size_t (*buffers)(const struct layer *l);        /* of w->buffer; NULL = none */
-	void (*place)(struct net *net, struct layer *l); /* sets in and out; NULL = same width */
+	void (*place)(struct layer *l); /* sets in, out and held; NULL = as above */
 	/* Called when parameters exist: takes slices, draws values, prepares the device. NULL =
 	 * nothing */
-	void (*attach)(struct net *net, struct layer *l);
-	void (*forward)(struct worker *w, struct layer *l, size_t rows);
-	void (*backward)(struct worker *w, struct layer *l, size_t rows);
+	void (*attach)(struct layer *l);
+	void (*forward)(struct layer *l, size_t rows);
+	void (*backward)(struct layer *l, size_t rows);
 };
 
 /* A vector that gradients of activations use in turn. */
@@ -72,14 +72,12 @@ struct slot_buffer {
 	bool taken;   /* while slots are assigned */
 	struct vec *vec;
 };
-#define NO_SLOT SIZE_MAX
 
 struct net {
 	struct worker *w;
 	const struct data *sample; /* until the net is finished */
 	size_t features;
 	struct transform transform; /* of training; evaluation only subtracts the mean */
-	float *mean;                /* [features] or NULL */
 	struct layer *layer;
 	size_t layers;
 	enum loss loss;
@@ -106,10 +104,12 @@ extern const struct layer_kind kind_linear, kind_conv, kind_norm, kind_layer_nor
 void *net_zeroed(size_t n, size_t size); /* never NULL */
 struct layer *net_push(struct net *net, const struct layer_kind *kind);
 /* The layer's parameters and their gradients: weights, as a matrix of `rows` rows (0: no matrix),
- * then biases if it has any. */
-void net_slices(struct net *net, struct layer *l, size_t rows, size_t weights, size_t biases,
-		bool has_bias);
-/* Draws a parameter according to `init`, for a layer with `inputs` inputs. */
-float net_draw(uint64_t *rng, enum init init, size_t inputs);
+ * then biases. */
+void net_slices(struct layer *l, size_t rows, size_t weights, size_t biases);
+/* Draws the parameters of a layer with `inputs` inputs: the first `weights` of the whole layer, or
+ * all with INIT_UNIFORM. The others are 0. */
+void net_draw(struct layer *l, size_t inputs, size_t weights);
+/* Fills the first half of v with a, and the second with b. */
+void net_halves(struct vec *v, float a, float b);
 
 #endif

@@ -15,8 +15,6 @@
  */
 #include "workloads/layers.h"
 
-#include <stdlib.h>
-
 static struct layer *push_image(struct net *net, const struct layer_kind *kind)
 {
 	CHECK(image_size(net->image), "layer %zu needs images, and gets rows of %zu", net->layers,
@@ -25,16 +23,10 @@ static struct layer *push_image(struct net *net, const struct layer_kind *kind)
 }
 
 /* Sets the layer's output images. */
-static void makes(struct net *net, struct layer *l, struct image to)
+static void makes(struct layer *l, struct image to)
 {
-	l->to = net->image = to;
-	net->outputs = image_size(to);
-}
-
-static void image_place(struct net *net, struct layer *l)
-{
-	(void)net;
-	l->out = image_size(l->to);
+	l->to = l->net->image = to;
+	l->width = l->net->outputs = image_size(to);
 }
 
 /* ---- Convolution --------------------------------------------------------- */
@@ -44,46 +36,21 @@ static size_t fan_in(const struct layer *l)
 	return l->window.size * l->window.size * l->from.channels;
 }
 
-static double conv_flops(const struct layer *l)
+static void conv_attach(struct layer *l)
 {
-	return 2.0 * (double)image_size(l->to) * (double)fan_in(l);
+	const size_t weights = l->to.channels * fan_in(l), biases = l->params - weights;
+	net_slices(l, l->to.channels, weights, biases);
+	l->conv = conv_new(l->net->w, l->from, l->to.channels, l->window, biases > 0, l->relu,
+			   l->net->rows_max);
+	net_draw(l, fan_in(l), weights);
 }
 
-static size_t conv_params(const struct layer *l)
+static void conv_layer_forward(struct layer *l, size_t rows)
 {
-	return l->to.channels * (fan_in(l) + l->with_bias);
-}
-
-static void conv_draw(struct net *net, struct layer *l)
-{
-	uint64_t rng = rng_seed(net->w->run->seed, STREAM_INIT, (int64_t)l->index);
-	size_t n = vec_len(l->weight), all = conv_params(l);
-	float *x = net_zeroed(all, sizeof *x);
-	for (size_t i = 0; i < (l->init == INIT_HE ? n : all); i++)
-		x[i] = net_draw(&rng, l->init, fan_in(l));
-	vec_put(l->weight, x);
-	if (l->with_bias)
-		vec_put(l->bias, x + n);
-	free(x);
-}
-
-static void conv_attach(struct net *net, struct layer *l)
-{
-	net_slices(net, l, l->to.channels, l->to.channels * fan_in(l), l->to.channels,
-		   l->with_bias);
-	l->conv = conv_new(net->w, l->from, l->to.channels, l->window, l->with_bias, l->relu,
-			   net->rows_max);
-	if (l->init != INIT_ZERO && vec_has_data(net->w->param))
-		conv_draw(net, l);
-}
-
-static void conv_layer_forward(struct worker *w, struct layer *l, size_t rows)
-{
-	(void)w;
 	conv_forward(l->conv, l->y, l->x, l->weight, l->bias, rows);
 }
 
-static void conv_layer_backward(struct worker *w, struct layer *l, size_t rows)
+static void conv_layer_backward(struct layer *l, size_t rows)
 {
 	if (l->relu)
 		vec_relu_grad(l->dy, l->y, rows * l->out);
@@ -91,7 +58,7 @@ static void conv_layer_backward(struct worker *w, struct layer *l, size_t rows)
 	if (!l->dx)
 		return;
 	if (l->opens) {
-		const struct layer *join = &w->net->layer[l->other];
+		const struct layer *join = &l->net->layer[l->other];
 
 		if (l->dx != join->dy) /* otherwise dx already holds the gradient of the shortcut */
 			vec_shortcut_grad(l->dx, join->dy, l->from, join->stride, join->to.channels,
@@ -102,9 +69,6 @@ static void conv_layer_backward(struct worker *w, struct layer *l, size_t rows)
 
 const struct layer_kind kind_conv = {
 	.fuses_relu = true,
-	.flops = conv_flops,
-	.params = conv_params,
-	.place = image_place,
 	.attach = conv_attach,
 	.forward = conv_layer_forward,
 	.backward = conv_layer_backward,
@@ -115,56 +79,41 @@ void net_conv(struct net *net, size_t out, struct window win, bool bias, enum in
 	struct layer *l = push_image(net, &kind_conv);
 	CHECK(out > 0, "a convolution without outputs");
 	l->window = win;
-	l->with_bias = bias;
 	l->init = init;
-	makes(net, l, image_after(l->from, win, out));
+	makes(l, image_after(l->from, win, out));
+	l->flops = 2.0 * (double)image_size(l->to) * (double)fan_in(l);
+	l->params = out * (fan_in(l) + bias);
 }
 
 /* ---- Batch normalisation ------------------------------------------------- */
 
-static size_t norm_params(const struct layer *l)
+static void norm_attach(struct layer *l)
 {
-	return 2 * l->from.channels;
-}
-
-static void norm_attach(struct net *net, struct layer *l)
-{
-	struct worker *w = net->w;
-	size_t c = l->from.channels;
-	float *x = net_zeroed(2 * c, sizeof *x);
-	net_slices(net, l, 0, 2 * c, 0, false);
-	l->running = vec_slice(w->buffer, l->running_at, 2 * c);
-	l->norm = norm_new(w, l->from, l->relu, l->joins, net->rows_max);
-	for (size_t i = 0; i < c; i++)
-		x[i] = 1; /* gamma */
-	vec_put(l->weight, x);
-	for (size_t i = 0; i < c; i++) {
-		x[i] = 0; /* mean */
-		x[c + i] = 1;
-	}
-	vec_put(l->running, x);
-	free(x);
+	net_slices(l, 0, l->params, 0);
+	l->running = vec_slice(l->net->w->buffer, l->running_at, l->buffers);
+	l->norm = norm_new(l->net->w, l->from, l->relu, l->joins, l->net->rows_max);
+	net_halves(l->weight, 1, 0);  /* gamma, beta */
+	net_halves(l->running, 0, 1); /* mean, variance */
 }
 
 /* The output s(x) of the shortcut of the block that ends here. */
-static const struct vec *shortcut_output(struct net *net, const struct layer *l, size_t rows)
+static const struct vec *shortcut_output(const struct layer *l, size_t rows)
 {
-	const struct layer *fork = &net->layer[l->other];
+	const struct layer *fork = &l->net->layer[l->other];
 	if (!l->stride)
 		return fork->x;
-	vec_shortcut(net->shortcut, fork->x, fork->from, l->stride, l->to.channels, rows);
-	return net->shortcut;
+	vec_shortcut(l->net->shortcut, fork->x, fork->from, l->stride, l->to.channels, rows);
+	return l->net->shortcut;
 }
 
-static void norm_layer_forward(struct worker *w, struct layer *l, size_t rows)
+static void norm_layer_forward(struct layer *l, size_t rows)
 {
-	const struct vec *add = l->joins ? shortcut_output(w->net, l, rows) : NULL;
-	norm_forward(l->norm, l->y, l->x, add, l->weight, l->running, w->net->training, rows);
+	const struct vec *add = l->joins ? shortcut_output(l, rows) : NULL;
+	norm_forward(l->norm, l->y, l->x, add, l->weight, l->running, l->net->training, rows);
 }
 
-static void norm_layer_backward(struct worker *w, struct layer *l, size_t rows)
+static void norm_layer_backward(struct layer *l, size_t rows)
 {
-	(void)w;
 	norm_backward(l->norm, l->dx, l->dweight, l->dy, l->x, l->y, l->weight, rows);
 }
 
@@ -173,9 +122,6 @@ const struct layer_kind kind_norm = {
 	.fuses_relu = true,
 	.dx_is_dy = true,
 	.spared = true,
-	.params = norm_params,
-	.buffers = norm_params,
-	.place = image_place,
 	.attach = norm_attach,
 	.forward = norm_layer_forward,
 	.backward = norm_layer_backward,
@@ -184,7 +130,7 @@ const struct layer_kind kind_norm = {
 void net_batch_norm(struct net *net)
 {
 	struct layer *l = push_image(net, &kind_norm);
-	makes(net, l, l->from);
+	l->params = l->buffers = 2 * l->from.channels;
 }
 
 /* ---- Residual blocks ----------------------------------------------------- */
@@ -230,33 +176,29 @@ void net_join(struct net *net)
 
 /* ---- Pooling ------------------------------------------------------------- */
 
-static void pool_attach(struct net *net, struct layer *l)
+static void pool_attach(struct layer *l)
 {
-	l->pool = pool_new(net->w, l->from, l->window, !l->kind->needs_y, net->rows_max);
+	l->pool = pool_new(l->net->w, l->from, l->window, !l->kind->needs_y, l->net->rows_max);
 }
 
-static void pool_layer_forward(struct worker *w, struct layer *l, size_t rows)
+static void pool_layer_forward(struct layer *l, size_t rows)
 {
-	(void)w;
 	pool_forward(l->pool, l->y, l->x, rows);
 }
 
-static void pool_layer_backward(struct worker *w, struct layer *l, size_t rows)
+static void pool_layer_backward(struct layer *l, size_t rows)
 {
-	(void)w;
 	pool_backward(l->pool, l->dx, l->dy, l->x, l->y, rows);
 }
 
 static const struct layer_kind kind_max_pool = {
 	.needs_y = true, /* shows which input was the largest */
-	.place = image_place,
 	.attach = pool_attach,
 	.forward = pool_layer_forward,
 	.backward = pool_layer_backward,
 };
 
 static const struct layer_kind kind_average_pool = {
-	.place = image_place,
 	.attach = pool_attach,
 	.forward = pool_layer_forward,
 	.backward = pool_layer_backward,
@@ -266,7 +208,7 @@ void net_max_pool(struct net *net, struct window win)
 {
 	struct layer *l = push_image(net, &kind_max_pool);
 	l->window = win;
-	makes(net, l, image_after(l->from, win, l->from.channels));
+	makes(l, image_after(l->from, win, l->from.channels));
 }
 
 void net_average_pool(struct net *net)
@@ -275,5 +217,5 @@ void net_average_pool(struct net *net)
 	struct image in = l->from;
 	CHECK(in.height == in.width, "an average pool of %zu x %zu", in.height, in.width);
 	l->window = (struct window){.size = in.height, .stride = 1};
-	makes(net, l, (struct image){1, 1, in.channels});
+	makes(l, (struct image){1, 1, in.channels});
 }

@@ -16,39 +16,79 @@
 
 /* ---- Parameters, also of images ------------------------------------------ */
 
-void net_slices(struct net *net, struct layer *l, size_t rows, size_t weights, size_t biases,
-		bool has_bias)
+void net_slices(struct layer *l, size_t rows, size_t weights, size_t biases)
 {
+	struct net *net = l->net;
 	struct worker *w = net->w;
+	const size_t first_bias = l->first + weights;
+	const bool last = l->number + 1 == net->layers;
+	struct tensor *t = &net->tensor[net->tensors];
 	l->weight = vec_slice(w->param, l->first, weights);
 	l->dweight = vec_slice(w->grad, l->first, weights);
-	l->bias = has_bias ? vec_slice(w->param, l->first + weights, biases) : NULL;
-	l->dbias = has_bias ? vec_slice(w->grad, l->first + weights, biases) : NULL;
-	bool linear = l->kind == &kind_linear, last = l->number + 1 == net->layers;
-	struct tensor *t = &net->tensor[net->tensors];
+	l->bias = vec_slice(w->param, first_bias, biases);
+	l->dbias = vec_slice(w->grad, first_bias, biases);
 	t[0] = (struct tensor){.first = l->first,
-			       .rows = 1,
-			       .columns = weights,
+			       .rows = rows ? rows : 1,
+			       .columns = rows ? weights / rows : weights,
 			       .spared = l->kind->spared,
 			       .hidden = rows && !last,
-			       .shared = !linear || l->linear.split == WHOLE};
-	if (rows) {
-		t->rows = rows;
-		t->columns = weights / rows;
-	}
-	t[1] = (struct tensor){.first = l->first + weights,
+			       .shared = l->kind != &kind_linear || l->linear.split == WHOLE};
+	t[1] = (struct tensor){.first = first_bias,
 			       .rows = 1,
-			       .columns = has_bias ? biases : 0,
+			       .columns = biases,
 			       .spared = true,
 			       .shared = t->shared};
 	net->tensors += 2;
 }
 
-float net_draw(uint64_t *rng, enum init init, size_t inputs)
+static float draw(uint64_t *rng, enum init init, size_t inputs)
 {
 	if (init == INIT_UNIFORM)
 		return (float)(1 / sqrt((double)inputs) * (2 * rng_uniform(rng) - 1));
 	return (float)((init == INIT_HE ? sqrt(2.0 / (double)inputs) : 0.02) * rng_normal(rng));
+}
+
+/* Where the layer's parameters lie in the whole model; the whole layer begins at first. */
+static void layer_places(const struct layer *l, size_t first, size_t *place)
+{
+	if (l->kind->places)
+		l->kind->places(l, first, place);
+	for (size_t k = 0; k < l->params && !l->kind->places; k++)
+		place[k] = first + k;
+}
+
+/* The numbers of the whole layer are drawn in order, and each worker keeps its own: the parts of a
+ * split model equal those of the whole model. */
+void net_draw(struct layer *l, size_t inputs, size_t weights)
+{
+	const struct worker *w = l->net->w;
+	const size_t drawn = l->init == INIT_UNIFORM ? l->params : weights;
+	uint64_t rng = rng_seed(w->run->seed, STREAM_INIT, (int64_t)l->index);
+	if (l->init == INIT_ZERO || !vec_has_data(w->param))
+		return;
+	float *all = net_zeroed(l->params, sizeof *all), *mine = net_zeroed(l->held, sizeof *mine);
+	size_t *place = net_zeroed(l->held, sizeof *place);
+
+	for (size_t i = 0; i < drawn; i++)
+		all[i] = draw(&rng, l->init, inputs);
+	layer_places(l, 0, place);
+	for (size_t i = 0; i < l->held; i++)
+		mine[i] = all[place[i]];
+	vec_put(l->weight, mine);
+	vec_put(l->bias, mine + vec_len(l->weight));
+	free(all);
+	free(mine);
+	free(place);
+}
+
+void net_halves(struct vec *v, float a, float b)
+{
+	const size_t n = vec_len(v);
+	float *x = net_zeroed(n, sizeof *x);
+	for (size_t i = 0; i < n; i++)
+		x[i] = i < n / 2 ? a : b;
+	vec_put(v, x);
+	free(x);
 }
 
 /* ---- Linear -------------------------------------------------------------- */
@@ -95,21 +135,6 @@ static const struct linear_ops *linear_ops(const struct worker *w)
 	return w->strategy && w->strategy->linear ? w->strategy->linear : &linear_whole;
 }
 
-static double linear_flops(const struct layer *l)
-{
-	return 2.0 * (double)l->linear.in * (double)l->linear.out;
-}
-
-static size_t linear_params(const struct layer *l)
-{
-	return l->linear.out * (l->linear.in + 1);
-}
-
-static size_t linear_params_held(const struct layer *l)
-{
-	return l->linear.out_held * l->linear.in_held + l->linear.bias_held;
-}
-
 /* Of the whole layer: weight[O x I], then bias[O]. */
 static void linear_places(const struct layer *layer, size_t first, size_t *place)
 {
@@ -122,9 +147,10 @@ static void linear_places(const struct layer *layer, size_t first, size_t *place
 		*place++ = first + l->out * l->in + bias_first + o;
 }
 
-static void linear_place(struct net *net, struct layer *layer)
+static void linear_place(struct layer *layer)
 {
 	struct linear *l = &layer->linear;
+	const struct net *net = layer->net;
 	l->rows_max = net->rows_max * net->places;
 	l->places = net->places;
 	char *wrong = linear_ops(net->w)->place(net->w, l);
@@ -141,65 +167,35 @@ static void linear_place(struct net *net, struct layer *layer)
 	      "linear %zu -> %zu: holds %zu rows, not split by output", l->in, l->out, l->out_held);
 	layer->in = l->x_split ? l->in_held : l->in;
 	layer->out = l->out_held;
+	layer->held = l->out_held * l->in_held + l->bias_held;
 }
 
-/* The numbers of the whole layer are drawn in order, weight[O x I] then bias[O], and each worker
- * keeps its block: the parts of a split model equal those of the whole model. */
-static void linear_draw(struct net *net, struct layer *layer)
+static void linear_attach(struct layer *layer)
 {
 	struct linear *l = &layer->linear;
-	uint64_t rng = rng_seed(net->w->run->seed, STREAM_INIT, (int64_t)layer->index);
-	float *weight = net_zeroed(l->out_held * l->in_held, sizeof *weight);
-	float *bias = net_zeroed(l->bias_held, sizeof *bias);
-	size_t bias_first = l->split == BY_OUTPUT ? l->out_first : 0;
-	for (size_t o = 0; o < l->out; o++)
-		for (size_t i = 0; i < l->in; i++) {
-			float x = net_draw(&rng, layer->init, l->in);
-			size_t row = o - l->out_first, column = i - l->in_first;
-
-			if (row < l->out_held && column < l->in_held)
-				weight[row * l->in_held + column] = x;
-		}
-	for (size_t o = 0; o < l->out && layer->init == INIT_UNIFORM; o++) {
-		float x = net_draw(&rng, INIT_UNIFORM, l->in);
-
-		if (o - bias_first < l->bias_held)
-			bias[o - bias_first] = x;
-	}
-	vec_put(l->weight, weight);
-	vec_put(l->bias, bias);
-	free(weight);
-	free(bias);
-}
-
-static void linear_attach(struct net *net, struct layer *layer)
-{
-	struct linear *l = &layer->linear;
-	net_slices(net, layer, l->out_held, l->out_held * l->in_held, l->bias_held, true);
+	net_slices(layer, l->out_held, l->out_held * l->in_held, l->bias_held);
 	l->weight = layer->weight, l->dweight = layer->dweight;
 	l->bias = layer->bias, l->dbias = layer->dbias;
 	if (l->split == BY_INPUT && !l->x_split)
-		l->part = vec_new(net->w, l->rows_max * l->in_held);
-	if (layer->init != INIT_ZERO && vec_has_data(net->w->param))
-		linear_draw(net, layer);
+		l->part = vec_new(layer->net->w, l->rows_max * l->in_held);
+	net_draw(layer, l->in, l->out * l->in);
 }
 
-static void linear_forward(struct worker *w, struct layer *l, size_t rows)
+static void linear_forward(struct layer *l, size_t rows)
 {
+	struct worker *w = l->net->w;
 	linear_ops(w)->forward(w, &l->linear, l->y, l->x, rows);
 	if (l->joins)
-		vec_add(l->y, w->net->layer[l->other].x, rows * l->out);
+		vec_add(l->y, l->net->layer[l->other].x, rows * l->out);
 }
 
-static void linear_backward(struct worker *w, struct layer *l, size_t rows)
+static void linear_backward(struct layer *l, size_t rows)
 {
+	struct worker *w = l->net->w;
 	linear_ops(w)->backward(w, &l->linear, l->dx, l->dy, l->x, rows);
 }
 
 const struct layer_kind kind_linear = {
-	.flops = linear_flops,
-	.params = linear_params,
-	.params_held = linear_params_held,
 	.places = linear_places,
 	.place = linear_place,
 	.attach = linear_attach,
@@ -213,6 +209,8 @@ void net_linear(struct net *net, size_t out, enum init init)
 	CHECK(out > 0, "a linear layer without outputs");
 	l->init = init;
 	l->linear = (struct linear){.in = net->outputs, .out = out};
+	l->flops = 2.0 * (double)net->outputs * (double)out;
+	l->params = out * (net->outputs + 1);
 	net->outputs = out;
 	net->image = (struct image){0};
 }
@@ -227,26 +225,22 @@ const struct linear *net_linear_at(const struct net *net, size_t i)
 
 /* ---- Elementwise: y = f(x) in place, dx = f'(y) dy in place -------------- */
 
-/* A layer that uses the device's activation of this name. */
-#define ACTIVATION(op) \
-	static void op##_forward(struct worker *w, struct layer *l, size_t rows) \
+/* A kind that uses the device's activation of this name; then other members. */
+#define ACTIVATION(op, ...) \
+	static void op##_forward(struct layer *l, size_t rows) \
 	{ \
-		(void)w; \
 		vec_##op(l->y, rows * l->out); \
 	} \
-	static void op##_backward(struct worker *w, struct layer *l, size_t rows) \
+	static void op##_backward(struct layer *l, size_t rows) \
 	{ \
-		(void)w; \
 		vec_##op##_grad(l->dy, l->y, rows * l->out); \
-	}
-ACTIVATION(relu)
-ACTIVATION(tanh)
-
-static const struct layer_kind kind_relu = {
-	.elementwise = true,
-	.forward = relu_forward,
-	.backward = relu_backward,
-};
+	} \
+	static const struct layer_kind kind_##op = {.elementwise = true, \
+						    .forward = op##_forward, \
+						    .backward = op##_backward, \
+						    __VA_ARGS__};
+ACTIVATION(relu, .needs_y = false)
+ACTIVATION(tanh, .needs_y = true)
 
 void net_relu(struct net *net)
 {
@@ -257,34 +251,26 @@ void net_relu(struct net *net)
 		net_push(net, &kind_relu)->relu = true;
 }
 
-static const struct layer_kind kind_tanh = {
-	.elementwise = true,
-	.needs_y = true,
-	.forward = tanh_forward,
-	.backward = tanh_backward,
-};
-
 void net_tanh(struct net *net)
 {
 	net_push(net, &kind_tanh);
 }
 
-static void dropout_place(struct net *net, struct layer *l)
+static void dropout_place(struct layer *l)
 {
 	/* parts of a split activation drop differently; whole copies drop the same floats */
-	size_t part = l->linear.x_split ? (size_t)comm_rank(net->w->model_group) : 0;
-	l->salt = part * net->layers + l->number;
+	size_t part = l->linear.x_split ? (size_t)comm_rank(l->net->w->model_group) : 0;
+	l->salt = part * l->net->layers + l->number;
 }
 
-static void dropout_forward(struct worker *w, struct layer *l, size_t rows)
+static void dropout_forward(struct layer *l, size_t rows)
 {
-	if (w->net->training)
+	if (l->net->training)
 		vec_dropout(l->y, rows * l->out, l->drop, l->salt);
 }
 
-static void dropout_backward(struct worker *w, struct layer *l, size_t rows)
+static void dropout_backward(struct layer *l, size_t rows)
 {
-	(void)w;
 	vec_dropout(l->dy, rows * l->out, l->drop, l->salt);
 }
 
@@ -307,12 +293,8 @@ void net_places(const struct worker *w, size_t *place)
 	size_t first = 0;
 	for (size_t i = 0; i < w->net->layers; i++) {
 		const struct layer *l = &w->net->layer[i];
-		size_t n = l->kind->params ? l->kind->params(l) : 0;
-		if (n && l->kind->places)
-			l->kind->places(l, first, place + l->first);
-		for (size_t k = 0; k < n && !l->kind->places; k++)
-			place[l->first + k] = first + k;
-		first += n;
+		layer_places(l, first, place + l->first);
+		first += l->params;
 	}
 }
 

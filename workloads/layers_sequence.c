@@ -13,53 +13,31 @@
  */
 #include "workloads/layers.h"
 
-#include <stdlib.h>
-
 /* ---- Embedding ----------------------------------------------------------- */
 
-static size_t embedding_params(const struct layer *l)
+static void embedding_attach(struct layer *l)
 {
-	return (l->tokens + l->places) * l->out;
-}
-
-static void embedding_place(struct net *net, struct layer *l)
-{
-	(void)net;
-	l->out = l->head_width;
-}
-
-static void embedding_attach(struct net *net, struct layer *l)
-{
-	const size_t n = l->out, all = embedding_params(l);
-	net_slices(net, l, net->tokens, net->tokens * n, net->places * n, true);
+	struct net *net = l->net;
+	const size_t n = l->width;
+	net_slices(l, net->tokens, net->tokens * n, net->places * n);
 	struct tensor *t = &net->tensor[net->tensors - 2];
 	t[0].hidden = t[1].spared = false;
 	t[1].rows = net->places;
 	t[1].columns = n;
-	if (!vec_has_data(net->w->param))
-		return;
-	uint64_t rng = rng_seed(net->w->run->seed, STREAM_INIT, (int64_t)l->index);
-	float *x = net_zeroed(all, sizeof *x);
-	for (size_t i = 0; i < all; i++)
-		x[i] = net_draw(&rng, INIT_SMALL, n);
-	vec_put(l->weight, x);
-	vec_put(l->bias, x + net->tokens * n);
-	free(x);
+	net_draw(l, n, l->params);
 }
 
-static void embedding_forward(struct worker *w, struct layer *l, size_t rows)
+static void embedding_forward(struct layer *l, size_t rows)
 {
-	vec_embed(l->y, l->x, l->weight, l->bias, rows, w->net->tokens);
+	vec_embed(l->y, l->x, l->weight, l->bias, rows, l->net->tokens);
 }
 
-static void embedding_backward(struct worker *w, struct layer *l, size_t rows)
+static void embedding_backward(struct layer *l, size_t rows)
 {
-	vec_embed_grad(l->dweight, l->dbias, l->dy, l->x, rows, w->net->tokens, w->net->tied);
+	vec_embed_grad(l->dweight, l->dbias, l->dy, l->x, rows, l->net->tokens, l->net->tied);
 }
 
 static const struct layer_kind kind_embedding = {
-	.params = embedding_params,
-	.place = embedding_place,
 	.attach = embedding_attach,
 	.forward = embedding_forward,
 	.backward = embedding_backward,
@@ -74,39 +52,26 @@ void net_embedding(struct net *net, size_t n)
 	net->places = d->features;
 	net->tokens = d->classes;
 	struct layer *l = net_push(net, &kind_embedding);
-	l->tokens = net->tokens;
-	l->places = net->places;
-	l->head_width = n;
-	net->outputs = n;
+	l->init = INIT_SMALL;
+	l->width = net->outputs = n;
+	l->params = (net->tokens + net->places) * n;
 }
 
 /* ---- Scores of the next token -------------------------------------------- */
 
-static double tied_flops(const struct layer *l)
+static void tied_forward(struct layer *l, size_t rows)
 {
-	return 2.0 * (double)l->in * (double)l->out;
+	vec_gemm(l->y, false, l->x, true, l->net->layer[0].weight, rows, l->out, l->in);
 }
 
-static void tied_place(struct net *net, struct layer *l)
+static void tied_backward(struct layer *l, size_t rows)
 {
-	l->out = net->tokens;
-}
-
-static void tied_forward(struct worker *w, struct layer *l, size_t rows)
-{
-	vec_gemm(l->y, false, l->x, true, w->net->layer[0].weight, rows, l->out, l->in);
-}
-
-static void tied_backward(struct worker *w, struct layer *l, size_t rows)
-{
-	const struct layer *table = &w->net->layer[0];
+	const struct layer *table = &l->net->layer[0];
 	vec_gemm(table->dweight, true, l->dy, false, l->x, l->out, l->in, rows);
 	vec_gemm(l->dx, false, l->dy, false, table->weight, rows, l->in, l->out);
 }
 
 const struct layer_kind kind_tied = {
-	.flops = tied_flops,
-	.place = tied_place,
 	.forward = tied_forward,
 	.backward = tied_backward,
 };
@@ -114,45 +79,33 @@ const struct layer_kind kind_tied = {
 void net_tied(struct net *net)
 {
 	CHECK(net->tokens, "scores of tokens without an embedding");
-	net_push(net, &kind_tied);
-	net->outputs = net->tokens;
+	struct layer *l = net_push(net, &kind_tied);
+	l->flops = 2.0 * (double)net->outputs * (double)net->tokens;
+	l->width = net->outputs = net->tokens;
 	net->tied = true;
 }
 
 /* ---- Layer normalisation ------------------------------------------------- */
 
-static size_t layer_norm_params(const struct layer *l)
+static void layer_norm_attach(struct layer *l)
 {
-	return 2 * l->in;
+	net_slices(l, 0, l->params, 0);
+	l->stat = vec_new(l->net->w, 2 * l->net->rows_max * l->net->places);
+	net_halves(l->weight, 1, 0); /* gamma, beta */
 }
 
-static void layer_norm_attach(struct net *net, struct layer *l)
+static void layer_norm_forward(struct layer *l, size_t rows)
 {
-	const size_t n = l->in;
-	float *x = net_zeroed(2 * n, sizeof *x);
-	net_slices(net, l, 0, 2 * n, 0, false);
-	l->stat = vec_new(net->w, 2 * net->rows_max * net->places);
-	for (size_t i = 0; i < n; i++)
-		x[i] = 1; /* gamma */
-	vec_put(l->weight, x);
-	free(x);
-}
-
-static void layer_norm_forward(struct worker *w, struct layer *l, size_t rows)
-{
-	(void)w;
 	vec_layer_norm(l->y, l->stat, l->x, l->weight, rows);
 }
 
-static void layer_norm_backward(struct worker *w, struct layer *l, size_t rows)
+static void layer_norm_backward(struct layer *l, size_t rows)
 {
-	(void)w;
 	vec_layer_norm_grad(l->dx, l->dweight, l->dy, l->x, l->stat, l->weight, rows, l->opens);
 }
 
 const struct layer_kind kind_layer_norm = {
 	.spared = true,
-	.params = layer_norm_params,
 	.attach = layer_norm_attach,
 	.forward = layer_norm_forward,
 	.backward = layer_norm_backward,
@@ -161,45 +114,39 @@ const struct layer_kind kind_layer_norm = {
 void net_layer_norm(struct net *net)
 {
 	CHECK(net->layers, "a layer normalisation of the data themselves");
-	net_push(net, &kind_layer_norm);
+	net_push(net, &kind_layer_norm)->params = 2 * net->outputs;
 }
 
 /* ---- Attention ----------------------------------------------------------- */
 
-static double attention_flops(const struct layer *l)
-{
-	return 4.0 * (double)l->places * (double)l->out; /* of one token, over all tokens */
-}
-
-static void attention_place(struct net *net, struct layer *l)
+static void attention_place(struct layer *l)
 {
 	if (l->in % (3 * l->head_width))
 		user_error("the heads of an attention cannot be divided evenly among %d workers "
 			   "that share a model; let a number of workers that divides them share it",
-			   comm_size(net->w->model_group));
+			   comm_size(l->net->w->model_group));
 	l->out = l->in / 3;
-	l->places = net->places;
+	l->flops = 4.0 * (double)l->net->places * (double)l->out; /* of one token, over all */
 }
 
-static void attention_attach(struct net *net, struct layer *l)
+static void attention_attach(struct layer *l)
 {
-	l->attention = attention_new(net->w, net->places, l->out / l->head_width, l->head_width,
-				     net->rows_max);
+	l->attention = attention_new(l->net->w, l->net->places, l->out / l->head_width,
+				     l->head_width, l->net->rows_max);
 }
 
-static void attention_layer_forward(struct worker *w, struct layer *l, size_t rows)
+static void attention_layer_forward(struct layer *l, size_t rows)
 {
-	attention_forward(l->attention, l->y, l->x, rows / w->net->places);
+	attention_forward(l->attention, l->y, l->x, rows / l->net->places);
 }
 
-static void attention_layer_backward(struct worker *w, struct layer *l, size_t rows)
+static void attention_layer_backward(struct layer *l, size_t rows)
 {
-	attention_backward(l->attention, l->dx, l->dy, l->x, rows / w->net->places);
+	attention_backward(l->attention, l->dx, l->dy, l->x, rows / l->net->places);
 }
 
 static const struct layer_kind kind_attention = {
 	.chains = true,
-	.flops = attention_flops,
 	.place = attention_place,
 	.attach = attention_attach,
 	.forward = attention_layer_forward,
@@ -216,15 +163,13 @@ void net_attention(struct net *net, size_t heads)
 
 /* ---- GELU ---------------------------------------------------------------- */
 
-static void gelu_forward(struct worker *w, struct layer *l, size_t rows)
+static void gelu_forward(struct layer *l, size_t rows)
 {
-	(void)w;
 	vec_gelu(l->y, l->x, rows * l->out);
 }
 
-static void gelu_backward(struct worker *w, struct layer *l, size_t rows)
+static void gelu_backward(struct layer *l, size_t rows)
 {
-	(void)w;
 	vec_gelu_grad(l->dy, l->x, rows * l->out);
 }
 

@@ -130,19 +130,6 @@ static char *idx_end(struct idx *f)
 
 /* ---- One part: images and labels ----------------------------------------- */
 
-/* Opens both files of a part, and checks that they fit each other; the caller closes them. */
-static char *part_open(struct idx *images, struct idx *labels, const struct run *run,
-		       const char *part)
-{
-	char *wrong = idx_open(images, run, part, "images", 3);
-	if (!wrong)
-		wrong = idx_open(labels, run, part, "labels", 1);
-	if (!wrong && images->size[0] != labels->size[0])
-		wrong = sentence("%s has %u images, %s has %u labels; " ADVICE, images->path,
-				 images->size[0], labels->path, labels->size[0]);
-	return wrong;
-}
-
 /* The shape of the images: h x w, or padded with zeros to side x side if side is not 0. */
 static char *part_shape(struct data *d, const struct idx *images, size_t side)
 {
@@ -203,11 +190,10 @@ static char *read_part(struct data *d, struct idx *images, struct idx *labels, s
 	if (!data_room(d))
 		return sentence("%s: no memory for %zu images of %zu bytes; use a smaller set",
 				images->path, d->n, d->features);
-	if ((wrong = read_images(images, (uint8_t *)d->bytes, d->features, side)) ||
-	    (wrong = idx_end(images)) || (wrong = read_labels(labels, (float *)d->target)) ||
-	    (wrong = idx_end(labels)))
-		return wrong;
-	return NULL;
+	if (!(wrong = read_images(images, (uint8_t *)d->bytes, d->features, side)) &&
+	    !(wrong = idx_end(images)) && !(wrong = read_labels(labels, (float *)d->target)))
+		wrong = idx_end(labels);
+	return wrong;
 }
 
 /* Fills d with the shape of a part and, when `load` is set, with its rows. */
@@ -215,15 +201,18 @@ static char *part_get(struct data *d, const struct run *run, const char *part, s
 		      bool load)
 {
 	struct idx images = {.file = NULL}, labels = {.file = NULL};
-	char *wrong = part_open(&images, &labels, run, part);
+	char *wrong = idx_open(&images, run, part, "images", 3);
+	if (!wrong)
+		wrong = idx_open(&labels, run, part, "labels", 1);
+	if (!wrong && images.size[0] != labels.size[0])
+		wrong = sentence("%s has %u images, %s has %u labels; " ADVICE, images.path,
+				 images.size[0], labels.path, labels.size[0]);
 	if (!wrong)
 		wrong = part_shape(d, &images, side);
 	if (!wrong && load)
 		wrong = read_part(d, &images, &labels, side);
-	if (images.file)
-		gzclose(images.file);
-	if (labels.file)
-		gzclose(labels.file);
+	gzclose(images.file); /* NULL is fine */
+	gzclose(labels.file);
 	return wrong;
 }
 

@@ -26,7 +26,10 @@ typedef int64_t nsec; /* nanoseconds */
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USER = 2, EXIT_DIVERGED = 3, EXIT_INTERRUPTED = 130 };
 
-void *must(void *p); /* returns p; NULL ends the process: out of memory */
+/* Declares a function that a loaded module (runtime/device/cuda_module.c) calls, too. */
+#define EXPORTED __attribute__((visibility("default")))
+
+EXPORTED void *must(void *p); /* returns p; NULL ends the process: out of memory */
 /* Sets the function that gets a user_error's message (on the heap); it must not return. NULL = the
  * message goes to the terminal. */
 void user_error_handler(void (*f)(const char *sentence));
@@ -138,7 +141,7 @@ void sha256_end(struct sha256 *s, char hex[SHA256_ROOM]);
 int child_run(void (*body)(const void *ctx), const void *ctx, char *said, size_t room);
 
 /* A part of this machine failed, such as a GPU: ends all ranks; the run has failed. */
-void failure(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+EXPORTED void failure(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /* The last message of panic and failure begins with one of these, after the name of the process. */
 #define BUG     "bug"
 #define FAILURE "failure"
@@ -371,7 +374,7 @@ char *status_variable(const struct status_page *l, const char *path);
 /* Sets the pulse of this process's worker; NULL = no one reads it. The phase stays. */
 void pulse_of(struct pulse *p);
 struct pulse *pulse_mine(void); /* never NULL */
-void pulse_step(void);          /* records progress */
+EXPORTED void pulse_step(void); /* records progress */
 /* A thread's sign of life for its process, with the CPU time of the other threads. */
 void pulse_alive(struct pulse *p);
 /* Until a rank works, its CPU use counts as progress, because a start takes long legitimately. */
@@ -385,14 +388,15 @@ void pulse_phase(enum phase phase);
 		"\"\n.byte 0\n.popsection\n"); \
 	extern const char symbol[]
 
-char *text_read(const char *path); /* from the heap; NULL and errno when it cannot be read */
+/* From the heap; NULL and errno when it cannot be read. */
+EXPORTED char *text_read(const char *path);
 /* Makes a temporary folder whose name contains `name`; path: heap. Removes the temporary folders of
  * killed processes. NULL, or a message. */
 char *folder_temporary(const char *name, char **path);
 char *folder_locked(const char *parent, const char *name, char **path); /* the same in parent */
 const char *folder_for_now(void);                                       /* TMPDIR, or /tmp */
 void folder_remove(const char *path);                                   /* with its contents */
-int folder_make(const char *path); /* with its parents; 0, or errno */
+EXPORTED int folder_make(const char *path); /* with its parents; 0, or errno */
 
 /* What can still be written in /dev/shm [bytes]; INFINITY: unknown. */
 double shared_memory_free(void);
@@ -410,9 +414,9 @@ struct output {
 	char *target;       /* the same without links; NULL: stdout */
 	char *temporary;    /* NULL: written in place */
 };
-char *output_open(struct output *o, const char *option, const char *path);
-char *output_close(struct output *o,
-		   char *wrong); /* returns wrong, if any; then it removes the new file */
+EXPORTED char *output_open(struct output *o, const char *option, const char *path);
+/* Returns wrong, if any; then it removes the new file. */
+EXPORTED char *output_close(struct output *o, char *wrong);
 
 /* ---- Installed files ---- */
 

@@ -18,19 +18,20 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { ANSWER_WITHIN = 120 }; /* [seconds]; at first 1.3 GB of libraries are read from disk */
 
-static struct cuda_host host = {.panic = panic,
-				.failure = failure,
-				.must = must,
-				.pulse_step = pulse_step,
-				.text_read = text_read,
-				.folder_make = folder_make,
-				.output_open = output_open,
-				.output_close = output_close};
+/* The module calls these functions: the program must contain and export them. */
+static void (*const exported[])(void) __attribute__((used)) = {
+	(void (*)(void))panic,       (void (*)(void))failure,     (void (*)(void))must,
+	(void (*)(void))sentence,    (void (*)(void))pulse_step,  (void (*)(void))text_read,
+	(void (*)(void))folder_make, (void (*)(void))output_open, (void (*)(void))output_close};
+
+static bool computes; /* this process uses CUDA */
 
 /* ---- The module ---------------------------------------------------------- */
 
@@ -62,8 +63,8 @@ static char *module_path(void)
 /* On failure returns NULL, with a message (heap) in *wrong. */
 static const struct device_ops *load(char **wrong)
 {
-	const struct device_ops *(*entry)(const struct cuda_host *);
-	char *path = module_path();
+	mvbench_cuda_fn *entry;
+	char *path AUTOFREE = module_path();
 	if (!path) {
 		*wrong = sentence("this mvbench was built without CUDA: install the CUDA Toolkit, "
 				  "cuDNN and NCCL and build again, or use --device=cpu");
@@ -75,12 +76,10 @@ static const struct device_ops *load(char **wrong)
 	const struct device_ops *ops = NULL;
 
 	memcpy(&entry, &symbol, sizeof entry);
-	host.build = cuda_build();
 	if (!symbol)
 		*wrong = sentence("the CUDA module cannot be loaded: %s", dlerror());
-	else if (!(ops = entry(&host)))
+	else if (!(ops = entry(cuda_build(), computes)))
 		*wrong = sentence("%s is of another version than this mvbench: build again", path);
-	free(path);
 	return ops;
 }
 
@@ -99,64 +98,39 @@ static void ask_here(struct answer *a)
 	snprintf(a->wrong, sizeof a->wrong, "%s", wrong ? wrong : "");
 }
 
-/* The child process. */
-static void send_probe(int fd)
-{
-	struct answer a = {0};
-	ask_here(&a);
-	write_all(fd, &a, sizeof a);
-	_Exit(0);
-}
-
-/* Receives the answer; false: it did not arrive whole. *late: it did not arrive in time. */
-static bool receive(int fd, struct answer *a, bool *late)
+/* Waits for the end of the child; false: it did not end in time. */
+static bool ends(pid_t child)
 {
 	const nsec until = clock_now() + ANSWER_WITHIN * (nsec)1000000000;
-	size_t have = 0;
-	while (have < sizeof *a) {
-		struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct pollfd p = {.fd = pidfd_open(child, 0), .events = POLLIN};
+	int ready = p.fd < 0 ? 1 : -1; /* an old kernel: no limit */
+	while (ready < 0) {
 		const nsec left = until - clock_now();
-		const int ready = left > 0 ? poll(&p, 1, (int)(left / 1000000) + 1) : 0;
-		if (ready < 0 && errno == EINTR)
-			continue;
-		*late = ready == 0;
-		if (ready <= 0)
-			return false;
-		ssize_t n = read(fd, (char *)a + have, sizeof *a - have);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		have += (size_t)n;
+		ready = left > 0 ? poll(&p, 1, (int)(left / 1000000) + 1) : 0;
 	}
-	return true;
+	if (p.fd >= 0)
+		close(p.fd);
+	return ready > 0;
 }
 
 static void ask_in_child(struct answer *a)
 {
-	int ends[2], status = 0;
-	if (pipe(ends) != 0) {
-		snprintf(a->wrong, sizeof a->wrong, "cannot look for GPUs: no pipe (%s)",
-			 strerror(errno));
-		return;
-	}
-	const pid_t child = fork();
+	int status = 0;
+	struct answer *told =
+		mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const pid_t child = told == MAP_FAILED ? -1 : fork();
 
 	if (child == 0) {
-		close(ends[0]);
-		send_probe(ends[1]);
+		ask_here(told);
+		_Exit(0);
 	}
-	close(ends[1]);
 	if (child < 0) {
 		snprintf(a->wrong, sizeof a->wrong, "cannot look for GPUs: no process (%s)",
 			 strerror(errno));
-		close(ends[0]);
 		return;
 	}
-	bool late = false;
-	const bool heard = receive(ends[0], a, &late);
+	const bool late = !ends(child);
 
-	close(ends[0]);
 	if (late)
 		kill(child, SIGKILL);
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
@@ -164,10 +138,13 @@ static void ask_in_child(struct answer *a)
 	if (late)
 		snprintf(a->wrong, sizeof a->wrong, "the NVIDIA driver did not answer within %d s",
 			 ANSWER_WITHIN);
-	else if (!heard)
+	else if (status != 0)
 		snprintf(a->wrong, sizeof a->wrong, "CUDA crashed while looking for GPUs (%s %d)",
 			 WIFSIGNALED(status) ? "signal" : "status",
 			 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	else
+		*a = *told;
+	munmap(told, sizeof *told);
 }
 
 /* A fast check for the driver's library; it does not start the driver. */
@@ -185,8 +162,8 @@ static const char *probe(struct device_facts *f)
 	static bool asked;
 	bool present = !asked && driver_is_there();
 
-	host.computes = platform_under_launcher() && getenv(STATUS_VARIABLE);
-	if (present && host.computes) {
+	computes = platform_under_launcher() && getenv(STATUS_VARIABLE);
+	if (present && computes) {
 		world_wait("its device", 0);
 		ask_here(&known);
 		world_leave();

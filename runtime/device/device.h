@@ -35,125 +35,117 @@ struct shape;
 struct peer_ops;
 
 /*
- * The operations of devices: name, parameters, the same as arguments, and the cost for a simulated
- * worker: its kind and amount (sim/world/device.c). All code that has a line for each operation is
- * made from this list.
+ * The operations of devices: name, parameters, the same as arguments, both without the device d,
+ * and the cost for a simulated worker: its kind and amount (sim/world/device.c). All code that has
+ * a line for each operation is made from this list.
+ *
+ * The last word says what a GPU, which computes gradients of convolutions' weights concurrently and
+ * on copies of weights, need not expect of the operation (cuda/cuda.c). ANY: nothing; NO_WEIGHTS:
+ * it writes no weights; NO_GRADIENTS: nor does it read a gradient of weights; JOINS: and it waits
+ * for the concurrent work by itself, if it must.
  */
+#define DEVICE_PARAMS(...) (struct device * d, __VA_ARGS__)
+#define DEVICE_ARGS(...)   (d, __VA_ARGS__)
+#define PAIR               (float *y, const float *x, size_t n)
+/* Formulas: maps.h. */
+#define SCALED_LIST(X) /* the last word: x of the formula */ \
+	X(fill, (float *y, float a, size_t n), (y, a, n), FILL, n, ANY, y) \
+	X(scale, (float *y, float a, size_t n), (y, a, n), SCALE, n, ANY, y) \
+	X(axpy, (float *y, float a, const float *x, size_t n), (y, a, x, n), AXPY, n, ANY, x)
+#define MAP_LIST(X) \
+	X(relu, PAIR, (y, x, n), SCALE, n, NO_WEIGHTS) \
+	X(relu_grad, PAIR, (y, x, n), AXPY, n, NO_GRADIENTS) \
+	X(tanh, PAIR, (y, x, n), SCALE, n, NO_WEIGHTS) \
+	X(tanh_grad, PAIR, (y, x, n), AXPY, n, NO_GRADIENTS) \
+	X(add, PAIR, (y, x, n), AXPY, n, ANY) \
+	X(gelu, PAIR, (y, x, n), SCALE, n, ANY) \
+	X(gelu_grad, PAIR, (y, x, n), AXPY, n, ANY)
 #define DEVICE_OPS(X) \
-	X(put, (struct device * d, float *y, const float *host, size_t n), (d, y, host, n), COPY, \
-	  n) \
-	X(fill, (struct device * d, float *y, float a, size_t n), (d, y, a, n), FILL, n) \
-	X(copy, (struct device * d, float *y, const float *x, size_t n), (d, y, x, n), COPY, n) \
-	X(scale, (struct device * d, float *y, float a, size_t n), (d, y, a, n), SCALE, n) \
-	X(axpy, (struct device * d, float *y, float a, const float *x, size_t n), (d, y, a, x, n), \
-	  AXPY, n) \
-	X(take_columns, \
-	  (struct device * d, float *y, const float *x, size_t rows, size_t width, size_t first, \
-	   size_t n), \
-	  (d, y, x, rows, width, first, n), COPY, (rows * n)) \
-	X(put_columns, \
-	  (struct device * d, float *y, const float *x, size_t rows, size_t width, size_t first, \
-	   size_t n), \
-	  (d, y, x, rows, width, first, n), COPY, (rows * n)) \
+	X(put, (float *y, const float *host, size_t n), (y, host, n), COPY, n, ANY) \
+	X(copy, PAIR, (y, x, n), COPY, n, ANY) \
+	SCALED_LIST(X) \
+	/* y[r y_width + j] = x[r x_width + j], j < n */ \
+	X(copy_columns, \
+	  (float *y, size_t y_width, const float *x, size_t x_width, size_t rows, size_t n), \
+	  (y, y_width, x, x_width, rows, n), COPY, (rows * n), ANY) \
 	X(gemm, \
-	  (struct device * d, float *y, bool at, const float *a, bool bt, const float *b, \
-	   size_t m, size_t n, size_t k), \
-	  (d, y, at, a, bt, b, m, n, k), PRODUCT, 2.0 * (double)m * (double)n * (double)k) \
-	X(add_bias, (struct device * d, float *y, const float *b, size_t rows, size_t n), \
-	  (d, y, b, rows, n), SCALE, (rows * n)) \
-	X(sum_rows, (struct device * d, float *b, const float *y, size_t rows, size_t n), \
-	  (d, b, y, rows, n), SCALE, (rows * n)) \
-	X(relu, (struct device * d, float *y, size_t n), (d, y, n), SCALE, n) \
-	X(relu_grad, (struct device * d, float *dy, const float *y, size_t n), (d, dy, y, n), \
-	  AXPY, n) \
-	X(tanh, (struct device * d, float *y, size_t n), (d, y, n), SCALE, n) \
-	X(tanh_grad, (struct device * d, float *dy, const float *y, size_t n), (d, dy, y, n), \
-	  AXPY, n) \
-	X(add, (struct device * d, float *y, const float *x, size_t n), (d, y, x, n), AXPY, n) \
-	X(gelu, (struct device * d, float *y, const float *x, size_t n), (d, y, x, n), SCALE, n) \
-	X(gelu_grad, (struct device * d, float *dy, const float *x, size_t n), (d, dy, x, n), \
-	  AXPY, n) \
+	  (float *y, bool at, const float *a, bool bt, const float *b, size_t m, size_t n, \
+	   size_t k), \
+	  (y, at, a, bt, b, m, n, k), PRODUCT, 2.0 * (double)m * (double)n * (double)k, \
+	  NO_WEIGHTS) \
+	X(add_bias, (float *y, const float *b, size_t rows, size_t n), (y, b, rows, n), SCALE, \
+	  (rows * n), NO_WEIGHTS) \
+	X(sum_rows, (float *b, const float *y, size_t rows, size_t n), (b, y, rows, n), SCALE, \
+	  (rows * n), NO_WEIGHTS) \
+	MAP_LIST(X) \
 	X(embed, \
-	  (struct device * d, float *y, const float *token, const float *table, \
-	   const float *place, size_t rows, size_t places, size_t tokens, size_t n), \
-	  (d, y, token, table, place, rows, places, tokens, n), COPY, (rows * n)) \
+	  (float *y, const float *token, const float *table, const float *place, size_t rows, \
+	   size_t places, size_t tokens, size_t n), \
+	  (y, token, table, place, rows, places, tokens, n), COPY, (rows * n), ANY) \
 	X(embed_grad, \
-	  (struct device * d, float *dtable, float *dplace, const float *dy, const float *token, \
-	   size_t rows, size_t places, size_t tokens, size_t n, bool add), \
-	  (d, dtable, dplace, dy, token, rows, places, tokens, n, add), AXPY, (rows * n)) \
+	  (float *dtable, float *dplace, const float *dy, const float *token, size_t rows, \
+	   size_t places, size_t tokens, size_t n, bool add), \
+	  (dtable, dplace, dy, token, rows, places, tokens, n, add), AXPY, (rows * n), ANY) \
 	X(layer_norm, \
-	  (struct device * d, float *y, float *stat, const float *x, const float *scale, \
-	   size_t rows, size_t n), \
-	  (d, y, stat, x, scale, rows, n), SCALE, (rows * n)) \
+	  (float *y, float *stat, const float *x, const float *scale, size_t rows, size_t n), \
+	  (y, stat, x, scale, rows, n), SCALE, (rows * n), ANY) \
 	X(layer_norm_grad, \
-	  (struct device * d, float *dx, float *dscale, const float *dy, const float *x, \
-	   const float *stat, const float *scale, size_t rows, size_t n, bool add), \
-	  (d, dx, dscale, dy, x, stat, scale, rows, n, add), AXPY, (rows * n)) \
-	X(softmax_xent, \
-	  (struct device * d, float *z, const float *target, size_t rows, size_t n, float over), \
-	  (d, z, target, rows, n, over), SCALE, (rows * n)) \
-	X(mse, \
-	  (struct device * d, float *z, const float *target, size_t rows, size_t n, float over), \
-	  (d, z, target, rows, n, over), NOTHING, n) \
+	  (float *dx, float *dscale, const float *dy, const float *x, const float *stat, \
+	   const float *scale, size_t rows, size_t n, bool add), \
+	  (dx, dscale, dy, x, stat, scale, rows, n, add), AXPY, (rows * n), ANY) \
+	X(softmax_xent, (float *z, const float *target, size_t rows, size_t n, float over), \
+	  (z, target, rows, n, over), SCALE, (rows * n), NO_WEIGHTS) \
+	X(mse, (float *z, const float *target, size_t rows, size_t n, float over), \
+	  (z, target, rows, n, over), NOTHING, n, NO_WEIGHTS) \
 	/* a, b: the moments, NULL if the rule has none */ \
-	X(step, \
-	  (struct device * d, float *x, float *a, float *b, const float *g, const struct rule *by, \
-	   size_t n), \
-	  (d, x, a, b, g, by, n), UPDATE, n) \
-	X(add_squares, (struct device * d, float *y, const float *x, size_t n), (d, y, x, n), \
-	  CLIP, n) \
-	X(limit, \
-	  (struct device * d, float *y, const float *square, float most, float least, size_t n), \
-	  (d, y, square, most, least, n), CLIP, n) \
+	X(step, (float *x, float *a, float *b, const float *g, const struct rule *by, size_t n), \
+	  (x, a, b, g, by, n), UPDATE, n, ANY) \
+	X(add_squares, PAIR, (y, x, n), CLIP, n, ANY) \
+	X(limit, (float *y, const float *square, float most, float least, size_t n), \
+	  (y, square, most, least, n), CLIP, n, ANY) \
 	/* t NULL: the rows as they are */ \
 	X(gather, \
-	  (struct device * d, float *x, float *y, const struct data *data, const int32_t *index, \
-	   size_t count, const struct transform *t), \
-	  (d, x, y, data, index, count, t), DATA, count * data->features) \
-	X(dropout, (struct device * d, float *y, float p, uint64_t salt, size_t n), \
-	  (d, y, p, salt, n), NOTHING, n) \
+	  (float *x, float *y, const struct data *data, const int32_t *index, size_t count, \
+	   const struct transform *t), \
+	  (x, y, data, index, count, t), DATA, count * data->features, NO_WEIGHTS) \
+	X(dropout, (float *y, float p, uint64_t salt, size_t n), (y, p, salt, n), NOTHING, n, \
+	  NO_GRADIENTS) \
 	X(shortcut, \
-	  (struct device * d, float *y, const float *x, struct image in, size_t stride, \
-	   size_t out, size_t rows), \
-	  (d, y, x, in, stride, out, rows), NOTHING, 0) \
+	  (float *y, const float *x, struct image in, size_t stride, size_t out, size_t rows), \
+	  (y, x, in, stride, out, rows), NOTHING, 0, NO_WEIGHTS) \
 	X(shortcut_grad, \
-	  (struct device * d, float *dx, const float *dy, struct image in, size_t stride, \
-	   size_t out, size_t rows), \
-	  (d, dx, dy, in, stride, out, rows), NOTHING, 0) \
+	  (float *dx, const float *dy, struct image in, size_t stride, size_t out, size_t rows), \
+	  (dx, dy, in, stride, out, rows), NOTHING, 0, NO_GRADIENTS) \
 	/* conv, ...: from conv_new, pool_new, norm_new, attention_new; as those of net.h. */ \
 	X(conv_forward, \
-	  (struct device * d, void *conv, float *y, const float *x, const float *weight, \
-	   const float *bias, size_t rows), \
-	  (d, conv, y, x, weight, bias, rows), NOTHING, 0) \
-	X(conv_backward_weight, \
-	  (struct device * d, void *conv, float *dweight, float *dbias, const float *x, \
-	   const float *dy, size_t rows), \
-	  (d, conv, dweight, dbias, x, dy, rows), NOTHING, 0) \
-	X(conv_backward_data, \
-	  (struct device * d, void *conv, float *dx, const float *dy, const float *weight, \
-	   bool add, size_t rows), \
-	  (d, conv, dx, dy, weight, add, rows), NOTHING, 0) \
-	X(pool_forward, (struct device * d, void *pool, float *y, const float *x, size_t rows), \
-	  (d, pool, y, x, rows), NOTHING, 0) \
-	X(pool_backward, \
-	  (struct device * d, void *pool, float *dx, const float *dy, const float *x, \
-	   const float *y, size_t rows), \
-	  (d, pool, dx, dy, x, y, rows), NOTHING, 0) \
-	X(norm_forward, \
-	  (struct device * d, void *norm, float *y, const float *x, const float *add, \
-	   const float *scale, float *running, bool training, size_t rows), \
-	  (d, norm, y, x, add, scale, running, training, rows), NOTHING, 0) \
-	X(norm_backward, \
-	  (struct device * d, void *norm, float *dx, float *dscale, float *dy, const float *x, \
-	   const float *y, const float *scale, size_t rows), \
-	  (d, norm, dx, dscale, dy, x, y, scale, rows), NOTHING, 0) \
-	X(attention_forward, \
-	  (struct device * d, void *attention, float *y, const float *x, size_t rows), \
-	  (d, attention, y, x, rows), NOTHING, 0) \
-	X(attention_backward, \
-	  (struct device * d, void *attention, float *dx, const float *dy, const float *x, \
+	  (void *conv, float *y, const float *x, const float *weight, const float *bias, \
 	   size_t rows), \
-	  (d, attention, dx, dy, x, rows), NOTHING, 0)
+	  (conv, y, x, weight, bias, rows), NOTHING, 0, NO_WEIGHTS) \
+	X(conv_backward_weight, \
+	  (void *conv, float *dweight, float *dbias, const float *x, const float *dy, \
+	   size_t rows), \
+	  (conv, dweight, dbias, x, dy, rows), NOTHING, 0, JOINS) \
+	X(conv_backward_data, \
+	  (void *conv, float *dx, const float *dy, const float *weight, bool add, size_t rows), \
+	  (conv, dx, dy, weight, add, rows), NOTHING, 0, JOINS) \
+	X(pool_forward, (void *pool, float *y, const float *x, size_t rows), (pool, y, x, rows), \
+	  NOTHING, 0, NO_WEIGHTS) \
+	X(pool_backward, \
+	  (void *pool, float *dx, const float *dy, const float *x, const float *y, size_t rows), \
+	  (pool, dx, dy, x, y, rows), NOTHING, 0, NO_GRADIENTS) \
+	X(norm_forward, \
+	  (void *norm, float *y, const float *x, const float *add, const float *scale, \
+	   float *running, bool training, size_t rows), \
+	  (norm, y, x, add, scale, running, training, rows), NOTHING, 0, NO_WEIGHTS) \
+	X(norm_backward, \
+	  (void *norm, float *dx, float *dscale, float *dy, const float *x, const float *y, \
+	   const float *scale, size_t rows), \
+	  (norm, dx, dscale, dy, x, y, scale, rows), NOTHING, 0, JOINS) \
+	X(attention_forward, (void *attention, float *y, const float *x, size_t rows), \
+	  (attention, y, x, rows), NOTHING, 0, ANY) \
+	X(attention_backward, \
+	  (void *attention, float *dx, const float *dy, const float *x, size_t rows), \
+	  (attention, dx, dy, x, rows), NOTHING, 0, ANY)
 
 /* The layers that a device prepares for a shape, and frees. */
 #define DEVICE_LAYERS(X) X(conv) X(pool) X(norm) X(attention)
@@ -170,7 +162,7 @@ struct device_ops {
 	void (*free)(struct device *d, float *p, size_t n);
 	void (*get)(struct device *d, float *host, const float *x, size_t n);
 	void (*tally)(struct device *d, struct tally *out); /* reads and clears it */
-#define DEVICE_SLOT(name, params, ...) void(*name) params;
+#define DEVICE_SLOT(name, params, ...) void(*name) DEVICE_PARAMS params;
 	DEVICE_OPS(DEVICE_SLOT)
 #define DEVICE_LAYER_SLOTS(name) \
 	void *(*name##_new)(struct device * d, const struct shape *s); \
@@ -188,6 +180,12 @@ struct device_ops {
 	void (*sync)(struct device *d); /* waits for all operations; NULL = they are synchronous */
 	const struct peer_ops *peer;    /* NULL: the host reads and writes its memory */
 };
+
+/* The slots that every device has, in functions with its prefix. */
+#define DEVICE_BASICS(prefix) \
+	.probe = prefix##_probe, .open = prefix##_open, .close = prefix##_close, \
+	.alloc = prefix##_alloc, .free = prefix##_free, .get = prefix##_get, \
+	.tally = prefix##_tally
 
 /* A device with its own memory offers these to other processes and to the network. Floats are on
  * the device unless they are called host. Operations are complete on return unless stated

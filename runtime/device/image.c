@@ -41,6 +41,8 @@ struct image image_after(struct image in, struct window win, size_t channels)
 			      (width - win.size) / win.stride + 1, channels};
 }
 
+#define DO(p, op, ...) (p)->dev->ops->op((p)->dev, (p)->at, __VA_ARGS__)
+
 /* Checks the rows of input and of output images. */
 #define FIT(op, p, rows, x, y) fit(op, p, rows, #x, x, #y, y)
 static void fit(const char *op, const struct prepared *p, size_t rows, const char *x_name,
@@ -85,8 +87,7 @@ void conv_forward(struct conv *c, struct vec *y, const struct vec *x, const stru
 	vec_room("conv", "weight", weight, weight_size(p));
 	if (p->shape.bias)
 		vec_room("conv", "bias", bias, p->shape.out.channels);
-	p->dev->ops->conv_forward(p->dev, p->at, y->data, x->data, weight->data, data_of(bias),
-				  rows);
+	DO(p, conv_forward, y->data, x->data, weight->data, data_of(bias), rows);
 }
 
 void conv_backward_weight(struct conv *c, struct vec *dweight, struct vec *dbias,
@@ -97,8 +98,7 @@ void conv_backward_weight(struct conv *c, struct vec *dweight, struct vec *dbias
 	vec_room("conv backward", "dweight", dweight, weight_size(p));
 	if (p->shape.bias)
 		vec_room("conv backward", "dbias", dbias, p->shape.out.channels);
-	p->dev->ops->conv_backward_weight(p->dev, p->at, dweight->data, data_of(dbias), x->data,
-					  dy->data, rows);
+	DO(p, conv_backward_weight, dweight->data, data_of(dbias), x->data, dy->data, rows);
 }
 
 void conv_backward_data(struct conv *c, struct vec *dx, const struct vec *dy,
@@ -107,7 +107,7 @@ void conv_backward_data(struct conv *c, struct vec *dx, const struct vec *dy,
 	struct prepared *p = &c->p;
 	FIT("conv backward", p, rows, dx, dy);
 	vec_room("conv backward", "weight", weight, weight_size(p));
-	p->dev->ops->conv_backward_data(p->dev, p->at, dx->data, dy->data, weight->data, add, rows);
+	DO(p, conv_backward_data, dx->data, dy->data, weight->data, add, rows);
 }
 
 /* ---- Pooling ------------------------------------------------------------- */
@@ -129,7 +129,7 @@ void pool_forward(struct pool *pool, struct vec *y, const struct vec *x, size_t 
 {
 	struct prepared *p = &pool->p;
 	FIT("pool", p, rows, x, y);
-	p->dev->ops->pool_forward(p->dev, p->at, y->data, x->data, rows);
+	DO(p, pool_forward, y->data, x->data, rows);
 }
 
 void pool_backward(struct pool *pool, struct vec *dx, const struct vec *dy, const struct vec *x,
@@ -138,7 +138,7 @@ void pool_backward(struct pool *pool, struct vec *dx, const struct vec *dy, cons
 	struct prepared *p = &pool->p;
 	FIT("pool backward", p, rows, dx, dy);
 	FIT("pool backward", p, rows, x, y);
-	p->dev->ops->pool_backward(p->dev, p->at, dx->data, dy->data, x->data, y->data, rows);
+	DO(p, pool_backward, dx->data, dy->data, x->data, y->data, rows);
 }
 
 /* ---- Batch normalisation ------------------------------------------------- */
@@ -159,8 +159,8 @@ void norm_forward(struct norm *m, struct vec *y, const struct vec *x, const stru
 	vec_room("norm", "running", running, 2 * p->shape.in.channels);
 	if (p->shape.adds)
 		vec_room("norm", "add", add, rows * image_size(p->shape.in));
-	p->dev->ops->norm_forward(p->dev, p->at, y->data, x->data, data_of(add), scale->data,
-				  running->data, training, rows);
+	DO(p, norm_forward, y->data, x->data, data_of(add), scale->data, running->data, training,
+	   rows);
 }
 
 void norm_backward(struct norm *m, struct vec *dx, struct vec *dscale, struct vec *dy,
@@ -172,8 +172,7 @@ void norm_backward(struct norm *m, struct vec *dx, struct vec *dscale, struct ve
 	vec_room("norm backward", "scale", scale, 2 * p->shape.in.channels);
 	vec_room("norm backward", "dscale", dscale, 2 * p->shape.in.channels);
 	CHECK(!p->shape.adds || dx != dy, "norm backward: dx is dy, which add's gradient needs");
-	p->dev->ops->norm_backward(p->dev, p->at, dx->data, dscale->data, dy->data, x->data,
-				   y->data, scale->data, rows);
+	DO(p, norm_backward, dx->data, dscale->data, dy->data, x->data, y->data, scale->data, rows);
 }
 
 /* ---- Attention ----------------------------------------------------------- */
@@ -190,7 +189,7 @@ void attention_forward(struct attention *a, struct vec *y, const struct vec *x, 
 {
 	struct prepared *p = &a->p;
 	FIT("attention", p, rows, x, y);
-	p->dev->ops->attention_forward(p->dev, p->at, y->data, x->data, rows);
+	DO(p, attention_forward, y->data, x->data, rows);
 }
 
 void attention_backward(struct attention *a, struct vec *dx, const struct vec *dy,
@@ -199,7 +198,7 @@ void attention_backward(struct attention *a, struct vec *dx, const struct vec *d
 	struct prepared *p = &a->p;
 	FIT("attention backward", p, rows, x, dy);
 	FIT("attention backward", p, rows, dx, dy);
-	p->dev->ops->attention_backward(p->dev, p->at, dx->data, dy->data, x->data, rows);
+	DO(p, attention_backward, dx->data, dy->data, x->data, rows);
 }
 
 /* ---- Shortcuts ----------------------------------------------------------- */

@@ -54,7 +54,7 @@ static void none_free_layer(struct device *d, void *layer)
 }
 
 #define NOT_DONE(name, params, ...) \
-	static void none_##name params \
+	static void none_##name DEVICE_PARAMS params \
 	{ \
 	}
 DEVICE_OPS(NOT_DONE)
@@ -64,11 +64,5 @@ DEVICE_OPS(NOT_DONE)
 const struct device_ops device_none = {.name = "none",
 				       .summary = "lengths only: computes and holds nothing",
 				       .host = true,
-				       .probe = none_probe,
-				       .open = none_open,
-				       .close = none_close,
-				       .alloc = none_alloc,
-				       .free = none_free,
-				       .get = none_get,
-				       .tally = none_tally,
+				       DEVICE_BASICS(none),
 				       DEVICE_OPS(SLOT) DEVICE_LAYERS(LAYER_SLOTS)};

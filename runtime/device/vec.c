@@ -14,7 +14,7 @@ const struct device_ops *const devices[] = {DEVICE_LIST(POINT) NULL};
 
 FIND_BY_NAME(device_ops, device_find, devices, name)
 
-#define OPS(v) ((v)->dev->ops)
+#define DO(v, op, ...) (v)->dev->ops->op((v)->dev, __VA_ARGS__)
 
 static inline void same(const char *op, const struct vec *y, const struct vec *x)
 {
@@ -31,26 +31,26 @@ struct vec *vec_new(struct worker *w, size_t n)
 	return v;
 }
 
-/* Floats first to end - 1. */
-static struct vec part_of_vec(const struct vec *v, size_t first, size_t end)
+/* NULL without data. */
+static float *floats_from(const struct vec *v, size_t first)
 {
-	CHECK(first <= end && end <= v->n, "slice: floats %zu to %zu of %zu", first, end, v->n);
-	struct vec part = {.n = end - first, .dev = v->dev, .view = true};
-	part.data = v->data ? v->data + first : NULL;
-	return part;
+	return v->data ? v->data + first : NULL;
 }
 
 struct vec *vec_slice(struct vec *v, size_t first, size_t n)
 {
+	const size_t end = first + n;
+	CHECK(first <= end && end <= v->n, "slice: floats %zu to %zu of %zu", first, end, v->n);
 	struct vec *s = must(malloc(sizeof *s));
-	*s = part_of_vec(v, first, first + n);
+
+	*s = (struct vec){.data = floats_from(v, first), .n = n, .dev = v->dev, .view = true};
 	return s;
 }
 
 void vec_free(struct vec *v)
 {
 	if (v && !v->view)
-		OPS(v)->free(v->dev, v->data, v->n);
+		DO(v, free, v->data, v->n);
 	free(v);
 }
 
@@ -66,34 +66,34 @@ bool vec_has_data(const struct vec *v)
 
 void vec_put(struct vec *y, const float *host)
 {
-	OPS(y)->put(y->dev, y->data, host, y->n);
+	DO(y, put, y->data, host, y->n);
 }
 
 void vec_get(const struct vec *x, float *host)
 {
-	OPS(x)->get(x->dev, host, x->data, x->n);
+	DO(x, get, host, x->data, x->n);
 }
 
 void vec_fill(struct vec *y, float a)
 {
-	OPS(y)->fill(y->dev, y->data, a, y->n);
+	DO(y, fill, y->data, a, y->n);
 }
 
 void vec_copy(struct vec *y, const struct vec *x)
 {
 	same("copy", y, x);
-	OPS(y)->copy(y->dev, y->data, x->data, y->n);
+	DO(y, copy, y->data, x->data, y->n);
 }
 
 void vec_scale(struct vec *y, float a)
 {
-	OPS(y)->scale(y->dev, y->data, a, y->n);
+	DO(y, scale, y->data, a, y->n);
 }
 
 void vec_axpy(struct vec *y, float a, const struct vec *x)
 {
 	same("axpy", y, x);
-	OPS(y)->axpy(y->dev, y->data, a, x->data, y->n);
+	DO(y, axpy, y->data, a, x->data, y->n);
 }
 
 static void columns_fit(const char *op, size_t width, size_t first, size_t n)
@@ -108,7 +108,7 @@ void vec_take_columns(struct vec *y, const struct vec *x, size_t rows, size_t wi
 	columns_fit("take_columns", width, first, n);
 	vec_room("take_columns", "y", y, rows * n);
 	vec_room("take_columns", "x", x, rows * width);
-	OPS(y)->take_columns(y->dev, y->data, x->data, rows, width, first, n);
+	DO(y, copy_columns, y->data, n, floats_from(x, first), width, rows, n);
 }
 
 void vec_put_columns(struct vec *y, const struct vec *x, size_t rows, size_t width, size_t first,
@@ -117,7 +117,7 @@ void vec_put_columns(struct vec *y, const struct vec *x, size_t rows, size_t wid
 	columns_fit("put_columns", width, first, n);
 	vec_room("put_columns", "y", y, rows * width);
 	vec_room("put_columns", "x", x, rows * n);
-	OPS(y)->put_columns(y->dev, y->data, x->data, rows, width, first, n);
+	DO(y, copy_columns, floats_from(y, first), width, x->data, n, rows, n);
 }
 
 void vec_gemm(struct vec *y, bool at, const struct vec *a, bool bt, const struct vec *b, size_t m,
@@ -126,56 +126,42 @@ void vec_gemm(struct vec *y, bool at, const struct vec *a, bool bt, const struct
 	vec_room("gemm", "y", y, m * n);
 	vec_room("gemm", "a", a, m * k);
 	vec_room("gemm", "b", b, k * n);
-	OPS(y)->gemm(y->dev, y->data, at, a->data, bt, b->data, m, n, k);
+	DO(y, gemm, y->data, at, a->data, bt, b->data, m, n, k);
 }
 
 void vec_add_bias(struct vec *y, const struct vec *b, size_t rows)
 {
 	vec_room("add_bias", "y", y, rows * b->n);
-	OPS(y)->add_bias(y->dev, y->data, b->data, rows, b->n);
+	DO(y, add_bias, y->data, b->data, rows, b->n);
 }
 
 void vec_sum_rows(struct vec *b, const struct vec *y, size_t rows)
 {
 	vec_room("sum_rows", "y", y, rows * b->n);
-	OPS(b)->sum_rows(b->dev, b->data, y->data, rows, b->n);
+	DO(b, sum_rows, b->data, y->data, rows, b->n);
 }
 
-#define ACTIVATION(op) \
+#define IN_PLACE(op) \
 	void vec_##op(struct vec *y, size_t n) \
 	{ \
 		vec_room(#op, "y", y, n); \
-		OPS(y)->op(y->dev, y->data, n); \
-	} \
-	void vec_##op##_grad(struct vec *dy, const struct vec *y, size_t n) \
-	{ \
-		vec_room(#op "_grad", "dy", dy, n); \
-		vec_room(#op "_grad", "y", y, n); \
-		OPS(dy)->op##_grad(dy->dev, dy->data, y->data, n); \
+		DO(y, op, y->data, y->data, n); \
 	}
-ACTIVATION(relu)
-ACTIVATION(tanh)
+IN_PLACE(relu)
+IN_PLACE(tanh)
 
-void vec_add(struct vec *y, const struct vec *x, size_t n)
-{
-	vec_room("add", "y", y, n);
-	vec_room("add", "x", x, n);
-	OPS(y)->add(y->dev, y->data, x->data, n);
-}
-
-void vec_gelu(struct vec *y, const struct vec *x, size_t n)
-{
-	vec_room("gelu", "y", y, n);
-	vec_room("gelu", "x", x, n);
-	OPS(y)->gelu(y->dev, y->data, x->data, n);
-}
-
-void vec_gelu_grad(struct vec *dy, const struct vec *x, size_t n)
-{
-	vec_room("gelu_grad", "dy", dy, n);
-	vec_room("gelu_grad", "x", x, n);
-	OPS(dy)->gelu_grad(dy->dev, dy->data, x->data, n);
-}
+#define MAPPED(op, y, x) \
+	void vec_##op(struct vec *y, const struct vec *x, size_t n) \
+	{ \
+		vec_room(#op, #y, y, n); \
+		vec_room(#op, #x, x, n); \
+		DO(y, op, (y)->data, (x)->data, n); \
+	}
+MAPPED(relu_grad, dy, y)
+MAPPED(tanh_grad, dy, y)
+MAPPED(add, y, x)
+MAPPED(gelu, y, x)
+MAPPED(gelu_grad, dy, x)
 
 /* Returns n, the floats of a token's vector. */
 static size_t embedding_fits(const char *op, const struct vec *y, const struct vec *token,
@@ -194,16 +180,15 @@ void vec_embed(struct vec *y, const struct vec *token, const struct vec *table,
 	       const struct vec *place, size_t rows, size_t tokens)
 {
 	const size_t n = embedding_fits("embed", y, token, table, place, rows, tokens);
-	OPS(y)->embed(y->dev, y->data, token->data, table->data, place->data, rows, place->n / n,
-		      tokens, n);
+	DO(y, embed, y->data, token->data, table->data, place->data, rows, place->n / n, tokens, n);
 }
 
 void vec_embed_grad(struct vec *dtable, struct vec *dplace, const struct vec *dy,
 		    const struct vec *token, size_t rows, size_t tokens, bool add)
 {
 	const size_t n = embedding_fits("embed_grad", dy, token, dtable, dplace, rows, tokens);
-	OPS(dy)->embed_grad(dy->dev, dtable->data, dplace->data, dy->data, token->data, rows,
-			    dplace->n / n, tokens, n, add);
+	DO(dy, embed_grad, dtable->data, dplace->data, dy->data, token->data, rows, dplace->n / n,
+	   tokens, n, add);
 }
 
 static void layer_norm_fits(const char *op, const struct vec *y, const struct vec *x,
@@ -218,7 +203,7 @@ void vec_layer_norm(struct vec *y, struct vec *stat, const struct vec *x, const 
 		    size_t rows)
 {
 	layer_norm_fits("layer_norm", y, x, stat, scale, rows);
-	OPS(y)->layer_norm(y->dev, y->data, stat->data, x->data, scale->data, rows, scale->n / 2);
+	DO(y, layer_norm, y->data, stat->data, x->data, scale->data, rows, scale->n / 2);
 }
 
 void vec_layer_norm_grad(struct vec *dx, struct vec *dscale, const struct vec *dy,
@@ -227,29 +212,25 @@ void vec_layer_norm_grad(struct vec *dx, struct vec *dscale, const struct vec *d
 {
 	layer_norm_fits("layer_norm_grad", dx, x, stat, scale, rows);
 	layer_norm_fits("layer_norm_grad", dy, x, stat, dscale, rows);
-	OPS(dy)->layer_norm_grad(dy->dev, dx->data, dscale->data, dy->data, x->data, stat->data,
-				 scale->data, rows, scale->n / 2, add);
+	DO(dy, layer_norm_grad, dx->data, dscale->data, dy->data, x->data, stat->data, scale->data,
+	   rows, scale->n / 2, add);
 }
 
-void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n, float over)
-{
-	vec_room("softmax_xent", "z", z, rows * n);
-	vec_room("softmax_xent", "target", target, rows);
-	OPS(z)->softmax_xent(z->dev, z->data, target->data, rows, n, over);
-}
-
-void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n, float over)
-{
-	vec_room("mse", "z", z, rows * n);
-	vec_room("mse", "target", target, rows * n);
-	OPS(z)->mse(z->dev, z->data, target->data, rows, n, over);
-}
+#define LOSS(op, targets) \
+	void vec_##op(struct vec *z, const struct vec *target, size_t rows, size_t n, float over) \
+	{ \
+		vec_room(#op, "z", z, rows *n); \
+		vec_room(#op, "target", target, targets); \
+		DO(z, op, z->data, target->data, rows, n, over); \
+	}
+LOSS(softmax_xent, rows)
+LOSS(mse, rows *n)
 
 void vec_dropout(struct vec *y, size_t n, float p, uint64_t salt)
 {
 	vec_room("dropout", "y", y, n);
 	CHECK(p >= 0 && p < 1, "dropout: probability %g", (double)p);
-	OPS(y)->dropout(y->dev, y->data, p, salt, n);
+	DO(y, dropout, y->data, p, salt, n);
 }
 
 void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float m, float decay,
@@ -274,7 +255,7 @@ void vec_step(struct vec *x, struct vec *const moment[], const struct vec *g, co
 		same("step", x, moment[k]);
 		kept[k] = moment[k]->data;
 	}
-	OPS(x)->step(x->dev, x->data, kept[0], kept[1], g->data, by, x->n);
+	DO(x, step, x->data, kept[0], kept[1], g->data, by, x->n);
 }
 
 void vec_add_squares(struct vec *y, const struct vec *x, size_t first, size_t end)
@@ -283,14 +264,14 @@ void vec_add_squares(struct vec *y, const struct vec *x, size_t first, size_t en
 	CHECK(first <= end, "add_squares: floats %zu to %zu", first, end);
 	vec_room("add_squares", "x", x, end);
 	if (first < end)
-		OPS(y)->add_squares(y->dev, y->data, vec_floats(x, first), end - first);
+		DO(y, add_squares, y->data, vec_floats(x, first), end - first);
 }
 
 void vec_limit(struct vec *y, const struct vec *square, float most, float least)
 {
 	vec_room("limit", "square", square, 1);
 	CHECK(least > 0, "limit: at least %g", (double)least);
-	OPS(y)->limit(y->dev, y->data, square->data, most, least, y->n);
+	DO(y, limit, y->data, square->data, most, least, y->n);
 }
 
 void tally_take(struct worker *w, struct tally *out)

@@ -114,10 +114,10 @@ static void charge_data(size_t n)
 #define CHARGE_CLIP(n)        charge_always(COST_SCALE, n)
 #define CHARGE_UPDATE(n)      charge_always(COST_SGD, n)
 
-#define TIMED(name, params, args, kind, amount) \
-	static void sim_##name params \
+#define TIMED(name, params, args, kind, amount, ...) \
+	static void sim_##name DEVICE_PARAMS params \
 	{ \
-		inner->name args; \
+		inner->name DEVICE_ARGS args; \
 		CHARGE_##kind(amount); \
 	}
 DEVICE_OPS(TIMED)

@@ -409,9 +409,7 @@ TEST(failing_gpu_ends_the_run, 1, on_real_gpu() ? 1 : 3)
 /* The module that the tests use refuses a program with other updaters. */
 TEST(module_of_another_build_is_refused)
 {
-	const struct device_ops *(*entry)(const struct cuda_host *);
-	struct cuda_host host = {
-		.build = cuda_build() + 1, .panic = panic, .failure = failure, .must = must};
+	mvbench_cuda_fn *entry;
 	char *whole AUTOFREE = realpath(gpu_module(), NULL);
 	ck_assert_msg(whole != NULL, "%s is not here", gpu_module());
 	void *module = dlopen(whole, RTLD_NOW | RTLD_LOCAL);
@@ -419,7 +417,6 @@ TEST(module_of_another_build_is_refused)
 	void *symbol = dlsym(module, "mvbench_cuda");
 	ck_assert_ptr_nonnull(symbol);
 	memcpy(&entry, &symbol, sizeof entry);
-	ck_assert_ptr_null(entry(&host));
-	host.build = cuda_build();
-	ck_assert_ptr_nonnull(entry(&host));
+	ck_assert_ptr_null(entry(cuda_build() + 1, false));
+	ck_assert_ptr_nonnull(entry(cuda_build(), false));
 }

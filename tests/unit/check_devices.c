@@ -1057,7 +1057,7 @@ static const struct operation {
 	{"copy", op_copy, SIZES(vectors), {SLOT(copy)}},
 	{"scale", op_scale, SIZES(vectors), {SLOT(scale)}},
 	{"axpy", op_axpy, SIZES(vectors), {SLOT(axpy)}},
-	{"columns", op_columns, SIZES(vectors), {SLOT(take_columns), SLOT(put_columns)}},
+	{"columns", op_columns, SIZES(vectors), {SLOT(copy_columns)}},
 	{"gemm", op_gemm, SIZES(vectors), {SLOT(gemm)}},
 	{"bias", op_bias, SIZES(vectors), {SLOT(add_bias), SLOT(sum_rows)}},
 	{"relu", op_relu, SIZES(vectors), {SLOT(relu), SLOT(relu_grad)}},

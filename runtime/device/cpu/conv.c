@@ -56,7 +56,7 @@ static void scratch_holds(struct device *d, size_t floats)
 	c->scratch_floats = floats;
 }
 
-void cpu_conv_close(struct device *d)
+void cpu_close(struct device *d)
 {
 	struct cpu *c = d->at;
 	if (!c)
@@ -129,24 +129,21 @@ static void job_fini(struct job *j)
 
 /* ---- Convolution --------------------------------------------------------- */
 
-/* One direction for one number of rows. */
-struct conv_pass {
+enum { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT, DIRECTIONS };
+
+struct conv_pass { /* one direction for one number of rows */
+	size_t rows;
+	int direction;
 	struct job job, weight; /* weight: converts to or from job's layout, if needed */
 	size_t weight_at;       /* place of the converted weights in the scratch area [floats] */
 	size_t rest_at;         /* first free place behind them */
 };
 
-enum { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT, PASSES };
-
-struct sized { /* a layer for one number of rows */
-	size_t rows;
-	struct conv_pass pass[PASSES];
-};
-
 struct cpu_conv {
 	struct shape s;
-	struct sized *sized;
-	size_t count;
+	/* few numbers of rows: of a mini-batch, of an epoch's last one, of an evaluation */
+	struct conv_pass *pass;
+	size_t passes;
 };
 
 void *cpu_conv_new(struct device *d, const struct shape *s)
@@ -159,33 +156,26 @@ void *cpu_conv_new(struct device *d, const struct shape *s)
 void cpu_conv_free(struct device *d, void *conv)
 {
 	struct cpu_conv *l = conv;
-	for (size_t i = 0; i < l->count; i++)
-		for (int k = 0; k < PASSES; k++) {
-			job_fini(&l->sized[i].pass[k].job);
-			job_fini(&l->sized[i].pass[k].weight);
-		}
-	free(l->sized);
+	for (size_t i = 0; i < l->passes; i++) {
+		job_fini(&l->pass[i].job);
+		job_fini(&l->pass[i].weight);
+	}
+	free(l->pass);
 	free(l);
 }
 
-/* There are few: the rows of a mini-batch, of an epoch's last one, of an evaluation. */
-static struct sized *sized_for(struct cpu_conv *l, size_t rows)
+static dnnl_memory_desc_t described(int n, const dnnl_dims_t dims, dnnl_format_tag_t tag)
 {
-	for (size_t i = 0; i < l->count; i++)
-		if (l->sized[i].rows == rows)
-			return &l->sized[i];
-	l->sized = must(realloc(l->sized, (l->count + 1) * sizeof *l->sized));
-	l->sized[l->count] = (struct sized){.rows = rows};
-	return &l->sized[l->count++];
+	dnnl_memory_desc_t md;
+	DNNL(dnnl_memory_desc_init_by_tag(&md, n, dims, dnnl_f32, tag));
+	return md;
 }
 
 static dnnl_memory_desc_t images(size_t rows, struct image m)
 {
 	const dnnl_dims_t dims = {(dnnl_dim_t)rows, (dnnl_dim_t)m.channels, (dnnl_dim_t)m.height,
 				  (dnnl_dim_t)m.width};
-	dnnl_memory_desc_t md;
-	DNNL(dnnl_memory_desc_init_by_tag(&md, 4, dims, dnnl_f32, dnnl_nhwc));
-	return md;
+	return described(4, dims, dnnl_nhwc);
 }
 
 static dnnl_memory_desc_t weights(const struct shape *s, dnnl_format_tag_t tag)
@@ -193,9 +183,7 @@ static dnnl_memory_desc_t weights(const struct shape *s, dnnl_format_tag_t tag)
 	const dnnl_dim_t size = (dnnl_dim_t)s->window.size;
 	const dnnl_dims_t dims = {(dnnl_dim_t)s->out.channels, (dnnl_dim_t)s->in.channels, size,
 				  size};
-	dnnl_memory_desc_t md;
-	DNNL(dnnl_memory_desc_init_by_tag(&md, 4, dims, dnnl_f32, tag));
-	return md;
+	return described(4, dims, tag);
 }
 
 static dnnl_primitive_desc_t conv_describe(struct device *d, const struct shape *s, size_t rows,
@@ -205,14 +193,13 @@ static dnnl_primitive_desc_t conv_describe(struct device *d, const struct shape 
 	const dnnl_dims_t strides = {by, by}, pads = {pad, pad},
 			  outs = {(dnnl_dim_t)s->out.channels};
 	const dnnl_memory_desc_t x = images(rows, s->in), y = images(rows, s->out),
-				 weight = weights(s, dnnl_format_tag_any);
+				 weight = weights(s, dnnl_format_tag_any),
+				 b = described(1, outs, dnnl_a);
 	struct cpu *c = cpu_of(d);
-	dnnl_memory_desc_t b;
 	dnnl_convolution_desc_t desc;
 	dnnl_primitive_attr_t attr;
 	dnnl_post_ops_t after;
 	dnnl_primitive_desc_t pd, hint = NULL;
-	DNNL(dnnl_memory_desc_init_by_tag(&b, 1, outs, dnnl_f32, dnnl_a));
 	if (direction != FORWARD)
 		hint = conv_describe(d, s, rows, FORWARD);
 	DNNL(dnnl_primitive_attr_clone(&attr, c->attr));
@@ -241,7 +228,7 @@ static dnnl_primitive_desc_t conv_describe(struct device *d, const struct shape 
 }
 
 /* Arguments by direction: the weights, or their gradient, come first, and the bias last. */
-static const int conv_kinds[PASSES][4] = {
+static const int conv_kinds[DIRECTIONS][4] = {
 	[FORWARD] = {DNNL_ARG_WEIGHTS, DNNL_ARG_SRC, DNNL_ARG_DST, DNNL_ARG_BIAS},
 	[BACKWARD_DATA] = {DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC},
 	[BACKWARD_WEIGHT] = {DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_SRC,
@@ -252,18 +239,22 @@ static const struct conv_pass *pass_of(struct device *d, struct cpu_conv *l, siz
 				       int direction)
 {
 	static const int reorder[] = {DNNL_ARG_FROM, DNNL_ARG_TO, 0};
-	struct conv_pass *p = &sized_for(l, rows)->pass[direction];
-	const dnnl_memory_desc_t plain = weights(&l->s, dnnl_ohwi);
 	struct cpu *c = cpu_of(d);
 	int kinds[5] = {0};
-	if (p->job.primitive)
-		return p;
+	for (size_t i = 0; i < l->passes; i++)
+		if (l->pass[i].rows == rows && l->pass[i].direction == direction)
+			return &l->pass[i];
+	l->pass = must(realloc(l->pass, (l->passes + 1) * sizeof *l->pass));
+	struct conv_pass *p = &l->pass[l->passes++];
+
+	*p = (struct conv_pass){.rows = rows, .direction = direction};
 	memcpy(kinds, conv_kinds[direction], sizeof conv_kinds[direction]);
 	if (!l->s.bias)
 		kinds[3] = 0;
 	dnnl_primitive_desc_t pd = conv_describe(d, &l->s, rows, direction);
-	const dnnl_memory_desc_t packed =
-		*dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, kinds[0]);
+	const dnnl_memory_desc_t plain = weights(&l->s, dnnl_ohwi),
+				 packed = *dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md,
+									kinds[0]);
 
 	p->weight_at = p->rest_at = scratchpad_of(pd);
 	job_make(d, &p->job, pd, kinds);

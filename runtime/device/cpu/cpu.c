@@ -50,11 +50,6 @@ static void cpu_open(struct device *d, int threads)
 	omp_set_num_threads(threads);
 }
 
-static void cpu_close(struct device *d)
-{
-	cpu_conv_close(d);
-}
-
 static size_t whole(size_t bytes, size_t unit)
 {
 	return (bytes + unit - 1) / unit * unit;
@@ -131,41 +126,39 @@ static void cpu_get(struct device *d, float *host, const float *x, size_t n)
 
 /* ---- Elementwise --------------------------------------------------------- */
 
-void cpu_fill(struct device *d, float *y, float a, size_t n)
+/* Inlined with a constant formula. */
+static inline __attribute__((always_inline)) void map_all(float *y, const float *x, size_t n,
+							  float (*f)(float, float, float), float a)
 {
+#pragma omp simd
 	for (size_t i = 0; i < n; i++)
-		y[i] = a;
+		y[i] = f(y[i], x[i], a);
 }
+
+#define CPU_SCALED(name, params, args, kind, amount, effect, from) \
+	void cpu_##name DEVICE_PARAMS params \
+	{ \
+		map_all(y, from, n, map_##name, a); \
+	}
+SCALED_LIST(CPU_SCALED)
+
+#define CPU_MAP(name, ...) \
+	void cpu_##name(struct device *d, float *y, const float *x, size_t n) \
+	{ \
+		map_all(y, x, n, map_##name, 0); \
+	}
+MAP_LIST(CPU_MAP)
 
 void cpu_copy(struct device *d, float *y, const float *x, size_t n)
 {
 	cpu_put(d, y, x, n);
 }
 
-void cpu_scale(struct device *d, float *y, float a, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		y[i] *= a;
-}
-
-void cpu_axpy(struct device *d, float *restrict y, float a, const float *restrict x, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		y[i] += a * x[i];
-}
-
-void cpu_take_columns(struct device *d, float *y, const float *x, size_t rows, size_t width,
-		      size_t first, size_t n)
+void cpu_copy_columns(struct device *d, float *y, size_t y_width, const float *x, size_t x_width,
+		      size_t rows, size_t n)
 {
 	for (size_t r = 0; r < rows; r++)
-		cpu_put(d, y + r * n, x + r * width + first, n);
-}
-
-void cpu_put_columns(struct device *d, float *y, const float *x, size_t rows, size_t width,
-		     size_t first, size_t n)
-{
-	for (size_t r = 0; r < rows; r++)
-		cpu_put(d, y + r * width + first, x + r * n, n);
+		cpu_put(d, y + r * y_width, x + r * x_width, n);
 }
 
 /* ---- Rows ---------------------------------------------------------------- */
@@ -185,37 +178,6 @@ void cpu_sum_rows(struct device *d, float *restrict b, const float *restrict y, 
 	for (size_t r = 0; r < rows; r++)
 		for (size_t j = 0; j < n; j++)
 			b[j] += y[r * n + j];
-}
-
-/* ---- Activations --------------------------------------------------------- */
-
-/* A NaN stays a NaN. */
-void cpu_relu(struct device *d, float *y, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		y[i] = y[i] < 0 ? 0 : y[i];
-}
-
-void cpu_relu_grad(struct device *d, float *restrict dy, const float *restrict y, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		float g = dy[i];
-
-		dy[i] = y[i] == 0 ? 0 : g;
-	}
-}
-
-void cpu_tanh(struct device *d, float *y, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		y[i] = tanhf(y[i]);
-}
-
-void cpu_tanh_grad(struct device *d, float *restrict dy, const float *restrict y, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		dy[i] *= 1 - y[i] * y[i];
 }
 
 /* ---- Losses -------------------------------------------------------------- */
@@ -387,11 +349,5 @@ void cpu_dropout(struct device *d, float *y, float p, uint64_t salt, size_t n)
 const struct device_ops device_cpu = {.name = "cpu",
 				      .summary = "the processor, with oneDNN",
 				      .host = true,
-				      .probe = cpu_probe,
-				      .open = cpu_open,
-				      .close = cpu_close,
-				      .alloc = cpu_alloc,
-				      .free = cpu_free,
-				      .get = cpu_get,
-				      .tally = cpu_tally,
+				      DEVICE_BASICS(cpu),
 				      DEVICE_OPS(SLOT) DEVICE_LAYERS(LAYER_SLOTS)};

@@ -119,6 +119,16 @@ static void gemm_outer(float *restrict y, const float *restrict a, const float *
 	}
 }
 
+void cpu_product(float *y, size_t ldy, bool at, const float *a, size_t lda, bool bt, const float *b,
+		 size_t ldb, size_t m, size_t n, size_t k, float by)
+{
+	dnnl_status_t status = dnnl_sgemm(at ? 'T' : 'N', bt ? 'T' : 'N', (dnnl_dim_t)m,
+					  (dnnl_dim_t)n, (dnnl_dim_t)k, by, a, (dnnl_dim_t)lda, b,
+					  (dnnl_dim_t)ldb, 0, y, (dnnl_dim_t)ldy);
+	CHECK(status == dnnl_success, "sgemm of %zu x %zu x %zu: oneDNN status %d", m, n, k,
+	      status);
+}
+
 /*
  * Up to TINY multiply-adds the loops above are faster: a call of sgemm costs 0.4 us before it
  * computes, and it is inefficient on thin matrices. Measured [us], these loops and sgemm: 1 x 100 x
@@ -143,9 +153,5 @@ void cpu_gemm(struct device *d, float *y, bool at, const float *a, bool bt, cons
 			gemm_plain(y, at, a, bt, b, m, n, k);
 		return;
 	}
-	dnnl_status_t status = dnnl_sgemm(at ? 'T' : 'N', bt ? 'T' : 'N', m, n, k, 1, a, at ? m : k,
-					  b, bt ? k : n, 0, y, n);
-
-	CHECK(status == dnnl_success, "sgemm of %zu x %zu x %zu: oneDNN status %d", m, n, k,
-	      status);
+	cpu_product(y, n, at, a, at ? m : k, bt, b, bt ? k : n, m, n, k, 1);
 }

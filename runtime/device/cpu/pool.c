@@ -71,19 +71,33 @@ static void add_scaled(float *restrict y, const float *restrict x, float scale, 
 		y[c] += scale * x[c];
 }
 
-static void pool_window(const struct cpu_pool *p, float *y, const float *image, struct span down,
-			struct span across)
+static void add_where(float *restrict dx, const int32_t *restrict place, const float *restrict dy,
+		      int32_t k, size_t channels)
+{
+	for (size_t c = 0; c < channels; c++)
+		dx[c] += place[c] == k ? dy[c] : 0;
+}
+
+/* The functions below pool x to y or, with `back`, add to the gradient x what y's gradient gives
+ * it. They are inlined with a constant `back`. */
+#define INLINED static inline __attribute__((always_inline))
+
+/* One pixel of the output, of the window down x across of an image. */
+INLINED void window(const struct cpu_pool *p, float *y, float *image, struct span down,
+		    struct span across, bool back)
 {
 	const size_t channels = p->s.in.channels;
 	int32_t k = 0;
-	if (p->s.average)
+	if (p->s.average && !back)
 		memset(y, 0, channels * sizeof *y);
 	for (size_t h = down.first; h < down.end; h++)
 		for (size_t w = across.first; w < across.end; w++, k++) {
-			const float *x = image + (h * p->s.in.width + w) * channels;
+			float *x = image + (h * p->s.in.width + w) * channels;
 
 			if (p->s.average) {
-				add_scaled(y, x, p->share, channels);
+				add_scaled(back ? x : y, back ? y : x, p->share, channels);
+			} else if (back) {
+				add_where(x, p->place, y, k, channels);
 			} else if (k) {
 				larger(y, p->place, x, k, channels);
 			} else {
@@ -93,62 +107,36 @@ static void pool_window(const struct cpu_pool *p, float *y, const float *image, 
 		}
 }
 
-void cpu_pool_forward(struct device *d, void *pool, float *y, const float *x, size_t rows)
+INLINED void windows(const struct cpu_pool *p, float *y, float *x, size_t rows, bool back)
 {
-	struct cpu_pool *p = pool;
 	const struct image in = p->s.in, out = p->s.out;
+	const size_t kept = p->s.average ? 0 : in.channels;
+	int32_t *place = p->place;
 	uint8_t *winner = p->winner;
-	for (size_t r = 0; r < rows; r++, x += image_size(in))
+	for (size_t r = 0; r < rows; r++, x += image_size(in)) {
+		if (back)
+			memset(x, 0, image_size(in) * sizeof *x);
 		for (size_t h = 0; h < out.height; h++)
 			for (size_t w = 0; w < out.width; w++, y += in.channels) {
-				pool_window(p, y, x, span_of(p->s.window, h, in.height),
-					    span_of(p->s.window, w, in.width));
-				if (!p->s.average)
-					for (size_t c = 0; c < in.channels; c++)
-						*winner++ = (uint8_t)p->place[c];
+				for (size_t c = 0; back && c < kept; c++)
+					place[c] = *winner++;
+				window(p, y, x, span_of(p->s.window, h, in.height),
+				       span_of(p->s.window, w, in.width), back);
+				for (size_t c = 0; !back && c < kept; c++)
+					*winner++ = (uint8_t)place[c];
 			}
+	}
 }
 
-static void add_where(float *restrict dx, const int32_t *restrict place, const float *restrict dy,
-		      int32_t k, size_t channels)
+void cpu_pool_forward(struct device *d, void *pool, float *y, const float *x, size_t rows)
 {
-	for (size_t c = 0; c < channels; c++)
-		dx[c] += place[c] == k ? dy[c] : 0;
-}
-
-static void pool_window_back(const struct cpu_pool *p, float *image, const float *dy,
-			     struct span down, struct span across)
-{
-	const size_t channels = p->s.in.channels;
-	int32_t k = 0;
-	for (size_t h = down.first; h < down.end; h++)
-		for (size_t w = across.first; w < across.end; w++, k++) {
-			float *dx = image + (h * p->s.in.width + w) * channels;
-
-			if (p->s.average)
-				add_scaled(dx, dy, p->share, channels);
-			else
-				add_where(dx, p->place, dy, k, channels);
-		}
+	windows(pool, y, (float *)(uintptr_t)x, rows, false);
 }
 
 void cpu_pool_backward(struct device *d, void *pool, float *dx, const float *dy, const float *x,
 		       const float *y, size_t rows)
 {
-	struct cpu_pool *p = pool;
-	const struct image in = p->s.in, out = p->s.out;
-	const uint8_t *winner = p->winner;
-	for (size_t r = 0; r < rows; r++, dx += image_size(in)) {
-		memset(dx, 0, image_size(in) * sizeof *dx);
-		for (size_t h = 0; h < out.height; h++)
-			for (size_t w = 0; w < out.width; w++, dy += in.channels) {
-				if (!p->s.average)
-					for (size_t c = 0; c < in.channels; c++)
-						p->place[c] = *winner++;
-				pool_window_back(p, dx, dy, span_of(p->s.window, h, in.height),
-						 span_of(p->s.window, w, in.width));
-			}
-	}
+	windows(pool, (float *)(uintptr_t)dy, dx, rows, true);
 }
 
 /* ---- Shortcuts ----------------------------------------------------------- */

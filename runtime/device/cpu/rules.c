@@ -63,9 +63,6 @@ void cpu_limit(struct device *d, float *restrict y, const float *square, float m
 	       size_t n)
 {
 	const float by = limit_of(*square, most, least);
-	if (by == 1)
-		return;
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		y[i] *= by;
+	if (by != 1)
+		cpu_scale(d, y, by, n);
 }

@@ -1,40 +1,14 @@
 /*
- * sequence.c - the operations of transformers on the CPU: embeddings, layer normalisation, GELU,
+ * sequence.c - the operations of transformers on the CPU: embeddings, layer normalisation and
  * causal attention. oneDNN does the products of attention, on strided matrices. The rest are loops
- * that the compiler vectorises, with glibc's vector exp and erf.
+ * that the compiler vectorises, with glibc's vector exp.
  */
 #pragma GCC optimize("no-math-errno")
 #include "runtime/device/cpu/cpu.h"
 
 #include <math.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
 #include <string.h>
-
-void cpu_add(struct device *d, float *restrict y, const float *restrict x, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		y[i] += x[i];
-}
-
-/* ---- GELU ---------------------------------------------------------------- */
-
-static const float half_root = 0.70710678f, density = 0.39894228f; /* sqrt(1/2), 1 / sqrt(2 pi) */
-
-void cpu_gelu(struct device *d, float *restrict y, const float *restrict x, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		y[i] = 0.5f * x[i] * (1 + erff(half_root * x[i]));
-}
-
-void cpu_gelu_grad(struct device *d, float *restrict dy, const float *restrict x, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++)
-		dy[i] *= 0.5f * (1 + erff(half_root * x[i])) +
-			 density * x[i] * expf(-0.5f * x[i] * x[i]);
-}
 
 /* ---- Embeddings ---------------------------------------------------------- */
 
@@ -159,17 +133,6 @@ void cpu_attention_free(struct device *d, void *attention)
 	free(a);
 }
 
-/* y[m x n] = by op(a)[m x k] op(b)[k x n]; rows are lda, ldb, ldy apart. */
-static void product(float *y, size_t ldy, bool at, const float *a, size_t lda, bool bt,
-		    const float *b, size_t ldb, size_t m, size_t n, size_t k, float by)
-{
-	dnnl_status_t status = dnnl_sgemm(at ? 'T' : 'N', bt ? 'T' : 'N', (dnnl_dim_t)m,
-					  (dnnl_dim_t)n, (dnnl_dim_t)k, by, a, (dnnl_dim_t)lda, b,
-					  (dnnl_dim_t)ldb, 0, y, (dnnl_dim_t)ldy);
-	CHECK(status == dnnl_success, "attention of %zu x %zu x %zu: oneDNN status %d", m, n, k,
-	      status);
-}
-
 /* Replaces row i of p[places x places] by the softmax of its first i + 1 numbers, then zeros. */
 static void causal_softmax(float *restrict p, size_t places)
 {
@@ -211,9 +174,9 @@ void cpu_attention_forward(struct device *d, void *attention, float *y, const fl
 		for (size_t h = 0; h < a->heads; h++, p += square(a)) {
 			const float *q = x + 3 * h * w, *k = q + w, *v = k + w;
 
-			product(p, t, false, q, 3 * wide, true, k, 3 * wide, t, t, w, a->scale);
+			cpu_product(p, t, false, q, 3 * wide, true, k, 3 * wide, t, t, w, a->scale);
 			causal_softmax(p, t);
-			product(y + h * w, wide, false, p, t, false, v, 3 * wide, t, w, t, 1);
+			cpu_product(y + h * w, wide, false, p, t, false, v, 3 * wide, t, w, t, 1);
 		}
 }
 
@@ -228,10 +191,10 @@ void cpu_attention_backward(struct device *d, void *attention, float *dx, const 
 			const float *q = x + 3 * h * w, *k = q + w, *v = k + w, *g = dy + h * w;
 			float *dq = dx + 3 * h * w, *dk = dq + w, *dv = dk + w;
 
-			product(a->dp, t, false, g, wide, true, v, ld, t, t, w, 1);
-			product(dv, ld, true, p, t, false, g, wide, t, w, t, 1);
+			cpu_product(a->dp, t, false, g, wide, true, v, ld, t, t, w, 1);
+			cpu_product(dv, ld, true, p, t, false, g, wide, t, w, t, 1);
 			softmax_grad(a->dp, p, t);
-			product(dq, ld, false, a->dp, t, false, k, ld, t, w, t, a->scale);
-			product(dk, ld, true, a->dp, t, false, q, ld, t, w, t, a->scale);
+			cpu_product(dq, ld, false, a->dp, t, false, k, ld, t, w, t, a->scale);
+			cpu_product(dk, ld, true, a->dp, t, false, q, ld, t, w, t, a->scale);
 		}
 }

@@ -19,7 +19,7 @@ void cuda_branch_open(struct device *d)
 {
 	struct cuda *c = cuda_of(d);
 	struct branch *b = &c->branch;
-	b->off = cuda_off("MVBENCH_CUDA_BRANCH");
+	b->off = cuda_switch("MVBENCH_CUDA_BRANCH", "0");
 	TRY_CUDA(d, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
 	TRY_CUDA(d, cudaEventCreateWithFlags(&b->forked, cudaEventDisableTiming));
 	TRY_CUDA(d, cudaEventCreateWithFlags(&b->joined, cudaEventDisableTiming));

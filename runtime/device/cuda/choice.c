@@ -24,7 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -35,7 +34,8 @@ enum {
 	LOOK_EVERY = 5   /* interval of polling the lock [milliseconds] */
 };
 
-static const char *const direction_names[] = {"forward", "backward data", "backward weight"};
+#define DIRECTION_TEXT(name, text, ...) text,
+static const char *const direction_names[] = {DIRECTION_LIST(DIRECTION_TEXT)};
 
 /* ---- Trials ---------------------------------------------------------------- */
 
@@ -48,42 +48,29 @@ struct found {
 	double ms;
 };
 
-#define TAKE_FOUND(to, from, n) \
-	for (int i_ = 0; i_ < (n); i_++) \
-		(to)[i_] = (struct found) \
-		{ \
-			.algorithm = (int)(from)[i_].algo, .status = (from)[i_].status, \
-			.steady = (from)[i_].determinism == CUDNN_DETERMINISTIC, \
-			.math = (from)[i_].mathType, .ms = (double)(from)[i_].time \
-		}
-
 /* Tries all algorithms, with a temporary output. Returns their number, the fastest first. */
 static int try_all(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
 		   const void *a, const void *b, void *out, void *work, size_t bytes,
 		   struct found *found)
 {
 	cudnnHandle_t dnn = cuda_of(d)->dnn;
-	cudnnStatus_t status;
+	cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
 	int n = 0;
-	if (k == FORWARD) {
-		cudnnConvolutionFwdAlgoPerf_t all[ALGORITHMS];
-		status = cudnnFindConvolutionForwardAlgorithmEx(dnn, p->x, a, v->filter, b,
-								p->window[k], p->y, out, ALGORITHMS,
-								&n, all, work, bytes);
-		TAKE_FOUND(found, all, n);
-	} else if (k == BACKWARD_DATA) {
-		cudnnConvolutionBwdDataAlgoPerf_t all[ALGORITHMS];
-		status = cudnnFindConvolutionBackwardDataAlgorithmEx(
-			dnn, v->filter, b, p->y, a, p->window[k], p->x, out, ALGORITHMS, &n, all,
-			work, bytes);
-		TAKE_FOUND(found, all, n);
-	} else {
-		cudnnConvolutionBwdFilterAlgoPerf_t all[ALGORITHMS];
-		status = cudnnFindConvolutionBackwardFilterAlgorithmEx(
-			dnn, p->x, a, p->y, b, p->window[k], v->filter, out, ALGORITHMS, &n, all,
-			work, bytes);
-		TAKE_FOUND(found, all, n);
+#define TRY_ALL(name, text, Word, Short, a_shape, b_shape, out_shape) \
+	if (k == name) { \
+		cudnnConvolution##Short##AlgoPerf_t all[ALGORITHMS]; \
+		status = cudnnFindConvolution##Word##AlgorithmEx( \
+			dnn, a_shape, a, b_shape, b, p->window, out_shape, out, ALGORITHMS, &n, \
+			all, work, bytes); \
+		for (int i = 0; i < n; i++) \
+			found[i] = (struct found){.algorithm = (int)all[i].algo, \
+						  .status = all[i].status, \
+						  .steady = all[i].determinism == \
+							    CUDNN_DETERMINISTIC, \
+						  .math = all[i].mathType, \
+						  .ms = (double)all[i].time}; \
 	}
+	DIRECTION_LIST(TRY_ALL)
 	if (status == CUDNN_STATUS_SUCCESS)
 		return n;
 	if (!conv_can_pad(cuda_of(d), v))
@@ -99,19 +86,13 @@ static size_t workspace_of(struct device *d, struct cuda_conv *v, struct conv_pl
 {
 	cudnnHandle_t dnn = cuda_of(d)->dnn;
 	size_t bytes = 0;
-	cudnnStatus_t status = cudnnSetConvolutionMathType(p->window[k], math);
-	if (status == CUDNN_STATUS_SUCCESS && k == FORWARD)
-		status = cudnnGetConvolutionForwardWorkspaceSize(
-			dnn, p->x, v->filter, p->window[k], p->y,
-			(cudnnConvolutionFwdAlgo_t)algorithm, &bytes);
-	else if (status == CUDNN_STATUS_SUCCESS && k == BACKWARD_DATA)
-		status = cudnnGetConvolutionBackwardDataWorkspaceSize(
-			dnn, v->filter, p->y, p->window[k], p->x,
-			(cudnnConvolutionBwdDataAlgo_t)algorithm, &bytes);
-	else if (status == CUDNN_STATUS_SUCCESS)
-		status = cudnnGetConvolutionBackwardFilterWorkspaceSize(
-			dnn, p->x, p->y, p->window[k], v->filter,
-			(cudnnConvolutionBwdFilterAlgo_t)algorithm, &bytes);
+	cudnnStatus_t status = cudnnSetConvolutionMathType(p->window, math);
+#define WORKSPACE(name, text, Word, Short, a_shape, b_shape, out_shape) \
+	if (status == CUDNN_STATUS_SUCCESS && k == name) \
+		status = cudnnGetConvolution##Word##WorkspaceSize( \
+			dnn, a_shape, b_shape, p->window, out_shape, \
+			(cudnnConvolution##Short##Algo_t)algorithm, &bytes);
+	DIRECTION_LIST(WORKSPACE)
 	return status == CUDNN_STATUS_SUCCESS ? bytes : SIZE_MAX;
 }
 
@@ -164,13 +145,6 @@ static struct conv_choice best_of(struct device *d, struct cuda_conv *v, struct 
 	return best;
 }
 
-static double ms_since(const struct timespec *t)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return 1e3 * (double)(now.tv_sec - t->tv_sec) + 1e-6 * (double)(now.tv_nsec - t->tv_nsec);
-}
-
 static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct conv_plan *p,
 				 enum direction k, const void *a, const void *b, double *ms)
 {
@@ -179,10 +153,10 @@ static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct c
 	size_t bytes = CONV_WORKSPACE, out_bytes = numbers_out(v, p, k) * cuda_number(c);
 	void *out = cuda_take(d, out_bytes), *work = trial_memory(&bytes);
 	int n = 0;
-	TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], conv_math(c)));
-	struct timespec since;
-	clock_gettime(CLOCK_MONOTONIC, &since);
-	for (int time = 0; time < TRIALS || (!c->warm && ms_since(&since) < WARM); time++) {
+	TRY_DNN(d, cudnnSetConvolutionMathType(p->window, conv_math(c)));
+	const double warm_at = cuda_seconds() + 1e-3 * WARM;
+
+	for (int time = 0; time < TRIALS || (!c->warm && cuda_seconds() < warm_at); time++) {
 		pulse_step();
 		n = try_all(d, v, p, k, a, b, out, work, bytes, found);
 		cuda_sync(d);
@@ -203,12 +177,6 @@ static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct c
 
 /* ---- The file of choices --------------------------------------------------- */
 
-/* The folder and its lock; heap, fd -1: not locked. */
-struct cache {
-	char *file; /* NULL: nothing is kept */
-	int fd;
-};
-
 static char *cache_folder(void)
 {
 	const char *named = getenv("MVBENCH_CUDA_CACHE"), *cache = getenv("XDG_CACHE_HOME"),
@@ -220,37 +188,21 @@ static char *cache_folder(void)
 	return home && *home == '/' ? sentence("%s/.cache/mvbench", home) : NULL;
 }
 
-static void cache_open(struct cache *k)
-{
-	char *folder AUTOFREE = cache_folder();
-	*k = (struct cache){.fd = -1};
-	if (folder && cuda_program->folder_make(folder) == 0)
-		k->file = sentence("%s/convolutions", folder);
-}
-
 /* Waits for other processes' trials. After a wait in vain no shape waits again: a process may keep
- * the lock forever. */
-static void cache_lock(struct cache *k)
+ * the lock forever. Returns the folder's descriptor, whose close ends the lock; -1: not locked. */
+static int cache_lock(const char *folder)
 {
 	static bool in_vain;
 	const struct timespec look = {.tv_nsec = LOOK_EVERY * 1000000L};
-	char *folder AUTOFREE =
-		k->file ? sentence("%.*s", (int)(strrchr(k->file, '/') - k->file), k->file) : NULL;
-	k->fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	for (int i = 0; k->fd >= 0 && i < WAIT_MOST * 1000 / LOOK_EVERY; i++) {
-		if (flock(k->fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK || in_vain)
-			return;
+	const int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	for (int i = 0; fd >= 0 && i < WAIT_MOST * 1000 / LOOK_EVERY; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK || in_vain)
+			return fd;
 		pulse_step();
 		nanosleep(&look, NULL);
 	}
-	in_vain = k->fd >= 0;
-}
-
-static void cache_close(struct cache *k)
-{
-	if (k->fd >= 0)
-		close(k->fd);
-	free(k->file);
+	in_vain = fd >= 0;
+	return fd;
 }
 
 /* The start of a line. */
@@ -266,9 +218,9 @@ static char *key_of(struct device *d, const struct cuda_conv *v, const struct co
 
 /* Finds a line with this key that cuDNN supports. */
 static bool recall(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
-		   const struct cache *cache, const char *key, struct conv_choice *to)
+		   const char *file, const char *key, struct conv_choice *to)
 {
-	char *text AUTOFREE = cache->file ? cuda_program->text_read(cache->file) : NULL;
+	char *text AUTOFREE = file ? text_read(file) : NULL;
 	for (const char *line = text; line && *line; line = strchr(line, '\n') + 1) {
 		int algorithm, math, end = 0;
 		if (!strchr(line, '\n')) /* of another program: mvbench writes whole lines */
@@ -289,27 +241,24 @@ static bool recall(struct device *d, struct cuda_conv *v, struct conv_plan *p, e
 }
 
 /* Best effort: without a line the next process tries again. Replaces a line with the same key. */
-static void keep(const struct cache *cache, const char *key, const struct conv_choice *choice,
-		 double ms)
+static void keep(const char *file, const char *key, const struct conv_choice *choice, double ms)
 {
 	struct output o;
-	char *old AUTOFREE = cache->file ? cuda_program->text_read(cache->file) : NULL;
-	char *wrong = cache->file ? cuda_program->output_open(&o, "", cache->file) : NULL;
-	if (!cache->file || wrong) {
-		free(wrong);
+	char *old AUTOFREE = text_read(file);
+	char *wrong AUTOFREE = output_open(&o, "", file);
+	if (wrong)
 		return;
-	}
 	for (char *line = old, *end; line && (end = strchr(line, '\n')); line = end + 1)
 		if (strncmp(line, key, strlen(key)) != 0)
 			fwrite(line, 1, (size_t)(end + 1 - line), o.f);
 	fprintf(o.f, "%salgorithm %d math %d\t%.1f us\n", key, choice->algorithm, (int)choice->math,
 		1e3 * ms);
-	free(cuda_program->output_close(&o, NULL));
+	free(output_close(&o, NULL));
 }
 
 static void tell(const char *key, const struct conv_choice *choice, bool kept, double ms)
 {
-	if (!cuda_on("MVBENCH_CUDA_VERBOSE"))
+	if (!cuda_switch("MVBENCH_CUDA_VERBOSE", "1"))
 		return;
 	char *how AUTOFREE = kept ? sentence("kept") : sentence("%.1f us when tried", 1e3 * ms);
 	fprintf(stderr, "mvbench: %salgorithm %d math %d, %zu bytes, %s\n", key, choice->algorithm,
@@ -320,23 +269,25 @@ static void tell(const char *key, const struct conv_choice *choice, bool kept, d
 static struct conv_choice make(struct device *d, struct cuda_conv *v, struct conv_plan *p,
 			       enum direction k, const void *a, const void *b)
 {
-	struct cache cache;
 	struct conv_choice choice;
-	char *key AUTOFREE = key_of(d, v, p, k);
+	char *folder AUTOFREE = cache_folder(), *key AUTOFREE = key_of(d, v, p, k);
+	const bool keeps = folder && folder_make(folder) == 0;
+	char *file AUTOFREE = keeps ? sentence("%s/convolutions", folder) : NULL;
+	int lock = -1;
 	double ms = 0;
-	cache_open(&cache);
-	bool kept = recall(d, v, p, k, &cache, key, &choice);
+	bool kept = recall(d, v, p, k, file, key, &choice);
 
 	if (!kept) {
-		cache_lock(&cache);
-		kept = recall(d, v, p, k, &cache, key, &choice);
+		lock = cache_lock(keeps ? folder : NULL);
+		kept = recall(d, v, p, k, file, key, &choice);
 	}
 	if (!kept) {
 		choice = choose(d, v, p, k, a, b, &ms);
-		if (choice.algorithm >= 0)
-			keep(&cache, key, &choice, ms);
+		if (file && choice.algorithm >= 0)
+			keep(file, key, &choice, ms);
 	}
-	cache_close(&cache);
+	if (lock >= 0)
+		close(lock);
 	tell(key, &choice, kept, ms);
 	return choice;
 }

@@ -1,6 +1,6 @@
 /*
- * columns.cu - operations of linear layers other than products: biases, sums over rows, and columns
- * that are taken out of a matrix and put back.
+ * columns.cu - operations of linear layers other than products: biases, sums over rows, and copies
+ * of columns.
  */
 #include "runtime/device/cuda/columns.h"
 
@@ -11,19 +11,16 @@ template <typename T, int V> struct bias_job : reads_one<T, V> {
 	const float *b;
 	bool relu;
 	struct kept {
-		float b[V];
+		float b;
 	};
 	__device__ kept keep(size_t column) const
 	{
-		kept k;
-		for (int v = 0; v < V; v++)
-			k.b[v] = b[column + v];
-		return k;
+		return {b[column]};
 	}
-	__device__ void write(size_t at, const pack<T, V> &i, const kept &k) const
+	__device__ void write(size_t at, const pack<T, V> &i, const kept *k) const
 	{
 		store_each<V>(y + at, [&](int v) {
-			float x = number(i.v[v]) + k.b[v];
+			float x = number(i.v[v]) + k[v].b;
 			return relu && x < 0 ? 0 : x;
 		});
 	}
@@ -38,7 +35,7 @@ template <typename T, int V> struct sum_job : reads_one<T, V> {
 	{
 		return {};
 	}
-	__device__ void add(size_t, const pack<T, V> &i, const kept &, float *sum) const
+	__device__ void add(size_t, const pack<T, V> &i, const kept *, float *sum) const
 	{
 #pragma unroll
 		for (int v = 0; v < V; v++)
@@ -50,7 +47,6 @@ template <typename T, int V> struct sum_job : reads_one<T, V> {
 	}
 };
 
-/* y[r y_width + j] = x[r x_width + j], j < n */
 __global__ void __launch_bounds__(THREADS) copy_columns(float *y, size_t y_width, const float *x,
 							size_t x_width, size_t rows, size_t n)
 {
@@ -59,28 +55,16 @@ __global__ void __launch_bounds__(THREADS) copy_columns(float *y, size_t y_width
 		y[r * y_width + j] = x[r * x_width + j];
 }
 
-void move_columns(struct device *d, float *y, size_t y_width, const float *x, size_t x_width,
-		  size_t rows, size_t n)
+} // namespace
+
+void cuda_copy_columns(struct device *d, float *y, size_t y_width, const float *x, size_t x_width,
+		       size_t rows, size_t n)
 {
 	if (rows && n)
 		QUEUE(d, copy_columns,
 		      dim3((unsigned)((n + THREADS - 1) / THREADS),
 			   (unsigned)smaller(rows, MOST_ROWS)),
 		      THREADS, y, y_width, x, x_width, rows, n);
-}
-
-} // namespace
-
-void cuda_take_columns(struct device *d, float *y, const float *x, size_t rows, size_t width,
-		       size_t first, size_t n)
-{
-	move_columns(d, y, n, x + first, width, rows, n);
-}
-
-void cuda_put_columns(struct device *d, float *y, const float *x, size_t rows, size_t width,
-		      size_t first, size_t n)
-{
-	move_columns(d, y + first, width, x, n, rows, n);
 }
 
 void cuda_bias(struct device *d, float *y, const float *b, bool relu, size_t rows, size_t n)

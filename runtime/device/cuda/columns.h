@@ -3,8 +3,8 @@
  *
  * A thread stays in its columns, keeps their parameters in registers, and loops over the rows. A
  * block covers `groups` packs of columns and THREADS / groups rows at once; blockIdx.y selects the
- * columns. A job defines what a thread keeps of its columns (kept, keep), what it reads at one
- * place (item, read) and what it does with that:
+ * columns. A job defines what a thread keeps of each of its columns (kept, keep), what it reads at
+ * one place (item, read) and what it does with that:
  *
  *   columns_map   write: called at each place
  *   columns_sum   add: float32 within a thread and a block, float64 over blocks; finish: called
@@ -44,7 +44,10 @@ __device__ inline void walk_down(const Job &job, size_t rows, size_t n, size_t c
 {
 	constexpr int U = ahead<V>;
 	const size_t step = gridDim.x * lanes;
-	const typename Job::kept kept = job.keep(column);
+	typename Job::kept kept[V];
+#pragma unroll
+	for (int v = 0; v < V; v++)
+		kept[v] = job.keep(column + v);
 	for (size_t row = blockIdx.x * lanes + lane; row < rows; row += step * U) {
 		typename Job::item item[U];
 
@@ -69,7 +72,7 @@ __global__ void __launch_bounds__(THREADS)
 	if (lane < lanes && column < n)
 		walk_down<V>(job, rows, n, column, lane, lanes,
 			     [&](size_t at, const typename Job::item &item,
-				 const typename Job::kept &kept) { job.write(at, item, kept); });
+				 const typename Job::kept *kept) { job.write(at, item, kept); });
 }
 
 template <int V, typename Job>
@@ -96,7 +99,7 @@ __global__ void __launch_bounds__(THREADS)
 	if (in)
 		walk_down<V>(job, rows, n, column, lane, lanes,
 			     [&](size_t at, const typename Job::item &item,
-				 const typename Job::kept &kept) { job.add(at, item, kept, sum); });
+				 const typename Job::kept *kept) { job.add(at, item, kept, sum); });
 	float *s = shared_floats();
 
 #pragma unroll

@@ -86,8 +86,7 @@ static void unprepare(struct device *d, struct cuda_conv *v)
 	for (size_t i = 0; i < v->plans; i++) {
 		TRY_DNN(d, cudnnDestroyTensorDescriptor(v->plan[i].x));
 		TRY_DNN(d, cudnnDestroyTensorDescriptor(v->plan[i].y));
-		for (int k = 0; k < DIRECTIONS; k++)
-			TRY_DNN(d, cudnnDestroyConvolutionDescriptor(v->plan[i].window[k]));
+		TRY_DNN(d, cudnnDestroyConvolutionDescriptor(v->plan[i].window));
 	}
 	TRY_DNN(d, cudnnDestroyFilterDescriptor(v->filter));
 	cuda_retire(d, v->weight, weight_bytes(d, v));
@@ -176,50 +175,35 @@ static struct conv_plan *plan_of(struct device *d, struct cuda_conv *v, size_t r
 
 	*p = (struct conv_plan){
 		.rows = rows, .x = tensor_of(d, v->in, rows), .y = tensor_of(d, v->out, rows)};
-	for (int k = 0; k < DIRECTIONS; k++) {
-		TRY_DNN(d, cudnnCreateConvolutionDescriptor(&p->window[k]));
-		TRY_DNN(d, cudnnSetConvolution2dDescriptor(p->window[k], pad, pad, stride, stride,
-							   1, 1, CUDNN_CROSS_CORRELATION,
-							   CUDNN_DATA_FLOAT));
-		TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], conv_math(cuda_of(d))));
-	}
+	TRY_DNN(d, cudnnCreateConvolutionDescriptor(&p->window));
+	TRY_DNN(d, cudnnSetConvolution2dDescriptor(p->window, pad, pad, stride, stride, 1, 1,
+						   CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
 	return p;
 }
 
-/* out = the convolution of a and b (an activation or its gradient; weights, or a gradient) + beta
- * out. False: cuDNN does not support it; from now on it is padded. */
+/* out = the convolution of a and b + beta out; a, b: the direction's inputs. False: cuDNN does not
+ * support it; from now on it is padded. */
 static bool convolve(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
 		     const void *a, const void *b, float beta, void *out)
 {
 	cudnnHandle_t dnn = cuda_of(d)->dnn;
-	cudnnConvolutionDescriptor_t w = p->window[k];
 	const float one = 1;
 	CHECK(aligned(a) && aligned(b) && aligned(out),
 	      "a convolution's memory is not on a 16-byte boundary");
 	const struct conv_choice *how = conv_choice_of(d, v, p, k, a, b);
-	const int algorithm = how->algorithm;
-	const size_t bytes = how->bytes;
 
-	if (algorithm < 0) {
+	if (how->algorithm < 0) {
 		turn_to_padded(d, v);
 		return false;
 	}
-	TRY_DNN(d, cudnnSetConvolutionMathType(w, how->math));
-	void *work = cuda_workspace(d, bytes);
-
-	if (k == FORWARD)
-		TRY_DNN(d, cudnnConvolutionForward(dnn, &one, p->x, a, v->filter, b, w,
-						   (cudnnConvolutionFwdAlgo_t)algorithm, work,
-						   bytes, &beta, p->y, out));
-	else if (k == BACKWARD_DATA)
-		TRY_DNN(d, cudnnConvolutionBackwardData(dnn, &one, v->filter, b, p->y, a, w,
-							(cudnnConvolutionBwdDataAlgo_t)algorithm,
-							work, bytes, &beta, p->x, out));
-	else
-		TRY_DNN(d,
-			cudnnConvolutionBackwardFilter(dnn, &one, p->x, a, p->y, b, w,
-						       (cudnnConvolutionBwdFilterAlgo_t)algorithm,
-						       work, bytes, &beta, v->filter, out));
+	TRY_DNN(d, cudnnSetConvolutionMathType(p->window, how->math));
+	void *work = cuda_workspace(d, how->bytes);
+#define CONVOLVE(name, text, Word, Short, a_shape, b_shape, out_shape) \
+	if (k == name) \
+		TRY_DNN(d, cudnnConvolution##Word(dnn, &one, a_shape, a, b_shape, b, p->window, \
+						  (cudnnConvolution##Short##Algo_t)how->algorithm, \
+						  work, how->bytes, &beta, out_shape, out));
+	DIRECTION_LIST(CONVOLVE)
 	return true;
 }
 
@@ -326,7 +310,7 @@ void cuda_conv_forward(struct device *d, void *conv, float *y, const float *x, c
 	if (v->s.bias)
 		cuda_bias(d, y, bias, v->s.relu, pixels, n);
 	else if (v->s.relu)
-		cuda_relu(d, y, pixels * n);
+		cuda_relu(d, y, y, pixels * n);
 }
 
 /* False: cuDNN does not support it; from now on it is padded. */
@@ -382,7 +366,7 @@ void cuda_conv_backward_data(struct device *d, void *conv, float *dx, const floa
 	cuda_join_before(d, dx, rows * image_size(v->s.in) * sizeof *dx);
 	if (add)
 		given_x(d, v, dx, rows);
-	if (!convolve(d, v, plan_of(d, v, rows), BACKWARD_DATA, grad, w, add, out)) {
+	if (!convolve(d, v, plan_of(d, v, rows), BACKWARD_DATA, w, grad, add, out)) {
 		cuda_conv_backward_data(d, conv, dx, dy, weight, add, rows);
 		return;
 	}

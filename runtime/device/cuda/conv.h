@@ -8,7 +8,14 @@
 
 #include <cudnn.h>
 
-enum direction { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT, DIRECTIONS };
+/* The directions: name, text, two words of cuDNN's names; the shapes of the inputs a and b and of
+ * the output, in the order of cuDNN's arguments. */
+#define DIRECTION_LIST(X) \
+	X(FORWARD, "forward", Forward, Fwd, p->x, v->filter, p->y) \
+	X(BACKWARD_DATA, "backward data", BackwardData, BwdData, v->filter, p->y, p->x) \
+	X(BACKWARD_WEIGHT, "backward weight", BackwardFilter, BwdFilter, p->x, p->y, v->filter)
+#define DIRECTION_NAME(name, ...) name,
+enum direction { DIRECTION_LIST(DIRECTION_NAME) DIRECTIONS };
 
 struct problem { /* all fields are size_t: no padding, and memcmp compares them */
 	struct image in, out;
@@ -26,7 +33,7 @@ struct conv_choice {
 struct conv_plan { /* for a number of rows */
 	size_t rows;
 	cudnnTensorDescriptor_t x, y;
-	cudnnConvolutionDescriptor_t window[DIRECTIONS];
+	cudnnConvolutionDescriptor_t window;   /* its math is set before each use */
 	struct conv_choice choice[DIRECTIONS]; /* rows 0: not made yet */
 };
 

@@ -1,7 +1,6 @@
 /*
  * cuda.c - NVIDIA GPUs: cuBLAS for matrices (gemm.c), cuDNN for convolutions (conv.c), own kernels
- * for the rest (*.cu). This file has the functions that call the program, the probe, open and
- * close.
+ * for the rest (*.cu). This file has the probe, open and close.
  *
  * All operations are queued on one stream. put, get, tally, sync and most peer operations wait for
  * it. The data set is copied to the GPU once; rows of a batch are gathered on the device.
@@ -10,10 +9,10 @@
  * mantissa, sums in float32. bf16: activations and their gradients are bf16, packed in the first
  * half of their vectors; parameters, their gradients, running statistics, targets and the tally
  * stay float32, and so do all sums. The operation decides the type, because a vector does not know
- * its own. These operate on floats: put, get, fill, copy, scale, axpy, take_columns, put_columns,
- * step, add_squares and limit (copies, and fills with 0, are right for both types). b of add_bias
- * and sum_rows, targets, weights, biases and scales are floats, too. Everything else is an
- * activation. gemm supports the three uses of a linear layer; at and bt together are refused:
+ * its own. These operate on floats: put, get, fill, copy, scale, axpy, copy_columns, step,
+ * add_squares and limit (copies, and fills with 0, are right for both types). b of add_bias and
+ * sum_rows, targets, weights, biases and scales are floats, too. Everything else is an activation.
+ * gemm supports the three uses of a linear layer; at and bt together are refused:
  *
  *   y = x W^T   (bt)   y, x: activations, W: floats
  *   dx = dy W          dx, dy: activations, W: floats
@@ -27,55 +26,6 @@
 #include <nccl.h>
 #include <stdarg.h>
 #include <stdlib.h>
-
-/* ---- Functions of the program ------------------------------------------ */
-
-const struct cuda_host *cuda_program;
-
-/* text[] = the arguments after fmt, formatted. */
-#define FORMAT(text, fmt) \
-	do { \
-		va_list args_; \
-		va_start(args_, fmt); \
-		vsnprintf(text, sizeof text, fmt, args_); \
-		va_end(args_); \
-	} while (0)
-
-void panic(const char *file, int line, const char *fmt, ...)
-{
-	char text[1024];
-	FORMAT(text, fmt);
-	cuda_program->panic(file, line, "%s", text);
-	abort();
-}
-
-void failure(const char *fmt, ...)
-{
-	char text[1024];
-	FORMAT(text, fmt);
-	cuda_program->failure("%s", text);
-	abort();
-}
-
-void *must(void *p)
-{
-	return cuda_program->must(p);
-}
-
-void pulse_step(void)
-{
-	cuda_program->pulse_step();
-}
-
-char *sentence(const char *fmt, ...)
-{
-	char *text;
-	va_list args;
-	va_start(args, fmt);
-	int n = vasprintf(&text, fmt, args);
-	va_end(args);
-	return must(n < 0 ? NULL : text);
-}
 
 void cuda_failed(struct device *d, const char *file, int line, const char *call, const char *why)
 {
@@ -91,18 +41,6 @@ void cuda_failed(struct device *d, const char *file, int line, const char *call,
 		c->uncaptured = what;
 }
 
-bool cuda_off(const char *name)
-{
-	const char *value = getenv(name);
-	return value && strcmp(value, "0") == 0;
-}
-
-bool cuda_on(const char *name)
-{
-	const char *value = getenv(name);
-	return value && strcmp(value, "1") == 0;
-}
-
 /* ---- Can a GPU be used here? ---------------------------------------------- */
 
 enum {
@@ -113,28 +51,30 @@ enum {
 };
 
 static char why_not[512]; /* of the last probe */
+static bool computes;     /* mvbench_cuda */
 
 static const char *unusable(const char *fmt, ...)
 {
-	FORMAT(why_not, fmt);
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(why_not, sizeof why_not, fmt, args);
+	va_end(args);
 	return why_not;
 }
 
 /* "580.95.05"; if unknown, the version of CUDA that the driver supports. */
 static void driver_version(char *text, size_t room, int supports)
 {
-	char line[256] = "";
-	FILE *f = fopen("/proc/driver/nvidia/version", "r");
+	char *line AUTOFREE = text_read("/proc/driver/nvidia/version"), *at = NULL;
 	snprintf(text, room, "CUDA %d.%d", supports / 1000, supports % 1000 / 10);
-	if (f && fgets(line, sizeof line, f))
-		for (char *at = NULL, *word = strtok_r(line, " \t\n", &at); word;
-		     word = strtok_r(NULL, " \t\n", &at))
-			if (strspn(word, "0123456789.") == strlen(word) && strchr(word, '.')) {
-				snprintf(text, room, "%s", word);
-				break;
-			}
-	if (f)
-		fclose(f);
+	if (line)
+		line[strcspn(line, "\n")] = '\0';
+	for (char *word = line ? strtok_r(line, " \t", &at) : NULL; word;
+	     word = strtok_r(NULL, " \t", &at))
+		if (strspn(word, "0123456789.") == strlen(word) && strchr(word, '.')) {
+			snprintf(text, room, "%s", word);
+			return;
+		}
 }
 
 static void library_versions(char *text, size_t room, int runtime)
@@ -170,10 +110,7 @@ static cudaError_t least_free(struct device_facts *f)
 /* Not the GPU's number: a worker may see only one GPU, which is then its 0. */
 static uint64_t identity_of(const struct cudaDeviceProp *p)
 {
-	uint64_t h = 0;
-	for (size_t i = 0; i < sizeof p->uuid.bytes; i++)
-		h = hash64(h ^ (unsigned char)p->uuid.bytes[i]);
-	return h;
+	return hash_of(HASH_START, p->uuid.bytes, sizeof p->uuid.bytes);
 }
 
 static const char *cuda_probe(struct device_facts *f)
@@ -215,7 +152,7 @@ static const char *cuda_probe(struct device_facts *f)
 		facts.mps |= mps != 0;
 	}
 	/* A context takes memory and stays: a process that computes makes only its own. */
-	if (status == cudaSuccess && !cuda_program->computes)
+	if (status == cudaSuccess && !computes)
 		status = least_free(&facts);
 	if (status != cudaSuccess)
 		return unusable("the GPU cannot be used: %s", cudaGetErrorString(status));
@@ -243,10 +180,10 @@ static void cuda_open(struct device *d, int threads)
 	TRY_CUDA(d, cudaGetDeviceProperties(&p, c->gpu));
 	snprintf(c->model, sizeof c->model, "%.127s", p.name);
 	d->identity = identity_of(&p);
-	c->without_graphs = cuda_off("MVBENCH_CUDA_GRAPHS");
-	c->alone = cuda_off("MVBENCH_CUDA_TOGETHER");
-	c->unpadded = cuda_off("MVBENCH_CUDA_PAD");
-	c->early = cuda_on("MVBENCH_CUDA_EARLY") && p.major * 10 + p.minor >= EARLY;
+	c->without_graphs = cuda_switch("MVBENCH_CUDA_GRAPHS", "0");
+	c->alone = cuda_switch("MVBENCH_CUDA_TOGETHER", "0");
+	c->unpadded = cuda_switch("MVBENCH_CUDA_PAD", "0");
+	c->early = cuda_switch("MVBENCH_CUDA_EARLY", "1") && p.major * 10 + p.minor >= EARLY;
 	const char *blocks = getenv("MVBENCH_CUDA_SUM_BLOCKS");
 	c->sum_blocks = blocks && atoi(blocks) > 0 ? (size_t)atoi(blocks) : SUM_BLOCKS;
 	c->bf16 = strcmp(d->precision, "bf16") == 0;
@@ -295,52 +232,26 @@ static void cuda_close(struct device *d)
 
 /* ---- The table of operations ---------------------------------------------- */
 
-/* An operation that is not named here is treated as the worst case. */
-#define IS(word) (strcmp(name, #word) == 0)
-/* These join the branch themselves, if they must. */
-static inline bool joins_branch_itself(const char *name)
-{
-	return IS(conv_backward_weight) || IS(conv_backward_data) || IS(norm_backward);
-}
+/* The last words of the rows of DEVICE_OPS; each promises what those before it promise, too. */
+enum { EFFECT_ANY, EFFECT_NO_WEIGHTS, EFFECT_NO_GRADIENTS, EFFECT_JOINS };
 
-/* These read no gradient of a convolution's weights. */
-static inline bool is_of_backward_pass(const char *name)
-{
-	return joins_branch_itself(name) || IS(pool_backward) || IS(shortcut_grad) ||
-	       IS(relu_grad) || IS(tanh_grad) || IS(dropout);
-}
-
-/* These write activations or gradients, but no weights. */
-static inline bool writes_no_weights(const char *name)
-{
-	return is_of_backward_pass(name) || IS(conv_forward) || IS(norm_forward) ||
-	       IS(pool_forward) || IS(shortcut) || IS(gemm) || IS(add_bias) || IS(sum_rows) ||
-	       IS(relu) || IS(tanh) || IS(softmax_xent) || IS(mse) || IS(gather);
-}
-
-#define JOINED(name, params, args, ...) \
-	static void joined_##name params \
+#define JOINED(name, params, args, kind, amount, effect, ...) \
+	static void joined_##name DEVICE_PARAMS params \
 	{ \
-		if (!joins_branch_itself(#name)) \
+		if (EFFECT_##effect < EFFECT_JOINS) \
 			cuda_join(d); \
-		if (!is_of_backward_pass(#name)) \
+		if (EFFECT_##effect < EFFECT_NO_GRADIENTS) \
 			cuda_conv_settle(d); \
-		if (!writes_no_weights(#name)) \
+		if (EFFECT_##effect < EFFECT_NO_WEIGHTS) \
 			cuda_writes(d); \
-		cuda_##name args; \
+		cuda_##name DEVICE_ARGS args; \
 	}
 DEVICE_OPS(JOINED)
 
 #define SLOT(name, ...)   .name = joined_##name,
 #define LAYER_SLOTS(name) .name##_new = cuda_##name##_new, .name##_free = cuda_##name##_free,
 static const struct device_ops ops = {.name = "cuda",
-				      .probe = cuda_probe,
-				      .open = cuda_open,
-				      .close = cuda_close,
-				      .alloc = cuda_alloc,
-				      .free = cuda_free,
-				      .get = cuda_get,
-				      .tally = cuda_tally,
+				      DEVICE_BASICS(cuda),
 				      .graph = cuda_graph,
 				      .event_record = cuda_event_record,
 				      .event_wait = cuda_event_wait,
@@ -348,9 +259,9 @@ static const struct device_ops ops = {.name = "cuda",
 				      .peer = &cuda_peer,
 				      DEVICE_OPS(SLOT) DEVICE_LAYERS(LAYER_SLOTS)};
 
-__attribute__((visibility("default"))) const struct device_ops *mvbench_cuda(
-	const struct cuda_host *of_the_program)
+__attribute__((visibility("default"))) const struct device_ops *mvbench_cuda(uint64_t build,
+									     bool uses_cuda)
 {
-	cuda_program = of_the_program;
-	return cuda_program->build == cuda_build() ? &ops : NULL;
+	computes = uses_cuda;
+	return build == cuda_build() ? &ops : NULL;
 }

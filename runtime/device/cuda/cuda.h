@@ -17,20 +17,7 @@ extern "C" {
 #include "runtime/device/device.h"
 
 #include <string.h>
-
-/* Functions of the program that the module calls. It wraps them in functions of the same names. */
-struct cuda_host {
-	uint64_t build; /* cuda_build() of the program */
-	bool computes;  /* this process uses CUDA: its probe makes no contexts on other GPUs */
-	void (*panic)(const char *file, int line, const char *fmt, ...); /* these two do not */
-	void (*failure)(const char *fmt, ...);                           /* return */
-	void *(*must)(void *p);
-	void (*pulse_step)(void);
-	char *(*text_read)(const char *path);
-	int (*folder_make)(const char *path);
-	char *(*output_open)(struct output *o, const char *option, const char *path);
-	char *(*output_close)(struct output *o, char *wrong);
-};
+#include <time.h>
 
 /* A hash of what must be equal on both sides: the structs, and the formulas of the updaters,
  * because an updater that the module lacks would push nothing. */
@@ -42,19 +29,19 @@ static inline uint64_t cuda_build(void)
 #undef UPDATER_TEXT
 #undef RULE_TEXT
 	const size_t bytes[] = {sizeof(struct device_ops), sizeof(struct peer_ops),
-				sizeof(struct device_facts), sizeof(struct device),
-				sizeof(struct cuda_host)};
+				sizeof(struct device_facts), sizeof(struct device)};
 	uint64_t structs = hash_of(HASH_START, bytes, sizeof bytes);
 	return hash_of(structs, updaters_text, sizeof updaters_text);
 }
 
-/* The only export of the module. Its probe starts CUDA in this process; children forked later
- * cannot use CUDA. NULL: the module was built for another program. */
-const struct device_ops *mvbench_cuda(const struct cuda_host *host);
+/* The only export of the module. build: cuda_build() of the program; computes: this process uses
+ * CUDA: the probe makes no contexts on other GPUs. The probe starts CUDA in this process; children
+ * forked later cannot use CUDA. NULL: the module was built for another program. The module calls
+ * functions of the program (cuda_module.c lists them). */
+typedef const struct device_ops *mvbench_cuda_fn(uint64_t build, bool computes);
+mvbench_cuda_fn mvbench_cuda;
 
 /* ---- Inside the module ----------------------------------------------------- */
-
-extern const struct cuda_host *cuda_program;
 
 /* Values that differ between launches of a graph: kernels read them from memory. */
 struct cuda_now {
@@ -63,15 +50,10 @@ struct cuda_now {
 	uint32_t turn; /* number of the body */
 };
 
-struct cuda_losses {
-	double loss;
-	unsigned long long correct, rows;
-};
-
 enum { CUDA_COUNTERS = 1024 };
 struct device_state { /* on the device; zeroed at open */
 	struct cuda_now step;
-	struct cuda_losses tally;
+	struct tally tally;
 	unsigned counter[CUDA_COUNTERS]; /* zero between two sums */
 };
 
@@ -156,8 +138,20 @@ static inline size_t cuda_number(const struct cuda *c)
 	return c->bf16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-bool cuda_off(const char *name); /* Is this environment variable 0? */
-bool cuda_on(const char *name);  /* is it 1? */
+/* Has this environment variable this value? */
+static inline bool cuda_switch(const char *name, const char *value)
+{
+	const char *set = getenv(name);
+	return set && strcmp(set, value) == 0;
+}
+
+/* The time since an arbitrary start [s], also in a simulation. */
+static inline double cuda_seconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
 
 /* Reports a failed call, its GPU and the reason, and ends the process. While a graph is captured,
  * it keeps the first such message and returns; graph.c then continues without graphs. */
@@ -214,7 +208,7 @@ void cuda_join_before(struct device *d, const void *p, size_t bytes);
 
 /* ---- Operations of the list, and functions that they share ----------------- */
 
-#define CUDA_OP(name, params, ...) void cuda_##name params;
+#define CUDA_OP(name, params, ...) void cuda_##name DEVICE_PARAMS params;
 DEVICE_OPS(CUDA_OP)
 #define CUDA_LAYER(name) \
 	void *cuda_##name##_new(struct device *d, const struct shape *s); \

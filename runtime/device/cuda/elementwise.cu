@@ -2,6 +2,7 @@
  * elementwise.cu - y[i] = f(y[i], x[i], i), for floats and for activations; and the optimiser.
  */
 #include "runtime/device/cuda/kernel.h"
+#include "runtime/device/maps.h"
 
 #include <cmath>
 
@@ -28,6 +29,17 @@ template <typename F> void map_activation(struct device *d, float *y, const floa
 {
 	OF_TYPE(d, map_all(d, (T *)y, (const T *)x, n, f));
 }
+
+#define MAP_OF(name, ...) \
+	struct name##_map { \
+		float a; \
+		__device__ float operator()(float y, float x, size_t) const \
+		{ \
+			return map_##name(y, x, a); \
+		} \
+	};
+SCALED_LIST(MAP_OF)
+MAP_LIST(MAP_OF)
 
 template <rule_kind R> __device__ moving rule_of(moving f, rule by, moving_step now)
 {
@@ -81,11 +93,7 @@ __global__ void __launch_bounds__(THREADS) add_squares(float *y, const float *x,
 	for (size_t i = threadIdx.x; i < n; i += THREADS)
 		sum += (double)x[i] * x[i];
 	of[threadIdx.x] = sum;
-	for (unsigned half = THREADS / 2; half > 0; half /= 2) {
-		__syncthreads();
-		if (threadIdx.x < half)
-			of[threadIdx.x] += of[threadIdx.x + half];
-	}
+	block_reduce<1>(of, threadIdx.x, THREADS, 1);
 	if (threadIdx.x == 0)
 		*y += (float)of[0];
 }
@@ -103,64 +111,19 @@ __global__ void mark(volatile uint32_t *host, const struct cuda_now *step)
 
 } // namespace
 
-void cuda_fill(struct device *d, float *y, float a, size_t n)
-{
-	map_all(d, y, y, n, [=] __device__(float, float, size_t) { return a; });
-}
+#define CUDA_SCALED(name, params, args, kind, amount, effect, from) \
+	void cuda_##name DEVICE_PARAMS params \
+	{ \
+		map_all(d, y, from, n, name##_map{a}); \
+	}
+SCALED_LIST(CUDA_SCALED)
 
-void cuda_scale(struct device *d, float *y, float a, size_t n)
-{
-	map_all(d, y, y, n, [=] __device__(float of, float, size_t) { return a * of; });
-}
-
-void cuda_axpy(struct device *d, float *y, float a, const float *x, size_t n)
-{
-	map_all(d, y, x, n, [=] __device__(float to, float by, size_t) { return to + a * by; });
-}
-
-/* A NaN stays a NaN. */
-void cuda_relu(struct device *d, float *y, size_t n)
-{
-	map_activation(d, y, y, n,
-		       [] __device__(float of, float, size_t) { return of < 0 ? 0 : of; });
-}
-
-void cuda_relu_grad(struct device *d, float *dy, const float *y, size_t n)
-{
-	map_activation(d, dy, y, n,
-		       [] __device__(float g, float of, size_t) { return of == 0 ? 0 : g; });
-}
-
-void cuda_tanh(struct device *d, float *y, size_t n)
-{
-	map_activation(d, y, y, n, [] __device__(float of, float, size_t) { return tanhf(of); });
-}
-
-void cuda_tanh_grad(struct device *d, float *dy, const float *y, size_t n)
-{
-	map_activation(d, dy, y, n,
-		       [] __device__(float g, float of, size_t) { return g * (1 - of * of); });
-}
-
-void cuda_add(struct device *d, float *y, const float *x, size_t n)
-{
-	map_activation(d, y, x, n, [] __device__(float to, float by, size_t) { return to + by; });
-}
-
-void cuda_gelu(struct device *d, float *y, const float *x, size_t n)
-{
-	map_activation(d, y, x, n, [] __device__(float, float of, size_t) {
-		return 0.5f * of * (1 + erff(0.70710678f * of));
-	});
-}
-
-void cuda_gelu_grad(struct device *d, float *dy, const float *x, size_t n)
-{
-	map_activation(d, dy, x, n, [] __device__(float g, float of, size_t) {
-		return g * (0.5f * (1 + erff(0.70710678f * of)) +
-			    0.39894228f * of * expf(-0.5f * of * of));
-	});
-}
+#define CUDA_MAP(name, ...) \
+	void cuda_##name(struct device *d, float *y, const float *x, size_t n) \
+	{ \
+		map_activation(d, y, x, n, name##_map{0}); \
+	}
+MAP_LIST(CUDA_MAP)
 
 /* In a captured graph the key is read from memory, because each launch has another key. */
 void cuda_dropout(struct device *d, float *y, float p, uint64_t salt, size_t n)

@@ -21,16 +21,15 @@
 
 struct recorded_graph {
 	size_t key;
+	bool ran;             /* the body has made all that is made lazily */
 	cudaGraphExec_t exec; /* NULL: not captured yet */
 };
 
-static struct recorded_graph *graph_of(struct cuda *c, size_t key, bool *is_new)
+static struct recorded_graph *graph_of(struct cuda *c, size_t key)
 {
-	*is_new = false;
 	for (size_t i = 0; i < c->graphs; i++)
 		if (c->graph[i].key == key)
 			return &c->graph[i];
-	*is_new = true;
 	c->graph = must(realloc(c->graph, (c->graphs + 1) * sizeof *c->graph));
 	c->graph[c->graphs] = (struct recorded_graph){.key = key};
 	return &c->graph[c->graphs++];
@@ -73,20 +72,18 @@ static cudaGraphExec_t capture(struct device *d, void (*body)(void *ctx), void *
 void cuda_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx)
 {
 	struct cuda *c = cuda_of(d);
-	bool is_new;
-	struct recorded_graph *g = graph_of(c, key, &is_new);
+	struct recorded_graph *g = graph_of(c, key);
 	cuda_set_step(d);
 	cuda_writes(d);
 	c->body = key + 1;
 	d->in_graph = true;
 	c->switched = false;
-	if (!is_new && !g->exec && !c->without_graphs)
+	if (g->ran && !g->exec && !c->without_graphs)
 		g->exec = capture(d, body, ctx);
 	if (!g->exec)
 		run(d, body, ctx);
 	d->in_graph = false;
-	if (is_new && c->switched)
-		c->graphs--; /* the body must run again before it is captured */
+	g->ran |= !c->switched; /* otherwise it must run again before it is captured */
 	if (g->exec)
 		TRY_CUDA(d, cudaGraphLaunch(g->exec, c->stream));
 }

@@ -39,28 +39,19 @@ void launch_early(void (*kernel)(P...), dim3 blocks, dim3 threads, cudaStream_t 
 }
 #endif
 
-#define CHECK_LAUNCH(d, kernel) \
+/* Launches on the device's stream. may_be_early: the kernel begins with wait_for_previous. */
+#define QUEUE_AS(may_be_early, d, kernel, blocks, threads, ...) \
 	do { \
-		cudaError_t status_ = cudaGetLastError(); \
-		if (status_ != cudaSuccess) \
-			cuda_failed(d, __FILE__, __LINE__, kernel, cudaGetErrorString(status_)); \
-	} while (0)
-
-/* Launches on the device's stream. */
-#define QUEUE(d, kernel, blocks, threads, ...) \
-	do { \
-		LAUNCH(kernel, blocks, threads, cuda_of(d)->stream, __VA_ARGS__); \
-		CHECK_LAUNCH(d, #kernel); \
-	} while (0)
-/* The same for a kernel that begins with wait_for_previous. */
-#define QUEUE_EARLY(d, kernel, blocks, threads, ...) \
-	do { \
-		if (cuda_of(d)->early) \
+		if ((may_be_early) && cuda_of(d)->early) \
 			LAUNCH_EARLY(kernel, blocks, threads, cuda_of(d)->stream, __VA_ARGS__); \
 		else \
 			LAUNCH(kernel, blocks, threads, cuda_of(d)->stream, __VA_ARGS__); \
-		CHECK_LAUNCH(d, #kernel); \
+		cudaError_t status_ = cudaGetLastError(); \
+		if (status_ != cudaSuccess) \
+			cuda_failed(d, __FILE__, __LINE__, #kernel, cudaGetErrorString(status_)); \
 	} while (0)
+#define QUEUE(...)       QUEUE_AS(false, __VA_ARGS__)
+#define QUEUE_EARLY(...) QUEUE_AS(true, __VA_ARGS__)
 
 namespace
 {

@@ -12,7 +12,7 @@ constexpr unsigned TALLY_BLOCKS = 128;
 
 /* All threads of a block must call; only thread 0's loss and correct count. */
 __device__ inline void tally_add(double loss, unsigned long long correct, size_t rows,
-				 double divisor, cuda_losses *tally, cuda_stage stage)
+				 double divisor, struct tally *tally, cuda_stage stage)
 {
 	double *losses = (double *)stage.partial;
 	unsigned long long *corrects = (unsigned long long *)(losses + TALLY_BLOCKS);
@@ -39,7 +39,7 @@ __device__ inline void tally_add(double loss, unsigned long long correct, size_t
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
 	softmax_xent(T *z, const float *target, size_t rows, size_t n, float over,
-		     cuda_losses *tally, cuda_stage stage)
+		     struct tally *tally, cuda_stage stage)
 {
 	unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 	double loss = 0;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(THREADS)
 
 template <typename T>
 __global__ void __launch_bounds__(THREADS) mse(T *z, const float *target, size_t rows, size_t n,
-					       float over, cuda_losses *tally, cuda_stage stage)
+					       float over, struct tally *tally, cuda_stage stage)
 {
 	float factor = 2.0f / (over * (float)n);
 	double sum = 0, *s = shared_doubles();

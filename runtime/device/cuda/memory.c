@@ -130,13 +130,10 @@ void cuda_copy(struct device *d, float *y, const float *x, size_t n)
 void cuda_tally(struct device *d, struct tally *out)
 {
 	struct cuda *c = cuda_of(d);
-	struct cuda_losses t;
-	TRY_CUDA(d, cudaMemcpyAsync(&t, &c->state->tally, sizeof t, cudaMemcpyDeviceToHost,
+	TRY_CUDA(d, cudaMemcpyAsync(out, &c->state->tally, sizeof *out, cudaMemcpyDeviceToHost,
 				    c->stream));
-	TRY_CUDA(d, cudaMemsetAsync(&c->state->tally, 0, sizeof t, c->stream));
+	TRY_CUDA(d, cudaMemsetAsync(&c->state->tally, 0, sizeof *out, c->stream));
 	cuda_sync(d);
-	*out = (struct tally){
-		.loss = t.loss, .correct = (int64_t)t.correct, .rows = (int64_t)t.rows};
 }
 
 /* ---- Copies of host arrays ----------------------------------------------- */
@@ -146,15 +143,11 @@ static uint64_t fingerprint_of(const void *array, size_t bytes)
 {
 	enum { WORDS = 16 };
 	const size_t words = bytes / sizeof(uint64_t);
-	uint64_t h = bytes, word;
-	for (size_t i = 0; words && i < WORDS; i++) {
-		memcpy(&word, (const char *)array + part_of(words - 1, WORDS - 1, i) * sizeof word,
-		       sizeof word);
-		h = hash64(h ^ word);
-	}
-	for (size_t i = words * sizeof word; i < bytes; i++)
-		h = hash64(h ^ ((const unsigned char *)array)[i]);
-	return h;
+	const char *at = array;
+	uint64_t h = hash_of(HASH_START, &bytes, sizeof bytes);
+	for (size_t i = 0; words && i < WORDS; i++)
+		h = hash_of(h, at + part_of(words - 1, WORDS - 1, i) * sizeof h, sizeof h);
+	return hash_of(h, at + words * sizeof h, bytes % sizeof h);
 }
 
 static struct resident *resident_of(struct cuda *c, const void *array)

@@ -15,23 +15,19 @@ namespace
 template <typename T, int V> struct statistics_job : reads_one<T, V> {
 	static constexpr int sums = 2;
 	float *at, *running;
-	float alpha, epsilon;
 	size_t rows, n;
 	struct kept {
-		float first[V];
+		float first;
 	};
-	__device__ kept keep(size_t column) const
+	__device__ kept keep(size_t c) const
 	{
-		kept k;
-		for (int v = 0; v < V; v++)
-			k.first[v] = number(this->x[column + v]);
-		return k;
+		return {number(this->x[c])};
 	}
-	__device__ void add(size_t, const pack<T, V> &i, const kept &k, float *sum) const
+	__device__ void add(size_t, const pack<T, V> &i, const kept *k, float *sum) const
 	{
 #pragma unroll
 		for (int v = 0; v < V; v++) {
-			float d = number(i.v[v]) - k.first[v];
+			float d = number(i.v[v]) - k[v].first;
 			sum[v] += d;
 			sum[V + v] += d * d;
 		}
@@ -43,9 +39,9 @@ template <typename T, int V> struct statistics_job : reads_one<T, V> {
 		float var = variance < 0 ? 0 : (float)variance; /* a NaN stays a NaN */
 
 		at[c] = mean;
-		at[n + c] = 1 / sqrtf(var + epsilon);
-		running[c] = (1 - alpha) * running[c] + alpha * mean;
-		running[n + c] = (1 - alpha) * running[n + c] + alpha * var;
+		at[n + c] = 1 / sqrtf(var + NORM_EPSILON);
+		running[c] = (1 - NORM_ALPHA) * running[c] + NORM_ALPHA * mean;
+		running[n + c] = (1 - NORM_ALPHA) * running[n + c] + NORM_ALPHA * var;
 	}
 };
 
@@ -53,25 +49,19 @@ template <typename T, int V> struct norm_job {
 	T *y;
 	const T *x, *more;
 	const float *scale, *at;
-	float epsilon;
 	bool training, relu; /* training: at has inverse deviations; otherwise variances */
 	size_t n;
 	struct kept {
-		float mean[V], a[V], beta[V];
+		float mean, a, beta;
 	};
 	struct item {
 		pack<T, V> x, more;
 	};
-	__device__ kept keep(size_t column) const
+	__device__ kept keep(size_t c) const
 	{
-		kept k;
-		for (int v = 0; v < V; v++) {
-			size_t c = column + v;
-			k.mean[v] = at[c];
-			k.a[v] = scale[c] * (training ? at[n + c] : 1 / sqrtf(at[n + c] + epsilon));
-			k.beta[v] = scale[n + c];
-		}
-		return k;
+		return {at[c],
+			scale[c] * (training ? at[n + c] : 1 / sqrtf(at[n + c] + NORM_EPSILON)),
+			scale[n + c]};
 	}
 	__device__ item read(size_t i) const
 	{
@@ -81,10 +71,10 @@ template <typename T, int V> struct norm_job {
 			it.more = load<V>(more + i);
 		return it;
 	}
-	__device__ void write(size_t i, const item &it, const kept &k) const
+	__device__ void write(size_t i, const item &it, const kept *k) const
 	{
 		store_each<V>(y + i, [&](int v) {
-			float z = (number(it.x.v[v]) - k.mean[v]) * k.a[v] + k.beta[v];
+			float z = (number(it.x.v[v]) - k[v].mean) * k[v].a + k[v].beta;
 			if (more)
 				z += number(it.more.v[v]);
 			return relu && z < 0 ? 0 : z;
@@ -122,23 +112,18 @@ template <typename T, int V> struct norm_grad_scale_job : masked_job<T, V> {
 	T *back;
 	using typename masked_job<T, V>::item;
 	struct kept {
-		float mean[V], a[V];
+		float mean, a;
 	};
-	__device__ kept keep(size_t column) const
+	__device__ kept keep(size_t c) const
 	{
-		kept k;
-		for (int v = 0; v < V; v++) {
-			k.mean[v] = this->at[column + v];
-			k.a[v] = this->at[this->n + column + v];
-		}
-		return k;
+		return {this->at[c], this->at[this->n + c]};
 	}
-	__device__ void add(size_t i, const item &it, const kept &k, float *sum) const
+	__device__ void add(size_t i, const item &it, const kept *k, float *sum) const
 	{
 #pragma unroll
 		for (int v = 0; v < V; v++) {
 			float g = this->g(it, v);
-			sum[v] += g * ((number(it.x.v[v]) - k.mean[v]) * k.a[v]);
+			sum[v] += g * ((number(it.x.v[v]) - k[v].mean) * k[v].a);
 			sum[V + v] += g;
 		}
 		if (back)
@@ -158,26 +143,19 @@ template <typename T, int V> struct norm_grad_job : masked_job<T, V> {
 	float share; /* 1 / rows */
 	using typename masked_job<T, V>::item;
 	struct kept {
-		float mean[V], a[V], b[V], c[V];
+		float mean, a, b, c;
 	};
-	__device__ kept keep(size_t column) const
+	__device__ kept keep(size_t i) const
 	{
-		kept k;
-		for (int v = 0; v < V; v++) {
-			size_t i = column + v;
-			float r = this->at[this->n + i];
-			k.mean[v] = this->at[i];
-			k.a[v] = scale[i] * r;
-			k.b[v] = k.a[v] * r * (dscale[i] * share);
-			k.c[v] = k.a[v] * (dscale[this->n + i] * share);
-		}
-		return k;
+		const float r = this->at[this->n + i], a = scale[i] * r;
+		return {this->at[i], a, a * r * (dscale[i] * share),
+			a * (dscale[this->n + i] * share)};
 	}
-	__device__ void write(size_t i, const item &it, const kept &k) const
+	__device__ void write(size_t i, const item &it, const kept *k) const
 	{
 		store_each<V>(dx + i, [&](int v) {
-			return k.a[v] * this->g(it, v) - k.c[v] -
-			       (number(it.x.v[v]) - k.mean[v]) * k.b[v];
+			return k[v].a * this->g(it, v) - k[v].c -
+			       (number(it.x.v[v]) - k[v].mean) * k[v].b;
 		});
 	}
 };
@@ -219,13 +197,8 @@ void cuda_norm_forward(struct device *d, void *norm, float *y, const float *x, c
 	if (training)
 		OF_PACK(d, packs<T>(n, x),
 			sum_columns<V>(d,
-				       statistics_job<T, V>{{(const T *)x},
-							    m->statistics,
-							    running,
-							    NORM_ALPHA,
-							    NORM_EPSILON,
-							    pixels,
-							    n},
+				       statistics_job<T, V>{
+					       {(const T *)x}, m->statistics, running, pixels, n},
 				       pixels, n));
 	OF_PACK(d, packs<T>(n, y, x, s->adds ? add : NULL), {
 		norm_job<T, V> job{(T *)y,
@@ -233,7 +206,6 @@ void cuda_norm_forward(struct device *d, void *norm, float *y, const float *x, c
 				   s->adds ? (const T *)add : NULL,
 				   scale,
 				   training ? m->statistics : running,
-				   NORM_EPSILON,
 				   training,
 				   s->relu,
 				   n};

@@ -8,7 +8,6 @@
 #include <nccl.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
 static float *cuda_pinned_new(struct device *d, size_t n)
 {
@@ -98,16 +97,12 @@ static char *cuda_nccl_id(struct device *d, unsigned char id[NCCL_ID_BYTES])
  * the others wait for ever. Still ncclInProgress: it did not end in time. */
 static ncclResult_t settled(ncclComm_t comm, ncclResult_t status, double within_s)
 {
-	struct timespec began, now;
-	clock_gettime(CLOCK_MONOTONIC, &began);
+	const double until = cuda_seconds() + within_s;
 	while (status == ncclInProgress) {
 		ncclResult_t asked = ncclCommGetAsyncError(comm, &status);
 		if (asked != ncclSuccess)
 			return asked;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		if ((double)(now.tv_sec - began.tv_sec) +
-			    1e-9 * (double)(now.tv_nsec - began.tv_nsec) >
-		    within_s)
+		if (cuda_seconds() > until)
 			break;
 		sched_yield();
 	}

@@ -49,21 +49,17 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 constexpr int PEERS = 256;
-struct peers {
-	const float *x[PEERS];
-	int k;
-};
-
 struct sum {
-	peers from;
+	const float *from[PEERS];
+	int k;
 	float a;
 	template <int V> __device__ void operator()(at<V> here, float *y) const
 	{
-		pack<float, V> all = load<V>(from.x[0] + here.i);
+		pack<float, V> all = load<V>(from[0] + here.i);
 
 #pragma unroll 4
-		for (int k = 1; k < from.k; k++) {
-			pack<float, V> x = load<V>(from.x[k] + here.i);
+		for (int i = 1; i < k; i++) {
+			pack<float, V> x = load<V>(from[i] + here.i);
 			for (int v = 0; v < V; v++)
 				all.v[v] += x.v[v];
 		}
@@ -77,12 +73,11 @@ struct sum {
 
 void cuda_sum(struct device *d, float *y, const float *const *x, int k, float a, size_t n)
 {
-	sum s = {{}, a};
+	sum s = {{}, k, a};
 	bool packed = true;
 	CHECK(k > 0 && k <= PEERS, "sum of %d peers", k);
 	for (int i = 0; i < k; i++)
-		packed = aligned(s.from.x[i] = x[i]) && packed;
-	s.from.k = k;
+		packed = aligned(s.from[i] = x[i]) && packed;
 	cuda_writes(d);
 	for_each<wide<float>>(d, packed, n, s, y);
 }

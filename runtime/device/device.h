@@ -46,23 +46,23 @@ struct peer_ops;
  */
 #define DEVICE_PARAMS(...) (struct device * d, __VA_ARGS__)
 #define DEVICE_ARGS(...)   (d, __VA_ARGS__)
-#define PAIR               (float *y, const float *x, size_t n)
+#define Y_OF_X             (float *y, const float *x, size_t n)
 /* Formulas: maps.h. */
 #define SCALED_LIST(X) /* the last word: x of the formula */ \
 	X(fill, (float *y, float a, size_t n), (y, a, n), FILL, n, ANY, y) \
 	X(scale, (float *y, float a, size_t n), (y, a, n), SCALE, n, ANY, y) \
 	X(axpy, (float *y, float a, const float *x, size_t n), (y, a, x, n), AXPY, n, ANY, x)
 #define MAP_LIST(X) \
-	X(relu, PAIR, (y, x, n), SCALE, n, NO_WEIGHTS) \
-	X(relu_grad, PAIR, (y, x, n), AXPY, n, NO_GRADIENTS) \
-	X(tanh, PAIR, (y, x, n), SCALE, n, NO_WEIGHTS) \
-	X(tanh_grad, PAIR, (y, x, n), AXPY, n, NO_GRADIENTS) \
-	X(add, PAIR, (y, x, n), AXPY, n, ANY) \
-	X(gelu, PAIR, (y, x, n), SCALE, n, ANY) \
-	X(gelu_grad, PAIR, (y, x, n), AXPY, n, ANY)
+	X(relu, Y_OF_X, (y, x, n), SCALE, n, NO_WEIGHTS) \
+	X(relu_grad, Y_OF_X, (y, x, n), AXPY, n, NO_GRADIENTS) \
+	X(tanh, Y_OF_X, (y, x, n), SCALE, n, NO_WEIGHTS) \
+	X(tanh_grad, Y_OF_X, (y, x, n), AXPY, n, NO_GRADIENTS) \
+	X(add, Y_OF_X, (y, x, n), AXPY, n, ANY) \
+	X(gelu, Y_OF_X, (y, x, n), SCALE, n, ANY) \
+	X(gelu_grad, Y_OF_X, (y, x, n), AXPY, n, ANY)
 #define DEVICE_OPS(X) \
 	X(put, (float *y, const float *host, size_t n), (y, host, n), COPY, n, ANY) \
-	X(copy, PAIR, (y, x, n), COPY, n, ANY) \
+	X(copy, Y_OF_X, (y, x, n), COPY, n, ANY) \
 	SCALED_LIST(X) \
 	/* y[r y_width + j] = x[r x_width + j], j < n */ \
 	X(copy_columns, \
@@ -100,7 +100,7 @@ struct peer_ops;
 	/* a, b: the moments, NULL if the rule has none */ \
 	X(step, (float *x, float *a, float *b, const float *g, const struct rule *by, size_t n), \
 	  (x, a, b, g, by, n), UPDATE, n, ANY) \
-	X(add_squares, PAIR, (y, x, n), CLIP, n, ANY) \
+	X(add_squares, Y_OF_X, (y, x, n), CLIP, n, ANY) \
 	X(limit, (float *y, const float *square, float most, float least, size_t n), \
 	  (y, square, most, least, n), CLIP, n, ANY) \
 	/* t NULL: the rows as they are */ \

@@ -68,7 +68,7 @@ static double draw(const struct sim_worker *me, double params)
 /* A step that --step-time paces takes no core, because real workers sleep for most of it. */
 static void charge_gradient(double seconds)
 {
-	if (sim_costs()->sleeps)
+	if (costs->sleeps)
 		sim_self()->asleep_s += seconds;
 	else
 		sim_charge(seconds);

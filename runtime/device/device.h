@@ -44,9 +44,12 @@ struct peer_ops;
  * it writes no weights; NO_GRADIENTS: nor does it read a gradient of weights; JOINS: and it waits
  * for the concurrent work by itself, if it must.
  */
-#define DEVICE_PARAMS(...) (struct device * d, __VA_ARGS__)
-#define DEVICE_ARGS(...)   (d, __VA_ARGS__)
-#define Y_OF_X             (float *y, const float *x, size_t n)
+#define DEVICE_PARAMS(params) DEVICE_EXPAND(DEVICE_PARAMS_OF params)
+#define DEVICE_ARGS(args)     DEVICE_EXPAND(DEVICE_ARGS_OF args)
+#define DEVICE_PARAMS_OF(...) (struct device * d, __VA_ARGS__)
+#define DEVICE_ARGS_OF(...)   (d, __VA_ARGS__)
+#define DEVICE_EXPAND(...)    __VA_ARGS__ /* for cppcheck, which expands only arguments twice */
+#define Y_OF_X                (float *y, const float *x, size_t n)
 /* Formulas: maps.h. */
 #define SCALED_LIST(X) /* the last word: x of the formula */ \
 	X(fill, (float *y, float a, size_t n), (y, a, n), FILL, n, ANY, y) \
@@ -162,7 +165,7 @@ struct device_ops {
 	void (*free)(struct device *d, float *p, size_t n);
 	void (*get)(struct device *d, float *host, const float *x, size_t n);
 	void (*tally)(struct device *d, struct tally *out); /* reads and clears it */
-#define DEVICE_SLOT(name, params, ...) void(*name) DEVICE_PARAMS params;
+#define DEVICE_SLOT(name, params, ...) void(*name) DEVICE_PARAMS(params);
 	DEVICE_OPS(DEVICE_SLOT)
 #define DEVICE_LAYER_SLOTS(name) \
 	void *(*name##_new)(struct device * d, const struct shape *s); \

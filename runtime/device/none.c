@@ -54,7 +54,7 @@ static void none_free_layer(struct device *d, void *layer)
 }
 
 #define NOT_DONE(name, params, ...) \
-	static void none_##name DEVICE_PARAMS params \
+	static void none_##name DEVICE_PARAMS(params) \
 	{ \
 	}
 DEVICE_OPS(NOT_DONE)

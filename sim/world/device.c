@@ -115,9 +115,9 @@ static void charge_data(size_t n)
 #define CHARGE_UPDATE(n)      charge_always(COST_SGD, n)
 
 #define TIMED(name, params, args, kind, amount, ...) \
-	static void sim_##name DEVICE_PARAMS params \
+	static void sim_##name DEVICE_PARAMS(params) \
 	{ \
-		inner->name DEVICE_ARGS args; \
+		inner->name DEVICE_ARGS(args); \
 		CHARGE_##kind(amount); \
 	}
 DEVICE_OPS(TIMED)

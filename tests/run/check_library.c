@@ -251,9 +251,10 @@ TEST(cpp_program_uses_the_library)
 	expect("all as expected");
 }
 
-/* MAKEFLAGS would pass the options of this make. */
+/* As in check_bindings.c. */
 #define INSTALL \
-	"unset MAKEFLAGS MFLAGS MAKELEVEL; make -s -C $MVBENCH_HOME B=\"$PWD\" install PREFIX=%s"
+	"unset MAKEFLAGS MFLAGS MAKELEVEL; make -s -C $MVBENCH_HOME " \
+	"B=\"$(realpath --relative-to=$MVBENCH_HOME .)\" install PREFIX=%s"
 
 TEST(installed_library_builds_programs)
 {

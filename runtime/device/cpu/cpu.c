@@ -136,7 +136,7 @@ static inline __attribute__((always_inline)) void map_all(float *y, const float 
 }
 
 #define CPU_SCALED(name, params, args, kind, amount, effect, from) \
-	void cpu_##name DEVICE_PARAMS params \
+	void cpu_##name DEVICE_PARAMS(params) \
 	{ \
 		map_all(y, from, n, map_##name, a); \
 	}

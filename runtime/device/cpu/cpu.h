@@ -21,7 +21,7 @@ __attribute__((simd("notinbranch"), const)) float erff(float);
 
 #include "runtime/device/maps.h"
 
-#define CPU_OP(name, params, ...) void cpu_##name DEVICE_PARAMS params;
+#define CPU_OP(name, params, ...) void cpu_##name DEVICE_PARAMS(params);
 DEVICE_OPS(CPU_OP)
 #define CPU_LAYER(name) \
 	void *cpu_##name##_new(struct device *d, const struct shape *s); \

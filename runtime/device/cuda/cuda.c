@@ -236,7 +236,7 @@ static void cuda_close(struct device *d)
 enum { EFFECT_ANY, EFFECT_NO_WEIGHTS, EFFECT_NO_GRADIENTS, EFFECT_JOINS };
 
 #define JOINED(name, params, args, kind, amount, effect, ...) \
-	static void joined_##name DEVICE_PARAMS params \
+	static void joined_##name DEVICE_PARAMS(params) \
 	{ \
 		if (EFFECT_##effect < EFFECT_JOINS) \
 			cuda_join(d); \
@@ -244,7 +244,7 @@ enum { EFFECT_ANY, EFFECT_NO_WEIGHTS, EFFECT_NO_GRADIENTS, EFFECT_JOINS };
 			cuda_conv_settle(d); \
 		if (EFFECT_##effect < EFFECT_NO_WEIGHTS) \
 			cuda_writes(d); \
-		cuda_##name DEVICE_ARGS args; \
+		cuda_##name DEVICE_ARGS(args); \
 	}
 DEVICE_OPS(JOINED)
 

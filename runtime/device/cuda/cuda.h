@@ -208,7 +208,7 @@ void cuda_join_before(struct device *d, const void *p, size_t bytes);
 
 /* ---- Operations of the list, and functions that they share ----------------- */
 
-#define CUDA_OP(name, params, ...) void cuda_##name DEVICE_PARAMS params;
+#define CUDA_OP(name, params, ...) void cuda_##name DEVICE_PARAMS(params);
 DEVICE_OPS(CUDA_OP)
 #define CUDA_LAYER(name) \
 	void *cuda_##name##_new(struct device *d, const struct shape *s); \

@@ -112,7 +112,7 @@ __global__ void mark(volatile uint32_t *host, const struct cuda_now *step)
 } // namespace
 
 #define CUDA_SCALED(name, params, args, kind, amount, effect, from) \
-	void cuda_##name DEVICE_PARAMS params \
+	void cuda_##name DEVICE_PARAMS(params) \
 	{ \
 		map_all(d, y, from, n, name##_map{a}); \
 	}

@@ -169,10 +169,9 @@ static char *put_facts(struct store *s, int64_t id, const struct experiment *e)
 	const struct cluster *c = e->cluster;
 	const struct machine *m = e->machine;
 	const struct plan *p = e->plan;
-	const bool shares_gpus = c && c->shares_gpus && config->run.step_time == 0;
 	const bool oversubscribed = c && (c->hosts > 1 || *config->harness.hostfile)
 					    ? c->oversubscribed
-					    : p->oversubscribed || shares_gpus;
+					    : p->oversubscribed || (c && c->shares_gpus);
 	return sql_change(
 		s,
 		"UPDATE run SET started = ?2, heartbeat = ?2, checkpoint = nullif(?3, ''), "

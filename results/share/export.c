@@ -10,6 +10,21 @@ struct export_options {
 	const char *db, *where, *label, *format, *table, *out;
 };
 
+/* The choices of --table beside runs, and the tables that they write. */
+#define TABLES(X) \
+	X(options, run_option) \
+	X(epochs, epoch) \
+	X(values, epoch_value) \
+	X(evaluations, evaluation) \
+	X(ranks, rank_epoch) \
+	X(shards, shard) \
+	X(staleness, staleness) \
+	X(arrivals, arrival) \
+	X(events, event) \
+	X(places, rank)
+#define CHOICE_OF(name, table) "|" #name
+#define ROW_OF(name, table)    {#name, #table},
+
 #define OWNER struct export_options
 
 static const struct option options[] = {
@@ -18,9 +33,8 @@ static const struct option options[] = {
 	       "csv: RFC 4180; jsonl: one JSON object per line [name]", .choices = "csv|jsonl"),
 	OPTION(table, CHOICE, "table", "runs",
 	       "table to write; runs has the recorded columns and the figures of "
-	       "run_summary [name]",
-	       .choices = "runs|options|epochs|values|evaluations|ranks|shards|staleness|arrivals|"
-			  "events"),
+	       "run_summary; places: where each process ran [name]",
+	       .choices = "runs" TABLES(CHOICE_OF)),
 	OPTION(out, STRING, "out", "", "output file (empty: standard output) [file]"),
 	{.name = NULL},
 };
@@ -30,13 +44,7 @@ TEXT_FILE(table_runs_sql, "results/share/table_runs.sql");
 
 static const struct {
 	const char *name, *table;
-} tables[] = {
-	{"options", "run_option"}, {"epochs", "epoch"},
-	{"ranks", "rank_epoch"},   {"evaluations", "evaluation"},
-	{"shards", "shard"},       {"staleness", "staleness"},
-	{"values", "epoch_value"}, {"arrivals", "arrival"},
-	{"events", "event"},       {"places", "rank"},
-};
+} tables[] = {TABLES(ROW_OF)};
 
 static char *run_export(void *options_given, struct arguments *rest, int *status)
 {

@@ -151,9 +151,10 @@ static void look_for_sharing(struct cluster *c, const int *number, const struct 
 	for (int h = 0; h < c->hosts; h++) {
 		struct host_use u = use_of_host(c, number, h, (int)run->threads);
 		const char *host = c->rank[u.first].host;
-		/* with --step-time, they sleep most of the time */
-		if (!c->oversubscribed && run->step_time == 0 && u.cores > 0 &&
-		    u.threads > u.cores) {
+		/* with --step-time, workers sleep most of the time */
+		const bool busy = run->step_time == 0;
+		const bool share_gpus = busy && u.seen_gpus > 0 && u.share > 1;
+		if (!c->oversubscribed && busy && u.cores > 0 && u.threads > u.cores) {
 			c->oversubscribed = true;
 			if (c->hosts > 1)
 				fprintf(stderr,
@@ -170,8 +171,8 @@ static void look_for_sharing(struct cluster *c, const int *number, const struct 
 					 u.gpus, u.gpus == 1 ? "" : "s", u.share,
 					 u.share == 1 ? "" : "s", u.mps ? ", MPS" : "");
 		}
-		c->shares_gpus |= u.seen_gpus > 0 && u.share > 1;
-		if (u.seen_gpus > 0 && u.share > 1 && is_news)
+		c->shares_gpus |= share_gpus;
+		if (share_gpus && is_news)
 			fprintf(stderr, "mvbench: oversubscribed: %d workers share a GPU on %s%s\n",
 				u.share, host, u.mps ? " under MPS" : " in turns");
 	}

@@ -110,6 +110,7 @@ TEST(tables_are_exported_as_text)
 		"\r\n11,2,gap,0.25,2\r\n");
 	command("export --db=a.db --table=arrivals", EXIT_OK, "11,0,0,0,1,push\r\n");
 	command("export --db=a.db --table=events", EXIT_OK, "11,0,0,1,1,compute,0,1,");
+	command("export --db=a.db --table=places", EXIT_OK, "run_id,rank,role,host,");
 	command("export --db=a.db --table=options --label=nobody", EXIT_OK,
 		"run_id,part,name,value\r\n");
 	ck_assert_ptr_null(strstr(output, "hidden"));

@@ -235,7 +235,10 @@ TEST(sharing_of_a_gpu_is_recorded, on_real_gpu() ? 0 : 5)
 		   {"FAKE_CUDA_MPS=0", "--step-time=1ms --hostfile=%s/hosts", NULL,
 		    "0; 1 GPU, 2 workers a GPU; 2"}};
 	char out[OUTPUT];
-	folder_text("hosts", "localhost slots=2\n");
+	char host[256], *hosts AUTOFREE = NULL;
+	ck_assert_int_eq(gethostname(host, sizeof host), 0);
+	hosts = sentence("%s slots=2\n", host);
+	folder_text("hosts", hosts);
 	char *options AUTOFREE = must(strdup(words(row[_i].options, folder)));
 	char *line AUTOFREE = sentence("--workload=mlp --mlp.hidden=8 --strategy=allreduce "
 				       "--workers=2 --batch=8 --epochs=1 --device=cuda %s",

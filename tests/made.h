@@ -22,6 +22,15 @@ void made_expect(sqlite3 *db, const char *query, const char *want);
 char *made_rows(sqlite3 *db, const char *query);
 void near(double x, double want, double within);
 
+/* SQL that adds a run at a rate of 0.1, in tables of any version. The values are those of status,
+ * config_hash, workload, strategy, workers, seed, epochs, batch, sync_every, platform,
+ * target_accuracy, and of more columns (", label"). They may end in a FROM. */
+#define INSERT_RUN(more, values) \
+	"INSERT INTO run (servers, barrier_every, lr, lr_schedule, momentum, weight_decay, " \
+	"reduce, lr_scale, device, threads, straggle, status, config_hash, workload, strategy, " \
+	"workers, seed, epochs, batch, sync_every, platform, target_accuracy" more ") SELECT 0, " \
+	"1, 0.1, 'constant', 0, 0, 'mean', 'none', 'cpu', 1, 0, " values
+
 /* The text that `mvbench table` prints below rows that it compares. */
 #define MARKS(control) \
 	"\nversus " control ": the mean difference and its interval.\n" \

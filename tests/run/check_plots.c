@@ -66,16 +66,10 @@ static void add_run(const char *workload, const char *strategy, int workers, int
 		    const char *label, int epochs)
 {
 	char *text = sqlite3_mprintf(
-		"INSERT INTO run (status, config_hash, workload, strategy, workers, servers,"
-		" sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, "
-		"weight_decay,"
-		" reduce, lr_scale, seed, device, platform, threads, straggle, target_accuracy, "
-		"label,"
-		" params, train_size, test_size, table_home, transport)"
-		"VALUES ('done', 'x', %Q, %Q, %d, 0, 1, 1, %d, 32, 0.1, 'constant', 0, 0, 'mean',"
-		" 'none', %d, 'cpu', 'mpi', 1, 0, 0, %Q, 10, 100, 10,"
-		" iif(%Q = 'asgd', 'shared', NULL), 'ipc');",
-		workload, strategy, workers, epochs, seed, label, strategy);
+		INSERT_RUN(", label, params, train_size, test_size, table_home, transport",
+			   "'done', 'x', %Q, %Q, %d, %d, %d, 32, 1, 'mpi', 0, %Q, 10, 100, 10, "
+			   "iif(%Q = 'asgd', 'shared', NULL), 'ipc'"),
+		workload, strategy, workers, seed, epochs, label, strategy);
 	made_sql(db, text);
 	sqlite3_free(text);
 	long long id = sqlite3_last_insert_rowid(db);

@@ -45,13 +45,9 @@ struct made {
 static int64_t add(bool simulated, struct made m)
 {
 	char *text = sqlite3_mprintf(
-		"INSERT INTO run (status, config_hash, workload, strategy, workers, servers,"
-		" sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum,"
-		" weight_decay, reduce, lr_scale, seed, device, platform, sim_platform, threads,"
-		" straggle, target_accuracy, label, oversubscribed, host, started)"
-		"VALUES ('done', %Q, 'mlp', %Q, %d, 0, %d, 1, 1, 32, 0.1, 'constant', 0, 0,"
-		" 'mean', 'none', 1, 'cpu', %Q, %Q, 1, 0, 0, 'validate', 0, 'here',"
-		" format('2026-01-01T00:00:%%02dZ', (SELECT count(*) FROM run)));",
+		INSERT_RUN(", sim_platform, label, oversubscribed, host, started",
+			   "'done', %Q, 'mlp', %Q, %d, 1, 1, 32, %d, %Q, 0, %Q, 'validate', 0, "
+			   "'here', format('2026-01-01T00:00:%%02dZ', (SELECT count(*) FROM run))"),
 		simulated ? "sim" : "real", m.strategy, m.workers, m.sync_every,
 		simulated ? "sim" : "mpi", simulated ? "local" : NULL);
 	sql(text);

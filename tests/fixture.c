@@ -79,6 +79,10 @@ void fixture_init(struct fixture *f)
 
 void fixture_close(struct fixture *f)
 {
+	if (!f->dev.ops)
+		return;
+	if (!f->w.workload)
+		net_fini(&f->w);
 	model_close(&f->w);
 	if (f->loaded) {
 		f->w.workload->dataset->unload(&f->train, &f->test);
@@ -242,7 +246,7 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 			       .floats = x,
 			       .target = target};
 	int32_t index[COUNT(target)];
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	struct worker *w = &f.w;
 	ck_assert_uint_le(r->rows, COUNT(index));
 	for (size_t i = 0; i < r->rows; i++) {
@@ -283,9 +287,6 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 		net_evaluate(w, w->test, index, r->rows);
 		close_loss(w, r, "evaluated", r->evaluated, own);
 	}
-	net_fini(w);
-	model_close(w);
-	fixture_close(&f);
 }
 
 /* ---- The GPU to be tested ------------------------------------------------ */

@@ -301,9 +301,6 @@ TEST(dropped_push_drops_its_gradient)
 	ck_assert_msg(dropped.params == alone.params && alone.params > 0, "%s", dropped.output);
 	double moved = distance(&untrained, &alone), apart = distance(&dropped, &alone);
 	ck_assert_msg(apart < 0.03 * moved, "%g apart, where training moves %g", apart, moved);
-	free(dropped.param);
-	free(alone.param);
-	free(untrained.param);
 }
 
 /* Every row of an epoch is trained on once. With lr 0 the mean loss is serial's. If pushes are

@@ -81,7 +81,6 @@ TEST(strategies_run_on_servers, 7)
 			      row[_i].pushes);
 	ck_assert_msg(r.test_loss < 0.9 * r.first_test_loss, "%s learns nothing: %g, at first %g",
 		      w, r.test_loss, r.first_test_loss);
-	free(r.param);
 }
 
 /* ---- Tables --------------------------------------------------------------------------- */

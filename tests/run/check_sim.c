@@ -226,10 +226,7 @@ TEST(simulated_model_equals_the_real_one, LISTED(strategies))
 				    s->plugin.name, placements[h]);
 			struct result far = run_simulated(n, how);
 			expect_equal(&far, &real, how, tolerance);
-			free(far.param);
 		}
-		free(real.param);
-		free(near_by.param);
 	}
 }
 
@@ -255,8 +252,6 @@ TEST(simulated_options_equal_real_ones, 6)
 	struct result sim = run_simulated(n, words("%s " ONE_HOST STEP, how));
 	expect_equal(&sim, &real, how, 1e-6);
 	ck_assert_double_eq(sim.bytes, real.bytes);
-	free(real.param);
-	free(sim.param);
 }
 
 TEST(simulated_asynchronous_workers_learn, LISTED(strategies))
@@ -271,7 +266,6 @@ TEST(simulated_asynchronous_workers_learn, LISTED(strategies))
 			      "%s learns nothing: %g, at first %g", how, r.test_loss,
 			      r.first_test_loss);
 		ck_assert_msg(r.pushes > 0 && r.stale > 0, "%s: no push is stale", how);
-		free(r.param);
 	}
 }
 
@@ -844,7 +838,6 @@ TEST(work_on_the_host_takes_time)
 			unsetenv("MVBENCH_HOST_PASSES");
 			ck_assert_msg(r.status == 0, "%s", r.output);
 			took[works] = r.computed_s;
-			free(r.param);
 		}
 		near("a step", took[0] / STEPS, step_s + (measured ? 2 * copy_s : 0), 1e-9);
 		near("its work", (took[1] - took[0]) / STEPS / PASSES,

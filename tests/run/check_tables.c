@@ -248,8 +248,6 @@ TEST(downpour_pushes_and_pulls_at_two_intervals)
 	d = distance(&r[2], &r[0]);
 	ck_assert_msg(d > 1e-4, "pulls without the own last steps change nothing: %g", d);
 	ck_assert_double_eq(r[2].pushes, 13);
-	for (int i = 0; i < 3; i++)
-		free(r[i].param);
 }
 
 /* A trainer is at most `bound` exchanges ahead of the slowest. Between its pull and its push
@@ -262,7 +260,6 @@ TEST(ssp_bound_limits_staleness, 1, 3)
 					    bound));
 	ck_assert_msg(r.most_stale <= (n - 1) * (2 * bound + 1) && r.most_stale > 0,
 		      "with a bound of %d a push has staleness %g", bound, r.most_stale);
-	free(r.param);
 }
 
 /* Stragglers' pushes are dropped; without backup workers none is. */
@@ -277,8 +274,6 @@ TEST(late_pushes_of_stragglers_are_dropped)
 		      some->pushes);
 	ck_assert_msg(some->test_loss < 0.9 * some->first_test_loss,
 		      "it learns nothing: %g, at first %g", some->test_loss, some->first_test_loss);
-	free(all->param);
-	free(some->param);
 }
 
 /* One worker and one exchange, after the last of 50 steps: c = c_0 + beta (w - c_0). */
@@ -296,8 +291,6 @@ TEST(centre_moves_by_beta)
 	double d = distance(&c[1], &c[0]);
 	ck_assert_msg(d <= 1e-6, "half of beta does not move half as far: off by %g", d);
 	ck_assert_double_gt(distance(&c[1], &c[2]), 1e-2);
-	free(c[0].param);
-	free(c[1].param);
 	compare_runs(&c[2], how[2], &c[3], how[3], 1e-6);
 }
 
@@ -366,7 +359,6 @@ TEST(downpour_with_adagrad_equals_the_formula, 3)
 		n += pow(w[i], 2);
 	}
 	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-4, "off by %g", sqrt(d / n));
-	free(r.param);
 }
 
 /* ---- Elastic averaging ---- */
@@ -397,8 +389,6 @@ TEST(synchronous_centre_moves_by_beta, 2, 4)
 	}
 	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-5, "%d workers: off by %g of the way", _i,
 		      sqrt(d / n));
-	for (int i = 0; i < 4; i++)
-		free(r[i].param);
 }
 
 /* With one worker both forms are the same. */
@@ -437,8 +427,6 @@ TEST(easgd_order_together_uses_one_model, 2)
 	}
 	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-5, "off by %g of the pull", sqrt(d / n));
 	ck_assert_double_gt(distance(c1, after), 1e-5); /* the change of the last step */
-	for (int i = 0; i < 5; i++)
-		free(r[i].param);
 }
 
 /* ---- What --record stores ------------------------------------------------ */

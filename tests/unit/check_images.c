@@ -495,8 +495,6 @@ TEST(split_image_nets_equal_one_worker, COUNT(splits))
 				splits[_i].tolerance * b.running_loss);
 	ck_assert_double_eq_tol(a.test_loss, b.test_loss, splits[_i].tolerance * b.test_loss);
 	ck_assert(b.test_loss < 0.98 * b.first_test_loss);
-	free(a.param);
-	free(b.param);
 }
 
 /* ---- CIFAR-10 ------------------------------------------------------------ */

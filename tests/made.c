@@ -28,18 +28,19 @@ void new_database(const char *file)
 	store_close(store_in(file, STORE_WRITE));
 }
 
-static sqlite3 *opened(const char *file)
+sqlite3 *made_again(const char *file)
 {
 	char *path AUTOFREE = in_folder(file);
 	sqlite3 *db;
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3_busy_timeout(db, 5000); /* runs may write to it */
 	return db;
 }
 
 sqlite3 *made_open(const char *file)
 {
 	new_database(file);
-	return opened(file);
+	return made_again(file);
 }
 
 void made_sql(sqlite3 *db, const char *text)
@@ -96,7 +97,7 @@ void made_expect(sqlite3 *db, const char *query, const char *want)
 
 void sql_in(const char *file, const char *text)
 {
-	sqlite3 *db = opened(file);
+	sqlite3 *db = made_again(file);
 	made_sql(db, text);
 	sqlite3_close(db);
 }
@@ -113,7 +114,7 @@ double number_in(const char *file, const char *query)
 
 void expect_in(const char *file, const char *query, const char *want)
 {
-	sqlite3 *db = opened(file);
+	sqlite3 *db = made_again(file);
 	made_expect(db, query, want);
 	sqlite3_close(db);
 }

@@ -491,6 +491,28 @@ void small_data(void)
 	idx_put_set(600, 60, false, '-');
 }
 
+/* ---- Simulated platforms ----------------------------------------------- */
+
+void put_hosts(const char *name, int hosts, int cores, int slow)
+{
+	struct text t;
+	FILE *f = text_open(&t);
+	fprintf(f, PLATFORM_HEAD "<zone id='all' routing='Floyd'><router id='switch'/>\n");
+	for (int i = 0; i < hosts; i++)
+		fprintf(f,
+			"<host id='h%d' speed='%dMf' core='%d'/><link id='l%d' bandwidth='1MBps' "
+			"latency='1ms' sharing_policy='SPLITDUPLEX'/>\n",
+			i, i < slow ? 500 : 1000, cores, i);
+	for (int i = 0; i < hosts; i++)
+		fprintf(f,
+			"<route src='h%d' dst='switch'><link_ctn id='l%d' direction='UP'/></route>"
+			"\n",
+			i, i);
+	fprintf(f, "</zone></platform>\n");
+	char *text AUTOFREE = text_close(&t);
+	folder_text(name, text);
+}
+
 /* ---- Commands ------------------------------------------------------------ */
 
 int start_command(const struct command *c, const char *const *word)
@@ -549,6 +571,12 @@ void record_run(const char *words)
 	char out[16384];
 	int status = run_mvbench("timeout 200 env", words, out, sizeof out);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, out);
+}
+
+void record_only(const char *words)
+{
+	forget_runs();
+	record_run(words);
 }
 
 void forget_runs(void)

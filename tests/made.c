@@ -123,3 +123,9 @@ void near(double x, double want, double within)
 {
 	ck_assert_msg(fabs(x - want) <= within, "%.10g is not within %g of %.10g", x, within, want);
 }
+
+void ck_near(const char *what, double x, double want, double within)
+{
+	ck_assert_msg(fabs(x - want) <= within, "%s: %.9g, wanted %.9g within %.2g", what, x, want,
+		      within);
+}

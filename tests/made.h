@@ -22,6 +22,7 @@ void made_expect(sqlite3 *db, const char *query, const char *want);
 /* The rows of a query, from the heap: "," between cells, ";" between rows, "null" for NULL. */
 char *made_rows(sqlite3 *db, const char *query);
 void near(double x, double want, double within);
+void ck_near(const char *what, double x, double want, double within); /* with a message */
 
 /* SQL that adds a run at a rate of 0.1, in tables of any version. The values are those of status,
  * config_hash, workload, strategy, workers, seed, epochs, batch, sync_every, platform,

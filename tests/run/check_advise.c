@@ -84,7 +84,7 @@ static double ranked(const char *column, const char *strategy, int x)
 	return number(sql);
 }
 
-static void ck_near(double x, double y, double share)
+static void ck_share(double x, double y, double share)
 {
 	ck_assert_msg(fabs(x - y) <= share * fabs(y), "%.9g is not within %g of %.9g", x, share, y);
 }
@@ -137,11 +137,11 @@ TEST(ranking_equals_a_sweep_of_the_same_cells)
 	sweep(compared, "sweep.db");
 	ck_advise(0, CLUSTER "--epochs=3 --intervals=4 --format=json", "asgd");
 	for (size_t i = 0; i < COUNT(paced); i++)
-		ck_near(ranked("epoch_seconds", paced[i], 4), swept(paced[i]), 1e-9);
+		ck_share(ranked("epoch_seconds", paced[i], 4), swept(paced[i]), 1e-9);
 	for (size_t i = 0; i < COUNT(other); i++)
-		ck_near(ranked("epoch_seconds", other[i], 0), swept(other[i]), 1e-9);
-	ck_near(ranked("epoch_seconds", "periodic schedule=down", 4), swept("periodic"), 1e-9);
-	ck_near(ranked("speedup", "asgd", 4), swept("serial") / swept("asgd"), 1e-9);
+		ck_share(ranked("epoch_seconds", other[i], 0), swept(other[i]), 1e-9);
+	ck_share(ranked("epoch_seconds", "periodic schedule=down", 4), swept("periodic"), 1e-9);
+	ck_share(ranked("speedup", "asgd", 4), swept("serial") / swept("asgd"), 1e-9);
 	ck_assert(ranked("staleness", "asgd", 4) > 0);
 	/* every strategy is there, in the order of the times */
 	for (int i = 0; strategies[i]; i++)
@@ -216,10 +216,10 @@ TEST(accuracies_are_those_of_selected_runs)
 {
 	sweep(trained, "run.db");
 	ck_advise(0, CLUSTER "--epochs=2 --intervals=4 --where=seed=2 --format=json", "periodic");
-	ck_near(ranked("test_accuracy", "periodic", 4),
-		number_in("run.db", "SELECT test_accuracy FROM run_summary WHERE strategy = "
-				    "'periodic' AND seed = 2"),
-		1e-12);
+	ck_share(ranked("test_accuracy", "periodic", 4),
+		 number_in("run.db", "SELECT test_accuracy FROM run_summary WHERE strategy = "
+				     "'periodic' AND seed = 2"),
+		 1e-12);
 	ck_assert_double_eq(ranked("accuracy_n", "allreduce", 0), 1);
 	/* these have another schedule, or another strategy */
 	ck_assert(isnan(ranked("test_accuracy", "periodic schedule=down", 4)));
@@ -284,7 +284,7 @@ TEST(this_machine_is_simulated_as_calibrated)
 	while (row > out && row[-1] != '\n')
 		row--;
 	ck_assert_msg(sscanf(row, "%d serial - %lf", &place, &seconds) == 2, "%s", row);
-	ck_near(seconds, STEPS_ONE * alone_s, 0.01);
+	ck_share(seconds, STEPS_ONE * alone_s, 0.01);
 	ck_assert_ptr_nonnull(strstr(out, "Not simulated:"));
 	ck_assert_ptr_nonnull(strstr(out, "--reduce=sum: gossip averages"));
 	ck_assert_ptr_nonnull(strstr(out, "steps (step + push and pull / X)"));
@@ -311,8 +311,8 @@ TEST(hostfile_is_simulated_with_its_links)
 			 "(1, 'both', 65536, 1e-3)");
 	ck_advise(0, asked, "asgd");
 	record_run(one);
-	ck_near(ranked("epoch_seconds", "allreduce", 0),
-		number_in("run.db", "SELECT epoch_seconds FROM run_summary"), 1e-9);
+	ck_share(ranked("epoch_seconds", "allreduce", 0),
+		 number_in("run.db", "SELECT epoch_seconds FROM run_summary"), 1e-9);
 	ck_assert_double_gt(ranked("comm_fraction", "allreduce", 0), 0.1);
 }
 

@@ -138,9 +138,8 @@ TEST(periodic_reports_are_stored_and_shown)
 {
 	char text[8192];
 	int status;
-	forget_runs();
-	record_run("--workload=softmax --strategy=periodic --workers=2 --batch=24 --epochs=2 "
-		   "--sync-every=4 --periodic.schedule=down");
+	record_only("--workload=softmax --strategy=periodic --workers=2 --batch=24 --epochs=2 "
+		    "--sync-every=4 --periodic.schedule=down");
 	expect_row("SELECT epoch, name, printf('%.2f', value), reports FROM epoch_value",
 		   "1,interval,4.00,24\r\n2,interval,1.04,100\r\n");
 	char *show = sentence("./mvbench show --db=%s/run.db 2>&1", folder);
@@ -257,8 +256,7 @@ TEST(all_strategies_keep_their_promises, LISTED(strategies))
 	const char *how = words("--workload=mlp --mlp.hidden=32 --epochs=3 --batch=24 "
 				"--barrier-every=2 --sync-every=2 --strategy=%s --workers=%d",
 				s->plugin.name, strcmp(s->plugin.name, "serial") ? 2 : 1);
-	forget_runs();
-	record_run(how);
+	record_only(how);
 	record_run(words("%s --check-promises", how));
 	record_run(words("%s --check-promises --platform=sim " SIMULATED, how));
 	expect_row(s->asynchronous || s->tables ? "SELECT count(*) FROM run"

@@ -21,36 +21,6 @@
 
 /* ---- Platforms ------------------------------------------------------------------- */
 
-#define HEAD \
-	"<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n" \
-	"<platform version='4.1'><config>\n" \
-	"<prop id='smpi/bw-factor' value='0:1'/><prop id='smpi/lat-factor' value='0:1'/>\n" \
-	"<prop id='network/crosstraffic' value='0'/>\n" \
-	"<prop id='network/loopback-bw' value='1e15'/>\n" \
-	"<prop id='network/loopback-lat' value='1e-9'/>\n</config>\n"
-
-/* Hosts on a switch. Each has a link of 1 ms and 1 MB/s of its own. The slow hosts have half the
- * speed and come first. */
-static void put_hosts(const char *name, int hosts, int cores, int slow)
-{
-	struct text t;
-	FILE *f = text_open(&t);
-	fprintf(f, HEAD "<zone id='all' routing='Floyd'><router id='switch'/>\n");
-	for (int i = 0; i < hosts; i++)
-		fprintf(f,
-			"<host id='h%d' speed='%dMf' core='%d'/><link id='l%d' bandwidth='1MBps' "
-			"latency='1ms' sharing_policy='SPLITDUPLEX'/>\n",
-			i, i < slow ? 500 : 1000, cores, i);
-	for (int i = 0; i < hosts; i++)
-		fprintf(f,
-			"<route src='h%d' dst='switch'><link_ctn id='l%d' direction='UP'/></route>"
-			"\n",
-			i, i);
-	fprintf(f, "</zone></platform>\n");
-	char *text AUTOFREE = text_close(&t);
-	folder_text(name, text);
-}
-
 static const double latency_s = 2e-3, byte_s = 1e-6; /* from one host to another */
 static const double envelope = 16;                   /* what SMPI adds to a message [bytes] */
 
@@ -81,7 +51,7 @@ static void record_sim(const char *how)
 #define sql(text) sql_in("run.db", text)
 
 /* The same in a new database. */
-static void record_only(const char *how)
+static void sim_only(const char *how)
 {
 	forget_runs();
 	record_sim(how);
@@ -105,12 +75,6 @@ static double asked(const char *fmt, ...)
 static double epoch_of(int run, const char *what)
 {
 	return asked("SELECT %s FROM epoch WHERE run_id = %d AND epoch = 1", what, run);
-}
-
-static void ck_near(const char *what, double x, double want, double within)
-{
-	ck_assert_msg(fabs(x - want) <= within, "%s: %.9g, wanted %.9g within %.2g", what, x, want,
-		      within);
 }
 
 /* ---- Every strategy -------------------------------------------------------------------- */
@@ -329,8 +293,8 @@ TEST(simulations_repeat_themselves, LISTED(strategies))
  * 128. */
 TEST(resnet_is_simulated_without_images)
 {
-	record_only("--workload=resnet --strategy=allreduce --workers=2 --batch=128 --epochs=1 "
-		    "--data-dir=cifar10 --sim.platform=gpu2_pcie --sim.train=false " STEP);
+	sim_only("--workload=resnet --strategy=allreduce --workers=2 --batch=128 --epochs=1 "
+		 "--data-dir=cifar10 --sim.platform=gpu2_pcie --sim.train=false " STEP);
 	ck_near("images", asked("SELECT train_size FROM run"), 50000, 0);
 	ck_near("parameters", asked("SELECT params FROM run"), 464154, 0);
 	/* 196 steps of nearly equal parts of the set */
@@ -350,7 +314,7 @@ TEST(serial_epoch_is_the_sum_of_its_steps, 4)
 	} row[] = {{"1ms", 1e-3}, {"2.5ms", 2.5e-3}, {"40us", 40e-6}, {"3s", 3}};
 	char *how AUTOFREE = sentence(
 		SOFT "--batch=60 --strategy=serial " HOSTS "--sim.step-time=%s", row[_i].time);
-	record_only(how);
+	sim_only(how);
 	ck_near(how, epoch_of(1, "seconds"), STEPS * row[_i].s, 1e-8);
 	ck_near(how, epoch_of(1, "compute_s"), STEPS * row[_i].s, 1e-8);
 	ck_near(how, epoch_of(1, "comm_s"), 0, 0);
@@ -359,7 +323,7 @@ TEST(serial_epoch_is_the_sum_of_its_steps, 4)
 /* A step of fewer rows is shorter: 2,400 rows in 41 parts of 58 or 59. */
 TEST(step_time_is_proportional_to_rows)
 {
-	record_only(SOFT "--batch=59 --strategy=serial " HOSTS STEP);
+	sim_only(SOFT "--batch=59 --strategy=serial " HOSTS STEP);
 	ck_near("an epoch", epoch_of(1, "seconds"), ROWS / 59.0 * step_s, 1e-6);
 }
 
@@ -381,8 +345,7 @@ TEST(global_batch_step_time_is_shared_by_workers, 6)
 		char *how AUTOFREE = sentence(SOFT "--global-batch=60 %s %s --platform=sim "
 						   "--sim.platform=ethernet_10g --sim.train=false",
 					      row[_i].how, time[i]);
-		forget_runs();
-		record_run(how);
+		record_only(how);
 		double mean = asked("SELECT avg(compute_s) FROM rank_epoch WHERE epoch = 1");
 		/* one row of a step is what an uneven share is more or less than N-th part */
 		ck_near(how, mean, STEPS * step_s / row[_i].workers, 1e-5);
@@ -400,7 +363,7 @@ TEST(paced_steps_take_no_core, 4)
 	char *words AUTOFREE =
 		sentence(SOFT "--batch=60 --step-time=10ms --sim.train=false %s", how[_i]);
 	put_hosts("slow.xml", 4, 1, 2);
-	record_only(words);
+	sim_only(words);
 	ck_near(words, asked("SELECT avg(compute_s) FROM rank_epoch WHERE epoch = 1"),
 		10e-3 * STEPS / asked("SELECT workers FROM run"), 1e-5);
 }
@@ -419,7 +382,7 @@ TEST(allreduce_time_is_that_of_its_messages, 2, 5)
 	int n = _i;
 	char *how AUTOFREE = sentence(
 		SOFT "--batch=%d --strategy=allreduce --workers=%d " HOSTS STEP, BATCH / n, n);
-	record_only(how);
+	sim_only(how);
 	/* the barrier at the end takes a few messages more */
 	ck_near(how, epoch_of(1, "seconds"), STEPS * (step_s + allreduce_s(n, SOFTMAX)),
 		2 * n * latency_s + 1e-4);
@@ -440,7 +403,7 @@ TEST(untimed_phases_send_no_messages, 2)
 			sentence("--workload=softmax --lr=0.05 --batch=%d --epochs=%d "
 				 "--workers=5 --sim.train=false --strategy=%s " HOSTS STEP,
 				 BATCH, k ? EPOCHS : 1, strategy[_i]);
-		record_only(how);
+		sim_only(how);
 		rest_s[k] = asked("SELECT simulated_s - (SELECT total(seconds) FROM epoch) "
 				  "FROM run");
 	}
@@ -459,7 +422,7 @@ TEST(update_takes_the_given_time)
 				      "--sim.update-time=%s",
 				 every[i], "300us");
 		int updates = STEPS / every[i];
-		record_only(how);
+		sim_only(how);
 		ck_near(how, epoch_of(1, "seconds"), STEPS * step_s + updates * 300e-6, 1e-6);
 		ck_near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-6);
 	}
@@ -472,7 +435,7 @@ TEST(busy_server_makes_workers_wait)
 			       "--servers=1 " HOSTS STEP;
 	char *longer AUTOFREE = sentence("%s --sim.update-time=300ms", how);
 	char *still AUTOFREE = sentence("%s --sim.update-time=500ms", how);
-	record_only(longer);
+	sim_only(longer);
 	record_sim(still);
 	ck_near("pushes", epoch_of(1, "pushes"), STEPS, 0);
 	ck_near("what 200 ms more add", epoch_of(2, "seconds") - epoch_of(1, "seconds"),
@@ -527,7 +490,7 @@ TEST(overlap_hides_messages)
 			  "--workers=2 --strategy=allreduce " HOSTS "--sim.step-time=300ms ";
 	char *hidden AUTOFREE = sentence("%s --allreduce.overlap --allreduce.bucket=1", how);
 	const double floats = LOW + MIDDLE + TOP;
-	record_only(how);
+	sim_only(how);
 	record_sim(hidden);
 	ck_near("parameters", asked("SELECT params FROM run WHERE id = 1"), floats, 0);
 	/* the backward pass of the lowest layer takes 131 of 300 ms: enough for the others */
@@ -551,7 +514,7 @@ TEST(started_allreduce_takes_the_time_of_a_blocking_one, 5)
 			       "--sim.step-time=1us " HOSTS,
 			  240 / n, n),
 		  *started AUTOFREE = sentence("%s --allreduce.overlap", how);
-	record_only(how);
+	sim_only(how);
 	record_sim(started);
 	ck_near(how, epoch_of(2, "seconds"), epoch_of(1, "seconds"), 1e-4 * epoch_of(1, "seconds"));
 }
@@ -580,7 +543,7 @@ TEST(overlap_is_never_slower, 20)
 	double all = _i / 2 % 2 ? conv1 + conv2 + fc1 + fc2 : 784 * 128 + 128 * 10,
 	       lowest = _i / 2 % 2 ? conv1 : 784 * 128, forward = step * all / (3 * all - lowest);
 	put_hosts("many.xml", 16, 1, 0);
-	record_only(how);
+	sim_only(how);
 	double apart = epoch_of(1, "seconds"), sums = apart - step;
 	ck_assert_double_gt(sums, 0.01 * step);
 	for (size_t i = 0; i < COUNT(bucket); i++) {
@@ -621,7 +584,7 @@ TEST(default_bucket_overlaps_every_model, 5)
 			  "--workload=%s",
 			  row[_i].model),
 		  *overlap AUTOFREE = sentence("%s --allreduce.overlap", how);
-	record_only(how);
+	sim_only(how);
 	record_sim(overlap);
 	double step = epoch_of(1, "compute_s"), sums = epoch_of(1, "seconds") - step;
 	ck_assert_double_gt(sums, 0);
@@ -636,9 +599,9 @@ TEST(gradients_are_ready_by_flops)
 	const double at[] = {forward + 2 * fc2, forward + 2 * fc2 + 2 * fc1,
 			     forward + 2 * fc2 + 2 * fc1 + 2 * conv2,
 			     forward + 2 * fc2 + 2 * fc1 + 2 * conv2 + conv1};
-	record_only("--workload=lenet --epochs=1 --batch=300 --workers=2 --strategy=allreduce "
-		    "--allreduce.overlap --allreduce.bucket=1 --trace=1 --sim.train=false " HOSTS
-		    "--sim.step-time=1000s");
+	sim_only("--workload=lenet --epochs=1 --batch=300 --workers=2 --strategy=allreduce "
+		 "--allreduce.overlap --allreduce.bucket=1 --trace=1 --sim.train=false " HOSTS
+		 "--sim.step-time=1000s");
 	for (size_t i = 0; i < COUNT(at); i++)
 		ck_near("ready",
 			asked("SELECT e.start_s - s.start_s FROM event AS e JOIN event AS s "
@@ -653,8 +616,8 @@ TEST(gradients_are_ready_by_flops)
 TEST(convolutions_are_not_split)
 {
 	const double linear = fc1 + fc2, all = 2 * conv1 + 3 * conv2 + 3 * linear;
-	record_only("--workload=lenet --epochs=1 --batch=300 --workers=2 "
-		    "--strategy=model_parallel --sim.train=false " HOSTS "--sim.step-time=1000s");
+	sim_only("--workload=lenet --epochs=1 --batch=300 --workers=2 "
+		 "--strategy=model_parallel --sim.train=false " HOSTS "--sim.step-time=1000s");
 	ck_near("a step", epoch_of(1, "compute_s") / (ROWS / 300) / 1000, 1 - 1.5 * linear / all,
 		1e-3);
 }
@@ -1101,11 +1064,12 @@ TEST(simulation_mistakes_are_refused)
 	};
 	folder_text("text.xml", "this is no platform\n");
 	folder_text("other.xml", "<?xml version='1.0'?>\n<html><body/></html>\n");
-	folder_text("cut.xml", HEAD "<zone id='all' routing='Full'>\n<host id='h");
+	folder_text("cut.xml", PLATFORM_HEAD "<zone id='all' routing='Full'>\n<host id='h");
 	folder_text("empty.xml", "");
-	folder_text("nohosts.xml", HEAD "<zone id='all' routing='Full'></zone></platform>\n");
-	folder_text("name.xml", HEAD "<zone id='all' routing='Full'><host id='a&amp;b' "
-				     "speed='1Gf'/></zone></platform>\n");
+	folder_text("nohosts.xml",
+		    PLATFORM_HEAD "<zone id='all' routing='Full'></zone></platform>\n");
+	folder_text("name.xml", PLATFORM_HEAD "<zone id='all' routing='Full'><host id='a&amp;b' "
+					      "speed='1Gf'/></zone></platform>\n");
 	forget_runs();
 	for (size_t i = 0; i < COUNT(row); i++) {
 		char *how AUTOFREE = sentence(SOFT "--batch=60 %s", row[i].words);
@@ -1129,7 +1093,7 @@ TEST(unused_cores_take_no_memory)
 		sentence("%s<zone id='all' routing='Full'><host id='a' %s<host id='b' %s"
 			 "<link id='l' bandwidth='1GBps' latency='1us'/><route src='a' "
 			 "dst='b'><link_ctn id='l'/></route></zone></platform>\n",
-			 HEAD, host, host);
+			 PLATFORM_HEAD, host, host);
 	char out[16384];
 	folder_text("cores.xml", text);
 	forget_runs();
@@ -1221,8 +1185,8 @@ TEST(spread_refuses_workers_that_cannot_start)
 					     "2>&1",
 					     folder);
 	put_hosts("changed.xml", 1, 4, 0);
-	record_only(SOFT "--strategy=asgd --asgd.updater=adam --momentum=0 --workers=2 "
-			 "--straggle=0.5 " STEP "--sim.platform=$FOLDER/changed.xml");
+	sim_only(SOFT "--strategy=asgd --asgd.updater=adam --momentum=0 --workers=2 "
+		      "--straggle=0.5 " STEP "--sim.platform=$FOLDER/changed.xml");
 	put_hosts("changed.xml", 6, 1, 0);
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg(status == EXIT_USER && strstr(out, "the updater adam needs a server"),
@@ -1392,7 +1356,7 @@ TEST(every_platform_file_runs)
 					      name);
 		char *described AUTOFREE = sentence("\n  sim:%s ", name);
 		const char *line = strstr(list, described);
-		record_only(how);
+		sim_only(how);
 		double took = epoch_of(1, "seconds");
 		ck_assert_msg(took > STEPS * step_s && took < STEPS * (step_s + 1),
 			      "%s: an epoch takes %g s", name, took);
@@ -1416,7 +1380,7 @@ TEST(many_simulated_workers_learn, 3)
 		sentence("--workload=softmax --lr=0.1 --batch=1 --epochs=3 --workers=256 "
 			 "--sim.platform=ethernet_10g " STEP "--strategy=%s",
 			 how[_i]);
-	record_only(all);
+	sim_only(all);
 	ck_near("workers", asked("SELECT count(DISTINCT rank) FROM rank_epoch WHERE epoch > 0"),
 		256, 0);
 	double first = asked("SELECT test_loss FROM epoch WHERE epoch = 0"),

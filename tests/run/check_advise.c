@@ -233,12 +233,10 @@ static const double alone_s = 0.002, together_s = 0.004; /* of a step */
 static void add(sqlite3 *db, const char *format, ...)
 {
 	va_list args;
-	char *wrong = NULL;
 	va_start(args, format);
 	char *sql = sqlite3_vmprintf(format, args);
 	va_end(args);
-	sqlite3_exec(db, sql, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", sql, wrong);
+	made_sql(db, sql);
 	sqlite3_free(sql);
 }
 
@@ -253,10 +251,7 @@ static void make_calibrations(void)
 		{"sync", 7850, 900e-6},       {"sync", 1, 1e-6},         {"elastic", 7850, 450e-6},
 		{"push", 7850, 600e-6},       {"read", 7850, 240e-6},    {"axpy", 7850, 120e-6},
 		{"message", 4, 5e-6},         {"message", 31400, 510e-6}};
-	sqlite3 *db;
-	new_database("run.db");
-	char *path AUTOFREE = sentence("%s/run.db", folder);
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3 *db = made_open("run.db");
 	for (int workers = 1; workers <= 2; workers++) {
 		add(db,
 		    "INSERT INTO calibration (id, made, device, precision, threads, workload,"

@@ -316,10 +316,8 @@ TEST(failed_import_changes_nothing)
 	new_database("a.db");
 	sql_in("a.db", alpha);
 	new_database("b.db");
-	char *path AUTOFREE = in_folder("b.db");
-	sqlite3 *db;
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	ck_assert_int_eq(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3 *db = made_again("b.db");
+	made_sql(db, "BEGIN IMMEDIATE");
 	command("import a.db --db=b.db", EXIT_USER, "b.db is locked by another process");
 	sqlite3_close(db);
 	sql_in("a.db",

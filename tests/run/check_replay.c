@@ -4,10 +4,10 @@
  * is detected.
  */
 #include "results/gate/gate.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,15 +17,7 @@ enum { OUTPUT = 8192 };
 #define SIM   "--platform=sim "
 
 /* Changes the folder's database behind mvbench. */
-static void alter(const char *sql)
-{
-	char *path AUTOFREE = sentence("%s/run.db", folder), *wrong = NULL;
-	sqlite3 *db;
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	sqlite3_exec(db, sql, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", sql, wrong);
-	sqlite3_close(db);
-}
+#define alter(text) sql_in("run.db", text)
 
 /* Run 1 of a new database. */
 static void record(const char *how)

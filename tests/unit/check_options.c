@@ -427,24 +427,22 @@ static void not_made(const char *name, const char *value, const char *says)
 TEST(given_options_override_recipes)
 {
 	const struct setting s[] = {{"batch", "7"}, {"workload", "perceptron"}, {"batch", "8"}};
-	struct config c;
+	struct config c AUTOCONFIG = {0};
 	made(&c, s, 3);
 	ck_assert_str_eq(c.run.workload, "perceptron");
 	ck_assert_int_eq(c.run.batch, 8);
 	ck_assert_double_eq(c.run.lr, 1e-4); /* flashlight's */
 	ck_assert_double_eq(c.run.momentum, 0.9);
 	ck_assert_str_eq(c.run.strategy, "serial");
-	config_fini(&c);
 }
 
 TEST(every_recipe_is_valid)
 {
 	for (size_t i = 0; workloads[i]; i++) {
 		struct setting s = {"workload", workloads[i]->plugin.name};
-		struct config c;
+		struct config c AUTOCONFIG = {0};
 		made(&c, &s, 1);
 		ck_assert_ptr_eq(c.workload, workloads[i]);
-		config_fini(&c);
 	}
 }
 
@@ -482,21 +480,19 @@ TEST(last_strategy_ignores_options_of_others)
 	struct config c;
 	char *wrong AUTOFREE = config_init(&c, s, 3, true);
 	ck_assert_ptr_null(wrong);
-	struct config other;
+	struct config other AUTOCONFIG = {0};
 	made(&other, s + 2, 1);
 	ck_assert_mem_eq(c.strategy_opts, other.strategy_opts, c.strategy->plugin.opts_size);
 	config_fini(&c);
-	config_fini(&other);
 	wrong = config_init(&c, s, 3, false);
 	ck_assert_msg(wrong && strstr(wrong, "but the strategy is periodic"), "%s", wrong);
 }
 
 static void hash_given(const struct setting *s, size_t n, char hex[17])
 {
-	struct config c;
+	struct config c AUTOCONFIG = {0};
 	made(&c, s, n);
 	config_hash(&c, hex);
-	config_fini(&c);
 }
 
 TEST(config_hash_does_not_depend_on_spelling)
@@ -529,11 +525,10 @@ TEST(old_names_of_options_are_accepted)
 	const struct option *o = option_find(run_options, "judge-every");
 	char x[17], y[17], column[COLUMN_ROOM];
 	struct arguments a;
-	struct config c;
+	struct config c AUTOCONFIG = {0};
 	uint64_t hash = HASH_START;
 	made(&c, &new, 1);
 	config_each(&c, hash_old_name, &hash);
-	config_fini(&c);
 	hash_given(&old, 1, x);
 	hash_given(&new, 1, y);
 	ck_assert_str_eq(x, y);
@@ -608,7 +603,7 @@ TEST(config_words_reproduce_the_configuration)
 	const struct setting s[] = {{"strategy", "periodic"},      {"periodic.start", "5"},
 				    {"lr", "0.30000000000000004"}, {"label", "two words"},
 				    {"workload", "mlp"},           {"mlp.hidden", "64"}};
-	struct config a, b;
+	struct config a AUTOCONFIG = {0}, b AUTOCONFIG = {0};
 	struct arguments args;
 	char x[17], y[17];
 	int n = 0;
@@ -625,8 +620,6 @@ TEST(config_words_reproduce_the_configuration)
 	ck_assert_double_eq(a.run.lr, b.run.lr);
 	arguments_free(&args);
 	free_words(words);
-	config_fini(&a);
-	config_fini(&b);
 }
 
 /* ---- Schedules ----------------------------------------------------------- */
@@ -712,11 +705,9 @@ TEST(invalid_lr_schedules_are_refused)
 
 static char *planned(const struct setting *s, size_t n, struct plan *p)
 {
-	struct config c;
+	struct config c AUTOCONFIG = {0};
 	made(&c, s, n);
-	char *wrong = plan_make(&c, p);
-	config_fini(&c);
-	return wrong;
+	return plan_make(&c, p);
 }
 
 TEST(plans_count_parameters_and_steps)
@@ -791,7 +782,7 @@ TEST(model_parallel_refuses_unsplittable_models)
 					    {"workers", "2"},
 					    {"strategy", row[i].strategy},
 					    {"hybrid.group", row[i].group}};
-		struct config c;
+		struct config c AUTOCONFIG = {0};
 		struct plan p;
 		made(&c, s, row[i].group ? 4 : 3);
 		c.workload = &whole;
@@ -801,7 +792,6 @@ TEST(model_parallel_refuses_unsplittable_models)
 		char *named AUTOFREE = sentence("--strategy=%s", row[i].strategy);
 		ck_assert_msg(!wrong || (strstr(wrong, named) && strstr(wrong, "perceptron")), "%s",
 			      wrong);
-		config_fini(&c);
 	}
 }
 

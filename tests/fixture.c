@@ -109,6 +109,39 @@ void step_gradient(struct worker *w)
 	w->workload ? w->workload->gradient(w) : net_gradient(w);
 }
 
+/* ---- Options --------------------------------------------------------------- */
+
+void other_value(const struct option *o, char *text, size_t room)
+{
+	static const struct setting odd[] = {{"workload", "tanh_mlp"},
+					     {"strategy", "asgd"},
+					     {"optimizer", "nesterov"},
+					     {"lr-schedule", "step:7:x0.3"},
+					     {"split", "dirichlet:2"},
+					     {"sim.step-time", "3ms"},
+					     {"sim.update-time", "3ms"},
+					     {"speed", "0:0.5"},
+					     {"sim.slow-link", "0:0.5"},
+					     {"pause", "0:1s:1s"},
+					     {"leave", "0:1s"},
+					     {"lab.rate", "1mbit"},
+					     {"initial-model", "fedcba9876543210"}};
+	const char *value = o->type == OPT_STRING         ? "other"
+			    : o->type == OPT_CHOICE       ? strrchr(o->choices, '|') + 1
+			    : o->type != OPT_BOOL         ? NULL
+			    : strcmp(o->def, "true") == 0 ? "false"
+							  : "true";
+	for (size_t i = 0; i < COUNT(odd); i++)
+		if (strcmp(odd[i].name, o->name) == 0)
+			value = odd[i].value;
+	if (value)
+		snprintf(text, room, "%s", value);
+	else if (o->max > 0 && o->max <= 1)
+		snprintf(text, room, "0.77");
+	else
+		snprintf(text, room, "%.17g", o->min + 2 + (atof(o->def) == o->min + 2));
+}
+
 /* ---- Gradients ----------------------------------------------------------- */
 
 /* The mean loss of the mini-batch at param + a d. */

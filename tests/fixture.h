@@ -34,6 +34,9 @@ void fixture_close(struct fixture *f); /* also its model; nothing, if it was nev
 /* Closed where its block ends: struct fixture f AUTOFIXTURE = {0}. */
 #define AUTOFIXTURE __attribute__((cleanup(fixture_close)))
 
+/* A value of the option that is not its default, and that simulated workers take. */
+void other_value(const struct option *o, char *text, size_t room);
+
 /* The whole vector in host memory, from the heap. */
 float *fixture_get(const struct vec *v);
 

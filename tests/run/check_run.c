@@ -3,6 +3,7 @@
  * reads bad data, or diverges; exit statuses, the database, and that no worker is left.
  */
 #include "results/db/db.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
@@ -37,21 +38,12 @@ static char *run_words(const char *words)
 /* One number from the database; -1 if it cannot be read yet. */
 static double asked(const char *sql)
 {
-	char *path AUTOFREE = sentence("%s/run.db", folder), *wrong, *text = NULL;
+	char *path AUTOFREE = in_folder("run.db");
+	struct store *s AUTOCLOSE = NULL;
 	double number = -1;
-	struct store *s;
-	size_t n = 0;
-	FILE *f = open_memstream(&text, &n);
-	wrong = store_open(&s, path, STORE_READ);
-	if (!wrong) {
-		wrong = query_print(s, f, FORMAT_CSV, sql, NULL, 0, NULL);
-		store_close(s);
-	}
-	fclose(f);
+	char *wrong AUTOFREE = store_open(&s, path, STORE_READ);
 	if (!wrong)
-		number = atof(strchr(text, '\n') + 1);
-	free(wrong);
-	free(text);
+		wrong = sql_reals(s, &number, 1, sql, "");
 	return number;
 }
 

@@ -542,41 +542,6 @@ TEST(old_names_of_options_are_accepted)
 	arguments_free(&a);
 }
 
-/* A value other than the default. */
-static void other_value(const struct option *o, char *text, size_t room)
-{
-	if (strcmp(o->name, "workload") == 0)
-		snprintf(text, room, "tanh_mlp");
-	else if (strcmp(o->name, "strategy") == 0)
-		snprintf(text, room, "asgd");
-	else if (strcmp(o->name, "optimizer") == 0)
-		snprintf(text, room, "nesterov");
-	else if (strcmp(o->name, "lab.rate") == 0)
-		snprintf(text, room, "1mbit");
-	else if (strcmp(o->name, "lr-schedule") == 0)
-		snprintf(text, room, "step:7:x0.3");
-	else if (strcmp(o->name, "split") == 0)
-		snprintf(text, room, "fixed");
-	else if (strcmp(o->name, "sim.step-time") == 0 || strcmp(o->name, "sim.update-time") == 0)
-		snprintf(text, room, "3ms");
-	else if (strcmp(o->name, "speed") == 0 || strcmp(o->name, "sim.slow-link") == 0)
-		snprintf(text, room, "0:0.5");
-	else if (strcmp(o->name, "pause") == 0 || strcmp(o->name, "leave") == 0)
-		snprintf(text, room, "0:1s%s", *o->name == 'p' ? ":1s" : "");
-	else if (strcmp(o->name, "initial-model") == 0)
-		snprintf(text, room, "fedcba9876543210");
-	else if (o->type == OPT_STRING)
-		snprintf(text, room, "other");
-	else if (o->type == OPT_CHOICE)
-		snprintf(text, room, "%s", strrchr(o->choices, '|') + 1);
-	else if (o->type == OPT_BOOL)
-		snprintf(text, room, "%s", strcmp(o->def, "true") == 0 ? "false" : "true");
-	else if (o->max > 0 && o->max <= 1)
-		snprintf(text, room, "0.77");
-	else
-		snprintf(text, room, "%.17g", o->min + 2 + (atof(o->def) == o->min + 2));
-}
-
 static void hash_changes(const struct table_of *t, const struct option *o)
 {
 	char before[17], after[17], value[64];

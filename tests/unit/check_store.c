@@ -1194,15 +1194,12 @@ TEST(speedups_are_right)
 /* What query_print writes; wrong: its message. */
 static char *printed(enum format format, const char *query, const char *param, char **wrong)
 {
-	struct store *s = open_store(STORE_READ);
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = open_memstream(&text, &n);
+	struct store *s AUTOCLOSE = open_store(STORE_READ);
+	struct text t;
+	FILE *f = text_open(&t);
 	int64_t rows = -1;
 	*wrong = query_print(s, f, format, query, &param, param ? 1 : 0, &rows);
-	fclose(f);
-	store_close(s);
-	return text;
+	return text_close(&t);
 }
 
 static void ck_printed(enum format format, const char *query, const char *param, const char *want)
@@ -1275,16 +1272,14 @@ TEST(queries_other_than_select_are_refused)
 
 TEST(run_is_one_json_object)
 {
-	char *text = NULL;
-	size_t n = 0;
+	struct text t;
 	make_empty_store();
 	sql(four_configurations);
-	struct store *s = open_store(STORE_READ);
-	FILE *f = open_memstream(&text, &n);
+	struct store *s AUTOCLOSE = open_store(STORE_READ);
+	FILE *f = text_open(&t);
 	ck_fine(query_run_json(s, f, 5));
 	ck_sentence(query_run_json(s, f, 99), "no run 99");
-	fclose(f);
-	store_close(s);
+	char *text AUTOFREE = text_close(&t);
 	ck_assert_str_eq(
 		text,
 		"{\"id\": 5, \"status\": \"done\", \"strategy\": \"asgd\", "
@@ -1294,13 +1289,12 @@ TEST(run_is_one_json_object)
 		"\"samples_per_second\": 250, \"cores_share\": null, \"comm_fraction\": 0.25, "
 		"\"staleness_mean\": 1, \"staleness_max\": 10, "
 		"\"dropped_fraction\": 0}\n");
-	free(text);
 }
 
 /* ---- mvbench table ------------------------------------------------------- */
 
-/* Runs the command; out and err get what it wrote. */
-static int table(char **out, char **err, const char *const *words)
+/* Runs the command; the files out and err get what it wrote. */
+static int table(const char *const *words)
 {
 	const char *word[16];
 	char *db AUTOFREE = sentence("--db=%s", path);
@@ -1308,17 +1302,14 @@ static int table(char **out, char **err, const char *const *words)
 	for (word[n++] = db; *words; words++)
 		word[n++] = *words;
 	word[n] = NULL;
-	int status = start_command(&command_table, word);
-	*out = folder_read("out");
-	*err = folder_read("err");
-	return status;
+	return start_command(&command_table, word);
 }
 
 static void ck_table(int want_status, const char *want_out, const char *want_err,
 		     const char *const *words)
 {
-	char *out, *err;
-	int status = table(&out, &err, words);
+	int status = table(words);
+	char *out AUTOFREE = folder_read("out"), *err AUTOFREE = folder_read("err");
 	ck_assert_msg(status == want_status, "status %d: %s", status, err);
 	if (want_out)
 		ck_assert_str_eq(out, want_out);
@@ -1326,8 +1317,6 @@ static void ck_table(int want_status, const char *want_out, const char *want_err
 		ck_assert_msg(strstr(err, want_err), "\"%s\" lacks \"%s\"", err, want_err);
 	else
 		ck_assert_str_eq(err, "");
-	free(out);
-	free(err);
 }
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -1382,14 +1371,11 @@ TEST(table_lists_configurations)
 
 TEST(table_shows_dropped_pushes_only_if_any)
 {
-	char *out, *err;
 	make_empty_store();
 	sql(four_configurations);
 	sql("UPDATE epoch SET dropped = 5 WHERE run_id = 3");
-	ck_assert_int_eq(table(&out, &err, WORDS("--where=workers = 4")), 0);
-	ck_assert_ptr_null(strstr(out, "dropped"));
-	free(out);
-	free(err);
+	ck_assert_int_eq(table(WORDS("--where=workers = 4")), 0);
+	expect_said("out", "dropped", false);
 	ck_table(
 		0,
 		"workload  configuration  workers  X  n  accuracy %                 95 %  "
@@ -1417,13 +1403,10 @@ TEST(table_distinguishes_configurations_of_equal_name)
 	sql("UPDATE run SET lr = 0.2, label = 'b' WHERE id = 5;"
 	    "INSERT INTO run_option VALUES (6, 'strategy', 'beta', '0.5');"
 	    "DELETE FROM run WHERE id NOT IN (4, 5, 6)");
-	char *out, *err;
-	ck_assert_int_eq(table(&out, &err, WORDS("--runs", "--format=csv")), 0);
-	ck_assert_ptr_nonnull(strstr(out, "\r\n4,mlp,asgd 4w lr=0.1,"));
-	ck_assert_ptr_nonnull(strstr(out, "\r\n5,mlp,\"asgd 4w lr=0.2, b\","));
-	ck_assert_ptr_nonnull(strstr(out, "\r\n6,mlp,asgd 4w lr=0.1 asgd.beta=0.5,"));
-	free(out);
-	free(err);
+	ck_assert_int_eq(table(WORDS("--runs", "--format=csv")), 0);
+	expect_said("out", "\r\n4,mlp,asgd 4w lr=0.1,", true);
+	expect_said("out", "\r\n5,mlp,\"asgd 4w lr=0.2, b\",", true);
+	expect_said("out", "\r\n6,mlp,asgd 4w lr=0.1 asgd.beta=0.5,", true);
 }
 
 TEST(table_refuses_invalid_options)
@@ -1446,11 +1429,7 @@ TEST(table_refuses_invalid_options)
 
 TEST(table_prints_help)
 {
-	char *out, *err;
-	ck_assert_int_eq(table(&out, &err, WORDS("--help")), 0);
-	ck_assert_ptr_nonnull(strstr(out, "--where"));
-	ck_assert_ptr_nonnull(strstr(out, "samples_per_second"));
-	ck_assert_str_eq(err, "");
-	free(out);
-	free(err);
+	ck_table(0, NULL, NULL, WORDS("--help"));
+	expect_said("out", "--where", true);
+	expect_said("out", "samples_per_second", true);
 }

@@ -623,18 +623,16 @@ void forget_runs(void)
 
 void expect_row(const char *sql, const char *want)
 {
-	char *path AUTOFREE = sentence("%s/run.db", folder), *text = NULL;
-	size_t n = 0;
-	struct store *store;
-	FILE *f = open_memstream(&text, &n);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
+	struct store *store AUTOCLOSE = NULL;
+	struct text t;
+	FILE *f = text_open(&t);
 	char *wrong = store_open(&store, path, STORE_READ);
 	ck_assert_msg(!wrong, "%s", wrong);
 	wrong = query_print(store, f, FORMAT_CSV, sql, NULL, 0, NULL);
 	ck_assert_msg(!wrong, "%s", wrong);
-	store_close(store);
-	fclose(f);
+	char *text AUTOFREE = text_close(&t);
 	ck_assert_str_eq(strchr(text, '\n') + 1, want);
-	free(text);
 }
 
 void expect_recorded(const char *environment, const char *words, const char *sql, const char *want)

@@ -160,18 +160,16 @@ TEST(option_places_in_names_are_unique)
 TEST(help_prints_every_option)
 {
 	const char *part;
-	char *text = NULL;
-	size_t size = 0;
-	FILE *f = open_memstream(&text, &size);
+	struct text t;
+	FILE *f = text_open(&t);
 	help_rows(&(struct help){.f = f}, NULL, run_options);
 	help_rows(&(struct help){.f = f}, "periodic", plugin_find("periodic", &part)->options);
-	fclose(f);
+	char *text AUTOFREE = text_close(&t);
 	ck_assert_ptr_nonnull(strstr(text, "\n  --epochs=10 "));
 	ck_assert_ptr_nonnull(strstr(text, "(mean, sum)"));
 	ck_assert_ptr_nonnull(strstr(text, "--periodic.start=0 "));
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
 		ck_assert_msg(strlen(line) <= 100, "%s", line);
-	free(text);
 }
 
 TEST(readme_names_every_plug_in)
@@ -308,14 +306,11 @@ TEST(nearest_name_corrects_typos)
 
 TEST(json_is_utf8_for_any_input)
 {
-	char *text = NULL;
-	size_t n;
-	FILE *f = must(open_memstream(&text, &n));
-	text_json(f, "a\xff\"\xe2\x82\\\xc3\xa9\n\xc0");
-	fclose(f);
+	struct text t;
+	text_json(text_open(&t), "a\xff\"\xe2\x82\\\xc3\xa9\n\xc0");
+	char *text AUTOFREE = text_close(&t);
 #define NONE "\xef\xbf\xbd"
 	ck_assert_str_eq(text, "\"a" NONE "\\\"" NONE NONE "\\\\\xc3\xa9\\u000a" NONE "\"");
-	free(text);
 }
 
 /* ---- Command lines ------------------------------------------------------- */

@@ -589,6 +589,15 @@ int command_output(const char *command, char *out, size_t room)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
+void expect_command(int want, const char *command, const char *says)
+{
+	char out[1 << 15];
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg(status == want && strstr(out, says),
+		      "%s: status %d, wanted %d and \"%s\":\n%.8000s", command, status, want, says,
+		      out);
+}
+
 int run_mvbench(const char *environment, const char *words, char *out, size_t room)
 {
 	/* a leak checker, if there is one, would report what Open MPI leaves behind */

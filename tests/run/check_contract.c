@@ -142,7 +142,7 @@ TEST(periodic_reports_are_stored_and_shown)
 		    "--sync-every=4 --periodic.schedule=down");
 	expect_row("SELECT epoch, name, printf('%.2f', value), reports FROM epoch_value",
 		   "1,interval,4.00,24\r\n2,interval,1.04,100\r\n");
-	char *show = sentence("./mvbench show --db=%s/run.db 2>&1", folder);
+	char *show AUTOFREE = sentence("./mvbench show --db=%s/run.db 2>&1", folder);
 	status = command_output(show, text, sizeof text);
 	ck_assert_msg(status == 0 && strstr(text, "reported") && strstr(text, "interval 1.04"),
 		      "%s", text);
@@ -154,14 +154,11 @@ TEST(periodic_reports_are_stored_and_shown)
 				      strstr(text, "interval 1.04"),
 			      "%s\n%s", table, text);
 	}
-	free(show);
 	if (!lacks_program("gnuplot"))
 		draw_intervals();
 	record_run("--workload=softmax --strategy=allreduce --workers=2 --batch=24 --epochs=1");
-	show = sentence("./mvbench show --db=%s/run.db 2>&1", folder);
 	status = command_output(show, text, sizeof text);
 	ck_assert_msg(status == 0 && !strstr(text, "reported"), "%s", text);
-	free(show);
 }
 
 /* ---- comm ---- */

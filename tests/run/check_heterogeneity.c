@@ -3,6 +3,7 @@
  * links. In virtual time the effect on an epoch is known exactly; real workers must show about the
  * same.
  */
+#include "results/db/store.h"
 #include "sim/model/model.h"
 #include "tests/made.h"
 #include "tests/suites.h"
@@ -695,20 +696,13 @@ TEST(job_file_lists_are_separated_by_blanks)
 	const char *job = "[defaults]\nworkload = softmax\nworkers = 2\nstrategy = asgd\n"
 			  "speed = 0:0.5 1:0.25, 0:0.5\n[cells]\nepochs = 1\n",
 		   *bad = "[defaults]\nworkload = softmax\n[cells]\nspeed = 0:7\n";
-	char out[4096];
 	folder_text("good.ini", job);
 	folder_text("bad.ini", bad);
-	char *command = sentence("./mvbench sweep %s/good.ini --dry-run --data-dir=%s --db=%s/s.db "
-				 "2>&1",
-				 folder, folder, folder);
-	int status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == EXIT_OK && strstr(out, "0:0.5 1:0.25") && strstr(out, "2 cells"),
-		      "%s: status %d: %s", command, status, out);
-	free(command);
-	command = sentence("./mvbench sweep %s/bad.ini --dry-run --data-dir=%s --db=%s/s.db 2>&1",
-			   folder, folder, folder);
-	status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == EXIT_USER && strstr(out, "bad.ini:4: --speed=0:7"),
-		      "%s: status %d: %s", command, status, out);
-	free(command);
+	char *good AUTOFREE = sentence("./mvbench sweep %s/good.ini --dry-run --data-dir=%s "
+				       "--db=%s/s.db 2>&1",
+				       folder, folder, folder),
+		   *wrong AUTOFREE = text_replaced(good, "good.ini", "bad.ini");
+	expect_command(EXIT_OK, good, "0:0.5 1:0.25");
+	expect_command(EXIT_OK, good, "2 cells");
+	expect_command(EXIT_USER, wrong, "bad.ini:4: --speed=0:7");
 }

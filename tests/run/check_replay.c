@@ -292,14 +292,9 @@ TEST(replay_without_a_usable_recording_is_refused)
 /* In a job file a cell has options of its own. */
 TEST(sweep_refuses_replays)
 {
-	char *path AUTOFREE = sentence("%s/job.ini", folder), out[OUTPUT];
-	FILE *f = fopen(path, "w");
-	fprintf(f, "[a]\nplatform = sim\nsim.step-time = 1ms\nsim.replay = 1, 2\n");
-	fclose(f);
-	char *command AUTOFREE = sentence("./mvbench sweep %s 2>&1", path);
-	int status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == EXIT_USER && strstr(out, "use mvbench run"), "status %d: %s",
-		      status, out);
+	folder_text("job.ini", "[a]\nplatform = sim\nsim.step-time = 1ms\nsim.replay = 1, 2\n");
+	expect_command(EXIT_USER, words("./mvbench sweep %s/job.ini 2>&1", folder),
+		       "use mvbench run");
 }
 
 /* ---- Changed recordings -------------------------------------------------- */

@@ -1094,16 +1094,14 @@ TEST(unused_cores_take_no_memory)
 			 "<link id='l' bandwidth='1GBps' latency='1us'/><route src='a' "
 			 "dst='b'><link_ctn id='l'/></route></zone></platform>\n",
 			 PLATFORM_HEAD, host, host);
-	char out[16384];
 	folder_text("cores.xml", text);
 	forget_runs();
-	int status = command_output(
-		ROOM "./mvbench run --platform=sim " SOFT
-		     "--strategy=allreduce --workers=2 --batch=30 --sim.train=false " STEP
-		     "--sim.platform=$FOLDER/cores.xml --data-dir=$FOLDER "
-		     "--db=$FOLDER/run.db 2>&1",
-		out, sizeof out);
-	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
+	expect_command(EXIT_OK,
+		       ROOM "./mvbench run --platform=sim " SOFT
+			    "--strategy=allreduce --workers=2 --batch=30 --sim.train=false " STEP
+			    "--sim.platform=$FOLDER/cores.xml --data-dir=$FOLDER "
+			    "--db=$FOLDER/run.db 2>&1",
+		       "");
 }
 
 /* SimGrid writes to /tmp. */
@@ -1153,7 +1151,6 @@ static const struct {
 
 TEST(workers_that_cannot_start_are_refused_by_all_commands, COUNT(unstartable))
 {
-	char out[4096];
 	const char *defaults =
 		"[defaults]\nworkload = softmax\nbatch = 30\nepochs = 1\nworkers = 2\n";
 	const char *simulated =
@@ -1171,46 +1168,35 @@ TEST(workers_that_cannot_start_are_refused_by_all_commands, COUNT(unstartable))
 		sentence("FOLDER=%s; ./mvbench %s --data-dir=%s --db=%s/run.db 2>&1", folder,
 			 unstartable[_i].command, folder, folder);
 	forget_runs();
-	int status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == EXIT_USER && strstr(out, unstartable[_i].says), "%s: status %d: %s",
-		      command, status, out);
+	expect_command(EXIT_USER, command, unstartable[_i].says);
 	no_run_is_left();
 }
 
 /* The file of the platform has changed since the run: workers no longer share memory. */
 TEST(spread_refuses_workers_that_cannot_start)
 {
-	char out[4096],
-		*command AUTOFREE = sentence("./mvbench spread 1 --repeats=2 --db=%s/run.db "
-					     "2>&1",
-					     folder);
+	char *command AUTOFREE =
+		sentence("./mvbench spread 1 --repeats=2 --db=%s/run.db 2>&1", folder);
 	put_hosts("changed.xml", 1, 4, 0);
 	sim_only(SOFT "--strategy=asgd --asgd.updater=adam --momentum=0 --workers=2 "
 		      "--straggle=0.5 " STEP "--sim.platform=$FOLDER/changed.xml");
 	put_hosts("changed.xml", 6, 1, 0);
-	int status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == EXIT_USER && strstr(out, "the updater adam needs a server"),
-		      "status %d: %s", status, out);
+	expect_command(EXIT_USER, command, "the updater adam needs a server");
 	ck_near("runs", asked("SELECT count(*) FROM run"), 1, 0);
 }
 
 /* Only mvbench may start the simulator. */
 TEST(simulator_is_started_by_mvbench_only)
 {
-	char out[4096];
-	int status = command_output("./mvbench-sim run --workload=softmax --platform=sim 2>&1", out,
-				    sizeof out);
-	ck_assert_msg(status == EXIT_USER && strstr(out, "this is the simulator"), "status %d: %s",
-		      status, out);
+	expect_command(EXIT_USER, "./mvbench-sim run --workload=softmax --platform=sim 2>&1",
+		       "this is the simulator");
 	char *command AUTOFREE =
 		sentence(MPIRUN "2 ./mvbench run --workload=softmax --strategy=allreduce "
 				"--workers=2 --platform=sim " STEP HOSTS "--data-dir=%s "
 				"--db=%s/run.db 2>&1",
 			 folder, folder);
 	forget_runs();
-	status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == EXIT_USER && strstr(out, "without a launcher"), "status %d: %s",
-		      status, out);
+	expect_command(EXIT_USER, command, "without a launcher");
 	no_run_is_left();
 }
 

@@ -594,7 +594,7 @@ void expect_command(int want, const char *command, const char *says)
 	char out[1 << 15];
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg(status == want && strstr(out, says),
-		      "%s: status %d, wanted %d and \"%s\":\n%.8000s", command, status, want, says,
+		      "%s: status %d, wanted %d and \"%s\":\n%.3000s", command, status, want, says,
 		      out);
 }
 

@@ -50,6 +50,16 @@ void made_sql(sqlite3 *db, const char *text)
 	ck_assert_msg(!wrong, "%s: %s", text, wrong);
 }
 
+void made_format(sqlite3 *db, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	char *text = sqlite3_vmprintf(format, args);
+	va_end(args);
+	made_sql(db, text);
+	sqlite3_free(text);
+}
+
 static sqlite3_stmt *prepared(sqlite3 *db, const char *query)
 {
 	sqlite3_stmt *q;

@@ -17,7 +17,8 @@ void expect_in(const char *file, const char *query, const char *want);
 sqlite3 *made_open(const char *file);
 sqlite3 *made_again(const char *file); /* of one that is there */
 void made_sql(sqlite3 *db, const char *text);
-double made_number(sqlite3 *db, const char *query); /* NaN: NULL, or no row */
+void made_format(sqlite3 *db, const char *format, ...); /* of sqlite3_mprintf */
+double made_number(sqlite3 *db, const char *query);     /* NaN: NULL, or no row */
 void made_expect(sqlite3 *db, const char *query, const char *want);
 /* The rows of a query, from the heap: "," between cells, ";" between rows, "null" for NULL. */
 char *made_rows(sqlite3 *db, const char *query);

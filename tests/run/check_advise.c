@@ -230,16 +230,6 @@ TEST(accuracies_are_those_of_selected_runs)
 
 static const double alone_s = 0.002, together_s = 0.004; /* of a step */
 
-static void add(sqlite3 *db, const char *format, ...)
-{
-	va_list args;
-	va_start(args, format);
-	char *sql = sqlite3_vmprintf(format, args);
-	va_end(args);
-	made_sql(db, sql);
-	sqlite3_free(sql);
-}
-
 /* With one worker, and with two. */
 static void make_calibrations(void)
 {
@@ -253,17 +243,20 @@ static void make_calibrations(void)
 		{"message", 4, 5e-6},         {"message", 31400, 510e-6}};
 	sqlite3 *db = made_open("run.db");
 	for (int workers = 1; workers <= 2; workers++) {
-		add(db,
-		    "INSERT INTO calibration (id, made, device, precision, threads, workload,"
-		    " workload_options, batch, params, workers, cores) VALUES (%d, '2026-01-01',"
-		    " 'cpu', 'float32', 1, 'softmax', '', %d, 7850, %d, 2)",
-		    workers, BATCH, workers);
+		made_format(
+			db,
+			"INSERT INTO calibration (id, made, device, precision, threads, workload,"
+			" workload_options, batch, params, workers, cores) VALUES (%d, '2026-01-01',"
+			" 'cpu', 'float32', 1, 'softmax', '', %d, 7850, %d, 2)",
+			workers, BATCH, workers);
 		for (int k = 0; k < BINS; k++)
-			add(db, "INSERT INTO calibration_point VALUES (%d, 'step', %d, %!.17g)",
-			    workers, k, workers == 1 ? alone_s : together_s);
+			made_format(db,
+				    "INSERT INTO calibration_point VALUES (%d, 'step', %d, %!.17g)",
+				    workers, k, workers == 1 ? alone_s : together_s);
 		for (size_t i = 0; i < COUNT(cost); i++)
-			add(db, "INSERT INTO calibration_point VALUES (%d, %Q, %!.17g, %!.17g)",
-			    workers, cost[i].name, cost[i].x, cost[i].s);
+			made_format(db,
+				    "INSERT INTO calibration_point VALUES (%d, %Q, %!.17g, %!.17g)",
+				    workers, cost[i].name, cost[i].x, cost[i].s);
 	}
 	sqlite3_close(db);
 }

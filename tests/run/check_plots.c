@@ -45,17 +45,12 @@ static char *contents(const char *path, size_t *n)
 	return all;
 }
 
-static char *text_at(const char *path)
-{
-	size_t n;
-	return contents(path, &n);
-}
-
 /* A file of the program. */
 static char *installed_text(const char *name)
 {
-	char *path AUTOFREE = installed_path(name);
-	return text_at(path);
+	char *path AUTOFREE = installed_path(name), *text = text_read(path);
+	ck_assert_msg(text != NULL, "%s is not there", name);
+	return text;
 }
 
 /* ---- Databases ----------------------------------------------------------- */
@@ -65,37 +60,30 @@ static char *installed_text(const char *name)
 static void add_run(const char *workload, const char *strategy, int workers, int seed, double best,
 		    const char *label, int epochs)
 {
-	char *text = sqlite3_mprintf(
-		INSERT_RUN(", label, params, train_size, test_size, table_home, transport",
-			   "'done', 'x', %Q, %Q, %d, %d, %d, 32, 1, 'mpi', 0, %Q, 10, 100, 10, "
-			   "iif(%Q = 'asgd', 'shared', NULL), 'ipc'"),
-		workload, strategy, workers, seed, epochs, label, strategy);
-	made_sql(db, text);
-	sqlite3_free(text);
+	made_format(db,
+		    INSERT_RUN(", label, params, train_size, test_size, table_home, transport",
+			       "'done', 'x', %Q, %Q, %d, %d, %d, 32, 1, 'mpi', 0, %Q, 10, 100, 10, "
+			       "iif(%Q = 'asgd', 'shared', NULL), 'ipc'"),
+		    workload, strategy, workers, seed, epochs, label, strategy);
 	long long id = sqlite3_last_insert_rowid(db);
 	for (int e = 0; e <= epochs; e++) {
 		double seconds = 4.0 / workers + 0.1 * seed;
 		bool pushes = strcmp(strategy, "asgd") == 0 && e > 0;
-		text = sqlite3_mprintf(
+		made_format(
+			db,
 			"INSERT INTO epoch (run_id, epoch, test_loss, train_loss, test_accuracy, "
-			"seconds,"
-			" compute_s, comm_s, wait_s, staleness_mean, staleness_max, pushes, "
-			"dropped, consensus)"
-			"VALUES (%lld, %d, %f, %f, iif(%f < 0, NULL, %f), nullif(%f, 0), %f, 0.2, "
-			"0.1,"
-			" %s)",
+			"seconds, compute_s, comm_s, wait_s, staleness_mean, staleness_max, pushes, "
+			"dropped, consensus) VALUES (%lld, %d, %f, %f, iif(%f < 0, NULL, %f), "
+			"nullif(%f, 0), %f, 0.2, 0.1, %s)",
 			id, e, 1.0 / (e + 1), 1.0 / (e + 1), best, best + 0.01 * e, e ? seconds : 0,
 			seconds - 0.4,
 			pushes ? "1.5, 4, 100, 0, 0.25" : "NULL, NULL, NULL, NULL, NULL");
-		made_sql(db, text);
-		sqlite3_free(text);
-		text = sqlite3_mprintf(
-			"INSERT INTO staleness VALUES (%lld, %d, 0, 20), (%lld, %d, 1, 40),"
-			" (%lld, %d, 2, 20), (%lld, %d, 3, 10), (%lld, %d, 4, 10)",
-			id, e, id, e, id, e, id, e, id, e);
 		if (pushes)
-			made_sql(db, text);
-		sqlite3_free(text);
+			made_format(db,
+				    "INSERT INTO staleness VALUES (%lld, %d, 0, 20), "
+				    "(%lld, %d, 1, 40), (%lld, %d, 2, 20), (%lld, %d, 3, 10), "
+				    "(%lld, %d, 4, 10)",
+				    id, e, id, e, id, e, id, e, id, e);
 	}
 }
 
@@ -175,7 +163,7 @@ static char *plot(int *status, const char *const *word)
 	ck_assert_int_eq(waitpid(child, status, 0), child);
 	ck_assert(WIFEXITED(*status));
 	*status = WEXITSTATUS(*status);
-	return text_at(said);
+	return text_read(said);
 }
 #define PLOT(status, ...) plot(status, (const char *const[]){__VA_ARGS__, NULL})
 
@@ -290,7 +278,7 @@ TEST(each_figure_has_sql_and_gp)
 		ck_assert_msg(access(other, R_OK) == 0, "%s has no pair", e->d_name);
 		if (query) {
 			char *path AUTOFREE = sentence("%s/%s", plots, e->d_name),
-				   *text AUTOFREE = text_at(path);
+				   *text AUTOFREE = text_read(path);
 			ck_assert_msg(strncmp(text, "-- ", 3) == 0 && text[3] > ' ',
 				      "%s: the first line is no summary", e->d_name);
 		}
@@ -520,13 +508,11 @@ TEST(best_of_k_curve_is_the_expected_maximum)
 		"'', 'accuracy', 4, '{}');"
 		"INSERT INTO trial SELECT 1, 'a', 'trial', id, json_object('lr', lr), config_hash "
 		"FROM run");
-	for (int k = 0; k < 4; k++) {
-		char *set AUTOFREE =
-			sentence("UPDATE epoch SET validation_accuracy = %g WHERE run_id = %d "
-				 "AND epoch = 1",
-				 value[k], k + 1);
-		made_sql(db, set);
-	}
+	for (int k = 0; k < 4; k++)
+		made_format(db,
+			    "UPDATE epoch SET validation_accuracy = %g WHERE run_id = %d AND "
+			    "epoch = 1",
+			    value[k], k + 1);
 	/* sorted .1 .2 .3 .4: for k = 1 their mean; for k = 2 (1 .1 + 3 .2 + 5 .3 + 7 .4) / 16; and
 	 * so on */
 	expect_rows("best_of_k", "'%s|%d|%.6g|%d', title, k, value, is_loss",
@@ -690,11 +676,9 @@ TEST(staleness_bins_equal_the_recorded_ones)
 	char *ask AUTOFREE = sentence("SELECT count(*) || ',' || sum(share > 0) FROM (%s)", query);
 	add_run("mlp", "asgd", 4, 1, 0.5, "", 1);
 	made_sql(db, "DELETE FROM staleness");
-	for (int i = 0; i < STALENESS_BINS; i++) {
-		char *one AUTOFREE = sentence("INSERT INTO staleness VALUES (1, 1, %lld, 1)",
-					      (long long)staleness_of_bin(i));
-		made_sql(db, one);
-	}
+	for (int i = 0; i < STALENESS_BINS; i++)
+		made_format(db, "INSERT INTO staleness VALUES (1, 1, %lld, 1)",
+			    (long long)staleness_of_bin(i));
 	expect_asked(ask, want);
 }
 
@@ -723,30 +707,23 @@ TEST(stale_pushes_are_drawn, COUNT(lateness))
 	if (lacks_program("gnuplot"))
 		return;
 	add_run("mlp", "asgd", 4, 1, 0.5, "", 3);
-	char *text = sentence("INSERT INTO staleness VALUES (1, 2, %d, 1);"
-			      "UPDATE epoch SET staleness_max = %d WHERE epoch = 2",
-			      lateness[_i].late, lateness[_i].late);
-	made_sql(db, text);
-	free(text);
-	text = drawn("staleness");
+	made_format(db,
+		    "INSERT INTO staleness VALUES (1, 2, %d, 1);"
+		    "UPDATE epoch SET staleness_max = %d WHERE epoch = 2",
+		    lateness[_i].late, lateness[_i].late);
+	char *text AUTOFREE = drawn("staleness"), *epochs AUTOFREE = drawn("staleness_epoch");
 	ck_assert_ptr_nonnull(strstr(text, lateness[_i].key));
 	ck_assert_ptr_nonnull(strstr(text, lateness[_i].tic));
 	ck_assert_ptr_null(strstr(text, lateness[_i].no_tic));
 	ck_assert_ptr_nonnull(strstr(text, "> 20<")); /* % */
-	free(text);
-	text = drawn("staleness_epoch");
-	ck_assert_ptr_nonnull(strstr(text, "thin: maximum"));
-	ck_assert_ptr_nonnull(strstr(text, lateness[_i].tic));
-	free(text);
+	ck_assert_ptr_nonnull(strstr(epochs, "thin: maximum"));
+	ck_assert_ptr_nonnull(strstr(epochs, lateness[_i].tic));
 
 	/* a file of an older version has the means, but no histogram */
 	made_sql(db, "DELETE FROM staleness; UPDATE epoch SET pushes = NULL");
-	text = drawn("staleness");
-	ck_assert_ptr_nonnull(strstr(text, "kept no histogram"));
-	free(text);
-	text = drawn("staleness_epoch");
-	ck_assert_ptr_nonnull(strstr(text, "thin: maximum"));
-	free(text);
+	char *none AUTOFREE = drawn("staleness"), *still AUTOFREE = drawn("staleness_epoch");
+	ck_assert_ptr_nonnull(strstr(none, "kept no histogram"));
+	ck_assert_ptr_nonnull(strstr(still, "thin: maximum"));
 }
 
 /* In one configuration all pushes have the same staleness; in the other every push has another.
@@ -964,7 +941,7 @@ TEST(plot_draws_any_two_columns)
 		    "--log=y", "--out=l.svg", "--where=workload='mlp'");
 	char *path AUTOFREE = in_folder("l.svg");
 	check_picture(path);
-	text = text_at(path);
+	text = text_read(path);
 	ck_assert(strstr(text, "`touch PWNED`") && strstr(text, "epoch_seconds [s]"));
 	free(text);
 	ck_assert_int_ne(access("PWNED", F_OK), 0);
@@ -1028,17 +1005,14 @@ TEST(names_tell_every_option_apart)
 		char column[COLUMN_ROOM];
 		option_column(o, column);
 		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
-		char *differ AUTOFREE = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE seed = 2",
-						 column, column, text ? "'') || 'x'" : "0) + 1");
 		made_sql(db, "DELETE FROM run");
 		add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
 		add_run("mlp", "asgd", 2, 2, 0.5, "", 1);
-		if (strncmp(o->name, "sim.", 4) == 0) { /* NULL in real runs */
-			char *given AUTOFREE = sentence("UPDATE run SET platform = 'sim', %s = %s",
-							column, text ? "''" : "0");
-			made_sql(db, given);
-		}
-		made_sql(db, differ);
+		if (strncmp(o->name, "sim.", 4) == 0) /* NULL in real runs */
+			made_format(db, "UPDATE run SET platform = 'sim', %s = %s", column,
+				    text ? "''" : "0");
+		made_format(db, "UPDATE run SET %s = ifnull(%s, %s WHERE seed = 2", column, column,
+			    text ? "'') || 'x'" : "0) + 1");
 		char *rows AUTOFREE =
 			rows_of("SELECT count(DISTINCT workload || ' ' || name) FROM selected");
 		ck_assert_msg(strcmp(rows, "2") == 0, "--%s is not shown", o->name);

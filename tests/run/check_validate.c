@@ -44,29 +44,25 @@ struct made {
 /* Returns its id. Each run starts later than those before it. */
 static int64_t add(bool simulated, struct made m)
 {
-	char *text = sqlite3_mprintf(
+	made_format(
+		db,
 		INSERT_RUN(", sim_platform, label, oversubscribed, host, started",
 			   "'done', %Q, 'mlp', %Q, %d, 1, 1, 32, %d, %Q, 0, %Q, 'validate', 0, "
 			   "'here', format('2026-01-01T00:00:%%02dZ', (SELECT count(*) FROM run))"),
 		simulated ? "sim" : "real", m.strategy, m.workers, m.sync_every,
 		simulated ? "sim" : "mpi", simulated ? "local" : NULL);
-	sql(text);
-	sqlite3_free(text);
 	int64_t id = sqlite3_last_insert_rowid(db);
-	text = sqlite3_mprintf("INSERT INTO epoch (run_id, epoch, seconds, compute_s, comm_s,"
-			       " wait_s, test_loss) VALUES (%lld, 0, NULL, NULL, NULL, NULL, 2.3),"
-			       " (%lld, 1, %!.17g, 0.1, %!.17g, 0.05, %!.17g)",
-			       id, id, m.seconds, m.seconds / 4, m.loss);
-	sql(text);
-	sqlite3_free(text);
+	made_format(db,
+		    "INSERT INTO epoch (run_id, epoch, seconds, compute_s, comm_s,"
+		    " wait_s, test_loss) VALUES (%lld, 0, NULL, NULL, NULL, NULL, 2.3),"
+		    " (%lld, 1, %!.17g, 0.1, %!.17g, 0.05, %!.17g)",
+		    id, id, m.seconds, m.seconds / 4, m.loss);
 	return id;
 }
 
 static void add_pushes(int64_t run, int staleness, int pushes)
 {
-	char *text AUTOFREE = sentence("INSERT INTO staleness VALUES (%lld, 1, %d, %d)",
-				       (long long)run, staleness, pushes);
-	sql(text);
+	made_format(db, "INSERT INTO staleness VALUES (%lld, 1, %d, %d)", run, staleness, pushes);
 }
 
 /* ---- The view ------------------------------------------------------------ */

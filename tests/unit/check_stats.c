@@ -52,7 +52,8 @@ static const char *workload = "mlp"; /* of what add() adds */
 static void add(const char *strategy, int workers, int seed, const char *status, double accuracy,
 		double seconds)
 {
-	char *sql = sqlite3_mprintf(
+	made_format(
+		db,
 		INSERT_RUN(", train_size, params, host, cpu",
 			   "'running', 'h', %Q, %Q, %d, %d, 1, 64, 1, 'mpi', 0.8, 1000, 7, 'here', "
 			   "'a CPU';"
@@ -60,8 +61,6 @@ static void add(const char *strategy, int workers, int seed, const char *status,
 			   "VALUES (last_insert_rowid(), 1, %!.17g, %!.17g, %!.17g);"
 			   "UPDATE run SET status = %Q WHERE id = (SELECT max(id) FROM run)"),
 		workload, strategy, workers, seed, seconds, 1 - accuracy, accuracy, status);
-	exec(sql);
-	sqlite3_free(sql);
 }
 
 /* ---- Intervals of medians ------------------------------------------------- */
@@ -827,9 +826,7 @@ TEST(markdown_escapes_labels)
 	};
 	add("serial", 1, 1, "done", 0.9, 1);
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-		char *sql = sqlite3_mprintf("UPDATE run SET label = %Q", row[i].label);
-		exec(sql);
-		sqlite3_free(sql);
+		made_format(db, "UPDATE run SET label = %Q", row[i].label);
 		ck_says(EXIT_OK, "--runs --format=markdown", row[i].cell);
 	}
 }

@@ -6,6 +6,7 @@
 #include "results/db/db.h"
 
 #include <check.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -455,16 +456,8 @@ void folder_text(const char *name, const char *text)
 
 char *folder_read(const char *name)
 {
-	char *path AUTOFREE = sentence("%s/%s", folder, name), *text = NULL;
-	size_t room = 0;
-	FILE *f = fopen(path, "r");
-	ck_assert_msg(f != NULL, "%s is not there", path);
-	if (getdelim(&text, &room, '\0', f) < 0) {
-		ck_assert_msg(!ferror(f), "%s cannot be read", path);
-		text = must(realloc(text, 1));
-		*text = '\0';
-	}
-	fclose(f);
+	char *path AUTOFREE = sentence("%s/%s", folder, name), *text = text_read(path);
+	ck_assert_msg(text != NULL, "%s: %s", path, strerror(errno));
 	return text;
 }
 

@@ -245,9 +245,9 @@ static void make_calibrations(void)
 	for (int workers = 1; workers <= 2; workers++) {
 		made_format(
 			db,
-			"INSERT INTO calibration (id, made, device, precision, threads, workload,"
-			" workload_options, batch, params, workers, cores) VALUES (%d, '2026-01-01',"
-			" 'cpu', 'float32', 1, 'softmax', '', %d, 7850, %d, 2)",
+			"INSERT INTO calibration (id, made, device, precision, threads, workload, "
+			"workload_options, batch, params, workers, cores) VALUES (%d, "
+			"'2026-01-01', 'cpu', 'float32', 1, 'softmax', '', %d, 7850, %d, 2)",
 			workers, BATCH, workers);
 		for (int k = 0; k < BINS; k++)
 			made_format(db,

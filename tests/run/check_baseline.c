@@ -320,10 +320,11 @@ TEST(wall_times_are_compared_in_turn)
 	record(3, "");
 	expect("--save=main", EXIT_OK, "");
 	for (int slow = 0; slow < 2; slow++) {
-		char *text AUTOFREE = sentence(
-			"printf '#!/bin/sh\\n[ $1 = run ] || exec echo mvbench 1\\necho x >>DIR/turns"
-			"\\necho \"{\\\\\"epoch_seconds\\\\\": %s}\"\\n' >DIR/other && chmod +x DIR/other",
-			slow ? "3e7" : "1e-6");
+		char *text AUTOFREE =
+			sentence("printf '#!/bin/sh\\n[ $1 = run ] || exec echo mvbench 1\\necho x "
+				 ">>DIR/turns\\necho \"{\\\\\"epoch_seconds\\\\\": %s}\"\\n' "
+				 ">DIR/other && chmod +x DIR/other",
+				 slow ? "3e7" : "1e-6");
 		char *words AUTOFREE = sentence("--against=main --time=%s --program=DIR/other",
 						slow ? "fail" : "warn");
 		shell(text);

@@ -72,9 +72,9 @@ static void add_run(const char *workload, const char *strategy, int workers, int
 		made_format(
 			db,
 			"INSERT INTO epoch (run_id, epoch, test_loss, train_loss, test_accuracy, "
-			"seconds, compute_s, comm_s, wait_s, staleness_mean, staleness_max, pushes, "
-			"dropped, consensus) VALUES (%lld, %d, %f, %f, iif(%f < 0, NULL, %f), "
-			"nullif(%f, 0), %f, 0.2, 0.1, %s)",
+			"seconds, compute_s, comm_s, wait_s, staleness_mean, staleness_max, "
+			"pushes, dropped, consensus) VALUES (%lld, %d, %f, %f, iif(%f < 0, NULL, "
+			"%f), nullif(%f, 0), %f, 0.2, 0.1, %s)",
 			id, e, 1.0 / (e + 1), 1.0 / (e + 1), best, best + 0.01 * e, e ? seconds : 0,
 			seconds - 0.4,
 			pushes ? "1.5, 4, 100, 0, 0.25" : "NULL, NULL, NULL, NULL, NULL");

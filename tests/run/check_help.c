@@ -173,7 +173,7 @@ static void ck_orders(char *page)
 
 TEST(manual_has_all_commands_options_and_plugins)
 {
-	char *page = said(0, "help --man");
+	char *page AUTOFREE = said(0, "help --man");
 	ck_assert_int_eq(strncmp(page, ".TH MVBENCH 1 ", 14), 0);
 	for (const struct command *const *c = commands; *c; c++) {
 		char *head AUTOFREE = sentence("\n.SS \"%s\"\n", (*c)->name);
@@ -184,12 +184,10 @@ TEST(manual_has_all_commands_options_and_plugins)
 	ck_assert_ptr_nonnull(strstr(page, "\n.SS \"model_parallel\"\n"));
 	ck_assert_ptr_nonnull(strstr(page, "\n.SH \"EXIT STATUS\"\n"));
 	ck_orders(page);
-	free(page);
 	for (const struct command *const *c = commands; *c; c++) {
 		char *words AUTOFREE = sentence("help --man=%s", (*c)->name);
-		page = said(0, words);
-		ck_orders(page);
-		free(page);
+		char *part AUTOFREE = said(0, words);
+		ck_orders(part);
 	}
 }
 
@@ -268,17 +266,16 @@ TEST(bash_completes_words)
 TEST(completion_omits_names_that_a_shell_would_run)
 {
 	char out[20000], *home AUTOFREE = sentence("MVBENCH_HOME=%s", folder);
-	char *command = sentence("cd %s && mkdir -p plots && echo '-- good' >plots/good.sql && "
-				 "touch plots/good.gp && for n in 'a$(touch x)' 'b;touch x' "
-				 "\"c'd\"; do echo '-- bad' >\"plots/$n.sql\"; "
-				 "touch \"plots/$n.gp\"; done",
-				 folder);
+	char *command AUTOFREE =
+		sentence("cd %s && mkdir -p plots && echo '-- good' >plots/good.sql && "
+			 "touch plots/good.gp && for n in 'a$(touch x)' 'b;touch x' "
+			 "\"c'd\"; do echo '-- bad' >\"plots/$n.sql\"; "
+			 "touch \"plots/$n.gp\"; done",
+			 folder);
 	ck_assert_int_eq(command_output(command, out, sizeof out), 0);
 	write_script(home);
 	ck_offers("mvbench plot \"\"", "good");
-	free(command);
-	command = sentence("grep -c touch %s/c.bash", folder);
-	command_output(command, out, sizeof out);
+	char *counted AUTOFREE = sentence("grep -c touch %s/c.bash", folder);
+	command_output(counted, out, sizeof out);
 	ck_assert_str_eq(out, "0\n");
-	free(command);
 }

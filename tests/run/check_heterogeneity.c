@@ -465,20 +465,17 @@ TEST(other_workers_continue_when_one_leaves, LISTED(strategies))
 	const double left = 5 * step_s, whole = 2 * STEPS * step_s;
 	for (int who = 0; who < 2; who++)
 		for (size_t placement = 0; placement < COUNT(placements); placement++) {
-			char *words = sentence(
+			char *words AUTOFREE = sentence(
 				TWO SIM "--deal=auto --strategy=%s --sync-every=1000 %s %s "
 					"--leave=%d:5ms",
 				s->plugin.name, terms(s), placements[placement], who);
 			if (!s->may_leave) {
 				if (!s->refuse || strcmp(s->plugin.name, "serial") != 0)
 					expect_refused("", words, "and none can leave");
-				free(words);
 				continue;
 			}
-			if (*terms(s) && strstr(placements[placement], "onesided")) {
-				free(words);
+			if (*terms(s) && strstr(placements[placement], "onesided"))
 				continue;
-			}
 			record_only(words);
 			for (int e = 1; e <= 3; e++) {
 				double worked = of_rank(1, e, who, "compute_s");
@@ -489,7 +486,6 @@ TEST(other_workers_continue_when_one_leaves, LISTED(strategies))
 				ck_near(words, of_rank(1, e, who, "wait_s"), others - worked, 1e-3);
 				ck_near(words, of(1, e, "seconds"), others, 1e-3);
 			}
-			free(words);
 		}
 }
 

@@ -30,17 +30,14 @@ CASE("tables", .limit = 300, .set_up = trained_data, .tear_down = folder_free, .
 
 TEST(tables_hold_what_was_pushed_in_every_placement, PLACES)
 {
-	char *command, text[2048];
 	int ranks = place[_i].workers + place[_i].servers;
-	if (ranks > 1)
-		command = sentence(MPIRUN "%d ./tests/tools/table %s %d 2>&1", ranks,
-				   place[_i].placement, place[_i].servers);
-	else
-		command = sentence("./tests/tools/table %s 0 2>&1", place[_i].placement);
+	char text[2048], *mpirun AUTOFREE = sentence(MPIRUN "%d ", ranks);
+	char *command AUTOFREE =
+		sentence("%s./tests/tools/table %s %d 2>&1", ranks > 1 ? mpirun : "",
+			 place[_i].placement, place[_i].servers);
 	int status = command_output(command, text, sizeof text);
 	ck_assert_msg(status == 0 && strcmp(text, "ok\n") == 0, "%s: status %d\n%s", command,
 		      status, text);
-	free(command);
 }
 
 /* ---- Updaters, compared with their formulas ------------------------------ */

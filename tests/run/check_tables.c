@@ -130,15 +130,13 @@ TEST(updaters_follow_their_formulas, LISTED(updaters))
 /* The option's choices are all updaters, in the order of the list. */
 TEST(every_updater_can_be_chosen)
 {
-	char *names = sentence("%s", updaters[0]->name);
-	for (size_t i = 1; updaters[i]; i++) {
-		char *more = sentence("%s|%s", names, updaters[i]->name);
-		free(names);
-		names = more;
-	}
+	const char *name[64];
+	size_t n = 0;
+	for (; updaters[n]; n++)
+		name[n] = updaters[n]->name;
+	char *names AUTOFREE = text_list(name, n, "|");
 	ck_assert_str_eq(names, UPDATERS);
 	ck_assert_ptr_null(updater_find("nesterov"));
-	free(names);
 }
 
 TEST(staleness_bins_contain_their_range)

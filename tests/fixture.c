@@ -6,6 +6,7 @@
 #include "results/db/db.h"
 
 #include <check.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -79,6 +80,10 @@ void fixture_init(struct fixture *f)
 
 void fixture_close(struct fixture *f)
 {
+	if (!f->dev.ops)
+		return;
+	if (!f->w.workload)
+		net_fini(&f->w);
 	model_close(&f->w);
 	if (f->loaded) {
 		f->w.workload->dataset->unload(&f->train, &f->test);
@@ -103,6 +108,39 @@ void step_gradient(struct worker *w)
 {
 	w->workload ? w->workload->load(w) : net_load(w);
 	w->workload ? w->workload->gradient(w) : net_gradient(w);
+}
+
+/* ---- Options --------------------------------------------------------------- */
+
+void other_value(const struct option *o, char *text, size_t room)
+{
+	static const struct setting odd[] = {{"workload", "tanh_mlp"},
+					     {"strategy", "asgd"},
+					     {"optimizer", "nesterov"},
+					     {"lr-schedule", "step:7:x0.3"},
+					     {"split", "dirichlet:2"},
+					     {"sim.step-time", "3ms"},
+					     {"sim.update-time", "3ms"},
+					     {"speed", "0:0.5"},
+					     {"sim.slow-link", "0:0.5"},
+					     {"pause", "0:1s:1s"},
+					     {"leave", "0:1s"},
+					     {"lab.rate", "1mbit"},
+					     {"initial-model", "fedcba9876543210"}};
+	const char *value = o->type == OPT_STRING         ? "other"
+			    : o->type == OPT_CHOICE       ? strrchr(o->choices, '|') + 1
+			    : o->type != OPT_BOOL         ? NULL
+			    : strcmp(o->def, "true") == 0 ? "false"
+							  : "true";
+	for (size_t i = 0; i < COUNT(odd); i++)
+		if (strcmp(odd[i].name, o->name) == 0)
+			value = odd[i].value;
+	if (value)
+		snprintf(text, room, "%s", value);
+	else if (o->max > 0 && o->max <= 1)
+		snprintf(text, room, "0.77");
+	else
+		snprintf(text, room, "%.17g", o->min + 2 + (atof(o->def) == o->min + 2));
 }
 
 /* ---- Gradients ----------------------------------------------------------- */
@@ -242,7 +280,7 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 			       .floats = x,
 			       .target = target};
 	int32_t index[COUNT(target)];
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	struct worker *w = &f.w;
 	ck_assert_uint_le(r->rows, COUNT(index));
 	for (size_t i = 0; i < r->rows; i++) {
@@ -283,9 +321,6 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 		net_evaluate(w, w->test, index, r->rows);
 		close_loss(w, r, "evaluated", r->evaluated, own);
 	}
-	net_fini(w);
-	model_close(w);
-	fixture_close(&f);
 }
 
 /* ---- The GPU to be tested ------------------------------------------------ */
@@ -421,16 +456,8 @@ void folder_text(const char *name, const char *text)
 
 char *folder_read(const char *name)
 {
-	char *path AUTOFREE = sentence("%s/%s", folder, name), *text = NULL;
-	size_t room = 0;
-	FILE *f = fopen(path, "r");
-	ck_assert_msg(f != NULL, "%s is not there", path);
-	if (getdelim(&text, &room, '\0', f) < 0) {
-		ck_assert_msg(!ferror(f), "%s cannot be read", path);
-		text = must(realloc(text, 1));
-		*text = '\0';
-	}
-	fclose(f);
+	char *path AUTOFREE = sentence("%s/%s", folder, name), *text = text_read(path);
+	ck_assert_msg(text != NULL, "%s: %s", path, strerror(errno));
 	return text;
 }
 
@@ -490,6 +517,28 @@ void small_data(void)
 	idx_put_set(600, 60, false, '-');
 }
 
+/* ---- Simulated platforms ----------------------------------------------- */
+
+void put_hosts(const char *name, int hosts, int cores, int slow)
+{
+	struct text t;
+	FILE *f = text_open(&t);
+	fprintf(f, PLATFORM_HEAD "<zone id='all' routing='Floyd'><router id='switch'/>\n");
+	for (int i = 0; i < hosts; i++)
+		fprintf(f,
+			"<host id='h%d' speed='%dMf' core='%d'/><link id='l%d' bandwidth='1MBps' "
+			"latency='1ms' sharing_policy='SPLITDUPLEX'/>\n",
+			i, i < slow ? 500 : 1000, cores, i);
+	for (int i = 0; i < hosts; i++)
+		fprintf(f,
+			"<route src='h%d' dst='switch'><link_ctn id='l%d' direction='UP'/></route>"
+			"\n",
+			i, i);
+	fprintf(f, "</zone></platform>\n");
+	char *text AUTOFREE = text_close(&t);
+	folder_text(name, text);
+}
+
 /* ---- Commands ------------------------------------------------------------ */
 
 int start_command(const struct command *c, const char *const *word)
@@ -533,6 +582,15 @@ int command_output(const char *command, char *out, size_t room)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
+void expect_command(int want, const char *command, const char *says)
+{
+	char out[1 << 15];
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg(status == want && strstr(out, says),
+		      "%s: status %d, wanted %d and \"%s\":\n%.3000s", command, status, want, says,
+		      out);
+}
+
 int run_mvbench(const char *environment, const char *words, char *out, size_t room)
 {
 	/* a leak checker, if there is one, would report what Open MPI leaves behind */
@@ -550,6 +608,12 @@ void record_run(const char *words)
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, out);
 }
 
+void record_only(const char *words)
+{
+	forget_runs();
+	record_run(words);
+}
+
 void forget_runs(void)
 {
 	static const char *const end[] = {"", "-wal", "-shm"};
@@ -561,18 +625,16 @@ void forget_runs(void)
 
 void expect_row(const char *sql, const char *want)
 {
-	char *path AUTOFREE = sentence("%s/run.db", folder), *text = NULL;
-	size_t n = 0;
-	struct store *store;
-	FILE *f = open_memstream(&text, &n);
+	char *path AUTOFREE = sentence("%s/run.db", folder);
+	struct store *store AUTOCLOSE = NULL;
+	struct text t;
+	FILE *f = text_open(&t);
 	char *wrong = store_open(&store, path, STORE_READ);
 	ck_assert_msg(!wrong, "%s", wrong);
 	wrong = query_print(store, f, FORMAT_CSV, sql, NULL, 0, NULL);
 	ck_assert_msg(!wrong, "%s", wrong);
-	store_close(store);
-	fclose(f);
+	char *text AUTOFREE = text_close(&t);
 	ck_assert_str_eq(strchr(text, '\n') + 1, want);
-	free(text);
 }
 
 void expect_recorded(const char *environment, const char *words, const char *sql, const char *want)

@@ -29,8 +29,13 @@ void fixture_workload(struct fixture *f, const struct workload *workload);
 void fixture_data(struct fixture *f, size_t n, size_t features, size_t classes);
 /* Loads the workload's own dataset; if it is missing, prints a message and returns false. */
 bool fixture_load(struct fixture *f);
-void fixture_init(struct fixture *f); /* calls the workload's init on the training data */
-void fixture_close(struct fixture *f);
+void fixture_init(struct fixture *f);  /* calls the workload's init on the training data */
+void fixture_close(struct fixture *f); /* also its model; nothing, if it was never opened */
+/* Closed where its block ends: struct fixture f AUTOFIXTURE = {0}. */
+#define AUTOFIXTURE __attribute__((cleanup(fixture_close)))
+
+/* A value of the option that is not its default, and that simulated workers take. */
+void other_value(const struct option *o, char *text, size_t room);
 
 /* The whole vector in host memory, from the heap. */
 float *fixture_get(const struct vec *v);
@@ -99,6 +104,19 @@ void idx_put_set(uint32_t train, uint32_t test, bool zipped, char dot);
 /* A fixture: 600 and 60 rows in a new folder. folder_free ends it. */
 void small_data(void);
 
+/* ---- Simulated platforms: each folder/NAME ---- */
+
+#define PLATFORM_HEAD \
+	"<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n" \
+	"<platform version='4.1'><config>\n" \
+	"<prop id='smpi/bw-factor' value='0:1'/><prop id='smpi/lat-factor' value='0:1'/>\n" \
+	"<prop id='network/crosstraffic' value='0'/>\n" \
+	"<prop id='network/loopback-bw' value='1e15'/>\n" \
+	"<prop id='network/loopback-lat' value='1e-9'/>\n</config>\n"
+/* Hosts on a switch. Each has a link of 1 ms and 1 MB/s of its own. The slow hosts have half the
+ * speed and come first. */
+void put_hosts(const char *name, int hosts, int cores, int slow);
+
 /* ---- Commands ------------------------------------------------------------ */
 
 /* Starts the command in a child, with words up to NULL, after folder_enter. Its output goes to the
@@ -109,12 +127,15 @@ void expect_said(const char *file, const char *text, bool there);
 
 /* Runs a shell command; out gets its output, cut to fit. Returns its exit status, or 128. */
 int command_output(const char *command, char *out, size_t room);
+/* The shell command must end with this status and print these words. */
+void expect_command(int want, const char *command, const char *says);
 /* Runs ./mvbench run with these words and environment, on the folder's data. It adds to the
  * folder's database. */
 int run_mvbench(const char *environment, const char *words, char *out, size_t room);
 /* As run_mvbench, but the run must succeed, and is ended if it hangs. */
 void record_run(const char *words);
-void forget_runs(void); /* removes the database */
+void forget_runs(void);              /* removes the database */
+void record_only(const char *words); /* as record_run, in a new database */
 /* The query on the folder's database must give this row. */
 void expect_row(const char *sql, const char *want);
 /* In a new database: the run must succeed, and the query must then give this. */

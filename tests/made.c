@@ -28,18 +28,19 @@ void new_database(const char *file)
 	store_close(store_in(file, STORE_WRITE));
 }
 
-static sqlite3 *opened(const char *file)
+sqlite3 *made_again(const char *file)
 {
 	char *path AUTOFREE = in_folder(file);
 	sqlite3 *db;
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3_busy_timeout(db, 5000); /* runs may write to it */
 	return db;
 }
 
 sqlite3 *made_open(const char *file)
 {
 	new_database(file);
-	return opened(file);
+	return made_again(file);
 }
 
 void made_sql(sqlite3 *db, const char *text)
@@ -47,6 +48,16 @@ void made_sql(sqlite3 *db, const char *text)
 	char *wrong = NULL;
 	sqlite3_exec(db, text, NULL, NULL, &wrong);
 	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+}
+
+void made_format(sqlite3 *db, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	char *text = sqlite3_vmprintf(format, args);
+	va_end(args);
+	made_sql(db, text);
+	sqlite3_free(text);
 }
 
 static sqlite3_stmt *prepared(sqlite3 *db, const char *query)
@@ -96,7 +107,7 @@ void made_expect(sqlite3 *db, const char *query, const char *want)
 
 void sql_in(const char *file, const char *text)
 {
-	sqlite3 *db = opened(file);
+	sqlite3 *db = made_again(file);
 	made_sql(db, text);
 	sqlite3_close(db);
 }
@@ -113,7 +124,7 @@ double number_in(const char *file, const char *query)
 
 void expect_in(const char *file, const char *query, const char *want)
 {
-	sqlite3 *db = opened(file);
+	sqlite3 *db = made_again(file);
 	made_expect(db, query, want);
 	sqlite3_close(db);
 }
@@ -121,4 +132,10 @@ void expect_in(const char *file, const char *query, const char *want)
 void near(double x, double want, double within)
 {
 	ck_assert_msg(fabs(x - want) <= within, "%.10g is not within %g of %.10g", x, within, want);
+}
+
+void ck_near(const char *what, double x, double want, double within)
+{
+	ck_assert_msg(fabs(x - want) <= within, "%s: %.9g, wanted %.9g within %.2g", what, x, want,
+		      within);
 }

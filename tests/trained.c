@@ -39,6 +39,13 @@ static void read_line(struct result *r, const char *line)
 	sscanf(line, "rows %lf sum %lf", &r->rows, &r->numbers);
 }
 
+/* The parameters of all results, until the process of the test ends. */
+struct kept {
+	struct kept *next;
+	float param[];
+};
+static struct kept *kept;
+
 static void read_model(struct result *r, const char *path)
 {
 	FILE *f = fopen(path, "r");
@@ -46,7 +53,10 @@ static void read_model(struct result *r, const char *path)
 	fseek(f, 0, SEEK_END);
 	r->params = (size_t)ftell(f) / sizeof(float);
 	rewind(f);
-	r->param = must(malloc((r->params + 1) * sizeof(float)));
+	struct kept *k = must(malloc(sizeof *k + r->params * sizeof(float)));
+	k->next = kept;
+	kept = k;
+	r->param = k->param;
 	ck_assert_uint_eq(fread(r->param, sizeof(float), r->params, f), r->params);
 	fclose(f);
 	unlink(path);
@@ -170,8 +180,6 @@ void compare_runs(struct result *a, const char *words, struct result *b, const c
 		      "%s: test loss %g, %s: %g", words, a->test_loss, words_b, b->test_loss);
 	ck_assert_msg(b->test_loss < 0.9 * b->first_test_loss, "%s learns nothing: %g, at first %g",
 		      words_b, b->test_loss, b->first_test_loss);
-	free(a->param);
-	free(b->param);
 }
 
 void expect_pairs(int ranks, size_t pairs, const char *const *words, double tolerance)

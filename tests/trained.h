@@ -17,7 +17,7 @@ struct result {
 	double bytes, formula, running_loss, test_loss, stale, pushes, most_stale;
 	double first_test_loss;
 	double spread, allocations, rows, numbers, computed_s;
-	float *param;
+	float *param; /* valid until the test ends */
 	size_t params;
 	char output[8192];
 	int status;
@@ -29,14 +29,14 @@ void trained_data(void);
 struct result run_tool(int ranks, const char *words);
 /* The same in a simulation; words give the platform, and the time of a step. */
 struct result run_simulated(int workers, const char *words);
-/* The tool must end well and allocate nothing between steps. The caller frees param. */
+/* The tool must end well and allocate nothing between steps. */
 struct result train_ok(int ranks, const char *words);
 /* One run for each of the words, up to RUNS_MOST, one after the other. The ranks start once,
  * because that takes longer than the training. */
 void train_all(int ranks, size_t n, const char *const *words, struct result *r);
 /* |a - b| / |b| over all parameters. */
 double distance(const struct result *a, const struct result *b);
-/* Both must learn and end with the same parameters. Frees the parameters. */
+/* Both must learn and end with the same parameters. */
 void compare_runs(struct result *a, const char *words, struct result *b, const char *words_b,
 		  double tolerance);
 /* The same for words[0] and words[1], words[2] and words[3], ... */

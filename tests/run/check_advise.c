@@ -84,7 +84,7 @@ static double ranked(const char *column, const char *strategy, int x)
 	return number(sql);
 }
 
-static void ck_near(double x, double y, double share)
+static void ck_share(double x, double y, double share)
 {
 	ck_assert_msg(fabs(x - y) <= share * fabs(y), "%.9g is not within %g of %.9g", x, share, y);
 }
@@ -137,11 +137,11 @@ TEST(ranking_equals_a_sweep_of_the_same_cells)
 	sweep(compared, "sweep.db");
 	ck_advise(0, CLUSTER "--epochs=3 --intervals=4 --format=json", "asgd");
 	for (size_t i = 0; i < COUNT(paced); i++)
-		ck_near(ranked("epoch_seconds", paced[i], 4), swept(paced[i]), 1e-9);
+		ck_share(ranked("epoch_seconds", paced[i], 4), swept(paced[i]), 1e-9);
 	for (size_t i = 0; i < COUNT(other); i++)
-		ck_near(ranked("epoch_seconds", other[i], 0), swept(other[i]), 1e-9);
-	ck_near(ranked("epoch_seconds", "periodic schedule=down", 4), swept("periodic"), 1e-9);
-	ck_near(ranked("speedup", "asgd", 4), swept("serial") / swept("asgd"), 1e-9);
+		ck_share(ranked("epoch_seconds", other[i], 0), swept(other[i]), 1e-9);
+	ck_share(ranked("epoch_seconds", "periodic schedule=down", 4), swept("periodic"), 1e-9);
+	ck_share(ranked("speedup", "asgd", 4), swept("serial") / swept("asgd"), 1e-9);
 	ck_assert(ranked("staleness", "asgd", 4) > 0);
 	/* every strategy is there, in the order of the times */
 	for (int i = 0; strategies[i]; i++)
@@ -216,10 +216,10 @@ TEST(accuracies_are_those_of_selected_runs)
 {
 	sweep(trained, "run.db");
 	ck_advise(0, CLUSTER "--epochs=2 --intervals=4 --where=seed=2 --format=json", "periodic");
-	ck_near(ranked("test_accuracy", "periodic", 4),
-		number_in("run.db", "SELECT test_accuracy FROM run_summary WHERE strategy = "
-				    "'periodic' AND seed = 2"),
-		1e-12);
+	ck_share(ranked("test_accuracy", "periodic", 4),
+		 number_in("run.db", "SELECT test_accuracy FROM run_summary WHERE strategy = "
+				     "'periodic' AND seed = 2"),
+		 1e-12);
 	ck_assert_double_eq(ranked("accuracy_n", "allreduce", 0), 1);
 	/* these have another schedule, or another strategy */
 	ck_assert(isnan(ranked("test_accuracy", "periodic schedule=down", 4)));
@@ -229,18 +229,6 @@ TEST(accuracies_are_those_of_selected_runs)
 /* ---- This machine -------------------------------------------------------- */
 
 static const double alone_s = 0.002, together_s = 0.004; /* of a step */
-
-static void add(sqlite3 *db, const char *format, ...)
-{
-	va_list args;
-	char *wrong = NULL;
-	va_start(args, format);
-	char *sql = sqlite3_vmprintf(format, args);
-	va_end(args);
-	sqlite3_exec(db, sql, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", sql, wrong);
-	sqlite3_free(sql);
-}
 
 /* With one worker, and with two. */
 static void make_calibrations(void)
@@ -253,22 +241,22 @@ static void make_calibrations(void)
 		{"sync", 7850, 900e-6},       {"sync", 1, 1e-6},         {"elastic", 7850, 450e-6},
 		{"push", 7850, 600e-6},       {"read", 7850, 240e-6},    {"axpy", 7850, 120e-6},
 		{"message", 4, 5e-6},         {"message", 31400, 510e-6}};
-	sqlite3 *db;
-	new_database("run.db");
-	char *path AUTOFREE = sentence("%s/run.db", folder);
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3 *db = made_open("run.db");
 	for (int workers = 1; workers <= 2; workers++) {
-		add(db,
-		    "INSERT INTO calibration (id, made, device, precision, threads, workload,"
-		    " workload_options, batch, params, workers, cores) VALUES (%d, '2026-01-01',"
-		    " 'cpu', 'float32', 1, 'softmax', '', %d, 7850, %d, 2)",
-		    workers, BATCH, workers);
+		made_format(
+			db,
+			"INSERT INTO calibration (id, made, device, precision, threads, workload, "
+			"workload_options, batch, params, workers, cores) VALUES (%d, "
+			"'2026-01-01', 'cpu', 'float32', 1, 'softmax', '', %d, 7850, %d, 2)",
+			workers, BATCH, workers);
 		for (int k = 0; k < BINS; k++)
-			add(db, "INSERT INTO calibration_point VALUES (%d, 'step', %d, %!.17g)",
-			    workers, k, workers == 1 ? alone_s : together_s);
+			made_format(db,
+				    "INSERT INTO calibration_point VALUES (%d, 'step', %d, %!.17g)",
+				    workers, k, workers == 1 ? alone_s : together_s);
 		for (size_t i = 0; i < COUNT(cost); i++)
-			add(db, "INSERT INTO calibration_point VALUES (%d, %Q, %!.17g, %!.17g)",
-			    workers, cost[i].name, cost[i].x, cost[i].s);
+			made_format(db,
+				    "INSERT INTO calibration_point VALUES (%d, %Q, %!.17g, %!.17g)",
+				    workers, cost[i].name, cost[i].x, cost[i].s);
 	}
 	sqlite3_close(db);
 }
@@ -284,7 +272,7 @@ TEST(this_machine_is_simulated_as_calibrated)
 	while (row > out && row[-1] != '\n')
 		row--;
 	ck_assert_msg(sscanf(row, "%d serial - %lf", &place, &seconds) == 2, "%s", row);
-	ck_near(seconds, STEPS_ONE * alone_s, 0.01);
+	ck_share(seconds, STEPS_ONE * alone_s, 0.01);
 	ck_assert_ptr_nonnull(strstr(out, "Not simulated:"));
 	ck_assert_ptr_nonnull(strstr(out, "--reduce=sum: gossip averages"));
 	ck_assert_ptr_nonnull(strstr(out, "steps (step + push and pull / X)"));
@@ -311,8 +299,8 @@ TEST(hostfile_is_simulated_with_its_links)
 			 "(1, 'both', 65536, 1e-3)");
 	ck_advise(0, asked, "asgd");
 	record_run(one);
-	ck_near(ranked("epoch_seconds", "allreduce", 0),
-		number_in("run.db", "SELECT epoch_seconds FROM run_summary"), 1e-9);
+	ck_share(ranked("epoch_seconds", "allreduce", 0),
+		 number_in("run.db", "SELECT epoch_seconds FROM run_summary"), 1e-9);
 	ck_assert_double_gt(ranked("comm_fraction", "allreduce", 0), 0.1);
 }
 

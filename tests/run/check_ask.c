@@ -32,15 +32,12 @@ static void add(struct made m)
 	struct text t;
 	FILE *f = text_open(&t);
 	fprintf(f,
-		"INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
-		"sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, "
-		"weight_decay, reduce, lr_scale, seed, device, platform, threads, straggle, "
-		"target_accuracy, train_size, test_size, params, host, cpu, label, git_commit, "
-		"git_dirty, started) VALUES ('running', 'h%d', '%s', '%s', %d, 0, 1, 0, 4, %d, "
-		"0.1, 'constant', 0, 0, 'mean', 'none', %d, 'cpu', 'mpi', 1, 0, 0, 1000, 0, 7, "
-		"'here', 'a CPU', '%s', '%s', 0, '2026-01-%02dT00:00:00Z');",
-		m.seed, m.workload ? m.workload : "mlp", m.strategy, m.workers,
-		m.batch ? m.batch : 64, m.seed, m.label ? m.label : "", m.commit, m.day);
+		INSERT_RUN(", train_size, test_size, params, host, cpu, label, git_commit, "
+			   "git_dirty, started",
+			   "'running', 'h%d', '%s', '%s', %d, %d, 4, %d, 1, 'mpi', 0, 1000, 0, 7, "
+			   "'here', 'a CPU', '%s', '%s', 0, '2026-01-%02dT00:00:00Z';"),
+		m.seed, m.workload ? m.workload : "mlp", m.strategy, m.workers, m.seed,
+		m.batch ? m.batch : 64, m.label ? m.label : "", m.commit, m.day);
 	for (int e = 0; e < 4 && m.accuracy[e] > 0; e++)
 		fprintf(f,
 			"INSERT INTO epoch (run_id, epoch, seconds, test_loss, test_accuracy, "

@@ -2,6 +2,7 @@
  * check_baseline.c - mvbench check as a command: saving a baseline, each of its verdicts, refusals,
  * and the export and import of baselines.
  */
+#include "results/db/store.h"
 #include "results/gate/gate.h"
 #include "tests/made.h"
 #include "tests/suites.h"
@@ -19,19 +20,15 @@
 
 static char out[16384];
 
-/* Runs mvbench check with words on the folder's database; what it prints stays in out. */
-static int check(const char *words)
-{
-	char *command AUTOFREE =
-		sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench check --db=%s/run.db %s "
-			 "2>&1",
-			 folder, words);
-	return command_output(command, out, sizeof out);
-}
-
+/* Runs mvbench check with words, in which DIR is the folder, on the folder's database; what it
+ * prints stays in out. */
 static void expect(const char *words, int status, const char *says)
 {
-	int got = check(words);
+	char *there AUTOFREE = text_replaced(words, "DIR", folder),
+		    *command AUTOFREE = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench check "
+						 "--db=%s/run.db %s 2>&1",
+						 folder, there);
+	int got = command_output(command, out, sizeof out);
 	ck_assert_msg(got == status && strstr(out, says),
 		      "check %s: status %d, wanted %d and \"%s\":\n%s", words, got, status, says,
 		      out);
@@ -53,11 +50,17 @@ static void serial_data(void)
 	idx_put_set(600, 200, false, '-');
 }
 
-CASE("command", .limit = 60);
+/* Runs a shell command, in which DIR is the folder; it must succeed. */
+static void shell(const char *words)
+{
+	char *command AUTOFREE = text_replaced(words, "DIR", folder);
+	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s: %s", command, out);
+}
+
+CASE("command", .limit = 60, .set_up = serial_data, .tear_down = folder_free);
 
 TEST(baseline_is_saved_and_compared)
 {
-	serial_data();
 	record(2, "");
 	expect("", EXIT_OK, "has no baselines yet");
 	expect("--against=main", EXIT_USER, "has no baselines yet");
@@ -99,12 +102,10 @@ TEST(baseline_is_saved_and_compared)
 	expect("--against=main --rerun=never", EXIT_OK, "0 made now");
 	expect("--delete=main", EXIT_OK, "");
 	near(number("SELECT count(*) FROM baseline, checked"), 0, 0);
-	folder_free();
 }
 
 TEST(baseline_is_of_one_network)
 {
-	serial_data();
 	record(3, "");
 	sql("UPDATE run SET hosts = 'a,b', network = iif(seed = 3, '1 Gbit/s', '2 Gbit/s')");
 	expect("--save=main", EXIT_USER,
@@ -115,12 +116,10 @@ TEST(baseline_is_of_one_network)
 	expect("--against=main", EXIT_OK,
 	       "baseline main was made over another network (a,b: 2 Gbit/s there, one machine "
 	       "here)");
-	folder_free();
 }
 
 TEST(check_reports_every_verdict)
 {
-	serial_data();
 	record(3, "");
 	expect("--save=main", EXIT_OK, "");
 	expect("--against=main", EXIT_OK, "0 failed, 1 passed (0 better, 1 identical)");
@@ -148,7 +147,6 @@ TEST(check_reports_every_verdict)
 	expect("--against=main", EXIT_OK, "1 made now"); /* a failed run is repeated */
 	sql("DELETE FROM run WHERE id > 3");
 	expect("--against=main --rerun=never", EXIT_FAILED, "3 of 3 runs are missing");
-	folder_free();
 }
 
 TEST(other_configurations_are_refused)
@@ -173,7 +171,6 @@ TEST(other_configurations_are_refused)
 		{"--save=", "--save=: give a name"},
 		{"--against=main --rerun=never --label=x", "--label=x: no runs are made"},
 	};
-	serial_data();
 	record(3, "");
 	expect("--save=main", EXIT_OK, "");
 	expect("--against=main --epochs=8", EXIT_USER,
@@ -204,7 +201,6 @@ TEST(other_configurations_are_refused)
 	expect("--against=main", EXIT_OK, "another machine (cpu: Z80 there");
 	sql("UPDATE baseline SET options = json_set(options, '$.lr', '7')");
 	expect("--against=main", EXIT_USER, "another configuration");
-	folder_free();
 }
 
 /* Virtual times are equal or they are not; there are no seeds to compare. */
@@ -213,7 +209,6 @@ TEST(simulated_times_equal_the_baseline)
 	char words[] = "--strategy=allreduce --workers=4 --platform=sim --sim.train=false "
 		       "--sim.platform=ethernet_10g --sim.step-time=1ms";
 	char *traced AUTOFREE = sentence("%s --trace=4", words);
-	serial_data();
 	record(1, words);
 	record(1, traced); /* its times are rounded differently */
 	expect("--save=sim", EXIT_OK, "");
@@ -233,7 +228,6 @@ TEST(simulated_times_equal_the_baseline)
 	sql("UPDATE baseline SET calibration = '2026-01-31T00:00:00Z there'");
 	expect("--against=sim", EXIT_FAILED,
 	       "calibrated again: simulated times cannot be compared");
-	folder_free();
 }
 
 /* A text file carries a baseline: the import equals it, line by line. A damaged file is refused. */
@@ -255,21 +249,14 @@ TEST(baseline_survives_export_and_import)
 		{"1s/:2,/:9,/", ":1: the file was made by a newer mvbench"},
 		{"d", "the file is empty"},
 	};
-	char *text;
-	serial_data();
 	record(3, "");
 	sql("UPDATE epoch SET test_loss = 0.1 + 0.2, train_loss = 1e-300 / 3 WHERE epoch = 1");
 	expect("--save=main", EXIT_OK, "");
-	text = sentence("--against=main --export=%s/a", folder);
-	expect(text, EXIT_OK, "");
-	free(text);
+	expect("--against=main --export=DIR/a", EXIT_OK, "");
 	for (size_t i = 0; i < COUNT(damage); i++) {
-		char *command AUTOFREE =
-			sentence("sed '%s' %s/a >%s/damaged", damage[i].edit, folder, folder);
-		ck_assert_int_eq(system(command), 0);
-		text = sentence("--import=%s/damaged --replace", folder);
-		expect(text, EXIT_USER, damage[i].says);
-		free(text);
+		char *command AUTOFREE = sentence("sed '%s' DIR/a >DIR/damaged", damage[i].edit);
+		shell(command);
+		expect("--import=DIR/damaged --replace", EXIT_USER, damage[i].says);
 		near(number("SELECT count(*) FROM baseline WHERE name = 'main'"), 3, 0);
 	}
 	near(number("SELECT count(*) FROM baseline WHERE test_loss = 0.1 + 0.2 AND train_loss = "
@@ -277,112 +264,73 @@ TEST(baseline_survives_export_and_import)
 	     3, 0);
 	sql("CREATE TABLE before AS SELECT * FROM baseline; DELETE FROM baseline");
 	for (int again = 0; again < 2; again++) { /* a second import changes nothing */
-		text = sentence("--import=%s/a", folder);
-		expect(text, EXIT_OK, "baseline main has 3 runs");
-		free(text);
+		expect("--import=DIR/a", EXIT_OK, "baseline main has 3 runs");
 		near(number("SELECT count(*) FROM (SELECT * FROM baseline EXCEPT SELECT * FROM "
 			    "before)"),
 		     0, 0);
 		near(number("SELECT count(*) FROM baseline"), 3, 0);
 	}
 	/* train_loss in version 1 of the file is today's running_loss */
-	text = sentence("sed '1s/:2,/:1,/; s/\"running_loss\":[^,]*,//' %s/a >%s/old", folder,
-			folder);
-	ck_assert_int_eq(system(text), 0);
-	free(text);
-	text = sentence("--import=%s/old --save=old", folder);
-	expect(text, EXIT_OK, "baseline old has 3 runs");
-	free(text);
+	shell("sed '1s/:2,/:1,/; s/\"running_loss\":[^,]*,//' DIR/a >DIR/old");
+	expect("--import=DIR/old --save=old", EXIT_OK, "baseline old has 3 runs");
 	near(number("SELECT count(*) FROM baseline WHERE name = 'old' AND train_loss IS NULL AND "
 		    "running_loss = 1e-300 / 3"),
 	     3, 0);
 	sql("DELETE FROM baseline WHERE name = 'old'");
-	text = sentence("--import=%s/a --save=copy", folder);
-	expect(text, EXIT_OK, "baseline copy has 3 runs");
-	free(text);
-	text = sentence("--against=main --export=- | cmp - %s/a", folder);
-	expect(text, EXIT_OK, "");
-	free(text);
+	expect("--import=DIR/a --save=copy", EXIT_OK, "baseline copy has 3 runs");
+	expect("--against=main --export=- | cmp - DIR/a", EXIT_OK, "");
 	sql("UPDATE baseline SET made = '2020-01-01T00:00:00Z'");
-	text = sentence("--import=%s/a", folder);
-	expect(text, EXIT_USER, "--replace");
-	free(text);
-	folder_free();
+	expect("--import=DIR/a", EXIT_USER, "--replace");
 }
 
 /* Special characters in names and reasons do not break the format of a report. */
 TEST(reports_are_well_formed)
 {
 	static const char name[] = "a\"b'c,<script>&|é";
-	serial_data();
 	record(3, "");
 	expect("--save=main", EXIT_OK, "");
 	expect("--save='two\nlines'", EXIT_USER, "one line");
 	expect("--against=main", EXIT_OK, "");
-	sqlite3 *db;
-	char *path AUTOFREE = in_folder("run.db");
 	char *text = sqlite3_mprintf(
 		"UPDATE baseline SET name = %Q, config = config || '|<b>&'; UPDATE checked SET "
 		"name = %Q; UPDATE run SET status = 'diverged', reason = "
 		"'<a> & \"b\" | ' || char(10, 27, 233) || CAST(x'ff' AS TEXT) WHERE id = 4",
 		name, name);
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	ck_assert_int_eq(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
+	sql(text);
 	sqlite3_free(text);
-	sqlite3_close(db);
 	static const char *const format[] = {"junit", "json", "markdown", "text"};
 	for (size_t i = 0; i < COUNT(format); i++) {
-		text = sentence("--against='a\"b'\\''c,<script>&|é' --rerun=never --format=%s "
-				"--out=%s/out",
-				format[i], folder);
-		expect(text, EXIT_FAILED, strcmp(format[i], "text") ? "1 failed" : "");
-		free(text);
+		char *words AUTOFREE =
+			sentence("--against='a\"b'\\''c,<script>&|é' --rerun=never --format=%s "
+				 "--out=DIR/out",
+				 format[i]);
+		expect(words, EXIT_FAILED, strcmp(format[i], "text") ? "1 failed" : "");
 	}
-	text = sentence("--against='a\"b'\\''c,<script>&|é' --rerun=never --format=junit "
-			"--out=%s/out.xml",
-			folder);
-	expect(text, EXIT_FAILED, "");
-	free(text);
-	text = sentence(
-		"grep -q '<failure type=\"diverged\" message=\".*; 1 of 3 runs diverged: "
-		"&lt;a&gt; &amp; &quot;b&quot; | &#10;\xef\xbf\xbdé\xef\xbf\xbd' %s/out.xml",
-		folder);
-	ck_assert_msg(command_output(text, out, sizeof out) == 0, "%s", out);
-	free(text);
-	text = sentence("xmllint --noout %s/out.xml", folder);
+	expect("--against='a\"b'\\''c,<script>&|é' --rerun=never --format=junit --out=DIR/out.xml",
+	       EXIT_FAILED, "");
+	shell("grep -q '<failure type=\"diverged\" message=\".*; 1 of 3 runs diverged: "
+	      "&lt;a&gt; &amp; &quot;b&quot; | &#10;\xef\xbf\xbdé\xef\xbf\xbd' DIR/out.xml");
 	if (!lacks_program("xmllint"))
-		ck_assert_msg(command_output(text, out, sizeof out) == 0, "%s", out);
-	free(text);
-	folder_free();
+		shell("xmllint --noout DIR/out.xml");
 }
 
 /* A program whose epochs take a millionth of a second, or a year. */
 TEST(wall_times_are_compared_in_turn)
 {
-	serial_data();
 	record(3, "");
 	expect("--save=main", EXIT_OK, "");
 	for (int slow = 0; slow < 2; slow++) {
-		char *text = sentence("printf '#!/bin/sh\\n[ $1 = run ] || exec echo mvbench 1"
-				      "\\necho x >>%s/turns\\necho "
-				      "\"{\\\\\"epoch_seconds\\\\\": %s}\"\\n' >%s/other && chmod "
-				      "+x %s/other",
-				      folder, slow ? "3e7" : "1e-6", folder, folder);
-		ck_assert_int_eq(system(text), 0);
-		free(text);
-		text = sentence("--against=main --time=%s --program=%s/other",
-				slow ? "fail" : "warn", folder);
-		expect(text, EXIT_OK, slow ? "faster" : "SLOWER");
-		free(text);
+		char *text AUTOFREE =
+			sentence("printf '#!/bin/sh\\n[ $1 = run ] || exec echo mvbench 1\\necho x "
+				 ">>DIR/turns\\necho \"{\\\\\"epoch_seconds\\\\\": %s}\"\\n' "
+				 ">DIR/other && chmod +x DIR/other",
+				 slow ? "3e7" : "1e-6");
+		char *words AUTOFREE = sentence("--against=main --time=%s --program=DIR/other",
+						slow ? "fail" : "warn");
+		shell(text);
+		expect(words, EXIT_OK, slow ? "faster" : "SLOWER");
 	}
-	char *text = sentence("--against=main --time=fail --program=%s/other", folder);
-	char *edit = sentence("sed -i s/3e7/1e-9/ %s/other", folder);
-	ck_assert_int_eq(system(edit), 0);
-	expect(text, EXIT_FAILED, "1 cell slower");
-	free(text);
-	free(edit);
-	edit = sentence("test $(wc -l <%s/turns) = 18", folder);
-	ck_assert_int_eq(system(edit), 0);
-	free(edit);
-	folder_free();
+	shell("sed -i s/3e7/1e-9/ DIR/other");
+	expect("--against=main --time=fail --program=DIR/other", EXIT_FAILED, "1 cell slower");
+	shell("test $(wc -l <DIR/turns) = 18");
 }

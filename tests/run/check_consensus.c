@@ -74,8 +74,7 @@ TEST(consensus_after_one_step_is_the_known_distance)
 	const double want = after_one_step();
 	for (size_t i = 0; i < COUNT(how); i++) {
 		char *words AUTOFREE = sentence(TWO "%s", how[i]);
-		forget_runs();
-		record_run(words);
+		record_only(words);
 		double x = number_in("run.db", "SELECT consensus FROM epoch WHERE epoch = 1");
 		if (strstr(how[i], "updater=sgd")) /* pushed gradients need no local step */
 			ck_assert_double_eq(x, 0);
@@ -94,8 +93,7 @@ TEST(equal_replicas_have_distance_0, LISTED(strategies))
 		sentence("--workload=softmax --lr=0.05 --epochs=2 --batch=30 --workers=%d "
 			 "--strategy=%s " SIM,
 			 strcmp(s->plugin.name, "serial") == 0 ? 1 : 4, s->plugin.name);
-	forget_runs();
-	record_run(words);
+	record_only(words);
 	expect_in("run.db", "SELECT group_concat(ifnull(consensus, 'NULL')) FROM epoch",
 		  "NULL,0.0,0.0");
 }
@@ -117,16 +115,14 @@ TEST(consensus_is_recorded_where_it_is_measured)
 		char *words AUTOFREE =
 			sentence("--workload=softmax --lr=0.05 --epochs=2 --batch=25 " SIM "%s",
 				 row[i].words);
-		forget_runs();
-		record_run(words);
+		record_only(words);
 		expect_in("run.db",
 			  "SELECT group_concat(CASE WHEN consensus > 1e-6 THEN '>' WHEN consensus "
 			  "THEN '0.0' ELSE ifnull(consensus, 'NULL') END) FROM epoch",
 			  row[i].want);
 	}
-	forget_runs();
-	record_run("--workload=softmax --lr=0.05 --epochs=1 --batch=5 --workers=2 "
-		   "--strategy=periodic --sync-every=1 " SIM);
+	record_only("--workload=softmax --lr=0.05 --epochs=1 --batch=5 --workers=2 "
+		    "--strategy=periodic --sync-every=1 " SIM);
 	record_run("--workload=softmax --lr=0.05 --epochs=1 --batch=5 --workers=2 "
 		   "--strategy=periodic --sync-every=10 " SIM);
 	ck_assert_double_gt(number_in("run.db", "SELECT b.consensus / a.consensus FROM epoch AS a, "

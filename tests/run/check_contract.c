@@ -46,7 +46,6 @@ TEST(lookahead_gradient_equals_nesterov, 4)
 	struct result nesterov = train_ok(n, words("%s --optimizer=nesterov", how));
 	struct result plain = train_ok(n, how);
 	ck_assert_msg(distance(&plain, &nesterov) > 1e-3, "Nesterov's momentum changes nothing");
-	free(plain.param);
 	compare_runs(&ahead, "ahead", &nesterov, how, 1e-5);
 }
 
@@ -56,7 +55,7 @@ TEST(fetch_is_called_for_steps_without_rows)
 {
 	const char *how = MLP "--momentum=0.9 --strategy=allreduce --batch=342";
 	for (int simulated = 0; simulated < 2; simulated++)
-		free(probed_ok("ahead", 7, simulated, how).param);
+		probed_ok("ahead", 7, simulated, how);
 }
 
 /* ---- worker_loss ---- */
@@ -78,8 +77,6 @@ TEST(step_losses_give_the_epoch_loss, 6)
 		      "workers read a loss of %.9g, the epoch's is %.9g", asked, r.running_loss);
 	ck_assert_double_eq_tol(r.running_loss, plain.running_loss, 1e-8 * plain.running_loss);
 	ck_assert_double_le(distance(&r, &plain), n == 1 ? 0 : 1e-6);
-	free(r.param);
-	free(plain.param);
 }
 
 /* A GPU repeats its steps from graphs; the loss is read between two steps. */
@@ -97,8 +94,6 @@ TEST(step_losses_of_a_gpu_give_the_epoch_loss)
 				      1e-8 * r.running_loss,
 		      "%s", r.output);
 	ck_assert_double_eq_tol(r.running_loss, plain.running_loss, 1e-6 * plain.running_loss);
-	free(r.param);
-	free(plain.param);
 }
 
 /* ---- worker_report ---- */
@@ -116,7 +111,6 @@ TEST(worker_reports_are_averaged, 4)
 	for (const char *at = r.output; (at = strstr(at, "reported ")); at++)
 		said++;
 	ck_assert_int_eq(said, COUNT(want));
-	free(r.param);
 }
 
 /* With a figure of the user's own. */
@@ -144,12 +138,11 @@ TEST(periodic_reports_are_stored_and_shown)
 {
 	char text[8192];
 	int status;
-	forget_runs();
-	record_run("--workload=softmax --strategy=periodic --workers=2 --batch=24 --epochs=2 "
-		   "--sync-every=4 --periodic.schedule=down");
+	record_only("--workload=softmax --strategy=periodic --workers=2 --batch=24 --epochs=2 "
+		    "--sync-every=4 --periodic.schedule=down");
 	expect_row("SELECT epoch, name, printf('%.2f', value), reports FROM epoch_value",
 		   "1,interval,4.00,24\r\n2,interval,1.04,100\r\n");
-	char *show = sentence("./mvbench show --db=%s/run.db 2>&1", folder);
+	char *show AUTOFREE = sentence("./mvbench show --db=%s/run.db 2>&1", folder);
 	status = command_output(show, text, sizeof text);
 	ck_assert_msg(status == 0 && strstr(text, "reported") && strstr(text, "interval 1.04"),
 		      "%s", text);
@@ -161,14 +154,11 @@ TEST(periodic_reports_are_stored_and_shown)
 				      strstr(text, "interval 1.04"),
 			      "%s\n%s", table, text);
 	}
-	free(show);
 	if (!lacks_program("gnuplot"))
 		draw_intervals();
 	record_run("--workload=softmax --strategy=allreduce --workers=2 --batch=24 --epochs=1");
-	show = sentence("./mvbench show --db=%s/run.db 2>&1", folder);
 	status = command_output(show, text, sizeof text);
 	ck_assert_msg(status == 0 && !strstr(text, "reported"), "%s", text);
-	free(show);
 }
 
 /* ---- comm ---- */
@@ -180,8 +170,6 @@ TEST(simulated_reductions_support_all_kinds, 2, 5)
 	struct result r = probed_ok("kinds", _i, true, how);
 	struct result none = probed_ok("none", _i, true, how);
 	ck_assert_double_eq(r.bytes - none.bytes, 50 * 3 * 2 * (_i - 1) * 4.0 * 64);
-	free(r.param);
-	free(none.param);
 }
 
 /* A gather of equal lengths needs one round of messages less; virtual time shows it exactly. */
@@ -198,7 +186,6 @@ TEST(gather_of_equal_lengths_takes_less_time)
 		ck_assert_msg(said, "%s", r.output);
 		took[i] = strtod(said + 13, NULL);
 		bytes[i] = r.bytes;
-		free(r.param);
 	}
 	ck_assert_double_eq(bytes[0], bytes[1]);
 	/* 50 times at least two latencies, because log2 of 4 workers is 2 */
@@ -238,11 +225,9 @@ TEST(broken_promise_is_found, COUNT(wrong))
 		ck_assert_msg(r.status != 0 && strstr(r.output, wrong[_i].says),
 			      "%s%s: status %d, without \"%s\":\n%s", wrong[_i].probe,
 			      simulated ? ", simulated" : "", r.status, wrong[_i].says, r.output);
-		free(r.param);
 	}
 	struct result r = probed(wrong[_i].probe, wrong[_i].workers, false, how);
 	ck_assert_msg(r.status == 0, "%s: %s", wrong[_i].probe, r.output);
-	free(r.param);
 }
 
 TEST(undeclared_tables_are_found)
@@ -250,7 +235,6 @@ TEST(undeclared_tables_are_found)
 	struct result r = probed("wrong_tables", 2, false, MLP "--strategy=asgd");
 	ck_assert_msg(r.status != 0 && strstr(r.output, "asgd has tables, but does not say so"),
 		      "status %d\n%s", r.status, r.output);
-	free(r.param);
 }
 
 /* What breaks the promise of wants_layer is right if it wants all layers. */
@@ -258,7 +242,7 @@ TEST(layer_sums_are_allowed_if_all_layers_are_wanted)
 {
 	const char *how = MLP "--batch=24 --strategy=allreduce --check-promises";
 	for (int simulated = 0; simulated < 2; simulated++)
-		free(probed_ok("right_wants_layer", 2, simulated, how).param);
+		probed_ok("right_wants_layer", 2, simulated, how);
 }
 
 /* All strategies of the tree keep theirs, also without a barrier after every epoch and with few
@@ -269,8 +253,7 @@ TEST(all_strategies_keep_their_promises, LISTED(strategies))
 	const char *how = words("--workload=mlp --mlp.hidden=32 --epochs=3 --batch=24 "
 				"--barrier-every=2 --sync-every=2 --strategy=%s --workers=%d",
 				s->plugin.name, strcmp(s->plugin.name, "serial") ? 2 : 1);
-	forget_runs();
-	record_run(how);
+	record_only(how);
 	record_run(words("%s --check-promises", how));
 	record_run(words("%s --check-promises --platform=sim " SIMULATED, how));
 	expect_row(s->asynchronous || s->tables ? "SELECT count(*) FROM run"

@@ -33,12 +33,26 @@ static struct pair pairs[PAIRS];
 static size_t used;
 static uint64_t rng;
 
+/* Frees all pairs and closes the devices that are open. */
+static void tear_down(void)
+{
+	for (size_t i = 0; i < used; i++)
+		for (int k = 0; k < BOTH; k++)
+			vec_free(pairs[i].v[k]);
+	used = 0;
+	for (int k = 0; k < BOTH && device[k].ops; k++) {
+		device[k].ops->close(&device[k]);
+		device[k].ops = NULL;
+	}
+}
+
+/* Opens new devices, of this precision. */
 static void set_up(const char *precision)
 {
 	static struct run run = {.workers = 1, .batch = 4, .threads = 1};
+	tear_down();
 	use_gpu();
 	rng = 3;
-	used = 0;
 	for (int k = 0; k < BOTH; k++) {
 		device[k] = (struct device){.ops = k == CPU ? &device_cpu : &device_cuda,
 					    .precision = k == CPU ? "float32" : precision,
@@ -48,15 +62,6 @@ static void set_up(const char *precision)
 			(struct worker){.size = 1, .trainers = 1, .dev = &device[k], .run = &run};
 		device[k].ops->open(&device[k], 1);
 	}
-}
-
-static void tear_down(void)
-{
-	for (size_t i = 0; i < used; i++)
-		for (int k = 0; k < BOTH; k++)
-			vec_free(pairs[i].v[k]);
-	for (int k = 0; k < BOTH; k++)
-		device[k].ops->close(&device[k]);
 }
 
 static bool is_bf16(void)
@@ -217,7 +222,7 @@ static void losses_of(size_t rows, size_t n, double tol)
 	ck_assert(got[GPU].loss == 0 && got[GPU].correct == 0 && got[GPU].rows == 0);
 }
 
-CASE("cuda", .limit = 120, .left_out = !have_gpu());
+CASE("cuda", .limit = 120, .tear_down = tear_down, .left_out = !have_gpu());
 
 TEST(plain_operations_equal_the_cpus, COUNT(precisions))
 {
@@ -225,19 +230,15 @@ TEST(plain_operations_equal_the_cpus, COUNT(precisions))
 	set_up(precisions[_i].name);
 	rows_of(6, 16, tol);
 	rows_of(5, 7, tol);
-	tear_down();
 	set_up(precisions[_i].name);
 	rows_of(3, 2100, tol); /* more columns than a block has threads */
 	rows_of(3, 301, tol);
-	tear_down();
 	set_up(precisions[_i].name);
 	linear_of(9, 24, 16, tol);
-	tear_down();
 	set_up(precisions[_i].name);
 	linear_of(3, 5, 7, tol);
 	losses_of(70, 10, tol);
 	losses_of(3, 41, tol);
-	tear_down();
 }
 
 TEST(batch_operations_equal_the_cpus, COUNT(precisions))
@@ -269,7 +270,6 @@ TEST(batch_operations_equal_the_cpus, COUNT(precisions))
 		for (size_t i = 0; i < N * f; i++)
 			bytes[i] = (uint8_t)rng_next(&rng);
 	}
-	tear_down();
 }
 
 static void conv_of(struct image in, size_t out, struct window win, size_t rows, double tol)
@@ -363,16 +363,13 @@ TEST(image_operations_equal_the_cpus, 4 * COUNT(ways))
 	conv_of(in, out, (struct window){3, 2, 1}, 3, tol);
 	conv_of(in, out, (struct window){3, 2, 1}, 2, tol);
 	shortcut_of(in, 2, out > in.channels ? out : in.channels, 3);
-	tear_down();
 	set_up(precisions[which].name);
 	pool_of(in, (struct window){3, 2, 1}, false, 3, tol);
 	pool_of(in, (struct window){2, 2, 0}, true, 3, tol);
 	norm_of(in, true, false, 5, tol);
-	tear_down();
 	set_up(precisions[which].name);
 	norm_of(in, true, true, 5, tol);
 	norm_of(in, false, false, 70, tol);
-	tear_down();
 }
 
 /* In tf32 and bf16, cuDNN and cuBLAS use matrix units: their results differ from float32. The
@@ -395,7 +392,6 @@ TEST(products_are_rounded_as_the_precision_says, COUNT(precisions))
 	ck_assert_msg(apart(y) >= least && apart(c) >= least,
 		      "%s: convolutions are %g, products %g from float32", precisions[_i].name,
 		      apart(y), apart(c));
-	tear_down();
 }
 
 /* ---- Copies of weights -------------------------------------------------------- */
@@ -493,7 +489,6 @@ TEST(convolution_uses_the_latest_weights, WRITERS)
 	same("conv", y[0], tolerance_of(2));
 	for (int i = 0; i < 2; i++)
 		EACH(conv_free(conv[i][k]));
-	tear_down();
 }
 
 struct forward {
@@ -533,7 +528,6 @@ TEST(graph_copies_only_its_own_weights)
 	device[GPU].ops->sync(&device[GPU]);
 	for (int i = 0; i < 2; i++)
 		conv_free(f[i].conv);
-	tear_down();
 }
 
 /* ---- Signs of life ----------------------------------------------------------- */
@@ -686,7 +680,6 @@ TEST(uncapturable_body_uses_the_latest_weights, on_real_gpu() ? 0 : 1)
 	}
 	ck_assert(cuda_of(&device[GPU])->without_graphs); /* the capture has failed */
 	EACH(conv_free(conv[k]));
-	tear_down();
 }
 
 struct body {
@@ -742,7 +735,6 @@ TEST(cuda_graph_is_captured_once_per_key)
 	device[GPU].ops->graph(&device[GPU], 12, step_once, &b); /* another key starts again */
 	ck_assert_int_eq(b.calls, 3);
 	device[GPU].ops->peer->pinned_free(&device[GPU], host);
-	tear_down();
 }
 
 /* Weight gradients run beside the chain. What they read is overwritten only after them, and what
@@ -798,7 +790,6 @@ TEST(weight_gradients_run_beside_input_gradients, COUNT(precisions))
 		EACH(vec_scale(b.w->v[k], 0.5f)); /* so that x differs in the next round */
 	}
 	EACH(conv_free(b.conv[k]));
-	tear_down();
 }
 
 /* ---- Peers ----------------------------------------------------------------- */
@@ -849,7 +840,6 @@ static void one_op(const struct updater *updater, struct table_op op, bool in_is
 	}
 	for (size_t i = 0; i < COUNT(all); i++)
 		same(updater->name, all[i], 1e-6);
-	tear_down();
 }
 
 TEST(table_operations_equal_the_hosts, LISTED(updaters))
@@ -898,5 +888,4 @@ TEST(peer_sum_equals_the_cpus)
 				     (size_t)(N - odd));
 		ck_assert_mem_eq(mine, want, (size_t)(N - odd) * sizeof *mine);
 	}
-	tear_down();
 }

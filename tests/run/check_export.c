@@ -13,16 +13,10 @@ static char output[1 << 16];
 
 /* ---- A made database, and commands ------------------------------ */
 
-#define RUN_COLUMNS \
-	"status, config_hash, workload, strategy, workers, servers, sync_every, barrier_every, " \
-	"epochs, batch, lr, lr_schedule, momentum, weight_decay, reduce, lr_scale, seed, device, " \
-	"platform, threads, straggle, target_accuracy"
 #define RUN_VALUES(status, strategy, seed) \
-	"'" status "', 'h" #seed "', 'mlp', '" strategy "', 2, 0, 1, 1, 2, 32, 0.1, 'constant', " \
-	"0, 0, 'mean', 'none', " #seed ", 'cpu', 'mpi', 1, 0, 0"
+	"'" status "', 'h" #seed "', 'mlp', '" strategy "', 2, " #seed ", 2, 32, 1, 'mpi', 0"
 #define ASGD(id, label, status, seed) \
-	"INSERT INTO run (id, label, " RUN_COLUMNS ") " \
-	"VALUES (" #id ", " label ", " RUN_VALUES(status, "asgd", seed) ");"
+	INSERT_RUN(", id, label", RUN_VALUES(status, "asgd", seed) ", " #id ", " label ";")
 
 #define ALPHA_RUNS \
 	ASGD(11, "'a,\"b\"' || char(10) || '<c>'", "done", 1) \
@@ -133,8 +127,7 @@ TEST(import_brings_all_rows_of_a_run)
 	new_database("a.db");
 	sql_in("a.db", alpha);
 	new_database("b.db");
-	sql_in("b.db", "INSERT INTO run (" RUN_COLUMNS ") "
-		       "VALUES (" RUN_VALUES("done", "serial", 1) ")");
+	sql_in("b.db", INSERT_RUN("", RUN_VALUES("done", "serial", 1)));
 	sql_in("b.db", "INSERT INTO baseline (name, cell, seed, made, config, options, "
 		       "config_hash) VALUES ('other', 'd', 1, 'now', 'x', '{}', 'y')");
 	command("import a.db --db=b.db", EXIT_OK,
@@ -297,8 +290,7 @@ TEST(import_replaces_no_finished_run)
 TEST(older_databases_are_imported_and_newer_refused)
 {
 	sql_in("old.db", tables_2);
-	sql_in("old.db",
-	       "INSERT INTO run (" RUN_COLUMNS ") VALUES (" RUN_VALUES("done", "asgd", 1) ")");
+	sql_in("old.db", INSERT_RUN("", RUN_VALUES("done", "asgd", 1)));
 	command("import old.db --db=new.db", EXIT_OK, "old.db: 1 new run\n");
 	expect_in("old.db", "PRAGMA user_version", "2");
 	expect_in("new.db", "SELECT table_home || precision FROM run", "sharedfloat32");
@@ -325,10 +317,8 @@ TEST(failed_import_changes_nothing)
 	new_database("a.db");
 	sql_in("a.db", alpha);
 	new_database("b.db");
-	char *path AUTOFREE = in_folder("b.db");
-	sqlite3 *db;
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	ck_assert_int_eq(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3 *db = made_again("b.db");
+	made_sql(db, "BEGIN IMMEDIATE");
 	command("import a.db --db=b.db", EXIT_USER, "b.db is locked by another process");
 	sqlite3_close(db);
 	sql_in("a.db",

@@ -26,30 +26,22 @@ static void open_made(void)
 		"INSERT INTO baseline (name, cell, seed, made, config, options, config_hash, "
 		"test_size, test_accuracy, test_loss, train_loss) VALUES (?1, ?2, ?3, '', 'c', "
 		"'{\"workload\":\"mlp\"}', '', ?4, ?5, ?6, ?7)",
-		"INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
-		"sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, "
-		"weight_decay, reduce, lr_scale, seed, device, platform, threads, straggle, "
-		"target_accuracy, test_size) VALUES ('done', '', 'mlp', 'serial', 1, 0, 1, 1, 1, "
-		"1, 0.1, 'constant', 0, 0, 'mean', 'none', ?3, 'cpu', 'mpi', 1, 0, 0, ?4)",
+		INSERT_RUN(", test_size",
+			   "'done', '', 'mlp', 'serial', 1, ?3, 1, 1, 1, 'mpi', 0, ?4"),
 		"INSERT INTO epoch (run_id, epoch, test_accuracy, test_loss, train_loss) VALUES "
 		"((SELECT max(id) FROM run), 1, ?5, ?6, ?7)",
 		"INSERT INTO checked SELECT ?1, ?2, ?3, max(id), '' FROM run"};
-	char *path AUTOFREE = in_folder("run.db");
-	new_database("run.db");
-	ck_assert_int_eq(sqlite3_open(path, &made), SQLITE_OK);
+	made = made_open("run.db");
 	for (int i = 0; i < 4; i++)
 		ck_assert_msg(sqlite3_prepare_v2(made, text[i], -1, &insert[i], NULL) == SQLITE_OK,
 			      "%s", sqlite3_errmsg(made));
-	sqlite3_exec(made, "BEGIN", NULL, NULL, NULL);
+	made_sql(made, "BEGIN");
 }
 
 static void close_made(void)
 {
-	ck_assert_int_eq(sqlite3_exec(made,
-				      "INSERT INTO gate_limit SELECT DISTINCT name, 0.01, 0.0005, "
-				      "0.01, 0, 0 FROM baseline; COMMIT",
-				      NULL, NULL, NULL),
-			 SQLITE_OK);
+	made_sql(made, "INSERT INTO gate_limit SELECT DISTINCT name, 0.01, 0.0005, 0.01, 0, 0 "
+		       "FROM baseline; COMMIT");
 	for (int i = 0; i < 4; i++)
 		sqlite3_finalize(insert[i]);
 	sqlite3_close(made);

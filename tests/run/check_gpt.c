@@ -130,8 +130,7 @@ CASE("model", .limit = 60, .set_up = set_up, .tear_down = folder_free, .once = t
 /* Split or simulated, the model learns what one worker learns. */
 TEST(gpt_equals_one_worker_in_every_mode, COUNT(ways))
 {
-	forget_runs();
-	record_run(SMALL "--strategy=serial");
+	record_only(SMALL "--strategy=serial");
 	char *how AUTOFREE = sentence(SMALL "%s", ways[_i].words);
 	record_run(how);
 	char *far AUTOFREE = sentence(
@@ -146,8 +145,7 @@ TEST(gpt_on_a_gpu_equals_the_cpu)
 {
 	if (!have_gpu())
 		return;
-	forget_runs();
-	record_run(SMALL "--strategy=serial --device=cpu");
+	record_only(SMALL "--strategy=serial --device=cpu");
 	use_gpu();
 	record_run(SMALL "--strategy=serial --device=cuda");
 	expect_row("SELECT max(abs(a.test_loss - b.test_loss)) < 1e-4, count(*) = 2 "
@@ -159,8 +157,7 @@ TEST(gpt_on_a_gpu_equals_the_cpu)
 /* In a step model_parallel sends the activations of all positions. */
 TEST(sent_bytes_count_all_positions)
 {
-	forget_runs();
-	record_run(SMALL "--strategy=model_parallel --workers=2 --train-rows=6");
+	record_only(SMALL "--strategy=model_parallel --workers=2 --train-rows=6");
 	/* two layers of two pairs: an allreduce of 6 x 8 x 16 floats forward and one backward; and
 	 * --clip's sum */
 	expect_row("SELECT bytes_sent FROM rank_epoch WHERE epoch = 1 AND rank = 0", "24580\r\n");

@@ -55,8 +55,6 @@ TEST(gpu_trains_the_same_as_the_cpu, COUNT(same))
 	double d = distance(&gpu, &cpu);
 	ck_assert_msg(d > 0 && d <= same[_i].tolerance, "%s: %g apart, allowed %g", same[_i].words,
 		      d, same[_i].tolerance);
-	free(gpu.param);
-	free(cpu.param);
 }
 
 /* The whole step is a graph here. (tools/train looks at every step, so there each step is called.)
@@ -320,8 +318,6 @@ TEST(bf16_learns_the_same, 2)
 	double d = distance(&gpu, &cpu);
 	ck_assert_msg(d > 1e-6 && d < 0.02, "%g apart", d);
 	ck_assert_double_le(fabs(gpu.test_loss - cpu.test_loss), 0.05 * cpu.test_loss);
-	free(gpu.param);
-	free(cpu.param);
 }
 
 /* ---- The scripts of the first day -------------------------------------------------- */

@@ -43,18 +43,16 @@ TEST(every_topic_has_a_text)
 {
 	struct topic *all = topics_make();
 	for (const struct topic *t = all; t->name; t++) {
-		char *text = NULL;
-		size_t n = 0;
-		FILE *f = open_memstream(&text, &n);
+		struct text printed;
+		FILE *f = text_open(&printed);
 		ck_assert_msg(*t->name && *t->summary, "a %s without name or summary", t->kind);
-		char *name = sentence("%s:%s", t->kind, t->name);
+		char *name AUTOFREE = sentence("%s:%s", t->kind, t->name);
 		ck_assert(topic_print(&(struct help){.f = f}, all, name));
-		free(name);
-		fclose(f);
-		ck_assert_msg(n > strlen(t->name) + 20, "%s %s: %s", t->kind, t->name, text);
+		char *text AUTOFREE = text_close(&printed);
+		ck_assert_msg(strlen(text) > strlen(t->name) + 20, "%s %s: %s", t->kind, t->name,
+			      text);
 		if (strcmp(t->kind, "table") != 0)
 			ck_narrow(t->name, text);
-		free(text);
 	}
 	topics_free(all);
 }
@@ -71,12 +69,10 @@ TEST(every_kind_of_name_has_a_topic)
 		"page:exit-status",  "page:sweep-files", "page:database",
 		"--easgd.beta=0.5",  "--workers"};
 	for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
-		char *text = NULL;
-		size_t n = 0;
-		FILE *f = open_memstream(&text, &n);
+		struct text t;
+		FILE *f = text_open(&t);
 		ck_assert_msg(topic_print(&(struct help){.f = f}, all, some[i]), "%s", some[i]);
-		fclose(f);
-		free(text);
+		free(text_close(&t));
 	}
 	topics_free(all);
 }
@@ -149,20 +145,18 @@ TEST(commands_report_wrong_words_alike)
 
 TEST(roff_escapes_requests)
 {
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = open_memstream(&text, &n);
+	struct text t;
+	FILE *f = text_open(&t);
 	const struct help p = {.f = f, .roff = true};
 	help_words(&p, ".so /etc/passwd\n'x \\fB --y");
 	help_head(&p, 1, "a \"b\" .c");
 	help_row(&p, "--x=\"", ".z");
 	help_verbatim(&p, "one\n.two\n");
-	fclose(f);
+	char *text AUTOFREE = text_close(&t);
 	ck_assert_str_eq(text, ".PP\n\\&.so /etc/passwd\n\\&\\(aqx \\efB \\-\\-y\n"
 			       ".SH \"a \\(dqb\\(dq .c\"\n"
 			       ".TP\n.B \"\\-\\-x=\\(dq\"\n\\&.z\n"
 			       ".PP\n.nf\none\n\\&.two\n.fi\n");
-	free(text);
 }
 
 static void ck_orders(char *page)
@@ -179,7 +173,7 @@ static void ck_orders(char *page)
 
 TEST(manual_has_all_commands_options_and_plugins)
 {
-	char *page = said(0, "help --man");
+	char *page AUTOFREE = said(0, "help --man");
 	ck_assert_int_eq(strncmp(page, ".TH MVBENCH 1 ", 14), 0);
 	for (const struct command *const *c = commands; *c; c++) {
 		char *head AUTOFREE = sentence("\n.SS \"%s\"\n", (*c)->name);
@@ -190,12 +184,10 @@ TEST(manual_has_all_commands_options_and_plugins)
 	ck_assert_ptr_nonnull(strstr(page, "\n.SS \"model_parallel\"\n"));
 	ck_assert_ptr_nonnull(strstr(page, "\n.SH \"EXIT STATUS\"\n"));
 	ck_orders(page);
-	free(page);
 	for (const struct command *const *c = commands; *c; c++) {
 		char *words AUTOFREE = sentence("help --man=%s", (*c)->name);
-		page = said(0, words);
-		ck_orders(page);
-		free(page);
+		char *part AUTOFREE = said(0, words);
+		ck_orders(part);
 	}
 }
 
@@ -274,17 +266,16 @@ TEST(bash_completes_words)
 TEST(completion_omits_names_that_a_shell_would_run)
 {
 	char out[20000], *home AUTOFREE = sentence("MVBENCH_HOME=%s", folder);
-	char *command = sentence("cd %s && mkdir -p plots && echo '-- good' >plots/good.sql && "
-				 "touch plots/good.gp && for n in 'a$(touch x)' 'b;touch x' "
-				 "\"c'd\"; do echo '-- bad' >\"plots/$n.sql\"; "
-				 "touch \"plots/$n.gp\"; done",
-				 folder);
+	char *command AUTOFREE =
+		sentence("cd %s && mkdir -p plots && echo '-- good' >plots/good.sql && "
+			 "touch plots/good.gp && for n in 'a$(touch x)' 'b;touch x' "
+			 "\"c'd\"; do echo '-- bad' >\"plots/$n.sql\"; "
+			 "touch \"plots/$n.gp\"; done",
+			 folder);
 	ck_assert_int_eq(command_output(command, out, sizeof out), 0);
 	write_script(home);
 	ck_offers("mvbench plot \"\"", "good");
-	free(command);
-	command = sentence("grep -c touch %s/c.bash", folder);
-	command_output(command, out, sizeof out);
+	char *counted AUTOFREE = sentence("grep -c touch %s/c.bash", folder);
+	command_output(counted, out, sizeof out);
 	ck_assert_str_eq(out, "0\n");
-	free(command);
 }

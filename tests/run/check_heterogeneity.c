@@ -3,6 +3,7 @@
  * links. In virtual time the effect on an epoch is known exactly; real workers must show about the
  * same.
  */
+#include "results/db/store.h"
 #include "sim/model/model.h"
 #include "tests/made.h"
 #include "tests/suites.h"
@@ -23,42 +24,13 @@
 enum { STEPS = 20 };
 static const double step_s = 1e-3;
 
-/* Hosts on a switch: 2 ms from one to another, and 1 MB/s. */
-static void put_platform(const char *name, int hosts, int cores)
-{
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = open_memstream(&text, &n);
-	fprintf(f,
-		"<?xml version='1.0'?>\n"
-		"<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
-		"<platform version='4.1'><config>\n"
-		"<prop id='smpi/bw-factor' value='0:1'/><prop id='smpi/lat-factor' value='0:1'/>\n"
-		"<prop id='network/crosstraffic' value='0'/>\n"
-		"<prop id='network/loopback-bw' value='1e15'/>\n"
-		"<prop id='network/loopback-lat' value='1e-9'/>\n"
-		"</config><zone id='all' routing='Floyd'><router id='r'/>\n");
-	for (int i = 0; i < hosts; i++)
-		fprintf(f,
-			"<host id='h%d' speed='1Gf' core='%d'/><link id='l%d' bandwidth='1MBps' "
-			"latency='1ms' sharing_policy='SPLITDUPLEX'/>\n",
-			i, cores, i);
-	for (int i = 0; i < hosts; i++)
-		fprintf(f, "<route src='h%d' dst='r'><link_ctn id='l%d' direction='UP'/></route>\n",
-			i, i);
-	fprintf(f, "</zone></platform>\n");
-	fclose(f);
-	folder_put(name, text, n, false);
-	free(text);
-}
-
 static void set_up(void)
 {
 	folder_new();
 	setenv("FOLDER", folder, 1);
 	idx_put_set(600, 100, false, '-');
-	put_platform("one.xml", 1, 4);
-	put_platform("net.xml", 4, 1);
+	put_hosts("one.xml", 1, 4, 0);
+	put_hosts("net.xml", 4, 1, 0);
 }
 
 /* ---- Runs and what they recorded ---------------------------------------------- */
@@ -85,12 +57,6 @@ static double of_rank(int run, int epoch, int rank, const char *what)
 	return asked(sql);
 }
 
-static void expect_near(const char *what, double x, double want, double within)
-{
-	ck_assert_msg(fabs(x - want) <= within, "%s: %.9g, wanted %.9g within %.2g", what, x, want,
-		      within);
-}
-
 #define OTHER "seconds - compute_s - comm_s - wait_s"
 
 /* ---- Slow workers --------------------------------------------------------------- */
@@ -103,19 +69,17 @@ TEST(slow_worker_takes_longer, 2)
 	static const char *const how[] = {"", "--straggle=0.5 "};
 	char *plain AUTOFREE = sentence(ONE SIM "%s", how[_i]),
 		    *slow AUTOFREE = sentence(ONE SIM "--speed=0:0.25 %s", how[_i]);
-	forget_runs();
-	record_run(plain);
+	record_only(plain);
 	record_run(slow);
 	for (int e = 1; e <= 3; e++) {
 		if (_i == 0)
-			expect_near("an epoch", of(1, e, "seconds"), STEPS * step_s, 1e-8);
+			ck_near("an epoch", of(1, e, "seconds"), STEPS * step_s, 1e-8);
 		else
 			ck_assert_double_gt(of(1, e, "seconds"), 1.05 * STEPS * step_s);
-		expect_near("at a quarter of the speed", of(2, e, "seconds"),
-			    4 * of(1, e, "seconds"), 1e-6);
-		expect_near("all of it computing", of(2, e, "compute_s"), of(2, e, "seconds"),
-			    1e-8);
-		expect_near("the same model", of(2, e, "test_loss"), of(1, e, "test_loss"), 0);
+		ck_near("at a quarter of the speed", of(2, e, "seconds"), 4 * of(1, e, "seconds"),
+			1e-6);
+		ck_near("all of it computing", of(2, e, "compute_s"), of(2, e, "seconds"), 1e-8);
+		ck_near("the same model", of(2, e, "test_loss"), of(1, e, "test_loss"), 0);
 	}
 }
 
@@ -124,26 +88,25 @@ TEST(slow_worker_takes_longer, 2)
 TEST(slow_worker_slows_workers_that_wait_for_it)
 {
 	const double slow = 2 * STEPS * step_s;
-	forget_runs();
-	record_run(TWO SIM "--strategy=allreduce");
+	record_only(TWO SIM "--strategy=allreduce");
 	record_run(TWO SIM "--strategy=allreduce --speed=1:0.5");
 	record_run(TWO SIM "--strategy=asgd --deal=static --barrier-every=0 --speed=1:0.5");
 	record_run(TWO SIM
 		   "--strategy=ssp --deal=static --ssp.bound=2 --barrier-every=0 --speed=1:0.5");
-	expect_near("allreduce", of(2, 2, "seconds") - of(1, 2, "seconds"), slow / 2, 1e-6);
-	expect_near("its slow worker", of_rank(2, 2, 1, "compute_s"), slow, 1e-6);
-	expect_near("its fast worker", of_rank(2, 2, 0, "compute_s"), slow / 2, 1e-6);
-	expect_near("which waits", of_rank(2, 2, 0, "wait_s"), slow / 2, 1e-4);
-	expect_near("asgd's slow worker", of_rank(3, 1, 1, "seconds"), slow, 1e-4);
-	expect_near("asgd's fast worker", of_rank(3, 1, 0, "seconds"), slow / 2, 1e-4);
+	ck_near("allreduce", of(2, 2, "seconds") - of(1, 2, "seconds"), slow / 2, 1e-6);
+	ck_near("its slow worker", of_rank(2, 2, 1, "compute_s"), slow, 1e-6);
+	ck_near("its fast worker", of_rank(2, 2, 0, "compute_s"), slow / 2, 1e-6);
+	ck_near("which waits", of_rank(2, 2, 0, "wait_s"), slow / 2, 1e-4);
+	ck_near("asgd's slow worker", of_rank(3, 1, 1, "seconds"), slow, 1e-4);
+	ck_near("asgd's fast worker", of_rank(3, 1, 0, "seconds"), slow / 2, 1e-4);
 	/* it waits when it is three pushes ahead; by then the slow worker has made one */
-	expect_near("ssp's fast worker", of_rank(4, 1, 0, "seconds"), slow - 4 * step_s,
-		    1.01 * 2 * step_s);
+	ck_near("ssp's fast worker", of_rank(4, 1, 0, "seconds"), slow - 4 * step_s,
+		1.01 * 2 * step_s);
 	/* an epoch ends, for all, when its last row has been trained on */
 	for (int e = 1; e <= 3; e++)
-		expect_near("an epoch of asgd", of(3, e, "seconds"), slow, 1e-4);
-	expect_near("all epochs", asked("SELECT sum(seconds) FROM epoch WHERE run_id = 3"),
-		    3 * slow, 1e-4);
+		ck_near("an epoch of asgd", of(3, e, "seconds"), slow, 1e-4);
+	ck_near("all epochs", asked("SELECT sum(seconds) FROM epoch WHERE run_id = 3"), 3 * slow,
+		1e-4);
 }
 
 /* ---- Dynamic assignment of mini-batches ---------------------------------- */
@@ -157,16 +120,14 @@ TEST(slow_worker_takes_fewer_mini_batches, 6)
 	const double all = 2 * STEPS * step_s;
 	char *words AUTOFREE = sentence(
 		TWO SIM "--deal=auto --speed=1:0.5 --barrier-every=0 --strategy=%s", how[_i]);
-	forget_runs();
-	record_run(words);
-	expect_near(words, asked("SELECT sum(seconds) FROM epoch"), 3 * all / 1.5,
-		    1.01 * 2 * step_s);
+	record_only(words);
+	ck_near(words, asked("SELECT sum(seconds) FROM epoch"), 3 * all / 1.5, 1.01 * 2 * step_s);
 	for (int e = 1; e <= 3; e++) {
 		double slow = of_rank(1, e, 1, "compute_s") / 2;
-		expect_near(words, of_rank(1, e, 0, "compute_s") + slow, all, 1e-5);
-		expect_near(words, slow, all / 3, 1.01 * 2 * step_s);
+		ck_near(words, of_rank(1, e, 0, "compute_s") + slow, all, 1e-5);
+		ck_near(words, slow, all / 3, 1.01 * 2 * step_s);
 	}
-	expect_near("its deal", asked("SELECT deal = 'dynamic' FROM run"), 1, 0);
+	ck_near("its deal", asked("SELECT deal = 'dynamic' FROM run"), 1, 0);
 }
 
 /* With a barrier at the end of each epoch, epochs take the same time: what a slow worker lacks at a
@@ -179,10 +140,9 @@ TEST(staleness_bound_counts_from_the_last_barrier, 4)
 		sentence("--workload=softmax --lr=0.01 --epochs=5 --batch=10 --workers=3 "
 			 "--strategy=ssp --ssp.bound=20 --speed=2:0.3 --deal=dynamic " SIM "%s",
 			 where[_i]);
-	forget_runs();
-	record_run(words);
+	record_only(words);
 	for (int e = 1; e <= 5; e++)
-		expect_near(words, of(1, e, "seconds"), 3 * STEPS / 2.3 * step_s, 4 * step_s);
+		ck_near(words, of(1, e, "seconds"), 3 * STEPS / 2.3 * step_s, 4 * step_s);
 	ck_assert_double_gt(asked("SELECT min(a.pushes - b.pushes) FROM rank_epoch AS a JOIN "
 				  "rank_epoch AS b USING (run_id, epoch) WHERE a.rank = 0 AND "
 				  "b.rank = 2"),
@@ -192,15 +152,14 @@ TEST(staleness_bound_counts_from_the_last_barrier, 4)
 /* The slow worker's pushes are dropped; all workers train on their rows at the end. */
 TEST(slow_backup_worker_is_not_waited_for)
 {
-	forget_runs();
-	record_run("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 --strategy=bsp "
-		   "--bsp.backup=1 --deal=auto --speed=2:0.5 " SIM);
+	record_only("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 --strategy=bsp "
+		    "--bsp.backup=1 --deal=auto --speed=2:0.5 " SIM);
 	for (int e = 1; e <= 3; e++) {
 		/* rounds of two workers; the slow worker's own last round ends up to two steps
 		 * later */
-		expect_near("an epoch", of(1, e, "seconds"), (3 * STEPS - 1) / 2.0 * step_s,
-			    2.6 * step_s);
-		expect_near("pushes that count", of(1, e, "pushes"), 3 * STEPS, 0);
+		ck_near("an epoch", of(1, e, "seconds"), (3 * STEPS - 1) / 2.0 * step_s,
+			2.6 * step_s);
+		ck_near("pushes that count", of(1, e, "pushes"), 3 * STEPS, 0);
 		ck_assert_double_ge(of(1, e, "dropped"), 10);
 	}
 }
@@ -211,14 +170,13 @@ TEST(fast_workers_finish_the_epoch, 9)
 {
 	static const char *const placement[] = {"", "--servers=1", "--servers=2"};
 	static const char *const slow[] = {"0.02", "0.05", "0.1"};
-	forget_runs();
-	record_run(words("--workload=softmax --lr=0.01 --epochs=3 --batch=6 --workers=2 "
-			 "--strategy=bsp --bsp.backup=1 --deal=auto --sim.train=%s --speed=1:%s "
-			 "%s " SIM,
-			 _i % 2 ? "false" : "true", slow[_i % 3], placement[_i / 3]));
+	record_only(words("--workload=softmax --lr=0.01 --epochs=3 --batch=6 --workers=2 "
+			  "--strategy=bsp --bsp.backup=1 --deal=auto --sim.train=%s --speed=1:%s "
+			  "%s " SIM,
+			  _i % 2 ? "false" : "true", slow[_i % 3], placement[_i / 3]));
 	for (int e = 1; e <= 3; e++) {
-		expect_near("an epoch", of(1, e, "seconds"), 100 * step_s, 3.5 * step_s);
-		expect_near("pushes that count", of(1, e, "pushes"), 100, 0);
+		ck_near("an epoch", of(1, e, "seconds"), 100 * step_s, 3.5 * step_s);
+		ck_near("pushes that count", of(1, e, "pushes"), 100, 0);
 	}
 }
 
@@ -242,10 +200,10 @@ TEST(lost_rows_are_counted, 2)
 	char *says AUTOFREE = sentence("%.0f rows were not trained on", lost);
 	if (_i == 0) {
 		/* an epoch has 20 steps of 10 rows: 5 pushes of 40 rows */
-		expect_near("lost rows", lost, 40 * pushes, 0);
+		ck_near("lost rows", lost, 40 * pushes, 0);
 		ck_assert_msg(strstr(out, says), "no \"%s\": %s", says, out);
 	} else {
-		expect_near("lost rows", lost, 0, 0);
+		ck_near("lost rows", lost, 0, 0);
 		ck_assert_msg(!strstr(out, "not trained on"), "%s", out);
 	}
 }
@@ -262,29 +220,27 @@ TEST(evaluation_read_joins_no_bsp_round)
 					"--deal=static --sync-every=8 "
 					"--speed=0:0.45,1:0.8 %s " SIM,
 					home[e]);
-		forget_runs();
-		record_run(how);
+		record_only(how);
 		record_run(words("%s --eval-every=1", how));
-		expect_near(home[e],
-			    asked("SELECT count(DISTINCT dropped) FROM epoch WHERE epoch = 2"), 1,
-			    0);
+		ck_near(home[e], asked("SELECT count(DISTINCT dropped) FROM epoch WHERE epoch = 2"),
+			1, 0);
 		/* at a server an evaluation read is a message, behind which others' messages
 		 * wait */
 		if (e == 0)
-			expect_near("hashes", asked("SELECT count(DISTINCT model_hash) FROM run"),
-				    1, 0);
+			ck_near("hashes", asked("SELECT count(DISTINCT model_hash) FROM run"), 1,
+				0);
 	}
 }
 
 /* The mean is over the pushes that count: here one push, so the mean is its sum. */
 TEST(mean_is_over_pushes_that_count)
 {
-	forget_runs();
-	record_run(TWO SIM "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 "
-			   "--reduce=mean");
+	record_only(TWO SIM
+		    "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 "
+		    "--reduce=mean");
 	record_run(TWO SIM "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 "
 			   "--reduce=sum");
-	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
+	ck_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 }
 
 /* Worker 1's first two pushes come too late, or it is so slow that its only push comes when no
@@ -301,9 +257,6 @@ TEST(dropped_push_drops_its_gradient)
 	ck_assert_msg(dropped.params == alone.params && alone.params > 0, "%s", dropped.output);
 	double moved = distance(&untrained, &alone), apart = distance(&dropped, &alone);
 	ck_assert_msg(apart < 0.03 * moved, "%g apart, where training moves %g", apart, moved);
-	free(dropped.param);
-	free(alone.param);
-	free(untrained.param);
 }
 
 /* Every row of an epoch is trained on once. With lr 0 the mean loss is serial's. If pushes are
@@ -317,15 +270,14 @@ TEST(dynamic_deal_trains_on_every_row_once, 5)
 		sentence("--workload=softmax --lr=0 --epochs=3 --batch=7 --workers=3 " SIM
 			 "--deal=auto --speed=1:0.3 --straggle=0.5 --leave=2:31ms --strategy=%s",
 			 how[_i]);
-	forget_runs();
-	record_run("--workload=softmax --lr=0 --epochs=3 --batch=7 --strategy=serial " SIM);
+	record_only("--workload=softmax --lr=0 --epochs=3 --batch=7 --strategy=serial " SIM);
 	record_run(words);
 	double once = of(1, 1, "running_loss");
 	for (int e = 1; e <= 3; e++) /* with lr 0 every row has one loss */
 		if (_i < 4)
-			expect_near(words, of(2, e, "running_loss"), once, 1e-5);
+			ck_near(words, of(2, e, "running_loss"), once, 1e-5);
 		else
-			expect_near("pushes that count", of(2, e, "pushes"), 3 * 29, 0);
+			ck_near("pushes that count", of(2, e, "pushes"), 3 * 29, 0);
 }
 
 /* With own rows a fast worker goes on in its shard: the epoch takes as long as with shuffled rows.
@@ -343,8 +295,7 @@ TEST(fast_worker_makes_more_passes_over_its_shard, 5)
 		sentence("--workload=softmax --lr=0 --epochs=3 --batch=15 --workers=2 " SIM
 			 "--split=fixed --strategy=%s",
 			 how[_i]);
-	forget_runs();
-	record_run(words);
+	record_only(words);
 	for (int i = 0; i < 2; i++) {
 		char *own AUTOFREE = sentence("%s --split=%s", words, split[i]),
 			  *even AUTOFREE = sentence("%s --split=%s --deal=static", words, split[i]);
@@ -353,29 +304,27 @@ TEST(fast_worker_makes_more_passes_over_its_shard, 5)
 		for (int e = 1; e <= 3; e++) {
 			const double shuffled = of(1, e, "seconds"),
 				     raced = of(2 * i + 2, e, "seconds");
-			expect_near(own, raced / shuffled, 1, 0.05);
-			expect_near("pushes", of(2 * i + 2, e, "pushes"), of(1, e, "pushes"), 0);
+			ck_near(own, raced / shuffled, 1, 0.05);
+			ck_near("pushes", of(2 * i + 2, e, "pushes"), of(1, e, "pushes"), 0);
 			/* its n / 4 rows take the slow worker 1 / 2; 3.5 workers take n in 1 / 3.5
 			 */
 			if (_i < 4)
 				ck_assert_double_gt(of(2 * i + 3, e, "seconds") / raced, 1.6);
 		}
 	}
-	forget_runs();
-	record_run("--workload=softmax --lr=0 --epochs=1 --batch=15 --strategy=serial " SIM);
+	record_only("--workload=softmax --lr=0 --epochs=1 --batch=15 --strategy=serial " SIM);
 	record_run(equal);
 	for (int e = 1; e <= 3 && _i < 4; e++)
-		expect_near(equal, of(2, e, "running_loss"), of(1, 1, "running_loss"), 1e-5);
+		ck_near(equal, of(2, e, "running_loss"), of(1, 1, "running_loss"), 1e-5);
 }
 
 /* No other worker can take mini-batches. */
 TEST(dynamic_deal_of_one_worker_equals_static_deal)
 {
-	forget_runs();
-	record_run(ONE SIM "--strategy=asgd --deal=dynamic");
+	record_only(ONE SIM "--strategy=asgd --deal=dynamic");
 	record_run(ONE SIM "--strategy=asgd --deal=static");
-	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
-	expect_near("losses", asked("SELECT count(DISTINCT running_loss) FROM epoch"), 3, 0);
+	ck_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
+	ck_near("losses", asked("SELECT count(DISTINCT running_loss) FROM epoch"), 3, 0);
 }
 
 TEST(synchronous_strategies_refuse_dynamic_deal, 7)
@@ -423,8 +372,7 @@ TEST(real_worker_is_slowed)
 					 "--strategy=serial --platform=mpi ";
 	char *whole AUTOFREE = sentence("%s--speed=0:1 --epochs=60", words),
 		    *tenth AUTOFREE = sentence("%s--speed=0:0.1 --epochs=6", words);
-	forget_runs();
-	record_run(whole);
+	record_only(whole);
 	record_run(tenth);
 	double fast = asked("SELECT min(compute_s) FROM epoch WHERE run_id = 1 AND epoch > 0"),
 	       slow = asked("SELECT min(compute_s) FROM epoch WHERE run_id = 2 AND epoch > 0");
@@ -463,13 +411,12 @@ TEST(pause_adds_its_duration, 6)
 		int epoch; /* the epoch that it falls into */
 	} row[] = {{"0", 1}, {"19.5ms", 2}, {"20ms", 2}, {"41us", 1}, {"58.5ms", 3}, {"59.5ms", 0}};
 	char *words AUTOFREE = sentence(ONE SIM "--pause=0:%s:100ms", row[_i].at);
-	forget_runs();
-	record_run(words);
+	record_only(words);
 	for (int e = 1; e <= 3; e++) {
 		double pause = e == row[_i].epoch ? 0.1 : 0;
-		expect_near("an epoch", of(1, e, "seconds"), STEPS * step_s + pause, 1e-8);
-		expect_near("its computing", of(1, e, "compute_s"), STEPS * step_s, 1e-8);
-		expect_near("its pause", of(1, e, OTHER), pause, 1e-8);
+		ck_near("an epoch", of(1, e, "seconds"), STEPS * step_s + pause, 1e-8);
+		ck_near("its computing", of(1, e, "compute_s"), STEPS * step_s, 1e-8);
+		ck_near("its pause", of(1, e, OTHER), pause, 1e-8);
 	}
 }
 
@@ -477,8 +424,7 @@ TEST(pause_adds_its_duration, 6)
  * counted as training, the first two would move the pause into the second epoch. */
 TEST(evaluation_does_not_advance_the_time_of_a_pause)
 {
-	forget_runs();
-	record_run(TWO NETWORK "--strategy=asgd --deal=static --sync-every=1000");
+	record_only(TWO NETWORK "--strategy=asgd --deal=static --sync-every=1000");
 	double two = asked("SELECT sum(seconds) FROM rank_epoch WHERE rank = 1 AND epoch < 3");
 	double all = asked("SELECT sum(seconds) FROM epoch");
 	double evaluations = asked("SELECT simulated_s FROM run") - all;
@@ -487,15 +433,14 @@ TEST(evaluation_does_not_advance_the_time_of_a_pause)
 		TWO NETWORK "--strategy=asgd --deal=static --sync-every=1000 --pause=1:%.9fs:1s",
 		two + 3.5 * step_s);
 	record_run(words);
-	expect_near("epoch 2", of_rank(2, 2, 1, OTHER), 0, 1e-6);
-	expect_near("epoch 3", of_rank(2, 3, 1, OTHER), 1, 1e-6);
-	expect_near("its other worker waits", of_rank(2, 3, 0, "wait_s"), 1, 0.05);
+	ck_near("epoch 2", of_rank(2, 2, 1, OTHER), 0, 1e-6);
+	ck_near("epoch 3", of_rank(2, 3, 1, OTHER), 1, 1e-6);
+	ck_near("its other worker waits", of_rank(2, 3, 0, "wait_s"), 1, 0.05);
 }
 
 TEST(real_worker_pauses)
 {
-	forget_runs();
-	record_run(ONE "--platform=mpi --pause=0:0s:300ms");
+	record_only(ONE "--platform=mpi --pause=0:0s:300ms");
 	double pause = of(1, 1, OTHER), none = of(1, 2, OTHER);
 	ck_assert_msg(pause >= 0.3 && none < 0.2, "%g s with a pause of 0.3, %g s without", pause,
 		      none);
@@ -520,33 +465,27 @@ TEST(other_workers_continue_when_one_leaves, LISTED(strategies))
 	const double left = 5 * step_s, whole = 2 * STEPS * step_s;
 	for (int who = 0; who < 2; who++)
 		for (size_t placement = 0; placement < COUNT(placements); placement++) {
-			char *words = sentence(
+			char *words AUTOFREE = sentence(
 				TWO SIM "--deal=auto --strategy=%s --sync-every=1000 %s %s "
 					"--leave=%d:5ms",
 				s->plugin.name, terms(s), placements[placement], who);
 			if (!s->may_leave) {
 				if (!s->refuse || strcmp(s->plugin.name, "serial") != 0)
 					expect_refused("", words, "and none can leave");
-				free(words);
 				continue;
 			}
-			if (*terms(s) && strstr(placements[placement], "onesided")) {
-				free(words);
+			if (*terms(s) && strstr(placements[placement], "onesided"))
 				continue;
-			}
-			forget_runs();
-			record_run(words);
+			record_only(words);
 			for (int e = 1; e <= 3; e++) {
 				double worked = of_rank(1, e, who, "compute_s");
 				double others = whole - worked;
-				expect_near(words, worked, e == 1 ? left + step_s : 0,
-					    e == 1 ? 1.01 * step_s : 1e-5);
-				expect_near(words, of_rank(1, e, !who, "compute_s"), others, 1e-5);
-				expect_near(words, of_rank(1, e, who, "wait_s"), others - worked,
-					    1e-3);
-				expect_near(words, of(1, e, "seconds"), others, 1e-3);
+				ck_near(words, worked, e == 1 ? left + step_s : 0,
+					e == 1 ? 1.01 * step_s : 1e-5);
+				ck_near(words, of_rank(1, e, !who, "compute_s"), others, 1e-5);
+				ck_near(words, of_rank(1, e, who, "wait_s"), others - worked, 1e-3);
+				ck_near(words, of(1, e, "seconds"), others, 1e-3);
 			}
-			free(words);
 		}
 }
 
@@ -554,41 +493,38 @@ TEST(other_workers_continue_when_one_leaves, LISTED(strategies))
  * give the model, because its own no longer change. */
 TEST(worker_leaves_without_barriers)
 {
-	forget_runs();
-	record_run(TWO SIM "--strategy=asgd --barrier-every=0 --leave=0:25ms --epochs=4");
+	record_only(TWO SIM "--strategy=asgd --barrier-every=0 --leave=0:25ms --epochs=4");
 	double there = asked("SELECT sum(seconds) FROM rank_epoch WHERE run_id = 1 AND rank = 1"),
 	       left = asked("SELECT sum(seconds) FROM rank_epoch WHERE run_id = 1 AND rank = 0");
-	expect_near("all epochs", left, there, 1e-5);
+	ck_near("all epochs", left, there, 1e-5);
 	for (int e = 1; e <= 4; e++) {
-		expect_near("all of an epoch", of_rank(1, e, 0, OTHER), 0, 1e-5);
-		expect_near("an epoch", of_rank(1, e, 0, "seconds"), of_rank(1, e, 1, "seconds"),
-			    2e-3);
+		ck_near("all of an epoch", of_rank(1, e, 0, OTHER), 0, 1e-5);
+		ck_near("an epoch", of_rank(1, e, 0, "seconds"), of_rank(1, e, 1, "seconds"), 2e-3);
 	}
-	expect_near("losses", asked("SELECT count(DISTINCT test_loss) FROM epoch WHERE run_id = 1"),
-		    5, 0);
+	ck_near("losses", asked("SELECT count(DISTINCT test_loss) FROM epoch WHERE run_id = 1"), 5,
+		0);
 	/* for a worker that is alone a barrier changes nothing */
 	record_run(TWO SIM "--strategy=asgd --barrier-every=0 --leave=0:0");
 	record_run(TWO SIM "--strategy=asgd --barrier-every=1 --leave=0:0");
 	for (int e = 0; e <= 3; e++)
-		expect_near("a loss", of(2, e, "test_loss"), of(3, e, "test_loss"), 0);
+		ck_near("a loss", of(2, e, "test_loss"), of(3, e, "test_loss"), 0);
 }
 
 /* The others push what it would have pushed. With static assignment its share is missing. */
 TEST(other_workers_push_for_one_that_left)
 {
 #define PUSHES(run) "SELECT sum(pushes) FROM staleness WHERE run_id = " run
-	forget_runs();
-	record_run(TWO SIM "--strategy=asgd --deal=auto --leave=1:0");
+	record_only(TWO SIM "--strategy=asgd --deal=auto --leave=1:0");
 	record_run(TWO SIM "--strategy=asgd --deal=auto --leave=1:20ms");
 	record_run(TWO SIM "--strategy=asgd --leave=1:0 --deal=static");
 	record_run(TWO SIM "--strategy=asgd --leave=1:20ms --deal=static");
 	record_run(TWO SIM "--strategy=asgd --leave=1:4.5ms --sync-every=4 --deal=static");
-	expect_near("pushes without it", asked(PUSHES("1")), 3 * 2 * STEPS, 0);
-	expect_near("pushes without it in the end", asked(PUSHES("2")), 3 * 2 * STEPS, 0);
-	expect_near("pushes without its share", asked(PUSHES("3")), 3 * STEPS, 0);
+	ck_near("pushes without it", asked(PUSHES("1")), 3 * 2 * STEPS, 0);
+	ck_near("pushes without it in the end", asked(PUSHES("2")), 3 * 2 * STEPS, 0);
+	ck_near("pushes without its share", asked(PUSHES("3")), 3 * STEPS, 0);
 	ck_assert_double_ge(asked(PUSHES("4")), 4 * STEPS);
 	/* one at 4 steps, one of the fifth step when it leaves */
-	expect_near("with outstanding steps", asked(PUSHES("5")), 3 * STEPS / 4 + 2, 0);
+	ck_near("with outstanding steps", asked(PUSHES("5")), 3 * STEPS / 4 + 2, 0);
 }
 
 /* Two of three leave at different times; one of them pauses until it has to leave. */
@@ -601,15 +537,14 @@ TEST(several_workers_leave, 5)
 			 "--deal=auto --sync-every=2 --leave=2:7ms,0:31ms --pause=2:3ms:50ms "
 			 "--straggle=0.3 --strategy=%s",
 			 how[_i]);
-	forget_runs();
-	record_run(words);
+	record_only(words);
 	double two = asked("SELECT sum(compute_s) FROM rank_epoch WHERE rank = 2"),
 	       none = asked("SELECT sum(compute_s) FROM rank_epoch WHERE rank = 0 AND epoch = 3");
 	/* it repeats its dropped rows before it leaves */
 	double most = strstr(how[_i], "backup") ? STEPS * step_s : 8 * step_s;
 	ck_assert_msg(two >= 3 * step_s && two < most, "%s: worker 2 computed for %g s", words,
 		      two);
-	expect_near(words, none, 0, 1e-5);
+	ck_near(words, none, 0, 1e-5);
 	ck_assert_double_ge(of_rank(1, 3, 1, "compute_s"), STEPS * step_s - 1e-6);
 }
 
@@ -623,11 +558,9 @@ TEST(late_worker_that_leaves_makes_no_step, 6)
 		sentence("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --deal=dynamic " SIM
 			 "--strategy=bsp --sync-every=%d --pause=1:0ms:5s --leave=1:0s %s",
 			 1 + _i / 3, how[_i % 3]);
-	forget_runs();
-	record_run(words);
-	expect_near(words, asked("SELECT ifnull(sum(pushes), 0) FROM rank_epoch WHERE rank = 1"), 0,
-		    0);
-	expect_near(words, asked("SELECT sum(pushes) FROM rank_epoch WHERE epoch = 3") > 0, 1, 0);
+	record_only(words);
+	ck_near(words, asked("SELECT ifnull(sum(pushes), 0) FROM rank_epoch WHERE rank = 1"), 0, 0);
+	ck_near(words, asked("SELECT sum(pushes) FROM rank_epoch WHERE epoch = 3") > 0, 1, 0);
 }
 
 TEST(real_workers_leave, LISTED(strategies))
@@ -643,9 +576,8 @@ TEST(real_workers_leave, LISTED(strategies))
 			char *pushed AUTOFREE = sentence(
 				"SELECT ifnull(sum(pushes), 0) FROM rank_epoch WHERE rank = %d",
 				who);
-			forget_runs();
-			record_run(words);
-			expect_near(words, asked(pushed), 0, 0);
+			record_only(words);
+			ck_near(words, asked(pushed), 0, 0);
 			ck_assert_msg(of(1, 3, "test_loss") < of(1, 0, "test_loss"),
 				      "%s: nothing is learned", words);
 		}
@@ -659,15 +591,14 @@ TEST(heterogeneous_runs_repeat)
 		"--sync-every=2 " NETWORK
 		"--strategy=ssp --leave=2:70ms --pause=1:30ms:50ms --speed=0:0.7 --straggle=0.3 "
 		"--sim.slow-link=1:0.5";
-	forget_runs();
+	record_only(words);
 	record_run(words);
-	record_run(words);
-	expect_near("epochs that differ",
-		    asked("SELECT count(*) FROM (SELECT epoch, rank, seconds, compute_s, comm_s, "
-			  "wait_s, pushes FROM rank_epoch GROUP BY 1, 2, 3, 4, 5, 6, 7 "
-			  "HAVING count(*) <> 2)"),
-		    0, 0);
-	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
+	ck_near("epochs that differ",
+		asked("SELECT count(*) FROM (SELECT epoch, rank, seconds, compute_s, comm_s, "
+		      "wait_s, pushes FROM rank_epoch GROUP BY 1, 2, 3, 4, 5, 6, 7 "
+		      "HAVING count(*) <> 2)"),
+		0, 0);
+	ck_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 }
 
 /* ---- Slow links ----------------------------------------------------------------------------- */
@@ -678,12 +609,11 @@ TEST(slow_link_slows_an_allreduce, 2)
 	const double wire = STEPS * 7850 * 4 / 1e6;
 	char *slow AUTOFREE =
 		sentence(TWO NETWORK "--strategy=allreduce --sim.slow-link=%d:0.1", _i);
-	forget_runs();
-	record_run(TWO NETWORK "--strategy=allreduce");
+	record_only(TWO NETWORK "--strategy=allreduce");
 	record_run(slow);
 	double fast = of(1, 2, "seconds");
 	ck_assert_double_gt(fast, wire);
-	expect_near("what the link adds", of(2, 2, "seconds") - fast, 9 * wire, 0.01 * wire);
+	ck_near("what the link adds", of(2, 2, "seconds") - fast, 9 * wire, 0.01 * wire);
 }
 
 /* Workers 0 to 2 and a server on hosts of their own: only worker 1's messages are slow. */
@@ -692,8 +622,7 @@ TEST(slow_link_affects_one_worker)
 	const double wire = 7850 * 4 / 1e6;
 	const char *words = "--workload=softmax --epochs=2 --batch=10 --workers=3 --servers=1 "
 			    "--strategy=asgd --sync-every=1000 --sim.slow-link=1:0.1 " NETWORK;
-	forget_runs();
-	record_run(words);
+	record_only(words);
 	for (int rank = 0; rank < 3; rank++) {
 		double comm = of_rank(1, 2, rank, "comm_s");
 		bool slow = rank == 1;
@@ -706,7 +635,7 @@ TEST(slow_link_affects_one_worker)
 TEST(workers_on_one_host_share_a_slow_link)
 {
 	static const char *const slow[] = {"0:0.1", "1:0.1", "1:0.1,0:0.1", "0:0.1,1:0.5"};
-	put_platform("pairs.xml", 2, 2);
+	put_hosts("pairs.xml", 2, 2, 0);
 	forget_runs();
 	for (size_t i = 0; i < COUNT(slow); i++) {
 		char *words AUTOFREE =
@@ -715,7 +644,7 @@ TEST(workers_on_one_host_share_a_slow_link)
 				 "--sim.platform=$FOLDER/pairs.xml --sim.slow-link=%s",
 				 slow[i]);
 		record_run(words);
-		expect_near(words, of((int)i + 1, 1, "seconds"), of(1, 1, "seconds"), 1e-8);
+		ck_near(words, of((int)i + 1, 1, "seconds"), of(1, 1, "seconds"), 1e-8);
 	}
 	ck_assert_double_gt(of(1, 1, "seconds"), 10 * 7850 * 4 / 1e6);
 }
@@ -763,20 +692,13 @@ TEST(job_file_lists_are_separated_by_blanks)
 	const char *job = "[defaults]\nworkload = softmax\nworkers = 2\nstrategy = asgd\n"
 			  "speed = 0:0.5 1:0.25, 0:0.5\n[cells]\nepochs = 1\n",
 		   *bad = "[defaults]\nworkload = softmax\n[cells]\nspeed = 0:7\n";
-	char out[4096];
 	folder_text("good.ini", job);
 	folder_text("bad.ini", bad);
-	char *command = sentence("./mvbench sweep %s/good.ini --dry-run --data-dir=%s --db=%s/s.db "
-				 "2>&1",
-				 folder, folder, folder);
-	int status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == EXIT_OK && strstr(out, "0:0.5 1:0.25") && strstr(out, "2 cells"),
-		      "%s: status %d: %s", command, status, out);
-	free(command);
-	command = sentence("./mvbench sweep %s/bad.ini --dry-run --data-dir=%s --db=%s/s.db 2>&1",
-			   folder, folder, folder);
-	status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == EXIT_USER && strstr(out, "bad.ini:4: --speed=0:7"),
-		      "%s: status %d: %s", command, status, out);
-	free(command);
+	char *good AUTOFREE = sentence("./mvbench sweep %s/good.ini --dry-run --data-dir=%s "
+				       "--db=%s/s.db 2>&1",
+				       folder, folder, folder),
+		   *wrong AUTOFREE = text_replaced(good, "good.ini", "bad.ini");
+	expect_command(EXIT_OK, good, "0:0.5 1:0.25");
+	expect_command(EXIT_OK, good, "2 cells");
+	expect_command(EXIT_USER, wrong, "bad.ini:4: --speed=0:7");
 }

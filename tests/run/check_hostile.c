@@ -37,15 +37,7 @@ static void shell(int status, const char *format, const char *says)
 
 static double runs(void)
 {
-	char *path AUTOFREE = sentence("%s/run.db", folder);
-	struct store *s;
-	double n = -1;
-	char *wrong = store_open(&s, path, STORE_READ);
-	ck_assert_msg(!wrong, "%s", wrong);
-	wrong = sql_reals(s, &n, 1, "SELECT count(*) FROM run", "");
-	ck_assert_ptr_null(wrong);
-	store_close(s);
-	return n;
+	return number_in("run.db", "SELECT count(*) FROM run");
 }
 
 /* ---- Names of outputs ---------------------------------------------------- */
@@ -208,26 +200,23 @@ TEST(endless_query_is_ended)
 	static const char endless[] =
 		"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT "
 		"max(x) FROM n";
-	char *path AUTOFREE = sentence("%s/run.db", folder), *wrong;
-	struct store *s;
+	char *path AUTOFREE = in_folder("run.db");
+	struct store *s AUTOCLOSE = NULL;
 	int64_t x;
 	sigset_t signals, before;
 	ck_assert_ptr_null(store_open(&s, path, STORE_READ));
 	s->until = clock_now() + 200000000;
-	wrong = sql_number(s, &x, endless, "");
-	ck_assert_msg(wrong && strstr(wrong, "the query was ended after"), "%s", wrong);
-	free(wrong);
+	char *late AUTOFREE = sql_number(s, &x, endless, "");
+	ck_assert_msg(late && strstr(late, "the query was ended after"), "%s", late);
 	s->until = 0;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	kill(getpid(), SIGTERM);
-	wrong = sql_number(s, &x, endless, "");
+	char *wrong AUTOFREE = sql_number(s, &x, endless, "");
 	ck_assert_msg(wrong && strstr(wrong, "the query was interrupted"), "%s", wrong);
-	free(wrong);
 	sigtimedwait(&signals, NULL, &(struct timespec){.tv_sec = 0});
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	store_close(s);
 }
 
 /* A reader writes nothing and leaves no file beside the database. */

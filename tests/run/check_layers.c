@@ -47,33 +47,28 @@ TEST(layers_hold_and_violations_are_found, COUNT(plants))
 	if (!home || lacks_program("nm") || lacks_program("cc"))
 		return;
 	folder_new();
-	char *command = sentence(
+	char *copy AUTOFREE = sentence(
 		"mkdir %s/build %s/tree && cp -as \"$PWD\"/runtime \"$PWD\"/strategies "
 		"\"$PWD\"/workloads \"$PWD\"/results \"$PWD\"/plots \"$PWD\"/sim \"$PWD\"/main.o "
 		"\"$PWD\"/libmvbench.so %s/build && cd %s && cp -as %s/runtime %s/strategies "
 		"%s/workloads %s/results %s/plots %s/sim %s/mvbench.h %s/main.c %s/tree",
 		folder, folder, folder, home, home, home, home, home, home, home, home, home,
 		folder);
-	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s: %s", command, out);
-	free(command);
+	expect_command(0, copy, "");
 	if (p->file) {
-		char *path AUTOFREE = sentence("%s/tree/%s", folder, p->file);
-		FILE *f = fopen(path, "w");
-		ck_assert_msg(f != NULL, "%s", path);
-		fputs(p->text, f);
-		ck_assert_int_eq(fclose(f), 0);
-		command = sentence("cd %s/tree && f=%s && { [ $f = ${f%%.c} ] || "
-				   "cc -w -std=gnu89 -O0 -c $f -o ../build/${f%%.c}.o; } 2>&1",
-				   folder, p->file);
-		ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
-		free(command);
+		char *name AUTOFREE = sentence("tree/%s", p->file);
+		char *compile AUTOFREE =
+			sentence("cd %s/tree && f=%s && { [ $f = ${f%%.c} ] || "
+				 "cc -w -std=gnu89 -O0 -c $f -o ../build/${f%%.c}.o; } 2>&1",
+				 folder, p->file);
+		folder_text(name, p->text);
+		expect_command(0, compile, "");
 	}
-	command = sentence("sh %s/tests/scripts/layers.sh %s/build %s/tree 2>&1", home, folder,
-			   folder);
+	char *command AUTOFREE = sentence("sh %s/tests/scripts/layers.sh %s/build %s/tree 2>&1",
+					  home, folder, folder);
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg((status == 0) == (p->file == NULL) && strstr(out, p->says), "%d: %.2000s",
 		      status, out);
-	free(command);
 	folder_free();
 }
 
@@ -81,14 +76,12 @@ TEST(layers_hold_and_violations_are_found, COUNT(plants))
 TEST(names_in_documents_exist)
 {
 	const char *home = getenv("MVBENCH_HOME");
-	char out[32768];
 	if (!home) {
 		skipped("MVBENCH_HOME does not say where the sources are");
 		return;
 	}
 	char *command AUTOFREE = sentence("bash %s/tests/scripts/readme.sh . 2>&1", home);
-	int status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == 0, "%.3000s", out);
+	expect_command(0, command, "");
 }
 
 static const struct comment {
@@ -114,19 +107,14 @@ TEST(files_named_in_comments_exist, COUNT(comments))
 		return;
 	}
 	folder_new();
-	char *command = sentence("mkdir %s/here && touch %s/here/planted.c %s/NAMED.h", folder,
-				 folder, folder);
-	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
-	free(command);
-	char *path AUTOFREE = sentence("%s/planted.c", folder);
-	FILE *f = fopen(path, "w");
-	ck_assert_msg(f != NULL, "%s", path);
-	fputs(k->text, f);
-	ck_assert_int_eq(fclose(f), 0);
-	command = sentence("sh %s/tests/scripts/comments.sh %s 2>&1", home, folder);
+	char *touch AUTOFREE = sentence("mkdir %s/here && touch %s/here/planted.c %s/NAMED.h",
+					folder, folder, folder),
+		    *command AUTOFREE =
+			    sentence("sh %s/tests/scripts/comments.sh %s 2>&1", home, folder);
+	expect_command(0, touch, "");
+	folder_text("planted.c", k->text);
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg((status == 0) == !k->says && (k->says ? strstr(out, k->says) != NULL : !*out),
 		      "%d: %s", status, out);
-	free(command);
 	folder_free();
 }

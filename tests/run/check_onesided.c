@@ -160,7 +160,6 @@ TEST(asynchronous_pushes_arrive, 4)
 		ck_assert_msg(r[i].test_loss < 0.9 * r[i].first_test_loss,
 			      "%s on %d: %g, at first %g", what, n, r[i].test_loss,
 			      r[i].first_test_loss);
-		free(r[i].param);
 	}
 }
 
@@ -181,6 +180,5 @@ TEST(unsupported_onesided_tables_are_refused)
 		ck_assert_msg(r.status == EXIT_USER && strstr(r.output, row[i].says) &&
 				      strstr(r.output, "--servers=1"),
 			      "%s: status %d\n%s", row[i].words, r.status, r.output);
-		free(r.param);
 	}
 }

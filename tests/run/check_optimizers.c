@@ -528,9 +528,6 @@ TEST(optimizer_state_is_averaged)
 	ck_assert_double_eq_tol(a.bytes, 3 * c.bytes,
 				1e-9 * a.bytes); /* the model and two moments */
 	ck_assert_double_eq_tol(a.formula, a.bytes, 1e-9 * a.bytes);
-	free(a.param);
-	free(b.param);
-	free(c.param);
 }
 
 /* With one worker, pushing and pulling at different intervals equals doing both together. */
@@ -578,8 +575,6 @@ TEST(inner_and_outer_optimizer_are_independent)
 	ck_assert_double_lt(a.test_loss, 0.9 * a.first_test_loss);
 	ck_assert_double_gt(distance(&a, &b), 1e-4);
 	ck_assert_double_eq_tol(a.formula, a.bytes, 1e-9 * a.bytes);
-	free(a.param);
-	free(b.param);
 }
 
 /* Simulated workers compute the same as real ones. */
@@ -592,6 +587,4 @@ TEST(simulated_optimizers_equal_real_ones, COUNT(kinds))
 			      2, words("%s --sim.platform=ethernet_1g --sim.step-time=1ms", how));
 	ck_assert_int_eq(b.status, 0);
 	ck_assert_double_eq(distance(&a, &b), 0);
-	free(a.param);
-	free(b.param);
 }

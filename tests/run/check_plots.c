@@ -18,14 +18,21 @@
 
 extern const struct command command_plot;
 
-static char database[96], said[96];
+static char database[96];
+static sqlite3 *db; /* the database, empty at first */
 
 static void set_up(void)
 {
 	folder_new();
 	snprintf(database, sizeof(database), "%s/results.db", folder);
-	snprintf(said, sizeof(said), "%s/said", folder);
 	setenv("XDG_CONFIG_HOME", folder, 1); /* not the figures of the user who runs the tests */
+	db = made_open("results.db");
+}
+
+static void tear_down(void)
+{
+	sqlite3_close(db);
+	folder_free();
 }
 
 static char *contents(const char *path, size_t *n)
@@ -38,50 +45,45 @@ static char *contents(const char *path, size_t *n)
 	return all;
 }
 
+/* A file of the program. */
+static char *installed_text(const char *name)
+{
+	char *path AUTOFREE = installed_path(name), *text = text_read(path);
+	ck_assert_msg(text != NULL, "%s is not there", name);
+	return text;
+}
+
 /* ---- Databases ----------------------------------------------------------- */
 
 /* A finished run. In epoch e its accuracy is best + 0.01 e, or its loss is 1/e if best < 0. asgd
  * pushes 100 times an epoch. */
-static void add_run(sqlite3 *db, const char *workload, const char *strategy, int workers, int seed,
-		    double best, const char *label, int epochs)
+static void add_run(const char *workload, const char *strategy, int workers, int seed, double best,
+		    const char *label, int epochs)
 {
-	char *text = sqlite3_mprintf(
-		"INSERT INTO run (status, config_hash, workload, strategy, workers, servers,"
-		" sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, "
-		"weight_decay,"
-		" reduce, lr_scale, seed, device, platform, threads, straggle, target_accuracy, "
-		"label,"
-		" params, train_size, test_size, table_home, transport)"
-		"VALUES ('done', 'x', %Q, %Q, %d, 0, 1, 1, %d, 32, 0.1, 'constant', 0, 0, 'mean',"
-		" 'none', %d, 'cpu', 'mpi', 1, 0, 0, %Q, 10, 100, 10,"
-		" iif(%Q = 'asgd', 'shared', NULL), 'ipc');",
-		workload, strategy, workers, epochs, seed, label, strategy);
-	made_sql(db, text);
-	sqlite3_free(text);
+	made_format(db,
+		    INSERT_RUN(", label, params, train_size, test_size, table_home, transport",
+			       "'done', 'x', %Q, %Q, %d, %d, %d, 32, 1, 'mpi', 0, %Q, 10, 100, 10, "
+			       "iif(%Q = 'asgd', 'shared', NULL), 'ipc'"),
+		    workload, strategy, workers, seed, epochs, label, strategy);
 	long long id = sqlite3_last_insert_rowid(db);
 	for (int e = 0; e <= epochs; e++) {
 		double seconds = 4.0 / workers + 0.1 * seed;
 		bool pushes = strcmp(strategy, "asgd") == 0 && e > 0;
-		text = sqlite3_mprintf(
+		made_format(
+			db,
 			"INSERT INTO epoch (run_id, epoch, test_loss, train_loss, test_accuracy, "
-			"seconds,"
-			" compute_s, comm_s, wait_s, staleness_mean, staleness_max, pushes, "
-			"dropped, consensus)"
-			"VALUES (%lld, %d, %f, %f, iif(%f < 0, NULL, %f), nullif(%f, 0), %f, 0.2, "
-			"0.1,"
-			" %s)",
+			"seconds, compute_s, comm_s, wait_s, staleness_mean, staleness_max, "
+			"pushes, dropped, consensus) VALUES (%lld, %d, %f, %f, iif(%f < 0, NULL, "
+			"%f), nullif(%f, 0), %f, 0.2, 0.1, %s)",
 			id, e, 1.0 / (e + 1), 1.0 / (e + 1), best, best + 0.01 * e, e ? seconds : 0,
 			seconds - 0.4,
 			pushes ? "1.5, 4, 100, 0, 0.25" : "NULL, NULL, NULL, NULL, NULL");
-		made_sql(db, text);
-		sqlite3_free(text);
-		text = sqlite3_mprintf(
-			"INSERT INTO staleness VALUES (%lld, %d, 0, 20), (%lld, %d, 1, 40),"
-			" (%lld, %d, 2, 20), (%lld, %d, 3, 10), (%lld, %d, 4, 10)",
-			id, e, id, e, id, e, id, e, id, e);
 		if (pushes)
-			made_sql(db, text);
-		sqlite3_free(text);
+			made_format(db,
+				    "INSERT INTO staleness VALUES (%lld, %d, 0, 20), "
+				    "(%lld, %d, 1, 40), (%lld, %d, 2, 20), (%lld, %d, 3, 10), "
+				    "(%lld, %d, 4, 10)",
+				    id, e, id, e, id, e, id, e, id, e);
 	}
 }
 
@@ -103,13 +105,13 @@ static const char *const hostile[] = {"",
 				      "a long name, a long name, a long name, a long name, a long "
 				      "name, a long name, a long name"};
 
-static void fill_one(sqlite3 *db)
+static void fill_one(void)
 {
-	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 1);
+	add_run("mlp", "serial", 1, 1, 0.8, "", 1);
 }
 
 /* Each run a second time, as a simulation that took a tenth longer. */
-static void simulate_all(sqlite3 *db)
+static void simulate_all(void)
 {
 	made_sql(db, "CREATE TEMP TABLE copy AS SELECT * FROM run;"
 		     "UPDATE copy SET id = id + 1000, platform = 'sim', sim_platform = 'local',"
@@ -121,18 +123,18 @@ static void simulate_all(sqlite3 *db)
 		     "INSERT INTO epoch SELECT * FROM copy; DROP TABLE copy");
 }
 
-static void fill_hostile(sqlite3 *db)
+static void fill_hostile(void)
 {
 	for (int seed = 1; seed <= 3; seed++) {
-		add_run(db, "mlp", "serial", 1, seed, 0.8, "", 5);
-		for (size_t i = 0; i < sizeof(hostile) / sizeof(*hostile); i++)
-			add_run(db, "mlp", "asgd", 4, seed, 0.7 + 0.01 * (double)i, hostile[i], 5);
+		add_run("mlp", "serial", 1, seed, 0.8, "", 5);
+		for (size_t i = 0; i < COUNT(hostile); i++)
+			add_run("mlp", "asgd", 4, seed, 0.7 + 0.01 * (double)i, hostile[i], 5);
 	}
-	add_run(db, "perceptron", "serial", 1, 1, -1, "", 5);
-	add_run(db, "perceptron", "asgd", 20, 1, -1, "", 5);
-	add_run(db, "../<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
-	add_run(db, "..\\<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
-	simulate_all(db);
+	add_run("perceptron", "serial", 1, 1, -1, "", 5);
+	add_run("perceptron", "asgd", 20, 1, -1, "", 5);
+	add_run("../<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
+	add_run("..\\<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
+	simulate_all();
 	made_sql(db, "UPDATE run SET target_accuracy = 0.765 WHERE workload <> 'perceptron';"
 		     "UPDATE run SET oversubscribed = workers > 2");
 }
@@ -142,9 +144,8 @@ static void fill_hostile(sqlite3 *db)
 /* Runs `mvbench plot` on the words, up to NULL. Returns what it prints, from the heap. */
 static char *plot(int *status, const char *const *word)
 {
-	char *argv[16];
+	char *argv[16], *said AUTOFREE = in_folder("said");
 	int argc = 0;
-	size_t n;
 	for (; word[argc]; argc++)
 		argv[argc] = (char *)(uintptr_t)word[argc];
 	argv[argc] = NULL;
@@ -162,9 +163,22 @@ static char *plot(int *status, const char *const *word)
 	ck_assert_int_eq(waitpid(child, status, 0), child);
 	ck_assert(WIFEXITED(*status));
 	*status = WEXITSTATUS(*status);
-	return contents(said, &n);
+	return text_read(said);
 }
 #define PLOT(status, ...) plot(status, (const char *const[]){__VA_ARGS__, NULL})
+
+/* It must end with this status. What it prints must contain these words, or equal them if they are
+ * whole lines. */
+static void expect_plot(int want, const char *says, const char *const *word)
+{
+	int status;
+	char *text AUTOFREE = plot(&status, word);
+	bool lines = *says && says[strlen(says) - 1] == '\n';
+	ck_assert_msg(status == want && (lines ? strcmp(text, says) == 0 : !!strstr(text, says)),
+		      "%s: exit %d, not %d and \"%s\": %s", word[0], status, want, says, text);
+}
+#define EXPECT_PLOT(want, says, ...) \
+	expect_plot(want, says, (const char *const[]){__VA_ARGS__, NULL})
 
 static void check_picture(const char *path)
 {
@@ -219,6 +233,13 @@ static bool has_end(const char *name, const char *end)
 	return strlen(name) > strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
 }
 
+/* The picture that draw made of a figure; which: "-" and the workload, if there are several. */
+static char *svg_of(const char *figure, const char *which)
+{
+	char *name AUTOFREE = sentence("%s-svg/%s%s.svg", figure, figure, which);
+	return folder_read(name);
+}
+
 /* Calls each on the name of every figure; returns how many there are. */
 static int each_figure(void (*each)(const char *name))
 {
@@ -239,7 +260,7 @@ static int each_figure(void (*each)(const char *name))
 
 /* ---- Tests --------------------------------------------------------------- */
 
-CASE("plots", .limit = 120, .set_up = set_up, .tear_down = folder_free);
+CASE("plots", .limit = 120, .set_up = set_up, .tear_down = tear_down);
 
 TEST(each_figure_has_sql_and_gp)
 {
@@ -256,9 +277,8 @@ TEST(each_figure_has_sql_and_gp)
 				 e->d_name, query ? "gp" : "sql");
 		ck_assert_msg(access(other, R_OK) == 0, "%s has no pair", e->d_name);
 		if (query) {
-			size_t n;
 			char *path AUTOFREE = sentence("%s/%s", plots, e->d_name),
-				   *text AUTOFREE = contents(path, &n);
+				   *text AUTOFREE = text_read(path);
 			ck_assert_msg(strncmp(text, "-- ", 3) == 0 && text[3] > ' ',
 				      "%s: the first line is no summary", e->d_name);
 		}
@@ -269,28 +289,18 @@ TEST(each_figure_has_sql_and_gp)
 static void draws_explanation(const char *name)
 {
 	ck_assert_int_eq(draw(name, "svg"), 1);
-	char *path AUTOFREE = sentence("%s/%s-svg/%s.svg", folder, name, name);
-	size_t n;
-	char *text = contents(path, &n);
+	char *text AUTOFREE = svg_of(name, "");
 	ck_assert_ptr_nonnull(strstr(text, "Nothing to draw"));
-	free(text);
-	int status;
-	text = PLOT(&status, name, "--db=results.db", "--out=named.svg");
-	ck_assert_msg(status == EXIT_FAILED && strstr(text, "there is nothing to draw. Needs "),
-		      "%s", text);
-	free(text);
+	EXPECT_PLOT(EXIT_FAILED, "there is nothing to draw. Needs ", name, "--db=results.db",
+		    "--out=named.svg");
 }
 
 TEST(empty_database_draws_explanation)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3_close(made_open("results.db"));
 	ck_assert_int_ge(each_figure(draws_explanation), 7);
-
-	int status;
-	char *text AUTOFREE = PLOT(&status, "--db=results.db", "--out=all");
-	ck_assert_msg(status == EXIT_OK && strstr(text, "all/speedup.png"), "%s", text);
+	EXPECT_PLOT(EXIT_OK, "all/speedup.png", "--db=results.db", "--out=all");
 }
 
 static void draws_one(const char *name)
@@ -303,9 +313,7 @@ TEST(one_run_is_drawn)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = made_open("results.db");
-	fill_one(db);
-	sqlite3_close(db);
+	fill_one();
 	each_figure(draws_one);
 
 	/* Without a name, only figures that have data are drawn. */
@@ -326,23 +334,17 @@ TEST(runs_without_accuracy_are_drawn)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = made_open("results.db");
-	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);
-	add_run(db, "mlp", "asgd", 2, 1, 0.8, "", 2);
-	add_run(db, "softmax", "serial", 1, 1, 0.8, "", 2);
+	add_run("mlp", "serial", 1, 1, 0.8, "", 2);
+	add_run("mlp", "asgd", 2, 1, 0.8, "", 2);
+	add_run("softmax", "serial", 1, 1, 0.8, "", 2);
 	made_sql(db, "UPDATE run SET target_accuracy = 0.5;"
 		     "UPDATE epoch SET train_loss = NULL, test_loss = NULL, test_accuracy = NULL"
 		     " WHERE run_id <> 1");
-	sqlite3_close(db);
 	each_figure(draws_something);
 
 	/* Infinite losses are not drawn. */
-	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
 	made_sql(db, "UPDATE epoch SET train_loss = 9e999");
-	sqlite3_close(db);
-	int status;
-	char *text AUTOFREE = PLOT(&status, "loss_time", "--db=results.db", "--out=infinite.svg");
-	ck_assert_msg(status == EXIT_FAILED, "%s", text);
+	EXPECT_PLOT(EXIT_FAILED, "", "loss_time", "--db=results.db", "--out=infinite.svg");
 }
 
 static void draws_hostile(const char *name)
@@ -367,9 +369,7 @@ TEST(hostile_names_are_shown_never_run)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = made_open("results.db");
-	fill_hostile(db);
-	sqlite3_close(db);
+	fill_hostile();
 	each_figure(draws_hostile);
 
 	const char *figure[] = {"accuracy_epoch", "pareto", "seeds", "time_to_accuracy",
@@ -384,76 +384,57 @@ TEST(hostile_names_are_shown_never_run)
 			       "two↵lines and",
 			       ", =",
 			       ", # comment"};
-	for (size_t f = 0; f < sizeof(figure) / sizeof(*figure); f++) {
-		char *path AUTOFREE =
-			sentence("%s/%s-svg/%s-mlp.svg", folder, figure[f], figure[f]);
-		size_t n;
-		char *text AUTOFREE = contents(path, &n);
-		for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
+	for (size_t f = 0; f < COUNT(figure); f++) {
+		char *text AUTOFREE = svg_of(figure[f], "-mlp");
+		for (size_t i = 0; i < COUNT(shown); i++)
 			ck_assert_msg(strstr(text, shown[i]) != NULL, "%s: %s is not shown",
 				      figure[f], shown[i]);
 	}
 
 	ck_assert_int_ne(access("PWNED", F_OK), 0);
-	char *path AUTOFREE = sentence("%s/PWNED", folder);
+	char *path AUTOFREE = in_folder("PWNED");
 	ck_assert_int_ne(access(path, F_OK), 0);
 }
 
-/* The rows of a query, one a line. */
-static char *asked_rows(sqlite3 *db, const char *query)
+/* A connection in which names.sql and style.sql have run for all runs, and then this file. */
+static sqlite3 *styled(const char *more)
 {
-	char *rows = must(strdup(""));
-	sqlite3_stmt *q;
-	ck_assert_msg(sqlite3_prepare_v2(db, query, -1, &q, NULL) == SQLITE_OK, "%s",
-		      sqlite3_errmsg(db));
-	while (sqlite3_step(q) == SQLITE_ROW) {
-		char *more = sentence("%s%s\n", rows, (const char *)sqlite3_column_text(q, 0));
-		free(rows);
-		rows = more;
+	const char *made[] = {"results/ask/names.sql", "plots/style.sql", more};
+	sqlite3 *styles;
+	ck_assert_int_eq(sqlite3_open(database, &styles), SQLITE_OK);
+	made_sql(styles, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary");
+	for (int i = 0; i < 3 && made[i]; i++) {
+		char *text AUTOFREE = installed_text(made[i]);
+		made_sql(styles, text);
 	}
-	sqlite3_finalize(q);
+	return styles;
+}
+
+/* The rows of a query there, from the heap: ";" between them. */
+static char *rows_of(const char *query)
+{
+	sqlite3 *styles = styled(NULL);
+	char *rows = made_rows(styles, query);
+	sqlite3_close(styles);
 	return rows;
 }
 
-/* The same after names.sql and style.sql have run for all runs. */
-static char *rows_of(sqlite3 *db, const char *query)
+static void expect_asked(const char *query, const char *want)
 {
-	static const char *const made[] = {"results/ask/names.sql", "plots/style.sql"};
-	made_sql(db, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary");
-	for (int i = 0; i < 2; i++) {
-		size_t n;
-		char *path AUTOFREE = installed_path(made[i]), *text AUTOFREE = contents(path, &n);
-		made_sql(db, text);
-	}
-	return asked_rows(db, query);
+	char *rows AUTOFREE = rows_of(query);
+	ck_assert_msg(strcmp(rows, want) == 0, "%s\ngave %s\nnot  %s", query, rows, want);
 }
 
-TEST(curves_show_medians)
+/* The names of all runs, in the order in which they were added. */
+static void expect_names(const char *want)
 {
-	sqlite3 *db = made_open("results.db");
-	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
-	add_run(db, "mlp", "serial", 1, 2, 0.9, "", 2);
-	add_run(db, "mlp", "serial", 1, 3, 0.6, "", 2);
-	add_run(db, "mlp", "asgd", 2, 1, 0.4, "", 2);
-	add_run(db, "mlp", "asgd", 2, 2, 0.6, "", 2);
-	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id = 6");
-	char *rows AUTOFREE =
-		rows_of(db, "SELECT format('%s|%d|%.6g|%.6g|%.6g', title, epoch, median, low, high)"
-			    " FROM quality ORDER BY place, epoch");
-	ck_assert_str_eq(rows, "serial (n=3)|1|61|51|91\n"
-			       "serial (n=3)|2|62|52|92\n"
-			       "asgd 2w (n=2)|1|51|41|61\n"
-			       "asgd 2w (n=2)|2|52|42|62\n");
-	sqlite3_close(db);
+	expect_asked("SELECT name FROM selected ORDER BY id", want);
 }
 
 /* The rows of a figure's own query, cut to fit into another one. */
 static char *query_of(const char *figure)
 {
-	char *plots AUTOFREE = installed_path("plots"),
-		    *path AUTOFREE = sentence("%s/%s.sql", plots, figure);
-	size_t n;
-	char *text = contents(path, &n);
+	char *name AUTOFREE = sentence("plots/%s.sql", figure), *text = installed_text(name);
 	*strrchr(text, ';') = '\0';
 	return text;
 }
@@ -461,60 +442,63 @@ static char *query_of(const char *figure)
 /* A figure's rows, each in this format, a C string of its columns. */
 static void expect_rows(const char *figure, const char *columns, const char *want)
 {
-	sqlite3 *db;
-	char *query AUTOFREE = query_of(figure);
-	char *ask AUTOFREE = sentence("SELECT format(%s) FROM (%s)", columns, query);
-	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	char *rows AUTOFREE = rows_of(db, ask);
-	ck_assert_str_eq(rows, want);
-	sqlite3_close(db);
+	char *query AUTOFREE = query_of(figure),
+		    *ask AUTOFREE = sentence("SELECT format(%s) FROM (%s)", columns, query);
+	expect_asked(ask, want);
+}
+
+TEST(curves_show_medians)
+{
+	add_run("mlp", "serial", 1, 1, 0.5, "", 2);
+	add_run("mlp", "serial", 1, 2, 0.9, "", 2);
+	add_run("mlp", "serial", 1, 3, 0.6, "", 2);
+	add_run("mlp", "asgd", 2, 1, 0.4, "", 2);
+	add_run("mlp", "asgd", 2, 2, 0.6, "", 2);
+	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id = 6");
+	expect_asked("SELECT format('%s|%d|%.6g|%.6g|%.6g', title, epoch, median, low, high)"
+		     " FROM quality ORDER BY place, epoch",
+		     "serial (n=3)|1|61|51|91;serial (n=3)|2|62|52|92;"
+		     "asgd 2w (n=2)|1|51|41|61;asgd 2w (n=2)|2|52|42|62");
 }
 
 TEST(figure_intervals_lie_between_ranks)
 {
-	sqlite3 *db = made_open("results.db");
 	for (int seed = 1; seed <= 9; seed++) /* ranks 2 and 8 */
-		add_run(db, "mlp", "serial", 1, seed, 0.1 * seed, "", 2);
-	add_run(db, "softmax", "serial", 1, 1, 0.5, "", 2);
-	add_run(db, "softmax", "serial", 1, 2, 0.6, "", 2);
-	sqlite3_close(db);
+		add_run("mlp", "serial", 1, seed, 0.1 * seed, "", 2);
+	add_run("softmax", "serial", 1, 1, 0.5, "", 2);
+	add_run("softmax", "serial", 1, 2, 0.6, "", 2);
 	expect_rows("accuracy_epoch", "'%s|%d|%g|%g|%g', title, epoch, median, low, high",
-		    "serial (n=9)|1|51|21|81\nserial (n=9)|2|52|22|82\n"
-		    "serial (n=2)|1|56|51|61\nserial (n=2)|2|57|52|62\n");
+		    "serial (n=9)|1|51|21|81;serial (n=9)|2|52|22|82;"
+		    "serial (n=2)|1|56|51|61;serial (n=2)|2|57|52|62");
 	expect_rows("accuracy_final", "'%s|%g|%g|%g', title, median, low, high",
-		    "serial (n=9)|52|22|82\nserial (n=2)|57|52|62\n");
+		    "serial (n=9)|52|22|82;serial (n=2)|57|52|62");
 	expect_rows("time_epoch", "'%s|%d|%g|%g|%g', title, epoch, median, low, high",
-		    "serial (n=9)|1|4.5|4.2|4.8\nserial (n=9)|2|9|8.4|9.6\n"
-		    "serial (n=2)|1|4.15|4.1|4.2\nserial (n=2)|2|8.3|8.2|8.4\n");
+		    "serial (n=9)|1|4.5|4.2|4.8;serial (n=9)|2|9|8.4|9.6;"
+		    "serial (n=2)|1|4.15|4.1|4.2;serial (n=2)|2|8.3|8.2|8.4");
 	expect_rows("seeds", "'%g|%g|%g|%g|%d', value, median, low, high, i",
-		    "12|52|22|82|1\n22|52|22|82|2\n32|52|22|82|3\n42|52|22|82|4\n"
-		    "52|52|22|82|5\n62|52|22|82|6\n72|52|22|82|7\n82|52|22|82|8\n"
-		    "92|52|22|82|9\n52|57|52|62|1\n62|57|52|62|2\n");
+		    "12|52|22|82|1;22|52|22|82|2;32|52|22|82|3;42|52|22|82|4;"
+		    "52|52|22|82|5;62|52|22|82|6;72|52|22|82|7;82|52|22|82|8;"
+		    "92|52|22|82|9;52|57|52|62|1;62|57|52|62|2");
 
 	if (lacks_program("gnuplot"))
 		return;
 	for (int i = 0; i < 2; i++) { /* pictures explain their bars */
 		const char *figure = i ? "seeds" : "accuracy_epoch",
-			   *workload = i ? "softmax" : "mlp";
+			   *workload = i ? "-softmax" : "-mlp";
 		ck_assert_int_eq(draw(figure, "svg"), 2);
-		char *path = sentence("%s/%s-svg/%s-%s.svg", folder, figure, figure, workload);
-		size_t n;
-		char *text = contents(path, &n);
+		char *text AUTOFREE = svg_of(figure, workload);
 		ck_assert_msg(strstr(text, i ? "median, min to max (50 %)<"
 					     : "Median; 95 % interval<") != NULL,
-			      "%s does not say what its intervals are", path);
-		free(text);
-		free(path);
+			      "%s%s does not say what its intervals are", figure, workload);
 	}
 }
 
 /* Four trials of one configuration. One diverged: it counts as the untrained model. */
 TEST(best_of_k_curve_is_the_expected_maximum)
 {
-	sqlite3 *db = made_open("results.db");
 	static const double value[] = {0.4, 0, 0.2, 0.3};
 	for (int k = 0; k < 4; k++)
-		add_run(db, "mlp", "serial", 1, k + 1, 0.5, "", 1);
+		add_run("mlp", "serial", 1, k + 1, 0.5, "", 1);
 	made_sql(
 		db,
 		"UPDATE run SET config_hash = 'h' || id, lr = 0.1 * id;"
@@ -524,23 +508,19 @@ TEST(best_of_k_curve_is_the_expected_maximum)
 		"'', 'accuracy', 4, '{}');"
 		"INSERT INTO trial SELECT 1, 'a', 'trial', id, json_object('lr', lr), config_hash "
 		"FROM run");
-	for (int k = 0; k < 4; k++) {
-		char *set AUTOFREE =
-			sentence("UPDATE epoch SET validation_accuracy = %g WHERE run_id = %d "
-				 "AND epoch = 1",
-				 value[k], k + 1);
-		made_sql(db, set);
-	}
-	sqlite3_close(db);
+	for (int k = 0; k < 4; k++)
+		made_format(db,
+			    "UPDATE epoch SET validation_accuracy = %g WHERE run_id = %d AND "
+			    "epoch = 1",
+			    value[k], k + 1);
 	/* sorted .1 .2 .3 .4: for k = 1 their mean; for k = 2 (1 .1 + 3 .2 + 5 .3 + 7 .4) / 16; and
 	 * so on */
 	expect_rows("best_of_k", "'%s|%d|%.6g|%d', title, k, value, is_loss",
-		    "a|1|25|0\na|2|31.25|0\na|3|34.375|0\na|4|36.1719|0\n");
+		    "a|1|25|0;a|2|31.25|0;a|3|34.375|0;a|4|36.1719|0");
 	expect_rows("sensitivity", "'%s|%g|%g|%d|%d', title, lr, value, lost, alone",
-		    "a|0.1|40|0|1\na|0.2|10|1|1\na|0.3|20|0|1\na|0.4|30|0|1\n");
+		    "a|0.1|40|0|1;a|0.2|10|1|1;a|0.3|20|0|1;a|0.4|30|0|1");
 	/* trials of another study, of another workload, are separate */
-	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	add_run(db, "softmax", "serial", 1, 9, 0.5, "", 1);
+	add_run("softmax", "serial", 1, 9, 0.5, "", 1);
 	made_sql(
 		db,
 		"UPDATE run SET config_hash = 'k' WHERE id = 5;"
@@ -549,105 +529,92 @@ TEST(best_of_k_curve_is_the_expected_maximum)
 		"'', 'accuracy', 1, '{}');"
 		"INSERT INTO trial VALUES (2, 'a', 'trial', 1, '{\"lr\": 0.1, \"momentum\": 0.5}', "
 		"'k')");
-	sqlite3_close(db);
 	expect_rows("sensitivity", "'%s|%g|%d', title, lr, alone",
-		    "a|0.1|1\na|0.2|1\na|0.3|1\na|0.4|1\na|0.1|0\n");
+		    "a|0.1|1;a|0.2|1;a|0.3|1;a|0.4|1;a|0.1|0");
 }
 
 /* From its last epoch on, a diverged run ranks below all others. No picture shows it, but it
  * changes medians. */
 TEST(diverged_runs_count_in_figures)
 {
-	sqlite3 *db = made_open("results.db");
 	for (int seed = 1; seed <= 4; seed++)
-		add_run(db, "mlp", "serial", 1, seed, 0.1 + 0.2 * seed, "", 3);
-	add_run(db, "mlp", "asgd", 2, 1, 0.6, "", 3);
-	add_run(db, "mlp", "asgd", 2, 2, 0.6, "", 3);
+		add_run("mlp", "serial", 1, seed, 0.1 + 0.2 * seed, "", 3);
+	add_run("mlp", "asgd", 2, 1, 0.6, "", 3);
+	add_run("mlp", "asgd", 2, 2, 0.6, "", 3);
 	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (4, 6);"
 		     "DELETE FROM epoch WHERE run_id IN (4, 6) AND epoch = 3");
-	sqlite3_close(db);
 	/* asgd: the median is that of half of its runs */
 	expect_rows("accuracy_epoch", "'%s|%d|%g|%g|%g', title, epoch, median, low, high",
-		    "serial (n=3)|1|61|31|91\nserial (n=3)|2|42|31|72\nserial (n=3)|3|43|31|73\n"
-		    "asgd 2w (n=1)|1|61|61|61\n");
+		    "serial (n=3)|1|61|31|91;serial (n=3)|2|42|31|72;serial (n=3)|3|43|31|73;"
+		    "asgd 2w (n=1)|1|61|61|61");
 	expect_rows("accuracy_final", "'%s|%g|%g|%g', title, median, low, high",
-		    "serial (n=3)|43|31|73\n");
+		    "serial (n=3)|43|31|73");
 	expect_rows("loss_time", "'%s|%g|%g|%g', title, median, low, high",
-		    "serial (n=3)|0.5|0.5|0.5\nserial (n=3)|0.333333|0.333333|0.5\n"
-		    "serial (n=3)|0.25|0.25|0.5\nasgd 2w (n=1)|0.5|0.5|0.5\n");
+		    "serial (n=3)|0.5|0.5|0.5;serial (n=3)|0.333333|0.333333|0.5;"
+		    "serial (n=3)|0.25|0.25|0.5;asgd 2w (n=1)|0.5|0.5|0.5");
 	/* of four runs and of two; of times, of three */
-	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	char *rows AUTOFREE = rows_of(db, "SELECT runs || ' ' || text FROM interval_name");
-	ck_assert_str_eq(rows, "done min to max (75 %)\nended min to max (50 % or more)\n");
-	sqlite3_close(db);
+	expect_asked("SELECT runs || ' ' || text FROM interval_name",
+		     "done min to max (75 %);ended min to max (50 % or more)");
 }
 
 /* A run that missed its target or diverged is shown, and counts as later than all others. */
 TEST(missed_targets_are_shown)
 {
-	sqlite3 *db = made_open("results.db");
-	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
-	add_run(db, "mlp", "serial", 1, 2, 0.605, "", 2);
-	add_run(db, "mlp", "serial", 1, 3, 0.611, "", 2);
-	add_run(db, "mlp", "asgd", 2, 1, 0.1, "", 2);
-	add_run(db, "mlp", "asgd", 2, 2, 0.9, "", 2);
-	add_run(db, "mlp", "periodic", 2, 1, 0.9, "", 2);
-	add_run(db, "softmax", "serial", 1, 1, 0.9, "", 2);
+	add_run("mlp", "serial", 1, 1, 0.5, "", 2);
+	add_run("mlp", "serial", 1, 2, 0.605, "", 2);
+	add_run("mlp", "serial", 1, 3, 0.611, "", 2);
+	add_run("mlp", "asgd", 2, 1, 0.1, "", 2);
+	add_run("mlp", "asgd", 2, 2, 0.9, "", 2);
+	add_run("mlp", "periodic", 2, 1, 0.9, "", 2);
+	add_run("softmax", "serial", 1, 1, 0.9, "", 2);
 	made_sql(db, "UPDATE run SET target_accuracy = 0.62 WHERE workload = 'mlp';"
 		     "UPDATE run SET status = 'diverged' WHERE id IN (5, 6);"
 		     "UPDATE epoch SET test_accuracy = NULL WHERE run_id IN (5, 6)");
-	sqlite3_close(db);
 	expect_rows(
 		"time_to_accuracy",
 		"'%s|%g|%g|%g|%d|%d|%g|%g', title, seconds, low, high, reached, n, tried, target",
-		"serial|6.3|3.87|-1|2|3|8.2|62\n"
-		"asgd 2w|-1|-1|-1|0|2|4.4|62\n"
-		"periodic 2w, diverged|-1|-1|-1|0|1|4.2|62\n");
+		"serial|6.3|3.87|-1|2|3|8.2|62;"
+		"asgd 2w|-1|-1|-1|0|2|4.4|62;"
+		"periodic 2w, diverged|-1|-1|-1|0|1|4.2|62");
 
 	if (lacks_program("gnuplot"))
 		return;
 	ck_assert_int_eq(draw("time_to_accuracy", "png"), 1);
 	ck_assert_int_eq(draw("time_to_accuracy", "svg"), 1);
-	char *path AUTOFREE = sentence("%s/time_to_accuracy-svg/time_to_accuracy-mlp.svg", folder);
-	size_t n;
-	char *text AUTOFREE = contents(path, &n);
+	char *text AUTOFREE = svg_of("time_to_accuracy", "-mlp");
 	const char *shown[] = {"6.30 s, not reached 1/3<", ">not reached 2/2<", ">not reached 1/1<",
 			       "62 % [s]", "2 runs diverged"};
-	for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
+	for (size_t i = 0; i < COUNT(shown); i++)
 		ck_assert_msg(strstr(text, shown[i]) != NULL, "%s is not shown", shown[i]);
 }
 
 TEST(pareto_front_has_the_unbeaten_runs)
 {
-	sqlite3 *db = made_open("results.db");
-	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);    /* 8.2 s, 82 % */
-	add_run(db, "mlp", "allreduce", 2, 1, 0.8, "", 2); /* 4.2 s, 82 %: as good, and faster */
-	add_run(db, "mlp", "asgd", 2, 1, 0.7, "", 2);      /* 4.2 s, 72 % */
-	add_run(db, "mlp", "asgd", 4, 1, 0.75, "", 2);     /* 2.2 s, 77 % */
-	add_run(db, "mlp", "easgd", 2, 3, 0.85, "", 2);    /* 4.6 s, 87 % */
-	add_run(db, "perceptron", "serial", 1, 1, -1, "", 2);
-	add_run(db, "perceptron", "asgd", 2, 1, -1, "", 3); /* a lower (better) loss, faster */
-	sqlite3_close(db);
+	add_run("mlp", "serial", 1, 1, 0.8, "", 2);    /* 8.2 s, 82 % */
+	add_run("mlp", "allreduce", 2, 1, 0.8, "", 2); /* 4.2 s, 82 %: as good, and faster */
+	add_run("mlp", "asgd", 2, 1, 0.7, "", 2);      /* 4.2 s, 72 % */
+	add_run("mlp", "asgd", 4, 1, 0.75, "", 2);     /* 2.2 s, 77 % */
+	add_run("mlp", "easgd", 2, 3, 0.85, "", 2);    /* 4.6 s, 87 % */
+	add_run("perceptron", "serial", 1, 1, -1, "", 2);
+	add_run("perceptron", "asgd", 2, 1, -1, "", 3); /* a lower (better) loss, faster */
 	expect_rows("pareto", "'%s|%g|%.3g|%d', title, seconds, median, front",
-		    "asgd 4w|2.2|77|1\nallreduce 2w|4.2|82|1\neasgd 2w|4.6|87|1\n"
-		    "serial|8.2|82|0\nasgd 2w|4.2|72|0\n"
-		    "asgd 2w epochs=3|6.3|0.25|1\nserial epochs=2|8.2|0.333|0\n");
+		    "asgd 4w|2.2|77|1;allreduce 2w|4.2|82|1;easgd 2w|4.6|87|1;"
+		    "serial|8.2|82|0;asgd 2w|4.2|72|0;"
+		    "asgd 2w epochs=3|6.3|0.25|1;serial epochs=2|8.2|0.333|0");
 }
 
 TEST(efficiency_is_speed_up_per_worker)
 {
-	sqlite3 *db = made_open("results.db");
-	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);
-	add_run(db, "mlp", "asgd", 2, 1, 0.8, "", 2);
-	add_run(db, "mlp", "asgd", 4, 1, 0.8, "", 2);
-	add_run(db, "mlp", "asgd", 4, 19, 0.8, "", 2);
-	add_run(db, "softmax", "asgd", 4, 1, 0.8, "", 2); /* no run of one worker */
+	add_run("mlp", "serial", 1, 1, 0.8, "", 2);
+	add_run("mlp", "asgd", 2, 1, 0.8, "", 2);
+	add_run("mlp", "asgd", 4, 1, 0.8, "", 2);
+	add_run("mlp", "asgd", 4, 19, 0.8, "", 2);
+	add_run("softmax", "asgd", 4, 1, 0.8, "", 2); /* no run of one worker */
 	made_sql(db, "UPDATE run SET oversubscribed = workers > 2");
-	sqlite3_close(db);
 	expect_rows("efficiency",
 		    "'%s|%d|%.4g|%.4g|%.4g|%d', title, workers, efficiency, low, high, crowded",
-		    "asgd (n=1..2)|2|0.9762|0.9762|0.9762|0\n"
-		    "asgd (n=1..2)|4|0.5125|0.3534|0.9318|1\n");
+		    "asgd (n=1..2)|2|0.9762|0.9762|0.9762|0;"
+		    "asgd (n=1..2)|4|0.5125|0.3534|0.9318|1");
 }
 
 /* gnuplot silently drops entries that do not fit into a key. */
@@ -658,22 +625,18 @@ TEST(omitted_names_are_counted_in_figures)
 					     "speedup",        "seeds",         "time_to_accuracy",
 					     "accuracy_final"};
 	char label[32];
-	sqlite3 *db = made_open("results.db");
 	if (lacks_program("gnuplot"))
 		return;
 	made_sql(db, "BEGIN");
 	for (int i = 0; i < 65; i++) {
 		snprintf(label, sizeof(label), "number %d", i);
-		add_run(db, "mlp", "allreduce", 2, 1, 0.5, label, 2);
+		add_run("mlp", "allreduce", 2, 1, 0.5, label, 2);
 	}
-	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
+	add_run("mlp", "serial", 1, 1, 0.5, "", 2);
 	made_sql(db, "UPDATE run SET target_accuracy = 0.5; COMMIT");
-	sqlite3_close(db);
-	for (size_t i = 0; i < sizeof(figure) / sizeof(*figure); i++) {
+	for (size_t i = 0; i < COUNT(figure); i++) {
 		ck_assert_int_eq(draw(figure[i], "svg"), 1);
-		char *path AUTOFREE = sentence("%s/%s-svg/%s.svg", folder, figure[i], figure[i]);
-		size_t n;
-		char *text AUTOFREE = contents(path, &n);
+		char *text AUTOFREE = svg_of(figure[i], "");
 		int shown = 0, all = strstr(text, "<text>ideal<") ? 65 : 66;
 		for (char *at = text; (at = strstr(at, ", number ")); at++)
 			for (char *from = at; from > text && *from != '\n'; from--)
@@ -687,62 +650,47 @@ TEST(omitted_names_are_counted_in_figures)
 
 TEST(staleness_shares_are_of_all_pushes)
 {
-	sqlite3 *db = made_open("results.db");
 	char *query AUTOFREE = query_of("staleness");
 	char *ask AUTOFREE = sentence(
 		"SELECT format('%%s|%%g|%%g|%%g|%%d', title, staleness, share, mean, most) "
 		"FROM (%s) WHERE share > 0 UNION ALL SELECT count(*) FROM (%s)",
 		query, query);
 	/* two runs of one configuration: the second has late pushes, in a bin that is 8 wide */
-	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 1);
-	add_run(db, "mlp", "asgd", 4, 2, 0.5, "", 1);
+	add_run("mlp", "asgd", 4, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 4, 2, 0.5, "", 1);
 	made_sql(db, "UPDATE epoch SET staleness_mean = 140, staleness_max = 143, pushes = 300 "
 		     "WHERE run_id = 2 AND epoch = 1;"
 		     "DELETE FROM staleness WHERE run_id = 2;"
 		     "INSERT INTO staleness VALUES (2, 1, 136, 300), (2, 0, 5, 1000)");
-	char *rows AUTOFREE = rows_of(db, ask);
-	ck_assert_str_eq(rows, "asgd 4w (n=2)|0|5|105.375|143\n"
-			       "asgd 4w (n=2)|1|10|105.375|143\n"
-			       "asgd 4w (n=2)|2|5|105.375|143\n"
-			       "asgd 4w (n=2)|3|2.5|105.375|143\n"
-			       "asgd 4w (n=2)|4|2.5|105.375|143\n"
-			       "asgd 4w (n=2)|139.5|9.375|105.375|143\n"
-			       "130\n");
-	sqlite3_close(db);
+	expect_asked(ask, "asgd 4w (n=2)|0|5|105.375|143;asgd 4w (n=2)|1|10|105.375|143;"
+			  "asgd 4w (n=2)|2|5|105.375|143;asgd 4w (n=2)|3|2.5|105.375|143;"
+			  "asgd 4w (n=2)|4|2.5|105.375|143;"
+			  "asgd 4w (n=2)|139.5|9.375|105.375|143;130");
 }
 
 /* C code and the figure's query both compute the bins. */
 TEST(staleness_bins_equal_the_recorded_ones)
 {
-	sqlite3 *db = made_open("results.db");
 	char *query AUTOFREE = query_of("staleness"),
-		    *want AUTOFREE = sentence("%d,%d\n", STALENESS_BINS, STALENESS_BINS);
+		    *want AUTOFREE = sentence("%d,%d", STALENESS_BINS, STALENESS_BINS);
 	char *ask AUTOFREE = sentence("SELECT count(*) || ',' || sum(share > 0) FROM (%s)", query);
-	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 4, 1, 0.5, "", 1);
 	made_sql(db, "DELETE FROM staleness");
-	for (int i = 0; i < STALENESS_BINS; i++) {
-		char *one AUTOFREE = sentence("INSERT INTO staleness VALUES (1, 1, %lld, 1)",
-					      (long long)staleness_of_bin(i));
-		made_sql(db, one);
-	}
-	char *rows AUTOFREE = rows_of(db, ask);
-	ck_assert_str_eq(rows, want);
-	sqlite3_close(db);
+	for (int i = 0; i < STALENESS_BINS; i++)
+		made_format(db, "INSERT INTO staleness VALUES (1, 1, %lld, 1)",
+			    (long long)staleness_of_bin(i));
+	expect_asked(ask, want);
 }
 
 static char *drawn(const char *figure)
 {
 	int status;
-	size_t n;
-	char *out AUTOFREE = sentence("--out=%s.svg", figure),
-		  *path AUTOFREE = sentence("%s/%s.svg", folder, figure);
-	char *text = PLOT(&status, figure, "--db=results.db", out);
+	char *out AUTOFREE = sentence("--out=%s.svg", figure);
+	char *text AUTOFREE = PLOT(&status, figure, "--db=results.db", out);
 	ck_assert_msg(status == (strstr(text, "nothing to draw") ? EXIT_FAILED : EXIT_OK), "%s",
 		      text);
 	ck_assert_msg(!strstr(text, "warns"), "%s", text);
-	free(text);
-	text = contents(path, &n);
-	return text;
+	return folder_read(out + strlen("--out="));
 }
 
 static const struct {
@@ -758,33 +706,24 @@ TEST(stale_pushes_are_drawn, COUNT(lateness))
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = made_open("results.db");
-	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 3);
-	char *text = sentence("INSERT INTO staleness VALUES (1, 2, %d, 1);"
-			      "UPDATE epoch SET staleness_max = %d WHERE epoch = 2",
-			      lateness[_i].late, lateness[_i].late);
-	made_sql(db, text);
-	free(text);
-	text = drawn("staleness");
+	add_run("mlp", "asgd", 4, 1, 0.5, "", 3);
+	made_format(db,
+		    "INSERT INTO staleness VALUES (1, 2, %d, 1);"
+		    "UPDATE epoch SET staleness_max = %d WHERE epoch = 2",
+		    lateness[_i].late, lateness[_i].late);
+	char *text AUTOFREE = drawn("staleness"), *epochs AUTOFREE = drawn("staleness_epoch");
 	ck_assert_ptr_nonnull(strstr(text, lateness[_i].key));
 	ck_assert_ptr_nonnull(strstr(text, lateness[_i].tic));
 	ck_assert_ptr_null(strstr(text, lateness[_i].no_tic));
 	ck_assert_ptr_nonnull(strstr(text, "> 20<")); /* % */
-	free(text);
-	text = drawn("staleness_epoch");
-	ck_assert_ptr_nonnull(strstr(text, "thin: maximum"));
-	ck_assert_ptr_nonnull(strstr(text, lateness[_i].tic));
-	free(text);
+	ck_assert_ptr_nonnull(strstr(epochs, "thin: maximum"));
+	ck_assert_ptr_nonnull(strstr(epochs, lateness[_i].tic));
 
 	/* a file of an older version has the means, but no histogram */
 	made_sql(db, "DELETE FROM staleness; UPDATE epoch SET pushes = NULL");
-	sqlite3_close(db);
-	text = drawn("staleness");
-	ck_assert_ptr_nonnull(strstr(text, "kept no histogram"));
-	free(text);
-	text = drawn("staleness_epoch");
-	ck_assert_ptr_nonnull(strstr(text, "thin: maximum"));
-	free(text);
+	char *none AUTOFREE = drawn("staleness"), *still AUTOFREE = drawn("staleness_epoch");
+	ck_assert_ptr_nonnull(strstr(none, "kept no histogram"));
+	ck_assert_ptr_nonnull(strstr(still, "thin: maximum"));
 }
 
 /* In one configuration all pushes have the same staleness; in the other every push has another.
@@ -793,13 +732,11 @@ TEST(staleness_of_one_value_draws_without_warning)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = made_open("results.db");
-	add_run(db, "mlp", "asgd", 1, 1, 0.5, "", 1);
-	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 1, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
 	made_sql(db, "DELETE FROM staleness; INSERT INTO staleness VALUES (1, 1, 0, 1000);"
 		     "WITH bin(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM bin WHERE k < 120)"
 		     "INSERT INTO staleness SELECT 2, 1, k, 1 FROM bin");
-	sqlite3_close(db);
 	free(drawn("staleness"));
 }
 
@@ -807,67 +744,53 @@ TEST(staleness_of_one_value_draws_without_warning)
  * strategies have no tables. */
 TEST(placements_are_named_where_they_differ)
 {
-	sqlite3 *db = made_open("results.db");
-	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 1);
-	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
-	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run("mlp", "serial", 1, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
 	made_sql(db, "UPDATE run SET table_home = 'servers', servers = 1 WHERE id = 3");
-	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
-	ck_assert_str_eq(rows, "serial\nasgd 2w\nasgd 2w+1s\n");
-	free(rows);
-	sqlite3_close(db);
-	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
+	expect_names("serial;asgd 2w;asgd 2w+1s");
 	made_sql(db, "UPDATE run SET table_home = 'onesided', servers = 0 WHERE id = 3");
-	rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
-	ck_assert_str_eq(rows, "serial\nasgd 2w table-home=shared\nasgd 2w table-home=onesided\n");
-	free(rows);
-	sqlite3_close(db);
+	expect_names("serial;asgd 2w table-home=shared;asgd 2w table-home=onesided");
 }
 
 /* Names omit what the program chose for each strategy. */
 TEST(names_omit_automatic_choices)
 {
-	sqlite3 *db = made_open("results.db");
-	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
-	add_run(db, "mlp", "allreduce", 2, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run("mlp", "allreduce", 2, 1, 0.5, "", 1);
 	made_sql(db, "UPDATE run SET deal = iif(strategy = 'asgd', 'dynamic', 'static')");
-	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
-	ck_assert_str_eq(rows, "asgd 2w\nallreduce 2w\n");
-	sqlite3_close(db);
+	expect_names("asgd 2w;allreduce 2w");
 }
 
 /* It is shown for the strategy whose runs differ in it, and for no other; and not where it follows
  * from that strategy's options. */
 TEST(chosen_options_are_named_where_they_decide)
 {
-	sqlite3 *db = made_open("results.db");
-	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
-	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
-	add_run(db, "mlp", "allreduce", 2, 1, 0.5, "", 1);
-	add_run(db, "mlp", "bsp", 2, 1, 0.5, "", 1);
-	add_run(db, "mlp", "bsp", 2, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run("mlp", "allreduce", 2, 1, 0.5, "", 1);
+	add_run("mlp", "bsp", 2, 1, 0.5, "", 1);
+	add_run("mlp", "bsp", 2, 1, 0.5, "", 1);
 	made_sql(db, "UPDATE run SET deal = iif(id IN (2, 5), 'dynamic', 'static');"
 		     "INSERT INTO run_option VALUES (4, 'strategy', 'backup', '0'), "
 		     "(5, 'strategy', 'backup', '1')");
-	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
-	ck_assert_str_eq(rows, "asgd 2w deal=static\nasgd 2w deal=dynamic\nallreduce 2w\n"
-			       "bsp 2w bsp.backup=0\nbsp 2w bsp.backup=1\n");
-	sqlite3_close(db);
+	expect_names("asgd 2w deal=static;asgd 2w deal=dynamic;allreduce 2w;"
+		     "bsp 2w bsp.backup=0;bsp 2w bsp.backup=1");
 }
 
 /* Runs of twelve strategies on 1, 2 and 4 workers, of two workloads, real and simulated. */
-static void fill_twelve(sqlite3 *db)
+static void fill_twelve(void)
 {
 	char name[16];
 	made_sql(db, "BEGIN");
 	for (int i = 0; i < 12; i++)
 		for (int workers = 1; workers <= 4; workers *= 2) {
 			snprintf(name, sizeof(name), i ? "plan%02d" : "serial", i);
-			add_run(db, "mlp", name, workers, 1, 0.5 + 0.01 * i, "", 2);
-			add_run(db, "softmax", name, workers, 1, 0.5 + 0.01 * i, "", 2);
+			add_run("mlp", name, workers, 1, 0.5 + 0.01 * i, "", 2);
+			add_run("softmax", name, workers, 1, 0.5 + 0.01 * i, "", 2);
 		}
 	made_sql(db, "UPDATE run SET config_hash = workload || strategy || workers");
-	simulate_all(db);
+	simulate_all();
 	made_sql(db, "COMMIT");
 }
 
@@ -876,34 +799,27 @@ TEST(configuration_has_one_line_style_in_all_figures)
 	static const char *const figure[] = {"accuracy_epoch", "accuracy_time", "accuracy_final",
 					     "loss_time",      "time_epoch",    "pareto",
 					     "seeds"};
-	sqlite3 *db = made_open("results.db");
-	fill_twelve(db);
-	sqlite3_close(db);
+	fill_twelve();
 	char *want = NULL;
-	for (size_t i = 0; i < sizeof(figure) / sizeof(*figure); i++) {
+	for (size_t i = 0; i < COUNT(figure); i++) {
 		char *query AUTOFREE = query_of(figure[i]);
 		char *ask AUTOFREE =
 			sentence("SELECT DISTINCT format('%%s %%s %%d', workload, title, look) "
 				 "FROM (%s) ORDER BY 1",
 				 query);
-		ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-		char *rows = rows_of(db, ask);
+		char *rows = rows_of(ask);
 		ck_assert_msg(!want || strcmp(rows, want) == 0, "%s:\n%s%s", figure[i], rows, want);
 		free(want);
 		want = rows;
-		sqlite3_close(db);
 	}
 	free(want);
 	/* strategies differ in colour and marker first; lines of several workers look like one of
 	 * their configurations */
-	expect_rows("speedup", "'%d %d', max(look) - min(look), count(DISTINCT look)", "23 24\n");
-	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	char *rows AUTOFREE =
-		rows_of(db, "SELECT count(DISTINCT ((look - 1) % 7) || ' ' || ((look - 1) % 12)) "
-			    "|| ' ' || max(look) FROM configuration WHERE workers = 1 AND "
-			    "workload = 'mlp' AND NOT name LIKE '%sim%'");
-	ck_assert_str_eq(rows, "12 12\n");
-	sqlite3_close(db);
+	expect_rows("speedup", "'%d %d', max(look) - min(look), count(DISTINCT look)", "23 24");
+	expect_asked("SELECT count(DISTINCT ((look - 1) % 7) || ' ' || ((look - 1) % 12)), "
+		     "max(look) FROM configuration WHERE workers = 1 AND workload = 'mlp' AND "
+		     "NOT name LIKE '%sim%'",
+		     "12,12");
 }
 
 /* Counts the different texts of up to `length` characters that follow the 13 characters of
@@ -924,18 +840,11 @@ TEST(twelve_strategies_have_distinct_line_styles)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	sqlite3 *db = made_open("results.db");
-	fill_twelve(db);
-	sqlite3_close(db);
-	char *rows AUTOFREE = NULL, *query AUTOFREE = query_of("simulated_real");
-	char *ask AUTOFREE = sentence(
-		"SELECT count(DISTINCT title) || ' ' || count(DISTINCT ((look - 1) %% 7) || "
-		"' ' || ((look - 1 + shift) %% 12)) FROM (%s)",
-		query);
-	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-	rows = rows_of(db, ask);
-	ck_assert_str_eq(rows, "24 24\n");
-	sqlite3_close(db);
+	fill_twelve();
+	expect_rows("simulated_real",
+		    "'%d %d', count(DISTINCT title), count(DISTINCT ((look - 1) % 7) || ' ' || "
+		    "((look - 1 + shift) % 12))",
+		    "24 24");
 	char *text AUTOFREE = drawn("simulated_real");
 	/* <use xlink:href='#gpPt5' transform='translate(1.00,2.00) scale(3.60)' color='rgb( */
 	ck_assert_int_ge(different(text, "xlink:href='#gpPt", 6), 12); /* markers */
@@ -1001,16 +910,14 @@ static const struct {
 
 TEST(points_of_any_two_columns_are_right, COUNT(pairs))
 {
-	sqlite3 *db = made_open("results.db");
-	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
+	add_run("mlp", "serial", 1, 1, 0.5, "", 2);
 	for (int seed = 1; seed <= 4; seed++)
-		add_run(db, "mlp", "asgd", 2, seed, 0.3 + 0.1 * seed, "", 2);
+		add_run("mlp", "asgd", 2, seed, 0.3 + 0.1 * seed, "", 2);
 	for (int seed = 1; seed <= 5; seed++)
-		add_run(db, "mlp", "asgd", 4, seed, 0.55 + 0.05 * (seed % 3), "", 2);
+		add_run("mlp", "asgd", 4, seed, 0.55 + 0.05 * (seed % 3), "", 2);
 	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id = 10;"
 		     "INSERT INTO run_option SELECT id, 'strategy', 'damp', '0.3' FROM run WHERE "
 		     "strategy = 'asgd'");
-	sqlite3_close(db);
 	char *rows AUTOFREE = points_of(&pairs[_i].axes, pairs[_i].columns);
 	bool refused = strncmp(pairs[_i].want, "--", 2) == 0;
 	ck_assert_msg(strcmp(rows, pairs[_i].want) == 0 ||
@@ -1023,23 +930,18 @@ TEST(plot_draws_any_two_columns)
 	if (lacks_program("gnuplot"))
 		return;
 	int status;
-	size_t n;
-	sqlite3 *db = made_open("results.db");
-	fill_hostile(db);
-	sqlite3_close(db);
+	fill_hostile();
 	char *text = PLOT(&status, "--db=results.db", "--x=workers", "--y=test_loss", "--out=figs",
 			  "--group=label");
 	ck_assert_msg(status == EXIT_OK && strstr(text, "figs/test_loss-workers-mlp.png\n") &&
 			      !strstr(text, "warns"),
 		      "%s", text);
 	free(text);
-	text = PLOT(&status, "--db=results.db", "--x=label", "--y=epoch-seconds", "--log=y",
-		    "--out=l.svg", "--where=workload='mlp'");
-	ck_assert_msg(status == EXIT_OK && strcmp(text, "l.svg\n") == 0, "%s", text);
-	free(text);
-	char *path AUTOFREE = sentence("%s/l.svg", folder);
+	EXPECT_PLOT(EXIT_OK, "l.svg\n", "--db=results.db", "--x=label", "--y=epoch-seconds",
+		    "--log=y", "--out=l.svg", "--where=workload='mlp'");
+	char *path AUTOFREE = in_folder("l.svg");
 	check_picture(path);
-	text = contents(path, &n);
+	text = text_read(path);
 	ck_assert(strstr(text, "`touch PWNED`") && strstr(text, "epoch_seconds [s]"));
 	free(text);
 	ck_assert_int_ne(access("PWNED", F_OK), 0);
@@ -1049,92 +951,71 @@ TEST(plot_draws_any_two_columns)
 		{"--x=sync", "--y=speedup",
 		 "--x=sync: there is no such column; did you mean sync_every?"},
 	};
-	for (size_t i = 0; i < sizeof(mistake) / sizeof(*mistake); i++) {
-		text = PLOT(&status, mistake[i][0], mistake[i][1], "--db=results.db");
-		ck_assert_msg(status == EXIT_USER && strstr(text, mistake[i][2]), "%s", text);
-		free(text);
-	}
+	for (size_t i = 0; i < COUNT(mistake); i++)
+		EXPECT_PLOT(EXIT_USER, mistake[i][2], mistake[i][0], mistake[i][1],
+			    "--db=results.db");
 }
 
 TEST(names_tell_configurations_apart)
 {
-	sqlite3 *db = made_open("results.db");
 	for (int i = 0; i < 4; i++)
-		add_run(db, "mlp", "asgd", 2, i, 0.5, i == 3 ? "tuned" : "", 1);
+		add_run("mlp", "asgd", 2, i, 0.5, i == 3 ? "tuned" : "", 1);
 	made_sql(db, "UPDATE run SET lr = 0.2 WHERE id = 2;"
 		     "INSERT INTO run_option VALUES (1, 'strategy', 'damp', '0'), (2, 'strategy', "
 		     "'damp', '0'),"
 		     " (3, 'strategy', 'damp', '1'), (4, 'strategy', 'damp', '0')");
-	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
-	ck_assert_str_eq(rows, "asgd 2w lr=0.1 asgd.damp=0\n"
-			       "asgd 2w lr=0.2 asgd.damp=0\n"
-			       "asgd 2w lr=0.1 asgd.damp=1\n"
-			       "asgd 2w lr=0.1 asgd.damp=0, tuned\n");
-	sqlite3_close(db);
+	expect_names("asgd 2w lr=0.1 asgd.damp=0;asgd 2w lr=0.2 asgd.damp=0;"
+		     "asgd 2w lr=0.1 asgd.damp=1;asgd 2w lr=0.1 asgd.damp=0, tuned");
 }
 
 /* An option of mvbench itself that is 0 is off, at any position. */
 TEST(names_omit_options_that_are_off)
 {
-	sqlite3 *db = made_open("results.db");
-	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
-	add_run(db, "mlp", "asgd", 2, 1, 0.5, "0", 1);
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 2, 1, 0.5, "0", 1);
 	made_sql(
 		db,
 		"UPDATE run SET validation = 50, global_batch = 64, judge_every = 5, target_loss = "
 		"0.5, arrival_seed = 3 WHERE id = 2");
-	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
-	ck_assert_str_eq(rows, "asgd 2w\nasgd 2w global-batch=64 arrival-seed=3 validation=50 "
-			       "target-loss=0.5 eval-every=5, 0\n");
-	sqlite3_close(db);
+	expect_names("asgd 2w;asgd 2w global-batch=64 arrival-seed=3 validation=50 "
+		     "target-loss=0.5 eval-every=5, 0");
 }
 
 /* Beside simulated runs, real runs: neither names an option that only the other kind has, or one
  * that is off. The label comes before long settings. */
 TEST(names_show_only_differences)
 {
-	sqlite3 *db = made_open("results.db");
-	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
-	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
-	simulate_all(db);
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	simulate_all();
 	made_sql(db,
 		 "UPDATE run SET target_accuracy = 0.9 WHERE id = 2;"
 		 "UPDATE run SET label = 'night', data_dir = '/a/folder/with/a/long/name' WHERE id "
 		 "= 1002");
-	char *rows AUTOFREE = rows_of(db, "SELECT name FROM selected ORDER BY id");
-	ck_assert_str_eq(rows, "asgd 2w\nasgd 2w target-accuracy=0.9\nasgd 2w sim:local\n"
-			       "asgd 2w sim:local, night data-dir=/a/folder/with/a/long/name\n");
-	sqlite3_close(db);
+	expect_names("asgd 2w;asgd 2w target-accuracy=0.9;asgd 2w sim:local;"
+		     "asgd 2w sim:local, night data-dir=/a/folder/with/a/long/name");
 }
 
 /* Names differ by the short name of a configuration, or by the settings that names.sql adds. */
 TEST(names_tell_every_option_apart)
 {
-	sqlite3_close(made_open("results.db"));
 	for (const struct option *o = run_options; o->name; o++) {
 		if (o->incidental || strcmp(o->name, "seed") == 0)
 			continue;
-		sqlite3 *db;
-		ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
 		char column[COLUMN_ROOM];
 		option_column(o, column);
 		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
-		char *differ AUTOFREE = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE seed = 2",
-						 column, column, text ? "'') || 'x'" : "0) + 1");
 		made_sql(db, "DELETE FROM run");
-		add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
-		add_run(db, "mlp", "asgd", 2, 2, 0.5, "", 1);
-		if (strncmp(o->name, "sim.", 4) == 0) { /* NULL in real runs */
-			char *given = sentence("UPDATE run SET platform = 'sim', %s = %s", column,
-					       text ? "''" : "0");
-			made_sql(db, given);
-			free(given);
-		}
-		made_sql(db, differ);
+		add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+		add_run("mlp", "asgd", 2, 2, 0.5, "", 1);
+		if (strncmp(o->name, "sim.", 4) == 0) /* NULL in real runs */
+			made_format(db, "UPDATE run SET platform = 'sim', %s = %s", column,
+				    text ? "''" : "0");
+		made_format(db, "UPDATE run SET %s = ifnull(%s, %s WHERE seed = 2", column, column,
+			    text ? "'') || 'x'" : "0) + 1");
 		char *rows AUTOFREE =
-			rows_of(db, "SELECT count(DISTINCT workload || ' ' || name) FROM selected");
-		ck_assert_msg(strcmp(rows, "2\n") == 0, "--%s is not shown", o->name);
-		sqlite3_close(db);
+			rows_of("SELECT count(DISTINCT workload || ' ' || name) FROM selected");
+		ck_assert_msg(strcmp(rows, "2") == 0, "--%s is not shown", o->name);
 	}
 }
 
@@ -1142,12 +1023,11 @@ TEST(names_tell_every_option_apart)
  * placement yet. */
 TEST(tables_and_figures_agree_on_names)
 {
-	sqlite3 *db = made_open("results.db");
-	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
-	add_run(db, "mlp", "asgd", 2, 1, 0.5, "tuned", 1);
-	add_run(db, "mlp", "easgd", 2, 1, 0.5, "", 1);
-	add_run(db, "mlp", "easgd", 2, 2, 0.5, "", 1);
-	simulate_all(db);
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 2, 1, 0.5, "tuned", 1);
+	add_run("mlp", "easgd", 2, 1, 0.5, "", 1);
+	add_run("mlp", "easgd", 2, 2, 0.5, "", 1);
+	simulate_all();
 	made_sql(db,
 		 "UPDATE run SET params = 7;"
 		 "INSERT INTO run_option VALUES (3, 'strategy', 'beta', '0.3'), "
@@ -1160,20 +1040,19 @@ TEST(tables_and_figures_agree_on_names)
 		 "UPDATE run SET status = 'pending', params = NULL, device = 'auto', table_home = "
 		 "'auto', transport = 'auto', deal = 'auto' WHERE id = 4;"
 		 "UPDATE run SET transport = NULL, deal = 'static', device = 'cpu' WHERE id <> 4");
-	char *figures AUTOFREE = rows_of(db, "SELECT DISTINCT name FROM selected ORDER BY 1");
-	sqlite3_close(db);
-	ck_assert_str_eq(figures, "asgd 2w lr=0.1\nasgd 2w lr=0.25, tuned\n"
-				  "asgd 2w sim:local lr=0.1\nasgd 2w sim:local lr=0.1, tuned\n"
-				  "easgd 2w lr=0.1 easgd.beta=0.3\n"
-				  "easgd 2w sim:local lr=0.1 easgd.beta=0.5\n");
+	char *figures AUTOFREE = rows_of("SELECT DISTINCT name FROM selected ORDER BY 1");
+	ck_assert_str_eq(figures, "asgd 2w lr=0.1;asgd 2w lr=0.25, tuned;"
+				  "asgd 2w sim:local lr=0.1;asgd 2w sim:local lr=0.1, tuned;"
+				  "easgd 2w lr=0.1 easgd.beta=0.3;"
+				  "easgd 2w sim:local lr=0.1 easgd.beta=0.5");
 	char *command AUTOFREE =
 		sentence("./mvbench table --db=%s --columns=configuration --format=json | sed "
 			 "'s/.*: \"//; s/\"}//' | sort >%s/names",
 			 database, folder);
-	char *names AUTOFREE = sentence("%s/names", folder);
-	size_t n;
 	ck_assert_int_eq(system(command), 0);
-	char *table AUTOFREE = contents(names, &n);
+	char *table AUTOFREE = folder_read("names");
+	for (char *at = table; (at = strchr(at, '\n'));)
+		*at = at[1] ? ';' : '\0';
 	ck_assert_str_eq(table, figures);
 }
 
@@ -1182,9 +1061,9 @@ TEST(tables_and_figures_agree_on_names)
  * here. */
 TEST(table_report_and_figures_count_the_same_runs)
 {
-	static const char want[] = "allreduce 2w n=3 diverged=1 0.62 0.72 2.2\n"
-				   "asgd 2w sim n=4 diverged=0 0.72 0.92 2.2\n"
-				   "serial n=4 diverged=0 0.72 0.92 4.15\n";
+	static const char want[] = "allreduce 2w n=3 diverged=1 0.62 0.72 2.2;"
+				   "asgd 2w sim n=4 diverged=0 0.72 0.92 2.2;"
+				   "serial n=4 diverged=0 0.72 0.92 4.15";
 	static const char *const query[] = {
 		"SELECT t.configuration || printf(' n=%d diverged=%d %.6g %.6g %.6g', s.n, "
 		"s.diverged, s.test_accuracy, s.test_accuracy_high, s.epoch_seconds) "
@@ -1196,28 +1075,21 @@ TEST(table_report_and_figures_count_the_same_runs)
 		"f.high / 100, p.seconds) FROM configuration AS c JOIN final AS f USING (place) "
 		"JOIN pace AS p USING (place) ORDER BY 1"};
 	static const double best[] = {0.5, 0.9, 0.6, 0.7};
-	sqlite3 *db = made_open("results.db");
-	size_t n;
 	for (int i = 0; i < 4; i++) {
-		add_run(db, "mlp", "serial", 1, i % 3 + 1, best[i], "", 2);
-		add_run(db, "mlp", "asgd", 2, i % 3 + 1, best[i], "", 2);
+		add_run("mlp", "serial", 1, i % 3 + 1, best[i], "", 2);
+		add_run("mlp", "asgd", 2, i % 3 + 1, best[i], "", 2);
 	}
 	made_sql(db, "UPDATE run SET platform = 'sim' WHERE strategy = 'asgd'");
-	add_run(db, "mlp", "allreduce", 2, 1, 0.5, "", 2); /* diverged, then done */
-	add_run(db, "mlp", "allreduce", 2, 1, 0.7, "", 2);
-	add_run(db, "mlp", "allreduce", 2, 2, 0.9, "", 2); /* done, then diverged */
-	add_run(db, "mlp", "allreduce", 2, 2, 0.9, "", 2);
-	add_run(db, "mlp", "allreduce", 2, 3, 0.6, "", 2);
+	add_run("mlp", "allreduce", 2, 1, 0.5, "", 2); /* diverged, then done */
+	add_run("mlp", "allreduce", 2, 1, 0.7, "", 2);
+	add_run("mlp", "allreduce", 2, 2, 0.9, "", 2); /* done, then diverged */
+	add_run("mlp", "allreduce", 2, 2, 0.9, "", 2);
+	add_run("mlp", "allreduce", 2, 3, 0.6, "", 2);
 	made_sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (9, 12)");
-	free(rows_of(db, "SELECT 1"));
-	char *path AUTOFREE = installed_path("plots/report.sql"),
-		   *report AUTOFREE = contents(path, &n);
-	made_sql(db, report);
-	for (size_t i = 0; i < sizeof query / sizeof *query; i++) {
-		char *rows AUTOFREE = asked_rows(db, query[i]);
-		ck_assert_str_eq(rows, want);
-	}
-	sqlite3_close(db);
+	sqlite3 *styles = styled("plots/report.sql");
+	for (size_t i = 0; i < COUNT(query); i++)
+		made_expect(styles, query[i], want);
+	sqlite3_close(styles);
 }
 
 /* Five commits with three runs each. From the third on, epochs take twice as long, whatever the
@@ -1226,48 +1098,49 @@ TEST(steps_between_commits_are_drawn)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	int status;
-	size_t n;
-	sqlite3 *db = made_open("results.db");
 	for (int i = 0; i < 30; i++)
-		add_run(db, "mlp", i < 15 ? "asgd" : "serial", i < 15 ? 2 : 1, i % 3 + 1, 0.5,
+		add_run("mlp", i < 15 ? "asgd" : "serial", i < 15 ? 2 : 1, i % 3 + 1, 0.5,
 			i < 6 ? "early" : "", 2);
 	made_sql(db, "UPDATE run SET git_commit = 'commit' || ((id - 1) % 15 / 3), git_dirty = 0, "
 		     "started = printf('2026-01-%02dT00:00:00Z', 1 + (id - 1) % 15 / 3);"
 		     "UPDATE epoch SET seconds = (SELECT iif(strategy = 'asgd' AND "
 		     "git_commit > 'commit1', 2, 1) + 0.001 * seed FROM run WHERE id = run_id) "
 		     "WHERE epoch > 0");
-	char *text = rows_of(db, "SELECT count(*) FROM past");
-	ck_assert_str_eq(text, "0\n");
-	free(text);
-	free(PLOT(&status, "history", "--db=results.db", "--out=h.svg"));
-	ck_assert_int_eq(status, EXIT_OK);
-	char *path AUTOFREE = sentence("%s/h.svg", folder), *svg = contents(path, &n);
+	expect_asked("SELECT count(*) FROM past", "0");
+	EXPECT_PLOT(EXIT_OK, "", "history", "--db=results.db", "--out=h.svg");
+	char *svg AUTOFREE = folder_read("h.svg");
 	ck_assert(strstr(svg, "+99.8 %") && strstr(svg, "commit4") &&
 		  strstr(svg, ">epoch_seconds [s]<"));
 	ck_assert(strstr(svg, ">asgd 2w<") && strstr(svg, ">serial<"));
-	free(svg);
 	/* no arrow if nothing steps */
-	free(PLOT(&status, "history", "--db=results.db", "--y=test_accuracy", "--out=h.svg"));
-	ck_assert_int_eq(status, EXIT_OK);
-	svg = contents(path, &n);
-	ck_assert(strstr(svg, ">test_accuracy [%]<") && !strstr(svg, "+99.8"));
-	free(svg);
-	text = PLOT(&status, "history", "--db=results.db", "--y=epoch_second", "--out=h.svg");
-	ck_assert_msg(status == EXIT_USER &&
-			      strstr(text, "--y=epoch_second: there is no such figure; "
-					   "did you mean epoch_seconds?"),
-		      "%s", text);
-	free(text);
-	text = PLOT(&status, "history", "--db=results.db", "--x=lr", "--y=test_loss",
-		    "--out=h.svg");
-	ck_assert_msg(status == EXIT_USER && strstr(text, "are for figure xy"), "%s", text);
-	free(text);
+	EXPECT_PLOT(EXIT_OK, "", "history", "--db=results.db", "--y=test_accuracy", "--out=h.svg");
+	char *flat AUTOFREE = folder_read("h.svg");
+	ck_assert(strstr(flat, ">test_accuracy [%]<") && !strstr(flat, "+99.8"));
+	EXPECT_PLOT(EXIT_USER,
+		    "--y=epoch_second: there is no such figure; did you mean epoch_seconds?",
+		    "history", "--db=results.db", "--y=epoch_second", "--out=h.svg");
+	EXPECT_PLOT(EXIT_USER, "are for figure xy", "history", "--db=results.db", "--x=lr",
+		    "--y=test_loss", "--out=h.svg");
 	made_sql(db, "UPDATE run SET git_commit = 'one'");
-	sqlite3_close(db);
-	text = PLOT(&status, "history", "--db=results.db", "--out=h.svg");
-	ck_assert_msg(status == EXIT_FAILED && strstr(text, "by two commits or more"), "%s", text);
-	free(text);
+	EXPECT_PLOT(EXIT_FAILED, "by two commits or more", "history", "--db=results.db",
+		    "--out=h.svg");
+}
+
+static const char own_query[] = "-- Final loss.\n-- Needs runs.\n"
+				"SELECT s.workload, s.title, s.workers, test_loss"
+				" FROM selected AS s JOIN run_summary USING (id);\n";
+static const char own_gp[] = "eval layout_curves\nplot for [i = 1:blocks] data index i - 1"
+			     " using 1:2 with points title name[i]\n";
+
+/* Writes the two files of a figure, without their ends: those that are not NULL. */
+static void put_figure(const char *name, const char *query, const char *gp)
+{
+	char *sql AUTOFREE = sentence("%s.sql", name),
+		  *plot_file AUTOFREE = sentence("%s.gp", name);
+	if (query)
+		folder_text(sql, query);
+	if (gp)
+		folder_text(plot_file, gp);
 }
 
 TEST(added_sql_and_gp_make_a_figure)
@@ -1284,60 +1157,20 @@ TEST(added_sql_and_gp_make_a_figure)
 		char *to AUTOFREE = sentence("%s/%s", mine, shared[i]);
 		ck_assert_int_eq(symlink(real, to), 0);
 	}
-	char *query AUTOFREE = sentence("%s/loss.sql", mine),
-		    *gp AUTOFREE = sentence("%s/loss.gp", mine);
-	FILE *f = fopen(query, "w");
-	fputs("-- Final loss.\n-- Needs runs.\nSELECT s.workload, s.title, s.workers, test_loss"
-	      " FROM selected AS s JOIN run_summary USING (id);\n",
-	      f);
-	fclose(f);
-	f = fopen(gp, "w");
-	fputs("eval layout_curves\nplot for [i = 1:blocks] data index i - 1 using 1:2 with points"
-	      " title name[i]\n",
-	      f);
-	fclose(f);
+	put_figure("plots/loss", own_query, own_gp);
 	setenv("MVBENCH_HOME", folder, 1);
-	sqlite3 *db = made_open("results.db");
-	fill_one(db);
-	sqlite3_close(db);
-
-	int status;
-	char *text = PLOT(&status, "--list");
-	ck_assert_int_eq(status, EXIT_OK);
-	ck_assert_str_eq(text, "loss  Final loss.\n");
-	free(text);
+	fill_one();
+	EXPECT_PLOT(EXIT_OK, "loss  Final loss.\n", "--list");
 	ck_assert_int_eq(draw("loss", "png"), 1);
 
 	/* A figure with a mistake: the message names the figure and the line. */
-	f = fopen(gp, "a");
-	fputs("plot nonsense(\n", f);
-	fclose(f);
-	text = PLOT(&status, "loss", "--db=results.db");
+	char *broken_gp AUTOFREE = sentence("%splot nonsense(\n", own_gp);
+	int status;
+	put_figure("plots/loss", own_query, broken_gp);
+	char *text AUTOFREE = PLOT(&status, "loss", "--db=results.db");
 	ck_assert_int_eq(status, EXIT_FAILED);
 	ck_assert_msg(strstr(text, "loss.gp") && strstr(text, "line 3"), "%s", text);
-	free(text);
 }
-
-static void put_figure(const char *where, const char *name, const char *query, const char *gp)
-{
-	const char *end[] = {"sql", "gp"}, *text[] = {query, gp};
-	for (int i = 0; i < 2; i++) {
-		char *path AUTOFREE = sentence("%s/%s/%s.%s", folder, where, name, end[i]);
-		FILE *f = text[i] ? fopen(path, "w") : NULL;
-		if (f) {
-			fputs(text[i], f);
-			ck_assert_int_eq(fclose(f), 0);
-		} else {
-			remove(path);
-		}
-	}
-}
-
-static const char own_query[] = "-- Final loss.\n-- Needs runs.\n"
-				"SELECT s.workload, s.title, s.workers, test_loss"
-				" FROM selected AS s JOIN run_summary USING (id);\n";
-static const char own_gp[] = "eval layout_curves\nplot for [i = 1:blocks] data index i - 1"
-			     " using 1:2 with points title name[i]\n";
 
 /* Users' figures work beside the ones of the program, without a change to that folder. */
 static void add_path(void *text, const struct word *w)
@@ -1351,19 +1184,16 @@ TEST(user_folders_add_figures)
 	if (lacks_program("gnuplot"))
 		return;
 	int status;
-	size_t n;
 	char *path AUTOFREE = sentence("%s/mvbench/plots", folder),
 		   *list AUTOFREE = sentence("(yours: %s)", path);
-	sqlite3 *db = made_open("results.db");
-	fill_one(db);
-	sqlite3_close(db);
+	fill_one();
 
 	/* in the user's configuration folder; one of these replaces a figure of the program */
 	char *parent AUTOFREE = sentence("%s/mvbench", folder);
 	ck_assert_int_eq(mkdir(parent, 0700), 0);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
-	put_figure("mvbench/plots", "my_loss", own_query, own_gp);
-	put_figure("mvbench/plots", "speedup", "-- Mine.\nSELECT 'mlp', 'x y', 1, 2", own_gp);
+	put_figure("mvbench/plots/my_loss", own_query, own_gp);
+	put_figure("mvbench/plots/speedup", "-- Mine.\nSELECT 'mlp', 'x y', 1, 2", own_gp);
 	char *text = PLOT(&status, "--list");
 	ck_assert_int_eq(status, EXIT_OK);
 	ck_assert_msg(strstr(text, "Final loss. (yours") && strstr(text, list), "%s", text);
@@ -1377,24 +1207,19 @@ TEST(user_folders_add_figures)
 	ck_assert_int_eq(draw("my_loss", "png"), 1);
 	ck_assert_int_eq(draw("my_loss", "svg"), 1);
 	ck_assert_int_eq(draw("speedup", "svg"), 1);
-	char *picture AUTOFREE = sentence("%s/speedup-svg/speedup.svg", folder);
-	text = contents(picture, &n);
+	text = svg_of("speedup", "");
 	ck_assert_ptr_nonnull(strstr(text, "x y"));
 	free(text);
 
 	/* or in a folder that an option names */
 	char *other AUTOFREE = sentence("%s/other", folder);
 	ck_assert_int_eq(mkdir(other, 0700), 0);
-	put_figure("other", "other_loss", own_query, own_gp);
-	text = PLOT(&status, "other_loss", "--figures=other", "--db=results.db", "--out=o.svg");
-	ck_assert_msg(status == EXIT_OK && strcmp(text, "o.svg\n") == 0, "%s", text);
-	free(text);
-	text = PLOT(&status, "my_loss", "--figures=other", "--db=results.db", "--out=o.svg");
-	ck_assert_msg(status == EXIT_USER && strstr(text, "no such figure"), "%s", text);
-	free(text);
-	text = PLOT(&status, "--figures=nowhere", "--list");
-	ck_assert_msg(status == EXIT_USER && strstr(text, "--figures=nowhere: "), "%s", text);
-	free(text);
+	put_figure("other/other_loss", own_query, own_gp);
+	EXPECT_PLOT(EXIT_OK, "o.svg\n", "other_loss", "--figures=other", "--db=results.db",
+		    "--out=o.svg");
+	EXPECT_PLOT(EXIT_USER, "no such figure", "my_loss", "--figures=other", "--db=results.db",
+		    "--out=o.svg");
+	EXPECT_PLOT(EXIT_USER, "--figures=nowhere: ", "--figures=nowhere", "--list");
 }
 
 static const struct {
@@ -1417,11 +1242,9 @@ TEST(broken_figure_is_named, COUNT(broken))
 		return;
 	int status;
 	char *other AUTOFREE = sentence("%s/other", folder);
-	sqlite3 *db = made_open("results.db");
-	fill_one(db);
-	sqlite3_close(db);
+	fill_one();
 	ck_assert_int_eq(mkdir(other, 0700), 0);
-	put_figure("other", "mine", broken[_i].query, broken[_i].gp);
+	put_figure("other/mine", broken[_i].query, broken[_i].gp);
 	char *text AUTOFREE = PLOT(&status, "mine", "--figures=other", "--db=results.db");
 	ck_assert_msg(status == (broken[_i].query && broken[_i].gp ? EXIT_FAILED : EXIT_USER),
 		      "exit %d: %s", status, text);
@@ -1434,29 +1257,18 @@ TEST(output_file_is_named)
 {
 	if (lacks_program("gnuplot"))
 		return;
-	int status;
-	sqlite3 *db = made_open("results.db");
-	fill_one(db);
-	char *text = PLOT(&status, "time_epoch", "--db=results.db", "--out=my.svg",
-			  "--title=\"It's\" %s");
-	ck_assert_msg(status == EXIT_OK && strcmp(text, "my.svg\n") == 0, "%s", text);
-	free(text);
-	char *path AUTOFREE = sentence("%s/my.svg", folder);
-	size_t n;
-	text = contents(path, &n);
+	fill_one();
+	EXPECT_PLOT(EXIT_OK, "my.svg\n", "time_epoch", "--db=results.db", "--out=my.svg",
+		    "--title=\"It's\" %s");
+	char *text AUTOFREE = folder_read("my.svg");
 	ck_assert_msg(strstr(text, "It's") || strstr(text, "It&apos;s"), "the title is not shown");
-	free(text);
 
 	/* Another workload: now one file for each. */
-	add_run(db, "soft max", "serial", 1, 1, 0.7, "", 2);
-	sqlite3_close(db);
-	text = PLOT(&status, "time_epoch", "--db=results.db", "--out=my.svg");
-	ck_assert_str_eq(text, "my-mlp.svg\nmy-soft-max.svg\n");
-	free(text);
-	text = PLOT(&status, "time_epoch", "--db=results.db", "--out=my.svg",
+	add_run("soft max", "serial", 1, 1, 0.7, "", 2);
+	EXPECT_PLOT(EXIT_OK, "my-mlp.svg\nmy-soft-max.svg\n", "time_epoch", "--db=results.db",
+		    "--out=my.svg");
+	EXPECT_PLOT(EXIT_OK, "my.svg\n", "time_epoch", "--db=results.db", "--out=my.svg",
 		    "--where=workload='mlp'");
-	ck_assert_str_eq(text, "my.svg\n");
-	free(text);
 }
 
 static const struct {
@@ -1478,9 +1290,7 @@ static const struct {
 TEST(plot_mistakes_are_refused, COUNT(refused))
 {
 	int status;
-	sqlite3 *db = made_open("results.db");
-	fill_one(db);
-	sqlite3_close(db);
+	fill_one();
 
 	char *text AUTOFREE = refused[_i].more ? PLOT(&status, "--db=results.db", "speedup",
 						      refused[_i].word, refused[_i].more)
@@ -1492,12 +1302,7 @@ TEST(plot_mistakes_are_refused, COUNT(refused))
 
 TEST(missing_gnuplot_is_reported)
 {
-	int status;
-	sqlite3 *db = made_open("results.db");
-	fill_one(db);
-	sqlite3_close(db);
+	fill_one();
 	setenv("PATH", folder, 1);
-	char *text AUTOFREE = PLOT(&status, "--db=results.db");
-	ck_assert_int_eq(status, EXIT_USER);
-	ck_assert_msg(strstr(text, "apt-get install gnuplot-nox") != NULL, "%s", text);
+	EXPECT_PLOT(EXIT_USER, "apt-get install gnuplot-nox", "--db=results.db");
 }

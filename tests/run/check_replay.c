@@ -4,10 +4,10 @@
  * is detected.
  */
 #include "results/gate/gate.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,21 +17,12 @@ enum { OUTPUT = 8192 };
 #define SIM   "--platform=sim "
 
 /* Changes the folder's database behind mvbench. */
-static void alter(const char *sql)
-{
-	char *path AUTOFREE = sentence("%s/run.db", folder), *wrong = NULL;
-	sqlite3 *db;
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	sqlite3_exec(db, sql, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", sql, wrong);
-	sqlite3_close(db);
-}
+#define alter(text) sql_in("run.db", text)
 
 /* Run 1 of a new database. */
 static void record(const char *how)
 {
-	forget_runs();
-	record_run(words("--record --device=cpu %s", how));
+	record_only(words("--record --device=cpu %s", how));
 }
 
 /* The status must be this, and the output must have these words. */
@@ -301,14 +292,9 @@ TEST(replay_without_a_usable_recording_is_refused)
 /* In a job file a cell has options of its own. */
 TEST(sweep_refuses_replays)
 {
-	char *path AUTOFREE = sentence("%s/job.ini", folder), out[OUTPUT];
-	FILE *f = fopen(path, "w");
-	fprintf(f, "[a]\nplatform = sim\nsim.step-time = 1ms\nsim.replay = 1, 2\n");
-	fclose(f);
-	char *command AUTOFREE = sentence("./mvbench sweep %s 2>&1", path);
-	int status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == EXIT_USER && strstr(out, "use mvbench run"), "status %d: %s",
-		      status, out);
+	folder_text("job.ini", "[a]\nplatform = sim\nsim.step-time = 1ms\nsim.replay = 1, 2\n");
+	expect_command(EXIT_USER, words("./mvbench sweep %s/job.ini 2>&1", folder),
+		       "use mvbench run");
 }
 
 /* ---- Changed recordings -------------------------------------------------- */

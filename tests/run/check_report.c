@@ -41,34 +41,23 @@ static void expect_page(const char *text, const char *words, bool want)
 
 /* Three configurations of three seeds. asgd has one run that failed and one that diverged.
  * Accuracies, times and losses have different orders. Run 7 is of another machine. */
-static const char three[] =
-	"WITH cell(strategy, workers, accuracy, seconds, label) AS (VALUES ('serial', 1, 0.91, "
-	"0.4, ''), "
-	"('asgd', 2, 0.85, 0.1, ''), ('allreduce', 2, 0.88, 0.2, '" EVIL_SQL "')) "
-	"INSERT INTO run (status, reason, started, finished, config_hash, workload, strategy, "
-	"workers, "
-	"servers, sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, "
-	"weight_decay, "
-	"reduce, lr_scale, seed, device, platform, threads, straggle, target_accuracy, train_size, "
-	"params, label, host, cpu, cores, git_commit, git_dirty, oversubscribed) "
-	"SELECT CASE WHEN strategy <> 'asgd' OR value = 1 THEN 'done' WHEN value = 2 THEN 'failed' "
-	"ELSE 'diverged' END, iif(strategy = 'asgd' AND value = 2, 'no <b>room</b>', NULL), "
-	"'2026-01-02T03:04:05Z', '2026-01-02T03:04:06Z', 'h' || value, 'softmax', strategy, "
-	"workers, 0, 1, "
-	"1, 3, 32, 0.1, 'constant', 0, 0, 'mean', 'none', value, 'cpu', 'mpi', 1, 0, 0.86, 6000, "
-	"7850, label, 'alpha', 'Cpu & Co <1>', 4, 'abc', 0, 0 "
-	"FROM cell, json_each('[1, 2, 3]');"
+static const char three[] = INSERT_RUN(
+	", reason, started, finished, train_size, params, label, host, cpu, cores, git_commit, "
+	"git_dirty, oversubscribed",
+	"CASE WHEN strategy <> 'asgd' OR value = 1 THEN 'done' WHEN value = 2 THEN 'failed' "
+	"ELSE 'diverged' END, 'h' || value, 'softmax', strategy, workers, value, 3, 32, 1, 'mpi', "
+	"0.86, iif(strategy = 'asgd' AND value = 2, 'no <b>room</b>', NULL), "
+	"'2026-01-02T03:04:05Z', '2026-01-02T03:04:06Z', 6000, 7850, label, 'alpha', "
+	"'Cpu & Co <1>', 4, 'abc', 0, 0 FROM (SELECT 'serial' AS strategy, 1 AS workers, '' AS "
+	"label UNION ALL SELECT 'asgd', 2, '' UNION ALL SELECT 'allreduce', 2, '" EVIL_SQL "'), "
+	"json_each('[1, 2, 3]');"
 	"UPDATE run SET host = 'beta' WHERE id = 7;"
 	"WITH cell(strategy, accuracy, seconds) AS (VALUES ('serial', 0.91, 0.4), ('asgd', 0.85, "
-	"0.1), "
-	"('allreduce', 0.88, 0.2)) "
+	"0.1), ('allreduce', 0.88, 0.2)) "
 	"INSERT INTO epoch (run_id, epoch, seconds, compute_s, comm_s, wait_s, train_loss, "
-	"test_loss, "
-	"test_accuracy, bytes_sent) SELECT r.id, value, iif(value, c.seconds + 0.001 * r.seed, 0), "
-	"0.05, "
-	"0.01, 0, 1, 1.0 / (1 + value), c.accuracy - 0.1 * (3 - value) + 0.001 * r.seed, 10 FROM "
-	"run AS r "
-	"JOIN cell AS c USING (strategy), json_each('[0, 1, 2, 3]');";
+	"test_loss, test_accuracy, bytes_sent) SELECT r.id, value, iif(value, c.seconds + 0.001 * "
+	"r.seed, 0), 0.05, 0.01, 0, 1, 1.0 / (1 + value), c.accuracy - 0.1 * (3 - value) + 0.001 "
+	"* r.seed, 10 FROM run AS r JOIN cell AS c USING (strategy), json_each('[0, 1, 2, 3]');");
 
 static void tear_down(void);
 static void set_up(void);
@@ -201,19 +190,11 @@ TEST(omitted_runs_are_counted_on_the_page)
 {
 	new_database("run.db");
 	sql(three);
-	sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1400) "
-	    "INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
-	    "sync_every, "
-	    "barrier_every, epochs, batch, lr, lr_schedule, momentum, weight_decay, reduce, "
-	    "lr_scale, "
-	    "seed, device, platform, threads, straggle, target_accuracy) SELECT 'done', 'x', "
-	    "'mlp', "
-	    "'serial', 1, 0, 1, 1, 1, 32, 0.1, 'constant', 0, 0, 'mean', 'none', i, 'cpu', 'mpi', "
-	    "1, 0, 0 "
-	    "FROM n;"
-	    "INSERT INTO epoch (run_id, epoch, seconds, train_loss, test_loss) SELECT id, 1, 1, "
-	    "0.6, 0.5 FROM run "
-	    "WHERE workload = 'mlp'");
+	sql(INSERT_RUN("", "'done', 'x', 'mlp', 'serial', 1, i, 1, 32, 1, 'mpi', 0 FROM (WITH "
+			   "RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < "
+			   "1400) SELECT i FROM n)"));
+	sql("INSERT INTO epoch (run_id, epoch, seconds, train_loss, test_loss) SELECT id, 1, 1, "
+	    "0.6, 0.5 FROM run WHERE workload = 'mlp'");
 	report("", EXIT_OK, "page.html");
 	char *text AUTOFREE = folder_read("page.html");
 	expect_page(text, "400 more of its runs are left out", true);

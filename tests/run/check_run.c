@@ -3,6 +3,7 @@
  * reads bad data, or diverges; exit statuses, the database, and that no worker is left.
  */
 #include "results/db/db.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
@@ -21,37 +22,35 @@ static void make_data(void)
 	idx_put_set(600, 100, false, '-');
 }
 
-/* Runs ./mvbench with words, on a database in the folder. */
-static int mvbench(char out[OUTPUT], const char *words)
-{
-	char *command AUTOFREE = sentence(
-		"ASAN_OPTIONS=detect_leaks=0 ./mvbench %s --db=%s/run.db 2>&1", words, folder);
-	return command_output(command, out, OUTPUT);
-}
-
 static char *run_words(const char *words)
 {
 	return sentence("run --data-dir=%s --mlp.hidden=16 %s", folder, words);
 }
 
+static char output[OUTPUT]; /* of the last run */
+
+/* A run on the folder's data and database must end with this status, and print these words. */
+static void expect_run(int want, const char *words, const char *says)
+{
+	char *run AUTOFREE = run_words(words),
+		  *command AUTOFREE = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench %s "
+					       "--db=%s/run.db 2>&1",
+					       run, folder);
+	int status = command_output(command, output, sizeof output);
+	ck_assert_msg(status == want && strstr(output, says),
+		      "%s: status %d, wanted %d and \"%s\":\n%s", words, status, want, says,
+		      output);
+}
+
 /* One number from the database; -1 if it cannot be read yet. */
 static double asked(const char *sql)
 {
-	char *path AUTOFREE = sentence("%s/run.db", folder), *wrong, *text = NULL;
+	char *path AUTOFREE = in_folder("run.db");
+	struct store *s AUTOCLOSE = NULL;
 	double number = -1;
-	struct store *s;
-	size_t n = 0;
-	FILE *f = open_memstream(&text, &n);
-	wrong = store_open(&s, path, STORE_READ);
-	if (!wrong) {
-		wrong = query_print(s, f, FORMAT_CSV, sql, NULL, 0, NULL);
-		store_close(s);
-	}
-	fclose(f);
+	char *wrong AUTOFREE = store_open(&s, path, STORE_READ);
 	if (!wrong)
-		number = atof(strchr(text, '\n') + 1);
-	free(wrong);
-	free(text);
+		wrong = sql_reals(s, &number, 1, sql, "");
 	return number;
 }
 
@@ -136,14 +135,12 @@ TEST(ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3)
  * themselves. */
 TEST(killed_run_is_marked_by_the_next_start)
 {
-	char out[OUTPUT];
 	stop_with(SIGKILL, "serial", 1);
 	for (int i = 0; i < 100 && workers_left(); i++)
 		usleep(50000);
 	ck_assert_int_eq(workers_left(), 0);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'running'") == 1);
-	char *words AUTOFREE = run_words("--epochs=1");
-	ck_assert_int_eq(mvbench(out, words), EXIT_OK);
+	expect_run(EXIT_OK, "--epochs=1", "");
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason LIKE "
 			"'interrupted%'") == 1);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'done'") == 1);
@@ -376,40 +373,31 @@ TEST(failed_rank_waits_until_its_message_is_read)
 /* Only mpirun knows the reason and prints it. */
 TEST(message_of_mpirun_is_shown)
 {
-	char out[OUTPUT];
 	folder_text("hosts", "elsewhere slots=3\n");
 	setenv("OMPI_MCA_plm_rsh_agent", "false", 1);
 	char *hosts AUTOFREE =
 		sentence("--strategy=allreduce --workers=3 --hostfile=%s/hosts", folder);
-	char *words AUTOFREE = run_words(hosts);
-	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
-	ck_assert_msg(strstr(out, "-----") && strstr(out, "daemon"), "%s", out);
-	ck_assert_msg(strstr(out, "see its messages above"), "%s", out);
+	expect_run(EXIT_USER, hosts, "see its messages above");
+	ck_assert_msg(strstr(output, "-----") && strstr(output, "daemon"), "%s", output);
 	folder_text("hosts", "localhost slots=1\n");
-	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
-	ck_assert_msg(strstr(out, "slots of the hostfile: 1"), "%s", out);
+	expect_run(EXIT_USER, hosts, "slots of the hostfile: 1");
 }
 
 /* Without PMI each task would start an mpirun, and they would wait for each other's processors. */
 TEST(srun_without_pmi_is_refused)
 {
-	char out[OUTPUT];
-	char *words AUTOFREE = run_words("--strategy=allreduce --workers=2");
 	setenv("SLURM_STEP_NUM_TASKS", "2", 1);
 	setenv("SLURM_PROCID", "0", 1);
-	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
-	ck_assert_msg(strstr(out, "give srun --mpi=pmix"), "%s", out);
+	expect_run(EXIT_USER, "--strategy=allreduce --workers=2", "give srun --mpi=pmix");
 }
 
 TEST(divergence_has_its_own_status, 1, 3)
 {
-	char out[OUTPUT];
-	char *words AUTOFREE =
-		run_words(_i == 1 ? "--lr=1000 --epochs=5"
-				  : "--lr=1000 --epochs=5 --strategy=allreduce --workers=2");
-	ck_assert_int_eq(mvbench(out, words), EXIT_DIVERGED);
-	ck_assert_msg(strstr(out, "--lr"), "%s", out);
-	ck_assert_msg(!strstr(out, "-----"), "mpirun's banner is shown:\n%s", out);
+	expect_run(EXIT_DIVERGED,
+		   _i == 1 ? "--lr=1000 --epochs=5"
+			   : "--lr=1000 --epochs=5 --strategy=allreduce --workers=2",
+		   "--lr");
+	ck_assert_msg(!strstr(output, "-----"), "mpirun's banner is shown:\n%s", output);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'diverged' AND reason LIKE 'epoch "
 			"1:%'") == 1);
 }
@@ -418,13 +406,11 @@ TEST(divergence_has_its_own_status, 1, 3)
  * written. */
 TEST(cut_data_is_refused_by_all_ranks, 1, 3)
 {
-	char out[OUTPUT], *path AUTOFREE = sentence("%s/train-images-idx3-ubyte", folder);
-	char *words AUTOFREE =
-		run_words(_i == 1 ? "--strategy=serial" : "--strategy=allreduce --workers=3");
+	char *path AUTOFREE = in_folder("train-images-idx3-ubyte");
 	ck_assert_int_eq(truncate(path, 5000), 0);
-	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
-	ck_assert_msg(strstr(out, "train-images-idx3-ubyte"), "%s", out);
-	ck_assert_msg(!strstr(out, "-----"), "mpirun's banner is shown:\n%s", out);
+	expect_run(EXIT_USER, _i == 1 ? "--strategy=serial" : "--strategy=allreduce --workers=3",
+		   "train-images-idx3-ubyte");
+	ck_assert_msg(!strstr(output, "-----"), "mpirun's banner is shown:\n%s", output);
 	ck_assert(!database_exists());
 }
 
@@ -433,13 +419,10 @@ TEST(cut_data_is_refused_by_all_ranks, 1, 3)
  * them. A gap in the program's own times would be in every epoch. */
 TEST(times_of_an_epoch_add_up, 3)
 {
-	char out[OUTPUT];
-	char *barrier AUTOFREE =
-		sentence("--strategy=allreduce --workers=2 --epochs=3 --straggle=1 "
-			 "--barrier-every=%d",
-			 _i);
-	char *words AUTOFREE = run_words(barrier);
-	ck_assert_int_eq(mvbench(out, words), EXIT_OK);
+	char *words AUTOFREE = sentence("--strategy=allreduce --workers=2 --epochs=3 --straggle=1 "
+					"--barrier-every=%d",
+					_i);
+	expect_run(EXIT_OK, words, "");
 	ck_assert(asked("SELECT count(*) FROM epoch WHERE epoch > 0 AND "
 			"compute_s + comm_s + wait_s <= seconds * 1.001 AND compute_s > 0 AND "
 			"comm_s > 0") == 3);
@@ -453,12 +436,11 @@ TEST(times_of_an_epoch_add_up, 3)
 /* A dry run names an option like its column. */
 TEST(dry_run_names_options_like_the_table)
 {
-	char out[OUTPUT], column[COLUMN_ROOM];
-	char *words AUTOFREE = run_words("--dry-run --format=json");
-	ck_assert_int_eq(mvbench(out, words), EXIT_OK);
+	char column[COLUMN_ROOM];
+	expect_run(EXIT_OK, "--dry-run --format=json", "");
 	for (const struct option *o = run_options; o->name; o++) {
 		char *key AUTOFREE = sentence("\"%s\": ", option_column(o, column));
-		ck_assert_msg(strstr(out, key) && !strpbrk(column, ".-"), "%s: %s", key, out);
+		ck_assert_msg(strstr(output, key) && !strpbrk(column, ".-"), "%s: %s", key, output);
 	}
 }
 

@@ -3,7 +3,9 @@
  * platform and calibration give, which is known exactly for small ones.
  */
 #include "results/db/db.h"
+#include "results/db/store.h"
 #include "sim/model/model.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
@@ -18,38 +20,6 @@
 #include <unistd.h>
 
 /* ---- Platforms ------------------------------------------------------------------- */
-
-#define HEAD \
-	"<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n" \
-	"<platform version='4.1'><config>\n" \
-	"<prop id='smpi/bw-factor' value='0:1'/><prop id='smpi/lat-factor' value='0:1'/>\n" \
-	"<prop id='network/crosstraffic' value='0'/>\n" \
-	"<prop id='network/loopback-bw' value='1e15'/>\n" \
-	"<prop id='network/loopback-lat' value='1e-9'/>\n</config>\n"
-
-/* Hosts on a switch. Each has a link of 1 ms and 1 MB/s of its own. The slow hosts have half the
- * speed and come first. */
-static void put_hosts(const char *name, int hosts, int cores, int slow)
-{
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = open_memstream(&text, &n);
-	fprintf(f, HEAD "<zone id='all' routing='Floyd'><router id='switch'/>\n");
-	for (int i = 0; i < hosts; i++)
-		fprintf(f,
-			"<host id='h%d' speed='%dMf' core='%d'/><link id='l%d' bandwidth='1MBps' "
-			"latency='1ms' sharing_policy='SPLITDUPLEX'/>\n",
-			i, i < slow ? 500 : 1000, cores, i);
-	for (int i = 0; i < hosts; i++)
-		fprintf(f,
-			"<route src='h%d' dst='switch'><link_ctn id='l%d' direction='UP'/></route>"
-			"\n",
-			i, i);
-	fprintf(f, "</zone></platform>\n");
-	fclose(f);
-	folder_text(name, text);
-	free(text);
-}
 
 static const double latency_s = 2e-3, byte_s = 1e-6; /* from one host to another */
 static const double envelope = 16;                   /* what SMPI adds to a message [bytes] */
@@ -78,50 +48,33 @@ static void record_sim(const char *how)
 	record_run(all);
 }
 
-/* A number; or, with out, the text of the only column. */
-static double query(const char *sql, char *out, size_t room)
+#define sql(text) sql_in("run.db", text)
+
+/* The same in a new database. */
+static void sim_only(const char *how)
 {
-	char *path AUTOFREE = sentence("%s/run.db", folder);
-	double number = NAN;
-	sqlite3_stmt *q;
-	sqlite3 *db;
-	ck_assert_int_eq(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
-	sqlite3_busy_timeout(db, 5000);
-	int rc = sqlite3_prepare_v2(db, sql, -1, &q, NULL);
-	ck_assert_msg(rc == SQLITE_OK, "%s: %s", sql, sqlite3_errmsg(db));
-	rc = sqlite3_step(q);
-	ck_assert_msg(rc == SQLITE_ROW || rc == SQLITE_DONE, "%s: %s", sql, sqlite3_errmsg(db));
-	if (rc == SQLITE_ROW && sqlite3_column_type(q, 0) != SQLITE_NULL)
-		number = sqlite3_column_double(q, 0);
-	if (out) {
-		const unsigned char *text = rc == SQLITE_ROW ? sqlite3_column_text(q, 0) : NULL;
-		snprintf(out, room, "%s", text ? (const char *)text : "");
-	}
-	sqlite3_finalize(q);
-	sqlite3_close(db);
-	return number;
+	forget_runs();
+	record_sim(how);
 }
 
+/* The number that a query gives. */
 static double asked(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static double asked(const char *fmt, ...)
 {
-	char sql[8192];
+	char text[8192];
+	sqlite3 *db = made_again("run.db");
 	va_list args;
 	va_start(args, fmt);
-	vsnprintf(sql, sizeof sql, fmt, args);
+	vsnprintf(text, sizeof text, fmt, args);
 	va_end(args);
-	return query(sql, NULL, 0);
+	double number = made_number(db, text);
+	sqlite3_close(db);
+	return number;
 }
 
 static double epoch_of(int run, const char *what)
 {
 	return asked("SELECT %s FROM epoch WHERE run_id = %d AND epoch = 1", what, run);
-}
-
-static void near(const char *what, double x, double want, double within)
-{
-	ck_assert_msg(fabs(x - want) <= within, "%s: %.9g, wanted %.9g within %.2g", what, x, want,
-		      within);
 }
 
 /* ---- Every strategy -------------------------------------------------------------------- */
@@ -226,10 +179,7 @@ TEST(simulated_model_equals_the_real_one, LISTED(strategies))
 				    s->plugin.name, placements[h]);
 			struct result far = run_simulated(n, how);
 			expect_equal(&far, &real, how, tolerance);
-			free(far.param);
 		}
-		free(real.param);
-		free(near_by.param);
 	}
 }
 
@@ -255,8 +205,6 @@ TEST(simulated_options_equal_real_ones, 6)
 	struct result sim = run_simulated(n, words("%s " ONE_HOST STEP, how));
 	expect_equal(&sim, &real, how, 1e-6);
 	ck_assert_double_eq(sim.bytes, real.bytes);
-	free(real.param);
-	free(sim.param);
 }
 
 TEST(simulated_asynchronous_workers_learn, LISTED(strategies))
@@ -271,7 +219,6 @@ TEST(simulated_asynchronous_workers_learn, LISTED(strategies))
 			      "%s learns nothing: %g, at first %g", how, r.test_loss,
 			      r.first_test_loss);
 		ck_assert_msg(r.pushes > 0 && r.stale > 0, "%s: no push is stale", how);
-		free(r.param);
 	}
 }
 
@@ -282,11 +229,12 @@ static const char *const recorded[] = {"epoch", "rank_epoch", "staleness"};
 /* Rows of the table that only one of the two runs has. */
 static double differing(const char *table, int a, int b)
 {
-	char columns[1024], sql[256];
-	snprintf(sql, sizeof sql,
-		 "SELECT group_concat(name) FROM pragma_table_info('%s') WHERE name <> 'run_id'",
-		 table);
-	query(sql, columns, sizeof columns);
+	sqlite3 *db = made_again("run.db");
+	char *names AUTOFREE = sentence(
+		"SELECT group_concat(name) FROM pragma_table_info('%s') WHERE name <> 'run_id'",
+		table);
+	char *columns AUTOFREE = made_rows(db, names);
+	sqlite3_close(db);
 	return asked("WITH a AS (SELECT %s FROM %s WHERE run_id = %d), "
 		     "b AS (SELECT %s FROM %s WHERE run_id = %d) "
 		     "SELECT (SELECT count(*) FROM (SELECT * FROM a EXCEPT SELECT * FROM b)) + "
@@ -316,26 +264,27 @@ TEST(simulations_repeat_themselves, LISTED(strategies))
 			      s->plugin.name, workers_for(s, 4), placements[h]);
 		record_four(how);
 		for (size_t t = 0; t < COUNT(recorded); t++)
-			near(how, differing(recorded[t], 1, 2), 0, 0);
-		near(how, asked("SELECT count(DISTINCT model_hash) FROM run WHERE id < 3"), 1, 0);
+			ck_near(how, differing(recorded[t], 1, 2), 0, 0);
+		ck_near(how, asked("SELECT count(DISTINCT model_hash) FROM run WHERE id < 3"), 1,
+			0);
 		ck_assert_double_gt(differing("epoch", 1, 3), 0);
 		ck_assert_double_gt(differing("rank_epoch", 1, 3), 0);
 		/* time alone: its rows are those of the first, without the results of training */
-		near(how,
-		     asked("SELECT count(*) FROM epoch WHERE run_id = 4 AND coalesce(running_loss, "
-			   "running_accuracy, train_loss, train_accuracy, test_loss, "
-			   "test_accuracy, consensus) "
-			   "IS NULL"),
-		     3, 0);
+		ck_near(how,
+			asked("SELECT count(*) FROM epoch WHERE run_id = 4 AND "
+			      "coalesce(running_loss, running_accuracy, train_loss, "
+			      "train_accuracy, test_loss, test_accuracy, consensus) IS NULL"),
+			3, 0);
 		asked("UPDATE epoch SET running_loss = NULL, running_accuracy = NULL, train_loss = "
 		      "NULL, train_accuracy = NULL, test_loss = NULL, test_accuracy = NULL, "
 		      "consensus = NULL");
 		for (size_t t = 0; t < COUNT(recorded); t++)
-			near(how, differing(recorded[t], 1, 4), 0, 0);
-		near(how,
-		     asked("SELECT count(*) FROM run WHERE status = 'done' AND reason IS NULL"), 4,
-		     0);
-		near(how, asked("SELECT count(model_hash) FROM run WHERE model_hash <> ''"), 3, 0);
+			ck_near(how, differing(recorded[t], 1, 4), 0, 0);
+		ck_near(how,
+			asked("SELECT count(*) FROM run WHERE status = 'done' AND reason IS NULL"),
+			4, 0);
+		ck_near(how, asked("SELECT count(model_hash) FROM run WHERE model_hash <> ''"), 3,
+			0);
 	}
 }
 
@@ -343,13 +292,12 @@ TEST(simulations_repeat_themselves, LISTED(strategies))
  * 128. */
 TEST(resnet_is_simulated_without_images)
 {
-	forget_runs();
-	record_sim("--workload=resnet --strategy=allreduce --workers=2 --batch=128 --epochs=1 "
-		   "--data-dir=cifar10 --sim.platform=gpu2_pcie --sim.train=false " STEP);
-	near("images", asked("SELECT train_size FROM run"), 50000, 0);
-	near("parameters", asked("SELECT params FROM run"), 464154, 0);
+	sim_only("--workload=resnet --strategy=allreduce --workers=2 --batch=128 --epochs=1 "
+		 "--data-dir=cifar10 --sim.platform=gpu2_pcie --sim.train=false " STEP);
+	ck_near("images", asked("SELECT train_size FROM run"), 50000, 0);
+	ck_near("parameters", asked("SELECT params FROM run"), 464154, 0);
 	/* 196 steps of nearly equal parts of the set */
-	near("computing", epoch_of(1, "compute_s"), 50000 / 256.0 * step_s, 1e-4);
+	ck_near("computing", epoch_of(1, "compute_s"), 50000 / 256.0 * step_s, 1e-4);
 	ck_assert_double_gt(epoch_of(1, "seconds"), 50000 / 256.0 * step_s);
 }
 
@@ -365,19 +313,17 @@ TEST(serial_epoch_is_the_sum_of_its_steps, 4)
 	} row[] = {{"1ms", 1e-3}, {"2.5ms", 2.5e-3}, {"40us", 40e-6}, {"3s", 3}};
 	char *how AUTOFREE = sentence(
 		SOFT "--batch=60 --strategy=serial " HOSTS "--sim.step-time=%s", row[_i].time);
-	forget_runs();
-	record_sim(how);
-	near(how, epoch_of(1, "seconds"), STEPS * row[_i].s, 1e-8);
-	near(how, epoch_of(1, "compute_s"), STEPS * row[_i].s, 1e-8);
-	near(how, epoch_of(1, "comm_s"), 0, 0);
+	sim_only(how);
+	ck_near(how, epoch_of(1, "seconds"), STEPS * row[_i].s, 1e-8);
+	ck_near(how, epoch_of(1, "compute_s"), STEPS * row[_i].s, 1e-8);
+	ck_near(how, epoch_of(1, "comm_s"), 0, 0);
 }
 
 /* A step of fewer rows is shorter: 2,400 rows in 41 parts of 58 or 59. */
 TEST(step_time_is_proportional_to_rows)
 {
-	forget_runs();
-	record_sim(SOFT "--batch=59 --strategy=serial " HOSTS STEP);
-	near("an epoch", epoch_of(1, "seconds"), ROWS / 59.0 * step_s, 1e-6);
+	sim_only(SOFT "--batch=59 --strategy=serial " HOSTS STEP);
+	ck_near("an epoch", epoch_of(1, "seconds"), ROWS / 59.0 * step_s, 1e-6);
 }
 
 /* --sim.step-time and --step-time are of a whole --global-batch, which N workers share, evenly or
@@ -398,11 +344,10 @@ TEST(global_batch_step_time_is_shared_by_workers, 6)
 		char *how AUTOFREE = sentence(SOFT "--global-batch=60 %s %s --platform=sim "
 						   "--sim.platform=ethernet_10g --sim.train=false",
 					      row[_i].how, time[i]);
-		forget_runs();
-		record_run(how);
+		record_only(how);
 		double mean = asked("SELECT avg(compute_s) FROM rank_epoch WHERE epoch = 1");
 		/* one row of a step is what an uneven share is more or less than N-th part */
-		near(how, mean, STEPS * step_s / row[_i].workers, 1e-5);
+		ck_near(how, mean, STEPS * step_s / row[_i].workers, 1e-5);
 	}
 }
 
@@ -417,10 +362,9 @@ TEST(paced_steps_take_no_core, 4)
 	char *words AUTOFREE =
 		sentence(SOFT "--batch=60 --step-time=10ms --sim.train=false %s", how[_i]);
 	put_hosts("slow.xml", 4, 1, 2);
-	forget_runs();
-	record_sim(words);
-	near(words, asked("SELECT avg(compute_s) FROM rank_epoch WHERE epoch = 1"),
-	     10e-3 * STEPS / asked("SELECT workers FROM run"), 1e-5);
+	sim_only(words);
+	ck_near(words, asked("SELECT avg(compute_s) FROM rank_epoch WHERE epoch = 1"),
+		10e-3 * STEPS / asked("SELECT workers FROM run"), 1e-5);
 }
 
 /* Two workers exchange the whole vector. More workers form a ring: N - 1 parts of the vector go
@@ -437,13 +381,12 @@ TEST(allreduce_time_is_that_of_its_messages, 2, 5)
 	int n = _i;
 	char *how AUTOFREE = sentence(
 		SOFT "--batch=%d --strategy=allreduce --workers=%d " HOSTS STEP, BATCH / n, n);
-	forget_runs();
-	record_sim(how);
+	sim_only(how);
 	/* the barrier at the end takes a few messages more */
-	near(how, epoch_of(1, "seconds"), STEPS * (step_s + allreduce_s(n, SOFTMAX)),
-	     2 * n * latency_s + 1e-4);
-	near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-8);
-	near(how, epoch_of(1, "comm_s"), STEPS * allreduce_s(n, SOFTMAX), 1e-4);
+	ck_near(how, epoch_of(1, "seconds"), STEPS * (step_s + allreduce_s(n, SOFTMAX)),
+		2 * n * latency_s + 1e-4);
+	ck_near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-8);
+	ck_near(how, epoch_of(1, "comm_s"), STEPS * allreduce_s(n, SOFTMAX), 1e-4);
 }
 
 /* Between epochs, before the first and after the last, there are dozens of collectives. Each of
@@ -459,8 +402,7 @@ TEST(untimed_phases_send_no_messages, 2)
 			sentence("--workload=softmax --lr=0.05 --batch=%d --epochs=%d "
 				 "--workers=5 --sim.train=false --strategy=%s " HOSTS STEP,
 				 BATCH, k ? EPOCHS : 1, strategy[_i]);
-		forget_runs();
-		record_sim(how);
+		sim_only(how);
 		rest_s[k] = asked("SELECT simulated_s - (SELECT total(seconds) FROM epoch) "
 				  "FROM run");
 	}
@@ -479,10 +421,9 @@ TEST(update_takes_the_given_time)
 				      "--sim.update-time=%s",
 				 every[i], "300us");
 		int updates = STEPS / every[i];
-		forget_runs();
-		record_sim(how);
-		near(how, epoch_of(1, "seconds"), STEPS * step_s + updates * 300e-6, 1e-6);
-		near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-6);
+		sim_only(how);
+		ck_near(how, epoch_of(1, "seconds"), STEPS * step_s + updates * 300e-6, 1e-6);
+		ck_near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-6);
 	}
 }
 
@@ -493,14 +434,13 @@ TEST(busy_server_makes_workers_wait)
 			       "--servers=1 " HOSTS STEP;
 	char *longer AUTOFREE = sentence("%s --sim.update-time=300ms", how);
 	char *still AUTOFREE = sentence("%s --sim.update-time=500ms", how);
-	forget_runs();
-	record_sim(longer);
+	sim_only(longer);
 	record_sim(still);
-	near("pushes", epoch_of(1, "pushes"), STEPS, 0);
-	near("what 200 ms more add", epoch_of(2, "seconds") - epoch_of(1, "seconds"), STEPS * 0.2,
-	     1e-6);
+	ck_near("pushes", epoch_of(1, "pushes"), STEPS, 0);
+	ck_near("what 200 ms more add", epoch_of(2, "seconds") - epoch_of(1, "seconds"),
+		STEPS * 0.2, 1e-6);
 	/* no worker asks when all have computed, or while the last answer is on its way */
-	near("an epoch", epoch_of(1, "seconds"), STEPS * 0.3 + 0.7, 0.7);
+	ck_near("an epoch", epoch_of(1, "seconds"), STEPS * 0.3 + 0.7, 0.7);
 }
 
 /* Two workers share one core: each step takes twice as long. With a host for each it does not. */
@@ -514,10 +454,10 @@ TEST(workers_share_a_core)
 	record_sim(SOFT "--batch=15 --strategy=allreduce --workers=4 --sim.platform=$FOLDER/"
 			"core.xml " STEP);
 	record_sim(SOFT "--batch=15 --strategy=allreduce --workers=4 " ONE_HOST STEP);
-	near("hosts of their own", epoch_of(1, "compute_s"), STEPS * step_s, 1e-8);
-	near("two on one core", epoch_of(2, "compute_s"), 2 * STEPS * step_s, 1e-5);
-	near("four on one core", epoch_of(3, "compute_s"), 4 * STEPS * step_s, 1e-5);
-	near("four on four cores", epoch_of(4, "compute_s"), STEPS * step_s, 1e-5);
+	ck_near("hosts of their own", epoch_of(1, "compute_s"), STEPS * step_s, 1e-8);
+	ck_near("two on one core", epoch_of(2, "compute_s"), 2 * STEPS * step_s, 1e-5);
+	ck_near("four on one core", epoch_of(3, "compute_s"), 4 * STEPS * step_s, 1e-5);
+	ck_near("four on four cores", epoch_of(4, "compute_s"), STEPS * step_s, 1e-5);
 }
 
 /* Given times are those of the fastest host. */
@@ -528,15 +468,15 @@ TEST(slow_host_takes_longer)
 	record_sim(SOFT "--batch=60 --strategy=serial --sim.platform=$FOLDER/slow.xml " STEP);
 	record_sim(SOFT "--batch=30 --strategy=allreduce --workers=2 --sim.platform=$FOLDER/"
 			"slow.xml " STEP);
-	near("on the slow host", epoch_of(1, "seconds"), 2 * STEPS * step_s, 1e-8);
-	near("the slow worker",
-	     asked("SELECT compute_s FROM rank_epoch WHERE run_id = 2 AND epoch = 1 AND rank = 0"),
-	     2 * STEPS * step_s, 1e-6);
-	near("the fast worker",
-	     asked("SELECT compute_s FROM rank_epoch WHERE run_id = 2 AND epoch = 1 AND rank = 1"),
-	     STEPS * step_s, 1e-6);
-	near("both", epoch_of(2, "seconds"), STEPS * (2 * step_s + allreduce_s(2, SOFTMAX)),
-	     4 * latency_s + 1e-4);
+	ck_near("on the slow host", epoch_of(1, "seconds"), 2 * STEPS * step_s, 1e-8);
+	for (int rank = 0; rank < 2; rank++)
+		ck_near(rank ? "the fast worker" : "the slow worker",
+			asked("SELECT compute_s FROM rank_epoch WHERE run_id = 2 AND epoch = 1 AND "
+			      "rank = %d",
+			      rank),
+			(rank ? 1 : 2) * STEPS * step_s, 1e-6);
+	ck_near("both", epoch_of(2, "seconds"), STEPS * (2 * step_s + allreduce_s(2, SOFTMAX)),
+		4 * latency_s + 1e-4);
 }
 
 /* A layer takes its share of the flops; the lowest layer computes no gradient for a layer below.
@@ -549,18 +489,17 @@ TEST(overlap_hides_messages)
 			  "--workers=2 --strategy=allreduce " HOSTS "--sim.step-time=300ms ";
 	char *hidden AUTOFREE = sentence("%s --allreduce.overlap --allreduce.bucket=1", how);
 	const double floats = LOW + MIDDLE + TOP;
-	forget_runs();
-	record_sim(how);
+	sim_only(how);
 	record_sim(hidden);
-	near("parameters", asked("SELECT params FROM run WHERE id = 1"), floats, 0);
+	ck_near("parameters", asked("SELECT params FROM run WHERE id = 1"), floats, 0);
 	/* the backward pass of the lowest layer takes 131 of 300 ms: enough for the others */
 	const double low = 784 * 64, others = 64 * 64 + 64 * 10;
 	ck_assert_double_gt(0.3 * low / (2 * low + 3 * others),
 			    2 * latency_s + (MIDDLE + TOP) * 4 * byte_s);
-	near("without overlap", epoch_of(1, "seconds"), STEPS * (0.3 + allreduce_s(2, floats)),
-	     0.01);
-	near("with overlap", epoch_of(2, "seconds"), STEPS * (0.3 + allreduce_s(2, LOW)), 0.01);
-	near("the same model", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
+	ck_near("without overlap", epoch_of(1, "seconds"), STEPS * (0.3 + allreduce_s(2, floats)),
+		0.01);
+	ck_near("with overlap", epoch_of(2, "seconds"), STEPS * (0.3 + allreduce_s(2, LOW)), 0.01);
+	ck_near("the same model", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 }
 
 /* A sum that is started takes what one takes that is waited for: with a step of 1 us nothing is
@@ -574,10 +513,9 @@ TEST(started_allreduce_takes_the_time_of_a_blocking_one, 5)
 			       "--sim.step-time=1us " HOSTS,
 			  240 / n, n),
 		  *started AUTOFREE = sentence("%s --allreduce.overlap", how);
-	forget_runs();
-	record_sim(how);
+	sim_only(how);
 	record_sim(started);
-	near(how, epoch_of(2, "seconds"), epoch_of(1, "seconds"), 1e-4 * epoch_of(1, "seconds"));
+	ck_near(how, epoch_of(2, "seconds"), epoch_of(1, "seconds"), 1e-4 * epoch_of(1, "seconds"));
 }
 
 /* lenet's multiplications of a row, forward. */
@@ -604,8 +542,7 @@ TEST(overlap_is_never_slower, 20)
 	double all = _i / 2 % 2 ? conv1 + conv2 + fc1 + fc2 : 784 * 128 + 128 * 10,
 	       lowest = _i / 2 % 2 ? conv1 : 784 * 128, forward = step * all / (3 * all - lowest);
 	put_hosts("many.xml", 16, 1, 0);
-	forget_runs();
-	record_sim(how);
+	sim_only(how);
 	double apart = epoch_of(1, "seconds"), sums = apart - step;
 	ck_assert_double_gt(sums, 0.01 * step);
 	for (size_t i = 0; i < COUNT(bucket); i++) {
@@ -646,8 +583,7 @@ TEST(default_bucket_overlaps_every_model, 5)
 			  "--workload=%s",
 			  row[_i].model),
 		  *overlap AUTOFREE = sentence("%s --allreduce.overlap", how);
-	forget_runs();
-	record_sim(how);
+	sim_only(how);
 	record_sim(overlap);
 	double step = epoch_of(1, "compute_s"), sums = epoch_of(1, "seconds") - step;
 	ck_assert_double_gt(sums, 0);
@@ -662,29 +598,27 @@ TEST(gradients_are_ready_by_flops)
 	const double at[] = {forward + 2 * fc2, forward + 2 * fc2 + 2 * fc1,
 			     forward + 2 * fc2 + 2 * fc1 + 2 * conv2,
 			     forward + 2 * fc2 + 2 * fc1 + 2 * conv2 + conv1};
-	forget_runs();
-	record_sim("--workload=lenet --epochs=1 --batch=300 --workers=2 --strategy=allreduce "
-		   "--allreduce.overlap --allreduce.bucket=1 --trace=1 --sim.train=false " HOSTS
-		   "--sim.step-time=1000s");
+	sim_only("--workload=lenet --epochs=1 --batch=300 --workers=2 --strategy=allreduce "
+		 "--allreduce.overlap --allreduce.bucket=1 --trace=1 --sim.train=false " HOSTS
+		 "--sim.step-time=1000s");
 	for (size_t i = 0; i < COUNT(at); i++)
-		near("ready",
-		     asked("SELECT e.start_s - s.start_s FROM event AS e JOIN event AS s "
-			   "ON s.rank = 0 AND s.name = 'step' WHERE e.rank = 0 AND e.name = 'send' "
-			   "AND e.step = 1 ORDER BY e.start_s LIMIT 1 OFFSET %d",
-			   (int)i) /
-			     1000,
-		     at[i] / at[3], 1e-3);
+		ck_near("ready",
+			asked("SELECT e.start_s - s.start_s FROM event AS e JOIN event AS s "
+			      "ON s.rank = 0 AND s.name = 'step' WHERE e.rank = 0 AND e.name = "
+			      "'send' AND e.step = 1 ORDER BY e.start_s LIMIT 1 OFFSET %d",
+			      (int)i) /
+				1000,
+			at[i] / at[3], 1e-3);
 }
 
 /* Only lenet's linear layers are split: two workers save half of 4 %. */
 TEST(convolutions_are_not_split)
 {
 	const double linear = fc1 + fc2, all = 2 * conv1 + 3 * conv2 + 3 * linear;
-	forget_runs();
-	record_sim("--workload=lenet --epochs=1 --batch=300 --workers=2 "
-		   "--strategy=model_parallel --sim.train=false " HOSTS "--sim.step-time=1000s");
-	near("a step", epoch_of(1, "compute_s") / (ROWS / 300) / 1000, 1 - 1.5 * linear / all,
-	     1e-3);
+	sim_only("--workload=lenet --epochs=1 --batch=300 --workers=2 "
+		 "--strategy=model_parallel --sim.train=false " HOSTS "--sim.step-time=1000s");
+	ck_near("a step", epoch_of(1, "compute_s") / (ROWS / 300) / 1000, 1 - 1.5 * linear / all,
+		1e-3);
 }
 
 /* ---- Calibrations ---------------------------------------------------------------------------- */
@@ -696,18 +630,8 @@ TEST(calibrated_curves_are_linear_between_points)
 	static const double at[][2] = {{0, 1},  {10, 1}, {15, 3},  {20, 5},
 				       {30, 6}, {40, 7}, {80, 14}, {400, 70}};
 	for (size_t i = 0; i < COUNT(at); i++)
-		near("curve", curve_at(&c, at[i][0]), at[i][1], 1e-12);
-	near("no points", curve_at(&none, 7), 0, 0);
-}
-
-static void sql(const char *text)
-{
-	char *path AUTOFREE = sentence("%s/run.db", folder), *wrong = NULL;
-	sqlite3 *db;
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	sqlite3_exec(db, text, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", text, wrong);
-	sqlite3_close(db);
+		ck_near("curve", curve_at(&c, at[i][0]), at[i][1], 1e-12);
+	ck_near("no points", curve_at(&none, 7), 0, 0);
 }
 
 struct made {
@@ -720,11 +644,7 @@ struct made {
 /* Makes a calibration, the newest one so far. */
 static void calibrated(struct made m)
 {
-	char *path AUTOFREE = sentence("%s/run.db", folder);
-	struct store *s = NULL;
-	char *wrong = store_open(&s, path, STORE_WRITE);
-	ck_assert_msg(!wrong, "%s", wrong);
-	store_close(s);
+	new_database("run.db");
 	char *text AUTOFREE = sentence(
 		"INSERT INTO calibration (made, device, precision, threads, workload, "
 		"workload_options, batch, params, workers, cores) VALUES ('2026-01-01T00:00:00Z', "
@@ -766,21 +686,22 @@ TEST(steps_are_drawn_from_the_calibration)
 	record_sim(how);
 	record_sim(how);
 	record_sim(other);
-	near("which", asked("SELECT calibration_id FROM run WHERE id = 1"), 1, 0);
+	ck_near("which", asked("SELECT calibration_id FROM run WHERE id = 1"), 1, 0);
 	/* the mean of 1,000 draws, each 0.58 from its mean */
 	double mean = asked("SELECT avg(compute_s) FROM epoch WHERE run_id = 1 AND epoch > 0");
-	near("a step", mean / STEPS, step_s, 5 * 0.58 * step_s / sqrt(STEPS * epochs));
+	ck_near("a step", mean / STEPS, step_s, 5 * 0.58 * step_s / sqrt(STEPS * epochs));
 	ck_assert_double_gt(
 		asked("SELECT max(compute_s) - min(compute_s) FROM epoch WHERE run_id = 1 AND "
 		      "epoch > 0"),
 		0.05 * mean);
-	near("again", differing("rank_epoch", 1, 2), 0, 0);
+	ck_near("again", differing("rank_epoch", 1, 2), 0, 0);
 	ck_assert_double_gt(differing("rank_epoch", 1, 3), 0);
 	/* the update is a part of the step */
 	point("sgd", SOFTMAX, 0.01 * step_s);
 	record_sim(how);
-	near("with an update",
-	     asked("SELECT avg(compute_s) FROM epoch WHERE run_id = 4 AND epoch > 0"), mean, 1e-9);
+	ck_near("with an update",
+		asked("SELECT avg(compute_s) FROM epoch WHERE run_id = 4 AND epoch > 0"), mean,
+		1e-9);
 }
 
 /* The update counts as a whole, whatever the optimiser does: products, or groups of parameters,
@@ -813,8 +734,8 @@ TEST(update_takes_the_calibrated_time)
 		point("scale", MLP, pass_s);
 		point("axpy", MLP, 10 * step_s);
 		record_sim(how);
-		near(how, epoch_of(1, "compute_s"), STEPS * (step_s + row[k].passes * pass_s),
-		     1e-7);
+		ck_near(how, epoch_of(1, "compute_s"), STEPS * (step_s + row[k].passes * pass_s),
+			1e-7);
 	}
 }
 
@@ -844,11 +765,10 @@ TEST(work_on_the_host_takes_time)
 			unsetenv("MVBENCH_HOST_PASSES");
 			ck_assert_msg(r.status == 0, "%s", r.output);
 			took[works] = r.computed_s;
-			free(r.param);
 		}
-		near("a step", took[0] / STEPS, step_s + (measured ? 2 * copy_s : 0), 1e-9);
-		near("its work", (took[1] - took[0]) / STEPS / PASSES,
-		     measured ? pass_s : 1e-9 * SOFTMAX, 1e-9);
+		ck_near("a step", took[0] / STEPS, step_s + (measured ? 2 * copy_s : 0), 1e-9);
+		ck_near("its work", (took[1] - took[0]) / STEPS / PASSES,
+			measured ? pass_s : 1e-9 * SOFTMAX, 1e-9);
 	}
 }
 
@@ -872,19 +792,20 @@ TEST(nearest_calibration_is_used)
 					      row[i].workers);
 		record_sim(how);
 		int run = (int)i + 1, steps = ROWS / 60 / row[i].workers;
-		near(how, asked("SELECT calibration_id FROM run WHERE id = %d", run), row[i].id, 0);
-		near(how, epoch_of(run, "compute_s"),
-		     ROWS / 60.0 / row[i].workers * 1e-3 * row[i].step_ms,
-		     1e-3 * row[i].step_ms * (steps + 1) / 60 + 1e-8);
+		ck_near(how, asked("SELECT calibration_id FROM run WHERE id = %d", run), row[i].id,
+			0);
+		ck_near(how, epoch_of(run, "compute_s"),
+			ROWS / 60.0 / row[i].workers * 1e-3 * row[i].step_ms,
+			1e-3 * row[i].step_ms * (steps + 1) / 60 + 1e-8);
 	}
 	/* other machines: the calibration of one worker */
 	record_sim(APART "--batch=60 --workers=2 --sim.train=false " HOSTS);
-	near("on other machines", asked("SELECT calibration_id FROM run WHERE id = 6"), 6, 0);
+	ck_near("on other machines", asked("SELECT calibration_id FROM run WHERE id = 6"), 6, 0);
 	/* there is none for fewer workers */
 	forget_runs();
 	calibrated((struct made){"softmax", "", 60, 4, 8, 4e-3, false});
 	record_sim(APART "--batch=60 --workers=2 --sim.platform=local --sim.train=false");
-	near("of more workers", epoch_of(1, "compute_s"), STEPS / 2 * 4e-3, 1e-6);
+	ck_near("of more workers", epoch_of(1, "compute_s"), STEPS / 2 * 4e-3, 1e-6);
 }
 
 /* The calibration of four workers on two cores has 4 ms, because the workers share the cores. */
@@ -894,9 +815,9 @@ TEST(oversubscribed_workers_share_cores)
 	calibrated((struct made){"softmax", "", 30, 2, 2, 2.5e-3, false});
 	calibrated((struct made){"softmax", "", 30, 4, 2, 4e-3, false});
 	record_sim(APART "--batch=30 --workers=4 --sim.platform=local --sim.train=false");
-	near("four", epoch_of(1, "compute_s"), ROWS / 30.0 / 4 * 4e-3, 1e-5);
+	ck_near("four", epoch_of(1, "compute_s"), ROWS / 30.0 / 4 * 4e-3, 1e-5);
 	record_sim(APART "--batch=30 --workers=2 --sim.platform=local --sim.train=false");
-	near("two", epoch_of(2, "compute_s"), ROWS / 30.0 / 2 * 2.5e-3, 1e-6);
+	ck_near("two", epoch_of(2, "compute_s"), ROWS / 30.0 / 2 * 2.5e-3, 1e-6);
 }
 
 /* 31,400 bytes in both directions each step: between, at, and beyond the measured lengths. */
@@ -916,7 +837,7 @@ TEST(messages_take_the_calibrated_time, 4)
 		point("message", row[_i].x[i], row[_i].s[i]);
 	record_sim(SOFT "--batch=30 --workers=2 --strategy=gossip --sim.platform=local "
 			"--sim.train=false");
-	near("messages", epoch_of(1, "comm_s") / STEPS, row[_i].want, 0.01 * row[_i].want);
+	ck_near("messages", epoch_of(1, "comm_s") / STEPS, row[_i].want, 0.01 * row[_i].want);
 }
 
 /* The time of an allreduce beyond its messages, and of an operation on a table. */
@@ -930,9 +851,9 @@ TEST(sums_and_table_updates_take_the_calibrated_time)
 	point("sum", SOFTMAX * 3 / 2, 300e-6);
 	point("sync", SOFTMAX, 50e-6);
 	record_sim(SOFT "--batch=30 --workers=2 --strategy=allreduce --sim.platform=local");
-	near("sums", epoch_of(1, "comm_s") / STEPS, 200e-6, 1e-7);
+	ck_near("sums", epoch_of(1, "comm_s") / STEPS, 200e-6, 1e-7);
 	record_sim(SOFT "--batch=30 --workers=2 --strategy=asgd --sim.platform=local");
-	near("passes", epoch_of(2, "comm_s") / STEPS, 50e-6, 1e-6);
+	ck_near("passes", epoch_of(2, "comm_s") / STEPS, 50e-6, 1e-6);
 }
 
 static void refused(const char *how, const char *says)
@@ -945,7 +866,7 @@ static void no_run_is_left(void)
 {
 	char *path AUTOFREE = sentence("%s/run.db", folder);
 	if (access(path, F_OK) == 0)
-		near("runs", asked("SELECT count(*) FROM run"), 0, 0);
+		ck_near("runs", asked("SELECT count(*) FROM run"), 0, 0);
 }
 
 /* The calibrations are of other work. */
@@ -1012,7 +933,7 @@ TEST(push_takes_the_time_of_its_updater)
 	for (int i = 0; i < 3; i++) {
 		char *run AUTOFREE = sentence("%s%s", how, updater[i]);
 		record_sim(run);
-		near(updater[i], epoch_of(i + 1, "seconds"), STEPS * (step_s + push_s[i]), 1e-3);
+		ck_near(updater[i], epoch_of(i + 1, "seconds"), STEPS * (step_s + push_s[i]), 1e-3);
 	}
 	refused(adagrad, "has no time of a push with the updater adagrad");
 	char *given AUTOFREE = sentence("%s --sim.update-time=1ms", adagrad);
@@ -1055,7 +976,7 @@ TEST(damaged_calibrations_are_ignored)
 	    "UPDATE calibration_point SET value = -9e999 WHERE name = 'step' AND x = 62;"
 	    "INSERT INTO calibration_point VALUES (1, 'step', 1e300, 1), (1, 'sgd', 0, 1)");
 	record_sim(here);
-	near("steps", epoch_of(1, "compute_s"), STEPS * step_s, 1e-6);
+	ck_near("steps", epoch_of(1, "compute_s"), STEPS * step_s, 1e-6);
 	sql("UPDATE calibration SET cores = -1");
 	refused(here, "this machine was not calibrated for this workload");
 	sql("UPDATE calibration SET cores = 2; DELETE FROM calibration_point WHERE name = 'step'");
@@ -1092,20 +1013,21 @@ TEST(suggested_calibration_makes_the_simulation_run)
 			" / (SELECT min(seconds) FROM epoch WHERE run_id = 1 AND epoch > 0)");
 	}
 	ck_assert_msg(ratio > 0.5 && ratio < 2, "%g of the time of a real epoch", ratio);
-	near("calibrations", asked("SELECT count(*) FROM calibration"), 2, 0);
-	near("steps", asked("SELECT count(*) FROM calibration_point WHERE name = 'step' AND x = 0"),
-	     2, 0);
-	near("sums",
-	     asked("SELECT count(DISTINCT calibration_id) FROM calibration_point WHERE name "
-		   "= 'sum'"),
-	     1, 0);
-	near("allreduces whose messages took no time",
-	     asked("SELECT count(*) + (SELECT count(*) = 0 FROM calibration_point WHERE name = "
-		   "'sim_allreduce') FROM calibration_point WHERE name = 'sim_allreduce' AND value "
-		   "<= 0"),
-	     0, 0);
-	near("of one", asked("SELECT calibration_id FROM run WHERE id = 2"), 1, 0);
-	near("of two", asked("SELECT calibration_id FROM run WHERE id = 3"), 2, 0);
+	ck_near("calibrations", asked("SELECT count(*) FROM calibration"), 2, 0);
+	ck_near("steps",
+		asked("SELECT count(*) FROM calibration_point WHERE name = 'step' AND x = 0"), 2,
+		0);
+	ck_near("sums",
+		asked("SELECT count(DISTINCT calibration_id) FROM calibration_point WHERE name "
+		      "= 'sum'"),
+		1, 0);
+	ck_near("allreduces whose messages took no time",
+		asked("SELECT count(*) + (SELECT count(*) = 0 FROM calibration_point WHERE name = "
+		      "'sim_allreduce') FROM calibration_point WHERE name = 'sim_allreduce' AND "
+		      "value <= 0"),
+		0, 0);
+	ck_near("of one", asked("SELECT calibration_id FROM run WHERE id = 2"), 1, 0);
+	ck_near("of two", asked("SELECT calibration_id FROM run WHERE id = 3"), 2, 0);
 	ck_assert_double_gt(epoch_of(3, "comm_s"), 0);
 }
 
@@ -1141,20 +1063,17 @@ TEST(simulation_mistakes_are_refused)
 	};
 	folder_text("text.xml", "this is no platform\n");
 	folder_text("other.xml", "<?xml version='1.0'?>\n<html><body/></html>\n");
-	folder_text("cut.xml", HEAD "<zone id='all' routing='Full'>\n<host id='h");
+	folder_text("cut.xml", PLATFORM_HEAD "<zone id='all' routing='Full'>\n<host id='h");
 	folder_text("empty.xml", "");
-	folder_text("nohosts.xml", HEAD "<zone id='all' routing='Full'></zone></platform>\n");
-	folder_text("name.xml", HEAD "<zone id='all' routing='Full'><host id='a&amp;b' "
-				     "speed='1Gf'/></zone></platform>\n");
+	folder_text("nohosts.xml",
+		    PLATFORM_HEAD "<zone id='all' routing='Full'></zone></platform>\n");
+	folder_text("name.xml", PLATFORM_HEAD "<zone id='all' routing='Full'><host id='a&amp;b' "
+					      "speed='1Gf'/></zone></platform>\n");
 	forget_runs();
-	char *says = NULL;
 	for (size_t i = 0; i < COUNT(row); i++) {
 		char *how AUTOFREE = sentence(SOFT "--batch=60 %s", row[i].words);
-		const char *at = strstr(row[i].says, "$FOLDER");
-		says = at ? sentence("%s%s", folder, at + strlen("$FOLDER"))
-			  : sentence("%s", row[i].says);
+		char *says AUTOFREE = text_replaced(row[i].says, "$FOLDER", folder);
 		refused(how, says);
-		free(says);
 	}
 	no_run_is_left();
 }
@@ -1173,17 +1092,15 @@ TEST(unused_cores_take_no_memory)
 		sentence("%s<zone id='all' routing='Full'><host id='a' %s<host id='b' %s"
 			 "<link id='l' bandwidth='1GBps' latency='1us'/><route src='a' "
 			 "dst='b'><link_ctn id='l'/></route></zone></platform>\n",
-			 HEAD, host, host);
-	char out[16384];
+			 PLATFORM_HEAD, host, host);
 	folder_text("cores.xml", text);
 	forget_runs();
-	int status = command_output(
-		ROOM "./mvbench run --platform=sim " SOFT
-		     "--strategy=allreduce --workers=2 --batch=30 --sim.train=false " STEP
-		     "--sim.platform=$FOLDER/cores.xml --data-dir=$FOLDER "
-		     "--db=$FOLDER/run.db 2>&1",
-		out, sizeof out);
-	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
+	expect_command(EXIT_OK,
+		       ROOM "./mvbench run --platform=sim " SOFT
+			    "--strategy=allreduce --workers=2 --batch=30 --sim.train=false " STEP
+			    "--sim.platform=$FOLDER/cores.xml --data-dir=$FOLDER "
+			    "--db=$FOLDER/run.db 2>&1",
+		       "");
 }
 
 /* SimGrid writes to /tmp. */
@@ -1233,7 +1150,6 @@ static const struct {
 
 TEST(workers_that_cannot_start_are_refused_by_all_commands, COUNT(unstartable))
 {
-	char out[4096];
 	const char *defaults =
 		"[defaults]\nworkload = softmax\nbatch = 30\nepochs = 1\nworkers = 2\n";
 	const char *simulated =
@@ -1251,46 +1167,35 @@ TEST(workers_that_cannot_start_are_refused_by_all_commands, COUNT(unstartable))
 		sentence("FOLDER=%s; ./mvbench %s --data-dir=%s --db=%s/run.db 2>&1", folder,
 			 unstartable[_i].command, folder, folder);
 	forget_runs();
-	int status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == EXIT_USER && strstr(out, unstartable[_i].says), "%s: status %d: %s",
-		      command, status, out);
+	expect_command(EXIT_USER, command, unstartable[_i].says);
 	no_run_is_left();
 }
 
 /* The file of the platform has changed since the run: workers no longer share memory. */
 TEST(spread_refuses_workers_that_cannot_start)
 {
-	char out[4096],
-		*command = sentence("./mvbench spread 1 --repeats=2 --db=%s/run.db 2>&1", folder);
+	char *command AUTOFREE =
+		sentence("./mvbench spread 1 --repeats=2 --db=%s/run.db 2>&1", folder);
 	put_hosts("changed.xml", 1, 4, 0);
-	forget_runs();
-	record_sim(SOFT "--strategy=asgd --asgd.updater=adam --momentum=0 --workers=2 "
-			"--straggle=0.5 " STEP "--sim.platform=$FOLDER/changed.xml");
+	sim_only(SOFT "--strategy=asgd --asgd.updater=adam --momentum=0 --workers=2 "
+		      "--straggle=0.5 " STEP "--sim.platform=$FOLDER/changed.xml");
 	put_hosts("changed.xml", 6, 1, 0);
-	int status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == EXIT_USER && strstr(out, "the updater adam needs a server"),
-		      "status %d: %s", status, out);
-	near("runs", asked("SELECT count(*) FROM run"), 1, 0);
-	free(command);
+	expect_command(EXIT_USER, command, "the updater adam needs a server");
+	ck_near("runs", asked("SELECT count(*) FROM run"), 1, 0);
 }
 
 /* Only mvbench may start the simulator. */
 TEST(simulator_is_started_by_mvbench_only)
 {
-	char out[4096];
-	int status = command_output("./mvbench-sim run --workload=softmax --platform=sim 2>&1", out,
-				    sizeof out);
-	ck_assert_msg(status == EXIT_USER && strstr(out, "this is the simulator"), "status %d: %s",
-		      status, out);
+	expect_command(EXIT_USER, "./mvbench-sim run --workload=softmax --platform=sim 2>&1",
+		       "this is the simulator");
 	char *command AUTOFREE =
 		sentence(MPIRUN "2 ./mvbench run --workload=softmax --strategy=allreduce "
 				"--workers=2 --platform=sim " STEP HOSTS "--data-dir=%s "
 				"--db=%s/run.db 2>&1",
 			 folder, folder);
 	forget_runs();
-	status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == EXIT_USER && strstr(out, "without a launcher"), "status %d: %s",
-		      status, out);
+	expect_command(EXIT_USER, command, "without a launcher");
 	no_run_is_left();
 }
 
@@ -1358,10 +1263,10 @@ TEST(interrupted_simulation_ends, 3)
 		      status);
 	ck_assert_int_lt(now.tv_sec - since.tv_sec, 8);
 	ck_assert_msg(kill(simulator, 0) == -1 && errno == ESRCH, "the simulator still runs");
-	near("rows",
-	     asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason LIKE '%s'",
-		   row[_i].reason),
-	     1, 0);
+	ck_near("rows",
+		asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason LIKE '%s'",
+		      row[_i].reason),
+		1, 0);
 }
 
 /* ---- Deadlocks ----------------------------------------------------------------------------------
@@ -1405,7 +1310,7 @@ TEST(simulated_deadlocks_are_reported, 6)
 		  "server 0 in mailbox"}},
 	};
 	char out[4096],
-		*command =
+		*command AUTOFREE =
 			sentence("timeout 60 ./tests/tools/sim_deadlock %s --workload=perceptron "
 				 "--strategy=asgd --deal=static --platform=sim " STEP "%s 2>&1",
 				 row[_i].kind, row[_i].words);
@@ -1418,7 +1323,6 @@ TEST(simulated_deadlocks_are_reported, 6)
 	ck_assert_msg(strncmp(said, "mvbench: failure: deadlock: ", 28) == 0 &&
 			      strchr(said, '\n') == said + strlen(said) - 1,
 		      "%s says more than one sentence: %s", command, out);
-	free(command);
 }
 
 /* ---- Platforms of the program ---- */
@@ -1437,8 +1341,7 @@ TEST(every_platform_file_runs)
 					      name);
 		char *described AUTOFREE = sentence("\n  sim:%s ", name);
 		const char *line = strstr(list, described);
-		forget_runs();
-		record_sim(how);
+		sim_only(how);
 		double took = epoch_of(1, "seconds");
 		ck_assert_msg(took > STEPS * step_s && took < STEPS * (step_s + 1),
 			      "%s: an epoch takes %g s", name, took);
@@ -1462,10 +1365,9 @@ TEST(many_simulated_workers_learn, 3)
 		sentence("--workload=softmax --lr=0.1 --batch=1 --epochs=3 --workers=256 "
 			 "--sim.platform=ethernet_10g " STEP "--strategy=%s",
 			 how[_i]);
-	forget_runs();
-	record_sim(all);
-	near("workers", asked("SELECT count(DISTINCT rank) FROM rank_epoch WHERE epoch > 0"), 256,
-	     0);
+	sim_only(all);
+	ck_near("workers", asked("SELECT count(DISTINCT rank) FROM rank_epoch WHERE epoch > 0"),
+		256, 0);
 	double first = asked("SELECT test_loss FROM epoch WHERE epoch = 0"),
 	       last = asked("SELECT test_loss FROM epoch ORDER BY epoch DESC LIMIT 1");
 	ck_assert_msg(last < 0.9 * first, "%s: test loss %g, at first %g", all, last, first);

@@ -29,7 +29,6 @@ TEST(split_trains_on_every_row_once)
 		ck_assert_double_eq(r[i].rows, TRAIN_ROWS);
 		ck_assert_double_eq(r[i].numbers, TRAIN_ROWS / 2.0 * (TRAIN_ROWS - 1));
 		ck_assert_double_lt(r[i].test_loss, 0.9 * r[i].first_test_loss);
-		free(r[i].param);
 	}
 }
 
@@ -48,7 +47,6 @@ TEST(dynamic_split_trains_on_as_many_rows)
 	for (size_t i = 0; i < COUNT(how); i++) {
 		ck_assert_double_eq(r[i].rows, TRAIN_ROWS);
 		ck_assert_double_lt(r[i].test_loss, 0.9 * r[i].first_test_loss);
-		free(r[i].param);
 	}
 }
 
@@ -73,12 +71,9 @@ TEST(simulated_split_equals_the_real_one)
 		struct result sim = run_simulated(2, words("%s " SIM, how[i]));
 		ck_assert_msg(sim.status == 0, "%s: %s", how[i], sim.output);
 		ck_assert_double_le(distance(&sim, &real[i]), 1e-6);
-		free(sim.param);
 		for (size_t k = 0; k < i; k++)
 			ck_assert_double_gt(distance(&real[k], &real[i]), 1e-4);
 	}
-	for (size_t i = 0; i < COUNT(split); i++)
-		free(real[i].param);
 }
 
 /* 2,400 rows of ten classes, four workers, and the rows of each. */

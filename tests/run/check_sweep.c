@@ -16,8 +16,10 @@
 
 extern const struct command command_sweep, command_submit, command_watch;
 
+/* In place of what the sweep had. */
 static void reads(const char *text, const struct setting *given, size_t n, struct sweep *s)
 {
+	sweep_free(s);
 	folder_text("job.ini", text);
 	char *wrong = sweep_read("job.ini", given, n, s);
 	ck_assert_msg(!wrong, "%s", wrong);
@@ -29,7 +31,7 @@ CASE("sweep", .limit = 120, .set_up = folder_enter, .tear_down = folder_free);
 
 TEST(lists_and_ranges_cross)
 {
-	struct sweep s;
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
 	reads("[defaults]\nworkload = mlp\nepochs = 3\nseed = 1..3\n"
 	      "[single]\nstrategy = serial\n"
 	      "[multiverso]\nstrategy = asgd\nworkers = 1, 2,4\nsync-every = 1,3,16\n",
@@ -43,33 +45,30 @@ TEST(lists_and_ranges_cross)
 	ck_assert_int_eq(s.cell[6].config.run.workers, 2);
 	ck_assert_str_eq(s.cell[4].what, "mlp, asgd, 1 worker, seed 1, sync-every 3");
 	ck_assert_uint_eq(s.duplicates, 0);
-	sweep_free(&s);
 }
 
 TEST(sections_override_defaults_and_options_override_both)
 {
 	const struct setting given[] = {{"seed", "7..8"}, {"epochs", "2"}, {"epochs", "5"}};
-	struct sweep s;
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
 	reads("[defaults]\nseed = 1..9\nepochs = 4\nbatch = 10\n[a]\nbatch = 20\nepochs = 1,2,3\n",
 	      given, 3, &s);
 	ck_assert_uint_eq(s.cells, 2);
 	ck_assert_int_eq(s.cell[1].config.run.seed, 8);
 	ck_assert_int_eq(s.cell[1].config.run.epochs, 5);
 	ck_assert_int_eq(s.cell[1].config.run.batch, 20);
-	sweep_free(&s);
 }
 
 /* A renamed option is one option under both names. */
 TEST(old_option_names_are_valid_in_job_files)
 {
 	const struct setting given = {"judge-every", "9"};
-	struct sweep s;
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
 	reads("[defaults]\njudge-every = 4\n[a]\neval-every = 2,3\nlr = 0.1,0.2\n"
 	      "zip = judge-every, lr\n",
 	      NULL, 0, &s);
 	ck_assert_uint_eq(s.cells, 2);
 	ck_assert_int_eq(s.cell[1].config.run.judge_every, 3);
-	sweep_free(&s);
 	reads("[a]\neval-every = 2,3\n", &given, 1, &s);
 	ck_assert_uint_eq(s.cells, 1);
 	ck_assert_int_eq(s.cell[0].config.run.judge_every, 9);
@@ -81,19 +80,18 @@ TEST(old_option_names_are_valid_in_job_files)
 
 TEST(equal_cells_are_merged)
 {
-	struct sweep s;
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
 	/* asgd does not use periodic.start, 0.10 is 0.1, and [b] repeats */
 	reads("[defaults]\nperiodic.start = 0,5\nlr = 0.1\n[a]\nstrategy = asgd,periodic\n"
 	      "[b]\nstrategy = asgd\nlr = 0.10\n",
 	      NULL, 0, &s);
 	ck_assert_uint_eq(s.cells, 3);
 	ck_assert_uint_eq(s.duplicates, 3);
-	sweep_free(&s);
 }
 
 TEST(unusual_valid_job_files_are_read)
 {
-	struct sweep s;
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
 	/* a mark of UTF-8, DOS line ends, indentation, comments, an empty section */
 	reads("\xef\xbb\xbf; all\r\n[defaults]\r\n  epochs = 2 ; two\r\n\tbatch = 5\r\n# "
 	      "more\r\n[a]\r\n"
@@ -103,10 +101,8 @@ TEST(unusual_valid_job_files_are_read)
 	ck_assert_int_eq(s.cell[0].config.run.epochs, 2);
 	ck_assert_int_eq(s.cell[0].config.run.batch, 5);
 	ck_assert_str_eq(s.cell[1].section, "b");
-	sweep_free(&s);
 	reads("[defaults]\nepochs = 1,2\n", NULL, 0, &s);
 	ck_assert_uint_eq(s.cells, 2);
-	sweep_free(&s);
 }
 
 TEST(included_job_files_are_valid)
@@ -119,7 +115,7 @@ TEST(included_job_files_are_valid)
 		if (!strstr(e->d_name, ".ini"))
 			continue;
 		char *path AUTOFREE = sentence("%s/%s", sweeps, e->d_name);
-		struct sweep s = {.cell = NULL};
+		struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
 		struct search search = {.range = NULL};
 		bool tunes = strncmp(e->d_name, "tuned", 5) == 0;
 		char *wrong = tunes ? study_read(path, NULL, 0, &s, &search)
@@ -128,7 +124,6 @@ TEST(included_job_files_are_valid)
 		ck_assert_uint_gt(s.cells, 0);
 		ck_assert_int_eq(search.ranges > 0, tunes);
 		search_free(&search);
-		sweep_free(&s);
 		files++;
 	}
 	ck_assert_int_gt(files, 0);
@@ -139,7 +134,7 @@ TEST(included_job_files_are_valid)
 TEST(labels_may_have_commas)
 {
 	const struct setting over = {"label", "p, \"q\""}, lacking = {"epochs", NULL};
-	struct sweep s;
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
 	folder_text("job.ini", "[a]\nlabel = x, 1..3,\nworkers = 1,2\n");
 	ck_assert_ptr_null(sweep_read("job.ini", NULL, 0, &s));
 	ck_assert_uint_eq(s.cells, 2);
@@ -185,7 +180,7 @@ TEST(ranges_have_steps_and_decades)
 		{"step-time", "0.001..0.003 by 0.001", "1ms 2ms 3ms"},
 	};
 	for (size_t i = 0; i < COUNT(row); i++) {
-		struct sweep s;
+		struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
 		char *text AUTOFREE = sentence("[a]\n%s = %s\n", row[i].key, row[i].list);
 		reads(text, NULL, 0, &s);
 		if (i == 6) { /* its digits depend on libm */
@@ -194,14 +189,13 @@ TEST(ranges_have_steps_and_decades)
 		} else {
 			takes(&s, row[i].key, row[i].values);
 		}
-		sweep_free(&s);
 	}
 }
 
 TEST(zipped_lists_advance_together)
 {
 	const struct setting over = {"lr", "0.5,0.6,0.7"};
-	struct sweep s;
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
 	static const char text[] = "[defaults]\nzip = workers, lr\nworkers = 1,2\nlr = 0.1,0.2\n"
 				   "[a]\nstrategy = allreduce\nbatch = 10,20\n"
 				   "[b]\nstrategy = asgd\nworkers = 2..4\nlr = 0.2..0.4 by 0.1\n"
@@ -212,27 +206,24 @@ TEST(zipped_lists_advance_together)
 	takes(&s, "batch", "10 20 10 20 7 8 7 8 7 8");
 	takes(&s, "momentum", "0.9 0.9 0.9 0.9 0.7 0.8 0.7 0.8 0.7 0.8");
 	ck_assert_str_eq(s.cell[5].what, "mlp, asgd, 2 workers, lr 0.2, batch 8, momentum 0.8");
-	sweep_free(&s);
 	reads(text, &over, 1, &s); /* lists cross */
 	ck_assert_uint_eq(s.cells, 2 * 2 * 3 + 3 * 2 * 3);
-	sweep_free(&s);
 }
 
 /* A cell is described by what varies in it, not by options of a plug-in that only another cell
  * has. */
 TEST(options_of_plugins_describe_their_cells)
 {
-	struct sweep s;
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
 	reads("[a]\noptimizer = adamw,sgd\nadamw.beta1 = 0.8,0.9\n", NULL, 0, &s);
 	ck_assert_uint_eq(s.cells, 3);
 	ck_assert_str_eq(s.cell[1].what, "mlp, serial, 1 worker, optimizer adamw, adamw.beta1 0.9");
 	ck_assert_str_eq(s.cell[2].what, "mlp, serial, 1 worker, optimizer sgd");
-	sweep_free(&s);
 }
 
 TEST(excluded_cells_are_left_out)
 {
-	struct sweep s;
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
 	static const char cross[] = "[a]\nstrategy = serial,asgd,periodic\nworkers = 1,2,4\n"
 				    "periodic.start = 0,3\n";
 	reads("[defaults]\nexclude = strategy=serial workers=2, 4\n"
@@ -245,14 +236,12 @@ TEST(excluded_cells_are_left_out)
 	takes(&s, "workers", "1 1 2 4 4 2"); /* [a]'s exclude is not for [b]; the 4 is [a]'s */
 	ck_assert_uint_eq(s.excluded, 4 + 2 + 1 + 1);
 	ck_assert_uint_eq(s.duplicates, 1);
-	sweep_free(&s);
 	/* excludes by an option of a plug-in, and by one that the file does not set */
 	char *text AUTOFREE =
 		sentence("%sexclude = periodic.start=3\nexclude = batch=32 workers=4\n", cross);
 	reads(text, NULL, 0, &s);
 	takes(&s, "strategy", "serial serial asgd asgd periodic periodic");
 	takes(&s, "periodic.start", "0 0");
-	sweep_free(&s);
 }
 
 /* ---- Order --------------------------------------------------------------- */
@@ -269,7 +258,7 @@ TEST(block_has_every_configuration_once)
 	static const char text[] = "[a]\nseed = 1..3\nlr = 0.1,0.2\n"
 				   "[b]\nseed = 7..9\nepochs = 1..3\n[c]\nlr = 0.5\n";
 	static const size_t in_round[] = {0, 6, 5, 5};
-	struct sweep s;
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
 	orders(text, 1, &s);
 	size_t seen[4] = {0};
 	ck_assert_uint_eq(s.cells, 16);
@@ -284,7 +273,6 @@ TEST(block_has_every_configuration_once)
 	}
 	for (int k = 1; k <= 3; k++)
 		ck_assert_uint_eq(seen[k], in_round[k]);
-	sweep_free(&s);
 }
 
 /* Each of two cells comes first about equally often, independently in each block. */
@@ -292,14 +280,14 @@ TEST(each_block_is_shuffled_independently)
 {
 	enum { SEEDS = 400, ROUNDS = 2 };
 	int first[ROUNDS] = {0}, alike = 0;
-	struct sweep s, t;
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL},
+		       t ENDS_WITH(sweep_free) = {.cell = NULL};
 	for (int k = 0; k < SEEDS; k++) {
 		bool is[ROUNDS];
 		orders("[a]\nlr = 0.1\nseed = 1,2\n[b]\nlr = 0.2\nseed = 1,2\n", k, &s);
 		for (int i = 0; i < ROUNDS; i++)
 			first[i] += is[i] = strcmp(s.cell[2 * i].section, "a") == 0;
 		alike += is[0] == is[1];
-		sweep_free(&s);
 	}
 	for (int i = 0; i < ROUNDS; i++)
 		near(first[i], SEEDS / 2.0, 50); /* five standard deviations */
@@ -313,8 +301,6 @@ TEST(each_block_is_shuffled_independently)
 			k++;
 		ck_assert_uint_lt(k, t.cells);
 	}
-	sweep_free(&s);
-	sweep_free(&t);
 }
 
 /* ---- Bad files ----------------------------------------------------------- */

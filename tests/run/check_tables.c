@@ -30,17 +30,14 @@ CASE("tables", .limit = 300, .set_up = trained_data, .tear_down = folder_free, .
 
 TEST(tables_hold_what_was_pushed_in_every_placement, PLACES)
 {
-	char *command, text[2048];
 	int ranks = place[_i].workers + place[_i].servers;
-	if (ranks > 1)
-		command = sentence(MPIRUN "%d ./tests/tools/table %s %d 2>&1", ranks,
-				   place[_i].placement, place[_i].servers);
-	else
-		command = sentence("./tests/tools/table %s 0 2>&1", place[_i].placement);
+	char text[2048], *mpirun AUTOFREE = sentence(MPIRUN "%d ", ranks);
+	char *command AUTOFREE =
+		sentence("%s./tests/tools/table %s %d 2>&1", ranks > 1 ? mpirun : "",
+			 place[_i].placement, place[_i].servers);
 	int status = command_output(command, text, sizeof text);
 	ck_assert_msg(status == 0 && strcmp(text, "ok\n") == 0, "%s: status %d\n%s", command,
 		      status, text);
-	free(command);
 }
 
 /* ---- Updaters, compared with their formulas ------------------------------ */
@@ -133,15 +130,13 @@ TEST(updaters_follow_their_formulas, LISTED(updaters))
 /* The option's choices are all updaters, in the order of the list. */
 TEST(every_updater_can_be_chosen)
 {
-	char *names = sentence("%s", updaters[0]->name);
-	for (size_t i = 1; updaters[i]; i++) {
-		char *more = sentence("%s|%s", names, updaters[i]->name);
-		free(names);
-		names = more;
-	}
+	const char *name[64];
+	size_t n = 0;
+	for (; updaters[n]; n++)
+		name[n] = updaters[n]->name;
+	char *names AUTOFREE = text_list(name, n, "|");
 	ck_assert_str_eq(names, UPDATERS);
 	ck_assert_ptr_null(updater_find("nesterov"));
-	free(names);
 }
 
 TEST(staleness_bins_contain_their_range)
@@ -248,8 +243,6 @@ TEST(downpour_pushes_and_pulls_at_two_intervals)
 	d = distance(&r[2], &r[0]);
 	ck_assert_msg(d > 1e-4, "pulls without the own last steps change nothing: %g", d);
 	ck_assert_double_eq(r[2].pushes, 13);
-	for (int i = 0; i < 3; i++)
-		free(r[i].param);
 }
 
 /* A trainer is at most `bound` exchanges ahead of the slowest. Between its pull and its push
@@ -262,7 +255,6 @@ TEST(ssp_bound_limits_staleness, 1, 3)
 					    bound));
 	ck_assert_msg(r.most_stale <= (n - 1) * (2 * bound + 1) && r.most_stale > 0,
 		      "with a bound of %d a push has staleness %g", bound, r.most_stale);
-	free(r.param);
 }
 
 /* Stragglers' pushes are dropped; without backup workers none is. */
@@ -277,8 +269,6 @@ TEST(late_pushes_of_stragglers_are_dropped)
 		      some->pushes);
 	ck_assert_msg(some->test_loss < 0.9 * some->first_test_loss,
 		      "it learns nothing: %g, at first %g", some->test_loss, some->first_test_loss);
-	free(all->param);
-	free(some->param);
 }
 
 /* One worker and one exchange, after the last of 50 steps: c = c_0 + beta (w - c_0). */
@@ -296,8 +286,6 @@ TEST(centre_moves_by_beta)
 	double d = distance(&c[1], &c[0]);
 	ck_assert_msg(d <= 1e-6, "half of beta does not move half as far: off by %g", d);
 	ck_assert_double_gt(distance(&c[1], &c[2]), 1e-2);
-	free(c[0].param);
-	free(c[1].param);
 	compare_runs(&c[2], how[2], &c[3], how[3], 1e-6);
 }
 
@@ -366,7 +354,6 @@ TEST(downpour_with_adagrad_equals_the_formula, 3)
 		n += pow(w[i], 2);
 	}
 	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-4, "off by %g", sqrt(d / n));
-	free(r.param);
 }
 
 /* ---- Elastic averaging ---- */
@@ -397,8 +384,6 @@ TEST(synchronous_centre_moves_by_beta, 2, 4)
 	}
 	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-5, "%d workers: off by %g of the way", _i,
 		      sqrt(d / n));
-	for (int i = 0; i < 4; i++)
-		free(r[i].param);
 }
 
 /* With one worker both forms are the same. */
@@ -437,8 +422,6 @@ TEST(easgd_order_together_uses_one_model, 2)
 	}
 	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-5, "off by %g of the pull", sqrt(d / n));
 	ck_assert_double_gt(distance(c1, after), 1e-5); /* the change of the last step */
-	for (int i = 0; i < 5; i++)
-		free(r[i].param);
 }
 
 /* ---- What --record stores ------------------------------------------------ */

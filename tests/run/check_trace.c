@@ -126,15 +126,10 @@ TEST(waits_within_sums_are_found)
 /* The enum has the order in which slices nest, and the view has the same order. */
 TEST(event_kind_view_lists_every_kind)
 {
-	char *names = must(strdup("")), *row;
-	for (int i = 0; i < TRACE_KINDS_COUNT; i++) {
-		char *longer = sentence("%s%s%s", names, i ? " " : "", trace_names[i]);
-		free(names);
-		names = longer;
-	}
+	char *names AUTOFREE = text_list(trace_names, TRACE_KINDS_COUNT, " ");
+	char *row AUTOFREE = sentence("%s\r\n", names);
 	forget_runs();
 	record("--epochs=1");
-	row = sentence("%s\r\n", names);
 	expect_row(
 		"SELECT group_concat(name, ' ') FROM (SELECT name FROM event_kind ORDER BY place)",
 		row);
@@ -143,8 +138,6 @@ TEST(event_kind_view_lists_every_kind)
 		"1,1\r\n");
 	expect_row("SELECT trace, events_lost IS NULL, (SELECT count(*) FROM event) FROM run",
 		   "0,1,0\r\n");
-	free(row);
-	free(names);
 }
 
 /* ---- Recorded runs ----------------------------------------------------------------- */
@@ -242,10 +235,9 @@ TEST(timeline_allocates_nothing_in_segments, 3)
 {
 	static const char *const how[] = {"--strategy=asgd", "--strategy=allreduce --straggle=0.1",
 					  "--strategy=bsp --barrier-every=0"};
-	struct result r = train_ok(2, words("--workload=mlp --mlp.hidden=16 --epochs=2 --batch=48 "
-					    "--device=cpu --trace=20 %s",
-					    how[_i]));
-	free(r.param);
+	train_ok(2, words("--workload=mlp --mlp.hidden=16 --epochs=2 --batch=48 "
+			  "--device=cpu --trace=20 %s",
+			  how[_i]));
 }
 
 /* ---- Exported ---------------------------------------------------------------------- */

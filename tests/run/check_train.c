@@ -153,7 +153,6 @@ TEST(counted_bytes_are_the_formula, LISTED(strategies))
 		ck_assert_msg(n == 1 || r.bytes > 0, "%s on %d sends nothing", s->plugin.name, n);
 		ck_assert_msg(r.test_loss < 0.9 * r.first_test_loss, "%s on %d: %g, at first %g",
 			      s->plugin.name, n, r.test_loss, r.first_test_loss);
-		free(r.param);
 	}
 }
 
@@ -177,7 +176,6 @@ TEST(epoch_trains_on_every_row_once, LISTED(strategies))
 		for (size_t k = 0; k < runs; k++) {
 			ck_assert_double_eq(r[k].rows, TRAIN_ROWS);
 			ck_assert_double_eq(r[k].numbers, TRAIN_ROWS * (TRAIN_ROWS - 1) / 2);
-			free(r[k].param);
 		}
 	}
 }
@@ -219,7 +217,6 @@ TEST(same_seed_gives_the_same_result, LISTED(strategies))
 	struct result r[3];
 	train_all(n, 3, how, r);
 	ck_assert_double_gt(distance(&r[0], &r[2]), 1e-3);
-	free(r[2].param);
 	compare_runs(&r[0], w, &r[1], w, s->tables ? ORDER_OF_SUMS : 0);
 }
 
@@ -227,7 +224,6 @@ TEST(replicas_stay_equal, 2, 5)
 {
 	struct result r = train_ok(_i, MLP " --batch=24 --momentum=0.9 --strategy=allreduce");
 	ck_assert_double_eq(r.spread, 0);
-	free(r.param);
 }
 
 /* Pushes at the end of an epoch only, a barrier, and a pull average once an epoch. */
@@ -258,7 +254,6 @@ TEST(asgd_staleness_is_within_bounds, 1, 5)
 	ck_assert_msg(r.most_stale <= foreign && r.most_stale >= r.stale / r.pushes,
 		      "%g pushes of %d workers: one is stale by %g, all by %g", r.pushes, n,
 		      r.most_stale, r.stale);
-	free(r.param);
 }
 
 /* ---- Communication and tables, from inside ------------------------------- */

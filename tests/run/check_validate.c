@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OUTPUT = 65536 };
+static char out[65536]; /* what the last command printed */
 
 /* ---- Made runs ----------------------------------------------------------- */
 
@@ -44,33 +44,25 @@ struct made {
 /* Returns its id. Each run starts later than those before it. */
 static int64_t add(bool simulated, struct made m)
 {
-	char *text = sqlite3_mprintf(
-		"INSERT INTO run (status, config_hash, workload, strategy, workers, servers,"
-		" sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum,"
-		" weight_decay, reduce, lr_scale, seed, device, platform, sim_platform, threads,"
-		" straggle, target_accuracy, label, oversubscribed, host, started)"
-		"VALUES ('done', %Q, 'mlp', %Q, %d, 0, %d, 1, 1, 32, 0.1, 'constant', 0, 0,"
-		" 'mean', 'none', 1, 'cpu', %Q, %Q, 1, 0, 0, 'validate', 0, 'here',"
-		" format('2026-01-01T00:00:%%02dZ', (SELECT count(*) FROM run)));",
+	made_format(
+		db,
+		INSERT_RUN(", sim_platform, label, oversubscribed, host, started",
+			   "'done', %Q, 'mlp', %Q, %d, 1, 1, 32, %d, %Q, 0, %Q, 'validate', 0, "
+			   "'here', format('2026-01-01T00:00:%%02dZ', (SELECT count(*) FROM run))"),
 		simulated ? "sim" : "real", m.strategy, m.workers, m.sync_every,
 		simulated ? "sim" : "mpi", simulated ? "local" : NULL);
-	sql(text);
-	sqlite3_free(text);
 	int64_t id = sqlite3_last_insert_rowid(db);
-	text = sqlite3_mprintf("INSERT INTO epoch (run_id, epoch, seconds, compute_s, comm_s,"
-			       " wait_s, test_loss) VALUES (%lld, 0, NULL, NULL, NULL, NULL, 2.3),"
-			       " (%lld, 1, %!.17g, 0.1, %!.17g, 0.05, %!.17g)",
-			       id, id, m.seconds, m.seconds / 4, m.loss);
-	sql(text);
-	sqlite3_free(text);
+	made_format(db,
+		    "INSERT INTO epoch (run_id, epoch, seconds, compute_s, comm_s,"
+		    " wait_s, test_loss) VALUES (%lld, 0, NULL, NULL, NULL, NULL, 2.3),"
+		    " (%lld, 1, %!.17g, 0.1, %!.17g, 0.05, %!.17g)",
+		    id, id, m.seconds, m.seconds / 4, m.loss);
 	return id;
 }
 
 static void add_pushes(int64_t run, int staleness, int pushes)
 {
-	char *text AUTOFREE = sentence("INSERT INTO staleness VALUES (%lld, 1, %d, %d)",
-				       (long long)run, staleness, pushes);
-	sql(text);
+	made_format(db, "INSERT INTO staleness VALUES (%lld, 1, %d, %d)", run, staleness, pushes);
 }
 
 /* ---- The view ------------------------------------------------------------ */
@@ -171,13 +163,20 @@ TEST(missing_values_are_null)
 
 /* ---- The report ---------------------------------------------------------- */
 
-static int report(char out[OUTPUT], const char *words)
+static int report(const char *words)
 {
 	char *command AUTOFREE =
 		sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench validate --only=report "
 			 "--db=%s/run.db %s 2>&1",
 			 folder, words);
-	return command_output(command, out, OUTPUT);
+	return command_output(command, out, sizeof out);
+}
+
+static void expect_report(const char *words, int want, const char *says)
+{
+	int status = report(words);
+	ck_assert_msg(status == want && strstr(out, says),
+		      "%s: status %d, wanted %d and \"%s\":\n%s", words, status, want, says, out);
 }
 
 /* Ten cells with errors of 1, 2, ..., 10 %; every other cell is too fast. */
@@ -192,9 +191,8 @@ static void add_ten(void)
 
 TEST(percentiles_are_of_absolute_errors)
 {
-	char out[OUTPUT];
 	add_ten();
-	int status = report(out, "--format=json --threshold-median=6 --threshold-p90=10");
+	int status = report("--format=json --threshold-median=6 --threshold-p90=10");
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
 	double median, p90, worst;
 	char *line = strstr(
@@ -212,7 +210,7 @@ TEST(percentiles_are_of_absolute_errors)
 		out, "{\"measure\": \"test_loss\", \"ranks\": \"several\", \"cells\": 10, "));
 	ck_assert_ptr_nonnull(strstr(out, "{\"cell\": \"mlp asgd 2w X=4\", "));
 
-	status = report(out, "");
+	status = report("");
 	ck_assert_int_eq(status, EXIT_FAILED);
 	ck_assert_msg(strstr(out, "mlp asgd 2w X=4   1       1         -   0.96     -4.0  "), "%s",
 		      out);
@@ -221,15 +219,12 @@ TEST(percentiles_are_of_absolute_errors)
 		       "epoch time [%]                several     10    5.50             9.00  "
 		       "10.00  mlp asgd 2w X=10\n"),
 		"%s", out);
-	char *csv AUTOFREE = sentence("%s/cells.csv", folder), *words, *lines;
-	words = sentence("--format=csv --threshold-median=6 --out=%s", csv);
-	lines = sentence("wc -l <%s", csv);
-	ck_assert_int_eq(report(out, words), EXIT_OK);
-	ck_assert_ptr_nonnull(strstr(out, "error of "));
-	command_output(lines, out, OUTPUT);
+	char *words AUTOFREE = sentence("--format=csv --threshold-median=6 --out=%s/cells.csv",
+					folder),
+		    *lines AUTOFREE = sentence("wc -l <%s/cells.csv", folder);
+	expect_report(words, EXIT_OK, "error of ");
+	command_output(lines, out, sizeof out);
 	ck_assert_str_eq(out, "11\n");
-	free(lines);
-	free(words);
 }
 
 static const struct {
@@ -247,9 +242,8 @@ static const struct {
 
 TEST(thresholds_decide_the_status, COUNT(judged))
 {
-	char out[OUTPUT];
 	add_ten();
-	int status = report(out, judged[_i].thresholds);
+	int status = report(judged[_i].thresholds);
 	ck_assert_msg(status == judged[_i].status, "%s: status %d: %s", judged[_i].thresholds,
 		      status, out);
 	ck_assert_msg(strstr(out, judged[_i].says), "%s: %s", judged[_i].thresholds, out);
@@ -258,14 +252,13 @@ TEST(thresholds_decide_the_status, COUNT(judged))
 
 TEST(oversubscribed_cells_are_listed_apart)
 {
-	char out[OUTPUT];
 	add(false, (struct made){"asgd", 2, 1, 1, 0.5});
 	add(true, (struct made){"asgd", 2, 1, 1.01, 0.5});
 	add(false, (struct made){"asgd", 4, 1, 1, 0.5});
 	add(true, (struct made){"asgd", 4, 1, 3, 0.5});
-	ck_assert_int_eq(report(out, ""), EXIT_FAILED);
+	ck_assert_int_eq(report(""), EXIT_FAILED);
 	sql("UPDATE run SET oversubscribed = 1 WHERE workers = 4 AND platform = 'mpi'");
-	ck_assert_int_eq(report(out, ""), EXIT_OK);
+	ck_assert_int_eq(report(""), EXIT_OK);
 	const char *apart = strstr(out, "\nOversubscribed: "), *four = strstr(out, "mlp asgd 4w ");
 	const char *summary = strstr(out, "\nerror of ");
 	ck_assert_msg(apart && four && summary && apart < four && four < summary, "%s", out);
@@ -273,11 +266,10 @@ TEST(oversubscribed_cells_are_listed_apart)
 	ck_assert_msg(!strstr(apart, "mlp asgd 2w  1 "), "%s", out);
 	ck_assert_msg(strstr(summary, "epoch time [%]                several      1    1.00 "),
 		      "%s", out);
-	ck_assert_int_eq(report(out, "--format=csv"), EXIT_OK);
-	ck_assert_msg(strstr(out, "mlp asgd 4w,mlp,asgd,4,0,1,32,1,1,1,"), "%s", out);
+	expect_report("--format=csv", EXIT_OK, "mlp asgd 4w,mlp,asgd,4,0,1,32,1,1,1,");
 
 	sql("UPDATE run SET oversubscribed = 1 WHERE platform = 'mpi'");
-	ck_assert_int_eq(report(out, ""), EXIT_OK);
+	ck_assert_int_eq(report(""), EXIT_OK);
 	ck_assert_ptr_nonnull(strstr(out, "every cell is oversubscribed: no threshold applies"));
 	ck_assert_ptr_null(strstr(out, "error of"));
 }
@@ -285,33 +277,29 @@ TEST(oversubscribed_cells_are_listed_apart)
 /* A real run is 20 % off the median: its cell can be neither right nor wrong. */
 TEST(noisy_cells_are_marked_and_excluded)
 {
-	char out[OUTPUT];
 	const double seconds[3] = {0.98, 1.0, 1.2};
 	for (int x = 1; x <= 3; x++) {
 		for (int i = 0; i < 3; i++)
 			add(false, (struct made){"asgd", 2, x, x == 1 ? seconds[i] : 1, 0.5});
 		add(true, (struct made){"asgd", 2, x, x == 1 ? 1.5 : 1.01, 0.5});
 	}
-	ck_assert_int_eq(report(out, ""), EXIT_OK);
-	ck_assert_msg(strstr(out, "noisy\n"), "%s", out);
+	expect_report("", EXIT_OK, "noisy\n");
 	ck_assert_msg(strstr(out, "1 of 3 cells are excluded"), "%s", out);
 	ck_assert_msg(strstr(out, "epoch time [%]                several      2    1.00 "), "%s",
 		      out);
-	ck_assert_int_eq(report(out, "--threshold-p90=20.1"), EXIT_FAILED);
-	ck_assert_msg(strstr(out, "several      3    1.00            50.00"), "%s", out);
+	expect_report("--threshold-p90=20.1", EXIT_FAILED,
+		      "several      3    1.00            50.00");
 	/* most cells: no error is reported */
 	sql("DELETE FROM run WHERE sync_every = 3");
 	add(false, (struct made){"asgd", 2, 4, 1, 0.5});
 	add(false, (struct made){"asgd", 2, 4, 2, 0.5});
 	add(true, (struct made){"asgd", 2, 4, 1.5, 0.5});
-	ck_assert_int_eq(report(out, ""), EXIT_FAILED);
-	ck_assert_msg(strstr(out, "2 of 3 cells are excluded"), "%s", out);
+	expect_report("", EXIT_FAILED, "2 of 3 cells are excluded");
 }
 
 /* The real runs agree, but others used a worker's core for 8, 6 and 4 % of the time. */
 TEST(busy_cells_are_marked_and_excluded)
 {
-	char out[OUTPUT];
 	for (int x = 1; x <= 5; x++) {
 		for (int i = 0; i < 3; i++)
 			add(false, (struct made){"asgd", 2, x, 1, 0.5});
@@ -325,19 +313,16 @@ TEST(busy_cells_are_marked_and_excluded)
 		    SET_OF_REAL("steal_s = 0.06", "AND sync_every = 2")
 			    SET_OF_REAL("run_delay_s = 0.04",
 					"AND sync_every = 3") "UPDATE run SET status = status");
-	ck_assert_int_eq(report(out, ""), EXIT_OK);
-	ck_assert_msg(strstr(out, "busy\n"), "%s", out);
+	expect_report("", EXIT_OK, "busy\n");
 	ck_assert_msg(strstr(out, "2 of 5 cells are excluded"), "%s", out);
 	ck_assert_msg(strstr(out, "epoch time [%]                several      3    1.00 "), "%s",
 		      out);
-	ck_assert_int_eq(report(out, "--threshold-p90=17 --threshold-median=100"), EXIT_FAILED);
-	ck_assert_msg(strstr(out, "several      5 "), "%s", out);
+	expect_report("--threshold-p90=17 --threshold-median=100", EXIT_FAILED, "several      5 ");
 }
 
 /* Steps took 1 ms before the runs and 1.3 ms after them: 13 % off the mean. */
 TEST(drifting_machine_makes_cells_noisy)
 {
-	char out[OUTPUT];
 	for (int x = 1; x <= 3; x++) {
 		add(false, (struct made){"asgd", 2, x, 1, 0.5});
 		add(true, (struct made){"asgd", 2, x, x == 1 ? 1.5 : 1.01, 0.5});
@@ -349,24 +334,21 @@ TEST(drifting_machine_makes_cells_noisy)
 	    "0.0008), (1, 'step', 47, 0.0012), (1, 'step', 63.5, 9), (1, 'step', 80, 0.0013), "
 	    "(2, 'step', 31, 0.001), (2, 'step', 95, 0.0012)");
 	sql("UPDATE run SET calibration_id = iif(sync_every = 1, 1, 2) WHERE platform = 'sim'");
-	ck_assert_int_eq(report(out, ""), EXIT_OK);
-	ck_assert_msg(strstr(out, "1 of 3 cells are excluded"), "%s", out);
-	ck_assert_int_eq(report(out, "--threshold-p90=13.1"), EXIT_FAILED);
+	expect_report("", EXIT_OK, "1 of 3 cells are excluded");
+	ck_assert_int_eq(report("--threshold-p90=13.1"), EXIT_FAILED);
 	ck_assert_msg(!strstr(out, "noisy"), "%s", out);
 }
 
 /* Correct cells of one rank do not hide wrong cells of several. */
 TEST(cells_of_one_worker_are_compared_apart)
 {
-	char out[OUTPUT];
 	for (int x = 1; x <= 20; x++) {
 		add(false, (struct made){"asgd", 1, x, 1, 0.5});
 		add(true, (struct made){"asgd", 1, x, 1, 0.5});
 	}
 	add(false, (struct made){"asgd", 2, 1, 1, 0.5});
 	add(true, (struct made){"asgd", 2, 1, 1.06, 0.5});
-	ck_assert_int_eq(report(out, ""), EXIT_FAILED);
-	ck_assert_msg(strstr(out, "the median error of epoch times, 6.00 %, is above"), "%s", out);
+	expect_report("", EXIT_FAILED, "the median error of epoch times, 6.00 %, is above");
 	ck_assert_msg(strstr(out, "epoch time [%]                one         20    0.00 "), "%s",
 		      out);
 }
@@ -414,7 +396,6 @@ TEST(random_cells_cover_all_strategies)
 
 TEST(names_tell_cells_apart)
 {
-	char out[OUTPUT];
 	for (int i = 0; i < 2; i++) {
 		add(false, (struct made){"asgd", 2, 1, 1, 0.5});
 		add(true, (struct made){"asgd", 2, 1, 1, 0.5});
@@ -422,35 +403,31 @@ TEST(names_tell_cells_apart)
 	}
 	add(false, (struct made){"asgd", 2, 2, 1, 0.5});
 	add(true, (struct made){"asgd", 2, 2, 1, 0.5});
-	ck_assert_int_eq(report(out, ""), EXIT_OK);
-	ck_assert_msg(strstr(out, "mlp asgd 2w batch=32 seed=1  "), "%s", out);
+	expect_report("", EXIT_OK, "mlp asgd 2w batch=32 seed=1  ");
 	ck_assert_msg(strstr(out, "mlp asgd 2w batch=64 seed=7  "), "%s", out);
 	ck_assert_msg(strstr(out, "mlp asgd 2w X=2  "), "%s", out);
 }
 
 TEST(missing_cells_are_reported)
 {
-	char out[OUTPUT];
-	ck_assert_int_eq(report(out, ""), EXIT_USER);
-	ck_assert_msg(strstr(out, "no cell with the label \"validate\" that was run both real and "
-				  "simulated: mvbench validate --db="),
-		      "%s", out);
+	expect_report("", EXIT_USER,
+		      "no cell with the label \"validate\" that was run both real and "
+		      "simulated: mvbench validate --db=");
 	add_ten();
-	ck_assert_int_eq(report(out, "--label=other"), EXIT_USER);
-	ck_assert_msg(strstr(out, "no cell with the label \"other\""), "%s", out);
+	expect_report("--label=other", EXIT_USER, "no cell with the label \"other\"");
 	/* a cell that was never run is asked for, and one that failed */
 	sql("UPDATE run SET config_hash = 'x'");
-	ck_assert_int_eq(report(out, "--workload=mlp --workers=1"), EXIT_USER);
+	ck_assert_int_eq(report("--workload=mlp --workers=1"), EXIT_USER);
 }
 
 /* ---- From start to end --------------------------------------------------- */
 
-static int mvbench(char out[OUTPUT], const char *words)
+static int mvbench(const char *words)
 {
 	char *command AUTOFREE = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench %s --db=%s/run.db "
 					  "--data-dir=%s 2>&1",
 					  words, folder, folder);
-	return command_output(command, out, OUTPUT);
+	return command_output(command, out, sizeof out);
 }
 
 static const char job[] = "[defaults]\n"
@@ -479,21 +456,20 @@ static void make_data(void)
 }
 
 /* Runs validate on the job file, simulated on the host, with more words. */
-static int validate(char out[OUTPUT], const char *words)
+static int validate(const char *words)
 {
 	char *all AUTOFREE = sentence("validate %s/job.ini --sim.platform=%s/host.xml "
 				      "--sim.step-time=40us --sim.update-time=20us "
 				      "--threshold-median=1e6 --threshold-p90=1e6 %s",
 				      folder, folder, words);
-	return mvbench(out, all);
+	return mvbench(all);
 }
 
 CASE("runs", .limit = 120, .set_up = make_data, .tear_down = folder_free);
 
 TEST(cells_run_real_and_simulated)
 {
-	char out[OUTPUT];
-	int status = validate(out, "--rounds=2");
+	int status = validate("--rounds=2");
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
 	ck_assert_msg(strstr(out, "1/6 simulated: softmax, asgd, 1 worker: "), "%s", out);
 	ck_assert_msg(strstr(out, "6/6 real, round 2: softmax, asgd, 1 worker: "), "%s", out);
@@ -507,17 +483,17 @@ TEST(cells_run_real_and_simulated)
 		   "2,4,1,2,2,2\r\n");
 
 	/* the same from the recorded runs; with the cells named, and not; and above a threshold */
-	ck_assert_int_eq(validate(out, "--only=report"), EXIT_OK);
-	ck_assert_int_eq(report(out, "--threshold-median=1e-9 --threshold-p90=1e6"), EXIT_FAILED);
-	ck_assert_msg(strstr(out, "is above --threshold-median=1e-09"), "%s", out);
+	ck_assert_int_eq(validate("--only=report"), EXIT_OK);
+	expect_report("--threshold-median=1e-9 --threshold-p90=1e6", EXIT_FAILED,
+		      "is above --threshold-median=1e-09");
 
 	/* a new simulation is compared with the existing real runs */
-	ck_assert_int_eq(validate(out, "--only=sim --sim.step-time=80us"), EXIT_OK);
+	ck_assert_int_eq(validate("--only=sim --sim.step-time=80us"), EXIT_OK);
 	expect_row("SELECT min(simulated_id), sum(n) FROM validation", "7,4\r\n");
 	expect_row("SELECT count(*) FROM run WHERE platform = 'mpi'", "4\r\n");
 
 	/* cells that cannot be compared are named */
-	ck_assert_int_eq(validate(out, "--only=report --workers=1,3"), EXIT_FAILED);
+	ck_assert_int_eq(validate("--only=report --workers=1,3"), EXIT_FAILED);
 	ck_assert_msg(strstr(out, "softmax, asgd, 3 workers  not run  not run"), "%s", out);
 	ck_assert_msg(strstr(out, "1 cell could not be compared"), "%s", out);
 }
@@ -526,14 +502,14 @@ TEST(cells_run_real_and_simulated)
  * whatever it is. */
 static void calibrate_and_run(const char *sections, int cells)
 {
-	char out[OUTPUT], want[32];
+	char want[32];
 	const char *batch = strstr(sections, "batch") ? "" : "batch = 60\n";
 	char *text AUTOFREE = sentence("[defaults]\n%sepochs = 2\n%s", batch, sections);
 	folder_text("job.ini", text);
 	char *words AUTOFREE = sentence("validate %s/job.ini --sim.platform=local --rounds=1 "
 					"--seconds=0.05 --threshold-median=1e6 --threshold-p90=1e6",
 					folder);
-	int status = mvbench(out, words);
+	int status = mvbench(words);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, out);
 	snprintf(want, sizeof want, "%d,%d,done,done\r\n", 2 * cells, cells);
 	expect_row("SELECT count(*), sum(platform = 'sim'), min(status), max(status) FROM run",
@@ -564,9 +540,8 @@ TEST(every_strategy_is_calibrated_and_run)
 /* Calibration measures times, with a learning rate of its own. */
 TEST(calibration_works_at_a_diverging_rate)
 {
-	char out[OUTPUT];
-	int status = mvbench(out, "calibrate --workload=softmax --batch=60 --lr=1000 --counts=1 "
-				  "--repetitions=1 --seconds=0.05");
+	int status = mvbench("calibrate --workload=softmax --batch=60 --lr=1000 --counts=1 "
+			     "--repetitions=1 --seconds=0.05");
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
 }
 
@@ -598,14 +573,13 @@ TEST(cells_of_all_kinds_are_calibrated_and_run, COUNT(other_cells))
 
 TEST(interruption_keeps_finished_runs)
 {
-	char out[OUTPUT];
 	char *command AUTOFREE = sentence(
 		"(echo older >%s/report; ASAN_OPTIONS=detect_leaks=0 timeout --preserve-status "
 		"-s INT 2 ./mvbench validate %s/job.ini --db=%s/run.db --data-dir=%s --workers=1 "
 		"--only=real --rounds=1000 --seed=1..50 --out=%s/report; echo status $?; cat "
 		"%s/report*) 2>&1 | tail -n 4",
 		folder, folder, folder, folder, folder, folder);
-	command_output(command, out, OUTPUT);
+	command_output(command, out, sizeof out);
 	ck_assert_msg(strstr(out, "status 130\n"), "%s", out);
 	ck_assert_msg(strstr(out, "mvbench: interrupted: "), "%s", out);
 	ck_assert_msg(strstr(out, " of 50000 runs are recorded"), "%s", out);
@@ -617,7 +591,6 @@ TEST(interruption_keeps_finished_runs)
 /* The interrupted repetition may have ended by itself: the watcher is stopped until it has. */
 TEST(interrupted_calibration_ends_validate)
 {
-	char out[OUTPUT];
 	char *command AUTOFREE = sentence(
 		"./mvbench calibrate --workload=softmax --batch=60 --counts=1 --repetitions=3 "
 		"--seconds=0.5 --db=%s/run.db --data-dir=%s >%s/said 2>&1 & run=$!; "
@@ -626,7 +599,7 @@ TEST(interrupted_calibration_ends_validate)
 		"sleep 0.05; done; kill -INT $run; kill -CONT $run; wait $run; echo status $?; "
 		"cat %s/said",
 		folder, folder, folder, folder, folder, folder);
-	command_output(command, out, OUTPUT);
+	command_output(command, out, sizeof out);
 	ck_assert_msg(strstr(out, "status 130\n") && !strstr(out, "repetition 2 of 3"), "%s", out);
 }
 
@@ -655,8 +628,8 @@ static const struct {
 
 TEST(validate_mistakes_are_refused, COUNT(refused))
 {
-	char out[OUTPUT], *words AUTOFREE = sentence("validate %s", refused[_i].words);
-	int status = mvbench(out, words);
+	char *words AUTOFREE = sentence("validate %s", refused[_i].words);
+	int status = mvbench(words);
 	char *path AUTOFREE = sentence("%s/run.db", folder);
 	ck_assert_msg(status == EXIT_USER && strstr(out, refused[_i].says), "%s: status %d: %s",
 		      refused[_i].words, status, out);
@@ -666,9 +639,8 @@ TEST(validate_mistakes_are_refused, COUNT(refused))
 /* A platform that the simulator refuses ends validate before the first real run. */
 TEST(unusable_platform_ends_validate_at_once)
 {
-	char out[OUTPUT];
 	folder_text("host.xml", "no XML");
-	int status = validate(out, "--rounds=1");
+	int status = validate("--rounds=1");
 	ck_assert_msg(status == EXIT_USER, "status %d: %s", status, out);
 	ck_assert_msg(strstr(out, "mvbench: --sim.platform="), "%s", out);
 	ck_assert_msg(strstr(out, "host.xml") && !strstr(out, "real"), "%s", out);

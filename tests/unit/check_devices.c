@@ -1131,17 +1131,15 @@ TEST(device_tests_cover_every_operation)
 /* --device names all devices, in the order of devices[]. */
 TEST(device_option_names_every_device)
 {
-	char *names = sentence("auto");
-	for (size_t i = 0; devices[i]; i++) {
-		char *more = sentence("%s|%s", names, devices[i]->name);
-
-		free(names);
-		names = more;
-		ck_assert_ptr_eq(device_find(devices[i]->name), devices[i]);
+	const char *name[16] = {"auto"};
+	size_t n = 0;
+	for (; devices[n]; n++) {
+		name[n + 1] = devices[n]->name;
+		ck_assert_ptr_eq(device_find(devices[n]->name), devices[n]);
 	}
+	char *names AUTOFREE = text_list(name, n + 1, "|");
 	ck_assert_str_eq(names, DEVICES);
 	ck_assert_ptr_null(device_find("tpu"));
-	free(names);
 }
 
 TEST(usable_devices_report_facts, LISTED(devices))

@@ -87,7 +87,7 @@ static const int32_t rows_used[] = {3, 0, 7, 11, 2, 19, 5, 13};
 
 static int64_t params_of(const struct workload *workload, struct image image, const char *depth)
 {
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	const struct data sample = {
 		.n = 1, .features = image_size(image), .classes = 10, .image = image};
 	fixture_open(&f, &device_none);
@@ -105,7 +105,6 @@ static int64_t params_of(const struct workload *workload, struct image image, co
 		ck_assert_uint_eq(pool->from.width, 8);
 		ck_assert_uint_eq(pool->from.channels, 64);
 	}
-	fixture_close(&f);
 	return params;
 }
 
@@ -138,16 +137,13 @@ TEST(activation_gradients_share_vectors)
 		"c4,3,1,1 n r [ c4,3,1,1 n r c4,3,1,1 n ] r a 3",
 		"c4,3,1,1 n r [ c4,3,1,1 n r c4,3,1,1 n ] r [ c4,3,1,1 n r c4,3,1,1 n ] r "
 		"[ c8,3,2,1 n r c8,3,1,1 n ] r [ c8,3,1,1 n r c8,3,1,1 n ] r a 3"};
-	struct fixture f;
 	for (size_t i = 0; i < COUNT(nets); i++) {
+		struct fixture f AUTOFIXTURE = {0};
 		open_images(&f, (struct image){8, 8, 2}, 3);
 		build(&f.w, &f.train, nets[i], INIT_HE);
 		ck_assert_msg(f.w.net->slots <= 3, "%zu vectors of gradients", f.w.net->slots);
 		for (size_t t = 0; t < f.w.net->slots; t++)
 			ck_assert_uint_le(f.w.net->slot[t].width, 8 * 8 * 4);
-		net_fini(&f.w);
-		model_close(&f.w);
-		fixture_close(&f);
 	}
 }
 
@@ -178,28 +174,22 @@ static const struct {
 
 TEST(image_net_gradients_match_finite_differences, COUNT(nets))
 {
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	open_images(&f, nets[_i].image, 4);
 	build(&f.w, &f.train, nets[_i].words, nets[_i].init);
 	f.w.index = rows_used;
 	check_gradient(&f.w, nets[_i].words);
-	net_fini(&f.w);
-	model_close(&f.w);
-	fixture_close(&f);
 }
 
 TEST(lowest_layers_compute_no_input_gradient)
 {
 	/* no gradient is computed below the lowest parameters */
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	open_images(&f, (struct image){6, 6, 2}, 4);
 	build(&f.w, &f.train, "m2,2,0 c3,3,1,1 r 4", INIT_HE);
 	ck_assert_ptr_null(f.w.net->layer[0].dy);
 	ck_assert_ptr_null(f.w.net->layer[1].dx);
 	ck_assert_ptr_nonnull(f.w.net->layer[1].dy);
-	net_fini(&f.w);
-	model_close(&f.w);
-	fixture_close(&f);
 }
 
 /* Invalid nets. */
@@ -263,8 +253,8 @@ TEST(initial_values_follow_he_and_uniform)
 {
 	/* He: N(0, 2 / fan-in), bias 0; uniform: within 1 / sqrt(fan-in), bias too */
 	const size_t fan_in = 3 * 3 * 8, n = 64 * fan_in;
-	struct fixture f;
 	for (int uniform = 0; uniform < 2; uniform++) {
+		struct fixture f AUTOFIXTURE = {0};
 		open_images(&f, (struct image){4, 4, 8}, 4);
 		build(&f.w, &f.train, "C64,3,1,1 n 4", uniform ? INIT_UNIFORM : INIT_HE);
 
@@ -288,9 +278,6 @@ TEST(initial_values_follow_he_and_uniform)
 			ck_assert_float_eq(running[i], 0);
 			ck_assert_float_eq(running[64 + i], 1);
 		}
-		net_fini(&f.w);
-		model_close(&f.w);
-		fixture_close(&f);
 	}
 }
 
@@ -313,7 +300,7 @@ static double trained_on(struct worker *w)
 TEST(running_statistics_affect_evaluation_only)
 {
 	/* evaluation uses the running statistics; training updates them and does not use them */
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	open_images(&f, (struct image){6, 6, 2}, 4);
 	build(&f.w, &f.train, "c3,3,1,1 n r [ c3,3,1,1 n ] r a 4", INIT_HE);
 	f.w.index = rows_used;
@@ -330,15 +317,12 @@ TEST(running_statistics_affect_evaluation_only)
 	vec_fill(f.w.buffer, 3);
 	ck_assert(fabs(evaluated(&f.w) - training) > 1e-2 * training);
 	ck_assert_double_eq(training, trained_on(&f.w));
-	net_fini(&f.w);
-	model_close(&f.w);
-	fixture_close(&f);
 }
 
 TEST(net_dropout_depends_on_key_in_training_only)
 {
 	/* dropout depends on the step's key, and acts in training only */
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	open_images(&f, (struct image){6, 6, 2}, 4);
 	build(&f.w, &f.train, "c3,3,1,1 r d 20 r d 4", INIT_HE);
 	f.w.index = rows_used;
@@ -351,9 +335,6 @@ TEST(net_dropout_depends_on_key_in_training_only)
 	f.dev.key = 2;
 	ck_assert(a != trained_on(&f.w));
 	ck_assert_double_eq(whole, evaluated(&f.w));
-	net_fini(&f.w);
-	model_close(&f.w);
-	fixture_close(&f);
 }
 
 /* ---- Augmentation of images ----------------------------------------------- */
@@ -377,7 +358,7 @@ TEST(augmentation_depends_on_row_epoch_and_seed)
 	static const int32_t other[] = {13, 5, 19, 2, 11, 7, 0, 3};
 	static float x[4][8 * FLOATS], plain[8 * FLOATS];
 	const size_t row = FLOATS * sizeof(float);
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	size_t differ = 0, moved = 0;
 	open_images(&f, (struct image){WIDTH, WIDTH, 2}, 4);
 	struct net *net = net_new(&f.w, &f.train);
@@ -418,9 +399,6 @@ TEST(augmentation_depends_on_row_epoch_and_seed)
 		moved += memcmp(plain + i * FLOATS, x[0] + i * FLOATS, row) != 0;
 	}
 	ck_assert_uint_ge(moved, 6);
-	net_fini(&f.w);
-	model_close(&f.w);
-	fixture_close(&f);
 }
 
 /* ---- Workloads ----------------------------------------------------------- */
@@ -437,7 +415,7 @@ CASE("workloads", .limit = 60, .set_up = made_set, .tear_down = folder_free);
 
 TEST(lenet_learns)
 {
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	int32_t index[IMAGES];
 	struct tally t;
 	fixture_open(&f, &device_cpu);
@@ -461,14 +439,13 @@ TEST(lenet_learns)
 	tally_take(&f.w, &t);
 	ck_assert_msg(t.correct >= 0.9 * TESTS, "%d of %d test images are right", (int)t.correct,
 		      TESTS);
-	fixture_close(&f);
 }
 
 /* A training step adds NORM_ALPHA of the mini-batch's statistics to (1 - NORM_ALPHA) of the running
  * ones. In epoch 0 both calls augment alike. */
 TEST(norm_statistics_are_those_of_the_rows)
 {
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	int32_t index[32];
 	struct tally ignored;
 	double most = 0;
@@ -494,7 +471,6 @@ TEST(norm_statistics_are_those_of_the_rows)
 	}
 	ck_assert_double_gt(most, 0.1);
 	tally_take(&f.w, &ignored);
-	fixture_close(&f);
 }
 
 /* One model over two workers, and two replicas, learn what one worker learns. */
@@ -519,8 +495,6 @@ TEST(split_image_nets_equal_one_worker, COUNT(splits))
 				splits[_i].tolerance * b.running_loss);
 	ck_assert_double_eq_tol(a.test_loss, b.test_loss, splits[_i].tolerance * b.test_loss);
 	ck_assert(b.test_loss < 0.98 * b.first_test_loss);
-	free(a.param);
-	free(b.param);
 }
 
 /* ---- CIFAR-10 ------------------------------------------------------------ */

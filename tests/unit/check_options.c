@@ -160,18 +160,16 @@ TEST(option_places_in_names_are_unique)
 TEST(help_prints_every_option)
 {
 	const char *part;
-	char *text = NULL;
-	size_t size = 0;
-	FILE *f = open_memstream(&text, &size);
+	struct text t;
+	FILE *f = text_open(&t);
 	help_rows(&(struct help){.f = f}, NULL, run_options);
 	help_rows(&(struct help){.f = f}, "periodic", plugin_find("periodic", &part)->options);
-	fclose(f);
+	char *text AUTOFREE = text_close(&t);
 	ck_assert_ptr_nonnull(strstr(text, "\n  --epochs=10 "));
 	ck_assert_ptr_nonnull(strstr(text, "(mean, sum)"));
 	ck_assert_ptr_nonnull(strstr(text, "--periodic.start=0 "));
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
 		ck_assert_msg(strlen(line) <= 100, "%s", line);
-	free(text);
 }
 
 TEST(readme_names_every_plug_in)
@@ -308,14 +306,11 @@ TEST(nearest_name_corrects_typos)
 
 TEST(json_is_utf8_for_any_input)
 {
-	char *text = NULL;
-	size_t n;
-	FILE *f = must(open_memstream(&text, &n));
-	text_json(f, "a\xff\"\xe2\x82\\\xc3\xa9\n\xc0");
-	fclose(f);
+	struct text t;
+	text_json(text_open(&t), "a\xff\"\xe2\x82\\\xc3\xa9\n\xc0");
+	char *text AUTOFREE = text_close(&t);
 #define NONE "\xef\xbf\xbd"
 	ck_assert_str_eq(text, "\"a" NONE "\\\"" NONE NONE "\\\\\xc3\xa9\\u000a" NONE "\"");
-	free(text);
 }
 
 /* ---- Command lines ------------------------------------------------------- */
@@ -427,24 +422,22 @@ static void not_made(const char *name, const char *value, const char *says)
 TEST(given_options_override_recipes)
 {
 	const struct setting s[] = {{"batch", "7"}, {"workload", "perceptron"}, {"batch", "8"}};
-	struct config c;
+	struct config c AUTOCONFIG = {0};
 	made(&c, s, 3);
 	ck_assert_str_eq(c.run.workload, "perceptron");
 	ck_assert_int_eq(c.run.batch, 8);
 	ck_assert_double_eq(c.run.lr, 1e-4); /* flashlight's */
 	ck_assert_double_eq(c.run.momentum, 0.9);
 	ck_assert_str_eq(c.run.strategy, "serial");
-	config_fini(&c);
 }
 
 TEST(every_recipe_is_valid)
 {
 	for (size_t i = 0; workloads[i]; i++) {
 		struct setting s = {"workload", workloads[i]->plugin.name};
-		struct config c;
+		struct config c AUTOCONFIG = {0};
 		made(&c, &s, 1);
 		ck_assert_ptr_eq(c.workload, workloads[i]);
-		config_fini(&c);
 	}
 }
 
@@ -482,21 +475,19 @@ TEST(last_strategy_ignores_options_of_others)
 	struct config c;
 	char *wrong AUTOFREE = config_init(&c, s, 3, true);
 	ck_assert_ptr_null(wrong);
-	struct config other;
+	struct config other AUTOCONFIG = {0};
 	made(&other, s + 2, 1);
 	ck_assert_mem_eq(c.strategy_opts, other.strategy_opts, c.strategy->plugin.opts_size);
 	config_fini(&c);
-	config_fini(&other);
 	wrong = config_init(&c, s, 3, false);
 	ck_assert_msg(wrong && strstr(wrong, "but the strategy is periodic"), "%s", wrong);
 }
 
 static void hash_given(const struct setting *s, size_t n, char hex[17])
 {
-	struct config c;
+	struct config c AUTOCONFIG = {0};
 	made(&c, s, n);
 	config_hash(&c, hex);
-	config_fini(&c);
 }
 
 TEST(config_hash_does_not_depend_on_spelling)
@@ -529,11 +520,10 @@ TEST(old_names_of_options_are_accepted)
 	const struct option *o = option_find(run_options, "judge-every");
 	char x[17], y[17], column[COLUMN_ROOM];
 	struct arguments a;
-	struct config c;
+	struct config c AUTOCONFIG = {0};
 	uint64_t hash = HASH_START;
 	made(&c, &new, 1);
 	config_each(&c, hash_old_name, &hash);
-	config_fini(&c);
 	hash_given(&old, 1, x);
 	hash_given(&new, 1, y);
 	ck_assert_str_eq(x, y);
@@ -545,41 +535,6 @@ TEST(old_names_of_options_are_accepted)
 	ck_assert_str_eq(a.option[0].name, "eval-every");
 	ck_assert_str_eq(arguments_value(&a, "eval-every"), "7");
 	arguments_free(&a);
-}
-
-/* A value other than the default. */
-static void other_value(const struct option *o, char *text, size_t room)
-{
-	if (strcmp(o->name, "workload") == 0)
-		snprintf(text, room, "tanh_mlp");
-	else if (strcmp(o->name, "strategy") == 0)
-		snprintf(text, room, "asgd");
-	else if (strcmp(o->name, "optimizer") == 0)
-		snprintf(text, room, "nesterov");
-	else if (strcmp(o->name, "lab.rate") == 0)
-		snprintf(text, room, "1mbit");
-	else if (strcmp(o->name, "lr-schedule") == 0)
-		snprintf(text, room, "step:7:x0.3");
-	else if (strcmp(o->name, "split") == 0)
-		snprintf(text, room, "fixed");
-	else if (strcmp(o->name, "sim.step-time") == 0 || strcmp(o->name, "sim.update-time") == 0)
-		snprintf(text, room, "3ms");
-	else if (strcmp(o->name, "speed") == 0 || strcmp(o->name, "sim.slow-link") == 0)
-		snprintf(text, room, "0:0.5");
-	else if (strcmp(o->name, "pause") == 0 || strcmp(o->name, "leave") == 0)
-		snprintf(text, room, "0:1s%s", *o->name == 'p' ? ":1s" : "");
-	else if (strcmp(o->name, "initial-model") == 0)
-		snprintf(text, room, "fedcba9876543210");
-	else if (o->type == OPT_STRING)
-		snprintf(text, room, "other");
-	else if (o->type == OPT_CHOICE)
-		snprintf(text, room, "%s", strrchr(o->choices, '|') + 1);
-	else if (o->type == OPT_BOOL)
-		snprintf(text, room, "%s", strcmp(o->def, "true") == 0 ? "false" : "true");
-	else if (o->max > 0 && o->max <= 1)
-		snprintf(text, room, "0.77");
-	else
-		snprintf(text, room, "%.17g", o->min + 2 + (atof(o->def) == o->min + 2));
 }
 
 static void hash_changes(const struct table_of *t, const struct option *o)
@@ -608,7 +563,7 @@ TEST(config_words_reproduce_the_configuration)
 	const struct setting s[] = {{"strategy", "periodic"},      {"periodic.start", "5"},
 				    {"lr", "0.30000000000000004"}, {"label", "two words"},
 				    {"workload", "mlp"},           {"mlp.hidden", "64"}};
-	struct config a, b;
+	struct config a AUTOCONFIG = {0}, b AUTOCONFIG = {0};
 	struct arguments args;
 	char x[17], y[17];
 	int n = 0;
@@ -625,8 +580,6 @@ TEST(config_words_reproduce_the_configuration)
 	ck_assert_double_eq(a.run.lr, b.run.lr);
 	arguments_free(&args);
 	free_words(words);
-	config_fini(&a);
-	config_fini(&b);
 }
 
 /* ---- Schedules ----------------------------------------------------------- */
@@ -712,11 +665,9 @@ TEST(invalid_lr_schedules_are_refused)
 
 static char *planned(const struct setting *s, size_t n, struct plan *p)
 {
-	struct config c;
+	struct config c AUTOCONFIG = {0};
 	made(&c, s, n);
-	char *wrong = plan_make(&c, p);
-	config_fini(&c);
-	return wrong;
+	return plan_make(&c, p);
 }
 
 TEST(plans_count_parameters_and_steps)
@@ -791,7 +742,7 @@ TEST(model_parallel_refuses_unsplittable_models)
 					    {"workers", "2"},
 					    {"strategy", row[i].strategy},
 					    {"hybrid.group", row[i].group}};
-		struct config c;
+		struct config c AUTOCONFIG = {0};
 		struct plan p;
 		made(&c, s, row[i].group ? 4 : 3);
 		c.workload = &whole;
@@ -801,7 +752,6 @@ TEST(model_parallel_refuses_unsplittable_models)
 		char *named AUTOFREE = sentence("--strategy=%s", row[i].strategy);
 		ck_assert_msg(!wrong || (strstr(wrong, named) && strstr(wrong, "perceptron")), "%s",
 			      wrong);
-		config_fini(&c);
 	}
 }
 

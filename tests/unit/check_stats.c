@@ -52,19 +52,15 @@ static const char *workload = "mlp"; /* of what add() adds */
 static void add(const char *strategy, int workers, int seed, const char *status, double accuracy,
 		double seconds)
 {
-	char *sql = sqlite3_mprintf(
-		"INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
-		"sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, "
-		"weight_decay, reduce, lr_scale, seed, device, platform, threads, straggle, "
-		"target_accuracy, train_size, params, host, cpu) VALUES ('running', 'h', %Q, "
-		"%Q, %d, 0, 1, 0, 1, 64, 0.1, 'constant', 0, 0, 'mean', 'none', %d, 'cpu', 'mpi', "
-		"1, 0, 0.8, 1000, 7, 'here', 'a CPU');"
-		"INSERT INTO epoch (run_id, epoch, seconds, test_loss, test_accuracy) VALUES "
-		"(last_insert_rowid(), 1, %!.17g, %!.17g, %!.17g);"
-		"UPDATE run SET status = %Q WHERE id = (SELECT max(id) FROM run)",
+	made_format(
+		db,
+		INSERT_RUN(", train_size, params, host, cpu",
+			   "'running', 'h', %Q, %Q, %d, %d, 1, 64, 1, 'mpi', 0.8, 1000, 7, 'here', "
+			   "'a CPU';"
+			   "INSERT INTO epoch (run_id, epoch, seconds, test_loss, test_accuracy) "
+			   "VALUES (last_insert_rowid(), 1, %!.17g, %!.17g, %!.17g);"
+			   "UPDATE run SET status = %Q WHERE id = (SELECT max(id) FROM run)"),
 		workload, strategy, workers, seed, seconds, 1 - accuracy, accuracy, status);
-	exec(sql);
-	sqlite3_free(sql);
 }
 
 /* ---- Intervals of medians ------------------------------------------------- */
@@ -89,12 +85,9 @@ TEST(median_ranks_match_exact_distribution)
 	       "3,11,0.9775;7,17,0.9653");
 	expect("SELECT count(*), min(n), max(n) FROM median_rank", "100,1,100");
 	/* the view grows to the number of runs */
-	exec("WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < 300) "
-	     "INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
-	     "sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, weight_decay, "
-	     "reduce, lr_scale, seed, device, platform, threads, straggle, target_accuracy) SELECT "
-	     "'pending', 'h', 'mlp', 'serial', 1, 0, 1, 0, 1, 64, 0.1, 'c', 0, 0, 'mean', 'none', "
-	     "n, 'cpu', 'mpi', 1, 0, 0 FROM i");
+	exec(INSERT_RUN("", "'pending', 'h', 'mlp', 'serial', 1, n, 1, 64, 1, 'mpi', 0 FROM (WITH "
+			    "RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < "
+			    "300) SELECT n FROM i)"));
 	expect("SELECT count(*), max(n) FROM median_rank", "300,300");
 	exec("CREATE TEMP TABLE rank AS SELECT * FROM median_rank");
 	for (int n = 6; n <= 300; n++) {
@@ -833,9 +826,7 @@ TEST(markdown_escapes_labels)
 	};
 	add("serial", 1, 1, "done", 0.9, 1);
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-		char *sql = sqlite3_mprintf("UPDATE run SET label = %Q", row[i].label);
-		exec(sql);
-		sqlite3_free(sql);
+		made_format(db, "UPDATE run SET label = %Q", row[i].label);
 		ck_says(EXIT_OK, "--runs --format=markdown", row[i].cell);
 	}
 }

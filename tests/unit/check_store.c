@@ -25,11 +25,22 @@ extern const struct command command_table;
 /* ---- A new folder for every test, and SQL without the store -------------- */
 
 static char path[96];
+static struct config plain; /* serial, with seed 1 */
+static struct sink sink;    /* of the store that was opened last */
+
+static struct config config_of(const char *seed, const char *label);
 
 static void set_up(void)
 {
 	folder_enter();
 	snprintf(path, sizeof(path), "%s/results.db", folder);
+	plain = config_of("1", "");
+}
+
+static void tear_down(void)
+{
+	config_fini(&plain);
+	folder_free();
 }
 
 static int files_in_folder(void)
@@ -61,12 +72,11 @@ static char *rows_of(const char *text)
 	return rows;
 }
 
-#define ck_rows(text, want) \
-	do { \
-		char *got_ = rows_of(text); \
-		ck_assert_str_eq(got_, want); \
-		free(got_); \
-	} while (0)
+static void ck_rows(const char *text, const char *want)
+{
+	char *got AUTOFREE = rows_of(text);
+	ck_assert_msg(strcmp(got, want) == 0, "%s\ngave %s\nnot  %s", text, got, want);
+}
 
 /* Asserts that this is a message that contains these words. */
 static void ck_sentence(char *got, const char *words)
@@ -85,15 +95,13 @@ static struct store *open_store(enum store_mode mode)
 {
 	struct store *s;
 	ck_fine(store_open(&s, path, mode));
+	sink = store_sink(s);
 	return s;
 }
 
 static void make_file(const char *text)
 {
-	FILE *f = fopen(path, "w");
-	ck_assert_ptr_nonnull(f);
-	fputs(text, f);
-	fclose(f);
+	folder_text("results.db", text);
 }
 
 static void make_empty_store(void)
@@ -129,16 +137,23 @@ static struct experiment experiment_of(const struct config *c, struct machine *m
 		.config = c, .machine = m, .plan = p, .started = "2026-01-02T03:04:05Z"};
 }
 
-static int64_t begin(struct store *s, const struct config *c)
+static int64_t begin(const struct config *c)
 {
 	struct machine m;
 	struct plan p;
 	struct experiment e = experiment_of(c, &m, &p);
-	struct sink sink = store_sink(s);
 	int64_t id = 0;
 	ck_fine(sink.begin(sink.self, &e, &id));
 	ck_assert_int_gt(id, 0);
 	return id;
+}
+
+/* The database, in which the plain configuration has begun to run. */
+static struct store *begun(void)
+{
+	struct store *s = open_store(STORE_WRITE);
+	begin(&plain);
+	return s;
 }
 
 /* Of real runs without a model. */
@@ -171,14 +186,13 @@ static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 
 /* ---- What is stored ------------------------------------------------------ */
 
-CASE("store", .limit = 60, .set_up = set_up, .tear_down = folder_free);
+CASE("store", .limit = 60, .set_up = set_up, .tear_down = tear_down);
 
 TEST(run_is_stored)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c AUTOCONFIG = config_of("5", "it's");
-	struct sink sink = store_sink(s);
-	int64_t id = begin(s, &c);
+	int64_t id = begin(&c);
 	struct epoch_row row = epoch_row(0, 0.1);
 	struct split_row ranks[2] = {
 		{.seconds = 1, .comm_s = 0.5, .bytes_sent = 3},
@@ -229,11 +243,8 @@ TEST(run_is_stored)
 /* Under the strategy's names. A resumed run deletes later epochs, and with them their values. */
 TEST(strategy_reports_are_stored)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c AUTOCONFIG = config_of("1", "");
-	struct sink sink = store_sink(s);
+	struct store *s = begun();
 	struct epoch_values said = {.of = {{"interval", 10, 4}, {"density", INFINITY, 1}}, .n = 2};
-	begin(s, &c);
 	for (int64_t epoch = 1; epoch <= 2; epoch++) {
 		struct epoch_row row = epoch_row(epoch, 0.5);
 		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, &said));
@@ -252,14 +263,12 @@ TEST(strategy_reports_are_stored)
 TEST(chosen_device_and_placement_are_stored)
 {
 	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
-	struct config c AUTOCONFIG = config_of("1", "");
 	struct machine m;
 	struct plan p;
-	struct experiment e = experiment_of(&c, &m, &p);
-	struct sink sink = store_sink(s);
+	struct experiment e = experiment_of(&plain, &m, &p);
 	int64_t id;
-	c.run.table_home = "auto";
-	ck_fine(store_pend(s, &c, &(int64_t){0}, 0, 0));
+	plain.run.table_home = "auto";
+	ck_fine(store_pend(s, &plain, &(int64_t){0}, 0, 0));
 	ck_rows("SELECT device, table_home, record FROM run", "auto,auto,0");
 	ck_fine(sink.begin(sink.self, &e, &id));
 	ck_fine(sink.end(sink.self, "done", NULL, &closing));
@@ -268,8 +277,8 @@ TEST(chosen_device_and_placement_are_stored)
 	p.device = "cuda";
 	p.facts = (struct device_facts){
 		.count = 1, .model = "a GPU", .driver = "1.2", .version = "CUDA 13"};
-	c.run.precision = "tf32";
-	c.run.record = true;
+	plain.run.precision = "tf32";
+	plain.run.record = true;
 	ck_fine(sink.begin(sink.self, &e, &id));
 	ck_rows("SELECT id, device, table_home, record, precision, transport, gpu, driver, cuda "
 		"FROM run ORDER BY id",
@@ -281,12 +290,9 @@ TEST(chosen_device_and_placement_are_stored)
 /* A push in each bin; none in bin 4, seven in bin 130. */
 TEST(staleness_histogram_sums_to_pushes)
 {
-	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
-	struct config c AUTOCONFIG = config_of("1", "");
-	struct sink sink = store_sink(s);
+	struct store *s AUTOCLOSE = begun();
 	struct epoch_row row = epoch_row(1, 0.5);
 	int64_t histogram[STALENESS_BINS] = {0};
-	begin(s, &c);
 	for (int i = 0; i < STALENESS_BINS; i++)
 		if (i != 4)
 			row.split.pushes += histogram[i] = i == 130 ? 7 : 1;
@@ -309,8 +315,6 @@ TEST(arrivals_are_stored_in_order)
 	enum { N = 3000 };
 	static const char *const kinds[] = {"push", "pull", "sync", "elastic", "drop"};
 	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
-	struct config c AUTOCONFIG = config_of("1", "");
-	struct sink sink = store_sink(s);
 	struct arrival *a AUTOFREE = must(calloc(N, sizeof(*a)));
 	/* two tables of three shards, the latest first, in two segments */
 	for (int i = 0; i < N; i++) {
@@ -321,7 +325,7 @@ TEST(arrivals_are_stored_in_order)
 				       .worker = i * i % 7};
 		memcpy(at->kind, kinds[i % 5], strlen(kinds[i % 5]));
 	}
-	begin(s, &c);
+	begin(&plain);
 	ck_fine(sink.arrivals(sink.self, a + N / 2, N / 2));
 	ck_rows("SELECT count(*) FROM arrival", "1500");
 	ck_fine(sink.arrivals(sink.self, a, N / 2));
@@ -346,13 +350,11 @@ TEST(arrivals_are_stored_in_order)
 
 TEST(plugin_options_are_stored)
 {
-	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
-	struct config c AUTOCONFIG = config_of("1", "");
+	struct store *s AUTOCLOSE = begun();
 	int64_t n = 0;
-	begin(s, &c);
-	for (const struct option *o = c.workload->plugin.options; o && o->name; o++) {
+	for (const struct option *o = plain.workload->plugin.options; o && o->name; o++) {
 		char text[256];
-		option_text(o, c.workload_opts, text, sizeof(text));
+		option_text(o, plain.workload_opts, text, sizeof(text));
 		char *ask AUTOFREE = sentence("SELECT value FROM run_option WHERE run_id = 1 AND "
 					      "part = 'workload' AND name = '%s'",
 					      o->name);
@@ -360,7 +362,7 @@ TEST(plugin_options_are_stored)
 		ck_rows(ask, want);
 		n++;
 	}
-	for (const struct option *o = c.strategy->plugin.options; o && o->name; o++)
+	for (const struct option *o = plain.strategy->plugin.options; o && o->name; o++)
 		n++;
 	char *want AUTOFREE = sentence("%lld", (long long)n);
 	ck_rows("SELECT count(*) FROM run_option", want);
@@ -383,45 +385,19 @@ TEST(every_core_option_has_a_column)
 
 static char *schema_shape(void);
 
-/* A value that is not the default, and that a configuration of simulated workers takes. */
-static const char *other_value(const struct option *o)
-{
-	static const struct setting odd[] = {{"workload", "tanh_mlp"},
-					     {"strategy", "easgd"},
-					     {"optimizer", "nesterov"},
-					     {"platform", "mpi"},
-					     {"lr-schedule", "step:7"},
-					     {"split", "dirichlet:2"},
-					     {"sim.step-time", "3ms"},
-					     {"sim.update-time", "3ms"},
-					     {"speed", "0:0.5"},
-					     {"sim.slow-link", "0:1"},
-					     {"pause", "0:1s:1s"},
-					     {"leave", "0:1s"},
-					     {"seed", "4"},
-					     {"momentum", "0.5"},
-					     {"lab.rate", "1mbit"},
-					     {"initial-model", "fedcba9876543210"}};
-	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
-		if (strcmp(odd[i].name, o->name) == 0)
-			return odd[i].value;
-	if (o->type == OPT_CHOICE)
-		return strrchr(o->choices, '|') + 1;
-	if (o->type == OPT_BOOL)
-		return strcmp(o->def, "true") == 0 ? "false" : "true";
-	return o->type == OPT_INT ? "7" : o->type == OPT_REAL || o->type == OPT_TIME ? "0.7" : "x";
-}
-
 /* For every option, two cells differ in config_hash if and only if they differ in the options that
  * option_info marks as deciding. config_key contains these, except the seed, and the options that
  * keep runs apart. Rows of pending cells contain options as given. */
 TEST(config_hash_and_config_key_agree)
 {
 	for (const struct option *o = run_options; o->name; o++) {
+		char value[64] = "mpi";
+		if (strcmp(o->name, "platform") != 0)
+			other_value(o, value, sizeof value);
 		/* with initial-model given, the file of --init-from is not read */
 		struct setting set[] = {{"platform", "sim"},
 					{"initial-model", "0123456789abcdef"},
-					{o->name, other_value(o)}};
+					{o->name, value}};
 		struct store *s = open_store(STORE_WRITE);
 		struct config c;
 		for (size_t n = 2; n <= 3; n++) {
@@ -491,10 +467,7 @@ static void drop_views_and_triggers(void)
 /* Older versions stored the running loss as training loss. */
 TEST(migrated_losses_keep_their_meaning)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c AUTOCONFIG = config_of("1", "");
-	begin(s, &c);
-	store_close(s);
+	store_close(begun());
 	drop_views_and_triggers();
 	sql(back_to_6);
 	sql("UPDATE run SET status = 'done';"
@@ -518,10 +491,7 @@ TEST(new_option_needs_no_migration)
 	char *fresh AUTOFREE = schema_shape();
 
 	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
-		struct store *s = open_store(STORE_WRITE);
-		struct config c AUTOCONFIG = config_of("1", "");
-		begin(s, &c);
-		store_close(s);
+		store_close(begun());
 		sql("UPDATE run SET status = 'done'");
 		drop_views_and_triggers();
 		sql("ALTER TABLE run DROP COLUMN speed; ALTER TABLE run DROP COLUMN sim_train;"
@@ -542,22 +512,21 @@ TEST(new_option_needs_no_migration)
 TEST(pending_row_becomes_the_run)
 {
 	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
-	struct config a AUTOCONFIG = config_of("1", ""), b AUTOCONFIG = config_of("2", "");
-	struct sink sink = store_sink(s);
+	struct config b AUTOCONFIG = config_of("2", "");
 	char hash[17], status[16], reason[256];
 	config_hash(&b, hash);
 	ck_assert_int_eq(store_cell(s, hash, status, reason), 0);
 	ck_assert_str_eq(status, "");
-	ck_fine(store_pend(s, &a, &(int64_t){0}, 0, 0));
+	ck_fine(store_pend(s, &plain, &(int64_t){0}, 0, 0));
 	ck_fine(store_pend(s, &b, &(int64_t){0}, 0, 0));
 	ck_fine(store_pend(s, &b, &(int64_t){0}, 0, 0));
-	ck_assert_int_eq(begin(s, &b), 2);
+	ck_assert_int_eq(begin(&b), 2);
 	ck_rows("SELECT id, status, seed FROM run ORDER BY id",
 		"1,pending,1;2,running,2;3,pending,2");
 	ck_fine(sink.end(sink.self, "diverged", "the loss is nan", &closing));
-	ck_assert_int_eq(begin(s, &b), 3);
+	ck_assert_int_eq(begin(&b), 3);
 	ck_fine(sink.end(sink.self, "done", NULL, &closing));
-	ck_assert_int_eq(begin(s, &b), 4);
+	ck_assert_int_eq(begin(&b), 4);
 	ck_fine(sink.end(sink.self, "failed", "why not", &closing));
 	ck_assert_int_eq(store_cell(s, hash, status, reason), 4);
 	ck_assert_str_eq(status, "failed");
@@ -567,9 +536,7 @@ TEST(pending_row_becomes_the_run)
 TEST(store_fail_marks_only_unfinished_runs)
 {
 	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
-	struct config c AUTOCONFIG = config_of("1", "");
-	struct sink sink = store_sink(s);
-	int64_t id = begin(s, &c);
+	int64_t id = begin(&plain);
 	ck_fine(store_fail(s, id, "gone"));
 	ck_rows("SELECT status, reason, finished IS NULL FROM run", "failed,gone,0");
 	ck_fine(sink.end(sink.self, "done", NULL, &closing));
@@ -580,48 +547,42 @@ TEST(store_fail_marks_only_unfinished_runs)
 TEST(runs_of_ended_processes_are_marked_failed)
 {
 	struct store *s = open_store(STORE_WRITE);
-	struct config c AUTOCONFIG = config_of("1", "");
-	struct sink sink = store_sink(s);
-	char *text;
 	pid_t child = fork();
 	if (child == 0)
 		_exit(0);
 	waitpid(child, NULL, 0);
 	for (int i = 0; i < 4; i++) {
-		begin(s, &c);
+		begin(&plain);
 		ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	}
 	store_close(s);
 	/* 1: its process is gone. 2: it runs. 3: its pid is used again. 4: on another machine. */
-	text = sentence("UPDATE run SET status = 'running', pid = iif(id IN (1, 4), %d, %d), "
-			"started = iif(id = 3, '2001-01-01T00:00:00Z', "
-			"strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')), "
-			"host = iif(id = 4, 'elsewhere', host), finished = NULL, "
-			"heartbeat = strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')",
-			(int)child, (int)getpid());
+	char *text AUTOFREE =
+		sentence("UPDATE run SET status = 'running', pid = iif(id IN (1, 4), %d, %d), "
+			 "started = iif(id = 3, '2001-01-01T00:00:00Z', "
+			 "strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')), "
+			 "host = iif(id = 4, 'elsewhere', host), finished = NULL, "
+			 "heartbeat = strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')",
+			 (int)child, (int)getpid());
 	sql(text);
-	free(text);
 	store_close(open_store(STORE_READ));
 	ck_rows("SELECT count(*) FROM run WHERE status = 'running'", "4");
 	store_close(open_store(STORE_WRITE));
-	text = sentence("1,failed,interrupted: its process %d is gone,1;2,running,null,0;"
-			"3,failed,interrupted: its process %d is gone,1;4,running,null,0",
-			(int)child, (int)getpid());
-	ck_rows("SELECT id, status, reason, finished IS NOT NULL FROM run", text);
-	free(text);
+	char *want AUTOFREE =
+		sentence("1,failed,interrupted: its process %d is gone,1;2,running,null,0;"
+			 "3,failed,interrupted: its process %d is gone,1;4,running,null,0",
+			 (int)child, (int)getpid());
+	ck_rows("SELECT id, status, reason, finished IS NOT NULL FROM run", want);
 }
 
 /* A killed process still exists while the kernel frees its memory. */
 TEST(runs_of_exiting_processes_are_marked_failed)
 {
 	enum { BYTES = 1 << 30 };
-	struct store *s = open_store(STORE_WRITE);
-	struct config c AUTOCONFIG = config_of("1", "");
-	char line[2], *text;
+	char line[2];
 	size_t words = 1;
 	int ready[2];
-	begin(s, &c);
-	store_close(s);
+	store_close(begun());
 	ck_assert_int_eq(pipe(ready), 0);
 	pid_t child = fork();
 	if (child == 0) {
@@ -634,20 +595,18 @@ TEST(runs_of_exiting_processes_are_marked_failed)
 			pause();
 	}
 	ck_assert_int_eq(read(ready[0], line, 1), 1);
-	text = sentence("UPDATE run SET pid = %d, "
-			"started = strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')",
-			(int)child);
+	char *text AUTOFREE = sentence("UPDATE run SET pid = %d, "
+				       "started = strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')",
+				       (int)child);
+	char *words_of AUTOFREE = sentence("/proc/%d/cmdline", (int)child);
 	sql(text);
-	free(text);
-	text = sentence("/proc/%d/cmdline", (int)child);
 	kill(child, SIGKILL);
 	while (words) {
-		FILE *f = fopen(text, "r");
+		FILE *f = fopen(words_of, "r");
 		words = f ? fread(line, 1, 1, f) : 0;
 		if (f)
 			fclose(f);
 	}
-	free(text);
 	store_close(open_store(STORE_WRITE));
 	ck_rows("SELECT status FROM run", "failed");
 	waitpid(child, NULL, 0);
@@ -655,13 +614,10 @@ TEST(runs_of_exiting_processes_are_marked_failed)
 
 TEST(killed_run_stays_readable)
 {
-	struct config c AUTOCONFIG = config_of("1", "");
 	struct epoch_row row = epoch_row(0, 0.1);
 	pid_t child = fork();
 	if (child == 0) {
-		struct store *s = open_store(STORE_WRITE);
-		struct sink sink = store_sink(s);
-		begin(s, &c);
+		begun();
 		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
 		raise(SIGKILL);
 	}
@@ -674,11 +630,8 @@ TEST(killed_run_stays_readable)
 
 TEST(deleted_run_accepts_no_epochs)
 {
-	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
-	struct config c AUTOCONFIG = config_of("1", "");
-	struct sink sink = store_sink(s);
+	struct store *s AUTOCLOSE = begun();
 	struct epoch_row row = epoch_row(0, 0.1);
-	begin(s, &c);
 	sql("DELETE FROM run");
 	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL), "was deleted while it ran");
 	ck_fine(sink.end(sink.self, "failed", "deleted", &closing));
@@ -747,11 +700,8 @@ TEST(unwritable_paths_are_refused)
 
 TEST(read_only_database_can_be_read)
 {
-	struct config c AUTOCONFIG = config_of("1", "");
-	struct store *s = open_store(STORE_WRITE);
 	int status;
-	begin(s, &c);
-	store_close(s);
+	store_close(begun());
 	chmod(path, 0444);
 	chmod(folder, 0555);
 	pid_t child = fork(); /* root may write anywhere */
@@ -759,7 +709,7 @@ TEST(read_only_database_can_be_read)
 		if (geteuid() == 0)
 			ck_assert_int_eq(setuid(65534), 0);
 		ck_refused(STORE_WRITE, "cannot be written");
-		s = open_store(STORE_READ);
+		struct store *s = open_store(STORE_READ);
 		FILE *f = tmpfile();
 		ck_fine(query_run_json(s, f, 1));
 		ck_assert_int_gt(ftell(f), 0);
@@ -856,16 +806,10 @@ TEST(versions_0_to_2_migrate, 3)
 		remove(path);
 		sql(tables_2);
 		sql("CREATE VIEW speedup AS SELECT 1 FROM epoch;"
-		    "CREATE VIEW run_summary AS SELECT id FROM run;"
-		    "INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
-		    "sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, "
-		    "weight_decay, reduce, lr_scale, seed, device, platform, threads, straggle, "
-		    "target_accuracy) "
-		    "VALUES ('done', 'h', 'mlp', 'asgd', 2, 0, 1, 0, 1, 64, 0.1, 'constant', 0, 0, "
-		    "'mean', 'none', 1, 'cpu', 'mpi', 1, 0, 0), ('done', 'i', 'mlp', 'serial', 1, "
-		    "0, "
-		    "1, 0, 1, 64, 0.1, 'constant', 0, 0, 'mean', 'none', 1, 'cpu', 'mpi', 1, 0, 0);"
-		    "INSERT INTO epoch VALUES (1, 1, 2, 1, 0.5, 0.25, 1, 0.5, 1, 0.5, 9, 1.5, 4);"
+		    "CREATE VIEW run_summary AS SELECT id FROM run");
+		sql(INSERT_RUN("", "'done', 'h', 'mlp', 'asgd', 2, 1, 1, 64, 1, 'mpi', 0"));
+		sql(INSERT_RUN("", "'done', 'i', 'mlp', 'serial', 1, 1, 1, 64, 1, 'mpi', 0"));
+		sql("INSERT INTO epoch VALUES (1, 1, 2, 1, 0.5, 0.25, 1, 0.5, 1, 0.5, 9, 1.5, 4);"
 		    "INSERT INTO rank_epoch VALUES (1, 1, 0, 2, 1, 0.5, 0.25, 9, 1.5, 4);"
 		    "INSERT INTO run_option VALUES (1, 'strategy', 'a', 'b');"
 		    "INSERT INTO baseline VALUES ('main', 2, '2026-01-02T03:04:05Z')");
@@ -893,13 +837,10 @@ TEST(versions_0_to_2_migrate, 3)
 			"dropped_fraction FROM run_summary",
 			"asgd 2w,2.0,1.5,4,null;serial,null,null,null,null");
 		/* new runs are stored next to the old ones */
-		struct store *s AUTOCLOSE = open_store(STORE_WRITE);
-		struct config c AUTOCONFIG = config_of("1", "");
-		struct sink sink = store_sink(s);
+		struct store *s AUTOCLOSE = begun();
 		struct epoch_row row = epoch_row(1, 0.5);
 		int64_t histogram[STALENESS_BINS] = {[2] = 3};
 		row.split.pushes = 3;
-		begin(s, &c);
 		ck_fine(sink.epoch(sink.self, &row, &row.split, 1, histogram, NULL));
 		ck_rows("SELECT e.run_id, e.pushes, r.pushes, h.pushes FROM epoch AS e "
 			"JOIN rank_epoch AS r USING (run_id, epoch) "
@@ -924,12 +865,9 @@ TEST(version_8_migrates)
 	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
 		remove(path);
 		sql(tables_8);
-		sql("INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
-		    "sync_every, barrier_every, epochs, batch, deal, lr, lr_schedule, momentum, "
-		    "weight_decay, reduce, lr_scale, seed, device, platform, threads, straggle, "
-		    "target_accuracy) VALUES ('done', 'h', 'mlp', 'asgd', 2, 0, 1, 0, 1, 64, "
-		    "'dynamic', 0.1, 'constant', 0, 0, 'mean', 'none', 1, 'cpu', 'mpi', 1, 0, 0);"
-		    "INSERT INTO epoch (run_id, epoch, train_loss) VALUES (1, 1, 0.5)");
+		sql(INSERT_RUN(", deal",
+			       "'done', 'h', 'mlp', 'asgd', 2, 1, 1, 64, 1, 'mpi', 0, 'dynamic'"));
+		sql("INSERT INTO epoch (run_id, epoch, train_loss) VALUES (1, 1, 0.5)");
 		store_close(open_store((enum store_mode)mode));
 		ck_rows("PRAGMA user_version", "15");
 		char *migrated AUTOFREE = columns_of_all();
@@ -937,11 +875,8 @@ TEST(version_8_migrates)
 		ck_rows("SELECT config_hash, deal, split, sweep_round FROM run",
 			"h,dynamic,shuffled,null");
 		ck_rows("SELECT running_loss, train_loss FROM run_summary", "0.5,null");
-		struct store *s AUTOCLOSE = open_store(STORE_WRITE);
-		struct config c AUTOCONFIG = config_of("1", "");
-		struct sink sink = store_sink(s);
+		struct store *s AUTOCLOSE = begun();
 		struct epoch_row row = epoch_row(1, 0.5);
-		begin(s, &c);
 		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
 		ck_fine(sink.end(sink.self, "done", NULL, &closing));
 		ck_rows("SELECT id, status, test_accuracy FROM run_summary ORDER BY id",
@@ -949,32 +884,29 @@ TEST(version_8_migrates)
 	}
 }
 
+/* Makes the database an older one with this SQL. Opened, it must have the tables of before. */
+static void expect_migrated(char *(*tables)(void), const char *back)
+{
+	char *fresh AUTOFREE = tables();
+	drop_views_and_triggers();
+	sql(back);
+	store_close(open_store(STORE_WRITE));
+	ck_rows("PRAGMA user_version", "15");
+	char *migrated AUTOFREE = tables();
+	ck_assert_str_eq(migrated, fresh);
+}
+
 TEST(version_9_migrates)
 {
 	make_empty_store();
-	char *fresh AUTOFREE = columns_of_all();
-	drop_views_and_triggers();
-	sql(BACK_TO_9 "ALTER TABLE run DROP COLUMN placement; ALTER TABLE run DROP COLUMN "
-		      "train_rows; PRAGMA user_version = 9");
 	/* the same cell on one machine, and on those of two hostfiles */
-	for (int id = 1; id <= 3; id++) {
-		char *text AUTOFREE = sentence(
-			"INSERT INTO run (id, status, config_hash, workload, strategy, workers, "
-			"servers, sync_every, barrier_every, epochs, batch, lr, lr_schedule, "
-			"momentum, weight_decay, reduce, lr_scale, seed, device, platform, "
-			"hostfile, threads, straggle, target_accuracy) VALUES (%d, 'done', 'h', "
-			"'mlp', 'asgd', 2, 0, 1, 0, 1, 64, 0.1, 'constant', 0, 0, 'mean', 'none', "
-			"1, 'cpu', 'mpi', '%s', 1, 0, 0)",
-			id,
-			id == 1   ? ""
-			: id == 2 ? "a"
-				  : "b");
-		sql(text);
-	}
-	store_close(open_store(STORE_WRITE));
-	ck_rows("PRAGMA user_version", "15");
-	char *migrated AUTOFREE = columns_of_all();
-	ck_assert_str_eq(migrated, fresh);
+	expect_migrated(
+		columns_of_all, BACK_TO_9
+		"ALTER TABLE run DROP COLUMN placement; ALTER TABLE run DROP COLUMN train_rows; "
+		"PRAGMA user_version = 9;" INSERT_RUN(
+			", hostfile",
+			"'done', 'h', 'mlp', 'asgd', 2, 1, 1, 64, 1, 'mpi', 0, value FROM "
+			"json_each('[\"\", \"a\", \"b\"]')"));
 	ck_rows("SELECT count(*), count(DISTINCT config_key) FROM run_summary", "3,3");
 	ck_rows("SELECT network FROM run ORDER BY id", "null;hostfile a;hostfile b");
 }
@@ -982,46 +914,29 @@ TEST(version_9_migrates)
 /* Version 13 added resumptions and options of optimisers. */
 TEST(version_12_migrates)
 {
-	struct store *s = open_store(STORE_WRITE);
-	struct config c AUTOCONFIG = config_of("1", "");
-	begin(s, &c);
-	store_close(s);
-	char *fresh AUTOFREE = columns_of_all();
-	drop_views_and_triggers();
-	sql(BACK_TO_13
-	    "DROP TABLE resumption; DROP TABLE run_option; CREATE TABLE run_option (run_id INTEGER "
-	    "NOT NULL REFERENCES run (id) ON DELETE CASCADE, part TEXT NOT NULL CHECK (part IN "
-	    "('strategy', 'workload')), name TEXT NOT NULL, value TEXT, PRIMARY KEY (run_id, part, "
-	    "name)) STRICT, WITHOUT ROWID; INSERT INTO run_option VALUES (1, 'strategy', 'period', "
-	    "'7'); PRAGMA user_version = 12");
-	store_close(open_store(STORE_WRITE));
-	ck_rows("PRAGMA user_version", "15");
+	store_close(begun());
+	expect_migrated(
+		columns_of_all, BACK_TO_13
+		"DROP TABLE resumption; DROP TABLE run_option; CREATE TABLE run_option (run_id "
+		"INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE, part TEXT NOT NULL CHECK "
+		"(part IN ('strategy', 'workload')), name TEXT NOT NULL, value TEXT, PRIMARY KEY "
+		"(run_id, part, name)) STRICT, WITHOUT ROWID; INSERT INTO run_option VALUES (1, "
+		"'strategy', 'period', '7'); PRAGMA user_version = 12");
 	sql("INSERT INTO run_option VALUES (1, 'optimizer', 'beta1', '0.8')");
 	ck_rows("SELECT group_concat(part || name || value, ' ') FROM run_option",
 		"optimizerbeta10.8 strategyperiod7");
-	char *migrated AUTOFREE = columns_of_all();
-	ck_assert_str_eq(migrated, fresh);
 }
 
 /* Version 14 added the values that strategies report for epochs. */
 TEST(version_13_migrates)
 {
-	make_empty_store();
-	char *fresh AUTOFREE = schema_shape();
-	struct store *s = open_store(STORE_WRITE);
-	struct config c AUTOCONFIG = config_of("1", "");
-	struct sink sink = store_sink(s);
+	struct store *s = begun();
 	struct epoch_row row = epoch_row(1, 0.5);
-	begin(s, &c);
 	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
 	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 	store_close(s);
-	drop_views_and_triggers();
-	sql(BACK_TO_13 "DROP TABLE epoch_value; PRAGMA user_version = 13");
-	store_close(open_store(STORE_WRITE));
-	ck_rows("PRAGMA user_version", "15");
-	char *migrated AUTOFREE = schema_shape();
-	ck_assert_str_eq(migrated, fresh);
+	expect_migrated(schema_shape,
+			BACK_TO_13 "DROP TABLE epoch_value; PRAGMA user_version = 13");
 	ck_rows("SELECT r.test_accuracy, e.epoch, v.name FROM run_summary AS r JOIN epoch AS e ON "
 		"e.run_id = r.id LEFT JOIN epoch_value AS v USING (run_id, epoch)",
 		"0.5,1,null");
@@ -1030,14 +945,9 @@ TEST(version_13_migrates)
 TEST(version_11_migrates)
 {
 	make_empty_store();
-	char *fresh AUTOFREE = columns_of_all();
-	drop_views_and_triggers();
-	sql(BACK_TO_11 "ALTER TABLE run DROP COLUMN init_from; ALTER TABLE run DROP COLUMN "
-		       "initial_model; PRAGMA user_version = 11");
-	store_close(open_store(STORE_WRITE));
-	ck_rows("PRAGMA user_version", "15");
-	char *migrated AUTOFREE = columns_of_all();
-	ck_assert_str_eq(migrated, fresh);
+	expect_migrated(columns_of_all, BACK_TO_11
+			"ALTER TABLE run DROP COLUMN init_from; ALTER TABLE run DROP COLUMN "
+			"initial_model; PRAGMA user_version = 11");
 }
 
 /* ---- Heartbeats ------------------------------------------------------------------ */
@@ -1073,10 +983,7 @@ TEST(remote_runs_without_heartbeat_are_marked_failed)
 
 TEST(running_run_updates_heartbeat)
 {
-	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
-	struct config c AUTOCONFIG = config_of("1", "");
-	struct sink sink = store_sink(s);
-	begin(s, &c);
+	struct store *s AUTOCLOSE = begun();
 	ck_rows("SELECT heartbeat = started FROM run", "1");
 	heartbeat_stop(s);
 	sql("UPDATE run SET heartbeat = '2000'");
@@ -1092,14 +999,9 @@ TEST(running_run_updates_heartbeat)
 
 TEST(locked_database_is_reported)
 {
-	sqlite3 *other;
-	make_empty_store();
-	ck_assert_int_eq(sqlite3_open(path, &other), SQLITE_OK);
-	ck_assert_int_eq(sqlite3_exec(other,
-				      "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;"
-				      "PRAGMA user_version = 1",
-				      NULL, NULL, NULL),
-			 SQLITE_OK);
+	sqlite3 *other = made_open("results.db");
+	made_sql(other,
+		 "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; PRAGMA user_version = 1");
 	struct store *s;
 	ck_sentence(store_open(&s, path, STORE_WRITE), "locked by another process");
 	sqlite3_close(other);
@@ -1128,11 +1030,8 @@ static void fill_disk(bool full)
 
 TEST(full_disk_ends_the_run)
 {
-	struct config c AUTOCONFIG = config_of("1", "");
-	struct store *s = open_store(STORE_WRITE);
-	struct sink sink = store_sink(s);
+	struct store *s = begun();
 	struct epoch_row row = epoch_row(0, 0.1);
-	begin(s, &c);
 	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
 	fill_disk(true);
 	row.epoch = 1;
@@ -1148,14 +1047,9 @@ TEST(full_disk_ends_the_run)
 /* ---- What the views compute ---------------------------------------------- */
 
 #define RUN(strategy, workers, x, seed, status) \
-	"INSERT INTO run (status, config_hash, workload, strategy, workers, servers, sync_every, " \
-	"barrier_every, epochs, batch, lr, lr_schedule, momentum, weight_decay, reduce, " \
-	"lr_scale, " \
-	"seed, device, platform, threads, straggle, target_accuracy, train_size, params, " \
-	"table_home, transport) VALUES " \
-	"('" status "', 'h', 'mlp', '" strategy "', " #workers ", 0, " #x \
-	", 0, 4, 64, 0.1, 'constant', " \
-	"0, 0, 'mean', 'none', " #seed ", 'cpu', 'mpi', 1, 0, 0.9, 1000, 7, 'shared', 'ipc');"
+	INSERT_RUN(", train_size, params, table_home, transport", \
+		   "'" status "', 'h', 'mlp', '" strategy "', " #workers ", " #seed ", 4, 64, " #x \
+		   ", 'mpi', 0.9, 1000, 7, 'shared', 'ipc';")
 /* An epoch of 20 pushes: 1/2 of the seconds computes, 1/4 communicates, 1/8 waits. */
 #define EPOCH(run, epoch, seconds, accuracy) \
 	"INSERT INTO epoch VALUES (" #run ", " #epoch ", " #seconds ", " #seconds \
@@ -1300,15 +1194,12 @@ TEST(speedups_are_right)
 /* What query_print writes; wrong: its message. */
 static char *printed(enum format format, const char *query, const char *param, char **wrong)
 {
-	struct store *s = open_store(STORE_READ);
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = open_memstream(&text, &n);
+	struct store *s AUTOCLOSE = open_store(STORE_READ);
+	struct text t;
+	FILE *f = text_open(&t);
 	int64_t rows = -1;
 	*wrong = query_print(s, f, format, query, &param, param ? 1 : 0, &rows);
-	fclose(f);
-	store_close(s);
-	return text;
+	return text_close(&t);
 }
 
 static void ck_printed(enum format format, const char *query, const char *param, const char *want)
@@ -1381,16 +1272,14 @@ TEST(queries_other_than_select_are_refused)
 
 TEST(run_is_one_json_object)
 {
-	char *text = NULL;
-	size_t n = 0;
+	struct text t;
 	make_empty_store();
 	sql(four_configurations);
-	struct store *s = open_store(STORE_READ);
-	FILE *f = open_memstream(&text, &n);
+	struct store *s AUTOCLOSE = open_store(STORE_READ);
+	FILE *f = text_open(&t);
 	ck_fine(query_run_json(s, f, 5));
 	ck_sentence(query_run_json(s, f, 99), "no run 99");
-	fclose(f);
-	store_close(s);
+	char *text AUTOFREE = text_close(&t);
 	ck_assert_str_eq(
 		text,
 		"{\"id\": 5, \"status\": \"done\", \"strategy\": \"asgd\", "
@@ -1400,13 +1289,12 @@ TEST(run_is_one_json_object)
 		"\"samples_per_second\": 250, \"cores_share\": null, \"comm_fraction\": 0.25, "
 		"\"staleness_mean\": 1, \"staleness_max\": 10, "
 		"\"dropped_fraction\": 0}\n");
-	free(text);
 }
 
 /* ---- mvbench table ------------------------------------------------------- */
 
-/* Runs the command; out and err get what it wrote. */
-static int table(char **out, char **err, const char *const *words)
+/* Runs the command; the files out and err get what it wrote. */
+static int table(const char *const *words)
 {
 	const char *word[16];
 	char *db AUTOFREE = sentence("--db=%s", path);
@@ -1414,17 +1302,14 @@ static int table(char **out, char **err, const char *const *words)
 	for (word[n++] = db; *words; words++)
 		word[n++] = *words;
 	word[n] = NULL;
-	int status = start_command(&command_table, word);
-	*out = folder_read("out");
-	*err = folder_read("err");
-	return status;
+	return start_command(&command_table, word);
 }
 
 static void ck_table(int want_status, const char *want_out, const char *want_err,
 		     const char *const *words)
 {
-	char *out, *err;
-	int status = table(&out, &err, words);
+	int status = table(words);
+	char *out AUTOFREE = folder_read("out"), *err AUTOFREE = folder_read("err");
 	ck_assert_msg(status == want_status, "status %d: %s", status, err);
 	if (want_out)
 		ck_assert_str_eq(out, want_out);
@@ -1432,8 +1317,6 @@ static void ck_table(int want_status, const char *want_out, const char *want_err
 		ck_assert_msg(strstr(err, want_err), "\"%s\" lacks \"%s\"", err, want_err);
 	else
 		ck_assert_str_eq(err, "");
-	free(out);
-	free(err);
 }
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -1488,14 +1371,11 @@ TEST(table_lists_configurations)
 
 TEST(table_shows_dropped_pushes_only_if_any)
 {
-	char *out, *err;
 	make_empty_store();
 	sql(four_configurations);
 	sql("UPDATE epoch SET dropped = 5 WHERE run_id = 3");
-	ck_assert_int_eq(table(&out, &err, WORDS("--where=workers = 4")), 0);
-	ck_assert_ptr_null(strstr(out, "dropped"));
-	free(out);
-	free(err);
+	ck_assert_int_eq(table(WORDS("--where=workers = 4")), 0);
+	expect_said("out", "dropped", false);
 	ck_table(
 		0,
 		"workload  configuration  workers  X  n  accuracy %                 95 %  "
@@ -1523,13 +1403,10 @@ TEST(table_distinguishes_configurations_of_equal_name)
 	sql("UPDATE run SET lr = 0.2, label = 'b' WHERE id = 5;"
 	    "INSERT INTO run_option VALUES (6, 'strategy', 'beta', '0.5');"
 	    "DELETE FROM run WHERE id NOT IN (4, 5, 6)");
-	char *out, *err;
-	ck_assert_int_eq(table(&out, &err, WORDS("--runs", "--format=csv")), 0);
-	ck_assert_ptr_nonnull(strstr(out, "\r\n4,mlp,asgd 4w lr=0.1,"));
-	ck_assert_ptr_nonnull(strstr(out, "\r\n5,mlp,\"asgd 4w lr=0.2, b\","));
-	ck_assert_ptr_nonnull(strstr(out, "\r\n6,mlp,asgd 4w lr=0.1 asgd.beta=0.5,"));
-	free(out);
-	free(err);
+	ck_assert_int_eq(table(WORDS("--runs", "--format=csv")), 0);
+	expect_said("out", "\r\n4,mlp,asgd 4w lr=0.1,", true);
+	expect_said("out", "\r\n5,mlp,\"asgd 4w lr=0.2, b\",", true);
+	expect_said("out", "\r\n6,mlp,asgd 4w lr=0.1 asgd.beta=0.5,", true);
 }
 
 TEST(table_refuses_invalid_options)
@@ -1552,11 +1429,7 @@ TEST(table_refuses_invalid_options)
 
 TEST(table_prints_help)
 {
-	char *out, *err;
-	ck_assert_int_eq(table(&out, &err, WORDS("--help")), 0);
-	ck_assert_ptr_nonnull(strstr(out, "--where"));
-	ck_assert_ptr_nonnull(strstr(out, "samples_per_second"));
-	ck_assert_str_eq(err, "");
-	free(out);
-	free(err);
+	ck_table(0, NULL, NULL, WORDS("--help"));
+	expect_said("out", "--where", true);
+	expect_said("out", "samples_per_second", true);
 }

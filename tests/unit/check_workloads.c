@@ -52,7 +52,7 @@ CASE("devices", .limit = 60); /* each test starts the GPU again */
 TEST(sgd_step_matches_double_precision, LISTED(devices))
 {
 	enum { N = 1003 };
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	if (!open_device(&f, _i))
 		return;
 	for (int with = 0; with < 2; with++) {
@@ -83,14 +83,13 @@ TEST(sgd_step_matches_double_precision, LISTED(devices))
 			ck_assert_ptr_null(f.w.moment[0]);
 		model_close(&f.w);
 	}
-	fixture_close(&f);
 }
 
 TEST(new_vectors_are_zero_and_aligned, LISTED(devices))
 {
 	static const size_t lengths[] = {
 		0, 1, 15, 16383, 16384, 16385, 1 << 20, (1 << 20) + 1, 3 << 20, (5 << 20) + 7};
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	if (!open_device(&f, _i))
 		return;
 	for (int again = 0; again < 2; again++) /* memory that was freed dirty is zeroed */
@@ -108,7 +107,6 @@ TEST(new_vectors_are_zero_and_aligned, LISTED(devices))
 			vec_fill(v, 7);
 			vec_free(v);
 		}
-	fixture_close(&f);
 }
 
 /* ---- Lengths are checked: each of these must end the process, with these words ---- */
@@ -394,16 +392,15 @@ CASE("workloads", .limit = 60, .set_up = made_set, .tear_down = folder_free);
 
 TEST(workload_gradients_match_finite_differences, LISTED(workloads))
 {
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	open_workload(&f, workloads[_i], 0);
 	check_gradient(&f.w, workloads[_i]->plugin.name);
-	fixture_close(&f);
 }
 
 TEST(workload_training_lowers_loss, LISTED(workloads))
 {
 	/* thirty steps with the recipe's rate on one mini-batch lower its loss */
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	struct tally first, last;
 	open_workload(&f, workloads[_i], 0.9);
 	for (const struct setting *s = workloads[_i]->recipe; s && s->name; s++)
@@ -422,14 +419,13 @@ TEST(workload_training_lowers_loss, LISTED(workloads))
 	ck_assert_int_eq(last.rows, COUNT(rows_used) * data_targets(&f.train));
 	ck_assert_msg(last.loss < 0.9 * first.loss, "%s: loss %g after %g",
 		      workloads[_i]->plugin.name, last.loss, first.loss);
-	fixture_close(&f);
 }
 
 TEST(workload_evaluation_changes_no_state, LISTED(workloads))
 {
 	/* evaluation gives the loss of the gradient step, for any rows, and changes nothing; with
 	 * batch normalisation the loss differs */
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	struct tally a, b;
 	open_workload(&f, workloads[_i], 0);
 	f.w.test = &f.train;
@@ -466,7 +462,6 @@ TEST(workload_evaluation_changes_no_state, LISTED(workloads))
 	step_gradient(&f.w);
 	tally_take(&f.w, &b);
 	ck_assert_int_eq(b.rows, 3 * data_targets(&f.train));
-	fixture_close(&f);
 }
 
 TEST(seed_determines_initial_model, LISTED(workloads))
@@ -507,7 +502,7 @@ TEST(workload_parameter_counts_match_papers)
 	};
 	for (size_t i = 0; workloads[i]; i++) {
 		const char *name = workloads[i]->plugin.name;
-		struct fixture f;
+		struct fixture f AUTOFIXTURE = {0};
 		struct data sample, test;
 		int64_t params = 0;
 
@@ -537,7 +532,6 @@ TEST(workload_parameter_counts_match_papers)
 
 		tally_take(&f.w, &t);
 		ck_assert_double_eq(t.loss, 0);
-		fixture_close(&f);
 	}
 }
 
@@ -545,7 +539,7 @@ TEST(workload_parameter_counts_match_papers)
 static void check_decay(const struct workload *workload, const char *decay, double momentum,
 			size_t spared_floats)
 {
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	struct data sample, test;
 	size_t left = 0, wrong = 0;
 	fixture_open(&f, &device_cpu);
@@ -571,7 +565,6 @@ static void check_decay(const struct workload *workload, const char *decay, doub
 	ck_assert_msg(wrong == 0, "%s: %zu floats are wrong", workload->plugin.name, wrong);
 	ck_assert_msg(left == spared_floats, "%s: %zu floats are spared", workload->plugin.name,
 		      left);
-	fixture_close(&f);
 }
 
 /* --decay=weights spares the biases and norms of each model, which are counted here by hand. */
@@ -657,7 +650,7 @@ CASE("nets");
 
 TEST(net_gradients_match_finite_differences, COUNT(nets))
 {
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	fixture_open(&f, &device_cpu);
 	f.run.batch = 8;
 	fixture_data(&f, 30, 11, nets[_i].mse ? 0 : 3);
@@ -665,9 +658,6 @@ TEST(net_gradients_match_finite_differences, COUNT(nets))
 	f.w.index = rows_used;
 	f.w.rows = 8;
 	check_gradient(&f.w, nets[_i].layers);
-	net_fini(&f.w);
-	model_close(&f.w);
-	fixture_close(&f);
 }
 
 /* layer_ready of a strategy that only records the calls. */
@@ -685,7 +675,7 @@ static void watch(struct worker *w, size_t i)
 TEST(layer_ready_runs_from_last_layer_to_first)
 {
 	static const struct strategy watcher = {.layer_ready = watch};
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	int seen[8] = {0};
 	fixture_open(&f, &device_cpu);
 	fixture_data(&f, 30, 11, 3);
@@ -704,9 +694,6 @@ TEST(layer_ready_runs_from_last_layer_to_first)
 	ck_assert_int_eq(seen[1], 2);
 	ck_assert_int_eq(seen[2], 1);
 	ck_assert_int_eq(seen[3], 0);
-	net_fini(&f.w);
-	model_close(&f.w);
-	fixture_close(&f);
 }
 
 /* Places layers as a model-parallel strategy would, on worker state[0] of state[1]. */
@@ -742,12 +729,12 @@ TEST(split_layers_contain_each_parameter_once)
 	static const struct linear_ops ops = {.place = part_place};
 	static const struct strategy split = {.linear = &ops};
 	static const enum split kinds[] = {BY_OUTPUT, BY_INPUT, BY_INPUT};
-	struct fixture whole;
+	struct fixture whole AUTOFIXTURE = {0};
 	size_t held = 0;
 	fixture_open(&whole, &device_cpu);
 	build_net(&whole.w, 11, "9t7r5", INIT_UNIFORM, LOSS_XENT);
 	for (size_t i = 0; i < 3; i++) {
-		struct fixture f;
+		struct fixture f AUTOFIXTURE = {0};
 		size_t part[2] = {i, 3};
 
 		fixture_open(&f, &device_cpu);
@@ -782,14 +769,8 @@ TEST(split_layers_contain_each_parameter_once)
 				ck_assert_float_eq(b[o], wb[l->out_first + o]);
 		}
 		ck_assert_ptr_null(net_linear_at(f.w.net, 3));
-		net_fini(&f.w);
-		model_close(&f.w);
-		fixture_close(&f);
 	}
 	ck_assert_uint_eq(held, whole.w.model_params); /* each parameter once */
-	net_fini(&whole.w);
-	model_close(&whole.w);
-	fixture_close(&whole);
 }
 
 /* ---- PyTorch ------------------------------------------------------------- */
@@ -815,7 +796,7 @@ TEST(gpt_matches_pytorch)
 {
 	enum { LAYERS = 2, HEADS = 2, WIDTH = 8, CONTEXT = 5, ROWS = 3, KEPT = 37 };
 	static const int32_t index[ROWS] = {0, 1, 2};
-	struct fixture f;
+	struct fixture f AUTOFIXTURE = {0};
 	uint8_t bytes[ROWS * CONTEXT];
 	float target[ROWS * CONTEXT];
 	for (size_t i = 0; i < COUNT(bytes); i++) {
@@ -858,7 +839,6 @@ TEST(gpt_matches_pytorch)
 	for (size_t i = 0; i < COUNT(torch_gpt_scores); i++)
 		ck_assert_double_eq_tol(z[i * KEPT], torch_gpt_scores[i], 1e-6);
 	f.train = (struct data){.n = 0};
-	fixture_close(&f);
 }
 
 /* ---- Random streams, provenance ------------------------------------------ */

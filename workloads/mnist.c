@@ -218,6 +218,7 @@ static char *part_get(struct data *d, const struct run *run, const char *part, s
 
 /* ---- The sets ------------------------------------------------------------ */
 
+/* side 0: images are not padded. */
 static char *mnist_get(const struct run *run, struct data *train, struct data *test, size_t side,
 		       bool load)
 {
@@ -236,22 +237,12 @@ static char *mnist_get(const struct run *run, struct data *train, struct data *t
 	return wrong;
 }
 
-/* A set of such images; side 0 = without padding. */
-#define SET(name, side) \
-	static char *name##_probe(const struct run *run, struct data *train, struct data *test) \
-	{ \
-		return mnist_get(run, train, test, side, false); \
-	} \
-	static char *name##_load(const struct run *run, struct data *train, struct data *test) \
-	{ \
-		return mnist_get(run, train, test, side, true); \
-	}
 #define SLOTS(set) \
 	.needs = "the Debian package dataset-fashion-mnist, or --data-dir=FOLDER with IDX files", \
 	.probe = set##_probe, .load = set##_load, .unload = data_unload
 
-SET(plain, 0)
-SET(padded, 32)
+PROBE_AND_LOAD(plain, mnist_get(run, train, test, 0, load))
+PROBE_AND_LOAD(padded, mnist_get(run, train, test, 32, load))
 
 const struct dataset dataset_fashion_mnist = {
 	.name = "fashion_mnist",

@@ -37,18 +37,14 @@ static const char *folder(const struct run *run)
 	return brought && *brought ? brought : FOLDER;
 }
 
-/* Opens the file of this part under any of the usual names. */
+/* Opens the file of this part under any of the usual names: "-" or "." before idx, ".gz" or not. */
 static char *idx_find(struct idx *f, const struct run *run, const char *part, const char *kind,
 		      int dims)
 {
-	static const char *const forms[] = {"%s/%s-%s-idx%d-ubyte", "%s/%s-%s-idx%d-ubyte.gz",
-					    "%s/%s-%s.idx%d-ubyte", "%s/%s-%s.idx%d-ubyte.gz"};
 	int why = ENOENT;
-	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-		int n = snprintf(f->path, sizeof f->path, forms[i], folder(run), part, kind, dims);
-#pragma GCC diagnostic pop
+	for (int i = 0; i < 4; i++) {
+		int n = snprintf(f->path, sizeof f->path, "%s/%s-%s%sidx%d-ubyte%s", folder(run),
+				 part, kind, i < 2 ? "-" : ".", dims, i % 2 ? ".gz" : "");
 		if (n < 0 || (size_t)n >= sizeof f->path)
 			return sentence("%.60s...: the folder's name is too long", folder(run));
 		f->file = gzopen(f->path, "rb");

@@ -26,12 +26,11 @@ static void split_cut(size_t whole, const struct worker *w, size_t *first, size_
 static char *split_place(const struct worker *w, struct linear *l)
 {
 	int n = comm_size(w->model_group);
+	linear_whole.place(w, l);
 	if (n == 1)
-		return linear_whole.place(w, l);
+		return NULL;
 	l->split = l->chain % 2 == 0 && l->chain + 1 < l->chained ? BY_OUTPUT : BY_INPUT;
 	l->in_first = l->out_first = 0;
-	l->in_held = l->in;
-	l->out_held = l->bias_held = l->out;
 	if (l->split == BY_OUTPUT) {
 		split_cut(l->out, w, &l->out_first, &l->out_held);
 		l->bias_held = l->out_held;

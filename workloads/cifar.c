@@ -189,24 +189,19 @@ static bool is_named(const struct run *run)
 	       strcmp(run->platform, "sim") == 0 && !run->sim_train;
 }
 
-static char *either_probe(const struct run *run, struct data *train, struct data *test)
+static char *either_get(const struct run *run, struct data *train, struct data *test, bool load)
 {
+	const struct dataset *other = &dataset_fashion_mnist_32;
 	if (is_cifar(run))
-		return cifar_get(run, train, test, false);
-	if (is_named(run)) {
-		*train = (struct data){.n = TRAIN_ROWS, SHAPE};
-		*test = (struct data){.n = TEST_ROWS, SHAPE};
-		return NULL;
-	}
-	return either(run, dataset_fashion_mnist_32.probe(run, train, test));
+		return cifar_get(run, train, test, load);
+	if (load || !is_named(run))
+		return either(run, (load ? other->load : other->probe)(run, train, test));
+	*train = (struct data){.n = TRAIN_ROWS, SHAPE};
+	*test = (struct data){.n = TEST_ROWS, SHAPE};
+	return NULL;
 }
 
-static char *either_load(const struct run *run, struct data *train, struct data *test)
-{
-	if (is_cifar(run))
-		return cifar_get(run, train, test, true);
-	return either(run, dataset_fashion_mnist_32.load(run, train, test));
-}
+PROBE_AND_LOAD(either, either_get(run, train, test, load))
 
 const struct dataset dataset_cifar10_or_fashion = {
 	.name = "cifar10_or_fashion",

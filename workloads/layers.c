@@ -324,12 +324,6 @@ static void forward(struct net *net, bool training, size_t rows)
 		vec_mse(z, net->target, rows, net->outputs, (float)over);
 }
 
-/* NULL if the rows are not transformed. */
-static const struct transform *unless_plain(const struct transform *t)
-{
-	return t->mean || t->pad || t->flip ? t : NULL;
-}
-
 /* Augments the rows as in that epoch. */
 static void load_rows(struct worker *w, const int32_t *index, size_t rows, int64_t epoch)
 {
@@ -338,7 +332,7 @@ static void load_rows(struct worker *w, const int32_t *index, size_t rows, int64
 	CHECK(rows > 0 && rows <= net->rows_grad, "a mini-batch of %zu rows, at most %zu", rows,
 	      net->rows_grad);
 	t.key = rng_seed(w->run->seed, STREAM_AUGMENT, epoch);
-	data_gather(w, w->train, index, rows, unless_plain(&t), net->input, net->target);
+	data_gather(w, w->train, index, rows, &t, net->input, net->target);
 }
 
 void net_load(struct worker *w)
@@ -376,7 +370,7 @@ void net_evaluate(struct worker *w, const struct data *set, const int32_t *index
 	CHECK(rows <= EVALUATE_ROWS, "evaluation of %zu rows, at most %d", rows, EVALUATE_ROWS);
 	for (size_t at = 0, n; at < rows; at += n) {
 		n = rows - at < net->rows_max ? rows - at : net->rows_max;
-		data_gather(w, set, index + at, n, unless_plain(&t), net->input, net->target);
+		data_gather(w, set, index + at, n, &t, net->input, net->target);
 		forward(net, false, n);
 	}
 }

@@ -1,13 +1,14 @@
 /*
  * layers_linear.c - the layers that see rows of numbers: linear ones, and the elementwise ReLU,
- * tanh and dropout.
+ * tanh, dropout and GELU.
  *
  *     linear   y[B x O] = x[B x I] W^T + b, W[O x I]
  *     ReLU     y = max(0, x)            on a convolution or a batch normalisation: fused into it
  *     dropout  y = x / (1 - p), or 0 with probability p; in evaluation y = x
  *
- * Elementwise layers work in place. Cost of a linear layer, whole: 2 B I O flops forward, 4 B I O
- * backward (2 in the lowest); 4 B (I + O) + 4 I O bytes read or written in each pass.
+ * Elementwise layers other than GELU work in place. Cost of a linear layer, whole: 2 B I O flops
+ * forward, 4 B I O backward (2 in the lowest); 4 B (I + O) + 4 I O bytes read or written in each
+ * pass. GELU reads and writes 2 n floats of a row forward, 3 n backward.
  */
 #include "workloads/layers.h"
 
@@ -223,24 +224,25 @@ const struct linear *net_linear_at(const struct net *net, size_t i)
 	return NULL;
 }
 
-/* ---- Elementwise: y = f(x) in place, dx = f'(y) dy in place -------------- */
+/* ---- Elementwise: y = f(x), dx = f'(x or y) dy in place -------------------- */
 
-/* A kind that uses the device's activation of this name; then other members. */
-#define ACTIVATION(op, ...) \
+/* A kind that uses the device's activation of this name, forward by this call on n floats; then
+ * other members. In place x is y. */
+#define ACTIVATION(op, call, ...) \
 	static void op##_forward(struct layer *l, size_t rows) \
 	{ \
-		vec_##op(l->y, rows * l->out); \
+		const size_t n = rows * l->out; \
+		call; \
 	} \
 	static void op##_backward(struct layer *l, size_t rows) \
 	{ \
-		vec_##op##_grad(l->dy, l->y, rows * l->out); \
+		vec_##op##_grad(l->dy, l->x, rows * l->out); \
 	} \
-	static const struct layer_kind kind_##op = {.elementwise = true, \
-						    .forward = op##_forward, \
-						    .backward = op##_backward, \
-						    __VA_ARGS__};
-ACTIVATION(relu, .needs_y = false)
-ACTIVATION(tanh, .needs_y = true)
+	static const struct layer_kind kind_##op = { \
+		.forward = op##_forward, .backward = op##_backward, __VA_ARGS__};
+ACTIVATION(relu, vec_relu(l->y, n), .elementwise = true)
+ACTIVATION(tanh, vec_tanh(l->y, n), .elementwise = true, .needs_y = true)
+ACTIVATION(gelu, vec_gelu(l->y, l->x, n), .chains = true, .dx_is_dy = true)
 
 void net_relu(struct net *net)
 {
@@ -254,6 +256,12 @@ void net_relu(struct net *net)
 void net_tanh(struct net *net)
 {
 	net_push(net, &kind_tanh);
+}
+
+void net_gelu(struct net *net)
+{
+	CHECK(net->layers, "a GELU of the data themselves");
+	net_push(net, &kind_gelu);
 }
 
 static void dropout_place(struct layer *l)

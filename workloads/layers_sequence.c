@@ -1,6 +1,6 @@
 /*
  * layers_sequence.c - the layers that see sequences of tokens, one row for each token: embedding,
- * layer normalisation, causal attention, GELU, and the scores that the embedding's table gives. The
+ * layer normalisation, causal attention, and the scores that the embedding's table gives. The
  * formulas are in net.h.
  *
  * A pre-norm block is x + f(norm(x)): a layer normalisation opens it, and the last layer of f, a
@@ -9,7 +9,7 @@
  * layers on both sides are a pair; a part of an attention is some of its heads.
  *
  * Cost of a row, floats read and written: embedding 3 n; normalisation 3 n forward, 6 n backward;
- * GELU 2 n and 3 n; attention: attention_new. Scores: a linear layer.
+ * attention: attention_new. Scores: a linear layer.
  */
 #include "workloads/layers.h"
 
@@ -159,29 +159,4 @@ void net_attention(struct net *net, size_t heads)
 	      "%zu heads of q, k and v of %zu floats", heads, net->outputs);
 	net_push(net, &kind_attention)->head_width = net->outputs / (3 * heads);
 	net->outputs /= 3;
-}
-
-/* ---- GELU ---------------------------------------------------------------- */
-
-static void gelu_forward(struct layer *l, size_t rows)
-{
-	vec_gelu(l->y, l->x, rows * l->out);
-}
-
-static void gelu_backward(struct layer *l, size_t rows)
-{
-	vec_gelu_grad(l->dy, l->x, rows * l->out);
-}
-
-static const struct layer_kind kind_gelu = {
-	.chains = true,
-	.dx_is_dy = true,
-	.forward = gelu_forward,
-	.backward = gelu_backward,
-};
-
-void net_gelu(struct net *net)
-{
-	CHECK(net->layers, "a GELU of the data themselves");
-	net_push(net, &kind_gelu);
 }

@@ -37,18 +37,14 @@ static const char *folder(const struct run *run)
 	return brought && *brought ? brought : FOLDER;
 }
 
-/* Opens the file of this part under any of the usual names. */
+/* Opens the file of this part under any of the usual names: "-" or "." before idx, ".gz" or not. */
 static char *idx_find(struct idx *f, const struct run *run, const char *part, const char *kind,
 		      int dims)
 {
-	static const char *const forms[] = {"%s/%s-%s-idx%d-ubyte", "%s/%s-%s-idx%d-ubyte.gz",
-					    "%s/%s-%s.idx%d-ubyte", "%s/%s-%s.idx%d-ubyte.gz"};
 	int why = ENOENT;
-	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-		int n = snprintf(f->path, sizeof f->path, forms[i], folder(run), part, kind, dims);
-#pragma GCC diagnostic pop
+	for (int i = 0; i < 4; i++) {
+		int n = snprintf(f->path, sizeof f->path, "%s/%s-%s%sidx%d-ubyte%s", folder(run),
+				 part, kind, i < 2 ? "-" : ".", dims, i % 2 ? ".gz" : "");
 		if (n < 0 || (size_t)n >= sizeof f->path)
 			return sentence("%.60s...: the folder's name is too long", folder(run));
 		f->file = gzopen(f->path, "rb");
@@ -218,6 +214,7 @@ static char *part_get(struct data *d, const struct run *run, const char *part, s
 
 /* ---- The sets ------------------------------------------------------------ */
 
+/* side 0: images are not padded. */
 static char *mnist_get(const struct run *run, struct data *train, struct data *test, size_t side,
 		       bool load)
 {
@@ -236,22 +233,12 @@ static char *mnist_get(const struct run *run, struct data *train, struct data *t
 	return wrong;
 }
 
-/* A set of such images; side 0 = without padding. */
-#define SET(name, side) \
-	static char *name##_probe(const struct run *run, struct data *train, struct data *test) \
-	{ \
-		return mnist_get(run, train, test, side, false); \
-	} \
-	static char *name##_load(const struct run *run, struct data *train, struct data *test) \
-	{ \
-		return mnist_get(run, train, test, side, true); \
-	}
 #define SLOTS(set) \
 	.needs = "the Debian package dataset-fashion-mnist, or --data-dir=FOLDER with IDX files", \
 	.probe = set##_probe, .load = set##_load, .unload = data_unload
 
-SET(plain, 0)
-SET(padded, 32)
+PROBE_AND_LOAD(plain, mnist_get(run, train, test, 0, load))
+PROBE_AND_LOAD(padded, mnist_get(run, train, test, 32, load))
 
 const struct dataset dataset_fashion_mnist = {
 	.name = "fashion_mnist",

@@ -203,8 +203,8 @@ struct transform {
 	uint64_t key; /* of the epoch */
 };
 
-/* x[count x features] and y[count x targets] get the rows whose numbers are in index; t may be
- * NULL. */
+/* x[count x features] and y[count x targets] get the rows whose numbers are in index, as they are
+ * if t is NULL or has neither mean, pad nor flip. */
 void data_gather(struct worker *w, const struct data *d, const int32_t *index, size_t count,
 		 const struct transform *t, struct vec *x, struct vec *y);
 

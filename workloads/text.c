@@ -143,15 +143,7 @@ static char *text_get(const struct run *run, struct data *train, struct data *te
 	return wrong;
 }
 
-static char *text_probe(const struct run *run, struct data *train, struct data *test)
-{
-	return text_get(run, train, test, false);
-}
-
-static char *text_load(const struct run *run, struct data *train, struct data *test)
-{
-	return text_get(run, train, test, true);
-}
+PROBE_AND_LOAD(text, text_get(run, train, test, load))
 
 const struct dataset dataset_text = {
 	.name = "text",

@@ -14,12 +14,10 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,44 +96,25 @@ static void ask_here(struct answer *a)
 	snprintf(a->wrong, sizeof a->wrong, "%s", wrong ? wrong : "");
 }
 
-/* Waits for the end of the child; false: it did not end in time. */
-static bool ends(pid_t child)
+/* In a child process: an alarm ends it if the driver hangs. */
+static void ask_and_end(const void *answer)
 {
-	const nsec until = clock_now() + ANSWER_WITHIN * (nsec)1000000000;
-	struct pollfd p = {.fd = pidfd_open(child, 0), .events = POLLIN};
-	int ready = p.fd < 0 ? 1 : -1; /* an old kernel: no limit */
-	while (ready < 0) {
-		const nsec left = until - clock_now();
-		ready = left > 0 ? poll(&p, 1, (int)(left / 1000000) + 1) : 0;
-	}
-	if (p.fd >= 0)
-		close(p.fd);
-	return ready > 0;
+	signal(SIGALRM, SIG_DFL);
+	alarm(ANSWER_WITHIN);
+	ask_here((struct answer *)(uintptr_t)answer);
+	_Exit(0);
 }
 
 static void ask_in_child(struct answer *a)
 {
-	int status = 0;
 	struct answer *told =
 		mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	const pid_t child = told == MAP_FAILED ? -1 : fork();
+	const int status = told == MAP_FAILED ? -1 : child_run(ask_and_end, told, NULL, 0);
 
-	if (child == 0) {
-		ask_here(told);
-		_Exit(0);
-	}
-	if (child < 0) {
+	if (status == -1)
 		snprintf(a->wrong, sizeof a->wrong, "cannot look for GPUs: no process (%s)",
 			 strerror(errno));
-		return;
-	}
-	const bool late = !ends(child);
-
-	if (late)
-		kill(child, SIGKILL);
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		continue;
-	if (late)
+	else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
 		snprintf(a->wrong, sizeof a->wrong, "the NVIDIA driver did not answer within %d s",
 			 ANSWER_WITHIN);
 	else if (status != 0)
@@ -144,7 +123,8 @@ static void ask_in_child(struct answer *a)
 			 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	else
 		*a = *told;
-	munmap(told, sizeof *told);
+	if (told != MAP_FAILED)
+		munmap(told, sizeof *told);
 }
 
 /* A fast check for the driver's library; it does not start the driver. */

@@ -7,26 +7,22 @@
 #include <stdlib.h>
 
 /* A layer that a device has prepared for a shape. */
-struct prepared {
-	struct device *dev;
-	struct shape shape;
-	void *at;
-};
-
 #define LAYER(layer) \
 	struct layer { \
-		struct prepared p; \
+		struct device *dev; \
+		struct shape shape; \
+		void *at; \
 	}; \
 	static struct layer *layer##_of(struct worker *w, const struct shape *s) \
 	{ \
 		struct layer *l = must(malloc(sizeof *l)); \
-		l->p = (struct prepared){w->dev, *s, w->dev->ops->layer##_new(w->dev, s)}; \
+		*l = (struct layer){w->dev, *s, w->dev->ops->layer##_new(w->dev, s)}; \
 		return l; \
 	} \
 	void layer##_free(struct layer *l) \
 	{ \
 		if (l) \
-			l->p.dev->ops->layer##_free(l->p.dev, l->p.at); \
+			l->dev->ops->layer##_free(l->dev, l->at); \
 		free(l); \
 	}
 DEVICE_LAYERS(LAYER)
@@ -41,17 +37,17 @@ struct image image_after(struct image in, struct window win, size_t channels)
 			      (width - win.size) / win.stride + 1, channels};
 }
 
-#define DO(p, op, ...) (p)->dev->ops->op((p)->dev, (p)->at, __VA_ARGS__)
+#define DO(l, op, ...) (l)->dev->ops->op((l)->dev, (l)->at, __VA_ARGS__)
 
-/* Checks the rows of input and of output images. */
-#define FIT(op, p, rows, x, y) fit(op, p, rows, #x, x, #y, y)
-static void fit(const char *op, const struct prepared *p, size_t rows, const char *x_name,
+/* Checks the rows of a layer's input and output. */
+#define FIT(op, l, rows, x, y) fit(op, &(l)->shape, rows, #x, x, #y, y)
+static void fit(const char *op, const struct shape *s, size_t rows, const char *x_name,
 		const struct vec *x, const char *y_name, const struct vec *y)
 {
-	CHECK(rows > 0 && rows <= p->shape.rows_max, "%s: %zu rows, prepared for up to %zu", op,
-	      rows, p->shape.rows_max);
-	vec_room(op, x_name, x, rows * image_size(p->shape.in));
-	vec_room(op, y_name, y, rows * image_size(p->shape.out));
+	CHECK(rows > 0 && rows <= s->rows_max, "%s: %zu rows, prepared for up to %zu", op, rows,
+	      s->rows_max);
+	vec_room(op, x_name, x, rows * image_size(s->in));
+	vec_room(op, y_name, y, rows * image_size(s->out));
 }
 
 static float *data_of(const struct vec *v)
@@ -73,41 +69,37 @@ struct conv *conv_new(struct worker *w, struct image in, size_t out, struct wind
 					  .rows_max = rows_max});
 }
 
-static size_t weight_size(const struct prepared *p)
+static size_t weight_size(const struct shape *s)
 {
-	return p->shape.out.channels * p->shape.window.size * p->shape.window.size *
-	       p->shape.in.channels;
+	return s->out.channels * s->window.size * s->window.size * s->in.channels;
 }
 
 void conv_forward(struct conv *c, struct vec *y, const struct vec *x, const struct vec *weight,
 		  const struct vec *bias, size_t rows)
 {
-	struct prepared *p = &c->p;
-	FIT("conv", p, rows, x, y);
-	vec_room("conv", "weight", weight, weight_size(p));
-	if (p->shape.bias)
-		vec_room("conv", "bias", bias, p->shape.out.channels);
-	DO(p, conv_forward, y->data, x->data, weight->data, data_of(bias), rows);
+	FIT("conv", c, rows, x, y);
+	vec_room("conv", "weight", weight, weight_size(&c->shape));
+	if (c->shape.bias)
+		vec_room("conv", "bias", bias, c->shape.out.channels);
+	DO(c, conv_forward, y->data, x->data, weight->data, data_of(bias), rows);
 }
 
 void conv_backward_weight(struct conv *c, struct vec *dweight, struct vec *dbias,
 			  const struct vec *x, const struct vec *dy, size_t rows)
 {
-	struct prepared *p = &c->p;
-	FIT("conv backward", p, rows, x, dy);
-	vec_room("conv backward", "dweight", dweight, weight_size(p));
-	if (p->shape.bias)
-		vec_room("conv backward", "dbias", dbias, p->shape.out.channels);
-	DO(p, conv_backward_weight, dweight->data, data_of(dbias), x->data, dy->data, rows);
+	FIT("conv backward", c, rows, x, dy);
+	vec_room("conv backward", "dweight", dweight, weight_size(&c->shape));
+	if (c->shape.bias)
+		vec_room("conv backward", "dbias", dbias, c->shape.out.channels);
+	DO(c, conv_backward_weight, dweight->data, data_of(dbias), x->data, dy->data, rows);
 }
 
 void conv_backward_data(struct conv *c, struct vec *dx, const struct vec *dy,
 			const struct vec *weight, bool add, size_t rows)
 {
-	struct prepared *p = &c->p;
-	FIT("conv backward", p, rows, dx, dy);
-	vec_room("conv backward", "weight", weight, weight_size(p));
-	DO(p, conv_backward_data, dx->data, dy->data, weight->data, add, rows);
+	FIT("conv backward", c, rows, dx, dy);
+	vec_room("conv backward", "weight", weight, weight_size(&c->shape));
+	DO(c, conv_backward_data, dx->data, dy->data, weight->data, add, rows);
 }
 
 /* ---- Pooling ------------------------------------------------------------- */
@@ -127,18 +119,16 @@ struct pool *pool_new(struct worker *w, struct image in, struct window win, bool
 
 void pool_forward(struct pool *pool, struct vec *y, const struct vec *x, size_t rows)
 {
-	struct prepared *p = &pool->p;
-	FIT("pool", p, rows, x, y);
-	DO(p, pool_forward, y->data, x->data, rows);
+	FIT("pool", pool, rows, x, y);
+	DO(pool, pool_forward, y->data, x->data, rows);
 }
 
 void pool_backward(struct pool *pool, struct vec *dx, const struct vec *dy, const struct vec *x,
 		   const struct vec *y, size_t rows)
 {
-	struct prepared *p = &pool->p;
-	FIT("pool backward", p, rows, dx, dy);
-	FIT("pool backward", p, rows, x, y);
-	DO(p, pool_backward, dx->data, dy->data, x->data, y->data, rows);
+	FIT("pool backward", pool, rows, dx, dy);
+	FIT("pool backward", pool, rows, x, y);
+	DO(pool, pool_backward, dx->data, dy->data, x->data, y->data, rows);
 }
 
 /* ---- Batch normalisation ------------------------------------------------- */
@@ -153,26 +143,24 @@ struct norm *norm_new(struct worker *w, struct image in, bool relu, bool adds, s
 void norm_forward(struct norm *m, struct vec *y, const struct vec *x, const struct vec *add,
 		  const struct vec *scale, struct vec *running, bool training, size_t rows)
 {
-	struct prepared *p = &m->p;
-	FIT("norm", p, rows, x, y);
-	vec_room("norm", "scale", scale, 2 * p->shape.in.channels);
-	vec_room("norm", "running", running, 2 * p->shape.in.channels);
-	if (p->shape.adds)
-		vec_room("norm", "add", add, rows * image_size(p->shape.in));
-	DO(p, norm_forward, y->data, x->data, data_of(add), scale->data, running->data, training,
+	FIT("norm", m, rows, x, y);
+	vec_room("norm", "scale", scale, 2 * m->shape.in.channels);
+	vec_room("norm", "running", running, 2 * m->shape.in.channels);
+	if (m->shape.adds)
+		vec_room("norm", "add", add, rows * image_size(m->shape.in));
+	DO(m, norm_forward, y->data, x->data, data_of(add), scale->data, running->data, training,
 	   rows);
 }
 
 void norm_backward(struct norm *m, struct vec *dx, struct vec *dscale, struct vec *dy,
 		   const struct vec *x, const struct vec *y, const struct vec *scale, size_t rows)
 {
-	struct prepared *p = &m->p;
-	FIT("norm backward", p, rows, dx, dy);
-	FIT("norm backward", p, rows, x, y);
-	vec_room("norm backward", "scale", scale, 2 * p->shape.in.channels);
-	vec_room("norm backward", "dscale", dscale, 2 * p->shape.in.channels);
-	CHECK(!p->shape.adds || dx != dy, "norm backward: dx is dy, which add's gradient needs");
-	DO(p, norm_backward, dx->data, dscale->data, dy->data, x->data, y->data, scale->data, rows);
+	FIT("norm backward", m, rows, dx, dy);
+	FIT("norm backward", m, rows, x, y);
+	vec_room("norm backward", "scale", scale, 2 * m->shape.in.channels);
+	vec_room("norm backward", "dscale", dscale, 2 * m->shape.in.channels);
+	CHECK(!m->shape.adds || dx != dy, "norm backward: dx is dy, which add's gradient needs");
+	DO(m, norm_backward, dx->data, dscale->data, dy->data, x->data, y->data, scale->data, rows);
 }
 
 /* ---- Attention ----------------------------------------------------------- */
@@ -187,18 +175,16 @@ struct attention *attention_new(struct worker *w, size_t places, size_t heads, s
 
 void attention_forward(struct attention *a, struct vec *y, const struct vec *x, size_t rows)
 {
-	struct prepared *p = &a->p;
-	FIT("attention", p, rows, x, y);
-	DO(p, attention_forward, y->data, x->data, rows);
+	FIT("attention", a, rows, x, y);
+	DO(a, attention_forward, y->data, x->data, rows);
 }
 
 void attention_backward(struct attention *a, struct vec *dx, const struct vec *dy,
 			const struct vec *x, size_t rows)
 {
-	struct prepared *p = &a->p;
-	FIT("attention backward", p, rows, x, dy);
-	FIT("attention backward", p, rows, dx, dy);
-	DO(p, attention_backward, dx->data, dy->data, x->data, rows);
+	FIT("attention backward", a, rows, x, dy);
+	FIT("attention backward", a, rows, dx, dy);
+	DO(a, attention_backward, dx->data, dy->data, x->data, rows);
 }
 
 /* ---- Shortcuts ----------------------------------------------------------- */

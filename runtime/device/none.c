@@ -15,9 +15,14 @@ static const char *none_probe(struct device_facts *f)
 	return NULL;
 }
 
-static void none_open(struct device *d, int threads)
-{
-}
+#define NOT_DONE(name, params, ...) \
+	static void none_##name DEVICE_PARAMS(params) \
+	{ \
+	}
+DEVICE_OPS(NOT_DONE)
+NOT_DONE(open, (int threads))
+NOT_DONE(free, (float *p, size_t n))
+NOT_DONE(free_layer, (void *layer))
 
 static void none_close(struct device *d)
 {
@@ -26,10 +31,6 @@ static void none_close(struct device *d)
 static float *none_alloc(struct device *d, size_t n)
 {
 	return NULL;
-}
-
-static void none_free(struct device *d, float *p, size_t n)
-{
 }
 
 /* There are no floats: the host gets zeros instead of the old content of its buffer. */
@@ -48,16 +49,6 @@ static void *none_new(struct device *d, const struct shape *s)
 {
 	return NULL;
 }
-
-static void none_free_layer(struct device *d, void *layer)
-{
-}
-
-#define NOT_DONE(name, params, ...) \
-	static void none_##name DEVICE_PARAMS(params) \
-	{ \
-	}
-DEVICE_OPS(NOT_DONE)
 
 #define SLOT(name, ...)   .name = none_##name,
 #define LAYER_SLOTS(name) .name##_new = none_new, .name##_free = none_free_layer,

@@ -188,17 +188,4 @@ static inline void update_unbias(const struct update *u, float by[2])
 	by[1] = (float)(1 / sqrt(1 - pow(u->by.beta[1], (double)u->number)));
 }
 
-#define UPDATER_KEEPS(word, text, keeps, ...)        KEEPS_##keeps,
-#define UPDATER_READS(word, text, keeps, reads, ...) reads,
-static inline enum keeps updater_keeps(enum updater_kind kind)
-{
-	static const enum keeps keeps[] = {UPDATER_LIST(UPDATER_KEEPS)};
-	return keeps[kind];
-}
-static inline bool updater_reads(enum updater_kind kind)
-{
-	static const bool reads[] = {UPDATER_LIST(UPDATER_READS)};
-	return reads[kind];
-}
-
 #endif

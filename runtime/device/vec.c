@@ -286,7 +286,9 @@ void data_gather(struct worker *w, const struct data *d, const int32_t *index, s
 	vec_room("gather", "y", y, count * data_targets(d));
 	for (size_t i = 0; i < count && x->data; i++)
 		CHECK((size_t)index[i] < d->n, "gather: row %d of %zu", index[i], d->n);
-	CHECK(!t || image_size(t->image) == d->features, "gather: rows of %zu, images of %zu",
+	const bool plain = !t || !(t->mean || t->pad || t->flip);
+
+	CHECK(plain || image_size(t->image) == d->features, "gather: rows of %zu, images of %zu",
 	      d->features, image_size(t->image));
 	w->dev->ops->gather(w->dev, x->data, y->data, d, index, count, t);
 }

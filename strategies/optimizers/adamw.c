@@ -13,7 +13,7 @@
 #define OWNER struct adamw_opts
 static const struct option adamw_options[] = {ADAMW_OPTIONS(), {0}};
 
-static int adamw_moments(const struct run *run, const void *opts)
+int adamw_moments(const struct run *run, const void *opts)
 {
 	(void)run, (void)opts;
 	return 2;

@@ -22,6 +22,7 @@ struct adamw_opts {
 		       "adamw: added to the square root that it divides by [gradient]", \
 		       .min = 1e-30, .max = 1)
 
+int adamw_moments(const struct run *run, const void *opts);
 /* opts: a struct adamw_opts */
 void adamw_unbias(const void *opts, int64_t t, float by[MOMENTS_MOST]);
 void adamw_group(const struct adamw_opts *o, double lr, const struct param_group *p, float scale,

@@ -41,12 +41,6 @@ static char *muon_refuse(const struct run *run, const void *opts)
 	return NULL;
 }
 
-static int muon_moments(const struct run *run, const void *opts)
-{
-	(void)run, (void)opts;
-	return 2;
-}
-
 static void muon_unbias(const void *opts, int64_t t, float by[MOMENTS_MOST])
 {
 	const struct muon_opts *o = opts;
@@ -119,7 +113,7 @@ const struct optimizer optimizer_muon = {
 		   .options = muon_options,
 		   .opts_size = sizeof(struct muon_opts)},
 	.refuse = muon_refuse,
-	.moments = muon_moments,
+	.moments = adamw_moments,
 	.unbias = muon_unbias,
 	.scratch = muon_scratch,
 	.step = muon_step,

@@ -309,26 +309,24 @@ void cpu_conv_backward_data(struct device *d, void *conv, float *dx, const float
 {
 	struct cpu_conv *l = conv;
 	const size_t in = image_size(l->s.in), out = image_size(l->s.out),
-		     some = in < ADDED_AT_ONCE ? ADDED_AT_ONCE / in : 1;
-	const struct conv_pass *p, *before = NULL;
+		     some = !add                 ? rows
+			    : in < ADDED_AT_ONCE ? ADDED_AT_ONCE / in
+						 : 1;
+	const struct conv_pass *before = NULL;
 	const float *packed = NULL;
-	if (!add) {
-		p = pass_of(d, l, rows, BACKWARD_DATA);
-		packed = conv_weight(d, p, weight);
-		job_run(d, &p->job, (const float *[]){packed, dy, dx});
-		return;
-	}
 	for (size_t first = 0; first < rows; first += some) {
 		const size_t n = smaller(some, rows - first);
+		const struct conv_pass *p = pass_of(d, l, n, BACKWARD_DATA);
 
-		p = pass_of(d, l, n, BACKWARD_DATA);
-		scratch_holds(d, p->rest_at + n * in);
+		if (add)
+			scratch_holds(d, p->rest_at + n * in);
 		if (p != before) /* the first, and the last if it has fewer rows */
 			packed = conv_weight(d, p, weight);
 		before = p;
-		float *more = cpu_of(d)->scratch + p->rest_at;
+		float *to = add ? cpu_of(d)->scratch + p->rest_at : dx;
 
-		job_run(d, &p->job, (const float *[]){packed, dy + first * out, more});
-		cpu_axpy(d, dx + first * in, 1, more, n * in);
+		job_run(d, &p->job, (const float *[]){packed, dy + first * out, to});
+		if (add)
+			cpu_axpy(d, dx + first * in, 1, to, n * in);
 	}
 }

@@ -23,7 +23,7 @@ struct cpu_norm {
 	size_t channels, strip; /* [floats] */
 	/* Strips: y = x slope + offset; dx = g slope + x pull + push, where g is the masked dy. */
 	float *mean, *slope, *offset, *pull, *push, *g;
-	float *sum, *product;    /* strips: sums over the current FLUSH strips */
+	float *sum, *product;    /* strips: sums over the current FLUSH strips; 0 between passes */
 	double *sums, *products; /* [C]: sums over all strips */
 	float *inverse;          /* [C]: 1 / sqrt(variance + epsilon) */
 	float *floats;           /* memory of the strips and of inverse */
@@ -68,13 +68,6 @@ static void repeat(const struct cpu_norm *m, float *strip)
 		strip[i] = strip[i - m->channels];
 }
 
-static void sums_clear(struct cpu_norm *m)
-{
-	memset(m->sum, 0, m->strip * sizeof *m->sum);
-	memset(m->product, 0, m->strip * sizeof *m->product);
-	memset(m->sums, 0, 2 * m->channels * sizeof *m->sums);
-}
-
 static void sums_flush(struct cpu_norm *m)
 {
 	for (size_t i = 0; i < m->strip; i += m->channels)
@@ -101,7 +94,7 @@ static void add_squares(float *restrict sum, float *restrict square, const float
 static void moments(struct cpu_norm *m, float *variance, const float *x, size_t n)
 {
 	const double pixels = (double)(n / m->channels);
-	sums_clear(m);
+	memset(m->sums, 0, 2 * m->channels * sizeof *m->sums);
 	memcpy(m->mean, x, m->channels * sizeof *x);
 	repeat(m, m->mean);
 	for (size_t i = 0, strips = 1; i < n; i += m->strip, strips++) {
@@ -208,7 +201,7 @@ void cpu_norm_backward(struct device *d, void *norm, float *dx, float *dscale, f
 	struct cpu_norm *m = norm;
 	const size_t n = rows * image_size(m->s.in), channels = m->channels;
 	const float pixels = (float)(n / channels);
-	sums_clear(m);
+	memset(m->sums, 0, 2 * m->channels * sizeof *m->sums);
 	for (size_t i = 0, strips = 1; i < n; i += m->strip, strips++) {
 		const size_t some = smaller(m->strip, n - i);
 		const float *g = masked(m, dy + i, x + i, y + i, some);

@@ -297,16 +297,14 @@ const struct conv_choice *conv_choice_of(struct device *d, struct cuda_conv *v, 
 {
 	const struct problem problem = {v->in, v->out, v->s.window, p->rows, k};
 	struct cuda *c = cuda_of(d);
-	struct conv_choice *mine = &p->choice[k];
-	for (size_t i = 0; mine->problem.rows == 0 && i < c->choices; i++)
+	for (size_t i = 0; i < c->choices; i++)
 		if (memcmp(&c->choice[i].problem, &problem, sizeof problem) == 0)
-			*mine = c->choice[i];
-	if (mine->problem.rows == 0) {
-		CHECK(!c->capturing,
-		      "the first convolution of %zu rows comes while a graph is captured", p->rows);
-		*mine = make(d, v, p, k, a, b);
-		mine->problem = problem;
-		APPEND(c->choice, c->choices, *mine);
-	}
-	return mine;
+			return &c->choice[i];
+	CHECK(!c->capturing, "the first convolution of %zu rows comes while a graph is captured",
+	      p->rows);
+	struct conv_choice made = make(d, v, p, k, a, b);
+
+	made.problem = problem;
+	APPEND(c->choice, c->choices, made);
+	return &c->choice[c->choices - 1];
 }

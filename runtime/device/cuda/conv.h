@@ -15,7 +15,7 @@
 	X(BACKWARD_DATA, "backward data", BackwardData, BwdData, v->filter, p->y, p->x) \
 	X(BACKWARD_WEIGHT, "backward weight", BackwardFilter, BwdFilter, p->x, p->y, v->filter)
 #define DIRECTION_NAME(name, ...) name,
-enum direction { DIRECTION_LIST(DIRECTION_NAME) DIRECTIONS };
+enum direction { DIRECTION_LIST(DIRECTION_NAME) };
 
 struct problem { /* all fields are size_t: no padding, and memcmp compares them */
 	struct image in, out;
@@ -33,8 +33,7 @@ struct conv_choice {
 struct conv_plan { /* for a number of rows */
 	size_t rows;
 	cudnnTensorDescriptor_t x, y;
-	cudnnConvolutionDescriptor_t window;   /* its math is set before each use */
-	struct conv_choice choice[DIRECTIONS]; /* rows 0: not made yet */
+	cudnnConvolutionDescriptor_t window; /* its math is set before each use */
 };
 
 struct cuda_conv {
@@ -86,7 +85,8 @@ static inline cudnnMathType_t conv_math(const struct cuda *c)
 }
 
 /* The algorithm for this direction, chosen at the first call, which may not be during a capture. a,
- * b: its inputs. Algorithm -1: cuDNN has none, but padding is possible. */
+ * b: its inputs. Algorithm -1: cuDNN has none, but padding is possible. The next call may move the
+ * result. */
 const struct conv_choice *conv_choice_of(struct device *d, struct cuda_conv *v, struct conv_plan *p,
 					 enum direction k, const void *a, const void *b);
 

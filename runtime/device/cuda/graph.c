@@ -30,9 +30,8 @@ static struct recorded_graph *graph_of(struct cuda *c, size_t key)
 	for (size_t i = 0; i < c->graphs; i++)
 		if (c->graph[i].key == key)
 			return &c->graph[i];
-	c->graph = must(realloc(c->graph, (c->graphs + 1) * sizeof *c->graph));
-	c->graph[c->graphs] = (struct recorded_graph){.key = key};
-	return &c->graph[c->graphs++];
+	APPEND(c->graph, c->graphs, (struct recorded_graph){.key = key});
+	return &c->graph[c->graphs - 1];
 }
 
 static void run(struct device *d, void (*body)(void *ctx), void *ctx)

@@ -155,9 +155,8 @@ static struct resident *resident_of(struct cuda *c, const void *array)
 	for (size_t i = 0; i < c->residents; i++)
 		if (c->resident[i].host == array)
 			return &c->resident[i];
-	c->resident = must(realloc(c->resident, (c->residents + 1) * sizeof *c->resident));
-	c->resident[c->residents] = (struct resident){.host = array};
-	return &c->resident[c->residents++];
+	APPEND(c->resident, c->residents, (struct resident){.host = array});
+	return &c->resident[c->residents - 1];
 }
 
 const void *cuda_brought(struct device *d, const void *array, size_t bytes)

@@ -48,6 +48,12 @@ __global__ void __launch_bounds__(THREADS)
 	}
 }
 
+#define UPDATER_FACTS(word, text, keeps, reads, ...) {KEEPS_##keeps, reads},
+const struct {
+	keeps kept;
+	bool reads;
+} facts[] = {UPDATER_LIST(UPDATER_FACTS)};
+
 constexpr int PEERS = 256;
 struct sum {
 	const float *from[PEERS];
@@ -85,9 +91,9 @@ void cuda_sum(struct device *d, float *y, const float *const *x, int k, float a,
 void cuda_apply(struct device *d, enum op_kind kind, enum updater_kind updater,
 		const struct update *u, size_t n)
 {
-	float *kept = update_state(u, updater_keeps(updater));
-	const float *bak = updater_reads(updater) ? u->pulled : NULL;
-	float *more = updater_keeps(updater) == KEEPS_MORE ? u->more : NULL, unbias[] = {1, 1};
+	float *kept = update_state(u, facts[updater].kept);
+	const float *bak = facts[updater].reads ? u->pulled : NULL;
+	float *more = facts[updater].kept == KEEPS_MORE ? u->more : NULL, unbias[] = {1, 1};
 	if (more && kind == OP_PUSH)
 		update_unbias(u, unbias);
 	cuda_writes(d);

@@ -268,9 +268,9 @@ void lib_note_push(struct mvb_table *t, const struct table_op *p)
 static void finish_op(struct pending_op *f)
 {
 	if (f->state == TABLE_OP) {
-		f->why = table_wait(f->table->core, f->operation);
+		f->why = table_wait(f->table->core, &f->operation);
 		f->code = f->why ? lib_op_code(f->table) : MVB_OK;
-		lib_note_push(f->table, f->operation);
+		lib_note_push(f->table, &f->operation);
 	} else if (f->state == REDUCTION) {
 		if (lib.workers > 1)
 			link_allreduce_wait(lib.async, f->slot);

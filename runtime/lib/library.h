@@ -39,9 +39,9 @@ enum { PENDING_OPS = 256 };
 struct pending_op {
 	enum pending_state { FREE, TABLE_OP, REDUCTION, DONE } state;
 	int64_t generation;
-	struct mvb_table *table;    /* TABLE_OP */
-	struct table_op *operation; /* the one that the table has started */
-	float *x;                   /* REDUCTION: [n] */
+	struct mvb_table *table; /* TABLE_OP */
+	struct table_op operation;
+	float *x; /* REDUCTION: [n] */
 	size_t n;
 	enum mvb_reduce op;
 	int slot;  /* its index in the library's `slot` */

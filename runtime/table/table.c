@@ -132,9 +132,6 @@ char *tables_flush(struct tables *s)
 	char *wrong = NULL;
 	for (int i = 0; i < s->count; i++) {
 		struct table *t = s->table[i];
-		for (int k = 0; t && k < TICKETS_MAX; k++)
-			if (t->ticket[k].under_way && !wrong)
-				wrong = table_wait(t, &t->ticket[k]);
 		if (t && !t->alias)
 			s->placement->leave(t, true);
 	}
@@ -274,9 +271,6 @@ void table_free(struct table *t)
 	t->among->table[t->id] = NULL;
 	if (!t->alias)
 		t->among->placement->close(t);
-	for (int k = 0; k < TICKETS_MAX; k++)
-		if (t->ticket[k].under_way)
-			free(t->ticket[k].said);
 	floats_free(t, t->pulled);
 	floats_free(t, t->own);
 	for (int i = 0; i < 2; i++)
@@ -362,7 +356,7 @@ static char *wait_op(struct table *t, struct table_op *p)
 		wrong = wrong ? wrong : timed(t, h->wait, &read);
 	}
 	if (op_pushes(p))
-		t->pushing = false;
+		t->pushing = NULL;
 	if (!wrong)
 		count_op(t, p);
 	t->incomplete |= wrong != NULL;
@@ -373,24 +367,23 @@ static char *wait_op(struct table *t, struct table_op *p)
  * This therefore waits for the push first. */
 static void end_push(struct table *t)
 {
-	for (struct table_op *p = t->ticket; p < t->ticket + TICKETS_MAX; p++)
-		if (p->under_way && op_pushes(p) && !p->ended) {
-			p->said = wait_op(t, p);
-			p->ended = true;
-		}
+	struct table_op *p = t->pushing;
+	p->said = wait_op(t, p);
+	p->ended = true;
 }
 
 static char *start_op(struct table *t, struct table_op *p)
 {
 	if (t->rules.rounds && t->pushing && !op_pushes(p))
 		end_push(t);
-	t->pushing |= op_pushes(p);
+	if (op_pushes(p))
+		t->pushing = p;
 	t->pushes += op_pushes(p);
-	p->dropped = p->read_later = false;
+	p->dropped = p->read_later = p->ended = false;
 	p->staleness = 0;
 	char *wrong = timed(t, t->among->placement->start, p);
 	if (wrong) { /* its round cannot begin */
-		t->pushing = false;
+		t->pushing = NULL;
 		t->incomplete = true;
 	}
 	return wrong;
@@ -429,27 +422,19 @@ char *table_do(struct table *t, struct table_op *p)
 	return wrong;
 }
 
-char *table_start(struct table *t, const struct table_op *p, struct table_op **started)
+char *table_start(struct table *t, struct table_op *p)
 {
-	int k = 0;
-	char *wrong = check_op(t, p);
-	if (wrong)
-		return wrong;
-	while (k < TICKETS_MAX && t->ticket[k].under_way)
-		k++;
-	CHECK(k < TICKETS_MAX, "more than %d operations under way", TICKETS_MAX);
-	t->ticket[k] = *p;
-	*started = &t->ticket[k];
-	wrong = start_op(t, *started);
-	(*started)->under_way = !wrong;
-	return wrong;
+	TRY(check_op(t, p));
+	TRY(start_op(t, p));
+	p->under_way = true;
+	return NULL;
 }
 
-char *table_wait(struct table *t, struct table_op *started)
+char *table_wait(struct table *t, struct table_op *p)
 {
-	CHECK(started->under_way, "waits twice for one operation");
-	started->under_way = false;
-	return started->ended ? started->said : wait_op(t, started);
+	CHECK(p->under_way, "waits twice for one operation");
+	p->under_way = false;
+	return p->ended ? p->said : wait_op(t, p);
 }
 
 /* ---- What a checkpoint has ------------------------------------------------------ */

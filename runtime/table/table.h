@@ -112,12 +112,11 @@ struct table {
 	float *staged[2];          /* pinned [n]: host copies of a device's in and out */
 	int64_t seen;              /* version at this worker's last pull */
 	int64_t pushes;            /* of this worker */
-	bool pushing;              /* with rounds: this worker's push has not been waited for */
+	struct table_op *pushing;  /* this worker's last push, if it has not been waited for */
 	bool incomplete;           /* with rounds: a round could not end; no later one will */
 	struct vec *alias;         /* one client: its init vector is W, and no float moves */
 	size_t own_first, own_end; /* floats that this worker reaches without moving them */
-	struct table_op ticket[TICKETS_MAX]; /* started operations */
-	void *at;                            /* the placement's state */
+	void *at;                  /* the placement's state */
 };
 
 /* The tables of one process, and the processes that share them. */
@@ -195,10 +194,10 @@ const float *counts_add(struct counts *c, const size_t *at, size_t n_at, float b
 void counts_free(struct counts *c);
 /* Does the operation. Returns when all of it has been applied and is in p->out. */
 char *table_do(struct table *t, struct table_op *p);
-/* Starts it; at most TICKETS_MAX at once. in and out belong to the table until table_wait, which
+/* Starts it; at most TICKETS_MAX at once. p, in and out belong to the table until table_wait, which
  * has to be called once. */
-char *table_start(struct table *t, const struct table_op *p, struct table_op **started);
-char *table_wait(struct table *t, struct table_op *started);
+char *table_start(struct table *t, struct table_op *p);
+char *table_wait(struct table *t, struct table_op *p);
 /* Before a barrier: waits for all started operations. Tells the workers that wait for this worker's
  * push, in a round or because of a staleness bound, that none will come. After the barrier all are
  * in the same round. */

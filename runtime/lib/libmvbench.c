@@ -219,23 +219,13 @@ static int collective_on(struct link *link, const struct call *mine)
 	return explain(link, mine);
 }
 
-/* A worker that waits for the others in a collective call pushes nothing meanwhile. Tells the
- * tables this, or that it is back. */
-static void notify_tables(bool away, bool all)
-{
-	for (int i = 0; i < lib.tables->count; i++) {
-		struct table *t = lib.tables->table[i];
-		if (t && (all || t->rules.rounds || t->rules.bounded))
-			lib.tables->placement->leave(t, away);
-	}
-}
-
 int lib_collective(struct call mine)
 {
 	bool all = mine.function == BARRIER;
-	notify_tables(true, all);
+	/* a worker that waits for the others in a collective call pushes nothing meanwhile */
+	tables_leave(lib.tables, true, all);
 	int code = collective_on(lib.link, &mine);
-	notify_tables(false, all);
+	tables_leave(lib.tables, false, all);
 	return code;
 }
 

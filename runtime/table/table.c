@@ -127,15 +127,13 @@ void tables_close(struct tables *s)
 	free(s);
 }
 
-char *tables_flush(struct tables *s)
+void tables_leave(struct tables *s, bool away, bool all)
 {
-	char *wrong = NULL;
-	for (int i = 0; i < s->count; i++) {
+	for (int i = 0; s && i < s->count; i++) {
 		struct table *t = s->table[i];
-		if (t && !t->alias)
-			s->placement->leave(t, true);
+		if (t && !t->alias && (all || t->rules.rounds || t->rules.bounded))
+			s->placement->leave(t, away);
 	}
-	return wrong;
 }
 
 bool tables_drop(const struct tables *s)
@@ -144,13 +142,6 @@ bool tables_drop(const struct tables *s)
 		if (s->table[i] && s->table[i]->rules.backup > 0)
 			return true;
 	return false;
-}
-
-void tables_resume(struct tables *s)
-{
-	for (int i = 0; i < s->count; i++)
-		if (s->table[i] && !s->table[i]->alias)
-			s->placement->leave(s->table[i], false);
 }
 
 /* ---- One table ----------------------------------------------------------------- */

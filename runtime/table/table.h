@@ -198,12 +198,11 @@ char *table_do(struct table *t, struct table_op *p);
  * has to be called once. */
 char *table_start(struct table *t, struct table_op *p);
 char *table_wait(struct table *t, struct table_op *p);
-/* Before a barrier: waits for all started operations. Tells the workers that wait for this worker's
- * push, in a round or because of a staleness bound, that none will come. After the barrier all are
- * in the same round. */
-char *tables_flush(struct tables *s);
+/* Before a barrier: tells the workers that wait for this worker's push, in a round or because of a
+ * staleness bound, that none will come. away false: after it, that this worker is back; all are
+ * then in the same round. all: tables without rounds and bounds, too. s may be NULL. */
+void tables_leave(struct tables *s, bool away, bool all);
 bool tables_drop(const struct tables *s); /* can one of them drop pushes? s may be NULL */
-void tables_resume(struct tables *s);
 
 /* A checkpoint, made at a barrier, stores what updaters keep beside W: each worker's own, and on
  * worker 0 the state. Copies these floats of this worker to x; with put, from x to tables that have

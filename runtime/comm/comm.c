@@ -362,7 +362,7 @@ static void gather(struct comm *c, struct vec *all, const struct vec *mine, bool
 	}
 	nsec t = clock_after(mine->dev);
 	if (!equal)
-		link_gather_counts(c->link, n, counts);
+		link_gather(c->link, -1, &n, counts, sizeof n);
 	size_t total = 0;
 	for (int i = 0; i < c->size; i++) {
 		counts[i] = equal ? n : counts[i];

@@ -174,7 +174,6 @@ void link_allreduce(struct link *l, float *x, size_t n, enum reduce how); /* MEA
 enum { LINK_SLOTS = ALLREDUCES_MOST };
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n);
 void link_allreduce_wait(struct link *l, int slot);
-void link_gather_counts(struct link *l, int mine, int *all); /* all[size] on every rank */
 void link_allgather(struct link *l, float *all, const int *counts, const int *firsts,
 		    const float *mine, int n);
 void link_broadcast(struct link *l, int root, void *x, size_t bytes);
@@ -193,7 +192,8 @@ static inline bool is_less(struct least a, struct least b)
 	return a.x < b.x || (a.x == b.x && a.rank < b.rank);
 }
 void link_reduce_all_least(struct link *l, struct least *x, int n);
-void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes); /* to rank 0 */
+/* all[size] on rank root = each rank's mine; root -1: on every rank. */
+void link_gather(struct link *l, int root, const void *mine, void *all, int bytes);
 /* Rank 0 gets the parts of all ranks in order, *total bytes on the heap; other ranks get NULL.
  * Parts are multiples of a float and may differ in length. */
 void *link_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total);

@@ -192,7 +192,7 @@ static int explain(struct link *link, const struct call *mine)
 	struct report out = {.call = *mine};
 	struct report *all AUTOFREE = must(calloc((size_t)link_size(link), sizeof *all));
 	snprintf(out.message, MESSAGE, "%s", mine->code ? message : "");
-	link_gather_bytes(link, &out, all, sizeof out);
+	link_gather(link, 0, &out, all, sizeof out);
 	if (link_rank(link) == 0)
 		find_verdict(&out, all, link_size(link));
 	link_broadcast(link, 0, &out, sizeof out);

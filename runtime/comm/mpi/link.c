@@ -177,20 +177,6 @@ void link_allreduce_wait(struct link *l, int slot)
 	world_leave();
 }
 
-void link_gather_counts(struct link *l, int mine, int *all)
-{
-	if (l->comm == MPI_COMM_NULL)
-		*all = mine;
-	else if (are_together(l))
-		together_gather(l, &mine, sizeof mine, all);
-	else {
-		if (!world_is_virtual) /* it is a part of another operation */
-			world_enter("allgather", -1);
-		MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, l->comm);
-		world_leave();
-	}
-}
-
 void link_allgather(struct link *l, float *all, const int *counts, const int *firsts,
 		    const float *mine, int n)
 {
@@ -276,26 +262,29 @@ void link_reduce_all_least(struct link *l, struct least *x, int n)
 	reduce_all(l, x, n, REDUCE_LEAST);
 }
 
-void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes)
+void link_gather(struct link *l, int root, const void *mine, void *all, int bytes)
 {
 	if (are_together(l))
-		together_gather(l, mine, (size_t)bytes, l->rank ? NULL : all);
+		together_gather(l, mine, (size_t)bytes, root < 0 || l->rank == root ? all : NULL);
 	else if (l->comm == MPI_COMM_NULL)
 		memcpy(all, mine, (size_t)bytes);
 	else {
-		if (!world_is_virtual)
-			world_enter("gather", 0);
-		MPI_Gather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, 0, l->comm);
+		if (!world_is_virtual) /* there it is a part of another operation */
+			world_enter(root < 0 ? "allgather" : "gather", root);
+		if (root < 0)
+			MPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, l->comm);
+		else
+			MPI_Gather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, root, l->comm);
 		world_leave();
 	}
 }
 
 void *link_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total)
 {
-	int parts[l->size];
+	int parts[l->size], n = count(bytes / sizeof(float));
 	if (are_together(l))
 		return together_gather_parts(l, mine, bytes, total);
-	link_gather_counts(l, count(bytes / sizeof(float)), parts);
+	link_gather(l, 0, &n, parts, sizeof n);
 	if (l->rank != 0) {
 		link_send(l, 0, mine, bytes / sizeof(float));
 		return NULL;

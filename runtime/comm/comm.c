@@ -58,7 +58,7 @@ static void compare(struct stats *s, struct comm *c, int peer, int rank)
 	double all = (double)n;
 	if (peer == ALL) {
 		link_reduce_all(c->link, &all, 1, REDUCE_MIN);
-		link_reduce_all_least(c->link, x, (int)all);
+		link_reduce_all(c->link, x, (int)all, REDUCE_LEAST);
 	} else {
 		float mine = (float)n, its;
 		link_shift(c->link, peer, &mine, peer, &its, 1);

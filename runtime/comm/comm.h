@@ -180,9 +180,9 @@ void link_broadcast(struct link *l, int root, void *x, size_t bytes);
 void link_barrier(struct link *l);
 /* The same, but waiting ranks sleep, which leaves the cores to ranks that measure. */
 void link_barrier_asleep(struct link *l);
-enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_LEAST /* of struct least only */ };
-/* For small x, off the clock. */
-void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how);
+enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_LEAST };
+/* For small x[n], off the clock: doubles, or with REDUCE_LEAST struct least. */
+void link_reduce_all(struct link *l, void *x, int n, enum link_reduce how);
 struct least {
 	float x;
 	int rank; /* its owner; of equal ones the lowest */
@@ -191,7 +191,6 @@ static inline bool is_less(struct least a, struct least b)
 {
 	return a.x < b.x || (a.x == b.x && a.rank < b.rank);
 }
-void link_reduce_all_least(struct link *l, struct least *x, int n);
 /* all[size] on rank root = each rank's mine; root -1: on every rank. */
 void link_gather(struct link *l, int root, const void *mine, void *all, int bytes);
 /* Rank 0 gets the parts of all ranks in order, *total bytes on the heap; other ranks get NULL.

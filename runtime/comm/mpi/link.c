@@ -231,7 +231,7 @@ void link_barrier_asleep(struct link *l)
 
 /* Off the clock. In a simulation reduce and broadcast take far fewer messages than an allreduce. A
  * single rank returns early, because SMPI would send a message to no rank. */
-static void reduce_all(struct link *l, void *x, int n, enum link_reduce how)
+void link_reduce_all(struct link *l, void *x, int n, enum link_reduce how)
 {
 	const MPI_Datatype type = how == REDUCE_LEAST ? MPI_FLOAT_INT : MPI_DOUBLE;
 	const MPI_Op op = how == REDUCE_SUM   ? MPI_SUM
@@ -250,16 +250,6 @@ static void reduce_all(struct link *l, void *x, int n, enum link_reduce how)
 		MPI_Reduce(l->rank ? x : MPI_IN_PLACE, x, n, type, op, 0, l->comm);
 		MPI_Bcast(x, n, type, 0, l->comm);
 	}
-}
-
-void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how)
-{
-	reduce_all(l, x, n, how);
-}
-
-void link_reduce_all_least(struct link *l, struct least *x, int n)
-{
-	reduce_all(l, x, n, REDUCE_LEAST);
 }
 
 void link_gather(struct link *l, int root, const void *mine, void *all, int bytes)

@@ -403,9 +403,8 @@ static int check_roles(const struct mvb_setup *s)
 static int open_worker(const struct mvb_setup *s)
 {
 	TRY(lib_fail_with(MVB_ERR_ARGUMENT,
-			  tables_open(&lib.tables, lib.everyone ? lib.everyone : lib.link, lib.link,
-				      lib.rank, lib.workers, lib.servers,
-				      s->tables ? s->tables : "auto", NULL, NULL)));
+			  tables_open(&lib.tables, lib.everyone, lib.link, lib.rank, lib.workers,
+				      lib.servers, s->tables ? s->tables : "auto", NULL, NULL)));
 	lib.async = link_split(lib.link, 0);
 	snprintf(lib.backend, sizeof lib.backend, "%s, tables: %s",
 		 lib.size > 1 || platform_under_launcher() ? platform_version() : "one process",
@@ -450,10 +449,6 @@ int mvb_init(const struct mvb_setup *setup)
 	lib.workers = lib.size - s.servers;
 	lib.link = link_world(lib.workers);
 	lib.thread = pthread_self();
-	if (lib.servers == 0) {
-		link_free(lib.everyone);
-		lib.everyone = NULL;
-	}
 	if (lib.rank < lib.workers) {
 		code = open_worker(&s);
 	} else {

@@ -52,7 +52,7 @@ struct pending_op {
 extern struct library {
 	enum { UNBORN, WORKER, SERVER, OVER } state;
 	int rank, size, servers, workers;
-	struct link *everyone; /* NULL without servers */
+	struct link *everyone; /* of workers and servers */
 	struct link *link;     /* of the workers */
 	struct lookout *lookout;
 	struct link *async; /* of the workers: for started reductions */

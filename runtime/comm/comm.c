@@ -410,7 +410,5 @@ void comm_barrier(struct comm *c)
 		return;
 	nsec t = clock_now();
 	link_barrier(c->link);
-	nsec now = clock_now();
-	c->stats->wait += now - t;
-	traced(c->stats, TRACE_BARRIER, t, now, -1);
+	stats_spent(c->stats, TRACE_BARRIER, t, -1);
 }

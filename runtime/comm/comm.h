@@ -114,6 +114,13 @@ static inline void traced(const struct stats *s, enum trace_kind kind, nsec sinc
 	if (__builtin_expect(s->trace != NULL, 0))
 		trace_add(s->trace, kind, since, until)->peer = peer;
 }
+/* Counts the time since then as waiting; TRACE_PACK: as communication. */
+static inline void stats_spent(struct stats *s, enum trace_kind kind, nsec since, int peer)
+{
+	nsec now = clock_now();
+	*(kind == TRACE_PACK ? &s->comm : &s->wait) += now - since;
+	traced(s, kind, since, now, peer);
+}
 
 /* stats.c; stats_reduce is in comm.c. */
 void stats_init(struct stats *s, size_t room); /* room: operations to keep in a segment */

@@ -355,9 +355,7 @@ static void rest(struct table *t, nsec *pause)
 {
 	nsec since = clock_now();
 	world_rest("others' pushes", *pause);
-	nsec now = clock_now();
-	t->among->stats->wait += now - since;
-	traced(t->among->stats, TRACE_WAIT, since, now, slowest(t));
+	stats_spent(t->among->stats, TRACE_WAIT, since, slowest(t));
 	*pause = 2 * *pause < REST_MOST ? 2 * *pause : REST_MOST;
 }
 

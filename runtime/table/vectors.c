@@ -62,9 +62,7 @@ static void stage_in(struct table *t, struct table_op *p)
 		d->ops->get(d, t->staged[1], p->out, t->n);
 	p->in = p->in ? t->staged[0] : NULL;
 	p->out = p->out ? t->staged[1] : NULL;
-	nsec now = clock_now();
-	t->among->stats->comm += now - since;
-	traced(t->among->stats, TRACE_PACK, since, now, -1);
+	stats_spent(t->among->stats, TRACE_PACK, since, -1);
 }
 
 static void stage_out(struct table *t, struct vec *out)
@@ -72,9 +70,7 @@ static void stage_out(struct table *t, struct vec *out)
 	struct device *d = t->among->dev;
 	nsec since = clock_now();
 	d->ops->put(d, out->data, t->staged[1], t->n);
-	nsec now = clock_now();
-	t->among->stats->comm += now - since;
-	traced(t->among->stats, TRACE_PACK, since, now, -1);
+	stats_spent(t->among->stats, TRACE_PACK, since, -1);
 }
 
 /* A strategy's operation: it covers the whole table, and a failure ends the run. The device's

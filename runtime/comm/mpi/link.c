@@ -271,21 +271,27 @@ void link_gather(struct link *l, int root, const void *mine, void *all, int byte
 
 void *link_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total)
 {
-	int parts[l->size], n = count(bytes / sizeof(float));
-	if (are_together(l))
-		return together_gather_parts(l, mine, bytes, total);
-	link_gather(l, 0, &n, parts, sizeof n);
-	if (l->rank != 0) {
-		link_send(l, 0, mine, bytes / sizeof(float));
-		return NULL;
-	}
+	struct part {
+		const void *at;
+		size_t bytes;
+	} own = {mine, bytes}, *part AUTOFREE = NULL;
+	bool together = are_together(l); /* then rank 0 reads the parts where they are */
+	if (l->rank == 0)
+		part = must(calloc((size_t)l->size, sizeof *part));
+	link_gather(l, 0, &own, part, sizeof own);
 	*total = 0;
-	for (int k = 0; k < l->size; k++)
-		*total += (size_t)parts[k] * sizeof(float);
-	char *all = must(malloc(*total + 1)), *at = all + bytes;
-	memcpy(all, mine, bytes);
-	for (int k = 1; k < l->size; at += (size_t)parts[k++] * sizeof(float))
-		link_recv(l, k, (float *)(void *)at, (size_t)parts[k]);
+	for (int k = 0; part && k < l->size; k++)
+		*total += part[k].bytes;
+	char *all = part ? must(malloc(*total + 1)) : NULL, *at = all;
+	for (int k = 0; part && k < l->size; at += part[k++].bytes)
+		if (k == 0 || together)
+			memcpy(at, part[k].at, part[k].bytes);
+		else
+			link_recv(l, k, (float *)(void *)at, part[k].bytes / sizeof(float));
+	if (together)
+		together_barrier(l);
+	else if (!part)
+		link_send(l, 0, mine, bytes / sizeof(float));
 	return all;
 }
 

@@ -36,7 +36,6 @@ void together_broadcast(struct link *l, int root, void *x, size_t bytes);
 void together_reduce(struct link *l, void *x, int n, enum link_reduce how);
 /* all: for ranks that need the result, otherwise NULL */
 void together_gather(struct link *l, const void *mine, size_t bytes, void *all);
-void *together_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total);
 /* Also on the clock: a split takes no virtual time. */
 struct link *together_split(struct link *l, int color);
 

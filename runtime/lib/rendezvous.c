@@ -40,8 +40,8 @@ enum { HELLO_S = 2, END_S = 2, POLL_MS = 20, REPLY_S = 10, WAIT_MS = 100 };
 struct member {
 	pid_t pid; /* 0: not connected */
 	int sock, pidfd;
-	bool finalized, ended;
-	pmix_op_cbfunc_t release; /* lets its PMIx_Finalize return */
+	bool ended;
+	pmix_op_cbfunc_t release; /* lets its PMIx_Finalize return; NULL: not called */
 	void *release_data;
 };
 
@@ -327,7 +327,7 @@ static void time_out(double began)
 static void count_finalized(void)
 {
 	for (int r = 0; r < job.size; r++)
-		if (!job.member[r].finalized)
+		if (!job.member[r].release)
 			return;
 	unlink(job.file);
 	for (int r = 0; r < job.size; r++)
@@ -367,7 +367,6 @@ static _Noreturn void run_helper(int listener)
 				e.done(PMIX_SUCCESS, e.data);
 				end_job(e.rank, "called MPI_Abort");
 			}
-			job.member[e.rank].finalized = true;
 			job.member[e.rank].release = e.done;
 			job.member[e.rank].release_data = e.data;
 			count_finalized();
@@ -382,7 +381,7 @@ static _Noreturn void run_helper(int listener)
 				give_up(sentence("rank %d (process %d on %s) ended "
 						 "before all %d ranks had connected",
 						 r, (int)m->pid, job.host, job.size));
-			if (!m->finalized)
+			if (!m->release)
 				end_job(r, "ended without MPI_Finalize");
 		}
 		if (p[0].revents)

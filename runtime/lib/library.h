@@ -145,6 +145,8 @@ struct list {
 	size_t count, total;
 };
 
+/* Are there n floats at x, which the message calls `what`? */
+int lib_check_floats(const char *function, const char *what, const float *x, size_t n);
 /* Turns x, a sum over the workers, into the result of op. */
 void lib_mean(float *x, size_t n, enum mvb_reduce op);
 /* x [n] = its sum over the workers. */

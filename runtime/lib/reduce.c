@@ -36,16 +36,17 @@ static int check_op(const char *function, enum mvb_reduce op)
 			(int)op);
 }
 
-static int check_floats(const char *function, const float *x, size_t n)
+int lib_check_floats(const char *function, const char *what, const float *x, size_t n)
 {
 	if (x || n == 0)
 		return MVB_OK;
-	return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where %zu floats should be", function, n);
+	return lib_fail(MVB_ERR_ARGUMENT, "%s: %s is NULL, where %zu floats should be", function,
+			what, n);
 }
 
 static int check_reduction(const char *function, const float *x, size_t n, enum mvb_reduce op)
 {
-	int code = check_floats(function, x, n);
+	int code = lib_check_floats(function, "x", x, n);
 	return code ? code : check_op(function, op);
 }
 
@@ -197,7 +198,7 @@ int mvb_allreduce_list(float *const *tensor, const size_t *n, size_t count, enum
 int mvb_broadcast(float *x, size_t n, int root)
 {
 	TRY(lib_ready(__func__));
-	int code = check_floats(__func__, x, n);
+	int code = lib_check_floats(__func__, "x", x, n);
 	if (!code && (root < 0 || root >= lib.workers))
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: root %d; workers are 0 to %d", __func__,
 				root, lib.workers - 1);

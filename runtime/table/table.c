@@ -230,19 +230,18 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 	if (wrong)
 		return wrong;
 	struct table *t = must(calloc(1, sizeof *t));
-	*t = (struct table){.among = s,
-			    .rules = *rules,
-			    .id = free_place(s),
-			    .n = rules->rows * rules->columns};
+	*t = (struct table){.among = s, .rules = *rules, .n = rules->rows * rules->columns};
+	take_place(t);
 	float *first = agree_on_init(s, rules, t->n, init);
 	if (!rules->lengths && (rules->syncs || rules->updater->pulled))
 		t->pulled = floats_new(t, first);
 	if (!rules->lengths && rules->updater->own && !s->placement->keeps_own)
 		t->own = floats_new(t, NULL);
+	for (int i = 0; i < 2 && s->dev && !s->placement->floats_on_device; i++)
+		t->staged[i] = s->dev->ops->peer->pinned_new(s->dev, t->n);
 	s->placement->open(t, first);
 	if (!rules->lengths)
 		free(first);
-	take_place(t);
 	*out = t;
 	return NULL;
 }

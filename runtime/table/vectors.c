@@ -10,13 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void make_staging(struct table *t)
-{
-	struct device *d = t->among->dev;
-	for (int i = 0; i < 2 && d && !t->among->placement->floats_on_device; i++)
-		t->staged[i] = d->ops->peer->pinned_new(d, t->n);
-}
-
 struct table *table_new(struct worker *w, struct vec *init, const struct table_terms *terms)
 {
 	CHECK(w->tables, "%s has tables, but does not say so", w->strategy->plugin.name);
@@ -45,7 +38,6 @@ struct table *table_new(struct worker *w, struct vec *init, const struct table_t
 	char *wrong = table_open(&t, s, &r, first);
 	if (wrong)
 		user_error("%s", wrong);
-	make_staging(t);
 	table_pull(t, init);
 	return t;
 }
@@ -172,7 +164,6 @@ struct counts *counts_new(struct worker *w, size_t n)
 	}
 	char *wrong = table_open(&c->table, w->tables, &r, NULL);
 	CHECK(!wrong, "%s", wrong);
-	make_staging(c->table);
 	return c;
 }
 

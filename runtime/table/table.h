@@ -177,12 +177,6 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 		 const float *init);
 /* For one worker without servers, whose pushes are all syncs: W is v itself, and no float moves. */
 struct table *table_alias(struct tables *s, const struct table_rules *rules, struct vec *v);
-/* 0, 1, 2, ...: the workers take numbers from it, each number once. --record stores and
- * --sim.replay repeats this as they do for pushes. new and free are collective. */
-struct counter;
-struct counter *counter_new(struct worker *w);
-int64_t counter_next(struct counter *c);
-void counter_free(struct counter *c);
 /* n numbers that the workers share, from 0. add: adds `by` to those at at[0 .. n_at - 1], makes the
  * changes since the last call, and returns all numbers, valid until the next call. Each is as it
  * was at some time during the call; that time may differ between numbers. new and free are
@@ -192,6 +186,10 @@ struct counts *counts_new(struct worker *w, size_t n);
 void counts_change(struct counts *c, size_t at, float by);
 const float *counts_add(struct counts *c, const size_t *at, size_t n_at, float by);
 void counts_free(struct counts *c);
+/* 0, 1, 2, ...: the workers take numbers from it, each number once. --record stores and
+ * --sim.replay repeats this as they do for pushes. new is collective; counts_free frees it. */
+struct counts *counter_new(struct worker *w);
+int64_t counter_next(struct counts *c);
 /* Does the operation. Returns when all of it has been applied and is in p->out. */
 char *table_do(struct table *t, struct table_op *p);
 /* Starts it; at most TICKETS_MAX at once. p, in and out belong to the table until table_wait, which

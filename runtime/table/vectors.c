@@ -146,6 +146,7 @@ struct counts {
 	struct vec *in, *out; /* [n] */
 	float *change, *now;  /* [n], on the host */
 	bool on_host;         /* they are the memory of in and out */
+	int64_t next;         /* of a counter: the next number if no other worker pushes */
 };
 
 struct counts *counts_new(struct worker *w, size_t n)
@@ -202,30 +203,17 @@ void counts_free(struct counts *c)
 
 /* One count without meaning. Pushes are numbered, and a push returns how many other pushes came
  * since this worker's last. It therefore knows its own number, in any placement. */
-struct counter {
-	struct counts *of;
-	int64_t next; /* the next number if no other worker pushes */
-};
-
-struct counter *counter_new(struct worker *w)
+struct counts *counter_new(struct worker *w)
 {
-	struct counter *c = must(calloc(1, sizeof *c));
-	c->of = counts_new(w, 1);
-	table_pull(c->of->table, c->of->out);
+	struct counts *c = counts_new(w, 1);
+	table_pull(c->table, c->out);
 	return c;
 }
 
-int64_t counter_next(struct counter *c)
+int64_t counter_next(struct counts *c)
 {
 	const struct table_op push = {.kind = OP_PUSH, .pull = true};
-	int64_t others = whole_op(c->of->table, c->of->in, c->of->out, push).staleness;
+	int64_t others = whole_op(c->table, c->in, c->out, push).staleness;
 	c->next += others + 1;
 	return c->next - 1;
-}
-
-void counter_free(struct counter *c)
-{
-	if (c)
-		counts_free(c->of);
-	free(c);
 }

@@ -166,7 +166,7 @@ struct link *link_split(struct link *l, int color);
 int link_rank(const struct link *l);
 int link_size(const struct link *l);
 void link_free(struct link *l);
-struct link *link_of_node(struct link *l); /* the ranks that share memory with this one */
+struct link *link_of_node(struct link *l); /* of several ranks: those that share memory with this */
 bool link_one_node(struct link *l);        /* do all ranks share memory? */
 bool link_reads_devices(void);             /* may x be on a GPU, in messages and allreduce? */
 void link_send(struct link *l, int to, const float *x, size_t n); /* returns once it is received */
@@ -185,7 +185,8 @@ void link_allgather(struct link *l, float *all, const int *counts, const int *fi
 		    const float *mine, int n);
 void link_broadcast(struct link *l, int root, void *x, size_t bytes);
 void link_barrier(struct link *l);
-/* The same, but waiting ranks sleep, which leaves the cores to ranks that measure. */
+/* The same, but waiting ranks sleep, which leaves the cores to ranks that measure. Real world,
+ * several ranks. */
 void link_barrier_asleep(struct link *l);
 enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_LEAST };
 /* For small x[n], off the clock: doubles, or with REDUCE_LEAST struct least. */

@@ -77,9 +77,8 @@ void link_free(struct link *l)
 
 struct link *link_of_node(struct link *l)
 {
-	MPI_Comm node = MPI_COMM_NULL;
-	if (l->comm != MPI_COMM_NULL)
-		MPI_Comm_split_type(l->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+	MPI_Comm node;
+	MPI_Comm_split_type(l->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
 	return link_of(node);
 }
 
@@ -214,10 +213,6 @@ void link_barrier_asleep(struct link *l)
 	const nsec nap_least = 20000, nap_most = 1000000;
 	int here = 0;
 	MPI_Request all;
-	if (world_is_virtual || l->comm == MPI_COMM_NULL) {
-		link_barrier(l);
-		return;
-	}
 	world_enter("barrier", -1);
 	MPI_Ibarrier(l->comm, &all);
 	for (nsec nap = nap_least;; nap = nap < nap_most ? 2 * nap : nap_most) {

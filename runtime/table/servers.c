@@ -283,16 +283,12 @@ static void record_subrequest(struct table *t, const struct table_op *p,
 static void keep_floats(struct table *t, const struct slot *q)
 {
 	const struct table_op *p = q->op;
-	size_t columns = t->rules.columns, bytes = columns * sizeof(float);
-	bool pulled = p->pull && t->pulled && t->rules.syncs && p->kind != OP_ELASTIC;
-	if (p->out && !p->row && pulled)
-		memcpy(t->pulled, p->out, t->n * sizeof(float));
-	for (size_t k = 0; p->out && p->row && k < p->rows; k++) {
-		size_t i = q->place[k], row = (size_t)p->row[i];
-		memcpy(p->out + i * columns, q->stage + k * columns, bytes);
-		if (pulled)
-			memcpy(t->pulled + row * columns, q->stage + k * columns, bytes);
-	}
+	size_t columns = t->rules.columns;
+	for (size_t k = 0; p->out && p->row && k < p->rows; k++)
+		memcpy(p->out + q->place[k] * columns, q->stage + k * columns,
+		       columns * sizeof *p->out);
+	if (p->pull && p->out && t->pulled && t->rules.syncs && p->kind != OP_ELASTIC)
+		op_pulled(t, p);
 }
 
 static void finish(struct table *t, struct slot *q)

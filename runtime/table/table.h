@@ -341,5 +341,13 @@ static inline void op_piece(const struct table *t, const struct table_op *p, siz
 	*n = p->row ? t->rules.columns : t->n;
 	*offset = p->row ? i * t->rules.columns : 0;
 }
+/* out has got W: pulled gets the same. */
+static inline void op_pulled(struct table *t, const struct table_op *p)
+{
+	for (size_t i = 0, first, n, offset; i < op_pieces(p); i++) {
+		op_piece(t, p, i, &first, &n, &offset);
+		memcpy(t->pulled + first, p->out + offset, n * sizeof *p->out);
+	}
+}
 
 #endif

@@ -33,7 +33,7 @@ struct comm {
 	bool part; /* has only a part of the workers */
 	struct stats *stats;
 	struct request slot[LINK_SLOTS];
-	const char *wanted;          /* --transport; NULL = auto */
+	const char *wanted;          /* --transport */
 	struct transport *transport; /* for a device's vectors; NULL before the first */
 	struct comm *next,
 		*before; /* list: all workers first, then the communicators split from it */
@@ -221,11 +221,11 @@ char *comm_try(struct comm *c, const struct vec *v, const char *name)
 	return transport_choose(transport_of(c, v->dev), name, v->n);
 }
 
-void comm_prepare(struct comm *c, const struct vec *v, const char *name)
+void comm_prepare(struct comm *c, const struct vec *v)
 {
-	char *wrong = comm_try(c, v, name);
+	char *wrong = comm_try(c, v, c->wanted);
 	if (wrong)
-		user_error("--transport=%s: %s", name, wrong);
+		user_error("--transport=%s: %s", c->wanted, wrong);
 }
 
 const char *comm_transport(const struct comm *c)
@@ -242,7 +242,7 @@ const char *comm_messages(const struct comm *c)
 static struct transport *reducer_of(struct comm *c, const struct vec *v)
 {
 	if (!comm_transport(c))
-		comm_prepare(c, v, c->wanted);
+		comm_prepare(c, v);
 	return transport_of(c, v->dev);
 }
 

@@ -140,13 +140,13 @@ nsec stats_waited(const struct stats *s, size_t first, size_t last);
 #define TRANSPORTS             "auto" TRANSPORT_LIST(TRANSPORT_CHOICE)
 
 struct comm *comm_layout(int rank, int size); /* without a link: for laying out models only */
-/* All trainers; counts into w->stats. transport: for vectors on GPUs, as for comm_prepare. */
+/* All trainers; counts into w->stats. transport, "auto" or a name: for vectors on GPUs. */
 struct comm *comm_world_trainers(struct worker *w, const char *transport);
-/* Collective: chooses the transport for vectors up to v's length on v's device; name: "auto", or a
- * transport. Ends the run with a message if it cannot be used. Does nothing for host vectors or a
- * comm of one. */
-void comm_prepare(struct comm *c, const struct vec *v, const char *name);
-/* The same, but returns the message, the same on all ranks; NULL: the transport can be used. */
+/* Collective: opens the transport for vectors up to v's length on v's device. Ends the run with a
+ * message if it cannot be used. Does nothing for host vectors or a comm of one. */
+void comm_prepare(struct comm *c, const struct vec *v);
+/* The same for a transport of this name. Returns the message, the same on all ranks; NULL: it can
+ * be used. */
 char *comm_try(struct comm *c, const struct vec *v, const char *name);
 /* Its name; NULL for host vectors, and on a comm of one. */
 const char *comm_transport(const struct comm *c);

@@ -252,7 +252,7 @@ void transport_free(struct transport *t)
 
 char *transport_choose(struct transport *t, const char *wanted, size_t n)
 {
-	bool any = !wanted || strcmp(wanted, "auto") == 0;
+	bool any = strcmp(wanted, "auto") == 0;
 	char *wrong = NULL;
 	double most = (double)n;
 	link_reduce_all(t->link, &most, 1, REDUCE_MAX);

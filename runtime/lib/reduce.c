@@ -336,7 +336,7 @@ int mvb_grads_new(struct mvb_grads **out, float *const *tensor, const size_t *n,
 static bool is_full(const struct mvb_grads *g)
 {
 	const struct list *l = &g->bucket[g->started].list;
-	return !memchr(g->ready + (l->tensor - g->list.tensor), false, l->count);
+	return !memchr(g->ready + (l->tensor - g->list.tensor), 0, l->count);
 }
 
 int mvb_grads_ready(struct mvb_grads *g, size_t i)

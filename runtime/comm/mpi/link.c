@@ -262,26 +262,25 @@ void link_gather(struct link *l, int root, const void *mine, void *all, int byte
 
 void *link_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total)
 {
+	int ranks = l->rank == 0 ? l->size : 0;
 	struct part {
 		const void *at;
 		size_t bytes;
-	} own = {mine, bytes}, *part AUTOFREE = NULL;
+	} own = {mine, bytes}, *part AUTOFREE = must(calloc((size_t)ranks + 1, sizeof *part));
 	bool together = are_together(l); /* then rank 0 reads the parts where they are */
-	if (l->rank == 0)
-		part = must(calloc((size_t)l->size, sizeof *part));
 	link_gather(l, 0, &own, part, sizeof own);
 	*total = 0;
-	for (int k = 0; part && k < l->size; k++)
+	for (int k = 0; k < ranks; k++)
 		*total += part[k].bytes;
-	char *all = part ? must(malloc(*total + 1)) : NULL, *at = all;
-	for (int k = 0; part && k < l->size; at += part[k++].bytes)
+	char *all = ranks ? must(malloc(*total + 1)) : NULL, *at = all;
+	for (int k = 0; k < ranks; at += part[k++].bytes)
 		if (k == 0 || together)
 			memcpy(at, part[k].at, part[k].bytes);
 		else
 			link_recv(l, k, (float *)(void *)at, part[k].bytes / sizeof(float));
 	if (together)
 		together_barrier(l);
-	else if (!part)
+	else if (!ranks)
 		link_send(l, 0, mine, bytes / sizeof(float));
 	return all;
 }

@@ -317,12 +317,6 @@ static void admit(int sock, double *deadline)
 		reply(sock, "-", no, strlen(no));
 }
 
-static void time_out(double began)
-{
-	give_up(sentence("of %d ranks, %d had not connected to %s after %.0f s: %s", job.size,
-			 job.size - job.come, job.file, now() - began, list_ranks(false, ", ")));
-}
-
 /* Releases finalized ranks together, after removing the file: it can then be reused at once. */
 static void count_finalized(void)
 {
@@ -389,7 +383,9 @@ static _Noreturn void run_helper(int listener)
 		if (wrong && job.come)
 			give_up(sentence("%s", wrong));
 		if (now() > deadline)
-			time_out(began);
+			give_up(sentence("of %d ranks, %d had not connected to %s after %.0f s: %s",
+					 job.size, job.size - job.come, job.file, now() - began,
+					 list_ranks(false, ", ")));
 	}
 }
 

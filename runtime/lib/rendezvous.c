@@ -419,11 +419,30 @@ static socklen_t address(struct sockaddr_un *to, const char *name)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(to->sun_path + 1));
 }
 
+static int open_locked(const char *file)
+{
+	for (;;) {
+		struct stat a, b;
+		int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		if (fd < 0)
+			return -1;
+		if (flock(fd, LOCK_EX) || fstat(fd, &a))
+			return close(fd), -1;
+		/* A helper may have removed the file between the two calls. */
+		if (!stat(file, &b) && a.st_ino == b.st_ino && a.st_dev == b.st_dev)
+			return fd;
+		close(fd);
+	}
+}
+
 /* With the file locked: connects to the helper that it names, or starts one. */
-static char *reach_helper(int fd, const char *file, int sock)
+static char *reach_helper(const char *file, int sock)
 {
 	char text[512] = "", name[64], host[256];
 	struct sockaddr_un to;
+	int fd AUTOCLOSED = open_locked(file);
+	if (fd < 0)
+		return sentence("%s: %s", file, strerror(errno));
 	ssize_t got = pread(fd, text, sizeof text - 1, 0);
 	if (got < 0)
 		return sentence("%s cannot be read: %s", file, strerror(errno));
@@ -445,34 +464,15 @@ static char *reach_helper(int fd, const char *file, int sock)
 		 * one. */
 	}
 	snprintf(name, sizeof name, "rendezvous-%d-%lld", (int)getpid(), (long long)clock_now());
-	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int listener AUTOCLOSED = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	socklen_t to_length = address(&to, name);
 	if (bind(listener, (struct sockaddr *)&to, to_length) || listen(listener, SOMAXCONN) ||
-	    !fork_helper(listener) || connect(sock, (struct sockaddr *)&to, to_length)) {
-		close(listener);
+	    !fork_helper(listener) || connect(sock, (struct sockaddr *)&to, to_length))
 		return sentence("no helper could be started: %s", strerror(errno));
-	}
-	close(listener);
 	int length = snprintf(text, sizeof text, "rendezvous 1 %s %s\n", name, job.host);
 	if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)length, 0) != length)
 		return sentence("%s cannot be written: %s", file, strerror(errno));
 	return NULL;
-}
-
-static int open_locked(const char *file)
-{
-	for (;;) {
-		struct stat a, b;
-		int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-		if (fd < 0)
-			return -1;
-		if (flock(fd, LOCK_EX) || fstat(fd, &a))
-			return close(fd), -1;
-		/* A helper may have removed the file between the two calls. */
-		if (!stat(file, &b) && a.st_ino == b.st_ino && a.st_dev == b.st_dev)
-			return fd;
-		close(fd);
-	}
 }
 
 /* Sends this rank, waits for all others, and takes over the environment for MPI_Init. */
@@ -516,17 +516,9 @@ char *rendezvous(const char *file, int rank, int size, double timeout_s)
 	job.file = file;
 	job.size = size;
 	gethostname(job.host, sizeof job.host - 1);
-	int fd = open_locked(file), sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	char *wrong = NULL;
-	if (fd < 0 || sock < 0)
-		wrong = sentence("%s: %s", fd < 0 ? file : "socket", strerror(errno));
-	else
-		wrong = reach_helper(fd, file, sock);
-	if (fd >= 0)
-		close(fd);
-	if (!wrong)
-		wrong = join(sock, file, rank, size, timeout_s);
-	if (sock >= 0)
-		close(sock);
-	return wrong;
+	int sock AUTOCLOSED = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return sentence("socket: %s", strerror(errno));
+	TRY(reach_helper(file, sock));
+	return join(sock, file, rank, size, timeout_s);
 }

@@ -60,23 +60,19 @@ int lib_fail_with(int code, char *wrong)
 
 int lib_ready(const char *function)
 {
+	const char *wrong = NULL;
 	if (lib.state == UNBORN)
-		return lib_fail(MVB_ERR_STATE, "%s before mvb_init: call that first", function);
-	if (lib.state == OVER)
-		return lib_fail(MVB_ERR_STATE, "%s after mvb_shutdown", function);
-	if (lib.state == SERVER)
-		return lib_fail(
-			MVB_ERR_STATE,
-			"%s on a server after the workers have shut down: only mvb_shutdown is "
-			"allowed",
-			function);
-	if (!pthread_equal(lib.thread, pthread_self()))
-		return lib_fail(MVB_ERR_STATE, "%s on another thread than mvb_init", function);
-	if (platform_gone())
-		return lib_fail(MVB_ERR_STATE,
-				"%s after MPI_Finalize: mvb_shutdown has to come before it",
-				function);
-	return MVB_OK;
+		wrong = "before mvb_init: call that first";
+	else if (lib.state == OVER)
+		wrong = "after mvb_shutdown";
+	else if (lib.state == SERVER)
+		wrong = "on a server after the workers have shut down: only mvb_shutdown is "
+			"allowed";
+	else if (!pthread_equal(lib.thread, pthread_self()))
+		wrong = "on another thread than mvb_init";
+	else if (platform_gone())
+		wrong = "after MPI_Finalize: mvb_shutdown has to come before it";
+	return wrong ? lib_fail(MVB_ERR_STATE, "%s %s", function, wrong) : MVB_OK;
 }
 
 int lib_ready_with(const char *function, enum kind kind, const void *p)

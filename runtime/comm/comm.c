@@ -19,6 +19,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct request {
 	struct comm *comm; /* NULL: not under way */
@@ -32,7 +33,7 @@ struct comm {
 	bool part; /* has only a part of the workers */
 	struct stats *stats;
 	struct request slot[LINK_SLOTS];
-	const char *wanted;          /* --transport; NULL = auto */
+	const char *wanted;          /* --transport */
 	struct transport *transport; /* for a device's vectors; NULL before the first */
 	struct comm *next,
 		*before; /* list: all workers first, then the communicators split from it */
@@ -43,35 +44,46 @@ struct comm {
 
 enum { ALONE = -2, ALL = -1 }; /* in place of a peer's rank: no peer; all ranks of c */
 
+/* A duration and its rank as one number that has the order of durations, then of ranks: the bits of
+ * floats from 0 are in their order. */
+static double key_of(float s, int rank)
+{
+	uint32_t bits;
+	memcpy(&bits, &s, sizeof bits);
+	return (double)bits * WORKERS_MOST + rank;
+}
+
 /* Compares durations of this worker's operations with a peer, or with ALL of c, in the order that
  * all of them share. A rank may have kept fewer than others. */
 static void compare(struct stats *s, struct comm *c, int peer, int rank)
 {
 	size_t kept = smaller(s->joint_ops, s->room), n = 0;
-	struct least *x AUTOFREE = must(malloc((kept + 1) * sizeof *x));
+	double *x AUTOFREE = must(malloc((kept + 1) * sizeof *x));
 	struct joint_op **of AUTOFREE = must(malloc((kept + 1) * sizeof *of));
 	for (struct joint_op *m = s->joint_op; m < s->joint_op + kept; m++)
 		if (m->comm == c && m->peer == peer) {
-			x[n] = (struct least){.x = m->s, .rank = rank};
+			x[n] = key_of(m->s, rank);
 			of[n++] = m;
 		}
 	double all = (double)n;
 	if (peer == ALL) {
 		link_reduce_all(c->link, &all, 1, REDUCE_MIN);
-		link_reduce_all_least(c->link, x, (int)all);
+		link_reduce_all(c->link, x, (int)all, REDUCE_MIN);
 	} else {
 		float mine = (float)n, its;
 		link_shift(c->link, peer, &mine, peer, &its, 1);
 		all = fminf(mine, its);
 		size_t floats = (size_t)all * sizeof *x / sizeof(float);
-		struct least *y AUTOFREE = must(malloc((n + 1) * sizeof *y));
+		double *y AUTOFREE = must(malloc((n + 1) * sizeof *y));
 		link_shift(c->link, peer, (float *)(void *)x, peer, (float *)(void *)y, floats);
 		for (size_t i = 0; i < (size_t)all; i++)
-			x[i] = is_less(y[i], x[i]) ? y[i] : x[i];
+			x[i] = fmin(x[i], y[i]);
 	}
 	for (size_t i = 0; i < (size_t)all; i++) {
-		of[i]->shortest_s = x[i].x;
-		of[i]->last = (int16_t)x[i].rank;
+		uint64_t key = (uint64_t)x[i];
+		uint32_t bits = (uint32_t)(key / WORKERS_MOST);
+		memcpy(&of[i]->shortest_s, &bits, sizeof bits);
+		of[i]->last = (int16_t)(key % WORKERS_MOST);
 	}
 	if ((size_t)all < n)
 		s->compared = smaller(s->compared, (size_t)(of[(size_t)all] - s->joint_op));
@@ -209,11 +221,11 @@ char *comm_try(struct comm *c, const struct vec *v, const char *name)
 	return transport_choose(transport_of(c, v->dev), name, v->n);
 }
 
-void comm_prepare(struct comm *c, const struct vec *v, const char *name)
+void comm_prepare(struct comm *c, const struct vec *v)
 {
-	char *wrong = comm_try(c, v, name);
+	char *wrong = comm_try(c, v, c->wanted);
 	if (wrong)
-		user_error("--transport=%s: %s", name, wrong);
+		user_error("--transport=%s: %s", c->wanted, wrong);
 }
 
 const char *comm_transport(const struct comm *c)
@@ -230,7 +242,7 @@ const char *comm_messages(const struct comm *c)
 static struct transport *reducer_of(struct comm *c, const struct vec *v)
 {
 	if (!comm_transport(c))
-		comm_prepare(c, v, c->wanted);
+		comm_prepare(c, v);
 	return transport_of(c, v->dev);
 }
 
@@ -362,7 +374,7 @@ static void gather(struct comm *c, struct vec *all, const struct vec *mine, bool
 	}
 	nsec t = clock_after(mine->dev);
 	if (!equal)
-		link_gather_counts(c->link, n, counts);
+		link_gather(c->link, -1, &n, counts, sizeof n);
 	size_t total = 0;
 	for (int i = 0; i < c->size; i++) {
 		counts[i] = equal ? n : counts[i];
@@ -410,7 +422,5 @@ void comm_barrier(struct comm *c)
 		return;
 	nsec t = clock_now();
 	link_barrier(c->link);
-	nsec now = clock_now();
-	c->stats->wait += now - t;
-	traced(c->stats, TRACE_BARRIER, t, now, -1);
+	stats_spent(c->stats, TRACE_BARRIER, t, -1);
 }

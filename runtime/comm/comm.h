@@ -114,6 +114,13 @@ static inline void traced(const struct stats *s, enum trace_kind kind, nsec sinc
 	if (__builtin_expect(s->trace != NULL, 0))
 		trace_add(s->trace, kind, since, until)->peer = peer;
 }
+/* Counts the time since then as waiting; TRACE_PACK: as communication. */
+static inline void stats_spent(struct stats *s, enum trace_kind kind, nsec since, int peer)
+{
+	nsec now = clock_now();
+	*(kind == TRACE_PACK ? &s->comm : &s->wait) += now - since;
+	traced(s, kind, since, now, peer);
+}
 
 /* stats.c; stats_reduce is in comm.c. */
 void stats_init(struct stats *s, size_t room); /* room: operations to keep in a segment */
@@ -133,13 +140,13 @@ nsec stats_waited(const struct stats *s, size_t first, size_t last);
 #define TRANSPORTS             "auto" TRANSPORT_LIST(TRANSPORT_CHOICE)
 
 struct comm *comm_layout(int rank, int size); /* without a link: for laying out models only */
-/* All trainers; counts into w->stats. transport: for vectors on GPUs, as for comm_prepare. */
+/* All trainers; counts into w->stats. transport, "auto" or a name: for vectors on GPUs. */
 struct comm *comm_world_trainers(struct worker *w, const char *transport);
-/* Collective: chooses the transport for vectors up to v's length on v's device; name: "auto", or a
- * transport. Ends the run with a message if it cannot be used. Does nothing for host vectors or a
- * comm of one. */
-void comm_prepare(struct comm *c, const struct vec *v, const char *name);
-/* The same, but returns the message, the same on all ranks; NULL: the transport can be used. */
+/* Collective: opens the transport for vectors up to v's length on v's device. Ends the run with a
+ * message if it cannot be used. Does nothing for host vectors or a comm of one. */
+void comm_prepare(struct comm *c, const struct vec *v);
+/* The same for a transport of this name. Returns the message, the same on all ranks; NULL: it can
+ * be used. */
 char *comm_try(struct comm *c, const struct vec *v, const char *name);
 /* Its name; NULL for host vectors, and on a comm of one. */
 const char *comm_transport(const struct comm *c);
@@ -159,7 +166,7 @@ struct link *link_split(struct link *l, int color);
 int link_rank(const struct link *l);
 int link_size(const struct link *l);
 void link_free(struct link *l);
-struct link *link_of_node(struct link *l); /* the ranks that share memory with this one */
+struct link *link_of_node(struct link *l); /* of several ranks: those that share memory with this */
 bool link_one_node(struct link *l);        /* do all ranks share memory? */
 bool link_reads_devices(void);             /* may x be on a GPU, in messages and allreduce? */
 void link_send(struct link *l, int to, const float *x, size_t n); /* returns once it is received */
@@ -174,26 +181,18 @@ void link_allreduce(struct link *l, float *x, size_t n, enum reduce how); /* MEA
 enum { LINK_SLOTS = ALLREDUCES_MOST };
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n);
 void link_allreduce_wait(struct link *l, int slot);
-void link_gather_counts(struct link *l, int mine, int *all); /* all[size] on every rank */
 void link_allgather(struct link *l, float *all, const int *counts, const int *firsts,
 		    const float *mine, int n);
 void link_broadcast(struct link *l, int root, void *x, size_t bytes);
 void link_barrier(struct link *l);
-/* The same, but waiting ranks sleep, which leaves the cores to ranks that measure. */
+/* The same, but waiting ranks sleep, which leaves the cores to ranks that measure. Real world,
+ * several ranks. */
 void link_barrier_asleep(struct link *l);
-enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_LEAST /* of struct least only */ };
+enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN };
 /* For small x, off the clock. */
 void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how);
-struct least {
-	float x;
-	int rank; /* its owner; of equal ones the lowest */
-};
-static inline bool is_less(struct least a, struct least b)
-{
-	return a.x < b.x || (a.x == b.x && a.rank < b.rank);
-}
-void link_reduce_all_least(struct link *l, struct least *x, int n);
-void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes); /* to rank 0 */
+/* all[size] on rank root = each rank's mine; root -1: on every rank. */
+void link_gather(struct link *l, int root, const void *mine, void *all, int bytes);
 /* Rank 0 gets the parts of all ranks in order, *total bytes on the heap; other ranks get NULL.
  * Parts are multiples of a float and may differ in length. */
 void *link_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total);

@@ -115,8 +115,7 @@ static bool map(struct transport *t, size_t n)
 	s->turn = 0;
 	s->used = 0;
 	t->dev->bytes += BLOCKS * n * sizeof(float);
-	link_gather_bytes(t->link, mine, of, sizeof mine);
-	link_broadcast(t->link, 0, of, (size_t)t->size * sizeof *of);
+	link_gather(t->link, -1, mine, of, sizeof mine);
 	for (int b = 0; b < BLOCKS; b++)
 		for (int k = 0; k < t->size; k++) {
 			float **x = &s->block[b][k];

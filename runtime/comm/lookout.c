@@ -324,8 +324,7 @@ static void find_members(struct lookout *o, struct link *all, struct link *node)
 	o->job = (uint64_t)clock_now() ^ (uint64_t)mine.pid << 40;
 	link_broadcast(all, 0, &o->job, sizeof o->job);
 	o->member = must(calloc((size_t)o->ranks, sizeof mine));
-	link_gather_bytes(all, &mine, o->member, sizeof mine);
-	link_broadcast(all, 0, o->member, (size_t)o->ranks * sizeof mine);
+	link_gather(all, -1, &mine, o->member, sizeof mine);
 	for (int i = 0; i < o->ranks; i++) {
 		struct member *m = &o->member[i];
 		bool seen = m->machine == mine.machine && mine.pids && m->pids == mine.pids;

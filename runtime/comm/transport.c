@@ -87,8 +87,8 @@ static void reduce_by_mpi(struct transport *t, float *x, size_t n, float factor)
 
 static char *refuse_shared_gpus(struct transport *t)
 {
-	int identity[t->size];
-	link_gather_counts(t->link, (int)(t->dev->identity >> 33), identity);
+	uint64_t identity[t->size];
+	link_gather(t->link, -1, &t->dev->identity, identity, sizeof *identity);
 	for (int i = 0; i < t->size; i++)
 		for (int k = i + 1; k < t->size; k++)
 			if (identity[i] == identity[k])
@@ -252,7 +252,7 @@ void transport_free(struct transport *t)
 
 char *transport_choose(struct transport *t, const char *wanted, size_t n)
 {
-	bool any = !wanted || strcmp(wanted, "auto") == 0;
+	bool any = strcmp(wanted, "auto") == 0;
 	char *wrong = NULL;
 	double most = (double)n;
 	link_reduce_all(t->link, &most, 1, REDUCE_MAX);

@@ -63,7 +63,7 @@ static inline const struct peer_ops *peer_of(const struct transport *t)
 /* For the ranks of l and vectors of d. Messages work at once; reductions need transport_choose. */
 struct transport *transport_new(struct link *l, struct device *d);
 void transport_free(struct transport *t); /* collective after transport_choose; NULL is fine */
-/* Collective: opens the transport `wanted` (NULL, "auto": the first that works) for reductions of
+/* Collective: opens the transport `wanted` ("auto": the first that works) for reductions of
  * up to n floats, the largest n of all ranks. NULL, or a message, the same on all ranks. A second
  * choice only makes room for more floats. */
 char *transport_choose(struct transport *t, const char *wanted, size_t n);

@@ -60,23 +60,19 @@ int lib_fail_with(int code, char *wrong)
 
 int lib_ready(const char *function)
 {
+	const char *wrong = NULL;
 	if (lib.state == UNBORN)
-		return lib_fail(MVB_ERR_STATE, "%s before mvb_init: call that first", function);
-	if (lib.state == OVER)
-		return lib_fail(MVB_ERR_STATE, "%s after mvb_shutdown", function);
-	if (lib.state == SERVER)
-		return lib_fail(
-			MVB_ERR_STATE,
-			"%s on a server after the workers have shut down: only mvb_shutdown is "
-			"allowed",
-			function);
-	if (!pthread_equal(lib.thread, pthread_self()))
-		return lib_fail(MVB_ERR_STATE, "%s on another thread than mvb_init", function);
-	if (platform_gone())
-		return lib_fail(MVB_ERR_STATE,
-				"%s after MPI_Finalize: mvb_shutdown has to come before it",
-				function);
-	return MVB_OK;
+		wrong = "before mvb_init: call that first";
+	else if (lib.state == OVER)
+		wrong = "after mvb_shutdown";
+	else if (lib.state == SERVER)
+		wrong = "on a server after the workers have shut down: only mvb_shutdown is "
+			"allowed";
+	else if (!pthread_equal(lib.thread, pthread_self()))
+		wrong = "on another thread than mvb_init";
+	else if (platform_gone())
+		wrong = "after MPI_Finalize: mvb_shutdown has to come before it";
+	return wrong ? lib_fail(MVB_ERR_STATE, "%s %s", function, wrong) : MVB_OK;
 }
 
 int lib_ready_with(const char *function, enum kind kind, const void *p)
@@ -192,7 +188,7 @@ static int explain(struct link *link, const struct call *mine)
 	struct report out = {.call = *mine};
 	struct report *all AUTOFREE = must(calloc((size_t)link_size(link), sizeof *all));
 	snprintf(out.message, MESSAGE, "%s", mine->code ? message : "");
-	link_gather_bytes(link, &out, all, sizeof out);
+	link_gather(link, 0, &out, all, sizeof out);
 	if (link_rank(link) == 0)
 		find_verdict(&out, all, link_size(link));
 	link_broadcast(link, 0, &out, sizeof out);
@@ -219,23 +215,13 @@ static int collective_on(struct link *link, const struct call *mine)
 	return explain(link, mine);
 }
 
-/* A worker that waits for the others in a collective call pushes nothing meanwhile. Tells the
- * tables this, or that it is back. */
-static void notify_tables(bool away, bool all)
-{
-	for (int i = 0; i < lib.tables->count; i++) {
-		struct table *t = lib.tables->table[i];
-		if (t && (all || t->rules.rounds || t->rules.bounded))
-			lib.tables->placement->leave(t, away);
-	}
-}
-
 int lib_collective(struct call mine)
 {
 	bool all = mine.function == BARRIER;
-	notify_tables(true, all);
+	/* a worker that waits for the others in a collective call pushes nothing meanwhile */
+	tables_leave(lib.tables, true, all);
 	int code = collective_on(lib.link, &mine);
-	notify_tables(false, all);
+	tables_leave(lib.tables, false, all);
 	return code;
 }
 
@@ -268,12 +254,12 @@ void lib_note_push(struct mvb_table *t, const struct table_op *p)
 static void finish_op(struct pending_op *f)
 {
 	if (f->state == TABLE_OP) {
-		f->why = table_wait(f->table->core, f->operation);
+		f->why = table_wait(f->table->core, &f->operation);
 		f->code = f->why ? lib_op_code(f->table) : MVB_OK;
-		lib_note_push(f->table, f->operation);
+		lib_note_push(f->table, &f->operation);
 	} else if (f->state == REDUCTION) {
 		if (lib.workers > 1)
-			link_allreduce_wait(lib.async, f->slot);
+			link_allreduce_wait(lib.link, f->slot);
 		lib.slot[f->slot] = false;
 		lib_mean(f->x, f->n, f->op);
 	}
@@ -413,10 +399,8 @@ static int check_roles(const struct mvb_setup *s)
 static int open_worker(const struct mvb_setup *s)
 {
 	TRY(lib_fail_with(MVB_ERR_ARGUMENT,
-			  tables_open(&lib.tables, lib.everyone ? lib.everyone : lib.link, lib.link,
-				      lib.rank, lib.workers, lib.servers,
-				      s->tables ? s->tables : "auto", NULL, NULL)));
-	lib.async = link_split(lib.link, 0);
+			  tables_open(&lib.tables, lib.everyone, lib.link, lib.rank, lib.workers,
+				      lib.servers, s->tables ? s->tables : "auto", NULL, NULL)));
 	snprintf(lib.backend, sizeof lib.backend, "%s, tables: %s",
 		 lib.size > 1 || platform_under_launcher() ? platform_version() : "one process",
 		 lib.tables->placement->name);
@@ -428,10 +412,9 @@ static void close_links(void)
 {
 	lookout_close(lib.lookout);
 	lib.lookout = NULL;
-	link_free(lib.async);
 	link_free(lib.link);
 	link_free(lib.everyone);
-	lib.async = lib.link = lib.everyone = NULL;
+	lib.link = lib.everyone = NULL;
 }
 
 #define STALL_TIMEOUT "MVBENCH_STALL_TIMEOUT"
@@ -460,10 +443,6 @@ int mvb_init(const struct mvb_setup *setup)
 	lib.workers = lib.size - s.servers;
 	lib.link = link_world(lib.workers);
 	lib.thread = pthread_self();
-	if (lib.servers == 0) {
-		link_free(lib.everyone);
-		lib.everyone = NULL;
-	}
 	if (lib.rank < lib.workers) {
 		code = open_worker(&s);
 	} else {

@@ -39,9 +39,9 @@ enum { PENDING_OPS = 256 };
 struct pending_op {
 	enum pending_state { FREE, TABLE_OP, REDUCTION, DONE } state;
 	int64_t generation;
-	struct mvb_table *table;    /* TABLE_OP */
-	struct table_op *operation; /* the one that the table has started */
-	float *x;                   /* REDUCTION: [n] */
+	struct mvb_table *table; /* TABLE_OP */
+	struct table_op operation;
+	float *x; /* REDUCTION: [n] */
 	size_t n;
 	enum mvb_reduce op;
 	int slot;  /* its index in the library's `slot` */
@@ -52,10 +52,9 @@ struct pending_op {
 extern struct library {
 	enum { UNBORN, WORKER, SERVER, OVER } state;
 	int rank, size, servers, workers;
-	struct link *everyone; /* NULL without servers */
+	struct link *everyone; /* of workers and servers */
 	struct link *link;     /* of the workers */
 	struct lookout *lookout;
-	struct link *async; /* of the workers: for started reductions */
 	struct tables *tables;
 	struct object *object;
 	struct pending_op pending_op[PENDING_OPS];
@@ -145,6 +144,8 @@ struct list {
 	size_t count, total;
 };
 
+/* Are there n floats at x, which the message calls `what`? */
+int lib_check_floats(const char *function, const char *what, const float *x, size_t n);
 /* Turns x, a sum over the workers, into the result of op. */
 void lib_mean(float *x, size_t n, enum mvb_reduce op);
 /* x [n] = its sum over the workers. */

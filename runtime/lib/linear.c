@@ -58,15 +58,6 @@ static int check_layer(const char *function, const struct mvb_linear *l, size_t 
 	return MVB_OK;
 }
 
-/* n floats at p, called `what`. */
-static int check_floats(const char *function, const char *what, const float *p, size_t n)
-{
-	if (p || n == 0)
-		return MVB_OK;
-	return lib_fail(MVB_ERR_ARGUMENT, "%s: %s is NULL, where %zu floats should be", function,
-			what, n);
-}
-
 static int collective(enum function function, int code, const struct mvb_linear *l, size_t rows)
 {
 	struct call call = {.function = function, .code = code};
@@ -127,9 +118,9 @@ int mvb_linear_forward(const struct mvb_linear *l, const float *x, size_t rows, 
 	struct mvb_linear_part p = {0};
 	int code = check_layer(__func__, l, rows, &p);
 	bool together = code != MVB_ERR_STATE && l && l->form == MVB_BASE_LINEAR;
-	code = code ? code : check_floats(__func__, "x", x, rows * p.inputs);
-	code = code ? code : check_floats(__func__, "y", y, rows * p.outputs);
-	code = code ? code : check_floats(__func__, "w", l->w, p.w);
+	code = code ? code : lib_check_floats(__func__, "x", x, rows * p.inputs);
+	code = code ? code : lib_check_floats(__func__, "y", y, rows * p.outputs);
+	code = code ? code : lib_check_floats(__func__, "w", l->w, p.w);
 	TRY(together ? collective(LINEAR_FORWARD, code, l, rows) : code);
 	if (l->form == MVB_INITIAL_RESHAPE && rows)
 		memmove(y, x, rows * p.inputs * sizeof *y);
@@ -194,11 +185,11 @@ int mvb_linear_backward(const struct mvb_linear *l, const float *x, const float 
 	int code = check_layer(__func__, l, rows, &p);
 	bool together = code != MVB_ERR_STATE && l && dx &&
 			(l->form == MVB_INITIAL_LINEAR || l->form == MVB_BASE_RESHAPE);
-	code = code ? code : check_floats(__func__, "x", x, rows * p.inputs);
-	code = code ? code : check_floats(__func__, "dy", dy, rows * p.outputs);
-	code = code ? code : check_floats(__func__, "w", l->w, p.w);
-	code = code ? code : check_floats(__func__, "dw", l->dw, p.w);
-	code = code ? code : check_floats(__func__, "db", l->db, p.b);
+	code = code ? code : lib_check_floats(__func__, "x", x, rows * p.inputs);
+	code = code ? code : lib_check_floats(__func__, "dy", dy, rows * p.outputs);
+	code = code ? code : lib_check_floats(__func__, "w", l->w, p.w);
+	code = code ? code : lib_check_floats(__func__, "dw", l->dw, p.w);
+	code = code ? code : lib_check_floats(__func__, "db", l->db, p.b);
 	TRY(together ? collective(LINEAR_BACKWARD, code, l, rows) : code);
 	if (is_linear(l))
 		parameter_gradients(l, &p, x, dy, rows);
@@ -231,9 +222,9 @@ static int check_whole(const char *function, const struct mvb_linear *l, const f
 	TRY(check_layer(function, l, 0, &p));
 	if (!is_linear(l))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: this form has no parameters", function);
-	TRY(check_floats(function, "the layer's w", l->w, p.w));
-	TRY(check_floats(function, "w", w, l->inputs * l->outputs));
-	return l->b ? check_floats(function, "b", b, l->outputs) : MVB_OK;
+	TRY(lib_check_floats(function, "the layer's w", l->w, p.w));
+	TRY(lib_check_floats(function, "w", w, l->inputs * l->outputs));
+	return l->b ? lib_check_floats(function, "b", b, l->outputs) : MVB_OK;
 }
 
 int mvb_linear_gather(const struct mvb_linear *l, float *w, float *b)

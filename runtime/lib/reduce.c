@@ -13,19 +13,15 @@
 
 struct bucket {
 	struct list list;
-	float *x;       /* what is reduced: its only tensor, or its part of `flat` */
-	size_t missing; /* tensors that are not ready */
+	float *x; /* what is reduced: its only tensor, or its part of `flat` */
 };
 
 struct mvb_grads {
 	struct object object;
 	struct link *link; /* its own: separate from other reductions */
 	struct list list;
-	float *flat; /* the tensors of buckets with several */
-	struct place {
-		struct bucket *bucket;
-		bool ready;
-	} * place;             /* of each tensor */
+	float *flat;           /* the tensors of buckets with several */
+	bool *ready;           /* of each tensor */
 	struct bucket *bucket; /* the first has the last tensor */
 	size_t buckets, started;
 };
@@ -40,16 +36,17 @@ static int check_op(const char *function, enum mvb_reduce op)
 			(int)op);
 }
 
-static int check_floats(const char *function, const float *x, size_t n)
+int lib_check_floats(const char *function, const char *what, const float *x, size_t n)
 {
 	if (x || n == 0)
 		return MVB_OK;
-	return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where %zu floats should be", function, n);
+	return lib_fail(MVB_ERR_ARGUMENT, "%s: %s is NULL, where %zu floats should be", function,
+			what, n);
 }
 
 static int check_reduction(const char *function, const float *x, size_t n, enum mvb_reduce op)
 {
-	int code = check_floats(function, x, n);
+	int code = lib_check_floats(function, "x", x, n);
 	return code ? code : check_op(function, op);
 }
 
@@ -114,7 +111,7 @@ int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket)
 	f->op = op;
 	f->slot = slot;
 	if (lib.workers > 1)
-		link_allreduce_start(lib.async, slot, x, n);
+		link_allreduce_start(lib.link, slot, x, n);
 	*ticket = lib_ticket(f);
 	return MVB_OK;
 }
@@ -201,7 +198,7 @@ int mvb_allreduce_list(float *const *tensor, const size_t *n, size_t count, enum
 int mvb_broadcast(float *x, size_t n, int root)
 {
 	TRY(lib_ready(__func__));
-	int code = check_floats(__func__, x, n);
+	int code = lib_check_floats(__func__, "x", x, n);
 	if (!code && (root < 0 || root >= lib.workers))
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: root %d; workers are 0 to %d", __func__,
 				root, lib.workers - 1);
@@ -229,18 +226,8 @@ static void fill_buckets(struct mvb_grads *g, size_t bytes)
 		b->list = (struct list){all.tensor + i, all.n + i, b->list.count + 1,
 					b->list.total + all.n[i]};
 		b->x = b->list.count > 1 ? flat : all.tensor[i];
-		g->place[i].bucket = b;
 		g->buckets += (b->list.total >= least && b->list.total >= bound) || i == 0;
 	}
-}
-
-static void grads_reset(struct mvb_grads *g)
-{
-	for (size_t i = 0; i < g->buckets; i++)
-		g->bucket[i].missing = g->bucket[i].list.count;
-	for (size_t i = 0; i < g->list.count; i++)
-		g->place[i].ready = false;
-	g->started = 0;
 }
 
 static void grads_free(struct mvb_grads *g)
@@ -248,7 +235,7 @@ static void grads_free(struct mvb_grads *g)
 	link_free(g->link);
 	lib_list_free(g->list);
 	free(g->flat);
-	free(g->place);
+	free(g->ready);
 	free(g->bucket);
 	free(g);
 }
@@ -258,7 +245,7 @@ static struct mvb_grads *grads_make(struct list l, size_t bytes)
 {
 	struct mvb_grads *g = must(calloc(1, sizeof *g));
 	g->list = lib_list_copy(l);
-	g->place = must(calloc(l.count, sizeof *g->place));
+	g->ready = must(calloc(l.count, sizeof *g->ready));
 	g->bucket = must(calloc(l.count, sizeof *g->bucket));
 	g->flat = malloc((l.total + 1) * sizeof *g->flat);
 	if (g->flat)
@@ -304,7 +291,8 @@ static void grads_drain(struct mvb_grads *g)
 		start_bucket(g);
 	for (size_t i = 0; i < g->buckets; i++)
 		end_bucket(g, i);
-	grads_reset(g);
+	memset(g->ready, false, g->list.count * sizeof *g->ready);
+	g->started = 0;
 }
 
 static void grads_drop(struct object *o)
@@ -340,9 +328,15 @@ int mvb_grads_new(struct mvb_grads **out, float *const *tensor, const size_t *n,
 		return code;
 	}
 	g->link = link_split(lib.link, 0);
-	grads_reset(g);
 	*out = lib_keep(&g->object, (struct object){.kind = GRADS, .drop = grads_drop});
 	return MVB_OK;
+}
+
+/* Are all tensors of the next bucket ready? */
+static bool is_full(const struct mvb_grads *g)
+{
+	const struct list *l = &g->bucket[g->started].list;
+	return !memchr(g->ready + (l->tensor - g->list.tensor), 0, l->count);
 }
 
 int mvb_grads_ready(struct mvb_grads *g, size_t i)
@@ -351,12 +345,11 @@ int mvb_grads_ready(struct mvb_grads *g, size_t i)
 	if (i >= g->list.count)
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: tensor %zu; they are 0 to %zu", __func__, i,
 				g->list.count - 1);
-	if (g->place[i].ready)
+	if (g->ready[i])
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: tensor %zu for the second time in this step",
 				__func__, i);
-	g->place[i].ready = true;
-	g->place[i].bucket->missing--;
-	while (g->started < g->buckets && g->bucket[g->started].missing == 0)
+	g->ready[i] = true;
+	while (g->started < g->buckets && is_full(g))
 		start_bucket(g);
 	return MVB_OK;
 }
@@ -367,7 +360,7 @@ int mvb_grads_wait(struct mvb_grads *g)
 	int code = MVB_OK;
 	TRY(lib_ready_with(__func__, GRADS, g));
 	for (size_t i = 0; i < g->list.count; i++)
-		if (!g->place[i].ready) {
+		if (!g->ready[i]) {
 			missing++;
 			last = i;
 		}

@@ -40,8 +40,8 @@ enum { HELLO_S = 2, END_S = 2, POLL_MS = 20, REPLY_S = 10, WAIT_MS = 100 };
 struct member {
 	pid_t pid; /* 0: not connected */
 	int sock, pidfd;
-	bool finalized, ended;
-	pmix_op_cbfunc_t release; /* lets its PMIx_Finalize return */
+	bool ended;
+	pmix_op_cbfunc_t release; /* lets its PMIx_Finalize return; NULL: not called */
 	void *release_data;
 };
 
@@ -317,17 +317,11 @@ static void admit(int sock, double *deadline)
 		reply(sock, "-", no, strlen(no));
 }
 
-static void time_out(double began)
-{
-	give_up(sentence("of %d ranks, %d had not connected to %s after %.0f s: %s", job.size,
-			 job.size - job.come, job.file, now() - began, list_ranks(false, ", ")));
-}
-
 /* Releases finalized ranks together, after removing the file: it can then be reused at once. */
 static void count_finalized(void)
 {
 	for (int r = 0; r < job.size; r++)
-		if (!job.member[r].finalized)
+		if (!job.member[r].release)
 			return;
 	unlink(job.file);
 	for (int r = 0; r < job.size; r++)
@@ -367,7 +361,6 @@ static _Noreturn void run_helper(int listener)
 				e.done(PMIX_SUCCESS, e.data);
 				end_job(e.rank, "called MPI_Abort");
 			}
-			job.member[e.rank].finalized = true;
 			job.member[e.rank].release = e.done;
 			job.member[e.rank].release_data = e.data;
 			count_finalized();
@@ -382,7 +375,7 @@ static _Noreturn void run_helper(int listener)
 				give_up(sentence("rank %d (process %d on %s) ended "
 						 "before all %d ranks had connected",
 						 r, (int)m->pid, job.host, job.size));
-			if (!m->finalized)
+			if (!m->release)
 				end_job(r, "ended without MPI_Finalize");
 		}
 		if (p[0].revents)
@@ -390,7 +383,9 @@ static _Noreturn void run_helper(int listener)
 		if (wrong && job.come)
 			give_up(sentence("%s", wrong));
 		if (now() > deadline)
-			time_out(began);
+			give_up(sentence("of %d ranks, %d had not connected to %s after %.0f s: %s",
+					 job.size, job.size - job.come, job.file, now() - began,
+					 list_ranks(false, ", ")));
 	}
 }
 
@@ -424,11 +419,30 @@ static socklen_t address(struct sockaddr_un *to, const char *name)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(to->sun_path + 1));
 }
 
+static int open_locked(const char *file)
+{
+	for (;;) {
+		struct stat a, b;
+		int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		if (fd < 0)
+			return -1;
+		if (flock(fd, LOCK_EX) || fstat(fd, &a))
+			return close(fd), -1;
+		/* A helper may have removed the file between the two calls. */
+		if (!stat(file, &b) && a.st_ino == b.st_ino && a.st_dev == b.st_dev)
+			return fd;
+		close(fd);
+	}
+}
+
 /* With the file locked: connects to the helper that it names, or starts one. */
-static char *reach_helper(int fd, const char *file, int sock)
+static char *reach_helper(const char *file, int sock)
 {
 	char text[512] = "", name[64], host[256];
 	struct sockaddr_un to;
+	int fd AUTOCLOSED = open_locked(file);
+	if (fd < 0)
+		return sentence("%s: %s", file, strerror(errno));
 	ssize_t got = pread(fd, text, sizeof text - 1, 0);
 	if (got < 0)
 		return sentence("%s cannot be read: %s", file, strerror(errno));
@@ -450,34 +464,15 @@ static char *reach_helper(int fd, const char *file, int sock)
 		 * one. */
 	}
 	snprintf(name, sizeof name, "rendezvous-%d-%lld", (int)getpid(), (long long)clock_now());
-	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int listener AUTOCLOSED = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	socklen_t to_length = address(&to, name);
 	if (bind(listener, (struct sockaddr *)&to, to_length) || listen(listener, SOMAXCONN) ||
-	    !fork_helper(listener) || connect(sock, (struct sockaddr *)&to, to_length)) {
-		close(listener);
+	    !fork_helper(listener) || connect(sock, (struct sockaddr *)&to, to_length))
 		return sentence("no helper could be started: %s", strerror(errno));
-	}
-	close(listener);
 	int length = snprintf(text, sizeof text, "rendezvous 1 %s %s\n", name, job.host);
 	if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)length, 0) != length)
 		return sentence("%s cannot be written: %s", file, strerror(errno));
 	return NULL;
-}
-
-static int open_locked(const char *file)
-{
-	for (;;) {
-		struct stat a, b;
-		int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-		if (fd < 0)
-			return -1;
-		if (flock(fd, LOCK_EX) || fstat(fd, &a))
-			return close(fd), -1;
-		/* A helper may have removed the file between the two calls. */
-		if (!stat(file, &b) && a.st_ino == b.st_ino && a.st_dev == b.st_dev)
-			return fd;
-		close(fd);
-	}
 }
 
 /* Sends this rank, waits for all others, and takes over the environment for MPI_Init. */
@@ -521,17 +516,9 @@ char *rendezvous(const char *file, int rank, int size, double timeout_s)
 	job.file = file;
 	job.size = size;
 	gethostname(job.host, sizeof job.host - 1);
-	int fd = open_locked(file), sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	char *wrong = NULL;
-	if (fd < 0 || sock < 0)
-		wrong = sentence("%s: %s", fd < 0 ? file : "socket", strerror(errno));
-	else
-		wrong = reach_helper(fd, file, sock);
-	if (fd >= 0)
-		close(fd);
-	if (!wrong)
-		wrong = join(sock, file, rank, size, timeout_s);
-	if (sock >= 0)
-		close(sock);
-	return wrong;
+	int sock AUTOCLOSED = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return sentence("socket: %s", strerror(errno));
+	TRY(reach_helper(file, sock));
+	return join(sock, file, rank, size, timeout_s);
 }

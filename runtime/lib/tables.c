@@ -262,7 +262,8 @@ static int op_start(struct request q, int64_t *ticket)
 	struct pending_op *f = under_way < TICKETS_MAX ? lib_pending_new() : NULL;
 	if (!f)
 		return lib_too_many(q.function);
-	TRY(lib_fail_with(lib_op_code(q.table), table_start(q.table->core, &q.op, &f->operation)));
+	f->operation = q.op;
+	TRY(lib_fail_with(lib_op_code(q.table), table_start(q.table->core, &f->operation)));
 	f->state = TABLE_OP;
 	f->table = q.table;
 	*ticket = lib_ticket(f);

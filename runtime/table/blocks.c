@@ -170,9 +170,7 @@ void block_lock(struct table *t, size_t i)
 	nsec since = clock_now();
 	if (!look_for(m, since + AT(t)->look, AT(t)->dev != NULL))
 		pthread_mutex_lock(m);
-	nsec now = clock_now();
-	t->among->stats->wait += now - since;
-	traced(t->among->stats, TRACE_WAIT, since, now, -1);
+	stats_spent(t->among->stats, TRACE_WAIT, since, -1);
 }
 
 void block_unlock(struct table *t, size_t i)

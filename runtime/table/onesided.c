@@ -284,17 +284,11 @@ static void all_pieces(struct table *t, const struct table_op *p, piece_fn *each
 static void settle_floats(struct table *t, const struct table_op *p)
 {
 	struct onesided_state *h = AT(t);
-	size_t columns = t->rules.columns;
 	link_window_flush(h->window, -1);
 	if (fetches(p) && !t->rules.lengths)
 		add_floats(p->out, h->delta, op_floats(t, p));
-	if (!p->pull || !p->out || !t->pulled || p->read_later)
-		return;
-	if (!p->row)
-		memcpy(t->pulled, p->out, t->n * sizeof(float));
-	for (size_t i = 0; p->row && i < p->rows; i++)
-		memcpy(t->pulled + (size_t)p->row[i] * columns, p->out + i * columns,
-		       columns * sizeof(float));
+	if (p->pull && p->out && t->pulled && !p->read_later)
+		op_pulled(t, p);
 }
 
 /* A list of rows may be longer than the table. */
@@ -355,9 +349,7 @@ static void rest(struct table *t, nsec *pause)
 {
 	nsec since = clock_now();
 	world_rest("others' pushes", *pause);
-	nsec now = clock_now();
-	t->among->stats->wait += now - since;
-	traced(t->among->stats, TRACE_WAIT, since, now, slowest(t));
+	stats_spent(t->among->stats, TRACE_WAIT, since, slowest(t));
 	*pause = 2 * *pause < REST_MOST ? 2 * *pause : REST_MOST;
 }
 

@@ -36,6 +36,7 @@ struct subrequest {
 /* An operation under way. Rows are staged in the order of servers. */
 struct slot {
 	struct table_op *op; /* NULL: none is under way */
+	bool done;           /* all servers have replied */
 	char *wrong;
 	struct subrequest *subrequest; /* [servers] */
 	int64_t *row;                  /* in the server's numbering */
@@ -100,10 +101,14 @@ static void servers_open(struct table *t, const float *init)
 	link_barrier(s->workers);
 }
 
-static struct slot *slot_of(struct table *t, struct table_op *p)
+/* The operation's slot; NULL: a free one. */
+static struct slot *slot_of(struct table *t, const struct table_op *p)
 {
-	bool ticket = p >= t->ticket && p < t->ticket + TICKETS_MAX;
-	return &AT(t)->slot[ticket ? p - t->ticket : TICKETS_MAX];
+	struct slot *q = AT(t)->slot, *end = q + SLOTS;
+	while (q < end && q->op != p)
+		q++;
+	CHECK(q < end, "more than %d operations under way", SLOTS);
+	return q;
 }
 
 static void *grown(void *p, size_t *room, size_t n, size_t size)
@@ -278,16 +283,12 @@ static void record_subrequest(struct table *t, const struct table_op *p,
 static void keep_floats(struct table *t, const struct slot *q)
 {
 	const struct table_op *p = q->op;
-	size_t columns = t->rules.columns, bytes = columns * sizeof(float);
-	bool pulled = p->pull && t->pulled && t->rules.syncs && p->kind != OP_ELASTIC;
-	if (p->out && !p->row && pulled)
-		memcpy(t->pulled, p->out, t->n * sizeof(float));
-	for (size_t k = 0; p->out && p->row && k < p->rows; k++) {
-		size_t i = q->place[k], row = (size_t)p->row[i];
-		memcpy(p->out + i * columns, q->stage + k * columns, bytes);
-		if (pulled)
-			memcpy(t->pulled + row * columns, q->stage + k * columns, bytes);
-	}
+	size_t columns = t->rules.columns;
+	for (size_t k = 0; p->out && p->row && k < p->rows; k++)
+		memcpy(p->out + q->place[k] * columns, q->stage + k * columns,
+		       columns * sizeof *p->out);
+	if (p->pull && p->out && t->pulled && t->rules.syncs && p->kind != OP_ELASTIC)
+		op_pulled(t, p);
 }
 
 static void finish(struct table *t, struct slot *q)
@@ -314,13 +315,13 @@ static void finish(struct table *t, struct slot *q)
 	}
 	if (!q->wrong)
 		keep_floats(t, q);
-	q->op = NULL;
+	q->done = true;
 }
 
 static void finish_all(struct table *t)
 {
 	for (int i = 0; i < SLOTS; i++)
-		if (AT(t)->slot[i].op)
+		if (AT(t)->slot[i].op && !AT(t)->slot[i].done)
 			finish(t, &AT(t)->slot[i]);
 }
 
@@ -335,11 +336,12 @@ static bool may_replace(const struct table *t, const struct table_op *p)
 static char *servers_start(struct table *t, struct table_op *p)
 {
 	struct client *c = AT(t);
-	struct slot *q = slot_of(t, p);
+	struct slot *q = slot_of(t, NULL);
 	if (p->kind == OP_SYNC)
 		finish_all(t);
 	bool replace = may_replace(t, p), pulls = p->pull && p->kind != OP_ELASTIC;
 	q->op = p;
+	q->done = false;
 	p->flow = 0;
 	if (op_pushes(p) && !t->rules.counter)
 		p->flow = (int64_t)(t->among->rank + 1) << 24 | (t->pushes & 0xffffff);
@@ -371,10 +373,11 @@ static char *servers_start(struct table *t, struct table_op *p)
 static char *servers_wait(struct table *t, struct table_op *p)
 {
 	struct slot *q = slot_of(t, p);
-	if (q->op)
+	if (!q->done)
 		finish(t, q);
 	char *wrong = q->wrong;
 	q->wrong = NULL;
+	q->op = NULL;
 	return wrong;
 }
 

@@ -71,9 +71,7 @@ static void sleep_for(struct table *t, const char *what)
 	nsec since = clock_now();
 	world_enter(what, -1);
 	monitor_wait(&s->monitor);
-	nsec now = clock_now();
-	t->among->stats->wait += now - since;
-	traced(t->among->stats, TRACE_WAIT, since, now, s->latest);
+	stats_spent(t->among->stats, TRACE_WAIT, since, s->latest);
 }
 
 /* Under the monitor: wakes the workers that wait for what this worker has done. */

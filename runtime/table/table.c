@@ -127,18 +127,13 @@ void tables_close(struct tables *s)
 	free(s);
 }
 
-char *tables_flush(struct tables *s)
+void tables_leave(struct tables *s, bool away, bool all)
 {
-	char *wrong = NULL;
-	for (int i = 0; i < s->count; i++) {
+	for (int i = 0; s && i < s->count; i++) {
 		struct table *t = s->table[i];
-		for (int k = 0; t && k < TICKETS_MAX; k++)
-			if (t->ticket[k].under_way && !wrong)
-				wrong = table_wait(t, &t->ticket[k]);
-		if (t && !t->alias)
-			s->placement->leave(t, true);
+		if (t && !t->alias && (all || t->rules.rounds || t->rules.bounded))
+			s->placement->leave(t, away);
 	}
-	return wrong;
 }
 
 bool tables_drop(const struct tables *s)
@@ -147,13 +142,6 @@ bool tables_drop(const struct tables *s)
 		if (s->table[i] && s->table[i]->rules.backup > 0)
 			return true;
 	return false;
-}
-
-void tables_resume(struct tables *s)
-{
-	for (int i = 0; i < s->count; i++)
-		if (s->table[i] && !s->table[i]->alias)
-			s->placement->leave(s->table[i], false);
 }
 
 /* ---- One table ----------------------------------------------------------------- */
@@ -242,19 +230,18 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 	if (wrong)
 		return wrong;
 	struct table *t = must(calloc(1, sizeof *t));
-	*t = (struct table){.among = s,
-			    .rules = *rules,
-			    .id = free_place(s),
-			    .n = rules->rows * rules->columns};
+	*t = (struct table){.among = s, .rules = *rules, .n = rules->rows * rules->columns};
+	take_place(t);
 	float *first = agree_on_init(s, rules, t->n, init);
 	if (!rules->lengths && (rules->syncs || rules->updater->pulled))
 		t->pulled = floats_new(t, first);
 	if (!rules->lengths && rules->updater->own && !s->placement->keeps_own)
 		t->own = floats_new(t, NULL);
+	for (int i = 0; i < 2 && s->dev && !s->placement->floats_on_device; i++)
+		t->staged[i] = s->dev->ops->peer->pinned_new(s->dev, t->n);
 	s->placement->open(t, first);
 	if (!rules->lengths)
 		free(first);
-	take_place(t);
 	*out = t;
 	return NULL;
 }
@@ -274,9 +261,6 @@ void table_free(struct table *t)
 	t->among->table[t->id] = NULL;
 	if (!t->alias)
 		t->among->placement->close(t);
-	for (int k = 0; k < TICKETS_MAX; k++)
-		if (t->ticket[k].under_way)
-			free(t->ticket[k].said);
 	floats_free(t, t->pulled);
 	floats_free(t, t->own);
 	for (int i = 0; i < 2; i++)
@@ -362,7 +346,7 @@ static char *wait_op(struct table *t, struct table_op *p)
 		wrong = wrong ? wrong : timed(t, h->wait, &read);
 	}
 	if (op_pushes(p))
-		t->pushing = false;
+		t->pushing = NULL;
 	if (!wrong)
 		count_op(t, p);
 	t->incomplete |= wrong != NULL;
@@ -373,24 +357,23 @@ static char *wait_op(struct table *t, struct table_op *p)
  * This therefore waits for the push first. */
 static void end_push(struct table *t)
 {
-	for (struct table_op *p = t->ticket; p < t->ticket + TICKETS_MAX; p++)
-		if (p->under_way && op_pushes(p) && !p->ended) {
-			p->said = wait_op(t, p);
-			p->ended = true;
-		}
+	struct table_op *p = t->pushing;
+	p->said = wait_op(t, p);
+	p->ended = true;
 }
 
 static char *start_op(struct table *t, struct table_op *p)
 {
 	if (t->rules.rounds && t->pushing && !op_pushes(p))
 		end_push(t);
-	t->pushing |= op_pushes(p);
+	if (op_pushes(p))
+		t->pushing = p;
 	t->pushes += op_pushes(p);
-	p->dropped = p->read_later = false;
+	p->dropped = p->read_later = p->ended = false;
 	p->staleness = 0;
 	char *wrong = timed(t, t->among->placement->start, p);
 	if (wrong) { /* its round cannot begin */
-		t->pushing = false;
+		t->pushing = NULL;
 		t->incomplete = true;
 	}
 	return wrong;
@@ -429,27 +412,19 @@ char *table_do(struct table *t, struct table_op *p)
 	return wrong;
 }
 
-char *table_start(struct table *t, const struct table_op *p, struct table_op **started)
+char *table_start(struct table *t, struct table_op *p)
 {
-	int k = 0;
-	char *wrong = check_op(t, p);
-	if (wrong)
-		return wrong;
-	while (k < TICKETS_MAX && t->ticket[k].under_way)
-		k++;
-	CHECK(k < TICKETS_MAX, "more than %d operations under way", TICKETS_MAX);
-	t->ticket[k] = *p;
-	*started = &t->ticket[k];
-	wrong = start_op(t, *started);
-	(*started)->under_way = !wrong;
-	return wrong;
+	TRY(check_op(t, p));
+	TRY(start_op(t, p));
+	p->under_way = true;
+	return NULL;
 }
 
-char *table_wait(struct table *t, struct table_op *started)
+char *table_wait(struct table *t, struct table_op *p)
 {
-	CHECK(started->under_way, "waits twice for one operation");
-	started->under_way = false;
-	return started->ended ? started->said : wait_op(t, started);
+	CHECK(p->under_way, "waits twice for one operation");
+	p->under_way = false;
+	return p->ended ? p->said : wait_op(t, p);
 }
 
 /* ---- What a checkpoint has ------------------------------------------------------ */

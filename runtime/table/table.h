@@ -112,12 +112,11 @@ struct table {
 	float *staged[2];          /* pinned [n]: host copies of a device's in and out */
 	int64_t seen;              /* version at this worker's last pull */
 	int64_t pushes;            /* of this worker */
-	bool pushing;              /* with rounds: this worker's push has not been waited for */
+	struct table_op *pushing;  /* this worker's last push, if it has not been waited for */
 	bool incomplete;           /* with rounds: a round could not end; no later one will */
 	struct vec *alias;         /* one client: its init vector is W, and no float moves */
 	size_t own_first, own_end; /* floats that this worker reaches without moving them */
-	struct table_op ticket[TICKETS_MAX]; /* started operations */
-	void *at;                            /* the placement's state */
+	void *at;                  /* the placement's state */
 };
 
 /* The tables of one process, and the processes that share them. */
@@ -178,12 +177,6 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 		 const float *init);
 /* For one worker without servers, whose pushes are all syncs: W is v itself, and no float moves. */
 struct table *table_alias(struct tables *s, const struct table_rules *rules, struct vec *v);
-/* 0, 1, 2, ...: the workers take numbers from it, each number once. --record stores and
- * --sim.replay repeats this as they do for pushes. new and free are collective. */
-struct counter;
-struct counter *counter_new(struct worker *w);
-int64_t counter_next(struct counter *c);
-void counter_free(struct counter *c);
 /* n numbers that the workers share, from 0. add: adds `by` to those at at[0 .. n_at - 1], makes the
  * changes since the last call, and returns all numbers, valid until the next call. Each is as it
  * was at some time during the call; that time may differ between numbers. new and free are
@@ -193,18 +186,21 @@ struct counts *counts_new(struct worker *w, size_t n);
 void counts_change(struct counts *c, size_t at, float by);
 const float *counts_add(struct counts *c, const size_t *at, size_t n_at, float by);
 void counts_free(struct counts *c);
+/* 0, 1, 2, ...: the workers take numbers from it, each number once. --record stores and
+ * --sim.replay repeats this as they do for pushes. new is collective; counts_free frees it. */
+struct counts *counter_new(struct worker *w);
+int64_t counter_next(struct counts *c);
 /* Does the operation. Returns when all of it has been applied and is in p->out. */
 char *table_do(struct table *t, struct table_op *p);
-/* Starts it; at most TICKETS_MAX at once. in and out belong to the table until table_wait, which
+/* Starts it; at most TICKETS_MAX at once. p, in and out belong to the table until table_wait, which
  * has to be called once. */
-char *table_start(struct table *t, const struct table_op *p, struct table_op **started);
-char *table_wait(struct table *t, struct table_op *started);
-/* Before a barrier: waits for all started operations. Tells the workers that wait for this worker's
- * push, in a round or because of a staleness bound, that none will come. After the barrier all are
- * in the same round. */
-char *tables_flush(struct tables *s);
+char *table_start(struct table *t, struct table_op *p);
+char *table_wait(struct table *t, struct table_op *p);
+/* Before a barrier: tells the workers that wait for this worker's push, in a round or because of a
+ * staleness bound, that none will come. away false: after it, that this worker is back; all are
+ * then in the same round. all: tables without rounds and bounds, too. s may be NULL. */
+void tables_leave(struct tables *s, bool away, bool all);
 bool tables_drop(const struct tables *s); /* can one of them drop pushes? s may be NULL */
-void tables_resume(struct tables *s);
 
 /* A checkpoint, made at a barrier, stores what updaters keep beside W: each worker's own, and on
  * worker 0 the state. Copies these floats of this worker to x; with put, from x to tables that have
@@ -344,6 +340,14 @@ static inline void op_piece(const struct table *t, const struct table_op *p, siz
 	*first = p->row ? (size_t)p->row[i] * t->rules.columns : 0;
 	*n = p->row ? t->rules.columns : t->n;
 	*offset = p->row ? i * t->rules.columns : 0;
+}
+/* out has got W: pulled gets the same. */
+static inline void op_pulled(struct table *t, const struct table_op *p)
+{
+	for (size_t i = 0, first, n, offset; i < op_pieces(p); i++) {
+		op_piece(t, p, i, &first, &n, &offset);
+		memcpy(t->pulled + first, p->out + offset, n * sizeof *p->out);
+	}
 }
 
 #endif

@@ -10,13 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void make_staging(struct table *t)
-{
-	struct device *d = t->among->dev;
-	for (int i = 0; i < 2 && d && !t->among->placement->floats_on_device; i++)
-		t->staged[i] = d->ops->peer->pinned_new(d, t->n);
-}
-
 struct table *table_new(struct worker *w, struct vec *init, const struct table_terms *terms)
 {
 	CHECK(w->tables, "%s has tables, but does not say so", w->strategy->plugin.name);
@@ -45,7 +38,6 @@ struct table *table_new(struct worker *w, struct vec *init, const struct table_t
 	char *wrong = table_open(&t, s, &r, first);
 	if (wrong)
 		user_error("%s", wrong);
-	make_staging(t);
 	table_pull(t, init);
 	return t;
 }
@@ -62,9 +54,7 @@ static void stage_in(struct table *t, struct table_op *p)
 		d->ops->get(d, t->staged[1], p->out, t->n);
 	p->in = p->in ? t->staged[0] : NULL;
 	p->out = p->out ? t->staged[1] : NULL;
-	nsec now = clock_now();
-	t->among->stats->comm += now - since;
-	traced(t->among->stats, TRACE_PACK, since, now, -1);
+	stats_spent(t->among->stats, TRACE_PACK, since, -1);
 }
 
 static void stage_out(struct table *t, struct vec *out)
@@ -72,9 +62,7 @@ static void stage_out(struct table *t, struct vec *out)
 	struct device *d = t->among->dev;
 	nsec since = clock_now();
 	d->ops->put(d, out->data, t->staged[1], t->n);
-	nsec now = clock_now();
-	t->among->stats->comm += now - since;
-	traced(t->among->stats, TRACE_PACK, since, now, -1);
+	stats_spent(t->among->stats, TRACE_PACK, since, -1);
 }
 
 /* A strategy's operation: it covers the whole table, and a failure ends the run. The device's
@@ -158,6 +146,7 @@ struct counts {
 	struct vec *in, *out; /* [n] */
 	float *change, *now;  /* [n], on the host */
 	bool on_host;         /* they are the memory of in and out */
+	int64_t next;         /* of a counter: the next number if no other worker pushes */
 };
 
 struct counts *counts_new(struct worker *w, size_t n)
@@ -176,7 +165,6 @@ struct counts *counts_new(struct worker *w, size_t n)
 	}
 	char *wrong = table_open(&c->table, w->tables, &r, NULL);
 	CHECK(!wrong, "%s", wrong);
-	make_staging(c->table);
 	return c;
 }
 
@@ -215,30 +203,17 @@ void counts_free(struct counts *c)
 
 /* One count without meaning. Pushes are numbered, and a push returns how many other pushes came
  * since this worker's last. It therefore knows its own number, in any placement. */
-struct counter {
-	struct counts *of;
-	int64_t next; /* the next number if no other worker pushes */
-};
-
-struct counter *counter_new(struct worker *w)
+struct counts *counter_new(struct worker *w)
 {
-	struct counter *c = must(calloc(1, sizeof *c));
-	c->of = counts_new(w, 1);
-	table_pull(c->of->table, c->of->out);
+	struct counts *c = counts_new(w, 1);
+	table_pull(c->table, c->out);
 	return c;
 }
 
-int64_t counter_next(struct counter *c)
+int64_t counter_next(struct counts *c)
 {
 	const struct table_op push = {.kind = OP_PUSH, .pull = true};
-	int64_t others = whole_op(c->of->table, c->of->in, c->of->out, push).staleness;
+	int64_t others = whole_op(c->table, c->in, c->out, push).staleness;
 	c->next += others + 1;
 	return c->next - 1;
-}
-
-void counter_free(struct counter *c)
-{
-	if (c)
-		counts_free(c->of);
-	free(c);
 }

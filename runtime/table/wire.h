@@ -9,7 +9,7 @@
 
 #include "runtime/table/table.h"
 
-enum { SLOTS = TICKETS_MAX + 1 }; /* the last is for table_do */
+enum { SLOTS = TICKETS_MAX + 1 }; /* the last is also for other requests */
 enum tag { TAG_REQUEST = 2, TAG_BODY, TAG_REPLY /* + table x SLOTS + slot */ };
 enum request_kind {
 	REQUEST_OPEN,

@@ -70,7 +70,7 @@ static size_t state_bytes(struct trainer *r, double **all)
 	for (const struct keepsake *k = r->w.kept; k; k = k->next)
 		n += k->bytes;
 	*all = must(calloc((size_t)r->w.trainers, sizeof **all));
-	link_gather_bytes(r->all, &(double){(double)n}, *all, sizeof **all);
+	link_gather(r->all, 0, &(double){(double)n}, *all, sizeof **all);
 	return n;
 }
 

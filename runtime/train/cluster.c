@@ -313,7 +313,7 @@ static void measure_wires(struct link *l, struct cluster *c, const int *number)
 		link_barrier_asleep(l);
 	}
 	all = must(calloc((size_t)link_size(l), sizeof *all));
-	link_gather_bytes(l, &mine, all, sizeof mine);
+	link_gather(l, 0, &mine, all, sizeof mine);
 	for (int r = 0; me == 0 && r < link_size(l); r++) {
 		c->latency_s = fmax(c->latency_s, all[r].latency_s);
 		c->bandwidth = fmin(c->bandwidth, all[r].bandwidth);
@@ -347,7 +347,7 @@ char *cluster_find(struct link *l, int workers, const struct run *run, const str
 	struct rank_row me = this_worker(p);
 	if (link_rank(l) == 0)
 		c->rank = must(calloc((size_t)c->ranks, sizeof *c->rank));
-	link_gather_bytes(l, &me, c->rank, sizeof me);
+	link_gather(l, 0, &me, c->rank, sizeof me);
 	if (link_rank(l) == 0) {
 		number_hosts(c, number);
 		look_for_sharing(c, number, run);

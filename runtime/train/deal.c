@@ -35,17 +35,17 @@
 #include <string.h>
 
 struct dealing {
-	struct shards *shards;   /* NULL: rows are assigned again in every epoch */
-	struct counter *counter; /* NULL: static */
-	int64_t *first, draws;   /* [draws + 1] draw i: mini-batches first[i] .. first[i + 1] - 1 */
-	int64_t before;          /* draws of earlier epochs, if the run continues another */
-	int64_t taken;           /* number of a draw, of a later epoch; -1 = none */
-	int64_t next, end;       /* mini-batches of the current draw, numbered over all epochs */
-	struct counts *pool;     /* NULL: no push can be dropped. Number 0: workers that have ended,
-				  * one more in each segment; then 1 for each returned mini-batch;
-				  * the last number: draws of the workers that have ended */
-	bool *own;               /* [of the pool] this worker returned it */
-	size_t *held; /* [room] mini-batches since the last push, by number in the pool */
+	struct shards *shards;  /* NULL: rows are assigned again in every epoch */
+	struct counts *counter; /* NULL: static */
+	int64_t *first, draws;  /* [draws + 1] draw i: mini-batches first[i] .. first[i + 1] - 1 */
+	int64_t before;         /* draws of earlier epochs, if the run continues another */
+	int64_t taken;          /* number of a draw, of a later epoch; -1 = none */
+	int64_t next, end;      /* mini-batches of the current draw, numbered over all epochs */
+	struct counts *pool;    /* NULL: no push can be dropped. Number 0: workers that have ended,
+				 * one more in each segment; then 1 for each returned mini-batch;
+				 * the last number: draws of the workers that have ended */
+	bool *own;              /* [of the pool] this worker returned it */
+	size_t *held;           /* [room] mini-batches since the last push, by number in the pool */
 	size_t helds, room, of_segment; /* of_segment: mini-batches */
 	int64_t segments;               /* that have ended before this one */
 	bool ended;                     /* this worker is counted in this segment */
@@ -161,7 +161,7 @@ void deal_close(struct trainer *r)
 	struct dealing *d = r->dealing;
 	if (d->shards)
 		data_shards_close();
-	counter_free(d->counter);
+	counts_free(d->counter);
 	counts_free(d->pool);
 	free(d->own_rows);
 	free(d->first);

@@ -201,22 +201,15 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 
 /* ---- Barriers, pauses, leaving ------------------------------------------- */
 
-static void flush_tables(struct worker *w)
-{
-	char *wrong = w->tables ? tables_flush(w->tables) : NULL;
-	CHECK(!wrong, "%s", wrong);
-}
-
 static void wait_at_barrier(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	if (!r->left)
-		flush_tables(w);
+		tables_leave(w->tables, true, true);
 	comm_barrier(w->all);
-	if (w->tables)
-		tables_resume(w->tables);
+	tables_leave(w->tables, false, true);
 	if (r->left) /* it waits at the next barrier already */
-		flush_tables(w);
+		tables_leave(w->tables, true, true);
 }
 
 /* Time since the segment's start, without the time for which the clock was stopped. */
@@ -241,7 +234,7 @@ static void leave_if_done(struct trainer *r)
 	deal_after_push(r);
 	if (!deal_end(r))
 		return;
-	flush_tables(&r->w);
+	tables_leave(r->w.tables, true, true);
 	r->left = true;
 }
 

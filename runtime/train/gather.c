@@ -76,7 +76,7 @@ static void gather_values(struct trainer *r, struct epoch_values *own)
 {
 	size_t n = (size_t)r->w.trainers;
 	struct epoch_values *all AUTOFREE = r->w.rank == 0 ? must(calloc(n, sizeof *all)) : NULL;
-	link_gather_bytes(r->all, own, all, sizeof *own);
+	link_gather(r->all, 0, own, all, sizeof *own);
 	own->n = 0;
 	for (size_t k = 0; all && k < n; k++)
 		for (int i = 0; i < all[k].n; i++)
@@ -120,7 +120,7 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, struct epoch_r
 		sum_staleness(r, record->staleness);
 	if (sum.reports > 0)
 		gather_values(r, &record->values);
-	link_gather_bytes(r->all, own, r->ranks, sizeof *own);
+	link_gather(r->all, 0, own, r->ranks, sizeof *own);
 	for (int k = 0; r->w.rank == 0 && k < r->w.trainers; k++) {
 		if (r->ranks[k].staleness_max > row->split.staleness_max)
 			row->split.staleness_max = r->ranks[k].staleness_max;

@@ -201,8 +201,8 @@ static void set_up(struct trainer *r)
 		r->buffer = vec_new(w, vec_len(w->buffer));
 	if (w->buffer && strcmp(run->norm_statistics, "recompute") == 0)
 		r->statistics = vec_new(w, vec_len(w->buffer));
-	comm_prepare(w->data_group, w->param, r->config->harness.transport);
-	comm_prepare(w->model_group, w->param, r->config->harness.transport);
+	comm_prepare(w->data_group, w->param);
+	comm_prepare(w->model_group, w->param);
 	if (w->strategy->tables)
 		trainers_agree(r, open_tables(r));
 	w->state = must(calloc(1, w->strategy->state_size + 1));

@@ -236,7 +236,7 @@ static void wrong_reductions(int id)
 	       "mvb_allreduce: n is 4 on worker 0, but 3 on worker 1");
 	EXPECT(mvb_allreduce(x, N, id ? MVB_SUM : MVB_MEAN), MVB_ERR_DIFFERS, "op is 1");
 	EXPECT(mvb_allreduce(id ? NULL : x, N, MVB_SUM), id ? MVB_ERR_ARGUMENT : MVB_ERR_PEER,
-	       "NULL where 6 floats should be");
+	       "x is NULL, where 6 floats should be");
 	EXPECT(mvb_allreduce(x, N, (enum mvb_reduce)5), MVB_ERR_ARGUMENT, "op 5");
 	EXPECT(mvb_broadcast(x, N, 2), MVB_ERR_ARGUMENT, "root 2; workers are 0 to 1");
 	EXPECT(mvb_broadcast(x, N, id), MVB_ERR_DIFFERS, "root is 0 on worker 0, but 1");

@@ -270,7 +270,7 @@ int main(int argc, char **argv)
 	w.data_group = comm_split(w.all, 0);
 	/* of different lengths, as parts of a model; shorter than later vectors */
 	struct vec *some = vec_new(&w, 500 + 700 * (size_t)w.rank);
-	comm_prepare(w.all, some, transport);
+	comm_prepare(w.all, some);
 	vec_free(some);
 	const size_t sizes[] = {0, 1, 3, 1000, BIG};
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

@@ -92,10 +92,9 @@ static void refused(char *wrong, const char *says)
 
 static void barrier(void)
 {
-	char *wrong = tables_flush(us.tables);
-	CHECK(!wrong, "%s", wrong);
+	tables_leave(us.tables, true, true);
 	link_barrier(us.all);
-	tables_resume(us.tables);
+	tables_leave(us.tables, false, true);
 	link_barrier(us.all);
 }
 
@@ -260,27 +259,24 @@ static void starting_and_waiting(void)
 	struct table *t = open_with((struct table_rules){.rows = N}, NULL);
 	float *in[AT_ONCE], *out AUTOFREE = floats(N, 0);
 	struct table_op push[AT_ONCE], there[AT_ONCE];
-	struct table_op *started[AT_ONCE];
 	for (int i = 0; i < AT_ONCE; i++) {
 		in[i] = floats(N, (float)(1 << i));
 		push[i] = (struct table_op){.kind = OP_PUSH, .in = in[i], .by = unit};
 		there[i] = bring(t, push[i]);
-		char *wrong = table_start(t, &there[i], &started[i]);
+		char *wrong = table_start(t, &there[i]);
 		CHECK(!wrong, "%s", wrong);
 	}
-	for (int i = AT_ONCE; i-- > 1;) {
-		char *wrong = table_wait(t, started[i]);
+	for (int i = AT_ONCE; i-- > 0;) {
+		char *wrong = table_wait(t, &there[i]);
 		CHECK(!wrong, "%s", wrong);
-		CHECK(!started[i]->under_way, "still pending after table_wait");
-	}
-	barrier(); /* waits for the remaining one */
-	CHECK(!started[0]->under_way, "still pending after a barrier");
-	for (int i = 0; i < AT_ONCE; i++)
+		CHECK(!there[i].under_way, "still pending after table_wait");
 		fetch(t, &push[i], there[i]);
+	}
+	barrier();
 	struct table_op get = {.kind = OP_READ, .out = out}, got = bring(t, get);
-	char *wrong = table_start(t, &got, &started[0]);
+	char *wrong = table_start(t, &got);
 	CHECK(!wrong, "%s", wrong);
-	wrong = table_wait(t, started[0]);
+	wrong = table_wait(t, &got);
 	CHECK(!wrong, "%s", wrong);
 	fetch(t, &get, got);
 	all_are(out, N, ((1 << AT_ONCE) - 1) * us.size, "a table after started adds");
@@ -347,20 +343,19 @@ static void started_in_rounds(struct table *t, float *in, float *out, double bef
 	for (size_t k = 0; k < N_ROUNDS; k++)
 		in[k] = 1;
 	for (int i = 0; i < 10; i++) {
-		struct table_op *started, *second;
 		struct table_op push = {.kind = OP_PUSH, .in = in, .by = unit};
 		struct table_op read = {.kind = OP_READ, .out = out, .pull = true};
 		if (us.rank == 0)
 			usleep(500);
 		struct table_op there = bring(t, push);
-		char *wrong = table_start(t, &there, &started);
+		char *wrong = table_start(t, &there);
 		CHECK(!wrong, "%s", wrong);
-		refused(table_start(t, &push, &second), "once a round");
+		refused(table_start(t, &push), "once a round");
 		refused(table_do(t, &push), "once a round");
 		do_op(t, read);
 		before += us.size;
 		all_are(out + 1, N_ROUNDS - 1, before, "a read during a pending push");
-		wrong = table_wait(t, started);
+		wrong = table_wait(t, &there);
 		CHECK(!wrong, "%s", wrong);
 		fetch(t, &push, there);
 	}

@@ -77,9 +77,8 @@ void link_free(struct link *l)
 
 struct link *link_of_node(struct link *l)
 {
-	MPI_Comm node = MPI_COMM_NULL;
-	if (l->comm != MPI_COMM_NULL)
-		MPI_Comm_split_type(l->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+	MPI_Comm node;
+	MPI_Comm_split_type(l->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
 	return link_of(node);
 }
 
@@ -177,20 +176,6 @@ void link_allreduce_wait(struct link *l, int slot)
 	world_leave();
 }
 
-void link_gather_counts(struct link *l, int mine, int *all)
-{
-	if (l->comm == MPI_COMM_NULL)
-		*all = mine;
-	else if (are_together(l))
-		together_gather(l, &mine, sizeof mine, all);
-	else {
-		if (!world_is_virtual) /* it is a part of another operation */
-			world_enter("allgather", -1);
-		MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, l->comm);
-		world_leave();
-	}
-}
-
 void link_allgather(struct link *l, float *all, const int *counts, const int *firsts,
 		    const float *mine, int n)
 {
@@ -228,10 +213,6 @@ void link_barrier_asleep(struct link *l)
 	const nsec nap_least = 20000, nap_most = 1000000;
 	int here = 0;
 	MPI_Request all;
-	if (world_is_virtual || l->comm == MPI_COMM_NULL) {
-		link_barrier(l);
-		return;
-	}
 	world_enter("barrier", -1);
 	MPI_Ibarrier(l->comm, &all);
 	for (nsec nap = nap_least;; nap = nap < nap_most ? 2 * nap : nap_most) {
@@ -245,68 +226,62 @@ void link_barrier_asleep(struct link *l)
 
 /* Off the clock. In a simulation reduce and broadcast take far fewer messages than an allreduce. A
  * single rank returns early, because SMPI would send a message to no rank. */
-static void reduce_all(struct link *l, void *x, int n, enum link_reduce how)
+void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how)
 {
-	const MPI_Datatype type = how == REDUCE_LEAST ? MPI_FLOAT_INT : MPI_DOUBLE;
-	const MPI_Op op = how == REDUCE_SUM   ? MPI_SUM
-			  : how == REDUCE_MAX ? MPI_MAX
-			  : how == REDUCE_MIN ? MPI_MIN
-					      : MPI_MINLOC;
+	const MPI_Op op = how == REDUCE_SUM ? MPI_SUM : how == REDUCE_MAX ? MPI_MAX : MPI_MIN;
 	if (are_together(l)) {
 		together_reduce(l, x, n, how);
 	} else if (l->size == 1 || n == 0) {
 		return;
 	} else if (!world_is_virtual) {
 		world_enter("allreduce", -1);
-		MPI_Allreduce(MPI_IN_PLACE, x, n, type, op, l->comm);
+		MPI_Allreduce(MPI_IN_PLACE, x, n, MPI_DOUBLE, op, l->comm);
 		world_leave();
 	} else {
-		MPI_Reduce(l->rank ? x : MPI_IN_PLACE, x, n, type, op, 0, l->comm);
-		MPI_Bcast(x, n, type, 0, l->comm);
+		MPI_Reduce(l->rank ? x : MPI_IN_PLACE, x, n, MPI_DOUBLE, op, 0, l->comm);
+		MPI_Bcast(x, n, MPI_DOUBLE, 0, l->comm);
 	}
 }
 
-void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how)
-{
-	reduce_all(l, x, n, how);
-}
-
-void link_reduce_all_least(struct link *l, struct least *x, int n)
-{
-	reduce_all(l, x, n, REDUCE_LEAST);
-}
-
-void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes)
+void link_gather(struct link *l, int root, const void *mine, void *all, int bytes)
 {
 	if (are_together(l))
-		together_gather(l, mine, (size_t)bytes, l->rank ? NULL : all);
+		together_gather(l, mine, (size_t)bytes, root < 0 || l->rank == root ? all : NULL);
 	else if (l->comm == MPI_COMM_NULL)
 		memcpy(all, mine, (size_t)bytes);
 	else {
-		if (!world_is_virtual)
-			world_enter("gather", 0);
-		MPI_Gather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, 0, l->comm);
+		if (!world_is_virtual) /* there it is a part of another operation */
+			world_enter(root < 0 ? "allgather" : "gather", root);
+		if (root < 0)
+			MPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, l->comm);
+		else
+			MPI_Gather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, root, l->comm);
 		world_leave();
 	}
 }
 
 void *link_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total)
 {
-	int parts[l->size];
-	if (are_together(l))
-		return together_gather_parts(l, mine, bytes, total);
-	link_gather_counts(l, count(bytes / sizeof(float)), parts);
-	if (l->rank != 0) {
-		link_send(l, 0, mine, bytes / sizeof(float));
-		return NULL;
-	}
+	int ranks = l->rank == 0 ? l->size : 0;
+	struct part {
+		const void *at;
+		size_t bytes;
+	} own = {mine, bytes}, *part AUTOFREE = must(calloc((size_t)ranks + 1, sizeof *part));
+	bool together = are_together(l); /* then rank 0 reads the parts where they are */
+	link_gather(l, 0, &own, part, sizeof own);
 	*total = 0;
-	for (int k = 0; k < l->size; k++)
-		*total += (size_t)parts[k] * sizeof(float);
-	char *all = must(malloc(*total + 1)), *at = all + bytes;
-	memcpy(all, mine, bytes);
-	for (int k = 1; k < l->size; at += (size_t)parts[k++] * sizeof(float))
-		link_recv(l, k, (float *)(void *)at, (size_t)parts[k]);
+	for (int k = 0; k < ranks; k++)
+		*total += part[k].bytes;
+	char *all = ranks ? must(malloc(*total + 1)) : NULL, *at = all;
+	for (int k = 0; k < ranks; at += part[k++].bytes)
+		if (k == 0 || together)
+			memcpy(at, part[k].at, part[k].bytes);
+		else
+			link_recv(l, k, (float *)(void *)at, part[k].bytes / sizeof(float));
+	if (together)
+		together_barrier(l);
+	else if (!ranks)
+		link_send(l, 0, mine, bytes / sizeof(float));
 	return all;
 }
 

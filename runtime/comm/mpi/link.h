@@ -32,11 +32,9 @@ void link_memory_check(struct link *l, int code, size_t bytes);
 bool are_together(const struct link *l);
 void together_barrier(struct link *l);
 void together_broadcast(struct link *l, int root, void *x, size_t bytes);
-/* x: doubles; for REDUCE_LEAST struct least */
-void together_reduce(struct link *l, void *x, int n, enum link_reduce how);
+void together_reduce(struct link *l, double *x, int n, enum link_reduce how);
 /* all: for ranks that need the result, otherwise NULL */
 void together_gather(struct link *l, const void *mine, size_t bytes, void *all);
-void *together_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total);
 /* Also on the clock: a split takes no virtual time. */
 struct link *together_split(struct link *l, int color);
 

@@ -51,23 +51,18 @@ static void reduce(void **x, int ranks, const void *how)
 {
 	const struct reduction *r = how;
 	double *sum = x[0];
-	struct least *least = x[0];
 	for (int k = 1; k < ranks; k++) {
 		const double *y = x[k];
-		const struct least *z = x[k];
 		for (size_t i = 0; i < r->n; i++)
-			if (r->how == REDUCE_LEAST)
-				least[i] = is_less(z[i], least[i]) ? z[i] : least[i];
-			else if (r->how == REDUCE_SUM)
+			if (r->how == REDUCE_SUM)
 				sum[i] += y[i];
 			else if (r->how == REDUCE_MAX ? y[i] > sum[i] : y[i] < sum[i])
 				sum[i] = y[i];
 	}
-	size_t bytes = r->how == REDUCE_LEAST ? sizeof *least : sizeof *sum;
-	broadcast(x, ranks, &(struct broadcast){0, r->n * bytes});
+	broadcast(x, ranks, &(struct broadcast){0, r->n * sizeof *sum});
 }
 
-void together_reduce(struct link *l, void *x, int n, enum link_reduce how)
+void together_reduce(struct link *l, double *x, int n, enum link_reduce how)
 {
 	rendezvous(l, x, reduce, &(struct reduction){(size_t)n, how});
 }
@@ -75,36 +70,24 @@ void together_reduce(struct link *l, void *x, int n, enum link_reduce how)
 /* A rank's input, and where the result goes. */
 struct part {
 	const char *mine;
-	size_t bytes, total;
+	size_t bytes;
 	char *all; /* NULL: this rank needs no result */
 };
 
 static void gather(void **x, int ranks, const void *how)
 {
 	struct part **part = (struct part **)x;
-	bool whole = how; /* rank 0 gets the result, on the heap */
-	size_t total = 0, at = 0;
-	for (int k = 0; k < ranks; k++)
-		total += part[k]->bytes;
-	if (whole)
-		part[0]->all = must(malloc(total + 1));
-	part[0]->total = total;
-	for (int i = 0; i < ranks; at = 0, i++)
-		for (int k = 0; part[i]->all && k < ranks; at += part[k++]->bytes)
-			memcpy(part[i]->all + at, part[k]->mine, part[k]->bytes);
+	(void)how;
+	for (int i = 0; i < ranks; i++) {
+		char *at = part[i]->all;
+		for (int k = 0; at && k < ranks; at += part[k++]->bytes)
+			memcpy(at, part[k]->mine, part[k]->bytes);
+	}
 }
 
 void together_gather(struct link *l, const void *mine, size_t bytes, void *all)
 {
 	rendezvous(l, &(struct part){.mine = mine, .bytes = bytes, .all = all}, gather, NULL);
-}
-
-void *together_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total)
-{
-	struct part x = {.mine = mine, .bytes = bytes};
-	rendezvous(l, &x, gather, &x);
-	*total = x.total;
-	return x.all;
 }
 
 /* ---- Parts of a link ---- */

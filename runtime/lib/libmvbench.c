@@ -259,7 +259,7 @@ static void finish_op(struct pending_op *f)
 		lib_note_push(f->table, &f->operation);
 	} else if (f->state == REDUCTION) {
 		if (lib.workers > 1)
-			link_allreduce_wait(lib.link, f->slot);
+			link_allreduce_wait(lib.async, f->slot);
 		lib.slot[f->slot] = false;
 		lib_mean(f->x, f->n, f->op);
 	}
@@ -401,6 +401,7 @@ static int open_worker(const struct mvb_setup *s)
 	TRY(lib_fail_with(MVB_ERR_ARGUMENT,
 			  tables_open(&lib.tables, lib.everyone, lib.link, lib.rank, lib.workers,
 				      lib.servers, s->tables ? s->tables : "auto", NULL, NULL)));
+	lib.async = link_split(lib.link, 0);
 	snprintf(lib.backend, sizeof lib.backend, "%s, tables: %s",
 		 lib.size > 1 || platform_under_launcher() ? platform_version() : "one process",
 		 lib.tables->placement->name);
@@ -412,9 +413,10 @@ static void close_links(void)
 {
 	lookout_close(lib.lookout);
 	lib.lookout = NULL;
+	link_free(lib.async);
 	link_free(lib.link);
 	link_free(lib.everyone);
-	lib.link = lib.everyone = NULL;
+	lib.async = lib.link = lib.everyone = NULL;
 }
 
 #define STALL_TIMEOUT "MVBENCH_STALL_TIMEOUT"

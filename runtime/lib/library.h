@@ -55,6 +55,7 @@ extern struct library {
 	struct link *everyone; /* of workers and servers */
 	struct link *link;     /* of the workers */
 	struct lookout *lookout;
+	struct link *async; /* of the workers: for started reductions */
 	struct tables *tables;
 	struct object *object;
 	struct pending_op pending_op[PENDING_OPS];

@@ -111,7 +111,7 @@ int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket)
 	f->op = op;
 	f->slot = slot;
 	if (lib.workers > 1)
-		link_allreduce_start(lib.link, slot, x, n);
+		link_allreduce_start(lib.async, slot, x, n);
 	*ticket = lib_ticket(f);
 	return MVB_OK;
 }

@@ -19,7 +19,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct request {
 	struct comm *comm; /* NULL: not under way */
@@ -44,46 +43,35 @@ struct comm {
 
 enum { ALONE = -2, ALL = -1 }; /* in place of a peer's rank: no peer; all ranks of c */
 
-/* A duration and its rank as one number that has the order of durations, then of ranks: the bits of
- * floats from 0 are in their order. */
-static double key_of(float s, int rank)
-{
-	uint32_t bits;
-	memcpy(&bits, &s, sizeof bits);
-	return (double)bits * WORKERS_MOST + rank;
-}
-
 /* Compares durations of this worker's operations with a peer, or with ALL of c, in the order that
  * all of them share. A rank may have kept fewer than others. */
 static void compare(struct stats *s, struct comm *c, int peer, int rank)
 {
 	size_t kept = smaller(s->joint_ops, s->room), n = 0;
-	double *x AUTOFREE = must(malloc((kept + 1) * sizeof *x));
+	struct least *x AUTOFREE = must(malloc((kept + 1) * sizeof *x));
 	struct joint_op **of AUTOFREE = must(malloc((kept + 1) * sizeof *of));
 	for (struct joint_op *m = s->joint_op; m < s->joint_op + kept; m++)
 		if (m->comm == c && m->peer == peer) {
-			x[n] = key_of(m->s, rank);
+			x[n] = (struct least){.x = m->s, .rank = rank};
 			of[n++] = m;
 		}
 	double all = (double)n;
 	if (peer == ALL) {
 		link_reduce_all(c->link, &all, 1, REDUCE_MIN);
-		link_reduce_all(c->link, x, (int)all, REDUCE_MIN);
+		link_reduce_all(c->link, x, (int)all, REDUCE_LEAST);
 	} else {
 		float mine = (float)n, its;
 		link_shift(c->link, peer, &mine, peer, &its, 1);
 		all = fminf(mine, its);
 		size_t floats = (size_t)all * sizeof *x / sizeof(float);
-		double *y AUTOFREE = must(malloc((n + 1) * sizeof *y));
+		struct least *y AUTOFREE = must(malloc((n + 1) * sizeof *y));
 		link_shift(c->link, peer, (float *)(void *)x, peer, (float *)(void *)y, floats);
 		for (size_t i = 0; i < (size_t)all; i++)
-			x[i] = fmin(x[i], y[i]);
+			x[i] = is_less(y[i], x[i]) ? y[i] : x[i];
 	}
 	for (size_t i = 0; i < (size_t)all; i++) {
-		uint64_t key = (uint64_t)x[i];
-		uint32_t bits = (uint32_t)(key / WORKERS_MOST);
-		memcpy(&of[i]->shortest_s, &bits, sizeof bits);
-		of[i]->last = (int16_t)(key % WORKERS_MOST);
+		of[i]->shortest_s = x[i].x;
+		of[i]->last = (int16_t)x[i].rank;
 	}
 	if ((size_t)all < n)
 		s->compared = smaller(s->compared, (size_t)(of[(size_t)all] - s->joint_op));

@@ -188,9 +188,17 @@ void link_barrier(struct link *l);
 /* The same, but waiting ranks sleep, which leaves the cores to ranks that measure. Real world,
  * several ranks. */
 void link_barrier_asleep(struct link *l);
-enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN };
-/* For small x, off the clock. */
-void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how);
+enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_LEAST };
+/* For small x[n], off the clock: doubles, or with REDUCE_LEAST struct least. */
+void link_reduce_all(struct link *l, void *x, int n, enum link_reduce how);
+struct least {
+	float x;
+	int rank; /* its owner; of equal ones the lowest */
+};
+static inline bool is_less(struct least a, struct least b)
+{
+	return a.x < b.x || (a.x == b.x && a.rank < b.rank);
+}
 /* all[size] on rank root = each rank's mine; root -1: on every rank. */
 void link_gather(struct link *l, int root, const void *mine, void *all, int bytes);
 /* Rank 0 gets the parts of all ranks in order, *total bytes on the heap; other ranks get NULL.

@@ -101,7 +101,7 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, struct epoch_r
 #undef OWN
 			.reports = record->values.n,
 	};
-	link_reduce_all(r->all, (double *)(void *)&sum, sizeof sum / sizeof(double), REDUCE_SUM);
+	link_reduce_all(r->all, &sum, sizeof sum / sizeof(double), REDUCE_SUM);
 	row->split = (struct split_row){
 #define MEAN_OF(name)  .name = sum.name / n,
 #define TOTAL_OF(name) .name = (int64_t)sum.name,

@@ -194,7 +194,7 @@ void link_allreduce(struct link *l, float *p, size_t n, enum reduce how)
 	wrong("nothing is summed here");
 }
 
-void link_reduce_all(struct link *l, double *p, int n, enum link_reduce how)
+void link_reduce_all(struct link *l, void *p, int n, enum link_reduce how)
 {
 	(void)l, (void)p, (void)n, (void)how;
 	wrong("nothing is summed here");

@@ -226,20 +226,24 @@ void link_barrier_asleep(struct link *l)
 
 /* Off the clock. In a simulation reduce and broadcast take far fewer messages than an allreduce. A
  * single rank returns early, because SMPI would send a message to no rank. */
-void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how)
+void link_reduce_all(struct link *l, void *x, int n, enum link_reduce how)
 {
-	const MPI_Op op = how == REDUCE_SUM ? MPI_SUM : how == REDUCE_MAX ? MPI_MAX : MPI_MIN;
+	const MPI_Datatype type = how == REDUCE_LEAST ? MPI_FLOAT_INT : MPI_DOUBLE;
+	const MPI_Op op = how == REDUCE_SUM   ? MPI_SUM
+			  : how == REDUCE_MAX ? MPI_MAX
+			  : how == REDUCE_MIN ? MPI_MIN
+					      : MPI_MINLOC;
 	if (are_together(l)) {
 		together_reduce(l, x, n, how);
 	} else if (l->size == 1 || n == 0) {
 		return;
 	} else if (!world_is_virtual) {
 		world_enter("allreduce", -1);
-		MPI_Allreduce(MPI_IN_PLACE, x, n, MPI_DOUBLE, op, l->comm);
+		MPI_Allreduce(MPI_IN_PLACE, x, n, type, op, l->comm);
 		world_leave();
 	} else {
-		MPI_Reduce(l->rank ? x : MPI_IN_PLACE, x, n, MPI_DOUBLE, op, 0, l->comm);
-		MPI_Bcast(x, n, MPI_DOUBLE, 0, l->comm);
+		MPI_Reduce(l->rank ? x : MPI_IN_PLACE, x, n, type, op, 0, l->comm);
+		MPI_Bcast(x, n, type, 0, l->comm);
 	}
 }
 

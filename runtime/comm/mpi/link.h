@@ -32,7 +32,8 @@ void link_memory_check(struct link *l, int code, size_t bytes);
 bool are_together(const struct link *l);
 void together_barrier(struct link *l);
 void together_broadcast(struct link *l, int root, void *x, size_t bytes);
-void together_reduce(struct link *l, double *x, int n, enum link_reduce how);
+/* x: doubles; for REDUCE_LEAST struct least */
+void together_reduce(struct link *l, void *x, int n, enum link_reduce how);
 /* all: for ranks that need the result, otherwise NULL */
 void together_gather(struct link *l, const void *mine, size_t bytes, void *all);
 /* Also on the clock: a split takes no virtual time. */

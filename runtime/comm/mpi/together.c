@@ -51,18 +51,23 @@ static void reduce(void **x, int ranks, const void *how)
 {
 	const struct reduction *r = how;
 	double *sum = x[0];
+	struct least *least = x[0];
 	for (int k = 1; k < ranks; k++) {
 		const double *y = x[k];
+		const struct least *z = x[k];
 		for (size_t i = 0; i < r->n; i++)
-			if (r->how == REDUCE_SUM)
+			if (r->how == REDUCE_LEAST)
+				least[i] = is_less(z[i], least[i]) ? z[i] : least[i];
+			else if (r->how == REDUCE_SUM)
 				sum[i] += y[i];
 			else if (r->how == REDUCE_MAX ? y[i] > sum[i] : y[i] < sum[i])
 				sum[i] = y[i];
 	}
-	broadcast(x, ranks, &(struct broadcast){0, r->n * sizeof *sum});
+	size_t bytes = r->how == REDUCE_LEAST ? sizeof *least : sizeof *sum;
+	broadcast(x, ranks, &(struct broadcast){0, r->n * bytes});
 }
 
-void together_reduce(struct link *l, double *x, int n, enum link_reduce how)
+void together_reduce(struct link *l, void *x, int n, enum link_reduce how)
 {
 	rendezvous(l, x, reduce, &(struct reduction){(size_t)n, how});
 }

@@ -1,8 +1,8 @@
 -- tables.sql - the tables of the results database: measurements. Views do all arithmetic (views.sql,
 -- statistics.sql, study.sql, gate.sql, timeline.sql). Opening an older file to write makes its views
--- again, and the tables that it lacks; other changes are in migrations/. Times are in seconds, sizes in
--- bytes, accuracies and fractions in 0..1. NULL = not known, or does not apply. Epoch 0 is the model
--- before training.
+-- again, and the tables and columns that it lacks; other changes are in migrations/. A later column
+-- therefore has a line of its own. Times are in seconds, sizes in bytes, accuracies and fractions in
+-- 0..1. NULL = not known, or does not apply. Epoch 0 is the model before training.
 
 PRAGMA application_id = 1836474990; -- "mvbn"
 PRAGMA user_version = 15;

@@ -154,14 +154,6 @@ static const char *kept(const struct row *r, const struct option *o, const char 
 	return value;
 }
 
-static void add_option(void *ctx, const char *part, const struct option *o, const char *value)
-{
-	struct row *r = ctx;
-	char column[COLUMN_ROOM];
-	if (strcmp(part, "run") == 0 && o->core.stored != UNSTORED)
-		add_text(r, option_column(o, column), kept(r, o, value));
-}
-
 /* Completes the row with what is known when the run begins. */
 static char *put_facts(struct store *s, int64_t id, const struct experiment *e)
 {
@@ -254,21 +246,15 @@ static char *put_cluster(struct store *s, int64_t id, const struct cluster *c)
 	return insert_ranks(s, id, c);
 }
 
-struct plugin_options {
-	struct store *s;
-	int64_t id;
-	char *wrong;
-};
-
-static void insert_plugin_option(void *ctx, const char *part, const struct option *o,
-				 const char *value)
+static char *insert_plugin_options(struct store *s, int64_t id, const struct config *c)
 {
-	struct plugin_options *p = ctx;
-	if (!p->wrong && strcmp(part, "run") != 0)
-		p->wrong = sql_change(
-			p->s,
-			"INSERT INTO run_option (run_id, part, name, value) VALUES (?, ?, ?, ?)",
-			"ittt", p->id, part, o->name, value);
+	for (struct config_option at = {.config = c}; config_next(&at);)
+		if (at.owner)
+			TRY(sql_change(s,
+				       "INSERT INTO run_option (run_id, part, name, value) "
+				       "VALUES (?, ?, ?, ?)",
+				       "ittt", id, at.part, at.option->name, at.value));
+	return NULL;
 }
 
 struct config runs_placed(const struct config *c, const struct experiment *e)
@@ -296,21 +282,23 @@ char *runs_insert(struct store *s, const struct config *given, const struct expe
 		char *number AUTOFREE = sentence("%lld", (long long)*id);
 		add_text(&r, "id", number);
 	}
-	config_each(c, add_option, &r);
-
+	for (struct config_option at = {.config = c}; config_next(&at);) {
+		char column[COLUMN_ROOM];
+		if (!at.owner && at.option->core.stored != UNSTORED)
+			add_text(&r, option_column(at.option, column),
+				 kept(&r, at.option, at.value));
+	}
 	char *columns = must(sqlite3_str_finish(r.columns));
 	char *values = must(sqlite3_str_finish(r.values));
 	char *sql AUTOFREE = sentence("INSERT INTO run (%s) VALUES (%s)", columns, values);
-	struct plugin_options own = {.s = s, .wrong = sql_change(s, sql, "")};
-	*id = own.id = sqlite3_last_insert_rowid(s->db);
-	config_each(c, insert_plugin_option, &own);
-	if (!own.wrong && e)
-		own.wrong = put_facts(s, *id, e);
-	if (!own.wrong && e && e->cluster)
-		own.wrong = put_cluster(s, *id, e->cluster);
 	sqlite3_free(columns);
 	sqlite3_free(values);
-	return own.wrong;
+	TRY(sql_change(s, sql, ""));
+	*id = sqlite3_last_insert_rowid(s->db);
+	TRY(insert_plugin_options(s, *id, c));
+	if (e)
+		TRY(put_facts(s, *id, e));
+	return e && e->cluster ? put_cluster(s, *id, e->cluster) : NULL;
 }
 
 /* ---- Resuming from a checkpoint ------------------------------------------------ */

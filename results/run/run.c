@@ -363,15 +363,12 @@ static char *more_help(FILE *f, const struct arguments *given)
 	return NULL;
 }
 
-static void show_option(void *config, const char *part, const struct option *o, const char *value)
-{
-	char *name AUTOFREE = option_full_name(config, part, o);
-	printf("%-24s %s\n", name, value);
-}
-
 static void show_text(const struct config *c, const struct plan *p)
 {
-	config_each(c, show_option, (void *)(uintptr_t)c);
+	for (struct config_option at = {.config = c}; config_next(&at);) {
+		char *name AUTOFREE = option_full_name(at.owner, at.option);
+		printf("%-24s %s\n", name, at.value);
+	}
 	printf("%-24s %lld\n", "parameters", (long long)p->params);
 	printf("%-24s %zu, %zu values each\n", "rows to train on", p->train.n, p->train.features);
 	if (p->validation.n)

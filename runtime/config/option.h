@@ -10,6 +10,8 @@ void option_default(const struct option *table, void *fields);
 /* NULL, or a message: the field keeps its value. Strings and choices are not copied: text must
  * outlive the fields. owner: the plug-in's name, or NULL. */
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text);
+/* "batch", "asgd.updater": the name as a user types it. owner: as above. Heap. */
+char *option_full_name(const char *owner, const struct option *o);
 /* The value as a user would type it. */
 void option_text(const struct option *o, const void *fields, char *buf, size_t room);
 /* NULL: the table has no option of this name, or of the new name of a renamed one. */

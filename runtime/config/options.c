@@ -153,9 +153,9 @@ static bool in_range(const struct option *o, double x)
 	return (o->min == 0 && o->max == 0) || (x >= o->min && x <= o->max);
 }
 
-static char *full_name(const char *owner, const char *name)
+char *option_full_name(const char *owner, const struct option *o)
 {
-	return owner && *owner ? sentence("--%s.%s", owner, name) : sentence("--%s", name);
+	return owner ? sentence("%s.%s", owner, o->name) : sentence("%s", o->name);
 }
 
 /* "--lr=fast: give a number from 0 to 1000, such as --lr=0.1." */
@@ -168,14 +168,14 @@ static char *refuse(const struct option *o, const char *owner, const char *text)
 		[OPT_TIME] = "a time in seconds (or with us, ms, s, min, h)",
 		[OPT_BOOL] = "true or false",
 	};
-	char range[160], *name AUTOFREE = full_name(owner, o->name);
+	char range[160], *name AUTOFREE = option_full_name(owner, o);
 	if (o->type == OPT_CHOICE) {
 		char *list AUTOFREE = with_commas(o->choices);
-		return sentence("%s=%s: give one of %s", name, text, list);
+		return sentence("--%s=%s: give one of %s", name, text, list);
 	}
 	range_text(o, 9e18, range, sizeof(range));
 	const char *link = !range[0] ? "" : range[0] == 'a' ? " of " : " from "; /* at least ... */
-	return sentence("%s=%s: give %s%s%s, such as %s=%s", name, text, kinds[o->type], link,
+	return sentence("--%s=%s: give %s%s%s, such as --%s=%s", name, text, kinds[o->type], link,
 			range, name, o->def);
 }
 
@@ -338,13 +338,13 @@ char *option_unknown(const char *prefix, const char *typed, const struct option 
 
 void option_words(const struct option *o, const char *owner, char **left, char **right)
 {
-	char range[160], *name AUTOFREE = full_name(owner, o->name);
+	char range[160], *name AUTOFREE = option_full_name(owner, o);
 	char *list AUTOFREE = o->type == OPT_CHOICE ? with_commas(o->choices) : NULL;
 	range_text(o, HELP_HUGE, range, sizeof(range));
 	if (o->type == OPT_BOOL && strcmp(o->def, "false") == 0)
-		*left = sentence("%s", name);
+		*left = sentence("--%s", name);
 	else
-		*left = sentence("%s=%s", name, o->def);
+		*left = sentence("--%s=%s", name, o->def);
 	if (list)
 		*right = sentence("%s (%s)", o->help, list);
 	else if (range[0])

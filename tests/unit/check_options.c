@@ -512,13 +512,18 @@ TEST(config_hash_does_not_depend_on_spelling)
 }
 
 /* The identity of a cell, with the old name of the renamed option. */
-static void hash_old_name(void *hash, const char *part, const struct option *o, const char *value)
+static uint64_t hash_old_name(const struct config *c)
 {
-	bool renamed = strcmp(o->name, "eval-every") == 0;
-	char *line AUTOFREE =
-		sentence("%s.%s=%s\n", part, renamed ? "judge-every" : o->name, value);
-	if (option_decides(o, value))
-		*(uint64_t *)hash = hash_of(*(uint64_t *)hash, line, strlen(line));
+	uint64_t hash = HASH_START;
+	for (struct config_option at = {.config = c}; config_next(&at);) {
+		const char *name = at.option->name;
+		bool renamed = strcmp(name, "eval-every") == 0;
+		char *line AUTOFREE =
+			sentence("%s.%s=%s\n", at.part, renamed ? "judge-every" : name, at.value);
+		if (option_decides(at.option, at.value))
+			hash = hash_of(hash, line, strlen(line));
+	}
+	return hash;
 }
 
 /* A renamed option keeps its column, and the identity of its cells. */
@@ -530,9 +535,8 @@ TEST(old_names_of_options_are_accepted)
 	char x[17], y[17], column[COLUMN_ROOM];
 	struct arguments a;
 	struct config c;
-	uint64_t hash = HASH_START;
 	made(&c, &new, 1);
-	config_each(&c, hash_old_name, &hash);
+	uint64_t hash = hash_old_name(&c);
 	config_fini(&c);
 	hash_given(&old, 1, x);
 	hash_given(&new, 1, y);

@@ -181,7 +181,7 @@ char *validate_report(const char *db, const char *label, const char *cells,
 	double x[6];
 	CHECK(format_find(f->format, &r.format), "no format %s", f->format);
 	TRY(store_open(&s, db, STORE_READ));
-	TRY(sql_each(s, cells_sql, "ttr", label, cells, f->p90 / 100));
+	TRY(sql_change(s, cells_sql, "ttr", label, cells, f->p90 / 100));
 	TRY(sql_reals(s, x, 6,
 		      "SELECT count(*), count(*) FILTER (WHERE NOT oversubscribed), "
 		      "count(*) FILTER (WHERE NOT oversubscribed AND excluded), "

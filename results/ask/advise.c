@@ -348,7 +348,7 @@ static char *answer(const struct setup *u, const struct advise_options *o, const
 	TRY(fill_cells(s, u));
 	TRY(database_selected(s, "INSERT INTO allowed SELECT id FROM run_summary", o->where,
 			      u->config.harness.label));
-	TRY(sql_each(s, advise_sql, "i", u->config.run.epochs));
+	TRY(sql_change(s, advise_sql, "i", u->config.run.epochs));
 	if (for_people(format))
 		return print_text(u, s, f, format);
 	TRY(print_part(s, stderr, FORMAT_TEXT, "Not simulated:", "SELECT * FROM refused"));

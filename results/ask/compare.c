@@ -123,7 +123,7 @@ static char *compare(void *options_given, struct arguments *a, int *status)
 	CHECK(format_find(o->format, &format), "no format %s", o->format);
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(choose(s, &o->select, a->word));
-	TRY(sql_each(s, compare_sql, ""));
+	TRY(sql_change(s, compare_sql, ""));
 	TRY(output_open(&out, "--out=", o->out));
 	return output_end(&out, print(s, out.f, format), status);
 }

@@ -213,8 +213,8 @@ static char *make_history(struct store *s, const struct figure_of_run *figure)
 		"finished AS f JOIN run_summary AS r USING (id) WHERE x IS NOT NULL",
 		figure->sql);
 	TRY(sql_script(s, values));
-	TRY(sql_each(s, history_sql, "itri", (int64_t)figure->share, figure->format, figure->scale,
-		     (int64_t)figure->increase));
+	TRY(sql_change(s, history_sql, "itri", (int64_t)figure->share, figure->format,
+		       figure->scale, (int64_t)figure->increase));
 	return fit(s);
 }
 

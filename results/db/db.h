@@ -166,12 +166,10 @@ bool sql_null(const struct sql *q, int column);
 bool sql_is_text(const struct sql *q, int column);
 int sql_columns(const struct sql *q);
 const char *sql_name(const struct sql *q, int column); /* of a column */
-/* sql_change runs one statement and ignores its rows; sql_script several, without parameters. NULL
- * or a sentence. */
+/* Runs one or more statements and ignores their rows; each gets all parameters, and uses those that
+ * it names. NULL or a sentence. */
 char *sql_change(struct store *s, const char *sql, const char *types, ...);
-char *sql_script(struct store *s, const char *sql);
-/* Runs several statements with parameters: each gets them all, and uses those that it names. */
-char *sql_each(struct store *s, const char *sql, const char *types, ...);
+char *sql_script(struct store *s, const char *sql); /* the same, without parameters */
 /* Prepares the first of several statements, and moves *sql past it; stmt is NULL if none is left.
  */
 struct sql sql_part(struct store *s, const char **sql);

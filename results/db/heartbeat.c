@@ -25,11 +25,11 @@ static void write_heartbeat(const struct heartbeat *h)
 	struct store own = {.path = h->path};
 	if (sqlite3_open_v2(h->path, &own.db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
 	    sqlite3_busy_timeout(own.db, 1000) == SQLITE_OK)
-		free(sql_each(&own,
-			      "PRAGMA synchronous = OFF;"
-			      "UPDATE run SET heartbeat = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') "
-			      "WHERE id = ?1 AND status = 'running'",
-			      "i", h->run));
+		free(sql_change(&own,
+				"PRAGMA synchronous = OFF;"
+				"UPDATE run SET heartbeat = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') "
+				"WHERE id = ?1 AND status = 'running'",
+				"i", h->run));
 	sqlite3_close(own.db);
 }
 

@@ -80,11 +80,11 @@ char *baseline_name(const char *option, const char *name)
 
 char *baseline_clear(struct store *s, const char *name)
 {
-	return sql_each(s,
-			"DELETE FROM baseline WHERE name = ?1;"
-			"DELETE FROM checked WHERE name = ?1;"
-			"DELETE FROM gate_limit WHERE name = ?1",
-			"t", name);
+	return sql_change(s,
+			  "DELETE FROM baseline WHERE name = ?1;"
+			  "DELETE FROM checked WHERE name = ?1;"
+			  "DELETE FROM gate_limit WHERE name = ?1",
+			  "t", name);
 }
 
 /* ---- Saving -------------------------------------------------------------- */

@@ -13,14 +13,6 @@
 /* Calls f with the address of a variable when its block ends: struct settings all
  * ENDS_WITH(settings_free) = ...; the variable has to be initialised. */
 #define ENDS_WITH(f) __attribute__((cleanup(f)))
-/* Returns the first of two errors, and frees the second. */
-static inline char *first_wrong(char *wrong, char *late)
-{
-	if (wrong)
-		free(late);
-	return wrong ? wrong : late;
-}
-
 /* Closes an output that was printed with this result, which it returns. An error is a failure. */
 static inline char *output_end(struct output *out, char *wrong, int *status)
 {
@@ -209,9 +201,6 @@ char *command_of(const struct config *c, bool cell);
  * near one, `lists` says where they are. before: "--x=", or "". Heap. */
 char *no_such(const char *what, const char *before, const char *typed, const char *const *name,
 	      size_t n, const char *lists);
-
-/* The shortest decimal that reads back as x. */
-void real_digits(double x, char buf[40]);
 
 /* ---- Files (files.c) ---- */
 

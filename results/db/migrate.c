@@ -32,16 +32,6 @@ static const char *const migrations[SCHEMA_VERSION] = {MIGRATIONS(MIGRATION_ROW)
 
 /* ---- Schema text from the core options ------------------------------------- */
 
-char *text_replaced(const char *text, const char *what, const char *by)
-{
-	struct text t;
-	FILE *f = text_open(&t);
-	for (const char *at; (at = strstr(text, what)); text = at + strlen(what))
-		fprintf(f, "%.*s%s", (int)(at - text), text, by);
-	fputs(text, f);
-	return text_close(&t);
-}
-
 static bool is_whole(const struct option *o)
 {
 	return o->type == OPT_INT || o->type == OPT_BOOL;

@@ -58,23 +58,6 @@ static size_t text_width(const char *s)
 	return n;
 }
 
-/* A copy that is valid UTF-8. Heap. */
-static char *valid(const char *text)
-{
-	struct text t;
-	text_utf8(text_open(&t), text);
-	return text_close(&t);
-}
-
-void real_digits(double x, char buf[40])
-{
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(buf, 40, "%.*g", digits, x);
-		if (strtod(buf, NULL) == x)
-			return;
-	}
-}
-
 /* Does this look like a number that was rounded for people: 12.3, 97%, 4x, -0.5, 1e-3, 91.2..93.0,
  * 1.5 (7), 97.1* or 96.9~? */
 static bool numeric_text(const char *s)
@@ -94,10 +77,10 @@ static char *cell_text(sqlite3_stmt *q, int i, bool exact)
 		return exact ? NULL : must(strdup("-"));
 	if (type != SQLITE_FLOAT) {
 		const char *text = (const char *)sqlite3_column_text(q, i);
-		return exact ? valid(text) : text_visible(text);
+		return exact ? text_valid(text) : text_visible(text);
 	}
 	if (exact)
-		real_digits(sqlite3_column_double(q, i), number);
+		real_digits(sqlite3_column_double(q, i), number, sizeof number);
 	else
 		snprintf(number, sizeof(number), "%.6g", sqlite3_column_double(q, i));
 	return must(strdup(number));

@@ -43,7 +43,4 @@ char *runs_resume(struct store *s, const struct experiment *e, int64_t *id);
 /* Opens the file to write, unless it is open. */
 char *store_begin(struct store *s);
 
-/* Replaces every `what` in the text by `by`; heap. */
-char *text_replaced(const char *text, const char *what, const char *by);
-
 #endif

@@ -32,7 +32,11 @@ void option_words(const struct option *o, const char *owner, char **left, char *
 void text_wrap(FILE *f, const char *text, int column);
 /* The words joined by `between`; heap. */
 char *text_list(const char *const *word, size_t n, const char *between);
+/* The text with `by` in the place of every `what`; heap. */
+char *text_replaced(const char *text, const char *what, const char *by);
 void text_row(FILE *f, const char *left, const char *right); /* in two columns, like options */
+/* The shortest decimal that reads back as x; a whole number below 1e15 has no exponent. */
+void real_digits(double x, char *buf, size_t room);
 void option_json(FILE *f, const struct option *o, const void *fields); /* the value */
 void text_json(FILE *f, const char *s); /* "s", escaped, and valid UTF-8 whatever s is */
 /* Writes JSON that SQLite made, which leaves DEL and U+0080 to U+009F in its strings as they are:
@@ -42,9 +46,7 @@ void text_json_made(FILE *f, const char *json);
 void text_xml(FILE *f, const char *s);
 /* Reads one character of UTF-8 and moves past it; returns U+FFFD for an invalid byte. */
 uint32_t text_character(const char **s);
-/* Writes that character; text_utf8 writes all. The input need not be valid UTF-8. */
-void text_put(FILE *f, const char **s);
-void text_utf8(FILE *f, const char *s);
+char *text_valid(const char *s); /* a copy that is valid UTF-8; heap */
 /* A copy on one line, for terminals: control characters become text, such as \\x1b. Heap. */
 char *text_visible(const char *s);
 

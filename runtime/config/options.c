@@ -46,27 +46,13 @@ static bool is_choice(const char *choices, const char *text,
 	return false;
 }
 
-static char *with_commas(const char *choices)
+void real_digits(double x, char *buf, size_t room)
 {
-	struct text t;
-	FILE *f = text_open(&t);
-	for (const char *c = choices; *c; c++)
-		if (*c == '|')
-			fputs(", ", f);
-		else
-			fputc(*c, f);
-	return text_close(&t);
-}
-
-/* The shortest decimal that reads back as x; large numbers below 1e15 have no exponent. */
-static void real_text(double x, char *buf, size_t room)
-{
-	int digits = 1;
-	do {
+	for (int digits = 15; digits <= 17; digits++) {
 		snprintf(buf, room, "%.*g", digits, x);
-	} while (digits++ < 17 && strtod(buf, NULL) != x);
-	if (strstr(buf, "e+") && fabs(x) < 1e15)
-		snprintf(buf, room, "%.0f", x);
+		if (strtod(buf, NULL) == x)
+			return;
+	}
 }
 
 /* In the unit that makes the smallest whole number. */
@@ -83,10 +69,10 @@ static void time_text(double x, char *buf, size_t room)
 {
 	double by = x >= 1 || x <= 0 ? 1 : x >= 1e-3 ? 1e3 : 1e6;
 	char number[40];
-	real_text(x * by, number, sizeof(number));
+	real_digits(x * by, number, sizeof(number));
 	if (strtod(number, NULL) / by != x) {
 		by = 1;
-		real_text(x, number, sizeof(number));
+		real_digits(x, number, sizeof(number));
 	}
 	snprintf(buf, room, "%s%s", number, by == 1 ? "s" : by == 1e3 ? "ms" : "us");
 }
@@ -102,7 +88,7 @@ void option_text(const struct option *o, const void *fields, char *buf, size_t r
 		size_text(*(const int64_t *)field, buf, room);
 		break;
 	case OPT_REAL:
-		real_text(*(const double *)field, buf, room);
+		real_digits(*(const double *)field, buf, room);
 		break;
 	case OPT_TIME:
 		time_text(*(const double *)field, buf, room);
@@ -170,7 +156,7 @@ static char *refuse(const struct option *o, const char *owner, const char *text)
 	};
 	char range[160], *name AUTOFREE = option_full_name(owner, o);
 	if (o->type == OPT_CHOICE) {
-		char *list AUTOFREE = with_commas(o->choices);
+		char *list AUTOFREE = text_replaced(o->choices, "|", ", ");
 		return sentence("--%s=%s: give one of %s", name, text, list);
 	}
 	range_text(o, 9e18, range, sizeof(range));
@@ -339,7 +325,7 @@ char *option_unknown(const char *prefix, const char *typed, const struct option 
 void option_words(const struct option *o, const char *owner, char **left, char **right)
 {
 	char range[160], *name AUTOFREE = option_full_name(owner, o);
-	char *list AUTOFREE = o->type == OPT_CHOICE ? with_commas(o->choices) : NULL;
+	char *list AUTOFREE = o->type == OPT_CHOICE ? text_replaced(o->choices, "|", ", ") : NULL;
 	range_text(o, HELP_HUGE, range, sizeof(range));
 	if (o->type == OPT_BOOL && strcmp(o->def, "false") == 0)
 		*left = sentence("--%s", name);

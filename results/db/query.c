@@ -19,17 +19,14 @@ static const char *const format_names[] = {
 	[FORMAT_JSON] = "json",
 };
 
-bool format_find(const char *text, enum format *out)
+enum format format_of(const char *name)
 {
-	*out = FORMAT_TEXT;
-	if (!text)
-		return true;
-	for (size_t i = 0; i < sizeof(format_names) / sizeof(*format_names); i++)
-		if (strcmp(text, format_names[i]) == 0) {
-			*out = (enum format)i;
-			return true;
-		}
-	return false;
+	enum { FORMATS = sizeof format_names / sizeof *format_names };
+	unsigned i = 0;
+	while (i < FORMATS && strcmp(name, format_names[i]) != 0)
+		i++;
+	CHECK(i < FORMATS, "no format %s", name);
+	return (enum format)i;
 }
 
 /* ---- Text ---------------------------------------------------------------- */

@@ -183,21 +183,13 @@ static const char *keep(struct config *c, const char *text)
 	return APPEND(c->strings, c->nstrings, must(strdup(text)));
 }
 
-static char *lookup(const struct setting *s, struct found *f)
-{
-	char *wrong = option_lookup(s->name, f);
-	if (!wrong && !s->value && f->option->type != OPT_BOOL)
-		wrong = sentence("--%s: give a value, as in --%s=%s", s->name, s->name,
-				 *f->option->def ? f->option->def : "VALUE");
-	return wrong;
-}
-
 char *settings_check(const struct setting *given, size_t n)
 {
 	struct found f;
 	char *wrong = plugins_load(given, n);
 	for (size_t i = 0; i < n && !wrong; i++)
-		wrong = lookup(&given[i], &f);
+		wrong = given[i].value ? option_lookup(given[i].name, &f)
+				       : config_check(given[i].name, NULL, NULL);
 	return wrong;
 }
 
@@ -205,8 +197,8 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 {
 	struct found f;
 	void *fields = c;
-	TRY(lookup(s, &f));
-	if (option_chooses(f.option) < PART_COUNT) /* config_init has chosen the plug-in */
+	TRY(option_lookup(s->name, &f));
+	if (s->value && option_chooses(f.option) < PART_COUNT) /* config_init has chosen it */
 		return check_plugin(f.option, s->value);
 	if (f.owner) { /* of several plug-ins with this name, the one in use */
 		const struct plugin *used = plugin_of(c, f.part, &fields);
@@ -222,7 +214,7 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 			return option_unknown(used->name, name, used->options, "mvbench run ");
 	}
 	return option_set(f.option, fields, f.owner ? f.owner->name : NULL,
-			  keep(c, s->value ? s->value : "true"));
+			  s->value ? keep(c, s->value) : NULL);
 }
 
 const char *config_why_static(const struct config *c)

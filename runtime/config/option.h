@@ -8,7 +8,7 @@
 
 void option_default(const struct option *table, void *fields);
 /* NULL, or a message: the field keeps its value. Strings and choices are not copied: text must
- * outlive the fields. owner: the plug-in's name, or NULL. */
+ * outlive the fields. text NULL: a bare flag. owner: the plug-in's name, or NULL. */
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text);
 /* "batch", "asgd.updater": the name as a user types it. owner: as above. Heap. */
 char *option_full_name(const char *owner, const struct option *o);
@@ -57,8 +57,7 @@ const char *setting_value(const struct setting *given, size_t n, const char *nam
 struct arguments {
 	struct setting *option; /* value NULL: none was given */
 	size_t options;
-	const char **taken; /* names of the options that arguments_take took */
-	size_t ntaken;
+	size_t all;        /* with those behind them, which arguments_take took */
 	const char **word; /* [words], then NULL */
 	size_t words;
 	bool help;

@@ -220,6 +220,12 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 	} x = {.text = text};
 	size_t bytes = sizeof x.text;
 	bool good = true;
+	if (!text && o->type != OPT_BOOL) {
+		char *name AUTOFREE = option_full_name(owner, o);
+		return sentence("--%s: give a value, as in --%s=%s", name, name,
+				*o->def ? o->def : "VALUE");
+	}
+	text = text ? text : "true";
 	switch (o->type) {
 	case OPT_INT:
 	case OPT_SIZE:

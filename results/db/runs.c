@@ -126,8 +126,6 @@ char *store_keep(struct store *s)
 
 struct row {
 	sqlite3_str *columns, *values;
-	const struct experiment *e; /* has the chosen values; NULL = as configured */
-	bool simulated;
 };
 
 static void add_text(struct row *r, const char *column, const char *value)
@@ -137,17 +135,9 @@ static void add_text(struct row *r, const char *column, const char *value)
 }
 
 /* The value for the column of a core option. */
-static const char *kept(const struct row *r, const struct option *o, const char *value)
+static const char *kept(const struct config *c, const struct option *o, const char *value)
 {
-	const struct experiment *e = r->e;
-	const char *used = !e                                                     ? value
-			   : o->offset == offsetof(struct config, run.device)     ? e->plan->device
-			   : o->offset == offsetof(struct config, run.table_home) ? e->table_home
-			   : o->offset == offsetof(struct config, harness.transport) ? e->transport
-										     : value;
-	if (o->core.stored == USED_IF_ANY || o->core.stored == AS_USED)
-		return used;
-	if (o->core.stored == OF_SIMULATION && !r->simulated)
+	if (o->core.stored == OF_SIMULATION && strcmp(c->run.platform, "sim") != 0)
 		return NULL;
 	if (o->type == OPT_BOOL)
 		return strcmp(value, "true") == 0 ? "1" : "0";
@@ -268,13 +258,15 @@ struct config runs_placed(const struct config *c, const struct experiment *e)
 char *runs_insert(struct store *s, const struct config *given, const struct experiment *e,
 		  int64_t *id)
 {
-	const struct config placed = runs_placed(given, e), *c = &placed;
-	struct row r = {.columns = sqlite3_str_new(s->db),
-			.values = sqlite3_str_new(s->db),
-			.e = e,
-			.simulated = strcmp(c->run.platform, "sim") == 0};
+	struct config c = runs_placed(given, e);
+	struct row r = {.columns = sqlite3_str_new(s->db), .values = sqlite3_str_new(s->db)};
 	char hash[17];
-	config_hash(c, hash);
+	config_hash(&c, hash);
+	if (e) { /* what was chosen; NULL: not used */
+		c.run.device = e->plan->device;
+		c.run.table_home = e->table_home;
+		c.harness.transport = e->transport;
+	}
 	sqlite3_str_appendall(r.columns, "status");
 	sqlite3_str_appendf(r.values, "%Q", e ? "running" : "pending");
 	add_text(&r, "config_hash", hash);
@@ -282,11 +274,11 @@ char *runs_insert(struct store *s, const struct config *given, const struct expe
 		char *number AUTOFREE = sentence("%lld", (long long)*id);
 		add_text(&r, "id", number);
 	}
-	for (struct config_option at = {.config = c}; config_next(&at);) {
+	for (struct config_option at = {.config = &c}; config_next(&at);) {
 		char column[COLUMN_ROOM];
 		if (!at.owner && at.option->core.stored != UNSTORED)
 			add_text(&r, option_column(at.option, column),
-				 kept(&r, at.option, at.value));
+				 kept(&c, at.option, at.value));
 	}
 	char *columns = must(sqlite3_str_finish(r.columns));
 	char *values = must(sqlite3_str_finish(r.values));
@@ -295,7 +287,7 @@ char *runs_insert(struct store *s, const struct config *given, const struct expe
 	sqlite3_free(values);
 	TRY(sql_change(s, sql, ""));
 	*id = sqlite3_last_insert_rowid(s->db);
-	TRY(insert_plugin_options(s, *id, c));
+	TRY(insert_plugin_options(s, *id, &c));
 	if (e)
 		TRY(put_facts(s, *id, e));
 	return e && e->cluster ? put_cluster(s, *id, e->cluster) : NULL;

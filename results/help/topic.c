@@ -91,15 +91,15 @@ static void print_option(const struct help *p, const struct topic *t)
 {
 	const struct option *o = t->of;
 	bool core = !t->owner, plugin = core || strchr(t->name, '.');
-	const char *part = NULL;
-	if (plugin && !core)
-		plugin_find(t->owner, &part);
+	enum part part = 0;
+	while (plugin && !core && part + 1 < PART_COUNT && !plugin_find(part, t->owner))
+		part++;
 	char *left AUTOFREE, *right AUTOFREE, column[COLUMN_ROOM];
 	option_words(o, plugin ? t->owner : NULL, &left, &right);
 	if (core)
 		fprintf(p->f, "an option of mvbench run:\n");
 	else if (plugin)
-		fprintf(p->f, "an option of %s %s:\n", part, t->owner);
+		fprintf(p->f, "an option of %s %s:\n", part_names[part], t->owner);
 	else
 		fprintf(p->f, "an option of mvbench %s:\n", t->owner);
 	help_row(p, left, right);

@@ -204,11 +204,9 @@ enum part option_chooses(const struct option *o);
 /* The i-th plug-in of a part: the first member of a strategy, workload or optimizer. NULL: the
  * end. */
 const struct plugin *plugin_at(enum part part, size_t i);
-/* NULL: unknown name. */
-const struct workload *workload_find(const char *name);
-const struct optimizer *optimizer_find(const char *name);
-/* The plug-in of this name, and its part ("strategy", ...). NULL: unknown name. */
-const struct plugin *plugin_find(const char *name, const char **part);
+/* The strategy, workload or optimizer of this name, a pointer to its struct plugin, too. NULL:
+ * unknown name. */
+const void *plugin_find(enum part part, const char *name);
 /* The names of one part, or of all (PART_COUNT). */
 enum { PLUGINS_MOST = 256 };
 size_t plugin_names(enum part part, const char *name[PLUGINS_MOST]);

@@ -159,12 +159,12 @@ TEST(option_places_in_names_are_unique)
 
 TEST(help_prints_every_option)
 {
-	const char *part;
+	const struct plugin *periodic = plugin_find(PART_STRATEGY, "periodic");
 	char *text = NULL;
 	size_t size = 0;
 	FILE *f = open_memstream(&text, &size);
 	help_rows(&(struct help){.f = f}, NULL, run_options);
-	help_rows(&(struct help){.f = f}, "periodic", plugin_find("periodic", &part)->options);
+	help_rows(&(struct help){.f = f}, "periodic", periodic->options);
 	fclose(f);
 	ck_assert_ptr_nonnull(strstr(text, "\n  --epochs=10 "));
 	ck_assert_ptr_nonnull(strstr(text, "(mean, sum)"));
@@ -789,7 +789,7 @@ TEST(model_parallel_refuses_unsplittable_models)
 		   {"hybrid", "2", true},
 		   {"hybrid", "1", false},
 		   {"allreduce", NULL, false}};
-	struct workload whole = *workload_find("perceptron");
+	struct workload whole = *(const struct workload *)plugin_find(PART_WORKLOAD, "perceptron");
 	whole.split = NULL;
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		const struct setting s[] = {{"workload", "perceptron"},

@@ -196,11 +196,6 @@ char *word_quoted(const char *word); /* the same, on the heap */
  * shown. cell: of any seed, into any database. Heap. */
 char *command_of(const struct config *c, bool cell);
 
-/* "--x=TYPED: there is no such WHAT; did you mean NAME?", with the nearest of n names; without a
- * near one, `lists` says where they are. before: "--x=", or "". Heap. */
-char *no_such(const char *what, const char *before, const char *typed, const char *const *name,
-	      size_t n, const char *lists);
-
 /* ---- Files (files.c) ---- */
 
 /* Copies the last consistent state of a database, also while another process writes it, to an empty

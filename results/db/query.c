@@ -408,32 +408,39 @@ bool for_people(enum format format)
 	return format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
 }
 
-char *column_has_any(struct store *s, const struct column *c, const char *from, int64_t *any)
+char *columns_seen(struct store *s, const struct column *all, const char *from,
+		   struct column **seen)
 {
-	const char *shown = c->shown ? c->shown : c->name;
-	char *sql AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT NULL AND "
-				      "ifnull(%s, 1) <> 0)",
-				      from, shown, c->name);
-	return sql_number(s, any, sql, "");
+	size_t n = 0;
+	for (*seen = NULL; all->name; all++) {
+		const char *shown = all->shown ? all->shown : all->name;
+		int64_t any = 1;
+		char *sql AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT "
+					      "NULL AND ifnull(%s, 1) <> 0)",
+					      from, shown, all->name);
+		if (all->rare)
+			TRY(sql_number(s, &any, sql, ""));
+		if (all->head && any)
+			APPEND(*seen, n, *all);
+	}
+	APPEND(*seen, n, (struct column){.name = NULL});
+	return NULL;
 }
 
 char *columns_print(struct store *s, FILE *f, enum format format, const struct column *columns,
 		    const char *from, int64_t *rows)
 {
-	bool rounded = for_people(format);
-	char *list AUTOFREE = must(strdup(""));
-	for (const struct column *c = columns; c->name; c++) {
-		int64_t any = 1;
-		if (rounded && c->rare)
-			TRY(column_has_any(s, c, from, &any));
-		if (rounded && (!c->head || !any))
-			continue;
-		char *before AUTOFREE = list;
-		list = sentence("%s%s%s AS \"%s\"", before, *before ? ", " : "",
-				rounded && c->shown ? c->shown : c->name,
-				rounded ? c->head : c->name);
-	}
-	char *sql AUTOFREE = sentence("SELECT %s FROM %s", list, from);
+	bool people = for_people(format);
+	struct column *seen AUTOFREE = NULL;
+	struct text t;
+	if (people)
+		TRY(columns_seen(s, columns, from, &seen));
+	text_open(&t);
+	for (const struct column *first = people ? seen : columns, *c = first; c->name; c++)
+		fprintf(t.f, "%s %s AS \"%s\"", c == first ? "SELECT" : ",",
+			people && c->shown ? c->shown : c->name, people ? c->head : c->name);
+	fprintf(t.f, " FROM %s", from);
+	char *sql AUTOFREE = text_close(&t);
 	return query_print(s, f, format, sql, NULL, 0, rows);
 }
 

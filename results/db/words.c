@@ -107,14 +107,3 @@ char *command_of(const struct config *c, bool cell)
 	}
 	return text_close(&t);
 }
-
-/* ---- Names -------------------------------------------------------------------- */
-
-char *no_such(const char *what, const char *before, const char *typed, const char *const *name,
-	      size_t n, const char *lists)
-{
-	const char *near = nearest(typed, name, n);
-	return near ? sentence("%s%s: there is no such %s; did you mean %s?", before, typed, what,
-			       near)
-		    : sentence("%s%s: there is no such %s; %s", before, typed, what, lists);
-}

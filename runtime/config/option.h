@@ -26,6 +26,10 @@ char *option_unknown(const char *prefix, const char *typed, const struct option 
 		     const char *run);
 /* The name in the list that is nearest to the typed one, or NULL if none is near. */
 const char *nearest(const char *typed, const char *const *names, size_t n);
+/* "--x=TYPED: there is no such WHAT; did you mean NAME?", with the nearest of n names; without a
+ * near one, `lists` says where they are. before: "--x=", or "". Heap. */
+char *no_such(const char *what, const char *before, const char *typed, const char *const *name,
+	      size_t n, const char *lists);
 /* The help of an option: name and default, and its description; both on the heap. */
 void option_words(const struct option *o, const char *owner, char **left, char **right);
 /* Prints words from this column on, in lines of at most 100 columns. */

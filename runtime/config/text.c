@@ -258,3 +258,12 @@ const char *nearest(const char *typed, const char *const *names, size_t n)
 	}
 	return found ? found : holding(typed, names, n);
 }
+
+char *no_such(const char *what, const char *before, const char *typed, const char *const *name,
+	      size_t n, const char *lists)
+{
+	const char *near = nearest(typed, name, n);
+	return near ? sentence("%s%s: there is no such %s; did you mean %s?", before, typed, what,
+			       near)
+		    : sentence("%s%s: there is no such %s; %s", before, typed, what, lists);
+}

@@ -182,11 +182,11 @@ struct store *sql_schema(void); /* the same, with an empty store's tables and vi
 /* Settings of a configuration; later ones override earlier ones. */
 struct settings {
 	struct setting *setting;
-	size_t n, taken; /* taken: this number of first settings are on the heap */
+	size_t n;
 };
 void settings_add(struct settings *all, char *name, char *value); /* takes both over */
 void settings_add_word(struct settings *all, const char *word);   /* --NAME=VALUE */
-void settings_give(struct settings *all, const struct setting *given, size_t n); /* at the end */
+void settings_give(struct settings *all, const struct setting *given, size_t n); /* copies them */
 void settings_free(struct settings *all);
 
 /* Prints a word for a shell, in quotes if the shell needs them. */

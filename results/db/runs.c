@@ -43,12 +43,22 @@ static double process_start(int64_t pid)
 	return age < -1 ? -1 : (double)time(NULL) - age;
 }
 
-/* Is the process that began to record at `started` [Unix time, s] still running? Its number alone
- * proves nothing: the system reuses numbers, in containers at once. */
-static bool process_is_alive(int64_t pid, double started)
+/* process_lives(PID, STARTED) in SQL: is the process that began to record at STARTED [Unix time, s]
+ * still running? Its number alone proves nothing: the system reuses numbers, in containers at once.
+ */
+static void process_lives(sqlite3_context *result, int n, sqlite3_value **given)
 {
-	double since = process_start(pid);
-	return since != 0 && (since < 0 || started <= 0 || since < started + 60);
+	double since = process_start(sqlite3_value_int64(given[0])),
+	       started = sqlite3_value_double(given[n - 1]);
+	sqlite3_result_int(result,
+			   since != 0 && (since < 0 || started <= 0 || since < started + 60));
+}
+
+static char *know_processes(struct store *s)
+{
+	int rc = sqlite3_create_function(s->db, "process_lives", 2, SQLITE_UTF8, NULL,
+					 process_lives, NULL, NULL);
+	return rc == SQLITE_OK ? NULL : database_error(s, rc);
 }
 
 /* The process that launched the run knows better than runs_mark_failed why it ended: its reason
@@ -63,49 +73,31 @@ char *store_fail(struct store *s, int64_t id, const char *reason)
 			  "it", id, reason);
 }
 
-/* Marks runs on other machines, or in containers with their own host name, that have had no
+/* Runs on other machines, or in containers with their own host name, have ended if they have had no
  * heartbeat for SILENCE_S. */
-static char *mark_silent(struct store *s)
-{
-	return sql_change(s,
-			  "UPDATE run SET status = 'failed', finished = heartbeat, "
-			  "reason = '" INTERRUPTED ": its process ' || pid || ' on ' || host || "
-			  "' was last seen ' || heartbeat "
-			  "WHERE status = 'running' AND host <> ?1 AND pid > 0 AND "
-			  "strftime('%s', 'now') - strftime('%s', heartbeat) > ?2",
-			  "ti", machine()->host, (int64_t)SILENCE_S);
-}
-
 char *runs_mark_failed(struct store *s)
 {
-	TRY(mark_silent(s));
-	struct sql q AUTODONE = sql_select(s,
-					   "SELECT id, pid, strftime('%s', started) FROM run "
-					   "WHERE status = 'running' AND host = ?1 AND pid > 0",
-					   "t", machine()->host);
-	while (sql_next(&q)) {
-		if (process_is_alive(sql_int(&q, 1), atof(sql_text(&q, 2))))
-			continue;
-		char *reason AUTOFREE =
-			sentence(INTERRUPTED ": its process %s is gone", sql_text(&q, 1));
-		TRY(store_fail(s, sql_int(&q, 0), reason));
-	}
-	return sql_done(&q);
+	TRY(know_processes(s));
+	return sql_change(
+		s,
+		"UPDATE run SET status = 'failed', "
+		"finished = iif(host = ?1, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'), heartbeat), "
+		"reason = '" INTERRUPTED ": its process ' || pid || "
+		"iif(host = ?1, ' is gone', ' on ' || host || ' was last seen ' || heartbeat) "
+		"WHERE status = 'running' AND pid > 0 AND iif(host = ?1, "
+		"NOT process_lives(pid, unixepoch(started)), "
+		"host NOT NULL AND unixepoch() - unixepoch(heartbeat) > ?2)",
+		"ti", machine()->host, (int64_t)SILENCE_S);
 }
 
 char *store_count_live(struct store *s, int64_t *n)
 {
-	struct sql q AUTODONE = sql_select(
-		s,
-		"SELECT pid, strftime('%s', started), ifnull(host, '') = ?1, strftime('%s', "
-		"'now') - strftime('%s', ifnull(heartbeat, started)) <= ?2 FROM run WHERE pid > 0 "
-		"AND status IN ('running', 'pending')",
-		"ti", machine()->host, (int64_t)SILENCE_S);
-	*n = 0;
-	while (sql_next(&q))
-		*n += sql_int(&q, 2) ? process_is_alive(sql_int(&q, 0), atof(sql_text(&q, 1)))
-				     : sql_int(&q, 3);
-	return sql_done(&q);
+	TRY(know_processes(s));
+	return sql_number(s, n,
+			  "SELECT count(*) FROM run WHERE status IN ('running', 'pending') AND "
+			  "pid > 0 AND iif(host = ?1, process_lives(pid, unixepoch(started)), "
+			  "unixepoch() - unixepoch(ifnull(heartbeat, started)) <= ?2)",
+			  "ti", machine()->host, (int64_t)SILENCE_S);
 }
 
 #define UNKEPT \
@@ -375,42 +367,32 @@ int64_t store_cell(struct store *s, const char *hash, char status[16], char reas
 	return id;
 }
 
-/* Claims a pending row. While the process that claimed it lives, no other process gets it. */
-static char *claim(struct store *s, int64_t id, bool *mine, char **owner)
-{
-	struct sql q AUTODONE = sql_select(
-		s,
-		"SELECT status, ifnull(pid, 0), ifnull(host, ''), strftime('%s', started), "
-		"strftime('%s', 'now') - strftime('%s', started) < 600 FROM run WHERE id = ?1 AND "
-		"(status IN ('pending', 'running') OR reason LIKE '" INTERRUPTED "%')",
-		"i", id);
-	bool there = sql_next(&q);
-	if (there) {
-		int64_t pid = sql_int(&q, 1);
-		const char *host = sql_text(&q, 2);
-		bool here = strcmp(host, machine()->host) == 0, runs = *sql_text(&q, 0) == 'r';
-		/* processes of other hosts cannot be checked; a claim counts for 600 s */
-		bool alive = here ? process_is_alive(pid, atof(sql_text(&q, 3))) : sql_int(&q, 4);
-		bool interrupted = *sql_text(&q, 0) == 'f';
-		*mine = !runs && (!pid || interrupted || (here && pid == getpid()) || !alive);
-		if (!*mine) {
-			*owner = sentence("process %lld on %s", (long long)pid, host);
-			text_disarm(*owner);
-		}
-	}
-	TRY(sql_done(&q));
-	static const char take[] =
-		"UPDATE run SET status = 'pending', reason = NULL, host = ?2, pid = ?3, "
-		"started = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE id = ?1";
-	return *mine ? sql_change(s, take, "iti", id, machine()->host, (int64_t)getpid()) : NULL;
-}
-
 char *store_owner(struct store *s, int64_t id, char **owner)
 {
-	return sql_first(s, owner,
-			 "SELECT 'process ' || pid || ' on ' || ifnull(host, '') FROM run "
-			 "WHERE id = ?1 AND pid > 0 AND status IN ('pending', 'running')",
-			 "i", id);
+	TRY(sql_first(s, owner,
+		      "SELECT 'process ' || pid || ' on ' || ifnull(host, '') FROM run "
+		      "WHERE id = ?1 AND pid > 0 AND status IN ('pending', 'running')",
+		      "i", id));
+	if (*owner)
+		text_disarm(*owner);
+	return NULL;
+}
+
+/* Claims a pending row, or that of an interrupted run. While the process that claimed it lives, no
+ * other process gets it; one of another host cannot be checked, and its claim counts for 600 s. */
+static char *claim(struct store *s, int64_t id, bool *mine, char **owner)
+{
+	TRY(know_processes(s));
+	TRY(sql_change(s,
+		       "UPDATE run SET status = 'pending', reason = NULL, host = ?2, pid = ?3, "
+		       "started = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE id = ?1 AND "
+		       "iif(status = 'pending', ifnull(pid, 0) = 0 OR (host = ?2 AND pid = ?3) OR "
+		       "NOT iif(host = ?2, process_lives(pid, unixepoch(started)), "
+		       "ifnull(unixepoch() - unixepoch(started) < 600, 0)), "
+		       "status = 'failed' AND reason LIKE '" INTERRUPTED "%')",
+		       "iti", id, machine()->host, (int64_t)getpid()));
+	*mine = sqlite3_changes(s->db) > 0;
+	return *mine ? NULL : store_owner(s, id, owner);
 }
 
 char *store_claim(struct store *s, int64_t id, bool *mine, char **owner)

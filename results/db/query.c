@@ -446,17 +446,13 @@ char *columns_print(struct store *s, FILE *f, enum format format, const struct c
 
 char *query_run_json(struct store *s, FILE *f, int64_t id)
 {
-	char text[24];
-	const char *param = text;
 	int64_t rows = 0;
-	snprintf(text, sizeof(text), "%lld", (long long)id);
-	TRY(query_print(
-		s, f, FORMAT_JSON,
-		"SELECT id, status, strategy, workload, workers, params, "
-		"test_accuracy, best_test_accuracy, test_loss, epoch_seconds, "
-		"samples_per_second, cores_share, comm_fraction, staleness_mean, staleness_max, "
-		"dropped_fraction "
-		"FROM run_summary WHERE id = CAST(?1 AS INTEGER)",
-		&param, 1, &rows));
-	return rows ? NULL : sentence("%s has no run %s", s->path, text);
+	char *sql AUTOFREE = sentence(
+		"SELECT id, status, strategy, workload, workers, params, test_accuracy, "
+		"best_test_accuracy, test_loss, epoch_seconds, samples_per_second, cores_share, "
+		"comm_fraction, staleness_mean, staleness_max, dropped_fraction "
+		"FROM run_summary WHERE id = %lld",
+		(long long)id);
+	TRY(query_print(s, f, FORMAT_JSON, sql, NULL, 0, &rows));
+	return rows ? NULL : sentence("%s has no run %lld", s->path, (long long)id);
 }

@@ -30,7 +30,7 @@ void fixture_open(struct fixture *f, const struct device_ops *ops)
 	};
 	f->w = (struct worker){
 		.size = 1, .trainers = 1, .run = &f->run, .dev = &f->dev, .lr = 0.1, .weight = 1};
-	f->w.optimizer = optimizer_find("sgd");
+	f->w.optimizer = plugin_find(PART_OPTIMIZER, "sgd");
 	f->w.train = &f->train;
 	f->w.test = &f->test;
 	ops->open(&f->dev, 1);

@@ -73,12 +73,6 @@ bool strategy_has_interval(const struct strategy *s)
 	return !s->epoch_time || strchr(s->epoch_time, 'X');
 }
 
-static void find_schedule(void *ctx, const char *part, const struct option *o, const char *value)
-{
-	if (strcmp(part, "strategy") == 0 && strcmp(o->name, "schedule") == 0)
-		*(bool *)ctx = strcmp(value, o->def) != 0;
-}
-
 /* A cell simulates one epoch, or all if its strategy has a schedule, because epochs then differ.
  * Servers are for strategies that have tables. */
 static char *cell_config(const struct setup *u, const struct strategy *s,
@@ -86,7 +80,6 @@ static char *cell_config(const struct setup *u, const struct strategy *s,
 {
 	char *option AUTOFREE = variant ? sentence("%s.%s", s->plugin.name, variant->name) : NULL;
 	size_t n = u->n;
-	bool schedule = false;
 	u->setting[n++] = (struct setting){"strategy", s->plugin.name};
 	u->setting[n++] = (struct setting){"sync-every", x};
 	if (s->local)
@@ -98,9 +91,10 @@ static char *cell_config(const struct setup *u, const struct strategy *s,
 	if (variant)
 		u->setting[n++] = (struct setting){option, variant->value};
 	TRY(config_init(c, u->setting, n, true));
-	config_each(c, find_schedule, &schedule);
-	if (schedule)
-		c->run.epochs = u->config.run.epochs;
+	for (struct config_option at = {.config = c}; config_next(&at);)
+		if (strcmp(at.part, "strategy") == 0 && strcmp(at.option->name, "schedule") == 0 &&
+		    strcmp(at.value, at.option->def) != 0)
+			c->run.epochs = u->config.run.epochs;
 	return NULL;
 }
 
@@ -348,13 +342,12 @@ static char *answer(const struct setup *u, const struct advise_options *o, const
 		    FILE *f)
 {
 	struct store *s AUTOCLOSE = NULL;
-	enum format format;
-	CHECK(format_find(o->format, &format), "no format %s", o->format);
+	enum format format = format_of(o->format);
 	TRY(store_open(&s, copy, STORE_READ));
 	TRY(fill_cells(s, u));
 	TRY(database_selected(s, "INSERT INTO allowed SELECT id FROM run_summary", o->where,
 			      u->config.harness.label));
-	TRY(sql_each(s, advise_sql, "i", u->config.run.epochs));
+	TRY(sql_change(s, advise_sql, "i", u->config.run.epochs));
 	if (for_people(format))
 		return print_text(u, s, f, format);
 	TRY(print_part(s, stderr, FORMAT_TEXT, "Not simulated:", "SELECT * FROM refused"));

@@ -62,7 +62,7 @@ static char *blame(void *options_given, struct arguments *a, int *status)
 		return sentence("%s: one run at a time", a->word[1]);
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(run_find(s, a->words ? a->word[0] : "latest", &o->select, "", &id));
-	TRY(sql_each(s, blame_sql, "i", id));
+	TRY(sql_change(s, blame_sql, "i", id));
 	TRY(print_verdict(s, id, json));
 	return json ? NULL : say_tables(s);
 }

@@ -213,8 +213,8 @@ static char *make_history(struct store *s, const struct figure_of_run *figure)
 		"finished AS f JOIN run_summary AS r USING (id) WHERE x IS NOT NULL",
 		figure->sql);
 	TRY(sql_script(s, values));
-	TRY(sql_each(s, history_sql, "itri", (int64_t)figure->share, figure->format, figure->scale,
-		     (int64_t)figure->increase));
+	TRY(sql_change(s, history_sql, "itri", (int64_t)figure->share, figure->format,
+		       figure->scale, (int64_t)figure->increase));
 	return fit(s);
 }
 
@@ -328,11 +328,10 @@ static char *history(void *options_given, struct arguments *a, int *status)
 	const struct figure_of_run *figure;
 	struct store *s AUTOCLOSE = NULL;
 	struct output out;
-	enum format format;
+	enum format format = format_of(o->format);
 	if (a->words > 1)
 		return sentence("%s: one configuration at a time; put a name with blanks in quotes",
 				a->word[1]);
-	CHECK(format_find(o->format, &format), "no format %s", o->format);
 	TRY(figure_find("--figure=", o->figure, &figure));
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(choose(s, &o->select, a->words ? a->word[0] : NULL, false,

@@ -9,7 +9,7 @@ TEXT_FILE(names_sql, "results/ask/names.sql");
 
 char *names_make(struct store *s)
 {
-	return sql_each(s, names_sql, "");
+	return sql_change(s, names_sql, "");
 }
 
 /* Returns the error for a name that nothing has. */

@@ -122,7 +122,7 @@ static char *export(const struct select *of, const char *word, const struct trac
 		return sentence("--out=: give the name of a file, as in --out=trace.json");
 	TRY(store_open(&s, of->db, STORE_READ));
 	TRY(run_find(s, word, of, "id IN (SELECT run_id FROM event)", &w.run));
-	TRY(sql_each(s, trace_sql, "iiii", w.run, w.first, w.last, w.epoch));
+	TRY(sql_change(s, trace_sql, "iiii", w.run, w.first, w.last, w.epoch));
 	TRY(sql_reals(s, n, 3, "SELECT * FROM trace_count", ""));
 	if (n[0] == 0)
 		return no_events(&w, of->db);

@@ -47,7 +47,7 @@ struct work { /* columns of table work */
 static char *read_work(struct store *s, struct work *w)
 {
 	double x[FIGURES];
-	TRY(sql_each(s, watch_sql, "i", (int64_t)BOUT_S));
+	TRY(sql_change(s, watch_sql, "i", (int64_t)BOUT_S));
 	TRY(sql_reals(s, x, FIGURES, "SELECT * FROM work", ""));
 	memcpy(w, x, sizeof x);
 	return NULL;

@@ -49,8 +49,10 @@ bool for_people(enum format format);
 char *columns_print(struct store *s, FILE *f, enum format format, const struct column *columns,
 		    const char *from, int64_t *rows);
 
-/* Is this column anything but NULL and 0 in a row? */
-char *column_has_any(struct store *s, const struct column *c, const char *from, int64_t *any);
+/* The columns that people see of these rows: those with a head, without rare ones that have
+ * nothing. Heap, also with an error; it ends at one without a name. */
+char *columns_seen(struct store *s, const struct column *all, const char *from,
+		   struct column **seen);
 
 /* ---- HTML (html.c) ---- */
 

@@ -13,14 +13,6 @@
 /* Calls f with the address of a variable when its block ends: struct settings all
  * ENDS_WITH(settings_free) = ...; the variable has to be initialised. */
 #define ENDS_WITH(f) __attribute__((cleanup(f)))
-/* Returns the first of two errors, and frees the second. */
-static inline char *first_wrong(char *wrong, char *late)
-{
-	if (wrong)
-		free(late);
-	return wrong ? wrong : late;
-}
-
 /* Closes an output that was printed with this result, which it returns. An error is a failure. */
 static inline char *output_end(struct output *out, char *wrong, int *status)
 {
@@ -118,8 +110,7 @@ char *store_count_live(struct store *s, int64_t *n);
 char *store_fail(struct store *s, int64_t id, const char *reason);
 
 enum format { FORMAT_TEXT, FORMAT_MARKDOWN, FORMAT_CSV, FORMAT_JSON };
-/* text: NULL or one of the names; false when unknown. */
-bool format_find(const char *text, enum format *out);
+enum format format_of(const char *name); /* "text", ...; it must be one of them */
 
 /* Runs one SELECT with `count` text parameters (?1, ?2, ...) and prints the rows: an aligned table,
  * markdown, RFC 4180 CSV, or one JSON object a row. NULL or a sentence. rows may be NULL. */
@@ -166,12 +157,10 @@ bool sql_null(const struct sql *q, int column);
 bool sql_is_text(const struct sql *q, int column);
 int sql_columns(const struct sql *q);
 const char *sql_name(const struct sql *q, int column); /* of a column */
-/* sql_change runs one statement and ignores its rows; sql_script several, without parameters. NULL
- * or a sentence. */
+/* Runs one or more statements and ignores their rows; each gets all parameters, and uses those that
+ * it names. NULL or a sentence. */
 char *sql_change(struct store *s, const char *sql, const char *types, ...);
-char *sql_script(struct store *s, const char *sql);
-/* Runs several statements with parameters: each gets them all, and uses those that it names. */
-char *sql_each(struct store *s, const char *sql, const char *types, ...);
+char *sql_script(struct store *s, const char *sql); /* the same, without parameters */
 /* Prepares the first of several statements, and moves *sql past it; stmt is NULL if none is left.
  */
 struct sql sql_part(struct store *s, const char **sql);
@@ -193,11 +182,11 @@ struct store *sql_schema(void); /* the same, with an empty store's tables and vi
 /* Settings of a configuration; later ones override earlier ones. */
 struct settings {
 	struct setting *setting;
-	size_t n, taken; /* taken: this number of first settings are on the heap */
+	size_t n;
 };
 void settings_add(struct settings *all, char *name, char *value); /* takes both over */
 void settings_add_word(struct settings *all, const char *word);   /* --NAME=VALUE */
-void settings_give(struct settings *all, const struct setting *given, size_t n); /* at the end */
+void settings_give(struct settings *all, const struct setting *given, size_t n); /* copies them */
 void settings_free(struct settings *all);
 
 /* Prints a word for a shell, in quotes if the shell needs them. */
@@ -206,14 +195,6 @@ char *word_quoted(const char *word); /* the same, on the heap */
 /* The shortest command that runs c: values that differ from defaults, and options that are always
  * shown. cell: of any seed, into any database. Heap. */
 char *command_of(const struct config *c, bool cell);
-
-/* "--x=TYPED: there is no such WHAT; did you mean NAME?", with the nearest of n names; without a
- * near one, `lists` says where they are. before: "--x=", or "". Heap. */
-char *no_such(const char *what, const char *before, const char *typed, const char *const *name,
-	      size_t n, const char *lists);
-
-/* The shortest decimal that reads back as x. */
-void real_digits(double x, char buf[40]);
 
 /* ---- Files (files.c) ---- */
 

@@ -5,15 +5,15 @@
  */
 #include "results/db/store.h"
 
+#include <errno.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 struct heartbeat {
 	pthread_t thread;
-	pthread_mutex_t mutex;
-	pthread_cond_t over_now;
-	bool over;
+	sem_t over;
 	int64_t run;
 	int seconds;
 	char *path;
@@ -22,18 +22,15 @@ struct heartbeat {
 /* Ignores a failed write: the next one can succeed. */
 static void write_heartbeat(const struct heartbeat *h)
 {
-	static const char sql[] = "UPDATE run SET heartbeat = strftime('%Y-%m-%dT%H:%M:%SZ', "
-				  "'now') WHERE id = ?1 AND status = 'running'";
-	sqlite3 *db = NULL;
-	sqlite3_stmt *stmt = NULL;
-	if (sqlite3_open_v2(h->path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
-	    sqlite3_busy_timeout(db, 1000) == SQLITE_OK &&
-	    sqlite3_exec(db, "PRAGMA synchronous = OFF", NULL, NULL, NULL) == SQLITE_OK &&
-	    sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK &&
-	    sqlite3_bind_int64(stmt, 1, h->run) == SQLITE_OK)
-		sqlite3_step(stmt);
-	sqlite3_finalize(stmt);
-	sqlite3_close(db);
+	struct store own = {.path = h->path};
+	if (sqlite3_open_v2(h->path, &own.db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
+	    sqlite3_busy_timeout(own.db, 1000) == SQLITE_OK)
+		free(sql_change(&own,
+				"PRAGMA synchronous = OFF;"
+				"UPDATE run SET heartbeat = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') "
+				"WHERE id = ?1 AND status = 'running'",
+				"i", h->run));
+	sqlite3_close(own.db);
 }
 
 static void *life(void *self)
@@ -41,43 +38,30 @@ static void *life(void *self)
 	struct heartbeat *h = self;
 	struct timespec next;
 	clock_gettime(CLOCK_MONOTONIC, &next);
-	pthread_mutex_lock(&h->mutex);
-	while (!h->over) {
-		next.tv_sec += h->seconds;
-		while (!h->over && pthread_cond_timedwait(&h->over_now, &h->mutex, &next) == 0)
-			;
-		bool over = h->over;
-		pthread_mutex_unlock(&h->mutex);
-		if (!over)
+	next.tv_sec += h->seconds;
+	while (sem_clockwait(&h->over, CLOCK_MONOTONIC, &next) != 0)
+		if (errno == ETIMEDOUT) {
 			write_heartbeat(h);
-		pthread_mutex_lock(&h->mutex);
-	}
-	pthread_mutex_unlock(&h->mutex);
+			next.tv_sec += h->seconds;
+		}
 	return NULL;
 }
 
 static void forget(struct store *s)
 {
-	struct heartbeat *h = s->heartbeat;
-	pthread_cond_destroy(&h->over_now);
-	pthread_mutex_destroy(&h->mutex);
-	free(h->path);
-	free(h);
+	sem_destroy(&s->heartbeat->over);
+	free(s->heartbeat->path);
+	free(s->heartbeat);
 	s->heartbeat = NULL;
 }
 
 void heartbeat_start(struct store *s, int seconds)
 {
 	struct heartbeat *h = must(calloc(1, sizeof *h));
-	pthread_condattr_t attr;
 	h->run = s->run;
 	h->seconds = seconds;
 	h->path = must(strdup(s->path));
-	pthread_mutex_init(&h->mutex, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&h->over_now, &attr);
-	pthread_condattr_destroy(&attr);
+	sem_init(&h->over, 0, 0);
 	s->heartbeat = h;
 	if (!thread_start(&h->thread, life, h)) /* the run has no heartbeat then */
 		forget(s);
@@ -85,13 +69,9 @@ void heartbeat_start(struct store *s, int seconds)
 
 void heartbeat_stop(struct store *s)
 {
-	struct heartbeat *h = s->heartbeat;
-	if (!h)
+	if (!s->heartbeat)
 		return;
-	pthread_mutex_lock(&h->mutex);
-	h->over = true;
-	pthread_cond_signal(&h->over_now);
-	pthread_mutex_unlock(&h->mutex);
-	pthread_join(h->thread, NULL);
+	sem_post(&s->heartbeat->over);
+	pthread_join(s->heartbeat->thread, NULL);
 	forget(s);
 }

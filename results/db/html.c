@@ -19,79 +19,57 @@ static void escape(sqlite3_context *result, int n, sqlite3_value **given)
 	sqlite3_result_text(result, text_close(&t), -1, free);
 }
 
-struct shown {
-	const struct column *column;
-	bool numbers;
-};
-
 /* q has two columns for each that is shown: the cell, and the value to sort by. */
-static void put_cell(FILE *f, const struct sql *q, int i, struct shown *c)
+static void put_cell(FILE *f, const struct sql *q, int i, const struct column *c, bool *numbers)
 {
 	const char *cell = sql_text(q, 2 * i);
 	double x = sql_real(q, 2 * i + 1);
-	c->numbers |= !isnan(x);
+	*numbers |= !isnan(x);
 	fputs(i ? "<td" : "<th scope=\"row\"", f);
 	if (isinf(x))
 		fprintf(f, " class=\"n\" data-v=\"%sInfinity\"", x < 0 ? "-" : "");
 	else if (!isnan(x))
 		fprintf(f, " class=\"n\" data-v=\"%.9g\"", x);
 	fputc('>', f);
-	if (c->column->html)
+	if (c->html)
 		fputs(cell, f);
 	else
 		text_xml(f, cell);
 	fputs(i ? "</td>" : "</th>", f);
 }
 
-static void put_head(FILE *f, const struct shown *c)
+static void put_head(FILE *f, const struct column *c, bool numbers)
 {
-	const char *about = c->column->about;
-	fprintf(f, "<th scope=\"col\"%s%s", c->numbers ? " class=\"n\"" : "",
-		c->column->most ? " data-most=\"1\"" : "");
+	const char *about = c->about;
+	fprintf(f, "<th scope=\"col\"%s%s", numbers ? " class=\"n\"" : "",
+		c->most ? " data-most=\"1\"" : "");
 	fputs(about ? " title=\"" : "", f);
 	text_xml(f, about ? about : "");
 	fputs(about ? "\">" : ">", f);
-	text_xml(f, c->column->head);
+	text_xml(f, c->head);
 	fputs("</th>", f);
-}
-
-/* The SELECT for put_cell (heap), and its columns (heap). */
-static char *choose(struct store *s, const struct column *columns, const char *from, char **sql,
-		    struct shown **shown, int *n)
-{
-	struct text t;
-	FILE *f = text_open(&t);
-	size_t chosen = 0;
-	char *wrong = NULL;
-	for (const struct column *c = columns; c->name && !wrong; c++) {
-		int64_t any = 1;
-		wrong = c->rare ? column_has_any(s, c, from, &any) : NULL;
-		if (!any)
-			continue;
-		fprintf(f, "%s %s, %s", chosen ? "," : "SELECT", c->shown ? c->shown : c->name,
-			c->name);
-		APPEND(*shown, chosen, (struct shown){.column = c});
-	}
-	fprintf(f, " FROM %s", from);
-	*sql = text_close(&t);
-	*n = (int)chosen;
-	return wrong;
 }
 
 char *columns_html(struct store *s, FILE *f, const struct column *columns, const char *from,
 		   const char *class, const char *label)
 {
-	struct shown *shown AUTOFREE = NULL;
-	char *sql AUTOFREE = NULL;
-	struct text body;
+	struct column *seen AUTOFREE = NULL;
+	struct text t, body;
 	int n = 0;
-	TRY(choose(s, columns, from, &sql, &shown, &n));
+	TRY(columns_seen(s, columns, from, &seen));
+	text_open(&t);
+	for (const struct column *c = seen; c->name; c++, n++)
+		fprintf(t.f, "%s %s, %s", n ? "," : "SELECT", c->shown ? c->shown : c->name,
+			c->name);
+	fprintf(t.f, " FROM %s", from);
+	char *sql AUTOFREE = text_close(&t);
+	bool *numbers AUTOFREE = must(calloc((size_t)n + 1, sizeof *numbers));
 	struct sql q AUTODONE = sql_select(s, sql, "");
 	FILE *rows = text_open(&body);
 	while (sql_next(&q)) {
 		fputs("<tr>", rows);
 		for (int i = 0; i < n; i++)
-			put_cell(rows, &q, i, &shown[i]);
+			put_cell(rows, &q, i, &seen[i], &numbers[i]);
 		fputs("</tr>\n", rows);
 	}
 	char *text AUTOFREE = text_close(&body);
@@ -99,7 +77,7 @@ char *columns_html(struct store *s, FILE *f, const struct column *columns, const
 	text_xml(f, label);
 	fprintf(f, "\"><table class=\"%s\"><thead><tr>", class);
 	for (int i = 0; i < n; i++)
-		put_head(f, &shown[i]);
+		put_head(f, &seen[i], numbers[i]);
 	fprintf(f, "</tr></thead>\n<tbody>\n%s</tbody></table></div>\n", text);
 	return sql_done(&q);
 }

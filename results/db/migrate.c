@@ -3,10 +3,10 @@
  * older version.
  *
  * run_options defines the core options: their columns of table run, their rows of view option_info,
- * and the parts of config_key. A file that lacks one of these columns gets it, whatever its
- * version; an option therefore needs no migration. Other changes are statements in migrations/,
- * with a new version. After these statements, missing tables are made as in a new file; views are
- * always made again.
+ * and the parts of config_key. A file gets the columns that its tables lack, whatever its version;
+ * an option or a measured column therefore needs no statement here. Other changes are statements in
+ * migrations/, with a new version. After these statements, missing tables are made as in a new
+ * file; views are always made again.
  */
 #include "results/db/store.h"
 
@@ -24,23 +24,13 @@ TEXT_FILE(welch_sql, "results/db/welch.sql");
 TEXT_FILE(timeline_sql, "results/db/timeline.sql");
 
 /* Each makes version v to v + 1. */
-#define MIGRATIONS(X)     X(2) X(3) X(4) X(5) X(7) X(8) X(9) X(10) X(11) X(12) X(14)
+#define MIGRATIONS(X)     X(2) X(4) X(5) X(7) X(8) X(9) X(12)
 #define MIGRATION_TEXT(v) TEXT_FILE(migration_##v, "results/db/migrations/" #v ".sql");
 #define MIGRATION_ROW(v)  [v] = migration_##v,
 MIGRATIONS(MIGRATION_TEXT)
 static const char *const migrations[SCHEMA_VERSION] = {MIGRATIONS(MIGRATION_ROW)};
 
 /* ---- Schema text from the core options ------------------------------------- */
-
-char *text_replaced(const char *text, const char *what, const char *by)
-{
-	struct text t;
-	FILE *f = text_open(&t);
-	for (const char *at; (at = strstr(text, what)); text = at + strlen(what))
-		fprintf(f, "%.*s%s", (int)(at - text), text, by);
-	fputs(text, f);
-	return text_close(&t);
-}
 
 static bool is_whole(const struct option *o)
 {
@@ -260,41 +250,51 @@ static char *drop_views(struct store *s, bool all)
 	return drop ? sql_script(s, drop) : NULL;
 }
 
-static char *add_columns(struct store *s)
+/* Adds the columns that the file's tables lack, as tables.sql defines them. table: a pattern of
+ * names. */
+static char *add_columns(struct store *s, const char *table)
 {
-	for (const struct option *o = run_options; o->name; o++) {
-		char column[COLUMN_ROOM];
-		int64_t has = 0;
-		TRY(sql_number(s, &has,
-			       "SELECT count(*) FROM pragma_table_info('run') WHERE name = ?1", "t",
-			       option_column(o, column)));
-		if (has || o->core.stored == UNSTORED)
-			continue;
-		char *definition AUTOFREE = column_definition(o);
-		char *sql AUTOFREE = sentence("ALTER TABLE run ADD COLUMN %s", definition);
-		TRY(sql_script(s, sql));
+	struct store *schema AUTOCLOSE = sql_schema();
+	struct sql q AUTODONE = sql_select(
+		schema,
+		"SELECT name, field, printf('ALTER TABLE %s ADD COLUMN %s', name, "
+		"rtrim(substr(line, 1, instr(line || ' --', ' --') - 1), ' ,')) FROM ("
+		"SELECT name, field, substr(rest, 1, instr(rest, char(10)) - 1) AS line FROM ("
+		"SELECT t.name, c.name AS field, "
+		"substr(t.sql, instr(t.sql, char(10, 9) || c.name || ' ') + 2) AS rest "
+		"FROM sqlite_master AS t CROSS JOIN pragma_table_info(t.name) AS c "
+		"WHERE t.type = 'table' AND t.name GLOB ?1))",
+		"t", table);
+	while (sql_next(&q)) {
+		int64_t lacks = 0;
+		TRY(sql_number(s, &lacks,
+			       "SELECT count(*) > 0 AND total(name = ?2) = 0 "
+			       "FROM pragma_table_info(?1)",
+			       "tt", sql_text(&q, 0), sql_text(&q, 1)));
+		if (lacks)
+			TRY(sql_script(s, sql_text(&q, 2)));
 	}
-	return NULL;
+	return sql_done(&q);
 }
 
-/* Keeps existing tables. Deletes the kept figures of runs, which other views may have computed. */
+/* Keeps existing tables. */
 static char *make_all(struct store *s)
 {
 	char *all AUTOFREE =
 		text_replaced(database_schema(), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ");
 	char *sql AUTOFREE = text_replaced(all, "CREATE INDEX ", "CREATE INDEX IF NOT EXISTS ");
-	TRY(sql_script(s, sql));
-	return sql_script(s, "DELETE FROM run_kept");
+	return sql_script(s, sql);
 }
 
 static char *bring_up(struct store *s, int64_t version)
 {
 	TRY(drop_views(s, version < SCHEMA_VERSION));
-	TRY(add_columns(s));
+	TRY(sql_script(s, "DROP TABLE IF EXISTS run_kept")); /* other views may have filled it */
+	TRY(add_columns(s, "run"));                          /* the migrations use them */
 	for (; version < SCHEMA_VERSION; version++)
 		if (migrations[version])
 			TRY(sql_script(s, migrations[version]));
-	return NULL;
+	return add_columns(s, "*");
 }
 
 static char *migrate(struct store *s)

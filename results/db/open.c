@@ -306,55 +306,48 @@ static char *open_read(struct store *s)
 
 	if (access(s->path, W_OK) != 0)
 		return bring_up_in_memory(s);
-	struct store *writer;
 	sqlite3_close(s->db);
 	s->db = NULL;
-	TRY(store_open(&writer, s->path, STORE_WRITE));
-	store_close(writer);
+	TRY(store_begin(s));
+	sqlite3_close(s->db);
 	rc = open_reader(s);
 	return rc == SQLITE_OK ? NULL : database_error(s, rc);
 }
 
-static char *open_write(struct store *s, bool *made)
+char *store_begin(struct store *s)
 {
+	struct stat st;
+	if (s->db)
+		return NULL;
 	TRY(store_check(s->path));
 	int fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	*made = fd >= 0;
-	if (*made)
+	bool made = fd >= 0;
+	if (made)
 		close(fd);
 	int rc = open_database(s, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, plain_name(s->path));
-	return rc == SQLITE_OK ? prepare_write(s) : database_error(s, rc);
+	char *wrong = rc == SQLITE_OK ? prepare_write(s) : database_error(s, rc);
+	if (!wrong)
+		return NULL;
+	bool locked = (sqlite3_errcode(s->db) & 0xff) == SQLITE_BUSY;
+	sqlite3_close(s->db);
+	s->db = NULL;
+	/* remove the file that this process made and could not fill, unless another process has */
+	if (made && !locked && stat(s->path, &st) == 0 && st.st_size == 0)
+		database_remove(s->path);
+	return wrong;
 }
 
 char *store_open(struct store **out, const char *path, enum store_mode mode)
 {
 	struct store *s = must(calloc(1, sizeof(*s)));
-	struct stat st;
-	bool made = false;
 	s->path = must(strdup(path));
 	char *wrong = mode == STORE_READ    ? open_read(s)
 		      : mode == STORE_LATER ? NULL
-					    : open_write(s, &made);
-	bool locked = s->db && (sqlite3_errcode(s->db) & 0xff) == SQLITE_BUSY;
+					    : store_begin(s);
 	*out = wrong ? NULL : s;
 	if (wrong)
 		store_close(s);
-	/* remove the file that this process made and could not fill, unless another process has */
-	if (wrong && made && !locked && stat(path, &st) == 0 && st.st_size == 0)
-		database_remove(path);
 	return wrong;
-}
-
-char *store_begin(struct store *s)
-{
-	struct store *open AUTOCLOSE = NULL;
-	if (s->db)
-		return NULL;
-	TRY(store_open(&open, s->path, STORE_WRITE));
-	s->db = open->db;
-	open->db = NULL;
-	sqlite3_progress_handler(s->db, GOES_ON_STEPS, must_stop, s);
-	return NULL;
 }
 
 void store_close(struct store *s)

@@ -19,17 +19,14 @@ static const char *const format_names[] = {
 	[FORMAT_JSON] = "json",
 };
 
-bool format_find(const char *text, enum format *out)
+enum format format_of(const char *name)
 {
-	*out = FORMAT_TEXT;
-	if (!text)
-		return true;
-	for (size_t i = 0; i < sizeof(format_names) / sizeof(*format_names); i++)
-		if (strcmp(text, format_names[i]) == 0) {
-			*out = (enum format)i;
-			return true;
-		}
-	return false;
+	enum { FORMATS = sizeof format_names / sizeof *format_names };
+	unsigned i = 0;
+	while (i < FORMATS && strcmp(name, format_names[i]) != 0)
+		i++;
+	CHECK(i < FORMATS, "no format %s", name);
+	return (enum format)i;
 }
 
 /* ---- Text ---------------------------------------------------------------- */
@@ -58,23 +55,6 @@ static size_t text_width(const char *s)
 	return n;
 }
 
-/* A copy that is valid UTF-8. Heap. */
-static char *valid(const char *text)
-{
-	struct text t;
-	text_utf8(text_open(&t), text);
-	return text_close(&t);
-}
-
-void real_digits(double x, char buf[40])
-{
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(buf, 40, "%.*g", digits, x);
-		if (strtod(buf, NULL) == x)
-			return;
-	}
-}
-
 /* Does this look like a number that was rounded for people: 12.3, 97%, 4x, -0.5, 1e-3, 91.2..93.0,
  * 1.5 (7), 97.1* or 96.9~? */
 static bool numeric_text(const char *s)
@@ -94,10 +74,10 @@ static char *cell_text(sqlite3_stmt *q, int i, bool exact)
 		return exact ? NULL : must(strdup("-"));
 	if (type != SQLITE_FLOAT) {
 		const char *text = (const char *)sqlite3_column_text(q, i);
-		return exact ? valid(text) : text_visible(text);
+		return exact ? text_valid(text) : text_visible(text);
 	}
 	if (exact)
-		real_digits(sqlite3_column_double(q, i), number);
+		real_digits(sqlite3_column_double(q, i), number, sizeof number);
 	else
 		snprintf(number, sizeof(number), "%.6g", sqlite3_column_double(q, i));
 	return must(strdup(number));
@@ -428,48 +408,51 @@ bool for_people(enum format format)
 	return format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
 }
 
-char *column_has_any(struct store *s, const struct column *c, const char *from, int64_t *any)
+char *columns_seen(struct store *s, const struct column *all, const char *from,
+		   struct column **seen)
 {
-	const char *shown = c->shown ? c->shown : c->name;
-	char *sql AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT NULL AND "
-				      "ifnull(%s, 1) <> 0)",
-				      from, shown, c->name);
-	return sql_number(s, any, sql, "");
+	size_t n = 0;
+	for (*seen = NULL; all->name; all++) {
+		const char *shown = all->shown ? all->shown : all->name;
+		int64_t any = 1;
+		char *sql AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT "
+					      "NULL AND ifnull(%s, 1) <> 0)",
+					      from, shown, all->name);
+		if (all->rare)
+			TRY(sql_number(s, &any, sql, ""));
+		if (all->head && any)
+			APPEND(*seen, n, *all);
+	}
+	APPEND(*seen, n, (struct column){.name = NULL});
+	return NULL;
 }
 
 char *columns_print(struct store *s, FILE *f, enum format format, const struct column *columns,
 		    const char *from, int64_t *rows)
 {
-	bool rounded = for_people(format);
-	char *list AUTOFREE = must(strdup(""));
-	for (const struct column *c = columns; c->name; c++) {
-		int64_t any = 1;
-		if (rounded && c->rare)
-			TRY(column_has_any(s, c, from, &any));
-		if (rounded && (!c->head || !any))
-			continue;
-		char *before AUTOFREE = list;
-		list = sentence("%s%s%s AS \"%s\"", before, *before ? ", " : "",
-				rounded && c->shown ? c->shown : c->name,
-				rounded ? c->head : c->name);
-	}
-	char *sql AUTOFREE = sentence("SELECT %s FROM %s", list, from);
+	bool people = for_people(format);
+	struct column *seen AUTOFREE = NULL;
+	struct text t;
+	if (people)
+		TRY(columns_seen(s, columns, from, &seen));
+	text_open(&t);
+	for (const struct column *first = people ? seen : columns, *c = first; c->name; c++)
+		fprintf(t.f, "%s %s AS \"%s\"", c == first ? "SELECT" : ",",
+			people && c->shown ? c->shown : c->name, people ? c->head : c->name);
+	fprintf(t.f, " FROM %s", from);
+	char *sql AUTOFREE = text_close(&t);
 	return query_print(s, f, format, sql, NULL, 0, rows);
 }
 
 char *query_run_json(struct store *s, FILE *f, int64_t id)
 {
-	char text[24];
-	const char *param = text;
 	int64_t rows = 0;
-	snprintf(text, sizeof(text), "%lld", (long long)id);
-	TRY(query_print(
-		s, f, FORMAT_JSON,
-		"SELECT id, status, strategy, workload, workers, params, "
-		"test_accuracy, best_test_accuracy, test_loss, epoch_seconds, "
-		"samples_per_second, cores_share, comm_fraction, staleness_mean, staleness_max, "
-		"dropped_fraction "
-		"FROM run_summary WHERE id = CAST(?1 AS INTEGER)",
-		&param, 1, &rows));
-	return rows ? NULL : sentence("%s has no run %s", s->path, text);
+	char *sql AUTOFREE = sentence(
+		"SELECT id, status, strategy, workload, workers, params, test_accuracy, "
+		"best_test_accuracy, test_loss, epoch_seconds, samples_per_second, cores_share, "
+		"comm_fraction, staleness_mean, staleness_max, dropped_fraction "
+		"FROM run_summary WHERE id = %lld",
+		(long long)id);
+	TRY(query_print(s, f, FORMAT_JSON, sql, NULL, 0, &rows));
+	return rows ? NULL : sentence("%s has no run %lld", s->path, (long long)id);
 }

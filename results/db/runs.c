@@ -43,12 +43,22 @@ static double process_start(int64_t pid)
 	return age < -1 ? -1 : (double)time(NULL) - age;
 }
 
-/* Is the process that began to record at `started` [Unix time, s] still running? Its number alone
- * proves nothing: the system reuses numbers, in containers at once. */
-static bool process_is_alive(int64_t pid, double started)
+/* process_lives(PID, STARTED) in SQL: is the process that began to record at STARTED [Unix time, s]
+ * still running? Its number alone proves nothing: the system reuses numbers, in containers at once.
+ */
+static void process_lives(sqlite3_context *result, int n, sqlite3_value **given)
 {
-	double since = process_start(pid);
-	return since != 0 && (since < 0 || started <= 0 || since < started + 60);
+	double since = process_start(sqlite3_value_int64(given[0])),
+	       started = sqlite3_value_double(given[n - 1]);
+	sqlite3_result_int(result,
+			   since != 0 && (since < 0 || started <= 0 || since < started + 60));
+}
+
+static char *know_processes(struct store *s)
+{
+	int rc = sqlite3_create_function(s->db, "process_lives", 2, SQLITE_UTF8, NULL,
+					 process_lives, NULL, NULL);
+	return rc == SQLITE_OK ? NULL : database_error(s, rc);
 }
 
 /* The process that launched the run knows better than runs_mark_failed why it ended: its reason
@@ -63,49 +73,31 @@ char *store_fail(struct store *s, int64_t id, const char *reason)
 			  "it", id, reason);
 }
 
-/* Marks runs on other machines, or in containers with their own host name, that have had no
+/* Runs on other machines, or in containers with their own host name, have ended if they have had no
  * heartbeat for SILENCE_S. */
-static char *mark_silent(struct store *s)
-{
-	return sql_change(s,
-			  "UPDATE run SET status = 'failed', finished = heartbeat, "
-			  "reason = '" INTERRUPTED ": its process ' || pid || ' on ' || host || "
-			  "' was last seen ' || heartbeat "
-			  "WHERE status = 'running' AND host <> ?1 AND pid > 0 AND "
-			  "strftime('%s', 'now') - strftime('%s', heartbeat) > ?2",
-			  "ti", machine()->host, (int64_t)SILENCE_S);
-}
-
 char *runs_mark_failed(struct store *s)
 {
-	TRY(mark_silent(s));
-	struct sql q AUTODONE = sql_select(s,
-					   "SELECT id, pid, strftime('%s', started) FROM run "
-					   "WHERE status = 'running' AND host = ?1 AND pid > 0",
-					   "t", machine()->host);
-	while (sql_next(&q)) {
-		if (process_is_alive(sql_int(&q, 1), atof(sql_text(&q, 2))))
-			continue;
-		char *reason AUTOFREE =
-			sentence(INTERRUPTED ": its process %s is gone", sql_text(&q, 1));
-		TRY(store_fail(s, sql_int(&q, 0), reason));
-	}
-	return sql_done(&q);
+	TRY(know_processes(s));
+	return sql_change(
+		s,
+		"UPDATE run SET status = 'failed', "
+		"finished = iif(host = ?1, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'), heartbeat), "
+		"reason = '" INTERRUPTED ": its process ' || pid || "
+		"iif(host = ?1, ' is gone', ' on ' || host || ' was last seen ' || heartbeat) "
+		"WHERE status = 'running' AND pid > 0 AND iif(host = ?1, "
+		"NOT process_lives(pid, unixepoch(started)), "
+		"host NOT NULL AND unixepoch() - unixepoch(heartbeat) > ?2)",
+		"ti", machine()->host, (int64_t)SILENCE_S);
 }
 
 char *store_count_live(struct store *s, int64_t *n)
 {
-	struct sql q AUTODONE = sql_select(
-		s,
-		"SELECT pid, strftime('%s', started), ifnull(host, '') = ?1, strftime('%s', "
-		"'now') - strftime('%s', ifnull(heartbeat, started)) <= ?2 FROM run WHERE pid > 0 "
-		"AND status IN ('running', 'pending')",
-		"ti", machine()->host, (int64_t)SILENCE_S);
-	*n = 0;
-	while (sql_next(&q))
-		*n += sql_int(&q, 2) ? process_is_alive(sql_int(&q, 0), atof(sql_text(&q, 1)))
-				     : sql_int(&q, 3);
-	return sql_done(&q);
+	TRY(know_processes(s));
+	return sql_number(s, n,
+			  "SELECT count(*) FROM run WHERE status IN ('running', 'pending') AND "
+			  "pid > 0 AND iif(host = ?1, process_lives(pid, unixepoch(started)), "
+			  "unixepoch() - unixepoch(ifnull(heartbeat, started)) <= ?2)",
+			  "ti", machine()->host, (int64_t)SILENCE_S);
 }
 
 #define UNKEPT \
@@ -126,8 +118,6 @@ char *store_keep(struct store *s)
 
 struct row {
 	sqlite3_str *columns, *values;
-	const struct experiment *e; /* has the chosen values; NULL = as configured */
-	bool simulated;
 };
 
 static void add_text(struct row *r, const char *column, const char *value)
@@ -137,29 +127,13 @@ static void add_text(struct row *r, const char *column, const char *value)
 }
 
 /* The value for the column of a core option. */
-static const char *kept(const struct row *r, const struct option *o, const char *value)
+static const char *kept(const struct config *c, const struct option *o, const char *value)
 {
-	const struct experiment *e = r->e;
-	const char *used = !e                                                     ? value
-			   : o->offset == offsetof(struct config, run.device)     ? e->plan->device
-			   : o->offset == offsetof(struct config, run.table_home) ? e->table_home
-			   : o->offset == offsetof(struct config, harness.transport) ? e->transport
-										     : value;
-	if (o->core.stored == USED_IF_ANY || o->core.stored == AS_USED)
-		return used;
-	if (o->core.stored == OF_SIMULATION && !r->simulated)
+	if (o->core.stored == OF_SIMULATION && strcmp(c->run.platform, "sim") != 0)
 		return NULL;
 	if (o->type == OPT_BOOL)
 		return strcmp(value, "true") == 0 ? "1" : "0";
 	return value;
-}
-
-static void add_option(void *ctx, const char *part, const struct option *o, const char *value)
-{
-	struct row *r = ctx;
-	char column[COLUMN_ROOM];
-	if (strcmp(part, "run") == 0 && o->core.stored != UNSTORED)
-		add_text(r, option_column(o, column), kept(r, o, value));
 }
 
 /* Completes the row with what is known when the run begins. */
@@ -253,21 +227,15 @@ static char *put_cluster(struct store *s, int64_t id, const struct cluster *c)
 	return insert_ranks(s, id, c);
 }
 
-struct plugin_options {
-	struct store *s;
-	int64_t id;
-	char *wrong;
-};
-
-static void insert_plugin_option(void *ctx, const char *part, const struct option *o,
-				 const char *value)
+static char *insert_plugin_options(struct store *s, int64_t id, const struct config *c)
 {
-	struct plugin_options *p = ctx;
-	if (!p->wrong && strcmp(part, "run") != 0)
-		p->wrong = sql_change(
-			p->s,
-			"INSERT INTO run_option (run_id, part, name, value) VALUES (?, ?, ?, ?)",
-			"ittt", p->id, part, o->name, value);
+	for (struct config_option at = {.config = c}; config_next(&at);)
+		if (at.owner)
+			TRY(sql_change(s,
+				       "INSERT INTO run_option (run_id, part, name, value) "
+				       "VALUES (?, ?, ?, ?)",
+				       "ittt", id, at.part, at.option->name, at.value));
+	return NULL;
 }
 
 struct config runs_placed(const struct config *c, const struct experiment *e)
@@ -281,13 +249,15 @@ struct config runs_placed(const struct config *c, const struct experiment *e)
 char *runs_insert(struct store *s, const struct config *given, const struct experiment *e,
 		  int64_t *id)
 {
-	const struct config placed = runs_placed(given, e), *c = &placed;
-	struct row r = {.columns = sqlite3_str_new(s->db),
-			.values = sqlite3_str_new(s->db),
-			.e = e,
-			.simulated = strcmp(c->run.platform, "sim") == 0};
+	struct config c = runs_placed(given, e);
+	struct row r = {.columns = sqlite3_str_new(s->db), .values = sqlite3_str_new(s->db)};
 	char hash[17];
-	config_hash(c, hash);
+	config_hash(&c, hash);
+	if (e) { /* what was chosen; NULL: not used */
+		c.run.device = e->plan->device;
+		c.run.table_home = e->table_home;
+		c.harness.transport = e->transport;
+	}
 	sqlite3_str_appendall(r.columns, "status");
 	sqlite3_str_appendf(r.values, "%Q", e ? "running" : "pending");
 	add_text(&r, "config_hash", hash);
@@ -295,21 +265,23 @@ char *runs_insert(struct store *s, const struct config *given, const struct expe
 		char *number AUTOFREE = sentence("%lld", (long long)*id);
 		add_text(&r, "id", number);
 	}
-	config_each(c, add_option, &r);
-
+	for (struct config_option at = {.config = &c}; config_next(&at);) {
+		char column[COLUMN_ROOM];
+		if (!at.owner && at.option->core.stored != UNSTORED)
+			add_text(&r, option_column(at.option, column),
+				 kept(&c, at.option, at.value));
+	}
 	char *columns = must(sqlite3_str_finish(r.columns));
 	char *values = must(sqlite3_str_finish(r.values));
 	char *sql AUTOFREE = sentence("INSERT INTO run (%s) VALUES (%s)", columns, values);
-	struct plugin_options own = {.s = s, .wrong = sql_change(s, sql, "")};
-	*id = own.id = sqlite3_last_insert_rowid(s->db);
-	config_each(c, insert_plugin_option, &own);
-	if (!own.wrong && e)
-		own.wrong = put_facts(s, *id, e);
-	if (!own.wrong && e && e->cluster)
-		own.wrong = put_cluster(s, *id, e->cluster);
 	sqlite3_free(columns);
 	sqlite3_free(values);
-	return own.wrong;
+	TRY(sql_change(s, sql, ""));
+	*id = sqlite3_last_insert_rowid(s->db);
+	TRY(insert_plugin_options(s, *id, &c));
+	if (e)
+		TRY(put_facts(s, *id, e));
+	return e && e->cluster ? put_cluster(s, *id, e->cluster) : NULL;
 }
 
 /* ---- Resuming from a checkpoint ------------------------------------------------ */
@@ -394,42 +366,32 @@ int64_t store_cell(struct store *s, const char *hash, char status[16], char reas
 	return id;
 }
 
-/* Claims a pending row. While the process that claimed it lives, no other process gets it. */
-static char *claim(struct store *s, int64_t id, bool *mine, char **owner)
-{
-	struct sql q AUTODONE = sql_select(
-		s,
-		"SELECT status, ifnull(pid, 0), ifnull(host, ''), strftime('%s', started), "
-		"strftime('%s', 'now') - strftime('%s', started) < 600 FROM run WHERE id = ?1 AND "
-		"(status IN ('pending', 'running') OR reason LIKE '" INTERRUPTED "%')",
-		"i", id);
-	bool there = sql_next(&q);
-	if (there) {
-		int64_t pid = sql_int(&q, 1);
-		const char *host = sql_text(&q, 2);
-		bool here = strcmp(host, machine()->host) == 0, runs = *sql_text(&q, 0) == 'r';
-		/* processes of other hosts cannot be checked; a claim counts for 600 s */
-		bool alive = here ? process_is_alive(pid, atof(sql_text(&q, 3))) : sql_int(&q, 4);
-		bool interrupted = *sql_text(&q, 0) == 'f';
-		*mine = !runs && (!pid || interrupted || (here && pid == getpid()) || !alive);
-		if (!*mine) {
-			*owner = sentence("process %lld on %s", (long long)pid, host);
-			text_disarm(*owner);
-		}
-	}
-	TRY(sql_done(&q));
-	static const char take[] =
-		"UPDATE run SET status = 'pending', reason = NULL, host = ?2, pid = ?3, "
-		"started = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE id = ?1";
-	return *mine ? sql_change(s, take, "iti", id, machine()->host, (int64_t)getpid()) : NULL;
-}
-
 char *store_owner(struct store *s, int64_t id, char **owner)
 {
-	return sql_first(s, owner,
-			 "SELECT 'process ' || pid || ' on ' || ifnull(host, '') FROM run "
-			 "WHERE id = ?1 AND pid > 0 AND status IN ('pending', 'running')",
-			 "i", id);
+	TRY(sql_first(s, owner,
+		      "SELECT 'process ' || pid || ' on ' || ifnull(host, '') FROM run "
+		      "WHERE id = ?1 AND pid > 0 AND status IN ('pending', 'running')",
+		      "i", id));
+	if (*owner)
+		text_disarm(*owner);
+	return NULL;
+}
+
+/* Claims a pending row, or that of an interrupted run. While the process that claimed it lives, no
+ * other process gets it; one of another host cannot be checked, and its claim counts for 600 s. */
+static char *claim(struct store *s, int64_t id, bool *mine, char **owner)
+{
+	TRY(know_processes(s));
+	TRY(sql_change(s,
+		       "UPDATE run SET status = 'pending', reason = NULL, host = ?2, pid = ?3, "
+		       "started = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE id = ?1 AND "
+		       "iif(status = 'pending', ifnull(pid, 0) = 0 OR (host = ?2 AND pid = ?3) OR "
+		       "NOT iif(host = ?2, process_lives(pid, unixepoch(started)), "
+		       "ifnull(unixepoch() - unixepoch(started) < 600, 0)), "
+		       "status = 'failed' AND reason LIKE '" INTERRUPTED "%')",
+		       "iti", id, machine()->host, (int64_t)getpid()));
+	*mine = sqlite3_changes(s->db) > 0;
+	return *mine ? NULL : store_owner(s, id, owner);
 }
 
 char *store_claim(struct store *s, int64_t id, bool *mine, char **owner)

@@ -9,43 +9,26 @@
 
 enum { WRITE_WAIT_MS = 30000 }; /* for a lock, because a result could be lost */
 
-/* Replaces a pending row by a running one with the same id. */
-static char *take_pending(struct store *s, const struct experiment *e, int64_t *id)
+/* Begins a run in the place of its pending row, whose id it gets; or resumes it in its own row. */
+static char *begin(struct store *s, const struct experiment *e, int64_t *id)
 {
+	enum { ID, ROUND, SEED, FIGURES };
 	char hash[17];
+	double pending[FIGURES]; /* NaN: there is none; not in a sweep */
 	const struct config placed = runs_placed(e->config, e);
 	config_hash(&placed, hash);
-	TRY(sql_number(s, id,
-		       "SELECT id FROM run WHERE status = 'pending' AND config_hash = ?1 ORDER BY "
-		       "pid IS NULL, id LIMIT 1",
-		       "t", hash));
-	double place[2] = {NAN, NAN}; /* in a sweep */
-	if (*id) {
-		TRY(sql_reals(s, place, 2, "SELECT sweep_round, sweep_seed FROM run WHERE id = ?1",
-			      "i", *id));
-		TRY(sql_change(s, "DELETE FROM run WHERE id = ?1", "i", *id));
-	}
+	TRY(sql_reals(s, pending, FIGURES,
+		      "SELECT id, sweep_round, sweep_seed FROM run WHERE status = 'pending' AND "
+		      "config_hash = ?1 AND (checkpoint IS NULL OR NOT ?2) "
+		      "ORDER BY pid IS NULL, id LIMIT 1",
+		      "ti", hash, (int64_t)e->resumes));
+	*id = isnan(pending[ID]) ? 0 : (int64_t)pending[ID];
+	TRY(sql_change(s, "DELETE FROM run WHERE id = ?1", "i", *id));
+	if (e->resumes)
+		return runs_resume(s, e, id);
 	TRY(runs_insert(s, e->config, e, id));
-	return isnan(place[0])
-		       ? NULL
-		       : sql_change(
-				 s,
-				 "UPDATE run SET sweep_round = ?2, sweep_seed = ?3 WHERE id = ?1",
-				 "iii", *id, (int64_t)place[0], (int64_t)place[1]);
-}
-
-/* Resumes a run, and deletes the pending row that a sweep made for it. */
-static char *resume_run(struct store *s, const struct experiment *e, int64_t *id)
-{
-	char hash[17];
-	const struct config placed = runs_placed(e->config, e);
-	config_hash(&placed, hash);
-	TRY(sql_change(
-		s,
-		"DELETE FROM run WHERE id = (SELECT id FROM run WHERE status = 'pending' AND "
-		"config_hash = ?1 AND checkpoint IS NULL ORDER BY pid IS NULL, id LIMIT 1)",
-		"t", hash));
-	return runs_resume(s, e, id);
+	return sql_change(s, "UPDATE run SET sweep_round = ?2, sweep_seed = ?3 WHERE id = ?1",
+			  "irr", *id, pending[ROUND], pending[SEED]);
 }
 
 static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
@@ -55,7 +38,7 @@ static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 	*id = 0;
 	TRY(store_begin(s));
 	TRY(sql_begin(s));
-	TRY(sql_end(s, e->resumes ? resume_run(s, e, id) : take_pending(s, e, id)));
+	TRY(sql_end(s, begin(s, e, id)));
 	s->run = s->begun = *id;
 	sqlite3_busy_timeout(s->db, WRITE_WAIT_MS);
 	heartbeat_start(s, HEARTBEAT_S);

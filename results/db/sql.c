@@ -122,12 +122,30 @@ const char *sql_name(const struct sql *q, int column)
 	return sqlite3_column_name(q->stmt, column);
 }
 
+struct sql sql_part(struct store *s, const char **sql)
+{
+	struct sql q = {.store = s};
+	do
+		q.rc = sqlite3_prepare_v2(s->db, *sql, -1, &q.stmt, sql);
+	while (q.rc == SQLITE_OK && !q.stmt && **sql);
+	return q;
+}
+
 char *sql_change(struct store *s, const char *sql, const char *types, ...)
 {
-	SELECT_WITH(q, s, sql, types);
-	while (sql_next(&q))
-		continue;
-	return sql_done(&q);
+	char *wrong = NULL;
+	while (*sql && !wrong) {
+		struct sql q = sql_part(s, &sql);
+		va_list args;
+		va_start(args, types);
+		if (q.stmt)
+			bind(q.stmt, 1, types, args);
+		va_end(args);
+		while (q.stmt && sql_next(&q))
+			;
+		wrong = sql_done(&q);
+	}
+	return wrong;
 }
 
 char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types, ...)
@@ -187,32 +205,6 @@ struct store *sql_schema(void)
 	char *wrong = sql_script(s, database_schema());
 	CHECK(!wrong, "the schema: %s", wrong);
 	return s;
-}
-
-struct sql sql_part(struct store *s, const char **sql)
-{
-	struct sql q = {.store = s};
-	do
-		q.rc = sqlite3_prepare_v2(s->db, *sql, -1, &q.stmt, sql);
-	while (q.rc == SQLITE_OK && !q.stmt && **sql);
-	return q;
-}
-
-char *sql_each(struct store *s, const char *sql, const char *types, ...)
-{
-	char *wrong = NULL;
-	while (*sql && !wrong) {
-		struct sql q = sql_part(s, &sql);
-		va_list args;
-		va_start(args, types);
-		if (q.stmt)
-			bind(q.stmt, 1, types, args);
-		va_end(args);
-		while (q.stmt && sql_next(&q))
-			;
-		wrong = sql_done(&q);
-	}
-	return wrong;
 }
 
 bool sql_is_text(const struct sql *q, int column)

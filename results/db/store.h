@@ -40,9 +40,7 @@ char *runs_insert(struct store *s, const struct config *c, const struct experime
 /* Resumes an interrupted run in its own row, and deletes its epochs after e->epoch. */
 char *runs_resume(struct store *s, const struct experiment *e, int64_t *id);
 
-char *store_begin(struct store *s); /* opens a STORE_LATER store */
-
-/* Replaces every `what` in the text by `by`; heap. */
-char *text_replaced(const char *text, const char *what, const char *by);
+/* Opens the file to write, unless it is open. */
+char *store_begin(struct store *s);
 
 #endif

@@ -31,27 +31,20 @@ SELECT run_id, epochs, seconds, train_loss, train_accuracy, validation_loss, val
 	test_loss, test_accuracy
 FROM evaluation;
 
--- The figures of a run that are slow to compute: the columns of run_kept, in their order. A target is
--- reached at the crossing after which every later evaluation fulfils it; a crossing that does not last
--- does not count. Its time is on the straight line from the last evaluation that missed it to the
--- next. A loss that is not known missed it. Means and medians are over epochs >= 1. The columns are
--- scalar subqueries on purpose: a query computes only the columns and the runs that it needs, and does
--- not read the whole table of epochs.
+-- The figures of a run that are slow to compute. Of its target, target_epoch is the epoch in which it
+-- was reached for good, and target_seconds the time of training until then; NULL = not reached. A
+-- target is reached at the crossing after which every later evaluation fulfils it; a crossing that
+-- does not last does not count. Its time is on the straight line from the last evaluation that missed
+-- it to the next. A loss that is not known missed it. Means and medians are over epochs >= 1. They
+-- are scalar subqueries on purpose: a query computes only the columns and the runs that it needs, and
+-- does not read the whole table of epochs.
 CREATE VIEW run_computed AS
 SELECT
 	r.id AS run_id,
-	(SELECT max(epoch) FROM epoch WHERE run_id = r.id) AS epochs_done,
-	(SELECT test_accuracy FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1)
-		AS test_accuracy,
+	last.epoch AS epochs_done, last.test_accuracy,
 	(SELECT max(test_accuracy) FROM epoch WHERE run_id = r.id) AS best_test_accuracy,
-	(SELECT test_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS test_loss,
-	(SELECT train_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS train_loss,
-	(SELECT validation_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1)
-		AS validation_loss,
-	(SELECT validation_accuracy FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1)
-		AS validation_accuracy,
-	(SELECT running_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1)
-		AS running_loss,
+	last.test_loss, last.train_loss, last.validation_loss, last.validation_accuracy,
+	last.running_loss,
 	(SELECT avg(seconds) FROM (
 		SELECT seconds, row_number() OVER (ORDER BY seconds) AS i, count(*) OVER () AS n
 		FROM epoch WHERE run_id = r.id AND epoch >= 1 AND seconds IS NOT NULL)
@@ -117,13 +110,24 @@ FROM (SELECT *, CASE WHEN target_accuracy > 0 OR target_loss > 0 THEN (
 				UNION ALL SELECT epochs, test_loss, test_accuracy, seconds
 				FROM evaluation WHERE run_id = run.id))
 		WINDOW w AS (ORDER BY epochs))
-	WHERE lasts AND NOT ifnull(met, 0)) END AS reached FROM run) AS r;
+	WHERE lasts AND NOT ifnull(met, 0)) END AS reached FROM run) AS r
+	LEFT JOIN epoch AS last ON last.run_id = r.id
+		AND last.epoch = (SELECT max(epoch) FROM epoch WHERE run_id = r.id);
+
+-- These figures of runs that have ended, kept. Triggers delete rows that are no longer right; the next
+-- process that opens the file to write adds missing ones. The figures of a run without a row here are
+-- computed by each query.
+CREATE TABLE run_kept AS SELECT * FROM run_computed WHERE 0;
+CREATE INDEX run_kept_run ON run_kept (run_id);
 
 -- Keeps run_kept up to date: a change of a run's rows deletes its row, or computes it again.
 CREATE TRIGGER run_changed AFTER UPDATE ON run BEGIN
 	DELETE FROM run_kept WHERE run_id = OLD.id;
 	INSERT INTO run_kept SELECT * FROM run_computed
 	WHERE run_id = NEW.id AND NEW.status IN ('done', 'failed', 'diverged');
+END;
+CREATE TRIGGER run_deleted AFTER DELETE ON run BEGIN
+	DELETE FROM run_kept WHERE run_id = OLD.id;
 END;
 /* TRIGGERS */
 

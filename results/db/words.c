@@ -11,9 +11,7 @@
 
 void settings_add(struct settings *all, char *name, char *value)
 {
-	CHECK(all->n == all->taken, "%s: there are settings of others before it", name);
 	APPEND(all->setting, all->n, (struct setting){name, value});
-	all->taken = all->n;
 }
 
 void settings_add_word(struct settings *all, const char *word)
@@ -25,12 +23,13 @@ void settings_add_word(struct settings *all, const char *word)
 void settings_give(struct settings *all, const struct setting *given, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		APPEND(all->setting, all->n, given[i]);
+		settings_add(all, must(strdup(given[i].name)),
+			     given[i].value ? must(strdup(given[i].value)) : NULL);
 }
 
 void settings_free(struct settings *all)
 {
-	for (size_t i = 0; i < all->taken; i++) {
+	for (size_t i = 0; i < all->n; i++) {
 		free((char *)(uintptr_t)all->setting[i].name);
 		free((char *)(uintptr_t)all->setting[i].value);
 	}
@@ -106,15 +105,4 @@ char *command_of(const struct config *c, bool cell)
 		word_put(f, word[i]);
 	}
 	return text_close(&t);
-}
-
-/* ---- Names -------------------------------------------------------------------- */
-
-char *no_such(const char *what, const char *before, const char *typed, const char *const *name,
-	      size_t n, const char *lists)
-{
-	const char *near = nearest(typed, name, n);
-	return near ? sentence("%s%s: there is no such %s; did you mean %s?", before, typed, what,
-			       near)
-		    : sentence("%s%s: there is no such %s; %s", before, typed, what, lists);
 }

@@ -35,35 +35,27 @@ char *gate_config(struct store *s, const char *options, int64_t seed, const stru
 	return wrong;
 }
 
-struct option_writer {
-	const struct config *config;
-	FILE *f;
-	const char *separator;
-};
-
-static void write_option(void *ctx, const char *part, const struct option *o, const char *value)
-{
-	struct option_writer *w = ctx;
-	bool needed = strcmp(o->name, "init-from") == 0 && *value; /* the file of initial-model */
-	if ((!option_decides(o, value) && !needed) || o->core.repeats ||
-	    option_follows(w->config, part, o))
-		return;
-	char *name AUTOFREE = option_full_name(w->config, part, o);
-	fputs(w->separator, w->f);
-	text_json(w->f, name);
-	fputc(':', w->f);
-	text_json(w->f, value);
-	w->separator = ",";
-}
-
 /* The options that decide results, without the seed, as gate_config reads them. Heap. */
 static char *options_of(const struct config *c)
 {
+	const char *separator = "";
 	struct text t;
-	struct option_writer w = {c, text_open(&t), ""};
-	fputc('{', w.f);
-	config_each(c, write_option, &w);
-	fputc('}', w.f);
+	FILE *f = text_open(&t);
+	fputc('{', f);
+	for (struct config_option at = {.config = c}; config_next(&at);) {
+		const struct option *o = at.option;
+		bool file = strcmp(o->name, "init-from") == 0 && *at.value; /* of initial-model */
+		if ((!option_decides(o, at.value) && !file) || o->core.repeats ||
+		    option_follows(&at))
+			continue;
+		char *name AUTOFREE = option_full_name(at.owner, o);
+		fputs(separator, f);
+		text_json(f, name);
+		fputc(':', f);
+		text_json(f, at.value);
+		separator = ",";
+	}
+	fputc('}', f);
 	return text_close(&t);
 }
 
@@ -88,11 +80,11 @@ char *baseline_name(const char *option, const char *name)
 
 char *baseline_clear(struct store *s, const char *name)
 {
-	return sql_each(s,
-			"DELETE FROM baseline WHERE name = ?1;"
-			"DELETE FROM checked WHERE name = ?1;"
-			"DELETE FROM gate_limit WHERE name = ?1",
-			"t", name);
+	return sql_change(s,
+			  "DELETE FROM baseline WHERE name = ?1;"
+			  "DELETE FROM checked WHERE name = ?1;"
+			  "DELETE FROM gate_limit WHERE name = ?1",
+			  "t", name);
 }
 
 /* ---- Saving -------------------------------------------------------------- */

@@ -38,7 +38,7 @@ static void write_run(FILE *f, const struct sql *q)
 		fprintf(f, "%s\"%s\":", separator, sql_name(q, i));
 		separator = ",";
 		if (!sql_is_text(q, i)) {
-			real_digits(sql_real(q, i), digits);
+			real_digits(sql_real(q, i), digits, sizeof digits);
 			fputs(digits, f);
 		} else if (strcmp(sql_name(q, i), "options") == 0) {
 			fputs(sql_text(q, i), f);

@@ -91,15 +91,15 @@ static void print_option(const struct help *p, const struct topic *t)
 {
 	const struct option *o = t->of;
 	bool core = !t->owner, plugin = core || strchr(t->name, '.');
-	const char *part = NULL;
-	if (plugin && !core)
-		plugin_find(t->owner, &part);
+	enum part part = 0;
+	while (plugin && !core && part + 1 < PART_COUNT && !plugin_find(part, t->owner))
+		part++;
 	char *left AUTOFREE, *right AUTOFREE, column[COLUMN_ROOM];
 	option_words(o, plugin ? t->owner : NULL, &left, &right);
 	if (core)
 		fprintf(p->f, "an option of mvbench run:\n");
 	else if (plugin)
-		fprintf(p->f, "an option of %s %s:\n", part, t->owner);
+		fprintf(p->f, "an option of %s %s:\n", part_names[part], t->owner);
 	else
 		fprintf(p->f, "an option of mvbench %s:\n", t->owner);
 	help_row(p, left, right);
@@ -235,13 +235,14 @@ static char *comment_above(const char *schema, const char *at)
 static void print_table(const struct help *p, const struct topic *t)
 {
 	const char *create = t->of;
-	bool view = strncmp(create, "CREATE VIEW", 11) == 0;
+	bool view = strncmp(create, "CREATE VIEW", 11) == 0,
+	     query = view || create[strcspn(create, "(\n")] == '\n';
 	char *above AUTOFREE = comment_above(database_schema(), create);
 	if (!p->roff)
 		fprintf(p->f, "%s %s of the database\n", view ? "view" : "table", t->name);
 	if (*above)
 		help_verbatim(p, above);
-	if (view) {
+	if (query) {
 		struct store *s AUTOCLOSE = sql_schema(); /* the schema's text has only the query */
 		char *columns AUTOFREE = NULL;
 		complain_if(sql_first(s, &columns,

@@ -224,28 +224,17 @@ void exclusion_fini(struct exclusion *e)
 	free(e->condition);
 }
 
-struct matching {
-	const struct exclusion *exclusion;
-	size_t matched;
-};
-
-static void count_match(void *ctx, const char *part, const struct option *o, const char *value)
-{
-	struct matching *l = ctx;
-	(void)part;
-	for (size_t i = 0; i < l->exclusion->n; i++) {
-		const struct axis *a = &l->exclusion->condition[i];
-		for (size_t k = 0; a->option == o && k < a->n; k++)
-			if (strcmp(a->value[k], value) == 0) {
-				l->matched++;
-				break;
-			}
-	}
-}
-
 bool exclusion_holds(const struct exclusion *e, const struct config *c)
 {
-	struct matching l = {.exclusion = e};
-	config_each(c, count_match, &l);
-	return l.matched == e->n;
+	size_t matched = 0;
+	for (struct config_option at = {.config = c}; config_next(&at);)
+		for (size_t i = 0; i < e->n; i++) {
+			const struct axis *a = &e->condition[i];
+			size_t k = 0;
+			while (a->option == at.option && k < a->n &&
+			       strcmp(a->value[k], at.value) != 0)
+				k++;
+			matched += a->option == at.option && k < a->n;
+		}
+	return matched == e->n;
 }

@@ -363,15 +363,12 @@ static char *more_help(FILE *f, const struct arguments *given)
 	return NULL;
 }
 
-static void show_option(void *config, const char *part, const struct option *o, const char *value)
-{
-	char *name AUTOFREE = option_full_name(config, part, o);
-	printf("%-24s %s\n", name, value);
-}
-
 static void show_text(const struct config *c, const struct plan *p)
 {
-	config_each(c, show_option, (void *)(uintptr_t)c);
+	for (struct config_option at = {.config = c}; config_next(&at);) {
+		char *name AUTOFREE = option_full_name(at.owner, at.option);
+		printf("%-24s %s\n", name, at.value);
+	}
 	printf("%-24s %lld\n", "parameters", (long long)p->params);
 	printf("%-24s %zu, %zu values each\n", "rows to train on", p->train.n, p->train.features);
 	if (p->validation.n)
@@ -487,11 +484,10 @@ static char *command(void *options, struct arguments *a, int *status)
 	struct config config ENDS_WITH(config_fini) = {.strings = NULL};
 	struct status_page *page = status_of_launcher();
 	bool worker = (page || platform_under_launcher()) && !flags->dry_run;
-	enum format format = FORMAT_TEXT;
+	enum format format = format_of(flags->format);
 	char *wrong = configure(&config, a);
 	if (!wrong)
 		wrong = wrong_world(&config, page, worker, flags->dry_run);
-	format_find(flags->format, &format);
 	if (!wrong && worker)
 		*status = work(&config, page, format);
 	else if (!wrong && world_is_virtual)

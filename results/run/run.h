@@ -155,7 +155,7 @@ double f_quantile(double p, double df1, double df2); /* of the F distribution */
 
 /* ---- Replays (replay.c): runs that repeat the push order of a recorded run ---- */
 
-/* The text of this value as config_each writes it (0.1 for 0.10); NULL = not a value of this
+/* The text of this value as config_next writes it (0.1 for 0.10); NULL = not a value of this
  * option. Heap. */
 char *option_plain(const struct option *o, const char *text);
 /* *all = the settings of the replayed run, then the given ones. NULL, or a sentence: the run is not

@@ -13,7 +13,6 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 	bool ended = false;
 	*a = (struct arguments){
 		.option = must(calloc((size_t)argc + 1, sizeof(*a->option))),
-		.taken = must(calloc((size_t)argc + 1, sizeof(*a->taken))),
 		.word = must(calloc((size_t)argc + 1, sizeof(*a->word))),
 	};
 	for (int i = 0; i < argc; i++) {
@@ -31,7 +30,7 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 		} else {
 			size_t n = strcspn(arg + 2, "=");
 			char *name AUTOFREE = must(strndup(arg + 2, n));
-			struct setting *s = &a->option[a->options++];
+			struct setting *s = &a->option[a->all++];
 			s->name = must(strdup(option_new_name(name)));
 			bool next = i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0;
 			if (arg[2 + n] == '=')
@@ -40,49 +39,42 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 				s->value = argv[++i]; /* a missing value is reported later */
 		}
 	}
+	a->options = a->all;
 	return NULL;
 }
 
 void arguments_free(struct arguments *a)
 {
-	for (size_t i = 0; i < a->options; i++)
+	for (size_t i = 0; i < a->all; i++)
 		free((char *)(uintptr_t)a->option[i].name);
-	for (size_t i = 0; i < a->ntaken; i++)
-		free((char *)(uintptr_t)a->taken[i]);
 	free(a->option);
-	free(a->taken);
 	free(a->word);
 	*a = (struct arguments){.options = 0};
 }
 
 char *arguments_take(struct arguments *a, const struct option *table, void *fields)
 {
-	size_t kept = 0;
-	char *wrong = NULL;
-	for (size_t i = 0; i < a->options; i++) {
+	for (size_t i = 0; i < a->options;) {
 		struct setting s = a->option[i];
-		const struct option *o = wrong ? NULL : option_find(table, s.name);
+		const struct option *o = option_find(table, s.name);
 		if (!o) {
-			a->option[kept++] = s;
+			i++;
 			continue;
 		}
-		if (s.value || o->type == OPT_BOOL)
-			wrong = option_set(o, fields, NULL, s.value ? s.value : "true");
-		else
-			wrong = sentence("--%s: give a value, as in --%s=%s", s.name, s.name,
-					 *o->def ? o->def : "VALUE");
-		a->taken[a->ntaken++] = s.name;
+		memmove(&a->option[i], &a->option[i + 1], (a->all - i - 1) * sizeof s);
+		a->option[a->all - 1] = s;
+		a->options--;
+		TRY(option_set(o, fields, NULL, s.value));
 	}
-	a->options = kept;
-	return wrong;
+	return NULL;
 }
 
 bool arguments_took(const struct arguments *a, const char *name)
 {
-	size_t i = 0;
-	while (i < a->ntaken && strcmp(a->taken[i], name) != 0)
+	size_t i = a->options;
+	while (i < a->all && strcmp(a->option[i].name, name) != 0)
 		i++;
-	return i < a->ntaken;
+	return i < a->all;
 }
 
 const char *setting_value(const struct setting *given, size_t n, const char *name)

@@ -12,18 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The plug-in of this part, and its options; NULL: not a part of plug-ins. */
-static const struct plugin *part_of_config(const struct config *c, const char *part, void **opts)
+/* The plug-in of this part, and its options. */
+static const struct plugin *plugin_of(const struct config *c, enum part part, void **opts)
 {
 	const struct plugin *const has[PART_COUNT] = {&c->strategy->plugin, &c->workload->plugin,
 						      &c->optimizer->plugin};
-	void *const its[PART_COUNT] = {c->strategy_opts, c->workload_opts, c->optimizer_opts};
-	for (int k = 0; k < PART_COUNT; k++)
-		if (strcmp(part_names[k], part) == 0) {
-			*opts = its[k];
-			return has[k];
-		}
-	return NULL;
+	*opts = (void *const[PART_COUNT]){c->strategy_opts, c->workload_opts,
+					  c->optimizer_opts}[part];
+	return has[part];
 }
 
 enum part option_chooses(const struct option *o)
@@ -46,7 +42,7 @@ static char *check_plugin(const struct option *o, const char *typed)
 struct found {
 	const struct option *option;
 	const struct plugin *owner; /* NULL: a core option */
-	const char *part;           /* of the owner */
+	enum part part;             /* of the owner */
 };
 
 /* The option of a plug-in named prefix; NULL: of any. Two files may have the same name, such as an
@@ -58,7 +54,7 @@ static void owned_option(const char *prefix, const char *name, struct found *f)
 		for (size_t i = 0; !f->option && (p = plugin_at(k, i)); i++)
 			if (!prefix || strcmp(p->name, prefix) == 0) {
 				f->owner = p;
-				f->part = part_names[k];
+				f->part = k;
 				f->option = option_find(p->options, name);
 			}
 }
@@ -66,7 +62,7 @@ static void owned_option(const char *prefix, const char *name, struct found *f)
 static char *option_lookup(const char *full, struct found *f)
 {
 	const char *dot = strchr(full, '.'), *name[PLUGINS_MOST];
-	*f = (struct found){.part = "run", .option = option_find(run_options, full)};
+	*f = (struct found){.option = option_find(run_options, full)};
 	if (f->option)
 		return NULL;
 	if (!dot)
@@ -187,21 +183,13 @@ static const char *keep(struct config *c, const char *text)
 	return APPEND(c->strings, c->nstrings, must(strdup(text)));
 }
 
-static char *lookup(const struct setting *s, struct found *f)
-{
-	char *wrong = option_lookup(s->name, f);
-	if (!wrong && !s->value && f->option->type != OPT_BOOL)
-		wrong = sentence("--%s: give a value, as in --%s=%s", s->name, s->name,
-				 *f->option->def ? f->option->def : "VALUE");
-	return wrong;
-}
-
 char *settings_check(const struct setting *given, size_t n)
 {
 	struct found f;
 	char *wrong = plugins_load(given, n);
 	for (size_t i = 0; i < n && !wrong; i++)
-		wrong = lookup(&given[i], &f);
+		wrong = given[i].value ? option_lookup(given[i].name, &f)
+				       : config_check(given[i].name, NULL, NULL);
 	return wrong;
 }
 
@@ -209,24 +197,24 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 {
 	struct found f;
 	void *fields = c;
-	TRY(lookup(s, &f));
-	if (option_chooses(f.option) < PART_COUNT) /* config_init has chosen the plug-in */
+	TRY(option_lookup(s->name, &f));
+	if (s->value && option_chooses(f.option) < PART_COUNT) /* config_init has chosen it */
 		return check_plugin(f.option, s->value);
 	if (f.owner) { /* of several plug-ins with this name, the one in use */
-		const struct plugin *used = part_of_config(c, f.part, &fields);
-		const char *name = f.option->name;
+		const struct plugin *used = plugin_of(c, f.part, &fields);
+		const char *name = f.option->name, *part = part_names[f.part];
 		if (strcmp(used->name, f.owner->name) != 0)
 			return lenient ? NULL
 				       : sentence("--%s: an option of %s %s, but the %s is %s; "
 						  "leave it out, or give --%s=%s",
-						  s->name, f.part, f.owner->name, f.part,
-						  used->name, f.part, f.owner->name);
+						  s->name, part, f.owner->name, part, used->name,
+						  part, f.owner->name);
 		f.owner = used;
 		if (!(f.option = option_find(used->options, name)))
 			return option_unknown(used->name, name, used->options, "mvbench run ");
 	}
 	return option_set(f.option, fields, f.owner ? f.owner->name : NULL,
-			  keep(c, s->value ? s->value : "true"));
+			  s->value ? keep(c, s->value) : NULL);
 }
 
 const char *config_why_static(const struct config *c)
@@ -383,28 +371,32 @@ void config_fini(struct config *c)
 	*c = (struct config){.strings = NULL};
 }
 
-static void each_of(const char *part, const struct option *table, const void *fields,
-		    option_function *each, void *ctx)
+bool config_next(struct config_option *at)
 {
-	char number[64];
-	for (const struct option *o = table; o && o->name; o++) {
-		const char *text = number;
-		if (o->type == OPT_STRING || o->type == OPT_CHOICE)
-			text = *(const char *const *)((const char *)fields + o->offset);
-		else
-			option_text(o, fields, number, sizeof number);
-		each(ctx, part, o, text);
+	void *opts;
+	if (at->option) {
+		at->option++;
+	} else {
+		at->option = run_options;
+		at->fields = at->config;
+		at->part = "run";
 	}
-}
-
-void config_each(const struct config *c, option_function *each, void *ctx)
-{
-	each_of("run", run_options, c, each, ctx);
-	for (int k = 0; k < PART_COUNT; k++) {
-		void *opts;
-		const struct plugin *p = part_of_config(c, part_names[k], &opts);
-		each_of(part_names[k], p->options, opts, each, ctx);
+	while (!at->option || !at->option->name) {
+		if (at->next == PART_COUNT)
+			return false;
+		at->part = part_names[at->next];
+		const struct plugin *p = plugin_of(at->config, (enum part)at->next++, &opts);
+		at->owner = p->name;
+		at->option = p->options;
+		at->fields = opts;
 	}
+	const struct option *o = at->option;
+	at->value = at->number;
+	if (o->type == OPT_STRING || o->type == OPT_CHOICE)
+		at->value = *(const char *const *)((const char *)at->fields + o->offset);
+	else
+		option_text(o, at->fields, at->number, sizeof at->number);
+	return true;
 }
 
 const char *option_earlier(const struct option *o)
@@ -422,23 +414,24 @@ bool option_decides(const struct option *o, const char *value)
 	       !(o->core.since >= SILENT_SINCE && strcmp(value, option_earlier(o)) == 0);
 }
 
-bool option_follows(const struct config *c, const char *part, const struct option *o)
+bool option_follows(const struct config_option *at)
 {
-	return c->run.global_batch > 0 && strcmp(part, "run") == 0 && strcmp(o->name, "batch") == 0;
-}
-
-static void hash_one(void *ctx, const char *part, const struct option *o, const char *value)
-{
-	const char *name = strcmp(part, "run") == 0 ? option_stored_name(o->name) : o->name;
-	const char *const piece[] = {part, ".", name, "=", value, "\n"};
-	for (size_t i = 0; i < sizeof piece / sizeof *piece && option_decides(o, value); i++)
-		*(uint64_t *)ctx = hash_of(*(uint64_t *)ctx, piece[i], strlen(piece[i]));
+	return at->config->run.global_batch > 0 && !at->owner &&
+	       strcmp(at->option->name, "batch") == 0;
 }
 
 void config_hash(const struct config *c, char hex[17])
 {
 	uint64_t h = HASH_START;
-	config_each(c, hash_one, &h);
+	for (struct config_option at = {.config = c}; config_next(&at);) {
+		const char *name = at.option->name;
+		const char *const piece[] = {
+			at.part, ".",      at.owner ? name : option_stored_name(name),
+			"=",     at.value, "\n"};
+		for (size_t i = 0; i < sizeof piece / sizeof *piece; i++)
+			if (option_decides(at.option, at.value))
+				h = hash_of(h, piece[i], strlen(piece[i]));
+	}
 	snprintf(hex, 17, "%016llx", (unsigned long long)h);
 }
 
@@ -451,40 +444,22 @@ const char *option_column(const struct option *o, char column[COLUMN_ROOM])
 	return column;
 }
 
-char *option_full_name(const struct config *c, const char *part, const struct option *o)
-{
-	void *opts;
-	const struct plugin *p = part_of_config(c, part, &opts);
-	const char *owner = p ? p->name : "";
-	return sentence("%s%s%s", owner, *owner ? "." : "", o->name);
-}
-
-struct words {
-	const struct config *config;
-	char **word;
-	size_t n;
-};
-
-static void word_one(void *ctx, const char *part, const struct option *o, const char *value)
-{
-	struct words *w = ctx;
-	if (option_follows(w->config, part, o))
-		return;
-	char *name AUTOFREE = option_full_name(w->config, part, o), *file AUTOFREE = NULL;
-	enum part chosen = option_chooses(o);
-	void *opts;
-	if (chosen < PART_COUNT)
-		value = file = plugin_typed(part_of_config(w->config, part_names[chosen], &opts));
-	w->word = must(realloc(w->word, (w->n + 2) * sizeof *w->word));
-	w->word[w->n++] = sentence("--%s=%s", name, value);
-	w->word[w->n] = NULL;
-}
-
 char **config_words(const struct config *c)
 {
-	struct words w = {.config = c};
-	config_each(c, word_one, &w);
-	return w.word;
+	char **words = NULL;
+	size_t n = 0;
+	for (struct config_option at = {.config = c}; config_next(&at);) {
+		if (option_follows(&at))
+			continue;
+		char *name AUTOFREE = option_full_name(at.owner, at.option), *file AUTOFREE = NULL;
+		enum part chosen = option_chooses(at.option);
+		void *opts;
+		if (chosen < PART_COUNT)
+			file = plugin_typed(plugin_of(c, chosen, &opts));
+		APPEND(words, n, sentence("--%s=%s", name, file ? file : at.value));
+	}
+	APPEND(words, n, NULL);
+	return words;
 }
 
 void free_words(char **words)

@@ -44,20 +44,27 @@ const char *config_why_static(const struct config *c);
 char *settings_check(const struct setting *given, size_t n);
 /* NULL, or a message: does this option exist, core or a plug-in's, and is the value valid? */
 char *config_check(const char *name, const char *value, const struct option **out);
-/* Calls each for every option with its value as text; part: "run", "strategy", "workload",
- * "optimizer". */
-typedef void option_function(void *ctx, const char *part, const struct option *o,
-			     const char *value);
-void config_each(const struct config *c, option_function *each, void *ctx);
-/* "batch", "asgd.updater": the name of an option as a user types it. Heap. */
-char *option_full_name(const struct config *c, const char *part, const struct option *o);
+/* The options of a configuration with their values as text, one after the other:
+ *	for (struct config_option at = {.config = c}; config_next(&at);)
+ *		... at.option, at.value ... */
+struct config_option {
+	const struct config *config;
+	const struct option *option;
+	const char *owner;  /* the plug-in's name; NULL: a core option */
+	const char *part;   /* "run", or the owner's: "strategy", ... */
+	const char *value;  /* until the next option */
+	const void *fields; /* these: for config_next */
+	int next;
+	char number[64];
+};
+bool config_next(struct config_option *at);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
 /* The value for runs that are older than this option. */
 const char *option_earlier(const struct option *o);
 /* Is this value part of a cell's identity? */
 bool option_decides(const struct option *o, const char *value);
-/* Does the value follow from another option in c? Then it must not be given. */
-bool option_follows(const struct config *c, const char *part, const struct option *o);
+/* Does the value follow from another option? Then it must not be given. */
+bool option_follows(const struct config_option *at);
 /* The name of its column in the database: '_' for '-' and '.'. Returns column. */
 enum { COLUMN_ROOM = 64 };
 const char *option_column(const struct option *o, char column[COLUMN_ROOM]);
@@ -197,11 +204,9 @@ enum part option_chooses(const struct option *o);
 /* The i-th plug-in of a part: the first member of a strategy, workload or optimizer. NULL: the
  * end. */
 const struct plugin *plugin_at(enum part part, size_t i);
-/* NULL: unknown name. */
-const struct workload *workload_find(const char *name);
-const struct optimizer *optimizer_find(const char *name);
-/* The plug-in of this name, and its part ("strategy", ...). NULL: unknown name. */
-const struct plugin *plugin_find(const char *name, const char **part);
+/* The strategy, workload or optimizer of this name, a pointer to its struct plugin, too. NULL:
+ * unknown name. */
+const void *plugin_find(enum part part, const char *name);
 /* The names of one part, or of all (PART_COUNT). */
 enum { PLUGINS_MOST = 256 };
 size_t plugin_names(enum part part, const char *name[PLUGINS_MOST]);

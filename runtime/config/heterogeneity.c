@@ -64,29 +64,11 @@ static const char *list_of(const struct run *run, int kind)
 
 /* ---- Reading --------------------------------------------------------------- */
 
-struct list {
-	const char *at;
-	bool more;
-};
-
-static struct list list_begin(const char *text)
+/* Where a list begins that has items; NULL = it has none. */
+static const char *first_item(const char *list)
 {
-	return (struct list){.at = text, .more = text[strspn(text, " \t")] != '\0'};
-}
-
-/* The next item, on the heap; NULL = the end. An item must follow a comma. */
-static char *list_next(struct list *l)
-{
-	if (!l->more)
-		return NULL;
-	l->at += strspn(l->at, " \t");
-	size_t n = strcspn(l->at, ", \t");
-	char *item = must(strndup(l->at, n));
-	l->at += n;
-	l->at += strspn(l->at, " \t");
-	l->more = *l->at != '\0';
-	l->at += *l->at == ',';
-	return item;
+	list += strspn(list, " \t");
+	return *list ? list : NULL;
 }
 
 /* Reads the number up to the next colon; moves *text behind the colon, or to NULL at the end. */
@@ -97,43 +79,44 @@ static bool read_number(char **text, const struct option *type, void *number)
 	return word && !wrong;
 }
 
-/* Changes text. */
-static bool read_item(const struct kind *k, char *text, struct item *x)
+/* Reads the item at *list, and moves *list to the next one, which must follow a comma; NULL = it
+ * was the last. */
+static bool read_item(const struct kind *k, const char **list, struct item *x)
 {
+	const char *end = *list + strcspn(*list, ", \t"), *next = end + strspn(end, " \t");
+	char *item AUTOFREE = must(strndup(*list, (size_t)(end - *list))), *text = item;
 	bool good = read_number(&text, &rank_type, &x->rank);
 	for (int i = 0; i < 2 && k->type[i]; i++)
 		good = good && read_number(&text, k->type[i], &x->value[i]) &&
 		       (x->value[i] > 0 || !k->positive[i]);
+	*list = *next == ',' ? next + 1 + strspn(next + 1, " \t") : *next ? next : NULL;
 	return good && !text;
 }
 
-/* The next item of a list that has been checked. */
-static bool next_item(const struct kind *k, struct list *l, struct item *x)
+/* The same for a list that has been checked. */
+static struct item next_item(const struct kind *k, const char **list)
 {
-	char *text AUTOFREE = list_next(l);
-	CHECK(!text || read_item(k, text, x), "an unchecked item of --%s", k->name);
-	return text != NULL;
+	struct item x = {.rank = 0};
+	CHECK(read_item(k, list, &x), "an unchecked item of --%s", k->name);
+	return x;
 }
 
 static char *check_list(const struct kind *k, const char *text)
 {
-	struct list l = list_begin(text);
 	bool named[WORKERS_MOST] = {false};
-	char *wrong = NULL, *next;
-	while (!wrong && (next = list_next(&l))) {
+	for (const char *list = first_item(text), *at; (at = list);) {
 		struct item x;
-		char *word AUTOFREE = next, *shown AUTOFREE = must(strdup(word));
-		if (!read_item(k, word, &x))
-			wrong = sentence("--%s=%s: \"%s\" should be %s, with %s, as in --%s=%s",
-					 k->name, text, shown, k->form, k->terms, k->name,
-					 k->example);
-		else if (x.rank < WORKERS_MOST && named[x.rank])
-			wrong = sentence("--%s=%s: worker %lld is named twice; name it once",
-					 k->name, text, (long long)x.rank);
-		else if (x.rank < WORKERS_MOST)
+		if (!read_item(k, &list, &x))
+			return sentence("--%s=%s: \"%.*s\" should be %s, with %s, as in --%s=%s",
+					k->name, text, (int)strcspn(at, ", \t"), at, k->form,
+					k->terms, k->name, k->example);
+		if (x.rank < WORKERS_MOST && named[x.rank])
+			return sentence("--%s=%s: worker %lld is named twice; name it once",
+					k->name, text, (long long)x.rank);
+		if (x.rank < WORKERS_MOST)
 			named[x.rank] = true;
 	}
-	return wrong;
+	return NULL;
 }
 
 char *heterogeneity_check(const struct option *o, const char *text)
@@ -154,10 +137,9 @@ static nsec nsec_of(double seconds)
 struct heterogeneity heterogeneity_of(const struct run *run, int rank)
 {
 	struct heterogeneity u = {.speed = 1, .link = 1, .pause_at = NEVER, .leave_at = NEVER};
-	for (int i = 0; i < KINDS; i++) {
-		struct list l = list_begin(list_of(run, i));
-		struct item x;
-		while (next_item(&kinds[i], &l, &x)) {
+	for (int i = 0; i < KINDS; i++)
+		for (const char *list = first_item(list_of(run, i)); list;) {
+			struct item x = next_item(&kinds[i], &list);
 			if (x.rank != rank)
 				continue;
 			if (i == SPEED)
@@ -169,17 +151,14 @@ struct heterogeneity heterogeneity_of(const struct run *run, int rank)
 			if (i == SLOW_LINK)
 				u.link = x.value[0];
 		}
-	}
 	return u;
 }
 
 int64_t workers_leaving(const struct run *run)
 {
-	struct list l = list_begin(run->leave);
-	struct item x;
 	int64_t n = 0;
-	while (next_item(&kinds[LEAVE], &l, &x))
-		n++;
+	for (const char *list = first_item(run->leave); list; n++)
+		next_item(&kinds[LEAVE], &list);
 	return n;
 }
 
@@ -187,17 +166,16 @@ int64_t workers_leaving(const struct run *run)
 
 static char *check_ranks(const struct run *run)
 {
-	for (int i = 0; i < KINDS; i++) {
-		struct list l = list_begin(list_of(run, i));
-		struct item x;
-		while (next_item(&kinds[i], &l, &x))
+	for (int i = 0; i < KINDS; i++)
+		for (const char *list = first_item(list_of(run, i)); list;) {
+			struct item x = next_item(&kinds[i], &list);
 			if (x.rank >= run->workers)
 				return sentence("--%s=%s: there is no worker %lld; with "
 						"--workers=%lld the last one is %lld",
 						kinds[i].name, list_of(run, i), (long long)x.rank,
 						(long long)run->workers,
 						(long long)run->workers - 1);
-	}
+		}
 	return NULL;
 }
 

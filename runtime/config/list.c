@@ -222,13 +222,9 @@ static char *kind_find(const char *typed, const struct kind **found)
 			return NULL;
 		}
 	}
-	const char *near = nearest(typed, name, KINDS);
-	if (near)
-		return sentence("list %s: there is no such list; did you mean %s?", typed, near);
-	return sentence("list %s: there is no such list; there are strategies, updaters, "
-			"optimizers, workloads, "
-			"devices and platforms",
-			typed);
+	return no_such("list", "list ", typed, name, KINDS,
+		       "there are strategies, updaters, optimizers, workloads, devices and "
+		       "platforms");
 }
 
 static void list(const struct kind *only, const struct list_flags *flags)

@@ -8,8 +8,10 @@
 
 void option_default(const struct option *table, void *fields);
 /* NULL, or a message: the field keeps its value. Strings and choices are not copied: text must
- * outlive the fields. owner: the plug-in's name, or NULL. */
+ * outlive the fields. text NULL: a bare flag. owner: the plug-in's name, or NULL. */
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text);
+/* "batch", "asgd.updater": the name as a user types it. owner: as above. Heap. */
+char *option_full_name(const char *owner, const struct option *o);
 /* The value as a user would type it. */
 void option_text(const struct option *o, const void *fields, char *buf, size_t room);
 /* NULL: the table has no option of this name, or of the new name of a renamed one. */
@@ -24,13 +26,21 @@ char *option_unknown(const char *prefix, const char *typed, const struct option 
 		     const char *run);
 /* The name in the list that is nearest to the typed one, or NULL if none is near. */
 const char *nearest(const char *typed, const char *const *names, size_t n);
+/* "--x=TYPED: there is no such WHAT; did you mean NAME?", with the nearest of n names; without a
+ * near one, `lists` says where they are. before: "--x=", or "". Heap. */
+char *no_such(const char *what, const char *before, const char *typed, const char *const *name,
+	      size_t n, const char *lists);
 /* The help of an option: name and default, and its description; both on the heap. */
 void option_words(const struct option *o, const char *owner, char **left, char **right);
 /* Prints words from this column on, in lines of at most 100 columns. */
 void text_wrap(FILE *f, const char *text, int column);
 /* The words joined by `between`; heap. */
 char *text_list(const char *const *word, size_t n, const char *between);
+/* The text with `by` in the place of every `what`; heap. */
+char *text_replaced(const char *text, const char *what, const char *by);
 void text_row(FILE *f, const char *left, const char *right); /* in two columns, like options */
+/* The shortest decimal that reads back as x; a whole number below 1e15 has no exponent. */
+void real_digits(double x, char *buf, size_t room);
 void option_json(FILE *f, const struct option *o, const void *fields); /* the value */
 void text_json(FILE *f, const char *s); /* "s", escaped, and valid UTF-8 whatever s is */
 /* Writes JSON that SQLite made, which leaves DEL and U+0080 to U+009F in its strings as they are:
@@ -40,9 +50,7 @@ void text_json_made(FILE *f, const char *json);
 void text_xml(FILE *f, const char *s);
 /* Reads one character of UTF-8 and moves past it; returns U+FFFD for an invalid byte. */
 uint32_t text_character(const char **s);
-/* Writes that character; text_utf8 writes all. The input need not be valid UTF-8. */
-void text_put(FILE *f, const char **s);
-void text_utf8(FILE *f, const char *s);
+char *text_valid(const char *s); /* a copy that is valid UTF-8; heap */
 /* A copy on one line, for terminals: control characters become text, such as \\x1b. Heap. */
 char *text_visible(const char *s);
 
@@ -53,8 +61,7 @@ const char *setting_value(const struct setting *given, size_t n, const char *nam
 struct arguments {
 	struct setting *option; /* value NULL: none was given */
 	size_t options;
-	const char **taken; /* names of the options that arguments_take took */
-	size_t ntaken;
+	size_t all;        /* with those behind them, which arguments_take took */
 	const char **word; /* [words], then NULL */
 	size_t words;
 	bool help;

@@ -46,27 +46,13 @@ static bool is_choice(const char *choices, const char *text,
 	return false;
 }
 
-static char *with_commas(const char *choices)
+void real_digits(double x, char *buf, size_t room)
 {
-	struct text t;
-	FILE *f = text_open(&t);
-	for (const char *c = choices; *c; c++)
-		if (*c == '|')
-			fputs(", ", f);
-		else
-			fputc(*c, f);
-	return text_close(&t);
-}
-
-/* The shortest decimal that reads back as x; large numbers below 1e15 have no exponent. */
-static void real_text(double x, char *buf, size_t room)
-{
-	int digits = 1;
-	do {
+	for (int digits = 15; digits <= 17; digits++) {
 		snprintf(buf, room, "%.*g", digits, x);
-	} while (digits++ < 17 && strtod(buf, NULL) != x);
-	if (strstr(buf, "e+") && fabs(x) < 1e15)
-		snprintf(buf, room, "%.0f", x);
+		if (strtod(buf, NULL) == x)
+			return;
+	}
 }
 
 /* In the unit that makes the smallest whole number. */
@@ -83,10 +69,10 @@ static void time_text(double x, char *buf, size_t room)
 {
 	double by = x >= 1 || x <= 0 ? 1 : x >= 1e-3 ? 1e3 : 1e6;
 	char number[40];
-	real_text(x * by, number, sizeof(number));
+	real_digits(x * by, number, sizeof(number));
 	if (strtod(number, NULL) / by != x) {
 		by = 1;
-		real_text(x, number, sizeof(number));
+		real_digits(x, number, sizeof(number));
 	}
 	snprintf(buf, room, "%s%s", number, by == 1 ? "s" : by == 1e3 ? "ms" : "us");
 }
@@ -102,7 +88,7 @@ void option_text(const struct option *o, const void *fields, char *buf, size_t r
 		size_text(*(const int64_t *)field, buf, room);
 		break;
 	case OPT_REAL:
-		real_text(*(const double *)field, buf, room);
+		real_digits(*(const double *)field, buf, room);
 		break;
 	case OPT_TIME:
 		time_text(*(const double *)field, buf, room);
@@ -153,9 +139,9 @@ static bool in_range(const struct option *o, double x)
 	return (o->min == 0 && o->max == 0) || (x >= o->min && x <= o->max);
 }
 
-static char *full_name(const char *owner, const char *name)
+char *option_full_name(const char *owner, const struct option *o)
 {
-	return owner && *owner ? sentence("--%s.%s", owner, name) : sentence("--%s", name);
+	return owner ? sentence("%s.%s", owner, o->name) : sentence("%s", o->name);
 }
 
 /* "--lr=fast: give a number from 0 to 1000, such as --lr=0.1." */
@@ -168,14 +154,14 @@ static char *refuse(const struct option *o, const char *owner, const char *text)
 		[OPT_TIME] = "a time in seconds (or with us, ms, s, min, h)",
 		[OPT_BOOL] = "true or false",
 	};
-	char range[160], *name AUTOFREE = full_name(owner, o->name);
+	char range[160], *name AUTOFREE = option_full_name(owner, o);
 	if (o->type == OPT_CHOICE) {
-		char *list AUTOFREE = with_commas(o->choices);
-		return sentence("%s=%s: give one of %s", name, text, list);
+		char *list AUTOFREE = text_replaced(o->choices, "|", ", ");
+		return sentence("--%s=%s: give one of %s", name, text, list);
 	}
 	range_text(o, 9e18, range, sizeof(range));
 	const char *link = !range[0] ? "" : range[0] == 'a' ? " of " : " from "; /* at least ... */
-	return sentence("%s=%s: give %s%s%s, such as %s=%s", name, text, kinds[o->type], link,
+	return sentence("--%s=%s: give %s%s%s, such as --%s=%s", name, text, kinds[o->type], link,
 			range, name, o->def);
 }
 
@@ -234,6 +220,12 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 	} x = {.text = text};
 	size_t bytes = sizeof x.text;
 	bool good = true;
+	if (!text && o->type != OPT_BOOL) {
+		char *name AUTOFREE = option_full_name(owner, o);
+		return sentence("--%s: give a value, as in --%s=%s", name, name,
+				*o->def ? o->def : "VALUE");
+	}
+	text = text ? text : "true";
 	switch (o->type) {
 	case OPT_INT:
 	case OPT_SIZE:
@@ -338,13 +330,13 @@ char *option_unknown(const char *prefix, const char *typed, const struct option 
 
 void option_words(const struct option *o, const char *owner, char **left, char **right)
 {
-	char range[160], *name AUTOFREE = full_name(owner, o->name);
-	char *list AUTOFREE = o->type == OPT_CHOICE ? with_commas(o->choices) : NULL;
+	char range[160], *name AUTOFREE = option_full_name(owner, o);
+	char *list AUTOFREE = o->type == OPT_CHOICE ? text_replaced(o->choices, "|", ", ") : NULL;
 	range_text(o, HELP_HUGE, range, sizeof(range));
 	if (o->type == OPT_BOOL && strcmp(o->def, "false") == 0)
-		*left = sentence("%s", name);
+		*left = sentence("--%s", name);
 	else
-		*left = sentence("%s=%s", name, o->def);
+		*left = sentence("--%s=%s", name, o->def);
 	if (list)
 		*right = sentence("%s (%s)", o->help, list);
 	else if (range[0])

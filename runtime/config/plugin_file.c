@@ -95,15 +95,9 @@ static bool see(struct seen *s, char *path)
 /* The file name of a line #include "...", up to a quote; NULL: another line. */
 static const char *included(const char *line)
 {
-	line += strspn(line, " \t");
-	if (*line++ != '#')
-		return NULL;
-	line += strspn(line, " \t");
-	if (strncmp(line, "include", strlen("include")) != 0)
-		return NULL;
-	line += strlen("include");
-	line += strspn(line, " \t");
-	return *line == '"' && strchr(line + 1, '"') ? line + 1 : NULL;
+	int n = 0;
+	sscanf(line, " # include \"%n", &n);
+	return n && strchr(line + n, '"') ? line + n : NULL;
 }
 
 /* Adds the file and then the files that it includes from its folder, each once. */

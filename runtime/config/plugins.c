@@ -34,35 +34,12 @@ const struct plugin *plugin_at(enum part part, size_t i)
 	return NULL;
 }
 
-static const struct plugin *named(enum part part, const char *name)
+const void *plugin_find(enum part part, const char *name)
 {
 	const struct plugin *p;
 	for (size_t i = 0; (p = plugin_at(part, i)); i++)
 		if (strcmp(p->name, name) == 0)
 			return p;
-	return NULL;
-}
-
-/* A struct plugin is the first member of a strategy, workload or optimizer. */
-const struct workload *workload_find(const char *name)
-{
-	return (const struct workload *)named(PART_WORKLOAD, name);
-}
-
-const struct optimizer *optimizer_find(const char *name)
-{
-	return (const struct optimizer *)named(PART_OPTIMIZER, name);
-}
-
-const struct plugin *plugin_find(const char *name, const char **part)
-{
-	for (enum part k = 0; k < PART_COUNT; k++) {
-		const struct plugin *p = named(k, name);
-		if (p) {
-			*part = part_names[k];
-			return p;
-		}
-	}
 	return NULL;
 }
 
@@ -170,7 +147,7 @@ char *plugin_choose(enum part part, const char *typed, const struct setting *giv
 		char *file AUTOFREE = sentence("%s#%s", typed, source);
 		return load(part, file, out);
 	}
-	*out = named(part, typed);
+	*out = plugin_find(part, typed);
 	return *out ? NULL : no_such_plugin(part, typed);
 }
 

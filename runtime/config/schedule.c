@@ -116,47 +116,34 @@ char *lr_schedule_check(const struct option *o, const char *text)
 				 o->name, text, wrong, o->name);
 }
 
-/* t: epochs that are over */
-static double rate(const struct schedule *s, const struct run *run, int models, double t)
-{
-	double scale = strcmp(run->lr_scale, "linear") == 0 ? models
-		       : strcmp(run->lr_scale, "sqrt") == 0 ? sqrt(models)
-							    : 1;
-	double lr = run->lr * scale, from = s->base ? 1 / scale : s->from, e;
-	if (s->step)
-		for (const char *at = s->step; schedule_number(&at, ":+", &e) && e <= t; at++) {
-			lr *= s->factor;
-			if (*at != ':')
-				break;
-		}
-	if (s->cosine && t > s->warmup) {
-		double span = (double)run->epochs - s->warmup;
-		double way = span > 0 ? (t - s->warmup) / span : 1;
-		lr *= s->floor + (1 - s->floor) * (1 + cos(acos(-1) * (way < 1 ? way : 1))) / 2;
-	}
-	if (t < s->warmup)
-		lr *= from + (1 - from) * t / s->warmup;
-	return lr;
-}
-
-static struct schedule schedule_of(const struct run *run)
+double lr_at(const struct run *run, int models, int64_t epoch, double fraction)
 {
 	struct schedule s;
 	const char *wrong = schedule_read(run->lr_schedule, &s);
 	CHECK(!wrong, "schedule %s: %s", run->lr_schedule, wrong);
-	return s;
-}
-
-double lr_at(const struct run *run, int models, int64_t epoch, double fraction)
-{
-	struct schedule s = schedule_of(run);
-	return rate(&s, run, models, (double)(epoch - 1) + fraction);
+	double scale = strcmp(run->lr_scale, "linear") == 0 ? models
+		       : strcmp(run->lr_scale, "sqrt") == 0 ? sqrt(models)
+							    : 1;
+	double lr = run->lr * scale, from = s.base ? 1 / scale : s.from, e;
+	double t = (double)(epoch - 1) + fraction; /* epochs that are over */
+	if (s.step)
+		for (const char *at = s.step; schedule_number(&at, ":+", &e) && e <= t; at++) {
+			lr *= s.factor;
+			if (*at != ':')
+				break;
+		}
+	if (s.cosine && t > s.warmup) {
+		double span = (double)run->epochs - s.warmup;
+		double way = span > 0 ? (t - s.warmup) / span : 1;
+		lr *= s.floor + (1 - s.floor) * (1 + cos(acos(-1) * (way < 1 ? way : 1))) / 2;
+	}
+	if (t < s.warmup)
+		lr *= from + (1 - from) * t / s.warmup;
+	return lr;
 }
 
 void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t steps)
 {
-	struct schedule s = schedule_of(run);
 	for (size_t i = 0; i < steps; i++)
-		lr[i] = (float)rate(&s, run, models,
-				    (double)(epoch - 1) + (double)i / (double)steps);
+		lr[i] = (float)lr_at(run, models, epoch, (double)i / (double)steps);
 }

@@ -25,7 +25,8 @@ uint32_t text_character(const char **s)
 	return whole && valid ? c : 0xfffd;
 }
 
-void text_put(FILE *f, const char **s)
+/* Writes that character. */
+static void text_put(FILE *f, const char **s)
 {
 	const char *from = *s;
 	if (text_character(s) == 0xfffd)
@@ -34,10 +35,13 @@ void text_put(FILE *f, const char **s)
 		fwrite(from, 1, (size_t)(*s - from), f);
 }
 
-void text_utf8(FILE *f, const char *s)
+char *text_valid(const char *s)
 {
+	struct text t;
+	text_open(&t);
 	while (*s)
-		text_put(f, &s);
+		text_put(t.f, &s);
+	return text_close(&t);
 }
 
 /* Writes s without control characters, because a terminal would obey them. JSON: quotes and
@@ -127,6 +131,16 @@ char *text_list(const char *const *word, size_t n, const char *between)
 	for (size_t i = 0; i < n; i++)
 		fprintf(f, "%s%s", i ? between : "", word[i]);
 	return text_close(&text);
+}
+
+char *text_replaced(const char *text, const char *what, const char *by)
+{
+	struct text t;
+	FILE *f = text_open(&t);
+	for (const char *at; (at = strstr(text, what)); text = at + strlen(what))
+		fprintf(f, "%.*s%s", (int)(at - text), text, by);
+	fputs(text, f);
+	return text_close(&t);
 }
 
 void text_row(FILE *f, const char *left, const char *right)
@@ -243,4 +257,13 @@ const char *nearest(const char *typed, const char *const *names, size_t n)
 		}
 	}
 	return found ? found : holding(typed, names, n);
+}
+
+char *no_such(const char *what, const char *before, const char *typed, const char *const *name,
+	      size_t n, const char *lists)
+{
+	const char *near = nearest(typed, name, n);
+	return near ? sentence("%s%s: there is no such %s; did you mean %s?", before, typed, what,
+			       near)
+		    : sentence("%s%s: there is no such %s; %s", before, typed, what, lists);
 }

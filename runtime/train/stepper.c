@@ -36,7 +36,7 @@ static char *read_words(const char *said, const char *how, const struct optimize
 	size_t n = strcspn(how, ":");
 	char *name AUTOFREE = must(strndup(how, n));
 	*opts = NULL;
-	*o = optimizer_find(name);
+	*o = plugin_find(PART_OPTIMIZER, name);
 	if (!*o) {
 		const char *all[PLUGINS_MOST];
 		char *list AUTOFREE = text_list(all, plugin_names(PART_OPTIMIZER, all), ", ");

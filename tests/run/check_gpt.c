@@ -74,7 +74,7 @@ TEST(rows_of_a_text_are_consecutive)
 {
 	struct run run = of_folder();
 	struct data train, test, held;
-	const struct workload *gpt = workload_find("gpt");
+	const struct workload *gpt = plugin_find(PART_WORKLOAD, "gpt");
 	void *opts AUTOFREE = must(calloc(1, gpt->plugin.opts_size));
 	option_default(gpt->plugin.options, opts);
 	char text[4001] = "";

@@ -375,11 +375,11 @@ static void open_workload(struct fixture *f, const struct workload *workload, do
 	for (const struct setting *s = workload->recipe; s && s->name; s++)
 		if (strcmp(s->name, "optimizer") == 0) {
 			static _Alignas(max_align_t) char opts[256];
-			const struct plugin *p = &optimizer_find(s->value)->plugin;
+			const struct plugin *p = plugin_find(PART_OPTIMIZER, s->value);
 
 			ck_assert_uint_le(p->opts_size, sizeof opts);
 			option_default(p->options, opts);
-			f->w.optimizer = optimizer_find(s->value);
+			f->w.optimizer = plugin_find(PART_OPTIMIZER, s->value);
 			f->w.optimizer_opts = opts;
 		}
 	ck_assert_msg(fixture_load(f), "%s: no data", workload->plugin.name);
@@ -805,7 +805,7 @@ TEST(gpt_matches_pytorch)
 	}
 	fixture_open(&f, &device_cpu);
 	f.run.batch = ROWS;
-	fixture_workload(&f, workload_find("gpt"));
+	fixture_workload(&f, plugin_find(PART_WORKLOAD, "gpt"));
 	const struct setting small[] = {
 		{"layers", "2"}, {"heads", "2"}, {"width", "8"}, {"context", "5"}};
 	for (size_t i = 0; i < COUNT(small); i++)

@@ -1,2 +1,0 @@
--- 3.sql - from version 3 on: devices.
-ALTER TABLE run ADD COLUMN cuda TEXT;

@@ -24,7 +24,7 @@ TEXT_FILE(welch_sql, "results/db/welch.sql");
 TEXT_FILE(timeline_sql, "results/db/timeline.sql");
 
 /* Each makes version v to v + 1. */
-#define MIGRATIONS(X)     X(2) X(4) X(5) X(7) X(8) X(9) X(12)
+#define MIGRATIONS(X)     X(2) X(4) X(5) X(7) X(8) X(9) X(10) X(12)
 #define MIGRATION_TEXT(v) TEXT_FILE(migration_##v, "results/db/migrations/" #v ".sql");
 #define MIGRATION_ROW(v)  [v] = migration_##v,
 MIGRATIONS(MIGRATION_TEXT)
@@ -277,20 +277,20 @@ static char *add_columns(struct store *s, const char *table)
 	return sql_done(&q);
 }
 
-/* Keeps existing tables. */
+/* Keeps existing tables. Deletes the kept figures of runs, which other views may have computed. */
 static char *make_all(struct store *s)
 {
 	char *all AUTOFREE =
 		text_replaced(database_schema(), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ");
 	char *sql AUTOFREE = text_replaced(all, "CREATE INDEX ", "CREATE INDEX IF NOT EXISTS ");
-	return sql_script(s, sql);
+	TRY(sql_script(s, sql));
+	return sql_script(s, "DELETE FROM run_kept");
 }
 
 static char *bring_up(struct store *s, int64_t version)
 {
 	TRY(drop_views(s, version < SCHEMA_VERSION));
-	TRY(sql_script(s, "DROP TABLE IF EXISTS run_kept")); /* other views may have filled it */
-	TRY(add_columns(s, "run"));                          /* the migrations use them */
+	TRY(add_columns(s, "run")); /* the migrations use them */
 	for (; version < SCHEMA_VERSION; version++)
 		if (migrations[version])
 			TRY(sql_script(s, migrations[version]));

@@ -170,6 +170,37 @@ CREATE TABLE evaluation (
 	PRIMARY KEY (run_id, step)
 ) STRICT, WITHOUT ROWID;
 
+-- Figures of run_summary for runs that have ended, kept because they are slow to compute. Triggers
+-- below delete rows that are no longer right; the next process that opens the file to write adds
+-- missing ones. The figures of a run without a row here are computed by each query.
+CREATE TABLE run_kept (
+	run_id INTEGER PRIMARY KEY REFERENCES run (id) ON DELETE CASCADE,
+	epochs_done INTEGER,
+	test_accuracy REAL,
+	best_test_accuracy REAL,
+	test_loss REAL,
+	train_loss REAL,
+	validation_loss REAL,
+	validation_accuracy REAL,
+	running_loss REAL,
+	epoch_seconds REAL,
+	quiet_epoch_seconds REAL,
+	cores_share REAL,
+	compute_fraction REAL,
+	comm_fraction REAL,
+	wait_fraction REAL,
+	epoch_bytes REAL,
+	staleness_mean REAL,
+	staleness_max INTEGER,
+	dropped_fraction REAL,
+	seconds_total REAL,
+	target_epoch INTEGER, -- in which the target was reached for good; NULL = not reached
+	target_seconds REAL,  -- of training until then
+	config TEXT NOT NULL,
+	compare_key TEXT NOT NULL,
+	config_key TEXT NOT NULL
+) STRICT;
+
 -- The figures of one rank in an epoch, as in table epoch.
 CREATE TABLE rank_epoch (
 	run_id INTEGER NOT NULL,

@@ -31,13 +31,12 @@ SELECT run_id, epochs, seconds, train_loss, train_accuracy, validation_loss, val
 	test_loss, test_accuracy
 FROM evaluation;
 
--- The figures of a run that are slow to compute. Of its target, target_epoch is the epoch in which it
--- was reached for good, and target_seconds the time of training until then; NULL = not reached. A
--- target is reached at the crossing after which every later evaluation fulfils it; a crossing that
--- does not last does not count. Its time is on the straight line from the last evaluation that missed
--- it to the next. A loss that is not known missed it. Means and medians are over epochs >= 1. They
--- are scalar subqueries on purpose: a query computes only the columns and the runs that it needs, and
--- does not read the whole table of epochs.
+-- The figures of a run that are slow to compute: the columns of run_kept, in their order. A target is
+-- reached at the crossing after which every later evaluation fulfils it; a crossing that does not last
+-- does not count. Its time is on the straight line from the last evaluation that missed it to the
+-- next. A loss that is not known missed it. Means and medians are over epochs >= 1. They are scalar
+-- subqueries on purpose: a query computes only the columns and the runs that it needs, and does not
+-- read the whole table of epochs.
 CREATE VIEW run_computed AS
 SELECT
 	r.id AS run_id,
@@ -114,20 +113,11 @@ FROM (SELECT *, CASE WHEN target_accuracy > 0 OR target_loss > 0 THEN (
 	LEFT JOIN epoch AS last ON last.run_id = r.id
 		AND last.epoch = (SELECT max(epoch) FROM epoch WHERE run_id = r.id);
 
--- These figures of runs that have ended, kept. Triggers delete rows that are no longer right; the next
--- process that opens the file to write adds missing ones. The figures of a run without a row here are
--- computed by each query.
-CREATE TABLE run_kept AS SELECT * FROM run_computed WHERE 0;
-CREATE INDEX run_kept_run ON run_kept (run_id);
-
 -- Keeps run_kept up to date: a change of a run's rows deletes its row, or computes it again.
 CREATE TRIGGER run_changed AFTER UPDATE ON run BEGIN
 	DELETE FROM run_kept WHERE run_id = OLD.id;
 	INSERT INTO run_kept SELECT * FROM run_computed
 	WHERE run_id = NEW.id AND NEW.status IN ('done', 'failed', 'diverged');
-END;
-CREATE TRIGGER run_deleted AFTER DELETE ON run BEGIN
-	DELETE FROM run_kept WHERE run_id = OLD.id;
 END;
 /* TRIGGERS */
 

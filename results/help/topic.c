@@ -235,14 +235,13 @@ static char *comment_above(const char *schema, const char *at)
 static void print_table(const struct help *p, const struct topic *t)
 {
 	const char *create = t->of;
-	bool view = strncmp(create, "CREATE VIEW", 11) == 0,
-	     query = view || create[strcspn(create, "(\n")] == '\n';
+	bool view = strncmp(create, "CREATE VIEW", 11) == 0;
 	char *above AUTOFREE = comment_above(database_schema(), create);
 	if (!p->roff)
 		fprintf(p->f, "%s %s of the database\n", view ? "view" : "table", t->name);
 	if (*above)
 		help_verbatim(p, above);
-	if (query) {
+	if (view) {
 		struct store *s AUTOCLOSE = sql_schema(); /* the schema's text has only the query */
 		char *columns AUTOFREE = NULL;
 		complain_if(sql_first(s, &columns,

@@ -363,23 +363,17 @@ static char *answer(const struct setup *u, const struct advise_options *o, const
 
 static char *advise(struct setup *u, const struct advise_options *o, int *status)
 {
-	char *folder AUTOFREE = NULL;
+	char *folder AUTOREMOVED = NULL;
 	struct output out;
+	TRY(folder_temporary("advise", &folder));
+	char *copy AUTOFREE = sentence("%s/copy.db", folder);
 	TRY(output_open(&out, "--out=", o->out));
-	char *wrong = folder_temporary("advise", &folder);
-	char *copy AUTOFREE = sentence("%s/copy.db", folder ? folder : "");
-	if (!wrong)
-		wrong = simulate(u, copy, o->jobs, status);
+	char *wrong = simulate(u, copy, o->jobs, status);
 	if (!wrong && *status == EXIT_INTERRUPTED) {
 		free(output_close(&out, sentence("%s", INTERRUPTED))); /* an older file remains */
-	} else {
-		if (!wrong)
-			wrong = answer(u, o, copy, out.f);
-		wrong = output_close(&out, wrong);
+		return NULL;
 	}
-	if (folder)
-		folder_remove(folder);
-	return wrong;
+	return output_close(&out, wrong ? wrong : answer(u, o, copy, out.f));
 }
 
 /* ---- The command --------------------------------------------------------- */

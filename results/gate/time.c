@@ -174,13 +174,11 @@ static char *time_cells(struct timing *t, FILE *f, int64_t *slower)
 
 int gate_time(struct store *s, FILE *f, const struct gate_options *o, int64_t *slower)
 {
-	char *self AUTOFREE = program_path(), *folder AUTOFREE = NULL;
+	char *self AUTOFREE = program_path(), *folder AUTOREMOVED = NULL;
 	char *wrong = folder_temporary("time", &folder);
 	struct timing t = {.store = s, .o = o, .self = self, .folder = folder};
-	if (!wrong) {
+	if (!wrong)
 		wrong = time_cells(&t, f, slower);
-		folder_remove(folder);
-	}
 	if (wrong)
 		return complain(wrong);
 	return t.interrupted ? EXIT_INTERRUPTED : EXIT_OK;

@@ -181,25 +181,18 @@ static char *print_imported(struct store *s, const char *path)
 	return NULL;
 }
 
-static char *import_from(const char *path, const char *copy, const struct import_options *o)
+static char *import(const char *path, const struct import_options *o)
 {
-	struct store *s AUTOCLOSE = NULL;
+	char *folder AUTOREMOVED = NULL;
+	struct store *s AUTOCLOSE = NULL; /* closed before the folder is removed */
+	TRY(check_other(path, o->db));
+	TRY(folder_temporary("import", &folder));
+	char *copy AUTOFREE = sentence("%s/copy.db", folder);
 	TRY(of_file(database_copy(path, copy)));
 	TRY(store_open(&s, o->db, STORE_WRITE));
 	char *origin AUTOFREE = must(realpath(path, NULL));
 	TRY(import_copy(s, copy, origin, o));
 	return print_imported(s, path);
-}
-
-static char *import(const char *path, const struct import_options *o)
-{
-	char *folder AUTOFREE = NULL;
-	TRY(check_other(path, o->db));
-	TRY(folder_temporary("import", &folder));
-	char *copy AUTOFREE = sentence("%s/copy.db", folder);
-	char *wrong = import_from(path, copy, o);
-	folder_remove(folder);
-	return wrong;
 }
 
 static char *run_import(void *options_given, struct arguments *a, int *status)

@@ -176,10 +176,9 @@ char *validate_report(const char *db, const char *label, const char *cells,
 		      const struct validate_flags *f, FILE *out, bool *past)
 {
 	struct store *s AUTOCLOSE = NULL;
-	struct report r = {.f = out};
+	struct report r = {.f = out, .format = format_of(f->format)};
 	struct verdict v;
 	double x[6];
-	CHECK(format_find(f->format, &r.format), "no format %s", f->format);
 	TRY(store_open(&s, db, STORE_READ));
 	TRY(sql_each(s, cells_sql, "ttr", label, cells, f->p90 / 100));
 	TRY(sql_reals(s, x, 6,

@@ -348,8 +348,7 @@ static char *answer(const struct setup *u, const struct advise_options *o, const
 		    FILE *f)
 {
 	struct store *s AUTOCLOSE = NULL;
-	enum format format;
-	CHECK(format_find(o->format, &format), "no format %s", o->format);
+	enum format format = format_of(o->format);
 	TRY(store_open(&s, copy, STORE_READ));
 	TRY(fill_cells(s, u));
 	TRY(database_selected(s, "INSERT INTO allowed SELECT id FROM run_summary", o->where,

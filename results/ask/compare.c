@@ -115,12 +115,11 @@ static char *compare(void *options_given, struct arguments *a, int *status)
 	const struct compare_options *o = options_given;
 	struct store *s AUTOCLOSE = NULL;
 	struct output out;
-	enum format format;
+	enum format format = format_of(o->format);
 	if (a->words != 2)
 		return sentence(
 			"give two, as in mvbench compare 1 2: each the number of a run, latest, "
 			"the name of a configuration (mvbench table), or a label");
-	CHECK(format_find(o->format, &format), "no format %s", o->format);
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(choose(s, &o->select, a->word));
 	TRY(sql_each(s, compare_sql, ""));

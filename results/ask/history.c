@@ -328,11 +328,10 @@ static char *history(void *options_given, struct arguments *a, int *status)
 	const struct figure_of_run *figure;
 	struct store *s AUTOCLOSE = NULL;
 	struct output out;
-	enum format format;
+	enum format format = format_of(o->format);
 	if (a->words > 1)
 		return sentence("%s: one configuration at a time; put a name with blanks in quotes",
 				a->word[1]);
-	CHECK(format_find(o->format, &format), "no format %s", o->format);
 	TRY(figure_find("--figure=", o->figure, &figure));
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(choose(s, &o->select, a->words ? a->word[0] : NULL, false,

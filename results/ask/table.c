@@ -335,7 +335,7 @@ static char *table(void *options_given, struct arguments *a, int *status)
 	struct column *columns AUTOFREE = NULL;
 	struct store *s AUTOCLOSE = NULL;
 	struct output out;
-	enum format format;
+	enum format format = format_of(o->format);
 	if (a->words > 0)
 		return sentence("\"%s\" is not understood: conditions are given with --where, "
 				"files with --db",
@@ -346,7 +346,6 @@ static char *table(void *options_given, struct arguments *a, int *status)
 				"--tuned: each row is compared only with its default; leave --%s "
 				"out",
 				untuned[i]);
-	CHECK(format_find(o->format, &format), "no format %s", o->format);
 	TRY(columns_choose(all, o->columns, &columns));
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(database_choose(s, o->select.where, o->select.label, strcmp(o->busy, "keep") == 0));

@@ -13,14 +13,6 @@
 /* Calls f with the address of a variable when its block ends: struct settings all
  * ENDS_WITH(settings_free) = ...; the variable has to be initialised. */
 #define ENDS_WITH(f) __attribute__((cleanup(f)))
-/* Returns the first of two errors, and frees the second. */
-static inline char *first_wrong(char *wrong, char *late)
-{
-	if (wrong)
-		free(late);
-	return wrong ? wrong : late;
-}
-
 /* Closes an output that was printed with this result, which it returns. An error is a failure. */
 static inline char *output_end(struct output *out, char *wrong, int *status)
 {
@@ -118,8 +110,7 @@ char *store_count_live(struct store *s, int64_t *n);
 char *store_fail(struct store *s, int64_t id, const char *reason);
 
 enum format { FORMAT_TEXT, FORMAT_MARKDOWN, FORMAT_CSV, FORMAT_JSON };
-/* text: NULL or one of the names; false when unknown. */
-bool format_find(const char *text, enum format *out);
+enum format format_of(const char *name); /* "text", "markdown", "csv" or "json" */
 
 /* Runs one SELECT with `count` text parameters (?1, ?2, ...) and prints the rows: an aligned table,
  * markdown, RFC 4180 CSV, or one JSON object a row. NULL or a sentence. rows may be NULL. */

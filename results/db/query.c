@@ -12,24 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const format_names[] = {
-	[FORMAT_TEXT] = "text",
-	[FORMAT_MARKDOWN] = "markdown",
-	[FORMAT_CSV] = "csv",
-	[FORMAT_JSON] = "json",
-};
-
-bool format_find(const char *text, enum format *out)
+enum format format_of(const char *name)
 {
-	*out = FORMAT_TEXT;
-	if (!text)
-		return true;
-	for (size_t i = 0; i < sizeof(format_names) / sizeof(*format_names); i++)
-		if (strcmp(text, format_names[i]) == 0) {
-			*out = (enum format)i;
-			return true;
-		}
-	return false;
+	static const char *const names[] = {"text", "markdown", "csv", "json"};
+	size_t i = 0;
+	while (i < sizeof names / sizeof *names && strcmp(name, names[i]) != 0)
+		i++;
+	CHECK(i < sizeof names / sizeof *names, "no format %s", name);
+	return (enum format)i;
 }
 
 /* ---- Text ---------------------------------------------------------------- */

@@ -54,8 +54,9 @@ static char *print_junit(struct store *s, FILE *f, const char *name, const struc
 char *gate_print(struct store *s, FILE *f, const char *format, const char *name,
 		 struct gate_count *count)
 {
-	enum format printed;
-	bool junit = !format_find(format, &printed), json = printed == FORMAT_JSON;
+	bool junit = strcmp(format, "junit") == 0;
+	enum format printed = junit ? FORMAT_TEXT : format_of(format);
+	bool json = printed == FORMAT_JSON;
 	double n[6];
 	TRY(sql_change(s, json ? cells_sql : lines_sql, "t", name));
 	TRY(sql_reals(s, n, 6, count_sql, ""));

@@ -98,11 +98,9 @@ static void measure(void *self, struct worker *w, const float *step_s, size_t n)
 	struct benching *b = self;
 	(void)step_s, (void)n;
 	struct bench_rows rows = {.n = 0};
-	enum format format;
-	format_find(b->flags->format, &format);
 	bench_comm(w, b->flags, b->config->harness.transport, &rows);
 	if (w->rank == 0)
-		b->wrong = print_and_check(&rows, format);
+		b->wrong = print_and_check(&rows, format_of(b->flags->format));
 	free(rows.row);
 }
 

@@ -487,11 +487,10 @@ static char *command(void *options, struct arguments *a, int *status)
 	struct config config ENDS_WITH(config_fini) = {.strings = NULL};
 	struct status_page *page = status_of_launcher();
 	bool worker = (page || platform_under_launcher()) && !flags->dry_run;
-	enum format format = FORMAT_TEXT;
+	enum format format = format_of(flags->format);
 	char *wrong = configure(&config, a);
 	if (!wrong)
 		wrong = wrong_world(&config, page, worker, flags->dry_run);
-	format_find(flags->format, &format);
 	if (!wrong && worker)
 		*status = work(&config, page, format);
 	else if (!wrong && world_is_virtual)

@@ -89,9 +89,6 @@ TEST(sql_errors_are_reported_and_rolled_back)
 	wrong = sql_done(&q);
 	ck_assert_msg(wrong && strstr(wrong, "nowhere"), "%s", wrong);
 	free(wrong);
-	wrong = first_wrong(sentence("first"), sentence("second"));
-	ck_assert_str_eq(wrong, "first");
-	free(wrong);
 }
 
 CASE("files", .set_up = folder_new, .tear_down = folder_free);

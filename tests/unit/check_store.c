@@ -1354,12 +1354,10 @@ TEST(query_formats_are_exact)
 
 TEST(format_names_are_found)
 {
-	enum format f;
-	ck_assert(format_find(NULL, &f) && f == FORMAT_TEXT);
-	ck_assert(format_find("markdown", &f) && f == FORMAT_MARKDOWN);
-	ck_assert(format_find("csv", &f) && f == FORMAT_CSV);
-	ck_assert(format_find("json", &f) && f == FORMAT_JSON);
-	ck_assert(!format_find("xml", &f));
+	ck_assert_int_eq(format_of("text"), FORMAT_TEXT);
+	ck_assert_int_eq(format_of("markdown"), FORMAT_MARKDOWN);
+	ck_assert_int_eq(format_of("csv"), FORMAT_CSV);
+	ck_assert_int_eq(format_of("json"), FORMAT_JSON);
 }
 
 TEST(queries_other_than_select_are_refused)

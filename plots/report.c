@@ -214,14 +214,8 @@ static char *put_warnings(struct report *p)
 
 static char *put_facts(struct report *p, const struct report_options *o)
 {
-	static const char *const names[][2] = {{"runs", "runs"},
-					       {"configurations", "configurations"},
-					       {"first", "first started"},
-					       {"last", "last finished"},
-					       {"machines", "measured on"}};
-	struct sql q AUTODONE = sql_select(p->s, "SELECT * FROM report_facts", "");
-	if (!sql_next(&q))
-		return sql_done(&q);
+	struct sql q AUTODONE =
+		sql_select(p->s, "SELECT name, value FROM report_fact WHERE value <> ''", "");
 	page_print(p, "<dl><dt>database</dt><dd><code>%s</code></dd>\n", o->select.db);
 	if (*o->select.where)
 		page_print(p, "<dt>only runs where</dt><dd><code>%s</code></dd>\n",
@@ -229,12 +223,10 @@ static char *put_facts(struct report *p, const struct report_options *o)
 	if (*o->select.label)
 		page_print(p, "<dt>only runs with label</dt><dd><code>%s</code></dd>\n",
 			   o->select.label);
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (*cell_text(&q, names[i][0]))
-			page_print(p, "<dt>%s</dt><dd>%s</dd>\n", names[i][1],
-				   cell_text(&q, names[i][0]));
+	while (sql_next(&q))
+		page_print(p, "<dt>%s</dt><dd>%s</dd>\n", sql_text(&q, 0), sql_text(&q, 1));
 	fputs("</dl>\n", p->f);
-	return NULL;
+	return sql_done(&q);
 }
 
 static void put_top(struct report *p, const struct report_options *o)

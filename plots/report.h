@@ -22,7 +22,8 @@ struct pictures {
 	size_t n;
 };
 
-/* Draws every figure that has data. If one fails, prints the error and leaves it out. */
+/* Draws every figure that has data. If one fails, prints the error and leaves it out. The pictures
+ * refer to fs. */
 int pictures_draw(struct store *s, const struct figures *fs, struct pictures *ps);
 /* Writes those of this workload. */
 void pictures_put(struct report *p, const struct pictures *ps, const char *workload);

@@ -55,7 +55,8 @@ double cell_number(const struct sql *q, const char *name)
 /* ---- Figures ------------------------------------------------------------- */
 
 struct picture {
-	char *workload, *name, *summary, *svg;
+	const struct figure *figure;
+	char *workload, *svg;
 };
 
 static void take_picture(void *ctx, const struct figure *f, const char *workload, const char *file)
@@ -63,11 +64,7 @@ static void take_picture(void *ctx, const struct figure *f, const char *workload
 	struct pictures *ps = ctx;
 	char *svg = text_read(file);
 	if (svg)
-		APPEND(ps->picture, ps->n,
-		       (struct picture){.workload = must(strdup(workload)),
-					.name = must(strdup(f->name)),
-					.summary = must(strdup(f->summary)),
-					.svg = svg});
+		APPEND(ps->picture, ps->n, (struct picture){f, must(strdup(workload)), svg});
 }
 
 int pictures_draw(struct store *s, const struct figures *fs, struct pictures *ps)
@@ -88,8 +85,6 @@ void pictures_free(struct pictures *ps)
 {
 	for (size_t i = 0; i < ps->n; i++) {
 		free(ps->picture[i].workload);
-		free(ps->picture[i].name);
-		free(ps->picture[i].summary);
 		free(ps->picture[i].svg);
 	}
 	free(ps->picture);
@@ -115,10 +110,10 @@ void pictures_put(struct report *p, const struct pictures *ps, const char *workl
 			continue;
 		fputs(any ? "" : "<h3>Figures</h3>\n<div class=\"figures\">\n", p->f);
 		any = true;
-		page_print(p, "<figure><img alt=\"%s\" src=\"", at->summary);
+		page_print(p, "<figure><img alt=\"%s\" src=\"", at->figure->summary);
 		put_source(p->f, at->svg);
 		page_print(p, "\">\n<figcaption>%s <code>%s</code></figcaption></figure>\n",
-			   at->summary, at->name);
+			   at->figure->summary, at->figure->name);
 	}
 	fputs(any ? "</div>\n" : "", p->f);
 }

@@ -27,8 +27,8 @@ void gate_cell(const struct config *c, char hex[17]);
 
 /* ---- Baselines: each NULL or a sentence ---- */
 
-char *baseline_name(const char *option, const char *name); /* is it a valid name? */
-char *baseline_clear(struct store *s, const char *name);   /* deletes all its rows */
+char *baseline_name(const char *name);                   /* of --save: is it a valid name? */
+char *baseline_clear(struct store *s, const char *name); /* deletes all its rows */
 /* NULL, or a sentence: there is no such baseline, with the names of those that exist. */
 char *baseline_find(struct store *s, const char *option, const char *name);
 /* The modes of check that make no runs. */
@@ -40,8 +40,8 @@ char *baseline_import(struct store *s, const struct gate_options *o);
 
 /* ---- The runs that are compared ---- */
 
-struct gate_count {
-	int64_t cells, failed, better, identical, unsure, runs;
+struct gate_count { /* columns of count_sql (print.c) */
+	double cells, failed, better, identical, unsure, runs;
 };
 
 struct check {

@@ -31,11 +31,9 @@ TEXT_FILE(table_runs_sql, "results/share/table_runs.sql");
 static const struct {
 	const char *name, *table;
 } tables[] = {
-	{"options", "run_option"}, {"epochs", "epoch"},
-	{"ranks", "rank_epoch"},   {"evaluations", "evaluation"},
-	{"shards", "shard"},       {"staleness", "staleness"},
-	{"values", "epoch_value"}, {"arrivals", "arrival"},
-	{"events", "event"},       {"places", "rank"},
+	{"options", "run_option"},     {"epochs", "epoch"},     {"ranks", "rank_epoch"},
+	{"evaluations", "evaluation"}, {"shards", "shard"},     {"staleness", "staleness"},
+	{"values", "epoch_value"},     {"arrivals", "arrival"}, {"events", "event"},
 };
 
 static char *run_export(void *options_given, struct arguments *rest, int *status)

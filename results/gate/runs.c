@@ -95,10 +95,7 @@ static char *read_seeds(struct check *c)
 {
 	const char *list = c->o->seeds;
 	char *wrong AUTOFREE = *list ? axis_read(&c->seeds, "seed", list) : NULL;
-	if (!wrong)
-		return NULL;
-	c->seeds = (struct axis){.n = 0};
-	return sentence("--seeds=%s: %s", list, wrong);
+	return wrong ? sentence("--seeds=%s: %s", list, wrong) : NULL;
 }
 
 /* Fills table wanted: each run of the baseline; or, with --seeds, each cell with each of these

@@ -148,43 +148,34 @@ static char *put_runs(struct report *p, const char *place, int each, int runs)
 	return NULL;
 }
 
+/* q: place, name, summary, runs, and the run whose command is shown. */
 static char *put_details(struct report *p, const struct sql *q, int each)
 {
-	int runs = (int)cell_number(q, "runs"), n = (int)cell_number(q, "n");
-	double target = cell_number(q, "target_accuracy");
-	page_print(p, "<details id=\"c%s\"><summary>%s <span>%d of %d runs finished",
-		   cell_text(q, "place"), cell_text(q, "name"), n, runs);
-	double loss = cell_number(q, "target_loss");
-	if (target > 0 && n > 0)
-		fprintf(p->f, "; %.0f reached %.4g %%", cell_number(q, "reached"), 100 * target);
-	else if (loss > 0 && n > 0)
-		fprintf(p->f, "; %.0f reached a loss of %.4g", cell_number(q, "reached"), loss);
-	fputs("</span></summary><div>\n", p->f);
-	put_command(p, (int64_t)cell_number(q, "example"));
-	TRY(put_runs(p, cell_text(q, "place"), each, runs));
+	const char *place = sql_text(q, 0);
+	page_print(p, "<details id=\"c%s\"><summary>%s <span>%s</span></summary><div>\n", place,
+		   sql_text(q, 1), sql_text(q, 2));
+	put_command(p, sql_int(q, 4));
+	TRY(put_runs(p, place, each, (int)sql_int(q, 3)));
 	fputs("</div></details>\n", p->f);
 	return NULL;
 }
 
 /* ---- Sections --------------------------------------------------------------- */
 
+/* q: a row of report_workload. */
 static char *put_workload(struct report *p, const struct sql *q, const struct pictures *ps,
 			  int each)
 {
-	const char *workload = cell_text(q, "workload"), *number = cell_text(q, "number");
-	int n = (int)cell_number(q, "configurations");
+	const char *workload = sql_text(q, 1), *number = sql_text(q, 0);
 	char *label AUTOFREE = sentence("Configurations of %s", workload);
 	char *shown AUTOFREE = sentence(
 		"(SELECT * FROM report_configuration WHERE workload = (SELECT workload FROM "
 		"report_workload WHERE number = %s) ORDER BY place LIMIT %d)",
 		number, CONFIGURATIONS_MAX);
-	char *sql AUTOFREE = sentence("SELECT * FROM %s", shown);
-	page_print(p, "<section><h2 id=\"w%s\">%s</h2>\n", number, workload);
-	page_print(p, "<p class=\"soft\">%s configurations, %s runs",
-		   cell_text(q, "configurations"), cell_text(q, "runs"));
-	page_print(p, "; %s parameters, %s training samples.", cell_text(q, "params"),
-		   cell_text(q, "train_size"));
-	if (n > CONFIGURATIONS_MAX)
+	char *sql AUTOFREE = sentence("SELECT place, name, summary, runs, example FROM %s", shown);
+	page_print(p, "<section><h2 id=\"w%s\">%s</h2>\n<p class=\"soft\">%s", number, workload,
+		   sql_text(q, 3));
+	if (sql_int(q, 2) > CONFIGURATIONS_MAX)
 		page_print(p, " The first %d configurations are shown: --where chooses others.",
 			   CONFIGURATIONS_MAX);
 	fputs("</p>\n", p->f);
@@ -274,8 +265,7 @@ static char *put_page(struct report *p, const struct report_options *o, const st
 				     "run`.");
 	fputs("<nav aria-label=\"Sections\">\n", p->f);
 	while (sql_next(&q))
-		page_print(p, "<a href=\"#w%s\">%s</a>\n", cell_text(&q, "number"),
-			   cell_text(&q, "workload"));
+		page_print(p, "<a href=\"#w%s\">%s</a>\n", sql_text(&q, 0), sql_text(&q, 1));
 	fputs(configurations ? "<a href=\"#provenance\">Provenance</a>\n" : "", p->f);
 	fputs("</nav>\n", p->f);
 	TRY(put_warnings(p));

@@ -13,9 +13,6 @@ struct report {
 
 /* printf that escapes every %s (text_xml); supports only %s, %d and %%. */
 void page_print(struct report *p, const char *fmt, ...);
-/* The column of this name; "" and NaN for NULL. */
-const char *cell_text(const struct sql *q, const char *name);
-double cell_number(const struct sql *q, const char *name);
 
 struct pictures {
 	struct picture *picture;

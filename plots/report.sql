@@ -38,6 +38,10 @@ SELECT row_number() OVER (ORDER BY g.workload, g.workers, g.strategy, g.servers,
 	s.staleness_mean AS stale, iif(reached + missed, ifnull(s.time_to_accuracy, 9e999), NULL) AS target,
 	iif(reached + missed > 1, ifnull(s.time_to_accuracy_low, 9e999), NULL) AS target_low,
 	iif(reached + missed > 1, ifnull(s.time_to_accuracy_high, 9e999), NULL) AS target_high,
+	printf('%d of %d runs finished', s.n, runs) || CASE
+		WHEN s.n > 0 AND g.target_accuracy > 0 THEN printf('; %d reached %.4g %%', reached, 100 * g.target_accuracy)
+		WHEN s.n > 0 AND g.target_loss > 0 THEN printf('; %d reached a loss of %.4g', reached, g.target_loss)
+		ELSE '' END AS summary,
 	nullif(ltrim(iif(failed, ', <span class="bad">' || failed || ' failed</span>', '')
 		|| iif(diverged, ', <span class="bad">' || diverged || ' diverged</span>', '')
 		|| iif(unfinished, ', <span class="bad">' || unfinished || ' unfinished</span>', ''), ', '), '') AS misses
@@ -90,9 +94,9 @@ UNION ALL SELECT 'measured on', group_concat(machine, '; ')
 FROM (SELECT DISTINCT machine FROM report_run ORDER BY machine LIMIT 8);
 
 CREATE TEMP VIEW report_workload AS
-SELECT row_number() OVER (ORDER BY workload) AS number, workload, sum(runs) AS runs, count(*) AS configurations,
-	iif(min(params) = max(params), max(params), min(params) || ' to ' || max(params)) AS params,
-	max(train_size) AS train_size
+SELECT row_number() OVER (ORDER BY workload) AS number, workload, count(*) AS configurations,
+	printf('%d configurations, %d runs; %s parameters, %s training samples.', count(*), sum(runs),
+		iif(min(params) = max(params), max(params), min(params) || ' to ' || max(params)), max(train_size)) AS text
 FROM report_configuration GROUP BY workload ORDER BY workload;
 
 -- The runs with a small line chart of accuracy, or loss, by epoch: every k-th point, 40 at most, and the last one.

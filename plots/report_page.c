@@ -31,27 +31,6 @@ void page_print(struct report *p, const char *fmt, ...)
 	va_end(args);
 }
 
-/* ---- Queries ------------------------------------------------------------- */
-
-static int column(const struct sql *q, const char *name)
-{
-	for (int i = 0; i < sql_columns(q); i++)
-		if (strcmp(sql_name(q, i), name) == 0)
-			return i;
-	CHECK(false, "plots/report.sql gives no column %s", name);
-	return -1;
-}
-
-const char *cell_text(const struct sql *q, const char *name)
-{
-	return sql_text(q, column(q, name));
-}
-
-double cell_number(const struct sql *q, const char *name)
-{
-	return sql_real(q, column(q, name));
-}
-
 /* ---- Figures ------------------------------------------------------------- */
 
 struct picture {

@@ -47,16 +47,19 @@ static void put_options(FILE *f, const char *owner, const struct option *table)
 struct kind {
 	FILE *f;
 	const char *kind;
-	bool any;
 };
 
 static void put_name(void *ctx, const struct choice *e)
 {
-	struct kind *k = ctx;
-	if (strcmp(e->kind, k->kind) != 0)
-		return;
-	put_word(k->f, strncmp(e->name, "sim:", 4) == 0 ? e->name + 4 : e->name);
-	k->any = true;
+	const struct kind *k = ctx;
+	if (strcmp(e->kind, k->kind) == 0)
+		put_word(k->f, strncmp(e->name, "sim:", 4) == 0 ? e->name + 4 : e->name);
+}
+
+static void put_commands(FILE *f)
+{
+	for (const struct command *const *c = commands; *c; c++)
+		put_word(f, (*c)->name);
 }
 
 static bool ends_in(const char *text, const char *end)
@@ -75,40 +78,31 @@ static void put_choices(FILE *f, const char *text, size_t n)
 	}
 }
 
-/* The values that an option can have, from its type, its unit or the plug-ins that it chooses.
- * false: not known. */
-static bool put_values(FILE *f, const struct option *o)
+/* The values that an option can have, from its type, its unit or the plug-ins that it chooses. */
+static void put_values(FILE *f, const struct option *o)
 {
 	const char *dot = strrchr(o->name, '.');
-	struct kind names = {.f = f, .kind = dot ? dot + 1 : o->name};
-	if (o->type == OPT_CHOICE) {
+	if (o->type == OPT_CHOICE)
 		put_choices(f, o->choices, strlen(o->choices));
-		return true;
-	}
-	if (o->type == OPT_BOOL) {
+	else if (o->type == OPT_BOOL)
 		fputs(" true false", f);
-		return true;
-	}
-	if (ends_in(o->help, "[file]") || ends_in(o->help, "[folder]") ||
-	    ends_in(o->help, "[path]")) {
+	else if (ends_in(o->help, "[file]") || ends_in(o->help, "[folder]") ||
+		 ends_in(o->help, "[path]"))
 		fputs(" @file", f);
-		return true;
-	}
-	if (ends_in(o->help, "[command]"))
-		for (const struct command *const *c = commands; *c; c++)
-			put_word(f, (*c)->name);
+	else if (ends_in(o->help, "[command]"))
+		put_commands(f);
 	else
-		catalogue_each(put_name, &names);
-	return names.any || ends_in(o->help, "[command]");
+		catalogue_each(put_name, &(struct kind){f, dot ? dot + 1 : o->name});
 }
 
+/* Without known values, an option has no row. */
 static void value_rows(FILE *f, const char *command, const char *owner, const struct option *table)
 {
 	for (const struct option *o = table; o && o->name; o++) {
 		struct text t;
-		bool any = put_values(text_open(&t), o);
+		put_values(text_open(&t), o);
 		char *words AUTOFREE = text_close(&t);
-		if (any)
+		if (*words)
 			fprintf(f, "\t['values %s %s%s%s']='%s'\n", command, owner ? owner : "",
 				owner ? "." : "", o->name, words);
 	}
@@ -174,11 +168,11 @@ static void plugin_rows(void *ctx, const struct choice *e)
 
 void completion_bash(FILE *f)
 {
-	fputs("# Completes the words of mvbench in bash. Made by: mvbench help --completion=bash\n\n"
+	fputs("# Completes the words of mvbench in bash. Made by: mvbench help "
+	      "--completion=bash\n\n"
 	      "declare -gA _mvbench_table=(\n\t['words']='",
 	      f);
-	for (const struct command *const *c = commands; *c; c++)
-		put_word(f, (*c)->name);
+	put_commands(f);
 	fputs(" --help --version'\n", f);
 	for (const struct command *const *c = commands; *c; c++)
 		command_rows(f, *c);

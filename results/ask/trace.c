@@ -168,20 +168,17 @@ static char *export_named(const struct arguments *a, const struct trace_options 
 	struct select of = {DATABASE, o->where, ""};
 	for (size_t i = 0; i < a->options; i++) {
 		const struct setting *given = &a->option[i];
-		const char *value = given->value ? given->value : "";
-		if (strcmp(given->name, "label") == 0 && strcmp(a->word[0], "latest") == 0)
-			of.label = value;
-		else if (strcmp(given->name, "db") != 0)
+		bool db = strcmp(given->name, "db") == 0,
+		     label = strcmp(given->name, "label") == 0 && strcmp(a->word[0], "latest") == 0;
+		if (!db && !label)
 			return sentence(
 				"--%s: run %s is recorded already; leave the option out, or "
 				"the run",
 				given->name, a->word[0]);
-		else if (!*value)
-			return sentence("--db=: give the name of a file, as in "
-					"--db=" DATABASE);
-		else
-			of.db = value;
+		*(db ? &of.db : &of.label) = given->value ? given->value : "";
 	}
+	if (!*of.db)
+		return sentence("--db=: give the name of a file, as in --db=" DATABASE);
 	return export(&of, a->word[0], o);
 }
 

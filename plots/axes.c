@@ -35,25 +35,18 @@ static void names_fini(struct names *all)
 
 static char *names_read(struct store *s, struct names *all)
 {
-	static const char *const internal[] = {"config_key", "compare_key", "config_hash"};
-	struct sql columns AUTODONE = sql_select(s, "SELECT * FROM run_summary LIMIT 0", "");
-	for (int i = 0; i < sql_columns(&columns); i++) {
-		bool hidden = false;
-		for (size_t k = 0; k < sizeof internal / sizeof *internal; k++)
-			hidden |= strcmp(sql_name(&columns, i), internal[k]) == 0;
-		if (!hidden)
-			APPEND(all->name, all->n, must(strdup(sql_name(&columns, i))));
-	}
-	APPEND(all->name, all->n, must(strdup("speedup")));
-	all->columns = all->n;
-	struct sql keys AUTODONE = sql_select(
+	struct sql q AUTODONE = sql_select(
 		s,
-		"SELECT DISTINCT e.key FROM (SELECT DISTINCT config_key FROM run_summary) CROSS "
-		"JOIN json_each(config_key) AS e ORDER BY 1",
+		"SELECT name, 1 FROM pragma_table_info('run_summary') WHERE name NOT IN "
+		"('config_key', 'compare_key', 'config_hash') UNION ALL SELECT 'speedup', 1 UNION "
+		"ALL SELECT * FROM (SELECT DISTINCT e.key, 0 FROM (SELECT DISTINCT config_key FROM "
+		"run_summary) CROSS JOIN json_each(config_key) AS e ORDER BY 1)",
 		"");
-	while (sql_next(&keys))
-		APPEND(all->name, all->n, sql_copy(&keys, 0));
-	return sql_done(&keys);
+	while (sql_next(&q)) {
+		APPEND(all->name, all->n, sql_copy(&q, 0));
+		all->columns += sql_int(&q, 1) != 0;
+	}
+	return sql_done(&q);
 }
 
 /* NULL, or a sentence: the option ("--x=") names no column. */

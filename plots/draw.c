@@ -488,7 +488,7 @@ static int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 int draw_figures(struct drawing *d, const struct figure *const *wanted, size_t n, bool explain)
 {
 	int first = EXIT_OK;
-	char *scratch AUTOFREE = NULL, *wrong = folder_temporary("plot", &scratch);
+	char *scratch AUTOREMOVED = NULL, *wrong = folder_temporary("plot", &scratch);
 	if (wrong)
 		return complain(wrong);
 	d->scratch = scratch;
@@ -496,6 +496,5 @@ int draw_figures(struct drawing *d, const struct figure *const *wanted, size_t n
 		int status = draw_figure(d, wanted[i], explain);
 		first = first == EXIT_OK || status == EXIT_USER ? status : first;
 	}
-	folder_remove(scratch);
 	return first;
 }

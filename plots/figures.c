@@ -20,38 +20,29 @@ static char *comment_line(const char **text)
 	return must(strndup(line, n));
 }
 
-static void figure_fini(struct figure *f)
-{
-	free(f->name);
-	free(f->folder);
-	free(f->summary);
-	free(f->needs);
-}
-
 void figures_fini(struct figures *fs)
 {
-	for (size_t i = 0; i < fs->n; i++)
-		figure_fini(&fs->figure[i]);
+	for (size_t i = 0; i < fs->n; i++) {
+		free(fs->figure[i].name);
+		free(fs->figure[i].folder);
+		free(fs->figure[i].summary);
+		free(fs->figure[i].needs);
+	}
 	free(fs->figure);
 	free(fs->folder);
 	free(fs->own);
 	*fs = (struct figures){.folder = NULL};
 }
 
-/* A place in the list: that of the figure with this name, which it replaces, or a new one. */
-static struct figure *place_of(struct figures *fs, const char *name, size_t length)
+static const struct figure *figure_named(const struct figures *fs, const char *name)
 {
-	for (size_t i = 0; i < fs->n; i++)
-		if (strlen(fs->figure[i].name) == length &&
-		    strncmp(fs->figure[i].name, name, length) == 0) {
-			figure_fini(&fs->figure[i]);
-			return &fs->figure[i];
-		}
-	fs->figure = must(realloc(fs->figure, (fs->n + 1) * sizeof(*fs->figure)));
-	return &fs->figure[fs->n++];
+	size_t i = 0;
+	while (i < fs->n && strcmp(fs->figure[i].name, name) != 0)
+		i++;
+	return i < fs->n ? &fs->figure[i] : NULL;
 }
 
-/* Adds the names in a folder that have both files. False and errno if it cannot be read. */
+/* Adds the new names in a folder that have both files. False and errno if it cannot be read. */
 static bool add_folder(struct figures *fs, const char *folder, bool own)
 {
 	DIR *dir = opendir(folder);
@@ -62,17 +53,16 @@ static bool add_folder(struct figures *fs, const char *folder, bool own)
 		if (n < 5 || strcmp(e->d_name + n - 4, ".sql") != 0 || e->d_name[0] == '.' ||
 		    strcmp(e->d_name, "style.sql") == 0)
 			continue;
-		char *sql AUTOFREE = sentence("%s/%s", folder, e->d_name);
-		char *text AUTOFREE = text_read(sql);
-		char *gp AUTOFREE = sentence("%s/%.*s.gp", folder, (int)n - 4, e->d_name);
+		char *name AUTOFREE = must(strndup(e->d_name, n - 4));
+		char *sql AUTOFREE = sentence("%s/%s.sql", folder, name);
+		char *gp AUTOFREE = sentence("%s/%s.gp", folder, name);
+		char *text AUTOFREE = figure_named(fs, name) ? NULL : text_read(sql);
 		if (text && access(gp, R_OK) == 0) {
 			const char *at = text;
-			struct figure *f = place_of(fs, e->d_name, n - 4);
-			*f = (struct figure){.name = must(strndup(e->d_name, n - 4)),
-					     .folder = must(strdup(folder)),
-					     .own = own};
-			f->summary = comment_line(&at);
-			f->needs = comment_line(&at);
+			char *summary = comment_line(&at);
+			APPEND(fs->figure, fs->n,
+			       (struct figure){must(strdup(name)), must(strdup(folder)), summary,
+					       comment_line(&at), own});
 		}
 	}
 	closedir(dir);
@@ -101,13 +91,13 @@ char *figures_init(struct figures *fs, const char *own)
 		fs->own = realpath(own, NULL);
 	if (!fs->own)
 		fs->own = given ? must(strdup(own)) : own_folder();
-	if (!fs->folder || !add_folder(fs, fs->folder, false))
-		return sentence("the folder `plots` with the figures is missing: it belongs next "
-				"to the program's build folder, or in ../share/mvbench");
 	if (!add_folder(fs, fs->own, true) && given)
 		return sentence("--figures=%s: cannot read this folder: %s; give a folder with "
 				"NAME.sql and NAME.gp",
 				own, strerror(errno));
+	if (!fs->folder || !add_folder(fs, fs->folder, false))
+		return sentence("the folder `plots` with the figures is missing: it belongs next "
+				"to the program's build folder, or in ../share/mvbench");
 	if (fs->n)
 		qsort(fs->figure, fs->n, sizeof(*fs->figure), by_name);
 	return NULL;
@@ -147,13 +137,11 @@ static char *half(const char *folder, const char *name)
 char *figures_find(const struct figures *fs, const char *name, const struct figure **found)
 {
 	const char **names AUTOFREE = must(calloc(fs->n + 1, sizeof(*names)));
-	for (size_t i = 0; i < fs->n; i++) {
-		names[i] = fs->figure[i].name;
-		*found = &fs->figure[i];
-		if (strcmp(name, names[i]) == 0)
-			return NULL;
-	}
+	if ((*found = figure_named(fs, name)))
+		return NULL;
 	TRY(half(fs->own, name));
+	for (size_t i = 0; i < fs->n; i++)
+		names[i] = fs->figure[i].name;
 	return no_such("figure", "", name, names, fs->n, "`mvbench plot --list` names them");
 }
 

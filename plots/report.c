@@ -6,10 +6,12 @@
  * Content-Security-Policy ensures that: it runs only the script with the given hash. The page
  * states what it leaves out. The same database gives the same page.
  */
-#include "plots/report.h"
+#include "plots/plot.h"
 #include "results/ask/ask.h"
 #include "results/db/column.h"
 
+#include <ctype.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,6 +118,106 @@ static const struct column provenance_columns[] = {
 	{.name = NULL},
 };
 
+/* ---- The page ---------------------------------------------------------------- */
+
+struct picture {
+	const struct figure *figure;
+	char *workload, *svg;
+};
+
+struct report {
+	FILE *f;
+	struct store *s;
+	struct picture *picture;
+	size_t pictures;
+};
+
+static void report_fini(struct report *p)
+{
+	for (size_t i = 0; i < p->pictures; i++) {
+		free(p->picture[i].workload);
+		free(p->picture[i].svg);
+	}
+	free(p->picture);
+}
+
+/* printf that escapes every %s (text_xml), such as text from the database; supports only %s, %d and
+ * %%. */
+static void page_print(struct report *p, const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	for (; *fmt; fmt++) {
+		if (*fmt != '%') {
+			fputc(*fmt, p->f);
+			continue;
+		}
+		fmt++;
+		if (*fmt == 's')
+			text_xml(p->f, va_arg(args, const char *));
+		else if (*fmt == 'd')
+			fprintf(p->f, "%d", va_arg(args, int));
+		else
+			fputc('%', p->f);
+	}
+	va_end(args);
+}
+
+/* ---- Figures ----------------------------------------------------------------- */
+
+static void take_picture(void *ctx, const struct figure *f, const char *workload, const char *file)
+{
+	struct report *p = ctx;
+	char *svg = text_read(file);
+	if (svg)
+		APPEND(p->picture, p->pictures, (struct picture){f, must(strdup(workload)), svg});
+}
+
+/* Draws every figure that has data, as SVG, and keeps it until the section of its workload. If one
+ * fails, prints the error and leaves it out. */
+static int pictures_draw(struct report *p, const struct figures *fs)
+{
+	const struct figure **all AUTOFREE = must(calloc(fs->n + 1, sizeof(*all)));
+	struct drawing d = {.store = p->s,
+			    .style = fs->folder,
+			    .format = "svg",
+			    .title = "",
+			    .take = take_picture,
+			    .ctx = p};
+	for (size_t i = 0; i < fs->n; i++)
+		all[i] = &fs->figure[i];
+	return draw_figures(&d, all, fs->n, false);
+}
+
+/* Writes an SVG file as the source of an image. */
+static void put_source(FILE *f, const char *svg)
+{
+	fputs("data:image/svg+xml,", f);
+	for (; *svg; svg++)
+		if (isalnum((unsigned char)*svg) || strchr(" !()*+,-./:;=_", *svg))
+			fputc(*svg, f);
+		else
+			fprintf(f, "%%%02X", (unsigned char)*svg);
+}
+
+/* Writes those of this workload. */
+static void pictures_put(struct report *p, const char *workload)
+{
+	bool any = false;
+	for (size_t i = 0; i < p->pictures; i++) {
+		const struct picture *at = &p->picture[i];
+		if (strcmp(at->workload, workload) != 0)
+			continue;
+		fputs(any ? "" : "<h3>Figures</h3>\n<div class=\"figures\">\n", p->f);
+		any = true;
+		page_print(p, "<figure><img alt=\"%s\" src=\"", at->figure->summary);
+		put_source(p->f, at->svg);
+		page_print(p, "\">\n<figcaption>%s <code>%s</code></figcaption></figure>\n",
+			   at->figure->summary, at->figure->name);
+	}
+	fputs(any ? "</div>\n" : "", p->f);
+}
+
 /* ---- A configuration: its command and its runs ----------------------------- */
 
 static void put_command(struct report *p, int64_t id)
@@ -148,48 +250,38 @@ static char *put_runs(struct report *p, const char *place, int each, int runs)
 	return NULL;
 }
 
+/* q: place, name, summary, runs, and the run whose command is shown. */
 static char *put_details(struct report *p, const struct sql *q, int each)
 {
-	int runs = (int)cell_number(q, "runs"), n = (int)cell_number(q, "n");
-	double target = cell_number(q, "target_accuracy");
-	page_print(p, "<details id=\"c%s\"><summary>%s <span>%d of %d runs finished",
-		   cell_text(q, "place"), cell_text(q, "name"), n, runs);
-	double loss = cell_number(q, "target_loss");
-	if (target > 0 && n > 0)
-		fprintf(p->f, "; %.0f reached %.4g %%", cell_number(q, "reached"), 100 * target);
-	else if (loss > 0 && n > 0)
-		fprintf(p->f, "; %.0f reached a loss of %.4g", cell_number(q, "reached"), loss);
-	fputs("</span></summary><div>\n", p->f);
-	put_command(p, (int64_t)cell_number(q, "example"));
-	TRY(put_runs(p, cell_text(q, "place"), each, runs));
+	const char *place = sql_text(q, 0);
+	page_print(p, "<details id=\"c%s\"><summary>%s <span>%s</span></summary><div>\n", place,
+		   sql_text(q, 1), sql_text(q, 2));
+	put_command(p, sql_int(q, 4));
+	TRY(put_runs(p, place, each, (int)sql_int(q, 3)));
 	fputs("</div></details>\n", p->f);
 	return NULL;
 }
 
 /* ---- Sections --------------------------------------------------------------- */
 
-static char *put_workload(struct report *p, const struct sql *q, const struct pictures *ps,
-			  int each)
+/* q: a row of report_workload. */
+static char *put_workload(struct report *p, const struct sql *q, int each)
 {
-	const char *workload = cell_text(q, "workload"), *number = cell_text(q, "number");
-	int n = (int)cell_number(q, "configurations");
+	const char *workload = sql_text(q, 1), *number = sql_text(q, 0);
 	char *label AUTOFREE = sentence("Configurations of %s", workload);
 	char *shown AUTOFREE = sentence(
 		"(SELECT * FROM report_configuration WHERE workload = (SELECT workload FROM "
 		"report_workload WHERE number = %s) ORDER BY place LIMIT %d)",
 		number, CONFIGURATIONS_MAX);
-	char *sql AUTOFREE = sentence("SELECT * FROM %s", shown);
-	page_print(p, "<section><h2 id=\"w%s\">%s</h2>\n", number, workload);
-	page_print(p, "<p class=\"soft\">%s configurations, %s runs",
-		   cell_text(q, "configurations"), cell_text(q, "runs"));
-	page_print(p, "; %s parameters, %s training samples.", cell_text(q, "params"),
-		   cell_text(q, "train_size"));
-	if (n > CONFIGURATIONS_MAX)
+	char *sql AUTOFREE = sentence("SELECT place, name, summary, runs, example FROM %s", shown);
+	page_print(p, "<section><h2 id=\"w%s\">%s</h2>\n<p class=\"soft\">%s", number, workload,
+		   sql_text(q, 3));
+	if (sql_int(q, 2) > CONFIGURATIONS_MAX)
 		page_print(p, " The first %d configurations are shown: --where chooses others.",
 			   CONFIGURATIONS_MAX);
 	fputs("</p>\n", p->f);
 	TRY(columns_html(p->s, p->f, configuration_columns, shown, "sort keep", label));
-	pictures_put(p, ps, workload);
+	pictures_put(p, workload);
 	fputs("<h3>Configurations: how to repeat them, and their runs</h3>\n", p->f);
 	struct sql all AUTODONE = sql_select(p->s, sql, "");
 	while (sql_next(&all))
@@ -214,14 +306,8 @@ static char *put_warnings(struct report *p)
 
 static char *put_facts(struct report *p, const struct report_options *o)
 {
-	static const char *const names[][2] = {{"runs", "runs"},
-					       {"configurations", "configurations"},
-					       {"first", "first started"},
-					       {"last", "last finished"},
-					       {"machines", "measured on"}};
-	struct sql q AUTODONE = sql_select(p->s, "SELECT * FROM report_facts", "");
-	if (!sql_next(&q))
-		return sql_done(&q);
+	struct sql q AUTODONE =
+		sql_select(p->s, "SELECT name, value FROM report_fact WHERE value <> ''", "");
 	page_print(p, "<dl><dt>database</dt><dd><code>%s</code></dd>\n", o->select.db);
 	if (*o->select.where)
 		page_print(p, "<dt>only runs where</dt><dd><code>%s</code></dd>\n",
@@ -229,12 +315,10 @@ static char *put_facts(struct report *p, const struct report_options *o)
 	if (*o->select.label)
 		page_print(p, "<dt>only runs with label</dt><dd><code>%s</code></dd>\n",
 			   o->select.label);
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (*cell_text(&q, names[i][0]))
-			page_print(p, "<dt>%s</dt><dd>%s</dd>\n", names[i][1],
-				   cell_text(&q, names[i][0]));
+	while (sql_next(&q))
+		page_print(p, "<dt>%s</dt><dd>%s</dd>\n", sql_text(&q, 0), sql_text(&q, 1));
 	fputs("</dl>\n", p->f);
-	return NULL;
+	return sql_done(&q);
 }
 
 static void put_top(struct report *p, const struct report_options *o)
@@ -267,8 +351,7 @@ static void put_bottom(struct report *p)
 	fprintf(p->f, "<script>%s</script>\n</body>\n</html>\n", report_js);
 }
 
-static char *put_page(struct report *p, const struct report_options *o, const struct pictures *ps,
-		      int configurations)
+static char *put_page(struct report *p, const struct report_options *o, int configurations)
 {
 	int each = configurations ? RUNS_MAX / configurations : RUNS_MAX;
 	struct sql q AUTODONE = sql_select(p->s, "SELECT * FROM report_workload", "");
@@ -282,15 +365,14 @@ static char *put_page(struct report *p, const struct report_options *o, const st
 				     "run`.");
 	fputs("<nav aria-label=\"Sections\">\n", p->f);
 	while (sql_next(&q))
-		page_print(p, "<a href=\"#w%s\">%s</a>\n", cell_text(&q, "number"),
-			   cell_text(&q, "workload"));
+		page_print(p, "<a href=\"#w%s\">%s</a>\n", sql_text(&q, 0), sql_text(&q, 1));
 	fputs(configurations ? "<a href=\"#provenance\">Provenance</a>\n" : "", p->f);
 	fputs("</nav>\n", p->f);
 	TRY(put_warnings(p));
 	fputs("</header>\n<main>\n", p->f);
 	sql_again(&q, "");
 	while (sql_next(&q))
-		TRY(put_workload(p, &q, ps, each > 2 ? each : 2));
+		TRY(put_workload(p, &q, each > 2 ? each : 2));
 	TRY(sql_done(&q));
 	if (configurations) {
 		fputs("<section><h2 id=\"provenance\">Provenance</h2>\n", p->f);
@@ -305,13 +387,12 @@ static char *put_page(struct report *p, const struct report_options *o, const st
 
 /* ---- The command ------------------------------------------------------------ */
 
-static char *write_page(struct report *p, const struct report_options *o, const struct pictures *ps,
-			int64_t configurations)
+static char *write_page(struct report *p, const struct report_options *o, int64_t configurations)
 {
 	struct output out;
 	TRY(output_open(&out, "--out=", o->out));
 	p->f = out.f;
-	return output_close(&out, put_page(p, o, ps, (int)configurations));
+	return output_close(&out, put_page(p, o, (int)configurations));
 }
 
 static char *report(void *options_given, struct arguments *rest, int *status)
@@ -319,7 +400,7 @@ static char *report(void *options_given, struct arguments *rest, int *status)
 	const struct report_options *o = options_given;
 	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
 	struct store *s AUTOCLOSE = NULL;
-	struct pictures ps ENDS_WITH(pictures_free) = {.n = 0};
+	struct report p ENDS_WITH(report_fini) = {.f = NULL};
 	int64_t n;
 	(void)rest;
 	if (!*o->out)
@@ -334,8 +415,9 @@ static char *report(void *options_given, struct arguments *rest, int *status)
 		return sentence("plots/report.sql: %s", why);
 	TRY(html_function(s));
 	TRY(sql_number(s, &n, "SELECT count(*) FROM report_configuration", ""));
-	int drawn = pictures_draw(s, &fs, &ps);
-	TRY(write_page(&(struct report){.s = s}, o, &ps, n));
+	p.s = s;
+	int drawn = pictures_draw(&p, &fs);
+	TRY(write_page(&p, o, n));
 	*status = drawn == EXIT_OK ? EXIT_OK : EXIT_FAILED; /* the page itself is complete */
 	puts(o->out);
 	return NULL;

@@ -5,13 +5,7 @@
 --   name     of its configuration, as in the figures
 --   machine  the machine that it ran on; simulated runs have "simulated"
 CREATE TEMP TABLE report_run AS
-SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.strategy, s.workers, s.servers,
-	s.sync_every, s.seed, s.config_key, s.compare_key, t.configuration AS name, s.target_accuracy, s.target_loss,
-	s.oversubscribed, s.cores_share, s.epochs, s.epochs_done, s.params, s.train_size, s.test_accuracy,
-	s.best_test_accuracy, s.test_loss, s.epoch_seconds,
-	s.seconds_total, s.comm_fraction, s.wait_fraction, s.staleness_mean, s.model_hash, r.platform,
-	r.config_hash, r.host, r.cpu, r.cores, r.gpu, r.driver, r.mpi, r.onednn, r.cuda, r.git_commit,
-	r.git_dirty, r.origin, r.origin_id, r.imported,
+SELECT s.*, t.configuration AS name, r.driver, r.mpi, r.onednn, r.cuda, r.git_commit, r.git_dirty, r.origin, r.origin_id,
 	iif(r.platform = 'sim', 'simulated', ifnull(r.host, 'unknown') || ifnull(', ' || r.cpu, '')
 		|| ifnull(', ' || r.cores || iif(r.cores = 1, ' core', ' cores'), '') || ifnull(', ' || r.gpu, ''))
 		AS machine,
@@ -44,6 +38,10 @@ SELECT row_number() OVER (ORDER BY g.workload, g.workers, g.strategy, g.servers,
 	s.staleness_mean AS stale, iif(reached + missed, ifnull(s.time_to_accuracy, 9e999), NULL) AS target,
 	iif(reached + missed > 1, ifnull(s.time_to_accuracy_low, 9e999), NULL) AS target_low,
 	iif(reached + missed > 1, ifnull(s.time_to_accuracy_high, 9e999), NULL) AS target_high,
+	printf('%d of %d runs finished', s.n, runs) || CASE
+		WHEN s.n > 0 AND g.target_accuracy > 0 THEN printf('; %d reached %.4g %%', reached, 100 * g.target_accuracy)
+		WHEN s.n > 0 AND g.target_loss > 0 THEN printf('; %d reached a loss of %.4g', reached, g.target_loss)
+		ELSE '' END AS summary,
 	nullif(ltrim(iif(failed, ', <span class="bad">' || failed || ' failed</span>', '')
 		|| iif(diverged, ', <span class="bad">' || diverged || ' diverged</span>', '')
 		|| iif(unfinished, ', <span class="bad">' || unfinished || ' unfinished</span>', ''), ', '), '') AS misses
@@ -87,16 +85,18 @@ UNION ALL SELECT 8, format('%d of %d configurations have fewer than three finish
 	|| 'to see the variation.', count(*) FILTER (WHERE n < 3), count(*))
 FROM report_configuration HAVING count(*) FILTER (WHERE n < 3);
 
-CREATE TEMP VIEW report_facts AS
-SELECT count(*) AS runs, (SELECT count(*) FROM report_configuration) AS configurations, min(started) AS first,
-	max(finished) AS last, (SELECT group_concat(machine, '; ') FROM (SELECT DISTINCT machine FROM report_run
-		ORDER BY machine LIMIT 8)) AS machines
-FROM report_run;
+CREATE TEMP VIEW report_fact AS
+SELECT 'runs' AS name, count(*) AS value FROM report_run
+UNION ALL SELECT 'configurations', count(*) FROM report_configuration
+UNION ALL SELECT 'first started', min(started) FROM report_run
+UNION ALL SELECT 'last finished', max(finished) FROM report_run
+UNION ALL SELECT 'measured on', group_concat(machine, '; ')
+FROM (SELECT DISTINCT machine FROM report_run ORDER BY machine LIMIT 8);
 
 CREATE TEMP VIEW report_workload AS
-SELECT row_number() OVER (ORDER BY workload) AS number, workload, sum(runs) AS runs, count(*) AS configurations,
-	iif(min(params) = max(params), max(params), min(params) || ' to ' || max(params)) AS params,
-	max(train_size) AS train_size
+SELECT row_number() OVER (ORDER BY workload) AS number, workload, count(*) AS configurations,
+	printf('%d configurations, %d runs; %s parameters, %s training samples.', count(*), sum(runs),
+		iif(min(params) = max(params), max(params), min(params) || ' to ' || max(params)), max(train_size)) AS text
 FROM report_configuration GROUP BY workload ORDER BY workload;
 
 -- The runs with a small line chart of accuracy, or loss, by epoch: every k-th point, 40 at most, and the last one.

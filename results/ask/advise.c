@@ -47,21 +47,14 @@ struct setup {
 	char cores[24];
 	struct axis interval;
 	struct sweep sweep; /* section: the strategy, with a variant: "periodic schedule=down" */
-	struct refusal {
-		const struct strategy *strategy;
-		char *name, *why;
-	} * refused;
-	size_t refusals;
-	int64_t params, steps; /* of several workers with a model each */
+	struct settings refused; /* name of a cell's section, and why */
+	const char *why;         /* the first of these, of a strategy of several workers */
+	int64_t params, steps;   /* of several workers with a model each */
 };
 
 static void setup_fini(struct setup *u)
 {
-	for (size_t i = 0; i < u->refusals; i++) {
-		free(u->refused[i].name);
-		free(u->refused[i].why);
-	}
-	free(u->refused);
+	settings_free(&u->refused);
 	free(u->setting);
 	sweep_free(&u->sweep);
 	axis_fini(&u->interval);
@@ -98,17 +91,6 @@ static char *cell_config(const struct setup *u, const struct strategy *s,
 	return NULL;
 }
 
-/* Can it be simulated? start: can the workers start, too? Otherwise c is freed. */
-static char *cell_plan(struct config *c, bool start, struct plan *plan)
-{
-	char *why = plan_make(c, plan);
-	if (!why && start)
-		why = simulation_check(c, plan);
-	if (why)
-		config_fini(c);
-	return why;
-}
-
 /* Adds this strategy with each interval. variant NULL: only the given options. The start of the
  * workers does not depend on the interval. */
 static void candidate_add(struct setup *u, const struct strategy *s, const struct setting *variant)
@@ -124,10 +106,13 @@ static void candidate_add(struct setup *u, const struct strategy *s, const struc
 		struct plan plan;
 		char *why = cell_config(u, s, variant, x, &c);
 		if (!why)
-			why = cell_plan(&c, i == 0, &plan);
+			why = plan_make(&c, &plan);
+		if (!why && i == 0)
+			why = simulation_check(&c, &plan);
 		if (why) {
-			APPEND(u->refused, u->refusals,
-			       (struct refusal){s, must(strdup(name)), why});
+			config_fini(&c);
+			settings_add(&u->refused, must(strdup(name)), why);
+			u->why = u->why || s->local ? u->why : why;
 			return;
 		}
 		if (!sweep_add(&u->sweep, &c, name, 0)) /* the given options are the variant */
@@ -150,10 +135,7 @@ static char *candidates_add(struct setup *u)
 		for (const struct setting *v = strategies[i]->variants; v && v->name; v++)
 			candidate_add(u, strategies[i], v);
 	}
-	for (size_t i = 0; i < u->refusals && u->steps == 0; i++)
-		if (!u->refused[i].strategy->local)
-			return sentence("%s", u->refused[i].why);
-	return NULL;
+	return u->why && u->steps == 0 ? sentence("%s", u->why) : NULL;
 }
 
 /* ---- The setup ----------------------------------------------------------- */
@@ -195,7 +177,6 @@ static char *intervals_read(struct axis *a, const char *list)
 	char *wrong AUTOFREE = axis_read(a, "sync-every", list);
 	if (!wrong)
 		return NULL;
-	*a = (struct axis){.name = NULL};
 	return sentence("--intervals=%s: give whole numbers from 1 to 1000000000, separated by "
 			"commas, such as --intervals=1,4,16",
 			list);
@@ -294,9 +275,9 @@ static char *fill_cells(struct store *s, const struct setup *u)
 			       c->section, of->plugin.name, of->epoch_time,
 			       strategy_has_interval(of) ? c->config.run.sync_every : -1, c->hash));
 	}
-	for (size_t i = 0; i < u->refusals; i++)
-		TRY(sql_change(s, "INSERT INTO refused VALUES (?1, ?2)", "tt", u->refused[i].name,
-			       u->refused[i].why));
+	for (size_t i = 0; i < u->refused.n; i++)
+		TRY(sql_change(s, "INSERT INTO refused VALUES (?1, ?2)", "tt",
+			       u->refused.setting[i].name, u->refused.setting[i].value));
 	return NULL;
 }
 
@@ -356,23 +337,17 @@ static char *answer(const struct setup *u, const struct advise_options *o, const
 
 static char *advise(struct setup *u, const struct advise_options *o, int *status)
 {
-	char *folder AUTOFREE = NULL;
+	char *folder AUTOREMOVED = NULL;
 	struct output out;
+	TRY(folder_temporary("advise", &folder));
+	char *copy AUTOFREE = sentence("%s/copy.db", folder);
 	TRY(output_open(&out, "--out=", o->out));
-	char *wrong = folder_temporary("advise", &folder);
-	char *copy AUTOFREE = sentence("%s/copy.db", folder ? folder : "");
-	if (!wrong)
-		wrong = simulate(u, copy, o->jobs, status);
+	char *wrong = simulate(u, copy, o->jobs, status);
 	if (!wrong && *status == EXIT_INTERRUPTED) {
 		free(output_close(&out, sentence("%s", INTERRUPTED))); /* an older file remains */
-	} else {
-		if (!wrong)
-			wrong = answer(u, o, copy, out.f);
-		wrong = output_close(&out, wrong);
+		return NULL;
 	}
-	if (folder)
-		folder_remove(folder);
-	return wrong;
+	return output_close(&out, wrong ? wrong : answer(u, o, copy, out.f));
 }
 
 /* ---- The command --------------------------------------------------------- */

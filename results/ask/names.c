@@ -15,19 +15,18 @@ char *names_make(struct store *s)
 /* Returns the error for a name that nothing has. */
 static char *no_such_name(struct store *s, const char *word)
 {
-	struct settings names ENDS_WITH(settings_free) = {.setting = NULL};
 	struct sql q AUTODONE = sql_select(s,
 					   "SELECT DISTINCT configuration FROM title UNION "
 					   "SELECT label FROM run_summary WHERE label <> ''",
 					   "");
-	const char **name AUTOFREE = NULL, *near;
+	char **name AUTOWORDS = NULL;
 	size_t n = 0;
 	while (sql_next(&q))
-		settings_add(&names, sql_copy(&q, 0), NULL);
+		APPEND(name, n, sql_copy(&q, 0));
+	APPEND(name, n, NULL);
 	TRY(sql_done(&q));
-	for (size_t i = 0; i < names.n; i++)
-		APPEND(name, n, names.setting[i].name);
-	if ((near = nearest(word, name, n)))
+	const char *near = nearest(word, (const char *const *)name, n - 1);
+	if (near)
 		return sentence("%s: there is no such configuration or label; did you mean \"%s\"?",
 				word, near);
 	return sentence("%s: there is no such run, configuration or label; mvbench table --db=%s "

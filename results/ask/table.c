@@ -235,18 +235,16 @@ static char *print_notes(struct store *s, FILE *f, const struct table_options *o
 static char *check_versus(struct store *s, const struct table_options *o)
 {
 	char *names AUTOFREE = NULL;
-	int64_t there = 0;
 	if (!*o->versus)
 		return NULL;
-	TRY(sql_number(s, &there,
-		       "SELECT 1 FROM title JOIN asked ON versus IN (configuration, config)", ""));
 	TRY(sql_first(s, &names,
 		      "SELECT group_concat(configuration, '; ') FROM (SELECT DISTINCT "
-		      "configuration FROM title ORDER BY 1 LIMIT 20)",
+		      "configuration FROM title ORDER BY 1 LIMIT 20) WHERE NOT EXISTS (SELECT 1 "
+		      "FROM title JOIN asked ON versus IN (title.configuration, config))",
 		      ""));
-	return names && !there ? sentence("--versus=%s: there is no such row; it is one of: %s",
-					  o->versus, names)
-			       : NULL;
+	return names ? sentence("--versus=%s: there is no such row; it is one of: %s", o->versus,
+				names)
+		     : NULL;
 }
 
 /* ---- The command --------------------------------------------------------- */

@@ -79,17 +79,15 @@ char *run_find(struct store *s, const char *word, const struct select *of, const
 /* FIRST..LAST, or one number. */
 static char *read_steps(const char *text, struct excerpt *w)
 {
-	int n = 0;
+	int one = 0, two = 0;
+	long long first, last;
 	if (!*text)
 		return NULL;
-	long long first, last;
-	if (sscanf(text, "%lld..%lld%n", &first, &last, &n) < 2 || text[n]) {
-		n = 0;
-		if (sscanf(text, "%lld%n", &first, &n) < 1 || text[n])
-			return sentence("--steps=%s: give steps of an epoch, such as --steps=1..8",
-					text);
+	int n = sscanf(text, "%lld%n..%lld%n", &first, &one, &last, &two);
+	if (n < 1 || text[n < 2 ? one : two])
+		return sentence("--steps=%s: give steps of an epoch, such as --steps=1..8", text);
+	if (n < 2)
 		last = first;
-	}
 	if (first < 1 || last < first)
 		return sentence("--steps=%s: steps count from 1, and the last is not before the "
 				"first, as in --steps=1..8",
@@ -170,20 +168,17 @@ static char *export_named(const struct arguments *a, const struct trace_options 
 	struct select of = {DATABASE, o->where, ""};
 	for (size_t i = 0; i < a->options; i++) {
 		const struct setting *given = &a->option[i];
-		const char *value = given->value ? given->value : "";
-		if (strcmp(given->name, "label") == 0 && strcmp(a->word[0], "latest") == 0)
-			of.label = value;
-		else if (strcmp(given->name, "db") != 0)
+		bool db = strcmp(given->name, "db") == 0,
+		     label = strcmp(given->name, "label") == 0 && strcmp(a->word[0], "latest") == 0;
+		if (!db && !label)
 			return sentence(
 				"--%s: run %s is recorded already; leave the option out, or "
 				"the run",
 				given->name, a->word[0]);
-		else if (!*value)
-			return sentence("--db=: give the name of a file, as in "
-					"--db=" DATABASE);
-		else
-			of.db = value;
+		*(db ? &of.db : &of.label) = given->value ? given->value : "";
 	}
+	if (!*of.db)
+		return sentence("--db=: give the name of a file, as in --db=" DATABASE);
 	return export(&of, a->word[0], o);
 }
 

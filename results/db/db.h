@@ -110,7 +110,7 @@ char *store_count_live(struct store *s, int64_t *n);
 char *store_fail(struct store *s, int64_t id, const char *reason);
 
 enum format { FORMAT_TEXT, FORMAT_MARKDOWN, FORMAT_CSV, FORMAT_JSON };
-enum format format_of(const char *name); /* "text", ...; it must be one of them */
+enum format format_of(const char *name); /* "text", "markdown", "csv" or "json" */
 
 /* Runs one SELECT with `count` text parameters (?1, ?2, ...) and prints the rows: an aligned table,
  * markdown, RFC 4180 CSV, or one JSON object a row. NULL or a sentence. rows may be NULL. */

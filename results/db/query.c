@@ -12,20 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const format_names[] = {
-	[FORMAT_TEXT] = "text",
-	[FORMAT_MARKDOWN] = "markdown",
-	[FORMAT_CSV] = "csv",
-	[FORMAT_JSON] = "json",
-};
-
 enum format format_of(const char *name)
 {
-	enum { FORMATS = sizeof format_names / sizeof *format_names };
-	unsigned i = 0;
-	while (i < FORMATS && strcmp(name, format_names[i]) != 0)
+	static const char *const names[] = {"text", "markdown", "csv", "json"};
+	size_t i = 0;
+	while (i < sizeof names / sizeof *names && strcmp(name, names[i]) != 0)
 		i++;
-	CHECK(i < FORMATS, "no format %s", name);
+	CHECK(i < sizeof names / sizeof *names, "no format %s", name);
 	return (enum format)i;
 }
 

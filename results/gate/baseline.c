@@ -68,14 +68,13 @@ void gate_cell(const struct config *c, char hex[17])
 
 /* ---- Names ---------------------------------------------------------------- */
 
-char *baseline_name(const char *option, const char *name)
+char *baseline_name(const char *name)
 {
 	for (const char *p = name; *p; p++)
 		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			return sentence("--%s: the name of a baseline is one line without control "
-					"characters, such as --%s=main",
-					option, option);
-	return *name ? NULL : sentence("--%s=: give a name, such as --%s=main", option, option);
+			return sentence("--save: the name of a baseline is one line without "
+					"control characters, such as --save=main");
+	return *name ? NULL : sentence("--save=: give a name, such as --save=main");
 }
 
 char *baseline_clear(struct store *s, const char *name)
@@ -192,7 +191,7 @@ static char *save(struct store *s, const struct gate_options *o, int64_t *cells,
 char *baseline_save(struct store *s, const struct gate_options *o)
 {
 	int64_t cells = 0, runs = 0;
-	TRY(baseline_name("save", o->save));
+	TRY(baseline_name(o->save));
 	TRY(database_condition(s, o->where));
 	TRY(sql_begin(s));
 	TRY(sql_end(s, save(s, o, &cells, &runs)));

@@ -239,7 +239,7 @@ static char *read_file(struct reader *r, const struct gate_options *o)
 		free(r->name);
 		r->name = must(strdup(o->save));
 	}
-	char *wrong = baseline_name("save", r->name);
+	char *wrong = baseline_name(r->name);
 	if (wrong)
 		return *o->save ? wrong : at_line(r, wrong);
 	TRY(make_room(r, o));

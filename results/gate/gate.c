@@ -95,24 +95,22 @@ static char *check_others(const struct check *c)
 static void say_end(const struct check *c, FILE *f)
 {
 	const struct gate_count *n = &c->count;
-	int64_t good = n->cells - n->failed;
-	fprintf(f, "%lld cell%s of baseline %s: %lld failed, %lld passed", (long long)n->cells,
-		plural(n->cells), c->o->against, (long long)n->failed, (long long)good);
-	if (n->better || n->identical || n->unsure) {
-		fprintf(f, " (%lld better, %lld identical", (long long)n->better,
-			(long long)n->identical);
-		if (n->unsure)
-			fprintf(f, ", %lld unsure", (long long)n->unsure);
+	fprintf(f, "%.0f cell%s of baseline %s: %.0f failed, %.0f passed", n->cells,
+		plural((int64_t)n->cells), c->o->against, n->failed, n->cells - n->failed);
+	if (n->better > 0 || n->identical > 0 || n->unsure > 0) {
+		fprintf(f, " (%.0f better, %.0f identical", n->better, n->identical);
+		if (n->unsure > 0)
+			fprintf(f, ", %.0f unsure", n->unsure);
 		fputc(')', f);
 	}
-	fprintf(f, "; %lld run%s compared, %zu made now", (long long)n->runs, plural(n->runs),
+	fprintf(f, "; %.0f run%s compared, %zu made now", n->runs, plural((int64_t)n->runs),
 		c->made_now);
 	if (c->slower)
 		fprintf(f, "; %lld cell%s slower than %s%s", (long long)c->slower,
 			plural(c->slower), c->o->program,
 			strcmp(c->o->time, "fail") == 0 ? "" : " (a warning)");
 	fputc('\n', f);
-	if (n->better)
+	if (n->better > 0)
 		fputs("For a change that must not change results, use --better=fail: a bug can "
 		      "also make a cell better\n",
 		      f);
@@ -162,7 +160,7 @@ static char *against(struct check *c, int *status)
 	}
 	TRY(report(c, status));
 	if (*status == EXIT_OK &&
-	    (c->count.failed || (c->slower && strcmp(c->o->time, "fail") == 0)))
+	    (c->count.failed > 0 || (c->slower && strcmp(c->o->time, "fail") == 0)))
 		*status = EXIT_FAILED;
 	return NULL;
 }

@@ -27,8 +27,8 @@ void gate_cell(const struct config *c, char hex[17]);
 
 /* ---- Baselines: each NULL or a sentence ---- */
 
-char *baseline_name(const char *option, const char *name); /* is it a valid name? */
-char *baseline_clear(struct store *s, const char *name);   /* deletes all its rows */
+char *baseline_name(const char *name);                   /* of --save: is it a valid name? */
+char *baseline_clear(struct store *s, const char *name); /* deletes all its rows */
 /* NULL, or a sentence: there is no such baseline, with the names of those that exist. */
 char *baseline_find(struct store *s, const char *option, const char *name);
 /* The modes of check that make no runs. */
@@ -40,16 +40,8 @@ char *baseline_import(struct store *s, const struct gate_options *o);
 
 /* ---- The runs that are compared ---- */
 
-struct wanted {                  /* one run */
-	char *options, *what;    /* of its cell; "mlp asgd 2w X=4" */
-	char cell[17], hash[17]; /* config_hash, without and with the seed */
-	int64_t seed, run_id;    /* 0: there is none */
-	bool ended;              /* it need not be made */
-	bool own;                /* by a program of these bytes, as a check recorded */
-};
-
-struct gate_count {
-	int64_t cells, failed, better, identical, unsure, runs;
+struct gate_count { /* columns of count_sql (print.c) */
+	double cells, failed, better, identical, unsure, runs;
 };
 
 struct check {
@@ -57,11 +49,9 @@ struct check {
 	const struct gate_options *o;
 	const struct arguments *a; /* the remaining ones: options of run */
 	char program[SHA256_ROOM]; /* hash of this program */
-	char *made;                /* the baseline */
-	int64_t last;              /* newest run of it; 0: none is here */
+	char *made;                /* time of the baseline */
 	struct axis seeds;         /* of --seeds; none: those of the baseline */
-	struct wanted *want;
-	size_t wants, made_now;
+	size_t made_now;           /* runs */
 	struct gate_count count;
 	int64_t slower; /* cells */
 };

@@ -31,8 +31,7 @@ static char *print_junit(struct store *s, FILE *f, const char *name, const struc
 	      "name=\"mvbench check ",
 	      f);
 	text_xml(f, name);
-	fprintf(f, "\" tests=\"%lld\" failures=\"%lld\">\n", (long long)n->cells,
-		(long long)n->failed);
+	fprintf(f, "\" tests=\"%.0f\" failures=\"%.0f\">\n", n->cells, n->failed);
 	while (sql_next(&q)) {
 		bool fails = sql_int(&q, 0);
 		fputs("  <testcase classname=\"", f);
@@ -57,11 +56,10 @@ char *gate_print(struct store *s, FILE *f, const char *format, const char *name,
 	bool junit = strcmp(format, "junit") == 0;
 	enum format printed = junit ? FORMAT_TEXT : format_of(format);
 	bool json = printed == FORMAT_JSON;
-	double n[6];
+	double n[sizeof *count / sizeof(double)];
 	TRY(sql_change(s, json ? cells_sql : lines_sql, "t", name));
-	TRY(sql_reals(s, n, 6, count_sql, ""));
-	*count = (struct gate_count){(int64_t)n[0], (int64_t)n[1], (int64_t)n[2],
-				     (int64_t)n[3], (int64_t)n[4], (int64_t)n[5]};
+	TRY(sql_reals(s, n, sizeof n / sizeof *n, count_sql, ""));
+	memcpy(count, n, sizeof n);
 	TRY(junit ? print_junit(s, f, name, count)
 		  : query_print(s, f, printed, json ? "SELECT * FROM shown" : text_sql, NULL, 0,
 				NULL));

@@ -33,11 +33,6 @@ static void program_hash(char hex[SHA256_ROOM])
 
 void gate_fini(struct check *c)
 {
-	for (size_t i = 0; i < c->wants; i++) {
-		free(c->want[i].options);
-		free(c->want[i].what);
-	}
-	free(c->want);
 	axis_fini(&c->seeds);
 	free(c->made);
 	store_close(c->store);
@@ -82,49 +77,44 @@ static char *check_given(const struct check *c, const struct sql *row)
 			word ? word : "the options given", c->o->against, instead, what);
 }
 
-/* hash: of the configuration; NULL = compute it. */
-static char *want(struct check *c, const struct sql *row, int64_t seed, const char *hash)
+/* Adds a row to table wanted, unless it is there. row: of wanted.sql. */
+static char *want(struct check *c, const struct sql *row, int64_t seed)
 {
 	struct config config AUTOCONFIG = {0};
-	APPEND(c->want, c->wants,
-	       (struct wanted){
-		       .what = sql_copy(row, 1), .options = sql_copy(row, 2), .seed = seed});
-	struct wanted *w = &c->want[c->wants - 1];
-	snprintf(w->cell, sizeof w->cell, "%s", sql_text(row, 0));
-	snprintf(w->hash, sizeof w->hash, "%s", hash ? hash : "");
-	if (hash)
-		return NULL;
-	TRY(gate_config(c->store, w->options, seed, NULL, 0, &config));
-	config_hash(&config, w->hash);
-	return NULL;
+	char hash[17];
+	TRY(gate_config(c->store, sql_text(row, 2), seed, NULL, 0, &config));
+	config_hash(&config, hash);
+	return sql_change(c->store,
+			  "INSERT OR IGNORE INTO wanted (cell, seed, what, options, hash) VALUES "
+			  "(?1, ?2, ?3, ?4, ?5)",
+			  "tittt", sql_text(row, 0), seed, sql_text(row, 1), sql_text(row, 2),
+			  hash);
 }
 
 static char *read_seeds(struct check *c)
 {
 	const char *list = c->o->seeds;
 	char *wrong AUTOFREE = *list ? axis_read(&c->seeds, "seed", list) : NULL;
-	if (!wrong)
-		return NULL;
-	c->seeds = (struct axis){.n = 0};
-	return sentence("--seeds=%s: %s", list, wrong);
+	return wrong ? sentence("--seeds=%s: %s", list, wrong) : NULL;
 }
 
-/* Adds each run of the baseline; or, with --seeds, each cell with each of these seeds. */
+/* Fills table wanted: each run of the baseline; or, with --seeds, each cell with each of these
+ * seeds. what: as "mlp asgd 2w X=4"; the last three are those of newest.sql. */
 static char *read_cells(struct check *c)
 {
+	TRY(sql_script(c->store,
+		       "CREATE TEMP TABLE wanted (id INTEGER PRIMARY KEY, cell TEXT, seed INTEGER, "
+		       "what TEXT, options TEXT, hash TEXT, run_id INTEGER, own INTEGER, "
+		       "ended INTEGER, UNIQUE (cell, seed))"));
 	struct sql q AUTODONE = sql_select(c->store, wanted_sql, "t", c->o->against);
 	while (sql_next(&q)) {
-		bool first = sql_int(&q, 5);
+		bool first = sql_int(&q, 4);
 		if (first)
 			TRY(check_given(c, &q));
-		if (!c->made) {
-			c->made = sql_copy(&q, 4);
-			c->last = sql_int(&q, 7);
-		}
 		if (c->seeds.n == 0)
-			TRY(want(c, &q, sql_int(&q, 3), sql_text(&q, 6)));
+			TRY(want(c, &q, sql_int(&q, 3)));
 		for (size_t i = 0; first && i < c->seeds.n; i++)
-			TRY(want(c, &q, strtoll(c->seeds.value[i], NULL, 10), NULL));
+			TRY(want(c, &q, strtoll(c->seeds.value[i], NULL, 10)));
 	}
 	return sql_done(&q);
 }
@@ -135,36 +125,20 @@ static char *find_runs(struct check *c)
 {
 	const struct machine *m = machine();
 	bool clean = !m->git_dirty && strcmp(m->git_commit, "unknown") != 0;
-	struct sql q = sql_select(c->store, newest_sql, "ttitttttt", "", c->made, c->last,
-				  c->o->rerun, m->host, clean ? m->git_commit : "", c->program,
-				  INTERRUPTED, c->o->against);
-	for (size_t i = 0; i < c->wants; i++) {
-		struct wanted *w = &c->want[i];
-		sql_again(&q, "t", w->hash);
-		if (!sql_next(&q))
-			continue;
-		w->run_id = sql_int(&q, 0);
-		w->own = sql_int(&q, 1);
-		w->ended = sql_int(&q, 2);
-	}
-	return sql_done(&q);
+	TRY(sql_first(c->store, &c->made, "SELECT max(made) FROM baseline WHERE name = ?1", "t",
+		      c->o->against));
+	return sql_change(c->store, newest_sql, "ttttttt", c->o->against, c->made, c->o->rerun,
+			  m->host, clean ? m->git_commit : "", c->program, INTERRUPTED);
 }
 
 /* Writes the rows of `checked`, from which the views compare. */
 static char *store_runs(struct check *c)
 {
-	TRY(sql_change(c->store, "DELETE FROM checked WHERE name = ?1", "t", c->o->against));
-	struct sql q =
-		sql_select(c->store,
-			   "INSERT OR IGNORE INTO checked (name, program, cell, seed, run_id) "
-			   "VALUES (?1, iif(?6, ?2, NULL), ?3, ?4, nullif(?5, 0))",
-			   "tt", c->o->against, c->program);
-	for (size_t i = 0; i < c->wants; i++) {
-		const struct wanted *w = &c->want[i];
-		sql_set(&q, 3, "tiii", w->cell, w->seed, w->run_id, (int64_t)w->own);
-		sql_next(&q);
-	}
-	return sql_done(&q);
+	return sql_each(c->store,
+			"DELETE FROM checked WHERE name = ?1;"
+			"INSERT INTO checked (name, program, cell, seed, run_id) SELECT ?1, "
+			"iif(own, ?2, NULL), cell, seed, run_id FROM wanted",
+			"tt", c->o->against, c->program);
 }
 
 static char *store_limits(struct check *c)
@@ -191,8 +165,8 @@ char *gate_find(struct check *c)
 
 /* ---- Runs that are made now ---------------------------------------------- */
 
-/* Can this run be made here, with the same model and data? */
-static char *check_plan(const struct check *c, const struct wanted *w, struct cell *cell)
+/* Can this run, a row of table wanted, be made here, with the same model and data? */
+static char *check_plan(const struct check *c, const struct sql *row, struct cell *cell)
 {
 	struct plan *plan = &cell->plan;
 	double there[3];
@@ -201,21 +175,21 @@ static char *check_plan(const struct check *c, const struct wanted *w, struct ce
 	TRY(sql_reals(c->store, there, 3,
 		      "SELECT params, train_size, test_size FROM baseline "
 		      "WHERE name = ?1 AND cell = ?2",
-		      "tt", c->o->against, w->cell));
+		      "tt", c->o->against, sql_text(row, 1)));
 	const char *const name[] = {"parameters", "rows to train on", "rows to test on"};
 	const double here[] = {(double)plan->params, (double)plan->train.n, (double)plan->test.n};
 	for (int i = 0; i < 3; i++)
 		if (!isnan(there[i]) && there[i] != here[i])
 			return sentence("baseline %s is of another configuration: %s has %.0f %s "
 					"there, and %.0f here",
-					c->o->against, w->what, there[i], name[i], here[i]);
+					c->o->against, sql_text(row, 3), there[i], name[i],
+					here[i]);
 	return NULL;
 }
 
-/* Adds the i-th run: its cell with this seed, in this database, with the given label. */
-static char *add_run(const struct check *c, size_t i, struct sweep *runs)
+/* Adds the run of this row: its cell with this seed, in this database, with the given label. */
+static char *add_run(const struct check *c, const struct sql *row, struct sweep *runs)
 {
-	const struct wanted *w = &c->want[i];
 	size_t n = c->a->options;
 	struct setting *more AUTOFREE = must(calloc(n + 2, sizeof *more));
 	struct config config;
@@ -223,15 +197,26 @@ static char *add_run(const struct check *c, size_t i, struct sweep *runs)
 		memcpy(more, c->a->option, n * sizeof *more);
 	more[n] = (struct setting){"db", c->o->db};
 	more[n + 1] = (struct setting){"label", c->o->label};
-	TRY(gate_config(c->store, w->options, w->seed, more, n + 2, &config));
-	if (!sweep_add(runs, &config, c->o->against, (int)i))
+	TRY(gate_config(c->store, sql_text(row, 4), sql_int(row, 2), more, n + 2, &config));
+	if (!sweep_add(runs, &config, c->o->against, (int)sql_int(row, 0)))
 		return NULL;
 	struct cell *cell = &runs->cell[runs->cells - 1];
-	cell->what = sentence("%s, seed %lld", w->what, (long long)w->seed);
+	cell->what = sentence("%s, seed %lld", sql_text(row, 3), (long long)sql_int(row, 2));
 	text_disarm(cell->what);
-	cell->id = w->run_id;
+	cell->id = sql_int(row, 5);
 	snprintf(cell->status, sizeof cell->status, "pending");
-	return check_plan(c, w, cell);
+	return check_plan(c, row, cell);
+}
+
+static char *add_runs(const struct check *c, struct sweep *runs)
+{
+	struct sql q AUTODONE = sql_select(c->store,
+					   "SELECT id, cell, seed, what, options, run_id FROM "
+					   "wanted WHERE ended IS NOT 1 ORDER BY id",
+					   "");
+	while (sql_next(&q))
+		TRY(add_run(c, &q, runs));
+	return sql_done(&q);
 }
 
 /* Adds pending rows: an interrupted check leaves some, and the next one makes these runs. */
@@ -240,24 +225,34 @@ static char *pend(struct check *c, struct sweep *runs)
 	for (size_t i = 0; i < runs->cells; i++) {
 		struct cell *cell = &runs->cell[i];
 		TRY(store_pend(c->store, &cell->config, &cell->id, 0, 0));
-		c->want[cell->line].run_id = cell->id;
+		TRY(sql_change(c->store, "UPDATE wanted SET run_id = ?1 WHERE id = ?2", "ii",
+			       cell->id, (int64_t)cell->line));
 	}
 	return store_runs(c);
 }
 
-/* Records which runs this program has made. */
+/* Records which runs this program has made. A run that began has replaced its pending row, which a
+ * row of `checked` then no longer refers to. */
 static char *record(struct check *c, const struct sweep *runs)
 {
 	for (size_t i = 0; i < runs->cells; i++) {
-		const char *status = runs->cell[i].status;
-		bool made = strcmp(status, "done") == 0 || strcmp(status, "diverged") == 0 ||
-			    strcmp(status, "failed") == 0;
-		c->want[runs->cell[i].line].own = made;
+		const struct cell *cell = &runs->cell[i];
+		bool made = strcmp(cell->status, "done") == 0 ||
+			    strcmp(cell->status, "diverged") == 0 ||
+			    strcmp(cell->status, "failed") == 0;
+		char hex[17];
+		gate_cell(&cell->config, hex);
 		c->made_now += made;
+		TRY(sql_change(c->store,
+			       "UPDATE checked SET run_id = ?1, program = iif(?2, ?3, NULL) WHERE "
+			       "name = ?4 AND cell = ?5 AND seed = ?6",
+			       "iittti", cell->id, (int64_t)made, c->program, c->o->against, hex,
+			       cell->config.run.seed));
 	}
-	return store_runs(c);
+	return NULL;
 }
 
+/* The connection, which must not be inherited through fork, is closed meanwhile. */
 char *gate_make(struct check *c, bool *interrupted)
 {
 	struct sweep runs ENDS_WITH(sweep_free) = {.cell = NULL};
@@ -267,14 +262,12 @@ char *gate_make(struct check *c, bool *interrupted)
 				      .looked_up = true,
 				      .lines = stderr};
 	int status = EXIT_OK;
-	for (size_t i = 0; i < c->wants; i++)
-		if (!c->want[i].ended)
-			TRY(add_run(c, i, &runs));
+	TRY(add_runs(c, &runs));
 	if (runs.cells == 0)
 		return NULL;
 	TRY(sql_begin(c->store));
 	TRY(sql_end(c->store, pend(c, &runs)));
-	store_close(c->store); /* a connection must not be inherited through fork */
+	store_close(c->store);
 	c->store = NULL;
 	TRY(sweep_carry_out(&runs, &f, &status));
 	*interrupted = status == EXIT_INTERRUPTED;

@@ -9,11 +9,11 @@
 #include "results/gate/gate.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,56 +26,45 @@ struct timing {
 	int64_t busy; /* runs of this cell that had less than CORES_SHARE_LEAST of their cores */
 };
 
-/* Runs program with these words; its standard output goes into text. Returns the exit status.
- * Ctrl-C also reaches that run, which may end before it notices. SIGINT is therefore blocked here,
- * and checked when the run has ended. */
-static int run_program(struct timing *t, const char *program, char **words, char *text, size_t room)
+struct program {
+	char *const *words;
+	int error; /* its standard error */
+	const sigset_t *signals;
+};
+
+static void exec_program(const void *ctx)
 {
-	size_t n = 0, got = 0;
-	int out[2], status;
+	const struct program *p = ctx;
+	sigprocmask(SIG_SETMASK, p->signals, NULL);
+	dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+	dup2(p->error, STDERR_FILENO);
+	execv(p->words[0], p->words);
+	dprintf(STDERR_FILENO, "mvbench: cannot start %s: %s\n", p->words[0], strerror(errno));
+}
+
+/* Runs a program; its standard output goes into text. Returns the exit status. Ctrl-C also reaches
+ * it, and it may end before it notices. SIGINT is therefore blocked here, and checked when it has
+ * ended. */
+static int run_program(char *const *words, bool quiet, char *text, size_t room)
+{
+	int error AUTOCLOSED = quiet ? open("/dev/null", O_WRONLY | O_CLOEXEC)
+				     : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
 	sigset_t interrupt, before;
-	while (words[n])
-		n++;
-	const char **argv AUTOFREE = must(calloc(n + 5, sizeof *argv));
-	char *db AUTOFREE = sentence("--db=%s/%d.db", t->folder, program == t->self);
-	argv[0] = program;
-	argv[1] = "run";
-	memcpy(argv + 2, words, n * sizeof *argv);
-	argv[n + 2] = db;
-	argv[n + 3] = "--format=json";
-	CHECK(pipe(out) == 0, "pipe: %s", strerror(errno));
-	fflush(NULL);
 	sigemptyset(&interrupt);
 	sigaddset(&interrupt, SIGINT);
 	sigprocmask(SIG_BLOCK, &interrupt, &before);
-	pid_t pid = fork();
-	CHECK(pid >= 0, "fork: %s", strerror(errno));
-	if (pid == 0) {
-		sigprocmask(SIG_SETMASK, &before, NULL);
-		dup2(out[1], STDOUT_FILENO);
-		close(out[0]);
-		close(out[1]);
-		execv(program, (char *const *)argv);
-		fprintf(stderr, "mvbench: cannot start %s: %s\n", program, strerror(errno));
-		_exit(127);
-	}
-	close(out[1]);
-	for (ssize_t k; got + 1 < room && (k = read(out[0], text + got, room - 1 - got)) > 0;)
-		got += (size_t)k;
-	text[got] = '\0';
-	close(out[0]);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		continue;
+	int status = child_run(exec_program, &(struct program){words, error, &before}, text, room);
+	CHECK(status != -1, "a child process: %m");
 	bool stopped = sigtimedwait(&interrupt, NULL, &(struct timespec){.tv_sec = 0}) == SIGINT;
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return WIFEXITED(status) && !stopped ? WEXITSTATUS(status) : EXIT_INTERRUPTED;
 }
 
 /* Measures the median seconds of an epoch in one run. */
-static char *time_run(struct timing *t, const char *program, char **words, double *x)
+static char *time_run(struct timing *t, char **words, double *x)
 {
 	char text[8192];
-	int status = run_program(t, program, words, text, sizeof text);
+	int status = run_program(words, false, text, sizeof text);
 	double got[2] = {NAN, NAN};
 	t->interrupted |= status == EXIT_INTERRUPTED;
 	if (status == EXIT_OK)
@@ -85,7 +74,7 @@ static char *time_run(struct timing *t, const char *program, char **words, doubl
 	*x = got[0];
 	if (t->interrupted || *x > 0)
 		return NULL;
-	return sentence("--time: %s run printed no time of its epochs (exit status %d)", program,
+	return sentence("--time: %s run printed no time of its epochs (exit status %d)", words[0],
 			status);
 }
 
@@ -103,12 +92,17 @@ static char *sum_up(struct timing *t, double *ratio, int64_t n, double *median, 
 	return wrong;
 }
 
-/* Makes words that both programs know: the options of the baseline, and no defaults. */
-static char *words_of(struct timing *t, const struct sql *cell, char ***words)
+/* Makes the command of a run, of this program or the other one. Both know its options: those of the
+ * baseline, and no defaults. */
+static char *words_of(struct timing *t, const struct sql *cell, bool own, char ***words)
 {
 	struct sql q AUTODONE =
 		sql_select(t->store, "SELECT key, atom FROM json_each(?1)", "t", sql_text(cell, 1));
 	size_t n = 0;
+	APPEND(*words, n, must(strdup(own ? t->self : t->o->program)));
+	APPEND(*words, n, must(strdup("run")));
+	APPEND(*words, n, sentence("--db=%s/%d.db", t->folder, own));
+	APPEND(*words, n, must(strdup("--format=json")));
 	APPEND(*words, n, sentence("--seed=%lld", (long long)sql_int(cell, 2)));
 	while (sql_next(&q))
 		APPEND(*words, n, sentence("--%s=%s", sql_text(&q, 0), sql_text(&q, 1)));
@@ -121,13 +115,14 @@ static char *time_cell(struct timing *t, FILE *f, const struct sql *cell, bool *
 	int64_t n = t->o->pairs;
 	double *ratio AUTOFREE = must(calloc((size_t)n, sizeof *ratio)), median, low, high;
 	double took[2]; /* by the other program, and by this one */
-	char **words AUTOWORDS = NULL;
+	char **other AUTOWORDS = NULL, **own AUTOWORDS = NULL;
 	*slower = false;
 	t->busy = 0;
-	TRY(words_of(t, cell, &words));
+	TRY(words_of(t, cell, false, &other));
+	TRY(words_of(t, cell, true, &own));
 	for (int64_t i = 0; i < n; i++) {
 		for (int64_t k = i; k < i + 2 && !t->interrupted; k++)
-			TRY(time_run(t, k % 2 ? t->self : t->o->program, words, &took[k % 2]));
+			TRY(time_run(t, k % 2 ? own : other, &took[k % 2]));
 		if (t->interrupted)
 			return NULL;
 		ratio[i] = took[1] / took[0];
@@ -149,20 +144,16 @@ static char *time_cell(struct timing *t, FILE *f, const struct sql *cell, bool *
 	return NULL;
 }
 
-/* A name without '/' is a file of the current folder, as for run_program. */
 char *gate_time_check(const struct gate_options *o)
 {
 	static const char name[] = "mvbench ";
-	char said[sizeof name] = "", *quoted AUTOFREE = word_quoted(o->program);
-	char *command AUTOFREE = sentence("%s%s --version </dev/null 2>/dev/null",
-					  strchr(o->program, '/') ? "" : "./", quoted);
-	FILE *f = popen(command, "r");
-	bool good = f && fgets(said, sizeof said, f) && strcmp(said, name) == 0;
-	if (f)
-		pclose(f);
-	return good ? NULL
-		    : sentence("--program=%s: not an mvbench: it prints no version with --version",
-			       o->program);
+	char *program AUTOFREE = must(strdup(o->program)), version[] = "--version", said[256];
+	run_program((char *[]){program, version, NULL}, true, said, sizeof said);
+	return strncmp(said, name, strlen(name)) == 0
+		       ? NULL
+		       : sentence("--program=%s: not an mvbench: it prints no version with "
+				  "--version",
+				  o->program);
 }
 
 static char *time_cells(struct timing *t, FILE *f, int64_t *slower)
@@ -183,13 +174,11 @@ static char *time_cells(struct timing *t, FILE *f, int64_t *slower)
 
 int gate_time(struct store *s, FILE *f, const struct gate_options *o, int64_t *slower)
 {
-	char *self AUTOFREE = program_path(), *folder AUTOFREE = NULL;
+	char *self AUTOFREE = program_path(), *folder AUTOREMOVED = NULL;
 	char *wrong = folder_temporary("time", &folder);
 	struct timing t = {.store = s, .o = o, .self = self, .folder = folder};
-	if (!wrong) {
+	if (!wrong)
 		wrong = time_cells(&t, f, slower);
-		folder_remove(folder);
-	}
 	if (wrong)
 		return complain(wrong);
 	return t.interrupted ? EXIT_INTERRUPTED : EXIT_OK;

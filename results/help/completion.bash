@@ -15,6 +15,11 @@ _mvbench_match() { # TEXT HEAD WORDS
 	done
 }
 
+# Prints the values of an OPTION of $command.
+_mvbench_values() { # OPTION
+	echo "${_mvbench_table[values $command $1]-${_mvbench_table[values - $1]-}}"
+}
+
 _mvbench() {
 	local line=() word command current previous='' options head value i
 	# bash cuts words at = and :
@@ -29,20 +34,20 @@ _mvbench() {
 	COMPREPLY=()
 	current=${line[${#line[@]} - 1]}
 	if ((${#line[@]} == 1)); then
-		_mvbench_match "$current" '' "$(_mvbench_words '')"
+		_mvbench_match "$current" '' "${_mvbench_table[words]}"
 		return
 	fi
 	command=${line[0]}
 	previous=${line[${#line[@]} - 2]}
-	options=$(_mvbench_options "$command")
+	options=${_mvbench_table[options $command]-}
 	if [[ $options == *--workload=* ]]; then # options of the plug-ins on the command line
 		for word in "${line[@]}"; do
 			case $word in
-			--strategy=* | --workload=*) options+=" $(_mvbench_plugin_options "${word#*=}")" ;;
+			--strategy=* | --workload=*) options+=" ${_mvbench_table[plugin ${word#*=}]-}" ;;
 			esac
 		done
 		case $current in
-		--*) word=${current#--}; options+=" $(_mvbench_plugin_options "${word%%.*}")" ;;
+		--*) word=${current#--}; options+=" ${_mvbench_table[plugin ${word%%.*}]-}" ;;
 		esac
 	fi
 	if [[ $current == --*=* ]]; then
@@ -52,14 +57,14 @@ _mvbench() {
 		if [[ $value == *,* ]]; then # a list: its last item
 			head+=${value%,*}, value=${value##*,}
 		fi
-		_mvbench_match "$value" "$head" "$(_mvbench_values "$command" "${word%%=*}")"
+		_mvbench_match "$value" "$head" "$(_mvbench_values "${word%%=*}")"
 	elif [[ $current == -* ]]; then
 		_mvbench_match "$current" '' "$options"
 		[[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
 	elif [[ $previous == --* && " $options " == *" $previous= "* ]]; then
-		_mvbench_match "$current" '' "$(_mvbench_values "$command" "${previous#--}")"
+		_mvbench_match "$current" '' "$(_mvbench_values "${previous#--}")"
 	else
-		_mvbench_match "$current" '' "$(_mvbench_words "$command")"
+		_mvbench_match "$current" '' "${_mvbench_table[words $command]-}"
 	fi
 	return 0
 }

@@ -1,13 +1,18 @@
 /*
- * completion.c - prints the bash completion script of mvbench: tables of all words, and a function
- * that looks them up.
+ * completion.c - prints the bash completion script of mvbench: a table of all words, and a function
+ * that looks them up. The keys of the table:
+ *
+ *	words COMMAND           words after the command; words: the commands
+ *	options COMMAND         its options
+ *	plugin NAME             options of a plug-in
+ *	values COMMAND OPTION   values of an option; COMMAND is - for options of mvbench run
  */
 #include "results/help/help.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The function that bash calls; it uses the tables that the script has before it. */
+/* The function that bash calls; it uses the table that the script has before it. */
 TEXT_FILE(completion_function, "results/help/completion.bash");
 
 /* File names may contain any character; the script gets only plain names. */
@@ -37,45 +42,24 @@ static void put_options(FILE *f, const char *owner, const struct option *table)
 			needs_no_value(o) ? "" : "=");
 }
 
-static void put_plugin_options(void *ctx, const struct choice *e)
-{
-	if (!e->plugin || !e->plugin->options)
-		return;
-	fprintf(ctx, "\t%s) echo", e->name);
-	put_options(ctx, e->name, e->plugin->options);
-	fputs(" ;;\n", ctx);
-}
-
-static void option_tables(FILE *f)
-{
-	fputs("_mvbench_core='", f);
-	put_options(f, NULL, run_options);
-	fputs("'\n\n_mvbench_options() { # COMMAND\n\tcase $1 in\n", f);
-	for (const struct command *const *c = commands; *c; c++) {
-		fprintf(f, "\t%s) echo --help", (*c)->name);
-		put_options(f, NULL, (*c)->options);
-		fputs((*c)->run_options ? " \"$_mvbench_core\" ;;\n" : " ;;\n", f);
-	}
-	fputs("\tesac\n}\n\n_mvbench_plugin_options() { # STRATEGY or WORKLOAD\n\tcase $1 in\n", f);
-	catalogue_each(put_plugin_options, f);
-	fputs("\tesac\n}\n\n", f);
-}
-
 /* ---- Values -------------------------------------------------------------- */
 
 struct kind {
 	FILE *f;
 	const char *kind;
-	bool any;
 };
 
 static void put_name(void *ctx, const struct choice *e)
 {
-	struct kind *k = ctx;
-	if (strcmp(e->kind, k->kind) != 0)
-		return;
-	put_word(k->f, strncmp(e->name, "sim:", 4) == 0 ? e->name + 4 : e->name);
-	k->any = true;
+	const struct kind *k = ctx;
+	if (strcmp(e->kind, k->kind) == 0)
+		put_word(k->f, strncmp(e->name, "sim:", 4) == 0 ? e->name + 4 : e->name);
+}
+
+static void put_commands(FILE *f)
+{
+	for (const struct command *const *c = commands; *c; c++)
+		put_word(f, (*c)->name);
 }
 
 static bool ends_in(const char *text, const char *end)
@@ -84,60 +68,44 @@ static bool ends_in(const char *text, const char *end)
 	return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* The values that an option can have, from its type, its unit or the plug-ins that it chooses.
- * false: not known. */
-static bool put_values(FILE *f, const struct option *o)
+/* Prints the parts of "a|b|c"; those in capitals are placeholders. */
+static void put_choices(FILE *f, const char *text, size_t n)
 {
-	const char *dot = strrchr(o->name, '.');
-	struct kind names = {.f = f, .kind = dot ? dot + 1 : o->name};
-	if (o->type == OPT_CHOICE) {
-		for (const char *c = o->choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
-			fprintf(f, " %.*s", (int)strcspn(c, "|"), c);
-		return true;
+	for (size_t i = 0, part; i < n; i += part + 1) {
+		part = strcspn(text + i, "|] ");
+		if (text[i] < 'A' || text[i] > 'Z')
+			fprintf(f, " %.*s", (int)part, text + i);
 	}
-	if (o->type == OPT_BOOL) {
-		fputs(" true false", f);
-		return true;
-	}
-	if (ends_in(o->help, "[file]") || ends_in(o->help, "[folder]") ||
-	    ends_in(o->help, "[path]")) {
-		fputs(" @file", f);
-		return true;
-	}
-	if (ends_in(o->help, "[command]"))
-		for (const struct command *const *c = commands; *c; c++)
-			put_word(f, (*c)->name);
-	else
-		catalogue_each(put_name, &names);
-	return names.any || ends_in(o->help, "[command]");
 }
 
+/* The values that an option can have, from its type, its unit or the plug-ins that it chooses. */
+static void put_values(FILE *f, const struct option *o)
+{
+	const char *dot = strrchr(o->name, '.');
+	if (o->type == OPT_CHOICE)
+		put_choices(f, o->choices, strlen(o->choices));
+	else if (o->type == OPT_BOOL)
+		fputs(" true false", f);
+	else if (ends_in(o->help, "[file]") || ends_in(o->help, "[folder]") ||
+		 ends_in(o->help, "[path]"))
+		fputs(" @file", f);
+	else if (ends_in(o->help, "[command]"))
+		put_commands(f);
+	else
+		catalogue_each(put_name, &(struct kind){f, dot ? dot + 1 : o->name});
+}
+
+/* Without known values, an option has no row. */
 static void value_rows(FILE *f, const char *command, const char *owner, const struct option *table)
 {
 	for (const struct option *o = table; o && o->name; o++) {
 		struct text t;
-		bool any = put_values(text_open(&t), o);
+		put_values(text_open(&t), o);
 		char *words AUTOFREE = text_close(&t);
-		if (any)
-			fprintf(f, "\t%s\" %s%s%s\") echo%s ;;\n", command, owner ? owner : "",
+		if (*words)
+			fprintf(f, "\t['values %s %s%s%s']='%s'\n", command, owner ? owner : "",
 				owner ? "." : "", o->name, words);
 	}
-}
-
-static void plugin_value_rows(void *ctx, const struct choice *e)
-{
-	if (e->plugin)
-		value_rows(ctx, "*", e->name, e->plugin->options);
-}
-
-static void value_table(FILE *f)
-{
-	fputs("_mvbench_values() { # COMMAND OPTION\n\tcase \"$1 $2\" in\n", f);
-	for (const struct command *const *c = commands; *c; c++)
-		value_rows(f, (*c)->name, NULL, (*c)->options);
-	value_rows(f, "*", NULL, run_options);
-	catalogue_each(plugin_value_rows, f);
-	fputs("\tesac\n}\n\n", f);
 }
 
 /* ---- Words after the command --------------------------------------------- */
@@ -170,37 +138,46 @@ static void put_words(FILE *f, const struct command *c)
 	} else if (strncmp(usage, "FILE", 4) == 0) {
 		fputs(" @file", f);
 	} else if (memchr(usage, '|', n) || *usage >= 'a') {
-		for (size_t i = 0, word; i < n; i += word + 1) {
-			word = strcspn(usage + i, "|] ");
-			if (usage[i] > 'Z') /* skips RUN, which is a placeholder */
-				fprintf(f, " %.*s", (int)word, usage + i);
-		}
+		put_choices(f, usage, n);
 	}
-}
-
-static void word_table(FILE *f)
-{
-	fputs("_mvbench_words() { # COMMAND\n\tcase $1 in\n\t'') echo", f);
-	for (const struct command *const *c = commands; *c; c++)
-		put_word(f, (*c)->name);
-	fputs(" --help --version ;;\n", f);
-	for (const struct command *const *c = commands; *c; c++) {
-		fprintf(f, "\t%s) echo", (*c)->name);
-		put_words(f, *c);
-		fputs(" ;;\n", f);
-	}
-	fputs("\tesac\n}\n\n", f);
 }
 
 /* ---- The script ---------------------------------------------------------- */
 
+static void command_rows(FILE *f, const struct command *c)
+{
+	fprintf(f, "\t['words %s']='", c->name);
+	put_words(f, c);
+	fprintf(f, "'\n\t['options %s']='--help", c->name);
+	put_options(f, NULL, c->options);
+	if (c->run_options)
+		put_options(f, NULL, run_options);
+	fputs("'\n", f);
+	value_rows(f, c->name, NULL, c->options);
+}
+
+static void plugin_rows(void *ctx, const struct choice *e)
+{
+	if (!e->plugin)
+		return;
+	fprintf(ctx, "\t['plugin %s']='", e->name);
+	put_options(ctx, e->name, e->plugin->options);
+	fputs("'\n", ctx);
+	value_rows(ctx, "-", e->name, e->plugin->options);
+}
+
 void completion_bash(FILE *f)
 {
 	fputs("# Completes the words of mvbench in bash. Made by: mvbench help "
-	      "--completion=bash\n\n",
+	      "--completion=bash\n\n"
+	      "declare -gA _mvbench_table=(\n\t['words']='",
 	      f);
-	option_tables(f);
-	value_table(f);
-	word_table(f);
+	put_commands(f);
+	fputs(" --help --version'\n", f);
+	for (const struct command *const *c = commands; *c; c++)
+		command_rows(f, *c);
+	value_rows(f, "-", NULL, run_options);
+	catalogue_each(plugin_rows, f);
+	fputs(")\n\n", f);
 	fputs(completion_function, f);
 }

@@ -96,12 +96,8 @@ static void print_option(const struct help *p, const struct topic *t)
 		part++;
 	char *left AUTOFREE, *right AUTOFREE, column[COLUMN_ROOM];
 	option_words(o, plugin ? t->owner : NULL, &left, &right);
-	if (core)
-		fprintf(p->f, "an option of mvbench run:\n");
-	else if (plugin)
-		fprintf(p->f, "an option of %s %s:\n", part_names[part], t->owner);
-	else
-		fprintf(p->f, "an option of mvbench %s:\n", t->owner);
+	fprintf(p->f, "an option of %s %s:\n", plugin && !core ? part_names[part] : "mvbench",
+		core ? "run" : t->owner);
 	help_row(p, left, right);
 	if (core) {
 		print_recipes(p, o);
@@ -121,17 +117,6 @@ static void add_options(struct list *l, const struct option *table, const char *
 		t->owner = owner;
 		t->of = o;
 	}
-}
-
-static void add_all_options(struct list *l)
-{
-	add_options(l, run_options, NULL, false);
-	const struct plugin *p;
-	for (enum part k = 0; k < PART_COUNT; k++)
-		for (size_t i = 0; (p = plugin_at(k, i)); i++)
-			add_options(l, p->options, p->name, true);
-	for (const struct command *const *c = commands; *c; c++)
-		add_options(l, (*c)->options, (*c)->name, false);
 }
 
 /* ---- Plug-ins, devices, platforms ---------------------------------------- */
@@ -184,6 +169,8 @@ static void print_entry(const struct help *p, const struct topic *t)
 static void add_entry(void *ctx, const struct choice *e)
 {
 	add(ctx, e->kind, e->name, e->summary, print_entry)->of = e->plugin;
+	if (e->plugin)
+		add_options(ctx, e->plugin->options, e->name, true);
 }
 
 static void print_figure(const struct help *p, const struct topic *t)
@@ -285,25 +272,26 @@ static void add_tables(struct list *l)
 
 /* ---- Pages --------------------------------------------------------------- */
 
-static void print_kind(const struct help *p, const struct topic *t)
-{
-	if (!p->roff)
-		fprintf(p->f, "%s\n", t->summary);
-	topics_list(p, t - t->place, t->of);
-	if (!p->roff)
-		words(p, "mvbench help NAME explains one of them.");
-}
+struct page {
+	const char *name, *summary;
+	/* These follow each other; NULL = none. list: all topics of this kind. */
+	const char *words, *example, *list, *end;
+	topic_function *print; /* NULL = print_page */
+};
 
 static void print_page(const struct help *p, const struct topic *t)
 {
-	const char *const *part = t->of;
+	const struct page *page = t->of;
 	if (!p->roff)
 		fprintf(p->f, "%s\n", t->summary);
-	help_words(p, part[0]);
-	if (part[1])
-		help_verbatim(p, part[1]);
-	if (part[1] && part[2])
-		help_words(p, part[2]);
+	if (page->words)
+		help_words(p, page->words);
+	if (page->example)
+		help_verbatim(p, page->example);
+	if (page->list)
+		topics_list(p, t - t->place, page->list);
+	if (page->end)
+		help_words(p, page->end);
 }
 
 static void print_statuses(const struct help *p, const struct topic *t)
@@ -328,77 +316,70 @@ static void print_statuses(const struct help *p, const struct topic *t)
 	}
 }
 
-static const char *const job_files[] = {
+static const char job_words[] =
 	"A job file is INI: [defaults], then one section for each group of cells. A key is an "
 	"option of mvbench run; its value is one value or a list with commas. Ranges are 1..5 for "
 	"whole numbers, 0.1..0.5 by 0.1 for equal steps, and 1e-4..1 log 5 for 5 values with the "
 	"same factor from each to the next. A section's cells are all combinations of its lists. "
 	"Lists that a line zip names advance together: the first value of one with the first of "
 	"the others. A line exclude leaves out the cells for which all its conditions hold. A "
-	"section inherits from [defaults]; options of mvbench sweep replace both.",
-	"[defaults]\n"
-	"workload = mlp\n"
-	"seed = 1..5\n"
-	"exclude = strategy=serial workers=2,4\n"
-	"[multiverso]\n"
-	"strategy = serial, asgd\n"
-	"workers = 1,2,4\n"
-	"sync-every = 1,3,16\n"
-	"[rates]\n"
-	"strategy = allreduce\n"
-	"workers = 1,2,4\n"
-	"lr = 0.1..0.3 by 0.1\n"
-	"zip = workers, lr\n",
+	"section inherits from [defaults]; options of mvbench sweep replace both.";
+
+static const char job_example[] = "[defaults]\n"
+				  "workload = mlp\n"
+				  "seed = 1..5\n"
+				  "exclude = strategy=serial workers=2,4\n"
+				  "[multiverso]\n"
+				  "strategy = serial, asgd\n"
+				  "workers = 1,2,4\n"
+				  "sync-every = 1,3,16\n"
+				  "[rates]\n"
+				  "strategy = allreduce\n"
+				  "workers = 1,2,4\n"
+				  "lr = 0.1..0.3 by 0.1\n"
+				  "zip = workers, lr\n";
+
+static const char job_end[] =
 	"mvbench sweep FILE.ini --dry-run lists the cells and which are finished; those are not "
 	"run again. Equal cells are run once. Options of a strategy or workload that a cell does "
 	"not use are left out of it, so [defaults] can hold them for all. If one value is itself "
 	"a list, as in --speed, blanks separate its items. label, db and hostfile take the whole "
-	"text as one value, with commas and quotes. A blank and a semicolon start a comment.",
-};
+	"text as one value, with commas and quotes. A blank and a semicolon start a comment.";
 
-static const char *const database_page[] = {
+static const char database_words[] =
 	"Results are one SQLite file (--db): tables hold what was measured, and views do all "
 	"arithmetic, so that any tool that reads SQLite gets the same figures. mvbench opens files "
-	"of older versions and brings them up to date.",
-	"sqlite3 mvbench.db \"SELECT config, seed, test_accuracy, epoch_seconds FROM "
-	"run_summary\"\n",
-	NULL,
-};
+	"of older versions and brings them up to date.";
 
-static void print_database(const struct help *p, const struct topic *t)
-{
-	print_page(p, t);
-	topics_list(p, t - t->place, "table");
-	if (!p->roff)
-		words(p, "mvbench help TABLE shows its columns; where a command has the "
-			 "same name, mvbench help table:NAME does.");
-}
+static const struct page pages[] = {
+#define KIND(kind) .list = kind, .end = "mvbench help NAME explains one of them."
+	{"strategies", "synchronisation strategies (--strategy)", KIND("strategy")},
+	{"updaters", "what a push can do to the model on a server (--asgd.updater)",
+	 KIND("updater")},
+	{"optimizers", "how a worker can use a gradient (--optimizer)", KIND("optimizer")},
+	{"workloads", "what can be trained (--workload)", KIND("workload")},
+	{"devices", "where a worker can compute (--device)", KIND("device")},
+	{"platforms", "what can be simulated (--sim.platform)", KIND("platform")},
+	{"figures", "what mvbench plot can draw", KIND("figure")},
+	{"commands", "what mvbench can do", KIND("command")},
+	{"options", "every option of every command and plug-in", KIND("option")},
+	{"topics", "pages of help", KIND("page")},
+#undef KIND
+	{"sweep-files", "job files of mvbench sweep", .words = job_words, .example = job_example,
+	 .end = job_end},
+	{"database", "where results are kept", .words = database_words, .list = "table",
+	 .example = "sqlite3 mvbench.db \"SELECT config, seed, test_accuracy, epoch_seconds FROM "
+		    "run_summary\"\n",
+	 .end = "mvbench help TABLE shows its columns; where a command has the same name, mvbench "
+		"help table:NAME does."},
+	{"exit-status", "the exit statuses of all commands", .print = print_statuses},
+};
 
 static void add_pages(struct list *l)
 {
-	static const struct {
-		const char *name, *summary;
-		const void *of;
-		topic_function *print;
-	} page[] = {
-		{"strategies", "synchronisation strategies (--strategy)", "strategy", print_kind},
-		{"updaters", "what a push can do to the model on a server (--asgd.updater)",
-		 "updater", print_kind},
-		{"optimizers", "how a worker can use a gradient (--optimizer)", "optimizer",
-		 print_kind},
-		{"workloads", "what can be trained (--workload)", "workload", print_kind},
-		{"devices", "where a worker can compute (--device)", "device", print_kind},
-		{"platforms", "what can be simulated (--sim.platform)", "platform", print_kind},
-		{"figures", "what mvbench plot can draw", "figure", print_kind},
-		{"commands", "what mvbench can do", "command", print_kind},
-		{"options", "every option of every command and plug-in", "option", print_kind},
-		{"topics", "pages of help", "page", print_kind},
-		{"sweep-files", "job files of mvbench sweep", job_files, print_page},
-		{"database", "where results are kept", database_page, print_database},
-		{"exit-status", "the exit statuses of all commands", NULL, print_statuses},
-	};
-	for (size_t i = 0; i < sizeof page / sizeof *page; i++)
-		add(l, "page", page[i].name, page[i].summary, page[i].print)->of = page[i].of;
+	for (const struct page *page = pages; page < pages + sizeof pages / sizeof *pages; page++)
+		add(l, "page", page->name, page->summary, page->print ? page->print : print_page)
+			->of = page;
 }
 
 struct topic *topics_make(void)
@@ -406,10 +387,12 @@ struct topic *topics_make(void)
 	struct list l = {.n = 0};
 	add_pages(&l);
 	add_commands(&l);
+	add_options(&l, run_options, NULL, false);
 	catalogue_each(add_entry, &l);
 	add_figures(&l);
 	add_tables(&l);
-	add_all_options(&l);
+	for (const struct command *const *c = commands; *c; c++)
+		add_options(&l, (*c)->options, (*c)->name, false);
 	APPEND(l.topic, l.n, (struct topic){.name = NULL});
 	return l.topic;
 }

@@ -17,12 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct import_options {
-	const char *db, *where, *label;
-};
-
-#define OWNER struct import_options
-
+#define OWNER struct select
 static const struct option options[] = {
 	SELECT_OPTIONS(, "database that receives the runs; created if missing", ""),
 	{.name = NULL},
@@ -119,12 +114,12 @@ static char *renew_hashes(struct store *s, struct store *other)
  * run_kept. A replay of a run that is not here keeps its number, negated. Baselines are copied with
  * their runs; an existing one of the same name stays. */
 static char *copy_all(struct store *s, struct store *other, const char *origin,
-		      const struct import_options *o)
+		      const struct select *of)
 {
 	TRY(sql_script(s, "PRAGMA defer_foreign_keys = ON"));
 	TRY(sql_script(s, "CREATE TEMP TABLE wanted (id INTEGER PRIMARY KEY)"));
-	TRY(database_selected(s, "INSERT INTO wanted SELECT id FROM other.run_summary", o->where,
-			      o->label));
+	TRY(database_selected(s, "INSERT INTO wanted SELECT id FROM other.run_summary", of->where,
+			      of->label));
 	TRY(sql_script(s, import_sql));
 	TRY(sql_script(s, "DELETE FROM main.run WHERE id IN (SELECT new FROM map WHERE older "
 			  "UNION SELECT id FROM superseded)"));
@@ -161,14 +156,14 @@ static char *copy_all(struct store *s, struct store *other, const char *origin,
 }
 
 static char *import_copy(struct store *s, const char *copy, const char *origin,
-			 const struct import_options *o)
+			 const struct select *of)
 {
 	struct store *other AUTOCLOSE = NULL;
 	TRY(store_open(&other, copy, STORE_WRITE)); /* migrates it to this version */
-	TRY(database_condition(other, o->where));
+	TRY(database_condition(other, of->where));
 	TRY(sql_change(s, "ATTACH ?1 AS other", "t", copy));
 	TRY(sql_begin(s));
-	return sql_end(s, copy_all(s, other, origin, o));
+	return sql_end(s, copy_all(s, other, origin, of));
 }
 
 /* ---- The command ------------------------------------------------------------ */
@@ -181,25 +176,18 @@ static char *print_imported(struct store *s, const char *path)
 	return NULL;
 }
 
-static char *import_from(const char *path, const char *copy, const struct import_options *o)
+static char *import(const char *path, const struct select *of)
 {
-	struct store *s AUTOCLOSE = NULL;
-	TRY(of_file(database_copy(path, copy)));
-	TRY(store_open(&s, o->db, STORE_WRITE));
-	char *origin AUTOFREE = must(realpath(path, NULL));
-	TRY(import_copy(s, copy, origin, o));
-	return print_imported(s, path);
-}
-
-static char *import(const char *path, const struct import_options *o)
-{
-	char *folder AUTOFREE = NULL;
-	TRY(check_other(path, o->db));
+	char *folder AUTOREMOVED = NULL;
+	struct store *s AUTOCLOSE = NULL; /* closed before the folder is removed */
+	TRY(check_other(path, of->db));
 	TRY(folder_temporary("import", &folder));
 	char *copy AUTOFREE = sentence("%s/copy.db", folder);
-	char *wrong = import_from(path, copy, o);
-	folder_remove(folder);
-	return wrong;
+	TRY(of_file(database_copy(path, copy)));
+	TRY(store_open(&s, of->db, STORE_WRITE));
+	char *origin AUTOFREE = must(realpath(path, NULL));
+	TRY(import_copy(s, copy, origin, of));
+	return print_imported(s, path);
 }
 
 static char *run_import(void *options_given, struct arguments *a, int *status)

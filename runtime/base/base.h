@@ -396,6 +396,14 @@ char *folder_temporary(const char *name, char **path);
 char *folder_locked(const char *parent, const char *name, char **path); /* the same in parent */
 const char *folder_for_now(void);                                       /* TMPDIR, or /tmp */
 void folder_remove(const char *path);                                   /* with its contents */
+/* Removed at the end of its block: char *folder AUTOREMOVED = NULL; */
+static inline void autoremove(char **folder)
+{
+	if (*folder)
+		folder_remove(*folder);
+	free(*folder);
+}
+#define AUTOREMOVED __attribute__((cleanup(autoremove)))
 EXPORTED int folder_make(const char *path); /* with its parents; 0, or errno */
 
 /* What can still be written in /dev/shm [bytes]; INFINITY: unknown. */

@@ -276,15 +276,11 @@ static int launch_one(const struct arguments *a, int workers, bool far, bool sim
 	const char *const words[] = {"calibrate", number, limit, NULL};
 	struct config c AUTOCONFIG = {0};
 	struct measuring m = {.config = &c, .repetition = repetition, .seconds = seconds};
-	struct progress progress = {.quiet = true};
-	struct watcher watcher = {.self = &progress, .tick = progress_tick};
 	struct status_page *page = NULL;
 	char *why = NULL, *wrong = config_for(&c, a, workers, far, sim);
 	if (wrong)
 		return complain(wrong);
-	progress_start(&progress);
-	int status = launch(&c, words, measure, &m, &watcher, &page, &why);
-	progress_end(&progress);
+	int status = launch(&c, words, measure, &m, NULL, &page, &why);
 	complain_if(why);
 	if (!status && page && page->interrupted) /* when the run was already done */
 		status = EXIT_INTERRUPTED;

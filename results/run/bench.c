@@ -250,17 +250,13 @@ static void stdout_release(int own)
 
 static char *bench(const struct config *c, const struct bench_flags *f, int *status)
 {
-	struct progress progress = {.quiet = true};
-	struct watcher watcher = {.self = &progress, .tick = progress_tick};
 	struct status_page *page = NULL;
 	char *why = NULL, **words AUTOWORDS = worker_words(f);
 	TRY(check(c, f));
 	quiet_wait(c);
-	progress_start(&progress);
 	int own = stdout_hold();
-	*status = launch(c, (const char *const *)words, NULL, NULL, &watcher, &page, &why);
+	*status = launch(c, (const char *const *)words, NULL, NULL, NULL, &page, &why);
 	stdout_release(own);
-	progress_end(&progress);
 	complain_if(why);
 	status_free(page);
 	return NULL;

@@ -55,8 +55,8 @@ struct measuring {
 	const struct config *config;
 	int repetition; /* from 0 */
 	double seconds;
-	const struct plan *plan;
-	char *hosts; /* several: their links are measured */
+	const struct plan *plan; /* since it began */
+	char *hosts;             /* several: their links are measured */
 	struct points points;
 };
 
@@ -65,10 +65,11 @@ static bool wants_wires(const struct config *c)
 	return *c->harness.hostfile || config_simulates_hosts(c);
 }
 
-static char *take_hosts(void *self, const struct experiment *e, int64_t *id)
+static char *take_plan(void *self, const struct experiment *e, int64_t *id)
 {
 	struct measuring *m = self;
 	(void)id;
+	m->plan = e->plan;
 	m->hosts = e->cluster ? must(strdup(e->cluster->names)) : NULL;
 	return NULL;
 }
@@ -142,30 +143,15 @@ static char *end_measuring(void *self, const char *status, const char *reason,
 static int measure(void *ctx, struct status_page *page)
 {
 	struct measuring m = *(const struct measuring *)ctx;
-	const struct config *c = m.config;
-	struct plan plan;
-	struct simulation simulation = {.platform_file = NULL};
-	struct sink sink = {.self = &m,
-			    .begin = take_hosts,
-			    .steps_wanted_s = wants_wires(c) ? 0 : m.seconds,
-			    .model = take_figures,
-			    .end = end_measuring};
-	worker_introduce(c, page);
-	char *wrong = plan_make(c, &plan);
-	if (!wrong && world_is_virtual)
-		wrong = simulation_find(c, &plan, &simulation);
-	if (wrong)
-		return command_refuse(wrong);
-	if (world_is_virtual) {
-		plan.simulation = &simulation;
-		panic_to(page->reason, sizeof page->reason);
-	}
-	m.plan = &plan;
-	train(c, &plan, &sink, page);
+	const struct sink sink = {.self = &m,
+				  .begin = take_plan,
+				  .steps_wanted_s = wants_wires(m.config) ? 0 : m.seconds,
+				  .model = take_figures,
+				  .end = end_measuring};
+	int status = worker_train(m.config, &sink, page);
 	free(m.points.point);
 	free(m.hosts);
-	simulation_fini(&simulation);
-	return EXIT_OK;
+	return status;
 }
 
 /* ---- In the front process ---- */

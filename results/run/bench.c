@@ -116,14 +116,8 @@ static char *end(void *self, const char *status, const char *reason, const struc
 static int work(const struct config *c, const struct bench_flags *f, struct status_page *page)
 {
 	struct benching b = {.config = c, .flags = f};
-	struct sink sink = {.self = &b, .begin = print_device, .model = measure, .end = end};
-	struct plan plan;
-	worker_introduce(c, page);
-	char *wrong = plan_make(c, &plan);
-	if (wrong)
-		return command_refuse(wrong);
-	int status = train(c, &plan, &sink, page);
-	return page || rank_of_launcher() > 0 ? EXIT_OK : status;
+	const struct sink sink = {.self = &b, .begin = print_device, .model = measure, .end = end};
+	return worker_train(c, &sink, page);
 }
 
 /* ---- The front process --------------------------------------------------- */

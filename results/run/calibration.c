@@ -472,6 +472,7 @@ void simulation_fini(struct simulation *s)
 	free(s->platform_file);
 	free(s->points.point);
 	free(s->wires.point);
+	replay_free(s->replay);
 	*s = (struct simulation){.platform_file = NULL};
 }
 

@@ -95,15 +95,13 @@ static void print_stored_result(const struct config *c, struct store *s, int sta
 }
 
 /* NULL or a sentence. */
-static char *prepare(const struct config *c, struct plan *plan, struct simulation *simulation,
-		     struct recording **replay)
+static char *prepare(const struct config *c, struct plan *plan, struct simulation *simulation)
 {
 	TRY(plan_make(c, plan));
 	if (!world_is_virtual)
 		return NULL;
 	TRY(simulation_find(c, plan, simulation));
-	TRY(replay_load(c, replay));
-	simulation->replay = *replay;
+	TRY(replay_load(c, &simulation->replay));
 	plan->simulation = simulation;
 	return NULL;
 }
@@ -112,40 +110,42 @@ static char *prepare(const struct config *c, struct plan *plan, struct simulatio
 static char *try_start(const struct config *c, int *status)
 {
 	struct plan plan;
-	struct simulation simulation;
-	struct recording *replay = NULL;
-	TRY(prepare(c, &plan, &simulation, &replay));
+	struct simulation simulation ENDS_WITH(simulation_fini) = {.platform_file = NULL};
+	TRY(prepare(c, &plan, &simulation));
 	*status = train_try(c, &plan);
-	replay_free(replay);
 	return NULL;
 }
 
-static int work(const struct config *c, struct status_page *page, enum format format)
+int worker_train(const struct config *c, const struct sink *sink, struct status_page *page)
 {
-	struct store *store AUTOCLOSE = NULL;
 	struct plan plan;
-	struct simulation simulation;
-	struct recording *replay = NULL;
+	struct simulation simulation ENDS_WITH(simulation_fini) = {.platform_file = NULL};
 	worker_introduce(c, page);
-	char *wrong = prepare(c, &plan, &simulation, &replay);
+	char *wrong = prepare(c, &plan, &simulation);
 	if (wrong)
 		return command_refuse(wrong);
 	if (world_is_virtual)
 		panic_to(page->reason, sizeof page->reason);
 	if (!page && rank_of_launcher() <= 0 && !launched_on_several_hosts())
 		say_oversubscribed(c, &plan);
-	wrong = store_open(&store, c->harness.db, STORE_LATER); /* rank 0 opens it later */
+	int status = train(c, &plan, sink, page);
+	/* Only rank 0 fails, because the user's launcher kills all ranks at the first failure,
+	 * possibly before rank 0 has printed the reason. */
+	return page || rank_of_launcher() > 0 ? EXIT_OK : status;
+}
+
+static int work(const struct config *c, struct status_page *page, enum format format)
+{
+	struct store *store AUTOCLOSE = NULL;
+	char *wrong = store_open(&store, c->harness.db, STORE_LATER); /* rank 0 opens it later */
 	CHECK(!wrong, "%s", wrong);
 	store->on_epoch = page ? NULL : say_epoch;
 	store->on_epoch_ctx = (void *)(uintptr_t)c;
 	struct sink sink = store_sink(store);
-	int status = train(c, &plan, &sink, page);
+	int status = worker_train(c, &sink, page);
 	if (!page && store->begun)
 		print_stored_result(c, store, status, format);
-	replay_free(replay);
-	/* Only rank 0 fails, because the user's launcher kills all ranks at the first failure,
-	 * possibly before rank 0 has printed the reason. */
-	return page || rank_of_launcher() > 0 ? EXIT_OK : status;
+	return status;
 }
 
 static int work_in_child(void *ctx, struct status_page *page)

@@ -55,6 +55,9 @@ double page_cores_share(const struct config *c, const struct status_page *page);
 /* Prints the result line or JSON on stdout, and the reason of a failure on stderr. */
 void outcome_print(const struct config *c, const struct outcome *o, enum format format);
 
+/* In a worker process: plans and trains c; reports to the sink. Returns the exit status of the
+ * process. page: of the watcher; NULL = the user's own launcher started it. */
+int worker_train(const struct config *c, const struct sink *sink, struct status_page *page);
 /* NULL, or a sentence: why c cannot run here or cannot be recorded. */
 char *run_plan(const struct config *c, struct plan *plan);
 /* Runs the planned configuration as mvbench run does; returns the exit status. *id: of its row; 0 =

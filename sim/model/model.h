@@ -79,7 +79,7 @@ struct simulation {
 	double update_s;   /* of a push with its pull of the whole model; NaN = use the curves */
 	double push_share; /* of a push with the run's updater, as a share of one with "add"; NaN:
 			    * it was not measured */
-	const struct recording *replay; /* the recorded order of table operations; NULL = none */
+	struct recording *replay; /* the recorded order of table operations; NULL = none */
 };
 
 #endif

@@ -262,7 +262,7 @@ static int launch_one(const struct arguments *a, int workers, bool far, bool sim
 	const char *const words[] = {"calibrate", number, limit, NULL};
 	struct config c AUTOCONFIG = {0};
 	struct measuring m = {.config = &c, .repetition = repetition, .seconds = seconds};
-	struct status_page *page = NULL;
+	struct status_page *page AUTOPAGE = NULL;
 	char *why = NULL, *wrong = config_for(&c, a, workers, far, sim);
 	if (wrong)
 		return complain(wrong);
@@ -270,7 +270,6 @@ static int launch_one(const struct arguments *a, int workers, bool far, bool sim
 	complain_if(why);
 	if (!status && page && page->interrupted) /* when the run was already done */
 		status = EXIT_INTERRUPTED;
-	status_free(page);
 	return status;
 }
 
@@ -434,15 +433,15 @@ static char *calibrate(const struct arguments *a, const struct calibrate_flags *
 static char *run_calibrate(void *flags, struct arguments *a, int *status)
 {
 	const struct calibrate_flags *f = flags;
-	struct status_page *page = status_of_launcher();
+	struct status_page *page AUTOPAGE = status_of_launcher();
 	struct config c AUTOCONFIG = {0};
 	struct measuring m = {
 		.config = &c, .repetition = (int)f->repetitions - 1, .seconds = f->seconds};
-	char *wrong = page ? config_init(&c, a->option, a->options, true) : calibrate(a, f, status);
-	if (page && !wrong)
-		*status = measure(&m, page);
-	status_free(page);
-	return wrong;
+	if (!page)
+		return calibrate(a, f, status);
+	TRY(config_init(&c, a->option, a->options, true));
+	*status = measure(&m, page);
+	return NULL;
 }
 
 const struct command command_calibrate = {

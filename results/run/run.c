@@ -484,22 +484,18 @@ static char *configure(struct config *c, const struct arguments *a)
 static char *command(void *options, struct arguments *a, int *status)
 {
 	const struct run_flags *flags = options;
-	struct config config ENDS_WITH(config_fini) = {.strings = NULL};
-	struct status_page *page = status_of_launcher();
+	struct config config AUTOCONFIG = {0};
+	struct status_page *page AUTOPAGE = status_of_launcher();
 	bool worker = (page || platform_under_launcher()) && !flags->dry_run;
 	enum format format = FORMAT_TEXT;
-	char *wrong = configure(&config, a);
-	if (!wrong)
-		wrong = wrong_world(&config, page, worker, flags->dry_run);
 	format_find(flags->format, &format);
-	if (!wrong && worker)
-		*status = work(&config, page, format);
-	else if (!wrong && world_is_virtual)
-		wrong = try_start(&config, status);
-	else if (!wrong)
-		wrong = run(&config, flags, format, status);
-	status_free(page);
-	return wrong;
+	TRY(configure(&config, a));
+	TRY(wrong_world(&config, page, worker, flags->dry_run));
+	if (!worker)
+		return world_is_virtual ? try_start(&config, status)
+					: run(&config, flags, format, status);
+	*status = work(&config, page, format);
+	return NULL;
 }
 
 const struct command command_run = {

@@ -28,6 +28,13 @@ void progress_end(struct progress *p);                                     /* re
 void duration_put(FILE *f, double s);                                      /* "1:02:03", "0:05" */
 void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs); /* the plain line */
 
+/* Freed at the end of its block: struct status_page *page AUTOPAGE = status_of_launcher(); */
+static inline void page_autofree(struct status_page **page)
+{
+	status_free(*page);
+}
+#define AUTOPAGE ENDS_WITH(page_autofree)
+
 /* How a run ended. */
 struct outcome {
 	int status;     /* as an exit status */

@@ -198,9 +198,8 @@ static char *read_counts(const char *text, int hosts, int *count, int *n)
 	return *n ? NULL : sentence("--counts=: give numbers of workers, as in --counts=1,2");
 }
 
-/* The configuration of one measurement: the given options, then settings that override them. */
-static char *config_for(struct config *c, const struct arguments *a, int workers, bool far,
-			bool sim)
+/* The configuration of one measurement: the given settings, and those that override them. */
+static char *config_for(struct config *c, struct settings *all, int workers, bool far, bool sim)
 {
 	char count[16];
 	snprintf(count, sizeof count, "%d", workers);
@@ -209,53 +208,55 @@ static char *config_for(struct config *c, const struct arguments *a, int workers
 		{"workers", count},
 		{"sync-every", "1000000000"},
 		{"lr", "1e-6"}, /* a step costs the same where a run diverges */
-		{"lr-schedule", "constant"},
-		{"clip", "0"}, /* simulations charge it separately */
-		{"barrier-every", "1"},
 		{"epochs", sim ? "1" : "100"},
-		{"servers", "0"},
-		{"table-home", "auto"},
-		{"deal", "auto"},
-		{"straggle", "0"},
 		{"platform", sim ? "sim" : "mpi"},
-		{"sim.platform", "local"},
 		{"sim.train", "false"},
 		{"label", "calibrate"},
-		{"step-time", "0"},
-		{"record", "false"},
-		{"eval-every", "0"},
-		{"init-from", ""},
-		{"initial-model", ""},
-		{"save", ""},
-		{"speed", ""},
-		{"pause", ""},
-		{"leave", ""},
-		{"sim.slow-link", ""},
-		{"sim.replay", "0"},
-		{"sim.step-time", "auto"},
-		{"sim.update-time", "auto"},
 	};
+	/* These have their defaults; the first three only on one machine. Simulations charge
+	 * clipping separately. */
+	enum { OF_HOSTS = 3 };
+	static const char *const plain[] = {
+		"hostfile",   "placement",     "lab.rate",      "lr-schedule",    "clip",
+		"servers",    "table-home",    "deal",          "straggle",       "barrier-every",
+		"step-time",  "record",        "eval-every",    "init-from",      "initial-model",
+		"save",       "speed",         "pause",         "leave",          "sim.platform",
+		"sim.replay", "sim.slow-link", "sim.step-time", "sim.update-time"};
 	/* on one machine; or one rank on each of several, with hardly a step */
 	int *number AUTOFREE = must(calloc((size_t)workers, sizeof *number));
 	for (int k = 0; k < workers; k++)
 		number[k] = k;
 	char *each AUTOFREE = placement_text(number, workers, 0),
 		   *rows AUTOFREE = sentence("%d", 64 * workers);
-	const struct setting here[] = {{"hostfile", ""}, {"placement", ""}, {"lab.rate", ""}},
-			     there[] = {{"placement", each},     {"sim.platform", "hosts"},
+	const struct setting there[] = {{"placement", each},     {"sim.platform", "hosts"},
 					{"epochs", "1"},         {"batch", "32"},
 					{"train-rows", rows},    {"validation", "0"},
 					{"sim.step-time", "1ms"}};
+	settings_give(all, own, sizeof own / sizeof *own);
+	for (size_t i = far ? OF_HOSTS : 0; i < sizeof plain / sizeof *plain; i++)
+		settings_give(all,
+			      &(struct setting){plain[i], option_find(run_options, plain[i])->def},
+			      1);
+	settings_give(all, there, far ? sizeof there / sizeof *there : 0);
+	return config_init(c, all->setting, all->n, true);
+}
+
+/* The same for the settings of another configuration. */
+static char *config_like(struct config *c, const struct config *given, int workers, bool far,
+			 bool sim)
+{
 	struct settings all ENDS_WITH(settings_free) = {.n = 0};
-	settings_give(&all, a->option, a->options);
-	settings_give(&all, own, sizeof own / sizeof *own);
-	settings_give(&all, far ? there : here, (far ? sizeof there : sizeof here) / sizeof *own);
-	return config_init(c, all.setting, all.n, true);
+	char *batch AUTOFREE = sentence("%lld", (long long)given->run.batch);
+	const struct setting own[] = {{"global-batch", "0"}, {"batch", batch}};
+	settings_add_config(&all, given);
+	/* one worker's mini-batch, whatever strategy divides the global one here */
+	settings_give(&all, own, given->run.global_batch ? 2 : 0);
+	return config_for(c, &all, workers, far, sim);
 }
 
 /* A worker's --repetitions is the number of its own repetition, from 1. */
-static int launch_one(const struct arguments *a, int workers, bool far, bool sim, int repetition,
-		      double seconds)
+int calibration_repeat(const struct config *given, int workers, bool far, bool simulated,
+		       int repetition, double seconds)
 {
 	char *number AUTOFREE = sentence("--repetitions=%d", repetition + 1),
 		     *limit AUTOFREE = sentence("--seconds=%g", seconds);
@@ -263,7 +264,7 @@ static int launch_one(const struct arguments *a, int workers, bool far, bool sim
 	struct config c AUTOCONFIG = {0};
 	struct measuring m = {.config = &c, .repetition = repetition, .seconds = seconds};
 	struct status_page *page AUTOPAGE = NULL;
-	char *why = NULL, *wrong = config_for(&c, a, workers, far, sim);
+	char *why = NULL, *wrong = config_like(&c, given, workers, far, simulated);
 	if (wrong)
 		return complain(wrong);
 	int status = launch(&c, words, measure, &m, NULL, &page, &why);
@@ -289,13 +290,13 @@ char *calibration_is_far(const struct arguments *a, int64_t lab, bool *far)
 }
 
 /* Copies the platform file that a simulation of this number of workers would use. */
-static char *write_platform(const struct arguments *a, const char *file, int workers, bool far)
+static char *write_platform(const struct config *given, const char *file, int workers, bool far)
 {
 	struct config c AUTOCONFIG = {0};
 	struct plan plan;
 	struct simulation s;
 	struct output out;
-	TRY(config_for(&c, a, workers, far, true));
+	TRY(config_like(&c, given, workers, far, true));
 	TRY(plan_make(&c, &plan));
 	TRY(simulation_find(&c, &plan, &s));
 	char *text AUTOFREE = text_read(s.platform_file);
@@ -305,40 +306,6 @@ static char *write_platform(const struct arguments *a, const char *file, int wor
 		fputs(text, out.f);
 	return output_close(&out,
 			    text ? NULL : sentence("--out=%s: the platform is missing", file));
-}
-
-static int launch_for(const struct config *c, int workers, bool far, bool simulated, int repetition,
-		      double seconds)
-{
-	struct arguments a;
-	char **words AUTOWORDS = config_words(c);
-	int n = 0;
-	while (words[n])
-		n++;
-	char *wrong = arguments_read(&a, n, words, NULL, NULL);
-	CHECK(!wrong, "%s", wrong);
-	/* one worker's mini-batch, whatever strategy divides the global one here */
-	char *batch AUTOFREE = sentence("%lld", (long long)c->run.batch);
-	for (size_t i = 0; i < a.options && c->run.global_batch; i++)
-		if (strcmp(a.option[i].name, "global-batch") == 0) {
-			free((char *)(uintptr_t)a.option[i].name);
-			a.option[i] = (struct setting){must(strdup("batch")), batch};
-		}
-	int status = launch_one(&a, workers, far, simulated, repetition, seconds);
-	arguments_free(&a);
-	return status;
-}
-
-int calibration_repeat(const struct config *c, int workers, int repetition, double seconds,
-		       bool simulated)
-{
-	return launch_for(c, workers, false, simulated, repetition, seconds);
-}
-
-int calibration_of_wires(const struct config *c, int hosts, double seconds)
-{
-	int status = launch_for(c, hosts, true, false, 0, seconds);
-	return status ? status : launch_for(c, hosts, true, true, 0, seconds);
 }
 
 /* Checks everything before anything is measured. *before: the newest calibration so far. */
@@ -380,8 +347,8 @@ static char *find_hosts(const struct arguments *a, int64_t lab, int *hosts)
 
 /* Real, and also simulated where workers send messages. A simulation repeats itself: once is
  * enough. */
-static int measure_all(const struct arguments *a, const struct calibrate_flags *f,
-		       const struct config *c, const int *count, int n, bool far)
+static int measure_all(const struct calibrate_flags *f, const struct config *c, const int *count,
+		       int n, bool far)
 {
 	int status = EXIT_OK;
 	int64_t repetitions = far ? 1 : f->repetitions; /* one repetition measures links often */
@@ -395,9 +362,11 @@ static int measure_all(const struct arguments *a, const struct calibrate_flags *
 					"by side\n",
 					repetition + 1, (long long)repetitions, c->run.workload,
 					(long long)c->run.batch, count[i], plural(count[i]));
-			status = launch_one(a, count[i], far, false, repetition, f->seconds);
+			status =
+				calibration_repeat(c, count[i], far, false, repetition, f->seconds);
 			if (status == EXIT_OK && count[i] > 1 && repetition == 0)
-				status = launch_one(a, count[i], far, true, repetition, f->seconds);
+				status = calibration_repeat(c, count[i], far, true, repetition,
+							    f->seconds);
 		}
 	}
 	return status;
@@ -407,11 +376,13 @@ static char *calibrate(const struct arguments *a, const struct calibrate_flags *
 {
 	int count[COUNTS_MOST], n, hosts, side_by_side = 1;
 	struct config c AUTOCONFIG = {0};
+	struct settings given ENDS_WITH(settings_free) = {.n = 0};
 	int64_t before = 0;
 	TRY(find_hosts(a, f->lab, &hosts));
 	bool far = hosts > 0;
 	TRY(read_counts(f->counts, hosts, count, &n));
-	TRY(config_for(&c, a, far ? count[0] : 1, far, false));
+	settings_give(&given, a->option, a->options);
+	TRY(config_for(&c, &given, far ? count[0] : 1, far, false));
 	if (c.run.global_batch)
 		return sentence("--global-batch=%lld: calibrate measures the mini-batch of one "
 				"worker; give --batch",
@@ -423,11 +394,11 @@ static char *calibrate(const struct arguments *a, const struct calibrate_flags *
 		return sentence("--out=%s: one worker sends no messages; give --counts=1,2",
 				f->out);
 	TRY(check(&c, &before));
-	*status = measure_all(a, f, &c, count, n, far);
+	*status = measure_all(f, &c, count, n, far);
 	if (*status != EXIT_OK)
 		return NULL;
 	TRY(print_newer(&c, before, far));
-	return *f->out ? write_platform(a, f->out, side_by_side, far) : NULL;
+	return *f->out ? write_platform(&c, f->out, side_by_side, far) : NULL;
 }
 
 static char *run_calibrate(void *flags, struct arguments *a, int *status)

@@ -240,8 +240,8 @@ static void calibrate(struct doing *d, const struct cells *c, size_t i, bool *do
 	if (done[first] || d->status || (simulated && config->run.workers == 1))
 		return;
 	done[first] = true;
-	d->status = calibration_repeat(config, (int)config->run.workers, repetition, d->seconds,
-				       simulated);
+	d->status = calibration_repeat(config, (int)config->run.workers, false, simulated,
+				       repetition, d->seconds);
 }
 
 static void calibrate_all(struct doing *d, const struct cells *c, int repetition, bool simulated)
@@ -296,10 +296,11 @@ static void calibrate_wires(struct doing *d, const struct cells *c)
 			costs &= mine->workload != other->workload ||
 				 mine->run.batch != other->run.batch;
 		}
-		if (wires)
-			d->status = calibration_of_wires(mine, hosts[i], d->seconds);
+		for (int simulated = 0; wires && simulated < 2 && !d->status; simulated++)
+			d->status =
+				calibration_repeat(mine, hosts[i], true, simulated, 0, d->seconds);
 		if (costs && !d->status)
-			d->status = calibration_repeat(mine, 1, 0, d->seconds, false);
+			d->status = calibration_repeat(mine, 1, false, false, 0, d->seconds);
 	}
 }
 

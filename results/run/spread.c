@@ -160,13 +160,11 @@ static const struct {
 /* The cells of the sweep: seed by seed, each with all orders. */
 static char *make_cells(const struct config *c, const struct plan *plan, int n, struct sweep *cells)
 {
-	char **word AUTOWORDS = config_words(c);
 	for (int i = 0; i < n * n; i++) {
 		struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
 		struct config config;
 		long long seed = c->run.seed + i / n, order = 1 + i % n;
-		for (size_t k = 0; word[k]; k++)
-			settings_add_word(&all, word[k]);
+		settings_add_config(&all, c);
 		settings_add(&all, must(strdup("seed")), sentence("%lld", seed));
 		settings_add(&all, must(strdup("arrival-seed")), sentence("%lld", order));
 		TRY(config_init(&config, all.setting, all.n, false));

@@ -211,18 +211,17 @@ static double take_steps(struct simulation *s)
 	return mean[0] > 1e-12 ? mean[typical] / mean[0] : 1;
 }
 
-static void take_curves(struct simulation *s, double slower)
+static struct curve curve_of(const struct points *points, enum cost cost, double slower)
 {
-	for (size_t i = 0; i < s->points.n; i++) {
-		const struct point *p = &s->points.point[i];
-		for (int k = 0; k < COSTS; k++) {
-			struct curve *c = &s->cost[k];
-			if (strcmp(p->name, cost_names[k]) != 0 || c->n == CURVE_POINTS || p->x < 1)
-				continue;
-			c->x[c->n] = p->x;
-			c->y[c->n++] = slower * p->value;
-		}
+	struct curve c = {.n = 0};
+	for (size_t i = 0; i < points->n && c.n < CURVE_POINTS; i++) {
+		const struct point *p = &points->point[i];
+		if (strcmp(p->name, cost_names[cost]) != 0 || p->x < 1)
+			continue;
+		c.x[c.n] = p->x;
+		c.y[c.n++] = slower * p->value;
 	}
+	return c;
 }
 
 /* The updater of this run's tables that is given gradients; NULL: it has none. */
@@ -326,15 +325,14 @@ static char *calibrate_words(const struct config *c, int workers)
 static void take_sums(struct store *store, const struct config *c, const struct plan *p,
 		      struct simulation *s)
 {
-	struct simulation pair = {.calibration_id = 0};
+	struct points pair = {.n = 0};
 	int workers = 0, cores;
 	int64_t id = find_calibration(store, c, p, 2, &workers, &cores);
 	if (id == 0 || workers == 1)
 		return;
-	read_points(store, id, &pair.points);
-	take_curves(&pair, 1);
-	s->cost[COST_SUM] = pair.cost[COST_SUM];
-	free(pair.points.point);
+	read_points(store, id, &pair);
+	s->cost[COST_SUM] = curve_of(&pair, COST_SUM, 1);
+	free(pair.point);
 }
 
 /* *hosts: the largest number of hosts that was calibrated. */
@@ -360,14 +358,6 @@ static char *load_wires(const struct config *c, struct simulation *s, int *hosts
 		*rate ? " of " : "", rate, *rate ? " --lab.rate=" : "", rate, c->harness.db);
 }
 
-/* The time of an allreduce between hosts beyond its messages. */
-static void take_sums_of_wires(struct simulation *s)
-{
-	struct simulation wires = {.points = s->wires};
-	take_curves(&wires, 1);
-	s->cost[COST_SUM] = wires.cost[COST_SUM];
-}
-
 static char *load_calibration(const struct config *c, const struct plan *p, struct simulation *s,
 			      int side_by_side, int *cores)
 {
@@ -381,7 +371,8 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 		return NULL;
 	read_points(store, s->calibration_id, &s->points);
 	const double slower = take_steps(s);
-	take_curves(s, slower);
+	for (enum cost k = 0; k < COSTS; k++)
+		s->cost[k] = curve_of(&s->points, k, slower);
 	take_push_share(c, s, slower);
 	if (s->step.n == 0)
 		s->calibration_id = 0;
@@ -436,7 +427,7 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 	TRY(find_updater(c, s, side_by_side));
 	TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
 	if (hosts) {
-		take_sums_of_wires(s);
+		s->cost[COST_SUM] = curve_of(&s->wires, COST_SUM, 1);
 		s->calibration_id = s->calibration_id ? s->calibration_id : s->wires_id;
 	}
 	if (!isnan(step)) { /* the whole step: no separate update */

@@ -426,7 +426,7 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 		TRY(find_gaps(c, s, side_by_side));
 	TRY(find_updater(c, s, side_by_side));
 	TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
-	if (hosts) {
+	if (hosts) { /* an allreduce between hosts beyond its messages */
 		s->cost[COST_SUM] = curve_of(&s->wires, COST_SUM, 1);
 		s->calibration_id = s->calibration_id ? s->calibration_id : s->wires_id;
 	}

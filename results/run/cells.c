@@ -73,17 +73,12 @@ char *sweep_plan(const char *path, struct sweep *s)
 
 /* ---- Order --------------------------------------------------------------- */
 
-static int by_key(const void *a, const void *b)
+static int by_round_and_key(const void *a, const void *b)
 {
 	const struct cell *x = a, *y = b;
-	return x->key != y->key ? (x->key > y->key) - (x->key < y->key)
-				: (x->place > y->place) - (x->place < y->place);
-}
-
-static int by_round(const void *a, const void *b)
-{
-	const struct cell *x = a, *y = b;
-	return x->round != y->round ? (x->round > y->round) - (x->round < y->round) : by_key(a, b);
+	return x->round != y->round ? (x->round > y->round) - (x->round < y->round)
+	       : x->key != y->key   ? (x->key > y->key) - (x->key < y->key)
+				    : (x->place > y->place) - (x->place < y->place);
 }
 
 /* The sort key of a cell within its round. It depends on this cell only: new or finished cells do
@@ -103,13 +98,14 @@ void sweep_shuffle(struct sweep *s, int64_t seed)
 		config_hash(&any, hash);
 		s->cell[i].key = strtoull(hash, NULL, 16);
 		s->cell[i].place = i;
+		s->cell[i].round = 0;
 	}
-	qsort(s->cell, s->cells, sizeof *s->cell, by_key);
+	qsort(s->cell, s->cells, sizeof *s->cell, by_round_and_key);
 	for (size_t i = 0; i < s->cells; i++) {
 		bool again = i > 0 && s->cell[i].key == s->cell[i - 1].key;
 		s->cell[i].round = again ? s->cell[i - 1].round + 1 : 1;
 	}
 	for (size_t i = 0; i < s->cells; i++)
 		s->cell[i].key = shuffled(&s->cell[i], seed);
-	qsort(s->cell, s->cells, sizeof *s->cell, by_round);
+	qsort(s->cell, s->cells, sizeof *s->cell, by_round_and_key);
 }

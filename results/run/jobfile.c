@@ -209,41 +209,31 @@ static void job_range(struct job *j, const char *name, const char *value)
 		job_wrong(j, j->line, "%s", wrong);
 }
 
-/* The names of lists: "workers, lr". */
+/* Adds the names of lists, "workers, lr", to z. */
 static char *zip_read(struct axis *z, const char *text)
 {
-	*z = (struct axis){.value = NULL};
 	for (size_t n; *(text += strspn(text, ", \t")); text += n) {
 		n = strcspn(text, ", \t");
 		char *name AUTOFREE = must(strndup(text, n));
 		APPEND(z->value, z->n, must(strdup(option_new_name(name))));
 	}
-	char *wrong =
-		z->n > 1
-			? NULL
-			: sentence(
-				  "zip: give the names of at least two lists, such as workers, lr");
-	if (wrong)
-		axis_fini(z);
-	return wrong;
+	return z->n > 1 ? NULL
+			: sentence("zip: give the names of at least two lists, such as workers, "
+				   "lr");
 }
 
 /* NULL, or what is wrong. */
 static char *key_read(struct section *s, int line, const char *name, const char *value)
 {
 	const struct axis *before = axis_find(s, name);
-	struct exclusion e;
-	struct axis a, z;
+	struct axis a;
 	if (strcmp(name, "zip") == 0) {
-		TRY(zip_read(&z, value));
-		z.line = line;
-		APPEND(s->zip, s->zips, z);
-		return NULL;
+		APPEND(s->zip, s->zips, (struct axis){.line = line});
+		return zip_read(&s->zip[s->zips - 1], value);
 	}
 	if (strcmp(name, "exclude") == 0) {
-		TRY(exclusion_read(&e, value));
-		APPEND(s->exclusion, s->exclusions, e);
-		return NULL;
+		APPEND(s->exclusion, s->exclusions, (struct exclusion){.n = 0});
+		return exclusion_read(&s->exclusion[s->exclusions - 1], value);
 	}
 	if (before)
 		return sentence("%s is already set on line %d; for several values give a list",

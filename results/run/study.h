@@ -40,7 +40,7 @@ struct exclusion {
 	size_t n;
 };
 
-/* "strategy=serial workers=2,4". NULL, or a sentence, and e is empty. */
+/* Adds the conditions "strategy=serial workers=2,4" to e. NULL, or a sentence. */
 char *exclusion_read(struct exclusion *e, const char *text);
 void exclusion_fini(struct exclusion *e);
 bool exclusion_holds(const struct exclusion *e, const struct config *c);

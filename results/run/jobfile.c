@@ -333,16 +333,10 @@ static bool excluded(const struct section *s, const struct config *c)
 static bool is_left_out_of_description(const struct config *c, const char *name)
 {
 	static const char *const described[] = {"workload", "strategy", "workers"};
-	const char *dot = option_find(run_options, name) ? NULL : strchr(name, '.');
-	size_t n = dot ? (size_t)(dot - name) : 0;
 	for (size_t i = 0; i < sizeof described / sizeof *described; i++)
 		if (strcmp(name, described[i]) == 0)
 			return true;
-	const char *const own[] = {c->run.workload, c->run.strategy, c->run.optimizer};
-	for (size_t i = 0; dot && i < sizeof own / sizeof *own; i++)
-		if (strncmp(name, own[i], n) == 0 && !own[i][n])
-			return false;
-	return dot != NULL;
+	return !option_applies(name, c);
 }
 
 /* "mlp, asgd, 2 workers, sync-every 16": the basics, then the options that vary. */

@@ -96,7 +96,7 @@ static char *check_cell(const struct study *s, const struct cell *c)
 	const struct run *run = &c->config.run;
 	size_t ranges = 0;
 	for (size_t i = 0; i < s->search.ranges; i++)
-		ranges += range_applies(&s->search.range[i], &c->config);
+		ranges += option_applies(s->search.range[i].name, &c->config);
 	if (ranges == 0)
 		return sentence("%s:%d: [%s] has none of the options in [search]", s->path, c->line,
 				c->section);
@@ -116,7 +116,7 @@ static char *check_ranges(const struct study *s)
 	for (size_t i = 0; i < s->search.ranges; i++) {
 		bool applies = false;
 		for (size_t k = 0; k < s->file.cells; k++)
-			applies |= range_applies(&s->search.range[i], &s->file.cell[k].config);
+			applies |= option_applies(s->search.range[i].name, &s->file.cell[k].config);
 		if (!applies)
 			return sentence("%s: [search] %s is not an option of any configuration",
 					s->path, s->search.range[i].name);
@@ -183,7 +183,7 @@ static void draw(const struct study *s, const struct config *c, int64_t trial, s
 	fputc('{', f);
 	for (size_t i = 0; trial > 0 && i < s->search.ranges; i++) {
 		const struct range *r = &s->search.range[i];
-		if (!range_applies(r, c))
+		if (!option_applies(r->name, c))
 			continue;
 		char *value = range_at(r, halton(i, start + (uint64_t)trial));
 		fputs(ftell(f) > 1 ? ", " : "", f);

@@ -275,8 +275,6 @@ static char *spread(void *given, struct arguments *a, int *status)
 	TRY(run_plan(&c, &plan));
 	TRY(make_cells(&c, &plan, n, &cells));
 	flags.resume = true;
-	flags.format = "text";
-	flags.order = "file";
 	flags.lines = stderr;
 	TRY(sweep_carry_out(&cells, &flags, status));
 	if (flags.dry_run || *status != EXIT_OK)

@@ -87,7 +87,7 @@ bool sweep_add(struct sweep *s, struct config *c, const char *section, int line)
 struct sweep_flags {
 	bool dry_run, resume, retry;
 	int64_t jobs;
-	const char *format, *order, *share;
+	const char *format, *order, *share; /* NULL: text; as in the file; all cells */
 	int64_t order_seed;
 	bool looked_up; /* the caller has set id, status and skip of each cell, and sums up */
 	FILE *lines;    /* for the lines about cells; NULL: stdout, or stderr where that has JSON */

@@ -488,21 +488,26 @@ static int sum_up(const struct doing *d)
 
 char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 {
-	struct doing d = {.sweep = s,
-			  .flags = f,
-			  .format = strcmp(f->format, "json") == 0 ? FORMAT_JSON : FORMAT_TEXT,
-			  .began = clock_now()};
+	struct doing d = {.sweep = s, .flags = f, .began = clock_now()};
+	if (f->format)
+		format_find(f->format, &d.format);
 	d.lines = f->lines ? f->lines : d.format == FORMAT_JSON ? stderr : stdout;
-	if (strcmp(f->order, "rounds") == 0)
+	if (f->order && strcmp(f->order, "rounds") == 0)
 		sweep_shuffle(s, f->order_seed);
 	if (f->share)
 		take_share(s, f->share);
 	int64_t seen = 0;
-	for (size_t i = 0; i < s->cells && f->jobs > 1; i++)
-		if (s->cell[i].config.harness.quiet_wait > 0)
+	for (size_t i = 0; i < s->cells && f->jobs > 1; i++) {
+		const struct harness_options *h = &s->cell[i].config.harness;
+		if (h->quiet_wait > 0)
 			return sentence("--quiet-wait: with --jobs=%lld the other jobs always "
 					"use the cores; leave one of the two out",
 					(long long)f->jobs);
+		if (*h->lab_rate)
+			return sentence("--jobs=%lld: --lab.rate changes the wires for all cells; "
+					"run one cell at a time",
+					(long long)f->jobs);
+	}
 	if (s->cells && !f->looked_up)
 		TRY(look_up(s, f, &seen));
 	if (f->dry_run) {
@@ -512,12 +517,6 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 	d.left = count_left(s);
 	if (d.left)
 		TRY(pend(s, f->order_seed, seen));
-	for (size_t i = 0; i < s->cells; i++)
-		if (f->jobs > 1 && *s->cell[i].config.harness.lab_rate)
-			return sentence(
-				"--jobs=%lld: --lab.rate changes the wires for all cells; run one "
-				"cell at a time",
-				(long long)f->jobs);
 	for (size_t i = 0; i < s->cells; i++)
 		if (!s->cell[i].skip && s->cell[i].plan.oversubscribed) {
 			fprintf(stderr,

@@ -418,7 +418,6 @@ static char *carry_out(struct study *s, bool trials, struct sweep *cells, int *s
 {
 	struct sweep_flags f = s->flags->sweep;
 	f.resume = true;
-	f.format = "text";
 	f.order = "rounds";
 	f.order_seed = s->flags->search_seed;
 	TRY(make_cells(s, trials, NULL, cells));

@@ -64,21 +64,11 @@ double f_quantile(double p, double df1, double df2)
 	return exp(low);
 }
 
-/* Quantile of chi-squared divided by its degrees of freedom. */
-static double chi_squared_quantile(double p, double df)
-{
-	return f_quantile(p, df, 1e7);
-}
-
-static double at_least_0(double x)
-{
-	return x > 0 ? x : 0;
-}
-
 void spread_split(const double *y, int seeds, int orders, struct spread *s)
 {
 	double seed[SPREAD_MOST] = {0}, order[SPREAD_MOST] = {0}, square[SPREAD_PARTS] = {0};
 	const int per[] = {orders, seeds, 1};
+	const double all = 1e7; /* F with that many: chi-squared over its degrees of freedom */
 	*s = (struct spread){.df = {seeds - 1, orders - 1, (seeds - 1) * (orders - 1)}};
 	for (int i = 0; i < seeds; i++)
 		for (int j = 0; j < orders; j++) {
@@ -98,13 +88,13 @@ void spread_split(const double *y, int seeds, int orders, struct spread *s)
 	for (int k = 0; k < SPREAD_PARTS; k++) {
 		double df = s->df[k], mean_square = square[k] / df,
 		       rest = k == SPREAD_BOTH ? 0 : both;
-		s->variance[k] = at_least_0((mean_square - rest) / per[k]);
-		s->low[k] = at_least_0(
-			(mean_square - rest * f_quantile(0.975, df, s->df[SPREAD_BOTH])) /
-			(per[k] * chi_squared_quantile(0.975, df)));
-		s->high[k] = at_least_0(
-			(mean_square - rest * f_quantile(0.025, df, s->df[SPREAD_BOTH])) /
-			(per[k] * chi_squared_quantile(0.025, df)));
+		s->variance[k] = fmax(0, (mean_square - rest) / per[k]);
+		s->low[k] =
+			fmax(0, (mean_square - rest * f_quantile(0.975, df, s->df[SPREAD_BOTH])) /
+					(per[k] * f_quantile(0.975, df, all)));
+		s->high[k] =
+			fmax(0, (mean_square - rest * f_quantile(0.025, df, s->df[SPREAD_BOTH])) /
+					(per[k] * f_quantile(0.025, df, all)));
 	}
 }
 

@@ -365,15 +365,10 @@ static bool names_cells(const struct arguments *a)
 	return a->words > 0;
 }
 
-/* The job file: the named one, or one that --random draws, or our own. */
+/* The job file if none is named: one that --random draws, or our own. */
 static char *find_file(const struct arguments *a, int64_t random, char **path)
 {
 	const char *seed = arguments_value(a, "seed");
-	if (a->words && random)
-		return sentence("%s: --random=%lld draws the cells; leave one of the two out",
-				a->word[0], (long long)random);
-	if (a->words)
-		return sweep_find(a->word[0], path);
 	if (random) {
 		char *text AUTOFREE = random_cells(random, seed ? atoll(seed) : 1);
 		*path = file_in_memory(text);
@@ -389,12 +384,13 @@ static char *find_file(const struct arguments *a, int64_t random, char **path)
 static char *find_cells(const struct arguments *a, const struct validate_flags *f, char **path,
 			struct cells *c)
 {
-	if (a->words > 1)
-		return sentence("%s: validate takes one job file, %s", a->word[1], a->word[0]);
-	if (platform_under_launcher())
-		return sentence("validate starts its own workers: run it without mpirun or srun");
+	if (a->words && f->random)
+		return sentence("%s: --random=%lld draws the cells; leave one of the two out",
+				a->word[0], (long long)f->random);
+	TRY(sweep_find(a, "validate", NULL, path));
 	TRY(calibration_is_far(a, f->lab, &c->far));
-	TRY(find_file(a, f->random, path));
+	if (!*path)
+		TRY(find_file(a, f->random, path));
 	return cells_read(*path, a, c);
 }
 

@@ -103,9 +103,10 @@ void sweep_free(struct sweep *s);
  * this seed; then the second seed, and so on. A drift of the machine then affects all
  * configurations alike. */
 void sweep_shuffle(struct sweep *s, int64_t seed);
-/* *path (heap) = the given job file, or an installed one, with or without .ini. NULL or a sentence
+/* *path (heap) = the job file that is the command's only word, or an installed one, with or without
+ * .ini. Without a word: a sentence with the example (NULL: *path stays). NULL or a sentence
  * (sweep.c). */
-char *sweep_find(const char *name, char **path);
+char *sweep_find(const struct arguments *a, const char *command, const char *example, char **path);
 /* The text without this ending; heap. */
 char *text_without(const char *text, const char *ending);
 void job_files_each(void (*each)(void *ctx, const struct word *w), void *ctx);

@@ -52,9 +52,18 @@ static char *no_such_file(const char *name)
 	return sentence("%s: there is no such job file%s", name, known);
 }
 
-char *sweep_find(const char *name, char **path)
+char *sweep_find(const struct arguments *a, const char *command, const char *example, char **path)
 {
 	struct stat st; /* a folder is not a job file */
+	const char *name = a->words ? a->word[0] : NULL;
+	if (a->words > 1)
+		return sentence("%s: %s takes one job file, %s", a->word[1], command, name);
+	if (platform_under_launcher())
+		return sentence("%s starts its own workers: run it without mpirun or srun",
+				command);
+	if (!name)
+		return example ? sentence("give a job file, as in mvbench %s %s", command, example)
+			       : NULL;
 	*path = stat(name, &st) == 0 && !S_ISDIR(st.st_mode) ? must(strdup(name)) : NULL;
 	for (int i = 0; i < 2 && !*path; i++) {
 		char *stem AUTOFREE = sentence("workloads/sweeps/%s%s", name, i ? ".ini" : "");
@@ -533,23 +542,12 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 	return NULL;
 }
 
-static char *read_words(const struct arguments *a, char **path, struct sweep *sweep)
-{
-	if (a->words == 0)
-		return sentence("give a job file, as in mvbench sweep demo.ini");
-	if (a->words > 1)
-		return sentence("%s: a sweep has one job file, %s", a->word[1], a->word[0]);
-	if (platform_under_launcher())
-		return sentence("sweep starts its own workers: run it without mpirun or srun");
-	TRY(sweep_find(a->word[0], path));
-	return sweep_read(*path, a->option, a->options, sweep);
-}
-
 static char *run_sweep(void *options, struct arguments *a, int *status)
 {
 	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
 	char *path AUTOFREE = NULL;
-	TRY(read_words(a, &path, &sweep));
+	TRY(sweep_find(a, "sweep", "demo.ini", &path));
+	TRY(sweep_read(path, a->option, a->options, &sweep));
 	sweep_leave_out(path, &sweep);
 	TRY(sweep_plan(path, &sweep));
 	return sweep_carry_out(&sweep, options, status);

@@ -145,11 +145,7 @@ static char *name_of(const struct sweep *file, const struct cell *c)
 static char *read_file(struct study *s, const struct arguments *a)
 {
 	bool said = false;
-	if (a->words != 1)
-		return sentence("give a job file, as in mvbench tune study.ini");
-	if (platform_under_launcher())
-		return sentence("tune starts its own workers: run it without mpirun or srun");
-	TRY(sweep_find(a->word[0], &s->path));
+	TRY(sweep_find(a, "tune", "study.ini", &s->path));
 	s->name = text_without(basename(s->path), ".ini");
 	TRY(study_read(s->path, a->option, a->options, &s->file, &s->search));
 	if (s->search.ranges == 0)

@@ -75,15 +75,21 @@ void sim_charge_for(enum cost what, double amount)
 	sim_charge(curve_at(&world.costs->cost[what], amount));
 }
 
-/* Outside MPI, for about this time. */
-static void leave_mpi(struct sim_worker *me, double seconds)
+/* On this worker's host [s]. */
+static double seconds_here(double seconds)
 {
-	world.busy++;
-	me->away_until_s = simgrid_get_clock() + seconds;
+	return seconds * world.speed / sg_host_get_speed(sg_host_self());
 }
 
-static void enter_mpi(struct sim_worker *me)
+/* Outside MPI, for about this time: computes, or sleeps. */
+static void stay_away(struct sim_worker *me, double seconds, bool computes)
 {
+	world.busy++;
+	me->away_until_s = simgrid_get_clock() + (computes ? seconds_here(seconds) : seconds);
+	if (computes)
+		sg_actor_execute(seconds * world.speed);
+	else
+		sg_actor_sleep_for(seconds);
 	world.busy--;
 	me->away_until_s = 0;
 	me->stretches++;
@@ -93,18 +99,11 @@ static void advance_clock(struct sim_worker *me)
 {
 	double charged = me->charged_s, asleep = me->asleep_s;
 	me->charged_s = me->asleep_s = 0;
-	if (charged > 0) {
-		world.events++;
-		leave_mpi(me, charged * world.speed / sg_host_get_speed(sg_host_self()));
-		sg_actor_execute(charged * world.speed);
-		enter_mpi(me);
-	}
-	if (asleep > 0) {
-		world.events++;
-		leave_mpi(me, asleep);
-		sg_actor_sleep_for(asleep);
-		enter_mpi(me);
-	}
+	world.events += (charged > 0) + (asleep > 0);
+	if (charged > 0)
+		stay_away(me, charged, true);
+	if (asleep > 0)
+		stay_away(me, asleep, false);
 }
 
 nsec clock_now(void)
@@ -119,20 +118,16 @@ nsec clock_now(void)
 nsec clock_peek(void)
 {
 	const struct sim_worker *me = sim_self();
-	double charged = me ? me->charged_s * world.speed / sg_host_get_speed(sg_host_self()) : 0,
-	       asleep = me ? me->asleep_s : 0;
-	return (nsec)llround(1e9 * (simgrid_get_clock() + charged + asleep));
+	double pending = me ? seconds_here(me->charged_s) + me->asleep_s : 0;
+	return (nsec)llround(1e9 * (simgrid_get_clock() + pending));
 }
 
 void clock_delay(nsec dt)
 {
 	struct sim_worker *me = sim_self();
 	clock_now();
-	if (!me || dt <= 0)
-		return;
-	leave_mpi(me, 1e-9 * (double)dt);
-	sg_actor_sleep_for(1e-9 * (double)dt);
-	enter_mpi(me);
+	if (me && dt > 0)
+		stay_away(me, 1e-9 * (double)dt, false);
 }
 
 /* Floats in rank 0's memory travel over the links between the two hosts. */

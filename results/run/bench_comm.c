@@ -200,15 +200,17 @@ static bool is_known(const struct ways *all, const struct operation *op, const c
 	return false;
 }
 
-/* reduced, messages: names of the transports of reductions and of messages. */
-static void add_comm(struct ways *all, struct comm *c, const char *reduced, const char *messages)
+/* Adds the operations of workers, or those on tables. reduced, messages: names of the transports of
+ * reductions and of messages. */
+static void add_ways(struct ways *all, struct comm *c, const char *reduced, const char *messages,
+		     struct tables *t)
 {
 	for (size_t i = 0; i < OPERATIONS; i++) {
 		const struct operation *op = &operations[i];
-		const char *by = op->reduces ? reduced : messages;
-		if (!op->table && !is_known(all, op, by))
+		const char *by = t ? t->placement->name : op->reduces ? reduced : messages;
+		if (op->table == (t != NULL) && !is_known(all, op, by))
 			APPEND(all->way, all->n,
-			       (struct way){.op = op, .transport = by, .comm = c});
+			       (struct way){.op = op, .transport = by, .comm = c, .tables = t});
 	}
 }
 
@@ -229,18 +231,8 @@ static void find_transports(struct bench *b, struct ways *all, const char *wante
 			continue;
 		}
 		APPEND(all->comm, all->comms, c);
-		add_comm(all, c, names[i], comm_messages(c));
+		add_ways(all, c, names[i], comm_messages(c), NULL);
 	}
-}
-
-static void add_tables(struct ways *all, struct tables *t)
-{
-	for (size_t i = 0; i < OPERATIONS; i++)
-		if (operations[i].table)
-			APPEND(all->way, all->n,
-			       (struct way){.op = &operations[i],
-					    .transport = t->placement->name,
-					    .tables = t});
 }
 
 /* Every placement that works here; servers only if the run has some. */
@@ -256,10 +248,10 @@ static void find_tables(struct bench *b, struct ways *all, bool far)
 		if (!t)
 			continue;
 		APPEND(all->tables, all->tables_n, t);
-		add_tables(all, t);
+		add_ways(all, NULL, NULL, NULL, t);
 	}
 	if (w->tables && w->tables->placement->on_servers && !far)
-		add_tables(all, w->tables);
+		add_ways(all, NULL, NULL, NULL, w->tables);
 }
 
 static void find_ways(struct bench *b, struct ways *all, const char *wanted)
@@ -268,7 +260,7 @@ static void find_ways(struct bench *b, struct ways *all, const char *wanted)
 	if (b->w->trainers > 1 && far)
 		find_transports(b, all, wanted);
 	else if (b->w->trainers > 1)
-		add_comm(all, b->w->all, "mpi", "mpi");
+		add_ways(all, b->w->all, "mpi", "mpi", NULL);
 	find_tables(b, all, far);
 }
 

@@ -12,6 +12,7 @@
 
 TEXT_FILE(calibration_save_sql, "results/run/calibration_save.sql");
 TEXT_FILE(calibration_find_sql, "results/run/calibration_find.sql");
+TEXT_FILE(calibration_points_sql, "results/run/calibration_points.sql");
 TEXT_FILE(calibration_print_wires_sql, "results/run/calibration_print_wires.sql");
 TEXT_FILE(calibration_wires_sql, "results/run/calibration_wires.sql");
 TEXT_FILE(calibration_print_sql, "results/run/calibration_print.sql");
@@ -152,63 +153,25 @@ int64_t calibration_newest(struct store *s, const struct config *c, const struct
 	return workers == c->run.workers ? id : 0;
 }
 
-/* The file is not trusted: values that no measurement can give are left out. */
 static void read_points(struct store *s, int64_t id, struct points *out)
 {
-	const double x_most = 1e15, s_most = 1e6;
-	struct sql q AUTODONE = sql_select(s,
-					   "SELECT name, x, value FROM calibration_point "
-					   "WHERE calibration_id = ?1 ORDER BY name, x",
-					   "i", id);
-	while (sql_next(&q)) {
-		double x = sql_real(&q, 1), value = sql_real(&q, 2);
-		if (x >= 0 && x <= x_most && value >= 0 && value <= s_most)
-			points_add(out, sql_text(&q, 0), x, value);
-	}
+	struct sql q AUTODONE = sql_select(s, calibration_points_sql, "i", id);
+	while (sql_next(&q))
+		points_add(out, sql_text(&q, 0), sql_real(&q, 1), sql_real(&q, 2));
 }
 
-enum { REPETITIONS_MOST = 99 };
-
-static int repetition_of(const struct point *p)
-{
-	bool is_step = strcmp(p->name, "step") == 0 && p->x < REPETITIONS_MOST * STEP_BINS;
-	return is_step ? (int)p->x / STEP_BINS : -1;
-}
-
-/* The number of STEP_BINS-ths of its repetition's steps that this point stands for. Points are
- * sorted. */
-static double share_of(const struct points *p, size_t i)
-{
-	int repetition = repetition_of(&p->point[i]);
-	bool last = i + 1 == p->n || repetition_of(&p->point[i + 1]) != repetition;
-	return (last ? (repetition + 1.0) * STEP_BINS : p->point[i + 1].x) - p->point[i].x;
-}
-
-/* Takes the steps of the repetition with the median mean (of two medians, the smaller). Costs were
- * measured in the first repetition: returns how many times slower the median one was. */
+/* Returns how many times slower the repetition of these steps was than the one of the costs. */
 static double take_steps(struct simulation *s)
 {
-	double mean[REPETITIONS_MOST] = {0}, sorted[REPETITIONS_MOST];
-	int repetitions = 0, typical = 0;
-	for (size_t i = 0; i < s->points.n; i++) {
-		int repetition = repetition_of(&s->points.point[i]);
-		if (repetition >= 0)
-			mean[repetition] +=
-				s->points.point[i].value * share_of(&s->points, i) / STEP_BINS;
-		repetitions = repetition >= repetitions ? repetition + 1 : repetitions;
-	}
-	if (repetitions == 0)
-		return 1;
-	memcpy(sorted, mean, sizeof sorted);
-	qsort(sorted, (size_t)repetitions, sizeof *sorted, by_value);
-	while (mean[typical] != sorted[(repetitions - 1) / 2])
-		typical++;
+	double slower = 1;
 	for (size_t i = 0; i < s->points.n; i++) {
 		const struct point *p = &s->points.point[i];
-		if (repetition_of(p) == typical)
-			steps_add(&s->step, p->x - typical * STEP_BINS, p->value);
+		if (strcmp(p->name, "step") == 0)
+			steps_add(&s->step, p->x, p->value);
+		else if (strcmp(p->name, "slower") == 0)
+			slower = p->value;
 	}
-	return mean[0] > 1e-12 ? mean[typical] / mean[0] : 1;
+	return slower;
 }
 
 static struct curve curve_of(const struct points *points, enum cost cost, double slower)

@@ -73,7 +73,7 @@ struct simulation {
 	double rows;
 	bool sleeps; /* a step takes no core */
 	struct curve cost[COSTS];
-	struct points points; /* all figures of the calibration */
+	struct points points; /* figures of the calibration; steps of one repetition */
 	int64_t wires_id;     /* of the links between hosts; 0 = none */
 	struct points wires;
 	double update_s;   /* of a push with its pull of the whole model; NaN = use the curves */

@@ -383,29 +383,23 @@ static char *place_ranks(void)
 	return NULL;
 }
 
-/* Slowed links, with their original bandwidths. */
-struct slowed {
-	sg_link_t link;
-	double full; /* [byte/s] */
-};
-
-/* Slows the first link of the route from one host to another, or the last one. */
-static void slow_link(struct slowed **done, size_t *n, sg_host_t from, sg_host_t to, bool last,
-		      double factor)
+/* Slows the first link of the route from one host to another, or the last one. The data of a slowed
+ * link is its original bandwidth [byte/s]. */
+static void slow_link(sg_host_t from, sg_host_t to, bool last, double factor)
 {
 	xbt_dynar_t way = xbt_dynar_new(sizeof(sg_link_t), NULL);
-	size_t i = 0;
 	sg_host_get_route(from, to, way);
 	if (xbt_dynar_length(way) > 0) {
 		size_t at = last ? xbt_dynar_length(way) - 1 : 0;
 		sg_link_t link = xbt_dynar_get_as(way, at, sg_link_t);
-		while (i < *n && (*done)[i].link != link)
-			i++;
-		if (i == *n)
-			APPEND(*done, *n, (struct slowed){link, sg_link_get_bandwidth(link)});
-		double bandwidth = factor * (*done)[i].full;
-		if (bandwidth < sg_link_get_bandwidth(link))
-			sg_link_set_bandwidth(link, bandwidth);
+		double now = sg_link_get_bandwidth(link), *full = sg_link_get_data(link);
+		if (!full) {
+			full = must(malloc(sizeof *full));
+			*full = now;
+			sg_link_set_data(link, full);
+		}
+		if (factor * *full < now)
+			sg_link_set_bandwidth(link, factor * *full);
 	}
 	xbt_dynar_free(&way);
 }
@@ -416,8 +410,6 @@ static void slow_link(struct slowed **done, size_t *n, sg_host_t from, sg_host_t
 static void slow_links(void)
 {
 	const struct run *run = &world.config->run;
-	struct slowed *done = NULL;
-	size_t n = 0;
 	for (int rank = 0; rank < run->workers && *run->sim_slow_link; rank++) {
 		double factor = heterogeneity_of(run, rank).link;
 		sg_host_t here = world.place[rank];
@@ -426,8 +418,8 @@ static void slow_links(void)
 			sg_host_t there = world.place[i];
 			if (there == here || (i > 0 && there == world.place[i - 1]))
 				continue;
-			slow_link(&done, &n, here, there, false, factor);
-			slow_link(&done, &n, there, here, true, factor);
+			slow_link(here, there, false, factor);
+			slow_link(there, here, true, factor);
 			linked = true;
 		}
 		if (factor < 1 && !linked)
@@ -436,7 +428,6 @@ static void slow_links(void)
 				   "more hosts",
 				   run->sim_slow_link, rank, run->sim_platform);
 	}
-	free(done);
 }
 
 static void actor_main(int argc, char **argv)

@@ -459,9 +459,10 @@ static char *read_over(const struct setting *given, size_t n, struct section *ov
 	return NULL;
 }
 
-char *study_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
+char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
 		 struct search *search)
 {
+	*s = (struct sweep){.cell = NULL};
 	struct section over ENDS_WITH(section_fini) = {.name = NULL};
 	struct job j ENDS_WITH(job_free) = {.section = NULL};
 	TRY(settings_check(given, n));
@@ -479,15 +480,6 @@ char *study_read(const char *path, const struct setting *given, size_t n, struct
 			return sentence("%s:%d: a sweep has one database, not %s and %s", path,
 					s->cell[i].line, db, s->cell[i].config.harness.db);
 	return NULL;
-}
-
-char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s)
-{
-	*s = (struct sweep){.cell = NULL};
-	char *wrong = study_read(path, given, n, s, NULL);
-	if (wrong)
-		sweep_free(s);
-	return wrong;
 }
 
 void cell_fini(struct cell *c)

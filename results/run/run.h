@@ -95,8 +95,12 @@ struct sweep {
 	bool blind; /* report results on the validation rows, not on the test set */
 };
 
-/* NULL, or a sentence with file:line. `given` replaces settings of the file. Plans nothing. */
-char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s);
+/* NULL, or a sentence with file:line. `given` replaces settings of the file. Plans nothing. search:
+ * gets section [search]; NULL: the file may not have one. The caller frees s, also after an error.
+ */
+struct search;
+char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
+		 struct search *search);
 void cell_fini(struct cell *c);
 void sweep_free(struct sweep *s);
 /* Orders the cells in blocks: the first seed of every configuration of all sections, shuffled by

@@ -75,10 +75,6 @@ bool option_applies(const char *name, const struct config *c);
 
 /* ---- Job files (jobfile.c) ---- */
 
-/* As sweep_read, but the file may have a section [search]; search NULL: not allowed. The caller
- * frees s, also after an error. */
-char *study_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
-		 struct search *search);
 /* Takes over c. Returns false if s has an equal cell. */
 bool sweep_add(struct sweep *s, struct config *c, const char *section, int line);
 

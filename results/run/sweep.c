@@ -547,7 +547,7 @@ static char *run_sweep(void *options, struct arguments *a, int *status)
 	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
 	char *path AUTOFREE = NULL;
 	TRY(sweep_find(a, "sweep", "demo.ini", &path));
-	TRY(sweep_read(path, a->option, a->options, &sweep));
+	TRY(sweep_read(path, a->option, a->options, &sweep, NULL));
 	sweep_leave_out(path, &sweep);
 	TRY(sweep_plan(path, &sweep));
 	return sweep_carry_out(&sweep, options, status);

@@ -147,7 +147,7 @@ static char *read_file(struct study *s, const struct arguments *a)
 	bool said = false;
 	TRY(sweep_find(a, "tune", "study.ini", &s->path));
 	s->name = text_without(basename(s->path), ".ini");
-	TRY(study_read(s->path, a->option, a->options, &s->file, &s->search));
+	TRY(sweep_read(s->path, a->option, a->options, &s->file, &s->search));
 	if (s->search.ranges == 0)
 		return sentence("%s: there is no section [search]; it has lines such as lr = "
 				"0.001..0.3 log",

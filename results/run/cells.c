@@ -10,30 +10,28 @@ void sweep_leave_out(const char *path, struct sweep *s)
 {
 	size_t kept = 0;
 	for (size_t first = 0, end; first < s->cells; first = end) {
-		char *why AUTOFREE = NULL, *what AUTOFREE = NULL;
-		bool *out AUTOFREE = must(calloc(s->cells, sizeof *out));
+		char *why AUTOFREE = NULL; /* of the first refused one */
+		const char *what = NULL;
+		const struct cell *section = &s->cell[first];
 		size_t refused = 0;
-		const char *section = s->cell[first].section;
-		int line = s->cell[first].line;
-		for (end = first; end < s->cells && s->cell[end].line == line; end++) {
-			char *wrong = plan_refuse(&s->cell[end].config);
-			out[end] = wrong != NULL;
-			refused += wrong != NULL;
-			if (!wrong || why) {
-				free(wrong);
-				continue;
-			}
-			why = wrong;
-			what = sentence("%s", s->cell[end].what);
+		for (end = first; end < s->cells && s->cell[end].line == section->line; end++) {
+			struct cell *c = &s->cell[end];
+			char *wrong = plan_refuse(&c->config);
+			c->skip = wrong != NULL;
+			refused += c->skip;
+			if (!why)
+				what = c->what;
+			why = first_wrong(why, wrong);
 		}
 		bool some = refused < end - first;
 		if (why && some)
 			fprintf(stderr,
 				"mvbench: %s:%d: [%s] %zu of %zu combinations are refused and "
 				"left out: %s: %s\n",
-				path, line, section, refused, end - first, what, why);
+				path, section->line, section->section, refused, end - first, what,
+				why);
 		for (size_t i = first; i < end; i++)
-			if (out[i] && some)
+			if (s->cell[i].skip && some)
 				cell_fini(&s->cell[i]);
 			else
 				s->cell[kept++] = s->cell[i];

@@ -56,7 +56,7 @@ struct measuring {
 	int repetition; /* from 0 */
 	double seconds;
 	const struct plan *plan; /* since it began */
-	char *hosts;             /* several: their links are measured */
+	const char *hosts;       /* several: their links are measured */
 	struct points points;
 };
 
@@ -70,7 +70,7 @@ static char *take_plan(void *self, const struct experiment *e, int64_t *id)
 	struct measuring *m = self;
 	(void)id;
 	m->plan = e->plan;
-	m->hosts = e->cluster ? must(strdup(e->cluster->names)) : NULL;
+	m->hosts = e->cluster ? e->cluster->names : NULL; /* live until the end */
 	return NULL;
 }
 
@@ -113,8 +113,12 @@ static void add_sums(const struct points *measured, const struct points *simulat
 	}
 }
 
-static char *keep(struct measuring *m)
+static char *keep(void *self, const char *status, const char *reason, const struct closing *c)
 {
+	const struct measuring *m = self;
+	(void)status, (void)c;
+	if (reason)
+		return sentence("%s", reason);
 	const struct simulation *sim = m->plan->simulation;
 	bool wires = wants_wires(m->config);
 	struct points sums = {.n = 0};
@@ -132,25 +136,16 @@ static char *keep(struct measuring *m)
 	return calibration_add(s, calibration_newest(s, m->config, m->plan), &m->points);
 }
 
-static char *end_measuring(void *self, const char *status, const char *reason,
-			   const struct closing *c)
+static int measure(void *measuring, struct status_page *page)
 {
-	(void)status, (void)c;
-	return reason ? sentence("%s", reason) : keep(self);
-}
-
-/* ctx: the first three members of struct measuring. */
-static int measure(void *ctx, struct status_page *page)
-{
-	struct measuring m = *(const struct measuring *)ctx;
-	const struct sink sink = {.self = &m,
+	struct measuring *m = measuring;
+	const struct sink sink = {.self = m,
 				  .begin = take_plan,
-				  .steps_wanted_s = wants_wires(m.config) ? 0 : m.seconds,
+				  .steps_wanted_s = wants_wires(m->config) ? 0 : m->seconds,
 				  .model = take_figures,
-				  .end = end_measuring};
-	int status = worker_train(m.config, &sink, page);
-	free(m.points.point);
-	free(m.hosts);
+				  .end = keep};
+	int status = worker_train(m->config, &sink, page);
+	free(m->points.point);
 	return status;
 }
 

@@ -155,12 +155,11 @@ static int work_in_child(void *ctx, struct status_page *page)
 
 /* ---- The front process --------------------------------------------------- */
 
-/* The workers have ended, and left their row unfinished. */
-static char *mark_failed(const struct config *c, const struct outcome *o)
+char *run_mark_failed(const struct config *c, int64_t id, const char *why)
 {
 	struct store *s AUTOCLOSE = NULL;
 	TRY(store_open(&s, c->harness.db, STORE_WRITE));
-	return store_fail(s, o->id, o->why);
+	return store_fail(s, id, why);
 }
 
 void run_cell(const struct config *c, struct progress *p, struct outcome *o)
@@ -178,7 +177,7 @@ void run_cell(const struct config *c, struct progress *p, struct outcome *o)
 	o->id = o->page ? o->page->id : 0;
 	bool ended = o->status == EXIT_OK || o->status == EXIT_DIVERGED, equal = false;
 	if (o->id && !ended) {
-		complain_if(mark_failed(c, o));
+		complain_if(run_mark_failed(c, o->id, o->why));
 	} else if (o->id && c->run.sim_replay) {
 		complain_if(replay_compare(c, o->id, &equal, &o->replayed));
 		o->differs = !equal;

@@ -282,16 +282,6 @@ struct doing {
 	bool interrupted;
 };
 
-/* Marks the cell as failed if no worker started its row: it is still pending. */
-static char *fail_pending(const struct cell *c, const struct outcome *o)
-{
-	struct store *store AUTOCLOSE = NULL;
-	char status[16], reason[256];
-	TRY(store_open(&store, c->config.harness.db, STORE_WRITE));
-	int64_t id = store_cell(store, c->hash, status, reason);
-	return strcmp(status, "pending") == 0 ? store_fail(store, id, o->why) : NULL;
-}
-
 static void print_result(const struct doing *d, const struct cell *c, const struct outcome *o)
 {
 	FILE *f = d->lines;
@@ -359,8 +349,8 @@ static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 	snprintf(before, sizeof before, "%zu/%zu %s ", c->number, d->left, c->config.run.strategy);
 	run_cell(&c->config, &progress, &o);
 	int status = o.status;
-	if (o.id == 0 && status != EXIT_INTERRUPTED)
-		complain_if(fail_pending(c, &o));
+	if (o.id == 0 && status != EXIT_INTERRUPTED) /* no worker started its row */
+		complain_if(run_mark_failed(&c->config, c->id, o.why));
 	print_result(d, c, &o);
 	outcome_fini(&o);
 	return status;

@@ -158,29 +158,14 @@ static char *newest_row(struct store *s, int64_t *id)
 	return sql_number(s, id, "SELECT max(id) FROM run", "");
 }
 
-/* Counts the cell if another version of the program ran it. *other: its commit. */
-static char *compare_program(struct store *s, const struct cell *c, size_t *others, char **other)
-{
-	const struct machine *m = machine();
-	char *commit AUTOFREE = NULL,
-		     *own AUTOFREE = sentence("%s%s", m->git_commit, m->git_dirty ? "-dirty" : "");
-	TRY(sql_first(s, &commit,
-		      "SELECT git_commit || iif(git_dirty, '-dirty', '') FROM run WHERE id = ?1",
-		      "i", c->id));
-	if (!commit || strcmp(commit, own) == 0)
-		return NULL;
-	++*others;
-	free(*other);
-	*other = must(strdup(commit));
-	return NULL;
-}
-
 /* Looks up the cells' earlier rows if the database exists. *seen: its newest row. */
 static char *look_up(struct sweep *s, const struct sweep_flags *f, int64_t *seen)
 {
 	struct store *store AUTOCLOSE = NULL;
 	const char *db = s->cell[0].config.harness.db;
-	char *other AUTOFREE = NULL;
+	const struct machine *m = machine();
+	char *own AUTOFREE = sentence("%s%s", m->git_commit, m->git_dirty ? "-dirty" : "");
+	char *other AUTOFREE = NULL; /* version of the program that ran a cell */
 	size_t others = 0;
 	TRY(store_check(db));
 	if (access(db, F_OK) != 0)
@@ -191,8 +176,18 @@ static char *look_up(struct sweep *s, const struct sweep_flags *f, int64_t *seen
 		struct cell *c = &s->cell[i];
 		c->id = store_cell(store, c->hash, c->status, c->reason);
 		c->skip = finished(c, f);
+		char *commit = NULL;
 		if (c->skip)
-			TRY(compare_program(store, c, &others, &other));
+			TRY(sql_first(
+				store, &commit,
+				"SELECT git_commit || iif(git_dirty, '-dirty', '') AS version "
+				"FROM run WHERE id = ?1 AND version <> ?2",
+				"it", c->id, own));
+		if (commit) {
+			others++;
+			free(other);
+			other = commit;
+		}
 	}
 	if (others)
 		complain(sentence("%zu of these cells were run by another version of mvbench, such "

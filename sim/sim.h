@@ -9,6 +9,8 @@
 #include "sim/model/model.h"
 
 struct arguments;
+extern const struct plan *sim_plan; /* of this simulation (world.c), with its costs */
+
 struct sim_worker {
 	int rank;
 	uint64_t node;         /* its machine */
@@ -45,10 +47,6 @@ void measure_costs(struct worker *w, double seconds, struct points *out);
 void measure_wires(struct worker *w, double seconds, struct points *out);
 void measure_steps(struct worker *w, const float *step, size_t n, int repetition,
 		   struct points *out);
-
-/* device.c: the operations of w's device take virtual time, by these costs. params: of the whole
- * model. Without sim.train they do nothing else. */
-void sim_device(struct worker *w, const struct simulation *costs, double params);
 
 /* calibrate.c */
 /* Launches repetition `repetition` (0: a new calibration, with all costs) of the calibration that c

@@ -32,12 +32,12 @@
 #include <xbt/dynar.h>
 
 const bool world_is_virtual = true;
+const struct plan *sim_plan;
 
 static struct {
 	int (*life)(void *ctx);
 	void *ctx;
 	const struct config *config;
-	const struct simulation *costs;
 	struct sim_worker *worker; /* [workers] */
 	int workers;               /* including servers */
 	sg_host_t *place;          /* [workers] the host of each */
@@ -48,7 +48,6 @@ static struct {
 	int64_t seen;     /* events, when a worker last polled after a new one, */
 	double seen_at;   /* and the time then [s] */
 	double longest_s; /* bound on a message's time; 0: not known yet */
-	double params;    /* of the whole model */
 } world;
 
 struct sim_worker *sim_self(void)
@@ -72,7 +71,7 @@ void sim_charge(double seconds)
 
 void sim_charge_for(enum cost what, double amount)
 {
-	sim_charge(curve_at(&world.costs->cost[what], amount));
+	sim_charge(curve_at(&sim_plan->simulation->cost[what], amount));
 }
 
 /* On this worker's host [s]. */
@@ -149,10 +148,11 @@ static double op_cost(const struct table_op *p, const struct updater *u, size_t 
 					 [OP_PUSH] = COST_PUSH,
 					 [OP_SYNC] = COST_SYNC,
 					 [OP_ELASTIC] = COST_ELASTIC};
-	double whole = world.costs->update_s * (double)n / world.params;
+	double whole = sim_plan->simulation->update_s * (double)n / (double)sim_plan->params;
 	if (isnan(whole))
-		return curve_at(&world.costs->cost[cost[p->kind]], (double)n) *
-		       (p->kind == OP_PUSH && u->wants.gradient ? world.costs->push_share : 1);
+		return curve_at(&sim_plan->simulation->cost[cost[p->kind]], (double)n) *
+		       (p->kind == OP_PUSH && u->wants.gradient ? sim_plan->simulation->push_share
+								: 1);
 	return p->kind == OP_READ ? whole / 2 : whole;
 }
 
@@ -179,7 +179,7 @@ void world_charge_sum(size_t n, int ranks)
 void worker_charge(const struct worker *w, double floats)
 {
 	const double guess_s = 1e-9; /* of a float */
-	const struct curve *c = &world.costs->cost[COST_HOST];
+	const struct curve *c = &sim_plan->simulation->cost[COST_HOST];
 	(void)w;
 	if (!sim_self()->quiet)
 		sim_charge(c->n ? curve_at(c, floats) : guess_s * floats);
@@ -269,15 +269,6 @@ uint64_t world_node(void)
 	return sim_self()->node;
 }
 
-void world_device(struct worker *w)
-{
-	struct sim_worker *me = sim_self();
-	me->worker = w;
-	me->rng = rng_seed(arrival_seed(w->run), STREAM_COMPUTE, w->rank);
-	w->dev->ops = &device_cpu;
-	sim_device(w, world.costs, world.params);
-}
-
 void world_enter(const char *what, int peer)
 {
 	struct sim_worker *me = sim_self();
@@ -319,7 +310,7 @@ float *link_nowhere(void)
 	static float *nowhere;
 	/* [bytes] that SMPI does not copy: some models, and an upper bound of activations. One page
 	 * backs all of it, but the process is counted as using all. */
-	const size_t most = ((size_t)256 << 20) + 16 * sizeof(float) * (size_t)world.params;
+	const size_t most = ((size_t)256 << 20) + 16 * sizeof(float) * (size_t)sim_plan->params;
 	if (!nowhere)
 		nowhere = must(SMPI_SHARED_MALLOC(most));
 	return nowhere;
@@ -484,7 +475,7 @@ static void print_deadlock(void)
 				(long long)w->step);
 	}
 	char *text = text_close(&t);
-	const struct recording *replay = world.costs->replay;
+	const struct recording *replay = sim_plan->simulation->replay;
 	char *what =
 		replay ? sentence("the recording of run %lld does not fit; was it changed since "
 				  "it was made?",
@@ -537,8 +528,7 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	world.life = life;
 	world.ctx = ctx;
 	world.config = c;
-	world.costs = p->simulation;
-	world.params = (double)p->params;
+	sim_plan = p;
 	world.workers = (int)(c->run.workers + c->run.servers);
 	world.worker = must(calloc((size_t)world.workers, sizeof *world.worker));
 	world.began = wall_now();

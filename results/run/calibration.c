@@ -103,13 +103,6 @@ char *calibration_add(struct store *s, int64_t id, const struct points *points)
 	return sql_end(s, insert_points(s, id, points));
 }
 
-int64_t calibration_last(struct store *s)
-{
-	int64_t id;
-	free(sql_number(s, &id, "SELECT max(id) FROM calibration", ""));
-	return id;
-}
-
 char *calibration_print(struct store *s, FILE *f, int64_t after, bool wires)
 {
 	char number[24];

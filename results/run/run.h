@@ -152,7 +152,6 @@ char *calibration_add(struct store *s, int64_t id, const struct points *points);
 char *calibration_key(const struct config *c);
 /* Prints the calibrations with numbers above `after`: of machines, or of wires. */
 char *calibration_print(struct store *s, FILE *f, int64_t after, bool wires);
-int64_t calibration_last(struct store *s);
 
 /* ---- Parts of a spread (spread.c) ---- */
 

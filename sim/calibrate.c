@@ -55,8 +55,8 @@ struct measuring {
 	const struct config *config;
 	int repetition; /* from 0 */
 	double seconds;
-	const struct plan *plan;
-	char *hosts; /* several: their links are measured */
+	const struct plan *plan; /* since it began */
+	const char *hosts;       /* several: their links are measured */
 	struct points points;
 };
 
@@ -65,11 +65,12 @@ static bool wants_wires(const struct config *c)
 	return *c->harness.hostfile || config_simulates_hosts(c);
 }
 
-static char *take_hosts(void *self, const struct experiment *e, int64_t *id)
+static char *take_plan(void *self, const struct experiment *e, int64_t *id)
 {
 	struct measuring *m = self;
 	(void)id;
-	m->hosts = e->cluster ? must(strdup(e->cluster->names)) : NULL;
+	m->plan = e->plan;
+	m->hosts = e->cluster ? e->cluster->names : NULL; /* live until the end */
 	return NULL;
 }
 
@@ -112,8 +113,12 @@ static void add_sums(const struct points *measured, const struct points *simulat
 	}
 }
 
-static char *keep(struct measuring *m)
+static char *keep(void *self, const char *status, const char *reason, const struct closing *c)
 {
+	const struct measuring *m = self;
+	(void)status, (void)c;
+	if (reason)
+		return sentence("%s", reason);
 	const struct simulation *sim = m->plan->simulation;
 	bool wires = wants_wires(m->config);
 	struct points sums = {.n = 0};
@@ -131,41 +136,17 @@ static char *keep(struct measuring *m)
 	return calibration_add(s, calibration_newest(s, m->config, m->plan), &m->points);
 }
 
-static char *end_measuring(void *self, const char *status, const char *reason,
-			   const struct closing *c)
+static int measure(void *measuring, struct status_page *page)
 {
-	(void)status, (void)c;
-	return reason ? sentence("%s", reason) : keep(self);
-}
-
-/* ctx: the first three members of struct measuring. */
-static int measure(void *ctx, struct status_page *page)
-{
-	struct measuring m = *(const struct measuring *)ctx;
-	const struct config *c = m.config;
-	struct plan plan;
-	struct simulation simulation = {.platform_file = NULL};
-	struct sink sink = {.self = &m,
-			    .begin = take_hosts,
-			    .steps_wanted_s = wants_wires(c) ? 0 : m.seconds,
-			    .model = take_figures,
-			    .end = end_measuring};
-	worker_introduce(c, page);
-	char *wrong = plan_make(c, &plan);
-	if (!wrong && world_is_virtual)
-		wrong = simulation_find(c, &plan, &simulation);
-	if (wrong)
-		return command_refuse(wrong);
-	if (world_is_virtual) {
-		plan.simulation = &simulation;
-		panic_to(page->reason, sizeof page->reason);
-	}
-	m.plan = &plan;
-	train(c, &plan, &sink, page);
-	free(m.points.point);
-	free(m.hosts);
-	simulation_fini(&simulation);
-	return EXIT_OK;
+	struct measuring *m = measuring;
+	const struct sink sink = {.self = m,
+				  .begin = take_plan,
+				  .steps_wanted_s = wants_wires(m->config) ? 0 : m->seconds,
+				  .model = take_figures,
+				  .end = keep};
+	int status = worker_train(m->config, &sink, page);
+	free(m->points.point);
+	return status;
 }
 
 /* ---- In the front process ---- */
@@ -212,9 +193,8 @@ static char *read_counts(const char *text, int hosts, int *count, int *n)
 	return *n ? NULL : sentence("--counts=: give numbers of workers, as in --counts=1,2");
 }
 
-/* The configuration of one measurement: the given options, then settings that override them. */
-static char *config_for(struct config *c, const struct arguments *a, int workers, bool far,
-			bool sim)
+/* The configuration of one measurement: the given settings, and those that override them. */
+static char *config_for(struct config *c, struct settings *all, int workers, bool far, bool sim)
 {
 	char count[16];
 	snprintf(count, sizeof count, "%d", workers);
@@ -223,72 +203,69 @@ static char *config_for(struct config *c, const struct arguments *a, int workers
 		{"workers", count},
 		{"sync-every", "1000000000"},
 		{"lr", "1e-6"}, /* a step costs the same where a run diverges */
-		{"lr-schedule", "constant"},
-		{"clip", "0"}, /* simulations charge it separately */
-		{"barrier-every", "1"},
 		{"epochs", sim ? "1" : "100"},
-		{"servers", "0"},
-		{"table-home", "auto"},
-		{"deal", "auto"},
-		{"straggle", "0"},
 		{"platform", sim ? "sim" : "mpi"},
-		{"sim.platform", "local"},
 		{"sim.train", "false"},
 		{"label", "calibrate"},
-		{"step-time", "0"},
-		{"record", "false"},
-		{"eval-every", "0"},
-		{"init-from", ""},
-		{"initial-model", ""},
-		{"save", ""},
-		{"speed", ""},
-		{"pause", ""},
-		{"leave", ""},
-		{"sim.slow-link", ""},
-		{"sim.replay", "0"},
-		{"sim.step-time", "auto"},
-		{"sim.update-time", "auto"},
 	};
+	/* These have their defaults; the first three only on one machine. Simulations charge
+	 * clipping separately. */
+	enum { OF_HOSTS = 3 };
+	static const char *const plain[] = {
+		"hostfile",   "placement",     "lab.rate",      "lr-schedule",    "clip",
+		"servers",    "table-home",    "deal",          "straggle",       "barrier-every",
+		"step-time",  "record",        "eval-every",    "init-from",      "initial-model",
+		"save",       "speed",         "pause",         "leave",          "sim.platform",
+		"sim.replay", "sim.slow-link", "sim.step-time", "sim.update-time"};
 	/* on one machine; or one rank on each of several, with hardly a step */
 	int *number AUTOFREE = must(calloc((size_t)workers, sizeof *number));
 	for (int k = 0; k < workers; k++)
 		number[k] = k;
 	char *each AUTOFREE = placement_text(number, workers, 0),
 		   *rows AUTOFREE = sentence("%d", 64 * workers);
-	const struct setting here[] = {{"hostfile", ""}, {"placement", ""}, {"lab.rate", ""}},
-			     there[] = {{"placement", each},     {"sim.platform", "hosts"},
+	const struct setting there[] = {{"placement", each},     {"sim.platform", "hosts"},
 					{"epochs", "1"},         {"batch", "32"},
 					{"train-rows", rows},    {"validation", "0"},
 					{"sim.step-time", "1ms"}};
+	settings_give(all, own, sizeof own / sizeof *own);
+	for (size_t i = far ? OF_HOSTS : 0; i < sizeof plain / sizeof *plain; i++)
+		settings_give(all,
+			      &(struct setting){plain[i], option_find(run_options, plain[i])->def},
+			      1);
+	settings_give(all, there, far ? sizeof there / sizeof *there : 0);
+	return config_init(c, all->setting, all->n, true);
+}
+
+/* The same for the settings of another configuration. */
+static char *config_like(struct config *c, const struct config *given, int workers, bool far,
+			 bool sim)
+{
 	struct settings all ENDS_WITH(settings_free) = {.n = 0};
-	settings_give(&all, a->option, a->options);
-	settings_give(&all, own, sizeof own / sizeof *own);
-	settings_give(&all, far ? there : here, (far ? sizeof there : sizeof here) / sizeof *own);
-	return config_init(c, all.setting, all.n, true);
+	char *batch AUTOFREE = sentence("%lld", (long long)given->run.batch);
+	const struct setting own[] = {{"global-batch", "0"}, {"batch", batch}};
+	settings_add_config(&all, given);
+	/* one worker's mini-batch, whatever strategy divides the global one here */
+	settings_give(&all, own, given->run.global_batch ? 2 : 0);
+	return config_for(c, &all, workers, far, sim);
 }
 
 /* A worker's --repetitions is the number of its own repetition, from 1. */
-static int launch_one(const struct arguments *a, int workers, bool far, bool sim, int repetition,
-		      double seconds)
+int calibration_repeat(const struct config *given, int workers, bool far, bool simulated,
+		       int repetition, double seconds)
 {
 	char *number AUTOFREE = sentence("--repetitions=%d", repetition + 1),
 		     *limit AUTOFREE = sentence("--seconds=%g", seconds);
 	const char *const words[] = {"calibrate", number, limit, NULL};
 	struct config c AUTOCONFIG = {0};
 	struct measuring m = {.config = &c, .repetition = repetition, .seconds = seconds};
-	struct progress progress = {.quiet = true};
-	struct watcher watcher = {.self = &progress, .tick = progress_tick};
-	struct status_page *page = NULL;
-	char *why = NULL, *wrong = config_for(&c, a, workers, far, sim);
+	struct status_page *page AUTOPAGE = NULL;
+	char *why = NULL, *wrong = config_like(&c, given, workers, far, simulated);
 	if (wrong)
 		return complain(wrong);
-	progress_start(&progress);
-	int status = launch(&c, words, measure, &m, &watcher, &page, &why);
-	progress_end(&progress);
+	int status = launch(&c, words, measure, &m, NULL, &page, &why);
 	complain_if(why);
 	if (!status && page && page->interrupted) /* when the run was already done */
 		status = EXIT_INTERRUPTED;
-	status_free(page);
 	return status;
 }
 
@@ -308,13 +285,13 @@ char *calibration_is_far(const struct arguments *a, int64_t lab, bool *far)
 }
 
 /* Copies the platform file that a simulation of this number of workers would use. */
-static char *write_platform(const struct arguments *a, const char *file, int workers, bool far)
+static char *write_platform(const struct config *given, const char *file, int workers, bool far)
 {
 	struct config c AUTOCONFIG = {0};
 	struct plan plan;
 	struct simulation s;
 	struct output out;
-	TRY(config_for(&c, a, workers, far, true));
+	TRY(config_like(&c, given, workers, far, true));
 	TRY(plan_make(&c, &plan));
 	TRY(simulation_find(&c, &plan, &s));
 	char *text AUTOFREE = text_read(s.platform_file);
@@ -324,40 +301,6 @@ static char *write_platform(const struct arguments *a, const char *file, int wor
 		fputs(text, out.f);
 	return output_close(&out,
 			    text ? NULL : sentence("--out=%s: the platform is missing", file));
-}
-
-static int launch_for(const struct config *c, int workers, bool far, bool simulated, int repetition,
-		      double seconds)
-{
-	struct arguments a;
-	char **words AUTOWORDS = config_words(c);
-	int n = 0;
-	while (words[n])
-		n++;
-	char *wrong = arguments_read(&a, n, words, NULL, NULL);
-	CHECK(!wrong, "%s", wrong);
-	/* one worker's mini-batch, whatever strategy divides the global one here */
-	char *batch AUTOFREE = sentence("%lld", (long long)c->run.batch);
-	for (size_t i = 0; i < a.options && c->run.global_batch; i++)
-		if (strcmp(a.option[i].name, "global-batch") == 0) {
-			free((char *)(uintptr_t)a.option[i].name);
-			a.option[i] = (struct setting){must(strdup("batch")), batch};
-		}
-	int status = launch_one(&a, workers, far, simulated, repetition, seconds);
-	arguments_free(&a);
-	return status;
-}
-
-int calibration_repeat(const struct config *c, int workers, int repetition, double seconds,
-		       bool simulated)
-{
-	return launch_for(c, workers, false, simulated, repetition, seconds);
-}
-
-int calibration_of_wires(const struct config *c, int hosts, double seconds)
-{
-	int status = launch_for(c, hosts, true, false, 0, seconds);
-	return status ? status : launch_for(c, hosts, true, true, 0, seconds);
 }
 
 /* Checks everything before anything is measured. *before: the newest calibration so far. */
@@ -370,8 +313,7 @@ static char *check(const struct config *c, int64_t *before)
 	if (access(c->harness.db, F_OK) != 0)
 		return NULL;
 	TRY(store_open(&s, c->harness.db, STORE_READ));
-	*before = calibration_last(s);
-	return NULL;
+	return sql_number(s, before, "SELECT max(id) FROM calibration", "");
 }
 
 static char *print_newer(const struct config *c, int64_t before, bool far)
@@ -399,8 +341,8 @@ static char *find_hosts(const struct arguments *a, int64_t lab, int *hosts)
 
 /* Real, and also simulated where workers send messages. A simulation repeats itself: once is
  * enough. */
-static int measure_all(const struct arguments *a, const struct calibrate_flags *f,
-		       const struct config *c, const int *count, int n, bool far)
+static int measure_all(const struct calibrate_flags *f, const struct config *c, const int *count,
+		       int n, bool far)
 {
 	int status = EXIT_OK;
 	int64_t repetitions = far ? 1 : f->repetitions; /* one repetition measures links often */
@@ -414,9 +356,11 @@ static int measure_all(const struct arguments *a, const struct calibrate_flags *
 					"by side\n",
 					repetition + 1, (long long)repetitions, c->run.workload,
 					(long long)c->run.batch, count[i], plural(count[i]));
-			status = launch_one(a, count[i], far, false, repetition, f->seconds);
+			status =
+				calibration_repeat(c, count[i], far, false, repetition, f->seconds);
 			if (status == EXIT_OK && count[i] > 1 && repetition == 0)
-				status = launch_one(a, count[i], far, true, repetition, f->seconds);
+				status = calibration_repeat(c, count[i], far, true, repetition,
+							    f->seconds);
 		}
 	}
 	return status;
@@ -426,11 +370,13 @@ static char *calibrate(const struct arguments *a, const struct calibrate_flags *
 {
 	int count[COUNTS_MOST], n, hosts, side_by_side = 1;
 	struct config c AUTOCONFIG = {0};
+	struct settings given ENDS_WITH(settings_free) = {.n = 0};
 	int64_t before = 0;
 	TRY(find_hosts(a, f->lab, &hosts));
 	bool far = hosts > 0;
 	TRY(read_counts(f->counts, hosts, count, &n));
-	TRY(config_for(&c, a, far ? count[0] : 1, far, false));
+	settings_give(&given, a->option, a->options);
+	TRY(config_for(&c, &given, far ? count[0] : 1, far, false));
 	if (c.run.global_batch)
 		return sentence("--global-batch=%lld: calibrate measures the mini-batch of one "
 				"worker; give --batch",
@@ -442,25 +388,25 @@ static char *calibrate(const struct arguments *a, const struct calibrate_flags *
 		return sentence("--out=%s: one worker sends no messages; give --counts=1,2",
 				f->out);
 	TRY(check(&c, &before));
-	*status = measure_all(a, f, &c, count, n, far);
+	*status = measure_all(f, &c, count, n, far);
 	if (*status != EXIT_OK)
 		return NULL;
 	TRY(print_newer(&c, before, far));
-	return *f->out ? write_platform(a, f->out, side_by_side, far) : NULL;
+	return *f->out ? write_platform(&c, f->out, side_by_side, far) : NULL;
 }
 
 static char *run_calibrate(void *flags, struct arguments *a, int *status)
 {
 	const struct calibrate_flags *f = flags;
-	struct status_page *page = status_of_launcher();
+	struct status_page *page AUTOPAGE = status_of_launcher();
 	struct config c AUTOCONFIG = {0};
 	struct measuring m = {
 		.config = &c, .repetition = (int)f->repetitions - 1, .seconds = f->seconds};
-	char *wrong = page ? config_init(&c, a->option, a->options, true) : calibrate(a, f, status);
-	if (page && !wrong)
-		*status = measure(&m, page);
-	status_free(page);
-	return wrong;
+	if (!page)
+		return calibrate(a, f, status);
+	TRY(config_init(&c, a->option, a->options, true));
+	*status = measure(&m, page);
+	return NULL;
 }
 
 const struct command command_calibrate = {

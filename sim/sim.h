@@ -9,6 +9,8 @@
 #include "sim/model/model.h"
 
 struct arguments;
+extern const struct plan *sim_plan; /* of this simulation (world.c), with its costs */
+
 struct sim_worker {
 	int rank;
 	uint64_t node;         /* its machine */
@@ -46,19 +48,13 @@ void measure_wires(struct worker *w, double seconds, struct points *out);
 void measure_steps(struct worker *w, const float *step, size_t n, int repetition,
 		   struct points *out);
 
-/* device.c: the operations of w's device take virtual time, by these costs. params: of the whole
- * model. Without sim.train they do nothing else. */
-void sim_device(struct worker *w, const struct simulation *costs, double params);
-
 /* calibrate.c */
 /* Launches repetition `repetition` (0: a new calibration, with all costs) of the calibration that c
- * needs, with this number of workers and seconds of training. simulated: measures this machine as
- * simulated, with what was found. Returns an exit status and prints errors. */
-int calibration_repeat(const struct config *c, int workers, int repetition, double seconds,
-		       bool simulated);
-/* The same for the links between `hosts` hosts of c's hostfile, one rank on each, real and
- * simulated. */
-int calibration_of_wires(const struct config *c, int hosts, double seconds);
+ * needs, with this number of workers and seconds of training. far: of the links between this number
+ * of hosts of c's hostfile, one rank on each. simulated: measures the same as simulated, with what
+ * was found. Returns an exit status and prints errors. */
+int calibration_repeat(const struct config *c, int workers, bool far, bool simulated,
+		       int repetition, double seconds);
 /* *far: are other machines meant? lab: number of hosts of a lab, in which this command then
  * restarts, unless it is in one; 0 = none. If *far is false, the hostfile of the environment is
  * ignored. NULL, or a message. */

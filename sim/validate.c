@@ -71,38 +71,31 @@ static void cells_free(struct cells *c)
 	sweep_free(&c->simulated);
 }
 
-/* The job file's cells with the given options, and `top` over both. */
-static char *read_world(const char *path, const struct arguments *a, const struct setting *top,
-			size_t n, struct sweep *s)
+/* The job file's cells with the given options. Real workers have no sim.* options. These are part
+ * of a cell's identity, so they get their defaults. */
+static char *read_world(const char *path, const struct arguments *a, bool simulated, bool far,
+			struct sweep *s)
 {
-	struct setting *all AUTOFREE = must(calloc(1 + a->options + n, sizeof *all));
-	all[0] = (struct setting){"label", LABEL};
-	memcpy(all + 1, a->option, a->options * sizeof *all);
-	memcpy(all + 1 + a->options, top, n * sizeof *all);
-	return sweep_read(path, all, 1 + a->options + n, s);
-}
-
-/* Real workers have no sim.* options. These are part of a cell's identity, so they get their
- * defaults. */
-static char *read_real(const char *path, const struct arguments *a, struct sweep *s)
-{
-	struct setting top[64] = {{"platform", "mpi"}};
-	size_t n = 1;
-	for (const struct option *o = run_options; o->name; o++)
-		if (strncmp(o->name, "sim.", 4) == 0 && n < sizeof top / sizeof *top)
-			top[n++] = (struct setting){o->name, o->def};
-	return read_world(path, a, top, n, s);
+	const struct setting label = {"label", LABEL},
+			     top[] = {{"platform", simulated ? "sim" : "mpi"},
+				      {"sim.platform", "hosts"}};
+	struct settings all ENDS_WITH(settings_free) = {.n = 0};
+	settings_give(&all, &label, 1);
+	settings_give(&all, a->option, a->options);
+	settings_give(&all, top, simulated && far ? 2 : 1);
+	for (const struct option *o = run_options; o->name && !simulated; o++)
+		if (strncmp(o->name, "sim.", 4) == 0)
+			settings_give(&all, &(struct setting){o->name, o->def}, 1);
+	return sweep_read(path, all.setting, all.n, s, NULL);
 }
 
 static char *cells_read(const char *path, const struct arguments *a, struct cells *c)
 {
-	static const struct setting simulated[] = {{"platform", "sim"}, {"sim.platform", "hosts"}};
-	for (size_t i = 0; i < a->options; i++)
-		if (strcmp(a->option[i].name, simulated->name) == 0)
-			return sentence("--platform: validate runs every cell on both platforms; "
-					"leave it out");
-	TRY(read_real(path, a, &c->real));
-	TRY(read_world(path, a, simulated, c->far ? 2 : 1, &c->simulated));
+	if (arguments_value(a, "platform"))
+		return sentence("--platform: validate runs every cell on both platforms; "
+				"leave it out");
+	TRY(read_world(path, a, false, c->far, &c->real));
+	TRY(read_world(path, a, true, c->far, &c->simulated));
 	for (size_t i = 0; i < c->real.cells && !c->far; i++)
 		if (*c->real.cell[i].config.harness.hostfile ||
 		    *c->real.cell[i].config.harness.lab_rate)
@@ -138,23 +131,21 @@ static char *plan_simulated(struct sweep *s)
 	return n ? said[n - 1] : NULL;
 }
 
-/* Does this command calibrate by itself? */
-static bool calibrates(const struct validate_flags *f, const struct cells *c)
+/* What this command calibrates by itself. */
+enum calibrated { NOTHING, MACHINE, WIRES };
+static enum calibrated calibrates(const struct validate_flags *f, const struct cells *c)
 {
-	return f->calibrate && strcmp(f->only, "all") == 0 &&
-	       strcmp(c->simulated.cell[0].config.run.sim_platform, "local") == 0;
-}
-
-static bool calibrates_wires(const struct validate_flags *f, const struct cells *c)
-{
-	return f->calibrate && c->far && strcmp(f->only, "all") == 0;
+	const char *platform = c->simulated.cell[0].config.run.sim_platform;
+	if (!f->calibrate || strcmp(f->only, "all") != 0)
+		return NOTHING;
+	return c->far ? WIRES : strcmp(platform, "local") == 0 ? MACHINE : NOTHING;
 }
 
 /* Nothing starts before all can run. */
 static char *cells_plan(const char *path, struct cells *c, const struct validate_flags *f)
 {
 	char *wrong = wants(f, "real") ? sweep_plan(path, &c->real) : NULL;
-	if (wrong || !wants(f, "sim") || calibrates(f, c) || calibrates_wires(f, c))
+	if (wrong || !wants(f, "sim") || calibrates(f, c))
 		return wrong;
 	return plan_simulated(&c->simulated);
 }
@@ -240,8 +231,8 @@ static void calibrate(struct doing *d, const struct cells *c, size_t i, bool *do
 	if (done[first] || d->status || (simulated && config->run.workers == 1))
 		return;
 	done[first] = true;
-	d->status = calibration_repeat(config, (int)config->run.workers, repetition, d->seconds,
-				       simulated);
+	d->status = calibration_repeat(config, (int)config->run.workers, false, simulated,
+				       repetition, d->seconds);
 }
 
 static void calibrate_all(struct doing *d, const struct cells *c, int repetition, bool simulated)
@@ -262,7 +253,7 @@ static void do_round(struct doing *d, const struct cells *c, const struct valida
 	snprintf(world, sizeof world, "real, round %d", round + 1);
 	for (size_t k = 0; k < n && !d->status; k++) {
 		size_t i = round % 2 ? n - 1 - k : k;
-		if (calibrates(f, c))
+		if (calibrates(f, c) == MACHINE)
 			calibrate(d, c, i, done, round, false);
 		if (!d->status)
 			do_cell(d, &c->real.cell[i], world);
@@ -296,10 +287,11 @@ static void calibrate_wires(struct doing *d, const struct cells *c)
 			costs &= mine->workload != other->workload ||
 				 mine->run.batch != other->run.batch;
 		}
-		if (wires)
-			d->status = calibration_of_wires(mine, hosts[i], d->seconds);
+		for (int simulated = 0; wires && simulated < 2 && !d->status; simulated++)
+			d->status =
+				calibration_repeat(mine, hosts[i], true, simulated, 0, d->seconds);
 		if (costs && !d->status)
-			d->status = calibration_repeat(mine, 1, 0, d->seconds, false);
+			d->status = calibration_repeat(mine, 1, false, false, 0, d->seconds);
 	}
 }
 
@@ -313,21 +305,17 @@ static void do_runs(struct doing *d, const struct cells *c, const struct validat
 {
 	size_t n = c->real.cells;
 	int64_t rounds = wants(f, "real") ? f->rounds : 0;
-	sigset_t signals, before;
+	sigset_t signals = end_signals(), before;
 	d->runs = (wants(f, "sim") ? n : 0) + (size_t)rounds * n;
 	d->began = clock_now();
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, &before); /* a signal now reaches the next run */
-	if (calibrates_wires(f, c))
+	if (calibrates(f, c) == WIRES)
 		calibrate_wires(d, c);
-	if (wants(f, "sim") && !calibrates(f, c))
+	if (wants(f, "sim") && calibrates(f, c) != MACHINE)
 		simulate(d, c);
 	for (int64_t round = 0; round < rounds && !d->status; round++)
 		do_round(d, c, f, (int)round);
-	if (calibrates(f, c)) {
+	if (calibrates(f, c) == MACHINE) {
 		calibrate_all(d, c, (int)rounds, false);
 		calibrate_all(d, c, 0, true);
 		simulate(d, c);
@@ -377,15 +365,10 @@ static bool names_cells(const struct arguments *a)
 	return a->words > 0;
 }
 
-/* The job file: the named one, or one that --random draws, or our own. */
+/* The job file if none is named: one that --random draws, or our own. */
 static char *find_file(const struct arguments *a, int64_t random, char **path)
 {
 	const char *seed = arguments_value(a, "seed");
-	if (a->words && random)
-		return sentence("%s: --random=%lld draws the cells; leave one of the two out",
-				a->word[0], (long long)random);
-	if (a->words)
-		return sweep_find(a->word[0], path);
 	if (random) {
 		char *text AUTOFREE = random_cells(random, seed ? atoll(seed) : 1);
 		*path = file_in_memory(text);
@@ -401,12 +384,13 @@ static char *find_file(const struct arguments *a, int64_t random, char **path)
 static char *find_cells(const struct arguments *a, const struct validate_flags *f, char **path,
 			struct cells *c)
 {
-	if (a->words > 1)
-		return sentence("%s: validate takes one job file, %s", a->word[1], a->word[0]);
-	if (platform_under_launcher())
-		return sentence("validate starts its own workers: run it without mpirun or srun");
+	if (a->words && f->random)
+		return sentence("%s: --random=%lld draws the cells; leave one of the two out",
+				a->word[0], (long long)f->random);
+	TRY(sweep_find(a, "validate", NULL, path));
 	TRY(calibration_is_far(a, f->lab, &c->far));
-	TRY(find_file(a, f->random, path));
+	if (!*path)
+		TRY(find_file(a, f->random, path));
 	return cells_read(*path, a, c);
 }
 

@@ -62,19 +62,6 @@ static const struct column summary_columns[] = {
 	{.name = NULL},
 };
 
-static const struct column missing_columns[] = {
-	SHOWN("cell", "not compared", NULL),
-	PLAIN("real"),
-	PLAIN("simulated"),
-	{.name = NULL},
-};
-
-static const struct column ranking_columns[] = {
-	PLAIN("settings"),
-	PLAIN("agreed"),
-	{.name = NULL},
-};
-
 struct report {
 	struct store *store;
 	FILE *f;
@@ -121,7 +108,8 @@ static char *print_ranking(struct report *r)
 	if (x[0] == 0 || r->format == FORMAT_CSV)
 		return NULL;
 	if (!for_people(r->format))
-		return print(r, r->f, r->format, ranking_columns, "ranking");
+		return query_print(r->store, r->f, r->format,
+				   "SELECT settings, agreed FROM ranking", NULL, 0, NULL);
 	fprintf(r->f,
 		"\nThe strategy that is the fastest simulated is the fastest real one, or within "
 		"3 %% of it, in %.0f of %.0f settings.\n",
@@ -140,8 +128,11 @@ static char *print_rest(struct report *r, const struct verdict *v)
 	TRY(print_ranking(r));
 	if (v->missing == 0)
 		return NULL;
-	return print(r, rounded ? r->f : stderr, rounded ? r->format : FORMAT_TEXT, missing_columns,
-		     "missing");
+	FILE *f = rounded ? r->f : stderr;
+	fputs(r->printed ? "\n" : "", f);
+	return query_print(r->store, f, rounded ? r->format : FORMAT_TEXT,
+			   "SELECT cell AS 'not compared', real, simulated FROM missing", NULL, 0,
+			   NULL);
 }
 
 static bool is_past(const char *what, double error, const char *option, double threshold)

@@ -184,8 +184,9 @@ struct settings {
 	struct setting *setting;
 	size_t n;
 };
-void settings_add(struct settings *all, char *name, char *value); /* takes both over */
-void settings_add_word(struct settings *all, const char *word);   /* --NAME=VALUE */
+void settings_add(struct settings *all, char *name, char *value);       /* takes both over */
+void settings_add_word(struct settings *all, const char *word);         /* --NAME=VALUE */
+void settings_add_config(struct settings *all, const struct config *c); /* those of c's words */
 void settings_give(struct settings *all, const struct setting *given, size_t n); /* copies them */
 void settings_free(struct settings *all);
 

@@ -20,6 +20,13 @@ void settings_add_word(struct settings *all, const char *word)
 	settings_add(all, must(strndup(name, (size_t)(is - name))), must(strdup(is + 1)));
 }
 
+void settings_add_config(struct settings *all, const struct config *c)
+{
+	char **words AUTOWORDS = config_words(c);
+	for (size_t i = 0; words[i]; i++)
+		settings_add_word(all, words[i]);
+}
+
 void settings_give(struct settings *all, const struct setting *given, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

@@ -194,23 +194,15 @@ static const char *next_condition(const char *text)
 
 char *exclusion_read(struct exclusion *e, const char *text)
 {
-	*e = (struct exclusion){.condition = NULL};
 	for (const char *at = text, *next; *at; at = next) {
-		struct axis a;
 		next = next_condition(at);
 		char *one AUTOFREE = text_trimmed(at, next);
-		char *wrong = NULL;
 		if (*one == '=' || one[strcspn(one, "= \t")] != '=')
-			wrong = sentence("exclude: \"%s\" is not a condition; conditions look like "
-					 "strategy=serial workers=2,4",
-					 one);
-		if (!wrong)
-			wrong = condition_read(&a, one);
-		if (wrong) {
-			exclusion_fini(e);
-			return wrong;
-		}
-		APPEND(e->condition, e->n, a);
+			return sentence("exclude: \"%s\" is not a condition; conditions look like "
+					"strategy=serial workers=2,4",
+					one);
+		APPEND(e->condition, e->n, (struct axis){.n = 0});
+		TRY(condition_read(&e->condition[e->n - 1], one));
 	}
 	return e->n ? NULL
 		    : sentence("exclude: give conditions, such as strategy=serial "

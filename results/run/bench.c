@@ -114,14 +114,8 @@ static char *end(void *self, const char *status, const char *reason, const struc
 static int work(const struct config *c, const struct bench_flags *f, struct status_page *page)
 {
 	struct benching b = {.config = c, .flags = f};
-	struct sink sink = {.self = &b, .begin = print_device, .model = measure, .end = end};
-	struct plan plan;
-	worker_introduce(c, page);
-	char *wrong = plan_make(c, &plan);
-	if (wrong)
-		return command_refuse(wrong);
-	int status = train(c, &plan, &sink, page);
-	return page || rank_of_launcher() > 0 ? EXIT_OK : status;
+	const struct sink sink = {.self = &b, .begin = print_device, .model = measure, .end = end};
+	return worker_train(c, &sink, page);
 }
 
 /* ---- The front process --------------------------------------------------- */
@@ -248,38 +242,29 @@ static void stdout_release(int own)
 
 static char *bench(const struct config *c, const struct bench_flags *f, int *status)
 {
-	struct progress progress = {.quiet = true};
-	struct watcher watcher = {.self = &progress, .tick = progress_tick};
-	struct status_page *page = NULL;
+	struct status_page *page AUTOPAGE = NULL;
 	char *why = NULL, **words AUTOWORDS = worker_words(f);
 	TRY(check(c, f));
 	quiet_wait(c);
-	progress_start(&progress);
 	int own = stdout_hold();
-	*status = launch(c, (const char *const *)words, NULL, NULL, &watcher, &page, &why);
+	*status = launch(c, (const char *const *)words, NULL, NULL, NULL, &page, &why);
 	stdout_release(own);
-	progress_end(&progress);
 	complain_if(why);
-	status_free(page);
 	return NULL;
 }
 
 static char *run_bench(void *options, struct arguments *a, int *status)
 {
 	struct config c AUTOCONFIG = {0};
-	struct status_page *page = status_of_launcher();
-	char *wrong = NULL;
+	struct status_page *page AUTOPAGE = status_of_launcher();
 	if (a->words != 1 || strcmp(a->word[0], "comm") != 0)
-		wrong = sentence("bench%s%s: unknown measurement; use mvbench bench comm",
-				 a->words ? " " : "", a->words ? a->word[a->words - 1] : "");
-	if (!wrong)
-		wrong = page ? config_init(&c, a->option, a->options, true) : configure(&c, a);
-	if (!wrong && (page || platform_under_launcher()))
-		*status = work(&c, options, page);
-	else if (!wrong)
-		wrong = bench(&c, options, status);
-	status_free(page);
-	return wrong;
+		return sentence("bench%s%s: unknown measurement; use mvbench bench comm",
+				a->words ? " " : "", a->words ? a->word[a->words - 1] : "");
+	TRY(page ? config_init(&c, a->option, a->options, true) : configure(&c, a));
+	if (!page && !platform_under_launcher())
+		return bench(&c, options, status);
+	*status = work(&c, options, page);
+	return NULL;
 }
 
 const struct command command_bench = {

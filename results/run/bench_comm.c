@@ -181,15 +181,12 @@ struct way {
 	const char *transport;
 	struct comm *comm;     /* NULL for a table */
 	struct tables *tables; /* where the table is made; NULL for others */
+	bool owner;            /* comm or tables were made for this way and those after it */
 };
 
 struct ways {
 	struct way *way;
 	size_t n;
-	struct comm **comm; /* made for these ways, to be freed */
-	size_t comms;
-	struct tables **tables;
-	size_t tables_n;
 };
 
 static bool is_known(const struct ways *all, const struct operation *op, const char *transport)
@@ -200,16 +197,24 @@ static bool is_known(const struct ways *all, const struct operation *op, const c
 	return false;
 }
 
-/* reduced, messages: names of the transports of reductions and of messages. */
-static void add_comm(struct ways *all, struct comm *c, const char *reduced, const char *messages)
+/* Adds the operations of workers, or those on tables. reduced, messages: names of the transports of
+ * reductions and of messages. owner: the first one owns c or t. false: adds none. */
+static bool add_ways(struct ways *all, struct comm *c, const char *reduced, const char *messages,
+		     struct tables *t, bool owner)
 {
+	size_t before = all->n;
 	for (size_t i = 0; i < OPERATIONS; i++) {
 		const struct operation *op = &operations[i];
-		const char *by = op->reduces ? reduced : messages;
-		if (!op->table && !is_known(all, op, by))
+		const char *by = t ? t->placement->name : op->reduces ? reduced : messages;
+		if (op->table == (t != NULL) && !is_known(all, op, by))
 			APPEND(all->way, all->n,
-			       (struct way){.op = op, .transport = by, .comm = c});
+			       (struct way){.op = op,
+					    .transport = by,
+					    .comm = c,
+					    .tables = t,
+					    .owner = owner && all->n == before});
 	}
+	return all->n > before;
 }
 
 #define TRANSPORT_NAME(name) #name,
@@ -224,23 +229,9 @@ static void find_transports(struct bench *b, struct ways *all, const char *wante
 		char *wrong AUTOFREE = comm_try(c, b->x, names[i]);
 		if (wrong && b->w->rank == 0)
 			fprintf(stderr, "mvbench: transport %s is left out: %s\n", names[i], wrong);
-		if (wrong) {
+		if (wrong || !add_ways(all, c, names[i], comm_messages(c), NULL, true))
 			comm_free(c);
-			continue;
-		}
-		APPEND(all->comm, all->comms, c);
-		add_comm(all, c, names[i], comm_messages(c));
 	}
-}
-
-static void add_tables(struct ways *all, struct tables *t)
-{
-	for (size_t i = 0; i < OPERATIONS; i++)
-		if (operations[i].table)
-			APPEND(all->way, all->n,
-			       (struct way){.op = &operations[i],
-					    .transport = t->placement->name,
-					    .tables = t});
 }
 
 /* Every placement that works here; servers only if the run has some. */
@@ -253,13 +244,11 @@ static void find_tables(struct bench *b, struct ways *all, bool far)
 			continue;
 		free(tables_open(&t, b->all, b->all, w->rank, w->trainers, 0, (*p)->name, NULL,
 				 w->dev));
-		if (!t)
-			continue;
-		APPEND(all->tables, all->tables_n, t);
-		add_tables(all, t);
+		if (t)
+			add_ways(all, NULL, NULL, NULL, t, true);
 	}
 	if (w->tables && w->tables->placement->on_servers && !far)
-		add_tables(all, w->tables);
+		add_ways(all, NULL, NULL, NULL, w->tables, false);
 }
 
 static void find_ways(struct bench *b, struct ways *all, const char *wanted)
@@ -268,18 +257,17 @@ static void find_ways(struct bench *b, struct ways *all, const char *wanted)
 	if (b->w->trainers > 1 && far)
 		find_transports(b, all, wanted);
 	else if (b->w->trainers > 1)
-		add_comm(all, b->w->all, "mpi", "mpi");
+		add_ways(all, b->w->all, "mpi", "mpi", NULL, false);
 	find_tables(b, all, far);
 }
 
 static void leave_ways(struct ways *all)
 {
-	for (size_t i = 0; i < all->tables_n; i++)
-		tables_close(all->tables[i]);
-	for (size_t i = 0; i < all->comms; i++)
-		comm_free(all->comm[i]);
-	free(all->tables);
-	free(all->comm);
+	for (const struct way *w = all->way; w < all->way + all->n; w++)
+		if (w->owner && w->tables)
+			tables_close(w->tables);
+		else if (w->owner)
+			comm_free(w->comm);
 	free(all->way);
 }
 

@@ -12,6 +12,7 @@
 
 TEXT_FILE(calibration_save_sql, "results/run/calibration_save.sql");
 TEXT_FILE(calibration_find_sql, "results/run/calibration_find.sql");
+TEXT_FILE(calibration_points_sql, "results/run/calibration_points.sql");
 TEXT_FILE(calibration_print_wires_sql, "results/run/calibration_print_wires.sql");
 TEXT_FILE(calibration_wires_sql, "results/run/calibration_wires.sql");
 TEXT_FILE(calibration_print_sql, "results/run/calibration_print.sql");
@@ -102,13 +103,6 @@ char *calibration_add(struct store *s, int64_t id, const struct points *points)
 	return sql_end(s, insert_points(s, id, points));
 }
 
-int64_t calibration_last(struct store *s)
-{
-	int64_t id;
-	free(sql_number(s, &id, "SELECT max(id) FROM calibration", ""));
-	return id;
-}
-
 char *calibration_print(struct store *s, FILE *f, int64_t after, bool wires)
 {
 	char number[24];
@@ -152,77 +146,38 @@ int64_t calibration_newest(struct store *s, const struct config *c, const struct
 	return workers == c->run.workers ? id : 0;
 }
 
-/* The file is not trusted: values that no measurement can give are left out. */
 static void read_points(struct store *s, int64_t id, struct points *out)
 {
-	const double x_most = 1e15, s_most = 1e6;
-	struct sql q AUTODONE = sql_select(s,
-					   "SELECT name, x, value FROM calibration_point "
-					   "WHERE calibration_id = ?1 ORDER BY name, x",
-					   "i", id);
-	while (sql_next(&q)) {
-		double x = sql_real(&q, 1), value = sql_real(&q, 2);
-		if (x >= 0 && x <= x_most && value >= 0 && value <= s_most)
-			points_add(out, sql_text(&q, 0), x, value);
-	}
+	struct sql q AUTODONE = sql_select(s, calibration_points_sql, "i", id);
+	while (sql_next(&q))
+		points_add(out, sql_text(&q, 0), sql_real(&q, 1), sql_real(&q, 2));
 }
 
-enum { REPETITIONS_MOST = 99 };
-
-static int repetition_of(const struct point *p)
-{
-	bool is_step = strcmp(p->name, "step") == 0 && p->x < REPETITIONS_MOST * STEP_BINS;
-	return is_step ? (int)p->x / STEP_BINS : -1;
-}
-
-/* The number of STEP_BINS-ths of its repetition's steps that this point stands for. Points are
- * sorted. */
-static double share_of(const struct points *p, size_t i)
-{
-	int repetition = repetition_of(&p->point[i]);
-	bool last = i + 1 == p->n || repetition_of(&p->point[i + 1]) != repetition;
-	return (last ? (repetition + 1.0) * STEP_BINS : p->point[i + 1].x) - p->point[i].x;
-}
-
-/* Takes the steps of the repetition with the median mean (of two medians, the smaller). Costs were
- * measured in the first repetition: returns how many times slower the median one was. */
+/* Returns how many times slower the repetition of these steps was than the one of the costs. */
 static double take_steps(struct simulation *s)
 {
-	double mean[REPETITIONS_MOST] = {0}, sorted[REPETITIONS_MOST];
-	int repetitions = 0, typical = 0;
-	for (size_t i = 0; i < s->points.n; i++) {
-		int repetition = repetition_of(&s->points.point[i]);
-		if (repetition >= 0)
-			mean[repetition] +=
-				s->points.point[i].value * share_of(&s->points, i) / STEP_BINS;
-		repetitions = repetition >= repetitions ? repetition + 1 : repetitions;
-	}
-	if (repetitions == 0)
-		return 1;
-	memcpy(sorted, mean, sizeof sorted);
-	qsort(sorted, (size_t)repetitions, sizeof *sorted, by_value);
-	while (mean[typical] != sorted[(repetitions - 1) / 2])
-		typical++;
+	double slower = 1;
 	for (size_t i = 0; i < s->points.n; i++) {
 		const struct point *p = &s->points.point[i];
-		if (repetition_of(p) == typical)
-			steps_add(&s->step, p->x - typical * STEP_BINS, p->value);
+		if (strcmp(p->name, "step") == 0)
+			steps_add(&s->step, p->x, p->value);
+		else if (strcmp(p->name, "slower") == 0)
+			slower = p->value;
 	}
-	return mean[0] > 1e-12 ? mean[typical] / mean[0] : 1;
+	return slower;
 }
 
-static void take_curves(struct simulation *s, double slower)
+static struct curve curve_of(const struct points *points, enum cost cost, double slower)
 {
-	for (size_t i = 0; i < s->points.n; i++) {
-		const struct point *p = &s->points.point[i];
-		for (int k = 0; k < COSTS; k++) {
-			struct curve *c = &s->cost[k];
-			if (strcmp(p->name, cost_names[k]) != 0 || c->n == CURVE_POINTS || p->x < 1)
-				continue;
-			c->x[c->n] = p->x;
-			c->y[c->n++] = slower * p->value;
-		}
+	struct curve c = {.n = 0};
+	for (size_t i = 0; i < points->n && c.n < CURVE_POINTS; i++) {
+		const struct point *p = &points->point[i];
+		if (strcmp(p->name, cost_names[cost]) != 0 || p->x < 1)
+			continue;
+		c.x[c.n] = p->x;
+		c.y[c.n++] = slower * p->value;
 	}
+	return c;
 }
 
 /* The updater of this run's tables that is given gradients; NULL: it has none. */
@@ -326,15 +281,14 @@ static char *calibrate_words(const struct config *c, int workers)
 static void take_sums(struct store *store, const struct config *c, const struct plan *p,
 		      struct simulation *s)
 {
-	struct simulation pair = {.calibration_id = 0};
+	struct points pair = {.n = 0};
 	int workers = 0, cores;
 	int64_t id = find_calibration(store, c, p, 2, &workers, &cores);
 	if (id == 0 || workers == 1)
 		return;
-	read_points(store, id, &pair.points);
-	take_curves(&pair, 1);
-	s->cost[COST_SUM] = pair.cost[COST_SUM];
-	free(pair.points.point);
+	read_points(store, id, &pair);
+	s->cost[COST_SUM] = curve_of(&pair, COST_SUM, 1);
+	free(pair.point);
 }
 
 /* *hosts: the largest number of hosts that was calibrated. */
@@ -360,14 +314,6 @@ static char *load_wires(const struct config *c, struct simulation *s, int *hosts
 		*rate ? " of " : "", rate, *rate ? " --lab.rate=" : "", rate, c->harness.db);
 }
 
-/* The time of an allreduce between hosts beyond its messages. */
-static void take_sums_of_wires(struct simulation *s)
-{
-	struct simulation wires = {.points = s->wires};
-	take_curves(&wires, 1);
-	s->cost[COST_SUM] = wires.cost[COST_SUM];
-}
-
 static char *load_calibration(const struct config *c, const struct plan *p, struct simulation *s,
 			      int side_by_side, int *cores)
 {
@@ -381,7 +327,8 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 		return NULL;
 	read_points(store, s->calibration_id, &s->points);
 	const double slower = take_steps(s);
-	take_curves(s, slower);
+	for (enum cost k = 0; k < COSTS; k++)
+		s->cost[k] = curve_of(&s->points, k, slower);
 	take_push_share(c, s, slower);
 	if (s->step.n == 0)
 		s->calibration_id = 0;
@@ -435,8 +382,8 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 		TRY(find_gaps(c, s, side_by_side));
 	TRY(find_updater(c, s, side_by_side));
 	TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
-	if (hosts) {
-		take_sums_of_wires(s);
+	if (hosts) { /* an allreduce between hosts beyond its messages */
+		s->cost[COST_SUM] = curve_of(&s->wires, COST_SUM, 1);
 		s->calibration_id = s->calibration_id ? s->calibration_id : s->wires_id;
 	}
 	if (!isnan(step)) { /* the whole step: no separate update */
@@ -472,6 +419,7 @@ void simulation_fini(struct simulation *s)
 	free(s->platform_file);
 	free(s->points.point);
 	free(s->wires.point);
+	replay_free(s->replay);
 	*s = (struct simulation){.platform_file = NULL};
 }
 

@@ -10,30 +10,28 @@ void sweep_leave_out(const char *path, struct sweep *s)
 {
 	size_t kept = 0;
 	for (size_t first = 0, end; first < s->cells; first = end) {
-		char *why AUTOFREE = NULL, *what AUTOFREE = NULL;
-		bool *out AUTOFREE = must(calloc(s->cells, sizeof *out));
+		char *why AUTOFREE = NULL; /* of the first refused one */
+		const char *what = NULL;
+		const struct cell *section = &s->cell[first];
 		size_t refused = 0;
-		const char *section = s->cell[first].section;
-		int line = s->cell[first].line;
-		for (end = first; end < s->cells && s->cell[end].line == line; end++) {
-			char *wrong = plan_refuse(&s->cell[end].config);
-			out[end] = wrong != NULL;
-			refused += wrong != NULL;
-			if (!wrong || why) {
-				free(wrong);
-				continue;
-			}
-			why = wrong;
-			what = sentence("%s", s->cell[end].what);
+		for (end = first; end < s->cells && s->cell[end].line == section->line; end++) {
+			struct cell *c = &s->cell[end];
+			char *wrong = plan_refuse(&c->config);
+			c->skip = wrong != NULL;
+			refused += c->skip;
+			if (!why)
+				what = c->what;
+			why = first_wrong(why, wrong);
 		}
 		bool some = refused < end - first;
 		if (why && some)
 			fprintf(stderr,
 				"mvbench: %s:%d: [%s] %zu of %zu combinations are refused and "
 				"left out: %s: %s\n",
-				path, line, section, refused, end - first, what, why);
+				path, section->line, section->section, refused, end - first, what,
+				why);
 		for (size_t i = first; i < end; i++)
-			if (out[i] && some)
+			if (s->cell[i].skip && some)
 				cell_fini(&s->cell[i]);
 			else
 				s->cell[kept++] = s->cell[i];
@@ -73,17 +71,12 @@ char *sweep_plan(const char *path, struct sweep *s)
 
 /* ---- Order --------------------------------------------------------------- */
 
-static int by_key(const void *a, const void *b)
+static int by_round_and_key(const void *a, const void *b)
 {
 	const struct cell *x = a, *y = b;
-	return x->key != y->key ? (x->key > y->key) - (x->key < y->key)
-				: (x->place > y->place) - (x->place < y->place);
-}
-
-static int by_round(const void *a, const void *b)
-{
-	const struct cell *x = a, *y = b;
-	return x->round != y->round ? (x->round > y->round) - (x->round < y->round) : by_key(a, b);
+	return x->round != y->round ? (x->round > y->round) - (x->round < y->round)
+	       : x->key != y->key   ? (x->key > y->key) - (x->key < y->key)
+				    : (x->place > y->place) - (x->place < y->place);
 }
 
 /* The sort key of a cell within its round. It depends on this cell only: new or finished cells do
@@ -103,13 +96,14 @@ void sweep_shuffle(struct sweep *s, int64_t seed)
 		config_hash(&any, hash);
 		s->cell[i].key = strtoull(hash, NULL, 16);
 		s->cell[i].place = i;
+		s->cell[i].round = 0;
 	}
-	qsort(s->cell, s->cells, sizeof *s->cell, by_key);
+	qsort(s->cell, s->cells, sizeof *s->cell, by_round_and_key);
 	for (size_t i = 0; i < s->cells; i++) {
 		bool again = i > 0 && s->cell[i].key == s->cell[i - 1].key;
 		s->cell[i].round = again ? s->cell[i - 1].round + 1 : 1;
 	}
 	for (size_t i = 0; i < s->cells; i++)
 		s->cell[i].key = shuffled(&s->cell[i], seed);
-	qsort(s->cell, s->cells, sizeof *s->cell, by_round);
+	qsort(s->cell, s->cells, sizeof *s->cell, by_round_and_key);
 }

@@ -209,41 +209,31 @@ static void job_range(struct job *j, const char *name, const char *value)
 		job_wrong(j, j->line, "%s", wrong);
 }
 
-/* The names of lists: "workers, lr". */
+/* Adds the names of lists, "workers, lr", to z. */
 static char *zip_read(struct axis *z, const char *text)
 {
-	*z = (struct axis){.value = NULL};
 	for (size_t n; *(text += strspn(text, ", \t")); text += n) {
 		n = strcspn(text, ", \t");
 		char *name AUTOFREE = must(strndup(text, n));
 		APPEND(z->value, z->n, must(strdup(option_new_name(name))));
 	}
-	char *wrong =
-		z->n > 1
-			? NULL
-			: sentence(
-				  "zip: give the names of at least two lists, such as workers, lr");
-	if (wrong)
-		axis_fini(z);
-	return wrong;
+	return z->n > 1 ? NULL
+			: sentence("zip: give the names of at least two lists, such as workers, "
+				   "lr");
 }
 
 /* NULL, or what is wrong. */
 static char *key_read(struct section *s, int line, const char *name, const char *value)
 {
 	const struct axis *before = axis_find(s, name);
-	struct exclusion e;
-	struct axis a, z;
+	struct axis a;
 	if (strcmp(name, "zip") == 0) {
-		TRY(zip_read(&z, value));
-		z.line = line;
-		APPEND(s->zip, s->zips, z);
-		return NULL;
+		APPEND(s->zip, s->zips, (struct axis){.line = line});
+		return zip_read(&s->zip[s->zips - 1], value);
 	}
 	if (strcmp(name, "exclude") == 0) {
-		TRY(exclusion_read(&e, value));
-		APPEND(s->exclusion, s->exclusions, e);
-		return NULL;
+		APPEND(s->exclusion, s->exclusions, (struct exclusion){.n = 0});
+		return exclusion_read(&s->exclusion[s->exclusions - 1], value);
 	}
 	if (before)
 		return sentence("%s is already set on line %d; for several values give a list",
@@ -343,16 +333,10 @@ static bool excluded(const struct section *s, const struct config *c)
 static bool is_left_out_of_description(const struct config *c, const char *name)
 {
 	static const char *const described[] = {"workload", "strategy", "workers"};
-	const char *dot = option_find(run_options, name) ? NULL : strchr(name, '.');
-	size_t n = dot ? (size_t)(dot - name) : 0;
 	for (size_t i = 0; i < sizeof described / sizeof *described; i++)
 		if (strcmp(name, described[i]) == 0)
 			return true;
-	const char *const own[] = {c->run.workload, c->run.strategy, c->run.optimizer};
-	for (size_t i = 0; dot && i < sizeof own / sizeof *own; i++)
-		if (strncmp(name, own[i], n) == 0 && !own[i][n])
-			return false;
-	return dot != NULL;
+	return !option_applies(name, c);
 }
 
 /* "mlp, asgd, 2 workers, sync-every 16": the basics, then the options that vary. */
@@ -475,9 +459,10 @@ static char *read_over(const struct setting *given, size_t n, struct section *ov
 	return NULL;
 }
 
-char *study_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
+char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
 		 struct search *search)
 {
+	*s = (struct sweep){.cell = NULL};
 	struct section over ENDS_WITH(section_fini) = {.name = NULL};
 	struct job j ENDS_WITH(job_free) = {.section = NULL};
 	TRY(settings_check(given, n));
@@ -495,15 +480,6 @@ char *study_read(const char *path, const struct setting *given, size_t n, struct
 			return sentence("%s:%d: a sweep has one database, not %s and %s", path,
 					s->cell[i].line, db, s->cell[i].config.harness.db);
 	return NULL;
-}
-
-char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s)
-{
-	*s = (struct sweep){.cell = NULL};
-	char *wrong = study_read(path, given, n, s, NULL);
-	if (wrong)
-		sweep_free(s);
-	return wrong;
 }
 
 void cell_fini(struct cell *c)

@@ -108,23 +108,21 @@ char *platform_local(const struct points *p, int cores)
 		config, cores, bandwidth, LATENCY_NS);
 }
 
-/* The longest point with that name; quarter: the longest of at most a quarter of that length. */
-static const struct point *longest(const struct points *p, const char *name, bool quarter)
+/* The longest point with that name, of at most this length. */
+static const struct point *longest(const struct points *p, const char *name, double most)
 {
-	const struct point *all = NULL, *part = NULL;
+	const struct point *found = NULL;
 	for (size_t i = 0; i < p->n; i++)
-		if (strcmp(p->point[i].name, name) == 0)
-			all = &p->point[i];
-	for (size_t i = 0; all && i < p->n; i++)
-		if (strcmp(p->point[i].name, name) == 0 && p->point[i].x <= all->x / 4)
-			part = &p->point[i];
-	return quarter ? part : all;
+		if (strcmp(p->point[i].name, name) == 0 && p->point[i].x <= most)
+			found = &p->point[i];
+	return found;
 }
 
 /* The bandwidth of a wire, from the time difference of a long and a shorter message [bytes/s]. */
 static double bandwidth_of(const struct points *p)
 {
-	const struct point *all = longest(p, "message", false), *part = longest(p, "message", true);
+	const struct point *all = longest(p, "message", INFINITY),
+			   *part = all ? longest(p, "message", all->x / 4) : NULL;
 	if (!all || !part || all->value <= part->value)
 		return all && all->value > 0 ? all->x / all->value : 1e9;
 	return (all->x - part->x) / (all->value - part->value);
@@ -134,7 +132,8 @@ static double bandwidth_of(const struct points *p)
  * bandwidth; half of that is the threshold. */
 static bool slows_back(const struct points *p)
 {
-	const struct point *one = longest(p, "message", false), *both = longest(p, "both", false);
+	const struct point *one = longest(p, "message", INFINITY),
+			   *both = longest(p, "both", INFINITY);
 	return one && both && both->value > 1.025 * one->value;
 }
 

@@ -83,23 +83,25 @@ static char *take_options(struct settings *all, struct store *s, int64_t id,
 	return NULL;
 }
 
-static bool is_true(const char *text)
+/* The given value of a core option as config_each writes it; NULL = none, or invalid, which is
+ * reported later. Heap. */
+static char *given_plain(const struct setting *given, size_t n, const char *name)
 {
-	char *plain AUTOFREE = option_plain(option_find(run_options, "sim.train"), text);
-	return !plain || strcmp(plain, "true") == 0;
+	const char *text = value_of(given, n, name);
+	return text ? option_plain(option_find(run_options, name), text) : NULL;
 }
 
 /* Checks given options that are not copied from the recorded run. used: where its tables were. */
 static char *check_given(int64_t id, const char *used, const struct setting *given, size_t n)
 {
+	char *train AUTOFREE = given_plain(given, n, "sim.train");
 	const char *platform = value_of(given, n, "platform");
-	const char *train = value_of(given, n, "sim.train");
 	const char *placement = value_of(given, n, "table-home");
 	if (!platform || strcmp(platform, "sim") != 0)
 		return sentence("--sim.replay=%lld: a replay needs simulated workers; give "
 				"--platform=sim, too",
 				(long long)id);
-	if (train && !is_true(train))
+	if (train && strcmp(train, "true") != 0)
 		return sentence("--sim.train=%s: a replay must train; leave it out", train);
 	if (placement && strcmp(placement, "auto") != 0 && strcmp(used, placement) != 0)
 		return sentence(
@@ -107,18 +109,6 @@ static char *check_given(int64_t id, const char *used, const struct setting *giv
 			"leave it out",
 			placement, (long long)id, used);
 	return NULL;
-}
-
-/* *id = the given --sim.replay; 0 = none. */
-static char *find_id(const struct setting *given, size_t n, int64_t *id)
-{
-	const char *text = value_of(given, n, "sim.replay");
-	struct config scratch = {.run = {.sim_replay = 0}};
-	if (!text)
-		return NULL;
-	char *wrong = option_set(option_find(run_options, "sim.replay"), &scratch, NULL, text);
-	*id = scratch.run.sim_replay;
-	return wrong;
 }
 
 /* The settings of run `id`, checked against the given ones. */
@@ -142,11 +132,10 @@ static char *settings_of(struct settings *all, int64_t id, const struct setting 
 
 char *replay_settings(struct settings *all, const struct setting *given, size_t n)
 {
-	int64_t id = 0;
-	char *wrong = find_id(given, n, &id);
+	char *number AUTOFREE = given_plain(given, n, "sim.replay");
+	int64_t id = number ? strtoll(number, NULL, 10) : 0;
 	*all = (struct settings){.setting = NULL};
-	if (!wrong && id)
-		wrong = settings_of(all, id, given, n);
+	char *wrong = id ? settings_of(all, id, given, n) : NULL;
 	settings_give(all, given, n);
 	return wrong;
 }

@@ -95,15 +95,13 @@ static void print_stored_result(const struct config *c, struct store *s, int sta
 }
 
 /* NULL or a sentence. */
-static char *prepare(const struct config *c, struct plan *plan, struct simulation *simulation,
-		     struct recording **replay)
+static char *prepare(const struct config *c, struct plan *plan, struct simulation *simulation)
 {
 	TRY(plan_make(c, plan));
 	if (!world_is_virtual)
 		return NULL;
 	TRY(simulation_find(c, plan, simulation));
-	TRY(replay_load(c, replay));
-	simulation->replay = *replay;
+	TRY(replay_load(c, &simulation->replay));
 	plan->simulation = simulation;
 	return NULL;
 }
@@ -112,40 +110,42 @@ static char *prepare(const struct config *c, struct plan *plan, struct simulatio
 static char *try_start(const struct config *c, int *status)
 {
 	struct plan plan;
-	struct simulation simulation;
-	struct recording *replay = NULL;
-	TRY(prepare(c, &plan, &simulation, &replay));
+	struct simulation simulation ENDS_WITH(simulation_fini) = {.platform_file = NULL};
+	TRY(prepare(c, &plan, &simulation));
 	*status = train_try(c, &plan);
-	replay_free(replay);
 	return NULL;
 }
 
-static int work(const struct config *c, struct status_page *page, enum format format)
+int worker_train(const struct config *c, const struct sink *sink, struct status_page *page)
 {
-	struct store *store AUTOCLOSE = NULL;
 	struct plan plan;
-	struct simulation simulation;
-	struct recording *replay = NULL;
+	struct simulation simulation ENDS_WITH(simulation_fini) = {.platform_file = NULL};
 	worker_introduce(c, page);
-	char *wrong = prepare(c, &plan, &simulation, &replay);
+	char *wrong = prepare(c, &plan, &simulation);
 	if (wrong)
 		return command_refuse(wrong);
 	if (world_is_virtual)
 		panic_to(page->reason, sizeof page->reason);
 	if (!page && rank_of_launcher() <= 0 && !launched_on_several_hosts())
 		say_oversubscribed(c, &plan);
-	wrong = store_open(&store, c->harness.db, STORE_LATER); /* rank 0 opens it later */
+	int status = train(c, &plan, sink, page);
+	/* Only rank 0 fails, because the user's launcher kills all ranks at the first failure,
+	 * possibly before rank 0 has printed the reason. */
+	return page || rank_of_launcher() > 0 ? EXIT_OK : status;
+}
+
+static int work(const struct config *c, struct status_page *page, enum format format)
+{
+	struct store *store AUTOCLOSE = NULL;
+	char *wrong = store_open(&store, c->harness.db, STORE_LATER); /* rank 0 opens it later */
 	CHECK(!wrong, "%s", wrong);
 	store->on_epoch = page ? NULL : say_epoch;
 	store->on_epoch_ctx = (void *)(uintptr_t)c;
 	struct sink sink = store_sink(store);
-	int status = train(c, &plan, &sink, page);
+	int status = worker_train(c, &sink, page);
 	if (!page && store->begun)
 		print_stored_result(c, store, status, format);
-	replay_free(replay);
-	/* Only rank 0 fails, because the user's launcher kills all ranks at the first failure,
-	 * possibly before rank 0 has printed the reason. */
-	return page || rank_of_launcher() > 0 ? EXIT_OK : status;
+	return status;
 }
 
 static int work_in_child(void *ctx, struct status_page *page)
@@ -155,12 +155,11 @@ static int work_in_child(void *ctx, struct status_page *page)
 
 /* ---- The front process --------------------------------------------------- */
 
-/* The workers have ended, and left their row unfinished. */
-static char *mark_failed(const struct config *c, const struct outcome *o)
+char *run_mark_failed(const struct config *c, int64_t id, const char *why)
 {
 	struct store *s AUTOCLOSE = NULL;
 	TRY(store_open(&s, c->harness.db, STORE_WRITE));
-	return store_fail(s, o->id, o->why);
+	return store_fail(s, id, why);
 }
 
 void run_cell(const struct config *c, struct progress *p, struct outcome *o)
@@ -178,7 +177,7 @@ void run_cell(const struct config *c, struct progress *p, struct outcome *o)
 	o->id = o->page ? o->page->id : 0;
 	bool ended = o->status == EXIT_OK || o->status == EXIT_DIVERGED, equal = false;
 	if (o->id && !ended) {
-		complain_if(mark_failed(c, o));
+		complain_if(run_mark_failed(c, o->id, o->why));
 	} else if (o->id && c->run.sim_replay) {
 		complain_if(replay_compare(c, o->id, &equal, &o->replayed));
 		o->differs = !equal;
@@ -481,21 +480,17 @@ static char *configure(struct config *c, const struct arguments *a)
 static char *command(void *options, struct arguments *a, int *status)
 {
 	const struct run_flags *flags = options;
-	struct config config ENDS_WITH(config_fini) = {.strings = NULL};
-	struct status_page *page = status_of_launcher();
+	struct config config AUTOCONFIG = {0};
+	struct status_page *page AUTOPAGE = status_of_launcher();
 	bool worker = (page || platform_under_launcher()) && !flags->dry_run;
 	enum format format = format_of(flags->format);
-	char *wrong = configure(&config, a);
-	if (!wrong)
-		wrong = wrong_world(&config, page, worker, flags->dry_run);
-	if (!wrong && worker)
-		*status = work(&config, page, format);
-	else if (!wrong && world_is_virtual)
-		wrong = try_start(&config, status);
-	else if (!wrong)
-		wrong = run(&config, flags, format, status);
-	status_free(page);
-	return wrong;
+	TRY(configure(&config, a));
+	TRY(wrong_world(&config, page, worker, flags->dry_run));
+	if (!worker)
+		return world_is_virtual ? try_start(&config, status)
+					: run(&config, flags, format, status);
+	*status = work(&config, page, format);
+	return NULL;
 }
 
 const struct command command_run = {

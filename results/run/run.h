@@ -28,6 +28,13 @@ void progress_end(struct progress *p);                                     /* re
 void duration_put(FILE *f, double s);                                      /* "1:02:03", "0:05" */
 void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs); /* the plain line */
 
+/* Freed at the end of its block: struct status_page *page AUTOPAGE = status_of_launcher(); */
+static inline void page_autofree(struct status_page **page)
+{
+	status_free(*page);
+}
+#define AUTOPAGE ENDS_WITH(page_autofree)
+
 /* How a run ended. */
 struct outcome {
 	int status;     /* as an exit status */
@@ -41,6 +48,8 @@ struct outcome {
 /* Launches c and waits. A row that the workers left behind unfinished is marked failed. */
 void run_cell(const struct config *c, struct progress *p, struct outcome *o);
 void outcome_fini(struct outcome *o);
+/* Marks a row that the workers left unfinished, or pending. NULL or a sentence. */
+char *run_mark_failed(const struct config *c, int64_t id, const char *why);
 const char *outcome_word(int status); /* "done", "diverged", "interrupted", "failed" */
 double page_seconds(const struct status_page *page); /* of training so far [s]; page NULL: 0 */
 
@@ -55,6 +64,9 @@ double page_cores_share(const struct config *c, const struct status_page *page);
 /* Prints the result line or JSON on stdout, and the reason of a failure on stderr. */
 void outcome_print(const struct config *c, const struct outcome *o, enum format format);
 
+/* In a worker process: plans and trains c; reports to the sink. Returns the exit status of the
+ * process. page: of the watcher; NULL = the user's own launcher started it. */
+int worker_train(const struct config *c, const struct sink *sink, struct status_page *page);
 /* NULL, or a sentence: why c cannot run here or cannot be recorded. */
 char *run_plan(const struct config *c, struct plan *plan);
 /* Runs the planned configuration as mvbench run does; returns the exit status. *id: of its row; 0 =
@@ -85,17 +97,22 @@ struct sweep {
 	bool blind; /* report results on the validation rows, not on the test set */
 };
 
-/* NULL, or a sentence with file:line. `given` replaces settings of the file. Plans nothing. */
-char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s);
+/* NULL, or a sentence with file:line. `given` replaces settings of the file. Plans nothing. search:
+ * gets section [search]; NULL: the file may not have one. The caller frees s, also after an error.
+ */
+struct search;
+char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
+		 struct search *search);
 void cell_fini(struct cell *c);
 void sweep_free(struct sweep *s);
 /* Orders the cells in blocks: the first seed of every configuration of all sections, shuffled by
  * this seed; then the second seed, and so on. A drift of the machine then affects all
  * configurations alike. */
 void sweep_shuffle(struct sweep *s, int64_t seed);
-/* *path (heap) = the given job file, or an installed one, with or without .ini. NULL or a sentence
+/* *path (heap) = the job file that is the command's only word, or an installed one, with or without
+ * .ini. Without a word: a sentence with the example (NULL: *path stays). NULL or a sentence
  * (sweep.c). */
-char *sweep_find(const char *name, char **path);
+char *sweep_find(const struct arguments *a, const char *command, const char *example, char **path);
 /* The text without this ending; heap. */
 char *text_without(const char *text, const char *ending);
 void job_files_each(void (*each)(void *ctx, const struct word *w), void *ctx);
@@ -135,7 +152,6 @@ char *calibration_add(struct store *s, int64_t id, const struct points *points);
 char *calibration_key(const struct config *c);
 /* Prints the calibrations with numbers above `after`: of machines, or of wires. */
 char *calibration_print(struct store *s, FILE *f, int64_t after, bool wires);
-int64_t calibration_last(struct store *s);
 
 /* ---- Parts of a spread (spread.c) ---- */
 

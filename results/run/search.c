@@ -94,12 +94,14 @@ char *range_read(struct range *r, const char *name, const char *text)
 	return strstr(text, "..") ? read_ends(r) : read_list(r);
 }
 
-bool range_applies(const struct range *r, const struct config *c)
+bool option_applies(const char *name, const struct config *c)
 {
-	const char *dot = strchr(r->name, '.');
-	char *owner AUTOFREE = dot ? must(strndup(r->name, (size_t)(dot - r->name))) : NULL;
-	return !dot || strcmp(owner, "sim") == 0 || strcmp(owner, c->run.strategy) == 0 ||
-	       strcmp(owner, c->run.workload) == 0;
+	const char *const owner[] = {c->run.workload, c->run.strategy, c->run.optimizer};
+	size_t n = strcspn(name, ".");
+	bool applies = !name[n] || option_find(run_options, name);
+	for (size_t i = 0; i < sizeof owner / sizeof *owner; i++)
+		applies |= strncmp(name, owner[i], n) == 0 && !owner[i][n];
+	return applies;
 }
 
 /* ---- Drawing ------------------------------------------------------------- */

@@ -64,21 +64,11 @@ double f_quantile(double p, double df1, double df2)
 	return exp(low);
 }
 
-/* Quantile of chi-squared divided by its degrees of freedom. */
-static double chi_squared_quantile(double p, double df)
-{
-	return f_quantile(p, df, 1e7);
-}
-
-static double at_least_0(double x)
-{
-	return x > 0 ? x : 0;
-}
-
 void spread_split(const double *y, int seeds, int orders, struct spread *s)
 {
 	double seed[SPREAD_MOST] = {0}, order[SPREAD_MOST] = {0}, square[SPREAD_PARTS] = {0};
 	const int per[] = {orders, seeds, 1};
+	const double all = 1e7; /* F with that many: chi-squared over its degrees of freedom */
 	*s = (struct spread){.df = {seeds - 1, orders - 1, (seeds - 1) * (orders - 1)}};
 	for (int i = 0; i < seeds; i++)
 		for (int j = 0; j < orders; j++) {
@@ -98,13 +88,13 @@ void spread_split(const double *y, int seeds, int orders, struct spread *s)
 	for (int k = 0; k < SPREAD_PARTS; k++) {
 		double df = s->df[k], mean_square = square[k] / df,
 		       rest = k == SPREAD_BOTH ? 0 : both;
-		s->variance[k] = at_least_0((mean_square - rest) / per[k]);
-		s->low[k] = at_least_0(
-			(mean_square - rest * f_quantile(0.975, df, s->df[SPREAD_BOTH])) /
-			(per[k] * chi_squared_quantile(0.975, df)));
-		s->high[k] = at_least_0(
-			(mean_square - rest * f_quantile(0.025, df, s->df[SPREAD_BOTH])) /
-			(per[k] * chi_squared_quantile(0.025, df)));
+		s->variance[k] = fmax(0, (mean_square - rest) / per[k]);
+		s->low[k] =
+			fmax(0, (mean_square - rest * f_quantile(0.975, df, s->df[SPREAD_BOTH])) /
+					(per[k] * f_quantile(0.975, df, all)));
+		s->high[k] =
+			fmax(0, (mean_square - rest * f_quantile(0.025, df, s->df[SPREAD_BOTH])) /
+					(per[k] * f_quantile(0.025, df, all)));
 	}
 }
 
@@ -160,13 +150,11 @@ static const struct {
 /* The cells of the sweep: seed by seed, each with all orders. */
 static char *make_cells(const struct config *c, const struct plan *plan, int n, struct sweep *cells)
 {
-	char **word AUTOWORDS = config_words(c);
 	for (int i = 0; i < n * n; i++) {
 		struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
 		struct config config;
 		long long seed = c->run.seed + i / n, order = 1 + i % n;
-		for (size_t k = 0; word[k]; k++)
-			settings_add_word(&all, word[k]);
+		settings_add_config(&all, c);
 		settings_add(&all, must(strdup("seed")), sentence("%lld", seed));
 		settings_add(&all, must(strdup("arrival-seed")), sentence("%lld", order));
 		TRY(config_init(&config, all.setting, all.n, false));
@@ -277,8 +265,6 @@ static char *spread(void *given, struct arguments *a, int *status)
 	TRY(run_plan(&c, &plan));
 	TRY(make_cells(&c, &plan, n, &cells));
 	flags.resume = true;
-	flags.format = "text";
-	flags.order = "file";
 	flags.lines = stderr;
 	TRY(sweep_carry_out(&cells, &flags, status));
 	if (flags.dry_run || *status != EXIT_OK)

@@ -40,7 +40,7 @@ struct exclusion {
 	size_t n;
 };
 
-/* "strategy=serial workers=2,4". NULL, or a sentence, and e is empty. */
+/* Adds the conditions "strategy=serial workers=2,4" to e. NULL, or a sentence. */
 char *exclusion_read(struct exclusion *e, const char *text);
 void exclusion_fini(struct exclusion *e);
 bool exclusion_holds(const struct exclusion *e, const struct config *c);
@@ -70,15 +70,11 @@ void search_free(struct search *s);
 double halton(size_t dimension, uint64_t index);
 /* The value at u in [0, 1), as a user types it. Heap. */
 char *range_at(const struct range *r, double u);
-/* Is it a core option, or one of c's strategy or workload? */
-bool range_applies(const struct range *r, const struct config *c);
+/* Is it a core option, or one of c's workload, strategy or optimiser? */
+bool option_applies(const char *name, const struct config *c);
 
 /* ---- Job files (jobfile.c) ---- */
 
-/* As sweep_read, but the file may have a section [search]; search NULL: not allowed. The caller
- * frees s, also after an error. */
-char *study_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
-		 struct search *search);
 /* Takes over c. Returns false if s has an equal cell. */
 bool sweep_add(struct sweep *s, struct config *c, const char *section, int line);
 
@@ -87,7 +83,7 @@ bool sweep_add(struct sweep *s, struct config *c, const char *section, int line)
 struct sweep_flags {
 	bool dry_run, resume, retry;
 	int64_t jobs;
-	const char *format, *order, *share;
+	const char *format, *order, *share; /* NULL: text; as in the file; all cells */
 	int64_t order_seed;
 	bool looked_up; /* the caller has set id, status and skip of each cell, and sums up */
 	FILE *lines;    /* for the lines about cells; NULL: stdout, or stderr where that has JSON */

@@ -185,10 +185,8 @@ static char *run_submit(void *options, struct arguments *a, int *status)
 	struct submission s = {.f = options, .a = a, .sweep = &sweep};
 	char *path AUTOFREE = NULL;
 	(void)status;
-	if (a->words != 1)
-		return sentence("give one job file, as in mvbench submit demo.ini --array=4");
-	TRY(sweep_find(a->word[0], &path));
-	TRY(sweep_read(path, a->option, a->options, &sweep));
+	TRY(sweep_find(a, "submit", "demo.ini --array=4", &path));
+	TRY(sweep_read(path, a->option, a->options, &sweep, NULL));
 	if ((size_t)s.f->array > sweep.cells)
 		return sentence("--array=%lld: there are %zu cells; give at most one job for each",
 				(long long)s.f->array, sweep.cells);

@@ -52,9 +52,18 @@ static char *no_such_file(const char *name)
 	return sentence("%s: there is no such job file%s", name, known);
 }
 
-char *sweep_find(const char *name, char **path)
+char *sweep_find(const struct arguments *a, const char *command, const char *example, char **path)
 {
 	struct stat st; /* a folder is not a job file */
+	const char *name = a->words ? a->word[0] : NULL;
+	if (a->words > 1)
+		return sentence("%s: %s takes one job file, %s", a->word[1], command, name);
+	if (platform_under_launcher())
+		return sentence("%s starts its own workers: run it without mpirun or srun",
+				command);
+	if (!name)
+		return example ? sentence("give a job file, as in mvbench %s %s", command, example)
+			       : NULL;
 	*path = stat(name, &st) == 0 && !S_ISDIR(st.st_mode) ? must(strdup(name)) : NULL;
 	for (int i = 0; i < 2 && !*path; i++) {
 		char *stem AUTOFREE = sentence("workloads/sweeps/%s%s", name, i ? ".ini" : "");
@@ -149,29 +158,14 @@ static char *newest_row(struct store *s, int64_t *id)
 	return sql_number(s, id, "SELECT max(id) FROM run", "");
 }
 
-/* Counts the cell if another version of the program ran it. *other: its commit. */
-static char *compare_program(struct store *s, const struct cell *c, size_t *others, char **other)
-{
-	const struct machine *m = machine();
-	char *commit AUTOFREE = NULL,
-		     *own AUTOFREE = sentence("%s%s", m->git_commit, m->git_dirty ? "-dirty" : "");
-	TRY(sql_first(s, &commit,
-		      "SELECT git_commit || iif(git_dirty, '-dirty', '') FROM run WHERE id = ?1",
-		      "i", c->id));
-	if (!commit || strcmp(commit, own) == 0)
-		return NULL;
-	++*others;
-	free(*other);
-	*other = must(strdup(commit));
-	return NULL;
-}
-
 /* Looks up the cells' earlier rows if the database exists. *seen: its newest row. */
 static char *look_up(struct sweep *s, const struct sweep_flags *f, int64_t *seen)
 {
 	struct store *store AUTOCLOSE = NULL;
 	const char *db = s->cell[0].config.harness.db;
-	char *other AUTOFREE = NULL;
+	const struct machine *m = machine();
+	char *own AUTOFREE = sentence("%s%s", m->git_commit, m->git_dirty ? "-dirty" : "");
+	char *other AUTOFREE = NULL; /* version of the program that ran a cell */
 	size_t others = 0;
 	TRY(store_check(db));
 	if (access(db, F_OK) != 0)
@@ -182,8 +176,18 @@ static char *look_up(struct sweep *s, const struct sweep_flags *f, int64_t *seen
 		struct cell *c = &s->cell[i];
 		c->id = store_cell(store, c->hash, c->status, c->reason);
 		c->skip = finished(c, f);
+		char *commit = NULL;
 		if (c->skip)
-			TRY(compare_program(store, c, &others, &other));
+			TRY(sql_first(
+				store, &commit,
+				"SELECT git_commit || iif(git_dirty, '-dirty', '') AS version "
+				"FROM run WHERE id = ?1 AND version <> ?2",
+				"it", c->id, own));
+		if (commit) {
+			others++;
+			free(other);
+			other = commit;
+		}
 	}
 	if (others)
 		complain(sentence("%zu of these cells were run by another version of mvbench, such "
@@ -273,16 +277,6 @@ struct doing {
 	bool interrupted;
 };
 
-/* Marks the cell as failed if no worker started its row: it is still pending. */
-static char *fail_pending(const struct cell *c, const struct outcome *o)
-{
-	struct store *store AUTOCLOSE = NULL;
-	char status[16], reason[256];
-	TRY(store_open(&store, c->config.harness.db, STORE_WRITE));
-	int64_t id = store_cell(store, c->hash, status, reason);
-	return strcmp(status, "pending") == 0 ? store_fail(store, id, o->why) : NULL;
-}
-
 static void print_result(const struct doing *d, const struct cell *c, const struct outcome *o)
 {
 	FILE *f = d->lines;
@@ -350,8 +344,8 @@ static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 	snprintf(before, sizeof before, "%zu/%zu %s ", c->number, d->left, c->config.run.strategy);
 	run_cell(&c->config, &progress, &o);
 	int status = o.status;
-	if (o.id == 0 && status != EXIT_INTERRUPTED)
-		complain_if(fail_pending(c, &o));
+	if (o.id == 0 && status != EXIT_INTERRUPTED) /* no worker started its row */
+		complain_if(run_mark_failed(&c->config, c->id, o.why));
 	print_result(d, c, &o);
 	outcome_fini(&o);
 	return status;
@@ -488,12 +482,11 @@ static int sum_up(const struct doing *d)
 
 char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 {
-	struct doing d = {.sweep = s,
-			  .flags = f,
-			  .format = strcmp(f->format, "json") == 0 ? FORMAT_JSON : FORMAT_TEXT,
-			  .began = clock_now()};
+	struct doing d = {.sweep = s, .flags = f, .began = clock_now()};
+	if (f->format)
+		format_find(f->format, &d.format);
 	d.lines = f->lines ? f->lines : d.format == FORMAT_JSON ? stderr : stdout;
-	if (strcmp(f->order, "rounds") == 0)
+	if (f->order && strcmp(f->order, "rounds") == 0)
 		sweep_shuffle(s, f->order_seed);
 	if (f->share)
 		take_share(s, f->share);
@@ -534,23 +527,12 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 	return NULL;
 }
 
-static char *read_words(const struct arguments *a, char **path, struct sweep *sweep)
-{
-	if (a->words == 0)
-		return sentence("give a job file, as in mvbench sweep demo.ini");
-	if (a->words > 1)
-		return sentence("%s: a sweep has one job file, %s", a->word[1], a->word[0]);
-	if (platform_under_launcher())
-		return sentence("sweep starts its own workers: run it without mpirun or srun");
-	TRY(sweep_find(a->word[0], path));
-	return sweep_read(*path, a->option, a->options, sweep);
-}
-
 static char *run_sweep(void *options, struct arguments *a, int *status)
 {
 	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
 	char *path AUTOFREE = NULL;
-	TRY(read_words(a, &path, &sweep));
+	TRY(sweep_find(a, "sweep", "demo.ini", &path));
+	TRY(sweep_read(path, a->option, a->options, &sweep, NULL));
 	sweep_leave_out(path, &sweep);
 	TRY(sweep_plan(path, &sweep));
 	return sweep_carry_out(&sweep, options, status);

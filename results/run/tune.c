@@ -96,7 +96,7 @@ static char *check_cell(const struct study *s, const struct cell *c)
 	const struct run *run = &c->config.run;
 	size_t ranges = 0;
 	for (size_t i = 0; i < s->search.ranges; i++)
-		ranges += range_applies(&s->search.range[i], &c->config);
+		ranges += option_applies(s->search.range[i].name, &c->config);
 	if (ranges == 0)
 		return sentence("%s:%d: [%s] has none of the options in [search]", s->path, c->line,
 				c->section);
@@ -116,7 +116,7 @@ static char *check_ranges(const struct study *s)
 	for (size_t i = 0; i < s->search.ranges; i++) {
 		bool applies = false;
 		for (size_t k = 0; k < s->file.cells; k++)
-			applies |= range_applies(&s->search.range[i], &s->file.cell[k].config);
+			applies |= option_applies(s->search.range[i].name, &s->file.cell[k].config);
 		if (!applies)
 			return sentence("%s: [search] %s is not an option of any configuration",
 					s->path, s->search.range[i].name);
@@ -145,13 +145,9 @@ static char *name_of(const struct sweep *file, const struct cell *c)
 static char *read_file(struct study *s, const struct arguments *a)
 {
 	bool said = false;
-	if (a->words != 1)
-		return sentence("give a job file, as in mvbench tune study.ini");
-	if (platform_under_launcher())
-		return sentence("tune starts its own workers: run it without mpirun or srun");
-	TRY(sweep_find(a->word[0], &s->path));
+	TRY(sweep_find(a, "tune", "study.ini", &s->path));
 	s->name = text_without(basename(s->path), ".ini");
-	TRY(study_read(s->path, a->option, a->options, &s->file, &s->search));
+	TRY(sweep_read(s->path, a->option, a->options, &s->file, &s->search));
 	if (s->search.ranges == 0)
 		return sentence("%s: there is no section [search]; it has lines such as lr = "
 				"0.001..0.3 log",
@@ -183,7 +179,7 @@ static void draw(const struct study *s, const struct config *c, int64_t trial, s
 	fputc('{', f);
 	for (size_t i = 0; trial > 0 && i < s->search.ranges; i++) {
 		const struct range *r = &s->search.range[i];
-		if (!range_applies(r, c))
+		if (!option_applies(r->name, c))
 			continue;
 		char *value = range_at(r, halton(i, start + (uint64_t)trial));
 		fputs(ftell(f) > 1 ? ", " : "", f);
@@ -418,7 +414,6 @@ static char *carry_out(struct study *s, bool trials, struct sweep *cells, int *s
 {
 	struct sweep_flags f = s->flags->sweep;
 	f.resume = true;
-	f.format = "text";
 	f.order = "rounds";
 	f.order_seed = s->flags->search_seed;
 	TRY(make_cells(s, trials, NULL, cells));

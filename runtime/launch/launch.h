@@ -13,9 +13,9 @@ struct watcher {
 };
 /* Starts the workers (in a child, or through mpirun), waits for them, and returns the run's exit
  * status. Each worker is this program with the words of command (its name first; they end at NULL)
- * and then the configuration's words. A child without mpirun runs worker(ctx, page). *why (heap)
- * has the reason for a status other than 0. page_out gets the status page; free it with
- * status_free. */
+ * and then the configuration's words. A child without mpirun runs worker(ctx, page). watcher may be
+ * NULL. *why (heap) has the reason for a status other than 0. page_out gets the status page; free
+ * it with status_free. */
 int launch(const struct config *c, const char *const *command,
 	   int (*worker)(void *ctx, struct status_page *page), void *ctx,
 	   const struct watcher *watcher, struct status_page **page_out, char **why);

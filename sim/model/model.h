@@ -73,13 +73,13 @@ struct simulation {
 	double rows;
 	bool sleeps; /* a step takes no core */
 	struct curve cost[COSTS];
-	struct points points; /* all figures of the calibration */
+	struct points points; /* figures of the calibration; steps of one repetition */
 	int64_t wires_id;     /* of the links between hosts; 0 = none */
 	struct points wires;
 	double update_s;   /* of a push with its pull of the whole model; NaN = use the curves */
 	double push_share; /* of a push with the run's updater, as a share of one with "add"; NaN:
 			    * it was not measured */
-	const struct recording *replay; /* the recorded order of table operations; NULL = none */
+	struct recording *replay; /* the recorded order of table operations; NULL = none */
 };
 
 #endif

@@ -21,8 +21,6 @@ static struct device_ops ops;          /* what the workers see, */
 static const struct device_ops *inner; /* and what computes */
 static struct optimizer optimizer;     /* likewise */
 static const struct optimizer *inner_optimizer;
-static const struct simulation *costs;
-static double whole_params; /* of the whole model */
 
 static void charge(enum cost what, size_t amount)
 {
@@ -59,6 +57,7 @@ static double whole_flops(const struct worker *w)
 /* For the current mini-batch: a gradient of the whole model, without the update. */
 static double draw(const struct sim_worker *me, double params)
 {
+	const struct simulation *costs = sim_plan->simulation;
 	double rows = (double)me->worker->rows / costs->rows;
 	double step = steps_draw(&costs->step, rng_uniform(&sim_self()->rng));
 	double update = curve_at(&costs->cost[COST_SGD], params);
@@ -68,7 +67,7 @@ static double draw(const struct sim_worker *me, double params)
 /* A step that --step-time paces takes no core, because real workers sleep for most of it. */
 static void charge_gradient(double seconds)
 {
-	if (costs->sleeps)
+	if (sim_plan->simulation->sleeps)
 		sim_self()->asleep_s += seconds;
 	else
 		sim_charge(seconds);
@@ -96,7 +95,7 @@ static void charge_data(size_t n)
 	const struct worker *w = me->worker;
 	if (!is_spread(w))
 		return;
-	me->gradient_s = draw(me, whole_params);
+	me->gradient_s = draw(me, (double)sim_plan->params);
 	charge(COST_COPY, n);
 	if (whole_flops(w) > 0)
 		charge_product(whole_flops(w) * (double)w->rows);
@@ -188,16 +187,18 @@ static void sim_update(struct worker *w, const struct param_group *p, float scal
 	me->updating = true;
 	inner_optimizer->step(w, p, scale, decay);
 	me->updating = false;
-	double share = (double)vec_len(p->param) / whole_params;
-	sim_charge(share * curve_at(&costs->cost[COST_SGD], whole_params));
+	double whole = (double)sim_plan->params, share = (double)vec_len(p->param) / whole;
+	sim_charge(share * curve_at(&sim_plan->simulation->cost[COST_SGD], whole));
 }
 
-void sim_device(struct worker *w, const struct simulation *s, double params)
+/* The operations of w's device take virtual time. Without sim.train they do nothing else. */
+void world_device(struct worker *w)
 {
-	costs = s;
-	whole_params = params;
+	struct sim_worker *me = sim_self();
+	me->worker = w;
+	me->rng = rng_seed(arrival_seed(w->run), STREAM_COMPUTE, w->rank);
 	if (!inner) {
-		inner = w->run->sim_train ? w->dev->ops : &device_none;
+		inner = w->run->sim_train ? &device_cpu : &device_none;
 		ops = *inner;
 #define TAKE(name, ...) ops.name = sim_##name;
 		DEVICE_OPS(TAKE)

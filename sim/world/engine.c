@@ -83,24 +83,17 @@ static char *try_hosts(void)
 /* "0:1.5;1024:0.9", by size. alone: one number is valid too. latency: 0 is valid too. */
 static bool are_factors(const char *text, bool alone, bool latency)
 {
-	char *at = (char *)(uintptr_t)text, *end;
-	if (alone && !strchr(text, ':')) {
+	const bool single = alone && !strchr(text, ':');
+	bool size = !single; /* is the next number a size? */
+	char *end;
+	for (const char *at = text;; at = end + 1) {
 		double x = strtod(at, &end);
-		return end > at && !*end && isfinite(x) && x > 0;
-	}
-	for (;;) {
-		double size = strtod(at, &end), x = 1;
-		bool good = end > at && isfinite(size) && size >= 0 && *end == ':';
-		while (good && *end == ':') {
-			at = end + 1;
-			x = strtod(at, &end);
-			good = end > at && isfinite(x) && (x > 0 || (latency && x == 0));
-		}
-		if (!good || (*end && *end != ';'))
+		bool zero = size || (latency && !single), last = !*end && !size;
+		if (end == at || !isfinite(x) || x < 0 || (x == 0 && !zero))
 			return false;
-		if (!*end)
-			return true;
-		at = end + 1;
+		if (last || (*end != ':' && (size || *end != ';')))
+			return last;
+		size = *end == ';';
 	}
 }
 
@@ -150,10 +143,10 @@ char *engine_try(const char *file)
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return NULL;
 	/* "[0.000000] ./src/...cpp:48: [xbt_cfg/CRITICAL] what is wrong" */
-	char *line = text, *words = strstr(text, "] ");
-	for (char *next;
+	const char *words = strstr(text, "] ");
+	for (const char *next;
 	     words && (next = strstr(words + 2, "] ")) && next < strchrnul(words, '\n');)
 		words = next;
-	line = words ? words + 2 : text;
+	const char *line = words ? words + 2 : text;
 	return sentence("%.*s", (int)strcspn(line, "\n"), line);
 }

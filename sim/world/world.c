@@ -32,12 +32,12 @@
 #include <xbt/dynar.h>
 
 const bool world_is_virtual = true;
+const struct plan *sim_plan;
 
 static struct {
 	int (*life)(void *ctx);
 	void *ctx;
 	const struct config *config;
-	const struct simulation *costs;
 	struct sim_worker *worker; /* [workers] */
 	int workers;               /* including servers */
 	sg_host_t *place;          /* [workers] the host of each */
@@ -48,7 +48,6 @@ static struct {
 	int64_t seen;     /* events, when a worker last polled after a new one, */
 	double seen_at;   /* and the time then [s] */
 	double longest_s; /* bound on a message's time; 0: not known yet */
-	double params;    /* of the whole model */
 } world;
 
 struct sim_worker *sim_self(void)
@@ -72,18 +71,24 @@ void sim_charge(double seconds)
 
 void sim_charge_for(enum cost what, double amount)
 {
-	sim_charge(curve_at(&world.costs->cost[what], amount));
+	sim_charge(curve_at(&sim_plan->simulation->cost[what], amount));
 }
 
-/* Outside MPI, for about this time. */
-static void leave_mpi(struct sim_worker *me, double seconds)
+/* On this worker's host [s]. */
+static double seconds_here(double seconds)
+{
+	return seconds * world.speed / sg_host_get_speed(sg_host_self());
+}
+
+/* Outside MPI, for about this time: computes, or sleeps. */
+static void stay_away(struct sim_worker *me, double seconds, bool computes)
 {
 	world.busy++;
-	me->away_until_s = simgrid_get_clock() + seconds;
-}
-
-static void enter_mpi(struct sim_worker *me)
-{
+	me->away_until_s = simgrid_get_clock() + (computes ? seconds_here(seconds) : seconds);
+	if (computes)
+		sg_actor_execute(seconds * world.speed);
+	else
+		sg_actor_sleep_for(seconds);
 	world.busy--;
 	me->away_until_s = 0;
 	me->stretches++;
@@ -93,18 +98,11 @@ static void advance_clock(struct sim_worker *me)
 {
 	double charged = me->charged_s, asleep = me->asleep_s;
 	me->charged_s = me->asleep_s = 0;
-	if (charged > 0) {
-		world.events++;
-		leave_mpi(me, charged * world.speed / sg_host_get_speed(sg_host_self()));
-		sg_actor_execute(charged * world.speed);
-		enter_mpi(me);
-	}
-	if (asleep > 0) {
-		world.events++;
-		leave_mpi(me, asleep);
-		sg_actor_sleep_for(asleep);
-		enter_mpi(me);
-	}
+	world.events += (charged > 0) + (asleep > 0);
+	if (charged > 0)
+		stay_away(me, charged, true);
+	if (asleep > 0)
+		stay_away(me, asleep, false);
 }
 
 nsec clock_now(void)
@@ -119,20 +117,16 @@ nsec clock_now(void)
 nsec clock_peek(void)
 {
 	const struct sim_worker *me = sim_self();
-	double charged = me ? me->charged_s * world.speed / sg_host_get_speed(sg_host_self()) : 0,
-	       asleep = me ? me->asleep_s : 0;
-	return (nsec)llround(1e9 * (simgrid_get_clock() + charged + asleep));
+	double pending = me ? seconds_here(me->charged_s) + me->asleep_s : 0;
+	return (nsec)llround(1e9 * (simgrid_get_clock() + pending));
 }
 
 void clock_delay(nsec dt)
 {
 	struct sim_worker *me = sim_self();
 	clock_now();
-	if (!me || dt <= 0)
-		return;
-	leave_mpi(me, 1e-9 * (double)dt);
-	sg_actor_sleep_for(1e-9 * (double)dt);
-	enter_mpi(me);
+	if (me && dt > 0)
+		stay_away(me, 1e-9 * (double)dt, false);
 }
 
 /* Floats in rank 0's memory travel over the links between the two hosts. */
@@ -154,10 +148,11 @@ static double op_cost(const struct table_op *p, const struct updater *u, size_t 
 					 [OP_PUSH] = COST_PUSH,
 					 [OP_SYNC] = COST_SYNC,
 					 [OP_ELASTIC] = COST_ELASTIC};
-	double whole = world.costs->update_s * (double)n / world.params;
+	double whole = sim_plan->simulation->update_s * (double)n / (double)sim_plan->params;
 	if (isnan(whole))
-		return curve_at(&world.costs->cost[cost[p->kind]], (double)n) *
-		       (p->kind == OP_PUSH && u->wants.gradient ? world.costs->push_share : 1);
+		return curve_at(&sim_plan->simulation->cost[cost[p->kind]], (double)n) *
+		       (p->kind == OP_PUSH && u->wants.gradient ? sim_plan->simulation->push_share
+								: 1);
 	return p->kind == OP_READ ? whole / 2 : whole;
 }
 
@@ -184,7 +179,7 @@ void world_charge_sum(size_t n, int ranks)
 void worker_charge(const struct worker *w, double floats)
 {
 	const double guess_s = 1e-9; /* of a float */
-	const struct curve *c = &world.costs->cost[COST_HOST];
+	const struct curve *c = &sim_plan->simulation->cost[COST_HOST];
 	(void)w;
 	if (!sim_self()->quiet)
 		sim_charge(c->n ? curve_at(c, floats) : guess_s * floats);
@@ -274,15 +269,6 @@ uint64_t world_node(void)
 	return sim_self()->node;
 }
 
-void world_device(struct worker *w)
-{
-	struct sim_worker *me = sim_self();
-	me->worker = w;
-	me->rng = rng_seed(arrival_seed(w->run), STREAM_COMPUTE, w->rank);
-	w->dev->ops = &device_cpu;
-	sim_device(w, world.costs, world.params);
-}
-
 void world_enter(const char *what, int peer)
 {
 	struct sim_worker *me = sim_self();
@@ -324,7 +310,7 @@ float *link_nowhere(void)
 	static float *nowhere;
 	/* [bytes] that SMPI does not copy: some models, and an upper bound of activations. One page
 	 * backs all of it, but the process is counted as using all. */
-	const size_t most = ((size_t)256 << 20) + 16 * sizeof(float) * (size_t)world.params;
+	const size_t most = ((size_t)256 << 20) + 16 * sizeof(float) * (size_t)sim_plan->params;
 	if (!nowhere)
 		nowhere = must(SMPI_SHARED_MALLOC(most));
 	return nowhere;
@@ -388,29 +374,23 @@ static char *place_ranks(void)
 	return NULL;
 }
 
-/* Slowed links, with their original bandwidths. */
-struct slowed {
-	sg_link_t link;
-	double full; /* [byte/s] */
-};
-
-/* Slows the first link of the route from one host to another, or the last one. */
-static void slow_link(struct slowed **done, size_t *n, sg_host_t from, sg_host_t to, bool last,
-		      double factor)
+/* Slows the first link of the route from one host to another, or the last one. The data of a slowed
+ * link is its original bandwidth [byte/s]. */
+static void slow_link(sg_host_t from, sg_host_t to, bool last, double factor)
 {
 	xbt_dynar_t way = xbt_dynar_new(sizeof(sg_link_t), NULL);
-	size_t i = 0;
 	sg_host_get_route(from, to, way);
 	if (xbt_dynar_length(way) > 0) {
 		size_t at = last ? xbt_dynar_length(way) - 1 : 0;
 		sg_link_t link = xbt_dynar_get_as(way, at, sg_link_t);
-		while (i < *n && (*done)[i].link != link)
-			i++;
-		if (i == *n)
-			APPEND(*done, *n, (struct slowed){link, sg_link_get_bandwidth(link)});
-		double bandwidth = factor * (*done)[i].full;
-		if (bandwidth < sg_link_get_bandwidth(link))
-			sg_link_set_bandwidth(link, bandwidth);
+		double now = sg_link_get_bandwidth(link), *full = sg_link_get_data(link);
+		if (!full) {
+			full = must(malloc(sizeof *full));
+			*full = now;
+			sg_link_set_data(link, full);
+		}
+		if (factor * *full < now)
+			sg_link_set_bandwidth(link, factor * *full);
 	}
 	xbt_dynar_free(&way);
 }
@@ -421,8 +401,6 @@ static void slow_link(struct slowed **done, size_t *n, sg_host_t from, sg_host_t
 static void slow_links(void)
 {
 	const struct run *run = &world.config->run;
-	struct slowed *done = NULL;
-	size_t n = 0;
 	for (int rank = 0; rank < run->workers && *run->sim_slow_link; rank++) {
 		double factor = heterogeneity_of(run, rank).link;
 		sg_host_t here = world.place[rank];
@@ -431,8 +409,8 @@ static void slow_links(void)
 			sg_host_t there = world.place[i];
 			if (there == here || (i > 0 && there == world.place[i - 1]))
 				continue;
-			slow_link(&done, &n, here, there, false, factor);
-			slow_link(&done, &n, there, here, true, factor);
+			slow_link(here, there, false, factor);
+			slow_link(there, here, true, factor);
 			linked = true;
 		}
 		if (factor < 1 && !linked)
@@ -441,7 +419,6 @@ static void slow_links(void)
 				   "more hosts",
 				   run->sim_slow_link, rank, run->sim_platform);
 	}
-	free(done);
 }
 
 static void actor_main(int argc, char **argv)
@@ -498,7 +475,7 @@ static void print_deadlock(void)
 				(long long)w->step);
 	}
 	char *text = text_close(&t);
-	const struct recording *replay = world.costs->replay;
+	const struct recording *replay = sim_plan->simulation->replay;
 	char *what =
 		replay ? sentence("the recording of run %lld does not fit; was it changed since "
 				  "it was made?",
@@ -551,8 +528,7 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	world.life = life;
 	world.ctx = ctx;
 	world.config = c;
-	world.costs = p->simulation;
-	world.params = (double)p->params;
+	sim_plan = p;
 	world.workers = (int)(c->run.workers + c->run.servers);
 	world.worker = must(calloc((size_t)world.workers, sizeof *world.worker));
 	world.began = wall_now();

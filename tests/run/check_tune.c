@@ -84,6 +84,13 @@ static void expect(const char *query, const char *want)
 	"[plain]\nstrategy = serial\n[decayed]\nlr-schedule = cosine\n[search]\n" search
 #define TUNE(...) RUN(tune, "job.ini", "--db=t.db", __VA_ARGS__)
 
+TEST(options_of_the_optimiser_are_searched)
+{
+	folder_text("job.ini", FILE_OF("adamw.beta1 = 0.5..0.9\n"));
+	ck_assert_int_eq(TUNE("--budget=2", "--optimizer=adamw", "--dry-run"), EXIT_OK);
+	expect_said("out", "trial 2: adamw.beta1 0.", true);
+}
+
 /* All steps of a study, checked together because its runs take time. */
 TEST(configurations_get_equal_trials_and_fresh_seeds)
 {

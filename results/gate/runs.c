@@ -134,11 +134,11 @@ static char *find_runs(struct check *c)
 /* Writes the rows of `checked`, from which the views compare. */
 static char *store_runs(struct check *c)
 {
-	return sql_each(c->store,
-			"DELETE FROM checked WHERE name = ?1;"
-			"INSERT INTO checked (name, program, cell, seed, run_id) SELECT ?1, "
-			"iif(own, ?2, NULL), cell, seed, run_id FROM wanted",
-			"tt", c->o->against, c->program);
+	return sql_change(c->store,
+			  "DELETE FROM checked WHERE name = ?1;"
+			  "INSERT INTO checked (name, program, cell, seed, run_id) SELECT ?1, "
+			  "iif(own, ?2, NULL), cell, seed, run_id FROM wanted",
+			  "tt", c->o->against, c->program);
 }
 
 static char *store_limits(struct check *c)

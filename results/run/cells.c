@@ -19,9 +19,12 @@ void sweep_leave_out(const char *path, struct sweep *s)
 			char *wrong = plan_refuse(&c->config);
 			c->skip = wrong != NULL;
 			refused += c->skip;
-			if (!why)
+			if (why) {
+				free(wrong);
+			} else {
+				why = wrong;
 				what = c->what;
-			why = first_wrong(why, wrong);
+			}
 		}
 		bool some = refused < end - first;
 		if (why && some)

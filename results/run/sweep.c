@@ -484,7 +484,7 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 {
 	struct doing d = {.sweep = s, .flags = f, .began = clock_now()};
 	if (f->format)
-		format_find(f->format, &d.format);
+		d.format = format_of(f->format);
 	d.lines = f->lines ? f->lines : d.format == FORMAT_JSON ? stderr : stdout;
 	if (f->order && strcmp(f->order, "rounds") == 0)
 		sweep_shuffle(s, f->order_seed);

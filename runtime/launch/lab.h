@@ -18,6 +18,7 @@ struct lab {
 	const char *rate; /* of each wire, each way, in tc's units; "none": unlimited */
 	double offset;    /* host k's monotonic clock is k times that ahead [s] */
 	bool stays;       /* after its first command, until mvbench lab down */
+	bool probed;      /* host 1 first measures the wire to host 2 */
 };
 
 /* "lab3": host k, from 1. */

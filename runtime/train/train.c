@@ -183,11 +183,7 @@ static void set_up(struct trainer *r)
 	if (r->page)
 		r->page->state = STATUS_LOADING;
 	open_device(r);
-	r->train = r->plan->train;
-	r->validation = r->plan->validation;
-	r->test = r->plan->test;
-	if (has_floats(run))
-		trainers_agree(r, data_open(w, &r->train, &r->validation, &r->test));
+	trainers_agree(r, data_open(r));
 	const struct data *const data[] = {&r->train, &r->validation, &r->test};
 	if (r->cluster.hosts > 1)
 		trainers_agree(r, cluster_check_data(r->all, data, 3));
@@ -235,8 +231,7 @@ static void tear_down(struct trainer *r)
 	vec_free(r->buffer);
 	vec_free(r->statistics);
 	model_close(w);
-	if (has_floats(w->run))
-		data_close(w->workload->dataset);
+	data_close(w->run);
 	comm_free(w->model_group);
 	comm_free(w->data_group);
 	comm_free(w->all); /* before the device: they may hold its memory */

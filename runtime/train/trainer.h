@@ -120,6 +120,13 @@ struct trainer {
  */
 void trainers_agree(struct trainer *r, char *mine);
 
+/* ---- data.c ---- */
+
+/* The data set, common to all workers of a process: the first one loads it, the last one frees it,
+ * with the shards. Simulations of time alone have the plan's shapes. NULL or the load's message. */
+char *data_open(struct trainer *r);
+void data_close(const struct run *run);
+
 /* ---- deal.c: puts mini-batches into w->index and w->rows ---- */
 
 void deal_open(struct trainer *r); /* collective, after the strategy's tables */

@@ -14,28 +14,21 @@
 
 /* ---- Ending early -------------------------------------------------------- */
 
-/* end_with_user_error gets only a message; from these it ends all ranks in good order. If all
- * workers share this process, the first that ends it ends all. */
-static struct {
-	struct link
-		*everyone; /* workers and servers; NULL without servers, or when they have ended */
-	int workers;
-	struct status_page *page; /* on rank 0; otherwise NULL */
-	bool launched;            /* mvbench watches: the status page has the exit status */
-	bool silent;              /* rank 0 prints the message for all */
-} ending;
+/* end_with_user_error gets only a message; from this it ends all ranks in good order. If all
+ * workers share this process, it has the fields that are the same for all. */
+static const struct trainer *ending;
 
 static void end_with_user_error(const char *text)
 {
-	if (ending.page)
-		status_end(ending.page, EXIT_USER, text);
-	else if (!ending.silent)
+	if (ending->page)
+		status_end(ending->page, EXIT_USER, text);
+	else if (ending->w.rank == 0) /* it prints the message for all */
 		fprintf(stderr, "mvbench: %s\n", text);
-	if (ending.everyone && !world_is_virtual)
-		servers_dismiss(ending.everyone, ending.workers);
+	if (ending->serves)
+		servers_dismiss(ending->everyone, ending->w.trainers);
 	if (!world_is_virtual)
 		platform_stop();
-	world_exit(ending.launched ? EXIT_OK : EXIT_USER);
+	world_exit(ending->launched ? EXIT_OK : EXIT_USER);
 }
 
 void trainers_agree(struct trainer *r, char *mine)
@@ -220,7 +213,7 @@ static void tear_down(struct trainer *r)
 	promises_close(r);
 	deal_close(r);
 	tables_close(w->tables);
-	ending.everyone = NULL;
+	r->serves = false;
 	for (int64_t i = 0; i < r->records_max; i++)
 		snapshot_free(&r->record[i].model);
 	for (int64_t i = 0; i < r->points_max; i++)
@@ -411,21 +404,17 @@ static int worker_main(void *given)
 	platform_start(&r->w);
 	pulse_phase(PHASE_LOADS);
 	world_off_clock(true);
-	if (r->w.rank != 0) {
+	if (r->w.rank != 0)
 		r->page = NULL;
-		if (!world_is_virtual) {
-			ending.page = NULL;
-			ending.silent = true;
-		}
-	}
-	ending.workers = r->w.trainers;
+	if (!world_is_virtual)
+		ending = r;
 	r->everyone = run->servers > 0 ? link_world(r->w.size) : NULL;
 	r->w.all = comm_world_trainers(&r->w, r->config->harness.transport);
 	r->all = comm_link(r->w.all);
 	find_cluster(r);
-	if (!ending.launched && !world_is_virtual)
+	if (!r->launched && !world_is_virtual)
 		r->lookout = lookout_open(r->everyone ? r->everyone : r->all, r->w.trainers, false);
-	ending.everyone = r->everyone;
+	r->serves = r->everyone != NULL;
 	if (run->trace)
 		r->trace = trace_new(r->everyone ? r->everyone : r->all, r->w.rank, r->w.size,
 				     events_expected(r));
@@ -446,20 +435,20 @@ static int worker_main(void *given)
 
 static int start(const struct trainer *given)
 {
-	ending.launched = given->page != NULL;
-	ending.page = given->page;
-	ending.silent = false;
-	ending.everyone = NULL;
+	ending = given;
 	user_error_handler(end_with_user_error);
-	if (!ending.launched && !world_is_virtual)
+	if (!given->launched && !world_is_virtual)
 		lookout_limits(given->config->harness.stall_timeout, "--stall-timeout");
-	return world_run(given->config, given->plan, worker_main, (void *)(uintptr_t)given);
+	int status = world_run(given->config, given->plan, worker_main, (void *)(uintptr_t)given);
+	user_error_handler(NULL); /* the trainer is freed */
+	return status;
 }
 
 int train(const struct config *c, const struct plan *plan, const struct sink *sink,
 	  struct status_page *page)
 {
-	return start(&(struct trainer){.config = c, .plan = plan, .sink = sink, .page = page});
+	return start(&(struct trainer){
+		.config = c, .plan = plan, .sink = sink, .page = page, .launched = page != NULL});
 }
 
 int train_try(const struct config *c, const struct plan *plan)

@@ -61,6 +61,7 @@ struct trainer {
 	const struct plan *plan;
 	const struct sink *sink;
 	struct status_page *page;
+	bool launched;                  /* mvbench watches: the status page has the exit status */
 	bool tried;                     /* ends before it trains: see train_try */
 	struct lookout *lookout;        /* NULL: mvbench's watcher watches */
 	const struct recording *replay; /* the order of operations to repeat; NULL = none */
@@ -95,6 +96,7 @@ struct trainer {
 
 	struct link *all;      /* the link of w.all: the trainers */
 	struct link *everyone; /* workers and servers; NULL without servers */
+	bool serves;           /* servers wait for operations, or do so soon */
 	struct trace *trace;   /* NULL without --trace */
 	struct cluster cluster;
 

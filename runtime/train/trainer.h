@@ -227,6 +227,7 @@ struct epoch_sum {
 	SPLIT_COUNTS(FIGURE)
 #undef FIGURE
 	double reports; /* number of reported names, over all workers */
+	double staleness[STALENESS_BINS];
 };
 
 /* The means of a tally over its rows; NaN = not known. */

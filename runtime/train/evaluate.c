@@ -257,20 +257,3 @@ void trainer_evaluate(struct trainer *r, struct epoch_record *record, int64_t n)
 	gather_events(r);
 	stats_reset(&r->stats); /* what evaluation communicated does not count */
 }
-
-void model_hash(struct trainer *r, char hex[17])
-{
-	struct worker *w = &r->w;
-	size_t n = vec_len(w->param);
-	*hex = '\0';
-	if (!vec_has_data(w->param))
-		return;
-	model_place(r, NULL);
-	if (w->rank == 0) {
-		float *x AUTOFREE = must(malloc((n + 1) * sizeof *x));
-		vec_get(w->param, x);
-		snprintf(hex, 17, "%016llx",
-			 (unsigned long long)hash_of(HASH_START, x, n * sizeof *x));
-	}
-	model_take_back(r, NULL);
-}

@@ -343,13 +343,18 @@ static void close_sink(struct trainer *r)
 	static const char *const name[] = {
 		[EXIT_OK] = "done", [EXIT_FAILED] = "failed", [EXIT_DIVERGED] = "diverged"};
 	const struct sink *sink = r->sink;
-	if (sink->model) {
-		model_place(r, NULL);
-		sink->model(sink->self, &r->w, r->step_s, r->steps_kept);
-		model_take_back(r, NULL);
-	}
+	const struct vec *param = r->w.param;
 	struct closing closing = {.cost = world_cost()};
-	model_hash(r, closing.model_hash);
+	model_place(r, NULL);
+	if (r->w.rank == 0 && vec_has_data(param)) {
+		float *x AUTOFREE = must(malloc((vec_len(param) + 1) * sizeof *x));
+		vec_get(param, x);
+		snprintf(closing.model_hash, sizeof closing.model_hash, "%016llx",
+			 (unsigned long long)hash_of(HASH_START, x, vec_len(param) * sizeof *x));
+	}
+	if (sink->model)
+		sink->model(sink->self, &r->w, r->step_s, r->steps_kept);
+	model_take_back(r, NULL);
 	TO_SINK(r, true, end, name[r->status], r->status ? r->reason : NULL, &closing);
 	if (r->page) {
 		r->page->simulated = world_is_virtual;

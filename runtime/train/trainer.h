@@ -190,7 +190,6 @@ bool epoch_has_all_durations(const struct trainer *r); /* has it enough duration
  * model_take_back. s: as they were in this snapshot; NULL = now. */
 void model_place(struct trainer *r, const struct snapshot *s);
 void model_take_back(struct trainer *r, const struct snapshot *s);
-void model_hash(struct trainer *r, char hex[17]);
 /* Evaluates the models of the ends of these n epochs, and gives their rows to the sink. */
 void trainer_evaluate(struct trainer *r, struct epoch_record *record, int64_t n);
 /* Rank 0 broadcasts r->status; a message of its sink (or NULL) makes the run fail. */

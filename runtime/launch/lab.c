@@ -206,7 +206,7 @@ static char *set_rate(const char *rate, const char *host, int *status)
 	if (*status == 0)
 		TRY(at(host, of_host, status));
 	if (*status == 0)
-		lab_rate_write(host, rate);
+		lab_file_write(host, "rate", rate);
 	return NULL;
 }
 

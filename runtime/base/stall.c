@@ -149,15 +149,15 @@ static bool check_rank(struct stall *t, int rank, nsec now)
 {
 	struct seen *s = &t->seen[rank];
 	const struct pulse *p = &t->pulse[rank];
-	bool far = false, waits = PULSE_GET(p->doing[0]), others = is_waiting(p);
+	bool waits = PULSE_GET(p->doing[0]), others = is_waiting(p);
 	nsec used = PULSE_GET(p->cpu), expected = waits && !others ? PULSE_GET(p->expected) : 0;
 	if (now - s->got_on <= second || expected == NO_END)
 		return false;
-	pid_t pid = t->process(t->self, rank, &far);
-	if (pid < 0)
+	pid_t pid = t->process(t->self, rank);
+	if (pid < PROCESS_FAR)
 		return false;
 	char *doing AUTOFREE = doing_of(p), *last AUTOFREE = sentence(*doing ? " (%s)" : "", doing);
-	if (far && now - s->lived > STALL_NAMED_S * second)
+	if (pid == PROCESS_FAR && now - s->lived > STALL_NAMED_S * second)
 		return check_limits(t, rank, now - s->lived, 0, "gives no sign of life", last,
 				    true);
 	if (stopped_since(s, pid > 0 && look_at_process(pid, &used), now))
@@ -177,8 +177,7 @@ static bool all_wait(const struct stall *t, nsec *since)
 {
 	*since = 0;
 	for (int rank = 0; rank < t->ranks; rank++) {
-		bool far;
-		pid_t pid = t->process(t->self, rank, &far);
+		pid_t pid = t->process(t->self, rank);
 		if (pid == PROCESS_UNSEEN || (pid != PROCESS_ENDED && !is_waiting(&t->pulse[rank])))
 			return false;
 		*since = larger(*since, t->seen[rank].got_on);
@@ -216,8 +215,7 @@ void stall_poll(struct stall *t, bool silent)
 	if (any || !all_wait(t, &since) || now - since < STALL_NAMED_S * second)
 		return;
 	for (int rank = 0; rank < t->ranks; rank++) {
-		bool far;
-		if (t->process(t->self, rank, &far) == PROCESS_ENDED)
+		if (t->process(t->self, rank) == PROCESS_ENDED)
 			continue;
 		char *doing AUTOFREE = doing_of(&t->pulse[rank]);
 		char *more AUTOFREE = sentence("(%s), like all ranks", doing);

@@ -18,14 +18,12 @@ enum { RANKS = 3, TIMEOUT_S = 60 };
 static const nsec second = 1000000000;
 static struct pulse pulse[RANKS];
 static pid_t pid[RANKS];
-static bool is_far[RANKS];
 static char *ended; /* the reason; NULL: the run goes on */
 static struct stall t;
 
-static pid_t process_of(const void *self, int rank, bool *far)
+static pid_t process_of(const void *self, int rank)
 {
 	(void)self;
-	*far = is_far[rank];
 	return pid[rank];
 }
 
@@ -106,8 +104,7 @@ static void set_up(void)
 			   .end = end_run};
 	stall_open(&t);
 	for (int i = 0; i < RANKS; i++) {
-		pid[i] = PROCESS_UNKNOWN;
-		is_far[i] = true;
+		pid[i] = PROCESS_FAR;
 		computes(i);
 	}
 	stall_poll(&t, false);
@@ -300,7 +297,6 @@ TEST(worker_that_loads_without_cpu_is_reported, 2)
 TEST(sleeping_process_that_loads_is_reported)
 {
 	pid[1] = sleeper();
-	is_far[1] = false;
 	set(1, PHASE_LOADS, "", 0);
 	others_go_on(1, 0);
 	ck_stall("worker 1 loads without progress");
@@ -310,7 +306,6 @@ TEST(sleeping_process_that_loads_is_reported)
 TEST(stopped_process_is_reported, 2)
 {
 	pid[1] = sleeper();
-	is_far[1] = false;
 	t.timeout_s = _i ? 2 : TIMEOUT_S;
 	waits(1);
 	others_go_on(1, 0);

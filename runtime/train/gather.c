@@ -78,7 +78,6 @@ static void gather_values(struct trainer *r, struct epoch_values *own)
 void gather_epoch(struct trainer *r, struct epoch_record *record, struct epoch_row *row)
 {
 	struct split_row *own = &record->split;
-	struct judged running;
 	double n = r->w.trainers,
 	       waited = 1e-9 * (double)stats_waited(&r->stats, record->first_joint_op,
 						    record->last_meeting);
@@ -104,9 +103,7 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, struct epoch_r
 #define SCALED(name) row->split.name *= scale;
 	SPLIT_TIMES(SCALED)
 #undef SCALED
-	gather_tallies(r, &record->running, 1, &running);
-	row->running_loss = running.loss;
-	row->running_accuracy = running.accuracy;
+	gather_tallies(r, &record->running, 1, &row->running);
 	for (int i = 0; i < STALENESS_BINS; i++)
 		record->staleness[i] = (int64_t)sum.staleness[i];
 	if (sum.reports > 0)

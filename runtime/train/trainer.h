@@ -229,18 +229,6 @@ struct epoch_sum {
 	double staleness[STALENESS_BINS];
 };
 
-/* The means of a tally over its rows; NaN = not known. */
-struct judged {
-	double loss, accuracy;
-};
-/* An evaluation of a model, and its fields in an epoch's or a point's row. */
-enum { ON_TRAIN, ON_VALIDATION, ON_TEST, EVALUATED };
-#define EVALUATION(e) \
-	.train_loss = (e)[ON_TRAIN].loss, .train_accuracy = (e)[ON_TRAIN].accuracy, \
-	.validation_loss = (e)[ON_VALIDATION].loss, \
-	.validation_accuracy = (e)[ON_VALIDATION].accuracy, .test_loss = (e)[ON_TEST].loss, \
-	.test_accuracy = (e)[ON_TEST].accuracy
-
 /* Finds when the epochs of these records and the points ended, and whose snapshots count. */
 void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n);
 /* Reduces n <= EVALUATED tallies over the trainers. */

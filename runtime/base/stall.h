@@ -47,6 +47,7 @@ void stall_open(struct stall *s); /* call after setting the fields above */
 void stall_close(struct stall *s);
 /* Call it at least once a second. silent: report no rank now. */
 void stall_poll(struct stall *s, bool silent);
-bool process_is_stopped(pid_t pid); /* by a signal, or a debugger */
+/* By a signal, or a debugger? *cpu: the time that it has used; NULL: not wanted. */
+bool process_is_stopped(pid_t pid, nsec *cpu);
 
 #endif

@@ -256,7 +256,7 @@ static bool is_awake(const struct lookout *o, int rank)
 	pid_t pid = process_of(o, rank);
 	if (pid == PROCESS_FAR)
 		return clock_now() - o->stall.seen[rank].lived <= (nsec)STALL_NAMED_S * 1000000000;
-	return pid == PROCESS_UNKNOWN || (pid > 0 && !process_is_stopped(pid));
+	return pid == PROCESS_UNKNOWN || (pid > 0 && !process_is_stopped(pid, NULL));
 }
 
 /* Only the first rank that is awake reports. */

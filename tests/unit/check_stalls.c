@@ -310,7 +310,7 @@ TEST(stopped_process_is_reported, 2)
 	waits(1);
 	others_go_on(1, 0);
 	kill(pid[1], SIGSTOP);
-	while (!process_is_stopped(pid[1]))
+	while (!process_is_stopped(pid[1], NULL))
 		usleep(1000);
 	others_go_on(1, 1.5);
 	ck_named(-1);
@@ -320,14 +320,14 @@ TEST(stopped_process_is_reported, 2)
 	if (_i)
 		ck_ended("worker 1 is stopped (allreduce), for 4 s (limit=2)");
 	kill(pid[1], SIGCONT);
-	while (process_is_stopped(pid[1]))
+	while (process_is_stopped(pid[1], NULL))
 		usleep(1000);
 	waits(1);
 	others_go_on(1, 1);
 	ck_named(-1);
 	/* the first stop does not count in the second */
 	kill(pid[1], SIGSTOP);
-	while (!process_is_stopped(pid[1]))
+	while (!process_is_stopped(pid[1], NULL))
 		usleep(1000);
 	others_go_on(1, 1.5);
 	ck_named(-1);
@@ -339,7 +339,7 @@ TEST(stopped_launcher_is_reported)
 	others_go_on(-1, 1);
 	ck_assert_ptr_null(t.seen[RANKS].named);
 	kill(t.launcher, SIGSTOP);
-	while (!process_is_stopped(t.launcher))
+	while (!process_is_stopped(t.launcher, NULL))
 		usleep(1000);
 	others_go_on(-1, 1);
 	others_go_on(-1, 9);

@@ -42,11 +42,7 @@ static void average_buffers(struct trainer *r, bool left)
 {
 	struct worker *w = &r->w;
 	double there = !left;
-	if (*w->run->leave == '\0') {
-		comm_allreduce(w->data_group, w->buffer, MEAN);
-		return;
-	}
-	link_reduce_all(r->all, &there, 1, REDUCE_SUM);
+	link_reduce_all(comm_link(w->data_group), &there, 1, REDUCE_SUM);
 	if (left)
 		vec_fill(w->buffer, 0);
 	comm_allreduce(w->data_group, w->buffer, SUM);

@@ -424,7 +424,7 @@ static int worker_main(void *given)
 	if (run->trace)
 		r->trace = trace_new(r->everyone ? r->everyone : r->all, r->w.rank, r->w.size,
 				     events_expected(r));
-	if (r->tried)
+	if (!r->sink)
 		trainers_agree(r, r->w.rank < r->w.trainers ? plan_tables(c, link_one_node(r->all))
 							    : NULL);
 	else if (r->w.rank >= r->w.trainers)
@@ -459,5 +459,5 @@ int train(const struct config *c, const struct plan *plan, const struct sink *si
 
 int train_try(const struct config *c, const struct plan *plan)
 {
-	return start(&(struct trainer){.config = c, .plan = plan, .tried = true});
+	return start(&(struct trainer){.config = c, .plan = plan});
 }

@@ -59,10 +59,9 @@ struct trainer {
 	struct data train, validation, test;
 	const struct config *config;
 	const struct plan *plan;
-	const struct sink *sink;
+	const struct sink *sink; /* NULL: ends before it trains (train_try) */
 	struct status_page *page;
 	bool launched;                  /* mvbench watches: the status page has the exit status */
-	bool tried;                     /* ends before it trains: see train_try */
 	struct lookout *lookout;        /* NULL: mvbench's watcher watches */
 	const struct recording *replay; /* the order of operations to repeat; NULL = none */
 

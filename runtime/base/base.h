@@ -191,9 +191,8 @@ void world_off_clock(bool off);
 /* The buffer of messages that have a length but no content; one for all, its floats mean nothing.
  * Simulations only. */
 float *link_nowhere(void);
-
-struct link;
 /* What only simulated workers have. */
+struct link;
 struct world_simulated {
 	uint64_t (*node)(void);           /* the machine of this worker */
 	void (*device)(struct worker *w); /* before it is opened: charges its operations */

@@ -46,10 +46,6 @@ void measure_wires(struct worker *w, double seconds, struct points *out);
 void measure_steps(struct worker *w, const float *step, size_t n, int repetition,
 		   struct points *out);
 
-/* world.c: slots of world_simulated */
-void sim_reach(int first, int end);
-void sim_take_device(struct worker *w);
-
 /* device.c: the operations of w's device take virtual time, by these costs. params: of the whole
  * model. Without sim.train they do nothing else. */
 void sim_device(struct worker *w, const struct simulation *costs, double params);

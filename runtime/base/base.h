@@ -170,6 +170,9 @@ struct updater;
  * in a simulation, each on its own stack. Returns the exit status of rank 0. */
 int world_run(const struct config *c, const struct plan *p, int (*life)(void *ctx), void *ctx);
 void world_exit(int status) __attribute__((noreturn)); /* ends a main loop early */
+uint64_t world_node(void); /* the simulated machine of this worker; real world: 0 */
+/* The following charge virtual time for work that takes time by itself in the real world. */
+void world_device(struct worker *w); /* call before opening: charges the device's operations */
 /* A worker starts to communicate: operation and peer rank; -1 = all ranks, or no specific one. */
 void world_enter(const char *what, int peer);
 void world_leave(void); /* the communication has ended */
@@ -179,30 +182,25 @@ void world_wait(const char *what, nsec expected);
 #define NO_END INT64_MAX
 /* A worker finds nothing to do and polls again after dt. */
 void world_rest(const char *what, nsec dt);
-/* These charge virtual time for work that takes time by itself in the real world: an operation on n
- * floats of a table with this updater, shared: they are in rank 0's memory; an allreduce of n
- * floats over `ranks` ranks. */
+void world_yield(void); /* lets the other simulated workers run at the same virtual time */
+/* An operation on n floats of a table with this updater; shared: they are in rank 0's memory. */
 void world_charge_op(const struct table_op *p, const struct updater *u, size_t n, bool shared);
-void world_charge_sum(size_t n, int ranks);
+/* Between simulated hosts, one-sided access to ranks [first, end) waits until the target next
+ * enters MPI, because nothing else serves it there. */
+void world_reach(int first, int end);
+void world_charge_sum(size_t n, int ranks); /* an allreduce of n floats over `ranks` ranks */
 /* Off the clock, simulated collectives take neither time nor messages. All ranks must switch at the
  * same point. */
 void world_off_clock(bool off);
+bool world_is_off_clock(void);
 
 /* The buffer of messages that have a length but no content; one for all, its floats mean nothing.
  * Simulations only. */
 float *link_nowhere(void);
-/* What only simulated workers have. */
+/* Allreduce of simulated workers, which share their memory: it sums the floats there; the messages
+ * only carry lengths. One rank of a link makes its struct sums, the last one frees it. */
 struct link;
-struct world_simulated {
-	uint64_t (*node)(void);           /* the machine of this worker */
-	void (*device)(struct worker *w); /* before it is opened: charges its operations */
-	void (*yield)(void);              /* lets the other workers run at the same virtual time */
-	bool (*is_off_clock)(void);
-	/* Between hosts, one-sided access to ranks [first, end) waits until the target next enters
-	 * MPI, because nothing else serves it there. */
-	void (*reach)(int first, int end);
-	/* Allreduce in the memory that they share: it sums the floats there; the messages only
-	 * carry lengths. One rank of a link makes its struct sums, the last one frees it. */
+struct world_sums {
 	struct sums *(*make)(int ranks);
 	void (*leave)(struct sums *s); /* called by each rank */
 	void (*allreduce)(struct link *l, struct sums *s, float *x, size_t n, enum reduce how);
@@ -216,7 +214,7 @@ struct world_simulated {
 	void (*rendezvous)(struct sums *s, int rank, void *x,
 			   void (*all)(void **x, int ranks, const void *how), const void *how);
 };
-extern const struct world_simulated *const world_simulated; /* NULL in the real world */
+extern const struct world_sums *const world_sums; /* NULL in the real world */
 
 /* The cost of the simulation so far; real world: NaN, NaN, -1. */
 struct world_cost {

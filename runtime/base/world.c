@@ -112,6 +112,16 @@ void world_exit(int status)
 	exit(status);
 }
 
+uint64_t world_node(void)
+{
+	return 0;
+}
+
+void world_device(struct worker *w)
+{
+	(void)w;
+}
+
 /* ---- The pulse, which the watcher reads ---- */
 
 void world_enter(const char *what, int peer)
@@ -151,9 +161,18 @@ struct world_cost world_cost(void)
 
 /* ---- For simulated workers only ---- */
 
+void world_reach(int first, int end)
+{
+	(void)first, (void)end;
+}
+
 float *link_nowhere(void)
 {
 	panic(__FILE__, __LINE__, "lengths without floats in the real world");
+}
+
+void world_yield(void)
+{
 }
 
 void world_off_clock(bool off)
@@ -161,4 +180,9 @@ void world_off_clock(bool off)
 	(void)off;
 }
 
-const struct world_simulated *const world_simulated = NULL;
+bool world_is_off_clock(void)
+{
+	return false;
+}
+
+const struct world_sums *const world_sums = NULL;

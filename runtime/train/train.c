@@ -113,8 +113,7 @@ static size_t meetings_expected(const struct trainer *r)
 static void open_device(struct trainer *r)
 {
 	r->dev.ops = device_find(r->plan->device);
-	if (world_simulated)
-		world_simulated->device(&r->w);
+	world_device(&r->w);
 	CHECK(r->dev.ops, "no device %s", r->plan->device);
 	r->dev.precision = r->w.run->precision;
 	r->dev.number = rank_on_node();

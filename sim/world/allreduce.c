@@ -292,18 +292,13 @@ static void carry(struct sender s, int rank, int ranks, size_t n)
 		doubling(&s, rank, ranks, n, true);
 }
 
-static bool is_off_clock(void)
-{
-	return sim_self()->off_clock;
-}
-
 static void allreduce(struct link *l, struct sums *m, float *x, size_t n, enum reduce how)
 {
 	int rank = link_rank(l);
 	if (n == 0)
 		return;
 	arrive(&m->at_once, m->ranks, rank, x, n, how);
-	if (is_off_clock())
+	if (world_is_off_clock())
 		rendezvous(m, rank, NULL, NULL, NULL);
 	else
 		carry((struct sender){.l = l}, rank, m->ranks, n);
@@ -345,9 +340,9 @@ static void make_carrier(struct sums *m, int rank)
 static void start(struct link *l, struct sums *m, int slot, float *x, size_t n)
 {
 	int rank = link_rank(l);
-	if (!is_off_clock())
+	if (!world_is_off_clock())
 		make_carrier(m, rank);
-	if (!arrive(&m->started[slot], m->ranks, rank, x, n, SUM) || is_off_clock())
+	if (!arrive(&m->started[slot], m->ranks, rank, x, n, SUM) || world_is_off_clock())
 		return;
 	m->order[m->starts++ % LINK_SLOTS] = slot;
 	for (int k = 0; k < m->ranks; k++)
@@ -357,26 +352,16 @@ static void start(struct link *l, struct sums *m, int slot, float *x, size_t n)
 static void await(struct link *l, struct sums *m, int slot)
 {
 	int rank = link_rank(l);
-	if (is_off_clock())
+	if (world_is_off_clock())
 		rendezvous(m, rank, NULL, NULL, NULL);
 	else
 		sg_sem_acquire(m->carrier[rank].done[slot]);
 }
 
-static uint64_t node(void)
-{
-	return sim_self()->node;
-}
-
-static const struct world_simulated simulated = {.node = node,
-						 .device = sim_take_device,
-						 .yield = sg_actor_yield,
-						 .is_off_clock = is_off_clock,
-						 .reach = sim_reach,
-						 .make = make,
-						 .leave = leave,
-						 .allreduce = allreduce,
-						 .start = start,
-						 .wait = await,
-						 .rendezvous = rendezvous};
-const struct world_simulated *const world_simulated = &simulated;
+static const struct world_sums sums = {.make = make,
+				       .leave = leave,
+				       .allreduce = allreduce,
+				       .start = start,
+				       .wait = await,
+				       .rendezvous = rendezvous};
+const struct world_sums *const world_sums = &sums;

@@ -231,7 +231,7 @@ void monitor_broadcast(struct monitor *m)
 
 /* ---- Workers ---- */
 
-void sim_reach(int first, int end)
+void world_reach(int first, int end)
 {
 	struct sim_worker *me = sim_self();
 	if (!config_simulates_hosts(world.config))
@@ -248,9 +248,19 @@ void sim_reach(int first, int end)
 	}
 }
 
+void world_yield(void)
+{
+	sg_actor_yield();
+}
+
 void world_off_clock(bool off)
 {
 	sim_self()->off_clock = off;
+}
+
+bool world_is_off_clock(void)
+{
+	return sim_self()->off_clock;
 }
 
 void world_exit(int status)
@@ -259,7 +269,12 @@ void world_exit(int status)
 	_exit(status); /* not exit(): the other workers' stacks are in use */
 }
 
-void sim_take_device(struct worker *w)
+uint64_t world_node(void)
+{
+	return sim_self()->node;
+}
+
+void world_device(struct worker *w)
 {
 	struct sim_worker *me = sim_self();
 	me->worker = w;

@@ -18,8 +18,8 @@ static struct link *link_of(MPI_Comm comm)
 		return l;
 	MPI_Comm_rank(comm, &l->rank);
 	MPI_Comm_size(comm, &l->size);
-	struct sums *sums = world_simulated && l->rank == 0 ? world_simulated->make(l->size) : NULL;
-	if (world_simulated) /* simulated ranks share their memory */
+	struct sums *sums = world_sums && l->rank == 0 ? world_sums->make(l->size) : NULL;
+	if (world_sums) /* simulated ranks share their memory */
 		link_broadcast(l, 0, &sums, sizeof sums);
 	l->sums = sums;
 	return l;
@@ -69,7 +69,7 @@ void link_free(struct link *l)
 		return;
 	mailbox_free(l->mailbox);
 	if (l->sums)
-		world_simulated->leave(l->sums);
+		world_sums->leave(l->sums);
 	if (l->comm != MPI_COMM_NULL && !l->borrowed)
 		MPI_Comm_free(&l->comm);
 	free(l);
@@ -87,9 +87,8 @@ bool link_one_node(struct link *l)
 {
 	if (l->comm == MPI_COMM_NULL)
 		return true;
-	if (world_simulated) {
-		double most[] = {(double)(world_simulated->node() >> 12),
-				 -(double)(world_simulated->node() >> 12)};
+	if (world_is_virtual) {
+		double most[] = {(double)(world_node() >> 12), -(double)(world_node() >> 12)};
 		link_reduce_all(l, most, 2, REDUCE_MAX);
 		return most[0] == -most[1];
 	}
@@ -151,7 +150,7 @@ void link_allreduce(struct link *l, float *x, size_t n, enum reduce how)
 	for (; !l->sums && n > piece; x += piece, n -= piece)
 		MPI_Allreduce(MPI_IN_PLACE, x, PIECE, type, op, l->comm);
 	if (l->sums)
-		world_simulated->allreduce(l, l->sums, x, n, how);
+		world_sums->allreduce(l, l->sums, x, n, how);
 	else
 		MPI_Allreduce(MPI_IN_PLACE, x, (int)(n * in_a_float), type, op, l->comm);
 	world_leave();
@@ -161,7 +160,7 @@ void link_allreduce_start(struct link *l, int slot, float *x, size_t n)
 {
 	world_enter("allreduce", -1);
 	if (l->sums)
-		world_simulated->start(l, l->sums, slot, x, n);
+		world_sums->start(l, l->sums, slot, x, n);
 	else
 		MPI_Iallreduce(MPI_IN_PLACE, x, count(n), MPI_FLOAT, MPI_SUM, l->comm,
 			       &l->slot[slot]);
@@ -172,7 +171,7 @@ void link_allreduce_wait(struct link *l, int slot)
 {
 	world_enter("allreduce", -1);
 	if (l->sums)
-		world_simulated->wait(l, l->sums, slot);
+		world_sums->wait(l, l->sums, slot);
 	else
 		MPI_Wait(&l->slot[slot], MPI_STATUS_IGNORE);
 	world_leave();

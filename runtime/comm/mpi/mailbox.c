@@ -103,14 +103,14 @@ static nsec longer_nap(nsec nap, bool wakeups)
 /* Simulated: waits for an MPI request. Across machines a real rank finds a message half a nap late
  * on average. A completed send does not end the sleep. This code waits and never tests, because
  * SimGrid never removes requests that a test found done from its lists. MPI_Waitany first reads
- * this rank's previous request to the simulator, which may be on a dead stack frame; a yield
+ * this rank's previous request to the simulator, which may be on a dead stack frame; world_yield
  * replaces it. */
 static void sleep_virtually(struct mailbox *m)
 {
 	int i;
 	nsec at = clock_now(), nap = 0;
 	do {
-		world_simulated->yield();
+		world_yield();
 		MPI_Waitany(m->used, m->request, &i, MPI_STATUS_IGNORE);
 		if (i == MPI_UNDEFINED) /* blocks: the simulator then reports the deadlock */
 			MPI_Recv(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);

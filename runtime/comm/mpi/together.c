@@ -10,13 +10,13 @@
 
 bool are_together(const struct link *l)
 {
-	return l->sums && world_simulated->is_off_clock();
+	return l->sums && world_is_off_clock();
 }
 
 static void rendezvous(struct link *l, void *x, void (*all)(void **x, int ranks, const void *how),
 		       const void *how)
 {
-	world_simulated->rendezvous(l->sums, l->rank, x, all, how);
+	world_sums->rendezvous(l->sums, l->rank, x, all, how);
 }
 
 void together_barrier(struct link *l)
@@ -131,7 +131,7 @@ static void split(void **x, int ranks, const void *how)
 				number[size] = s[k]->number;
 				rank[size++] = k;
 			}
-		struct sums *sums = size > 1 ? world_simulated->make(size) : NULL;
+		struct sums *sums = size > 1 ? world_sums->make(size) : NULL;
 		MPI_Group group = MPI_GROUP_NULL;
 		if (size > 1 && size < ranks)
 			MPI_Group_incl(world, size, number, &group);

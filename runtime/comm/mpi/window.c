@@ -144,8 +144,7 @@ void link_window_flush(struct link_window *w, int rank)
 	world_enter("one-sided access", rank);
 	if (w->at == MPI_WIN_NULL)
 		return;
-	if (world_simulated)
-		world_simulated->reach(rank < 0 ? 0 : rank, rank < 0 ? w->ranks : rank + 1);
+	world_reach(rank < 0 ? 0 : rank, rank < 0 ? w->ranks : rank + 1);
 	if (rank >= 0)
 		MPI_Win_flush(rank, w->at);
 	else if (world_is_virtual)

@@ -89,10 +89,10 @@ static char *insert_epoch(struct store *s, const struct epoch_row *row,
 		"train_accuracy, validation_loss, validation_accuracy, test_loss, "
 		"test_accuracy, consensus, " SPLIT_COLUMNS
 		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
-		"iirrrrrrrrr" SPLIT_TYPES, s->run, row->epoch, row->running_loss,
-		row->running_accuracy, row->train_loss, row->train_accuracy, row->validation_loss,
-		row->validation_accuracy, row->test_loss, row->test_accuracy, row->consensus,
-		SPLIT_VALUES(&row->split)));
+		"iirrrrrrrrr" SPLIT_TYPES, s->run, row->epoch, row->running.loss,
+		row->running.accuracy, row->on[ON_TRAIN].loss, row->on[ON_TRAIN].accuracy,
+		row->on[ON_VALIDATION].loss, row->on[ON_VALIDATION].accuracy, row->on[ON_TEST].loss,
+		row->on[ON_TEST].accuracy, row->consensus, SPLIT_VALUES(&row->split)));
 	if (staleness)
 		TRY(insert_staleness(s, row->epoch, staleness));
 	for (int i = 0; i < n; i++)
@@ -155,9 +155,9 @@ static char *sink_point(void *self, const struct point_row *row)
 		"INSERT INTO evaluation (run_id, step, epochs, seconds, train_loss, "
 		"train_accuracy, validation_loss, validation_accuracy, test_loss, test_accuracy) "
 		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		"iirrrrrrrr", s->run, row->step, row->epochs, row->seconds, row->train_loss,
-		row->train_accuracy, row->validation_loss, row->validation_accuracy, row->test_loss,
-		row->test_accuracy);
+		"iirrrrrrrr", s->run, row->step, row->epochs, row->seconds, row->on[ON_TRAIN].loss,
+		row->on[ON_TRAIN].accuracy, row->on[ON_VALIDATION].loss,
+		row->on[ON_VALIDATION].accuracy, row->on[ON_TEST].loss, row->on[ON_TEST].accuracy);
 }
 
 static char *sink_arrivals(void *self, const struct arrival *a, size_t n)

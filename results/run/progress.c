@@ -48,29 +48,25 @@ static int64_t rows_of(const struct status_page *page)
 /* Simulations without training have no losses. */
 static bool is_evaluated(const struct epoch_row *row)
 {
-	return !isnan(row->test_loss) || !isnan(row->test_accuracy);
+	return !isnan(row->on[ON_TEST].loss) || !isnan(row->on[ON_TEST].accuracy);
 }
 
 void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs)
 {
+	static const char *const name[] = {"train", "validation", "test"};
 	bool evaluated = is_evaluated(row);
 	if (row->epoch == 0 && !evaluated)
 		return;
 	fprintf(f, "epoch %lld/%lld", (long long)row->epoch, (long long)epochs);
 	if (row->epoch > 0)
 		fprintf(f, "  %.3f s", row->split.seconds);
-	if (row->epoch > 0 && (evaluated || !isnan(row->train_loss)))
-		fprintf(f, "  train loss %.4f", unsigned_nan(row->train_loss));
-	if (row->epoch > 0 && !isnan(row->train_accuracy))
-		fprintf(f, ", accuracy %.2f %%", 100 * row->train_accuracy);
-	if (!isnan(row->validation_loss))
-		fprintf(f, "  validation loss %.4f", row->validation_loss);
-	if (!isnan(row->validation_accuracy))
-		fprintf(f, ", accuracy %.2f %%", 100 * row->validation_accuracy);
-	if (evaluated)
-		fprintf(f, "  test loss %.4f", unsigned_nan(row->test_loss));
-	if (!isnan(row->test_accuracy))
-		fprintf(f, ", accuracy %.2f %%", 100 * row->test_accuracy);
+	for (int e = row->epoch > 0 ? ON_TRAIN : ON_VALIDATION; e < EVALUATED; e++) {
+		const struct judged *on = &row->on[e];
+		if (!isnan(on->loss) || (evaluated && e != ON_VALIDATION))
+			fprintf(f, "  %s loss %.4f", name[e], unsigned_nan(on->loss));
+		if (!isnan(on->accuracy))
+			fprintf(f, ", accuracy %.2f %%", 100 * on->accuracy);
+	}
 	fputc('\n', f);
 	fflush(f);
 }
@@ -111,9 +107,9 @@ static void put_state(FILE *f, const struct progress *p, const struct status_pag
 		}
 	}
 	if (rows > 0 && is_evaluated(row))
-		fprintf(f, "  loss %.3f", unsigned_nan(row->test_loss));
-	if (rows > 0 && !isnan(row->test_accuracy))
-		fprintf(f, "  acc %.1f %%", 100 * row->test_accuracy);
+		fprintf(f, "  loss %.3f", unsigned_nan(row->on[ON_TEST].loss));
+	if (rows > 0 && !isnan(row->on[ON_TEST].accuracy))
+		fprintf(f, "  acc %.1f %%", 100 * row->on[ON_TEST].accuracy);
 }
 
 /* The same as a line in a log. */

@@ -221,16 +221,16 @@ static void print_result(const struct config *c, const struct outcome *o)
 	const struct status_page *page = o->page;
 	double best = NAN;
 	for (int64_t i = 0; i < page->rows; i++)
-		best = fmax(best, page->row[i].test_accuracy);
+		best = fmax(best, page->row[i].on[ON_TEST].accuracy);
 	printf("run %lld: %s, %s, %lld worker%s: ", (long long)o->id, c->run.workload,
 	       c->run.strategy, (long long)c->run.workers, plural(c->run.workers));
 	if (o->status == EXIT_OK && page->rows > 0) {
 		const struct epoch_row *last = &page->row[page->rows - 1];
-		if (!isnan(last->test_accuracy))
-			printf("test accuracy %.2f %% (best %.2f %%), ", 100 * last->test_accuracy,
-			       100 * best);
-		if (!isnan(last->test_loss))
-			printf("test loss %.4f after ", last->test_loss);
+		if (!isnan(last->on[ON_TEST].accuracy))
+			printf("test accuracy %.2f %% (best %.2f %%), ",
+			       100 * last->on[ON_TEST].accuracy, 100 * best);
+		if (!isnan(last->on[ON_TEST].loss))
+			printf("test loss %.4f after ", last->on[ON_TEST].loss);
 		printf("%lld epoch%s%s in %.3f s%s\n", (long long)last->epoch, plural(last->epoch),
 		       page->row[0].epoch > 0 ? ", those since it resumed" : "", page_seconds(page),
 		       page->simulated ? " of virtual time" : "");

@@ -287,15 +287,15 @@ static void print_result(const struct doing *d, const struct cell *c, const stru
 	fprintf(f, "%zu/%zu [%s] %s", c->number, d->left, c->section, c->what);
 	if (o->status == EXIT_OK && o->page && o->page->rows > 0) {
 		const struct epoch_row *row = &o->page->row[o->page->rows - 1];
-		if (d->sweep->blind && row->validation_accuracy >= 0)
+		if (d->sweep->blind && row->on[ON_VALIDATION].accuracy >= 0)
 			fprintf(f, ": validation accuracy %.2f %%,",
-				100 * row->validation_accuracy);
-		else if (d->sweep->blind && !isnan(row->validation_loss))
-			fprintf(f, ": validation loss %.4f,", row->validation_loss);
-		else if (row->test_accuracy >= 0)
-			fprintf(f, ": test accuracy %.2f %%,", 100 * row->test_accuracy);
-		else if (!isnan(row->test_loss))
-			fprintf(f, ": test loss %.4f,", row->test_loss);
+				100 * row->on[ON_VALIDATION].accuracy);
+		else if (d->sweep->blind && !isnan(row->on[ON_VALIDATION].loss))
+			fprintf(f, ": validation loss %.4f,", row->on[ON_VALIDATION].loss);
+		else if (row->on[ON_TEST].accuracy >= 0)
+			fprintf(f, ": test accuracy %.2f %%,", 100 * row->on[ON_TEST].accuracy);
+		else if (!isnan(row->on[ON_TEST].loss))
+			fprintf(f, ": test loss %.4f,", row->on[ON_TEST].loss);
 		else
 			fputc(':', f);
 		double share = page_cores_share(&c->config, o->page);

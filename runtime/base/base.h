@@ -265,17 +265,20 @@ struct split_row {
 /* Times of an epoch or a run are unreliable if it had less than this share of its cores. */
 #define CORES_SHARE_LEAST 0.9
 
-struct epoch_row {     /* losses and accuracies: NaN = not known */
+/* A model's means over the rows that it was evaluated on; NaN = not known. */
+struct judged {
+	double loss, accuracy;
+};
+/* These rows: a part of the training set, the validation rows, the test rows. */
+enum { ON_TRAIN, ON_VALIDATION, ON_TEST, EVALUATED };
+
+struct epoch_row {
 	int64_t epoch; /* 0 = before training */
 	/* times: mean over workers; except seconds: of the segment; run_delay_s and steal_s: the
 	 * maximum */
 	struct split_row split;
 	/* on the mini-batches, under each worker's own model, before the step */
-	double running_loss, running_accuracy;
-	/* the evaluated model on a part of the training set */
-	double train_loss, train_accuracy;
-	double validation_loss, validation_accuracy; /* on the validation rows */
-	double test_loss, test_accuracy;             /* on the test rows */
+	struct judged running, on[EVALUATED]; /* on: of the evaluated model */
 	double consensus; /* sqrt(mean over the models of |w_i - mean w|^2); NaN: no barrier */
 };
 
@@ -284,8 +287,7 @@ struct point_row {
 	int64_t step;   /* steps of the run so far */
 	double epochs;  /* the same in epochs */
 	double seconds; /* training time so far */
-	double train_loss, train_accuracy, validation_loss, validation_accuracy, test_loss,
-		test_accuracy;
+	struct judged on[EVALUATED];
 };
 
 /* CPU use of a process since its start (usage.c). NaN, -1: simulated, or the system gives none. */

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,23 +175,14 @@ double shared_memory_free(void)
 
 int folder_make(const char *path)
 {
-	char *each AUTOFREE = must(strdup(path));
+	char *copy AUTOFREE = must(strdup(path));
 	struct stat st;
-	int failed = 0;
-	for (char *c = each + 1; failed == 0; c++) {
-		char was = *c;
-		if (was != '/' && was != '\0')
-			continue;
-		*c = '\0';
-		if (mkdir(each, 0777) != 0 && errno != EEXIST)
-			failed = errno;
-		*c = was;
-		if (was == '\0')
-			break;
+	if (stat(path, &st) != 0) {
+		TRY(errno == ENOENT && *path ? folder_make(dirname(copy)) : errno);
+		if (mkdir(path, 0777) != 0 && errno != EEXIST)
+			return errno;
 	}
-	if (!failed && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)))
-		failed = ENOTDIR;
-	return failed;
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
 }
 
 /* ---- Output files -------------------------------------------------------- */

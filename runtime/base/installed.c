@@ -10,14 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static char *if_there(char *path)
-{
-	if (access(path, R_OK) == 0)
-		return path;
-	free(path);
-	return NULL;
-}
-
 char *program_path(void)
 {
 	char self[PATH_MAX];
@@ -29,15 +21,17 @@ char *installed_path(const char *name)
 {
 	const char *home = getenv("MVBENCH_HOME");
 	char *self AUTOFREE = program_path();
-	char *path = home && *home ? if_there(sentence("%s/%s", home, name)) : NULL;
-	if (path || !*self)
-		return path;
-	*strrchr(self, '/') = '\0';
 	/* build/mvbench in the source tree, build/sanitize/mvbench, PREFIX/bin/mvbench */
-	if ((path = if_there(sentence("%s/../%s", self, name))) ||
-	    (path = if_there(sentence("%s/../../%s", self, name))))
-		return path;
-	return if_there(sentence("%s/../share/mvbench/%s", self, name));
+	const char *const from_self[] = {"", "/..", "/../..", "/../share/mvbench"};
+	for (size_t i = home && *home ? 0 : 1; i < (*self ? 4 : 1); i++) {
+		char *path = i ? sentence("%.*s%s/%s", (int)(strrchr(self, '/') - self), self,
+					  from_self[i], name)
+			       : sentence("%s/%s", home, name);
+		if (access(path, R_OK) == 0)
+			return path;
+		free(path);
+	}
+	return NULL;
 }
 
 void installed_each(const char *folder, const char *ending,

@@ -21,8 +21,7 @@
 enum { GAP_S = 3 };
 static const nsec second = 1000000000;
 
-/* Is it stopped? *cpu: the time that it has used. */
-static bool look_at_process(pid_t pid, nsec *cpu)
+bool process_is_stopped(pid_t pid, nsec *cpu)
 {
 	char *path AUTOFREE = sentence("/proc/%d/stat", (int)pid);
 	char *text AUTOFREE = text_read(path), state;
@@ -31,14 +30,9 @@ static bool look_at_process(pid_t pid, nsec *cpu)
 	if (!name_end || sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
 				&state, &user, &kernel) != 3)
 		return false;
-	*cpu = (nsec)(user + kernel) * (second / sysconf(_SC_CLK_TCK));
+	if (cpu)
+		*cpu = (nsec)(user + kernel) * (second / sysconf(_SC_CLK_TCK));
 	return state == 'T' || state == 't';
-}
-
-bool process_is_stopped(pid_t pid)
-{
-	nsec cpu;
-	return look_at_process(pid, &cpu);
 }
 
 static nsec larger(nsec a, nsec b)
@@ -149,18 +143,18 @@ static bool check_rank(struct stall *t, int rank, nsec now)
 {
 	struct seen *s = &t->seen[rank];
 	const struct pulse *p = &t->pulse[rank];
-	bool far = false, waits = PULSE_GET(p->doing[0]), others = is_waiting(p);
+	bool waits = PULSE_GET(p->doing[0]), others = is_waiting(p);
 	nsec used = PULSE_GET(p->cpu), expected = waits && !others ? PULSE_GET(p->expected) : 0;
 	if (now - s->got_on <= second || expected == NO_END)
 		return false;
-	pid_t pid = t->process(t->self, rank, &far);
-	if (pid < 0)
+	pid_t pid = t->process(t->self, rank);
+	if (pid < PROCESS_FAR)
 		return false;
 	char *doing AUTOFREE = doing_of(p), *last AUTOFREE = sentence(*doing ? " (%s)" : "", doing);
-	if (far && now - s->lived > STALL_NAMED_S * second)
+	if (pid == PROCESS_FAR && now - s->lived > STALL_NAMED_S * second)
 		return check_limits(t, rank, now - s->lived, 0, "gives no sign of life", last,
 				    true);
-	if (stopped_since(s, pid > 0 && look_at_process(pid, &used), now))
+	if (stopped_since(s, pid > 0 && process_is_stopped(pid, &used), now))
 		return check_limits(t, rank, now - s->stopped, 0, "is stopped", last, true);
 	if (PULSE_GET(p->phase) != PHASE_WORKS && !waits && s->cpu && used > s->cpu)
 		s->got_on = now;
@@ -177,8 +171,7 @@ static bool all_wait(const struct stall *t, nsec *since)
 {
 	*since = 0;
 	for (int rank = 0; rank < t->ranks; rank++) {
-		bool far;
-		pid_t pid = t->process(t->self, rank, &far);
+		pid_t pid = t->process(t->self, rank);
 		if (pid == PROCESS_UNSEEN || (pid != PROCESS_ENDED && !is_waiting(&t->pulse[rank])))
 			return false;
 		*since = larger(*since, t->seen[rank].got_on);
@@ -189,8 +182,7 @@ static bool all_wait(const struct stall *t, nsec *since)
 static bool check_launcher(struct stall *t, nsec now)
 {
 	struct seen *s = &t->seen[t->ranks];
-	nsec cpu;
-	if (t->launcher <= 0 || !stopped_since(s, look_at_process(t->launcher, &cpu), now)) {
+	if (t->launcher <= 0 || !stopped_since(s, process_is_stopped(t->launcher, NULL), now)) {
 		free(s->named);
 		s->named = NULL;
 		return false;
@@ -216,8 +208,7 @@ void stall_poll(struct stall *t, bool silent)
 	if (any || !all_wait(t, &since) || now - since < STALL_NAMED_S * second)
 		return;
 	for (int rank = 0; rank < t->ranks; rank++) {
-		bool far;
-		if (t->process(t->self, rank, &far) == PROCESS_ENDED)
+		if (t->process(t->self, rank) == PROCESS_ENDED)
 			continue;
 		char *doing AUTOFREE = doing_of(&t->pulse[rank]);
 		char *more AUTOFREE = sentence("(%s), like all ranks", doing);

@@ -22,8 +22,8 @@ struct seen {
 	char *named;                 /* the name it was reported under as stalled; NULL = was not */
 };
 
-/* Not a process id on this machine: */
-enum { PROCESS_UNKNOWN = 0, PROCESS_ENDED = -1, PROCESS_UNSEEN = -2 };
+/* Not a process id on this machine. FAR: on another one; UNSEEN: there, but never heard of. */
+enum { PROCESS_UNKNOWN = 0, PROCESS_FAR = -1, PROCESS_ENDED = -2, PROCESS_UNSEEN = -3 };
 
 struct stall {
 	int ranks;
@@ -33,10 +33,9 @@ struct stall {
 	bool programs;  /* a user's program, which computes between calls: see stall.c. Then: */
 	int workers;    /* ranks below this are workers; the others only serve */
 	pid_t launcher; /* mpirun, which may be stopped as well; 0: none */
-	/* A rank's process id on this machine, or one of the above. far: on another machine. */
-	pid_t (*process)(const void *self, int rank, bool *far);
-	char *(*name)(const void *self, int rank); /* heap */
-	void (*end)(void *self, char *why);        /* why: heap, the callee frees it */
+	pid_t (*process)(const void *self, int rank); /* a rank's, or one of the above */
+	char *(*name)(const void *self, int rank);    /* heap */
+	void (*end)(void *self, char *why);           /* why: heap, the callee frees it */
 	void *self;
 
 	struct seen *seen; /* [ranks + 1]; the last is the launcher */
@@ -48,6 +47,7 @@ void stall_open(struct stall *s); /* call after setting the fields above */
 void stall_close(struct stall *s);
 /* Call it at least once a second. silent: report no rank now. */
 void stall_poll(struct stall *s, bool silent);
-bool process_is_stopped(pid_t pid); /* by a signal, or a debugger */
+/* By a signal, or a debugger? *cpu: the time that it has used; NULL: not wanted. */
+bool process_is_stopped(pid_t pid, nsec *cpu);
 
 #endif

@@ -140,15 +140,13 @@ static bool is_here(const struct lookout *o, int rank)
 	return o->member[rank].machine == o->member[o->me].machine;
 }
 
-static pid_t process_of(const void *self, int rank, bool *far)
+static pid_t process_of(const void *self, int rank)
 {
 	const struct lookout *o = self;
 	const struct member *m = &o->member[rank];
 	struct pollfd end = {.fd = m->fd, .events = POLLIN}; /* -1 is never ready */
-	*far = !is_here(o, rank);
-	if (*far)
-		return PULSE_GET(status_pulse(o->page, rank)->beat) ? PROCESS_UNKNOWN
-								    : PROCESS_UNSEEN;
+	if (!is_here(o, rank))
+		return PULSE_GET(status_pulse(o->page, rank)->beat) ? PROCESS_FAR : PROCESS_UNSEEN;
 	return poll(&end, 1, 0) > 0 ? PROCESS_ENDED : m->fd >= 0 ? m->pid : PROCESS_UNKNOWN;
 }
 
@@ -253,14 +251,12 @@ static int open_socket(struct member *m)
  * that waits for the end has closed its lookout. */
 static bool is_awake(const struct lookout *o, int rank)
 {
-	bool far;
 	if (PULSE_GET(status_pulse(o->page, rank)->expected) == NO_END)
 		return false;
-	pid_t pid = process_of(o, rank, &far);
-	if (far)
-		return pid == PROCESS_UNKNOWN &&
-		       clock_now() - o->stall.seen[rank].lived <= (nsec)STALL_NAMED_S * 1000000000;
-	return pid == PROCESS_UNKNOWN || (pid > 0 && !process_is_stopped(pid));
+	pid_t pid = process_of(o, rank);
+	if (pid == PROCESS_FAR)
+		return clock_now() - o->stall.seen[rank].lived <= (nsec)STALL_NAMED_S * 1000000000;
+	return pid == PROCESS_UNKNOWN || (pid > 0 && !process_is_stopped(pid, NULL));
 }
 
 /* Only the first rank that is awake reports. */

@@ -95,6 +95,7 @@ static char *hosts_of(const char *text, struct lab *l)
 {
 	char *end;
 	l->hosts = text ? strtoll(text, &end, 10) : 0;
+	l->probed &= l->hosts > 1 && bit_rate(l->rate) > 0;
 	if (!text || *end || l->hosts < 1 || l->hosts > LAB_HOSTS_MOST)
 		return sentence("%s: give a number of hosts from 1 to %d, as in: mvbench lab "
 				"run 4 -- mvbench run --workers=4",
@@ -102,21 +103,11 @@ static char *hosts_of(const char *text, struct lab *l)
 	return NULL;
 }
 
-static char *probe_first(const struct lab *l, const struct lab_flags *f, int *status)
-{
-	char *self AUTOFREE = program_path();
-	const char *const words[] = {self, "lab", "probe", "lab2", NULL};
-	if (!f->probe || l->hosts < 2 || bit_rate(l->rate) <= 0)
-		return NULL;
-	return lab_exec("lab1", words, status);
-}
-
 /* The connection to host 1 is the only way into the lab, because no process outside sees its files.
  * It takes one command; to probe first, this is a shell line of two commands. */
 static char *run(const struct lab_flags *f, const struct arguments *a, int *status)
 {
-	struct lab l = {.rate = f->rate, .offset = f->clock_offset};
-	bool probes = f->probe && bit_rate(f->rate) > 0;
+	struct lab l = {.rate = f->rate, .offset = f->clock_offset, .probed = f->probe};
 	int first;
 	pid_t child;
 	TRY(hosts_of(a->words > 1 ? a->word[1] : NULL, &l));
@@ -129,7 +120,7 @@ static char *run(const struct lab_flags *f, const struct arguments *a, int *stat
 	const char *const before[] = {"sh", "-c", "\"$0\" lab probe lab2; exec \"$@\"", self};
 	const char **words AUTOFREE = NULL;
 	size_t n = 0;
-	for (size_t i = 0; probes && l.hosts > 1 && i < sizeof before / sizeof *before; i++)
+	for (size_t i = 0; l.probed && i < sizeof before / sizeof *before; i++)
 		APPEND(words, n, before[i]);
 	for (size_t i = 2; i < a->words; i++)
 		APPEND(words, n, a->word[i]);
@@ -163,8 +154,11 @@ char *lab_enter(int64_t hosts)
 
 static char *up(const struct lab_flags *f, const struct arguments *a, int *status)
 {
-	struct lab l = {.rate = f->rate, .offset = f->clock_offset, .stays = true};
-	const char *const nothing[] = {"true", NULL};
+	struct lab l = {
+		.rate = f->rate, .offset = f->clock_offset, .stays = true, .probed = f->probe};
+	char *self AUTOFREE = program_path();
+	const char *const nothing[] = {"true", NULL}, *const probing[] = {self, "lab", "probe",
+									  "lab2", NULL};
 	int first, unused;
 	pid_t child;
 	TRY(hosts_of(a->words > 1 ? a->word[1] : NULL, &l));
@@ -175,13 +169,12 @@ static char *up(const struct lab_flags *f, const struct arguments *a, int *statu
 		return sentence("lab up: a lab is up already; end it with mvbench lab down");
 	free(wrong);
 	TRY(lab_build(&l, &child, &first));
-	close(first);
 	FILE *pid = fopen(LAB_FOLDER "/pid", "w");
 	if (pid) {
 		fprintf(pid, "%d\n", (int)child);
 		fclose(pid);
 	}
-	return probe_first(&l, f, status);
+	return lab_request(first, l.probed ? probing : nothing, status);
 }
 
 enum { LOST = 255 };
@@ -213,7 +206,7 @@ static char *set_rate(const char *rate, const char *host, int *status)
 	if (*status == 0)
 		TRY(at(host, of_host, status));
 	if (*status == 0)
-		lab_rate_write(host, rate);
+		lab_file_write(host, "rate", rate);
 	return NULL;
 }
 

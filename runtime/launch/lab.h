@@ -18,13 +18,14 @@ struct lab {
 	const char *rate; /* of each wire, each way, in tc's units; "none": unlimited */
 	double offset;    /* host k's monotonic clock is k times that ahead [s] */
 	bool stays;       /* after its first command, until mvbench lab down */
+	bool probed;      /* host 1 first measures the wire to host 2 */
 };
 
 /* "lab3": host k, from 1. */
 const char *lab_name(int k, char name[LAB_NAME]);
 /* The rate that a host's wire was last set to. Heap; "none": no such host. */
 char *lab_rate_read(const char *host);
-void lab_rate_write(const char *host, const char *rate);
+void lab_file_write(const char *host, const char *ending, const char *text); /* "rate", "pid" */
 /* Sets all wires of this process's lab that have another rate to this one. NULL, or a message. */
 char *lab_rate_all(const char *rate);
 /* tc's arguments for one end of a wire. Heap. */

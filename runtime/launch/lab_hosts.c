@@ -62,10 +62,10 @@ char *lab_rate_read(const char *host)
 	return text ? text : must(strdup("none"));
 }
 
-void lab_rate_write(const char *host, const char *rate)
+void lab_file_write(const char *host, const char *ending, const char *text)
 {
-	char *path AUTOFREE = sentence(LAB_FOLDER "/%s.rate", host);
-	write_text(path, rate);
+	char *path AUTOFREE = sentence(LAB_FOLDER "/%s.%s", host, ending);
+	write_text(path, text);
 }
 
 /* Enters new namespaces: as root, otherwise as root of a new user namespace. */
@@ -163,6 +163,17 @@ static void close_standard_files(void)
 	close(null);
 }
 
+/* Does not return: waits for the child. ready, first: this process's ends, which it closes. */
+static void only_wait(pid_t child, int ready, int first)
+{
+	close(ready);
+	if (first >= 0)
+		close(first);
+	close_standard_files();
+	waitpid(child, NULL, 0);
+	_exit(EXIT_OK);
+}
+
 /* ---- A host -------------------------------------------------------------- */
 
 /* Does not return. The main loop of a host. ready: gets a byte when the host accepts commands. */
@@ -194,7 +205,6 @@ static void live(const struct lab *l, int k, int ready, int first)
 /* Does not return: waits for the first process of the new process namespace. */
 static void begin_host(const struct lab *l, int k, int ready, int first)
 {
-	int ended = 0;
 	char *clocks AUTOFREE =
 		sentence("monotonic %.0f 0\nboottime %.0f 0\n", k * l->offset, k * l->offset);
 	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWIPC) != 0)
@@ -204,20 +214,7 @@ static void begin_host(const struct lab *l, int k, int ready, int first)
 	pid_t child = fork();
 	if (child == 0)
 		live(l, k, ready, first);
-	close(ready);
-	if (first >= 0)
-		close(first);
-	close_standard_files();
-	waitpid(child, &ended, 0);
-	_exit(EXIT_OK);
-}
-
-/* The pid as seen by the switch. */
-static void write_pid(const char *name, pid_t pid)
-{
-	char *path AUTOFREE = sentence(LAB_FOLDER "/%s.pid", name);
-	char *text AUTOFREE = sentence("%d\n", (int)pid);
-	write_text(path, text);
+	only_wait(child, ready, first);
 }
 
 /* first: host 1's connection to the builder of the lab. */
@@ -235,9 +232,9 @@ static char *begin_hosts(const struct lab *l, pid_t *host, int first)
 				close(first);
 			begin_host(l, k, ready[1], k == 1 ? first : -1);
 		}
-		lab_name(k, name);
-		write_pid(name, host[k]);
-		lab_rate_write(name, l->rate);
+		char *pid AUTOFREE = sentence("%d\n", (int)host[k]); /* as seen by the switch */
+		lab_file_write(lab_name(k, name), "pid", pid);
+		lab_file_write(name, "rate", l->rate);
 	}
 	close(ready[1]);
 	close(first);
@@ -339,7 +336,6 @@ static void be_switch(const struct lab *l, int said, int first)
 /* Does not return. */
 static void leave(const struct lab *l, int said, int first)
 {
-	int ended = 0;
 	setsid(); /* a terminal's Ctrl-C goes to the requester, which forwards it */
 	if (!l->stays)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -353,11 +349,7 @@ static void leave(const struct lab *l, int said, int first)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		be_switch(l, said, first);
 	}
-	close(said);
-	close(first);
-	close_standard_files();
-	waitpid(child, &ended, 0);
-	_exit(EXIT_OK);
+	only_wait(child, said, first);
 }
 
 char *lab_build(const struct lab *l, pid_t *child, int *first)

@@ -143,12 +143,11 @@ static void be_child(const sigset_t *signals)
 	}
 }
 
-static pid_t process_of(const void *self, int rank, bool *far)
+static pid_t process_of(const void *self, int rank)
 {
 	const struct watch *w = self;
 	bool here = w->ranks == 1 || strcmp(w->rank[rank].host, w->here) == 0;
-	*far = !here && *w->rank[rank].host;
-	return here ? w->rank[rank].pid : PROCESS_UNKNOWN;
+	return here ? w->rank[rank].pid : *w->rank[rank].host ? PROCESS_FAR : PROCESS_UNKNOWN;
 }
 
 static void end_stalled(void *self, char *why)

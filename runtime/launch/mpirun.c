@@ -31,21 +31,20 @@ static int rank_after(const char *text, const char *words)
 	return n > 0 ? atoi(at + n + 1) : -1;
 }
 
-/* Reads the name of the machine after these words; text may be NULL. */
-static void read_lost(struct watch *w, const char *text, const char *words)
+/* Reads the name of the machine after these words, unless it is known; text may be NULL. */
+static void read_host(char host[HOST], const char *text, const char *words)
 {
 	const char *at = text ? strstr(text, words) : NULL;
-	if (!at || *w->lost)
+	if (!at || *host)
 		return;
 	at += strlen(words);
-	snprintf(w->lost, sizeof w->lost, "%.*s", (int)strcspn(at, " \n"), at);
+	snprintf(host, HOST, "%.*s", (int)strcspn(at, " \n"), at);
 }
 
 static void read_failure(struct watch *w, const char *text)
 {
 	struct rank_failure d = {.signal = number_after(text, "exited on signal "),
 				 .status = number_after(text, "Exit code:")};
-	const char *node = strstr(text, "node ");
 	d.rank = number_after(text, "process rank ");
 	if (d.rank < 0)
 		d.rank = rank_after(text, "Process name: ");
@@ -57,13 +56,11 @@ static void read_failure(struct watch *w, const char *text)
 		d.status = 0;
 	w->heard = true;
 	note_failure(w);
-	read_lost(w, strstr(text, "Remote daemon:"), "on node ");
-	read_lost(w, text, "Peer host:  ");
-	if (d.rank < 0 || d.rank >= w->ranks || w->rank_failure.rank >= 0)
-		return;
-	if (node)
-		snprintf(d.host, sizeof d.host, "%.*s", (int)strcspn(node + 5, " \n"), node + 5);
-	w->rank_failure = d;
+	read_host(w->lost, strstr(text, "Remote daemon:"), "on node ");
+	read_host(w->lost, text, "Peer host:  ");
+	read_host(d.host, text, "node ");
+	if (d.rank >= 0 && d.rank < w->ranks && w->rank_failure.rank < 0)
+		w->rank_failure = d;
 }
 
 /* Does this line begin a banner about a failed rank? */
@@ -136,9 +133,8 @@ static void end_line(struct watch *w)
 			read_failure(w, line);
 		if (read_last_words(w, line))
 			e->nheld = e->line;
-		if (!*w->not_started && strncmp(line, NODE, strlen(NODE)) == 0)
-			snprintf(w->not_started, HOST, "%.*s",
-				 (int)strcspn(line + strlen(NODE), " \n"), line + strlen(NODE));
+		if (strncmp(line, NODE, strlen(NODE)) == 0)
+			read_host(w->not_started, line, NODE);
 		mpirun_release(e);
 	}
 }

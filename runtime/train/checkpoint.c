@@ -64,13 +64,13 @@ static void keep_own(struct trainer *r)
 
 /* Size of a worker's state, with what its tables keep [bytes]. *all[trainers]: on rank 0 those of
  * all workers; heap. */
-static size_t state_bytes(struct trainer *r, double **all)
+static size_t state_bytes(struct trainer *r, int64_t **all)
 {
 	size_t n = tables_keep(r->w.tables, NULL, false) * sizeof(float);
 	for (const struct keepsake *k = r->w.kept; k; k = k->next)
 		n += k->bytes;
 	*all = must(calloc((size_t)r->w.trainers, sizeof **all));
-	link_gather(r->all, 0, &(double){(double)n}, *all, sizeof **all);
+	link_gather(r->all, 0, &(int64_t){(int64_t)n}, *all, sizeof **all);
 	return n;
 }
 
@@ -214,13 +214,13 @@ static char *receive_state(struct trainer *r, size_t bytes)
 void checkpoint_resume(struct trainer *r)
 {
 	struct worker *w = &r->w;
-	double *all AUTOFREE = NULL;
+	int64_t *all AUTOFREE = NULL;
 	char *wrong = NULL;
 	if (!r->resumes)
 		return;
 	size_t bytes = state_bytes(r, &all);
 	for (int i = 0; w->rank == 0 && i < w->trainers; i++)
-		if (r->head.workers != w->trainers || all[i] != (double)r->resumed->state_bytes[i])
+		if (r->head.workers != w->trainers || all[i] != r->resumed->state_bytes[i])
 			wrong = sentence("--save=%s: this checkpoint was made by another version "
 					 "of mvbench: remove it to start again",
 					 r->config->harness.save);
@@ -243,19 +243,17 @@ void checkpoint_resume(struct trainer *r)
 static struct checkpoint *gather_checkpoint(struct trainer *r)
 {
 	float *model = gather_model(r);
-	double *sizes AUTOFREE = NULL;
-	size_t bytes = state_bytes(r, &sizes), total;
+	struct checkpoint *k = must(calloc(1, sizeof *k));
+	size_t bytes = state_bytes(r, &k->state_bytes), total;
 	char *mine AUTOFREE = must(malloc(bytes + 1));
 	keep_state(r, mine, false);
-	char *all = link_gather_parts(r->all, mine, bytes, &total);
-	if (r->w.rank != 0)
-		return NULL;
-	struct checkpoint *k = must(calloc(1, sizeof *k));
-	*k = (struct checkpoint){.head = r->head, .model = model, .state = all};
-	k->state_bytes = must(calloc((size_t)r->w.trainers, sizeof *k->state_bytes));
-	for (int i = 0; i < r->w.trainers; i++)
-		k->state_bytes[i] = (int64_t)sizes[i];
-	return k;
+	k->head = r->head;
+	k->model = model;
+	k->state = link_gather_parts(r->all, mine, bytes, &total);
+	if (r->w.rank == 0)
+		return k;
+	checkpoint_free(k);
+	return NULL;
 }
 
 /* Rank 0. */

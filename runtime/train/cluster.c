@@ -88,14 +88,16 @@ static struct rank_row this_worker(const struct plan *p)
 
 /* ---- The machines, on rank 0 ------------------------------------------------ */
 
-/* Numbers the hosts in the order of their lowest ranks. */
-static void number_hosts(struct cluster *c, int *number)
+/* Numbers the hosts in the order of their lowest ranks, first[hosts]. */
+static void number_hosts(struct cluster *c, int *number, int *first)
 {
 	for (int r = 0; r < c->ranks; r++) {
 		int other = 0;
 		while (other < r && strcmp(c->rank[other].host, c->rank[r].host) != 0)
 			other++;
-		number[r] = other < r ? number[other] : c->hosts++;
+		if (other == r)
+			first[c->hosts++] = r;
+		number[r] = other < r ? number[other] : c->hosts - 1;
 		c->rank[r].slot = 0;
 		for (int k = 0; k < r; k++)
 			c->rank[r].slot += number[k] == number[r];
@@ -104,7 +106,6 @@ static void number_hosts(struct cluster *c, int *number)
 
 /* What the ranks of a host have and share. */
 struct host_use {
-	int first;                  /* its lowest rank */
 	int ranks, threads, cores;  /* cores: that its ranks may use; 0: all have high numbers */
 	int seen_gpus, gpus, share; /* of its workers: GPUs that they see; that they see or use;
 				     * workers that share one, at most */
@@ -122,7 +123,7 @@ static struct host_use use_of_host(const struct cluster *c, const int *number, i
 		int before = 0, share = 0;
 		if (number[r] != host)
 			continue;
-		u.first = u.ranks++ ? u.first : r;
+		u.ranks++;
 		u.threads += r < c->workers ? threads : 1;
 		for (int i = 0; i < CPUS_MOST / 8; i++)
 			allowed[i] |= row->allowed[i];
@@ -145,12 +146,13 @@ static struct host_use use_of_host(const struct cluster *c, const int *number, i
 
 /* Finds hosts with more compute threads than cores, and GPUs that workers share, in turns or under
  * MPS, which the ranks' `libraries` then say. Prints what mvbench has not printed at the start. */
-static void look_for_sharing(struct cluster *c, const int *number, const struct run *run)
+static void look_for_sharing(struct cluster *c, const int *number, const int *first,
+			     const struct run *run)
 {
 	const bool is_news = c->hosts > 1 || !getenv(STATUS_VARIABLE);
 	for (int h = 0; h < c->hosts; h++) {
 		struct host_use u = use_of_host(c, number, h, (int)run->threads);
-		const char *host = c->rank[u.first].host;
+		const char *host = c->rank[first[h]].host;
 		/* with --step-time, workers sleep most of the time */
 		const bool busy = run->step_time == 0;
 		const bool share_gpus = busy && u.seen_gpus > 0 && u.share > 1;
@@ -191,11 +193,11 @@ static char *joined(const char **word, size_t n, const char *between)
 	return text_list(word, n, between);
 }
 
-static char *names_of_hosts(const struct cluster *c, const int *number)
+static char *names_of_hosts(const struct cluster *c, const int *first)
 {
 	const char **name AUTOFREE = must(calloc((size_t)c->hosts, sizeof *name));
-	for (int r = c->ranks - 1; r >= 0; r--)
-		name[number[r]] = c->rank[r].host;
+	for (int h = 0; h < c->hosts; h++)
+		name[h] = c->rank[first[h]].host;
 	return joined(name, (size_t)c->hosts, ",");
 }
 
@@ -243,81 +245,67 @@ enum {
 	WIRES_MOST = 5          /* connections that are measured, one after the other */
 };
 
-struct wire {
-	double latency_s, bandwidth; /* NaN = not measured */
-};
+/* One of the two ends sends, the other one receives. */
+static void pass(struct link *l, int peer, float *x, size_t n, bool sends)
+{
+	if (sends)
+		link_send_plain(l, peer, 0, x, n * sizeof *x);
+	else
+		link_recv(l, peer, x, n);
+}
 
-/* This end measures; answer_wire is its peer. The shortest of several round trips is twice the
+/* Both ends of a wire; one asks, and measures. The shortest of several round trips is twice the
  * latency. It sends a bulk, and one float comes back. Then it sends the factor by which the next
  * bulk is longer; 0 = that was the last. */
-static struct wire ask_wire(struct link *l, int peer, float *bulk)
+static void measure_wire(struct link *l, int peer, bool asks, float *bulk, struct cluster *c)
 {
-	struct wire w = {INFINITY, 0};
 	float longer = 1;
+	double latency_s = INFINITY, bandwidth = 0;
 	for (int i = 0; i < ROUND_TRIPS; i++) {
 		nsec start = clock_now();
-		link_send_plain(l, peer, 0, &longer, sizeof longer);
-		link_recv(l, peer, &longer, 1);
-		w.latency_s = fmin(w.latency_s, 0.5e-9 * (double)(clock_now() - start));
+		pass(l, peer, &longer, 1, asks);
+		pass(l, peer, &longer, 1, !asks);
+		latency_s = fmin(latency_s, 0.5e-9 * (double)(clock_now() - start));
 	}
 	/* kept: bulks of the final size; several, because one alone may have waited for a core */
 	int kept = 0;
 	for (size_t n = BULK_LEAST; longer > 0; n *= (size_t)longer) {
 		nsec start = clock_now();
-		link_send_plain(l, peer, 0, bulk, n * sizeof *bulk);
-		link_recv(l, peer, bulk, 1);
+		pass(l, peer, bulk, n, asks);
+		pass(l, peer, bulk, 1, !asks);
 		nsec took = clock_now() - start;
-		double s = fmax(1e-9 * (double)took - 2 * w.latency_s, 1e-9);
+		double s = fmax(1e-9 * (double)took - 2 * latency_s, 1e-9);
 		kept = took >= BULK_ENOUGH || n >= BULK_MOST ? kept + 1 : 0;
-		w.bandwidth = fmax(kept > 1 ? w.bandwidth : 0, (double)(n * sizeof *bulk) / s);
+		bandwidth = fmax(kept > 1 ? bandwidth : 0, (double)(n * sizeof *bulk) / s);
 		longer = !kept ? 4 : kept < BULKS_KEPT;
-		link_send_plain(l, peer, 0, &longer, sizeof longer);
+		pass(l, peer, &longer, 1, asks);
 	}
-	return w;
-}
-
-static void answer_wire(struct link *l, int peer, float *bulk)
-{
-	float longer = 1;
-	for (int i = 0; i < ROUND_TRIPS; i++) {
-		link_recv(l, peer, &longer, 1);
-		link_send_plain(l, peer, 0, &longer, sizeof longer);
-	}
-	for (size_t n = BULK_LEAST; longer > 0; n *= (size_t)longer) {
-		link_recv(l, peer, bulk, n);
-		link_send_plain(l, peer, 0, bulk, sizeof *bulk);
-		link_recv(l, peer, &longer, 1);
+	if (asks) {
+		c->latency_s = latency_s;
+		c->bandwidth = bandwidth;
 	}
 }
 
 /* Collective: the slowest of some connections from a host to the next, evenly spaced. */
-static void measure_wires(struct link *l, struct cluster *c, const int *number)
+static void measure_wires(struct link *l, struct cluster *c, const int *first)
 {
 	int wires = c->hosts < WIRES_MOST ? c->hosts : WIRES_MOST, me = link_rank(l);
-	struct wire mine = {NAN, NAN}, *all AUTOFREE = NULL;
 	c->latency_s = c->bandwidth = NAN;
 	if (c->hosts < 2)
 		return;
 	float *bulk AUTOFREE = must(calloc(BULK_MOST, sizeof *bulk));
 	link_barrier_asleep(l);
 	for (int k = 0; k < wires; k++) {
-		int host = k * c->hosts / wires, next = (host + 1) % c->hosts, from = 0, to = 0;
-		while (number[from] != host)
-			from++;
-		while (number[to] != next)
-			to++;
-		if (me == from)
-			mine = ask_wire(l, to, bulk);
-		else if (me == to)
-			answer_wire(l, from, bulk);
+		int host = k * c->hosts / wires, from = first[host],
+		    to = first[(host + 1) % c->hosts];
+		if (me == from || me == to)
+			measure_wire(l, me == from ? to : from, me == from, bulk, c);
 		link_barrier_asleep(l);
 	}
-	all = must(calloc((size_t)link_size(l), sizeof *all));
-	link_gather(l, 0, &mine, all, sizeof mine);
-	for (int r = 0; me == 0 && r < link_size(l); r++) {
-		c->latency_s = fmax(c->latency_s, all[r].latency_s);
-		c->bandwidth = fmin(c->bandwidth, all[r].bandwidth);
-	}
+	double slowest[] = {fmax(c->latency_s, 0), fmax(-c->bandwidth, -INFINITY)};
+	link_reduce_all(l, slowest, 2, REDUCE_MAX);
+	c->latency_s = slowest[0];
+	c->bandwidth = -slowest[1];
 }
 
 /* ---- The cluster ------------------------------------------------------------- */
@@ -340,7 +328,8 @@ char *cluster_find(struct link *l, int workers, const struct run *run, const str
 		   struct cluster *c)
 {
 	*c = (struct cluster){.ranks = link_size(l), .workers = workers};
-	int *number AUTOFREE = must(calloc((size_t)c->ranks, sizeof *number));
+	int *number AUTOFREE = must(calloc((size_t)c->ranks, sizeof *number)),
+		    *first AUTOFREE = must(calloc((size_t)c->ranks, sizeof *first));
 	char *wrong = check_builds(l);
 	if (wrong)
 		return wrong;
@@ -349,16 +338,16 @@ char *cluster_find(struct link *l, int workers, const struct run *run, const str
 		c->rank = must(calloc((size_t)c->ranks, sizeof *c->rank));
 	link_gather(l, 0, &me, c->rank, sizeof me);
 	if (link_rank(l) == 0) {
-		number_hosts(c, number);
-		look_for_sharing(c, number, run);
-		c->names = names_of_hosts(c, number);
+		number_hosts(c, number, first);
+		look_for_sharing(c, number, first, run);
+		c->names = names_of_hosts(c, first);
 		c->placement = placement_text(number, workers, c->ranks - workers);
 		c->launcher = launcher_of();
 		c->mpi_settings = platform_under_launcher() ? settings_of_mpi() : NULL;
 	}
 	link_broadcast(l, 0, &c->hosts, sizeof c->hosts);
-	link_broadcast(l, 0, number, (size_t)c->ranks * sizeof *number);
-	measure_wires(l, c, number);
+	link_broadcast(l, 0, first, (size_t)c->ranks * sizeof *first);
+	measure_wires(l, c, first);
 	return NULL;
 }
 

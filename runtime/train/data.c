@@ -2,13 +2,14 @@
  * data.c - what workers of one process share and do not change: the data set, the order of an
  * epoch, and the shards. A real worker does not share its process.
  */
-#include "runtime/train/train.h"
+#include "runtime/train/trainer.h"
 
 #include <stdlib.h>
 
 static struct {
 	const struct dataset *set;
 	struct data train, validation, test;
+	struct shards *shards; /* NULL: not made yet */
 	int users;
 } data;
 
@@ -20,41 +21,43 @@ static struct order {
 	const struct shards *of; /* shards that it is sorted by */
 } orders[2];
 
-static struct {
-	struct shards *s;
-	int users;
-} shared;
-
-char *data_open(const struct worker *w, struct data *train, struct data *validation,
-		struct data *test)
+char *data_open(struct trainer *r)
 {
+	const struct worker *w = &r->w;
 	const struct dataset *set = w->workload->dataset;
 	char *wrong = NULL;
 	CHECK(data.users == 0 || data.set == set, "two data sets, %s and %s, in one process",
 	      data.set->name, set->name);
-	if (data.users == 0)
+	if (data.users == 0 && has_floats(w->run)) {
 		wrong = set->load(w->run, &data.train, &data.test);
-	if (data.users == 0 && !wrong)
-		wrong = data_cut(w->workload, w->workload_opts, &data.train, &data.test);
-	if (wrong) {
-		set->unload(&data.train, &data.test);
-		return wrong;
-	}
-	if (data.users == 0)
+		if (!wrong)
+			wrong = data_cut(w->workload, w->workload_opts, &data.train, &data.test);
+		if (wrong) {
+			set->unload(&data.train, &data.test);
+			return wrong;
+		}
 		validation_split(w->run, &data.train, &data.validation);
+	} else if (data.users == 0) {
+		data.train = r->plan->train;
+		data.validation = r->plan->validation;
+		data.test = r->plan->test;
+	}
 	data.set = set;
 	data.users++;
-	*train = data.train;
-	*validation = data.validation;
-	*test = data.test;
+	r->train = data.train;
+	r->validation = data.validation;
+	r->test = data.test;
 	return NULL;
 }
 
-void data_close(const struct dataset *set)
+void data_close(const struct run *run)
 {
 	if (--data.users > 0)
 		return;
-	set->unload(&data.train, &data.test);
+	if (has_floats(run))
+		data.set->unload(&data.train, &data.test);
+	shards_free(data.shards);
+	data.shards = NULL;
 	for (int i = 0; i < 2; i++) {
 		free(orders[i].row);
 		orders[i].row = NULL;
@@ -106,15 +109,7 @@ struct shards *data_shards(const struct data *train, const struct run *run, cons
 			   size_t models)
 {
 	struct data_split split = data_split_of(run);
-	if (shared.users++ == 0)
-		shared.s = shards_new(train, &split, run->seed, rows, models);
-	return shared.s;
-}
-
-void data_shards_close(void)
-{
-	if (--shared.users > 0)
-		return;
-	shards_free(shared.s);
-	shared.s = NULL;
+	if (!data.shards)
+		data.shards = shards_new(train, &split, run->seed, rows, models);
+	return data.shards;
 }

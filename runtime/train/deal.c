@@ -159,8 +159,6 @@ void deal_open(struct trainer *r)
 void deal_close(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
-	if (d->shards)
-		data_shards_close();
 	counts_free(d->counter);
 	counts_free(d->pool);
 	free(d->own_rows);

@@ -42,11 +42,7 @@ static void average_buffers(struct trainer *r, bool left)
 {
 	struct worker *w = &r->w;
 	double there = !left;
-	if (*w->run->leave == '\0') {
-		comm_allreduce(w->data_group, w->buffer, MEAN);
-		return;
-	}
-	link_reduce_all(r->all, &there, 1, REDUCE_SUM);
+	link_reduce_all(comm_link(w->data_group), &there, 1, REDUCE_SUM);
 	if (left)
 		vec_fill(w->buffer, 0);
 	comm_allreduce(w->data_group, w->buffer, SUM);
@@ -146,13 +142,13 @@ static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
 	 * is no training loss. With running statistics the training loss decides, unless
 	 * the test loss is not finite: until they have seen data, they make the test loss useless.
 	 */
-	bool running = r->w.buffer != NULL && isfinite(row->test_loss);
+	bool running = r->w.buffer != NULL && isfinite(row->on[ON_TEST].loss);
 	bool by_test =
-		row->epoch == 0 || (!running && row->running_loss <= EXPLODED * r->first_loss);
-	double loss = by_test ? row->test_loss : row->running_loss;
+		row->epoch == 0 || (!running && row->running.loss <= EXPLODED * r->first_loss);
+	double loss = by_test ? row->on[ON_TEST].loss : row->running.loss;
 	const char *which = by_test ? "test" : "training";
 	if (row->epoch == 0)
-		r->first_loss = running ? log((double)r->train.classes) : row->test_loss;
+		r->first_loss = running ? log((double)r->train.classes) : row->on[ON_TEST].loss;
 	if (!isfinite(loss))
 		snprintf(r->reason, sizeof r->reason,
 			 "epoch %d: the %s loss is %s; a smaller --lr may help", (int)row->epoch,
@@ -206,11 +202,9 @@ static double consensus_distance(struct trainer *r, const struct epoch_record *r
 /* barrier: the epoch ended with one, and the models have not changed since. */
 static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool barrier)
 {
-	double consensus = barrier ? consensus_distance(r, record) : NAN;
-	struct judged e[EVALUATED];
-	evaluate_model(r, &record->model, e);
-	struct epoch_row row = {
-		.epoch = record->model.epoch, .consensus = consensus, EVALUATION(e)};
+	struct epoch_row row = {.epoch = record->model.epoch,
+				.consensus = barrier ? consensus_distance(r, record) : NAN};
+	evaluate_model(r, &record->model, row.on);
 	gather_epoch(r, record, &row);
 	r->elapsed += row.split.seconds;
 	if (r->w.rank == 0)
@@ -227,12 +221,10 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool 
 /* began: when its epoch began, since the segment's start. */
 static void evaluate_point(struct trainer *r, const struct snapshot *s, nsec began)
 {
-	struct judged e[EVALUATED];
-	evaluate_model(r, s, e);
 	struct point_row row = {.step = s->step,
 				.epochs = (double)s->step / (double)r->w.steps,
-				.seconds = r->elapsed + 1e-9 * (double)(s->end - began),
-				EVALUATION(e)};
+				.seconds = r->elapsed + 1e-9 * (double)(s->end - began)};
+	evaluate_model(r, s, row.on);
 	TO_SINK(r, true, point, &row);
 }
 
@@ -256,21 +248,4 @@ void trainer_evaluate(struct trainer *r, struct epoch_record *record, int64_t n)
 	r->points = 0;
 	gather_events(r);
 	stats_reset(&r->stats); /* what evaluation communicated does not count */
-}
-
-void model_hash(struct trainer *r, char hex[17])
-{
-	struct worker *w = &r->w;
-	size_t n = vec_len(w->param);
-	*hex = '\0';
-	if (!vec_has_data(w->param))
-		return;
-	model_place(r, NULL);
-	if (w->rank == 0) {
-		float *x AUTOFREE = must(malloc((n + 1) * sizeof *x));
-		vec_get(w->param, x);
-		snprintf(hex, 17, "%016llx",
-			 (unsigned long long)hash_of(HASH_START, x, n * sizeof *x));
-	}
-	model_take_back(r, NULL);
 }

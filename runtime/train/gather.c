@@ -60,17 +60,6 @@ void gather_tallies(struct trainer *r, const struct tally *t, int n, struct judg
 	}
 }
 
-/* The trainers' histograms, summed on every rank. */
-static void sum_staleness(struct trainer *r, int64_t bins[STALENESS_BINS])
-{
-	double sum[STALENESS_BINS];
-	for (int i = 0; i < STALENESS_BINS; i++)
-		sum[i] = (double)bins[i];
-	link_reduce_all(r->all, sum, STALENESS_BINS, REDUCE_SUM);
-	for (int i = 0; i < STALENESS_BINS; i++)
-		bins[i] = (int64_t)sum[i];
-}
-
 /* Adds the values of all trainers, on rank 0, by rank: equal runs then have equal means. */
 static void gather_values(struct trainer *r, struct epoch_values *own)
 {
@@ -89,7 +78,6 @@ static void gather_values(struct trainer *r, struct epoch_values *own)
 void gather_epoch(struct trainer *r, struct epoch_record *record, struct epoch_row *row)
 {
 	struct split_row *own = &record->split;
-	struct judged running;
 	double n = r->w.trainers,
 	       waited = 1e-9 * (double)stats_waited(&r->stats, record->first_joint_op,
 						    record->last_meeting);
@@ -101,6 +89,8 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, struct epoch_r
 #undef OWN
 			.reports = record->values.n,
 	};
+	for (int i = 0; i < STALENESS_BINS; i++)
+		sum.staleness[i] = (double)record->staleness[i];
 	link_reduce_all(r->all, &sum, sizeof sum / sizeof(double), REDUCE_SUM);
 	row->split = (struct split_row){
 #define MEAN_OF(name)  .name = sum.name / n,
@@ -113,11 +103,9 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, struct epoch_r
 #define SCALED(name) row->split.name *= scale;
 	SPLIT_TIMES(SCALED)
 #undef SCALED
-	gather_tallies(r, &record->running, 1, &running);
-	row->running_loss = running.loss;
-	row->running_accuracy = running.accuracy;
-	if (row->split.pushes)
-		sum_staleness(r, record->staleness);
+	gather_tallies(r, &record->running, 1, &row->running);
+	for (int i = 0; i < STALENESS_BINS; i++)
+		record->staleness[i] = (int64_t)sum.staleness[i];
 	if (sum.reports > 0)
 		gather_values(r, &record->values);
 	link_gather(r->all, 0, own, r->ranks, sizeof *own);

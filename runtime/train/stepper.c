@@ -18,10 +18,9 @@ struct stepper {
 /* Reads one option of "NAME:option=value:...". */
 static char *read_option(const char *said, const struct optimizer *o, void *opts, char *word)
 {
-	char *value = strchr(word, '=');
+	char *value = word;
 	const char *name = o->plugin.name;
-	if (value)
-		*value++ = '\0';
+	strsep(&value, "=");
 	const struct option *option = option_find(o->plugin.options, word);
 	char *wrong AUTOFREE =
 		!option ? option_unknown(name, word, o->plugin.options, "mvbench ")
@@ -33,8 +32,7 @@ static char *read_option(const char *said, const struct optimizer *o, void *opts
 /* Reads "NAME:option=value:...". The text is stored behind the options in *opts. */
 static char *read_words(const char *said, const char *how, const struct optimizer **o, void **opts)
 {
-	size_t n = strcspn(how, ":");
-	char *name AUTOFREE = must(strndup(how, n));
+	char *name AUTOFREE = must(strndup(how, strcspn(how, ":")));
 	*opts = NULL;
 	*o = plugin_find(PART_OPTIMIZER, name);
 	if (!*o) {
@@ -45,12 +43,10 @@ static char *read_words(const char *said, const char *how, const struct optimize
 	size_t size = (*o)->plugin.opts_size;
 	*opts = must(calloc(1, size + strlen(how) + 1));
 	option_default((*o)->plugin.options, *opts);
-	char *word = strcpy((char *)*opts + size, how) + n;
-	for (char *next = *word ? word + 1 : NULL; (word = next);) {
-		if ((next = strchr(word, ':')))
-			*next++ = '\0';
-		TRY(read_option(said, *o, *opts, word));
-	}
+	char *rest = strcpy((char *)*opts + size, how);
+	strsep(&rest, ":"); /* the name */
+	while (rest)
+		TRY(read_option(said, *o, *opts, strsep(&rest, ":")));
 	return NULL;
 }
 

@@ -14,28 +14,21 @@
 
 /* ---- Ending early -------------------------------------------------------- */
 
-/* end_with_user_error gets only a message; from these it ends all ranks in good order. If all
- * workers share this process, the first that ends it ends all. */
-static struct {
-	struct link
-		*everyone; /* workers and servers; NULL without servers, or when they have ended */
-	int workers;
-	struct status_page *page; /* on rank 0; otherwise NULL */
-	bool launched;            /* mvbench watches: the status page has the exit status */
-	bool silent;              /* rank 0 prints the message for all */
-} ending;
+/* end_with_user_error gets only a message; from this it ends all ranks in good order. If all
+ * workers share this process, it has the fields that are the same for all. */
+static const struct trainer *ending;
 
 static void end_with_user_error(const char *text)
 {
-	if (ending.page)
-		status_end(ending.page, EXIT_USER, text);
-	else if (!ending.silent)
+	if (ending->page)
+		status_end(ending->page, EXIT_USER, text);
+	else if (ending->w.rank == 0) /* it prints the message for all */
 		fprintf(stderr, "mvbench: %s\n", text);
-	if (ending.everyone && !world_is_virtual)
-		servers_dismiss(ending.everyone, ending.workers);
+	if (ending->serves)
+		servers_dismiss(ending->everyone, ending->w.trainers);
 	if (!world_is_virtual)
 		platform_stop();
-	world_exit(ending.launched ? EXIT_OK : EXIT_USER);
+	world_exit(ending->launched ? EXIT_OK : EXIT_USER);
 }
 
 void trainers_agree(struct trainer *r, char *mine)
@@ -183,11 +176,7 @@ static void set_up(struct trainer *r)
 	if (r->page)
 		r->page->state = STATUS_LOADING;
 	open_device(r);
-	r->train = r->plan->train;
-	r->validation = r->plan->validation;
-	r->test = r->plan->test;
-	if (has_floats(run))
-		trainers_agree(r, data_open(w, &r->train, &r->validation, &r->test));
+	trainers_agree(r, data_open(r));
 	const struct data *const data[] = {&r->train, &r->validation, &r->test};
 	if (r->cluster.hosts > 1)
 		trainers_agree(r, cluster_check_data(r->all, data, 3));
@@ -224,7 +213,7 @@ static void tear_down(struct trainer *r)
 	promises_close(r);
 	deal_close(r);
 	tables_close(w->tables);
-	ending.everyone = NULL;
+	r->serves = false;
 	for (int64_t i = 0; i < r->records_max; i++)
 		snapshot_free(&r->record[i].model);
 	for (int64_t i = 0; i < r->points_max; i++)
@@ -235,8 +224,7 @@ static void tear_down(struct trainer *r)
 	vec_free(r->buffer);
 	vec_free(r->statistics);
 	model_close(w);
-	if (has_floats(w->run))
-		data_close(w->workload->dataset);
+	data_close(w->run);
 	comm_free(w->model_group);
 	comm_free(w->data_group);
 	comm_free(w->all); /* before the device: they may hold its memory */
@@ -355,13 +343,18 @@ static void close_sink(struct trainer *r)
 	static const char *const name[] = {
 		[EXIT_OK] = "done", [EXIT_FAILED] = "failed", [EXIT_DIVERGED] = "diverged"};
 	const struct sink *sink = r->sink;
-	if (sink->model) {
-		model_place(r, NULL);
-		sink->model(sink->self, &r->w, r->step_s, r->steps_kept);
-		model_take_back(r, NULL);
-	}
+	const struct vec *param = r->w.param;
 	struct closing closing = {.cost = world_cost()};
-	model_hash(r, closing.model_hash);
+	model_place(r, NULL);
+	if (r->w.rank == 0 && vec_has_data(param)) {
+		float *x AUTOFREE = must(malloc((vec_len(param) + 1) * sizeof *x));
+		vec_get(param, x);
+		snprintf(closing.model_hash, sizeof closing.model_hash, "%016llx",
+			 (unsigned long long)hash_of(HASH_START, x, vec_len(param) * sizeof *x));
+	}
+	if (sink->model)
+		sink->model(sink->self, &r->w, r->step_s, r->steps_kept);
+	model_take_back(r, NULL);
 	TO_SINK(r, true, end, name[r->status], r->status ? r->reason : NULL, &closing);
 	if (r->page) {
 		r->page->simulated = world_is_virtual;
@@ -416,25 +409,21 @@ static int worker_main(void *given)
 	platform_start(&r->w);
 	pulse_phase(PHASE_LOADS);
 	world_off_clock(true);
-	if (r->w.rank != 0) {
+	if (r->w.rank != 0)
 		r->page = NULL;
-		if (!world_is_virtual) {
-			ending.page = NULL;
-			ending.silent = true;
-		}
-	}
-	ending.workers = r->w.trainers;
+	if (!world_is_virtual)
+		ending = r;
 	r->everyone = run->servers > 0 ? link_world(r->w.size) : NULL;
 	r->w.all = comm_world_trainers(&r->w, r->config->harness.transport);
 	r->all = comm_link(r->w.all);
 	find_cluster(r);
-	if (!ending.launched && !world_is_virtual)
+	if (!r->launched && !world_is_virtual)
 		r->lookout = lookout_open(r->everyone ? r->everyone : r->all, r->w.trainers, false);
-	ending.everyone = r->everyone;
+	r->serves = r->everyone != NULL;
 	if (run->trace)
 		r->trace = trace_new(r->everyone ? r->everyone : r->all, r->w.rank, r->w.size,
 				     events_expected(r));
-	if (r->tried)
+	if (!r->sink)
 		trainers_agree(r, r->w.rank < r->w.trainers ? plan_tables(c, link_one_node(r->all))
 							    : NULL);
 	else if (r->w.rank >= r->w.trainers)
@@ -451,23 +440,23 @@ static int worker_main(void *given)
 
 static int start(const struct trainer *given)
 {
-	ending.launched = given->page != NULL;
-	ending.page = given->page;
-	ending.silent = false;
-	ending.everyone = NULL;
+	ending = given;
 	user_error_handler(end_with_user_error);
-	if (!ending.launched && !world_is_virtual)
+	if (!given->launched && !world_is_virtual)
 		lookout_limits(given->config->harness.stall_timeout, "--stall-timeout");
-	return world_run(given->config, given->plan, worker_main, (void *)(uintptr_t)given);
+	int status = world_run(given->config, given->plan, worker_main, (void *)(uintptr_t)given);
+	user_error_handler(NULL); /* the trainer is freed */
+	return status;
 }
 
 int train(const struct config *c, const struct plan *plan, const struct sink *sink,
 	  struct status_page *page)
 {
-	return start(&(struct trainer){.config = c, .plan = plan, .sink = sink, .page = page});
+	return start(&(struct trainer){
+		.config = c, .plan = plan, .sink = sink, .page = page, .launched = page != NULL});
 }
 
 int train_try(const struct config *c, const struct plan *plan)
 {
-	return start(&(struct trainer){.config = c, .plan = plan, .tried = true});
+	return start(&(struct trainer){.config = c, .plan = plan});
 }

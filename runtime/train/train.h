@@ -107,11 +107,6 @@ struct sink {
 	char *(*end)(void *self, const char *status, const char *reason, const struct closing *c);
 };
 
-/* The data set, common to all workers of a process (data.c). The first caller loads it, the last
- * one frees it. NULL or the load's message. */
-char *data_open(const struct worker *w, struct data *train, struct data *validation,
-		struct data *test);
-void data_close(const struct dataset *set);
 /* Rows of a data set. */
 struct rows {
 	int32_t *index; /* [n], heap */
@@ -127,7 +122,6 @@ const int32_t *data_order(size_t n, int64_t seed, int64_t epoch, struct shards *
 /* The shards of this run, made by the first caller: rows[m] rows for model m of `models`. */
 struct shards *data_shards(const struct data *train, const struct run *run, const size_t *rows,
 			   size_t models);
-void data_shards_close(void);
 
 /* ---- shards.c: rows that a model keeps for the whole run ---- */
 

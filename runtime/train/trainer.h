@@ -59,9 +59,9 @@ struct trainer {
 	struct data train, validation, test;
 	const struct config *config;
 	const struct plan *plan;
-	const struct sink *sink;
+	const struct sink *sink; /* NULL: ends before it trains (train_try) */
 	struct status_page *page;
-	bool tried;                     /* ends before it trains: see train_try */
+	bool launched;                  /* mvbench watches: the status page has the exit status */
 	struct lookout *lookout;        /* NULL: mvbench's watcher watches */
 	const struct recording *replay; /* the order of operations to repeat; NULL = none */
 
@@ -95,6 +95,7 @@ struct trainer {
 
 	struct link *all;      /* the link of w.all: the trainers */
 	struct link *everyone; /* workers and servers; NULL without servers */
+	bool serves;           /* servers wait for operations, or do so soon */
 	struct trace *trace;   /* NULL without --trace */
 	struct cluster cluster;
 
@@ -119,6 +120,13 @@ struct trainer {
 /* If any rank has a message, all ranks end the run with that of the lowest such rank. Frees mine.
  */
 void trainers_agree(struct trainer *r, char *mine);
+
+/* ---- data.c ---- */
+
+/* The data set, common to all workers of a process: the first one loads it, the last one frees it,
+ * with the shards. Simulations of time alone have the plan's shapes. NULL or the load's message. */
+char *data_open(struct trainer *r);
+void data_close(const struct run *run);
 
 /* ---- deal.c: puts mini-batches into w->index and w->rows ---- */
 
@@ -181,7 +189,6 @@ bool epoch_has_all_durations(const struct trainer *r); /* has it enough duration
  * model_take_back. s: as they were in this snapshot; NULL = now. */
 void model_place(struct trainer *r, const struct snapshot *s);
 void model_take_back(struct trainer *r, const struct snapshot *s);
-void model_hash(struct trainer *r, char hex[17]);
 /* Evaluates the models of the ends of these n epochs, and gives their rows to the sink. */
 void trainer_evaluate(struct trainer *r, struct epoch_record *record, int64_t n);
 /* Rank 0 broadcasts r->status; a message of its sink (or NULL) makes the run fail. */
@@ -218,19 +225,8 @@ struct epoch_sum {
 	SPLIT_COUNTS(FIGURE)
 #undef FIGURE
 	double reports; /* number of reported names, over all workers */
+	double staleness[STALENESS_BINS];
 };
-
-/* The means of a tally over its rows; NaN = not known. */
-struct judged {
-	double loss, accuracy;
-};
-/* An evaluation of a model, and its fields in an epoch's or a point's row. */
-enum { ON_TRAIN, ON_VALIDATION, ON_TEST, EVALUATED };
-#define EVALUATION(e) \
-	.train_loss = (e)[ON_TRAIN].loss, .train_accuracy = (e)[ON_TRAIN].accuracy, \
-	.validation_loss = (e)[ON_VALIDATION].loss, \
-	.validation_accuracy = (e)[ON_VALIDATION].accuracy, .test_loss = (e)[ON_TEST].loss, \
-	.test_accuracy = (e)[ON_TEST].accuracy
 
 /* Finds when the epochs of these records and the points ended, and whose snapshots count. */
 void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n);

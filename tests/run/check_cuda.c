@@ -602,9 +602,9 @@ TEST(trying_algorithms_is_progress)
 static pid_t hanging;
 static char *ended_because;
 
-static pid_t process_of_hanging(const void *self, int rank, bool *far)
+static pid_t process_of_hanging(const void *self, int rank)
 {
-	(void)self, (void)rank, (void)far;
+	(void)self, (void)rank;
 	return hanging;
 }
 

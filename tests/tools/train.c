@@ -394,7 +394,7 @@ static char *sink_epoch(void *self, const struct epoch_row *r, const struct spli
 	printf("epoch %d bytes %lld formula %.17g train %.9g test %.9g staleness %lld/%lld most "
 	       "%lld\n",
 	       (int)r->epoch, (long long)r->split.bytes_sent, r->epoch ? seen_by[0].formula * n : 0,
-	       r->running_loss, r->test_loss, (long long)r->split.staleness_sum,
+	       r->running.loss, r->on[ON_TEST].loss, (long long)r->split.staleness_sum,
 	       (long long)r->split.pushes, (long long)r->split.staleness_max);
 	printf("computed %.9g\ncommunicated %.9g\n", r->split.compute_s,
 	       r->split.comm_s + r->split.wait_s);

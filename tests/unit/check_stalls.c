@@ -18,14 +18,12 @@ enum { RANKS = 3, TIMEOUT_S = 60 };
 static const nsec second = 1000000000;
 static struct pulse pulse[RANKS];
 static pid_t pid[RANKS];
-static bool is_far[RANKS];
 static char *ended; /* the reason; NULL: the run goes on */
 static struct stall t;
 
-static pid_t process_of(const void *self, int rank, bool *far)
+static pid_t process_of(const void *self, int rank)
 {
 	(void)self;
-	*far = is_far[rank];
 	return pid[rank];
 }
 
@@ -106,8 +104,7 @@ static void set_up(void)
 			   .end = end_run};
 	stall_open(&t);
 	for (int i = 0; i < RANKS; i++) {
-		pid[i] = PROCESS_UNKNOWN;
-		is_far[i] = true;
+		pid[i] = PROCESS_FAR;
 		computes(i);
 	}
 	stall_poll(&t, false);
@@ -300,7 +297,6 @@ TEST(worker_that_loads_without_cpu_is_reported, 2)
 TEST(sleeping_process_that_loads_is_reported)
 {
 	pid[1] = sleeper();
-	is_far[1] = false;
 	set(1, PHASE_LOADS, "", 0);
 	others_go_on(1, 0);
 	ck_stall("worker 1 loads without progress");
@@ -310,12 +306,11 @@ TEST(sleeping_process_that_loads_is_reported)
 TEST(stopped_process_is_reported, 2)
 {
 	pid[1] = sleeper();
-	is_far[1] = false;
 	t.timeout_s = _i ? 2 : TIMEOUT_S;
 	waits(1);
 	others_go_on(1, 0);
 	kill(pid[1], SIGSTOP);
-	while (!process_is_stopped(pid[1]))
+	while (!process_is_stopped(pid[1], NULL))
 		usleep(1000);
 	others_go_on(1, 1.5);
 	ck_named(-1);
@@ -325,14 +320,14 @@ TEST(stopped_process_is_reported, 2)
 	if (_i)
 		ck_ended("worker 1 is stopped (allreduce), for 4 s (limit=2)");
 	kill(pid[1], SIGCONT);
-	while (process_is_stopped(pid[1]))
+	while (process_is_stopped(pid[1], NULL))
 		usleep(1000);
 	waits(1);
 	others_go_on(1, 1);
 	ck_named(-1);
 	/* the first stop does not count in the second */
 	kill(pid[1], SIGSTOP);
-	while (!process_is_stopped(pid[1]))
+	while (!process_is_stopped(pid[1], NULL))
 		usleep(1000);
 	others_go_on(1, 1.5);
 	ck_named(-1);
@@ -344,7 +339,7 @@ TEST(stopped_launcher_is_reported)
 	others_go_on(-1, 1);
 	ck_assert_ptr_null(t.seen[RANKS].named);
 	kill(t.launcher, SIGSTOP);
-	while (!process_is_stopped(t.launcher))
+	while (!process_is_stopped(t.launcher, NULL))
 		usleep(1000);
 	others_go_on(-1, 1);
 	others_go_on(-1, 9);

@@ -172,14 +172,10 @@ static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 			  .run_delay_s = 0.25,
 			  .preemptions = 7,
 			  .bytes_sent = 1000 * epoch},
-		.running_loss = NAN,
-		.running_accuracy = NAN,
-		.train_loss = NAN,
-		.train_accuracy = NAN,
-		.validation_loss = NAN,
-		.validation_accuracy = NAN,
-		.test_loss = 0.5,
-		.test_accuracy = accuracy,
+		.running = {NAN, NAN},
+		.on = {[ON_TRAIN] = {NAN, NAN},
+		       [ON_VALIDATION] = {NAN, NAN},
+		       [ON_TEST] = {0.5, accuracy}},
 		.consensus = epoch ? NAN : 0.5,
 	};
 }
@@ -206,7 +202,7 @@ TEST(run_is_stored)
 	row.split.staleness_sum = 10;
 	row.split.staleness_max = 7;
 	row.split.dropped = 1;
-	row.test_loss = INFINITY;
+	row.on[ON_TEST].loss = INFINITY;
 	ck_fine(sink.epoch(sink.self, &row, ranks, 2, histogram, NULL));
 	ck_rows("SELECT count(*) FROM epoch", "2"); /* other readers see each epoch at once */
 	ck_fine(sink.end(sink.self, "done", NULL, &closing));

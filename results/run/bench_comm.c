@@ -206,13 +206,14 @@ static bool add_ways(struct ways *all, struct comm *c, const char *reduced, cons
 	for (size_t i = 0; i < OPERATIONS; i++) {
 		const struct operation *op = &operations[i];
 		const char *by = t ? t->placement->name : op->reduces ? reduced : messages;
+		bool first = all->n == before;
 		if (op->table == (t != NULL) && !is_known(all, op, by))
 			APPEND(all->way, all->n,
 			       (struct way){.op = op,
 					    .transport = by,
 					    .comm = c,
 					    .tables = t,
-					    .owner = owner && all->n == before});
+					    .owner = owner && first});
 	}
 	return all->n > before;
 }

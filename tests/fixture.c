@@ -582,13 +582,14 @@ int command_output(const char *command, char *out, size_t room)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
+char output[1 << 16];
+
 void expect_command(int want, const char *command, const char *says)
 {
-	char out[1 << 15];
-	int status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == want && strstr(out, says),
-		      "%s: status %d, wanted %d and \"%s\":\n%.3000s", command, status, want, says,
-		      out);
+	int status = command_output(command, output, sizeof output);
+	ck_assert_msg(status == want && strstr(output, says),
+		      "%s: status %d, wanted %d and \"%s\":\n%s", command, status, want, says,
+		      output);
 }
 
 int run_mvbench(const char *environment, const char *words, char *out, size_t room)

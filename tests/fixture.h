@@ -127,7 +127,9 @@ void expect_said(const char *file, const char *text, bool there);
 
 /* Runs a shell command; out gets its output, cut to fit. Returns its exit status, or 128. */
 int command_output(const char *command, char *out, size_t room);
-/* The shell command must end with this status and print these words. */
+/* The shell command must end with this status and print these words. What it prints is then in
+ * `output`. */
+extern char output[1 << 16];
 void expect_command(int want, const char *command, const char *says);
 /* Runs ./mvbench run with these words and environment, on the folder's data. It adds to the
  * folder's database. */

@@ -79,7 +79,7 @@ static void run_program(const char *launcher, const char *program, int workers, 
 			const char *const *words, struct result *r)
 {
 	static int serial_number;
-	static char output[RUNS_MOST * sizeof r->output];
+	static char printed[RUNS_MOST * sizeof r->output];
 	char *model AUTOFREE = sentence("%s/model-%d-%d", folder, (int)getpid(), serial_number++);
 	char *command = sentence("%s ./tests/%s %s", launcher, program, model);
 	ck_assert_uint_le(n, RUNS_MOST);
@@ -90,8 +90,8 @@ static void run_program(const char *launcher, const char *program, int workers, 
 		command = longer;
 	}
 	char *both AUTOFREE = sentence("%s 2>&1", command);
-	int status = command_output(both, output, sizeof output);
-	const char *text = output;
+	int status = command_output(both, printed, sizeof printed);
+	const char *text = printed;
 	for (size_t i = 0; i < n; i++) {
 		char *path AUTOFREE = i ? sentence("%s.%zu", model, i) : sentence("%s", model);
 		r[i] = (struct result){.bytes = NAN,

@@ -69,14 +69,10 @@ static void add_two(void)
 	}
 }
 
-static char output[20000];
-
 static void says(int status, const char *words, const char *text)
 {
 	char *command AUTOFREE = sentence("./mvbench %s --db=%s/run.db 2>&1", words, folder);
-	int got = command_output(command, output, sizeof output);
-	ck_assert_msg(got == status && strstr(output, text), "%s: status %d, no \"%s\" in\n%s",
-		      words, got, text, output);
+	expect_command(status, command, text);
 }
 
 static void silent(const char *text)

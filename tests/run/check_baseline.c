@@ -18,20 +18,14 @@
 
 /* ---- The command ---------------------------------------------------------- */
 
-static char out[16384];
-
-/* Runs mvbench check with words, in which DIR is the folder, on the folder's database; what it
- * prints stays in out. */
+/* Runs mvbench check with words, in which DIR is the folder, on the folder's database. */
 static void expect(const char *words, int status, const char *says)
 {
 	char *there AUTOFREE = text_replaced(words, "DIR", folder),
 		    *command AUTOFREE = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench check "
 						 "--db=%s/run.db %s 2>&1",
 						 folder, there);
-	int got = command_output(command, out, sizeof out);
-	ck_assert_msg(got == status && strstr(out, says),
-		      "check %s: status %d, wanted %d and \"%s\":\n%s", words, got, status, says,
-		      out);
+	expect_command(status, command, says);
 }
 
 #define CELL "--workload=softmax --epochs=1 --batch=50 --data-dir=%s "
@@ -54,7 +48,8 @@ static void serial_data(void)
 static void shell(const char *words)
 {
 	char *command AUTOFREE = text_replaced(words, "DIR", folder);
-	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s: %s", command, out);
+	ck_assert_msg(command_output(command, output, sizeof output) == 0, "%s: %s", command,
+		      output);
 }
 
 CASE("command", .limit = 60, .set_up = serial_data, .tear_down = folder_free);
@@ -66,21 +61,21 @@ TEST(baseline_is_saved_and_compared)
 	expect("--against=main", EXIT_USER, "has no baselines yet");
 	expect("--against=\"it's\"", EXIT_USER, "check --save='it'\\''s' makes one");
 	expect("--save=main", EXIT_USER, "one of the cells has fewer than 3 seeds");
-	ck_assert_msg(strstr(out, "for seed in 3; do mvbench run --workload=softmax "
-				  "--strategy=serial --epochs=1 --batch=50"),
-		      "%s", out);
+	ck_assert_msg(strstr(output, "for seed in 3; do mvbench run --workload=softmax "
+				     "--strategy=serial --epochs=1 --batch=50"),
+		      "%s", output);
 	record(3, ""); /* the newest run of a seed counts */
 	expect("--save=main", EXIT_OK, "baseline main: 1 cell, 3 runs\n");
 	expect("--against=main --rerun=never", EXIT_FAILED,
 	       "0 runs compared, 0 made now\nNo run was made since the baseline was saved");
-	ck_assert_msg(!strstr(out, "If the change is intended"), "%s", out);
+	ck_assert_msg(!strstr(output, "If the change is intended"), "%s", output);
 	near(number("SELECT count(*) FROM baseline"), 3, 0);
 	near(number("SELECT min(run_id) FROM baseline"), 3, 0);
 	expect("--save=main", EXIT_USER, "--replace");
 	expect("--save=main --replace", EXIT_OK, "");
 	expect("", EXIT_OK, "main");
 	expect("--against=main", EXIT_OK, "identical");
-	ck_assert_msg(strstr(out, "3 runs compared, 3 made now"), "%s", out);
+	ck_assert_msg(strstr(output, "3 runs compared, 3 made now"), "%s", output);
 	/* an interrupted check resumes: runs that this program has made are not repeated */
 	sql("UPDATE checked SET run_id = NULL WHERE seed = 2; DELETE FROM run WHERE seed = 2 AND "
 	    "id "
@@ -125,18 +120,18 @@ TEST(check_reports_every_verdict)
 	expect("--against=main", EXIT_OK, "0 failed, 1 passed (0 better, 1 identical)");
 	sql("UPDATE baseline SET test_loss = test_loss * (0.97 + 0.001 * seed)");
 	expect("--against=main", EXIT_FAILED, "WORSE");
-	ck_assert_msg(strstr(out, "--replace --save=main"), "%s", out);
+	ck_assert_msg(strstr(output, "--replace --save=main"), "%s", output);
 	expect("--against=main --min-loss=10", EXIT_OK, "ok");
 	/* the loss rose by 2.9 %, or by up to 4.5 %: at this alpha that is uncertain */
 	expect("--against=main --alpha=1e-9", EXIT_OK, "unsure ");
-	ck_assert_msg(strstr(out, "1 passed (0 better, 0 identical, 1 unsure)"), "%s", out);
-	ck_assert_msg(strstr(out, " seeds would decide\n"), "%s", out);
+	ck_assert_msg(strstr(output, "1 passed (0 better, 0 identical, 1 unsure)"), "%s", output);
+	ck_assert_msg(strstr(output, " seeds would decide\n"), "%s", output);
 	expect("--against=main --alpha=1e-9 --unsure=fail", EXIT_FAILED, "UNSURE ");
 	expect("--against=main --alpha=1e-9 --unsure=fail --min-loss=10", EXIT_OK, "ok ");
 	expect("--save=other --unsure=fail", EXIT_USER, "--unsure: valid only with --against");
 	sql("UPDATE baseline SET test_loss = test_loss * 1.1, test_accuracy = NULL");
 	expect("--against=main", EXIT_OK, "better");
-	ck_assert_msg(strstr(out, "use --better=fail"), "%s", out);
+	ck_assert_msg(strstr(output, "use --better=fail"), "%s", output);
 	expect("--against=main --better=fail", EXIT_FAILED, "BETTER");
 	sql("UPDATE run SET status = 'diverged', reason = 'its loss is \"nan\" & <more>' WHERE id "
 	    "= "
@@ -216,7 +211,7 @@ TEST(simulated_times_equal_the_baseline)
 	sql("UPDATE baseline SET made = '2000-01-01T00:00:00Z'");
 	expect("--against=sim --rerun=never", EXIT_FAILED, "No run was made");
 	expect("--against=sim", EXIT_OK, "identical");
-	ck_assert_msg(strstr(out, "1 run compared, 1 made now"), "%s", out);
+	ck_assert_msg(strstr(output, "1 run compared, 1 made now"), "%s", output);
 	/* the untimed part may take another time, which changes the rounding of nanoseconds */
 	sql("UPDATE baseline SET simulated_s = 2 * simulated_s, "
 	    "epoch_seconds = epoch_seconds * (1 + 1e-7)");

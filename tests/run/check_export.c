@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char output[1 << 16];
-
 /* ---- A made database, and commands ------------------------------ */
 
 #define RUN_VALUES(status, strategy, seed) \
@@ -56,10 +54,7 @@ static const char alpha[] =
 static void command(const char *words, int want, const char *says)
 {
 	char *line AUTOFREE = sentence("cd %s && $OLDPWD/mvbench %s 2>&1", folder, words);
-	int status = command_output(line, output, sizeof output);
-	ck_assert_msg(status == want && strstr(output, says),
-		      "%s: status %d, wanted %d and \"%s\":\n%s", words, status, want, says,
-		      output);
+	expect_command(want, line, says);
 }
 
 static void expect_file(const char *name, const char *want)

@@ -18,8 +18,6 @@
 #include <unistd.h>
 #include <utime.h>
 
-static char out[1 << 15];
-
 /* A run in folder/run.db, and the folder as a fixture. */
 static void recorded(void)
 {
@@ -30,9 +28,7 @@ static void recorded(void)
 static void shell(int status, const char *format, const char *says)
 {
 	char *command AUTOFREE = text_replaced(format, "DIR", folder);
-	int got = command_output(command, out, sizeof out);
-	ck_assert_msg(got == status && strstr(out, says), "%s: status %d, not %d: %s", command, got,
-		      status, out);
+	expect_command(status, command, says);
 }
 
 static double runs(void)
@@ -242,7 +238,7 @@ TEST(readers_write_nothing)
 	      "./mvbench table --db=DIR/run.db >DIR/t; ./mvbench export --format=csv "
 	      "--db=DIR/run.db >DIR/t; cd DIR && ls run.db*",
 	      "run.db\n");
-	ck_assert_str_eq(out, "run.db\n");
+	ck_assert_str_eq(output, "run.db\n");
 }
 
 /* A spreadsheet runs no cell as a formula; numbers stay numbers. */
@@ -250,7 +246,7 @@ TEST(exported_cell_is_never_a_formula)
 {
 	sql_in("run.db", "UPDATE run SET label = '=1+cmd|x'");
 	shell(0, "./mvbench export --format=csv --db=DIR/run.db", "'=1+cmd|x");
-	ck_assert_ptr_null(strstr(out, ",=1"));
+	ck_assert_ptr_null(strstr(output, ",=1"));
 	sql_in("run.db", "UPDATE run SET label = '-1.5'");
 	shell(0, "./mvbench export --format=csv --db=DIR/run.db", ",-1.5,");
 	sql_in("run.db", "UPDATE run SET label = 'a' || char(27) || '[31m'");
@@ -301,9 +297,9 @@ TEST(terminal_gets_no_control_characters)
 				 "</dev/null 2>&1; true",
 				 words[i]);
 		shell(0, line, "");
-		ck_assert_msg(!strstr(out, "\x1b[2J") && !strstr(out, "\xc2\x9b") &&
-				      !strchr(out, '\x7f'),
-			      "%s: %s", words[i], out);
+		ck_assert_msg(!strstr(output, "\x1b[2J") && !strstr(output, "\xc2\x9b") &&
+				      !strchr(output, '\x7f'),
+			      "%s: %s", words[i], output);
 	}
 }
 
@@ -487,7 +483,7 @@ TEST(small_shared_memory_is_named)
 		{"1", "--strategy=asgd", "cannot share 8.", EXIT_USER},
 		{"1", "--strategy=asgd --table-home=onesided", "cannot share 4.", EXIT_USER},
 	};
-	if (command_output("unshare -rm true 2>&1", out, sizeof out) != 0) {
+	if (command_output("unshare -rm true 2>&1", output, sizeof output) != 0) {
 		skipped("no namespaces here");
 		return;
 	}
@@ -514,10 +510,10 @@ TEST(busy_machine_is_detected)
 	      "./mvbench run --workload=tanh_mlp --tanh_mlp.hidden=64 --epochs=1 --quiet-wait=1s "
 	      "--db=DIR/busy.db 2>&1; kill $B",
 	      "cores here: waiting until the cores are idle");
-	ck_assert_msg(strstr(out, "other processes still use ") &&
-			      strstr(out, "a worker had only ") &&
-			      strstr(out, " % of its core, because other processes used it"),
-		      "%s", out);
+	ck_assert_msg(strstr(output, "other processes still use ") &&
+			      strstr(output, "a worker had only ") &&
+			      strstr(output, " % of its core, because other processes used it"),
+		      "%s", output);
 	shell(0,
 	      "sqlite3 DIR/busy.db \"SELECT cores_share < 0.9, quiet_epoch_seconds IS NULL, "
 	      "(SELECT count(*) FROM epoch WHERE epoch > 0 AND user_s > 0 AND run_delay_s > 0.1 * "

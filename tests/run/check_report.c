@@ -14,8 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char output[1 << 16];
-
 #define sql(text) sql_in("run.db", text)
 
 /* Runs `mvbench report` with these words. It must end with this status and print these words. */
@@ -24,10 +22,7 @@ static void report(const char *words, int want, const char *says)
 	char *command AUTOFREE =
 		sentence("./mvbench report --db=%s/run.db --out=%s/page.html %s 2>&1", folder,
 			 folder, words);
-	int status = command_output(command, output, sizeof output);
-	ck_assert_msg(status == want && strstr(output, says),
-		      "%s: status %d, wanted %d and \"%s\":\n%s", command, status, want, says,
-		      output);
+	expect_command(want, command, says);
 }
 
 static void expect_page(const char *text, const char *words, bool want)

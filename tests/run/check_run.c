@@ -27,8 +27,6 @@ static char *run_words(const char *words)
 	return sentence("run --data-dir=%s --mlp.hidden=16 %s", folder, words);
 }
 
-static char output[OUTPUT]; /* of the last run */
-
 /* A run on the folder's data and database must end with this status, and print these words. */
 static void expect_run(int want, const char *words, const char *says)
 {
@@ -36,10 +34,7 @@ static void expect_run(int want, const char *words, const char *says)
 		  *command AUTOFREE = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench %s "
 					       "--db=%s/run.db 2>&1",
 					       run, folder);
-	int status = command_output(command, output, sizeof output);
-	ck_assert_msg(status == want && strstr(output, says),
-		      "%s: status %d, wanted %d and \"%s\":\n%s", words, status, want, says,
-		      output);
+	expect_command(want, command, says);
 }
 
 /* One number from the database; -1 if it cannot be read yet. */

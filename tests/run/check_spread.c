@@ -82,11 +82,7 @@ TEST(planted_variances_are_found)
 
 static void spread(const char *how, int want, const char *says)
 {
-	char out[8192], *command AUTOFREE =
-				sentence("./mvbench spread --db=%s/run.db %s 2>&1", folder, how);
-	int status = command_output(command, out, sizeof out);
-	ck_assert_msg(status == want && strstr(out, says),
-		      "%s: status %d, wanted %d and \"%s\":\n%s", command, status, want, says, out);
+	expect_command(want, words("./mvbench spread --db=%s/run.db %s 2>&1", folder, how), says);
 }
 
 #define SIM \

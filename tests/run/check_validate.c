@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static char out[65536]; /* what the last command printed */
-
 /* ---- Made runs ----------------------------------------------------------- */
 
 static sqlite3 *db;
@@ -163,20 +161,13 @@ TEST(missing_values_are_null)
 
 /* ---- The report ---------------------------------------------------------- */
 
-static int report(const char *words)
+static void expect_report(const char *words, int want, const char *says)
 {
 	char *command AUTOFREE =
 		sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench validate --only=report "
 			 "--db=%s/run.db %s 2>&1",
 			 folder, words);
-	return command_output(command, out, sizeof out);
-}
-
-static void expect_report(const char *words, int want, const char *says)
-{
-	int status = report(words);
-	ck_assert_msg(status == want && strstr(out, says),
-		      "%s: status %d, wanted %d and \"%s\":\n%s", words, status, want, says, out);
+	expect_command(want, command, says);
 }
 
 /* Ten cells with errors of 1, 2, ..., 10 %; every other cell is too fast. */
@@ -192,12 +183,11 @@ static void add_ten(void)
 TEST(percentiles_are_of_absolute_errors)
 {
 	add_ten();
-	int status = report("--format=json --threshold-median=6 --threshold-p90=10");
-	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
+	expect_report("--format=json --threshold-median=6 --threshold-p90=10", EXIT_OK, "");
 	double median, p90, worst;
 	char *line = strstr(
-		out, "{\"measure\": \"epoch_seconds\", \"ranks\": \"several\", \"cells\": 10, ");
-	ck_assert_msg(line, "%s", out);
+		output, "{\"measure\": \"epoch_seconds\", \"ranks\": \"several\", \"cells\": 10, ");
+	ck_assert_msg(line, "%s", output);
 	ck_assert_int_eq(sscanf(strstr(line, "\"median\""),
 				"\"median\": %lf, \"p90\": %lf, \"worst\": %lf", &median, &p90,
 				&worst),
@@ -207,24 +197,23 @@ TEST(percentiles_are_of_absolute_errors)
 	ck_assert_double_eq_tol(worst, 0.10, 1e-12);
 	ck_assert_ptr_nonnull(strstr(line, "\"worst_cell\": \"mlp asgd 2w X=10\"}"));
 	ck_assert_ptr_nonnull(strstr(
-		out, "{\"measure\": \"test_loss\", \"ranks\": \"several\", \"cells\": 10, "));
-	ck_assert_ptr_nonnull(strstr(out, "{\"cell\": \"mlp asgd 2w X=4\", "));
+		output, "{\"measure\": \"test_loss\", \"ranks\": \"several\", \"cells\": 10, "));
+	ck_assert_ptr_nonnull(strstr(output, "{\"cell\": \"mlp asgd 2w X=4\", "));
 
-	status = report("");
-	ck_assert_int_eq(status, EXIT_FAILED);
-	ck_assert_msg(strstr(out, "mlp asgd 2w X=4   1       1         -   0.96     -4.0  "), "%s",
-		      out);
+	expect_report("", EXIT_FAILED, "");
+	ck_assert_msg(strstr(output, "mlp asgd 2w X=4   1       1         -   0.96     -4.0  "),
+		      "%s", output);
 	ck_assert_msg(
-		strstr(out,
+		strstr(output,
 		       "epoch time [%]                several     10    5.50             9.00  "
 		       "10.00  mlp asgd 2w X=10\n"),
-		"%s", out);
+		"%s", output);
 	char *words AUTOFREE = sentence("--format=csv --threshold-median=6 --out=%s/cells.csv",
 					folder),
 		    *lines AUTOFREE = sentence("wc -l <%s/cells.csv", folder);
 	expect_report(words, EXIT_OK, "error of ");
-	command_output(lines, out, sizeof out);
-	ck_assert_str_eq(out, "11\n");
+	command_output(lines, output, sizeof output);
+	ck_assert_str_eq(output, "11\n");
 }
 
 static const struct {
@@ -243,11 +232,8 @@ static const struct {
 TEST(thresholds_decide_the_status, COUNT(judged))
 {
 	add_ten();
-	int status = report(judged[_i].thresholds);
-	ck_assert_msg(status == judged[_i].status, "%s: status %d: %s", judged[_i].thresholds,
-		      status, out);
-	ck_assert_msg(strstr(out, judged[_i].says), "%s: %s", judged[_i].thresholds, out);
-	ck_assert_msg(!strstr(out, judged[_i].not ), "%s: %s", judged[_i].thresholds, out);
+	expect_report(judged[_i].thresholds, judged[_i].status, judged[_i].says);
+	ck_assert_msg(!strstr(output, judged[_i].not ), "%s: %s", judged[_i].thresholds, output);
 }
 
 TEST(oversubscribed_cells_are_listed_apart)
@@ -256,22 +242,23 @@ TEST(oversubscribed_cells_are_listed_apart)
 	add(true, (struct made){"asgd", 2, 1, 1.01, 0.5});
 	add(false, (struct made){"asgd", 4, 1, 1, 0.5});
 	add(true, (struct made){"asgd", 4, 1, 3, 0.5});
-	ck_assert_int_eq(report(""), EXIT_FAILED);
+	expect_report("", EXIT_FAILED, "");
 	sql("UPDATE run SET oversubscribed = 1 WHERE workers = 4 AND platform = 'mpi'");
-	ck_assert_int_eq(report(""), EXIT_OK);
-	const char *apart = strstr(out, "\nOversubscribed: "), *four = strstr(out, "mlp asgd 4w ");
-	const char *summary = strstr(out, "\nerror of ");
-	ck_assert_msg(apart && four && summary && apart < four && four < summary, "%s", out);
-	ck_assert_msg(strstr(out, "mlp asgd 2w ") < apart, "%s", out);
-	ck_assert_msg(!strstr(apart, "mlp asgd 2w  1 "), "%s", out);
+	expect_report("", EXIT_OK, "");
+	const char *apart = strstr(output, "\nOversubscribed: "),
+		   *four = strstr(output, "mlp asgd 4w ");
+	const char *summary = strstr(output, "\nerror of ");
+	ck_assert_msg(apart && four && summary && apart < four && four < summary, "%s", output);
+	ck_assert_msg(strstr(output, "mlp asgd 2w ") < apart, "%s", output);
+	ck_assert_msg(!strstr(apart, "mlp asgd 2w  1 "), "%s", output);
 	ck_assert_msg(strstr(summary, "epoch time [%]                several      1    1.00 "),
-		      "%s", out);
+		      "%s", output);
 	expect_report("--format=csv", EXIT_OK, "mlp asgd 4w,mlp,asgd,4,0,1,32,1,1,1,");
 
 	sql("UPDATE run SET oversubscribed = 1 WHERE platform = 'mpi'");
-	ck_assert_int_eq(report(""), EXIT_OK);
-	ck_assert_ptr_nonnull(strstr(out, "every cell is oversubscribed: no threshold applies"));
-	ck_assert_ptr_null(strstr(out, "error of"));
+	expect_report("", EXIT_OK, "");
+	ck_assert_ptr_nonnull(strstr(output, "every cell is oversubscribed: no threshold applies"));
+	ck_assert_ptr_null(strstr(output, "error of"));
 }
 
 /* A real run is 20 % off the median: its cell can be neither right nor wrong. */
@@ -284,9 +271,9 @@ TEST(noisy_cells_are_marked_and_excluded)
 		add(true, (struct made){"asgd", 2, x, x == 1 ? 1.5 : 1.01, 0.5});
 	}
 	expect_report("", EXIT_OK, "noisy\n");
-	ck_assert_msg(strstr(out, "1 of 3 cells are excluded"), "%s", out);
-	ck_assert_msg(strstr(out, "epoch time [%]                several      2    1.00 "), "%s",
-		      out);
+	ck_assert_msg(strstr(output, "1 of 3 cells are excluded"), "%s", output);
+	ck_assert_msg(strstr(output, "epoch time [%]                several      2    1.00 "), "%s",
+		      output);
 	expect_report("--threshold-p90=20.1", EXIT_FAILED,
 		      "several      3    1.00            50.00");
 	/* most cells: no error is reported */
@@ -314,9 +301,9 @@ TEST(busy_cells_are_marked_and_excluded)
 			    SET_OF_REAL("run_delay_s = 0.04",
 					"AND sync_every = 3") "UPDATE run SET status = status");
 	expect_report("", EXIT_OK, "busy\n");
-	ck_assert_msg(strstr(out, "2 of 5 cells are excluded"), "%s", out);
-	ck_assert_msg(strstr(out, "epoch time [%]                several      3    1.00 "), "%s",
-		      out);
+	ck_assert_msg(strstr(output, "2 of 5 cells are excluded"), "%s", output);
+	ck_assert_msg(strstr(output, "epoch time [%]                several      3    1.00 "), "%s",
+		      output);
 	expect_report("--threshold-p90=17 --threshold-median=100", EXIT_FAILED, "several      5 ");
 }
 
@@ -335,8 +322,8 @@ TEST(drifting_machine_makes_cells_noisy)
 	    "(2, 'step', 31, 0.001), (2, 'step', 95, 0.0012)");
 	sql("UPDATE run SET calibration_id = iif(sync_every = 1, 1, 2) WHERE platform = 'sim'");
 	expect_report("", EXIT_OK, "1 of 3 cells are excluded");
-	ck_assert_int_eq(report("--threshold-p90=13.1"), EXIT_FAILED);
-	ck_assert_msg(!strstr(out, "noisy"), "%s", out);
+	expect_report("--threshold-p90=13.1", EXIT_FAILED, "");
+	ck_assert_msg(!strstr(output, "noisy"), "%s", output);
 }
 
 /* Correct cells of one rank do not hide wrong cells of several. */
@@ -349,8 +336,8 @@ TEST(cells_of_one_worker_are_compared_apart)
 	add(false, (struct made){"asgd", 2, 1, 1, 0.5});
 	add(true, (struct made){"asgd", 2, 1, 1.06, 0.5});
 	expect_report("", EXIT_FAILED, "the median error of epoch times, 6.00 %, is above");
-	ck_assert_msg(strstr(out, "epoch time [%]                one         20    0.00 "), "%s",
-		      out);
+	ck_assert_msg(strstr(output, "epoch time [%]                one         20    0.00 "), "%s",
+		      output);
 }
 
 /* ---- Randomly drawn cells ------------------------------------------------ */
@@ -404,8 +391,8 @@ TEST(names_tell_cells_apart)
 	add(false, (struct made){"asgd", 2, 2, 1, 0.5});
 	add(true, (struct made){"asgd", 2, 2, 1, 0.5});
 	expect_report("", EXIT_OK, "mlp asgd 2w batch=32 seed=1  ");
-	ck_assert_msg(strstr(out, "mlp asgd 2w batch=64 seed=7  "), "%s", out);
-	ck_assert_msg(strstr(out, "mlp asgd 2w X=2  "), "%s", out);
+	ck_assert_msg(strstr(output, "mlp asgd 2w batch=64 seed=7  "), "%s", output);
+	ck_assert_msg(strstr(output, "mlp asgd 2w X=2  "), "%s", output);
 }
 
 TEST(missing_cells_are_reported)
@@ -417,7 +404,7 @@ TEST(missing_cells_are_reported)
 	expect_report("--label=other", EXIT_USER, "no cell with the label \"other\"");
 	/* a cell that was never run is asked for, and one that failed */
 	sql("UPDATE run SET config_hash = 'x'");
-	ck_assert_int_eq(report("--workload=mlp --workers=1"), EXIT_USER);
+	expect_report("--workload=mlp --workers=1", EXIT_USER, "");
 }
 
 /* ---- From start to end --------------------------------------------------- */
@@ -427,7 +414,7 @@ static int mvbench(const char *words)
 	char *command AUTOFREE = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench %s --db=%s/run.db "
 					  "--data-dir=%s 2>&1",
 					  words, folder, folder);
-	return command_output(command, out, sizeof out);
+	return command_output(command, output, sizeof output);
 }
 
 static const char job[] = "[defaults]\n"
@@ -470,10 +457,10 @@ CASE("runs", .limit = 120, .set_up = make_data, .tear_down = folder_free);
 TEST(cells_run_real_and_simulated)
 {
 	int status = validate("--rounds=2");
-	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
-	ck_assert_msg(strstr(out, "1/6 simulated: softmax, asgd, 1 worker: "), "%s", out);
-	ck_assert_msg(strstr(out, "6/6 real, round 2: softmax, asgd, 1 worker: "), "%s", out);
-	ck_assert_msg(strstr(out, "softmax asgd X=4     2  "), "%s", out);
+	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, output);
+	ck_assert_msg(strstr(output, "1/6 simulated: softmax, asgd, 1 worker: "), "%s", output);
+	ck_assert_msg(strstr(output, "6/6 real, round 2: softmax, asgd, 1 worker: "), "%s", output);
+	ck_assert_msg(strstr(output, "softmax asgd X=4     2  "), "%s", output);
 	expect_row("SELECT group_concat(platform || workers || label || status, ' ') FROM run",
 		   "sim1validatedone sim2validatedone mpi1validatedone mpi2validatedone "
 		   "mpi2validatedone mpi1validatedone\r\n");
@@ -494,8 +481,8 @@ TEST(cells_run_real_and_simulated)
 
 	/* cells that cannot be compared are named */
 	ck_assert_int_eq(validate("--only=report --workers=1,3"), EXIT_FAILED);
-	ck_assert_msg(strstr(out, "softmax, asgd, 3 workers  not run  not run"), "%s", out);
-	ck_assert_msg(strstr(out, "1 cell could not be compared"), "%s", out);
+	ck_assert_msg(strstr(output, "softmax, asgd, 3 workers  not run  not run"), "%s", output);
+	ck_assert_msg(strstr(output, "1 cell could not be compared"), "%s", output);
 }
 
 /* Each cell of a job is run once, real and simulated. Calibration starts from the first cell,
@@ -510,7 +497,7 @@ static void calibrate_and_run(const char *sections, int cells)
 					"--seconds=0.05 --threshold-median=1e6 --threshold-p90=1e6",
 					folder);
 	int status = mvbench(words);
-	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, out);
+	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, output);
 	snprintf(want, sizeof want, "%d,%d,done,done\r\n", 2 * cells, cells);
 	expect_row("SELECT count(*), sum(platform = 'sim'), min(status), max(status) FROM run",
 		   want);
@@ -542,7 +529,7 @@ TEST(calibration_works_at_a_diverging_rate)
 {
 	int status = mvbench("calibrate --workload=softmax --batch=60 --lr=1000 --counts=1 "
 			     "--repetitions=1 --seconds=0.05");
-	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
+	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, output);
 }
 
 static const struct {
@@ -579,12 +566,12 @@ TEST(interruption_keeps_finished_runs)
 		"--only=real --rounds=1000 --seed=1..50 --out=%s/report; echo status $?; cat "
 		"%s/report*) 2>&1 | tail -n 4",
 		folder, folder, folder, folder, folder, folder);
-	command_output(command, out, sizeof out);
-	ck_assert_msg(strstr(out, "status 130\n"), "%s", out);
-	ck_assert_msg(strstr(out, "mvbench: interrupted: "), "%s", out);
-	ck_assert_msg(strstr(out, " of 50000 runs are recorded"), "%s", out);
+	command_output(command, output, sizeof output);
+	ck_assert_msg(strstr(output, "status 130\n"), "%s", output);
+	ck_assert_msg(strstr(output, "mvbench: interrupted: "), "%s", output);
+	ck_assert_msg(strstr(output, " of 50000 runs are recorded"), "%s", output);
 	/* the earlier report remains */
-	ck_assert_msg(strstr(out, "status 130\nolder\n"), "%s", out);
+	ck_assert_msg(strstr(output, "status 130\nolder\n"), "%s", output);
 	expect_row("SELECT count(*) > 0 FROM run WHERE status = 'done'", "1\r\n");
 }
 
@@ -599,8 +586,9 @@ TEST(interrupted_calibration_ends_validate)
 		"sleep 0.05; done; kill -INT $run; kill -CONT $run; wait $run; echo status $?; "
 		"cat %s/said",
 		folder, folder, folder, folder, folder, folder);
-	command_output(command, out, sizeof out);
-	ck_assert_msg(strstr(out, "status 130\n") && !strstr(out, "repetition 2 of 3"), "%s", out);
+	command_output(command, output, sizeof output);
+	ck_assert_msg(strstr(output, "status 130\n") && !strstr(output, "repetition 2 of 3"), "%s",
+		      output);
 }
 
 static const struct {
@@ -631,8 +619,8 @@ TEST(validate_mistakes_are_refused, COUNT(refused))
 	char *words AUTOFREE = sentence("validate %s", refused[_i].words);
 	int status = mvbench(words);
 	char *path AUTOFREE = sentence("%s/run.db", folder);
-	ck_assert_msg(status == EXIT_USER && strstr(out, refused[_i].says), "%s: status %d: %s",
-		      refused[_i].words, status, out);
+	ck_assert_msg(status == EXIT_USER && strstr(output, refused[_i].says), "%s: status %d: %s",
+		      refused[_i].words, status, output);
 	ck_assert_msg(access(path, F_OK) != 0, "%s: there is a database", refused[_i].words);
 }
 
@@ -641,7 +629,7 @@ TEST(unusable_platform_ends_validate_at_once)
 {
 	folder_text("host.xml", "no XML");
 	int status = validate("--rounds=1");
-	ck_assert_msg(status == EXIT_USER, "status %d: %s", status, out);
-	ck_assert_msg(strstr(out, "mvbench: --sim.platform="), "%s", out);
-	ck_assert_msg(strstr(out, "host.xml") && !strstr(out, "real"), "%s", out);
+	ck_assert_msg(status == EXIT_USER, "status %d: %s", status, output);
+	ck_assert_msg(strstr(output, "mvbench: --sim.platform="), "%s", output);
+	ck_assert_msg(strstr(output, "host.xml") && !strstr(output, "real"), "%s", output);
 }

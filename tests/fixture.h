@@ -30,7 +30,7 @@ void fixture_data(struct fixture *f, size_t n, size_t features, size_t classes);
 /* Loads the workload's own dataset; if it is missing, prints a message and returns false. */
 bool fixture_load(struct fixture *f);
 void fixture_init(struct fixture *f);  /* calls the workload's init on the training data */
-void fixture_close(struct fixture *f); /* also its model; nothing, if it was never opened */
+void fixture_close(struct fixture *f); /* and its model; does nothing if f was never opened */
 /* Closed where its block ends: struct fixture f AUTOFIXTURE = {0}. */
 #define AUTOFIXTURE __attribute__((cleanup(fixture_close)))
 

@@ -15,7 +15,7 @@ double number_in(const char *file, const char *query);
 void expect_in(const char *file, const char *query, const char *want);
 /* The same in one connection, which the caller closes. made_open makes a missing file. */
 sqlite3 *made_open(const char *file);
-sqlite3 *made_again(const char *file); /* of one that is there */
+sqlite3 *made_again(const char *file); /* opens an existing file */
 void made_sql(sqlite3 *db, const char *text);
 void made_format(sqlite3 *db, const char *format, ...); /* of sqlite3_mprintf */
 double made_number(sqlite3 *db, const char *query);     /* NaN: NULL, or no row */

@@ -2,7 +2,6 @@
  * check_baseline.c - mvbench check as a command: saving a baseline, each of its verdicts, refusals,
  * and the export and import of baselines.
  */
-#include "results/db/store.h"
 #include "results/gate/gate.h"
 #include "tests/made.h"
 #include "tests/suites.h"

@@ -341,9 +341,9 @@ TEST(python_reads_results, 2)
 
 CASE("python");
 
-/* MAKEFLAGS would pass the options of this make. B is relative, as the build's own make has it:
- * with other names of the objects, make misses what they depend on, and links programs in use anew.
- */
+/* MAKEFLAGS would pass the options of this make. B is relative, as in the build itself: with
+ * absolute names make does not find the recorded dependencies, and links programs again while they
+ * run. */
 TEST(installed_bindings_are_found)
 {
 	if (!have("luajit") || !have("python3"))

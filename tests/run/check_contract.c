@@ -237,7 +237,7 @@ TEST(undeclared_tables_are_found)
 		      "status %d\n%s", r.status, r.output);
 }
 
-/* What breaks the promise of wants_layer is right if it wants all layers. */
+/* The plug-in that breaks the promise of wants_layer is correct if it wants all layers. */
 TEST(layer_sums_are_allowed_if_all_layers_are_wanted)
 {
 	const char *how = MLP "--batch=24 --strategy=allreduce --check-promises";

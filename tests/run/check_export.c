@@ -40,6 +40,8 @@ static const char alpha[] =
 	"INSERT INTO epoch (run_id, epoch, seconds, test_loss, test_accuracy, bytes_sent) VALUES "
 	"(11, 0, 0, 2.5, 0.125, 0), (11, 1, 2, 1.5, 0.75, 640), (11, 2, 1.5, 0.75, 0.875, 640), "
 	"(12, 1, 2, 9e999, 0.125, 640), (20, 1, 1, 1, 0.5, 1), (21, 1, 1, 1, 0.5, 1);"
+	"INSERT INTO rank (run_id, rank, role, host, slot, cores) VALUES "
+	"(11, 0, 'worker', 'alpha', 0, 4);"
 	"INSERT INTO rank_epoch (run_id, epoch, rank, seconds) VALUES (11, 1, 0, 2), (11, 1, 1, 2);"
 	"INSERT INTO staleness VALUES (11, 1, 3, 9);"
 	"INSERT INTO epoch_value VALUES (11, 1, 'gap', 0.5, 2), (11, 2, 'gap', 0.25, 2), "
@@ -99,7 +101,7 @@ TEST(tables_are_exported_as_text)
 		"\r\n11,2,gap,0.25,2\r\n");
 	command("export --db=a.db --table=arrivals", EXIT_OK, "11,0,0,0,1,push\r\n");
 	command("export --db=a.db --table=events", EXIT_OK, "11,0,0,1,1,compute,0,1,");
-	command("export --db=a.db --table=places", EXIT_OK, "run_id,rank,role,host,");
+	command("export --db=a.db --table=places", EXIT_OK, "\r\n11,0,worker,alpha,0,");
 	command("export --db=a.db --table=options --label=nobody", EXIT_OK,
 		"run_id,part,name,value\r\n");
 	ck_assert_ptr_null(strstr(output, "hidden"));

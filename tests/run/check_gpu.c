@@ -219,7 +219,8 @@ TEST(float32_algorithms_are_chosen_by_float32_times, on_real_gpu() ? 0 : 5)
 
 /* ---- What is recorded ------------------------------------------------------------ */
 
-/* Paced workers sleep most of the time. With a hostfile, the ranks find out who shares a GPU. */
+/* Paced workers sleep most of the time. With a hostfile, the ranks tell each other
+ * which GPU they use. */
 TEST(sharing_of_a_gpu_is_recorded, on_real_gpu() ? 0 : 5)
 {
 	static const struct {

@@ -31,7 +31,6 @@ static void expect_page(const char *text, const char *words, bool want)
 		      words);
 }
 
-#define EVIL     "<script>hacked=1</script><img src=x onerror=hacked=1>\"'&,"
 #define EVIL_SQL "<script>hacked=1</script><img src=x onerror=hacked=1>\"''&,\n\xff"
 
 /* Three configurations of three seeds. asgd has one run that failed and one that diverged.

@@ -37,7 +37,7 @@ static void expect_run(int want, const char *words, const char *says)
 	expect_command(want, command, says);
 }
 
-/* One number from the database; -1 if it cannot be read yet. */
+/* One number from the database; -1 or NaN if it cannot be read yet. */
 static double asked(const char *sql)
 {
 	char *path AUTOFREE = in_folder("run.db");

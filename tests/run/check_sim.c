@@ -3,7 +3,6 @@
  * platform and calibration give, which is known exactly for small ones.
  */
 #include "results/db/db.h"
-#include "results/db/store.h"
 #include "sim/model/model.h"
 #include "tests/made.h"
 #include "tests/suites.h"
@@ -50,7 +49,7 @@ static void record_sim(const char *how)
 
 #define sql(text) sql_in("run.db", text)
 
-/* The same in a new database. */
+/* As record_sim, in a new database. */
 static void sim_only(const char *how)
 {
 	forget_runs();

@@ -16,7 +16,7 @@
 
 extern const struct command command_sweep, command_submit, command_watch;
 
-/* In place of what the sweep had. */
+/* Reads the text into s, and frees the cells that s had. */
 static void reads(const char *text, const struct setting *given, size_t n, struct sweep *s)
 {
 	sweep_free(s);

@@ -28,7 +28,7 @@ WITH grouped AS (
 base AS MATERIALIZED (SELECT compare_key, epoch_seconds FROM serial_pace)
 SELECT row_number() OVER (ORDER BY g.workload, g.workers, g.strategy, g.servers, g.sync_every, g.name,
 		g.config_key) AS place,
-	g.*, ifnull(s.n, 0) AS n, ifnull(s.diverged, 0) AS diverged, s.reached,
+	g.*, ifnull(s.n, 0) AS n, ifnull(s.diverged, 0) AS diverged,
 	s.test_accuracy AS accuracy, s.test_accuracy_low AS accuracy_low, s.test_accuracy_high AS accuracy_high,
 	s.test_loss AS loss, s.test_loss_low AS loss_low, s.test_loss_high AS loss_high,
 	s.epoch_seconds AS seconds, s.epoch_seconds_low AS seconds_low, s.epoch_seconds_high AS seconds_high,

@@ -55,7 +55,7 @@ struct measuring {
 	const struct config *config;
 	int repetition; /* from 0 */
 	double seconds;
-	const struct plan *plan; /* since it began */
+	const struct plan *plan; /* NULL before the run begins */
 	const char *hosts;       /* several: their links are measured */
 	struct points points;
 };

@@ -50,9 +50,10 @@ void measure_steps(struct worker *w, const float *step, size_t n, int repetition
 
 /* calibrate.c */
 /* Launches repetition `repetition` (0: a new calibration, with all costs) of the calibration that c
- * needs, with this number of workers and seconds of training. far: of the links between this number
- * of hosts of c's hostfile, one rank on each. simulated: measures the same as simulated, with what
- * was found. Returns an exit status and prints errors. */
+ * needs, with this number of workers and seconds of training. far: measures instead the links
+ * between this number of hosts of c's hostfile, with one rank on each. simulated: repeats the
+ * measurement in the simulator, with the costs measured so far. Returns an exit status and prints
+ * errors. */
 int calibration_repeat(const struct config *c, int workers, bool far, bool simulated,
 		       int repetition, double seconds);
 /* *far: are other machines meant? lab: number of hosts of a lab, in which this command then

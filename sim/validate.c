@@ -387,6 +387,7 @@ static char *find_cells(const struct arguments *a, const struct validate_flags *
 	if (a->words && f->random)
 		return sentence("%s: --random=%lld draws the cells; leave one of the two out",
 				a->word[0], (long long)f->random);
+	TRY(launcher_refuse("validate"));
 	TRY(sweep_find(a, "validate", NULL, path));
 	TRY(calibration_is_far(a, f->lab, &c->far));
 	if (!*path)

@@ -249,8 +249,6 @@ static char *simulate(struct setup *u, const char *copy, int64_t jobs, int *stat
 	const struct sweep_flags flags = {.jobs = jobs           ? jobs
 						  : *h->lab_rate ? 1 /* a sweep insists */
 								 : usable_cores(),
-					  .format = "text",
-					  .order = "file",
 					  .lines = stderr};
 	if (access(h->db, F_OK) == 0) {
 		struct store *s AUTOCLOSE = NULL;
@@ -358,8 +356,7 @@ static char *run_advise(void *options_given, struct arguments *a, int *status)
 	struct store *empty AUTOCLOSE = sql_schema();
 	struct setup u ENDS_WITH(setup_fini) = {.setting = NULL};
 	TRY(database_condition(empty, o->where)); /* before anything is simulated */
-	if (platform_under_launcher())
-		return sentence("advise starts its own workers: run it without mpirun or srun");
+	TRY(launcher_refuse("advise"));
 	TRY(setup_read(&u, a, o->intervals));
 	return advise(&u, o, status);
 }

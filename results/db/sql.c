@@ -173,8 +173,7 @@ char *sql_first(struct store *s, char **text, const char *sql, const char *types
 
 char *sql_script(struct store *s, const char *sql)
 {
-	int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
-	return rc == SQLITE_OK ? NULL : database_error(s, rc);
+	return sql_change(s, sql, "");
 }
 
 char *sql_begin(struct store *s)

@@ -258,8 +258,7 @@ static char *check_options(const struct mode *m, const struct gate_options *o,
 			a->word[0], quoted);
 	}
 	TRY(check_given(m, a));
-	if (platform_under_launcher())
-		return sentence("check starts its own workers: run it without mpirun or srun");
+	TRY(launcher_refuse("check"));
 	if (m->carry_out)
 		return arguments_refuse(a, options);
 	TRY(check_run_options(o, a));

@@ -256,11 +256,8 @@ static char *record(struct check *c, const struct sweep *runs)
 char *gate_make(struct check *c, bool *interrupted)
 {
 	struct sweep runs ENDS_WITH(sweep_free) = {.cell = NULL};
-	const struct sweep_flags f = {.jobs = c->o->jobs,
-				      .format = "text",
-				      .order = "rounds",
-				      .looked_up = true,
-				      .lines = stderr};
+	const struct sweep_flags f = {
+		.jobs = c->o->jobs, .order = "rounds", .looked_up = true, .lines = stderr};
 	int status = EXIT_OK;
 	TRY(add_runs(c, &runs));
 	if (runs.cells == 0)

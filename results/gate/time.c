@@ -54,7 +54,7 @@ static int run_program(char *const *words, bool quiet, char *text, size_t room)
 	sigaddset(&interrupt, SIGINT);
 	sigprocmask(SIG_BLOCK, &interrupt, &before);
 	int status = child_run(exec_program, &(struct program){words, error, &before}, text, room);
-	CHECK(status != -1, "a child process: %m");
+	CHECK(status != -1, "cannot start a child process: %m");
 	bool stopped = sigtimedwait(&interrupt, NULL, &(struct timespec){.tv_sec = 0}) == SIGINT;
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return WIFEXITED(status) && !stopped ? WEXITSTATUS(status) : EXIT_INTERRUPTED;

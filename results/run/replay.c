@@ -83,7 +83,7 @@ static char *take_options(struct settings *all, struct store *s, int64_t id,
 	return NULL;
 }
 
-/* The given value of a core option as config_each writes it; NULL = none, or invalid, which is
+/* The given value of a core option as config_next gives it; NULL = none, or invalid, which is
  * reported later. Heap. */
 static char *given_plain(const struct setting *given, size_t n, const char *name)
 {

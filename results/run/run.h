@@ -97,10 +97,10 @@ struct sweep {
 	bool blind; /* report results on the validation rows, not on the test set */
 };
 
+struct search;
 /* NULL, or a sentence with file:line. `given` replaces settings of the file. Plans nothing. search:
  * gets section [search]; NULL: the file may not have one. The caller frees s, also after an error.
  */
-struct search;
 char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
 		 struct search *search);
 void cell_fini(struct cell *c);
@@ -109,6 +109,9 @@ void sweep_free(struct sweep *s);
  * this seed; then the second seed, and so on. A drift of the machine then affects all
  * configurations alike. */
 void sweep_shuffle(struct sweep *s, int64_t seed);
+/* Under mpirun or srun: a sentence that this command starts its own workers; otherwise NULL
+ * (sweep.c). */
+char *launcher_refuse(const char *command);
 /* *path (heap) = the job file that is the command's only word, or an installed one, with or without
  * .ini. Without a word: a sentence with the example (NULL: *path stays). NULL or a sentence
  * (sweep.c). */

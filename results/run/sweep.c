@@ -52,15 +52,20 @@ static char *no_such_file(const char *name)
 	return sentence("%s: there is no such job file%s", name, known);
 }
 
+char *launcher_refuse(const char *command)
+{
+	return platform_under_launcher()
+		       ? sentence("%s starts its own workers: run it without mpirun or srun",
+				  command)
+		       : NULL;
+}
+
 char *sweep_find(const struct arguments *a, const char *command, const char *example, char **path)
 {
 	struct stat st; /* a folder is not a job file */
 	const char *name = a->words ? a->word[0] : NULL;
 	if (a->words > 1)
 		return sentence("%s: %s takes one job file, %s", a->word[1], command, name);
-	if (platform_under_launcher())
-		return sentence("%s starts its own workers: run it without mpirun or srun",
-				command);
 	if (!name)
 		return example ? sentence("give a job file, as in mvbench %s %s", command, example)
 			       : NULL;
@@ -531,6 +536,7 @@ static char *run_sweep(void *options, struct arguments *a, int *status)
 {
 	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
 	char *path AUTOFREE = NULL;
+	TRY(launcher_refuse("sweep"));
 	TRY(sweep_find(a, "sweep", "demo.ini", &path));
 	TRY(sweep_read(path, a->option, a->options, &sweep, NULL));
 	sweep_leave_out(path, &sweep);

@@ -145,6 +145,7 @@ static char *name_of(const struct sweep *file, const struct cell *c)
 static char *read_file(struct study *s, const struct arguments *a)
 {
 	bool said = false;
+	TRY(launcher_refuse("tune"));
 	TRY(sweep_find(a, "tune", "study.ini", &s->path));
 	s->name = text_without(basename(s->path), ".ini");
 	TRY(sweep_read(s->path, a->option, a->options, &s->file, &s->search));

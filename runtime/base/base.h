@@ -269,7 +269,7 @@ struct split_row {
 struct judged {
 	double loss, accuracy;
 };
-/* These rows: a part of the training set, the validation rows, the test rows. */
+/* The rows of an evaluation: a part of the training set, the validation rows, the test rows. */
 enum { ON_TRAIN, ON_VALIDATION, ON_TEST, EVALUATED };
 
 struct epoch_row {

@@ -22,7 +22,8 @@ struct seen {
 	char *named;                 /* the name it was reported under as stalled; NULL = was not */
 };
 
-/* Not a process id on this machine. FAR: on another one; UNSEEN: there, but never heard of. */
+/* In place of a process id on this machine. FAR: the rank is on another machine; UNSEEN: also, and
+ * it has not reported yet. */
 enum { PROCESS_UNKNOWN = 0, PROCESS_FAR = -1, PROCESS_ENDED = -2, PROCESS_UNSEEN = -3 };
 
 struct stall {

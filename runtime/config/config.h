@@ -52,8 +52,8 @@ struct config_option {
 	const struct option *option;
 	const char *owner;  /* the plug-in's name; NULL: a core option */
 	const char *part;   /* "run", or the owner's: "strategy", ... */
-	const char *value;  /* until the next option */
-	const void *fields; /* these: for config_next */
+	const char *value;  /* valid until the next call */
+	const void *fields; /* from here on: private to config_next */
 	int next;
 	char number[64];
 };

@@ -61,7 +61,7 @@ const char *setting_value(const struct setting *given, size_t n, const char *nam
 struct arguments {
 	struct setting *option; /* value NULL: none was given */
 	size_t options;
-	size_t all;        /* with those behind them, which arguments_take took */
+	size_t all;        /* in option[]: these, then those that arguments_take took */
 	const char **word; /* [words], then NULL */
 	size_t words;
 	bool help;

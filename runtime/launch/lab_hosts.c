@@ -163,7 +163,7 @@ static void close_standard_files(void)
 	close(null);
 }
 
-/* Does not return: waits for the child. ready, first: this process's ends, which it closes. */
+/* Does not return: waits for the child. Closes ready and first, which only the child uses. */
 static void only_wait(pid_t child, int ready, int first)
 {
 	close(ready);

@@ -101,13 +101,13 @@ static void servers_open(struct table *t, const float *init)
 	link_barrier(s->workers);
 }
 
-/* The operation's slot; NULL: a free one. */
+/* The slot of an operation under way; NULL: a free one. */
 static struct slot *slot_of(struct table *t, const struct table_op *p)
 {
 	struct slot *q = AT(t)->slot, *end = q + SLOTS;
 	while (q < end && q->op != p)
 		q++;
-	CHECK(q < end, "more than %d operations under way", SLOTS);
+	CHECK(q < end, p ? "the operation is not under way" : "no free slot");
 	return q;
 }
 
@@ -387,6 +387,7 @@ static void request_plainly(struct table *t, enum request_kind what)
 	const struct table_request a = {.what = what, .table = t->id, .slot = TICKETS_MAX};
 	struct slot *q = &AT(t)->slot[TICKETS_MAX];
 	struct table_op none = {.kind = OP_READ};
+	CHECK(!q->op, "more than %d operations under way", TICKETS_MAX);
 	q->op = &none;
 	for (int s = 0; s < t->among->servers; s++)
 		start_subrequest(t, q, s, a, NULL);

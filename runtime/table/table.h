@@ -121,7 +121,7 @@ struct table {
 
 /* The tables of one process, and the processes that share them. */
 struct tables {
-	struct link *everyone; /* workers, then servers; the workers' link when there are none */
+	struct link *everyone; /* workers, then servers; used only with servers */
 	struct link *workers;  /* NULL on a server */
 	int rank, size;        /* among the workers, and how many */
 	int servers;
@@ -149,7 +149,7 @@ static inline size_t table_vectors(const struct table_rules *r)
 char *tables_refuse(const struct table_rules *r, int servers, bool near, const char *placement,
 		    bool record);
 /* Collective over the workers. placement: one of TABLE_HOMES. everyone: the link of workers and
- * servers; without servers, that of the workers. stats may be NULL. d: of the workers' vectors,
+ * servers; not used without servers. stats may be NULL. d: of the workers' vectors,
  * NULL = the host. Returns a message when this placement is not available. */
 char *tables_open(struct tables **out, struct link *everyone, struct link *workers, int rank,
 		  int size, int servers, const char *placement, struct stats *stats,

@@ -74,7 +74,7 @@ void sim_charge_for(enum cost what, double amount)
 	sim_charge(curve_at(&sim_plan->simulation->cost[what], amount));
 }
 
-/* On this worker's host [s]. */
+/* How long this worker's host computes what takes the fastest host this time [s]. */
 static double seconds_here(double seconds)
 {
 	return seconds * world.speed / sg_host_get_speed(sg_host_self());

@@ -481,6 +481,12 @@ TEST(sweep_becomes_slurm_jobs)
 	ck_assert_int_eq(SUBMIT("job.ini", "--dry-run"), EXIT_OK);
 	expect_said("out", "--ntasks-per-node=5\n", true);
 	expect_said("out", "scontrol", false);
+	/* a shell that srun started may submit, but not start workers */
+	setenv("PMIX_RANK", "0", 1);
+	ck_assert_int_eq(SUBMIT("job.ini", "--dry-run"), EXIT_OK);
+	ck_assert_int_eq(SWEEP("job.ini"), EXIT_USER);
+	unsetenv("PMIX_RANK");
+	expect_said("err", "run it without mpirun or srun", true);
 	ck_assert_int_eq(SUBMIT("job.ini", "--dry-run", "--array=5"), EXIT_USER);
 	expect_said("err", "--array=5: there are 4 cells", true);
 	ck_assert_int_eq(SUBMIT("job.ini", "--workers=0"), EXIT_USER);

@@ -65,7 +65,8 @@ void exchange_init(struct worker *w)
 	}
 }
 
-struct push exchange_push(const struct worker *w)
+/* What goes with a push of this worker. */
+static struct push terms_of_push(const struct worker *w)
 {
 	const struct updater_opts *o = w->opts; /* the first member of a strategy's options */
 	const struct exchange *s = w->state;
@@ -78,7 +79,8 @@ struct push exchange_push(const struct worker *w)
 			     .eps = (float)o->eps};
 }
 
-struct vec *exchange_local_step(struct worker *w)
+/* A local step, without a momentum that the server keeps. Returns v or g, the gradient to push. */
+static struct vec *gradient_step(struct worker *w)
 {
 	struct exchange *s = w->state;
 	struct vec *v = s->wants.momentum ? NULL : w->moment[0];
@@ -103,7 +105,7 @@ static struct vec *step(struct worker *w)
 		vec_axpy(s->sum, 1, w->param);
 		return s->sum;
 	}
-	struct vec *v = exchange_local_step(w);
+	struct vec *v = gradient_step(w);
 	if (!s->sum)
 		return v;
 	vec_axpy(s->sum, s->wants.gradient ? 1 : -(float)w->lr, v);
@@ -114,7 +116,7 @@ static struct vec *step(struct worker *w)
 static void push(struct worker *w, const struct vec *pushed)
 {
 	struct exchange *s = w->state;
-	struct push by = exchange_push(w);
+	struct push by = terms_of_push(w);
 	bool counts;
 	s->outstanding = false;
 	if (s->apart)

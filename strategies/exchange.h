@@ -65,8 +65,6 @@ void exchange_canonical(struct worker *w, struct vec *model);
 	.state_size = sizeof(struct exchange), .fini = exchange_fini, \
 	.canonical = exchange_canonical, .may_leave = true, .tables = true, .meets = MEETS_ALONE
 double exchange_bytes(const struct worker *w); /* of the pushes and pulls of exchange_step */
-/* A local step, without a momentum that the server keeps. Returns v or g, the gradient to push. */
-struct vec *exchange_local_step(struct worker *w);
 
 /* A strategy whose options begin with a struct updater_opts has terms that are exchange_terms, or
  * begin with it, */
@@ -75,7 +73,6 @@ struct table_terms exchange_terms(const struct run *run, const void *opts);
 void exchange_init(struct worker *w);
 /* a refuse that is this function, or begins with it, */
 char *exchange_refuse(const struct run *run, const void *opts);
-struct push exchange_push(const struct worker *w); /* what goes with a push of this trainer */
 void exchange_step(struct worker *w);
 void exchange_flush(struct worker *w);
 /* and these slots. */

@@ -148,7 +148,9 @@ char *gate_time_check(const struct gate_options *o)
 {
 	static const char name[] = "mvbench ";
 	char *program AUTOFREE = must(strdup(o->program)), version[] = "--version", said[256];
-	run_program((char *[]){program, version, NULL}, true, said, sizeof said);
+	int status = run_program((char *[]){program, version, NULL}, true, said, sizeof said);
+	if (status == EXIT_INTERRUPTED)
+		raise(SIGINT); /* nothing has begun */
 	return strncmp(said, name, strlen(name)) == 0
 		       ? NULL
 		       : sentence("--program=%s: not an mvbench: it prints no version with "

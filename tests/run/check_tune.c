@@ -226,6 +226,10 @@ TEST(listed_values_are_drawn_where_they_apply)
 	ck_assert_int_eq(TUNE("--budget=2", "--seeds=1"), EXIT_DIVERGED);
 	expect_said("err", "plain: all 2 trials diverged; search smaller rates", true);
 	expect("SELECT group_concat(kind || n, ' ') FROM study_result", "default1 default1");
+	sql_in("t.db", "UPDATE run SET status = 'failed' WHERE id = (SELECT run_id FROM study_run "
+		       "WHERE kind = 'trial' AND contestant = 'plain' LIMIT 1)");
+	ck_assert_int_eq(TUNE("--budget=2", "--seeds=1"), EXIT_FAILED);
+	expect_said("err", "plain: of 2 trials 1 failed and 1 diverged; ", true);
 }
 
 /* --deal and --batch follow from the drawn values: those of the base configuration do not exclude

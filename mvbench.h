@@ -68,6 +68,10 @@ struct option_facts {
 	 * (seed). */
 	bool kept_apart, repeats;
 	bool compared; /* defines what is compared: mvbench tune does not draw it */
+	bool work; /* a part of the work of an epoch: of runs that differ in it, the times of epochs
+		    * are not compared */
+	bool trains; /* the trained model depends on it: of runs that differ in it, advise does not
+		      * pool accuracies */
 };
 
 struct option {

@@ -7,19 +7,21 @@ SELECT c.*, m.id, m.status, m.reason, m.workers, m.seconds_total / m.epochs_done
 	m.compute_fraction, m.comm_fraction, m.wait_fraction, m.staleness_mean AS staleness
 FROM cell AS c JOIN run_summary AS m ON m.id = (SELECT max(id) FROM run WHERE config_hash = c.hash);
 
--- The median accuracy of runs with the training options of a cell, real or simulated.
+-- The median accuracy of runs, real or simulated, with a cell's options on which the model depends: those of
+-- option_info and the plug-ins', such as asgd.updater.
 CREATE TEMP TABLE learned AS
+WITH trained AS MATERIALIZED (
+	SELECT r.*, json_array(params, train_size, (
+		SELECT json_group_object(key, atom) FROM (
+			SELECT e.key, e.atom FROM json_each(config_key) AS e LEFT JOIN option_info AS i ON i."column" = e.key
+			WHERE ifnull(i.trains, instr(e.key, '.')) ORDER BY e.key))) AS depends
+	FROM run_summary AS r WHERE id IN (SELECT id FROM simulated UNION ALL SELECT id FROM allowed))
 SELECT id, n AS accuracy_n, avg(test_accuracy) AS test_accuracy FROM (
-	SELECT c.id, k.test_accuracy, row_number() OVER (PARTITION BY c.id ORDER BY k.test_accuracy) AS i,
+	SELECT c.id, r.test_accuracy, row_number() OVER (PARTITION BY c.id ORDER BY r.test_accuracy) AS i,
 		count(*) OVER (PARTITION BY c.id) AS n
-	FROM run AS c JOIN run AS r USING (strategy, sync_every, workers, workload, batch, precision, params,
-			train_size, optimizer, lr, lr_schedule, momentum, weight_decay, reduce, lr_scale, split,
-			clip, state)
-		JOIN run_figures AS k ON k.run_id = r.id
+	FROM trained AS c JOIN trained AS r USING (depends)
 	WHERE c.id IN (SELECT id FROM simulated) AND r.id IN (SELECT id FROM allowed) AND r.status = 'done'
-		AND r.epochs = ?1 AND k.test_accuracy IS NOT NULL AND NOT EXISTS (
-			SELECT name, value FROM run_option WHERE run_id = c.id AND part = 'strategy'
-			EXCEPT SELECT name, value FROM run_option WHERE run_id = r.id AND part = 'strategy'))
+		AND r.epochs = ?1 AND r.test_accuracy IS NOT NULL)
 WHERE i IN ((n + 1) / 2, (n + 2) / 2) GROUP BY id;
 
 -- sync_every NULL: the interval does not matter.

@@ -100,10 +100,23 @@ static void put_row(FILE *f, const struct option *o)
 					     [OF_SIMULATION] = "simulation"};
 	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, o->def);
 	bool keyed = (!o->incidental || o->core.kept_apart) && !o->core.repeats;
-	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, %d)", ftell(f) ? "," : "",
-		o->name, option_column(o, column), (int)(o - run_options) + 1,
+	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, %d, %d, %d)",
+		ftell(f) ? "," : "", o->name, option_column(o, column), (int)(o - run_options) + 1,
 		o->type == OPT_BOOL ? "BOOL" : column_type(o), def, !o->incidental, keyed,
-		stored[o->core.stored], o->core.since, o->core.label);
+		stored[o->core.stored], o->core.since, o->core.label, o->core.work, o->core.trains);
+}
+
+/* Writes the column, of row r of run, to the end of a list. */
+static void put_field(FILE *f, const struct option *o)
+{
+	char column[COLUMN_ROOM];
+	fprintf(f, ", r.%s", option_column(o, column));
+}
+
+static void put_work(FILE *f, const struct option *o)
+{
+	if (o->core.work)
+		put_field(f, o);
 }
 
 /* Writes a key of config_key and its value, of row r of run. A NULL value would remove the key. */
@@ -148,7 +161,9 @@ static char *make_schema(void)
 		     {"\t-- OPTIONS: a column each, from runtime/config/run_options.def\n", NULL,
 		      put_column},
 		     {" /* OPTION ROWS */", NULL, put_row},
-		     {"/* OPTION VALUES */", NULL, put_value}};
+		     {"/* OPTION VALUES */", NULL, put_value},
+		     {"/* OPTION COLUMNS */", NULL, put_field},
+		     {"/* OPTIONS OF WORK */", NULL, put_work}};
 	char *text = sentence("%s\n%s\n%s\n%s\n%s\n%s", tables_sql, views_sql, statistics_sql,
 			      study_sql, gate_sql, timeline_sql);
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {

@@ -45,27 +45,30 @@ static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 	return NULL;
 }
 
-/* Columns that an epoch and a rank's share of it have in common. Figures of pushes are NULL if
- * there were none. */
-#define SPLIT_COLUMNS \
-	"seconds, compute_s, comm_s, wait_s, bytes_sent, staleness_mean, staleness_max, pushes, " \
-	"dropped, user_s, system_s, run_delay_s, preemptions, steal_s"
-#define SPLIT_TYPES  "rrrrirnnnrrrnr"
-#define SPLIT_PLACES "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
-#define SPLIT_VALUES(r) \
-	(r)->seconds, (r)->compute_s, (r)->comm_s, (r)->wait_s, (r)->bytes_sent, \
-		staleness_mean(r), (r)->pushes > 0 ? (int64_t)(r)->staleness_max : -1, \
-		counted(r, (r)->pushes), counted(r, (r)->dropped), (r)->user_s, (r)->system_s, \
-		(r)->run_delay_s, (r)->preemptions, (r)->steal_s
+/* Columns that an epoch and a rank's share of it have in common; their values are those of x. */
+#define COLUMN(name)  #name ", "
+#define PLACE(name)   "?, "
+#define REAL(name)    "r"
+#define COUNT(name)   "n" /* -1: NULL */
+#define VALUE(name)   x.name,
+#define SPLIT_COLUMNS SPLIT_TIMES(COLUMN) SPLIT_TOTALS(COLUMN) "staleness_mean, staleness_max"
+#define SPLIT_PLACES  SPLIT_TIMES(PLACE) SPLIT_TOTALS(PLACE) "?, ?"
+#define SPLIT_TYPES   SPLIT_TIMES(REAL) SPLIT_TOTALS(COUNT) "rn"
+#define SPLIT_VALUES  SPLIT_TIMES(VALUE) SPLIT_TOTALS(VALUE) staleness_mean(&x), x.staleness_max
 
 static double staleness_mean(const struct split_row *r)
 {
-	return r->pushes ? (double)r->staleness_sum / (double)r->pushes : NAN;
+	return r->pushes > 0 ? (double)r->staleness_sum / (double)r->pushes : NAN;
 }
 
-static int64_t counted(const struct split_row *r, int64_t n)
+/* Figures of pushes are NULL if there were none. */
+static struct split_row as_stored(struct split_row x)
 {
-	return r->pushes + r->dropped > 0 ? n : -1;
+	if (x.pushes == 0)
+		x.staleness_max = -1;
+	if (x.pushes + x.dropped == 0)
+		x.pushes = x.dropped = -1;
+	return x;
 }
 
 /* The bins that are not empty. */
@@ -83,6 +86,7 @@ static char *insert_staleness(struct store *s, int64_t epoch, const int64_t *pus
 static char *insert_epoch(struct store *s, const struct epoch_row *row,
 			  const struct split_row *ranks, int n, const int64_t *staleness)
 {
+	struct split_row x = as_stored(row->split);
 	TRY(sql_change(
 		s,
 		"INSERT INTO epoch (run_id, epoch, running_loss, running_accuracy, train_loss, "
@@ -92,15 +96,16 @@ static char *insert_epoch(struct store *s, const struct epoch_row *row,
 		"iirrrrrrrrr" SPLIT_TYPES, s->run, row->epoch, row->running.loss,
 		row->running.accuracy, row->on[ON_TRAIN].loss, row->on[ON_TRAIN].accuracy,
 		row->on[ON_VALIDATION].loss, row->on[ON_VALIDATION].accuracy, row->on[ON_TEST].loss,
-		row->on[ON_TEST].accuracy, row->consensus, SPLIT_VALUES(&row->split)));
+		row->on[ON_TEST].accuracy, row->consensus, SPLIT_VALUES));
 	if (staleness)
 		TRY(insert_staleness(s, row->epoch, staleness));
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
+		x = as_stored(ranks[i]);
 		TRY(sql_change(s,
 			       "INSERT INTO rank_epoch (run_id, epoch, rank, " SPLIT_COLUMNS
 			       ") VALUES (?, ?, ?, " SPLIT_PLACES ")",
-			       "iii" SPLIT_TYPES, s->run, row->epoch, (int64_t)i,
-			       SPLIT_VALUES(&ranks[i])));
+			       "iii" SPLIT_TYPES, s->run, row->epoch, (int64_t)i, SPLIT_VALUES));
+	}
 	return NULL;
 }
 

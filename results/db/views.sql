@@ -13,9 +13,12 @@
 --                  "simulation": NULL in real runs
 --   since          the version of the database that had it first; 0 = the oldest
 --   label          its place in names of figures; 0 = short names contain it, or do not need it
+--   work           1 = compare_key contains it
+--   trains         1 = the trained model depends on it
 CREATE VIEW option_info AS
 SELECT column1 AS name, column2 AS "column", column3 AS place, column4 AS type, column5 AS def,
-	column6 AS decides, column7 AS keyed, column8 AS stored, column9 AS since, column10 AS label
+	column6 AS decides, column7 AS keyed, column8 AS stored, column9 AS since, column10 AS label,
+	column11 AS work, column12 AS trains
 FROM (VALUES /* OPTION ROWS */);
 
 -- The evaluations of runs: those after epochs (0: before training), and between them
@@ -84,10 +87,8 @@ SELECT
 		|| iif(r.leave = '', '', ' leave ' || r.leave)
 		|| iif(r.platform = 'mpi', '', ' ' || r.platform)
 		|| ifnull(':' || r.sim_platform, '') AS config,
-	json_array(r.workload, iif(r.global_batch > 0, 'of all ' || r.global_batch, r.batch),
-		r.platform || ifnull(':' || r.sim_platform, ''), r.device, r.precision,
-		r.threads, r.params, r.train_size, r.sim_step_time, r.sim_update_time)
-		AS compare_key,
+	json_array(iif(r.global_batch > 0, 'of all ' || r.global_batch, r.batch), r.params, r.train_size
+		/* OPTIONS OF WORK */) AS compare_key,
 	json_patch(json_object(/* OPTION VALUES */,
 		'hosts', iif(r.placement = '', '', r.hosts), 'network', ifnull(r.network, '')),
 		(SELECT json_group_object(
@@ -141,14 +142,9 @@ UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN (SELECT run_id FROM run
 --   dropped_fraction  the share of all pushes that came too late and were dropped
 CREATE VIEW run_summary AS
 SELECT
-	r.id, r.label, r.status, r.reason, r.started, r.finished,
-	r.workload, r.strategy, r.workers, r.servers, r.table_home, r.sync_every, r.barrier_every,
-	r.batch, r.global_batch, r.epochs, r.lr, r.lr_schedule, r.momentum, r.weight_decay,
-	r.reduce, r.lr_scale, r.seed, r.device, r.precision, r.transport, r.platform, r.sim_platform,
-	r.threads, r.straggle,
-	r.target_accuracy, r.target_loss, r.simulated_s, r.wall_s, r.events, r.model_hash,
-	r.init_from, r.initial_model, r.resumed,
-	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.hosts, r.placement, r.network,
+	r.id, r.status, r.reason, r.started, r.finished/* OPTION COLUMNS */,
+	r.simulated_s, r.wall_s, r.events, r.model_hash, r.resumed,
+	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.hosts, r.network,
 	r.cpu, r.cores, r.gpu,
 	r.config_hash, k.config, k.config_key, k.compare_key, k.epochs_done,
 	k.test_accuracy, k.best_test_accuracy, k.test_loss, k.train_loss,

@@ -6,8 +6,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 /* SMPI charges latency x lat-factor + bytes / (bandwidth x bw-factor) for a message, with factors
  * by size. Factors from the line through two neighbouring measurements reproduce the measured
@@ -157,11 +155,4 @@ char *platform_hosts(const struct points *p, int hosts, int cores)
 		"</zone>\n</platform>\n",
 		config, slows_back(p) ? "yes" : "no", hosts, hosts - 1, cores, bandwidth,
 		LATENCY_NS / 2);
-}
-
-char *file_in_memory(const char *text)
-{
-	int fd = memfd_create("platform", 0);
-	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "memfd: %m");
-	return sentence(IN_MEMORY "%d", fd);
 }

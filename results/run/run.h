@@ -134,8 +134,6 @@ char *study_print(struct store *s, FILE *f, enum format format, const char *cond
  * NULL or a sentence. simulation_fini frees. */
 char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s);
 void simulation_fini(struct simulation *s);
-#define IN_MEMORY "/proc/self/fd/"
-char *file_in_memory(const char *text); /* a path for this process and its children */
 /* A measured platform as XML (platform.c), heap: this machine, or `hosts` hosts with wires. */
 char *platform_local(const struct points *p, int cores);
 char *platform_hosts(const struct points *wires, int hosts, int cores);

@@ -251,7 +251,8 @@ void launcher_hear_out(void);
  * them. Every figure listed here is gathered automatically. */
 #define SPLIT_TIMES(X) \
 	X(seconds) X(compute_s) X(comm_s) X(wait_s) X(user_s) X(system_s) X(run_delay_s) X(steal_s)
-#define SPLIT_COUNTS(X) X(bytes_sent) X(pushes) X(staleness_sum) X(dropped) X(preemptions)
+#define SPLIT_TOTALS(X) X(bytes_sent) X(pushes) X(dropped) X(preemptions)
+#define SPLIT_COUNTS(X) SPLIT_TOTALS(X) X(staleness_sum)
 struct split_row {
 #define FIGURE(name) double name;
 	SPLIT_TIMES(FIGURE)
@@ -395,6 +396,8 @@ EXPORTED char *text_read(const char *path);
 /* Makes a temporary folder whose name contains `name`; path: heap. Removes the temporary folders of
  * killed processes. NULL, or a message. */
 char *folder_temporary(const char *name, char **path);
+#define IN_MEMORY "/proc/self/fd/"
+char *file_in_memory(const char *text); /* a path for this process and its children. Heap. */
 char *folder_locked(const char *parent, const char *name, char **path); /* the same in parent */
 const char *folder_for_now(void);                                       /* TMPDIR, or /tmp */
 void folder_remove(const char *path);                                   /* with its contents */

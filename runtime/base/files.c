@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -333,4 +334,11 @@ char *output_close(struct output *o, char *wrong)
 		wrong = cannot_write(o);
 	output_free(o);
 	return wrong;
+}
+
+char *file_in_memory(const char *text)
+{
+	int fd = memfd_create("file", 0);
+	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "memfd: %m");
+	return sentence(IN_MEMORY "%d", fd);
 }

@@ -153,6 +153,8 @@ static char *check_db(const struct option *o, const char *text)
 #define SINCE(version)       .core.since = version
 #define EARLIER(value)       .core.earlier = value
 #define LABELLED(place)      .core.label = place
+#define WORK                 .core.work = true
+#define TRAINS               .core.trains = true
 
 #define OWNER struct config
 const struct option run_options[] = {

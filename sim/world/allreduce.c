@@ -17,7 +17,6 @@
  * The sum is in the order of ranks: it may differ from a real one's in the last bits.
  */
 #include "sim/sim.h"
-#include "strategies/exchange.h"
 
 #include <simgrid/actor.h>
 #include <simgrid/barrier.h>

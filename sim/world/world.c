@@ -9,7 +9,7 @@
  *
  * Work is measured in seconds on the fastest host of the platform: a slower one takes longer.
  */
-#include "results/run/run.h"
+#include "runtime/config/config.h"
 #include "sim/sim.h"
 
 #include <errno.h>

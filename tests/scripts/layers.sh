@@ -127,6 +127,7 @@ END {
 				m = split(line[q], below, " ")
 				for (p = 1; p <= m; p++) if ((names[j], below[p]) in takes) out = out " " below[p] ":" takes[names[j], below[p]]
 			}
+			if (!defined[names[j]]) bad("there are no objects of " names[j])
 			printf "%2d %-15s defines %3d, takes%s\n", i, names[j], defined[names[j]], out == "" ? " nothing" : out
 		}
 	}

@@ -54,7 +54,7 @@ for shape; do
 	1) draw 1 accuracy_time ;;
 	2) draw 2 staleness ;;
 	3) draw 3 accuracy_final ;;
-	4) draw 4 accuracy_final "id IN (SELECT id FROM run WHERE deal = 'static')" ;;
+	4) draw 4 accuracy_final "deal = 'static'" ;;
 	5)
 		draw 5 accuracy_interval 'lr = 0.0125'
 		draw 5 accuracy_final "id IN ($(ask 'SELECT group_concat(id) FROM tuned;' | tail -n 1))" tuned
@@ -62,8 +62,7 @@ for shape; do
 	6) draw 6 accuracy_interval ;;
 	7) draw 7 loss_time ;;
 	8) draw 8 loss_time ;;
-	9) draw 9 comm_split "sim_platform = 'ethernet_1g' AND id IN (SELECT id FROM run WHERE
-		sim_step_time = '15ms')" ;;
+	9) draw 9 comm_split "sim_platform = 'ethernet_1g' AND sim_step_time = '15ms'" ;;
 	10) draw 10 speedup ;;
 	esac
 done

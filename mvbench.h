@@ -162,7 +162,7 @@ void vec_limit(struct vec *y, const struct vec *square, float most, float least)
 /* An optimiser's pass over floats x with gradients g = scale g. runtime/device/rules.h has the
  * formulas, which show the fields that each rule reads. */
 enum { MOMENTS_MOST = 2 }; /* vectors next to x that a rule keeps */
-enum rule_kind { RULE_SGD, RULE_MOMENTUM, RULE_NESTEROV, RULE_ADAMW, RULE_LION };
+enum rule_kind { RULE_SGD, RULE_MOMENTUM, RULE_NESTEROV, RULE_ADAMW, RULE_LION, RULE_ADAGRAD };
 struct rule {
 	enum rule_kind kind;
 	float lr, scale, decay;

@@ -20,8 +20,8 @@
  *
  * The evaluated model is the one after the averaging and its outer step; within a round it is the
  * model that averaging now would give. That model is linear in w: it is the mean of the trainers'
- * contributions. The steps of adamw, lion and muon are not linear: with these it is w_avg, the
- * model after their last step.
+ * contributions. The steps of adagrad, adamw, lion and muon are not linear: with these it is
+ * w_avg, the model after their last step.
  *
  * The interval X_e of epoch e of E is X = --sync-every, or X^(1 - (e - 1) / (E - 1)) rounded, from
  * X down to 1 (rare averaging first, as in AdaComm, arXiv 1810.08313, which uses the loss), or the

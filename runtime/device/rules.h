@@ -3,7 +3,8 @@
  * processors (cpu/rules.c) and GPUs (cuda/elementwise.cu).
  *
  * Sources: the heavy ball, Polyak, USSR Comp. Math. 4 (1964); Nesterov's gradient in the form of
- * PyTorch's SGD; AdamW, Loshchilov, Hutter, arXiv 1711.05101; Lion, Chen et al., arXiv 2302.06675.
+ * PyTorch's SGD; AdamW, Loshchilov, Hutter, arXiv 1711.05101; Lion, Chen et al., arXiv 2302.06675;
+ * AdaGrad, Duchi et al., JMLR 12 (2011).
  * Cost: one pass, which reads x, g and the moments and writes all but g: 3 + 2 moments floats per
  * parameter.
  */
@@ -18,7 +19,8 @@
 /* Kind, name of its formula, number of moments. */
 #define RULE_LIST(X) \
 	X(SGD, sgd, 0) \
-	X(MOMENTUM, momentum, 1) X(NESTEROV, nesterov, 1) X(ADAMW, adamw, 2) X(LION, lion, 1)
+	X(MOMENTUM, momentum, 1) \
+	X(NESTEROV, nesterov, 1) X(ADAMW, adamw, 2) X(LION, lion, 1) X(ADAGRAD, adagrad, 1)
 
 /* A float, its gradient, and its moments. */
 struct moving {
@@ -72,6 +74,14 @@ RULE(lion)
 	float g = by.scale * f.g, u = by.beta[0] * f.a + (1 - by.beta[0]) * g;
 	f.a = by.beta[1] * f.a + (1 - by.beta[1]) * g;
 	f.x -= now.lr * ((float)(u > 0) - (float)(u < 0) + by.decay * f.x);
+	return f;
+}
+
+RULE(adagrad)
+{
+	float g = by.scale * f.g + by.decay * f.x;
+	f.a += g * g;
+	f.x -= now.lr * g / (sqrtf(f.a) + by.eps);
 	return f;
 }
 

@@ -8,6 +8,7 @@
 #define OPTIMIZERS(X) \
 	X(sgd) \
 	X(nesterov) \
+	X(adagrad) \
 	X(adamw) \
 	X(lion) \
 	X(muon) \

@@ -20,6 +20,7 @@ CASES = {
     "nesterov": (
         lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.1, nesterov=True), 0),
     "adamw": (lambda p: torch.optim.AdamW(p, lr=0.05, betas=(0.9, 0.95), weight_decay=0.1), 0),
+    "adagrad": (lambda p: torch.optim.Adagrad(p, lr=0.05, weight_decay=0.1), 0),
     "clipped": (lambda p: torch.optim.AdamW(p, lr=0.05, betas=(0.9, 0.95), weight_decay=0.1), 1.5),
 }
 

@@ -228,9 +228,10 @@ TEST(accuracies_are_those_of_selected_runs)
 	ck_assert(isnan(ranked("test_accuracy", "periodic schedule=down", 4)));
 	ck_assert(isnan(ranked("test_accuracy", "asgd", 4)));
 	/* as do these: another option of the training, or of the optimiser */
-	sql_in("run.db", "UPDATE run SET decay = 'weights' WHERE strategy = 'periodic';"
-			 "INSERT INTO run_option (run_id, part, name, value) SELECT id, 'optimizer', "
-			 "'beta2', '0.9' FROM run WHERE strategy = 'allreduce'");
+	sql_in("run.db",
+	       "UPDATE run SET decay = 'weights' WHERE strategy = 'periodic';"
+	       "INSERT INTO run_option (run_id, part, name, value) SELECT id, 'optimizer', "
+	       "'beta2', '0.9' FROM run WHERE strategy = 'allreduce'");
 	ck_advise(0, CLUSTER "--epochs=2 --intervals=4 --where=seed=2 --format=json", "periodic");
 	ck_assert(isnan(ranked("test_accuracy", "periodic", 4)));
 	ck_assert(isnan(ranked("test_accuracy", "allreduce", 0)));

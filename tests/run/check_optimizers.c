@@ -96,6 +96,7 @@ static const struct setting by_name[][7] = {
 	 {"adamw.beta2", "0.95"},
 	 {"decay", "all"},
 	 {0}},
+	{{"lr", "0.05"}, {"weight-decay", "0.1"}, {"optimizer", "adagrad"}, {0}},
 	{{"lr", "0.05"},
 	 {"weight-decay", "0.1"},
 	 {"optimizer", "adamw"},
@@ -104,7 +105,7 @@ static const struct setting by_name[][7] = {
 	 {"clip", "1.5"},
 	 {0}},
 };
-static const char *const cases[] = {"sgd", "momentum", "nesterov", "adamw", "clipped"};
+static const char *const cases[] = {"sgd", "momentum", "nesterov", "adamw", "adagrad", "clipped"};
 
 CASE("steps");
 
@@ -294,8 +295,8 @@ TEST(split_optimizer_step_equals_whole_step, LISTED(optimizers))
 
 /* ---- Weight decay ---------------------------------------------------------- */
 
-/* With gradients of 0 only decay changes floats: for adamw, lion and muon the weights only, for sgd
- * and nesterov all floats. --decay overrides that for every optimiser. */
+/* With gradients of 0 only decay changes floats: for adamw, lion and muon the weights only, for the
+ * others all floats. --decay overrides that for every optimiser. */
 TEST(decay_applies_to_the_selected_floats, LISTED(optimizers))
 {
 	static const char *const said[] = {NULL, "all", "weights"};
@@ -440,7 +441,7 @@ static const struct refusal {
 	 "has no state here"},
 	{{{"clip", "-1"}}, "--clip=-1"},
 	{{{"strategy", "periodic"}, {"periodic.outer", "adam"}},
-	 "--periodic.outer=adam: unknown optimizer adam; known: sgd, nesterov, adamw"},
+	 "--periodic.outer=adam: unknown optimizer adam; known: sgd, nesterov, adagrad, adamw"},
 	{{{"strategy", "periodic"}, {"periodic.outer", "adamw:beta3=0.9"}},
 	 "--periodic.outer=adamw:beta3=0.9: --adamw.beta3: there is no such option"},
 	{{{"strategy", "periodic"}, {"periodic.outer", "adamw:beta1=0.9:beta2=1"}},
@@ -475,6 +476,7 @@ TEST(meaningless_optimizer_options_are_refused, COUNT(refusals))
 #define ADAMW "--optimizer=adamw --adamw.eps=1e-3 --lr=0.003 "
 
 static const char *const kinds[] = {"--optimizer=nesterov --momentum=0.9 --lr=0.02 ", ADAMW,
+				    "--optimizer=adagrad --adagrad.eps=1e-3 --lr=0.02 ",
 				    "--optimizer=lion --lr=0.0003 ", "--optimizer=muon --lr=0.01 "};
 
 CASE("identities", .limit = 120, .set_up = trained_data, .tear_down = folder_free, .once = true);
@@ -493,6 +495,32 @@ TEST(one_worker_is_serial_with_every_optimizer, LISTED(strategies))
 					o->plugin.name, o->momentum ? " --momentum=0.9" : "");
 		expect_same(1, words("%s --strategy=%s", how, s->plugin.name), 1, how, 0);
 	}
+}
+
+/* With one worker, tables of every placement give the serial run, too, real and simulated. */
+TEST(one_worker_is_serial_with_every_table_placement, LISTED(strategies))
+{
+	static const char *const placements[] = {"", "--table-home=onesided",
+						 "--workers=1 --servers=1"};
+	const struct strategy *s = strategies[_i];
+	const char *how = words(MLP ADAMW "--batch=48");
+	struct result serial = train_ok(1, how);
+	if (strcmp(s->plugin.name, "easgd") == 0) /* moves the model to its centre */
+		return;
+	for (size_t k = 0; k < (s->tables ? COUNT(placements) : 1); k++)
+		for (int simulated = 0; simulated < 2; simulated++) {
+			const char *same =
+				words("%s --strategy=%s %s%s", how, s->plugin.name, placements[k],
+				      simulated ? " --sim.platform=gpu4_pcie "
+						  "--sim.step-time=1ms"
+						: "");
+			int ranks = k == 2 ? 2 : 1;
+			struct result r =
+				simulated ? run_simulated(1, same) : train_ok(ranks, same);
+			ck_assert_msg(r.status == 0, "%s: status %d\n%s", same, r.status, r.output);
+			ck_assert_msg(distance(&r, &serial) == 0, "%s: distance %g", same,
+				      distance(&r, &serial));
+		}
 }
 
 /* The sum of all workers' gradients is clipped. */

@@ -440,6 +440,10 @@ static double reference_step(const struct rule *r, const float unbias[2], double
 		u = b1 * *a + (1 - b1) * g;
 		*a = b2 * *a + (1 - b2) * g;
 		return x - r->lr * ((u > 0) - (u < 0) + decay * x);
+	case RULE_ADAGRAD:
+		u = g + decay * x;
+		*a += u * u;
+		return x - r->lr * u / (sqrt(*a) + r->eps);
 	}
 	return NAN;
 }
@@ -465,13 +469,15 @@ static void op_step(struct bench *b, const struct sizes *s)
 			squares[i] = (float)v->r[i];
 		}
 		vec_put(v->v, squares);
-		vec_step(x->v, (struct vec *const[]){m->v, v->v}, g->v, &by);
+		bool sums = kinds[k] == RULE_ADAGRAD; /* its only moment is a sum of squares */
+		struct array *first = sums ? v : m, *second = sums ? m : v;
+		vec_step(x->v, (struct vec *const[]){first->v, second->v}, g->v, &by);
 		for (size_t i = 0; i < x->n; i++)
-			x->r[i] = reference_step(&by, b->d.unbias, x->r[i], g->r[i], &m->r[i],
-						 &v->r[i]);
+			x->r[i] = reference_step(&by, b->d.unbias, x->r[i], g->r[i], &first->r[i],
+						 &second->r[i]);
 		check_array(b, x, "x", TOLERANCE);
-		check_array(b, m, "first moment", TOLERANCE);
-		check_array(b, v, "second moment", TOLERANCE);
+		check_array(b, first, "first moment", TOLERANCE);
+		check_array(b, second, "second moment", TOLERANCE);
 	}
 }
 

@@ -417,10 +417,10 @@ TEST(config_hash_and_config_key_agree)
 		    "'$.seed', s.seed)) AS e LEFT JOIN option_info AS i ON i.column = e.key WHERE "
 		    "ifnull(i.decides, 1)) AS decides, s.compare_key FROM run_summary AS s");
 		bool work = o->core.work || strstr(o->name, "batch");
-		char *want AUTOFREE = sentence(
-			"%d,%d,%d,%s", o->incidental ? 1 : 2,
-			(o->incidental && !o->core.kept_apart) || o->core.repeats ? 1 : 2,
-			work ? 2 : 1, o->name);
+		char *want AUTOFREE =
+			sentence("%d,%d,%d,%s", o->incidental ? 1 : 2,
+				 (o->incidental && !o->core.kept_apart) || o->core.repeats ? 1 : 2,
+				 work ? 2 : 1, o->name);
 		char *ask AUTOFREE =
 			sentence("SELECT count(DISTINCT decides), count(DISTINCT config_key), "
 				 "count(DISTINCT compare_key), '%s' FROM part",

@@ -8,6 +8,7 @@
 #define FIXTURE_H
 
 #include "runtime/config/config.h"
+#include "runtime/config/plan.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

@@ -5,7 +5,8 @@
 #ifndef DB_H
 #define DB_H
 
-#include "runtime/train/train.h"
+#include "runtime/config/config.h"
+#include "runtime/train/sink.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>

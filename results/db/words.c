@@ -3,6 +3,7 @@
  * that makes a configuration again.
  */
 #include "results/db/db.h"
+#include "workloads/net.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  * at the end of this file are written for help alone.
  */
 #include "results/help/help.h"
+#include "workloads/net.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
  * then measures (bench_comm.c). Rank 0 prints.
  */
 #include "results/run/bench.h"
+#include "runtime/comm/comm.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

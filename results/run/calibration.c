@@ -4,6 +4,7 @@
  */
 
 #include "results/run/run.h"
+#include "runtime/table/table.h"
 
 #include <math.h>
 #include <stdlib.h>

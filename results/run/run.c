@@ -6,6 +6,7 @@
  * rank 0 records.
  */
 #include "results/run/run.h"
+#include "runtime/train/train.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #define RUN_H
 
 #include "results/db/db.h"
+#include "runtime/config/plan.h"
 #include "runtime/launch/launch.h"
 #include "sim/model/model.h"
 

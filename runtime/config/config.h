@@ -1,14 +1,17 @@
 /*
- * config.h - one experiment: the core options and those of its plug-ins, the facts that probing
- * finds, and the machine; commands and their help.
+ * config.h - one experiment: the core options and those of its plug-ins, and the machine; commands
+ * and their help.
  */
 #ifndef CONFIG_H
 #define CONFIG_H
 
 #include "runtime/config/option.h"
-#include "runtime/device/device.h"
 
 #define DATABASE "mvbench.db" /* the default */
+
+struct data;
+struct plan;
+struct simulation;
 
 extern const struct option run_options[]; /* of struct config; ends at name NULL */
 
@@ -231,46 +234,6 @@ struct loaded {
 };
 /* file: PATH, PATH#SHA256, or NAME#SHA256 for a compiled one in the cache. NULL, or a message. */
 char *plugin_file_load(enum part part, const char *file, struct loaded *out);
-
-struct simulation;
-
-/* Device memory that one worker needs [bytes]. */
-struct footprint {
-	size_t parameters; /* with gradients, optimiser state and copies of the model */
-	size_t activations;
-	size_t data;      /* the data set */
-	size_t workspace; /* upper bound: of libraries, and of the device itself */
-};
-
-/* The facts that probing finds before a run starts. */
-struct plan {
-	struct data train, validation, test; /* shapes only */
-	int64_t params, buffers;             /* of the whole model [floats] */
-	uint64_t layout;                     /* hash of its layers: equal models, equal layouts */
-	int64_t steps;                       /* of one epoch, if workers make the same number */
-	bool dynamic;                        /* an idle worker takes the next mini-batch */
-	int cores;                           /* of this machine */
-	bool oversubscribed;                 /* fewer cores than compute threads */
-	bool share_gpus;                     /* fewer GPUs than workers */
-	const char *device;                  /* given, or chosen by `auto` */
-	const char *passed_over;    /* why auto took the cpu although there is a GPU; NULL */
-	struct device_facts facts;  /* of the device */
-	struct footprint footprint; /* of one worker */
-	const struct simulation *simulation; /* NULL in the real world */
-};
-/* The most evaluations between ends of epochs (--eval-every) from one barrier to the next. */
-int64_t plan_points(const struct run *run, int64_t steps);
-int64_t plan_segment_epochs(const struct run *run); /* between two barriers */
-/* Can its options be combined, on any machine? NULL, or a message. */
-char *plan_refuse(const struct config *c);
-/* Can its tables be placed as asked? near: all workers are on one machine. NULL, or a message. */
-char *plan_tables(const struct config *c, bool near);
-/* Checks that this configuration can run here; lays out the model without allocating it. */
-char *plan_make(const struct config *c, struct plan *p);
-
-/* Memory that this machine has for this many processes, without their basic needs [bytes]. NULL, or
- * a message: there is no room for them. */
-char *host_room(int processes, size_t *bytes);
 
 struct machine { /* provenance; strings live as long as the program */
 	const char *host, *cpu, *mpi, *onednn, *git_commit;

@@ -2,7 +2,7 @@
  * list.c - mvbench list: shows all choices, and whether they can be used here.
  */
 
-#include "runtime/config/config.h"
+#include "runtime/config/plan.h"
 #include "runtime/table/table.h"
 
 #include <stdlib.h>

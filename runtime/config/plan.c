@@ -4,8 +4,7 @@
  * out without allocating it.
  */
 
-#include "runtime/config/config.h"
-#include "runtime/comm/comm.h"
+#include "runtime/config/plan.h"
 #include "runtime/table/table.h"
 
 #include <stdlib.h>

@@ -13,6 +13,7 @@
  * which must be there at the same path.
  */
 #include "runtime/config/config.h"
+#include "workloads/net.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -3,6 +3,7 @@
  * users' files (plugin_file.c), which stay loaded until the process ends.
  */
 #include "runtime/config/config.h"
+#include "workloads/net.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 #ifndef TRAINER_H
 #define TRAINER_H
 
+#include "runtime/table/table.h"
 #include "runtime/train/train.h"
 #include "sim/model/model.h"
 

@@ -10,6 +10,7 @@
  * Work is measured in seconds on the fastest host of the platform: a slower one takes longer.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/plan.h"
 #include "sim/sim.h"
 
 #include <errno.h>

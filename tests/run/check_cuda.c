@@ -5,6 +5,7 @@
 #include "results/gate/gate.h"
 #include "runtime/base/stall.h"
 #include "runtime/device/cuda/cuda.h"
+#include "runtime/table/table.h"
 #include "tests/fixture.h"
 #include "tests/suites.h"
 

@@ -3,6 +3,7 @@
  * data, or have names that try to break out of the picture.
  */
 #include "plots/plot.h"
+#include "runtime/comm/comm.h"
 #include "tests/fixture.h"
 #include "tests/made.h"
 #include "tests/suites.h"

@@ -4,6 +4,7 @@
  * is detected.
  */
 #include "results/gate/gate.h"
+#include "runtime/table/table.h"
 #include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"

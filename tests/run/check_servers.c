@@ -5,6 +5,7 @@
  * themselves (check_tables.c).
  */
 #include "results/gate/gate.h"
+#include "runtime/table/table.h"
 #include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"

@@ -4,6 +4,7 @@
  * strategies that use it, and what --record stores.
  */
 #include "results/gate/gate.h"
+#include "runtime/table/table.h"
 #include "strategies/exchange.h"
 #include "tests/suites.h"
 #include "tests/trained.h"

@@ -19,6 +19,8 @@
  *   asked L         mean over rows of the losses that worker_loss returned in the last epoch
  */
 #include "results/run/run.h"
+#include "runtime/comm/comm.h"
+#include "runtime/train/train.h"
 
 #include <math.h>
 #include <mpi.h>

@@ -4,6 +4,8 @@
  */
 #include "results/db/store.h"
 #include "results/run/run.h"
+#include "runtime/config/plan.h"
+#include "runtime/table/table.h"
 #include "tests/fixture.h"
 #include "tests/made.h"
 #include "tests/suites.h"

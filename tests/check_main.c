@@ -99,6 +99,8 @@ int main(void)
 	/* Only a real GPU takes long to try algorithms. */
 	char *choices AUTOFREE = sentence("%s/choices", own);
 	setenv("MVBENCH_CUDA_CACHE", gpu ? choices : "", 1);
+	if (!gpu)
+		setenv("MVBENCH_CUDA_OWN", "0", 1); /* slow, where it is emulated */
 	if (access("/sys/devices/system/cpu", F_OK) != 0)
 		setenv("HWLOC_HIDE_ERRORS", "2", 0); /* otherwise every rank reports it */
 	setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);    /* containers have no other user */

@@ -11,6 +11,7 @@
  */
 #include "runtime.h"
 
+#include <cmath>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -73,6 +74,8 @@ struct CUevent_st {
 	size_t place;
 	std::shared_ptr<capture> in; /* the place is in a list of it; NULL: in the stream's queue */
 	size_t list;
+	bool timed;
+	double at; /* the fake GPU's clock when the stream came to the event [ms]; NaN: not yet */
 };
 
 struct CUgraph_st {
@@ -91,6 +94,7 @@ int current;
 pid_t owner; /* the process of the first call */
 cudaError_t last, broken;
 long kernels_done;
+double clock_ms;
 
 cudaStream_t stream_of(cudaStream_t s)
 {
@@ -189,6 +193,11 @@ cudaError_t check_copy(const void *to, const void *from, size_t bytes, cudaMemcp
 
 namespace fake
 {
+void spend(double ms)
+{
+	clock_ms += ms;
+}
+
 long setting(const char *name, long otherwise)
 {
 	const char *text = getenv(name);
@@ -303,6 +312,7 @@ void launch(const char *kernel, dim3 blocks, dim3 threads, cudaStream_t stream,
 				broken = cudaErrorLaunchFailure;
 				return;
 			}
+			spend(KERNEL_MS);
 			run_blocks(kernel, blocks, threads, body);
 		});
 	});
@@ -464,9 +474,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags)
 {
 	return call([&] {
-		if (flags != cudaEventDisableTiming)
-			fail("an event with a time, and the fake has none");
-		*e = new CUevent_st{NULL, 0, NULL, 0};
+		*e = new CUevent_st{NULL, 0, NULL, 0, flags != cudaEventDisableTiming, NAN};
 		return cudaSuccess;
 	});
 }
@@ -485,8 +493,26 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t stream)
 		cudaStream_t s = stream_of(stream);
 		if (!s)
 			return cudaErrorInvalidResourceHandle;
-		*e = {s, s->in ? s->in->nodes[s->list].size() : s->queued, s->in, s->list};
+		if (e->timed && s->in)
+			fail("an event with a time in a graph, which the fake has not");
+		if (e->timed) {
+			e->at = NAN;
+			push(s, {[=] { e->at = clock_ms; }, false});
+		}
+		*e = {s,       s->in ? s->in->nodes[s->list].size() : s->queued,
+		      s->in,   s->list,
+		      e->timed, e->at};
 		return cudaSuccess;
+	});
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+	return call([&] {
+		if (!from->timed || !to->timed)
+			return cudaErrorInvalidResourceHandle;
+		*ms = (float)(to->at - from->at);
+		return std::isnan(*ms) ? cudaErrorNotReady : cudaSuccess;
 	});
 }
 

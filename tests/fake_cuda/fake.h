@@ -14,6 +14,7 @@
  *   FAKE_CUDA_DRIVER=n      the version that the driver supports, as cudaDriverGetVersion gives it
  *   FAKE_CUDA_CHANNELS=n    convolutions need channels that are a multiple of n (1)
  *   FAKE_CUDA_FILTER_CHANNELS=n  the same for inputs, in the filters' gradient only (1)
+ *   FAKE_CUDA_SLOW=n        the n-th algorithm of each direction is slow, though not when cuDNN tries it
  *   FAKE_CUDA_ROUNDS=1      the fastest algorithm was tried with units that round
  *   FAKE_CUDA_UNCAPTURABLE=1  convolutions cannot be captured
  *   FAKE_CUDA_STRICT=0      the host may access device memory
@@ -43,6 +44,10 @@ cudaError_t enqueue(cudaStream_t s, std::function<void()> run, bool at_once = fa
 /* Are these bytes in one piece of memory that the device can access? */
 bool reaches(const void *p, size_t bytes);
 int device(); /* the current one */
+/* The GPU's clock, which events read: a running operation adds its time. A kernel takes longer than
+ * any convolution of cuDNN. */
+enum { KERNEL_MS = 1 };
+void spend(double ms);
 
 /* Runs body once for each thread of each block. */
 void run_blocks(const char *kernel, dim3 blocks, dim3 threads, const std::function<void()> &body);

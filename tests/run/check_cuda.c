@@ -373,6 +373,26 @@ TEST(image_operations_equal_the_cpus, 4 * COUNT(ways))
 	norm_of(in, false, false, 70, tol);
 }
 
+/* Our own kernel for gradients of weights: every form of it, more rows than warps, and images that
+ * its tiles do not divide. */
+TEST(own_gradients_of_weights_equal_the_cpus, 3 * 7)
+{
+	const struct {
+		struct image in;
+		size_t out;
+		struct window win;
+		size_t rows;
+	} row[] = {{{6, 5, 8}, 24, {3, 1, 1}, 3},    {{7, 4, 3}, 5, {3, 2, 1}, 3},
+		   {{9, 10, 16}, 16, {3, 1, 1}, 20}, {{8, 8, 20}, 36, {3, 2, 1}, 2},
+		   {{7, 4, 1}, 8, {5, 1, 2}, 3},     {{6, 9, 10}, 18, {5, 1, 2}, 2},
+		   {{4, 3, 6}, 4, {3, 2, 0}, 1}};
+	const size_t which = (size_t)_i / COUNT(row), i = (size_t)_i % COUNT(row);
+	setenv("MVBENCH_CUDA_OWN", "1", 1);
+	setenv("MVBENCH_CUDA_PAD", i % 2 ? "0" : "1", 1);
+	set_up(precisions[which].name);
+	conv_of(row[i].in, row[i].out, row[i].win, row[i].rows, tolerance_of(which));
+}
+
 /* In tf32 and bf16, cuDNN and cuBLAS use matrix units: their results differ from float32. The
  * shapes are those for which matrix units are the fastest on a GPU by far. */
 TEST(products_are_rounded_as_the_precision_says, COUNT(precisions))
@@ -577,8 +597,8 @@ static pid_t hold_choices(const struct pulse *p)
 	return child;
 }
 
-/* A worker that tries algorithms, or waits for another one that does, has not stalled. The first
- * shape may be tried more often. */
+/* A worker that tries algorithms, or waits for another one that does, has not stalled. cuDNN tries
+ * all, and at least one is measured. */
 TEST(trying_algorithms_is_progress)
 {
 	enum { DIRECTIONS = 3, TRIALS = 2, WAITED = 3 };
@@ -590,7 +610,7 @@ TEST(trying_algorithms_is_progress)
 	pulse_of(mine);
 	ck_assert_int_ge(progress_of_conv(8), DIRECTIONS * TRIALS);
 	ck_assert_int_eq(progress_of_conv(8), 0);
-	ck_assert_int_eq(progress_of_conv(12), DIRECTIONS * TRIALS);
+	ck_assert_int_ge(progress_of_conv(12), DIRECTIONS * TRIALS);
 	const pid_t holder = hold_choices(mine);
 	ck_assert_int_ge(progress_of_conv(16), DIRECTIONS * TRIALS + WAITED);
 	ck_assert_int_eq(waitpid(holder, &status, 0), holder);

@@ -1,10 +1,14 @@
 /*
- * choice.c - chooses cuDNN's algorithm for a convolution.
+ * choice.c - chooses the algorithm for a convolution: one of cuDNN's, or our own (weight.cu).
  *
- * At the first use of a shape, all algorithms are tried on the current data, twice, because the
- * first trial loads them. The first shape's trials go on for WARM, because the GPU's clock rises
- * only under load. The fastest deterministic algorithm is chosen. All layers of that shape on this
- * device then use it.
+ * At the first use of a shape, cuDNN tries all of its algorithms on the current data, which loads
+ * them. Those that work, and ours, are then measured in a CUDA graph, as training runs them:
+ * cuDNN's own trials launch each kernel from the host, and a launch takes longer than most of these
+ * kernels. (On an H200 these trials took 44 to 120 us for kernels of 11 to 150 us, and the chosen
+ * one took up to six times as long as the fastest.) The first shape's trials go on for WARM,
+ * because the GPU's clock rises only under load. The fastest deterministic algorithm is chosen. All
+ * layers of that shape on this device then use it. MVBENCH_CUDA_OWN=1 chooses our own wherever it
+ * exists, =0 nowhere; either keeps no choice.
  *
  * On a GPU that nothing has used yet, trials can take longer than the limit for a worker that makes
  * no progress. Each trial is therefore recorded as progress, and so is waiting for other processes.
@@ -21,6 +25,7 @@
 #include <cuda_runtime_api.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -28,7 +33,8 @@
 
 enum {
 	ALGORITHMS = 16,
-	TRIALS = 2,
+	REPEATS = 8,     /* of a convolution in the graph that is measured */
+	LAUNCHES = 4,    /* of that graph; the first one does not count */
 	WARM = 50,       /* least duration of the first shape's trials [milliseconds] */
 	WAIT_MOST = 120, /* for the lock [seconds]; then this process no longer waits for it */
 	LOOK_EVERY = 5   /* interval of polling the lock [milliseconds] */
@@ -86,6 +92,10 @@ static size_t workspace_of(struct device *d, struct cuda_conv *v, struct conv_pl
 {
 	cudnnHandle_t dnn = cuda_of(d)->dnn;
 	size_t bytes = 0;
+	if (algorithm == CONV_OURS)
+		return k == BACKWARD_WEIGHT && !cuda_switch("MVBENCH_CUDA_OWN", "0")
+			       ? cuda_weight_bytes(v->in, v->out, v->s.window, p->rows)
+			       : SIZE_MAX;
 	cudnnStatus_t status = cudnnSetConvolutionMathType(p->window, math);
 #define WORKSPACE(name, text, Word, Short, a_shape, b_shape, out_shape) \
 	if (status == CUDNN_STATUS_SUCCESS && k == name) \
@@ -114,32 +124,75 @@ static size_t numbers_out(const struct cuda_conv *v, const struct conv_plan *p, 
 				    : conv_weights(v);
 }
 
-/* The first deterministic algorithm, otherwise the first one; algorithm -1: there is none. In
- * float32 the time of a trial on matrix units that round says nothing: such a row counts only
- * without others. */
+/* The time of a convolution in a graph [ms]; `otherwise` if it cannot be captured, INFINITY if it
+ * fails. */
+static double measured(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
+		       const struct conv_choice *how, const void *a, const void *b, void *work,
+		       void *out, double otherwise)
+{
+	struct cuda *c = cuda_of(d);
+	cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+	cudaGraph_t graph = NULL;
+	cudaGraphExec_t exec;
+	cudaEvent_t from, to;
+	double best = INFINITY;
+
+	TRY_CUDA(d, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal));
+	for (int i = 0; i < REPEATS && status == CUDNN_STATUS_SUCCESS; i++)
+		status = conv_run(d, v, p, k, how, a, b, 0, work, out);
+	const cudaError_t ended = cudaStreamEndCapture(c->stream, &graph);
+	cudaGetLastError(); /* a persistent error returns at the next call, and ends the run */
+	if (ended != cudaSuccess || status != CUDNN_STATUS_SUCCESS) {
+		if (graph)
+			TRY_CUDA(d, cudaGraphDestroy(graph));
+		return ended != cudaSuccess ? otherwise : INFINITY;
+	}
+	TRY_CUDA(d, cudaGraphInstantiateWithFlags(&exec, graph, 0));
+	TRY_CUDA(d, cudaGraphDestroy(graph));
+	TRY_CUDA(d, cudaEventCreateWithFlags(&from, cudaEventDefault));
+	TRY_CUDA(d, cudaEventCreateWithFlags(&to, cudaEventDefault));
+	for (int i = 0; i < LAUNCHES; i++) {
+		float ms;
+		TRY_CUDA(d, cudaEventRecord(from, c->stream));
+		TRY_CUDA(d, cudaGraphLaunch(exec, c->stream));
+		TRY_CUDA(d, cudaEventRecord(to, c->stream));
+		cuda_sync(d);
+		TRY_CUDA(d, cudaEventElapsedTime(&ms, from, to));
+		if (i > 0)
+			best = fmin(best, (double)ms / REPEATS);
+	}
+	TRY_CUDA(d, cudaEventDestroy(from));
+	TRY_CUDA(d, cudaEventDestroy(to));
+	TRY_CUDA(d, cudaGraphExecDestroy(exec));
+	return best;
+}
+
+/* The fastest deterministic algorithm of those found, otherwise the fastest; algorithm -1: there is
+ * none. float32 uses each of them without units that round. */
 static struct conv_choice best_of(struct device *d, struct cuda_conv *v, struct conv_plan *p,
-				  enum direction k, const struct found *found, int n, size_t bytes,
-				  double *ms)
+				  enum direction k, const struct found *found, int n, const void *a,
+				  const void *b, void *work, size_t bytes, void *out, double *ms)
 {
 	const struct cuda *c = cuda_of(d);
 	struct conv_choice best = {.algorithm = -1, .math = conv_math(c)};
-	bool plain = false, steady = false;
-	for (int i = 0; i < n; i++)
-		plain |= found[i].status == CUDNN_STATUS_SUCCESS && found[i].math == CUDNN_FMA_MATH;
-	for (int i = 0; i < n && !steady; i++) {
-		const cudnnMathType_t math = conv_exact(c) ? conv_math(c) : found[i].math;
-		const bool rounds = conv_exact(c) && found[i].math != CUDNN_FMA_MATH &&
-				    (plain || found[i].math != CUDNN_DEFAULT_MATH);
-		if (found[i].status != CUDNN_STATUS_SUCCESS || rounds ||
-		    (best.algorithm >= 0 && !found[i].steady))
+	bool steady = false;
+	*ms = INFINITY;
+	for (int i = 0; i < n; i++) {
+		if (found[i].status != CUDNN_STATUS_SUCCESS || (steady && !found[i].steady))
 			continue;
-		const size_t wants = workspace_of(d, v, p, k, found[i].algorithm, math);
-		if (wants > bytes)
+		struct conv_choice how = {.algorithm = found[i].algorithm,
+					  .math = conv_exact(c) ? conv_math(c) : found[i].math};
+		how.bytes = workspace_of(d, v, p, k, how.algorithm, how.math);
+		if (how.bytes > bytes)
 			continue;
-		best.algorithm = found[i].algorithm;
-		best.math = math;
-		best.bytes = wants;
-		*ms = found[i].ms;
+		pulse_step();
+		const double its = measured(d, v, p, k, &how, a, b, work, out, found[i].ms);
+		const bool forced =
+			how.algorithm == CONV_OURS && cuda_switch("MVBENCH_CUDA_OWN", "1");
+		if (isinf(its) || (its >= *ms && steady == found[i].steady && !forced))
+			continue;
+		best = how;
+		*ms = its;
 		steady = found[i].steady;
 	}
 	return best;
@@ -149,22 +202,27 @@ static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct c
 				 enum direction k, const void *a, const void *b, double *ms)
 {
 	struct cuda *c = cuda_of(d);
-	struct found found[ALGORITHMS];
+	struct found found[ALGORITHMS + 1];
 	size_t bytes = CONV_WORKSPACE, out_bytes = numbers_out(v, p, k) * cuda_number(c);
 	void *out = cuda_take(d, out_bytes), *work = trial_memory(&bytes);
 	int n = 0;
 	TRY_DNN(d, cudnnSetConvolutionMathType(p->window, conv_math(c)));
 	const double warm_at = cuda_seconds() + 1e-3 * WARM;
 
-	for (int time = 0; time < TRIALS || (!c->warm && cuda_seconds() < warm_at); time++) {
+	do {
 		pulse_step();
 		n = try_all(d, v, p, k, a, b, out, work, bytes, found);
 		cuda_sync(d);
-	}
+	} while (!c->warm && cuda_seconds() < warm_at);
 	c->warm = true;
+	found[n++] = (struct found){.algorithm = CONV_OURS,
+				    .status = CUDNN_STATUS_SUCCESS,
+				    .steady = true,
+				    .math = conv_math(c),
+				    .ms = INFINITY};
+	struct conv_choice best = best_of(d, v, p, k, found, n, a, b, work, bytes, out, ms);
 	cuda_give(d, out, out_bytes);
 	TRY_CUDA(d, cudaFree(work));
-	struct conv_choice best = best_of(d, v, p, k, found, n, bytes, ms);
 
 	if (best.algorithm < 0 && !conv_can_pad(c, v))
 		failure("cuDNN has no %s convolution in %s on GPU %d (%s) for %zu rows of %zu x "
@@ -181,6 +239,8 @@ static char *cache_folder(void)
 {
 	const char *named = getenv("MVBENCH_CUDA_CACHE"), *cache = getenv("XDG_CACHE_HOME"),
 		   *home = getenv("HOME");
+	if (cuda_switch("MVBENCH_CUDA_OWN", "1"))
+		return NULL;
 	if (named)
 		return *named ? sentence("%s", named) : NULL;
 	if (cache && *cache == '/')
@@ -258,7 +318,7 @@ static void keep(const char *file, const char *key, const struct conv_choice *ch
 
 static void tell(const char *key, const struct conv_choice *choice, bool kept, double ms)
 {
-	if (!cuda_switch("MVBENCH_CUDA_VERBOSE", "1"))
+	if (!cuda_switch("MVBENCH_CUDA_VERBOSE", "1") && !cuda_switch("MVBENCH_CUDA_VERBOSE", "2"))
 		return;
 	char *how AUTOFREE = kept ? sentence("kept") : sentence("%.1f us when tried", 1e3 * ms);
 	fprintf(stderr, "mvbench: %salgorithm %d math %d, %zu bytes, %s\n", key, choice->algorithm,

@@ -181,13 +181,31 @@ static struct conv_plan *plan_of(struct device *d, struct cuda_conv *v, size_t r
 	return p;
 }
 
+cudnnStatus_t conv_run(struct device *d, const struct cuda_conv *v, const struct conv_plan *p,
+		       enum direction k, const struct conv_choice *how, const void *a,
+		       const void *b, float beta, void *work, void *out)
+{
+	cudnnHandle_t dnn = cuda_of(d)->dnn;
+	const float one = 1;
+	if (how->algorithm == CONV_OURS) {
+		cuda_weight_gradient(d, out, a, b, v->in, v->out, v->s.window, p->rows, work);
+		return CUDNN_STATUS_SUCCESS;
+	}
+	cudnnStatus_t status = cudnnSetConvolutionMathType(p->window, how->math);
+#define CONVOLVE(name, text, Word, Short, a_shape, b_shape, out_shape) \
+	if (status == CUDNN_STATUS_SUCCESS && k == name) \
+		status = cudnnConvolution##Word(dnn, &one, a_shape, a, b_shape, b, p->window, \
+						(cudnnConvolution##Short##Algo_t)how->algorithm, \
+						work, how->bytes, &beta, out_shape, out);
+	DIRECTION_LIST(CONVOLVE)
+	return status;
+}
+
 /* out = the convolution of a and b + beta out; a, b: the direction's inputs. False: cuDNN does not
  * support it; from now on it is padded. */
 static bool convolve(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
 		     const void *a, const void *b, float beta, void *out)
 {
-	cudnnHandle_t dnn = cuda_of(d)->dnn;
-	const float one = 1;
 	CHECK(aligned(a) && aligned(b) && aligned(out),
 	      "a convolution's memory is not on a 16-byte boundary");
 	const struct conv_choice *how = conv_choice_of(d, v, p, k, a, b);
@@ -196,14 +214,7 @@ static bool convolve(struct device *d, struct cuda_conv *v, struct conv_plan *p,
 		turn_to_padded(d, v);
 		return false;
 	}
-	TRY_DNN(d, cudnnSetConvolutionMathType(p->window, how->math));
-	void *work = cuda_workspace(d, how->bytes);
-#define CONVOLVE(name, text, Word, Short, a_shape, b_shape, out_shape) \
-	if (k == name) \
-		TRY_DNN(d, cudnnConvolution##Word(dnn, &one, a_shape, a, b_shape, b, p->window, \
-						  (cudnnConvolution##Short##Algo_t)how->algorithm, \
-						  work, how->bytes, &beta, out_shape, out));
-	DIRECTION_LIST(CONVOLVE)
+	TRY_DNN(d, conv_run(d, v, p, k, how, a, b, beta, cuda_workspace(d, how->bytes), out));
 	return true;
 }
 

@@ -23,9 +23,11 @@ struct problem { /* all fields are size_t: no padding, and memcmp compares them 
 	size_t rows, direction;
 };
 
+enum { CONV_OURS = 100 }; /* the number of weight.cu, among cuDNN's algorithms */
+
 struct conv_choice {
 	struct problem problem;
-	int algorithm; /* -1: there is none */
+	int algorithm; /* of cuDNN, or CONV_OURS; -1: there is none */
 	cudnnMathType_t math;
 	size_t bytes; /* of workspace */
 };
@@ -84,6 +86,10 @@ static inline cudnnMathType_t conv_math(const struct cuda *c)
 			       : CUDNN_DEFAULT_MATH; /* which is tf32 for floats */
 }
 
+/* Queues out = the convolution of a and b + beta out, with this choice; work: its workspace. */
+cudnnStatus_t conv_run(struct device *d, const struct cuda_conv *v, const struct conv_plan *p,
+		       enum direction k, const struct conv_choice *how, const void *a,
+		       const void *b, float beta, void *work, void *out);
 /* The algorithm for this direction, chosen at the first call, which may not be during a capture. a,
  * b: its inputs. Algorithm -1: cuDNN has none, but padding is possible. The next call may move the
  * result. */

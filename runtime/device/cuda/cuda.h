@@ -118,6 +118,7 @@ struct cuda { /* device->at */
 	bool unsettled;       /* some dweight must still be copied to the gradient */
 	bool alone, unpadded; /* switches (conv.c) */
 	size_t sum_blocks;    /* most blocks that sum columns */
+	size_t column_blocks; /* most blocks of other loops down columns */
 	bool early;           /* switch: kernels start before the previous one has ended */
 };
 
@@ -226,6 +227,14 @@ struct cuda_piece {
 /* Copies n pieces, of floats or bf16. */
 void cuda_move(struct device *d, const struct cuda_piece *p, size_t n, bool from_bf16,
 	       bool to_bf16);
+
+/* The gradient of a convolution's weights by a kernel of our own (weight.cu), for activations of
+ * the device's type. dw [out channels x window x in channels], x: input images, dy: gradient of the
+ * output; work: cuda_weight_bytes, SIZE_MAX = this window is not supported. */
+size_t cuda_weight_bytes(struct image in, struct image out, struct window w, size_t rows);
+void cuda_weight_gradient(struct device *d, void *dw, const void *x, const void *dy,
+			  struct image in, struct image out, struct window w, size_t rows,
+			  void *work);
 
 /* Copies gradients of convolutions' weights to the parameters' gradient. After cuda_join. */
 void cuda_conv_settle(struct device *d);

@@ -606,6 +606,7 @@ TEST(trying_algorithms_is_progress)
 	int status;
 	folder_new();
 	setenv("MVBENCH_CUDA_CACHE", folder, 1);
+	unsetenv("MVBENCH_CUDA_OWN");
 	set_up("float32");
 	pulse_of(mine);
 	ck_assert_int_ge(progress_of_conv(8), DIRECTIONS * TRIALS);

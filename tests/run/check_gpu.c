@@ -153,8 +153,9 @@ TEST(only_ends_of_buckets_are_marked, on_real_gpu() ? 0 : 1)
 static void count_choices(const char *how, int *tried, int *found)
 {
 	char out[4 * OUTPUT];
-	int status = run_mvbench(words("MVBENCH_CUDA_CACHE=%s MVBENCH_CUDA_VERBOSE=1", folder), how,
-				 out, sizeof out);
+	int status = run_mvbench(
+		words("MVBENCH_CUDA_CACHE=%s MVBENCH_CUDA_VERBOSE=1 MVBENCH_CUDA_OWN=", folder),
+		how, out, sizeof out);
 	ck_assert_msg(status == 0, "status %d: %s", status, out);
 	*tried = *found = 0;
 	for (const char *at = out; (at = strstr(at, " us when tried")); at++)

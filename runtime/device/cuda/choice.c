@@ -239,7 +239,8 @@ static char *cache_folder(void)
 {
 	const char *named = getenv("MVBENCH_CUDA_CACHE"), *cache = getenv("XDG_CACHE_HOME"),
 		   *home = getenv("HOME");
-	if (cuda_switch("MVBENCH_CUDA_OWN", "1"))
+	const char *own = getenv("MVBENCH_CUDA_OWN");
+	if (own && *own)
 		return NULL;
 	if (named)
 		return *named ? sentence("%s", named) : NULL;

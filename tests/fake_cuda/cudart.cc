@@ -499,8 +499,8 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t stream)
 			e->at = NAN;
 			push(s, {[=] { e->at = clock_ms; }, false});
 		}
-		*e = {s,       s->in ? s->in->nodes[s->list].size() : s->queued,
-		      s->in,   s->list,
+		*e = {s,        s->in ? s->in->nodes[s->list].size() : s->queued,
+		      s->in,    s->list,
 		      e->timed, e->at};
 		return cudaSuccess;
 	});

@@ -14,7 +14,7 @@
  *   FAKE_CUDA_DRIVER=n      the version that the driver supports, as cudaDriverGetVersion gives it
  *   FAKE_CUDA_CHANNELS=n    convolutions need channels that are a multiple of n (1)
  *   FAKE_CUDA_FILTER_CHANNELS=n  the same for inputs, in the filters' gradient only (1)
- *   FAKE_CUDA_SLOW=n        the n-th algorithm of each direction is slow, though not when cuDNN tries it
+ *   FAKE_CUDA_SLOW=n        the n-th algorithm of each direction is slow, but not when tried
  *   FAKE_CUDA_ROUNDS=1      the fastest algorithm was tried with units that round
  *   FAKE_CUDA_UNCAPTURABLE=1  convolutions cannot be captured
  *   FAKE_CUDA_STRICT=0      the host may access device memory

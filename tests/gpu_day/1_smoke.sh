@@ -8,7 +8,7 @@ say machine
 {
 	nvidia-smi
 	nvidia-smi -q | grep -E 'Driver Version|CUDA Version|Persistence|Compute Mode|MIG Mode|Product Name' | sort -u
-	uname -a; nproc; free -g | head -2; df -h /dev/shm /tmp | cat
+	uname -a; env -u OMP_NUM_THREADS nproc; free -g | head -2; df -h /dev/shm /tmp | cat
 	cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null
 	ls -d /usr/local/cuda*; find /usr/local/cuda/lib64/ -maxdepth 1 -regextype posix-extended -regex '.*/lib(cudnn|nccl|cublas|nvrtc|cudart)[^/]*so\.[0-9]+' 2>/dev/null
 	for c in ncu compute-sanitizer nvcc nvidia-cuda-mps-control sqlite3 mpirun; do echo "$c: $(command -v $c)"; done

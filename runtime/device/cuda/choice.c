@@ -187,6 +187,10 @@ static struct conv_choice best_of(struct device *d, struct cuda_conv *v, struct 
 			continue;
 		pulse_step();
 		const double its = measured(d, v, p, k, &how, a, b, work, out, found[i].ms);
+		if (cuda_switch("MVBENCH_CUDA_VERBOSE", "2"))
+			fprintf(stderr, "mvbench: algorithm %d math %d%s: %.1f us\n", how.algorithm,
+				(int)how.math, found[i].steady ? "" : ", not deterministic",
+				1e3 * its);
 		const bool forced =
 			how.algorithm == CONV_OURS && cuda_switch("MVBENCH_CUDA_OWN", "1");
 		if (isinf(its) || (its >= *ms && steady == found[i].steady && !forced))

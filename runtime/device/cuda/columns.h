@@ -80,8 +80,8 @@ void map_columns(struct device *d, const Job &job, size_t rows, size_t n)
 {
 	walk w = walk_of(n, V);
 	QUEUE_EARLY(d, (columns_map<V, Job>),
-		    dim3(walk_blocks(w, rows, ahead<V>, cuda_of(d)->column_blocks), w.chunks),
-		    THREADS, job, rows, n, w.groups);
+		    dim3(walk_blocks(w, rows, ahead<V>, MAP_BLOCKS), w.chunks), THREADS, job, rows,
+		    n, w.groups);
 }
 
 constexpr unsigned AT_ONCE = 16; /* pending reads of the blocks' partial sums */

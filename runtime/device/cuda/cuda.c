@@ -46,7 +46,6 @@ void cuda_failed(struct device *d, const char *file, int line, const char *call,
 enum {
 	CONTEXT = 512 << 20, /* approximate memory of CUDA and its libraries [bytes] */
 	SUM_BLOCKS = 256,
-	COLUMN_BLOCKS = 2048,
 	OLDEST = 80, /* compute capability, times 10: the first with bf16 and tf32 */
 	EARLY = 90   /* the first with programmatic dependent launch */
 };
@@ -168,12 +167,6 @@ static const char *cuda_probe(struct device_facts *f)
 
 /* ---- Open and close ------------------------------------------------------ */
 
-static size_t blocks_of(const char *variable, size_t otherwise)
-{
-	const char *blocks = getenv(variable);
-	return blocks && atoi(blocks) > 0 ? (size_t)atoi(blocks) : otherwise;
-}
-
 static void cuda_open(struct device *d, int threads)
 {
 	struct cuda *c = d->at = must(calloc(1, sizeof *c));
@@ -191,8 +184,8 @@ static void cuda_open(struct device *d, int threads)
 	c->alone = cuda_switch("MVBENCH_CUDA_TOGETHER", "0");
 	c->unpadded = cuda_switch("MVBENCH_CUDA_PAD", "0");
 	c->early = cuda_switch("MVBENCH_CUDA_EARLY", "1") && p.major * 10 + p.minor >= EARLY;
-	c->sum_blocks = blocks_of("MVBENCH_CUDA_SUM_BLOCKS", SUM_BLOCKS);
-	c->column_blocks = blocks_of("MVBENCH_CUDA_COLUMN_BLOCKS", COLUMN_BLOCKS);
+	const char *blocks = getenv("MVBENCH_CUDA_SUM_BLOCKS");
+	c->sum_blocks = blocks && atoi(blocks) > 0 ? (size_t)atoi(blocks) : SUM_BLOCKS;
 	c->bf16 = strcmp(d->precision, "bf16") == 0;
 	c->tf32 = strcmp(d->precision, "tf32") == 0;
 	CHECK(c->bf16 || c->tf32 || strcmp(d->precision, "float32") == 0, "precision %s",

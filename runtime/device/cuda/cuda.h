@@ -118,7 +118,6 @@ struct cuda { /* device->at */
 	bool unsettled;       /* some dweight must still be copied to the gradient */
 	bool alone, unpadded; /* switches (conv.c) */
 	size_t sum_blocks;    /* most blocks that sum columns */
-	size_t column_blocks; /* most blocks of other loops down columns */
 	bool early;           /* switch: kernels start before the previous one has ended */
 };
 

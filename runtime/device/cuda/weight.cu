@@ -23,6 +23,14 @@ template <int K> constexpr int ins = K == 3 ? 2 : 1;
 template <int K> constexpr int lane_sums = K *K *outs<K> *ins<K>;
 template <int K> constexpr int tile_sums = 32 * lane_sums<K>;
 
+/* Of the upper half of a block's warps. */
+__device__ inline float *shared_tiles()
+{
+	static_assert(tile_sums<5> <= tile_sums<3>, "either tile fits");
+	__shared__ float all[WARPS / 2 * tile_sums<3>];
+	return all;
+}
+
 /* Two blocks on each of 132 multiprocessors (H100, H200). A constant, because the order of
  * additions must not depend on the GPU. */
 constexpr size_t TILE_BLOCKS = 264;
@@ -110,22 +118,27 @@ __global__ void __launch_bounds__(THREADS, 2)
 						in[k][j][i] = in[k][j + K * S][i];
 		}
 	}
-	float *all = shared_floats();
-	static_assert(tile_sums<K> <= SUMS * wide<bf16> * (int)THREADS, "a tile fits");
-	for (int turn = 0; turn < (int)WARPS; turn++) {
-		if (turn == warp) {
+	float *all = shared_tiles() + lane;
+	for (int half = (int)WARPS / 2; half > 0; half /= 2) {
+		if (warp >= half && warp < 2 * half)
 #pragma unroll
-			for (int n = 0; n < lane_sums<K>; n++) {
-				const float mine = sum[n / (O * I)][n / I % O][n % I];
-				all[n * 32 + lane] = turn ? all[n * 32 + lane] + mine : mine;
-			}
-		}
+			for (int n = 0; n < lane_sums<K>; n++)
+				all[(warp - half) * tile_sums<K> + n * 32] =
+					sum[n / (O * I)][n / I % O][n % I];
+		__syncthreads();
+		if (warp < half)
+#pragma unroll
+			for (int n = 0; n < lane_sums<K>; n++)
+				sum[n / (O * I)][n / I % O][n % I] +=
+					all[warp * tile_sums<K> + n * 32];
 		__syncthreads();
 	}
 	partial += (((size_t)blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) *
 		   tile_sums<K>;
-	for (int i = (int)threadIdx.x; i < tile_sums<K>; i += THREADS)
-		partial[i] = all[i];
+	if (warp == 0)
+#pragma unroll
+		for (int n = 0; n < lane_sums<K>; n++)
+			partial[n * 32 + lane] = sum[n / (O * I)][n / I % O][n % I];
 }
 
 /* Adds up the blocks' sums; blockIdx.x: the sum of a lane. Warp w adds blocks w, w + WARPS, ... */

@@ -56,7 +56,7 @@ done | keep 'The suites that use a GPU:'
 said() { cat "$L"/*.txt "$L"/*.log | grep -c -- "$1"; }
 {
 	echo "no convolution, not even padded              $(said 'cuDNN has no')"
-	echo "padded convolutions, of those tried          $(grep -c 'x[48] to .*algorithm' "$L/choices.txt") of $(grep -c algorithm "$L/choices.txt") lines: see choices.txt"
+	echo "padded convolutions, of those tried          $(grep -c 'x[48] to .*algorithm' "$L/choices.txt") of $(grep -c 'to .*algorithm' "$L/choices.txt") lines: see choices.txt"
 	echo "tf32 or bf16 computed in float32             $(said 'products_are_rounded')"
 	echo "beta = 1 into the gradient of data           $(said 'dx added\|conv, data')"
 	echo "calls that cannot be captured                $(said 'launched one by one')"

@@ -180,40 +180,42 @@ TEST(chosen_algorithms_are_kept)
 	all = tried;
 	/* two workers: one tried each algorithm, the other found it */
 	ck_assert_msg(tried > 0 && found == tried, "%d tried, %d found", tried, found);
-	ck_assert_int_eq(lines_of("wc -l <convolutions"), all);
-	ck_assert_int_eq(lines_of("cut -f1-5 convolutions | sort -u | wc -l"), all);
+	ck_assert_int_eq(lines_of("wc -l <algorithms"), all);
+	ck_assert_int_eq(lines_of("cut -f1-5 algorithms | sort -u | wc -l"), all);
 	count_choices(LENET2, &tried, &found);
 	ck_assert_msg(tried == 0 && found == 2 * all, "%d tried again", tried);
 	expect_row("SELECT count(DISTINCT model_hash) FROM run", "1\r\n");
 	count_choices(LENET2 " --precision=tf32", &tried, &found);
 	ck_assert_int_eq(tried, all);
 	/* an algorithm that cuDNN refuses, and half a line: both are ignored */
-	ck_assert_int_eq(lines_of("sed -i 's/algorithm [0-9]*/algorithm 77/' convolutions; "
-				  "printf 'Fake GPU\t' >>convolutions; echo 0"),
+	ck_assert_int_eq(lines_of("sed -i 's/algorithm [0-9]*/algorithm 77/' algorithms; "
+				  "printf 'Fake GPU\t' >>algorithms; echo 0"),
 			 0);
 	count_choices(LENET2, &tried, &found);
 	ck_assert_int_eq(tried, all);
-	ck_assert_int_eq(lines_of("grep -c . convolutions"), 2 * all);
+	ck_assert_int_eq(lines_of("grep -c . algorithms"), 2 * all);
 	ck_assert_int_eq(lines_of("ls -A | grep -c part || true"), 0);
 }
 
 /* The fastest deterministic algorithm is chosen, measured with the units that the precision uses;
  * in float32 these do not round. Shapes for rounding units are padded. Algorithm 100 is our own. */
-TEST(fastest_algorithms_are_chosen, on_real_gpu() ? 0 : 9)
+TEST(fastest_algorithms_are_chosen, on_real_gpu() ? 0 : 10)
 {
 	static const struct {
 		const char *environment, *precision, *direction, *shape, *line;
-	} row[] = {{"", "float32", "forward", "28x28x1 to", "algorithm 1 math 3"},
-		   {"FAKE_CUDA_ROUNDS=1", "float32", "forward", "28x28x1 to", "algorithm 1 math 3"},
-		   {"FAKE_CUDA_ROUNDS=1", "tf32", "forward", "28x28x4 to", "algorithm 1 math 0"},
-		   {"MVBENCH_CUDA_PAD=0", "tf32", "forward", "28x28x1 to", "algorithm 1 math 0"},
-		   {"", "bf16", "forward", "28x28x8 to", "algorithm 1 math 1"},
-		   {"FAKE_CUDA_SLOW=0", "float32", "forward", "28x28x1 to", "algorithm 0 math 3"},
-		   {"", "tf32", "backward weight", "14x14x32 to", "algorithm 1 math 0"},
-		   {"FAKE_CUDA_SLOW=1", "tf32", "backward weight", "14x14x32 to",
-		    "algorithm 1 math 0"},
-		   {"MVBENCH_CUDA_OWN= FAKE_CUDA_SLOW=1", "tf32", "backward weight", "14x14x32 to",
-		    "algorithm 100"}};
+	} row[] = {
+		{"", "float32", "forward", "28x28x1 to", "algorithm 1 math 3"},
+		{"FAKE_CUDA_ROUNDS=1", "float32", "forward", "28x28x1 to", "algorithm 1 math 3"},
+		{"FAKE_CUDA_ROUNDS=1", "tf32", "forward", "28x28x4 to", "algorithm 1 math 0"},
+		{"MVBENCH_CUDA_PAD=0", "tf32", "forward", "28x28x1 to", "algorithm 1 math 0"},
+		{"", "bf16", "forward", "28x28x8 to", "algorithm 1 math 1"},
+		{"FAKE_CUDA_SLOW=0", "float32", "forward", "28x28x1 to", "algorithm 0 math 3"},
+		{"", "tf32", "backward weight", "14x14x32 to", "algorithm 1 math 0"},
+		{"FAKE_CUDA_SLOW=1", "tf32", "backward weight", "14x14x32 to",
+		 "algorithm 1 math 0"},
+		{"MVBENCH_CUDA_OWN= FAKE_CUDA_SLOW=1", "tf32", "backward weight", "14x14x32 to",
+		 "algorithm 100"},
+		{"MVBENCH_CUDA_OWN=1", "tf32", "backward weight", "14x14x32 to", "algorithm 100"}};
 	char out[4 * OUTPUT];
 	int status = run_mvbench(
 		words("MVBENCH_CUDA_VERBOSE=1 %s", row[_i].environment),

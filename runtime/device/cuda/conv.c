@@ -187,7 +187,7 @@ cudnnStatus_t conv_run(struct device *d, const struct cuda_conv *v, const struct
 {
 	cudnnHandle_t dnn = cuda_of(d)->dnn;
 	const float one = 1;
-	if (how->algorithm == CONV_OURS) {
+	if (how->algorithm == CONV_OWN) {
 		cuda_weight_gradient(d, out, a, b, v->in, v->out, v->s.window, p->rows, work);
 		return CUDNN_STATUS_SUCCESS;
 	}

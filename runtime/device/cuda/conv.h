@@ -23,11 +23,11 @@ struct problem { /* all fields are size_t: no padding, and memcmp compares them 
 	size_t rows, direction;
 };
 
-enum { CONV_OURS = 100 }; /* the number of weight.cu, among cuDNN's algorithms */
+enum { CONV_OWN = 100 }; /* the number of weight.cu, among cuDNN's algorithms */
 
 struct conv_choice {
 	struct problem problem;
-	int algorithm; /* of cuDNN, or CONV_OURS; -1: there is none */
+	int algorithm; /* of cuDNN, or CONV_OWN; -1: there is none */
 	cudnnMathType_t math;
 	size_t bytes; /* of workspace */
 };

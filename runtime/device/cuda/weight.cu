@@ -1,15 +1,17 @@
 /*
  * weight.cu - the gradient of a convolution's weights, for windows of 3 x 3 and 5 x 5 pixels.
  *
- * dw[o][place of the window][c] = sum over all output pixels of dy[o] x[c, at this place]. The
- * result is small, and the sum is long: ResNet-32's layers have 2,304 to 36,864 results, each of
- * 8,192 to 131,072 products. cuDNN's deterministic algorithms for these shapes take up to ten times
- * as long as the memory that they read. Here a warp keeps a tile of outputs x places x channels in
- * registers and walks along rows of pixels; warps, and then blocks, add up their tiles in a fixed
- * order. Products are of floats, without rounding, in every precision.
+ * dw[o][place][c] = sum over all output pixels of dy[o] x[c], with x at this place of the pixel's
+ * window. The result is small, and the sum is long: with a batch of 128, ResNet-32's layers have
+ * 432 to 36,864 results, each of 8,192 to 131,072 products. For 32 x 32 channels in tf32, cuDNN's
+ * deterministic kernel takes 146 us on an H200; reading its inputs takes 2 us.
+ *
+ * Here a warp keeps a tile of outputs x places x channels in registers, and goes along rows of
+ * pixels. The warps of a block, and then the blocks, add up their tiles in a fixed order. Products
+ * are of floats, in every precision.
  *
  * Cost, in passes over an activation: dy is read once for each tile of channels, x once for each
- * tile of outputs and each row of the window, mostly from the cache.
+ * tile of outputs and each row of the window.
  */
 #include "runtime/device/cuda/kernel.h"
 

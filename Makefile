@@ -110,12 +110,14 @@ sanitize: ## the same tests under the address and undefined-behaviour sanitizers
 sanitize: export LSAN_OPTIONS = suppressions=$(CURDIR)/tests/scripts/lsan.txt:print_suppressions=0
 sanitize: export CK_TIMEOUT_MULTIPLIER = 5
 
-tsan: ## programs of the library, whose ranks have service threads, under the thread sanitizer
+tsan: ## all code that runs in several threads, under the thread sanitizer
 	@$(MAKE) --no-print-directory B=build/tsan MODULE= FAKE= OPT=-O1 CFLAGS='-g -fsanitize=thread' \
 		LDFLAGS=-fsanitize=thread threaded
-	@CK_RUN_SUITE=library CK_RUN_CASE=programs tests/scripts/lanes.sh build/tsan 1
-threaded: $(LIB) $(B)/check $(USER)
-tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tests/scripts/tsan.txt:exitcode=66
+	@for t in 'library CK_RUN_CASE=programs' 'store MVBENCH_TEST_ONLY=running_run_updates_heartbeat:0' \
+		'lab MVBENCH_TEST_ONLY=every_strategy_runs_in_a_lab:1'; do \
+		env CK_RUN_SUITE=$$t tests/scripts/lanes.sh build/tsan 1 || exit; done
+threaded: $(LIB) $(B)/mvbench $(B)/check $(USER)
+tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tests/scripts/tsan.txt:halt_on_error=1:exitcode=66
 tsan: export CK_TIMEOUT_MULTIPLIER = 5
 
 chaos: $(B)/mvbench $(B)/mvbench-sim ## COUNT=1000 sweeps that are killed, stopped, out of disk, and cut off at random instants; SEED=
@@ -130,7 +132,10 @@ fuzz: $(B)/mvbench $(B)/mvbench-sim ## SECONDS=60 of malformed files for each re
 model: $(MODEL) ## tables and mini-batch assignment of three workers in every order, with a failed worker at any point; SCENARIO=: only one
 	@$(B)/tests/model/model $(SCENARIO)
 
-nightly: ## what .ci/run leaves out: every test, most of them under the sanitizers too, chaos, the bundle, the package
+clang: ## all programs and tests, built by clang
+	@$(MAKE) --no-print-directory B=build/clang CC=clang CXX=clang++ programs
+
+nightly: ## what .ci/run leaves out: every test, most of them under the sanitizers too, chaos, clang, the bundle, the package
 	@tests/scripts/nightly.sh $(B)
 
 lint: layers $(B)/mvbench ## formatting, static analysis, allowed calls between modules, names in documents
@@ -303,6 +308,6 @@ $(USER): $(B)/%: $(B)/%.o $(LIB)
 ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(shell nproc)# single goal only: `make clean test` is ordered; the user's -j has precedence
 endif
-.PHONY: all demo programs test nightly gpu-test lab-test slurm-test bench gpu-bench shapes tutorial reproduce gate-proof bundle deb sanitize tsan threaded chaos fuzz model lint layers install deps clean help FORCE
+.PHONY: all demo programs test nightly gpu-test lab-test slurm-test bench gpu-bench shapes tutorial reproduce gate-proof bundle deb sanitize tsan threaded clang chaos fuzz model lint layers install deps clean help FORCE
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

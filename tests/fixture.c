@@ -7,9 +7,12 @@
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -452,6 +455,18 @@ void folder_put(const char *name, const void *x, size_t bytes, bool zipped)
 void folder_text(const char *name, const char *text)
 {
 	folder_put(name, text, strlen(text), false);
+}
+
+char *full_device(void)
+{
+	char *path = sentence("%s/full", folder);
+	int fd = mknod(path, S_IFCHR | 0600, makedev(1, 7)) == 0 ? open(path, O_WRONLY) : -1;
+	if (fd >= 0) {
+		close(fd);
+		return path;
+	}
+	free(path);
+	return sentence("/dev/full");
 }
 
 char *folder_read(const char *name)

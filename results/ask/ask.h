@@ -7,7 +7,7 @@
 #include "results/db/select.h"
 
 /* Finds a run by its number or by "latest": the newest selected run that matches `among`, a
- * condition of this program on run_summary ("" = all). NULL or a sentence (trace.c). */
+ * condition of this program on its id ("" = all). NULL or a sentence (trace.c). */
 char *run_find(struct store *s, const char *word, const struct select *of, const char *among,
 	       int64_t *id);
 

@@ -57,12 +57,9 @@ static char *write_json(struct store *s, FILE *f)
 
 static char *newest(struct store *s, const struct select *of, const char *among, int64_t *id)
 {
-	TRY(database_condition(s, of->where));
-	char *sql AUTOFREE =
-		sentence("SELECT max(id) FROM run_summary WHERE (?1 = '' OR label = ?1) AND "
-			 "(%s) AND (\n%s\n)",
-			 *among ? among : "1", *of->where ? of->where : "1");
-	TRY(sql_number(s, id, sql, "t", of->label));
+	TRY(database_list(s, of->where, of->label));
+	char *sql AUTOFREE = sentence("SELECT max(id) FROM listed WHERE %s", *among ? among : "1");
+	TRY(sql_number(s, id, sql, ""));
 	if (*id)
 		return NULL;
 	return sentence("latest: %s has no such run%s; mvbench table --runs --db=%s lists what "

@@ -74,11 +74,10 @@ static void put_work(FILE *f, const struct work *w)
 	fprintf(f, "%.0f running, %.0f pending", w->running, w->pending);
 }
 
-/* The name of a running cell. */
+/* A running cell. */
 static void put_name(FILE *f, const struct sql *q)
 {
-	char *name AUTOFREE = text_visible(sql_text(q, 1));
-	fprintf(f, "%lld %s", (long long)sql_int(q, 0), name);
+	fprintf(f, "%lld %s", (long long)sql_int(q, 0), sql_text(q, 1));
 }
 
 /* ---- mvbench status --------------------------------------------------------- */
@@ -126,14 +125,14 @@ static void measure(struct view *v)
  * below the last one, could not be drawn over. */
 static void put_line(struct view *v, struct text *t)
 {
-	char *line AUTOFREE = text_close(t);
-	const char *text = line;
+	char *line AUTOFREE = text_close(t), *visible AUTOFREE = text_visible(line);
+	const char *text = visible;
 	if (v->lines + 2 > v->high)
 		return;
 	for (int at = 0; *text && at < v->wide - 1; at++) {
 		const char *from = text;
-		uint32_t c = text_character(&text);
-		fwrite(from, c < ' ' ? 0 : (size_t)(text - from), 1, stdout);
+		text_character(&text);
+		fwrite(from, (size_t)(text - from), 1, stdout);
 	}
 	fputs("\033[K\n", stdout);
 	v->lines++;
@@ -176,9 +175,11 @@ static void print_line(const struct work *w, struct sql *q)
 	put_work(stdout, w);
 	put_left(stdout, w, ", ");
 	while (sql_next(q)) {
-		fputs("; ", stdout);
-		put_name(stdout, q);
-		printf(": %s", sql_text(q, 2));
+		struct text t;
+		put_name(text_open(&t), q);
+		fprintf(t.f, ": %s", sql_text(q, 2));
+		char *line AUTOFREE = text_close(&t), *visible AUTOFREE = text_visible(line);
+		printf("; %s", visible);
 	}
 	putchar('\n');
 }

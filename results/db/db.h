@@ -58,6 +58,8 @@ void database_columns(struct store *s, FILE *f);
 /* Executes `what`, the text of a statement up to its WHERE, on the rows of run_summary that fulfil
  * the condition and have the label ("" = all). NULL or a sentence. */
 char *database_selected(struct store *s, const char *what, const char *where, const char *label);
+/* Makes the temporary table listed (id) of these runs. */
+char *database_list(struct store *s, const char *where, const char *label);
 /* Restricts statistics to some runs: on this connection run_summary becomes a table of the runs
  * that fulfil the condition and have the label ("" = all), and finished, configuration_summary,
  * compared and comparison are made of these alone. busy: seconds of an epoch are over all epochs,

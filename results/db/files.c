@@ -16,6 +16,19 @@ int database_backup(sqlite3 *from, sqlite3 *to)
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
+/* The file's triggers are not trusted: the change would run them. */
+static char *forget_processes(struct store *s)
+{
+	char *drop AUTOFREE = NULL;
+	TRY(sql_first(s, &drop,
+		      "SELECT group_concat(printf('DROP TRIGGER \"%w\"', name), ';') "
+		      "FROM sqlite_master WHERE type = 'trigger'",
+		      ""));
+	if (drop)
+		TRY(sql_script(s, drop));
+	return sql_script(s, "UPDATE run SET pid = NULL WHERE status = 'running'");
+}
+
 char *database_copy(const char *from, const char *to)
 {
 	struct store in = {.path = (char *)(uintptr_t)from}, out = {.path = (char *)(uintptr_t)to};
@@ -23,7 +36,7 @@ char *database_copy(const char *from, const char *to)
 	if (rc == SQLITE_OK)
 		rc = sqlite3_busy_timeout(in.db, 3000);
 	if (rc == SQLITE_OK)
-		rc = sqlite3_open(to, &out.db);
+		rc = database_open(&out, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, to);
 	if (rc == SQLITE_OK)
 		rc = database_backup(in.db, out.db);
 	bool full = out.db && ((rc & 0xff) == SQLITE_FULL || (rc & 0xff) == SQLITE_IOERR);
@@ -33,8 +46,7 @@ char *database_copy(const char *from, const char *to)
 		      : rc != SQLITE_OK ? database_error(&in, rc)
 					: NULL;
 	if (!wrong)
-		sqlite3_exec(out.db, "UPDATE run SET pid = NULL WHERE status = 'running'", NULL,
-			     NULL, NULL);
+		free(forget_processes(&out)); /* store_open says what is wrong with such a file */
 	sqlite3_close(in.db);
 	sqlite3_close(out.db);
 	return wrong;

@@ -50,8 +50,9 @@ char *database_error(const struct store *s, int rc)
 		if (errors[i].code == code)
 			return sentence("%s%s", s->path, errors[i].says);
 	if (code == SQLITE_INTERRUPT)
-		return s->until ? sentence("%s: the query was ended after %d s", s->path,
-					   QUERY_LIMIT_S)
+		return s->until ? sentence("%s: the query was ended after %g s "
+					   "(" QUERY_TIMEOUT ")",
+					   s->path, database_patience_s())
 				: sentence("%s: the query was interrupted", s->path);
 	if (code == SQLITE_IOERR)
 		return sentence("%s: reading or writing failed (%s): check the disk, or name "
@@ -218,10 +219,9 @@ static int must_stop(void *self)
 /* The SQL in a file is not trusted: anyone can have written it. Views and triggers are those of
  * this program, word for word (migrate.c). SQLite's own switch for them would refuse the JSON
  * functions in them. */
-static int open_database(struct store *s, int flags, char *name)
+int database_open(struct store *s, int flags, const char *name)
 {
 	int rc = sqlite3_open_v2(name, &s->db, flags, NULL);
-	free(name);
 	if (rc != SQLITE_OK)
 		return rc;
 	sqlite3_extended_result_codes(s->db, 1);
@@ -260,8 +260,8 @@ static int only_temporary(void *ctx, int action, const char *a, const char *b, c
 static int open_reader(struct store *s)
 {
 	bool writable = access(s->path, W_OK) == 0;
-	int rc = open_database(s, writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY,
-			       plain_name(s->path));
+	char *name AUTOFREE = plain_name(s->path);
+	int rc = database_open(s, writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY, name);
 	if (rc == SQLITE_OK)
 		sqlite3_set_authorizer(s->db, only_temporary, NULL);
 	return rc;
@@ -270,13 +270,14 @@ static int open_reader(struct store *s)
 /* Migrates in memory a file that is read-only, and that is older or has other views. */
 static char *bring_up_in_memory(struct store *s)
 {
-	sqlite3 *from = s->db, *to = NULL;
-	int rc = sqlite3_open(":memory:", &to);
+	sqlite3 *from = s->db;
+	int rc = database_open(s, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, ":memory:");
 	if (rc == SQLITE_OK)
-		rc = database_backup(from, to);
+		rc = database_backup(from, s->db);
 	sqlite3_close(from);
-	s->db = to;
-	return rc == SQLITE_OK ? store_migrate(s) : database_error(s, rc);
+	char *wrong = rc == SQLITE_OK ? store_migrate(s) : database_error(s, rc);
+	sqlite3_set_authorizer(s->db, only_temporary, NULL);
+	return wrong;
 }
 
 static char *open_read(struct store *s)
@@ -292,8 +293,8 @@ static char *open_read(struct store *s)
 	int rc = open_reader(s);
 	if ((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) {
 		sqlite3_close(s->db);
-		rc = open_database(s, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,
-				   immutable_name(s->path));
+		char *name AUTOFREE = immutable_name(s->path);
+		rc = database_open(s, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, name);
 	}
 	if (rc != SQLITE_OK)
 		return database_error(s, rc);
@@ -324,7 +325,8 @@ char *store_begin(struct store *s)
 	bool made = fd >= 0;
 	if (made)
 		close(fd);
-	int rc = open_database(s, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, plain_name(s->path));
+	char *name AUTOFREE = plain_name(s->path);
+	int rc = database_open(s, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, name);
 	char *wrong = rc == SQLITE_OK ? prepare_write(s) : database_error(s, rc);
 	if (!wrong)
 		return NULL;

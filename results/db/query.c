@@ -304,15 +304,29 @@ char *database_summarise(struct store *s)
 	return sql_done(&q);
 }
 
+double database_patience_s(void)
+{
+	const char *text = getenv(QUERY_TIMEOUT);
+	double s = text ? atof(text) : 0;
+	return s > 0 && s < 1e9 ? s : 60;
+}
+
 char *database_selected(struct store *s, const char *what, const char *where, const char *label)
 {
 	TRY(database_condition(s, where));
 	char *sql AUTOFREE = sentence("%s WHERE (?1 = '' OR label = ?1) AND (\n%s\n)", what,
 				      *where ? where : "1");
-	s->until = *where ? clock_now() + QUERY_LIMIT_S * (nsec)1000000000 : 0;
+	s->until = *where ? clock_now() + (nsec)(1e9 * database_patience_s()) : 0;
 	char *wrong = sql_change(s, sql, "t", label);
 	s->until = 0;
 	return wrong;
+}
+
+char *database_list(struct store *s, const char *where, const char *label)
+{
+	TRY(sql_script(s, "DROP TABLE IF EXISTS temp.listed"));
+	return database_selected(s, "CREATE TEMP TABLE listed AS SELECT id FROM run_summary", where,
+				 label);
 }
 
 char *database_take(struct store *s, const char *where, const char *label, bool busy)

@@ -12,7 +12,6 @@ enum {
 	APPLICATION_ID = 0x6d76626e, /* "mvbn" */
 	HEARTBEAT_S = 30,            /* from one heartbeat of a run to the next [s] */
 	SILENCE_S = 300,             /* without a heartbeat, a run elsewhere counts as ended [s] */
-	QUERY_LIMIT_S = 60,          /* of a query with --where [s] */
 };
 
 /* Each: NULL or a sentence. */
@@ -21,6 +20,12 @@ enum {
 char *store_version(struct store *s, int64_t *version, bool *whole, bool *tables);
 /* Is it a supported version of this application? tables: has the file tables? */
 char *store_check_version(const char *path, int64_t application, int64_t version, bool tables);
+/* How long a query with --where may take: the variable, or 60 s. */
+#define QUERY_TIMEOUT "MVBENCH_QUERY_TIMEOUT"
+double database_patience_s(void);
+/* Opens s->db, with the limits that hold for a file that anyone can have written. Returns SQLite's
+ * code. */
+int database_open(struct store *s, int flags, const char *name);
 /* Copies a whole database into another open one. Returns SQLite's code. */
 int database_backup(sqlite3 *from, sqlite3 *to);
 /* Makes what is missing, unless another process has made it meanwhile. */

@@ -110,14 +110,13 @@ static char *save_run(struct store *s, struct sql *insert, int64_t id)
 /* Saves the newest finished run of every selected cell and seed. */
 static char *save_runs(struct store *s, const struct gate_options *o, int64_t *runs)
 {
-	char *choice AUTOFREE =
-		sentence("SELECT max(id) FROM run_summary WHERE status = 'done' AND (?1 = '' "
-			 "OR label = ?1) AND (\n%s\n) AND (SELECT ifnull(sim_replay, 0) = 0 "
-			 "AND trace = 0 FROM run WHERE id = run_summary.id) GROUP BY config_hash",
-			 *o->where ? o->where : "1");
+	static const char choice[] =
+		"SELECT max(id) FROM run JOIN listed USING (id) WHERE status = 'done' AND "
+		"ifnull(sim_replay, 0) = 0 AND trace = 0 GROUP BY config_hash";
 	char *made AUTOFREE = NULL;
 	TRY(sql_first(s, &made, "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', 'now')", ""));
-	struct sql q AUTODONE = sql_select(s, choice, "t", o->label);
+	TRY(database_list(s, o->where, o->label));
+	struct sql q AUTODONE = sql_select(s, choice, "");
 	struct sql insert AUTODONE = sql_select(s, save_sql, "tt", o->save, made);
 	for (; sql_next(&q); ++*runs)
 		TRY(save_run(s, &insert, sql_int(&q, 0)));
@@ -192,7 +191,6 @@ char *baseline_save(struct store *s, const struct gate_options *o)
 {
 	int64_t cells = 0, runs = 0;
 	TRY(baseline_name(o->save));
-	TRY(database_condition(s, o->where));
 	TRY(sql_begin(s));
 	TRY(sql_end(s, save(s, o, &cells, &runs)));
 	printf("baseline %s: %lld cell%s, %lld run%s\n", o->save, (long long)cells, plural(cells),

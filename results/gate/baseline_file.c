@@ -41,7 +41,7 @@ static void write_run(FILE *f, const struct sql *q)
 			real_digits(sql_real(q, i), digits, sizeof digits);
 			fputs(digits, f);
 		} else if (strcmp(sql_name(q, i), "options") == 0) {
-			fputs(sql_text(q, i), f);
+			text_json_made(f, sql_text(q, i));
 		} else {
 			text_json(f, sql_text(q, i));
 		}
@@ -56,8 +56,9 @@ static char *write_header(struct store *s, FILE *f, const char *name)
 	if (sql_next(&q)) {
 		fprintf(f, "{\"mvbench_baseline\":%d,\"name\":", FILE_VERSION);
 		text_json(f, name);
-		fprintf(f, ",\"made\":\"%s\",\"runs\":%lld}\n", sql_text(&q, 0),
-			(long long)sql_int(&q, 1));
+		fputs(",\"made\":", f);
+		text_json(f, sql_text(&q, 0));
+		fprintf(f, ",\"runs\":%lld}\n", (long long)sql_int(&q, 1));
 	}
 	return sql_done(&q);
 }

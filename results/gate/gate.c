@@ -114,11 +114,13 @@ static void say_end(const struct check *c, FILE *f)
 		fputs("For a change that must not change results, use --better=fail: a bug can "
 		      "also make a cell better\n",
 		      f);
-	if (n->runs == 0)
+	if (n->runs == 0) {
+		char *made AUTOFREE = text_visible(c->made);
 		fprintf(f,
 			"No run was made since the baseline was saved, %s; without --rerun=never, "
 			"mvbench makes them now\n",
-			c->made);
+			made);
+	}
 	if (n->failed == 0 || n->runs == 0)
 		return;
 	fputs("If the change is intended: mvbench check --replace --save=", f);

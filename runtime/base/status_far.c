@@ -14,6 +14,9 @@
 enum { PART = 1024, POLL_MS = 200 };
 
 _Static_assert(sizeof(struct status_page) <= PART, "the head is sent in one line");
+_Static_assert(sizeof(struct status_page) % sizeof(uint64_t) == 0 &&
+		       sizeof(struct epoch_row) % sizeof(uint64_t) == 0,
+	       "the page is of words");
 
 static struct {
 	struct status_page *page, *sent; /* sent: what the watcher has; NULL: no such page */
@@ -50,14 +53,22 @@ static void send_if_new(size_t at, const unsigned char *part, size_t bytes)
 		send(at + first, part + first, end - first);
 }
 
+/* Copies whole words of the page, which may change meanwhile, in their order. */
+static void copy_words(uint64_t *to, const void *from, size_t bytes)
+{
+	const uint64_t *word = from;
+	for (size_t i = 0; i < bytes / sizeof *word; i++)
+		to[i] = __atomic_load_n(&word[i], __ATOMIC_ACQUIRE);
+}
+
 static void send_range(const void *from, size_t bytes)
 {
 	size_t first = (size_t)((const unsigned char *)from - (unsigned char *)far.page), n;
 	for (size_t at = first; at < first + bytes; at += n) {
-		unsigned char part[PART]; /* a copy, because the page may change meanwhile */
+		uint64_t part[PART / sizeof(uint64_t)];
 		n = smaller(PART, first + bytes - at);
-		memcpy(part, (unsigned char *)far.page + at, n);
-		send_if_new(at, part, n);
+		copy_words(part, (unsigned char *)far.page + at, n);
+		send_if_new(at, (unsigned char *)part, n);
 	}
 }
 
@@ -66,8 +77,7 @@ static void send_changes(void)
 {
 	struct status_page head;
 	pthread_mutex_lock(&far.lock);
-	memcpy(&head, far.page, sizeof head);
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	copy_words((uint64_t *)(void *)&head, far.page, sizeof head);
 	send_range(&far.page->row[far.sent->rows],
 		   (size_t)(head.rows - far.sent->rows) * sizeof far.page->row[0]);
 	send_range(far.pulse, sizeof *far.pulse);

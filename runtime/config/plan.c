@@ -215,11 +215,12 @@ static char *check_memory(const struct config *c, struct plan *p)
 				: workers ? sentence("--workers=%lld would fit", (long long)workers)
 				: host    ? sentence("use a machine with more memory")
 					  : sentence("use --device=cpu, or a GPU with more memory");
-	return sentence("--device=%s: %lld worker%s of batch %lld on one %s need%s %.2f GB each, "
+	return sentence("--device=%s: %lld worker%s of batch %lld on one %s need%s %.2f GB%s, "
 			"and %.2f GB are free; %s",
 			p->device, (long long)sharing, sharing == 1 ? "" : "s",
 			(long long)c->run.batch, host ? "machine" : f->model,
-			sharing == 1 ? "s" : "", wanted, there, advice);
+			sharing == 1 ? "s" : "", wanted, sharing == 1 ? "" : " each", there,
+			advice);
 }
 
 /* Between two barriers a worker keeps the models of epochs and points, to evaluate them later. */

@@ -44,6 +44,11 @@ char *text_valid(const char *s)
 	return text_close(&t);
 }
 
+static bool is_control(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0);
+}
+
 /* Writes s without control characters, because a terminal would obey them. JSON: quotes and
  * backslashes are escaped, too; MADE: s is JSON already, and its white space stays. */
 enum escape { VISIBLE, JSON, MADE };
@@ -52,7 +57,7 @@ static void put_escaped(FILE *f, const char *s, enum escape as)
 	while (*s) {
 		const char *from = s;
 		uint32_t c = text_character(&s);
-		bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+		bool control = is_control(c);
 		if (as == JSON && (c == '"' || c == '\\'))
 			fprintf(f, "\\%c", (int)c);
 		else if (!control || (as == MADE && c < 0x20))
@@ -89,7 +94,7 @@ void text_xml(FILE *f, const char *s)
 			fprintf(f, "&%s;", name[c]);
 		else if (c == '\n' || c == '\t' || c == '\'')
 			fprintf(f, "&#%u;", (unsigned)c);
-		else if (c < 0x20 || c == 0x7f)
+		else if (is_control(c))
 			fputs("\xef\xbf\xbd", f);
 		else
 			text_put(f, &from);

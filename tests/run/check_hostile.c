@@ -179,6 +179,28 @@ TEST(views_and_triggers_of_a_file_are_not_trusted)
 	      "CREATE VIEW mine");
 }
 
+#define ENDLESS \
+	"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"
+
+/* Import and advise change a copy of the file before its triggers are made again. */
+TEST(triggers_of_a_copied_file_are_not_run)
+{
+	record_run("--workload=softmax --epochs=1 --batch=50");
+	sql_in("run.db", "UPDATE run SET status = 'running', pid = 1 WHERE id = 2; "
+			 "CREATE TRIGGER t AFTER UPDATE ON run BEGIN UPDATE run SET reason = "
+			 "(" ENDLESS "); END");
+	shell(0, "timeout 20 ./mvbench import DIR/run.db --db=DIR/into.db 2>&1",
+	      "1 new run, 1 not ended");
+	char *from AUTOFREE = in_folder("run.db"), *to AUTOFREE = in_folder("copy.db");
+	ck_assert_ptr_null(database_copy(from, to));
+	ck_assert_double_eq(number_in("copy.db", "SELECT count(*) FROM run WHERE pid IS NULL"), 1);
+	sql_in("run.db",
+	       "DROP TRIGGER t; DROP TRIGGER run_changed; ALTER TABLE run RENAME TO r; "
+	       "CREATE VIEW run AS SELECT * FROM r; CREATE TRIGGER t INSTEAD OF UPDATE ON "
+	       "run BEGIN UPDATE r SET reason = (" ENDLESS "); END");
+	shell(0, "timeout 20 ./mvbench import DIR/run.db --db=DIR/into.db 2>&1", "0 new runs");
+}
+
 /* If nothing can be written, the views are created in memory. */
 TEST(views_of_a_read_only_database_are_not_trusted)
 {
@@ -193,26 +215,60 @@ TEST(views_of_a_read_only_database_are_not_trusted)
 /* A query ends when it is interrupted, and otherwise at its limit. */
 TEST(endless_query_is_ended)
 {
-	static const char endless[] =
-		"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT "
-		"max(x) FROM n";
 	char *path AUTOFREE = in_folder("run.db");
 	struct store *s AUTOCLOSE = NULL;
 	int64_t x;
 	sigset_t signals, before;
 	ck_assert_ptr_null(store_open(&s, path, STORE_READ));
 	s->until = clock_now() + 200000000;
-	char *late AUTOFREE = sql_number(s, &x, endless, "");
+	char *late AUTOFREE = sql_number(s, &x, ENDLESS, "");
 	ck_assert_msg(late && strstr(late, "the query was ended after"), "%s", late);
 	s->until = 0;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	kill(getpid(), SIGTERM);
-	char *wrong AUTOFREE = sql_number(s, &x, endless, "");
+	char *wrong AUTOFREE = sql_number(s, &x, ENDLESS, "");
 	ck_assert_msg(wrong && strstr(wrong, "the query was interrupted"), "%s", wrong);
 	sigtimedwait(&signals, NULL, &(struct timespec){.tv_sec = 0});
 	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Commands with a condition of the user; readers also of a file that is brought up in memory. */
+TEST(endless_condition_is_ended)
+{
+	static const struct {
+		const char *words;
+		bool writes;
+	} row[] = {
+		{"table", false},
+		{"export", false},
+		{"show latest", false},
+		{"trace latest --out=DIR/t.json", false},
+		{"blame latest", false},
+		{"compare latest softmax", false},
+		{"plot --out=DIR/plots", false},
+		{"report --out=DIR/page.html", false},
+		{"history", false},
+		{"check --save=main", true},
+		{"delete", true},
+		{"import DIR/other.db", true},
+	};
+	const bool spaces = command_output("unshare -rm true 2>&1", output, sizeof output) == 0;
+	shell(0,
+	      "cp DIR/run.db DIR/other.db; sqlite3 DIR/run.db 'PRAGMA journal_mode = DELETE; "
+	      "CREATE TRIGGER other AFTER UPDATE ON run BEGIN SELECT 1; END'",
+	      "");
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *line AUTOFREE = sentence(
+			"export MVBENCH_QUERY_TIMEOUT=0.3; timeout 20 %s "
+			"\"./mvbench %s --db=DIR/run.db --where='(" ENDLESS ") = 1' 2>&1\"",
+			spaces && !row[i].writes ? "unshare -rm sh -c 'mount --bind DIR DIR && "
+						   "mount -o remount,bind,ro DIR && eval \"$1\"' sh"
+						 : "sh -c",
+			row[i].words);
+		shell(2, line, "the query was ended after 0.3 s (MVBENCH_QUERY_TIMEOUT)");
+	}
 }
 
 /* A reader writes nothing and leaves no file beside the database. */
@@ -286,11 +342,24 @@ TEST(terminal_gets_no_control_characters)
 					    "advise --run=1",
 					    "advise --run=1 --format=json",
 					    "export --format=jsonl",
-					    "export --format=csv"};
-	record_run("--workload=softmax --epochs=1 --batch=50");
-	sql_in("run.db", "UPDATE run SET label = " ESCAPES ", host = id || " ESCAPES
-			 ", cpu = " ESCAPES ", reason = " ESCAPES ", git_commit = " ESCAPES
-			 ", hosts = " ESCAPES ", workload = workload || " ESCAPES);
+					    "export --format=csv",
+					    "trace 1 --out=/dev/stdout",
+					    "check --list",
+					    "check --export=- --against=main",
+					    "check --rerun=never --against=main",
+					    "check --rerun=never --against=main --format=json",
+					    "check --rerun=never --against=main --format=junit"};
+	for (int seed = 2; seed <= 3; seed++) {
+		char *again AUTOFREE =
+			sentence("--workload=softmax --epochs=2 --batch=100 --seed=%d", seed);
+		record_run(again);
+	}
+	shell(0, "./mvbench check --save=main --db=DIR/run.db", "baseline main");
+	sql_in("run.db",
+	       "UPDATE run SET label = " ESCAPES ", host = id || " ESCAPES ", cpu = " ESCAPES
+	       ", reason = " ESCAPES ", git_commit = " ESCAPES ", hosts = " ESCAPES
+	       ", workload = workload || " ESCAPES "; UPDATE baseline SET made = " ESCAPES
+	       ", options = json_object('a', " ESCAPES ")");
 	for (size_t i = 0; i < COUNT(words); i++) {
 		char *line AUTOFREE =
 			sentence("timeout 20 script -qec './mvbench %s --db=DIR/run.db' /dev/null "
@@ -495,6 +564,49 @@ TEST(small_shared_memory_is_named)
 			"[ $? != 0 ] || exit 0; exit 2",
 			row[i].megabytes, strstr(row[i].says, "cannot share") ? MPIRUN "2 " : "",
 			row[i].words);
+		shell(row[i].status, line, row[i].says);
+	}
+}
+
+/* ---- A small machine -------------------------------------------------------- */
+
+/* The kernel's figures are replaced by others: /proc/meminfo, and the control group's. */
+TEST(small_machine_refuses_what_does_not_fit)
+{
+	static const struct {
+		const char *set, *words, *says;
+		int status;
+	} row[] = {
+		{"echo 20 >$g/pids.max", "--workers=2", "test accuracy", EXIT_OK},
+		{"echo 12 >$g/pids.max", "--workers=3",
+		 "3 processes, but only 2 more may be started here: give fewer workers", EXIT_USER},
+		{"echo MemAvailable: 20000 kB >DIR/meminfo", "--workers=2",
+		 "2 processes need 0.0 GB for themselves, but only 0.0 GB are free", EXIT_USER},
+		{"echo 40000000 >$g/memory.max; echo 39000000 >$g/memory.current", "--workers=2",
+		 "2 processes need 0.0 GB for themselves, but only 0.0 GB are free", EXIT_USER},
+		{"echo 400000000 >$g/memory.max; (echo; "
+		 "echo inactive_file 300000000) >$g/memory.stat; echo 399000000 "
+		 ">$g/memory.current",
+		 "--workers=2", "test accuracy", EXIT_OK},
+		{"echo MemAvailable: 400000 kB >DIR/meminfo", "--tanh_mlp.hidden=20000 --batch=600",
+		 " would fit", EXIT_USER},
+		{"echo MemAvailable: 400000 kB >DIR/meminfo",
+		 "--tanh_mlp.hidden=20000 --batch=20 --lr=1e-6", "test accuracy", EXIT_OK},
+	};
+	if (command_output("unshare -rm true 2>&1", output, sizeof output) != 0) {
+		skipped("no namespaces here");
+		return;
+	}
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *line AUTOFREE = sentence(
+			"unshare -rm sh -c 'g=DIR/group$(sed -n s/^0:://p /proc/self/cgroup); "
+			"mkdir -p $g; for w in pids memory; do echo max >$g/$w.max; echo 10 "
+			">$g/$w.current; done; : >$g/memory.stat; echo MemAvailable: 4000000 kB "
+			">DIR/meminfo; %s; mount --bind DIR/meminfo /proc/meminfo && mount --bind "
+			"DIR/group /sys/fs/cgroup && ./mvbench run --workload=tanh_mlp "
+			"--strategy=allreduce --device=cpu --epochs=1 --train-rows=600 "
+			"--data-dir=DIR --db=DIR/small.db %s' 2>&1",
+			row[i].set, row[i].words);
 		shell(row[i].status, line, row[i].says);
 	}
 }

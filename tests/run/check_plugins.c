@@ -282,6 +282,35 @@ TEST(file_without_a_plugin_is_refused, COUNT(mistakes))
 	must_do("test -z \"$(ls cache/mvbench/plugins 2>/dev/null | grep part)\"");
 }
 
+/* ---- A failure of a rank ------------------------------------------------- */
+
+static const char breaks_text[] =
+	"#include \"mvbench.h\"\nstatic void step(struct worker *w)\n{\n"
+	"\tif (w->rank == 1 && w->step == 1)\n"
+	"\t\tpanic(__FILE__, __LINE__, \"no such lamp\");\n\tlocal_step(w, 1);\n}\n"
+	"static const struct strategy breaks = {.plugin = {.name = \"breaks\", .summary = "
+	"\"breaks\"}, .step = step};\nMVBENCH_PLUGIN(.strategy = &breaks);\n";
+
+/* What the rank says becomes the reason in the row, not what mpirun makes of it. */
+TEST(recorded_reason_is_what_the_rank_says)
+{
+	if (lacks_something())
+		return;
+	folder_text("breaks.c", breaks_text);
+	for (int own = 0; own < 2; own++) {
+		char *command AUTOFREE = sentence(
+			"export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; "
+			"%smvbench run --workload=softmax --epochs=1 --workers=2 "
+			"--strategy=./breaks.c",
+			own ? "" : "mpirun --quiet --oversubscribe --bind-to none -n 2 ");
+		ck_assert_int_ne(shell(command), 0);
+		ck_assert_msg(strstr(out, "breaks.c:5: no such lamp"), "%s", out);
+	}
+	answers("SELECT status, reason LIKE 'worker 1 on %breaks.c:5: no such lamp' FROM run "
+		"WHERE id = 2",
+		"failed|1");
+}
+
 /* ---- What is recorded, cached and compared ------------------------------- */
 
 #define RUN "mvbench run --workload=./spirals.c --epochs=1 --strategy=./doubling.c "

@@ -126,11 +126,18 @@ TEST(ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3)
 	ck_assert(asked("SELECT count(*) FROM epoch") >= 2);
 }
 
-/* No process is left to mark the row. The next start marks it, and the workers end by
+/* No process is left to mark the row. The next start marks it, and the workers and servers end by
  * themselves. */
-TEST(killed_run_is_marked_by_the_next_start)
+TEST(killed_run_is_marked_by_the_next_start, 3)
 {
-	stop_with(SIGKILL, "serial", 1);
+	static const struct {
+		const char *strategy, *word;
+		int workers;
+	} row[] = {{"serial", NULL, 1}, {"allreduce", NULL, 3}, {"asgd", "--servers=1", 2}};
+	pid_t child = start_run_with(row[_i].strategy, row[_i].workers, row[_i].word);
+	wait_for_an_epoch();
+	kill(child, SIGKILL);
+	exit_status(child);
 	for (int i = 0; i < 100 && workers_left(); i++)
 		usleep(50000);
 	ck_assert_int_eq(workers_left(), 0);

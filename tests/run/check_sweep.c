@@ -590,6 +590,31 @@ TEST(sweep_names_cells_that_others_have)
 	expect_said("out", "2 done, 0 diverged, 0 failed, 2 left", true);
 }
 
+/* Another process runs seed 2 when the sweep begins, and ends it while the sweep runs seed 1. */
+TEST(cell_that_ends_meanwhile_is_not_left)
+{
+	folder_text("job.ini", SMALL "step-time = 50ms\nseed = 1,2\n");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+	char *set AUTOFREE =
+		sentence("UPDATE run SET status = 'running', finished = NULL, pid = %d WHERE seed "
+			 "= 2; DELETE FROM run WHERE seed = 1",
+			 (int)getpid());
+	sql_in("r.db", set);
+	pid_t other = fork();
+	if (other == 0) {
+		while (number_in("r.db", "SELECT count(*) FROM run WHERE seed = 1 AND status = "
+					 "'running'") != 1)
+			usleep(10000);
+		sql_in("r.db", "UPDATE run SET status = 'done' WHERE seed = 2");
+		_exit(0);
+	}
+	int status = SWEEP("job.ini", "--db=r.db");
+	waitpid(other, NULL, 0);
+	expect_said("err", "left:", false);
+	expect_said("out", "2 done, 0 diverged, 0 failed, 0 left", true);
+	ck_assert_int_eq(status, EXIT_OK);
+}
+
 /* Starts mvbench watch in a child; its output goes to the file watched. */
 static pid_t start_watch(void)
 {

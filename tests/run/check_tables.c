@@ -455,7 +455,7 @@ TEST(dropped_fraction_is_of_all_pushes)
 		"",
 		SMALL
 		"--strategy=bsp --bsp.backup=1 --deal=static --workers=3 --batch=16 --epochs=1 "
-		"--straggle=1",
+		"--step-time=2ms --speed=2:0.2",
 		"SELECT sum(pushes) + sum(dropped), sum(dropped) > 0, "
 		"(SELECT round(150 * dropped_fraction) FROM run_summary) = sum(dropped), "
 		"(SELECT sum(pushes) FROM staleness) = sum(pushes) FROM epoch",

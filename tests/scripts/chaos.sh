@@ -18,7 +18,8 @@ cells=${CELLS:-4}
 out=$build/chaos
 mvbench=$build/mvbench
 
-# A mount namespace of its own, for full disks, and for a /dev/shm that has only files of the trials.
+# A mount namespace of its own, for full disks, and for a /dev/shm that has only files of the trials. Other files
+# are read-only in it.
 if [ -z "${CHAOS_INSIDE:-}" ]; then
 	if unshare -rm true 2>/dev/null; then
 		CHAOS_INSIDE=mounts exec unshare -rm "$0" "$build" "$count" "$seed"
@@ -29,7 +30,11 @@ fi
 rm -rf "$out"
 mkdir -p "$out"
 if [ "$CHAOS_INSIDE" = mounts ]; then
+	for writable in /tmp "$out"; do
+		mount --rbind "$writable" "$writable"
+	done
 	mount -t tmpfs tmpfs /dev/shm
+	mount -o remount,bind,ro /
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 MVBENCH_UNBOUND=1
 

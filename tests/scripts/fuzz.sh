@@ -34,7 +34,10 @@ seeds() {
 			printf "${kind% *}"
 			head -c "${kind##* }" /dev/zero
 		} >"$d/idx/${kind:0:1}"
-		gzip -c <"$d/idx/${kind:0:1}" >"$d/idx/${kind:0:1}.gz"
+		{ # the first byte selects the file
+			head -c 1 "$d/idx/${kind:0:1}"
+			tail -c +2 "$d/idx/${kind:0:1}" | gzip -c
+		} >"$d/idx/${kind:0:1}.gz"
 	done
 	head -c 6146 /dev/zero >"$d/cifar/two"
 	printf '7:1:2\n' >"$d/page/one"
@@ -72,6 +75,8 @@ one() { # a reader, with / read-only
 	mount --bind "$found" "$found"
 	mount -t tmpfs tmpfs "$scratch"
 	mkdir "$scratch/corpus"
+	mount --rbind /dev /dev
+	mount -o remount,bind,ro /dev
 	mount -o remount,bind,ro /
 	export TMPDIR=$scratch FUZZ=$1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 	export FUZZ_BASE=$out/base.db FUZZ_PROGRAM=$build/mvbench

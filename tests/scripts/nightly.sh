@@ -27,6 +27,12 @@ make B="$build" chaos COUNT=100
 step 'sanitize'
 WITHOUT='lab wires' make sanitize # suite wires measures times
 
+step 'tsan'
+make tsan
+
+step 'clang'
+make clang
+
 step 'bundle' # of this build: make bundle builds for other processors
 tests/scripts/bundle.sh "$build" "$build/bundle"
 rm -rf "$build/moved" && mv "$build/bundle" "$build/moved" # a bundle runs from any folder

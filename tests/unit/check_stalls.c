@@ -402,3 +402,40 @@ TEST(stopped_watcher_starts_anew)
 	ck_named(-1);
 	ck_stall("worker 1 computes without progress");
 }
+
+/* ---- The status page --------------------------------------------------------- */
+
+CASE("page", .set_up = folder_new, .tear_down = folder_free);
+
+static bool found(const struct status_page *head, const char *path)
+{
+	char *variable AUTOFREE = status_variable(head, path);
+	struct status_page *l = status_find(variable);
+	status_free(l);
+	return l != NULL;
+}
+
+/* Ranks write into the page, so it has to be the one that their launcher made. */
+TEST(file_of_others_is_no_status_page)
+{
+	char path[PATH_MAX], *link AUTOFREE = sentence("%s/link", folder);
+	struct status_page *mine = must(status_new(3, 2, folder, path));
+	struct status_page other = *mine;
+	const off_t bytes = (off_t)status_bytes(mine);
+	ck_assert(found(mine, path));
+	other.magic++;
+	ck_assert(!found(&other, path));
+	other = *mine;
+	other.epochs--;
+	other.ranks += (int)(sizeof(struct epoch_row) / sizeof(struct pulse));
+	ck_assert(!found(&other, path));
+	ck_assert(!found(mine, folder));
+	ck_assert(symlink(path, link) == 0 && !found(mine, link));
+	ck_assert(truncate(path, bytes + 1) == 0 && !found(mine, path));
+	ck_assert(truncate(path, bytes - 1) == 0 && !found(mine, path));
+	ck_assert(truncate(path, bytes) == 0 && found(mine, path));
+	if (geteuid() == 0)
+		ck_assert(chown(path, 1, 1) == 0 && !found(mine, path));
+	ck_assert(!status_find(NULL) && !status_find("") && !status_find("1:2:3"));
+	status_free(mine);
+}

@@ -12,6 +12,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -991,6 +992,36 @@ TEST(remote_runs_without_heartbeat_are_marked_failed)
 		"1,failed,1,1;2,running,null,null;3,running,null,null");
 }
 
+/* The claim of another host counts for 600 s; that of this host while its process lives. */
+TEST(claim_of_another_host_expires)
+{
+	static const struct {
+		const char *host, *ago;
+		bool mine;
+	} row[] = {{"elsewhere", "500 seconds", false},
+		   {"elsewhere", "700 seconds", true},
+		   {NULL, "500 seconds", false},
+		   {NULL, "0 seconds", false}};
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	struct config c AUTOCONFIG = config_of("1", "");
+	int64_t id = 0;
+	ck_fine(store_pend(s, &c, &id, 0, 0));
+	for (size_t i = 0; i < COUNT(row); i++) {
+		bool mine = !row[i].mine;
+		char *owner AUTOFREE = NULL;
+		char *set AUTOFREE =
+			sentence("UPDATE run SET status = 'pending', host = '%s', pid = 1, started "
+				 "= strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now', '-%s')",
+				 row[i].host ? row[i].host : machine()->host, row[i].ago);
+		sql(set);
+		ck_fine(store_claim(s, id, &mine, &owner));
+		ck_assert_msg(mine == row[i].mine, "row %zu", i);
+		ck_assert_msg(mine == !owner, "row %zu: %s", i, owner ? owner : "no owner");
+		if (row[i].host && !mine)
+			ck_assert_str_eq(owner, "process 1 on elsewhere");
+	}
+}
+
 TEST(running_run_updates_heartbeat)
 {
 	struct store *s AUTOCLOSE = begun();
@@ -1016,6 +1047,37 @@ TEST(locked_database_is_reported)
 	ck_sentence(store_open(&s, path, STORE_WRITE), "locked by another process");
 	sqlite3_close(other);
 	make_empty_store();
+}
+
+/* Between two calls of this process another one makes the database that it is about to make. */
+static sqlite3 *maker;
+static int make_first(const char *name, int flags, int mode)
+{
+	static bool once;
+	int fd = open(name, flags, mode);
+	if (fd >= 0 && !once && (flags & O_CREAT)) {
+		once = true;
+		maker = made_open("results.db");
+		made_sql(maker, "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; CREATE TABLE t "
+				"(x)");
+	}
+	return fd;
+}
+
+TEST(database_that_another_process_makes_stays)
+{
+	sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+	struct store *s;
+	struct stat st;
+	vfs->xSetSystemCall(vfs, "open", (sqlite3_syscall_ptr)make_first);
+	char *wrong AUTOFREE = store_open(&s, path, STORE_WRITE);
+	vfs->xSetSystemCall(vfs, "open", NULL);
+	ck_assert_msg(maker && wrong && strstr(wrong, "locked by another process"), "%s", wrong);
+	ck_assert_int_eq(stat(path, &st), 0);
+	made_sql(maker, "COMMIT");
+	sqlite3_close(maker);
+	ck_assert(stat(path, &st) == 0 && st.st_size > 0);
+	ck_rows("SELECT count(*) FROM t", "0");
 }
 
 /* Replaces system calls of SQLite by one that reports a full disk. */

@@ -133,7 +133,8 @@ model: $(MODEL) ## tables and mini-batch assignment of three workers in every or
 	@$(B)/tests/model/model $(SCENARIO)
 
 clang: ## all programs and tests, built by clang
-	@$(MAKE) --no-print-directory B=build/clang CC=clang CXX=clang++ programs
+	@$(MAKE) --no-print-directory B=build/clang CC=clang CXX=clang++ WARN='$(WARN) -Werror -Wno-pass-failed \
+		-Wno-bitwise-instead-of-logical -Wno-string-concatenation -Wno-missing-field-initializers -Wno-unused-variable' programs
 
 nightly: ## what .ci/run leaves out: every test, most of them under the sanitizers too, chaos, clang, the bundle, the package
 	@tests/scripts/nightly.sh $(B)

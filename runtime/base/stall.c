@@ -150,7 +150,8 @@ static bool check_rank(struct stall *t, int rank, nsec now)
 	pid_t pid = t->process(t->self, rank);
 	if (pid < PROCESS_FAR)
 		return false;
-	char *doing AUTOFREE = doing_of(p), *last AUTOFREE = sentence(*doing ? " (%s)" : "", doing);
+	char *doing AUTOFREE = doing_of(p), *last AUTOFREE = sentence("%s%s%s", *doing ? " (" : "",
+								      doing, *doing ? ")" : "");
 	if (pid == PROCESS_FAR && now - s->lived > STALL_NAMED_S * second)
 		return check_limits(t, rank, now - s->lived, 0, "gives no sign of life", last,
 				    true);

@@ -3,7 +3,6 @@
  * causal attention. oneDNN does the products of attention, on strided matrices. The rest are loops
  * that the compiler vectorises, with glibc's vector exp.
  */
-#pragma GCC optimize("no-math-errno")
 #include "runtime/device/cpu/cpu.h"
 
 #include <math.h>

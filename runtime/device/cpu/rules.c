@@ -30,24 +30,30 @@ static inline __attribute__((always_inline)) void each(float *restrict x, float 
 	}
 }
 
-#define STEP_BY(kind, word, moments) \
-	case RULE_##kind: \
+/* Functions of their own, because the longest one would slow the short ones down: it saves many
+ * registers. */
+typedef void rule_loop(float *x, float *a, float *b, const float *g, const struct rule *by,
+		       struct moving_step now, size_t n);
+#define LOOP(kind, word, moments) \
+	static void all_##word(float *x, float *a, float *b, const float *g, \
+			       const struct rule *by, struct moving_step now, size_t n) \
+	{ \
 		each(x, a, b, g, by, now, n, rule_##word, moments); \
-		break;
+	}
+RULE_LIST(LOOP)
+
+#define LOOP_OF(kind, word, moments) [RULE_##kind] = all_##word,
 
 void cpu_step(struct device *d, float *x, float *a, float *b, const float *g, const struct rule *by,
 	      size_t n)
 {
+	static rule_loop *const loop[] = {RULE_LIST(LOOP_OF)};
 	const struct moving_step now = {by->lr, {d->unbias[0], d->unbias[1]}};
 	struct rule limited = *by;
 	if (d->square)
 		limited.scale *= limit_of(*d->square, d->most, d->most);
-	by = &limited;
-	if (by->kind == RULE_ADAMW && adamw_wide(x, a, b, g, *by, now, n))
-		return;
-	switch (by->kind) {
-		RULE_LIST(STEP_BY)
-	}
+	if (by->kind != RULE_ADAMW || !adamw_wide(x, a, b, g, limited, now, n))
+		loop[by->kind](x, a, b, g, &limited, now, n);
 }
 
 void cpu_add_squares(struct device *d, float *y, const float *x, size_t n)

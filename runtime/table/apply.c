@@ -35,33 +35,32 @@ void table_change(float *d, const float *param, const float *pulled, float scale
 		d[i] = scale * (param[i] - pulled[i]);
 }
 
-struct update update_of(const struct table_rules *r, const struct table_op *p, struct update at)
+void update_complete(struct update *u, const struct table_rules *r, const struct table_op *p)
 {
-	at.by = p->by;
-	at.staleness = p->staleness;
-	at.number = p->number;
-	at.keep = p->kind == OP_SYNC || (at.out && at.pulled && p->pull);
-	at.large = r->rows * r->columns >= LARGE && at.values != at.out;
-	return at;
+	u->by = p->by;
+	u->staleness = p->staleness;
+	u->number = p->number;
+	u->keep = p->kind == OP_SYNC || (u->out && u->pulled && p->pull);
+	u->large = r->rows * r->columns >= LARGE && u->values != u->out;
 }
 
-void table_apply(const struct table_rules *r, const struct table_op *p, struct update at, size_t n)
+void table_apply(const struct table_rules *r, const struct table_op *p, struct update *u, size_t n)
 {
-	const struct update u = update_of(r, p, at);
+	update_complete(u, r, p);
 	if (p->kind == OP_SYNC) {
-		sync_floats(&u, n);
+		sync_floats(u, n);
 		return;
 	}
 	if (p->kind == OP_ELASTIC) {
-		elastic_floats(&u, n);
+		elastic_floats(u, n);
 		return;
 	}
 	if (p->kind == OP_PUSH)
-		r->updater->apply(&u, n);
-	else if (u.out)
-		memcpy(u.out, u.w, n * sizeof *u.w);
-	if (u.keep)
-		memcpy(u.pulled, u.w, n * sizeof *u.w);
+		r->updater->apply(u, n);
+	else if (u->out)
+		memcpy(u->out, u->w, n * sizeof *u->w);
+	if (u->keep)
+		memcpy(u->pulled, u->w, n * sizeof *u->w);
 }
 
 void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t seq)

@@ -220,18 +220,18 @@ static void apply_within(struct table *t, const struct table_op *p, size_t i, si
 		if (op_pushes(p))
 			carry_over(t, i, p->round);
 	}
-	const struct update at = {.w = w + first,
-				  .state = part(b->state, first),
-				  .more = part(b->more, first),
-				  .own = part(t->own, first),
-				  .pulled = part(t->pulled, first),
-				  .values = p->in ? p->in + offset : NULL,
-				  .out = part(op_out(p), offset)};
+	struct update u = {.w = w + first,
+			   .state = part(b->state, first),
+			   .more = part(b->more, first),
+			   .own = part(t->own, first),
+			   .pulled = part(t->pulled, first),
+			   .values = p->in ? p->in + offset : NULL,
+			   .out = part(op_out(p), offset)};
 	if (b->dev) {
-		const struct update u = update_of(&t->rules, p, at);
+		update_complete(&u, &t->rules, p);
 		b->dev->ops->peer->apply(b->dev, p->kind, t->rules.updater->kind, &u, n);
 	} else if (!t->rules.lengths) {
-		table_apply(&t->rules, p, at, n);
+		table_apply(&t->rules, p, &u, n);
 	}
 }
 

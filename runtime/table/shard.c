@@ -160,15 +160,14 @@ static void apply(struct server *v, struct shard *t, struct transaction *j, bool
 				memcpy(m->pulled + first, x, n * sizeof *w);
 			continue;
 		}
-		table_apply(sync ? &adding : &t->rules, &p,
-			    (struct update){.w = w,
-					    .state = part(t->state, first),
-					    .more = part(t->more, first),
-					    .own = part(m->own, first),
-					    .pulled = part(m->pulled, first),
-					    .values = x,
-					    .out = out},
-			    n);
+		struct update u = {.w = w,
+				   .state = part(t->state, first),
+				   .more = part(t->more, first),
+				   .own = part(m->own, first),
+				   .pulled = part(m->pulled, first),
+				   .values = x,
+				   .out = out};
+		table_apply(sync ? &adding : &t->rules, &p, &u, n);
 	}
 	world_charge_op(&p, t->rules.updater, (size_t)j->request.in, false);
 	note(v, TRACE_APPLY, j, since);

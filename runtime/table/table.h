@@ -266,14 +266,14 @@ static inline void floats_move(struct device *d, float *x, float *host, size_t n
 /* ---- What a placement calls back into (apply.c) ------------------------------------- */
 
 /* Does the operation's work on floats first .. first + n - 1 of the table; the caller holds the
- * lock that guards them. Of `at` only the pointers are used: w, state, more of the shard, at
+ * lock that guards them. The caller sets the pointers of u: w, state, more of the shard, at
  * `first`; own, pulled of the worker, likewise; values, out: where the operation has these floats.
  */
-void table_apply(const struct table_rules *r, const struct table_op *p, struct update at, size_t n);
+void table_apply(const struct table_rules *r, const struct table_op *p, struct update *u, size_t n);
 /* d = scale (param - pulled); d may be pulled. */
 void table_change(float *d, const float *param, const float *pulled, float scale, size_t n);
-/* Describes that work, for a device that has these floats. */
-struct update update_of(const struct table_rules *r, const struct table_op *p, struct update at);
+/* Sets the rest of u, for a device that has these floats. */
+void update_complete(struct update *u, const struct table_rules *r, const struct table_op *p);
 /* Records an operation; p NULL: a round has ended. */
 void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t seq);
 /* The message that a round will never end, because worker `away` pushes no more after `pushes`. */

@@ -448,10 +448,10 @@ static void write_weights(int how, struct pair *w, struct pair *other, int k)
 	const struct updater *updater = updaters[0];
 	const struct table_rules rules = {.rows = WEIGHTS, .columns = 1, .updater = updater};
 	const struct table_op op = {.kind = OP_READ, .pull = true};
-	const struct update u =
-		update_of(&rules, &op, (struct update){.w = from->data, .out = to->data});
+	struct update u = {.w = from->data, .out = to->data};
 	struct written b = {w, other};
 	float *host AUTOFREE = fixture_get(from);
+	update_complete(&u, &rules, &op);
 	if (how == 0)
 		vec_copy(to, from);
 	else if (how == 1)
@@ -859,8 +859,9 @@ static void one_op(const struct updater *updater, struct table_op op, bool in_is
 	}
 	for (int round = 0; round < 2; round++) {
 		op.number = round + 1;
-		table_apply(&rules, &op, floats_of_update(at[CPU]), N);
-		const struct update u = update_of(&rules, &op, floats_of_update(at[GPU]));
+		struct update host = floats_of_update(at[CPU]), u = floats_of_update(at[GPU]);
+		table_apply(&rules, &op, &host, N);
+		update_complete(&u, &rules, &op);
 		device[GPU].ops->peer->apply(&device[GPU], op.kind, updater->kind, &u, N);
 	}
 	for (size_t i = 0; i < COUNT(all); i++)

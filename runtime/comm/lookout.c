@@ -86,24 +86,24 @@ static _Noreturn void end_process(const char *why)
 
 /* ---- The start and the end of MPI ------------------------------------------------- */
 
+/* Only ranks 0 and 1 of a machine report: more would repeat it, and one of the two may be the rank
+ * that is missing. */
 static struct {
-	const char *what;
+	char *who;
+	bool reports;
 	pthread_t thread;
 	sem_t end;
 } guard;
 
-/* Counts its own seconds, so that a stop of this process is no wait. Only ranks 0 and 1 of a
- * machine report: more would repeat it, and one of the two may be the rank that is missing. */
+/* Counts its own seconds, so that a stop of this process is no wait. Reads no environment variable:
+ * MPI sets some meanwhile. */
 static void *guard_loop(void *unused)
 {
-	char host[64] = "";
+	const char *who = guard.who;
 	(void)unused;
-	gethostname(host, sizeof host - 1);
-	char *who AUTOFREE = sentence("rank %d (process %d on %s) waits in %s", rank_of_launcher(),
-				      (int)getpid(), host, guard.what);
 	for (int s = 1; wait_a_second(&guard.end); s++) {
 		bool ends = limits.timeout_s > 0 && s > fmax(limits.timeout_s, STALL_NAMED_S);
-		if (s == STALL_NAMED_S && rank_on_node() < 2) {
+		if (s == STALL_NAMED_S && guard.reports) {
 			fprintf(stderr, "mvbench: %s, for %d s now", who, s);
 			if (limits.timeout_s > 0)
 				fprintf(stderr, "; after %.0f s the run ends (%s)",
@@ -119,10 +119,15 @@ static void *guard_loop(void *unused)
 
 void lookout_guard(const char *what)
 {
-	guard.what = what;
+	char host[64] = "";
+	if (!limits.setting)
+		return;
+	gethostname(host, sizeof host - 1);
+	guard.who = sentence("rank %d (process %d on %s) waits in %s", rank_of_launcher(),
+			     (int)getpid(), host, what);
+	guard.reports = rank_on_node() < 2;
 	sem_init(&guard.end, 0, 0);
-	if (limits.setting)
-		CHECK(thread_start(&guard.thread, guard_loop, NULL), "no thread can be started");
+	CHECK(thread_start(&guard.thread, guard_loop, NULL), "no thread can be started");
 }
 
 void lookout_unguard(void)
@@ -131,6 +136,7 @@ void lookout_unguard(void)
 		return;
 	sem_post(&guard.end);
 	pthread_join(guard.thread, NULL);
+	free(guard.who);
 }
 
 /* ---- The ranks --------------------------------------------------------------------- */

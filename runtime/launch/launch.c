@@ -347,11 +347,13 @@ int launch(const struct config *c, const char *const *command,
 			  .rank_failure = {.rank = -1, .signal = -1, .status = -1},
 			  .first = -1};
 	bool alone = ranks == 1 && !is_simulated(c);
+	sigset_t signals = end_signals(), before;
+	int status;
+	sigaddset(&signals, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &signals, &before); /* while there are files that launch removes */
 	if (!alone)
 		make_folders(&w);
 	struct status_page *page = status_new(c->run.epochs, ranks, w.folder[1], w.page_path);
-	sigset_t signals = end_signals(), before;
-	int status;
 	w.page = page;
 	signal(SIGCHLD, SIG_DFL); /* a parent may have ignored it; waitpid would then fail */
 	*page_out = page;
@@ -361,6 +363,7 @@ int launch(const struct config *c, const char *const *command,
 			"some space",
 			strerror(errno));
 		remove_folders(&w);
+		sigprocmask(SIG_SETMASK, &before, NULL);
 		return EXIT_USER;
 	}
 	w.rank = must(calloc((size_t)ranks, sizeof *w.rank));
@@ -368,16 +371,14 @@ int launch(const struct config *c, const char *const *command,
 		unlink_page(&w); /* the child has it */
 	else if (!is_simulated(c) && *c->harness.hostfile)
 		w.hosts = write_hosts(&w);
-	sigaddset(&signals, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &signals, &before);
 	start(&w, &signals, worker, ctx);
 	int wait_status = watch(&w, watcher);
 	end_watch(&w);
-	sigprocmask(SIG_SETMASK, &before, NULL);
 	unlink_page(&w);
 	remove_folders(&w);
 	if (w.hosts)
 		unlink(w.hosts);
+	sigprocmask(SIG_SETMASK, &before, NULL);
 	page->interrupted = w.interrupted;
 	bool ended = __atomic_load_n(&page->state, __ATOMIC_ACQUIRE) == STATUS_ENDED;
 	/* not if it repeats the reason, as when all ranks find the same error */

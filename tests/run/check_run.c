@@ -126,6 +126,28 @@ TEST(ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3)
 	ck_assert(asked("SELECT count(*) FROM epoch") >= 2);
 }
 
+/* A library makes the process slow between the folder and what follows. */
+TEST(run_that_is_ended_at_its_start_leaves_no_folder)
+{
+	char out[OUTPUT];
+	if (lacks_program("cc"))
+		return;
+	folder_text("slow.c", "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <unistd.h>\n"
+			      "char *mkdtemp(char *name)\n{\n\tchar *(*make)(char *) = (char "
+			      "*(*)(char *))dlsym(RTLD_NEXT, \"mkdtemp\");\n\tchar *made = "
+			      "make(name);\n\tusleep(1000000);\n\treturn made;\n}\n");
+	char *words AUTOFREE = run_words("--strategy=allreduce --workers=2 --epochs=1000");
+	char *command AUTOFREE = sentence(
+		"f=%s; cc -shared -fPIC -o $f/slow.so $f/slow.c -ldl && mkdir $f/tmp && "
+		"{ TMPDIR=$f/tmp ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 "
+		"LD_PRELOAD=$f/slow.so ./mvbench %s --db=$f/run.db >$f/said 2>&1 & } && "
+		"until ls -A $f/tmp | grep -q mvbench; do sleep 0.05; done; kill -TERM $!; "
+		"wait $!; echo $?; ls -A $f/tmp",
+		folder, words);
+	command_output(command, out, sizeof out);
+	ck_assert_str_eq(out, "130\n");
+}
+
 /* No process is left to mark the row. The next start marks it, and the workers and servers end by
  * themselves. */
 TEST(killed_run_is_marked_by_the_next_start, 3)

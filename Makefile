@@ -115,7 +115,8 @@ tsan: ## all code that runs in several threads, under the thread sanitizer
 		LDFLAGS=-fsanitize=thread threaded
 	@for t in 'library CK_RUN_CASE=programs' 'store MVBENCH_TEST_ONLY=running_run_updates_heartbeat:0' \
 		'lab MVBENCH_TEST_ONLY=every_strategy_runs_in_a_lab:1'; do \
-		env CK_RUN_SUITE=$$t tests/scripts/lanes.sh build/tsan 1 || exit; done
+		env CK_RUN_SUITE=$$t tests/scripts/lanes.sh build/tsan 1 >build/tsan/log 2>&1; s=$$?; cat build/tsan/log; \
+		[ $$s = 0 ] && grep -q '^100%: Checks: [1-9]' build/tsan/log || exit 1; done
 threaded: $(LIB) $(B)/mvbench $(B)/check $(USER)
 tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tests/scripts/tsan.txt:halt_on_error=1:exitcode=66
 tsan: export CK_TIMEOUT_MULTIPLIER = 5

@@ -90,9 +90,9 @@ void folder_text(const char *name, const char *text);
 /* All of folder/NAME, which has no zero byte; from the heap. */
 char *folder_read(const char *name);
 
-/* A device that is always full, from the heap. As root it is one of the folder, because an error
- * under test could replace it. */
-char *full_device(void);
+/* The path of a device like /dev/null or /dev/full, from the heap. As root it is one of the folder,
+ * because an error under test could replace it; NULL: none can be made. */
+char *own_device(const char *name);
 
 /* ---- A made set of images: a prototype for each class, and noise of its own for each row ---- */
 

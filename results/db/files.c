@@ -16,14 +16,19 @@ int database_backup(sqlite3 *from, sqlite3 *to)
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-/* The file's triggers are not trusted: the change would run them. */
+/* The change would run the file's triggers. They are trusted only if all SQL in the file is this
+ * program's. */
 static char *forget_processes(struct store *s)
 {
+	int64_t version;
+	bool whole, tables;
 	char *drop AUTOFREE = NULL;
-	TRY(sql_first(s, &drop,
-		      "SELECT group_concat(printf('DROP TRIGGER \"%w\"', name), ';') "
-		      "FROM sqlite_master WHERE type = 'trigger'",
-		      ""));
+	TRY(store_version(s, &version, &whole, &tables));
+	if (!whole)
+		TRY(sql_first(s, &drop,
+			      "SELECT group_concat(printf('DROP TRIGGER \"%w\"', name), ';') "
+			      "FROM sqlite_master WHERE type = 'trigger'",
+			      ""));
 	if (drop)
 		TRY(sql_script(s, drop));
 	return sql_script(s, "UPDATE run SET pid = NULL WHERE status = 'running'");

@@ -106,7 +106,7 @@ char *host_room(int processes, size_t *bytes)
 				"workers or servers",
 				processes, (long long)most);
 	if (*bytes == 0)
-		return sentence("%d processes need %.1f GB for themselves, but only %.1f GB are "
+		return sentence("%d processes need %.3f GB for themselves, but only %.3f GB are "
 				"free: give fewer workers or servers",
 				processes, 1e-9 * (double)own, 1e-9 * (double)room);
 	return NULL;

@@ -57,10 +57,10 @@ static void put_escaped(FILE *f, const char *s, enum escape as)
 	while (*s) {
 		const char *from = s;
 		uint32_t c = text_character(&s);
-		bool control = is_control(c);
+		bool space = c == '\n' || c == '\t' || c == '\r', control = is_control(c);
 		if (as == JSON && (c == '"' || c == '\\'))
 			fprintf(f, "\\%c", (int)c);
-		else if (!control || (as == MADE && c < 0x20))
+		else if (!control || (as == MADE && space))
 			text_put(f, &from);
 		else if (as == VISIBLE && (c == '\n' || c == '\t'))
 			fputs(c == '\n' ? "\\n" : "\\t", f);

@@ -326,50 +326,69 @@ TEST(exported_number_is_a_whole_number)
 
 #define ESCAPES "'a' || char(27) || '[2J' || char(155) || '2J' || char(127)"
 
+#define SHOWN "a\\x1b[2J\\x9b2J\\x7f"
+#define JSON  "a\\u001b[2J\\u009b2J\\u007f"
+#define SAID  "a?[2J??2J?"
+
 /* What a terminal would obey, in any text of a database, is shown as text. */
 TEST(terminal_gets_no_control_characters)
 {
-	static const char *const words[] = {"table",
-					    "table --runs",
-					    "table --runs --format=json",
-					    "status",
-					    "watch --every=0.1",
-					    "show 1",
-					    "compare 1 2",
-					    "history",
-					    "blame 1",
-					    "blame 1 --format=json",
-					    "advise --run=1",
-					    "advise --run=1 --format=json",
-					    "export --format=jsonl",
-					    "export --format=csv",
-					    "trace 1 --out=/dev/stdout",
-					    "check --list",
-					    "check --export=- --against=main",
-					    "check --rerun=never --against=main",
-					    "check --rerun=never --against=main --format=json",
-					    "check --rerun=never --against=main --format=junit"};
+	static const char running[] = "UPDATE run SET status = 'running', pid = 1 WHERE id = 4",
+			  malformed[] =
+				  "UPDATE baseline SET options = replace(options, "
+				  "'\"workload\"', '\"x' || char(27) || '[2J' || char(155) || "
+				  "'2J' || char(127) || '\":\"\",\"workload\"')";
+	static const struct {
+		const char *words, *says, *before; /* SQL; NULL: none */
+	} row[] = {
+		{"table", SHOWN, NULL},
+		{"table --runs", SHOWN, NULL},
+		{"table --runs --format=json", JSON, NULL},
+		{"show 1", SAID, NULL},
+		{"compare 1 2", SHOWN, NULL},
+		{"history", SAID, NULL},
+		{"blame 4 --format=json", JSON, NULL},
+		{"export --format=jsonl", JSON, NULL},
+		{"export --format=csv", SAID, NULL},
+		{"trace 4 --out=/dev/stdout", JSON, NULL},
+		{"check --list", SHOWN, NULL},
+		{"check --export=- --against=main", JSON, NULL},
+		{"check --rerun=never --against=main", SHOWN, NULL},
+		{"check --rerun=never --against=main --format=json", SHOWN, NULL},
+		{"check --rerun=never --against=main --format=junit", SHOWN, NULL},
+		{"check --export=- --against=main", "\"x\\u001b[2J\\u009b2J\\u007f\"", malformed},
+		{"status", SHOWN, running},
+		{"watch --every=0.1", SHOWN, running},
+	};
 	for (int seed = 2; seed <= 3; seed++) {
 		char *again AUTOFREE =
 			sentence("--workload=softmax --epochs=2 --batch=100 --seed=%d", seed);
 		record_run(again);
 	}
 	shell(0, "./mvbench check --save=main --db=DIR/run.db", "baseline main");
+	record_run("--workload=softmax --strategy=asgd --workers=2 --epochs=1 --trace=4");
 	sql_in("run.db",
 	       "UPDATE run SET label = " ESCAPES ", host = id || " ESCAPES ", cpu = " ESCAPES
 	       ", reason = " ESCAPES ", git_commit = " ESCAPES ", hosts = " ESCAPES
-	       ", workload = workload || " ESCAPES "; UPDATE baseline SET made = " ESCAPES
-	       ", options = json_object('a', " ESCAPES ")");
-	for (size_t i = 0; i < COUNT(words); i++) {
+	       ", workload = workload || " ESCAPES "; UPDATE baseline SET made = " ESCAPES);
+	for (size_t i = 0; i < COUNT(row); i++) {
+		if (row[i].before)
+			sql_in("run.db", row[i].before);
 		char *line AUTOFREE =
-			sentence("timeout 20 script -qec './mvbench %s --db=DIR/run.db' /dev/null "
+			sentence("timeout %d script -qec './mvbench %s --db=DIR/run.db' /dev/null "
 				 "</dev/null 2>&1; true",
-				 words[i]);
+				 row[i].before ? 3 : 20, row[i].words);
 		shell(0, line, "");
+		ck_assert_msg(strstr(output, row[i].says), "%s lacks %s: %.1000s", row[i].words,
+			      row[i].says, output);
 		ck_assert_msg(!strstr(output, "\x1b[2J") && !strstr(output, "\xc2\x9b") &&
 				      !strchr(output, '\x7f'),
-			      "%s: %s", words[i], output);
+			      "%s: %.1000s", row[i].words, output);
 	}
+	struct text t;
+	text_xml(text_open(&t), "a\x1b[2J\xc2\x9b\x7f<");
+	char *xml AUTOFREE = text_close(&t);
+	ck_assert_str_eq(xml, "a\xef\xbf\xbd[2J\xef\xbf\xbd\xef\xbf\xbd&lt;");
 }
 
 /* ---- Leftovers -------------------------------------------------------------- */
@@ -581,9 +600,9 @@ TEST(small_machine_refuses_what_does_not_fit)
 		{"echo 12 >$g/pids.max", "--workers=3",
 		 "3 processes, but only 2 more may be started here: give fewer workers", EXIT_USER},
 		{"echo MemAvailable: 20000 kB >DIR/meminfo", "--workers=2",
-		 "2 processes need 0.0 GB for themselves, but only 0.0 GB are free", EXIT_USER},
+		 "2 processes need 0.034 GB for themselves, but only 0.020 GB are free", EXIT_USER},
 		{"echo 40000000 >$g/memory.max; echo 39000000 >$g/memory.current", "--workers=2",
-		 "2 processes need 0.0 GB for themselves, but only 0.0 GB are free", EXIT_USER},
+		 "2 processes need 0.034 GB for themselves, but only 0.001 GB are free", EXIT_USER},
 		{"echo 400000000 >$g/memory.max; (echo; "
 		 "echo inactive_file 300000000) >$g/memory.stat; echo 399000000 "
 		 ">$g/memory.current",
@@ -593,7 +612,9 @@ TEST(small_machine_refuses_what_does_not_fit)
 		{"echo MemAvailable: 400000 kB >DIR/meminfo",
 		 "--tanh_mlp.hidden=20000 --batch=20 --lr=1e-6", "test accuracy", EXIT_OK},
 	};
-	if (command_output("unshare -rm true 2>&1", output, sizeof output) != 0) {
+	if (command_output("unshare -rm sh -c 'mount --bind /proc/version /proc/meminfo && mount "
+			   "--bind /tmp /sys/fs/cgroup' 2>&1",
+			   output, sizeof output) != 0) {
 		skipped("no namespaces here");
 		return;
 	}

@@ -141,7 +141,8 @@ TEST(run_that_is_ended_at_its_start_leaves_no_folder)
 		"f=%s; cc -shared -fPIC -o $f/slow.so $f/slow.c -ldl && mkdir $f/tmp && "
 		"{ TMPDIR=$f/tmp ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 "
 		"LD_PRELOAD=$f/slow.so ./mvbench %s --db=$f/run.db >$f/said 2>&1 & } && "
-		"until ls -A $f/tmp | grep -q mvbench; do sleep 0.05; done; kill -TERM $!; "
+		"for i in $(seq 400); do ls -A $f/tmp | grep -q mvbench && break; sleep 0.05; "
+		"done; kill -TERM $!; "
 		"wait $!; echo $?; ls -A $f/tmp",
 		folder, words);
 	command_output(command, out, sizeof out);
@@ -160,7 +161,7 @@ TEST(killed_run_is_marked_by_the_next_start, 3)
 	wait_for_an_epoch();
 	kill(child, SIGKILL);
 	exit_status(child);
-	for (int i = 0; i < 100 && workers_left(); i++)
+	for (int i = 0; i < 400 && workers_left(); i++)
 		usleep(50000);
 	ck_assert_int_eq(workers_left(), 0);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'running'") == 1);

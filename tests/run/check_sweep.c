@@ -602,9 +602,12 @@ TEST(cell_that_ends_meanwhile_is_not_left)
 	sql_in("r.db", set);
 	pid_t other = fork();
 	if (other == 0) {
-		while (number_in("r.db", "SELECT count(*) FROM run WHERE seed = 1 AND status = "
-					 "'running'") != 1)
+		for (int i = 0; i < 2000; i++) {
+			if (number_in("r.db", "SELECT count(*) FROM run WHERE seed = 1 AND "
+					      "status = 'running'") == 1)
+				break;
 			usleep(10000);
+		}
 		sql_in("r.db", "UPDATE run SET status = 'done' WHERE seed = 2");
 		_exit(0);
 	}

@@ -155,7 +155,7 @@ lint: layers $(B)/mvbench ## formatting, static analysis, allowed calls between 
 	@! grep -rnE '^TEST\((an?|the|test|what|who|it|so)_' tests
 	@n=$$(grep -rhoE '^TEST\(\w+' tests | sort | uniq -d); [ -z "$$n" ] || { echo "two tests: $$n"; exit 1; }
 
-layers: $(OBJ) ## allowed calls between modules, by the symbols of the objects; no mutable state in plug-ins
+layers: all ## allowed calls between modules, by the symbols of the objects; no mutable state in plug-ins
 	@tests/scripts/layers.sh $(B)
 
 install: all ## put the program, its figures, its manual page and the library under PREFIX (/usr/local)

@@ -75,8 +75,7 @@ static int command_main(int argc, char **argv)
 	}
 	if (is(argv[1], "--version", "version")) {
 		const struct machine *m = machine();
-		printf("mvbench " MVBENCH_VERSION " (%s%s), %s\n", m->git_commit,
-		       m->git_dirty ? "-dirty" : "", m->mpi);
+		printf("mvbench " MVBENCH_VERSION " (%s), %s\n", m->version, m->mpi);
 		return EXIT_OK;
 	}
 	char *wrong = command_find("", argv[1], &c);

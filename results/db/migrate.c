@@ -24,7 +24,7 @@ TEXT_FILE(welch_sql, "results/db/welch.sql");
 TEXT_FILE(timeline_sql, "results/db/timeline.sql");
 
 /* Each makes version v to v + 1. */
-#define MIGRATIONS(X)     X(2) X(4) X(5) X(7) X(8) X(9) X(10) X(12)
+#define MIGRATIONS(X)     X(2) X(4) X(5) X(7) X(8) X(9) X(12)
 #define MIGRATION_TEXT(v) TEXT_FILE(migration_##v, "results/db/migrations/" #v ".sql");
 #define MIGRATION_ROW(v)  [v] = migration_##v,
 MIGRATIONS(MIGRATION_TEXT)
@@ -148,6 +148,9 @@ static char *make_triggers(void)
 	return text_close(&t);
 }
 
+#define OF_TIME(name)  "\t" #name " REAL,\n"
+#define OF_TOTAL(name) "\t" #name " INTEGER,\n"
+
 static char *make_schema(void)
 {
 	char *triggers AUTOFREE = make_triggers();
@@ -158,6 +161,8 @@ static char *make_schema(void)
 		     {"/* STUDENT */", student_sql, NULL},
 		     {"/* WELCH */", welch_sql, NULL},
 		     {"/* MEDIANS */", median_sql, NULL},
+		     {"\t-- FIGURES: a column each, from runtime/base/base.h\n",
+		      SPLIT_TIMES(OF_TIME) SPLIT_TOTALS(OF_TOTAL), NULL},
 		     {"\t-- OPTIONS: a column each, from runtime/config/run_options.def\n", NULL,
 		      put_column},
 		     {" /* OPTION ROWS */", NULL, put_row},
@@ -292,14 +297,14 @@ static char *add_columns(struct store *s, const char *table)
 	return sql_done(&q);
 }
 
-/* Keeps existing tables. Deletes the kept figures of runs, which other views may have computed. */
+/* Keeps existing tables, except the kept figures of runs, which other views may have computed. */
 static char *make_all(struct store *s)
 {
 	char *all AUTOFREE =
 		text_replaced(database_schema(), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ");
 	char *sql AUTOFREE = text_replaced(all, "CREATE INDEX ", "CREATE INDEX IF NOT EXISTS ");
-	TRY(sql_script(s, sql));
-	return sql_script(s, "DELETE FROM run_kept");
+	TRY(sql_script(s, "DROP TABLE IF EXISTS run_kept"));
+	return sql_script(s, sql);
 }
 
 static char *bring_up(struct store *s, int64_t version)

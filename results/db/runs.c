@@ -130,7 +130,7 @@ static void add_text(struct row *r, const char *column, const char *value)
 /* The value for the column of a core option. */
 static const char *kept(const struct config *c, const struct option *o, const char *value)
 {
-	if (o->core.stored == OF_SIMULATION && strcmp(c->run.platform, "sim") != 0)
+	if (o->core.stored == OF_SIMULATION && !is_simulated(c))
 		return NULL;
 	if (o->type == OPT_BOOL)
 		return strcmp(value, "true") == 0 ? "1" : "0";

@@ -57,6 +57,12 @@ static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 #define SPLIT_TYPES   SPLIT_TIMES(REAL) SPLIT_TOTALS(COUNT) "rn"
 #define SPLIT_VALUES  SPLIT_TIMES(VALUE) SPLIT_TOTALS(VALUE) staleness_mean(&x), x.staleness_max
 
+#define EVALUATED_COLUMNS \
+	"train_loss, train_accuracy, validation_loss, validation_accuracy, test_loss, test_accuracy"
+#define EVALUATED_VALUES(x) \
+	x[ON_TRAIN].loss, x[ON_TRAIN].accuracy, x[ON_VALIDATION].loss, x[ON_VALIDATION].accuracy, \
+		x[ON_TEST].loss, x[ON_TEST].accuracy
+
 static double staleness_mean(const struct split_row *r)
 {
 	return r->pushes > 0 ? (double)r->staleness_sum / (double)r->pushes : NAN;
@@ -88,16 +94,13 @@ static char *insert_epoch(struct store *s, const struct epoch_row *row,
 			  const struct split_row *ranks, int n, const int64_t *staleness)
 {
 	struct split_row x = as_stored(row->split);
-	TRY(sql_change(
-		s,
-		"INSERT INTO epoch (run_id, epoch, running_loss, running_accuracy, train_loss, "
-		"train_accuracy, validation_loss, validation_accuracy, test_loss, "
-		"test_accuracy, consensus, " SPLIT_COLUMNS
-		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
-		"iirrrrrrrrr" SPLIT_TYPES, s->run, row->epoch, row->running.loss,
-		row->running.accuracy, row->on[ON_TRAIN].loss, row->on[ON_TRAIN].accuracy,
-		row->on[ON_VALIDATION].loss, row->on[ON_VALIDATION].accuracy, row->on[ON_TEST].loss,
-		row->on[ON_TEST].accuracy, row->consensus, SPLIT_VALUES));
+	TRY(sql_change(s,
+		       "INSERT INTO epoch (run_id, epoch, running_loss, running_accuracy, "
+		       "consensus, " EVALUATED_COLUMNS ", " SPLIT_COLUMNS
+		       ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
+		       "iirrrrrrrrr" SPLIT_TYPES, s->run, row->epoch, row->running.loss,
+		       row->running.accuracy, row->consensus, EVALUATED_VALUES(row->on),
+		       SPLIT_VALUES));
 	if (staleness)
 		TRY(insert_staleness(s, row->epoch, staleness));
 	for (int i = 0; i < n; i++) {
@@ -158,12 +161,10 @@ static char *sink_point(void *self, const struct point_row *row)
 	CHECK(s->run, "an evaluation of no run");
 	return sql_change(
 		s,
-		"INSERT INTO evaluation (run_id, step, epochs, seconds, train_loss, "
-		"train_accuracy, validation_loss, validation_accuracy, test_loss, test_accuracy) "
-		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		"iirrrrrrrr", s->run, row->step, row->epochs, row->seconds, row->on[ON_TRAIN].loss,
-		row->on[ON_TRAIN].accuracy, row->on[ON_VALIDATION].loss,
-		row->on[ON_VALIDATION].accuracy, row->on[ON_TEST].loss, row->on[ON_TEST].accuracy);
+		"INSERT INTO evaluation (run_id, step, epochs, seconds, " EVALUATED_COLUMNS
+		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		"iirrrrrrrr", s->run, row->step, row->epochs, row->seconds,
+		EVALUATED_VALUES(row->on));
 }
 
 static char *sink_arrivals(void *self, const struct arrival *a, size_t n)

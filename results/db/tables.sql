@@ -206,20 +206,9 @@ CREATE TABLE rank_epoch (
 	run_id INTEGER NOT NULL,
 	epoch INTEGER NOT NULL,
 	rank INTEGER NOT NULL CHECK (rank >= 0),
-	seconds REAL,
-	compute_s REAL,
-	comm_s REAL,
-	wait_s REAL,
-	bytes_sent INTEGER,
+	-- FIGURES: a column each, from runtime/base/base.h
 	staleness_mean REAL,
 	staleness_max INTEGER,
-	pushes INTEGER,
-	dropped INTEGER,
-	user_s REAL,
-	system_s REAL,
-	run_delay_s REAL,
-	preemptions INTEGER,
-	steal_s REAL,
 	PRIMARY KEY (run_id, epoch, rank),
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;

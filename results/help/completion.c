@@ -53,7 +53,7 @@ static void put_name(void *ctx, const struct choice *e)
 {
 	const struct kind *k = ctx;
 	if (strcmp(e->kind, k->kind) == 0)
-		put_word(k->f, strncmp(e->name, "sim:", 4) == 0 ? e->name + 4 : e->name);
+		put_word(k->f, platform_name(e->name));
 }
 
 static void put_commands(FILE *f)

@@ -145,7 +145,7 @@ static void print_updater(const struct help *p, const struct topic *t)
 
 static void print_entry(const struct help *p, const struct topic *t)
 {
-	const char *name = strncmp(t->name, "sim:", 4) == 0 ? t->name + 4 : t->name;
+	const char *name = platform_name(t->name);
 	const struct plugin *plugin = t->of; /* NULL = it is none */
 	const struct workload *w = strcmp(t->kind, "workload") == 0 ? t->of : NULL;
 	char *recipe AUTOFREE = recipe_words(w ? w->recipe : NULL);

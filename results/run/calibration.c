@@ -119,8 +119,7 @@ char *calibration_print(struct store *s, FILE *f, int64_t after, bool wires)
 /* Is this machine simulated? Then only its own calibrations are used. */
 static bool is_local(const struct config *c)
 {
-	return strcmp(c->run.sim_platform, "local") == 0 ||
-	       strcmp(c->run.sim_platform, "sim:local") == 0;
+	return strcmp(platform_name(c->run.sim_platform), "local") == 0;
 }
 
 /* The newest calibration of c's workload with this many workers side by side; otherwise with the
@@ -222,9 +221,7 @@ static void take_out_sharing(struct simulation *s, int workers, int cores)
 
 static char *find_platform(const struct config *c, struct simulation *s, int cores, int hosts)
 {
-	const char *name = c->run.sim_platform;
-	if (strncmp(name, "sim:", 4) == 0) /* as mvbench list shows it */
-		name += 4;
+	const char *name = platform_name(c->run.sim_platform);
 	if (is_local(c) || hosts) {
 		char *xml AUTOFREE = hosts ? platform_hosts(&s->wires, hosts, cores)
 					   : platform_local(&s->points, cores);
@@ -427,7 +424,7 @@ void simulation_fini(struct simulation *s)
 char *simulation_check(const struct config *c, const struct plan *p)
 {
 	struct simulation s;
-	if (strcmp(c->run.platform, "sim") != 0)
+	if (!is_simulated(c))
 		return NULL;
 	TRY(simulation_find(c, p, &s));
 	simulation_fini(&s);

@@ -29,7 +29,7 @@ void quiet_wait(const struct config *c)
 {
 	double limit = c->harness.quiet_wait, used;
 	nsec until = clock_now() + (nsec)(1e9 * limit);
-	if (limit <= 0 || strcmp(c->run.platform, "sim") == 0 || !((used = share_used()) > quiet))
+	if (limit <= 0 || is_simulated(c) || !((used = share_used()) > quiet))
 		return;
 	fprintf(stderr,
 		"mvbench: other processes use %.0f %% of the cores here: waiting until the cores "

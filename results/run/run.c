@@ -455,7 +455,7 @@ static char *run(const struct config *c, const struct run_flags *flags, enum for
 static char *wrong_world(const struct config *c, const struct status_page *page, bool worker,
 			 bool dry_run)
 {
-	bool sim = strcmp(c->run.platform, "sim") == 0;
+	bool sim = is_simulated(c);
 	const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
 	if (!page && tasks && atoi(tasks) > 1 && !platform_under_launcher())
 		return sentence("srun started %s processes that are not connected, because it "

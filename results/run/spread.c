@@ -121,7 +121,7 @@ static const struct option options[] = {
 
 static char *check(const struct config *c, int64_t id)
 {
-	if (strcmp(c->run.platform, "sim") != 0)
+	if (!is_simulated(c))
 		return sentence(
 			"run %lld had real workers, whose order of arrival cannot be chosen; "
 			"give a run with --platform=sim",

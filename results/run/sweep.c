@@ -168,8 +168,6 @@ static char *look_up(struct sweep *s, const struct sweep_flags *f, int64_t *seen
 {
 	struct store *store AUTOCLOSE = NULL;
 	const char *db = s->cell[0].config.harness.db;
-	const struct machine *m = machine();
-	char *own AUTOFREE = sentence("%s%s", m->git_commit, m->git_dirty ? "-dirty" : "");
 	char *other AUTOFREE = NULL; /* version of the program that ran a cell */
 	size_t others = 0;
 	TRY(store_check(db));
@@ -187,7 +185,7 @@ static char *look_up(struct sweep *s, const struct sweep_flags *f, int64_t *seen
 				store, &commit,
 				"SELECT git_commit || iif(git_dirty, '-dirty', '') AS version "
 				"FROM run WHERE id = ?1 AND version <> ?2",
-				"it", c->id, own));
+				"it", c->id, machine()->version));
 		if (commit) {
 			others++;
 			free(other);

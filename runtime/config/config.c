@@ -259,9 +259,7 @@ static char *share_batch(struct config *c, const struct setting *given, size_t n
 
 bool config_simulates_hosts(const struct config *c)
 {
-	return strcmp(c->run.platform, "sim") == 0 &&
-	       (strcmp(c->run.sim_platform, "hosts") == 0 ||
-		strcmp(c->run.sim_platform, "sim:hosts") == 0);
+	return is_simulated(c) && strcmp(platform_name(c->run.sim_platform), "hosts") == 0;
 }
 
 /* Chooses the host of each rank, and the number of servers. On several machines a worker would
@@ -271,7 +269,7 @@ static void choose_hosts(struct config *c, const struct setting *given, size_t n
 {
 	struct run *run = &c->run;
 	const char *file = getenv(HOSTFILE_VARIABLE);
-	bool simulated = strcmp(run->platform, "sim") == 0;
+	bool simulated = is_simulated(c);
 	if (simulated ? !config_simulates_hosts(c) : platform_under_launcher())
 		return;
 	if (file && !setting_value(given, n, "hostfile")) /* recorded runs have it, but empty */

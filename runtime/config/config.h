@@ -7,6 +7,8 @@
 
 #include "runtime/config/option.h"
 
+#include <string.h>
+
 #define DATABASE "mvbench.db" /* the default */
 
 struct data;
@@ -91,6 +93,15 @@ void host_list_fini(struct host_list *l);
  * message. */
 char *host_list_deal(const struct host_list *l, const struct config *c, int *number);
 char *config_hosts(const struct config *c, int *number); /* the same, of --hostfile */
+static inline bool is_simulated(const struct config *c)  /* then all workers are one process */
+{
+	return strcmp(c->run.platform, "sim") == 0;
+}
+/* A simulated platform as mvbench list shows it, sim:NAME, without the front. */
+static inline const char *platform_name(const char *name)
+{
+	return strncmp(name, "sim:", 4) == 0 ? name + 4 : name;
+}
 /* Does this configuration simulate the calibrated hosts (sim:hosts)? */
 bool config_simulates_hosts(const struct config *c);
 int hosts_with_workers(const int *number, int workers);
@@ -237,6 +248,7 @@ char *plugin_file_load(enum part part, const char *file, struct loaded *out);
 
 struct machine { /* provenance; strings live as long as the program */
 	const char *host, *cpu, *mpi, *onednn, *git_commit;
+	const char *version; /* the commit, with -dirty if files were changed */
 	int cores;
 	bool git_dirty;
 };

@@ -216,7 +216,7 @@ char *heterogeneity_refuse(const struct config *c)
 	char *wrong = check_ranks(&c->run);
 	if (!wrong)
 		wrong = check_leaving(c);
-	if (!wrong && *c->run.sim_slow_link && strcmp(c->run.platform, "sim") != 0)
+	if (!wrong && *c->run.sim_slow_link && !is_simulated(c))
 		wrong = sentence("--sim.slow-link=%s: only simulated links can be made slow; give "
 				 "--platform=sim with it",
 				 c->run.sim_slow_link);

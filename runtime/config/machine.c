@@ -46,6 +46,7 @@ const struct machine *machine(void)
 		.onednn = cpu.version,
 		.git_commit = commit,
 		.git_dirty = dirty != NULL,
+		.version = built,
 		.cores = usable_cores(),
 	};
 	return &m;

@@ -29,7 +29,7 @@ static char *choose_device(const struct config *c, struct plan *p)
 	const struct run *run = &c->run;
 	bool any = strcmp(run->device, "auto") == 0;
 	const struct device_ops *best = NULL;
-	if (strcmp(run->platform, "sim") == 0) { /* the device whose times are simulated */
+	if (is_simulated(c)) { /* the device whose times are simulated */
 		p->device = any ? "cpu" : run->device;
 		return NULL;
 	}
@@ -187,8 +187,7 @@ static char *check_memory(const struct config *c, struct plan *p)
 	int64_t count = host ? 1 : f->count, sharing = (c->run.workers + count - 1) / count;
 	need->data = data_bytes(&p->train) + data_bytes(&p->validation) + data_bytes(&p->test);
 	/* once workers have started, some have allocated their memory already */
-	if (*c->harness.hostfile || platform_under_launcher() ||
-	    (host && strcmp(c->run.platform, "sim") == 0))
+	if (*c->harness.hostfile || platform_under_launcher() || (host && is_simulated(c)))
 		return NULL;
 	size_t free_bytes = f->free_bytes;
 	if (host)
@@ -296,8 +295,8 @@ static char *check_shared_memory(const struct config *c, const struct plan *p)
 	double need = (double)(sizeof(float) * table_vectors(&r)) * (double)p->params,
 	       there = shared_memory_free();
 	if (!c->strategy->tables || run->workers == 1 || run->servers > 0 || *c->harness.hostfile ||
-	    strcmp(run->platform, "sim") == 0 || strcmp(p->device, "cpu") != 0 ||
-	    platform_under_launcher() || there >= need)
+	    is_simulated(c) || strcmp(p->device, "cpu") != 0 || platform_under_launcher() ||
+	    there >= need)
 		return NULL;
 	return sentence("the shared model needs %.1f MB in /dev/shm, and %.1f MB are free "
 			"there: " ENLARGE_SHARED_MEMORY ", or give --servers=1",
@@ -318,7 +317,7 @@ static char *check_deal(const struct config *c)
 static char *check_evaluation(const struct config *c)
 {
 	const struct run *run = &c->run;
-	bool simulated = strcmp(run->platform, "sim") == 0;
+	bool simulated = is_simulated(c);
 	if (run->target_loss > 0 && run->target_accuracy > 0)
 		return sentence("--target-loss=%g: a run has one target; leave "
 				"--target-accuracy=%g out",
@@ -342,7 +341,7 @@ static char *check_checkpoints(const struct config *c)
 		return sentence("--initial-model=%s: it names the model of --init-from; give that "
 				"too",
 				c->harness.initial_model);
-	if (!*file || strcmp(c->run.platform, "sim") != 0 || c->run.sim_train)
+	if (!*file || !is_simulated(c) || c->run.sim_train)
 		return NULL;
 	return sentence("--%s=%s: with --sim.train=false there is no model; leave one of the two "
 			"out",
@@ -351,8 +350,7 @@ static char *check_checkpoints(const struct config *c)
 
 static char *check_hosts(const struct config *c)
 {
-	bool simulated = strcmp(c->run.platform, "sim") == 0,
-	     none = !*c->harness.hostfile || simulated;
+	bool simulated = is_simulated(c), none = !*c->harness.hostfile || simulated;
 	if (config_simulates_hosts(c))
 		return NULL;
 	const char *placement = c->harness.placement, *rate = c->harness.lab_rate;
@@ -446,7 +444,7 @@ char *plan_make(const struct config *c, struct plan *p)
 {
 	const struct run *run = &c->run;
 	*p = (struct plan){.cores = usable_cores()};
-	bool simulated = strcmp(run->platform, "sim") == 0;
+	bool simulated = is_simulated(c);
 	TRY(plan_refuse(c));
 	TRY(choose_device(c, p));
 	TRY(check_hosts(c));

@@ -14,11 +14,6 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
-bool is_simulated(const struct config *c)
-{
-	return strcmp(c->run.platform, "sim") == 0;
-}
-
 int ranks_of(const struct config *c)
 {
 	return (int)(c->run.workers + c->run.servers);

@@ -83,7 +83,6 @@ void mpirun_release(struct stderr_parser *e); /* passes on the held text */
 
 /* ---- ranks.c ---- */
 
-bool is_simulated(const struct config *c); /* then all workers are one process */
 int ranks_of(const struct config *c);
 bool ranks_read(struct watch *w, const char *line); /* an introduction; false: another line */
 void ranks_poll(struct watch *w);

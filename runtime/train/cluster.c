@@ -43,9 +43,8 @@ static void find_address(struct rank_row *me)
 
 static void commit_of(char text[COMMIT_ROOM])
 {
-	const struct machine *m = machine();
 	memset(text, 0, COMMIT_ROOM);
-	snprintf(text, COMMIT_ROOM, "%s%s", m->git_commit, m->git_dirty ? "-dirty" : "");
+	snprintf(text, COMMIT_ROOM, "%s", machine()->version);
 }
 
 /* Clock rate of the first core; NaN: unknown, as on many virtual machines. */

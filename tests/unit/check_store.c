@@ -228,8 +228,8 @@ TEST(run_is_stored)
 		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,null,null,null,null,1000,2.5,"
 		"7,4,1,null,2.5,0.5,0.25,7,0.0");
 	ck_rows("SELECT * FROM rank_epoch",
-		"1,1,0,1.0,0.0,0.5,0.0,3,null,null,null,null,0.0,0.0,0.0,0,0.0;"
-		"1,1,1,2.0,0.0,0.0,0.0,0,1.5,2,2,1,0.0,0.0,0.0,0,0.0");
+		"1,1,0,1.0,0.0,0.5,0.0,0.0,0.0,0.0,0.0,3,null,null,0,null,null;"
+		"1,1,1,2.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0,2,1,0,1.5,2");
 	ck_rows("SELECT * FROM staleness", "1,1,0,2;1,1,3,1;1,1,7,1");
 	ck_rows("PRAGMA journal_mode", "wal");
 	sql("DELETE FROM run");

@@ -80,46 +80,73 @@ static char *try_hosts(void)
 	return NULL;
 }
 
-/* "0:1.5;1024:0.9", by size. alone: one number is valid too. latency: 0 is valid too. */
-static bool are_factors(const char *text, bool alone, bool latency)
+/* A value of the platform that depends on the size of a message. */
+struct by_size {
+	const char *name, *example;
+	size_t least, most; /* numbers in a group, with the size */
+	bool alone;         /* may be a single number */
+	bool zero;          /* may be 0 */
+};
+
+/* Groups such as "0:1.5;1024:0.9", of a size and its values, which may have a unit of time. */
+static bool is_by_size(const char *text, const struct by_size *f)
 {
-	const bool single = alone && !strchr(text, ':');
-	bool size = !single; /* is the next number a size? */
+	const bool single = f->alone && !strchr(text, ':');
+	size_t n = single; /* numbers of this group */
 	char *end;
 	for (const char *at = text;; at = end + 1) {
 		double x = strtod(at, &end);
-		bool zero = size || (latency && !single), last = !*end && !size;
-		if (end == at || !isfinite(x) || x < 0 || (x == 0 && !zero))
+		if (end == at || !isfinite(x) || x < 0 || (x == 0 && n && (single || !f->zero)))
 			return false;
-		if (last || (*end != ':' && (size || *end != ';')))
-			return last;
-		size = *end == ';';
+		end += n++ && f->least > 2 ? strspn(end, "numsh") : 0;
+		if (!*end)
+			return n >= f->least;
+		if (*end == ';' && n >= f->least && !single)
+			n = 0;
+		else if (*end != ':' || n == f->most)
+			return false;
 	}
 }
 
-/* SimGrid accepts some factors that it then divides by, or with which it never ends. NULL, or an
- * error. */
-static char *try_factors(const char *file)
+/* Checks the value of a property, whose name is perhaps at `at`. NULL, or an error. */
+static char *try_value(const char *text, const char *at, const struct by_size *f)
 {
-	static const struct {
-		const char *name;
-		bool alone; /* may be a single number */
-	} factor[] = {{"smpi/bw-factor", false},
-		      {"smpi/lat-factor", false},
-		      {"network/bandwidth-factor", true},
-		      {"network/latency-factor", true}};
+	const size_t n = strlen(f->name);
+	if (at == text || !strchr("\"'", at[-1]) || at[n] != at[-1])
+		return NULL;
+	const char *tag = memrchr(text, '<', (size_t)(at - text));
+	char *words AUTOFREE = must(strndup(tag ? tag : at, strcspn(tag ? tag : at, ">")));
+	char *is = strstr(words, "value="), quote[2] = {is ? is[6] : '\0', '\0'};
+	if (!*quote)
+		return NULL;
+	is += 7;
+	is[strcspn(is, quote)] = '\0';
+	if ((!*is && f->least > 2) || is_by_size(is, f))
+		return NULL;
+	return sentence("%s is %s: give %s", f->name, is, f->example);
+}
+
+/* SimGrid accepts some values that it then divides by, or with which it never ends or crashes.
+ * NULL, or an error. */
+static char *try_values(const char *file)
+{
+	static const struct by_size value[] = {
+		{"smpi/bw-factor", "factors by size, as in 0:1.5;1024:0.9", 2, 2, false, false},
+		{"smpi/lat-factor", "factors by size, as in 0:1.5;1024:0.9", 2, 2, false, true},
+		{"network/bandwidth-factor", "a factor, or factors by size, as in 0:1.5;1024:0.9",
+		 2, 2, true, false},
+		{"network/latency-factor", "a factor, or factors by size, as in 0:1.5;1024:0.9", 2,
+		 2, true, true},
+		{"smpi/os", "a time and a time per byte, by size, as in 0:2us:0", 3, SIZE_MAX,
+		 false, true},
+		{"smpi/ois", "a time and a time per byte, by size, as in 0:2us:0", 3, SIZE_MAX,
+		 false, true},
+		{"smpi/or", "a time and a time per byte, by size, as in 0:2us:0", 3, SIZE_MAX,
+		 false, true}};
 	char *text AUTOFREE = text_read(file);
-	for (size_t i = 0; text && i < sizeof factor / sizeof *factor; i++) {
-		const char *at = strstr(text, factor[i].name),
-			   *value = at ? strstr(at, "value=") : NULL;
-		if (!value || !value[6] || memchr(at, '>', (size_t)(value - at)))
-			continue;
-		char quote[2] = {value[6], '\0'};
-		char *said AUTOFREE = must(strndup(value + 7, strcspn(value + 7, quote)));
-		if (!are_factors(said, factor[i].alone, strstr(factor[i].name, "lat")))
-			return sentence("%s is %s: give factors by size, as in 0:1.5;1024:0.9",
-					factor[i].name, said);
-	}
+	for (size_t i = 0; text && i < sizeof value / sizeof *value; i++)
+		for (const char *at = text; (at = strstr(at, value[i].name)); at++)
+			TRY(try_value(text, at, &value[i]));
 	return NULL;
 }
 
@@ -135,9 +162,8 @@ static void try_platform(const void *file)
 /* SimGrid ends the process if it cannot read a file. Therefore a child process tries it first. */
 char *engine_try(const char *file)
 {
-	char text[4096], *factors = try_factors(file);
-	if (factors)
-		return factors;
+	char text[4096];
+	TRY(try_values(file));
 	int status = child_run(try_platform, file, text, sizeof text);
 	CHECK(status != -1, "a child process: %m");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)

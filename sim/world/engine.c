@@ -10,6 +10,7 @@
 #include <smpi/smpi.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xbt/config.h>
@@ -144,6 +145,9 @@ static char *try_values(const char *file)
 		{"smpi/or", "a time and a time per byte, by size, as in 0:2us:0", 3, SIZE_MAX,
 		 false, true}};
 	char *text AUTOFREE = text_read(file);
+	struct stat st;
+	if (text && stat(file, &st) == 0 && (size_t)st.st_size != strlen(text))
+		return sentence("it has a byte 0, so it is no text");
 	for (size_t i = 0; text && i < sizeof value / sizeof *value; i++)
 		for (const char *at = text; (at = strstr(at, value[i].name)); at++)
 			TRY(try_value(text, at, &value[i]));

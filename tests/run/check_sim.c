@@ -1033,6 +1033,18 @@ TEST(suggested_calibration_makes_the_simulation_run)
 /* ---- Bad input --------------------------------------------------------------------------------
  */
 
+/* A platform with this value; the comment names it, too. */
+static void put_value(const char *file, const char *name, const char *value)
+{
+	char *text AUTOFREE = sentence(
+		"<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">"
+		"\n<!-- %s -->\n<platform version='4.1'><config>\n<prop value='%s' id='%s'/>\n"
+		"</config><zone id='all' routing='Full'><host id='a' speed='1Gf'/></zone>"
+		"</platform>\n",
+		name, value, name);
+	folder_text(file, text);
+}
+
 TEST(simulation_mistakes_are_refused)
 {
 	static const struct {
@@ -1046,6 +1058,13 @@ TEST(simulation_mistakes_are_refused)
 		{STEP "--sim.platform=$FOLDER/cut.xml", "cut.xml: "},
 		{STEP "--sim.platform=$FOLDER/empty.xml", "empty.xml: "},
 		{STEP "--sim.platform=$FOLDER/nohosts.xml", "nohosts.xml: it has no hosts"},
+		{STEP "--sim.platform=$FOLDER/or.xml",
+		 "or.xml: smpi/or is 64: give a time and a time per byte, by size, as in 0:2us:0"},
+		{STEP "--sim.platform=$FOLDER/os.xml", "os.xml: smpi/os is 0:inf:0: give a time"},
+		{STEP "--sim.platform=$FOLDER/ois.xml", "ois.xml: smpi/ois is 0:2us: give a time"},
+		{STEP "--sim.platform=$FOLDER/factor.xml",
+		 "factor.xml: smpi/bw-factor is 0:1;2: give factors by size"},
+		{STEP "--sim.platform=$FOLDER/zero.xml", "zero.xml: it has a byte 0"},
 		{STEP "--sim.platform=$FOLDER/name.xml",
 		 "name.xml: host a&b has a name with \", & or <"},
 		{STEP "--sim.platform=$FOLDER/", "$FOLDER/: "},
@@ -1068,6 +1087,11 @@ TEST(simulation_mistakes_are_refused)
 		    PLATFORM_HEAD "<zone id='all' routing='Full'></zone></platform>\n");
 	folder_text("name.xml", PLATFORM_HEAD "<zone id='all' routing='Full'><host id='a&amp;b' "
 					      "speed='1Gf'/></zone></platform>\n");
+	put_value("or.xml", "smpi/or", "64");
+	put_value("os.xml", "smpi/os", "0:inf:0");
+	put_value("ois.xml", "smpi/ois", "0:2us");
+	put_value("factor.xml", "smpi/bw-factor", "0:1;2");
+	folder_put("zero.xml", PLATFORM_HEAD "\0</platform>\n", sizeof PLATFORM_HEAD + 13, false);
 	forget_runs();
 	for (size_t i = 0; i < COUNT(row); i++) {
 		char *how AUTOFREE = sentence(SOFT "--batch=60 %s", row[i].words);

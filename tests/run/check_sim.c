@@ -1036,12 +1036,12 @@ TEST(suggested_calibration_makes_the_simulation_run)
 /* A platform with this value; the comment names it, too. */
 static void put_value(const char *file, const char *name, const char *value)
 {
-	char *text AUTOFREE = sentence(
-		"<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">"
-		"\n<!-- %s -->\n<platform version='4.1'><config>\n<prop value='%s' id='%s'/>\n"
-		"</config><zone id='all' routing='Full'><host id='a' speed='1Gf'/></zone>"
-		"</platform>\n",
-		name, value, name);
+	char *text AUTOFREE =
+		sentence("<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
+			 "\"https://simgrid.org/simgrid.dtd\">\n<!-- %s -->\n<platform "
+			 "version='4.1'><config>\n<prop value='%s' id='%s'/>\n</config><zone "
+			 "id='all' routing='Full'><host id='a' speed='1Gf'/></zone></platform>\n",
+			 name, value, name);
 	folder_text(file, text);
 }
 

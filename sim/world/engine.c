@@ -99,7 +99,7 @@ static bool is_by_size(const char *text, const struct by_size *f)
 		double x = strtod(at, &end);
 		if (end == at || !isfinite(x) || x < 0 || (x == 0 && n && (single || !f->zero)))
 			return false;
-		end += n++ && f->least > 2 ? strspn(end, "numsh") : 0;
+		end += n++ && f->least > 2 ? strspn(end, "dhmnpsuw") : 0;
 		if (!*end)
 			return n >= f->least;
 		if (*end == ';' && n >= f->least && !single)

@@ -11,7 +11,7 @@ LANES    ?= 3
 COUNT    ?= 1000
 SECONDS  ?= 60
 SUDO     ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev sqlite3 libinih-dev \
+PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev sqlite3 libinih-dev libexpat1-dev \
 	libpmix-dev libsimgrid-dev pkgconf procps iproute2 zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
 TEST_PACKAGES := luajit python3-numpy
 # Where Debian's python3 looks under PREFIX.
@@ -234,7 +234,7 @@ $(B)/mvbench-objects.a: $(OBJ)
 	@rm -f $@; ar rcsT $@ $^
 # -rdynamic: loaded plug-ins find the functions of mvbench.h in the program.
 LINK = mpicc -rdynamic $(CFLAGS) $(LDFLAGS) $(WRAP) $^ -o $@ $(LIBS)
-SIM_LINK = $(CC) -rdynamic $(CFLAGS) $(LDFLAGS) $(WRAP) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(LIBS) -lsimgrid
+SIM_LINK = $(CC) -rdynamic $(CFLAGS) $(LDFLAGS) $(WRAP) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(LIBS) -lsimgrid -lexpat
 $(B)/mvbench: $(B)/main.o $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(LINK)
 # Disables smpi_helpers.h, which redefines malloc, exit and the clock for programs not written for SMPI.

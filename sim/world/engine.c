@@ -3,14 +3,17 @@
  */
 #include "sim/sim.h"
 
+#include <expat.h>
+#include <float.h>
+#include <limits.h>
 #include <math.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
 #include <smpi/mpi.h>
 #include <smpi/smpi.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xbt/config.h>
@@ -81,77 +84,101 @@ static char *try_hosts(void)
 	return NULL;
 }
 
-/* A value of the platform that depends on the size of a message. */
-struct by_size {
+/* A property of a platform's <config>: a number, or numbers by the size of a message. */
+struct checked {
 	const char *name, *example;
-	size_t least, most; /* numbers in a group, with the size */
-	bool alone;         /* may be a single number */
-	bool zero;          /* may be 0 */
+	size_t numbers; /* of a group: a size and its values; 1: a number without a size */
+	double least;   /* value */
 };
 
-/* Groups such as "0:1.5;1024:0.9", of a size and its values, which may have a unit of time. */
-static bool is_by_size(const char *text, const struct by_size *f)
+/* A finite number from `least` on, perhaps with a unit of time. */
+static bool is_value(const char *word, double least)
 {
-	const bool single = f->alone && !strchr(text, ':');
-	size_t n = single; /* numbers of this group */
 	char *end;
-	for (const char *at = text;; at = end + 1) {
-		double x = strtod(at, &end);
-		if (end == at || !isfinite(x) || x < 0 || (x == 0 && n && (single || !f->zero)))
+	double x = strtod(word, &end);
+	if (end == word || !isfinite(x) || x < least)
+		return false;
+	if (*end)
+		end += strchr("mnpu", *end) && end[1] == 's' ? 2 : strchr("dhmsw", *end) != NULL;
+	return !*end;
+}
+
+/* Groups such as "0:1.5;1024:0.9". SimGrid skips empty groups and empty numbers. */
+static bool is_valid(char *text, const struct checked *s)
+{
+	size_t groups = 0;
+	for (size_t n = strlen(text); n && strchr(" \t\n", text[n - 1]);)
+		text[--n] = '\0';
+	if (s->numbers == 1)
+		return is_value(text, s->least);
+	for (char *group, *rest = text; (group = strtok_r(rest, ";", &rest)); groups++) {
+		size_t n = 0;
+		for (char *word; (word = strtok_r(group, ":", &group)); n++) {
+			char *end;
+			long long size = strtoll(word, &end, 10);
+			if (n ? !is_value(word, s->least) : *end || size < 0 || size > INT_MAX)
+				return false;
+		}
+		if (n < s->numbers)
 			return false;
-		end += n++ && f->least > 2 ? strspn(end, "dhmnpsuw") : 0;
-		if (!*end)
-			return n >= f->least;
-		if (*end == ';' && n >= f->least && !single)
-			n = 0;
-		else if (*end != ':' || n == f->most)
-			return false;
+	}
+	return groups || s->numbers > 2;
+}
+
+/* What is read of a platform file. */
+struct reading {
+	bool config; /* within <config> */
+	char *wrong;
+};
+
+/* SimGrid accepts some values that it then divides by, or with which it never ends or crashes. */
+static void try_element(void *of, const char *element, const char **attribute)
+{
+#define FACTORS "factors by size in bytes, as in 0:1.5;1024:0.9"
+#define TIMES   "a time and a time per byte, by size in bytes, as in 0:2us:0"
+	static const struct checked known[] = {
+		{"smpi/bw-factor", FACTORS, 2, DBL_MIN},
+		{"smpi/lat-factor", FACTORS, 2, 0},
+		{"smpi/os", TIMES, 3, -DBL_MAX},
+		{"smpi/ois", TIMES, 3, -DBL_MAX},
+		{"smpi/or", TIMES, 3, -DBL_MAX},
+		{"network/bandwidth-factor", "a factor above 0", 1, DBL_MIN},
+		{"network/latency-factor", "a factor", 1, 0}};
+	struct reading *r = of;
+	const char *name = "", *value = NULL;
+	if (strcmp(element, "prop") != 0)
+		r->config = strcmp(element, "config") == 0;
+	for (; r->config && *attribute; attribute += 2)
+		*(strcmp(*attribute, "id") == 0 ? &name : &value) = attribute[1];
+	for (size_t i = 0; value && i < sizeof known / sizeof *known; i++) {
+		char *text AUTOFREE = must(strdup(value));
+		if (!r->wrong && strcmp(name, known[i].name) == 0 && !is_valid(text, &known[i]))
+			r->wrong = sentence("%s is %s: give %s", name, value, known[i].example);
 	}
 }
 
-/* Checks the value of a property, whose name is perhaps at `at`. NULL, or an error. */
-static char *try_value(const char *text, const char *at, const struct by_size *f)
-{
-	const size_t n = strlen(f->name);
-	if (at == text || !strchr("\"'", at[-1]) || at[n] != at[-1])
-		return NULL;
-	const char *tag = memrchr(text, '<', (size_t)(at - text));
-	char *words AUTOFREE = must(strndup(tag ? tag : at, strcspn(tag ? tag : at, ">")));
-	char *is = strstr(words, "value="), quote[2] = {is ? is[6] : '\0', '\0'};
-	if (!*quote)
-		return NULL;
-	is += 7;
-	is[strcspn(is, quote)] = '\0';
-	if ((!*is && f->least > 2) || is_by_size(is, f))
-		return NULL;
-	return sentence("%s is %s: give %s", f->name, is, f->example);
-}
-
-/* SimGrid accepts some values that it then divides by, or with which it never ends or crashes.
- * NULL, or an error. */
+/* NULL, or an error. A file that cannot be read is left to SimGrid. */
 static char *try_values(const char *file)
 {
-	static const struct by_size value[] = {
-		{"smpi/bw-factor", "factors by size, as in 0:1.5;1024:0.9", 2, 2, false, false},
-		{"smpi/lat-factor", "factors by size, as in 0:1.5;1024:0.9", 2, 2, false, true},
-		{"network/bandwidth-factor", "a factor, or factors by size, as in 0:1.5;1024:0.9",
-		 2, 2, true, false},
-		{"network/latency-factor", "a factor, or factors by size, as in 0:1.5;1024:0.9", 2,
-		 2, true, true},
-		{"smpi/os", "a time and a time per byte, by size, as in 0:2us:0", 3, SIZE_MAX,
-		 false, true},
-		{"smpi/ois", "a time and a time per byte, by size, as in 0:2us:0", 3, SIZE_MAX,
-		 false, true},
-		{"smpi/or", "a time and a time per byte, by size, as in 0:2us:0", 3, SIZE_MAX,
-		 false, true}};
-	char *text AUTOFREE = text_read(file);
-	struct stat st;
-	if (text && stat(file, &st) == 0 && (size_t)st.st_size != strlen(text))
-		return sentence("it has a byte 0, so it is no text");
-	for (size_t i = 0; text && i < sizeof value / sizeof *value; i++)
-		for (const char *at = text; (at = strstr(at, value[i].name)); at++)
-			TRY(try_value(text, at, &value[i]));
-	return NULL;
+	char part[4096];
+	struct reading r = {0};
+	FILE *f = fopen(file, "r");
+	if (!f)
+		return NULL;
+	XML_Parser parser = must(XML_ParserCreate(NULL));
+	XML_SetUserData(parser, &r);
+	XML_SetStartElementHandler(parser, try_element);
+	bool well = true;
+	for (size_t n = 1; well && n > 0;) {
+		n = fread(part, 1, sizeof part, f);
+		well = ferror(f) || XML_Parse(parser, part, (int)n, n == 0);
+	}
+	if (!well && !r.wrong)
+		r.wrong = sentence("line %lu: %s", XML_GetCurrentLineNumber(parser),
+				   XML_ErrorString(XML_GetErrorCode(parser)));
+	XML_ParserFree(parser);
+	fclose(f);
+	return r.wrong;
 }
 
 static void try_platform(const void *file)

@@ -410,18 +410,25 @@ TEST(untimed_phases_send_no_messages, 2)
 	ck_assert_msg(each_s < 5 * latency_s, "%s: %g s an epoch", strategy[_i], each_s);
 }
 
-/* A push and its pull, on the host that has the tables. */
+/* A push and its pull, on the host that has the tables; alone, each of them takes half. */
 TEST(update_takes_the_given_time)
 {
-	static const int every[] = {1, 4};
-	for (size_t i = 0; i < COUNT(every); i++) {
-		char *how AUTOFREE =
-			sentence(SOFT "--batch=60 --strategy=asgd --sync-every=%d " ONE_HOST STEP
-				      "--sim.update-time=%s",
-				 every[i], "300us");
-		int updates = STEPS / every[i];
+	static const struct {
+		const char *strategy;
+		double pushes, pulls; /* of a step */
+	} row[] = {{"asgd", 1, 1},
+		   {"asgd --sync-every=4", 0.25, 0.25},
+		   {"bsp", 1, 1},
+		   {"ssp --ssp.bound=0", 1, 1},
+		   {"easgd --sync-every=2", 0.5, 0.5},
+		   {"downpour --sync-every=2 --downpour.send=1", 1, 0.5}};
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *how AUTOFREE = sentence(SOFT "--batch=60 --strategy=%s " ONE_HOST STEP
+						   "--sim.update-time=300us",
+					      row[i].strategy);
 		sim_only(how);
-		ck_near(how, epoch_of(1, "seconds"), STEPS * step_s + updates * 300e-6, 1e-6);
+		ck_near(how, epoch_of(1, "seconds"),
+			STEPS * (step_s + (row[i].pushes + row[i].pulls) * 150e-6), 1e-6);
 		ck_near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-6);
 	}
 }
@@ -587,6 +594,42 @@ TEST(default_bucket_overlaps_every_model, 5)
 	double step = epoch_of(1, "compute_s"), sums = epoch_of(1, "seconds") - step;
 	ck_assert_double_gt(sums, 0);
 	ck_assert_double_lt(epoch_of(2, "seconds") - step, row[_i].left * sums);
+}
+
+/* The linear layers and the attention of gpt are split evenly; each worker has the last layer. */
+TEST(split_gpt_takes_its_share, 2)
+{
+	const double L = 2, D = 32, T = _i ? 1024 : 16, last = 1536 * D,
+		     split = L * (72 * D * D + 12 * T * D);
+	char text[60001] = "";
+	memset(text, 'a', sizeof text - 1);
+	folder_text("words", text);
+	char *how AUTOFREE =
+		sentence("--workload=gpt --data-dir=$FOLDER/words --gpt.layers=2 --gpt.width=32 "
+			 "--gpt.heads=4 --gpt.context=%g --batch=1 --epochs=1 --sim.train=false "
+			 "--sim.platform=gpu2_nvlink --sim.step-time=1s --strategy=",
+			 T);
+	char *serial AUTOFREE = sentence("%sserial", how),
+		     *both AUTOFREE = sentence("%smodel_parallel --workers=2", how);
+	sim_only(serial);
+	record_sim(both);
+	ck_near("share", epoch_of(2, "compute_s") / epoch_of(1, "compute_s"),
+		(split / 2 + last) / (split + last), 1e-6);
+}
+
+/* The outer muon orthogonalises the first matrix of mlp by five iterations, once in an epoch here.
+ */
+TEST(products_outside_gradients_take_time)
+{
+	const double n = 128, k = 784, muon = 5 * (4 * n * n * k + 2 * n * n * n),
+		     gradient = 4 * n * k + 6 * n * 10;
+	const char *how = "--workload=mlp --batch=60 --epochs=1 --strategy=periodic --workers=2 "
+			  "--sync-every=20 --sim.platform=gpu2_nvlink " STEP;
+	char *outer AUTOFREE = sentence("%s --periodic.outer=muon", how);
+	sim_only(how);
+	record_sim(outer);
+	ck_near("what muon adds", epoch_of(2, "seconds") - epoch_of(1, "seconds"),
+		muon / (60 * gradient) * step_s, 1e-6);
 }
 
 /* lenet's first linear layer has 88 % of the parameters, and 4 % of the backward pass: its gradient
@@ -1033,16 +1076,34 @@ TEST(suggested_calibration_makes_the_simulation_run)
 /* ---- Bad input --------------------------------------------------------------------------------
  */
 
-/* A platform with this value; the comment names it, too. */
-static void put_value(const char *file, const char *name, const char *value)
+/* A platform with these elements in its <config>. */
+static void put_config(const char *file, const char *elements)
 {
-	char *text AUTOFREE =
-		sentence("<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
-			 "\"https://simgrid.org/simgrid.dtd\">\n<!-- %s -->\n<platform "
-			 "version='4.1'><config>\n<prop value='%s' id='%s'/>\n</config><zone "
-			 "id='all' routing='Full'><host id='a' speed='1Gf'/></zone></platform>\n",
-			 name, value, name);
+	char *text AUTOFREE = sentence(
+		PLATFORM_HEAD "<config>%s</config><zone id='all' routing='Full'>"
+			      "<host id='a' speed='1Gf'/><host id='b' speed='1Gf'/>"
+			      "<link id='l' bandwidth='1GBps' latency='1us'/><route src='a' "
+			      "dst='b'><link_ctn id='l'/></route></zone></platform>\n",
+		elements);
 	folder_text(file, text);
+}
+
+TEST(valid_values_of_platforms_are_accepted)
+{
+	static const char *const config[] = {
+		"<prop id='smpi/os' value='0:350ns:100ps;16384:4us:0;'/>",
+		"<prop id = \"smpi/or\" value\n= \"0:-1e-6:1ns:2;;65536:1m:0 \"/>",
+		"<!-- <prop id='smpi/ois' value='64'/> -->",
+		"<prop value='0&#58;1;2147483647:0.5:7' id='smpi/bw-factor'/>",
+		"<prop id='smpi/lat-factor' value='0:0'/><prop id='smpi/os' value=''/>",
+		"<prop id='network/bandwidth-factor' value='0.97'/>",
+		"<prop id='network/latency-factor' value='0'/>",
+	};
+	for (size_t i = 0; i < COUNT(config); i++) {
+		put_config("good.xml", config[i]);
+		sim_only(SOFT "--batch=60 --strategy=allreduce --workers=2 " STEP
+			      "--sim.platform=$FOLDER/good.xml");
+	}
 }
 
 TEST(simulation_mistakes_are_refused)
@@ -1059,12 +1120,19 @@ TEST(simulation_mistakes_are_refused)
 		{STEP "--sim.platform=$FOLDER/empty.xml", "empty.xml: "},
 		{STEP "--sim.platform=$FOLDER/nohosts.xml", "nohosts.xml: it has no hosts"},
 		{STEP "--sim.platform=$FOLDER/or.xml",
-		 "or.xml: smpi/or is 64: give a time and a time per byte, by size, as in 0:2us:0"},
+		 "or.xml: smpi/or is 64: give a time and a time per byte, by size in bytes, as in "
+		 "0:2us:0"},
 		{STEP "--sim.platform=$FOLDER/os.xml", "os.xml: smpi/os is 0:inf:0: give a time"},
 		{STEP "--sim.platform=$FOLDER/ois.xml", "ois.xml: smpi/ois is 0:2us: give a time"},
+		{STEP "--sim.platform=$FOLDER/size.xml", "size.xml: smpi/os is 4e+05:2us:0: give"},
+		{STEP "--sim.platform=$FOLDER/large.xml",
+		 "smpi/lat-factor is 0:1;2147483648:1: give"},
+		{STEP "--sim.platform=$FOLDER/unit.xml", "unit.xml: smpi/os is 0:2xs:0: give"},
 		{STEP "--sim.platform=$FOLDER/factor.xml",
 		 "factor.xml: smpi/bw-factor is 0:1;2: give factors by size"},
-		{STEP "--sim.platform=$FOLDER/zero.xml", "zero.xml: it has a byte 0"},
+		{STEP "--sim.platform=$FOLDER/single.xml",
+		 "single.xml: network/bandwidth-factor is 0: give a factor above 0"},
+		{STEP "--sim.platform=$FOLDER/zero.xml", "zero.xml: line 9: "},
 		{STEP "--sim.platform=$FOLDER/name.xml",
 		 "name.xml: host a&b has a name with \", & or <"},
 		{STEP "--sim.platform=$FOLDER/", "$FOLDER/: "},
@@ -1087,11 +1155,15 @@ TEST(simulation_mistakes_are_refused)
 		    PLATFORM_HEAD "<zone id='all' routing='Full'></zone></platform>\n");
 	folder_text("name.xml", PLATFORM_HEAD "<zone id='all' routing='Full'><host id='a&amp;b' "
 					      "speed='1Gf'/></zone></platform>\n");
-	put_value("or.xml", "smpi/or", "64");
-	put_value("os.xml", "smpi/os", "0:inf:0");
-	put_value("ois.xml", "smpi/ois", "0:2us");
-	put_value("factor.xml", "smpi/bw-factor", "0:1;2");
-	folder_put("zero.xml", PLATFORM_HEAD "\0</platform>\n", sizeof PLATFORM_HEAD + 13, false);
+	put_config("or.xml", "<prop id = 'smpi/or' value = \"64\"/>");
+	put_config("os.xml", "<prop id='smpi/os' value='0:inf:0'/>");
+	put_config("ois.xml", "<prop value='0:2us' id='smpi/ois'/>");
+	put_config("size.xml", "<prop id='smpi/os' value='4e+05:2us:0'/>");
+	put_config("large.xml", "<prop id='smpi/lat-factor' value='0:1;2147483648:1'/>");
+	put_config("unit.xml", "<prop id='smpi/os' value='0:2xs:0'/>");
+	put_config("factor.xml", "<prop id='smpi/bw-factor' value='0:1;2'/>");
+	put_config("single.xml", "<prop id='network/bandwidth-factor' value='0'/>");
+	folder_put("zero.xml", PLATFORM_HEAD "\0</platform>\n", sizeof PLATFORM_HEAD + 12, false);
 	forget_runs();
 	for (size_t i = 0; i < COUNT(row); i++) {
 		char *how AUTOFREE = sentence(SOFT "--batch=60 %s", row[i].words);

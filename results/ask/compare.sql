@@ -100,7 +100,8 @@ held AS MATERIALIZED (
 		b.low AS b_low, b.high AS b_high, t.mark, t.pairs, t.n, t.versus_n, t.wanted,
 		t.difference_low, t.difference_high, t.name AS test,
 		min(1, 2 * min(t.p_better, t.p_worse)) AS p,
-		ifnull(t.difference, iif(k.relative, b.x / nullif(a.x, 0) - 1, b.x - a.x)) AS d
+		iif(t.name IS NOT NULL, t.difference, iif(k.relative, b.x / nullif(a.x, 0) - 1,
+			b.x - a.x)) AS d -- of a test NULL: a run diverged
 	FROM kind AS k LEFT JOIN shown AS a ON a.place = k.place AND a.side = 'A'
 		LEFT JOIN shown AS b ON b.place = k.place AND b.side = 'B'
 		LEFT JOIN tested AS t ON t.name = k.name

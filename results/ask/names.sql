@@ -18,7 +18,7 @@ WHERE params IS NULL AND run_summary.config_key = known.asked;
 --                  depends on that of the workers
 CREATE TEMP TABLE title AS
 WITH kind AS MATERIALIZED (
-	SELECT min(id) AS one, config_key, config, workload, strategy, workers, platform
+	SELECT min(id) AS one, config_key, config, workload, strategy, optimizer, workers, platform
 	FROM run_summary GROUP BY config_key),
 -- the settings of config_key, except those that the short name contains (label 0; +2s: on servers), that
 -- are not chosen yet, and that do not apply: tables, vectors of GPUs, simulations. owner: 'asgd.' of
@@ -49,7 +49,7 @@ differs AS MATERIALIZED (
 	UNION ALL SELECT workload, owner, name, '' FROM setting AS s WHERE NOT chosen
 	GROUP BY workload, owner, name HAVING count(DISTINCT value) > 1 OR (owner <> '' AND count(*) < (
 		SELECT count(*) FROM kind AS k WHERE k.workload = s.workload
-			AND s.owner IN (k.strategy || '.', k.workload || '.')))),
+			AND s.owner IN (k.strategy || '.', k.workload || '.', k.optimizer || '.')))),
 extra AS MATERIALIZED (
 	SELECT one, group_concat(iif(name = '', ', ', ' ' || name || '=') || short, '') AS text,
 		group_concat(iif(name = '', ', ', ' ' || name || '=') || short, '')

@@ -16,7 +16,7 @@ int database_backup(sqlite3 *from, sqlite3 *to)
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-/* The change would run the file's triggers. They are trusted only if all SQL in the file is this
+/* The change would run the file's triggers. They are trusted only if all of them are this
  * program's. */
 static char *forget_processes(struct store *s)
 {

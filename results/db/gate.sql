@@ -11,7 +11,7 @@ found AS (
 	SELECT p.name, p.cell, p.seed, -b.test_accuracy AS base_a, b.test_loss AS base_l,
 		b.train_loss AS base_t, iif(b.train_loss IS NULL, b.running_loss, NULL) AS base_r,
 		-e.test_accuracy AS now_a, e.test_loss AS now_l, e.train_loss AS now_t,
-		e.running_loss AS now_r, 1.0 / nullif(ifnull(b.test_size, r.test_size), 0) AS quantum
+		e.running_loss AS now_r, 1.0 / nullif(ifnull(b.test_size, r.test_size) * r.targets, 0) AS quantum
 	FROM pair AS p LEFT JOIN baseline AS b USING (name, cell, seed)
 		LEFT JOIN checked AS c USING (name, cell, seed)
 		LEFT JOIN run AS r ON r.id = c.run_id AND r.status = 'done'

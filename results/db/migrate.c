@@ -24,7 +24,7 @@ TEXT_FILE(welch_sql, "results/db/welch.sql");
 TEXT_FILE(timeline_sql, "results/db/timeline.sql");
 
 /* Each makes version v to v + 1. */
-#define MIGRATIONS(X)     X(2) X(4) X(5) X(7) X(8) X(9) X(12)
+#define MIGRATIONS(X)     X(2) X(4) X(5) X(7) X(8) X(9) X(12) X(15)
 #define MIGRATION_TEXT(v) TEXT_FILE(migration_##v, "results/db/migrations/" #v ".sql");
 #define MIGRATION_ROW(v)  [v] = migration_##v,
 MIGRATIONS(MIGRATION_TEXT)

@@ -153,15 +153,15 @@ static char *put_facts(struct store *s, int64_t id, const struct experiment *e)
 		"host = nullif(?4, ''), cpu = nullif(?5, ''), cores = ?6, mpi = nullif(?7, ''), "
 		"onednn = nullif(?8, ''), git_commit = nullif(?9, ''), "
 		"git_dirty = iif(?9 <> '', ?10, NULL), pid = ?11, params = ?12, train_size = ?13, "
-		"test_size = ?14, oversubscribed = ?15, gpu = nullif(?16, ''), "
+		"test_size = ?14, targets = ?20, oversubscribed = ?15, gpu = nullif(?16, ''), "
 		"driver = nullif(?17, ''), cuda = nullif(?18, ''), calibration_id = nullif(?19, 0) "
 		"WHERE id = ?1",
-		"ittttitttiiiiiittti", id, e->started, e->checkpoint, m->host, m->cpu,
+		"ittttitttiiiiiitttii", id, e->started, e->checkpoint, m->host, m->cpu,
 		(int64_t)m->cores, m->mpi, m->onednn, m->git_commit, (int64_t)m->git_dirty,
 		(int64_t)getpid(), p->params, (int64_t)p->train.n, (int64_t)p->test.n,
 		(int64_t)oversubscribed, p->facts.model, p->facts.driver,
 		strcmp(p->device, "cuda") == 0 ? p->facts.version : NULL,
-		p->simulation ? p->simulation->calibration_id : 0);
+		p->simulation ? p->simulation->calibration_id : 0, (int64_t)data_targets(&p->test));
 }
 
 /* The speed of the slowest link; NaN: not known. */

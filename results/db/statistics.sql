@@ -49,8 +49,8 @@ passed AS MATERIALIZED ( -- trials of configurations that were run again
 		AND config_key IN (SELECT config_key FROM of_study WHERE again)),
 ended AS (
 	SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
-		compare_key, strategy, workers, servers, sync_every, seed, train_size, test_size,
-		target_accuracy, target_loss, platform, test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
+		compare_key, strategy, workers, servers, sync_every, seed, train_size,
+		test_size * targets AS answers, target_accuracy, target_loss, platform, test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
 		staleness_mean, staleness_max, dropped_fraction, target_seconds,
 		max(best_test_accuracy) OVER (PARTITION BY workload) IS NOT NULL AS classifies,
 		row_number() OVER (PARTITION BY config_key, seed ORDER BY id DESC) AS repeat
@@ -61,7 +61,7 @@ judged AS (
 		status = 'done' AND (repeat = 1 OR platform <> 'sim') AS timed
 	FROM ended)
 SELECT id, number, status, workload, config, config_key, compare_key, strategy, workers, servers, sync_every,
-	seed, repeat, timed, train_size, test_size, target_accuracy, target_loss,
+	seed, repeat, timed, train_size, answers, target_accuracy, target_loss,
 	CASE WHEN sample THEN test_accuracy WHEN lost AND classifies
 		THEN -9e999 END AS test_accuracy,
 	CASE WHEN sample THEN test_loss WHEN lost THEN 9e999 END AS test_loss,
@@ -180,7 +180,7 @@ WITH done AS MATERIALIZED (SELECT * FROM finished),
 value AS MATERIALIZED ( -- x: NULL = diverged
 	SELECT number, name, seed, repeat, quantum, nullif(nullif(x, 9e999), -9e999) AS x, abs(x) = 9e999 AS lost
 	FROM (SELECT d.number, m.column1 AS name, d.seed, d.repeat, iif(m.column1 = 'test_accuracy',
-			ifnull(1.0 / nullif(d.test_size, 0), 0), 0) AS quantum, CASE m.column1
+			ifnull(1.0 / nullif(d.answers, 0), 0), 0) AS quantum, CASE m.column1
 			WHEN 'test_accuracy' THEN d.test_accuracy WHEN 'test_loss' THEN d.test_loss
 			ELSE ln(d.epoch_seconds) END AS x
 		FROM done AS d CROSS JOIN (VALUES ('test_accuracy'), ('test_loss'),

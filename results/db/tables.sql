@@ -5,7 +5,7 @@
 -- 0..1. NULL = not known, or does not apply. Epoch 0 is the model before training.
 
 PRAGMA application_id = 1836474990; -- "mvbn"
-PRAGMA user_version = 15;
+PRAGMA user_version = 16;
 
 -- One run. The columns from workload to label are the core options of `mvbench run`, with '_' for '-'
 -- and '.', as view option_info lists them. device, deal, table_home and transport are the values that
@@ -24,6 +24,7 @@ CREATE TABLE run (
 	params INTEGER, -- trainable parameters of the whole model
 	train_size INTEGER,
 	test_size INTEGER,
+	targets INTEGER NOT NULL DEFAULT 1, -- of a row, of which accuracy counts each: gpt's bytes
 	oversubscribed INTEGER CHECK (oversubscribed IN (0, 1)),
 	host TEXT,
 	cpu TEXT,

@@ -54,7 +54,7 @@ SELECT
 	(SELECT avg(seconds) FROM (
 		SELECT seconds, row_number() OVER (ORDER BY seconds) AS i, count(*) OVER () AS n
 		FROM epoch WHERE run_id = r.id AND epoch >= 1 AND seconds IS NOT NULL
-			AND ifnull(run_delay_s, 0) <= 0.1 * seconds)
+			AND ifnull(run_delay_s, 0) + ifnull(steal_s, 0) <= 0.1 * seconds)
 		WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS quiet_epoch_seconds,
 	(SELECT max(0, 1 - sum(run_delay_s + ifnull(steal_s, 0)) / nullif(sum(seconds), 0)) FROM epoch
 		WHERE run_id = r.id AND epoch >= 1) AS cores_share,
@@ -144,7 +144,7 @@ CREATE VIEW run_summary AS
 SELECT
 	r.id, r.status, r.reason, r.started, r.finished/* OPTION COLUMNS */,
 	r.simulated_s, r.wall_s, r.events, r.model_hash, r.resumed,
-	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.hosts, r.network,
+	r.params, r.train_size, r.test_size, r.targets, r.oversubscribed, r.host, r.hosts, r.network,
 	r.cpu, r.cores, r.gpu,
 	r.config_hash, k.config, k.config_key, k.compare_key, k.epochs_done,
 	k.test_accuracy, k.best_test_accuracy, k.test_loss, k.train_loss,
@@ -172,14 +172,15 @@ SELECT run_id, label, status, workload, strategy, workers, sync_every, seed, con
 FROM time_to_target WHERE figure = 'test_accuracy';
 
 -- The base of speed-ups: the time of an epoch of serial, the median over all its finished runs with
--- this compare_key. Other strategies on one worker cannot be the base, because a parameter server has a cost
--- there, too.
+-- this compare_key, without those of a slow worker. Other strategies on one worker cannot be the base,
+-- because a parameter server has a cost there, too.
 CREATE VIEW serial_pace AS
 WITH ranked AS (
 	SELECT compare_key, epoch_seconds, count(*) OVER (PARTITION BY compare_key) AS n,
 		row_number() OVER (PARTITION BY compare_key ORDER BY epoch_seconds) AS i
 	FROM run_summary
-	WHERE status = 'done' AND strategy = 'serial' AND epoch_seconds IS NOT NULL)
+	WHERE status = 'done' AND strategy = 'serial' AND epoch_seconds IS NOT NULL
+		AND straggle = 0 AND speed = '' AND pause = '')
 SELECT compare_key, avg(epoch_seconds) AS epoch_seconds, n
 FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2)
 GROUP BY compare_key;

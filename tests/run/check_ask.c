@@ -115,6 +115,17 @@ TEST(two_configurations_are_compared)
 	ck_assert(strstr(output, "+1.00 (+0.50..+1.50)"));
 }
 
+/* Medians would show a difference that the test does not have. */
+TEST(comparison_with_a_diverged_run_has_no_difference)
+{
+	add_two();
+	sql_in("run.db", "UPDATE run SET status = 'diverged' WHERE strategy = 'asgd' AND seed = 1");
+	says(EXIT_OK, "compare serial 'asgd 2w' --format=csv", "\r\nfigure,test_accuracy,");
+	char *line = strstr(output, "\r\nfigure,test_accuracy,") + 2;
+	line[strcspn(line, "\r")] = '\0';
+	ck_assert_msg(strstr(line, ",,,"), "%s", line);
+}
+
 TEST(compared_curves_have_one_scale)
 {
 	add_two();

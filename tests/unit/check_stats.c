@@ -493,6 +493,9 @@ TEST(differences_below_one_test_row_prove_nothing)
 	exec("UPDATE run SET test_size = 100"); /* 0.1 points are a tenth of a row */
 	expect("SELECT mark FROM comparison WHERE config = 'asgd 2w' AND name = 'test_accuracy'",
 	       "undecided");
+	exec("UPDATE run SET targets = 100"); /* of a row, as the bytes of a text: 10,000 answers */
+	expect("SELECT mark FROM comparison WHERE config = 'asgd 2w' AND name = 'test_accuracy'",
+	       "equal");
 }
 
 /* The number of seeds that the view names decides a comparison, in four of five cases. */
@@ -595,6 +598,12 @@ TEST(stored_figures_equal_computed_figures)
 	exec("UPDATE run SET status = status; DELETE FROM run_option");
 	expect("SELECT json_extract(config_key, '$.\"serial.beta\"') FROM run_summary WHERE id = 1",
 	       "null");
+	/* an epoch is quiet if at most a tenth of it was taken, by processes or the hypervisor */
+	exec("UPDATE run SET status = status; UPDATE epoch SET run_delay_s = 0.4, steal_s = 0.5");
+	expect("SELECT quiet_epoch_seconds, cores_share FROM run_summary WHERE id = 1",
+	       "10.0,0.91");
+	exec("UPDATE run SET status = status; UPDATE epoch SET steal_s = 0.7");
+	expect("SELECT quiet_epoch_seconds FROM run_summary WHERE id = 1", "null");
 	exec("UPDATE run SET status = status; UPDATE epoch SET test_accuracy = 0.5, seconds = 3");
 	expect("SELECT id, test_accuracy, epoch_seconds FROM run_summary ORDER BY id",
 	       "1,0.5,3.0;2,0.5,3.0;3,0.5,3.0");

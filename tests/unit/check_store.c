@@ -510,7 +510,7 @@ TEST(new_option_needs_no_migration)
 		if (mode == STORE_READ)
 			sql(back_to_6);
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "15");
+		ck_rows("PRAGMA user_version", "16");
 		char *now AUTOFREE = schema_shape();
 		ck_assert_str_eq(now, fresh);
 		ck_rows("SELECT DISTINCT r.speed, r.precision, r.sim_train, config_key ->> 'speed' "
@@ -828,7 +828,7 @@ TEST(versions_0_to_2_migrate, 3)
 		    : _i    ? "PRAGMA user_version = 1"
 			    : "PRAGMA user_version = 0");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "15");
+		ck_rows("PRAGMA user_version", "16");
 		char *migrated AUTOFREE = schema_shape();
 		ck_assert_str_eq(migrated, fresh);
 		ck_rows("SELECT id, config_hash, strategy, table_home, record, precision, "
@@ -880,7 +880,7 @@ TEST(version_8_migrates)
 			       "'done', 'h', 'mlp', 'asgd', 2, 1, 1, 64, 1, 'mpi', 0, 'dynamic'"));
 		sql("INSERT INTO epoch (run_id, epoch, train_loss) VALUES (1, 1, 0.5)");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "15");
+		ck_rows("PRAGMA user_version", "16");
 		char *migrated AUTOFREE = columns_of_all();
 		ck_assert_str_eq(migrated, fresh);
 		ck_rows("SELECT config_hash, deal, split, sweep_round FROM run",
@@ -902,7 +902,7 @@ static void expect_migrated(char *(*tables)(void), const char *back)
 	drop_views_and_triggers();
 	sql(back);
 	store_close(open_store(STORE_WRITE));
-	ck_rows("PRAGMA user_version", "15");
+	ck_rows("PRAGMA user_version", "16");
 	char *migrated AUTOFREE = tables();
 	ck_assert_str_eq(migrated, fresh);
 }
@@ -936,6 +936,17 @@ TEST(version_12_migrates)
 	sql("INSERT INTO run_option VALUES (1, 'optimizer', 'beta1', '0.8')");
 	ck_rows("SELECT group_concat(part || name || value, ' ') FROM run_option",
 		"optimizerbeta10.8 strategyperiod7");
+}
+
+/* Version 16 added the number of targets of a row. */
+TEST(version_15_migrates)
+{
+	store_close(begun());
+	expect_migrated(columns_of_all,
+			"ALTER TABLE run DROP COLUMN targets; UPDATE run SET workload = 'gpt';"
+			"INSERT INTO run_option VALUES (1, 'workload', 'context', '64');"
+			"PRAGMA user_version = 15");
+	ck_rows("SELECT targets FROM run", "64");
 }
 
 /* Version 14 added the values that strategies report for epochs. */
@@ -1020,6 +1031,7 @@ TEST(claim_of_another_host_expires)
 		ck_fine(store_claim(s, id, &mine, &owner));
 		ck_assert_msg(mine == row[i].mine, "row %zu", i);
 		char *who AUTOFREE = sentence("process %d on %s", row[i].pid, row[i].host);
+		ck_assert(mine == !owner);
 		ck_assert_str_eq(mine ? who : owner, who);
 	}
 }
@@ -1253,6 +1265,10 @@ TEST(speedups_are_right)
 	/* every repetition of serial counts; another strategy on one worker is not the base */
 	sql("UPDATE run SET seed = 1 WHERE strategy = 'serial'");
 	ck_rows("SELECT config, speedup FROM speedup WHERE workers = 4", "asgd 4w,3.0");
+	/* a slowed serial run is not the base */
+	sql("UPDATE run SET speed = '0:0.25' WHERE id = 2");
+	ck_rows("SELECT base_n, base_epoch_seconds FROM speedup WHERE workers = 4", "1,10.0");
+	sql("UPDATE run SET speed = ''");
 	sql("UPDATE run SET batch = 32 WHERE strategy = 'serial'");
 	ck_rows("SELECT config, speedup FROM speedup ORDER BY config",
 		"asgd,null;asgd 4w,null;serial,1.0");
@@ -1479,6 +1495,10 @@ TEST(table_distinguishes_configurations_of_equal_name)
 	expect_said("out", "\r\n4,mlp,asgd 4w lr=0.1,", true);
 	expect_said("out", "\r\n5,mlp,\"asgd 4w lr=0.2, b\",", true);
 	expect_said("out", "\r\n6,mlp,asgd 4w lr=0.1 asgd.beta=0.5,", true);
+	sql("UPDATE run_option SET part = 'optimizer'; UPDATE run SET optimizer = 'adamw'");
+	ck_assert_int_eq(table(WORDS("--runs", "--format=csv")), 0);
+	expect_said("out", "\r\n4,mlp,asgd 4w lr=0.1,", true);
+	expect_said("out", "\r\n6,mlp,asgd 4w lr=0.1 adamw.beta=0.5,", true);
 }
 
 TEST(table_refuses_invalid_options)

@@ -328,7 +328,7 @@ struct worker {
 
 	struct vec *param, *grad;         /* [P], same layout: this worker's part of the model */
 	struct vec *moment[MOMENTS_MOST]; /* [P], state of the optimiser; NULL = unused */
-	int64_t fresh;                    /* the moments were 0 after this step */
+	int64_t fresh;                    /* the moments are of `step - fresh` steps */
 	const struct tensor *tensor;      /* all of param, in order */
 	size_t tensors;
 	const struct param_group *group; /* the same, as groups of the optimiser */
@@ -454,6 +454,8 @@ struct linear_ops {
 extern const struct linear_ops linear_whole; /* without a split; a strategy may use them */
 /* Linear layer i of a net, for cost formulas; NULL after the last. */
 const struct linear *net_linear_at(const struct net *net, size_t i);
+/* Flops of a gradient of a row, on this worker, in layers without vec_gemm, for simulations. */
+double net_other_flops(const struct net *net);
 
 /* The flags are promises. Each comment says what silently goes wrong if a flag is wrong.
  * --check-promises detects this and names the flag, except where the comment says "unseen". */

@@ -63,6 +63,8 @@ void exchange_init(struct worker *w)
 		s->counted[k] = w->moment[k] ? vec_new(w, vec_len(w->param)) : NULL;
 		worker_keep_vec(w, s->counted[k]);
 	}
+	if (s->counted[0])
+		worker_keep(w, &s->counted_step, sizeof s->counted_step);
 }
 
 /* What goes with a push of this worker. */
@@ -130,6 +132,9 @@ static void push(struct worker *w, const struct vec *pushed)
 	for (int k = 0; k < MOMENTS_MOST && s->counted[k]; k++)
 		vec_copy(counts ? s->counted[k] : w->moment[k],
 			 counts ? w->moment[k] : s->counted[k]);
+	if (s->counted[0] && !counts) /* the moments lack the steps since then */
+		w->fresh += w->step - s->counted_step;
+	s->counted_step = w->step;
 	if (!s->apart)
 		local_met(w);
 }

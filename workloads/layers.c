@@ -139,8 +139,11 @@ static void lay_out(struct net *net)
 			to.params += l->held;
 			to.whole += (int64_t)l->params;
 		}
+		if (!l->own && !l->kind->multiplies)
+			l->own = l->flops;
 		forward += (double)net->places * l->flops;
 		flops[at] += (at ? 2 : 1) * (double)net->places * l->flops;
+		net->other_flops += (at ? 3 : 2) * (double)net->places * l->own;
 	}
 	first[to.layers] = to.params;
 	flops[to.layers] = forward;

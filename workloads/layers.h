@@ -18,7 +18,8 @@ struct layer {
 	struct vec *x, *y;     /* [rows x in], [rows x out]; the same when in place */
 	struct vec *dx, *dy;   /* likewise; dx NULL: no layer below needs it */
 	enum init init;        /* of the parameters, if any */
-	double flops;        /* of a row, forward: whole layer; of an attention: heads held here */
+	double flops;          /* of a row, forward, of the whole layer */
+	double own;          /* of these, on this worker and not in matrix products of the device */
 	size_t params, held; /* parameters of the whole layer, 0 = none; those on this worker */
 	size_t buffers;      /* floats of w->buffer */
 	size_t index;        /* among the layers with parameters */
@@ -56,6 +57,7 @@ struct layer_kind {
 	bool fuses_relu;  /* forward also applies a ReLU */
 	bool dx_is_dy;    /* backward works in place, except in a norm that joins */
 	bool spared;      /* --decay=weights does not shrink its parameters */
+	bool multiplies;  /* its flops are matrix products of the device (vec_gemm) */
 	/* Where the parameters held here lie in the whole layer, from `first` on; NULL = as here */
 	void (*places)(const struct layer *l, size_t first, size_t *place);
 	void (*place)(struct layer *l); /* sets in, out and held; NULL = as above */
@@ -89,6 +91,7 @@ struct net {
 	size_t fork;           /* number of the layer that opens the current block; or NO_FORK */
 	struct tensor *tensor; /* in net_finish: tensors of the layers so far */
 	size_t tensors;
+	double other_flops;         /* of a row on this worker, of layers that do not multiply */
 	size_t rows_max, rows_grad; /* of data, in a forward pass, in a backward pass */
 	struct vec *input, *target; /* [rows_max x features], [rows_max x places] */
 	struct slot_buffer *slot;

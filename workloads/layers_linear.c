@@ -197,6 +197,7 @@ static void linear_backward(struct layer *l, size_t rows)
 }
 
 const struct layer_kind kind_linear = {
+	.multiplies = true,
 	.places = linear_places,
 	.place = linear_place,
 	.attach = linear_attach,
@@ -214,6 +215,11 @@ void net_linear(struct net *net, size_t out, enum init init)
 	l->params = out * (net->outputs + 1);
 	net->outputs = out;
 	net->image = (struct image){0};
+}
+
+double net_other_flops(const struct net *net)
+{
+	return net->other_flops;
 }
 
 const struct linear *net_linear_at(const struct net *net, size_t i)

@@ -72,6 +72,7 @@ static void tied_backward(struct layer *l, size_t rows)
 }
 
 const struct layer_kind kind_tied = {
+	.multiplies = true,
 	.forward = tied_forward,
 	.backward = tied_backward,
 };
@@ -126,7 +127,8 @@ static void attention_place(struct layer *l)
 			   "that share a model; let a number of workers that divides them share it",
 			   comm_size(l->net->w->model_group));
 	l->out = l->in / 3;
-	l->flops = 4.0 * (double)l->net->places * (double)l->out; /* of one token, over all */
+	l->own = 4.0 * (double)l->net->places * (double)l->out; /* of one token, over all */
+	l->flops = l->own * (l->linear.x_split ? comm_size(l->net->w->model_group) : 1);
 }
 
 static void attention_attach(struct layer *l)

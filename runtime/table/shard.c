@@ -169,6 +169,7 @@ static void apply(struct server *v, struct shard *t, struct transaction *j, bool
 				   .out = out};
 		table_apply(sync ? &adding : &t->rules, &p, &u, n);
 	}
+	p.out = read ? j->data->x : NULL;
 	world_charge_op(&p, t->rules.updater, (size_t)j->request.in, false);
 	note(v, TRACE_APPLY, j, since);
 }

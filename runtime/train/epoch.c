@@ -334,7 +334,8 @@ static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 	const struct worker *w = &r->w;
 	bool dynamic = r->plan->dynamic;
 	for (; (dynamic || *i < w->steps) && !epoch_has_all_durations(r); ++*i) {
-		if (r->heterogeneity.pause_at < NEVER || r->heterogeneity.leave_at < NEVER)
+		if (!r->left &&
+		    (r->heterogeneity.pause_at < NEVER || r->heterogeneity.leave_at < NEVER))
 			apply_pause_and_leave(r);
 		if (r->leaving && !r->left)
 			leave_if_done(r);
@@ -360,10 +361,11 @@ static bool has_dropped_rows(struct trainer *r)
 	if (!tables_drop(w->tables) || !r->plan->dynamic)
 		return false;
 	if (!r->left) {
-		w->strategy->flush(w);
+		if (w->strategy->flush)
+			w->strategy->flush(w);
 		deal_after_push(r);
 	}
-	return !deal_end(r);
+	return !deal_end(r) && !r->left;
 }
 
 /* Makes the steps of an epoch; returns their time without pauses. */

@@ -44,16 +44,6 @@ static double row_flops(const struct worker *w)
 	return flops;
 }
 
-/* Of these, the flops of the layers that every worker has whole. */
-static double whole_flops(const struct worker *w)
-{
-	const struct linear *l;
-	double flops = row_flops(w);
-	for (size_t i = 0; (l = net_linear_at(w->net, i)); i++)
-		flops -= (l->first ? 4.0 : 6.0) * (double)(l->places * l->in) * (double)l->out;
-	return flops;
-}
-
 /* For the current mini-batch: a gradient of the whole model, without the update. */
 static double draw(const struct sim_worker *me, double params)
 {
@@ -78,17 +68,32 @@ static bool is_spread(const struct worker *w)
 	return comm_size(w->model_group) > 1;
 }
 
-/* If the model is spread: the share of the draw by flops. */
+/* The mean time of a flop of a gradient [s]. */
+static double flop_time(const struct worker *w)
+{
+	const struct simulation *costs = sim_plan->simulation;
+	double mean = -curve_at(&costs->cost[COST_SGD], (double)sim_plan->params);
+	for (int i = 0; i < 64; i++)
+		mean += steps_draw(&costs->step, (i + 0.5) / 64) / 64;
+	return fmax(0, mean) / (costs->rows * row_flops(w));
+}
+
+/* A product outside a gradient takes the time of as many flops of one. In a gradient of a spread
+ * model it takes its share of the draw. A step that --step-time paces tells no speed. */
 static void charge_product(double flops)
 {
 	const struct sim_worker *me = sim_self();
 	const struct worker *w = me->worker;
-	if (!me->quiet && !me->updating && is_spread(w) && w->rows)
+	if (me->quiet || me->updating || !w->flops || flops == 0)
+		return;
+	if (!is_spread(w) && !sim_plan->simulation->sleeps && !me->off_clock)
+		sim_charge(flops * flop_time(w));
+	else if (is_spread(w) && w->rows)
 		charge_gradient(me->gradient_s * flops / (row_flops(w) * (double)w->rows));
 }
 
-/* A mini-batch arrives. If the model is spread, the whole layers are charged here, because the
- * flops of convolutions are known for a layer, not for an operation. */
+/* A mini-batch arrives. If the model is spread, layers without matrix products are charged here,
+ * because the flops of convolutions are known for a layer, not for an operation. */
 static void charge_data(size_t n)
 {
 	struct sim_worker *me = sim_self();
@@ -97,8 +102,7 @@ static void charge_data(size_t n)
 		return;
 	me->gradient_s = draw(me, (double)sim_plan->params);
 	charge(COST_COPY, n);
-	if (whole_flops(w) > 0)
-		charge_product(whole_flops(w) * (double)w->rows);
+	charge_product(net_other_flops(w->net) * (double)w->rows);
 }
 
 /* The costs of the kinds of operations. If a gradient is one draw, the draw includes the data.

@@ -154,7 +154,8 @@ static double op_cost(const struct table_op *p, const struct updater *u, size_t 
 		return curve_at(&sim_plan->simulation->cost[cost[p->kind]], (double)n) *
 		       (p->kind == OP_PUSH && u->wants.gradient ? sim_plan->simulation->push_share
 								: 1);
-	return p->kind == OP_READ ? whole / 2 : whole;
+	bool one_way = p->kind == OP_READ || p->read_later || (p->kind == OP_PUSH && !p->out);
+	return one_way ? whole / 2 : whole;
 }
 
 void world_charge_op(const struct table_op *p, const struct updater *u, size_t n, bool shared)

@@ -546,6 +546,12 @@ TEST(several_workers_leave, 5)
 	ck_assert_double_ge(of_rank(1, 3, 1, "compute_s"), STEPS * step_s - 1e-6);
 }
 
+TEST(worker_that_left_does_not_pause)
+{
+	record_only(TWO SIM "--strategy=asgd --leave=1:3ms --pause=1:10ms:5s");
+	ck_assert_double_lt(asked("SELECT max(seconds) FROM epoch"), 0.1);
+}
+
 /* A pause at its start lets the others end the epoch first. */
 TEST(late_worker_that_leaves_makes_no_step, 6)
 {

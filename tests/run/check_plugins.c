@@ -205,6 +205,51 @@ TEST(every_contract_function_exists)
 		"--sim.platform=ethernet_10g --sim.step-time=2ms");
 }
 
+/* A round that drops a push: the optimiser's moments are then those after the last push that
+ * counted, and its bias correction is of as many steps. The strategy has no flush. */
+static const char backup_text[] =
+	"#include \"strategies/exchange.h\"\n"
+	"#include <string.h>\n"
+	"enum { P = 7850 };\n"
+	"struct opts {\n\tstruct updater_opts updater;\n};\n"
+	"#define OWNER struct opts\n"
+	"static const struct option options[] = {UPDATER_OPTIONS, {0}};\n"
+	"static struct table_terms terms(const struct run *run, const void *opts)\n{\n"
+	"\tstruct table_terms t = exchange_terms(run, opts);\n"
+	"\tt.rounds = true;\n\tt.backup = 1;\n\treturn t;\n}\n"
+	"static void step(struct worker *w)\n{\n"
+	"\tfloat before[P], after[P];\n"
+	"\tint64_t steps = w->step - 1 - w->fresh;\n"
+	"\tvec_get(w->moment[1], before);\n"
+	"\texchange_step(w);\n"
+	"\tvec_get(w->moment[1], after);\n"
+	"\tbool dropped = memcmp(before, after, sizeof before) == 0;\n"
+	"\tif (w->step - w->fresh != steps + !dropped)\n"
+	"\t\tpanic(__FILE__, __LINE__, \"%lld\", (long long)(w->step - w->fresh));\n"
+	"\tworker_report(w, \"dropped\", dropped);\n}\n"
+	"static const struct strategy s = {.plugin = {.name = \"backup\", .summary = \"s\", "
+	".options = options, .opts_size = sizeof(struct opts)}, .terms = terms, .init = "
+	"exchange_init, .step = step, .rejoin = exchange_rejoin, TABLE_SLOTS};\n"
+	"MVBENCH_PLUGIN(.strategy = &s);\n";
+
+TEST(bias_correction_counts_the_steps_of_the_moments, 2)
+{
+	static const char *const deal[] = {"static", "dynamic"};
+	if (lacks_something())
+		return;
+	folder_text("backup.c", backup_text);
+	char *command AUTOFREE = sentence(
+		"mvbench run --workload=softmax --batch=4 --epochs=2 --strategy=./backup.c "
+		"--workers=3 --servers=1 --optimizer=adamw --lr=1e-3 --momentum=0 "
+		"--speed=2:0.3 --deal=%s --barrier-every=1 --platform=sim "
+		"--sim.platform=ethernet_10g --sim.step-time=2ms",
+		deal[_i]);
+	must_do(command);
+	answers("SELECT max(value) > 0 AND max(value) < 0.5 FROM epoch_value WHERE name = "
+		"'dropped'",
+		"1");
+}
+
 static const char version_text[] = "#include \"mvbench.h\"\nstatic void step(struct worker *w)\n"
 				   "{\n\tlocal_step(w, 1);\n}\nstatic const struct strategy old = "
 				   "{.plugin = {.name = \"old\", .summary = \"old\"}, .step = "

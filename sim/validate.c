@@ -285,7 +285,10 @@ static void calibrate_wires(struct doing *d, const struct cells *c)
 			wires &= strcmp(mine->harness.lab_rate, other->harness.lab_rate) != 0 ||
 				 hosts[i] != hosts[k];
 			costs &= mine->workload != other->workload ||
-				 mine->run.batch != other->run.batch;
+				 mine->run.batch != other->run.batch ||
+				 strcmp(mine->run.optimizer, other->run.optimizer) != 0 ||
+				 strcmp(mine->run.precision, other->run.precision) != 0 ||
+				 mine->run.threads != other->run.threads;
 		}
 		for (int simulated = 0; wires && simulated < 2 && !d->status; simulated++)
 			d->status =

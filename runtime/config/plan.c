@@ -455,6 +455,9 @@ char *plan_make(const struct config *c, struct plan *p)
 			(int)run->workers);
 	TRY(c->workload->dataset->probe(run, &p->train, &p->test));
 	TRY(data_cut(c->workload, c->workload_opts, &p->train, &p->test));
+	if (run->target_accuracy > 0 && p->train.classes == 0)
+		return sentence("--target-accuracy=%g: %s has no accuracy; give --target-loss",
+				run->target_accuracy, run->workload);
 	if (data_split_of(run).alpha > 0 && data_classes(&p->train) == 0)
 		return sentence("--split=%s: it divides the rows by class, and the rows of "
 				"--workload=%s have no classes; use --split=fixed",

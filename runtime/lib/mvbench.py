@@ -116,8 +116,11 @@ def init(servers: int = 0, tables: Optional[str] = None, file: Optional[str] = N
 
 def shutdown() -> None:
     """Ends, collectively: applies every push, and frees what is left. Error: not started."""
-    _check(lib.mvb_shutdown())
-    _live.clear()
+    try:
+        _check(lib.mvb_shutdown())
+    finally:  # after an incomplete round everything is freed, too
+        if lib.mvb_size() < 0:
+            _live.clear()
 
 def barrier() -> None:
     """Collective. Returns when all workers have called it and all pushes are applied. Error: an incomplete round."""

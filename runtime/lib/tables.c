@@ -57,6 +57,13 @@ static int check_placement(const struct table_rules *r)
 {
 	const struct placement *placement = lib.tables->placement;
 	char *wrong AUTOFREE = placement->refuse ? placement->refuse(r, lib.tables) : NULL;
+	const size_t keepers = (size_t)(lib.servers ? lib.servers : lib.workers);
+	const size_t each = (r->rows + keepers - 1) / keepers * r->columns;
+	if (!wrong && !placement->in_shared_memory && each > INT_MAX)
+		return lib_fail(MVB_ERR_MEMORY,
+				"a table of %zu x %zu floats: one of %zu processes would keep "
+				"%zu, and %d is the most; use more of them, or several tables",
+				r->rows, r->columns, keepers, each, INT_MAX);
 	if (!wrong)
 		return check_memory(r);
 	/* the placement's own message names options of mvbench */

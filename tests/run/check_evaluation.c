@@ -356,6 +356,8 @@ TEST(impossible_evaluation_options_are_refused)
 {
 	expect_refused("", "--workload=softmax --target-loss=0.5 --target-accuracy=0.5",
 		       "--target-loss=0.5: a run has one target");
+	expect_refused("", "--workload=perceptron --target-accuracy=0.9",
+		       "--target-accuracy=0.9: perceptron has no accuracy; give --target-loss");
 	expect_refused("", SIM "--workload=softmax --sim.train=false --eval-every=5",
 		       "--eval-every=5: with --sim.train=false");
 	expect_refused("", "--workload=softmax --strategy=asgd --workers=2 --record --eval-every=5",

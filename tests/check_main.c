@@ -76,7 +76,7 @@ static int run_all(const char *lane, bool gpu)
 
 int main(void)
 {
-	char *own;
+	char *own AUTOFREE = NULL;
 	const char *lane = getenv("MVBENCH_TEST_LANE");
 	const bool gpu = on_real_gpu();
 	const char *missing = gpu ? device_cuda.probe(NULL) : NULL;

@@ -98,7 +98,7 @@ static char *hosts_of(const char *text, struct lab *l)
 	l->probed &= l->hosts > 1 && bit_rate(l->rate) > 0;
 	if (!text || *end || l->hosts < 1 || l->hosts > LAB_HOSTS_MOST)
 		return sentence("%s: give a number of hosts from 1 to %d, as in: mvbench lab "
-				"run 4 -- mvbench run --workers=4",
+				"run 4 -- mvbench run --strategy=allreduce --workers=4",
 				text ? text : "lab", LAB_HOSTS_MOST);
 	return NULL;
 }
@@ -113,7 +113,7 @@ static char *run(const struct lab_flags *f, const struct arguments *a, int *stat
 	TRY(hosts_of(a->words > 1 ? a->word[1] : NULL, &l));
 	if (a->words < 3)
 		return sentence("lab run: give a command, as in: mvbench lab run %lld -- "
-				"mvbench run --workers=%lld",
+				"mvbench run --strategy=allreduce --workers=%lld",
 				(long long)l.hosts, (long long)l.hosts);
 	TRY(lab_build(&l, &child, &first));
 	char *self AUTOFREE = program_path();

@@ -93,6 +93,10 @@ if [ "${FUZZ_ONE:-}" ]; then
 	one "$FUZZ_ONE"
 	exit
 fi
+unshare -rm true || {
+	echo 'fuzz: this machine refuses user namespaces, and a fuzzed reader may write anywhere without one' >&2
+	exit 1
+}
 seeds
 bad=0 all=0
 for name in $readers; do

@@ -31,7 +31,7 @@ step 'tsan'
 make tsan
 
 step 'clang'
-command -v clang >/dev/null || apt-get install -y -qq --no-install-recommends clang >/dev/null
+command -v clang >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends clang; } >/dev/null
 make clang
 
 step 'bundle' # of this build: make bundle builds for other processors

@@ -21,7 +21,7 @@ build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
 
 # Options of other programs that the documents name.
-others='--oversubscribe --logdir --backend-store-uri --cflags --libs --mpi --ntasks-per-node'
+others='--oversubscribe --cflags --libs --mpi --ntasks-per-node'
 documents=(plots/TUTORIAL.md plots/SHAPES.md strategies/PLUGINS.md)
 while read -r file; do documents+=("${file#./}"); done < <(find . \( -path './build*' -o -path './.git' \) -prune -o -name README.md -print | sort)
 
@@ -53,7 +53,7 @@ part == "man" && /^\.SS / {
 	if (section == "COMMANDS") command[name] = 1
 	next
 }
-part == "man" && /^It takes the options of mvbench run too/ { takes_run[owner] = 1 }
+part == "man" && /^It takes options of mvbench run too/ { takes_run[owner] = 1 }
 part == "man" && /^\.B / {
 	name = roff(substr($0, 4)); sub(/=.*/, "", name)
 	if (name ~ /^--/) { option[owner, name] = 1; any[name] = 1 }
@@ -133,6 +133,8 @@ function see_piece(text, who, s, w) {
 		w = substr(s, RSTART, RLENGTH); sub(/^[^-]*/, "", w); sub(/[.-]+$/, "", w)
 		if (!is_option(who, w)) say(who == "" ? "there is no option " w : "mvbench " who " has no option " w)
 	}
+	if (who == "run" && text ~ /--workers=([2-9]|[1-9][0-9])/ && text !~ /--strategy=/)
+		say("serial, the default strategy, refuses several workers")
 	if (match(text, /--strategy=[a-z_]+/)) see_name("strategy", "STRATEGIES", substr(text, RSTART + 11, RLENGTH - 11))
 	if (match(text, /--workload=[a-z_]+/)) see_name("workload", "WORKLOADS", substr(text, RSTART + 11, RLENGTH - 11))
 	if (match(text, /--sim[.]platform=[a-z0-9_]+/)) {

@@ -516,24 +516,23 @@ const struct command command_tune = {
 	.name = "tune",
 	.summary = "compare configurations that are tuned with equal budgets",
 	.usage = "FILE.ini [--option=value ...]",
-	.about =
-		"Tunes every configuration of a job file with the same number of trials "
-		"(--budget), and compares the best ones. A section [search] has the options that "
-		"are searched, and their ranges: lr = 0.001..0.3 log, sync-every = 1..64 log, "
-		"periodic.outer-momentum = 0..0.9, reduce = mean, sum. A configuration uses "
-		"those that are options of it; its other options come from the file, which may have "
-		"lists as for mvbench sweep. Options of mvbench run replace the file's.\n\n"
-		"The best is chosen on rows of the training set that are held out (--validation; "
-		"default: 5,000, but at most a tenth), never on the test set. A "
-		"trial that diverges is the worst. The best trial and the untuned configuration "
-		"are run again with --seeds seeds that no trial had; only those runs are "
-		"reported, here and by mvbench table --tuned. Figures sensitivity and best_of_k "
-		"show the trials.\n\n"
-		"Recorded runs are not repeated: after an interrupt the same command resumes, "
-		"and a greater --budget adds trials. With --platform=sim, "
-		"--jobs runs several at a time on as many cores.\n\n"
-		"Exit status: 0 done, 1 some runs failed, 2 refused, 3 reported runs "
-		"diverged, or all trials of a configuration did, 130 interrupted.",
+	.about = "Tunes every configuration of a job file with the same number of trials "
+		 "(--budget), and compares the best ones. A section [search] has the options that "
+		 "are searched, and their ranges: lr = 0.001..0.3 log, sync-every = 1..64 log, "
+		 "periodic.outer-momentum = 0..0.9, reduce = mean, sum. A configuration uses "
+		 "those that are options of it; its other options come from the file, which may "
+		 "have lists as for mvbench sweep. Options of mvbench run replace the file's.\n\n"
+		 "The best is chosen on rows of the training set that are held out (--validation; "
+		 "default: 5,000, but at most a tenth), never on the test set. A "
+		 "trial that diverges is the worst. The best trial and the untuned configuration "
+		 "are run again with --seeds seeds that no trial had; only those runs are "
+		 "reported, here and by mvbench table --tuned. Figures sensitivity and best_of_k "
+		 "show the trials.\n\n"
+		 "Recorded runs are not repeated: after an interrupt the same command resumes, "
+		 "and a greater --budget adds trials. With --platform=sim, "
+		 "--jobs runs several at a time on as many cores.\n\n"
+		 "Exit status: 0 done, 1 some runs failed, 2 refused, 3 reported runs "
+		 "diverged, or all trials of a configuration did, 130 interrupted.",
 	.options = options,
 	.words = job_files_each,
 	.size = sizeof(OWNER),

@@ -45,11 +45,20 @@ static int check_memory(const struct table_rules *r)
 	there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 	if (lib.tables->placement->in_shared_memory && lib.workers > 1)
 		there = fmin(there, shared_memory_free());
-	if (common + mine < there)
+	if (common + mine >= there)
+		return lib_fail(MVB_ERR_MEMORY,
+				"a table of %zu x %zu floats takes %.0f MiB, and there are %.0f "
+				"MiB for it",
+				r->rows, r->columns, (common + mine) / 1048576, there / 1048576);
+	/* a shard goes in one message */
+	const size_t keepers = (size_t)(lib.servers ? lib.servers : lib.workers);
+	const size_t each = (r->rows + keepers - 1) / keepers * r->columns;
+	if (lib.tables->placement->in_shared_memory || each <= INT_MAX)
 		return MVB_OK;
 	return lib_fail(MVB_ERR_MEMORY,
-			"a table of %zu x %zu floats takes %.0f MiB, and there are %.0f MiB for it",
-			r->rows, r->columns, (common + mine) / 1048576, there / 1048576);
+			"a table of %zu x %zu floats: one of %zu processes would keep %zu, and %d "
+			"is the most; use more of them, or several tables",
+			r->rows, r->columns, keepers, each, INT_MAX);
 }
 
 /* Can the placement of this process hold such a table? */
@@ -57,13 +66,6 @@ static int check_placement(const struct table_rules *r)
 {
 	const struct placement *placement = lib.tables->placement;
 	char *wrong AUTOFREE = placement->refuse ? placement->refuse(r, lib.tables) : NULL;
-	const size_t keepers = (size_t)(lib.servers ? lib.servers : lib.workers);
-	const size_t each = (r->rows + keepers - 1) / keepers * r->columns;
-	if (!wrong && !placement->in_shared_memory && each > INT_MAX)
-		return lib_fail(MVB_ERR_MEMORY,
-				"a table of %zu x %zu floats: one of %zu processes would keep "
-				"%zu, and %d is the most; use more of them, or several tables",
-				r->rows, r->columns, keepers, each, INT_MAX);
 	if (!wrong)
 		return check_memory(r);
 	/* the placement's own message names options of mvbench */

@@ -205,6 +205,9 @@ static void wrong_tables(int id)
 	EXPECT(mvb_array_new(NULL, N, NULL, NULL), MVB_ERR_ARGUMENT, "the table should go");
 	EXPECT(mvb_array_new(&t, SIZE_MAX / 2, NULL, NULL), MVB_ERR_MEMORY, "fits into no memory");
 	EXPECT(mvb_array_new(&t, (size_t)1 << 48, NULL, NULL), MVB_ERR_MEMORY, "MiB");
+	if (mvb_num_servers() == 1) /* more than MPI counts, or than the memory */
+		EXPECT(mvb_array_new(&t, ((size_t)1 << 31) + 8, NULL, NULL), MVB_ERR_MEMORY,
+		       "2147483656 x 1 floats");
 	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "'adams'; there are add|sgd|");
 	o = (struct mvb_options){.rounds = true, .backup = 2};
 	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "backup 2");

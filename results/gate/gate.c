@@ -132,15 +132,28 @@ static void say_end(const struct check *c, FILE *f)
 
 /* ---- The command --------------------------------------------------------- */
 
+/* The limits are stored last, because another check of this database may have stored its own. */
+static char *judge(struct check *c, FILE *f)
+{
+	TRY(gate_limit(c));
+	TRY(check_others(c));
+	TRY(gate_print(c->store, f, c->o->format, c->o->against, &c->count));
+	return c->count.cells > 0
+		       ? NULL
+		       : sentence("baseline %s: no cell is left to compare; is another check "
+				  "using this database?",
+				  c->o->against);
+}
+
 /* Decides, prints, and measures wall times last, when everything else has succeeded. */
 static char *report(struct check *c, int *status)
 {
 	struct output out;
 	TRY(output_open(&out, "--out=", c->o->out));
 	FILE *rest = strcmp(c->o->format, "text") == 0 ? out.f : stderr;
-	char *wrong = check_others(c);
+	char *wrong = sql_begin(c->store);
 	if (!wrong)
-		wrong = gate_print(c->store, out.f, c->o->format, c->o->against, &c->count);
+		wrong = sql_end(c->store, judge(c, out.f));
 	if (!wrong && strcmp(c->o->time, "no") != 0)
 		*status = gate_time(c->store, rest, c->o, &c->slower);
 	if (!wrong)

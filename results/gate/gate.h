@@ -57,6 +57,7 @@ struct check {
 };
 
 /* Reads the baseline and finds existing runs; makes the others. Each NULL or a sentence. */
+char *gate_limit(struct check *c); /* stores what the views judge by */
 char *gate_find(struct check *c);
 char *gate_make(struct check *c, bool *interrupted);
 void gate_fini(struct check *c);

@@ -4,7 +4,9 @@ WITH part AS (
 	SELECT j.key AS name, j.value->>0 AS there, j.value->>1 AS here, r.id,
 		b.options->>'workload' || ' ' || b.config AS cell,
 		j.key IN ('parameters', 'rows to train on', 'rows to test on') AS forbids
-	FROM baseline AS b JOIN checked AS c USING (name, cell, seed)
+	FROM baseline AS b JOIN checked AS c ON c.name = b.name AND c.cell = b.cell
+			AND (c.seed = b.seed OR c.seed NOT IN ( -- --seeds
+				SELECT seed FROM baseline WHERE name = b.name AND cell = b.cell))
 		JOIN run AS r ON r.id = c.run_id LEFT JOIN run AS s ON s.id = b.run_id
 		JOIN json_each(json_object('parameters', json_array(b.params, r.params),
 			'rows to train on', json_array(b.train_size, r.train_size),

@@ -141,16 +141,15 @@ static char *store_runs(struct check *c)
 			  "tt", c->o->against, c->program);
 }
 
-static char *store_limits(struct check *c)
+char *gate_limit(struct check *c)
 {
 	TRY(sql_change(c->store, "DELETE FROM gate_limit", ""));
-	TRY(sql_change(c->store,
-		       "INSERT INTO gate_limit (name, alpha, min_accuracy, min_loss, better_fails, "
-		       "unsure_fails) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-		       "trrrii", c->o->against, c->o->alpha, c->o->min_accuracy / 100,
-		       c->o->min_loss / 100, (int64_t)(strcmp(c->o->better, "fail") == 0),
-		       (int64_t)(strcmp(c->o->unsure, "fail") == 0)));
-	return store_runs(c);
+	return sql_change(c->store,
+			  "INSERT INTO gate_limit (name, alpha, min_accuracy, min_loss, "
+			  "better_fails, unsure_fails) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+			  "trrrii", c->o->against, c->o->alpha, c->o->min_accuracy / 100,
+			  c->o->min_loss / 100, (int64_t)(strcmp(c->o->better, "fail") == 0),
+			  (int64_t)(strcmp(c->o->unsure, "fail") == 0));
 }
 
 char *gate_find(struct check *c)
@@ -160,7 +159,7 @@ char *gate_find(struct check *c)
 	TRY(read_cells(c));
 	TRY(find_runs(c));
 	TRY(sql_begin(c->store));
-	return sql_end(c->store, store_limits(c));
+	return sql_end(c->store, store_runs(c));
 }
 
 /* ---- Runs that are made now ---------------------------------------------- */
@@ -237,9 +236,9 @@ static char *record(struct check *c, const struct sweep *runs)
 {
 	for (size_t i = 0; i < runs->cells; i++) {
 		const struct cell *cell = &runs->cell[i];
-		bool made = strcmp(cell->status, "done") == 0 ||
-			    strcmp(cell->status, "diverged") == 0 ||
-			    strcmp(cell->status, "failed") == 0;
+		bool made = !cell->of_another && (strcmp(cell->status, "done") == 0 ||
+						  strcmp(cell->status, "diverged") == 0 ||
+						  strcmp(cell->status, "failed") == 0);
 		char hex[17];
 		gate_cell(&cell->config, hex);
 		c->made_now += made;

@@ -85,11 +85,12 @@ struct cell {
 	/* of its newest row; "" = no row */
 	int64_t id;
 	char status[16], reason[256];
-	bool skip;     /* it is finished */
-	size_t number; /* among the cells to run, from 1 */
-	int64_t round; /* index of its seed within its configuration, from 1; 0 = not shuffled */
-	size_t place;  /* in the file's order */
-	uint64_t key;  /* sort key of the shuffle */
+	bool skip;       /* it is finished */
+	bool of_another; /* another sweep runs it, or has run it */
+	size_t number;   /* among the cells to run, from 1 */
+	int64_t round;   /* index of its seed within its configuration, from 1; 0 = not shuffled */
+	size_t place;    /* in the file's order */
+	uint64_t key;    /* sort key of the shuffle */
 };
 
 struct sweep {

@@ -389,7 +389,8 @@ static void cell_ended(struct doing *d, struct cell *c, int status)
 {
 	d->ended++;
 	d->interrupted |= status == EXIT_INTERRUPTED;
-	if (status == OF_ANOTHER)
+	c->of_another = status == OF_ANOTHER;
+	if (c->of_another)
 		snprintf(c->status, sizeof c->status, "running");
 	else
 		snprintf(c->status, sizeof c->status, "%s", outcome_word(status));

@@ -94,8 +94,26 @@ TEST(baseline_is_saved_and_compared)
 	sql("UPDATE checked SET program = 'another'; UPDATE run SET git_dirty = 1");
 	expect("--against=main --seeds=4,6..7", EXIT_OK, "3 made now");
 	expect("--against=main --rerun=never", EXIT_OK, "0 made now");
+	/* runs of other seeds must have the same data, too */
+	sql("UPDATE baseline SET test_size = 1");
+	expect("--against=main --seeds=4,6..7 --rerun=never", EXIT_USER,
+	       "is of another configuration: softmax serial has 1 rows to test on there");
 	expect("--delete=main", EXIT_OK, "");
 	near(number("SELECT count(*) FROM baseline, checked"), 0, 0);
+}
+
+/* The second one ends while the first makes its runs. */
+TEST(checks_of_one_database_do_not_disturb_each_other)
+{
+	record(3, "--pause=0:0s:1s");
+	record(3, "--lr=0.03");
+	expect("--save=slow --where=\"pause <> ''\"", EXIT_OK, "");
+	expect("--save=quick --where=\"pause = ''\"", EXIT_OK, "");
+	shell("./mvbench check --db=DIR/run.db --against=slow --rerun=always >DIR/slow 2>&1 & "
+	      "first=$!; sleep 1; "
+	      "./mvbench check --db=DIR/run.db --against=quick --rerun=never; wait $first");
+	shell("cat DIR/slow");
+	ck_assert_msg(strstr(output, "\n1 cell of baseline slow: 0 failed"), "%s", output);
 }
 
 TEST(baseline_is_of_one_network)

@@ -165,15 +165,15 @@ static char *fill(struct store *s, const struct axis *x, const struct axis *y, c
 		strstr(x->name, "accuracy") ? sentence("100 * (%s)", number) : must(strdup(number));
 	char *x_label AUTOFREE = axis_label(x), *y_label AUTOFREE = axis_label(y);
 	bool pooled = x->key || strcmp(x->name, "seed") == 0;
+	bool of_model = strstr(y->name, "accuracy") || strstr(y->name, "loss"); /* not a time */
 	char *sql AUTOFREE = sentence(
 		"INSERT INTO temp.point SELECT workload, series, iif(%d OR typeof(x) = "
 		"'text', x, config_key), x, y, look, place FROM (SELECT r.workload, "
 		"c.config_key, ifnull(nullif(trim(%s), ''), 'runs') AS series, %s AS x, "
-		"%s AS y, c.look, c.place FROM run_summary AS r JOIN configuration AS c "
-		"USING (config_key) LEFT JOIN (SELECT compare_key, epoch_seconds FROM "
-		"serial_pace) AS p ON p.compare_key = r.compare_key WHERE r.status IN ('done', "
-		"'diverged')) WHERE x IS NOT NULL AND y IS NOT NULL",
-		pooled, series, x_sql, y_sql);
+		"%s AS y, c.look, c.place FROM run_summary AS r JOIN finished AS f USING (id) "
+		"JOIN configuration AS c ON c.config_key = r.config_key LEFT JOIN serial_pace AS p "
+		"ON p.compare_key = r.compare_key WHERE %s) WHERE x IS NOT NULL AND y IS NOT NULL",
+		pooled, series, x_sql, y_sql, of_model ? "f.repeat = 1" : "f.timed");
 	TRY(sql_change(s, sql, ""));
 	return sql_change(s, "INSERT INTO temp.axes VALUES (?1, ?2, ?3, ?4)", "ttti", x_label,
 			  y_label, log, (int64_t)pooled);

@@ -9,8 +9,8 @@ SELECT s.*, t.configuration AS name, r.driver, r.mpi, r.onednn, r.cuda, r.git_co
 	iif(r.platform = 'sim', 'simulated', ifnull(r.host, 'unknown') || ifnull(', ' || r.cpu, '')
 		|| ifnull(', ' || r.cores || iif(r.cores = 1, ' core', ' cores'), '') || ifnull(', ' || r.gpu, ''))
 		AS machine,
-	iif(r.platform = 'sim', 'simulated', ifnull(r.host, '')) AS at
-FROM run_summary AS s JOIN title AS t USING (config_key) JOIN run AS r USING (id);
+	iif(r.platform = 'sim', 'simulated', ifnull(r.host, '')) AS at, l.lacks
+FROM run_summary AS s JOIN title AS t USING (config_key) JOIN run AS r USING (id) LEFT JOIN lacking AS l USING (id);
 
 -- One row for each configuration; place is its number on the page. The medians, and the runs that they are of, are those
 -- of `mvbench table`. The time to a target that half of the runs missed is infinite.
@@ -21,8 +21,8 @@ WITH grouped AS (
 		max(g.params) AS params, max(g.train_size) AS train_size,
 		max(g.target_accuracy) AS target_accuracy, max(g.target_loss) AS target_loss,
 		count(*) AS runs,
-		count(*) FILTER (WHERE status = 'failed') AS failed,
-		count(*) FILTER (WHERE status IN ('pending', 'running')) AS unfinished,
+		count(*) FILTER (WHERE lacks = 'failed') AS failed,
+		count(*) FILTER (WHERE lacks = 'unfinished') AS unfinished,
 		ifnull(min(id) FILTER (WHERE status = 'done'), min(id)) AS example -- run whose command is shown
 	FROM report_run AS g GROUP BY g.config_key),
 base AS MATERIALIZED (SELECT compare_key, epoch_seconds FROM serial_pace)
@@ -54,17 +54,18 @@ CREATE UNIQUE INDEX temp.report_place ON report_configuration (place);
 -- Warnings about the numbers, one message in each row, the most serious first.
 CREATE TEMP VIEW report_warning AS
 SELECT 1 AS place, format('%d of %d runs failed: %s. The reasons are listed with the configurations.',
-	count(*) FILTER (WHERE status = 'failed'), count(*),
+	count(*) FILTER (WHERE lacks = 'failed'), count(*),
 	(SELECT group_concat(name, '; ') FROM (SELECT name || ' (' || failed || ')' AS name
 		FROM report_configuration WHERE failed ORDER BY failed DESC, place LIMIT 5))) AS text
-FROM report_run HAVING count(*) FILTER (WHERE status = 'failed')
+FROM report_run HAVING count(*) FILTER (WHERE lacks = 'failed')
 UNION ALL SELECT 2, format('%d of %d runs diverged: %s. They count as worse than all others.',
-	count(*) FILTER (WHERE status = 'diverged'), count(*),
+	count(*) FILTER (WHERE lacks = 'diverged'), count(*),
 	(SELECT group_concat(name, '; ') FROM (SELECT name || ' (' || diverged || ')' AS name
 		FROM report_configuration WHERE diverged ORDER BY diverged DESC, place LIMIT 5)))
-FROM report_run HAVING count(*) FILTER (WHERE status = 'diverged')
-UNION ALL SELECT 3, format('%d run%s not ended yet: counted, but in no figure.', count(*), iif(count(*) = 1, ' has', 's have'))
-FROM report_run WHERE status IN ('pending', 'running') HAVING count(*)
+FROM report_run HAVING count(*) FILTER (WHERE lacks = 'diverged')
+UNION ALL SELECT 3, format('%d run%s pending, running or interrupted: counted, but in no figure.', count(*),
+	iif(count(*) = 1, ' is', 's are'))
+FROM report_run WHERE lacks = 'unfinished' HAVING count(*)
 UNION ALL SELECT 4, format('%s was measured on %d machines (%s): accuracies can be compared, times cannot.',
 	workload, count(DISTINCT machine), replace(group_concat(DISTINCT ifnull(host, 'unknown')), ',', ', '))
 FROM report_run WHERE status = 'done' AND platform <> 'sim'

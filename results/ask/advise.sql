@@ -8,7 +8,7 @@ SELECT c.*, m.id, m.status, m.reason, m.workers, m.seconds_total / m.epochs_done
 FROM cell AS c JOIN run_summary AS m ON m.id = (SELECT max(id) FROM run WHERE config_hash = c.hash);
 
 -- The median accuracy of runs, real or simulated, with a cell's options on which the model depends: those of
--- option_info and the plug-ins', such as asgd.updater.
+-- option_info and the plug-ins', such as asgd.updater. A run that diverged is the worst.
 CREATE TEMP TABLE learned AS
 WITH trained AS MATERIALIZED (
 	SELECT r.*, json_array(params, train_size, (
@@ -17,11 +17,11 @@ WITH trained AS MATERIALIZED (
 			WHERE ifnull(i.trains, instr(e.key, '.')) ORDER BY e.key))) AS depends
 	FROM run_summary AS r WHERE id IN (SELECT id FROM simulated UNION ALL SELECT id FROM allowed))
 SELECT id, n AS accuracy_n, avg(test_accuracy) AS test_accuracy FROM (
-	SELECT c.id, r.test_accuracy, row_number() OVER (PARTITION BY c.id ORDER BY r.test_accuracy) AS i,
+	SELECT c.id, f.test_accuracy, row_number() OVER (PARTITION BY c.id ORDER BY f.test_accuracy) AS i,
 		count(*) OVER (PARTITION BY c.id) AS n
-	FROM trained AS c JOIN trained AS r USING (depends)
-	WHERE c.id IN (SELECT id FROM simulated) AND r.id IN (SELECT id FROM allowed) AND r.status = 'done'
-		AND r.epochs = ?1 AND r.test_accuracy IS NOT NULL)
+	FROM trained AS c JOIN trained AS r USING (depends) JOIN finished AS f ON f.id = r.id
+	WHERE c.id IN (SELECT id FROM simulated) AND r.id IN (SELECT id FROM allowed) AND r.epochs = ?1
+		AND f.test_accuracy IS NOT NULL)
 WHERE i IN ((n + 1) / 2, (n + 2) / 2) GROUP BY id;
 
 -- sync_every NULL: the interval does not matter.
@@ -50,9 +50,10 @@ enough AS (
 		FROM ranking WHERE sync_every IS NOT NULL
 		WINDOW w AS (PARTITION BY strategy ORDER BY sync_every DESC))
 	WHERE epoch_seconds <= 1.05 * least GROUP BY strategy),
-every AS (SELECT * FROM ranking WHERE strategy = 'allreduce'),
+every AS (SELECT * FROM ranking WHERE strategy = 'allreduce' AND test_accuracy > -9e999),
 cost AS (
-	SELECT strategy, group_concat(printf('X=%d %+.2f', sync_every, 100 * lost), ', ') AS list,
+	SELECT strategy, group_concat(printf('X=%d ', sync_every) || iif(lost = -9e999, 'diverged',
+			printf('%+.2f', 100 * lost)), ', ') AS list,
 		min(accuracy_n) AS n, base
 	FROM (SELECT r.strategy, r.sync_every, r.test_accuracy - e.test_accuracy AS lost, r.accuracy_n,
 			e.accuracy_n AS base

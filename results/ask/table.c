@@ -320,8 +320,9 @@ static const char *const untuned[] = {"runs",        "versus", "margin-accuracy"
 static char *make_rows(struct store *s, const struct table_options *o, const struct column *all)
 {
 	TRY(names_make(s));
-	TRY(sql_change(s, table_sql, "trrr", o->versus, o->margin_accuracy / 100,
-		       o->margin_loss / 100, o->margin_time / 100));
+	TRY(sql_change(s, table_sql, "trrri", o->versus, o->margin_accuracy / 100,
+		       o->margin_loss / 100, o->margin_time / 100,
+		       (int64_t)(strcmp(o->busy, "drop") == 0)));
 	TRY(check_versus(s, o));
 	return columns_sort(s, all, o->runs ? "shown_run" : "shown", o->sort, o->top, "sorted");
 }

@@ -2,7 +2,7 @@
 -- database_choose() limits run_summary and the statistics to the selected runs, and names.sql names
 -- them. table.c then reads `shown`, one row for each configuration, or `shown_run`, one row for each
 -- run. ?1: the configuration to compare with, as shown; '' = the synchronous one. ?2, ?3, ?4:
--- margins of accuracy (0..1), loss and seconds (shares).
+-- margins of accuracy (0..1), loss and seconds (shares). ?5: without busy epochs.
 
 CREATE TEMP TABLE asked AS SELECT ?1 AS versus;
 CREATE TEMP TABLE margin AS SELECT column1 AS name, column2 AS margin
@@ -68,7 +68,8 @@ FROM comparison AS c JOIN title AS t ON t.config_key = c.versus_key;
 INSERT INTO held (config_key, name, mark) SELECT DISTINCT versus_key, name, 'control' FROM held;
 CREATE INDEX held_config ON held (config_key, name);
 
-CREATE TEMP TABLE base AS SELECT compare_key, epoch_seconds FROM serial_pace;
+CREATE TEMP TABLE base AS
+SELECT compare_key, iif(?5, quiet_epoch_seconds, epoch_seconds) AS epoch_seconds FROM serial_pace;
 
 -- Values that strategies reported for the last epoch, as text: the means over the finished runs.
 CREATE TEMP TABLE said AS
@@ -81,16 +82,10 @@ GROUP BY config_key;
 CREATE TEMP TABLE shown AS
 WITH counted AS MATERIALIZED (
 	SELECT config_key, workload, strategy, workers, servers, sync_every, max(compare_key) AS compare_key,
-		count(*) FILTER (WHERE status = 'failed' AND id > redone AND NOT interrupted) AS failed,
-		count(*) FILTER (WHERE status = 'diverged' AND id = ended) AS diverged,
-		count(*) FILTER (WHERE status IN ('pending', 'running') OR (status = 'failed'
-			AND id > redone AND interrupted)) AS unfinished
-	FROM ( -- a failure counts no more if the cell was done later
-		SELECT *, ifnull(max(iif(status = 'done', id, NULL)) OVER (PARTITION BY config_hash), 0)
-			AS redone,
-			max(iif(status IN ('done', 'diverged'), id, NULL)) OVER (PARTITION BY config_hash) AS ended,
-			ifnull(reason LIKE 'interrupted%', 0) AS interrupted
-		FROM run_summary) GROUP BY config_key),
+		count(*) FILTER (WHERE lacks = 'failed') AS failed,
+		count(*) FILTER (WHERE lacks = 'diverged') AS diverged,
+		count(*) FILTER (WHERE lacks = 'unfinished') AS unfinished
+	FROM run_summary LEFT JOIN lacking USING (id) GROUP BY config_key),
 kept AS MATERIALIZED ( -- shares of the runs whose times count
 	SELECT config_key, min(cores_share) AS cores_share, count(*) FILTER (WHERE cores_share < 0.9
 		AND NOT ifnull(oversubscribed, 0)) AS busy

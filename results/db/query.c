@@ -293,7 +293,8 @@ char *database_summarise(struct store *s)
 	struct sql q AUTODONE = sql_select(
 		schema,
 		"SELECT sql FROM sqlite_master WHERE type = 'view' AND name IN "
-		"('finished', 'configuration_summary', 'compared', 'comparison') ORDER BY rowid",
+		"('finished', 'lacking', 'configuration_summary', 'compared', 'comparison') ORDER "
+		"BY name = 'finished' DESC, rowid",
 		"");
 	while (sql_next(&q)) {
 		char *copy AUTOFREE =

@@ -25,6 +25,22 @@ SELECT column1 AS n, iif(column1 > 1, 1, NULL) AS low, iif(column1 > 1, column1,
 FROM (VALUES (1), (2), (3), (4), (5))
 UNION ALL SELECT n, k + 1, n - k, 1 - 2 * tail FROM rank;
 
+-- Runs without a result, in counts of a configuration's runs. lacks: failed, diverged or unfinished
+-- (pending, running or interrupted). A failure counts no more if the same seed was done later; of several
+-- runs of a seed that diverged, the newest counts, if it is the newest that ended.
+CREATE VIEW lacking AS
+SELECT * FROM (
+	SELECT id, CASE
+		WHEN status IN ('pending', 'running') OR (id > redone AND reason LIKE 'interrupted%' AND status = 'failed')
+			THEN 'unfinished'
+		WHEN status = 'failed' AND id > redone THEN 'failed'
+		WHEN status = 'diverged' AND id = ended THEN 'diverged' END AS lacks
+	FROM (SELECT id, status, reason,
+			ifnull(max(iif(status = 'done', id, NULL)) OVER w, 0) AS redone,
+			max(iif(status IN ('done', 'diverged'), id, NULL)) OVER w AS ended
+		FROM run_summary WINDOW w AS (PARTITION BY config_key, seed)))
+WHERE lacks IS NOT NULL;
+
 -- The runs that statistics are made of: those that ended by themselves. A run that diverged is the
 -- worst of all: its accuracy is below all others, its loss above, its target is missed; its times
 -- do not count.

@@ -172,18 +172,22 @@ SELECT run_id, label, status, workload, strategy, workers, sync_every, seed, con
 FROM time_to_target WHERE figure = 'test_accuracy';
 
 -- The base of speed-ups: the time of an epoch of serial, the median over all its finished runs with
--- this compare_key, without those of a slow worker. Other strategies on one worker cannot be the base,
+-- this compare_key, without those of a slow worker; quiet_epoch_seconds: without busy epochs. Other strategies on one worker cannot be the base,
 -- because a parameter server has a cost there, too.
 CREATE VIEW serial_pace AS
-WITH ranked AS (
-	SELECT compare_key, epoch_seconds, count(*) OVER (PARTITION BY compare_key) AS n,
-		row_number() OVER (PARTITION BY compare_key ORDER BY epoch_seconds) AS i
+WITH timed AS (
+	SELECT compare_key, epoch_seconds, iif(oversubscribed, epoch_seconds, quiet_epoch_seconds) AS quiet
 	FROM run_summary
 	WHERE status = 'done' AND strategy = 'serial' AND epoch_seconds IS NOT NULL
-		AND straggle = 0 AND speed = '' AND pause = '')
-SELECT compare_key, avg(epoch_seconds) AS epoch_seconds, n
-FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2)
-GROUP BY compare_key;
+		AND straggle = 0 AND speed = '' AND pause = ''),
+ranked AS (
+	SELECT compare_key, epoch_seconds, count(*) OVER w AS n, count(quiet) OVER w AS quiet_n, quiet,
+		row_number() OVER (w ORDER BY epoch_seconds) AS i,
+		row_number() OVER (w ORDER BY quiet NULLS LAST) AS quiet_i
+	FROM timed WINDOW w AS (PARTITION BY compare_key))
+SELECT compare_key, avg(epoch_seconds) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS epoch_seconds, n,
+	avg(quiet) FILTER (WHERE quiet_i IN ((quiet_n + 1) / 2, (quiet_n + 2) / 2)) AS quiet_epoch_seconds
+FROM ranked GROUP BY compare_key;
 
 -- One row for each configuration with finished runs: n of them, the median of their epoch times, and
 -- how many times faster that is than serial. NULL = serial was not measured.

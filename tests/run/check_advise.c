@@ -210,6 +210,11 @@ TEST(recorded_runs_show_what_an_interval_costs)
 		memmove(at, at + 2, strlen(at + 2) + 1);
 	ck_assert_ptr_nonnull(strstr(out, "(medians of 2 or more, and of 2 runs)"));
 	ck_assert_ptr_null(strstr(out, "No run here"));
+	/* the median of a run and one that diverged */
+	sql_in("run.db",
+	       "UPDATE run SET status = 'diverged' WHERE strategy = 'periodic' AND seed = "
+	       "(SELECT min(seed) FROM run)");
+	ck_advise(0, CLUSTER "--epochs=2 --intervals=4 --label=tried", "X=4 diverged");
 	ck_advise(0, CLUSTER "--epochs=3 --intervals=4 --label=tried", "No run here");
 	ck_advise(0, CLUSTER "--epochs=2 --intervals=4 --label=other", "No run here");
 	expect_in("run.db", "SELECT count(*) FROM run", "4"); /* none was added */

@@ -329,6 +329,7 @@ TEST(history_names_the_commit_that_steps)
 	ck_assert_msg(strstr(output, "  +5.0") && strstr(output, "  better\n"), "%s", output);
 	/* diverged runs are counted; they are no step */
 	sql_in("run.db", "UPDATE run SET status = 'diverged' WHERE id IN (34, 35)");
+	says(EXIT_OK, "history --figure=best_test_accuracy", "diverged..");
 	says(EXIT_OK, "history --figure=test_accuracy", "diverged..");
 	ck_assert_msg(strstr(output, "\nup    c05  2026-01-05  c04 "), "%s", output);
 	says(EXIT_OK, "history", "\nup    c07 ");

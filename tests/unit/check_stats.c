@@ -498,6 +498,23 @@ TEST(differences_below_one_test_row_prove_nothing)
 	       "equal");
 }
 
+TEST(runs_without_a_result_are_counted_once)
+{
+	add("asgd", 2, 1, "diverged", 0.1, 10); /* a later run of the seed was done */
+	add("asgd", 2, 1, "done", 0.8, 10);
+	add("asgd", 2, 2, "done", 0.8, 10);
+	add("asgd", 2, 2, "diverged", 0.1, 10);
+	add("asgd", 2, 3, "failed", 0.1, 10);
+	add("asgd", 2, 4, "failed", 0.1, 10);
+	add("asgd", 2, 5, "running", 0.1, 10);
+	add("serial", 1, 3, "done", 0.8, 10);
+	exec("UPDATE run SET reason = 'interrupted' WHERE id = 6");
+	expect("SELECT * FROM lacking ORDER BY id",
+	       "4,diverged;5,failed;6,unfinished;7,unfinished");
+	exec("UPDATE run SET label = 'a' WHERE id = 1");
+	expect("SELECT * FROM lacking WHERE id = 1", "1,diverged");
+}
+
 /* The number of seeds that the view names decides a comparison, in four of five cases. */
 TEST(named_number_of_seeds_decides_comparison)
 {

@@ -1484,6 +1484,18 @@ TEST(table_shows_dropped_pushes_only_if_any)
 		NULL, WORDS("--where=workers = 1"));
 }
 
+/* Busy epochs are left out of the base of speed-ups, too. */
+TEST(speedups_without_busy_epochs_have_such_a_base)
+{
+	make_empty_store();
+	sql(four_configurations);
+	sql("UPDATE epoch SET run_delay_s = 0.5 * seconds WHERE run_id = 2");
+	ck_assert_int_eq(table(WORDS("--busy=drop", "--format=csv", "--columns=speedup",
+				     "--where=strategy = 'serial'")),
+			 0);
+	expect_said("out", "speedup\r\n1\r\n", true);
+}
+
 TEST(table_distinguishes_configurations_of_equal_name)
 {
 	make_empty_store();

@@ -142,7 +142,7 @@ static char *report(struct check *c, int *status)
 	if (!wrong)
 		wrong = gate_print(c->store, out.f, c->o->format, c->o->against, &c->count);
 	if (!wrong && strcmp(c->o->time, "no") != 0)
-		*status = gate_time(c->store, rest, c->o, &c->slower);
+		*status = gate_time(c, rest);
 	if (!wrong)
 		say_end(c, rest);
 	return output_close(&out, wrong);

@@ -77,7 +77,8 @@ enum store_mode { STORE_READ, STORE_WRITE, STORE_LATER };
 /* NULL or a sentence: missing (READ), read-only, newer schema, locked, not a database, disk full.
  * Older schemas migrate (WRITE). WRITE marks `running` rows of dead processes as failed. */
 char *store_open(struct store **out, const char *path, enum store_mode mode);
-void store_close(struct store *s); /* NULL is fine */
+char *store_begin(struct store *s); /* of LATER: opens it to write, unless it is open */
+void store_close(struct store *s);  /* NULL is fine */
 /* Closed where its block ends: struct store *s AUTOCLOSE = NULL; */
 static inline void store_autoclose(struct store **s)
 {

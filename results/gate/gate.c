@@ -175,7 +175,7 @@ static const struct mode {
 	char *(*carry_out)(struct store *s, const struct gate_options *o); /* NULL: against */
 } modes[] = {
 	{"export", " against ", STORE_READ, baseline_export},
-	{"import", " save replace ", STORE_WRITE, baseline_import},
+	{"import", " save replace ", STORE_LATER, baseline_import},
 	{"save", " replace label where ", STORE_WRITE, baseline_save},
 	{"against",
 	 " label rerun seeds jobs alpha min-accuracy min-loss better unsure time program pairs "
@@ -274,6 +274,8 @@ static char *check(void *options_given, struct arguments *a, int *status)
 	while (m < modes + MODES - 1 && !arguments_took(a, m->option))
 		m++;
 	TRY(check_options(m, c.o, a));
+	if (m->opens == STORE_WRITE) /* makes no file: only an import has something to put in */
+		TRY(store_probe(c.o->db));
 	TRY(store_open(&c.store, c.o->db, m->opens));
 	return m->carry_out ? m->carry_out(c.store, c.o) : against(&c, status);
 }

@@ -308,6 +308,18 @@ TEST(older_databases_are_imported_and_newer_refused)
 	ck_assert_int_eq(system("ls /tmp/mvbench-import-* 2>/dev/null | wc -l | grep -q '^0$'"), 0);
 }
 
+/* Every file and --where are checked before anything is imported. */
+TEST(refused_import_makes_no_database)
+{
+	new_database("a.db");
+	sql_in("a.db", alpha);
+	folder_text("text.db", "x\n");
+	command("import a.db --db=new.db --where='no such'", EXIT_USER, "--where=no such");
+	command("import a.db none.db --db=new.db", EXIT_USER, "none.db cannot be read");
+	command("import a.db text.db --db=new.db", EXIT_USER, "is not a results database");
+	command("list >/dev/null; test ! -e new.db && echo none", EXIT_OK, "none\n");
+}
+
 /* All or nothing: another process holds the file, or the file cannot grow. */
 TEST(failed_import_changes_nothing)
 {

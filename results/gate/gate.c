@@ -60,7 +60,8 @@ static const struct option options[] = {
 	       "result of a cell whose 95 % intervals reach figures that would be worse",
 	       .choices = "pass|fail"),
 	OPTION(time, CHOICE, "time", "no",
-	       "compare wall times too, of this program and --program, run in turn",
+	       "compare wall times too, of this program and --program, run in turn; fail: a slower "
+	       "cell fails the check, only with --format=text",
 	       .choices = "no|warn|fail"),
 	OPTION(program, STRING, "program", "",
 	       "with --time: the mvbench to compare with, such as the last release's [file]"),
@@ -226,6 +227,10 @@ static char *check_time(const struct gate_options *o, const struct arguments *a)
 		if (arguments_took(a, of_time[i]))
 			return sentence("--%s: valid only with --time=warn or --time=fail",
 					of_time[i]);
+	if (strcmp(o->time, "fail") == 0 && strcmp(o->format, "text") != 0)
+		return sentence("--time=fail: --format=%s has no times, so a cell that failed "
+				"would pass in it; use --time=warn or --format=text",
+				o->format);
 	if (timed && !*o->program)
 		return sentence("--time=%s: wall times are compared between two programs that run "
 				"in turn; name the other with --program=OTHER/mvbench",

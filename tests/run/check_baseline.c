@@ -161,6 +161,8 @@ TEST(other_configurations_are_refused)
 		{"--against=main --pairs=7", "--pairs: valid only with --time=warn or --time=fail"},
 		{"--against=main --min-time=7", "--min-time: valid only with --time=warn"},
 		{"--against=main --program=x", "--program: valid only with --time=warn"},
+		{"--against=main --time=fail --program=x --format=junit",
+		 "--time=fail: --format=junit has no times"},
 		{"--against=main --seed=1", "--seed: a check runs several seeds"},
 		{"--save=", "--save=: give a name"},
 		{"--against=main --rerun=never --label=x", "--label=x: no runs are made"},

@@ -310,7 +310,8 @@ static char *find_resumed(struct store *s, const struct experiment *e, int64_t *
 	}
 	const char *status = sql_text(&q, 1), *made = sql_text(&q, 2);
 	*id = sql_int(&q, 0);
-	if (strcmp(status, "failed") != 0)
+	/* pending: a sweep has claimed it, to resume it now */
+	if (strcmp(status, "failed") != 0 && strcmp(status, "pending") != 0)
 		return sentence("--save=%s: run %lld, which made this checkpoint, %s: name another "
 				"file, or remove it",
 				save, (long long)*id,

@@ -416,6 +416,23 @@ TEST(resuming_under_other_conditions_is_refused)
 	go_on(how);
 }
 
+/* A sweep claims a cell that another sweep was interrupted in: its row is pending again. */
+TEST(claimed_run_resumes, 2)
+{
+	const char *how = _i ? LONG "--strategy=allreduce --workers=2" : LONG "--strategy=serial";
+	char out[OUTPUT];
+	record_run(words("--device=cpu %s", how));
+	interrupt(how);
+	const char *command = words("sqlite3 %s/run.db \"UPDATE run SET status = 'pending', "
+				    "reason = NULL WHERE id = " RUN_2 "\"",
+				    folder);
+	ck_assert_int_eq(command_output(command, out, sizeof out), 0);
+	go_on(how);
+	expect_row("SELECT count(*), sum(resumed), sum(status = 'done'), "
+		   "count(DISTINCT model_hash) FROM run",
+		   "2,1,2,1\r\n");
+}
+
 /* ---- Sweeps ---------------------------------------------------------------------------- */
 
 /* A folder has a file for each configuration, and an interrupted cell resumes. */

@@ -75,14 +75,14 @@ char *store_fail(struct store *s, int64_t id, const char *reason)
 }
 
 /* Runs on other machines, or in containers with their own host name, have ended if they have had no
- * heartbeat for SILENCE_S. */
+ * heartbeat for SILENCE_S. Of all, only the last heartbeat is known: the end can be long ago. */
 char *runs_mark_failed(struct store *s)
 {
 	TRY(know_processes(s));
 	return sql_change(
 		s,
 		"UPDATE run SET status = 'failed', "
-		"finished = iif(host = ?1, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'), heartbeat), "
+		"finished = ifnull(heartbeat, started), "
 		"reason = '" INTERRUPTED ": its process ' || pid || "
 		"iif(host = ?1, ' is gone', ' on ' || host || ' was last seen ' || heartbeat) "
 		"WHERE status = 'running' AND pid > 0 AND iif(host = ?1, "

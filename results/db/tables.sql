@@ -18,7 +18,7 @@ CREATE TABLE run (
 	status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'done', 'failed', 'diverged')),
 	reason TEXT,               -- why it failed or diverged, a sentence
 	started TEXT,              -- or when it was last resumed: ISO 8601, UTC
-	finished TEXT,
+	finished TEXT,             -- of a killed run: its last heartbeat
 	config_hash TEXT NOT NULL, -- the identity of a cell, seed included
 	-- OPTIONS: a column each, from runtime/config/run_options.def
 	params INTEGER, -- trainable parameters of the whole model

@@ -39,6 +39,7 @@ struct store {
 	char *path;                  /* as the user gave it */
 	int64_t run;                 /* the run that the sink writes, 0 = none */
 	int64_t begun;               /* the newest run that it began, 0 = none */
+	double cost_before[3];       /* simulated_s, wall_s, events of run until it was resumed */
 	struct heartbeat *heartbeat; /* of run; NULL = none */
 	nsec until;                  /* time limit of a query; 0 = none */
 	/* Called for each epoch that the sink gets; NULL = nothing to call. */

@@ -49,6 +49,7 @@ CREATE TABLE run (
 	mpi_settings TEXT, -- of Open MPI, by the user or by mvbench: 'btl_tcp_flags=1 osc=^ucx'
 	heartbeat TEXT,    -- when it was last seen running, every 30 s: ISO 8601, UTC
 	calibration_id INTEGER REFERENCES calibration (id) ON DELETE SET NULL, -- of a simulation
+	-- These three: a resumed run also has the cost of its earlier processes.
 	simulated_s REAL, -- virtual time of the whole simulation, evaluation included
 	wall_s REAL,      -- real time of the simulation
 	events INTEGER,   -- computations and communications of simulated workers

@@ -165,6 +165,7 @@ TEST(killed_run_resumes_bit_for_bit, COUNT(exact))
 		   "EXCEPT SELECT step, test_loss FROM evaluation WHERE run_id = " RUN_2 ")",
 		   "0\r\n");
 	ck_assert(head_now().ended);
+	expect_row("SELECT count(*) FROM run_summary WHERE simulated_s < seconds_total", "0\r\n");
 }
 
 static const char *const any_order[] = {

@@ -115,6 +115,17 @@ TEST(two_configurations_are_compared)
 	ck_assert(strstr(output, "+1.00 (+0.50..+1.50)"));
 }
 
+/* Options of simulations do not apply to real runs. */
+TEST(real_run_has_no_simulation_options)
+{
+	add_two();
+	sql_in("run.db", "UPDATE run SET platform = 'sim', sim_platform = 'local', sim_train = "
+			 "seed <> 2 WHERE strategy = 'asgd'");
+	says(EXIT_OK, "compare 1 2 --format=csv", "setting,sim.train,,,,true,");
+	says(EXIT_OK, "compare 1 4 --format=csv", "setting,sim.train,,,,false,");
+	says(EXIT_OK, "compare 2 1 --format=csv", "setting,sim.train,true,,,,");
+}
+
 /* Medians would show a difference that the test does not have. */
 TEST(comparison_with_a_diverged_run_has_no_difference)
 {

@@ -615,6 +615,9 @@ TEST(unknown_columns_suggest_similar_ones)
 	says(EXIT_USER, "table --sort=reason", "--sort=reason: there is no such column");
 	says(EXIT_OK, "table --runs --sort=reason", "configuration");
 	says(EXIT_USER, "table --tuned --sort=n", "leave --sort out");
+	says(EXIT_USER, "table --tuned --busy=drop", "leave --busy out");
+	says(EXIT_USER, "table --runs --versus=serial", "--versus: runs are not compared");
+	says(EXIT_USER, "table --runs --margin-time=9", "--margin-time: runs are not compared");
 	says(EXIT_USER, "table --top=-1", "--top=-1");
 	says(EXIT_OK, "table --help",
 	     "Columns of --runs, for --sort and --columns:\n  id, workload,");

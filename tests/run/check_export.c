@@ -113,8 +113,19 @@ TEST(tables_are_exported_as_text)
 		"b\"");
 	ck_assert_ptr_null(strchr(output, 0xff));
 	command("export --db=a.db --where=no", EXIT_USER, "--where=no");
-	command("export --db=a.db --out=no/file.csv", EXIT_FAILED, "--out=no/file.csv");
+	command("export --db=a.db --out=no/file.csv", EXIT_USER, "--out=no/file.csv");
 	command("export --db=none.db", EXIT_USER, "none.db");
+}
+
+TEST(exported_runs_have_every_figure)
+{
+	new_database("a.db");
+	sql_in("a.db", alpha);
+	command("export --db=a.db --out=runs.csv && for c in $(sqlite3 a.db \"SELECT name FROM "
+		"pragma_table_info('run_summary')\"); do head -1 runs.csv | tr -d '\\r' | "
+		"tr , '\\n' | grep -qx $c || echo $c is missing; done",
+		EXIT_OK, "");
+	ck_assert_msg(!strstr(output, "missing"), "%s", output);
 }
 
 /* ---- Imports -------------------------------------------------------------------- */

@@ -367,6 +367,7 @@ TEST(runs_are_deleted_and_relabelled)
 	sql_in("a.db", alpha);
 	command("delete --db=a.db", EXIT_USER, "give numbers of runs, --where or --label");
 	command("delete 12 --label=x --db=a.db", EXIT_USER, "not both");
+	command("delete latest --db=a.db", EXIT_USER, "latest: give the number of a run; ");
 	command("delete 99 --db=a.db", EXIT_USER, "99: a.db has no such run");
 	command("delete 11 13 --db=a.db", EXIT_USER, "run 13 is running");
 	command("delete 1 --db=none.db", EXIT_USER, "none.db cannot be read");

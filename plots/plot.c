@@ -102,7 +102,7 @@ static const char over_commits[] = "history"; /* the figure that has a y only */
 
 static bool has_axes(const struct axes *a)
 {
-	return *a->x || *a->y || *a->group;
+	return *a->x || *a->y || *a->group || strcmp(a->log, "auto") != 0;
 }
 
 /* Decides where figures go: a folder, or one file. stem gets the heap copy of a file's path without
@@ -145,15 +145,16 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 	return NULL;
 }
 
-/* NULL, or a message: --x, --y or --group do not fit the named figure. */
+/* NULL, or a message: --x, --y, --group or --log do not fit the named figure. */
 static char *check_axes(const struct axes *a, const char *const *word, size_t words)
 {
 	static const char example[] = "mvbench plot --x=workers --y=epoch_seconds";
-	if (words == 1 && strcmp(word[0], over_commits) == 0 && !*a->x && !*a->group)
+	if (words == 1 && strcmp(word[0], over_commits) == 0 && !*a->x && !*a->group &&
+	    strcmp(a->log, "auto") == 0)
 		return NULL;
 	if (words != 1 || strcmp(word[0], xy[0]) != 0)
-		return sentence("%s: --x, --y and --group are for figure xy, as in %s", word[0],
-				example);
+		return sentence("%s: --x, --y, --group and --log are for figure xy, as in %s",
+				word[0], example);
 	return *a->x && *a->y ? NULL : sentence("give --x and --y, as in %s", example);
 }
 

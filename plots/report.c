@@ -130,6 +130,7 @@ struct report {
 	struct store *s;
 	struct picture *picture;
 	size_t pictures;
+	bool across; /* there are pictures of no single workload */
 };
 
 static void report_fini(struct report *p)
@@ -165,12 +166,20 @@ static void page_print(struct report *p, const char *fmt, ...)
 
 /* ---- Figures ----------------------------------------------------------------- */
 
+/* A picture of no single workload, as of simulated_real, is kept for the section of all. */
 static void take_picture(void *ctx, const struct figure *f, const char *workload, const char *file)
 {
 	struct report *p = ctx;
 	char *svg = text_read(file);
-	if (svg)
-		APPEND(p->picture, p->pictures, (struct picture){f, must(strdup(workload)), svg});
+	int64_t known = 0;
+	if (!svg)
+		return;
+	complain_if(sql_number(p->s, &known,
+			       "SELECT count(*) FROM report_workload WHERE workload = ?1", "t",
+			       workload));
+	p->across |= !known;
+	APPEND(p->picture, p->pictures,
+	       (struct picture){f, must(strdup(known ? workload : "")), svg});
 }
 
 /* Draws every figure that has data, as SVG, and keeps it until the section of its workload. If one
@@ -366,6 +375,7 @@ static char *put_page(struct report *p, const struct report_options *o, int conf
 	fputs("<nav aria-label=\"Sections\">\n", p->f);
 	while (sql_next(&q))
 		page_print(p, "<a href=\"#w%s\">%s</a>\n", sql_text(&q, 0), sql_text(&q, 1));
+	fputs(p->across ? "<a href=\"#all\">All workloads</a>\n" : "", p->f);
 	fputs(configurations ? "<a href=\"#provenance\">Provenance</a>\n" : "", p->f);
 	fputs("</nav>\n", p->f);
 	TRY(put_warnings(p));
@@ -374,6 +384,11 @@ static char *put_page(struct report *p, const struct report_options *o, int conf
 	while (sql_next(&q))
 		TRY(put_workload(p, &q, each > 2 ? each : 2));
 	TRY(sql_done(&q));
+	if (p->across) {
+		fputs("<section><h2 id=\"all\">All workloads</h2>\n", p->f);
+		pictures_put(p, "");
+		fputs("</section>\n", p->f);
+	}
 	if (configurations) {
 		fputs("<section><h2 id=\"provenance\">Provenance</h2>\n", p->f);
 		TRY(columns_html(p->s, p->f, provenance_columns, "report_provenance", "provenance",
@@ -387,12 +402,18 @@ static char *put_page(struct report *p, const struct report_options *o, int conf
 
 /* ---- The command ------------------------------------------------------------ */
 
-static char *write_page(struct report *p, const struct report_options *o, int64_t configurations)
+/* *drawn: the status of drawing the figures. */
+static char *make_page(struct report *p, const struct figures *fs, const struct report_options *o,
+		       int *drawn)
 {
-	struct output out;
-	TRY(output_open(&out, "--out=", o->out));
-	p->f = out.f;
-	return output_close(&out, put_page(p, o, (int)configurations));
+	int64_t configurations;
+	char *why AUTOFREE = sql_script(p->s, report_sql);
+	if (why)
+		return sentence("plots/report.sql: %s", why);
+	TRY(html_function(p->s));
+	TRY(sql_number(p->s, &configurations, "SELECT count(*) FROM report_configuration", ""));
+	*drawn = pictures_draw(p, fs);
+	return put_page(p, o, (int)configurations);
 }
 
 static char *report(void *options_given, struct arguments *rest, int *status)
@@ -400,8 +421,8 @@ static char *report(void *options_given, struct arguments *rest, int *status)
 	const struct report_options *o = options_given;
 	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
 	struct store *s AUTOCLOSE = NULL;
-	struct report p ENDS_WITH(report_fini) = {.f = NULL};
-	int64_t n;
+	struct output out;
+	int drawn = EXIT_OK;
 	(void)rest;
 	if (!*o->out)
 		return sentence("--out=: give the name of a file, as in --out=report.html");
@@ -409,15 +430,9 @@ static char *report(void *options_given, struct arguments *rest, int *status)
 	TRY(figures_init(&fs, o->figures));
 	TRY(plot_choose(s, &o->select, fs.folder));
 	TRY(history_past(s, &o->select, "y", ""));
-	*status = EXIT_FAILED;
-	char *why AUTOFREE = sql_script(s, report_sql);
-	if (why)
-		return sentence("plots/report.sql: %s", why);
-	TRY(html_function(s));
-	TRY(sql_number(s, &n, "SELECT count(*) FROM report_configuration", ""));
-	p.s = s;
-	int drawn = pictures_draw(&p, &fs);
-	TRY(write_page(&p, o, n));
+	TRY(output_open(&out, "--out=", o->out));
+	struct report p ENDS_WITH(report_fini) = {.f = out.f, .s = s};
+	TRY(output_end(&out, make_page(&p, &fs, o, &drawn), status));
 	*status = drawn == EXIT_OK ? EXIT_OK : EXIT_FAILED; /* the page itself is complete */
 	puts(o->out);
 	return NULL;

@@ -17,7 +17,7 @@ GROUP BY s.name;
 CREATE TEMP VIEW differing AS
 WITH value AS (
 	SELECT s.name AS side, ifnull(i.name, e.key) AS setting, ifnull(i.place, 1000) AS place,
-		iif(i.type = 'BOOL', iif(e.atom, 'true', 'false'), e.atom) AS value
+		iif(i.type = 'BOOL' AND e.atom <> '', iif(e.atom, 'true', 'false'), e.atom) AS value
 	FROM side AS s CROSS JOIN json_each(s.config_key) AS e
 		LEFT JOIN option_info AS i ON i."column" = e.key
 	WHERE e.key NOT IN ('hosts', 'network')

@@ -313,8 +313,11 @@ static char *print_rows(struct store *s, FILE *f, const struct table_options *o,
 }
 
 /* Options that --tuned refuses. */
-static const char *const untuned[] = {"runs",        "versus", "margin-accuracy", "margin-loss",
-				      "margin-time", "sort",   "columns",         "top"};
+static const char *const untuned[] = {"runs",        "versus",      "margin-accuracy",
+				      "margin-loss", "margin-time", "sort",
+				      "columns",     "top",         "busy"};
+/* Options that --runs refuses. */
+static const char *const unheld[] = {"versus", "margin-accuracy", "margin-loss", "margin-time"};
 
 /* Makes table sorted: the rows to print. */
 static char *make_rows(struct store *s, const struct table_options *o, const struct column *all)
@@ -345,6 +348,11 @@ static char *table(void *options_given, struct arguments *a, int *status)
 				"--tuned: each row is compared only with its default; leave --%s "
 				"out",
 				untuned[i]);
+	for (size_t i = 0; o->runs && i < sizeof unheld / sizeof *unheld; i++)
+		if (arguments_took(a, unheld[i]))
+			return sentence("--%s: runs are not compared, only configurations; leave "
+					"--runs out, or use mvbench compare",
+					unheld[i]);
 	TRY(columns_choose(all, o->columns, &columns));
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(database_choose(s, o->select.where, o->select.label, strcmp(o->busy, "keep") == 0));

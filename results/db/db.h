@@ -39,6 +39,7 @@ struct store {
 	char *path;                  /* as the user gave it */
 	int64_t run;                 /* the run that the sink writes, 0 = none */
 	int64_t begun;               /* the newest run that it began, 0 = none */
+	double cost_before[3];       /* simulated_s, wall_s, events of run until it was resumed */
 	struct heartbeat *heartbeat; /* of run; NULL = none */
 	nsec until;                  /* time limit of a query; 0 = none */
 	/* Called for each epoch that the sink gets; NULL = nothing to call. */
@@ -77,7 +78,8 @@ enum store_mode { STORE_READ, STORE_WRITE, STORE_LATER };
 /* NULL or a sentence: missing (READ), read-only, newer schema, locked, not a database, disk full.
  * Older schemas migrate (WRITE). WRITE marks `running` rows of dead processes as failed. */
 char *store_open(struct store **out, const char *path, enum store_mode mode);
-void store_close(struct store *s); /* NULL is fine */
+char *store_begin(struct store *s); /* of LATER: opens it to write, unless it is open */
+void store_close(struct store *s);  /* NULL is fine */
 /* Closed where its block ends: struct store *s AUTOCLOSE = NULL; */
 static inline void store_autoclose(struct store **s)
 {

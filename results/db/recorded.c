@@ -108,9 +108,8 @@ char *run_number(struct store *s, const char *word, int64_t *id)
 	char *end;
 	*id = strtoll(word, &end, 10);
 	if (*end || end == word || *id < 1)
-		return sentence(
-			"%s: give the number of a run, or latest; mvbench table --runs lists them",
-			word);
+		return sentence("%s: give the number of a run; mvbench table --runs lists them",
+				word);
 	TRY(sql_number(s, &found, "SELECT count(*) FROM run WHERE id = ?1", "i", *id));
 	return found ? NULL
 		     : sentence("%s: %s has no such run; mvbench table --runs --db=%s lists them",

@@ -75,14 +75,14 @@ char *store_fail(struct store *s, int64_t id, const char *reason)
 }
 
 /* Runs on other machines, or in containers with their own host name, have ended if they have had no
- * heartbeat for SILENCE_S. */
+ * heartbeat for SILENCE_S. Of all, only the last heartbeat is known: the end can be long ago. */
 char *runs_mark_failed(struct store *s)
 {
 	TRY(know_processes(s));
 	return sql_change(
 		s,
 		"UPDATE run SET status = 'failed', "
-		"finished = iif(host = ?1, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'), heartbeat), "
+		"finished = ifnull(heartbeat, started), "
 		"reason = '" INTERRUPTED ": its process ' || pid || "
 		"iif(host = ?1, ' is gone', ' on ' || host || ' was last seen ' || heartbeat) "
 		"WHERE status = 'running' AND pid > 0 AND iif(host = ?1, "
@@ -310,7 +310,8 @@ static char *find_resumed(struct store *s, const struct experiment *e, int64_t *
 	}
 	const char *status = sql_text(&q, 1), *made = sql_text(&q, 2);
 	*id = sql_int(&q, 0);
-	if (strcmp(status, "failed") != 0)
+	/* pending: a sweep has claimed it, to resume it now */
+	if (strcmp(status, "failed") != 0 && strcmp(status, "pending") != 0)
 		return sentence("--save=%s: run %lld, which made this checkpoint, %s: name another "
 				"file, or remove it",
 				save, (long long)*id,

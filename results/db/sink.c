@@ -40,6 +40,10 @@ static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 	TRY(store_begin(s));
 	TRY(sql_begin(s));
 	TRY(sql_end(s, begin(s, e, id)));
+	TRY(sql_reals(s, s->cost_before, 3,
+		      "SELECT ifnull(simulated_s, 0), ifnull(wall_s, 0), ifnull(events, 0) FROM "
+		      "run WHERE id = ?1",
+		      "i", *id));
 	s->run = s->begun = *id;
 	sqlite3_busy_timeout(s->db, WRITE_WAIT_MS);
 	heartbeat_start(s, HEARTBEAT_S);
@@ -90,10 +94,24 @@ static char *insert_staleness(struct store *s, int64_t epoch, const int64_t *pus
 	return NULL;
 }
 
+/* Stores what a simulation has cost, with each epoch, because its process can be killed. */
+static char *put_cost(struct store *s, const struct world_cost *now)
+{
+	const double *before = s->cost_before;
+	if (isnan(now->simulated_s)) /* real */
+		return NULL;
+	return sql_change(s,
+			  "UPDATE run SET simulated_s = ?2, wall_s = ?3, events = ?4 WHERE id = ?1",
+			  "irri", s->run, before[0] + now->simulated_s, before[1] + now->wall_s,
+			  (int64_t)before[2] + now->events);
+}
+
 static char *insert_epoch(struct store *s, const struct epoch_row *row,
 			  const struct split_row *ranks, int n, const int64_t *staleness)
 {
 	struct split_row x = as_stored(row->split);
+	struct world_cost cost = world_cost();
+	TRY(put_cost(s, &cost));
 	TRY(sql_change(s,
 		       "INSERT INTO epoch (run_id, epoch, running_loss, running_accuracy, "
 		       "consensus, " EVALUATED_COLUMNS ", " SPLIT_COLUMNS
@@ -219,17 +237,23 @@ static char *sink_events(void *self, const struct slice *e, size_t n, size_t los
 	return sql_end(s, wrong);
 }
 
+static char *end(struct store *s, const char *status, const char *reason, const struct closing *c)
+{
+	TRY(put_cost(s, &c->cost));
+	return sql_change(s,
+			  "UPDATE run SET status = ?2, reason = ?3, model_hash = ?4, "
+			  "finished = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE id = ?1",
+			  "ittt", s->run, status, reason, c->model_hash);
+}
+
 static char *sink_end(void *self, const char *status, const char *reason, const struct closing *c)
 {
 	struct store *s = self;
 	CHECK(s->run, "the end of no run");
 	heartbeat_stop(s);
-	char *wrong = sql_change(s,
-				 "UPDATE run SET status = ?2, reason = ?3, model_hash = ?4, "
-				 "simulated_s = ?5, wall_s = ?6, events = ?7, "
-				 "finished = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE id = ?1",
-				 "itttrrn", s->run, status, reason, c->model_hash,
-				 c->cost.simulated_s, c->cost.wall_s, c->cost.events);
+	char *wrong = sql_begin(s);
+	if (!wrong)
+		wrong = sql_end(s, end(s, status, reason, c));
 	s->run = 0;
 	return wrong;
 }

@@ -45,7 +45,4 @@ char *runs_insert(struct store *s, const struct config *c, const struct experime
 /* Resumes an interrupted run in its own row, and deletes its epochs after e->epoch. */
 char *runs_resume(struct store *s, const struct experiment *e, int64_t *id);
 
-/* Opens the file to write, unless it is open. */
-char *store_begin(struct store *s);
-
 #endif

@@ -18,7 +18,7 @@ CREATE TABLE run (
 	status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'done', 'failed', 'diverged')),
 	reason TEXT,               -- why it failed or diverged, a sentence
 	started TEXT,              -- or when it was last resumed: ISO 8601, UTC
-	finished TEXT,
+	finished TEXT,             -- of a killed run: its last heartbeat
 	config_hash TEXT NOT NULL, -- the identity of a cell, seed included
 	-- OPTIONS: a column each, from runtime/config/run_options.def
 	params INTEGER, -- trainable parameters of the whole model
@@ -49,6 +49,7 @@ CREATE TABLE run (
 	mpi_settings TEXT, -- of Open MPI, by the user or by mvbench: 'btl_tcp_flags=1 osc=^ucx'
 	heartbeat TEXT,    -- when it was last seen running, every 30 s: ISO 8601, UTC
 	calibration_id INTEGER REFERENCES calibration (id) ON DELETE SET NULL, -- of a simulation
+	-- These three: a resumed run also has the cost of its earlier processes.
 	simulated_s REAL, -- virtual time of the whole simulation, evaluation included
 	wall_s REAL,      -- real time of the simulation
 	events INTEGER,   -- computations and communications of simulated workers

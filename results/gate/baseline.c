@@ -16,23 +16,26 @@ enum { SEEDS_MIN = 3, COMMANDS_MAX = 5 };
 
 /* ---- Options of a cell --------------------------------------------------- */
 
+char *gate_settings(struct store *s, const char *options, int64_t seed, const struct setting *more,
+		    size_t n, struct settings *all)
+{
+	for (const struct option *o = run_options; o->name; o++)
+		if (o->core.earlier) /* a missing option has its earlier value */
+			settings_add(all, must(strdup(o->name)), must(strdup(o->core.earlier)));
+	struct sql q = sql_select(s, "SELECT key, atom FROM json_each(?1)", "t", options);
+	while (sql_next(&q))
+		settings_add(all, sql_copy(&q, 0), sql_copy(&q, 1));
+	settings_add(all, must(strdup("seed")), sentence("%lld", (long long)seed));
+	settings_give(all, more, n);
+	return sql_done(&q);
+}
+
 char *gate_config(struct store *s, const char *options, int64_t seed, const struct setting *more,
 		  size_t n, struct config *c)
 {
-	struct settings all = {.setting = NULL};
-	for (const struct option *o = run_options; o->name; o++)
-		if (o->core.earlier) /* a missing option has its earlier value */
-			settings_add(&all, must(strdup(o->name)), must(strdup(o->core.earlier)));
-	struct sql q = sql_select(s, "SELECT key, atom FROM json_each(?1)", "t", options);
-	while (sql_next(&q))
-		settings_add(&all, sql_copy(&q, 0), sql_copy(&q, 1));
-	char *wrong = sql_done(&q);
-	settings_add(&all, must(strdup("seed")), sentence("%lld", (long long)seed));
-	settings_give(&all, more, n);
-	if (!wrong)
-		wrong = config_init(c, all.setting, all.n, false);
-	settings_free(&all);
-	return wrong;
+	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
+	TRY(gate_settings(s, options, seed, more, n, &all));
+	return config_init(c, all.setting, all.n, false);
 }
 
 /* The options that decide results, without the seed, as gate_config reads them. Heap. */

@@ -253,16 +253,31 @@ static char *read_file(struct reader *r, const struct gate_options *o)
 		r->path, (long long)r->number, (long long)r->promised, (long long)r->runs);
 }
 
+static char *import_text(struct store *s, const struct gate_options *o, char *text,
+			 struct reader *r)
+{
+	free(r->name);
+	free(r->made);
+	*r = (struct reader){.store = s, .path = o->import, .rest = text};
+	TRY(sql_begin(s));
+	return sql_end(s, read_file(r, o));
+}
+
+/* Tries it in memory first: a file that is refused makes no database. */
 char *baseline_import(struct store *s, const struct gate_options *o)
 {
 	char *text AUTOFREE = text_read(o->import);
-	struct reader r = {.store = s, .path = o->import, .rest = text};
 	if (!text)
-		return sentence("--import=%s: the file cannot be read (%s)", r.path,
+		return sentence("--import=%s: the file cannot be read (%s)", o->import,
 				strerror(errno));
-	char *wrong = sql_begin(s);
+	char *again AUTOFREE = must(strdup(text));
+	struct store *trial AUTOCLOSE = sql_schema();
+	struct reader r = {.name = NULL};
+	char *wrong = import_text(trial, o, text, &r);
 	if (!wrong)
-		wrong = sql_end(s, read_file(&r, o));
+		wrong = store_begin(s);
+	if (!wrong)
+		wrong = import_text(s, o, again, &r);
 	if (!wrong)
 		complain(sentence("baseline %s has %lld run%s", r.name, (long long)r.runs,
 				  plural(r.runs)));

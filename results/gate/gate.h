@@ -18,8 +18,12 @@ struct gate_options {
 
 /* ---- Cells ---- */
 
-/* Makes the configuration of a cell's options (a JSON object) with this seed, and with `more` on
- * top. NULL or a sentence; on success the caller calls config_fini. */
+/* Adds the settings of a cell's options (a JSON object), this seed, and `more` on top. NULL or a
+ * sentence. */
+char *gate_settings(struct store *s, const char *options, int64_t seed, const struct setting *more,
+		    size_t n, struct settings *all);
+/* Makes the configuration of these settings. NULL or a sentence; on success the caller calls
+ * config_fini. */
 char *gate_config(struct store *s, const char *options, int64_t seed, const struct setting *more,
 		  size_t n, struct config *c);
 /* The identity of its cell: its hash with seed 0. */
@@ -71,8 +75,8 @@ char *gate_print(struct store *s, FILE *f, const char *format, const char *name,
 /* ---- Wall time ---- */
 
 /* Runs every real cell of the baseline with this program and with o->program in turn, and prints
- * one line for each cell on f. *slower: the number of slower cells. Returns an exit status. */
-int gate_time(struct store *s, FILE *f, const struct gate_options *o, int64_t *slower);
+ * one line for each cell on f. Counts c->slower. Returns an exit status. */
+int gate_time(struct check *c, FILE *f);
 /* Is o->program an mvbench? NULL or a sentence. */
 char *gate_time_check(const struct gate_options *o);
 

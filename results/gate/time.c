@@ -21,6 +21,7 @@
 struct timing {
 	struct store *store;
 	const struct gate_options *o;
+	const struct arguments *a; /* options of run that were given */
 	char *self, *folder;
 	bool interrupted;
 	int64_t busy; /* runs of this cell that had less than CORES_SHARE_LEAST of their cores */
@@ -93,21 +94,21 @@ static char *sum_up(struct timing *t, double *ratio, int64_t n, double *median, 
 }
 
 /* Makes the command of a run, of this program or the other one. Both know its options: those of the
- * baseline, and no defaults. */
+ * baseline, those that were given, and no defaults. */
 static char *words_of(struct timing *t, const struct sql *cell, bool own, char ***words)
 {
-	struct sql q AUTODONE =
-		sql_select(t->store, "SELECT key, atom FROM json_each(?1)", "t", sql_text(cell, 1));
+	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
 	size_t n = 0;
+	TRY(gate_settings(t->store, sql_text(cell, 1), sql_int(cell, 2), t->a->option,
+			  t->a->options, &all));
 	APPEND(*words, n, must(strdup(own ? t->self : t->o->program)));
 	APPEND(*words, n, must(strdup("run")));
 	APPEND(*words, n, sentence("--db=%s/%d.db", t->folder, own));
 	APPEND(*words, n, must(strdup("--format=json")));
-	APPEND(*words, n, sentence("--seed=%lld", (long long)sql_int(cell, 2)));
-	while (sql_next(&q))
-		APPEND(*words, n, sentence("--%s=%s", sql_text(&q, 0), sql_text(&q, 1)));
+	for (const struct setting *at = all.setting; at < all.setting + all.n; at++)
+		APPEND(*words, n, sentence("--%s=%s", at->name, at->value ? at->value : "true"));
 	APPEND(*words, n, NULL);
-	return sql_done(&q);
+	return NULL;
 }
 
 static char *time_cell(struct timing *t, FILE *f, const struct sql *cell, bool *slower)
@@ -174,13 +175,13 @@ static char *time_cells(struct timing *t, FILE *f, int64_t *slower)
 	return sql_done(&q);
 }
 
-int gate_time(struct store *s, FILE *f, const struct gate_options *o, int64_t *slower)
+int gate_time(struct check *c, FILE *f)
 {
 	char *self AUTOFREE = program_path(), *folder AUTOREMOVED = NULL;
 	char *wrong = folder_temporary("time", &folder);
-	struct timing t = {.store = s, .o = o, .self = self, .folder = folder};
+	struct timing t = {.store = c->store, .o = c->o, .a = c->a, .self = self, .folder = folder};
 	if (!wrong)
-		wrong = time_cells(&t, f, slower);
+		wrong = time_cells(&t, f, &c->slower);
 	if (wrong)
 		return complain(wrong);
 	return t.interrupted ? EXIT_INTERRUPTED : EXIT_OK;

@@ -190,8 +190,7 @@ static char *run_submit(void *options, struct arguments *a, int *status)
 	if ((size_t)s.f->array > sweep.cells)
 		return sentence("--array=%lld: there are %zu cells; give at most one job for each",
 				(long long)s.f->array, sweep.cells);
-	const char *db = arguments_value(a, "db");
-	s.db = db ? db : DATABASE;
+	s.db = sweep.cell[0].config.harness.db;
 	char *name AUTOFREE = job_name(path), *full AUTOFREE = must(realpath(path, NULL)),
 		   *own AUTOFREE = program_path(), *stem AUTOFREE = text_without(s.db, ".db");
 	char *file AUTOFREE = word_quoted(full), *program AUTOFREE = word_quoted(own),

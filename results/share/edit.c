@@ -41,29 +41,37 @@ static char *choose(struct store *s, const struct select *of, const char *const 
 	return NULL;
 }
 
-/* Makes the change; with --dry-run only lists the runs. */
-static char *edit(const struct edit_options *o, const char *const *word, size_t words,
-		  const char *change, const char *label, const char *done)
+/* Makes the change; with --dry-run only lists the runs. In a transaction: no run may begin between
+ * the check and the change. */
+static char *change_runs(struct store *s, const struct edit_options *o, const char *const *word,
+			 size_t words, const char *change, const char *label, int64_t *n)
 {
-	struct store *s AUTOCLOSE = NULL;
-	int64_t n = 0, running = 0;
-	TRY(store_check(o->select.db));
-	TRY(store_probe(o->select.db));
-	TRY(store_open(&s, o->select.db, STORE_WRITE));
+	int64_t running = 0;
 	TRY(choose(s, &o->select, word, words));
-	TRY(sql_number(s, &n, "SELECT count(*) FROM edited", ""));
+	TRY(sql_number(s, n, "SELECT count(*) FROM edited", ""));
 	TRY(sql_number(s, &running,
 		       "SELECT min(id) FROM run JOIN edited USING (id) WHERE status = 'running'",
 		       ""));
 	if (running)
 		return sentence("run %lld is running: end it first", (long long)running);
-	if (o->dry_run)
-		TRY(query_print(s, stdout, FORMAT_TEXT,
-				"SELECT id, status, workload, config, seed, label, started FROM "
-				"run_summary JOIN edited USING (id) ORDER BY id",
-				NULL, 0, NULL));
-	else
-		TRY(sql_change(s, change, "t", label));
+	if (!o->dry_run)
+		return sql_change(s, change, "t", label);
+	return query_print(s, stdout, FORMAT_TEXT,
+			   "SELECT id, status, workload, config, seed, label, started FROM "
+			   "run_summary JOIN edited USING (id) ORDER BY id",
+			   NULL, 0, NULL);
+}
+
+static char *edit(const struct edit_options *o, const char *const *word, size_t words,
+		  const char *change, const char *label, const char *done)
+{
+	struct store *s AUTOCLOSE = NULL;
+	int64_t n = 0;
+	TRY(store_check(o->select.db));
+	TRY(store_probe(o->select.db));
+	TRY(store_open(&s, o->select.db, STORE_WRITE));
+	TRY(sql_begin(s));
+	TRY(sql_end(s, change_runs(s, o, word, words, change, label, &n)));
 	printf("%lld run%s %s%s\n", (long long)n, plural(n), o->dry_run ? "would be " : "", done);
 	return NULL;
 }

@@ -61,7 +61,6 @@ static char *run_export(void *options_given, struct arguments *rest, int *status
 			sql = sentence("SELECT * FROM %s WHERE run_id IN (SELECT id FROM "
 				       "run_summary) ORDER BY 1, 2, 3, 4",
 				       tables[i].table);
-	*status = EXIT_FAILED;
 	TRY(output_open(&out, "--out=", o->out));
 	return output_end(&out,
 			  query_print(s, out.f, format, sql ? sql : table_runs_sql, NULL, 0, NULL),

@@ -155,12 +155,9 @@ static char *copy_all(struct store *s, struct store *other, const char *origin,
 			 "WHERE o.name IN (SELECT name FROM named WHERE NOT held)");
 }
 
-static char *import_copy(struct store *s, const char *copy, const char *origin,
+static char *import_copy(struct store *s, struct store *other, const char *copy, const char *origin,
 			 const struct select *of)
 {
-	struct store *other AUTOCLOSE = NULL;
-	TRY(store_open(&other, copy, STORE_WRITE)); /* migrates it to this version */
-	TRY(database_condition(other, of->where));
 	TRY(sql_change(s, "ATTACH ?1 AS other", "t", copy));
 	TRY(sql_begin(s));
 	return sql_end(s, copy_all(s, other, origin, of));
@@ -179,25 +176,29 @@ static char *print_imported(struct store *s, const char *path)
 static char *import(const char *path, const struct select *of)
 {
 	char *folder AUTOREMOVED = NULL;
-	struct store *s AUTOCLOSE = NULL; /* closed before the folder is removed */
-	TRY(check_other(path, of->db));
+	struct store *s AUTOCLOSE = NULL, *other AUTOCLOSE = NULL; /* closed before that */
 	TRY(folder_temporary("import", &folder));
 	char *copy AUTOFREE = sentence("%s/copy.db", folder);
 	TRY(of_file(database_copy(path, copy)));
+	TRY(store_open(&other, copy, STORE_WRITE)); /* migrates it to this version */
+	TRY(database_condition(other, of->where));
 	TRY(store_open(&s, of->db, STORE_WRITE));
 	char *origin AUTOFREE = must(realpath(path, NULL));
-	TRY(import_copy(s, copy, origin, of));
+	TRY(import_copy(s, other, copy, origin, of));
 	return print_imported(s, path);
 }
 
 static char *run_import(void *options_given, struct arguments *a, int *status)
 {
+	const struct select *of = options_given;
 	(void)status;
 	if (!a->words)
 		return sentence("import: give another database, as in `mvbench import "
 				"other.db`");
 	for (size_t i = 0; i < a->words; i++)
-		TRY(import(a->word[i], options_given));
+		TRY(check_other(a->word[i], of->db));
+	for (size_t i = 0; i < a->words; i++)
+		TRY(import(a->word[i], of));
 	return NULL;
 }
 

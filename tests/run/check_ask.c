@@ -115,6 +115,17 @@ TEST(two_configurations_are_compared)
 	ck_assert(strstr(output, "+1.00 (+0.50..+1.50)"));
 }
 
+/* Options of simulations do not apply to real runs. */
+TEST(real_run_has_no_simulation_options)
+{
+	add_two();
+	sql_in("run.db", "UPDATE run SET platform = 'sim', sim_platform = 'local', sim_train = "
+			 "seed <> 2 WHERE strategy = 'asgd'");
+	says(EXIT_OK, "compare 1 2 --format=csv", "setting,sim.train,,,,true,");
+	says(EXIT_OK, "compare 1 4 --format=csv", "setting,sim.train,,,,false,");
+	says(EXIT_OK, "compare 2 1 --format=csv", "setting,sim.train,true,,,,");
+}
+
 /* Medians would show a difference that the test does not have. */
 TEST(comparison_with_a_diverged_run_has_no_difference)
 {
@@ -605,6 +616,9 @@ TEST(unknown_columns_suggest_similar_ones)
 	says(EXIT_USER, "table --sort=reason", "--sort=reason: there is no such column");
 	says(EXIT_OK, "table --runs --sort=reason", "configuration");
 	says(EXIT_USER, "table --tuned --sort=n", "leave --sort out");
+	says(EXIT_USER, "table --tuned --busy=drop", "leave --busy out");
+	says(EXIT_USER, "table --runs --versus=serial", "--versus: runs are not compared");
+	says(EXIT_USER, "table --runs --margin-time=9", "--margin-time: runs are not compared");
 	says(EXIT_USER, "table --top=-1", "--top=-1");
 	says(EXIT_OK, "table --help",
 	     "Columns of --runs, for --sort and --columns:\n  id, workload,");

@@ -179,6 +179,8 @@ TEST(other_configurations_are_refused)
 		{"--against=main --pairs=7", "--pairs: valid only with --time=warn or --time=fail"},
 		{"--against=main --min-time=7", "--min-time: valid only with --time=warn"},
 		{"--against=main --program=x", "--program: valid only with --time=warn"},
+		{"--against=main --time=fail --program=x --format=junit",
+		 "--time=fail: --format=junit has no times"},
 		{"--against=main --seed=1", "--seed: a check runs several seeds"},
 		{"--save=", "--save=: give a name"},
 		{"--against=main --rerun=never --label=x", "--label=x: no runs are made"},
@@ -348,4 +350,30 @@ TEST(wall_times_are_compared_in_turn)
 	shell("sed -i s/3e7/1e-9/ DIR/other");
 	expect("--against=main --time=fail --program=DIR/other", EXIT_FAILED, "1 cell slower");
 	shell("test $(wc -l <DIR/turns) = 18");
+}
+
+/* The other program gets the options of the cell, also a value that older runs have without a word,
+ * and those that are given. */
+TEST(timed_runs_have_the_options_of_their_cell)
+{
+	record(3, "--strategy=asgd --workers=2 --deal=static");
+	expect("--save=main", EXIT_OK, "");
+	shell("printf '#!/bin/sh\\n[ $1 = run ] || exec echo mvbench 1\\necho $* >>DIR/said\\n"
+	      "echo \"{\\\\\"epoch_seconds\\\\\": 3e7}\"\\n' >DIR/other && chmod +x DIR/other");
+	expect("--against=main --time=warn --program=DIR/other --data-dir=DIR", EXIT_OK, "faster");
+	shell("test $(grep -c -e '--deal=static.* --data-dir=DIR$' DIR/said) = 6");
+}
+
+/* A mistake makes no database. */
+TEST(refused_check_makes_no_database)
+{
+	static const char *const words[] = {"--against=main",       "--delete=main",
+					    "--save=main",          "--import=DIR/none",
+					    "--import=DIR/damaged", "--list"};
+	folder_text("damaged", "{}\n");
+	for (size_t i = 0; i < COUNT(words); i++) {
+		char *all AUTOFREE = sentence("%s --db=DIR/typo.db", words[i]);
+		expect(all, EXIT_USER, "");
+		shell("test ! -e DIR/typo.db");
+	}
 }

@@ -165,6 +165,7 @@ TEST(killed_run_resumes_bit_for_bit, COUNT(exact))
 		   "EXCEPT SELECT step, test_loss FROM evaluation WHERE run_id = " RUN_2 ")",
 		   "0\r\n");
 	ck_assert(head_now().ended);
+	expect_row("SELECT count(*) FROM run_summary WHERE simulated_s < seconds_total", "0\r\n");
 }
 
 static const char *const any_order[] = {
@@ -414,6 +415,23 @@ TEST(resuming_under_other_conditions_is_refused)
 	free(k.model);
 	free(k.state);
 	go_on(how);
+}
+
+/* A sweep claims a cell that another sweep was interrupted in: its row is pending again. */
+TEST(claimed_run_resumes, 2)
+{
+	const char *how = _i ? LONG "--strategy=allreduce --workers=2" : LONG "--strategy=serial";
+	char out[OUTPUT];
+	record_run(words("--device=cpu %s", how));
+	interrupt(how);
+	const char *command = words("sqlite3 %s/run.db \"UPDATE run SET status = 'pending', "
+				    "reason = NULL WHERE id = " RUN_2 "\"",
+				    folder);
+	ck_assert_int_eq(command_output(command, out, sizeof out), 0);
+	go_on(how);
+	expect_row("SELECT count(*), sum(resumed), sum(status = 'done'), "
+		   "count(DISTINCT model_hash) FROM run",
+		   "2,1,2,1\r\n");
 }
 
 /* ---- Sweeps ---------------------------------------------------------------------------- */

@@ -113,8 +113,19 @@ TEST(tables_are_exported_as_text)
 		"b\"");
 	ck_assert_ptr_null(strchr(output, 0xff));
 	command("export --db=a.db --where=no", EXIT_USER, "--where=no");
-	command("export --db=a.db --out=no/file.csv", EXIT_FAILED, "--out=no/file.csv");
+	command("export --db=a.db --out=no/file.csv", EXIT_USER, "--out=no/file.csv");
 	command("export --db=none.db", EXIT_USER, "none.db");
+}
+
+TEST(exported_runs_have_every_figure)
+{
+	new_database("a.db");
+	sql_in("a.db", alpha);
+	command("export --db=a.db --out=runs.csv && for c in $(sqlite3 a.db \"SELECT name FROM "
+		"pragma_table_info('run_summary')\"); do head -1 runs.csv | tr -d '\\r' | "
+		"tr , '\\n' | grep -qx $c || echo $c is missing; done",
+		EXIT_OK, "");
+	ck_assert_msg(!strstr(output, "missing"), "%s", output);
 }
 
 /* ---- Imports -------------------------------------------------------------------- */
@@ -308,6 +319,18 @@ TEST(older_databases_are_imported_and_newer_refused)
 	ck_assert_int_eq(system("ls /tmp/mvbench-import-* 2>/dev/null | wc -l | grep -q '^0$'"), 0);
 }
 
+/* Every file and --where are checked before anything is imported. */
+TEST(refused_import_makes_no_database)
+{
+	new_database("a.db");
+	sql_in("a.db", alpha);
+	folder_text("text.db", "x\n");
+	command("import a.db --db=new.db --where='no such'", EXIT_USER, "--where=no such");
+	command("import a.db none.db --db=new.db", EXIT_USER, "none.db cannot be read");
+	command("import a.db text.db --db=new.db", EXIT_USER, "is not a results database");
+	command("list >/dev/null; test ! -e new.db && echo none", EXIT_OK, "none\n");
+}
+
 /* All or nothing: another process holds the file, or the file cannot grow. */
 TEST(failed_import_changes_nothing)
 {
@@ -344,6 +367,7 @@ TEST(runs_are_deleted_and_relabelled)
 	sql_in("a.db", alpha);
 	command("delete --db=a.db", EXIT_USER, "give numbers of runs, --where or --label");
 	command("delete 12 --label=x --db=a.db", EXIT_USER, "not both");
+	command("delete latest --db=a.db", EXIT_USER, "latest: give the number of a run; ");
 	command("delete 99 --db=a.db", EXIT_USER, "99: a.db has no such run");
 	command("delete 11 13 --db=a.db", EXIT_USER, "run 13 is running");
 	command("delete 1 --db=none.db", EXIT_USER, "none.db cannot be read");

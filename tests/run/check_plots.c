@@ -950,7 +950,8 @@ TEST(plot_draws_any_two_columns)
 	ck_assert_int_ne(access("PWNED", F_OK), 0);
 	static const char *const mistake[][3] = {
 		{"--x=workers", "--db=results.db", "give --x and --y, as in mvbench plot --x="},
-		{"speedup", "--x=workers", "speedup: --x, --y and --group are for figure xy"},
+		{"speedup", "--x=workers",
+		 "speedup: --x, --y, --group and --log are for figure xy"},
 		{"--x=sync", "--y=speedup",
 		 "--x=sync: there is no such column; did you mean sync_every?"},
 	};
@@ -1286,6 +1287,7 @@ static const struct {
 	{"--out=a.png", NULL, "one file holds one figure"},
 	{"--out=a.png", "--format=svg", "disagree"},
 	{"--out=a.pdf", NULL, "end in .png or .svg"},
+	{"--log=y", "--format=png", "speedup: --x, --y, --group and --log are for figure xy"},
 	{"--out=results.db/x", NULL, "cannot make this folder"},
 	{"--db=none.db", NULL, "none.db"},
 };

@@ -137,11 +137,37 @@ TEST(report_selects_runs_and_refuses_mistakes)
 	}
 	report("--where='no such'", EXIT_USER, "--where=no such");
 	report("--where='1); DROP TABLE run; --'", EXIT_USER, "--where=1)");
-	report("--out=/nowhere/page.html", EXIT_FAILED, "--out=/nowhere/page.html");
+	report("--out=/nowhere/page.html", EXIT_USER, "--out=/nowhere/page.html");
 	report("--out=", EXIT_USER, "--out=");
 	report("--tilte=x", EXIT_USER, "--title");
 	report("page", EXIT_USER, "page");
 	report("--db=/nowhere/run.db", EXIT_USER, "/nowhere/run.db");
+}
+
+/* Figures of no single workload, as simulated_real, and a user's figure with another word there. */
+TEST(figures_of_all_workloads_are_on_the_page)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	static const char gp[] = "eval layout_curves\nplot data using 1:2 with points\n";
+	char *own AUTOFREE = sentence("--figures=%s", folder);
+	new_database("run.db");
+	sql(three);
+	report(own, EXIT_OK, "page.html");
+	char *without AUTOFREE = folder_read("page.html");
+	expect_page(without, "All workloads", false);
+	folder_text("every.sql", "-- Of all.\n-- Needs runs.\nSELECT '', 'a', 1, 2\n");
+	folder_text("every.gp", gp);
+	folder_text("word.sql", "-- Of a word.\n-- Needs runs.\nSELECT 'all', 'a', 1, 2\n");
+	folder_text("word.gp", gp);
+	report(own, EXIT_OK, "page.html");
+	char *text AUTOFREE = folder_read("page.html");
+	const char *section = strstr(text, "<h2 id=\"all\">All workloads</h2>");
+	ck_assert_ptr_nonnull(section);
+	expect_page(text, "<a href=\"#all\">All workloads</a>", true);
+	expect_page(section, "<figcaption>Of all. <code>every</code>", true);
+	expect_page(section, "<figcaption>Of a word. <code>word</code>", true);
+	expect_page(section, "accuracy_time", false);
 }
 
 /* A file keeps its old text until the new one is complete. What is not a plain file stays what it

@@ -478,6 +478,10 @@ TEST(sweep_becomes_slurm_jobs)
 		" import \"$part\" --db='a b.db'\n"};
 	for (size_t i = 0; i < COUNT(lines); i++)
 		expect_said("out", lines[i], true);
+	folder_text("own.ini", "[defaults]\ndb = own.db\n[a]\nworkload = softmax\n");
+	ck_assert_int_eq(SUBMIT("own.ini", "--dry-run"), EXIT_OK);
+	expect_said("out", " --db=own-\"$SLURM_ARRAY_TASK_ID\"-of-1.db\n", true);
+	expect_said("out", " table --db=own.db\n", true);
 	ck_assert_int_eq(SUBMIT("job.ini", "--dry-run"), EXIT_OK);
 	expect_said("out", "--ntasks-per-node=5\n", true);
 	expect_said("out", "scontrol", false);

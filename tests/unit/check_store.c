@@ -573,17 +573,20 @@ TEST(runs_of_ended_processes_are_marked_failed)
 			 "started = iif(id = 3, '2001-01-01T00:00:00Z', "
 			 "strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')), "
 			 "host = iif(id = 4, 'elsewhere', host), finished = NULL, "
-			 "heartbeat = strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')",
+			 "heartbeat = CASE id WHEN 1 THEN '2001-02-03T04:05:06Z' WHEN 3 THEN NULL "
+			 "ELSE strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now') END",
 			 (int)child, (int)getpid());
 	sql(text);
 	store_close(open_store(STORE_READ));
 	ck_rows("SELECT count(*) FROM run WHERE status = 'running'", "4");
 	store_close(open_store(STORE_WRITE));
 	char *want AUTOFREE =
-		sentence("1,failed,interrupted: its process %d is gone,1;2,running,null,0;"
-			 "3,failed,interrupted: its process %d is gone,1;4,running,null,0",
+		sentence("1,failed,interrupted: its process %d is gone,2001-02-03T04:05:06Z;"
+			 "2,running,null,null;"
+			 "3,failed,interrupted: its process %d is gone,2001-01-01T00:00:00Z;"
+			 "4,running,null,null",
 			 (int)child, (int)getpid());
-	ck_rows("SELECT id, status, reason, finished IS NOT NULL FROM run", want);
+	ck_rows("SELECT id, status, reason, finished FROM run", want);
 }
 
 /* A killed process still exists while the kernel frees its memory. */

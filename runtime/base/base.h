@@ -39,7 +39,8 @@ int complain(char *wrong);
 /* Replaces control characters, except newlines and tabs, because a terminal would obey them. */
 void text_disarm(char *s);
 
-sigset_t end_signals(void); /* those that end a process from outside: SIGINT, SIGTERM, SIGHUP */
+/* Those that end this process from outside: SIGINT, SIGTERM and SIGHUP, except ignored ones. */
+sigset_t end_signals(void);
 /* Is such a signal pending, because it is blocked? (They are blocked during a run.) */
 bool end_is_requested(void);
 /* Starts a thread that blocks all signals, which are for the program's own threads. */

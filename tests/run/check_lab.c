@@ -689,7 +689,7 @@ static const struct {
 	 "pkill -STOP -P $(pgrep -x mpirun)",
 	 {"worker 0 on lab1 is stopped", "--stall-timeout", "status 1\n", "\n0 ranks are left"}},
 	{"--strategy=allreduce --workers=2",
-	 "kill -INT $run",
+	 "kill -TERM $run",
 	 {"", "status 130\n", "\n0 ranks are left", ""}},
 	{"--strategy=allreduce --workers=2",
 	 "./mvbench lab off lab2",

@@ -127,6 +127,24 @@ TEST(ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3)
 }
 
 /* A library makes the process slow between the folder and what follows. */
+/* As under nohup, or in the background of a script. */
+TEST(ignored_signal_does_not_end_a_run, 1, 3)
+{
+	static const int ignored[] = {SIGHUP, SIGINT};
+	for (size_t i = 0; i < COUNT(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	pid_t child = start_run(_i == 1 ? "serial" : "allreduce", _i);
+	wait_for_an_epoch();
+	for (size_t i = 0; i < COUNT(ignored); i++)
+		kill(child, ignored[i]);
+	double before = asked("SELECT count(*) FROM epoch");
+	for (int i = 0; i < 600 && asked("SELECT count(*) FROM epoch") < before + 20; i++)
+		usleep(50000);
+	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'running'") == 1);
+	kill(child, SIGTERM);
+	ck_assert_int_eq(exit_status(child), EXIT_INTERRUPTED);
+}
+
 TEST(run_that_is_ended_at_its_start_leaves_no_folder)
 {
 	char out[OUTPUT];

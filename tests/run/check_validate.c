@@ -583,7 +583,7 @@ TEST(interrupted_calibration_ends_validate)
 		"--seconds=0.5 --db=%s/run.db --data-dir=%s >%s/said 2>&1 & run=$!; "
 		"for i in $(seq 1000); do pgrep -P $run >%s/child && break; sleep 0.01; done; "
 		"kill -STOP $run; for i in $(seq 400); do pgrep -r Z -P $run >%s/child && break; "
-		"sleep 0.05; done; kill -INT $run; kill -CONT $run; wait $run; echo status $?; "
+		"sleep 0.05; done; kill -TERM $run; kill -CONT $run; wait $run; echo status $?; "
 		"cat %s/said",
 		folder, folder, folder, folder, folder, folder);
 	command_output(command, output, sizeof output);

@@ -97,6 +97,11 @@ static inline bool is_simulated(const struct config *c)  /* then all workers are
 {
 	return strcmp(c->run.platform, "sim") == 0;
 }
+/* Is there more than one process, or may it be on another machine? */
+static inline bool config_needs_mpirun(const struct config *c)
+{
+	return !is_simulated(c) && (c->run.workers + c->run.servers > 1 || *c->harness.hostfile);
+}
 /* A simulated platform as mvbench list shows it, sim:NAME, without the front. */
 static inline const char *platform_name(const char *name)
 {

@@ -448,11 +448,11 @@ char *plan_make(const struct config *c, struct plan *p)
 	TRY(plan_refuse(c));
 	TRY(choose_device(c, p));
 	TRY(check_hosts(c));
-	if (run->workers > 1 && !simulated && !platform_under_launcher() && !in_path("mpirun"))
-		return sentence(
-			"--workers=%d: mpirun is not in the PATH; install openmpi-bin, or run "
-			"make deps",
-			(int)run->workers);
+	if (config_needs_mpirun(c) && !platform_under_launcher() && !in_path("mpirun"))
+		return sentence("--workers=%d%s%s: mpirun is not in the PATH; install "
+				"openmpi-bin, or run make deps",
+				(int)run->workers, *c->harness.hostfile ? " --hostfile=" : "",
+				c->harness.hostfile);
 	TRY(c->workload->dataset->probe(run, &p->train, &p->test));
 	TRY(data_cut(c->workload, c->workload_opts, &p->train, &p->test));
 	if (run->target_accuracy > 0 && p->train.classes == 0)

@@ -624,6 +624,12 @@ TEST(rank_0_may_be_on_another_host)
 			    "--epochs=5",
 			out);
 	ck_assert_msg(status == EXIT_DIVERGED && strstr(out, "--lr"), "status %d: %s", status, out);
+	/* also the only worker */
+	expect_in_lab("3",
+		      RUN "--hostfile=$FOLDER/hosts --placement=1@1 && sqlite3 $FOLDER/run.db "
+			  "\"SELECT host, status FROM run WHERE workers = 1\"",
+		      0, "lab3|done\n");
+
 }
 
 /* On one host an empty folder covers the data folder. */
@@ -632,6 +638,29 @@ TEST(missing_data_of_one_host_is_reported)
 	char out[OUTPUT];
 	if (!allowed)
 		return;
+/* Otherwise the ranks of other hosts would look for the data in another folder. */
+TEST(environment_variables_reach_other_hosts)
+{
+	if (!allowed)
+		return;
+	expect_in_lab("2",
+		      "MVBENCH_DATA=$FOLDER ./mvbench run --workload=softmax --epochs=1 "
+		      "--batch=30 --strategy=allreduce --workers=2 --db=$FOLDER/run.db",
+		      0, "epoch 1/1");
+}
+
+TEST(path_of_the_program_may_have_blanks)
+{
+	if (!allowed)
+		return;
+	expect_command(EXIT_OK,
+		       "p=\"$FOLDER/it is: one's\"; mkdir \"$p\" && cp mvbench \"$p\" && "
+		       "\"$p/mvbench\" lab run 2 -- \"$p/mvbench\" run --workload=softmax "
+		       "--epochs=1 --data-dir=$FOLDER --strategy=allreduce --workers=2 "
+		       "--db=$FOLDER/run.db 2>&1",
+		       "epoch 1/1");
+}
+
 	nsec since = clock_now();
 	int status = in_lab("2",
 			    "./mvbench lab exec lab2 -- mount -t tmpfs none $FOLDER && " RUN

@@ -770,3 +770,8 @@ TEST(plans_need_mpirun)
 	ck_assert_ptr_nonnull(wrong);
 	ck_assert_ptr_nonnull(strstr(wrong, "openmpi-bin"));
 }
+	/* one worker, which may be on another machine */
+	char *hosts AUTOFREE = file_in_memory("elsewhere\n");
+	const struct setting far[] = {{"workload", "perceptron"}, {"hostfile", hosts}};
+	char *again AUTOFREE = planned(far, 2, &p);
+	ck_assert_msg(again && strstr(again, "openmpi-bin"), "%s", again);

@@ -503,6 +503,16 @@ TEST(config_hash_does_not_depend_on_spelling)
 	ck_assert_uint_eq(strlen(x), 16);
 }
 
+TEST(config_hash_does_not_depend_on_the_start_of_a_platform)
+{
+	const struct setting a[] = {{"platform", "sim"}, {"sim.platform", "ethernet_10g"}};
+	const struct setting b[] = {{"platform", "sim"}, {"sim.platform", "sim:ethernet_10g"}};
+	char x[17], y[17];
+	hash_given(a, 2, x);
+	hash_given(b, 2, y);
+	ck_assert_str_eq(x, y);
+}
+
 /* The identity of a cell, with the old name of the renamed option. */
 static uint64_t hash_old_name(const struct config *c)
 {
@@ -692,16 +702,6 @@ TEST(plans_count_parameters_and_steps)
 	ck_assert_str_eq(p.device, "cpu");
 }
 
-TEST(plans_count_model_parallel_workers_as_one_model)
-{
-	const struct setting s[] = {{"workload", "perceptron"},
-				    {"strategy", "model_parallel"},
-				    {"workers", "2"},
-				    {"batch", "10"}};
-	struct plan p;
-	char *wrong = planned(s, 4, &p);
-	ck_assert_msg(!wrong, "%s", wrong);
-	ck_assert_int_eq(p.params, 1201);
 /* B heads T^2 floats a layer. */
 TEST(plans_count_the_memory_of_attention)
 {
@@ -743,6 +743,16 @@ TEST(plans_refuse_only_snapshots_of_this_machine)
 	ck_assert_ptr_nonnull(together);
 }
 
+TEST(plans_count_model_parallel_workers_as_one_model)
+{
+	const struct setting s[] = {{"workload", "perceptron"},
+				    {"strategy", "model_parallel"},
+				    {"workers", "2"},
+				    {"batch", "10"}};
+	struct plan p;
+	char *wrong = planned(s, 4, &p);
+	ck_assert_msg(!wrong, "%s", wrong);
+	ck_assert_int_eq(p.params, 1201);
 	ck_assert_int_eq(p.steps, 1000);
 }
 
@@ -810,9 +820,9 @@ TEST(plans_need_mpirun)
 	char *wrong AUTOFREE = planned(s, 3, &p);
 	ck_assert_ptr_nonnull(wrong);
 	ck_assert_ptr_nonnull(strstr(wrong, "openmpi-bin"));
-}
 	/* one worker, which may be on another machine */
 	char *hosts AUTOFREE = file_in_memory("elsewhere\n");
 	const struct setting far[] = {{"workload", "perceptron"}, {"hostfile", hosts}};
 	char *again AUTOFREE = planned(far, 2, &p);
 	ck_assert_msg(again && strstr(again, "openmpi-bin"), "%s", again);
+}

@@ -81,7 +81,7 @@ const char *option_column(const struct option *o, char column[COLUMN_ROOM]);
 
 struct host {
 	char *name;
-	int slots; /* 0: not given */
+	int slots; /* -1: not given */
 };
 struct host_list {
 	struct host *host;

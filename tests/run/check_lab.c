@@ -129,6 +129,10 @@ TEST(ranks_are_assigned_to_hosts)
 	ck_deal("a slots=1\nb slots=1\n", 3, 0, "slots of the hostfile: 2");
 	ck_deal("a\na\nb\nb\n", 4, 2, "a a b b a b");
 	ck_deal("a\nb slots=2\nc slots=2\n", 4, 2, "b b c c b c");
+	ck_deal("a slots=0\nb slots=2\n", 2, 0, "b b");
+	ck_deal("a slots=0\nb\n", 3, 0, "b b b");
+	ck_deal("a slots=0\nb slots=2\n", 3, 0, "slots of the hostfile: 2");
+	ck_deal("a slots=0\na\nb\n", 3, 0, "a b b");
 	ck_deal("# nobody\n", 1, 0, "it names no machine");
 }
 

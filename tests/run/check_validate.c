@@ -591,6 +591,13 @@ TEST(interrupted_calibration_ends_validate)
 		      output);
 }
 
+TEST(calibration_opens_its_output_first)
+{
+	int status = mvbench("calibrate --workload=softmax --counts=1,2 --out=/nowhere/x.xml");
+	ck_assert_msg(status == EXIT_USER && strstr(output, "--out=/nowhere/x.xml"), "%s", output);
+	ck_assert_ptr_null(strstr(output, "repetition"));
+}
+
 static const struct {
 	const char *words, *says;
 } refused[] = {

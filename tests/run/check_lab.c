@@ -177,6 +177,8 @@ TEST(lab_hosts_are_isolated)
 		      "echo \"pid 1 is $(cat /proc/1/comm), and there are $(ls -d /proc/[0-9]* | "
 		      "wc -l)\"",
 		      0, "pid 1 is mvbench");
+	expect_in_lab("2 --clock-offset=400ms", "cat /proc/self/timens_offsets", 0,
+		      "monotonic           0 400000000\n");
 	expect_in_lab("2 --clock-offset=1000s",
 		      "b=$(./mvbench lab exec lab2 -- cut -d. -f1 /proc/uptime); "
 		      "a=$(cut -d. -f1 /proc/uptime); echo ahead by $(( (b - a + 50) / 100 ))",
@@ -622,26 +624,20 @@ TEST(rank_0_may_be_on_another_host)
 	ck_assert_msg(status == 0 && strstr(out, "lab2|done\n"), "status %d: %s", status, out);
 	ck_assert_msg(strstr(out, "epoch 2/2"), "no progress is printed: %s", out);
 
-	/* a user's mistake that only the workers find */
-	status = in_lab("3",
-			RUN "--strategy=allreduce --workers=2 --hostfile=$FOLDER/hosts --lr=1000 "
-			    "--epochs=5",
-			out);
-	ck_assert_msg(status == EXIT_DIVERGED && strstr(out, "--lr"), "status %d: %s", status, out);
 	/* also the only worker */
 	expect_in_lab("3",
 		      RUN "--hostfile=$FOLDER/hosts --placement=1@1 && sqlite3 $FOLDER/run.db "
 			  "\"SELECT host, status FROM run WHERE workers = 1\"",
 		      0, "lab3|done\n");
 
+	/* a user's mistake that only the workers find */
+	status = in_lab("3",
+			RUN "--strategy=allreduce --workers=2 --hostfile=$FOLDER/hosts --lr=1000 "
+			    "--epochs=5",
+			out);
+	ck_assert_msg(status == EXIT_DIVERGED && strstr(out, "--lr"), "status %d: %s", status, out);
 }
 
-/* On one host an empty folder covers the data folder. */
-TEST(missing_data_of_one_host_is_reported)
-{
-	char out[OUTPUT];
-	if (!allowed)
-		return;
 /* Otherwise the ranks of other hosts would look for the data in another folder. */
 TEST(environment_variables_reach_other_hosts)
 {
@@ -665,6 +661,12 @@ TEST(path_of_the_program_may_have_blanks)
 		       "epoch 1/1");
 }
 
+/* On one host an empty folder covers the data folder. */
+TEST(missing_data_of_one_host_is_reported)
+{
+	char out[OUTPUT];
+	if (!allowed)
+		return;
 	nsec since = clock_now();
 	int status = in_lab("2",
 			    "./mvbench lab exec lab2 -- mount -t tmpfs none $FOLDER && " RUN

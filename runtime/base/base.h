@@ -241,10 +241,15 @@ bool platform_under_launcher(void);   /* mpirun or srun started this process */
 int rank_of_launcher(void);           /* -1: no launcher */
 int rank_on_node(void);               /* 0: no launcher */
 bool launched_on_several_hosts(void); /* by the environment, also before MPI starts */
-int usable_cores(void);               /* cores that this process, or its launcher, may use */
+/* Cores that this process, or its launcher, may use: by its affinity and its control groups. */
+int usable_cores(void);
 /* A launcher that learns of a failed rank may not read the rest of its messages. Under a launcher,
  * this waits until it has read them, for some seconds at most. */
 void launcher_hear_out(void);
+
+/* Calls each for the folder of this process's control group, and of all groups around it, that
+ * limit what the controller ("cpu", "memory", "pids") counts (cgroup.c). */
+void cgroup_each(const char *controller, void (*each)(void *ctx, const char *folder), void *ctx);
 
 /* ---- The status page (status.c) ---- */
 

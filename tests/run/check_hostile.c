@@ -644,7 +644,8 @@ TEST(small_machine_refuses_what_does_not_fit)
 		char *line AUTOFREE = sentence(
 			"unshare -rm sh -c 'g=DIR/group$(sed -n s/^0:://p /proc/self/cgroup); "
 			"rm -rf DIR/group; mkdir -p $g; for w in pids memory; do echo max "
-			">$g/$w.max; echo 10 >$g/$w.current; done; : >$g/memory.stat; echo MemAvailable: 4000000 kB "
+			">$g/$w.max; echo 10 >$g/$w.current; done; : >$g/memory.stat; "
+			"echo MemAvailable: 4000000 kB "
 			">DIR/meminfo; %s; mount --bind DIR/meminfo /proc/meminfo && mount --bind "
 			"DIR/group /sys/fs/cgroup && exec ./mvbench run --workload=tanh_mlp "
 			"--strategy=allreduce --device=cpu --epochs=1 --train-rows=600 "

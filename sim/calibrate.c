@@ -285,22 +285,20 @@ char *calibration_is_far(const struct arguments *a, int64_t lab, bool *far)
 }
 
 /* Copies the platform file that a simulation of this number of workers would use. */
-static char *write_platform(const struct config *given, const char *file, int workers, bool far)
+static char *write_platform(const struct config *given, FILE *f, int workers, bool far)
 {
 	struct config c AUTOCONFIG = {0};
 	struct plan plan;
 	struct simulation s;
-	struct output out;
 	TRY(config_like(&c, given, workers, far, true));
 	TRY(plan_make(&c, &plan));
 	TRY(simulation_find(&c, &plan, &s));
 	char *text AUTOFREE = text_read(s.platform_file);
 	simulation_fini(&s);
-	TRY(output_open(&out, "--out=", file));
-	if (text)
-		fputs(text, out.f);
-	return output_close(&out,
-			    text ? NULL : sentence("--out=%s: the platform is missing", file));
+	if (!text)
+		return sentence("--out: the platform is missing");
+	fputs(text, f);
+	return NULL;
 }
 
 /* Checks everything before anything is measured. *before: the newest calibration so far. */
@@ -388,11 +386,17 @@ static char *calibrate(const struct arguments *a, const struct calibrate_flags *
 		return sentence("--out=%s: one worker sends no messages; give --counts=1,2",
 				f->out);
 	TRY(check(&c, &before));
+	struct output out;
+	if (*f->out) /* before minutes of measuring */
+		TRY(output_open(&out, "--out=", f->out));
 	*status = measure_all(f, &c, count, n, far);
-	if (*status != EXIT_OK)
-		return NULL;
-	TRY(print_newer(&c, before, far));
-	return *f->out ? write_platform(&c, f->out, side_by_side, far) : NULL;
+	char *wrong = *status == EXIT_OK ? print_newer(&c, before, far) : NULL;
+	if (!*f->out)
+		return wrong;
+	if (*status == EXIT_OK && !wrong)
+		return output_close(&out, write_platform(&c, out.f, side_by_side, far));
+	free(output_close(&out, sentence("not measured"))); /* an older file remains */
+	return wrong;
 }
 
 static char *run_calibrate(void *flags, struct arguments *a, int *status)

@@ -9,6 +9,7 @@
 #include "tests/suites.h"
 #include "runtime/comm/comm.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -88,6 +89,8 @@ int main(void)
 			missing ? missing : unlisted);
 		return EXIT_FAILURE;
 	}
+	signal(SIGINT, SIG_DFL); /* a parent may ignore them; mvbench would, too */
+	signal(SIGHUP, SIG_DFL);
 	/* The expected output does not depend on whether the machine has a GPU. */
 	if (!gpu)
 		setenv("MVBENCH_CUDA", "none", 1);

@@ -225,9 +225,11 @@ static char *mnist_get(const struct run *run, struct data *train, struct data *t
 		wrong = part_get(train, run, "train", side, load);
 	if (!wrong)
 		wrong = part_get(test, run, "t10k", side, load);
-	if (!wrong && train->features != test->features)
-		wrong = sentence("%s: training images have %zu bytes, test images %zu; " ADVICE,
-				 folder(run), train->features, test->features);
+	const struct image a = train->image, b = test->image;
+	if (!wrong && (a.height != b.height || a.width != b.width))
+		wrong = sentence(
+			"%s: training images are %zu x %zu, test images %zu x %zu; " ADVICE,
+			folder(run), a.height, a.width, b.height, b.width);
 	if (wrong)
 		data_unload(train, test);
 	return wrong;

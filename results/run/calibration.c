@@ -119,7 +119,7 @@ char *calibration_print(struct store *s, FILE *f, int64_t after, bool wires)
 /* Is this machine simulated? Then only its own calibrations are used. */
 static bool is_local(const struct config *c)
 {
-	return strcmp(platform_name(c->run.sim_platform), "local") == 0;
+	return strcmp(c->run.sim_platform, "local") == 0;
 }
 
 /* The newest calibration of c's workload with this many workers side by side; otherwise with the
@@ -221,7 +221,7 @@ static void take_out_sharing(struct simulation *s, int workers, int cores)
 
 static char *find_platform(const struct config *c, struct simulation *s, int cores, int hosts)
 {
-	const char *name = platform_name(c->run.sim_platform);
+	const char *name = c->run.sim_platform;
 	if (is_local(c) || hosts) {
 		char *xml AUTOFREE = hosts ? platform_hosts(&s->wires, hosts, cores)
 					   : platform_local(&s->points, cores);

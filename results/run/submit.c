@@ -115,20 +115,20 @@ static char *array_script(const struct submission *s)
 	return text_close(&t);
 }
 
-/* The last job: merges the databases of the others into one. */
+/* The last job: merges the databases of the others into one. A damaged one keeps no other out. */
 static char *merge_script(const struct submission *s)
 {
 	struct text t;
 	FILE *f = text_open(&t);
 	put_head(f, s, "-merge");
 	fprintf(f,
-		"#SBATCH --ntasks=1\n#SBATCH --output=%s-%%j.out\n\nset -e\n"
+		"#SBATCH --ntasks=1\n#SBATCH --output=%s-%%j.out\n\nset -e\nbad=0\n"
 		"for part in %s-[0-9]*-of-%lld.db; do\n\t%s import \"$part\"",
 		s->name, s->stem, (long long)s->f->array, s->program);
 	put_word(f, "db", s->db);
-	fprintf(f, "\ndone\n%s table", s->program);
+	fprintf(f, " || bad=1\ndone\n%s table", s->program);
 	put_word(f, "db", s->db);
-	fputc('\n', f);
+	fputs("\nexit $bad\n", f);
 	return text_close(&t);
 }
 

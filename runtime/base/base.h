@@ -39,7 +39,8 @@ int complain(char *wrong);
 /* Replaces control characters, except newlines and tabs, because a terminal would obey them. */
 void text_disarm(char *s);
 
-sigset_t end_signals(void); /* those that end a process from outside: SIGINT, SIGTERM, SIGHUP */
+/* Those that end this process from outside: SIGINT, SIGTERM and SIGHUP, except ignored ones. */
+sigset_t end_signals(void);
 /* Is such a signal pending, because it is blocked? (They are blocked during a run.) */
 bool end_is_requested(void);
 /* Starts a thread that blocks all signals, which are for the program's own threads. */
@@ -240,10 +241,15 @@ bool platform_under_launcher(void);   /* mpirun or srun started this process */
 int rank_of_launcher(void);           /* -1: no launcher */
 int rank_on_node(void);               /* 0: no launcher */
 bool launched_on_several_hosts(void); /* by the environment, also before MPI starts */
-int usable_cores(void);               /* cores that this process, or its launcher, may use */
+/* Cores that this process, or its launcher, may use: by its affinity and its control groups. */
+int usable_cores(void);
 /* A launcher that learns of a failed rank may not read the rest of its messages. Under a launcher,
  * this waits until it has read them, for some seconds at most. */
 void launcher_hear_out(void);
+
+/* Calls each for the folder of this process's control group, and of all groups around it, that
+ * limit what the controller ("cpu", "memory", "pids") counts (cgroup.c). */
+void cgroup_each(const char *controller, void (*each)(void *ctx, const char *folder), void *ctx);
 
 /* ---- The status page (status.c) ---- */
 

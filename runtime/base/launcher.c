@@ -4,6 +4,7 @@
  */
 #include "runtime/base/base.h"
 
+#include <math.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -29,6 +30,25 @@ bool platform_under_launcher(void)
 	return first_number(signs, -1) >= 0;
 }
 
+/* A quota of CPU time, as of a container, in cores. */
+static void limit_cores(void *ctx, const char *folder)
+{
+	int *cores = ctx;
+	char *both AUTOFREE = sentence("%s/cpu.max", folder),
+		   *first AUTOFREE = sentence("%s/cpu.cfs_quota_us", folder),
+		   *second AUTOFREE = sentence("%s/cpu.cfs_period_us", folder);
+	char *max AUTOFREE = text_read(both), *quota AUTOFREE = text_read(first),
+		  *period AUTOFREE = text_read(second);
+	char *text AUTOFREE = sentence("%s %s",
+				       max     ? max
+				       : quota ? quota
+					       : "",
+				       period ? period : "");
+	double used = 0, of = 0; /* "max 100000": no limit; nor is -1 */
+	if (sscanf(text, "%lf %lf", &used, &of) == 2 && used > 0 && used < of * *cores)
+		*cores = (int)ceil(used / of);
+}
+
 /* A launcher binds its ranks to cores; the launcher's own affinity has all usable cores. */
 int usable_cores(void)
 {
@@ -37,7 +57,9 @@ int usable_cores(void)
 	if (sched_getaffinity(process, sizeof set, &set) != 0 &&
 	    sched_getaffinity(0, sizeof set, &set) != 0)
 		return 1;
-	return CPU_COUNT(&set);
+	int cores = CPU_COUNT(&set);
+	cgroup_each("cpu", limit_cores, &cores);
+	return cores;
 }
 
 int rank_of_launcher(void)

@@ -140,13 +140,17 @@ int complain(char *wrong)
 	return EXIT_USER;
 }
 
+/* Linux keeps a blocked signal even if it is ignored, as by nohup. */
 sigset_t end_signals(void)
 {
+	static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
 	sigset_t signals;
 	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+		struct sigaction now;
+		if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+			sigaddset(&signals, ends[i]);
+	}
 	return signals;
 }
 

@@ -14,10 +14,12 @@
 #include "runtime/config/plan.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { VERSION = 1, ORDER = 0x01020304 };
 static const char magic[8] = "mvbckpt";
@@ -218,13 +220,31 @@ static char *fits_run(const struct config *c, const struct plan *p, const char *
 	return NULL;
 }
 
+/* Can a file be made there? Found before training, not at the first checkpoint. */
+static char *check_folder(const char *save, const char *path)
+{
+	char *copy AUTOFREE = must(strdup(path)), *folder = dirname(copy);
+	/* --save=FOLDER/ is made with its parents */
+	while (save[strlen(save) - 1] == '/' && access(folder, F_OK) != 0 && errno == ENOENT)
+		folder = dirname(folder);
+	char *inside AUTOFREE = sentence("%s/.", folder); /* not of a file */
+	if (access(inside, W_OK | X_OK) == 0)
+		return NULL;
+	return sentence("--save=%s: no file can be made in %s (%s); name another folder, or make "
+			"it",
+			save, folder, strerror(errno));
+}
+
 /* *resumed stays NULL if there is no file, or if its run has ended. */
 static char *find_resumed(const struct config *c, const struct plan *p, struct checkpoint **resumed)
 {
 	char *path AUTOFREE = checkpoint_path(c);
 	struct checkpoint_head head;
 	struct stat st;
-	if (!path || (stat(path, &st) != 0 && errno == ENOENT))
+	if (!path)
+		return NULL;
+	TRY(check_folder(c->harness.save, path));
+	if (stat(path, &st) != 0 && errno == ENOENT)
 		return NULL;
 	char *wrong = checkpoint_read_head("save", path, &head);
 	if (!wrong)

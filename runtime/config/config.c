@@ -259,7 +259,7 @@ static char *share_batch(struct config *c, const struct setting *given, size_t n
 
 bool config_simulates_hosts(const struct config *c)
 {
-	return is_simulated(c) && strcmp(platform_name(c->run.sim_platform), "hosts") == 0;
+	return is_simulated(c) && strcmp(c->run.sim_platform, "hosts") == 0;
 }
 
 /* Chooses the host of each rank, and the number of servers. On several machines a worker would
@@ -343,6 +343,7 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 	/* decoupled weight decay applies only to the weights of products by default */
 	if (!c->optimizer->coupled && run->weight_decay > 0 && !setting_value(given, n, "decay"))
 		run->decay = "weights";
+	run->sim_platform = platform_name(run->sim_platform); /* one name, one cell */
 	TRY(share_batch(c, given, n));
 	TRY(find_initial_model(c));
 	choose_hosts(c, given, n);

@@ -81,7 +81,7 @@ const char *option_column(const struct option *o, char column[COLUMN_ROOM]);
 
 struct host {
 	char *name;
-	int slots; /* 0: not given */
+	int slots; /* -1: not given */
 };
 struct host_list {
 	struct host *host;
@@ -96,6 +96,11 @@ char *config_hosts(const struct config *c, int *number); /* the same, of --hostf
 static inline bool is_simulated(const struct config *c)  /* then all workers are one process */
 {
 	return strcmp(c->run.platform, "sim") == 0;
+}
+/* Is there more than one process, or may it be on another machine? */
+static inline bool config_needs_mpirun(const struct config *c)
+{
+	return !is_simulated(c) && (c->run.workers + c->run.servers > 1 || *c->harness.hostfile);
 }
 /* A simulated platform as mvbench list shows it, sim:NAME, without the front. */
 static inline const char *platform_name(const char *name)

@@ -7,6 +7,7 @@
  */
 #include "runtime/config/config.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void host_list_fini(struct host_list *l)
@@ -22,15 +23,16 @@ static void read_line(struct host_list *l, char *line)
 {
 	line[strcspn(line, "#\n")] = '\0';
 	char *rest = NULL, *name = strtok_r(line, " \t\r", &rest), *word;
-	int slots = 0;
+	int slots = -1;
 	if (!name)
 		return;
 	while ((word = strtok_r(NULL, " \t\r", &rest)))
 		if (sscanf(word, "slots=%d", &slots) != 1)
 			sscanf(word, "cpu=%d", &slots);
+	slots = slots < -1 ? -1 : slots;
 	for (size_t i = 0; i < l->n; i++)
 		if (strcmp(l->host[i].name, name) == 0) { /* each line adds its slots, or 1 */
-			l->host[i].slots += slots + !slots + !l->host[i].slots;
+			l->host[i].slots = abs(l->host[i].slots) + abs(slots);
 			return;
 		}
 	APPEND(l->host, l->n, (struct host){.name = must(strdup(name)), .slots = slots});
@@ -72,8 +74,8 @@ static char *deal_by_slots(const struct host_list *l, int64_t workers, int *numb
 {
 	int64_t open = 0, slots = 0, rank = 0; /* open: hosts without slots */
 	for (size_t i = 0; i < l->n; i++) {
-		slots += l->host[i].slots;
-		open += l->host[i].slots == 0;
+		slots += l->host[i].slots < 0 ? 0 : l->host[i].slots;
+		open += l->host[i].slots < 0;
 	}
 	if (slots < workers && open == 0)
 		return sentence("--workers=%lld: slots of the hostfile: %lld; give fewer workers, "
@@ -82,7 +84,7 @@ static char *deal_by_slots(const struct host_list *l, int64_t workers, int *numb
 	int64_t left = workers > slots ? workers - slots : 0;
 	for (size_t i = 0; i < l->n; i++) {
 		int64_t mine = l->host[i].slots;
-		if (mine == 0) {
+		if (mine < 0) {
 			mine = (left + open - 1) / open;
 			left -= mine;
 			open--;

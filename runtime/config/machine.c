@@ -63,42 +63,52 @@ static int64_t number_after(const char *path, const char *name)
 	return at && sscanf(at + strlen(name), "%lld", &n) == 1 ? n : -1;
 }
 
-/* The rest of this process's control group limit; INT64_MAX: no limit is known. */
-static int64_t left_of_group(const char *group, const char *what)
+/* What a control group's limit leaves; INT64_MAX: no limit is known. */
+static int64_t left_of(const char *folder, const char *limit, const char *use)
 {
-	char *most AUTOFREE = sentence("/sys/fs/cgroup%s/%s.max", group, what),
-		   *now AUTOFREE = sentence("/sys/fs/cgroup%s/%s.current", group, what);
-	int64_t limit = number_after(most, ""), used = number_after(now, "");
-	return limit < 0 || used < 0 ? INT64_MAX : limit > used ? limit - used : 0;
+	char *most AUTOFREE = sentence("%s/%s", folder, limit),
+		   *now AUTOFREE = sentence("%s/%s", folder, use);
+	int64_t all = number_after(most, ""), used = number_after(now, "");
+	return all < 0 || used < 0 ? INT64_MAX : all > used ? all - used : 0;
+}
+
+static void least_processes(void *ctx, const char *folder)
+{
+	int64_t *least = ctx, left = left_of(folder, "pids.max", "pids.current");
+	*least = left < *least ? left : *least;
 }
 
 /* Adds the page cache and reclaimable kernel memory: the group's use includes them, but the kernel
  * can free them. */
-static int64_t memory_of_group(const char *group)
+static void least_memory(void *ctx, const char *folder)
 {
-	static const char *const can_go[] = {"\ninactive_file ", "\nactive_file ",
-					     "\nslab_reclaimable "};
-	char *path AUTOFREE = sentence("/sys/fs/cgroup%s/memory.stat", group);
-	int64_t left = left_of_group(group, "memory");
-	for (size_t i = 0; left < INT64_MAX && i < sizeof can_go / sizeof *can_go; i++) {
-		int64_t bytes = number_after(path, can_go[i]);
-		left += bytes > 0 ? bytes : 0;
+	static const struct {
+		const char *limit, *use, *can_go[3];
+	} version[] = {{"memory.max",
+			"memory.current",
+			{"\ninactive_file ", "\nactive_file ", "\nslab_reclaimable "}},
+		       {"memory.limit_in_bytes",
+			"memory.usage_in_bytes",
+			{"\ntotal_inactive_file ", "\ntotal_active_file "}}};
+	int64_t *least = ctx;
+	char *path AUTOFREE = sentence("%s/memory.stat", folder);
+	for (size_t v = 0; v < sizeof version / sizeof *version; v++) {
+		int64_t left = left_of(folder, version[v].limit, version[v].use);
+		for (int i = 0; left < *least && i < 3 && version[v].can_go[i]; i++) {
+			int64_t bytes = number_after(path, version[v].can_go[i]);
+			left += bytes > 0 ? bytes : 0;
+		}
+		*least = left < *least ? left : *least;
 	}
-	return left;
 }
 
 char *host_room(int processes, size_t *bytes)
 {
 	enum { PROCESS_BYTES = 16 << 20 }; /* basic need of a rank with MPI; measured: 14 MB */
-	/* "0::/group" of version 2; "/" in a container */
-	char *groups AUTOFREE = text_read("/proc/self/cgroup");
-	const char *own_group = groups ? strstr(groups, "0::/") : NULL;
-	char *group AUTOFREE = own_group
-				       ? must(strndup(own_group + 3, strcspn(own_group + 3, "\n")))
-				       : must(strdup(""));
-	int64_t kilobytes = number_after("/proc/meminfo", "MemAvailable:"),
-		room = memory_of_group(group), most = left_of_group(group, "pids"),
-		own = (int64_t)processes * PROCESS_BYTES;
+	int64_t kilobytes = number_after("/proc/meminfo", "MemAvailable:"), room = INT64_MAX,
+		most = INT64_MAX, own = (int64_t)processes * PROCESS_BYTES;
+	cgroup_each("memory", least_memory, &room);
+	cgroup_each("pids", least_processes, &most);
 	if (kilobytes >= 0 && kilobytes * 1024 < room)
 		room = kilobytes * 1024;
 	*bytes = room == INT64_MAX ? SIZE_MAX : room > own ? (size_t)(room - own) : 0;

@@ -152,7 +152,9 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 			 (w.scratch ? vec_len(w.scratch) : 0) + (w.buffer ? vec_len(w.buffer) : 0);
 	p->footprint.parameters =
 		(trained + (size_t)models_kept(c, p->steps) * model) * sizeof(float);
-	p->footprint.activations = nowhere.bytes - trained * sizeof(float);
+	const size_t attention = nowhere.attention_floats * (p->facts.free_bytes ? 2 : 1);
+	p->footprint.activations =
+		nowhere.bytes + attention * sizeof(float) - trained * sizeof(float);
 	p->footprint.workspace =
 		p->facts.workspace_bytes + (nowhere.convs ? p->facts.conv_workspace_bytes : 0);
 
@@ -228,10 +230,14 @@ static char *check_snapshots(const struct config *c, const struct plan *p)
 	const struct run *run = &c->run;
 	int64_t epochs = run->barrier_every == 1 ? 0 : plan_segment_epochs(run),
 		points = plan_points(run, p->steps);
+	/* simulations of time only keep no floats; workers on several machines share no memory */
+	bool none = is_simulated(c) && !run->sim_train,
+	     apart = *c->harness.hostfile ||
+		     (platform_under_launcher() && launched_on_several_hosts());
 	double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
 	double bytes = (double)(epochs + points) * (double)p->params * (double)sizeof(float) *
 		       (double)run->workers;
-	if (*c->harness.hostfile || bytes < memory / 2)
+	if (none || apart || bytes < memory / 2)
 		return NULL;
 	if (points > epochs)
 		return sentence("--eval-every=%lld: the models of all points between two barriers "
@@ -448,11 +454,11 @@ char *plan_make(const struct config *c, struct plan *p)
 	TRY(plan_refuse(c));
 	TRY(choose_device(c, p));
 	TRY(check_hosts(c));
-	if (run->workers > 1 && !simulated && !platform_under_launcher() && !in_path("mpirun"))
-		return sentence(
-			"--workers=%d: mpirun is not in the PATH; install openmpi-bin, or run "
-			"make deps",
-			(int)run->workers);
+	if (config_needs_mpirun(c) && !platform_under_launcher() && !in_path("mpirun"))
+		return sentence("--workers=%d%s%s: mpirun is not in the PATH; install "
+				"openmpi-bin, or run make deps",
+				(int)run->workers, *c->harness.hostfile ? " --hostfile=" : "",
+				c->harness.hostfile);
 	TRY(c->workload->dataset->probe(run, &p->train, &p->test));
 	TRY(data_cut(c->workload, c->workload_opts, &p->train, &p->test));
 	if (run->target_accuracy > 0 && p->train.classes == 0)

@@ -231,18 +231,23 @@ static char *copy(const struct making *m)
 	return good ? NULL : refuse(m, "%s", strerror(errno));
 }
 
-/* If the file system has no locks, two processes may make it; the last rename wins. */
-static char *make(struct making *m, const char *made)
+/* If the file system has no locks, two processes may make it; the last rename wins. *changed: the
+ * file was edited since m->source, so that its copy would have the name of another source. */
+static char *make(struct making *m, const char *made, bool *changed)
 {
-	char *lock AUTOFREE = sentence("%s/lock", m->folder);
+	char *lock AUTOFREE = sentence("%s/lock", m->folder), before[SHA256_ROOM];
+	free(m->out);
 	m->out = sentence("%s.%d.part", made, (int)getpid());
 	int fd AUTOCLOSED = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	while (fd >= 0 && flock(fd, LOCK_EX) != 0 && errno == EINTR)
 		continue;
 	char *wrong = NULL;
 	if (access(made, R_OK) != 0) {
+		memcpy(before, m->source, sizeof before);
 		wrong = m->object ? copy(m) : compile(m);
-		if (!wrong && rename(m->out, made) != 0)
+		find_source(m);
+		*changed = !wrong && strcmp(before, m->source) != 0;
+		if (!wrong && !*changed && rename(m->out, made) != 0)
 			wrong = sentence("%s: %s", made, strerror(errno));
 		unlink(m->out);
 	}
@@ -279,11 +284,16 @@ static char *find_or_make(struct making *m, char **made)
 				 "folder: give the file, as in --strategy=./mine.c");
 	if (!m->real)
 		return refuse(m, "%s", strerror(m->missing));
-	find_source(m);
-	if (m->wanted && strcmp(m->wanted, m->source) != 0)
-		return refuse(m, "the file has changed, or differs on this machine");
-	*made = sentence("%s/%s-%s.so", m->folder, m->source, m->object ? "so" : m->with);
-	return make(m, *made);
+	for (bool changed = true; changed;) {
+		changed = false;
+		find_source(m);
+		if (m->wanted && strcmp(m->wanted, m->source) != 0)
+			return refuse(m, "the file has changed, or differs on this machine");
+		free(*made);
+		*made = sentence("%s/%s-%s.so", m->folder, m->source, m->object ? "so" : m->with);
+		TRY(make(m, *made, &changed));
+	}
+	return NULL;
 }
 
 /* ---- Loading it ---------------------------------------------------------- */

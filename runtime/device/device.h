@@ -246,8 +246,11 @@ struct device {
 	size_t bytes;          /* allocated by alloc */
 	size_t workspace_bytes; /* allocated for libraries */
 	int convs;              /* number of prepared convolutions */
-	bool in_graph;          /* inside a body that is captured */
-	void *at;               /* data of the device's code */
+	/* The weights that attentions keep for the gradient. A GPU keeps the same number again, and
+	 * counts both in workspace_bytes. */
+	size_t attention_floats;
+	bool in_graph; /* inside a body that is captured */
+	void *at;      /* data of the device's code */
 };
 
 /* Waits until all its operations are done; d may be NULL. */

@@ -168,6 +168,7 @@ void norm_backward(struct norm *m, struct vec *dx, struct vec *dscale, struct ve
 struct attention *attention_new(struct worker *w, size_t places, size_t heads, size_t width,
 				size_t rows_max)
 {
+	w->dev->attention_floats += rows_max * heads * places * places;
 	return attention_of(w, &(struct shape){.in = {places, heads, 3 * width},
 					       .out = {places, heads, width},
 					       .rows_max = rows_max});

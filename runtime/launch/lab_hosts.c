@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -135,8 +136,6 @@ static void take_cores(int k, int64_t n)
  * wires of the lab. */
 static void set_variables(const struct lab *l, const char *name)
 {
-	char *self AUTOFREE = program_path();
-	char *agent AUTOFREE = sentence("%s lab rsh --", self);
 	char *folder AUTOFREE = sentence(LAB_FOLDER "/%s.tmp", name);
 	char *what AUTOFREE = sentence("lab %s", l->rate);
 	mkdir(folder, 0777);
@@ -145,7 +144,7 @@ static void set_variables(const struct lab *l, const char *name)
 	setenv("MVBENCH_UNBOUND", "1", 1); /* a host's cores are not numbered from 0 */
 	setenv(HOSTFILE_VARIABLE, LAB_FOLDER "/hosts", 1);
 	setenv("OMPI_MCA_orte_default_hostfile", LAB_FOLDER "/hosts", 1);
-	setenv("OMPI_MCA_plm_rsh_agent", agent, 1);
+	setenv("OMPI_MCA_plm_rsh_agent", "sh " LAB_FOLDER "/agent", 1);
 	setenv("OMPI_MCA_btl_tcp_if_include", LAB_NETWORK, 1);
 	setenv("OMPI_MCA_oob_tcp_if_include", LAB_NETWORK, 1);
 	setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
@@ -205,8 +204,9 @@ static void live(const struct lab *l, int k, int ready, int first)
 /* Does not return: waits for the first process of the new process namespace. */
 static void begin_host(const struct lab *l, int k, int ready, int first)
 {
-	char *clocks AUTOFREE =
-		sentence("monotonic %.0f 0\nboottime %.0f 0\n", k * l->offset, k * l->offset);
+	long long ahead = llround(1e9 * k * l->offset), s = ahead / 1000000000,
+		  ns = ahead % 1000000000;
+	char *clocks AUTOFREE = sentence("monotonic %lld %lld\nboottime %lld %lld\n", s, ns, s, ns);
 	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWIPC) != 0)
 		_exit(EXIT_FAILED);
 	if (l->offset > 0 && unshare(CLONE_NEWTIME) == 0)
@@ -280,19 +280,27 @@ static char *lay_wires(const struct lab *l, const pid_t *host)
 	return NULL;
 }
 
-/* Writes the lists of hosts: mpirun's hostfile, and /etc/hosts. */
+/* Writes the lists of hosts: mpirun's hostfile, and /etc/hosts; and the script by which mpirun
+ * reaches a host. Open MPI would split the program's path at blanks and colons. */
 static char *write_lists(const struct lab *l)
 {
-	struct text list, names;
-	FILE *hosts = text_open(&list), *etc = text_open(&names);
+	struct text list, names, script;
+	FILE *hosts = text_open(&list), *etc = text_open(&names), *agent = text_open(&script);
+	char *self AUTOFREE = program_path();
+	fputs("exec '", agent);
+	for (const char *c = self; *c; c++)
+		fprintf(agent, *c == '\'' ? "'\\%c'" : "%c", *c);
+	fputs("' lab rsh -- \"$@\"\n", agent);
 	fputs("127.0.0.1 localhost\n", etc);
 	for (int k = 1; k <= l->hosts; k++) {
 		char name[LAB_NAME];
 		fprintf(hosts, "%s\n", lab_name(k, name));
 		fprintf(etc, "10.78.%d.%d %s\n", k / 250, k % 250 + 1, name);
 	}
-	char *of_mpirun AUTOFREE = text_close(&list), *of_names AUTOFREE = text_close(&names);
+	char *of_mpirun AUTOFREE = text_close(&list), *of_names AUTOFREE = text_close(&names),
+			*of_agent AUTOFREE = text_close(&script);
 	if (!write_text(LAB_FOLDER "/hosts", of_mpirun) ||
+	    !write_text(LAB_FOLDER "/agent", of_agent) ||
 	    !write_text(LAB_FOLDER "/names", of_names))
 		return failed("files in " LAB_FOLDER);
 	mount(LAB_FOLDER "/names", "/etc/hosts", NULL, MS_BIND, NULL); /* may fail: use addresses */

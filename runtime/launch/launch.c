@@ -1,10 +1,10 @@
 /*
  * launch.c - starts the workers of a run, and watches them: one worker in a child of this process,
- * several through mpirun. The watcher shares a status page (struct status_page) with the workers.
- * It shows progress from the page and learns there how the run ended. Workers therefore print
- * nothing; a worker's exit status matters only if the page has no end of the run. The watcher
- * detects failed ranks in two ways: from mpirun (mpirun.c), and from the workers' processes
- * (ranks.c).
+ * several, and those of a hostfile, through mpirun. The watcher shares a status page (struct
+ * status_page) with the workers. It shows progress from the page and learns there how the run
+ * ended. Workers therefore print nothing; a worker's exit status matters only if the page has no
+ * end of the run. The watcher detects failed ranks in two ways: from mpirun (mpirun.c), and from
+ * the workers' processes (ranks.c).
  */
 #include "runtime/launch/lab.h"
 #include "runtime/launch/watch.h"
@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+extern char **environ;
+
 /* ---- The start ----------------------------------------------------------- */
 
 /* Does not return. front: the words before the command, the program first; ends at NULL. */
@@ -32,21 +34,19 @@ static void exec_words(const struct watch *w, const char *const *front)
 		for (const char *const *word = part[i]; *word; word++)
 			APPEND(argv, n, *word);
 	APPEND(argv, n, NULL);
-	char *variable = status_variable(w->page, w->page_path);
-	setenv(STATUS_VARIABLE, variable, 1);
 	execvp(argv[0], (char *const *)argv);
 	fprintf(stderr, OURS "cannot start %s: %s\n", argv[0], strerror(errno));
 	_exit(127);
 }
 
-/* Writes the machines for mpirun's sequential mapper: one line for each rank. launch removes the
- * file. */
+/* Writes the machines for mpirun's sequential mapper: one line for each rank. */
 static char *write_hosts(struct watch *w)
 {
 	const struct config *c = w->config;
 	struct host_list l;
 	int *number AUTOFREE = must(calloc((size_t)ranks_of(c), sizeof *number));
-	char *path = sentence("%s/mvbench-hosts-XXXXXX", folder_for_now());
+	char *path =
+		sentence("%s/mvbench-hosts-XXXXXX", w->folder[0] ? w->folder[0] : folder_for_now());
 	int fd AUTOCLOSED = mkstemp(path);
 	char *wrong = host_list_read(c->harness.hostfile, &l);
 	if (!wrong)
@@ -85,31 +85,51 @@ static void remove_folders(struct watch *w)
 	}
 }
 
-/* Does not return: becomes mpirun, or the simulator, a program next to this one. With more ranks
- * than cores, ranks are not bound, and waiting ranks yield their core. */
+/* Ranks on other machines get these variables: otherwise data, GPU switches and compiler options
+ * would differ between the ranks of a run. */
+static bool is_for_ranks(const char *variable)
+{
+	static const char *const start[] = {"MVBENCH_", "CC="};
+	bool is = false;
+	for (size_t i = 0; i < sizeof start / sizeof *start; i++)
+		is |= strncmp(variable, start[i], strlen(start[i])) == 0;
+	return is;
+}
+
+/* Does not return: becomes mpirun, or the simulator, a program next to this one. With more compute
+ * threads than cores, waiting ranks yield their core. */
 static void exec_launcher(const struct watch *w)
 {
 	const struct config *c = w->config;
-	char *self = program_path(), ranks[24];
+	char *self = program_path();
 	const char *const simulator[] = {sentence("%s-sim", self), NULL};
+	setenv(STATUS_VARIABLE, status_variable(w->page, w->page_path), 1);
 	if (is_simulated(c))
 		exec_words(w, simulator);
-	bool crowded = !w->hosts && w->ranks > usable_cores();
-	bool unbound = crowded || getenv("MVBENCH_UNBOUND");
-	snprintf(ranks, sizeof ranks, "%d", w->ranks);
-	const char *front[16] = {"mpirun",
-				 "-n",
-				 ranks,
-				 "-x",
-				 STATUS_VARIABLE,
-				 "--bind-to",
-				 unbound ? "none" : "core:overload-allowed",
-				 "--oversubscribe"};
+	const int64_t threads = c->run.workers * c->run.threads + c->run.servers;
+	bool crowded = !w->hosts && threads > usable_cores();
+	/* the threads of a bound rank share one core */
+	bool unbound = crowded || c->run.threads > 1 || getenv("MVBENCH_UNBOUND");
+	const char *const words[] = {"mpirun",
+				     "-n",
+				     sentence("%d", w->ranks),
+				     "--bind-to",
+				     unbound ? "none" : "core:overload-allowed",
+				     "--oversubscribe"};
 	const char *const there[] = {"--hostfile", w->hosts, "--map-by", "seq"};
-	size_t n = 8;
+	const char **front = NULL;
+	size_t n = 0;
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		APPEND(front, n, words[i]);
 	for (size_t i = 0; w->hosts && i < sizeof there / sizeof *there; i++)
-		front[n++] = there[i];
-	front[n++] = self;
+		APPEND(front, n, there[i]);
+	for (char **e = environ; *e; e++)
+		if (is_for_ranks(*e)) {
+			APPEND(front, n, "-x");
+			APPEND(front, n, sentence("%.*s", (int)strcspn(*e, "="), *e));
+		}
+	APPEND(front, n, self);
+	APPEND(front, n, NULL);
 	if (geteuid() == 0) {
 		setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
 		setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
@@ -146,7 +166,7 @@ static void be_child(const sigset_t *signals)
 static pid_t process_of(const void *self, int rank)
 {
 	const struct watch *w = self;
-	bool here = w->ranks == 1 || strcmp(w->rank[rank].host, w->here) == 0;
+	bool here = !config_needs_mpirun(w->config) || strcmp(w->rank[rank].host, w->here) == 0;
 	return here ? w->rank[rank].pid : *w->rank[rank].host ? PROCESS_FAR : PROCESS_UNKNOWN;
 }
 
@@ -165,6 +185,7 @@ static void start(struct watch *w, const sigset_t *signals,
 		  int (*worker)(void *ctx, struct status_page *page), void *ctx)
 {
 	int pipe_fd[2] = {-1, -1};
+	bool through_mpirun = config_needs_mpirun(w->config);
 	w->fd = must(calloc((size_t)(FD_RANK + w->ranks), sizeof *w->fd));
 	w->stall = (struct stall){.ranks = w->ranks,
 				  .pulse = status_pulse(w->page, 0),
@@ -182,7 +203,7 @@ static void start(struct watch *w, const sigset_t *signals,
 		w->fd[i] = (struct pollfd){.fd = -1, .events = POLLIN};
 	w->fd[FD_SIGNAL].fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	CHECK(w->fd[FD_SIGNAL].fd >= 0, "signalfd: %s", strerror(errno));
-	if (w->ranks > 1) {
+	if (through_mpirun) {
 		CHECK(pipe2(pipe_fd, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
 		fcntl(pipe_fd[0], F_SETFL, O_NONBLOCK);
 		w->fd[FD_STDERR].fd = pipe_fd[0];
@@ -191,9 +212,9 @@ static void start(struct watch *w, const sigset_t *signals,
 	w->child = fork();
 	if (w->child == 0) {
 		be_child(signals);
-		if (w->ranks > 1)
+		if (through_mpirun)
 			dup2(pipe_fd[1], STDERR_FILENO);
-		if (w->ranks > 1 || is_simulated(w->config))
+		if (through_mpirun || is_simulated(w->config))
 			exec_launcher(w);
 		panic_to(w->page->reason, sizeof w->page->reason);
 		pulse_of(status_pulse(w->page, 0));
@@ -202,10 +223,10 @@ static void start(struct watch *w, const sigset_t *signals,
 		_exit(status);
 	}
 	CHECK(w->child > 0, "fork: %s", strerror(errno));
-	if (w->ranks == 1)
-		w->rank[0].pid = w->child;
-	else
+	if (through_mpirun)
 		w->stall.launcher = w->child;
+	else
+		w->rank[0].pid = w->child;
 	setpgid(w->child, w->child); /* here too, because a signal may come before the child runs */
 	if (pipe_fd[1] >= 0)
 		close(pipe_fd[1]);
@@ -293,7 +314,7 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 {
 	const struct config *c = w->config;
 	const struct rank_failure *reported = &w->rank_failure;
-	bool through_mpirun = w->ranks > 1, killed = WIFSIGNALED(wait_status);
+	bool through_mpirun = config_needs_mpirun(c), killed = WIFSIGNALED(wait_status);
 	int rank = ranks_first_failed(w),
 	    status = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
 	int signal = killed                                                  ? WTERMSIG(wait_status)
@@ -346,7 +367,7 @@ int launch(const struct config *c, const char *const *command,
 			  .ranks = ranks,
 			  .rank_failure = {.rank = -1, .signal = -1, .status = -1},
 			  .first = -1};
-	bool alone = ranks == 1 && !is_simulated(c);
+	bool alone = !config_needs_mpirun(c) && !is_simulated(c);
 	sigset_t signals = end_signals(), before;
 	int status;
 	sigaddset(&signals, SIGCHLD);
@@ -375,9 +396,9 @@ int launch(const struct config *c, const char *const *command,
 	int wait_status = watch(&w, watcher);
 	end_watch(&w);
 	unlink_page(&w);
-	remove_folders(&w);
 	if (w.hosts)
 		unlink(w.hosts);
+	remove_folders(&w);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	page->interrupted = w.interrupted;
 	bool ended = __atomic_load_n(&page->state, __ATOMIC_ACQUIRE) == STATUS_ENDED;

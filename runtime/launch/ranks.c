@@ -37,7 +37,7 @@ void worker_introduce(const struct config *c, struct status_page *page)
 {
 	int rank = rank_of_launcher();
 	char host[HOST] = "";
-	if (rank < 0 || ranks_of(c) == 1)
+	if (rank < 0 || (ranks_of(c) == 1 && (is_simulated(c) || !getenv(STATUS_VARIABLE))))
 		return;
 	if (page && !is_simulated(c) && rank < page->ranks)
 		pulse_of(status_pulse(page, rank));
@@ -99,7 +99,7 @@ void ranks_kill(struct watch *w)
 int ranks_first_failed(const struct watch *w)
 {
 	int silent = -1;
-	if (w->ranks == 1)
+	if (!config_needs_mpirun(w->config))
 		return 0;
 	if (w->rank_failure.rank >= 0)
 		return w->rank_failure.rank;
@@ -116,7 +116,7 @@ int ranks_first_failed(const struct watch *w)
 static const char *host_of(const struct watch *w, int rank)
 {
 	const char *host = "";
-	if (w->ranks == 1)
+	if (!config_needs_mpirun(w->config))
 		return w->here;
 	if (rank >= 0 && *w->rank[rank].host)
 		return w->rank[rank].host;

@@ -263,12 +263,12 @@ bool epoch_has_all_durations(const struct trainer *r)
 	return r->step_s && r->steps_most && r->steps_kept >= r->steps_most;
 }
 
-/* In proportion to its rows, as of a whole mini-batch. */
+/* In proportion to its rows, as of a whole mini-batch. A step without rows has no duration. */
 static void keep_duration(struct trainer *r, nsec *last)
 {
 	device_sync(r->w.dev);
 	nsec now = clock_now();
-	double whole = (double)timed_rows(r->w.run) / (double)r->w.rows;
+	double whole = r->w.rows ? (double)timed_rows(r->w.run) / (double)r->w.rows : NAN;
 	r->step_s[r->steps_kept++] = (float)(1e-9 * (double)(now - *last) * whole);
 	if (r->steps_kept == PILOT) { /* how many fit into the sink's time, on the slowest rank */
 		double mean = 1e-9 * (double)(now - r->start) / PILOT;

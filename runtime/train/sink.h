@@ -91,7 +91,8 @@ struct sink {
 	 * events for which there was no room. */
 	char *(*events)(void *self, const struct slice *e, size_t n, size_t lost);
 	/* On every rank at the end, with the final model in w->param, and the durations of its n
-	 * steps [s]; NULL = not wanted. Only programs that inspect a run set it. */
+	 * steps [s; NaN: a step without rows]; NULL = not wanted. Only programs that inspect a run
+	 * set it. */
 	void (*model)(void *self, struct worker *w, const float *step_s, size_t n);
 	double steps_wanted_s; /* the run makes as many steps as fit in this time; 0: all, and
 				* their durations are not wanted */

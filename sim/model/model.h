@@ -61,7 +61,8 @@ struct steps {
 	int n;
 	double from[STEPS_MOST], s[STEPS_MOST];
 };
-/* The figures of n measured steps [s]: name "step", x = STEP_BINS repetition + from. Sorts step. */
+/* The figures of n measured steps [s]: name "step", x = STEP_BINS repetition + from. NaN: no
+ * duration. Sorts step. */
 void steps_points(struct points *out, float *step, size_t n, int repetition);
 void steps_add(struct steps *s, double from, double seconds); /* in order */
 double steps_draw(const struct steps *s, double u);           /* u uniform in [0, 1) */

@@ -11,6 +11,7 @@
 #include "runtime/base/base.h"
 #include "sim/model/model.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static int by_float(const void *a, const void *b)
@@ -32,6 +33,11 @@ static void add_part(struct points *out, const float *step, size_t n, size_t fir
 
 void steps_points(struct points *out, float *step, size_t n, int repetition)
 {
+	size_t all = n;
+	n = 0;
+	for (size_t i = 0; i < all; i++)
+		if (!isnan(step[i]))
+			step[n++] = step[i];
 	size_t tail = part_of(n, STEP_BINS, STEP_BINS - 1), kept = smaller(n - tail, TAIL_MOST);
 	qsort(step, n, sizeof *step, by_float);
 	for (size_t k = 0; k + 1 < STEP_BINS; k++)

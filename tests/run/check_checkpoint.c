@@ -334,6 +334,16 @@ TEST(damaged_checkpoint_is_refused)
 	expect_row("SELECT count(*) FROM run", "1\r\n");
 }
 
+/* Before the first step, not at the first checkpoint. A name that ends in / is made. */
+TEST(folder_of_checkpoints_is_checked_before_training)
+{
+	expect_refused("", words(SMALL "--save=%s/none/x", folder), "/none (No such file");
+	expect_refused("", SMALL "--save=/proc/version/x/", "no file can be made in /proc/version");
+	expect_refused("", SMALL "--save=/proc/version/x", "/proc/version (Not a directory)");
+	record_run(words(SMALL "--epochs=1 --save=%s/new/er/", folder));
+	expect_row("SELECT count(*), sum(status = 'done') FROM run", "1,1\r\n");
+}
+
 TEST(checkpoint_of_another_configuration_is_refused)
 {
 	save_model(SMALL "--epochs=1");

@@ -712,6 +712,8 @@ struct body {
 	int calls;
 };
 
+enum { LAST = 6001 }; /* of gpt with 1,000 layers */
+
 static void step_once(void *ctx)
 {
 	struct body *b = ctx;
@@ -720,7 +722,7 @@ static void step_once(void *ctx)
 		vec_fill(b->drops->v[k], 1);
 		vec_dropout(b->drops->v[k], b->drops->n, 0.5f, 4);
 		if (device[k].in_graph)
-			device[k].ops->event_record(&device[k], 1);
+			device[k].ops->event_record(&device[k], LAST);
 		vec_sgd(b->p->v[k], NULL, b->g->v[k], device[k].lr, 0, 0, 1);
 	}
 }
@@ -750,7 +752,7 @@ TEST(cuda_graph_is_captured_once_per_key)
 			vec_dropout(b.drops->v[CPU], N, 0.5f, 4);
 			vec_sgd(b.p->v[CPU], NULL, b.g->v[CPU], device[CPU].lr, 0, 0, 1);
 		}
-		device[GPU].ops->event_wait(&device[GPU], 1);
+		device[GPU].ops->event_wait(&device[GPU], LAST);
 		device[GPU].ops->peer->use_second_stream(&device[GPU], true);
 		device[GPU].ops->get(&device[GPU], host, b.drops->v[GPU]->data, N);
 		device[GPU].ops->peer->use_second_stream(&device[GPU], false);

@@ -589,6 +589,9 @@ TEST(small_shared_memory_is_named)
 
 /* ---- A small machine -------------------------------------------------------- */
 
+/* Another text in this process's /proc/self/cgroup, which has exec afterwards. */
+#define GROUPS(text) "echo " text " >DIR/own; mount --bind DIR/own /proc/$$/cgroup; "
+
 /* The kernel's figures are replaced by others: /proc/meminfo, and the control group's. */
 TEST(small_machine_refuses_what_does_not_fit)
 {
@@ -607,6 +610,25 @@ TEST(small_machine_refuses_what_does_not_fit)
 		 "echo inactive_file 300000000) >$g/memory.stat; echo 399000000 "
 		 ">$g/memory.current",
 		 "--workers=2", "test accuracy", EXIT_OK},
+		/* limits of a group around the own one; and of version 1 */
+		{GROUPS("0::/a/b") "mkdir -p DIR/group/a/b; echo 40000000 "
+				   ">DIR/group/a/memory.max; echo 39000000 "
+				   ">DIR/group/a/memory.current",
+		 "--workers=2", "need 0.034 GB for themselves, but only 0.001 GB", EXIT_USER},
+		{GROUPS("0::/a/b") "mkdir -p DIR/group/a/b; echo 12 >DIR/group/a/pids.max; echo "
+				   "10 >DIR/group/a/pids.current",
+		 "--workers=3", "only 2 more may be started here", EXIT_USER},
+		{GROUPS("9:x,memory:/a") "mkdir -p DIR/group/memory; echo 40000000 "
+					 ">DIR/group/memory/memory.limit_in_bytes; echo 39000000 "
+					 ">DIR/group/memory/memory.usage_in_bytes",
+		 "--workers=2", "need 0.034 GB for themselves, but only 0.001 GB", EXIT_USER},
+		{"echo 50000 100000 >$g/cpu.max", "--workers=2 --dry-run", " 1, oversubscribed",
+		 EXIT_OK},
+		{"echo max 100000 >$g/cpu.max", "--workers=2 --dry-run", "device used", EXIT_OK},
+		{GROUPS("3:cpu,cpuacct:/a") "mkdir -p DIR/group/cpu/a; echo 100000 "
+					    ">DIR/group/cpu/a/cpu.cfs_quota_us; echo 100000 "
+					    ">DIR/group/cpu/a/cpu.cfs_period_us",
+		 "--workers=2 --dry-run", " 1, oversubscribed", EXIT_OK},
 		{"echo MemAvailable: 400000 kB >DIR/meminfo", "--tanh_mlp.hidden=20000 --batch=600",
 		 " would fit", EXIT_USER},
 		{"echo MemAvailable: 400000 kB >DIR/meminfo",
@@ -621,10 +643,11 @@ TEST(small_machine_refuses_what_does_not_fit)
 	for (size_t i = 0; i < COUNT(row); i++) {
 		char *line AUTOFREE = sentence(
 			"unshare -rm sh -c 'g=DIR/group$(sed -n s/^0:://p /proc/self/cgroup); "
-			"mkdir -p $g; for w in pids memory; do echo max >$g/$w.max; echo 10 "
-			">$g/$w.current; done; : >$g/memory.stat; echo MemAvailable: 4000000 kB "
+			"rm -rf DIR/group; mkdir -p $g; for w in pids memory; do echo max "
+			">$g/$w.max; echo 10 >$g/$w.current; done; : >$g/memory.stat; "
+			"echo MemAvailable: 4000000 kB "
 			">DIR/meminfo; %s; mount --bind DIR/meminfo /proc/meminfo && mount --bind "
-			"DIR/group /sys/fs/cgroup && ./mvbench run --workload=tanh_mlp "
+			"DIR/group /sys/fs/cgroup && exec ./mvbench run --workload=tanh_mlp "
 			"--strategy=allreduce --device=cpu --epochs=1 --train-rows=600 "
 			"--data-dir=DIR --db=DIR/small.db %s' 2>&1",
 			row[i].set, row[i].words);

@@ -129,6 +129,10 @@ TEST(ranks_are_assigned_to_hosts)
 	ck_deal("a slots=1\nb slots=1\n", 3, 0, "slots of the hostfile: 2");
 	ck_deal("a\na\nb\nb\n", 4, 2, "a a b b a b");
 	ck_deal("a\nb slots=2\nc slots=2\n", 4, 2, "b b c c b c");
+	ck_deal("a slots=0\nb slots=2\n", 2, 0, "b b");
+	ck_deal("a slots=0\nb\n", 3, 0, "b b b");
+	ck_deal("a slots=0\nb slots=2\n", 3, 0, "slots of the hostfile: 2");
+	ck_deal("a slots=0\na\nb\n", 3, 0, "a b b");
 	ck_deal("# nobody\n", 1, 0, "it names no machine");
 }
 
@@ -173,6 +177,8 @@ TEST(lab_hosts_are_isolated)
 		      "echo \"pid 1 is $(cat /proc/1/comm), and there are $(ls -d /proc/[0-9]* | "
 		      "wc -l)\"",
 		      0, "pid 1 is mvbench");
+	expect_in_lab("2 --clock-offset=400ms", "cat /proc/self/timens_offsets", 0,
+		      "monotonic           0 400000000\n");
 	expect_in_lab("2 --clock-offset=1000s",
 		      "b=$(./mvbench lab exec lab2 -- cut -d. -f1 /proc/uptime); "
 		      "a=$(cut -d. -f1 /proc/uptime); echo ahead by $(( (b - a + 50) / 100 ))",
@@ -618,12 +624,41 @@ TEST(rank_0_may_be_on_another_host)
 	ck_assert_msg(status == 0 && strstr(out, "lab2|done\n"), "status %d: %s", status, out);
 	ck_assert_msg(strstr(out, "epoch 2/2"), "no progress is printed: %s", out);
 
+	/* also the only worker */
+	expect_in_lab("3",
+		      RUN "--hostfile=$FOLDER/hosts --placement=1@1 && sqlite3 $FOLDER/run.db "
+			  "\"SELECT host, status FROM run WHERE workers = 1\"",
+		      0, "lab3|done\n");
+
 	/* a user's mistake that only the workers find */
 	status = in_lab("3",
 			RUN "--strategy=allreduce --workers=2 --hostfile=$FOLDER/hosts --lr=1000 "
 			    "--epochs=5",
 			out);
 	ck_assert_msg(status == EXIT_DIVERGED && strstr(out, "--lr"), "status %d: %s", status, out);
+}
+
+/* Otherwise the ranks of other hosts would look for the data in another folder. */
+TEST(environment_variables_reach_other_hosts)
+{
+	if (!allowed)
+		return;
+	expect_in_lab("2",
+		      "MVBENCH_DATA=$FOLDER ./mvbench run --workload=softmax --epochs=1 "
+		      "--batch=30 --strategy=allreduce --workers=2 --db=$FOLDER/run.db",
+		      0, "epoch 1/1");
+}
+
+TEST(path_of_the_program_may_have_blanks)
+{
+	if (!allowed)
+		return;
+	expect_command(EXIT_OK,
+		       "p=\"$FOLDER/it is: one's\"; mkdir \"$p\" && cp mvbench \"$p\" && "
+		       "\"$p/mvbench\" lab run 2 -- \"$p/mvbench\" run --workload=softmax "
+		       "--epochs=1 --data-dir=$FOLDER --strategy=allreduce --workers=2 "
+		       "--db=$FOLDER/run.db 2>&1",
+		       "epoch 1/1");
 }
 
 /* On one host an empty folder covers the data folder. */
@@ -689,7 +724,7 @@ static const struct {
 	 "pkill -STOP -P $(pgrep -x mpirun)",
 	 {"worker 0 on lab1 is stopped", "--stall-timeout", "status 1\n", "\n0 ranks are left"}},
 	{"--strategy=allreduce --workers=2",
-	 "kill -INT $run",
+	 "kill -TERM $run",
 	 {"", "status 130\n", "\n0 ranks are left", ""}},
 	{"--strategy=allreduce --workers=2",
 	 "./mvbench lab off lab2",

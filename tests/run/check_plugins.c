@@ -411,6 +411,24 @@ TEST(plugin_is_compiled_once)
 	ck_assert_str_eq(strtok(out, "\n"), "4");
 }
 
+/* The compiler reads the edited file: its copy must not have the name of the earlier source. */
+TEST(edit_during_compilation_is_another_source)
+{
+	if (lacks_something())
+		return;
+	folder_text("editing", "#!/bin/sh\ncase \"$*\" in *doubling*) [ -e once ] || echo "
+			       ">>doubling.c; : >once;; esac\nexec cc \"$@\"\n");
+	must_do("cp doubling.c before.c; chmod +x editing; CC=./editing " RUN
+		"&& ls cache/mvbench/plugins");
+	char *made AUTOFREE = must(strdup(out));
+	must_do("sha256sum <before.c | cut -c-64");
+	out[strcspn(out, "\n")] = '\0';
+	ck_assert_msg(!strstr(made, out), "%s is in %s", out, made);
+	must_do("sha256sum <doubling.c | cut -c-64");
+	out[strcspn(out, "\n")] = '\0';
+	ck_assert_msg(strstr(made, out), "%s is not in %s", out, made);
+}
+
 TEST(running_plugin_ignores_changes_of_its_file)
 {
 	if (lacks_something())

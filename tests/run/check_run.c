@@ -8,6 +8,7 @@
 #include "tests/trained.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,6 +127,24 @@ TEST(ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3)
 	ck_assert(asked("SELECT count(*) FROM epoch") >= 2);
 }
 
+/* As under nohup, or in the background of a script. */
+TEST(ignored_signal_does_not_end_a_run, 1, 3)
+{
+	static const int ignored[] = {SIGHUP, SIGINT};
+	for (size_t i = 0; i < COUNT(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	pid_t child = start_run(_i == 1 ? "serial" : "allreduce", _i);
+	wait_for_an_epoch();
+	for (size_t i = 0; i < COUNT(ignored); i++)
+		kill(child, ignored[i]);
+	double before = asked("SELECT count(*) FROM epoch");
+	for (int i = 0; i < 600 && asked("SELECT count(*) FROM epoch") < before + 20; i++)
+		usleep(50000);
+	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'running'") == 1);
+	kill(child, SIGTERM);
+	ck_assert_int_eq(exit_status(child), EXIT_INTERRUPTED);
+}
+
 /* A library makes the process slow between the folder and what follows. */
 TEST(run_that_is_ended_at_its_start_leaves_no_folder)
 {
@@ -147,6 +166,37 @@ TEST(run_that_is_ended_at_its_start_leaves_no_folder)
 		folder, words);
 	command_output(command, out, sizeof out);
 	ck_assert_str_eq(out, "130\n");
+}
+
+/* Its folder does, which the next run removes. */
+TEST(killed_run_leaves_no_list_of_hosts)
+{
+	char out[OUTPUT], *words AUTOFREE = run_words("--strategy=allreduce --workers=2 "
+						      "--epochs=100000");
+	char *command AUTOFREE = sentence(
+		"f=%s; mkdir $f/tmp; uname -n >$f/hosts; TMPDIR=$f/tmp ./mvbench %s --db=$f/run.db "
+		"--hostfile=$f/hosts >$f/said 2>&1 & for i in $(seq 400); do "
+		"grep -q 'epoch 1' $f/said && break; sleep 0.05; done; kill -KILL $!; "
+		"grep -om1 'epoch 1/' $f/said; ls $f/tmp | grep -c mvbench",
+		folder, words);
+	command_output(command, out, sizeof out);
+	ck_assert_str_eq(out, "epoch 1/\n0\n");
+	for (int i = 0; i < 400 && workers_left(); i++)
+		usleep(50000);
+}
+
+/* Bound to a core, they would share it. */
+TEST(threads_of_a_worker_have_all_cores)
+{
+	cpu_set_t all;
+	ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+	char *word AUTOFREE = run_words("--strategy=allreduce --workers=2 --epochs=1");
+	for (int threads = 1; threads <= 2; threads++) {
+		char *words AUTOFREE = sentence("%s --threads=%d", word + strlen("run "), threads);
+		record_run(words);
+	}
+	char *cores AUTOFREE = sentence("%d\r\n", 2 * CPU_COUNT(&all));
+	expect_row("SELECT sum(cores) FROM rank WHERE run_id = 2", cores);
 }
 
 /* No process is left to mark the row. The next start marks it, and the workers and servers end by

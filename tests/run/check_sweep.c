@@ -475,7 +475,7 @@ TEST(sweep_becomes_slurm_jobs)
 		"--share=\"$SLURM_ARRAY_TASK_ID/4\" "
 		"--db='a b'-\"$SLURM_ARRAY_TASK_ID\"-of-4.db\n",
 		"for part in 'a b'-[0-9]*-of-4.db; do\n",
-		" import \"$part\" --db='a b.db'\n"};
+		" import \"$part\" --db='a b.db' || bad=1\n"};
 	for (size_t i = 0; i < COUNT(lines); i++)
 		expect_said("out", lines[i], true);
 	folder_text("own.ini", "[defaults]\ndb = own.db\n[a]\nworkload = softmax\n");
@@ -499,6 +499,21 @@ TEST(sweep_becomes_slurm_jobs)
 	ck_assert_int_eq(SUBMIT("job.ini"), EXIT_USER);
 	setenv("PATH", before, 1);
 	expect_said("err", "sbatch did not take the job", true);
+}
+
+TEST(damaged_part_keeps_no_other_out_of_a_merge)
+{
+	folder_text("job.ini", SMALL "seed = 1,2\n");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r-2-of-2.db"), EXIT_OK);
+	folder_text("r-1-of-2.db", "no database");
+	ck_assert_int_eq(SUBMIT("job.ini", "--dry-run", "--array=2", "--db=r.db"), EXIT_OK);
+	char *self AUTOFREE = program_path();
+	char *command AUTOFREE =
+		sentence("sed '1,/ended:/d; s|%s|%.*s/mvbench|' %s/out >%s/merge; cd %s; "
+			 "sh merge 2>&1",
+			 self, (int)(strrchr(self, '/') - self), self, folder, folder, folder);
+	expect_command(1, command, "r-1-of-2.db");
+	expect_in("r.db", "SELECT count(*) FROM run WHERE status = 'done'", "2");
 }
 
 TEST(jobs_run_side_by_side)

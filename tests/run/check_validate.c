@@ -583,12 +583,19 @@ TEST(interrupted_calibration_ends_validate)
 		"--seconds=0.5 --db=%s/run.db --data-dir=%s >%s/said 2>&1 & run=$!; "
 		"for i in $(seq 1000); do pgrep -P $run >%s/child && break; sleep 0.01; done; "
 		"kill -STOP $run; for i in $(seq 400); do pgrep -r Z -P $run >%s/child && break; "
-		"sleep 0.05; done; kill -INT $run; kill -CONT $run; wait $run; echo status $?; "
+		"sleep 0.05; done; kill -TERM $run; kill -CONT $run; wait $run; echo status $?; "
 		"cat %s/said",
 		folder, folder, folder, folder, folder, folder);
 	command_output(command, output, sizeof output);
 	ck_assert_msg(strstr(output, "status 130\n") && !strstr(output, "repetition 2 of 3"), "%s",
 		      output);
+}
+
+TEST(calibration_opens_its_output_first)
+{
+	int status = mvbench("calibrate --workload=softmax --counts=1,2 --out=/nowhere/x.xml");
+	ck_assert_msg(status == EXIT_USER && strstr(output, "--out=/nowhere/x.xml"), "%s", output);
+	ck_assert_ptr_null(strstr(output, "repetition"));
 }
 
 static const struct {

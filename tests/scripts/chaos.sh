@@ -106,7 +106,8 @@ role() {
 	esac
 }
 sweep() { # [options]; at most a minute
-	timeout -k 5 60 "${lab[@]}" "$mvbench" sweep "$dir/cells.ini" --db="$db" "$@" </dev/null >>"$dir/log" 2>&1
+	# a shell's background commands ignore SIGINT
+	env --default-signal=INT timeout -k 5 60 "${lab[@]}" "$mvbench" sweep "$dir/cells.ini" --db="$db" "$@" </dev/null >>"$dir/log" 2>&1
 }
 wrong() { echo "$*" >>"$dir/wrong"; }
 # Runs mvbench lab inside the trial's lab. Only processes in the lab see its folder.

@@ -503,6 +503,16 @@ TEST(config_hash_does_not_depend_on_spelling)
 	ck_assert_uint_eq(strlen(x), 16);
 }
 
+TEST(config_hash_does_not_depend_on_the_start_of_a_platform)
+{
+	const struct setting a[] = {{"platform", "sim"}, {"sim.platform", "ethernet_10g"}};
+	const struct setting b[] = {{"platform", "sim"}, {"sim.platform", "sim:ethernet_10g"}};
+	char x[17], y[17];
+	hash_given(a, 2, x);
+	hash_given(b, 2, y);
+	ck_assert_str_eq(x, y);
+}
+
 /* The identity of a cell, with the old name of the renamed option. */
 static uint64_t hash_old_name(const struct config *c)
 {
@@ -692,6 +702,47 @@ TEST(plans_count_parameters_and_steps)
 	ck_assert_str_eq(p.device, "cpu");
 }
 
+/* B heads T^2 floats a layer. */
+TEST(plans_count_the_memory_of_attention)
+{
+	struct setting s[] = {{"workload", "gpt"},
+			      {"batch", "3"},
+			      {"gpt.context", "128"},
+			      {"gpt.heads", "2"},
+			      {"gpt.layers", "0"}};
+	struct plan p;
+	size_t bytes[3];
+	for (int i = 0; i < 3; i++) {
+		s[3].value = i == 2 ? "4" : "2";
+		s[4].value = i == 0 ? "1" : "2";
+		char *wrong AUTOFREE = planned(s, 5, &p);
+		ck_assert_msg(!wrong, "%s", wrong);
+		bytes[i] = p.footprint.activations;
+	}
+	ck_assert_uint_gt(bytes[1] - bytes[0], 3 * 2 * 128 * 128 * sizeof(float));
+	ck_assert_uint_eq(bytes[2] - bytes[1], 2 * 3 * 2 * 128 * 128 * sizeof(float));
+}
+
+/* Simulations of time only keep no models, and machines of a hostfile have their own memory. */
+TEST(plans_refuse_only_snapshots_of_this_machine)
+{
+	const struct setting s[] = {
+		{"workload", "perceptron"},      {"strategy", "asgd"},     {"workers", "1000"},
+		{"barrier-every", "0"},          {"epochs", "1000000"},    {"platform", "sim"},
+		{"sim.platform", "gpu4_nvlink"}, {"sim.step-time", "1ms"}, {"sim.train", "false"}};
+	struct plan p;
+	char *trains AUTOFREE = planned(s, 8, &p), *none AUTOFREE = planned(s, 9, &p);
+	ck_assert_msg(trains && strstr(trains, "--barrier-every=0"), "%s", trains);
+	ck_assert_msg(!none, "%s", none);
+	setenv("OMPI_COMM_WORLD_SIZE", "1000", 1);
+	setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "1", 1);
+	char *apart AUTOFREE = planned(s, 5, &p);
+	ck_assert_msg(!apart, "%s", apart);
+	setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "1000", 1);
+	char *together AUTOFREE = planned(s, 5, &p);
+	ck_assert_ptr_nonnull(together);
+}
+
 TEST(plans_count_model_parallel_workers_as_one_model)
 {
 	const struct setting s[] = {{"workload", "perceptron"},
@@ -769,4 +820,9 @@ TEST(plans_need_mpirun)
 	char *wrong AUTOFREE = planned(s, 3, &p);
 	ck_assert_ptr_nonnull(wrong);
 	ck_assert_ptr_nonnull(strstr(wrong, "openmpi-bin"));
+	/* one worker, which may be on another machine */
+	char *hosts AUTOFREE = file_in_memory("elsewhere\n");
+	const struct setting far[] = {{"workload", "perceptron"}, {"hostfile", hosts}};
+	char *again AUTOFREE = planned(far, 2, &p);
+	ck_assert_msg(again && strstr(again, "openmpi-bin"), "%s", again);
 }

@@ -84,6 +84,20 @@ TEST(longest_drawn_step_equals_longest_measured, COUNT(tails))
 	}
 }
 
+TEST(steps_without_rows_do_not_count)
+{
+	const struct tail *t = &tails[1];
+	struct steps s = made(t);
+	struct points p = {.n = 0};
+	for (size_t i = 0; i < t->n; i++)
+		step[t->n + i] = NAN;
+	steps_points(&p, step, 2 * t->n, 0);
+	ck_assert_int_eq(p.n, s.n);
+	for (int i = 0; i < s.n; i++)
+		ck_assert(fabs(p.point[i].x - s.from[i]) < 1e-9 && p.point[i].value == s.s[i]);
+	free(p.point);
+}
+
 /* Draws follow the distribution: the longest of 64, 20,000 times. */
 TEST(drawn_steps_follow_distribution, COUNT(tails))
 {

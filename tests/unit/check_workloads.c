@@ -288,6 +288,20 @@ TEST(spoilt_idx_files_are_refused, COUNT(spoilt))
 	free((char *)wrong);
 }
 
+/* 14 x 56 pixels are as many as 28 x 28. */
+TEST(idx_images_of_two_shapes_are_refused)
+{
+	static const struct spoilt shape[] = {{"t10k-images-idx3-ubyte", .at = 11, .value = 14},
+					      {"t10k-images-idx3-ubyte", .at = 15, .value = 56}};
+	struct run run = {.data_dir = folder};
+	struct data train, test;
+	idx_put_set(IMAGES, TESTS, false, '-');
+	spoil(&shape[0]);
+	spoil(&shape[1]);
+	char *wrong AUTOFREE = dataset_fashion_mnist.probe(&run, &train, &test);
+	ck_assert_msg(wrong && strstr(wrong, "28 x 28, test images 14 x 56"), "%s", wrong);
+}
+
 TEST(missing_idx_files_are_named)
 {
 	static const char *const files[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",

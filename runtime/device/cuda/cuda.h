@@ -122,7 +122,7 @@ struct cuda { /* device->at */
 };
 
 enum {
-	EVENTS = 4096,             /* places in a body: layers with parameters */
+	EVENTS = 1 << 16,          /* places in a body: layers with parameters */
 	BLAS_WORKSPACE = 32 << 20, /* what cuBLAS recommends on Hopper [bytes] */
 	CONV_WORKSPACE = 256 << 20 /* most workspace of an algorithm of cuDNN [bytes] */
 };

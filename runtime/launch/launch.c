@@ -11,11 +11,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +41,31 @@ static void exec_words(const struct watch *w, const char *const *front)
 	_exit(127);
 }
 
+/* Is this the name of an address of this machine? A socket can be bound to no other. */
+static bool is_here(const char *name)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *all = NULL;
+	bool here = false;
+	if (getaddrinfo(name, NULL, &hints, &all) != 0)
+		return false;
+	for (struct addrinfo *a = all; a && !here; a = a->ai_next) {
+		int fd AUTOCLOSED = socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		here = fd >= 0 && bind(fd, a->ai_addr, a->ai_addrlen) == 0;
+	}
+	freeaddrinfo(all);
+	return here;
+}
+
+/* The names by which mpirun knows the machines: of this one it knows only the host name. */
+static void name_this_machine(const struct host_list *l, const char *name)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (strcmp(l->host[i].name, name) != 0 && is_here(l->host[i].name)) {
+			free(l->host[i].name);
+			l->host[i].name = must(strdup(name));
+		}
+}
+
 /* Writes the machines for mpirun's sequential mapper: one line for each rank. */
 static char *write_hosts(struct watch *w)
 {
@@ -51,6 +78,7 @@ static char *write_hosts(struct watch *w)
 	char *wrong = host_list_read(c->harness.hostfile, &l);
 	if (!wrong)
 		wrong = host_list_deal(&l, c, number);
+	name_this_machine(&l, w->here);
 	for (int i = 0; !wrong && fd >= 0 && i < w->ranks; i++) {
 		dprintf(fd, "%s\n", l.host[number[i]].name);
 		snprintf(w->rank[i].planned, HOST, "%s", l.host[number[i]].name);
@@ -198,7 +226,6 @@ static void start(struct watch *w, const sigset_t *signals,
 	stall_open(&w->stall);
 	if (is_simulated(w->config)) /* its virtual time has no pulse: CPU use is progress */
 		status_pulse(w->page, 0)->phase = PHASE_LOADS;
-	gethostname(w->here, sizeof w->here - 1);
 	for (int i = 0; i < FD_RANK + w->ranks; i++)
 		w->fd[i] = (struct pollfd){.fd = -1, .events = POLLIN};
 	w->fd[FD_SIGNAL].fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -367,6 +394,7 @@ int launch(const struct config *c, const char *const *command,
 			  .ranks = ranks,
 			  .rank_failure = {.rank = -1, .signal = -1, .status = -1},
 			  .first = -1};
+	gethostname(w.here, sizeof w.here - 1);
 	bool alone = !config_needs_mpirun(c) && !is_simulated(c);
 	sigset_t signals = end_signals(), before;
 	int status;

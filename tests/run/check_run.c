@@ -458,6 +458,21 @@ TEST(message_of_mpirun_is_shown)
 	expect_run(EXIT_USER, hosts, "slots of the hostfile: 1");
 }
 
+/* mpirun's sequential mapper knows this machine only by its host name. */
+TEST(every_name_of_this_machine_is_known, 2)
+{
+	static const char *const name[] = {"localhost", "127.0.0.1", "127.0.0.2"};
+	for (size_t i = 0; i < COUNT(name); i++) {
+		char *line AUTOFREE = sentence("%s slots=2\n", name[i]);
+		folder_text("hosts", line);
+		char *words AUTOFREE = sentence("--strategy=allreduce --epochs=1 --workers=%d "
+						"--hostfile=%s/hosts",
+						_i + 1, folder);
+		expect_run(EXIT_OK, words, "");
+	}
+	expect_row("SELECT count(*), count(DISTINCT host) FROM rank", _i ? "6,1\r\n" : "3,1\r\n");
+}
+
 /* Without PMI each task would start an mpirun, and they would wait for each other's processors. */
 TEST(srun_without_pmi_is_refused)
 {

@@ -19,16 +19,17 @@ CREATE TEMP TABLE room AS SELECT 60 AS blocks; -- at most in a picture: more lin
 --   place   of the configuration in the order of the figures; unique
 --   is_loss no run of this workload has an accuracy: figures show its loss
 CREATE TEMP TABLE selected AS
-WITH named AS (
+WITH seeded AS MATERIALIZED (
+	SELECT number, count(DISTINCT seed) AS seeds FROM finished WHERE status = 'done' GROUP BY number),
+named AS (
 	SELECT s.id, s.seed, s.workload, s.strategy, s.workers, s.servers, s.sync_every, s.platform, s.config,
 		s.config_key, s.compare_key, t.configuration AS name, t.series,
 		dense_rank() OVER (ORDER BY s.workload, s.workers, s.strategy, s.servers, s.sync_every,
 			t.configuration, s.config_key) AS place,
 		count(*) OVER (PARTITION BY s.config_key) AS n, total(f.repeat = 1) OVER (PARTITION BY s.config_key)
 			AS samples, total(f.timed) OVER (PARTITION BY s.config_key) AS times,
-		(SELECT count(DISTINCT seed) FROM finished AS k WHERE k.number = f.number AND k.status = 'done')
-			AS seeds, f.repeat = 1 AS sample, f.timed
-	FROM finished AS f CROSS JOIN run_summary AS s USING (id) JOIN title AS t ON t.config_key = s.config_key
+		k.seeds, f.repeat = 1 AS sample, f.timed
+	FROM finished AS f CROSS JOIN run_summary AS s USING (id) JOIN seeded AS k USING (number) JOIN title AS t ON t.config_key = s.config_key
 	WHERE s.status = 'done')
 SELECT *, name || iif(max(n) OVER (PARTITION BY workload) > 1, ' (n=' || n || iif(seeds = n, '', ', ' || seeds
 		|| iif(seeds = 1, ' seed', ' seeds')) || ')', '') AS title,

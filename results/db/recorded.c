@@ -10,15 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The column's text in the form that option_set reads; NULL if the row has no value. Heap. */
-static char *column_text(const struct sql *row, const struct option *o)
+/* The column's text in the form that option_set reads; NULL if the row has no value. Heap. *at:
+ * where the search begins, and then the column: most have the order of the options. */
+static char *column_text(const struct sql *row, const struct option *o, int *at)
 {
 	char column[COLUMN_ROOM];
-	int i = 0, n = sql_columns(row);
+	int n = sql_columns(row), left = n, i = *at;
 	option_column(o, column);
-	while (i < n && strcmp(sql_name(row, i), column) != 0)
-		i++;
-	if (i == n || sql_null(row, i))
+	while (left > 0 && strcmp(sql_name(row, i), column) != 0) {
+		i = (i + 1) % n;
+		left--;
+	}
+	*at = i;
+	if (left == 0 || sql_null(row, i))
 		return NULL;
 	if (o->type == OPT_REAL)
 		return sentence("%.17g", sql_real(row, i));
@@ -31,11 +35,12 @@ char *recorded_settings(struct store *s, int64_t id, struct settings *all, char 
 {
 	struct sql row = sql_select(s, "SELECT * FROM run WHERE id = ?1", "i", id);
 	bool there = sql_next(&row);
+	int at = 0;
 	char *all_together AUTOFREE =
-		there ? column_text(&row, option_find(run_options, "global-batch")) : NULL;
+		there ? column_text(&row, option_find(run_options, "global-batch"), &at) : NULL;
 	bool global = all_together && strcmp(all_together, "0") != 0; /* batch follows from it */
 	for (const struct option *o = run_options; there && o->name; o++) {
-		char *text = column_text(&row, o);
+		char *text = column_text(&row, o, &at);
 		if (text && !(global && strcmp(o->name, "batch") == 0))
 			settings_add(all, must(strdup(o->name)), text);
 		else

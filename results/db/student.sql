@@ -98,6 +98,7 @@ angled (df, scale, tail, angle, step) AS (
 			ELSE 2 / pi() * (angle + sin(angle) * cos(angle) * max(total)) END FROM term))
 		/ (scale * pow(cos(angle), df - 1)), step + 1
 	FROM angled WHERE step < 24),
+quantile AS MATERIALIZED (SELECT df, tail, angle FROM angled WHERE step = 24),
 student AS (
 	SELECT b.*, b.se * sqrt(b.df) * tan(q.angle) AS half
-	FROM bounded AS b LEFT JOIN angled AS q ON q.df = b.df AND q.tail = b.tail AND q.step = 24)
+	FROM bounded AS b LEFT JOIN quantile AS q ON q.df = b.df AND q.tail = b.tail)

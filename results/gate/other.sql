@@ -1,23 +1,26 @@
 -- other.sql - what the runs that are compared with baseline ?1 do not have in common with its runs:
 -- does it forbid the comparison, and the message.
-WITH part AS (
-	SELECT j.key AS name, j.value->>0 AS there, j.value->>1 AS here, r.id,
-		b.options->>'workload' || ' ' || b.config AS cell,
-		j.key IN ('parameters', 'rows to train on', 'rows to test on') AS forbids
+WITH pair AS (
+	SELECT max(r.id) AS id, b.options->>'workload' || ' ' || b.config AS cell,
+		json_object('parameters', b.params, 'rows to train on', b.train_size,
+			'rows to test on', b.test_size, 'cpu', b.cpu, 'gpu', b.gpu, 'mpi', b.mpi,
+			'onednn', b.onednn, 'cuda', b.cuda, 'network',
+			iif(s.id, ifnull(s.hosts || ': ' || s.network, 'one machine'), NULL))
+			AS there,
+		json_object('parameters', r.params, 'rows to train on', r.train_size,
+			'rows to test on', r.test_size, 'cpu', r.cpu, 'gpu', r.gpu, 'mpi', r.mpi,
+			'onednn', r.onednn, 'cuda', r.cuda, 'network',
+			ifnull(r.hosts || ': ' || r.network, 'one machine')) AS here
 	FROM baseline AS b JOIN checked AS c ON c.name = b.name AND c.cell = b.cell
 			AND (c.seed = b.seed OR c.seed NOT IN ( -- --seeds
 				SELECT seed FROM baseline WHERE name = b.name AND cell = b.cell))
 		JOIN run AS r ON r.id = c.run_id LEFT JOIN run AS s ON s.id = b.run_id
-		JOIN json_each(json_object('parameters', json_array(b.params, r.params),
-			'rows to train on', json_array(b.train_size, r.train_size),
-			'rows to test on', json_array(b.test_size, r.test_size),
-			'cpu', json_array(b.cpu, r.cpu), 'gpu', json_array(b.gpu, r.gpu),
-			'mpi', json_array(b.mpi, r.mpi), 'onednn', json_array(b.onednn, r.onednn),
-			'cuda', json_array(b.cuda, r.cuda), 'network', json_array(
-				iif(s.id, ifnull(s.hosts || ': ' || s.network, 'one machine'),
-					NULL),
-				ifnull(r.hosts || ': ' || r.network, 'one machine')))) AS j
-	WHERE b.name = ?1 AND j.value->>0 <> j.value->>1)
+	WHERE b.name = ?1 GROUP BY there, here),
+part AS (
+	SELECT p.id, p.cell, j.key AS name, j.atom AS there, p.here->>j.key AS here,
+		j.key IN ('parameters', 'rows to train on', 'rows to test on') AS forbids
+	FROM pair AS p CROSS JOIN json_each(p.there) AS j
+	WHERE j.atom <> p.here->>j.key)
 SELECT forbids, 'baseline ' || ?1 || CASE WHEN forbids THEN printf(
 		' is of another configuration: %s has %s %s there, and %s in run %d', cell, there,
 		name, here, id)

@@ -51,44 +51,44 @@ static const char *other_word(char **a, char **b, const char **instead)
 	return NULL;
 }
 
-/* Given options must be those of the cell, because a baseline is valid only for its own
- * configurations. Options that do not decide results may differ. row: of wanted.sql. */
-static char *check_given(const struct check *c, const struct sql *row)
+/* Reads the configuration of a cell. Given options must be those of the cell, because a baseline is
+ * valid only for its own configurations. Options that do not decide results may differ. row: of
+ * wanted.sql. */
+static char *read_cell(const struct check *c, const struct sql *row, struct config *own)
 {
 	const char *what = sql_text(row, 1), *options = sql_text(row, 2);
-	struct config own AUTOCONFIG = {0}, given AUTOCONFIG = {0};
+	struct config given AUTOCONFIG = {0};
 	char a[17], b[17];
-	TRY(gate_config(c->store, options, 0, NULL, 0, &own));
-	gate_cell(&own, a);
+	config_fini(own);
+	TRY(gate_config(c->store, options, 0, NULL, 0, own));
+	gate_cell(own, a);
 	if (strcmp(a, sql_text(row, 0)) != 0)
 		return sentence(
 			"baseline %s has %s with options %s, which make another configuration in "
 			"this mvbench, because it has other options: save it again",
 			c->o->against, what, options);
+	if (c->a->options == 0)
+		return NULL;
 	TRY(gate_config(c->store, options, 0, c->a->option, c->a->options, &given));
-	config_hash(&own, a);
+	config_hash(own, a);
 	config_hash(&given, b);
 	if (strcmp(a, b) == 0)
 		return NULL;
-	char **x AUTOWORDS = config_words(&given), **y AUTOWORDS = config_words(&own);
+	char **x AUTOWORDS = config_words(&given), **y AUTOWORDS = config_words(own);
 	const char *instead = "", *word = other_word(x, y, &instead);
 	return sentence("%s: baseline %s was made with %s (%s), and is valid only for its own "
 			"configurations: leave it out, or save a baseline of such runs",
 			word ? word : "the options given", c->o->against, instead, what);
 }
 
-/* Adds a row to table wanted, unless it is there. row: of wanted.sql. */
-static char *want(struct check *c, const struct sql *row, int64_t seed)
+/* Adds a row to table wanted, unless it is there. row: of wanted.sql. own: of its cell. */
+static void want(struct sql *add, const struct sql *row, struct config *own, int64_t seed)
 {
-	struct config config AUTOCONFIG = {0};
 	char hash[17];
-	TRY(gate_config(c->store, sql_text(row, 2), seed, NULL, 0, &config));
-	config_hash(&config, hash);
-	return sql_change(c->store,
-			  "INSERT OR IGNORE INTO wanted (cell, seed, what, options, hash) VALUES "
-			  "(?1, ?2, ?3, ?4, ?5)",
-			  "tittt", sql_text(row, 0), seed, sql_text(row, 1), sql_text(row, 2),
-			  hash);
+	own->run.seed = seed;
+	config_hash(own, hash);
+	sql_again(add, "tittt", sql_text(row, 0), seed, sql_text(row, 1), sql_text(row, 2), hash);
+	sql_next(add);
 }
 
 static char *read_seeds(struct check *c)
@@ -107,15 +107,22 @@ static char *read_cells(struct check *c)
 		       "what TEXT, options TEXT, hash TEXT, run_id INTEGER, own INTEGER, "
 		       "ended INTEGER, UNIQUE (cell, seed))"));
 	struct sql q AUTODONE = sql_select(c->store, wanted_sql, "t", c->o->against);
-	while (sql_next(&q)) {
+	struct sql add AUTODONE = sql_select(
+		c->store,
+		"INSERT OR IGNORE INTO wanted (cell, seed, what, options, hash) VALUES (?1, ?2, "
+		"?3, ?4, ?5)",
+		"");
+	struct config own AUTOCONFIG = {0};
+	while (sql_well(&add) && sql_next(&q)) {
 		bool first = sql_int(&q, 4);
 		if (first)
-			TRY(check_given(c, &q));
+			TRY(read_cell(c, &q, &own));
 		if (c->seeds.n == 0)
-			TRY(want(c, &q, sql_int(&q, 3)));
+			want(&add, &q, &own, sql_int(&q, 3));
 		for (size_t i = 0; first && i < c->seeds.n; i++)
-			TRY(want(c, &q, strtoll(c->seeds.value[i], NULL, 10)));
+			want(&add, &q, &own, strtoll(c->seeds.value[i], NULL, 10));
 	}
+	TRY(sql_done(&add));
 	return sql_done(&q);
 }
 

@@ -33,15 +33,16 @@ static void take_block(struct sha256 *s)
 		       (turned(w[i - 15], 7) ^ turned(w[i - 15], 18) ^ w[i - 15] >> 3) +
 		       (turned(w[i - 2], 17) ^ turned(w[i - 2], 19) ^ w[i - 2] >> 10);
 	memcpy(v, s->h, sizeof v);
-	for (int i = 0; i < 64; i++) {
-		uint32_t a = v[0], e = v[4];
-		uint32_t one = v[7] + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) +
-			       ((e & v[5]) ^ (~e & v[6])) + round_constant[i] + w[i];
-		uint32_t two = (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) +
-			       ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
-		memmove(v + 1, v, 7 * sizeof *v);
-		v[4] += one;
-		v[0] = one + two;
+#pragma GCC unroll 8 /* the variables a to h stay in registers */
+	for (unsigned i = 0; i < 64; i++) {
+		uint32_t *h = &v[(7 - i) % 8], *d = &v[(3 - i) % 8];
+		uint32_t a = v[(0 - i) % 8], b = v[(1 - i) % 8], c = v[(2 - i) % 8];
+		uint32_t e = v[(4 - i) % 8], f = v[(5 - i) % 8], g = v[(6 - i) % 8];
+		*h += (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + ((e & f) ^ (~e & g)) +
+		      round_constant[i] + w[i];
+		*d += *h;
+		*h += (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) +
+		      ((a & b) ^ (a & c) ^ (b & c));
 	}
 	for (int i = 0; i < 8; i++)
 		s->h[i] += v[i];
@@ -55,8 +56,12 @@ void sha256_begin(struct sha256 *s)
 
 void sha256_add(struct sha256 *s, const void *x, size_t bytes)
 {
-	for (const unsigned char *at = x; bytes > 0; bytes--) {
-		s->block[s->bytes++ % sizeof s->block] = *at++;
+	const unsigned char *at = x;
+	for (size_t n; bytes > 0; at += n, bytes -= n) {
+		size_t filled = s->bytes % sizeof s->block;
+		n = smaller(bytes, sizeof s->block - filled);
+		memcpy(s->block + filled, at, n);
+		s->bytes += n;
 		if (s->bytes % sizeof s->block == 0)
 			take_block(s);
 	}

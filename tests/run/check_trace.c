@@ -354,7 +354,7 @@ TEST(trace_mistakes_are_refused)
 
 /* ---- Blame --------------------------------------------------------------------------- */
 
-/* A twentieth of the speed: the load of the machine slows the other worker far less. */
+/* A hundredth of the speed: the load of the machine slows the other worker far less. */
 #define BIG "--mlp.hidden=64 "
 static const struct {
 	const char *how;
@@ -362,14 +362,14 @@ static const struct {
 	const char *source;
 	bool all; /* nearly all waiting is for it: in virtual time, except pairs and groups */
 } planted[] = {
-	{BIG "--strategy=allreduce --workers=2 --speed=1:0.05", 1, "epochs", false},
-	{BIG "--strategy=allreduce --workers=2 --speed=0:0.05 --trace=25", 0, "events", false},
-	{BIG "--strategy=asgd --deal=static --workers=2 --speed=1:0.05", 1, "epochs", false},
-	{BIG "--strategy=asgd --deal=static --workers=2 --speed=0:0.05 --trace=25", 0, "events",
+	{BIG "--strategy=allreduce --workers=2 --speed=1:0.01", 1, "epochs", false},
+	{BIG "--strategy=allreduce --workers=2 --speed=0:0.01 --trace=25", 0, "events", false},
+	{BIG "--strategy=asgd --deal=static --workers=2 --speed=1:0.01", 1, "epochs", false},
+	{BIG "--strategy=asgd --deal=static --workers=2 --speed=0:0.01 --trace=25", 0, "events",
 	 false},
-	{BIG "--strategy=bsp --workers=2 --speed=1:0.05 --trace=25", 1, "events", false},
-	{BIG "--strategy=ssp --workers=2 --speed=0:0.05 --trace=25", 0, "events", false},
-	{BIG "--strategy=bsp --workers=2 --servers=1 --speed=1:0.05 --trace=25", 1, "events",
+	{BIG "--strategy=bsp --workers=2 --speed=1:0.01 --trace=25", 1, "events", false},
+	{BIG "--strategy=ssp --workers=2 --speed=0:0.01 --trace=25", 0, "events", false},
+	{BIG "--strategy=bsp --workers=2 --servers=1 --speed=1:0.01 --trace=25", 1, "events",
 	 false},
 	{SIM FOUR "--strategy=allreduce --workers=4 --speed=2:0.5", 2, "epochs", true},
 	{SIM FOUR "--strategy=allreduce --workers=4 --speed=2:0.5 --trace=5", 2, "events", true},

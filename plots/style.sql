@@ -29,7 +29,8 @@ named AS (
 		count(*) OVER (PARTITION BY s.config_key) AS n, total(f.repeat = 1) OVER (PARTITION BY s.config_key)
 			AS samples, total(f.timed) OVER (PARTITION BY s.config_key) AS times,
 		k.seeds, f.repeat = 1 AS sample, f.timed
-	FROM finished AS f CROSS JOIN run_summary AS s USING (id) JOIN seeded AS k USING (number) JOIN title AS t ON t.config_key = s.config_key
+	FROM finished AS f CROSS JOIN run_summary AS s USING (id) JOIN seeded AS k USING (number)
+		JOIN title AS t ON t.config_key = s.config_key
 	WHERE s.status = 'done')
 SELECT *, name || iif(max(n) OVER (PARTITION BY workload) > 1, ' (n=' || n || iif(seeds = n, '', ', ' || seeds
 		|| iif(seeds = 1, ' seed', ' seeds')) || ')', '') AS title,

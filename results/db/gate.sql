@@ -41,7 +41,7 @@ FROM found WHERE base_r IS NOT NULL;
 --   wanted          number of seeds that would show a difference, or that it is within the minimum
 --   verdict         by gate_limit: worse, better, identical; unsure: the interval reaches values that
 --                   would be worse; ok
--- Accuracies have steps of one test row: rounding adds quantum^2 / 12 to the variance of each side,
+-- Accuracies have steps of one answer (quantum): rounding adds quantum^2 / 12 to the variance of each side,
 -- because otherwise equal differences of few seeds would look certain. Equal differences of losses are
 -- certain: p is 0 or 1.
 -- A variance of three or five seeds is a poor estimate. The cells of a baseline therefore share their

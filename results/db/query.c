@@ -283,8 +283,8 @@ char *database_condition(struct store *s, const char *where)
 }
 
 /* Makes the views of statistics again in the temporary schema, where they read the temporary table.
- * The first becomes a table, because the others read it. The text is this program's, not that of
- * the file. */
+ * `finished`, the first, becomes a table, because the others read it. The text is this program's,
+ * not that of the file. */
 char *database_summarise(struct store *s)
 {
 	static const char create[] = "CREATE VIEW";

@@ -75,7 +75,7 @@ char *store_fail(struct store *s, int64_t id, const char *reason)
 }
 
 /* Runs on other machines, or in containers with their own host name, have ended if they have had no
- * heartbeat for SILENCE_S. Of all, only the last heartbeat is known: the end can be long ago. */
+ * heartbeat for SILENCE_S. Nobody saw their end: `finished` is therefore the last heartbeat. */
 char *runs_mark_failed(struct store *s)
 {
 	TRY(know_processes(s));

@@ -66,7 +66,8 @@ passed AS MATERIALIZED ( -- trials of configurations that were run again
 ended AS (
 	SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
 		compare_key, strategy, workers, servers, sync_every, seed, train_size,
-		test_size * targets AS answers, target_accuracy, target_loss, platform, test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
+		test_size * targets AS answers, target_accuracy, target_loss, platform,
+		test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
 		staleness_mean, staleness_max, dropped_fraction, target_seconds,
 		max(best_test_accuracy) OVER (PARTITION BY workload) IS NOT NULL AS classifies,
 		row_number() OVER (PARTITION BY config_key, seed ORDER BY id DESC) AS repeat
@@ -165,7 +166,7 @@ WHERE m.column1 <> 'epoch_seconds' OR a.compare_key = b.compare_key;
 -- With thousands of configurations, all pairs take hours: mvbench table asks for fewer.
 --   Accuracy and loss: Student's t of the differences seed by seed, if both sides share two seeds
 --   or more; otherwise Welch's t of the two sides. If all repeats of a seed count (see finished), the
---   i-th of one side is paired with the i-th of the other. Rounding to a test row adds its variance,
+--   i-th of one side is paired with the i-th of the other. Rounding to an answer adds its variance,
 --   because otherwise equal differences of few seeds would look certain.
 --   Runs that diverged: such a run is worse than any number. A sign against its side counts if it
 --   would count for some number in the place of the run; a sign in its favour counts only if it

@@ -4,8 +4,8 @@
 --   d, se, df      a difference, its standard error and its whole degrees of freedom; se = 0: d is
 --                  certain; df NULL or < 1 = no test is made, and none counted
 --   margin         smaller |d| do not matter; NULL = no margin
---   size, level    runs of the estimate, and the accepted chance of an error in the whole
---                  may have
+--   size, level    number of runs of the estimate, and the accepted chance that any test of the
+--                  family is wrong
 --   corrected      1 = the interval of d is corrected for all tests of the family, 0 = it is the 95 %
 --                  interval of this test alone
 -- They make table student, the same rows with

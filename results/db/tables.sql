@@ -24,7 +24,7 @@ CREATE TABLE run (
 	params INTEGER, -- trainable parameters of the whole model
 	train_size INTEGER,
 	test_size INTEGER,
-	targets INTEGER NOT NULL DEFAULT 1, -- of a row, of which accuracy counts each: gpt's bytes
+	targets INTEGER NOT NULL DEFAULT 1, -- answers for a row of the test set, which accuracy counts one by one
 	oversubscribed INTEGER CHECK (oversubscribed IN (0, 1)),
 	host TEXT,
 	cpu TEXT,

@@ -172,8 +172,9 @@ SELECT run_id, label, status, workload, strategy, workers, sync_every, seed, con
 FROM time_to_target WHERE figure = 'test_accuracy';
 
 -- The base of speed-ups: the time of an epoch of serial, the median over all its finished runs with
--- this compare_key, without those of a slow worker; quiet_epoch_seconds: without busy epochs. Other strategies on one worker cannot be the base,
--- because a parameter server has a cost there, too.
+-- this compare_key, except those with --straggle, --speed or --pause. quiet_epoch_seconds: the same,
+-- without busy epochs. Other strategies on one worker cannot be the base, because a parameter server
+-- has a cost there, too.
 CREATE VIEW serial_pace AS
 WITH timed AS (
 	SELECT compare_key, epoch_seconds, iif(oversubscribed, epoch_seconds, quiet_epoch_seconds) AS quiet

@@ -292,7 +292,7 @@ static char *check(void *options_given, struct arguments *a, int *status)
 	while (m < modes + MODES - 1 && !arguments_took(a, m->option))
 		m++;
 	TRY(check_options(m, c.o, a));
-	if (m->opens == STORE_WRITE) /* makes no file: only an import has something to put in */
+	if (m->opens == STORE_WRITE) /* only an import makes a database */
 		TRY(store_probe(c.o->db));
 	TRY(store_open(&c.store, c.o->db, m->opens));
 	return m->carry_out ? m->carry_out(c.store, c.o) : against(&c, status);

@@ -93,8 +93,8 @@ static char *sum_up(struct timing *t, double *ratio, int64_t n, double *median, 
 	return wrong;
 }
 
-/* Makes the command of a run, of this program or the other one. Both know its options: those of the
- * baseline, those that were given, and no defaults. */
+/* Makes the command of a run, of this program or the other one. It has the options of the baseline
+ * and those that were given, and no defaults, except those that changed (earlier). */
 static char *words_of(struct timing *t, const struct sql *cell, bool own, char ***words)
 {
 	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};

@@ -100,7 +100,7 @@ static char *check_cell(const struct study *s, const struct cell *c)
 	if (ranges == 0)
 		return sentence("%s:%d: [%s] has none of the options in [search]", s->path, c->line,
 				c->section);
-	if (strcmp(run->platform, "sim") == 0 && !run->sim_train)
+	if (is_simulated(&c->config) && !run->sim_train)
 		return sentence("%s:%d: [%s] sim.train=false: without training there are no "
 				"models to compare",
 				s->path, c->line, c->section);

@@ -176,7 +176,8 @@ static char *print_imported(struct store *s, const char *path)
 static char *import(const char *path, const struct select *of)
 {
 	char *folder AUTOREMOVED = NULL;
-	struct store *s AUTOCLOSE = NULL, *other AUTOCLOSE = NULL; /* closed before that */
+	struct store *s AUTOCLOSE = NULL,
+			*other AUTOCLOSE = NULL; /* closed before the folder is removed */
 	TRY(folder_temporary("import", &folder));
 	char *copy AUTOFREE = sentence("%s/copy.db", folder);
 	TRY(of_file(database_copy(path, copy)));

@@ -355,12 +355,12 @@ void comm_wait(struct request *r)
 static void gather(struct comm *c, struct vec *all, const struct vec *mine, bool equal)
 {
 	int counts[c->size], firsts[c->size], n = (int)mine->n;
-	CHECK(mine->n <= INT_MAX, "gathers %zu floats, %d is the most", mine->n, INT_MAX);
 	if (c->size == 1) {
 		CHECK(all->n == mine->n, "gathers %zu floats into %zu", mine->n, all->n);
 		all->dev->ops->copy(all->dev, all->data, mine->data, mine->n);
 		return;
 	}
+	CHECK(mine->n <= INT_MAX, "gathers %zu floats, %d is the most", mine->n, INT_MAX);
 	nsec t = clock_after(mine->dev);
 	if (!equal)
 		link_gather(c->link, -1, &n, counts, sizeof n);

@@ -41,7 +41,7 @@ static void exec_words(const struct watch *w, const char *const *front)
 	_exit(127);
 }
 
-/* Is this the name of an address of this machine? A socket can be bound to no other. */
+/* Does the name belong to an address of this machine? A socket can be bound only to these. */
 static bool is_here(const char *name)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *all = NULL;
@@ -56,7 +56,7 @@ static bool is_here(const char *name)
 	return here;
 }
 
-/* The names by which mpirun knows the machines: of this one it knows only the host name. */
+/* Replaces the names of this machine by its host name, the only one that mpirun knows of it. */
 static void name_this_machine(const struct host_list *l, const char *name)
 {
 	for (size_t i = 0; i < l->n; i++)

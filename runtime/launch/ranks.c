@@ -43,7 +43,8 @@ void worker_introduce(const struct config *c, struct status_page *page)
 		pulse_of(status_pulse(page, rank));
 	gethostname(host, sizeof host - 1);
 	panic_as(name_of(c, rank, host));
-	if (getenv(STATUS_VARIABLE)) /* the watcher reads this line and does not show it */
+	/* the watcher reads this line and does not show it; the simulator's it would show */
+	if (getenv(STATUS_VARIABLE) && !is_simulated(c))
 		dprintf(STDERR_FILENO, INTRODUCTION " %d %s %d\n", rank, host, (int)getpid());
 }
 

@@ -361,6 +361,8 @@ static char *place_ranks(void)
 	if (config_simulates_hosts(c)) {
 		int *number AUTOFREE = must(calloc(ranks, sizeof *number));
 		l.host = must(calloc(l.n, sizeof *l.host));
+		for (size_t i = 0; i < l.n; i++)
+			l.host[i].slots = -1;
 		char *wrong = host_list_deal(&l, c, number);
 		for (size_t i = 0; i < ranks && !wrong; i++)
 			world.place[i] = host[number[i]];

@@ -319,6 +319,15 @@ TEST(hostfile_is_simulated_with_its_links)
 	ck_share(ranked("epoch_seconds", "allreduce", 0),
 		 number_in("run.db", "SELECT epoch_seconds FROM run_summary"), 1e-9);
 	ck_assert_double_gt(ranked("comm_fraction", "allreduce", 0), 0.1);
+	/* without a hostfile or a placement: the hosts share the workers evenly */
+	for (int workers = 1; workers <= 3; workers += 2) {
+		char *bare AUTOFREE =
+			sentence("--workers=%d --workload=softmax --batch=%d --strategy=%s "
+				 "--epochs=1 --platform=sim --sim.platform=hosts "
+				 "--sim.train=false --sim.step-time=1ms",
+				 workers, BATCH, workers == 1 ? "serial" : "allreduce");
+		record_run(bare);
+	}
 }
 
 /* ---- Refusals ------------------------------------------------------------ */

@@ -168,7 +168,7 @@ TEST(run_that_is_ended_at_its_start_leaves_no_folder)
 	ck_assert_str_eq(out, "130\n");
 }
 
-/* Its folder does, which the next run removes. */
+/* The folder of the run stays. The next run removes it. */
 TEST(killed_run_leaves_no_list_of_hosts)
 {
 	char out[OUTPUT], *words AUTOFREE = run_words("--strategy=allreduce --workers=2 "
@@ -211,7 +211,7 @@ TEST(killed_run_is_marked_by_the_next_start, 3)
 	wait_for_an_epoch();
 	kill(child, SIGKILL);
 	exit_status(child);
-	for (int i = 0; i < 400 && workers_left(); i++)
+	for (int i = 0; i < 400 && workers_left(); i++) /* under sanitizers they end slowly */
 		usleep(50000);
 	ck_assert_int_eq(workers_left(), 0);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'running'") == 1);
@@ -479,6 +479,17 @@ TEST(srun_without_pmi_is_refused)
 	setenv("SLURM_STEP_NUM_TASKS", "2", 1);
 	setenv("SLURM_PROCID", "0", 1);
 	expect_run(EXIT_USER, "--strategy=allreduce --workers=2", "give srun --mpi=pmix");
+}
+
+/* In the shell of a batch job, SLURM_PROCID does not mean that a launcher started this process. */
+TEST(simulation_in_a_batch_job_prints_only_its_results)
+{
+	setenv("SLURM_PROCID", "0", 1);
+	expect_run(EXIT_OK,
+		   "--strategy=allreduce --workers=2 --epochs=1 --platform=sim "
+		   "--sim.platform=gpu4_pcie --sim.step-time=1ms --sim.update-time=100us",
+		   "epoch 1/1");
+	ck_assert_msg(!strstr(output, "\036"), "%s", output);
 }
 
 TEST(divergence_has_its_own_status, 1, 3)

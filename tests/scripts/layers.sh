@@ -32,7 +32,7 @@ MPI_|PMPI_|ompi_ runtime/comm/mpi/|sim/world/
 PMIx_ runtime/lib/rendezvous
 cuda[A-Z]|cublas|cudnn|nccl runtime/device/cuda/
 dnnl_ runtime/device/cpu/
-sg_|simgrid_|smpi_|SMPI_ sim/world/
+sg_|simgrid_|smpi_|SMPI_|XML_ sim/world/
 ini_parse results/run/jobfile
 gz[a-z]+$ workloads/'
 

@@ -10,43 +10,45 @@ CREATE TEMP TABLE chosen AS SELECT id FROM run_summary;
 
 CREATE TEMP TABLE room AS SELECT 60 AS blocks; -- at most in a picture: more lines are not readable
 
--- One row for each finished run that was chosen.
---   name    of its configuration, as tables have it (table title of results/ask/names.sql)
+-- One row for each configuration with finished runs that were chosen.
+--   number  in table finished
+--   name    as tables have it (table title of results/ask/names.sql)
 --   series  the same without the number of workers
 --   title   the name, and the number of runs if there are repeats, as in tables: "asgd 4w X=3 (n=3)",
 --           "(n=4, 3 seeds)"
---   sample  1 = its accuracy and its losses count; timed: its times count
---   place   of the configuration in the order of the figures; unique
+--   n, seeds, samples, times  runs; different seeds; runs whose accuracy and losses count; whose times count
+--   place   in the order of the figures; unique
 --   is_loss no run of this workload has an accuracy: figures show its loss
-CREATE TEMP TABLE selected AS
-WITH seeded AS MATERIALIZED (
-	SELECT number, count(DISTINCT seed) AS seeds FROM finished WHERE status = 'done' GROUP BY number),
-named AS (
-	SELECT s.id, s.seed, s.workload, s.strategy, s.workers, s.servers, s.sync_every, s.platform, s.config,
-		s.config_key, s.compare_key, t.configuration AS name, t.series,
-		dense_rank() OVER (ORDER BY s.workload, s.workers, s.strategy, s.servers, s.sync_every,
-			t.configuration, s.config_key) AS place,
-		count(*) OVER (PARTITION BY s.config_key) AS n, total(f.repeat = 1) OVER (PARTITION BY s.config_key)
-			AS samples, total(f.timed) OVER (PARTITION BY s.config_key) AS times,
-		k.seeds, f.repeat = 1 AS sample, f.timed
-	FROM finished AS f CROSS JOIN run_summary AS s USING (id) JOIN seeded AS k USING (number)
-		JOIN title AS t ON t.config_key = s.config_key
-	WHERE s.status = 'done')
-SELECT *, name || iif(max(n) OVER (PARTITION BY workload) > 1, ' (n=' || n || iif(seeds = n, '', ', ' || seeds
-		|| iif(seeds = 1, ' seed', ' seeds')) || ')', '') AS title,
-	NOT max(EXISTS (SELECT 1 FROM epoch WHERE run_id = id AND test_accuracy IS NOT NULL))
-		OVER (PARTITION BY workload) AS is_loss
-FROM named;
-CREATE INDEX temp.selected_place ON selected (place);
--- fits: a picture has room for it. look: its line type in all figures, one of 84. The first configurations of
--- the strategies get the first line types, which differ most.
+--   fits    a picture has room for it
+--   look    its line type in all figures, one of 84. The first configurations of the strategies get the first line
+--           types, which differ most.
 CREATE TEMP TABLE configuration AS
-WITH kind AS (SELECT DISTINCT place, workload, name, title, series, strategy, workers, servers, sync_every,
-	config_key, compare_key, n, samples, times, is_loss FROM selected),
-turn AS (SELECT *, row_number() OVER (PARTITION BY workload ORDER BY place) <= (SELECT blocks FROM room) AS fits,
-	row_number() OVER (PARTITION BY workload, strategy ORDER BY place) AS of_strategy FROM kind)
+WITH counted AS MATERIALIZED (
+	SELECT number, min(id) AS one, max(f.compare_key) AS compare_key, count(*) AS n, count(DISTINCT f.seed) AS seeds,
+		total(repeat = 1) AS samples, total(timed) AS times, max(s.best_test_accuracy) AS best
+	FROM finished AS f CROSS JOIN run_summary AS s USING (id) WHERE f.status = 'done' GROUP BY number),
+kind AS (
+	SELECT k.*, t.workload, t.config, t.configuration AS name, t.series, s.strategy, s.workers, s.servers,
+		s.sync_every, s.platform, s.config_key, row_number() OVER (ORDER BY t.workload, s.workers, s.strategy,
+			s.servers, s.sync_every, t.configuration, s.config_key) AS place
+	FROM counted AS k CROSS JOIN run_summary AS s ON s.id = k.one JOIN title AS t ON t.config_key = s.config_key),
+turn AS (
+	SELECT *, name || iif(max(n) OVER w > 1, ' (n=' || n || iif(seeds = n, '', ', ' || seeds || iif(seeds = 1,
+			' seed', ' seeds')) || ')', '') AS title,
+		max(best) OVER w IS NULL AS is_loss,
+		row_number() OVER (w ORDER BY place) <= (SELECT blocks FROM room) AS fits,
+		row_number() OVER (PARTITION BY workload, strategy ORDER BY place) AS of_strategy
+	FROM kind WINDOW w AS (PARTITION BY workload))
 SELECT *, (row_number() OVER (PARTITION BY workload ORDER BY fits DESC, of_strategy, place) - 1) % 84 + 1 AS look
 FROM turn ORDER BY place;
+
+-- One row for each of their finished runs. sample: 1 = its accuracy and its losses count; timed: its times count.
+CREATE TEMP TABLE selected AS
+SELECT f.id, f.seed, c.workload, c.strategy, c.workers, c.servers, c.sync_every, c.platform, c.config, c.config_key,
+	c.compare_key, c.name, c.series, c.title, c.place, c.n, c.seeds, c.samples, c.times, c.is_loss,
+	f.repeat = 1 AS sample, f.timed
+FROM configuration AS c JOIN finished AS f USING (number) WHERE f.status = 'done';
+CREATE INDEX temp.selected_place ON selected (place);
 
 -- The chosen runs of these configurations that diverged and count, after their last epoch.
 CREATE TEMP TABLE lost_run AS

@@ -20,7 +20,11 @@ CREATE TEMP TABLE title AS
 WITH kind AS MATERIALIZED (
 	SELECT min(id) AS one, config_key, config, workload, strategy, optimizer, workers, platform
 	FROM run_summary GROUP BY config_key),
--- the settings of config_key, except those that the short name contains (label 0; +2s: on servers), that
+-- the settings that are not the same in all runs of the workload
+varied AS MATERIALIZED (
+	SELECT workload, e.key FROM kind AS k CROSS JOIN json_each(config_key) AS e GROUP BY workload, e.key
+	HAVING min(atom) <> max(atom) OR count(*) < (SELECT count(*) FROM kind AS o WHERE o.workload = k.workload)),
+-- the same of each configuration, except those that the short name contains (label 0; +2s: on servers), that
 -- are not chosen yet, and that do not apply: tables, vectors of GPUs, simulations. owner: 'asgd.' of
 -- an option of a plug-in; these are last, before the label.
 setting AS MATERIALIZED (
@@ -29,7 +33,8 @@ setting AS MATERIALIZED (
 		CASE WHEN i.name = 'label' THEN '' ELSE ifnull(i.name, e.key) END AS name,
 		CASE WHEN e.type = 'real' THEN format('%g', e.atom) WHEN i.type IS NOT 'BOOL' THEN e.atom
 			WHEN e.atom THEN iif(i.def, '', 'true') ELSE 'false' END AS value
-	FROM kind AS k CROSS JOIN json_each(k.config_key) AS e LEFT JOIN option_info AS i ON i."column" = e.key
+	FROM kind AS k CROSS JOIN json_each(k.config_key) AS e
+		CROSS JOIN varied AS v ON v.workload = k.workload AND v.key = e.key LEFT JOIN option_info AS i ON i."column" = e.key
 	WHERE i.label IS NOT 0 AND NOT (e.key = 'table_home' AND e.atom = 'servers')
 		AND NOT (e.key = 'network' AND k.config_key ->> 'lab_rate' <> '') -- which contains it
 		AND NOT ifnull(i.stored LIKE 'used%' AND e.atom = 'auto', 0)

@@ -7,7 +7,7 @@ CREATE VIEW gate_figure AS
 WITH pair AS (
 	SELECT name, cell, seed FROM gate_limit JOIN baseline USING (name)
 	UNION SELECT name, cell, seed FROM gate_limit JOIN checked USING (name)),
-found AS (
+found AS MATERIALIZED (
 	SELECT p.name, p.cell, p.seed, -b.test_accuracy AS base_a, b.test_loss AS base_l,
 		b.train_loss AS base_t, iif(b.train_loss IS NULL, b.running_loss, NULL) AS base_r,
 		-e.test_accuracy AS now_a, e.test_loss AS now_l, e.train_loss AS now_t,

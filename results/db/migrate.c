@@ -226,11 +226,11 @@ static char *has_all(struct store *s, bool *whole)
 {
 	char *names AUTOFREE = of_options(put_name);
 	char *sql AUTOFREE = sentence(
-		"WITH made AS (SELECT instr(?1, sql || ';') > 0 AS ours, " OF_OTHERS " AS others "
-		"FROM sqlite_master WHERE " MADE ") "
+		"WITH made AS MATERIALIZED ("
+		"SELECT instr(?1, sql || ';') > 0 AS ours, * FROM sqlite_master WHERE " MADE ") "
 		"SELECT (SELECT count(*) FROM (VALUES %s) WHERE column1 NOT IN "
 		"(SELECT name FROM pragma_table_info('run'))) + "
-		"(SELECT count(*) FROM made WHERE NOT ours AND NOT others) + "
+		"(SELECT count(*) FROM made WHERE NOT ours AND NOT " OF_OTHERS ") + "
 		"abs((SELECT count(*) FROM made WHERE ours) - ?2)",
 		names);
 	int64_t off = 0, made = 0;

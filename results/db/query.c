@@ -283,16 +283,14 @@ char *database_condition(struct store *s, const char *where)
 }
 
 /* Makes the views of statistics again in the temporary schema, where they read the temporary table.
- * `finished`, the first, becomes a table, because the others read it. The text is this program's,
- * not that of the file. */
+ * `finished`, the first, becomes a table, because the others read it. */
 char *database_summarise(struct store *s)
 {
 	static const char create[] = "CREATE VIEW";
 	const char *kind = "TABLE";
-	struct store *schema AUTOCLOSE = sql_schema();
 	struct sql q AUTODONE = sql_select(
-		schema,
-		"SELECT sql FROM sqlite_master WHERE type = 'view' AND name IN "
+		s,
+		"SELECT sql FROM main.sqlite_master WHERE type = 'view' AND name IN "
 		"('finished', 'lacking', 'configuration_summary', 'compared', 'comparison') ORDER "
 		"BY name = 'finished' DESC, rowid",
 		"");

@@ -24,9 +24,9 @@
 -- quantile z(p) is 26.2.23, to 0.0005. Newton's method finds quantiles of t in the angle
 -- atan(t / sqrt(df)), from 0: P(|T| < t) is concave there, so no step goes past the root. Its
 -- derivative is scale cos(angle)^(df - 1).
-point AS (
+point AS ( -- rows are narrow, because they are sorted
 	SELECT *, x / nullif(se, 0) AS t
-	FROM (SELECT id, column1 AS at, df, se,
+	FROM (SELECT id, family, d, se, df, margin, size, level, corrected, column1 AS at,
 			CASE WHEN df >= 1 THEN iif(column1, d + column1 * margin, d) END AS x
 		FROM estimate CROSS JOIN (VALUES (-1), (0), (1)))
 	WHERE at = 0 OR x IS NOT NULL),
@@ -39,26 +39,26 @@ series AS MATERIALIZED ( -- total: of the series for this t
 		SELECT max(total) FROM term) AS total
 	FROM point),
 central AS MATERIALIZED ( -- c: P(|T| < t), with the sign of t
-	SELECT id, at, max(-1, min(1, CASE WHEN t IS NULL THEN sign(x)
+	SELECT *, max(-1, min(1, CASE WHEN t IS NULL THEN sign(x)
 		WHEN df = 1 THEN 2 * atan(t) / pi()
 		WHEN df % 2 = 0 THEN t / sqrt(df + t * t) * total
 		ELSE 2 / pi() * (atan(t / sqrt(df)) + t * sqrt(df)
 			/ (df + t * t) * total) END)) AS c
 	FROM series),
 alone AS (
-	SELECT id, max((1.0 - c) / 2) FILTER (WHERE at = 0) AS more,
+	SELECT id, family, d, se, df, margin, size, level, corrected,
+		max((1.0 - c) / 2) FILTER (WHERE at = 0) AS more,
 		max((1.0 + c) / 2) FILTER (WHERE at = 0) AS less,
 		max(max((1.0 + c) / 2) FILTER (WHERE at = -1),
 			max((1.0 - c) / 2) FILTER (WHERE at = 1)) AS equal
 	FROM central GROUP BY id),
 family AS (
-	SELECT e.*, a.more, a.less, a.equal, count(a.more) OVER w + 1 AS m,
-		row_number() OVER (w ORDER BY a.more IS NULL, a.more) AS i,
-		row_number() OVER (w ORDER BY a.less IS NULL, a.less) AS j,
-		row_number() OVER (w ORDER BY a.equal IS NULL, a.equal) AS k,
-		sqrt(-2 * ln(e.level / nullif(count(a.more) OVER w, 0))) AS u
-	FROM alone AS a CROSS JOIN estimate AS e ON e.id = a.id
-		WINDOW w AS (PARTITION BY e.family)),
+	SELECT *, count(more) OVER w + 1 AS m,
+		row_number() OVER (w ORDER BY more IS NULL, more) AS i,
+		row_number() OVER (w ORDER BY less IS NULL, less) AS j,
+		row_number() OVER (w ORDER BY equal IS NULL, equal) AS k,
+		sqrt(-2 * ln(level / nullif(count(more) OVER w, 0))) AS u
+	FROM alone WINDOW w AS (PARTITION BY family)),
 adjusted AS (
 	SELECT f.*,
 		iif(more IS NULL, NULL, max(min(1.0, (m - i) * more))
@@ -78,13 +78,15 @@ counted AS (
 		count(*) FILTER (WHERE p_less < level) OVER w AS sure_less
 	FROM adjusted WINDOW w AS (PARTITION BY family)),
 bounded AS MATERIALIZED (
-	SELECT *, iif(corrected,
+	SELECT id, se, df, more, less, p_more, p_less, p_equal, wanted, iif(corrected,
 		level / (m - iif(d > 0, min(i, sure_more + 1), min(j, sure_less + 1))), 0.025) AS tail
-	FROM counted),
+	FROM counted
+	-- adds no row: SQLite expects one row of the windows, and would join without an index
+	UNION ALL SELECT id, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM run WHERE 0),
 scaled (df, scale) AS (
 	VALUES (1, 2 / pi()), (2, 1.0)
 	UNION ALL SELECT df + 2, scale * (df + 1) / df FROM scaled
-	WHERE df + 2 <= (SELECT max(df) FROM bounded)),
+	WHERE df + 2 <= (SELECT max(df) FROM estimate)),
 angled (df, scale, tail, angle, step) AS (
 	SELECT b.df, s.scale, b.tail, 0.0, 0
 	FROM (SELECT DISTINCT df, tail FROM bounded) AS b JOIN scaled AS s ON s.df = b.df
@@ -100,5 +102,7 @@ angled (df, scale, tail, angle, step) AS (
 	FROM angled WHERE step < 24),
 quantile AS MATERIALIZED (SELECT df, tail, angle FROM angled WHERE step = 24),
 student AS (
-	SELECT b.*, b.se * sqrt(b.df) * tan(q.angle) AS half
-	FROM bounded AS b LEFT JOIN quantile AS q ON q.df = b.df AND q.tail = b.tail)
+	SELECT e.*, b.more, b.less, b.p_more, b.p_less, b.p_equal, b.wanted,
+		b.se * sqrt(b.df) * tan(q.angle) AS half
+	FROM bounded AS b CROSS JOIN estimate AS e ON e.id = b.id
+		LEFT JOIN quantile AS q ON q.df = b.df AND q.tail = b.tail)

@@ -71,10 +71,11 @@ SELECT
 	(SELECT 1.0 * sum(dropped) / nullif(sum(pushes + dropped), 0) FROM epoch
 		WHERE run_id = r.id AND epoch >= 1) AS dropped_fraction,
 	(SELECT sum(seconds) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS seconds_total,
-	(SELECT min(epoch) FROM epoch AS e WHERE e.run_id = r.id AND r.reached <= (1 + 1e-12)
-		* (SELECT total(seconds) FROM epoch
-			WHERE run_id = r.id AND epoch BETWEEN 1 AND e.epoch))
-		AS target_epoch,
+	(WITH target AS MATERIALIZED (SELECT r.reached AS seconds)
+		SELECT min(epoch) FROM target AS t CROSS JOIN (
+			SELECT epoch, total(iif(epoch, seconds, 0)) OVER (ORDER BY epoch) AS so_far
+			FROM epoch WHERE run_id = r.id)
+		WHERE t.seconds <= (1 + 1e-12) * so_far) AS target_epoch,
 	r.reached AS target_seconds,
 	r.strategy
 		|| iif(r.workers = 1 AND r.servers = 0, '', ' ' || r.workers || 'w')

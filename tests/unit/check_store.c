@@ -1248,6 +1248,36 @@ TEST(time_to_accuracy_is_right)
 		"3,test_loss,0.15,0,0.0;4,test_loss,0.15,1,1.0");
 }
 
+/* Makes that many more epochs of run 1, whose target only the last one reaches. Returns the steps
+ * in which SQLite then computes the figures of the run. */
+static int steps_of_figures(int epochs)
+{
+	sqlite3 *db;
+	sqlite3_stmt *q;
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	char *more AUTOFREE = sentence(
+		"WITH n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO "
+		"epoch (run_id, epoch, seconds, test_accuracy) SELECT 1, i + (SELECT count(*) FROM "
+		"epoch), 1, iif(i = %d, 0.95, 0.5) FROM n",
+		epochs, epochs);
+	made_sql(db, more);
+	ck_assert_int_eq(sqlite3_prepare_v2(db, "SELECT * FROM run_computed", -1, &q, NULL),
+			 SQLITE_OK);
+	ck_assert_int_eq(sqlite3_step(q), SQLITE_ROW);
+	int steps = sqlite3_stmt_status(q, SQLITE_STMTSTATUS_VM_STEP, 0);
+	sqlite3_finalize(q);
+	sqlite3_close(db);
+	return steps;
+}
+
+TEST(time_of_a_runs_figures_is_linear_in_its_epochs)
+{
+	make_empty_store();
+	sql(RUN("serial", 1, 1, 1, "done"));
+	int few = steps_of_figures(100), many = steps_of_figures(900);
+	ck_assert_msg(many < 15 * few, "%d steps for 100 epochs, %d for 1000", few, many);
+}
+
 static const char four_configurations[] = RUN("serial", 1, 1, 1, "done")
 	RUN("serial", 1, 1, 2, "done") RUN("asgd", 1, 1, 1, "done") RUN("asgd", 4, 1, 1, "done")
 		RUN("asgd", 4, 1, 2, "done") RUN("asgd", 4, 1, 3, "done")

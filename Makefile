@@ -11,7 +11,7 @@ LANES    ?= 3
 COUNT    ?= 1000
 SECONDS  ?= 60
 SUDO     ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev sqlite3 libinih-dev libexpat1-dev \
+PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev sqlite3 libinih-dev libssl-dev libexpat1-dev \
 	libpmix-dev libsimgrid-dev pkgconf procps iproute2 zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
 TEST_PACKAGES := luajit python3-numpy
 # Where Debian's python3 looks under PREFIX.
@@ -24,7 +24,7 @@ COMMIT    = $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/d
 VERSION := $(shell sed -n 's/.*MVB_VERSION "\([^"]*\)".*/\1/p' runtime/lib/libmvbench.h)
 
 override CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(ARCH) $(WARN) -fopenmp-simd -fno-math-errno -fPIC -fvisibility=hidden -fno-semantic-interposition -MMD -MP
-LIBS     := -ldnnl -lgomp -lsqlite3 -linih -lz -lm
+LIBS     := -ldnnl -lgomp -lsqlite3 -linih -lcrypto -lz -lm
 export OMPI_CC = $(CC)
 export MVBENCH_HOME = $(CURDIR)
 override CPPFLAGS += -I.

@@ -117,7 +117,7 @@ FROM lost_run AS r CROSS JOIN (
 -- Values of the runs of a configuration, by name, after an epoch (NULL: of whole runs). Only the ends of the
 -- interval and the middle values are kept; the mean of the middle values is the median. It is fast because rows are
 -- narrow, and sorted once: both functions of a window share its order. A query that compares name with a constant
--- next to ranked does not compute the other names.
+-- next to ranked does not compute the other names; with a view between them it would.
 CREATE TEMP VIEW ranked AS
 SELECT name, place, epoch, value, i IN ((n + 1) / 2, (n + 2) / 2) AS middle
 FROM (

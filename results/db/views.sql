@@ -191,19 +191,12 @@ SELECT compare_key, avg(epoch_seconds) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) 
 	avg(quiet) FILTER (WHERE quiet_i IN ((quiet_n + 1) / 2, (quiet_n + 2) / 2)) AS quiet_epoch_seconds
 FROM ranked GROUP BY compare_key;
 
--- One row for each configuration with finished runs: n of them, the median of their epoch times, and
--- how many times faster that is than serial. NULL = serial was not measured.
+-- One row for each configuration with finished runs: n of them, the median of their epoch times (of
+-- configuration_summary), and how many times faster that is than serial. NULL = serial was not measured.
 CREATE VIEW speedup AS
-WITH ranked AS (
-	SELECT config_key, compare_key, config, workload, strategy, workers, servers, sync_every,
-		batch, platform, device, epoch_seconds, row_number() OVER w AS i,
-		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
-	FROM run_summary WHERE status = 'done' AND epoch_seconds IS NOT NULL
-	WINDOW w AS (PARTITION BY config_key, compare_key ORDER BY epoch_seconds))
-SELECT m.config_key, m.config, m.workload, m.strategy, m.workers, m.servers, m.sync_every,
-	m.batch, m.platform, m.device, m.n, avg(m.epoch_seconds) AS epoch_seconds,
-	o.n AS base_n, o.epoch_seconds AS base_epoch_seconds,
-	o.epoch_seconds / nullif(avg(m.epoch_seconds), 0) AS speedup
-FROM ranked AS m LEFT JOIN serial_pace AS o ON o.compare_key = m.compare_key
-WHERE m.i IN ((m.n + 1) / 2, (m.n + 2) / 2)
-GROUP BY m.config_key, m.compare_key;
+SELECT s.config_key, s.config, s.workload, s.strategy, s.workers, s.servers, s.sync_every,
+	s.config_key ->> 'batch' AS batch, s.config_key ->> 'platform' AS platform,
+	s.config_key ->> 'device' AS device, s.n, s.epoch_seconds, o.n AS base_n,
+	o.epoch_seconds AS base_epoch_seconds, o.epoch_seconds / nullif(s.epoch_seconds, 0) AS speedup
+FROM configuration_summary AS s LEFT JOIN serial_pace AS o USING (compare_key)
+WHERE s.epoch_seconds IS NOT NULL;

@@ -124,12 +124,10 @@ static inline uint64_t hash_of(uint64_t h, const void *x, size_t bytes)
 	return h;
 }
 
-/* SHA-256, in hexadecimal. */
+/* SHA-256, in hexadecimal. Each begin needs an end, which frees. */
 enum { SHA256_ROOM = 65 };
 struct sha256 {
-	uint32_t h[8];
-	uint64_t bytes;
-	unsigned char block[64];
+	struct evp_md_ctx_st *digest;
 };
 void sha256_begin(struct sha256 *s);
 void sha256_add(struct sha256 *s, const void *x, size_t bytes);

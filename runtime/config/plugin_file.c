@@ -155,14 +155,15 @@ static char *find_compiler(struct making *m)
 	struct sha256 s;
 	sha256_begin(&s);
 	sha256_add(&s, m->words, strlen(m->words));
-	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+	char *wrong = NULL;
+	for (size_t i = 0; !wrong && i < sizeof headers / sizeof *headers; i++) {
 		char *path AUTOFREE = sentence("%s/%s", m->home, headers[i]);
 		if (!sha256_file(&s, path))
-			return sentence("%s: %s", path, strerror(errno));
+			wrong = sentence("%s: %s", path, strerror(errno));
 	}
 	sha256_end(&s, m->with);
 	m->with[16] = '\0';
-	return NULL;
+	return wrong;
 }
 
 static char *find_folder(struct making *m)

@@ -34,6 +34,7 @@ cuda[A-Z]|cublas|cudnn|nccl runtime/device/cuda/
 dnnl_ runtime/device/cpu/
 sg_|simgrid_|smpi_|SMPI_|XML_ sim/world/
 ini_parse results/run/jobfile
+EVP_ runtime/base/sha256
 gz[a-z]+$ workloads/'
 
 objects=$(find "$build/runtime" "$build/strategies" "$build/workloads" "$build/results" "$build/plots" \

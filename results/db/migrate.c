@@ -169,7 +169,9 @@ static char *make_schema(void)
 		     {"/* OPTION VALUES */", NULL, put_value},
 		     {"/* OPTION COLUMNS */", NULL, put_field},
 		     {"/* OPTIONS OF WORK */", NULL, put_work}};
-	char *text = sentence("%s\n%s\n%s\n%s\n%s\n%s", tables_sql, views_sql, statistics_sql,
+	char *text = sentence("PRAGMA application_id = %d;\nPRAGMA user_version = %d;\n"
+			      "%s\n%s\n%s\n%s\n%s\n%s",
+			      APPLICATION_ID, SCHEMA_VERSION, tables_sql, views_sql, statistics_sql,
 			      study_sql, gate_sql, timeline_sql);
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		char *list AUTOFREE = parts[i].put ? of_options(parts[i].put) : NULL;

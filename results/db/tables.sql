@@ -4,9 +4,6 @@
 -- therefore has a line of its own. Times are in seconds, sizes in bytes, accuracies and fractions in
 -- 0..1. NULL = not known, or does not apply. Epoch 0 is the model before training.
 
-PRAGMA application_id = 1836474990; -- "mvbn"
-PRAGMA user_version = 16;
-
 -- One run. The columns from workload to label are the core options of `mvbench run`, with '_' for '-'
 -- and '.', as view option_info lists them. device, deal, table_home and transport are the values that
 -- were used, once the run has begun (NULL = the strategy has no tables, or sent no vectors of GPUs).

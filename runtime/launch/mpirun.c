@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NODE "Node: " /* where mpirun could not start the program */
+#define NODE         "Node: " /* where mpirun could not start the program */
+#define NOT_RELIABLY "ORTE was unable to reliably start one or more daemons"
 enum { RULE = 70 };
 
 /* The number after these words; -1: the words are not there. */
@@ -58,13 +59,16 @@ static void read_failure(struct watch *w, const char *text)
 	note_failure(w);
 	read_host(w->lost, strstr(text, "Remote daemon:"), "on node ");
 	read_host(w->lost, text, "Peer host:  ");
+	if (strstr(text, NOT_RELIABLY) && !*w->lost)
+		snprintf(w->lost, HOST, "%s", ranks_other_host(w));
 	read_host(d.host, text, "node ");
 	if (d.rank >= 0 && d.rank < w->ranks && w->rank_failure.rank < 0)
 		w->rank_failure = d;
 }
 
-/* Does this line begin a banner about a failed rank? */
-static bool is_failure_banner(const char *line)
+/* Does this line begin a banner about a failed rank? mpirun says that it could not start its
+ * daemons also if one of them ends while the ranks run. */
+static bool is_failure_banner(const struct watch *w, const char *line)
 {
 	static const char *const words[] = {
 		"Primary job ",
@@ -77,7 +81,7 @@ static bool is_failure_banner(const char *line)
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (strstr(line, words[i]))
 			return true;
-	return false;
+	return w->introduced == w->ranks && strstr(line, NOT_RELIABLY);
 }
 
 /* Reads a last message of panic.c: it becomes the reason of the run's end, and is shown as such. */
@@ -125,7 +129,7 @@ static void end_line(struct watch *w)
 		hold_back(e, n);
 		e->banner = BANNER_RULE;
 	} else if (e->banner == BANNER_TEXT ||
-		   (e->banner == BANNER_RULE && is_failure_banner(line))) {
+		   (e->banner == BANNER_RULE && is_failure_banner(w, line))) {
 		e->banner = BANNER_TEXT;
 		e->line = e->nheld;
 	} else {

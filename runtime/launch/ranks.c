@@ -133,6 +133,20 @@ static const char *host_of(const struct watch *w, int rank)
 	return host;
 }
 
+const char *ranks_other_host(const struct watch *w)
+{
+	const char *other = "";
+	for (int i = 0; i < w->ranks; i++) {
+		const char *host = w->rank[i].host;
+		if (strcmp(host, w->here) == 0 || strcmp(host, other) == 0)
+			continue;
+		if (*other)
+			return "another machine";
+		other = host;
+	}
+	return other;
+}
+
 char *ranks_name(const void *watch, int rank)
 {
 	const struct watch *w = watch;

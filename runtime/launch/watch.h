@@ -88,6 +88,8 @@ bool ranks_read(struct watch *w, const char *line); /* an introduction; false: a
 void ranks_poll(struct watch *w);
 void ranks_kill(struct watch *w);
 int ranks_first_failed(const struct watch *w); /* the first failed rank; -1: not known */
+/* The only other host of the ranks, or words for one of several. */
+const char *ranks_other_host(const struct watch *w);
 /* The name of a rank of a struct watch, with its host; rank -1: not known. Heap. */
 char *ranks_name(const void *watch, int rank);
 

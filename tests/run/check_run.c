@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -456,6 +457,29 @@ TEST(message_of_mpirun_is_shown)
 	ck_assert_msg(strstr(output, "-----") && strstr(output, "daemon"), "%s", output);
 	folder_text("hosts", "localhost slots=1\n");
 	expect_run(EXIT_USER, hosts, "slots of the hostfile: 1");
+}
+
+/* mpirun then says that it could not start its daemons. */
+TEST(machine_that_ends_while_ranks_run_is_named, 2)
+{
+	static const char *const others[] = {"far", "far further"},
+				 *const says[] = {"the connection to far was lost",
+						  "the connection to another machine was lost"};
+	char *path AUTOFREE = sentence("%s:%s", folder, getenv("PATH"));
+	char *program AUTOFREE = sentence("%s/mpirun", folder);
+	char *text AUTOFREE =
+		sentence("#!/bin/sh\nr=0; exec >&2; for h in $(hostname) %s; do\n"
+			 "printf '\\036mvbench %%d %%s %%d\\n' $r $h $$; r=$((r + 1)); done\n"
+			 "rule=$(printf '%%080d' 0 | tr 0 -); echo $rule\n"
+			 "echo 'ORTE was unable to reliably start one or more daemons.'\n"
+			 "echo $rule; exit 1\n",
+			 others[_i]);
+	folder_text("mpirun", text);
+	chmod(program, 0755);
+	setenv("PATH", path, 1);
+	char *words AUTOFREE = sentence("--strategy=allreduce --workers=%d", 2 + _i);
+	expect_run(EXIT_FAILED, words, says[_i]);
+	ck_assert_msg(!strstr(output, "-----"), "%s", output);
 }
 
 /* mpirun's sequential mapper knows this machine only by its host name. */

@@ -44,9 +44,7 @@ FROM turn ORDER BY place;
 
 -- One row for each of their finished runs. sample: 1 = its accuracy and its losses count; timed: its times count.
 CREATE TEMP TABLE selected AS
-SELECT f.id, f.seed, c.workload, c.strategy, c.workers, c.servers, c.sync_every, c.platform, c.config, c.config_key,
-	c.compare_key, c.name, c.series, c.title, c.place, c.n, c.seeds, c.samples, c.times, c.is_loss,
-	f.repeat = 1 AS sample, f.timed
+SELECT f.id, f.seed, f.repeat = 1 AS sample, f.timed, c.*
 FROM configuration AS c JOIN finished AS f USING (number) WHERE f.status = 'done';
 CREATE INDEX temp.selected_place ON selected (place);
 

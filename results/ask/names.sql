@@ -20,13 +20,13 @@ CREATE TEMP TABLE title AS
 WITH kind AS MATERIALIZED (
 	SELECT min(id) AS one, config_key, config, workload, strategy, optimizer, workers, platform
 	FROM run_summary GROUP BY config_key),
--- the settings that are not the same in all runs of the workload
+-- the settings that are not equal in all runs of a workload
 varied AS MATERIALIZED (
 	SELECT workload, e.key FROM kind AS k CROSS JOIN json_each(config_key) AS e GROUP BY workload, e.key
 	HAVING min(atom) <> max(atom) OR count(*) < (SELECT count(*) FROM kind AS o WHERE o.workload = k.workload)),
--- the same of each configuration, except those that the short name contains (label 0; +2s: on servers), that
--- are not chosen yet, and that do not apply: tables, vectors of GPUs, simulations. owner: 'asgd.' of
--- an option of a plug-in; these are last, before the label.
+-- those of each configuration, except those in the short name (label 0; +2s: on servers), those that are not
+-- chosen yet, and those that do not apply: tables, vectors of GPUs, simulations. owner: 'asgd.' of an option of a
+-- plug-in; these are last, before the label.
 setting AS MATERIALIZED (
 	SELECT k.one, k.workload, k.strategy, ifnull(i.stored, '') LIKE 'used%' AS chosen, ifnull(i.label, 98) AS place,
 		iif(i.name IS NULL, substr(e.key, 1, instr(e.key, '.')), '') AS owner,

@@ -1310,6 +1310,9 @@ TEST(speedups_are_right)
 	ck_rows("SELECT count(DISTINCT config_key), count(*) FROM run_summary "
 		"WHERE config = 'asgd 4w'",
 		"1,4");
+	/* of a simulated seed the newest run counts, as in tables */
+	sql("UPDATE run SET platform = 'sim', seed = 1 WHERE id IN (4, 5, 6)");
+	ck_rows("SELECT epoch_seconds FROM speedup WHERE workers = 4", "8.0");
 }
 
 /* ---- How queries are printed --------------------------------------------- */

@@ -123,10 +123,13 @@ FROM report_run
 GROUP BY host, cpu, cores, gpu, driver, mpi, onednn, cuda, git_commit, git_dirty, origin
 ORDER BY runs DESC, host, git_commit, first;
 
--- Several figures read these views: for a page with all figures, they are computed once.
+-- Several figures read these views: for a page with all figures, they are computed once. The tables are copied, not
+-- renamed, because SQLite checks all views at a renaming.
 CREATE TEMP TABLE kept AS SELECT * FROM quality;
 DROP VIEW temp.quality;
-ALTER TABLE temp.kept RENAME TO quality;
+CREATE TEMP TABLE quality AS SELECT * FROM kept;
+DROP TABLE kept;
 CREATE TEMP TABLE kept AS SELECT * FROM elapsed;
 DROP VIEW temp.elapsed;
-ALTER TABLE temp.kept RENAME TO elapsed;
+CREATE TEMP TABLE elapsed AS SELECT * FROM kept;
+DROP TABLE kept;

@@ -219,7 +219,7 @@ static inline size_t part_of(size_t n, size_t parts, size_t i)
 
 /* The numbers of a push. An updater reads those in its formula. */
 struct push {
-	float scale; /* of a delta */
+	float scale; /* the push's weight: factor of a delta, of lr and rho, and, in rounds, of g */
 	float lr, momentum, rho, lambda;
 	double beta[2];
 	float eps;
@@ -230,7 +230,9 @@ enum table_init { TABLE_MASTER, TABLE_AVERAGE, TABLE_SUM };
 
 struct table_terms {
 	const char *updater; /* how a push changes W, see UPDATER_OPTIONS; NULL = "add" */
-	bool rounds;         /* bulk-synchronous: a pull waits for the push of every worker */
+	bool rounds;         /* bulk-synchronous: a pull waits for the push of every worker. An
+			      * updater whose step depends on W or on what it keeps then gets one push
+			      * a round, the sum of scale g: the order of arrival has no effect */
 	int64_t backup;      /* with rounds: late pushes per round that are dropped, not awaited */
 	int64_t lead;        /* with bounded: the most pushes a worker is ahead of the slowest */
 	bool bounded;
@@ -271,6 +273,7 @@ struct updater_wants {
 	bool momentum; /* takes --momentum; it keeps v itself */
 	bool betas;    /* takes beta in place of --momentum */
 	bool squares;  /* its m decays a mean of squares: not a momentum */
+	bool evens;    /* each push's step is as long for any gradient */
 	bool whole;    /* takes lr undivided, also for a mean: its own divisor replaces N */
 };
 struct updater_wants updater_wants(const char *name);
@@ -328,7 +331,7 @@ struct worker {
 
 	struct vec *param, *grad;         /* [P], same layout: this worker's part of the model */
 	struct vec *moment[MOMENTS_MOST]; /* [P], state of the optimiser; NULL = unused */
-	int64_t fresh;                    /* the moments are of `step - fresh` steps */
+	int64_t age;                      /* steps of the optimiser since the moments were 0 */
 	const struct tensor *tensor;      /* all of param, in order */
 	size_t tensors;
 	const struct param_group *group; /* the same, as groups of the optimiser */
@@ -351,8 +354,14 @@ struct worker {
 
 	const struct data *train, *test;
 	const int32_t *index; /* [rows]: the rows of this step's mini-batch */
+	/* 0: this worker has no mini-batch in this step, because there are fewer rows than workers;
+	 * grad is 0 then. */
 	size_t rows;
-	double mean_rows;    /* number of rows that its loss is the mean over; 0: rows */
+	/* The sum of the gradients of its rows is divided by this: the mean of rows over the workers
+	 * of the step. Each row of a step then has the same weight in a mean over the workers. 0:
+	 * rows. */
+	double mean_rows;
+	size_t busy;         /* models that have rows in this step; 0: all */
 	int64_t steps;       /* of one epoch */
 	int64_t step, epoch; /* current, from 1; steps count on over epochs */
 	double lr;           /* of this step: schedule and --lr-scale applied */
@@ -369,6 +378,10 @@ struct worker {
 	struct stats *stats;
 	struct tables *tables; /* made with the strategy's first table */
 };
+
+/* 1; if models have no rows in this step, 0 for their workers, and for the others as much more. A
+ * mean over workers whose steps are equally long for any gradient (.normalises) weighs them by it. */
+double worker_share(const struct worker *w);
 
 /* A plug-in that computes on the host, between vec_get and vec_put, reports the work here: the
  * number of floats that a vectorisable loop reads twice and writes once. Code that branches, or
@@ -397,8 +410,12 @@ double worker_loss(struct worker *w);
 enum { REPORTS_MOST = 16 };
 void worker_report(struct worker *w, const char *name, double value);
 
-/* The local optimiser's step, with the gradient scale grad; --clip may shorten grad. */
+/* The local optimiser's step by the worker's own gradient, scale grad; --clip may shorten grad.
+ * Without rows an optimiser that .normalises makes none; others step by a gradient of 0. */
 void local_step(struct worker *w, double scale);
+/* The step by the sum of all trainers' gradients, which is in grad: all of them make it. The sum is
+ * multiplied by w->weight: the mean's 1/N costs no pass of its own. */
+void common_step(struct worker *w);
 /* local_step in two parts, for a strategy that acts between them or takes another step: first
  * --clip and --weight-decay change grad (decay only if the optimiser has it in the gradient); then
  * the optimiser's step. */

@@ -128,7 +128,7 @@ static void do_vectors(struct bench *b)
 	else if (b->cost == COST_AXPY)
 		vec_axpy(b->y, 1e-3f, b->x);
 	else if (model) /* with a learning rate of 0 */
-		local_step(w, 1);
+		common_step(w);
 	else
 		vec_sgd(b->y, NULL, b->x, 0, 0, 0, 1);
 }

@@ -85,7 +85,7 @@ static void allreduce_step(struct worker *w)
 		comm_wait(s->bucket[k].request);
 		s->bucket[k].request = NULL;
 	}
-	local_step(w, w->weight); /* the mean's 1/N is part of the update: no pass of its own */
+	common_step(w);
 }
 
 static double allreduce_bytes(const struct worker *w)

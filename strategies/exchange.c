@@ -9,6 +9,10 @@
  *     add:         W += c (w - w_pulled);                   w = w_pulled = W
  *     others:      W = updater(W, sum of the X v, c lr);    w = w_pulled = W
  *
+ * In rounds (bsp) an updater that is not additive gets one push a round, the weighted sum of the
+ * workers' v, and c scales that instead of lr: momentum and adam then make allreduce's steps. No push
+ * of a round is late, so dcasgd and dcasgda are sgd there.
+ *
  * With --momentum=0 v is g. momentum, momentum_ema and adam keep v, or M and S, on the server. They
  * get sums of g, and the local steps between two exchanges have no momentum. adagrad's step is rho:
  * c scales that, not lr. staleness has c = 1: it divides by the staleness instead of N. dcasgda's m
@@ -52,6 +56,7 @@ void exchange_init(struct worker *w)
 	s->wants = updater_wants(terms.updater);
 	terms.syncs = !s->wants.gradient && !s->apart;
 	s->table = table_new(w, w->param, &terms);
+	s->waits = terms.rounds || terms.bounded;
 	if (s->apart || (s->wants.gradient && w->run->sync_every > 1))
 		s->sum = vec_new(w, vec_len(w->param));
 	s->weight = w->weight;
@@ -64,7 +69,15 @@ void exchange_init(struct worker *w)
 		worker_keep_vec(w, s->counted[k]);
 	}
 	if (s->counted[0])
-		worker_keep(w, &s->counted_step, sizeof s->counted_step);
+		worker_keep(w, &s->counted_age, sizeof s->counted_age);
+}
+
+/* Gradients have the weight of their rows; steps that are equally long for any gradient do not. */
+static double weight_of_push(const struct worker *w)
+{
+	const struct exchange *s = w->state;
+	bool even = !(w->optimizer->normalises || s->wants.evens) || s->steps == 0;
+	return even ? s->weight : s->weight * s->shares / s->steps;
 }
 
 /* What goes with a push of this worker. */
@@ -72,10 +85,10 @@ static struct push terms_of_push(const struct worker *w)
 {
 	const struct updater_opts *o = w->opts; /* the first member of a strategy's options */
 	const struct exchange *s = w->state;
-	return (struct push){.scale = (float)s->weight,
-			     .lr = (float)(s->weight * w->lr),
+	return (struct push){.scale = (float)weight_of_push(w),
+			     .lr = (float)w->lr,
 			     .momentum = (float)(s->wants.squares ? o->square : w->run->momentum),
-			     .rho = (float)(s->weight * o->rho),
+			     .rho = (float)o->rho,
 			     .lambda = (float)o->lambda,
 			     .beta = {o->beta1, o->beta2},
 			     .eps = (float)o->eps};
@@ -87,7 +100,7 @@ static struct vec *gradient_step(struct worker *w)
 	struct exchange *s = w->state;
 	struct vec *v = s->wants.momentum ? NULL : w->moment[0];
 	local_gradient(w);
-	if (s->sum || v)
+	if (s->sum || v || w->marks) /* otherwise the pull overwrites it */
 		vec_sgd(w->param, v, w->grad, (float)w->lr, v ? (float)w->run->momentum : 0, 0, 1);
 	return v ? v : w->grad;
 }
@@ -126,15 +139,16 @@ static void push(struct worker *w, const struct vec *pushed)
 	else if (s->wants.gradient)
 		counts = table_push_pull(s->table, pushed, &by, w->param);
 	else
-		counts = table_sync(s->table, w->param, (float)s->weight);
+		counts = table_sync(s->table, w->param, by.scale);
+	s->shares = s->steps = 0;
 	if (s->sum)
 		vec_fill(s->sum, 0);
 	for (int k = 0; k < MOMENTS_MOST && s->counted[k]; k++)
 		vec_copy(counts ? s->counted[k] : w->moment[k],
 			 counts ? w->moment[k] : s->counted[k]);
-	if (s->counted[0] && !counts) /* the moments lack the steps since then */
-		w->fresh += w->step - s->counted_step;
-	s->counted_step = w->step;
+	if (!counts) /* the moments lack the steps since then */
+		w->age = s->counted_age;
+	s->counted_age = w->age;
 	if (!s->apart)
 		local_met(w);
 }
@@ -142,12 +156,14 @@ static void push(struct worker *w, const struct vec *pushed)
 void exchange_step(struct worker *w)
 {
 	struct exchange *s = w->state;
-	bool pulls = w->step % w->run->sync_every == 0;
-	s->outstanding = true;
-	struct vec *pushed = step(w);
+	bool pulls = w->step % w->run->sync_every == 0, steps = w->rows > 0 || s->waits;
+	s->outstanding |= steps;
+	s->shares += worker_share(w);
+	s->steps++;
+	struct vec *pushed = steps ? step(w) : s->sum;
 	if (pulls)
 		consensus_mark(w);
-	if (s->apart ? w->step % s->send == 0 : pulls)
+	if ((s->apart ? w->step % s->send == 0 : pulls) && s->outstanding)
 		push(w, pushed);
 	if (pulls && s->apart) {
 		table_pull(s->table, w->param);

@@ -51,10 +51,13 @@ struct exchange {
 	bool outstanding; /* there are steps since the last push */
 	int32_t send;     /* with apart: steps between two pushes; pulls follow --sync-every */
 	double weight;    /* of this trainer's push */
-	/* The moments after the last push that counted, which was after this step; NULL: all pushes
-	 * count, or the server has v. */
+	/* The moments after the last push that counted, and their age; NULL: all pushes count, or
+	 * the server has v. */
 	struct vec *counted[MOMENTS_MOST];
-	int64_t counted_step;
+	int64_t counted_age;
+	double shares; /* sum of worker_share, and steps, since the last push */
+	int32_t steps;
+	bool waits; /* other workers wait for this one's pushes */
 };
 
 /* Slots of a strategy whose state begins with a struct exchange whose table it has made. If it

@@ -49,7 +49,7 @@ static char *hybrid_refuse(const struct run *run, const void *opts)
 static void hybrid_step(struct worker *w)
 {
 	comm_allreduce(w->data_group, w->grad, SUM);
-	local_step(w, w->weight); /* the mean's 1/D is part of the update, as in allreduce */
+	common_step(w);
 }
 
 /* The parts of a group differ a little in size; together they are the model. */

@@ -50,6 +50,7 @@ struct periodic {
 	struct stepper *outer; /* NULL: there is none */
 	int64_t last;          /* the step of the last averaging */
 	double lr;             /* of the last outer step; 0 = none yet */
+	double shares;         /* sum of worker_share since the last averaging */
 };
 
 #define OWNER struct periodic_opts
@@ -134,6 +135,7 @@ static void periodic_init(struct worker *w)
 		s->outer = stepper_new(w, outer_words(o), o->outer_momentum, s->averaged, w->param);
 	worker_keep(w, &s->last, sizeof s->last);
 	worker_keep(w, &s->lr, sizeof s->lr);
+	worker_keep(w, &s->shares, sizeof s->shares);
 }
 
 /* X_e, the steps between two averagings in epoch e. */
@@ -177,13 +179,25 @@ static void periodic_outer(struct worker *w)
 	vec_copy(w->param, s->averaged);
 }
 
+/* Weight of this trainer's model in an average now, relative to 1/N. Gradients have their rows'
+ * weights; steps that are equally long for any gradient do not. */
+static float periodic_share(const struct worker *w)
+{
+	const struct periodic *s = w->state;
+	return w->optimizer->normalises ? (float)(s->shares / (double)(w->step - s->last)) : 1;
+}
+
 static void periodic_average(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
+	float share = periodic_share(w);
 	consensus_mark(w);
-	if (s->averaged) {
+	if (s->averaged)
 		vec_axpy(w->param, -1, s->averaged);
+	if (share != 1)
+		vec_scale(w->param, share);
+	if (s->averaged) {
 		comm_allreduce(w->data_group, w->param, SUM);
 	} else {
 		comm_allreduce(w->data_group, w->param, MEAN);
@@ -199,6 +213,7 @@ static void periodic_average(struct worker *w)
 		comm_allreduce(w->data_group, w->moment[k], MEAN);
 	worker_report(w, "interval", (double)(w->step - s->last));
 	s->last = w->step;
+	s->shares = 0;
 }
 
 static void periodic_step(struct worker *w)
@@ -207,13 +222,14 @@ static void periodic_step(struct worker *w)
 	struct periodic *s = w->state;
 	if (w->step <= o->start) {
 		comm_allreduce(w->data_group, w->grad, SUM);
-		local_step(w, w->weight);
+		common_step(w);
 		s->last = w->step;
 		if (w->step == o->start && s->averaged)
 			vec_copy(s->averaged, w->param);
 		return;
 	}
 	local_step(w, 1);
+	s->shares += worker_share(w);
 	/* a single worker averages with no other, but its outer optimiser steps as well */
 	if ((comm_size(w->data_group) > 1 || s->outer) && periodic_due(w))
 		periodic_average(w);
@@ -228,15 +244,20 @@ static void periodic_canonical(struct worker *w, struct vec *model)
 	bool other = s->outer && !outer_is_linear(o) && s->last != w->step;
 	if (other || model != w->param)
 		vec_copy(model, other ? s->averaged : w->param);
-	if (!s->averaged || other || s->last == w->step)
+	if (other || s->last == w->step)
+		return;
+	float share = periodic_share(w);
+	if (!s->averaged && share != 1)
+		vec_scale(model, share);
+	if (!s->averaged)
 		return;
 	float a = s->outer ? (float)o->outer_lr : 1;
 	float mu = s->outer ? (float)periodic_momentum(w) : 0;
 	float all = (float)(w->weight * comm_size(w->data_group)); /* 1 for mean, N for sum */
 	float nesterov = periodic_has(o->outer, "nesterov") ? mu : 0;
 	float d = a * all * (1 + nesterov);
-	vec_scale(model, d);
-	vec_axpy(model, 1 - d, s->averaged);
+	vec_scale(model, d * share);
+	vec_axpy(model, 1 - d * share, s->averaged);
 	if (mu > 0)
 		vec_axpy(model, -a * mu * (nesterov > 0 ? mu : 1), stepper_moment(s->outer, 0));
 }

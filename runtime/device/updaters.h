@@ -27,7 +27,7 @@
 	X(momentum_ema, "v = m v + (1-m) g; W -= lr v", STATE, false, .wants.gradient = true, \
 	  .wants.momentum = true) \
 	X(adagrad, "G_k += g^2; W -= rho / sqrt(G_k + 1e-6) g", OWN, false, \
-	  .wants.gradient = true, .additive = true) \
+	  .wants.gradient = true, .wants.evens = true, .additive = true) \
 	X(adagrad_shared, "G += g^2; W -= rho / sqrt(G + 1e-6) g", STATE, false, \
 	  .wants.gradient = true) \
 	X(dcasgd, "W -= lr (g + lambda g^2 (W - bak_k))", NOTHING, true, .wants.gradient = true) \

@@ -35,9 +35,16 @@ void table_change(float *d, const float *param, const float *pulled, float scale
 		d[i] = scale * (param[i] - pulled[i]);
 }
 
+struct push push_alone(struct push by)
+{
+	by.lr *= by.scale;
+	by.rho *= by.scale;
+	return by;
+}
+
 void update_complete(struct update *u, const struct table_rules *r, const struct table_op *p)
 {
-	u->by = p->by;
+	u->by = push_alone(p->by);
 	u->staleness = p->staleness;
 	u->number = p->number;
 	u->keep = p->kind == OP_SYNC || (u->out && u->pulled && p->pull);
@@ -61,6 +68,36 @@ void table_apply(const struct table_rules *r, const struct table_op *p, struct u
 		memcpy(u->out, u->w, n * sizeof *u->w);
 	if (u->keep)
 		memcpy(u->pulled, u->w, n * sizeof *u->w);
+}
+
+/* ---- Rounds whose pushes are merged ---- */
+
+struct table_rules rules_of_sum(const struct table_rules *r)
+{
+	struct table_rules sum = *r;
+	sum.updater = updaters[UPDATER_add];
+	return sum;
+}
+
+void merged_add(struct merged *m, const struct push *by, bool whole, int rank)
+{
+	if (m->pushes++ == 0 || rank < m->rank) {
+		m->rank = rank;
+		m->by = *by;
+		m->by.scale = 1; /* the sum has it already */
+	}
+	m->whole |= whole;
+}
+
+size_t merged_run(const struct merged *m, const struct table_rules *r, const bool *touched,
+		  size_t at, size_t n, bool *pushed)
+{
+	const size_t columns = r->columns, end = at + n;
+	size_t row = at / columns;
+	*pushed = m->whole || touched[row];
+	while (!m->whole && (row + 1) * columns < end && touched[row + 1] == *pushed)
+		row++;
+	return m->whole ? n : smaller(end, (row + 1) * columns) - at;
 }
 
 void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t seq)

@@ -118,11 +118,13 @@ void *blocks_open(struct table *t, const float *init, size_t bytes)
 	b->later = must(calloc(b->count + 1, sizeof *b->later));
 	size_t locks = up(b->count * sizeof *b->lock);
 	size_t made = t->rules.rounds ? up(b->count * sizeof *b->made) : 0;
-	size_t control = up(bytes) + locks + made;
+	size_t touched = rounds_merge(&t->rules) ? up(t->rules.rows * sizeof *b->touched) : 0;
+	size_t control = up(bytes) + locks + made + touched;
 	char *at = b->control =
 		link_shared_new(s->workers, control + (near ? n * sizeof(float) : 0), &b->handle);
 	b->lock = (void *)(at + up(bytes));
 	b->made = made ? (void *)(at + up(bytes) + locks) : NULL;
+	b->touched = touched ? (void *)(at + up(bytes) + locks + made) : NULL;
 	lay_out_floats(t, b->dev ? gpu_floats_new(s, n)
 			  : near ? (void *)(at + control)
 				 : link_nowhere());
@@ -185,27 +187,84 @@ static size_t block_length(const struct table *t, size_t i)
 	return smaller(AT(t)->length, t->n - i * AT(t)->length);
 }
 
-/* The first push to block i in this round copies the block to the next round's W. */
-static void carry_over(struct table *t, size_t i, int64_t round)
+/* to = from */
+static void copy_floats(struct table *t, float *to, const float *from, size_t n)
 {
-	struct blocks *b = AT(t);
-	size_t first = i * b->length, n = block_length(t, i);
-	float *to = b->w[(round + 1) % 2] + first, *from = b->w[round % 2] + first;
-	if (b->made[i] == round + 1)
-		return;
-	b->made[i] = round + 1;
-	if (b->dev) {
-		b->dev->ops->copy(b->dev, to, from, n);
-		device_sync(b->dev);
+	struct device *d = AT(t)->dev;
+	if (d) {
+		d->ops->copy(d, to, from, n);
+		device_sync(d);
 	} else if (!t->rules.lengths) {
 		memcpy(to, from, n * sizeof *to);
 	}
 }
 
-void blocks_carry_over(struct table *t, int64_t round)
+/* The first push to block i in this round begins the block's next copy: as W, or, where pushes are
+ * merged, as their sum. */
+static void begin_copy(struct table *t, size_t i, int64_t round)
 {
-	for (size_t i = 0; i < AT(t)->count; i++)
-		carry_over(t, i, round);
+	struct blocks *b = AT(t);
+	size_t first = i * b->length, n = block_length(t, i);
+	float *to = b->w[(round + 1) % 2] + first;
+	if (b->made[i] == round + 1)
+		return;
+	b->made[i] = round + 1;
+	if (!rounds_merge(&t->rules)) {
+		copy_floats(t, to, b->w[round % 2] + first, n);
+	} else if (b->dev) {
+		b->dev->ops->fill(b->dev, to, 0, n);
+		device_sync(b->dev);
+	} else if (!t->rules.lengths) {
+		memset(to, 0, n * sizeof *to);
+	}
+}
+
+static void apply_update(struct table *t, const struct table_rules *r, const struct table_op *p,
+			 struct update *u, size_t n)
+{
+	struct device *d = AT(t)->dev;
+	if (d) {
+		update_complete(u, r, p);
+		d->ops->peer->apply(d, p->kind, r->updater->kind, u, n);
+	} else if (!r->lengths) {
+		table_apply(r, p, u, n);
+	}
+}
+
+/* Block i's next copy holds the sum of the round's pushes, and becomes the updated W. No worker
+ * reads the old copy any more, so the update may change it, too. */
+static void merge_block(struct table *t, size_t i, int64_t round, const struct merged *m,
+			int64_t number)
+{
+	struct blocks *b = AT(t);
+	const struct table_op push = {.kind = OP_PUSH, .by = m->by, .number = number};
+	size_t first = i * b->length, left = block_length(t, i), n;
+	for (bool pushed; left; first += n, left -= n) {
+		float *w = b->w[round % 2] + first, *next = b->w[(round + 1) % 2] + first;
+		struct update u = {.w = w,
+				   .state = part(b->state, first),
+				   .more = part(b->more, first),
+				   .values = next,
+				   .out = next};
+		n = merged_run(m, &t->rules, b->touched, first, left, &pushed);
+		if (pushed)
+			apply_update(t, &t->rules, &push, &u, n);
+		else
+			copy_floats(t, next, w, n);
+	}
+}
+
+void blocks_end_round(struct table *t, int64_t round, const struct merged *m, int64_t number)
+{
+	struct blocks *b = AT(t);
+	for (size_t i = 0; i < b->count; i++)
+		if (b->made[i] != round + 1)
+			copy_floats(t, b->w[(round + 1) % 2] + i * b->length,
+				    b->w[round % 2] + i * b->length, block_length(t, i));
+		else if (rounds_merge(&t->rules))
+			merge_block(t, i, round, m, number);
+	if (b->touched && !m->whole)
+		memset(b->touched, 0, t->rules.rows * sizeof *b->touched);
 }
 
 /* Applies the operation to floats first .. first + n - 1 of the table, all in block i, whose lock
@@ -215,10 +274,12 @@ static void apply_within(struct table *t, const struct table_op *p, size_t i, si
 {
 	struct blocks *b = AT(t);
 	float *w = b->w[0];
+	const bool sums = op_pushes(p) && rounds_merge(&t->rules);
+	const struct table_rules r = sums ? rules_of_sum(&t->rules) : t->rules;
 	if (t->rules.rounds) {
 		w = b->w[(p->round + op_pushes(p)) % 2];
 		if (op_pushes(p))
-			carry_over(t, i, p->round);
+			begin_copy(t, i, p->round);
 	}
 	struct update u = {.w = w + first,
 			   .state = part(b->state, first),
@@ -227,12 +288,7 @@ static void apply_within(struct table *t, const struct table_op *p, size_t i, si
 			   .pulled = part(t->pulled, first),
 			   .values = p->in ? p->in + offset : NULL,
 			   .out = part(op_out(p), offset)};
-	if (b->dev) {
-		update_complete(&u, &t->rules, p);
-		b->dev->ops->peer->apply(b->dev, p->kind, t->rules.updater->kind, &u, n);
-	} else if (!t->rules.lengths) {
-		table_apply(&t->rules, p, &u, n);
-	}
+	apply_update(t, &r, p, &u, n);
 }
 
 void block_apply(struct table *t, const struct table_op *p, size_t i)
@@ -252,6 +308,8 @@ static void apply_rows(struct table *t, const struct table_op *p)
 			n = smaller((i + 1) * length - at, left);
 			block_lock(t, i);
 			apply_within(t, p, i, at, n, offset);
+			if (op_pushes(p) && AT(t)->touched)
+				AT(t)->touched[at / t->rules.columns] = true;
 			block_unlock(t, i);
 		}
 	}

@@ -19,6 +19,7 @@ struct blocks {
 	void *control, *handle;
 	struct lock *lock;   /* [count] */
 	int64_t *made;       /* [count] with rounds: the round of this block's new copy */
+	bool *touched;       /* [rows] rows that the round's merged pushes name; NULL: no merging */
 	float *w[2];         /* shared [n]; the second with rounds only */
 	float *state, *more; /* shared [n], NULL when the updater keeps none */
 	size_t length, count;
@@ -38,7 +39,8 @@ void block_unlock(struct table *t, size_t i);
 void block_apply(struct table *t, const struct table_op *p, size_t i);
 /* Does the operation on all of its floats. */
 void blocks_apply(struct table *t, const struct table_op *p);
-/* Copies the blocks that got no push in this round to the next round. */
-void blocks_carry_over(struct table *t, int64_t round);
+/* Ends a round: completes the next round's W. m: the round's pushes, if the table merges them;
+ * number: of their push, from 1. */
+void blocks_end_round(struct table *t, int64_t round, const struct merged *m, int64_t number);
 
 #endif

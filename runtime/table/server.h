@@ -31,8 +31,12 @@ struct shard {
 	size_t n; /* floats */
 	float *w, *state, *more;
 	struct buffer *model; /* with rounds: W at the end of the last round */
+	struct merged merged; /* where the round's pushes are merged: */
+	float *sum;           /* of them; NULL otherwise */
+	bool *touched;        /* [rows] that they name */
 	struct client *client;
-	int64_t version, seq, counted; /* counted: pushes that were not dropped */
+	int64_t version, seq;
+	int64_t counted; /* pushes that were not dropped; of merged pushes, the rounds */
 	struct round now;
 	struct rounds rounds;         /* uses now, and members of its own */
 	struct transaction *deferred; /* replies that wait, oldest first */

@@ -10,9 +10,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Applies the sum of the round's pushes. */
+static void merge(struct shard *t)
+{
+	const struct table_op push = {.kind = OP_PUSH, .by = t->merged.by, .number = ++t->counted};
+	bool pushed;
+	for (size_t at = 0, n; !t->rules.lengths && at < t->n; at += n) {
+		n = merged_run(&t->merged, &t->rules, t->touched, at, t->n - at, &pushed);
+		struct update u = {.w = t->w + at,
+				   .state = part(t->state, at),
+				   .more = part(t->more, at),
+				   .values = t->sum + at};
+		if (pushed)
+			table_apply(&t->rules, &push, &u, n);
+	}
+	if (t->sum)
+		memset(t->sum, 0, t->n * sizeof *t->sum);
+	memset(t->touched, 0, t->rules.rows * sizeof *t->touched);
+	t->merged = (struct merged){0};
+	world_charge_op(&push, t->rules.updater, t->n, false);
+}
+
 /* With rounds: W as it is now becomes what workers read. */
 static void renew_model(struct server *v, struct shard *t)
 {
+	if (t->merged.pushes > 0)
+		merge(t);
 	buffer_drop(v, &t->model);
 	t->model = buffer_take(v, t, t->n);
 	if (!t->rules.lengths)
@@ -44,6 +67,9 @@ void shard_open(struct server *v, int table)
 	t->w = o.rules.lengths ? link_nowhere() : zeros(t, true);
 	t->state = zeros(t, t->rules.updater->state);
 	t->more = zeros(t, t->rules.updater->more);
+	t->sum = zeros(t, rounds_merge(&t->rules));
+	if (rounds_merge(&t->rules))
+		t->touched = must(calloc(t->rules.rows + 1, sizeof *t->touched));
 	t->client = must(calloc((size_t)v->workers, sizeof *t->client));
 	t->rounds =
 		(struct rounds){.now = &t->now,
@@ -82,6 +108,8 @@ void shard_free(struct server *v, int table)
 		free(t->w);
 	free(t->state);
 	free(t->more);
+	free(t->sum);
+	free(t->touched);
 	free(t);
 	v->shard[table] = NULL;
 }
@@ -139,21 +167,26 @@ static void note(struct server *v, enum trace_kind kind, const struct transactio
 /* Applies the push; with `read`, data then gets what is pulled. */
 static void apply(struct server *v, struct shard *t, struct transaction *j, bool read)
 {
-	const struct table_rules adding = {.updater = updaters[UPDATER_add]};
 	struct client *m = &t->client[j->request.worker];
-	bool sync = j->request.kind == OP_SYNC;
+	bool sync = j->request.kind == OP_SYNC, sums = rounds_merge(&t->rules);
+	const struct table_rules r = sync || sums ? rules_of_sum(&t->rules) : t->rules;
 	struct table_op p = {.kind = sync ? OP_PUSH : j->request.kind,
 			     .pull = j->request.pull,
 			     .by = j->request.by,
 			     .staleness = j->reply.staleness,
-			     .number = ++t->counted};
+			     .number = sums ? 0 : ++t->counted};
 	size_t first, n, offset;
 	nsec since = v->trace ? clock_peek() : 0;
+	if (sums)
+		merged_add(&t->merged, &p.by, j->request.rows < 0, j->request.worker);
 	if (j->request.in == 0)
 		return;
 	read = (read && j->request.out > 0) || p.kind == OP_ELASTIC;
 	for (size_t i = 0; piece(t, j, i, &first, &n, &offset); i++) {
-		float *w = t->w + first, *x = j->data->x + offset, *out = read ? x : NULL;
+		float *w = (sums ? t->sum : t->w) + first;
+		float *x = j->data->x + offset, *out = read ? x : NULL;
+		if (sums && j->request.rows >= 0)
+			t->touched[first / t->rules.columns] = true;
 		if (j->request.replace) {
 			memcpy(w, x, n * sizeof *w);
 			if (m->pulled)
@@ -167,10 +200,10 @@ static void apply(struct server *v, struct shard *t, struct transaction *j, bool
 				   .pulled = part(m->pulled, first),
 				   .values = x,
 				   .out = out};
-		table_apply(sync ? &adding : &t->rules, &p, &u, n);
+		table_apply(&r, &p, &u, n);
 	}
 	p.out = read ? j->data->x : NULL;
-	world_charge_op(&p, t->rules.updater, (size_t)j->request.in, false);
+	world_charge_op(&p, sync ? t->rules.updater : r.updater, (size_t)j->request.in, false);
 	note(v, TRACE_APPLY, j, since);
 }
 

@@ -6,7 +6,8 @@
  * the pull are separate passes, and a round begins with a copy.
  *
  * Rounds: there are two copies of W. Pushes of round i make copy i + 1 out of copy i, block by
- * block. When the last push is complete, the round ends, and all workers read copy i + 1. No worker
+ * block. If the updater is not additive, they first make the sum of the pushes there; the worker
+ * that ends the round then applies it. When the last push is complete, the round ends, and all workers read copy i + 1. No worker
  * can still be reading the copy that round i + 1 overwrites, because it has pushed in round i. The
  * exception is a worker that the round did not wait for: it checks the round's number again after
  * reading.
@@ -24,12 +25,13 @@
 
 struct shared {
 	_Alignas(64) atomic_llong version; /* pushes begun */
-	atomic_llong counted;              /* those of them that were not dropped */
+	atomic_llong counted; /* those of them that were not dropped; of merged pushes, the rounds */
 	struct monitor monitor;            /* guards the rest */
 	int64_t replayed; /* in a replay: recorded operations that have taken place */
 	int64_t seq;      /* recorded operations; under the first block's lock */
 	int latest;       /* the worker that broadcast last */
 	struct round round;
+	struct merged merged;
 	struct member member[]; /* a worker uses its own part without the monitor */
 };
 
@@ -100,7 +102,7 @@ static void count_versions(struct table *t, struct table_op *p)
 {
 	struct shared *s = AT(t)->shared;
 	int64_t before = atomic_fetch_add(&s->version, op_pushes(p));
-	if (op_pushes(p) && !p->dropped)
+	if (op_pushes(p) && !p->dropped && !rounds_merge(&t->rules))
 		p->number = atomic_fetch_add(&s->counted, 1) + 1;
 	op_versions(t, p, before);
 }
@@ -170,7 +172,8 @@ static void do_op(struct table *t, struct table_op *p)
 		count_versions(t, p);
 		blocks_apply(t, p);
 	}
-	world_charge_op(p, t->rules.updater, op_floats(t, p), true);
+	world_charge_op(p, rounds_merge(&t->rules) ? updaters[UPDATER_add] : t->rules.updater,
+			op_floats(t, p), true);
 	if (stats->trace && op_pushes(p) && !t->rules.counter)
 		trace_add(stats->trace, TRACE_APPLY, since, clock_peek());
 }
@@ -201,7 +204,13 @@ static bool may_end(struct table *t)
 static void end_round(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
-	blocks_carry_over(t, s->round.over);
+	const struct table_op push = {.kind = OP_PUSH};
+	bool merges = s->merged.pushes > 0;
+	blocks_end_round(t, s->round.over, &s->merged,
+			 merges ? atomic_fetch_add(&s->counted, 1) + 1 : 0);
+	if (merges)
+		world_charge_op(&push, t->rules.updater, t->n, false);
+	s->merged = (struct merged){0};
 	rounds_end(&AT(t)->rounds);
 	if (t->rules.backup > 0) /* then the pushes do not show where the round ended */
 		record(t, NULL);
@@ -221,6 +230,8 @@ static void push_in_round(struct table *t, struct table_op *p)
 	me(t)->pushes = t->pushes;
 	if (p->dropped)
 		record(t, p);
+	else if (rounds_merge(&t->rules))
+		merged_add(&s->merged, &p->by, !p->row, rank);
 	monitor_unlock(&s->monitor);
 	if (p->dropped) {
 		count_versions(t, p);

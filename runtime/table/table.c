@@ -231,6 +231,9 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 		return wrong;
 	struct table *t = must(calloc(1, sizeof *t));
 	*t = (struct table){.among = s, .rules = *rules, .n = rules->rows * rules->columns};
+	if (rules->rounds && rules->updater->pulled) /* no push is late: nothing to compensate */
+		t->rules.updater = updaters[UPDATER_sgd];
+	rules = &t->rules;
 	take_place(t);
 	float *first = agree_on_init(s, rules, t->n, init);
 	if (!rules->lengths && (rules->syncs || rules->updater->pulled))

@@ -137,6 +137,21 @@ struct tables {
 	const struct recording *replay; /* the order to repeat; NULL = none */
 };
 
+/* A round is a function of its set of pushes. Updaters that are not additive therefore get one push a
+ * round: the sum of scale g over its pushes. */
+static inline bool rounds_merge(const struct table_rules *r)
+{
+	return r->rounds && !r->updater->additive;
+}
+
+/* The pushes of the current round, of a table that merges them. */
+struct merged {
+	int64_t pushes;
+	int32_t rank;   /* the lowest of those that pushed: */
+	struct push by; /* its numbers hold for the round */
+	bool whole;     /* one was of the whole table; otherwise only pushed rows change */
+};
+
 /* Vectors of n floats that a table of n floats keeps on its workers or servers. */
 static inline size_t table_vectors(const struct table_rules *r)
 {
@@ -274,6 +289,15 @@ void table_apply(const struct table_rules *r, const struct table_op *p, struct u
 void table_change(float *d, const float *param, const float *pulled, float scale, size_t n);
 /* Sets the rest of u, for a device that has these floats. */
 void update_complete(struct update *u, const struct table_rules *r, const struct table_op *p);
+/* The numbers of a push that is applied by itself: its scale is part of its step sizes. */
+struct push push_alone(struct push by);
+/* A merging table: what its pushes do to the sum of their round. */
+struct table_rules rules_of_sum(const struct table_rules *r);
+void merged_add(struct merged *m, const struct push *by, bool whole, int rank);
+/* The length of the run of floats from `at` on, at most n, of which either all or none have got a
+ * push in the round; *pushed: which. touched: [rows], not used if a push was of the whole table. */
+size_t merged_run(const struct merged *m, const struct table_rules *r, const bool *touched,
+		  size_t at, size_t n, bool *pushed);
 /* Records an operation; p NULL: a round has ended. */
 void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t seq);
 /* The message that a round will never end, because worker `away` pushes no more after `pushes`. */

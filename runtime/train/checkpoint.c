@@ -59,7 +59,7 @@ static void keep_own(struct trainer *r)
 	worker_keep_vec(w, w->buffer);
 	worker_keep(w, &r->heterogeneity.pause_at, sizeof r->heterogeneity.pause_at);
 	worker_keep(w, &w->step, sizeof w->step);
-	worker_keep(w, &w->fresh, sizeof w->fresh);
+	worker_keep(w, &w->age, sizeof w->age);
 }
 
 /* Size of a worker's state, with what its tables keep [bytes]. *all[trainers]: on rank 0 those of

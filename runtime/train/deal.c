@@ -6,7 +6,8 @@
  * its r-th of R parts is mini-batch s R + r. No row is dropped; mini-batches differ by one row at
  * most; and those of a step together are what one worker with batch R B sees.
  *
- *   static    replica r takes the r-th of every step
+ *   static    each replica takes one of every step. If these differ in rows, they go round: no
+ *             replica always has fewer rows, or none
  *   dynamic   an idle worker takes the next unassigned ones, by a counter that all workers share
  *             and that continues over epochs; an epoch ends when all its mini-batches are done
  *
@@ -63,9 +64,11 @@ struct dealing {
 	bool no_more;
 };
 
+/* Dynamic: mini-batches of an epoch. None is without rows. */
 static int64_t batches(const struct trainer *r)
 {
-	return r->w.steps * r->replicas;
+	int64_t all = r->w.steps * r->replicas, n = (int64_t)r->train.n;
+	return all < n ? all : n;
 }
 
 int64_t deal_most(const struct trainer *r)
@@ -85,14 +88,30 @@ static void plan_draws(struct dealing *d, int64_t K, int64_t workers, int64_t X)
 	d->first[d->draws] = K;
 }
 
-/* Where in its epoch's permutation the replica's part of step s begins; *rows: its length. */
-static size_t part_of_step(const struct trainer *r, size_t s, int replica, size_t *rows)
+/* Rows of step s, of all replicas. *first: where they begin in the epoch's permutation. */
+static size_t rows_of_step(const struct trainer *r, size_t s, size_t *first)
 {
-	size_t n = r->train.n, steps = (size_t)r->w.steps, parts = (size_t)r->replicas;
-	size_t first = part_of(n, steps, s), all = part_of(n, steps, s + 1) - first;
-	size_t from = part_of(all, parts, (size_t)replica);
-	*rows = part_of(all, parts, (size_t)replica + 1) - from;
+	size_t n = r->train.n, steps = (size_t)r->w.steps;
+	*first = part_of(n, steps, s);
+	return part_of(n, steps, s + 1) - *first;
+}
+
+/* Where in its epoch's permutation this part of step s begins; *rows: its length. */
+static size_t part_of_step(const struct trainer *r, size_t s, size_t part, size_t *rows)
+{
+	size_t first, all = rows_of_step(r, s, &first), parts = (size_t)r->replicas;
+	size_t from = part_of(all, parts, part);
+	*rows = part_of(all, parts, part + 1) - from;
 	return first + from;
+}
+
+/* Static: the replica's part of step s. */
+static size_t part_of_replica(const struct trainer *r, int64_t epoch, size_t s, int replica)
+{
+	size_t first, parts = (size_t)r->replicas;
+	size_t turn = (size_t)(epoch - 1) * (size_t)r->w.steps + s;
+	return rows_of_step(r, s, &first) % parts ? ((size_t)replica + turn) % parts
+						  : (size_t)replica;
 }
 
 /* Each model gets as many rows as it has in the steps of an epoch. All ranks use rank 0's shards,
@@ -103,7 +122,7 @@ static struct shards *open_shards(struct trainer *r)
 	size_t *rows AUTOFREE = must(calloc(models, sizeof *rows));
 	for (size_t m = 0; m < models; m++)
 		for (size_t s = 0; s < (size_t)r->w.steps; s++) {
-			part_of_step(r, s, (int)m, &n);
+			part_of_step(r, s, part_of_replica(r, 1, s, (int)m), &n);
 			rows[m] += n;
 		}
 	struct shards *s = data_shards(&r->train, r->w.run, rows, models);
@@ -168,13 +187,14 @@ void deal_close(struct trainer *r)
 	free(d);
 }
 
-/* Each row of a --global-batch has the same weight, even if the workers' shares differ. */
-static double mean_rows(const struct trainer *r, size_t s)
+/* Each row of a step has the same weight, even if the workers' shares differ. With dynamic
+ * assignment only a --global-batch has steps that workers share. */
+static void weigh(struct trainer *r)
 {
-	size_t n = r->train.n, steps = (size_t)r->w.steps;
-	return r->w.run->global_batch
-		       ? (double)(part_of(n, steps, s + 1) - part_of(n, steps, s)) / r->replicas
-		       : 0;
+	size_t first, all = rows_of_step(r, r->step, &first);
+	bool dynamic = r->plan->dynamic, shared = !dynamic || r->w.run->global_batch;
+	r->w.mean_rows = shared ? (double)all / r->replicas : (double)r->w.rows;
+	r->w.busy = dynamic || all >= (size_t)r->replicas ? 0 : all;
 }
 
 void deal_epoch(struct trainer *r, int64_t epoch)
@@ -189,7 +209,8 @@ void deal_epoch(struct trainer *r, int64_t epoch)
 		return;
 	const int32_t *permutation = data_order(r->train.n, run->seed, epoch, own);
 	for (size_t s = 0; s < steps; s++, at += rows) {
-		size_t first = part_of_step(r, s, r->replica, &rows);
+		size_t part = part_of_replica(r, own ? 1 : epoch, s, r->replica);
+		size_t first = part_of_step(r, s, part, &rows);
 		if (own)
 			first = own->first[r->replica] + at;
 		r->step_first[s] = at;
@@ -220,14 +241,17 @@ static void take_own_rows(struct trainer *r)
 /* Mini-batch `number` of all epochs. */
 static void take(struct trainer *r, int64_t number)
 {
-	int64_t of_epoch = number % batches(r), epoch = number / batches(r) + 1;
-	r->step = (size_t)(of_epoch / r->replicas);
-	size_t first = part_of_step(r, r->step, (int)(of_epoch % r->replicas), &r->w.rows);
-	r->w.mean_rows = mean_rows(r, r->step);
+	int64_t all = batches(r), of_epoch = number % all, epoch = number / all + 1;
+	size_t first = (size_t)of_epoch;
+	r->step = (size_t)(of_epoch * r->w.steps / all);
+	r->w.rows = 1;
+	if (all == r->w.steps * r->replicas) /* otherwise each has one row */
+		first = part_of_step(r, r->step, (size_t)(of_epoch % r->replicas), &r->w.rows);
 	r->w.index = r->order;
 	if (r->dealing->shards)
 		take_own_rows(r);
-	else
+	weigh(r);
+	if (!r->dealing->shards)
 		memcpy(r->order, data_order(r->train.n, r->w.run->seed, epoch, NULL) + first,
 		       r->w.rows * sizeof *r->order);
 }
@@ -243,9 +267,9 @@ bool deal_take(struct trainer *r, int64_t i)
 		return true;
 	}
 	r->step = (size_t)i;
-	r->w.mean_rows = mean_rows(r, r->step);
 	r->w.index = r->order + r->step_first[i];
 	r->w.rows = r->step_first[i + 1] - r->step_first[i];
+	weigh(r);
 	return true;
 }
 
@@ -390,6 +414,8 @@ bool deal_next(struct trainer *r, int64_t i)
 	d->dropped = r->stats.dropped;
 	if (!d->counter && !deal_take(r, i))
 		return false;
+	if (d->counter && d->shards && shard_size(r) == 0)
+		return false; /* it has no rows to take */
 	d->rows += r->w.rows;
 	if (!d->counter)
 		return true;

@@ -94,8 +94,8 @@ static void gradient_only(void *ctx)
 		w->workload->gradient(w);
 }
 
-/* A device's work for a mini-batch depends on its rows (lower 32 bits), and, with --global-batch,
- * on the rows of all workers together in the step (upper bits). */
+/* A device's work for a mini-batch depends on its rows (lower 32 bits), and on the rows of all
+ * workers together in the step (upper bits). */
 static size_t graph_key(const struct worker *w)
 {
 	size_t all = (size_t)(w->mean_rows * comm_size(w->data_group) + 0.5);
@@ -174,6 +174,7 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 	w->lr = r->lr[r->step];
 	if (w->rows) {
 		done = compute(w, !r->delayed);
+		w->age += done;
 	} else { /* fewer rows than replicas in this step: nothing to add */
 		local_begin(w);
 		fetch(w);

@@ -40,17 +40,43 @@ static void update(struct worker *w, double scale, bool decayed)
 		const struct param_group *p = &w->group[i];
 		w->optimizer->step(w, p, (float)scale, decayed ? 0 : p->decay);
 	}
+	w->age += !w->dev->in_graph; /* a graph's repetitions are counted by the loop */
 }
 
-void local_step(struct worker *w, double scale)
+double worker_share(const struct worker *w)
+{
+	return !w->rows ? 0 : w->busy ? (double)comm_size(w->data_group) / (double)w->busy : 1;
+}
+
+/* Without rows the gradient is 0. A linear step by it is right: the mean of all workers' steps is
+ * then the step by their mean gradient. A step that is as long for any gradient is not made. */
+static bool makes_own_step(const struct worker *w)
+{
+	return w->rows || !w->optimizer->normalises;
+}
+
+static void step(struct worker *w, double scale)
 {
 	clip(w, (float)scale, w->optimizer->one_pass);
 	update(w, scale, false);
 	w->dev->square = NULL;
 }
 
+void local_step(struct worker *w, double scale)
+{
+	if (makes_own_step(w))
+		step(w, scale);
+}
+
+void common_step(struct worker *w)
+{
+	step(w, w->weight);
+}
+
 void local_gradient(struct worker *w)
 {
+	if (!makes_own_step(w))
+		return;
 	clip(w, 1, false);
 	for (size_t i = 0; w->optimizer->coupled && i < w->groups; i++)
 		if (w->group[i].decay > 0)
@@ -59,7 +85,8 @@ void local_gradient(struct worker *w)
 
 void local_update(struct worker *w)
 {
-	update(w, 1, w->optimizer->coupled);
+	if (makes_own_step(w))
+		update(w, 1, w->optimizer->coupled);
 }
 
 void local_begin(struct worker *w)
@@ -68,8 +95,8 @@ void local_begin(struct worker *w)
 	struct device *d = w->dev;
 	d->lr = (float)w->lr;
 	d->unbias[0] = d->unbias[1] = 1;
-	if (o->unbias && w->step > w->fresh)
-		o->unbias(w->optimizer_opts, w->step - w->fresh, d->unbias);
+	if (o->unbias && w->step > 0)
+		o->unbias(w->optimizer_opts, w->age + 1, d->unbias);
 }
 
 void local_forget(struct worker *w)
@@ -77,7 +104,7 @@ void local_forget(struct worker *w)
 	for (int k = 0; k < MOMENTS_MOST; k++)
 		if (w->moment[k])
 			vec_fill(w->moment[k], 0);
-	w->fresh = w->step;
+	w->age = 0;
 }
 
 void local_met(struct worker *w)

@@ -40,6 +40,7 @@ const struct optimizer optimizer_adagrad = {
 		   .summary = "a learning rate for each parameter, which its gradients lower",
 		   .options = adagrad_options,
 		   .opts_size = sizeof(struct adagrad_opts)},
+	.normalises = true,
 	.moments = adagrad_moments,
 	.one_pass = true,
 	.coupled = true,

@@ -48,6 +48,7 @@ const struct optimizer optimizer_adamw = {
 		   .summary = "Adam with decoupled weight decay",
 		   .options = adamw_options,
 		   .opts_size = sizeof(struct adamw_opts)},
+	.normalises = true,
 	.moments = adamw_moments,
 	.one_pass = true,
 	.unbias = adamw_unbias,

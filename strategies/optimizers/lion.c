@@ -44,6 +44,7 @@ const struct optimizer optimizer_lion = {
 		   .summary = "the sign of a mean of gradients, with decoupled weight decay",
 		   .options = lion_options,
 		   .opts_size = sizeof(struct lion_opts)},
+	.normalises = true,
 	.moments = lion_moments,
 	.one_pass = true,
 	.step = lion_step,

@@ -113,6 +113,7 @@ const struct optimizer optimizer_muon = {
 		   .options = muon_options,
 		   .opts_size = sizeof(struct muon_opts)},
 	.refuse = muon_refuse,
+	.normalises = true,
 	.moments = adamw_moments,
 	.unbias = muon_unbias,
 	.scratch = muon_scratch,

@@ -27,6 +27,8 @@ struct optimizer {
 	int (*moments)(const struct run *run, const void *opts);
 	bool momentum; /* it uses --momentum; otherwise a recipe's momentum is ignored */
 	bool coupled;  /* weight decay is part of the gradient */
+	/* The length of a step does not follow the gradient's. */
+	bool normalises;
 	/* A step is -lr v, where v is moment[0], or the gradient if it keeps none: a server can
 	 * make the step instead of the worker. */
 	bool plain;

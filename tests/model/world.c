@@ -280,6 +280,12 @@ void local_step(struct worker *w, double scale)
 	vec_axpy(w->param, -(float)(w->lr * scale), w->grad);
 }
 
+double worker_share(const struct worker *w)
+{
+	(void)w;
+	return 1;
+}
+
 void local_gradient(struct worker *w)
 {
 	(void)w;

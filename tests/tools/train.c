@@ -314,7 +314,7 @@ static void sum_layer(struct worker *w, size_t i)
 
 static void step_of_sums(struct worker *w)
 {
-	local_step(w, w->weight);
+	common_step(w);
 }
 
 static bool wants_none(const struct worker *w, size_t i)

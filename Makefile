@@ -124,6 +124,9 @@ tsan: export CK_TIMEOUT_MULTIPLIER = 5
 chaos: $(B)/mvbench $(B)/mvbench-sim ## COUNT=1000 sweeps that are killed, stopped, out of disk, and cut off at random instants; SEED=
 	@tests/scripts/chaos.sh $(B) $(COUNT) $(SEED)
 
+oracle: $(B)/mvbench $(B)/mvbench-sim ## COUNT=1000 random runs of every strategy, computed again by NumPy in float64; SEED=
+	@PATH="/usr/bin:$$PATH" tests/oracle/oracle.py --mvbench=$(B)/mvbench --count=$(COUNT) --seed=$(or $(SEED),1)
+
 fuzz: $(B)/mvbench $(B)/mvbench-sim ## SECONDS=60 of malformed files for each reader of foreign files (clang); READER=: only one
 	@$(MAKE) --no-print-directory B=build/fuzz CC=clang OPT=-O1 \
 		CFLAGS='-g -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow' \
@@ -310,6 +313,6 @@ $(USER): $(B)/%: $(B)/%.o $(LIB)
 ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(shell nproc)# single goal only: `make clean test` is ordered; the user's -j has precedence
 endif
-.PHONY: all demo programs test nightly gpu-test lab-test slurm-test bench gpu-bench shapes tutorial reproduce gate-proof bundle deb sanitize tsan threaded clang chaos fuzz model lint layers install deps clean help FORCE
+.PHONY: all demo programs test nightly gpu-test lab-test slurm-test bench gpu-bench shapes tutorial reproduce gate-proof bundle deb sanitize tsan threaded clang chaos oracle fuzz model lint layers install deps clean help FORCE
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

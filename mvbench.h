@@ -219,7 +219,7 @@ static inline size_t part_of(size_t n, size_t parts, size_t i)
 
 /* The numbers of a push. An updater reads those in its formula. */
 struct push {
-	float scale; /* the push's weight: factor of a delta, of lr and rho, and, in rounds, of g */
+	float scale; /* of a delta; the weight of the push, which lr and rho contain */
 	float lr, momentum, rho, lambda;
 	double beta[2];
 	float eps;

@@ -85,10 +85,11 @@ static struct push terms_of_push(const struct worker *w)
 {
 	const struct updater_opts *o = w->opts; /* the first member of a strategy's options */
 	const struct exchange *s = w->state;
-	return (struct push){.scale = (float)weight_of_push(w),
-			     .lr = (float)w->lr,
+	double weight = weight_of_push(w);
+	return (struct push){.scale = (float)weight,
+			     .lr = (float)(weight * w->lr),
 			     .momentum = (float)(s->wants.squares ? o->square : w->run->momentum),
-			     .rho = (float)o->rho,
+			     .rho = (float)(weight * o->rho),
 			     .lambda = (float)o->lambda,
 			     .beta = {o->beta1, o->beta2},
 			     .eps = (float)o->eps};

@@ -35,16 +35,9 @@ void table_change(float *d, const float *param, const float *pulled, float scale
 		d[i] = scale * (param[i] - pulled[i]);
 }
 
-struct push push_alone(struct push by)
-{
-	by.lr *= by.scale;
-	by.rho *= by.scale;
-	return by;
-}
-
 void update_complete(struct update *u, const struct table_rules *r, const struct table_op *p)
 {
-	u->by = push_alone(p->by);
+	u->by = p->by;
 	u->staleness = p->staleness;
 	u->number = p->number;
 	u->keep = p->kind == OP_SYNC || (u->out && u->pulled && p->pull);
@@ -84,7 +77,8 @@ void merged_add(struct merged *m, const struct push *by, bool whole, int rank)
 	if (m->pushes++ == 0 || rank < m->rank) {
 		m->rank = rank;
 		m->by = *by;
-		m->by.scale = 1; /* the sum has it already */
+		m->by.lr /= by->scale; /* the sum has the weight already */
+		m->by.rho /= by->scale;
 	}
 	m->whole |= whole;
 }

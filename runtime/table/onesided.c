@@ -238,7 +238,7 @@ static void push_piece(struct table *t, const struct table_op *p, const struct p
 		t->rules.updater->apply(&(struct update){.w = d,
 							 .own = t->own ? t->own + x->first : NULL,
 							 .values = p->in + x->offset,
-							 .by = push_alone(p->by),
+							 .by = p->by,
 							 .staleness = p->staleness},
 					x->n);
 	}

@@ -289,8 +289,6 @@ void table_apply(const struct table_rules *r, const struct table_op *p, struct u
 void table_change(float *d, const float *param, const float *pulled, float scale, size_t n);
 /* Sets the rest of u, for a device that has these floats. */
 void update_complete(struct update *u, const struct table_rules *r, const struct table_op *p);
-/* The numbers of a push that is applied by itself: its scale is part of its step sizes. */
-struct push push_alone(struct push by);
 /* A merging table: what its pushes do to the sum of their round. */
 struct table_rules rules_of_sum(const struct table_rules *r);
 void merged_add(struct merged *m, const struct push *by, bool whole, int rank);

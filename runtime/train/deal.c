@@ -96,22 +96,23 @@ static size_t rows_of_step(const struct trainer *r, size_t s, size_t *first)
 	return part_of(n, steps, s + 1) - *first;
 }
 
-/* Where in its epoch's permutation this part of step s begins; *rows: its length. */
+/* Where in its epoch's permutation this part of step s begins; *rows: its length. The first parts
+ * have one row more than the others, if they are not equal. */
 static size_t part_of_step(const struct trainer *r, size_t s, size_t part, size_t *rows)
 {
 	size_t first, all = rows_of_step(r, s, &first), parts = (size_t)r->replicas;
-	size_t from = part_of(all, parts, part);
-	*rows = part_of(all, parts, part + 1) - from;
-	return first + from;
+	size_t each = all / parts, more = all % parts;
+	*rows = each + (part < more);
+	return first + part * each + (part < more ? part : more);
 }
 
-/* Static: the replica's part of step s. */
+/* Static: the replica's part of step s. The replica that follows the last one with one row more
+ * gets the next. */
 static size_t part_of_replica(const struct trainer *r, int64_t epoch, size_t s, int replica)
 {
-	size_t first, parts = (size_t)r->replicas;
-	size_t turn = (size_t)(epoch - 1) * (size_t)r->w.steps + s;
-	return rows_of_step(r, s, &first) % parts ? ((size_t)replica + turn) % parts
-						  : (size_t)replica;
+	size_t first, parts = (size_t)r->replicas, all = rows_of_step(r, s, &first);
+	size_t turn = all % parts ? ((size_t)(epoch - 1) * r->train.n + first) % parts : 0;
+	return ((size_t)replica + parts - turn) % parts;
 }
 
 /* Each model gets as many rows as it has in the steps of an epoch. All ranks use rank 0's shards,

@@ -148,8 +148,9 @@ static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
 	double loss = by_test ? row->on[ON_TEST].loss : row->running.loss;
 	const char *which = by_test ? "test" : "training";
 	if (row->epoch == 0)
-		r->first_loss = running && r->train.classes > 1 ? log((double)r->train.classes)
-								: row->on[ON_TEST].loss;
+		r->first_loss = running && r->train.classes > 1
+					? log((double)r->train.classes)
+					: fmax(row->on[ON_TEST].loss, row->on[ON_TRAIN].loss);
 	if (!isfinite(loss))
 		snprintf(r->reason, sizeof r->reason,
 			 "epoch %d: the %s loss is %s; a smaller --lr may help", (int)row->epoch,

@@ -89,14 +89,19 @@ void local_update(struct worker *w)
 		update(w, 1, w->optimizer->coupled);
 }
 
-void local_begin(struct worker *w)
+static void begin_unbias(struct worker *w)
 {
 	const struct optimizer *o = w->optimizer;
 	struct device *d = w->dev;
-	d->lr = (float)w->lr;
 	d->unbias[0] = d->unbias[1] = 1;
 	if (o->unbias && w->step > 0)
 		o->unbias(w->optimizer_opts, w->age + 1, d->unbias);
+}
+
+void local_begin(struct worker *w)
+{
+	w->dev->lr = (float)w->lr;
+	begin_unbias(w);
 }
 
 void local_forget(struct worker *w)
@@ -105,6 +110,7 @@ void local_forget(struct worker *w)
 		if (w->moment[k])
 			vec_fill(w->moment[k], 0);
 	w->age = 0;
+	begin_unbias(w); /* a strategy may exchange models before its step */
 }
 
 void local_met(struct worker *w)

@@ -178,6 +178,7 @@ static void load(struct worker *w)
 }
 static const struct workload workload = {.load = load, .gradient = gradient};
 static const struct updater_opts opts = {.updater = "add"};
+static const struct optimizer optimizer = {.plain = true};
 
 static struct trainer *trainer_new(void)
 {
@@ -204,6 +205,7 @@ static struct trainer *trainer_new(void)
 			     .run = &run,
 			     .strategy = &strategy,
 			     .workload = &workload,
+			     .optimizer = &optimizer,
 			     .opts = &opts,
 			     .state = own_alloc(sizeof(struct exchange)),
 			     .steps = now->steps,

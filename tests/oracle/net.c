@@ -1,0 +1,155 @@
+/*
+ * net.c - the workload of the oracle: 4 -> 6 -> 1 with tanh, mean squared error. Before each
+ * gradient it writes what an independent program needs to compute the run again.
+ *
+ * $ORACLE_LOG/RANK: a record for each gradient: rank, step, epoch, rows [int64], lr, then the rows'
+ * numbers [int64] and the parameters of the whole model [float], NaN where other workers hold them.
+ * $ORACLE_LOG/data.RANK: the training set, then the test
+ * set; each as n [int64], x[n x 4], target[n] [float].
+ */
+#include "workloads/datasets.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { FEATURES = 4, TRAIN = 96, TEST = 7 };
+
+static char *net_probe(const struct run *run, struct data *train, struct data *test)
+{
+	const struct data shape = {.features = FEATURES, .value_size = sizeof(float)};
+	(void)run;
+	*train = *test = shape;
+	train->n = TRAIN;
+	test->n = TEST;
+	return NULL;
+}
+
+static void draw(struct data *d, uint64_t rng)
+{
+	float *x = malloc(d->n * FEATURES * sizeof *x), *y = malloc(d->n * sizeof *y);
+	CHECK(x && y, "no memory");
+	for (size_t i = 0; i < d->n * FEATURES; i++)
+		x[i] = (float)rng_normal(&rng);
+	for (size_t i = 0; i < d->n; i++)
+		y[i] = (float)(sin(2 * x[FEATURES * i]) +
+			       x[FEATURES * i + 1] * x[FEATURES * i + 2]);
+	d->floats = x;
+	d->target = y;
+}
+
+static char *net_draw(const struct run *run, struct data *train, struct data *test)
+{
+	net_probe(run, train, test);
+	draw(train, rng_seed(run->seed, STREAM_DATA, 0));
+	draw(test, rng_seed(run->seed, STREAM_DATA, 1));
+	return NULL;
+}
+
+static const struct dataset data = {.name = "oracle",
+				    .summary = "96 + 7 rows, made from the seed",
+				    .probe = net_probe,
+				    .load = net_draw,
+				    .unload = data_unload};
+
+struct log {
+	FILE *file;
+};
+
+static void net_init(struct worker *w, const struct data *sample)
+{
+	struct net *net = net_new(w, sample);
+	net_linear(net, 6, INIT_UNIFORM);
+	net_tanh(net);
+	net_linear(net, 1, INIT_UNIFORM);
+	net_finish(net, LOSS_MSE);
+}
+
+static FILE *open_log(const char *kind, int rank)
+{
+	const char *folder = getenv("ORACLE_LOG");
+	char *name = sentence("%s/%s%d", folder ? folder : ".", kind, rank);
+	FILE *f = fopen(name, "wb");
+	CHECK(f, "%s cannot be written", name);
+	free(name);
+	return f;
+}
+
+static void write_all(FILE *f, const void *x, size_t size, size_t n)
+{
+	CHECK(fwrite(x, size, n, f) == n, "the log of the oracle cannot be written");
+}
+
+static void write_data(const struct worker *w)
+{
+	FILE *f = open_log("data.", w->rank);
+	const struct data *const part[] = {w->train, w->test};
+	for (int i = 0; i < 2; i++) {
+		write_all(f, &(int64_t){(int64_t)part[i]->n}, sizeof(int64_t), 1);
+		write_all(f, part[i]->floats, sizeof(float), part[i]->n * FEATURES);
+		write_all(f, part[i]->target, sizeof(float), part[i]->n);
+	}
+	CHECK(fclose(f) == 0, "the log of the oracle cannot be written");
+}
+
+static void write_step(struct worker *w)
+{
+	struct log *log = w->model;
+	size_t n = vec_len(w->param), all = (size_t)w->model_params;
+	float *param = malloc(n * sizeof *param), *whole = malloc(all * sizeof *whole);
+	size_t *place = malloc(n * sizeof *place);
+	CHECK(param && whole && place, "no memory");
+	if (!log->file) {
+		log->file = open_log("", w->rank);
+		write_data(w);
+	}
+	const int64_t head[] = {w->rank, w->step, w->epoch, (int64_t)w->rows};
+	write_all(log->file, head, sizeof *head, 4);
+	write_all(log->file, &w->lr, sizeof w->lr, 1);
+	for (size_t i = 0; i < w->rows; i++)
+		write_all(log->file, &(int64_t){w->index[i]}, sizeof(int64_t), 1);
+	vec_get(w->param, param);
+	net_places(w, place);
+	for (size_t i = 0; i < all; i++)
+		whole[i] = NAN;
+	for (size_t i = 0; i < n; i++)
+		whole[place[i]] = param[i];
+	write_all(log->file, whole, sizeof *whole, all);
+	free(param);
+	free(whole);
+	free(place);
+}
+
+static void net_logged_gradient(struct worker *w)
+{
+	if (w->step > 0) /* not in the warm-up */
+		write_step(w);
+	net_gradient(w);
+}
+
+static void net_logged_fini(struct worker *w)
+{
+	struct log *log = w->model;
+	if (log->file)
+		CHECK(fclose(log->file) == 0, "the log of the oracle cannot be written");
+	net_fini(w);
+}
+
+static const struct setting recipe[] = {{"epochs", "2"}, {NULL, NULL}};
+
+static const struct workload net = {
+	.plugin = {.name = "oracle", .summary = "a small net that logs its steps"},
+	.dataset = &data,
+	.recipe = recipe,
+	.state_size = sizeof(struct log),
+	.host = true,
+	.init = net_init,
+	.load = net_load,
+	.gradient = net_logged_gradient,
+	.evaluate = net_evaluate,
+	.statistics = net_statistics,
+	.split = net_split,
+	.places = net_places,
+	.fini = net_logged_fini,
+};
+MVBENCH_PLUGIN(.workload = &net);

@@ -1,0 +1,789 @@
+#!/usr/bin/env python3
+"""Recomputes random runs of mvbench in float64.
+
+Usage: oracle.py [--count=N] [--seed=N] [--mvbench=FILE] [--only=STRATEGY] [--keep]
+
+Each run trains the workload net.c, which writes the rows, the learning rate and the parameters before
+every gradient. This program takes from that only the first parameters, the data, and which rows each
+worker had in each step; for asynchronous strategies also the recorded order of operations on the
+table (table arrival). It computes the rest by the formulas of the papers and compares:
+
+  - the parameters of every worker before each of its steps
+  - the test loss of every epoch
+  - the learning rate of every step, where mini-batches are assigned statically
+
+Exit status: 0 all agree, 1 a run differs or fails, 2 wrong options.
+"""
+import argparse
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+FEATURES, HIDDEN = 4, 6
+SIZES = [("W1", (HIDDEN, FEATURES)), ("b1", (HIDDEN,)), ("W2", (1, HIDDEN)), ("b2", (1,))]
+PARAMS = sum(int(np.prod(s)) for _, s in SIZES)
+WEIGHTS = np.concatenate([np.full(int(np.prod(s)), n[0] == "W") for n, s in SIZES])
+TOLERANCE = 2e-4  # of float32 against float64 over a few dozen steps, relative to the largest value
+OPTIMIZERS = ["sgd", "nesterov", "adagrad", "adamw", "lion", "muon"]
+NORMALISES = {"adagrad", "adamw", "lion", "muon"}
+UPDATERS = ["add", "sgd", "momentum", "momentum_ema", "adagrad", "adagrad_shared", "dcasgd", "dcasgda", "adam",
+            "staleness"]
+KEEPS_MOMENTUM = {"momentum", "momentum_ema", "adam"}
+
+
+class Differs(Exception):
+    """The run and this program do not agree."""
+
+
+# ---- The model ---------------------------------------------------------------
+
+
+def parts(w):
+    at, out = 0, {}
+    for name, shape in SIZES:
+        n = int(np.prod(shape))
+        out[name] = w[at:at + n].reshape(shape)
+        at += n
+    return out
+
+
+def loss_and_gradient(w, x, t):
+    """Mean squared error of rows x[n x 4], t[n], and the SUM of their gradients."""
+    p = parts(w)
+    h = np.tanh(x @ p["W1"].T + p["b1"])
+    e = (h @ p["W2"].T + p["b2"])[:, 0] - t
+    dz = 2 * e[:, None]
+    dh = (dz @ p["W2"]) * (1 - h * h)
+    return np.mean(e * e), np.concatenate([(dh.T @ x).ravel(), dh.sum(0), (dz.T @ h).ravel(), dz.sum(0)])
+
+
+# ---- Optimisers --------------------------------------------------------------
+
+
+def clipped(g, most):
+    length = np.linalg.norm(g)
+    return g * (most / length) if most and length > most else g
+
+
+def newton_schulz(x):
+    x = x / max(np.linalg.norm(x), 1e-7)
+    for _ in range(5):
+        a = x @ x.T if x.shape[0] <= x.shape[1] else x.T @ x
+        b = -4.7750 * a + 2.0315 * a @ a
+        x = 3.4445 * x + (b @ x if x.shape[0] <= x.shape[1] else x @ b)
+    return x
+
+
+class Optimizer:
+    """Steps of one vector; o: name, momentum, beta1, ...; decay by --weight-decay on `decayed` floats."""
+
+    def __init__(self, o, decay=0.0, decayed=True):
+        self.o, self.decay, self.decayed = o, decay, decayed
+        self.forget()
+
+    def forget(self):
+        self.m = np.zeros((2, PARAMS))
+        self.t = 0
+
+    def decay_of(self, w):
+        return self.decay * w * self.decayed
+
+    def adamw(self, g, w, lr):
+        o, c = self.o, 1 - self.o["beta1"]**self.t
+        self.m[0] = o["beta1"] * self.m[0] + (1 - o["beta1"]) * g
+        self.m[1] = o["beta2"] * self.m[1] + (1 - o["beta2"]) * g * g
+        root = np.sqrt(self.m[1] / (1 - o["beta2"]**self.t)) + o["eps"]
+        return w - lr * (self.m[0] / c / root + self.decay_of(w))
+
+    def muon(self, g, w, lr):
+        o, n = self.o, HIDDEN * FEATURES
+        before = self.m.copy()
+        rest = self.adamw(g, w, lr * o["rest"])
+        self.m[:, :n] = before[:, :n]
+        self.m[0][:n] = o["momentum"] * before[0][:n] + g[:n]
+        x = newton_schulz((o["momentum"] * self.m[0][:n] + g[:n]).reshape(HIDDEN, FEATURES))
+        step = np.sqrt(max(1, HIDDEN / FEATURES)) * x.ravel() + self.decay_of(w)[:n]
+        return np.concatenate([w[:n] - lr * step, rest[n:]])
+
+    def step(self, w, g, lr, momentum=None):
+        """Gradients are clipped already; the coupled decay is added here."""
+        o, name = self.o, self.o["name"]
+        m = o["momentum"] if momentum is None else momentum
+        self.t += 1
+        if name == "adamw":
+            return self.adamw(g, w, lr)
+        if name == "muon":
+            return self.muon(g, w, lr)
+        if name == "lion":
+            u = o["beta1"] * self.m[0] + (1 - o["beta1"]) * g
+            self.m[0] = o["beta2"] * self.m[0] + (1 - o["beta2"]) * g
+            return w - lr * (np.sign(u) + self.decay_of(w))
+        g = g + self.decay_of(w)
+        if name == "adagrad":
+            self.m[0] += g * g
+            return w - lr * g / (np.sqrt(self.m[0]) + o["eps"])
+        self.m[0] = m * self.m[0] + g
+        return w - lr * (g + m * self.m[0] if name == "nesterov" else self.m[0])
+
+
+# ---- The table ---------------------------------------------------------------
+
+
+class Table:
+    """W on the parameter server. by: lr, c (weight), momentum, rho, lambda, beta1, beta2, eps, square."""
+
+    def __init__(self, w, updater, workers):
+        self.w, self.updater = w.copy(), updater
+        self.state, self.more = np.zeros(PARAMS), np.zeros(PARAMS)
+        self.own = np.zeros((workers, PARAMS))
+        self.pulled = np.tile(w, (workers, 1))
+        self.seen, self.version, self.t = np.zeros(workers, int), 0, 0
+
+    def pull(self, k):
+        self.seen[k] = self.version
+        self.pulled[k] = self.w
+        return self.w.copy()
+
+    def apply(self, k, g, by, lr, rho):
+        m, u = by["momentum"], self.updater
+        tau = self.version - self.seen[k]
+        self.t += 1
+        if u == "sgd":
+            self.w = self.w - lr * g
+        elif u in ("momentum", "momentum_ema"):
+            self.state = m * self.state + (g if u == "momentum" else (1 - m) * g)
+            self.w = self.w - lr * self.state
+        elif u == "adagrad":
+            self.own[k] += g * g
+            self.w = self.w - rho / np.sqrt(self.own[k] + 1e-6) * g
+        elif u == "adagrad_shared":
+            self.state = self.state + g * g
+            self.w = self.w - rho / np.sqrt(self.state + 1e-6) * g
+        elif u == "dcasgd":
+            self.w = self.w - lr * (g + by["lambda"] * g * g * (self.w - self.pulled[k]))
+        elif u == "dcasgda":
+            self.own[k] = by["square"] * self.own[k] + (1 - by["square"]) * g * g
+            by_k = by["lambda"] / np.sqrt(self.own[k] + 1e-7)
+            self.w = self.w - lr * (g + by_k * g * g * (self.w - self.pulled[k]))
+        elif u == "adam":
+            self.state = by["beta1"] * self.state + (1 - by["beta1"]) * g
+            self.more = by["beta2"] * self.more + (1 - by["beta2"]) * g * g
+            root = np.sqrt(self.more / (1 - by["beta2"]**self.t)) + by["eps"]
+            self.w = self.w - lr * self.state / (1 - by["beta1"]**self.t) / root
+        elif u == "staleness":
+            self.w = self.w - lr / max(tau, 1) * g
+
+    def push(self, k, g, by):
+        """One push of an asynchronous table. g: a delta for add."""
+        if self.updater == "add":
+            self.w = self.w + by["c"] * g
+        else:
+            c = 1 if self.updater == "staleness" else by["c"]
+            self.apply(k, g, by, c * by["lr"], c * by["rho"])
+        self.version += 1
+        self.seen[k] += 1
+
+    def round(self, pushes):
+        """All pushes of a round, (worker, g, by): a function of their set."""
+        if self.updater in ("add", "sgd", "dcasgd", "dcasgda", "staleness"):
+            for _, g, by in pushes:
+                c = 1 if self.updater == "staleness" else by["c"]
+                self.w = self.w + (c * g if self.updater == "add" else -c * by["lr"] * g)
+        elif self.updater == "adagrad":
+            before, moved = self.w, 0
+            for k, g, by in pushes:
+                self.w = before
+                self.apply(k, g, by, 0, by["share"] * by["c"] * by["rho"])
+                moved = moved + self.w - before
+            self.w = before + moved
+        else:
+            self.apply(0, sum(by["c"] * g for _, g, by in pushes), pushes[0][2], pushes[0][2]["lr"],
+                       pushes[0][2]["rho"])
+
+
+# ---- A run -------------------------------------------------------------------
+
+
+class Run:
+    """What the run wrote: step[k] lists model k's steps; and its options c. N: number of models."""
+
+    def __init__(self, c, folder):
+        group = c.get("group", 1)  # workers that share a model
+        self.c, self.N = c, c["workers"] // group
+        self.data, self.test = self.read_data(folder)
+        self.step = [self.joined([self.read_steps(f"{folder}/{k * group + i}") for i in range(group)])
+                     for k in range(self.N)]
+        self.steps = -(-len(self.data[1]) // (c["batch"] * self.N))
+        if c["global_batch"]:
+            self.steps = -(-len(self.data[1]) // c["global_batch"])
+        self.start = next(s[0]["param"] for s in self.step if s and s[0]["step"] == 1)
+        self.loss = {}
+        self.worst, self.where = 0.0, ""
+
+    @staticmethod
+    def joined(parts):
+        """The steps of workers that share a model, each of which has some of the parameters."""
+        for steps in zip(*parts):
+            for s in steps[1:]:
+                if list(s["rows"]) != list(steps[0]["rows"]):
+                    raise Differs("workers that share a model have different rows")
+                mine = steps[0]["param"]
+                both = ~np.isnan(s["param"]) & ~np.isnan(mine)
+                if np.any(s["param"][both] != mine[both]):
+                    raise Differs("workers that share a tensor have different values")
+                steps[0]["param"] = np.where(np.isnan(mine), s["param"], mine)
+        return parts[0]
+
+    @staticmethod
+    def read_data(folder):
+        name = next(f for f in sorted(os.listdir(folder)) if f.startswith("data."))
+        raw, at, out = open(f"{folder}/{name}", "rb").read(), 0, []
+        for _ in range(2):
+            n = int(np.frombuffer(raw, np.int64, 1, at)[0])
+            x = np.frombuffer(raw, np.float32, n * FEATURES, at + 8).reshape(n, FEATURES)
+            t = np.frombuffer(raw, np.float32, n, at + 8 + x.nbytes)
+            at += 8 + x.nbytes + t.nbytes
+            out.append((x.astype(float), t.astype(float)))
+        return out
+
+    @staticmethod
+    def read_steps(name):
+        if not os.path.exists(name):
+            return []
+        raw, at, out = open(name, "rb").read(), 0, []
+        while at < len(raw):
+            _, step, epoch, rows = (int(v) for v in np.frombuffer(raw, np.int64, 4, at))
+            lr = float(np.frombuffer(raw, np.float64, 1, at + 32)[0])
+            index = np.frombuffer(raw, np.int64, rows, at + 40)
+            param = np.frombuffer(raw, np.float32, PARAMS, at + 40 + 8 * rows).astype(float)
+            at += 40 + 8 * rows + 4 * PARAMS
+            out.append({"step": step, "epoch": epoch, "lr": lr, "rows": index, "param": param})
+        return out
+
+    def at(self, k, step):
+        """Worker k's entry of this step, or None: it had no rows."""
+        if not hasattr(self, "index"):
+            self.index = [{s["step"]: s for s in steps} for steps in self.step]
+        return self.index[k].get(step)
+
+    def differs(self, what, mine, theirs, scale):
+        off = float(np.max(np.abs(np.asarray(mine) - theirs)) / max(scale, 1e-30))
+        if not off <= self.worst:
+            self.worst, self.where = off, what
+        if not off <= TOLERANCE:
+            raise Differs(f"{what}: relative difference {off:.2g}")
+
+    def check(self, k, s, w):
+        self.differs(f"parameters of worker {k} before its step {s['step']}", w, s["param"],
+                     np.max(np.abs(s["param"])))
+
+    def gradient(self, s, w, over):
+        """Sum of the rows' gradients, divided by `over`."""
+        return loss_and_gradient(w, self.data[0][s["rows"]], self.data[1][s["rows"]])[1] / over
+
+    def own_gradient(self, k, step, w):
+        """Synchronous strategies: 0 without rows; every row of the step has the same weight."""
+        s = self.at(k, step)
+        over = sum(len(o["rows"]) for o in self.of_step(step)) / self.N
+        if s is None:
+            return np.zeros(PARAMS)
+        self.check(k, s, w)
+        return self.gradient(s, w, over)
+
+    def of_step(self, step):
+        return [s for s in (self.at(k, step) for k in range(self.N)) if s]
+
+    def share(self, k, step):
+        return self.N / len(self.of_step(step)) if self.at(k, step) else 0.0
+
+    def lr(self, step):
+        return self.of_step(step)[0]["lr"]
+
+    def evaluate(self, epoch, w):
+        self.loss[epoch] = loss_and_gradient(w, *self.test)[0]
+
+    def optimizer(self):
+        c = self.c
+        return Optimizer(c["optimizer"], c["weight_decay"], WEIGHTS if c["decay"] == "weights" else True)
+
+    def moves(self, k, step):
+        """Does this worker make a step of its own? A linear step by a gradient of 0 counts."""
+        return self.at(k, step) is not None or self.c["optimizer"]["name"] not in NORMALISES
+
+    def local(self, k, step, w, opt):
+        g = clipped(self.own_gradient(k, step, w), self.c["clip"])
+        return opt.step(w, g, self.lr(step)) if self.moves(k, step) else w
+
+    def met(self, opts, together=True):
+        state = self.c["state"]
+        for o in opts:
+            if state == "reset":
+                o.forget()
+        if state == "average" and together:
+            mean = np.mean([o.m for o in opts], 0)
+            for o in opts:
+                o.m = mean.copy()
+
+
+def weight(c):
+    return 1.0 if c["reduce"] == "sum" else c.get("group", 1) / c["workers"]
+
+
+def each_step(r):
+    for epoch in range(1, r.c["epochs"] + 1):
+        for i in range(r.steps):
+            yield epoch, (epoch - 1) * r.steps + i + 1, i == r.steps - 1
+
+
+# ---- Strategies: compute each step of the run, and the model of each epoch -------
+
+
+def allreduce(r):
+    w, opt = r.start.copy(), r.optimizer()
+    for epoch, step, last in each_step(r):
+        g = weight(r.c) * sum(r.own_gradient(k, step, w) for k in range(r.N))
+        w = opt.step(w, clipped(g, r.c["clip"]), r.lr(step))
+        if last:
+            r.evaluate(epoch, w)
+
+
+def gossip_peer(k, n, t, cube):
+    if cube:
+        return k ^ (1 << (t % (n.bit_length() - 1)))
+    turn = (t + 1) % (n if n % 2 else 2)
+    place = (k - turn) % n
+    return ((place ^ 1) + turn) % n if (place ^ 1) < n else k
+
+
+def gossip(r):
+    X, w = r.c["sync_every"], [r.start.copy() for _ in range(r.N)]
+    opts = [r.optimizer() for _ in range(r.N)]
+    for epoch, step, last in each_step(r):
+        w = [r.local(k, step, w[k], opts[k]) for k in range(r.N)]
+        if step % X == 0 and r.N > 1:
+            peer = [gossip_peer(k, r.N, step // X - 1, r.c["schedule"] == "hypercube") for k in range(r.N)]
+            w = [(w[k] + w[peer[k]]) / 2 for k in range(r.N)]
+            r.met([opts[k] for k in range(r.N) if peer[k] != k], together=False)
+        if last:
+            r.evaluate(epoch, np.mean(w, 0))
+
+
+def easgd_together(r):
+    X, alpha, centre = r.c["sync_every"], r.c["beta"] / r.N, r.start.copy()
+    w, opts = [r.start.copy() for _ in range(r.N)], [r.optimizer() for _ in range(r.N)]
+    for epoch, step, last in each_step(r):
+        meets, g = step % X == 0, []
+        if not meets or r.c["order"] == "after":
+            w = [r.local(k, step, w[k], opts[k]) for k in range(r.N)]
+        else:
+            # the coupled decay, too, is of the model before the exchange
+            g = [clipped(r.own_gradient(k, step, w[k]), r.c["clip"]) for k in range(r.N)]
+            before = w
+        if meets:
+            d = [x - centre for x in w]
+            w = [x - alpha * y for x, y in zip(w, d)]
+            centre = centre + alpha * sum(d)
+            r.met(opts)
+        for k in range(r.N):
+            if g and r.moves(k, step):
+                coupled = opts[k].o["name"] in ("sgd", "nesterov", "adagrad")
+                extra = opts[k].decay_of(before[k]) - opts[k].decay_of(w[k]) if coupled else 0
+                w[k] = opts[k].step(w[k], g[k] + extra, r.lr(step))
+        if last:
+            r.evaluate(epoch, centre)
+
+
+def interval(c, epoch):
+    if c["schedule"] == "fixed" or c["epochs"] == 1:
+        return c["sync_every"]
+    over = (epoch - 1) / (c["epochs"] - 1)
+    return int(np.floor(c["sync_every"]**(1 - over if c["schedule"] == "down" else over) + 0.5))
+
+
+def periodic(r):
+    c, N = r.c, r.N
+    w, opts = [r.start.copy() for _ in range(N)], [r.optimizer() for _ in range(N)]
+    averaged, outer = r.start.copy(), Optimizer({"name": c["outer"], "momentum": 0.0})
+    last_step, first_lr, last_lr = 0, 0.0, 0.0
+    shares = np.zeros(N)
+
+    def average(w, step, outer, lr):
+        weights = shares / (step - last_step) if c["optimizer"]["name"] in NORMALISES else np.ones(N)
+        total = N if c["reduce"] == "sum" else 1
+        d = total * sum(weights[k] * (averaged - w[k]) for k in range(N)) / N
+        if c["outer"] == "none":
+            if c["reduce"] == "mean":
+                return sum(weights[k] * w[k] for k in range(N)) / N
+            return averaged - d
+        mu = c["outer_momentum"]
+        if c["outer"] == "momentum" and last_lr > 0:
+            mu *= lr / last_lr
+        u = mu * outer + d
+        out = averaged - c["outer_lr"] * (mu * u + d if c["outer"] == "nesterov" else u)
+        average.u = u
+        return out
+
+    u = np.zeros(PARAMS)
+    for epoch, step, last in each_step(r):
+        if step <= c["start"]:
+            g = weight(c) * sum(r.own_gradient(k, step, w[k]) for k in range(N))
+            w = [opts[k].step(w[k], clipped(g, c["clip"]), r.lr(step)) for k in range(N)]
+            last_step = step
+            if step == c["start"]:
+                averaged = w[0].copy()
+            model = w[0]
+        else:
+            if step == last_step + 1:
+                first_lr = r.lr(step)
+            w = [r.local(k, step, w[k], opts[k]) for k in range(N)]
+            shares += [r.share(k, step) for k in range(N)]
+            fixed = c["schedule"] == "fixed"
+            due = step % c["sync_every"] == 0 if fixed else step - last_step >= interval(c, epoch)
+            model = average(w, step, u, first_lr)
+            if due and (N > 1 or c["outer"] != "none"):
+                if c["outer"] != "none":
+                    u, last_lr = average.u, first_lr
+                averaged, last_step = model, step
+                w = [model.copy() for _ in range(N)]
+                shares[:] = 0
+                r.met(opts)
+        if last:
+            r.evaluate(epoch, model)
+
+
+class Exchange:
+    """A worker of asgd, bsp, ssp or downpour: its steps between two pushes."""
+
+    def __init__(self, r, k):
+        self.r, self.k, self.w = r, k, r.start.copy()
+        self.opt, self.updater = r.optimizer(), r.c["updater"]
+        self.pulled, self.sum = self.w.copy(), np.zeros(PARAMS)
+        self.shares = self.count = 0
+
+    def step(self, g, lr, moves, share):
+        """g: the step's gradient, not clipped."""
+        self.shares, self.count = self.shares + share, self.count + 1
+        self.lr = lr
+        g = clipped(g, self.r.c["clip"])
+        before = self.w
+        if self.updater == "add":
+            if moves:
+                self.w = self.opt.step(self.w, g, lr)
+            self.sum = self.sum + self.w - before
+            return
+        momentum = 0.0 if self.updater in KEEPS_MOMENTUM else self.r.c["optimizer"]["momentum"]
+        g = g + self.opt.decay_of(before)
+        self.opt.m[0] = momentum * self.opt.m[0] + g
+        self.w = before - lr * self.opt.m[0]
+        self.sum = self.sum + self.opt.m[0]
+
+    def push(self):
+        """What it pushes, and the numbers that go with it."""
+        c, uneven = self.r.c, self.r.c["optimizer"]["name"] in NORMALISES and self.updater == "add"
+        share = self.shares / self.count if self.count else 1.0
+        by = dict(c["by"], c=weight(c) * (share if uneven else 1), lr=self.lr, share=share,
+                  momentum=c["optimizer"]["momentum"])
+        out, self.sum, self.shares, self.count = self.sum, np.zeros(PARAMS), 0, 0
+        return out, by
+
+    def met(self):
+        if self.r.c["state"] == "reset":
+            self.opt.forget()
+
+
+def bsp(r):
+    X, table = r.c["sync_every"], Table(r.start, r.c["updater"], r.N)
+    workers = [Exchange(r, k) for k in range(r.N)]
+    for epoch, step, last in each_step(r):
+        for k, x in enumerate(workers):
+            x.step(r.own_gradient(k, step, x.w), r.lr(step), r.moves(k, step), r.share(k, step))
+        barrier = last and (epoch == r.c["epochs"] or (r.c["barrier_every"] and epoch % r.c["barrier_every"] == 0))
+        if step % X == 0 or barrier:
+            table.round([(k, *x.push()) for k, x in enumerate(workers)])
+            for x in workers:
+                x.w = table.w.copy()
+            if r.c["state"] == "average":
+                r.met([x.opt for x in workers])
+            for x in workers:
+                x.met()
+        if last:
+            r.evaluate(epoch, table.w)
+
+
+def asynchronous(r, arrivals):
+    """Each worker is a generator that stops before its operations; the recorded order resumes them."""
+    c = r.c
+    updater = "add" if c["strategy"] == "easgd" else c["updater"]
+    table = Table(r.start, updater, r.N)
+    X = c["sync_every"]
+    F = c.get("send") or X
+    barriers = [e for e in range(1, c["epochs"] + 1)
+                if e == c["epochs"] or (c["barrier_every"] and e % c["barrier_every"] == 0)]
+    over = {}  # epoch: workers that have ended it
+
+    def elastic(x):
+        d = c["beta"] / r.N * (x.w - table.w)
+        table.w = table.w + d
+        x.w = x.w - d
+        table.pull(x.k)
+        x.met()
+
+    def push(x, pulls):
+        g, by = x.push()
+        table.push(x.k, g, by)
+        if pulls:
+            x.w = table.pull(x.k)
+            x.met()
+
+    def worker(k):
+        x, apart, outstanding, i = Exchange(r, k), F != X, False, 0
+        yield "pull"
+        x.w = table.pull(k)
+        for epoch in range(1, c["epochs"] + 1):
+            while i < len(r.step[k]) and r.step[k][i]["epoch"] == epoch:
+                s = r.step[k][i]
+                i += 1
+                r.check(k, s, x.w)
+                g = r.gradient(s, x.w, len(s["rows"]))
+                pulls = s["step"] % X == 0
+                if c["strategy"] == "easgd":
+                    g = clipped(g, c["clip"])
+                    if not pulls or c["order"] == "after":
+                        x.w = x.opt.step(x.w, g, s["lr"])
+                        if pulls:
+                            yield "elastic"
+                            elastic(x)
+                        continue
+                    before = x.w
+                    yield "elastic"
+                    elastic(x)
+                    coupled = x.opt.o["name"] in ("sgd", "nesterov", "adagrad")
+                    extra = x.opt.decay_of(before) - x.opt.decay_of(x.w) if coupled else 0
+                    x.w = x.opt.step(x.w, g + extra, s["lr"])
+                    continue
+                x.step(g, s["lr"], True, 1.0)
+                outstanding = True
+                if (s["step"] % F if apart else s["step"] % X) == 0:
+                    yield "push"
+                    push(x, not apart)
+                    outstanding = False
+                if pulls and apart:
+                    yield "pull"
+                    x.w = table.pull(k)
+                    x.met()
+            if epoch in barriers:
+                if outstanding and c["strategy"] != "easgd":
+                    yield "push"
+                    push(x, not apart)
+                    outstanding = False
+                over[epoch] = over.get(epoch, 0) + 1
+                if over[epoch] == r.N:
+                    r.evaluate(epoch, table.w)
+                if epoch < c["epochs"] and c["strategy"] != "easgd":
+                    yield "pull"
+                    x.w = table.pull(k)
+
+    at = [worker(k) for k in range(r.N)]
+    wants = [next(g, None) for g in at]
+    for k, kind in arrivals:
+        if wants[k] == "push" and kind == "push" and F == X:
+            # the bound made it wait: the pull of this exchange comes later
+            raise Differs("a push without its pull is not computed here")
+        ok = {"push": ("push", "sync"), "pull": ("pull",), "elastic": ("elastic",)}
+        if wants[k] is None or kind not in ok[wants[k]]:
+            raise Differs(f"worker {k} makes a {kind} where {wants[k]} is expected")
+        wants[k] = next(at[k], None)
+    if any(w is not None for w in wants):
+        raise Differs(f"operations are missing: {wants}")
+
+
+SYNCHRONOUS = {"serial": allreduce, "allreduce": allreduce, "model_parallel": allreduce, "hybrid": allreduce,
+               "periodic": periodic, "gossip": gossip, "bsp": bsp}
+STRATEGIES = ["serial", "allreduce", "model_parallel", "hybrid", "periodic", "gossip", "bsp", "easgd", "asgd", "downpour", "ssp"]
+
+
+# ---- Random configurations ---------------------------------------------------
+
+
+def draw_optimizer(rnd, updater):
+    name = rnd.choice(OPTIMIZERS) if updater in (None, "add") else "sgd"
+    o = {"name": name, "momentum": 0.0, "eps": {"adagrad": 1e-10}.get(name, 1e-8)}
+    words = [f"--optimizer={name}"]
+    if name in ("sgd", "nesterov") and updater != "adam":
+        o["momentum"] = rnd.choice([0.5, 0.9] if name == "nesterov" else [0.0, 0.5, 0.9])
+        words.append(f"--momentum={o['momentum']}")
+    if name in ("adamw", "lion"):
+        o["beta1"], o["beta2"] = rnd.choice([0.9, 0.8]), rnd.choice([0.99, 0.95, 0.9999 if name == "adamw" else 0.9])
+        words += [f"--{name}.beta1={o['beta1']}", f"--{name}.beta2={o['beta2']}"]
+    if name == "muon":
+        o.update(momentum=0.95, rest=rnd.choice([0.05, 0.5]), beta1=0.9, beta2=0.999)
+        words.append(f"--muon.rest={o['rest']}")
+    return o, words
+
+
+def draw_schedule(rnd, epochs):
+    shape = rnd.choice(["constant", "constant", "step", "cosine", "cosine:0.2"])
+    warmup = rnd.choice([0, 0, 1, 1.5])
+    if shape == "step":
+        shape = "step:1:x0.5"
+    return (f"warmup:{warmup}+{shape}" if warmup else shape)
+
+
+def lr_of(c, t):
+    """The learning rate after t epochs."""
+    models = c["workers"] // c.get("group", 1)
+    lr = c["lr"] * {"none": 1, "linear": models, "sqrt": models**0.5}[c["lr_scale"]]
+    warmup, text = 0.0, c["lr_schedule"]
+    if text.startswith("warmup:"):
+        head, text = text.split("+")
+        warmup = float(head.split(":")[1])
+    if text.startswith("step") and t >= 1:
+        lr *= 0.5
+    if text.startswith("cosine") and t > warmup:
+        floor = float(text.split(":")[1]) if ":" in text else 0.0
+        way = min(1, (t - warmup) / (c["epochs"] - warmup)) if c["epochs"] > warmup else 1
+        lr *= floor + (1 - floor) * (1 + np.cos(np.pi * way)) / 2
+    return lr * (0.1 + 0.9 * t / warmup) if t < warmup else lr
+
+
+def draw(rnd, only):
+    s = rnd.choice([only] if only else STRATEGIES)
+    N = 1 if s == "serial" else rnd.choice([1, 2, 2, 3, 4, 5])
+    c = {"strategy": s, "workers": N, "updater": "add", "state": "keep", "by": {}}
+    words, tables = [], s in ("bsp", "asgd", "ssp", "downpour")
+    if tables:
+        u = c["updater"] = rnd.choice(UPDATERS)
+        by = c["by"] = {"rho": rnd.choice([0.01, 0.05]), "lambda": rnd.choice([0.1, 0.5]), "square": 0.9,
+                        "beta1": rnd.choice([0.9, 0.5]), "beta2": rnd.choice([0.99, 0.9999]), "eps": 1e-8}
+        words += [f"--{s}.updater={u}"] + [f"--{s}.{n}={v}" for n, v in by.items()]
+    if s in ("model_parallel", "hybrid"):
+        c["group"] = N if s == "model_parallel" else rnd.choice([g for g in (1, 2, 3, 4, 5) if N % g == 0])
+    c["optimizer"], more = draw_optimizer(rnd, c["updater"] if tables else None)
+    if c.get("group", 1) > 1 and c["optimizer"]["name"] == "muon":
+        c["optimizer"], more = {"name": "sgd", "momentum": 0.9}, ["--optimizer=sgd", "--momentum=0.9"]
+    normalises = c["optimizer"]["name"] in NORMALISES or c["updater"] == "adam"
+    words += more
+    c["epochs"], c["sync_every"] = rnd.randint(1, 4), rnd.choice([1, 1, 2, 3, 5])
+    c["barrier_every"] = rnd.choice([0, 1, 1, 2])
+    c["batch"], c["global_batch"] = rnd.choice([1, 1, 2, 3, 5]), 0
+    rows = rnd.choice([N, N + 1, 2 * N + 1, 9, 11, 23, 40])
+    if rnd.random() < 0.3 and s not in ("asgd", "ssp", "downpour", "easgd"):
+        c["global_batch"] = rnd.randint(N, 3 * N)
+    c["lr"] = rnd.choice([0.002, 0.01]) if normalises else rnd.choice([0.01, 0.05])
+    c["lr_schedule"], c["lr_scale"] = draw_schedule(rnd, c["epochs"]), rnd.choice(["none", "none", "linear", "sqrt"])
+    c["clip"] = rnd.choice([0, 0, 0.5])
+    c["weight_decay"], c["decay"] = rnd.choice([0, 0.01, 0.1]), rnd.choice(["all", "weights"])
+    c["reduce"] = "mean" if s in ("gossip", "serial", "easgd") else rnd.choice(["mean", "mean", "sum"])
+    kept = c["optimizer"]["name"] != "sgd" or c["optimizer"]["momentum"] > 0
+    if kept and (s in ("periodic", "gossip", "easgd") or (tables and c["updater"] == "add")):
+        c["state"] = rnd.choice(["keep", "keep", "reset"] + (["average"] if s == "periodic" else []))
+    if s == "allreduce" and rnd.random() < 0.5:
+        words += ["--allreduce.overlap=true", "--allreduce.bucket=16"]
+    if s == "hybrid":
+        words.append(f"--hybrid.group={c['group']}")
+    if s == "periodic":
+        c["start"], c["schedule"] = rnd.choice([0, 0, 2, 5]), rnd.choice(["fixed", "fixed", "down", "up"])
+        c["outer"] = rnd.choice(["none", "none", "momentum", "sgd", "nesterov"])
+        c["outer_lr"], c["outer_momentum"] = rnd.choice([0.7, 1.0]), rnd.choice([0.3, 0.9])
+        words += [f"--periodic.start={c['start']}", f"--periodic.schedule={c['schedule']}",
+                  f"--periodic.outer={c['outer']}"]
+        if c["outer"] != "none":
+            words += [f"--periodic.outer-lr={c['outer_lr']}", f"--periodic.outer-momentum={c['outer_momentum']}"]
+    if s == "gossip":
+        c["schedule"] = rnd.choice(["ring", "hypercube"]) if N & (N - 1) == 0 else "ring"
+        words.append(f"--gossip.schedule={c['schedule']}")
+    if s == "easgd":
+        c["beta"], c["order"] = rnd.choice([0.3, 0.9]), rnd.choice(["after", "together"])
+        c["form"] = rnd.choice(["synchronous", "asynchronous"])
+        words += [f"--easgd.beta={c['beta']}", f"--easgd.order={c['order']}", f"--easgd.form={c['form']}"]
+    if s == "ssp":
+        words.append(f"--ssp.bound={rnd.choice([50, 100])}")
+    if s == "downpour":
+        c["send"] = rnd.choice([0, 1, 2, 4])
+        words.append(f"--downpour.send={c['send']}")
+    ordered = s in ("asgd", "ssp", "downpour") or (s == "easgd" and c["form"] == "asynchronous")
+    sim = ordered or rnd.random() < 0.3
+    if sim:
+        words += ["--platform=sim", "--sim.platform=ethernet_10g", "--sim.step-time=1ms"] + (["--straggle=0.5"] if ordered else [])
+    if ordered:
+        words += ["--record", "--deal=dynamic"]
+    if ordered or s == "bsp":
+        servers = rnd.random() < 0.4
+        words.append("--servers=1" if servers else "--table-home=shared")
+        words += ["--sim.platform=gpu8_nvlink"] if sim and not servers else []
+    words += [f"--{n.replace('_', '-')}={c[n]}" for n in
+              ("strategy", "workers", "epochs", "sync_every", "barrier_every", "lr", "lr_schedule", "lr_scale", "clip",
+               "weight_decay", "decay", "reduce", "state")]
+    words += [f"--train-rows={rows}", f"--seed={rnd.randint(1, 10**6)}"]
+    words.append(f"--global-batch={c['global_batch']}" if c["global_batch"] else f"--batch={c['batch']}")
+    return c, words, ordered
+
+
+# ---- One comparison ----------------------------------------------------------
+
+
+def compare(c, folder, ordered):
+    r = Run(c, folder)
+    db = sqlite3.connect(f"{folder}/oracle.db")
+    if ordered:
+        asynchronous(r, db.execute("SELECT worker, kind FROM arrival WHERE table_id = 0 AND shard = 0 "
+                                   "ORDER BY seq").fetchall())
+    elif c["strategy"] == "easgd":
+        easgd_together(r)
+    else:
+        SYNCHRONOUS[c["strategy"]](r)
+    for k in range(r.N if not ordered else 0):
+        for s in r.step[k]:
+            t = (s["step"] - 1) / r.steps
+            r.differs(f"learning rate of step {s['step']}", lr_of(c, t), s["lr"], s["lr"] or c["lr"])
+    for epoch, loss in db.execute("SELECT epoch, test_loss FROM epoch WHERE epoch > 0"):
+        if epoch in r.loss:
+            r.differs(f"test loss of epoch {epoch}", r.loss[epoch], loss, abs(loss))
+    db.close()
+    return r.worst
+
+
+def main():
+    p = argparse.ArgumentParser(description="Recomputes random runs of mvbench in float64.")
+    p.add_argument("--count", type=int, default=200)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--mvbench", default="mvbench")
+    p.add_argument("--only", choices=STRATEGIES)
+    p.add_argument("--keep", action="store_true", help="keep the folders of runs that differ")
+    a = p.parse_args()
+    net, wrong, diverged, worst = os.path.join(os.path.dirname(os.path.abspath(__file__)), "net.c"), 0, 0, 0.0
+    for i in range(a.seed, a.seed + a.count):
+        before = wrong
+        c, words, ordered = draw(random.Random(i), a.only)
+        folder = tempfile.mkdtemp(prefix="oracle.")
+        command = [a.mvbench, "run", f"--workload={net}", f"--db={folder}/oracle.db"] + words
+        done = subprocess.run(command, env=dict(os.environ, ORACLE_LOG=folder), stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        try:
+            if done.returncode == 3:
+                diverged += 1
+                continue
+            if done.returncode:
+                raise Differs(f"exit status {done.returncode}: {done.stdout[-500:]}")
+            worst = max(worst, compare(c, folder, ordered))
+        except Differs as e:
+            wrong += 1
+            print(f"oracle: seed {i}: {e}\n  mvbench run --workload=net.c {' '.join(words)}", flush=True)
+            if a.keep:
+                print(f"  {folder}")
+        finally:
+            if not (a.keep and wrong > before):
+                shutil.rmtree(folder)
+    print(f"oracle: {a.count} runs, {wrong} differ, {diverged} diverged; largest relative difference of the others "
+          f"{worst:.1e}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

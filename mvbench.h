@@ -165,8 +165,8 @@ enum { MOMENTS_MOST = 2 }; /* vectors next to x that a rule keeps */
 enum rule_kind { RULE_SGD, RULE_MOMENTUM, RULE_NESTEROV, RULE_ADAMW, RULE_LION, RULE_ADAGRAD };
 struct rule {
 	enum rule_kind kind;
-	float lr, scale, decay;
-	float beta[2], eps;
+	float lr, scale, decay, eps;
+	double beta[2]; /* 1 - beta of a float would be wrong near 1 */
 };
 /* moment: as many vectors as the rule keeps. The correction for moments that started at 0 depends
  * on the step (struct optimizer). */
@@ -220,9 +220,8 @@ static inline size_t part_of(size_t n, size_t parts, size_t i)
 /* The numbers of a push. An updater reads those in its formula. */
 struct push {
 	float scale; /* of a delta */
-	float lr, momentum, rho, lambda;
-	double beta[2];
-	float eps;
+	float lr, rho, lambda, eps;
+	double momentum, beta[2]; /* 1 - beta of a float would be wrong near 1 */
 };
 
 /* The initial value: that of rank 0, the mean over the workers, or their sum. */

@@ -74,7 +74,7 @@ static struct push terms_of_push(const struct worker *w)
 	const struct exchange *s = w->state;
 	return (struct push){.scale = (float)s->weight,
 			     .lr = (float)(s->weight * w->lr),
-			     .momentum = (float)(s->wants.squares ? o->square : w->run->momentum),
+			     .momentum = s->wants.squares ? o->square : w->run->momentum,
 			     .rho = (float)(s->weight * o->rho),
 			     .lambda = (float)o->lambda,
 			     .beta = {o->beta1, o->beta2},

@@ -30,6 +30,16 @@ struct moving {
 struct moving_step {
 	float lr, unbias[MOMENTS_MOST];
 };
+/* beta, and its rest to one: each is rounded by itself. */
+static inline ON_DEVICE float rule_keep(const struct rule *by, int k)
+{
+	return (float)by->beta[k];
+}
+static inline ON_DEVICE float rule_take(const struct rule *by, int k)
+{
+	return (float)(1 - by->beta[k]);
+}
+
 #define RULE(word) \
 	static inline ON_DEVICE struct moving rule_##word(struct moving f, struct rule by, \
 							  struct moving_step now)
@@ -42,7 +52,7 @@ RULE(sgd)
 
 RULE(momentum)
 {
-	f.a = by.beta[0] * f.a + (by.scale * f.g + by.decay * f.x);
+	f.a = rule_keep(&by, 0) * f.a + (by.scale * f.g + by.decay * f.x);
 	f.x -= now.lr * f.a;
 	return f;
 }
@@ -51,8 +61,8 @@ RULE(momentum)
 RULE(nesterov)
 {
 	float x = f.x;
-	f.a = by.beta[0] * f.a + (by.scale * f.g + by.decay * x);
-	f.x -= now.lr * by.beta[0] * f.a;
+	f.a = rule_keep(&by, 0) * f.a + (by.scale * f.g + by.decay * x);
+	f.x -= now.lr * rule_keep(&by, 0) * f.a;
 	f.x -= now.lr * by.scale * f.g;
 	f.x -= now.lr * by.decay * x;
 	return f;
@@ -62,8 +72,8 @@ RULE(nesterov)
 RULE(adamw)
 {
 	float g = by.scale * f.g;
-	f.a = by.beta[0] * f.a + (1 - by.beta[0]) * g;
-	f.b = by.beta[1] * f.b + (1 - by.beta[1]) * g * g;
+	f.a = rule_keep(&by, 0) * f.a + rule_take(&by, 0) * g;
+	f.b = rule_keep(&by, 1) * f.b + rule_take(&by, 1) * g * g;
 	f.x -= now.lr *
 	       (now.unbias[0] * f.a / (now.unbias[1] * sqrtf(f.b) + by.eps) + by.decay * f.x);
 	return f;
@@ -71,8 +81,8 @@ RULE(adamw)
 
 RULE(lion)
 {
-	float g = by.scale * f.g, u = by.beta[0] * f.a + (1 - by.beta[0]) * g;
-	f.a = by.beta[1] * f.a + (1 - by.beta[1]) * g;
+	float g = by.scale * f.g, u = rule_keep(&by, 0) * f.a + rule_take(&by, 0) * g;
+	f.a = rule_keep(&by, 1) * f.a + rule_take(&by, 1) * g;
 	f.x -= now.lr * ((float)(u > 0) - (float)(u < 0) + by.decay * f.x);
 	return f;
 }

@@ -134,6 +134,41 @@ TEST(steps_are_those_of_pytorch, COUNT(cases))
 	setup_close(&b);
 }
 
+/* adamw moves each float by lr in its first step, whatever its betas are; muon its bias by 0.05 lr.
+ * A worker's optimiser, and one of a strategy. */
+TEST(first_step_of_adamw_is_lr_long, 3)
+{
+	static const char *const beta[] = {"0.9", "0.9999", "0.999999"};
+	for (int muon = 0; muon < 2; muon++) {
+		const struct setting given[] = {
+			{"optimizer", muon ? "muon" : "adamw"},
+			{"lr", "0.05"},
+			{muon ? "muon.beta1" : "adamw.beta1", beta[2 - _i]},
+			{muon ? "muon.beta2" : "adamw.beta2", beta[_i]},
+		};
+		char *how AUTOFREE =
+			sentence("%s:beta1=%s:beta2=%s", given[0].value, beta[2 - _i], beta[_i]);
+		struct setup b;
+		setup_open(&b, given, COUNT(given));
+		struct vec *outer = vec_new(&b.f.w, N), *g = vec_new(&b.f.w, N);
+		struct stepper *s = stepper_new(&b.f.w, how, 0, outer, g);
+		setup_step(&b, 1, 1);
+		vec_copy(g, b.f.w.grad);
+		stepper_step(s, 0.05, 0, 1);
+		float *p AUTOFREE = fixture_get(b.f.w.param), *q AUTOFREE = fixture_get(outer);
+		for (size_t i = muon ? ROWS * COLUMNS : 0; i < N; i++) {
+			double by =
+				0.05 * (muon ? 0.05 : 1) * ((made(i, 1) < 0) - (made(i, 1) > 0));
+			ck_assert_double_eq_tol(p[i], made(i, 0) + by, 2e-6);
+			ck_assert_double_eq_tol(q[i], by, 2e-6);
+		}
+		stepper_free(s);
+		vec_free(outer);
+		vec_free(g);
+		setup_close(&b);
+	}
+}
+
 /* ---- Formulas in double precision ---------------------------------------- */
 
 TEST(lion_is_its_formula)

@@ -44,11 +44,12 @@ static inline __attribute__((always_inline)) void adamw_16(const struct adamw_wi
 static inline bool adamw_wide(float *x, float *a, float *b, const float *g, struct rule by,
 			      struct moving_step now, size_t n)
 {
-	const struct adamw_wide w = {.keep = _mm512_set1_ps(by.beta[0]),
-				     .keep2 = _mm512_set1_ps(by.beta[1]),
-				     .take = _mm512_set1_ps((1 - by.beta[0]) * by.scale),
-				     .take2 =
-					     _mm512_set1_ps((1 - by.beta[1]) * by.scale * by.scale),
+	const float take = rule_take(&by, 0) * by.scale,
+		    take2 = rule_take(&by, 1) * by.scale * by.scale;
+	const struct adamw_wide w = {.keep = _mm512_set1_ps(rule_keep(&by, 0)),
+				     .keep2 = _mm512_set1_ps(rule_keep(&by, 1)),
+				     .take = _mm512_set1_ps(take),
+				     .take2 = _mm512_set1_ps(take2),
 				     .lr = _mm512_set1_ps(now.lr * now.unbias[0] / now.unbias[1]),
 				     .eps = _mm512_set1_ps(by.eps / now.unbias[1]),
 				     .decay = _mm512_set1_ps(now.lr * by.decay)};

@@ -14,6 +14,7 @@
 #include "mvbench.h"
 #include "runtime/device/draw.h"
 
+#include <float.h>
 #include <math.h>
 
 /* Kind, name of its formula, number of moments. */
@@ -79,11 +80,12 @@ RULE(adamw)
 	return f;
 }
 
+/* u - u: 0, or NaN if u is not finite, so that the run diverges. */
 RULE(lion)
 {
 	float g = by.scale * f.g, u = rule_keep(&by, 0) * f.a + rule_take(&by, 0) * g;
 	f.a = rule_keep(&by, 1) * f.a + rule_take(&by, 1) * g;
-	f.x -= now.lr * ((float)(u > 0) - (float)(u < 0) + by.decay * f.x);
+	f.x -= now.lr * ((float)(u > 0) - (float)(u < 0) + (u - u) + by.decay * f.x);
 	return f;
 }
 
@@ -96,10 +98,23 @@ RULE(adagrad)
 }
 
 /* The factor of vec_limit: it limits the length to `most` if least = most; with least near 0 it
- * makes the length `most`. */
-static inline ON_DEVICE float limit_of(float square, float most, float least)
+ * makes the length `most`. In two parts, because the factor of a huge gradient may be too small for
+ * a float: its floats are multiplied by `first`, 1 otherwise, and then by `then`. */
+struct limit {
+	float first, then;
+};
+#define SQUARES_SCALE 0x1p-192 /* of square[1]: 2^32 floats of the largest size fit */
+static inline ON_DEVICE struct limit limit_of(const float *square, float most, float least)
 {
-	return most / fmaxf(least, sqrtf(square));
+	const bool huge = square[0] > FLT_MAX;
+	const float first = huge ? 0x1p-96f : 1; /* the root of the scale */
+	const float norm = sqrtf(square[huge]);
+	struct limit by = {1, most / least};
+	if (!(norm <= least * first)) { /* also where it is NaN, so that the run diverges */
+		by.first = first;
+		by.then = most / norm;
+	}
+	return by;
 }
 
 #define RULE_MOMENTS(kind, word, moments) moments,

@@ -394,7 +394,8 @@ TEST(downpour_with_adagrad_equals_the_formula, 3)
 
 #define FREEZE "--momentum=0 --lr-schedule=step:1:x1e-30 "
 #define ELASTIC \
-	MLP " " FREEZE "--strategy=easgd --easgd.form=synchronous --sync-every=50 --batch=%d "
+	MLP " " FREEZE \
+	    "--strategy=easgd --easgd.form=synchronous --easgd.order=after --sync-every=50 --batch=%d "
 
 /* Synchronous: c_1 = c_0 + beta (mean w - c_0) after 50 steps. After that the learning rate is 0,
  * and the next exchange has c_2 = c_1 + beta (mean w - alpha (mean w - c_0) - c_1). */
@@ -434,7 +435,7 @@ TEST(synchronous_easgd_on_one_worker_equals_asynchronous, 2)
  * w. With e = alpha (w - c_0) the centre is c_1 = c_0 + e, and the worker is at s - e, where s is
  * the serial run's model. The next exchange, without learning, has c_2 = c_1 + alpha (s - e -
  * c_1). */
-TEST(easgd_order_together_uses_one_model, 2)
+TEST(easgd_exchanges_at_the_model_of_the_gradient, 2)
 {
 	static const char *const form[] = {"asynchronous", "synchronous"};
 	const double alpha = 0.5;
@@ -442,9 +443,8 @@ TEST(easgd_order_together_uses_one_model, 2)
 	const char *easgd =
 		words("%s --strategy=easgd --sync-every=50 --easgd.beta=%g --easgd.form=%s", same,
 		      alpha, form[_i]);
-	const char *how[] = {words("%s --strategy=serial", same), words("%s --lr=0", easgd),
-			     words("%s --easgd.order=together", easgd),
-			     words("%s --easgd.order=together --epochs=2", easgd), easgd};
+	const char *how[] = {words("%s --strategy=serial", same), words("%s --lr=0", easgd), easgd,
+			     words("%s --epochs=2", easgd), words("%s --easgd.order=after", easgd)};
 	struct result r[5], *s = &r[0], *c0 = &r[1], *c1 = &r[2], *c2 = &r[3], *after = &r[4];
 	train_all(1, 5, how, r);
 	double d = 0, n = 0;

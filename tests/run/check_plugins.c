@@ -313,6 +313,33 @@ TEST(infinite_gradient_ends_the_run_as_diverged, LISTED(optimizers))
 	answers("SELECT status FROM run", "diverged");
 }
 
+/* A gradient of the host takes the time of a step, as one of a device does. */
+TEST(simulated_host_workload_takes_its_steps_time, LISTED(strategies))
+{
+	const char *name = strategies[_i]->plugin.name;
+	if (lacks_something())
+		return;
+	folder_text("huge.c", huge_text);
+	must_do("mkdir host; sed 's/\\.init = /.host = true, &/' huge.c >host/huge.c");
+	for (int host = 0; host < 2; host++) {
+		char *command AUTOFREE = sentence(
+			"mvbench run --workload=./%shuge.c --epochs=2 --batch=20 --workers=%d "
+			"--strategy=%s --platform=sim --sim.platform=ethernet_10g "
+			"--sim.step-time=2ms",
+			host ? "host/" : "", strcmp(name, "serial") == 0 ? 1 : 2, name);
+		must_do(command);
+	}
+	bool split = strategies[_i]->model_workers;
+	char *steps AUTOFREE = sentence(
+		"SELECT count(*), min(seconds) >= 0.9 * 0.002 * %d, "
+		"(SELECT count(DISTINCT s) FROM (SELECT sum(seconds) AS s FROM epoch GROUP BY "
+		"run_id)) FROM epoch WHERE epoch > 0",
+		split                         ? 0
+		: strcmp(name, "serial") == 0 ? 30
+					      : 15);
+	answers(steps, "4|1|1");
+}
+
 static const char version_text[] = "#include \"mvbench.h\"\nstatic void step(struct worker *w)\n"
 				   "{\n\tlocal_step(w, 1);\n}\nstatic const struct strategy old = "
 				   "{.plugin = {.name = \"old\", .summary = \"old\"}, .step = "

@@ -3,9 +3,11 @@
  */
 #include "tests/shell.h"
 #include "tests/fixture.h"
+#include "tests/suites.h"
 
 #include <check.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 char printed[65536];
@@ -23,6 +25,25 @@ void run(int status, const char *fmt, ...)
 	int got = command_output(command, printed, sizeof printed);
 	ck_assert_msg(got == status, "%s: status %d, expected %d\n%s", command, got, status,
 		      printed);
+}
+
+const char *python_with(const char *module)
+{
+	static const char *const python[] = {"python3", "/usr/bin/python3"};
+	const char *require = getenv("MVBENCH_REQUIRE");
+	if (lacks_program("python3"))
+		return NULL;
+	for (size_t i = 0; i < COUNT(python); i++) {
+		char *look AUTOFREE = sentence("%s -c 'import %s' 2>/dev/null", python[i], module);
+		int status = system(look);
+		if (status == 0)
+			return python[i];
+	}
+	ck_assert_msg(!require || strcmp(require, "1") != 0 || strcmp(module, "numpy") != 0,
+		      "NumPy is not installed, and MVBENCH_REQUIRE=1");
+	char *why AUTOFREE = sentence("Python has no module %s", module);
+	skipped(why);
+	return NULL;
 }
 
 void expect(const char *words)

@@ -11,6 +11,10 @@ void run(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)))
 /* `printed` has to contain these words. */
 void expect(const char *words);
 
+/* A Python that imports this module; NULL: there is none, and the test counts as skipped. NumPy has
+ * to be there with MVBENCH_REQUIRE=1, PyTorch need not. */
+const char *python_with(const char *module);
+
 /* A leak checker would report what Open MPI leaves behind. */
 #define MPIRUN \
 	"ASAN_OPTIONS=detect_leaks=0 timeout 100 mpirun --quiet --oversubscribe --bind-to none " \

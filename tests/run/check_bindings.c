@@ -31,27 +31,6 @@ static bool have(const char *program)
 	return !lacks_program(program);
 }
 
-/* A Python that imports this module; NULL: there is none, and the test counts as skipped. NumPy has
- * to be there with MVBENCH_REQUIRE=1, PyTorch need not. */
-static const char *python_with(const char *module)
-{
-	static const char *const python[] = {"python3", "/usr/bin/python3"};
-	const char *require = getenv("MVBENCH_REQUIRE");
-	if (!have("python3"))
-		return NULL;
-	for (size_t i = 0; i < COUNT(python); i++) {
-		char *look AUTOFREE = sentence("%s -c 'import %s' 2>/dev/null", python[i], module);
-		int status = system(look);
-		if (status == 0)
-			return python[i];
-	}
-	ck_assert_msg(!require || strcmp(require, "1") != 0 || strcmp(module, "numpy") != 0,
-		      "NumPy is not installed, and MVBENCH_REQUIRE=1");
-	char *why AUTOFREE = sentence("Python has no module %s", module);
-	skipped(why);
-	return NULL;
-}
-
 /* ---- One list of functions ------------------------------------------------------ */
 
 CASE("list", .limit = 120, .set_up = folder_new, .tear_down = folder_free);
@@ -251,7 +230,7 @@ TEST(python_binding_works_and_refuses_mistakes, 6)
 	} how[] = {{"1", "array"},          {"2", "numpy"},           {"4", "numpy"},
 		   {"2", "numpy onesided"}, {"3", "array servers 1"}, {"2", "torch"}};
 	bool torch = strcmp(how[_i].floats, "torch") == 0;
-	const char *python = python_with(torch ? "numpy, torch" : "numpy");
+	const char *python = !have("python3") ? NULL : python_with(torch ? "numpy, torch" : "numpy");
 	if (!python)
 		return;
 	run(0, FIND MPIRUN "%s %s $MVBENCH_HOME/tests/lib/binding.py %s", how[_i].workers, python,
@@ -275,7 +254,7 @@ TEST(python_programs_of_the_page_run, 7)
 	bool torch = strstr(how[_i].program, "torch");
 	bool data = strncmp(how[_i].program, "logistic", 8) != 0 ||
 		    system("ls /usr/share/datasets/fashion-mnist/*.gz >/dev/null 2>&1") == 0;
-	const char *python = python_with(torch ? "numpy, torch" : "numpy");
+	const char *python = !have("python3") ? NULL : python_with(torch ? "numpy, torch" : "numpy");
 	if (!python)
 		return;
 	run(data ? 0 : 77, FIND MPIRUN "%s %s $MVBENCH_HOME/tests/seeds/python/%s", how[_i].workers,
@@ -285,7 +264,7 @@ TEST(python_programs_of_the_page_run, 7)
 
 TEST(gradients_of_pytorch_equal_distributed_data_parallel)
 {
-	const char *python = python_with("numpy, torch.distributed");
+	const char *python = !have("python3") ? NULL : python_with("numpy, torch.distributed");
 	if (!python)
 		return;
 	run(0, FIND MPIRUN "2 %s $MVBENCH_HOME/tests/lib/gradients.py 200", python);
@@ -295,7 +274,7 @@ TEST(gradients_of_pytorch_equal_distributed_data_parallel)
 /* In a fresh virtual environment, without a network, and from another folder. */
 TEST(pip_installs_the_wheel)
 {
-	const char *python = python_with("venv, ensurepip");
+	const char *python = !have("python3") ? NULL : python_with("venv, ensurepip");
 	if (!python)
 		return;
 	run(0,

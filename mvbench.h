@@ -153,10 +153,11 @@ void vec_sum_rows(struct vec *b, const struct vec *y, size_t rows); /* b[j] = su
 /* Heavy ball in one pass: g = scale g + decay p; v = m v + g; p = p - lr v. v NULL: m is 0. */
 void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float m, float decay,
 	     float scale);
-/* y[0] += sum of x[i]^2, from first to end - 1; added up in float64. */
+/* y[2] += sum of x[i]^2, from first to end - 1: added up in float64. y[1] is 2^-192 of it, for sums
+ * that are too large for the float y[0]. */
 void vec_add_squares(struct vec *y, const struct vec *x, size_t first, size_t end);
-/* y = most / max(least, sqrt(square[0])) y, where square has one float, the sum of squares of y.
- * least = most limits the norm to `most`; a tiny `least` sets it to `most`. */
+/* y = most / max(least, norm of y) y, where square[2] is its sum of squares. least = most limits
+ * the norm to `most`; a tiny `least` sets it to `most`. */
 void vec_limit(struct vec *y, const struct vec *square, float most, float least);
 
 /* An optimiser's pass over floats x with gradients g = scale g. runtime/device/rules.h has the
@@ -165,8 +166,8 @@ enum { MOMENTS_MOST = 2 }; /* vectors next to x that a rule keeps */
 enum rule_kind { RULE_SGD, RULE_MOMENTUM, RULE_NESTEROV, RULE_ADAMW, RULE_LION, RULE_ADAGRAD };
 struct rule {
 	enum rule_kind kind;
-	float lr, scale, decay;
-	float beta[2], eps;
+	float lr, scale, decay, eps;
+	double beta[2]; /* 1 - beta of a float would be wrong near 1 */
 };
 /* moment: as many vectors as the rule keeps. The correction for moments that started at 0 depends
  * on the step (struct optimizer). */
@@ -220,9 +221,8 @@ static inline size_t part_of(size_t n, size_t parts, size_t i)
 /* The numbers of a push. An updater reads those in its formula. */
 struct push {
 	float scale; /* of a delta; the weight of the push, which lr and rho contain */
-	float lr, momentum, rho, lambda;
-	double beta[2];
-	float eps;
+	float lr, rho, lambda, eps;
+	double momentum, beta[2]; /* 1 - beta of a float would be wrong near 1 */
 };
 
 /* The initial value: that of rank 0, the mean over the workers, or their sum. */
@@ -337,7 +337,7 @@ struct worker {
 	const struct param_group *group; /* the same, as groups of the optimiser */
 	size_t groups;
 	struct vec *scratch; /* of groups */
-	struct vec *squares; /* [1], for --clip: of the gradient; NULL without it */
+	struct vec *squares; /* [2], for --clip: of the gradient; NULL without it */
 	/* Untrained state that evaluation needs: running means and variances. Each worker has its
 	 * own in training; evaluation uses their mean over the models. NULL = none. */
 	struct vec *buffer;
@@ -558,7 +558,7 @@ extern const struct strategy *const strategies[]; /* ends at NULL */
  * or .workload, .optimizer. ---- */
 
 /* Grows when plug-ins compiled with the older contract no longer work. */
-#define CONTRACT_VERSION 1
+#define CONTRACT_VERSION 2
 struct plugin_file {
 	uint32_t version;  /* first in all versions, */
 	uint32_t bytes[4]; /* if equal, then these: struct sizes at compilation */

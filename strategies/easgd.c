@@ -5,8 +5,8 @@
  *   each step:     v = m v + g(w);  w -= lr v                        local
  *   every X steps: d = alpha (w - c);  w -= d;  c += d               alpha = beta / N
  *
- * --easgd.order  after     the exchange comes after the step
- *                together  at the step's own w: g(w) and d are of one model, as in the paper
+ * --easgd.order  together  at the step's own w: g(w) and d are of one model, as in the paper's box
+ *                after     the exchange comes after the step
  * --easgd.form   asynchronous  the centre is on the server; workers exchange with it in turn
  *                synchronous   all exchange at once, same c: c += sum of d = beta (mean of w - c);
  *                              each trainer keeps the centre, which is the same on all
@@ -37,10 +37,10 @@ static const struct option easgd_options[] = {
 	       "elastic coefficient: an exchange moves worker and centre by alpha = beta / N of "
 	       "their difference [factor]",
 	       .min = 0, .max = 1),
-	OPTION(order, CHOICE, "order", "after",
-	       "when a worker exchanges with the centre: after its step; or together with it, both "
-	       "at one model, as in the paper [name]",
-	       .choices = "after|together", .core.since = 8),
+	OPTION(order, CHOICE, "order", "together",
+	       "when a worker exchanges with the centre: together with its step, both at one "
+	       "model, as in the paper; or after its step [name]",
+	       .choices = "together|after"),
 	OPTION(form, CHOICE, "form", "asynchronous",
 	       "workers exchange one after the other with a centre on the server; or all at once, "
 	       "and wait for each other [name]",

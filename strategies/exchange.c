@@ -88,7 +88,7 @@ static struct push terms_of_push(const struct worker *w)
 	double weight = weight_of_push(w);
 	return (struct push){.scale = (float)weight,
 			     .lr = (float)(weight * w->lr),
-			     .momentum = (float)(s->wants.squares ? o->square : w->run->momentum),
+			     .momentum = s->wants.squares ? o->square : w->run->momentum,
 			     .rho = (float)(weight * o->rho),
 			     .lambda = (float)o->lambda,
 			     .beta = {o->beta1, o->beta2},

@@ -1,6 +1,10 @@
 /*
- * gossip.c - decentralised averaging: trainers average in pairs; there is no sum over all
- * (AD-PSGD's exchange, Lian et al., ICML 2018, on a fixed schedule of rounds, as in SGP).
+ * gossip.c - decentralised averaging: trainers average in pairs; there is no sum over all.
+ *
+ * This is neither D-PSGD (Lian et al., NIPS 2017, arXiv 1705.09056), whose gradient is of the model
+ * before the averaging, nor AD-PSGD (Lian et al., ICML 2018, arXiv 1710.06952), whose workers do
+ * not wait: here a pair averages after its steps, and both wait for each other, on a fixed schedule
+ * of rounds as in SGP (Assran et al., ICML 2019, arXiv 1811.10792).
  *
  *   each step:               v = m v + g;  w -= lr v            local
  *   every X steps, round t:  w_i = w_j = (w_i + w_j) / 2        for each pair (i, j) of the round
@@ -110,7 +114,9 @@ static double gossip_bytes(const struct worker *w)
 
 const struct strategy strategy_gossip = {
 	.plugin = {.name = "gossip",
-		   .summary = "decentralised: every X steps a worker averages with one neighbour",
+		   .summary =
+			   "decentralised: every X steps a worker averages with one neighbour, and "
+			   "waits for it; neither D-PSGD nor AD-PSGD",
 		   .options = gossip_options,
 		   .opts_size = sizeof(struct gossip_opts)},
 	.state_size = sizeof(struct gossip),

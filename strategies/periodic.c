@@ -9,14 +9,15 @@
  * w_avg is the common model after the last averaging. With --periodic.outer the averaging is a step
  * of an outer optimiser, any of --optimizer, whose gradient is d = mean (or sum) of (w_avg - w):
  *
- *   u = mu (lr / lr_avg) u + d;  w = w_avg - a u           momentum: SlowMo, arXiv 1910.00643
+ *   u = mu (lr / lr_last) u + d; w = w_avg - a u           momentum: SlowMo, arXiv 1910.00643
  *   u = mu u + d;                w = w_avg - a u           sgd
  *   u = mu u + d;                w = w_avg - a (mu u + d)  nesterov: DiLoCo, arXiv 2311.08105
  *
  * a is --periodic.outer-lr, mu --periodic.outer-momentum; mu = 0 and a = 1 give w = mean of w.
- * SlowMo's own u is ours divided by lr. Ours is therefore rescaled by the ratio of lr at this
- * averaging and at the last. Other optimisers have their own options instead of mu, given with the
- * name: adamw:beta2=0.95. The inner optimiser may be the same plug-in with other options.
+ * SlowMo's own u is ours divided by lr, the learning rate of the first step of a round. Ours is
+ * therefore rescaled by the ratio of lr in this round and in the last. Other optimisers have their
+ * own options instead of mu, given with the name: adamw:beta2=0.95. The inner optimiser may be the
+ * same plug-in with other options.
  *
  * The evaluated model is the one after the averaging and its outer step; within a round it is the
  * model that averaging now would give. That model is linear in w: it is the mean of the trainers'
@@ -49,7 +50,7 @@ struct periodic {
 	struct vec *averaged;  /* w after the last averaging; NULL: reduce=mean needs none */
 	struct stepper *outer; /* NULL: there is none */
 	int64_t last;          /* the step of the last averaging */
-	double lr;             /* of the last outer step; 0 = none yet */
+	double lr, lr_last;    /* of the first step of this round, and of the last; 0 = none */
 	double shares;         /* sum of worker_share since the last averaging */
 };
 
@@ -135,6 +136,7 @@ static void periodic_init(struct worker *w)
 		s->outer = stepper_new(w, outer_words(o), o->outer_momentum, s->averaged, w->param);
 	worker_keep(w, &s->last, sizeof s->last);
 	worker_keep(w, &s->lr, sizeof s->lr);
+	worker_keep(w, &s->lr_last, sizeof s->lr_last);
 	worker_keep(w, &s->shares, sizeof s->shares);
 }
 
@@ -159,13 +161,13 @@ static bool periodic_due(const struct worker *w)
 	return w->step - s->last >= interval(w->run, o, w->epoch);
 }
 
-/* The factor of u in an outer step now. */
+/* The factor of u in the outer step of this round. */
 static double periodic_momentum(const struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	const struct periodic *s = w->state;
-	bool moves = periodic_has(o->outer, "momentum") && s->lr > 0;
-	return o->outer_momentum * (moves ? w->lr / s->lr : 1);
+	bool moves = periodic_has(o->outer, "momentum") && s->lr_last > 0;
+	return o->outer_momentum * (moves ? s->lr / s->lr_last : 1);
 }
 
 /* param holds sum of (w - w_avg), which is -N d for the mean and -d for the sum; the step
@@ -175,7 +177,7 @@ static void periodic_outer(struct worker *w)
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
 	stepper_step(s->outer, o->outer_lr, periodic_momentum(w), -(float)w->weight);
-	s->lr = w->lr;
+	s->lr_last = s->lr;
 	vec_copy(w->param, s->averaged);
 }
 
@@ -228,6 +230,8 @@ static void periodic_step(struct worker *w)
 			vec_copy(s->averaged, w->param);
 		return;
 	}
+	if (w->step == s->last + 1)
+		s->lr = w->lr;
 	local_step(w, 1);
 	s->shares += worker_share(w);
 	/* a single worker averages with no other, but its outer optimiser steps as well */

@@ -1,6 +1,7 @@
 /*
- * ssp.c - stale-synchronous SGD (Ho et al., NIPS 2013): asgd, but a trainer that is more than
- * `bound` exchanges ahead of the slowest waits.
+ * ssp.c - stale-synchronous SGD (Ho et al., NIPS 2013): asgd, but after its push a trainer waits
+ * until it has made at most `bound` exchanges more than the slowest. At the push it may be bound +
+ * 1 ahead.
  *
  *   each step:     v = m v + g;  w -= lr v                           local, on what was pulled
  *   every X steps: W += c (w - w_pulled);  wait while ahead;  w = w_pulled = W    c: exchange.c
@@ -20,8 +21,9 @@ struct ssp_opts {
 static const struct option ssp_options[] = {
 	UPDATER_OPTIONS,
 	OPTION(bound, INT, "bound", "3",
-	       "staleness bound: how far a worker may be ahead of the slowest; 0: not at all, as "
-	       "bsp [exchanges]",
+	       "staleness bound: after its push a worker waits until it has made at most this many "
+	       "exchanges more than the slowest, and then pulls; at the push it may be one more "
+	       "ahead; 0: as bsp [exchanges]",
 	       .min = 0, .max = 1e15),
 	{0},
 };

@@ -7,6 +7,8 @@
  *     `layers` times:  x += W_o attention(W_qkv norm(x));  x += W_2 gelu(W_1 norm(x))
  *     scores = table norm(x)
  *
+ * Weights start as GPT-2's: N(0, 0.02^2), W_o and W_2 with 0.02 / sqrt(2 layers).
+ *
  * With width D: 256 D + T D + layers (12 D^2 + 13 D) + 2 D parameters, 834,304 by default; a byte
  * costs 2 (12 layers D^2 + 2 layers T D + 256 D) flops forward, three times that in a step.
  */

@@ -42,11 +42,15 @@ void net_slices(struct layer *l, size_t rows, size_t weights, size_t biases)
 	net->tensors += 2;
 }
 
-static float draw(uint64_t *rng, enum init init, size_t inputs)
+/* The standard deviation of a weight that is drawn from a normal distribution. */
+static double deviation(const struct layer *l, size_t inputs)
 {
-	if (init == INIT_UNIFORM)
-		return (float)(1 / sqrt((double)inputs) * (2 * rng_uniform(rng) - 1));
-	return (float)((init == INIT_HE ? sqrt(2.0 / (double)inputs) : 0.02) * rng_normal(rng));
+	size_t joins = 0;
+	if (l->init == INIT_HE)
+		return sqrt(2.0 / (double)inputs);
+	for (size_t i = 0; i < l->net->layers; i++)
+		joins += l->net->layer[i].joins;
+	return 0.02 / (l->joins ? sqrt((double)joins) : 1);
 }
 
 /* Where the layer's parameters lie in the whole model; the whole layer begins at first. */
@@ -70,8 +74,10 @@ void net_draw(struct layer *l, size_t inputs, size_t weights)
 	float *all = net_zeroed(l->params, sizeof *all), *mine = net_zeroed(l->held, sizeof *mine);
 	size_t *place = net_zeroed(l->held, sizeof *place);
 
+	const bool uniform = l->init == INIT_UNIFORM;
+	const double by = uniform ? 1 / sqrt((double)inputs) : deviation(l, inputs);
 	for (size_t i = 0; i < drawn; i++)
-		all[i] = draw(&rng, l->init, inputs);
+		all[i] = (float)(by * (uniform ? 2 * rng_uniform(&rng) - 1 : rng_normal(&rng)));
 	layer_places(l, 0, place);
 	for (size_t i = 0; i < l->held; i++)
 		mine[i] = all[place[i]];

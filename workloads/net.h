@@ -277,7 +277,8 @@ void layer_ready(struct worker *w, size_t i); /* tells the strategy, if it needs
 
 /* ---- Nets: a stack of layers, which a workload's init builds ---- */
 
-/* 0; U(+-1/sqrt I), bias too; N(0, 2/I), bias 0; N(0, 0.02^2), bias 0 */
+/* 0; U(+-1/sqrt I), bias too; N(0, 2/I), bias 0; N(0, 0.02^2), or 1 / (number of joins) of that
+ * variance in a layer that joins, as GPT-2's residual layers, bias 0 */
 enum init { INIT_ZERO, INIT_UNIFORM, INIT_HE, INIT_SMALL };
 enum loss { LOSS_XENT, LOSS_MSE };
 

@@ -156,9 +156,10 @@ void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t
 /* NULL, or a message: is this "auto" (NaN) or a time above 0? seconds may be NULL. */
 char *time_check(const char *name, const char *text, double *seconds);
 /* --split (split.c). own: each model has its own rows, the same in every epoch; alpha: of the
- * Dirichlet distribution that skews their labels, 0 = uniform. */
+ * Dirichlet distribution that skews their labels, 0 = uniform; by_class: it gives the models'
+ * shares of each class, not the classes' shares of each model. */
 struct data_split {
-	bool own;
+	bool own, by_class;
 	double alpha;
 };
 struct data_split data_split_of(const struct run *run);

@@ -7,18 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char skewed[] = "dirichlet:";
-
 static bool read_split(const char *text, struct data_split *s)
 {
 	const struct option number = {.name = "split", .type = OPT_REAL, .max = 1e9};
-	size_t n = strlen(skewed);
 	*s = (struct data_split){.own = strcmp(text, "shuffled") != 0};
 	if (!s->own || strcmp(text, "fixed") == 0)
 		return true;
-	if (strncmp(text, skewed, n) != 0)
+	s->by_class = strncmp(text, "dirichlet_classes:", 18) == 0;
+	if (!s->by_class && strncmp(text, "dirichlet:", 10) != 0)
 		return false;
-	char *wrong AUTOFREE = option_set(&number, &s->alpha, NULL, text + n);
+	char *wrong AUTOFREE = option_set(&number, &s->alpha, NULL, strchr(text, ':') + 1);
 	return !wrong && s->alpha > 0;
 }
 
@@ -27,8 +25,8 @@ char *data_split_check(const struct option *o, const char *text)
 	struct data_split s;
 	if (read_split(text, &s))
 		return NULL;
-	return sentence("--%s=%s: give shuffled, fixed or dirichlet:ALPHA with a number above 0, "
-			"such as --%s=dirichlet:0.5",
+	return sentence("--%s=%s: give shuffled, fixed, dirichlet:ALPHA or "
+			"dirichlet_classes:ALPHA with a number above 0, such as --%s=dirichlet:0.5",
 			o->name, text, o->name);
 }
 

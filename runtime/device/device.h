@@ -237,13 +237,13 @@ struct device {
 	struct tally tally;
 	float lr; /* of the current step */
 	float unbias[MOMENTS_MOST];
-	const float *square;   /* squared norm of the gradient, which the step shortens to `most` */
-	float most;            /* if it is longer; square NULL: no limit */
-	uint64_t key;          /* seed of the step's random numbers */
-	const char *precision; /* of matrix work: "float32", "tf32", "bf16" */
-	int number;            /* among those of its kind on this machine */
-	uint64_t identity;     /* of the opened device, unique */
-	size_t bytes;          /* allocated by alloc */
+	const float *square; /* [2]; squared norm of the gradient, which steps shorten to `most` */
+	float most;          /* if it is longer; square NULL: no limit */
+	uint64_t key;        /* seed of the step's random numbers */
+	const char *precision;  /* of matrix work: "float32", "tf32", "bf16" */
+	int number;             /* among those of its kind on this machine */
+	uint64_t identity;      /* of the opened device, unique */
+	size_t bytes;           /* allocated by alloc */
 	size_t workspace_bytes; /* allocated for libraries */
 	int convs;              /* number of prepared convolutions */
 	/* The weights that attentions keep for the gradient. A GPU keeps the same number again, and

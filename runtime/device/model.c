@@ -134,7 +134,7 @@ void model_layout(struct worker *w, const struct layout *l)
 	for (int k = 0; k < moments; k++)
 		w->moment[k] = vec_new(w, l->params);
 	w->buffer = l->buffers ? vec_new(w, l->buffers) : NULL;
-	w->squares = w->run->clip > 0 ? vec_new(w, 1) : NULL;
+	w->squares = w->run->clip > 0 ? vec_new(w, 2) : NULL;
 	const struct tensor all = {.rows = 1, .columns = l->params};
 	model_tensors(w, &all, 1);
 }

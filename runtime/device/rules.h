@@ -14,6 +14,7 @@
 #include "mvbench.h"
 #include "runtime/device/draw.h"
 
+#include <float.h>
 #include <math.h>
 
 /* Kind, name of its formula, number of moments. */
@@ -30,6 +31,16 @@ struct moving {
 struct moving_step {
 	float lr, unbias[MOMENTS_MOST];
 };
+/* beta, and its rest to one: each is rounded by itself. */
+static inline ON_DEVICE float rule_keep(const struct rule *by, int k)
+{
+	return (float)by->beta[k];
+}
+static inline ON_DEVICE float rule_take(const struct rule *by, int k)
+{
+	return (float)(1 - by->beta[k]);
+}
+
 #define RULE(word) \
 	static inline ON_DEVICE struct moving rule_##word(struct moving f, struct rule by, \
 							  struct moving_step now)
@@ -42,7 +53,7 @@ RULE(sgd)
 
 RULE(momentum)
 {
-	f.a = by.beta[0] * f.a + (by.scale * f.g + by.decay * f.x);
+	f.a = rule_keep(&by, 0) * f.a + (by.scale * f.g + by.decay * f.x);
 	f.x -= now.lr * f.a;
 	return f;
 }
@@ -51,8 +62,8 @@ RULE(momentum)
 RULE(nesterov)
 {
 	float x = f.x;
-	f.a = by.beta[0] * f.a + (by.scale * f.g + by.decay * x);
-	f.x -= now.lr * by.beta[0] * f.a;
+	f.a = rule_keep(&by, 0) * f.a + (by.scale * f.g + by.decay * x);
+	f.x -= now.lr * rule_keep(&by, 0) * f.a;
 	f.x -= now.lr * by.scale * f.g;
 	f.x -= now.lr * by.decay * x;
 	return f;
@@ -62,18 +73,19 @@ RULE(nesterov)
 RULE(adamw)
 {
 	float g = by.scale * f.g;
-	f.a = by.beta[0] * f.a + (1 - by.beta[0]) * g;
-	f.b = by.beta[1] * f.b + (1 - by.beta[1]) * g * g;
+	f.a = rule_keep(&by, 0) * f.a + rule_take(&by, 0) * g;
+	f.b = rule_keep(&by, 1) * f.b + rule_take(&by, 1) * g * g;
 	f.x -= now.lr *
 	       (now.unbias[0] * f.a / (now.unbias[1] * sqrtf(f.b) + by.eps) + by.decay * f.x);
 	return f;
 }
 
+/* u - u: 0, or NaN if u is not finite, so that the run diverges. */
 RULE(lion)
 {
-	float g = by.scale * f.g, u = by.beta[0] * f.a + (1 - by.beta[0]) * g;
-	f.a = by.beta[1] * f.a + (1 - by.beta[1]) * g;
-	f.x -= now.lr * ((float)(u > 0) - (float)(u < 0) + by.decay * f.x);
+	float g = by.scale * f.g, u = rule_keep(&by, 0) * f.a + rule_take(&by, 0) * g;
+	f.a = rule_keep(&by, 1) * f.a + rule_take(&by, 1) * g;
+	f.x -= now.lr * ((float)(u > 0) - (float)(u < 0) + (u - u) + by.decay * f.x);
 	return f;
 }
 
@@ -86,10 +98,23 @@ RULE(adagrad)
 }
 
 /* The factor of vec_limit: it limits the length to `most` if least = most; with least near 0 it
- * makes the length `most`. */
-static inline ON_DEVICE float limit_of(float square, float most, float least)
+ * makes the length `most`. In two parts, because the factor of a huge gradient may be too small for
+ * a float: its floats are multiplied by `first`, 1 otherwise, and then by `then`. */
+struct limit {
+	float first, then;
+};
+#define SQUARES_SCALE 0x1p-192 /* of square[1]: 2^32 floats of the largest size fit */
+static inline ON_DEVICE struct limit limit_of(const float *square, float most, float least)
 {
-	return most / fmaxf(least, sqrtf(square));
+	const bool huge = square[0] > FLT_MAX;
+	const float first = huge ? 0x1p-96f : 1; /* the root of the scale */
+	const float norm = sqrtf(square[huge]);
+	struct limit by = {1, most / least};
+	if (!(norm <= least * first)) { /* also where it is NaN, so that the run diverges */
+		by.first = first;
+		by.then = most / norm;
+	}
+	return by;
 }
 
 #define RULE_MOMENTS(kind, word, moments) moments,

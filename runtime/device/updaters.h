@@ -73,14 +73,14 @@ FORMULA(sgd)
 
 FORMULA(momentum)
 {
-	x.state = by.momentum * x.state + x.g;
+	x.state = (float)by.momentum * x.state + x.g;
 	x.w -= by.lr * x.state;
 	return x;
 }
 
 FORMULA(momentum_ema)
 {
-	x.state = by.momentum * x.state + (1 - by.momentum) * x.g;
+	x.state = (float)by.momentum * x.state + (float)(1 - by.momentum) * x.g;
 	x.w -= by.lr * x.state;
 	return x;
 }
@@ -106,14 +106,14 @@ FORMULA(dcasgd)
 FORMULA(dcasgda)
 {
 	float square = x.g * x.g;
-	x.state = by.momentum * x.state + (1 - by.momentum) * square;
+	x.state = (float)by.momentum * x.state + (float)(1 - by.momentum) * square;
 	x.w -= by.lr * (x.g + by.lambda / sqrtf(x.state + 1e-7f) * square * (x.w - x.pulled));
 	return x;
 }
 
 static inline ON_DEVICE struct rule adam_rule(struct push by)
 {
-	struct rule r = {RULE_ADAMW, 0, 1, 0, {(float)by.beta[0], (float)by.beta[1]}, by.eps};
+	struct rule r = {RULE_ADAMW, 0, 1, 0, by.eps, {by.beta[0], by.beta[1]}};
 	return r;
 }
 

@@ -260,7 +260,7 @@ void vec_step(struct vec *x, struct vec *const moment[], const struct vec *g, co
 
 void vec_add_squares(struct vec *y, const struct vec *x, size_t first, size_t end)
 {
-	vec_room("add_squares", "y", y, 1);
+	vec_room("add_squares", "y", y, 2);
 	CHECK(first <= end, "add_squares: floats %zu to %zu", first, end);
 	vec_room("add_squares", "x", x, end);
 	if (first < end)
@@ -269,7 +269,7 @@ void vec_add_squares(struct vec *y, const struct vec *x, size_t first, size_t en
 
 void vec_limit(struct vec *y, const struct vec *square, float most, float least)
 {
-	vec_room("limit", "square", square, 1);
+	vec_room("limit", "square", square, 2);
 	CHECK(least > 0, "limit: at least %g", (double)least);
 	DO(y, limit, y->data, square->data, most, least, y->n);
 }

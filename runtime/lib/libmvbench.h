@@ -193,12 +193,14 @@ struct mvb_options {
 
 /* What goes with a push to an updater that takes gradients; NULL stands for the defaults. */
 struct mvb_push {
-	float lr, momentum, rho, lambda; /* any finite ones; the updater uses some */
+	float lr; /* all finite; the updater uses some */
+	double momentum;
+	float rho, lambda;
 };
 /* Multiverso's defaults (its AddOption): struct mvb_push by = MVB_PUSH_DEFAULT; by.lr = 0.1f; */
 #define MVB_PUSH_DEFAULT \
 	{ \
-		0.01f, 0.0f, 0.1f, 0.1f \
+		0.01f, 0.0, 0.1f, 0.1f \
 	}
 
 /* Make a table, collectively: an array of n floats, or a matrix of rows x columns. values [n] or

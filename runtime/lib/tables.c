@@ -209,7 +209,7 @@ static int check_push(const struct request *q)
 	if (!(isfinite(by->lr) && isfinite(by->momentum) && isfinite(by->rho) &&
 	      isfinite(by->lambda)))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: lr %g, momentum %g, rho %g, lambda %g",
-				q->function, (double)by->lr, (double)by->momentum, (double)by->rho,
+				q->function, (double)by->lr, by->momentum, (double)by->rho,
 				(double)by->lambda);
 	return MVB_OK;
 }

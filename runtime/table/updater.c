@@ -35,7 +35,7 @@ static size_t adam_wide(const struct update *u, size_t n)
 {
 	struct moving_step now = {.lr = u->by.lr};
 	update_unbias(u, now.unbias);
-	if (!adamw_wide(u->w, u->state, u->more, u->values, adam_rule(u->by), now, n))
+	if (!adamw_wide(u->w, u->state, u->more, u->values, adam_rule(u->by), now, 1, n))
 		return 0;
 	if (u->out)
 		memcpy(u->out, u->w, n * sizeof *u->w);

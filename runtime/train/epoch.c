@@ -115,8 +115,10 @@ static bool compute(struct worker *w, bool with_step)
 			  w->step * w->trainers + w->rank / comm_size(w->model_group));
 	w->workload->load(w);
 	fetch(w);
-	if (!d->ops->graph || w->workload->host ||
-	    comm_size(w->model_group) > 1) { /* those communicate inside */
+	/* a simulated gradient takes its time as a whole, also on the host; model groups
+	 * communicate inside */
+	if (!d->ops->graph || (w->workload->host && !world_is_virtual) ||
+	    comm_size(w->model_group) > 1) {
 		gradient_only(w);
 		return false;
 	}

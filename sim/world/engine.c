@@ -22,35 +22,6 @@
  * run, because the others are millions of messages. (Sums in a segment: allreduce.c.) */
 enum { RANKS_CHOOSY = 64 };
 
-void engine_start(const char *platform, int workers)
-{
-	char *words[] = {"mvbench-sim", "--log=root.thresh:error",
-			 "--log=ker_engine.app:file:/dev/null", NULL};
-	int count = 3;
-	simgrid_init(&count, words);
-	smpi_init_options();
-	if (workers > RANKS_CHOOSY) {
-		sg_cfg_set_string("smpi/allreduce", "rab_rdb");
-		sg_cfg_set_string("smpi/allgather", "rdb");
-		sg_cfg_set_string("smpi/gather", "ompi_binomial");
-		sg_cfg_set_string("smpi/barrier", "ompi_recursivedoubling");
-		sg_cfg_set_string("smpi/reduce", "binomial");
-		sg_cfg_set_string("smpi/bcast", "binomial_tree");
-	} else {
-		sg_cfg_set_string("smpi/coll-selector", "ompi");
-	}
-	/* All work is charged; nothing is measured. (-1 means this only where SMPI reads it
-	 * itself.) */
-	sg_cfg_set_double("smpi/cpu-threshold", 1e300);
-	sg_cfg_set_double("smpi/test", 0);
-	sg_cfg_set_double("smpi/iprobe", 1e-6);
-	sg_cfg_set_boolean("smpi/grow-injected-times", "no");
-	SMPI_init();
-	sg_cfg_set_string("network/model", "SMPI");
-	sg_cfg_set_double("surf/precision", 1e-9);
-	simgrid_load_platform(platform);
-}
-
 /* NULL, or an error: each host needs a speed, and a route to other hosts with finite times. SimGrid
  * computes the routes when it starts. */
 static char *try_hosts(void)
@@ -127,7 +98,8 @@ static bool is_valid(char *text, const struct checked *s)
 
 /* What is read of a platform file. */
 struct reading {
-	bool config; /* within <config> */
+	bool config;             /* within <config> */
+	bool latency, bandwidth; /* it has such factors */
 	char *wrong;
 };
 
@@ -150,6 +122,8 @@ static void try_element(void *of, const char *element, const char **attribute)
 		r->config = strcmp(element, "config") == 0;
 	for (; r->config && *attribute; attribute += 2)
 		*(strcmp(*attribute, "id") == 0 ? &name : &value) = attribute[1];
+	r->latency |= value && strcmp(name, "smpi/lat-factor") == 0;
+	r->bandwidth |= value && strcmp(name, "smpi/bw-factor") == 0;
 	for (size_t i = 0; value && i < sizeof known / sizeof *known; i++) {
 		char *text AUTOFREE = must(strdup(value));
 		if (!r->wrong && strcmp(name, known[i].name) == 0 && !is_valid(text, &known[i]))
@@ -157,14 +131,14 @@ static void try_element(void *of, const char *element, const char **attribute)
 	}
 }
 
-/* NULL, or an error. A file that cannot be read is left to SimGrid. */
-static char *try_values(const char *file)
+/* A file that cannot be read is left to SimGrid. */
+static struct reading read_platform(const char *file)
 {
 	char part[4096];
 	struct reading r = {0};
 	FILE *f = fopen(file, "r");
 	if (!f)
-		return NULL;
+		return r;
 	XML_Parser parser = must(XML_ParserCreate(NULL));
 	XML_SetUserData(parser, &r);
 	XML_SetStartElementHandler(parser, try_element);
@@ -178,7 +152,44 @@ static char *try_values(const char *file)
 				   XML_ErrorString(XML_GetErrorCode(parser)));
 	XML_ParserFree(parser);
 	fclose(f);
-	return r.wrong;
+	return r;
+}
+
+void engine_start(const char *platform, int workers)
+{
+	char *words[] = {"mvbench-sim", "--log=root.thresh:error",
+			 "--log=ker_engine.app:file:/dev/null", NULL};
+	int count = 3;
+	simgrid_init(&count, words);
+	smpi_init_options();
+	if (workers > RANKS_CHOOSY) {
+		sg_cfg_set_string("smpi/allreduce", "rab_rdb");
+		sg_cfg_set_string("smpi/allgather", "rdb");
+		sg_cfg_set_string("smpi/gather", "ompi_binomial");
+		sg_cfg_set_string("smpi/barrier", "ompi_recursivedoubling");
+		sg_cfg_set_string("smpi/reduce", "binomial");
+		sg_cfg_set_string("smpi/bcast", "binomial_tree");
+	} else {
+		sg_cfg_set_string("smpi/coll-selector", "ompi");
+	}
+	/* All work is charged; nothing is measured. (-1 means this only where SMPI reads it
+	 * itself.) */
+	sg_cfg_set_double("smpi/cpu-threshold", 1e300);
+	sg_cfg_set_double("smpi/test", 0);
+	sg_cfg_set_double("smpi/iprobe", 1e-6);
+	sg_cfg_set_boolean("smpi/grow-injected-times", "no");
+	SMPI_init();
+	sg_cfg_set_string("network/model", "SMPI");
+	sg_cfg_set_double("surf/precision", 1e-9);
+	/* SMPI's own factors are those of one old cluster: 11.6 times the latency of long messages.
+	 * The file's, if it has any, would not replace what is set here. */
+	const struct reading r = read_platform(platform);
+	free(r.wrong);
+	if (!r.latency)
+		sg_cfg_set_string("smpi/lat-factor", "0:1");
+	if (!r.bandwidth)
+		sg_cfg_set_string("smpi/bw-factor", "0:1");
+	simgrid_load_platform(platform);
 }
 
 static void try_platform(const void *file)
@@ -194,7 +205,7 @@ static void try_platform(const void *file)
 char *engine_try(const char *file)
 {
 	char text[4096];
-	TRY(try_values(file));
+	TRY(read_platform(file).wrong);
 	int status = child_run(try_platform, file, text, sizeof text);
 	CHECK(status != -1, "a child process: %m");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)

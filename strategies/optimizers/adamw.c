@@ -34,7 +34,7 @@ void adamw_group(const struct adamw_opts *o, double lr, const struct param_group
 				.lr = (float)lr,
 				.scale = scale,
 				.decay = decay,
-				.beta = {(float)o->beta1, (float)o->beta2},
+				.beta = {o->beta1, o->beta2},
 				.eps = (float)o->eps});
 }
 

@@ -36,7 +36,7 @@ static void lion_step(struct worker *w, const struct param_group *p, float scale
 				.lr = (float)w->lr,
 				.scale = scale,
 				.decay = decay,
-				.beta = {(float)o->beta1, (float)o->beta2}});
+				.beta = {o->beta1, o->beta2}});
 }
 
 const struct optimizer optimizer_lion = {

@@ -54,7 +54,7 @@ static void muon_scratch(size_t rows, size_t columns, size_t length[SCRATCH_MOST
 	size_t n = rows < columns ? rows : columns;
 	length[0] = length[1] = rows * columns;
 	length[2] = length[3] = n * n;
-	length[4] = 1;
+	length[4] = 2;
 }
 
 /* Moves x[n x k] or, if tall, x[k x n], towards the orthogonal matrix nearest to it. */

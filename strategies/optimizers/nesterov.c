@@ -26,7 +26,7 @@ static void nesterov_step(struct worker *w, const struct param_group *p, float s
 				.lr = (float)w->lr,
 				.scale = scale,
 				.decay = decay,
-				.beta = {(float)w->run->momentum}});
+				.beta = {w->run->momentum}});
 }
 
 const struct optimizer optimizer_nesterov = {

@@ -619,7 +619,7 @@ def draw_optimizer(rnd, updater):
         o["momentum"] = rnd.choice([0.5, 0.9] if name == "nesterov" else [0.0, 0.5, 0.9])
         words.append(f"--momentum={o['momentum']}")
     if name in ("adamw", "lion"):
-        o["beta1"], o["beta2"] = rnd.choice([0.9, 0.8]), rnd.choice([0.99, 0.95, 0.9999 if name == "adamw" else 0.9])
+        o["beta1"], o["beta2"] = rnd.choice([0.9, 0.8]), rnd.choice([0.99, 0.95, 0.999999 if name == "adamw" else 0.9])
         words += [f"--{name}.beta1={o['beta1']}", f"--{name}.beta2={o['beta2']}"]
     if name == "muon":
         o.update(momentum=0.95, rest=rnd.choice([0.05, 0.5]), beta1=0.9, beta2=0.999)
@@ -660,7 +660,7 @@ def draw(rnd, only):
     if tables:
         u = c["updater"] = rnd.choice(UPDATERS)
         by = c["by"] = {"rho": rnd.choice([0.01, 0.05]), "lambda": rnd.choice([0.1, 0.5]), "square": 0.9,
-                        "beta1": rnd.choice([0.9, 0.5]), "beta2": rnd.choice([0.99, 0.9999]), "eps": 1e-8}
+                        "beta1": rnd.choice([0.9, 0.5]), "beta2": rnd.choice([0.99, 0.999999]), "eps": 1e-8}
         words += [f"--{s}.updater={u}"] + [f"--{s}.{n}={v}" for n, v in by.items()]
     if s in ("model_parallel", "hybrid"):
         c["group"] = N if s == "model_parallel" else rnd.choice([g for g in (1, 2, 3, 4, 5) if N % g == 0])

@@ -134,6 +134,41 @@ TEST(steps_are_those_of_pytorch, COUNT(cases))
 	setup_close(&b);
 }
 
+/* adamw moves each float by lr in its first step, whatever its betas are; muon its bias by 0.05 lr.
+ * A worker's optimiser, and one of a strategy. */
+TEST(first_step_of_adamw_is_lr_long, 3)
+{
+	static const char *const beta[] = {"0.9", "0.9999", "0.999999"};
+	for (int muon = 0; muon < 2; muon++) {
+		const struct setting given[] = {
+			{"optimizer", muon ? "muon" : "adamw"},
+			{"lr", "0.05"},
+			{muon ? "muon.beta1" : "adamw.beta1", beta[2 - _i]},
+			{muon ? "muon.beta2" : "adamw.beta2", beta[_i]},
+		};
+		char *how AUTOFREE =
+			sentence("%s:beta1=%s:beta2=%s", given[0].value, beta[2 - _i], beta[_i]);
+		struct setup b;
+		setup_open(&b, given, COUNT(given));
+		struct vec *outer = vec_new(&b.f.w, N), *g = vec_new(&b.f.w, N);
+		struct stepper *s = stepper_new(&b.f.w, how, 0, outer, g);
+		setup_step(&b, 1, 1);
+		vec_copy(g, b.f.w.grad);
+		stepper_step(s, 0.05, 0, 1);
+		float *p AUTOFREE = fixture_get(b.f.w.param), *q AUTOFREE = fixture_get(outer);
+		for (size_t i = muon ? ROWS * COLUMNS : 0; i < N; i++) {
+			double by =
+				0.05 * (muon ? 0.05 : 1) * ((made(i, 1) < 0) - (made(i, 1) > 0));
+			ck_assert_double_eq_tol(p[i], made(i, 0) + by, 2e-6);
+			ck_assert_double_eq_tol(q[i], by, 2e-6);
+		}
+		stepper_free(s);
+		vec_free(outer);
+		vec_free(g);
+		setup_close(&b);
+	}
+}
+
 /* ---- Formulas in double precision ---------------------------------------- */
 
 TEST(lion_is_its_formula)
@@ -415,6 +450,68 @@ TEST(outer_adamw_is_its_formula)
 	for (size_t i = 0; i < N; i++)
 		ck_assert_double_eq_tol(p[i], x[i], 1e-5);
 	second_close(&t);
+}
+
+/* ---- SlowMo ---------------------------------------------------------------- */
+
+/* The box of arXiv 1910.00643 in double precision, with a learning rate that changes in every step:
+ * u = mu u + (w_avg - w) / gamma; w = w_avg - a gamma u. gamma is that of the round's first step.
+ */
+TEST(slowmo_takes_the_rate_of_the_first_step_of_a_round, 3)
+{
+	enum { STEPS_OF_ROUND = 4, ROUNDS = 6 };
+	static const char *const start[] = {"0", "2", "4"}; /* steps of plain allreduce */
+	const double a = 0.7, mu = 0.6;
+	const struct setting given[] = {
+		{"strategy", "periodic"},           {"sync-every", "4"},
+		{"periodic.outer", "momentum"},     {"periodic.outer-lr", "0.7"},
+		{"periodic.outer-momentum", "0.6"}, {"momentum", "0"},
+		{"periodic.start", start[_i]}};
+	struct setup b;
+	double x[N], before[N], u[N] = {0};
+	setup_open(&b, given, COUNT(given));
+	struct worker *w = &b.f.w;
+	const struct strategy *s = b.c.strategy;
+	w->strategy = s;
+	w->opts = b.c.strategy_opts;
+	w->data_group = w->model_group;
+	w->weight = 1;
+	w->account = must(calloc(1, sizeof *w->account));
+	w->state = must(calloc(1, s->state_size));
+	s->init(w);
+	for (size_t i = 0; i < N; i++)
+		x[i] = before[i] = made(i, 0);
+	double gamma = 0;
+	for (int t = 1; t <= ROUNDS * STEPS_OF_ROUND; t++) {
+		float g[N], lr = 0.1f / (float)t; /* within a round, and from round to round */
+		bool plain = t <= atoi(start[_i]);
+		for (size_t i = 0; i < N; i++) {
+			g[i] = made(i, t);
+			x[i] -= (double)lr * (double)g[i];
+			if (plain)
+				before[i] = x[i];
+		}
+		vec_put(w->grad, g);
+		w->step = t;
+		w->lr = (double)lr;
+		local_begin(w);
+		s->step(w);
+		if (!plain && (gamma == 0 || t % STEPS_OF_ROUND == 1))
+			gamma = (double)lr;
+		for (size_t i = 0; i < N && !plain && t % STEPS_OF_ROUND == 0; i++) {
+			u[i] = mu * u[i] + (before[i] - x[i]) / gamma;
+			x[i] = before[i] -= a * gamma * u[i];
+		}
+		float *p AUTOFREE = fixture_get(w->param);
+		for (size_t i = 0; i < N; i++)
+			ck_assert_msg(fabs(p[i] - x[i]) < 1e-6,
+				      "step %d: param[%zu] is %.9g, should be %.9g", t, i,
+				      (double)p[i], x[i]);
+	}
+	s->fini(w);
+	free(w->state);
+	free(w->account);
+	setup_close(&b);
 }
 
 /* ---- Refusals ------------------------------------------------------------ */

@@ -250,6 +250,96 @@ TEST(bias_correction_counts_the_steps_of_the_moments, 2)
 		"1");
 }
 
+/* ---- Huge gradients ------------------------------------------------------ */
+
+/* A net whose gradients are 2^exponent times their size. */
+static const char huge_text[] =
+	"#include \"workloads/datasets.h\"\n"
+	"#include <math.h>\n"
+	"struct opts {\n\tdouble exponent;\n};\n"
+	"#define OWNER struct opts\n"
+	"static const struct option options[] = {OPTION(exponent, REAL, \"exponent\", \"0\", "
+	"\"e\"), {0}};\n"
+	"static void init(struct worker *w, const struct data *sample)\n{\n"
+	"\tstruct net *net = net_new(w, sample);\n"
+	"\tnet_linear(net, 8, INIT_HE);\n\tnet_relu(net);\n"
+	"\tnet_linear(net, sample->classes, INIT_HE);\n\tnet_finish(net, LOSS_XENT);\n}\n"
+	"static void gradient(struct worker *w)\n{\n"
+	"\tconst struct opts *o = w->workload_opts;\n\tnet_gradient(w);\n"
+	"\tvec_scale(w->grad, ldexpf(1, (int)o->exponent));\n}\n"
+	"static const struct workload huge = {.plugin = {.name = \"huge\", .summary = \"huge\", "
+	".options = options, .opts_size = sizeof(struct opts)}, .dataset = "
+	"&dataset_fashion_mnist, .init = init, .load = net_load, .gradient = gradient, "
+	".evaluate = net_evaluate, .split = net_split, .places = net_places, .fini = "
+	"net_fini};\nMVBENCH_PLUGIN(.workload = &huge);\n";
+
+#define HUGE \
+	"mvbench run --workload=./huge.c --epochs=1 --lr=0.1 --batch=20 --clip=0.01 --workers=2 " \
+	"--platform=sim --sim.platform=ethernet_10g --sim.step-time=2ms --momentum=0 "
+
+/* A power of two changes no digit of a clipped step; that of a model group sums its squares. */
+TEST(clip_holds_for_gradients_of_any_length, LISTED(strategies))
+{
+	const char *name = strategies[_i]->plugin.name;
+	static const int exponent[] = {20, 63, 70, 120};
+	if (lacks_something())
+		return;
+	folder_text("huge.c", huge_text);
+	for (size_t i = 0; i < COUNT(exponent); i++) {
+		char *command AUTOFREE =
+			sentence(HUGE "--strategy=%s %s --huge.exponent=%d", name,
+				 strcmp(name, "serial") == 0   ? "--workers=1"
+				 : strcmp(name, "hybrid") == 0 ? "--workers=4 --hybrid.group=2"
+				 : strcmp(name, "asgd") == 0   ? "--asgd.updater=sgd"
+							       : "",
+				 exponent[i]);
+		must_do(command);
+	}
+	answers("SELECT count(*), count(DISTINCT test_loss), min(abs(test_loss - (SELECT "
+		"test_loss FROM epoch WHERE epoch = 0))) > 0.01 FROM epoch WHERE epoch = 1",
+		"4|1|1");
+}
+
+TEST(infinite_gradient_ends_the_run_as_diverged, LISTED(optimizers))
+{
+	const struct optimizer *o = optimizers[_i];
+	if (lacks_something())
+		return;
+	folder_text("huge.c", huge_text);
+	char *command AUTOFREE =
+		sentence(HUGE "--strategy=allreduce --optimizer=%s%s --huge.exponent=128",
+			 o->plugin.name, o->momentum ? " --momentum=0.9" : "");
+	ck_assert_msg(shell(command) == 3 && strstr(out, "diverged"), "%s", out);
+	answers("SELECT status FROM run", "diverged");
+}
+
+/* A gradient of the host takes the time of a step, as one of a device does. */
+TEST(simulated_host_workload_takes_its_steps_time, LISTED(strategies))
+{
+	const char *name = strategies[_i]->plugin.name;
+	if (lacks_something())
+		return;
+	folder_text("huge.c", huge_text);
+	must_do("mkdir host; sed 's/\\.init = /.host = true, &/' huge.c >host/huge.c");
+	for (int host = 0; host < 2; host++) {
+		char *command AUTOFREE = sentence(
+			"mvbench run --workload=./%shuge.c --epochs=2 --batch=20 --workers=%d "
+			"--strategy=%s --platform=sim --sim.platform=ethernet_10g "
+			"--sim.step-time=2ms",
+			host ? "host/" : "", strcmp(name, "serial") == 0 ? 1 : 2, name);
+		must_do(command);
+	}
+	bool split = strategies[_i]->model_workers;
+	char *steps AUTOFREE = sentence(
+		"SELECT count(*), min(seconds) >= 0.9 * 0.002 * %d, "
+		"(SELECT count(DISTINCT s) FROM (SELECT sum(seconds) AS s FROM epoch GROUP BY "
+		"run_id)) FROM epoch WHERE epoch > 0",
+		split                         ? 0
+		: strcmp(name, "serial") == 0 ? 30
+					      : 15);
+	answers(steps, "4|1|1");
+}
+
 static const char version_text[] = "#include \"mvbench.h\"\nstatic void step(struct worker *w)\n"
 				   "{\n\tlocal_step(w, 1);\n}\nstatic const struct strategy old = "
 				   "{.plugin = {.name = \"old\", .summary = \"old\"}, .step = "
@@ -264,7 +354,7 @@ TEST(plugin_of_another_version_is_refused)
 	refused("mvbench run --strategy=./old.c",
 		"it was compiled for version 7 of the contract (mvbench.h), and this mvbench has "
 		"version ");
-	must_do("sed -i 's/define CONTRACT_VERSION 7/define CONTRACT_VERSION 1\\n#undef "
+	must_do("sed -i 's/define CONTRACT_VERSION 7/define CONTRACT_VERSION 2\\n#undef "
 		"CONTRACT_BYTES\\n#define CONTRACT_BYTES 1/' old.c");
 	refused("mvbench run --strategy=./old.c", "other headers than this mvbench's");
 }

@@ -318,6 +318,40 @@ TEST(serial_epoch_is_the_sum_of_its_steps, 4)
 	ck_near(how, epoch_of(1, "comm_s"), 0, 0);
 }
 
+/* The time of an epoch on hosts.xml with these factors in place of its own. */
+static double seconds_with_factors(const char *factors, const char *how)
+{
+	static const char *const own =
+		"<prop id='smpi/bw-factor' value='0:1'/><prop id='smpi/lat-factor' value='0:1'/>\n";
+	char *text AUTOFREE = folder_read("hosts.xml"), *at = strstr(text, own);
+	ck_assert_ptr_nonnull(at);
+	*at = '\0';
+	char *changed AUTOFREE = sentence("%s%s%s", text, factors, at + strlen(own));
+	folder_text("factors.xml", changed);
+	sim_only(words("%s --sim.platform=$FOLDER/factors.xml --sim.train=false " STEP, how));
+	return epoch_of(1, "seconds");
+}
+
+/* A factor that the file of a user does not give is 1; one that it gives holds. */
+TEST(platform_without_factors_takes_its_own_latency_and_bandwidth, LISTED(strategies))
+{
+#define FACTOR(of, value) "<prop id='smpi/" of "-factor' value='" value "'/>"
+	const struct strategy *s = strategies[_i];
+	const char *how = words(SOFT "--batch=60 --strategy=%s --workers=%d", s->plugin.name,
+				workers_for(s, 6));
+	double plain = seconds_with_factors(FACTOR("bw", "0:1") FACTOR("lat", "0:1"), how),
+	       slow = seconds_with_factors(FACTOR("bw", "0:1") FACTOR("lat", "0:3"), how),
+	       thin = seconds_with_factors(FACTOR("bw", "0:0.5") FACTOR("lat", "0:1"), how);
+	ck_near(how, seconds_with_factors("", how), plain, 0);
+	ck_near(how, seconds_with_factors("<!-- " FACTOR("lat", "0:3") " -->", how), plain, 0);
+	ck_near(how, seconds_with_factors(FACTOR("lat", "0:3"), how), slow, 0);
+	ck_near(how, seconds_with_factors(FACTOR("bw", "0:0.5"), how), thin, 0);
+	if (strcmp(s->plugin.name, "serial") == 0)
+		return;
+	ck_assert_double_gt(slow, plain);
+	ck_assert_double_gt(thin, plain);
+}
+
 /* A step of fewer rows is shorter: 2,400 rows in 41 parts of 58 or 59. */
 TEST(step_time_is_proportional_to_rows)
 {

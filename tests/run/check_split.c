@@ -18,7 +18,7 @@ CASE("split", .limit = 120, .set_up = trained_data, .tear_down = folder_free, .o
 /* 2,400 rows are not a multiple of the rows that three workers take in a step. */
 TEST(split_trains_on_every_row_once)
 {
-	static const char *const split[] = {"fixed", "dirichlet:0.05", "dirichlet:100"};
+	static const char *const split[] = {"fixed", "dirichlet:0.05", "dirichlet_classes:0.05"};
 	const char *how[COUNT(split)];
 	struct result r[COUNT(split)];
 	for (size_t i = 0; i < COUNT(split); i++)
@@ -60,7 +60,8 @@ TEST(split_of_one_worker_has_all_rows)
 
 TEST(simulated_split_equals_the_real_one)
 {
-	static const char *const split[] = {"shuffled", "fixed", "dirichlet:0.1"};
+	static const char *const split[] = {"shuffled", "fixed", "dirichlet:0.1",
+					    "dirichlet_classes:0.1"};
 	const char *how[COUNT(split)];
 	struct result real[COUNT(split)];
 	for (size_t i = 0; i < COUNT(split); i++)
@@ -139,11 +140,13 @@ TEST(impossible_splits_are_refused)
 		const char *words, *says;
 	} row[] = {
 		{"--split=dirichlet:0",
-		 "--split=dirichlet:0: give shuffled, fixed or dirichlet:ALPHA"},
+		 "--split=dirichlet:0: give shuffled, fixed, dirichlet:ALPHA or "},
 		{"--split=dirichlet:-1", "--split=dirichlet:-1:"},
 		{"--split=dirichlet:nan", "--split=dirichlet:nan:"},
 		{"--split=dirichlet:", "--split=dirichlet::"},
 		{"--split=dirichlet", "--split=dirichlet:"},
+		{"--split=dirichlet_classes:0", "--split=dirichlet_classes:0:"},
+		{"--split=dirichlet_classes", "--split=dirichlet_classes:"},
 		{"--split=even", "--split=even:"},
 		{"--split=dirichlet:1 --workload=perceptron --strategy=allreduce --workers=2",
 		 "--split=dirichlet:1: it divides the rows by class"},

@@ -57,7 +57,7 @@ static void pass(struct device *d, int what, const struct rule *by, float *const
 static void measure(struct device *d, const char *name, enum rule_kind kind, size_t n,
 		    size_t repeat)
 {
-	const struct rule by = {.kind = kind, .scale = 1, .beta = {0.9f, 0.999f}, .eps = 1e-8f};
+	const struct rule by = {.kind = kind, .scale = 1, .beta = {0.9, 0.999}, .eps = 1e-8f};
 	size_t moments = (size_t)rule_moments(kind), vectors = 2 + moments;
 	float *v[VECTORS] = {NULL};
 	double *took[KINDS], us[KINDS];

@@ -547,7 +547,7 @@ static void gradient(float *g, size_t n, int k, int i)
 
 static const struct push full = {.scale = 0.5f,
 				 .lr = 0.1f,
-				 .momentum = 0.9f,
+				 .momentum = 0.9,
 				 .rho = 0.1f,
 				 .lambda = 0.3f,
 				 .beta = {0.9, 0.99},

@@ -448,9 +448,10 @@ static double reference_step(const struct rule *r, const float unbias[2], double
 	return NAN;
 }
 
+#define KIND(kind, ...) RULE_##kind,
+
 static void op_step(struct bench *b, const struct sizes *s)
 {
-#define KIND(kind, ...) RULE_##kind,
 	static const enum rule_kind kinds[] = {RULE_LIST(KIND)};
 	b->d.unbias[0] = 10;
 	b->d.unbias[1] = 4;
@@ -459,7 +460,7 @@ static void op_step(struct bench *b, const struct sizes *s)
 					.lr = b->d.lr,
 					.scale = 0.25f,
 					.decay = 0.3f,
-					.beta = {0.9f, 0.99f},
+					.beta = {0.9, 0.99},
 					.eps = 1e-3f};
 		struct array *x = param_in(b, s->rows * s->out), *m = param_in(b, x->n),
 			     *v = param_in(b, x->n), *g = param_in(b, x->n);
@@ -481,9 +482,41 @@ static void op_step(struct bench *b, const struct sizes *s)
 	}
 }
 
+/* Means of gradients that start at 0: 1 - beta of a rounded beta is wrong by percents there. */
+static void op_first_step(struct bench *b, const struct sizes *s)
+{
+	const double near = 0.999999;
+	b->d.unbias[0] = (float)(1 / (1 - near));
+	b->d.unbias[1] = (float)(1 / sqrt(1 - near));
+	for (int lion = 0; lion < 2; lion++) {
+		const struct rule by = {.kind = lion ? RULE_LION : RULE_ADAMW,
+					.lr = b->d.lr,
+					.scale = 1,
+					.beta = {near, near},
+					.eps = 1e-8f};
+		struct array *x = param_in(b, s->rows * s->out), *m = param_in(b, x->n),
+			     *v = param_in(b, x->n), *g = param_in(b, x->n);
+		vec_fill(m->v, 0);
+		vec_fill(v->v, 0);
+		vec_step(x->v, (struct vec *const[]){m->v, v->v}, g->v, &by);
+		vec_scale(m->v, 1e6f);
+		for (size_t i = 0; i < x->n; i++) {
+			m->r[i] = 1e6 * (1 - near) * g->r[i];
+			v->r[i] = 1e6 * (1 - near) * g->r[i] * g->r[i];
+			x->r[i] -= b->d.lr * ((g->r[i] > 0) - (g->r[i] < 0));
+		}
+		check_array(b, m, "first moment", TOLERANCE);
+		if (!lion) {
+			vec_scale(v->v, 1e6f);
+			check_array(b, v, "second moment", TOLERANCE);
+			check_array(b, x, "x", TOLERANCE);
+		}
+	}
+}
+
 static void op_limit(struct bench *b, const struct sizes *s)
 {
-	struct array *x = param_in(b, s->rows * s->out), *y = param_in(b, 1);
+	struct array *x = param_in(b, s->rows * s->out), *y = param_in(b, 2);
 	double sum = y->r[0];
 	size_t from = x->n / 3;
 	for (size_t i = from; i < x->n; i++)
@@ -498,6 +531,61 @@ static void op_limit(struct bench *b, const struct sizes *s)
 		for (size_t i = 0; longer && i < x->n; i++)
 			x->r[i] *= 0.5;
 		check_array(b, x, "limited", TOLERANCE);
+	}
+}
+
+/* Gradients whose squares are larger than a float, by themselves and in a step of each rule, must
+ * get the length of the limit, and keep their direction. */
+static void op_huge(struct bench *b, const struct sizes *s)
+{
+	static const enum rule_kind kinds[] = {RULE_LIST(KIND)};
+	static const float size[] = {1e17f, 1e19f, 1e25f, 6e37f};
+	for (size_t k = 0; k < 2 * COUNT(size); k++) {
+		const float limit = k % 2 ? 1e30f : 0.5f;
+		struct array *x = param_in(b, s->rows * s->out), *y = param_in(b, 2);
+		double sum = 0;
+		vec_scale(x->v, size[k / 2]);
+		vec_fill(y->v, 0);
+		vec_add_squares(y->v, x->v, 0, x->n);
+		vec_limit(x->v, y->v, limit, limit);
+		for (size_t i = 0; i < x->n; i++)
+			sum += x->r[i] * x->r[i];
+		double norm = (double)size[k / 2] * sqrt(sum);
+		for (size_t i = 0; i < x->n; i++)
+			x->r[i] *= (double)size[k / 2] * fmin(1, (double)limit / norm);
+		check_array(b, x, "limited", TOLERANCE);
+		bench_clear(b);
+	}
+	for (size_t k = 0; k < COUNT(size) * COUNT(kinds); k++) {
+		const float by = size[k % COUNT(size)];
+		const struct rule rule = {.kind = kinds[k / COUNT(size)],
+					  .lr = b->d.lr,
+					  .scale = 0.25f,
+					  .beta = {0.9, 0.99},
+					  .eps = 1e-3f};
+		struct array *x = param_in(b, s->rows * s->out), *m = param_in(b, x->n),
+			     *v = param_in(b, x->n), *g = param_in(b, x->n), *y = param_in(b, 2);
+		double sum = 0;
+		b->d.unbias[0] = 10;
+		b->d.unbias[1] = 4;
+		vec_fill(m->v, 0);
+		vec_fill(v->v, 0);
+		vec_fill(y->v, 0);
+		for (size_t i = 0; i < x->n; i++) {
+			sum += g->r[i] * g->r[i];
+			m->r[i] = v->r[i] = 0;
+		}
+		vec_scale(g->v, by);
+		vec_add_squares(y->v, g->v, 0, x->n);
+		b->d.square = y->v->data;
+		b->d.most = 2 / rule.scale;
+		vec_step(x->v, (struct vec *const[]){m->v, v->v}, g->v, &rule);
+		b->d.square = NULL;
+		for (size_t i = 0; i < x->n; i++)
+			x->r[i] = reference_step(&rule, b->d.unbias, x->r[i],
+						 8 * g->r[i] / sqrt(sum), &m->r[i], &v->r[i]);
+		check_array(b, x, "stepped", 3 * TOLERANCE);
+		bench_clear(b);
 	}
 }
 
@@ -1071,7 +1159,9 @@ static const struct operation {
 	{"softmax_xent", op_xent, SIZES(vectors), {SLOT(softmax_xent), SLOT(tally)}},
 	{"mse", op_mse, SIZES(vectors), {SLOT(mse)}},
 	{"step", op_step, SIZES(vectors), {SLOT(step)}},
+	{"first step", op_first_step, SIZES(vectors), {SLOT(step)}},
 	{"limit", op_limit, SIZES(vectors), {SLOT(add_squares), SLOT(limit)}},
+	{"huge", op_huge, SIZES(vectors), {SLOT(add_squares), SLOT(limit)}},
 	{"gather", op_gather, SIZES(gathers), {SLOT(gather)}},
 	{"dropout", op_dropout, SIZES(vectors), {SLOT(dropout)}},
 	{"shortcut", op_shortcut, SIZES(shortcuts), {SLOT(shortcut), SLOT(shortcut_grad)}},

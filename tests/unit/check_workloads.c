@@ -855,6 +855,61 @@ TEST(gpt_matches_pytorch)
 	f.train = (struct data){.n = 0};
 }
 
+/* The root of the mean square of floats first .. first + n - 1. */
+static double root_of(const float *p, size_t first, size_t n)
+{
+	double sum = 0;
+	for (size_t i = first; i < first + n; i++)
+		sum += (double)p[i] * (double)p[i] / (double)n;
+	return sqrt(sum);
+}
+
+/* GPT-2's start: 0.02, and 0.02 / sqrt(2 layers) in the two projections of a layer that are added
+ * to its input. Biases are 0, scales 1. The root of n squares is off by 1 / sqrt(2 n), n >= D^2. */
+TEST(gpt_starts_as_gpt2, 3)
+{
+	enum { D = 64, CONTEXT = 16 };
+	static const char *const layers[] = {"1", "4", "7"};
+	const double residual = 0.02 / sqrt(2 * atof(layers[_i])), within = 4 / sqrt(2.0 * D * D);
+	const struct {
+		size_t n;
+		double root;
+	} part[] = {{D, 1}, {D, 0}, {3 * D * D, 0.02}, {3 * D, 0}, {D * D, residual},     {D, 0},
+		    {D, 1}, {D, 0}, {4 * D * D, 0.02}, {4 * D, 0}, {4 * D * D, residual}, {D, 0}};
+	struct fixture f AUTOFIXTURE = {0};
+	uint8_t bytes[CONTEXT] = {0};
+	float target[CONTEXT] = {0};
+	fixture_open(&f, &device_cpu);
+	fixture_workload(&f, plugin_find(PART_WORKLOAD, "gpt"));
+	const struct setting small[] = {
+		{"layers", layers[_i]}, {"heads", "2"}, {"width", "64"}, {"context", "16"}};
+	for (size_t i = 0; i < COUNT(small); i++)
+		ck_assert_ptr_null(
+			option_set(option_find(f.w.workload->plugin.options, small[i].name), f.opts,
+				   "gpt", small[i].value));
+	f.train = (struct data){.n = CONTEXT,
+				.features = 1,
+				.classes = 256,
+				.tokens = true,
+				.bytes = bytes,
+				.target = target};
+	ck_assert_ptr_null(f.w.workload->cut(f.opts, &f.train));
+	fixture_init(&f);
+	float *p AUTOFREE = fixture_get(f.w.param);
+	size_t at = (256 + CONTEXT) * D;
+	ck_assert_double_eq_tol(root_of(p, 0, at) / 0.02, 1, within);
+	for (int k = 0; k < atoi(layers[_i]); k++)
+		for (size_t i = 0; i < COUNT(part); i++) {
+			double root = root_of(p, at, part[i].n), scale = fmax(part[i].root, 1e-9);
+			ck_assert_msg(fabs(root - part[i].root) <= within * scale,
+				      "layer %d, part %zu: %g, should be %g", k, i, root,
+				      part[i].root);
+			at += part[i].n;
+		}
+	ck_assert_uint_eq(at + 2 * D, vec_len(f.w.param));
+	f.train = (struct data){.n = 0};
+}
+
 /* ---- Random streams, provenance ------------------------------------------ */
 
 static int by_state(const void *a, const void *b)

@@ -62,17 +62,19 @@ template <rule_kind R, int MOMENTS> struct stepping {
 		const moving_step by_now = step ? step->moving : now;
 		pack<float, V> xx = load<V>(x + here.i), gg = load<V>(g + here.i), aa = {}, bb = {};
 		rule limited = by;
+		limit to = {1, 1};
 
 		if (square)
-			limited.scale *= limit_of(*square, most, most);
+			to = limit_of(square, most, most);
+		limited.scale *= to.then;
 		if (MOMENTS > 0)
 			aa = load<V>(a + here.i);
 		if (MOMENTS > 1)
 			bb = load<V>(b + here.i);
 #pragma unroll
 		for (int k = 0; k < V; k++) {
-			moving f = rule_of<R>(moving{xx.v[k], gg.v[k], aa.v[k], bb.v[k]}, limited,
-					      by_now);
+			moving f = rule_of<R>(moving{xx.v[k], to.first * gg.v[k], aa.v[k], bb.v[k]},
+					      limited, by_now);
 
 			xx.v[k] = f.x;
 			aa.v[k] = f.a;
@@ -94,8 +96,10 @@ __global__ void __launch_bounds__(THREADS) add_squares(float *y, const float *x,
 		sum += (double)x[i] * x[i];
 	of[threadIdx.x] = sum;
 	block_reduce<1>(of, threadIdx.x, THREADS, 1);
-	if (threadIdx.x == 0)
-		*y += (float)of[0];
+	if (threadIdx.x == 0) {
+		y[0] += (float)of[0];
+		y[1] += (float)(SQUARES_SCALE * of[0]);
+	}
 }
 
 __global__ void set_step(struct cuda_now *step, struct cuda_now now)
@@ -164,7 +168,8 @@ void cuda_add_squares(struct device *d, float *y, const float *x, size_t n)
 void cuda_limit(struct device *d, float *y, const float *square, float most, float least, size_t n)
 {
 	map_all(d, y, y, n, [=] __device__(float of, float, size_t) {
-		return of * limit_of(*square, most, least);
+		const limit by = limit_of(square, most, least);
+		return of * by.first * by.then;
 	});
 }
 

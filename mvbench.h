@@ -230,11 +230,11 @@ enum table_init { TABLE_MASTER, TABLE_AVERAGE, TABLE_SUM };
 
 struct table_terms {
 	const char *updater; /* how a push changes W, see UPDATER_OPTIONS; NULL = "add" */
-	bool rounds;         /* bulk-synchronous: a pull waits for the push of every worker. An
-			      * updater whose step depends on W or on what it keeps then gets one push
-			      * a round, the sum of scale g: the order of arrival has no effect */
-	int64_t backup;      /* with rounds: late pushes per round that are dropped, not awaited */
-	int64_t lead;        /* with bounded: the most pushes a worker is ahead of the slowest */
+	/* Bulk-synchronous: a pull waits for the push of every worker. An updater whose step
+	 * depends on W or on what it keeps then gets one push a round, the sum of scale g. */
+	bool rounds;
+	int64_t backup; /* with rounds: late pushes per round that are dropped, not awaited */
+	int64_t lead;   /* with bounded: the most pushes a worker is ahead of the slowest */
 	bool bounded;
 	/* All pushes are table_syncs. A single worker then needs no copy: its init is the table. */
 	bool syncs;
@@ -357,9 +357,9 @@ struct worker {
 	/* 0: this worker has no mini-batch in this step, because there are fewer rows than workers;
 	 * grad is 0 then. */
 	size_t rows;
-	/* The sum of the gradients of its rows is divided by this: the mean of rows over the workers
-	 * of the step. Each row of a step then has the same weight in a mean over the workers. 0:
-	 * rows. */
+	/* The sum of the gradients of its rows is divided by this: the mean of rows over the
+	 * workers of the step. Each row of a step then has the same weight in a mean over the
+	 * workers. 0: rows. */
 	double mean_rows;
 	size_t busy;         /* models that have rows in this step; 0: all */
 	int64_t steps;       /* of one epoch */
@@ -380,7 +380,8 @@ struct worker {
 };
 
 /* 1; if models have no rows in this step, 0 for their workers, and for the others as much more. A
- * mean over workers whose steps are equally long for any gradient (.normalises) weighs them by it. */
+ * mean over workers whose steps are equally long for any gradient (.normalises) weighs them by it.
+ */
 double worker_share(const struct worker *w);
 
 /* A plug-in that computes on the host, between vec_get and vec_put, reports the work here: the

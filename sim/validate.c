@@ -86,7 +86,7 @@ static char *read_world(const char *path, const struct arguments *a, bool simula
 	for (const struct option *o = run_options; o->name && !simulated; o++)
 		if (strncmp(o->name, "sim.", 4) == 0)
 			settings_give(&all, &(struct setting){o->name, o->def}, 1);
-	return sweep_read(path, all.setting, all.n, s, NULL);
+	return sweep_read(path, all.setting, all.n, s, NULL, true);
 }
 
 static char *cells_read(const char *path, const struct arguments *a, struct cells *c)

@@ -10,8 +10,8 @@
  *     others:      W = updater(W, sum of the X v, c lr);    w = w_pulled = W
  *
  * In rounds (bsp) an updater that is not additive gets one push a round, the weighted sum of the
- * workers' v, and c scales that instead of lr: momentum and adam then make allreduce's steps. No push
- * of a round is late, so dcasgd and dcasgda are sgd there.
+ * workers' v, and c scales that instead of lr: momentum and adam then make allreduce's steps. No
+ * push of a round is late, so dcasgd and dcasgda are sgd there.
  *
  * With --momentum=0 v is g. momentum, momentum_ema and adam keep v, or M and S, on the server. They
  * get sums of g, and the local steps between two exchanges have no momentum. adagrad's step is rho:

@@ -25,7 +25,7 @@ static const char *const suites[] = {
 	"split",      "contract", "consensus",  "tune",          "model",    "advise",
 	"report",     "sweep",    "spread",     "baseline",      "gate",     "ask",
 	"export",     "store",    "stats",      "shards",        "steps",    "rounds",
-	"oracle",     "stalls",     "help",     "sql",        "layers",        "options"};
+	"oracle",     "stalls",   "help",       "sql",           "layers",   "options"};
 /* A GPU takes part in these. */
 static const char *const gpu_suites[] = {"transport", "gpu",    "devices",
 					 "workloads", "images", "cuda"};

@@ -150,7 +150,7 @@ static bool is_of_plugins(const char *name)
 }
 
 /* Loads the plug-ins of all lines first, because other lines may have their options. */
-static void load_plugins(struct job *j)
+static void load_plugins(struct job *j, bool runs)
 {
 	char *text AUTOFREE = NULL;
 	size_t room = 0;
@@ -164,6 +164,8 @@ static void load_plugins(struct job *j)
 		char *list AUTOFREE = paths_from_job(j, equals + 1);
 		for (char *rest = list, *item; !j->wrong && (item = strtok_r(NULL, ",", &rest));) {
 			const struct setting given = {name, item};
+			if (runs)
+				arguments_type(item);
 			char *wrong AUTOFREE = plugins_load(&given, 1);
 			if (wrong)
 				job_wrong(j, line, "%s", wrong);
@@ -264,13 +266,13 @@ static int job_key(void *user, const char *section, const char *name, const char
 	return !wrong;
 }
 
-static char *job_read(struct job *j, const char *path, struct search *search)
+static char *job_read(struct job *j, const char *path, struct search *search, bool runs)
 {
 	*j = (struct job){.path = path, .search = search, .file = fopen(path, "r")};
 	if (!j->file)
 		return sentence("%s: %m", path);
 	section_add(j, must(strdup("defaults")), 0);
-	load_plugins(j);
+	load_plugins(j, runs);
 	int line = j->wrong ? 0 : ini_parse_stream(job_line, j, job_key, j);
 	if (ferror(j->file) && !j->wrong)
 		j->wrong = sentence("%s: cannot be read: %m", path);
@@ -460,14 +462,14 @@ static char *read_over(const struct setting *given, size_t n, struct section *ov
 }
 
 char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
-		 struct search *search)
+		 struct search *search, bool runs)
 {
 	*s = (struct sweep){.cell = NULL};
 	struct section over ENDS_WITH(section_fini) = {.name = NULL};
 	struct job j ENDS_WITH(job_free) = {.section = NULL};
 	TRY(settings_check(given, n));
 	TRY(read_over(given, n, &over));
-	TRY(job_read(&j, path, search));
+	TRY(job_read(&j, path, search, runs));
 	for (size_t i = j.sections > 1; i < j.sections; i++)
 		TRY(expand_section(s, &j, &j.section[i], &over));
 	if (!s->cells && s->excluded)

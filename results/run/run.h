@@ -101,10 +101,11 @@ struct sweep {
 
 struct search;
 /* NULL, or a sentence with file:line. `given` replaces settings of the file. Plans nothing. search:
- * gets section [search]; NULL: the file may not have one. The caller frees s, also after an error.
+ * gets section [search]; NULL: the file may not have one. runs: the user wants to run it, so that
+ * the plug-ins that it names may be compiled and loaded. The caller frees s, also after an error.
  */
 char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
-		 struct search *search);
+		 struct search *search, bool runs);
 void cell_fini(struct cell *c);
 void sweep_free(struct sweep *s);
 /* Orders the cells in blocks: the first seed of every configuration of all sections, shuffled by

@@ -186,7 +186,7 @@ static char *run_submit(void *options, struct arguments *a, int *status)
 	char *path AUTOFREE = NULL;
 	(void)status;
 	TRY(sweep_find(a, "submit", "demo.ini --array=4", &path));
-	TRY(sweep_read(path, a->option, a->options, &sweep, NULL));
+	TRY(sweep_read(path, a->option, a->options, &sweep, NULL, false));
 	if ((size_t)s.f->array > sweep.cells)
 		return sentence("--array=%lld: there are %zu cells; give at most one job for each",
 				(long long)s.f->array, sweep.cells);

@@ -537,7 +537,8 @@ static char *run_sweep(void *options, struct arguments *a, int *status)
 	char *path AUTOFREE = NULL;
 	TRY(launcher_refuse("sweep"));
 	TRY(sweep_find(a, "sweep", "demo.ini", &path));
-	TRY(sweep_read(path, a->option, a->options, &sweep, NULL));
+	const struct sweep_flags *f = options;
+	TRY(sweep_read(path, a->option, a->options, &sweep, NULL, !f->dry_run));
 	sweep_leave_out(path, &sweep);
 	TRY(sweep_plan(path, &sweep));
 	return sweep_carry_out(&sweep, options, status);

@@ -148,7 +148,8 @@ static char *read_file(struct study *s, const struct arguments *a)
 	TRY(launcher_refuse("tune"));
 	TRY(sweep_find(a, "tune", "study.ini", &s->path));
 	s->name = text_without(basename(s->path), ".ini");
-	TRY(sweep_read(s->path, a->option, a->options, &s->file, &s->search));
+	TRY(sweep_read(s->path, a->option, a->options, &s->file, &s->search,
+		       !s->flags->sweep.dry_run));
 	if (s->search.ranges == 0)
 		return sentence("%s: there is no section [search]; it has lines such as lr = "
 				"0.001..0.3 log",

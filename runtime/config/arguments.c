@@ -7,6 +7,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- Names that the user has typed ---------------------------------------- */
+
+static char **typed;
+static size_t ntyped;
+
+void arguments_type(const char *text)
+{
+	char *all AUTOFREE = must(strdup(text)), *rest = all, *one;
+	while ((one = strsep(&rest, ","))) {
+		one[strcspn(one, "#")] = '\0';
+		if (!arguments_typed(one))
+			APPEND(typed, ntyped, must(strdup(one)));
+	}
+}
+
+bool arguments_typed(const char *text)
+{
+	size_t i = 0;
+	while (i < ntyped && strcmp(typed[i], text) != 0)
+		i++;
+	return i < ntyped;
+}
+
+/* ---- Command lines --------------------------------------------------------- */
+
 char *arguments_read(struct arguments *a, int argc, char **argv,
 		     bool (*bare)(const void *ctx, const char *name), const void *ctx)
 {
@@ -16,7 +41,8 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 		.word = must(calloc((size_t)argc + 1, sizeof(*a->word))),
 	};
 	for (int i = 0; i < argc; i++) {
-		const char *arg = argv[i];
+		const char *arg = argv[i], *value = strchr(arg, '=');
+		arguments_type(arg[0] == '-' && value ? value + 1 : arg);
 		if (ended || arg[0] != '-' || arg[1] == '\0') {
 			a->word[a->words++] = arg;
 		} else if (strcmp(arg, "--") == 0) {

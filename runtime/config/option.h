@@ -70,6 +70,10 @@ struct arguments {
  * it. */
 char *arguments_read(struct arguments *a, int argc, char **argv,
 		     bool (*bare)(const void *ctx, const char *name), const void *ctx);
+/* Texts of the command line, and of files that the user has asked to run: from these alone plug-ins
+ * are compiled and loaded. type: adds each item of a comma list, without #SHA256. */
+void arguments_type(const char *text);
+bool arguments_typed(const char *text);
 void arguments_free(struct arguments *a);
 /* Sets fields from the options in the table, and removes those from a. A message, or NULL. */
 char *arguments_take(struct arguments *a, const struct option *table, void *fields);

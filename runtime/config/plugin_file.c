@@ -7,6 +7,10 @@
  *
  *     SOURCE-WITH.so   SOURCE  sha256 of the file and the files that it includes next to it
  *                      WITH    hash of the contract's headers and the compiler command; or "so"
+ *     SOURCE-WITH.sum  the copy's own sha256
+ *
+ * A file is compiled only if the user has typed its name (arguments_typed): a database, a baseline
+ * or an import can name any file. What the user has compiled before is loaded by its hash.
  *
  * One process at a time makes a copy, and renames it when it is complete. Workers get NAME.c#SOURCE
  * and find the copy. On another machine, with another cache, they make it again from the same file,
@@ -166,6 +170,7 @@ static char *find_compiler(struct making *m)
 	return wrong;
 }
 
+/* Nobody else may write there: what lies there is loaded. */
 static char *find_folder(struct making *m)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -174,7 +179,14 @@ static char *find_folder(struct making *m)
 		return refuse(m, "the compiled plug-in needs a folder: set XDG_CACHE_HOME");
 	m->folder = own ? sentence("%s/mvbench/plugins", cache)
 			: sentence("%s/.cache/mvbench/plugins", home);
+	struct stat st;
 	int failed = folder_make(m->folder);
+	if (!failed && stat(m->folder, &st) == 0 && st.st_uid != geteuid())
+		return sentence("%s belongs to another user, and plug-ins are loaded from it: set "
+				"XDG_CACHE_HOME to a folder of your own",
+				m->folder);
+	if (!failed && (st.st_mode & 077) && chmod(m->folder, 0700) != 0)
+		failed = errno;
 	return failed ? sentence("%s: %s: no place for plug-ins; set XDG_CACHE_HOME to another "
 				 "folder",
 				 m->folder, strerror(failed))
@@ -232,6 +244,44 @@ static char *copy(const struct making *m)
 	return good ? NULL : refuse(m, "%s", strerror(errno));
 }
 
+/* The file with the copy's own sha256; heap. */
+static char *sum_of(const char *made)
+{
+	return sentence("%.*s.sum", (int)(strlen(made) - strlen(".so")), made);
+}
+
+static bool sum_is(const char *made)
+{
+	char *name AUTOFREE = sum_of(made), *kept AUTOFREE = text_read(name), now[SHA256_ROOM];
+	struct stat st;
+	struct sha256 s;
+	sha256_begin(&s);
+	if (!kept || stat(made, &st) != 0 || st.st_uid != geteuid() || !sha256_file(&s, made))
+		return false;
+	sha256_end(&s, now);
+	return strcmp(kept, now) == 0;
+}
+
+/* m->out becomes the copy. */
+static char *keep_made(const struct making *m, const char *made)
+{
+	char *sum AUTOFREE = sum_of(made),
+		  *part AUTOFREE = sentence("%s.%d.part", sum, (int)getpid());
+	char now[SHA256_ROOM];
+	struct sha256 s;
+	sha256_begin(&s);
+	bool good = sha256_file(&s, m->out);
+	sha256_end(&s, now);
+	FILE *f = good ? fopen(part, "w") : NULL;
+	good = f && fputs(now, f) >= 0;
+	good = f && fclose(f) == 0 && good;
+	if (good && rename(part, sum) == 0 && rename(m->out, made) == 0)
+		return NULL;
+	char *wrong = sentence("%s: %s", made, strerror(errno));
+	unlink(part);
+	return wrong;
+}
+
 /* If the file system has no locks, two processes may make it; the last rename wins. *changed: the
  * file was edited since m->source, so that its copy would have the name of another source. */
 static char *make(struct making *m, const char *made, bool *changed)
@@ -243,25 +293,25 @@ static char *make(struct making *m, const char *made, bool *changed)
 	while (fd >= 0 && flock(fd, LOCK_EX) != 0 && errno == EINTR)
 		continue;
 	char *wrong = NULL;
-	if (access(made, R_OK) != 0) {
+	if (!sum_is(made)) {
 		memcpy(before, m->source, sizeof before);
 		wrong = m->object ? copy(m) : compile(m);
 		find_source(m);
 		*changed = !wrong && strcmp(before, m->source) != 0;
-		if (!wrong && !*changed && rename(m->out, made) != 0)
-			wrong = sentence("%s: %s", made, strerror(errno));
+		if (!wrong && !*changed)
+			wrong = keep_made(m, made);
 		unlink(m->out);
 	}
 	return wrong;
 }
 
-/* An existing copy of this source for this contract; heap; NULL: none. */
+/* An existing copy of this source for this contract, unchanged; heap; NULL: none. */
 static char *find_made(const struct making *m, const char *source)
 {
 	const char *const with[] = {m->with, "so"};
 	for (size_t i = 0; i < 2; i++) {
 		char *path = sentence("%s/%s-%s.so", m->folder, source, with[i]);
-		if (access(path, R_OK) == 0)
+		if (sum_is(path))
 			return path;
 		free(path);
 	}
@@ -290,6 +340,14 @@ static char *find_or_make(struct making *m, char **made)
 		find_source(m);
 		if (m->wanted && strcmp(m->wanted, m->source) != 0)
 			return refuse(m, "the file has changed, or differs on this machine");
+		if (!arguments_typed(m->path))
+			return (*made = find_made(m, m->source))
+				       ? NULL
+				       : refuse(m,
+						"a file names this plug-in, and you have not: "
+						"mvbench compiles and loads only what you type. "
+						"mvbench help %s does so; then it is known here",
+						m->path);
 		free(*made);
 		*made = sentence("%s/%s-%s.so", m->folder, m->source, m->object ? "so" : m->with);
 		TRY(make(m, *made, &changed));

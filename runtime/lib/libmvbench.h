@@ -177,8 +177,8 @@ struct mvb_options {
 	 * W is what it was after the last full round, without the push that failed. To go on, all
 	 * workers make a new table, and none pushes to this one: a late push of the missing worker
 	 * may mix both rounds. The updaters that onesided tables lack (below: their step depends on
-	 * W or on what is kept) are applied once a round, to the sum of its pushes, in rows that one
-	 * of them names, with the lr, momentum, ... of the lowest worker that pushed; t counts
+	 * W or on what is kept) are applied once a round, to the sum of its pushes, in rows that
+	 * one of them names, with the lr, momentum, ... of the lowest worker that pushed; t counts
 	 * rounds. dcasgd and dcasgda are sgd: no push of a round is late. */
 	bool rounds;
 	/* With rounds: a round does not wait for the last `backup` workers, and drops their pushes.

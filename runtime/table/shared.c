@@ -7,10 +7,10 @@
  *
  * Rounds: there are two copies of W. Pushes of round i make copy i + 1 out of copy i, block by
  * block. If the updater is not additive, they first make the sum of the pushes there; the worker
- * that ends the round then applies it. When the last push is complete, the round ends, and all workers read copy i + 1. No worker
- * can still be reading the copy that round i + 1 overwrites, because it has pushed in round i. The
- * exception is a worker that the round did not wait for: it checks the round's number again after
- * reading.
+ * that ends the round then applies it. When the last push is complete, the round ends, and all
+ * workers read copy i + 1. No worker can still be reading the copy that round i + 1 overwrites,
+ * because it has pushed in round i. The exception is a worker that the round did not wait for: it
+ * checks the round's number again after reading.
  *
  * Recording: an operation holds the lock of a block until it has the next block's, from the first
  * block on. No operation can therefore overtake another, and every block sees the operations in the
@@ -25,11 +25,12 @@
 
 struct shared {
 	_Alignas(64) atomic_llong version; /* pushes begun */
-	atomic_llong counted; /* those of them that were not dropped; of merged pushes, the rounds */
-	struct monitor monitor;            /* guards the rest */
-	int64_t replayed; /* in a replay: recorded operations that have taken place */
-	int64_t seq;      /* recorded operations; under the first block's lock */
-	int latest;       /* the worker that broadcast last */
+	atomic_llong
+		counted; /* those of them that were not dropped; of merged pushes, the rounds */
+	struct monitor monitor; /* guards the rest */
+	int64_t replayed;       /* in a replay: recorded operations that have taken place */
+	int64_t seq;            /* recorded operations; under the first block's lock */
+	int latest;             /* the worker that broadcast last */
 	struct round round;
 	struct merged merged;
 	struct member member[]; /* a worker uses its own part without the monitor */

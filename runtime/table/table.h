@@ -137,8 +137,8 @@ struct tables {
 	const struct recording *replay; /* the order to repeat; NULL = none */
 };
 
-/* A round is a function of its set of pushes. Updaters that are not additive therefore get one push a
- * round: the sum of scale g over its pushes. */
+/* A round is a function of its set of pushes. Updaters that are not additive therefore get one push
+ * a round: the sum of scale g over its pushes. */
 static inline bool rounds_merge(const struct table_rules *r)
 {
 	return r->rounds && !r->updater->additive;

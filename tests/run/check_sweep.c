@@ -21,7 +21,7 @@ static void reads(const char *text, const struct setting *given, size_t n, struc
 {
 	sweep_free(s);
 	folder_text("job.ini", text);
-	char *wrong = sweep_read("job.ini", given, n, s, NULL);
+	char *wrong = sweep_read("job.ini", given, n, s, NULL, true);
 	ck_assert_msg(!wrong, "%s", wrong);
 }
 
@@ -74,7 +74,7 @@ TEST(old_option_names_are_valid_in_job_files)
 	ck_assert_int_eq(s.cell[0].config.run.judge_every, 9);
 	sweep_free(&s);
 	folder_text("job.ini", "[a]\neval-every = 2\njudge-every = 2\n");
-	char *wrong AUTOFREE = sweep_read("job.ini", NULL, 0, &s, NULL);
+	char *wrong AUTOFREE = sweep_read("job.ini", NULL, 0, &s, NULL, true);
 	ck_assert_msg(wrong && strstr(wrong, "eval-every is already set on line 2"), "%s", wrong);
 	sweep_free(&s);
 }
@@ -119,7 +119,7 @@ TEST(included_job_files_are_valid)
 		struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
 		struct search search = {.range = NULL};
 		bool tunes = strncmp(e->d_name, "tuned", 5) == 0;
-		char *wrong = sweep_read(path, NULL, 0, &s, tunes ? &search : NULL);
+		char *wrong = sweep_read(path, NULL, 0, &s, tunes ? &search : NULL, true);
 		ck_assert_msg(!wrong, "%s", wrong);
 		ck_assert_uint_gt(s.cells, 0);
 		ck_assert_int_eq(search.ranges > 0, tunes);
@@ -136,14 +136,14 @@ TEST(labels_may_have_commas)
 	const struct setting over = {"label", "p, \"q\""}, lacking = {"epochs", NULL};
 	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
 	folder_text("job.ini", "[a]\nlabel = x, 1..3,\nworkers = 1,2\n");
-	ck_assert_ptr_null(sweep_read("job.ini", NULL, 0, &s, NULL));
+	ck_assert_ptr_null(sweep_read("job.ini", NULL, 0, &s, NULL, true));
 	ck_assert_uint_eq(s.cells, 2);
 	ck_assert_str_eq(s.cell[0].config.harness.label, "x, 1..3,");
 	sweep_free(&s);
-	ck_assert_ptr_null(sweep_read("job.ini", &over, 1, &s, NULL));
+	ck_assert_ptr_null(sweep_read("job.ini", &over, 1, &s, NULL, true));
 	ck_assert_str_eq(s.cell[1].config.harness.label, "p, \"q\"");
 	sweep_free(&s);
-	char *wrong AUTOFREE = sweep_read("job.ini", &lacking, 1, &s, NULL);
+	char *wrong AUTOFREE = sweep_read("job.ini", &lacking, 1, &s, NULL, true);
 	ck_assert_msg(wrong && strstr(wrong, "--epochs: give a value"), "%s", wrong);
 	sweep_free(&s);
 }
@@ -369,7 +369,7 @@ TEST(bad_job_files_are_refused_with_their_line)
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		struct sweep s;
 		folder_text("job.ini", row[i].text);
-		char *wrong AUTOFREE = sweep_read("job.ini", NULL, 0, &s, NULL);
+		char *wrong AUTOFREE = sweep_read("job.ini", NULL, 0, &s, NULL, true);
 		ck_assert_msg(wrong != NULL, "accepted: %s", row[i].text);
 		ck_assert_msg(strstr(wrong, row[i].says) != NULL, "\"%s\" does not say \"%s\"",
 			      wrong, row[i].says);
@@ -383,7 +383,7 @@ TEST(too_long_job_file_line_is_refused)
 	struct sweep s;
 	memset(text + strlen(text), 'x', 400);
 	folder_text("job.ini", text);
-	char *wrong AUTOFREE = sweep_read("job.ini", NULL, 0, &s, NULL);
+	char *wrong AUTOFREE = sweep_read("job.ini", NULL, 0, &s, NULL, true);
 	ck_assert_ptr_nonnull(wrong);
 	ck_assert_ptr_nonnull(strstr(wrong, "job.ini:2: a line has at most"));
 	sweep_free(&s);

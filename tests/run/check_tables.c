@@ -395,7 +395,8 @@ TEST(downpour_with_adagrad_equals_the_formula, 3)
 #define FREEZE "--momentum=0 --lr-schedule=step:1:x1e-30 "
 #define ELASTIC \
 	MLP " " FREEZE \
-	    "--strategy=easgd --easgd.form=synchronous --easgd.order=after --sync-every=50 --batch=%d "
+	    "--strategy=easgd --easgd.form=synchronous --easgd.order=after --sync-every=50 " \
+	    "--batch=%d "
 
 /* Synchronous: c_1 = c_0 + beta (mean w - c_0) after 50 steps. After that the learning rate is 0,
  * and the next exchange has c_2 = c_1 + beta (mean w - alpha (mean w - c_0) - c_1). */

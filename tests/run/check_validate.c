@@ -374,7 +374,7 @@ TEST(random_cells_cover_all_strategies)
 	folder_text("drawn.ini", text);
 	char *path AUTOFREE = sentence("%s/drawn.ini", folder);
 	struct sweep s = {.cell = NULL};
-	char *wrong = sweep_read(path, NULL, 0, &s, NULL);
+	char *wrong = sweep_read(path, NULL, 0, &s, NULL, true);
 	if (!wrong)
 		wrong = sweep_plan(path, &s);
 	ck_assert_msg(!wrong, "%s", wrong); /* each can run */

@@ -98,7 +98,9 @@ char *time_check(const char *name, const char *text, double *seconds)
 		*seconds = x;
 	if (!wrong)
 		return NULL;
-	return sentence("--%s=%s: give auto or a time above 0, such as --%s=5ms", name, text, name);
+	return sentence("--%s=%s: give auto or a time above 0 with its unit (us, ms, s, min or "
+			"h), such as --%s=5ms",
+			name, text, name);
 }
 
 static char *check_time(const struct option *o, const char *text)

@@ -513,7 +513,7 @@ TEST(wires_are_calibrated)
 	char out[OUTPUT];
 	forget_runs();
 	int status = command_output(
-		"./mvbench calibrate --lab=3 --lab.rate=50mbit --counts=2 --seconds=0.2 "
+		"./mvbench calibrate --lab=3 --lab.rate=50mbit --counts=2 --seconds=0.2s "
 		"--workload=softmax --data-dir=$FOLDER --db=$FOLDER/run.db "
 		"--out=$FOLDER/wires.xml 2>&1",
 		out, sizeof out);
@@ -573,7 +573,7 @@ TEST(simulations_are_validated_against_wires)
 	for (int i = 0; i < 4 && (status || !strstr(out, "fastest")); i++) {
 		forget_runs();
 		status = command_output(
-			"./mvbench validate $FOLDER/wires.ini --lab=2 --rounds=3 --seconds=0.2 "
+			"./mvbench validate $FOLDER/wires.ini --lab=2 --rounds=3 --seconds=0.2s "
 			"--data-dir=$FOLDER --db=$FOLDER/run.db --threshold-median=20 "
 			"--threshold-p90=40 2>&1",
 			out, sizeof out);

@@ -947,7 +947,7 @@ TEST(calibration_belongs_to_an_optimiser)
 	ck_assert_int_eq(run_mvbench("", nesterov, out, sizeof out), EXIT_USER);
 	char *command = strstr(out, "mvbench calibrate ");
 	ck_assert_msg(command && strstr(out, " --momentum=0.5 "), "%s", out);
-	char *again AUTOFREE = sentence("./%.*s --seconds=0.05 --repetitions=1 --counts=1 2>&1",
+	char *again AUTOFREE = sentence("./%.*s --seconds=0.05s --repetitions=1 --counts=1 2>&1",
 					(int)strcspn(command, "\n"), command);
 	int status = command_output(again, out, sizeof out);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", again, status, out);
@@ -992,7 +992,7 @@ TEST(calibrated_step_is_of_a_whole_mini_batch)
 	for (int i = 0; i < 2; i++) {
 		char *calibrate AUTOFREE =
 			sentence("./mvbench calibrate --workload=softmax --batch=%d --counts=1 "
-				 "--seconds=0.05 --data-dir=%s --db=%s/run.db 2>&1",
+				 "--seconds=0.05s --data-dir=%s --db=%s/run.db 2>&1",
 				 batch[i], folder, folder);
 		char *how AUTOFREE = sentence("--workload=softmax --batch=%d --strategy=serial "
 					      "--epochs=1 --sim.train=false --sim.platform=local",
@@ -1040,7 +1040,7 @@ TEST(suggested_calibration_makes_the_simulation_run)
 	ck_assert_int_eq(status, EXIT_USER);
 	char *command = strstr(out, "run: mvbench calibrate --workload=mlp ");
 	ck_assert_msg(command, "no command in %s", out);
-	char *again AUTOFREE = sentence("./%.*s --seconds=0.05 --visits=1 --counts=1,2 2>&1",
+	char *again AUTOFREE = sentence("./%.*s --seconds=0.05s --visits=1 --counts=1,2 2>&1",
 					(int)strcspn(command + 5, "\n"), command + 5);
 	for (int i = 0; i < 3 && !(ratio > 0.5 && ratio < 2); i++) {
 		forget_runs();
@@ -1138,10 +1138,10 @@ TEST(simulation_mistakes_are_refused)
 		{STEP "--sim.platform=$FOLDER/", "$FOLDER/: "},
 		{STEP HOSTS "--strategy=allreduce --workers=7",
 		 "hosts.xml: it has room for 6 workers on 6 hosts; --workers=7 is"},
-		{"--sim.step-time=0 " HOSTS, "--sim.step-time=0: give auto or a time above 0"},
+		{"--sim.step-time=0 " HOSTS, "--sim.step-time=0: give auto or a time above 0 with its unit"},
 		{"--sim.step-time=-1s " HOSTS, "--sim.step-time=-1s: give auto or a time above 0"},
 		{"--sim.step-time=abc " HOSTS, "--sim.step-time=abc: give auto or a time above 0"},
-		{"--sim.step-time= " HOSTS, "--sim.step-time=: give auto or a time above 0"},
+		{"--sim.step-time= " HOSTS, "--sim.step-time=: give auto or a time above 0 with its unit"},
 		{STEP HOSTS "--sim.update-time=0s",
 		 "--sim.update-time=0s: give auto or a time above 0"},
 		{STEP "--sim.platfrm=local", "did you mean --sim.platform?"},

@@ -142,9 +142,10 @@ static const struct column configuration_columns[] = {
 	HIDDEN("cores_share"),
 	HIDDEN("busy"),
 	SHOWN("failed", "not done",
-	      "ltrim(iif(failed, ', ' || failed || ' failed', '') || iif(diverged, ', ' || "
+	      "ltrim(iif(failed, ', ' || failed || ' failed', '') || iif(refused, ', ' || refused || ' refused', '') || iif(diverged, ', ' || "
 	      "diverged || ' diverged', '') || iif(unfinished, ', ' || unfinished || "
 	      "' unfinished', ''), ', ')"),
+	HIDDEN("refused"),
 	HIDDEN("diverged"),
 	HIDDEN("unfinished"),
 	{.name = NULL},
@@ -160,7 +161,9 @@ static const struct column run_columns[] = {
 	HIDDEN("sync_every"),
 	PLAIN("seed"),
 	PLAIN("label"),
-	PLAIN("status"),
+	SHOWN("status", "status",
+	      "iif(status = 'failed' AND reason LIKE '" INTERRUPTED "%', '" INTERRUPTED
+	      "', status)"),
 	SHOWN("epochs_done", "epochs", "epochs_done || '/' || epochs"),
 	SHOWN("test_accuracy", "accuracy %", PERCENT("test_accuracy")),
 	SHOWN("best_test_accuracy", "best %", PERCENT("best_test_accuracy")),

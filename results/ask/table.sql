@@ -84,6 +84,7 @@ CREATE TEMP TABLE shown AS
 WITH counted AS MATERIALIZED (
 	SELECT config_key, workload, strategy, workers, servers, sync_every, max(compare_key) AS compare_key,
 		count(*) FILTER (WHERE lacks = 'failed') AS failed,
+		count(*) FILTER (WHERE lacks = 'refused') AS refused,
 		count(*) FILTER (WHERE lacks = 'diverged') AS diverged,
 		count(*) FILTER (WHERE lacks = 'unfinished') AS unfinished
 	FROM run_summary LEFT JOIN lacking USING (id) GROUP BY config_key),

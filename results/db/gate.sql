@@ -212,6 +212,7 @@ made AS MATERIALIZED (
 		count(*) FILTER (WHERE r.status = 'diverged') AS diverged, min(r.reason) AS reason
 	FROM gate_limit JOIN checked AS c USING (name) LEFT JOIN run AS r ON r.id = c.run_id
 		AND r.status NOT IN ('pending', 'running')
+		AND NOT (r.status = 'failed' AND ifnull(r.reason, '') LIKE 'interrupted%')
 	GROUP BY c.name, c.cell),
 worst AS MATERIALIZED ( -- of the tests of a cell: the other columns are of the row with the min
 	SELECT *, iif(verdict = 'better', p_better_holm, p_holm) AS chance,

@@ -25,7 +25,7 @@ SELECT column1 AS n, iif(column1 > 1, 1, NULL) AS low, iif(column1 > 1, column1,
 FROM (VALUES (1), (2), (3), (4), (5))
 UNION ALL SELECT n, k + 1, n - k, 1 - 2 * tail FROM rank;
 
--- Runs without a result, in counts of a configuration's runs. lacks: failed, diverged or unfinished
+-- Runs without a result, in counts of a configuration's runs. lacks: failed, refused, diverged or unfinished
 -- (pending, running or interrupted). A failure counts no more if the same seed was done later; of several
 -- runs of a seed that diverged, the newest counts, if it is the newest that ended.
 CREATE VIEW lacking AS
@@ -33,7 +33,7 @@ SELECT * FROM (
 	SELECT id, CASE
 		WHEN status IN ('pending', 'running') OR (id > redone AND reason LIKE 'interrupted%' AND status = 'failed')
 			THEN 'unfinished'
-		WHEN status = 'failed' AND id > redone THEN 'failed'
+		WHEN status = 'failed' AND id > redone THEN iif(reason LIKE 'refused: %', 'refused', 'failed')
 		WHEN status = 'diverged' AND id = ended THEN 'diverged' END AS lacks
 	FROM (SELECT id, status, reason,
 			ifnull(max(iif(status = 'done', id, NULL)) OVER w, 0) AS redone,

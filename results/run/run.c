@@ -198,6 +198,7 @@ const char *outcome_word(int status)
 	return status == EXIT_OK            ? "done"
 	       : status == EXIT_DIVERGED    ? "diverged"
 	       : status == EXIT_INTERRUPTED ? INTERRUPTED
+	       : status == EXIT_USER        ? REFUSED
 					    : "failed";
 }
 

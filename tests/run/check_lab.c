@@ -765,7 +765,7 @@ TEST(ranks_detect_silent_ranks_of_other_hosts)
 	static const char *const says[] = {"a fails\nb fails\nmvbench: rank 1 of 2 (process ",
 					   " on lab2) gives no sign of life",
 					   "s (MVBENCH_STALL_TIMEOUT=9): ended",
-					   "s (--stall-timeout=9): ended"};
+					   "s (--stall-timeout=9s): ended"};
 	ck_assert_ptr_null(strstr(out, "oversubscribed"));
 	for (size_t i = 0; i < COUNT(says); i++)
 		ck_assert_msg(strstr(out, says[i]), "\"%s\" is not in: %s", says[i], out);

@@ -142,7 +142,8 @@ static const struct column configuration_columns[] = {
 	HIDDEN("cores_share"),
 	HIDDEN("busy"),
 	SHOWN("failed", "not done",
-	      "ltrim(iif(failed, ', ' || failed || ' failed', '') || iif(refused, ', ' || refused || ' refused', '') || iif(diverged, ', ' || "
+	      "ltrim(iif(failed, ', ' || failed || ' failed', '') || iif(refused, ', ' "
+	      "|| refused || ' refused', '') || iif(diverged, ', ' || "
 	      "diverged || ' diverged', '') || iif(unfinished, ', ' || unfinished || "
 	      "' unfinished', ''), ', ')"),
 	HIDDEN("refused"),

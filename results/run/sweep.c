@@ -302,9 +302,8 @@ static void print_result(const struct doing *d, const struct cell *c, const stru
 		else
 			fputc(':', f);
 		double share = page_cores_share(&c->config, o->page);
-		fprintf(f, " %lld epoch%s in %.3f s%s", (long long)row->epoch,
-			plural(row->epoch), page_seconds(o->page),
-			o->page->simulated ? " of virtual time" : "");
+		fprintf(f, " %lld epoch%s in %.3f s%s", (long long)row->epoch, plural(row->epoch),
+			page_seconds(o->page), o->page->simulated ? " of virtual time" : "");
 		if (share < CORES_SHARE_LEAST)
 			fprintf(f, ", with %.0f %% of its cores", 100 * share);
 		fputc('\n', f);
@@ -455,7 +454,7 @@ static void do_side_by_side(struct doing *d)
 				   WIFEXITED(status) ? WEXITSTATUS(status)
 				   : d->interrupted || WTERMSIG(status) == SIGPIPE
 					   ? EXIT_INTERRUPTED
-						     : EXIT_FAILED);
+					   : EXIT_FAILED);
 			job[k].pid = 0;
 			running--;
 		}
@@ -493,10 +492,7 @@ static int sum_up(const struct doing *d)
 		return EXIT_INTERRUPTED;
 	if (left) /* another sweep has the rest */
 		return EXIT_FAILED;
-	return failed     ? EXIT_FAILED
-	       : refused  ? EXIT_USER
-	       : diverged ? EXIT_DIVERGED
-			  : EXIT_OK;
+	return failed ? EXIT_FAILED : refused ? EXIT_USER : diverged ? EXIT_DIVERGED : EXIT_OK;
 }
 
 char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
@@ -573,7 +569,8 @@ const struct command command_sweep = {
 		"Several sweeps may share a database: the first one that claims a cell runs "
 		"it.\n\n"
 		"Exit status: 0 all cells are done, 1 some failed, or another sweep still "
-		"runs some, 2 refused, or cells were refused when they began, 3 some diverged, 130 interrupted.",
+		"runs some, 2 refused, or cells were refused when they began, 3 some diverged, "
+		"130 interrupted.",
 	.options = sweep_flags,
 	.words = job_files_each,
 	.size = sizeof(OWNER),

@@ -27,8 +27,7 @@ static const struct unit sizes[] = {
 
 /* A number alone is no time, except 0: it could be meant in seconds or in milliseconds. */
 static const struct unit times[] = {
-	{"s", 1, 1},    {"ms", 1, 1e3}, {"us", 1, 1e6},
-	{"min", 60, 1}, {"h", 3600, 1}, {NULL, 0, 0},
+	{"s", 1, 1}, {"ms", 1, 1e3}, {"us", 1, 1e6}, {"min", 60, 1}, {"h", 3600, 1}, {NULL, 0, 0},
 };
 
 static void *field_of(const struct option *o, const void *fields)

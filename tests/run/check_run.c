@@ -134,10 +134,12 @@ TEST(closed_output_ends_the_run_and_marks_the_row, 3)
 	static const char *const of[] = {"--strategy=serial", "--strategy=allreduce --workers=2",
 					 "--strategy=allreduce --workers=2 --platform=sim "
 					 "--sim.platform=ethernet_10g --sim.step-time=5ms"};
-	char out[OUTPUT], *command AUTOFREE = sentence(
-		"./mvbench run --workload=mlp --epochs=100000 --data-dir=%s --db=%s/run.db %s 2>&1 | "
-		"head -1",
-		folder, folder, of[_i]);
+	char out[OUTPUT],
+		*command AUTOFREE = sentence(
+			"./mvbench run --workload=mlp --device=cpu --epochs=100000 --data-dir=%s "
+			"--db=%s/run.db %s 2>&1 | "
+			"head -1",
+			folder, folder, of[_i]);
 	command_output(command, out, sizeof out);
 	ck_assert_msg(strncmp(out, "epoch 0/100000 ", 15) == 0, "%s", out);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason = "

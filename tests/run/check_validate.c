@@ -494,7 +494,7 @@ static void calibrate_and_run(const char *sections, int cells)
 	char *text AUTOFREE = sentence("[defaults]\n%sepochs = 2\n%s", batch, sections);
 	folder_text("job.ini", text);
 	char *words AUTOFREE = sentence("validate %s/job.ini --sim.platform=local --rounds=1 "
-					"--seconds=0.05s --threshold-median=1e6 --threshold-p90=1e6",
+					"--seconds=50ms --threshold-median=1e6 --threshold-p90=1e6",
 					folder);
 	int status = mvbench(words);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, output);

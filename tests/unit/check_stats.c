@@ -468,8 +468,8 @@ TEST(simulated_times_without_noise_are_exact)
 	exec("UPDATE run SET platform = 'sim', sim_step_time = '5ms'");
 #define TIMES_ASGD \
 	"SELECT n, versus_n, round(difference, 9), round(difference_low, 9), " \
-	"round(difference_high, 9), mark, wanted FROM comparison WHERE config = 'asgd 2w sim' AND " \
-	"name = 'epoch_seconds'"
+	"round(difference_high, 9), mark, wanted FROM comparison WHERE " \
+	"config = 'asgd 2w sim' AND name = 'epoch_seconds'"
 	expect(TIMES_ASGD, "1,1,-0.5,-0.5,-0.5,better,null");
 	expect("SELECT mark FROM comparison WHERE name = 'test_accuracy'", "undecided;undecided");
 	for (size_t i = 0; i < COUNT(noisy); i++) {

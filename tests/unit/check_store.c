@@ -1478,33 +1478,35 @@ TEST(table_lists_configurations)
 			 "the control (allreduce; without one, serial)"),
 		 NULL, WORDS("--where=strategy = 'serial' OR sync_every = 3"));
 	/* failed runs only add to `failed`; diverged runs count as the worst */
-	ck_table(
-		0,
-		"workload,configuration,strategy,workers,servers,sync_every,n,seeds,samples,"
-		"test_accuracy,test_accuracy_low,test_accuracy_high,test_accuracy_coverage,"
-		"test_accuracy_min,test_accuracy_max,test_accuracy_mark,test_accuracy_versus,"
-		"test_accuracy_pairs,test_accuracy_difference,test_accuracy_difference_low,"
-		"test_accuracy_difference_high,test_accuracy_margin,test_accuracy_p_better,"
-		"test_accuracy_p_worse,test_accuracy_p_equal,test_accuracy_wanted,test_accuracy_wanted_low,test_accuracy_wanted_high,test_loss,"
-		"test_loss_low,test_loss_high,test_loss_coverage,test_loss_mark,"
-		"test_loss_versus,test_loss_pairs,test_loss_difference,"
-		"test_loss_difference_low,test_loss_difference_high,test_loss_margin,"
-		"test_loss_p_better,test_loss_p_worse,test_loss_p_equal,test_loss_wanted,test_loss_wanted_low,test_loss_wanted_high,"
-		"epoch_seconds,epoch_seconds_low,epoch_seconds_high,epoch_seconds_coverage,"
-		"epoch_seconds_mark,epoch_seconds_versus,epoch_seconds_pairs,"
-		"epoch_seconds_difference,epoch_seconds_difference_low,"
-		"epoch_seconds_difference_high,epoch_seconds_margin,epoch_seconds_p_better,"
-		"epoch_seconds_p_worse,epoch_seconds_p_equal,epoch_seconds_wanted,epoch_seconds_wanted_low,epoch_seconds_wanted_high,"
-		"samples_per_second,speedup,target_accuracy,target_loss,time_to_accuracy,"
-		"time_to_accuracy_low,time_to_accuracy_high,time_to_accuracy_coverage,reached,"
-		"missed,comm_fraction,wait_fraction,staleness_mean,staleness_max,"
-		"dropped_fraction,reported,cores_share,busy,failed,refused,diverged,unfinished\r\n"
-		"mlp,asgd 4w,asgd,4,0,1,3,3,3,0.5,0.25,0.75,0.75,0.25,0.75,,,,,,,,,,,,,,0.5,0.25,"
-		"0.75,0.75,,,,,,,,,,,,,,4,3,8,0.75,,,,,,,,,,,,,,250,3,0.9,,,,,0.75,0,3,0.25,0.125,"
-		"1,10,0,,,0,1,0,0,0\r\n"
-		"mlp,asgd 4w X=3,asgd,4,0,3,0,0,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"
-		",,,,,,,,,,0.9,,,,,,0,1,,,,,,,,,0,0,1,0\r\n",
-		NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=csv"));
+	ck_table(0,
+		 "workload,configuration,strategy,workers,servers,sync_every,n,seeds,samples,"
+		 "test_accuracy,test_accuracy_low,test_accuracy_high,test_accuracy_coverage,"
+		 "test_accuracy_min,test_accuracy_max,test_accuracy_mark,test_accuracy_versus,"
+		 "test_accuracy_pairs,test_accuracy_difference,test_accuracy_difference_low,"
+		 "test_accuracy_difference_high,test_accuracy_margin,test_accuracy_p_better,"
+		 "test_accuracy_p_worse,test_accuracy_p_equal,test_accuracy_wanted,"
+		 "test_accuracy_wanted_low,test_accuracy_wanted_high,test_loss,"
+		 "test_loss_low,test_loss_high,test_loss_coverage,test_loss_mark,"
+		 "test_loss_versus,test_loss_pairs,test_loss_difference,"
+		 "test_loss_difference_low,test_loss_difference_high,test_loss_margin,"
+		 "test_loss_p_better,test_loss_p_worse,test_loss_p_equal,test_loss_wanted,"
+		 "test_loss_wanted_low,test_loss_wanted_high,"
+		 "epoch_seconds,epoch_seconds_low,epoch_seconds_high,epoch_seconds_coverage,"
+		 "epoch_seconds_mark,epoch_seconds_versus,epoch_seconds_pairs,"
+		 "epoch_seconds_difference,epoch_seconds_difference_low,"
+		 "epoch_seconds_difference_high,epoch_seconds_margin,epoch_seconds_p_better,"
+		 "epoch_seconds_p_worse,epoch_seconds_p_equal,epoch_seconds_wanted,"
+		 "epoch_seconds_wanted_low,epoch_seconds_wanted_high,"
+		 "samples_per_second,speedup,target_accuracy,target_loss,time_to_accuracy,"
+		 "time_to_accuracy_low,time_to_accuracy_high,time_to_accuracy_coverage,reached,"
+		 "missed,comm_fraction,wait_fraction,staleness_mean,staleness_max,"
+		 "dropped_fraction,reported,cores_share,busy,failed,refused,diverged,unfinished\r\n"
+		 "mlp,asgd 4w,asgd,4,0,1,3,3,3,0.5,0.25,0.75,0.75,0.25,0.75,,,,,,,,,,,,,,0.5,0.25,"
+		 "0.75,0.75,,,,,,,,,,,,,,4,3,8,0.75,,,,,,,,,,,,,,250,3,0.9,,,,,0.75,0,3,0.25,0.125,"
+		 "1,10,0,,,0,1,0,0,0\r\n"
+		 "mlp,asgd 4w X=3,asgd,4,0,3,0,0,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"
+		 ",,,,,,,,,,0.9,,,,,,0,1,,,,,,,,,0,0,1,0\r\n",
+		 NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=csv"));
 }
 
 TEST(table_shows_dropped_pushes_only_if_any)

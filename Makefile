@@ -226,6 +226,7 @@ $(foreach room,$(RESULTS),$(eval $(call objects,$(room)): $(wildcard $(room)/*.s
 $(B)/sim/validate_report.o: sim/validate.sql
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)
 $(B)/tests/unit/check_store.o: tests/unit/tables_8.sql
+$(B)/tests/unit/check_stats.o: results/db/student.sql
 # The content security policy of the report: only the script with this hash runs.
 $(B)/plots/report.o: CPPFLAGS += -DREPORT_SCRIPT='"sha256-$(shell env printf \
 	"$$(sha256sum plots/report.js | sed 's/ .*//; s/../\\x&/g')" | base64)"'

@@ -25,7 +25,7 @@ CREATE TEMP TABLE room AS SELECT 60 AS blocks; -- at most in a picture: more lin
 CREATE TEMP TABLE configuration AS
 WITH counted AS MATERIALIZED (
 	SELECT number, min(id) AS one, max(f.compare_key) AS compare_key, count(*) AS n, count(DISTINCT f.seed) AS seeds,
-		total(repeat = 1) AS samples, total(timed) AS times, max(s.best_test_accuracy) AS best
+		total(repeat = 1) AS samples, total(timed) AS times, max(s.test_accuracy) AS accuracy
 	FROM finished AS f CROSS JOIN run_summary AS s USING (id) WHERE f.status = 'done' GROUP BY number),
 kind AS (
 	SELECT k.*, t.workload, t.config, t.configuration AS name, t.series, s.strategy, s.workers, s.servers,
@@ -35,7 +35,7 @@ kind AS (
 turn AS (
 	SELECT *, name || iif(max(n) OVER w > 1, ' (n=' || n || iif(seeds = n, '', ', ' || seeds || iif(seeds = 1,
 			' seed', ' seeds')) || ')', '') AS title,
-		max(best) OVER w IS NULL AS is_loss,
+		max(accuracy) OVER w IS NULL AS is_loss,
 		row_number() OVER (w ORDER BY place) <= (SELECT blocks FROM room) AS fits,
 		row_number() OVER (PARTITION BY workload, strategy ORDER BY place) AS of_strategy
 	FROM kind WINDOW w AS (PARTITION BY workload))

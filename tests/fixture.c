@@ -129,7 +129,8 @@ void other_value(const struct option *o, char *text, size_t room)
 					     {"pause", "0:1s:1s"},
 					     {"leave", "0:1s"},
 					     {"lab.rate", "1mbit"},
-					     {"initial-model", "fedcba9876543210"}};
+					     {"initial-model", "fedcba9876543210"},
+					     {"data-hash", "fedcba9876543210"}};
 	const char *value = o->type == OPT_STRING         ? "other"
 			    : o->type == OPT_CHOICE       ? strrchr(o->choices, '|') + 1
 			    : o->type != OPT_BOOL         ? NULL
@@ -143,7 +144,8 @@ void other_value(const struct option *o, char *text, size_t room)
 	else if (o->max > 0 && o->max <= 1)
 		snprintf(text, room, "0.77");
 	else
-		snprintf(text, room, "%.17g", o->min + 2 + (atof(o->def) == o->min + 2));
+		snprintf(text, room, "%.17g%s", o->min + 2 + (atof(o->def) == o->min + 2),
+			 o->type == OPT_TIME ? "s" : "");
 }
 
 /* ---- Gradients ----------------------------------------------------------- */

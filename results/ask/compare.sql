@@ -97,7 +97,7 @@ tested AS MATERIALIZED (SELECT * FROM comparison),
 held AS MATERIALIZED (
 	SELECT k.*, a.text AS a_text, a.around AS a_interval, b.text AS b_text,
 		b.around AS b_interval, a.x AS a, a.low AS a_low, a.high AS a_high, b.x AS b,
-		b.low AS b_low, b.high AS b_high, t.mark, t.pairs, t.n, t.versus_n, t.wanted,
+		b.low AS b_low, b.high AS b_high, t.mark, t.pairs, t.n, t.versus_n, t.wanted_text,
 		t.difference_low, t.difference_high, t.name AS test,
 		min(1, 2 * min(t.p_better, t.p_worse)) AS p,
 		iif(t.name IS NOT NULL, t.difference, iif(k.relative, b.x / nullif(a.x, 0) - 1,
@@ -115,6 +115,8 @@ SELECT place, name, a, a_low, a_high, b, b_low, b_high, d, difference_low, diffe
 	CASE WHEN place > 3 THEN NULL -- the others have no test
 		WHEN test IS NULL AND a_text || b_text IS NULL THEN NULL
 		WHEN test IS NULL THEN 'no test: the work is not the same'
+		WHEN place = 3 AND difference_low = difference_high
+			THEN mark || ', exact: the times have no spread'
 		WHEN n = 1 AND versus_n = 1 THEN 'no test: A and B have one run only'
 		WHEN versus_n = 1 THEN 'no test: A has one run only'
 		WHEN n = 1 THEN 'no test: B has one run only'
@@ -122,9 +124,7 @@ SELECT place, name, a, a_low, a_high, b, b_low, b_high, d, difference_low, diffe
 		ELSE mark || iif(p < 0.0001, ', p < 0.0001', printf(', p = %.2g', p))
 			|| iif(pairs, printf(' (t, %d pairs)', pairs),
 				printf(' (Welch, %d and %d runs)', versus_n, n))
-			|| CASE WHEN wanted > 999 THEN '; >999 seeds would decide'
-				WHEN wanted > 0 THEN printf('; %d seeds would decide', wanted)
-				ELSE '' END END AS verdict
+			|| ifnull('; ' || wanted_text || ' would decide', '') END AS verdict
 FROM held ORDER BY place;
 
 -- For programs: the sides, the settings in which they differ, and the figures with their tests. No number is
@@ -152,7 +152,7 @@ SELECT * FROM (
 		iif(judged, 100 * c.test_accuracy, c.test_loss) AS value
 	FROM side AS s CROSS JOIN curve AS c ON c.run_id = s.run_id AND c.epochs > 0
 		CROSS JOIN (VALUES ('epochs'), ('seconds')) AS m CROSS JOIN
-		(SELECT max(best_test_accuracy) IS NOT NULL AS judged FROM run_summary))
+		(SELECT max(test_accuracy) IS NOT NULL AS judged FROM run_summary))
 WHERE abs(value) < 9e999 AND at > 0;
 CREATE INDEX temp.point_of ON point (run_id, axis, at);
 
@@ -188,7 +188,7 @@ ORDER BY axis, side, i;
 
 -- The lines, both on one scale. head: of the first of an axis.
 CREATE TEMP VIEW line AS
-SELECT iif(side = 'A', printf(iif((SELECT max(best_test_accuracy) IS NOT NULL FROM run_summary),
+SELECT iif(side = 'A', printf(iif((SELECT max(test_accuracy) IS NOT NULL FROM run_summary),
 		'test accuracy by %s, up to %.4g%s; from %.4g to %.4g %%',
 		'test loss by %s, up to %.4g%s; from %.4g to %.4g'),
 		iif(axis = 'epochs', 'epoch', 'time of training'), last,

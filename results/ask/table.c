@@ -68,18 +68,19 @@ static const struct option options[] = {
  * number of seeds that would decide. */
 #define DIFFERENCE(x, format, digits, scale) \
 	x "_mark || iif(" x "_difference IS NULL, '', printf(' " format "', " scale " * " x \
-	  "_difference)) || iif(" x \
-	  "_difference_low IS NULL, '', printf(' (%+.*f..%+.*f)', " digits ", " scale " * " x \
-	  "_difference_low, " digits ", " scale " * " x "_difference_high)) || iif(" x \
-	  "_wanted > 0, iif(" x "_wanted > 999, ', >999 seeds', " \
-	  "', ' || " x "_wanted || ' seeds'), '')"
+	  "_difference)) || CASE WHEN '" x "' = 'epoch_seconds' AND " x "_difference_low = " x \
+	  "_difference_high THEN ' (exact)' WHEN " x \
+	  "_difference_low IS NULL THEN '' ELSE printf(' (%+.*f..%+.*f)', " digits ", " scale \
+	  " * " x "_difference_low, " digits ", " scale " * " x \
+	  "_difference_high) END || ifnull(', ' || " x "_wanted_text, '')"
 /* A figure, its interval, and its comparison with the control. */
 #define FIGURE(x, head, text, between, held, more) \
 	SHOWN(x, head, FINITE(x, text(x))), RARE(x "_low", "95 %", between), HIDDEN(x "_high"), \
 		HIDDEN(x "_coverage"), more RARE(x "_mark", "versus", held), HIDDEN(x "_versus"), \
 		HIDDEN(x "_pairs"), HIDDEN(x "_difference"), HIDDEN(x "_difference_low"), \
 		HIDDEN(x "_difference_high"), HIDDEN(x "_margin"), HIDDEN(x "_p_better"), \
-		HIDDEN(x "_p_worse"), HIDDEN(x "_p_equal"), HIDDEN(x "_wanted")
+		HIDDEN(x "_p_worse"), HIDDEN(x "_p_equal"), HIDDEN(x "_wanted"), \
+		HIDDEN(x "_wanted_low"), HIDDEN(x "_wanted_high")
 #define PACE \
 	SHOWN("samples_per_second", "samples/s", ROUND("%.0f", "samples_per_second")), \
 		SHOWN("speedup", "speedup", ROUND("%.2f", "speedup"))
@@ -141,9 +142,11 @@ static const struct column configuration_columns[] = {
 	HIDDEN("cores_share"),
 	HIDDEN("busy"),
 	SHOWN("failed", "not done",
-	      "ltrim(iif(failed, ', ' || failed || ' failed', '') || iif(diverged, ', ' || "
+	      "ltrim(iif(failed, ', ' || failed || ' failed', '') || iif(refused, ', ' "
+	      "|| refused || ' refused', '') || iif(diverged, ', ' || "
 	      "diverged || ' diverged', '') || iif(unfinished, ', ' || unfinished || "
 	      "' unfinished', ''), ', ')"),
+	HIDDEN("refused"),
 	HIDDEN("diverged"),
 	HIDDEN("unfinished"),
 	{.name = NULL},
@@ -159,7 +162,9 @@ static const struct column run_columns[] = {
 	HIDDEN("sync_every"),
 	PLAIN("seed"),
 	PLAIN("label"),
-	PLAIN("status"),
+	SHOWN("status", "status",
+	      "iif(status = 'failed' AND reason LIKE '" INTERRUPTED "%', '" INTERRUPTED
+	      "', status)"),
 	SHOWN("epochs_done", "epochs", "epochs_done || '/' || epochs"),
 	SHOWN("test_accuracy", "accuracy %", PERCENT("test_accuracy")),
 	SHOWN("best_test_accuracy", "best %", PERCENT("best_test_accuracy")),
@@ -208,14 +213,15 @@ static char *print_notes(struct store *s, FILE *f, const struct table_options *o
 	TRY(sql_first(s, &places, "SELECT text FROM places", ""));
 	if (people && held && shows(shown, "_mark"))
 		fprintf(f,
-			"\nversus %s: the mean difference and its interval.%sbetter, worse: "
-			"by more than chance (5 %% over all rows of a workload, Holm);%sequal: "
+			"\nversus %s: the mean difference and its interval; all intervals "
+			"of a workload hold together in 95 %% of cases.%sbetter, worse: "
+			"by more than chance (5 %% over all rows of a workload);%sequal: "
 			"surely within %g points of accuracy, %g %% of loss, %g %% of "
 			"seconds;%sundecided: none of these; with the number of seeds that would "
-			"probably decide\n",
+			"probably decide;%sexact: the times of both sides have no spread\n",
 			*o->versus ? "the control (--versus)"
 				   : "the control (allreduce; without one, serial)",
-			line, line, o->margin_accuracy, o->margin_loss, o->margin_time, line);
+			line, line, o->margin_accuracy, o->margin_loss, o->margin_time, line, line);
 	if (busy && people && shows(shown, "epoch_seconds"))
 		fprintf(f,
 			"\n*: in %lld run%s a worker had less than 90 %% of its core, because "
@@ -383,7 +389,7 @@ const struct command command_table = {
 		"losses are compared by Student's t of the differences seed by seed if both sides "
 		"share two seeds or more, otherwise by Welch's t. Seconds do not depend on the "
 		"seed: they are compared by Welch's t of their logarithms. Words and intervals are "
-		"corrected for the number of rows (Holm).\n\n"
+		"corrected for the number of rows (Bonferroni).\n\n"
 		"to target s is the training time until --target-accuracy or --target-loss was "
 		"reached for good; runs that missed it count as later than all others. Times are "
 		"per epoch. speedup is relative to serial with the same workload, batch, device "

@@ -63,7 +63,8 @@ WHERE l.place = 1 AND l.number NOT IN (SELECT number FROM candidate)
 	AND (m.name <> 'epoch_seconds' OR l.same_work);
 CREATE TEMP TABLE held AS
 SELECT c.config_key, c.name, t.configuration AS versus, c.versus_key, c.pairs, c.difference,
-	c.difference_low, c.difference_high, c.margin, c.p_better, c.p_worse, c.p_equal, c.mark, c.wanted
+	c.difference_low, c.difference_high, c.margin, c.p_better, c.p_worse, c.p_equal, c.mark, c.wanted,
+	c.wanted_low, c.wanted_high, c.wanted_text
 FROM comparison AS c JOIN title AS t ON t.config_key = c.versus_key;
 INSERT INTO held (config_key, name, mark) SELECT DISTINCT versus_key, name, 'control' FROM held;
 CREATE INDEX held_config ON held (config_key, name);
@@ -83,6 +84,7 @@ CREATE TEMP TABLE shown AS
 WITH counted AS MATERIALIZED (
 	SELECT config_key, workload, strategy, workers, servers, sync_every, max(compare_key) AS compare_key,
 		count(*) FILTER (WHERE lacks = 'failed') AS failed,
+		count(*) FILTER (WHERE lacks = 'refused') AS refused,
 		count(*) FILTER (WHERE lacks = 'diverged') AS diverged,
 		count(*) FILTER (WHERE lacks = 'unfinished') AS unfinished
 	FROM run_summary LEFT JOIN lacking USING (id) GROUP BY config_key),
@@ -98,16 +100,19 @@ SELECT c.*, t.configuration, p.reported, k.cores_share, k.busy, ifnull(s.n, 0) A
 	a.difference_high AS test_accuracy_difference_high, a.margin AS test_accuracy_margin,
 	a.p_better AS test_accuracy_p_better, a.p_worse AS test_accuracy_p_worse,
 	a.p_equal AS test_accuracy_p_equal, a.wanted AS test_accuracy_wanted,
+	a.wanted_low AS test_accuracy_wanted_low, a.wanted_high AS test_accuracy_wanted_high, a.wanted_text AS test_accuracy_wanted_text,
 	l.mark AS test_loss_mark, l.versus AS test_loss_versus, l.pairs AS test_loss_pairs,
 	l.difference AS test_loss_difference, l.difference_low AS test_loss_difference_low,
 	l.difference_high AS test_loss_difference_high, l.margin AS test_loss_margin,
 	l.p_better AS test_loss_p_better, l.p_worse AS test_loss_p_worse,
 	l.p_equal AS test_loss_p_equal, l.wanted AS test_loss_wanted,
+	l.wanted_low AS test_loss_wanted_low, l.wanted_high AS test_loss_wanted_high, l.wanted_text AS test_loss_wanted_text,
 	e.mark AS epoch_seconds_mark, e.versus AS epoch_seconds_versus, e.pairs AS epoch_seconds_pairs,
 	e.difference AS epoch_seconds_difference, e.difference_low AS epoch_seconds_difference_low,
 	e.difference_high AS epoch_seconds_difference_high, e.margin AS epoch_seconds_margin,
 	e.p_better AS epoch_seconds_p_better, e.p_worse AS epoch_seconds_p_worse,
 	e.p_equal AS epoch_seconds_p_equal, e.wanted AS epoch_seconds_wanted,
+	e.wanted_low AS epoch_seconds_wanted_low, e.wanted_high AS epoch_seconds_wanted_high, e.wanted_text AS epoch_seconds_wanted_text,
 	s.* -- of columns with the same name, the first counts
 FROM counted AS c JOIN title AS t USING (config_key) LEFT JOIN kept AS k USING (config_key)
 	LEFT JOIN said AS p USING (config_key)

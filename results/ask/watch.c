@@ -40,7 +40,7 @@ static const struct option status_options[] = {
 /* ---- One poll --------------------------------------------------------------- */
 
 struct work { /* columns of table work */
-	double cells, done, diverged, failed, running, pending, share, left_s;
+	double cells, done, diverged, failed, interrupted, running, pending, share, left_s;
 };
 #define FIGURES (sizeof(struct work) / sizeof(double))
 
@@ -71,6 +71,8 @@ static void put_work(FILE *f, const struct work *w)
 		fprintf(f, "%.0f diverged, ", w->diverged);
 	if (w->failed > 0)
 		fprintf(f, "%.0f failed, ", w->failed);
+	if (w->interrupted > 0)
+		fprintf(f, "%.0f interrupted, ", w->interrupted);
 	fprintf(f, "%.0f running, %.0f pending", w->running, w->pending);
 }
 

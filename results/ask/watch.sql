@@ -4,7 +4,8 @@
 
 CREATE TEMP TABLE bout AS
 WITH timed AS (
-	SELECT id, status, workload, strategy, workers, epochs, -- before: the share that was done at its last resumption
+	SELECT id, iif(status = 'failed' AND reason LIKE 'interrupted%', 'interrupted', status) AS status,
+		workload, strategy, workers, epochs, -- before: the share that was done at its last resumption
 		ifnull((SELECT 1.0 * min(epoch, 0.999 * epochs) / epochs FROM resumption WHERE run_id = id
 			ORDER BY number DESC LIMIT 1), 0) AS before,
 		CAST(strftime('%s', started) AS REAL) AS began,
@@ -41,6 +42,7 @@ cell AS (
 	FROM bout AS b LEFT JOIN kind AS k USING (workload, strategy, workers))
 SELECT count(*) AS cells, count(*) FILTER (WHERE status = 'done') AS done,
 	count(*) FILTER (WHERE status = 'diverged') AS diverged, count(*) FILTER (WHERE status = 'failed') AS failed,
+	count(*) FILTER (WHERE status = 'interrupted') AS interrupted,
 	count(*) FILTER (WHERE status = 'running') AS running, count(*) FILTER (WHERE status = 'pending') AS pending,
 	total(takes * part) / nullif(total(takes), 0) AS share,
 	(strftime('%s', 'now') - min(began)) * total(takes * (1 - part)) / nullif(total(takes * (part - before)), 0) AS left_s

@@ -38,7 +38,8 @@ FROM found WHERE base_r IS NOT NULL;
 --   prior_variance, prior_df  from all cells together (below); NULL = not known
 --   p, p_better     probability of a difference at least as large, to the worse (better), by chance alone
 --   p_holm, ...     the same, corrected for all tests of the baseline (Holm)
---   wanted          number of seeds that would show a difference, or that it is within the minimum
+--   wanted, wanted_text  number of seeds that would show a difference, or that it is within the
+--                   minimum: see student.sql
 --   verdict         by gate_limit: worse, better, identical; unsure: the interval reaches values that
 --                   would be worse; ok
 -- Accuracies have steps of one answer (quantum): rounding adds quantum^2 / 12 to the variance of each side,
@@ -153,7 +154,7 @@ SELECT name, cell, metric, n_base, n_now, paired, identical, worse / nullif(se, 
 		worse + reach AS high,
 	unit, p, p_better, p_holm, p_better_holm, worse / unit AS change,
 		(worse - reach) / unit AS change_low,
-	(worse + reach) / unit AS change_high, wanted,
+	(worse + reach) / unit AS change_high, wanted, wanted_text,
 	CASE WHEN identical THEN 'identical'
 		WHEN p_holm < alpha AND worse >= least THEN 'worse'
 		WHEN p_better_holm < alpha AND -worse >= least THEN 'better'
@@ -211,6 +212,7 @@ made AS MATERIALIZED (
 		count(*) FILTER (WHERE r.status = 'diverged') AS diverged, min(r.reason) AS reason
 	FROM gate_limit JOIN checked AS c USING (name) LEFT JOIN run AS r ON r.id = c.run_id
 		AND r.status NOT IN ('pending', 'running')
+		AND NOT (r.status = 'failed' AND ifnull(r.reason, '') LIKE 'interrupted%')
 	GROUP BY c.name, c.cell),
 worst AS MATERIALIZED ( -- of the tests of a cell: the other columns are of the row with the min
 	SELECT *, iif(verdict = 'better', p_better_holm, p_holm) AS chance,
@@ -228,7 +230,7 @@ judged AS (
 			WHEN w.all_identical THEN 'identical' WHEN w.cell IS NOT NULL THEN 'ok'
 				WHEN t.comparable THEN 'identical'
 			ELSE 'untested' END AS verdict,
-		w.wanted AS seeds_wanted, w.metric, w.n_base, w.n_now, w.paired, w.chance, w.base,
+		w.wanted_text, w.metric, w.n_base, w.n_now, w.paired, w.chance, w.base,
 			w.now,
 		w.change, w.change_low, w.change_high
 	FROM made AS m JOIN named AS n USING (name, cell) LEFT JOIN suffix AS x USING (name, cell)
@@ -250,7 +252,7 @@ SELECT j.*,
 			WHEN differs THEN 'other simulated times'
 			WHEN comparable = 0 THEN 'calibrated again: simulated times cannot be compared'
 			WHEN verdict = 'untested' THEN 'too few runs for a test'
-			WHEN verdict = 'unsure' THEN ifnull(seeds_wanted || ' seeds would decide', '')
+			WHEN verdict = 'unsure' THEN ifnull(wanted_text || ' would decide', '')
 			ELSE '' END
 		END AS note
 FROM judged AS j JOIN gate_limit AS l USING (name);

@@ -25,7 +25,7 @@ SELECT column1 AS n, iif(column1 > 1, 1, NULL) AS low, iif(column1 > 1, column1,
 FROM (VALUES (1), (2), (3), (4), (5))
 UNION ALL SELECT n, k + 1, n - k, 1 - 2 * tail FROM rank;
 
--- Runs without a result, in counts of a configuration's runs. lacks: failed, diverged or unfinished
+-- Runs without a result, in counts of a configuration's runs. lacks: failed, refused, diverged or unfinished
 -- (pending, running or interrupted). A failure counts no more if the same seed was done later; of several
 -- runs of a seed that diverged, the newest counts, if it is the newest that ended.
 CREATE VIEW lacking AS
@@ -33,7 +33,7 @@ SELECT * FROM (
 	SELECT id, CASE
 		WHEN status IN ('pending', 'running') OR (id > redone AND reason LIKE 'interrupted%' AND status = 'failed')
 			THEN 'unfinished'
-		WHEN status = 'failed' AND id > redone THEN 'failed'
+		WHEN status = 'failed' AND id > redone THEN iif(reason LIKE 'refused: %', 'refused', 'failed')
 		WHEN status = 'diverged' AND id = ended THEN 'diverged' END AS lacks
 	FROM (SELECT id, status, reason,
 			ifnull(max(iif(status = 'done', id, NULL)) OVER w, 0) AS redone,
@@ -52,6 +52,8 @@ WHERE lacks IS NOT NULL;
 --   number             of the configuration
 --   repeat             1 = the run of its seed that counts, the newest; 2 the one before
 --   timed              1 = its times count
+--   exact              1 = its times have no spread: simulated, with a given time of a step, without
+--                      random delays
 --   test_accuracy      -infinity: it diverged
 --   test_loss          infinity: it diverged
 --   seconds_to_target  of training; infinite = the target was missed: later than all that reached it
@@ -67,9 +69,10 @@ ended AS (
 	SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
 		compare_key, strategy, workers, servers, sync_every, seed, train_size,
 		test_size * targets AS answers, target_accuracy, target_loss, platform,
+		ifnull(sim_step_time <> 'auto' AND straggle = 0 AND split NOT LIKE 'dirichlet%', 0) AS exact,
 		test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
 		staleness_mean, staleness_max, dropped_fraction, target_seconds,
-		max(best_test_accuracy) OVER (PARTITION BY workload) IS NOT NULL AS classifies,
+		max(test_accuracy) OVER (PARTITION BY workload) IS NOT NULL AS classifies,
 		row_number() OVER (PARTITION BY config_key, seed ORDER BY id DESC) AS repeat
 	FROM run_summary WHERE status IN ('done', 'diverged') AND id NOT IN (SELECT id FROM passed)),
 judged AS (
@@ -78,7 +81,7 @@ judged AS (
 		status = 'done' AND (repeat = 1 OR platform <> 'sim') AS timed
 	FROM ended)
 SELECT id, number, status, workload, config, config_key, compare_key, strategy, workers, servers, sync_every,
-	seed, repeat, timed, train_size, answers, target_accuracy, target_loss,
+	seed, repeat, timed, exact, train_size, answers, target_accuracy, target_loss,
 	CASE WHEN sample THEN test_accuracy WHEN lost AND classifies
 		THEN -9e999 END AS test_accuracy,
 	CASE WHEN sample THEN test_loss WHEN lost THEN 9e999 END AS test_loss,
@@ -174,29 +177,36 @@ WHERE m.column1 <> 'epoch_seconds' OR a.compare_key = b.compare_key;
 --   makes a strategy look better. If runs of both sides diverged, at different seeds, the numbers of
 --   both sides grow without bound alike. Two runs of one seed that both diverged are equal.
 --   Seconds: Welch's t of their logarithms. They do not depend on the seed and are not paired; their
---   noise is multiplicative, and load can slow down one side only.
+--   noise is multiplicative, and load can slow down one side only. Simulated times without noise
+--   (exact) have no spread, also if there is one run only: the interval of their difference is 0 wide.
 --   n, versus_n   values on the two sides, with runs that diverged
 --   pairs         that share a seed, and runs that diverged without the other side's run of that
 --                 seed; 0 = the sides are unpaired
 --   diverged, versus_diverged  runs that diverged, without those where both of a seed did
 --   difference    the mean of config - versus; of seconds: of the logarithms, as a share, 0.05 = 5
 --                 % longer; NULL = a run diverged
---   difference_low, _high  its interval, corrected for all comparisons as the mark is: 0 lies
---                 outside where the mark says better or worse, and inside where it says undecided;
---                 NULL = too few values
+--   difference_low, _high  its interval. All intervals of a workload in this figure hold together
+--                 in 95 % of all cases; the mark has the same correction: 0 lies outside where it
+--                 says better or worse, and inside where it says undecided; where it says equal,
+--                 the interval lies within the margin. NULL = too few values
 --   margin        of compared, in the units of difference
 --   p_better, p_worse, p_equal   probability, by chance alone, of as clear a sign that config is
 --                 better, worse, or within the margin: one-sided, and corrected for all comparisons
---                 of this workload in this figure (Holm)
---   mark          equal: p_equal < 0.05; otherwise better or worse: its p < 0.025; otherwise
+--                 of this workload in this figure (Bonferroni)
+--   mark          equal: p_equal < 0.025; otherwise better or worse: its p < 0.025; otherwise
 --                 undecided
 --   wanted        undecided: the number of seeds that would decide in four of five such cases, if
 --                 the difference and its spread are as estimated; NULL = not known
+--   wanted_low, _high  the same at the ends of the 80 % interval of the spread; NULL = fewer than
+--                 four degrees of freedom, as with four pairs: not known to a factor of 10
+--   wanted_text   for people: '12 to 60 seeds', 'more than 3 seeds'
 CREATE VIEW comparison AS
 WITH done AS MATERIALIZED (SELECT * FROM finished),
 value AS MATERIALIZED ( -- x: NULL = diverged
-	SELECT number, name, seed, repeat, quantum, nullif(nullif(x, 9e999), -9e999) AS x, abs(x) = 9e999 AS lost
-	FROM (SELECT d.number, m.column1 AS name, d.seed, d.repeat, iif(m.column1 = 'test_accuracy',
+	SELECT number, name, seed, repeat, exact, quantum, nullif(nullif(x, 9e999), -9e999) AS x,
+		abs(x) = 9e999 AS lost
+	FROM (SELECT d.number, m.column1 AS name, d.seed, d.repeat,
+			d.exact AND m.column1 = 'epoch_seconds' AS exact, iif(m.column1 = 'test_accuracy',
 			ifnull(1.0 / nullif(d.answers, 0), 0), 0) AS quantum, CASE m.column1
 			WHEN 'test_accuracy' THEN d.test_accuracy WHEN 'test_loss' THEN d.test_loss
 			ELSE ln(d.epoch_seconds) END AS x
@@ -207,7 +217,8 @@ value AS MATERIALIZED ( -- x: NULL = diverged
 side AS MATERIALIZED ( -- v: the squared error of the mean
 	SELECT number, name, n, iif(name = 'test_accuracy', 1, -1) AS up, max(mean) AS mean,
 		total(x) AS sx, total(x * x) AS sxx, max(quantum * quantum) / 12 AS rounding,
-		(total((x - mean) * (x - mean)) / (n - 1) + max(quantum * quantum) / 12) / n AS v,
+		iif(n = 1 AND max(exact), 0, (total((x - mean) * (x - mean)) / (n - 1)
+			+ max(quantum * quantum) / 12) / n) AS v,
 		sum(lost) AS lost
 	FROM (SELECT *, avg(x) OVER w AS mean, count(*) OVER w AS n FROM value
 		WINDOW w AS (PARTITION BY number, name))
@@ -287,7 +298,7 @@ directed AS (
 		iif(name = 'test_accuracy', p_less, p_more) AS p_worse
 	FROM student),
 marked AS (
-	SELECT *, CASE WHEN p_equal < 0.05 THEN 'equal' WHEN p_better < 0.025 THEN 'better'
+	SELECT *, CASE WHEN p_equal < 0.025 THEN 'equal' WHEN p_better < 0.025 THEN 'better'
 		WHEN p_worse < 0.025 THEN 'worse' ELSE 'undecided' END AS mark FROM directed)
 SELECT workload, name, number, config, config_key, versus_number, versus, versus_key,
 	n1 AS n, n2 AS versus_n, pairs, l1 AS diverged, l2 AS versus_diverged,
@@ -296,10 +307,14 @@ SELECT workload, name, number, config, config_key, versus_number, versus, versus
 	iif(name = 'epoch_seconds', exp(d + half) - 1, d + half) AS difference_high,
 	iif(name = 'epoch_seconds', exp(margin) - 1, margin) AS margin,
 	p_better, p_worse, p_equal, mark,
-	iif(mark = 'undecided', wanted, NULL) AS wanted
+	iif(mark = 'undecided', wanted, NULL) AS wanted,
+	iif(mark = 'undecided', wanted_low, NULL) AS wanted_low,
+	iif(mark = 'undecided', wanted_high, NULL) AS wanted_high,
+	iif(mark = 'undecided', wanted_text, NULL) AS wanted_text
 FROM (SELECT workload, name, number, config, config_key, versus_number, versus, versus_key, n1, n2, pairs,
 		l1, l2, p_better, p_worse, p_equal, mark, iif(lost, NULL, d) AS d, iif(lost, NULL, half) AS half,
-		margin, iif(lost, NULL, wanted) AS wanted
+		margin, iif(lost, NULL, wanted) AS wanted, iif(lost, NULL, wanted_low) AS wanted_low,
+		iif(lost, NULL, wanted_high) AS wanted_high, iif(lost, NULL, wanted_text) AS wanted_text
 	FROM (SELECT *, l1 + l2 > 0 AS lost FROM marked));
 
 -- One row for each cell that was run both real and simulated: its newest finished simulation, and its

@@ -6,20 +6,24 @@
 --   margin         smaller |d| do not matter; NULL = no margin
 --   size, level    number of runs of the estimate, and the accepted chance that any test of the
 --                  family is wrong
---   corrected      1 = the interval of d is corrected for all tests of the family, 0 = it is the 95 %
---                  interval of this test alone
+--   corrected      1 = all tests of the family and their intervals hold together (Bonferroni), 0 =
+--                  Holm's tests (Scand. J. Stat. 6, 1979), and the 95 % interval of each alone
 -- They make table student, the same rows with
 --   more, less     probability by chance alone of a d at least as large (small); p_more, p_less: the
---                  same, corrected for all tests of the family (Holm, Scand. J. Stat. 6, 1979)
+--                  same, corrected for all tests of the family
 --   p_equal        the same of the claim that -margin < d < margin: the larger of the two
 --                  one-sided p (Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987), corrected
---   half           half of the interval of d. A corrected one leaves out 0 if and only if p_more or
---                  p_less is below level: the i-th of m tests in the direction of d, of which r are
---                  below level, has the one-sided level / (m - min(i, r + 1) + 1)
+--   half           half of the interval of d. A corrected one has level / tests on each side: it
+--                  leaves out 0 if and only if p_more or p_less is below level, and lies within the
+--                  margin if and only if p_equal is
 --   wanted         number of runs that would show, with a power of 80 %, that d is not 0, or that it
 --                  is within the margin, whichever takes fewer: size s^2 (z(level / tests) +
 --                  z(0.2))^2 / distance^2 + z^2 / 2 (Guenther, Am. Stat. 35, 1981); s: se. NULL =
 --                  no number would
+--   wanted_low, wanted_high  the same for the ends of the 80 % interval of the spread: s^2 df /
+--                  chi-square, with its quantiles by Wilson and Hilferty (PNAS 17, 1931). NULL =
+--                  df < 4: the ends differ by a factor of 10 or more
+--   wanted_text    these for people
 -- The distribution is the finite series for whole df: Abramowitz and Stegun, 26.7.3 and 26.7.4; the
 -- quantile z(p) is 26.2.23, to 0.0005. Newton's method finds quantiles of t in the angle
 -- atan(t / sqrt(df)), from 0: P(|T| < t) is concave there, so no step goes past the root. Its
@@ -61,28 +65,30 @@ family AS (
 	FROM alone WINDOW w AS (PARTITION BY family)),
 adjusted AS (
 	SELECT f.*,
-		iif(more IS NULL, NULL, max(min(1.0, (m - i) * more))
+		iif(more IS NULL, NULL, max(min(1.0, (m - iif(corrected, 1, i)) * more))
 			OVER (PARTITION BY family ORDER BY i)) AS p_more,
-		iif(less IS NULL, NULL, max(min(1.0, (m - j) * less))
+		iif(less IS NULL, NULL, max(min(1.0, (m - iif(corrected, 1, j)) * less))
 			OVER (PARTITION BY family ORDER BY j)) AS p_less,
-		iif(equal IS NULL, NULL, max(min(1.0, (m - k) * equal))
+		iif(equal IS NULL, NULL, max(min(1.0, (m - iif(corrected, 1, k)) * equal))
 			OVER (PARTITION BY family ORDER BY k)) AS p_equal,
-		max(size + 1, CAST(ceil(size * se * se * (z + 0.8416) * (z + 0.8416)
-			/ (distance * distance) + z * z / 2) AS INTEGER)) AS wanted
-	FROM (SELECT *, u - (2.515517 + 0.802853 * u + 0.010328 * u * u)
-				/ (1 + 1.432788 * u + 0.189269 * u * u + 0.001308 * u * u * u) AS z,
-			nullif(max(abs(d), ifnull(margin - abs(d), 0)), 0) AS distance
-				FROM family) AS f),
-counted AS (
-	SELECT *, count(*) FILTER (WHERE p_more < level) OVER w AS sure_more,
-		count(*) FILTER (WHERE p_less < level) OVER w AS sure_less
-	FROM adjusted WINDOW w AS (PARTITION BY family)),
+		need / iif(df >= 4, pow(1 - 2 / (9.0 * df) + 1.2815516 * sqrt(2 / (9.0 * df)), 3), NULL)
+			AS need_low,
+		need / iif(df >= 4, pow(1 - 2 / (9.0 * df) - 1.2815516 * sqrt(2 / (9.0 * df)), 3), NULL)
+			AS need_high
+	FROM (SELECT *, size * se * se * (z + 0.8416) * (z + 0.8416)
+			/ pow(nullif(max(abs(d), ifnull(margin - abs(d), 0)), 0), 2) AS need
+		FROM (SELECT *, u - (2.515517 + 0.802853 * u + 0.010328 * u * u)
+				/ (1 + 1.432788 * u + 0.189269 * u * u + 0.001308 * u * u * u) AS z
+			FROM family)) AS f),
 bounded AS MATERIALIZED (
-	SELECT id, se, df, more, less, p_more, p_less, p_equal, wanted, iif(corrected,
-		level / (m - iif(d > 0, min(i, sure_more + 1), min(j, sure_less + 1))), 0.025) AS tail
-	FROM counted
+	SELECT id, size, se, df, more, less, p_more, p_less, p_equal,
+		max(size + 1, CAST(ceil(need + z * z / 2) AS INTEGER)) AS wanted,
+		max(size + 1, CAST(ceil(need_low + z * z / 2) AS INTEGER)) AS wanted_low,
+		max(size + 1, CAST(ceil(need_high + z * z / 2) AS INTEGER)) AS wanted_high,
+		iif(corrected, level / (m - 1), 0.025) AS tail
+	FROM adjusted
 	-- adds no row: SQLite expects one row of the windows, and would join without an index
-	UNION ALL SELECT id, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM run WHERE 0),
+	UNION ALL SELECT id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM run WHERE 0),
 scaled (df, scale) AS (
 	VALUES (1, 2 / pi()), (2, 1.0)
 	UNION ALL SELECT df + 2, scale * (df + 1) / df FROM scaled
@@ -102,7 +108,11 @@ angled (df, scale, tail, angle, step) AS (
 	FROM angled WHERE step < 24),
 quantile AS MATERIALIZED (SELECT df, tail, angle FROM angled WHERE step = 24),
 student AS (
-	SELECT e.*, b.more, b.less, b.p_more, b.p_less, b.p_equal, b.wanted,
+	SELECT e.*, b.more, b.less, b.p_more, b.p_less, b.p_equal, b.wanted, b.wanted_low, b.wanted_high,
+		CASE WHEN wanted_low IS NULL THEN iif(wanted, 'more than ' || b.size || ' seeds', NULL)
+			WHEN wanted_low > 999 THEN 'more than 999 seeds'
+			ELSE wanted_low || iif(wanted_high > 999, ' seeds or more',
+				' to ' || wanted_high || ' seeds') END AS wanted_text,
 		b.se * sqrt(b.df) * tan(q.angle) AS half
 	FROM bounded AS b CROSS JOIN estimate AS e ON e.id = b.id
 		LEFT JOIN quantile AS q ON q.df = b.df AND q.tail = b.tail)

@@ -16,6 +16,7 @@ SELECT t.study_id, s.name AS study, s.objective, t.contestant, t.kind, t.number,
 FROM trial AS t JOIN study AS s ON s.id = t.study_id
 	JOIN run AS r ON r.id = (SELECT id FROM run
 		WHERE config_hash = t.config_hash AND status IN ('done', 'diverged', 'failed')
+			AND NOT (status = 'failed' AND ifnull(reason, '') LIKE 'interrupted%')
 		ORDER BY status = 'failed', id DESC LIMIT 1)
 	JOIN run_figures AS k ON k.run_id = r.id;
 

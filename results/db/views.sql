@@ -44,7 +44,7 @@ CREATE VIEW run_computed AS
 SELECT
 	r.id AS run_id,
 	last.epoch AS epochs_done, last.test_accuracy,
-	(SELECT max(test_accuracy) FROM epoch WHERE run_id = r.id) AS best_test_accuracy,
+	(SELECT max(test_accuracy) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS best_test_accuracy,
 	last.test_loss, last.train_loss, last.validation_loss, last.validation_accuracy,
 	last.running_loss,
 	(SELECT avg(seconds) FROM (
@@ -135,6 +135,8 @@ UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN (SELECT run_id FROM run
 --                   network: equal for runs that differ only in the seed
 --   compare_key     equal for runs whose epoch times may be compared: the same work on the same
 --                   parts; with --batch that is weak scaling, with --global-batch strong
+--   best_test_accuracy  the highest after an epoch of training, not of the model before it, nor of
+--                   --eval-every; NULL = no epoch has ended
 --   *_fraction      the share of the segment's seconds; what is missing to 1 is "other"
 --   cores_share     the share of its core that a worker had when it could have computed, least of
 --                   all workers; NULL = simulated, or not known

@@ -33,6 +33,7 @@ void sweep_leave_out(const char *path, struct sweep *s)
 				"left out: %s: %s\n",
 				path, section->line, section->section, refused, end - first, what,
 				why);
+		s->refused += some ? refused : 0;
 		for (size_t i = first; i < end; i++)
 			if (s->cell[i].skip && some)
 				cell_fini(&s->cell[i]);

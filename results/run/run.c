@@ -198,6 +198,7 @@ const char *outcome_word(int status)
 	return status == EXIT_OK            ? "done"
 	       : status == EXIT_DIVERGED    ? "diverged"
 	       : status == EXIT_INTERRUPTED ? INTERRUPTED
+	       : status == EXIT_USER        ? REFUSED
 					    : "failed";
 }
 
@@ -217,19 +218,20 @@ static void print_cost(const struct status_page *page)
 		       c->simulated_s, c->wall_s, (double)c->events / fmax(c->wall_s, 1e-9));
 }
 
-static void print_result(const struct config *c, const struct outcome *o)
+/* best: best_test_accuracy of view run_summary. The page lacks epochs before a resumption. */
+static void print_result(const struct config *c, const struct outcome *o, double best)
 {
 	const struct status_page *page = o->page;
-	double best = NAN;
-	for (int64_t i = 0; i < page->rows; i++)
-		best = fmax(best, page->row[i].on[ON_TEST].accuracy);
 	printf("run %lld: %s, %s, %lld worker%s: ", (long long)o->id, c->run.workload,
 	       c->run.strategy, (long long)c->run.workers, plural(c->run.workers));
 	if (o->status == EXIT_OK && page->rows > 0) {
 		const struct epoch_row *last = &page->row[page->rows - 1];
 		if (!isnan(last->on[ON_TEST].accuracy))
-			printf("test accuracy %.2f %% (best %.2f %%), ",
-			       100 * last->on[ON_TEST].accuracy, 100 * best);
+			printf("test accuracy %.2f %%", 100 * last->on[ON_TEST].accuracy);
+		if (!isnan(best))
+			printf(" (best %.2f %%)", 100 * best);
+		if (!isnan(last->on[ON_TEST].accuracy))
+			fputs(", ", stdout);
 		if (!isnan(last->on[ON_TEST].loss))
 			printf("test loss %.4f after ", last->on[ON_TEST].loss);
 		printf("%lld epoch%s%s in %.3f s%s\n", (long long)last->epoch, plural(last->epoch),
@@ -239,6 +241,14 @@ static void print_result(const struct config *c, const struct outcome *o)
 	} else {
 		printf("%s\n", outcome_word(o->status));
 	}
+}
+
+static char *find_best(const struct config *c, int64_t id, double *best)
+{
+	struct store *s AUTOCLOSE = NULL;
+	TRY(store_open(&s, c->harness.db, STORE_READ));
+	return sql_reals(s, best, 1, "SELECT best_test_accuracy FROM run_figures WHERE run_id = ?1",
+			 "i", id);
 }
 
 static char *print_json(const struct config *c, int64_t id)
@@ -285,7 +295,9 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 			100 * share);
 	complain_if(say_lost_rows(c, o));
 	if (format != FORMAT_JSON) {
-		print_result(c, o);
+		double best = NAN;
+		complain_if(find_best(c, o->id, &best));
+		print_result(c, o, best);
 		if (o->replayed)
 			puts(o->replayed);
 		return;

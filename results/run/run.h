@@ -51,7 +51,7 @@ void run_cell(const struct config *c, struct progress *p, struct outcome *o);
 void outcome_fini(struct outcome *o);
 /* Marks a row that the workers left unfinished, or pending. NULL or a sentence. */
 char *run_mark_failed(const struct config *c, int64_t id, const char *why);
-const char *outcome_word(int status); /* "done", "diverged", "interrupted", "failed" */
+const char *outcome_word(int status);                /* "done", "diverged", "refused", ... */
 double page_seconds(const struct status_page *page); /* of training so far [s]; page NULL: 0 */
 
 /* ---- quiet.c ---- */
@@ -95,7 +95,7 @@ struct cell {
 
 struct sweep {
 	struct cell *cell;
-	size_t cells, duplicates, excluded;
+	size_t cells, duplicates, excluded, refused; /* refused: left out by sweep_leave_out */
 	bool blind; /* report results on the validation rows, not on the test set */
 };
 

@@ -302,8 +302,8 @@ static void print_result(const struct doing *d, const struct cell *c, const stru
 		else
 			fputc(':', f);
 		double share = page_cores_share(&c->config, o->page);
-		fprintf(f, " %.3f s%s", page_seconds(o->page),
-			o->page->simulated ? " of virtual time" : "");
+		fprintf(f, " %lld epoch%s in %.3f s%s", (long long)row->epoch, plural(row->epoch),
+			page_seconds(o->page), o->page->simulated ? " of virtual time" : "");
 		if (share < CORES_SHARE_LEAST)
 			fprintf(f, ", with %.0f %% of its cores", 100 * share);
 		fputc('\n', f);
@@ -347,8 +347,12 @@ static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 	snprintf(before, sizeof before, "%zu/%zu %s ", c->number, d->left, c->config.run.strategy);
 	run_cell(&c->config, &progress, &o);
 	int status = o.status;
-	if (o.id == 0 && status != EXIT_INTERRUPTED) /* no worker started its row */
+	if (o.id == 0 && status == EXIT_USER) {
+		char *why AUTOFREE = sentence(REFUSED ": %s", o.why);
+		complain_if(run_mark_failed(&c->config, c->id, why));
+	} else if (o.id == 0 && status != EXIT_INTERRUPTED) { /* no worker started its row */
 		complain_if(run_mark_failed(&c->config, c->id, o.why));
+	}
 	print_result(d, c, &o);
 	outcome_fini(&o);
 	return status;
@@ -448,8 +452,9 @@ static void do_side_by_side(struct doing *d)
 				continue;
 			cell_ended(d, job[k].cell,
 				   WIFEXITED(status) ? WEXITSTATUS(status)
-				   : d->interrupted  ? EXIT_INTERRUPTED
-						     : EXIT_FAILED);
+				   : d->interrupted || WTERMSIG(status) == SIGPIPE
+					   ? EXIT_INTERRUPTED
+					   : EXIT_FAILED);
 			job[k].pid = 0;
 			running--;
 		}
@@ -462,26 +467,32 @@ static void do_side_by_side(struct doing *d)
 /* Prints the last line. Returns the status of the worst cell, cells of earlier sweeps included. */
 static int sum_up(const struct doing *d)
 {
-	size_t done = 0, diverged = 0, failed = 0, skipped = 0;
+	size_t done = 0, diverged = 0, failed = 0, refused = 0, skipped = 0;
+	char refusals[40] = "";
 	if (!d->interrupted)
 		complain_if(say_left(d->sweep));
 	for (size_t i = 0; i < d->sweep->cells; i++) {
 		const struct cell *c = &d->sweep->cell[i];
 		done += strcmp(c->status, "done") == 0;
 		diverged += strcmp(c->status, "diverged") == 0;
-		failed += strcmp(c->status, "failed") == 0;
+		bool was = strncmp(c->reason, REFUSED ": ", strlen(REFUSED ": ")) == 0;
+		refused += strcmp(c->status, REFUSED) == 0 ||
+			   (c->skip && was && strcmp(c->status, "failed") == 0);
+		failed += strcmp(c->status, "failed") == 0 && !(c->skip && was);
 		skipped += c->skip;
 	}
+	const size_t left = d->sweep->cells - done - diverged - failed - refused;
+	if (refused + d->sweep->refused)
+		snprintf(refusals, sizeof refusals, ", %zu refused", refused + d->sweep->refused);
 	if (!d->flags->looked_up)
-		fprintf(d->lines, "%zu cell%s: %zu done, %zu diverged, %zu failed, %zu left%s\n",
+		fprintf(d->lines, "%zu cell%s: %zu done, %zu diverged, %zu failed, %zu left%s%s\n",
 			d->sweep->cells, plural((int64_t)d->sweep->cells), done, diverged, failed,
-			d->sweep->cells - done - diverged - failed,
-			skipped ? "; finished cells were not run again" : "");
+			left, refusals, skipped ? "; finished cells were not run again" : "");
 	if (d->interrupted)
 		return EXIT_INTERRUPTED;
-	if (done + diverged + failed < d->sweep->cells) /* another sweep has the rest */
+	if (left) /* another sweep has the rest */
 		return EXIT_FAILED;
-	return failed ? EXIT_FAILED : diverged ? EXIT_DIVERGED : EXIT_OK;
+	return failed ? EXIT_FAILED : refused ? EXIT_USER : diverged ? EXIT_DIVERGED : EXIT_OK;
 }
 
 char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
@@ -559,7 +570,8 @@ const struct command command_sweep = {
 		"Several sweeps may share a database: the first one that claims a cell runs "
 		"it.\n\n"
 		"Exit status: 0 all cells are done, 1 some failed, or another sweep still "
-		"runs some, 2 refused, 3 some diverged, 130 interrupted.",
+		"runs some, 2 refused, or cells were refused when they began, 3 some diverged, "
+		"130 interrupted.",
 	.options = sweep_flags,
 	.words = job_files_each,
 	.size = sizeof(OWNER),

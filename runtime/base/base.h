@@ -23,6 +23,7 @@ typedef int64_t nsec; /* nanoseconds */
 
 /* The reason of a run that was stopped from outside begins with this. */
 #define INTERRUPTED "interrupted"
+#define REFUSED     "refused"
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USER = 2, EXIT_DIVERGED = 3, EXIT_INTERRUPTED = 130 };
 

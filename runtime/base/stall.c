@@ -110,8 +110,9 @@ static bool check_limits(struct stall *t, int rank, nsec lasted, nsec computed, 
 	}
 	if (lasted_s > limit && !t->over) {
 		t->over = true;
-		t->end(t->self, sentence("%s %s%s, for %.0f s (%s=%g)", name, words, more, lasted_s,
-					 t->setting, given));
+		t->end(t->self,
+		       sentence("%s %s%s, for %.0f s (%s=%g%s)", name, words, more, lasted_s,
+				t->setting, given, *t->setting == '-' ? "s" : ""));
 	}
 	return true;
 }

@@ -98,7 +98,9 @@ char *time_check(const char *name, const char *text, double *seconds)
 		*seconds = x;
 	if (!wrong)
 		return NULL;
-	return sentence("--%s=%s: give auto or a time above 0, such as --%s=5ms", name, text, name);
+	return sentence("--%s=%s: give auto or a time above 0 with its unit (us, ms, s, min or "
+			"h), such as --%s=5ms",
+			name, text, name);
 }
 
 static char *check_time(const struct option *o, const char *text)
@@ -119,12 +121,12 @@ static char *check_momentum(const struct option *o, const char *text)
 			o->name);
 }
 
-static char *check_initial_model(const struct option *o, const char *text)
+static char *check_hash(const struct option *o, const char *text)
 {
 	if (!*text || (strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16))
 		return NULL;
-	return sentence("--%s=%s: give the 16 hexadecimal digits of a run's column initial_model, "
-			"such as 0123456789abcdef",
+	return sentence("--%s=%s: give the 16 hexadecimal digits of this column of a run, such as "
+			"0123456789abcdef",
 			o->name, text);
 }
 
@@ -306,6 +308,13 @@ static char *find_initial_model(struct config *c)
 	return NULL;
 }
 
+/* The same of data. Simulations of times alone load none. */
+static void find_data_hash(struct config *c)
+{
+	if (!*c->harness.data_hash && (!is_simulated(c) || c->run.sim_train))
+		c->harness.data_hash = keep(c, data_hash_find(&c->run, c->workload->dataset));
+}
+
 /* Chooses the given plug-in, or the recipe's, or the default, and allocates its options. */
 static char *choose_plugin(struct config *c, enum part part, const struct setting *given, size_t n,
 			   const char **name, void **opts, const void **chosen)
@@ -346,6 +355,7 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 	run->sim_platform = platform_name(run->sim_platform); /* one name, one cell */
 	TRY(share_batch(c, given, n));
 	TRY(find_initial_model(c));
+	find_data_hash(c);
 	choose_hosts(c, given, n);
 	run->deal = resolved_deal(c);
 	return NULL;

@@ -153,6 +153,16 @@ static inline void autowords(char ***words)
  * 1); models: number of models that train in parallel (--lr-scale). */
 double lr_at(const struct run *run, int models, int64_t epoch, double fraction);
 void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t steps);
+/* ---- The content of data (data_hash.c) ---- */
+
+struct data;
+struct dataset;
+enum { DATA_HASH_ROOM = 17 };
+void data_hash(const struct data *train, const struct data *test, char hash[DATA_HASH_ROOM]);
+/* The hash of what the set loads; "" = its data cannot change, or cannot be loaded. Valid while the
+ * process knows fewer sets: copy it. */
+const char *data_hash_find(const struct run *run, const struct dataset *set);
+
 /* NULL, or a message: is this "auto" (NaN) or a time above 0? seconds may be NULL. */
 char *time_check(const char *name, const char *text, double *seconds);
 /* --split (split.c). own: each model has its own rows, the same in every epoch; alpha: of the

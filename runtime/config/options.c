@@ -25,9 +25,9 @@ static const struct unit sizes[] = {
 	{"MB", 1e6, 1}, {"GB", 1e9, 1}, {"GiB", 1073741824, 1}, {NULL, 0, 0},
 };
 
+/* A number alone is no time, except 0: it could be meant in seconds or in milliseconds. */
 static const struct unit times[] = {
-	{"", 1, 1},     {"s", 1, 1},    {"ms", 1, 1e3}, {"us", 1, 1e6},
-	{"min", 60, 1}, {"h", 3600, 1}, {NULL, 0, 0},
+	{"s", 1, 1}, {"ms", 1, 1e3}, {"us", 1, 1e6}, {"min", 60, 1}, {"h", 3600, 1}, {NULL, 0, 0},
 };
 
 static void *field_of(const struct option *o, const void *fields)
@@ -151,7 +151,7 @@ static char *refuse(const struct option *o, const char *owner, const char *text)
 		[OPT_INT] = "a whole number",
 		[OPT_SIZE] = "a size in bytes (or with B, kB, MB, GB, KiB, MiB, GiB)",
 		[OPT_REAL] = "a number",
-		[OPT_TIME] = "a time in seconds (or with us, ms, s, min, h)",
+		[OPT_TIME] = "a time with its unit (us, ms, s, min or h)",
 		[OPT_BOOL] = "true or false",
 	};
 	char range[160], *name AUTOFREE = option_full_name(owner, o);
@@ -165,7 +165,7 @@ static char *refuse(const struct option *o, const char *owner, const char *text)
 			range, name, o->def);
 }
 
-/* Reads digits, point and exponent, then one unit of the list (NULL: none). */
+/* Reads digits, point and exponent, then one unit of the list (NULL: none). 0 needs no unit. */
 static bool read_number(const char *text, const struct unit *units, double *x)
 {
 	char *end;
@@ -185,7 +185,7 @@ static bool read_number(const char *text, const struct unit *units, double *x)
 			*x = *x * units->times / units->by;
 			return isfinite(*x);
 		}
-	return false;
+	return !*end && *x == 0;
 }
 
 static bool read_whole(const char *text, int64_t *x)

@@ -399,6 +399,7 @@ int launch(const struct config *c, const char *const *command,
 	sigset_t signals = end_signals(), before;
 	int status;
 	sigaddset(&signals, SIGCHLD);
+	sigaddset(&signals, SIGPIPE); /* nobody reads the progress any more: as Ctrl-C */
 	sigprocmask(SIG_BLOCK, &signals, &before); /* while there are files that launch removes */
 	if (!alone)
 		make_folders(&w);

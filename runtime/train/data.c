@@ -21,6 +21,19 @@ static struct order {
 	const struct shards *of; /* shards that it is sorted by */
 } orders[2];
 
+/* wanted: --data-hash; "" = any. */
+static char *check_content(const char *wanted, const struct data *train, const struct data *test)
+{
+	char hash[DATA_HASH_ROOM] = "";
+	if (*wanted)
+		data_hash(train, test, hash);
+	return strcmp(hash, wanted) == 0
+		       ? NULL
+		       : sentence("--data-hash=%s: the hash of the data is now %s; start again, or "
+				  "give the data that the run needs",
+				  wanted, hash);
+}
+
 char *data_open(struct trainer *r)
 {
 	const struct worker *w = &r->w;
@@ -30,6 +43,9 @@ char *data_open(struct trainer *r)
 	      data.set->name, set->name);
 	if (data.users == 0 && has_floats(w->run)) {
 		wrong = set->load(w->run, &data.train, &data.test);
+		if (!wrong)
+			wrong = check_content(r->config->harness.data_hash, &data.train,
+					      &data.test);
 		if (!wrong)
 			wrong = data_cut(w->workload, w->workload_opts, &data.train, &data.test);
 		if (wrong) {

@@ -513,7 +513,7 @@ TEST(wires_are_calibrated)
 	char out[OUTPUT];
 	forget_runs();
 	int status = command_output(
-		"./mvbench calibrate --lab=3 --lab.rate=50mbit --counts=2 --seconds=0.2 "
+		"./mvbench calibrate --lab=3 --lab.rate=50mbit --counts=2 --seconds=0.2s "
 		"--workload=softmax --data-dir=$FOLDER --db=$FOLDER/run.db "
 		"--out=$FOLDER/wires.xml 2>&1",
 		out, sizeof out);
@@ -573,7 +573,7 @@ TEST(simulations_are_validated_against_wires)
 	for (int i = 0; i < 4 && (status || !strstr(out, "fastest")); i++) {
 		forget_runs();
 		status = command_output(
-			"./mvbench validate $FOLDER/wires.ini --lab=2 --rounds=3 --seconds=0.2 "
+			"./mvbench validate $FOLDER/wires.ini --lab=2 --rounds=3 --seconds=0.2s "
 			"--data-dir=$FOLDER --db=$FOLDER/run.db --threshold-median=20 "
 			"--threshold-p90=40 2>&1",
 			out, sizeof out);
@@ -765,7 +765,7 @@ TEST(ranks_detect_silent_ranks_of_other_hosts)
 	static const char *const says[] = {"a fails\nb fails\nmvbench: rank 1 of 2 (process ",
 					   " on lab2) gives no sign of life",
 					   "s (MVBENCH_STALL_TIMEOUT=9): ended",
-					   "s (--stall-timeout=9): ended"};
+					   "s (--stall-timeout=9s): ended"};
 	ck_assert_ptr_null(strstr(out, "oversubscribed"));
 	for (size_t i = 0; i < COUNT(says); i++)
 		ck_assert_msg(strstr(out, says[i]), "\"%s\" is not in: %s", says[i], out);

@@ -128,6 +128,29 @@ TEST(ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3)
 	ck_assert(asked("SELECT count(*) FROM epoch") >= 2);
 }
 
+/* As `mvbench run ... 2>&1 | head -1`: the run ends like one that Ctrl-C ends. */
+TEST(closed_output_ends_the_run_and_marks_the_row, 3)
+{
+	static const char *const of[] = {"--strategy=serial", "--strategy=allreduce --workers=2",
+					 "--strategy=allreduce --workers=2 --platform=sim "
+					 "--sim.platform=ethernet_10g --sim.step-time=5ms"};
+	char out[OUTPUT],
+		*command AUTOFREE = sentence(
+			"./mvbench run --workload=mlp --device=cpu --epochs=100000 --data-dir=%s "
+			"--db=%s/run.db %s 2>&1 | "
+			"head -1",
+			folder, folder, of[_i]);
+	command_output(command, out, sizeof out);
+	ck_assert_msg(strncmp(out, "epoch 0/100000 ", 15) == 0, "%s", out);
+	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason = "
+			"'interrupted'") == 1);
+	ck_assert_int_eq(workers_left(), 0);
+	snprintf(out, sizeof out, "./mvbench status --db=%s/run.db", folder);
+	char said[OUTPUT];
+	command_output(out, said, sizeof said);
+	ck_assert_msg(strstr(said, " 1 interrupted, ") && !strstr(said, "failed"), "%s", said);
+}
+
 /* As under nohup, or in the background of a script. */
 TEST(ignored_signal_does_not_end_a_run, 1, 3)
 {
@@ -342,7 +365,7 @@ TEST(stopped_worker_under_the_users_mpirun_is_named, 2)
 		sentence("mvbench: rank %d of 2 (process %d) is stopped", rank, (int)worker);
 	char *command AUTOFREE = sentence("grep '^mvbench: rank' %s/said", folder);
 	command_output(command, out, sizeof out);
-	ck_assert_msg(strstr(out, who) && strstr(out, " s (--stall-timeout=3): ended"),
+	ck_assert_msg(strstr(out, who) && strstr(out, " s (--stall-timeout=3s): ended"),
 		      "%s is not in: %s", who, out);
 }
 
@@ -362,7 +385,7 @@ TEST(stopped_mpirun_ends_the_run)
 	said(out);
 	ck_assert_msg(strstr(out, "mpirun is stopped, for"), "%s", out);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason LIKE "
-			"'mpirun is stopped, for % s (--stall-timeout=1)'") == 1);
+			"'mpirun is stopped, for % s (--stall-timeout=1s)'") == 1);
 }
 
 /* Runs in which rank 1 does not start, or opens a pipe in MPI_Init that has no other end. The third
@@ -397,7 +420,7 @@ TEST(hang_at_the_start_ends_the_run)
 		sentence("a: 1\nb: 1\nc fails\n"),
 		sentence("worker 1 on %s has not started yet, for ", host),
 		sentence("worker 1 on %s waits for others (MPI_Init), like all ranks, for ", host),
-		sentence(" on %s) waits in MPI_Init, for 9 s (--stall-timeout=8): ended\n", host)};
+		sentence(" on %s) waits in MPI_Init, for 9 s (--stall-timeout=8s): ended\n", host)};
 	for (size_t i = 0; i < COUNT(says); i++) {
 		ck_assert_msg(strstr(out, says[i]), "\"%s\" is not in:\n%s", says[i], out);
 		free(says[i]);

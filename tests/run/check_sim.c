@@ -981,7 +981,7 @@ TEST(calibration_belongs_to_an_optimiser)
 	ck_assert_int_eq(run_mvbench("", nesterov, out, sizeof out), EXIT_USER);
 	char *command = strstr(out, "mvbench calibrate ");
 	ck_assert_msg(command && strstr(out, " --momentum=0.5 "), "%s", out);
-	char *again AUTOFREE = sentence("./%.*s --seconds=0.05 --repetitions=1 --counts=1 2>&1",
+	char *again AUTOFREE = sentence("./%.*s --seconds=0.05s --repetitions=1 --counts=1 2>&1",
 					(int)strcspn(command, "\n"), command);
 	int status = command_output(again, out, sizeof out);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", again, status, out);
@@ -1026,7 +1026,7 @@ TEST(calibrated_step_is_of_a_whole_mini_batch)
 	for (int i = 0; i < 2; i++) {
 		char *calibrate AUTOFREE =
 			sentence("./mvbench calibrate --workload=softmax --batch=%d --counts=1 "
-				 "--seconds=0.05 --data-dir=%s --db=%s/run.db 2>&1",
+				 "--seconds=0.05s --data-dir=%s --db=%s/run.db 2>&1",
 				 batch[i], folder, folder);
 		char *how AUTOFREE = sentence("--workload=softmax --batch=%d --strategy=serial "
 					      "--epochs=1 --sim.train=false --sim.platform=local",
@@ -1074,7 +1074,7 @@ TEST(suggested_calibration_makes_the_simulation_run)
 	ck_assert_int_eq(status, EXIT_USER);
 	char *command = strstr(out, "run: mvbench calibrate --workload=mlp ");
 	ck_assert_msg(command, "no command in %s", out);
-	char *again AUTOFREE = sentence("./%.*s --seconds=0.05 --visits=1 --counts=1,2 2>&1",
+	char *again AUTOFREE = sentence("./%.*s --seconds=0.05s --visits=1 --counts=1,2 2>&1",
 					(int)strcspn(command + 5, "\n"), command + 5);
 	for (int i = 0; i < 3 && !(ratio > 0.5 && ratio < 2); i++) {
 		forget_runs();

@@ -440,6 +440,41 @@ TEST(pending_cells_run_in_the_order_of_the_resuming_sweep)
 	expect_in("r.db", "SELECT group_concat(id || status || sweep_seed) FROM run", "1done4");
 }
 
+/* Combinations that the options forbid are not failures. */
+TEST(refused_combinations_are_counted_as_refused)
+{
+	folder_text("job.ini", SMALL "workers = 1, 2\n");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+	expect_said("out", "1 cell: 1 done, 0 diverged, 0 failed, 0 left, 1 refused\n", true);
+	expect_said("out", " epoch in ", true);
+	/* a cell that was refused when it began */
+	sql_in("r.db",
+	       "UPDATE run SET status = 'failed', reason = 'refused: no room' WHERE id = 1");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_USER);
+	expect_said("out", "0 done, 0 diverged, 0 failed, 0 left, 2 refused", true);
+	expect_in("r.db", "SELECT lacks FROM lacking", "refused");
+}
+
+/* Other data in the same files are another cell; the same data again are the old one. */
+TEST(changed_data_are_another_cell)
+{
+	folder_text("job.ini", "[a]\nworkload = softmax\nbatch = 100\nepochs = 1\ndata-dir = .\n");
+	idx_put_set(600, 60, false, '-');
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+	idx_put_set(500, 60, false, '-');
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
+	expect_said("out", "1 cell, 1 to run, 0 finished", true);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+	expect_in("r.db",
+		  "SELECT count(*), count(DISTINCT data_hash), count(DISTINCT config_hash), "
+		  "count(DISTINCT config_key), min(length(data_hash)) FROM run JOIN run_figures ON "
+		  "run_id = id",
+		  "2,2,2,2,16");
+	idx_put_set(600, 60, false, '-');
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
+	expect_said("out", "1 cell, 0 to run, 1 finished", true);
+}
+
 TEST(diverged_cell_does_not_stop_a_sweep)
 {
 	folder_text("job.ini", SMALL "lr = 100,1e-4\n");

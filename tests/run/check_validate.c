@@ -494,7 +494,7 @@ static void calibrate_and_run(const char *sections, int cells)
 	char *text AUTOFREE = sentence("[defaults]\n%sepochs = 2\n%s", batch, sections);
 	folder_text("job.ini", text);
 	char *words AUTOFREE = sentence("validate %s/job.ini --sim.platform=local --rounds=1 "
-					"--seconds=0.05 --threshold-median=1e6 --threshold-p90=1e6",
+					"--seconds=50ms --threshold-median=1e6 --threshold-p90=1e6",
 					folder);
 	int status = mvbench(words);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, output);
@@ -528,7 +528,7 @@ TEST(every_strategy_is_calibrated_and_run)
 TEST(calibration_works_at_a_diverging_rate)
 {
 	int status = mvbench("calibrate --workload=softmax --batch=60 --lr=1000 --counts=1 "
-			     "--repetitions=1 --seconds=0.05");
+			     "--repetitions=1 --seconds=0.05s");
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, output);
 }
 
@@ -580,7 +580,7 @@ TEST(interrupted_calibration_ends_validate)
 {
 	char *command AUTOFREE = sentence(
 		"./mvbench calibrate --workload=softmax --batch=60 --counts=1 --repetitions=3 "
-		"--seconds=0.5 --db=%s/run.db --data-dir=%s >%s/said 2>&1 & run=$!; "
+		"--seconds=0.5s --db=%s/run.db --data-dir=%s >%s/said 2>&1 & run=$!; "
 		"for i in $(seq 1000); do pgrep -P $run >%s/child && break; sleep 0.01; done; "
 		"kill -STOP $run; for i in $(seq 400); do pgrep -r Z -P $run >%s/child && break; "
 		"sleep 0.05; done; kill -TERM $run; kill -CONT $run; wait $run; echo status $?; "

@@ -245,8 +245,9 @@ TEST(times_take_units)
 		double seconds;
 		const char *back;
 	} row[] = {
-		{"3ms", 0.003, "3ms"}, {"250us", 250e-6, "250us"}, {"0.5", 0.5, "500ms"},
+		{"3ms", 0.003, "3ms"}, {"250us", 250e-6, "250us"}, {"0.5s", 0.5, "500ms"},
 		{"2min", 120, "120s"}, {"1h", 3600, "3600s"},      {"0s", 0, "0s"},
+		{"0", 0, "0s"},
 	};
 	struct sample s;
 	char text[64];
@@ -255,6 +256,36 @@ TEST(times_take_units)
 		ck_assert_msg(s.time == row[i].seconds, "%s is %.17g", row[i].text, s.time);
 		option_text(&time_option, &s, text, sizeof text);
 		ck_assert_str_eq(text, row[i].back);
+	}
+}
+
+static void refuse_bare_time(const struct table_of *t, const struct option *o)
+{
+	if (o->type == OPT_TIME || strstr(o->help, "[time]"))
+		refused(t, o, "5");
+}
+
+/* 5 alone could be meant as seconds or as milliseconds. */
+TEST(times_without_unit_are_refused)
+{
+	static const char *const bare[] = {"5", "0.5", "1e-3", "-1", "5 ", "s", ""};
+	struct sample s;
+	for (size_t i = 0; i < COUNT(bare); i++) {
+		char *wrong AUTOFREE = option_set(&time_option, &s, "x", bare[i]);
+		char *want AUTOFREE = sentence("--x.time=%s: give a time with its unit (us, ms, s, "
+					       "min or h), such as --x.time=2ms",
+					       bare[i]);
+		ck_assert_str_eq(wrong, want);
+	}
+	each_option(refuse_bare_time);
+	char *wrong AUTOFREE = time_check("sim.step-time", "5", NULL);
+	ck_assert_str_eq(wrong, "--sim.step-time=5: give auto or a time above 0 with its unit (us, "
+				"ms, s, min or h), such as --sim.step-time=5ms");
+	for (const struct option *o = run_options; o->name; o++) {
+		if (strcmp(o->name, "pause") != 0 && strcmp(o->name, "leave") != 0)
+			continue;
+		char *bad AUTOFREE = heterogeneity_check(o, o->name[0] == 'p' ? "1:2:5ms" : "1:2");
+		ck_assert_msg(bad && strstr(bad, "in us, ms, s, min or h"), "%s: %s", o->name, bad);
 	}
 }
 

@@ -1179,6 +1179,19 @@ TEST(summaries_are_right)
 	ck_rows("SELECT epoch_seconds FROM run_summary WHERE id = 1", "4.0");
 }
 
+/* The model before training can be better than any after it, as with --init-from. */
+TEST(best_accuracy_is_of_trained_models)
+{
+	make_empty_store();
+	sql(RUN("asgd", 4, 3, 1, "done") EPOCH(1, 0, 0, 0.99) EPOCH(1, 1, 8, 0.5)
+		    EPOCH(1, 2, 2, 0.25) RUN("asgd", 4, 3, 2, "running") EPOCH(2, 0, 0, 0.99));
+	ck_rows("SELECT best_test_accuracy, test_accuracy FROM run_summary", "0.5,0.25;null,0.99");
+	/* a run without an epoch is still one of a classification: it has no accuracy */
+	sql("UPDATE run SET status = 'diverged' WHERE id = 2; DELETE FROM run WHERE id = 1");
+	ck_rows("SELECT best_test_accuracy FROM run_summary", "null");
+	ck_rows("SELECT test_accuracy = -9e999, test_loss = 9e999 FROM finished", "1,1");
+}
+
 TEST(config_key_contains_every_option_except_seed)
 {
 	make_empty_store();
@@ -1471,25 +1484,28 @@ TEST(table_lists_configurations)
 		 "test_accuracy_min,test_accuracy_max,test_accuracy_mark,test_accuracy_versus,"
 		 "test_accuracy_pairs,test_accuracy_difference,test_accuracy_difference_low,"
 		 "test_accuracy_difference_high,test_accuracy_margin,test_accuracy_p_better,"
-		 "test_accuracy_p_worse,test_accuracy_p_equal,test_accuracy_wanted,test_loss,"
+		 "test_accuracy_p_worse,test_accuracy_p_equal,test_accuracy_wanted,"
+		 "test_accuracy_wanted_low,test_accuracy_wanted_high,test_loss,"
 		 "test_loss_low,test_loss_high,test_loss_coverage,test_loss_mark,"
 		 "test_loss_versus,test_loss_pairs,test_loss_difference,"
 		 "test_loss_difference_low,test_loss_difference_high,test_loss_margin,"
 		 "test_loss_p_better,test_loss_p_worse,test_loss_p_equal,test_loss_wanted,"
+		 "test_loss_wanted_low,test_loss_wanted_high,"
 		 "epoch_seconds,epoch_seconds_low,epoch_seconds_high,epoch_seconds_coverage,"
 		 "epoch_seconds_mark,epoch_seconds_versus,epoch_seconds_pairs,"
 		 "epoch_seconds_difference,epoch_seconds_difference_low,"
 		 "epoch_seconds_difference_high,epoch_seconds_margin,epoch_seconds_p_better,"
 		 "epoch_seconds_p_worse,epoch_seconds_p_equal,epoch_seconds_wanted,"
+		 "epoch_seconds_wanted_low,epoch_seconds_wanted_high,"
 		 "samples_per_second,speedup,target_accuracy,target_loss,time_to_accuracy,"
 		 "time_to_accuracy_low,time_to_accuracy_high,time_to_accuracy_coverage,reached,"
 		 "missed,comm_fraction,wait_fraction,staleness_mean,staleness_max,"
-		 "dropped_fraction,reported,cores_share,busy,failed,diverged,unfinished\r\n"
-		 "mlp,asgd 4w,asgd,4,0,1,3,3,3,0.5,0.25,0.75,0.75,0.25,0.75,,,,,,,,,,,,0.5,0.25,"
-		 "0.75,0.75,,,,,,,,,,,,4,3,8,0.75,,,,,,,,,,,,250,3,0.9,,,,,0.75,0,3,0.25,0.125,"
-		 "1,10,0,,,0,1,0,0\r\n"
+		 "dropped_fraction,reported,cores_share,busy,failed,refused,diverged,unfinished\r\n"
+		 "mlp,asgd 4w,asgd,4,0,1,3,3,3,0.5,0.25,0.75,0.75,0.25,0.75,,,,,,,,,,,,,,0.5,0.25,"
+		 "0.75,0.75,,,,,,,,,,,,,,4,3,8,0.75,,,,,,,,,,,,,,250,3,0.9,,,,,0.75,0,3,0.25,0.125,"
+		 "1,10,0,,,0,1,0,0,0\r\n"
 		 "mlp,asgd 4w X=3,asgd,4,0,3,0,0,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"
-		 ",,,,0.9,,,,,,0,1,,,,,,,,,0,1,0\r\n",
+		 ",,,,,,,,,,0.9,,,,,,0,1,,,,,,,,,0,0,1,0\r\n",
 		 NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=csv"));
 }
 

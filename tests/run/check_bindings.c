@@ -230,7 +230,8 @@ TEST(python_binding_works_and_refuses_mistakes, 6)
 	} how[] = {{"1", "array"},          {"2", "numpy"},           {"4", "numpy"},
 		   {"2", "numpy onesided"}, {"3", "array servers 1"}, {"2", "torch"}};
 	bool torch = strcmp(how[_i].floats, "torch") == 0;
-	const char *python = !have("python3") ? NULL : python_with(torch ? "numpy, torch" : "numpy");
+	const char *python =
+		!have("python3") ? NULL : python_with(torch ? "numpy, torch" : "numpy");
 	if (!python)
 		return;
 	run(0, FIND MPIRUN "%s %s $MVBENCH_HOME/tests/lib/binding.py %s", how[_i].workers, python,
@@ -254,7 +255,8 @@ TEST(python_programs_of_the_page_run, 7)
 	bool torch = strstr(how[_i].program, "torch");
 	bool data = strncmp(how[_i].program, "logistic", 8) != 0 ||
 		    system("ls /usr/share/datasets/fashion-mnist/*.gz >/dev/null 2>&1") == 0;
-	const char *python = !have("python3") ? NULL : python_with(torch ? "numpy, torch" : "numpy");
+	const char *python =
+		!have("python3") ? NULL : python_with(torch ? "numpy, torch" : "numpy");
 	if (!python)
 		return;
 	run(data ? 0 : 77, FIND MPIRUN "%s %s $MVBENCH_HOME/tests/seeds/python/%s", how[_i].workers,

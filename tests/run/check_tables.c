@@ -311,8 +311,9 @@ TEST(centre_moves_by_beta)
 	const char *same = MLP " --batch=48 --momentum=0.9", *how[4];
 	struct result c[4];
 	for (int i = 0; i < 3; i++)
-		how[i] =
-			words("%s --strategy=easgd --sync-every=50 --easgd.beta=%g", same, 0.5 * i);
+		how[i] = words(
+			"%s --strategy=easgd --easgd.order=after --sync-every=50 --easgd.beta=%g",
+			same, 0.5 * i);
 	how[3] = words("%s --strategy=serial", same);
 	train_all(1, 4, how, c);
 	for (size_t i = 0; i < c[0].params; i++)
@@ -395,7 +396,8 @@ TEST(downpour_with_adagrad_equals_the_formula, 3)
 #define FREEZE "--momentum=0 --lr-schedule=step:1:x1e-30 "
 #define ELASTIC \
 	MLP " " FREEZE \
-	    "--strategy=easgd --easgd.form=synchronous --easgd.order=after --sync-every=50 --batch=%d "
+	    "--strategy=easgd --easgd.form=synchronous --easgd.order=after --sync-every=50 " \
+	    "--batch=%d "
 
 /* Synchronous: c_1 = c_0 + beta (mean w - c_0) after 50 steps. After that the learning rate is 0,
  * and the next exchange has c_2 = c_1 + beta (mean w - alpha (mean w - c_0) - c_1). */

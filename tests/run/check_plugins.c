@@ -321,7 +321,8 @@ TEST(simulated_host_workload_takes_its_steps_time, LISTED(strategies))
 	if (lacks_something() || strategies[_i]->model_workers)
 		return;
 	folder_text("huge.c", huge_text);
-	must_do("sed -i 's/net_gradient(w);/float g[6370]; vec_get(w->param, g); vec_put(w->grad, g); "
+	must_do("sed -i 's/net_gradient(w);/float g[6370]; vec_get(w->param, g); "
+		"vec_put(w->grad, g); "
 		"for (size_t i = w->layers; i-- > 0;) layer_ready(w, i);/' huge.c; "
 		"mkdir host; "
 		"sed 's/\\.init = /.host = true, &/' huge.c >host/huge.c");

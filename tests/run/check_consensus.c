@@ -61,7 +61,7 @@ TEST(consensus_after_one_step_is_the_known_distance)
 		SIM "--strategy=periodic --sync-every=3", /* no synchronisation before the end */
 		SIM "--strategy=periodic --periodic.outer=nesterov",
 		SIM "--strategy=gossip",
-		SIM "--strategy=easgd",
+		SIM "--strategy=easgd --easgd.order=after",
 		SIM "--strategy=asgd",
 		SIM "--strategy=asgd --deal=dynamic",
 		SIM "--strategy=asgd --sync-every=3",

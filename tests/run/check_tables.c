@@ -311,8 +311,9 @@ TEST(centre_moves_by_beta)
 	const char *same = MLP " --batch=48 --momentum=0.9", *how[4];
 	struct result c[4];
 	for (int i = 0; i < 3; i++)
-		how[i] =
-			words("%s --strategy=easgd --sync-every=50 --easgd.beta=%g", same, 0.5 * i);
+		how[i] = words(
+			"%s --strategy=easgd --easgd.order=after --sync-every=50 --easgd.beta=%g",
+			same, 0.5 * i);
 	how[3] = words("%s --strategy=serial", same);
 	train_all(1, 4, how, c);
 	for (size_t i = 0; i < c[0].params; i++)

@@ -178,7 +178,7 @@ TEST(ranges_have_steps_and_decades)
 		{"lr", "1..1.0004 log 3", "1 1.00019998000400 1.0004"},
 		{"batch", "16 .. 256 log 5", "16 32 64 128 256"},
 		{"batch", "1..3 log 9", "1 2 3"}, /* whole numbers between, each once */
-		{"step-time", "0.001..0.003 by 0.001", "1ms 2ms 3ms"},
+		{"step-time", "1ms, 0.002s, 3ms", "1ms 2ms 3ms"}, /* a list, with units */
 	};
 	for (size_t i = 0; i < COUNT(row); i++) {
 		struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};

@@ -85,7 +85,8 @@ static void write_data(const struct worker *w)
 	FILE *f = open_log("data.", w->rank);
 	const struct data *const part[] = {w->train, w->test};
 	for (int i = 0; i < 2; i++) {
-		write_all(f, &(int64_t){(int64_t)part[i]->n}, sizeof(int64_t), 1);
+		const int64_t n = (int64_t)part[i]->n;
+		write_all(f, &n, sizeof n, 1);
 		write_all(f, part[i]->floats, sizeof(float), part[i]->n * FEATURES);
 		write_all(f, part[i]->target, sizeof(float), part[i]->n);
 	}
@@ -106,8 +107,10 @@ static void write_step(struct worker *w)
 	const int64_t head[] = {w->rank, w->step, w->epoch, (int64_t)w->rows};
 	write_all(log->file, head, sizeof *head, 4);
 	write_all(log->file, &w->lr, sizeof w->lr, 1);
-	for (size_t i = 0; i < w->rows; i++)
-		write_all(log->file, &(int64_t){w->index[i]}, sizeof(int64_t), 1);
+	for (size_t i = 0; i < w->rows; i++) {
+		const int64_t row = w->index[i];
+		write_all(log->file, &row, sizeof row, 1);
+	}
 	vec_get(w->param, param);
 	net_places(w, place);
 	for (size_t i = 0; i < all; i++)

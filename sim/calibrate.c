@@ -254,7 +254,7 @@ int calibration_repeat(const struct config *given, int workers, bool far, bool s
 		       int repetition, double seconds)
 {
 	char *number AUTOFREE = sentence("--repetitions=%d", repetition + 1),
-		     *limit AUTOFREE = sentence("--seconds=%g", seconds);
+		     *limit AUTOFREE = sentence("--seconds=%gs", seconds);
 	const char *const words[] = {"calibrate", number, limit, NULL};
 	struct config c AUTOCONFIG = {0};
 	struct measuring m = {.config = &c, .repetition = repetition, .seconds = seconds};

@@ -56,7 +56,7 @@ void exchange_init(struct worker *w)
 	s->wants = updater_wants(terms.updater);
 	terms.syncs = !s->wants.gradient && !s->apart;
 	s->table = table_new(w, w->param, &terms);
-	s->waits = terms.rounds || terms.bounded;
+	s->rounds = terms.rounds;
 	if (s->apart || (s->wants.gradient && w->run->sync_every > 1))
 		s->sum = vec_new(w, vec_len(w->param));
 	s->weight = w->weight;
@@ -76,7 +76,7 @@ void exchange_init(struct worker *w)
 static double weight_of_push(const struct worker *w)
 {
 	const struct exchange *s = w->state;
-	bool even = !(w->optimizer->normalises || s->wants.evens) || s->steps == 0;
+	bool even = !s->rounds || !(w->optimizer->normalises || s->wants.evens);
 	return even ? s->weight : s->weight * s->shares / s->steps;
 }
 
@@ -157,7 +157,7 @@ static void push(struct worker *w, const struct vec *pushed)
 void exchange_step(struct worker *w)
 {
 	struct exchange *s = w->state;
-	bool pulls = w->step % w->run->sync_every == 0, steps = w->rows > 0 || s->waits;
+	bool pulls = w->step % w->run->sync_every == 0, steps = w->rows > 0 || s->rounds;
 	s->outstanding |= steps;
 	s->shares += worker_share(w);
 	s->steps++;

@@ -55,9 +55,11 @@ struct exchange {
 	 * the server has v. */
 	struct vec *counted[MOMENTS_MOST];
 	int64_t counted_age;
-	double shares; /* sum of worker_share, and steps, since the last push */
+	/* In rounds every worker pushes, also without rows. These: sum of worker_share, and steps,
+	 * since the last push. */
+	bool rounds;
+	double shares;
 	int32_t steps;
-	bool waits; /* other workers wait for this one's pushes */
 };
 
 /* Slots of a strategy whose state begins with a struct exchange whose table it has made. If it

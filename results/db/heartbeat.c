@@ -10,13 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct heartbeat {
 	pthread_t thread;
 	sem_t over;
 	int64_t run;
 	int seconds;
-	char *path;
+	char *path, *process;
 };
 
 /* Ignores a failed write: the next one can succeed. */
@@ -28,8 +29,8 @@ static void write_heartbeat(const struct heartbeat *h)
 		free(sql_change(&own,
 				"PRAGMA synchronous = OFF;"
 				"UPDATE run SET heartbeat = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') "
-				"WHERE id = ?1 AND status = 'running'",
-				"i", h->run));
+				"WHERE id = ?1 AND status = 'running' AND process IS ?2",
+				"it", h->run, h->process));
 	sqlite3_close(own.db);
 }
 
@@ -51,6 +52,7 @@ static void forget(struct store *s)
 {
 	sem_destroy(&s->heartbeat->over);
 	free(s->heartbeat->path);
+	free(s->heartbeat->process);
 	free(s->heartbeat);
 	s->heartbeat = NULL;
 }
@@ -61,6 +63,7 @@ void heartbeat_start(struct store *s, int seconds)
 	h->run = s->run;
 	h->seconds = seconds;
 	h->path = must(strdup(s->path));
+	h->process = process_name(getpid());
 	sem_init(&h->over, 0, 0);
 	s->heartbeat = h;
 	if (!thread_start(&h->thread, life, h)) /* the run has no heartbeat then */

@@ -57,7 +57,7 @@ char *database_error(const struct store *s, int rc)
 	if (code == SQLITE_IOERR)
 		return sentence("%s: reading or writing failed (%s): check the disk, or name "
 				"another file with --db",
-				s->path, strerror(error));
+				s->path, strerror(error ? error : EIO));
 	if (rc == SQLITE_CONSTRAINT_FOREIGNKEY)
 		return sentence("%s: the row of this run was deleted while it ran", s->path);
 	return sentence("%s: the database refused: %s", s->path, sqlite3_errmsg(s->db));
@@ -280,6 +280,24 @@ static char *bring_up_in_memory(struct store *s)
 	return wrong;
 }
 
+/* SQLite reads a file in a folder that may not be written only as it is, without what lies next to
+ * it: results of the last transactions, or the old pages of one that was interrupted. */
+static char *nothing_apart(const char *path)
+{
+	static const char *const ending[] = {"-wal", "-journal"};
+	struct stat st;
+	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
+		char *apart AUTOFREE = sentence("%s%s", path, ending[i]);
+		if (stat(apart, &st) == 0 && st.st_size > 0)
+			return sentence(
+				"%s: a part of its results is in %s, which can be read only "
+				"where the folder may be written: copy both to a folder of "
+				"your own",
+				path, apart);
+	}
+	return NULL;
+}
+
 static char *open_read(struct store *s)
 {
 	struct stat st;
@@ -293,6 +311,8 @@ static char *open_read(struct store *s)
 	int rc = open_reader(s);
 	if ((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) {
 		sqlite3_close(s->db);
+		s->db = NULL;
+		TRY(nothing_apart(s->path));
 		char *name AUTOFREE = immutable_name(s->path);
 		rc = database_open(s, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, name);
 	}

@@ -12,47 +12,68 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- Runs whose process has ended -------------------------------------------- */
 
-/* When did process pid start [Unix time, s]? 0 = there is none, -1 = not known. */
-static double process_start(int64_t pid)
+/* When process pid started [clock ticks since boot]; 0 = there is none, -1 = not known. */
+static int64_t process_start(int64_t pid)
 {
 	enum { EXITING = 4 }; /* PF_EXITING of Linux */
 	char *path AUTOFREE = sentence("/proc/%lld/stat", (long long)pid);
 	char *text AUTOFREE = text_read(path), state = ' ';
-	struct timespec boot;
 	unsigned flags = 0;
-	unsigned long long ticks;
+	long long ticks;
 	const char *name_end = text ? strrchr(text, ')') : NULL; /* a name may have any text */
 	if (!name_end)
 		return kill((pid_t)pid, 0) != 0 && errno == ESRCH ? 0 : -1;
 	/* proc_pid_stat(5): the state, the flags (9) and the start (22) */
 	int fields = sscanf(name_end + 1,
 			    " %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-			    "%*s %*s %llu",
+			    "%*s %*s %lld",
 			    &state, &flags, &ticks);
 	if (state == 'Z' || state == 'X') /* a zombie: its parent has not waited for it */
 		return 0;
 	if (flags & EXITING) /* killed; freeing its memory can take long */
 		return 0;
-	if (fields != 3 || clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
-		return -1;
-	double age = (double)boot.tv_sec - (double)ticks / (double)sysconf(_SC_CLK_TCK);
-	return age < -1 ? -1 : (double)time(NULL) - age;
+	return fields == 3 ? ticks : -1;
 }
 
-/* process_lives(PID, STARTED) in SQL: is the process that began to record at STARTED [Unix time, s]
- * still running? Its number alone proves nothing: the system reuses numbers, in containers at once.
- */
+/* Where process ids have this meaning: "BOOT PID-NAMESPACE"; "" = not known. The system's clock and
+ * the host's name prove nothing: the one is set, and containers share the other. */
+static const char *process_space(void)
+{
+	static char space[128];
+	struct stat pids;
+	if (*space)
+		return space;
+	char *boot AUTOFREE = text_read("/proc/sys/kernel/random/boot_id");
+	if (boot && stat("/proc/self/ns/pid", &pids) == 0)
+		snprintf(space, sizeof space, "%.36s %lld", boot, (long long)pids.st_ino);
+	return space;
+}
+
+char *process_name(int64_t pid)
+{
+	int64_t start = process_start(pid);
+	const char *space = process_space();
+	return *space && start > 0 ? sentence("%s %lld", space, (long long)start) : NULL;
+}
+
+/* process_lives(PID, PROCESS) in SQL: does the process run that recorded this name of itself? NULL:
+ * this process cannot know. */
 static void process_lives(sqlite3_context *result, int n, sqlite3_value **given)
 {
-	double since = process_start(sqlite3_value_int64(given[0])),
-	       started = sqlite3_value_double(given[n - 1]);
-	sqlite3_result_int(result,
-			   since != 0 && (since < 0 || started <= 0 || since < started + 60));
+	const char *name = (const char *)sqlite3_value_text(given[n - 1]), *space = process_space();
+	size_t length = strlen(space);
+	if (name && (!length || strncmp(name, space, length) != 0 || name[length] != ' '))
+		return;
+	int64_t start = process_start(sqlite3_value_int64(given[0]));
+	if (start == 0)
+		sqlite3_result_int(result, 0);
+	else if (name && start > 0)
+		sqlite3_result_int(result, atoll(name + length) == start);
 }
 
 static char *know_processes(struct store *s)
@@ -61,6 +82,11 @@ static char *know_processes(struct store *s)
 					 process_lives, NULL, NULL);
 	return rc == SQLITE_OK ? NULL : database_error(s, rc);
 }
+
+/* Does the process of a row live? If that cannot be proved: has it been silent for less than ?2? */
+#define LIVES(since) \
+	"ifnull(iif(host = ?1, process_lives(pid, process), NULL), " \
+	"ifnull(unixepoch() - unixepoch(" since ") <= ?2, 1))"
 
 /* The process that launched the run knows better than runs_mark_failed why it ended: its reason
  * replaces the other one. */
@@ -74,21 +100,20 @@ char *store_fail(struct store *s, int64_t id, const char *reason)
 			  "it", id, reason);
 }
 
-/* Runs on other machines, or in containers with their own host name, have ended if they have had no
+/* Runs elsewhere, on other machines or in other PID namespaces, have ended if they have had no
  * heartbeat for SILENCE_S. Nobody saw their end: `finished` is therefore the last heartbeat. */
 char *runs_mark_failed(struct store *s)
 {
 	TRY(know_processes(s));
-	return sql_change(
-		s,
-		"UPDATE run SET status = 'failed', "
-		"finished = ifnull(heartbeat, started), "
-		"reason = '" INTERRUPTED ": its process ' || pid || "
-		"iif(host = ?1, ' is gone', ' on ' || host || ' was last seen ' || heartbeat) "
-		"WHERE status = 'running' AND pid > 0 AND iif(host = ?1, "
-		"NOT process_lives(pid, unixepoch(started)), "
-		"host NOT NULL AND unixepoch() - unixepoch(heartbeat) > ?2)",
-		"ti", machine()->host, (int64_t)SILENCE_S);
+	return sql_change(s,
+			  "UPDATE run SET status = 'failed', "
+			  "finished = ifnull(heartbeat, started), "
+			  "reason = '" INTERRUPTED ": its process ' || pid || "
+			  "iif(host = ?1 AND process_lives(pid, process) = 0, ' is gone', "
+			  "' on ' || host || ' was last seen ' || ifnull(heartbeat, started)) "
+			  "WHERE status = 'running' AND pid > 0 AND host NOT NULL AND "
+			  "NOT " LIVES("ifnull(heartbeat, started)"),
+			  "ti", machine()->host, (int64_t)SILENCE_S);
 }
 
 char *store_count_live(struct store *s, int64_t *n)
@@ -96,8 +121,7 @@ char *store_count_live(struct store *s, int64_t *n)
 	TRY(know_processes(s));
 	return sql_number(s, n,
 			  "SELECT count(*) FROM run WHERE status IN ('running', 'pending') AND "
-			  "pid > 0 AND iif(host = ?1, process_lives(pid, unixepoch(started)), "
-			  "unixepoch() - unixepoch(ifnull(heartbeat, started)) <= ?2)",
+			  "pid > 0 AND " LIVES("ifnull(heartbeat, started)"),
 			  "ti", machine()->host, (int64_t)SILENCE_S);
 }
 
@@ -147,21 +171,23 @@ static char *put_facts(struct store *s, int64_t id, const struct experiment *e)
 	const bool oversubscribed = c && (c->hosts > 1 || *config->harness.hostfile)
 					    ? c->oversubscribed
 					    : p->oversubscribed || (c && c->shares_gpus);
+	char *process AUTOFREE = process_name(getpid());
 	return sql_change(
 		s,
-		"UPDATE run SET started = ?2, heartbeat = ?2, checkpoint = nullif(?3, ''), "
+		"UPDATE run SET process = ?21, started = ?2, heartbeat = ?2, checkpoint = nullif(?3, ''), "
 		"host = nullif(?4, ''), cpu = nullif(?5, ''), cores = ?6, mpi = nullif(?7, ''), "
 		"onednn = nullif(?8, ''), git_commit = nullif(?9, ''), "
 		"git_dirty = iif(?9 <> '', ?10, NULL), pid = ?11, params = ?12, train_size = ?13, "
 		"test_size = ?14, targets = ?20, oversubscribed = ?15, gpu = nullif(?16, ''), "
 		"driver = nullif(?17, ''), cuda = nullif(?18, ''), calibration_id = nullif(?19, 0) "
 		"WHERE id = ?1",
-		"ittttitttiiiiiitttii", id, e->started, e->checkpoint, m->host, m->cpu,
+		"ittttitttiiiiiitttiit", id, e->started, e->checkpoint, m->host, m->cpu,
 		(int64_t)m->cores, m->mpi, m->onednn, m->git_commit, (int64_t)m->git_dirty,
 		(int64_t)getpid(), p->params, (int64_t)p->train.n, (int64_t)p->test.n,
 		(int64_t)oversubscribed, p->facts.model, p->facts.driver,
 		strcmp(p->device, "cuda") == 0 ? p->facts.version : NULL,
-		p->simulation ? p->simulation->calibration_id : 0, (int64_t)data_targets(&p->test));
+		p->simulation ? p->simulation->calibration_id : 0, (int64_t)data_targets(&p->test),
+		process);
 }
 
 /* The speed of the slowest link; NaN: not known. */
@@ -285,6 +311,29 @@ char *runs_insert(struct store *s, const struct config *given, const struct expe
 	return e && e->cluster ? put_cluster(s, *id, e->cluster) : NULL;
 }
 
+/* ---- Whose run it is -------------------------------------------------------- */
+
+char *runs_own(struct store *s, int64_t id)
+{
+	int moved = 0;
+	int64_t others = 0;
+	char *process AUTOFREE = process_name(getpid());
+	sqlite3_file_control(s->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+	if (moved)
+		return sentence(
+			"%s was moved or removed while run %lld recorded its results there: "
+			"they end with the epoch before, in that file",
+			s->path, (long long)id);
+	TRY(sql_number(s, &others,
+		       "SELECT count(*) FROM run WHERE id = ?1 AND "
+		       "(pid IS NOT ?2 OR process IS NOT ?3)",
+		       "iit", id, (int64_t)getpid(), process));
+	return others ? sentence("%s: run %lld is no longer this process's: another process "
+				 "continues it",
+				 s->path, (long long)id)
+		      : NULL;
+}
+
 /* ---- Resuming from a checkpoint ------------------------------------------------ */
 
 /* Finds the row that made the checkpoint. NULL, or a sentence: it is not here, or cannot be
@@ -305,7 +354,8 @@ static char *find_resumed(struct store *s, const struct experiment *e, int64_t *
 		TRY(sql_done(&q));
 		return sentence(
 			"--save=%s: this checkpoint is of a run that is not in %s: name its "
-			"database with --db, or remove the file to start from the beginning",
+			"database with --db. Or remove the file to start from the beginning; or "
+			"train its model further in a new run, with --init-from",
 			save, s->path);
 	}
 	const char *status = sql_text(&q, 1), *made = sql_text(&q, 2);
@@ -326,7 +376,8 @@ static char *find_resumed(struct store *s, const struct experiment *e, int64_t *
 	return sql_int(&q, 3) == e->epoch + 1
 		       ? NULL
 		       : sentence("--save=%s: run %lld lacks epochs of this checkpoint: remove the "
-				  "file to start from the beginning",
+				  "file to start from the beginning; or train its model further in "
+				  "a new run, with --init-from",
 				  save, (long long)*id);
 }
 
@@ -342,12 +393,13 @@ char *runs_resume(struct store *s, const struct experiment *e, int64_t *id)
 		       "INSERT INTO resumption SELECT id, ifnull(resumed, 0) + 1, ?2, started, ?3 "
 		       "FROM run WHERE id = ?1",
 		       "iit", *id, e->epoch, e->started));
+	char *process AUTOFREE = process_name(getpid());
 	return sql_change(s,
 			  "UPDATE run SET status = 'running', reason = NULL, finished = NULL, "
-			  "host = ?2, pid = ?3, started = ?4, heartbeat = ?4, "
+			  "host = ?2, pid = ?3, started = ?4, heartbeat = ?4, process = ?5, "
 			  "resumed = ifnull(resumed, 0) + 1 "
 			  "WHERE id = ?1",
-			  "itit", *id, e->machine->host, (int64_t)getpid(), e->started);
+			  "ititt", *id, e->machine->host, (int64_t)getpid(), e->started, process);
 }
 
 /* ---- Cells ----------------------------------------------------------------- */
@@ -380,18 +432,20 @@ char *store_owner(struct store *s, int64_t id, char **owner)
 }
 
 /* Claims a pending row, or that of an interrupted run. While the process that claimed it lives, no
- * other process gets it; one of another host cannot be checked, and its claim counts for 600 s. */
+ * other process gets it; where that cannot be checked, its claim counts for CLAIM_S. */
 static char *claim(struct store *s, int64_t id, bool *mine, char **owner)
 {
+	enum { CLAIM_S = 600 };
+	char *process AUTOFREE = process_name(getpid());
 	TRY(know_processes(s));
 	TRY(sql_change(s,
-		       "UPDATE run SET status = 'pending', reason = NULL, host = ?2, pid = ?3, "
-		       "started = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE id = ?1 AND "
-		       "iif(status = 'pending', ifnull(pid, 0) = 0 OR (host = ?2 AND pid = ?3) OR "
-		       "NOT iif(host = ?2, process_lives(pid, unixepoch(started)), "
-		       "ifnull(unixepoch() - unixepoch(started) < 600, 0)), "
-		       "status = 'failed' AND reason LIKE '" INTERRUPTED "%')",
-		       "iti", id, machine()->host, (int64_t)getpid()));
+		       "UPDATE run SET status = 'pending', reason = NULL, host = ?1, pid = ?4, "
+		       "process = ?5, started = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') "
+		       "WHERE id = ?3 AND iif(status = 'pending', ifnull(pid, 0) = 0 OR "
+		       "(host = ?1 AND pid = ?4 AND process IS ?5) OR NOT " LIVES(
+			       "started") ", "
+					  "status = 'failed' AND reason LIKE '" INTERRUPTED "%')",
+		       "tiiit", machine()->host, (int64_t)CLAIM_S, id, (int64_t)getpid(), process));
 	*mine = sqlite3_changes(s->db) > 0;
 	return *mine ? NULL : store_owner(s, id, owner);
 }

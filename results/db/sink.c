@@ -46,8 +46,18 @@ static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 		      "i", *id));
 	s->run = s->begun = *id;
 	sqlite3_busy_timeout(s->db, WRITE_WAIT_MS);
+	if (*e->config->harness.save) /* a checkpoint is never newer than the results on the disk */
+		TRY(sql_change(s, "PRAGMA synchronous = FULL", ""));
 	heartbeat_start(s, HEARTBEAT_S);
 	return NULL;
+}
+
+/* Begins a transaction that writes results of this run. */
+static char *begin_own(struct store *s)
+{
+	TRY(sql_begin(s));
+	char *wrong = runs_own(s, s->run);
+	return wrong ? sql_end(s, wrong) : NULL;
 }
 
 /* Columns that an epoch and a rank's share of it have in common; their values are those of x. */
@@ -152,7 +162,7 @@ static char *sink_epoch(void *self, const struct epoch_row *row, const struct sp
 	CHECK(s->run, "an epoch of no run");
 	if (s->on_epoch)
 		s->on_epoch(s->on_epoch_ctx, row);
-	TRY(sql_begin(s));
+	TRY(begin_own(s));
 	char *wrong = insert_epoch(s, row, ranks, n, staleness);
 	return sql_end(s, wrong || !values ? wrong : insert_values(s, row->epoch, values));
 }
@@ -162,7 +172,7 @@ static char *sink_shards(void *self, const int64_t *rows, size_t models, size_t 
 	struct store *s = self;
 	size_t columns = classes ? classes : 1;
 	CHECK(s->run, "shards of no run");
-	TRY(sql_begin(s));
+	TRY(begin_own(s));
 	struct sql q = sql_select(
 		s, "INSERT INTO shard (run_id, worker, class, rows) VALUES (?, ?, ?, ?)", "");
 	for (size_t i = 0; i < models * columns; i++) {
@@ -177,19 +187,21 @@ static char *sink_point(void *self, const struct point_row *row)
 {
 	struct store *s = self;
 	CHECK(s->run, "an evaluation of no run");
-	return sql_change(
+	TRY(begin_own(s));
+	char *wrong = sql_change(
 		s,
 		"INSERT INTO evaluation (run_id, step, epochs, seconds, " EVALUATED_COLUMNS
 		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		"iirrrrrrrr", s->run, row->step, row->epochs, row->seconds,
 		EVALUATED_VALUES(row->on));
+	return sql_end(s, wrong);
 }
 
 static char *sink_arrivals(void *self, const struct arrival *a, size_t n)
 {
 	struct store *s = self;
 	CHECK(s->run, "arrivals of no run");
-	TRY(sql_begin(s));
+	TRY(begin_own(s));
 	struct sql q = sql_select(s,
 				  "INSERT INTO arrival (run_id, table_id, shard, seq, worker, "
 				  "kind) VALUES (?, ?, ?, ?, ?, ?)",
@@ -214,7 +226,7 @@ static char *sink_events(void *self, const struct slice *e, size_t n, size_t los
 {
 	struct store *s = self;
 	CHECK(s->run, "events of no run");
-	TRY(sql_begin(s));
+	TRY(begin_own(s));
 	struct sql q = sql_select(s,
 				  "INSERT INTO event (run_id, rank, seq, epoch, step, name, "
 				  "start_s, duration_s, parent, peer, bytes, flow, seen, "
@@ -251,7 +263,7 @@ static char *sink_end(void *self, const char *status, const char *reason, const 
 	struct store *s = self;
 	CHECK(s->run, "the end of no run");
 	heartbeat_stop(s);
-	char *wrong = sql_begin(s);
+	char *wrong = begin_own(s);
 	if (!wrong)
 		wrong = sql_end(s, end(s, status, reason, c));
 	s->run = 0;

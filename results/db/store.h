@@ -31,8 +31,13 @@ int database_backup(sqlite3 *from, sqlite3 *to);
 /* Makes what is missing, unless another process has made it meanwhile. */
 char *store_migrate(struct store *s);
 
-/* Marks as failed: `running` rows of this host without a process, and of others without a
- * heartbeat. */
+/* The name of a process, which no other has had or will have; heap; NULL: not known. */
+char *process_name(int64_t pid);
+/* Is the run still this process's, in the file at the path? Called in each transaction that writes
+ * results. */
+char *runs_own(struct store *s, int64_t id);
+/* Marks as failed: `running` rows whose process is gone, and those elsewhere without a heartbeat.
+ */
 char *runs_mark_failed(struct store *s);
 /* Writes the heartbeat of s->run from a thread, until it is stopped. */
 void heartbeat_start(struct store *s, int seconds); /* from one to the next */

@@ -320,14 +320,35 @@ char *output_open(struct output *o, const char *option, const char *path)
 	return wrong;
 }
 
+/* Why an earlier write failed: stdio does not keep it, so this tries to make the file longer. */
+static int failed_write(FILE *f)
+{
+	struct stat st;
+	bool plain = fstat(fileno(f), &st) == 0 && S_ISREG(st.st_mode);
+	int why = plain ? posix_fallocate(fileno(f), st.st_size, 65536) : 0;
+	return why ? why : EIO;
+}
+
+/* A new name is on the disk only when its folder is. Folders of some file systems cannot be synced.
+ */
+static void sync_folder(const char *path)
+{
+	char *folder AUTOFREE = folder_of(path);
+	int fd AUTOCLOSED = open(*folder ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0)
+		fsync(fd);
+}
+
 /* Closing the file releases its lock; it is therefore renamed before. */
 char *output_close(struct output *o, char *wrong)
 {
 	bool bad = ferror(o->f) != 0;
-	errno = bad ? EIO : 0;
+	errno = bad ? failed_write(o->f) : 0;
 	bad |= fflush(o->f) != 0 || (o->temporary && fsync(fileno(o->f)) != 0);
 	if (!wrong && (bad || (o->temporary && rename(o->temporary, o->target) != 0)))
 		wrong = cannot_write(o);
+	if (!wrong && o->temporary)
+		sync_folder(o->target);
 	if (wrong && o->temporary)
 		unlink(o->temporary);
 	if (o->f != stdout && fclose(o->f) != 0 && !wrong && !o->temporary)

@@ -123,7 +123,9 @@ static char *check_momentum(const struct option *o, const char *text)
 
 static char *check_hash(const struct option *o, const char *text)
 {
-	if (!*text || (strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16))
+	size_t digits = strspn(text + (*text == DATA_OF_SEED), "0123456789abcdef");
+	if (!*text ||
+	    (strlen(text) == 16 && digits >= 15 && (*text == DATA_OF_SEED || digits == 16)))
 		return NULL;
 	return sentence("--%s=%s: give the 16 hexadecimal digits of this column of a run, such as "
 			"0123456789abcdef",

@@ -159,8 +159,10 @@ struct data;
 struct dataset;
 enum { DATA_HASH_ROOM = 17 };
 void data_hash(const struct data *train, const struct data *test, char hash[DATA_HASH_ROOM]);
-/* The hash of what the set loads; "" = its data cannot change, or cannot be loaded. Valid while the
- * process knows fewer sets: copy it. */
+/* The hash of what the set loads; "" = its data cannot change, or cannot be loaded. It begins with
+ * DATA_OF_SEED if the data depend on --seed, and is then that of seed 1. Valid while the process
+ * knows fewer sets: copy it. */
+#define DATA_OF_SEED 's'
 const char *data_hash_find(const struct run *run, const struct dataset *set);
 
 /* NULL, or a message: is this "auto" (NaN) or a time above 0? seconds may be NULL. */

@@ -188,14 +188,14 @@ void deal_close(struct trainer *r)
 	free(d);
 }
 
-/* Each row of a step has the same weight, even if the workers' shares differ. With dynamic
- * assignment only a --global-batch has steps that workers share. */
+/* Each row of a step has the same weight, even if the workers' shares differ. Workers that do not
+ * wait for each other share no step, unless a --global-batch says so. */
 static void weigh(struct trainer *r)
 {
 	size_t first, all = rows_of_step(r, r->step, &first);
-	bool dynamic = r->plan->dynamic, shared = !dynamic || r->w.run->global_batch;
+	bool shared = config_why_static(r->config) || r->w.run->global_batch;
 	r->w.mean_rows = shared ? (double)all / r->replicas : (double)r->w.rows;
-	r->w.busy = dynamic || all >= (size_t)r->replicas ? 0 : all;
+	r->w.busy = r->plan->dynamic || all >= (size_t)r->replicas ? 0 : all;
 }
 
 void deal_epoch(struct trainer *r, int64_t epoch)

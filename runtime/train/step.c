@@ -45,14 +45,14 @@ static void update(struct worker *w, double scale, bool decayed)
 
 double worker_share(const struct worker *w)
 {
-	return !w->rows ? 0 : w->busy ? (double)comm_size(w->data_group) / (double)w->busy : 1;
+	return !w->busy ? 1 : w->rows ? (double)comm_size(w->data_group) / (double)w->busy : 0;
 }
 
 /* Without rows the gradient is 0. A linear step by it is right: the mean of all workers' steps is
  * then the step by their mean gradient. A step that is as long for any gradient is not made. */
 static bool makes_own_step(const struct worker *w)
 {
-	return w->rows || !w->optimizer->normalises;
+	return w->rows || !w->busy || !w->optimizer->normalises;
 }
 
 static void step(struct worker *w, double scale)

@@ -280,6 +280,13 @@ void local_step(struct worker *w, double scale)
 	vec_axpy(w->param, -(float)(w->lr * scale), w->grad);
 }
 
+/* As asgd: no worker waits for another. */
+const char *config_why_static(const struct config *c)
+{
+	(void)c;
+	return NULL;
+}
+
 double worker_share(const struct worker *w)
 {
 	(void)w;

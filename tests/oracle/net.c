@@ -125,7 +125,7 @@ static void write_step(struct worker *w)
 
 static void net_logged_gradient(struct worker *w)
 {
-	if (w->step > 0) /* not in the warm-up */
+	if (w->step > 0 && vec_has_data(w->param)) /* not in the warm-up */
 		write_step(w);
 	net_gradient(w);
 }

@@ -142,6 +142,9 @@ TEST(closed_output_ends_the_run_and_marks_the_row, 3)
 			folder, folder, of[_i]);
 	command_output(command, out, sizeof out);
 	ck_assert_msg(strncmp(out, "epoch 0/100000 ", 15) == 0, "%s", out);
+	/* several workers end after the process whose output is closed */
+	for (int i = 0; i < 400 && asked("SELECT count(*) FROM run WHERE status = 'running'"); i++)
+		usleep(50000);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason = "
 			"'interrupted'") == 1);
 	ck_assert_int_eq(workers_left(), 0);

@@ -570,6 +570,7 @@ TEST(runs_of_ended_processes_are_marked_failed)
 	/* 1: its process is gone. 2: it runs. 3: its pid is used again. 4: on another machine. */
 	char *text AUTOFREE =
 		sentence("UPDATE run SET status = 'running', pid = iif(id IN (1, 4), %d, %d), "
+			 "process = iif(id = 3, rtrim(process, '0123456789') || '1', process), "
 			 "started = iif(id = 3, '2001-01-01T00:00:00Z', "
 			 "strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')), "
 			 "host = iif(id = 4, 'elsewhere', host), finished = NULL, "
@@ -609,9 +610,11 @@ TEST(runs_of_exiting_processes_are_marked_failed)
 			pause();
 	}
 	ck_assert_int_eq(read(ready[0], line, 1), 1);
-	char *text AUTOFREE = sentence("UPDATE run SET pid = %d, "
-				       "started = strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')",
-				       (int)child);
+	char *name AUTOFREE = process_name(child);
+	char *text AUTOFREE = sentence("UPDATE run SET pid = %d, process = '%s'", (int)child, name);
+	sql(text);
+	store_close(open_store(STORE_WRITE));
+	ck_rows("SELECT status FROM run", "running");
 	char *words_of AUTOFREE = sentence("/proc/%d/cmdline", (int)child);
 	sql(text);
 	kill(child, SIGKILL);
@@ -734,6 +737,53 @@ TEST(read_only_database_can_be_read)
 	waitpid(child, &status, 0);
 	ck_assert_int_eq(status, 0);
 	chmod(folder, 0700);
+}
+
+/* What a killed run leaves, copied without its -shm to where the reader may not write: the last
+ * epochs are only in the -wal, which SQLite would ignore. */
+TEST(results_that_cannot_be_read_are_named)
+{
+	int status;
+	struct epoch_row row = epoch_row(0, 0.1);
+	pid_t child = fork();
+	if (child == 0) {
+		begun();
+		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
+		raise(SIGKILL);
+	}
+	waitpid(child, NULL, 0);
+	char *shared AUTOFREE = sentence("%s-shm", path);
+	ck_assert_int_eq(unlink(shared), 0);
+	chmod(folder, 0555);
+	child = fork();
+	if (child == 0) {
+		if (geteuid() == 0)
+			ck_assert_int_eq(setuid(65534), 0);
+		ck_refused(STORE_READ,
+			   "-wal, which can be read only where the folder may be written");
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	ck_assert_int_eq(status, 0);
+	chmod(folder, 0700);
+	store_close(open_store(STORE_READ)); /* its owner reads all */
+	ck_rows("SELECT status, test_accuracy FROM run, epoch", "running,0.1");
+}
+
+/* After a power loss the disk has what was synced. A checkpoint must not be newer than the results:
+ * with --save each transaction is synced. */
+TEST(results_of_a_saved_run_are_on_the_disk)
+{
+	static const struct setting save[] = {{"save", "k"}};
+	struct config c AUTOCONFIG = {0};
+	ck_fine(config_init(&c, save, 1, false));
+	struct store *s AUTOCLOSE = open_store(STORE_WRITE);
+	begin(&c);
+	struct sql q = sql_select(s, "PRAGMA synchronous", "");
+	ck_assert(sql_next(&q));
+	ck_assert_int_eq(sql_int(&q, 0), 2); /* FULL */
+	ck_fine(sql_done(&q));
+	ck_fine(sink.end(sink.self, "done", NULL, &closing));
 }
 
 TEST(newer_schema_is_refused)
@@ -1027,7 +1077,7 @@ TEST(claim_of_another_host_expires)
 		bool mine = !row[i].mine;
 		char *owner AUTOFREE = NULL;
 		char *set AUTOFREE = sentence(
-			"UPDATE run SET status = 'pending', host = '%s', pid = %d, started "
+			"UPDATE run SET status = 'pending', host = '%s', pid = %d, process = NULL, started "
 			"= strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now', '-%s')",
 			row[i].host, row[i].pid, row[i].ago);
 		sql(set);
@@ -1037,6 +1087,52 @@ TEST(claim_of_another_host_expires)
 		ck_assert(mine == !owner);
 		ck_assert_str_eq(mine ? who : owner, who);
 	}
+}
+
+/* Another PID namespace, or an earlier start of the machine: only the heartbeat says something. The
+ * system's clock may be set to any time. */
+TEST(run_of_another_pid_space_is_not_taken_for_dead, 2)
+{
+	static const char *const other[] = {"'0' || substr(process, 2)",
+					    "rtrim(rtrim(process, '0123456789')) || '1 7'"};
+	store_close(begun());
+	char *text AUTOFREE = sentence("UPDATE run SET pid = 1, process = %s, started = "
+				       "'2001-01-01T00:00:00Z', heartbeat = "
+				       "strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')",
+				       other[_i]);
+	sql(text);
+	store_close(open_store(STORE_WRITE));
+	ck_rows("SELECT status FROM run", "running");
+	sql("UPDATE run SET heartbeat = '2001-01-01T00:00:00Z'");
+	store_close(open_store(STORE_WRITE));
+	ck_rows("SELECT status, reason LIKE '%was last seen 2001%' FROM run", "failed,1");
+}
+
+/* A process whose run another one has taken over writes nothing more. */
+TEST(run_that_another_process_continues_is_left_alone)
+{
+	struct epoch_row row = epoch_row(0, 0.1);
+	struct store *s AUTOCLOSE = begun();
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
+	sql("UPDATE run SET pid = pid + 1");
+	row.epoch = 1;
+	char *wrong AUTOFREE = sink.epoch(sink.self, &row, NULL, 0, NULL, NULL);
+	ck_assert_msg(wrong && strstr(wrong, "another process continues it"), "%s", wrong);
+	char *end AUTOFREE = sink.end(sink.self, "done", NULL, &closing);
+	ck_assert_ptr_nonnull(end);
+	ck_rows("SELECT status, (SELECT count(*) FROM epoch) FROM run", "running,1");
+}
+
+/* Results in a file that is no longer at its path would be lost with exit status 0. */
+TEST(moved_database_ends_the_run, 2)
+{
+	struct epoch_row row = epoch_row(0, 0.1);
+	struct store *s AUTOCLOSE = begun();
+	ck_assert_int_eq(_i ? rename(s->path, "moved.db") : unlink(s->path), 0);
+	char *wrong AUTOFREE = sink.epoch(sink.self, &row, NULL, 0, NULL, NULL);
+	ck_assert_msg(wrong && strstr(wrong, "moved or removed"), "%s", wrong);
+	char *end AUTOFREE = sink.end(sink.self, "done", NULL, &closing);
+	ck_assert_ptr_nonnull(end);
 }
 
 TEST(running_run_updates_heartbeat)

@@ -16,7 +16,7 @@
 #include <immintrin.h>
 
 struct adamw_wide {
-	__m512 first, keep, keep2, take, take2, lr, eps, decay;
+	__m512 first, scale, keep, keep2, take, take2, lr, eps, decay;
 };
 
 /* A step of those of 16 floats whose bit in `here` is set. all: no mask, because masked stores
@@ -27,7 +27,8 @@ static inline __attribute__((always_inline)) void adamw_16(const struct adamw_wi
 {
 #define AT(v)       (all ? _mm512_loadu_ps(v) : _mm512_maskz_loadu_ps(here, v))
 #define STORE(v, y) (all ? _mm512_storeu_ps(v, y) : _mm512_mask_storeu_ps(v, here, y))
-	__m512 gg = _mm512_mul_ps(w->first, AT(g)), aa = AT(a), bb = AT(b), xx = AT(x);
+	__m512 gg = _mm512_mul_ps(w->scale, _mm512_mul_ps(w->first, AT(g))), aa = AT(a), bb = AT(b),
+	       xx = AT(x);
 #undef AT
 	aa = _mm512_fmadd_ps(w->keep, aa, _mm512_mul_ps(w->take, gg));
 	bb = _mm512_fmadd_ps(w->keep2, bb, _mm512_mul_ps(_mm512_mul_ps(w->take2, gg), gg));
@@ -44,13 +45,12 @@ static inline __attribute__((always_inline)) void adamw_16(const struct adamw_wi
 static inline bool adamw_wide(float *x, float *a, float *b, const float *g, struct rule by,
 			      struct moving_step now, float first, size_t n)
 {
-	const float take = rule_take(&by, 0) * by.scale,
-		    take2 = rule_take(&by, 1) * by.scale * by.scale;
 	const struct adamw_wide w = {.first = _mm512_set1_ps(first),
 				     .keep = _mm512_set1_ps(rule_keep(&by, 0)),
 				     .keep2 = _mm512_set1_ps(rule_keep(&by, 1)),
-				     .take = _mm512_set1_ps(take),
-				     .take2 = _mm512_set1_ps(take2),
+				     .scale = _mm512_set1_ps(by.scale),
+				     .take = _mm512_set1_ps(rule_take(&by, 0)),
+				     .take2 = _mm512_set1_ps(rule_take(&by, 1)),
 				     .lr = _mm512_set1_ps(now.lr * now.unbias[0] / now.unbias[1]),
 				     .eps = _mm512_set1_ps(by.eps / now.unbias[1]),
 				     .decay = _mm512_set1_ps(now.lr * by.decay)};

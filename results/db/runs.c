@@ -174,7 +174,8 @@ static char *put_facts(struct store *s, int64_t id, const struct experiment *e)
 	char *process AUTOFREE = process_name(getpid());
 	return sql_change(
 		s,
-		"UPDATE run SET process = ?21, started = ?2, heartbeat = ?2, checkpoint = nullif(?3, ''), "
+		"UPDATE run SET process = ?21, started = ?2, heartbeat = ?2, "
+		"checkpoint = nullif(?3, ''), "
 		"host = nullif(?4, ''), cpu = nullif(?5, ''), cores = ?6, mpi = nullif(?7, ''), "
 		"onednn = nullif(?8, ''), git_commit = nullif(?9, ''), "
 		"git_dirty = iif(?9 <> '', ?10, NULL), pid = ?11, params = ?12, train_size = ?13, "

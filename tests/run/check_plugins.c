@@ -615,10 +615,10 @@ TEST(name_in_a_file_loads_no_code, 3)
 		"advise --workload=softmax --workers=2 --sim.platform=ethernet_10g "
 		"--sim.step-time=1ms",
 	};
-	must_do(SPY
-		"for seed in 1 2 3; do mvbench run --workload=softmax --strategy=serial "
-		"--optimizer=lion --train-rows=60 --epochs=1 --seed=$seed; done; mvbench check --save=b; "
-		"mvbench check --against=b --export=b.jsonl");
+	must_do(SPY "for seed in 1 2 3; do mvbench run --workload=softmax --strategy=serial "
+		    "--optimizer=lion --train-rows=60 --epochs=1 --seed=$seed; done; "
+		    "mvbench check --save=b; "
+		    "mvbench check --against=b --export=b.jsonl");
 	char *change AUTOFREE = sentence(
 		"sqlite3 mvbench.db \"UPDATE run SET %s = './spy.c', sim_replay = 2 * (id = 2); "
 		"UPDATE baseline SET options = json_set(options, '$.%s', './spy.c')\"; "
@@ -649,10 +649,11 @@ TEST(changed_copy_in_the_cache_is_not_loaded)
 {
 	must_do("rm -r cache; umask 000; mvbench help ./doubling.c; cd cache/mvbench; "
 		"test $(stat -c %a plugins) = 700");
-	must_do("ls -l cache/mvbench/plugins; for f in cache/mvbench/plugins/*.so; do cp $f before; "
+	must_do("for f in cache/mvbench/plugins/*.so; do cp $f before; "
 		"echo x >>$f; done; mvbench help ./doubling.c && cmp before $f");
 	must_do("mvbench run --workload=softmax --train-rows=60 --epochs=1 --workers=2 "
-		"--strategy=./doubling.c; for f in cache/mvbench/plugins/*.so; do echo x >>$f; done; "
+		"--strategy=./doubling.c; for f in cache/mvbench/plugins/*.so; "
+		"do echo x >>$f; done; "
 		"rm doubling.c");
 	refused("mvbench spread 1", "no longer in your cache");
 	if (geteuid() == 0) {

@@ -1077,8 +1077,8 @@ TEST(claim_of_another_host_expires)
 		bool mine = !row[i].mine;
 		char *owner AUTOFREE = NULL;
 		char *set AUTOFREE = sentence(
-			"UPDATE run SET status = 'pending', host = '%s', pid = %d, process = NULL, started "
-			"= strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now', '-%s')",
+			"UPDATE run SET status = 'pending', host = '%s', pid = %d, process = NULL, "
+			"started = strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now', '-%s')",
 			row[i].host, row[i].pid, row[i].ago);
 		sql(set);
 		ck_fine(store_claim(s, id, &mine, &owner));

@@ -111,8 +111,8 @@ static void *guard_loop(void *unused)
 			fputc('\n', stderr);
 		}
 		if (ends)
-			end_process(sentence("%s, for %d s (%s=%g)", who, s, limits.setting,
-					     limits.timeout_s));
+			end_process(sentence("%s, for %d s (%s=%g%s)", who, s, limits.setting,
+					     limits.timeout_s, *limits.setting == '-' ? "s" : ""));
 	}
 	return NULL;
 }

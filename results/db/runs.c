@@ -112,7 +112,7 @@ char *runs_mark_failed(struct store *s)
 			  "iif(host = ?1 AND process_lives(pid, process) = 0, ' is gone', "
 			  "' on ' || host || ' was last seen ' || ifnull(heartbeat, started)) "
 			  "WHERE status = 'running' AND pid > 0 AND host NOT NULL AND "
-			  "NOT " LIVES("ifnull(heartbeat, started)"),
+			  "NOT " LIVES("heartbeat"),
 			  "ti", machine()->host, (int64_t)SILENCE_S);
 }
 

@@ -339,7 +339,7 @@ WITH done AS MATERIALIZED (
 		(SELECT json_group_object(key, value)
 			FROM json_each(json_set(k.config_key, '$.seed', s.seed))
 			WHERE key NOT GLOB 'sim_*'
-				AND key NOT IN ('platform', 'transport', 'hosts', 'network', 'data_hash'))
+				AND key NOT IN ('platform', 'transport', 'hosts', 'network'))
 			AS cell
 	FROM run AS s JOIN run_figures AS k ON k.run_id = s.id
 	WHERE s.status = 'done' AND k.epoch_seconds > 0),

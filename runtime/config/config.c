@@ -310,10 +310,10 @@ static char *find_initial_model(struct config *c)
 	return NULL;
 }
 
-/* The same of data. Simulations of times alone load none. */
+/* The same of data; also for simulations of times alone, which are compared with real runs. */
 static void find_data_hash(struct config *c)
 {
-	if (!*c->harness.data_hash && (!is_simulated(c) || c->run.sim_train))
+	if (!*c->harness.data_hash)
 		c->harness.data_hash = keep(c, data_hash_find(&c->run, c->workload->dataset));
 }
 

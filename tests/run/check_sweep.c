@@ -615,7 +615,8 @@ TEST(cell_of_a_living_process_is_skipped)
 {
 	folder_text("job.ini", SMALL);
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
-	sql_in("r.db", "UPDATE run SET status = 'pending', pid = 1, started = NULL");
+	sql_in("r.db",
+	       "UPDATE run SET status = 'pending', pid = 1, process = NULL, started = NULL");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_FAILED);
 	expect_said("out", "is run by process 1 on ", true);
 	expect_said("out", "1 left", true);
@@ -630,8 +631,10 @@ TEST(sweep_names_cells_that_others_have)
 	folder_text("job.ini", SMALL "seed = 1..4\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
 	char *set AUTOFREE =
-		sentence("UPDATE run SET status = 'running', finished = NULL, pid = %d WHERE seed "
-			 "= 2; UPDATE run SET status = 'pending', pid = 1, started = NULL WHERE "
+		sentence("UPDATE run SET status = 'running', finished = NULL, process = NULL, "
+			 "pid = %d WHERE seed "
+			 "= 2; UPDATE run SET status = 'pending', pid = 1, process = NULL, "
+			 "started = NULL WHERE "
 			 "seed = 3",
 			 (int)getpid());
 	sql_in("r.db", set);
@@ -650,7 +653,8 @@ TEST(cell_that_ends_meanwhile_is_not_left)
 	folder_text("job.ini", SMALL "step-time = 50ms\nseed = 1,2\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
 	char *set AUTOFREE =
-		sentence("UPDATE run SET status = 'running', finished = NULL, pid = %d WHERE seed "
+		sentence("UPDATE run SET status = 'running', finished = NULL, process = NULL, "
+			 "pid = %d WHERE seed "
 			 "= 2; DELETE FROM run WHERE seed = 1",
 			 (int)getpid());
 	sql_in("r.db", set);
@@ -707,8 +711,8 @@ static void work_under_way(void)
 	char *set AUTOFREE = sentence(
 		"UPDATE run SET started = strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now', '-10 "
 		"seconds'); "
-		"UPDATE run SET status = 'running', finished = NULL, epochs = 4, pid = "
-		"%d WHERE seed = 3; UPDATE run SET status = 'pending', started = NULL, "
+		"UPDATE run SET status = 'running', finished = NULL, epochs = 4, process = NULL, "
+		"pid = %d WHERE seed = 3; UPDATE run SET status = 'pending', started = NULL, "
 		"finished = NULL, pid = NULL WHERE seed = 4; UPDATE epoch SET seconds = "
 		"0.5, test_accuracy = 0.75 WHERE epoch = 1; UPDATE run SET train_size = "
 		"600",

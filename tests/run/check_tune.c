@@ -193,10 +193,10 @@ TEST(study_resumes_and_grows)
 	expect("SELECT group_concat(edge) FROM study_best", "lr high,lr high");
 	expect_said("out", "edge: the best trial", true);
 	/* nothing is chosen while another process still runs a trial */
-	char *held AUTOFREE =
-		sentence("UPDATE run SET status = 'running', pid = %d WHERE id = (SELECT "
-			 "run_id FROM study_run WHERE kind = 'trial' LIMIT 1)",
-			 (int)getpid());
+	char *held AUTOFREE = sentence(
+		"UPDATE run SET status = 'running', process = NULL, pid = %d WHERE id = (SELECT "
+		"run_id FROM study_run WHERE kind = 'trial' LIMIT 1)",
+		(int)getpid());
 	sql_in("t.db", held);
 	ck_assert_int_eq(TUNE("--budget=3", "--seeds=1", "--validation=500"), EXIT_FAILED);
 	expect_said("err", "1 of 6 trials have not ended", true);

@@ -37,7 +37,7 @@ RUNTIME := $(addprefix runtime/,base device device/cpu comm comm/mpi table confi
 RESULTS := $(addprefix results/,db run ask gate share help)
 OBJ  := $(call objects,$(RUNTIME) strategies strategies/optimizers workloads sim/model $(RESULTS) plots sim)
 TEST := $(call objects,tests tests/unit tests/run)
-TOOL := $(filter-out %/sim_deadlock,$(patsubst %.o,%,$(call objects,tests/tools)))
+TOOL := $(filter-out %/sim_deadlock %/inject,$(patsubst %.o,%,$(call objects,tests/tools)))
 SIM_TOOL := $(addprefix $(B)/tests/tools/sim_,train deadlock)
 USER := $(patsubst %.o,%,$(call objects,tests/lib tests/seeds))
 # Code that the explorer of tests/model runs: tables, and the mini-batch assignment of an epoch. Also with one fault each.
@@ -123,6 +123,9 @@ tsan: export CK_TIMEOUT_MULTIPLIER = 5
 
 chaos: $(B)/mvbench $(B)/mvbench-sim ## COUNT=1000 sweeps that are killed, stopped, out of disk, and cut off at random instants; SEED=
 	@tests/scripts/chaos.sh $(B) $(COUNT) $(SEED)
+
+chaos-each: $(B)/mvbench $(B)/mvbench-sim $(B)/inject.so ## every file operation of each command fails once, every state that a power loss leaves; EVERY=9: each ninth; ONLY=
+	@tests/scripts/chaos_each.py $(B) --every=$(or $(EVERY),1) --only=$(ONLY) $(if $(KEEP),--keep)
 
 oracle: $(B)/mvbench $(B)/mvbench-sim ## COUNT=1000 random runs of every strategy, computed again by NumPy in float64; SEED=
 	@PATH="/usr/bin:$$PATH" tests/oracle/oracle.py --mvbench=$(B)/mvbench --count=$(COUNT) --seed=$(or $(SEED),1)
@@ -253,6 +256,8 @@ $(B)/tests/main.o: $(B)/main.o # the list of commands, for tests that read it
 	@mkdir -p $(@D); objcopy --redefine-sym main=mvbench_main $< $@
 $(B)/check: $(TEST) $(B)/tests/main.o $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(LINK) -lcheck -lsubunit -lrt -pthread
+$(B)/inject.so: $(B)/tests/tools/inject.o
+	@$(CC) -shared $(CFLAGS) $(LDFLAGS) $^ -o $@ -ldl
 $(B)/tests/tools/sim_train: $(B)/tests/tools/train.o
 $(B)/tests/tools/sim_deadlock: $(B)/tests/tools/sim_deadlock.o
 $(SIM_TOOL): $(SIM) $(B)/mvbench-objects.a

@@ -587,6 +587,27 @@ TEST(small_shared_memory_is_named)
 	}
 }
 
+/* ---- The network ---------------------------------------------------------- */
+
+/* In a network namespace all ports are of this run. Ranks of one machine need none; mpirun uses
+ * some on the loopback interface. */
+TEST(run_on_one_machine_listens_on_loopback_only)
+{
+	if (command_output("unshare -rn ip link set lo up 2>&1", output, sizeof output) != 0) {
+		skipped("no namespaces here");
+		return;
+	}
+	shell(0,
+	      "unshare -rn sh -c 'ip link set lo up; ./mvbench run --workload=tanh_mlp --workers=2 "
+	      "--device=cpu --epochs=2 --train-rows=300 --step-time=100ms --db=DIR/ports.db "
+	      ">DIR/out 2>&1 & while kill -0 $! 2>/dev/null; do cat /proc/net/tcp /proc/net/tcp6; "
+	      "sleep 0.2; done >DIR/ports; wait $! || cat DIR/out'; "
+	      "grep -c 'epoch' DIR/out; awk '$4 == \"0A\" { sub(\":.*\", \"\", $2); print $2 }' "
+	      "DIR/ports | sort -u",
+	      "\n0100007F\n");
+	ck_assert_msg(!strstr(output, "00000000"), "%s", output);
+}
+
 /* ---- A small machine -------------------------------------------------------- */
 
 /* Another text in this process's /proc/self/cgroup, which has exec afterwards. */

@@ -138,7 +138,7 @@ int worker_train(const struct config *c, const struct sink *sink, struct status_
 static int work(const struct config *c, struct status_page *page, enum format format)
 {
 	struct store *store AUTOCLOSE = NULL;
-	char *wrong = store_open(&store, c->harness.db, STORE_LATER); /* rank 0 opens it later */
+	char *wrong = store_open_for(&store, c, STORE_LATER); /* rank 0 opens it later */
 	CHECK(!wrong, "%s", wrong);
 	store->on_epoch = page ? NULL : say_epoch;
 	store->on_epoch_ctx = (void *)(uintptr_t)c;
@@ -159,7 +159,7 @@ static int work_in_child(void *ctx, struct status_page *page)
 char *run_mark_failed(const struct config *c, int64_t id, const char *why)
 {
 	struct store *s AUTOCLOSE = NULL;
-	TRY(store_open(&s, c->harness.db, STORE_WRITE));
+	TRY(store_open_for(&s, c, STORE_WRITE));
 	return store_fail(s, id, why);
 }
 

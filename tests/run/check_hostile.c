@@ -271,6 +271,18 @@ TEST(endless_condition_is_ended)
 	}
 }
 
+/* A run waits for another process's lock, and says so; a command that reads does not wait long. */
+TEST(locked_database_delays_a_run)
+{
+	shell(0,
+	      "sqlite3 DIR/run.db 'BEGIN EXCLUSIVE' '.shell touch DIR/locked; sleep 6' COMMIT & "
+	      "while [ ! -e DIR/locked ]; do sleep 0.1; done; "
+	      "./mvbench run --workload=tanh_mlp --epochs=1 --train-rows=300 --device=cpu "
+	      "--db=DIR/run.db 2>&1",
+	      "run.db is locked by another process: waiting for up to 54 s");
+	ck_assert_double_eq(number_in("run.db", "SELECT sum(status = 'done') FROM run"), 2);
+}
+
 /* A reader writes nothing and leaves no file beside the database. */
 TEST(readers_write_nothing)
 {

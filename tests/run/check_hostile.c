@@ -142,6 +142,33 @@ TEST(full_standard_output_is_a_failure)
 		char *line AUTOFREE = sentence("./mvbench %s 2>&1 >/dev/full", words[i]);
 		shell(1, line, "standard output cannot be written");
 	}
+	shell(1, "./mvbench show 1 --db=DIR/run.db 2>&1 >/dev/full",
+	      "the output cannot be written");
+	shell(1, "./mvbench table --db=DIR/run.db 2>&1 >/dev/full", "cannot be written");
+}
+
+/* The kernel would end the process by a signal. */
+TEST(limit_of_file_sizes_is_reported)
+{
+	static const struct {
+		const char *blocks, *says;
+	} row[] = {{"0", "cannot make a small file"}, {"16", "File too large"}};
+	if (command_output("unshare -rm true 2>&1", output, sizeof output) != 0) {
+		skipped("no namespaces here");
+		return;
+	}
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *line AUTOFREE = sentence(
+			"unshare -rm sh -c 'mount -t tmpfs shm /dev/shm; (ulimit -f %s; ./mvbench "
+			"run --workload=tanh_mlp --epochs=1 --train-rows=300 --device=cpu "
+			"--db=DIR/limit.db) 2>&1; echo status $?; ls /dev/shm | grep mvbench; "
+			"true'",
+			row[i].blocks);
+		shell(0, line, row[i].says);
+		ck_assert_msg(strstr(output, "status 1\n") || strstr(output, "status 2\n"), "%s",
+			      output);
+		ck_assert_msg(!strstr(output, "mvbench-status"), "%s", output);
+	}
 }
 
 /* ---- Databases -------------------------------------------------------------- */

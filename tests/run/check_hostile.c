@@ -296,6 +296,8 @@ TEST(endless_condition_is_ended)
 			row[i].words);
 		shell(2, line, "the query was ended after 0.3 s (MVBENCH_QUERY_TIMEOUT)");
 	}
+}
+
 /* SQLite's own polls of the time count steps, of which slow functions need few. */
 TEST(condition_with_slow_functions_is_ended)
 {
@@ -659,10 +661,39 @@ TEST(run_on_one_machine_listens_on_loopback_only)
 	ck_assert_msg(!strstr(output, "00000000"), "%s", output);
 }
 
+TEST(messages_have_limits_and_no_zeros)
+{
+	shell(2, "./mvbench run --dry-run --split=dirichlet:1e300 2>&1",
+	      "a number above 0 and up to 1e9");
+	if (command_output("unshare -rm true 2>&1", output, sizeof output) != 0) {
+		skipped("no namespaces here");
+		return;
+	}
+	shell(2,
+	      "unshare -rm sh -c 'mount -t tmpfs -o size=4k shm /dev/shm && ./mvbench run "
+	      "--workload=softmax --strategy=asgd --workers=2 --device=cpu --epochs=1 "
+	      "--train-rows=300 --dry-run' 2>&1",
+	      " kB in /dev/shm, and 4 kB are free there");
+}
+
 /* ---- A small machine -------------------------------------------------------- */
 
 /* Another text in this process's /proc/self/cgroup, which has exec afterwards. */
 #define GROUPS(text) "echo " text " >DIR/own; mount --bind DIR/own /proc/$$/cgroup; "
+
+/* The program asks the kernel for its own path in another way. */
+TEST(program_without_proc_finds_its_files)
+{
+	if (command_output("unshare -rm true 2>&1", output, sizeof output) != 0) {
+		skipped("no namespaces here");
+		return;
+	}
+	shell(0,
+	      "unset MVBENCH_HOME; unshare -rm sh -c 'mount -t tmpfs none /proc && ./mvbench run "
+	      "--workload=tanh_mlp --dry-run --platform=sim --sim.platform=ethernet_1g "
+	      "--sim.step-time=1ms' 2>&1",
+	      "ethernet_1g");
+}
 
 /* The kernel's figures are replaced by others: /proc/meminfo, and the control group's. */
 TEST(small_machine_refuses_what_does_not_fit)

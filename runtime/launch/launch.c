@@ -144,14 +144,16 @@ static bool all_here(const struct watch *w)
 	return true;
 }
 
-/* Ranks of one machine send messages through shared memory. Without these settings, each of them
- * and mpirun would listen on all networks. The user's own settings have precedence. BTLs that are
- * not named here, such as that for GPUs, open no port. */
-static void stay_off_the_network(void)
+/* Ranks of one machine send messages through shared memory, if each has SEGMENT bytes of it.
+ * Without these settings, each of them would listen on all networks. The user's own
+ * settings have precedence. BTLs that are not named here, such as that for GPUs, open no port. */
+static void stay_off_the_network(const struct watch *w)
 {
+	enum { SEGMENT = 8 << 20 };
 	struct ifreq lo = {.ifr_name = "lo"};
 	int fd AUTOCLOSED = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	setenv("OMPI_MCA_btl", "^tcp,openib,uct,ofi,usnic", 0);
+	if (shared_memory_free() >= (double)SEGMENT * w->ranks)
+		setenv("OMPI_MCA_btl", "^tcp,openib,uct,ofi,usnic", 0);
 	if (ioctl(fd, SIOCGIFFLAGS, &lo) == 0 && lo.ifr_flags & IFF_UP && /* mpirun needs one */
 	    !getenv("OMPI_MCA_oob_tcp_if_exclude"))
 		setenv("OMPI_MCA_oob_tcp_if_include", "lo", 0);
@@ -201,7 +203,7 @@ static void exec_launcher(const struct watch *w)
 		if (w->folder[mpi_files[i].shared])
 			setenv(mpi_files[i].name, w->folder[mpi_files[i].shared], 0);
 	if (all_here(w))
-		stay_off_the_network();
+		stay_off_the_network(w);
 	if (crowded)
 		setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
 	/* mpirun and its daemons on other machines notice a dead connection within half a minute,

@@ -6,6 +6,7 @@
 #include "results/help/help.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,5 +86,6 @@ static int command_main(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	atexit(launcher_hear_out);
+	signal(SIGXFSZ, SIG_IGN); /* a file limit (ulimit -f) is then an error that is reported */
 	return printed(command_main(argc, argv));
 }

@@ -36,9 +36,10 @@ static char *hybrid_refuse(const struct run *run, const void *opts)
 {
 	int workers = (int)run->workers, group = hybrid_workers(run, opts);
 	if (group > workers)
-		return sentence("--hybrid.group=%d: there are only %d workers to share a model; "
+		return sentence("--hybrid.group=%d: there %s only %d worker%s to share a model; "
 				"give at most --hybrid.group=%d, or more --workers",
-				group, workers, workers);
+				group, workers == 1 ? "is" : "are", workers,
+				workers == 1 ? "" : "s", workers);
 	if (workers % group)
 		return sentence("--workers=%d: they cannot be divided into groups of %d; give a "
 				"multiple of %d, or a --hybrid.group that divides %d",

@@ -61,7 +61,6 @@ static char *show(void *options_given, struct arguments *a, int *status)
 	const char *parameter = number;
 	int64_t id = 0, reported = 0;
 	bool exact;
-	(void)status;
 	if (a->words > 1)
 		return sentence("%s: one run at a time", a->word[1]);
 	TRY(store_open(&s, o->db, STORE_READ));
@@ -78,7 +77,11 @@ static char *show(void *options_given, struct arguments *a, int *status)
 	puts(first);
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
 		putchar('\n');
-		TRY(query_print(s, stdout, FORMAT_TEXT, part[i], &parameter, i > 0, NULL));
+		char *wrong = query_print(s, stdout, FORMAT_TEXT, part[i], &parameter, i > 0, NULL);
+		if (wrong) {
+			*status = EXIT_FAILED;
+			return wrong;
+		}
 	}
 	return NULL;
 }

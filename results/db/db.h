@@ -10,6 +10,7 @@
 
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* Calls f with the address of a variable when its block ends: struct settings all
  * ENDS_WITH(settings_free) = ...; the variable has to be initialised. */
@@ -42,6 +43,9 @@ struct store {
 	double cost_before[3];       /* simulated_s, wall_s, events of run until it was resumed */
 	struct heartbeat *heartbeat; /* of run; NULL = none */
 	nsec until;                  /* time limit of a query; 0 = none */
+	double lock_wait_s;          /* how long opening waits for another's lock; 0 = 3 s */
+	struct timespec lock_since;  /* the start of that wait */
+	bool said_lock;              /* has printed that it waits */
 	/* Called for each epoch that the sink gets; NULL = nothing to call. */
 	void (*on_epoch)(void *ctx, const struct epoch_row *row);
 	void *on_epoch_ctx;
@@ -78,6 +82,9 @@ enum store_mode { STORE_READ, STORE_WRITE, STORE_LATER };
 /* NULL or a sentence: missing (READ), read-only, newer schema, locked, not a database, disk full.
  * Older schemas migrate (WRITE). WRITE marks `running` rows of dead processes as failed. */
 char *store_open(struct store **out, const char *path, enum store_mode mode);
+/* The same for a run or a sweep, which waits for another process's lock almost as long as its
+ * --stall-timeout. */
+char *store_open_for(struct store **out, const struct config *c, enum store_mode mode);
 char *store_begin(struct store *s); /* of LATER: opens it to write, unless it is open */
 void store_close(struct store *s);  /* NULL is fine */
 /* Closed where its block ends: struct store *s AUTOCLOSE = NULL; */

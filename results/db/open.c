@@ -11,10 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
-	OPEN_WAIT_MS = 3000,    /* for another process's lock */
+	OPEN_WAIT_S = 3, /* for another process's lock, unless store_open_for opens the file */
 	GOES_ON_STEPS = 1000000 /* of SQLite's virtual machine, from one poll to the next */
 };
 
@@ -164,16 +165,38 @@ char *store_check(const char *path)
 
 /* ---- Opening --------------------------------------------------------------- */
 
+/* Called by SQLite while another process has a lock. waits: how often before, for this lock.
+ * Returns 0 to give up. */
+static int wait_for_lock(void *self, int waits)
+{
+	enum { POLL_MS = 20 };
+	struct store *s = self;
+	struct timespec now; /* not clock_now, which stands still in a simulation */
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (waits == 0)
+		s->lock_since = now;
+	double waited = (double)(now.tv_sec - s->lock_since.tv_sec) +
+			1e-9 * (double)(now.tv_nsec - s->lock_since.tv_nsec);
+	if (waited > (s->lock_wait_s > 0 ? s->lock_wait_s : OPEN_WAIT_S) || end_is_requested())
+		return 0;
+	if (waited > OPEN_WAIT_S && !s->said_lock) {
+		fprintf(stderr,
+			"mvbench: %s is locked by another process: waiting for up to %.0f s\n",
+			s->path, s->lock_wait_s);
+		s->said_lock = true;
+	}
+	sqlite3_sleep(POLL_MS);
+	return 1;
+}
+
 /* The file becomes WAL only after its schema is in it: check_header reads that from the file. */
 static char *use_wal(struct store *s)
 {
-	int rc = SQLITE_BUSY;
+	int rc, waits = 0;
 	/* SQLite does not wait here for another process that is just opening the file. */
-	for (int i = 0; i < OPEN_WAIT_MS / 20 && rc == SQLITE_BUSY; i++) {
+	do
 		rc = sqlite3_exec(s->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
-		if (rc == SQLITE_BUSY)
-			sqlite3_sleep(20);
-	}
+	while (rc == SQLITE_BUSY && wait_for_lock(s, waits++));
 	return rc == SQLITE_OK ? NULL : database_error(s, rc);
 }
 
@@ -228,7 +251,7 @@ int database_open(struct store *s, int flags, const char *name)
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, 1 << 28);
 	sqlite3_progress_handler(s->db, GOES_ON_STEPS, must_stop, s);
-	sqlite3_busy_timeout(s->db, OPEN_WAIT_MS);
+	sqlite3_busy_handler(s->db, wait_for_lock, s);
 	/* This is the first access: opening alone reads nothing. */
 	return sqlite3_exec(s->db,
 			    "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL;"
@@ -359,10 +382,11 @@ char *store_begin(struct store *s)
 	return wrong;
 }
 
-char *store_open(struct store **out, const char *path, enum store_mode mode)
+static char *open_store(struct store **out, const char *path, enum store_mode mode, double wait_s)
 {
 	struct store *s = must(calloc(1, sizeof(*s)));
 	s->path = must(strdup(path));
+	s->lock_wait_s = wait_s;
 	char *wrong = mode == STORE_READ    ? open_read(s)
 		      : mode == STORE_LATER ? NULL
 					    : store_begin(s);
@@ -370,6 +394,17 @@ char *store_open(struct store **out, const char *path, enum store_mode mode)
 	if (wrong)
 		store_close(s);
 	return wrong;
+}
+
+char *store_open(struct store **out, const char *path, enum store_mode mode)
+{
+	return open_store(out, path, mode, 0);
+}
+
+/* Gives up before the run's watcher would end it, because this message is the better one. */
+char *store_open_for(struct store **out, const struct config *c, enum store_mode mode)
+{
+	return open_store(out, c->harness.db, mode, 0.9 * c->harness.stall_timeout);
 }
 
 void store_close(struct store *s)

@@ -7,9 +7,12 @@
 #include "results/db/column.h"
 #include "results/db/store.h"
 
+#include <errno.h>
 #include <math.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum format format_of(const char *name)
@@ -310,15 +313,61 @@ double database_patience_s(void)
 	return s > 0 && s < 1e9 ? s : 60;
 }
 
+/* Interrupts a statement at its time limit. SQLite's own polls count steps: a few steps with slow
+ * functions can take minutes between two of them. */
+struct query_limit {
+	pthread_t thread;
+	sem_t over;
+	sqlite3 *db;
+	struct timespec until;
+	int most_bytes, most_pattern; /* SQLite's limits before */
+};
+
+static void *wait_for_limit(void *self)
+{
+	enum { AGAIN_NS = 100000000 };
+	struct query_limit *l = self;
+	while (sem_clockwait(&l->over, CLOCK_MONOTONIC, &l->until) != 0) {
+		if (errno != ETIMEDOUT)
+			continue;
+		sqlite3_interrupt(l->db); /* again, if it came before the statement began */
+		l->until.tv_nsec += AGAIN_NS;
+		l->until.tv_sec += l->until.tv_nsec / 1000000000;
+		l->until.tv_nsec %= 1000000000;
+	}
+	return NULL;
+}
+
+/* One call of a function cannot be interrupted: what it may process is limited instead. */
+static char *select_in_time(struct store *s, const char *sql, const char *label)
+{
+	enum { MOST_BYTES = 1 << 24, MOST_PATTERN = 1000 };
+	const double patience_s = database_patience_s();
+	struct query_limit l = {.db = s->db};
+	s->until = clock_now() + (nsec)(1e9 * patience_s);
+	l.until.tv_sec = s->until / 1000000000;
+	l.until.tv_nsec = s->until % 1000000000;
+	l.most_bytes = sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, MOST_BYTES);
+	l.most_pattern = sqlite3_limit(s->db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MOST_PATTERN);
+	sem_init(&l.over, 0, 0);
+	bool watched = thread_start(&l.thread, wait_for_limit, &l);
+	char *wrong = sql_change(s, sql, "t", label);
+	sem_post(&l.over);
+	if (watched)
+		pthread_join(l.thread, NULL);
+	sem_destroy(&l.over);
+	sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, l.most_bytes);
+	sqlite3_limit(s->db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, l.most_pattern);
+	s->until = 0;
+	return wrong;
+}
+
 char *database_selected(struct store *s, const char *what, const char *where, const char *label)
 {
 	TRY(database_condition(s, where));
 	char *sql AUTOFREE = sentence("%s WHERE (?1 = '' OR label = ?1) AND (\n%s\n)", what,
 				      *where ? where : "1");
-	s->until = *where ? clock_now() + (nsec)(1e9 * database_patience_s()) : 0;
-	char *wrong = sql_change(s, sql, "t", label);
-	s->until = 0;
-	return wrong;
+	return *where ? select_in_time(s, sql, label) : sql_change(s, sql, "t", label);
 }
 
 char *database_list(struct store *s, const char *where, const char *label)

@@ -14,11 +14,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <ini.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-enum { CELLS_MAX = 20000 };
+enum { CELLS_MAX = 20000, FILE_MAX = 16 << 20 /* [bytes] */ };
 
 /* ---- Reading a job file -------------------------------------------------- */
 
@@ -37,6 +39,7 @@ struct job {
 	const char *path;
 	struct section *section; /* the first is [defaults], also if the file has none */
 	size_t sections;
+	void *names;           /* of the sections (tsearch) */
 	struct search *search; /* NULL: a sweep, which allows no [search] */
 	bool searching;        /* the current section is [search] */
 	int search_line;       /* 0: no [search] so far */
@@ -69,6 +72,21 @@ static void job_free(struct job *j)
 	for (size_t i = 0; i < j->sections; i++)
 		section_fini(&j->section[i]);
 	free(j->section);
+	tdestroy(j->names, free);
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* Adds a text to a set (tsearch). Returns false if the text is in it. */
+static bool set_add(void **set, const char *text)
+{
+	if (tfind(text, set, by_text))
+		return false;
+	must(tsearch(must(strdup(text)), set, by_text));
+	return true;
 }
 
 static struct axis *axis_find(const struct section *s, const char *name)
@@ -119,7 +137,8 @@ static void job_header(struct job *j, const char *text)
 		free(name);
 		return;
 	}
-	for (size_t i = 1; i < j->sections; i++)
+	bool fresh = set_add(&j->names, name);
+	for (size_t i = 1; !fresh && i < j->sections; i++)
 		if (strcmp(j->section[i].name, name) == 0)
 			job_wrong(j, j->line,
 				  "[%s] is already on line %d; give it another name, or put "
@@ -266,16 +285,37 @@ static int job_key(void *user, const char *section, const char *name, const char
 	return !wrong;
 }
 
+/* Reads a plain file or a pipe, up to FILE_MAX, and opens its text, because it is read twice. */
+static char *job_open(struct job *j, char **text)
+{
+	struct stat st;
+	if (stat(j->path, &st) != 0)
+		return sentence("%s: %m", j->path);
+	if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
+		return sentence("%s: a job file is a plain file or a pipe", j->path);
+	FILE *f = fopen(j->path, "r");
+	if (!f)
+		return sentence("%s: %m", j->path);
+	*text = must(malloc(FILE_MAX + 1));
+	size_t n = fread(*text, 1, FILE_MAX + 1, f);
+	char *wrong = ferror(f)      ? sentence("%s: cannot be read: %m", j->path)
+		      : n > FILE_MAX ? sentence("%s: a job file has at most %d MiB", j->path,
+						FILE_MAX >> 20)
+				     : NULL;
+	fclose(f);
+	if (!wrong)
+		j->file = must(fmemopen(*text, n, "r"));
+	return wrong;
+}
+
 static char *job_read(struct job *j, const char *path, struct search *search, bool runs)
 {
-	*j = (struct job){.path = path, .search = search, .file = fopen(path, "r")};
-	if (!j->file)
-		return sentence("%s: %m", path);
+	char *text AUTOFREE = NULL;
+	*j = (struct job){.path = path, .search = search};
+	TRY(job_open(j, &text));
 	section_add(j, must(strdup("defaults")), 0);
 	load_plugins(j, runs);
 	int line = j->wrong ? 0 : ini_parse_stream(job_line, j, job_key, j);
-	if (ferror(j->file) && !j->wrong)
-		j->wrong = sentence("%s: cannot be read: %m", path);
 	fclose(j->file);
 	if (line > 0 && !j->wrong)
 		job_wrong(j, line, "neither [section] nor key = value");
@@ -359,12 +399,11 @@ bool sweep_add(struct sweep *s, struct config *c, const char *section, int line)
 {
 	struct cell cell = {.config = *c, .line = line};
 	config_hash(c, cell.hash);
-	for (size_t i = 0; i < s->cells; i++)
-		if (strcmp(s->cell[i].hash, cell.hash) == 0) {
-			config_fini(c);
-			s->duplicates++;
-			return false;
-		}
+	if (!set_add(&s->hashes, cell.hash)) {
+		config_fini(c);
+		s->duplicates++;
+		return false;
+	}
 	cell.section = must(strdup(section));
 	APPEND(s->cell, s->cells, cell);
 	return true;
@@ -496,5 +535,6 @@ void sweep_free(struct sweep *s)
 	for (size_t i = 0; i < s->cells; i++)
 		cell_fini(&s->cell[i]);
 	free(s->cell);
+	tdestroy(s->hashes, free);
 	*s = (struct sweep){.cell = NULL};
 }

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct run_flags {
 	bool dry_run;
@@ -135,14 +136,36 @@ int worker_train(const struct config *c, const struct sink *sink, struct status_
 	return page || rank_of_launcher() > 0 ? EXIT_OK : status;
 }
 
+/* Marks a last checkpoint whose run is done, but was killed before it could mark it. What is wrong
+ * with the files is reported when they are used. */
+static char *end_checkpoint(const struct config *c)
+{
+	struct store *s AUTOCLOSE = NULL;
+	struct checkpoint_head head;
+	int64_t done = 0;
+	char *path AUTOFREE = checkpoint_path(c);
+	if (!path || access(path, F_OK) != 0 || access(c->harness.db, F_OK) != 0)
+		return NULL;
+	char *wrong AUTOFREE = checkpoint_read_head("save", path, &head);
+	if (wrong || head.ended || head.epoch < head.epochs ||
+	    (wrong = store_open(&s, c->harness.db, STORE_READ)))
+		return NULL;
+	TRY(sql_number(s, &done,
+		       "SELECT count(*) FROM run WHERE checkpoint = ?1 AND status = 'done'", "t",
+		       head.run));
+	return done ? checkpoint_mark_ended(path) : NULL;
+}
+
 static int work(const struct config *c, struct status_page *page, enum format format)
 {
 	struct store *store AUTOCLOSE = NULL;
-	char *wrong = store_open(&store, c->harness.db, STORE_LATER); /* rank 0 opens it later */
+	char *wrong = store_open_for(&store, c, STORE_LATER); /* rank 0 opens it later */
 	CHECK(!wrong, "%s", wrong);
 	store->on_epoch = page ? NULL : say_epoch;
 	store->on_epoch_ctx = (void *)(uintptr_t)c;
 	struct sink sink = store_sink(store);
+	if (!page && rank_of_launcher() <= 0)
+		complain_if(end_checkpoint(c));
 	int status = worker_train(c, &sink, page);
 	if (!page && store->begun)
 		print_stored_result(c, store, status, format);
@@ -159,7 +182,7 @@ static int work_in_child(void *ctx, struct status_page *page)
 char *run_mark_failed(const struct config *c, int64_t id, const char *why)
 {
 	struct store *s AUTOCLOSE = NULL;
-	TRY(store_open(&s, c->harness.db, STORE_WRITE));
+	TRY(store_open_for(&s, c, STORE_WRITE));
 	return store_fail(s, id, why);
 }
 
@@ -169,6 +192,7 @@ void run_cell(const struct config *c, struct progress *p, struct outcome *o)
 	struct watcher watcher = {.self = p, .tick = progress_tick};
 	*o = (struct outcome){.status = EXIT_FAILED};
 	quiet_wait(c);
+	complain_if(end_checkpoint(c));
 	progress_start(p);
 	o->status =
 		launch(c, words, work_in_child, (void *)(uintptr_t)c, &watcher, &o->page, &o->why);
@@ -451,6 +475,8 @@ static char *run(const struct config *c, const struct run_flags *flags, enum for
 {
 	struct plan plan;
 	int64_t id;
+	if (!flags->dry_run)
+		TRY(end_checkpoint(c)); /* here too, because the plan reads the checkpoint */
 	TRY(run_plan(c, &plan));
 	if (flags->dry_run && rank_of_launcher() <= 0) {
 		if (format == FORMAT_JSON)

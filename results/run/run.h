@@ -96,7 +96,8 @@ struct cell {
 struct sweep {
 	struct cell *cell;
 	size_t cells, duplicates, excluded, refused; /* refused: left out by sweep_leave_out */
-	bool blind; /* report results on the validation rows, not on the test set */
+	void *hashes; /* of the cells (tsearch), also of those that were left out since */
+	bool blind;   /* report results on the validation rows, not on the test set */
 };
 
 struct search;

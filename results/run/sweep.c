@@ -173,7 +173,8 @@ static char *look_up(struct sweep *s, const struct sweep_flags *f, int64_t *seen
 	TRY(store_check(db));
 	if (access(db, F_OK) != 0)
 		return NULL;
-	TRY(store_open(&store, db, f->dry_run ? STORE_READ : STORE_WRITE));
+	TRY(f->dry_run ? store_open(&store, db, STORE_READ)
+		       : store_open_for(&store, &s->cell[0].config, STORE_WRITE));
 	TRY(newest_row(store, seen));
 	for (size_t i = 0; i < s->cells; i++) {
 		struct cell *c = &s->cell[i];
@@ -263,7 +264,7 @@ static char *pend_cells(struct store *store, struct sweep *s, int64_t order_seed
 static char *pend(struct sweep *s, int64_t order_seed, int64_t seen)
 {
 	struct store *store AUTOCLOSE = NULL;
-	TRY(store_open(&store, s->cell[0].config.harness.db, STORE_WRITE));
+	TRY(store_open_for(&store, &s->cell[0].config, STORE_WRITE));
 	TRY(sql_begin(store));
 	return sql_end(store, pend_cells(store, s, order_seed, seen));
 }
@@ -320,7 +321,7 @@ static char *take(const struct doing *d, const struct cell *c, bool *taken)
 {
 	struct store *store AUTOCLOSE = NULL;
 	char *owner AUTOFREE = NULL;
-	TRY(store_open(&store, c->config.harness.db, STORE_WRITE));
+	TRY(store_open_for(&store, &c->config, STORE_WRITE));
 	TRY(store_claim(store, c->id, taken, &owner));
 	if (!*taken)
 		fprintf(d->lines, "%zu/%zu [%s] %s: %s%s\n", c->number, d->left, c->section,

@@ -8,13 +8,18 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 char *program_path(void)
 {
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self);
-	return sentence("%.*s", n > 0 ? (int)n : 0, self);
+	if (n > 0)
+		return sentence("%.*s", (int)n, self);
+	/* without /proc: the name by which the kernel was told to start it */
+	const char *name = (const char *)getauxval(AT_EXECFN);
+	return sentence("%s", name && realpath(name, self) ? self : "");
 }
 
 char *installed_path(const char *name)

@@ -318,3 +318,15 @@ char *checkpoint_write(const char *path, struct checkpoint *k)
 	fwrite(&hash, sizeof hash, 1, o.f);
 	return output_close(&o, NULL);
 }
+
+char *checkpoint_mark_ended(const char *path)
+{
+	struct checkpoint *k = NULL;
+	char *wrong = read_file("save", path, &k);
+	if (!wrong) {
+		k->head.ended = true;
+		wrong = checkpoint_write(path, k);
+	}
+	checkpoint_free(k);
+	return wrong;
+}

@@ -224,7 +224,8 @@ char *checkpoint_find(const struct config *c, const struct plan *p, struct check
 		      struct checkpoint **resumed);
 /* Completes the head and writes the file. NULL, or a message. */
 char *checkpoint_write(const char *path, struct checkpoint *k);
-void checkpoint_free(struct checkpoint *k); /* NULL is fine */
+char *checkpoint_mark_ended(const char *path); /* reads and writes it: its run has ended */
+void checkpoint_free(struct checkpoint *k);    /* NULL is fine */
 void checkpoint_model_hash(const struct checkpoint *k, char hash[HASH_ROOM]);
 
 /* ---- Plug-ins: built-in ones, then those from users' files (plugins.c) ---- */

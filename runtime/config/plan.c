@@ -7,6 +7,7 @@
 #include "runtime/config/plan.h"
 #include "runtime/table/table.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -304,6 +305,10 @@ static char *check_shared_memory(const struct config *c, const struct plan *p)
 	    is_simulated(c) || strcmp(p->device, "cpu") != 0 || platform_under_launcher() ||
 	    there >= need)
 		return NULL;
+	if (need < 1e5)
+		return sentence("the shared model needs %.0f kB in /dev/shm, and %.0f kB are free "
+				"there: " ENLARGE_SHARED_MEMORY ", or give --servers=1",
+				ceil(1e-3 * need), floor(1e-3 * there));
 	return sentence("the shared model needs %.1f MB in /dev/shm, and %.1f MB are free "
 			"there: " ENLARGE_SHARED_MEMORY ", or give --servers=1",
 			1e-6 * need, 1e-6 * there);
@@ -470,9 +475,10 @@ char *plan_make(const struct config *c, struct plan *p)
 				run->split, run->workload);
 	int64_t models = run->workers / config_model_workers(c);
 	if ((size_t)models > p->train.n)
-		return sentence(
-			"--workers=%d: there are only %zu rows to train on; give fewer workers",
-			(int)run->workers, p->train.n);
+		return sentence("--workers=%d: there %s only %zu row%s to train on; give fewer "
+				"workers",
+				(int)run->workers, p->train.n == 1 ? "is" : "are", p->train.n,
+				p->train.n == 1 ? "" : "s");
 	TRY(validation_check(run, p->train.n, models));
 	validation_split(run, &p->train, &p->validation);
 	int64_t together = run->global_batch ? run->global_batch : models * run->batch;

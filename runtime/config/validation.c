@@ -79,9 +79,10 @@ char *validation_check(const struct run *run, size_t rows, int64_t models)
 	if (run->validation == 0 || run->validation <= most)
 		return NULL;
 	if (most < 1)
-		return sentence("--validation=%lld: there are only %zu rows to train on, which the "
+		return sentence("--validation=%lld: there %s only %zu row%s to train on, which the "
 				"workers need; leave it out",
-				(long long)run->validation, rows);
+				(long long)run->validation, rows == 1 ? "is" : "are", rows,
+				rows == 1 ? "" : "s");
 	return sentence("--validation=%lld: of %zu rows that leaves fewer than one for each of "
 			"%lld worker%s to train on; give at most --validation=%lld",
 			(long long)run->validation, rows, (long long)models, models == 1 ? "" : "s",

@@ -11,10 +11,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -124,6 +126,39 @@ static bool is_for_ranks(const char *variable)
 	return is;
 }
 
+/* Are all ranks on this machine? Without --hostfile mpirun asks the scheduler for machines. */
+static bool all_here(const struct watch *w)
+{
+	static const char *const machines[] = {"OMPI_MCA_orte_default_hostfile",
+					       "SLURM_JOB_ID",
+					       "PBS_JOBID",
+					       "LSB_JOBID",
+					       "PE_HOSTFILE",
+					       "COBALT_JOBID"};
+	for (size_t i = 0; !w->hosts && i < sizeof machines / sizeof *machines; i++)
+		if (getenv(machines[i]))
+			return false;
+	for (int i = 0; w->hosts && i < w->ranks; i++)
+		if (strcmp(w->rank[i].planned, w->here) != 0)
+			return false;
+	return true;
+}
+
+/* Ranks of one machine send messages through shared memory, if each has SEGMENT bytes of it.
+ * Without these settings, each of them would listen on all networks. The user's own
+ * settings have precedence. BTLs that are not named here, such as that for GPUs, open no port. */
+static void stay_off_the_network(const struct watch *w)
+{
+	enum { SEGMENT = 8 << 20 };
+	struct ifreq lo = {.ifr_name = "lo"};
+	int fd AUTOCLOSED = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (shared_memory_free() >= (double)SEGMENT * w->ranks)
+		setenv("OMPI_MCA_btl", "^tcp,openib,uct,ofi,usnic", 0);
+	if (ioctl(fd, SIOCGIFFLAGS, &lo) == 0 && lo.ifr_flags & IFF_UP && /* mpirun needs one */
+	    !getenv("OMPI_MCA_oob_tcp_if_exclude"))
+		setenv("OMPI_MCA_oob_tcp_if_include", "lo", 0);
+}
+
 /* Does not return: becomes mpirun, or the simulator, a program next to this one. With more compute
  * threads than cores, waiting ranks yield their core. */
 static void exec_launcher(const struct watch *w)
@@ -167,6 +202,8 @@ static void exec_launcher(const struct watch *w)
 	for (size_t i = 0; !w->hosts && i < sizeof mpi_files / sizeof *mpi_files; i++)
 		if (w->folder[mpi_files[i].shared])
 			setenv(mpi_files[i].name, w->folder[mpi_files[i].shared], 0);
+	if (all_here(w))
+		stay_off_the_network(w);
 	if (crowded)
 		setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
 	/* mpirun and its daemons on other machines notice a dead connection within half a minute,

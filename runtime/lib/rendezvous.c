@@ -7,6 +7,10 @@
  * sends its rank and, once all have connected, gets the environment that MPI_Init needs. When all
  * have finalized, or one has failed (the helper then ends the others, as mpirun would), the helper
  * removes the file and exits. It sleeps in between.
+ *
+ * Other users of the machine are not trusted: the file has to belong to this user, only this user
+ * may write to it, the process at the other end of the socket has to run as this user, and a
+ * process takes over only variables whose names it knows.
  */
 #include "runtime/lib/library.h"
 
@@ -28,7 +32,8 @@
 #include <unistd.h>
 #include <pmix_server.h>
 
-enum { MESSAGE_MAX = 65536, RANKS_MAX = WORKERS_MOST };
+/* [bytes]: HELLO_MAX of the rank that a process sends, MESSAGE_MAX of the reply */
+enum { HELLO_MAX = 512, MESSAGE_MAX = 65536, RANKS_MAX = WORKERS_MOST };
 
 /* A new process has HELLO_S to send its rank, because no other can connect meanwhile. Processes
  * have END_S to end before they are killed, or after they were released; the helper checks every
@@ -64,6 +69,14 @@ static struct {
 static double now(void)
 {
 	return (double)clock_now() * 1e-9;
+}
+
+/* Does the process at the other end of the socket run as this user? */
+static bool is_own_peer(int sock, struct ucred *peer)
+{
+	socklen_t length = sizeof *peer;
+	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, peer, &length) == 0 &&
+	       peer->uid == geteuid();
 }
 
 /* ---- The helper: PMIx's side ------------------------------------------------------ */
@@ -272,8 +285,11 @@ static void send_environment(void)
 		pmix_proc_t proc;
 		PMIX_LOAD_PROCID(&proc, job.nspace, (pmix_rank_t)r);
 		PMIx_server_setup_fork(&proc, &env);
-		for (char **e = env; e && *e && length + strlen(*e) + 1 < sizeof text - 1; e++)
+		for (char **e = env; e && *e; e++) {
+			if (length + strlen(*e) + 1 >= sizeof text - 1)
+				give_up("the environment for MPI_Init is too long");
 			length += strlen(strcpy(text + length, *e)) + 1;
+		}
 		reply(job.member[r].sock, "+", text, length);
 	}
 }
@@ -283,20 +299,22 @@ static void admit(int sock, double *deadline)
 {
 	struct timeval patience = {.tv_sec = HELLO_S};
 	struct ucred peer = {0};
-	socklen_t length = sizeof peer;
-	char text[128] = "", *no AUTOFREE = NULL;
+	char text[HELLO_MAX] = "", *no AUTOFREE = NULL;
 	int rank, size;
 	double timeout;
 	setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &length);
-	if (peer.uid != geteuid() || recv(sock, text, sizeof text - 1, 0) <= 0 ||
-	    sscanf(text, "%d %d %lf", &rank, &size, &timeout) != 3) {
+	ssize_t got = is_own_peer(sock, &peer) ? recv(sock, text, sizeof text - 1, MSG_TRUNC) : 0;
+	if (got <= 0 || got >= (ssize_t)sizeof text ||
+	    sscanf(text, "%d %d %lf", &rank, &size, &timeout) != 3 || !(timeout >= 0)) {
 		close(sock);
 		return;
 	}
 	if (size != job.size) {
 		no = sentence("%s was created for %d ranks, but rank %d was started as one of %d",
 			      job.file, job.size, rank, size);
+	} else if (rank < 0 || rank >= job.size) {
+		no = sentence("rank %d is not possible: %s was created for %d ranks, from 0 on",
+			      rank, job.file, job.size);
 	} else if (job.member[rank].pid) {
 		no = sentence("rank %d of %s is already taken by process %d on %s", rank, job.file,
 			      (int)job.member[rank].pid, job.host);
@@ -419,19 +437,37 @@ static socklen_t address(struct sockaddr_un *to, const char *name)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(to->sun_path + 1));
 }
 
-static int open_locked(const char *file)
+/* NULL, or why another user may have written the file. */
+static const char *distrust(const struct stat *st)
+{
+	if (!S_ISREG(st->st_mode))
+		return "is not a plain file";
+	if (st->st_uid != geteuid())
+		return "belongs to another user";
+	return st->st_mode & (S_IWGRP | S_IWOTH) ? "can be written by other users" : NULL;
+}
+
+/* Another user's file is not locked, because its owner could hold the lock for ever. */
+static char *open_locked(const char *file, int *fd)
 {
 	for (;;) {
 		struct stat a, b;
-		int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-		if (fd < 0)
-			return -1;
-		if (flock(fd, LOCK_EX) || fstat(fd, &a))
-			return close(fd), -1;
+		*fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+		if (*fd < 0 && errno == ELOOP)
+			return sentence("%s is a symbolic link: name the file itself", file);
+		if (*fd < 0 || fstat(*fd, &a))
+			return sentence("%s: %s", file, strerror(errno));
+		const char *why = distrust(&a);
+		if (why)
+			return sentence("%s %s, so nothing in it is used: remove it or name "
+					"another one",
+					file, why);
+		if (flock(*fd, LOCK_EX))
+			return sentence("%s: %s", file, strerror(errno));
 		/* A helper may have removed the file between the two calls. */
-		if (!stat(file, &b) && a.st_ino == b.st_ino && a.st_dev == b.st_dev)
-			return fd;
-		close(fd);
+		if (!lstat(file, &b) && a.st_ino == b.st_ino && a.st_dev == b.st_dev)
+			return NULL;
+		close(*fd);
 	}
 }
 
@@ -440,9 +476,8 @@ static char *reach_helper(const char *file, int sock)
 {
 	char text[512] = "", name[64], host[256];
 	struct sockaddr_un to;
-	int fd AUTOCLOSED = open_locked(file);
-	if (fd < 0)
-		return sentence("%s: %s", file, strerror(errno));
+	int fd AUTOCLOSED = -1;
+	TRY(open_locked(file, &fd));
 	ssize_t got = pread(fd, text, sizeof text - 1, 0);
 	if (got < 0)
 		return sentence("%s cannot be read: %s", file, strerror(errno));
@@ -475,10 +510,59 @@ static char *reach_helper(const char *file, int sock)
 	return NULL;
 }
 
+/* What PMIx's client reads: exact names, or the beginnings of names that have a version in them.
+ * Not all of PMIX_: PMIX_MCA_ and OMPI_MCA_ can name folders from which code is loaded. */
+static bool is_known(const char *name)
+{
+	static const struct {
+		const char *name;
+		bool beginning;
+	} known[] = {{"PMIX_NAMESPACE", false},     {"PMIX_RANK", false},
+		     {"PMIX_SERVER_URI", true},     {"PMIX_SECURITY_MODE", false},
+		     {"PMIX_PTL_MODULE", false},    {"PMIX_BFROP_BUFFER_TYPE", false},
+		     {"PMIX_GDS_MODULE", false},    {"PMIX_HOSTNAME", false},
+		     {"PMIX_VERSION", false},       {"PMIX_DSTORE_", true},
+		     {"PMIX_SERVER_TMPDIR", false}, {"PMIX_SYSTEM_TMPDIR", false}};
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (known[i].beginning ? strncmp(name, known[i].name, strlen(known[i].name)) == 0
+				       : strcmp(name, known[i].name) == 0)
+			return true;
+	return false;
+}
+
+/* Takes over the variables NAME=VALUE, which each end at a NUL; none of them if one is unknown. */
+static char *take_over(char *text, const char *end, const char *file)
+{
+	for (char *e = text; e < end; e += strlen(e) + 1) {
+		char *equals = strchr(e, '=');
+		if (!equals)
+			return sentence("the helper of %s sent a variable without a value", file);
+		*equals = '\0';
+		if (!is_known(e))
+			return sentence(
+				"the helper of %s sent the variable %s, which MPI_Init does "
+				"not need: no variable is taken over",
+				file, e);
+		*equals = '=';
+	}
+	for (char *e = text, *next; e < end; e = next) {
+		next = e + strlen(e) + 1;
+		char *value = strchr(e, '=');
+		*value = '\0';
+		setenv(e, value + 1, 1);
+	}
+	return NULL;
+}
+
 /* Sends this rank, waits for all others, and takes over the environment for MPI_Init. */
 static char *join(int sock, const char *file, int rank, int size, double timeout_s)
 {
 	char text[MESSAGE_MAX];
+	struct ucred peer = {0};
+	if (!is_own_peer(sock, &peer))
+		return sentence("the helper of %s runs as another user (%d): remove the file or "
+				"name another one",
+				file, (int)peer.uid);
 	struct pollfd p = {.fd = sock, .events = POLLIN};
 	int length = snprintf(text, sizeof text, "%d %d %f", rank, size, timeout_s);
 	double end = now() + timeout_s + REPLY_S;
@@ -486,21 +570,16 @@ static char *join(int sock, const char *file, int rank, int size, double timeout
 	if (send(sock, text, (size_t)length, MSG_NOSIGNAL) == length) {
 		while (poll(&p, 1, WAIT_MS) <= 0 && now() < end)
 			;
-		got = recv(sock, text, sizeof text - 1, MSG_DONTWAIT);
+		got = recv(sock, text, sizeof text - 1, MSG_DONTWAIT | MSG_TRUNC);
 	}
 	if (got <= 0)
 		return sentence("the helper of %s has gone or does not answer", file);
+	if (got >= (ssize_t)sizeof text)
+		return sentence("the helper of %s sent more than %d bytes", file, MESSAGE_MAX - 1);
 	text[got] = '\0';
 	if (*text == '-')
 		return strdup(text + 1);
-	for (char *e = text + 1, *next; e < text + got; e = next) {
-		char *value = strchr(e, '=');
-		next = e + strlen(e) + 1;
-		if (value) {
-			*value = '\0';
-			setenv(e, value + 1, 1);
-		}
-	}
+	TRY(take_over(text + 1, text + got, file));
 	/* Without these, Open MPI 4 guesses the launcher as "not launched", whatever PMIx says. */
 	setenv("OMPI_MCA_schizo", "^orte,slurm", 1);
 	setenv("OMPI_MCA_ess", "pmi", 1);

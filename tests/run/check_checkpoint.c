@@ -389,6 +389,30 @@ TEST(checkpoint_of_an_unknown_run_is_refused)
 		   "3,1,1\r\n");
 }
 
+/* The run is done, but its last checkpoint is not marked as ended, as after a kill in between. */
+TEST(run_that_ended_before_its_last_mark_begins_again)
+{
+	char *how AUTOFREE = sentence("--device=cpu --save=%s " LONG "--strategy=serial", save);
+	record_run(how);
+	struct checkpoint_head head = head_now();
+	ck_assert_int_eq(head.ended, 1);
+	size_t n = (size_t)head.bytes;
+	char *bytes AUTOFREE = must(malloc(n));
+	FILE *f = fopen(save, "r+");
+	ck_assert_uint_eq(fread(bytes, 1, n, f), n);
+	head.ended = 0;
+	memcpy(bytes, &head, sizeof head);
+	uint64_t hash = hash_of(HASH_START, bytes, n - sizeof hash);
+	memcpy(bytes + n - sizeof hash, &hash, sizeof hash);
+	rewind(f);
+	ck_assert_uint_eq(fwrite(bytes, 1, n, f), n);
+	ck_assert_int_eq(fclose(f), 0);
+	record_run(how);
+	expect_row("SELECT count(*), sum(status = 'done'), count(DISTINCT model_hash), "
+		   "sum(ifnull(resumed, 0)) FROM run",
+		   "2,2,1,0\r\n");
+}
+
 /* A run does not resume with another build, on another machine, or into another run's file. */
 TEST(resuming_under_other_conditions_is_refused)
 {

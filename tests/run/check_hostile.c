@@ -142,6 +142,33 @@ TEST(full_standard_output_is_a_failure)
 		char *line AUTOFREE = sentence("./mvbench %s 2>&1 >/dev/full", words[i]);
 		shell(1, line, "standard output cannot be written");
 	}
+	shell(1, "./mvbench show 1 --db=DIR/run.db 2>&1 >/dev/full",
+	      "the output cannot be written");
+	shell(1, "./mvbench table --db=DIR/run.db 2>&1 >/dev/full", "cannot be written");
+}
+
+/* The kernel would end the process by a signal. */
+TEST(limit_of_file_sizes_is_reported)
+{
+	static const struct {
+		const char *blocks, *says;
+	} row[] = {{"0", "cannot make a small file"}, {"16", "reading or writing failed ("}};
+	if (command_output("unshare -rm true 2>&1", output, sizeof output) != 0) {
+		skipped("no namespaces here");
+		return;
+	}
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *line AUTOFREE = sentence(
+			"unshare -rm sh -c 'mount -t tmpfs shm /dev/shm; (ulimit -f %s; ./mvbench "
+			"run --workload=tanh_mlp --epochs=1 --train-rows=300 --device=cpu "
+			"--db=DIR/limit.db) 2>&1; echo status $?; ls /dev/shm | grep mvbench; "
+			"true'",
+			row[i].blocks);
+		shell(0, line, row[i].says);
+		ck_assert_msg(strstr(output, "status 1\n") || strstr(output, "status 2\n"), "%s",
+			      output);
+		ck_assert_msg(!strstr(output, "mvbench-status"), "%s", output);
+	}
 }
 
 /* ---- Databases -------------------------------------------------------------- */
@@ -269,6 +296,32 @@ TEST(endless_condition_is_ended)
 			row[i].words);
 		shell(2, line, "the query was ended after 0.3 s (MVBENCH_QUERY_TIMEOUT)");
 	}
+}
+
+/* SQLite's own polls of the time count steps, of which slow functions need few. */
+TEST(condition_with_slow_functions_is_ended)
+{
+	shell(2,
+	      "MVBENCH_QUERY_TIMEOUT=0.3 timeout 20 ./mvbench table --db=DIR/run.db --where='(WITH "
+	      "RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT "
+	      "max(length(randomblob(1e7))) FROM n) > 1' 2>&1",
+	      "the query was ended after 0.3 s (MVBENCH_QUERY_TIMEOUT)");
+	shell(2,
+	      "timeout 20 ./mvbench table --db=DIR/run.db --where='length(randomblob(2e8)) > 1' "
+	      "2>&1",
+	      "string or blob too big");
+}
+
+/* A run waits for another process's lock, and says so; a command that reads does not wait long. */
+TEST(locked_database_delays_a_run)
+{
+	shell(0,
+	      "sqlite3 DIR/run.db 'BEGIN EXCLUSIVE' '.shell touch DIR/locked; sleep 6' COMMIT & "
+	      "while [ ! -e DIR/locked ]; do sleep 0.1; done; "
+	      "./mvbench run --workload=tanh_mlp --epochs=1 --train-rows=300 --device=cpu "
+	      "--db=DIR/run.db 2>&1",
+	      "run.db is locked by another process: waiting for up to 54 s");
+	ck_assert_double_eq(number_in("run.db", "SELECT sum(status = 'done') FROM run"), 2);
 }
 
 /* A reader writes nothing and leaves no file beside the database. */
@@ -587,10 +640,59 @@ TEST(small_shared_memory_is_named)
 	}
 }
 
+/* ---- The network ---------------------------------------------------------- */
+
+/* In a network namespace all ports are of this run. mpirun has one of its own on all addresses. */
+TEST(ranks_of_one_machine_listen_on_loopback_only)
+{
+	if (lacks_program("ss") ||
+	    command_output("unshare -rn ip link set lo up 2>&1", output, sizeof output) != 0) {
+		skipped("no namespaces here");
+		return;
+	}
+	shell(0,
+	      "unshare -rn sh -c 'ip link set lo up; ./mvbench run --workload=tanh_mlp "
+	      "--strategy=allreduce --workers=2 --device=cpu --epochs=3 --train-rows=300 "
+	      "--step-time=50ms --db=DIR/ports.db >DIR/out 2>&1 & while kill -0 $! 2>/dev/null; "
+	      "do ss -ltnpH; sleep 0.2; done >DIR/ports; wait $! || cat DIR/out'; "
+	      "grep -c mpirun DIR/ports; grep mvbench DIR/ports | grep -v 127.0.0.1; echo end",
+	      "\nend\n");
+	ck_assert_msg(atoi(output) > 0 && !strstr(output, "mvbench"), "%s", output);
+}
+
+TEST(messages_have_limits_and_no_zeros)
+{
+	shell(2, "./mvbench run --dry-run --split=dirichlet:1e300 2>&1",
+	      "a number above 0 and up to 1e9");
+	if (command_output("unshare -rm true 2>&1", output, sizeof output) != 0) {
+		skipped("no namespaces here");
+		return;
+	}
+	shell(2,
+	      "unshare -rm sh -c 'mount -t tmpfs -o size=4k shm /dev/shm && ./mvbench run "
+	      "--workload=softmax --strategy=asgd --workers=2 --device=cpu --epochs=1 "
+	      "--train-rows=300 --dry-run' 2>&1",
+	      " kB in /dev/shm, and 4 kB are free there");
+}
+
 /* ---- A small machine -------------------------------------------------------- */
 
 /* Another text in this process's /proc/self/cgroup, which has exec afterwards. */
 #define GROUPS(text) "echo " text " >DIR/own; mount --bind DIR/own /proc/$$/cgroup; "
+
+/* The program asks the kernel for its own path in another way. */
+TEST(program_without_proc_finds_its_files)
+{
+	if (command_output("unshare -rm true 2>&1", output, sizeof output) != 0) {
+		skipped("no namespaces here");
+		return;
+	}
+	shell(0,
+	      "unset MVBENCH_HOME; unshare -rm sh -c 'mount -t tmpfs none /proc && ./mvbench run "
+	      "--workload=tanh_mlp --dry-run --platform=sim --sim.platform=ethernet_1g "
+	      "--sim.step-time=1ms' 2>&1",
+	      "ethernet_1g");
+}
 
 /* The kernel's figures are replaced by others: /proc/meminfo, and the control group's. */
 TEST(small_machine_refuses_what_does_not_fit)

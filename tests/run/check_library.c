@@ -8,8 +8,15 @@
 #include "tests/fixture.h"
 #include "tests/shell.h"
 
+#include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- Programs ------------------------------------------------------------------ */
@@ -119,6 +126,148 @@ TEST(processes_that_do_not_connect_get_an_error)
 	run(1, MPIRUN "2 tests/lib/file %s/meet 0 2", folder);
 	expect("MVB_ERR_PEER: process 1: mvb_init: rank 0 of 2, but the launcher made it rank 1 of "
 	       "2");
+}
+
+/* ---- Other users' rendezvous files and helpers ------------------------------------- */
+
+enum { NOBODY = 65534 };
+
+/* A socket of a helper that listens at, or (connect) a rank that connects to, an abstract name. */
+static int rendezvous_socket(const char *name, bool listens)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	memcpy(to.sun_path + 1, name, strlen(name));
+	if (listens)
+		ck_assert_int_eq(bind(sock, (struct sockaddr *)&to, length) | listen(sock, 4), 0);
+	else
+		ck_assert_int_eq(connect(sock, (struct sockaddr *)&to, length), 0);
+	return sock;
+}
+
+/* Writes the rendezvous file of a helper of this name. */
+static void rendezvous_file(const char *name)
+{
+	char *path AUTOFREE = sentence("%s/meet", folder), host[256] = "";
+	gethostname(host, sizeof host - 1);
+	FILE *f = fopen(path, "w");
+	fprintf(f, "rendezvous 1 %s %s\n", name, host);
+	ck_assert_int_eq(fclose(f), 0);
+	ck_assert_int_eq(chmod(path, 0600), 0);
+}
+
+/* Starts a helper that sends this to the first rank. */
+static pid_t fake_helper(uid_t user, const char *name, const char *says, size_t length)
+{
+	int ready[2];
+	char text[512];
+	ck_assert_int_eq(pipe(ready), 0);
+	pid_t helper = fork();
+	if (helper == 0) {
+		if (user != geteuid() && (setgid(user) || setuid(user)))
+			_exit(1);
+		int listener = rendezvous_socket(name, true);
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		int sock = accept(listener, NULL, NULL);
+		if (recv(sock, text, sizeof text, 0) > 0)
+			send(sock, says, length, MSG_NOSIGNAL);
+		_exit(0);
+	}
+	ck_assert_int_eq(read(ready[0], text, 1), 1);
+	close(ready[0]), close(ready[1]);
+	return helper;
+}
+
+static void end_helper(pid_t helper)
+{
+	kill(helper, SIGKILL);
+	waitpid(helper, NULL, 0);
+}
+
+static const struct {
+	const char *make, *says; /* with the folder in $f */
+	bool root;
+} untrusted_files[] = {
+	{"touch $f/meet; chmod 0620 $f/meet", "can be written by other users", false},
+	{"touch $f/meet; chmod 0602 $f/meet", "can be written by other users", false},
+	{"touch $f/other; ln -s other $f/meet", "is a symbolic link", false},
+	{"mkfifo -m 600 $f/meet", "is not a plain file", false},
+	{"touch $f/meet; chmod 0600 $f/meet; chown 65534 $f/meet", "belongs to another user", true},
+};
+
+TEST(rendezvous_file_that_others_may_write_is_refused, COUNT(untrusted_files))
+{
+	if (untrusted_files[_i].root && geteuid() != 0) {
+		skipped("only root can give a file to another user");
+		return;
+	}
+	run(3, "f=%s; %s; timeout 60 tests/lib/file $f/meet 0 2 1; s=$?; cat $f/other; exit $s",
+	    folder, untrusted_files[_i].make);
+	expect(untrusted_files[_i].says);
+	ck_assert_ptr_null(strstr(printed, "rendezvous 1"));
+}
+
+TEST(rendezvous_helper_of_another_user_is_refused)
+{
+	static const char says[] = "+PMIX_RANK=0";
+	if (geteuid() != 0) {
+		skipped("only root can start a process of another user");
+		return;
+	}
+	char *name AUTOFREE = sentence("mvbench-test-%d", (int)getpid());
+	rendezvous_file(name);
+	pid_t helper = fake_helper(NOBODY, name, says, sizeof says);
+	run(3, "timeout 60 tests/lib/file %s/meet 0 2 1", folder);
+	end_helper(helper);
+	expect("runs as another user (65534)");
+}
+
+static const struct {
+	const char *sent;
+	size_t length;
+	const char *names;
+} unknown_variables[] = {
+	{"+EVIL=1", 8, "EVIL"},
+	{"+PMIX_RANK=0\0OMPI_MCA_mca_base_component_path=evil", 51, "OMPI_MCA_mca_base_component"},
+	{"+PMIX_MCA_mca_base_component_path=evil", 39, "PMIX_MCA_mca_base_component_path"},
+	{"+PMIX_RANK=0\0LD_PRELOAD", 24, "a variable without a value"},
+};
+
+TEST(rendezvous_helper_that_sends_other_variables_is_refused, COUNT(unknown_variables))
+{
+	char *name AUTOFREE = sentence("mvbench-test-%d", (int)getpid());
+	rendezvous_file(name);
+	pid_t helper = fake_helper(geteuid(), name, unknown_variables[_i].sent,
+				   unknown_variables[_i].length);
+	run(3, "timeout 60 tests/lib/file %s/meet 0 2 1", folder);
+	end_helper(helper);
+	expect(unknown_variables[_i].names);
+}
+
+/* Three ranks: only the first is started; this process sends what a rank would. */
+TEST(rendezvous_ranks_beyond_the_size_are_refused, 2)
+{
+	static const char *const sent[] = {"3 3 1", "-1 3 1"};
+	char name[64] = "", reply[512] = "", *path AUTOFREE = sentence("%s/meet", folder);
+	struct timeval patience = {.tv_sec = 20};
+	run(0,
+	    "timeout 60 tests/lib/file %s/meet 0 3 30 >/dev/null 2>&1 & echo $! >%s/pid; "
+	    "for i in $(seq 100); do [ -s %s/meet ] && break; sleep 0.1; done",
+	    folder, folder, folder);
+	FILE *f = fopen(path, "r");
+	ck_assert_int_eq(fscanf(f, "rendezvous 1 %63s", name), 1);
+	fclose(f);
+	int sock = rendezvous_socket(name, false);
+	setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	ck_assert_int_gt(send(sock, sent[_i], strlen(sent[_i]), MSG_NOSIGNAL), 0);
+	recv(sock, reply, sizeof reply - 1, 0);
+	close(sock);
+	run(0,
+	    "kill $(cat %s/pid); for i in $(seq 100); do [ -e %s/meet ] || break; sleep 0.1; done",
+	    folder, folder);
+	ck_assert_msg(strstr(reply, "is not possible"), "reply: %s", reply);
 }
 
 /* ---- Failed processes ---------------------------------------------------- */

@@ -305,7 +305,7 @@ TEST(schedules_synchronise_as_often_as_counted)
 
 /* ---- Refusals ------------------------------------------------------------ */
 
-TEST(strategy_mistakes_are_refused, 11)
+TEST(strategy_mistakes_are_refused, 12)
 {
 	static const struct {
 		struct setting set[4];
@@ -321,6 +321,8 @@ TEST(strategy_mistakes_are_refused, 11)
 		{{{"strategy", "gossip"}, {"workers", "2"}, {"reduce", "sum"}}, "--reduce=sum: "},
 		{{{"strategy", "hybrid"}, {"workers", "2"}, {"hybrid.group", "4"}},
 		 "--hybrid.group=4: there are only 2 workers"},
+		{{{"strategy", "hybrid"}, {"workers", "1"}, {"hybrid.group", "4"}},
+		 "--hybrid.group=4: there is only 1 worker to share"},
 		{{{"strategy", "hybrid"}, {"workers", "3"}}, "--workers=3: "},
 		{{{"strategy", "hybrid"}, {"workers", "6"}, {"hybrid.group", "3"}}, NULL},
 		{{{"strategy", "hybrid"}, {"workers", "1"}}, NULL},

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 extern const struct command command_sweep, command_submit, command_watch;
@@ -785,6 +786,55 @@ TEST(long_cell_is_logged_once_a_minute)
 			      "3/24 asgd epoch 3/4   62 %\n3/24 asgd epoch 3/4   75 %  ETA 3:2",
 			      60) == 0,
 		      "%s", said);
+}
+
+/* Processor seconds of reading a job file of n sections, each with one cell, the last one twice. */
+static double read_seconds(int n)
+{
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
+	struct text t;
+	FILE *f = text_open(&t);
+	fputs(SMALL, f);
+	for (int i = 2; i <= n; i++)
+		fprintf(f, "[s%d]\nseed = %d\n", i, i < n ? i : 2);
+	char *text AUTOFREE = text_close(&t);
+	clock_t began = clock();
+	reads(text, NULL, 0, &s);
+	ck_assert_uint_eq(s.cells, (size_t)n - 1);
+	ck_assert_uint_eq(s.duplicates, 1);
+	return (double)(clock() - began) / CLOCKS_PER_SEC;
+}
+
+/* Eight times the sections take about eight times as long, not 64 times. */
+TEST(long_job_file_is_read_in_linear_time)
+{
+	double few = read_seconds(2500), many = read_seconds(20000);
+	ck_assert_msg(many < 20 * few, "2,500 sections: %g s, 20,000: %g s", few, many);
+}
+
+TEST(job_file_that_does_not_end_is_refused)
+{
+	ck_assert_int_eq(SWEEP("/dev/zero", "--db=r.db", "--dry-run"), EXIT_USER);
+	expect_said("err", "a job file is a plain file or a pipe", true);
+	FILE *f = fopen("job.ini", "w");
+	ck_assert_int_eq(fseek(f, 17 << 20, SEEK_SET) | fputc('\n', f), '\n');
+	ck_assert_int_eq(fclose(f), 0);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_USER);
+	expect_said("err", "a job file has at most 16 MiB", true);
+}
+
+TEST(job_file_can_be_a_pipe)
+{
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
+	int fd[2];
+	ck_assert_int_eq(pipe(fd), 0);
+	ck_assert_int_eq(write(fd[1], SMALL, strlen(SMALL)), strlen(SMALL));
+	close(fd[1]);
+	char *path AUTOFREE = sentence("/dev/fd/%d", fd[0]);
+	char *wrong AUTOFREE = sweep_read(path, NULL, 0, &s, NULL, true);
+	ck_assert_msg(!wrong, "%s", wrong);
+	ck_assert_uint_eq(s.cells, 1);
+	close(fd[0]);
 }
 
 TEST(sweep_with_an_invalid_cell_writes_nothing)

@@ -25,10 +25,10 @@ char *data_split_check(const struct option *o, const char *text)
 	struct data_split s;
 	if (read_split(text, &s))
 		return NULL;
-	return sentence(
-		"--%s=%s: give shuffled, fixed, dirichlet:ALPHA or "
-		"dirichlet_classes:ALPHA with a number above 0 and up to 1e9, such as --%s=dirichlet:0.5",
-		o->name, text, o->name);
+	return sentence("--%s=%s: give shuffled, fixed, dirichlet:ALPHA or "
+			"dirichlet_classes:ALPHA with a number above 0 and up to 1e9, such as "
+			"--%s=dirichlet:0.5",
+			o->name, text, o->name);
 }
 
 struct data_split data_split_of(const struct run *run)

@@ -55,6 +55,8 @@ enum option_type {
 	OPT_CHOICE, /* const char *, one of .choices */
 	OPT_SIZE,   /* int64_t, bytes; takes KiB, MiB, GiB, kB, MB, GB */
 	OPT_TIME,   /* double, seconds; takes us, ms, s, min, h */
+	OPT_RATE,   /* double, bit/s; takes bit, kbit, mbit, gbit, tbit, kB, MB, GB, TB */
+	OPT_COUNT,  /* double; takes k, M, G, T, P */
 };
 
 /* How a core option is stored, compared and replayed. */
@@ -113,6 +115,8 @@ struct plugin {
 #define FIELD_OF_REAL   double
 #define FIELD_OF_BOOL   bool
 #define FIELD_OF_TIME   double
+#define FIELD_OF_RATE   double
+#define FIELD_OF_COUNT  double
 #define FIELD_OF_STRING const char *
 #define FIELD_OF_CHOICE const char *
 

@@ -18,13 +18,17 @@ struct sim_worker {
 	uint64_t rng;          /* of step times */
 	double away_until_s;   /* until then it computes, or sleeps, outside MPI; 0: it does not */
 	int64_t stretches;     /* number of such stretches that have ended */
-	double charged_s;      /* pending time: work is done, but has not advanced the clock */
-	double asleep_s;       /* likewise, without a core */
-	double pending_s;      /* of a gradient whose layers become ready one by one */
-	double gradient_s;     /* of the whole model, of which this worker has a part */
-	bool quiet;            /* the device's operations are charged as a whole */
-	bool updating;         /* likewise */
-	bool off_clock;        /* collectives take no time */
+	/* Pending time: work is done, but has not advanced the clock. asleep_s: of a step that
+	 * takes no core. */
+	double charged_s[SPENT_KINDS], asleep_s;
+	double spent_s[SPENT_KINDS]; /* the ledger: all time within segments, by kind, */
+	double known_s;              /* until this time */
+	double pending_s;            /* of a gradient whose layers become ready one by one */
+	double gradient_s;           /* of the whole model, of which this worker has a part */
+	bool quiet;                  /* the device's operations are charged as a whole */
+	bool updating;               /* likewise */
+	bool off_clock;              /* collectives take no time */
+	bool connected;              /* it has begun a sum on the clock */
 	/* for the report of a deadlock */
 	const char *doing;
 	int peer;
@@ -33,8 +37,8 @@ struct sim_worker {
 };
 
 struct sim_worker *sim_self(void); /* NULL outside an actor, as before the start */
-void sim_charge(double seconds);
-void sim_charge_for(enum cost what, double amount);
+void sim_charge(enum spent kind, double seconds);
+void sim_charge_for(enum spent kind, enum cost what, double amount);
 
 /* engine.c */
 void engine_start(const char *platform, int workers);

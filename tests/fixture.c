@@ -145,7 +145,9 @@ void other_value(const struct option *o, char *text, size_t room)
 		snprintf(text, room, "0.77");
 	else
 		snprintf(text, room, "%.17g%s", o->min + 2 + (atof(o->def) == o->min + 2),
-			 o->type == OPT_TIME ? "s" : "");
+			 o->type == OPT_TIME   ? "s"
+			 : o->type == OPT_RATE ? "bit"
+					       : "");
 }
 
 /* ---- Gradients ----------------------------------------------------------- */

@@ -31,7 +31,9 @@ setting AS MATERIALIZED (
 	SELECT k.one, k.workload, k.strategy, ifnull(i.stored, '') LIKE 'used%' AS chosen, ifnull(i.label, 98) AS place,
 		iif(i.name IS NULL, substr(e.key, 1, instr(e.key, '.')), '') AS owner,
 		CASE WHEN i.name = 'label' THEN '' ELSE ifnull(i.name, e.key) END AS name,
-		CASE WHEN e.type = 'real' THEN format('%g', e.atom) WHEN i.type IS NOT 'BOOL' THEN e.atom
+		CASE WHEN i.type = 'RATE' AND e.atom >= 1e9 THEN format('%ggbit', e.atom / 1e9)
+			WHEN i.type = 'RATE' AND e.atom > 0 THEN format('%gmbit', e.atom / 1e6)
+			WHEN e.type = 'real' THEN format('%g', e.atom) WHEN i.type IS NOT 'BOOL' THEN e.atom
 			WHEN e.atom THEN iif(i.def, '', 'true') ELSE 'false' END AS value
 	FROM kind AS k CROSS JOIN json_each(k.config_key) AS e
 		CROSS JOIN varied AS v ON v.workload = k.workload AND v.key = e.key LEFT JOIN option_info AS i ON i."column" = e.key

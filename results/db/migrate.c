@@ -37,9 +37,14 @@ static bool is_whole(const struct option *o)
 	return o->type == OPT_INT || o->type == OPT_BOOL;
 }
 
+static bool is_real(const struct option *o)
+{
+	return o->type == OPT_REAL || o->type == OPT_RATE || o->type == OPT_COUNT;
+}
+
 static const char *column_type(const struct option *o)
 {
-	return is_whole(o) ? "INTEGER" : o->type == OPT_REAL ? "REAL" : "TEXT";
+	return is_whole(o) ? "INTEGER" : is_real(o) ? "REAL" : "TEXT";
 }
 
 static bool may_be_null(const struct option *o)
@@ -52,7 +57,7 @@ static char *value_sql(const struct option *o, const char *value)
 {
 	if (o->type == OPT_BOOL)
 		return must(strdup(strcmp(value, "true") == 0 ? "1" : "0"));
-	if (is_whole(o) || o->type == OPT_REAL)
+	if (is_whole(o) || is_real(o)) /* defaults have no unit */
 		return must(strdup(value));
 	char *quoted = must(sqlite3_mprintf("%Q", value)), *text = must(strdup(quoted));
 	sqlite3_free(quoted);
@@ -102,8 +107,11 @@ static void put_row(FILE *f, const struct option *o)
 	bool keyed = (!o->incidental || o->core.kept_apart) && !o->core.repeats;
 	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, %d, %d, %d)",
 		ftell(f) ? "," : "", o->name, option_column(o, column), (int)(o - run_options) + 1,
-		o->type == OPT_BOOL ? "BOOL" : column_type(o), def, !o->incidental, keyed,
-		stored[o->core.stored], o->core.since, o->core.label, o->core.work, o->core.trains);
+		o->type == OPT_BOOL   ? "BOOL"
+		: o->type == OPT_RATE ? "RATE"
+				      : column_type(o),
+		def, !o->incidental, keyed, stored[o->core.stored], o->core.since, o->core.label,
+		o->core.work, o->core.trains);
 }
 
 /* Writes the column, of row r of run, to the end of a list. */
@@ -119,15 +127,19 @@ static void put_work(FILE *f, const struct option *o)
 		put_field(f, o);
 }
 
-/* Writes a key of config_key and its value, of row r of run. A NULL value would remove the key. */
+/* Writes a key of config_key and its value, of row r of run. A NULL value would remove the key.
+ * Those from sim.platform on are an object of their own: a function of SQLite has 127 arguments. */
 static void put_value(FILE *f, const struct option *o)
 {
 	char column[COLUMN_ROOM];
 	if ((o->incidental && !o->core.kept_apart) || o->core.repeats)
 		return;
 	option_column(o, column);
+	const char *between = strcmp(o->name, "sim.platform") == 0 ? "), json_object("
+			      : ftell(f)                           ? ","
+								   : "";
 	fprintf(f, may_be_null(o) ? "%s\n\t\t'%s', ifnull(r.%s, '')" : "%s\n\t\t'%s', r.%s",
-		ftell(f) ? "," : "", column, column);
+		between, column, column);
 }
 
 /* Each change in these tables deletes the run's row of run_kept. */

@@ -24,8 +24,8 @@ static char *column_text(const struct sql *row, const struct option *o, int *at)
 	*at = i;
 	if (left == 0 || sql_null(row, i))
 		return NULL;
-	if (o->type == OPT_REAL)
-		return sentence("%.17g", sql_real(row, i));
+	if (o->type == OPT_REAL || o->type == OPT_RATE || o->type == OPT_COUNT)
+		return sentence("%.17g%s", sql_real(row, i), o->type == OPT_RATE ? "bit" : "");
 	if (o->type == OPT_BOOL)
 		return must(strdup(sql_int(row, i) ? "true" : "false"));
 	return sql_copy(row, i);

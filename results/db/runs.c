@@ -152,13 +152,16 @@ static void add_text(struct row *r, const char *column, const char *value)
 }
 
 /* The value for the column of a core option. */
-static const char *kept(const struct config *c, const struct option *o, const char *value)
+static const char *kept(const struct config *c, struct config_option *at)
 {
+	const struct option *o = at->option;
 	if (o->core.stored == OF_SIMULATION && !is_simulated(c))
 		return NULL;
 	if (o->type == OPT_BOOL)
-		return strcmp(value, "true") == 0 ? "1" : "0";
-	return value;
+		return strcmp(at->value, "true") == 0 ? "1" : "0";
+	if (o->type == OPT_RATE || o->type == OPT_COUNT)
+		option_number(o, at->fields, at->number, sizeof at->number);
+	return at->value; /* at->number, of a number */
 }
 
 /* Completes the row with what is known when the run begins. */
@@ -296,8 +299,7 @@ char *runs_insert(struct store *s, const struct config *given, const struct expe
 	for (struct config_option at = {.config = &c}; config_next(&at);) {
 		char column[COLUMN_ROOM];
 		if (!at.owner && at.option->core.stored != UNSTORED)
-			add_text(&r, option_column(at.option, column),
-				 kept(&c, at.option, at.value));
+			add_text(&r, option_column(at.option, column), kept(&c, &at));
 	}
 	char *columns = must(sqlite3_str_finish(r.columns));
 	char *values = must(sqlite3_str_finish(r.values));

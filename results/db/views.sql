@@ -90,8 +90,8 @@ SELECT
 		|| ifnull(':' || r.sim_platform, '') AS config,
 	json_array(iif(r.global_batch > 0, 'of all ' || r.global_batch, r.batch), r.params, r.train_size
 		/* OPTIONS OF WORK */) AS compare_key,
-	json_patch(json_object(/* OPTION VALUES */,
-		'hosts', iif(r.placement = '', '', r.hosts), 'network', ifnull(r.network, '')),
+	json_patch(json_patch(json_object(/* OPTION VALUES */,
+		'hosts', iif(r.placement = '', '', r.hosts), 'network', ifnull(r.network, ''))),
 		(SELECT json_group_object(
 			CASE part WHEN 'strategy' THEN r.strategy
 			WHEN 'optimizer' THEN r.optimizer ELSE r.workload END || '.' || name, value)
@@ -138,6 +138,7 @@ UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN (SELECT run_id FROM run
 --   best_test_accuracy  the highest after an epoch of training, not of the model before it, nor of
 --                   --eval-every; NULL = no epoch has ended
 --   *_fraction      the share of the segment's seconds; what is missing to 1 is "other"
+--   utilisation     compute_fraction, by the name that papers use
 --   cores_share     the share of its core that a worker had when it could have computed, least of
 --                   all workers; NULL = simulated, or not known
 --   quiet_epoch_seconds  as epoch_seconds, of the epochs with a share of 0.9 or more
@@ -153,7 +154,8 @@ SELECT
 	k.test_accuracy, k.best_test_accuracy, k.test_loss, k.train_loss,
 	k.validation_loss, k.validation_accuracy, k.running_loss,
 	k.epoch_seconds, k.quiet_epoch_seconds, k.cores_share, r.train_size / nullif(k.epoch_seconds, 0) AS samples_per_second,
-	k.compute_fraction, k.comm_fraction, k.wait_fraction, k.epoch_bytes, k.staleness_mean,
+	k.compute_fraction, k.comm_fraction, k.wait_fraction, k.compute_fraction AS utilisation,
+	k.epoch_bytes, k.staleness_mean,
 	k.staleness_max, k.dropped_fraction, k.seconds_total, k.target_epoch, k.target_seconds
 FROM run AS r JOIN run_figures AS k ON k.run_id = r.id;
 

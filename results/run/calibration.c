@@ -228,6 +228,12 @@ static char *find_platform(const struct config *c, struct simulation *s, int cor
 		s->platform_file = file_in_memory(xml);
 		return NULL;
 	}
+	struct cluster_shape k;
+	if (cluster_of(c, &k)) {
+		char *xml AUTOFREE = platform_cluster(&k);
+		s->platform_file = file_in_memory(xml);
+		return NULL;
+	}
 	if (strchr(name, '/') || strstr(name, ".xml")) {
 		if (access(name, R_OK) != 0)
 			return sentence("--sim.platform=%s: %m; give a name of mvbench list "
@@ -372,6 +378,13 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 	    host_cores = 0;
 	TRY(time_check("sim.step-time", c->run.sim_step_time, &step));
 	TRY(time_check("sim.update-time", c->run.sim_update_time, &s->update_s));
+	if (isnan(step) && c->harness.sim_flops > 0) {
+		if (p->row_flops == 0)
+			return sentence("--sim.flops: the operations of --workload=%s are not "
+					"known; give --sim.step-time",
+					c->run.workload);
+		step = (double)timed_rows(&c->run) * p->row_flops / c->harness.sim_flops;
+	}
 	if (config_simulates_hosts(c))
 		TRY(load_wires(c, s, &hosts, &host_cores));
 	if (isnan(step) || is_local(c))
@@ -401,7 +414,10 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 
 char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s)
 {
-	*s = (struct simulation){.rows = (double)c->run.batch, .update_s = NAN, .push_share = 1};
+	*s = (struct simulation){.rows = (double)c->run.batch,
+				 .update_s = NAN,
+				 .push_share = 1,
+				 .connect_s = c->harness.sim_connect};
 	char *wrong = find_all(c, p, s);
 	if (wrong)
 		simulation_fini(s);

@@ -1,6 +1,6 @@
 /*
- * platform.c - writes calibrations as SimGrid platforms: this machine, where messages go through
- * memory, and hosts that each have a wire to a switch.
+ * platform.c - writes SimGrid platforms: of calibrations, this machine, where messages go through
+ * memory, and hosts that each have a wire to a switch; and clusters that options describe.
  */
 #include "results/run/run.h"
 
@@ -155,4 +155,109 @@ char *platform_hosts(const struct points *p, int hosts, int cores)
 		"</zone>\n</platform>\n",
 		config, slows_back(p) ? "yes" : "no", hosts, hosts - 1, cores, bandwidth,
 		LATENCY_NS / 2);
+}
+
+/* ---- Clusters -------------------------------------------------------------------------- */
+
+/* One way of a route has half of its latency. */
+static void put_link(FILE *f, const char *name, int64_t number, double bits, double latency_s)
+{
+	fprintf(f,
+		"<link id=\"%s-%lld\" bandwidth=\"%.17gBps\" latency=\"%.17gs\" "
+		"sharing_policy=\"SPLITDUPLEX\"/>\n",
+		name, (long long)number, bits / 8, latency_s / 2);
+}
+
+/* A zone that is only a router: the middle of a star. */
+static void put_middle(FILE *f, const char *name)
+{
+	fprintf(f, "<zone id=\"%s-zone\" routing=\"None\"><router id=\"%s\"/></zone>\n", name,
+		name);
+}
+
+/* From a part with a gate to the middle of the zone around it. shared: a link that all ways use;
+ * "": none. */
+static void put_way(FILE *f, const char *part, int64_t number, const char *link, const char *shared,
+		    const char *middle)
+{
+	fprintf(f,
+		"<zoneRoute src=\"%s-%lld\" dst=\"%s-zone\" gw_src=\"%s-%lld-gate\" gw_dst=\"%s\">"
+		"<link_ctn id=\"%s-%lld\" direction=\"UP\"/>",
+		part, (long long)number, middle, part, (long long)number, middle, link,
+		(long long)number);
+	if (*shared)
+		fprintf(f, "<link_ctn id=\"%s\" direction=\"UP\"/>", shared);
+	fputs("</zoneRoute>\n", f);
+}
+
+/* Hosts first to end - 1 with a link of their own each, and no more than that: SimGrid computes
+ * their routes fastest. limit: of the switch above them [bit/s]; 0 = none. */
+static void put_star(FILE *f, const char *id, int64_t number, const char *prefix, int64_t first,
+		     int64_t end, double bits, double latency_s, double limit)
+{
+	fprintf(f,
+		"<cluster id=\"%s-%lld\" prefix=\"%s\" suffix=\"\" radical=\"%lld-%lld\" "
+		"speed=\"1Gf\" bw=\"%.17gBps\" lat=\"%.17gs\" loopback_bw=\"8GBps\" "
+		"loopback_lat=\"500ns\" router_id=\"%s-%lld-gate\"",
+		id, (long long)number, prefix, (long long)first, (long long)end - 1, bits / 8,
+		latency_s / 2, id, (long long)number);
+	if (limit > 0)
+		fprintf(f, " bb_bw=\"%.17gBps\" bb_lat=\"0s\"", limit / 8);
+	fputs(">\n", f);
+}
+
+/* The machines of a site: a zone "site-N" with the router "site-N-gate". */
+static void put_site(FILE *f, const struct cluster_shape *k, int64_t site)
+{
+	int64_t first = (int64_t)part_of((size_t)k->nodes, (size_t)k->sites, (size_t)site),
+		end = (int64_t)part_of((size_t)k->nodes, (size_t)k->sites, (size_t)site + 1);
+	double limit =
+		k->oversubscription > 1 ? (double)(end - first) * k->rate / k->oversubscription : 0;
+	if (k->gpus == 1) {
+		put_star(f, "site", site, "node-", first, end, k->rate, k->latency, limit);
+		fprintf(f, "<prop id=\"site\" value=\"site-%lld\"/></cluster>\n", (long long)site);
+		return;
+	}
+	fprintf(f, "<zone id=\"site-%lld\" routing=\"Floyd\">\n", (long long)site);
+	for (int64_t i = first; i < end; i++) {
+		char *prefix AUTOFREE = sentence("node-%lld-gpu-", (long long)i);
+		put_star(f, "node", i, prefix, 0, k->gpus, k->inner_rate, k->inner_latency, 0);
+		fprintf(f,
+			"<prop id=\"node\" value=\"node-%lld\"/>"
+			"<prop id=\"site\" value=\"site-%lld\"/></cluster>\n",
+			(long long)i, (long long)site);
+	}
+	char *gate AUTOFREE = sentence("site-%lld-gate", (long long)site),
+		   *fabric AUTOFREE =
+			   limit > 0 ? sentence("fabric-%lld", (long long)site) : must(strdup(""));
+	put_middle(f, gate);
+	for (int64_t i = first; i < end; i++)
+		put_link(f, "wire", i, k->rate, fmax(0, k->latency - k->inner_latency));
+	if (limit > 0)
+		put_link(f, "fabric", site, limit, 0);
+	for (int64_t i = first; i < end; i++)
+		put_way(f, "node", i, "wire", fabric, gate);
+	fputs("</zone>\n", f);
+}
+
+char *platform_cluster(const struct cluster_shape *k)
+{
+	struct text t;
+	FILE *f = text_open(&t);
+	/* SimGrid's window of TCP would limit a line to 4 MiB a round trip: the rate counts here */
+	fprintf(f, XML_HEAD "<platform version=\"4.1\">\n<config>\n"
+			    "\t<prop id=\"network/crosstraffic\" value=\"0\"/>\n"
+			    "\t<prop id=\"network/TCP-gamma\" value=\"1e18\"/>\n</config>\n"
+			    "<zone id=\"cluster\" routing=\"Floyd\">\n");
+	for (int64_t i = 0; i < k->sites; i++)
+		put_site(f, k, i);
+	if (k->sites > 1) {
+		put_middle(f, "middle");
+		for (int64_t i = 0; i < k->sites; i++)
+			put_link(f, "line", i, k->site_rate, k->site_latency);
+		for (int64_t i = 0; i < k->sites; i++)
+			put_way(f, "site", i, "line", "", "middle");
+	}
+	fputs("</zone>\n</platform>\n", f);
+	return text_close(&t);
 }

@@ -246,8 +246,10 @@ static void print_cost(const struct status_page *page)
 static void print_result(const struct config *c, const struct outcome *o, double best)
 {
 	const struct status_page *page = o->page;
-	printf("run %lld: %s, %s, %lld worker%s: ", (long long)o->id, c->run.workload,
-	       c->run.strategy, (long long)c->run.workers, plural(c->run.workers));
+	const char *places = is_simulated(c) ? simulator_places(c) : NULL;
+	printf("run %lld: %s, %s, %lld worker%s%s%s%s: ", (long long)o->id, c->run.workload,
+	       c->run.strategy, (long long)c->run.workers, plural(c->run.workers),
+	       places ? " (" : "", places ? places : "", places ? ")" : "");
 	if (o->status == EXIT_OK && page->rows > 0) {
 		const struct epoch_row *last = &page->row[page->rows - 1];
 		if (!isnan(last->on[ON_TEST].accuracy))

@@ -141,10 +141,13 @@ void simulation_fini(struct simulation *s);
 /* A measured platform as XML (platform.c), heap: this machine, or `hosts` hosts with wires. */
 char *platform_local(const struct points *p, int cores);
 char *platform_hosts(const struct points *wires, int hosts, int cores);
+char *platform_cluster(const struct cluster_shape *k);
 /* The result of simulation_find without its data; NULL for real runs. */
 char *simulation_check(const struct config *c, const struct plan *p);
 /* simulator.c: can the workers start on their simulated platform? NULL, or a message. */
 char *simulator_try(const struct config *c);
+/* How many workers are where, once tried; NULL: that goes without saying. */
+const char *simulator_places(const struct config *c);
 
 /* Stores measurements of c's workload, or of the wires between hosts (NULL: of none). NULL or a
  * sentence. */

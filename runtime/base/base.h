@@ -171,6 +171,9 @@ struct updater;
 int world_run(const struct config *c, const struct plan *p, int (*life)(void *ctx), void *ctx);
 void world_exit(int status) __attribute__((noreturn)); /* ends a main loop early */
 uint64_t world_node(void); /* the simulated machine of this worker; real world: 0 */
+/* One line of a simulation with how many workers are where; nothing if that goes without saying. */
+#define WORKERS_WHERE "places: "
+void world_print_places(FILE *f);
 /* The following charge virtual time for work that takes time by itself in the real world. */
 void world_device(struct worker *w); /* call before opening: charges the device's operations */
 /* A worker starts to communicate: operation and peer rank; -1 = all ranks, or no specific one. */
@@ -216,10 +219,33 @@ struct world_sums {
 };
 extern const struct world_sums *const world_sums; /* NULL in the real world */
 
+/* The kinds of virtual time: gradients; steps of optimisers; other vector operations; operations on
+ * tables; sums of an allreduce beyond its messages; a plug-in's work on the host; from a wake-up
+ * signal until a sleeping worker resumes; delays, pauses and naps. Messages, and waiting for
+ * others, are all time that no worker charges. */
+#define SPENT_LIST(X) \
+	X(STEP, step) \
+	X(UPDATE, update) \
+	X(VECTOR, vector) \
+	X(PUSH, push) \
+	X(SUM, sum) \
+	X(HOST, host) \
+	X(WAKE, wake) \
+	X(SLEEP, sleep) \
+	X(MESSAGE, message)
+enum spent {
+#define ROW(id, name) SPENT_##id,
+	SPENT_LIST(ROW)
+#undef ROW
+		SPENT_KINDS
+};
+extern const char *const spent_names[SPENT_KINDS];
+
 /* The cost of the simulation so far; real world: NaN, NaN, -1. */
 struct world_cost {
 	double simulated_s, wall_s;
-	int64_t events; /* computations and communications of workers */
+	int64_t events;              /* computations and communications of workers */
+	double spent_s[SPENT_KINDS]; /* of the calling worker, within segments */
 };
 struct world_cost world_cost(void);
 

@@ -161,3 +161,9 @@ struct status_page *status_of_launcher(void)
 	struct status_page head, *l = status_find(getenv(STATUS_VARIABLE));
 	return l || !read_variable(getenv(STATUS_VARIABLE), &head) ? l : status_far(&head);
 }
+
+const char *const spent_names[SPENT_KINDS] = {
+#define ROW(id, name) [SPENT_##id] = #name,
+	SPENT_LIST(ROW)
+#undef ROW
+};

@@ -112,6 +112,11 @@ void world_exit(int status)
 	exit(status);
 }
 
+void world_print_places(FILE *f)
+{
+	(void)f;
+}
+
 uint64_t world_node(void)
 {
 	return 0;
@@ -156,7 +161,7 @@ void world_rest(const char *what, nsec dt)
 
 struct world_cost world_cost(void)
 {
-	return (struct world_cost){NAN, NAN, -1};
+	return (struct world_cost){.simulated_s = NAN, .wall_s = NAN, .events = -1};
 }
 
 /* ---- For simulated workers only ---- */

@@ -108,8 +108,8 @@ static char *deal_by_placement(const struct host_list *l, const char *text, int6
 			return sentence("--placement=%s: \"%s\" is not RANKS@HOST, as in 2@0,2@1",
 					text, at);
 		if ((size_t)host >= l->n)
-			return sentence("--placement=%s: the hostfile has no machine %d; it "
-					"names %zu, from 0",
+			return sentence("--placement=%s: there is no machine %d; there are %zu, "
+					"from 0",
 					text, host, l->n);
 		for (int k = 0; k < n; k++, rank++)
 			if (rank < ranks)

@@ -183,6 +183,10 @@ void catalogue_each(void (*each)(void *ctx, const struct choice *e), void *ctx)
 			      "hosts and their wires, as mvbench calibrate --hostfile or --lab has "
 			      "measured them",
 			      NULL, NULL});
+	for (size_t i = 0; clusters[i].name; i++) {
+		char *name AUTOFREE = sentence("sim:%s", clusters[i].name);
+		each(ctx, &(struct choice){"platform", name, clusters[i].summary, NULL, NULL});
+	}
 	installed_each("sim/platforms", ".xml", put_platform, &(struct asking){each, ctx});
 }
 

@@ -42,6 +42,8 @@ void text_row(FILE *f, const char *left, const char *right); /* in two columns, 
 /* The shortest decimal that reads back as x; a whole number below 1e15 has no exponent. */
 void real_digits(double x, char *buf, size_t room);
 void option_json(FILE *f, const struct option *o, const void *fields); /* the value */
+/* The value of a number without its unit: bytes, seconds, bit/s. */
+void option_number(const struct option *o, const void *fields, char *buf, size_t room);
 void text_json(FILE *f, const char *s); /* "s", escaped, and valid UTF-8 whatever s is */
 /* Writes JSON that SQLite made, which leaves DEL and U+0080 to U+009F in its strings as they are:
  * they become escapes here, because a terminal would obey them. */

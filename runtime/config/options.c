@@ -30,6 +30,24 @@ static const struct unit times[] = {
 	{"s", 1, 1}, {"ms", 1, 1e3}, {"us", 1, 1e6}, {"min", 60, 1}, {"h", 3600, 1}, {NULL, 0, 0},
 };
 
+/* Rates are in bit/s; with bytes, a second is meant, too. */
+static const struct unit rates[] = {
+	{"bit", 1, 1},  {"kbit", 1e3, 1}, {"mbit", 1e6, 1}, {"gbit", 1e9, 1}, {"tbit", 1e12, 1},
+	{"kB", 8e3, 1}, {"MB", 8e6, 1},   {"GB", 8e9, 1},   {"TB", 8e12, 1},  {NULL, 0, 0},
+};
+static const struct unit counts[] = {
+	{"", 1, 1},     {"k", 1e3, 1},  {"M", 1e6, 1}, {"G", 1e9, 1},
+	{"T", 1e12, 1}, {"P", 1e15, 1}, {NULL, 0, 0},
+};
+
+static const struct unit *units_of(enum option_type type)
+{
+	return type == OPT_TIME    ? times
+	       : type == OPT_RATE  ? rates
+	       : type == OPT_COUNT ? counts
+				   : NULL;
+}
+
 static void *field_of(const struct option *o, const void *fields)
 {
 	return (char *)(uintptr_t)fields + o->offset;
@@ -77,6 +95,20 @@ static void time_text(double x, char *buf, size_t room)
 	snprintf(buf, room, "%s%s", number, by == 1 ? "s" : by == 1e3 ? "ms" : "us");
 }
 
+/* In the largest unit of bits, or of counts, that x reaches and that gives back the same x. */
+static void scaled_text(double x, const struct unit *units, char *buf, size_t room)
+{
+	char number[40];
+	const struct unit *best = units;
+	for (const struct unit *u = units; u->name && u->times != 8e3; u++) {
+		real_digits(x / u->times, number, sizeof number);
+		if (x >= u->times && strtod(number, NULL) * u->times == x)
+			best = u;
+	}
+	real_digits(x / best->times, number, sizeof number);
+	snprintf(buf, room, "%s%s", number, x == 0 ? "" : best->name);
+}
+
 void option_text(const struct option *o, const void *fields, char *buf, size_t room)
 {
 	const void *field = field_of(o, fields);
@@ -93,6 +125,10 @@ void option_text(const struct option *o, const void *fields, char *buf, size_t r
 	case OPT_TIME:
 		time_text(*(const double *)field, buf, room);
 		break;
+	case OPT_RATE:
+	case OPT_COUNT:
+		scaled_text(*(const double *)field, units_of(o->type), buf, room);
+		break;
 	case OPT_BOOL:
 		snprintf(buf, room, "%s", *(const bool *)field ? "true" : "false");
 		break;
@@ -105,7 +141,7 @@ void option_text(const struct option *o, const void *fields, char *buf, size_t r
 
 static bool is_real(const struct option *o)
 {
-	return o->type == OPT_REAL || o->type == OPT_TIME;
+	return o->type == OPT_REAL || units_of(o->type);
 }
 
 static void bound_text(const struct option *o, double bound, char *buf, size_t room)
@@ -152,6 +188,8 @@ static char *refuse(const struct option *o, const char *owner, const char *text)
 		[OPT_SIZE] = "a size in bytes (or with B, kB, MB, GB, KiB, MiB, GiB)",
 		[OPT_REAL] = "a number",
 		[OPT_TIME] = "a time with its unit (us, ms, s, min or h)",
+		[OPT_RATE] = "a rate with its unit (kbit, mbit, gbit, tbit, kB, MB, GB, TB)",
+		[OPT_COUNT] = "a number (or with k, M, G, T, P)",
 		[OPT_BOOL] = "true or false",
 	};
 	char range[160], *name AUTOFREE = option_full_name(owner, o);
@@ -235,8 +273,9 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 		break;
 	case OPT_REAL:
 	case OPT_TIME:
-		good = read_number(text, o->type == OPT_TIME ? times : NULL, &x.real) &&
-		       in_range(o, x.real);
+	case OPT_RATE:
+	case OPT_COUNT:
+		good = read_number(text, units_of(o->type), &x.real) && in_range(o, x.real);
 		bytes = sizeof x.real;
 		break;
 	case OPT_BOOL:
@@ -264,6 +303,13 @@ void option_default(const struct option *table, void *fields)
 	}
 }
 
+void option_number(const struct option *o, const void *fields, char *buf, size_t room)
+{
+	struct option plain = *o;
+	plain.type = o->type == OPT_SIZE ? OPT_INT : is_real(o) ? OPT_REAL : o->type;
+	option_text(&plain, fields, buf, room);
+}
+
 void option_json(FILE *f, const struct option *o, const void *fields)
 {
 	const void *field = field_of(o, fields);
@@ -272,9 +318,7 @@ void option_json(FILE *f, const struct option *o, const void *fields)
 		text_json(f, *(const char *const *)field);
 		return;
 	}
-	struct option plain = *o; /* numbers have no units */
-	plain.type = o->type == OPT_SIZE ? OPT_INT : o->type == OPT_TIME ? OPT_REAL : o->type;
-	option_text(&plain, fields, number, sizeof number);
+	option_number(o, fields, number, sizeof number);
 	fputs(number, f);
 }
 

@@ -143,6 +143,9 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 	nowhere.ops->open(&nowhere, 1);
 	model_open(&w, &p->train);
 	p->params = w.model_params;
+	p->row_flops = 0;
+	for (size_t i = 0; w.flops && i <= w.layers; i++)
+		p->row_flops += w.flops[i];
 	p->buffers = w.buffer ? (int64_t)vec_len(w.buffer) : 0;
 	p->layout = hash_of(HASH_START, w.layer, (w.layers + 1) * sizeof *w.layer);
 	if (!w.buffer && strcmp(run.norm_statistics, "recompute") == 0)
@@ -375,7 +378,7 @@ static char *check_hosts(const struct config *c)
 					 *rate ? "lab.rate" : "placement",
 					 *rate ? rate : placement);
 	}
-	if (none && *placement)
+	if (none && *placement && !simulated)
 		return sentence(
 			"--placement=%s: it needs the machines of a --hostfile; give one, or "
 			"leave it out",
@@ -428,6 +431,7 @@ char *plan_refuse(const struct config *c)
 {
 	const struct run *run = &c->run;
 	TRY(heterogeneity_refuse(c));
+	TRY(cluster_refuse(c));
 	if (c->strategy->refuse)
 		TRY(c->strategy->refuse(run, c->strategy_opts));
 	if (c->workload->refuse)

@@ -19,6 +19,7 @@ struct footprint {
 struct plan {
 	struct data train, validation, test; /* shapes only */
 	int64_t params, buffers;             /* of the whole model [floats] */
+	double row_flops;                    /* of the gradient of a row; 0: not known */
 	uint64_t layout;                     /* hash of its layers: equal models, equal layouts */
 	int64_t steps;                       /* of one epoch, if workers make the same number */
 	bool dynamic;                        /* an idle worker takes the next mini-batch */

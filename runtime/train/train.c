@@ -386,6 +386,15 @@ static void lead_trainer(struct trainer *r)
 	tear_down(r);
 }
 
+/* Trains nothing: can the workers start here? */
+static void try_start(struct trainer *r)
+{
+	bool trains = r->w.rank < r->w.trainers;
+	trainers_agree(r, trains ? plan_tables(r->config, link_one_node(r->all)) : NULL);
+	if (r->w.rank == 0)
+		world_print_places(stdout);
+}
+
 /* given: the fields that are the same for all workers. */
 static int worker_main(void *given)
 {
@@ -424,8 +433,7 @@ static int worker_main(void *given)
 		r->trace = trace_new(r->everyone ? r->everyone : r->all, r->w.rank, r->w.size,
 				     events_expected(r));
 	if (!r->sink)
-		trainers_agree(r, r->w.rank < r->w.trainers ? plan_tables(c, link_one_node(r->all))
-							    : NULL);
+		try_start(r);
 	else if (r->w.rank >= r->w.trainers)
 		serve(r);
 	else

@@ -78,6 +78,7 @@ struct simulation {
 	int64_t wires_id;     /* of the links between hosts; 0 = none */
 	struct points wires;
 	double update_s;   /* of a push with its pull of the whole model; NaN = use the curves */
+	double connect_s;  /* before a worker's first sum */
 	double push_share; /* of a push with the run's updater, as a share of one with "add"; NaN:
 			    * it was not measured */
 	struct recording *replay; /* the recorded order of table operations; NULL = none */

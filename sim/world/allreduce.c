@@ -4,22 +4,27 @@
  *
  *   below RING_LEAST bytes,       recursive doubling: log2 N exchanges of everything
  *   and between two ranks         (a ring of two would exchange one half after the other)
- *   otherwise, to RING_MOST ranks ring: N - 1 pieces of 1/N around to sum, N - 1 around to spread
- *   otherwise                     halving and doubling (Rabenseifner), because rings of many ranks
- *                                 are millions of messages: 2 log2 N exchanges of 1/2, 1/4, ...
+ *   otherwise                     ring: N - 1 pieces of 1/N around to sum, N - 1 around to spread
  *
- * A step therefore costs the host a sum and a copy for each rank, and the events of the messages.
+ * Rings of more than RING_MOST ranks would be millions of messages. Their steps are all alike: each
+ * rank sends the same length to the same neighbour, at the same time as all others. Therefore one
+ * step is sent, and the others take the time of its slowest message. No step of a ring can be
+ * faster: after the first steps, each rank waits for the slowest of them.
+ *
+ * A sum costs the host an addition and a copy for each rank, and the events of the messages.
  * A sum that is only started (allreduce --allreduce.overlap) has the same messages. An actor for
  * each rank, its carrier, sends them while the rank computes, one sum after the other. Sources of
  * the algorithms: Thakur, Rabenseifner, Gropp, Optimization of collective communication operations
- * in MPICH, IJHPCA 19 (2005); the bounds: Open MPI 4's fixed decisions, coarsely.
+ * in MPICH, IJHPCA 19 (2005); the bound: Open MPI 4.0's fixed decision.
  *
  * The sum is in the order of ranks: it may differ from a real one's in the last bits.
  */
+#include "runtime/config/plan.h"
 #include "sim/sim.h"
 
 #include <simgrid/actor.h>
 #include <simgrid/barrier.h>
+#include <simgrid/engine.h>
 #include <simgrid/host.h>
 #include <simgrid/semaphore.h>
 #include <stdlib.h>
@@ -50,8 +55,16 @@ struct sum {
 	float **x; /* [ranks] of those that have arrived; NULL before the first has */
 };
 
+/* Where the ranks of a long ring meet before and after the step that is sent. */
+struct ring {
+	sg_bar_t door;  /* NULL before the first */
+	int told;       /* ranks that have told how long their messages took */
+	double slowest; /* of these [s] */
+};
+
 struct sums {
 	int ranks, users;
+	struct ring ring, carried; /* of ranks, of their carriers */
 	struct sum at_once, started[LINK_SLOTS];
 	struct carrier
 		*carrier;      /* [ranks] of those that have started a sum; NULL before the first */
@@ -98,6 +111,10 @@ static void leave(struct sums *m)
 	for (int i = 0; i < LINK_SLOTS; i++)
 		free(m->started[i].x);
 	sg_barrier_destroy(m->door);
+	if (m->ring.door)
+		sg_barrier_destroy(m->ring.door);
+	if (m->carried.door)
+		sg_barrier_destroy(m->carried.door);
 	free(m->brought);
 	free(m);
 }
@@ -183,6 +200,7 @@ static void rendezvous(struct sums *m, int rank, void *x,
 struct sender {
 	struct link *l;
 	struct carrier *c;
+	struct ring *ring;
 	int phase;
 };
 
@@ -256,39 +274,55 @@ static void exchange(struct sender *s, int peer, size_t n)
 	shift(s, peer, peer, n);
 }
 
-static void doubling(struct sender *s, int rank, int ranks, size_t n, bool halving)
+static void doubling(struct sender *s, int rank, int ranks, size_t n)
 {
 	int power = power_below(ranks), extra = ranks - power;
 	int me = to_power_of_two(s, rank, extra, n, false);
-	size_t part = n;
-	for (int k = 1; k < power && me >= 0; k *= 2) {
-		part = halving ? (part + 1) / 2 : n;
-		exchange(s, rank_of(me ^ (halving ? power / 2 / k : k), extra), part);
-	}
-	for (int k = 1; k < power && me >= 0 && halving; k *= 2) {
-		exchange(s, rank_of(me ^ k, extra), part);
-		part = smaller(2 * part, n);
-	}
+	for (int k = 1; k < power && me >= 0; k *= 2)
+		exchange(s, rank_of(me ^ k, extra), n);
 	to_power_of_two(s, rank, extra, n, true);
+}
+
+/* One of `steps` equal steps of all ranks; the time of the others follows from its slowest
+ * message. */
+static void equal_steps(struct sender *s, int to, int from, size_t n, int ranks, int steps)
+{
+	struct ring *r = s->ring;
+	if (!r->door)
+		r->door = sg_barrier_init((unsigned)ranks);
+	sg_barrier_wait(r->door);
+	double began = simgrid_get_clock();
+	s->phase = 0;
+	shift(s, to, from, n);
+	double took = simgrid_get_clock() - began;
+	r->slowest = r->told == 0 || took > r->slowest ? took : r->slowest;
+	r->told = (r->told + 1) % ranks;
+	sg_barrier_wait(r->door);
+	double left = began + steps * r->slowest - simgrid_get_clock();
+	if (left > 0)
+		sg_actor_sleep_for(left);
 }
 
 static void ring(struct sender *s, int rank, int ranks, size_t n)
 {
 	size_t piece = (n + (size_t)ranks - 1) / (size_t)ranks;
-	for (int k = 0; k < 2 * (ranks - 1); k++) {
+	int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks, steps = 2 * (ranks - 1);
+	if (ranks > RING_MOST) {
+		equal_steps(s, to, from, piece, ranks, steps);
+		return;
+	}
+	for (int k = 0; k < steps; k++) {
 		s->phase = k % PHASES;
-		shift(s, (rank + 1) % ranks, (rank + ranks - 1) % ranks, piece);
+		shift(s, to, from, piece);
 	}
 }
 
 static void carry(struct sender s, int rank, int ranks, size_t n)
 {
 	if (n * sizeof(float) < RING_LEAST || ranks == 2)
-		doubling(&s, rank, ranks, n, false);
-	else if (ranks <= RING_MOST)
-		ring(&s, rank, ranks, n);
+		doubling(&s, rank, ranks, n);
 	else
-		doubling(&s, rank, ranks, n, true);
+		ring(&s, rank, ranks, n);
 }
 
 static void allreduce(struct link *l, struct sums *m, float *x, size_t n, enum reduce how)
@@ -297,10 +331,14 @@ static void allreduce(struct link *l, struct sums *m, float *x, size_t n, enum r
 	if (n == 0)
 		return;
 	arrive(&m->at_once, m->ranks, rank, x, n, how);
-	if (world_is_off_clock())
+	if (world_is_off_clock()) {
 		rendezvous(m, rank, NULL, NULL, NULL);
-	else
-		carry((struct sender){.l = l}, rank, m->ranks, n);
+		return;
+	}
+	if (!sim_self()->connected)
+		sg_actor_sleep_for(sim_plan->simulation->connect_s);
+	sim_self()->connected = true;
+	carry((struct sender){.l = l, .ring = &m->ring}, rank, m->ranks, n);
 }
 
 /* ---- Sums that go on while their ranks compute ---- */
@@ -314,7 +352,8 @@ static void carrier_main(int argc, char **argv)
 		if (c->over)
 			return;
 		int slot = c->of->order[i % LINK_SLOTS];
-		carry((struct sender){.c = c}, c->rank, c->of->ranks, c->of->started[slot].n);
+		carry((struct sender){.c = c, .ring = &c->of->carried}, c->rank, c->of->ranks,
+		      c->of->started[slot].n);
 		sg_sem_release(c->done[slot]);
 	}
 }

@@ -25,14 +25,15 @@ static const struct optimizer *inner_optimizer;
 static void charge(enum cost what, size_t amount)
 {
 	if (!sim_self()->quiet && !sim_self()->updating)
-		sim_charge_for(what, (double)amount);
+		sim_charge_for(SPENT_VECTOR, what, (double)amount);
 }
 
 /* Charges also within a gradient, because the draw does not include it. */
 static void charge_always(enum cost what, size_t amount)
 {
 	if (!sim_self()->updating)
-		sim_charge_for(what, (double)amount);
+		sim_charge_for(what == COST_SGD ? SPENT_UPDATE : SPENT_VECTOR, what,
+			       (double)amount);
 }
 
 /* The flops of one row in the whole model. */
@@ -60,7 +61,7 @@ static void charge_gradient(double seconds)
 	if (sim_plan->simulation->sleeps)
 		sim_self()->asleep_s += seconds;
 	else
-		sim_charge(seconds);
+		sim_charge(SPENT_STEP, seconds);
 }
 
 static bool is_spread(const struct worker *w)
@@ -87,7 +88,7 @@ static void charge_product(double flops)
 	if (me->quiet || me->updating || !w->flops || flops == 0)
 		return;
 	if (!is_spread(w) && !sim_plan->simulation->sleeps && !me->off_clock)
-		sim_charge(flops * flop_time(w));
+		sim_charge(SPENT_VECTOR, flops * flop_time(w));
 	else if (is_spread(w) && w->rows)
 		charge_gradient(me->gradient_s * flops / (row_flops(w) * (double)w->rows));
 }
@@ -192,7 +193,7 @@ static void sim_update(struct worker *w, const struct param_group *p, float scal
 	inner_optimizer->step(w, p, scale, decay);
 	me->updating = false;
 	double whole = (double)sim_plan->params, share = (double)vec_len(p->param) / whole;
-	sim_charge(share * curve_at(&sim_plan->simulation->cost[COST_SGD], whole));
+	sim_charge(SPENT_UPDATE, share * curve_at(&sim_plan->simulation->cost[COST_SGD], whole));
 }
 
 /* The operations of w's device take virtual time. Without sim.train they do nothing else. */

@@ -65,14 +65,30 @@ static nsec wall_now(void)
 	return (nsec)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-void sim_charge(double seconds)
+void sim_charge(enum spent kind, double seconds)
 {
-	sim_self()->charged_s += seconds;
+	sim_self()->charged_s[kind] += seconds;
 }
 
-void sim_charge_for(enum cost what, double amount)
+void sim_charge_for(enum spent kind, enum cost what, double amount)
 {
-	sim_charge(curve_at(&sim_plan->simulation->cost[what], amount));
+	sim_charge(kind, curve_at(&sim_plan->simulation->cost[what], amount));
+}
+
+/* Books the time since the last call, which kinds share in proportion. */
+static void book(struct sim_worker *me, const double *share, double all)
+{
+	double now = simgrid_get_clock(), took = me->off_clock ? 0 : now - me->known_s;
+	me->known_s = now;
+	for (int k = 0; k < SPENT_KINDS && took > 0; k++)
+		me->spent_s[k] += took * share[k] / all;
+}
+
+static void book_as(struct sim_worker *me, enum spent kind)
+{
+	double share[SPENT_KINDS] = {0};
+	share[kind] = 1;
+	book(me, share, 1);
 }
 
 /* How long this worker's host computes what takes the fastest host this time [s]. */
@@ -95,15 +111,30 @@ static void stay_away(struct sim_worker *me, double seconds, bool computes)
 	me->stretches++;
 }
 
+static double pending_s(const struct sim_worker *me)
+{
+	double all = 0;
+	for (int k = 0; k < SPENT_KINDS; k++)
+		all += me->charged_s[k];
+	return all;
+}
+
 static void advance_clock(struct sim_worker *me)
 {
-	double charged = me->charged_s, asleep = me->asleep_s;
-	me->charged_s = me->asleep_s = 0;
+	double pending[SPENT_KINDS], asleep = me->asleep_s, charged = pending_s(me);
+	memcpy(pending, me->charged_s, sizeof pending);
+	memset(me->charged_s, 0, sizeof me->charged_s);
+	me->asleep_s = 0;
 	world.events += (charged > 0) + (asleep > 0);
-	if (charged > 0)
+	book_as(me, SPENT_MESSAGE); /* what nobody has charged */
+	if (charged > 0) {
 		stay_away(me, charged, true);
-	if (asleep > 0)
+		book(me, pending, charged);
+	}
+	if (asleep > 0) {
 		stay_away(me, asleep, false);
+		book_as(me, SPENT_STEP);
+	}
 }
 
 nsec clock_now(void)
@@ -118,7 +149,7 @@ nsec clock_now(void)
 nsec clock_peek(void)
 {
 	const struct sim_worker *me = sim_self();
-	double pending = me ? seconds_here(me->charged_s) + me->asleep_s : 0;
+	double pending = me ? seconds_here(pending_s(me)) + me->asleep_s : 0;
 	return (nsec)llround(1e9 * (simgrid_get_clock() + pending));
 }
 
@@ -126,8 +157,10 @@ void clock_delay(nsec dt)
 {
 	struct sim_worker *me = sim_self();
 	clock_now();
-	if (me && dt > 0)
-		stay_away(me, 1e-9 * (double)dt, false);
+	if (!me || dt <= 0)
+		return;
+	stay_away(me, 1e-9 * (double)dt, false);
+	book_as(me, SPENT_SLEEP);
 }
 
 /* Floats in rank 0's memory travel over the links between the two hosts. */
@@ -163,7 +196,7 @@ void world_charge_op(const struct table_op *p, const struct updater *u, size_t n
 	struct sim_worker *me = sim_self();
 	if (!me || n == 0)
 		return;
-	sim_charge(op_cost(p, u, n));
+	sim_charge(SPENT_PUSH, op_cost(p, u, n));
 	advance_clock(me);
 	if (shared)
 		charge_links(me, p, n);
@@ -174,7 +207,7 @@ void world_charge_sum(size_t n, int ranks)
 	struct sim_worker *me = sim_self();
 	if (ranks == 1 || me->off_clock)
 		return;
-	sim_charge_for(COST_SUM, (double)n);
+	sim_charge_for(SPENT_SUM, COST_SUM, (double)n);
 	advance_clock(me);
 }
 
@@ -184,7 +217,7 @@ void worker_charge(const struct worker *w, double floats)
 	const struct curve *c = &sim_plan->simulation->cost[COST_HOST];
 	(void)w;
 	if (!sim_self()->quiet)
-		sim_charge(c->n ? curve_at(c, floats) : guess_s * floats);
+		sim_charge(SPENT_HOST, c->n ? curve_at(c, floats) : guess_s * floats);
 }
 
 /* ---- Monitors ---- */
@@ -218,7 +251,7 @@ void monitor_unlock(struct monitor *m)
 void monitor_wait(struct monitor *m)
 {
 	sg_cond_wait(in(m)->cond, in(m)->mutex);
-	sim_charge_for(COST_WAKE, 1);
+	sim_charge_for(SPENT_WAKE, COST_WAKE, 1);
 }
 
 void monitor_broadcast(struct monitor *m)
@@ -252,7 +285,9 @@ void world_yield(void)
 
 void world_off_clock(bool off)
 {
-	sim_self()->off_clock = off;
+	struct sim_worker *me = sim_self();
+	advance_clock(me);
+	me->off_clock = off;
 }
 
 bool world_is_off_clock(void)
@@ -310,9 +345,18 @@ static char *look_at_tmp(void)
 float *link_nowhere(void)
 {
 	static float *nowhere;
-	/* [bytes] that SMPI does not copy: some models, and an upper bound of activations. One page
-	 * backs all of it, but the process is counted as using all. */
-	const size_t most = ((size_t)256 << 20) + 16 * sizeof(float) * (size_t)sim_plan->params;
+	/* [bytes] SMPI copies no message that begins here, however long it is. Only one-sided
+	 * access computes with its floats: some models, and an upper bound of activations. One page
+	 * backs all of it. */
+	const struct run *run = &world.config->run;
+	bool reached = world.config->strategy->tables && run->servers == 0;
+	const size_t most =
+		((size_t)256 << 20) + (reached ? 16 * sizeof(float) * (size_t)sim_plan->params : 0);
+	double there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
+	if (!nowhere && reached && (double)most > there)
+		user_error("--servers=0: the workers' tables of %.3g parameters do not fit into "
+			   "memory, although --sim.train=false; give --servers=1 or more",
+			   (double)sim_plan->params);
 	if (!nowhere)
 		nowhere = must(SMPI_SHARED_MALLOC(most));
 	return nowhere;
@@ -320,9 +364,12 @@ float *link_nowhere(void)
 
 struct world_cost world_cost(void)
 {
-	return (struct world_cost){.simulated_s = simgrid_get_clock(),
-				   .wall_s = 1e-9 * (double)(wall_now() - world.began),
-				   .events = world.events};
+	struct world_cost cost = {.simulated_s = simgrid_get_clock(),
+				  .wall_s = 1e-9 * (double)(wall_now() - world.began),
+				  .events = world.events};
+	if (sim_self())
+		memcpy(cost.spent_s, sim_self()->spent_s, sizeof cost.spent_s);
+	return cost;
 }
 
 static uint64_t node_of(sg_host_t host)
@@ -341,40 +388,203 @@ static int by_natural_name(const void *a, const void *b)
 			  sg_host_get_name(*(const sg_host_t *)b));
 }
 
-/* Chooses the host of each rank. On calibrated hosts, ranks are placed as real ones are. Elsewhere
- * each core takes one rank, and a platform of one host takes all; servers share the workers' hosts,
+/* The places for one rank each, a core of a host, in the order of the hosts. */
+struct seats {
+	sg_host_t *host;   /* NULL: taken */
+	int *site;         /* the number of the host's site */
+	size_t n, *next;   /* next [sites]: no seat before it is free */
+	const char **name; /* of the sites; "" = hosts without the property */
+	int sites;
+};
+
+static const char *site_of(sg_host_t host)
+{
+	const char *site = sg_host_get_property_value(host, "site");
+	return site ? site : "";
+}
+
+static int site_number(struct seats *s, const char *name)
+{
+	int i = s->sites;
+	while (i > 0 && strcmp(s->name[i - 1], name) != 0)
+		i--;
+	if (i > 0)
+		return i - 1;
+	s->name = must(realloc(s->name, (size_t)(s->sites + 1) * sizeof *s->name));
+	s->name[s->sites] = name;
+	return s->sites++;
+}
+
+/* A platform of one host takes all ranks. */
+static struct seats seats_of(const sg_host_t *host, size_t hosts)
+{
+	struct seats s = {.n = 0};
+	for (size_t i = 0; i < hosts; i++) {
+		int cores = sg_host_core_count(host[i]), site = site_number(&s, site_of(host[i]));
+		if (hosts == 1 || cores > world.workers)
+			cores = world.workers;
+		s.host = must(realloc(s.host, (s.n + (size_t)cores) * sizeof *s.host));
+		s.site = must(realloc(s.site, (s.n + (size_t)cores) * sizeof *s.site));
+		for (; cores > 0; cores--) {
+			s.host[s.n] = host[i];
+			s.site[s.n++] = site;
+		}
+	}
+	s.next = must(calloc((size_t)s.sites, sizeof *s.next));
+	return s;
+}
+
+static void seats_free(struct seats *s)
+{
+	free(s->host);
+	free(s->site);
+	free(s->next);
+	free(s->name);
+}
+
+/* A free seat of this site, or else of another one; NULL: all are taken. */
+static sg_host_t take_seat(struct seats *s, int site)
+{
+	sg_host_t found = NULL;
+	for (int k = 0; k < s->sites && !found; k++) {
+		int at = (site + k) % s->sites;
+		size_t *i = &s->next[at];
+		while (*i < s->n && (s->site[*i] != at || !s->host[*i]))
+			++*i;
+		if (*i < s->n) {
+			found = s->host[*i];
+			s->host[*i] = NULL;
+		}
+	}
+	return found;
+}
+
+/* --placement, or calibrated hosts: as real ranks are placed. A machine is the hosts that share
+ * memory; its ranks take them in turn. */
+static char *place_as_told(const sg_host_t *host, size_t hosts)
+{
+	struct host_list l = {.host = must(calloc(hosts, sizeof *l.host))};
+	size_t *first AUTOFREE = must(calloc(hosts + 1, sizeof *first)),
+		      *taken AUTOFREE = must(calloc(hosts, sizeof *taken));
+	int *number AUTOFREE = must(calloc((size_t)world.workers, sizeof *number));
+	for (size_t i = 0; i < hosts; i++)
+		if (i == 0 || node_of(host[i]) != node_of(host[i - 1])) {
+			l.host[l.n].slots = -1;
+			first[l.n++] = i;
+		}
+	first[l.n] = hosts;
+	char *wrong = host_list_deal(&l, world.config, number);
+	for (int i = 0; i < world.workers && !wrong; i++) {
+		size_t m = (size_t)number[i];
+		world.place[i] = host[first[m] + taken[m]++ % (first[m + 1] - first[m])];
+	}
+	free(l.host);
+	return wrong;
+}
+
+/* Chooses the host of each rank. The workers are spread evenly over the sites, in blocks of their
+ * ranks, and the servers in turn; each core takes one rank. Servers share the workers' hosts,
  * evenly, if there are not enough cores for them. A message, or NULL. */
 static char *place_ranks(void)
 {
 	const struct config *c = world.config;
-	struct host_list l = {.n = sg_host_count()};
-	size_t ranks = (size_t)world.workers, workers = (size_t)c->run.workers, placed = 0;
+	size_t hosts = sg_host_count(), ranks = (size_t)world.workers,
+	       workers = (size_t)c->run.workers;
 	sg_host_t *host AUTOFREE = sg_host_list();
-	qsort(host, l.n, sizeof *host, by_natural_name);
+	qsort(host, hosts, sizeof *host, by_natural_name);
 	world.place = must(calloc(ranks, sizeof *world.place));
-	for (size_t i = 0; i < l.n; i++) {
-		int cores = l.n == 1 ? world.workers : sg_host_core_count(host[i]);
+	for (size_t i = 0; i < hosts; i++)
 		world.speed = fmax(world.speed, sg_host_get_speed(host[i]));
-		for (int k = 0; k < cores && placed < ranks; k++)
-			world.place[placed++] = host[i];
+	if (config_simulates_hosts(c) || *c->harness.placement)
+		return place_as_told(host, hosts);
+	struct seats s = seats_of(host, hosts);
+	size_t seats = s.n, site = 0;
+	for (size_t i = 0; i < workers && seats >= workers; i++) {
+		while (i >= part_of(workers, (size_t)s.sites, site + 1))
+			site++;
+		world.place[i] = take_seat(&s, (int)site);
 	}
-	if (config_simulates_hosts(c)) {
-		int *number AUTOFREE = must(calloc(ranks, sizeof *number));
-		l.host = must(calloc(l.n, sizeof *l.host));
-		for (size_t i = 0; i < l.n; i++)
-			l.host[i].slots = -1;
-		char *wrong = host_list_deal(&l, c, number);
-		for (size_t i = 0; i < ranks && !wrong; i++)
-			world.place[i] = host[number[i]];
-		free(l.host);
-		return wrong;
+	for (size_t i = workers; i < ranks && seats >= workers; i++) {
+		sg_host_t free_one = take_seat(&s, (int)((i - workers) % (size_t)s.sites));
+		world.place[i] =
+			free_one ? free_one
+				 : world.place[part_of(workers, ranks - workers, i - workers)];
 	}
-	if (placed < workers)
-		return sentence("it has room for %zu workers on %zu hosts; --workers=%zu is too "
-				"large",
-				placed, l.n, workers);
-	for (size_t i = workers; i < ranks && placed < ranks; i++)
-		world.place[i] = world.place[part_of(workers, ranks - workers, i - workers)];
+	seats_free(&s);
+	return seats >= workers
+		       ? NULL
+		       : sentence("it has room for %zu workers on %zu hosts; --workers=%zu is too "
+				  "large",
+				  seats, hosts, workers);
+}
+
+/* Prints how many workers are where, if there are several on a machine or several sites:
+ * "WORKERS: 2 ireland, 2 tokyo", or by the machine: "WORKERS: 8 on each of 4 machines". */
+void world_print_places(FILE *f)
+{
+	enum { NAMED = 8 };
+	int workers = (int)world.config->run.workers, groups = 0, most = 0, least = 0;
+	bool sites = false;
+	int *count AUTOFREE = must(calloc((size_t)workers, sizeof *count));
+	for (int i = 1; i < workers; i++)
+		sites |= strcmp(site_of(world.place[i]), site_of(world.place[0])) != 0;
+	for (int i = 0; i < workers; i++) {
+		int k = 0;
+		while (k < i &&
+		       (sites ? strcmp(site_of(world.place[k]), site_of(world.place[i])) != 0
+			      : node_of(world.place[k]) != node_of(world.place[i])))
+			k++;
+		groups += k == i;
+		count[k]++;
+	}
+	for (int i = 0; i < workers; i++) {
+		most = count[i] > most ? count[i] : most;
+		least = count[i] && (!least || count[i] < least) ? count[i] : least;
+	}
+	if (groups == 1 || (!sites && most == 1))
+		return;
+	fputs(WORKERS_WHERE, f);
+	const char *what = sites ? "site" : "machine";
+	bool named = sites && groups <= NAMED;
+	for (int i = 0, n = 0; i < workers && named; i++)
+		if (count[i])
+			fprintf(f, "%s%d %s", n++ ? ", " : "", count[i], site_of(world.place[i]));
+	if (!named && least == most)
+		fprintf(f, "%d on each of %d %ss", most, groups, what);
+	else if (!named)
+		fprintf(f, "%d to %d on each of %d %ss", least, most, groups, what);
+	fputc('\n', f);
+}
+
+/* --sim.rate and --sim.latency on a platform with links of its own. A message, or NULL. */
+static char *set_links(void)
+{
+	const struct harness_options *h = &world.config->harness;
+	struct cluster_shape k;
+	size_t links = sg_link_count();
+	sg_link_t *link AUTOFREE = sg_link_list();
+	double rate = 0;
+	if (cluster_of(world.config, &k) || (h->sim_rate == 0 && h->sim_latency == 0))
+		return NULL;
+	for (size_t i = 0; i < links; i++) {
+		double its = sg_link_get_bandwidth(link[i]);
+		if (strstr(sg_link_get_name(link[i]), "loopback"))
+			continue;
+		if (rate > 0 && fabs(its - rate) > 1e-6 * rate)
+			return sentence("it has links of %.4g and of %.4g bytes/s: --sim.rate and "
+					"--sim.latency are for links that are all alike; give "
+					"--sim.platform=cluster",
+					rate, its);
+		rate = its;
+	}
+	for (size_t i = 0; i < links; i++) {
+		if (strstr(sg_link_get_name(link[i]), "loopback"))
+			continue;
+		if (h->sim_rate > 0)
+			sg_link_set_bandwidth(link[i], h->sim_rate / 8);
+		if (h->sim_latency > 0) /* half on each machine's link */
+			sg_link_set_latency(link[i], h->sim_latency / 2);
+	}
 	return NULL;
 }
 
@@ -542,7 +752,7 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	if ((wrong = look_at_tmp()))
 		user_error("%s", wrong);
 	engine_start(file, world.workers);
-	if ((wrong = place_ranks()))
+	if ((wrong = set_links()) || (wrong = place_ranks()))
 		user_error("--sim.platform=%s: %s", c->run.sim_platform, wrong);
 	deploy();
 	simgrid_run();

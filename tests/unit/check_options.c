@@ -37,7 +37,7 @@ static size_t all_tables(struct table_of t[64])
 static bool is_number(const struct option *o)
 {
 	return o->type == OPT_INT || o->type == OPT_REAL || o->type == OPT_SIZE ||
-	       o->type == OPT_TIME;
+	       o->type == OPT_TIME || o->type == OPT_RATE || o->type == OPT_COUNT;
 }
 
 static void each_option(void (*test)(const struct table_of *t, const struct option *o))
@@ -204,6 +204,10 @@ static const struct option time_option = {
 	.name = "time", .type = OPT_TIME, .offset = offsetof(struct sample, time), .def = "2ms"};
 static const struct option real_option = {
 	.name = "real", .type = OPT_REAL, .offset = offsetof(struct sample, real), .def = "0.1"};
+static const struct option rate_option = {
+	.name = "rate", .type = OPT_RATE, .offset = offsetof(struct sample, real), .def = "1gbit"};
+static const struct option count_option = {
+	.name = "count", .type = OPT_COUNT, .offset = offsetof(struct sample, real), .def = "1T"};
 static const struct option bool_option = {
 	.name = "flag", .type = OPT_BOOL, .offset = offsetof(struct sample, flag), .def = "no"};
 
@@ -256,6 +260,52 @@ TEST(times_take_units)
 		ck_assert_msg(s.time == row[i].seconds, "%s is %.17g", row[i].text, s.time);
 		option_text(&time_option, &s, text, sizeof text);
 		ck_assert_str_eq(text, row[i].back);
+	}
+}
+
+/* A rate that is typed in another unit is the same option, and the same cell of a sweep. */
+TEST(rates_and_counts_take_units)
+{
+	static const struct {
+		const struct option *option;
+		const char *text;
+		double value;
+		const char *back;
+	} row[] = {
+		{&rate_option, "50mbit", 50e6, "50mbit"},
+		{&rate_option, "1gbit", 1e9, "1gbit"},
+		{&rate_option, "1000mbit", 1e9, "1gbit"},
+		{&rate_option, "900GB", 7.2e12, "7.2tbit"},
+		{&rate_option, "2.5 gbit", 2.5e9, "2.5gbit"},
+		{&rate_option, "100kbit", 1e5, "100kbit"},
+		{&rate_option, "125MB", 1e9, "1gbit"},
+		{&rate_option, "992.6mbit", 992.6e6, "992.6mbit"},
+		{&rate_option, "7bit", 7, "7bit"},
+		{&rate_option, "0", 0, "0"},
+		{&count_option, "400T", 400e12, "400T"},
+		{&count_option, "1e15", 1e15, "1P"},
+		{&count_option, "989.4T", 989.4e12, "989.4T"},
+		{&count_option, "12", 12, "12"},
+	};
+	static const char *const wrong[] = {"5", "5Mbit", "5mb", "5mbit/s", "mbit", "-", ""};
+	struct sample s;
+	char text[64];
+	for (size_t i = 0; i < COUNT(row); i++) {
+		ck_assert_ptr_null(option_set(row[i].option, &s, NULL, row[i].text));
+		ck_assert_msg(s.real == row[i].value, "%s is %.17g", row[i].text, s.real);
+		option_text(row[i].option, &s, text, sizeof text);
+		ck_assert_str_eq(text, row[i].back);
+		ck_assert_ptr_null(option_set(row[i].option, &s, NULL, text));
+		ck_assert_msg(s.real == row[i].value, "%s, back from %s, is %.17g", text,
+			      row[i].text, s.real);
+	}
+	for (size_t i = 0; i < COUNT(wrong); i++) {
+		char *says AUTOFREE = option_set(&rate_option, &s, NULL, wrong[i]);
+		char *want AUTOFREE = sentence("--rate=%s: give a rate with its unit (kbit, mbit, "
+					       "gbit, tbit, kB, MB, GB, TB), such as --rate=1gbit",
+					       wrong[i]);
+		ck_assert_ptr_nonnull(says);
+		ck_assert_str_eq(says, want);
 	}
 }
 

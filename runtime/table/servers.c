@@ -70,6 +70,12 @@ static void send_to_all(struct table *t, enum request_kind what)
 				     .what = what, .table = t->id, .number = s->asked[k]++});
 }
 
+/* Messages of lengths have no floats, whatever their place. */
+static const float *floats_at(const struct table *t, const float *x, size_t first)
+{
+	return t->rules.lengths ? link_nowhere() : x + first;
+}
+
 /* For worker 0. Returns when the server has the table: a send waits for its receiver. */
 static void open_shard_on(struct table *t, int server, const float *init)
 {
@@ -79,7 +85,8 @@ static void open_shard_on(struct table *t, int server, const float *init)
 		.rules = t->rules, .updater = t->rules.updater->kind, .init = init != NULL};
 	link_send(s->everyone, s->size + server, (const float *)&o, sizeof o / sizeof(float));
 	if (init)
-		link_send(s->everyone, s->size + server, init + bound[server] * columns,
+		link_send(s->everyone, s->size + server,
+			  floats_at(t, init, bound[server] * columns),
 			  (bound[server + 1] - bound[server]) * columns);
 }
 
@@ -196,8 +203,8 @@ static void start_subrequest(struct table *t, struct slot *q, int s, struct tabl
 			link_send_start(l, server, TAG_BODY, q->row + g->first / t->rules.columns,
 					(size_t)a.rows * sizeof *q->row);
 	if (a.in > 0)
-		g->sent =
-			link_send_start(l, server, TAG_BODY, from + g->first, g->n * sizeof(float));
+		g->sent = link_send_start(l, server, TAG_BODY, floats_at(t, from, g->first),
+					  g->n * sizeof(float));
 	link_wake(l, server);
 }
 
@@ -210,9 +217,9 @@ static bool advance_subrequest(struct table *t, struct slot *q, int s)
 	if (g->over || (!g->replied && !link_test(l, &g->awaited)))
 		return g->over;
 	if (!g->replied && q->op->out && g->n > 0 && g->reply.away < 0)
-		g->got = link_recv_start(l, t->among->size + s,
-					 reply_tag(t->id, (int)(q - AT(t)->slot)), back + g->first,
-					 g->n * sizeof *back);
+		g->got = link_recv_start(
+			l, t->among->size + s, reply_tag(t->id, (int)(q - AT(t)->slot)),
+			(float *)(uintptr_t)floats_at(t, back, g->first), g->n * sizeof *back);
 	g->replied = true;
 	return g->over = link_test(l, &g->asked) & link_test(l, &g->listed) &
 			 link_test(l, &g->sent) & link_test(l, &g->got);

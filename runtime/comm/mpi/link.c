@@ -107,12 +107,41 @@ bool link_reads_devices(void)
 #endif
 }
 
+/* MPI counts in int. Messages of simulated workers that have lengths only may be longer. They are
+ * counted in units of the longest type, and sent in few pieces: SMPI reads the lower 32 bits of a
+ * number of bytes as an int, and copies messages for which that is below EAGER. */
+enum { UNIT = 32, EAGER = 1 << 16 };
+static const size_t word = (size_t)1 << 32, piece_most = 15 * ((size_t)1 << 32) + (1 << 30);
+
+size_t piece_of(size_t n)
+{
+	size_t bytes = n * sizeof(float);
+	if (!world_is_virtual || bytes < word / 2)
+		return n;
+	if (bytes > piece_most)
+		return piece_most / sizeof(float);
+	return bytes % word < word / 2 ? n : (bytes - bytes % word / 2) / sizeof(float);
+}
+
+struct length length_of(size_t n)
+{
+	size_t bytes = n * sizeof(float);
+	if (!world_is_virtual || bytes < word / 2)
+		return (struct length){count(n), MPI_FLOAT};
+	bytes += bytes % word < EAGER ? EAGER - bytes % word : 0;
+	return (struct length){count((bytes + UNIT - 1) / UNIT), MPI_C_LONG_DOUBLE_COMPLEX};
+}
+
 enum { PIECE = 1 << 30 }; /* longer messages are sent in pieces, because MPI counts in int */
 
 void link_send(struct link *l, int to, const float *x, size_t n)
 {
 	world_enter("send", to);
-	MPI_Ssend(x, count(n), MPI_FLOAT, to, 0, l->comm);
+	do {
+		const size_t part = piece_of(n);
+		MPI_Ssend(x, FLOATS(part), to, 0, l->comm);
+		n -= part;
+	} while (n > 0);
 	world_leave();
 }
 
@@ -126,15 +155,23 @@ void link_send_plain(struct link *l, int to, int tag, const void *x, size_t byte
 void link_recv(struct link *l, int from, float *x, size_t n)
 {
 	world_enter("recv", from);
-	MPI_Recv(x, count(n), MPI_FLOAT, from, 0, l->comm, MPI_STATUS_IGNORE);
+	do {
+		const size_t part = piece_of(n);
+		MPI_Recv(x, FLOATS(part), from, 0, l->comm, MPI_STATUS_IGNORE);
+		n -= part;
+	} while (n > 0);
 	world_leave();
 }
 
 void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n)
 {
 	world_enter("exchange", to);
-	MPI_Sendrecv(out, count(n), MPI_FLOAT, to, 1, in, count(n), MPI_FLOAT, from, 1, l->comm,
-		     MPI_STATUS_IGNORE);
+	do {
+		const size_t part = piece_of(n);
+		MPI_Sendrecv(out, FLOATS(part), to, 1, in, FLOATS(part), from, 1, l->comm,
+			     MPI_STATUS_IGNORE);
+		n -= part;
+	} while (n > 0);
 	world_leave();
 }
 

@@ -39,6 +39,14 @@ void together_gather(struct link *l, const void *mine, size_t bytes, void *all);
 /* Also on the clock: a split takes no virtual time. */
 struct link *together_split(struct link *l, int color);
 
+size_t piece_of(size_t n); /* how many of n floats one message carries */
+struct length {
+	int n;
+	MPI_Datatype type;
+};
+struct length length_of(size_t n); /* of a piece */
+#define FLOATS(floats) length_of(floats).n, length_of(floats).type
+
 /* MPI counts in int. */
 static inline int count(size_t n)
 {

@@ -17,7 +17,8 @@ struct wakeup {
 	_Alignas(64) sem_t sem;
 };
 
-enum use { FREE, SENDS, RECEIVES };
+/* MORE: a further piece of a long simulated message, for which nobody asks. */
+enum use { FREE, SENDS, RECEIVES, SENDS_MORE, RECEIVES_MORE };
 
 struct mailbox {
 	MPI_Request *request;  /* [room]; MPI_REQUEST_NULL: done, or free */
@@ -108,14 +109,18 @@ static nsec longer_nap(nsec nap, bool wakeups)
 static void sleep_virtually(struct mailbox *m)
 {
 	int i;
+	enum use use;
 	nsec at = clock_now(), nap = 0;
 	do {
 		world_yield();
 		MPI_Waitany(m->used, m->request, &i, MPI_STATUS_IGNORE);
 		if (i == MPI_UNDEFINED) /* blocks: the simulator then reports the deadlock */
 			MPI_Recv(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
-		m->receives -= m->use[i] == RECEIVES;
-	} while (m->use[i] == SENDS && m->receives > 0);
+		use = m->use[i];
+		m->receives -= use == RECEIVES || use == RECEIVES_MORE;
+		if (use == SENDS_MORE || use == RECEIVES_MORE)
+			m->use[i] = FREE;
+	} while (use != RECEIVES && m->receives > 0);
 	for (nsec now = clock_now(); m->far && at < now;)
 		at += nap = longer_nap(nap, false);
 	clock_delay(nap / 2);
@@ -158,28 +163,39 @@ static int request_new(struct mailbox *m, enum use use)
 	return i;
 }
 
-int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes)
+/* Returns the request of the message, or of its first piece. Pieces travel at the same time. */
+static int start(struct link *l, bool sends, int peer, int tag, void *x, size_t floats)
 {
 	struct mailbox *m = mailbox_of(l);
-	int i = request_new(m, SENDS);
-	/* simulated, Issend takes no longer; SimGrid keeps sends without a waiter in a long list */
-	if (world_is_virtual)
-		MPI_Issend(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm,
-			   &m->request[i]);
-	else
-		MPI_Isend(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm,
-			  &m->request[i]);
-	return i;
+	int first = -1;
+	do {
+		const size_t part = piece_of(floats);
+		const bool more = first >= 0;
+		int i = request_new(m, sends ? (more ? SENDS_MORE : SENDS)
+					     : (more ? RECEIVES_MORE : RECEIVES));
+		/* simulated, Issend takes no longer; SimGrid keeps sends without a waiter in a
+		 * long list */
+		if (!sends)
+			MPI_Irecv(x, FLOATS(part), peer, tag, l->comm, &m->request[i]);
+		else if (world_is_virtual)
+			MPI_Issend(x, FLOATS(part), peer, tag, l->comm, &m->request[i]);
+		else
+			MPI_Isend(x, FLOATS(part), peer, tag, l->comm, &m->request[i]);
+		m->receives += world_is_virtual && !sends;
+		first = more ? first : i;
+		floats -= part;
+	} while (floats > 0);
+	return first;
+}
+
+int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes)
+{
+	return start(l, true, to, tag, (void *)(uintptr_t)x, bytes / sizeof(float));
 }
 
 int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes)
 {
-	struct mailbox *m = mailbox_of(l);
-	int i = request_new(m, RECEIVES);
-	m->receives += world_is_virtual;
-	MPI_Irecv(x, count(bytes / sizeof(float)), MPI_FLOAT, from < 0 ? MPI_ANY_SOURCE : from, tag,
-		  l->comm, &m->request[i]);
-	return i;
+	return start(l, false, from < 0 ? MPI_ANY_SOURCE : from, tag, x, bytes / sizeof(float));
 }
 
 bool link_progress(struct link *l)

@@ -36,6 +36,13 @@ static void read_line(struct result *r, const char *line)
 	sscanf(line, "spread %lf", &r->spread);
 	sscanf(line, "allocations %lf", &r->allocations);
 	sscanf(line, "computed %lf", &r->computed_s);
+	sscanf(line, "communicated %lf", &r->communicated_s);
+	char kind[16];
+	double seconds;
+	if (sscanf(line, "spent %15s %lf", kind, &seconds) == 2)
+		for (int k = 0; k < SPENT_KINDS; k++)
+			if (strcmp(kind, spent_names[k]) == 0)
+				r->spent_s[k] = seconds;
 	sscanf(line, "rows %lf sum %lf", &r->rows, &r->numbers);
 }
 
@@ -107,6 +114,7 @@ static void run_program(const char *launcher, const char *program, int workers, 
 				       .rows = NAN,
 				       .numbers = NAN,
 				       .computed_s = NAN,
+				       .communicated_s = NAN,
 				       .status = status};
 		text = read_output(&r[i], text);
 		if (status == 0)

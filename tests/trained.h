@@ -16,8 +16,9 @@ struct result {
 	/* of the last epoch */
 	double bytes, formula, running_loss, test_loss, stale, pushes, most_stale;
 	double first_test_loss;
-	double spread, allocations, rows, numbers, computed_s;
-	float *param; /* valid until the test ends */
+	double spread, allocations, rows, numbers, computed_s, communicated_s;
+	double spent_s[SPENT_KINDS]; /* of all workers together */
+	float *param;                /* valid until the test ends */
 	size_t params;
 	char output[8192];
 	int status;

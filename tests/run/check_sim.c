@@ -848,6 +848,62 @@ TEST(work_on_the_host_takes_time)
 	}
 }
 
+/* Each operation of the kind costs `one`. */
+static void whole_times(const char *how, double spent, double one)
+{
+	ck_near(how, spent / one, round(spent / one), 1e-6);
+}
+
+/* The ledger of virtual time: what is charged is charged once, under the right kind, and the kinds
+ * add up to the times that the workers themselves have measured. The costs are such that no sum of
+ * them is another one. */
+TEST(charges_of_a_step_add_up_to_its_time, LISTED(strategies))
+{
+	const double update_s = 0.11e-3, vector_s = 17e-6, push_s = 310e-6, sum_s = 130e-6,
+		     wake_s = 23e-6;
+	static const char *const vector[] = {"fill", "copy", "scale", "axpy"}, *const push[] = {
+										       "read",
+										       "push",
+										       "sync",
+										       "elastic"};
+	const struct strategy *s = strategies[_i];
+	forget_runs();
+	calibrated((struct made){"softmax", "", 60, 1, 2, step_s, false});
+	point("sgd", 1, update_s);
+	point("sum", 1, sum_s);
+	point("wake", 1, wake_s);
+	for (size_t i = 0; i < COUNT(vector); i++) {
+		point(vector[i], 1, vector_s);
+		point(vector[i], 1e9, vector_s);
+		point(push[i], 1, push_s);
+		point(push[i], 1e9, push_s);
+	}
+	point("sgd", 1e9, update_s);
+	point("sum", 1e9, sum_s);
+	for (size_t h = 0; h < placements_of(s); h++) {
+		int n = workers_for(s, 4);
+		const char *how = words("--workload=softmax --batch=60 --epochs=1 --sync-every=2 "
+					"--straggle=0 --strategy=%s %s " HOSTS "--db=%s/run.db",
+					s->plugin.name, placements[h], folder);
+		struct result r = run_simulated(n, how);
+		ck_assert_msg(r.status == 0, "%s: %s", how, r.output);
+		const double *spent = r.spent_s;
+		double computed = spent[SPENT_STEP] + spent[SPENT_UPDATE] + spent[SPENT_VECTOR],
+		       talked = spent[SPENT_PUSH] + spent[SPENT_SUM] + spent[SPENT_WAKE] +
+				spent[SPENT_MESSAGE] + spent[SPENT_SLEEP]; /* naps of a poll */
+		ck_near(how, spent[SPENT_STEP], ROWS / 60.0 * (step_s - update_s), 1e-9);
+		ck_near(how, computed, n * r.computed_s, 1e-6);
+		whole_times(how, spent[SPENT_UPDATE], update_s);
+		whole_times(how, spent[SPENT_VECTOR], vector_s);
+		whole_times(how, spent[SPENT_PUSH], push_s);
+		whole_times(how, spent[SPENT_SUM], sum_s);
+		whole_times(how, spent[SPENT_WAKE], wake_s);
+		/* workers do not count the barriers of an epoch, nor those of one-sided tables */
+		ck_near(how, talked, n * r.communicated_s, 0.04 * talked + 8 * n * latency_s);
+		ck_near(how, spent[SPENT_HOST], 0, 0);
+	}
+}
+
 TEST(nearest_calibration_is_used)
 {
 	static const struct {

@@ -15,6 +15,7 @@
  *   allocations N   that our code made from the first step of a segment to its last, on all ranks
  *   computed S      seconds, of the last epoch
  *   communicated S  likewise
+ *   spent KIND S    seconds of virtual time of this kind, of all workers together
  *   rows R sum S    of the last epoch: rows that all models took, and the sum of their numbers
  *   asked L         mean over rows of the losses that worker_loss returned in the last epoch
  */
@@ -452,6 +453,10 @@ static void sink_model(void *self, struct worker *w, const float *step_s, size_t
 	double drawn[] = {counts ? seen->rows : 0, counts ? seen->numbers : 0, seen->loss,
 			  seen->asked_rows};
 	link_reduce_all(all, drawn, 4, REDUCE_SUM);
+	struct world_cost cost = world_cost();
+	link_reduce_all(all, cost.spent_s, SPENT_KINDS, REDUCE_SUM);
+	for (int k = 0; k < SPENT_KINDS && w->rank == 0; k++)
+		printf("spent %s %.12g\n", spent_names[k], cost.spent_s[k]);
 	if (w->rank == 0) {
 		FILE *f = fopen(model_file, "w");
 		CHECK(f, "cannot write %s", model_file);

@@ -38,12 +38,15 @@ static const struct option allreduce_options[] = {
 };
 
 /* Layers, from the last one down, join a bucket until it is full; past BUCKETS all join the last
- * bucket. */
+ * bucket. Of a model with more layers a bucket holds at least its share: otherwise the last one
+ * would hold most of the model, and nothing would hide its sum. */
 static void allreduce_init(struct worker *w)
 {
 	const struct allreduce_opts *o = w->opts;
 	struct allreduce *s = w->state;
-	size_t full = (size_t)o->bucket / sizeof(float);
+	size_t full = (size_t)o->bucket / sizeof(float), share = vec_len(w->grad) / BUCKETS + 1;
+	if (w->layers > BUCKETS && full < share)
+		full = share;
 	for (size_t i = w->layers; i-- > 0;) {
 		size_t n = w->layer[i + 1] - w->layer[i];
 		struct bucket *b = s->buckets ? &s->bucket[s->buckets - 1] : NULL;

@@ -10,6 +10,7 @@
 #include "results/db/column.h"
 #include "results/run/study.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ TEXT_FILE(advise_sql, "results/ask/advise.sql");
 struct advise_options {
 	const char *intervals, *where, *format, *out;
 	int64_t jobs;
+	double utilisation;
 };
 
 #define OWNER struct advise_options
@@ -27,6 +29,10 @@ static const struct option options[] = {
 	       "sync intervals to compare [steps]"),
 	OPTION(jobs, INT, "jobs", "0", "simulations at a time; 0: one for each core [simulations]",
 	       .min = 0, .max = JOBS_MAX),
+	OPTION(utilisation, REAL, "utilisation", "0",
+	       "instead of ranking times: the least --sim.rate at which workers compute for this "
+	       "share of their time, within 1 %; 0: rank times [fraction]",
+	       .min = 0, .max = 0.999),
 	SELECT_WHERE(where, "for accuracies: "),
 	OPTION(format, CHOICE, "format", "text",
 	       "output format; csv and json have the ranking only, not rounded [name]",
@@ -49,6 +55,7 @@ struct setup {
 	struct sweep sweep; /* section: the strategy, with a variant: "periodic schedule=down" */
 	struct settings refused; /* name of a cell's section, and why */
 	const char *why;         /* the first of these, of a strategy of several workers */
+	bool rates;              /* searches the rates for a utilisation */
 	int64_t params, steps;   /* of several workers with a model each */
 };
 
@@ -131,6 +138,8 @@ static void candidate_add(struct setup *u, const struct strategy *s, const struc
 static char *candidates_add(struct setup *u)
 {
 	for (size_t i = 0; strategies[i]; i++) {
+		if (u->rates && strategies[i]->local)
+			continue;
 		candidate_add(u, strategies[i], NULL);
 		for (const struct setting *v = strategies[i]->variants; v && v->name; v++)
 			candidate_add(u, strategies[i], v);
@@ -192,7 +201,7 @@ static char *settings_read(struct setup *u, const struct arguments *a)
 		{"init-from", ""},   {"initial-model", ""},  {"quiet-wait", "0"},
 	};
 	enum { TIMED = sizeof timed / sizeof *timed };
-	u->setting = must(calloc(a->options + TIMED + 3 + OWN_MOST, sizeof *u->setting));
+	u->setting = must(calloc(a->options + TIMED + 4 + OWN_MOST, sizeof *u->setting));
 	snprintf(u->cores, sizeof u->cores, "%d", usable_cores() > 1 ? usable_cores() : 2);
 	u->setting[u->n++] = (struct setting){"workers", u->cores};
 	for (size_t i = 0; i < a->options; i++)
@@ -200,6 +209,8 @@ static char *settings_read(struct setup *u, const struct arguments *a)
 	TRY(config_init(&u->config, u->setting, u->n, true));
 	for (size_t i = 0; i < TIMED; i++)
 		u->setting[u->n++] = timed[i];
+	if (u->rates) /* cells have others */
+		u->setting[u->n++] = (struct setting){"sim.rate", "1gbit"};
 	return choose_machine(u);
 }
 
@@ -224,6 +235,95 @@ static char *setup_read(struct setup *u, const struct arguments *a, const char *
 
 /* ---- The answer ---------------------------------------------------------- */
 
+static char *simulate(struct setup *u, const char *copy, int64_t jobs, FILE *lines, int *status);
+
+/* ---- The least rates ---- */
+
+/* The rates between which a cell reaches the utilisation [bit/s]. */
+struct bracket {
+	double low, high;
+};
+static const struct bracket all_rates = {1e5, 1e13};
+
+/* Simulates each cell at the middle of its bracket, and halves the brackets. */
+static char *halve(struct setup *u, struct bracket *b, double wanted, const char *copy,
+		   int64_t jobs, FILE *lines, int *status)
+{
+	for (size_t i = 0; i < u->sweep.cells; i++) {
+		struct cell *c = &u->sweep.cell[i];
+		c->config.harness.sim_rate = round(sqrt(b[i].low * b[i].high));
+		config_hash(&c->config, c->hash);
+		c->id = 0;
+		c->skip = false;
+		c->status[0] = '\0';
+	}
+	TRY(simulate(u, copy, jobs, lines, status));
+	struct store *s AUTOCLOSE = NULL;
+	TRY(store_open(&s, copy, STORE_READ));
+	for (size_t i = 0; i < u->sweep.cells; i++) {
+		const struct cell *c = &u->sweep.cell[i];
+		double reached = NAN;
+		TRY(sql_reals(s, &reached, 1,
+			      "SELECT utilisation FROM run_summary WHERE config_hash = ?1 AND "
+			      "status = 'done' ORDER BY id DESC LIMIT 1",
+			      "t", c->hash));
+		*(reached >= wanted ? &b[i].high : &b[i].low) = c->config.harness.sim_rate;
+	}
+	return NULL;
+}
+
+static char *print_rates(const struct setup *u, const struct bracket *b,
+			 const struct advise_options *o, FILE *f)
+{
+	struct store *s AUTOCLOSE = sql_schema();
+	enum format format = format_of(o->format);
+	TRY(sql_script(s, "CREATE TEMP TABLE found (strategy TEXT, x INTEGER, rate REAL)"));
+	for (size_t i = 0; i < u->sweep.cells; i++) {
+		const struct cell *c = &u->sweep.cell[i];
+		TRY(sql_change(s, "INSERT INTO found VALUES (?1, ?2, ?3)", "tnr", c->section,
+			       strategy_has_interval(c->config.strategy) ? c->config.run.sync_every
+									 : -1,
+			       b[i].high < all_rates.high ? b[i].high : NAN));
+	}
+	if (for_people(format))
+		fprintf(f,
+			"The least rate at which %lld workers on simulated %s compute for %g of "
+			"their time\n\n",
+			(long long)u->config.run.workers, u->config.run.sim_platform,
+			o->utilisation);
+	return query_print(
+		s, f, format,
+		for_people(format)
+			? "SELECT strategy, x AS X, CASE WHEN rate IS NULL THEN 'never' "
+			  "WHEN rate >= 1e9 THEN format('%.3g gbit', rate / 1e9) ELSE "
+			  "format('%.3g mbit', rate / 1e6) END AS rate FROM found ORDER BY "
+			  "found.rate IS NULL, found.rate, rowid"
+			: "SELECT strategy, x AS sync_every, rate AS sim_rate FROM found "
+			  "ORDER BY rate IS NULL, rate, rowid",
+		NULL, 0, NULL);
+}
+
+/* Rates are known within 1 % after these halvings of a factor of 10^8. */
+static char *advise_rates(struct setup *u, const struct advise_options *o, const char *copy,
+			  FILE *f, int *status)
+{
+	enum { HALVINGS = 11 };
+	struct bracket *b AUTOFREE = must(calloc(u->sweep.cells, sizeof *b));
+	FILE *lines = must(fopen("/dev/null", "w"));
+	char *wrong = NULL;
+	for (size_t i = 0; i < u->sweep.cells; i++)
+		b[i] = all_rates;
+	for (int k = 0; k < HALVINGS && !wrong && *status != EXIT_INTERRUPTED; k++) {
+		fprintf(stderr, "mvbench: %d of %d: %zu simulations\n", k + 1, HALVINGS,
+			u->sweep.cells);
+		wrong = halve(u, b, o->utilisation, copy, o->jobs, lines, status);
+	}
+	fclose(lines);
+	return wrong || *status == EXIT_INTERRUPTED ? wrong : print_rates(u, b, o, f);
+}
+
+/* ---- The ranking ---- */
+
 #define SHARE(x) ROUND("%.1f", "100 * " x)
 static const struct column ranking_columns[] = {
 	SHOWN("place", "#", NULL),
@@ -243,14 +343,14 @@ static const struct column ranking_columns[] = {
 };
 
 /* Simulates the cells, side by side, into the copy. */
-static char *simulate(struct setup *u, const char *copy, int64_t jobs, int *status)
+static char *simulate(struct setup *u, const char *copy, int64_t jobs, FILE *lines, int *status)
 {
 	const struct harness_options *h = &u->config.harness;
 	const struct sweep_flags flags = {.jobs = jobs           ? jobs
 						  : *h->lab_rate ? 1 /* a sweep insists */
 								 : usable_cores(),
-					  .lines = stderr};
-	if (access(h->db, F_OK) == 0) {
+					  .lines = lines};
+	if (access(h->db, F_OK) == 0 && access(copy, F_OK) != 0) {
 		struct store *s AUTOCLOSE = NULL;
 		TRY(store_open(&s, h->db, STORE_READ)); /* finds all that is wrong with it */
 		TRY(database_copy(h->db, copy));
@@ -340,12 +440,13 @@ static char *advise(struct setup *u, const struct advise_options *o, int *status
 	TRY(folder_temporary("advise", &folder));
 	char *copy AUTOFREE = sentence("%s/copy.db", folder);
 	TRY(output_open(&out, "--out=", o->out));
-	char *wrong = simulate(u, copy, o->jobs, status);
+	char *wrong = u->rates ? advise_rates(u, o, copy, out.f, status)
+			       : simulate(u, copy, o->jobs, stderr, status);
 	if (!wrong && *status == EXIT_INTERRUPTED) {
 		free(output_close(&out, sentence("%s", INTERRUPTED))); /* an older file remains */
 		return NULL;
 	}
-	return output_close(&out, wrong ? wrong : answer(u, o, copy, out.f));
+	return output_close(&out, wrong || u->rates ? wrong : answer(u, o, copy, out.f));
 }
 
 /* ---- The command --------------------------------------------------------- */
@@ -357,6 +458,7 @@ static char *run_advise(void *options_given, struct arguments *a, int *status)
 	struct setup u ENDS_WITH(setup_fini) = {.setting = NULL};
 	TRY(database_condition(empty, o->where)); /* before anything is simulated */
 	TRY(launcher_refuse("advise"));
+	u.rates = o->utilisation > 0;
 	TRY(setup_read(&u, a, o->intervals));
 	return advise(&u, o, status);
 }
@@ -375,7 +477,11 @@ const struct command command_advise = {
 		"--workers (default: one for each core), --servers, --straggle, and options of "
 		"strategies, such as --downpour.send=8. The simulated machine is this one, or "
 		"those of --hostfile, as mvbench calibrate measured them. It can also be a "
-		"cluster: --platform=sim --sim.platform=NAME --sim.step-time=TIME. Accuracies are "
+		"cluster: --platform=sim --sim.platform=NAME --sim.step-time=TIME. With "
+		"--utilisation=0.8 the answer is instead, for each strategy and interval, the "
+		"least rate of the cluster's links at which workers compute for 80 % of their "
+		"time. "
+		"Accuracies are "
 		"those of runs with the same --epochs, --lr and so on; --label and --where select "
 		"runs.\n\n"
 		"The time of the command grows with the workers and the steps of an epoch; fewer "

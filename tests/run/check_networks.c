@@ -1,0 +1,319 @@
+/*
+ * check_networks.c - simulated networks that options describe: messages take the time that rates
+ * and latencies give, workers stand where they are placed, and large models need no memory.
+ */
+#include "tests/made.h"
+#include "tests/suites.h"
+#include "tests/fixture.h"
+
+#include <math.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 2400, SOFTMAX = 7850 /* parameters */ };
+static const double envelope = 16; /* what SMPI adds to a message [bytes] */
+
+static void set_up(void)
+{
+	folder_new();
+	setenv("FOLDER", folder, 1);
+	idx_put_set(ROWS, 200, false, '-');
+}
+
+static double asked(const char *query)
+{
+	sqlite3 *db = made_again("run.db");
+	double number = made_number(db, query);
+	sqlite3_close(db);
+	return number;
+}
+
+/* The seconds of a step beyond its computation, of this many workers. */
+static double talked_s(int workers, const char *how)
+{
+	enum { STEPS = 10 };
+	char *words AUTOFREE =
+		sentence("--platform=sim --workload=softmax --epochs=1 --batch=1 --workers=%d "
+			 "--train-rows=%d --sim.train=false --sim.step-time=1ms %s",
+			 workers, STEPS * workers, how);
+	record_only(words);
+	return (asked("SELECT seconds FROM epoch WHERE epoch = 1") -
+		asked("SELECT compute_s FROM epoch WHERE epoch = 1")) /
+	       STEPS;
+}
+
+/* A ring of N workers: 2 (N - 1) steps with a piece of 1 / N each, which take latency and bytes at
+ * the rate [byte/s] of the slowest way. */
+static double ring_s(int workers, double latency_s, double rate)
+{
+	double bytes = sizeof(float) * ceil((double)SOFTMAX / workers) + envelope;
+	return 2 * (workers - 1) * (latency_s + bytes / rate);
+}
+
+CASE("networks", .limit = 300, .set_up = set_up, .tear_down = folder_free, .once = true);
+
+#define RING    "--strategy=allreduce --sim.platform=cluster "
+#define MB(x)   ((x)*1e6)
+#define MBIT(x) ((x)*1e6 / 8)
+
+TEST(messages_take_the_given_rates_and_latencies, 11)
+{
+	static const struct {
+		const char *how;
+		int workers;
+		double latency_s, rate; /* of the slowest step of the ring */
+	} row[] = {
+		{RING "--sim.rate=80mbit --sim.latency=2ms", 4, 2e-3, MBIT(80)},
+		{RING "--sim.rate=10MB --sim.latency=2ms", 5, 2e-3, MB(10)},
+		{RING "--sim.rate=1gbit --sim.latency=1us", 3, 1e-6, MBIT(1000)},
+		/* two machines of four: two of eight ways are between machines */
+		{RING "--sim.gpus=4 --sim.rate=80mbit --sim.latency=3ms --sim.inner-rate=800mbit "
+		      "--sim.inner-latency=10us",
+		 8, 3e-3, MBIT(80)},
+		/* all in one machine */
+		{RING "--sim.gpus=4 --sim.rate=80mbit --sim.inner-rate=160mbit "
+		      "--sim.inner-latency=1ms",
+		 4, 1e-3, MBIT(160)},
+		/* one way of each direction crosses the line of a site */
+		{RING "--sim.sites=2 --sim.rate=80mbit --sim.latency=1ms --sim.site-rate=8mbit "
+		      "--sim.site-latency=20ms",
+		 4, 21e-3, MBIT(8)},
+		{RING "--sim.sites=2 --sim.gpus=2 --sim.rate=80mbit --sim.latency=1ms "
+		      "--sim.inner-rate=8gbit --sim.inner-latency=1us --sim.site-rate=160mbit "
+		      "--sim.site-latency=20ms",
+		 8, 21e-3, MBIT(80)},
+		/* four workers send at once through a switch that carries one of their links */
+		{RING "--sim.rate=80mbit --sim.latency=2ms --sim.oversubscription=4", 4, 2e-3,
+		 MBIT(20)},
+		{RING "--sim.gpus=2 --sim.rate=80mbit --sim.latency=2ms --sim.inner-rate=8gbit "
+		      "--sim.oversubscription=2",
+		 4, 2e-3, MBIT(40)},
+		/* links of a named platform, all alike */
+		{"--strategy=allreduce --sim.platform=infiniband_fattree --sim.rate=80mbit "
+		 "--sim.latency=50ms",
+		 4, 50e-3, MBIT(80)},
+		{"--strategy=allreduce --sim.platform=h100_cluster --sim.rate=80mbit "
+		 "--sim.latency=50ms --sim.gpus=1",
+		 4, 50e-3, MBIT(80)},
+	};
+	double want = ring_s(row[_i].workers, row[_i].latency_s, row[_i].rate);
+	/* the barrier at the end of the ten steps is several messages */
+	ck_near(row[_i].how, talked_s(row[_i].workers, row[_i].how), want,
+		0.01 * want + 0.8 * row[_i].latency_s);
+}
+
+/* More workers than RING_MOST send one step of the ring; the others take its time. */
+TEST(long_rings_take_the_time_of_their_steps, 4)
+{
+	static const int workers[] = {63, 65, 96, 130};
+	static const char *const network[] = {
+		RING "--sim.rate=8mbit --sim.latency=1ms",
+		RING "--sim.gpus=8 --sim.rate=8mbit --sim.latency=1ms --sim.inner-rate=8gbit"};
+	for (size_t i = 0; i < COUNT(network); i++) {
+		double want = ring_s(workers[_i], 1e-3, MBIT(8));
+		ck_near(network[i], talked_s(workers[_i], network[i]), want, 0.01 * want);
+	}
+}
+
+/* The time of one step of a ring hardly changes from 64 workers, whose messages are all sent, to
+ * 65, on networks where messages share links. */
+TEST(long_rings_continue_short_ones, 3)
+{
+	static const char *const network[] = {
+		"--strategy=allreduce --sim.platform=ethernet_10g --sim.rate=1mbit",
+		"--strategy=allreduce --sim.platform=cluster --sim.rate=1mbit "
+		"--sim.oversubscription=8",
+		"--strategy=allreduce --sim.platform=cluster --sim.rate=100mbit --sim.sites=5 "
+		"--sim.site-rate=1mbit"};
+	double all = talked_s(64, network[_i]) / (2 * 63) / ceil(SOFTMAX / 64.0),
+	       one = talked_s(65, network[_i]) / (2 * 64) / ceil(SOFTMAX / 65.0);
+	ck_near(network[_i], one / all, 1, 0.03);
+}
+
+TEST(connections_open_once)
+{
+	const char *how = RING "--sim.rate=80mbit";
+	double before = talked_s(4, how) * 10;
+	char *opens AUTOFREE = sentence("%s --sim.connect=700ms", how);
+	ck_near(how, talked_s(4, opens) * 10 - before, 0.7, 1e-6);
+}
+
+/* How many workers are where, in the line of the run. */
+TEST(run_tells_where_workers_are, 7)
+{
+	static const struct {
+		int workers;
+		const char *how, *says;
+	} row[] = {
+		{4, "--sim.platform=wide_area", "(1 ireland, 1 oregon, 1 tokyo, 1 virginia)"},
+		{6, "--sim.platform=wide_area", "(1 ireland, 2 oregon, 1 tokyo, 2 virginia)"},
+		{256, "--sim.platform=wide_area", "(64 ireland, 64 oregon, 64 tokyo, 64 virginia)"},
+		{4, "--sim.platform=wide_area --placement=3@0,1@64", "(3 ireland, 1 oregon)"},
+		{16, "--sim.platform=a100_cluster", "(8 on each of 2 machines)"},
+		{12, "--sim.platform=a100_cluster --placement=8@0,4@1 --sim.nodes=2",
+		 "(4 to 8 on each of 2 machines)"},
+		{6, "--sim.platform=cluster --sim.rate=1gbit --sim.sites=3 --sim.site-rate=100mbit",
+		 "(2 site-0, 2 site-1, 2 site-2)"},
+	};
+	char *command AUTOFREE =
+		sentence("./mvbench run --platform=sim --workload=softmax --epochs=1 --batch=9 "
+			 "--workers=%d --strategy=periodic --sync-every=8 --sim.train=false "
+			 "--sim.step-time=1ms %s --data-dir=$FOLDER --db=$FOLDER/run.db 2>&1",
+			 row[_i].workers, row[_i].how);
+	forget_runs();
+	expect_command(EXIT_OK, command, row[_i].says);
+}
+
+/* Between sites each averaging crosses the wide area; on one machine it does not. */
+TEST(placement_decides_what_crosses_the_wide_area)
+{
+	const char *how = "--strategy=allreduce --sim.platform=wide_area";
+	char *near AUTOFREE = sentence("%s --placement=1@0,1@1,1@2,1@3", how),
+		   *one AUTOFREE = sentence("%s --placement=4@0", how);
+	ck_assert_double_gt(talked_s(4, how), 2 * 3 * 40e-3);
+	ck_assert_double_lt(talked_s(4, near), 2e-3);
+	ck_assert_double_lt(talked_s(4, one), 1e-3);
+}
+
+/* Rates are options: a job file crosses them, equal rates are one cell, and columns hold numbers.
+ */
+TEST(job_files_cross_rates)
+{
+	folder_text("rates.ini", "[rates]\nplatform = sim\nworkload = softmax\nepochs = 1\n"
+				 "strategy = allreduce\nworkers = 2\nsim.platform = cluster\n"
+				 "sim.train = false\nsim.step-time = 1ms\n"
+				 "sim.rate = 50mbit, 200mbit, 1gbit, 1000mbit\n");
+	forget_runs();
+	expect_command(EXIT_OK,
+		       "./mvbench sweep $FOLDER/rates.ini --data-dir=$FOLDER --db=$FOLDER/run.db "
+		       "2>&1",
+		       "");
+	expect_row("SELECT group_concat(CAST(sim_rate AS INTEGER)) FROM (SELECT sim_rate FROM run "
+		   "ORDER BY 1)",
+		   "\"50000000,200000000,1000000000\"\r\n");
+	expect_row("SELECT count(*) FROM run_summary WHERE utilisation BETWEEN 0.01 AND 0.99 AND "
+		   "utilisation = compute_fraction",
+		   "3\r\n");
+	expect_command(EXIT_OK, "./mvbench table --db=$FOLDER/run.db 2>&1", "sim.rate=50mbit");
+	expect_command(EXIT_OK,
+		       "./mvbench plot utilisation --db=$FOLDER/run.db --out=$FOLDER/u.svg 2>&1",
+		       "");
+}
+
+TEST(impossible_networks_are_refused)
+{
+	static const struct {
+		const char *how, *says;
+	} row[] = {
+		{"--sim.platform=cluster", "give the rate of a machine's link"},
+		{"--sim.platform=cluster --sim.rate=5", "--sim.rate=5: give a rate with its unit"},
+		{"--sim.platform=cluster --sim.rate=1gbit --sim.gpus=2",
+		 "--sim.gpus=2: give the rate inside a machine"},
+		{"--sim.platform=cluster --sim.rate=1gbit --sim.sites=2",
+		 "--sim.sites=2: give the rate of a site's line"},
+		{"--sim.platform=cluster --sim.rate=1gbit --sim.nodes=1",
+		 "--sim.nodes=1: room for 1 workers, and --workers=2"},
+		{"--sim.platform=cluster --sim.rate=1gbit --sim.nodes=2 --sim.sites=3 "
+		 "--sim.site-rate=1gbit",
+		 "--sim.sites=3: more than the 2 machines"},
+		{"--sim.platform=ethernet_1g --sim.gpus=8",
+		 "--sim.gpus: --sim.platform=ethernet_1g has machines and links of its own"},
+		{"--sim.platform=local --sim.rate=1gbit", "--sim.rate: --sim.platform=local has"},
+		{"--sim.platform=wide_area --sim.rate=1gbit", "are for links that are all alike"},
+		{"--sim.platform=cluster --sim.rate=1gbit --placement=1@0,1@2",
+		 "--placement=1@0,1@2: there is no machine 2; there are 2, from 0"},
+	};
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *how AUTOFREE =
+			sentence("--platform=sim --workload=softmax --strategy=allreduce "
+				 "--workers=2 --sim.step-time=1ms %s",
+				 row[i].how);
+		expect_refused("timeout 60 env", how, row[i].says);
+	}
+}
+
+/* ---- Large models ------------------------------------------------------------- */
+
+#define GPT \
+	"./mvbench run --platform=sim --sim.train=false --workload=gpt --epochs=1 --batch=1 " \
+	"--train-rows=64 --workers=64 --db=$FOLDER/run.db "
+
+/* 70 billion parameters, whose floats would be 280 GB for each worker. */
+TEST(time_alone_needs_no_memory_for_parameters, 4)
+{
+	static const char *const strategy[] = {"--strategy=allreduce",
+					       "--strategy=periodic --sync-every=2",
+					       "--strategy=gossip", "--strategy=asgd --servers=8"};
+	char *command AUTOFREE =
+		sentence("ulimit -v 6000000; " GPT
+			 "--gpt.layers=80 --gpt.width=8192 --gpt.heads=64 --gpt.vocabulary=680000 "
+			 "--sim.platform=h100_cluster --sim.flops=400T %s 2>&1",
+			 strategy[_i]);
+	forget_runs();
+	expect_command(EXIT_OK, command, "gpt, ");
+	expect_row("SELECT params BETWEEN 69.9e9 AND 70.1e9 FROM run", "1\r\n");
+}
+
+/* Six flops a parameter and token, except for the places and the attention's own. */
+TEST(step_time_follows_from_flops)
+{
+	forget_runs();
+	expect_command(EXIT_OK,
+		       "./mvbench run --platform=sim --sim.train=false --workload=gpt --epochs=1 "
+		       "--batch=4 --train-rows=8 --gpt.context=64 --gpt.layers=2 --gpt.width=512 "
+		       "--gpt.heads=4 --sim.platform=cluster --sim.rate=1gbit --sim.flops=2G "
+		       "--strategy=serial --db=$FOLDER/run.db 2>&1",
+		       "");
+	const double width = 512, context = 64, layers = 2,
+		     forward = 2 * (12 * layers * width * width + 2 * layers * context * width +
+				    256 * width);
+	ck_near("an epoch", asked("SELECT seconds FROM epoch WHERE epoch = 1"),
+		3 * 8 * context * forward / 2e9, 1e-3);
+}
+
+TEST(known_shapes_have_their_parameters)
+{
+	static const struct {
+		const char *shape;
+		double parameters; /* as the papers count them */
+	} row[] = {{"gpt2", 124.4e6},
+		   {"gpt2-xl", 1557.6e6},
+		   {"gpt3-6.7b", 6.66e9},
+		   {"gpt3-175b", 174.6e9}};
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *command AUTOFREE = sentence(
+			"./mvbench run --platform=sim --sim.train=false --workload=gpt --epochs=1 "
+			"--batch=1 --train-rows=1 --gpt.shape=%s --sim.platform=cluster "
+			"--sim.rate=1gbit --sim.flops=1P --strategy=serial --db=$FOLDER/run.db "
+			"2>&1",
+			row[i].shape);
+		forget_runs();
+		expect_command(EXIT_OK, command, "");
+		ck_near(row[i].shape, asked("SELECT params FROM run"), row[i].parameters,
+			0.005 * row[i].parameters);
+	}
+	expect_refused("", "--workload=gpt --gpt.shape=gpt2 --gpt.layers=3",
+		       "--gpt.layers: --gpt.shape=gpt2 sets it");
+}
+
+/* ---- The question -------------------------------------------------------- */
+
+/* By hand: allreduce of two workers takes latency and all floats; utilisation 0.8 leaves a quarter
+ * of the step. */
+TEST(advice_finds_the_least_rate)
+{
+	expect_command(EXIT_OK,
+		       "./mvbench advise --platform=sim --sim.platform=cluster --sim.latency=1us "
+		       "--workload=softmax --batch=60 --workers=2 --sim.step-time=100ms "
+		       "--intervals=1,4 --utilisation=0.8 --format=csv --data-dir=$FOLDER "
+		       "--db=$FOLDER/none.db 2>/dev/null",
+		       "strategy,sync_every,sim_rate");
+	const char *at = strstr(output, "\nallreduce,,"), *four = strstr(output, "\nperiodic,4,");
+	ck_assert_msg(at && four, "%s", output);
+	double want = SOFTMAX * 32 / 25e-3, found = strtod(at + strlen("\nallreduce,,"), NULL);
+	ck_near("allreduce", found, want, 0.02 * want);
+	ck_near("periodic, X=4", strtod(four + strlen("\nperiodic,4,"), NULL), want / 4,
+		0.02 * want / 4);
+}

@@ -89,7 +89,7 @@ shapes: $(B)/mvbench $(B)/mvbench-sim ## the ten teaching simulations, and wheth
 tutorial: $(B)/mvbench $(B)/mvbench-sim ## the commands of plots/TUTORIAL.md, in order, in build/tutorial; PICTURES=plots/tutorial keeps the figures
 	@tests/scripts/tutorial.sh $(B) $(PICTURES)
 
-reproduce: $(B)/mvbench $(B)/mvbench-sim ## Multiverso's published epoch times, simulated from two of them
+reproduce: $(B)/mvbench $(B)/mvbench-sim ## three published tables, simulated: Multiverso, diloco-measured, Streaming DiLoCo
 	@tests/scripts/reproduce.sh $(B)
 
 gate-proof: $(B)/mvbench ## test mvbench check with planted bugs and with unchanged code; REPEAT=100 times

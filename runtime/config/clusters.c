@@ -7,7 +7,7 @@
  * of 1,500 bytes reaches 0.94 of its rate (1448 of 1538 bytes), with frames of 9,000 bytes 0.99.
  *
  * The named clusters have the rates that NCCL (src/graph/topo.h: SM80_NVLINK_BW, SM90_NVLINK_BW,
- * SM100_NVLINK_BW) and SimAI (calbusbw.h: CX6_BW, CX7_BW) reckon with for one NVLink and one
+ * SM100_NVLINK_BW) and SimAI (CX6_BW, CX7_BW) reckon with for one NVLink and one
  * network card. A machine has 12 NVLinks a GPU (A100) or 18 (H100, B200), and one card a GPU: HDR
  * InfiniBand of 200 Gbit/s, or NDR InfiniBand or RoCE of 400 Gbit/s. Sums of 8 GPUs use all 8
  * cards, so that a machine's link is one of 8 cards. 3.4 and 14 us are NCCL's constants for a

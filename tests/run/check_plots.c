@@ -355,8 +355,9 @@ static void draws_hostile(const char *name)
 	bool single = strcmp(name, "simulated_real") == 0 ||
 		      strcmp(name, "accuracy_interval") == 0 || strcmp(name, "timeline") == 0 ||
 		      strcmp(name, "sensitivity") == 0 || strcmp(name, "best_of_k") == 0 ||
-		      strcmp(name, "history") == 0 || /* two commits */
-		      strcmp(name, "xy") == 0;        /* no columns are given */
+		      strcmp(name, "history") == 0 ||     /* two commits */
+		      strcmp(name, "utilisation") == 0 || /* several rates */
+		      strcmp(name, "xy") == 0;            /* no columns are given */
 	int least = single ? 1 : 2;
 	int drawn = draw(name, "svg");
 	ck_assert_msg(drawn >= least, "%s: %d pictures, at least %d are wanted", name, drawn,

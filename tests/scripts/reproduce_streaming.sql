@@ -2,9 +2,8 @@
 -- 4 of Streaming DiLoCo, which lie on a grid with a factor of about 1.2. A rate agrees if the utilisation is reached
 -- within a step of that grid: not yet at rate / 1.2, but at 1.2 rate.
 --
--- known: these rates do not agree, for a known reason. The paper's simulator overlaps the sums of DiLoCo with a
--- backward pass, too, which saves some 0.08 s of a synchronisation; here they begin after it. And at 569 Gbit/s
--- only the sum of the last layer counts, which is longer in the paper's models.
+-- known: these do not agree, and have no bound. The authors' simulator overlaps the sums of DiLoCo with a backward
+-- pass, too; here they begin after it. Why data-parallel needs 569 Gbit/s for 99 % there is not known.
 CREATE TEMP TABLE published (strategy, wanted, gbit, known);
 INSERT INTO published VALUES ('allreduce', 50, 86.8, 0), ('allreduce', 80, 152.6, 0), ('allreduce', 90, 184.2, 0),
 	('allreduce', 95, 222.3, 0), ('allreduce', 99, 569.0, 1), ('periodic', 50, 1.4, 0), ('periodic', 80, 6.2, 0),

@@ -44,12 +44,12 @@ static void allreduce_init(struct worker *w)
 	const struct allreduce_opts *o = w->opts;
 	struct allreduce *s = w->state;
 	size_t full = (size_t)o->bucket / sizeof(float);
-	for (size_t i = w->layers; i-- > 0;) {
-		size_t n = w->layer[i + 1] - w->layer[i];
+	for (size_t i = w->model->layers; i-- > 0;) {
+		size_t n = w->model->layer[i + 1] - w->model->layer[i];
 		struct bucket *b = s->buckets ? &s->bucket[s->buckets - 1] : NULL;
 		if (!b || (b->n >= full && s->buckets < BUCKETS))
 			b = &s->bucket[s->buckets++];
-		*b = (struct bucket){.layer = i, .first = w->layer[i], .n = b->n + n};
+		*b = (struct bucket){.layer = i, .first = w->model->layer[i], .n = b->n + n};
 	}
 }
 

@@ -59,7 +59,7 @@ static char *gpt_cut(const void *opts, struct data *set)
 
 static void gpt_init(struct worker *w, const struct data *sample)
 {
-	const struct gpt *o = w->workload_opts;
+	const struct gpt *o = w->model->opts;
 	const size_t width = (size_t)o->width;
 	struct net *net = net_new(w, sample);
 	net_embedding(net, width);

@@ -32,8 +32,8 @@ struct idx {
 static const char *folder(const struct run *run)
 {
 	const char *brought = getenv("MVBENCH_DATA");
-	if (run->data_dir && *run->data_dir)
-		return run->data_dir;
+	if (run_data_dir(run) && *run_data_dir(run))
+		return run_data_dir(run);
 	return brought && *brought ? brought : FOLDER;
 }
 

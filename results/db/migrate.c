@@ -24,7 +24,7 @@ TEXT_FILE(welch_sql, "results/db/welch.sql");
 TEXT_FILE(timeline_sql, "results/db/timeline.sql");
 
 /* Each makes version v to v + 1. */
-#define MIGRATIONS(X)     X(2) X(4) X(5) X(7) X(8) X(9) X(12) X(15)
+#define MIGRATIONS(X)     X(16)
 #define MIGRATION_TEXT(v) TEXT_FILE(migration_##v, "results/db/migrations/" #v ".sql");
 #define MIGRATION_ROW(v)  [v] = migration_##v,
 MIGRATIONS(MIGRATION_TEXT)
@@ -59,16 +59,15 @@ static char *value_sql(const struct option *o, const char *value)
 	return text;
 }
 
-/* "precision TEXT NOT NULL DEFAULT 'float32'"; heap. It has a default if older rows lack a value,
- * or if an empty value is one. */
+/* "precision TEXT NOT NULL DEFAULT 'float32'"; heap. Rows that are older than the option have its
+ * default. */
 static char *column_definition(const struct option *o)
 {
-	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, option_earlier(o));
-	bool has_default = !may_be_null(o) && (o->core.since || !*o->def);
+	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, o->def);
 	option_column(o, column);
 	char *check AUTOFREE = sentence(" CHECK (%s IN (0, 1))", column);
-	return sentence("%s %s%s%s%s%s", column, column_type(o), may_be_null(o) ? "" : " NOT NULL",
-			has_default ? " DEFAULT " : "", has_default ? def : "",
+	return sentence("%s %s%s%s%s", column, column_type(o), may_be_null(o) ? "" : " NOT NULL DEFAULT ",
+			may_be_null(o) ? "" : def,
 			o->type == OPT_BOOL ? check : "");
 }
 
@@ -100,10 +99,10 @@ static void put_row(FILE *f, const struct option *o)
 					     [OF_SIMULATION] = "simulation"};
 	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, o->def);
 	bool keyed = (!o->incidental || o->core.kept_apart) && !o->core.repeats;
-	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, %d, %d, %d)",
+	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, %d, %d)",
 		ftell(f) ? "," : "", o->name, option_column(o, column), (int)(o - run_options) + 1,
 		o->type == OPT_BOOL ? "BOOL" : column_type(o), def, !o->incidental, keyed,
-		stored[o->core.stored], o->core.since, o->core.label, o->core.work, o->core.trains);
+		stored[o->core.stored], o->core.label, o->core.work, o->core.trains);
 }
 
 /* Writes the column, of row r of run, to the end of a list. */
@@ -198,6 +197,10 @@ char *store_check_version(const char *path, int64_t application, int64_t version
 		return sentence("%s is an SQLite database, but not one of mvbench's results: name "
 				"another file with --db",
 				path);
+	if (tables && version < OLDEST_VERSION)
+		return sentence("%s was made before version 0.3.0 of mvbench (schema %lld, the oldest "
+				"that this one reads is %d): name another file with --db",
+				path, (long long)version, OLDEST_VERSION);
 	if (version > SCHEMA_VERSION)
 		return sentence("%s was made by a newer mvbench (schema %lld, this one knows %d): "
 				"use that one, or name another file with --db",

@@ -8,7 +8,8 @@
 #include "results/db/db.h"
 
 enum {
-	SCHEMA_VERSION = 16,         /* run_options.def does not change it */
+	SCHEMA_VERSION = 17,         /* run_options.def does not change it */
+	OLDEST_VERSION = 16,         /* of files that are brought to this version */
 	APPLICATION_ID = 0x6d76626e, /* "mvbn" */
 	HEARTBEAT_S = 30,            /* from one heartbeat of a run to the next [s] */
 	SILENCE_S = 300,             /* without a heartbeat, a run elsewhere counts as ended [s] */

@@ -118,7 +118,7 @@ CREATE TABLE epoch (
 	wait_s REAL,
 	running_loss REAL,
 	running_accuracy REAL,
-	train_loss REAL, -- NULL = older versions did not evaluate it
+	train_loss REAL,
 	train_accuracy REAL,
 	validation_loss REAL, -- NULL = nothing is held out (--validation)
 	validation_accuracy REAL,
@@ -127,7 +127,7 @@ CREATE TABLE epoch (
 	bytes_sent INTEGER,
 	staleness_mean REAL, -- NULL = there were no pushes
 	staleness_max INTEGER,
-	pushes INTEGER,  -- that were applied; NULL = no pushes, or an older version did not count them
+	pushes INTEGER,  -- that were applied; NULL = no pushes
 	dropped INTEGER, -- in addition: came too late for their round, and were dropped
 	-- Consensus distance: how far workers' models w_i were from their mean, sqrt(mean of
 	-- |w_i - mean|^2). Each model is taken right before its worker's last synchronisation of the

@@ -6,19 +6,17 @@
 --   place          the order in which help lists them
 --   def            its default, as a column holds it
 --   decides        1 = it is a part of a cell's identity (config_hash), unless it has its default
---                  and since is 4 or more
 --   keyed          1 = it is a part of config_key: all that decide, except the seed, and where the
 --                  run was made
 --   stored         "given"; "used": the value that was used; "used if any": the same, or NULL;
 --                  "simulation": NULL in real runs
---   since          the version of the database that had it first; 0 = the oldest
 --   label          its place in names of figures; 0 = short names contain it, or do not need it
 --   work           1 = compare_key contains it
 --   trains         1 = the trained model depends on it
 CREATE VIEW option_info AS
 SELECT column1 AS name, column2 AS "column", column3 AS place, column4 AS type, column5 AS def,
-	column6 AS decides, column7 AS keyed, column8 AS stored, column9 AS since, column10 AS label,
-	column11 AS work, column12 AS trains
+	column6 AS decides, column7 AS keyed, column8 AS stored, column9 AS label,
+	column10 AS work, column11 AS trains
 FROM (VALUES /* OPTION ROWS */);
 
 -- The evaluations of runs: those after epochs (0: before training), and between them

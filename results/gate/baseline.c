@@ -19,9 +19,6 @@ enum { SEEDS_MIN = 3, COMMANDS_MAX = 5 };
 char *gate_settings(struct store *s, const char *options, int64_t seed, const struct setting *more,
 		    size_t n, struct settings *all)
 {
-	for (const struct option *o = run_options; o->name; o++)
-		if (o->core.earlier) /* a missing option has its earlier value */
-			settings_add(all, must(strdup(o->name)), must(strdup(o->core.earlier)));
 	struct sql q = sql_select(s, "SELECT key, atom FROM json_each(?1)", "t", options);
 	while (sql_next(&q))
 		settings_add(all, sql_copy(&q, 0), sql_copy(&q, 1));

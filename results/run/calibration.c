@@ -185,7 +185,7 @@ static const struct updater *gradient_updater(const struct config *c)
 {
 	const struct strategy *s = c->strategy;
 	const char *name =
-		s->tables && s->terms ? s->terms(&c->run, c->strategy_opts).updater : NULL;
+		s->terms ? s->terms(&c->run, c->strategy_opts).updater : NULL;
 	const struct updater *u = updater_find(name ? name : "add");
 	return u->wants.gradient ? u : NULL;
 }

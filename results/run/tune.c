@@ -174,7 +174,7 @@ static char *read_file(struct study *s, const struct arguments *a)
 static void draw(const struct study *s, const struct config *c, int64_t trial, struct settings *all,
 		 char **json, char **said)
 {
-	uint64_t rng = rng_seed(s->flags->search_seed, STREAM_SAMPLE, 1),
+	uint64_t rng = rng_seed(s->flags->search_seed, RNG_SAMPLE, 1),
 		 start = rng_next(&rng) >> 44; /* 20 bits: radical inverses stay exact */
 	struct text t, w;
 	FILE *f = text_open(&t), *g = text_open(&w);

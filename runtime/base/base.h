@@ -8,11 +8,15 @@
 #ifndef BASE_H
 #define BASE_H
 
-#include "mvbench.h"
+#include "runtime/base/common.h"
+#include "runtime/base/rng.h"
 
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -163,6 +167,7 @@ void clock_delay(nsec dt);
 
 struct config;
 struct plan;
+struct worker;
 struct table_op;
 struct updater;
 
@@ -184,6 +189,7 @@ void world_wait(const char *what, nsec expected);
 void world_rest(const char *what, nsec dt);
 void world_yield(void); /* lets the other simulated workers run at the same virtual time */
 /* An operation on n floats of a table with this updater; shared: they are in rank 0's memory. */
+void world_charge(double floats); /* of a loop of the host, see worker_charge */
 void world_charge_op(const struct table_op *p, const struct updater *u, size_t n, bool shared);
 /* Between simulated hosts, one-sided access to ranks [first, end) waits until the target next
  * enters MPI, because nothing else serves it there. */
@@ -203,7 +209,7 @@ struct link;
 struct world_sums {
 	struct sums *(*make)(int ranks);
 	void (*leave)(struct sums *s); /* called by each rank */
-	void (*allreduce)(struct link *l, struct sums *s, float *x, size_t n, enum reduce how);
+	void (*allreduce)(struct link *l, struct sums *s, float *x, size_t n, int how);
 	/* The messages continue while the ranks compute; each rank waits for the slot before it
 	 * uses x. */
 	void (*start)(struct link *l, struct sums *s, int slot, float *x, size_t n);
@@ -317,6 +323,7 @@ struct core_times core_times_now(void);
 /* The progress of a rank. Others read it while it is written, with PULSE_GET and PULSE_PUT: each
  * number is read whole, but numbers may be from different moments. */
 enum { WAITS_LEGITIMATELY = -2 };
+enum { RANKS_MOST = 8192 }; /* workers and servers */
 enum phase { PHASE_STARTS, PHASE_LOADS, PHASE_WORKS };
 struct pulse {
 	int64_t beat;           /* grows while a rank on another machine is alive */

@@ -57,7 +57,7 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 			size_t n = strcspn(arg + 2, "=");
 			char *name AUTOFREE = must(strndup(arg + 2, n));
 			struct setting *s = &a->option[a->all++];
-			s->name = must(strdup(option_new_name(name)));
+			s->name = must(strdup(name));
 			bool next = i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0;
 			if (arg[2 + n] == '=')
 				s->value = arg + 2 + n + 1;

@@ -6,6 +6,7 @@
 #define CONFIG_H
 
 #include "runtime/config/option.h"
+#include "runtime/config/run.h"
 
 #include <string.h>
 
@@ -64,8 +65,6 @@ struct config_option {
 };
 bool config_next(struct config_option *at);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
-/* The value for runs that are older than this option. */
-const char *option_earlier(const struct option *o);
 /* Is this value part of a cell's identity? */
 bool option_decides(const struct option *o, const char *value);
 /* Does the value follow from another option? Then it must not be given. */

@@ -5,6 +5,7 @@
 #define OPTION_H
 
 #include "runtime/base/base.h"
+#include "runtime/config/option_row.h"
 
 void option_default(const struct option *table, void *fields);
 /* NULL, or a message: the field keeps its value. Strings and choices are not copied: text must
@@ -14,12 +15,8 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 char *option_full_name(const char *owner, const struct option *o);
 /* The value as a user would type it. */
 void option_text(const struct option *o, const void *fields, char *buf, size_t room);
-/* NULL: the table has no option of this name, or of the new name of a renamed one. */
+/* NULL: the table has no option of this name. */
 const struct option *option_find(const struct option *table, const char *name);
-/* Renamed options: users may type the old name, too. Columns, keys and hashes keep it. Both
- * functions return other names unchanged. */
-const char *option_new_name(const char *typed);
-const char *option_stored_name(const char *name);
 /* The message for an unknown option of prefix (a plug-in's name, or ""). run: the command whose
  * --help lists the table: "mvbench run ", or "" for the current command. */
 char *option_unknown(const char *prefix, const char *typed, const struct option *table,

@@ -36,7 +36,10 @@
 
 /* Headers that a plug-in may include. The folder of the first one has the others. */
 static const char *const headers[] = {"mvbench.h",
-				      "runtime/config/run_options.def",
+				      "runtime/base/common.h",
+				      "runtime/base/rng.h",
+				      "runtime/config/option_row.h",
+				      "workloads/linear.h",
 				      "workloads/net.h",
 				      "workloads/datasets.h",
 				      "strategies/exchange.h",
@@ -457,6 +460,7 @@ static const struct plugin *with_source(const struct making *m, const struct plu
 				.offset = room,
 				.def = must(strdup(m->source)),
 				.check = check_source,
+				.core = {.always = true},
 				.help = "hash of its source: recorded, not to be given [sha256]"};
 	struct plugin *own = must(malloc(size[m->part]));
 	memcpy(own, p, size[m->part]);

@@ -110,7 +110,7 @@ static void add(float *restrict sum, const float *restrict x, size_t n)
 }
 
 /* The other kinds; whole numbers that do not fit wrap around. */
-static void join(float *sum, const float *x, size_t n, enum reduce how)
+static void join(float *sum, const float *x, size_t n, int how)
 {
 	uint8_t *small = (uint8_t *)sum;
 	const uint8_t *more = (const uint8_t *)x;
@@ -146,7 +146,7 @@ static void sum_up(const struct sum *s, int ranks)
 }
 
 /* True: this rank is the last one. */
-static bool arrive(struct sum *s, int ranks, int rank, float *x, size_t n, enum reduce how)
+static bool arrive(struct sum *s, int ranks, int rank, float *x, size_t n, int how)
 {
 	CHECK(s->arrived == 0 || s->n == n, "an allreduce of %zu floats by some, of %zu by others",
 	      s->n, n);
@@ -291,12 +291,12 @@ static void carry(struct sender s, int rank, int ranks, size_t n)
 		doubling(&s, rank, ranks, n, true);
 }
 
-static void allreduce(struct link *l, struct sums *m, float *x, size_t n, enum reduce how)
+static void allreduce(struct link *l, struct sums *m, float *x, size_t n, int how)
 {
 	int rank = link_rank(l);
 	if (n == 0)
 		return;
-	arrive(&m->at_once, m->ranks, rank, x, n, how);
+	arrive(&m->at_once, m->ranks, rank, x, n, (enum reduce)how);
 	if (world_is_off_clock())
 		rendezvous(m, rank, NULL, NULL, NULL);
 	else

@@ -178,11 +178,10 @@ void world_charge_sum(size_t n, int ranks)
 	advance_clock(me);
 }
 
-void worker_charge(const struct worker *w, double floats)
+void world_charge(double floats)
 {
 	const double guess_s = 1e-9; /* of a float */
 	const struct curve *c = &sim_plan->simulation->cost[COST_HOST];
-	(void)w;
 	if (!sim_self()->quiet)
 		sim_charge(c->n ? curve_at(c, floats) : guess_s * floats);
 }

@@ -265,7 +265,7 @@ static const char huge_text[] =
 	"\tnet_linear(net, 8, INIT_HE);\n\tnet_relu(net);\n"
 	"\tnet_linear(net, sample->classes, INIT_HE);\n\tnet_finish(net, LOSS_XENT);\n}\n"
 	"static void gradient(struct worker *w)\n{\n"
-	"\tconst struct opts *o = w->workload_opts;\n\tnet_gradient(w);\n"
+	"\tconst struct opts *o = w->model->opts;\n\tnet_gradient(w);\n"
 	"\tvec_scale(w->grad, ldexpf(1, (int)o->exponent));\n}\n"
 	"static const struct workload huge = {.plugin = {.name = \"huge\", .summary = \"huge\", "
 	".options = options, .opts_size = sizeof(struct opts)}, .dataset = "
@@ -323,7 +323,7 @@ TEST(simulated_host_workload_takes_its_steps_time, LISTED(strategies))
 	folder_text("huge.c", huge_text);
 	must_do("sed -i 's/net_gradient(w);/float g[6370]; vec_get(w->param, g); "
 		"vec_put(w->grad, g); "
-		"for (size_t i = w->layers; i-- > 0;) layer_ready(w, i);/' huge.c; "
+		"for (size_t i = w->model->layers; i-- > 0;) layer_ready(w, i);/' huge.c; "
 		"mkdir host; "
 		"sed 's/\\.init = /.host = true, &/' huge.c >host/huge.c");
 	for (int host = 0; host < 2; host++) {

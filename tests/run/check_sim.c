@@ -110,7 +110,7 @@ static const char *const placements[] = {"", "--servers=1", "--table-home=onesid
 
 static size_t placements_of(const struct strategy *s)
 {
-	return s->tables ? COUNT(placements) : 1;
+	return s->terms ? COUNT(placements) : 1;
 }
 
 /* ---- Equal to real runs -------------------------------------------------- */
@@ -160,7 +160,7 @@ CASE("sim", .limit = 300, .set_up = set_up, .tear_down = folder_free, .once = tr
 TEST(simulated_model_equals_the_real_one, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
-	bool alone = s->asynchronous || !(takes(s, 2) || takes(s, 4));
+	bool alone = arrival_decides(s) || !(takes(s, 2) || takes(s, 4));
 	int least = alone ? 1 : 2, most = alone ? 1 : takes(s, 3) ? 3 : 4;
 	for (int n = least; n <= most; n++) {
 		if (!takes(s, n))
@@ -209,7 +209,7 @@ TEST(simulated_options_equal_real_ones, 6)
 TEST(simulated_asynchronous_workers_learn, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
-	for (size_t h = 0; h < placements_of(s) && s->asynchronous; h++) {
+	for (size_t h = 0; h < placements_of(s) && arrival_decides(s); h++) {
 		const char *how = words(MODEL "--batch=16 --strategy=%s %s " HOSTS STEP,
 					s->plugin.name, placements[h]);
 		struct result r = run_simulated(3, how);

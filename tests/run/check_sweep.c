@@ -69,10 +69,10 @@ TEST(old_option_names_are_valid_in_job_files)
 	      "zip = judge-every, lr\n",
 	      NULL, 0, &s);
 	ck_assert_uint_eq(s.cells, 2);
-	ck_assert_int_eq(s.cell[1].config.run.judge_every, 3);
+	ck_assert_int_eq(s.cell[1].config.run.eval_every, 3);
 	reads("[a]\neval-every = 2,3\n", &given, 1, &s);
 	ck_assert_uint_eq(s.cells, 1);
-	ck_assert_int_eq(s.cell[0].config.run.judge_every, 9);
+	ck_assert_int_eq(s.cell[0].config.run.eval_every, 9);
 	sweep_free(&s);
 	folder_text("job.ini", "[a]\neval-every = 2\njudge-every = 2\n");
 	char *wrong AUTOFREE = sweep_read("job.ini", NULL, 0, &s, NULL, true);

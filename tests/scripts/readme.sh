@@ -38,9 +38,9 @@ trap 'rm -rf "$work"' EXIT
 	find "$build" -maxdepth 3 -type f -perm -u+x ! -name '*.o' -printf './build/%P\n'
 	find "$build" -maxdepth 1 -name 'libmvbench.*' -printf './build/%P\n'
 } | sed 's|^\./||' >"$work/tree"
-sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' Makefile | sort -u >"$work/targets"
+sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' Makefile tests/Makefile | sort -u >"$work/targets"
 # Files that make targets leave in the build folder.
-sed -n 's/.*\$\(1\|build\|(B)\)\/\([A-Za-z0-9_.-]*\).*/build\/\2/p' tests/scripts/*.sh Makefile >>"$work/tree"
+sed -n 's/.*\$\(1\|build\|(B)\)\/\([A-Za-z0-9_.-]*\).*/build\/\2/p' tests/scripts/*.sh Makefile tests/Makefile >>"$work/tree"
 
 cat >"$work/check.awk" <<'AWK'
 function say(what) { printf "%s:%d: %s\n", FILENAME, at, what; bad = 1 }

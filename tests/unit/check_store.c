@@ -376,7 +376,7 @@ TEST(every_core_option_has_a_column)
 		char *ask AUTOFREE =
 			sentence("SELECT count(*), '%s' FROM pragma_table_info('run') "
 				 "WHERE name = replace(replace('%s', '-', '_'), '.', '_')",
-				 o->name, option_stored_name(o->name));
+				 o->name, o->name);
 		char *want AUTOFREE = sentence("1,%s", o->name);
 		ck_rows(ask, want);
 	}
@@ -435,63 +435,12 @@ TEST(config_hash_and_config_key_agree)
 	}
 }
 
-/* Removes what later versions added to the tables, except columns of options. */
-#define LESS_USED(table) \
-	"ALTER TABLE " table " DROP COLUMN user_s; ALTER TABLE " table " DROP COLUMN system_s;" \
-	"ALTER TABLE " table " DROP COLUMN run_delay_s;" \
-	"ALTER TABLE " table " DROP COLUMN preemptions;"
-#define BACK_TO_13 \
-	"ALTER TABLE epoch DROP COLUMN steal_s; ALTER TABLE rank_epoch DROP COLUMN steal_s;"
-#define BACK_TO_11 \
-	BACK_TO_13 \
-	"DROP TABLE resumption;" \
-	"ALTER TABLE run DROP COLUMN checkpoint; ALTER TABLE run DROP COLUMN resumed;"
-#define BACK_TO_9 \
-	BACK_TO_11 \
-	"DROP TABLE rank; ALTER TABLE run DROP COLUMN hosts; ALTER TABLE run DROP COLUMN network;" \
-	"ALTER TABLE run DROP COLUMN network_speed; ALTER TABLE run DROP COLUMN network_latency;" \
-	"ALTER TABLE run DROP COLUMN network_bandwidth; ALTER TABLE run DROP COLUMN launcher;" \
-	"ALTER TABLE run DROP COLUMN mpi_settings; ALTER TABLE run DROP COLUMN heartbeat;" \
-	"ALTER TABLE calibration DROP COLUMN hosts; ALTER TABLE calibration DROP COLUMN " \
-	"lab_rate;" LESS_USED("epoch") LESS_USED("rank_epoch")
-static const char back_to_6[] = BACK_TO_9
-	"ALTER TABLE run DROP COLUMN sweep_round; ALTER TABLE run DROP COLUMN sweep_seed;"
-	"ALTER TABLE epoch DROP COLUMN train_loss; ALTER TABLE epoch DROP COLUMN train_accuracy;"
-	"ALTER TABLE epoch DROP COLUMN validation_loss;"
-	"ALTER TABLE epoch DROP COLUMN validation_accuracy;"
-	"ALTER TABLE epoch RENAME COLUMN running_loss TO train_loss;"
-	"ALTER TABLE epoch RENAME COLUMN running_accuracy TO train_accuracy;"
-	"ALTER TABLE baseline DROP COLUMN train_loss;"
-	"ALTER TABLE baseline RENAME COLUMN running_loss TO train_loss;"
-	"ALTER TABLE run_kept DROP COLUMN running_loss; DROP TABLE evaluation;"
-	"ALTER TABLE epoch DROP COLUMN consensus; DROP TABLE shard;"
-	"PRAGMA user_version = 6";
-
 /* Each version creates its own. */
 static void drop_views_and_triggers(void)
 {
 	sql("PRAGMA writable_schema = ON;"
 	    "DELETE FROM sqlite_master WHERE type IN ('view', 'trigger');"
 	    "PRAGMA writable_schema = OFF");
-}
-
-/* Older versions stored the running loss as training loss. */
-TEST(migrated_losses_keep_their_meaning)
-{
-	store_close(begun());
-	drop_views_and_triggers();
-	sql(back_to_6);
-	sql("UPDATE run SET status = 'done';"
-	    "INSERT INTO epoch (run_id, epoch, train_loss, train_accuracy) VALUES (1, 1, 0.5, "
-	    "0.75);"
-	    "INSERT INTO baseline (name, cell, seed, made, config, options, config_hash, "
-	    "train_loss) "
-	    "VALUES ('b', 'c', 1, '', '', '{}', '', 0.25)");
-	store_close(open_store(STORE_WRITE));
-	ck_rows("SELECT running_loss, running_accuracy, train_loss, train_accuracy FROM epoch",
-		"0.5,0.75,null,null");
-	ck_rows("SELECT running_loss, train_loss FROM run_summary", "0.5,null");
-	ck_rows("SELECT running_loss, train_loss FROM baseline", "0.25,null");
 }
 
 /* A file of this version that is older than an option lacks its column. It gets the column, and
@@ -507,10 +456,8 @@ TEST(new_option_needs_no_migration)
 		drop_views_and_triggers();
 		sql("ALTER TABLE run DROP COLUMN speed; ALTER TABLE run DROP COLUMN sim_train;"
 		    "ALTER TABLE run DROP COLUMN precision");
-		if (mode == STORE_READ)
-			sql(back_to_6);
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "16");
+		ck_rows("PRAGMA user_version", "17");
 		char *now AUTOFREE = schema_shape();
 		ck_assert_str_eq(now, fresh);
 		ck_rows("SELECT DISTINCT r.speed, r.precision, r.sim_train, config_key ->> 'speed' "
@@ -795,57 +742,6 @@ TEST(newer_schema_is_refused)
 	ck_rows("PRAGMA user_version", "999");
 }
 
-/* What version 2 created, without its views. Versions 0 and 1 created the same tables. */
-const char tables_2[] =
-	"PRAGMA application_id = 1836474990; "
-	"PRAGMA user_version = 2; "
-	"CREATE TABLE run (id INTEGER PRIMARY KEY AUTOINCREMENT, status TEXT NOT NULL CHECK "
-	"(status IN ('pending', 'running', 'done', 'failed', 'diverged')), reason TEXT, "
-	"started TEXT, finished TEXT, config_hash TEXT NOT NULL, workload TEXT NOT NULL, "
-	"strategy TEXT NOT NULL, workers INTEGER NOT NULL, servers INTEGER NOT NULL, "
-	"sync_every INTEGER NOT NULL, barrier_every INTEGER NOT NULL, epochs INTEGER NOT "
-	"NULL, batch INTEGER NOT NULL, lr REAL NOT NULL, lr_schedule TEXT NOT NULL, momentum "
-	"REAL NOT NULL, weight_decay REAL NOT NULL, reduce TEXT NOT NULL, lr_scale TEXT NOT "
-	"NULL, seed INTEGER NOT NULL, device TEXT NOT NULL, platform TEXT NOT NULL, hostfile "
-	"TEXT NOT NULL DEFAULT '', data_dir TEXT NOT NULL DEFAULT '', threads INTEGER NOT "
-	"NULL, straggle REAL NOT NULL, target_accuracy REAL NOT NULL, label TEXT NOT NULL "
-	"DEFAULT '', params INTEGER, train_size INTEGER, test_size INTEGER, oversubscribed "
-	"INTEGER CHECK (oversubscribed IN (0, 1)), host TEXT, cpu TEXT, cores INTEGER, gpu "
-	"TEXT, driver TEXT, mpi TEXT, onednn TEXT, git_commit TEXT, git_dirty INTEGER CHECK "
-	"(git_dirty IN (0, 1)), pid INTEGER) STRICT; "
-	"CREATE INDEX run_config_hash ON run (config_hash); "
-	"CREATE INDEX run_status ON run (status); "
-	"CREATE INDEX run_workload ON run (workload, workers, strategy); "
-	"CREATE INDEX run_label ON run (label); "
-	"CREATE TABLE run_option (run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE "
-	"CASCADE, part TEXT NOT NULL CHECK (part IN ('strategy', 'workload')), name TEXT NOT "
-	"NULL, value TEXT, PRIMARY KEY (run_id, part, name)) STRICT, WITHOUT ROWID; "
-	"CREATE TABLE epoch (run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE, "
-	"epoch INTEGER NOT NULL CHECK (epoch >= 0), seconds REAL, compute_s REAL, comm_s "
-	"REAL, wait_s REAL, train_loss REAL, train_accuracy REAL, test_loss REAL, "
-	"test_accuracy REAL, bytes_sent INTEGER, staleness_mean REAL, staleness_max INTEGER, "
-	"PRIMARY KEY (run_id, epoch)) STRICT, WITHOUT ROWID; "
-	"CREATE TABLE epoch_median (run_id INTEGER PRIMARY KEY REFERENCES run (id) ON DELETE "
-	"CASCADE, seconds REAL) STRICT; "
-	"CREATE TABLE rank_epoch (run_id INTEGER NOT NULL, epoch INTEGER NOT NULL, rank "
-	"INTEGER NOT NULL CHECK (rank >= 0), seconds REAL, compute_s REAL, comm_s REAL, "
-	"wait_s REAL, bytes_sent INTEGER, staleness_mean REAL, staleness_max INTEGER, "
-	"PRIMARY KEY (run_id, epoch, rank), FOREIGN KEY (run_id, epoch) REFERENCES epoch "
-	"(run_id, epoch) ON DELETE CASCADE) STRICT, WITHOUT ROWID; "
-	"CREATE TABLE event (run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE, "
-	"rank INTEGER NOT NULL CHECK (rank >= 0), seq INTEGER NOT NULL, epoch INTEGER NOT "
-	"NULL, step INTEGER NOT NULL, name TEXT NOT NULL, start_s REAL NOT NULL, duration_s "
-	"REAL NOT NULL, peer INTEGER, bytes INTEGER, PRIMARY KEY (run_id, rank, seq)) "
-	"STRICT, WITHOUT ROWID; "
-	"CREATE TABLE baseline (name TEXT NOT NULL, run_id INTEGER NOT NULL REFERENCES run "
-	"(id) ON DELETE CASCADE, made TEXT NOT NULL, PRIMARY KEY (name, run_id)) STRICT, "
-	"WITHOUT ROWID; "
-	"CREATE INDEX baseline_run ON baseline (run_id); "
-	"CREATE TABLE calibration (id INTEGER PRIMARY KEY AUTOINCREMENT, made TEXT NOT NULL, "
-	"host TEXT NOT NULL, device TEXT NOT NULL, name TEXT NOT NULL, value REAL NOT NULL, "
-	"unit TEXT NOT NULL) STRICT; "
-	"CREATE INDEX calibration_name ON calibration (host, device, name); ";
-
 /* Every table with its columns and keys, whatever their order. */
 static char *schema_shape(void)
 {
@@ -861,168 +757,37 @@ static char *schema_shape(void)
 		"FROM sqlite_master WHERE type <> 'table' ORDER BY 1, 2)");
 }
 
-TEST(versions_0_to_2_migrate, 3)
+/* The pattern of a migration's test: a file of this version, taken back to the one before. */
+TEST(version_16_migrates)
 {
 	make_empty_store();
 	char *fresh AUTOFREE = schema_shape();
-
 	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
-		remove(path);
-		sql(tables_2);
-		sql("CREATE VIEW speedup AS SELECT 1 FROM epoch;"
-		    "CREATE VIEW run_summary AS SELECT id FROM run");
-		sql(INSERT_RUN("", "'done', 'h', 'mlp', 'asgd', 2, 1, 1, 64, 1, 'mpi', 0"));
-		sql(INSERT_RUN("", "'done', 'i', 'mlp', 'serial', 1, 1, 1, 64, 1, 'mpi', 0"));
-		sql("INSERT INTO epoch VALUES (1, 1, 2, 1, 0.5, 0.25, 1, 0.5, 1, 0.5, 9, 1.5, 4);"
-		    "INSERT INTO rank_epoch VALUES (1, 1, 0, 2, 1, 0.5, 0.25, 9, 1.5, 4);"
-		    "INSERT INTO run_option VALUES (1, 'strategy', 'a', 'b');"
-		    "INSERT INTO baseline VALUES ('main', 2, '2026-01-02T03:04:05Z')");
-		sql(_i == 2 ? "PRAGMA user_version = 2"
-		    : _i    ? "PRAGMA user_version = 1"
-			    : "PRAGMA user_version = 0");
+		store_close(begun());
+		drop_views_and_triggers();
+		sql("UPDATE run SET status = 'done', split = 'dirichlet:0.5', config_hash = 'h';"
+		    "INSERT INTO baseline (name, cell, seed, made, config, options, config_hash) "
+		    "VALUES ('b', 'c', 1, '', '', '{\"split\":\"dirichlet:0.5\",\"lr\":\"1\"}', '');"
+		    "CREATE VIEW speedup AS SELECT 1 FROM epoch;"
+		    "PRAGMA user_version = 16");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "16");
+		ck_rows("PRAGMA user_version", "17");
 		char *migrated AUTOFREE = schema_shape();
 		ck_assert_str_eq(migrated, fresh);
-		ck_rows("SELECT id, config_hash, strategy, table_home, record, precision, "
-			"transport, cuda, sim_platform, speed FROM run",
-			"1,h,asgd,shared,0,float32,null,null,null,;"
-			"2,i,serial,null,0,float32,null,null,null,");
-		ck_rows("SELECT run_id, epoch, seconds, compute_s, comm_s, wait_s, running_loss, "
-			"running_accuracy, train_loss, train_accuracy, test_loss, "
-			"test_accuracy, bytes_sent, "
-			"staleness_mean, staleness_max, pushes, dropped, consensus FROM epoch",
-			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,null,null,1.0,0.5,9,1.5,4,null,null,null");
-		ck_rows("SELECT * FROM rank_epoch",
-			"1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null,null,null,null,null,null");
-		ck_rows("SELECT * FROM run_option", "1,strategy,a,b");
-		ck_rows("SELECT count(*) FROM baseline", "0"); /* no version wrote the old one */
-		ck_rows("SELECT config, epoch_seconds, staleness_mean, staleness_max, "
-			"dropped_fraction FROM run_summary",
-			"asgd 2w,2.0,1.5,4,null;serial,null,null,null,null");
-		/* new runs are stored next to the old ones */
-		struct store *s AUTOCLOSE = begun();
-		struct epoch_row row = epoch_row(1, 0.5);
-		int64_t histogram[STALENESS_BINS] = {[2] = 3};
-		row.split.pushes = 3;
-		ck_fine(sink.epoch(sink.self, &row, &row.split, 1, histogram, NULL));
-		ck_rows("SELECT e.run_id, e.pushes, r.pushes, h.pushes FROM epoch AS e "
-			"JOIN rank_epoch AS r USING (run_id, epoch) "
-			"LEFT JOIN staleness AS h USING (run_id, epoch)",
-			"1,null,null,null;3,3,3,3");
-	}
-}
-
-/* SQL of the tables of version 8, with columns for the options of that time. */
-TEXT_FILE(tables_8, "tests/unit/tables_8.sql");
-
-static char *columns_of_all(void)
-{
-	return rows_of("SELECT m.name, t.name, t.type, t.\"notnull\", t.pk FROM sqlite_master AS m "
-		       "JOIN pragma_table_info(m.name) AS t WHERE m.type = 'table' ORDER BY 1, 2");
-}
-
-TEST(version_8_migrates)
-{
-	make_empty_store();
-	char *fresh AUTOFREE = columns_of_all();
-	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
+		ck_rows("SELECT config_hash, split FROM run", "h,dirichlet_classes:0.5");
+		ck_rows("SELECT options ->> 'split', options ->> 'lr' FROM baseline",
+			"dirichlet_classes:0.5,1");
 		remove(path);
-		sql(tables_8);
-		sql(INSERT_RUN(", deal",
-			       "'done', 'h', 'mlp', 'asgd', 2, 1, 1, 64, 1, 'mpi', 0, 'dynamic'"));
-		sql("INSERT INTO epoch (run_id, epoch, train_loss) VALUES (1, 1, 0.5)");
-		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "16");
-		char *migrated AUTOFREE = columns_of_all();
-		ck_assert_str_eq(migrated, fresh);
-		ck_rows("SELECT config_hash, deal, split, sweep_round FROM run",
-			"h,dynamic,shuffled,null");
-		ck_rows("SELECT running_loss, train_loss FROM run_summary", "0.5,null");
-		struct store *s AUTOCLOSE = begun();
-		struct epoch_row row = epoch_row(1, 0.5);
-		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
-		ck_fine(sink.end(sink.self, "done", NULL, &closing));
-		ck_rows("SELECT id, status, test_accuracy FROM run_summary ORDER BY id",
-			"1,done,null;2,done,0.5");
 	}
 }
 
-/* Makes the database an older one with this SQL. Opened, it must have the tables of before. */
-static void expect_migrated(char *(*tables)(void), const char *back)
-{
-	char *fresh AUTOFREE = tables();
-	drop_views_and_triggers();
-	sql(back);
-	store_close(open_store(STORE_WRITE));
-	ck_rows("PRAGMA user_version", "16");
-	char *migrated AUTOFREE = tables();
-	ck_assert_str_eq(migrated, fresh);
-}
-
-TEST(version_9_migrates)
-{
-	make_empty_store();
-	/* the same cell on one machine, and on those of two hostfiles */
-	expect_migrated(
-		columns_of_all, BACK_TO_9
-		"ALTER TABLE run DROP COLUMN placement; ALTER TABLE run DROP COLUMN train_rows; "
-		"PRAGMA user_version = 9;" INSERT_RUN(
-			", hostfile",
-			"'done', 'h', 'mlp', 'asgd', 2, 1, 1, 64, 1, 'mpi', 0, value FROM "
-			"json_each('[\"\", \"a\", \"b\"]')"));
-	ck_rows("SELECT count(*), count(DISTINCT config_key) FROM run_summary", "3,3");
-	ck_rows("SELECT network FROM run ORDER BY id", "null;hostfile a;hostfile b");
-}
-
-/* Version 13 added resumptions and options of optimisers. */
-TEST(version_12_migrates)
+TEST(schema_before_the_first_release_is_refused)
 {
 	store_close(begun());
-	expect_migrated(
-		columns_of_all, BACK_TO_13
-		"DROP TABLE resumption; DROP TABLE run_option; CREATE TABLE run_option (run_id "
-		"INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE, part TEXT NOT NULL CHECK "
-		"(part IN ('strategy', 'workload')), name TEXT NOT NULL, value TEXT, PRIMARY KEY "
-		"(run_id, part, name)) STRICT, WITHOUT ROWID; INSERT INTO run_option VALUES (1, "
-		"'strategy', 'period', '7'); PRAGMA user_version = 12");
-	sql("INSERT INTO run_option VALUES (1, 'optimizer', 'beta1', '0.8')");
-	ck_rows("SELECT group_concat(part || name || value, ' ') FROM run_option",
-		"optimizerbeta10.8 strategyperiod7");
-}
-
-/* Version 16 added the number of targets of a row. */
-TEST(version_15_migrates)
-{
-	store_close(begun());
-	expect_migrated(columns_of_all,
-			"ALTER TABLE run DROP COLUMN targets; UPDATE run SET workload = 'gpt';"
-			"INSERT INTO run_option VALUES (1, 'workload', 'context', '64');"
-			"PRAGMA user_version = 15");
-	ck_rows("SELECT targets FROM run", "64");
-}
-
-/* Version 14 added the values that strategies report for epochs. */
-TEST(version_13_migrates)
-{
-	struct store *s = begun();
-	struct epoch_row row = epoch_row(1, 0.5);
-	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL, NULL));
-	ck_fine(sink.end(sink.self, "done", NULL, &closing));
-	store_close(s);
-	expect_migrated(schema_shape,
-			BACK_TO_13 "DROP TABLE epoch_value; PRAGMA user_version = 13");
-	ck_rows("SELECT r.test_accuracy, e.epoch, v.name FROM run_summary AS r JOIN epoch AS e ON "
-		"e.run_id = r.id LEFT JOIN epoch_value AS v USING (run_id, epoch)",
-		"0.5,1,null");
-}
-
-TEST(version_11_migrates)
-{
-	make_empty_store();
-	expect_migrated(columns_of_all, BACK_TO_11
-			"ALTER TABLE run DROP COLUMN init_from; ALTER TABLE run DROP COLUMN "
-			"initial_model; PRAGMA user_version = 11");
+	sql("PRAGMA user_version = 15");
+	ck_refused(STORE_READ, "before version 0.3.0");
+	ck_refused(STORE_WRITE, "before version 0.3.0");
+	ck_rows("PRAGMA user_version", "15");
 }
 
 /* ---- Heartbeats ------------------------------------------------------------------ */

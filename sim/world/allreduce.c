@@ -146,7 +146,7 @@ static void sum_up(const struct sum *s, int ranks)
 }
 
 /* True: this rank is the last one. */
-static bool arrive(struct sum *s, int ranks, int rank, float *x, size_t n, int how)
+static bool arrive(struct sum *s, int ranks, int rank, float *x, size_t n, enum reduce how)
 {
 	CHECK(s->arrived == 0 || s->n == n, "an allreduce of %zu floats by some, of %zu by others",
 	      s->n, n);

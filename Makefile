@@ -146,7 +146,7 @@ clang: ## all programs and tests, built by clang
 nightly: ## what .ci/run leaves out: every test, most of them under the sanitizers too, chaos, clang, the bundle, the package
 	@tests/scripts/nightly.sh $(B)
 
-lint: layers $(B)/mvbench ## formatting, static analysis, allowed calls between modules, names in documents
+lint: layers $(B)/mvbench ## formatting, static analysis, allowed calls between modules, names in documents, licences of libraries
 	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' '*.cu' '*.cc')
 	@for f in $$(git ls-files '*.c' '*.h' '*.cu' '*.cc' 'results/gate/*.sql' 'results/share/*.sql' 'results/run/*.sql'); do \
 		expand -t 8 $$f | awk -v f=$$f 'length > 100 { print f ":" NR ": over 100 columns"; bad = 1 } \
@@ -155,6 +155,7 @@ lint: layers $(B)/mvbench ## formatting, static analysis, allowed calls between 
 		--suppressions-list=tests/scripts/cppcheck.txt -D_GNU_SOURCE -I. $$(git ls-files '*.c')
 	@shellcheck $$(git ls-files '*.sh') .ci/run
 	@tests/scripts/readme.sh $(B)
+	@tests/scripts/licences.sh $(B)
 	@tests/scripts/sentences.sh
 	@for t in $$(sed -n 's/^\t{"\([a-z0-9_]*\)", [0-9].*/\1/p' tests/select.c); do \
 		grep -rqE "^TEST\($$t, " tests || { echo "tests/select.c: there is no loop of test $$t"; exit 1; }; done

@@ -1,13 +1,13 @@
 #!/bin/sh
-# licences.sh BUILD-FOLDER: compares the libraries that the built programs are linked with with the table of
-# .github/LICENSES.md. Fails if a program needs a library that has no row for this program, or if the licence of a
+# licences.sh BUILD-FOLDER [PAGE]: compares the libraries that the built programs are linked with to the table of
+# .github/LICENSES.md, or of PAGE. Fails if a program needs a library that has no row for this program, or if the licence of a
 # needed library is missing or is the GPL without an exception. Reads only what a program itself needs, not what its
 # libraries need.
 set -eu
-[ $# = 1 ] || { echo "usage: licences.sh BUILD-FOLDER" >&2; exit 2; }
-build=$1
+[ $# = 1 ] || [ $# = 2 ] || { echo "usage: licences.sh BUILD-FOLDER [PAGE]" >&2; exit 2; }
+build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
-page=.github/LICENSES.md
+page=${2:-.github/LICENSES.md}
 
 for program in mvbench mvbench-sim libmvbench.so mvbench_cuda.so; do
 	if [ -e "$build/$program" ]; then
@@ -17,7 +17,7 @@ for program in mvbench mvbench-sim libmvbench.so mvbench_cuda.so; do
 		echo "licences.sh: $build/$program is missing: run make first" >&2
 		printf 'missing\n'
 	fi
-done | awk -v page=$page '
+done | awk -v page="$page" '
 function fail(text) { print "licences.sh: " text >"/dev/stderr"; bad = 1 }
 BEGIN { FS = "|" }
 # The table: library | project | licence | linked with | from
@@ -52,4 +52,4 @@ END {
 	}
 	if (!bad) printf "licences: ok, %d libraries of %d programs\n", libraries, programs
 	exit bad
-}' $page -
+}' "$page" -

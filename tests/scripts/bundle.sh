@@ -28,7 +28,7 @@ mkdir -p "$bundle/bin" "$bundle/build/tests/tools" "$bundle/build/tests/model/fa
 for f in mvbench check mvbench_cuda.so libmvbench.so; do
 	[ ! -e "$build/$f" ] || program "$build/$f" "build/$f"
 done
-[ ! -e "$build/libmvbench.so" ] || ln -s libmvbench.so "$bundle/build/libmvbench.so.0"
+[ ! -e "$build/libmvbench.so" ] || ln -s libmvbench.so "$bundle/build/libmvbench.so.1"
 for f in "$build"/tests/tools/* "$build"/tests/lib/* "$build"/tests/seeds/* \
 	"$build"/tests/model/* "$build"/tests/model/faults/*; do
 	case $f in */sim_*) continue ;; esac # SimGrid and its libraries are half as large as all other files

@@ -32,7 +32,7 @@ gzip -9n "$root/usr/share/doc/mvbench/CHANGELOG.md"
 mkdir -p "$work/debian" "$root/DEBIAN"
 printf 'Source: mvbench\n\nPackage: mvbench\nArchitecture: any\n' >"$work/debian/control"
 libraries=$(cd "$work" && dpkg-shlibdeps -O -eroot/usr/bin/mvbench -eroot/usr/bin/mvbench-sim \
-	-eroot/usr/lib/libmvbench.so.0 | sed 's/^shlibs:Depends=//')
+	-eroot/usr/lib/libmvbench.so.1 | sed 's/^shlibs:Depends=//')
 cat >"$root/DEBIAN/control" <<END
 Package: mvbench
 Version: $version

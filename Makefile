@@ -40,6 +40,8 @@ MODULE := $(if $(and $(CUDA),$(call HAVE,cudnn.h),$(call HAVE,nccl.h)),$(B)/mvbe
 CUDA_OBJ := $(call objects,runtime/device/cuda)
 KERNELS := $(patsubst %.cu,%.o,$(wildcard runtime/device/cuda/*.cu))
 LIB   = $(addprefix $(B)/libmvbench,.so .a)
+# Raised when programs have to be compiled again, because a struct or a function has changed.
+SONAME := libmvbench.so.1
 ABI   = $(addprefix $(B)/mvbench_abi,.lua .py)
 # The same program on simulated platforms: sim/world in place of some files, SMPI in place of MPI.
 SMPI_OBJ := $(patsubst %.c,$(B)/smpi/%.o,$(wildcard runtime/comm/mpi/*.c))
@@ -82,8 +84,8 @@ install: all ## put the program, its figures, its manual page and the library un
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1 runtime/lib/mvbench*.lua $(B)/mvbench_abi.lua
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/$(PYTHON_DIR) runtime/lib/mvbench.py runtime/lib/mvbench_layers.py $(B)/mvbench_abi.py
 	install -Dm 644 $(B)/libmvbench.a $(DESTDIR)$(PREFIX)/lib/libmvbench.a
-	install -m 755 $(B)/libmvbench.so $(DESTDIR)$(PREFIX)/lib/libmvbench.so.0
-	ln -sf libmvbench.so.0 $(DESTDIR)$(PREFIX)/lib/libmvbench.so
+	install -m 755 $(B)/libmvbench.so $(DESTDIR)$(PREFIX)/lib/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libmvbench.so
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' \
 		'includedir=$${prefix}/include' 'Name: libmvbench' \
@@ -162,7 +164,7 @@ $(B)/mvbench_cuda.so: $(CUDA_OBJ) $(KERNELS:%=$(B)/%)
 
 LIB_OBJ := $(call objects,runtime/lib)
 $(B)/libmvbench.so: $(LIB_OBJ) $(B)/mvbench-objects.a
-	@echo "  LD $@"; mpicc -shared -Wl,--exclude-libs,ALL $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(@F).0 $^ -o $@ -lpmix -lm && ln -sf $(@F) $@.0
+	@echo "  LD $@"; mpicc -shared -Wl,--exclude-libs,ALL $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) $^ -o $@ -lpmix -lm && ln -sf $(@F) $(@D)/$(SONAME)
 $(B)/libmvbench.a: $(LIB_OBJ) $(B)/mvbench-objects.a # one object that exports only mvb_*
 	@echo "  AR $@"; ld -r $^ -o $(@:.a=.o) && objcopy -wG 'mvb_*' $(@:.a=.o) && rm -f $@ && ar rcs $@ $(@:.a=.o)
 # The header's declarations for LuaJIT and Python.

@@ -227,8 +227,9 @@ CREATE TABLE staleness (
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- The rows of each class that a worker trains on in every epoch, with --split=fixed or dirichlet. Of
--- workers that share a model the first has the row. Simulations without data have none.
+-- The rows of each class that a worker trains on in every epoch, with --split=fixed, dirichlet or
+-- dirichlet_classes. Of workers that share a model the first has the row. Simulations without data
+-- have none.
 CREATE TABLE shard (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
 	worker INTEGER NOT NULL CHECK (worker >= 0), -- its rank

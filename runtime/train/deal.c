@@ -15,11 +15,11 @@
  * float, then costs no more messages than they do. It takes at most 1 / (4 N) of the rest; the last
  * mini-batches are therefore taken one by one.
  *
- * With --split=fixed or dirichlet a replica has its own rows (shards.c), the same number as static
- * assignment gives it. Static: it takes them step by step. Dynamic: the counter only says how many
- * mini-batches of the epoch are left, and how many rows this one has. The worker takes the next
- * rows of its shard. A shard that ends begins again in the order of its next pass. A fast worker
- * therefore makes more passes in an epoch than a slow one.
+ * With --split=fixed, dirichlet or dirichlet_classes a replica has its own rows (shards.c), the
+ * same number as static assignment gives it. Static: it takes them step by step. Dynamic: the
+ * counter only says how many mini-batches of the epoch are left, and how many rows this one has.
+ * The worker takes the next rows of its shard. A shard that ends begins again in the order of its
+ * next pass. A fast worker therefore makes more passes in an epoch than a slow one.
  *
  * A push that arrives after its round (backup workers) is dropped. With dynamic assignment its
  * mini-batches return to a pool that the workers share. A worker that finds no other mini-batch of

@@ -434,7 +434,7 @@ TEST(package_installation_has_the_final_prefix)
 	run(0, INSTALL " DESTDIR=%s/package", "/usr", folder);
 	run(0,
 	    "cd %s/package/usr && ls bin/mvbench include/libmvbench.h lib/libmvbench.a "
-	    "lib/libmvbench.so lib/libmvbench.so.0 share/lua/5.1/mvbench.lua "
+	    "lib/libmvbench.so lib/libmvbench.so.1 share/lua/5.1/mvbench.lua "
 	    "share/lua/5.1/mvbench_layers.lua share/lua/5.1/mvbench_abi.lua && "
 	    "ls lib/python3/dist-packages && cat lib/pkgconfig/libmvbench.pc",
 	    folder);

@@ -105,7 +105,7 @@ END {
 		while ((getline l < f) > 0) {
 			if (l ~ /^[ \t]*#[ \t]*include[ \t]*"/) {
 				split(l, part, "\""); to = part[2]
-				if (is_contract(to) || to ~ /^fake_cuda|run_options.def$/) continue
+				if (own == "" || is_contract(to) || to ~ /^fake_cuda|run_options.def$/) continue
 				r = room(to)
 				if (r == "") bad(f " includes " to "   <- include it by its path from the top")
 				else if (r != own && floor[r] >= floor[own]) bad(f " includes " to "   <- " own " is not above " r)

@@ -81,7 +81,7 @@ void map_columns(struct device *d, const Job &job, size_t rows, size_t n)
 	walk w = walk_of(n, V);
 	QUEUE_EARLY(d, (columns_map<V, Job>),
 		    dim3(walk_blocks(w, rows, ahead<V>, MAP_BLOCKS), w.chunks), THREADS, job, rows,
-		    n, w.loop->groups);
+		    n, w.groups);
 }
 
 constexpr unsigned AT_ONCE = 16; /* pending reads of the blocks' partial sums */
@@ -154,7 +154,7 @@ void sum_columns(struct device *d, const Job &job, size_t rows, size_t n)
 	size_t chunks = walk_of(n < wide<bf16> ? wide<bf16> : n, wide<bf16>).chunks;
 	size_t most = chunks < of_all ? of_all / chunks : 1;
 	QUEUE_EARLY(d, (columns_sum<V, Job>), dim3(blocks, w.chunks), THREADS, job, rows, n,
-		    w.loop->groups, cuda_stage_of(d, SUMS * most * n * sizeof(float)));
+		    w.groups, cuda_stage_of(d, SUMS * most * n * sizeof(float)));
 }
 
 /* Can an activation's rows be read in packs? All addresses and n must be aligned. */

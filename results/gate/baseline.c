@@ -45,8 +45,7 @@ static char *options_of(const struct config *c)
 	for (struct config_option at = {.config = c}; config_next(&at);) {
 		const struct option *o = at.option;
 		bool file = strcmp(o->name, "init-from") == 0 && *at.value; /* of initial-model */
-		if ((o->incidental && !file) || o->core.repeats ||
-		    option_follows(&at))
+		if ((o->incidental && !file) || o->core.repeats || option_follows(&at))
 			continue;
 		char *name AUTOFREE = option_full_name(at.owner, o);
 		fputs(separator, f);

@@ -33,7 +33,7 @@ struct updater_opts {
 		OPTION(updater.beta2, REAL, "beta2", "0.999", \
 		       "adam: decay factor of the mean of squared gradients; below 1 [factor]", \
 		       .max = 0.999999), \
-		OPTION(updater.eps, REAL, "eps", "1e-8", \
+		OPTION(updater.eps, REAL, "eps", "1e-08", \
 		       "adam: added to the square root that it divides by [gradient]", \
 		       .min = 1e-30, .max = 1)
 

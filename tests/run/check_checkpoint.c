@@ -94,7 +94,7 @@ static void go_on(const char *how)
 
 static const char *const exact[] = {
 	LONG "--strategy=serial --lr-schedule=step:2 --weight-decay=1e-3",
-	LONG "--strategy=allreduce --workers=2 --batch=24 --judge-every=7",
+	LONG "--strategy=allreduce --workers=2 --batch=24 --eval-every=7",
 	LONG "--strategy=allreduce --allreduce.overlap=true --workers=2",
 	LONG "--strategy=periodic --workers=2 --sync-every=7",
 	LONG "--strategy=periodic --workers=2 --sync-every=7 --reduce=sum --barrier-every=3",

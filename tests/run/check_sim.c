@@ -1074,7 +1074,7 @@ TEST(suggested_calibration_makes_the_simulation_run)
 	ck_assert_int_eq(status, EXIT_USER);
 	char *command = strstr(out, "run: mvbench calibrate --workload=mlp ");
 	ck_assert_msg(command, "no command in %s", out);
-	char *again AUTOFREE = sentence("./%.*s --seconds=0.05s --visits=1 --counts=1,2 2>&1",
+	char *again AUTOFREE = sentence("./%.*s --seconds=0.05s --repetitions=1 --counts=1,2 2>&1",
 					(int)strcspn(command + 5, "\n"), command + 5);
 	for (int i = 0; i < 3 && !(ratio > 0.5 && ratio < 2); i++) {
 		forget_runs();

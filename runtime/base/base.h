@@ -396,8 +396,10 @@ void pulse_phase(enum phase phase);
 		"\"\n.byte 0\n.popsection\n"); \
 	extern const char symbol[]
 
-/* From the heap; NULL and errno when it cannot be read. */
+/* From the heap; NULL and errno when it cannot be read, or is larger than FILE_MOST (EFBIG). */
 EXPORTED char *text_read(const char *path);
+char *bytes_read(const char *path, size_t *n); /* the same; bytes 0 are part of it */
+enum { FILE_MOST = 64 << 20 };                 /* [bytes] */
 /* Makes a temporary folder whose name contains `name`; path: heap. Removes the temporary folders of
  * killed processes. NULL, or a message. */
 char *folder_temporary(const char *name, char **path);
@@ -433,6 +435,8 @@ struct output {
 	char *temporary;    /* NULL: written in place */
 };
 EXPORTED char *output_open(struct output *o, const char *option, const char *path);
+/* Why an earlier write to it probably failed, which stdio does not keep: errno, or 0. */
+int stream_failure(FILE *f);
 /* Returns wrong, if any; then it removes the new file. */
 EXPORTED char *output_close(struct output *o, char *wrong);
 

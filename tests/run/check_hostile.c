@@ -171,6 +171,44 @@ TEST(limit_of_file_sizes_is_reported)
 	}
 }
 
+/* The text of the user's that is in the file already, and what was written, stay as they are. */
+TEST(full_disk_of_an_output_is_named)
+{
+	if (command_output("unshare -rm true 2>&1", output, sizeof output) != 0) {
+		skipped("no namespaces here");
+		return;
+	}
+	shell(0,
+	      "unshare -rm sh -c 'mkdir DIR/full && mount -t tmpfs -o size=64k none DIR/full && "
+	      "echo mine >DIR/full/t; echo old >DIR/full/r.html; ./mvbench help --man "
+	      ">>DIR/full/t; echo status $?; tr -d \"\\0\" <DIR/full/t | cmp - DIR/full/t && head "
+	      "-n 1 DIR/full/t; rm DIR/full/t; ./mvbench report --db=DIR/run.db "
+	      "--out=DIR/full/r.html; echo status $?; ls -A DIR/full; cat DIR/full/r.html' 2>&1",
+	      "r.html\nold\n");
+	ck_assert_msg(strstr(output, "status 1\nmine\n") &&
+			      strstr(output, "r.html: the file cannot be written (No space left") &&
+			      strstr(output, "standard output cannot be written (No space left") &&
+			      !strstr(output, "status 0"),
+		      "%s", output);
+}
+
+/* A pipe without an end does not take all memory. */
+TEST(endless_files_are_refused)
+{
+	static const char *const words[] = {
+		"check --import=/dev/zero",
+		"run --workload=tanh_mlp --workers=2 --strategy=allreduce --hostfile=/dev/zero",
+		"run --dry-run --workload=tanh_mlp --workers=2 --strategy=allreduce "
+		"--hostfile=/dev/stdin",
+		"check --import=/dev/stdin",
+	};
+	for (size_t i = 0; i < COUNT(words); i++) {
+		char *line AUTOFREE =
+			sentence("yes | timeout 30 ./mvbench %s --db=DIR/none.db 2>&1", words[i]);
+		shell(2, line, "(File too large)");
+	}
+}
+
 /* ---- Databases -------------------------------------------------------------- */
 
 /* The views and triggers of a file are not run: they are created again. */

@@ -420,6 +420,10 @@ EXPORTED int folder_make(const char *path); /* with its parents; 0, or errno */
 
 /* What can still be written in /dev/shm [bytes]; INFINITY: unknown. */
 double shared_memory_free(void);
+/* Lets the ranks of this machine, which this process is or starts, send through shared memory only,
+ * if there is enough of it: otherwise each would listen on all networks. The user's own setting has
+ * precedence. */
+void ranks_stay_off_the_network(int ranks);
 #define ENLARGE_SHARED_MEMORY \
 	"enlarge it (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g)"
 

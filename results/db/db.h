@@ -202,9 +202,6 @@ void settings_add_config(struct settings *all, const struct config *c); /* those
 void settings_give(struct settings *all, const struct setting *given, size_t n); /* copies them */
 void settings_free(struct settings *all);
 
-/* Prints a word for a shell, in quotes if the shell needs them. */
-void word_put(FILE *f, const char *word);
-char *word_quoted(const char *word); /* the same, on the heap */
 /* The shortest command that runs c: values that differ from defaults, and options that are always
  * shown. cell: of any seed, into any database. Heap. */
 char *command_of(const struct config *c, bool cell);

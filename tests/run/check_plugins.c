@@ -644,6 +644,69 @@ TEST(unrun_job_file_loads_no_code)
 	must_do("test -e spied");
 }
 
+/* A compiler that leaves a file. */
+#define WATCHED_CC \
+	"printf '#!/bin/sh\\ntouch compiled\\nexec cc \"$@\"\\n' >cc.sh; chmod +x cc.sh; "
+
+/* The compiler hands a file that is not C to the linker, which obeys what it says. A hash of the
+ * text before a byte 0 can stand in the same file. */
+TEST(typed_file_is_no_plugin_unless_its_option_names_one)
+{
+	static const char *const words[] = {
+		"sweep study.ini --dry-run", "submit study.ini --dry-run",
+		"tune study.ini --dry-run",  "sweep study.ini",
+		"spread 1 --db=r.c",         "show 1 --db=r.c",
+		"show 1 --db=r.db",          "check --against=./spy.c --db=r.db",
+	};
+	if (lacks_something())
+		return;
+	must_do(SPY WATCHED_CC
+		"cc -fPIC -c spy.c && printf ';INPUT(spy.o) SEARCH_DIR(\"' >head && "
+		"h=$(sha256sum <head | cut -d' ' -f1) && (cat head; printf "
+		"'\\0\\n[a]\\nworkload = softmax\\nstrategy = study.ini#%s\\n;\")\\n' $h) "
+		">study.ini && cp study.ini both.c");
+	must_do("mvbench run --workload=softmax --strategy=serial --train-rows=60 --epochs=1 && "
+		"cp mvbench.db r.c && cp mvbench.db r.db && h=$(printf 'SQLite format 3' | "
+		"sha256sum | cut -d' ' -f1) && sqlite3 r.c \"UPDATE run SET strategy = "
+		"'r.c#$h'\" && sqlite3 r.db \"UPDATE run SET strategy = './spy.c'\"");
+	for (size_t i = 0; i < COUNT(words); i++) {
+		char *command AUTOFREE = sentence(
+			"export CC=./cc.sh; mvbench %s; test ! -e spied && test ! -e compiled",
+			words[i]);
+		must_do(command);
+	}
+	refused("mvbench sweep study.ini", "is no longer in your cache folder");
+	refused("mvbench run --strategy=./study.ini", "give a name, or a file that ends in .c");
+	refused("CC=./cc.sh mvbench help ./both.c", "both.c is not C: it has a byte 0");
+	must_do("test ! -e spied && test ! -e compiled");
+	/* without the byte it is compiled, as C and nothing else */
+	must_do("printf 'INPUT(spy.o)\\n' >script.c");
+	refused("CC=./cc.sh mvbench help ./script.c", "it does not compile");
+	must_do("test ! -e spied && test -e compiled");
+}
+
+/* A pipe would be waited for. */
+TEST(plugin_is_a_plain_file)
+{
+	if (lacks_something())
+		return;
+	must_do("mkfifo pipe.c && printf '[a]\\nworkload = softmax\\nstrategy = ./pipe.c\\n' "
+		">pipe.ini");
+	refused("timeout 20 mvbench help ./pipe.c", "pipe.c is not a plain file");
+	refused("timeout 20 mvbench sweep pipe.ini --dry-run", "pipe.c is not a plain file");
+	must_do("mvbench run --workload=softmax --strategy=serial --train-rows=60 --epochs=1 && "
+		"sqlite3 mvbench.db \"UPDATE run SET strategy = './pipe.c'\"");
+	must_do("timeout 20 mvbench show 1");
+}
+
+/* The command in the message can be typed as it is. */
+TEST(named_plugin_is_quoted_for_a_shell)
+{
+	must_do("cp doubling.c './a;touch spied;b.c'; printf '[a]\\nworkload = softmax\\n"
+		"strategy = ./a;touch spied;b.c\\n' >study.ini");
+	refused("mvbench sweep study.ini --dry-run", "mvbench help './a;touch spied;b.c' does so");
+}
+
 /* What lies in the cache is loaded: only if nobody else can have written it, and as it was made. */
 TEST(changed_copy_in_the_cache_is_not_loaded)
 {

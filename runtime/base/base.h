@@ -417,6 +417,7 @@ static inline void autoremove(char **folder)
 }
 #define AUTOREMOVED __attribute__((cleanup(autoremove)))
 EXPORTED int folder_make(const char *path); /* with its parents; 0, or errno */
+int folder_make_own(const char *path);      /* the same, closed to other users whatever umask is */
 
 /* What can still be written in /dev/shm [bytes]; INFINITY: unknown. */
 double shared_memory_free(void);

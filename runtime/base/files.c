@@ -192,16 +192,26 @@ double shared_memory_free(void)
 					      : INFINITY;
 }
 
-int folder_make(const char *path)
+static int make_folders(const char *path, mode_t mode)
 {
 	char *copy AUTOFREE = must(strdup(path));
 	struct stat st;
 	if (stat(path, &st) != 0) {
-		TRY(errno == ENOENT && *path ? folder_make(dirname(copy)) : errno);
-		if (mkdir(path, 0777) != 0 && errno != EEXIST)
+		TRY(errno == ENOENT && *path ? make_folders(dirname(copy), mode) : errno);
+		if (mkdir(path, mode) != 0 && errno != EEXIST)
 			return errno;
 	}
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+}
+
+int folder_make(const char *path)
+{
+	return make_folders(path, 0777);
+}
+
+int folder_make_own(const char *path)
+{
+	return make_folders(path, 0700);
 }
 
 /* ---- Output files -------------------------------------------------------- */

@@ -19,6 +19,7 @@
 #include "runtime/config/config.h"
 #include "workloads/net.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -185,23 +186,47 @@ static char *find_compiler(struct making *m)
 	return wrong;
 }
 
+/* Removes the files in a folder that others could write: any of them may have come from others. */
+static int empty_folder(const char *path)
+{
+	int failed = 0;
+	DIR *dir = opendir(path);
+	for (struct dirent *e; dir && (e = readdir(dir));)
+		if (unlinkat(dirfd(dir), e->d_name, 0) != 0 && errno != EISDIR)
+			failed = errno;
+	if (!dir)
+		return errno;
+	closedir(dir);
+	return failed;
+}
+
 /* Nobody else may write there: what lies there is loaded. */
+static int close_folder(const char *path, bool empties)
+{
+	struct stat st;
+	if (stat(path, &st) != 0 || ((st.st_mode & 077) && chmod(path, 0700) != 0))
+		return errno;
+	return empties && st.st_mode & 022 ? empty_folder(path) : 0;
+}
+
 static char *find_folder(struct making *m)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
 	bool own = cache && *cache == '/';
 	if (!own && !(home && *home == '/'))
 		return refuse(m, "the compiled plug-in needs a folder: set XDG_CACHE_HOME");
-	m->folder = own ? sentence("%s/mvbench/plugins", cache)
-			: sentence("%s/.cache/mvbench/plugins", home);
+	char *parent AUTOFREE =
+		own ? sentence("%s/mvbench", cache) : sentence("%s/.cache/mvbench", home);
+	const char *folders[] = {parent, m->folder = sentence("%s/plugins", parent)};
 	struct stat st;
-	int failed = folder_make(m->folder);
-	if (!failed && stat(m->folder, &st) == 0 && st.st_uid != geteuid())
-		return sentence("%s belongs to another user, and plug-ins are loaded from it: set "
-				"XDG_CACHE_HOME to a folder of your own",
-				m->folder);
-	if (!failed && (st.st_mode & 077) && chmod(m->folder, 0700) != 0)
-		failed = errno;
+	int failed = folder_make_own(m->folder);
+	for (size_t i = 0; !failed && i < sizeof folders / sizeof *folders; i++) {
+		if (stat(folders[i], &st) == 0 && st.st_uid != geteuid())
+			return sentence("%s belongs to another user, and plug-ins are loaded from "
+					"it: set XDG_CACHE_HOME to a folder of your own",
+					folders[i]);
+		failed = close_folder(folders[i], folders[i] == m->folder);
+	}
 	return failed ? sentence("%s: %s: no place for plug-ins; set XDG_CACHE_HOME to another "
 				 "folder",
 				 m->folder, strerror(failed))
@@ -267,14 +292,26 @@ static char *sum_of(const char *made)
 	return sentence("%.*s.sum", (int)(strlen(made) - strlen(".so")), made);
 }
 
+/* Is it a file of this user that nobody else can write? */
+static bool is_own(const char *path)
+{
+	struct stat st;
+	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+	       !(st.st_mode & 022);
+}
+
 static bool sum_is(const char *made)
 {
-	char *name AUTOFREE = sum_of(made), *kept AUTOFREE = text_read(name), now[SHA256_ROOM];
-	struct stat st;
+	char *name AUTOFREE = sum_of(made), now[SHA256_ROOM];
 	struct sha256 s;
-	sha256_begin(&s);
-	if (!kept || stat(made, &st) != 0 || st.st_uid != geteuid() || !sha256_file(&s, made))
+	if (!is_own(name) || !is_own(made))
 		return false;
+	char *kept AUTOFREE = text_read(name);
+	sha256_begin(&s);
+	if (!kept || !sha256_file(&s, made)) {
+		sha256_end(&s, now);
+		return false;
+	}
 	sha256_end(&s, now);
 	return strcmp(kept, now) == 0;
 }
@@ -289,8 +326,8 @@ static char *keep_made(const struct making *m, const char *made)
 	sha256_begin(&s);
 	bool good = sha256_file(&s, m->out);
 	sha256_end(&s, now);
-	FILE *f = good ? fopen(part, "w") : NULL;
-	good = f && fputs(now, f) >= 0;
+	FILE *f = good && chmod(m->out, 0700) == 0 ? fopen(part, "w") : NULL;
+	good = f && fchmod(fileno(f), 0600) == 0 && fputs(now, f) >= 0;
 	good = f && fclose(f) == 0 && good;
 	if (good && rename(part, sum) == 0 && rename(m->out, made) == 0)
 		return NULL;
@@ -306,7 +343,7 @@ static char *make(struct making *m, const char *made, bool *changed)
 	char *lock AUTOFREE = sentence("%s/lock", m->folder), before[SHA256_ROOM];
 	free(m->out);
 	m->out = sentence("%s.%d.part", made, (int)getpid());
-	int fd AUTOCLOSED = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	int fd AUTOCLOSED = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	while (fd >= 0 && flock(fd, LOCK_EX) != 0 && errno == EINTR)
 		continue;
 	char *wrong = NULL;

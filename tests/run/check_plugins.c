@@ -710,8 +710,10 @@ TEST(named_plugin_is_quoted_for_a_shell)
 /* What lies in the cache is loaded: only if nobody else can have written it, and as it was made. */
 TEST(changed_copy_in_the_cache_is_not_loaded)
 {
-	must_do("rm -r cache; umask 000; mvbench help ./doubling.c; cd cache/mvbench; "
-		"test $(stat -c %a plugins) = 700");
+	must_do("rm -r cache; umask 000; mvbench help ./doubling.c; stat -c %a cache "
+		"cache/mvbench cache/mvbench/plugins cache/mvbench/plugins/*.so | sort -u | "
+		"tr '\\n' ' ' | grep -qx '700 ' && test $(stat -c %a cache/mvbench/plugins/*.sum) = "
+		"600");
 	must_do("for f in cache/mvbench/plugins/*.so; do cp $f before; "
 		"echo x >>$f; done; mvbench help ./doubling.c && cmp before $f");
 	must_do("mvbench run --workload=softmax --train-rows=60 --epochs=1 --workers=2 "
@@ -723,6 +725,31 @@ TEST(changed_copy_in_the_cache_is_not_loaded)
 		must_do("chown 65534 cache/mvbench/plugins");
 		refused("mvbench help ./spirals.c", "belongs to another user");
 	}
+}
+
+/* Others could write into the folder, or into its files: what they left there is not loaded. */
+TEST(copy_that_others_can_have_made_is_not_loaded, 4)
+{
+	static const char *const opens[] = {
+		"chmod 777 $p; mvbench help ./doubling.c", /* empties the folder */
+		"chmod 777 $p $p/..; mvbench help ./doubling.c",
+		"chmod 666 $p/*.so; mvbench help ./doubling.c",
+		"chmod 666 $p/*.sum; mvbench help ./doubling.c",
+	};
+	if (lacks_something())
+		return;
+	must_do(SPY "mvbench help ./doubling.c");
+	char *command AUTOFREE = sentence(
+		"p=cache/mvbench/plugins; so=$(echo $p/*.so); cc -shared -fPIC spy.c -o $so && "
+		"sha256sum <$so | cut -d' ' -f1 | tr -d '\\n' >${so%%.so}.sum && %s; "
+		"test ! -e spied && test $(stat -c %%a $p) = 700",
+		opens[_i]);
+	must_do(command);
+	/* the test can fail: the copy was the one that is loaded */
+	must_do("p=cache/mvbench/plugins; so=$(echo $p/*.so); cc -shared -fPIC spy.c -o $so && "
+		"sha256sum <$so | cut -d' ' -f1 | tr -d '\\n' >${so%.so}.sum && chmod 600 $p/*");
+	ck_assert_int_eq(shell("mvbench help ./doubling.c"), 2);
+	must_do("test -e spied");
 }
 
 TEST(job_file_finds_plugins_in_its_folder)

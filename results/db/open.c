@@ -308,9 +308,10 @@ static char *bring_up_in_memory(struct store *s)
 static char *nothing_apart(const char *path)
 {
 	static const char *const ending[] = {"-wal", "-journal"};
+	char *real AUTOFREE = realpath(path, NULL); /* SQLite follows links, too */
 	struct stat st;
 	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
-		char *apart AUTOFREE = sentence("%s%s", path, ending[i]);
+		char *apart AUTOFREE = sentence("%s%s", real ? real : path, ending[i]);
 		if (stat(apart, &st) == 0 && st.st_size > 0)
 			return sentence(
 				"%s: a part of its results is in %s, which can be read only "

@@ -51,9 +51,7 @@ char *database_error(const struct store *s, int rc)
 		if (errors[i].code == code)
 			return sentence("%s%s", s->path, errors[i].says);
 	if (code == SQLITE_INTERRUPT)
-		return s->until ? sentence("%s: the query was ended after %g s "
-					   "(" QUERY_TIMEOUT ")",
-					   s->path, database_patience_s())
+		return s->until ? sentence(QUERY_ENDED, s->path, database_patience_s())
 				: sentence("%s: the query was interrupted", s->path);
 	if (code == SQLITE_IOERR)
 		return sentence("%s: reading or writing failed (%s): check the disk, or name "

@@ -23,6 +23,7 @@ char *store_check_version(const char *path, int64_t application, int64_t version
 /* How long a query with --where may take: the variable, or 60 s. */
 #define QUERY_TIMEOUT "MVBENCH_QUERY_TIMEOUT"
 double database_patience_s(void);
+#define QUERY_ENDED "%s: the query was ended after %g s (" QUERY_TIMEOUT ")"
 /* Opens s->db, with the limits that hold for a file that anyone can have written. Returns SQLite's
  * code. */
 int database_open(struct store *s, int flags, const char *name);

@@ -40,17 +40,20 @@ static int64_t process_start(int64_t pid)
 	return fields == 3 ? ticks : -1;
 }
 
-/* Where process ids have this meaning: "BOOT PID-NAMESPACE"; "" = not known. The system's clock and
- * the host's name prove nothing: the one is set, and containers share the other. */
+/* Where process ids and starts have this meaning: "BOOT PID-NAMESPACE TIME-NAMESPACE"; "" = not
+ * known. The system's clock and the host's name prove nothing: the one is set, and containers share
+ * the other. */
 static const char *process_space(void)
 {
 	static char space[128];
-	struct stat pids;
+	struct stat pids, times = {0};
 	if (*space)
 		return space;
 	char *boot AUTOFREE = text_read("/proc/sys/kernel/random/boot_id");
+	stat("/proc/self/ns/time", &times); /* older kernels have none */
 	if (boot && stat("/proc/self/ns/pid", &pids) == 0)
-		snprintf(space, sizeof space, "%.36s %lld", boot, (long long)pids.st_ino);
+		snprintf(space, sizeof space, "%.36s %lld %lld", boot, (long long)pids.st_ino,
+			 (long long)times.st_ino);
 	return space;
 }
 

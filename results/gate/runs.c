@@ -274,7 +274,7 @@ char *gate_make(struct check *c, bool *interrupted)
 	c->store = NULL;
 	TRY(sweep_carry_out(&runs, &f, &status));
 	*interrupted = status == EXIT_INTERRUPTED;
-	TRY(store_open(&c->store, c->o->db, STORE_WRITE));
+	TRY(store_open_for(&c->store, &runs.cell[0].config, STORE_CHANGE));
 	TRY(sql_begin(c->store));
 	return sql_end(c->store, record(c, &runs));
 }

@@ -335,7 +335,9 @@ struct pulse {
 struct status_page {
 	int64_t magic;         /* identifies the run */
 	int64_t ranks, epochs; /* numbers of pulses, and of rows */
-	volatile int64_t id;   /* of the run's row in the database, 0 = not begun */
+	volatile int64_t id;   /* of the run's row in the database, 0 = not begun; then: */
+	char owner[128];       /* of that row: the process that records (process_owner) */
+	int64_t file;          /* inode of the database */
 	volatile int64_t step, steps, epoch;
 	volatile int64_t rows; /* valid elements of .row */
 	volatile int state;    /* enum run_state */

@@ -350,6 +350,55 @@ TEST(condition_with_slow_functions_is_ended)
 	      "string or blob too big");
 }
 
+/* The user moves, removes or replaces the database while runs record into it. What was committed is
+ * in the moved file; nothing is made at its old name, and a file that came there stays. */
+TEST(database_moved_during_a_run_loses_nothing, 8)
+{
+	static const char *const move[] = {
+		"mv run.db d.db",
+		"mv run.db d.db; mv o.db run.db",
+		"mv run.db d.db; cp o.db run.db",
+		"rm run.db",
+	};
+	static const char *const train[] = {
+		"run --workload=tanh_mlp --strategy=allreduce --workers=2",
+		"sweep DIR/job.ini --workload=tanh_mlp --strategy=serial --seed=1,2",
+	};
+	const bool replaced = strstr(move[_i % 4], "o.db"), removed = strstr(move[_i % 4], "rm ");
+	folder_text("job.ini", "[a]\nepochs = 30\n");
+	shell(0, "cd DIR && sqlite3 run.db 'DELETE FROM run' && cp run.db o.db && cp o.db o2.db",
+	      "");
+	char *line AUTOFREE = sentence(
+		"./mvbench %s --epochs=30 --step-time=10ms --train-rows=300 --batch=30 "
+		"--device=cpu --db=DIR/run.db >DIR/said 2>&1 & p=$!; "
+		"until [ \"$(sqlite3 DIR/run.db 'SELECT count(*) >= 4 FROM epoch')\" = 1 ]; do "
+		"sleep 0.05; done; n=$(sqlite3 DIR/run.db 'SELECT count(*) FROM epoch'); "
+		"cd DIR; %s; wait $p; s=$?; test $s != 0 || echo status $s; "
+		"grep -q 'moved or removed' said || cat said; "
+		"test -e d.db || exit 0; test $(sqlite3 d.db 'SELECT count(*) FROM epoch') -ge $n "
+		"&& sqlite3 d.db 'PRAGMA integrity_check'",
+		train[_i / 4], move[_i % 4]);
+	shell(0, line, removed ? "" : "ok\n");
+	ck_assert_msg(!strstr(output, "status") && (!removed || !*output), "%s", output);
+	shell(0,
+	      replaced ? "cmp DIR/o2.db DIR/run.db && echo same"
+		       : "test ! -e DIR/run.db && ls -A DIR",
+	      replaced ? "same\n" : "o.db\n");
+}
+
+/* A single call hears no interrupt of SQLite. */
+TEST(condition_with_one_long_call_is_ended, 2)
+{
+	static const char *const words[] = {"table", "delete"};
+	char *line AUTOFREE = sentence(
+		"MVBENCH_QUERY_TIMEOUT=0.3 timeout 30 ./mvbench %s --db=DIR/run.db "
+		"--where=\"instr(hex(zeroblob(8000000)), hex(zeroblob(4000000)) || 'b') = 0\" "
+		"2>&1",
+		words[_i]);
+	shell(2, line, "the query was ended after 0.3 s (MVBENCH_QUERY_TIMEOUT)");
+	ck_assert_double_eq(runs(), 1);
+}
+
 /* A run waits for another process's lock, and says so; a command that reads does not wait long. */
 TEST(locked_database_delays_a_run)
 {

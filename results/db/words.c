@@ -73,7 +73,7 @@ char *command_of(const struct config *c, bool cell)
 		       *strategy AUTOFREE = plugin_typed(&c->strategy->plugin);
 	const struct setting names[] = {{"workload", workload}, {"strategy", strategy}};
 	struct config plain ENDS_WITH(config_fini) = {.strings = NULL};
-	char *wrong = config_init(&plain, names, 2, false);
+	char *wrong = config_init_recorded(&plain, names, 2);
 	struct text t;
 	FILE *f = text_open(&t);
 	CHECK(!wrong, "a configuration is refused by its own names: %s", wrong);

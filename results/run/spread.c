@@ -262,6 +262,7 @@ static char *spread(void *given, struct arguments *a, int *status)
 	int n = (int)f->repeats;
 	TRY(find(a, f->db, &c));
 	c.harness.db = f->db;
+	c.harness.hostfile = ""; /* of real workers */
 	c.run.record = false;
 	TRY(run_plan(&c, &plan));
 	TRY(make_cells(&c, &plan, n, &cells));

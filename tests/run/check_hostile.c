@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -409,6 +410,125 @@ TEST(locked_database_delays_a_run)
 	      "--db=DIR/run.db 2>&1",
 	      "run.db is locked by another process: waiting for up to 54 s");
 	ck_assert_double_eq(number_in("run.db", "SELECT sum(status = 'done') FROM run"), 2);
+}
+
+/* Without a stall timeout it waits without an end, also to write a result. */
+TEST(locked_database_delays_a_run_without_a_timeout, 2)
+{
+	static const char *const lock[] = {
+		"sqlite3 DIR/run.db 'BEGIN EXCLUSIVE' '.shell touch DIR/locked; sleep 5' COMMIT",
+		/* while the run is in its epochs */
+		"until [ \"$(sqlite3 DIR/run.db 'SELECT count(*) > 5 FROM epoch')\" = 1 ]; do "
+		"sleep 0.05; done; sqlite3 DIR/run.db '.timeout 5000' 'BEGIN IMMEDIATE' "
+		"'.shell touch DIR/locked; sleep 5' COMMIT",
+	};
+	char *line AUTOFREE = sentence(
+		"(%s) & %s ./mvbench run --workload=tanh_mlp --epochs=20 --train-rows=300 "
+		"--batch=30 --step-time=10ms --device=cpu --db=DIR/run.db --stall-timeout=0 2>&1",
+		lock[_i], _i ? "" : "until [ -e DIR/locked ]; do sleep 0.05; done;");
+	shell(0, line, "waiting until it is free (--stall-timeout=0)");
+	ck_assert_double_eq(number_in("run.db", "SELECT sum(status = 'done') FROM run"), 2);
+}
+
+/* Has a process opened one of the watched files? */
+static bool opened(int watch)
+{
+	char events[4096];
+	return read(watch, events, sizeof events) > 0;
+}
+
+/* The files that a row names can be anything, such as a pipe that is waited for. A command that
+ * reads rows opens none of them. */
+TEST(files_that_rows_name_are_not_opened)
+{
+	static const char *const names[] = {"tree", "pipe", "pipe.xml"};
+	static const char *const change[] = {
+		"init_from = 'DIR/pipe', initial_model = ''",
+		"hostfile = 'DIR/pipe', workers = 2",
+		"data_dir = 'DIR/tree', data_hash = ''",
+		"workload = 'gpt', data_dir = 'DIR/tree', data_hash = ''",
+		"platform = 'sim', sim_platform = 'DIR/pipe.xml'",
+	};
+	static const char *const reads[] = {
+		"show 1",
+		"table",
+		"history",
+		"compare 1 2",
+		"export --format=csv",
+		"report --out=DIR/r.html",
+		"import DIR/run.db --db=DIR/into.db",
+		"check --save=main --replace",
+		"check --against=b --rerun=never",
+		"check --import=DIR/b.jsonl --save=c --replace",
+	};
+	record_run("--workload=softmax --epochs=2 --batch=100 --seed=2");
+	record_run("--workload=softmax --epochs=2 --batch=100 --seed=3");
+	shell(0,
+	      "./mvbench check --save=b --db=DIR/run.db 2>&1 && cd DIR && mkdir tree && mkfifo pipe "
+	      "pipe.xml tree/train-images-idx3-ubyte tree/train-labels-idx1-ubyte && echo text "
+	      ">tree/x.txt && cp run.db saved.db",
+	      "baseline b");
+	int watch AUTOCLOSED = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	for (size_t i = 0; i < COUNT(names); i++) {
+		char *name AUTOFREE = in_folder(names[i]);
+		ck_assert_int_ge(inotify_add_watch(watch, name, IN_OPEN), 0);
+	}
+	shell(0, "cat DIR/tree/x.txt", "text");
+	ck_assert(opened(watch)); /* the test can fail */
+	for (size_t i = 0; i < COUNT(change); i++) {
+		char *own AUTOFREE = text_replaced(change[i], "DIR", folder),
+			  *sql AUTOFREE = sentence("UPDATE run SET %s", own);
+		shell(0, "cp DIR/saved.db DIR/run.db", "");
+		sql_in("run.db", sql);
+		sql_in("run.db",
+		       "UPDATE baseline SET options = (SELECT json_set(options, '$.data-dir', "
+		       "data_dir, '$.init-from', init_from) FROM run LIMIT 1)");
+		shell(0,
+		      "timeout 60 ./mvbench check --against=b --export=DIR/b.jsonl --db=DIR/run.db "
+		      "2>&1; true",
+		      "");
+		for (size_t k = 0; k < COUNT(reads); k++) {
+			bool named = strstr(reads[k], "--db=");
+			char *line AUTOFREE = sentence(
+				"timeout 20 ./mvbench %s%s >DIR/o 2>&1; s=$?; test $s -lt 3 || "
+				"echo status $s; echo end",
+				reads[k], named ? "" : " --db=DIR/run.db");
+			shell(0, line, "");
+			ck_assert_msg(strcmp(output, "end\n") == 0 && !opened(watch), "%s: %s: %s",
+				      change[i], reads[k], output);
+		}
+	}
+	/* a run from a row does open them, but waits for no pipe */
+	shell(0,
+	      "cp DIR/saved.db DIR/run.db; sqlite3 DIR/run.db \"UPDATE run SET data_dir = "
+	      "'DIR/tree', data_hash = '', platform = 'sim', sim_platform = 'ethernet_10g', "
+	      "sim_train = 1, sim_step_time = '1ms'\"; timeout 20 ./mvbench spread 1 "
+	      "--db=DIR/run.db 2>&1; test $? -lt 3 && echo ended",
+	      "ended\n");
+}
+
+/* Such an option would be taken over into the runs of a check. */
+TEST(baseline_with_options_that_decide_nothing_is_refused, 3)
+{
+	static const char *const option[] = {"save", "hostfile", "db"};
+	record_run("--workload=softmax --epochs=2 --batch=100 --seed=2");
+	record_run("--workload=softmax --epochs=2 --batch=100 --seed=3");
+	shell(0,
+	      "./mvbench check --save=b --db=DIR/run.db 2>&1 && "
+	      "./mvbench check --against=b --export=DIR/b.jsonl --db=DIR/run.db",
+	      "baseline b");
+	char *change AUTOFREE = sentence(
+		"sed -i 's|\"options\":{|&\"%s\":\"DIR/mine\",|' DIR/b.jsonl; grep -c DIR/mine "
+		"DIR/b.jsonl",
+		option[_i]);
+	shell(0, change, "3\n");
+	char *says AUTOFREE = sentence("only options that decide results, and not %s", option[_i]);
+	shell(2, "./mvbench check --import=DIR/b.jsonl --save=c --db=DIR/run.db 2>&1", says);
+	char *set AUTOFREE = sentence(
+		"UPDATE baseline SET options = json_set(options, '$.%s', 'DIR/mine')", option[_i]);
+	sql_in("run.db", set);
+	shell(2, "./mvbench check --against=b --db=DIR/run.db 2>&1", says);
+	shell(2, "./mvbench check --against=b --rerun=never --db=DIR/run.db 2>&1", says);
 }
 
 /* A reader writes nothing and leaves no file beside the database. */

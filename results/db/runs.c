@@ -380,6 +380,7 @@ static char *find_resumed(struct store *s, const struct experiment *e, int64_t *
 	const char *save = e->config->harness.save;
 	char *claim AUTOFREE = own_claim();
 	int64_t claimed = 0;
+	TRY(know_processes(s)); /* before a statement runs */
 	struct sql q AUTODONE = sql_select(
 		s,
 		"SELECT id, status, CASE WHEN git_commit <> ?2 OR git_dirty <> ?3 THEN 'by another "
@@ -407,7 +408,6 @@ static char *find_resumed(struct store *s, const struct experiment *e, int64_t *
 				strcmp(status, "done") == 0      ? "is done"
 				: strcmp(status, "running") == 0 ? "is still running"
 								 : "has diverged");
-	TRY(know_processes(s));
 	TRY(sql_number(s, &claimed,
 		       "SELECT status = 'pending' AND " CLAIMED " FROM run WHERE id = ?4", "titi",
 		       machine()->host, (int64_t)CLAIM_S, claim, *id));

@@ -10,6 +10,7 @@
 #include "workloads/datasets.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,8 @@ static bool is_cifar(const struct run *run)
 static char *file_open(const char *path, FILE **f, size_t *rows)
 {
 	struct stat s;
-	*f = fopen(path, "rb");
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* does not wait for a pipe */
+	*f = fd >= 0 ? fdopen(fd, "rb") : NULL;
 	if (!*f || fstat(fileno(*f), &s) != 0)
 		return sentence("%s: %s; " WHOLE_SET, path, strerror(errno));
 	if (S_ISDIR(s.st_mode))

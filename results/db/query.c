@@ -314,23 +314,30 @@ double database_patience_s(void)
 }
 
 /* Interrupts a statement at its time limit. SQLite's own polls count steps: a few steps with slow
- * functions can take minutes between two of them. */
+ * functions can take minutes between two of them. A single call of a function, such as instr() of
+ * two long texts, does not hear the interrupt: then the process ends. */
 struct query_limit {
 	pthread_t thread;
 	sem_t over;
-	sqlite3 *db;
+	struct store *store;
 	struct timespec until;
 	int most_bytes, most_pattern; /* SQLite's limits before */
 };
 
 static void *wait_for_limit(void *self)
 {
-	enum { AGAIN_NS = 100000000 };
+	enum { AGAIN_NS = 100000000, TRIES = 20 };
 	struct query_limit *l = self;
+	int tries = 0;
 	while (sem_clockwait(&l->over, CLOCK_MONOTONIC, &l->until) != 0) {
 		if (errno != ETIMEDOUT)
 			continue;
-		sqlite3_interrupt(l->db); /* again, if it came before the statement began */
+		if (tries++ == TRIES) {
+			fprintf(stderr, "mvbench: " QUERY_ENDED "\n", l->store->path,
+				database_patience_s());
+			_exit(EXIT_USER);
+		}
+		sqlite3_interrupt(l->store->db); /* again, if the statement had not begun */
 		l->until.tv_nsec += AGAIN_NS;
 		l->until.tv_sec += l->until.tv_nsec / 1000000000;
 		l->until.tv_nsec %= 1000000000;
@@ -338,12 +345,11 @@ static void *wait_for_limit(void *self)
 	return NULL;
 }
 
-/* One call of a function cannot be interrupted: what it may process is limited instead. */
 static char *select_in_time(struct store *s, const char *sql, const char *label)
 {
 	enum { MOST_BYTES = 1 << 24, MOST_PATTERN = 1000 };
 	const double patience_s = database_patience_s();
-	struct query_limit l = {.db = s->db};
+	struct query_limit l = {.store = s};
 	s->until = clock_now() + (nsec)(1e9 * patience_s);
 	l.until.tv_sec = s->until / 1000000000;
 	l.until.tv_nsec = s->until % 1000000000;

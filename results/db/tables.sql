@@ -34,7 +34,7 @@ CREATE TABLE run (
 	git_commit TEXT,
 	git_dirty INTEGER CHECK (git_dirty IN (0, 1)),
 	pid INTEGER, -- of the process that records
-	process TEXT, -- where and when that pid is meant: 'BOOT PID-NAMESPACE START'; NULL = not known
+	process TEXT, -- of that pid: 'BOOT PID-NAMESPACE TIME-NAMESPACE START'; NULL = not known
 	hosts TEXT,  -- the machines of a real run, sorted: 'a,b'; host is rank 0's
 	-- These: NULL = on one machine. Runs on the same machines have the same network name if
 	-- their links are equally fast and measure alike: within a factor of 1.5 in bandwidth, and

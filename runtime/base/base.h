@@ -342,7 +342,9 @@ struct pulse {
 struct status_page {
 	int64_t magic;         /* identifies the run */
 	int64_t ranks, epochs; /* numbers of pulses, and of rows */
-	volatile int64_t id;   /* of the run's row in the database, 0 = not begun */
+	volatile int64_t id;   /* of the run's row in the database, 0 = not begun; then: */
+	char owner[128];       /* of that row: the process that records (process_owner) */
+	int64_t file;          /* inode of the database */
 	volatile int64_t step, steps, epoch;
 	volatile int64_t rows; /* valid elements of .row */
 	volatile int state;    /* enum run_state */
@@ -403,8 +405,10 @@ void pulse_phase(enum phase phase);
 		"\"\n.byte 0\n.popsection\n"); \
 	extern const char symbol[]
 
-/* From the heap; NULL and errno when it cannot be read. */
+/* From the heap; NULL and errno when it cannot be read, or is larger than FILE_MOST (EFBIG). */
 EXPORTED char *text_read(const char *path);
+char *bytes_read(const char *path, size_t *n); /* the same; bytes 0 are part of it */
+enum { FILE_MOST = 64 << 20 };                 /* [bytes] */
 /* Makes a temporary folder whose name contains `name`; path: heap. Removes the temporary folders of
  * killed processes. NULL, or a message. */
 char *folder_temporary(const char *name, char **path);
@@ -422,9 +426,14 @@ static inline void autoremove(char **folder)
 }
 #define AUTOREMOVED __attribute__((cleanup(autoremove)))
 EXPORTED int folder_make(const char *path); /* with its parents; 0, or errno */
+int folder_make_own(const char *path);      /* the same, closed to other users whatever umask is */
 
 /* What can still be written in /dev/shm [bytes]; INFINITY: unknown. */
 double shared_memory_free(void);
+/* Lets the ranks of this machine, which this process is or starts, send through shared memory only,
+ * if there is enough of it: otherwise each would listen on all networks. The user's own setting has
+ * precedence. */
+void ranks_stay_off_the_network(int ranks);
 #define ENLARGE_SHARED_MEMORY \
 	"enlarge it (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g)"
 
@@ -440,6 +449,8 @@ struct output {
 	char *temporary;    /* NULL: written in place */
 };
 EXPORTED char *output_open(struct output *o, const char *option, const char *path);
+/* Why an earlier write to it probably failed, which stdio does not keep: errno, or 0. */
+int stream_failure(FILE *f);
 /* Returns wrong, if any; then it removes the new file. */
 EXPORTED char *output_close(struct output *o, char *wrong);
 

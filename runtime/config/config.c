@@ -333,7 +333,8 @@ static char *choose_plugin(struct config *c, enum part part, const struct settin
 	return NULL;
 }
 
-static char *resolve(struct config *c, const struct setting *given, size_t n, bool lenient)
+static char *resolve(struct config *c, const struct setting *given, size_t n, bool lenient,
+		     bool opens)
 {
 	/* Plug-ins first: the workload has the recipe, and all three have options. */
 	struct run *run = &c->run;
@@ -354,21 +355,33 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 		run->decay = "weights";
 	run->sim_platform = platform_name(run->sim_platform); /* one name, one cell */
 	TRY(share_batch(c, given, n));
-	TRY(find_initial_model(c));
-	find_data_hash(c);
-	choose_hosts(c, given, n);
+	if (opens) {
+		TRY(find_initial_model(c));
+		find_data_hash(c);
+		choose_hosts(c, given, n);
+	}
 	run->deal = resolved_deal(c);
 	return NULL;
 }
 
-char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient)
+static char *init(struct config *c, const struct setting *given, size_t n, bool lenient, bool opens)
 {
 	*c = (struct config){.strings = NULL};
 	option_default(run_options, c);
-	char *wrong = resolve(c, given, n, lenient);
+	char *wrong = resolve(c, given, n, lenient, opens);
 	if (wrong)
 		config_fini(c);
 	return wrong;
+}
+
+char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient)
+{
+	return init(c, given, n, lenient, true);
+}
+
+char *config_init_recorded(struct config *c, const struct setting *given, size_t n)
+{
+	return init(c, given, n, false, false);
 }
 
 void config_fini(struct config *c)

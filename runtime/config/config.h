@@ -40,6 +40,9 @@ struct config {
 /* Later settings win, also over the workload's recipe. lenient: options of plug-ins that this
  * configuration does not use are checked by name only (job files share their defaults). */
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient);
+/* The same of what a file has recorded. Opens none of the files that it names: all that they decide
+ * is recorded, too. */
+char *config_init_recorded(struct config *c, const struct setting *given, size_t n);
 void config_fini(struct config *c);
 /* NULL: workers may make different numbers of steps in an epoch; otherwise why they may not. */
 const char *config_why_static(const struct config *c);

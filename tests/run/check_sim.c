@@ -14,6 +14,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -1204,6 +1205,59 @@ TEST(simulation_mistakes_are_refused)
 		char *says AUTOFREE = text_replaced(row[i].says, "$FOLDER", folder);
 		refused(how, says);
 	}
+	no_run_is_left();
+}
+
+/* SimGrid would write the files that a platform names, read others, and load a library as code. The
+ * name of the platform can stand in a database or a job file. */
+TEST(platform_reaches_no_other_file)
+{
+	static const struct {
+		const char *file, *config, *zone, *says;
+	} row[] = {
+		{"trace.xml",
+		 "<prop id='tracing' value='yes'/><prop id='tracing/filename' value='mine'/>", "",
+		 "property tracing: not one of the costs of messages"},
+		{"name.xml", "<prop id='tracing/filename' value='mine'/>", "",
+		 "property tracing/filename: not one"},
+		{"trees.xml", "<prop id='smpi/papi-events' value='x'/>", "",
+		 "property smpi/papi-events: not one"},
+		{"other.xml", "", "<host id='c' speed='1Gf' speed_file='mine'/>",
+		 "speed_file of <host>: "},
+		{"element.xml", "", "<trace id='t' file='mine'/>",
+		 "<trace>: not an element that describes machines"},
+		{"actor.xml", "",
+		 "</zone><actor host='a' function='f'/><zone id='z' "
+		 "routing='Full'>",
+		 "<actor>: not an element"},
+		{"hidden.xml", "<![CDATA[<prop id='tracing' value='yes'/>]]>", "",
+		 "a CDATA section: remove it"},
+		{"order.xml", "<?x <prop id='tracing' value='yes'/>?>", "", "<?x?>: remove it"},
+		{"library.so", "", "", "a platform is a plain file of XML"},
+	};
+	char *mine AUTOFREE = in_folder("mine"), *fifo AUTOFREE = in_folder("fifo.xml");
+	forget_runs();
+	folder_text("mine", "precious\n");
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *own AUTOFREE = text_replaced(row[i].config, "'mine'", "'$FOLDER/mine'"),
+			  *config AUTOFREE = text_replaced(own, "$FOLDER", folder);
+		char *text AUTOFREE =
+			sentence(PLATFORM_HEAD "<config>%s</config><zone id='all' routing='Full'>"
+					       "<host id='a' speed='1Gf'/>%s</zone></platform>\n",
+				 config, row[i].zone);
+		folder_text(row[i].file, text);
+		for (int dry = 0; dry < 2; dry++) {
+			char *how AUTOFREE =
+				sentence(SOFT "--batch=60 " STEP "--sim.platform=$FOLDER/%s%s",
+					 row[i].file, dry ? " --dry-run" : "");
+			refused(how, row[i].says);
+		}
+	}
+	ck_assert_int_eq(mkfifo(fifo, 0600), 0);
+	refused(SOFT "--batch=60 " STEP "--sim.platform=$FOLDER/fifo.xml",
+		"a platform is a plain file of XML");
+	char *now AUTOFREE = text_read(mine);
+	ck_assert_str_eq(now, "precious\n");
 	no_run_is_left();
 }
 

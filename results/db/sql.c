@@ -203,6 +203,7 @@ struct store *sql_schema(void)
 	struct store *s = sql_memory();
 	char *wrong = sql_script(s, database_schema());
 	CHECK(!wrong, "the schema: %s", wrong);
+	database_functions(s->db);
 	return s;
 }
 

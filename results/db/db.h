@@ -132,7 +132,10 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 char *query_run_json(struct store *s, FILE *f, int64_t id);
 
 /* ---- SQL (sql.c). types, a letter for each parameter: i int64_t, n the same (NULL below 0), r
- * double (NULL unless finite), t text. ---- */
+ * double (NULL unless finite), t text. A statement may have the comment MEDIANS: see median.sql.
+ * ---- */
+
+char *sql_medians(const char *sql); /* with the text of median.sql in its place. Heap. */
 
 /* A running statement:
  *	struct sql q = sql_select(s, "SELECT a, b FROM c WHERE d = ?1", "i", d);

@@ -19,7 +19,6 @@ TEXT_FILE(statistics_sql, "results/db/statistics.sql");
 TEXT_FILE(study_sql, "results/db/study.sql");
 TEXT_FILE(gate_sql, "results/db/gate.sql");
 TEXT_FILE(student_sql, "results/db/student.sql");
-TEXT_FILE(median_sql, "results/db/median.sql");
 TEXT_FILE(welch_sql, "results/db/welch.sql");
 TEXT_FILE(timeline_sql, "results/db/timeline.sql");
 
@@ -160,7 +159,6 @@ static char *make_schema(void)
 	} parts[] = {{"/* TRIGGERS */\n", triggers, NULL},
 		     {"/* STUDENT */", student_sql, NULL},
 		     {"/* WELCH */", welch_sql, NULL},
-		     {"/* MEDIANS */", median_sql, NULL},
 		     {"\t-- FIGURES: a column each, from runtime/base/base.h\n",
 		      SPLIT_TIMES(OF_TIME) SPLIT_TOTALS(OF_TOTAL), NULL},
 		     {"\t-- OPTIONS: a column each, from runtime/config/run_options.def\n", NULL,
@@ -179,7 +177,8 @@ static char *make_schema(void)
 		CHECK(strstr(text, parts[i].marker), "no \"%s\" in results/db", parts[i].marker);
 		text = text_replaced(before, parts[i].marker, list ? list : parts[i].text);
 	}
-	return text;
+	char *before AUTOFREE = text;
+	return sql_medians(before);
 }
 
 const char *database_schema(void)

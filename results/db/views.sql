@@ -179,19 +179,16 @@ FROM time_to_target WHERE figure = 'test_accuracy';
 -- without busy epochs. Other strategies on one worker cannot be the base, because a parameter server
 -- has a cost there, too.
 CREATE VIEW serial_pace AS
-WITH timed AS (
-	SELECT compare_key, epoch_seconds, iif(oversubscribed, epoch_seconds, quiet_epoch_seconds) AS quiet
-	FROM run_summary
+WITH figure AS (
+	SELECT compare_key AS number, column1 AS name, iif(column1 = 'quiet' AND NOT ifnull(oversubscribed, 0),
+		quiet_epoch_seconds, epoch_seconds) AS x
+	FROM run_summary CROSS JOIN (VALUES ('all'), ('quiet'))
 	WHERE status = 'done' AND strategy = 'serial' AND epoch_seconds IS NOT NULL
 		AND straggle = 0 AND speed = '' AND pause = ''),
-ranked AS (
-	SELECT compare_key, epoch_seconds, count(*) OVER w AS n, count(quiet) OVER w AS quiet_n, quiet,
-		row_number() OVER (w ORDER BY epoch_seconds) AS i,
-		row_number() OVER (w ORDER BY quiet NULLS LAST) AS quiet_i
-	FROM timed WINDOW w AS (PARTITION BY compare_key))
-SELECT compare_key, avg(epoch_seconds) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS epoch_seconds, n,
-	avg(quiet) FILTER (WHERE quiet_i IN ((quiet_n + 1) / 2, (quiet_n + 2) / 2)) AS quiet_epoch_seconds
-FROM ranked GROUP BY compare_key;
+/* MEDIANS */
+SELECT a.number AS compare_key, a.mid AS epoch_seconds, a.n, q.mid AS quiet_epoch_seconds
+FROM median AS a LEFT JOIN median AS q ON q.number = a.number AND q.name = 'quiet'
+WHERE a.name = 'all';
 
 -- One row for each configuration with finished runs: n of them, the median of their epoch times (of
 -- configuration_summary), and how many times faster that is than serial. NULL = serial was not measured.

@@ -103,23 +103,15 @@ static char *axis_label(const struct axis *a)
  * that show this column. Heap. */
 static char *usual_series(const struct axis *x)
 {
-	static const struct {
-		const char *column, *piece;
-	} shorts[] = {{"strategy", "c.strategy || ' '"}, /* it is first, a blank follows */
-		      {"servers", "'+' || c.servers || 's'"},
-		      {"sync_every", "' X=' || c.sync_every"},
-		      {"platform", "' ' || r.platform"},
-		      {"sim_platform", "':' || r.sim_platform"}};
 	if (strcmp(x->name, "workers") == 0)
 		return must(strdup("c.series"));
-	for (size_t i = 0; i < sizeof shorts / sizeof *shorts; i++)
-		if (strcmp(x->name, shorts[i].column) == 0)
-			return sentence("replace(c.name || ' ', %s, '')", shorts[i].piece);
-	/* as names.sql writes it */
-	return sentence("replace(c.name, ' ' || ifnull((SELECT name FROM option_info WHERE "
-			"\"column\" = '%s'), '%s') || '=' || iif(typeof(%s) = 'real', "
-			"format('%%g', %s), %s), '')",
-			x->name, x->name, x->sql, x->sql, x->sql);
+	if (strcmp(x->name, "strategy") == 0) /* it is first, a blank follows */
+		return must(strdup("replace(c.name || ' ', c.strategy || ' ', '')"));
+	return sentence(
+		"replace(c.name, replace(ifnull((SELECT iif(part = '', ' ' || name || '=#', part) "
+		"FROM option_info WHERE \"column\" = '%s'), ' %s=#'), '#', iif(typeof(%s) = "
+		"'real', format('%%g', %s), %s)), '')",
+		x->name, x->name, x->sql, x->sql, x->sql);
 }
 
 /* "strategy,workers": numbers with their names, words without. */

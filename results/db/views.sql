@@ -12,13 +12,14 @@
 --   stored         "given"; "used": the value that was used; "used if any": the same, or NULL;
 --                  "simulation": NULL in real runs
 --   since          the version of the database that had it first; 0 = the oldest
---   label          its place in names of figures; 0 = short names contain it, or do not need it
+--   label          its place in names of figures; below 0: in short names; 0 = in none
+--   part           its part of short names, # stands for its value; '' = none
 --   work           1 = compare_key contains it
 --   trains         1 = the trained model depends on it
 CREATE VIEW option_info AS
 SELECT column1 AS name, column2 AS "column", column3 AS place, column4 AS type, column5 AS def,
 	column6 AS decides, column7 AS keyed, column8 AS stored, column9 AS since, column10 AS label,
-	column11 AS work, column12 AS trains
+	column11 AS part, column12 AS work, column13 AS trains
 FROM (VALUES /* OPTION ROWS */);
 
 -- The evaluations of runs: those after epochs (0: before training), and between them
@@ -77,17 +78,7 @@ SELECT
 			FROM epoch WHERE run_id = r.id)
 		WHERE t.seconds <= (1 + 1e-12) * so_far) AS target_epoch,
 	r.reached AS target_seconds,
-	r.strategy
-		|| iif(r.workers = 1 AND r.servers = 0, '', ' ' || r.workers || 'w')
-		|| iif(r.servers > 0, '+' || r.servers || 's', '')
-		|| iif(r.sync_every > 1, ' X=' || r.sync_every, '')
-		|| iif(r.device IN ('cpu', 'auto'), '', ' ' || r.device)
-		|| iif(r.precision = 'float32', '', ' ' || r.precision)
-		|| iif(r.speed = '', '', ' speed ' || r.speed)
-		|| iif(r.pause = '', '', ' pause ' || r.pause)
-		|| iif(r.leave = '', '', ' leave ' || r.leave)
-		|| iif(r.platform = 'mpi', '', ' ' || r.platform)
-		|| ifnull(':' || r.sim_platform, '') AS config,
+	r.strategy/* PARTS OF NAMES */ AS config,
 	json_array(iif(r.global_batch > 0, 'of all ' || r.global_batch, r.batch), r.params, r.train_size
 		/* OPTIONS OF WORK */) AS compare_key,
 	json_patch(json_object(/* OPTION VALUES */,

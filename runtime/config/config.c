@@ -157,6 +157,8 @@ static char *check_db(const struct option *o, const char *text)
 #define SINCE(version)       .core.since = version
 #define EARLIER(value)       .core.earlier = value
 #define LABELLED(place)      .core.label = place
+#define NAMED(place, part_)  .core.label = -place, .core.part = part_
+#define PLAIN(value)         .core.plain = value
 #define WORK                 .core.work = true
 #define TRAINS               .core.trains = true
 

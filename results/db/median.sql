@@ -1,7 +1,7 @@
--- median.sql - medians and their intervals: the one place that computes them over several runs. A
--- statement has these expressions in the place of its comment MEDIANS (sql_medians puts them there).
--- They read table figure: number and name, whose value it is; x, NULL = none. They make table
--- median, one row for each number and name:
+-- median.sql - medians and their intervals: the one place that computes them, except those over the
+-- epochs of a run (run_computed). A statement has these expressions in the place of its comment
+-- MEDIANS (sql_medians puts them there). They read table figure: number and name, whose value it is;
+-- x, NULL = none. They make table median, one row for each number and name:
 --   n, mid     the number of values, and their median
 --   low, high  the ends of its interval, by view median_rank; NULL = one value has none. For more
 --              values than it has: the normal approximation of these ranks

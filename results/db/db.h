@@ -141,7 +141,10 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 char *query_run_json(struct store *s, FILE *f, int64_t id);
 
 /* ---- SQL (sql.c). types, a letter for each parameter: i int64_t, n the same (NULL below 0), r
- * double (NULL unless finite), t text. ---- */
+ * double (NULL unless finite), t text. A statement may have the comment MEDIANS: see median.sql.
+ * ---- */
+
+char *sql_medians(const char *sql); /* with the text of median.sql in its place. Heap. */
 
 /* A running statement:
  *	struct sql q = sql_select(s, "SELECT a, b FROM c WHERE d = ?1", "i", d);
@@ -195,8 +198,10 @@ char *sql_first(struct store *s, char **text, const char *sql, const char *types
  * which it returns. */
 char *sql_begin(struct store *s);
 char *sql_end(struct store *s, char *wrong);
-struct store *sql_memory(void); /* a database of its own, for store_close */
-struct store *sql_schema(void); /* the same, with an empty store's tables and views */
+struct store *sql_memory(void);       /* a database of its own, for store_close */
+struct store *sql_schema(void);       /* the same, with an empty store's tables and views */
+void database_functions(sqlite3 *db); /* adds functions of SQL (distribution.c) */
+double f_quantile(double p, double df1, double df2); /* of the F distribution */
 
 /* ---- Settings and commands (words.c) ---- */
 

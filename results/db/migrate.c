@@ -19,7 +19,6 @@ TEXT_FILE(statistics_sql, "results/db/statistics.sql");
 TEXT_FILE(study_sql, "results/db/study.sql");
 TEXT_FILE(gate_sql, "results/db/gate.sql");
 TEXT_FILE(student_sql, "results/db/student.sql");
-TEXT_FILE(median_sql, "results/db/median.sql");
 TEXT_FILE(welch_sql, "results/db/welch.sql");
 TEXT_FILE(timeline_sql, "results/db/timeline.sql");
 
@@ -99,10 +98,11 @@ static void put_row(FILE *f, const struct option *o)
 					     [OF_SIMULATION] = "simulation"};
 	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, o->def);
 	bool keyed = (!o->incidental || o->core.kept_apart) && !o->core.repeats;
-	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, %d, %d)",
+	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, '%s', %d, %d)",
 		ftell(f) ? "," : "", o->name, option_column(o, column), (int)(o - run_options) + 1,
 		o->type == OPT_BOOL ? "BOOL" : column_type(o), def, !o->incidental, keyed,
-		stored[o->core.stored], o->core.label, o->core.work, o->core.trains);
+		stored[o->core.stored], o->core.label,
+		o->core.part ? o->core.part : "", o->core.work, o->core.trains);
 }
 
 /* Writes the column, of row r of run, to the end of a list. */
@@ -129,6 +129,38 @@ static void put_value(FILE *f, const struct option *o)
 		ftell(f) ? "," : "", column, column);
 }
 
+/* Does the short name of row r of run omit the option's part? A part without a blank in front
+ * continues that of the option before, which is then there too. Heap. */
+static char *omission(const struct option *o)
+{
+	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, o->def), *more AUTOFREE = NULL;
+	if (o[1].core.label == o->core.label - 1 && o[1].core.part[0] != ' ')
+		more = omission(o + 1);
+	option_column(o, column);
+	return may_be_null(o) ? sentence("r.%s IS NULL", column)
+			      : sentence("r.%s IN (%s, '%s')%s%s", column, def,
+					 o->core.plain ? o->core.plain : "", more ? " AND " : "",
+					 more ? more : "");
+}
+
+/* Writes the parts of short names, in their order. */
+static char *make_parts(void)
+{
+	struct text t;
+	FILE *f = text_open(&t);
+	const struct option *o = run_options;
+	for (int place = 1; o->name; place++) {
+		char column[COLUMN_ROOM];
+		for (o = run_options; o->name && o->core.label != -place; o++)
+			;
+		char *omitted AUTOFREE = o->name ? omission(o) : NULL;
+		if (omitted)
+			fprintf(f, "\n\t\t|| iif(%s, '', replace('%s', '#', r.%s))", omitted,
+				o->core.part, option_column(o, column));
+	}
+	return text_close(&t);
+}
+
 /* Each change in these tables deletes the run's row of run_kept. */
 static char *make_triggers(void)
 {
@@ -152,14 +184,14 @@ static char *make_triggers(void)
 
 static char *make_schema(void)
 {
-	char *triggers AUTOFREE = make_triggers();
+	char *triggers AUTOFREE = make_triggers(), *named AUTOFREE = make_parts();
 	const struct {
 		const char *marker, *text;
 		void (*put)(FILE *f, const struct option *o); /* where text is NULL */
 	} parts[] = {{"/* TRIGGERS */\n", triggers, NULL},
+		     {"/* PARTS OF NAMES */", named, NULL},
 		     {"/* STUDENT */", student_sql, NULL},
 		     {"/* WELCH */", welch_sql, NULL},
-		     {"/* MEDIANS */", median_sql, NULL},
 		     {"\t-- FIGURES: a column each, from runtime/base/base.h\n",
 		      SPLIT_TIMES(OF_TIME) SPLIT_TOTALS(OF_TOTAL), NULL},
 		     {"\t-- OPTIONS: a column each, from runtime/config/run_options.def\n", NULL,
@@ -178,7 +210,8 @@ static char *make_schema(void)
 		CHECK(strstr(text, parts[i].marker), "no \"%s\" in results/db", parts[i].marker);
 		text = text_replaced(before, parts[i].marker, list ? list : parts[i].text);
 	}
-	return text;
+	char *before AUTOFREE = text;
+	return sql_medians(before);
 }
 
 const char *database_schema(void)

@@ -286,22 +286,21 @@ char *database_condition(struct store *s, const char *where)
 }
 
 /* Makes the views of statistics again in the temporary schema, where they read the temporary table.
- * `finished`, the first, becomes a table, because the others read it. */
+ * The first two become tables, because the others read them. */
 char *database_summarise(struct store *s)
 {
 	static const char create[] = "CREATE VIEW";
-	const char *kind = "TABLE";
 	struct sql q AUTODONE = sql_select(
 		s,
-		"SELECT sql FROM main.sqlite_master WHERE type = 'view' AND name IN "
-		"('finished', 'lacking', 'configuration_summary', 'compared', 'comparison') ORDER "
-		"BY name = 'finished' DESC, rowid",
+		"SELECT iif(first, 'TABLE', 'VIEW'), sql FROM (SELECT name IN ('finished', "
+		"'median_rank') AS first, * FROM main.sqlite_master WHERE type = 'view') WHERE "
+		"first OR name IN ('lacking', 'configuration_summary', 'compared', 'comparison') "
+		"ORDER BY first DESC, rowid",
 		"");
 	while (sql_next(&q)) {
-		char *copy AUTOFREE =
-			sentence("CREATE TEMP %s%s", kind, sql_text(&q, 0) + sizeof create - 1);
+		char *copy AUTOFREE = sentence("CREATE TEMP %s%s", sql_text(&q, 0),
+					       sql_text(&q, 1) + sizeof create - 1);
 		TRY(sql_script(s, copy));
-		kind = "VIEW";
 	}
 	return sql_done(&q);
 }

@@ -155,6 +155,8 @@ static char *check_db(const struct option *o, const char *text)
 #define REPLAY_MAY           .core.replay = REPLAY_MAY
 #define REPLAY_OWN           .core.replay = REPLAY_OWN
 #define LABELLED(place)      .core.label = place
+#define NAMED(place, part_)  .core.label = -place, .core.part = part_
+#define PLAIN(value)         .core.plain = value
 #define WORK                 .core.work = true
 #define TRAINS               .core.trains = true
 

@@ -20,7 +20,9 @@ enum option_type {
 
 /* How a core option is stored, compared and replayed. */
 struct option_facts {
-	int label;           /* its place in names of configurations; 0 = none, or fixed */
+	int label; /* its place in names of configurations; below 0: in short names; 0 = none */
+	/* part: of short names, as " X=#"; #: its value. They omit its default, and plain. */
+	const char *part, *plain;
 	enum { AS_GIVEN, AS_USED, USED_IF_ANY, OF_SIMULATION, UNSTORED } stored;
 	enum { REPLAY_MUST, REPLAY_MAY, REPLAY_OWN } replay; /* must it equal the recorded run's? */
 	/* kept_apart: statistics never pool runs that differ in it; repeats: they pool over it

@@ -405,8 +405,8 @@ static sqlite3 *styled(const char *more)
 	ck_assert_int_eq(sqlite3_open(database, &styles), SQLITE_OK);
 	made_sql(styles, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary");
 	for (int i = 0; i < 3 && made[i]; i++) {
-		char *text AUTOFREE = installed_text(made[i]);
-		made_sql(styles, text);
+		char *text AUTOFREE = installed_text(made[i]), *sql AUTOFREE = sql_medians(text);
+		made_sql(styles, sql);
 	}
 	return styles;
 }
@@ -435,9 +435,10 @@ static void expect_names(const char *want)
 /* The rows of a figure's own query, cut to fit into another one. */
 static char *query_of(const char *figure)
 {
-	char *name AUTOFREE = sentence("plots/%s.sql", figure), *text = installed_text(name);
+	char *name AUTOFREE = sentence("plots/%s.sql", figure),
+		   *text AUTOFREE = installed_text(name);
 	*strrchr(text, ';') = '\0';
-	return text;
+	return sql_medians(text);
 }
 
 /* A figure's rows, each in this format, a C string of its columns. */

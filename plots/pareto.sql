@@ -1,11 +1,13 @@
 -- Pareto front of accuracy and training time: the configurations that no other beats in both. Medians and their intervals.
 -- Needs runs that evaluated their model.
-WITH point AS MATERIALIZED (
-	SELECT f.*, s.seconds_total AS seconds, ifnull(s.seconds_total_low, s.seconds_total) AS seconds_low,
-		ifnull(s.seconds_total_high, s.seconds_total) AS seconds_high,
+WITH figure AS (
+	SELECT s.place AS number, '' AS name, f.seconds_total AS x
+	FROM selected AS s JOIN finished AS f USING (id) WHERE f.seconds_total > 0),
+/* MEDIANS */,
+point AS MATERIALIZED (
+	SELECT f.*, m.mid AS seconds, ifnull(m.low, m.mid) AS seconds_low, ifnull(m.high, m.mid) AS seconds_high,
 		iif(f.is_loss, -f.median, f.median) AS good
-	FROM final AS f JOIN configuration AS c USING (place) JOIN summary AS s USING (number)
-	WHERE s.seconds_total > 0),
+	FROM final AS f JOIN median AS m ON m.number = f.place),
 judged AS (
 	SELECT *, good > ifnull(max(good) OVER (PARTITION BY workload ORDER BY seconds, good DESC
 		ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), -9e999) AS front

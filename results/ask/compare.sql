@@ -66,7 +66,9 @@ FROM (VALUES
 
 -- Medians, and their intervals where they have one.
 CREATE TEMP TABLE figure AS
-WITH summary AS MATERIALIZED (SELECT * FROM configuration_summary)
+WITH summary AS MATERIALIZED (SELECT * FROM configuration_summary),
+figure AS (SELECT config_key AS number, '' AS name, epoch_bytes AS x FROM run_summary WHERE status = 'done'),
+/* MEDIANS */
 SELECT config_key AS side, 1 AS place, test_accuracy AS x, test_accuracy_low AS low,
 	test_accuracy_high AS high, test_accuracy_coverage AS coverage FROM summary
 UNION ALL SELECT config_key, 2, test_loss, test_loss_low, test_loss_high, test_loss_coverage
@@ -76,7 +78,7 @@ UNION ALL SELECT config_key, 3, epoch_seconds, epoch_seconds_low, epoch_seconds_
 UNION ALL SELECT config_key, 4, ifnull(time_to_accuracy, 9e999), time_to_accuracy_low,
 	ifnull(time_to_accuracy_high, 9e999), time_to_accuracy_coverage
 FROM summary WHERE reached + missed > 0
-UNION ALL SELECT config_key, 5, epoch_bytes, NULL, NULL, NULL FROM summary
+UNION ALL SELECT number, 5, mid, NULL, NULL, NULL FROM median
 UNION ALL SELECT config_key, 6, comm_fraction, NULL, NULL, NULL FROM summary
 UNION ALL SELECT config_key, 7, wait_fraction, NULL, NULL, NULL FROM summary
 UNION ALL SELECT config_key, 8, staleness_mean, NULL, NULL, NULL FROM summary;

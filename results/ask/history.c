@@ -38,26 +38,23 @@ struct figure_of_run {
 				  * that shows it; NULL = none */
 	const char *means;
 	const char *format, *unit; /* of printf; "%", "s" or "" */
-	double scale;              /* factor of the printed value */
 	bool share, increase;      /* share: changes are differences; increase: more is better */
 };
 
 static const struct figure_of_run figures[] = {
-	{"epoch_seconds", "time_epoch", "median seconds of an epoch", "%.4g", "s", 1, false, false},
-	{"test_accuracy", "accuracy_final", "after the last epoch [%]", "%.2f", "%", 100, true,
-	 true},
-	{"best_test_accuracy", NULL, "after any epoch [%]", "%.2f", "%", 100, true, true},
-	{"test_loss", NULL, "after the last epoch", "%.4g", "", 1, false, false},
-	{"train_loss", NULL, "after the last epoch", "%.4g", "", 1, false, false},
-	{"time_to_target", "time_to_accuracy", "seconds of training to its target", "%.4g", "s", 1,
+	{"epoch_seconds", "time_epoch", "median seconds of an epoch", "%.4g", "s", false, false},
+	{"test_accuracy", "accuracy_final", "after the last epoch [%]", "%.2f", "%", true, true},
+	{"best_test_accuracy", NULL, "after any epoch [%]", "%.2f", "%", true, true},
+	{"test_loss", NULL, "after the last epoch", "%.4g", "", false, false},
+	{"train_loss", NULL, "after the last epoch", "%.4g", "", false, false},
+	{"time_to_target", "time_to_accuracy", "seconds of training to its target", "%.4g", "s",
 	 false, false},
-	{"epoch_bytes", NULL, "bytes sent in an epoch", "%,d", "", 1, false, false},
+	{"epoch_bytes", NULL, "bytes sent in an epoch", "%,d", "", false, false},
 	{"comm_fraction", "comm_split", "share of the time that is communication [%]", "%.1f", "%",
-	 100, true, false},
-	{"wait_fraction", NULL, "share of the time that is waiting [%]", "%.1f", "%", 100, true,
-	 false},
+	 true, false},
+	{"wait_fraction", NULL, "share of the time that is waiting [%]", "%.1f", "%", true, false},
 	{"staleness_mean", "staleness",
-	 "pushes of other workers since the pull before a push, mean", "%.4g", "", 1, false, false},
+	 "pushes of other workers since the pull before a push, mean", "%.4g", "", false, false},
 };
 enum { FIGURES = sizeof figures / sizeof *figures };
 
@@ -211,7 +208,7 @@ static char *make_history(struct store *s, const struct figure_of_run *figure)
 		figure->name);
 	TRY(sql_script(s, values));
 	TRY(sql_change(s, history_sql, "itri", (int64_t)figure->share, figure->format,
-		       figure->scale, (int64_t)figure->increase));
+		       *figure->unit == '%' ? 100.0 : 1.0, (int64_t)figure->increase));
 	return fit(s);
 }
 

@@ -198,10 +198,8 @@ char *sql_first(struct store *s, char **text, const char *sql, const char *types
  * which it returns. */
 char *sql_begin(struct store *s);
 char *sql_end(struct store *s, char *wrong);
-struct store *sql_memory(void);       /* a database of its own, for store_close */
-struct store *sql_schema(void);       /* the same, with an empty store's tables and views */
-void database_functions(sqlite3 *db); /* adds functions of SQL (distribution.c) */
-double f_quantile(double p, double df1, double df2); /* of the F distribution */
+struct store *sql_memory(void); /* a database of its own, for store_close */
+struct store *sql_schema(void); /* the same, with an empty store's tables and views */
 
 /* ---- Settings and commands (words.c) ---- */
 

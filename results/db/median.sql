@@ -13,8 +13,9 @@ ranked AS (
 		ifnull(low, iif(n > 100, max(1, n / 2 - CAST(0.98 * sqrt(n) AS INTEGER)), NULL)) AS low
 	FROM (SELECT number, name, x, row_number() OVER w AS i,
 			count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
-		FROM figure WHERE x IS NOT NULL WINDOW w AS (PARTITION BY number, name ORDER BY x))
-		LEFT JOIN rank USING (n)),
+		FROM figure WHERE x IS NOT NULL WINDOW w AS (PARTITION BY number, name ORDER BY x)
+		-- adds no row: SQLite expects one row of a window, and would join without an index
+		UNION ALL SELECT NULL, NULL, NULL, 0, 0 FROM run WHERE 0) LEFT JOIN rank USING (n)),
 median AS MATERIALIZED (
 	SELECT number, name, n, avg(x) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS mid,
 		max(x) FILTER (WHERE i = low) AS low, max(x) FILTER (WHERE i = n + 1 - low) AS high,

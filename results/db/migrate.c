@@ -129,34 +129,35 @@ static void put_value(FILE *f, const struct option *o)
 		ftell(f) ? "," : "", column, column);
 }
 
-/* Does the short name of row r of run omit the option's part? A part without a blank in front
- * continues that of the option before, which is then there too. Heap. */
-static char *omission(const struct option *o)
+/* Writes the condition that the short name of row r of run omits the option. A part without a blank
+ * in front continues that of the option before, which is then there too. */
+static void put_omission(FILE *f, const struct option *o)
 {
-	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, o->def), *more AUTOFREE = NULL;
-	if (o[1].core.label == o->core.label - 1 && o[1].core.part[0] != ' ')
-		more = omission(o + 1);
-	option_column(o, column);
-	return may_be_null(o) ? sentence("r.%s IS NULL", column)
-			      : sentence("r.%s IN (%s, '%s')%s%s", column, def,
-					 o->core.plain ? o->core.plain : "", more ? " AND " : "",
-					 more ? more : "");
+	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, may_be_null(o) ? "" : o->def);
+	fprintf(f, "ifnull(r.%s, '') IN (%s, '%s')", option_column(o, column), def,
+		o->core.plain ? o->core.plain : "");
+	if (o[1].core.label == o->core.label - 1 && o[1].core.part[0] != ' ') {
+		fputs(" AND ", f);
+		put_omission(f, o + 1);
+	}
 }
 
-/* Writes the parts of short names, in their order. */
+/* The parts of short names, in their order. */
 static char *make_parts(void)
 {
+	char column[COLUMN_ROOM];
 	struct text t;
 	FILE *f = text_open(&t);
 	const struct option *o = run_options;
 	for (int place = 1; o->name; place++) {
-		char column[COLUMN_ROOM];
 		for (o = run_options; o->name && o->core.label != -place; o++)
 			;
-		char *omitted AUTOFREE = o->name ? omission(o) : NULL;
-		if (omitted)
-			fprintf(f, "\n\t\t|| iif(%s, '', replace('%s', '#', r.%s))", omitted,
-				o->core.part, option_column(o, column));
+		if (!o->name)
+			break;
+		fputs("\n\t\t|| iif(", f);
+		put_omission(f, o);
+		fprintf(f, ", '', replace('%s', '#', r.%s))", o->core.part,
+			option_column(o, column));
 	}
 	return text_close(&t);
 }

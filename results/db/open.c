@@ -265,7 +265,6 @@ int database_open(struct store *s, int flags, const char *name)
 	if (rc != SQLITE_OK)
 		return rc;
 	sqlite3_extended_result_codes(s->db, 1);
-	database_functions(s->db);
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, 1 << 28);
 	sqlite3_progress_handler(s->db, GOES_ON_STEPS, must_stop, s);

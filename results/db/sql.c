@@ -203,7 +203,6 @@ struct store *sql_memory(void)
 	struct store *s = must(calloc(1, sizeof *s));
 	s->path = must(strdup("a database in memory"));
 	CHECK(sqlite3_open(":memory:", &s->db) == SQLITE_OK, "no memory for a database");
-	database_functions(s->db);
 	return s;
 }
 

@@ -120,10 +120,9 @@ figure AS (
 		WHEN 'loss' THEN d.test_loss WHEN 'seconds' THEN d.epoch_seconds
 		WHEN 'target' THEN d.time_to_target WHEN 'comm' THEN d.comm_fraction
 		WHEN 'wait' THEN d.wait_fraction WHEN 'stale' THEN d.staleness_mean
-		WHEN 'dropped' THEN d.dropped_fraction WHEN 'bytes' THEN d.epoch_bytes
-		ELSE d.seconds_total END AS x
+		ELSE d.dropped_fraction END AS x
 	FROM done AS d CROSS JOIN (VALUES ('accuracy'), ('loss'), ('seconds'), ('target'), ('comm'), ('wait'),
-		('stale'), ('dropped'), ('bytes'), ('spent')) AS m),
+		('stale'), ('dropped')) AS m),
 /* MEDIANS */,
 grouped AS MATERIALIZED (
 	SELECT number, workload, config, config_key, max(compare_key) AS compare_key, strategy, workers,
@@ -150,9 +149,7 @@ SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, 
 	c.mid AS comm_fraction, c.low AS comm_fraction_low, c.high AS comm_fraction_high,
 	w.mid AS wait_fraction, w.low AS wait_fraction_low, w.high AS wait_fraction_high,
 	k.mid AS staleness_mean, k.low AS staleness_mean_low, k.high AS staleness_mean_high, g.staleness_max,
-	d.mid AS dropped_fraction, d.low AS dropped_fraction_low, d.high AS dropped_fraction_high,
-	b.mid AS epoch_bytes, b.low AS epoch_bytes_low, b.high AS epoch_bytes_high,
-	o.mid AS seconds_total, o.low AS seconds_total_low, o.high AS seconds_total_high
+	d.mid AS dropped_fraction, d.low AS dropped_fraction_low, d.high AS dropped_fraction_high
 FROM grouped AS g
 	LEFT JOIN median AS a ON a.number = g.number AND a.name = 'accuracy'
 	LEFT JOIN median AS l ON l.number = g.number AND l.name = 'loss'
@@ -161,9 +158,7 @@ FROM grouped AS g
 	LEFT JOIN median AS c ON c.number = g.number AND c.name = 'comm'
 	LEFT JOIN median AS w ON w.number = g.number AND w.name = 'wait'
 	LEFT JOIN median AS k ON k.number = g.number AND k.name = 'stale'
-	LEFT JOIN median AS d ON d.number = g.number AND d.name = 'dropped'
-	LEFT JOIN median AS b ON b.number = g.number AND b.name = 'bytes'
-	LEFT JOIN median AS o ON o.number = g.number AND o.name = 'spent';
+	LEFT JOIN median AS d ON d.number = g.number AND d.name = 'dropped';
 
 -- The pairs of configurations that are compared, by their numbers, and in which figure: accuracy and
 -- loss within a workload; seconds of an epoch for equal work. margin: ignore differences smaller than

@@ -24,13 +24,38 @@
 --                  chi-square, with its quantiles by Wilson and Hilferty (PNAS 17, 1931). NULL =
 --                  df < 4: the ends differ by a factor of 10 or more
 --   wanted_text    these for people
--- t_above and t_quantile: distribution.c. The quantile z(p) is 26.2.23 of Abramowitz and Stegun, to
--- 0.0005.
+-- The distribution is the finite series for whole df: Abramowitz and Stegun, 26.7.3 and 26.7.4; the
+-- quantile z(p) is 26.2.23, to 0.0005. Newton's method finds quantiles of t in the angle
+-- atan(t / sqrt(df)), from 0: P(|T| < t) is concave there, so no step goes past the root. Its
+-- derivative is scale cos(angle)^(df - 1).
+point AS ( -- rows are narrow, because they are sorted
+	SELECT *, x / nullif(se, 0) AS t
+	FROM (SELECT id, family, d, se, df, margin, size, level, corrected, column1 AS at,
+			CASE WHEN df >= 1 THEN iif(column1, d + column1 * margin, d) END AS x
+		FROM estimate CROSS JOIN (VALUES (-1), (0), (1)))
+	WHERE at = 0 OR x IS NOT NULL),
+series AS MATERIALIZED ( -- total: of the series for this t
+	SELECT *, (WITH term (k, x, term, total) AS (
+			SELECT 2 + df % 2, df / (df + t * t), 1.0, 1.0
+			UNION ALL SELECT k + 2, x, term * x * (k - 1) / k,
+				total + term * x * (k - 1) / k
+			FROM term WHERE k <= df - 2)
+		SELECT max(total) FROM term) AS total
+	FROM point),
+central AS MATERIALIZED ( -- c: P(|T| < t), with the sign of t
+	SELECT *, max(-1, min(1, CASE WHEN t IS NULL THEN sign(x)
+		WHEN df = 1 THEN 2 * atan(t) / pi()
+		WHEN df % 2 = 0 THEN t / sqrt(df + t * t) * total
+		ELSE 2 / pi() * (atan(t / sqrt(df)) + t * sqrt(df)
+			/ (df + t * t) * total) END)) AS c
+	FROM series),
 alone AS (
 	SELECT id, family, d, se, df, margin, size, level, corrected,
-		t_above(d, se, df) AS more, t_above(-d, se, df) AS less,
-		max(t_above(d + margin, se, df), t_above(margin - d, se, df)) AS equal
-	FROM estimate),
+		max((1.0 - c) / 2) FILTER (WHERE at = 0) AS more,
+		max((1.0 + c) / 2) FILTER (WHERE at = 0) AS less,
+		max(max((1.0 + c) / 2) FILTER (WHERE at = -1),
+			max((1.0 - c) / 2) FILTER (WHERE at = 1)) AS equal
+	FROM central GROUP BY id),
 family AS (
 	SELECT *, count(more) OVER w + 1 AS m,
 		row_number() OVER (w ORDER BY more IS NULL, more) AS i,
@@ -64,14 +89,30 @@ bounded AS MATERIALIZED (
 	FROM adjusted
 	-- adds no row: SQLite expects one row of the windows, and would join without an index
 	UNION ALL SELECT id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM run WHERE 0),
-quantile AS MATERIALIZED (
-	SELECT df, tail, t_quantile(tail, df) AS t FROM (SELECT DISTINCT df, tail FROM bounded)),
+scaled (df, scale) AS (
+	VALUES (1, 2 / pi()), (2, 1.0)
+	UNION ALL SELECT df + 2, scale * (df + 1) / df FROM scaled
+	WHERE df + 2 <= (SELECT max(df) FROM estimate)),
+angled (df, scale, tail, angle, step) AS (
+	SELECT b.df, s.scale, b.tail, 0.0, 0
+	FROM (SELECT DISTINCT df, tail FROM bounded) AS b JOIN scaled AS s ON s.df = b.df
+	UNION ALL SELECT df, scale, tail, angle + (1 - 2 * tail - (
+		WITH term (k, x, term, total) AS (
+			SELECT 2 + df % 2, cos(angle) * cos(angle), 1.0, 1.0
+			UNION ALL SELECT k + 2, x, term * x * (k - 1) / k, total + term * x * (k - 1) / k
+			FROM term WHERE k <= df - 2)
+		SELECT CASE WHEN df = 1 THEN 2 / pi() * angle
+			WHEN df % 2 = 0 THEN sin(angle) * max(total)
+			ELSE 2 / pi() * (angle + sin(angle) * cos(angle) * max(total)) END FROM term))
+		/ (scale * pow(cos(angle), df - 1)), step + 1
+	FROM angled WHERE step < 24),
+quantile AS MATERIALIZED (SELECT df, tail, angle FROM angled WHERE step = 24),
 student AS (
 	SELECT e.*, b.more, b.less, b.p_more, b.p_less, b.p_equal, b.wanted, b.wanted_low, b.wanted_high,
 		CASE WHEN wanted_low IS NULL THEN iif(wanted, 'more than ' || b.size || ' seeds', NULL)
 			WHEN wanted_low > 999 THEN 'more than 999 seeds'
 			ELSE wanted_low || iif(wanted_high > 999, ' seeds or more',
 				' to ' || wanted_high || ' seeds') END AS wanted_text,
-		b.se * q.t AS half
+		b.se * sqrt(b.df) * tan(q.angle) AS half
 	FROM bounded AS b CROSS JOIN estimate AS e ON e.id = b.id
 		LEFT JOIN quantile AS q ON q.df = b.df AND q.tail = b.tail)

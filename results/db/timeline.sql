@@ -104,8 +104,8 @@ FROM busy AS b LEFT JOIN waited AS w USING (run_id, epoch, rank)
 -- One row for each run and worker: how many steps its timeline has, and their median and 99th
 -- percentile.
 CREATE VIEW step_time AS
-WITH figure AS (
-	SELECT run_id AS number, rank AS name, duration_s AS x FROM event WHERE name = 'step'),
+WITH median_rank(n, low, coverage) AS (VALUES (0, 0, 0)), -- no intervals
+figure AS (SELECT run_id AS number, rank AS name, duration_s AS x FROM event WHERE name = 'step'),
 /* MEDIANS */
 SELECT number AS run_id, name AS rank, n, mid AS median_s, p99 AS p99_s FROM median;
 

@@ -168,7 +168,8 @@ FROM time_to_target WHERE figure = 'test_accuracy';
 -- without busy epochs. Other strategies on one worker cannot be the base, because a parameter server
 -- has a cost there, too.
 CREATE VIEW serial_pace AS
-WITH figure AS (
+WITH median_rank(n, low, coverage) AS (VALUES (0, 0, 0)), -- no intervals: their ranks need a scan of run
+figure AS (
 	SELECT compare_key AS number, column1 AS name, iif(column1 = 'quiet' AND NOT ifnull(oversubscribed, 0),
 		quiet_epoch_seconds, epoch_seconds) AS x
 	FROM run_summary CROSS JOIN (VALUES ('all'), ('quiet'))

@@ -6,8 +6,8 @@ CREATE VIEW bench AS
 WITH figure AS (SELECT way AS number, bytes AS name, seconds AS x FROM measured),
 /* MEDIANS */
 SELECT operation, transport, bytes, count, round(1e6 * mid, 4) AS time_us,
-	round(1e-9 * bytes / mid, 6) AS algbw_gb_s, round(1e-9 * bytes / mid * bus, 6) AS busbw_gb_s,
-	sum(wrong) AS wrong
+	round(1e-9 * bytes / mid, 6) AS algbw_gb_s,
+	round(1e-9 * bytes / mid * bus, 6) AS busbw_gb_s, sum(wrong) AS wrong
 FROM measured JOIN median ON number = way AND name = bytes GROUP BY way, bytes ORDER BY way, bytes;
 -- The same, formatted.
 CREATE VIEW shown AS

@@ -174,6 +174,7 @@ struct spread {
  * variances and their intervals have its square. Estimates: Searle, Casella, McCulloch, Variance
  * Components, 1992, 4.3; intervals: Williams, Biometrika 49, 1962. */
 void spread_split(const double *y, int seeds, int orders, struct spread *s);
+double f_quantile(double p, double df1, double df2); /* of the F distribution */
 
 /* ---- Replays (replay.c): runs that repeat the push order of a recorded run ---- */
 

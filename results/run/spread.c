@@ -22,6 +22,48 @@
 
 /* ---- Splitting ----------------------------------------------------------- */
 
+/* The continued fraction of the incomplete beta function (Abramowitz and Stegun, 26.5.8), by
+ * Lentz's method. */
+static double beta_fraction(double a, double b, double x)
+{
+	double c = 1, d = 1 / (1 - (a + b) * x / (a + 1)), h = d;
+	for (int m = 1; m < 500; m++) {
+		double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+		double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+		d = 1 / (1 + even * d);
+		c = 1 + even / c;
+		h *= c * d;
+		d = 1 / (1 + odd * d);
+		c = 1 + odd / c;
+		h *= c * d;
+		if (fabs(c * d - 1) < 1e-14)
+			break;
+	}
+	return h;
+}
+
+/* P(F < f) with these degrees of freedom. */
+static double f_cdf(double f, double df1, double df2)
+{
+	double a = df1 / 2, b = df2 / 2, x = df1 * f / (df1 * f + df2);
+	double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+	return x < (a + 1) / (a + b + 2) ? front * beta_fraction(a, b, x) / a
+					 : 1 - front * beta_fraction(b, a, 1 - x) / b;
+}
+
+double f_quantile(double p, double df1, double df2)
+{
+	double low = -60, high = 60; /* of its logarithm */
+	for (int i = 0; i < 100; i++) {
+		double middle = (low + high) / 2;
+		if (f_cdf(exp(middle), df1, df2) < p)
+			low = middle;
+		else
+			high = middle;
+	}
+	return exp(low);
+}
+
 void spread_split(const double *y, int seeds, int orders, struct spread *s)
 {
 	double seed[SPREAD_MOST] = {0}, order[SPREAD_MOST] = {0}, square[SPREAD_PARTS] = {0};

@@ -119,9 +119,10 @@ static void draw_intervals(void)
 	char text[8192];
 	folder_text("gaps.sql",
 		    "-- The interval against epochs.\n"
-		    "SELECT c.workload, c.title, r.epoch, r.value FROM ranked AS r "
-		    "JOIN configuration AS c USING (place) "
-		    "WHERE r.name = 'reported interval' AND r.middle ORDER BY r.epoch;\n");
+		    "WITH figure AS (SELECT s.place AS number, v.epoch AS name, v.value AS x FROM "
+		    "selected AS s JOIN epoch_value AS v ON v.run_id = s.id WHERE v.name = "
+		    "'interval'), /* MEDIANS */ SELECT c.workload, c.title, m.name, m.mid FROM "
+		    "median AS m JOIN configuration AS c ON c.place = m.number ORDER BY m.name;\n");
 	folder_text("gaps.gp", "eval layout_curves\nset xlabel 'Epoch'\n"
 			       "plot for [i = 1:blocks] data index i - 1 using 1:2 with "
 			       "linespoints title name[i]\n");

@@ -168,7 +168,7 @@ TEST(intervals_agree_with_the_tests)
 	char *path AUTOFREE = in_folder("run.db");
 	sqlite3_stmt *q;
 	double quantile[61] = {0};
-	made = made_again("run.db");
+	ck_assert_int_eq(sqlite3_open(path, &made), SQLITE_OK);
 	sqlite3_prepare_v2(made, "SELECT df, (high - worse) / (worse / t) FROM gate_test", -1, &q,
 			   NULL);
 	while (sqlite3_step(q) == SQLITE_ROW)

@@ -929,6 +929,23 @@ TEST(points_of_any_two_columns_are_right, COUNT(pairs))
 		      "%s", rows);
 }
 
+/* Also where the short name contains x. */
+static const char *const parts[][2] = {
+	{"servers", "1"},     {"sync_every", "4"},    {"device", "'cuda'"}, {"precision", "'bf16'"},
+	{"speed", "'0:0.5'"}, {"pause", "'0:1s:1s'"}, {"leave", "'0:1s'"}};
+
+TEST(xy_line_joins_runs_that_differ_only_in_x, COUNT(parts))
+{
+	const struct axes axes = {parts[_i][0], "test_accuracy", "", "none"};
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	char *sql AUTOFREE =
+		sentence("UPDATE run SET %s = %s WHERE id = 2", parts[_i][0], parts[_i][1]);
+	made_sql(db, sql);
+	char *titles AUTOFREE = points_of(&axes, "'%s', title");
+	ck_assert_str_eq(titles, "asgd 2w\nasgd 2w\n");
+}
+
 TEST(plot_draws_any_two_columns)
 {
 	if (lacks_program("gnuplot"))

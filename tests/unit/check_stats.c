@@ -24,7 +24,6 @@ static sqlite3 *db;
 static void open_memory(void)
 {
 	ck_assert_int_eq(sqlite3_open(":memory:", &db), SQLITE_OK);
-	database_functions(db);
 	exec(database_schema());
 }
 
@@ -33,7 +32,6 @@ static void open_file(void)
 	folder_new();
 	char *path AUTOFREE = sentence("%s/run.db", folder);
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	database_functions(db);
 	exec(database_schema());
 }
 

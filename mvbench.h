@@ -18,12 +18,12 @@
 
 #pragma GCC visibility push(default) /* symbols that loaded plug-ins use */
 
-struct vec;      /* floats on a device: host, GPU, or a length without data */
-struct comm;     /* a group of workers that communicate, with its counters */
-struct request;  /* a pending communication */
-struct table;    /* parameters on a parameter server */
-struct net;      /* a stack of layers */
-struct loop;     /* the training loop's part of a worker */
+struct vec;     /* floats on a device: host, GPU, or a length without data */
+struct comm;    /* a group of workers that communicate, with its counters */
+struct request; /* a pending communication */
+struct table;   /* parameters on a parameter server */
+struct net;     /* a stack of layers */
+struct loop;    /* the training loop's part of a worker */
 struct optimizer;
 struct linear_ops;
 struct data;
@@ -154,7 +154,7 @@ struct table_terms {
  * receives as the first pulled values. */
 struct table *table_new(struct worker *w, struct vec *init);
 struct table_terms worker_terms(const struct worker *w); /* the strategy's .terms */
-void table_free(struct table *t); /* collective */
+void table_free(struct table *t);                        /* collective */
 /* Each call is one operation on the shards. A push is counted with its staleness: the pushes of
  * other workers since this worker's last pull. Waits for other workers only if the terms say so.
  *   sync       W += scale (param - pulled);  param = pulled = W       scale: by->scale
@@ -396,7 +396,8 @@ struct plugin_file {
 	const struct optimizer *optimizer;
 };
 #define CONTRACT_BYTES \
-	sizeof(struct option), sizeof(struct worker), sizeof(struct strategy), sizeof(struct optimizer)
+	sizeof(struct option), sizeof(struct worker), sizeof(struct strategy), \
+		sizeof(struct optimizer)
 extern const struct plugin_file mvbench_plugin; /* defined by the plug-in */
 #define MVBENCH_PLUGIN(...) \
 	const struct plugin_file mvbench_plugin = { \

@@ -1,5 +1,6 @@
 /*
- * linear.h - a linear layer, as a strategy sees it that splits it over the workers of a model group.
+ * linear.h - a linear layer, as a strategy sees it that splits it over the workers of a model
+ * group.
  */
 #ifndef LINEAR_H
 #define LINEAR_H

@@ -119,10 +119,9 @@ char *store_pend(struct store *s, const struct config *c, int64_t *id, int64_t r
  * have it too. *mine: claimed; otherwise *owner (heap) runs it, NULL = it has ended. */
 char *store_claim(struct store *s, int64_t id, bool *mine, char **owner);
 char *store_owner(struct store *s, int64_t id, char **owner); /* the same without a claim */
-/* This process as the rows of its runs have it: number and name. Heap. */
+/* This process as the rows of its runs have it: number and name. Heap. Workers of a sweep find the
+ * sweep's in MVBENCH_CLAIM. */
 char *process_owner(void);
-/* By it the workers know the claim of the sweep that starts them: its process_owner. */
-#define CLAIM_VARIABLE "MVBENCH_CLAIM"
 /* *n: runs whose process runs them or is about to begin: on this host a process that exists,
  * elsewhere one with a recent heartbeat. NULL or a sentence. */
 char *store_count_live(struct store *s, int64_t *n);

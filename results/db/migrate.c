@@ -65,8 +65,8 @@ static char *column_definition(const struct option *o)
 	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, o->def);
 	option_column(o, column);
 	char *check AUTOFREE = sentence(" CHECK (%s IN (0, 1))", column);
-	return sentence("%s %s%s%s%s", column, column_type(o), may_be_null(o) ? "" : " NOT NULL DEFAULT ",
-			may_be_null(o) ? "" : def,
+	return sentence("%s %s%s%s%s", column, column_type(o),
+			may_be_null(o) ? "" : " NOT NULL DEFAULT ", may_be_null(o) ? "" : def,
 			o->type == OPT_BOOL ? check : "");
 }
 
@@ -101,8 +101,8 @@ static void put_row(FILE *f, const struct option *o)
 	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, '%s', %d, %d)",
 		ftell(f) ? "," : "", o->name, option_column(o, column), (int)(o - run_options) + 1,
 		o->type == OPT_BOOL ? "BOOL" : column_type(o), def, !o->incidental, keyed,
-		stored[o->core.stored], o->core.label,
-		o->core.part ? o->core.part : "", o->core.work, o->core.trains);
+		stored[o->core.stored], o->core.label, o->core.part ? o->core.part : "",
+		o->core.work, o->core.trains);
 }
 
 /* Writes the column, of row r of run, to the end of a list. */
@@ -232,9 +232,10 @@ char *store_check_version(const char *path, int64_t application, int64_t version
 				"another file with --db",
 				path);
 	if (tables && version < OLDEST_VERSION)
-		return sentence("%s was made before version 0.3.0 of mvbench (schema %lld, the oldest "
-				"that this one reads is %d): name another file with --db",
-				path, (long long)version, OLDEST_VERSION);
+		return sentence(
+			"%s was made before version 0.3.0 of mvbench (schema %lld, the oldest "
+			"that this one reads is %d): name another file with --db",
+			path, (long long)version, OLDEST_VERSION);
 	if (version > SCHEMA_VERSION)
 		return sentence("%s was made by a newer mvbench (schema %lld, this one knows %d): "
 				"use that one, or name another file with --db",

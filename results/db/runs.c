@@ -107,7 +107,7 @@ enum { CLAIM_S = 600 }; /* how long a claim counts where its process cannot be c
 /* The claim of the sweep that has started this process; otherwise its own. Heap. */
 static char *own_claim(void)
 {
-	const char *of_sweep = getenv(CLAIM_VARIABLE);
+	const char *of_sweep = getenv("MVBENCH_CLAIM");
 	return of_sweep ? must(strdup(of_sweep)) : process_owner();
 }
 

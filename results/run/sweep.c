@@ -323,7 +323,7 @@ static char *take(const struct doing *d, const struct cell *c, bool *taken)
 	char *owner AUTOFREE = NULL;
 	TRY(store_open_for(&store, &c->config, STORE_CHANGE));
 	char *own AUTOFREE = process_owner();
-	setenv(CLAIM_VARIABLE, own, 1);
+	setenv("MVBENCH_CLAIM", own, 1);
 	TRY(store_claim(store, c->id, taken, &owner));
 	if (!*taken)
 		fprintf(d->lines, "%zu/%zu [%s] %s: %s%s\n", c->number, d->left, c->section,

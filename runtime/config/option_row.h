@@ -1,6 +1,6 @@
 /*
- * option_row.h - an option as a row of a table, which is its parser, range, help and results column;
- * and what all plug-ins have in common.
+ * option_row.h - an option as a row of a table, which is its parser, range, help and results
+ * column; and what all plug-ins have in common.
  */
 #ifndef OPTION_ROW_H
 #define OPTION_ROW_H

@@ -95,8 +95,8 @@ static int64_t models_kept(const struct config *c, int64_t steps)
 		      (c->strategy->canonical || c->strategy->average);
 	return snapshots + plan_points(run, steps) + 1 + differ +
 	       (c->strategy->terms ? 5
-		: run->workers > 1  ? 2
-				    : 0);
+		: run->workers > 1 ? 2
+				   : 0);
 }
 
 /* NULL, or a message: can the model be split over the workers that share it? Otherwise each of them
@@ -145,13 +145,15 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 	model_open(&w, &p->train);
 	p->params = w.model->params;
 	p->buffers = w.model->buffer ? (int64_t)vec_len(w.model->buffer) : 0;
-	p->layout = hash_of(HASH_START, w.model->layer, (w.model->layers + 1) * sizeof *w.model->layer);
+	p->layout =
+		hash_of(HASH_START, w.model->layer, (w.model->layers + 1) * sizeof *w.model->layer);
 	if (!w.model->buffer && strcmp(run.norm_statistics, "recompute") == 0)
 		wrong = sentence("--norm-statistics=recompute: %s has no batch norms; leave it out",
 				 run.workload);
 	size_t model = vec_len(w.param) + (w.model->buffer ? vec_len(w.model->buffer) : 0);
 	size_t trained = vec_len(w.param) * (2 + (w.moment[0] != NULL) + (w.moment[1] != NULL)) +
-			 (w.loop->scratch ? vec_len(w.loop->scratch) : 0) + (w.model->buffer ? vec_len(w.model->buffer) : 0);
+			 (w.loop->scratch ? vec_len(w.loop->scratch) : 0) +
+			 (w.model->buffer ? vec_len(w.model->buffer) : 0);
 	p->footprint.parameters =
 		(trained + (size_t)models_kept(c, p->steps) * model) * sizeof(float);
 	const size_t attention = nowhere.attention_floats * (p->facts.free_bytes ? 2 : 1);

@@ -23,7 +23,7 @@ struct loop {
 	struct stats *stats;
 	struct tables *tables; /* made with the strategy's first table */
 	const struct strategy *strategy;
-	struct model model; /* worker.model */
+	struct model model;              /* worker.model */
 	const struct param_group *group; /* all of param, as groups of the optimiser */
 	size_t groups;
 	struct vec *scratch;     /* of groups */
@@ -31,8 +31,8 @@ struct loop {
 	size_t busy;             /* models that have rows in this step; 0: all */
 	struct keepsake *kept;   /* of worker_keep and worker_keep_vec */
 	struct account *account; /* of worker_loss and worker_report */
-	struct vec *consensus;   /* copied by consensus_mark; NULL = not measured, or equal models */
-	bool marks, marked;      /* consensus_mark copies in this step; has copied in this epoch */
+	struct vec *consensus; /* copied by consensus_mark; NULL = not measured, or equal models */
+	bool marks, marked;    /* consensus_mark copies in this step; has copied in this epoch */
 };
 
 enum { GPUS_MOST = 64 };

@@ -16,7 +16,8 @@
 	static struct layer *layer##_of(struct worker *w, const struct shape *s) \
 	{ \
 		struct layer *l = must(malloc(sizeof *l)); \
-		*l = (struct layer){w->loop->dev, *s, w->loop->dev->ops->layer##_new(w->loop->dev, s)}; \
+		*l = (struct layer){w->loop->dev, *s, \
+				    w->loop->dev->ops->layer##_new(w->loop->dev, s)}; \
 		return l; \
 	} \
 	void layer##_free(struct layer *l) \

@@ -76,9 +76,8 @@ RULE(adamw)
 	float g = by.scale * f.g;
 	f.a = rule_keep(&by, 0) * f.a + rule_take(&by, 0) * g;
 	f.b = rule_keep(&by, 1) * f.b + rule_take(&by, 1) * g * g;
-	f.x -= now.lr *
-	       (now.unbias[0] * f.a / (now.unbias[1] * sqrtf(f.b) + by.eps) + (f.b - f.b) +
-		by.decay * f.x);
+	f.x -= now.lr * (now.unbias[0] * f.a / (now.unbias[1] * sqrtf(f.b) + by.eps) + (f.b - f.b) +
+			 by.decay * f.x);
 	return f;
 }
 

@@ -104,7 +104,8 @@ static size_t *places_of(const struct worker *w)
 static float *gather_model(struct trainer *r)
 {
 	struct worker *w = &r->w;
-	size_t n = vec_len(w->param), buffers = w->model->buffer ? vec_len(w->model->buffer) : 0, places, floats;
+	size_t n = vec_len(w->param), buffers = w->model->buffer ? vec_len(w->model->buffer) : 0,
+	       places, floats;
 	size_t *place AUTOFREE = places_of(w), *all_places AUTOFREE = NULL;
 	float *x AUTOFREE = must(malloc((n + 1) * sizeof *x)), *all AUTOFREE = NULL;
 	float *model = NULL;
@@ -129,7 +130,8 @@ static void scatter_model(struct trainer *r, const struct checkpoint *k)
 {
 	struct worker *w = &r->w;
 	size_t n = vec_len(w->param), whole = (size_t)w->model->params;
-	size_t buffers = w->model->buffer ? vec_len(w->model->buffer) : 0, *place AUTOFREE = places_of(w);
+	size_t buffers = w->model->buffer ? vec_len(w->model->buffer) : 0,
+	       *place AUTOFREE = places_of(w);
 	float *model AUTOFREE = must(malloc((whole + buffers + 1) * sizeof *model));
 	float *x AUTOFREE = must(malloc((n + 1) * sizeof *x));
 	if (w->rank == 0)
@@ -158,11 +160,12 @@ static void new_head(struct trainer *r)
 {
 	struct checkpoint_head *h = &r->head;
 	const struct run *run = r->w.run;
-	*h = (struct checkpoint_head){.workers = r->w.trainers,
-				      .epochs = run->epochs,
-				      .params = r->w.model->params,
-				      .buffers = r->w.model->buffer ? (int64_t)vec_len(r->w.model->buffer) : 0,
-				      .layout = r->plan->layout};
+	*h = (struct checkpoint_head){
+		.workers = r->w.trainers,
+		.epochs = run->epochs,
+		.params = r->w.model->params,
+		.buffers = r->w.model->buffer ? (int64_t)vec_len(r->w.model->buffer) : 0,
+		.layout = r->plan->layout};
 	snprintf(h->workload, sizeof h->workload, "%s", run->workload);
 	snprintf(h->strategy, sizeof h->strategy, "%s", run->strategy);
 	config_hash(r->config, h->config_hash);

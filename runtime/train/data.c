@@ -47,7 +47,8 @@ char *data_open(struct trainer *r)
 			wrong = check_content(r->config->harness.data_hash, &data.train,
 					      &data.test);
 		if (!wrong)
-			wrong = data_cut(w->model->workload, w->model->opts, &data.train, &data.test);
+			wrong = data_cut(w->model->workload, w->model->opts, &data.train,
+					 &data.test);
 		if (wrong) {
 			set->unload(&data.train, &data.test);
 			return wrong;

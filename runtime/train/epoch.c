@@ -380,8 +380,7 @@ static bool has_dropped_rows(struct trainer *r)
 static nsec make_steps(struct trainer *r, bool barrier)
 {
 	struct worker *w = &r->w;
-	uint64_t rng =
-		rng_seed(arrival_seed(w->run), RNG_STRAGGLE, w->epoch * w->size + w->rank);
+	uint64_t rng = rng_seed(arrival_seed(w->run), RNG_STRAGGLE, w->epoch * w->size + w->rank);
 	nsec began = clock_now(), last = began, paused_ns = r->paused_ns,
 	     clock_stopped_ns = r->clock_stopped_ns;
 	int64_t i = 0;

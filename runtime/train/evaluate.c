@@ -23,7 +23,8 @@ static struct tally tally_of(struct trainer *r, const struct data *set, const st
 	size_t first = part_of(rows->n, (size_t)r->replicas, (size_t)r->replica);
 	size_t end = part_of(rows->n, (size_t)r->replicas, (size_t)r->replica + 1);
 	for (size_t at = first; at < end; at += EVALUATE_ROWS) {
-		w->model->workload->evaluate(w, set, rows->index + at, smaller(end - at, EVALUATE_ROWS));
+		w->model->workload->evaluate(w, set, rows->index + at,
+					     smaller(end - at, EVALUATE_ROWS));
 		pulse_step();
 	}
 	tally_take(w, &t);

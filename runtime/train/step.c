@@ -45,7 +45,9 @@ static void update(struct worker *w, double scale, bool decayed)
 
 double worker_share(const struct worker *w)
 {
-	return !w->loop->busy ? 1 : w->rows ? (double)comm_size(w->data_group) / (double)w->loop->busy : 0;
+	return !w->loop->busy ? 1
+	       : w->rows      ? (double)comm_size(w->data_group) / (double)w->loop->busy
+			      : 0;
 }
 
 /* Without rows the gradient is 0. A linear step by it is right: the mean of all workers' steps is
@@ -80,7 +82,8 @@ void local_gradient(struct worker *w)
 	clip(w, 1, false);
 	for (size_t i = 0; w->optimizer->coupled && i < w->loop->groups; i++)
 		if (w->loop->group[i].decay > 0)
-			vec_axpy(w->loop->group[i].grad, w->loop->group[i].decay, w->loop->group[i].param);
+			vec_axpy(w->loop->group[i].grad, w->loop->group[i].decay,
+				 w->loop->group[i].param);
 }
 
 void local_update(struct worker *w)

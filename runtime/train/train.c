@@ -88,9 +88,9 @@ static char *open_tables(struct trainer *r)
 	const struct run *run = w->run;
 	const struct recording *replay = r->replay;
 	TRY(plan_tables(r->config, link_one_node(r->all)));
-	char *wrong AUTOFREE = tables_open(&w->loop->tables, r->everyone ? r->everyone : r->all, r->all,
-					   w->rank, w->trainers, (int)run->servers,
-					   replay ? "auto" : run->table_home, w->loop->stats, w->loop->dev);
+	char *wrong AUTOFREE = tables_open(
+		&w->loop->tables, r->everyone ? r->everyone : r->all, r->all, w->rank, w->trainers,
+		(int)run->servers, replay ? "auto" : run->table_home, w->loop->stats, w->loop->dev);
 	if (wrong)
 		return sentence("--table-home=%s: %s", run->table_home, wrong);
 	if (replay)
@@ -123,7 +123,8 @@ static void open_device(struct trainer *r)
 static struct snapshot snapshot_new(struct worker *w)
 {
 	return (struct snapshot){.param = vec_new(w, vec_len(w->param)),
-				 .buffer = w->model->buffer ? vec_new(w, vec_len(w->model->buffer)) : NULL};
+				 .buffer = w->model->buffer ? vec_new(w, vec_len(w->model->buffer))
+							    : NULL};
 }
 
 static void snapshot_free(struct snapshot *s)

@@ -136,7 +136,8 @@ static void sim_get(struct device *d, float *host, const float *x, size_t n)
 /* A layer's weight in the backward pass: by flops, or by parameters if the flops are unknown. */
 static double layer_weight(const struct worker *w, size_t i)
 {
-	return w->model->flops ? w->model->flops[i] : (double)(w->model->layer[i + 1] - w->model->layer[i]);
+	return w->model->flops ? w->model->flops[i]
+			       : (double)(w->model->layer[i + 1] - w->model->layer[i]);
 }
 
 static double forward_part(const struct worker *w)

@@ -256,9 +256,10 @@ TEST(all_strategies_keep_their_promises, LISTED(strategies))
 	record_only(how);
 	record_run(words("%s --check-promises", how));
 	record_run(words("%s --check-promises --platform=sim " SIMULATED, how));
-	expect_row(arrival_decides(s) || s->terms ? "SELECT count(*) FROM run"
-						: "SELECT count(DISTINCT model_hash) + 2 FROM run "
-						  "WHERE platform = 'mpi'",
+	expect_row(arrival_decides(s) || s->terms
+			   ? "SELECT count(*) FROM run"
+			   : "SELECT count(DISTINCT model_hash) + 2 FROM run "
+			     "WHERE platform = 'mpi'",
 		   "3\r\n");
 }
 

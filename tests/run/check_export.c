@@ -298,8 +298,9 @@ TEST(import_replaces_no_finished_run)
 TEST(older_databases_are_imported_and_newer_refused)
 {
 	new_database("old.db");
-	sql_in("old.db", INSERT_RUN(", split", RUN_VALUES("done", "asgd", 1) ", 'dirichlet:1'")
-	       ";PRAGMA user_version = 16");
+	sql_in("old.db",
+	       INSERT_RUN(", split", RUN_VALUES("done", "asgd",
+						1) ", 'dirichlet:1'") ";PRAGMA user_version = 16");
 	command("import old.db --db=new.db", EXIT_OK, "old.db: 1 new run\n");
 	expect_in("old.db", "PRAGMA user_version", "16");
 	expect_in("new.db", "SELECT split FROM run", "dirichlet_classes:1");

@@ -464,8 +464,9 @@ TEST(files_that_rows_name_are_not_opened)
 	record_run("--workload=softmax --epochs=2 --batch=100 --seed=2");
 	record_run("--workload=softmax --epochs=2 --batch=100 --seed=3");
 	shell(0,
-	      "./mvbench check --save=b --db=DIR/run.db 2>&1 && cd DIR && mkdir tree && mkfifo pipe "
-	      "pipe.xml tree/train-images-idx3-ubyte tree/train-labels-idx1-ubyte && echo text "
+	      "./mvbench check --save=b --db=DIR/run.db 2>&1 && cd DIR && mkdir tree && mkfifo "
+	      "pipe pipe.xml tree/train-images-idx3-ubyte tree/train-labels-idx1-ubyte && "
+	      "echo text "
 	      ">tree/x.txt && cp run.db saved.db",
 	      "baseline b");
 	int watch AUTOCLOSED = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);

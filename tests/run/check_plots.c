@@ -996,10 +996,9 @@ TEST(names_omit_options_that_are_off)
 {
 	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run("mlp", "asgd", 2, 1, 0.5, "0", 1);
-	made_sql(
-		db,
-		"UPDATE run SET validation = 50, global_batch = 64, eval_every = 5, target_loss = "
-		"0.5, arrival_seed = 3 WHERE id = 2");
+	made_sql(db,
+		 "UPDATE run SET validation = 50, global_batch = 64, eval_every = 5, target_loss = "
+		 "0.5, arrival_seed = 3 WHERE id = 2");
 	expect_names("asgd 2w;asgd 2w global-batch=64 arrival-seed=3 validation=50 "
 		     "target-loss=0.5 eval-every=5, 0");
 }

@@ -712,8 +712,8 @@ TEST(changed_copy_in_the_cache_is_not_loaded)
 {
 	must_do("rm -r cache; umask 000; mvbench help ./doubling.c; stat -c %a cache "
 		"cache/mvbench cache/mvbench/plugins cache/mvbench/plugins/*.so | sort -u | "
-		"tr '\\n' ' ' | grep -qx '700 ' && test $(stat -c %a cache/mvbench/plugins/*.sum) = "
-		"600");
+		"tr '\\n' ' ' | grep -qx '700 ' && "
+		"test $(stat -c %a cache/mvbench/plugins/*.sum) = 600");
 	must_do("for f in cache/mvbench/plugins/*.so; do cp $f before; "
 		"echo x >>$f; done; mvbench help ./doubling.c && cmp before $f");
 	must_do("mvbench run --workload=softmax --train-rows=60 --epochs=1 --workers=2 "

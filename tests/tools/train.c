@@ -308,8 +308,8 @@ static void step_on_host(struct worker *w)
 /* An allreduce, layer by layer. */
 static void sum_layer(struct worker *w, size_t i)
 {
-	comm_allreduce_part(w->data_group, w->grad, w->model->layer[i], w->model->layer[i + 1] - w->model->layer[i],
-			    SUM);
+	comm_allreduce_part(w->data_group, w->grad, w->model->layer[i],
+			    w->model->layer[i + 1] - w->model->layer[i], SUM);
 }
 
 static void step_of_sums(struct worker *w)

@@ -55,7 +55,11 @@ static bool bench_open(struct bench *b, int device)
 		.d = {.ops = devices[device], .precision = "float32", .key = 77, .lr = 0.05f},
 		.rng = 1};
 	b->run = (struct run){.workers = 1, .batch = 4, .threads = 1};
-	b->w = (struct worker){.size = 1, .trainers = 1, .run = &b->run, .model = &b->loop.model, .loop = &b->loop};
+	b->w = (struct worker){.size = 1,
+			       .trainers = 1,
+			       .run = &b->run,
+			       .model = &b->loop.model,
+			       .loop = &b->loop};
 	b->loop.dev = &b->d;
 	b->d.ops->open(&b->d, 1);
 	return true;

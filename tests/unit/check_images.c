@@ -141,7 +141,8 @@ TEST(activation_gradients_share_vectors)
 		struct fixture f AUTOFIXTURE = {0};
 		open_images(&f, (struct image){8, 8, 2}, 3);
 		build(&f.w, &f.train, nets[i], INIT_HE);
-		ck_assert_msg(f.w.model->net->slots <= 3, "%zu vectors of gradients", f.w.model->net->slots);
+		ck_assert_msg(f.w.model->net->slots <= 3, "%zu vectors of gradients",
+			      f.w.model->net->slots);
 		for (size_t t = 0; t < f.w.model->net->slots; t++)
 			ck_assert_uint_le(f.w.model->net->slot[t].width, 8 * 8 * 4);
 	}

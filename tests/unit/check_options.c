@@ -553,7 +553,8 @@ TEST(config_hash_does_not_depend_on_the_start_of_a_platform)
 /* "strategy.easgd.beta"; heap. */
 static char *default_name(const struct table_of *t, const struct option *o)
 {
-	return sentence("%s.%s%s%s", t->part, t->owner ? t->owner : "", t->owner ? "." : "", o->name);
+	return sentence("%s.%s%s%s", t->part, t->owner ? t->owner : "", t->owner ? "." : "",
+			o->name);
 }
 
 static const struct known_default {
@@ -562,8 +563,8 @@ static const struct known_default {
 #include "tests/reference/defaults.inc"
 };
 
-/* A default is not a part of a cell's identity. Cells with an old and with a new one would therefore
- * have the same. */
+/* A default is not a part of a cell's identity. Cells with an old and with a new one would
+ * therefore have the same. */
 static void default_is_known(const struct table_of *t, const struct option *o)
 {
 	char *name AUTOFREE = default_name(t, o);

@@ -813,7 +813,8 @@ TEST(version_16_migrates)
 		drop_views_and_triggers();
 		sql("UPDATE run SET status = 'done', split = 'dirichlet:0.5', config_hash = 'h';"
 		    "INSERT INTO baseline (name, cell, seed, made, config, options, config_hash) "
-		    "VALUES ('b', 'c', 1, '', '', '{\"split\":\"dirichlet:0.5\",\"lr\":\"1\"}', '');"
+		    "VALUES ('b', 'c', 1, '', '', '{\"split\":\"dirichlet:0.5\",\"lr\":\"1\"}', "
+		    "'');"
 		    "CREATE VIEW speedup AS SELECT 1 FROM epoch;"
 		    "PRAGMA user_version = 16");
 		store_close(open_store((enum store_mode)mode));
@@ -916,9 +917,9 @@ TEST(claimed_row_is_begun_only_by_its_owner, 2)
 		  *claim AUTOFREE = sentence("%d %s", (int)getppid(), other);
 	sql(set);
 	if (_i)
-		setenv(CLAIM_VARIABLE, claim, 1); /* by the sweep that starts this process */
+		setenv("MVBENCH_CLAIM", claim, 1); /* by the sweep that starts this process */
 	begin(&c);
-	unsetenv(CLAIM_VARIABLE);
+	unsetenv("MVBENCH_CLAIM");
 	ck_rows("SELECT id, status FROM run ORDER BY id", _i ? "1,running" : "1,pending;2,running");
 }
 

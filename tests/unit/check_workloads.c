@@ -824,8 +824,8 @@ TEST(gpt_matches_pytorch)
 		{"layers", "2"}, {"heads", "2"}, {"width", "8"}, {"context", "5"}};
 	for (size_t i = 0; i < COUNT(small); i++)
 		ck_assert_ptr_null(
-			option_set(option_find(f.w.model->workload->plugin.options, small[i].name), f.opts,
-				   "gpt", small[i].value));
+			option_set(option_find(f.w.model->workload->plugin.options, small[i].name),
+				   f.opts, "gpt", small[i].value));
 	f.train = (struct data){.n = ROWS * CONTEXT,
 				.features = 1,
 				.classes = 256,
@@ -885,8 +885,8 @@ TEST(gpt_starts_as_gpt2, 3)
 		{"layers", layers[_i]}, {"heads", "2"}, {"width", "64"}, {"context", "16"}};
 	for (size_t i = 0; i < COUNT(small); i++)
 		ck_assert_ptr_null(
-			option_set(option_find(f.w.model->workload->plugin.options, small[i].name), f.opts,
-				   "gpt", small[i].value));
+			option_set(option_find(f.w.model->workload->plugin.options, small[i].name),
+				   f.opts, "gpt", small[i].value));
 	f.train = (struct data){.n = CONTEXT,
 				.features = 1,
 				.classes = 256,

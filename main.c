@@ -56,8 +56,9 @@ static int printed(int status)
 	errno = 0;
 	bool full = fflush(stdout) != 0 || ferror(stdout);
 	if (full && status == EXIT_OK) {
+		int why = errno ? errno : stream_failure(stdout);
 		complain(sentence("standard output cannot be written (%s)",
-				  errno ? strerror(errno) : "is the disk full?"));
+				  why ? strerror(why) : "is the disk full?"));
 		status = EXIT_FAILED;
 	}
 	return status;

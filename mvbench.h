@@ -12,120 +12,38 @@
 #ifndef MVBENCH_H
 #define MVBENCH_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "runtime/base/common.h"
+#include "runtime/base/rng.h"
+#include "runtime/config/option_row.h"
 
 #pragma GCC visibility push(default) /* symbols that loaded plug-ins use */
 
-struct vec;      /* floats on a device: host, GPU, or a length without data */
-struct keepsake; /* state of a strategy in a checkpoint */
-struct account;  /* losses and reported values of an epoch */
-struct comm;     /* a group of workers that communicate, with its counters */
-struct request;  /* a pending communication */
-struct table;    /* parameters on a parameter server */
-struct net;      /* a stack of layers */
+struct vec;     /* floats on a device: host, GPU, or a length without data */
+struct comm;    /* a group of workers that communicate, with its counters */
+struct request; /* a pending communication */
+struct table;   /* parameters on a parameter server */
+struct net;     /* a stack of layers */
+struct loop;    /* the training loop's part of a worker */
+struct optimizer;
+struct linear_ops;
 struct data;
 struct workload;
 struct worker;
 
-/* ---- Stopping. A failed CHECK is a bug in mvbench: it ends all ranks ---- */
+/* ---- The run: core options that a plug-in may read: run_sync_every(run) is --sync-every. ---- */
 
-void panic(const char *file, int line, const char *fmt, ...)
-	__attribute__((noreturn, format(printf, 3, 4)));
-#define CHECK(cond, ...) \
-	do { \
-		if (!(cond)) \
-			panic(__FILE__, __LINE__, __VA_ARGS__); \
-	} while (0)
-
-/* A formatted string on the heap; the caller frees it. */
-char *sentence(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Ends the run because of a user's input, with a message that says what to do. For collective data
- * loading and set-up: all ranks stop, exit status 2, nothing is recorded. */
-void user_error(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
-
-/* ---- Options: one row defines parser, range, help and results column. ---- */
-
-enum option_type {
-	OPT_INT,    /* field is int64_t */
-	OPT_REAL,   /* double */
-	OPT_BOOL,   /* bool */
-	OPT_STRING, /* const char * */
-	OPT_CHOICE, /* const char *, one of .choices */
-	OPT_SIZE,   /* int64_t, bytes; takes KiB, MiB, GiB, kB, MB, GB */
-	OPT_TIME,   /* double, seconds; takes us, ms, s, min, h */
-	OPT_RATE,   /* double, bit/s; takes bit, kbit, mbit, gbit, tbit, kB, MB, GB, TB */
-	OPT_COUNT,  /* double; takes k, M, G, T, P */
-};
-
-/* How a core option is stored, compared and replayed. */
-struct option_facts {
-	int since;           /* first version of the database that has it; 0 = the oldest */
-	const char *earlier; /* its value in older runs; NULL = the default */
-	int label;           /* its place in names of configurations; 0 = none, or fixed */
-	enum { AS_GIVEN, AS_USED, USED_IF_ANY, OF_SIMULATION, UNSTORED } stored;
-	enum { REPLAY_MUST, REPLAY_MAY, REPLAY_OWN } replay; /* must it equal the recorded run's? */
-	/* kept_apart: statistics never pool runs that differ in it; repeats: they pool over it
-	 * (seed). */
-	bool kept_apart, repeats;
-	bool compared; /* defines what is compared: mvbench tune does not draw it */
-	bool work; /* a part of the work of an epoch: of runs that differ in it, the times of epochs
-		    * are not compared */
-	bool trains; /* the trained model depends on it: of runs that differ in it, advise does not
-		      * pool accuracies */
-};
-
-struct option {
-	const char *name; /* "bucket", given as --allreduce.bucket=1MiB */
-	enum option_type type;
-	size_t offset;       /* of the field in the owner's options struct */
-	const char *def;     /* as a user types it */
-	double min, max;     /* inclusive; both 0 = any */
-	const char *choices; /* OPT_CHOICE: "mean|sum" */
-	bool incidental;     /* does not affect the result: not part of a cell's identity */
-	/* Checks that a range cannot express: NULL or a sentence. NULL = no such check. */
-	char *(*check)(const struct option *o, const char *text);
-	struct option_facts core; /* from run_options.def; plug-ins' options use only .since */
-	const char *help;         /* ends in its unit: "... [steps]" */
-};
-
-/* A row of an option table: field of struct OWNER, which the file defines; type, name, default,
- * help; then other members: .min = 1, .choices = "a|b". */
-#define OPTION(field, type_, name_, def_, help_, ...) \
-	{ \
-		.name = name_, .type = OPT_##type_, .offset = offsetof(OWNER, field), .def = def_, \
-		.help = help_, __VA_ARGS__ \
-	}
-
-struct setting {
-	const char *name, *value; /* as a user types them; value NULL: a bare flag */
-};
-
-struct plugin {
-	const char *name;             /* --strategy=NAME, and the results column */
-	const char *summary;          /* one line for help */
-	const struct option *options; /* ends at name NULL; NULL = no options */
-	size_t opts_size;             /* of the options struct [bytes] */
-};
-
-/* ---- The run: the resolved core options of run_options.def. ---- */
-
-#define FIELD_OF_INT    int64_t
-#define FIELD_OF_REAL   double
-#define FIELD_OF_BOOL   bool
-#define FIELD_OF_TIME   double
-#define FIELD_OF_RATE   double
-#define FIELD_OF_COUNT  double
-#define FIELD_OF_STRING const char *
-#define FIELD_OF_CHOICE const char *
-
-struct run {
-#define OPTION_RUN(field, type, ...) FIELD_OF_##type field;
-#define OPTION_HARNESS(...)
-#include "runtime/config/run_options.def"
-};
-
+struct run;
+int64_t run_workers(const struct run *run), run_servers(const struct run *run),
+	run_epochs(const struct run *run), run_batch(const struct run *run),
+	run_sync_every(const struct run *run), run_barrier_every(const struct run *run),
+	run_seed(const struct run *run);
+double run_momentum(const struct run *run);
+bool run_record(const struct run *run), run_sim_train(const struct run *run);
+const char *run_strategy(const struct run *run), *run_optimizer(const struct run *run),
+	*run_reduce(const struct run *run), *run_state(const struct run *run),
+	*run_leave(const struct run *run), *run_precision(const struct run *run),
+	*run_platform(const struct run *run), *run_table_home(const struct run *run),
+	*run_data_dir(const struct run *run);
 /* The largest number of workers, and of servers. */
 enum { WORKERS_MOST = 4096 };
 int64_t workers_leaving(const struct run *run); /* the number that --leave names */
@@ -164,19 +82,7 @@ void vec_add_squares(struct vec *y, const struct vec *x, size_t first, size_t en
  * the norm to `most`; a tiny `least` sets it to `most`. */
 void vec_limit(struct vec *y, const struct vec *square, float most, float least);
 
-/* An optimiser's pass over floats x with gradients g = scale g. runtime/device/rules.h has the
- * formulas, which show the fields that each rule reads. */
-enum { MOMENTS_MOST = 2 }; /* vectors next to x that a rule keeps */
-enum rule_kind { RULE_SGD, RULE_MOMENTUM, RULE_NESTEROV, RULE_ADAMW, RULE_LION, RULE_ADAGRAD };
-struct rule {
-	enum rule_kind kind;
-	float lr, scale, decay, eps;
-	double beta[2]; /* 1 - beta of a float would be wrong near 1 */
-};
-/* moment: as many vectors as the rule keeps. The correction for moments that started at 0 depends
- * on the step (struct optimizer). */
-void vec_step(struct vec *x, struct vec *const moment[], const struct vec *g,
-	      const struct rule *by);
+enum { MOMENTS_MOST = 2 }; /* vectors next to param that an optimiser keeps */
 
 /* ---- Communication. All functions count their bytes and time. All workers of a comm call its
  * collectives in the same order; on a comm of one worker they return at once. */
@@ -213,13 +119,6 @@ void comm_barrier(struct comm *c);
 struct comm *comm_split(struct comm *c, int color);
 void comm_free(struct comm *c);
 
-/* The start of part i of n floats cut into `parts` nearly equal parts; part_of(n, parts, parts) =
- * n. */
-static inline size_t part_of(size_t n, size_t parts, size_t i)
-{
-	return (size_t)((unsigned __int128)n * i / parts);
-}
-
 /* ---- Tables: parameters on a parameter server, cut into shards. ---- */
 
 /* The numbers of a push. An updater reads those in its formula. */
@@ -227,6 +126,10 @@ struct push {
 	float scale; /* of a delta; the weight of the push, which lr and rho contain */
 	float lr, rho, lambda, eps;
 	double momentum, beta[2]; /* 1 - beta of a float would be wrong near 1 */
+	/* In rounds with backup workers: the rows behind the push, in units of the mean push's; 0 =
+	 * 1. idle: there are none. A round does not wait for idle pushes. */
+	float share;
+	bool idle;
 };
 
 /* The initial value: that of rank 0, the mean over the workers, or their sum. */
@@ -238,27 +141,30 @@ struct table_terms {
 	 * depends on W or on what it keeps then gets one push a round, the sum of scale g. */
 	bool rounds;
 	int64_t backup; /* with rounds: late pushes per round that are dropped, not awaited */
+	bool mean;      /* with backup: the sum of a round's pushes is divided by their shares */
 	int64_t lead;   /* with bounded: the most pushes a worker is ahead of the slowest */
 	bool bounded;
-	/* All pushes are table_syncs. A single worker then needs no copy: its init is the table. */
+	/* All pushes are table_syncs. A single worker that syncs in every step then needs no copy:
+	 * its init is the table. */
 	bool syncs;
 	enum table_init init;
 };
 
-/* Collective. terms->init decides the initial W, which init receives as the first pulled values.
- * Ends the run (user_error) if a table with these terms is not possible. */
-struct table *table_new(struct worker *w, struct vec *init, const struct table_terms *terms);
-void table_free(struct table *t); /* collective */
+/* Collective. A table with the terms of the strategy. Their init decides the initial W, which init
+ * receives as the first pulled values. */
+struct table *table_new(struct worker *w, struct vec *init);
+struct table_terms worker_terms(const struct worker *w); /* the strategy's .terms */
+void table_free(struct table *t);                        /* collective */
 /* Each call is one operation on the shards. A push is counted with its staleness: the pushes of
  * other workers since this worker's last pull. Waits for other workers only if the terms say so.
- *   sync       W += scale (param - pulled);  param = pulled = W
+ *   sync       W += scale (param - pulled);  param = pulled = W       scale: by->scale
  *   push       W = updater(W, g)
  *   push_pull  W = updater(W, g);  param = pulled = W
  *   pull       param = pulled = W
  *   elastic    d = alpha (param - W);  W += d;  param -= d
  * Operations with a push return false if the push was too late for its round and was dropped; their
  * pull is still done. */
-bool table_sync(struct table *t, struct vec *param, float scale);
+bool table_sync(struct table *t, struct vec *param, const struct push *by);
 bool table_push(struct table *t, const struct vec *g, const struct push *by);
 bool table_push_pull(struct table *t, const struct vec *g, const struct push *by,
 		     struct vec *param);
@@ -282,32 +188,6 @@ struct updater_wants {
 };
 struct updater_wants updater_wants(const char *name);
 
-/* ---- Random numbers: splitmix64; the same on every platform. ------------- */
-
-/* The purposes; each has its own streams, numbered by index. */
-enum stream {
-	STREAM_DATA,
-	STREAM_INIT,
-	STREAM_ORDER,
-	STREAM_STRAGGLE,
-	STREAM_AUGMENT,
-	STREAM_DROPOUT,
-	STREAM_COMPUTE,
-	STREAM_SAMPLE,
-	STREAM_SHARD,
-	STREAM_VALIDATION,
-	STREAM_CELLS,
-	/* For plug-ins: a run has one of each kind. The plug-in chooses the index: rank, or step *
-	 * trainers + rank. The other streams belong to the core. */
-	STREAM_STRATEGY,
-	STREAM_WORKLOAD,
-	STREAM_OPTIMIZER
-};
-uint64_t rng_seed(int64_t seed, enum stream what, int64_t index);
-uint64_t rng_next(uint64_t *s);
-double rng_uniform(uint64_t *s); /* [0, 1) */
-double rng_normal(uint64_t *s);  /* mean 0, variance 1 */
-
 /* ---- Workers. ------------------------------------------------------------ */
 
 /* Floats first .. first + rows columns - 1 of param: a matrix W[rows x columns] of products, or a
@@ -319,38 +199,38 @@ struct tensor {
 	bool shared; /* every worker of the model group has all of it, not a part */
 };
 
-struct worker {
-	int rank, size; /* among all ranks; servers come last */
-	int trainers;   /* ranks below this compute gradients */
-	const struct run *run;
-	const struct strategy *strategy;
-	const void *opts; /* the strategy's options struct */
-	void *state;      /* of the strategy: state_size bytes, zeroed */
+/* The model as its workload laid it out. */
+struct model {
 	const struct workload *workload;
-	const void *workload_opts;
-	struct net *net; /* the workload's model, if it is a net */
-	void *model;     /* of the workload: state_size bytes, zeroed */
-	const struct optimizer *optimizer;
-	const void *optimizer_opts;
-
-	struct vec *param, *grad;         /* [P], same layout: this worker's part of the model */
-	struct vec *moment[MOMENTS_MOST]; /* [P], state of the optimiser; NULL = unused */
-	int64_t age;                      /* steps of the optimiser since the moments were 0 */
-	const struct tensor *tensor;      /* all of param, in order */
-	size_t tensors;
-	const struct param_group *group; /* the same, as groups of the optimiser */
-	size_t groups;
-	struct vec *scratch; /* of groups */
-	struct vec *squares; /* [2], for --clip: of the gradient; NULL without it */
-	/* Untrained state that evaluation needs: running means and variances. Each worker has its
-	 * own in training; evaluation uses their mean over the models. NULL = none. */
-	struct vec *buffer;
+	const void *opts;    /* the workload's options struct */
+	void *state;         /* of the workload: state_size bytes, zeroed */
+	struct net *net;     /* if it is a net */
+	int64_t params;      /* trainable parameters of the whole model */
 	const size_t *layer; /* layer i is floats layer[i]..layer[i+1] of param */
 	size_t layers;
 	/* Work of a row in the whole model [flops]: flops[i] for the backward pass of layer i,
 	 * flops[layers] for the whole forward pass. NULL = not known. */
 	const double *flops;
-	int64_t model_params; /* trainable parameters of the whole model */
+	const struct tensor *tensor; /* all of param, in order */
+	size_t tensors;
+	/* Untrained state that evaluation needs: running means and variances. Each worker has its
+	 * own in training; evaluation uses their mean over the models. NULL = none. */
+	struct vec *buffer;
+};
+
+struct worker {
+	int rank, size; /* among all ranks; servers come last */
+	int trainers;   /* ranks below this compute gradients */
+	const struct run *run;
+	const void *opts; /* the strategy's options struct */
+	void *state;      /* of the strategy: state_size bytes, zeroed */
+	const struct optimizer *optimizer;
+	const void *optimizer_opts;
+
+	struct model *model;
+	struct vec *param, *grad;         /* [P], same layout: this worker's part of the model */
+	struct vec *moment[MOMENTS_MOST]; /* [P], state of the optimiser; NULL = unused */
+	int64_t age;                      /* steps of the optimiser since the moments were 0 */
 
 	struct comm *all;         /* every trainer */
 	struct comm *model_group; /* trainers that share a model, and so a mini-batch */
@@ -365,22 +245,12 @@ struct worker {
 	 * workers of the step. Each row of a step then has the same weight in a mean over the
 	 * workers. 0: rows. */
 	double mean_rows;
-	size_t busy;         /* models that have rows in this step; 0: all */
 	int64_t steps;       /* of one epoch */
 	int64_t step, epoch; /* current, from 1; steps count on over epochs */
 	double lr;           /* of this step: schedule and --lr-scale applied */
 	double weight;       /* of one trainer's contribution: 1/N for mean, 1 for sum */
 
-	struct keepsake *kept;   /* of worker_keep and worker_keep_vec; private to the loop */
-	struct account *account; /* of worker_loss and worker_report; private to the loop */
-	/* Copied by consensus_mark; private to the loop. NULL = not measured, or replicas are
-	 * equal. */
-	struct vec *consensus;
-	bool marks, marked; /* consensus_mark copies in this step; it has copied in this epoch */
-
-	struct device *dev;
-	struct stats *stats;
-	struct tables *tables; /* made with the strategy's first table */
+	struct loop *loop; /* the training loop's own, not for plug-ins */
 };
 
 /* 1; if models have no rows in this step, 0 for their workers, and for the others as much more. A
@@ -434,50 +304,11 @@ void local_met(struct worker *w);
  * exchanged. The last such call of an epoch copies param for the consensus distance; others do
  * nothing. Without calls the distance is measured at the end of the epoch. */
 void consensus_mark(struct worker *w);
+bool consensus_marks(const struct worker *w); /* would it copy in this step? */
 
 #include "strategies/optimizers/optimizer.h" /* the step of each worker */
 
 /* ---- Strategies: strategies/NAME.c defines strategy_NAME; strategies/strategy.c lists it. ---- */
-
-/*
- * Y[B x O] = X[B x I] W^T + b, W[O x I]. A strategy may split it over the model group:
- *   WHOLE      W[O x I] on every worker, x and y whole
- *   BY_OUTPUT  W[O_r x I], b[O_r]; x whole, y[B x O_r] is this worker's part
- *   BY_INPUT   W[O x I_r], b[O] on rank 0 of the group, empty elsewhere; y whole
- */
-enum split { WHOLE, BY_OUTPUT, BY_INPUT };
-
-struct linear {
-	size_t in, out;        /* of the whole layer: I, O */
-	size_t chain, chained; /* place in a chain of linear layers with only elementwise
-					   layers between, and the length of that chain */
-	bool first;            /* no layer below needs its gradient */
-	enum split split;
-	bool x_split;                                /* x is already this worker's part */
-	size_t in_first, in_held;                    /* columns of W held here */
-	size_t out_first, out_held;                  /* rows of W held here */
-	size_t bias_held;                            /* floats of b held here */
-	size_t places;                               /* rows of x for each row of data */
-	size_t rows_max;                             /* the largest B */
-	struct vec *weight, *bias, *dweight, *dbias; /* slices of param and grad */
-	struct vec *part; /* scratch [rows_max x in_held], NULL unless BY_INPUT on whole x */
-};
-
-struct linear_ops {
-	/* Called when the net is laid out, before memory exists: sets split .. bias_held. Returns
-	 * NULL, or a sentence (heap): why this number of workers cannot split the layer. */
-	char *(*place)(const struct worker *w, struct linear *l);
-	void (*forward)(struct worker *w, struct linear *l, struct vec *y, const struct vec *x,
-			size_t rows);
-	/* Input dy; output dweight, dbias and dx; dx NULL for the first layer. */
-	void (*backward)(struct worker *w, struct linear *l, struct vec *dx, const struct vec *dy,
-			 const struct vec *x, size_t rows);
-};
-extern const struct linear_ops linear_whole; /* without a split; a strategy may use them */
-/* Linear layer i of a net, for cost formulas; NULL after the last. */
-const struct linear *net_linear_at(const struct net *net, size_t i);
-/* Flops of a gradient of a row, on this worker, in layers without vec_gemm, for simulations. */
-double net_other_flops(const struct net *net);
 
 /* The flags are promises. Each comment says what silently goes wrong if a flag is wrong.
  * --check-promises detects this and names the flag, except where the comment says "unseen". */
@@ -489,7 +320,7 @@ struct strategy {
 	char *(*refuse)(const struct run *run, const void *opts);
 	/* How many workers share one model. NULL = 1: whole model on every worker. */
 	int (*model_workers)(const struct run *run, const void *opts);
-	const struct linear_ops *linear; /* NULL = linear_whole */
+	const struct linear_ops *linear; /* workloads/linear.h; NULL = linear_whole */
 	void (*init)(struct worker *w);  /* after the workload's; NULL = nothing to do */
 	/* Called in every step before the gradient: sets param to the point of the gradient (a
 	 * look-ahead, a pulled or a delayed model). w->index, w->rows (0: no mini-batch) and w->lr
@@ -518,24 +349,17 @@ struct strategy {
 	 * one trainer of a data group, because all are equal. Not set although they differ: only
 	 * one is evaluated. Set although they are equal: a useless reduction. */
 	bool average;
-	/* With default options, the result depends on the order of arrival. Not set although it
-	 * does: equal seeds give different results, and tests that compare runs with each other and
-	 * with simulations sometimes fail. */
-	bool asynchronous;
 	/* Trainers may stop for good (--leave), and the others continue. Set although a trainer
 	 * waits for them: it hangs until --stall-timeout reports it. Unseen. */
 	bool may_leave;
 	/* NULL, or returns NULL: --deal=dynamic may give trainers different numbers of
-	 * mini-batches, if may_leave and tables are set. Otherwise returns a static sentence: why
+	 * mini-batches, if may_leave and terms are set. Otherwise returns a static sentence: why
 	 * all trainers need the same number with these options. NULL although they need it: a
 	 * trainer with more mini-batches waits at the end, as with may_leave. Unseen. */
 	const char *(*why_static)(const struct run *run, const void *opts);
-	/* Uses tables: --servers and --record have an effect. Not set: table_new always ends the
-	 * run. Set, but no table is made: the servers are idle. */
-	bool tables;
-	/* The terms of its tables, so that a run is refused before it starts if they are not
-	 * possible with its --servers, --table-home and machines. NULL = those of a table_terms of
-	 * zeros. Other terms than those that table_new gets: the run ends when it starts. */
+	/* The terms of its tables, which --servers, --table-home and --record concern: a run is
+	 * refused before it starts if they are not possible. NULL: it has no tables. Set, but no
+	 * table is made: the servers are idle. */
 	struct table_terms (*terms)(const struct run *run, const void *opts);
 	/* When its workers call local_met, which applies --state to the optimiser's moments:
 	 *   MEETS_NEVER     never: the moments of all workers stay equal
@@ -572,7 +396,8 @@ struct plugin_file {
 	const struct optimizer *optimizer;
 };
 #define CONTRACT_BYTES \
-	sizeof(struct run), sizeof(struct worker), sizeof(struct strategy), sizeof(struct optimizer)
+	sizeof(struct option), sizeof(struct worker), sizeof(struct strategy), \
+		sizeof(struct optimizer)
 extern const struct plugin_file mvbench_plugin; /* defined by the plug-in */
 #define MVBENCH_PLUGIN(...) \
 	const struct plugin_file mvbench_plugin = { \

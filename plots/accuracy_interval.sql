@@ -1,9 +1,9 @@
 -- Final test accuracy against the sync interval; test loss where there is none. Medians and their intervals.
 -- Needs runs of the same configuration at several intervals.
 WITH line AS (
-	SELECT c.workload, replace(c.name, ' X=' || c.sync_every, '') AS series, c.sync_every, c.n,
+	SELECT c.workload, replace(c.name, replace(i.part, '#', c.sync_every), '') AS series, c.sync_every, c.n,
 		l.median, l.low, l.high, c.is_loss, c.place, c.look
-	FROM configuration AS c JOIN final AS l USING (place)),
+	FROM configuration AS c JOIN final AS l USING (place) JOIN option_info AS i ON i."column" = 'sync_every'),
 named AS (
 	SELECT *, series || iif(max(n) OVER w > 1, iif(min(n) OVER w = max(n) OVER w,
 			' (n=' || n || ')', ' (n=' || min(n) OVER w || '..' || max(n) OVER w || ')'), '')

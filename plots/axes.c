@@ -7,11 +7,43 @@
 
 #include <string.h>
 
+/* Columns in a unit of their own. A seed counts once in a figure of the model (worst is not NULL),
+ * also if its run diverged: as worst. */
+static const struct measure {
+	const char *column, *unit;
+	double scale;      /* factor of the drawn value */
+	const char *worst; /* SQL */
+} measures[] = {
+	{"test_accuracy", "%", 100, "-9e999"},
+	{"best_test_accuracy", "%", 100, "-9e999"},
+	{"validation_accuracy", "%", 100, "-9e999"},
+	{"target_accuracy", "%", 100, "NULL"},
+	{"test_loss", NULL, 1, "9e999"},
+	{"train_loss", NULL, 1, "9e999"},
+	{"validation_loss", NULL, 1, "9e999"},
+	{"running_loss", NULL, 1, "9e999"},
+	{"target_loss", NULL, 1, "NULL"},
+	{"epoch_seconds", "s", 1, NULL},
+	{"quiet_epoch_seconds", "s", 1, NULL},
+	{"target_seconds", "s", 1, NULL},
+	{"seconds_total", "s", 1, NULL},
+	{NULL, NULL, 1, NULL}, /* other columns */
+};
+
+static const struct measure *measure_of(const char *column)
+{
+	const struct measure *m = measures;
+	while (m->column && strcmp(m->column, column) != 0)
+		m++;
+	return m;
+}
+
 /* A column as the user names it. */
 struct axis {
 	char *name; /* as listed, with _ for - */
 	char *sql;  /* its value, of run_summary r and the base p of its speed-up */
 	bool key;   /* an option: it has one value for each configuration */
+	const struct measure *measure;
 };
 
 static void axis_fini(struct axis *a)
@@ -67,7 +99,8 @@ static char *axis_find(struct axis *a, const struct names *all, const char *opti
 		.sql = at + 1 == all->columns ? must(strdup("p.epoch_seconds / r.epoch_seconds"))
 		       : at < all->columns    ? sentence("r.\"%s\"", name)
 					      : sentence("(r.config_key ->> '$.\"%s\"')", name),
-		.key = at >= all->columns};
+		.key = at >= all->columns,
+		.measure = measure_of(name)};
 	for (size_t i = all->columns; i < all->n; i++)
 		a->key |= strcmp(all->name[i], name) == 0;
 	return NULL;
@@ -90,10 +123,8 @@ static char *axis_label(const struct axis *a)
 		*c = *c == '_' ? '-' : *c;
 	const struct option *o = option_find(run_options, typed);
 	const char *unit = o && o->help ? strrchr(o->help, '[') : NULL;
-	if (strstr(a->name, "accuracy"))
-		return sentence("%s [%%]", a->name);
-	if (strstr(a->name, "seconds"))
-		return sentence("%s [s]", a->name);
+	if (a->measure->unit)
+		return sentence("%s [%s]", a->name, a->measure->unit);
 	if (o && unit && strcmp(unit, "[name]") != 0 && !strstr(unit, typed))
 		return sentence("%s %s", typed, unit);
 	return must(strdup(o ? typed : a->name));
@@ -103,23 +134,15 @@ static char *axis_label(const struct axis *a)
  * that show this column. Heap. */
 static char *usual_series(const struct axis *x)
 {
-	static const struct {
-		const char *column, *piece;
-	} shorts[] = {{"strategy", "c.strategy || ' '"}, /* it is first, a blank follows */
-		      {"servers", "'+' || c.servers || 's'"},
-		      {"sync_every", "' X=' || c.sync_every"},
-		      {"platform", "' ' || r.platform"},
-		      {"sim_platform", "':' || r.sim_platform"}};
 	if (strcmp(x->name, "workers") == 0)
 		return must(strdup("c.series"));
-	for (size_t i = 0; i < sizeof shorts / sizeof *shorts; i++)
-		if (strcmp(x->name, shorts[i].column) == 0)
-			return sentence("replace(c.name || ' ', %s, '')", shorts[i].piece);
-	/* as names.sql writes it */
-	return sentence("replace(c.name, ' ' || ifnull((SELECT name FROM option_info WHERE "
-			"\"column\" = '%s'), '%s') || '=' || iif(typeof(%s) = 'real', "
-			"format('%%g', %s), %s), '')",
-			x->name, x->name, x->sql, x->sql, x->sql);
+	if (strcmp(x->name, "strategy") == 0) /* it is first, a blank follows */
+		return must(strdup("replace(c.name || ' ', c.strategy || ' ', '')"));
+	return sentence(
+		"replace(c.name, replace(ifnull((SELECT iif(part = '', ' ' || name || '=#', part) "
+		"FROM option_info WHERE \"column\" = '%s'), ' %s=#'), '#', iif(typeof(%s) = "
+		"'real', format('%%g', %s), %s)), '')",
+		x->name, x->name, x->sql, x->sql, x->sql);
 }
 
 /* "strategy,workers": numbers with their names, words without. */
@@ -145,35 +168,31 @@ static char *grouped_series(const struct names *all, const char *list, char **se
 	return wrong;
 }
 
-/* The value of y; a run that diverged counts as worse than all others. Heap. */
-static char *y_of(const struct axis *y)
+/* The value in its unit. Heap. */
+static char *as_drawn(const struct axis *a, bool words)
 {
-	char *number AUTOFREE = as_number(y, false);
-	const char *worst = strstr(y->name, "accuracy") ? "-9e999"
-			    : strstr(y->name, "loss")   ? "9e999"
-							: "NULL";
-	return sentence("iif(r.status = 'done', %s * (%s), %s)",
-			strstr(y->name, "accuracy") ? "100" : "1", number,
-			strncmp(y->name, "target", 6) == 0 ? "NULL" : worst);
+	char *number AUTOFREE = as_number(a, words);
+	return a->measure->scale == 1 ? must(strdup(number))
+				      : sentence("%g * (%s)", a->measure->scale, number);
 }
 
 static char *fill(struct store *s, const struct axis *x, const struct axis *y, const char *series,
 		  const char *log)
 {
-	char *y_sql AUTOFREE = y_of(y), *number AUTOFREE = as_number(x, true);
-	char *x_sql AUTOFREE =
-		strstr(x->name, "accuracy") ? sentence("100 * (%s)", number) : must(strdup(number));
+	char *x_sql AUTOFREE = as_drawn(x, true), *y_sql AUTOFREE = as_drawn(y, false);
 	char *x_label AUTOFREE = axis_label(x), *y_label AUTOFREE = axis_label(y);
 	bool pooled = x->key || strcmp(x->name, "seed") == 0;
-	bool of_model = strstr(y->name, "accuracy") || strstr(y->name, "loss"); /* not a time */
+	const char *worst = y->measure->worst;
 	char *sql AUTOFREE = sentence(
 		"INSERT INTO temp.point SELECT workload, series, iif(%d OR typeof(x) = "
 		"'text', x, config_key), x, y, look, place FROM (SELECT r.workload, "
 		"c.config_key, ifnull(nullif(trim(%s), ''), 'runs') AS series, %s AS x, "
-		"%s AS y, c.look, c.place FROM run_summary AS r JOIN finished AS f USING (id) "
-		"JOIN configuration AS c ON c.config_key = r.config_key LEFT JOIN serial_pace AS p "
-		"ON p.compare_key = r.compare_key WHERE %s) WHERE x IS NOT NULL AND y IS NOT NULL",
-		pooled, series, x_sql, y_sql, of_model ? "f.repeat = 1" : "f.timed");
+		"iif(r.status = 'done', %s, %s) AS y, c.look, c.place FROM run_summary AS r JOIN "
+		"finished AS f USING (id) JOIN configuration AS c ON c.config_key = r.config_key "
+		"LEFT JOIN serial_pace AS p ON p.compare_key = r.compare_key WHERE %s) WHERE x IS "
+		"NOT NULL AND y IS NOT NULL",
+		pooled, series, x_sql, y_sql, worst ? worst : "NULL",
+		worst ? "f.repeat = 1" : "f.timed");
 	TRY(sql_change(s, sql, ""));
 	return sql_change(s, "INSERT INTO temp.axes VALUES (?1, ?2, ?3, ?4)", "ttti", x_label,
 			  y_label, log, (int64_t)pooled);

@@ -290,7 +290,7 @@ static char *put_rows(struct drawing *d, struct sql *q, struct pictures *ps)
 static char *figure_query(struct drawing *d, const struct figure *f, struct pictures *ps)
 {
 	char *path AUTOFREE = sentence("%s/%s.sql", f->folder, f->name);
-	char *sql AUTOFREE = text_read(path);
+	char *text AUTOFREE = text_read(path), *sql AUTOFREE = text ? sql_medians(text) : NULL;
 	bool asked = false;
 	if (!sql)
 		return sentence("%s: %s", path, strerror(errno));

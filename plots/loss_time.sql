@@ -1,11 +1,12 @@
 -- Training loss of the evaluated model against training time. Medians and their intervals.
 -- Needs runs of at least one epoch.
-SELECT t.workload, t.title, t.median AS seconds, l.median, l.low,
-	iif(l.high < 9e999, l.high, w.train_loss) AS high, t.look
-FROM elapsed AS t LEFT JOIN (
-		SELECT place, epoch, min(value) AS low, max(value) AS high,
-			avg(value) FILTER (WHERE middle) AS median
-		FROM ranked WHERE name = 'loss' GROUP BY place, epoch) AS l USING (place, epoch)
+WITH figure AS (
+	SELECT place AS number, epoch AS name, train_loss AS x FROM fitting_curve WHERE sample
+	UNION ALL SELECT place, epoch, loss FROM lost),
+/* MEDIANS */
+SELECT t.workload, t.title, t.median AS seconds, l.mid AS median, ifnull(l.low, l.mid) AS low,
+	iif(l.high = 9e999, w.train_loss, ifnull(l.high, l.mid)) AS high, t.look
+FROM elapsed AS t LEFT JOIN median AS l ON l.number = t.place AND l.name = t.epoch
 	LEFT JOIN worst AS w ON w.workload = t.workload
-WHERE t.epoch IS NULL OR l.median < 9e999 -- runs that diverged are not drawn
-ORDER BY place, epoch;
+WHERE t.epoch IS NULL OR l.mid < 9e999 -- runs that diverged are not drawn
+ORDER BY t.place, t.epoch;

@@ -54,11 +54,10 @@ SELECT s.id, c.place, c.is_loss, c.fits, s.epochs_done AS last
 FROM finished AS f CROSS JOIN run_summary AS s USING (id) JOIN configuration AS c ON c.config_key = s.config_key
 WHERE s.status = 'diverged' AND f.repeat = 1;
 
--- Every interval in a figure is that of a median, between two of the sorted values: see median_rank.
-CREATE TEMP TABLE interval_rank (n INTEGER PRIMARY KEY, low INTEGER, high INTEGER, coverage REAL);
-INSERT INTO interval_rank SELECT n, ifnull(low, n), ifnull(high, n), coverage FROM median_rank
-WHERE n <= (SELECT max(n) FROM configuration) + (SELECT count(*) FROM lost_run);
--- The name of these intervals in a key: with fewer than six runs their coverage is below 95 %. No row without
+-- Their medians and intervals: those that tables show.
+CREATE TEMP TABLE summary AS SELECT * FROM configuration_summary;
+
+-- The name of intervals in a key: with fewer than six runs their coverage is below 95 %. No row without
 -- repeats. runs: intervals of times are over the runs that are 'done'; all others are over those that 'ended',
 -- which include runs that diverged.
 CREATE TEMP VIEW interval_name AS
@@ -71,16 +70,12 @@ SELECT workload, runs, iif(min(r.coverage) >= 0.95, '95 % interval', printf(
 	iif(max(r.coverage) < 0.95, 'min to max (%.3g %%%s)', 'interval (%.3g %%%s)'),
 		100 * min(r.coverage),
 	iif(min(r.coverage) < max(r.coverage), ' or more', ''))) AS text
-FROM sample JOIN interval_rank AS r USING (n) WHERE n > 1 GROUP BY workload, runs;
+FROM sample JOIN median_rank AS r USING (n) WHERE n > 1 GROUP BY workload, runs;
 
--- One row for each run: the quality after its last epoch (see view quality), and the seconds of training. NULL if
--- it does not count.
+-- One row for each run: the quality after its last epoch (see view quality). NULL = it does not count.
 CREATE TEMP VIEW outcome AS
-SELECT s.id, s.place, s.seed, iif(s.sample,
-	(SELECT iif(s.is_loss, test_loss, 100 * test_accuracy) FROM epoch
-		WHERE run_id = s.id AND epoch >= 1 ORDER BY epoch DESC LIMIT 1), NULL) AS value,
-	iif(s.timed, (SELECT sum(seconds) FROM epoch WHERE run_id = s.id AND epoch >= 1), NULL) AS seconds
-FROM selected AS s;
+SELECT s.id, s.place, s.seed, iif(s.is_loss, f.test_loss, 100 * f.test_accuracy) AS value
+FROM selected AS s CROSS JOIN finished AS f USING (id);
 
 -- Epochs >= 1 of the configurations that fit.
 CREATE TEMP VIEW fitting AS
@@ -112,36 +107,6 @@ FROM lost_run AS r CROSS JOIN (
 	LEFT JOIN epoch AS e ON e.run_id = r.id AND e.epoch = t.epoch
 	LEFT JOIN evaluation AS v ON v.run_id = r.id AND v.epochs = t.epoch;
 
--- Values of the runs of a configuration, by name, after an epoch (NULL: of whole runs). Only the ends of the
--- interval and the middle values are kept; the mean of the middle values is the median. It is fast because rows are
--- narrow, and sorted once: both functions of a window share its order. A query that compares name with a constant
--- next to ranked does not compute the other names; with a view between them it would.
-CREATE TEMP VIEW ranked AS
-SELECT name, place, epoch, value, i IN ((n + 1) / 2, (n + 2) / 2) AS middle
-FROM (
-	SELECT name, place, epoch, value, row_number() OVER w AS i,
-		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
-	FROM (
-		SELECT 'quality' AS name, place, epoch, iif(is_loss, test_loss, 100 * test_accuracy) AS value
-		FROM fitting_curve WHERE sample
-		UNION ALL SELECT 'quality', place, epoch, quality FROM lost
-		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting_curve WHERE sample
-		UNION ALL SELECT 'consensus', place, epoch, consensus FROM fitting WHERE timed
-		UNION ALL SELECT 'reported ' || v.name, s.place, v.epoch, v.value
-		FROM selected AS s CROSS JOIN epoch_value AS v ON v.run_id = s.id
-		WHERE s.timed AND s.place IN (SELECT place FROM configuration WHERE fits)
-		UNION ALL SELECT 'loss', place, epoch, loss FROM lost
-		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_curve WHERE timed
-		UNION ALL SELECT 'final', place, NULL, value FROM outcome
-		UNION ALL SELECT 'final', place, NULL, iif(is_loss, 9e999, -9e999) FROM lost_run
-		UNION ALL SELECT 'spent', place, NULL, seconds FROM outcome WHERE seconds > 0
-		UNION ALL SELECT 'pace', s.place, NULL, r.epoch_seconds
-		FROM selected AS s CROSS JOIN run_summary AS r ON r.id = s.id
-		WHERE s.timed AND r.epoch_seconds > 0)
-	WHERE value IS NOT NULL
-	WINDOW w AS (PARTITION BY place, epoch, name ORDER BY value)) JOIN interval_rank AS r USING (n)
-WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high);
-
 -- The worst values of workloads with runs that diverged, one row for each workload. An end of an interval that is
 -- a diverged run is drawn there.
 CREATE TEMP VIEW worst AS
@@ -153,40 +118,44 @@ GROUP BY s.workload;
 
 -- The quality of a model, one row for each configuration and epoch >= 1: its accuracy [%], or the loss of a
 -- task without accuracy. A configuration that does not fit has one row without numbers. There is no row where
--- the median is a run that diverged.
+-- the median is a run that diverged. One run is its own interval.
 CREATE TEMP VIEW quality AS
-SELECT workload, place, title, epoch, median, iif(low > -9e999, low, w.accuracy) AS low,
-	iif(high < 9e999, high, w.loss) AS high, is_loss, look
-FROM (SELECT place, epoch, min(value) AS low, max(value) AS high,
-		avg(value) FILTER (WHERE middle) AS median
-	FROM ranked WHERE name = 'quality' GROUP BY place, epoch)
-	JOIN configuration USING (place) LEFT JOIN worst AS w USING (workload)
-WHERE abs(median) < 9e999
+WITH figure AS (
+	SELECT place AS number, epoch AS name, iif(is_loss, test_loss, 100 * test_accuracy) AS x
+	FROM fitting_curve WHERE sample
+	UNION ALL SELECT place, epoch, quality FROM lost),
+/* MEDIANS */
+SELECT workload, place, title, m.name AS epoch, mid AS median, iif(low = -9e999, w.accuracy, ifnull(low, mid)) AS low,
+	iif(high = 9e999, w.loss, ifnull(high, mid)) AS high, is_loss, look
+FROM median AS m JOIN configuration ON place = m.number LEFT JOIN worst AS w USING (workload)
+WHERE abs(mid) < 9e999
 UNION ALL
 SELECT workload, place, title, NULL, NULL, NULL, NULL, NULL, look FROM configuration WHERE NOT fits;
 
 -- The same after the last epoch, of all configurations.
 CREATE TEMP VIEW final AS
-SELECT workload, place, title, median, iif(low > -9e999, low, w.accuracy) AS low,
-	iif(high < 9e999, high, w.loss) AS high, is_loss, look
-FROM (SELECT place, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
-	FROM ranked WHERE name = 'final' GROUP BY place)
-	JOIN configuration USING (place) LEFT JOIN worst AS w USING (workload)
-WHERE abs(median) < 9e999;
+SELECT workload, place, title, mid AS median, iif(low = -9e999, w.accuracy, ifnull(low, mid)) AS low,
+	iif(high = 9e999, w.loss, ifnull(high, mid)) AS high, is_loss, look
+FROM (SELECT c.*, iif(is_loss, s.test_loss, 100 * s.test_accuracy) AS mid,
+		iif(is_loss, s.test_loss_low, 100 * s.test_accuracy_low) AS low,
+		iif(is_loss, s.test_loss_high, 100 * s.test_accuracy_high) AS high
+	FROM configuration AS c JOIN summary AS s USING (number)) LEFT JOIN worst AS w USING (workload)
+WHERE abs(mid) < 9e999;
 
 -- The seconds of training up to the end of each epoch, in the same way as quality.
 CREATE TEMP VIEW elapsed AS
-SELECT workload, place, title, epoch, median, low, high, look
-FROM (SELECT place, epoch, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
-	FROM ranked WHERE name = 'elapsed' GROUP BY place, epoch) JOIN configuration USING (place)
+WITH figure AS (SELECT place AS number, epoch AS name, so_far AS x FROM fitting_curve WHERE timed),
+/* MEDIANS */
+SELECT workload, place, title, m.name AS epoch, mid AS median, ifnull(low, mid) AS low, ifnull(high, mid) AS high, look
+FROM median AS m JOIN configuration ON place = m.number
 UNION ALL
 SELECT workload, place, title, NULL, NULL, NULL, NULL, look FROM configuration WHERE NOT fits;
 
 -- One row for each configuration: the median of its runs' seconds per epoch, and its interval.
 CREATE TEMP VIEW pace AS
-SELECT c.*, i.median AS seconds, i.low, i.high
-FROM (SELECT place, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
-	FROM ranked WHERE name = 'pace' GROUP BY place) AS i JOIN configuration AS c USING (place);
+SELECT c.*, s.epoch_seconds AS seconds, ifnull(s.epoch_seconds_low, s.epoch_seconds) AS low,
+	ifnull(s.epoch_seconds_high, s.epoch_seconds) AS high
+FROM configuration AS c JOIN summary AS s USING (number) WHERE s.epoch_seconds > 0;
 
 -- The same for configurations with several workers and a serial counterpart; one: the seconds of serial.
 CREATE TEMP VIEW scaling AS

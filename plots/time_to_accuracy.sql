@@ -3,7 +3,7 @@
 -- A run that diverged counts as one that missed its target. The time of a missed target is -1. One run is its own interval.
 WITH missing AS MATERIALIZED (
 	SELECT f.config_key, max(r.seconds_total) AS tried
-	FROM finished AS f JOIN run_summary AS r USING (id) WHERE f.seconds_to_target = 9e999
+	FROM finished AS f JOIN run_summary AS r USING (id) WHERE f.time_to_target = 9e999
 	GROUP BY f.config_key)
 SELECT s.workload, t.configuration || iif(c.place IS NULL, ', diverged', '') AS title,
 	ifnull(s.time_to_accuracy, -1) AS seconds,
@@ -12,7 +12,7 @@ SELECT s.workload, t.configuration || iif(c.place IS NULL, ', diverged', '') AS 
 	s.reached, s.reached + s.missed AS n, ifnull(m.tried, 0) AS tried,
 	iif(s.target_loss > 0, -s.target_loss, 100 * s.target_accuracy) AS target, -- below 0: a loss
 	c.look
-FROM configuration_summary AS s JOIN title AS t USING (config_key)
+FROM summary AS s JOIN title AS t USING (config_key)
 	LEFT JOIN missing AS m USING (config_key) LEFT JOIN configuration AS c USING (config_key)
 WHERE s.reached + s.missed > 0
 ORDER BY s.workload, c.place IS NULL, c.place, s.config_key;

@@ -123,7 +123,7 @@ static char *keep(void *self, const char *status, const char *reason, const stru
 	bool wires = wants_wires(m->config);
 	struct points sums = {.n = 0};
 	struct store *s AUTOCLOSE = NULL;
-	TRY(store_open(&s, m->config->harness.db, STORE_WRITE));
+	TRY(store_open_for(&s, m->config, STORE_WRITE));
 	if (sim) {
 		add_sums(wires ? &sim->wires : &sim->points, &m->points, &sums);
 		char *wrong =

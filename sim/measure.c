@@ -57,9 +57,9 @@ static double median(double *x, int n)
 static void compute_between(struct bench *b)
 {
 	if (b->between) {
-		b->w->workload->load(b->w);
-		b->w->workload->gradient(b->w);
-		device_sync(b->w->dev);
+		b->w->model->workload->load(b->w);
+		b->w->model->workload->gradient(b->w);
+		device_sync(b->w->loop->dev);
 	}
 	if (b->fresh)
 		vec_fill(b->fresh, 1);
@@ -97,7 +97,7 @@ static double figure(struct bench *b, work_fn *what, enum whose whose)
 		pulse_step();
 		nsec since = clock_now();
 		what(b);
-		device_sync(b->w->dev);
+		device_sync(b->w->loop->dev);
 		double took = 1e-9 * (double)(clock_now() - since);
 		if (i >= 0)
 			b->took[i] = took;
@@ -309,7 +309,7 @@ static void measure_length(struct bench *b, struct tables *s)
 {
 	b->x = vec_new(b->w, b->n);
 	b->y = vec_new(b->w, b->n);
-	bool far = b->w->dev->ops->peer; /* a GPU's floats: only computations are measured */
+	bool far = b->w->loop->dev->ops->peer; /* a GPU's floats: only computations are measured */
 	if (s) {
 		measure_vectors(b);
 		measure_host(b);

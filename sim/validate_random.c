@@ -30,7 +30,7 @@ char *random_cells(int64_t n, int64_t seed)
 {
 	struct text t;
 	FILE *f = text_open(&t);
-	uint64_t rng = rng_seed(seed, STREAM_CELLS, 0);
+	uint64_t rng = rng_seed(seed, RNG_CELLS, 0);
 	int64_t all = 0;
 	while (strategies[all])
 		all++;

@@ -44,15 +44,16 @@ static void allreduce_init(struct worker *w)
 {
 	const struct allreduce_opts *o = w->opts;
 	struct allreduce *s = w->state;
+	const struct model *m = w->model;
 	size_t full = (size_t)o->bucket / sizeof(float), share = vec_len(w->grad) / BUCKETS + 1;
-	if (w->layers > BUCKETS && full < share)
+	if (m->layers > BUCKETS && full < share)
 		full = share;
-	for (size_t i = w->layers; i-- > 0;) {
-		size_t n = w->layer[i + 1] - w->layer[i];
+	for (size_t i = m->layers; i-- > 0;) {
+		size_t n = m->layer[i + 1] - m->layer[i];
 		struct bucket *b = s->buckets ? &s->bucket[s->buckets - 1] : NULL;
 		if (!b || (b->n >= full && s->buckets < BUCKETS))
 			b = &s->bucket[s->buckets++];
-		*b = (struct bucket){.layer = i, .first = w->layer[i], .n = b->n + n};
+		*b = (struct bucket){.layer = i, .first = w->model->layer[i], .n = b->n + n};
 	}
 }
 

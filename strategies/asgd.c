@@ -31,7 +31,6 @@ const struct strategy strategy_asgd = {
 	.refuse = exchange_refuse,
 	.terms = exchange_terms,
 	.init = exchange_init,
-	.asynchronous = true,
 	.epoch_time = EXCHANGE_TIME,
 	EXCHANGE_SLOTS,
 };

@@ -15,6 +15,8 @@
  */
 #include "strategies/exchange.h"
 
+#include <string.h>
+
 struct bsp_opts {
 	struct updater_opts updater;
 	int64_t backup;
@@ -39,12 +41,13 @@ static char *bsp_refuse(const struct run *run, const void *opts)
 	if (o->backup < leaving)
 		return sentence("--leave=%s: a round of bsp waits for all workers but "
 				"--bsp.backup=%lld; give --bsp.backup=%lld",
-				run->leave, (long long)o->backup, (long long)leaving);
-	if (o->backup < run->workers)
+				run_leave(run), (long long)o->backup, (long long)leaving);
+	if (o->backup < run_workers(run))
 		return NULL;
 	return sentence("--bsp.backup=%lld: of %lld workers at least one has to count; give %lld "
 			"or less",
-			(long long)o->backup, (long long)run->workers, (long long)run->workers - 1);
+			(long long)o->backup, (long long)run_workers(run),
+			(long long)run_workers(run) - 1);
 }
 
 static const char *bsp_why_static(const struct run *run, const void *opts)
@@ -52,9 +55,10 @@ static const char *bsp_why_static(const struct run *run, const void *opts)
 	const struct bsp_opts *o = opts;
 	if (o->backup == 0)
 		return "a round of bsp waits for all workers; give --bsp.backup=1 or more";
-	return run->barrier_every == 1 ? NULL
-				       : "rows of a dropped push are trained on again before their "
-					 "epoch's barrier; give --barrier-every=1";
+	return run_barrier_every(run) == 1
+		       ? NULL
+		       : "rows of a dropped push are trained on again before their "
+			 "epoch's barrier; give --barrier-every=1";
 }
 
 static struct table_terms bsp_terms(const struct run *run, const void *opts)
@@ -63,6 +67,8 @@ static struct table_terms bsp_terms(const struct run *run, const void *opts)
 	struct table_terms t = exchange_terms(run, opts);
 	t.rounds = true;
 	t.backup = o->backup;
+	t.mean = o->backup > 0 && strcmp(run_reduce(run), "mean") == 0 &&
+		 !updater_wants(t.updater).whole;
 	return t;
 }
 

@@ -21,7 +21,7 @@ struct downpour_opts {
 
 #define OWNER struct downpour_opts
 static const struct option downpour_options[] = {
-	UPDATER_OPTIONS_SINCE(8),
+	UPDATER_OPTIONS,
 	OPTION(send, INT, "send", "0",
 	       "mini-batches between two pushes; 0: as between two pulls (--sync-every) [steps]",
 	       .min = 0, .max = 1e9),
@@ -30,7 +30,14 @@ static const struct option downpour_options[] = {
 
 static int64_t interval(const struct run *run, const struct downpour_opts *o)
 {
-	return o->send ? o->send : run->sync_every;
+	return o->send ? o->send : run_sync_every(run);
+}
+
+static struct table_terms downpour_terms(const struct run *run, const void *opts)
+{
+	struct table_terms terms = exchange_terms(run, opts);
+	terms.syncs = terms.syncs && interval(run, opts) == run_sync_every(run);
+	return terms;
 }
 
 /* With equal intervals this is the exchange of asgd. */
@@ -38,7 +45,7 @@ static void downpour_init(struct worker *w)
 {
 	struct exchange *s = w->state;
 	int64_t send = interval(w->run, w->opts);
-	s->apart = send != w->run->sync_every;
+	s->apart = send != run_sync_every(w->run);
 	s->send = s->apart ? (int32_t)send : 0;
 	exchange_init(w);
 }
@@ -50,9 +57,8 @@ const struct strategy strategy_downpour = {
 		   .options = downpour_options,
 		   .opts_size = sizeof(struct downpour_opts)},
 	.refuse = exchange_refuse,
-	.terms = exchange_terms,
+	.terms = downpour_terms,
 	.init = downpour_init,
-	.asynchronous = true,
 	.epoch_time = "steps (step + push / F + pull / X), with F = --downpour.send or X",
 	EXCHANGE_SLOTS,
 };

@@ -44,7 +44,7 @@ static const struct option easgd_options[] = {
 	OPTION(form, CHOICE, "form", "asynchronous",
 	       "workers exchange one after the other with a centre on the server; or all at once, "
 	       "and wait for each other [name]",
-	       .choices = "asynchronous|synchronous", .core.since = 8),
+	       .choices = "asynchronous|synchronous"),
 	{0},
 };
 
@@ -56,13 +56,13 @@ static bool is_synchronous(const void *opts)
 
 static char *easgd_refuse(const struct run *run, const void *opts)
 {
-	const char *why = !is_synchronous(opts) ? NULL
-			  : run->servers > 0    ? "each worker keeps the centre, and no server "
-						  "does; use --servers=0"
-			  : *run->leave         ? "workers wait for each other in every "
-						  "exchange, and none can --leave"
-			  : run->record         ? "there is no order of arrival to --record"
-			  : strcmp(run->table_home, "auto") != 0
+	const char *why = !is_synchronous(opts)  ? NULL
+			  : run_servers(run) > 0 ? "each worker keeps the centre, and no server "
+						   "does; use --servers=0"
+			  : *run_leave(run)      ? "workers wait for each other in every "
+						   "exchange, and none can --leave"
+			  : run_record(run)      ? "there is no order of arrival to --record"
+			  : strcmp(run_table_home(run), "auto") != 0
 				  ? "each worker keeps the centre, and there is no table; leave "
 				    "--table-home out"
 				  : NULL;
@@ -77,12 +77,17 @@ static const char *easgd_why_static(const struct run *run, const void *opts)
 				    : NULL;
 }
 
+static struct table_terms easgd_terms(const struct run *run, const void *opts)
+{
+	(void)run, (void)opts;
+	return (struct table_terms){.init = TABLE_MASTER};
+}
+
 static void easgd_init(struct worker *w)
 {
 	struct easgd *s = w->state;
 	if (!is_synchronous(w->opts)) {
-		s->exchange.table =
-			table_new(w, w->param, &(struct table_terms){.init = TABLE_MASTER});
+		s->exchange.table = table_new(w, w->param);
 		return;
 	}
 	s->centre = vec_new(w, vec_len(w->param));
@@ -113,16 +118,21 @@ static void easgd_pull(struct worker *w)
 static void easgd_step(struct worker *w)
 {
 	const struct easgd_opts *o = w->opts;
-	bool pulls = w->step % w->run->sync_every == 0;
+	const struct easgd *s = w->state;
+	bool pulls = w->step % run_sync_every(w->run) == 0;
+	bool steps = w->rows > 0 || s->centre; /* who waits for nobody makes no step without rows */
 	if (!pulls || strcmp(o->order, "after") == 0) {
-		local_step(w, 1);
+		if (steps)
+			local_step(w, 1);
 		if (pulls)
 			easgd_pull(w);
 		return;
 	}
-	local_gradient(w); /* at the w of the gradient, before the exchange moves it */
+	if (steps)
+		local_gradient(w); /* at the w of the gradient, before the exchange moves it */
 	easgd_pull(w);
-	local_update(w);
+	if (steps)
+		local_update(w);
 }
 
 static void easgd_canonical(struct worker *w, struct vec *model)
@@ -154,9 +164,8 @@ const struct strategy strategy_easgd = {
 	.fini = easgd_fini,
 	.canonical = easgd_canonical,
 	.why_static = easgd_why_static,
-	.asynchronous = true,
 	.may_leave = true,
-	.tables = true,
+	.terms = easgd_terms,
 	.meets = MEETS_ALONE,
 	.bytes_per_step = exchange_bytes,
 	.epoch_time = "steps (step + elastic exchange / X)",

@@ -30,40 +30,41 @@
 char *exchange_refuse(const struct run *run, const void *opts)
 {
 	const struct updater_opts *o = opts;
-	if (updater_wants(o->updater).betas && run->momentum != 0)
+	if (updater_wants(o->updater).betas && run_momentum(run) != 0)
 		return sentence("--momentum=%g: --%s.updater=%s has --%s.beta1 and --%s.beta2 in "
 				"its place; give --momentum=0",
-				run->momentum, run->strategy, o->updater, run->strategy,
-				run->strategy);
-	if (!updater_wants(o->updater).gradient || strcmp(run->optimizer, "sgd") == 0)
+				run_momentum(run), run_strategy(run), o->updater, run_strategy(run),
+				run_strategy(run));
+	if (!updater_wants(o->updater).gradient || strcmp(run_optimizer(run), "sgd") == 0)
 		return NULL;
 	return sentence("--%s.updater=%s: the server makes the step, but --optimizer=%s makes it "
 			"on the worker; use the updater add",
-			run->strategy, o->updater, run->optimizer);
+			run_strategy(run), o->updater, run_optimizer(run));
 }
 
 struct table_terms exchange_terms(const struct run *run, const void *opts)
 {
 	const struct updater_opts *o = opts;
 	(void)run;
-	return (struct table_terms){.updater = o->updater, .init = TABLE_MASTER};
+	return (struct table_terms){.updater = o->updater,
+				    .syncs = !updater_wants(o->updater).gradient,
+				    .init = TABLE_MASTER};
 }
 
 void exchange_init(struct worker *w)
 {
 	struct exchange *s = w->state;
-	struct table_terms terms = w->strategy->terms(w->run, w->opts);
+	const struct table_terms terms = worker_terms(w);
 	s->wants = updater_wants(terms.updater);
-	terms.syncs = !s->wants.gradient && !s->apart;
-	s->table = table_new(w, w->param, &terms);
+	s->table = table_new(w, w->param);
 	s->rounds = terms.rounds;
-	if (s->apart || (s->wants.gradient && w->run->sync_every > 1))
+	if (s->apart || (s->wants.gradient && run_sync_every(w->run) > 1))
 		s->sum = vec_new(w, vec_len(w->param));
 	s->weight = w->weight;
-	if (s->wants.whole)
+	if (s->wants.whole || terms.mean) /* the table divides */
 		s->weight = 1;
-	else if (strcmp(w->run->reduce, "mean") == 0)
-		s->weight = 1 / (double)(comm_size(w->data_group) - terms.backup);
+	else if (strcmp(run_reduce(w->run), "mean") == 0)
+		s->weight = 1 / (double)comm_size(w->data_group);
 	for (int k = 0; k < MOMENTS_MOST && terms.backup > 0 && !s->wants.momentum; k++) {
 		s->counted[k] = w->moment[k] ? vec_new(w, vec_len(w->param)) : NULL;
 		worker_keep_vec(w, s->counted[k]);
@@ -86,9 +87,12 @@ static struct push terms_of_push(const struct worker *w)
 	const struct updater_opts *o = w->opts; /* the first member of a strategy's options */
 	const struct exchange *s = w->state;
 	double weight = weight_of_push(w);
+	double rows = s->wants.evens || w->optimizer->normalises ? s->shares : s->rows;
 	return (struct push){.scale = (float)weight,
+			     .share = (float)(rows / s->steps),
+			     .idle = rows == 0,
 			     .lr = (float)(weight * w->lr),
-			     .momentum = s->wants.squares ? o->square : w->run->momentum,
+			     .momentum = s->wants.squares ? o->square : run_momentum(w->run),
 			     .rho = (float)(weight * o->rho),
 			     .lambda = (float)o->lambda,
 			     .beta = {o->beta1, o->beta2},
@@ -101,8 +105,9 @@ static struct vec *gradient_step(struct worker *w)
 	struct exchange *s = w->state;
 	struct vec *v = s->wants.momentum ? NULL : w->moment[0];
 	local_gradient(w);
-	if (s->sum || v || w->marks) /* otherwise the pull overwrites it */
-		vec_sgd(w->param, v, w->grad, (float)w->lr, v ? (float)w->run->momentum : 0, 0, 1);
+	if (s->sum || v || consensus_marks(w)) /* otherwise the pull overwrites it */
+		vec_sgd(w->param, v, w->grad, (float)w->lr, v ? (float)run_momentum(w->run) : 0, 0,
+			1);
 	return v ? v : w->grad;
 }
 
@@ -140,8 +145,8 @@ static void push(struct worker *w, const struct vec *pushed)
 	else if (s->wants.gradient)
 		counts = table_push_pull(s->table, pushed, &by, w->param);
 	else
-		counts = table_sync(s->table, w->param, by.scale);
-	s->shares = s->steps = 0;
+		counts = table_sync(s->table, w->param, &by);
+	s->shares = s->rows = s->steps = 0;
 	if (s->sum)
 		vec_fill(s->sum, 0);
 	for (int k = 0; k < MOMENTS_MOST && s->counted[k]; k++)
@@ -157,9 +162,10 @@ static void push(struct worker *w, const struct vec *pushed)
 void exchange_step(struct worker *w)
 {
 	struct exchange *s = w->state;
-	bool pulls = w->step % w->run->sync_every == 0, steps = w->rows > 0 || s->rounds;
+	bool pulls = w->step % run_sync_every(w->run) == 0, steps = w->rows > 0 || s->rounds;
 	s->outstanding |= steps;
 	s->shares += worker_share(w);
+	s->rows += w->mean_rows > 0 ? (double)w->rows / w->mean_rows : w->rows > 0;
 	s->steps++;
 	struct vec *pushed = steps ? step(w) : s->sum;
 	if (pulls)
@@ -204,6 +210,7 @@ void exchange_fini(struct worker *w)
 double exchange_bytes(const struct worker *w)
 {
 	const struct exchange *s = w->state;
-	double one = table_bytes(w, (double)vec_len(w->param)), pulls = (double)w->run->sync_every;
+	double one = table_bytes(w, (double)vec_len(w->param)),
+	       pulls = (double)run_sync_every(w->run);
 	return one / (s->apart ? (double)s->send : pulls) + one / pulls;
 }

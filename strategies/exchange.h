@@ -1,6 +1,5 @@
 /*
- * exchange.h - what strategies with a table have in common, the exchange of asgd, bsp and ssp, and
- * linear layers that are split over workers.
+ * exchange.h - what strategies with a table have in common, the exchange of asgd, bsp and ssp.
  */
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
@@ -14,32 +13,29 @@ struct updater_opts {
 	double rho, lambda, square, beta1, beta2, eps;
 };
 
-/* Rows of an options table of struct OWNER, which begins with a struct updater_opts `updater`.
- * version: the first version of the database that has them, 0 = the oldest. */
-#define UPDATER_OPTIONS_SINCE(version) \
+/* Rows of an options table of struct OWNER, which begins with a struct updater_opts `updater`. */
+#define UPDATER_OPTIONS \
 	OPTION(updater.updater, CHOICE, "updater", "add", \
 	       "what the server does with a push: add gets the change of X steps; momentum, " \
 	       "momentum_ema and adam get the sum of X gradients; the others get the sum of X " \
 	       "local v = m v + gradient [name]", \
-	       .choices = UPDATERS, .core.since = version), \
+	       .choices = UPDATERS), \
 		OPTION(updater.rho, REAL, "rho", "0.1", "step size of adagrad [factor]", \
-		       .max = 1e6, .core.since = version), \
+		       .max = 1e6), \
 		OPTION(updater.lambda, REAL, "lambda", "0.1", \
-		       "strength of dcasgd's delay compensation [factor]", .max = 1e6, \
-		       .core.since = version), \
+		       "strength of dcasgd's delay compensation [factor]", .max = 1e6), \
 		OPTION(updater.square, REAL, "square", "0.95", \
 		       "dcasgda: decay factor of the mean of squares at a push [factor]", \
-		       .max = 1, .core.since = version), \
+		       .max = 1), \
 		OPTION(updater.beta1, REAL, "beta1", "0.9", \
 		       "adam: decay factor of the mean of gradients at a push; below 1 [factor]", \
-		       .max = 0.999999, .core.since = 13), \
+		       .max = 0.999999), \
 		OPTION(updater.beta2, REAL, "beta2", "0.999", \
 		       "adam: decay factor of the mean of squared gradients; below 1 [factor]", \
-		       .max = 0.999999, .core.since = 13), \
-		OPTION(updater.eps, REAL, "eps", "1e-8", \
+		       .max = 0.999999), \
+		OPTION(updater.eps, REAL, "eps", "1e-08", \
 		       "adam: added to the square root that it divides by [gradient]", \
-		       .min = 1e-30, .max = 1, .core.since = 13)
-#define UPDATER_OPTIONS UPDATER_OPTIONS_SINCE(0)
+		       .min = 1e-30, .max = 1)
 
 struct exchange {
 	struct updater_wants wants;
@@ -55,10 +51,10 @@ struct exchange {
 	 * the server has v. */
 	struct vec *counted[MOMENTS_MOST];
 	int64_t counted_age;
-	/* In rounds every worker pushes, also without rows. These: sum of worker_share, and steps,
-	 * since the last push. */
+	/* In rounds every worker pushes, also without rows. These: sums of worker_share, and of its
+	 * rows in units of the mean worker's; and steps, since the last push. */
 	bool rounds;
-	double shares;
+	double shares, rows;
 	int32_t steps;
 };
 
@@ -69,7 +65,7 @@ void exchange_fini(struct worker *w);
 void exchange_canonical(struct worker *w, struct vec *model);
 #define TABLE_SLOTS \
 	.state_size = sizeof(struct exchange), .fini = exchange_fini, \
-	.canonical = exchange_canonical, .may_leave = true, .tables = true, .meets = MEETS_ALONE
+	.canonical = exchange_canonical, .may_leave = true, .meets = MEETS_ALONE
 double exchange_bytes(const struct worker *w); /* of the pushes and pulls of exchange_step */
 
 /* A strategy whose options begin with a struct updater_opts has terms that are exchange_terms, or
@@ -86,9 +82,6 @@ void exchange_flush(struct worker *w);
 	TABLE_SLOTS, .step = exchange_step, .flush = exchange_flush, .rejoin = exchange_rejoin, \
 		     .bytes_per_step = exchange_bytes
 #define EXCHANGE_TIME "steps (step + push and pull / X)" /* its epoch_time if no worker waits */
-
-extern const struct linear_ops linear_split;       /* split over the model group: linear_split.c */
-double linear_split_bytes(const struct worker *w); /* bytes that these send: as bytes_per_step */
 
 #pragma GCC visibility pop
 #endif

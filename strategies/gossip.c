@@ -46,8 +46,8 @@ static bool gossip_on_hypercube(const struct gossip_opts *o)
 
 static char *gossip_refuse(const struct run *run, const void *opts)
 {
-	int64_t n = run->workers;
-	if (strcmp(run->reduce, "sum") == 0)
+	int64_t n = run_workers(run);
+	if (strcmp(run_reduce(run), "sum") == 0)
 		return sentence(
 			"--reduce=sum: gossip averages the models of two workers, and makes no "
 			"sum over all workers; use --reduce=mean");
@@ -84,7 +84,7 @@ static void gossip_step(struct worker *w)
 {
 	struct gossip *s = w->state;
 	int rank = comm_rank(w->data_group), n = comm_size(w->data_group);
-	int64_t every = w->run->sync_every, t = w->step / every - 1;
+	int64_t every = run_sync_every(w->run), t = w->step / every - 1;
 	local_step(w, 1);
 	if (n == 1 || w->step % every)
 		return;
@@ -109,7 +109,8 @@ static double gossip_bytes(const struct worker *w)
 {
 	int n = comm_size(w->data_group);
 	double paired = n - n % 2; /* trainers in a round */
-	return paired / n * sizeof(float) * (double)vec_len(w->param) / (double)w->run->sync_every;
+	return paired / n * sizeof(float) * (double)vec_len(w->param) /
+	       (double)run_sync_every(w->run);
 }
 
 const struct strategy strategy_gossip = {

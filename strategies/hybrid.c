@@ -10,7 +10,7 @@
  * With D = N / G groups, a step sends linear_split's activations and 2 (D - 1) / D P / G floats a
  * worker: larger groups send less gradient and more activations.
  */
-#include "strategies/exchange.h"
+#include "workloads/linear.h"
 
 struct hybrid_opts {
 	int64_t group;
@@ -29,12 +29,12 @@ static int hybrid_workers(const struct run *run, const void *opts)
 	const struct hybrid_opts *o = opts;
 	if (o->group)
 		return (int)o->group;
-	return run->workers > 1 ? 2 : 1;
+	return run_workers(run) > 1 ? 2 : 1;
 }
 
 static char *hybrid_refuse(const struct run *run, const void *opts)
 {
-	int workers = (int)run->workers, group = hybrid_workers(run, opts);
+	int workers = (int)run_workers(run), group = hybrid_workers(run, opts);
 	if (group > workers)
 		return sentence("--hybrid.group=%d: there %s only %d worker%s to share a model; "
 				"give at most --hybrid.group=%d, or more --workers",
@@ -58,7 +58,7 @@ static double hybrid_bytes(const struct worker *w)
 {
 	double groups = comm_size(w->data_group), share = comm_size(w->model_group);
 	return linear_split_bytes(w) +
-	       2 * (groups - 1) / groups * sizeof(float) * (double)w->model_params / share;
+	       2 * (groups - 1) / groups * sizeof(float) * (double)w->model->params / share;
 }
 
 const struct strategy strategy_hybrid = {

@@ -14,7 +14,7 @@
  *
  * Bytes: an allreduce of B x O (forward, by input) and of B x I (backward, where dx is whole).
  */
-#include "strategies/exchange.h"
+#include "workloads/linear.h"
 
 static void split_cut(size_t whole, const struct worker *w, size_t *first, size_t *held)
 {
@@ -43,8 +43,8 @@ static char *split_place(const struct worker *w, struct linear *l)
 		return NULL;
 	return sentence("%s splits the %zu %s of a linear layer over the workers that share a "
 			"model, and %d workers are more than that: let at most %zu share one",
-			w->run->strategy, parts, l->split == BY_OUTPUT ? "outputs" : "inputs", n,
-			parts);
+			run_strategy(w->run), parts, l->split == BY_OUTPUT ? "outputs" : "inputs",
+			n, parts);
 }
 
 static const struct vec *split_own_columns(struct linear *l, const struct vec *x, size_t rows)
@@ -88,7 +88,7 @@ double linear_split_bytes(const struct worker *w)
 {
 	double n = comm_size(w->model_group), floats = 0;
 	const struct linear *l;
-	for (size_t i = 0; w->net && (l = net_linear_at(w->net, i)); i++) {
+	for (size_t i = 0; w->model->net && (l = net_linear_at(w->model->net, i)); i++) {
 		if (l->split == BY_INPUT)
 			floats += (double)(l->places * l->out);
 		if (!l->first && !l->x_split && l->split != WHOLE)

@@ -8,12 +8,12 @@
  * The step itself sends nothing; the passes send linear_split's allreduces of activations, at least
  * one a step.
  */
-#include "strategies/exchange.h"
+#include "workloads/linear.h"
 
 static int model_parallel_workers(const struct run *run, const void *opts)
 {
 	(void)opts;
-	return (int)run->workers;
+	return (int)run_workers(run);
 }
 
 static void model_parallel_step(struct worker *w)

@@ -99,7 +99,7 @@ static bool outer_is_linear(const struct periodic_opts *o)
 
 static bool averages(const struct run *run, const struct periodic_opts *o)
 {
-	return o->velocity || strcmp(run->state, "average") == 0;
+	return o->velocity || strcmp(run_state(run), "average") == 0;
 }
 
 static char *periodic_refuse(const struct run *run, const void *opts)
@@ -115,11 +115,11 @@ static char *periodic_refuse(const struct run *run, const void *opts)
 					"options of its own in its place; leave it out",
 					o->outer_momentum, o->outer);
 	}
-	if (!o->velocity || strcmp(run->state, "keep") == 0)
+	if (!o->velocity || strcmp(run_state(run), "keep") == 0)
 		return NULL;
 	return sentence("--state=%s: --periodic.velocity also sets what averaging does to the "
 			"optimiser's state; leave one of the two out",
-			run->state);
+			run_state(run));
 }
 
 static void periodic_init(struct worker *w)
@@ -127,7 +127,7 @@ static void periodic_init(struct worker *w)
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
 	bool outer = !periodic_has(o->outer, "none");
-	bool has_average = outer || periodic_has(w->run->reduce, "sum");
+	bool has_average = outer || periodic_has(run_reduce(w->run), "sum");
 	s->averaged = has_average ? vec_new(w, vec_len(w->param)) : NULL;
 	if (s->averaged)
 		vec_copy(s->averaged, w->param);
@@ -143,10 +143,10 @@ static void periodic_init(struct worker *w)
 /* X_e, the steps between two averagings in epoch e. */
 static int64_t interval(const struct run *run, const struct periodic_opts *o, int64_t epoch)
 {
-	double x = (double)run->sync_every, over;
-	if (periodic_has(o->schedule, "fixed") || run->epochs == 1)
-		return run->sync_every;
-	over = (double)(epoch - 1) / (double)(run->epochs - 1);
+	double x = (double)run_sync_every(run), over;
+	if (periodic_has(o->schedule, "fixed") || run_epochs(run) == 1)
+		return run_sync_every(run);
+	over = (double)(epoch - 1) / (double)(run_epochs(run) - 1);
 	return (int64_t)round(pow(x, periodic_has(o->schedule, "down") ? 1 - over : over));
 }
 
@@ -157,7 +157,7 @@ static bool periodic_due(const struct worker *w)
 	const struct periodic_opts *o = w->opts;
 	const struct periodic *s = w->state;
 	if (periodic_has(o->schedule, "fixed"))
-		return w->step % w->run->sync_every == 0;
+		return w->step % run_sync_every(w->run) == 0;
 	return w->step - s->last >= interval(w->run, o, w->epoch);
 }
 

@@ -8,12 +8,12 @@
 static char *serial_refuse(const struct run *run, const void *opts)
 {
 	(void)opts;
-	if (run->workers == 1)
+	if (run_workers(run) == 1)
 		return NULL;
 	return sentence(
 		"strategy serial runs on one worker, not on %d: give --workers=1, or another "
 		"strategy (mvbench list strategies)",
-		(int)run->workers);
+		(int)run_workers(run));
 }
 
 static void serial_step(struct worker *w)

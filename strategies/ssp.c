@@ -36,7 +36,7 @@ static char *ssp_refuse(const struct run *run, const void *opts)
 		return wrong;
 	return sentence("--leave=%s: with --ssp.bound=0 every push waits for all workers' pushes; "
 			"give a bound of 1 or more",
-			run->leave);
+			run_leave(run));
 }
 
 static const char *ssp_why_static(const struct run *run, const void *opts)
@@ -68,7 +68,6 @@ const struct strategy strategy_ssp = {
 	.why_static = ssp_why_static,
 	.terms = ssp_terms,
 	.init = exchange_init,
-	.asynchronous = true,
 	.epoch_time = EXCHANGE_TIME "; at its bound a worker waits",
 	EXCHANGE_SLOTS,
 };

@@ -31,8 +31,14 @@ void fixture_open(struct fixture *f, const struct device_ops *ops)
 			.norm_statistics = "average"},
 		.dev = {.ops = ops, .precision = "float32"},
 	};
-	f->w = (struct worker){
-		.size = 1, .trainers = 1, .run = &f->run, .dev = &f->dev, .lr = 0.1, .weight = 1};
+	f->loop = (struct loop){.dev = &f->dev};
+	f->w = (struct worker){.size = 1,
+			       .trainers = 1,
+			       .run = &f->run,
+			       .model = &f->loop.model,
+			       .loop = &f->loop,
+			       .lr = 0.1,
+			       .weight = 1};
 	f->w.optimizer = plugin_find(PART_OPTIMIZER, "sgd");
 	f->w.train = &f->train;
 	f->w.test = &f->test;
@@ -42,10 +48,18 @@ void fixture_open(struct fixture *f, const struct device_ops *ops)
 void fixture_workload(struct fixture *f, const struct workload *workload)
 {
 	const struct plugin *p = &workload->plugin;
-	f->w.workload = workload;
+	f->w.model->workload = workload;
 	f->opts = must(calloc(1, p->opts_size + 1));
 	option_default(p->options, f->opts);
-	f->w.workload_opts = f->opts;
+	f->w.model->opts = f->opts;
+}
+
+bool arrival_decides(const struct strategy *s)
+{
+	struct config c AUTOCONFIG = {0};
+	char *wrong = config_init(&c, &(struct setting){"strategy", s->plugin.name}, 1, false);
+	ck_assert_msg(!wrong, "%s", wrong);
+	return s->terms && !s->terms(&c.run, c.strategy_opts).rounds;
 }
 
 static void noise(struct data *d, size_t n, size_t features, size_t classes, uint64_t rng)
@@ -67,9 +81,9 @@ void fixture_data(struct fixture *f, size_t n, size_t features, size_t classes)
 
 bool fixture_load(struct fixture *f)
 {
-	const char *wrong = f->w.workload->dataset->load(&f->run, &f->train, &f->test);
+	const char *wrong = f->w.model->workload->dataset->load(&f->run, &f->train, &f->test);
 	if (!wrong)
-		wrong = data_cut(f->w.workload, f->opts, &f->train, &f->test);
+		wrong = data_cut(f->w.model->workload, f->opts, &f->train, &f->test);
 	if (wrong)
 		fprintf(stderr, "%s\n", wrong);
 	f->loaded = !wrong;
@@ -85,11 +99,11 @@ void fixture_close(struct fixture *f)
 {
 	if (!f->dev.ops)
 		return;
-	if (!f->w.workload)
+	if (!f->w.model->workload)
 		net_fini(&f->w);
 	model_close(&f->w);
 	if (f->loaded) {
-		f->w.workload->dataset->unload(&f->train, &f->test);
+		f->w.model->workload->dataset->unload(&f->train, &f->test);
 	} else {
 		free((void *)f->train.floats);
 		free((void *)f->train.target);
@@ -109,8 +123,8 @@ float *fixture_get(const struct vec *v)
 
 void step_gradient(struct worker *w)
 {
-	w->workload ? w->workload->load(w) : net_load(w);
-	w->workload ? w->workload->gradient(w) : net_gradient(w);
+	w->model->workload ? w->model->workload->load(w) : net_load(w);
+	w->model->workload ? w->model->workload->gradient(w) : net_gradient(w);
 }
 
 /* ---- Options --------------------------------------------------------------- */
@@ -185,7 +199,7 @@ static void check_slope(struct worker *w, const float *param, const float *grad,
 	if (norm == 0)
 		return;
 	/* the float loss of a net with convolutions is coarser: its sums are longer */
-	double least = w->dev->convs ? 5e-5 : 2e-5;
+	double least = w->loop->dev->convs ? 5e-5 : 2e-5;
 	double error = INFINITY, slope = 0, limit = 2e-3 * sqrt(size) * norm + least * norm;
 
 	for (double eps = 3e-2; eps > 2e-4 && error > limit; eps /= 3) {
@@ -212,11 +226,11 @@ void check_gradient(struct worker *w, const char *name)
 
 	/* a deep net tests a few layers, including the last one, and no single floats, because one
 	 * of its many ReLUs soon bends */
-	size_t apart = w->layers > 20 ? w->layers / 8 : 1;
+	size_t apart = w->model->layers > 20 ? w->model->layers / 8 : 1;
 	int directions = apart > 1 ? 2 : 8;
 
-	for (size_t l = (w->layers - 1) % apart; l < w->layers; l += apart) {
-		size_t first = w->layer[l], end = w->layer[l + 1];
+	for (size_t l = (w->model->layers - 1) % apart; l < w->model->layers; l += apart) {
+		size_t first = w->model->layer[l], end = w->model->layer[l + 1];
 
 		for (int along = 0; along < directions; along++) {
 			size_t steepest = first;
@@ -306,7 +320,7 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 	f.run.weight_decay = 0.01;
 	build(w, &d, r);
 	ck_assert_uint_eq(vec_len(w->param), r->params);
-	ck_assert_uint_eq(w->buffer ? vec_len(w->buffer) : 0, r->buffers);
+	ck_assert_uint_eq(w->model->buffer ? vec_len(w->model->buffer) : 0, r->buffers);
 	vec_put(w->param, param);
 	w->train = w->test = &d;
 	w->index = index;
@@ -323,7 +337,7 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 	}
 	close_to(r, "parameter after three steps", w->param, r->after, own, most);
 	if (r->buffers)
-		close_to(r, "running statistic", w->buffer, r->running, own, most);
+		close_to(r, "running statistic", w->model->buffer, r->running, own, most);
 	if (r->evaluated != 0) {
 		net_evaluate(w, w->test, index, r->rows);
 		close_loss(w, r, "evaluated", r->evaluated, own);

@@ -14,6 +14,7 @@
 
 struct fixture {
 	struct worker w;
+	struct loop loop;
 	struct run run;
 	struct device dev;
 	struct data train, test;
@@ -37,6 +38,9 @@ void fixture_close(struct fixture *f); /* and its model; does nothing if f was n
 
 /* A value of the option that is not its default, and that simulated workers take. */
 void other_value(const struct option *o, char *text, size_t room);
+
+/* With default options, does its result depend on the order in which pushes arrive? */
+bool arrival_decides(const struct strategy *s);
 
 /* The whole vector in host memory, from the heap. */
 float *fixture_get(const struct vec *v);

@@ -68,9 +68,6 @@ const char *suite_unlisted(const char *const *names, int n);
 #define LISTED(list) listed((const void *const *)(list))
 int listed(const void *const *list);
 
-extern const char
-	tables_2[]; /* SQL: an empty database of version 2, without its views (check_store.c) */
-
 /* ---- Things that a test needs and that may be missing ------------------- */
 
 /* Counts skipped tests over all processes; to be called before the first of them starts. */

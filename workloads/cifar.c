@@ -10,6 +10,7 @@
 #include "workloads/datasets.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +41,8 @@ enum {
 
 static char *path_of(const struct run *run, int batch)
 {
-	return batch == TEST ? sentence("%s/test_batch.bin", run->data_dir)
-			     : sentence("%s/data_batch_%d.bin", run->data_dir, batch);
+	return batch == TEST ? sentence("%s/test_batch.bin", run_data_dir(run))
+			     : sentence("%s/data_batch_%d.bin", run_data_dir(run), batch);
 }
 
 /* Is the file there? file_open reports any other reason why it cannot be opened. */
@@ -56,7 +57,7 @@ static bool there(const struct run *run, int batch)
 static bool is_cifar(const struct run *run)
 {
 	bool is = false;
-	for (int i = 0; run->data_dir && *run->data_dir && i <= BATCHES; i++)
+	for (int i = 0; run_data_dir(run) && *run_data_dir(run) && i <= BATCHES; i++)
 		is |= there(run, i);
 	return is;
 }
@@ -65,7 +66,8 @@ static bool is_cifar(const struct run *run)
 static char *file_open(const char *path, FILE **f, size_t *rows)
 {
 	struct stat s;
-	*f = fopen(path, "rb");
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* does not wait for a pipe */
+	*f = fd >= 0 ? fdopen(fd, "rb") : NULL;
 	if (!*f || fstat(fileno(*f), &s) != 0)
 		return sentence("%s: %s; " WHOLE_SET, path, strerror(errno));
 	if (S_ISDIR(s.st_mode))
@@ -140,7 +142,7 @@ static char *part_get(const struct run *run, struct data *d, int first, int last
 		return wrong;
 	if (!data_room(d))
 		return sentence("--data-dir=%s: no memory for %zu images of %d bytes",
-				run->data_dir, d->n, FEATURES);
+				run_data_dir(run), d->n, FEATURES);
 	return part_walk(run, d, first, last);
 }
 
@@ -155,7 +157,7 @@ static char *cifar_get(const struct run *run, struct data *train, struct data *t
 		if (there(run, i))
 			return sentence("%s/data_batch_%d.bin is not there, and data_batch_%d.bin "
 					"is; give the files before it as well",
-					run->data_dir, last + 1, i);
+					run_data_dir(run), last + 1, i);
 	/* the sizes of all files before the first image: errors are found early */
 	wrong = load ? cifar_get(run, train, test, false) : NULL;
 	if (!wrong)
@@ -173,11 +175,11 @@ static char *cifar_get(const struct run *run, struct data *train, struct data *t
 static char *either(const struct run *run, char *wrong)
 {
 	char *both;
-	if (!wrong || !run->data_dir || !*run->data_dir)
+	if (!wrong || !run_data_dir(run) || !*run_data_dir(run))
 		return wrong;
 	both = sentence("--data-dir=%s: has no data_batch_1.bin of CIFAR-10; and for "
 			"Fashion-MNIST: %s",
-			run->data_dir, wrong);
+			run_data_dir(run), wrong);
 	free(wrong);
 	return both;
 }
@@ -185,8 +187,8 @@ static char *either(const struct run *run, char *wrong)
 /* A simulation of time alone reads no image and needs no file: the name of the set is enough. */
 static bool is_named(const struct run *run)
 {
-	return run->data_dir && strcmp(run->data_dir, NAME) == 0 &&
-	       strcmp(run->platform, "sim") == 0 && !run->sim_train;
+	return run_data_dir(run) && strcmp(run_data_dir(run), NAME) == 0 &&
+	       strcmp(run_platform(run), "sim") == 0 && !run_sim_train(run);
 }
 
 static char *either_get(const struct run *run, struct data *train, struct data *test, bool load)

@@ -45,8 +45,8 @@ static void draw(struct data *d, uint64_t rng)
 static char *cubes_load(const struct run *run, struct data *train, struct data *test)
 {
 	cubes_probe(run, train, test);
-	draw(train, rng_seed(run->seed, STREAM_DATA, 0));
-	draw(test, rng_seed(run->seed, STREAM_DATA, 1));
+	draw(train, rng_seed(run_seed(run), RNG_DATA, 0));
+	draw(test, rng_seed(run_seed(run), RNG_DATA, 1));
 	return NULL;
 }
 

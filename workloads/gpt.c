@@ -105,7 +105,7 @@ static char *gpt_cut(const void *opts, struct data *set)
 
 static void gpt_init(struct worker *w, const struct data *sample)
 {
-	const struct gpt o = shape_of(w->workload_opts);
+	const struct gpt o = shape_of(w->model->opts);
 	const size_t width = (size_t)o.width;
 	struct net *net = net_new(w, sample);
 	net_embedding(net, width);

@@ -253,7 +253,7 @@ static void wire_layers(struct net *net)
 void net_finish(struct net *net, enum loss loss)
 {
 	struct worker *w = net->w;
-	size_t batch = (size_t)w->run->batch;
+	size_t batch = (size_t)run_batch(w->run);
 	check_stack(net);
 	CHECK(net->places == 1 || net->tokens == net->outputs, "scores of %zu for %zu tokens",
 	      net->outputs, net->tokens);
@@ -263,7 +263,7 @@ void net_finish(struct net *net, enum loss loss)
 	net->rows_grad = batch;
 	/* evaluation then uses what is prepared for a mini-batch, where that is no slower */
 	net->rows_max = batch * net->places >= EVALUATE_LEAST ? batch : EVALUATE_ROWS;
-	w->net = net;
+	w->model->net = net;
 	lay_out(net);
 	net->input = vec_new(w, net->rows_max * net->features);
 	net->target = vec_new(w, net->rows_max * net->places);
@@ -279,7 +279,7 @@ void net_finish(struct net *net, enum loss loss)
 
 void net_fini(struct worker *w)
 {
-	struct net *net = w->net;
+	struct net *net = w->model->net;
 	if (!net)
 		return;
 	for (size_t i = 0; i < net->layers; i++) {
@@ -305,7 +305,7 @@ void net_fini(struct worker *w)
 	free(net->slot);
 	free(net->layer);
 	free(net);
-	w->net = NULL;
+	w->model->net = NULL;
 }
 
 /* ---- Running ------------------------------------------------------------- */
@@ -330,11 +330,11 @@ static void forward(struct net *net, bool training, size_t rows)
 /* Augments the rows as in that epoch. */
 static void load_rows(struct worker *w, const int32_t *index, size_t rows, int64_t epoch)
 {
-	struct net *net = w->net;
+	struct net *net = w->model->net;
 	struct transform t = net->transform;
 	CHECK(rows > 0 && rows <= net->rows_grad, "a mini-batch of %zu rows, at most %zu", rows,
 	      net->rows_grad);
-	t.key = rng_seed(w->run->seed, STREAM_AUGMENT, epoch);
+	t.key = rng_seed(run_seed(w->run), RNG_AUGMENT, epoch);
 	data_gather(w, w->train, index, rows, &t, net->input, net->target);
 }
 
@@ -345,7 +345,7 @@ void net_load(struct worker *w)
 
 void net_gradient(struct worker *w)
 {
-	struct net *net = w->net;
+	struct net *net = w->model->net;
 	forward(net, true, w->rows);
 	for (size_t i = net->layers; i-- > 0 && net->layer[i].dy;) {
 		struct layer *l = &net->layer[i];
@@ -361,14 +361,14 @@ void net_gradient(struct worker *w)
 void net_statistics(struct worker *w, const int32_t *index, size_t rows)
 {
 	load_rows(w, index, rows, 0);
-	vec_fill(w->buffer, 0);
-	forward(w->net, true, rows);
-	vec_scale(w->buffer, 1 / NORM_ALPHA);
+	vec_fill(w->model->buffer, 0);
+	forward(w->model->net, true, rows);
+	vec_scale(w->model->buffer, 1 / NORM_ALPHA);
 }
 
 void net_evaluate(struct worker *w, const struct data *set, const int32_t *index, size_t rows)
 {
-	struct net *net = w->net;
+	struct net *net = w->model->net;
 	struct transform t = {.image = net->transform.image, .mean = net->transform.mean};
 	CHECK(rows <= EVALUATE_ROWS, "evaluation of %zu rows, at most %d", rows, EVALUATE_ROWS);
 	for (size_t at = 0, n; at < rows; at += n) {

@@ -21,9 +21,9 @@ struct layer {
 	double flops;          /* of a row, forward, of the whole layer */
 	double own;          /* of these, on this worker and not in matrix products of the device */
 	size_t params, held; /* parameters of the whole layer, 0 = none; those on this worker */
-	size_t buffers;      /* floats of w->buffer */
+	size_t buffers;      /* floats of w->model->buffer */
 	size_t index;        /* among the layers with parameters */
-	size_t first, running_at; /* where they begin in param, and its part of w->buffer */
+	size_t first, running_at; /* where they begin in param, and its part of w->model->buffer */
 	bool relu;                /* y = max(0, y): a ReLU, or one fused into this layer */
 
 	struct linear linear;

@@ -90,7 +90,7 @@ void net_conv(struct net *net, size_t out, struct window win, bool bias, enum in
 static void norm_attach(struct layer *l)
 {
 	net_slices(l, 0, l->params, 0);
-	l->running = vec_slice(l->net->w->buffer, l->running_at, l->buffers);
+	l->running = vec_slice(l->net->w->model->buffer, l->running_at, l->buffers);
 	l->norm = norm_new(l->net->w, l->from, l->relu, l->joins, l->net->rows_max);
 	net_halves(l->weight, 1, 0);  /* gamma, beta */
 	net_halves(l->running, 0, 1); /* mean, variance */

@@ -68,7 +68,7 @@ void net_draw(struct layer *l, size_t inputs, size_t weights)
 {
 	const struct worker *w = l->net->w;
 	const size_t drawn = l->init == INIT_UNIFORM ? l->params : weights;
-	uint64_t rng = rng_seed(w->run->seed, STREAM_INIT, (int64_t)l->index);
+	uint64_t rng = rng_seed(run_seed(w->run), RNG_INIT, (int64_t)l->index);
 	if (l->init == INIT_ZERO || !vec_has_data(w->param))
 		return;
 	float *all = net_zeroed(l->params, sizeof *all), *mine = net_zeroed(l->held, sizeof *mine);
@@ -139,7 +139,8 @@ const struct linear_ops linear_whole = {
 
 static const struct linear_ops *linear_ops(const struct worker *w)
 {
-	return w->strategy && w->strategy->linear ? w->strategy->linear : &linear_whole;
+	const struct linear_ops *split = linear_ops_of(w);
+	return split ? split : &linear_whole;
 }
 
 /* Of the whole layer: weight[O x I], then bias[O]. */
@@ -311,8 +312,8 @@ void net_dropout(struct net *net, double p)
 void net_places(const struct worker *w, size_t *place)
 {
 	size_t first = 0;
-	for (size_t i = 0; i < w->net->layers; i++) {
-		const struct layer *l = &w->net->layer[i];
+	for (size_t i = 0; i < w->model->net->layers; i++) {
+		const struct layer *l = &w->model->net->layer[i];
 		layer_places(l, first, place + l->first);
 		first += l->params;
 	}
@@ -322,9 +323,9 @@ char *net_split(const struct worker *w)
 {
 	const struct linear *l;
 	char *wrong = NULL;
-	for (size_t i = 0; !wrong && (l = net_linear_at(w->net, i)); i++) {
+	for (size_t i = 0; !wrong && (l = net_linear_at(w->model->net, i)); i++) {
 		struct linear copy = *l;
-		wrong = w->strategy->linear->place(w, &copy);
+		wrong = linear_ops_of(w)->place(w, &copy);
 	}
 	return wrong;
 }

@@ -29,7 +29,7 @@ static void lenet_init(struct worker *w, const struct data *sample)
 {
 	static const struct window five = {.size = 5, .stride = 1, .pad = 2},
 				   pool = {.size = 2, .stride = 2};
-	const struct lenet *o = w->workload_opts;
+	const struct lenet *o = w->model->opts;
 	struct net *net = net_new(w, sample);
 	if (sample->image.height < 4 || sample->image.width < 4)
 		user_error("lenet: images of %zu x %zu are too small for two pools of 2 x 2; give "

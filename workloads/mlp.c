@@ -18,7 +18,7 @@ static const struct option options[] = {
 
 static void mlp_init(struct worker *w, const struct data *sample)
 {
-	const struct mlp *o = w->workload_opts;
+	const struct mlp *o = w->model->opts;
 	struct net *net = net_new(w, sample);
 	for (int64_t i = 0; i < o->depth; i++) {
 		net_linear(net, (size_t)o->hidden, INIT_HE);

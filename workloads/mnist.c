@@ -10,6 +10,7 @@
 #include "workloads/datasets.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +33,8 @@ struct idx {
 static const char *folder(const struct run *run)
 {
 	const char *brought = getenv("MVBENCH_DATA");
-	if (run->data_dir && *run->data_dir)
-		return run->data_dir;
+	if (run_data_dir(run) && *run_data_dir(run))
+		return run_data_dir(run);
 	return brought && *brought ? brought : FOLDER;
 }
 
@@ -47,7 +48,8 @@ static char *idx_find(struct idx *f, const struct run *run, const char *part, co
 				 part, kind, i < 2 ? "-" : ".", dims, i % 2 ? ".gz" : "");
 		if (n < 0 || (size_t)n >= sizeof f->path)
 			return sentence("%.60s...: the folder's name is too long", folder(run));
-		f->file = gzopen(f->path, "rb");
+		int fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* waits for no pipe */
+		f->file = fd >= 0 ? gzdopen(fd, "rb") : NULL;
 		if (f->file)
 			return NULL;
 		if (errno != ENOENT)

@@ -6,6 +6,7 @@
 #define NET_H
 
 #include "mvbench.h"
+#include "workloads/linear.h"
 
 #pragma GCC visibility push(default) /* as in mvbench.h */
 
@@ -258,11 +259,12 @@ struct workload {
 	 * have w->train's shape, to the tally. */
 	void (*evaluate)(struct worker *w, const struct data *set, const int32_t *index,
 			 size_t rows);
-	/* Sets w->buffer to the statistics of these training rows alone, as one mini-batch, with
-	 * the current weights; adds to the tally. Not called without a buffer. */
+	/* Sets w->model->buffer to the statistics of these training rows alone, as one mini-batch,
+	 * with the current weights; adds to the tally. Not called without a buffer. */
 	void (*statistics)(struct worker *w, const int32_t *index, size_t rows);
-	/* NULL, or a message: can the linear layers be split over the model group as w->strategy
-	 * needs? The slot is NULL if there are no linear layers: strategies that split are refused.
+	/* NULL, or a message: can the linear layers be split over the model group as
+	 * w->loop->strategy needs? The slot is NULL if there are no linear layers: strategies that
+	 * split are refused.
 	 */
 	char *(*split)(const struct worker *w);
 	/* Place of each float of param in the whole model: place[len of param]. NULL = all of it is
@@ -311,7 +313,7 @@ void net_gelu(struct net *net);
 void net_tied(struct net *net); /* y = x table^T, the embedding's table: scores of the next token */
 void net_relu(struct net *net);
 void net_tanh(struct net *net);
-void net_finish(struct net *net, enum loss loss); /* lays out and fills param; sets w->net */
+void net_finish(struct net *net, enum loss loss); /* lays out and fills param; sets w->model->net */
 void net_load(struct worker *w);
 void net_gradient(struct worker *w);
 void net_evaluate(struct worker *w, const struct data *set, const int32_t *index, size_t rows);

@@ -50,7 +50,7 @@ static void block(struct net *net, size_t channels, size_t stride)
 
 static void resnet_init(struct worker *w, const struct data *sample)
 {
-	const struct resnet *o = w->workload_opts;
+	const struct resnet *o = w->model->opts;
 	size_t n = (strtoul(o->depth, NULL, 10) - 2) / 6;
 	struct net *net = net_new(w, sample);
 	net_center(net);

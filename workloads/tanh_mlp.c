@@ -18,7 +18,7 @@ static const struct option options[] = {
 
 static void tanh_mlp_init(struct worker *w, const struct data *sample)
 {
-	const struct tanh_mlp *o = w->workload_opts;
+	const struct tanh_mlp *o = w->model->opts;
 	struct net *net = net_new(w, sample);
 	net_linear(net, (size_t)o->hidden, INIT_UNIFORM);
 	net_tanh(net);

@@ -127,7 +127,8 @@ static char *text_get(const struct run *run, struct data *train, struct data *te
 {
 	struct text t = {.n = 0};
 	*train = *test = (struct data){0};
-	char *wrong = text_read(&t, run->data_dir && *run->data_dir ? run->data_dir : FOLDER);
+	char *wrong =
+		text_read(&t, run_data_dir(run) && *run_data_dir(run) ? run_data_dir(run) : FOLDER);
 	size_t cut = (size_t)((unsigned __int128)t.n * TRAIN_PERCENT / 100);
 	if (!wrong) {
 		*train = part(cut - 1);

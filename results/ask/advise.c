@@ -84,7 +84,7 @@ static char *cell_config(const struct setup *u, const struct strategy *s,
 	u->setting[n++] = (struct setting){"sync-every", x};
 	if (s->local)
 		u->setting[n++] = (struct setting){"workers", "1"};
-	if (!s->tables) {
+	if (!s->terms) {
 		u->setting[n++] = (struct setting){"servers", "0"};
 		u->setting[n++] = (struct setting){"table-home", "auto"};
 	}

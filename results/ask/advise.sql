@@ -15,14 +15,13 @@ WITH trained AS MATERIALIZED (
 		SELECT json_group_object(key, atom) FROM (
 			SELECT e.key, e.atom FROM json_each(config_key) AS e LEFT JOIN option_info AS i ON i."column" = e.key
 			WHERE ifnull(i.trains, instr(e.key, '.')) ORDER BY e.key))) AS depends
-	FROM run_summary AS r WHERE id IN (SELECT id FROM simulated UNION ALL SELECT id FROM allowed))
-SELECT id, n AS accuracy_n, avg(test_accuracy) AS test_accuracy FROM (
-	SELECT c.id, f.test_accuracy, row_number() OVER (PARTITION BY c.id ORDER BY f.test_accuracy) AS i,
-		count(*) OVER (PARTITION BY c.id) AS n
+	FROM run_summary AS r WHERE id IN (SELECT id FROM simulated UNION ALL SELECT id FROM allowed)),
+figure AS (
+	SELECT c.id AS number, '' AS name, f.test_accuracy AS x
 	FROM trained AS c JOIN trained AS r USING (depends) JOIN finished AS f ON f.id = r.id
-	WHERE c.id IN (SELECT id FROM simulated) AND r.id IN (SELECT id FROM allowed) AND r.epochs = ?1
-		AND f.test_accuracy IS NOT NULL)
-WHERE i IN ((n + 1) / 2, (n + 2) / 2) GROUP BY id;
+	WHERE c.id IN (SELECT id FROM simulated) AND r.id IN (SELECT id FROM allowed) AND r.epochs = ?1),
+/* MEDIANS */
+SELECT number AS id, n AS accuracy_n, mid AS test_accuracy FROM median;
 
 -- sync_every NULL: the interval does not matter.
 CREATE TEMP TABLE ranking AS

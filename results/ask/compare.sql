@@ -67,10 +67,8 @@ FROM (VALUES
 -- Medians, and their intervals where they have one.
 CREATE TEMP TABLE figure AS
 WITH summary AS MATERIALIZED (SELECT * FROM configuration_summary),
-ranked AS (
-	SELECT config_key, epoch_bytes AS x, row_number() OVER (PARTITION BY config_key
-		ORDER BY epoch_bytes) AS i, count(*) OVER (PARTITION BY config_key) AS n
-	FROM run_summary WHERE epoch_bytes IS NOT NULL AND status = 'done')
+figure AS (SELECT config_key AS number, '' AS name, epoch_bytes AS x FROM run_summary WHERE status = 'done'),
+/* MEDIANS */
 SELECT config_key AS side, 1 AS place, test_accuracy AS x, test_accuracy_low AS low,
 	test_accuracy_high AS high, test_accuracy_coverage AS coverage FROM summary
 UNION ALL SELECT config_key, 2, test_loss, test_loss_low, test_loss_high, test_loss_coverage
@@ -80,8 +78,7 @@ UNION ALL SELECT config_key, 3, epoch_seconds, epoch_seconds_low, epoch_seconds_
 UNION ALL SELECT config_key, 4, ifnull(time_to_accuracy, 9e999), time_to_accuracy_low,
 	ifnull(time_to_accuracy_high, 9e999), time_to_accuracy_coverage
 FROM summary WHERE reached + missed > 0
-UNION ALL SELECT config_key, 5, avg(x), NULL, NULL, NULL
-FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2) GROUP BY config_key
+UNION ALL SELECT number, 5, mid, NULL, NULL, NULL FROM median
 UNION ALL SELECT config_key, 6, comm_fraction, NULL, NULL, NULL FROM summary
 UNION ALL SELECT config_key, 7, wait_fraction, NULL, NULL, NULL FROM summary
 UNION ALL SELECT config_key, 8, staleness_mean, NULL, NULL, NULL FROM summary;
@@ -168,22 +165,17 @@ line AS MATERIALIZED (
 	SELECT axis, side, max(at) AS ends, count(DISTINCT run_id) AS runs
 	FROM point GROUP BY axis, side),
 place AS MATERIALIZED ( -- inside: the line ends after the cell begins
-	SELECT axis, side, a.last, n.i, runs, ends > a.last * (n.i - 1) / a.cells AS inside,
-		a.last * n.i / a.cells * (1 + 1e-9) AS at
+	SELECT axis || side AS line, axis, side, a.last, n.i, runs,
+		ends > a.last * (n.i - 1) / a.cells AS inside, a.last * n.i / a.cells * (1 + 1e-9) AS at
 	FROM axis AS a CROSS JOIN number AS n ON n.i <= a.cells JOIN line USING (axis)),
-seen AS MATERIALIZED (
-	SELECT p.axis, p.side, p.i, p.runs, (SELECT value FROM point AS e
+figure AS (
+	SELECT p.line AS number, p.i AS name, (SELECT value FROM point AS e
 		WHERE e.run_id = s.run_id AND e.axis = p.axis AND e.at <= p.at
-		ORDER BY e.at DESC LIMIT 1) AS value
+		ORDER BY e.at DESC LIMIT 1) AS x
 	FROM place AS p JOIN side AS s ON s.name = p.side WHERE p.inside),
-ranked AS (
-	SELECT *, row_number() OVER (PARTITION BY axis, side, i ORDER BY value) AS rank,
-		count(*) OVER (PARTITION BY axis, side, i) AS n
-	FROM seen WHERE value IS NOT NULL),
-median AS MATERIALIZED (
-	SELECT axis, side, i, avg(value) AS value FROM ranked
-	WHERE n = runs AND rank IN ((n + 1) / 2, (n + 2) / 2) GROUP BY axis, side, i)
-SELECT axis, last, side, i, m.value FROM place LEFT JOIN median AS m USING (axis, side, i)
+/* MEDIANS */
+SELECT axis, last, side, i, m.mid AS value
+FROM place AS p LEFT JOIN median AS m ON m.number = p.line AND m.name = p.i AND m.n = p.runs
 ORDER BY axis, side, i;
 
 -- The lines, both on one scale. head: of the first of an axis.

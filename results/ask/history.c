@@ -34,39 +34,27 @@ static const struct option options[] = {
 /* ---- Figures --------------------------------------------------------------- */
 
 struct figure_of_run {
-	const char *name, *plot; /* plot: a figure of mvbench plot that shows it; NULL = none */
+	const char *name, *plot; /* name: its column of finished; plot: a figure of mvbench plot
+				  * that shows it; NULL = none */
 	const char *means;
-	const char *sql;      /* over f, a row of finished, or r, of run_summary */
-	const char *format;   /* of printf */
-	double scale;         /* factor of the printed value */
-	bool share, increase; /* share: changes are differences; increase: more is better */
+	const char *format, *unit; /* of printf; "%", "s" or "" */
+	bool share, increase;      /* share: changes are differences; increase: more is better */
 };
 
-/* A figure of a seed's newest run, infinitely bad where view finished says so of another. */
-#define OF_MODEL(other, worst, figure) \
-	"iif(f.repeat = 1, iif(" other " = " worst ", " worst ", " figure "), NULL)"
-
 static const struct figure_of_run figures[] = {
-	{"epoch_seconds", "time_epoch", "median seconds of an epoch", "f.epoch_seconds", "%.4g", 1,
+	{"epoch_seconds", "time_epoch", "median seconds of an epoch", "%.4g", "s", false, false},
+	{"test_accuracy", "accuracy_final", "after the last epoch [%]", "%.2f", "%", true, true},
+	{"best_test_accuracy", NULL, "after any epoch [%]", "%.2f", "%", true, true},
+	{"test_loss", NULL, "after the last epoch", "%.4g", "", false, false},
+	{"train_loss", NULL, "after the last epoch", "%.4g", "", false, false},
+	{"time_to_target", "time_to_accuracy", "seconds of training to its target", "%.4g", "s",
 	 false, false},
-	{"test_accuracy", "accuracy_final", "after the last epoch [%]", "f.test_accuracy", "%.2f",
-	 100, true, true},
-	{"best_test_accuracy", NULL, "after any epoch [%]",
-	 OF_MODEL("f.test_accuracy", "-9e999", "r.best_test_accuracy"), "%.2f", 100, true, true},
-	{"test_loss", NULL, "after the last epoch", "f.test_loss", "%.4g", 1, false, false},
-	{"train_loss", NULL, "after the last epoch",
-	 OF_MODEL("f.test_loss", "9e999", "r.train_loss"), "%.4g", 1, false, false},
-	{"time_to_target", "time_to_accuracy", "seconds of training to its target",
-	 "f.seconds_to_target", "%.4g", 1, false, false},
-	{"epoch_bytes", NULL, "bytes sent in an epoch", "iif(f.timed, r.epoch_bytes, NULL)", "%,d",
-	 1, false, false},
-	{"comm_fraction", "comm_split", "share of the time that is communication [%]",
-	 "f.comm_fraction", "%.1f", 100, true, false},
-	{"wait_fraction", NULL, "share of the time that is waiting [%]", "f.wait_fraction", "%.1f",
-	 100, true, false},
+	{"epoch_bytes", NULL, "bytes sent in an epoch", "%,d", "", false, false},
+	{"comm_fraction", "comm_split", "share of the time that is communication [%]", "%.1f", "%",
+	 true, false},
+	{"wait_fraction", NULL, "share of the time that is waiting [%]", "%.1f", "%", true, false},
 	{"staleness_mean", "staleness",
-	 "pushes of other workers since the pull before a push, mean", "f.staleness_mean", "%.4g",
-	 1, false, false},
+	 "pushes of other workers since the pull before a push, mean", "%.4g", "", false, false},
 };
 enum { FIGURES = sizeof figures / sizeof *figures };
 
@@ -215,12 +203,12 @@ static char *fit(struct store *s)
 static char *make_history(struct store *s, const struct figure_of_run *figure)
 {
 	char *values AUTOFREE = sentence(
-		"CREATE TEMP TABLE value AS SELECT f.config_key AS made_by, f.id, %s AS x FROM "
-		"finished AS f JOIN run_summary AS r USING (id) WHERE x IS NOT NULL",
-		figure->sql);
+		"CREATE TEMP TABLE value AS SELECT config_key AS made_by, id, %s AS x FROM "
+		"finished WHERE x IS NOT NULL",
+		figure->name);
 	TRY(sql_script(s, values));
 	TRY(sql_change(s, history_sql, "itri", (int64_t)figure->share, figure->format,
-		       figure->scale, (int64_t)figure->increase));
+		       *figure->unit == '%' ? 100.0 : 1.0, (int64_t)figure->increase));
 	return fit(s);
 }
 
@@ -235,10 +223,8 @@ static char *copy_past(struct store *from, struct store *to, const struct figure
 		"FROM history AS h JOIN title AS t ON t.rowid = h.cell CROSS JOIN asked "
 		"WHERE abs(median) < 9e999 ORDER BY cell, place",
 		"");
-	char *name AUTOFREE = sentence("%s%s", figure->name,
-				       figure->scale > 1                ? " [%]"
-				       : strstr(figure->sql, "seconds") ? " [s]"
-									: "");
+	char *name AUTOFREE = *figure->unit ? sentence("%s [%s]", figure->name, figure->unit)
+					    : must(strdup(figure->name));
 	while (sql_next(&q))
 		TRY(sql_change(to,
 			       "INSERT INTO past VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",

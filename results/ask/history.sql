@@ -15,22 +15,14 @@ WITH first AS MATERIALIZED (
 	SELECT config_key AS made_by, min(started) AS first, min(id) AS id,
 		count(*) FILTER (WHERE status = 'diverged') AS diverged
 	FROM run_summary GROUP BY config_key),
-ranked AS (
-	SELECT made_by, x, row_number() OVER w AS i,
-		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
-	FROM value WINDOW w AS (PARTITION BY made_by ORDER BY x)),
-median AS MATERIALIZED (
-	SELECT r.made_by, max(r.n) AS n,
-		avg(x) FILTER (WHERE i IN ((r.n + 1) / 2, (r.n + 2) / 2)) AS mid,
-		max(x) FILTER (WHERE i = b.low) AS low, max(x) FILTER (WHERE i = b.high) AS high,
-		max(b.coverage) AS coverage
-	FROM ranked AS r JOIN (SELECT * FROM median_rank) AS b ON b.n = r.n GROUP BY r.made_by)
+figure AS (SELECT made_by AS number, '' AS name, x FROM value),
+/* MEDIANS */
 SELECT made_by ->> 0 AS cell, row_number() OVER w AS place, made_by ->> 1 AS git_commit, f.first AS started,
 	ifnull(m.n, 0) AS n, f.diverged, m.mid AS median, m.low AS median_low, m.high AS median_high,
 	m.coverage AS median_coverage,
 	(m.mid - lag(m.mid) OVER w) / iif(?1, 1, nullif(abs(lag(m.mid) OVER w), 0)) AS change,
 	CAST(NULL AS REAL) AS level, CAST(NULL AS REAL) AS step
-FROM first AS f LEFT JOIN median AS m USING (made_by)
+FROM first AS f LEFT JOIN median AS m ON m.number = made_by
 WINDOW w AS (PARTITION BY made_by ->> 0 ORDER BY f.first, f.id);
 CREATE INDEX temp.history_of ON history (cell, place);
 

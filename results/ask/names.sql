@@ -24,7 +24,7 @@ WITH kind AS MATERIALIZED (
 varied AS MATERIALIZED (
 	SELECT workload, e.key FROM kind AS k CROSS JOIN json_each(config_key) AS e GROUP BY workload, e.key
 	HAVING min(atom) <> max(atom) OR count(*) < (SELECT count(*) FROM kind AS o WHERE o.workload = k.workload)),
--- those of each configuration, except those in the short name (label 0; +2s: on servers), those that are not
+-- those of each configuration, except those in the short name (+2s: on servers), those that are not
 -- chosen yet, and those that do not apply: tables, vectors of GPUs, simulations. owner: 'asgd.' of an option of a
 -- plug-in; these are last, before the label.
 setting AS MATERIALIZED (
@@ -37,7 +37,7 @@ setting AS MATERIALIZED (
 			WHEN e.atom THEN iif(i.def, '', 'true') ELSE 'false' END AS value
 	FROM kind AS k CROSS JOIN json_each(k.config_key) AS e
 		CROSS JOIN varied AS v ON v.workload = k.workload AND v.key = e.key LEFT JOIN option_info AS i ON i."column" = e.key
-	WHERE i.label IS NOT 0 AND NOT (e.key = 'table_home' AND e.atom = 'servers')
+	WHERE ifnull(i.label, 98) > 0 AND NOT (e.key = 'table_home' AND e.atom = 'servers')
 		AND NOT (e.key = 'network' AND k.config_key ->> 'lab_rate' <> '') -- which contains it
 		AND NOT ifnull(i.stored LIKE 'used%' AND e.atom = 'auto', 0)
 		AND NOT ifnull(CASE i.stored WHEN 'used if any' THEN e.atom = ''
@@ -71,8 +71,8 @@ extra AS MATERIALIZED (
 		ORDER BY one, name <> '' AND length(value) > 24, place, name)
 	GROUP BY one)
 SELECT k.config_key, k.workload, k.config, k.config || ifnull(e.text, '') AS configuration,
-	replace(k.config, ' ' || k.workers || 'w', '') || ifnull(e.of_series, '') AS series
-FROM kind AS k LEFT JOIN extra AS e USING (one);
+	replace(k.config, replace(i.part, '#', k.workers), '') || ifnull(e.of_series, '') AS series
+FROM kind AS k JOIN option_info AS i ON i."column" = 'workers' LEFT JOIN extra AS e USING (one);
 CREATE UNIQUE INDEX temp.title_of ON title (config_key);
 
 -- Where the times were measured, without those of simulations. NULL = nowhere, or in one place.

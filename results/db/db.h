@@ -43,9 +43,11 @@ struct store {
 	double cost_before[3];       /* simulated_s, wall_s, events of run until it was resumed */
 	struct heartbeat *heartbeat; /* of run; NULL = none */
 	nsec until;                  /* time limit of a query; 0 = none */
-	double lock_wait_s;          /* how long opening waits for another's lock; 0 = 3 s */
+	double lock_wait_s;          /* how long it waits for another's lock; at least 3 s */
 	struct timespec lock_since;  /* the start of that wait */
 	bool said_lock;              /* has printed that it waits */
+	bool makes;                  /* a missing file */
+	struct status_page *page; /* gets the owner of a run that begins; NULL = no one reads it */
 	/* Called for each epoch that the sink gets; NULL = nothing to call. */
 	void (*on_epoch)(void *ctx, const struct epoch_row *row);
 	void *on_epoch_ctx;
@@ -76,14 +78,15 @@ char *database_choose(struct store *s, const char *where, const char *label, boo
 char *database_take(struct store *s, const char *where, const char *label, bool busy);
 char *database_summarise(struct store *s);
 
-/* WRITE makes a missing file; LATER makes it when the first run begins. */
-enum store_mode { STORE_READ, STORE_WRITE, STORE_LATER };
+/* WRITE makes a missing file; LATER makes it when the first run begins; CHANGE makes none: a
+ * missing one was moved. */
+enum store_mode { STORE_READ, STORE_WRITE, STORE_LATER, STORE_CHANGE };
 
 /* NULL or a sentence: missing (READ), read-only, newer schema, locked, not a database, disk full.
  * Older schemas migrate (WRITE). WRITE marks `running` rows of dead processes as failed. */
 char *store_open(struct store **out, const char *path, enum store_mode mode);
 /* The same for a run or a sweep, which waits for another process's lock almost as long as its
- * --stall-timeout. */
+ * --stall-timeout, to open the file and to write its results; 0: without end. */
 char *store_open_for(struct store **out, const struct config *c, enum store_mode mode);
 char *store_begin(struct store *s); /* of LATER: opens it to write, unless it is open */
 void store_close(struct store *s);  /* NULL is fine */
@@ -108,18 +111,23 @@ struct sink store_sink(struct store *s);
  * Returns its id, 0 for none. */
 int64_t store_cell(struct store *s, const char *config_hash, char status[16], char reason[256]);
 /* Makes a `pending` row for a cell. store_sink's begin takes over the oldest pending row of its
- * hash, claimed ones first. *id: that of an existing row; 0 = none, and gets the id of the new one.
- * round and seed are of the sweep's shuffle; round 0 = not shuffled. */
+ * hash, those that its sweep has claimed first, but no row that another process has claimed. *id:
+ * that of an existing row; 0 = none, and gets the id of the new one. round and seed are of the
+ * sweep's shuffle; round 0 = not shuffled. */
 char *store_pend(struct store *s, const struct config *c, int64_t *id, int64_t round, int64_t seed);
 /* Claims the cell of this pending row for this process, before it is run, because another sweep may
  * have it too. *mine: claimed; otherwise *owner (heap) runs it, NULL = it has ended. */
 char *store_claim(struct store *s, int64_t id, bool *mine, char **owner);
 char *store_owner(struct store *s, int64_t id, char **owner); /* the same without a claim */
+/* This process as the rows of its runs have it: number and name. Heap. Workers of a sweep find the
+ * sweep's in MVBENCH_CLAIM. */
+char *process_owner(void);
 /* *n: runs whose process runs them or is about to begin: on this host a process that exists,
  * elsewhere one with a recent heartbeat. NULL or a sentence. */
 char *store_count_live(struct store *s, int64_t *n);
-/* Marks a run that is still `running` as failed (its process is gone or never began). */
-char *store_fail(struct store *s, int64_t id, const char *reason);
+/* Marks a run that is still `running` as failed (its process is gone or never began), if its row is
+ * this owner's (process_owner): the recording process; NULL = this one. */
+char *store_fail(struct store *s, int64_t id, const char *owner, const char *reason);
 
 enum format { FORMAT_TEXT, FORMAT_MARKDOWN, FORMAT_CSV, FORMAT_JSON };
 enum format format_of(const char *name); /* "text", "markdown", "csv" or "json" */
@@ -132,7 +140,10 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 char *query_run_json(struct store *s, FILE *f, int64_t id);
 
 /* ---- SQL (sql.c). types, a letter for each parameter: i int64_t, n the same (NULL below 0), r
- * double (NULL unless finite), t text. ---- */
+ * double (NULL unless finite), t text. A statement may have the comment MEDIANS: see median.sql.
+ * ---- */
+
+char *sql_medians(const char *sql); /* with the text of median.sql in its place. Heap. */
 
 /* A running statement:
  *	struct sql q = sql_select(s, "SELECT a, b FROM c WHERE d = ?1", "i", d);
@@ -202,9 +213,6 @@ void settings_add_config(struct settings *all, const struct config *c); /* those
 void settings_give(struct settings *all, const struct setting *given, size_t n); /* copies them */
 void settings_free(struct settings *all);
 
-/* Prints a word for a shell, in quotes if the shell needs them. */
-void word_put(FILE *f, const char *word);
-char *word_quoted(const char *word); /* the same, on the heap */
 /* The shortest command that runs c: values that differ from defaults, and options that are always
  * shown. cell: of any seed, into any database. Heap. */
 char *command_of(const struct config *c, bool cell);

@@ -1,7 +1,10 @@
 /*
  * heartbeat.c - the heartbeat of a run, by which other machines know that it is running. A thread
- * of the process that records writes the time, also while the run waits. It has its own connection
- * for each write.
+ * of the process that records writes the time, also while the run waits. It has its own connection,
+ * which stays open: another file may come to the path.
+ *
+ * A lost heartbeat does no harm, so nothing is synced. Therefore this connection never copies the
+ * write-ahead log into the database: the log would be overwritten before the copy is on the disk.
  */
 #include "results/db/store.h"
 
@@ -17,21 +20,30 @@ struct heartbeat {
 	sem_t over;
 	int64_t run;
 	int seconds;
-	char *path, *process;
+	char *process;
+	struct store own;
 };
 
-/* Ignores a failed write: the next one can succeed. */
-static void write_heartbeat(const struct heartbeat *h)
+static bool open_own(struct heartbeat *h, const char *path)
 {
-	struct store own = {.path = h->path};
-	if (sqlite3_open_v2(h->path, &own.db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
-	    sqlite3_busy_timeout(own.db, 1000) == SQLITE_OK)
-		free(sql_change(&own,
-				"PRAGMA synchronous = OFF;"
+	sqlite3 **db = &h->own.db;
+	return sqlite3_open_v2(path, db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
+	       sqlite3_busy_timeout(*db, 1000) == SQLITE_OK &&
+	       sqlite3_wal_autocheckpoint(*db, 0) == SQLITE_OK &&
+	       sqlite3_exec(*db, "PRAGMA synchronous = OFF; SELECT count(*) FROM sqlite_master",
+			    NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* Ignores a failed write: the next one can succeed. */
+static void write_heartbeat(struct heartbeat *h)
+{
+	int moved = 0;
+	sqlite3_file_control(h->own.db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+	if (!moved)
+		free(sql_change(&h->own,
 				"UPDATE run SET heartbeat = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') "
 				"WHERE id = ?1 AND status = 'running' AND process IS ?2",
 				"it", h->run, h->process));
-	sqlite3_close(own.db);
 }
 
 static void *life(void *self)
@@ -51,7 +63,7 @@ static void *life(void *self)
 static void forget(struct store *s)
 {
 	sem_destroy(&s->heartbeat->over);
-	free(s->heartbeat->path);
+	sqlite3_close(s->heartbeat->own.db);
 	free(s->heartbeat->process);
 	free(s->heartbeat);
 	s->heartbeat = NULL;
@@ -62,11 +74,11 @@ void heartbeat_start(struct store *s, int seconds)
 	struct heartbeat *h = must(calloc(1, sizeof *h));
 	h->run = s->run;
 	h->seconds = seconds;
-	h->path = must(strdup(s->path));
+	h->own.path = s->path;
 	h->process = process_name(getpid());
 	sem_init(&h->over, 0, 0);
 	s->heartbeat = h;
-	if (!thread_start(&h->thread, life, h)) /* the run has no heartbeat then */
+	if (!open_own(h, s->path) || !thread_start(&h->thread, life, h)) /* no heartbeat then */
 		forget(s);
 }
 

@@ -19,12 +19,11 @@ TEXT_FILE(statistics_sql, "results/db/statistics.sql");
 TEXT_FILE(study_sql, "results/db/study.sql");
 TEXT_FILE(gate_sql, "results/db/gate.sql");
 TEXT_FILE(student_sql, "results/db/student.sql");
-TEXT_FILE(median_sql, "results/db/median.sql");
 TEXT_FILE(welch_sql, "results/db/welch.sql");
 TEXT_FILE(timeline_sql, "results/db/timeline.sql");
 
 /* Each makes version v to v + 1. */
-#define MIGRATIONS(X)     X(2) X(4) X(5) X(7) X(8) X(9) X(12) X(15)
+#define MIGRATIONS(X)     X(16)
 #define MIGRATION_TEXT(v) TEXT_FILE(migration_##v, "results/db/migrations/" #v ".sql");
 #define MIGRATION_ROW(v)  [v] = migration_##v,
 MIGRATIONS(MIGRATION_TEXT)
@@ -64,16 +63,15 @@ static char *value_sql(const struct option *o, const char *value)
 	return text;
 }
 
-/* "precision TEXT NOT NULL DEFAULT 'float32'"; heap. It has a default if older rows lack a value,
- * or if an empty value is one. */
+/* "precision TEXT NOT NULL DEFAULT 'float32'"; heap. Rows that are older than the option have its
+ * default. */
 static char *column_definition(const struct option *o)
 {
-	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, option_earlier(o));
-	bool has_default = !may_be_null(o) && (o->core.since || !*o->def);
+	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, o->def);
 	option_column(o, column);
 	char *check AUTOFREE = sentence(" CHECK (%s IN (0, 1))", column);
-	return sentence("%s %s%s%s%s%s", column, column_type(o), may_be_null(o) ? "" : " NOT NULL",
-			has_default ? " DEFAULT " : "", has_default ? def : "",
+	return sentence("%s %s%s%s%s", column, column_type(o),
+			may_be_null(o) ? "" : " NOT NULL DEFAULT ", may_be_null(o) ? "" : def,
 			o->type == OPT_BOOL ? check : "");
 }
 
@@ -105,12 +103,13 @@ static void put_row(FILE *f, const struct option *o)
 					     [OF_SIMULATION] = "simulation"};
 	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, o->def);
 	bool keyed = (!o->incidental || o->core.kept_apart) && !o->core.repeats;
-	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, %d, %d, %d)",
+	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, '%s', %d, %d)",
 		ftell(f) ? "," : "", o->name, option_column(o, column), (int)(o - run_options) + 1,
 		o->type == OPT_BOOL   ? "BOOL"
 		: o->type == OPT_RATE ? "RATE"
 				      : column_type(o),
-		def, !o->incidental, keyed, stored[o->core.stored], o->core.since, o->core.label,
+		def, !o->incidental, keyed, stored[o->core.stored], o->core.label,
+		o->core.part ? o->core.part : "",
 		o->core.work, o->core.trains);
 }
 
@@ -142,6 +141,39 @@ static void put_value(FILE *f, const struct option *o)
 		between, column, column);
 }
 
+/* Writes the condition that the short name of row r of run omits the option. A part without a blank
+ * in front continues that of the option before, which is then there too. */
+static void put_omission(FILE *f, const struct option *o)
+{
+	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, may_be_null(o) ? "" : o->def);
+	fprintf(f, "ifnull(r.%s, '') IN (%s, '%s')", option_column(o, column), def,
+		o->core.plain ? o->core.plain : "");
+	if (o[1].core.label == o->core.label - 1 && o[1].core.part[0] != ' ') {
+		fputs(" AND ", f);
+		put_omission(f, o + 1);
+	}
+}
+
+/* The parts of short names, in their order. */
+static char *make_parts(void)
+{
+	char column[COLUMN_ROOM];
+	struct text t;
+	FILE *f = text_open(&t);
+	const struct option *o = run_options;
+	for (int place = 1; o->name; place++) {
+		for (o = run_options; o->name && o->core.label != -place; o++)
+			;
+		if (!o->name)
+			break;
+		fputs("\n\t\t|| iif(", f);
+		put_omission(f, o);
+		fprintf(f, ", '', replace('%s', '#', r.%s))", o->core.part,
+			option_column(o, column));
+	}
+	return text_close(&t);
+}
+
 /* Each change in these tables deletes the run's row of run_kept. */
 static char *make_triggers(void)
 {
@@ -165,14 +197,14 @@ static char *make_triggers(void)
 
 static char *make_schema(void)
 {
-	char *triggers AUTOFREE = make_triggers();
+	char *triggers AUTOFREE = make_triggers(), *named AUTOFREE = make_parts();
 	const struct {
 		const char *marker, *text;
 		void (*put)(FILE *f, const struct option *o); /* where text is NULL */
 	} parts[] = {{"/* TRIGGERS */\n", triggers, NULL},
+		     {"/* PARTS OF NAMES */", named, NULL},
 		     {"/* STUDENT */", student_sql, NULL},
 		     {"/* WELCH */", welch_sql, NULL},
-		     {"/* MEDIANS */", median_sql, NULL},
 		     {"\t-- FIGURES: a column each, from runtime/base/base.h\n",
 		      SPLIT_TIMES(OF_TIME) SPLIT_TOTALS(OF_TOTAL), NULL},
 		     {"\t-- OPTIONS: a column each, from runtime/config/run_options.def\n", NULL,
@@ -191,7 +223,8 @@ static char *make_schema(void)
 		CHECK(strstr(text, parts[i].marker), "no \"%s\" in results/db", parts[i].marker);
 		text = text_replaced(before, parts[i].marker, list ? list : parts[i].text);
 	}
-	return text;
+	char *before AUTOFREE = text;
+	return sql_medians(before);
 }
 
 const char *database_schema(void)
@@ -210,6 +243,11 @@ char *store_check_version(const char *path, int64_t application, int64_t version
 		return sentence("%s is an SQLite database, but not one of mvbench's results: name "
 				"another file with --db",
 				path);
+	if (tables && version < OLDEST_VERSION)
+		return sentence(
+			"%s was made before version 0.3.0 of mvbench (schema %lld, the oldest "
+			"that this one reads is %d): name another file with --db",
+			path, (long long)version, OLDEST_VERSION);
 	if (version > SCHEMA_VERSION)
 		return sentence("%s was made by a newer mvbench (schema %lld, this one knows %d): "
 				"use that one, or name another file with --db",

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -51,9 +52,7 @@ char *database_error(const struct store *s, int rc)
 		if (errors[i].code == code)
 			return sentence("%s%s", s->path, errors[i].says);
 	if (code == SQLITE_INTERRUPT)
-		return s->until ? sentence("%s: the query was ended after %g s "
-					   "(" QUERY_TIMEOUT ")",
-					   s->path, database_patience_s())
+		return s->until ? sentence(QUERY_ENDED, s->path, database_patience_s())
 				: sentence("%s: the query was interrupted", s->path);
 	if (code == SQLITE_IOERR)
 		return sentence("%s: reading or writing failed (%s): check the disk, or name "
@@ -141,6 +140,19 @@ char *store_probe(const char *path)
 	return check_header(path);
 }
 
+/* SQLite would delete what is left of another database before it makes one at this path. */
+static char *nothing_left(const char *path)
+{
+	char *left AUTOFREE = sentence("%s-wal", path);
+	struct stat st;
+	return stat(left, &st) == 0 && st.st_size > 0
+		       ? sentence("%s is not there, but %s has results of a database that was "
+				  "moved or removed: give it the name of that database again, with "
+				  "-wal, or remove it",
+				  path, left)
+		       : NULL;
+}
+
 char *store_check(const char *path)
 {
 	struct stat st;
@@ -149,7 +161,7 @@ char *store_check(const char *path)
 	if (stat(path, &st) != 0) {
 		int why = errno;
 		TRY(check_folder(path));
-		return why == ENOENT ? NULL
+		return why == ENOENT ? nothing_left(path)
 				     : sentence("%s cannot be opened (%s): name another file with "
 						"--db",
 						path, strerror(why));
@@ -177,12 +189,17 @@ static int wait_for_lock(void *self, int waits)
 		s->lock_since = now;
 	double waited = (double)(now.tv_sec - s->lock_since.tv_sec) +
 			1e-9 * (double)(now.tv_nsec - s->lock_since.tv_nsec);
-	if (waited > (s->lock_wait_s > 0 ? s->lock_wait_s : OPEN_WAIT_S) || end_is_requested())
+	double most = fmax(s->lock_wait_s, OPEN_WAIT_S);
+	if (end_is_requested()) /* what a run has is still recorded if the lock is a short one */
+		most = s->run ? OPEN_WAIT_S : 0;
+	if (waited >= most)
 		return 0;
 	if (waited > OPEN_WAIT_S && !s->said_lock) {
-		fprintf(stderr,
-			"mvbench: %s is locked by another process: waiting for up to %.0f s\n",
-			s->path, s->lock_wait_s);
+		fprintf(stderr, "mvbench: %s is locked by another process: waiting ", s->path);
+		if (isinf(most))
+			fputs("until it is free (--stall-timeout=0)\n", stderr);
+		else
+			fprintf(stderr, "for up to %.0f s\n", most);
 		s->said_lock = true;
 	}
 	sqlite3_sleep(POLL_MS);
@@ -308,9 +325,10 @@ static char *bring_up_in_memory(struct store *s)
 static char *nothing_apart(const char *path)
 {
 	static const char *const ending[] = {"-wal", "-journal"};
+	char *real AUTOFREE = realpath(path, NULL); /* SQLite follows links, too */
 	struct stat st;
 	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
-		char *apart AUTOFREE = sentence("%s%s", path, ending[i]);
+		char *apart AUTOFREE = sentence("%s%s", real ? real : path, ending[i]);
 		if (stat(apart, &st) == 0 && st.st_size > 0)
 			return sentence(
 				"%s: a part of its results is in %s, which can be read only "
@@ -364,12 +382,17 @@ char *store_begin(struct store *s)
 	if (s->db)
 		return NULL;
 	TRY(store_check(s->path));
-	int fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (!s->makes && access(s->path, F_OK) != 0)
+		return sentence("%s was moved or removed: nothing is recorded in another file in "
+				"its place",
+				s->path);
+	int fd = s->makes ? open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644) : -1;
 	bool made = fd >= 0;
 	if (made)
 		close(fd);
 	char *name AUTOFREE = plain_name(s->path);
-	int rc = database_open(s, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, name);
+	int rc =
+		database_open(s, SQLITE_OPEN_READWRITE | (s->makes ? SQLITE_OPEN_CREATE : 0), name);
 	char *wrong = rc == SQLITE_OK ? prepare_write(s) : database_error(s, rc);
 	if (!wrong)
 		return NULL;
@@ -387,6 +410,7 @@ static char *open_store(struct store **out, const char *path, enum store_mode mo
 	struct store *s = must(calloc(1, sizeof(*s)));
 	s->path = must(strdup(path));
 	s->lock_wait_s = wait_s;
+	s->makes = mode == STORE_WRITE || mode == STORE_LATER;
 	char *wrong = mode == STORE_READ    ? open_read(s)
 		      : mode == STORE_LATER ? NULL
 					    : store_begin(s);
@@ -402,9 +426,25 @@ char *store_open(struct store **out, const char *path, enum store_mode mode)
 }
 
 /* Gives up before the run's watcher would end it, because this message is the better one. */
+static double lock_wait_of(const struct config *c)
+{
+	double timeout = c->harness.stall_timeout;
+	return timeout > 0 ? 0.9 * timeout : INFINITY;
+}
+
 char *store_open_for(struct store **out, const struct config *c, enum store_mode mode)
 {
-	return open_store(out, c->harness.db, mode, 0.9 * c->harness.stall_timeout);
+	return open_store(out, c->harness.db, mode, lock_wait_of(c));
+}
+
+void store_part(struct store *s)
+{
+	int moved = 0, keep = 1;
+	sqlite3_file_control(s->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+	if (!moved)
+		return;
+	sqlite3_file_control(s->db, "main", SQLITE_FCNTL_PERSIST_WAL, &keep);
+	sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 }
 
 void store_close(struct store *s)
@@ -412,6 +452,8 @@ void store_close(struct store *s)
 	if (!s)
 		return;
 	heartbeat_stop(s);
+	if (s->db)
+		store_part(s);
 	sqlite3_close(s->db);
 	free(s->path);
 	free(s);

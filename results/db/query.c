@@ -286,22 +286,21 @@ char *database_condition(struct store *s, const char *where)
 }
 
 /* Makes the views of statistics again in the temporary schema, where they read the temporary table.
- * `finished`, the first, becomes a table, because the others read it. */
+ * The first two become tables, because the others read them. */
 char *database_summarise(struct store *s)
 {
 	static const char create[] = "CREATE VIEW";
-	const char *kind = "TABLE";
 	struct sql q AUTODONE = sql_select(
 		s,
-		"SELECT sql FROM main.sqlite_master WHERE type = 'view' AND name IN "
-		"('finished', 'lacking', 'configuration_summary', 'compared', 'comparison') ORDER "
-		"BY name = 'finished' DESC, rowid",
+		"SELECT iif(first, 'TABLE', 'VIEW'), sql FROM (SELECT name IN ('finished', "
+		"'median_rank') AS first, * FROM main.sqlite_master WHERE type = 'view') WHERE "
+		"first OR name IN ('lacking', 'configuration_summary', 'compared', 'comparison') "
+		"ORDER BY first DESC, rowid",
 		"");
 	while (sql_next(&q)) {
-		char *copy AUTOFREE =
-			sentence("CREATE TEMP %s%s", kind, sql_text(&q, 0) + sizeof create - 1);
+		char *copy AUTOFREE = sentence("CREATE TEMP %s%s", sql_text(&q, 0),
+					       sql_text(&q, 1) + sizeof create - 1);
 		TRY(sql_script(s, copy));
-		kind = "VIEW";
 	}
 	return sql_done(&q);
 }
@@ -314,23 +313,30 @@ double database_patience_s(void)
 }
 
 /* Interrupts a statement at its time limit. SQLite's own polls count steps: a few steps with slow
- * functions can take minutes between two of them. */
+ * functions can take minutes between two of them. A single call of a function, such as instr() of
+ * two long texts, does not hear the interrupt: then the process ends. */
 struct query_limit {
 	pthread_t thread;
 	sem_t over;
-	sqlite3 *db;
+	struct store *store;
 	struct timespec until;
 	int most_bytes, most_pattern; /* SQLite's limits before */
 };
 
 static void *wait_for_limit(void *self)
 {
-	enum { AGAIN_NS = 100000000 };
+	enum { AGAIN_NS = 100000000, TRIES = 20 };
 	struct query_limit *l = self;
+	int tries = 0;
 	while (sem_clockwait(&l->over, CLOCK_MONOTONIC, &l->until) != 0) {
 		if (errno != ETIMEDOUT)
 			continue;
-		sqlite3_interrupt(l->db); /* again, if it came before the statement began */
+		if (tries++ == TRIES) {
+			fprintf(stderr, "mvbench: " QUERY_ENDED "\n", l->store->path,
+				database_patience_s());
+			_exit(EXIT_USER);
+		}
+		sqlite3_interrupt(l->store->db); /* again, if the statement had not begun */
 		l->until.tv_nsec += AGAIN_NS;
 		l->until.tv_sec += l->until.tv_nsec / 1000000000;
 		l->until.tv_nsec %= 1000000000;
@@ -338,12 +344,11 @@ static void *wait_for_limit(void *self)
 	return NULL;
 }
 
-/* One call of a function cannot be interrupted: what it may process is limited instead. */
 static char *select_in_time(struct store *s, const char *sql, const char *label)
 {
 	enum { MOST_BYTES = 1 << 24, MOST_PATTERN = 1000 };
 	const double patience_s = database_patience_s();
-	struct query_limit l = {.db = s->db};
+	struct query_limit l = {.store = s};
 	s->until = clock_now() + (nsec)(1e9 * patience_s);
 	l.until.tv_sec = s->until / 1000000000;
 	l.until.tv_nsec = s->until % 1000000000;

@@ -83,7 +83,7 @@ static char *configure(const struct settings *all, const size_t *resolved, size_
 		if (!again)
 			some[given++] = all->setting[i];
 	}
-	return config_init(c, some, given, false);
+	return config_init_recorded(c, some, given);
 }
 
 char *recorded_config(struct store *s, int64_t id, struct config *c, bool *exact)

@@ -40,17 +40,20 @@ static int64_t process_start(int64_t pid)
 	return fields == 3 ? ticks : -1;
 }
 
-/* Where process ids have this meaning: "BOOT PID-NAMESPACE"; "" = not known. The system's clock and
- * the host's name prove nothing: the one is set, and containers share the other. */
+/* Where process ids and starts have this meaning: "BOOT PID-NAMESPACE TIME-NAMESPACE"; "" = not
+ * known. The system's clock and the host's name prove nothing: the one is set, and containers share
+ * the other. */
 static const char *process_space(void)
 {
 	static char space[128];
-	struct stat pids;
+	struct stat pids, times = {0};
 	if (*space)
 		return space;
 	char *boot AUTOFREE = text_read("/proc/sys/kernel/random/boot_id");
+	stat("/proc/self/ns/time", &times); /* older kernels have none */
 	if (boot && stat("/proc/self/ns/pid", &pids) == 0)
-		snprintf(space, sizeof space, "%.36s %lld", boot, (long long)pids.st_ino);
+		snprintf(space, sizeof space, "%.36s %lld %lld", boot, (long long)pids.st_ino,
+			 (long long)times.st_ino);
 	return space;
 }
 
@@ -59,6 +62,12 @@ char *process_name(int64_t pid)
 	int64_t start = process_start(pid);
 	const char *space = process_space();
 	return *space && start > 0 ? sentence("%s %lld", space, (long long)start) : NULL;
+}
+
+char *process_owner(void)
+{
+	char *name AUTOFREE = process_name(getpid());
+	return sentence("%d %s", (int)getpid(), name ? name : "-");
 }
 
 /* process_lives(PID, PROCESS) in SQL: does the process run that recorded this name of itself? NULL:
@@ -88,16 +97,43 @@ static char *know_processes(struct store *s)
 	"ifnull(iif(host = ?1, process_lives(pid, process), NULL), " \
 	"ifnull(unixepoch() - unixepoch(" since ") <= ?2, 1))"
 
+enum { CLAIM_S = 600 }; /* how long a claim counts where its process cannot be checked */
+
+/* Has a living process claimed this pending row? ?3: the claim that counts as this process's own.
+ */
+#define CLAIMED \
+	"(ifnull(pid, 0) > 0 AND pid || ' ' || ifnull(process, '-') <> ?3 AND " LIVES("started") ")"
+
+/* The claim of the sweep that has started this process; otherwise its own. Heap. */
+static char *own_claim(void)
+{
+	const char *of_sweep = getenv("MVBENCH_CLAIM");
+	return of_sweep ? must(strdup(of_sweep)) : process_owner();
+}
+
+char *runs_pending(struct store *s, const char *hash, bool resumes, double found[3])
+{
+	char *claim AUTOFREE = own_claim();
+	TRY(know_processes(s));
+	return sql_reals(s, found, 3,
+			 "SELECT id, sweep_round, sweep_seed FROM run WHERE status = 'pending' AND "
+			 "config_hash = ?4 AND (checkpoint IS NULL OR NOT ?5) AND NOT " CLAIMED
+			 " ORDER BY pid IS NULL, id LIMIT 1",
+			 "titti", machine()->host, (int64_t)CLAIM_S, claim, hash, (int64_t)resumes);
+}
+
 /* The process that launched the run knows better than runs_mark_failed why it ended: its reason
  * replaces the other one. */
-char *store_fail(struct store *s, int64_t id, const char *reason)
+char *store_fail(struct store *s, int64_t id, const char *owner, const char *reason)
 {
+	char *own AUTOFREE = process_owner();
 	return sql_change(s,
 			  "UPDATE run SET status = 'failed', reason = ?2, "
 			  "finished = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') "
-			  "WHERE id = ?1 AND (status IN ('pending', 'running') OR "
+			  "WHERE id = ?1 AND pid || ' ' || ifnull(process, '-') = ?3 AND "
+			  "(status IN ('pending', 'running') OR "
 			  "(status = 'failed' AND reason LIKE '" INTERRUPTED ": its process %'))",
-			  "it", id, reason);
+			  "itt", id, reason, owner ? owner : own);
 }
 
 /* Runs elsewhere, on other machines or in other PID namespaces, have ended if they have had no
@@ -344,6 +380,9 @@ char *runs_own(struct store *s, int64_t id)
 static char *find_resumed(struct store *s, const struct experiment *e, int64_t *id)
 {
 	const char *save = e->config->harness.save;
+	char *claim AUTOFREE = own_claim();
+	int64_t claimed = 0;
+	TRY(know_processes(s)); /* before a statement runs */
 	struct sql q AUTODONE = sql_select(
 		s,
 		"SELECT id, status, CASE WHEN git_commit <> ?2 OR git_dirty <> ?3 THEN 'by another "
@@ -371,6 +410,13 @@ static char *find_resumed(struct store *s, const struct experiment *e, int64_t *
 				strcmp(status, "done") == 0      ? "is done"
 				: strcmp(status, "running") == 0 ? "is still running"
 								 : "has diverged");
+	TRY(sql_number(s, &claimed,
+		       "SELECT status = 'pending' AND " CLAIMED " FROM run WHERE id = ?4", "titi",
+		       machine()->host, (int64_t)CLAIM_S, claim, *id));
+	if (claimed)
+		return sentence("--save=%s: another process has claimed run %lld, which made this "
+				"checkpoint: wait until that one is done, or name another file",
+				save, (long long)*id);
 	if (*made)
 		return sentence(
 			"--save=%s: run %lld began %s, and cannot be continued here: remove the "
@@ -438,7 +484,6 @@ char *store_owner(struct store *s, int64_t id, char **owner)
  * other process gets it; where that cannot be checked, its claim counts for CLAIM_S. */
 static char *claim(struct store *s, int64_t id, bool *mine, char **owner)
 {
-	enum { CLAIM_S = 600 };
 	char *process AUTOFREE = process_name(getpid());
 	TRY(know_processes(s));
 	TRY(sql_change(s,

@@ -7,8 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { WRITE_WAIT_MS = 30000 }; /* for a lock, because a result could be lost */
+#include <sys/stat.h>
 
 /* Begins a run in the place of its pending row, whose id it gets; or resumes it in its own row. */
 static char *begin(struct store *s, const struct experiment *e, int64_t *id)
@@ -18,11 +17,7 @@ static char *begin(struct store *s, const struct experiment *e, int64_t *id)
 	double pending[FIGURES]; /* NaN: there is none; not in a sweep */
 	const struct config placed = runs_placed(e->config, e);
 	config_hash(&placed, hash);
-	TRY(sql_reals(s, pending, FIGURES,
-		      "SELECT id, sweep_round, sweep_seed FROM run WHERE status = 'pending' AND "
-		      "config_hash = ?1 AND (checkpoint IS NULL OR NOT ?2) "
-		      "ORDER BY pid IS NULL, id LIMIT 1",
-		      "ti", hash, (int64_t)e->resumes));
+	TRY(runs_pending(s, hash, e->resumes, pending));
 	*id = isnan(pending[ID]) ? 0 : (int64_t)pending[ID];
 	TRY(sql_change(s, "DELETE FROM run WHERE id = ?1", "i", *id));
 	if (e->resumes)
@@ -32,20 +27,33 @@ static char *begin(struct store *s, const struct experiment *e, int64_t *id)
 			  "irr", *id, pending[ROUND], pending[SEED]);
 }
 
+/* For store_fail in the process that started the workers. */
+static void introduce(struct store *s)
+{
+	char *owner AUTOFREE = process_owner();
+	struct stat st;
+	snprintf(s->page->owner, sizeof s->page->owner, "%s", owner);
+	if (stat(s->path, &st) == 0)
+		s->page->file = (int64_t)st.st_ino;
+}
+
 static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 {
 	struct store *s = self;
+	int64_t own = 0;
 	CHECK(s->run == 0, "run %lld has not ended", (long long)s->run);
 	*id = 0;
 	TRY(store_begin(s));
 	TRY(sql_begin(s));
-	TRY(sql_end(s, begin(s, e, id)));
+	TRY(sql_end(s, begin(s, e, &own)));
+	*id = own; /* not before: a run that is refused may be another process's */
+	if (s->page)
+		introduce(s);
 	TRY(sql_reals(s, s->cost_before, 3,
 		      "SELECT ifnull(simulated_s, 0), ifnull(wall_s, 0), ifnull(events, 0) FROM "
 		      "run WHERE id = ?1",
 		      "i", *id));
 	s->run = s->begun = *id;
-	sqlite3_busy_timeout(s->db, WRITE_WAIT_MS);
 	if (*e->config->harness.save) /* a checkpoint is never newer than the results on the disk */
 		TRY(sql_change(s, "PRAGMA synchronous = FULL", ""));
 	heartbeat_start(s, HEARTBEAT_S);
@@ -57,7 +65,11 @@ static char *begin_own(struct store *s)
 {
 	TRY(sql_begin(s));
 	char *wrong = runs_own(s, s->run);
-	return wrong ? sql_end(s, wrong) : NULL;
+	if (!wrong)
+		return NULL;
+	wrong = sql_end(s, wrong);
+	store_part(s);
+	return wrong;
 }
 
 /* Columns that an epoch and a rank's share of it have in common; their values are those of x. */

@@ -9,6 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+TEXT_FILE(median_sql, "results/db/median.sql");
+
+char *sql_medians(const char *sql)
+{
+	return text_replaced(sql, "/* MEDIANS */", median_sql);
+}
+
 static void bind(sqlite3_stmt *q, int i, const char *types, va_list args)
 {
 	for (; *types; i++, types++) {
@@ -29,7 +36,8 @@ static void bind(sqlite3_stmt *q, int i, const char *types, va_list args)
 static struct sql select_with(struct store *s, const char *sql, const char *types, va_list args)
 {
 	struct sql q = {.store = s};
-	q.rc = sqlite3_prepare_v2(s->db, sql, -1, &q.stmt, NULL);
+	char *whole AUTOFREE = sql_medians(sql);
+	q.rc = sqlite3_prepare_v2(s->db, whole, -1, &q.stmt, NULL);
 	if (q.rc == SQLITE_OK)
 		bind(q.stmt, 1, types, args);
 	return q;
@@ -133,9 +141,9 @@ struct sql sql_part(struct store *s, const char **sql)
 
 char *sql_change(struct store *s, const char *sql, const char *types, ...)
 {
-	char *wrong = NULL;
-	while (*sql && !wrong) {
-		struct sql q = sql_part(s, &sql);
+	char *all AUTOFREE = sql_medians(sql), *wrong = NULL;
+	for (const char *rest = all; *rest && !wrong;) {
+		struct sql q = sql_part(s, &rest);
 		va_list args;
 		va_start(args, types);
 		if (q.stmt)

@@ -54,9 +54,10 @@ WHERE lacks IS NOT NULL;
 --   timed              1 = its times count
 --   exact              1 = its times have no spread: simulated, with a given time of a step, without
 --                      random delays
---   test_accuracy      -infinity: it diverged
---   test_loss          infinity: it diverged
---   seconds_to_target  of training; infinite = the target was missed: later than all that reached it
+--   test_accuracy, best_test_accuracy  -infinity: it diverged
+--   test_loss, train_loss  infinity: it diverged
+--   time_to_target     seconds of training; infinite = the target was missed: later than all that
+--                      reached it
 CREATE VIEW finished AS
 WITH tried AS MATERIALIZED (
 	SELECT config_hash, max(kind <> 'trial') AS again FROM trial GROUP BY config_hash),
@@ -70,8 +71,9 @@ ended AS (
 		compare_key, strategy, workers, servers, sync_every, seed, train_size,
 		test_size * targets AS answers, target_accuracy, target_loss, platform,
 		ifnull(sim_step_time <> 'auto' AND straggle = 0 AND split NOT LIKE 'dirichlet%', 0) AS exact,
-		test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
-		staleness_mean, staleness_max, dropped_fraction, target_seconds,
+		test_accuracy, best_test_accuracy, test_loss, train_loss, epoch_seconds, seconds_total,
+		epoch_bytes, comm_fraction, wait_fraction, staleness_mean, staleness_max, dropped_fraction,
+		target_seconds,
 		max(test_accuracy) OVER (PARTITION BY workload) IS NOT NULL AS classifies,
 		row_number() OVER (PARTITION BY config_key, seed ORDER BY id DESC) AS repeat
 	FROM run_summary WHERE status IN ('done', 'diverged') AND id NOT IN (SELECT id FROM passed)),
@@ -84,15 +86,20 @@ SELECT id, number, status, workload, config, config_key, compare_key, strategy, 
 	seed, repeat, timed, exact, train_size, answers, target_accuracy, target_loss,
 	CASE WHEN sample THEN test_accuracy WHEN lost AND classifies
 		THEN -9e999 END AS test_accuracy,
+	CASE WHEN sample THEN best_test_accuracy WHEN lost AND classifies
+		THEN -9e999 END AS best_test_accuracy,
 	CASE WHEN sample THEN test_loss WHEN lost THEN 9e999 END AS test_loss,
+	CASE WHEN sample THEN train_loss WHEN lost THEN 9e999 END AS train_loss,
 	iif(timed, epoch_seconds, NULL) AS epoch_seconds,
+	iif(timed, seconds_total, NULL) AS seconds_total,
+	iif(timed, epoch_bytes, NULL) AS epoch_bytes,
 	iif(timed, comm_fraction, NULL) AS comm_fraction,
 	iif(timed, wait_fraction, NULL) AS wait_fraction,
 	iif(timed, staleness_mean, NULL) AS staleness_mean,
 	iif(timed, staleness_max, NULL) AS staleness_max,
 	iif(timed, dropped_fraction, NULL) AS dropped_fraction,
 	iif((target_accuracy > 0 OR target_loss > 0) AND (repeat = 1 OR platform <> 'sim'),
-		ifnull(iif(status = 'done', target_seconds, NULL), 9e999), NULL) AS seconds_to_target
+		ifnull(iif(status = 'done', target_seconds, NULL), 9e999), NULL) AS time_to_target
 FROM judged;
 
 -- One row for each configuration: medians over its finished runs, with their intervals.
@@ -111,7 +118,7 @@ WITH done AS MATERIALIZED (SELECT * FROM finished), -- each mention of a view is
 figure AS (
 	SELECT d.number, m.column1 AS name, CASE m.column1 WHEN 'accuracy' THEN d.test_accuracy
 		WHEN 'loss' THEN d.test_loss WHEN 'seconds' THEN d.epoch_seconds
-		WHEN 'target' THEN d.seconds_to_target WHEN 'comm' THEN d.comm_fraction
+		WHEN 'target' THEN d.time_to_target WHEN 'comm' THEN d.comm_fraction
 		WHEN 'wait' THEN d.wait_fraction WHEN 'stale' THEN d.staleness_mean
 		ELSE d.dropped_fraction END AS x
 	FROM done AS d CROSS JOIN (VALUES ('accuracy'), ('loss'), ('seconds'), ('target'), ('comm'), ('wait'),
@@ -124,8 +131,8 @@ grouped AS MATERIALIZED (
 		count(DISTINCT seed) FILTER (WHERE status = 'done') AS seeds,
 		count(*) FILTER (WHERE status = 'diverged' AND repeat = 1) AS diverged,
 		count(DISTINCT seed) AS samples,
-		count(*) FILTER (WHERE seconds_to_target < 9e999) AS reached,
-		count(*) FILTER (WHERE seconds_to_target = 9e999) AS missed,
+		count(*) FILTER (WHERE time_to_target < 9e999) AS reached,
+		count(*) FILTER (WHERE time_to_target = 9e999) AS missed,
 		min(test_accuracy) AS test_accuracy_min, max(test_accuracy) AS test_accuracy_max,
 		max(staleness_max) AS staleness_max
 	FROM done GROUP BY number)

@@ -34,7 +34,7 @@ CREATE TABLE run (
 	git_commit TEXT,
 	git_dirty INTEGER CHECK (git_dirty IN (0, 1)),
 	pid INTEGER, -- of the process that records
-	process TEXT, -- where and when that pid is meant: 'BOOT PID-NAMESPACE START'; NULL = not known
+	process TEXT, -- of that pid: 'BOOT PID-NAMESPACE TIME-NAMESPACE START'; NULL = not known
 	hosts TEXT,  -- the machines of a real run, sorted: 'a,b'; host is rank 0's
 	-- These: NULL = on one machine. Runs on the same machines have the same network name if
 	-- their links are equally fast and measure alike: within a factor of 1.5 in bandwidth, and
@@ -118,7 +118,7 @@ CREATE TABLE epoch (
 	wait_s REAL,
 	running_loss REAL,
 	running_accuracy REAL,
-	train_loss REAL, -- NULL = older versions did not evaluate it
+	train_loss REAL,
 	train_accuracy REAL,
 	validation_loss REAL, -- NULL = nothing is held out (--validation)
 	validation_accuracy REAL,
@@ -127,7 +127,7 @@ CREATE TABLE epoch (
 	bytes_sent INTEGER,
 	staleness_mean REAL, -- NULL = there were no pushes
 	staleness_max INTEGER,
-	pushes INTEGER,  -- that were applied; NULL = no pushes, or an older version did not count them
+	pushes INTEGER,  -- that were applied; NULL = no pushes
 	dropped INTEGER, -- in addition: came too late for their round, and were dropped
 	-- Consensus distance: how far workers' models w_i were from their mean, sqrt(mean of
 	-- |w_i - mean|^2). Each model is taken right before its worker's last synchronisation of the
@@ -227,8 +227,9 @@ CREATE TABLE staleness (
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- The rows of each class that a worker trains on in every epoch, with --split=fixed or dirichlet. Of
--- workers that share a model the first has the row. Simulations without data have none.
+-- The rows of each class that a worker trains on in every epoch, with --split=fixed, dirichlet or
+-- dirichlet_classes. Of workers that share a model the first has the row. Simulations without data
+-- have none.
 CREATE TABLE shard (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
 	worker INTEGER NOT NULL CHECK (worker >= 0), -- its rank

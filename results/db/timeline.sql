@@ -104,12 +104,10 @@ FROM busy AS b LEFT JOIN waited AS w USING (run_id, epoch, rank)
 -- One row for each run and worker: how many steps its timeline has, and their median and 99th
 -- percentile.
 CREATE VIEW step_time AS
-SELECT run_id, rank, n, avg(s) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median_s,
-	max(s) FILTER (WHERE i = (99 * n + 99) / 100) AS p99_s
-FROM (SELECT run_id, rank, duration_s AS s, row_number() OVER w AS i,
-		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
-	FROM event WHERE name = 'step' WINDOW w AS (PARTITION BY run_id, rank ORDER BY duration_s))
-GROUP BY run_id, rank;
+WITH median_rank(n, low, coverage) AS (VALUES (0, 0, 0)), -- no intervals
+figure AS (SELECT run_id AS number, rank AS name, duration_s AS x FROM event WHERE name = 'step'),
+/* MEDIANS */
+SELECT number AS run_id, name AS rank, n, mid AS median_s, p99 AS p99_s FROM median;
 
 -- How the ranks of a run spent their time: over the steps of its timeline; without a timeline, over
 -- all epochs.

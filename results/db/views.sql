@@ -6,19 +6,18 @@
 --   place          the order in which help lists them
 --   def            its default, as a column holds it
 --   decides        1 = it is a part of a cell's identity (config_hash), unless it has its default
---                  and since is 4 or more
 --   keyed          1 = it is a part of config_key: all that decide, except the seed, and where the
 --                  run was made
 --   stored         "given"; "used": the value that was used; "used if any": the same, or NULL;
 --                  "simulation": NULL in real runs
---   since          the version of the database that had it first; 0 = the oldest
---   label          its place in names of figures; 0 = short names contain it, or do not need it
+--   label          its place in names of figures; below 0: in short names; 0 = in none
+--   part           its part of short names, # stands for its value; '' = none
 --   work           1 = compare_key contains it
 --   trains         1 = the trained model depends on it
 CREATE VIEW option_info AS
 SELECT column1 AS name, column2 AS "column", column3 AS place, column4 AS type, column5 AS def,
-	column6 AS decides, column7 AS keyed, column8 AS stored, column9 AS since, column10 AS label,
-	column11 AS work, column12 AS trains
+	column6 AS decides, column7 AS keyed, column8 AS stored, column9 AS label,
+	column10 AS part, column11 AS work, column12 AS trains
 FROM (VALUES /* OPTION ROWS */);
 
 -- The evaluations of runs: those after epochs (0: before training), and between them
@@ -77,17 +76,7 @@ SELECT
 			FROM epoch WHERE run_id = r.id)
 		WHERE t.seconds <= (1 + 1e-12) * so_far) AS target_epoch,
 	r.reached AS target_seconds,
-	r.strategy
-		|| iif(r.workers = 1 AND r.servers = 0, '', ' ' || r.workers || 'w')
-		|| iif(r.servers > 0, '+' || r.servers || 's', '')
-		|| iif(r.sync_every > 1, ' X=' || r.sync_every, '')
-		|| iif(r.device IN ('cpu', 'auto'), '', ' ' || r.device)
-		|| iif(r.precision = 'float32', '', ' ' || r.precision)
-		|| iif(r.speed = '', '', ' speed ' || r.speed)
-		|| iif(r.pause = '', '', ' pause ' || r.pause)
-		|| iif(r.leave = '', '', ' leave ' || r.leave)
-		|| iif(r.platform = 'mpi', '', ' ' || r.platform)
-		|| ifnull(':' || r.sim_platform, '') AS config,
+	r.strategy/* PARTS OF NAMES */ AS config,
 	json_array(iif(r.global_batch > 0, 'of all ' || r.global_batch, r.batch), r.params, r.train_size
 		/* OPTIONS OF WORK */) AS compare_key,
 	json_patch(json_patch(json_object(/* OPTION VALUES */,
@@ -181,19 +170,17 @@ FROM time_to_target WHERE figure = 'test_accuracy';
 -- without busy epochs. Other strategies on one worker cannot be the base, because a parameter server
 -- has a cost there, too.
 CREATE VIEW serial_pace AS
-WITH timed AS (
-	SELECT compare_key, epoch_seconds, iif(oversubscribed, epoch_seconds, quiet_epoch_seconds) AS quiet
-	FROM run_summary
+WITH median_rank(n, low, coverage) AS (VALUES (0, 0, 0)), -- no intervals: their ranks need a scan of run
+figure AS (
+	SELECT compare_key AS number, column1 AS name, iif(column1 = 'quiet' AND NOT ifnull(oversubscribed, 0),
+		quiet_epoch_seconds, epoch_seconds) AS x
+	FROM run_summary CROSS JOIN (VALUES ('all'), ('quiet'))
 	WHERE status = 'done' AND strategy = 'serial' AND epoch_seconds IS NOT NULL
 		AND straggle = 0 AND speed = '' AND pause = ''),
-ranked AS (
-	SELECT compare_key, epoch_seconds, count(*) OVER w AS n, count(quiet) OVER w AS quiet_n, quiet,
-		row_number() OVER (w ORDER BY epoch_seconds) AS i,
-		row_number() OVER (w ORDER BY quiet NULLS LAST) AS quiet_i
-	FROM timed WINDOW w AS (PARTITION BY compare_key))
-SELECT compare_key, avg(epoch_seconds) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS epoch_seconds, n,
-	avg(quiet) FILTER (WHERE quiet_i IN ((quiet_n + 1) / 2, (quiet_n + 2) / 2)) AS quiet_epoch_seconds
-FROM ranked GROUP BY compare_key;
+/* MEDIANS */
+SELECT a.number AS compare_key, a.mid AS epoch_seconds, a.n, q.mid AS quiet_epoch_seconds
+FROM median AS a LEFT JOIN median AS q ON q.number = a.number AND q.name = 'quiet'
+WHERE a.name = 'all';
 
 -- One row for each configuration with finished runs: n of them, the median of their epoch times (of
 -- configuration_summary), and how many times faster that is than serial. NULL = serial was not measured.

@@ -1,6 +1,6 @@
 /*
- * words.c - text that users type: lists of settings, words as a shell reads them, and the command
- * that makes a configuration again.
+ * words.c - text that users type: lists of settings, and the command that makes a configuration
+ * again.
  */
 #include "results/db/db.h"
 #include "workloads/net.h"
@@ -45,31 +45,6 @@ void settings_free(struct settings *all)
 	*all = (struct settings){.setting = NULL};
 }
 
-/* ---- Words of a shell ---------------------------------------------------------- */
-
-void word_put(FILE *f, const char *word)
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789-_=.,:/+@%";
-	size_t name = strncmp(word, "--", 2) == 0 ? strcspn(word, "=") + 1 : 0;
-	if (word[strspn(word, plain)] == '\0') {
-		fputs(word, f);
-		return;
-	}
-	fprintf(f, "%.*s'", (int)name, word);
-	for (word += name; *word; word++)
-		fputs(*word == '\'' ? "'\\''" : (char[]){*word, '\0'}, f);
-	fputc('\'', f);
-}
-
-char *word_quoted(const char *word)
-{
-	struct text t;
-	FILE *f = text_open(&t);
-	word_put(f, word);
-	return text_close(&t);
-}
-
 /* ---- Commands ------------------------------------------------------------------ */
 
 static bool is_of(const char *word, const char *const *name)
@@ -98,7 +73,7 @@ char *command_of(const struct config *c, bool cell)
 		       *strategy AUTOFREE = plugin_typed(&c->strategy->plugin);
 	const struct setting names[] = {{"workload", workload}, {"strategy", strategy}};
 	struct config plain ENDS_WITH(config_fini) = {.strings = NULL};
-	char *wrong = config_init(&plain, names, 2, false);
+	char *wrong = config_init_recorded(&plain, names, 2);
 	struct text t;
 	FILE *f = text_open(&t);
 	CHECK(!wrong, "a configuration is refused by its own names: %s", wrong);

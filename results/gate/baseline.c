@@ -16,15 +16,25 @@ enum { SEEDS_MIN = 3, COMMANDS_MAX = 5 };
 
 /* ---- Options of a cell --------------------------------------------------- */
 
+/* The file of an initial model does not decide, but a run needs it. A plug-in's option does. */
+static bool decides(const char *name)
+{
+	const struct option *o = option_find(run_options, name);
+	return !o || !o->incidental || strcmp(o->name, "init-from") == 0;
+}
+
 char *gate_settings(struct store *s, const char *options, int64_t seed, const struct setting *more,
 		    size_t n, struct settings *all)
 {
-	for (const struct option *o = run_options; o->name; o++)
-		if (o->core.earlier) /* a missing option has its earlier value */
-			settings_add(all, must(strdup(o->name)), must(strdup(o->core.earlier)));
-	struct sql q = sql_select(s, "SELECT key, atom FROM json_each(?1)", "t", options);
-	while (sql_next(&q))
+	struct sql q AUTODONE = sql_select(s, "SELECT key, atom FROM json_each(?1)", "t", options);
+	while (sql_next(&q)) {
+		const char *name = sql_text(&q, 0);
+		if (!decides(name))
+			return sentence("a baseline has only options that decide results, and not "
+					"%s: it was changed",
+					name);
 		settings_add(all, sql_copy(&q, 0), sql_copy(&q, 1));
+	}
 	settings_add(all, must(strdup("seed")), sentence("%lld", (long long)seed));
 	settings_give(all, more, n);
 	return sql_done(&q);
@@ -38,6 +48,14 @@ char *gate_config(struct store *s, const char *options, int64_t seed, const stru
 	return config_init(c, all.setting, all.n, false);
 }
 
+char *gate_config_recorded(struct store *s, const char *options, int64_t seed,
+			   const struct setting *more, size_t n, struct config *c)
+{
+	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
+	TRY(gate_settings(s, options, seed, more, n, &all));
+	return config_init_recorded(c, all.setting, all.n);
+}
+
 /* The options that decide results, without the seed, as gate_config reads them. Heap. */
 static char *options_of(const struct config *c)
 {
@@ -48,8 +66,7 @@ static char *options_of(const struct config *c)
 	for (struct config_option at = {.config = c}; config_next(&at);) {
 		const struct option *o = at.option;
 		bool file = strcmp(o->name, "init-from") == 0 && *at.value; /* of initial-model */
-		if ((!option_decides(o, at.value) && !file) || o->core.repeats ||
-		    option_follows(&at))
+		if ((o->incidental && !file) || o->core.repeats || option_follows(&at))
 			continue;
 		char *name AUTOFREE = option_full_name(at.owner, o);
 		fputs(separator, f);

@@ -173,7 +173,7 @@ static char *check_options(const struct reader *r, char cell[17])
 		r->store, "SELECT ?1->'options', ?1->>'seed', ?1->>'config_hash'", "t", r->line);
 	if (!sql_next(&q))
 		return sql_done(&q);
-	TRY(gate_config(r->store, sql_text(&q, 0), sql_int(&q, 1), NULL, 0, &c));
+	TRY(gate_config_recorded(r->store, sql_text(&q, 0), sql_int(&q, 1), NULL, 0, &c));
 	config_hash(&c, hex);
 	gate_cell(&c, cell);
 	if (strcmp(hex, sql_text(&q, 2)) == 0)

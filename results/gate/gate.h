@@ -26,6 +26,9 @@ char *gate_settings(struct store *s, const char *options, int64_t seed, const st
  * config_fini. */
 char *gate_config(struct store *s, const char *options, int64_t seed, const struct setting *more,
 		  size_t n, struct config *c);
+/* The same, but opens no file that the baseline names. */
+char *gate_config_recorded(struct store *s, const char *options, int64_t seed,
+			   const struct setting *more, size_t n, struct config *c);
 /* The identity of its cell: its hash with seed 0. */
 void gate_cell(const struct config *c, char hex[17]);
 

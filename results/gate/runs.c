@@ -60,7 +60,7 @@ static char *read_cell(const struct check *c, const struct sql *row, struct conf
 	struct config given AUTOCONFIG = {0};
 	char a[17], b[17];
 	config_fini(own);
-	TRY(gate_config(c->store, options, 0, NULL, 0, own));
+	TRY(gate_config_recorded(c->store, options, 0, NULL, 0, own));
 	gate_cell(own, a);
 	if (strcmp(a, sql_text(row, 0)) != 0)
 		return sentence(
@@ -69,7 +69,7 @@ static char *read_cell(const struct check *c, const struct sql *row, struct conf
 			c->o->against, what, options);
 	if (c->a->options == 0)
 		return NULL;
-	TRY(gate_config(c->store, options, 0, c->a->option, c->a->options, &given));
+	TRY(gate_config_recorded(c->store, options, 0, c->a->option, c->a->options, &given));
 	config_hash(own, a);
 	config_hash(&given, b);
 	if (strcmp(a, b) == 0)
@@ -199,11 +199,19 @@ static char *add_run(const struct check *c, const struct sql *row, struct sweep 
 	size_t n = c->a->options;
 	struct setting *more AUTOFREE = must(calloc(n + 2, sizeof *more));
 	struct config config;
+	char hash[17];
 	if (n)
 		memcpy(more, c->a->option, n * sizeof *more);
 	more[n] = (struct setting){"db", c->o->db};
 	more[n + 1] = (struct setting){"label", c->o->label};
 	TRY(gate_config(c->store, sql_text(row, 4), sql_int(row, 2), more, n + 2, &config));
+	config_hash(&config, hash);
+	if (strcmp(hash, sql_text(row, 6)) != 0) {
+		config_fini(&config);
+		return sentence("%s: its data, its initial model or its machines here are others "
+				"than those of baseline %s: give the same ones",
+				sql_text(row, 3), c->o->against);
+	}
 	if (!sweep_add(runs, &config, c->o->against, (int)sql_int(row, 0)))
 		return NULL;
 	struct cell *cell = &runs->cell[runs->cells - 1];
@@ -216,10 +224,11 @@ static char *add_run(const struct check *c, const struct sql *row, struct sweep 
 
 static char *add_runs(const struct check *c, struct sweep *runs)
 {
-	struct sql q AUTODONE = sql_select(c->store,
-					   "SELECT id, cell, seed, what, options, run_id FROM "
-					   "wanted WHERE ended IS NOT 1 ORDER BY id",
-					   "");
+	struct sql q AUTODONE =
+		sql_select(c->store,
+			   "SELECT id, cell, seed, what, options, run_id, hash FROM "
+			   "wanted WHERE ended IS NOT 1 ORDER BY id",
+			   "");
 	while (sql_next(&q))
 		TRY(add_run(c, &q, runs));
 	return sql_done(&q);
@@ -274,7 +283,7 @@ char *gate_make(struct check *c, bool *interrupted)
 	c->store = NULL;
 	TRY(sweep_carry_out(&runs, &f, &status));
 	*interrupted = status == EXIT_INTERRUPTED;
-	TRY(store_open(&c->store, c->o->db, STORE_WRITE));
+	TRY(store_open_for(&c->store, &runs.cell[0].config, STORE_CHANGE));
 	TRY(sql_begin(c->store));
 	return sql_end(c->store, record(c, &runs));
 }

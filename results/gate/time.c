@@ -3,8 +3,8 @@
  * in load affect both alike. The ratio of a pair says how much longer the epochs of this program
  * take.
  *
- * The interval of the median ratio is exact: view median_rank gives the ranks of its ends among the
- * sorted ratios. A cell is slower if the lower end is beyond --min-time.
+ * The interval of the median ratio is exact (median.sql). A cell is slower if the lower end is
+ * beyond --min-time.
  */
 #include "results/gate/gate.h"
 
@@ -79,20 +79,6 @@ static char *time_run(struct timing *t, char **words, double *x)
 			status);
 }
 
-/* Sorts the ratios; computes their median and its interval. */
-static char *sum_up(struct timing *t, double *ratio, int64_t n, double *median, double *low,
-		    double *high)
-{
-	double rank[2];
-	char *wrong = sql_reals(t->store, rank, 2, "SELECT low, high FROM median_rank WHERE n = ?1",
-				"i", n);
-	qsort(ratio, (size_t)n, sizeof *ratio, by_value);
-	*median = (ratio[(n - 1) / 2] + ratio[n / 2]) / 2;
-	*low = isnan(rank[0]) ? ratio[0] : ratio[(int64_t)rank[0] - 1];
-	*high = isnan(rank[1]) ? ratio[n - 1] : ratio[(int64_t)rank[1] - 1];
-	return wrong;
-}
-
 /* Makes the command of a run, of this program or the other one. It has the options of the baseline
  * and those that were given, and no defaults, except those that changed (earlier). */
 static char *words_of(struct timing *t, const struct sql *cell, bool own, char ***words)
@@ -114,30 +100,33 @@ static char *words_of(struct timing *t, const struct sql *cell, bool own, char *
 static char *time_cell(struct timing *t, FILE *f, const struct sql *cell, bool *slower)
 {
 	int64_t n = t->o->pairs;
-	double *ratio AUTOFREE = must(calloc((size_t)n, sizeof *ratio)), median, low, high;
-	double took[2]; /* by the other program, and by this one */
+	double ratio, m[3]; /* the median of the ratios, and its interval */
+	double took[2];     /* by the other program, and by this one */
 	char **other AUTOWORDS = NULL, **own AUTOWORDS = NULL;
 	*slower = false;
 	t->busy = 0;
 	TRY(words_of(t, cell, false, &other));
 	TRY(words_of(t, cell, true, &own));
+	TRY(sql_script(t->store, "DROP TABLE IF EXISTS temp.figure; "
+				 "CREATE TEMP TABLE figure (number, name, x)"));
 	for (int64_t i = 0; i < n; i++) {
 		for (int64_t k = i; k < i + 2 && !t->interrupted; k++)
 			TRY(time_run(t, k % 2 ? own : other, &took[k % 2]));
 		if (t->interrupted)
 			return NULL;
-		ratio[i] = took[1] / took[0];
+		ratio = took[1] / took[0];
+		TRY(sql_change(t->store, "INSERT INTO figure VALUES ('', '', ?1)", "r", ratio));
 		complain(sentence("%s, pair %lld of %lld: %.3f", sql_text(cell, 0),
-				  (long long)i + 1, (long long)n, ratio[i]));
+				  (long long)i + 1, (long long)n, ratio));
 	}
-	TRY(sum_up(t, ratio, n, &median, &low, &high));
-	*slower = low > 1 + t->o->min_time / 100;
+	TRY(sql_reals(t->store, m, 3, "WITH /* MEDIANS */ SELECT mid, low, high FROM median", ""));
+	*slower = m[1] > 1 + t->o->min_time / 100;
 	char *name AUTOFREE = text_visible(sql_text(cell, 0));
 	fprintf(f, "%s  %s  epochs take %.3f (%.3f..%.3f) times as long, %lld pairs",
 		*slower                           ? "SLOWER"
-		: high < 1 - t->o->min_time / 100 ? "faster"
+		: m[2] < 1 - t->o->min_time / 100 ? "faster"
 						  : "ok    ",
-		name, median, low, high, (long long)n);
+		name, m[0], m[1], m[2], (long long)n);
 	if (t->busy)
 		fprintf(f, "; %lld of %lld runs had less than 90 %% of their cores",
 			(long long)t->busy, (long long)(2 * n));

@@ -170,6 +170,7 @@ static char *print_topics(const struct arguments *a)
 	const struct plugin *plugin;
 	for (size_t i = 0; i < a->words; i++)
 		if (plugin_is_file(a->word[i])) {
+			arguments_name(a->word[i], NAMED_BY_USER);
 			TRY(plugin_choose(PART_COUNT, a->word[i], NULL, 0, &plugin));
 			a->word[i] = plugin->name;
 		}

@@ -409,7 +409,7 @@ static bool is_named(const struct topic *t, const char *asked)
 	bool dashed = strncmp(asked, "--", 2) == 0, option = strcmp(t->kind, "option") == 0;
 	char *name AUTOFREE =
 		dashed ? must(strndup(asked + 2, strcspn(asked + 2, "="))) : must(strdup(asked));
-	return (option || !dashed) && strcmp(option ? option_new_name(name) : name, t->name) == 0;
+	return (option || !dashed) && strcmp(name, t->name) == 0;
 }
 
 bool topic_print(const struct help *p, const struct topic *all, const char *name)

@@ -157,7 +157,7 @@ static char *axis_cut(struct axis *a, const char *list)
 
 char *axis_read(struct axis *a, const char *name, const char *list)
 {
-	*a = (struct axis){.name = must(strdup(option_new_name(name)))};
+	*a = (struct axis){.name = must(strdup(name))};
 	char *wrong = axis_cut(a, list);
 	if (wrong)
 		axis_fini(a);

@@ -50,7 +50,7 @@ static char *insert(struct store *s, const struct bench_rows *rows)
 
 char *bench_print(const struct bench_rows *rows, enum format format)
 {
-	struct store *s AUTOCLOSE = sql_memory();
+	struct store *s AUTOCLOSE = sql_schema();
 	bool people = format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
 	TRY(sql_script(s, bench_sql));
 	TRY(insert(s, rows));

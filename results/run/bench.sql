@@ -3,17 +3,12 @@
 CREATE TABLE measured (way INTEGER, repetition INTEGER, operation TEXT, transport TEXT,
 	bytes INTEGER, count INTEGER, bus REAL, wrong INTEGER, seconds REAL);
 CREATE VIEW bench AS
-WITH ranked AS (
-	SELECT *, row_number() OVER (w ORDER BY seconds) AS i, count(*) OVER w AS n
-	FROM measured WINDOW w AS (PARTITION BY way, bytes)),
-median AS (
-	SELECT way, operation, transport, bytes, count, bus, sum(wrong) AS wrong,
-		avg(seconds) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS s
-	FROM ranked GROUP BY way, bytes)
-SELECT operation, transport, bytes, count, round(1e6 * s, 4) AS time_us,
-	round(1e-9 * bytes / s, 6) AS algbw_gb_s, round(1e-9 * bytes / s * bus, 6) AS busbw_gb_s,
-	wrong
-FROM median ORDER BY way, bytes;
+WITH figure AS (SELECT way AS number, bytes AS name, seconds AS x FROM measured),
+/* MEDIANS */
+SELECT operation, transport, bytes, count, round(1e6 * mid, 4) AS time_us,
+	round(1e-9 * bytes / mid, 6) AS algbw_gb_s,
+	round(1e-9 * bytes / mid * bus, 6) AS busbw_gb_s, sum(wrong) AS wrong
+FROM measured JOIN median ON number = way AND name = bytes GROUP BY way, bytes ORDER BY way, bytes;
 -- The same, formatted.
 CREATE VIEW shown AS
 SELECT operation, transport, bytes, count, printf('%.2f', time_us) AS 'time us',

@@ -244,17 +244,18 @@ static void find_tables(struct bench *b, struct ways *all, bool far)
 		if ((*p)->floats_on_device != far || (*p)->on_servers || w->trainers == 1)
 			continue;
 		free(tables_open(&t, b->all, b->all, w->rank, w->trainers, 0, (*p)->name, NULL,
-				 w->dev));
+				 w->loop->dev));
 		if (t)
 			add_ways(all, NULL, NULL, NULL, t, true);
 	}
-	if (w->tables && w->tables->placement->on_servers && !far)
-		add_ways(all, NULL, NULL, NULL, w->tables, false);
+	struct tables *own = w->loop->tables;
+	if (own && own->placement->on_servers && !far)
+		add_ways(all, NULL, NULL, NULL, own, false);
 }
 
 static void find_ways(struct bench *b, struct ways *all, const char *wanted)
 {
-	bool far = b->w->dev->ops->peer != NULL;
+	bool far = b->w->loop->dev->ops->peer != NULL;
 	if (b->w->trainers > 1 && far)
 		find_transports(b, all, wanted);
 	else if (b->w->trainers > 1)
@@ -281,7 +282,7 @@ static double time_calls(struct bench *b, const struct operation *op, int64_t ca
 	nsec since = clock_now();
 	for (int64_t i = 0; i < calls; i++)
 		op->act(b);
-	device_sync(b->w->dev);
+	device_sync(b->w->loop->dev);
 	double took = 1e-9 * (double)(clock_now() - since) / (double)calls;
 	link_reduce_all(b->all, &took, 1, REDUCE_MAX);
 	return took;

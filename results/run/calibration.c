@@ -184,8 +184,7 @@ static struct curve curve_of(const struct points *points, enum cost cost, double
 static const struct updater *gradient_updater(const struct config *c)
 {
 	const struct strategy *s = c->strategy;
-	const char *name =
-		s->tables && s->terms ? s->terms(&c->run, c->strategy_opts).updater : NULL;
+	const char *name = s->terms ? s->terms(&c->run, c->strategy_opts).updater : NULL;
 	const struct updater *u = updater_find(name ? name : "add");
 	return u->wants.gradient ? u : NULL;
 }

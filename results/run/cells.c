@@ -87,7 +87,7 @@ static int by_round_and_key(const void *a, const void *b)
  * not move the others. */
 static uint64_t shuffled(const struct cell *c, int64_t seed)
 {
-	uint64_t rng = rng_seed(seed, STREAM_ORDER, c->round) ^ strtoull(c->hash, NULL, 16);
+	uint64_t rng = rng_seed(seed, RNG_ORDER, c->round) ^ strtoull(c->hash, NULL, 16);
 	return rng_next(&rng);
 }
 

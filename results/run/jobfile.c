@@ -183,8 +183,7 @@ static void load_plugins(struct job *j, bool runs)
 		char *list AUTOFREE = paths_from_job(j, equals + 1);
 		for (char *rest = list, *item; !j->wrong && (item = strtok_r(NULL, ",", &rest));) {
 			const struct setting given = {name, item};
-			if (runs)
-				arguments_type(item);
+			arguments_name(item, runs ? NAMED_BY_USER : NAMED_BY_JOB);
 			char *wrong AUTOFREE = plugins_load(&given, 1);
 			if (wrong)
 				job_wrong(j, line, "%s", wrong);
@@ -236,7 +235,7 @@ static char *zip_read(struct axis *z, const char *text)
 	for (size_t n; *(text += strspn(text, ", \t")); text += n) {
 		n = strcspn(text, ", \t");
 		char *name AUTOFREE = must(strndup(text, n));
-		APPEND(z->value, z->n, must(strdup(option_new_name(name))));
+		APPEND(z->value, z->n, must(strdup(name)));
 	}
 	return z->n > 1 ? NULL
 			: sentence("zip: give the names of at least two lists, such as workers, "
@@ -268,7 +267,6 @@ static char *key_read(struct section *s, int line, const char *name, const char 
 static int job_key(void *user, const char *section, const char *name, const char *value)
 {
 	struct job *j = user;
-	name = option_new_name(name);
 	char *files AUTOFREE = is_of_plugins(name) ? paths_from_job(j, value) : NULL;
 	value = files ? files : value;
 	if (j->searching && !j->wrong)

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct run_flags {
@@ -161,6 +162,7 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 	struct store *store AUTOCLOSE = NULL;
 	char *wrong = store_open_for(&store, c, STORE_LATER); /* rank 0 opens it later */
 	CHECK(!wrong, "%s", wrong);
+	store->page = page;
 	store->on_epoch = page ? NULL : say_epoch;
 	store->on_epoch_ctx = (void *)(uintptr_t)c;
 	struct sink sink = store_sink(store);
@@ -179,11 +181,17 @@ static int work_in_child(void *ctx, struct status_page *page)
 
 /* ---- The front process --------------------------------------------------- */
 
-char *run_mark_failed(const struct config *c, int64_t id, const char *why)
+/* If the database was moved, the worker has reported it, and another file may be in its place. */
+char *run_mark_failed(const struct config *c, int64_t id, const struct status_page *page,
+		      const char *why)
 {
 	struct store *s AUTOCLOSE = NULL;
-	TRY(store_open_for(&s, c, STORE_WRITE));
-	return store_fail(s, id, why);
+	struct stat st;
+	if (stat(c->harness.db, &st) != 0 ||
+	    (page && page->file && page->file != (int64_t)st.st_ino))
+		return NULL;
+	TRY(store_open_for(&s, c, STORE_CHANGE));
+	return store_fail(s, id, page ? page->owner : NULL, why);
 }
 
 void run_cell(const struct config *c, struct progress *p, struct outcome *o)
@@ -202,7 +210,7 @@ void run_cell(const struct config *c, struct progress *p, struct outcome *o)
 	o->id = o->page ? o->page->id : 0;
 	bool ended = o->status == EXIT_OK || o->status == EXIT_DIVERGED, equal = false;
 	if (o->id && !ended) {
-		complain_if(run_mark_failed(c, o->id, o->why));
+		complain_if(run_mark_failed(c, o->id, o->page, o->why));
 	} else if (o->id && c->run.sim_replay) {
 		complain_if(replay_compare(c, o->id, &equal, &o->replayed));
 		o->differs = !equal;

@@ -49,8 +49,10 @@ struct outcome {
 /* Launches c and waits. A row that the workers left behind unfinished is marked failed. */
 void run_cell(const struct config *c, struct progress *p, struct outcome *o);
 void outcome_fini(struct outcome *o);
-/* Marks a row that the workers left unfinished, or pending. NULL or a sentence. */
-char *run_mark_failed(const struct config *c, int64_t id, const char *why);
+/* Marks a row that the workers left unfinished (page: theirs), or this process's pending one (page
+ * NULL). NULL or a sentence. */
+char *run_mark_failed(const struct config *c, int64_t id, const struct status_page *page,
+		      const char *why);
 const char *outcome_word(int status);                /* "done", "diverged", "refused", ... */
 double page_seconds(const struct status_page *page); /* of training so far [s]; page NULL: 0 */
 

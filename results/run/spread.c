@@ -167,10 +167,11 @@ static char *make_cells(const struct config *c, const struct plan *plan, int n, 
 }
 
 /* y[FIGURES][cells] */
-static char *read_figures(const char *db, const struct sweep *cells, double *y)
+static char *read_figures(const struct sweep *cells, double *y)
 {
 	struct store *s AUTOCLOSE = NULL;
-	TRY(store_open(&s, db, STORE_WRITE)); /* updates table run_kept */
+	/* updates table run_kept */
+	TRY(store_open_for(&s, &cells->cell[0].config, STORE_CHANGE));
 	for (size_t i = 0; i < cells->cells; i++) {
 		double x[FIGURES];
 		TRY(sql_reals(s, x, FIGURES,
@@ -261,6 +262,7 @@ static char *spread(void *given, struct arguments *a, int *status)
 	int n = (int)f->repeats;
 	TRY(find(a, f->db, &c));
 	c.harness.db = f->db;
+	c.harness.hostfile = ""; /* of real workers */
 	c.run.record = false;
 	TRY(run_plan(&c, &plan));
 	TRY(make_cells(&c, &plan, n, &cells));
@@ -271,7 +273,7 @@ static char *spread(void *given, struct arguments *a, int *status)
 		return NULL;
 	double *y AUTOFREE = must(calloc(FIGURES * cells.cells, sizeof *y));
 	*status = EXIT_FAILED;
-	TRY(read_figures(f->db, &cells, y));
+	TRY(read_figures(&cells, y));
 	*status = EXIT_OK;
 	print_all(y, n, strcmp(f->format, "json") == 0);
 	return NULL;

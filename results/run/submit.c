@@ -55,7 +55,7 @@ static void most_ranks(const struct submission *s, int64_t *ranks, int64_t *thre
 	*ranks = *threads = 1;
 	for (size_t i = 0; i < s->sweep->cells; i++) {
 		const struct config *c = &s->sweep->cell[i].config;
-		bool own = c->strategy->tables && !c->run.servers && nodes > 1;
+		bool own = c->strategy->terms && !c->run.servers && nodes > 1;
 		bool simulated = is_simulated(c);
 		int64_t n = simulated ? 1
 				      : shared_by(c->run.workers, nodes) +

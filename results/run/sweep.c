@@ -321,7 +321,9 @@ static char *take(const struct doing *d, const struct cell *c, bool *taken)
 {
 	struct store *store AUTOCLOSE = NULL;
 	char *owner AUTOFREE = NULL;
-	TRY(store_open_for(&store, &c->config, STORE_WRITE));
+	TRY(store_open_for(&store, &c->config, STORE_CHANGE));
+	char *own AUTOFREE = process_owner();
+	setenv("MVBENCH_CLAIM", own, 1);
 	TRY(store_claim(store, c->id, taken, &owner));
 	if (!*taken)
 		fprintf(d->lines, "%zu/%zu [%s] %s: %s%s\n", c->number, d->left, c->section,
@@ -350,9 +352,9 @@ static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 	int status = o.status;
 	if (o.id == 0 && status == EXIT_USER) {
 		char *why AUTOFREE = sentence(REFUSED ": %s", o.why);
-		complain_if(run_mark_failed(&c->config, c->id, why));
+		complain_if(run_mark_failed(&c->config, c->id, NULL, why));
 	} else if (o.id == 0 && status != EXIT_INTERRUPTED) { /* no worker started its row */
-		complain_if(run_mark_failed(&c->config, c->id, o.why));
+		complain_if(run_mark_failed(&c->config, c->id, NULL, o.why));
 	}
 	print_result(d, c, &o);
 	outcome_fini(&o);

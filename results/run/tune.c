@@ -174,7 +174,7 @@ static char *read_file(struct study *s, const struct arguments *a)
 static void draw(const struct study *s, const struct config *c, int64_t trial, struct settings *all,
 		 char **json, char **said)
 {
-	uint64_t rng = rng_seed(s->flags->search_seed, STREAM_SAMPLE, 1),
+	uint64_t rng = rng_seed(s->flags->search_seed, RNG_SAMPLE, 1),
 		 start = rng_next(&rng) >> 44; /* 20 bits: radical inverses stay exact */
 	struct text t, w;
 	FILE *f = text_open(&t), *g = text_open(&w);
@@ -353,7 +353,7 @@ static char *write_down(struct study *s, bool trials)
 {
 	struct store *store AUTOCLOSE = NULL;
 	struct sweep cells ENDS_WITH(sweep_free) = {.cell = NULL};
-	TRY(store_open(&store, s->db, STORE_WRITE));
+	TRY(store_open_for(&store, &s->file.cell[0].config, STORE_WRITE));
 	TRY(sql_begin(store));
 	char *wrong = trials ? put_study(s, store) : NULL;
 	if (!wrong)
@@ -390,7 +390,8 @@ static char *choose(struct study *s, bool *all)
 	struct store *store AUTOCLOSE = NULL;
 	int64_t wanted = s->flags->budget * (int64_t)s->file.cells, ended = 0;
 	*all = true;
-	TRY(store_open(&store, s->db, STORE_WRITE)); /* updates table run_kept */
+	/* updates table run_kept */
+	TRY(store_open_for(&store, &s->file.cell[0].config, STORE_CHANGE));
 	TRY(sql_number(store, &ended,
 		       "SELECT count(*) FROM study_run WHERE study_id = ?1 AND kind = 'trial'", "i",
 		       s->id));

@@ -8,11 +8,15 @@
 #ifndef BASE_H
 #define BASE_H
 
-#include "mvbench.h"
+#include "runtime/base/common.h"
+#include "runtime/base/rng.h"
 
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -163,6 +167,7 @@ void clock_delay(nsec dt);
 
 struct config;
 struct plan;
+struct worker;
 struct table_op;
 struct updater;
 
@@ -187,6 +192,7 @@ void world_wait(const char *what, nsec expected);
 void world_rest(const char *what, nsec dt);
 void world_yield(void); /* lets the other simulated workers run at the same virtual time */
 /* An operation on n floats of a table with this updater; shared: they are in rank 0's memory. */
+void world_charge(double floats); /* of a loop of the host, see worker_charge */
 void world_charge_op(const struct table_op *p, const struct updater *u, size_t n, bool shared);
 /* Between simulated hosts, one-sided access to ranks [first, end) waits until the target next
  * enters MPI, because nothing else serves it there. */
@@ -206,7 +212,7 @@ struct link;
 struct world_sums {
 	struct sums *(*make)(int ranks);
 	void (*leave)(struct sums *s); /* called by each rank */
-	void (*allreduce)(struct link *l, struct sums *s, float *x, size_t n, enum reduce how);
+	void (*allreduce)(struct link *l, struct sums *s, float *x, size_t n, int how);
 	/* The messages continue while the ranks compute; each rank waits for the slot before it
 	 * uses x. */
 	void (*start)(struct link *l, struct sums *s, int slot, float *x, size_t n);
@@ -343,6 +349,7 @@ struct core_times core_times_now(void);
 /* The progress of a rank. Others read it while it is written, with PULSE_GET and PULSE_PUT: each
  * number is read whole, but numbers may be from different moments. */
 enum { WAITS_LEGITIMATELY = -2 };
+enum { RANKS_MOST = 8192 }; /* workers and servers */
 enum phase { PHASE_STARTS, PHASE_LOADS, PHASE_WORKS };
 struct pulse {
 	int64_t beat;           /* grows while a rank on another machine is alive */
@@ -361,7 +368,9 @@ struct pulse {
 struct status_page {
 	int64_t magic;         /* identifies the run */
 	int64_t ranks, epochs; /* numbers of pulses, and of rows */
-	volatile int64_t id;   /* of the run's row in the database, 0 = not begun */
+	volatile int64_t id;   /* of the run's row in the database, 0 = not begun; then: */
+	char owner[128];       /* of that row: the process that records (process_owner) */
+	int64_t file;          /* inode of the database */
 	volatile int64_t step, steps, epoch;
 	volatile int64_t rows; /* valid elements of .row */
 	volatile int state;    /* enum run_state */
@@ -422,8 +431,10 @@ void pulse_phase(enum phase phase);
 		"\"\n.byte 0\n.popsection\n"); \
 	extern const char symbol[]
 
-/* From the heap; NULL and errno when it cannot be read. */
+/* From the heap; NULL and errno when it cannot be read, or is larger than FILE_MOST (EFBIG). */
 EXPORTED char *text_read(const char *path);
+char *bytes_read(const char *path, size_t *n); /* the same; bytes 0 are part of it */
+enum { FILE_MOST = 64 << 20 };                 /* [bytes] */
 /* Makes a temporary folder whose name contains `name`; path: heap. Removes the temporary folders of
  * killed processes. NULL, or a message. */
 char *folder_temporary(const char *name, char **path);
@@ -441,9 +452,14 @@ static inline void autoremove(char **folder)
 }
 #define AUTOREMOVED __attribute__((cleanup(autoremove)))
 EXPORTED int folder_make(const char *path); /* with its parents; 0, or errno */
+int folder_make_own(const char *path);      /* the same, closed to other users whatever umask is */
 
 /* What can still be written in /dev/shm [bytes]; INFINITY: unknown. */
 double shared_memory_free(void);
+/* Lets the ranks of this machine, which this process is or starts, send through shared memory only,
+ * if there is enough of it: otherwise each would listen on all networks. The user's own setting has
+ * precedence. */
+void ranks_stay_off_the_network(int ranks);
 #define ENLARGE_SHARED_MEMORY \
 	"enlarge it (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g)"
 
@@ -459,6 +475,8 @@ struct output {
 	char *temporary;    /* NULL: written in place */
 };
 EXPORTED char *output_open(struct output *o, const char *option, const char *path);
+/* Why an earlier write to it probably failed, which stdio does not keep: errno, or 0. */
+int stream_failure(FILE *f);
 /* Returns wrong, if any; then it removes the new file. */
 EXPORTED char *output_close(struct output *o, char *wrong);
 

@@ -13,26 +13,44 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
+char *bytes_read(const char *path, size_t *n)
+{
+	enum { STEP = 65536 };
+	size_t room = 0;
+	char *text = NULL;
+	ssize_t got = 0;
+	int fd AUTOCLOSED = open(path, O_RDONLY | O_CLOEXEC);
+	*n = 0;
+	while (fd >= 0 && *n <= FILE_MOST) {
+		if (*n + 1 >= room)
+			text = must(realloc(text, room = 2 * room + STEP));
+		got = read(fd, text + *n, room - *n - 1);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		*n += (size_t)got;
+	}
+	if (fd < 0 || got < 0 || *n > FILE_MOST) {
+		int failed = *n > FILE_MOST ? EFBIG : errno;
+		free(text);
+		errno = failed;
+		return NULL;
+	}
+	text[*n] = '\0';
+	return text;
+}
+
 char *text_read(const char *path)
 {
-	FILE *f = fopen(path, "r");
-	char *text = NULL;
-	size_t room = 0;
-	if (!f)
-		return NULL;
-	if (getdelim(&text, &room, '\0', f) < 0) {
-		int failed = ferror(f) ? errno : 0;
-		free(text);
-		text = failed ? NULL : must(strdup(""));
-		errno = failed;
-	}
-	fclose(f);
-	return text;
+	size_t n;
+	return bytes_read(path, &n);
 }
 
 void write_all(int fd, const void *x, size_t bytes)
@@ -174,16 +192,26 @@ double shared_memory_free(void)
 					      : INFINITY;
 }
 
-int folder_make(const char *path)
+static int make_folders(const char *path, mode_t mode)
 {
 	char *copy AUTOFREE = must(strdup(path));
 	struct stat st;
 	if (stat(path, &st) != 0) {
-		TRY(errno == ENOENT && *path ? folder_make(dirname(copy)) : errno);
-		if (mkdir(path, 0777) != 0 && errno != EEXIST)
+		TRY(errno == ENOENT && *path ? make_folders(dirname(copy), mode) : errno);
+		if (mkdir(path, mode) != 0 && errno != EEXIST)
 			return errno;
 	}
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+}
+
+int folder_make(const char *path)
+{
+	return make_folders(path, 0777);
+}
+
+int folder_make_own(const char *path)
+{
+	return make_folders(path, 0700);
 }
 
 /* ---- Output files -------------------------------------------------------- */
@@ -320,13 +348,20 @@ char *output_open(struct output *o, const char *option, const char *path)
 	return wrong;
 }
 
-/* Why an earlier write failed: stdio does not keep it, so this tries to make the file longer. */
-static int failed_write(FILE *f)
+/* Writes nothing, because the file can be the user's standard output. */
+int stream_failure(FILE *f)
 {
+	enum { BUFFER = 65536 };
 	struct stat st;
-	bool plain = fstat(fileno(f), &st) == 0 && S_ISREG(st.st_mode);
-	int why = plain ? posix_fallocate(fileno(f), st.st_size, 65536) : 0;
-	return why ? why : EIO;
+	struct statvfs disk;
+	struct rlimit most;
+	if (fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode))
+		return 0;
+	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
+	    (rlim_t)st.st_size + BUFFER > most.rlim_cur)
+		return EFBIG;
+	bool full = fstatvfs(fileno(f), &disk) == 0 && disk.f_bavail * disk.f_frsize < BUFFER;
+	return full ? ENOSPC : 0;
 }
 
 /* A new name is on the disk only when its folder is. Folders of some file systems cannot be synced.
@@ -343,7 +378,7 @@ static void sync_folder(const char *path)
 char *output_close(struct output *o, char *wrong)
 {
 	bool bad = ferror(o->f) != 0;
-	errno = bad ? failed_write(o->f) : 0;
+	errno = bad ? stream_failure(o->f) : 0;
 	bad |= fflush(o->f) != 0 || (o->temporary && fsync(fileno(o->f)) != 0);
 	if (!wrong && (bad || (o->temporary && rename(o->temporary, o->target) != 0)))
 		wrong = cannot_write(o);

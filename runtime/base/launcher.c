@@ -106,3 +106,12 @@ void launcher_hear_out(void)
 		usleep(1000);
 	}
 }
+
+/* Each rank needs SEGMENT bytes of shared memory. BTLs that are not named here, such as that for
+ * GPUs, open no port. */
+void ranks_stay_off_the_network(int ranks)
+{
+	enum { SEGMENT = 8 << 20 };
+	if (shared_memory_free() >= (double)SEGMENT * ranks)
+		setenv("OMPI_MCA_btl", "^tcp,openib,uct,ofi,usnic", 0);
+}

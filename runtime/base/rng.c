@@ -14,7 +14,7 @@ static uint64_t mix(uint64_t z)
 	return z ^ (z >> 31);
 }
 
-uint64_t rng_seed(int64_t seed, enum stream what, int64_t index)
+uint64_t rng_seed(int64_t seed, enum rng_stream what, int64_t index)
 {
 	uint64_t stream = (uint64_t)what << 56 | (uint64_t)index;
 	CHECK(index >= 0 && index >> 56 == 0, "stream %d has no part %lld", (int)what,

@@ -143,7 +143,7 @@ static const char *read_variable(const char *variable, struct status_page *head)
 	int path = 0;
 	if (!variable ||
 	    sscanf(variable, "%lld:%lld:%lld:%n", &magic, &epochs, &ranks, &path) != 3 || !path ||
-	    epochs < 0 || ranks < 1 || epochs > INT32_MAX || ranks > 2 * WORKERS_MOST)
+	    epochs < 0 || ranks < 1 || epochs > INT32_MAX || ranks > RANKS_MOST)
 		return NULL;
 	*head = (struct status_page){.magic = magic, .epochs = epochs, .ranks = ranks};
 	return variable + path;

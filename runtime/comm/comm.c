@@ -80,7 +80,7 @@ static void compare(struct stats *s, struct comm *c, int peer, int rank)
 /* All ranks go through communicators and peers in the same order, which avoids a deadlock. */
 void stats_reduce(struct worker *w)
 {
-	struct stats *s = w->stats;
+	struct stats *s = w->loop->stats;
 	s->compared = smaller(s->joint_ops, s->room);
 	for (struct comm *c = w->all; c; c = c->next) {
 		for (int with = ALL; with < c->size; with++)
@@ -133,7 +133,7 @@ struct comm *comm_layout(int rank, int size)
 
 struct comm *comm_world_trainers(struct worker *w, const char *transport)
 {
-	struct comm *c = comm_new(link_world(w->trainers), w->rank, w->trainers, w->stats);
+	struct comm *c = comm_new(link_world(w->trainers), w->rank, w->trainers, w->loop->stats);
 	c->wanted = transport;
 	return c;
 }

@@ -140,7 +140,7 @@ nsec stats_waited(const struct stats *s, size_t first, size_t last);
 #define TRANSPORTS             "auto" TRANSPORT_LIST(TRANSPORT_CHOICE)
 
 struct comm *comm_layout(int rank, int size); /* without a link: for laying out models only */
-/* All trainers; counts into w->stats. transport, "auto" or a name: for vectors on GPUs. */
+/* All trainers; counts into w->loop->stats. transport, "auto" or a name: for vectors on GPUs. */
 struct comm *comm_world_trainers(struct worker *w, const char *transport);
 /* Collective: opens the transport for vectors up to v's length on v's device. Ends the run with a
  * message if it cannot be used. Does nothing for host vectors or a comm of one. */

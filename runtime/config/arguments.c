@@ -2,32 +2,56 @@
  * arguments.c - splits a command line into options and words. Each part of the program takes its
  * own options.
  */
-#include "runtime/config/option.h"
+#include "runtime/config/config.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Names that the user has typed ---------------------------------------- */
+/* ---- Plug-ins that the user has named -------------------------------------- */
 
-static char **typed;
-static size_t ntyped;
+static struct named {
+	char *name;
+	enum naming how;
+} * named;
+static size_t nnamed;
 
-void arguments_type(const char *text)
+static struct named *named_find(const char *name)
 {
-	char *all AUTOFREE = must(strdup(text)), *rest = all, *one;
+	size_t i = 0;
+	while (i < nnamed && strcmp(named[i].name, name) != 0)
+		i++;
+	return i < nnamed ? &named[i] : NULL;
+}
+
+void arguments_name(const char *list, enum naming how)
+{
+	char *all AUTOFREE = must(strdup(list)), *rest = all, *one;
 	while ((one = strsep(&rest, ","))) {
-		one[strcspn(one, "#")] = '\0';
-		if (!arguments_typed(one))
-			APPEND(typed, ntyped, must(strdup(one)));
+		one += strspn(one, " \t\r\n");
+		size_t n = strcspn(one, "#");
+		while (n > 0 && strchr(" \t\r\n", one[n - 1]))
+			n--;
+		one[n] = '\0';
+		struct named *before = named_find(one);
+		if (!before)
+			APPEND(named, nnamed, (struct named){must(strdup(one)), how});
+		else if (how > before->how)
+			before->how = how;
 	}
 }
 
-bool arguments_typed(const char *text)
+enum naming arguments_named(const char *name)
+{
+	const struct named *n = named_find(name);
+	return n ? n->how : NAMED_BY_DATA;
+}
+
+static bool is_part(const char *name)
 {
 	size_t i = 0;
-	while (i < ntyped && strcmp(typed[i], text) != 0)
+	while (i < PART_COUNT && strcmp(part_names[i], name) != 0)
 		i++;
-	return i < ntyped;
+	return i < PART_COUNT;
 }
 
 /* ---- Command lines --------------------------------------------------------- */
@@ -41,8 +65,7 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 		.word = must(calloc((size_t)argc + 1, sizeof(*a->word))),
 	};
 	for (int i = 0; i < argc; i++) {
-		const char *arg = argv[i], *value = strchr(arg, '=');
-		arguments_type(arg[0] == '-' && value ? value + 1 : arg);
+		const char *arg = argv[i];
 		if (ended || arg[0] != '-' || arg[1] == '\0') {
 			a->word[a->words++] = arg;
 		} else if (strcmp(arg, "--") == 0) {
@@ -57,12 +80,14 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 			size_t n = strcspn(arg + 2, "=");
 			char *name AUTOFREE = must(strndup(arg + 2, n));
 			struct setting *s = &a->option[a->all++];
-			s->name = must(strdup(option_new_name(name)));
+			s->name = must(strdup(name));
 			bool next = i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0;
 			if (arg[2 + n] == '=')
 				s->value = arg + 2 + n + 1;
 			else if (next && (!bare || !bare(ctx, name)))
 				s->value = argv[++i]; /* a missing value is reported later */
+			if (s->value && is_part(s->name))
+				arguments_name(s->value, NAMED_BY_USER);
 		}
 	}
 	a->options = a->all;

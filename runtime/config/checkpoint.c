@@ -14,6 +14,7 @@
 #include "runtime/config/plan.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <math.h>
 #include <stdlib.h>
@@ -87,7 +88,8 @@ static char *damaged(const char *option, const char *path)
 static char *open_file(const char *option, const char *path, FILE **f, struct checkpoint_head *h)
 {
 	struct stat st;
-	*f = fopen(path, "r");
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* does not wait for a pipe */
+	*f = fd >= 0 ? fdopen(fd, "r") : NULL;
 	if (!*f || fstat(fileno(*f), &st) != 0)
 		return sentence("--%s=%s: the file cannot be read (%s)", option, path,
 				strerror(errno));

@@ -154,9 +154,9 @@ static char *check_db(const struct option *o, const char *text)
 #define UNSTORED             .core.stored = UNSTORED
 #define REPLAY_MAY           .core.replay = REPLAY_MAY
 #define REPLAY_OWN           .core.replay = REPLAY_OWN
-#define SINCE(version)       .core.since = version
-#define EARLIER(value)       .core.earlier = value
 #define LABELLED(place)      .core.label = place
+#define NAMED(place, part_)  .core.label = -place, .core.part = part_
+#define PLAIN(value)         .core.plain = value
 #define WORK                 .core.work = true
 #define TRAINS               .core.trains = true
 
@@ -226,7 +226,7 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 const char *config_why_static(const struct config *c)
 {
 	const struct strategy *s = c->strategy;
-	if (!s->may_leave || !s->tables)
+	if (!s->may_leave || !s->terms)
 		return "all its workers take part in every exchange";
 	return s->why_static ? s->why_static(&c->run, c->strategy_opts) : NULL;
 }
@@ -284,7 +284,7 @@ static void choose_hosts(struct config *c, const struct setting *given, size_t n
 	    *number AUTOFREE = must(calloc((size_t)ranks + (size_t)run->workers, sizeof *number));
 	char *wrong AUTOFREE = config_hosts(c, number);
 	int hosts = wrong ? 0 : hosts_with_workers(number, (int)run->workers);
-	if (hosts > 1 && c->strategy->tables && !run->servers &&
+	if (hosts > 1 && c->strategy->terms && !run->servers &&
 	    strcmp(run->table_home, "auto") == 0) {
 		run->servers = hosts;
 		c->servers_chosen = true;
@@ -335,7 +335,8 @@ static char *choose_plugin(struct config *c, enum part part, const struct settin
 	return NULL;
 }
 
-static char *resolve(struct config *c, const struct setting *given, size_t n, bool lenient)
+static char *resolve(struct config *c, const struct setting *given, size_t n, bool lenient,
+		     bool opens)
 {
 	/* Plug-ins first: the workload has the recipe, and all three have options. */
 	struct run *run = &c->run;
@@ -356,21 +357,33 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 		run->decay = "weights";
 	run->sim_platform = platform_name(run->sim_platform); /* one name, one cell */
 	TRY(share_batch(c, given, n));
-	TRY(find_initial_model(c));
-	find_data_hash(c);
-	choose_hosts(c, given, n);
+	if (opens) {
+		TRY(find_initial_model(c));
+		find_data_hash(c);
+		choose_hosts(c, given, n);
+	}
 	run->deal = resolved_deal(c);
 	return NULL;
 }
 
-char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient)
+static char *init(struct config *c, const struct setting *given, size_t n, bool lenient, bool opens)
 {
 	*c = (struct config){.strings = NULL};
 	option_default(run_options, c);
-	char *wrong = resolve(c, given, n, lenient);
+	char *wrong = resolve(c, given, n, lenient, opens);
 	if (wrong)
 		config_fini(c);
 	return wrong;
+}
+
+char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient)
+{
+	return init(c, given, n, lenient, true);
+}
+
+char *config_init_recorded(struct config *c, const struct setting *given, size_t n)
+{
+	return init(c, given, n, false, false);
 }
 
 void config_fini(struct config *c)
@@ -412,19 +425,9 @@ bool config_next(struct config_option *at)
 	return true;
 }
 
-const char *option_earlier(const struct option *o)
-{
-	return o->core.earlier ? o->core.earlier : o->def;
-}
-
-/* Options since this version of the schema are not part of the identity if they have the value that
- * older runs had. This keeps the identities of existing cells. */
-enum { SILENT_SINCE = 4 };
-
 bool option_decides(const struct option *o, const char *value)
 {
-	return !o->incidental &&
-	       !(o->core.since >= SILENT_SINCE && strcmp(value, option_earlier(o)) == 0);
+	return !o->incidental && (o->core.always || strcmp(value, o->def) != 0);
 }
 
 bool option_follows(const struct config_option *at)
@@ -433,14 +436,17 @@ bool option_follows(const struct config_option *at)
 	       strcmp(at->option->name, "batch") == 0;
 }
 
+_Static_assert(2 * WORKERS_MOST <= RANKS_MOST, "a status page has too few ranks");
+
+/* Raised when an option gets another default: cells with the old one must not pass for new ones. A
+ * test holds the defaults to a list. */
+enum { IDENTITY = 1 };
+
 void config_hash(const struct config *c, char hex[17])
 {
-	uint64_t h = HASH_START;
+	uint64_t h = HASH_START ^ IDENTITY;
 	for (struct config_option at = {.config = c}; config_next(&at);) {
-		const char *name = at.option->name;
-		const char *const piece[] = {
-			at.part, ".",      at.owner ? name : option_stored_name(name),
-			"=",     at.value, "\n"};
+		const char *const piece[] = {at.part, ".", at.option->name, "=", at.value, "\n"};
 		for (size_t i = 0; i < sizeof piece / sizeof *piece; i++)
 			if (option_decides(at.option, at.value))
 				h = hash_of(h, piece[i], strlen(piece[i]));
@@ -450,7 +456,7 @@ void config_hash(const struct config *c, char hex[17])
 
 const char *option_column(const struct option *o, char column[COLUMN_ROOM])
 {
-	snprintf(column, COLUMN_ROOM, "%s", option_stored_name(o->name));
+	snprintf(column, COLUMN_ROOM, "%s", o->name);
 	for (char *c = column; *c; c++)
 		if (*c == '-' || *c == '.')
 			*c = '_';

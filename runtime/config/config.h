@@ -6,6 +6,7 @@
 #define CONFIG_H
 
 #include "runtime/config/option.h"
+#include "runtime/config/run.h"
 
 #include <string.h>
 
@@ -39,6 +40,9 @@ struct config {
 /* Later settings win, also over the workload's recipe. lenient: options of plug-ins that this
  * configuration does not use are checked by name only (job files share their defaults). */
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient);
+/* The same of what a file has recorded. Opens none of the files that it names: all that they decide
+ * is recorded, too. */
+char *config_init_recorded(struct config *c, const struct setting *given, size_t n);
 void config_fini(struct config *c);
 /* NULL: workers may make different numbers of steps in an epoch; otherwise why they may not. */
 const char *config_why_static(const struct config *c);
@@ -64,8 +68,6 @@ struct config_option {
 };
 bool config_next(struct config_option *at);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
-/* The value for runs that are older than this option. */
-const char *option_earlier(const struct option *o);
 /* Is this value part of a cell's identity? */
 bool option_decides(const struct option *o, const char *value);
 /* Does the value follow from another option? Then it must not be given. */

@@ -43,7 +43,9 @@ char *host_list_read(const char *path, struct host_list *l)
 	*l = (struct host_list){.n = 0};
 	char *text AUTOFREE = text_read(path), *rest = NULL;
 	if (!text)
-		return sentence("--hostfile=%s: %m; give a file with one machine a line", path);
+		return sentence("--hostfile=%s: the file cannot be read (%m): give one with one "
+				"machine a line",
+				path);
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
 		read_line(l, line);
 	return l->n ? NULL : sentence("--hostfile=%s: it names no machine; give one a line", path);

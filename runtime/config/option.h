@@ -5,6 +5,7 @@
 #define OPTION_H
 
 #include "runtime/base/base.h"
+#include "runtime/config/option_row.h"
 
 void option_default(const struct option *table, void *fields);
 /* NULL, or a message: the field keeps its value. Strings and choices are not copied: text must
@@ -14,12 +15,8 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 char *option_full_name(const char *owner, const struct option *o);
 /* The value as a user would type it. */
 void option_text(const struct option *o, const void *fields, char *buf, size_t room);
-/* NULL: the table has no option of this name, or of the new name of a renamed one. */
+/* NULL: the table has no option of this name. */
 const struct option *option_find(const struct option *table, const char *name);
-/* Renamed options: users may type the old name, too. Columns, keys and hashes keep it. Both
- * functions return other names unchanged. */
-const char *option_new_name(const char *typed);
-const char *option_stored_name(const char *name);
 /* The message for an unknown option of prefix (a plug-in's name, or ""). run: the command whose
  * --help lists the table: "mvbench run ", or "" for the current command. */
 char *option_unknown(const char *prefix, const char *typed, const struct option *table,
@@ -56,6 +53,10 @@ char *text_valid(const char *s); /* a copy that is valid UTF-8; heap */
 /* A copy on one line, for terminals: control characters become text, such as \\x1b. Heap. */
 char *text_visible(const char *s);
 
+/* Prints a word for a shell, in quotes if the shell needs them. */
+void word_put(FILE *f, const char *word);
+char *word_quoted(const char *word); /* the same, on the heap */
+
 /* The last value of this option; NULL: it is not given. */
 const char *setting_value(const struct setting *given, size_t n, const char *name);
 
@@ -72,10 +73,16 @@ struct arguments {
  * it. */
 char *arguments_read(struct arguments *a, int argc, char **argv,
 		     bool (*bare)(const void *ctx, const char *name), const void *ctx);
-/* Texts of the command line, and of files that the user has asked to run: from these alone plug-ins
- * are compiled and loaded. type: adds each item of a comma list, without #SHA256. */
-void arguments_type(const char *text);
-bool arguments_typed(const char *text);
+/* Who names a plug-in's file decides what happens to it. */
+enum naming {
+	NAMED_BY_DATA, /* a database, a baseline, an import: the file is not opened */
+	NAMED_BY_JOB,  /* a job file that is only looked at: the file is read, not compiled */
+	NAMED_BY_USER, /* the command line, or a job file that runs: it is compiled and loaded */
+};
+/* Adds each item of a comma list, without #SHA256. arguments_read adds the values of --strategy,
+ * --workload and --optimizer. */
+void arguments_name(const char *list, enum naming how);
+enum naming arguments_named(const char *name);
 void arguments_free(struct arguments *a);
 /* Sets fields from the options in the table, and removes those from a. A message, or NULL. */
 char *arguments_take(struct arguments *a, const struct option *table, void *fields);

@@ -322,33 +322,12 @@ void option_json(FILE *f, const struct option *o, const void *fields)
 	fputs(number, f);
 }
 
-static const struct {
-	const char *old, *now;
-} renamed[] = {{"judge-every", "eval-every"}, {"visits", "repetitions"}};
-
-const char *option_new_name(const char *typed)
-{
-	for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
-		if (strcmp(renamed[i].old, typed) == 0)
-			return renamed[i].now;
-	return typed;
-}
-
-const char *option_stored_name(const char *name)
-{
-	for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
-		if (strcmp(renamed[i].now, name) == 0)
-			return renamed[i].old;
-	return name;
-}
-
 const struct option *option_find(const struct option *table, const char *name)
 {
 	for (const struct option *o = table; o && o->name; o++)
 		if (strcmp(o->name, name) == 0)
 			return o;
-	const char *now = option_new_name(name);
-	return now == name ? NULL : option_find(table, now);
+	return NULL;
 }
 
 char *option_unknown(const char *prefix, const char *typed, const struct option *table,

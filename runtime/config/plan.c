@@ -78,9 +78,9 @@ int64_t plan_segment_epochs(const struct run *run)
 
 int64_t plan_points(const struct run *run, int64_t steps)
 {
-	bool any = run->judge_every > 0 && run->judge_every < steps * run->epochs &&
-		   run->judge_every % steps != 0; /* otherwise all are ends of epochs */
-	return any ? plan_segment_epochs(run) * steps / run->judge_every + 1 : 0;
+	bool any = run->eval_every > 0 && run->eval_every < steps * run->epochs &&
+		   run->eval_every % steps != 0; /* otherwise all are ends of epochs */
+	return any ? plan_segment_epochs(run) * steps / run->eval_every + 1 : 0;
 }
 
 /* Copies of the model that a worker keeps besides the trained one: the model of the last averaging,
@@ -94,9 +94,9 @@ static int64_t models_kept(const struct config *c, int64_t steps)
 	bool differ = run->workers > config_model_workers(c) &&
 		      (c->strategy->canonical || c->strategy->average);
 	return snapshots + plan_points(run, steps) + 1 + differ +
-	       (c->strategy->tables ? 5
-		: run->workers > 1  ? 2
-				    : 0);
+	       (c->strategy->terms ? 5
+		: run->workers > 1 ? 2
+				   : 0);
 }
 
 /* NULL, or a message: can the model be split over the workers that share it? Otherwise each of them
@@ -121,14 +121,14 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 	struct device nowhere = {.ops = &device_none};
 	struct strategy whole = {.plugin = c->strategy->plugin};
 	int share = config_model_workers(c), workers = (int)c->run.workers;
+	struct loop loop = {.dev = &nowhere,
+			    .strategy = &whole,
+			    .model = {.workload = c->workload, .opts = c->workload_opts}};
 	struct worker w = {
 		.size = workers,
 		.trainers = workers,
 		.run = &run,
-		.strategy = &whole,
 		.opts = c->strategy_opts,
-		.workload = c->workload,
-		.workload_opts = c->workload_opts,
 		.optimizer = c->optimizer,
 		.optimizer_opts = c->optimizer_opts,
 		.all = comm_layout(0, workers),
@@ -136,24 +136,27 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 		.data_group = comm_layout(0, workers / share),
 		.train = &p->train,
 		.test = &p->test,
-		.dev = &nowhere,
+		.model = &loop.model,
+		.loop = &loop,
 	};
 	char *wrong = NULL;
 	run.batch = batch;
 	nowhere.ops->open(&nowhere, 1);
 	model_open(&w, &p->train);
-	p->params = w.model_params;
+	p->params = w.model->params;
 	p->row_flops = 0;
-	for (size_t i = 0; w.flops && i <= w.layers; i++)
-		p->row_flops += w.flops[i];
-	p->buffers = w.buffer ? (int64_t)vec_len(w.buffer) : 0;
-	p->layout = hash_of(HASH_START, w.layer, (w.layers + 1) * sizeof *w.layer);
-	if (!w.buffer && strcmp(run.norm_statistics, "recompute") == 0)
+	for (size_t i = 0; w.model->flops && i <= w.model->layers; i++)
+		p->row_flops += w.model->flops[i];
+	p->buffers = w.model->buffer ? (int64_t)vec_len(w.model->buffer) : 0;
+	p->layout =
+		hash_of(HASH_START, w.model->layer, (w.model->layers + 1) * sizeof *w.model->layer);
+	if (!w.model->buffer && strcmp(run.norm_statistics, "recompute") == 0)
 		wrong = sentence("--norm-statistics=recompute: %s has no batch norms; leave it out",
 				 run.workload);
-	size_t model = vec_len(w.param) + (w.buffer ? vec_len(w.buffer) : 0);
+	size_t model = vec_len(w.param) + (w.model->buffer ? vec_len(w.model->buffer) : 0);
 	size_t trained = vec_len(w.param) * (2 + (w.moment[0] != NULL) + (w.moment[1] != NULL)) +
-			 (w.scratch ? vec_len(w.scratch) : 0) + (w.buffer ? vec_len(w.buffer) : 0);
+			 (w.loop->scratch ? vec_len(w.loop->scratch) : 0) +
+			 (w.model->buffer ? vec_len(w.model->buffer) : 0);
 	p->footprint.parameters =
 		(trained + (size_t)models_kept(c, p->steps) * model) * sizeof(float);
 	const size_t attention = nowhere.attention_floats * (p->facts.free_bytes ? 2 : 1);
@@ -162,10 +165,10 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 	p->footprint.workspace =
 		p->facts.workspace_bytes + (nowhere.convs ? p->facts.conv_workspace_bytes : 0);
 
-	w.strategy = c->strategy;
+	w.loop->strategy = c->strategy;
 	if (!wrong)
 		wrong = check_split(c, &w, share);
-	w.strategy = &whole;
+	w.loop->strategy = &whole;
 	model_close(&w);
 	nowhere.ops->close(&nowhere);
 	comm_free(w.all);
@@ -246,7 +249,7 @@ static char *check_snapshots(const struct config *c, const struct plan *p)
 	if (points > epochs)
 		return sentence("--eval-every=%lld: the models of all points between two barriers "
 				"would take %.1f GB; give more steps, or a barrier more often",
-				(long long)run->judge_every, bytes * 1e-9);
+				(long long)run->eval_every, bytes * 1e-9);
 	return sentence("--barrier-every=%lld: the models of all epochs between two barriers would "
 			"take %.1f GB; give a barrier more often",
 			(long long)run->barrier_every, bytes * 1e-9);
@@ -256,13 +259,13 @@ static char *check_tables(const struct config *c)
 {
 	const struct run *run = &c->run;
 	const struct placement *placement = placement_find(run->table_home); /* NULL: auto */
-	if (run->servers > 0 && !c->strategy->tables)
+	if (run->servers > 0 && !c->strategy->terms)
 		return sentence("--servers=%d: %s keeps nothing on a server; use --servers=0",
 				(int)run->servers, run->strategy);
-	if (placement && !c->strategy->tables)
+	if (placement && !c->strategy->terms)
 		return sentence("--table-home=%s: %s keeps nothing in tables; leave it out",
 				run->table_home, run->strategy);
-	if (run->record && !c->strategy->tables)
+	if (run->record && !c->strategy->terms)
 		return sentence("--record: %s pushes nothing to a server: there is no order to "
 				"store; leave it out",
 				run->strategy);
@@ -291,7 +294,7 @@ char *plan_tables(const struct config *c, bool near)
 	const struct run *run = &c->run;
 	const struct table_rules r = rules_of_tables(c);
 	/* in a replay they are in shared memory, as if all were on one machine */
-	if (run->sim_replay || !c->strategy->tables)
+	if (run->sim_replay || !c->strategy->terms)
 		return NULL;
 	return tables_refuse(&r, (int)run->servers, near, run->table_home, run->record);
 }
@@ -304,7 +307,7 @@ static char *check_shared_memory(const struct config *c, const struct plan *p)
 	const struct table_rules r = rules_of_tables(c);
 	double need = (double)(sizeof(float) * table_vectors(&r)) * (double)p->params,
 	       there = shared_memory_free();
-	if (!c->strategy->tables || run->workers == 1 || run->servers > 0 || *c->harness.hostfile ||
+	if (!c->strategy->terms || run->workers == 1 || run->servers > 0 || *c->harness.hostfile ||
 	    is_simulated(c) || strcmp(p->device, "cpu") != 0 || platform_under_launcher() ||
 	    there >= need)
 		return NULL;
@@ -336,14 +339,14 @@ static char *check_evaluation(const struct config *c)
 		return sentence("--target-loss=%g: a run has one target; leave "
 				"--target-accuracy=%g out",
 				run->target_loss, run->target_accuracy);
-	if (run->judge_every && simulated && !run->sim_train)
+	if (run->eval_every && simulated && !run->sim_train)
 		return sentence("--eval-every=%lld: with --sim.train=false there is no model to "
 				"evaluate; leave one of the two out",
-				(long long)run->judge_every);
-	if (run->judge_every && run->record && run->workers > 1)
+				(long long)run->eval_every);
+	if (run->eval_every && run->record && run->workers > 1)
 		return sentence("--eval-every=%lld: not with --record, which does not store "
 				"evaluation reads; leave one of the two out",
-				(long long)run->judge_every);
+				(long long)run->eval_every);
 	return NULL;
 }
 

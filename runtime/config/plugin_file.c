@@ -9,8 +9,8 @@
  *                      WITH    hash of the contract's headers and the compiler command; or "so"
  *     SOURCE-WITH.sum  the copy's own sha256
  *
- * A file is compiled only if the user has typed its name (arguments_typed): a database, a baseline
- * or an import can name any file. What the user has compiled before is loaded by its hash.
+ * A file is compiled only if the user has named it (arguments_named): a database, a baseline or an
+ * import can name any file. What the user has compiled before is loaded by its hash.
  *
  * One process at a time makes a copy, and renames it when it is complete. Workers get NAME.c#SOURCE
  * and find the copy. On another machine, with another cache, they make it again from the same file,
@@ -19,6 +19,7 @@
 #include "runtime/config/config.h"
 #include "workloads/net.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +37,10 @@
 
 /* Headers that a plug-in may include. The folder of the first one has the others. */
 static const char *const headers[] = {"mvbench.h",
-				      "runtime/config/run_options.def",
+				      "runtime/base/common.h",
+				      "runtime/base/rng.h",
+				      "runtime/config/option_row.h",
+				      "workloads/linear.h",
 				      "workloads/net.h",
 				      "workloads/datasets.h",
 				      "strategies/exchange.h",
@@ -45,10 +49,11 @@ static const char *const headers[] = {"mvbench.h",
 /* One file while it is made and loaded. */
 struct making {
 	enum part part;
-	char *path;               /* as typed, without #SHA256 */
-	char *real;               /* absolute path; NULL: not found */
-	int missing;              /* errno of that */
-	bool object;              /* a .so */
+	char *path;  /* as typed, without #SHA256 */
+	char *real;  /* absolute path; NULL: not found */
+	int missing; /* errno of that */
+	bool object; /* a .so */
+	enum naming named;
 	const char *wanted;       /* SHA256; NULL = any */
 	char source[SHA256_ROOM]; /* SOURCE */
 	char with[SHA256_ROOM];   /* WITH */
@@ -105,13 +110,21 @@ static const char *included(const char *line)
 	return n && strchr(line + n, '"') ? line + n : NULL;
 }
 
-/* Adds the file and then the files that it includes from its folder, each once. */
-static void add_source(struct sha256 *s, struct seen *seen, const char *path)
+/* Adds the file and then the files that it includes from its folder, each once. The hash is of all
+ * that the compiler reads; text ends at a byte 0. */
+static char *add_source(const struct making *m, struct sha256 *s, struct seen *seen,
+			const char *path)
 {
-	char *text AUTOFREE = text_read(path);
+	struct stat st;
+	size_t n = 0;
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return refuse(m, "%s is not a plain file", path);
+	char *text AUTOFREE = bytes_read(path, &n);
 	if (!text)
-		return;
-	sha256_add(s, text, strlen(text));
+		return refuse(m, "%s: %s", path, strerror(errno));
+	if (strlen(text) != n)
+		return refuse(m, "%s is not C: it has a byte 0", path);
+	sha256_add(s, text, n);
 	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
 		const char *name = included(line), *slash = strrchr(path, '/');
 		char *temporary AUTOFREE = name ? sentence("%.*s%.*s", (int)(slash - path + 1),
@@ -119,27 +132,33 @@ static void add_source(struct sha256 *s, struct seen *seen, const char *path)
 						: NULL;
 		char *real = temporary ? realpath(temporary, NULL) : NULL;
 		if (real && see(seen, real))
-			add_source(s, seen, real);
+			TRY(add_source(m, s, seen, real));
 		else
 			free(real);
 	}
+	return NULL;
 }
 
-static void find_source(struct making *m)
+static char *find_source(struct making *m)
 {
 	struct seen seen = {.n = 0};
 	struct sha256 s;
+	struct stat st;
+	char *wrong = NULL;
 	sha256_begin(&s);
-	if (m->object) {
-		sha256_file(&s, m->real);
-	} else {
+	if (!m->object) {
 		see(&seen, must(strdup(m->real)));
-		add_source(&s, &seen, m->real);
+		wrong = add_source(m, &s, &seen, m->real);
+	} else if (stat(m->real, &st) == 0 && !S_ISREG(st.st_mode)) {
+		wrong = refuse(m, "%s is not a plain file", m->real);
+	} else if (!sha256_file(&s, m->real)) {
+		wrong = refuse(m, "%s", strerror(errno));
 	}
 	sha256_end(&s, m->source);
 	while (seen.n > 0)
 		free(seen.path[--seen.n]);
 	free(seen.path);
+	return wrong;
 }
 
 /* ---- Its compiler -------------------------------------------------------- */
@@ -170,23 +189,47 @@ static char *find_compiler(struct making *m)
 	return wrong;
 }
 
+/* Removes the files in a folder that others could write: any of them may have come from others. */
+static int empty_folder(const char *path)
+{
+	int failed = 0;
+	DIR *dir = opendir(path);
+	for (struct dirent *e; dir && (e = readdir(dir));)
+		if (unlinkat(dirfd(dir), e->d_name, 0) != 0 && errno != EISDIR)
+			failed = errno;
+	if (!dir)
+		return errno;
+	closedir(dir);
+	return failed;
+}
+
 /* Nobody else may write there: what lies there is loaded. */
+static int close_folder(const char *path, bool empties)
+{
+	struct stat st;
+	if (stat(path, &st) != 0 || ((st.st_mode & 077) && chmod(path, 0700) != 0))
+		return errno;
+	return empties && st.st_mode & 022 ? empty_folder(path) : 0;
+}
+
 static char *find_folder(struct making *m)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
 	bool own = cache && *cache == '/';
 	if (!own && !(home && *home == '/'))
 		return refuse(m, "the compiled plug-in needs a folder: set XDG_CACHE_HOME");
-	m->folder = own ? sentence("%s/mvbench/plugins", cache)
-			: sentence("%s/.cache/mvbench/plugins", home);
+	char *parent AUTOFREE =
+		own ? sentence("%s/mvbench", cache) : sentence("%s/.cache/mvbench", home);
+	const char *folders[] = {parent, m->folder = sentence("%s/plugins", parent)};
 	struct stat st;
-	int failed = folder_make(m->folder);
-	if (!failed && stat(m->folder, &st) == 0 && st.st_uid != geteuid())
-		return sentence("%s belongs to another user, and plug-ins are loaded from it: set "
-				"XDG_CACHE_HOME to a folder of your own",
-				m->folder);
-	if (!failed && (st.st_mode & 077) && chmod(m->folder, 0700) != 0)
-		failed = errno;
+	int failed = folder_make_own(m->folder);
+	for (size_t i = 0; !failed && i < sizeof folders / sizeof *folders; i++) {
+		if (stat(folders[i], &st) == 0 && st.st_uid != geteuid())
+			return sentence("%s belongs to another user, and plug-ins are loaded from "
+					"it: set XDG_CACHE_HOME to a folder of your own",
+					folders[i]);
+		failed = close_folder(folders[i], folders[i] == m->folder);
+	}
 	return failed ? sentence("%s: %s: no place for plug-ins; set XDG_CACHE_HOME to another "
 				 "folder",
 				 m->folder, strerror(failed))
@@ -195,16 +238,18 @@ static char *find_folder(struct making *m)
 
 /* ---- Making it ----------------------------------------------------------- */
 
-/* All ranks get the same compiler messages; only the first one shows them. */
+/* All ranks get the same compiler messages; only the first one shows them. The file is C whatever
+ * is in it: the compiler would hand other files to the linker. */
 static void exec_compiler(const void *ctx)
 {
 	enum { MOST = 256 };
 	const struct making *m = ctx;
 	char *word[MOST], *rest = m->words;
 	size_t n = 0;
-	while (n < MOST - 8 && (word[n] = strtok_r(NULL, " ", &rest)))
+	while (n < MOST - 12 && (word[n] = strtok_r(NULL, " ", &rest)))
 		n++;
-	char *const last[] = {"-I", m->home, "-o", m->out, m->real, "-lm", NULL};
+	char *const last[] = {"-I",    m->home, "-o",   m->out, "-x", "c",
+			      m->real, "-x",    "none", "-lm",  NULL};
 	memcpy(word + n, last, sizeof last);
 	int quiet = rank_of_launcher() > 0 ? open("/dev/null", O_WRONLY) : -1;
 	if (quiet >= 0)
@@ -250,14 +295,26 @@ static char *sum_of(const char *made)
 	return sentence("%.*s.sum", (int)(strlen(made) - strlen(".so")), made);
 }
 
+/* Is it a file of this user that nobody else can write? */
+static bool is_own(const char *path)
+{
+	struct stat st;
+	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+	       !(st.st_mode & 022);
+}
+
 static bool sum_is(const char *made)
 {
-	char *name AUTOFREE = sum_of(made), *kept AUTOFREE = text_read(name), now[SHA256_ROOM];
-	struct stat st;
+	char *name AUTOFREE = sum_of(made), now[SHA256_ROOM];
 	struct sha256 s;
-	sha256_begin(&s);
-	if (!kept || stat(made, &st) != 0 || st.st_uid != geteuid() || !sha256_file(&s, made))
+	if (!is_own(name) || !is_own(made))
 		return false;
+	char *kept AUTOFREE = text_read(name);
+	sha256_begin(&s);
+	if (!kept || !sha256_file(&s, made)) {
+		sha256_end(&s, now);
+		return false;
+	}
 	sha256_end(&s, now);
 	return strcmp(kept, now) == 0;
 }
@@ -272,8 +329,8 @@ static char *keep_made(const struct making *m, const char *made)
 	sha256_begin(&s);
 	bool good = sha256_file(&s, m->out);
 	sha256_end(&s, now);
-	FILE *f = good ? fopen(part, "w") : NULL;
-	good = f && fputs(now, f) >= 0;
+	FILE *f = good && chmod(m->out, 0700) == 0 ? fopen(part, "w") : NULL;
+	good = f && fchmod(fileno(f), 0600) == 0 && fputs(now, f) >= 0;
 	good = f && fclose(f) == 0 && good;
 	if (good && rename(part, sum) == 0 && rename(m->out, made) == 0)
 		return NULL;
@@ -289,14 +346,15 @@ static char *make(struct making *m, const char *made, bool *changed)
 	char *lock AUTOFREE = sentence("%s/lock", m->folder), before[SHA256_ROOM];
 	free(m->out);
 	m->out = sentence("%s.%d.part", made, (int)getpid());
-	int fd AUTOCLOSED = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	int fd AUTOCLOSED = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	while (fd >= 0 && flock(fd, LOCK_EX) != 0 && errno == EINTR)
 		continue;
 	char *wrong = NULL;
 	if (!sum_is(made)) {
 		memcpy(before, m->source, sizeof before);
 		wrong = m->object ? copy(m) : compile(m);
-		find_source(m);
+		if (!wrong)
+			wrong = find_source(m);
 		*changed = !wrong && strcmp(before, m->source) != 0;
 		if (!wrong && !*changed)
 			wrong = keep_made(m, made);
@@ -318,10 +376,19 @@ static char *find_made(const struct making *m, const char *source)
 	return NULL;
 }
 
+static char *refuse_named(const struct making *m)
+{
+	char *word AUTOFREE = word_quoted(m->path);
+	return refuse(m,
+		      "a file names this plug-in, and you have not: mvbench compiles and loads "
+		      "only what you type. mvbench help %s does so; then it is known here",
+		      word);
+}
+
 /* made: the path of the copy to load. */
 static char *find_or_make(struct making *m, char **made)
 {
-	if (!m->real && !m->wanted)
+	if (!m->real && !m->wanted && m->named != NAMED_BY_DATA)
 		return refuse(m, "%s", strerror(m->missing));
 	TRY(find_folder(m));
 	if (!m->object)
@@ -333,21 +400,17 @@ static char *find_or_make(struct making *m, char **made)
 	if (!m->real && m->wanted && !strchr(m->path, '/'))
 		return refuse(m, "the version compiled from this source is no longer in your cache "
 				 "folder: give the file, as in --strategy=./mine.c");
+	if (m->named == NAMED_BY_DATA)
+		return refuse_named(m);
 	if (!m->real)
 		return refuse(m, "%s", strerror(m->missing));
 	for (bool changed = true; changed;) {
 		changed = false;
-		find_source(m);
+		TRY(find_source(m));
 		if (m->wanted && strcmp(m->wanted, m->source) != 0)
 			return refuse(m, "the file has changed, or differs on this machine");
-		if (!arguments_typed(m->path))
-			return (*made = find_made(m, m->source))
-				       ? NULL
-				       : refuse(m,
-						"a file names this plug-in, and you have not: "
-						"mvbench compiles and loads only what you type. "
-						"mvbench help %s does so; then it is known here",
-						m->path);
+		if (m->named == NAMED_BY_JOB)
+			return (*made = find_made(m, m->source)) ? NULL : refuse_named(m);
 		free(*made);
 		*made = sentence("%s/%s-%s.so", m->folder, m->source, m->object ? "so" : m->with);
 		TRY(make(m, *made, &changed));
@@ -457,6 +520,7 @@ static const struct plugin *with_source(const struct making *m, const struct plu
 				.offset = room,
 				.def = must(strdup(m->source)),
 				.check = check_source,
+				.core = {.always = true},
 				.help = "hash of its source: recorded, not to be given [sha256]"};
 	struct plugin *own = must(malloc(size[m->part]));
 	memcpy(own, p, size[m->part]);
@@ -495,9 +559,11 @@ char *plugin_file_load(enum part part, const char *file, struct loaded *out)
 	m.wanted = hash ? hash + 1 : NULL;
 	size_t n = strlen(m.path);
 	m.object = n > 3 && strcmp(m.path + n - 3, ".so") == 0;
-	if (!m.object && !m.wanted && !(n > 2 && strcmp(m.path + n - 2, ".c") == 0))
+	m.named = arguments_named(m.path);
+	bool named = m.object || (n > 2 && strcmp(m.path + n - 2, ".c") == 0);
+	if (!named && (!m.wanted || strchr(m.path, '/')))
 		return refuse(&m, "give a name, or a file that ends in .c or .so");
-	m.real = realpath(m.path, NULL);
+	m.real = named ? realpath(m.path, NULL) : NULL;
 	m.missing = errno;
 	TRY(find_or_make(&m, &made));
 	return load_made(&m, made, out);

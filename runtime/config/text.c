@@ -272,3 +272,29 @@ char *no_such(const char *what, const char *before, const char *typed, const cha
 			       near)
 		    : sentence("%s%s: there is no such %s; %s", before, typed, what, lists);
 }
+
+/* ---- Words of a shell ---------------------------------------------------------- */
+
+void word_put(FILE *f, const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789-_=.,:/+@%";
+	const char *is = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;
+	size_t name = is ? (size_t)(is - word) + 1 : 0;
+	if (*word && word[strspn(word, plain)] == '\0') {
+		fputs(word, f);
+		return;
+	}
+	fprintf(f, "%.*s'", (int)name, word);
+	for (word += name; *word; word++)
+		fputs(*word == '\'' ? "'\\''" : (char[]){*word, '\0'}, f);
+	fputc('\'', f);
+}
+
+char *word_quoted(const char *word)
+{
+	struct text t;
+	FILE *f = text_open(&t);
+	word_put(f, word);
+	return text_close(&t);
+}

@@ -45,7 +45,7 @@ char *data_cut(const struct workload *w, const void *opts, struct data *train, s
 
 void validation_split(const struct run *run, struct data *train, struct data *held)
 {
-	uint64_t rng = rng_seed(0, STREAM_VALIDATION, 0);
+	uint64_t rng = rng_seed(0, RNG_VALIDATION, 0);
 	size_t rows = (size_t)run->validation, rest = train->n - rows,
 	       chosen = run->train_rows ? (size_t)run->train_rows : rest, others = rest - chosen;
 	CHECK(rows <= train->n && chosen <= rest, "of %zu rows %zu are held out, %zu trained on",

@@ -7,6 +7,7 @@
 #include "runtime/base/base.h"
 #include "runtime/device/rules.h"
 #include "runtime/device/updaters.h"
+#include "mvbench.h"
 #include "workloads/net.h"
 
 /* A device is a table of operations on its own memory. Its only caller, vec.c, checks lengths. */
@@ -14,6 +15,24 @@
 struct tally {       /* the sum of losses since the last tally_take */
 	double loss; /* sum over rows */
 	int64_t correct, rows;
+};
+
+/* What the training loop, communication and tables keep with a worker. */
+struct loop {
+	struct device *dev;
+	struct stats *stats;
+	struct tables *tables; /* made with the strategy's first table */
+	const struct strategy *strategy;
+	struct model model;              /* worker.model */
+	const struct param_group *group; /* all of param, as groups of the optimiser */
+	size_t groups;
+	struct vec *scratch;     /* of groups */
+	struct vec *squares;     /* [2], for --clip: of the gradient; NULL without it */
+	size_t busy;             /* models that have rows in this step; 0: all */
+	struct keepsake *kept;   /* of worker_keep and worker_keep_vec */
+	struct account *account; /* of worker_loss and worker_report */
+	struct vec *consensus; /* copied by consensus_mark; NULL = not measured, or equal models */
+	bool marks, marked;    /* consensus_mark copies in this step; has copied in this epoch */
 };
 
 enum { GPUS_MOST = 64 };

@@ -16,7 +16,8 @@
 	static struct layer *layer##_of(struct worker *w, const struct shape *s) \
 	{ \
 		struct layer *l = must(malloc(sizeof *l)); \
-		*l = (struct layer){w->dev, *s, w->dev->ops->layer##_new(w->dev, s)}; \
+		*l = (struct layer){w->loop->dev, *s, \
+				    w->loop->dev->ops->layer##_new(w->loop->dev, s)}; \
 		return l; \
 	} \
 	void layer##_free(struct layer *l) \
@@ -60,7 +61,7 @@ static float *data_of(const struct vec *v)
 struct conv *conv_new(struct worker *w, struct image in, size_t out, struct window win, bool bias,
 		      bool relu, size_t rows_max)
 {
-	w->dev->convs++;
+	w->loop->dev->convs++;
 	return conv_of(w, &(struct shape){.in = in,
 					  .out = image_after(in, win, out),
 					  .window = win,
@@ -168,7 +169,7 @@ void norm_backward(struct norm *m, struct vec *dx, struct vec *dscale, struct ve
 struct attention *attention_new(struct worker *w, size_t places, size_t heads, size_t width,
 				size_t rows_max)
 {
-	w->dev->attention_floats += rows_max * heads * places * places;
+	w->loop->dev->attention_floats += rows_max * heads * places * places;
 	return attention_of(w, &(struct shape){.in = {places, heads, 3 * width},
 					       .out = {places, heads, width},
 					       .rows_max = rows_max});

@@ -2,6 +2,7 @@
  * model.c - a worker's model: param, its gradient, the moments of the optimiser, and the groups of
  * parameters in which the optimiser steps.
  */
+#include "runtime/config/run.h"
 #include "runtime/device/device.h"
 
 #include <stdlib.h>
@@ -15,21 +16,21 @@ static void *copied(const void *from, size_t bytes)
 
 static void groups_free(struct worker *w)
 {
-	for (size_t i = 0; i < w->groups; i++) {
-		const struct param_group *p = &w->group[i];
+	for (size_t i = 0; i < w->loop->groups; i++) {
+		const struct param_group *p = &w->loop->group[i];
 		struct vec *const own[] = {p->param, p->grad, p->moment[0], p->moment[1]};
 		for (size_t k = 0; k < sizeof own / sizeof *own; k++)
 			vec_free(own[k]);
 		for (int k = 0; k < SCRATCH_MOST; k++)
 			vec_free(p->scratch[k]);
 	}
-	vec_free(w->scratch);
-	free((void *)(uintptr_t)w->group);
-	free((void *)(uintptr_t)w->tensor);
-	w->group = NULL;
-	w->tensor = NULL;
-	w->scratch = NULL;
-	w->groups = w->tensors = 0;
+	vec_free(w->loop->scratch);
+	free((void *)(uintptr_t)w->loop->group);
+	free((void *)(uintptr_t)w->model->tensor);
+	w->loop->group = NULL;
+	w->model->tensor = NULL;
+	w->loop->scratch = NULL;
+	w->loop->groups = w->model->tensors = 0;
 }
 
 static struct vec *view(struct vec *v, const struct param_group *p)
@@ -57,12 +58,12 @@ static void share_scratch(struct worker *w, struct param_group *group, size_t n)
 		size_t all = scratch_of(w->optimizer, &group[i], length);
 		most = all > most ? all : most;
 	}
-	w->scratch = most ? vec_new(w, most) : NULL;
+	w->loop->scratch = most ? vec_new(w, most) : NULL;
 	for (size_t i = 0; i < n; i++) {
 		size_t at = 0;
 		scratch_of(w->optimizer, &group[i], length);
 		for (int k = 0; k < SCRATCH_MOST && length[k]; at += length[k++])
-			group[i].scratch[k] = vec_slice(w->scratch, at, length[k]);
+			group[i].scratch[k] = vec_slice(w->loop->scratch, at, length[k]);
 	}
 }
 
@@ -72,10 +73,10 @@ static void make_groups(struct worker *w)
 	const struct run *run = w->run;
 	const struct optimizer *o = w->optimizer;
 	bool spares = strcmp(run->decay, "weights") == 0;
-	struct param_group *group = must(calloc(w->tensors + 1, sizeof *group));
+	struct param_group *group = must(calloc(w->model->tensors + 1, sizeof *group));
 	size_t n = 0;
-	for (size_t i = 0; i < w->tensors; i++) {
-		const struct tensor *t = &w->tensor[i];
+	for (size_t i = 0; i < w->model->tensors; i++) {
+		const struct tensor *t = &w->model->tensor[i];
 		bool matrix = o && o->scratch && t->hidden;
 		struct param_group p = {.first = t->first,
 					.end = t->first + t->rows * t->columns,
@@ -89,8 +90,8 @@ static void make_groups(struct worker *w)
 		else
 			group[n++] = p;
 	}
-	w->group = group;
-	w->groups = n;
+	w->loop->group = group;
+	w->loop->groups = n;
 	for (size_t i = 0; i < n; i++) {
 		struct param_group *p = &group[i];
 		p->param = view(w->param, p);
@@ -112,8 +113,8 @@ void model_tensors(struct worker *w, const struct tensor *tensor, size_t n)
 	CHECK(at == vec_len(w->param), "tensors of %zu floats, param has %zu", at,
 	      vec_len(w->param));
 	groups_free(w);
-	w->tensor = copied(tensor, n * sizeof *tensor);
-	w->tensors = n;
+	w->model->tensor = copied(tensor, n * sizeof *tensor);
+	w->model->tensors = n;
 	make_groups(w);
 }
 
@@ -125,25 +126,30 @@ void model_layout(struct worker *w, const struct layout *l)
 	CHECK(l->layers && l->layer[l->layers] == l->params,
 	      "%zu layers of a model of %zu floats end at %zu", l->layers, l->params,
 	      l->layers ? l->layer[l->layers] : 0);
-	w->layers = l->layers;
-	w->layer = copied(l->layer, (l->layers + 1) * sizeof *l->layer);
-	w->flops = copied(l->flops, (l->layers + 1) * sizeof *l->flops);
-	w->model_params = l->whole ? l->whole : (int64_t)l->params;
+	w->model->layers = l->layers;
+	w->model->layer = copied(l->layer, (l->layers + 1) * sizeof *l->layer);
+	w->model->flops = copied(l->flops, (l->layers + 1) * sizeof *l->flops);
+	w->model->params = l->whole ? l->whole : (int64_t)l->params;
 	w->param = vec_new(w, l->params);
 	w->grad = vec_new(w, l->params);
 	for (int k = 0; k < moments; k++)
 		w->moment[k] = vec_new(w, l->params);
-	w->buffer = l->buffers ? vec_new(w, l->buffers) : NULL;
-	w->squares = w->run->clip > 0 ? vec_new(w, 2) : NULL;
+	w->model->buffer = l->buffers ? vec_new(w, l->buffers) : NULL;
+	w->loop->squares = w->run->clip > 0 ? vec_new(w, 2) : NULL;
 	const struct tensor all = {.rows = 1, .columns = l->params};
 	model_tensors(w, &all, 1);
 }
 
+const struct linear_ops *linear_ops_of(const struct worker *w)
+{
+	return w->loop->strategy ? w->loop->strategy->linear : NULL;
+}
+
 void model_open(struct worker *w, const struct data *sample)
 {
-	w->model = must(calloc(1, w->workload->state_size + 1));
-	w->workload->init(w, sample);
-	CHECK(w->param, "%s makes no model", w->workload->plugin.name);
+	w->model->state = must(calloc(1, w->model->workload->state_size + 1));
+	w->model->workload->init(w, sample);
+	CHECK(w->param, "%s makes no model", w->model->workload->plugin.name);
 }
 
 void model_forget(struct worker *w)
@@ -157,19 +163,19 @@ void model_forget(struct worker *w)
 
 void model_close(struct worker *w)
 {
-	if (w->workload && w->workload->fini && w->param)
-		w->workload->fini(w);
+	if (w->model->workload && w->model->workload->fini && w->param)
+		w->model->workload->fini(w);
 	model_forget(w);
-	struct vec **const own[] = {&w->param, &w->grad, &w->buffer, &w->squares};
+	struct vec **const own[] = {&w->param, &w->grad, &w->model->buffer, &w->loop->squares};
 	for (size_t k = 0; k < sizeof own / sizeof *own; k++) {
 		vec_free(*own[k]);
 		*own[k] = NULL;
 	}
-	free((void *)(uintptr_t)w->layer);
-	free((void *)(uintptr_t)w->flops);
-	free(w->model);
-	w->layer = NULL;
-	w->flops = NULL;
-	w->model = NULL;
-	w->layers = 0;
+	free((void *)(uintptr_t)w->model->layer);
+	free((void *)(uintptr_t)w->model->flops);
+	free(w->model->state);
+	w->model->layer = NULL;
+	w->model->flops = NULL;
+	w->model->state = NULL;
+	w->model->layers = 0;
 }

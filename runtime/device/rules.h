@@ -69,14 +69,15 @@ RULE(nesterov)
 	return f;
 }
 
-/* unbias: 1 / (1 - beta_1^t), 1 / sqrt(1 - beta_2^t) */
+/* f.b - f.b: 0, or NaN if the square of a finite gradient is too large for a float: a step of 0
+ * would hide that, so the run diverges. unbias: 1 / (1 - beta_1^t), 1 / sqrt(1 - beta_2^t) */
 RULE(adamw)
 {
 	float g = by.scale * f.g;
 	f.a = rule_keep(&by, 0) * f.a + rule_take(&by, 0) * g;
 	f.b = rule_keep(&by, 1) * f.b + rule_take(&by, 1) * g * g;
-	f.x -= now.lr *
-	       (now.unbias[0] * f.a / (now.unbias[1] * sqrtf(f.b) + by.eps) + by.decay * f.x);
+	f.x -= now.lr * (now.unbias[0] * f.a / (now.unbias[1] * sqrtf(f.b) + by.eps) + (f.b - f.b) +
+			 by.decay * f.x);
 	return f;
 }
 
@@ -93,7 +94,7 @@ RULE(adagrad)
 {
 	float g = by.scale * f.g + by.decay * f.x;
 	f.a += g * g;
-	f.x -= now.lr * g / (sqrtf(f.a) + by.eps);
+	f.x -= now.lr * g / (sqrtf(f.a) + by.eps) + (f.a - f.a); /* as in adamw */
 	return f;
 }
 

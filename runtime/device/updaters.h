@@ -88,7 +88,7 @@ FORMULA(momentum_ema)
 FORMULA(adagrad)
 {
 	x.state += x.g * x.g;
-	x.w -= by.rho / sqrtf(x.state + 1e-6f) * x.g;
+	x.w -= by.rho / sqrtf(x.state + 1e-6f) * x.g + (x.state - x.state); /* as in adamw */
 	return x;
 }
 

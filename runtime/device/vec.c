@@ -25,9 +25,9 @@ static inline void same(const char *op, const struct vec *y, const struct vec *x
 struct vec *vec_new(struct worker *w, size_t n)
 {
 	struct vec *v = must(malloc(sizeof *v));
-	*v = (struct vec){.n = n, .dev = w->dev};
-	v->data = w->dev->ops->alloc(w->dev, n);
-	w->dev->bytes += n * sizeof(float);
+	*v = (struct vec){.n = n, .dev = w->loop->dev};
+	v->data = w->loop->dev->ops->alloc(w->loop->dev, n);
+	w->loop->dev->bytes += n * sizeof(float);
 	return v;
 }
 
@@ -276,7 +276,7 @@ void vec_limit(struct vec *y, const struct vec *square, float most, float least)
 
 void tally_take(struct worker *w, struct tally *out)
 {
-	w->dev->ops->tally(w->dev, out);
+	w->loop->dev->ops->tally(w->loop->dev, out);
 }
 
 void data_gather(struct worker *w, const struct data *d, const int32_t *index, size_t count,
@@ -290,5 +290,5 @@ void data_gather(struct worker *w, const struct data *d, const int32_t *index, s
 
 	CHECK(plain || image_size(t->image) == d->features, "gather: rows of %zu, images of %zu",
 	      d->features, image_size(t->image));
-	w->dev->ops->gather(w->dev, x->data, y->data, d, index, count, t);
+	w->loop->dev->ops->gather(w->loop->dev, x->data, y->data, d, index, count, t);
 }

@@ -144,16 +144,12 @@ static bool all_here(const struct watch *w)
 	return true;
 }
 
-/* Ranks of one machine send messages through shared memory, if each has SEGMENT bytes of it.
- * Without these settings, each of them would listen on all networks. The user's own
- * settings have precedence. BTLs that are not named here, such as that for GPUs, open no port. */
+/* The user's own settings have precedence. */
 static void stay_off_the_network(const struct watch *w)
 {
-	enum { SEGMENT = 8 << 20 };
 	struct ifreq lo = {.ifr_name = "lo"};
 	int fd AUTOCLOSED = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (shared_memory_free() >= (double)SEGMENT * w->ranks)
-		setenv("OMPI_MCA_btl", "^tcp,openib,uct,ofi,usnic", 0);
+	ranks_stay_off_the_network(w->ranks);
 	if (ioctl(fd, SIOCGIFFLAGS, &lo) == 0 && lo.ifr_flags & IFF_UP && /* mpirun needs one */
 	    !getenv("OMPI_MCA_oob_tcp_if_exclude"))
 		setenv("OMPI_MCA_oob_tcp_if_include", "lo", 0);

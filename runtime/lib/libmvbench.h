@@ -36,7 +36,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MVB_VERSION "0.2.0" /* of the program too */
+#define MVB_VERSION "0.3.0" /* of the program too */
 
 #ifdef __cplusplus
 extern "C" {

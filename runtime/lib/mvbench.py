@@ -25,7 +25,7 @@ except ImportError:  # get() then returns array.array
 def _load() -> CDLL:
     """The library of the wheel, or the one that the loader finds. Open MPI's plug-ins need its symbols."""
     wheels = pathlib.Path(__file__).resolve().parent / "mvbench.libs" / "libmvbench.so"
-    library = CDLL(str(wheels) if wheels.exists() else "libmvbench.so.0", mode=RTLD_GLOBAL)
+    library = CDLL(str(wheels) if wheels.exists() else "libmvbench.so.1", mode=RTLD_GLOBAL)
     for name, (result, arguments) in _abi.FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

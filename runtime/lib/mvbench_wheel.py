@@ -20,12 +20,15 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     tag = f"py3-none-{re.sub('[-.]', '_', sysconfig.get_platform())}"
     info = f"mvbench-{version}.dist-info"
     contents = {"mvbench.py": LIB / "mvbench.py", "mvbench_layers.py": LIB / "mvbench_layers.py",
-                "mvbench_abi.py": build / "mvbench_abi.py", "mvbench.libs/libmvbench.so": build / "libmvbench.so"}
+                "mvbench_abi.py": build / "mvbench_abi.py", "mvbench.libs/libmvbench.so": build / "libmvbench.so",
+                f"{info}/licenses/LICENSE": LIB.parent.parent / "LICENSE"}
     for path in contents.values():
         if not path.exists():
-            raise FileNotFoundError(f"{path} is missing: run make first")
+            raise FileNotFoundError(f"{path} is missing" + (": run make first" if build in path.parents else ""))
     contents = {name: path.read_bytes() for name, path in contents.items()}
-    contents[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: mvbench\nVersion: {version}\n".encode()
+    # The wheel has no library of another project: Open MPI's are the machine's.
+    contents[f"{info}/METADATA"] = (f"Metadata-Version: 2.4\nName: mvbench\nVersion: {version}\n"
+                                    "License-Expression: MIT\nLicense-File: LICENSE\n").encode()
     contents[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     record = []
     for name, data in contents.items():

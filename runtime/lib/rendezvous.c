@@ -583,6 +583,7 @@ static char *join(int sock, const char *file, int rank, int size, double timeout
 	/* Without these, Open MPI 4 guesses the launcher as "not launched", whatever PMIx says. */
 	setenv("OMPI_MCA_schizo", "^orte,slurm", 1);
 	setenv("OMPI_MCA_ess", "pmi", 1);
+	ranks_stay_off_the_network(size);
 	if (size > usable_cores())
 		setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* as mpirun does */
 	return NULL;

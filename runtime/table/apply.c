@@ -68,8 +68,17 @@ void table_apply(const struct table_rules *r, const struct table_op *p, struct u
 struct table_rules rules_of_sum(const struct table_rules *r)
 {
 	struct table_rules sum = *r;
-	sum.updater = updaters[UPDATER_add];
+	if (!r->updater->additive) /* otherwise its changes are summed */
+		sum.updater = updaters[UPDATER_add];
 	return sum;
+}
+
+struct table_rules rules_of_end(const struct table_rules *r)
+{
+	struct table_rules end = *r;
+	if (r->updater->additive)
+		end.updater = updaters[UPDATER_add];
+	return end;
 }
 
 void merged_add(struct merged *m, const struct push *by, bool whole, int rank)
@@ -77,10 +86,18 @@ void merged_add(struct merged *m, const struct push *by, bool whole, int rank)
 	if (m->pushes++ == 0 || rank < m->rank) {
 		m->rank = rank;
 		m->by = *by;
-		m->by.lr /= by->scale; /* the sum has the weight already */
-		m->by.rho /= by->scale;
+		m->by.lr /= by->scale != 0 ? by->scale : 1; /* the sum has the weight already */
+		m->by.rho /= by->scale != 0 ? by->scale : 1;
+		m->by.scale = 1;
 	}
+	m->shares += push_share(by);
 	m->whole |= whole;
+}
+
+float merged_factor(const struct merged *m, const struct table_rules *r)
+{
+	double all = m->shares > 0 ? m->shares : (double)m->pushes;
+	return r->mean ? (float)(1 / all) : 1;
 }
 
 size_t merged_run(const struct merged *m, const struct table_rules *r, const bool *touched,

@@ -231,6 +231,17 @@ static void apply_update(struct table *t, const struct table_rules *r, const str
 	}
 }
 
+static void scale_floats(struct table *t, float *x, float factor, size_t n)
+{
+	struct device *d = AT(t)->dev;
+	if (factor == 1 || t->rules.lengths)
+		return;
+	if (d)
+		d->ops->scale(d, x, factor, n);
+	for (size_t i = 0; !d && i < n; i++)
+		x[i] *= factor;
+}
+
 /* Block i's next copy holds the sum of the round's pushes, and becomes the updated W. No worker
  * reads the old copy any more, so the update may change it, too. */
 static void merge_block(struct table *t, size_t i, int64_t round, const struct merged *m,
@@ -238,6 +249,8 @@ static void merge_block(struct table *t, size_t i, int64_t round, const struct m
 {
 	struct blocks *b = AT(t);
 	const struct table_op push = {.kind = OP_PUSH, .by = m->by, .number = number};
+	const struct table_rules end = rules_of_end(&t->rules);
+	const float factor = merged_factor(m, &t->rules);
 	size_t first = i * b->length, left = block_length(t, i), n;
 	for (bool pushed; left; first += n, left -= n) {
 		float *w = b->w[round % 2] + first, *next = b->w[(round + 1) % 2] + first;
@@ -247,8 +260,9 @@ static void merge_block(struct table *t, size_t i, int64_t round, const struct m
 				   .values = next,
 				   .out = next};
 		n = merged_run(m, &t->rules, b->touched, first, left, &pushed);
+		scale_floats(t, next, factor, pushed ? n : 0);
 		if (pushed)
-			apply_update(t, &t->rules, &push, &u, n);
+			apply_update(t, &end, &push, &u, n);
 		else
 			copy_floats(t, next, w, n);
 	}

@@ -33,14 +33,16 @@ bool rounds_late(const struct rounds *r, int k)
 	return false;
 }
 
-int64_t rounds_push(struct rounds *r, int k, bool counts)
+int64_t rounds_push(struct rounds *r, int k, bool counts, bool idle)
 {
 	struct member *m = &r->member[k];
 	if (counts) {
 		m->in = r->now->over;
 		m->pushed = m->in + 1;
 	}
-	r->now->counted += counts;
+	idle = idle && r->backup > 0;
+	r->now->counted += counts && !idle;
+	r->now->idle += counts && idle;
 	return m->in;
 }
 
@@ -61,7 +63,9 @@ enum round_state rounds_state(const struct rounds *r, int64_t in, int of, int *a
 	}
 	if (possible < needed && r->backup == 0)
 		return ROUND_INCOMPLETE;
-	return r->now->applied >= (possible < needed ? possible : needed) ? ROUND_FULL : ROUND_OPEN;
+	if (r->now->counted < (possible < needed ? possible : needed))
+		return ROUND_OPEN;
+	return r->now->applied == r->now->counted + r->now->idle ? ROUND_FULL : ROUND_OPEN;
 }
 
 void rounds_end(struct rounds *r)

@@ -4,7 +4,8 @@
  * needs them (memory that workers share, a server's memory, a copy of a window's counters) and
  * locks them as necessary.
  *
- *   round   ends when N - backup pushes that count are complete; later pushes are dropped
+ *   round   ends when N - backup pushes that count are complete, or all that can come if workers
+ *           have no rows; later pushes are dropped
  *   lead    a worker waits while it is more than `lead` pushes ahead of another, both
  *           counted from their last barrier
  *   away    worker k has reached a barrier that the asking worker has not left: k pushes no more
@@ -31,8 +32,9 @@ struct member {
 
 struct round {
 	int64_t over;    /* rounds that have ended: the number of the current one */
-	int64_t counted; /* pushes of the current round that count */
-	int64_t applied; /* of these, the complete ones */
+	int64_t counted; /* pushes of the current round that count, */
+	int64_t idle;    /* those without rows, for which it does not wait, */
+	int64_t applied; /* and those of both that are complete */
 };
 
 struct rounds {
@@ -56,11 +58,11 @@ bool rounds_too_far_ahead(const struct rounds *r, int of, int64_t pushes);
 bool rounds_full(const struct rounds *r);
 /* Does a push of worker k come too late to count? Not when all other workers are away. */
 bool rounds_late(const struct rounds *r, int k);
-/* Worker k pushes in its round; returns that round. */
-int64_t rounds_push(struct rounds *r, int k, bool counts);
+/* Worker k pushes in its round; returns that round. counts: it is not late. idle: without rows. */
+int64_t rounds_push(struct rounds *r, int k, bool counts, bool idle);
 /* State of round `in`, as worker `of` sees it. *away: a worker that an incomplete round lacks; of
  * several, the one with the fewest pushes. With backup workers, rounds end with fewer pushes when
- * too many workers are away. */
+ * too many workers are away or have no rows. */
 enum round_state rounds_state(const struct rounds *r, int64_t in, int of, int *away);
 void rounds_end(struct rounds *r);
 /* Worker k reaches a barrier, or leaves for good. */

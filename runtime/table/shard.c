@@ -14,7 +14,11 @@
 static void merge(struct shard *t)
 {
 	const struct table_op push = {.kind = OP_PUSH, .by = t->merged.by, .number = ++t->counted};
+	const struct table_rules end = rules_of_end(&t->rules);
+	const float factor = merged_factor(&t->merged, &t->rules);
 	bool pushed;
+	for (size_t i = 0; t->sum && factor != 1 && i < t->n; i++)
+		t->sum[i] *= factor;
 	for (size_t at = 0, n; !t->rules.lengths && at < t->n; at += n) {
 		n = merged_run(&t->merged, &t->rules, t->touched, at, t->n - at, &pushed);
 		struct update u = {.w = t->w + at,
@@ -22,13 +26,13 @@ static void merge(struct shard *t)
 				   .more = part(t->more, at),
 				   .values = t->sum + at};
 		if (pushed)
-			table_apply(&t->rules, &push, &u, n);
+			table_apply(&end, &push, &u, n);
 	}
 	if (t->sum)
 		memset(t->sum, 0, t->n * sizeof *t->sum);
 	memset(t->touched, 0, t->rules.rows * sizeof *t->touched);
 	t->merged = (struct merged){0};
-	world_charge_op(&push, t->rules.updater, t->n, false);
+	world_charge_op(&push, end.updater, t->n, false);
 }
 
 /* With rounds: W as it is now becomes what workers read. */
@@ -313,7 +317,8 @@ static void push_in_round(struct server *v, struct shard *t, struct transaction 
 	j->reply.dropped =
 		replay_drops(&t->cursor, j->reply.seq, rounds_late(&t->rounds, j->request.worker),
 			     rounds_full(&t->rounds));
-	j->round = rounds_push(&t->rounds, j->request.worker, !j->reply.dropped);
+	j->round =
+		rounds_push(&t->rounds, j->request.worker, !j->reply.dropped, j->request.by.idle);
 	if (!j->reply.dropped) {
 		apply(v, t, j, false);
 		t->now.applied++;

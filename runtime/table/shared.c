@@ -210,7 +210,7 @@ static void end_round(struct table *t)
 	blocks_end_round(t, s->round.over, &s->merged,
 			 merges ? atomic_fetch_add(&s->counted, 1) + 1 : 0);
 	if (merges)
-		world_charge_op(&push, t->rules.updater, t->n, false);
+		world_charge_op(&push, rules_of_end(&t->rules).updater, t->n, false);
 	s->merged = (struct merged){0};
 	rounds_end(&AT(t)->rounds);
 	if (t->rules.backup > 0) /* then the pushes do not show where the round ended */
@@ -227,7 +227,7 @@ static void push_in_round(struct table *t, struct table_op *p)
 	monitor_lock(&s->monitor);
 	p->dropped = replay_drops(&h->cursor, s->replayed, rounds_late(&h->rounds, rank),
 				  rounds_full(&h->rounds));
-	p->round = rounds_push(&h->rounds, rank, !p->dropped);
+	p->round = rounds_push(&h->rounds, rank, !p->dropped, p->by.idle);
 	me(t)->pushes = t->pushes;
 	if (p->dropped)
 		record(t, p);

@@ -319,7 +319,7 @@ static void count_op(struct table *t, const struct table_op *p)
 		return;
 	s->bytes_sent += bytes_of(t, p);
 	if (op_pushes(p) && p->dropped)
-		s->dropped++;
+		s->dropped += !p->by.idle;
 	else if (op_pushes(p))
 		stats_push(s, p->staleness);
 }

@@ -93,6 +93,7 @@ struct table_rules {
 	const struct updater *updater;
 	bool rounds;    /* bulk-synchronous: all push, then all pull */
 	int64_t backup; /* with rounds: pushes that a round does not wait for */
+	bool mean;      /* with backup: a round's sum is divided by the shares of its pushes */
 	bool bounded;
 	int64_t lead; /* with bounded: pushes that a worker may be ahead of the slowest */
 	bool syncs;   /* OP_SYNC is used */
@@ -138,10 +139,16 @@ struct tables {
 };
 
 /* A round is a function of its set of pushes. Updaters that are not additive therefore get one push
- * a round: the sum of scale g over its pushes. */
+ * a round: the sum of scale g over its pushes. With backup workers it is known only at the end of a
+ * round how many rows are behind its pushes: the changes of additive updaters are then summed, too.
+ */
 static inline bool rounds_merge(const struct table_rules *r)
 {
-	return r->rounds && !r->updater->additive;
+	return r->rounds && (!r->updater->additive || r->backup > 0);
+}
+static inline float push_share(const struct push *by)
+{
+	return by->idle ? 0 : by->share != 0 ? by->share : 1;
 }
 
 /* The pushes of the current round, of a table that merges them. */
@@ -149,6 +156,7 @@ struct merged {
 	int64_t pushes;
 	int32_t rank;   /* the lowest of those that pushed: */
 	struct push by; /* its numbers hold for the round */
+	double shares;  /* sum of push_share */
 	bool whole;     /* one was of the whole table; otherwise only pushed rows change */
 };
 
@@ -291,7 +299,9 @@ void table_change(float *d, const float *param, const float *pulled, float scale
 void update_complete(struct update *u, const struct table_rules *r, const struct table_op *p);
 /* A merging table: what its pushes do to the sum of their round. */
 struct table_rules rules_of_sum(const struct table_rules *r);
+struct table_rules rules_of_end(const struct table_rules *r); /* what the sum does to W */
 void merged_add(struct merged *m, const struct push *by, bool whole, int rank);
+float merged_factor(const struct merged *m, const struct table_rules *r); /* of the sum */
 /* The length of the run of floats from `at` on, at most n, of which either all or none have got a
  * push in the round; *pushed: which. touched: [rows], not used if a push was of the whole table. */
 size_t merged_run(const struct merged *m, const struct table_rules *r, const bool *touched,

@@ -5,32 +5,42 @@
  * Placement gpu takes vectors of a device where they are. The other placements take floats of the
  * host: vectors go there and back through pinned memory, which costs a copy each way.
  */
+#include "runtime/config/run.h"
 #include "runtime/table/table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct table *table_new(struct worker *w, struct vec *init, const struct table_terms *terms)
+struct table_terms worker_terms(const struct worker *w)
 {
-	CHECK(w->tables, "%s has tables, but does not say so", w->strategy->plugin.name);
+	const struct strategy *s = w->loop->strategy;
+	CHECK(s->terms, "strategy %s has tables, but no .terms", s->plugin.name);
+	return s->terms(w->run, w->opts);
+}
+
+struct table *table_new(struct worker *w, struct vec *init)
+{
+	const struct table_terms terms = worker_terms(w);
 	struct table_rules r = {.rows = init->n,
 				.columns = 1,
-				.updater = updater_find(terms->updater ? terms->updater : "add"),
-				.rounds = terms->rounds,
-				.backup = terms->backup,
-				.bounded = terms->bounded,
-				.lead = terms->lead,
-				.syncs = terms->syncs,
+				.updater = updater_find(terms.updater ? terms.updater : "add"),
+				.rounds = terms.rounds,
+				.backup = terms.backup,
+				.mean = terms.mean,
+				.bounded = terms.bounded,
+				.lead = terms.lead,
+				.syncs = terms.syncs,
 				.lengths = !vec_has_data(init),
-				.init = terms->init};
-	CHECK(r.updater, "no updater %s", terms->updater);
-	struct tables *s = w->tables;
+				.init = terms.init};
+	CHECK(r.updater, "no updater %s", terms.updater);
+	struct tables *s = w->loop->tables;
 	struct table *t;
 	CHECK(init->dev == s->dev || (!s->dev && !init->dev->ops->peer),
 	      "these tables do not hold vectors of %s", init->dev->ops->name);
 	/* a given time of pushes also applies to pushes of one worker */
 	bool charged = world_is_virtual && strcmp(w->run->sim_update_time, "auto") != 0;
-	if (terms->syncs && s->size == 1 && s->servers == 0 && s->room == 0 && !charged)
+	if (terms.syncs && w->run->sync_every == 1 && s->size == 1 && s->servers == 0 &&
+	    s->room == 0 && !charged)
 		return table_alias(s, &r, init);
 	float *first AUTOFREE = r.lengths ? NULL : must(malloc((init->n + 1) * sizeof *first));
 	if (first)
@@ -87,7 +97,7 @@ static struct table_op whole_op(struct table *t, const struct vec *in, struct ve
 	return p;
 }
 
-bool table_sync(struct table *t, struct vec *param, float scale)
+bool table_sync(struct table *t, struct vec *param, const struct push *by)
 {
 	CHECK(t->rules.syncs, "a sync on a table whose terms do not include syncs");
 	if (t->alias) {
@@ -97,7 +107,7 @@ bool table_sync(struct table *t, struct vec *param, float scale)
 		return true;
 	}
 	return !whole_op(t, NULL, param,
-			 (struct table_op){.kind = OP_SYNC, .pull = true, .by = {.scale = scale}})
+			 (struct table_op){.kind = OP_SYNC, .pull = true, .by = *by})
 			.dropped;
 }
 
@@ -163,7 +173,7 @@ struct counts *counts_new(struct worker *w, size_t n)
 		c->in->data = c->change;
 		c->out->data = c->now;
 	}
-	char *wrong = table_open(&c->table, w->tables, &r, NULL);
+	char *wrong = table_open(&c->table, w->loop->tables, &r, NULL);
 	CHECK(!wrong, "%s", wrong);
 	return c;
 }

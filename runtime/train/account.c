@@ -6,17 +6,23 @@
 #include <math.h>
 #include <string.h>
 
+void worker_charge(const struct worker *w, double floats)
+{
+	(void)w;
+	world_charge(floats);
+}
+
 /* The device's tally is that of the whole epoch: losses taken from it earlier are added up here. */
 double worker_loss(struct worker *w)
 {
 	struct tally t;
-	CHECK(!w->dev->in_graph,
+	CHECK(!w->loop->dev->in_graph,
 	      "strategy %s: worker_loss is called in a step that a device captures as a graph: do "
 	      "not "
 	      "set .local",
-	      w->strategy->plugin.name);
+	      w->loop->strategy->plugin.name);
 	tally_take(w, &t);
-	tally_add(&w->account->taken, &t);
+	tally_add(&w->loop->account->taken, &t);
 	return t.rows ? t.loss / (double)t.rows : NAN;
 }
 
@@ -42,8 +48,8 @@ void worker_report(struct worker *w, const char *name, double value)
 	size_t n = strlen(name);
 	CHECK(n > 0 && n < sizeof more.name,
 	      "strategy %s: worker_report: the name \"%s\" has %zu characters",
-	      w->strategy->plugin.name, name, n);
+	      w->loop->strategy->plugin.name, name, n);
 	memcpy(more.name, name, n);
 	if (!isnan(value))
-		values_add(&w->account->values, &more);
+		values_add(&w->loop->account->values, &more);
 }

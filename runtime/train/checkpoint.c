@@ -29,7 +29,7 @@ struct keepsake {
 
 static void keep(struct worker *w, struct keepsake k)
 {
-	struct keepsake **at = &w->kept;
+	struct keepsake **at = &w->loop->kept;
 	while (*at)
 		at = &(*at)->next;
 	*at = must(malloc(sizeof k));
@@ -56,7 +56,7 @@ static void keep_own(struct trainer *r)
 	worker_keep_vec(w, w->param);
 	for (int k = 0; k < MOMENTS_MOST; k++)
 		worker_keep_vec(w, w->moment[k]);
-	worker_keep_vec(w, w->buffer);
+	worker_keep_vec(w, w->model->buffer);
 	worker_keep(w, &r->heterogeneity.pause_at, sizeof r->heterogeneity.pause_at);
 	worker_keep(w, &w->step, sizeof w->step);
 	worker_keep(w, &w->age, sizeof w->age);
@@ -66,8 +66,8 @@ static void keep_own(struct trainer *r)
  * all workers; heap. */
 static size_t state_bytes(struct trainer *r, int64_t **all)
 {
-	size_t n = tables_keep(r->w.tables, NULL, false) * sizeof(float);
-	for (const struct keepsake *k = r->w.kept; k; k = k->next)
+	size_t n = tables_keep(r->w.loop->tables, NULL, false) * sizeof(float);
+	for (const struct keepsake *k = r->w.loop->kept; k; k = k->next)
 		n += k->bytes;
 	*all = must(calloc((size_t)r->w.trainers, sizeof **all));
 	link_gather(r->all, 0, &(int64_t){(int64_t)n}, *all, sizeof **all);
@@ -76,14 +76,14 @@ static size_t state_bytes(struct trainer *r, int64_t **all)
 
 static void keep_state(struct trainer *r, char *at, bool put)
 {
-	for (const struct keepsake *k = r->w.kept; k; at += k->bytes, k = k->next)
+	for (const struct keepsake *k = r->w.loop->kept; k; at += k->bytes, k = k->next)
 		if (k->v && put)
 			vec_put(k->v, (const float *)(const void *)at);
 		else if (k->v)
 			vec_get(k->v, (float *)(void *)at);
 		else
 			memcpy(put ? k->state : at, put ? at : k->state, k->bytes);
-	tables_keep(r->w.tables, (float *)(void *)at, put);
+	tables_keep(r->w.loop->tables, (float *)(void *)at, put);
 }
 
 /* ---- The whole model ---------------------------------------------------------------- */
@@ -94,8 +94,8 @@ static size_t *places_of(const struct worker *w)
 	size_t n = vec_len(w->param), *place = must(malloc((n + 1) * sizeof *place));
 	for (size_t i = 0; i < n; i++)
 		place[i] = i;
-	if (w->workload->places && comm_size(w->model_group) > 1)
-		w->workload->places(w, place);
+	if (w->model->workload->places && comm_size(w->model_group) > 1)
+		w->model->workload->places(w, place);
 	return place;
 }
 
@@ -104,7 +104,8 @@ static size_t *places_of(const struct worker *w)
 static float *gather_model(struct trainer *r)
 {
 	struct worker *w = &r->w;
-	size_t n = vec_len(w->param), buffers = w->buffer ? vec_len(w->buffer) : 0, places, floats;
+	size_t n = vec_len(w->param), buffers = w->model->buffer ? vec_len(w->model->buffer) : 0,
+	       places, floats;
 	size_t *place AUTOFREE = places_of(w), *all_places AUTOFREE = NULL;
 	float *x AUTOFREE = must(malloc((n + 1) * sizeof *x)), *all AUTOFREE = NULL;
 	float *model = NULL;
@@ -114,11 +115,11 @@ static float *gather_model(struct trainer *r)
 	all_places = link_gather_parts(r->all, place, n * sizeof *place, &places);
 	all = link_gather_parts(r->all, x, n * sizeof *x, &floats);
 	if (w->rank == 0) {
-		model = must(calloc((size_t)w->model_params + buffers + 1, sizeof *model));
+		model = must(calloc((size_t)w->model->params + buffers + 1, sizeof *model));
 		for (size_t i = 0; i < floats / sizeof *all; i++)
 			model[all_places[i]] = all[i];
 		if (buffers)
-			vec_get(w->buffer, model + w->model_params);
+			vec_get(w->model->buffer, model + w->model->params);
 	}
 	model_take_back(r, NULL);
 	return model;
@@ -128,8 +129,9 @@ static float *gather_model(struct trainer *r)
 static void scatter_model(struct trainer *r, const struct checkpoint *k)
 {
 	struct worker *w = &r->w;
-	size_t n = vec_len(w->param), whole = (size_t)w->model_params;
-	size_t buffers = w->buffer ? vec_len(w->buffer) : 0, *place AUTOFREE = places_of(w);
+	size_t n = vec_len(w->param), whole = (size_t)w->model->params;
+	size_t buffers = w->model->buffer ? vec_len(w->model->buffer) : 0,
+	       *place AUTOFREE = places_of(w);
 	float *model AUTOFREE = must(malloc((whole + buffers + 1) * sizeof *model));
 	float *x AUTOFREE = must(malloc((n + 1) * sizeof *x));
 	if (w->rank == 0)
@@ -139,7 +141,7 @@ static void scatter_model(struct trainer *r, const struct checkpoint *k)
 		x[i] = model[place[i]];
 	vec_put(w->param, x);
 	if (buffers)
-		vec_put(w->buffer, model + whole);
+		vec_put(w->model->buffer, model + whole);
 }
 
 /* ---- The beginning ------------------------------------------------------------------- */
@@ -158,11 +160,12 @@ static void new_head(struct trainer *r)
 {
 	struct checkpoint_head *h = &r->head;
 	const struct run *run = r->w.run;
-	*h = (struct checkpoint_head){.workers = r->w.trainers,
-				      .epochs = run->epochs,
-				      .params = r->w.model_params,
-				      .buffers = r->w.buffer ? (int64_t)vec_len(r->w.buffer) : 0,
-				      .layout = r->plan->layout};
+	*h = (struct checkpoint_head){
+		.workers = r->w.trainers,
+		.epochs = run->epochs,
+		.params = r->w.model->params,
+		.buffers = r->w.model->buffer ? (int64_t)vec_len(r->w.model->buffer) : 0,
+		.layout = r->plan->layout};
 	snprintf(h->workload, sizeof h->workload, "%s", run->workload);
 	snprintf(h->strategy, sizeof h->strategy, "%s", run->strategy);
 	config_hash(r->config, h->config_hash);
@@ -305,11 +308,11 @@ void checkpoint_end(struct trainer *r)
 
 void keepsakes_free(struct worker *w)
 {
-	for (struct keepsake *k = w->kept, *next; k; k = next) {
+	for (struct keepsake *k = w->loop->kept, *next; k; k = next) {
 		next = k->next;
 		free(k);
 	}
-	w->kept = NULL;
+	w->loop->kept = NULL;
 }
 
 void checkpoint_close(struct trainer *r)

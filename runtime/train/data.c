@@ -37,7 +37,7 @@ static char *check_content(const char *wanted, const struct data *train, const s
 char *data_open(struct trainer *r)
 {
 	const struct worker *w = &r->w;
-	const struct dataset *set = w->workload->dataset;
+	const struct dataset *set = w->model->workload->dataset;
 	char *wrong = NULL;
 	CHECK(data.users == 0 || data.set == set, "two data sets, %s and %s, in one process",
 	      data.set->name, set->name);
@@ -47,7 +47,8 @@ char *data_open(struct trainer *r)
 			wrong = check_content(r->config->harness.data_hash, &data.train,
 					      &data.test);
 		if (!wrong)
-			wrong = data_cut(w->workload, w->workload_opts, &data.train, &data.test);
+			wrong = data_cut(w->model->workload, w->model->opts, &data.train,
+					 &data.test);
 		if (wrong) {
 			set->unload(&data.train, &data.test);
 			return wrong;
@@ -96,7 +97,7 @@ static void shuffle(int32_t *x, size_t n, uint64_t rng)
 struct rows data_sample(size_t n, size_t most)
 {
 	struct rows rows = {.index = must(malloc((smaller(n, most) + 1) * sizeof(int32_t)))};
-	uint64_t rng = rng_seed(0, STREAM_SAMPLE, 0);
+	uint64_t rng = rng_seed(0, RNG_SAMPLE, 0);
 	for (size_t i = 0; i < n && rows.n < most; i++)
 		if ((double)(n - i) * rng_uniform(&rng) < (double)(most - rows.n))
 			rows.index[rows.n++] = (int32_t)i;
@@ -112,7 +113,7 @@ const int32_t *data_order(size_t n, int64_t seed, int64_t epoch, struct shards *
 	for (int i = 0; i < 2 && first; i++) /* both: nothing is allocated inside a segment */
 		orders[i] = (struct order){.row = must(realloc(orders[i].row, n * sizeof *o->row)),
 					   .n = n};
-	shuffle(o->row, n, rng_seed(seed, STREAM_ORDER, epoch));
+	shuffle(o->row, n, rng_seed(seed, RNG_ORDER, epoch));
 	if (s)
 		shards_sort(s, o->row);
 	o->seed = seed;

@@ -15,11 +15,11 @@
  * float, then costs no more messages than they do. It takes at most 1 / (4 N) of the rest; the last
  * mini-batches are therefore taken one by one.
  *
- * With --split=fixed or dirichlet a replica has its own rows (shards.c), the same number as static
- * assignment gives it. Static: it takes them step by step. Dynamic: the counter only says how many
- * mini-batches of the epoch are left, and how many rows this one has. The worker takes the next
- * rows of its shard. A shard that ends begins again in the order of its next pass. A fast worker
- * therefore makes more passes in an epoch than a slow one.
+ * With --split=fixed, dirichlet or dirichlet_classes a replica has its own rows (shards.c), the
+ * same number as static assignment gives it. Static: it takes them step by step. Dynamic: the
+ * counter only says how many mini-batches of the epoch are left, and how many rows this one has.
+ * The worker takes the next rows of its shard. A shard that ends begins again in the order of its
+ * next pass. A fast worker therefore makes more passes in an epoch than a slow one.
  *
  * A push that arrives after its round (backup workers) is dropped. With dynamic assignment its
  * mini-batches return to a pool that the workers share. A worker that finds no other mini-batch of
@@ -155,7 +155,7 @@ void deal_open(struct trainer *r)
 	struct dealing *d = r->dealing = must(calloc(1, sizeof *d));
 	int64_t all = batches(r) * r->records_max, X = r->w.run->sync_every;
 	d->taken = -1;
-	d->drops = tables_drop(r->w.tables);
+	d->drops = tables_drop(r->w.loop->tables);
 	if (data_split_of(r->w.run).own)
 		d->shards = open_shards(r);
 	if (!r->plan->dynamic)
@@ -188,14 +188,17 @@ void deal_close(struct trainer *r)
 	free(d);
 }
 
-/* Each row of a step has the same weight, even if the workers' shares differ. Workers that do not
- * wait for each other share no step, unless a --global-batch says so. */
+/* Each row of a step has the same weight, even if the workers' shares differ. Where pushes may be
+ * dropped, the table divides by the rows that came. Workers that do not wait for each other share
+ * no step, unless a --global-batch says so. */
 static void weigh(struct trainer *r)
 {
 	size_t first, all = rows_of_step(r, r->step, &first);
 	bool shared = config_why_static(r->config) || r->w.run->global_batch;
-	r->w.mean_rows = shared ? (double)all / r->replicas : (double)r->w.rows;
-	r->w.busy = r->plan->dynamic || all >= (size_t)r->replicas ? 0 : all;
+	r->w.mean_rows = r->dealing->drops ? (double)r->w.run->batch
+			 : shared          ? (double)all / r->replicas
+					   : (double)r->w.rows;
+	r->w.loop->busy = r->plan->dynamic || all >= (size_t)r->replicas ? 0 : all;
 }
 
 void deal_epoch(struct trainer *r, int64_t epoch)
@@ -244,7 +247,7 @@ static void take(struct trainer *r, int64_t number)
 {
 	int64_t all = batches(r), of_epoch = number % all, epoch = number / all + 1;
 	size_t first = (size_t)of_epoch;
-	r->step = (size_t)(of_epoch * r->w.steps / all);
+	r->step = (size_t)(((of_epoch + 1) * r->w.steps - 1) / all); /* as in rows_of_step */
 	r->w.rows = 1;
 	if (all == r->w.steps * r->replicas) /* otherwise each has one row */
 		first = part_of_step(r, r->step, (size_t)(of_epoch % r->replicas), &r->w.rows);

@@ -34,13 +34,13 @@ static void delay(const struct trainer *r, nsec took, uint64_t *rng)
 
 static bool wants_layer(const struct worker *w, size_t i)
 {
-	const struct strategy *s = w->strategy;
+	const struct strategy *s = w->loop->strategy;
 	return s && s->layer_ready && (!s->wants_layer || s->wants_layer(w, i));
 }
 
 bool wants_layers(const struct worker *w)
 {
-	size_t i = w->step > 0 ? w->layers : 0;
+	size_t i = w->step > 0 ? w->model->layers : 0;
 	while (i > 0 && !wants_layer(w, i - 1))
 		i--;
 	return i > 0;
@@ -52,28 +52,33 @@ void layer_ready(struct worker *w, size_t i)
 		promise_layer(w, i);
 	if (!wants_layer(w, i))
 		return;
-	if (w->dev->in_graph) {
+	if (w->loop->dev->in_graph) {
 		/* the strategy's work cannot be in a graph; compute() calls it afterwards */
-		w->dev->ops->event_record(w->dev, i);
+		w->loop->dev->ops->event_record(w->loop->dev, i);
 	} else if (w->step > 0) { /* not for gradients of the warm-up, before step 1 */
-		device_sync(w->dev);
-		w->strategy->layer_ready(w, i);
+		device_sync(w->loop->dev);
+		w->loop->strategy->layer_ready(w, i);
 	}
+}
+
+bool consensus_marks(const struct worker *w)
+{
+	return w->loop->marks;
 }
 
 void consensus_mark(struct worker *w)
 {
-	if (!w->marks)
+	if (!w->loop->marks)
 		return;
-	vec_copy(w->consensus, w->param);
-	w->marked = true;
+	vec_copy(w->loop->consensus, w->param);
+	w->loop->marked = true;
 }
 
 /* The warm-up, before step 1, does not communicate. */
 static void fetch(struct worker *w)
 {
-	if (w->strategy->fetch && w->step > 0)
-		w->strategy->fetch(w);
+	if (w->loop->strategy->fetch && w->step > 0)
+		w->loop->strategy->fetch(w);
 }
 
 /* A local step does not communicate. A device can therefore do it in one graph with the gradient.
@@ -81,8 +86,8 @@ static void fetch(struct worker *w)
 static void gradient_and_local_step(void *ctx)
 {
 	struct worker *w = ctx;
-	w->workload->gradient(w);
-	w->strategy->step(w);
+	w->model->workload->gradient(w);
+	w->loop->strategy->step(w);
 }
 
 static void gradient_only(void *ctx)
@@ -91,7 +96,7 @@ static void gradient_only(void *ctx)
 	if (are_checked(w))
 		promise_gradient(w);
 	else
-		w->workload->gradient(w);
+		w->model->workload->gradient(w);
 }
 
 /* A device's work for a mini-batch depends on its rows (lower 32 bits), and on the rows of all
@@ -107,29 +112,29 @@ static size_t graph_key(const struct worker *w)
 static bool compute(struct worker *w, bool with_step)
 {
 	enum { GRADIENT, STEP, KINDS };
-	struct device *d = w->dev;
+	struct device *d = w->loop->dev;
 	pulse_step();
-	with_step &= w->strategy->local && d->ops->graph && !are_checked(w);
+	with_step &= w->loop->strategy->local && d->ops->graph && !are_checked(w);
 	local_begin(w);
-	d->key = rng_seed(w->run->seed, STREAM_DROPOUT,
+	d->key = rng_seed(w->run->seed, RNG_DROPOUT,
 			  w->step * w->trainers + w->rank / comm_size(w->model_group));
-	w->workload->load(w);
+	w->model->workload->load(w);
 	fetch(w);
 	/* a simulated gradient takes its time as a whole, also on the host; model groups
 	 * communicate inside */
-	if (!d->ops->graph || (w->workload->host && !world_is_virtual) ||
+	if (!d->ops->graph || (w->model->workload->host && !world_is_virtual) ||
 	    comm_size(w->model_group) > 1) {
 		gradient_only(w);
 		return false;
 	}
 	d->ops->graph(d, KINDS * graph_key(w) + (with_step ? STEP : GRADIENT),
 		      with_step ? gradient_and_local_step : gradient_only, w);
-	for (size_t i = wants_layers(w) ? w->layers : 0; i-- > 0;) {
+	for (size_t i = wants_layers(w) ? w->model->layers : 0; i-- > 0;) {
 		const bool wanted = wants_layer(w, i);
 		if (wanted || world_is_virtual) /* each wait charges its layer's time */
 			d->ops->event_wait(d, i);
 		if (wanted)
-			w->strategy->layer_ready(w, i);
+			w->loop->strategy->layer_ready(w, i);
 	}
 	return with_step;
 }
@@ -181,22 +186,22 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 		local_begin(w);
 		fetch(w);
 		vec_fill(w->grad, 0);
-		for (size_t k = w->layers; k-- > 0;)
+		for (size_t k = w->model->layers; k-- > 0;)
 			layer_ready(w, k);
 	}
 	at = note(r, TRACE_COMPUTE, at);
 	if (r->delayed) {
-		device_sync(w->dev);
+		device_sync(w->loop->dev);
 		talked = c->comm + c->wait - talked;
 		delay(r, clock_now() - since - talked, straggle_rng);
 		at = note(r, TRACE_DELAY, at);
 	}
-	w->marks = w->consensus && r->ends_with_barrier && last_meeting(r);
+	w->loop->marks = w->loop->consensus && r->ends_with_barrier && last_meeting(r);
 	if (!done) {
 		if (are_checked(w))
 			promise_step(w);
 		else
-			w->strategy->step(w);
+			w->loop->strategy->step(w);
 		note(r, TRACE_UPDATE, at);
 	}
 	note(r, TRACE_STEP, began);
@@ -208,11 +213,11 @@ static void wait_at_barrier(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	if (!r->left)
-		tables_leave(w->tables, true, true);
+		tables_leave(w->loop->tables, true, true);
 	comm_barrier(w->all);
-	tables_leave(w->tables, false, true);
+	tables_leave(w->loop->tables, false, true);
 	if (r->left) /* it waits at the next barrier already */
-		tables_leave(w->tables, true, true);
+		tables_leave(w->loop->tables, true, true);
 }
 
 /* Time since the segment's start, without the time for which the clock was stopped. */
@@ -232,12 +237,12 @@ static void leave_if_done(struct trainer *r)
 {
 	if (!deal_stop(r))
 		return;
-	if (r->w.strategy->flush)
-		r->w.strategy->flush(&r->w);
+	if (r->w.loop->strategy->flush)
+		r->w.loop->strategy->flush(&r->w);
 	deal_after_push(r);
 	if (!deal_end(r))
 		return;
-	tables_leave(r->w.tables, true, true);
+	tables_leave(r->w.loop->tables, true, true);
 	r->left = true;
 }
 
@@ -269,7 +274,7 @@ bool epoch_has_all_durations(const struct trainer *r)
 /* In proportion to its rows, as of a whole mini-batch. A step without rows has no duration. */
 static void keep_duration(struct trainer *r, nsec *last)
 {
-	device_sync(r->w.dev);
+	device_sync(r->w.loop->dev);
 	nsec now = clock_now();
 	double whole = r->w.rows ? (double)timed_rows(r->w.run) / (double)r->w.rows : NAN;
 	r->step_s[r->steps_kept++] = (float)(1e-9 * (double)(now - *last) * whole);
@@ -291,19 +296,19 @@ static void take_snapshot(struct trainer *r, struct snapshot *s)
 	s->epoch = w->epoch;
 	s->left = r->left;
 	if (s->param && !r->left) {
-		if (w->strategy->canonical)
-			w->strategy->canonical(w, s->param);
+		if (w->loop->strategy->canonical)
+			w->loop->strategy->canonical(w, s->param);
 		else
 			vec_copy(s->param, w->param);
 	}
 	if (s->buffer)
-		vec_copy(s->buffer, w->buffer);
+		vec_copy(s->buffer, w->model->buffer);
 }
 
 int64_t epoch_next_point(const struct worker *w, int64_t after)
 {
 	do
-		after += w->run->judge_every;
+		after += w->run->eval_every;
 	while (after % w->steps == 0);
 	return after;
 }
@@ -315,7 +320,7 @@ static void pass_points(struct trainer *r, int64_t step)
 	struct worker *w = &r->w;
 	if (r->points == r->points_max || r->next_point > step)
 		return;
-	device_sync(w->dev);
+	device_sync(w->loop->dev);
 	nsec at = segment_time(r), since = at + r->start + r->clock_stopped_ns;
 	struct stats kept = r->stats; /* restored below: evaluation reads do not count */
 	r->stats.trace = NULL;
@@ -326,7 +331,7 @@ static void pass_points(struct trainer *r, int64_t step)
 		s->step = r->next_point;
 		s->end = at;
 	}
-	device_sync(w->dev);
+	device_sync(w->loop->dev);
 	r->stats = kept;
 	r->clock_stopped_ns += clock_now() - since;
 }
@@ -361,11 +366,11 @@ static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 static bool has_dropped_rows(struct trainer *r)
 {
 	struct worker *w = &r->w;
-	if (!tables_drop(w->tables) || !r->plan->dynamic)
+	if (!tables_drop(w->loop->tables) || !r->plan->dynamic)
 		return false;
 	if (!r->left) {
-		if (w->strategy->flush)
-			w->strategy->flush(w);
+		if (w->loop->strategy->flush)
+			w->loop->strategy->flush(w);
 		deal_after_push(r);
 	}
 	return !deal_end(r) && !r->left;
@@ -375,8 +380,7 @@ static bool has_dropped_rows(struct trainer *r)
 static nsec make_steps(struct trainer *r, bool barrier)
 {
 	struct worker *w = &r->w;
-	uint64_t rng =
-		rng_seed(arrival_seed(w->run), STREAM_STRAGGLE, w->epoch * w->size + w->rank);
+	uint64_t rng = rng_seed(arrival_seed(w->run), RNG_STRAGGLE, w->epoch * w->size + w->rank);
 	nsec began = clock_now(), last = began, paused_ns = r->paused_ns,
 	     clock_stopped_ns = r->clock_stopped_ns;
 	int64_t i = 0;
@@ -385,7 +389,7 @@ static nsec make_steps(struct trainer *r, bool barrier)
 		take_steps(r, &i, &last, &rng);
 	while (barrier && has_dropped_rows(r));
 	pass_points(r, w->epoch * w->steps - 1);
-	device_sync(w->dev);
+	device_sync(w->loop->dev);
 	return clock_now() - began - (r->paused_ns - paused_ns) -
 	       (r->clock_stopped_ns - clock_stopped_ns);
 }
@@ -397,21 +401,21 @@ void epoch_run(struct trainer *r, bool barrier)
 	struct epoch_record *record = &r->record[r->records];
 	struct usage had = usage_now(), has;
 	nsec began = r->records ? r->record[r->records - 1].model.end : 0;
-	w->marked = false;
+	w->loop->marked = false;
 	nsec in_steps = make_steps(r, barrier);
 	nsec busy = (s->comm - before.comm) + (s->wait - before.wait);
 	note_from(r, barrier, 0);
-	w->marks = false;
-	if (barrier && w->consensus && !w->marked)
-		vec_copy(w->consensus, w->param);
+	w->loop->marks = false;
+	if (barrier && w->loop->consensus && !w->loop->marked)
+		vec_copy(w->loop->consensus, w->param);
 	if (barrier) {
-		if (w->strategy->flush && !r->left)
-			w->strategy->flush(w);
+		if (w->loop->strategy->flush && !r->left)
+			w->loop->strategy->flush(w);
 		deal_after_push(r);
 		wait_at_barrier(r);
-		if (w->strategy->rejoin && !r->left && w->epoch < w->run->epochs)
-			w->strategy->rejoin(w);
-		device_sync(w->dev);
+		if (w->loop->strategy->rejoin && !r->left && w->epoch < w->run->epochs)
+			w->loop->strategy->rejoin(w);
+		device_sync(w->loop->dev);
 	}
 	note_from(r, false, 0);
 	nsec now = record->model.end = segment_time(r);
@@ -457,8 +461,8 @@ void epoch_warm_up(struct trainer *r)
 	size_t key[SIZES] = {0}, keys = 0;
 	w->step = 0; /* layer_ready then does not call the strategy */
 	w->lr = 0;
-	if (w->buffer)
-		vec_copy(r->buffer, w->buffer);
+	if (w->model->buffer)
+		vec_copy(r->buffer, w->model->buffer);
 	for (int64_t i = 0; keys < SIZES && deal_take(r, i); i++) {
 		size_t k = 0;
 		while (k < keys && key[k] != graph_key(w))
@@ -469,12 +473,12 @@ void epoch_warm_up(struct trainer *r)
 		for (int n = 0; n < TIMES; n++)
 			compute(w, !r->delayed);
 	}
-	if (w->buffer)
-		vec_copy(w->buffer, r->buffer);
+	if (w->model->buffer)
+		vec_copy(w->model->buffer, r->buffer);
 	local_forget(w);
 	for (int i = 0; i < TIMES; i++)
 		comm_allreduce(w->data_group, w->grad, MEAN);
-	device_sync(w->dev);
+	device_sync(w->loop->dev);
 	tally_take(w, &ignored);
 	stats_reset(&r->stats);
 }

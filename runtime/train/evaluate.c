@@ -23,7 +23,8 @@ static struct tally tally_of(struct trainer *r, const struct data *set, const st
 	size_t first = part_of(rows->n, (size_t)r->replicas, (size_t)r->replica);
 	size_t end = part_of(rows->n, (size_t)r->replicas, (size_t)r->replica + 1);
 	for (size_t at = first; at < end; at += EVALUATE_ROWS) {
-		w->workload->evaluate(w, set, rows->index + at, smaller(end - at, EVALUATE_ROWS));
+		w->model->workload->evaluate(w, set, rows->index + at,
+					     smaller(end - at, EVALUATE_ROWS));
 		pulse_step();
 	}
 	tally_take(w, &t);
@@ -33,7 +34,7 @@ static struct tally tally_of(struct trainer *r, const struct data *set, const st
 /* Does the evaluated model differ from the one in param? */
 static bool is_elsewhere(const struct trainer *r, const struct snapshot *at)
 {
-	const struct strategy *s = r->w.strategy;
+	const struct strategy *s = r->w.loop->strategy;
 	return (at && at->param) || s->canonical || s->average;
 }
 
@@ -44,9 +45,9 @@ static void average_buffers(struct trainer *r, bool left)
 	double there = !left;
 	link_reduce_all(comm_link(w->data_group), &there, 1, REDUCE_SUM);
 	if (left)
-		vec_fill(w->buffer, 0);
-	comm_allreduce(w->data_group, w->buffer, SUM);
-	vec_scale(w->buffer, 1 / (float)there);
+		vec_fill(w->model->buffer, 0);
+	comm_allreduce(w->data_group, w->model->buffer, SUM);
+	vec_scale(w->model->buffer, 1 / (float)there);
 }
 
 /* Recomputes the buffers for the model in param: the mean over mini-batches of training rows. These
@@ -63,12 +64,12 @@ static void recompute_buffers(struct trainer *r)
 	for (size_t i = (size_t)r->replica; i < batches; i += (size_t)r->replicas) {
 		for (size_t k = 0; k < rows; k++)
 			index[k] = (int32_t)part_of(n, rows * batches, k * batches + i);
-		w->workload->statistics(w, index, rows);
+		w->model->workload->statistics(w, index, rows);
 		pulse_step();
-		vec_axpy(r->statistics, 1 / (float)batches, w->buffer);
+		vec_axpy(r->statistics, 1 / (float)batches, w->model->buffer);
 	}
 	comm_allreduce(w->data_group, r->statistics, SUM);
-	vec_copy(w->buffer, r->statistics);
+	vec_copy(w->model->buffer, r->statistics);
 	tally_take(w, &ignored);
 }
 
@@ -79,21 +80,21 @@ void model_place(struct trainer *r, const struct snapshot *s)
 		vec_copy(r->saved, w->param);
 	if (s && s->param)
 		vec_copy(w->param, s->param);
-	else if (w->strategy->canonical)
-		w->strategy->canonical(w, w->param);
-	if (w->strategy->average)
+	else if (w->loop->strategy->canonical)
+		w->loop->strategy->canonical(w, w->param);
+	if (w->loop->strategy->average)
 		comm_allreduce(w->data_group, w->param, MEAN);
 	else if (is_elsewhere(r, s))
 		comm_broadcast(w->data_group, s ? s->reporting : 0, w->param);
-	if (!w->buffer)
+	if (!w->model->buffer)
 		return;
-	vec_copy(r->buffer, w->buffer);
+	vec_copy(r->buffer, w->model->buffer);
 	if (r->statistics) {
 		recompute_buffers(r);
 		return;
 	}
 	if (s && s->buffer)
-		vec_copy(w->buffer, s->buffer);
+		vec_copy(w->model->buffer, s->buffer);
 	average_buffers(r, s ? s->left : r->left);
 }
 
@@ -102,8 +103,8 @@ void model_take_back(struct trainer *r, const struct snapshot *s)
 	struct worker *w = &r->w;
 	if (is_elsewhere(r, s))
 		vec_copy(w->param, r->saved);
-	if (w->buffer)
-		vec_copy(w->buffer, r->buffer);
+	if (w->model->buffer)
+		vec_copy(w->model->buffer, r->buffer);
 }
 
 static void evaluate_model(struct trainer *r, const struct snapshot *s, struct judged e[EVALUATED])
@@ -142,7 +143,7 @@ static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
 	 * is no training loss. With running statistics the training loss decides, unless
 	 * the test loss is not finite: until they have seen data, they make the test loss useless.
 	 */
-	bool running = r->w.buffer != NULL && isfinite(row->on[ON_TEST].loss);
+	bool running = r->w.model->buffer != NULL && isfinite(row->on[ON_TEST].loss);
 	bool by_test =
 		row->epoch == 0 || (!running && row->running.loss <= EXPLODED * r->first_loss);
 	double loss = by_test ? row->on[ON_TEST].loss : row->running.loss;
@@ -182,7 +183,7 @@ static double square_norm(const struct vec *v)
 static double consensus_distance(struct trainer *r, const struct epoch_record *record)
 {
 	struct worker *w = &r->w;
-	if (!w->consensus || record->model.epoch == 0)
+	if (!w->loop->consensus || record->model.epoch == 0)
 		return record->model.epoch && vec_has_data(w->param) ? 0 : NAN;
 	double models = !record->model.left, sum = 0;
 	link_reduce_all(r->all, &models, 1, REDUCE_SUM);
@@ -190,12 +191,12 @@ static double consensus_distance(struct trainer *r, const struct epoch_record *r
 	if (models < 1)
 		return NAN;
 	if (record->model.left)
-		vec_fill(w->consensus, 0);
-	vec_copy(r->saved, w->consensus);
+		vec_fill(w->loop->consensus, 0);
+	vec_copy(r->saved, w->loop->consensus);
 	comm_allreduce(w->data_group, r->saved, SUM);
 	if (!record->model.left) {
-		vec_axpy(w->consensus, -1 / (float)models, r->saved);
-		sum = square_norm(w->consensus);
+		vec_axpy(w->loop->consensus, -1 / (float)models, r->saved);
+		sum = square_norm(w->loop->consensus);
 	}
 	link_reduce_all(r->all, &sum, 1, REDUCE_SUM);
 	return sqrt(sum / models);

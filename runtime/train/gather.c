@@ -130,7 +130,7 @@ static int by_order(const void *a, const void *b)
 
 void gather_arrivals(struct trainer *r)
 {
-	struct tables *s = r->w.tables;
+	struct tables *s = r->w.loop->tables;
 	size_t bytes = 0;
 	if (!s || !(r->w.run->record || r->replay))
 		return;
@@ -146,7 +146,7 @@ void gather_arrivals(struct trainer *r)
 
 void gather_events(struct trainer *r)
 {
-	bool servers = r->everyone && r->w.tables;
+	bool servers = r->everyone && r->w.loop->tables;
 	if (!r->trace)
 		return;
 	trace_settle(r->trace, &r->stats);

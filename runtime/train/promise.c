@@ -7,7 +7,6 @@
  *   host          if not set, the gradient reads and writes no vector on the host
  *   layer_ready   a gradient calls it once for each layer, from the last to the first
  *   average       if not set, all trainers have the same model at a barrier, bit for bit
- *   asynchronous  if not set, pushes go in rounds
  *   meets         if MEETS_NEVER, the strategy does not call local_met
  *
  * Off, it costs one branch per step. On, steps are not repeated from graphs, and models are hashed
@@ -52,8 +51,8 @@ static void watched_get(struct device *d, float *host, const float *x, size_t n)
 /* From here to watch(w, false) the device counts its vectors that the host reads or writes. */
 static void watch(struct worker *w, bool on)
 {
-	struct promises *p = w->account->promises;
-	w->dev->ops = on ? &p->watched : p->ops;
+	struct promises *p = w->loop->account->promises;
+	w->loop->dev->ops = on ? &p->watched : p->ops;
 	if (on)
 		p->on_host = 0;
 }
@@ -64,14 +63,14 @@ void promises_open(struct trainer *r)
 	if (!r->config->harness.check_promises)
 		return;
 	struct promises *p = r->account.promises = must(calloc(1, sizeof *p));
-	p->ops = w->dev->ops;
+	p->ops = w->loop->dev->ops;
 	p->watched = *p->ops;
 	p->watched.put = watched_put;
 	p->watched.get = watched_get;
-	p->state = must(calloc(1, w->strategy->state_size + 1));
+	p->state = must(calloc(1, w->loop->strategy->state_size + 1));
 	p->model = vec_new(w, vec_len(w->param));
 	p->floats = must(calloc(vec_len(w->param) + 1, sizeof *p->floats));
-	p->next_layer = w->layers;
+	p->next_layer = w->model->layers;
 }
 
 void promises_close(struct trainer *r)
@@ -90,14 +89,14 @@ void promises_close(struct trainer *r)
 
 void promise_gradient(struct worker *w)
 {
-	w->account->promises->next_layer = w->layers;
+	w->loop->account->promises->next_layer = w->model->layers;
 	watch(w, true);
-	w->workload->gradient(w);
+	w->model->workload->gradient(w);
 	watch(w, false);
-	struct promises *p = w->account->promises;
-	const char *name = w->workload->plugin.name;
+	struct promises *p = w->loop->account->promises;
+	const char *name = w->model->workload->plugin.name;
 	/* workers that share a model communicate in the gradient, maybe through the host */
-	CHECK(!p->on_host || w->workload->host || comm_size(w->model_group) > 1,
+	CHECK(!p->on_host || w->model->workload->host || comm_size(w->model_group) > 1,
 	      "workload %s: .host is not set, but its gradient reads or writes vectors on the host "
 	      "(vec_get, vec_put): a device that captures it as a graph would repeat the first one",
 	      name);
@@ -109,11 +108,11 @@ void promise_gradient(struct worker *w)
 
 void promise_layer(struct worker *w, size_t i)
 {
-	struct promises *p = w->account->promises;
+	struct promises *p = w->loop->account->promises;
 	CHECK(i + 1 == p->next_layer,
 	      "workload %s: its gradient calls layer_ready for layer %zu when %zu of %zu are "
 	      "left: call it once for each layer, from the last to the first",
-	      w->workload->plugin.name, i, p->next_layer, w->layers);
+	      w->model->workload->plugin.name, i, p->next_layer, w->model->layers);
 	p->next_layer = i;
 }
 
@@ -121,15 +120,15 @@ void promise_layer(struct worker *w, size_t i)
 
 void promise_step(struct worker *w)
 {
-	struct promises *p = w->account->promises;
-	const struct strategy *s = w->strategy;
-	p->before = *w->stats;
+	struct promises *p = w->loop->account->promises;
+	const struct strategy *s = w->loop->strategy;
+	p->before = *w->loop->stats;
 	memcpy(p->state, w->state, s->state_size);
-	p->next_layer = w->layers; /* a next step without rows computes no gradient */
+	p->next_layer = w->model->layers; /* a next step without rows computes no gradient */
 	watch(w, true);
 	s->step(w);
 	watch(w, false);
-	const struct stats *after = w->stats;
+	const struct stats *after = w->loop->stats;
 	const char *does =
 		after->joint_ops != p->before.joint_ops ||
 				after->bytes_sent != p->before.bytes_sent ||
@@ -147,29 +146,18 @@ void promise_step(struct worker *w)
 
 void promise_met(const struct worker *w)
 {
-	CHECK(w->strategy->meets != MEETS_NEVER,
+	CHECK(w->loop->strategy->meets != MEETS_NEVER,
 	      "strategy %s: .meets is MEETS_NEVER, but it calls local_met: "
 	      "--state would be refused",
-	      w->strategy->plugin.name);
+	      w->loop->strategy->plugin.name);
 }
 
 /* ---- Barriers ---- */
 
-/* Is there a table without rounds, other than the training loop's counter? */
-static bool pushes_as_it_comes(const struct tables *s)
-{
-	for (int i = 0; s && i < s->count; i++) {
-		const struct table *t = s->table[i];
-		if (t && !t->alias && !t->rules.rounds && !t->rules.counter)
-			return true;
-	}
-	return false;
-}
-
 static void check_models(struct trainer *r)
 {
 	struct worker *w = &r->w;
-	const struct strategy *s = w->strategy;
+	const struct strategy *s = w->loop->strategy;
 	struct promises *p = r->account.promises;
 	if (s->average || r->replicas == 1 || *w->run->leave || !vec_has_data(w->param))
 		return;
@@ -192,13 +180,6 @@ static void check_models(struct trainer *r)
 
 void promises_at_barrier(struct trainer *r)
 {
-	struct worker *w = &r->w;
-	if (!r->account.promises)
-		return;
-	CHECK(w->strategy->asynchronous || r->replicas == 1 || r->stats.pushes == 0 ||
-		      !pushes_as_it_comes(w->tables),
-	      "strategy %s: .asynchronous is not set, but its table applies pushes in the order of "
-	      "their arrival: equal seeds give different results",
-	      w->strategy->plugin.name);
-	check_models(r);
+	if (r->account.promises)
+		check_models(r);
 }

@@ -84,7 +84,7 @@ static void skew_models(struct shards *s, const struct data *train, double alpha
 	size_t *left AUTOFREE = must(calloc(classes, sizeof *left)); /* rows of each class */
 	size_t *first AUTOFREE = must(calloc(classes + 1, sizeof *first));
 	int32_t *row AUTOFREE = must(malloc(s->n * sizeof *row)); /* by class, at random in it */
-	uint64_t rng = rng_seed(seed, STREAM_SHARD, 0);
+	uint64_t rng = rng_seed(seed, RNG_SHARD, 0);
 	for (size_t i = 0; i < s->n; i++)
 		left[class_of(train, (int32_t)i)]++;
 	for (size_t c = 0; c < classes; c++)
@@ -96,7 +96,7 @@ static void skew_models(struct shards *s, const struct data *train, double alpha
 	for (size_t c = 0; c < classes; c++)
 		left[c] = first[c + 1] - first[c];
 	for (size_t m = 0; m < s->models; m++) {
-		uint64_t own = rng_seed(seed, STREAM_SHARD, (int64_t)m + 1);
+		uint64_t own = rng_seed(seed, RNG_SHARD, (int64_t)m + 1);
 		for (size_t c = 0; c < classes; c++) {
 			double p = (double)(first[c + 1] - first[c]) / (double)s->n;
 			log_q[c] = p > 0 ? draw_log_gamma(alpha * p, &own) : 0;
@@ -118,11 +118,11 @@ static void skew_classes(struct shards *s, const struct data *train, double alph
 	double *q AUTOFREE = must(malloc((classes + 1) * s->models * sizeof *q)),
 		  *log_q = q + classes * s->models;
 	size_t *room AUTOFREE = must(malloc(s->models * sizeof *room));
-	uint64_t rng = rng_seed(seed, STREAM_SHARD, 0);
+	uint64_t rng = rng_seed(seed, RNG_SHARD, 0);
 	for (size_t m = 0; m < s->models; m++)
 		room[m] = s->first[m + 1] - s->first[m];
 	for (size_t c = 0; c < classes; c++) {
-		uint64_t own = rng_seed(seed, STREAM_SHARD, (int64_t)c + 1);
+		uint64_t own = rng_seed(seed, RNG_SHARD, (int64_t)c + 1);
 		for (size_t m = 0; m < s->models; m++)
 			log_q[m] = draw_log_gamma(alpha, &own);
 		set_shares(q + c * s->models, log_q, room, s->models);

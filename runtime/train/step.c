@@ -10,56 +10,58 @@
 static void add_squares(struct worker *w)
 {
 	bool first = comm_rank(w->model_group) == 0;
-	vec_fill(w->squares, 0);
-	for (size_t i = 0; i < w->tensors; i++) {
-		size_t from = w->tensor[i].first, to = from;
-		for (; i < w->tensors && (first || !w->tensor[i].shared); i++)
-			to += w->tensor[i].rows * w->tensor[i].columns;
-		vec_add_squares(w->squares, w->grad, from, to);
+	vec_fill(w->loop->squares, 0);
+	for (size_t i = 0; i < w->model->tensors; i++) {
+		size_t from = w->model->tensor[i].first, to = from;
+		for (; i < w->model->tensors && (first || !w->model->tensor[i].shared); i++)
+			to += w->model->tensor[i].rows * w->model->tensor[i].columns;
+		vec_add_squares(w->loop->squares, w->grad, from, to);
 	}
 	if (comm_size(w->model_group) > 1)
-		comm_allreduce(w->model_group, w->squares, SUM);
+		comm_allreduce(w->model_group, w->loop->squares, SUM);
 }
 
 /* Limits ||scale grad|| to --clip: at once, or, with in_step, in the optimiser's next step. */
 static void clip(struct worker *w, float scale, bool in_step)
 {
-	if (!w->squares)
+	if (!w->loop->squares)
 		return;
 	float most = (float)w->run->clip / scale;
 	add_squares(w);
-	w->dev->most = most;
-	w->dev->square = in_step ? w->squares->data : NULL;
+	w->loop->dev->most = most;
+	w->loop->dev->square = in_step ? w->loop->squares->data : NULL;
 	if (!in_step)
-		vec_limit(w->grad, w->squares, most, most);
+		vec_limit(w->grad, w->loop->squares, most, most);
 }
 
 static void update(struct worker *w, double scale, bool decayed)
 {
-	for (size_t i = 0; i < w->groups; i++) {
-		const struct param_group *p = &w->group[i];
+	for (size_t i = 0; i < w->loop->groups; i++) {
+		const struct param_group *p = &w->loop->group[i];
 		w->optimizer->step(w, p, (float)scale, decayed ? 0 : p->decay);
 	}
-	w->age += !w->dev->in_graph; /* a graph's repetitions are counted by the loop */
+	w->age += !w->loop->dev->in_graph; /* a graph's repetitions are counted by the loop */
 }
 
 double worker_share(const struct worker *w)
 {
-	return !w->busy ? 1 : w->rows ? (double)comm_size(w->data_group) / (double)w->busy : 0;
+	return !w->loop->busy ? 1
+	       : w->rows      ? (double)comm_size(w->data_group) / (double)w->loop->busy
+			      : 0;
 }
 
 /* Without rows the gradient is 0. A linear step by it is right: the mean of all workers' steps is
  * then the step by their mean gradient. A step that is as long for any gradient is not made. */
 static bool makes_own_step(const struct worker *w)
 {
-	return w->rows || !w->busy || !w->optimizer->normalises;
+	return w->rows || !w->loop->busy || !w->optimizer->normalises;
 }
 
 static void step(struct worker *w, double scale)
 {
 	clip(w, (float)scale, w->optimizer->one_pass);
 	update(w, scale, false);
-	w->dev->square = NULL;
+	w->loop->dev->square = NULL;
 }
 
 void local_step(struct worker *w, double scale)
@@ -78,9 +80,10 @@ void local_gradient(struct worker *w)
 	if (!makes_own_step(w))
 		return;
 	clip(w, 1, false);
-	for (size_t i = 0; w->optimizer->coupled && i < w->groups; i++)
-		if (w->group[i].decay > 0)
-			vec_axpy(w->group[i].grad, w->group[i].decay, w->group[i].param);
+	for (size_t i = 0; w->optimizer->coupled && i < w->loop->groups; i++)
+		if (w->loop->group[i].decay > 0)
+			vec_axpy(w->loop->group[i].grad, w->loop->group[i].decay,
+				 w->loop->group[i].param);
 }
 
 void local_update(struct worker *w)
@@ -92,7 +95,7 @@ void local_update(struct worker *w)
 static void begin_unbias(struct worker *w)
 {
 	const struct optimizer *o = w->optimizer;
-	struct device *d = w->dev;
+	struct device *d = w->loop->dev;
 	d->unbias[0] = d->unbias[1] = 1;
 	if (o->unbias && w->step > 0)
 		o->unbias(w->optimizer_opts, w->age + 1, d->unbias);
@@ -100,7 +103,7 @@ static void begin_unbias(struct worker *w)
 
 void local_begin(struct worker *w)
 {
-	w->dev->lr = (float)w->lr;
+	w->loop->dev->lr = (float)w->lr;
 	begin_unbias(w);
 }
 

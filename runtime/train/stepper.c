@@ -10,6 +10,7 @@
 /* w: what this optimiser sees instead of the strategy's worker, with other vectors and options. */
 struct stepper {
 	struct worker w;
+	struct loop loop;
 	struct run run;
 	void *opts;
 	int64_t steps;
@@ -80,20 +81,22 @@ struct stepper *stepper_new(struct worker *w, const char *how, double momentum, 
 			       .optimizer_opts = s->opts,
 			       .param = x,
 			       .grad = g,
-			       .dev = w->dev};
+			       .model = &s->loop.model,
+			       .loop = &s->loop};
+	s->loop.dev = w->loop->dev;
 	for (int k = 0; k < o->moments(&s->run, s->opts); k++) {
 		s->w.moment[k] = vec_new(w, vec_len(x));
 		worker_keep_vec(w, s->w.moment[k]);
 	}
 	worker_keep(w, &s->steps, sizeof s->steps);
-	model_tensors(&s->w, w->tensor, w->tensors);
+	model_tensors(&s->w, w->model->tensor, w->model->tensors);
 	return s;
 }
 
 void stepper_step(struct stepper *s, double lr, double momentum, float scale)
 {
 	struct worker *w = &s->w;
-	struct device *d = w->dev;
+	struct device *d = w->loop->dev;
 	float unbias[MOMENTS_MOST];
 	memcpy(unbias, d->unbias, sizeof unbias);
 	for (int k = 0; k < MOMENTS_MOST; k++)
@@ -103,8 +106,8 @@ void stepper_step(struct stepper *s, double lr, double momentum, float scale)
 	s->steps++;
 	if (w->optimizer->unbias)
 		w->optimizer->unbias(s->opts, s->steps, d->unbias);
-	for (size_t i = 0; i < w->groups; i++)
-		w->optimizer->step(w, &w->group[i], scale, 0);
+	for (size_t i = 0; i < w->loop->groups; i++)
+		w->optimizer->step(w, &w->loop->group[i], scale, 0);
 	memcpy(d->unbias, unbias, sizeof unbias);
 }
 

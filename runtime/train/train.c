@@ -88,16 +88,16 @@ static char *open_tables(struct trainer *r)
 	const struct run *run = w->run;
 	const struct recording *replay = r->replay;
 	TRY(plan_tables(r->config, link_one_node(r->all)));
-	char *wrong AUTOFREE = tables_open(&w->tables, r->everyone ? r->everyone : r->all, r->all,
-					   w->rank, w->trainers, (int)run->servers,
-					   replay ? "auto" : run->table_home, w->stats, w->dev);
+	char *wrong AUTOFREE = tables_open(
+		&w->loop->tables, r->everyone ? r->everyone : r->all, r->all, w->rank, w->trainers,
+		(int)run->servers, replay ? "auto" : run->table_home, w->loop->stats, w->loop->dev);
 	if (wrong)
 		return sentence("--table-home=%s: %s", run->table_home, wrong);
 	if (replay)
-		tables_replay(w->tables, replay);
+		tables_replay(w->loop->tables, replay);
 	if (!run->record && !replay)
 		return NULL;
-	tables_record(w->tables, arrivals_expected(r));
+	tables_record(w->loop->tables, arrivals_expected(r));
 	return NULL;
 }
 
@@ -123,7 +123,8 @@ static void open_device(struct trainer *r)
 static struct snapshot snapshot_new(struct worker *w)
 {
 	return (struct snapshot){.param = vec_new(w, vec_len(w->param)),
-				 .buffer = w->buffer ? vec_new(w, vec_len(w->buffer)) : NULL};
+				 .buffer = w->model->buffer ? vec_new(w, vec_len(w->model->buffer))
+							    : NULL};
 }
 
 static void snapshot_free(struct snapshot *s)
@@ -158,9 +159,9 @@ static void make_room(struct trainer *r)
 		r->point[i] = snapshot_new(w);
 	if (r->points_max) { /* without those of the epochs before a resumed run's first */
 		int64_t before = r->head.epoch * w->steps;
-		r->next_point = epoch_next_point(w, before - before % w->run->judge_every);
+		r->next_point = epoch_next_point(w, before - before % w->run->eval_every);
 	}
-	if (!always || r->points_max || w->strategy->canonical || w->strategy->average)
+	if (!always || r->points_max || w->loop->strategy->canonical || w->loop->strategy->average)
 		r->saved = vec_new(w, vec_len(w->param));
 }
 
@@ -186,20 +187,20 @@ static void set_up(struct trainer *r)
 
 	model_open(w, &r->train);
 	checkpoint_begin(r);
-	if (w->buffer)
-		r->buffer = vec_new(w, vec_len(w->buffer));
-	if (w->buffer && strcmp(run->norm_statistics, "recompute") == 0)
-		r->statistics = vec_new(w, vec_len(w->buffer));
+	if (w->model->buffer)
+		r->buffer = vec_new(w, vec_len(w->model->buffer));
+	if (w->model->buffer && strcmp(run->norm_statistics, "recompute") == 0)
+		r->statistics = vec_new(w, vec_len(w->model->buffer));
 	comm_prepare(w->data_group, w->param);
 	comm_prepare(w->model_group, w->param);
-	if (w->strategy->tables)
+	if (w->loop->strategy->terms)
 		trainers_agree(r, open_tables(r));
-	w->state = must(calloc(1, w->strategy->state_size + 1));
-	if (w->strategy->init)
-		w->strategy->init(w);
-	if (r->replicas > 1 && (w->strategy->canonical || w->strategy->average) &&
+	w->state = must(calloc(1, w->loop->strategy->state_size + 1));
+	if (w->loop->strategy->init)
+		w->loop->strategy->init(w);
+	if (r->replicas > 1 && (w->loop->strategy->canonical || w->loop->strategy->average) &&
 	    vec_has_data(w->param))
-		w->consensus = vec_new(w, vec_len(w->param));
+		w->loop->consensus = vec_new(w, vec_len(w->param));
 	promises_open(r);
 	deal_open(r);
 	make_room(r);
@@ -208,11 +209,11 @@ static void set_up(struct trainer *r)
 static void tear_down(struct trainer *r)
 {
 	struct worker *w = &r->w;
-	if (w->strategy->fini)
-		w->strategy->fini(w);
+	if (w->loop->strategy->fini)
+		w->loop->strategy->fini(w);
 	promises_close(r);
 	deal_close(r);
-	tables_close(w->tables);
+	tables_close(w->loop->tables);
 	r->serves = false;
 	for (int64_t i = 0; i < r->records_max; i++)
 		snapshot_free(&r->record[i].model);
@@ -220,7 +221,7 @@ static void tear_down(struct trainer *r)
 		snapshot_free(&r->point[i]);
 	checkpoint_close(r);
 	vec_free(r->saved);
-	vec_free(w->consensus);
+	vec_free(w->loop->consensus);
 	vec_free(r->buffer);
 	vec_free(r->statistics);
 	model_close(w);
@@ -257,8 +258,8 @@ static char *begin_sink(struct trainer *r)
 			       .machine = machine(),
 			       .plan = r->plan,
 			       .started = started,
-			       .table_home = r->w.tables && r->w.tables->count
-						     ? r->w.tables->placement->name
+			       .table_home = r->w.loop->tables && r->w.loop->tables->count
+						     ? r->w.loop->tables->placement->name
 						     : NULL,
 			       .transport = comm_transport(r->w.data_group),
 			       .cluster = world_is_virtual ? NULL : &r->cluster,
@@ -405,15 +406,16 @@ static int worker_main(void *given)
 	r->replay = r->plan->simulation ? r->plan->simulation->replay : NULL;
 	r->records_max = plan_segment_epochs(run);
 	r->w = (struct worker){.run = run,
-			       .strategy = c->strategy,
 			       .opts = c->strategy_opts,
-			       .workload = c->workload,
-			       .workload_opts = c->workload_opts,
 			       .optimizer = c->optimizer,
 			       .optimizer_opts = c->optimizer_opts,
-			       .dev = &r->dev,
-			       .stats = &r->stats,
-			       .account = &r->account};
+			       .model = &r->loop.model,
+			       .loop = &r->loop};
+	r->loop = (struct loop){.dev = &r->dev,
+				.stats = &r->stats,
+				.strategy = c->strategy,
+				.model = {.workload = c->workload, .opts = c->workload_opts},
+				.account = &r->account};
 	cpu_flush_denormals();
 	platform_start(&r->w);
 	pulse_phase(PHASE_LOADS);

@@ -20,7 +20,7 @@ static inline bool has_floats(const struct run *run)
 /* The model as this rank knew it at one instant, to be evaluated after the segment. */
 struct snapshot {
 	struct vec *param;  /* NULL: the model in w->param is evaluated, at the barrier */
-	struct vec *buffer; /* of w->buffer, likewise */
+	struct vec *buffer; /* of w->model->buffer, likewise */
 	int64_t epoch;
 	int64_t step;  /* of the run, if this is not an epoch's end */
 	nsec end;      /* since the segment's start */
@@ -55,6 +55,7 @@ static inline void tally_add(struct tally *t, const struct tally *more)
 
 struct trainer {
 	struct worker w;
+	struct loop loop;
 	struct device dev;
 	struct stats stats;
 	struct data train, validation, test;
@@ -75,8 +76,8 @@ struct trainer {
 	size_t step;            /* of the epoch, of the current mini-batch */
 	bool ends_with_barrier; /* the current epoch */
 	struct vec *saved;      /* param, while another model is evaluated in its place */
-	struct vec *buffer;     /* w->buffer, likewise */
-	struct vec *statistics; /* recomputed w->buffer; NULL = the workers' mean is used */
+	struct vec *buffer;     /* w->model->buffer, likewise */
+	struct vec *statistics; /* recomputed w->model->buffer; NULL = the workers' mean is used */
 
 	struct account account; /* of the current epoch */
 	struct epoch_record *record;
@@ -168,7 +169,7 @@ void promises_at_barrier(struct trainer *r); /* collective, off the clock */
 /* The functions below are called only if this is true. */
 static inline bool are_checked(const struct worker *w)
 {
-	return __builtin_expect(w->account && w->account->promises, 0);
+	return __builtin_expect(w->loop->account && w->loop->account->promises, 0);
 }
 void promise_gradient(struct worker *w); /* calls the workload's gradient, and checks it */
 void promise_step(struct worker *w);     /* calls the strategy's step, and checks it */

@@ -127,7 +127,7 @@ static void add(float *restrict sum, const float *restrict x, size_t n)
 }
 
 /* The other kinds; whole numbers that do not fit wrap around. */
-static void join(float *sum, const float *x, size_t n, enum reduce how)
+static void join(float *sum, const float *x, size_t n, int how)
 {
 	uint8_t *small = (uint8_t *)sum;
 	const uint8_t *more = (const uint8_t *)x;
@@ -325,12 +325,12 @@ static void carry(struct sender s, int rank, int ranks, size_t n)
 		ring(&s, rank, ranks, n);
 }
 
-static void allreduce(struct link *l, struct sums *m, float *x, size_t n, enum reduce how)
+static void allreduce(struct link *l, struct sums *m, float *x, size_t n, int how)
 {
 	int rank = link_rank(l);
 	if (n == 0)
 		return;
-	arrive(&m->at_once, m->ranks, rank, x, n, how);
+	arrive(&m->at_once, m->ranks, rank, x, n, (enum reduce)how);
 	if (world_is_off_clock()) {
 		rendezvous(m, rank, NULL, NULL, NULL);
 		return;

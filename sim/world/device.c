@@ -40,8 +40,8 @@ static void charge_always(enum cost what, size_t amount)
 static double row_flops(const struct worker *w)
 {
 	double flops = 0;
-	for (size_t i = 0; i <= w->layers; i++)
-		flops += w->flops[i];
+	for (size_t i = 0; i <= w->model->layers; i++)
+		flops += w->model->flops[i];
 	return flops;
 }
 
@@ -85,7 +85,7 @@ static void charge_product(double flops)
 {
 	const struct sim_worker *me = sim_self();
 	const struct worker *w = me->worker;
-	if (me->quiet || me->updating || !w->flops || flops == 0)
+	if (me->quiet || me->updating || !w->model->flops || flops == 0)
 		return;
 	if (!is_spread(w) && !sim_plan->simulation->sleeps && !me->off_clock)
 		sim_charge(SPENT_VECTOR, flops * flop_time(w));
@@ -103,7 +103,7 @@ static void charge_data(size_t n)
 		return;
 	me->gradient_s = draw(me, (double)sim_plan->params);
 	charge(COST_COPY, n);
-	charge_product(net_other_flops(w->net) * (double)w->rows);
+	charge_product(net_other_flops(w->model->net) * (double)w->rows);
 }
 
 /* The costs of the kinds of operations. If a gradient is one draw, the draw includes the data.
@@ -137,12 +137,13 @@ static void sim_get(struct device *d, float *host, const float *x, size_t n)
 /* A layer's weight in the backward pass: by flops, or by parameters if the flops are unknown. */
 static double layer_weight(const struct worker *w, size_t i)
 {
-	return w->flops ? w->flops[i] : (double)(w->layer[i + 1] - w->layer[i]);
+	return w->model->flops ? w->model->flops[i]
+			       : (double)(w->model->layer[i + 1] - w->model->layer[i]);
 }
 
 static double forward_part(const struct worker *w)
 {
-	return w->flops ? w->flops[w->layers] / row_flops(w) : 1.0 / 3;
+	return w->model->flops ? w->model->flops[w->model->layers] / row_flops(w) : 1.0 / 3;
 }
 
 static void sim_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx)
@@ -201,7 +202,7 @@ void world_device(struct worker *w)
 {
 	struct sim_worker *me = sim_self();
 	me->worker = w;
-	me->rng = rng_seed(arrival_seed(w->run), STREAM_COMPUTE, w->rank);
+	me->rng = rng_seed(arrival_seed(w->run), RNG_COMPUTE, w->rank);
 	if (!inner) {
 		inner = w->run->sim_train ? &device_cpu : &device_none;
 		ops = *inner;
@@ -212,7 +213,7 @@ void world_device(struct worker *w)
 		ops.event_record = sim_event_record;
 		ops.event_wait = sim_event_wait;
 	}
-	w->dev->ops = &ops;
+	w->loop->dev->ops = &ops;
 	if (!inner_optimizer && w->optimizer) {
 		inner_optimizer = w->optimizer;
 		optimizer = *inner_optimizer;

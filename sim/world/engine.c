@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xbt/config.h>
@@ -98,14 +99,79 @@ static bool is_valid(char *text, const struct checked *s)
 
 /* What is read of a platform file. */
 struct reading {
+	XML_Parser parser;
 	bool config;             /* within <config> */
 	bool latency, bandwidth; /* it has such factors */
 	char *wrong;
 };
 
+static bool is_among(const char *word, const char *const *list)
+{
+	while (*list && strcmp(*list, word) != 0)
+		list++;
+	return *list;
+}
+
+/* The first thing that is wrong, with its line. Takes the message over. */
+static void platform_wrong(struct reading *r, char *why)
+{
+	if (!r->wrong)
+		r->wrong = sentence("line %lu: %s", XML_GetCurrentLineNumber(r->parser), why);
+	free(why);
+}
+
+/* A platform can come from other people. Only what describes machines and the costs of messages is
+ * allowed: other elements and properties of SimGrid read and write files, start actors and load
+ * libraries. */
+static void try_names(struct reading *r, const char *element, const char **attribute)
+{
+	static const char *const elements[] = {"platform",
+					       "config",
+					       "prop",
+					       "zone",
+					       "AS",
+					       "host",
+					       "link",
+					       "link_ctn",
+					       "route",
+					       "zoneRoute",
+					       "ASroute",
+					       "bypassRoute",
+					       "bypassZoneRoute",
+					       "bypassASroute",
+					       "backbone",
+					       "cluster",
+					       "cabinet",
+					       "peer",
+					       "router",
+					       "host_link",
+					       NULL};
+	if (!is_among(element, elements))
+		platform_wrong(r, sentence("<%s>: not an element that describes machines and "
+					   "links: remove it",
+					   element));
+	for (; *attribute; attribute += 2)
+		if (strstr(*attribute, "file"))
+			platform_wrong(r, sentence("%s of <%s>: a platform names no other files: "
+						   "remove it",
+						   *attribute, element));
+}
+
 /* SimGrid accepts some values that it then divides by, or with which it never ends or crashes. */
 static void try_element(void *of, const char *element, const char **attribute)
 {
+	static const char *const free_of_checks[] = {"network/crosstraffic",
+						     "network/loopback-bw",
+						     "network/loopback-lat",
+						     "network/TCP-gamma",
+						     "network/weight-S",
+						     "network/optim",
+						     "network/maxmin-selective-update",
+						     "cpu/optim",
+						     "cpu/maxmin-selective-update",
+						     "smpi/async-small-thresh",
+						     "smpi/send-is-detached-thresh",
+						     NULL};
 #define FACTORS "factors by size in bytes, as in 0:1.5;1024:0.9"
 #define TIMES   "a time and a time per byte, by size in bytes, as in 0:2us:0"
 	static const struct checked known[] = {
@@ -118,17 +184,53 @@ static void try_element(void *of, const char *element, const char **attribute)
 		{"network/latency-factor", "a factor", 1, 0}};
 	struct reading *r = of;
 	const char *name = "", *value = NULL;
+	try_names(r, element, attribute);
 	if (strcmp(element, "prop") != 0)
 		r->config = strcmp(element, "config") == 0;
 	for (; r->config && *attribute; attribute += 2)
 		*(strcmp(*attribute, "id") == 0 ? &name : &value) = attribute[1];
 	r->latency |= value && strcmp(name, "smpi/lat-factor") == 0;
 	r->bandwidth |= value && strcmp(name, "smpi/bw-factor") == 0;
+	bool allowed = !value || is_among(name, free_of_checks);
 	for (size_t i = 0; value && i < sizeof known / sizeof *known; i++) {
 		char *text AUTOFREE = must(strdup(value));
-		if (!r->wrong && strcmp(name, known[i].name) == 0 && !is_valid(text, &known[i]))
+		bool is = strcmp(name, known[i].name) == 0;
+		allowed |= is;
+		if (!r->wrong && is && !is_valid(text, &known[i]))
 			r->wrong = sentence("%s is %s: give %s", name, value, known[i].example);
 	}
+	if (!allowed)
+		platform_wrong(r, sentence("property %s: not one of the costs of messages: remove "
+					   "it",
+					   name));
+}
+
+/* SimGrid has a parser of its own. What the two can read differently is refused. */
+static void try_document_type(void *of, const char *name, const char *system, const char *public,
+			      int inside)
+{
+	(void)name, (void)system, (void)public;
+	if (inside)
+		platform_wrong(of, sentence("the document type has declarations: remove them"));
+}
+
+static void try_section(void *of)
+{
+	platform_wrong(of, sentence("a CDATA section: remove it"));
+}
+
+static void try_instruction(void *of, const char *target, const char *data)
+{
+	(void)data;
+	platform_wrong(of, sentence("<?%s?>: remove it", target));
+}
+
+/* SimGrid loads such a file as code. */
+static bool is_library(const char *file)
+{
+	size_t n = strlen(file);
+	return (n > 3 && strcmp(file + n - 3, ".so") == 0) ||
+	       (n > 6 && strcmp(file + n - 6, ".dylib") == 0);
 }
 
 /* A file that cannot be read is left to SimGrid. */
@@ -136,11 +238,18 @@ static struct reading read_platform(const char *file)
 {
 	char part[4096];
 	struct reading r = {0};
-	FILE *f = fopen(file, "r");
+	struct stat st;
+	bool plain = stat(file, &st) != 0 || S_ISREG(st.st_mode);
+	FILE *f = plain && !is_library(file) ? fopen(file, "r") : NULL;
+	if (!plain || is_library(file))
+		r.wrong = sentence("a platform is a plain file of XML");
 	if (!f)
 		return r;
-	XML_Parser parser = must(XML_ParserCreate(NULL));
+	XML_Parser parser = r.parser = must(XML_ParserCreate(NULL));
 	XML_SetUserData(parser, &r);
+	XML_SetStartDoctypeDeclHandler(parser, try_document_type);
+	XML_SetStartCdataSectionHandler(parser, try_section);
+	XML_SetProcessingInstructionHandler(parser, try_instruction);
 	XML_SetStartElementHandler(parser, try_element);
 	bool well = true;
 	for (size_t n = 1; well && n > 0;) {

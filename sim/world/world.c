@@ -211,11 +211,10 @@ void world_charge_sum(size_t n, int ranks)
 	advance_clock(me);
 }
 
-void worker_charge(const struct worker *w, double floats)
+void world_charge(double floats)
 {
 	const double guess_s = 1e-9; /* of a float */
 	const struct curve *c = &sim_plan->simulation->cost[COST_HOST];
-	(void)w;
 	if (!sim_self()->quiet)
 		sim_charge(SPENT_HOST, c->n ? curve_at(c, floats) : guess_s * floats);
 }
@@ -349,7 +348,7 @@ float *link_nowhere(void)
 	 * access computes with its floats: some models, and an upper bound of activations. One page
 	 * backs all of it. */
 	const struct run *run = &world.config->run;
-	bool reached = world.config->strategy->tables && run->servers == 0;
+	bool reached = world.config->strategy->terms && run->servers == 0;
 	const size_t most =
 		((size_t)256 << 20) + (reached ? 16 * sizeof(float) * (size_t)sim_plan->params : 0);
 	double there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);

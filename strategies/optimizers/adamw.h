@@ -18,7 +18,7 @@ struct adamw_opts {
 		OPTION(at beta2, REAL, "beta2", "0.999", \
 		       "adamw: decay factor of the mean of squared gradients; below 1 [factor]", \
 		       .max = 0.999999), \
-		OPTION(at eps, REAL, "eps", "1e-8", \
+		OPTION(at eps, REAL, "eps", "1e-08", \
 		       "adamw: added to the square root that it divides by [gradient]", \
 		       .min = 1e-30, .max = 1)
 

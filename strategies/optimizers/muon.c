@@ -35,7 +35,7 @@ static const struct option muon_options[] = {
 static char *muon_refuse(const struct run *run, const void *opts)
 {
 	(void)opts;
-	if (strcmp(run->precision, "bf16") == 0)
+	if (strcmp(run_precision(run), "bf16") == 0)
 		return sentence("--precision=bf16: --optimizer=muon multiplies what is kept in "
 				"float32; use --precision=tf32");
 	return NULL;

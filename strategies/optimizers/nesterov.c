@@ -8,7 +8,7 @@
 static char *nesterov_refuse(const struct run *run, const void *opts)
 {
 	(void)opts;
-	if (run->momentum > 0)
+	if (run_momentum(run) > 0)
 		return NULL;
 	return sentence("--optimizer=nesterov: without momentum it is sgd; give --momentum=0.9");
 }
@@ -26,7 +26,7 @@ static void nesterov_step(struct worker *w, const struct param_group *p, float s
 				.lr = (float)w->lr,
 				.scale = scale,
 				.decay = decay,
-				.beta = {w->run->momentum}});
+				.beta = {run_momentum(w->run)}});
 }
 
 const struct optimizer optimizer_nesterov = {

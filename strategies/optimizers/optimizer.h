@@ -7,6 +7,19 @@
 /* ---- Optimisers: strategies/optimizers/NAME.c defines optimizer_NAME; optimizer.c there lists it.
  * Each worker has one for its part of the model. ---- */
 
+/* An optimiser's pass over floats x with gradients g = scale g. runtime/device/rules.h has the
+ * formulas, which show the fields that each rule reads. */
+enum rule_kind { RULE_SGD, RULE_MOMENTUM, RULE_NESTEROV, RULE_ADAMW, RULE_LION, RULE_ADAGRAD };
+struct rule {
+	enum rule_kind kind;
+	float lr, scale, decay, eps;
+	double beta[2]; /* 1 - beta of a float would be wrong near 1 */
+};
+/* moment: as many vectors as the rule keeps. The correction for moments that started at 0 depends
+ * on the step (struct optimizer). */
+void vec_step(struct vec *x, struct vec *const moment[], const struct vec *g,
+	      const struct rule *by);
+
 enum { SCRATCH_MOST = 5 };
 /* Floats first .. end - 1 of param, grad and the moments, which one step treats alike. */
 struct param_group {

@@ -6,12 +6,12 @@
 static int sgd_moments(const struct run *run, const void *opts)
 {
 	(void)opts;
-	return run->momentum != 0;
+	return run_momentum(run) != 0;
 }
 
 static void sgd_step(struct worker *w, const struct param_group *p, float scale, float decay)
 {
-	float m = p->moment[0] ? (float)w->run->momentum : 0;
+	float m = p->moment[0] ? (float)run_momentum(w->run) : 0;
 	vec_sgd(p->param, p->moment[0], p->grad, (float)w->lr, m, decay, scale);
 }
 

@@ -2,13 +2,14 @@
  * blas.cc - the part of cuBLAS that mvbench uses, and the matrix product of the fake cuDNN.
  *
  * Inputs are rounded as the hardware unit would: to TF32 if the compute type asks for it. A wrong
- * type therefore shows in the results. Sums are float32. Cost: 2 m n k flops, some ten GFLOP/s on
- * one core.
+ * type therefore shows in the results. Sums are float32.
  */
 #include "fake.h"
 
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
+#include <dnnl.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -21,52 +22,12 @@ struct cublasContext {
 
 namespace fake
 {
-namespace
-{
-/* 16 floats; ROWS by 2 of them stay in registers. */
-typedef float lanes __attribute__((vector_size(64), aligned(4)));
-constexpr size_t ROWS = 4, WIDTH = 32, DEPTH = 256;
-
-/* c[rows x width] += a[ROWS x depth] b[depth x WIDTH]; rows of c are n apart, rows of a are k
- * apart. */
-void tile(float *c, size_t n, const float *a, size_t k, const float *b, size_t rows, size_t width,
-	  size_t depth)
-{
-	lanes sum[ROWS][2] = {};
-	for (size_t p = 0; p < depth; p++) {
-		const lanes *bp = (const lanes *)(b + p * WIDTH);
-		for (size_t i = 0; i < ROWS; i++) {
-			sum[i][0] += a[i * k + p] * bp[0];
-			sum[i][1] += a[i * k + p] * bp[1];
-		}
-	}
-	for (size_t i = 0; i < rows; i++)
-		for (size_t j = 0; j < width; j++)
-			c[i * n + j] += sum[i][j / 16][j % 16];
-}
-
-} // namespace
-
 void matmul(float *c, const float *a, bool at, const float *b, bool bt, size_t m, size_t n,
 	    size_t k)
 {
-	/* a gets rows of zeros at the end; b is in panels of WIDTH columns */
-	std::vector<float> left((m + ROWS - 1) / ROWS * ROWS * k);
-	std::vector<float> right((n + WIDTH - 1) / WIDTH * WIDTH * k);
-	for (size_t i = 0; i < m; i++)
-		for (size_t p = 0; p < k; p++)
-			left[i * k + p] = at ? a[p * m + i] : a[i * k + p];
-	for (size_t p = 0; p < k; p++)
-		for (size_t j = 0; j < n; j++)
-			right[(j / WIDTH * k + p) * WIDTH + j % WIDTH] =
-				bt ? b[j * k + p] : b[p * n + j];
-	memset(c, 0, m * n * sizeof *c);
-	for (size_t p = 0; p < k; p += DEPTH)
-		for (size_t j = 0; j < n; j += WIDTH)
-			for (size_t i = 0; i < m; i += ROWS)
-				tile(c + i * n + j, n, &left[i * k + p], k,
-				     &right[j * k + p * WIDTH], std::min(ROWS, m - i),
-				     std::min(WIDTH, n - j), std::min(DEPTH, k - p));
+	omp_set_num_threads(1); /* oneDNN's */
+	dnnl_sgemm(at ? 'T' : 'N', bt ? 'T' : 'N', (dnnl_dim_t)m, (dnnl_dim_t)n, (dnnl_dim_t)k, 1,
+		   a, (dnnl_dim_t)(at ? m : k), b, (dnnl_dim_t)(bt ? k : n), 0, c, (dnnl_dim_t)n);
 }
 
 void load(float *y, const void *x, bool bf16, size_t n, rounding how)

@@ -76,7 +76,7 @@ static void read_job(const uint8_t *data, size_t size)
 {
 	char *path AUTOFREE = write_file("job.ini", data, size);
 	struct sweep sweep = {.cell = NULL};
-	refused(sweep_read(path, NULL, 0, &sweep, NULL));
+	refused(sweep_read(path, NULL, 0, &sweep, NULL, false));
 	sweep_free(&sweep);
 }
 

@@ -134,7 +134,7 @@ static void check_record(void)
 {
 	int64_t seen[2] = {0};
 	for (int k = 0; k < WORKERS; k++) {
-		struct tables *s = trainer[k]->w.tables;
+		struct tables *s = trainer[k]->w.loop->tables;
 		for (size_t i = 0; i < s->arrivals; i++) {
 			int64_t bit = INT64_C(1) << s->arrival[i].seq,
 				*of = &seen[s->arrival[i].table];
@@ -203,15 +203,17 @@ static struct trainer *trainer_new(void)
 			     .size = WORKERS,
 			     .trainers = WORKERS,
 			     .run = &run,
-			     .strategy = &strategy,
-			     .workload = &workload,
 			     .optimizer = &optimizer,
 			     .opts = &opts,
 			     .state = own_alloc(sizeof(struct exchange)),
 			     .steps = now->steps,
 			     .weight = 1,
-			     .dev = &r->dev,
-			     .stats = &r->stats};
+			     .model = &r->loop.model,
+			     .loop = &r->loop};
+	r->loop = (struct loop){.dev = &r->dev,
+				.stats = &r->stats,
+				.strategy = &strategy,
+				.model = {.workload = &workload}};
 	w->param = vec_new(w, (size_t)rows());
 	w->grad = vec_new(w, (size_t)rows());
 	return r;
@@ -223,10 +225,10 @@ static void run_worker(void)
 	struct trainer *r = trainer_new();
 	struct worker *w = &r->w;
 	struct vec *model = vec_new(w, (size_t)rows());
-	if (tables_open(&w->tables, NULL, NULL, me(), WORKERS, 0, "shared", &r->stats, NULL))
+	if (tables_open(&w->loop->tables, NULL, NULL, me(), WORKERS, 0, "shared", &r->stats, NULL))
 		wrong("no tables can be opened");
 	if (now->records)
-		tables_record(w->tables, 60);
+		tables_record(w->loop->tables, 60);
 	exchange_init(w);
 	deal_open(r);
 	begin_here();
@@ -255,7 +257,7 @@ static void run_worker(void)
 	}
 	exchange_fini(w);
 	deal_close(r);
-	tables_close(w->tables);
+	tables_close(w->loop->tables);
 }
 
 static int64_t *time_to_leave(int k)

@@ -222,7 +222,7 @@ void comm_allreduce(struct comm *c, struct vec *v, enum reduce how)
 struct vec *vec_new(struct worker *w, size_t n)
 {
 	struct vec *v = own_alloc(sizeof *v);
-	*v = (struct vec){.data = own_alloc(n * sizeof(float)), .n = n, .dev = w->dev};
+	*v = (struct vec){.data = own_alloc(n * sizeof(float)), .n = n, .dev = w->loop->dev};
 	return v;
 }
 

@@ -41,8 +41,8 @@ static void draw(struct data *d, uint64_t rng)
 static char *net_draw(const struct run *run, struct data *train, struct data *test)
 {
 	net_probe(run, train, test);
-	draw(train, rng_seed(run->seed, STREAM_DATA, 0));
-	draw(test, rng_seed(run->seed, STREAM_DATA, 1));
+	draw(train, rng_seed(run_seed(run), RNG_DATA, 0));
+	draw(test, rng_seed(run_seed(run), RNG_DATA, 1));
 	return NULL;
 }
 
@@ -95,8 +95,8 @@ static void write_data(const struct worker *w)
 
 static void write_step(struct worker *w)
 {
-	struct log *log = w->model;
-	size_t n = vec_len(w->param), all = (size_t)w->model_params;
+	struct log *log = w->model->state;
+	size_t n = vec_len(w->param), all = (size_t)w->model->params;
 	float *param = malloc(n * sizeof *param), *whole = malloc(all * sizeof *whole);
 	size_t *place = malloc(n * sizeof *place);
 	CHECK(param && whole && place, "no memory");
@@ -132,7 +132,7 @@ static void net_logged_gradient(struct worker *w)
 
 static void net_logged_fini(struct worker *w)
 {
-	struct log *log = w->model;
+	struct log *log = w->model->state;
 	if (log->file)
 		CHECK(fclose(log->file) == 0, "the log of the oracle cannot be written");
 	net_fini(w);

@@ -189,8 +189,12 @@ class Table:
         self.version += 1
         self.seen[k] += 1
 
-    def round(self, pushes):
-        """All pushes of a round, (worker, g, by): a function of their set."""
+    def round(self, pushes, mean=False):
+        """All pushes of a round, (worker, g, by): a function of their set. mean: they come with the
+        weight 1 and are divided by their rows, in units of the mean push's."""
+        if mean:
+            over = sum(by["rows"] for _, _, by in pushes) or len(pushes)
+            pushes = [(k, g, dict(by, c=by["c"] / over)) for k, g, by in pushes]
         if self.updater in ("add", "sgd", "dcasgd", "dcasgda", "staleness"):
             for _, g, by in pushes:
                 c = 1 if self.updater == "staleness" else by["c"]
@@ -464,11 +468,11 @@ class Exchange:
         self.r, self.k, self.w = r, k, r.start.copy()
         self.opt, self.updater = r.optimizer(), r.c["updater"]
         self.pulled, self.sum = self.w.copy(), np.zeros(PARAMS)
-        self.shares = self.count = 0
+        self.shares = self.count = self.rows = 0
 
-    def step(self, g, lr, moves, share):
+    def step(self, g, lr, moves, share, rows=0):
         """g: the step's gradient, not clipped."""
-        self.shares, self.count = self.shares + share, self.count + 1
+        self.shares, self.count, self.rows = self.shares + share, self.count + 1, self.rows + rows
         self.lr = lr
         g = clipped(g, self.r.c["clip"])
         before = self.w
@@ -489,7 +493,8 @@ class Exchange:
         share = self.shares / self.count if self.count else 1.0
         by = dict(c["by"], c=weight(c) * (share if uneven else 1), lr=self.lr, share=share,
                   momentum=c["optimizer"]["momentum"])
-        out, self.sum, self.shares, self.count = self.sum, np.zeros(PARAMS), 0, 0
+        by["rows"] = share if uneven or self.updater == "adagrad" else self.rows / max(self.count, 1)
+        out, self.sum, self.shares, self.count, self.rows = self.sum, np.zeros(PARAMS), 0, 0, 0
         return out, by
 
     def met(self):
@@ -514,6 +519,75 @@ def bsp(r):
                 x.met()
         if last:
             r.evaluate(epoch, table.w)
+
+
+def steps_of(r, k, epoch):
+    """Numbers of worker k's steps in an epoch, with what it logged; None: a step without rows."""
+    if r.c["deal"] == "dynamic":
+        yield from ((s["step"], s) for s in r.step[k] if s["epoch"] == epoch)
+        return
+    for e, step, _ in each_step(r):
+        if e == epoch:
+            yield step, r.at(k, step)
+
+
+def backup(r, arrivals):
+    """bsp with backup workers: the record says which pushes a round dropped, and when it ended."""
+    c, X, table, pushes = r.c, r.c["sync_every"], Table(r.start, r.c["updater"], r.N), []
+    mean = c["reduce"] == "mean" and c["updater"] != "staleness"
+    over, kind = {}, [""]
+
+    def exchange(x, counted):
+        """A push and its pull; counted: the optimiser after the last push that counted."""
+        g, by = x.push()
+        yield "push"
+        if kind[0] == "drop" and c["updater"] not in KEEPS_MOMENTUM:
+            x.opt.m, x.opt.t = counted[0].copy(), counted[1]
+        elif kind[0] != "drop":
+            pushes.append((x.k, g, dict(by, c=by["c"] * r.N) if mean else by))
+        counted[:] = [x.opt.m.copy(), x.opt.t]
+        yield "pull"
+        x.w = table.w.copy()
+        x.met()
+
+    def worker(k):
+        x, counted = Exchange(r, k), [np.zeros((2, PARAMS)), 0]
+        yield "pull"
+        x.w = table.w.copy()
+        for epoch in range(1, c["epochs"] + 1):
+            outstanding = False
+            for step, s in steps_of(r, k, epoch):
+                if s is not None:
+                    r.check(k, s, x.w)
+                g = r.gradient(s, x.w, c["batch"]) if s else np.zeros(PARAMS)
+                share = r.share(k, step) if c["deal"] == "static" else 1.0
+                lr = s["lr"] if s else r.lr(step)
+                moves = s is not None or c["optimizer"]["name"] not in NORMALISES
+                x.step(g, lr, moves, share, len(s["rows"]) / c["batch"] if s else 0)
+                outstanding = step % X != 0
+                if not outstanding:
+                    yield from exchange(x, counted)
+            if outstanding:
+                yield from exchange(x, counted)
+            over[epoch] = over.get(epoch, 0) + 1
+            if over[epoch] == r.N:
+                r.evaluate(epoch, table.w)
+            if epoch < c["epochs"]:
+                yield "pull"
+                x.w = table.w.copy()
+
+    at = [worker(k) for k in range(r.N)]
+    wants = [next(g, None) for g in at]
+    for k, kind[0] in arrivals:
+        if kind[0] == "round":
+            table.round(pushes, mean)
+            pushes.clear()
+            continue
+        if wants[k] != ("pull" if kind[0] == "pull" else "push"):
+            raise Differs(f"worker {k} makes a {kind[0]} where {wants[k]} is expected")
+        wants[k] = next(at[k], None)
+    if any(w is not None for w in wants):
+        raise Differs(f"operations are missing: {wants}")
 
 
 def asynchronous(r, arrivals):
@@ -543,16 +617,22 @@ def asynchronous(r, arrivals):
             x.met()
 
     def worker(k):
-        x, apart, outstanding, i = Exchange(r, k), F != X, False, 0
+        x, apart, outstanding = Exchange(r, k), F != X, False
         yield "pull"
         x.w = table.pull(k)
         for epoch in range(1, c["epochs"] + 1):
-            while i < len(r.step[k]) and r.step[k][i]["epoch"] == epoch:
-                s = r.step[k][i]
-                i += 1
-                r.check(k, s, x.w)
-                g = r.gradient(s, x.w, len(s["rows"]))
-                pulls = s["step"] % X == 0
+            for step, s in steps_of(r, k, epoch):
+                pulls = step % X == 0
+                if s is None:
+                    x.lr = lr_of(c, (step - 1) / r.steps)
+                else:
+                    r.check(k, s, x.w)
+                    g = r.gradient(s, x.w, len(s["rows"]))
+                if c["strategy"] == "easgd" and s is None:
+                    if pulls:
+                        yield "elastic"
+                        elastic(x)
+                    continue
                 if c["strategy"] == "easgd":
                     g = clipped(g, c["clip"])
                     if not pulls or c["order"] == "after":
@@ -568,9 +648,10 @@ def asynchronous(r, arrivals):
                     extra = x.opt.decay_of(before) - x.opt.decay_of(x.w) if coupled else 0
                     x.w = x.opt.step(x.w, g + extra, s["lr"])
                     continue
-                x.step(g, s["lr"], True, 1.0)
-                outstanding = True
-                if (s["step"] % F if apart else s["step"] % X) == 0:
+                if s is not None:
+                    x.step(g, s["lr"], True, 1.0)
+                    outstanding = True
+                if (step % F if apart else step % X) == 0 and outstanding:
                     yield "push"
                     waits = later[0]
                     push(x, not (apart or waits))
@@ -716,14 +797,19 @@ def draw(rnd, only):
     if s == "downpour":
         c["send"] = rnd.choice([0, 1, 2, 4])
         words.append(f"--downpour.send={c['send']}")
-    ordered = s in ("asgd", "ssp", "downpour") or (s == "easgd" and c["form"] == "asynchronous")
+    if s == "bsp" and N > 1 and rnd.random() < 0.5:
+        c["backup"] = rnd.randint(1, N - 1)
+        words.append(f"--bsp.backup={c['backup']}")
+        c["global_batch"], c["barrier_every"] = 0, 1
+    ordered = s in ("asgd", "ssp", "downpour") or (s == "easgd" and c["form"] == "asynchronous") or "backup" in c
     sim = ordered or rnd.random() < 0.3
     if sim:
         words += ["--platform=sim", "--sim.platform=ethernet_10g", "--sim.step-time=1ms"] + (["--straggle=0.5"] if ordered else [])
     if ordered:
-        words += ["--record", f"--deal={rnd.choice(['dynamic', 'dynamic', 'static'])}"]
+        c["deal"] = rnd.choice(["dynamic", "dynamic", "static"])
+        words += ["--record", f"--deal={c['deal']}"]
     if ordered or s == "bsp":
-        servers = rnd.random() < 0.4
+        servers = rnd.random() < 0.4 and "backup" not in c  # the record of a server does not say when rounds end
         words.append("--servers=1" if servers else "--table-home=shared")
         words += ["--sim.platform=gpu8_nvlink"] if sim and not servers else []
     words += [f"--{n.replace('_', '-')}={c[n]}" for n in
@@ -741,8 +827,9 @@ def compare(c, folder, ordered):
     r = Run(c, folder)
     db = sqlite3.connect(f"{folder}/oracle.db")
     if ordered:
-        asynchronous(r, db.execute("SELECT worker, kind FROM arrival WHERE table_id = 0 AND shard = 0 "
-                                   "ORDER BY seq").fetchall())
+        by_record = backup if "backup" in c else asynchronous
+        by_record(r, db.execute("SELECT worker, kind FROM arrival WHERE table_id = 0 AND shard = 0 "
+                                "ORDER BY seq").fetchall())
     elif c["strategy"] == "easgd":
         easgd_together(r)
     else:

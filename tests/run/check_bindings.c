@@ -287,6 +287,12 @@ TEST(pip_installs_the_wheel)
 	    folder, python);
 	expect("[1.0, 2.0] ");
 	expect("/venv/lib/python3");
+	run(0,
+	    "%s/venv/bin/python -c 'from importlib.metadata import distribution; "
+	    "d = distribution(\"mvbench\"); print(d.metadata[\"License-Expression\"], "
+	    "d.read_text(\"licenses/\" + d.metadata[\"License-File\"]))'",
+	    folder);
+	expect("MIT MIT License\n\nCopyright (c) 2026 the mvbench authors\n");
 	run(1,
 	    "MVBENCH_BUILD=%s/none %s/venv/bin/pip install --no-index $MVBENCH_HOME --no-deps "
 	    "--disable-pip-version-check --force-reinstall",

@@ -94,7 +94,7 @@ static void go_on(const char *how)
 
 static const char *const exact[] = {
 	LONG "--strategy=serial --lr-schedule=step:2 --weight-decay=1e-3",
-	LONG "--strategy=allreduce --workers=2 --batch=24 --judge-every=7",
+	LONG "--strategy=allreduce --workers=2 --batch=24 --eval-every=7",
 	LONG "--strategy=allreduce --allreduce.overlap=true --workers=2",
 	LONG "--strategy=periodic --workers=2 --sync-every=7",
 	LONG "--strategy=periodic --workers=2 --sync-every=7 --reduce=sum --barrier-every=3",
@@ -466,6 +466,31 @@ TEST(claimed_run_resumes, 2)
 	expect_row("SELECT count(*), sum(resumed), sum(status = 'done'), "
 		   "count(DISTINCT model_hash) FROM run",
 		   "2,1,2,1\r\n");
+}
+
+/* The same command again is refused: it neither writes into the run that is still running nor marks
+ * it failed. */
+TEST(second_command_leaves_the_running_run_alone, 2)
+{
+	const char *how = _i ? "--strategy=allreduce --workers=2" : "--strategy=serial";
+	char out[OUTPUT],
+		*run AUTOFREE = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s "
+					 "--db=%s/run.db --device=cpu --save=%s " SMALL
+					 "--epochs=12 --train-rows=240 --step-time=20ms %s",
+					 folder, folder, save, how);
+	char *both AUTOFREE = sentence(
+		"%s >%s/first 2>&1 & p=$!; while [ ! -e %s ]; do sleep 0.01; done; %s 2>&1; echo "
+		"status $?; sqlite3 %s/run.db 'SELECT status FROM run'; wait $p || cat %s/first",
+		run, folder, save, run, folder, folder);
+	int status = command_output(both, out, OUTPUT);
+	ck_assert_msg(status == EXIT_OK &&
+			      strstr(out, "which made this checkpoint, is still "
+					  "running") &&
+			      strstr(out, "status 2\nrunning\n"),
+		      "%s", out);
+	expect_row("SELECT count(*), status, ifnull(reason, ''), (SELECT count(*) FROM epoch) FROM "
+		   "run",
+		   "1,done,,13\r\n");
 }
 
 /* ---- Sweeps ---------------------------------------------------------------------------- */

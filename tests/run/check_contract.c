@@ -119,9 +119,10 @@ static void draw_intervals(void)
 	char text[8192];
 	folder_text("gaps.sql",
 		    "-- The interval against epochs.\n"
-		    "SELECT c.workload, c.title, r.epoch, r.value FROM ranked AS r "
-		    "JOIN configuration AS c USING (place) "
-		    "WHERE r.name = 'reported interval' AND r.middle ORDER BY r.epoch;\n");
+		    "WITH figure AS (SELECT s.place AS number, v.epoch AS name, v.value AS x FROM "
+		    "selected AS s JOIN epoch_value AS v ON v.run_id = s.id WHERE v.name = "
+		    "'interval'), /* MEDIANS */ SELECT c.workload, c.title, m.name, m.mid FROM "
+		    "median AS m JOIN configuration AS c ON c.place = m.number ORDER BY m.name;\n");
 	folder_text("gaps.gp", "eval layout_curves\nset xlabel 'Epoch'\n"
 			       "plot for [i = 1:blocks] data index i - 1 using 1:2 with "
 			       "linespoints title name[i]\n");
@@ -209,7 +210,6 @@ static const struct {
 	 "strategy gossip: .average is not set, but after epoch 1 trainers have different models",
 	 3},
 	{"wrong_wants_layer", "--strategy=allreduce", "only for layers that wants_layer names", 2},
-	{"wrong_asynchronous", "--strategy=asgd", "strategy asgd: .asynchronous is not set", 2},
 	{"wrong_meets", "--strategy=periodic", "strategy periodic: .meets is MEETS_NEVER", 2},
 	{"wrong_host", "--strategy=serial", "workload mlp: .host is not set", 1},
 	{"wrong_layers", "--strategy=serial", "workload mlp: its gradient calls layer_ready", 1},
@@ -230,10 +230,10 @@ TEST(broken_promise_is_found, COUNT(wrong))
 	ck_assert_msg(r.status == 0, "%s: %s", wrong[_i].probe, r.output);
 }
 
-TEST(undeclared_tables_are_found)
+TEST(tables_without_terms_are_found)
 {
-	struct result r = probed("wrong_tables", 2, false, MLP "--strategy=asgd");
-	ck_assert_msg(r.status != 0 && strstr(r.output, "asgd has tables, but does not say so"),
+	struct result r = probed("no_terms", 2, false, MLP "--strategy=asgd");
+	ck_assert_msg(r.status != 0 && strstr(r.output, "asgd has tables, but no .terms"),
 		      "status %d\n%s", r.status, r.output);
 }
 
@@ -256,9 +256,10 @@ TEST(all_strategies_keep_their_promises, LISTED(strategies))
 	record_only(how);
 	record_run(words("%s --check-promises", how));
 	record_run(words("%s --check-promises --platform=sim " SIMULATED, how));
-	expect_row(s->asynchronous || s->tables ? "SELECT count(*) FROM run"
-						: "SELECT count(DISTINCT model_hash) + 2 FROM run "
-						  "WHERE platform = 'mpi'",
+	expect_row(arrival_decides(s) || s->terms
+			   ? "SELECT count(*) FROM run"
+			   : "SELECT count(DISTINCT model_hash) + 2 FROM run "
+			     "WHERE platform = 'mpi'",
 		   "3\r\n");
 }
 

@@ -30,6 +30,7 @@ struct pair {
 
 static struct device device[BOTH];
 static struct worker worker[BOTH];
+static struct loop loop[BOTH];
 static struct pair pairs[PAIRS];
 static size_t used;
 static uint64_t rng;
@@ -59,8 +60,12 @@ static void set_up(const char *precision)
 					    .precision = k == CPU ? "float32" : precision,
 					    .key = 7,
 					    .lr = 0.25f};
-		worker[k] =
-			(struct worker){.size = 1, .trainers = 1, .dev = &device[k], .run = &run};
+		loop[k] = (struct loop){.dev = &device[k]};
+		worker[k] = (struct worker){.size = 1,
+					    .trainers = 1,
+					    .run = &run,
+					    .model = &loop[k].model,
+					    .loop = &loop[k]};
 		device[k].ops->open(&device[k], 1);
 	}
 }

@@ -297,11 +297,13 @@ TEST(import_replaces_no_finished_run)
 
 TEST(older_databases_are_imported_and_newer_refused)
 {
-	sql_in("old.db", tables_2);
-	sql_in("old.db", INSERT_RUN("", RUN_VALUES("done", "asgd", 1)));
+	new_database("old.db");
+	sql_in("old.db",
+	       INSERT_RUN(", split", RUN_VALUES("done", "asgd",
+						1) ", 'dirichlet:1'") ";PRAGMA user_version = 16");
 	command("import old.db --db=new.db", EXIT_OK, "old.db: 1 new run\n");
-	expect_in("old.db", "PRAGMA user_version", "2");
-	expect_in("new.db", "SELECT table_home || precision FROM run", "sharedfloat32");
+	expect_in("old.db", "PRAGMA user_version", "16");
+	expect_in("new.db", "SELECT split FROM run", "dirichlet_classes:1");
 	command("import old.db --db=new.db", EXIT_OK, "old.db: 0 new runs, 1 here already\n");
 	sql_in("old.db", "PRAGMA user_version = 999");
 	command("import old.db --db=new.db", EXIT_USER, "schema 999");

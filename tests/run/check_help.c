@@ -86,8 +86,7 @@ TEST(topics_are_found_or_the_nearest_is_named)
 	ck_says(0, "help run", "mvbench help table:run");
 	ck_says(0, "help validation", "Columns: simulated_id, ");
 	ck_says(0, "help exit-status", "  130 ");
-	ck_says(0, "help judge-every", "--eval-every=0 "); /* its old name */
-	ck_says(0, "help --judge-every=3", "It is column judge_every of table run.");
+	ck_says(0, "help --eval-every=3", "It is column eval_every of table run.");
 	ck_says(0, "help strategies", "\n  easgd ");
 	ck_says(0, "help speedup allreduce", "strategy allreduce");
 	ck_says(0, "help", "mvbench COMMAND --help and mvbench help TOPIC explain more");

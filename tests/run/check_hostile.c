@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -171,6 +172,44 @@ TEST(limit_of_file_sizes_is_reported)
 	}
 }
 
+/* The text of the user's that is in the file already, and what was written, stay as they are. */
+TEST(full_disk_of_an_output_is_named)
+{
+	if (command_output("unshare -rm true 2>&1", output, sizeof output) != 0) {
+		skipped("no namespaces here");
+		return;
+	}
+	shell(0,
+	      "unshare -rm sh -c 'mkdir DIR/full && mount -t tmpfs -o size=64k none DIR/full && "
+	      "echo mine >DIR/full/t; echo old >DIR/full/r.html; ./mvbench help --man "
+	      ">>DIR/full/t; echo status $?; tr -d \"\\0\" <DIR/full/t | cmp - DIR/full/t && head "
+	      "-n 1 DIR/full/t; rm DIR/full/t; ./mvbench report --db=DIR/run.db "
+	      "--out=DIR/full/r.html; echo status $?; ls -A DIR/full; cat DIR/full/r.html' 2>&1",
+	      "r.html\nold\n");
+	ck_assert_msg(strstr(output, "status 1\nmine\n") &&
+			      strstr(output, "r.html: the file cannot be written (No space left") &&
+			      strstr(output, "standard output cannot be written (No space left") &&
+			      !strstr(output, "status 0"),
+		      "%s", output);
+}
+
+/* A pipe without an end does not take all memory. */
+TEST(endless_files_are_refused)
+{
+	static const char *const words[] = {
+		"check --import=/dev/zero",
+		"run --workload=tanh_mlp --workers=2 --strategy=allreduce --hostfile=/dev/zero",
+		"run --dry-run --workload=tanh_mlp --workers=2 --strategy=allreduce "
+		"--hostfile=/dev/stdin",
+		"check --import=/dev/stdin",
+	};
+	for (size_t i = 0; i < COUNT(words); i++) {
+		char *line AUTOFREE =
+			sentence("yes | timeout 30 ./mvbench %s --db=DIR/none.db 2>&1", words[i]);
+		shell(2, line, "(File too large)");
+	}
+}
+
 /* ---- Databases -------------------------------------------------------------- */
 
 /* The views and triggers of a file are not run: they are created again. */
@@ -312,6 +351,55 @@ TEST(condition_with_slow_functions_is_ended)
 	      "string or blob too big");
 }
 
+/* The user moves, removes or replaces the database while runs record into it. What was committed is
+ * in the moved file; nothing is made at its old name, and a file that came there stays. */
+TEST(database_moved_during_a_run_loses_nothing, 8)
+{
+	static const char *const move[] = {
+		"mv run.db d.db",
+		"mv run.db d.db; mv o.db run.db",
+		"mv run.db d.db; cp o.db run.db",
+		"rm run.db",
+	};
+	static const char *const train[] = {
+		"run --workload=tanh_mlp --strategy=allreduce --workers=2",
+		"sweep DIR/job.ini --workload=tanh_mlp --strategy=serial --seed=1,2",
+	};
+	const bool replaced = strstr(move[_i % 4], "o.db"), removed = strstr(move[_i % 4], "rm ");
+	folder_text("job.ini", "[a]\nepochs = 30\n");
+	shell(0, "cd DIR && sqlite3 run.db 'DELETE FROM run' && cp run.db o.db && cp o.db o2.db",
+	      "");
+	char *line AUTOFREE = sentence(
+		"./mvbench %s --epochs=30 --step-time=10ms --train-rows=300 --batch=30 "
+		"--device=cpu --db=DIR/run.db >DIR/said 2>&1 & p=$!; "
+		"until [ \"$(sqlite3 DIR/run.db 'SELECT count(*) >= 4 FROM epoch')\" = 1 ]; do "
+		"sleep 0.05; done; n=$(sqlite3 DIR/run.db 'SELECT count(*) FROM epoch'); "
+		"cd DIR; %s; wait $p; s=$?; test $s != 0 || echo status $s; "
+		"grep -q 'moved or removed' said || cat said; "
+		"test -e d.db || exit 0; test $(sqlite3 d.db 'SELECT count(*) FROM epoch') -ge $n "
+		"&& sqlite3 d.db 'PRAGMA integrity_check'",
+		train[_i / 4], move[_i % 4]);
+	shell(0, line, removed ? "" : "ok\n");
+	ck_assert_msg(!strstr(output, "status") && (!removed || !*output), "%s", output);
+	shell(0,
+	      replaced ? "cmp DIR/o2.db DIR/run.db && echo same"
+		       : "test ! -e DIR/run.db && ls -A DIR",
+	      replaced ? "same\n" : "o.db\n");
+}
+
+/* A single call hears no interrupt of SQLite. */
+TEST(condition_with_one_long_call_is_ended, 2)
+{
+	static const char *const words[] = {"table", "delete"};
+	char *line AUTOFREE = sentence(
+		"MVBENCH_QUERY_TIMEOUT=0.3 timeout 30 ./mvbench %s --db=DIR/run.db "
+		"--where=\"instr(hex(zeroblob(8000000)), hex(zeroblob(4000000)) || 'b') = 0\" "
+		"2>&1",
+		words[_i]);
+	shell(2, line, "the query was ended after 0.3 s (MVBENCH_QUERY_TIMEOUT)");
+	ck_assert_double_eq(runs(), 1);
+}
+
 /* A run waits for another process's lock, and says so; a command that reads does not wait long. */
 TEST(locked_database_delays_a_run)
 {
@@ -322,6 +410,126 @@ TEST(locked_database_delays_a_run)
 	      "--db=DIR/run.db 2>&1",
 	      "run.db is locked by another process: waiting for up to 54 s");
 	ck_assert_double_eq(number_in("run.db", "SELECT sum(status = 'done') FROM run"), 2);
+}
+
+/* Without a stall timeout it waits without an end, also to write a result. */
+TEST(locked_database_delays_a_run_without_a_timeout, 2)
+{
+	static const char *const lock[] = {
+		"sqlite3 DIR/run.db 'BEGIN EXCLUSIVE' '.shell touch DIR/locked; sleep 5' COMMIT",
+		/* while the run is in its epochs */
+		"until [ \"$(sqlite3 DIR/run.db 'SELECT count(*) > 5 FROM epoch')\" = 1 ]; do "
+		"sleep 0.05; done; sqlite3 DIR/run.db '.timeout 5000' 'BEGIN IMMEDIATE' "
+		"'.shell touch DIR/locked; sleep 5' COMMIT",
+	};
+	char *line AUTOFREE = sentence(
+		"(%s) & %s ./mvbench run --workload=tanh_mlp --epochs=20 --train-rows=300 "
+		"--batch=30 --step-time=10ms --device=cpu --db=DIR/run.db --stall-timeout=0 2>&1",
+		lock[_i], _i ? "" : "until [ -e DIR/locked ]; do sleep 0.05; done;");
+	shell(0, line, "waiting until it is free (--stall-timeout=0)");
+	ck_assert_double_eq(number_in("run.db", "SELECT sum(status = 'done') FROM run"), 2);
+}
+
+/* Has a process opened one of the watched files? */
+static bool opened(int watch)
+{
+	char events[4096];
+	return read(watch, events, sizeof events) > 0;
+}
+
+/* The files that a row names can be anything, such as a pipe that is waited for. A command that
+ * reads rows opens none of them. */
+TEST(files_that_rows_name_are_not_opened)
+{
+	static const char *const names[] = {"tree", "pipe", "pipe.xml"};
+	static const char *const change[] = {
+		"init_from = 'DIR/pipe', initial_model = ''",
+		"hostfile = 'DIR/pipe', workers = 2",
+		"data_dir = 'DIR/tree', data_hash = ''",
+		"workload = 'gpt', data_dir = 'DIR/tree', data_hash = ''",
+		"platform = 'sim', sim_platform = 'DIR/pipe.xml'",
+	};
+	static const char *const reads[] = {
+		"show 1",
+		"table",
+		"history",
+		"compare 1 2",
+		"export --format=csv",
+		"report --out=DIR/r.html",
+		"import DIR/run.db --db=DIR/into.db",
+		"check --save=main --replace",
+		"check --against=b --rerun=never",
+		"check --import=DIR/b.jsonl --save=c --replace",
+	};
+	record_run("--workload=softmax --epochs=2 --batch=100 --seed=2");
+	record_run("--workload=softmax --epochs=2 --batch=100 --seed=3");
+	shell(0,
+	      "./mvbench check --save=b --db=DIR/run.db 2>&1 && cd DIR && mkdir tree && mkfifo "
+	      "pipe pipe.xml tree/train-images-idx3-ubyte tree/train-labels-idx1-ubyte && "
+	      "echo text "
+	      ">tree/x.txt && cp run.db saved.db",
+	      "baseline b");
+	int watch AUTOCLOSED = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	for (size_t i = 0; i < COUNT(names); i++) {
+		char *name AUTOFREE = in_folder(names[i]);
+		ck_assert_int_ge(inotify_add_watch(watch, name, IN_OPEN), 0);
+	}
+	shell(0, "cat DIR/tree/x.txt", "text");
+	ck_assert(opened(watch)); /* the test can fail */
+	for (size_t i = 0; i < COUNT(change); i++) {
+		char *own AUTOFREE = text_replaced(change[i], "DIR", folder),
+			  *sql AUTOFREE = sentence("UPDATE run SET %s", own);
+		shell(0, "cp DIR/saved.db DIR/run.db", "");
+		sql_in("run.db", sql);
+		sql_in("run.db",
+		       "UPDATE baseline SET options = (SELECT json_set(options, '$.data-dir', "
+		       "data_dir, '$.init-from', init_from) FROM run LIMIT 1)");
+		shell(0,
+		      "timeout 60 ./mvbench check --against=b --export=DIR/b.jsonl --db=DIR/run.db "
+		      "2>&1; true",
+		      "");
+		for (size_t k = 0; k < COUNT(reads); k++) {
+			bool named = strstr(reads[k], "--db=");
+			char *line AUTOFREE = sentence(
+				"timeout 20 ./mvbench %s%s >DIR/o 2>&1; s=$?; test $s -lt 3 || "
+				"echo status $s; echo end",
+				reads[k], named ? "" : " --db=DIR/run.db");
+			shell(0, line, "");
+			ck_assert_msg(strcmp(output, "end\n") == 0 && !opened(watch), "%s: %s: %s",
+				      change[i], reads[k], output);
+		}
+	}
+	/* a run from a row does open them, but waits for no pipe */
+	shell(0,
+	      "cp DIR/saved.db DIR/run.db; sqlite3 DIR/run.db \"UPDATE run SET data_dir = "
+	      "'DIR/tree', data_hash = '', platform = 'sim', sim_platform = 'ethernet_10g', "
+	      "sim_train = 1, sim_step_time = '1ms'\"; timeout 20 ./mvbench spread 1 "
+	      "--db=DIR/run.db 2>&1; test $? -lt 3 && echo ended",
+	      "ended\n");
+}
+
+/* Such an option would be taken over into the runs of a check. */
+TEST(baseline_with_options_that_decide_nothing_is_refused, 3)
+{
+	static const char *const option[] = {"save", "hostfile", "db"};
+	record_run("--workload=softmax --epochs=2 --batch=100 --seed=2");
+	record_run("--workload=softmax --epochs=2 --batch=100 --seed=3");
+	shell(0,
+	      "./mvbench check --save=b --db=DIR/run.db 2>&1 && "
+	      "./mvbench check --against=b --export=DIR/b.jsonl --db=DIR/run.db",
+	      "baseline b");
+	char *change AUTOFREE = sentence(
+		"sed -i 's|\"options\":{|&\"%s\":\"DIR/mine\",|' DIR/b.jsonl; grep -c DIR/mine "
+		"DIR/b.jsonl",
+		option[_i]);
+	shell(0, change, "3\n");
+	char *says AUTOFREE = sentence("only options that decide results, and not %s", option[_i]);
+	shell(2, "./mvbench check --import=DIR/b.jsonl --save=c --db=DIR/run.db 2>&1", says);
+	char *set AUTOFREE = sentence(
+		"UPDATE baseline SET options = json_set(options, '$.%s', 'DIR/mine')", option[_i]);
+	sql_in("run.db", set);
+	shell(2, "./mvbench check --against=b --db=DIR/run.db 2>&1", says);
+	shell(2, "./mvbench check --against=b --rerun=never --db=DIR/run.db 2>&1", says);
 }
 
 /* A reader writes nothing and leaves no file beside the database. */

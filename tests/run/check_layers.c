@@ -1,7 +1,8 @@
 /*
  * check_layers.c - the layers of the code base hold, and their check (layers.sh) finds what breaks
  * them: a call, a library, an include, a declaration, state in a plug-in. Names in documents and
- * comments exist (readme.sh, comments.sh).
+ * comments exist (readme.sh, comments.sh). The licences of linked libraries are known
+ * (licences.sh).
  */
 #include "tests/fixture.h"
 #include "tests/suites.h"
@@ -116,5 +117,40 @@ TEST(files_named_in_comments_exist, COUNT(comments))
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg((status == 0) == !k->says && (k->says ? strstr(out, k->says) != NULL : !*out),
 		      "%d: %s", status, out);
+	folder_free();
+}
+
+static const struct edit {
+	const char *sed, *says; /* of the page */
+} edits[] = {
+	{"", "licences: ok, "},
+	{"/libexpat/d", "libexpat.so.1, which mvbench-sim is linked with, has no row in "},
+	{"s/| Zlib |/| |/", "libz.so has no licence"},
+	{"s/LGPL-2.1-only/GPL-3.0-only/", "libsimgrid.so is under GPL-3.0-only, without an exc"},
+	{"s/ WITH GCC-exception-3.1//", "libgomp.so is under GPL-3.0-or-later, without an exc"},
+	{"s/`mvbench-sim` | libsimgrid/`mvbench` | libsimgrid/",
+	 "mvbench-sim is linked with libsimgrid.so too"},
+};
+
+/* licences.sh BUILD [PAGE] */
+TEST(licences_of_linked_libraries_are_known, COUNT(edits))
+{
+	const struct edit *e = &edits[_i];
+	const char *home = getenv("MVBENCH_HOME");
+	char out[4096];
+#ifdef __SANITIZE_ADDRESS__
+	skipped("a sanitizer links libraries of its own");
+	return;
+#endif
+	if (!home)
+		skipped("MVBENCH_HOME does not say where the sources are");
+	if (!home || lacks_program("readelf"))
+		return;
+	folder_new();
+	char *command AUTOFREE = sentence("sed '%s' %s/.github/LICENSES.md >%s/page && "
+					  "sh %s/tests/scripts/licences.sh . %s/page 2>&1",
+					  e->sed, home, folder, home, folder);
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg((status == 0) == !*e->sed && strstr(out, e->says), "%d: %s", status, out);
 	folder_free();
 }

@@ -270,6 +270,28 @@ TEST(rendezvous_ranks_beyond_the_size_are_refused, 2)
 	ck_assert_msg(strstr(reply, "is not possible"), "reply: %s", reply);
 }
 
+/* In a network namespace all ports are of these processes. With a server, tables use messages, too.
+ */
+TEST(ranks_of_a_rendezvous_listen_on_loopback_only, 2)
+{
+	if (lacks_program("ss"))
+		return;
+	if (system("unshare -rn ip link set lo up 2>/dev/null") != 0) {
+		skipped("no namespaces here");
+		return;
+	}
+	run(0,
+	    "export ASAN_OPTIONS=detect_leaks=0; f=%s; unshare -rn sh -c 'ip link set lo up; f=%s; "
+	    "for r in 0 1 2; do timeout 60 tests/lib/endless %d $f/meet $r 3 >>$f/out 2>&1 & "
+	    "p=\"$p $!\"; done; for i in $(seq 300); do [ $(grep -c ready $f/out) = %d ] && break; "
+	    "sleep 0.1; done; ss -ltnpuH | grep -v 127.0.0.1 >$f/ports; kill $p; wait'; "
+	    "grep -c ready $f/out; "
+	    "cat $f/ports; echo end",
+	    folder, folder, _i, 3 - _i);
+	char *want AUTOFREE = sentence("%d\nend\n", 3 - _i);
+	expect(want);
+}
+
 /* ---- Failed processes ---------------------------------------------------- */
 
 /* One of three processes is killed while all are at work. */
@@ -434,7 +456,7 @@ TEST(package_installation_has_the_final_prefix)
 	run(0, INSTALL " DESTDIR=%s/package", "/usr", folder);
 	run(0,
 	    "cd %s/package/usr && ls bin/mvbench include/libmvbench.h lib/libmvbench.a "
-	    "lib/libmvbench.so lib/libmvbench.so.0 share/lua/5.1/mvbench.lua "
+	    "lib/libmvbench.so lib/libmvbench.so.1 share/lua/5.1/mvbench.lua "
 	    "share/lua/5.1/mvbench_layers.lua share/lua/5.1/mvbench_abi.lua && "
 	    "ls lib/python3/dist-packages && cat lib/pkgconfig/libmvbench.pc",
 	    folder);

@@ -433,7 +433,7 @@ TEST(outer_adamw_is_its_formula)
 	second_open(&t, "adamw:beta1=0.8:beta2=0.95:eps=1e-6", 0.5);
 	for (size_t i = 0; i < N; i++)
 		x[i] = made(i, 0);
-	t.b.f.w.dev->unbias[0] = 7;
+	t.b.f.w.loop->dev->unbias[0] = 7;
 	for (int step = 1; step <= STEPS; step++) {
 		second_gradient(&t, step);
 		stepper_step(t.s, lr, 0.5, -0.25f);
@@ -445,7 +445,7 @@ TEST(outer_adamw_is_its_formula)
 				(sqrt(s[i] / (1 - pow(b2, step))) + eps);
 		}
 	}
-	ck_assert(t.b.f.w.dev->unbias[0] == 7);
+	ck_assert(t.b.f.w.loop->dev->unbias[0] == 7);
 	float *p AUTOFREE = fixture_get(t.x);
 	for (size_t i = 0; i < N; i++)
 		ck_assert_double_eq_tol(p[i], x[i], 1e-5);
@@ -472,11 +472,11 @@ TEST(slowmo_takes_the_rate_of_the_first_step_of_a_round, 3)
 	setup_open(&b, given, COUNT(given));
 	struct worker *w = &b.f.w;
 	const struct strategy *s = b.c.strategy;
-	w->strategy = s;
+	w->loop->strategy = s;
 	w->opts = b.c.strategy_opts;
 	w->data_group = w->model_group;
 	w->weight = 1;
-	w->account = must(calloc(1, sizeof *w->account));
+	w->loop->account = must(calloc(1, sizeof *w->loop->account));
 	w->state = must(calloc(1, s->state_size));
 	s->init(w);
 	for (size_t i = 0; i < N; i++)
@@ -510,7 +510,7 @@ TEST(slowmo_takes_the_rate_of_the_first_step_of_a_round, 3)
 	}
 	s->fini(w);
 	free(w->state);
-	free(w->account);
+	free(w->loop->account);
 	setup_close(&b);
 }
 
@@ -604,7 +604,7 @@ TEST(one_worker_is_serial_with_every_table_placement, LISTED(strategies))
 	struct result serial = train_ok(1, how);
 	if (strcmp(s->plugin.name, "easgd") == 0) /* moves the model to its centre */
 		return;
-	for (size_t k = 0; k < (s->tables ? COUNT(placements) : 1); k++)
+	for (size_t k = 0; k < (s->terms ? COUNT(placements) : 1); k++)
 		for (int simulated = 0; simulated < 2; simulated++) {
 			const char *same =
 				words("%s --strategy=%s %s%s", how, s->plugin.name, placements[k],

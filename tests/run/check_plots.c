@@ -62,9 +62,10 @@ static void add_run(const char *workload, const char *strategy, int workers, int
 		    const char *label, int epochs)
 {
 	made_format(db,
-		    INSERT_RUN(", label, params, train_size, test_size, table_home, transport",
+		    INSERT_RUN(", label, params, train_size, test_size, deal, table_home, "
+			       "transport",
 			       "'done', 'x', %Q, %Q, %d, %d, %d, 32, 1, 'mpi', 0, %Q, 10, 100, 10, "
-			       "iif(%Q = 'asgd', 'shared', NULL), 'ipc'"),
+			       "'static', iif(%Q = 'asgd', 'shared', NULL), 'ipc'"),
 		    workload, strategy, workers, seed, epochs, label, strategy);
 	long long id = sqlite3_last_insert_rowid(db);
 	for (int e = 0; e <= epochs; e++) {
@@ -406,8 +407,8 @@ static sqlite3 *styled(const char *more)
 	ck_assert_int_eq(sqlite3_open(database, &styles), SQLITE_OK);
 	made_sql(styles, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary");
 	for (int i = 0; i < 3 && made[i]; i++) {
-		char *text AUTOFREE = installed_text(made[i]);
-		made_sql(styles, text);
+		char *text AUTOFREE = installed_text(made[i]), *sql AUTOFREE = sql_medians(text);
+		made_sql(styles, sql);
 	}
 	return styles;
 }
@@ -436,9 +437,10 @@ static void expect_names(const char *want)
 /* The rows of a figure's own query, cut to fit into another one. */
 static char *query_of(const char *figure)
 {
-	char *name AUTOFREE = sentence("plots/%s.sql", figure), *text = installed_text(name);
+	char *name AUTOFREE = sentence("plots/%s.sql", figure),
+		   *text AUTOFREE = installed_text(name);
 	*strrchr(text, ';') = '\0';
-	return text;
+	return sql_medians(text);
 }
 
 /* A figure's rows, each in this format, a C string of its columns. */
@@ -929,6 +931,23 @@ TEST(points_of_any_two_columns_are_right, COUNT(pairs))
 		      "%s", rows);
 }
 
+/* Also where the short name contains x. */
+static const char *const parts[][2] = {
+	{"servers", "1"},     {"sync_every", "4"},    {"device", "'cuda'"}, {"precision", "'bf16'"},
+	{"speed", "'0:0.5'"}, {"pause", "'0:1s:1s'"}, {"leave", "'0:1s'"}};
+
+TEST(xy_line_joins_runs_that_differ_only_in_x, COUNT(parts))
+{
+	const struct axes axes = {parts[_i][0], "test_accuracy", "", "none"};
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	char *sql AUTOFREE =
+		sentence("UPDATE run SET %s = %s WHERE id = 2", parts[_i][0], parts[_i][1]);
+	made_sql(db, sql);
+	char *titles AUTOFREE = points_of(&axes, "'%s', title");
+	ck_assert_str_eq(titles, "asgd 2w\nasgd 2w\n");
+}
+
 TEST(plot_draws_any_two_columns)
 {
 	if (lacks_program("gnuplot"))
@@ -978,10 +997,9 @@ TEST(names_omit_options_that_are_off)
 {
 	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run("mlp", "asgd", 2, 1, 0.5, "0", 1);
-	made_sql(
-		db,
-		"UPDATE run SET validation = 50, global_batch = 64, judge_every = 5, target_loss = "
-		"0.5, arrival_seed = 3 WHERE id = 2");
+	made_sql(db,
+		 "UPDATE run SET validation = 50, global_batch = 64, eval_every = 5, target_loss = "
+		 "0.5, arrival_seed = 3 WHERE id = 2");
 	expect_names("asgd 2w;asgd 2w global-batch=64 arrival-seed=3 validation=50 "
 		     "target-loss=0.5 eval-every=5, 0");
 }

@@ -265,7 +265,7 @@ static const char huge_text[] =
 	"\tnet_linear(net, 8, INIT_HE);\n\tnet_relu(net);\n"
 	"\tnet_linear(net, sample->classes, INIT_HE);\n\tnet_finish(net, LOSS_XENT);\n}\n"
 	"static void gradient(struct worker *w)\n{\n"
-	"\tconst struct opts *o = w->workload_opts;\n\tnet_gradient(w);\n"
+	"\tconst struct opts *o = w->model->opts;\n\tnet_gradient(w);\n"
 	"\tvec_scale(w->grad, ldexpf(1, (int)o->exponent));\n}\n"
 	"static const struct workload huge = {.plugin = {.name = \"huge\", .summary = \"huge\", "
 	".options = options, .opts_size = sizeof(struct opts)}, .dataset = "
@@ -323,7 +323,7 @@ TEST(simulated_host_workload_takes_its_steps_time, LISTED(strategies))
 	folder_text("huge.c", huge_text);
 	must_do("sed -i 's/net_gradient(w);/float g[6370]; vec_get(w->param, g); "
 		"vec_put(w->grad, g); "
-		"for (size_t i = w->layers; i-- > 0;) layer_ready(w, i);/' huge.c; "
+		"for (size_t i = w->model->layers; i-- > 0;) layer_ready(w, i);/' huge.c; "
 		"mkdir host; "
 		"sed 's/\\.init = /.host = true, &/' huge.c >host/huge.c");
 	for (int host = 0; host < 2; host++) {
@@ -644,11 +644,76 @@ TEST(unrun_job_file_loads_no_code)
 	must_do("test -e spied");
 }
 
+/* A compiler that leaves a file. */
+#define WATCHED_CC \
+	"printf '#!/bin/sh\\ntouch compiled\\nexec cc \"$@\"\\n' >cc.sh; chmod +x cc.sh; "
+
+/* The compiler hands a file that is not C to the linker, which obeys what it says. A hash of the
+ * text before a byte 0 can stand in the same file. */
+TEST(typed_file_is_no_plugin_unless_its_option_names_one)
+{
+	static const char *const words[] = {
+		"sweep study.ini --dry-run", "submit study.ini --dry-run",
+		"tune study.ini --dry-run",  "sweep study.ini",
+		"spread 1 --db=r.c",         "show 1 --db=r.c",
+		"show 1 --db=r.db",          "check --against=./spy.c --db=r.db",
+	};
+	if (lacks_something())
+		return;
+	must_do(SPY WATCHED_CC
+		"cc -fPIC -c spy.c && printf ';INPUT(spy.o) SEARCH_DIR(\"' >head && "
+		"h=$(sha256sum <head | cut -d' ' -f1) && (cat head; printf "
+		"'\\0\\n[a]\\nworkload = softmax\\nstrategy = study.ini#%s\\n;\")\\n' $h) "
+		">study.ini && cp study.ini both.c");
+	must_do("mvbench run --workload=softmax --strategy=serial --train-rows=60 --epochs=1 && "
+		"cp mvbench.db r.c && cp mvbench.db r.db && h=$(printf 'SQLite format 3' | "
+		"sha256sum | cut -d' ' -f1) && sqlite3 r.c \"UPDATE run SET strategy = "
+		"'r.c#$h'\" && sqlite3 r.db \"UPDATE run SET strategy = './spy.c'\"");
+	for (size_t i = 0; i < COUNT(words); i++) {
+		char *command AUTOFREE = sentence(
+			"export CC=./cc.sh; mvbench %s; test ! -e spied && test ! -e compiled",
+			words[i]);
+		must_do(command);
+	}
+	refused("mvbench sweep study.ini", "is no longer in your cache folder");
+	refused("mvbench run --strategy=./study.ini", "give a name, or a file that ends in .c");
+	refused("CC=./cc.sh mvbench help ./both.c", "both.c is not C: it has a byte 0");
+	must_do("test ! -e spied && test ! -e compiled");
+	/* without the byte it is compiled, as C and nothing else */
+	must_do("printf 'INPUT(spy.o)\\n' >script.c");
+	refused("CC=./cc.sh mvbench help ./script.c", "it does not compile");
+	must_do("test ! -e spied && test -e compiled");
+}
+
+/* A pipe would be waited for. */
+TEST(plugin_is_a_plain_file)
+{
+	if (lacks_something())
+		return;
+	must_do("mkfifo pipe.c && printf '[a]\\nworkload = softmax\\nstrategy = ./pipe.c\\n' "
+		">pipe.ini");
+	refused("timeout 20 mvbench help ./pipe.c", "pipe.c is not a plain file");
+	refused("timeout 20 mvbench sweep pipe.ini --dry-run", "pipe.c is not a plain file");
+	must_do("mvbench run --workload=softmax --strategy=serial --train-rows=60 --epochs=1 && "
+		"sqlite3 mvbench.db \"UPDATE run SET strategy = './pipe.c'\"");
+	must_do("timeout 20 mvbench show 1");
+}
+
+/* The command in the message can be typed as it is. */
+TEST(named_plugin_is_quoted_for_a_shell)
+{
+	must_do("cp doubling.c './a;touch spied;b.c'; printf '[a]\\nworkload = softmax\\n"
+		"strategy = ./a;touch spied;b.c\\n' >study.ini");
+	refused("mvbench sweep study.ini --dry-run", "mvbench help './a;touch spied;b.c' does so");
+}
+
 /* What lies in the cache is loaded: only if nobody else can have written it, and as it was made. */
 TEST(changed_copy_in_the_cache_is_not_loaded)
 {
-	must_do("rm -r cache; umask 000; mvbench help ./doubling.c; cd cache/mvbench; "
-		"test $(stat -c %a plugins) = 700");
+	must_do("rm -r cache; umask 000; mvbench help ./doubling.c; stat -c %a cache "
+		"cache/mvbench cache/mvbench/plugins cache/mvbench/plugins/*.so | sort -u | "
+		"tr '\\n' ' ' | grep -qx '700 ' && "
+		"test $(stat -c %a cache/mvbench/plugins/*.sum) = 600");
 	must_do("for f in cache/mvbench/plugins/*.so; do cp $f before; "
 		"echo x >>$f; done; mvbench help ./doubling.c && cmp before $f");
 	must_do("mvbench run --workload=softmax --train-rows=60 --epochs=1 --workers=2 "
@@ -660,6 +725,31 @@ TEST(changed_copy_in_the_cache_is_not_loaded)
 		must_do("chown 65534 cache/mvbench/plugins");
 		refused("mvbench help ./spirals.c", "belongs to another user");
 	}
+}
+
+/* Others could write into the folder, or into its files: what they left there is not loaded. */
+TEST(copy_that_others_can_have_made_is_not_loaded, 4)
+{
+	static const char *const opens[] = {
+		"chmod 777 $p; mvbench help ./doubling.c", /* empties the folder */
+		"chmod 777 $p $p/..; mvbench help ./doubling.c",
+		"chmod 666 $p/*.so; mvbench help ./doubling.c",
+		"chmod 666 $p/*.sum; mvbench help ./doubling.c",
+	};
+	if (lacks_something())
+		return;
+	must_do(SPY "mvbench help ./doubling.c");
+	char *command AUTOFREE = sentence(
+		"p=cache/mvbench/plugins; so=$(echo $p/*.so); cc -shared -fPIC spy.c -o $so && "
+		"sha256sum <$so | cut -d' ' -f1 | tr -d '\\n' >${so%%.so}.sum && %s; "
+		"test ! -e spied && test $(stat -c %%a $p) = 700",
+		opens[_i]);
+	must_do(command);
+	/* the test can fail: the copy was the one that is loaded */
+	must_do("p=cache/mvbench/plugins; so=$(echo $p/*.so); cc -shared -fPIC spy.c -o $so && "
+		"sha256sum <$so | cut -d' ' -f1 | tr -d '\\n' >${so%.so}.sum && chmod 600 $p/*");
+	ck_assert_int_eq(shell("mvbench help ./doubling.c"), 2);
+	must_do("test -e spied");
 }
 
 TEST(job_file_finds_plugins_in_its_folder)

@@ -14,6 +14,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -110,7 +111,7 @@ static const char *const placements[] = {"", "--servers=1", "--table-home=onesid
 
 static size_t placements_of(const struct strategy *s)
 {
-	return s->tables ? COUNT(placements) : 1;
+	return s->terms ? COUNT(placements) : 1;
 }
 
 /* ---- Equal to real runs -------------------------------------------------- */
@@ -160,7 +161,7 @@ CASE("sim", .limit = 300, .set_up = set_up, .tear_down = folder_free, .once = tr
 TEST(simulated_model_equals_the_real_one, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
-	bool alone = s->asynchronous || !(takes(s, 2) || takes(s, 4));
+	bool alone = arrival_decides(s) || !(takes(s, 2) || takes(s, 4));
 	int least = alone ? 1 : 2, most = alone ? 1 : takes(s, 3) ? 3 : 4;
 	for (int n = least; n <= most; n++) {
 		if (!takes(s, n))
@@ -209,7 +210,7 @@ TEST(simulated_options_equal_real_ones, 6)
 TEST(simulated_asynchronous_workers_learn, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
-	for (size_t h = 0; h < placements_of(s) && s->asynchronous; h++) {
+	for (size_t h = 0; h < placements_of(s) && arrival_decides(s); h++) {
 		const char *how = words(MODEL "--batch=16 --strategy=%s %s " HOSTS STEP,
 					s->plugin.name, placements[h]);
 		struct result r = run_simulated(3, how);
@@ -1130,7 +1131,7 @@ TEST(suggested_calibration_makes_the_simulation_run)
 	ck_assert_int_eq(status, EXIT_USER);
 	char *command = strstr(out, "run: mvbench calibrate --workload=mlp ");
 	ck_assert_msg(command, "no command in %s", out);
-	char *again AUTOFREE = sentence("./%.*s --seconds=0.05s --visits=1 --counts=1,2 2>&1",
+	char *again AUTOFREE = sentence("./%.*s --seconds=0.05s --repetitions=1 --counts=1,2 2>&1",
 					(int)strcspn(command + 5, "\n"), command + 5);
 	for (int i = 0; i < 3 && !(ratio > 0.5 && ratio < 2); i++) {
 		forget_runs();
@@ -1260,6 +1261,59 @@ TEST(simulation_mistakes_are_refused)
 		char *says AUTOFREE = text_replaced(row[i].says, "$FOLDER", folder);
 		refused(how, says);
 	}
+	no_run_is_left();
+}
+
+/* SimGrid would write the files that a platform names, read others, and load a library as code. The
+ * name of the platform can stand in a database or a job file. */
+TEST(platform_reaches_no_other_file)
+{
+	static const struct {
+		const char *file, *config, *zone, *says;
+	} row[] = {
+		{"trace.xml",
+		 "<prop id='tracing' value='yes'/><prop id='tracing/filename' value='mine'/>", "",
+		 "property tracing: not one of the costs of messages"},
+		{"name.xml", "<prop id='tracing/filename' value='mine'/>", "",
+		 "property tracing/filename: not one"},
+		{"trees.xml", "<prop id='smpi/papi-events' value='x'/>", "",
+		 "property smpi/papi-events: not one"},
+		{"other.xml", "", "<host id='c' speed='1Gf' speed_file='mine'/>",
+		 "speed_file of <host>: "},
+		{"element.xml", "", "<trace id='t' file='mine'/>",
+		 "<trace>: not an element that describes machines"},
+		{"actor.xml", "",
+		 "</zone><actor host='a' function='f'/><zone id='z' "
+		 "routing='Full'>",
+		 "<actor>: not an element"},
+		{"hidden.xml", "<![CDATA[<prop id='tracing' value='yes'/>]]>", "",
+		 "a CDATA section: remove it"},
+		{"order.xml", "<?x <prop id='tracing' value='yes'/>?>", "", "<?x?>: remove it"},
+		{"library.so", "", "", "a platform is a plain file of XML"},
+	};
+	char *mine AUTOFREE = in_folder("mine"), *fifo AUTOFREE = in_folder("fifo.xml");
+	forget_runs();
+	folder_text("mine", "precious\n");
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *own AUTOFREE = text_replaced(row[i].config, "'mine'", "'$FOLDER/mine'"),
+			  *config AUTOFREE = text_replaced(own, "$FOLDER", folder);
+		char *text AUTOFREE =
+			sentence(PLATFORM_HEAD "<config>%s</config><zone id='all' routing='Full'>"
+					       "<host id='a' speed='1Gf'/>%s</zone></platform>\n",
+				 config, row[i].zone);
+		folder_text(row[i].file, text);
+		for (int dry = 0; dry < 2; dry++) {
+			char *how AUTOFREE =
+				sentence(SOFT "--batch=60 " STEP "--sim.platform=$FOLDER/%s%s",
+					 row[i].file, dry ? " --dry-run" : "");
+			refused(how, row[i].says);
+		}
+	}
+	ck_assert_int_eq(mkfifo(fifo, 0600), 0);
+	refused(SOFT "--batch=60 " STEP "--sim.platform=$FOLDER/fifo.xml",
+		"a platform is a plain file of XML");
+	char *now AUTOFREE = text_read(mine);
+	ck_assert_str_eq(now, "precious\n");
 	no_run_is_left();
 }
 

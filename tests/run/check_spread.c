@@ -52,7 +52,7 @@ TEST(planted_variances_are_found)
 	enum { TIMES = 1000, N = 5 };
 	static const double sd[] = {2, 1, 0.5};
 	double mean[SPREAD_PARTS] = {0}, held[SPREAD_PARTS] = {0};
-	uint64_t rng = rng_seed(1, STREAM_DATA, 0);
+	uint64_t rng = rng_seed(1, RNG_DATA, 0);
 	for (int k = 0; k < TIMES; k++) {
 		double order[N], y[N * N];
 		struct spread s;

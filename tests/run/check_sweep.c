@@ -60,21 +60,10 @@ TEST(sections_override_defaults_and_options_override_both)
 	ck_assert_int_eq(s.cell[1].config.run.batch, 20);
 }
 
-/* A renamed option is one option under both names. */
-TEST(old_option_names_are_valid_in_job_files)
+TEST(option_set_twice_in_a_section_is_refused)
 {
-	const struct setting given = {"judge-every", "9"};
-	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
-	reads("[defaults]\njudge-every = 4\n[a]\neval-every = 2,3\nlr = 0.1,0.2\n"
-	      "zip = judge-every, lr\n",
-	      NULL, 0, &s);
-	ck_assert_uint_eq(s.cells, 2);
-	ck_assert_int_eq(s.cell[1].config.run.judge_every, 3);
-	reads("[a]\neval-every = 2,3\n", &given, 1, &s);
-	ck_assert_uint_eq(s.cells, 1);
-	ck_assert_int_eq(s.cell[0].config.run.judge_every, 9);
-	sweep_free(&s);
-	folder_text("job.ini", "[a]\neval-every = 2\njudge-every = 2\n");
+	struct sweep s = {.cell = NULL};
+	folder_text("job.ini", "[a]\neval-every = 2\neval-every = 2\n");
 	char *wrong AUTOFREE = sweep_read("job.ini", NULL, 0, &s, NULL, true);
 	ck_assert_msg(wrong && strstr(wrong, "eval-every is already set on line 2"), "%s", wrong);
 	sweep_free(&s);

@@ -189,8 +189,8 @@ TEST(rare_barriers_change_no_result, LISTED(strategies))
 	const char *how[2 * 2];
 	for (int i = 0; i < 2 * 2; i++)
 		how[i] = i % 2 ? same : words("%s --barrier-every=%d", same, i);
-	if (!s->asynchronous)
-		expect_pairs(can_run(s, 3) ? 3 : 1, 2, how, s->tables ? ORDER_OF_SUMS : 0);
+	if (!arrival_decides(s))
+		expect_pairs(can_run(s, 3) ? 3 : 1, 2, how, s->terms ? ORDER_OF_SUMS : 0);
 }
 
 /* Without barriers a segment is three epochs long: nothing between them allocates either. */
@@ -209,14 +209,14 @@ TEST(same_seed_gives_the_same_result, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];
 	int n = can_run(s, 2) ? 2 : 1;
-	if (s->asynchronous)
+	if (arrival_decides(s))
 		return;
 	const char *w = words(MLP " --batch=24 --seed=7 --strategy=%s", s->plugin.name);
 	const char *how[] = {w, w, words("%s --seed=8", w)};
 	struct result r[3];
 	train_all(n, 3, how, r);
 	ck_assert_double_gt(distance(&r[0], &r[2]), 1e-3);
-	compare_runs(&r[0], w, &r[1], w, s->tables ? ORDER_OF_SUMS : 0);
+	compare_runs(&r[0], w, &r[1], w, s->terms ? ORDER_OF_SUMS : 0);
 }
 
 TEST(replicas_stay_equal, 2, 5)

@@ -115,7 +115,7 @@ TEST(strategies_on_gpus_train_the_same_as_on_the_cpu, LISTED(strategies))
 	/* two runs of easgd on the CPU differed by up to 0.04 */
 	double allowed = strcmp(name, "easgd") == 0 ? 0.1 : 1e-5;
 	const char *how = words(MLP "--epochs=2 --batch=%d --strategy=%s %s", 24 / ranks, name,
-				s->asynchronous ? "--deal=static --sync-every=8" : "");
+				arrival_decides(s) ? "--deal=static --sync-every=8" : "");
 	const char *with[1 + COUNT(transport)] = {words("%s --device=cpu", how)};
 	struct result r[1 + COUNT(transport)];
 	size_t n = 1;
@@ -125,11 +125,11 @@ TEST(strategies_on_gpus_train_the_same_as_on_the_cpu, LISTED(strategies))
 		if (strcmp(transport[i].name, "auto") == 0 || transport[i].gpus > 1)
 			continue;
 		with[n++] = words("%s --device=cuda --transport=%s", how, transport[i].name);
-		if (s->tables)
+		if (s->terms)
 			break;
 	}
 	run_on_gpus(1, ranks, n, with, r);
-	for (size_t i = 0; i < COUNT(transport) && !s->tables; i++) {
+	for (size_t i = 0; i < COUNT(transport) && !s->terms; i++) {
 		if (strcmp(transport[i].name, "auto") == 0 || transport[i].gpus <= 2 ||
 		    !can_have(transport[i].gpus))
 			continue;

@@ -601,7 +601,7 @@ TEST(calibration_opens_its_output_first)
 static const struct {
 	const char *words, *says;
 } refused[] = {
-	{"--hostfile=/nowhere/x", "--hostfile=/nowhere/x: No such file"},
+	{"--hostfile=/nowhere/x", "--hostfile=/nowhere/x: the file cannot be read (No such file"},
 	{"--lab.rate=10mbit", "--lab.rate=10mbit: this is the rate of a lab's links; give --lab=N"},
 	{"--lab=65", "--lab=65: give a whole number from 0 to 64"},
 	{"--platform=sim", "validate runs every cell on both platforms"},

@@ -22,11 +22,17 @@ find "$root" -name '*.so*' -type f -exec strip --strip-unneeded {} + -o -path '*
 gzip -9n "$root/usr/share/man/man1/mvbench.1"
 install -Dm 644 -t "$root/usr/share/doc/mvbench" README.md CHANGELOG.md strategies/PLUGINS.md
 gzip -9n "$root/usr/share/doc/mvbench/CHANGELOG.md"
+{
+	printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: mvbench\n'
+	printf 'Comment: The libraries of other projects are not in this package: apt installs those that it needs.\n\n'
+	printf 'Files: *\nCopyright: %s\nLicense: Expat\n' "$(sed -n 's/^Copyright (c) //p' LICENSE)" # Debian's name of it
+	sed '1,/^Copyright/d' LICENSE | sed '1d; s/^$/./; s/^/ /'
+} >"$root/usr/share/doc/mvbench/copyright"
 
 mkdir -p "$work/debian" "$root/DEBIAN"
 printf 'Source: mvbench\n\nPackage: mvbench\nArchitecture: any\n' >"$work/debian/control"
 libraries=$(cd "$work" && dpkg-shlibdeps -O -eroot/usr/bin/mvbench -eroot/usr/bin/mvbench-sim \
-	-eroot/usr/lib/libmvbench.so.0 | sed 's/^shlibs:Depends=//')
+	-eroot/usr/lib/libmvbench.so.1 | sed 's/^shlibs:Depends=//')
 cat >"$root/DEBIAN/control" <<END
 Package: mvbench
 Version: $version

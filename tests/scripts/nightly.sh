@@ -44,6 +44,7 @@ step 'deb'
 tests/scripts/deb.sh "$build" "$build"
 dpkg-deb -x "$build"/mvbench_*.deb "$build/unpacked"
 first unpacked "$build/unpacked/usr/bin/mvbench"
+grep -q '^License: Expat' "$build/unpacked/usr/share/doc/mvbench/copyright"
 rm -rf "$build/unpacked" "$build"/mvbench_*.deb
 
 step 'done'

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # readme.sh BUILD-FOLDER: checks that every command, option, make target, file, function and variable exists that a
-# README.md (or plots/TUTORIAL.md, plots/SHAPES.md, strategies/PLUGINS.md) names in code or links to. Prints each
-# missing one as FILE:LINE: WORD, and then exits with 1. It runs only `mvbench help --man`, which has all names.
-# At the end it runs comments.sh: the files that comments of the sources name have to exist too.
+# README.md (or plots/TUTORIAL.md, plots/SHAPES.md, strategies/PLUGINS.md, .github/*.md) names in code or links to.
+# Prints each missing one as FILE:LINE: WORD, and then exits with 1. It runs only `mvbench help --man`, which has all
+# names. At the end it runs comments.sh: the files that comments of the sources name have to exist too.
 #
 # Names, in `spans`, fenced blocks and links:
 #   mvbench run       a command, and --options after it as that command takes them; sweep files, figures
@@ -22,7 +22,7 @@ cd "$(dirname "$0")/../.."
 
 # Options of other programs that the documents name.
 others='--oversubscribe --cflags --libs --mpi --ntasks-per-node'
-documents=(plots/TUTORIAL.md plots/SHAPES.md strategies/PLUGINS.md)
+documents=(plots/TUTORIAL.md plots/SHAPES.md strategies/PLUGINS.md .github/*.md)
 while read -r file; do documents+=("${file#./}"); done < <(find . \( -path './build*' -o -path './.git' \) -prune -o -name README.md -print | sort)
 
 bad=0
@@ -38,9 +38,9 @@ trap 'rm -rf "$work"' EXIT
 	find "$build" -maxdepth 3 -type f -perm -u+x ! -name '*.o' -printf './build/%P\n'
 	find "$build" -maxdepth 1 -name 'libmvbench.*' -printf './build/%P\n'
 } | sed 's|^\./||' >"$work/tree"
-sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' Makefile | sort -u >"$work/targets"
+sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' Makefile tests/Makefile | sort -u >"$work/targets"
 # Files that make targets leave in the build folder.
-sed -n 's/.*\$\(1\|build\|(B)\)\/\([A-Za-z0-9_.-]*\).*/build\/\2/p' tests/scripts/*.sh Makefile >>"$work/tree"
+sed -n 's/.*\$\(1\|build\|(B)\)\/\([A-Za-z0-9_.-]*\).*/build\/\2/p' tests/scripts/*.sh Makefile tests/Makefile >>"$work/tree"
 
 cat >"$work/check.awk" <<'AWK'
 function say(what) { printf "%s:%d: %s\n", FILENAME, at, what; bad = 1 }

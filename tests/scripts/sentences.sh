@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 [ $# -gt 0 ] || {
 	# shellcheck disable=SC2046
-	set -- $(git ls-files '*README.md' plots/TUTORIAL.md plots/SHAPES.md strategies/PLUGINS.md runtime/lib/*.md CHANGELOG.md | sort -u)
+	set -- $(git ls-files '*README.md' plots/TUTORIAL.md plots/SHAPES.md strategies/PLUGINS.md runtime/lib/*.md CHANGELOG.md '.github/*.md' | sort -u)
 }
 awk '
 function sentence(text, n, words, i, w) {

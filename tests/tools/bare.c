@@ -24,7 +24,7 @@ static void sink_model(void *self, struct worker *w, const float *step_s, size_t
 	int32_t *order AUTOFREE = must(malloc(n * sizeof *order));
 	double rate[REPEATS];
 	(void)self, (void)step_s, (void)steps;
-	uint64_t rng = rng_seed(w->run->seed, STREAM_ORDER, w->rank);
+	uint64_t rng = rng_seed(w->run->seed, RNG_ORDER, w->rank);
 	for (size_t i = 0; i < n; i++)
 		order[i] = (int32_t)(rng_next(&rng) % n);
 	w->rows = rows;
@@ -33,8 +33,8 @@ static void sink_model(void *self, struct worker *w, const float *step_s, size_t
 		nsec since = clock_now();
 		for (size_t s = 0; s < STEPS; s++) {
 			w->index = order + s * rows % (n - rows);
-			w->workload->load(w);
-			w->workload->gradient(w);
+			w->model->workload->load(w);
+			w->model->workload->gradient(w);
 			link_allreduce(all, w->grad->data, w->grad->n, SUM);
 			local_step(w, 1.0 / w->trainers);
 		}

@@ -5,6 +5,7 @@
  * failed CHECK ends all ranks.
  */
 #include "runtime/device/device.h"
+#include "runtime/config/run.h"
 #include "runtime/table/table.h"
 
 #include <math.h>
@@ -45,7 +46,7 @@ static float sum_of_ranks(int n)
 static void collectives(struct worker *w, size_t n)
 {
 	int rank = w->rank, size = w->trainers;
-	struct stats *s = w->stats;
+	struct stats *s = w->loop->stats;
 	struct vec *v = filled(w, n, (float)rank, 1);
 	stats_reset(s);
 	comm_allreduce(w->all, v, SUM);
@@ -153,8 +154,8 @@ static void under_way(struct worker *w, size_t n)
 		vec_fill(part, (float)((w->rank + 1) * (i == 0 ? 1 : i == 1 ? 10 : 100)));
 		vec_free(part);
 	}
-	if (w->dev->ops->sync) /* input must be final at the start */
-		w->dev->ops->sync(w->dev);
+	if (w->loop->dev->ops->sync) /* input must be final at the start */
+		w->loop->dev->ops->sync(w->loop->dev);
 	for (size_t i = 0; i < PARTS; i++)
 		r[i] = comm_allreduce_start(w->all, v, first[i], first[i + 1] - first[i]);
 	for (int i = 0; i < PARTS; i++)
@@ -175,20 +176,20 @@ static void beside(struct worker *w)
 {
 	enum { N = 4099 };
 	const char *by = comm_transport(w->all);
-	const struct peer_ops *peer = w->dev->ops->peer;
+	const struct peer_ops *peer = w->loop->dev->ops->peer;
 	if (!by || (strcmp(by, "nccl") != 0 && strcmp(by, "ipc") != 0))
 		return;
 	struct vec *v = vec_new(w, 2 * N), *late = vec_new(w, N);
 	vec_fill(v, (float)w->rank);
-	device_sync(w->dev);
+	device_sync(w->loop->dev);
 	vec_fill(late, 1); /* the device computes meanwhile */
 	struct request *r = comm_allreduce_start(w->all, v, 0, N);
 	link_barrier(comm_link(w->all));
 	struct request *next = comm_allreduce_start(w->all, v, N, N);
 	float first = -1;
-	peer->use_second_stream(w->dev, true);
-	w->dev->ops->get(w->dev, &first, v->data, 1);
-	peer->use_second_stream(w->dev, false);
+	peer->use_second_stream(w->loop->dev, true);
+	w->loop->dev->ops->get(w->loop->dev, &first, v->data, 1);
+	peer->use_second_stream(w->loop->dev, false);
 	CHECK(first == sum_of_ranks(w->trainers), "a started sum is %g, not %g", (double)first,
 	      (double)sum_of_ranks(w->trainers));
 	comm_wait(next);
@@ -260,7 +261,8 @@ int main(int argc, char **argv)
 	struct run run = {.workers = argc > 1 ? atoi(argv[1]) : 1};
 	struct device dev = {.ops = argc > 2 ? &device_cuda : &device_cpu, .precision = "float32"};
 	struct stats stats;
-	struct worker w = {.run = &run, .dev = &dev, .stats = &stats};
+	struct loop loop = {.dev = &dev, .stats = &stats};
+	struct worker w = {.run = &run, .model = &loop.model, .loop = &loop};
 	stats_init(&stats, 1 << 12);
 	platform_start(&w);
 	dev.number = w.rank;

@@ -52,7 +52,7 @@ struct state {
 static void init_table(struct worker *w)
 {
 	struct state *s = w->state;
-	s->table = table_new(w, w->param, &(struct table_terms){.rounds = true, .syncs = true});
+	s->table = table_new(w, w->param);
 }
 
 /* The last worker pushes only after worker 0, which waits for the last worker's push. */
@@ -61,7 +61,7 @@ static void step_table(struct worker *w)
 	struct state *s = w->state;
 	if (w->step == STEP && w->rank == w->trainers - 1)
 		comm_recv(w->all, 0, w->grad);
-	table_sync(s->table, w->param, 1);
+	table_sync(s->table, w->param, &(struct push){.scale = 1});
 	if (w->step == STEP && w->rank == 0)
 		comm_send(w->all, w->trainers - 1, w->grad);
 }
@@ -78,6 +78,12 @@ static double no_bytes(const struct worker *w)
 	return 0;
 }
 
+static struct table_terms rounds(const struct run *run, const void *opts)
+{
+	(void)run, (void)opts;
+	return (struct table_terms){.rounds = true, .syncs = true};
+}
+
 #define STUCK(kind) .plugin = {.name = #kind}, .step = step_##kind, .bytes_per_step = no_bytes
 
 static const struct strategy kinds[] = {
@@ -85,7 +91,7 @@ static const struct strategy kinds[] = {
 	{STUCK(send)},
 	{STUCK(collectives)},
 	{STUCK(table), .state_size = sizeof(struct state), .init = init_table, .fini = fini_table,
-	 .tables = true},
+	 .terms = rounds},
 };
 
 int main(int argc, char **argv)

@@ -6,6 +6,7 @@
  * alone repeats the same arithmetic. With PLACEMENT gpu, pushed and pulled floats are copied to the
  * worker's GPU and back.
  */
+#include "runtime/config/run.h"
 #include "runtime/table/blocks.h"
 
 #include <math.h>
@@ -540,7 +541,7 @@ static void reference_push(struct reference *r, int worker, size_t first, size_t
 /* The i-th push of worker k. */
 static void gradient(float *g, size_t n, int k, int i)
 {
-	uint64_t rng = rng_seed(k * 1000 + i, STREAM_INIT, 1);
+	uint64_t rng = rng_seed(k * 1000 + i, RNG_INIT, 1);
 	for (size_t j = 0; j < n; j++)
 		g[j] = (float)(rng_uniform(&rng) - 0.5);
 }
@@ -772,7 +773,8 @@ int main(int argc, char **argv)
 	const char *size = getenv("OMPI_COMM_WORLD_SIZE");
 	struct run run = {.servers = atoi(argv[2])};
 	run.workers = (size ? atoi(size) : 1) - run.servers;
-	struct worker w = {.run = &run};
+	struct loop loop = {.dev = NULL};
+	struct worker w = {.run = &run, .model = &loop.model, .loop = &loop};
 	platform_start(&w);
 	struct link *everyone = run.servers ? link_world(w.size) : NULL;
 	us.all = link_world(w.trainers);

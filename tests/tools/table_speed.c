@@ -14,6 +14,7 @@
  *   floats N ranks R home PLACEMENT   table MEDIAN P99 slowest S fastest F
  *   sync MEDIAN P99 slowest S fastest F   allreduce MEDIAN P99
  */
+#include "runtime/config/run.h"
 #include "runtime/table/table.h"
 
 #include <stdlib.h>
@@ -197,7 +198,8 @@ int main(int argc, char **argv)
 	size_t n = strtoul(argv[1], NULL, 10), repeat = strtoul(argv[2], NULL, 10);
 	struct bench b = {.placement = "auto"};
 	struct run run = {.workers = atoi(getenv("OMPI_COMM_WORLD_SIZE"))};
-	struct worker w = {.run = &run};
+	struct loop loop = {.dev = NULL};
+	struct worker w = {.run = &run, .model = &loop.model, .loop = &loop};
 	for (int i = 3; i < argc; i++)
 		if (strncmp(argv[i], "--servers=", 10) == 0)
 			run.servers = atoi(argv[i] + 10);

@@ -309,8 +309,8 @@ static void step_on_host(struct worker *w)
 /* An allreduce, layer by layer. */
 static void sum_layer(struct worker *w, size_t i)
 {
-	comm_allreduce_part(w->data_group, w->grad, w->layer[i], w->layer[i + 1] - w->layer[i],
-			    SUM);
+	comm_allreduce_part(w->data_group, w->grad, w->model->layer[i],
+			    w->model->layer[i + 1] - w->model->layer[i], SUM);
 }
 
 static void step_of_sums(struct worker *w)
@@ -337,10 +337,8 @@ static void plant(struct strategy *s, struct workload *w)
 		s->step = step_on_host;
 	if (probes("wrong_average"))
 		s->average = false;
-	if (probes("wrong_asynchronous"))
-		s->asynchronous = false;
-	if (probes("wrong_tables"))
-		s->tables = false;
+	if (probes("no_terms"))
+		s->terms = NULL;
 	if (probes("wrong_meets"))
 		s->meets = MEETS_NEVER;
 	if (probes("wrong_wants_layer") || probes("right_wants_layer")) {
@@ -418,7 +416,7 @@ static char *sink_end(void *self, const char *status, const char *reason, const 
 static void place_blocks(const struct worker *w, const float *own, double *whole)
 {
 	const struct linear *l;
-	for (size_t i = 0; (l = net_linear_at(w->net, i)); i++) {
+	for (size_t i = 0; (l = net_linear_at(w->model->net, i)); i++) {
 		for (size_t o = 0; o < l->out_held; o++)
 			for (size_t k = 0; k < l->in_held; k++)
 				whole[(l->out_first + o) * l->in + l->in_first + k] = *own++;
@@ -432,7 +430,7 @@ static void place_blocks(const struct worker *w, const float *own, double *whole
 static void sink_model(void *self, struct worker *w, const float *step_s, size_t steps)
 {
 	(void)self, (void)step_s, (void)steps;
-	size_t n = vec_len(w->param), params = (size_t)w->model_params;
+	size_t n = vec_len(w->param), params = (size_t)w->model->params;
 	float *own AUTOFREE = must(malloc((n + 1) * sizeof(float)));
 	double *whole AUTOFREE = must(calloc(params, sizeof(double)));
 	const struct seen *seen = seen_of(w);

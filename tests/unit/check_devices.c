@@ -34,6 +34,7 @@ struct bench {
 	struct device d;
 	struct run run;
 	struct worker w;
+	struct loop loop;
 	char what[160]; /* is tested now, for messages */
 	struct array array[ARRAYS];
 	size_t arrays;
@@ -54,7 +55,12 @@ static bool bench_open(struct bench *b, int device)
 		.d = {.ops = devices[device], .precision = "float32", .key = 77, .lr = 0.05f},
 		.rng = 1};
 	b->run = (struct run){.workers = 1, .batch = 4, .threads = 1};
-	b->w = (struct worker){.size = 1, .trainers = 1, .dev = &b->d, .run = &b->run};
+	b->w = (struct worker){.size = 1,
+			       .trainers = 1,
+			       .run = &b->run,
+			       .model = &b->loop.model,
+			       .loop = &b->loop};
+	b->loop.dev = &b->d;
 	b->d.ops->open(&b->d, 1);
 	return true;
 }
@@ -536,6 +542,28 @@ static void op_limit(struct bench *b, const struct sizes *s)
 		for (size_t i = 0; longer && i < x->n; i++)
 			x->r[i] *= 0.5;
 		check_array(b, x, "limited", TOLERANCE);
+	}
+}
+
+/* Rules that divide by the root of a square must not take one that is too large for a float for an
+ * infinitely long way: a step of 0 would go on as if nothing had happened. */
+static void op_overflow(struct bench *b, const struct sizes *s)
+{
+	static const enum rule_kind kinds[] = {RULE_ADAMW, RULE_ADAGRAD};
+	for (size_t k = 0; k < COUNT(kinds); k++) {
+		const struct rule rule = {
+			.kind = kinds[k], .lr = 0.1f, .scale = 1, .beta = {0.9, 0.9}, .eps = 1e-8f};
+		struct array *x = param_in(b, s->rows * s->out), *m = param_in(b, x->n),
+			     *v = param_in(b, x->n), *g = param_in(b, x->n);
+		b->d.unbias[0] = b->d.unbias[1] = 1;
+		vec_fill(m->v, 0);
+		vec_fill(v->v, 0);
+		vec_fill(g->v, 1e20f);
+		vec_step(x->v, (struct vec *const[]){m->v, v->v}, g->v, &rule);
+		for (size_t i = 0; i < x->n; i++)
+			x->r[i] = NAN;
+		check_array(b, x, "stepped", 0);
+		bench_clear(b);
 	}
 }
 
@@ -1168,6 +1196,7 @@ static const struct operation {
 	{"first step", op_first_step, SIZES(vectors), {SLOT(step)}},
 	{"limit", op_limit, SIZES(vectors), {SLOT(add_squares), SLOT(limit)}},
 	{"huge", op_huge, SIZES(vectors), {SLOT(add_squares), SLOT(limit)}},
+	{"overflow", op_overflow, SIZES(vectors), {SLOT(step)}},
 	{"gather", op_gather, SIZES(gathers), {SLOT(gather)}},
 	{"dropout", op_dropout, SIZES(vectors), {SLOT(dropout)}},
 	{"shortcut", op_shortcut, SIZES(shortcuts), {SLOT(shortcut), SLOT(shortcut_grad)}},

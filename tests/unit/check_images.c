@@ -95,11 +95,11 @@ static int64_t params_of(const struct workload *workload, struct image image, co
 	if (depth) /* the first field of its options */
 		memcpy(f.opts, &depth, sizeof depth);
 	model_open(&f.w, &sample);
-	int64_t params = f.w.model_params;
+	int64_t params = f.w.model->params;
 	ck_assert_int_eq(params, vec_len(f.w.param));
-	ck_assert_uint_eq(params, f.w.layer[f.w.layers]);
+	ck_assert_uint_eq(params, f.w.model->layer[f.w.model->layers]);
 	if (workload == &workload_resnet) { /* each stage but the first halves the image */
-		const struct layer *pool = &f.w.net->layer[f.w.net->layers - 2];
+		const struct layer *pool = &f.w.model->net->layer[f.w.model->net->layers - 2];
 
 		ck_assert_uint_eq(pool->from.height, 8);
 		ck_assert_uint_eq(pool->from.width, 8);
@@ -141,9 +141,10 @@ TEST(activation_gradients_share_vectors)
 		struct fixture f AUTOFIXTURE = {0};
 		open_images(&f, (struct image){8, 8, 2}, 3);
 		build(&f.w, &f.train, nets[i], INIT_HE);
-		ck_assert_msg(f.w.net->slots <= 3, "%zu vectors of gradients", f.w.net->slots);
-		for (size_t t = 0; t < f.w.net->slots; t++)
-			ck_assert_uint_le(f.w.net->slot[t].width, 8 * 8 * 4);
+		ck_assert_msg(f.w.model->net->slots <= 3, "%zu vectors of gradients",
+			      f.w.model->net->slots);
+		for (size_t t = 0; t < f.w.model->net->slots; t++)
+			ck_assert_uint_le(f.w.model->net->slot[t].width, 8 * 8 * 4);
 	}
 }
 
@@ -187,9 +188,9 @@ TEST(lowest_layers_compute_no_input_gradient)
 	struct fixture f AUTOFIXTURE = {0};
 	open_images(&f, (struct image){6, 6, 2}, 4);
 	build(&f.w, &f.train, "m2,2,0 c3,3,1,1 r 4", INIT_HE);
-	ck_assert_ptr_null(f.w.net->layer[0].dy);
-	ck_assert_ptr_null(f.w.net->layer[1].dx);
-	ck_assert_ptr_nonnull(f.w.net->layer[1].dy);
+	ck_assert_ptr_null(f.w.model->net->layer[0].dy);
+	ck_assert_ptr_null(f.w.model->net->layer[1].dx);
+	ck_assert_ptr_nonnull(f.w.model->net->layer[1].dy);
 }
 
 /* Invalid nets. */
@@ -259,7 +260,7 @@ TEST(initial_values_follow_he_and_uniform)
 		build(&f.w, &f.train, "C64,3,1,1 n 4", uniform ? INIT_UNIFORM : INIT_HE);
 
 		float *p AUTOFREE = fixture_get(f.w.param),
-			 *running AUTOFREE = fixture_get(f.w.buffer);
+			 *running AUTOFREE = fixture_get(f.w.model->buffer);
 		double sum = 0, squares = 0, most = 0, variance;
 
 		for (size_t i = 0; i < n; i++) {
@@ -314,7 +315,7 @@ TEST(running_statistics_affect_evaluation_only)
 		trained_on(&f.w);
 	ck_assert_double_eq_tol(evaluated(&f.w), training, 1e-4 * training);
 	ck_assert(fabs(second - training) > 1e-2 * training);
-	vec_fill(f.w.buffer, 3);
+	vec_fill(f.w.model->buffer, 3);
 	ck_assert(fabs(evaluated(&f.w) - training) > 1e-2 * training);
 	ck_assert_double_eq(training, trained_on(&f.w));
 }
@@ -348,7 +349,7 @@ static void load_rows(struct fixture *f, int64_t seed, int64_t epoch, const int3
 	f->w.epoch = epoch;
 	f->w.index = index;
 	net_load(&f->w);
-	float *x AUTOFREE = fixture_get(f->w.net->input);
+	float *x AUTOFREE = fixture_get(f->w.model->net->input);
 
 	memcpy(to, x, 8 * FLOATS * sizeof *x);
 }
@@ -383,7 +384,7 @@ TEST(augmentation_depends_on_row_epoch_and_seed)
 	/* evaluation only subtracts the mean */
 	f.w.test = &f.train;
 	evaluated(&f.w);
-	float *input AUTOFREE = fixture_get(f.w.net->input);
+	float *input AUTOFREE = fixture_get(f.w.model->net->input);
 
 	memcpy(plain, input, sizeof plain);
 	for (size_t i = 0; i < 8; i++) {
@@ -435,7 +436,7 @@ TEST(lenet_learns)
 		local_step(&f.w, 1);
 	}
 	tally_take(&f.w, &t);
-	f.w.workload->evaluate(&f.w, f.w.test, index, TESTS);
+	f.w.model->workload->evaluate(&f.w, f.w.test, index, TESTS);
 	tally_take(&f.w, &t);
 	ck_assert_msg(t.correct >= 0.9 * TESTS, "%d of %d test images are right", (int)t.correct,
 		      TESTS);
@@ -457,14 +458,14 @@ TEST(norm_statistics_are_those_of_the_rows)
 	fixture_init(&f);
 	for (int32_t i = 0; i < 32; i++)
 		index[i] = 3 * i;
-	float *before AUTOFREE = fixture_get(f.w.buffer);
+	float *before AUTOFREE = fixture_get(f.w.model->buffer);
 	f.w.index = index;
 	f.w.rows = 32;
 	step_gradient(&f.w);
-	float *after AUTOFREE = fixture_get(f.w.buffer);
-	f.w.workload->statistics(&f.w, index, 32);
-	float *own AUTOFREE = fixture_get(f.w.buffer);
-	for (size_t i = 0; i < vec_len(f.w.buffer); i++) {
+	float *after AUTOFREE = fixture_get(f.w.model->buffer);
+	f.w.model->workload->statistics(&f.w, index, 32);
+	float *own AUTOFREE = fixture_get(f.w.model->buffer);
+	for (size_t i = 0; i < vec_len(f.w.model->buffer); i++) {
 		double kept = (1 - NORM_ALPHA) * before[i] + NORM_ALPHA * own[i];
 		ck_assert_double_eq_tol(after[i], kept, 1e-5 * (1 + fabs(kept)));
 		most = fmax(most, fabs(own[i] - before[i]));

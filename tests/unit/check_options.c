@@ -31,6 +31,10 @@ static size_t all_tables(struct table_of t[64])
 		t[n++] = (struct table_of){workloads[i]->plugin.name, "workload",
 					   workloads[i]->plugin.options,
 					   workloads[i]->plugin.opts_size};
+	for (size_t i = 0; optimizers[i]; i++)
+		t[n++] = (struct table_of){optimizers[i]->plugin.name, "optimizer",
+					   optimizers[i]->plugin.options,
+					   optimizers[i]->plugin.opts_size};
 	return n;
 }
 
@@ -66,6 +70,8 @@ static void round_trip(const struct table_of *t, const struct option *o)
 	char *wrong = option_set(o, a, t->owner, o->def);
 	ck_assert_msg(!wrong, "%s", wrong);
 	option_text(o, a, text, sizeof text);
+	ck_assert_msg(o->incidental || o->type == OPT_BOOL || strcmp(text, o->def) == 0,
+		      "%s: the identity of a cell needs %s as %s", o->name, o->def, text);
 	wrong = option_set(o, b, t->owner, text);
 	ck_assert_msg(!wrong, "%s", wrong);
 	option_text(o, b, again, sizeof again);
@@ -594,43 +600,35 @@ TEST(config_hash_does_not_depend_on_the_start_of_a_platform)
 	ck_assert_str_eq(x, y);
 }
 
-/* The identity of a cell, with the old name of the renamed option. */
-static uint64_t hash_old_name(const struct config *c)
+/* "strategy.easgd.beta"; heap. */
+static char *default_name(const struct table_of *t, const struct option *o)
 {
-	uint64_t hash = HASH_START;
-	for (struct config_option at = {.config = c}; config_next(&at);) {
-		const char *name = at.option->name;
-		bool renamed = strcmp(name, "eval-every") == 0;
-		char *line AUTOFREE =
-			sentence("%s.%s=%s\n", at.part, renamed ? "judge-every" : name, at.value);
-		if (option_decides(at.option, at.value))
-			hash = hash_of(hash, line, strlen(line));
-	}
-	return hash;
+	return sentence("%s.%s%s%s", t->part, t->owner ? t->owner : "", t->owner ? "." : "",
+			o->name);
 }
 
-/* A renamed option keeps its column, and the identity of its cells. */
-TEST(old_names_of_options_are_accepted)
+static const struct known_default {
+	const char *name, *def;
+} known_defaults[] = {
+#include "tests/reference/defaults.inc"
+};
+
+/* A default is not a part of a cell's identity. Cells with an old and with a new one would
+ * therefore have the same. */
+static void default_is_known(const struct table_of *t, const struct option *o)
 {
-	static const char *const word[] = {"--judge-every", "5", "--eval-every=7"};
-	const struct setting old = {"judge-every", "5"}, new = {"eval-every", "5"};
-	const struct option *o = option_find(run_options, "judge-every");
-	char x[17], y[17], column[COLUMN_ROOM];
-	struct arguments a;
-	struct config c AUTOCONFIG = {0};
-	made(&c, &new, 1);
-	uint64_t hash = hash_old_name(&c);
-	hash_given(&old, 1, x);
-	hash_given(&new, 1, y);
-	ck_assert_str_eq(x, y);
-	snprintf(y, sizeof y, "%016llx", (unsigned long long)hash);
-	ck_assert_str_eq(x, y);
-	ck_assert_str_eq(o->name, "eval-every");
-	ck_assert_str_eq(option_column(o, column), "judge_every");
-	ck_assert_ptr_null(arguments_read(&a, 3, (char **)(uintptr_t)word, NULL, NULL));
-	ck_assert_str_eq(a.option[0].name, "eval-every");
-	ck_assert_str_eq(arguments_value(&a, "eval-every"), "7");
-	arguments_free(&a);
+	char *name AUTOFREE = default_name(t, o);
+	for (size_t i = 0; i < sizeof known_defaults / sizeof *known_defaults; i++)
+		if (strcmp(known_defaults[i].name, name) == 0)
+			ck_assert_msg(o->incidental || strcmp(known_defaults[i].def, o->def) == 0,
+				      "%s: the default was %s, is %s: raise IDENTITY in config.c, "
+				      "and write the new one into tests/reference/defaults.inc",
+				      name, known_defaults[i].def, o->def);
+}
+
+TEST(changed_defaults_change_every_identity)
+{
+	each_option(default_is_known);
 }
 
 static void hash_changes(const struct table_of *t, const struct option *o)

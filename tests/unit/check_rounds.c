@@ -120,7 +120,7 @@ static bool step_in_rounds(struct world *w, int k, bool leaves)
 		late = rounds_late(&r, k);
 		if (backup == 0)
 			ck_assert(!late);
-		w->round[k] = rounds_push(&r, k, !late);
+		w->round[k] = rounds_push(&r, k, !late, false);
 		w->doing[k] = late ? WAITING : PUSHING;
 		return true;
 	case PUSHING:
@@ -234,7 +234,7 @@ TEST(push_after_full_round_is_late)
 	struct rounds r = rounds_of(&w);
 	for (int k = 0; k < 2; k++) {
 		ck_assert(!rounds_late(&r, k));
-		rounds_push(&r, k, true);
+		rounds_push(&r, k, true, false);
 		w.now.applied++;
 	}
 	ck_assert(rounds_late(&r, 2)); /* the round is full */

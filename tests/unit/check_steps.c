@@ -35,7 +35,7 @@ static double draw_step(const char *name, uint64_t *rng)
 /* The distribution of a tail's steps, as a calibration stores it. Sorts step. */
 static struct steps made(const struct tail *t)
 {
-	uint64_t rng = rng_seed(1, STREAM_STRAGGLE, 0);
+	uint64_t rng = rng_seed(1, RNG_STRAGGLE, 0);
 	struct points p = {.n = 0};
 	struct steps s = {.n = 0};
 	for (size_t i = 0; i < t->n; i++)

@@ -446,9 +446,9 @@ TEST(workload_evaluation_changes_no_state, LISTED(workloads))
 	step_gradient(&f.w);
 	tally_take(&f.w, &a);
 	float *param AUTOFREE = fixture_get(f.w.param), *grad AUTOFREE = fixture_get(f.w.grad),
-		     *buffer AUTOFREE = f.w.buffer ? fixture_get(f.w.buffer) : NULL;
+		     *buffer AUTOFREE = f.w.model->buffer ? fixture_get(f.w.model->buffer) : NULL;
 
-	f.w.workload->evaluate(&f.w, f.w.test, rows_used, COUNT(rows_used));
+	f.w.model->workload->evaluate(&f.w, f.w.test, rows_used, COUNT(rows_used));
 	tally_take(&f.w, &b);
 	ck_assert(buffer ? a.loss != b.loss : a.loss == b.loss);
 	ck_assert(buffer || a.correct == b.correct);
@@ -458,7 +458,7 @@ TEST(workload_evaluation_changes_no_state, LISTED(workloads))
 
 	for (size_t i = 0; i < EVALUATE_ROWS; i++)
 		many[i] = (int32_t)(i % f.train.n);
-	f.w.workload->evaluate(&f.w, f.w.test, many, EVALUATE_ROWS);
+	f.w.model->workload->evaluate(&f.w, f.w.test, many, EVALUATE_ROWS);
 	tally_take(&f.w, &b);
 	ck_assert_int_eq(b.rows, EVALUATE_ROWS * data_targets(&f.train));
 
@@ -468,9 +468,9 @@ TEST(workload_evaluation_changes_no_state, LISTED(workloads))
 	ck_assert_mem_eq(param, param_after, vec_len(f.w.param) * sizeof *param);
 	ck_assert_mem_eq(grad, grad_after, vec_len(f.w.param) * sizeof *grad);
 	if (buffer) {
-		float *buffer_after AUTOFREE = fixture_get(f.w.buffer);
+		float *buffer_after AUTOFREE = fixture_get(f.w.model->buffer);
 
-		ck_assert_mem_eq(buffer, buffer_after, vec_len(f.w.buffer) * sizeof *buffer);
+		ck_assert_mem_eq(buffer, buffer_after, vec_len(f.w.model->buffer) * sizeof *buffer);
 	}
 	f.w.rows = 3; /* the last mini-batch of an epoch may be smaller */
 	step_gradient(&f.w);
@@ -531,13 +531,13 @@ TEST(workload_parameter_counts_match_papers)
 		ck_assert_ptr_null(workloads[i]->dataset->probe(&f.run, &sample, &test));
 		ck_assert_ptr_null(data_cut(workloads[i], f.opts, &sample, &test));
 		model_open(&f.w, &sample);
-		ck_assert_msg(f.w.model_params == params, "%s has %d parameters, not %d", name,
-			      (int)f.w.model_params, (int)params);
+		ck_assert_msg(f.w.model->params == params, "%s has %d parameters, not %d", name,
+			      (int)f.w.model->params, (int)params);
 		ck_assert_uint_eq(vec_len(f.w.param), params);
 		ck_assert_uint_eq(vec_len(f.w.moment[0]), params);
 		ck_assert(!vec_has_data(f.w.param));
-		ck_assert_uint_eq(f.w.layer[0], 0);
-		ck_assert_uint_eq(f.w.layer[f.w.layers], params);
+		ck_assert_uint_eq(f.w.model->layer[0], 0);
+		ck_assert_uint_eq(f.w.model->layer[f.w.model->layers], params);
 		f.w.train = &sample; /* a step without floats does nothing */
 		f.w.rows = 4;
 		step_gradient(&f.w);
@@ -682,7 +682,7 @@ static void watch(struct worker *w, size_t i)
 	/* this layer's gradient is final: the marker from before the step is gone */
 	float *g AUTOFREE = fixture_get(w->grad);
 
-	for (size_t j = w->layer[i]; j < w->layer[i + 1]; j++)
+	for (size_t j = w->model->layer[i]; j < w->model->layer[i + 1]; j++)
 		ck_assert(g[j] != 12345);
 }
 
@@ -693,7 +693,7 @@ TEST(layer_ready_runs_from_last_layer_to_first)
 	int seen[8] = {0};
 	fixture_open(&f, &device_cpu);
 	fixture_data(&f, 30, 11, 3);
-	f.w.strategy = &watcher;
+	f.w.loop->strategy = &watcher;
 	f.w.state = seen;
 	build_net(&f.w, 11, "9t6r3", INIT_HE, LOSS_XENT);
 	f.w.index = rows_used;
@@ -752,14 +752,14 @@ TEST(split_layers_contain_each_parameter_once)
 		size_t part[2] = {i, 3};
 
 		fixture_open(&f, &device_cpu);
-		f.w.strategy = &split;
+		f.w.loop->strategy = &split;
 		f.w.state = part;
 		build_net(&f.w, 11, "9t7r5", INIT_UNIFORM, LOSS_XENT);
 		held += vec_len(f.w.param);
-		ck_assert_int_eq(f.w.model_params, whole.w.model_params);
+		ck_assert_int_eq(f.w.model->params, whole.w.model->params);
 		for (size_t j = 0; j < 3; j++) {
-			const struct linear *l = net_linear_at(f.w.net, j),
-					    *all = net_linear_at(whole.w.net, j);
+			const struct linear *l = net_linear_at(f.w.model->net, j),
+					    *all = net_linear_at(whole.w.model->net, j);
 
 			ck_assert_int_eq(l->split, kinds[j]);
 			ck_assert_int_eq(all->split, WHOLE);
@@ -782,9 +782,9 @@ TEST(split_layers_contain_each_parameter_once)
 			for (size_t o = 0; o < l->bias_held; o++)
 				ck_assert_float_eq(b[o], wb[l->out_first + o]);
 		}
-		ck_assert_ptr_null(net_linear_at(f.w.net, 3));
+		ck_assert_ptr_null(net_linear_at(f.w.model->net, 3));
 	}
-	ck_assert_uint_eq(held, whole.w.model_params); /* each parameter once */
+	ck_assert_uint_eq(held, whole.w.model->params); /* each parameter once */
 }
 
 /* ---- PyTorch ------------------------------------------------------------- */
@@ -824,15 +824,15 @@ TEST(gpt_matches_pytorch)
 		{"layers", "2"}, {"heads", "2"}, {"width", "8"}, {"context", "5"}};
 	for (size_t i = 0; i < COUNT(small); i++)
 		ck_assert_ptr_null(
-			option_set(option_find(f.w.workload->plugin.options, small[i].name), f.opts,
-				   "gpt", small[i].value));
+			option_set(option_find(f.w.model->workload->plugin.options, small[i].name),
+				   f.opts, "gpt", small[i].value));
 	f.train = (struct data){.n = ROWS * CONTEXT,
 				.features = 1,
 				.classes = 256,
 				.tokens = true,
 				.bytes = bytes,
 				.target = target};
-	ck_assert_ptr_null(f.w.workload->cut(f.opts, &f.train));
+	ck_assert_ptr_null(f.w.model->workload->cut(f.opts, &f.train));
 	fixture_init(&f);
 	float *p AUTOFREE = fixture_get(f.w.param);
 	for (size_t i = 0; i < vec_len(f.w.param); i++)
@@ -847,7 +847,7 @@ TEST(gpt_matches_pytorch)
 	ck_assert_int_eq(t.rows, ROWS * CONTEXT);
 	ck_assert_double_eq_tol(t.loss / ROWS / CONTEXT, torch_gpt_loss, 1e-5);
 	float *g AUTOFREE = fixture_get(f.w.grad),
-		 *z AUTOFREE = fixture_get(f.w.net->layer[f.w.net->layers - 1].y);
+		 *z AUTOFREE = fixture_get(f.w.model->net->layer[f.w.model->net->layers - 1].y);
 	for (size_t i = 0; i < COUNT(torch_gpt_grad); i++)
 		ck_assert_double_eq_tol(g[i * KEPT], torch_gpt_grad[i], 1e-5);
 	for (size_t i = 0; i < COUNT(torch_gpt_scores); i++)
@@ -885,15 +885,15 @@ TEST(gpt_starts_as_gpt2, 3)
 		{"layers", layers[_i]}, {"heads", "2"}, {"width", "64"}, {"context", "16"}};
 	for (size_t i = 0; i < COUNT(small); i++)
 		ck_assert_ptr_null(
-			option_set(option_find(f.w.workload->plugin.options, small[i].name), f.opts,
-				   "gpt", small[i].value));
+			option_set(option_find(f.w.model->workload->plugin.options, small[i].name),
+				   f.opts, "gpt", small[i].value));
 	f.train = (struct data){.n = CONTEXT,
 				.features = 1,
 				.classes = 256,
 				.tokens = true,
 				.bytes = bytes,
 				.target = target};
-	ck_assert_ptr_null(f.w.workload->cut(f.opts, &f.train));
+	ck_assert_ptr_null(f.w.model->workload->cut(f.opts, &f.train));
 	fixture_init(&f);
 	float *p AUTOFREE = fixture_get(f.w.param);
 	size_t at = (256 + CONTEXT) * D;
@@ -924,16 +924,16 @@ TEST(random_streams_have_distinct_states)
 {
 	/* seeds, kinds and parts that are close, as layers and epochs are, and far apart, as ranks
 	 * may be */
-	enum { SEEDS = 5, KINDS = STREAM_OPTIMIZER + 1, NEAR = 2000, FAR = 40 };
+	enum { SEEDS = 5, KINDS = RNG_OPTIMIZER + 1, NEAR = 2000, FAR = 40 };
 	static const int64_t seeds[SEEDS] = {0, 1, 2, -1, INT64_MAX};
 	static uint64_t state[SEEDS * KINDS * (NEAR + FAR)];
 	size_t n = 0;
 	for (int i = 0; i < SEEDS; i++)
 		for (int what = 0; what < KINDS; what++) {
 			for (int64_t at = 0; at < NEAR; at++)
-				state[n++] = rng_seed(seeds[i], (enum stream)what, at);
+				state[n++] = rng_seed(seeds[i], (enum rng_stream)what, at);
 			for (int64_t k = 0; k < FAR; k++) /* past the near ones */
-				state[n++] = rng_seed(seeds[i], (enum stream)what,
+				state[n++] = rng_seed(seeds[i], (enum rng_stream)what,
 						      NEAR + ((int64_t)1 << k));
 		}
 	ck_assert_uint_eq(n, COUNT(state));

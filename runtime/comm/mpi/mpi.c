@@ -2,6 +2,7 @@
  * mpi.c - start and end of MPI. A single worker without a launcher does not use MPI: such a run
  * needs no mpirun and starts at once.
  */
+#include "runtime/config/run.h"
 #include "runtime/comm/mpi/link.h"
 
 #include <glob.h>

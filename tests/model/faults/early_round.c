@@ -10,6 +10,7 @@ enum round_state rounds_state(const struct rounds *r, int64_t in, int of, int *a
 {
 	struct round more = *r->now;
 	struct rounds nearly = *r;
+	more.counted++;
 	more.applied++;
 	nearly.now = &more;
 	return state_of_full_round(&nearly, in, of, away);

@@ -435,6 +435,9 @@ void pulse_phase(enum phase phase);
 EXPORTED char *text_read(const char *path);
 char *bytes_read(const char *path, size_t *n); /* the same; bytes 0 are part of it */
 enum { FILE_MOST = 64 << 20 };                 /* [bytes] */
+/* The first room - 1 bytes, as a string; for reading between steps, which allocates nothing. false:
+ * it cannot be read. */
+bool text_begins(const char *path, char *text, size_t room);
 /* Makes a temporary folder whose name contains `name`; path: heap. Removes the temporary folders of
  * killed processes. NULL, or a message. */
 char *folder_temporary(const char *name, char **path);

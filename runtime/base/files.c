@@ -53,6 +53,19 @@ char *text_read(const char *path)
 	return bytes_read(path, &n);
 }
 
+bool text_begins(const char *path, char *text, size_t room)
+{
+	int fd AUTOCLOSED = open(path, O_RDONLY | O_CLOEXEC);
+	size_t n = 0;
+	ssize_t got = 1;
+	while (fd >= 0 && got > 0 && n + 1 < room) {
+		got = read(fd, text + n, room - 1 - n);
+		n += got > 0 ? (size_t)got : 0;
+	}
+	text[n] = '\0';
+	return fd >= 0 && got >= 0;
+}
+
 void write_all(int fd, const void *x, size_t bytes)
 {
 	for (const char *at = x; bytes > 0;) {

@@ -23,9 +23,9 @@ static const nsec second = 1000000000;
 
 bool process_is_stopped(pid_t pid, nsec *cpu)
 {
-	char *path AUTOFREE = sentence("/proc/%d/stat", (int)pid);
-	char *text AUTOFREE = text_read(path), state;
-	const char *name_end = text ? strrchr(text, ')') : NULL;
+	char path[64], text[1024], state;
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	const char *name_end = text_begins(path, text, sizeof text) ? strrchr(text, ')') : NULL;
 	unsigned long user = 0, kernel = 0;
 	if (!name_end || sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
 				&state, &user, &kernel) != 3)

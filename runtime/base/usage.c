@@ -49,16 +49,12 @@ static double run_delay(void)
 	return all > 0 ? delay / computing : NAN; /* all is 0: the system does not count */
 }
 
-/* The lines of the cores are the first; nothing is allocated between steps. */
+/* The lines of the cores are the first. */
 struct core_times core_times_now(void)
 {
 	static char text[1 << 18];
 	struct core_times sum = {.cores = 0};
-	int fd AUTOCLOSED = open("/proc/stat", O_RDONLY | O_CLOEXEC);
-	size_t n = 0;
-	for (ssize_t got = 1; fd >= 0 && got > 0; n += got > 0 ? (size_t)got : 0)
-		got = read(fd, text + n, sizeof text - 1 - n);
-	text[n] = '\0';
+	text_begins("/proc/stat", text, sizeof text);
 	cpu_set_t usable;
 	CPU_ZERO(&usable);
 	sched_getaffinity(0, sizeof usable, &usable);

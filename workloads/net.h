@@ -191,6 +191,7 @@ struct dataset {
 	 * or a message, as probe does; in both cases the caller frees with unload. */
 	char *(*load)(const struct run *run, struct data *train, struct data *test);
 	void (*unload)(struct data *train, struct data *test);
+	bool of_machine; /* without --data-dir, too, its content is that of files of the machine */
 };
 
 /* How an image is changed when it is loaded: the mean image is subtracted; for training, it is also

@@ -153,4 +153,5 @@ const struct dataset dataset_text = {
 	.probe = text_probe,
 	.load = text_load,
 	.unload = data_unload,
+	.of_machine = true,
 };

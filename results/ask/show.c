@@ -24,6 +24,9 @@ static char *find_facts(struct store *s, int64_t id)
 				       "\"column\" FROM option_info)",
 				       "tt", sql_name(&row, i), sql_text(&row, i)));
 	TRY(sql_done(&row));
+	TRY(sql_script(s, "UPDATE fact SET value = 'interrupted' WHERE name = 'status' AND value = "
+			  "'failed' AND (SELECT value FROM fact WHERE name = 'reason') LIKE "
+			  "'" INTERRUPTED "%'"));
 	TRY(sql_change(s,
 		       "INSERT INTO fact SELECT CASE part WHEN 'strategy' THEN strategy WHEN "
 		       "'optimizer' THEN optimizer ELSE workload END || '.source', value FROM "

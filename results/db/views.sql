@@ -136,7 +136,7 @@ UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN (SELECT run_id FROM run
 CREATE VIEW run_summary AS
 SELECT
 	r.id, r.status, r.reason, r.started, r.finished/* OPTION COLUMNS */,
-	r.simulated_s, r.wall_s, r.events, r.model_hash, r.resumed,
+	r.simulated_s, r.wall_s, r.events, r.calibration_id, r.model_hash, r.resumed,
 	r.params, r.train_size, r.test_size, r.targets, r.oversubscribed, r.host, r.hosts, r.network,
 	r.cpu, r.cores, r.gpu,
 	r.config_hash, k.config, k.config_key, k.compare_key, k.epochs_done,
@@ -149,7 +149,7 @@ SELECT
 FROM run AS r JOIN run_figures AS k ON k.run_id = r.id;
 
 -- One row for each run with a target: the epoch, and the seconds of training, after which it was
--- reached for good (see run_computed). NULL = not reached. target is a loss if figure is
+-- reached for good (see run_computed). NULL = not reached; epoch 0 = by the model before training. target is a loss if figure is
 -- 'test_loss'.
 CREATE VIEW time_to_target AS
 SELECT

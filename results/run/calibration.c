@@ -233,11 +233,17 @@ static char *find_platform(const struct config *c, struct simulation *s, int cor
 		s->platform_file = file_in_memory(xml);
 		return NULL;
 	}
-	if (strchr(name, '/') || strstr(name, ".xml")) {
-		if (access(name, R_OK) != 0)
+	if (platform_is_file(name)) {
+		char hash[DATA_HASH_ROOM];
+		if (!platform_hash(name, hash))
 			return sentence("--sim.platform=%s: %m; give a name of mvbench list "
 					"platforms, or a file of SimGrid's XML",
 					name);
+		if (*c->harness.sim_platform_hash &&
+		    strcmp(hash, c->harness.sim_platform_hash) != 0)
+			return sentence("--sim.platform-hash=%s: the hash of %s is now %s; start "
+					"again, or give the file that the run needs",
+					c->harness.sim_platform_hash, name, hash);
 		s->platform_file = must(strdup(name));
 		return NULL;
 	}

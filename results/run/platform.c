@@ -244,10 +244,8 @@ char *platform_cluster(const struct cluster_shape *k)
 {
 	struct text t;
 	FILE *f = text_open(&t);
-	/* SimGrid's window of TCP would limit a line to 4 MiB a round trip: the rate counts here */
 	fprintf(f, XML_HEAD "<platform version=\"4.1\">\n<config>\n"
-			    "\t<prop id=\"network/crosstraffic\" value=\"0\"/>\n"
-			    "\t<prop id=\"network/TCP-gamma\" value=\"1e18\"/>\n</config>\n"
+			    "\t<prop id=\"network/crosstraffic\" value=\"0\"/>\n</config>\n"
 			    "<zone id=\"cluster\" routing=\"Floyd\">\n");
 	for (int64_t i = 0; i < k->sites; i++)
 		put_site(f, k, i);

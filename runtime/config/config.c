@@ -317,6 +317,14 @@ static void find_data_hash(struct config *c)
 		c->harness.data_hash = keep(c, data_hash_find(&c->run, c->workload->dataset));
 }
 
+static void find_platform_hash(struct config *c)
+{
+	char hash[DATA_HASH_ROOM];
+	if (is_simulated(c) && platform_is_file(c->run.sim_platform) &&
+	    !*c->harness.sim_platform_hash && platform_hash(c->run.sim_platform, hash))
+		c->harness.sim_platform_hash = keep(c, hash);
+}
+
 /* Chooses the given plug-in, or the recipe's, or the default, and allocates its options. */
 static char *choose_plugin(struct config *c, enum part part, const struct setting *given, size_t n,
 			   const char **name, void **opts, const void **chosen)
@@ -360,6 +368,7 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 	if (opens) {
 		TRY(find_initial_model(c));
 		find_data_hash(c);
+		find_platform_hash(c);
 		choose_hosts(c, given, n);
 	}
 	run->deal = resolved_deal(c);

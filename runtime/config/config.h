@@ -183,6 +183,13 @@ void data_hash(const struct data *train, const struct data *test, char hash[DATA
  * knows fewer sets: copy it. */
 #define DATA_OF_SEED 's'
 const char *data_hash_find(const struct run *run, const struct dataset *set);
+/* Does --sim.platform name a file of the user's own? Its hash; false and errno: it cannot be read.
+ */
+static inline bool platform_is_file(const char *name)
+{
+	return strchr(name, '/') || strstr(name, ".xml");
+}
+bool platform_hash(const char *file, char hash[DATA_HASH_ROOM]);
 
 /* NULL, or a message: is this "auto" (NaN) or a time above 0? seconds may be NULL. */
 char *time_check(const char *name, const char *text, double *seconds);

@@ -1,7 +1,8 @@
 /*
- * data_hash.c - the content of a data set as a part of a run's identity (--data-hash): a hash of
- * the rows and targets that it loads. Data of packages, and generated data, are known by their
- * names and have none; files of --data-dir and the data sets of plug-ins can change.
+ * data_hash.c - the content of files as a part of a run's identity: of a data set (--data-hash) and
+ * of a platform (--sim.platform-hash). The hash of a data set is that of the rows and targets that
+ * it loads. Data of packages, and generated data, are known by their names and have none; texts of
+ * the machine, files of --data-dir and the data sets of plug-ins can change.
  *
  * The process that reads a configuration loads the set once for all its configurations, a plug-in's
  * with two seeds: data that depend on the seed have the hash of seed 1, and are not compared later.
@@ -43,6 +44,17 @@ void data_hash(const struct data *train, const struct data *test, char hash[DATA
 	snprintf(hash, DATA_HASH_ROOM, "%.16s", hex);
 }
 
+bool platform_hash(const char *file, char hash[DATA_HASH_ROOM])
+{
+	struct sha256 s;
+	char hex[SHA256_ROOM];
+	sha256_begin(&s);
+	bool good = sha256_file(&s, file);
+	sha256_end(&s, hex);
+	snprintf(hash, DATA_HASH_ROOM, "%.16s", hex);
+	return good;
+}
+
 static bool is_built_in(const struct dataset *set)
 {
 	size_t i = 0;
@@ -65,7 +77,7 @@ static void hash_of_seed(const struct run *run, const struct dataset *set, int64
 
 const char *data_hash_find(const struct run *run, const struct dataset *set)
 {
-	if (is_built_in(set) && !*run->data_dir)
+	if (is_built_in(set) && !set->of_machine && !*run->data_dir)
 		return "";
 	for (size_t i = 0; i < n_known; i++)
 		if (known[i].set == set && strcmp(known[i].folder, run->data_dir) == 0)

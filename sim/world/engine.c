@@ -102,6 +102,7 @@ struct reading {
 	XML_Parser parser;
 	bool config;             /* within <config> */
 	bool latency, bandwidth; /* it has such factors */
+	bool window;             /* of TCP */
 	char *wrong;
 };
 
@@ -191,6 +192,7 @@ static void try_element(void *of, const char *element, const char **attribute)
 		*(strcmp(*attribute, "id") == 0 ? &name : &value) = attribute[1];
 	r->latency |= value && strcmp(name, "smpi/lat-factor") == 0;
 	r->bandwidth |= value && strcmp(name, "smpi/bw-factor") == 0;
+	r->window |= value && strcmp(name, "network/TCP-gamma") == 0;
 	bool allowed = !value || is_among(name, free_of_checks);
 	for (size_t i = 0; value && i < sizeof known / sizeof *known; i++) {
 		char *text AUTOFREE = must(strdup(value));
@@ -298,6 +300,8 @@ void engine_start(const char *platform, int workers)
 		sg_cfg_set_string("smpi/lat-factor", "0:1");
 	if (!r.bandwidth)
 		sg_cfg_set_string("smpi/bw-factor", "0:1");
+	if (!r.window) /* SimGrid's would limit a message to 4 MiB a round trip */
+		sg_cfg_set_double("network/TCP-gamma", 1e18);
 	simgrid_load_platform(platform);
 }
 

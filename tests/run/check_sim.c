@@ -353,6 +353,31 @@ TEST(platform_without_factors_takes_its_own_latency_and_bandwidth, LISTED(strate
 	ck_assert_double_gt(thin, plain);
 }
 
+/* Two workers a second apart, over 1 GB/s: TCP's window counts only if the file gives one. */
+TEST(platform_without_a_window_sends_at_its_bandwidth)
+{
+	static const struct {
+		const char *window;
+		double rate;
+	} row[] = {{"", 1e9}, {"<prop id='network/TCP-gamma' value='4194304'/>", 4194304 / 2.0}};
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *text AUTOFREE = sentence(
+			"<?xml version='1.0'?><!DOCTYPE platform SYSTEM "
+			"'https://simgrid.org/simgrid.dtd'><platform version='4.1'><config>%s"
+			"<prop id='network/crosstraffic' value='0'/></config>"
+			"<zone id='all' routing='Full'><host id='a' speed='1Gf'/><host id='b' "
+			"speed='1Gf'/><link id='l' bandwidth='1GBps' latency='1s' "
+			"sharing_policy='SPLITDUPLEX'/><route src='a' dst='b'><link_ctn id='l' "
+			"direction='UP'/></route></zone></platform>",
+			row[i].window);
+		folder_text("far.xml", text);
+		sim_only(SOFT "--batch=1200 --strategy=allreduce --workers=2 --sim.train=false "
+			      "--sim.platform=$FOLDER/far.xml " STEP);
+		ck_near("an epoch", epoch_of(1, "seconds"),
+			step_s + 1 + 7850 * sizeof(float) / row[i].rate, 1e-4);
+	}
+}
+
 /* A step of fewer rows is shorter: 2,400 rows in 41 parts of 58 or 59. */
 TEST(step_time_is_proportional_to_rows)
 {

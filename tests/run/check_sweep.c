@@ -463,6 +463,45 @@ TEST(changed_data_are_another_cell)
 	idx_put_set(600, 60, false, '-');
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
 	expect_said("out", "1 cell, 0 to run, 1 finished", true);
+	/* as many rows, one byte of which is another */
+	size_t n;
+	char *path AUTOFREE = sentence("%s/t10k-images-idx3-ubyte", folder);
+	char *images AUTOFREE = bytes_read(path, &n);
+	FILE *f = fopen(path, "w");
+	images[n - 1] ^= 1;
+	ck_assert_uint_eq(fwrite(images, 1, n, f), n);
+	fclose(f);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
+	expect_said("out", "1 cell, 1 to run, 0 finished", true);
+}
+
+/* gpt's text is that of the machine, also without --data-dir. */
+TEST(texts_of_a_machine_have_a_hash)
+{
+	folder_text("job.ini", "[a]\nworkload = gpt\nplatform = sim\nsim.platform = ethernet_10g\n"
+			       "sim.step-time = 1ms\nsim.train = false\nepochs = 1\n");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+	expect_in("r.db", "SELECT length(data_hash) FROM run", "16");
+}
+
+/* Only the content of a user's platform file counts, not its name. */
+TEST(changed_platform_file_is_another_cell)
+{
+	folder_text("job.ini", SMALL "platform = sim\nsim.platform = ./p.xml\nsim.step-time = 1ms\n"
+				     "sim.train = false\n");
+	put_hosts("p.xml", 2, 1, 0);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+	put_hosts("p.xml", 3, 1, 0);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
+	expect_said("out", "1 cell, 1 to run, 0 finished", true);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+	expect_in("r.db",
+		  "SELECT count(DISTINCT sim_platform_hash), count(DISTINCT config_key), "
+		  "min(length(sim_platform_hash)) FROM run JOIN run_figures ON run_id = id",
+		  "2,2,16");
+	put_hosts("p.xml", 2, 1, 0);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
+	expect_said("out", "1 cell, 0 to run, 1 finished", true);
 }
 
 TEST(diverged_cell_does_not_stop_a_sweep)

@@ -462,10 +462,12 @@ TEST(three_seeds_distinguish_times)
 TEST(simulated_times_without_noise_are_exact)
 {
 	static const char *const noisy[] = {"sim_step_time = 'auto'", "straggle = 0.1",
-					    "split = 'dirichlet:1'"};
+					    "calibration_id = 1", "split = 'dirichlet:1'"};
 	add("serial", 1, 1, "done", 0.8, 2);
 	add("asgd", 2, 1, "done", 0.8, 1);
 	exec("UPDATE run SET platform = 'sim', sim_step_time = '5ms'");
+	exec("INSERT INTO calibration (id, made, device, precision, threads, workload, "
+	     "workload_options, batch, params, workers) VALUES (1, '', '', '', 1, '', '', 1, 1, 1)");
 #define TIMES_ASGD \
 	"SELECT n, versus_n, round(difference, 9), round(difference_low, 9), " \
 	"round(difference_high, 9), mark, wanted FROM comparison WHERE " \

@@ -29,29 +29,39 @@
  * reverse. The first --periodic.start steps are plain allreduce (post-local SGD, Lin et al., ICLR
  * 2020).
  *
- * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with the velocities; an outer
- * step sends nothing; it costs P floats of memory for w_avg, what its optimiser keeps, and three
- * passes.
+ * Streaming (Streaming DiLoCo, arXiv 2501.18512): with --periodic.fragments=F the layers are cut
+ * into F fragments, each with a W, a round and an outer step of its own. Fragment k is due in step
+ * t if t mod X = floor(k X / F); its sum travels during the next --periodic.delay steps, and then
+ *
+ *   w = m w + (1 - m) W                                    m: --periodic.mix
+ *
+ * One fragment without delay is DiLoCo. A delay of X steps is that of DiLoCoX (arXiv 2506.21263).
+ * The evaluated model is W, because the trainers' models differ from it also after a round.
+ *
+ * Two levels: with --periodic.group=G, the models of G neighbouring ranks are averaged every
+ * --periodic.group-every steps, between the rounds of all.
+ *
+ * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with the velocities; fragments
+ * send as much in X steps, in F parts. An outer step sends nothing; it costs P floats of memory for
+ * w_avg, what its optimiser keeps, and three passes. Fragments, and a delay, cost P floats more.
  */
-#include "mvbench.h"
+#include "strategies/fragment.h"
 
 #include <math.h>
 #include <string.h>
 
 struct periodic_opts {
-	int64_t start;
+	int64_t start, fragments, delay, group, group_every;
 	bool velocity;
-	const char *schedule;
-	const char *outer;
-	double outer_lr, outer_momentum;
+	const char *schedule, *layout;
+	double mix;
+	struct outer_opts outer;
 };
 
 struct periodic {
-	struct vec *averaged;  /* w after the last averaging; NULL: reduce=mean needs none */
-	struct stepper *outer; /* NULL: there is none */
-	int64_t last;          /* the step of the last averaging */
-	double lr, lr_last;    /* of the first step of this round, and of the last; 0 = none */
-	double shares;         /* sum of worker_share since the last averaging */
+	struct fragment_terms terms;
+	struct fragment fragment[FRAGMENTS_MOST];
+	struct comm *group; /* NULL: there are no groups */
 };
 
 #define OWNER struct periodic_opts
@@ -66,17 +76,27 @@ static const struct option periodic_options[] = {
 	       "steps between two averagings: always --sync-every; geometrically from that in the "
 	       "first epoch down to 1 in the last; or from 1 up to it",
 	       .choices = "fixed|down|up"),
-	OPTION(outer, STRING, "outer", "none",
-	       "outer optimiser, whose gradient is minus the change of the models since the last "
-	       "averaging: none only averages them; momentum is SlowMo, nesterov is DiLoCo; or "
-	       "any other, followed by its own options, such as adamw:beta2=0.95 [name]"),
-	OPTION(outer_lr, REAL, "outer-lr", "1",
-	       "learning rate of the outer optimiser; SlowMo's is 1, DiLoCo's 0.7 [factor]",
-	       .min = 0, .max = 1000),
-	OPTION(outer_momentum, REAL, "outer-momentum", "0.5",
-	       "momentum of the outer optimiser, if it is momentum, sgd or nesterov; SlowMo's is "
-	       "0.4 to 0.8, DiLoCo's 0.9 [factor]",
-	       .min = 0, .max = 0.999),
+	OUTER_OPTIONS,
+	OPTION(fragments, INT, "fragments", "1",
+	       "parts of the model that are averaged at different steps, each every --sync-every "
+	       "steps: Streaming DiLoCo [fragments]",
+	       .min = 1, .max = FRAGMENTS_MOST),
+	OPTION(layout, CHOICE, "layout", "strides",
+	       "the layers of a fragment: each --periodic.fragments-th, or neighbours",
+	       .choices = "strides|neighbours"),
+	OPTION(delay, INT, "delay", "0",
+	       "steps in which the sum of a fragment travels, while training goes on [steps]",
+	       .min = 0, .max = 1e9),
+	OPTION(mix, REAL, "mix", "0",
+	       "the share that a worker's own model keeps after a round; Streaming DiLoCo's is 0.5 "
+	       "with a delay [fraction]",
+	       .min = 0, .max = 1),
+	OPTION(group, INT, "group", "0",
+	       "neighbouring ranks that average with each other between the rounds of all; 0: none "
+	       "[workers]",
+	       .min = 0, .max = WORKERS_MOST),
+	OPTION(group_every, INT, "group-every", "1",
+	       "steps between two averagings of a group [steps]", .min = 1, .max = 1e9),
 	{0},
 };
 
@@ -85,38 +105,63 @@ static bool periodic_has(const char *choice, const char *value)
 	return strcmp(choice, value) == 0;
 }
 
-/* SlowMo is sgd, except that its u is rescaled with lr. */
-static const char *outer_words(const struct periodic_opts *o)
-{
-	return periodic_has(o->outer, "momentum") ? "sgd" : o->outer;
-}
-
-/* Optimisers with mu, whose step is linear in d. */
-static bool outer_is_linear(const struct periodic_opts *o)
-{
-	return periodic_has(outer_words(o), "sgd") || periodic_has(o->outer, "nesterov");
-}
-
-static bool averages(const struct run *run, const struct periodic_opts *o)
+static bool averages_state(const struct run *run, const struct periodic_opts *o)
 {
 	return o->velocity || strcmp(run_state(run), "average") == 0;
+}
+
+static bool periodic_streams(const struct periodic_opts *o)
+{
+	return o->fragments > 1 || o->delay > 0 || o->mix > 0;
+}
+
+static char *refuse_streams(const struct run *run, const struct periodic_opts *o)
+{
+	const char *what = o->fragments > 1 ? "fragments" : o->delay > 0 ? "delay" : "mix";
+	if (!periodic_streams(o))
+		return NULL;
+	if (averages_state(run, o) || strcmp(run_state(run), "keep") != 0)
+		return sentence("--periodic.%s: the optimiser's state belongs to all layers, and "
+				"cannot be averaged or reset with one fragment; use --state=keep",
+				what);
+	if (!periodic_has(o->schedule, "fixed"))
+		return sentence("--periodic.%s: the interval of a fragment is --sync-every; use "
+				"--periodic.schedule=fixed",
+				what);
+	if (o->delay > run_sync_every(run))
+		return sentence("--periodic.delay=%lld: a fragment is due again after "
+				"--sync-every=%lld steps; give at most that many",
+				(long long)o->delay, (long long)run_sync_every(run));
+	if (o->fragments > 1 && strncmp(o->outer.how, "muon", 4) == 0)
+		return sentence("--periodic.fragments=%lld: muon needs whole matrices, and a "
+				"fragment is a row of floats; choose another --periodic.outer",
+				(long long)o->fragments);
+	return NULL;
+}
+
+static char *refuse_groups(const struct run *run, const struct periodic_opts *o)
+{
+	if (o->group == 0)
+		return NULL;
+	if (run_workers(run) % o->group)
+		return sentence("--periodic.group=%lld: %lld workers are no whole number of such "
+				"groups",
+				(long long)o->group, (long long)run_workers(run));
+	if (averages_state(run, o))
+		return sentence("--periodic.group=%lld: a group averages models only; leave "
+				"--periodic.velocity and --state=average out",
+				(long long)o->group);
+	return NULL;
 }
 
 static char *periodic_refuse(const struct run *run, const void *opts)
 {
 	const struct periodic_opts *o = opts;
-	if (!periodic_has(o->outer, "none")) {
-		char *wrong =
-			stepper_refuse(run, "periodic.outer", outer_words(o), o->outer_momentum);
-		if (wrong)
-			return wrong;
-		if (!outer_is_linear(o) && o->outer_momentum != 0.5)
-			return sentence("--periodic.outer-momentum=%g: --periodic.outer=%s has "
-					"options of its own in its place; leave it out",
-					o->outer_momentum, o->outer);
-	}
-	if (!o->velocity || strcmp(run_state(run), "keep") == 0)
-		return NULL;
+	char *wrong = outer_refuse(run, "periodic", &o->outer);
+	wrong = wrong ? wrong : refuse_streams(run, o);
+	wrong = wrong ? wrong : refuse_groups(run, o);
+	if (wrong || !o->velocity || strcmp(run_state(run), "keep") == 0)
+		return wrong;
 	return sentence("--state=%s: --periodic.velocity also sets what averaging does to the "
 			"optimiser's state; leave one of the two out",
 			run_state(run));
@@ -126,18 +171,21 @@ static void periodic_init(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
-	bool outer = !periodic_has(o->outer, "none");
-	bool has_average = outer || periodic_has(run_reduce(w->run), "sum");
-	s->averaged = has_average ? vec_new(w, vec_len(w->param)) : NULL;
-	if (s->averaged)
-		vec_copy(s->averaged, w->param);
-	worker_keep_vec(w, s->averaged);
-	if (outer)
-		s->outer = stepper_new(w, outer_words(o), o->outer_momentum, s->averaged, w->param);
-	worker_keep(w, &s->last, sizeof s->last);
-	worker_keep(w, &s->lr, sizeof s->lr);
-	worker_keep(w, &s->lr_last, sizeof s->lr_last);
-	worker_keep(w, &s->shares, sizeof s->shares);
+	s->terms = (struct fragment_terms){.outer = &o->outer,
+					   .remembers = periodic_has(run_reduce(w->run), "sum"),
+					   .mix = (float)o->mix,
+					   .layout = !periodic_streams(o) ? WHOLE
+						     : periodic_has(o->layout, "strides")
+							     ? STRIDES
+							     : NEIGHBOURS};
+	if ((size_t)o->fragments > w->model->layers)
+		user_error("--periodic.fragments=%lld: the model has %zu layers; give at most as "
+			   "many",
+			   (long long)o->fragments, w->model->layers);
+	for (int64_t k = 0; k < o->fragments; k++)
+		fragment_init(&s->fragment[k], w, &s->terms, (size_t)k, (size_t)o->fragments);
+	if (o->group > 1)
+		s->group = comm_split(w->data_group, comm_rank(w->data_group) / (int)o->group);
 }
 
 /* X_e, the steps between two averagings in epoch e. */
@@ -152,70 +200,42 @@ static int64_t interval(const struct run *run, const struct periodic_opts *o, in
 
 /* A fixed interval counts from the first step, whatever --periodic.start is; a changing interval
  * counts from the last averaging. */
-static bool periodic_due(const struct worker *w)
+static bool periodic_due(const struct worker *w, int64_t k)
 {
 	const struct periodic_opts *o = w->opts;
 	const struct periodic *s = w->state;
+	int64_t every = run_sync_every(w->run);
 	if (periodic_has(o->schedule, "fixed"))
-		return w->step % run_sync_every(w->run) == 0;
-	return w->step - s->last >= interval(w->run, o, w->epoch);
+		return w->step % every == k * every / o->fragments;
+	return w->step - s->fragment[k].now.sent >= interval(w->run, o, w->epoch);
 }
 
-/* The factor of u in the outer step of this round. */
-static double periodic_momentum(const struct worker *w)
+static void periodic_take(struct worker *w, struct fragment *f)
 {
 	const struct periodic_opts *o = w->opts;
 	const struct periodic *s = w->state;
-	bool moves = periodic_has(o->outer, "momentum") && s->lr_last > 0;
-	return o->outer_momentum * (moves ? s->lr / s->lr_last : 1);
-}
-
-/* param holds sum of (w - w_avg), which is -N d for the mean and -d for the sum; the step
- * multiplies it by the scale that gives d. */
-static void periodic_outer(struct worker *w)
-{
-	const struct periodic_opts *o = w->opts;
-	struct periodic *s = w->state;
-	stepper_step(s->outer, o->outer_lr, periodic_momentum(w), -(float)w->weight);
-	s->lr_last = s->lr;
-	vec_copy(w->param, s->averaged);
-}
-
-/* Weight of this trainer's model in an average now, relative to 1/N. Gradients have their rows'
- * weights; steps that are equally long for any gradient do not. */
-static float periodic_share(const struct worker *w)
-{
-	const struct periodic *s = w->state;
-	return w->optimizer->normalises ? (float)(s->shares / (double)(w->step - s->last)) : 1;
-}
-
-static void periodic_average(struct worker *w)
-{
-	const struct periodic_opts *o = w->opts;
-	struct periodic *s = w->state;
-	float share = periodic_share(w);
-	consensus_mark(w);
-	if (s->averaged)
-		vec_axpy(w->param, -1, s->averaged);
-	if (share != 1)
-		vec_scale(w->param, share);
-	if (s->averaged) {
-		comm_allreduce(w->data_group, w->param, SUM);
-	} else {
-		comm_allreduce(w->data_group, w->param, MEAN);
-	}
-	if (s->outer) {
-		periodic_outer(w);
-	} else if (s->averaged) {
-		vec_axpy(w->param, 1, s->averaged);
-		vec_copy(s->averaged, w->param);
-	}
+	fragment_take(f, w, &s->terms);
 	local_met(w);
 	for (int k = 0; o->velocity && k < MOMENTS_MOST && w->moment[k]; k++)
 		comm_allreduce(w->data_group, w->moment[k], MEAN);
-	worker_report(w, "interval", (double)(w->step - s->last));
-	s->last = w->step;
-	s->shares = 0;
+}
+
+/* What a fragment has to do after a step: take the sum that has travelled, or send a new one. */
+static void periodic_round(struct worker *w, int64_t k)
+{
+	const struct periodic_opts *o = w->opts;
+	const struct periodic *s = w->state;
+	struct fragment *f = &s->fragment[k];
+	bool due = periodic_due(w, k);
+	if (f->now.taken < f->now.sent && w->step >= f->now.sent + o->delay)
+		periodic_take(w, f);
+	if (!due)
+		return;
+	consensus_mark(w);
+	worker_report(w, "interval", (double)(w->step - f->now.sent));
+	fragment_send(f, w, &s->terms);
+	if (o->delay == 0)
+		periodic_take(w, f);
 }
 
 static void periodic_step(struct worker *w)
@@ -225,62 +245,67 @@ static void periodic_step(struct worker *w)
 	if (w->step <= o->start) {
 		comm_allreduce(w->data_group, w->grad, SUM);
 		common_step(w);
-		s->last = w->step;
-		if (w->step == o->start && s->averaged)
-			vec_copy(s->averaged, w->param);
+		for (int64_t k = 0; w->step == o->start && k < o->fragments; k++)
+			fragment_restart(&s->fragment[k], w->step);
 		return;
 	}
-	if (w->step == s->last + 1)
-		s->lr = w->lr;
 	local_step(w, 1);
-	s->shares += worker_share(w);
+	for (int64_t k = 0; k < o->fragments; k++)
+		fragment_stepped(&s->fragment[k], w);
 	/* a single worker averages with no other, but its outer optimiser steps as well */
-	if ((comm_size(w->data_group) > 1 || s->outer) && periodic_due(w))
-		periodic_average(w);
+	if (comm_size(w->data_group) == 1 && !s->fragment[0].outer)
+		return;
+	if (s->group && w->step % o->group_every == 0 && !periodic_due(w, 0)) {
+		consensus_mark(w);
+		comm_allreduce(s->group, w->param, MEAN);
+		local_met(w);
+	}
+	for (int64_t k = 0; k < o->fragments; k++)
+		periodic_round(w, k);
 }
 
-/* This trainer's contribution to the w that averaging now would give; w is the mean of all N.
- *   momentum   w_avg - a mu u - a d         nesterov   w_avg - a mu^2 u - a (1 + mu) d */
+/* A barrier takes no sum before its time, but the sums have arrived then. */
+static void periodic_flush(struct worker *w)
+{
+	const struct periodic_opts *o = w->opts;
+	struct periodic *s = w->state;
+	for (int64_t k = 0; k < o->fragments; k++)
+		fragment_wait(&s->fragment[k]);
+}
+
 static void periodic_canonical(struct worker *w, struct vec *model)
 {
 	const struct periodic_opts *o = w->opts;
 	const struct periodic *s = w->state;
-	bool other = s->outer && !outer_is_linear(o) && s->last != w->step;
-	if (other || model != w->param)
-		vec_copy(model, other ? s->averaged : w->param);
-	if (other || s->last == w->step)
-		return;
-	float share = periodic_share(w);
-	if (!s->averaged && share != 1)
-		vec_scale(model, share);
-	if (!s->averaged)
-		return;
-	float a = s->outer ? (float)o->outer_lr : 1;
-	float mu = s->outer ? (float)periodic_momentum(w) : 0;
-	float all = (float)(w->weight * comm_size(w->data_group)); /* 1 for mean, N for sum */
-	float nesterov = periodic_has(o->outer, "nesterov") ? mu : 0;
-	float d = a * all * (1 + nesterov);
-	vec_scale(model, d * share);
-	vec_axpy(model, 1 - d * share, s->averaged);
-	if (mu > 0)
-		vec_axpy(model, -a * mu * (nesterov > 0 ? mu : 1), stepper_moment(s->outer, 0));
+	for (int64_t k = 0; k < o->fragments; k++)
+		fragment_preview(&s->fragment[k], w, &s->terms, model);
 }
 
 static void periodic_fini(struct worker *w)
 {
+	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
-	stepper_free(s->outer);
-	vec_free(s->averaged);
+	for (int64_t k = 0; k < o->fragments; k++)
+		fragment_fini(&s->fragment[k]);
+	if (s->group)
+		comm_free(s->group);
 }
 
 static double periodic_bytes(const struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
-	double n = comm_size(w->data_group), vectors = 1;
-	for (int k = 0; averages(w->run, o) && k < MOMENTS_MOST; k++)
+	double n = comm_size(w->data_group), vectors = 1, g = (double)o->group;
+	double every = (double)interval(w->run, o, w->epoch);
+	for (int k = 0; averages_state(w->run, o) && k < MOMENTS_MOST; k++)
 		vectors += w->moment[k] != NULL;
-	double one = 2 * (n - 1) / n * sizeof(float) * (double)vec_len(w->param);
-	return w->step <= o->start ? one : vectors * one / (double)interval(w->run, o, w->epoch);
+	double one = sizeof(float) * (double)vec_len(w->param);
+	double all = 2 * (n - 1) / n * one;
+	if (w->step <= o->start)
+		return all;
+	double rounds = 0; /* of groups, in an interval */
+	for (int64_t i = 1; g > 1 && i < (int64_t)every; i++)
+		rounds += i % o->group_every == 0;
+	return (vectors * all + (g > 1 ? rounds * 2 * (g - 1) / g * one : 0)) / every;
 }
 
 static const struct setting periodic_variants[] = {{"schedule", "down"}, {NULL, NULL}};
@@ -294,6 +319,7 @@ const struct strategy strategy_periodic = {
 	.refuse = periodic_refuse,
 	.init = periodic_init,
 	.step = periodic_step,
+	.flush = periodic_flush,
 	.fini = periodic_fini,
 	.canonical = periodic_canonical,
 	.average = true,

@@ -89,7 +89,9 @@ struct stepper *stepper_new(struct worker *w, const char *how, double momentum, 
 		worker_keep_vec(w, s->w.moment[k]);
 	}
 	worker_keep(w, &s->steps, sizeof s->steps);
-	model_tensors(&s->w, w->model->tensor, w->model->tensors);
+	const struct tensor row = {.rows = 1, .columns = vec_len(x)};
+	bool whole = vec_len(x) == vec_len(w->param);
+	model_tensors(&s->w, whole ? w->model->tensor : &row, whole ? w->model->tensors : 1);
 	return s;
 }
 

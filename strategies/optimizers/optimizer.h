@@ -61,9 +61,9 @@ struct optimizer {
 extern const struct optimizer *const optimizers[]; /* ends at NULL */
 
 /* An optimiser of a strategy, in addition to the workers': it steps x by scale g, vectors that are
- * laid out as param. how: its name and its options that are not defaults,
- * "adamw:beta1=0.8:beta2=0.95". --weight-decay and --clip do not apply to it. Checkpoints contain
- * what it keeps. */
+ * laid out as param, or shorter ones, which are rows of floats to it. how: its name and its options
+ * that are not defaults, "adamw:beta1=0.8:beta2=0.95". --weight-decay and --clip do not apply to
+ * it. Checkpoints contain what it keeps. */
 struct stepper;
 /* NULL, or a message about this value of --option, which names an optimiser. momentum: for
  * optimisers that use --momentum. */

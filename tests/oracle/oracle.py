@@ -410,54 +410,90 @@ def interval(c, epoch):
     return int(np.floor(c["sync_every"]**(1 - over if c["schedule"] == "down" else over) + 0.5))
 
 
-def periodic(r):
-    c, N = r.c, r.N
-    w, opts = [r.start.copy() for _ in range(N)], [r.optimizer() for _ in range(N)]
-    averaged, outer = r.start.copy(), Optimizer({"name": c["outer"], "momentum": 0.0})
-    last_step, first_lr, last_lr = 0, 0.0, 0.0
-    shares = np.zeros(N)
+class Fragment:
+    """A part of the model that periodic averages by itself: W, what its outer optimiser keeps, its round."""
 
-    def average(w, step, outer, lr):
-        weights = shares / (step - last_step) if c["optimizer"]["name"] in NORMALISES else np.ones(N)
+    def __init__(self, r, part):
+        self.r, self.part, self.W = r, part, r.start[part].copy()
+        self.u, self.shares = np.zeros(len(self.W)), np.zeros(r.N)
+        self.sent = self.taken = 0
+        self.first_lr = self.last_lr = 0.0
+
+    def stepped(self, step):
+        if step == self.sent + 1:
+            self.first_lr = self.r.lr(step)
+        self.shares += [self.r.share(k, step) for k in range(self.r.N)]
+
+    def result(self, w, step):
+        """W and u of a round that begins now."""
+        c, N = self.r.c, self.r.N
+        weights = self.shares / (step - self.sent) if c["optimizer"]["name"] in NORMALISES else np.ones(N)
         total = N if c["reduce"] == "sum" else 1
-        d = total * sum(weights[k] * (averaged - w[k]) for k in range(N)) / N
+        d = total * sum(weights[k] * (self.W - w[k][self.part]) for k in range(N)) / N
         if c["outer"] == "none":
-            if c["reduce"] == "mean":
-                return sum(weights[k] * w[k] for k in range(N)) / N
-            return averaged - d
+            return self.W - d, self.u
         mu = c["outer_momentum"]
-        if c["outer"] == "momentum" and last_lr > 0:
-            mu *= lr / last_lr
-        u = mu * outer + d
-        out = averaged - c["outer_lr"] * (mu * u + d if c["outer"] == "nesterov" else u)
-        average.u = u
-        return out
+        if c["outer"] == "momentum" and self.last_lr > 0:
+            mu *= self.first_lr / self.last_lr
+        u = mu * self.u + d
+        return self.W - c["outer_lr"] * (mu * u + d if c["outer"] == "nesterov" else u), u
 
-    u = np.zeros(PARAMS)
+    def send(self, w, step):
+        self.coming = self.result(w, step)
+        self.last_lr, self.sent, self.shares[:] = self.first_lr, step, 0
+
+    def take(self, w):
+        (self.W, self.u), self.taken, mix = self.coming, self.sent, self.r.c["mix"]
+        for x in w:
+            x[self.part] = mix * x[self.part] + (1 - mix) * self.W
+
+
+def layers():
+    """The floats of each layer, as a fragment has them."""
+    first = HIDDEN * FEATURES + HIDDEN
+    return [np.arange(first), np.arange(first, PARAMS)]
+
+
+def periodic(r):
+    c, N, X, F = r.c, r.N, r.c["sync_every"], r.c["fragments"]
+    w, opts = [r.start.copy() for _ in range(N)], [r.optimizer() for _ in range(N)]
+    fragments = [Fragment(r, part) for part in (layers() if F > 1 else [np.arange(PARAMS)])]
+    streams = F > 1 or c["delay"] > 0 or c["mix"] > 0
     for epoch, step, last in each_step(r):
         if step <= c["start"]:
             g = weight(c) * sum(r.own_gradient(k, step, w[k]) for k in range(N))
             w = [opts[k].step(w[k], clipped(g, c["clip"]), r.lr(step)) for k in range(N)]
-            last_step = step
-            if step == c["start"]:
-                averaged = w[0].copy()
+            for f in fragments:
+                f.sent = f.taken = step
+                if step == c["start"]:
+                    f.W = w[0][f.part].copy()
             model = w[0]
         else:
-            if step == last_step + 1:
-                first_lr = r.lr(step)
-            w = [r.local(k, step, w[k], opts[k]) for k in range(N)]
-            shares += [r.share(k, step) for k in range(N)]
-            fixed = c["schedule"] == "fixed"
-            due = step % c["sync_every"] == 0 if fixed else step - last_step >= interval(c, epoch)
-            model = average(w, step, u, first_lr)
-            if due and (N > 1 or c["outer"] != "none"):
-                if c["outer"] != "none":
-                    u, last_lr = average.u, first_lr
-                averaged, last_step = model, step
-                w = [model.copy() for _ in range(N)]
-                shares[:] = 0
+            w = [r.local(k, step, w[k], opts[k]).copy() for k in range(N)]
+            for f in fragments:
+                f.stepped(step)
+            due = [step % X == k * X // F for k in range(F)]
+            if c["schedule"] != "fixed":
+                due = [step - fragments[0].sent >= interval(c, epoch)]
+            if c["team"] > 1 and step % c["team_every"] == 0 and not due[0]:
+                for first in range(0, N, c["team"]):
+                    mean = sum(w[first:first + c["team"]]) / c["team"]
+                    w[first:first + c["team"]] = [mean.copy() for _ in range(c["team"])]
                 r.met(opts)
-        if last:
+            model = fragments[0].result(w, step)[0]
+            for f, now in zip(fragments, due):
+                if N == 1 and c["outer"] == "none":
+                    continue
+                if f.taken < f.sent and step >= f.sent + c["delay"]:
+                    f.take(w)
+                if now:
+                    f.send(w, step)
+                    if c["delay"] == 0:
+                        f.take(w)
+                    r.met(opts)
+        if last and streams:
+            r.evaluate(epoch, np.concatenate([f.W for f in fragments]))
+        elif last:
             r.evaluate(epoch, model)
 
 
@@ -717,6 +753,20 @@ def draw_optimizer(rnd, updater):
     return o, words
 
 
+def draw_rounds(rnd, c, words):
+    """Fragments, a delay and a mix, or groups, of periodic."""
+    c.update(fragments=1, delay=0, mix=0.0, team=0, team_every=1)
+    kind = rnd.choice(["", "streams", "groups"])
+    if kind == "streams" and c["schedule"] == "fixed" and c.get("state", "keep") == "keep":
+        c["fragments"], c["mix"] = rnd.choice([1, 2]), rnd.choice([0.0, 0.5])
+        c["delay"] = rnd.randint(0, c["sync_every"])
+        words += [f"--periodic.fragments={c['fragments']}", f"--periodic.mix={c['mix']}",
+                  f"--periodic.delay={c['delay']}", f"--periodic.layout={rnd.choice(['strides', 'neighbours'])}"]
+    if kind == "groups" and c["workers"] % 2 == 0 and c.get("state") != "average":
+        c["team"], c["team_every"] = 2, rnd.randint(1, 3)
+        words += [f"--periodic.group={c['team']}", f"--periodic.group-every={c['team_every']}"]
+
+
 def draw_schedule(rnd, epochs):
     shape = rnd.choice(["constant", "constant", "step", "cosine", "cosine:0.2"])
     warmup = rnd.choice([0, 0, 1, 1.5])
@@ -785,6 +835,7 @@ def draw(rnd, only):
                   f"--periodic.outer={c['outer']}"]
         if c["outer"] != "none":
             words += [f"--periodic.outer-lr={c['outer_lr']}", f"--periodic.outer-momentum={c['outer_momentum']}"]
+        draw_rounds(rnd, c, words)
     if s == "gossip":
         c["schedule"] = rnd.choice(["ring", "hypercube"]) if N & (N - 1) == 0 else "ring"
         words.append(f"--gossip.schedule={c['schedule']}")

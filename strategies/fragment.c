@@ -1,0 +1,242 @@
+/*
+ * fragment.c - see fragment.h.
+ */
+#include "strategies/fragment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The outer optimiser ---- */
+
+static bool is(const struct outer_opts *o, const char *name)
+{
+	return strcmp(o->how, name) == 0;
+}
+
+static bool has_outer(const struct outer_opts *o)
+{
+	return !is(o, "none");
+}
+
+/* SlowMo is sgd, except that its u is rescaled with lr. */
+static const char *stepper_words(const struct outer_opts *o)
+{
+	return is(o, "momentum") ? "sgd" : o->how;
+}
+
+/* Optimisers with mu, whose step is linear in d. */
+static bool is_linear(const struct outer_opts *o)
+{
+	return strcmp(stepper_words(o), "sgd") == 0 || is(o, "nesterov");
+}
+
+char *outer_refuse(const struct run *run, const char *strategy, const struct outer_opts *o)
+{
+	if (!has_outer(o))
+		return NULL;
+	char option[64];
+	snprintf(option, sizeof option, "%s.outer", strategy);
+	char *wrong = stepper_refuse(run, option, stepper_words(o), o->momentum);
+	if (wrong || is_linear(o) || o->momentum == 0.5)
+		return wrong;
+	return sentence("--%s-momentum=%g: --%s=%s has options of its own in its place; leave it "
+			"out",
+			option, o->momentum, option, o->how);
+}
+
+/* ---- The layers of a fragment ---- */
+
+static bool has_layer(const struct model *m, bool strides, size_t k, size_t n, size_t i)
+{
+	if (strides)
+		return i % n == k;
+	return i >= part_of(m->layers, n, k) && i < part_of(m->layers, n, k + 1);
+}
+
+/* Finds the ranges of its layers that are neighbours. Returns the number of floats. */
+static size_t lay_out(struct fragment *f, const struct model *m, bool strides, size_t k, size_t n)
+{
+	size_t floats = 0;
+	for (size_t i = 0, end; i < m->layers; i = end + (end == i)) {
+		for (end = i; end < m->layers && has_layer(m, strides, k, n, end); end++)
+			;
+		size_t length = m->layer[end] - m->layer[i];
+		if (length)
+			f->slice[f->slices++] =
+				(struct fragment_slice){.first = m->layer[i], .length = length};
+		floats += length;
+	}
+	return floats;
+}
+
+static void cut(struct fragment *f, struct worker *w, bool strides, size_t k, size_t n)
+{
+	f->slice = calloc(w->model->layers, sizeof *f->slice);
+	CHECK(f->slice, "no memory for %zu layers", w->model->layers);
+	size_t floats = lay_out(f, w->model, strides, k, n);
+	f->change = vec_new(w, floats);
+	f->averaged = vec_new(w, floats);
+	for (size_t i = 0, at = 0; i < f->slices; at += f->slice[i++].length) {
+		struct fragment_slice *s = &f->slice[i];
+		s->param = vec_slice(w->param, s->first, s->length);
+		s->change = vec_slice(f->change, at, s->length);
+		s->averaged = vec_slice(f->averaged, at, s->length);
+	}
+	worker_keep_vec(w, f->change);
+}
+
+/* ---- Rounds ---- */
+
+void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k,
+		   size_t n)
+{
+	*f = (struct fragment){.change = w->param};
+	if (t->layout != WHOLE)
+		cut(f, w, t->layout == STRIDES, k, n);
+	else if (has_outer(t->outer) || t->remembers)
+		f->averaged = vec_new(w, vec_len(w->param));
+	worker_keep_vec(w, f->averaged);
+	fragment_restart(f, 0);
+	if (has_outer(t->outer))
+		f->outer = stepper_new(w, stepper_words(t->outer), t->outer->momentum, f->averaged,
+				       f->change);
+	worker_keep(w, &f->now, sizeof f->now);
+}
+
+void fragment_fini(struct fragment *f)
+{
+	for (size_t i = 0; i < f->slices; i++) {
+		vec_free(f->slice[i].param);
+		vec_free(f->slice[i].change);
+		vec_free(f->slice[i].averaged);
+	}
+	if (f->slice)
+		vec_free(f->change);
+	free(f->slice);
+	stepper_free(f->outer);
+	vec_free(f->averaged);
+}
+
+static void collect(struct fragment *f)
+{
+	for (size_t i = 0; i < f->slices; i++)
+		vec_copy(f->slice[i].change, f->slice[i].param);
+}
+
+void fragment_restart(struct fragment *f, int64_t step)
+{
+	f->now.taken = f->now.sent = step;
+	collect(f);
+	if (f->averaged)
+		vec_copy(f->averaged, f->change);
+}
+
+void fragment_stepped(struct fragment *f, const struct worker *w)
+{
+	f->now.shares += worker_share(w);
+	if (w->step == f->now.sent + 1)
+		f->now.lr = w->lr;
+}
+
+/* Weight of this trainer's part in an average now, relative to 1/N. Gradients have their rows'
+ * weights; steps that are equally long for any gradient do not. */
+static float share_of_trainer(const struct fragment *f, const struct worker *w)
+{
+	double steps = (double)(w->step - f->now.sent);
+	return w->optimizer->normalises ? (float)(f->now.shares / steps) : 1;
+}
+
+/* The factor of u in the outer step of this round. */
+static double momentum_now(const struct fragment *f, const struct outer_opts *o)
+{
+	bool moves = is(o, "momentum") && f->now.lr_last > 0;
+	return o->momentum * (moves ? f->now.lr / f->now.lr_last : 1);
+}
+
+void fragment_send(struct fragment *f, struct worker *w, const struct fragment_terms *t)
+{
+	float share = share_of_trainer(f, w);
+	collect(f);
+	if (f->averaged)
+		vec_axpy(f->change, -1, f->averaged);
+	if (share != 1)
+		vec_scale(f->change, share);
+	if (f->slice)
+		f->sum = comm_allreduce_start(w->data_group, f->change, 0, vec_len(f->change));
+	else
+		comm_allreduce(w->data_group, f->change, f->averaged ? SUM : MEAN);
+	f->now.momentum = momentum_now(f, t->outer);
+	f->now.lr_last = f->now.lr;
+	f->now.sent = w->step;
+	f->now.shares = 0;
+}
+
+void fragment_wait(struct fragment *f)
+{
+	if (f->sum)
+		comm_wait(f->sum);
+	f->sum = NULL;
+}
+
+void fragment_take(struct fragment *f, struct worker *w, const struct fragment_terms *t)
+{
+	fragment_wait(f);
+	/* change is the sum of (w - W): -N d for the mean and -d for the sum */
+	if (f->outer)
+		stepper_step(f->outer, t->outer->lr, f->now.momentum, -(float)w->weight);
+	else if (f->averaged)
+		vec_axpy(f->averaged, (float)w->weight, f->change);
+	if (!f->slice && f->averaged)
+		vec_copy(f->change, f->averaged);
+	for (size_t i = 0; i < f->slices; i++) {
+		if (t->mix == 0) {
+			vec_copy(f->slice[i].param, f->slice[i].averaged);
+			continue;
+		}
+		vec_scale(f->slice[i].param, t->mix);
+		vec_axpy(f->slice[i].param, 1 - t->mix, f->slice[i].averaged);
+	}
+	f->now.taken = f->now.sent;
+}
+
+static void get_common(const struct fragment *f, struct vec *model)
+{
+	if (!f->slice)
+		vec_copy(model, f->averaged);
+	for (size_t i = 0; i < f->slices; i++) {
+		const struct fragment_slice *s = &f->slice[i];
+		struct vec *at = vec_slice(model, s->first, s->length);
+		vec_copy(at, s->averaged);
+		vec_free(at);
+	}
+}
+
+/* momentum: W - a mu u - a d; nesterov: W - a mu^2 u - a (1 + mu) d. */
+void fragment_preview(const struct fragment *f, struct worker *w, const struct fragment_terms *t,
+		      struct vec *model)
+{
+	const struct outer_opts *o = t->outer;
+	bool between = f->now.taken != w->step;
+	if (f->slice || (f->outer && !is_linear(o) && between)) {
+		get_common(f, model);
+		return;
+	}
+	if (model != w->param)
+		vec_copy(model, w->param);
+	if (!between)
+		return;
+	float share = share_of_trainer(f, w);
+	if (!f->averaged && share != 1)
+		vec_scale(model, share);
+	if (!f->averaged)
+		return;
+	float a = f->outer ? (float)o->lr : 1, mu = f->outer ? (float)momentum_now(f, o) : 0;
+	float all = (float)(w->weight * comm_size(w->data_group)); /* 1 for mean, N for sum */
+	float nesterov = is(o, "nesterov") ? mu : 0;
+	float d = a * all * (1 + nesterov);
+	vec_scale(model, d * share);
+	vec_axpy(model, 1 - d * share, f->averaged);
+	if (mu > 0)
+		vec_axpy(model, -a * mu * (nesterov > 0 ? mu : 1), stepper_moment(f->outer, 0));
+}

@@ -97,9 +97,9 @@ int comm_size(const struct comm *c);
 /* Returns when the receiver has the data: two workers that send to each other hang. */
 void comm_send(struct comm *c, int to, const struct vec *v);
 void comm_recv(struct comm *c, int from, struct vec *v);
-/* Sends out to the peer and receives in from it at the same time; equal lengths. The peer calls it,
- * too. */
-void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *in);
+/* Sends out to one worker and receives in from the same or another at the same time; equal lengths.
+ * They call it, too. */
+void comm_exchange(struct comm *c, int to, const struct vec *out, int from, struct vec *in);
 void comm_allreduce(struct comm *c, struct vec *v, enum reduce op);
 /* The same for v[first] .. v[first + n - 1] only. */
 void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, enum reduce op);

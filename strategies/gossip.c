@@ -1,47 +1,63 @@
 /*
- * gossip.c - decentralised averaging: trainers average in pairs; there is no sum over all.
+ * gossip.c - decentralised averaging: each trainer averages with a few others; there is no sum over
+ * all.
  *
- * This is neither D-PSGD (Lian et al., NIPS 2017, arXiv 1705.09056), whose gradient is of the model
- * before the averaging, nor AD-PSGD (Lian et al., ICML 2018, arXiv 1710.06952), whose workers do
- * not wait: here a pair averages after its steps, and both wait for each other, on a fixed schedule
- * of rounds as in SGP (Assran et al., ICML 2019, arXiv 1811.10792).
+ *   order=after, each step:   v = m v + g;  w -= lr v                        local
+ *     every X steps, round t: w_i = sum_j A_ij w_j
+ *   order=before:             w_i = sum_j A_ij w_j - lr v_i, with g_i at w_i before the mixing
  *
- *   each step:               v = m v + g;  w -= lr v            local
- *   every X steps, round t:  w_i = w_j = (w_i + w_j) / 2        for each pair (i, j) of the round
+ * A is 1 / (d + 1) for a trainer and the d others that it hears in the round. Each hears as many as
+ * hear it, so A is doubly stochastic: a round keeps the mean over the trainers, which is the
+ * evaluated model, and the push-sum weights of SGP are 1. With j - i modulo N, j is
  *
- * ring:      of an even N, rounds pair (1, 2), ..., (N - 1, 0) and (0, 1), (2, 3), ... in turn; of
- *            an odd N worker t mod N sits out, and the others pair up along the ring after it
- * hypercube: j = i xor 2^(t mod log2 N): log2 N rounds without steps between would average all
+ *   ring         a pair: of an even N (1, 2), ..., (N - 1, 0) and (0, 1), (2, 3), ... in turn; of
+ * an odd N trainer t mod N sits out, and the others pair up along the ring after it hypercube    a
+ * pair: i xor 2^(t mod log2 N): log2 N rounds without steps between average all pairs        a
+ * pair, drawn anew in each round; of an odd N one sits out neighbours   i - 1 and i + 1 torus the
+ * four neighbours on a grid, which is as square as N allows one_peer     i - 2^(t mod ceil(log2
+ * N)): one-peer exponential exponential  i - 2^k for every k < ceil(log2 N) complete     all: the
+ * mean of all trainers
  *
- * A round does not change the mean over the trainers, which is the evaluated model. It sends P
- * floats a trainer (none for one that sits out), for any N; an averaging of all sends 2 (N - 1) / N
- * P. It waits for one neighbour, which has waited for its own: in simulations a quarter longer than
- * the slower of two workers takes.
+ * order=before with every step (X = 1) is D-PSGD (Lian et al., NIPS 2017, arXiv 1705.09056);
+ * one_peer with order=after is SGP (Assran et al., ICML 2019, arXiv 1811.10792); exponential
+ * graphs: Ying et al., NeurIPS 2021, arXiv 2110.13363. AD-PSGD (arXiv 1710.06952), whose workers do
+ * not wait, is none of these: here both ends of a message wait for each other.
+ *
+ * The distance of the models from their mean shrinks in a round without steps by the second largest
+ * |eigenvalue| of A; for neighbours (1 + 2 cos(2 pi / N)) / 3.
+ *
+ * A round sends d P floats a trainer, an averaging of all by an allreduce 2 (N - 1) / N P.
  */
 #include "mvbench.h"
 
 #include <string.h>
 
 struct gossip_opts {
-	const char *schedule;
+	const char *schedule, *order;
 };
 
 struct gossip {
-	struct vec *other; /* the neighbour's w */
+	struct vec *other; /* a neighbour's w */
+	struct vec *sum;   /* NULL: there is one neighbour at most */
 };
 
 #define OWNER struct gossip_opts
 static const struct option gossip_options[] = {
 	OPTION(schedule, CHOICE, "schedule", "ring",
-	       "which workers average in pairs: neighbours on a ring, or workers whose ranks "
-	       "differ in one bit",
-	       .choices = "ring|hypercube"),
+	       "with whom a worker averages: in pairs, with a neighbour on a ring, along an edge of "
+	       "a hypercube, or at random; or with several: both neighbours, four on a torus; one "
+	       "at a distance of 1, 2, 4, ... in turn, all of these, or everybody",
+	       .choices = "ring|hypercube|pairs|neighbours|torus|one_peer|exponential|complete"),
+	OPTION(order, CHOICE, "order", "after",
+	       "averages after the step, or before it, with the gradient of the model before: "
+	       "D-PSGD",
+	       .choices = "after|before"),
 	{0},
 };
 
-static bool gossip_on_hypercube(const struct gossip_opts *o)
+static bool gossip_is(const struct gossip_opts *o, const char *schedule)
 {
-	return strcmp(o->schedule, "hypercube") == 0;
+	return strcmp(o->schedule, schedule) == 0;
 }
 
 static char *gossip_refuse(const struct run *run, const void *opts)
@@ -49,77 +65,191 @@ static char *gossip_refuse(const struct run *run, const void *opts)
 	int64_t n = run_workers(run);
 	if (strcmp(run_reduce(run), "sum") == 0)
 		return sentence(
-			"--reduce=sum: gossip averages the models of two workers, and makes no "
+			"--reduce=sum: gossip averages the models of a few workers, and makes no "
 			"sum over all workers; use --reduce=mean");
-	if (gossip_on_hypercube(opts) && (n & (n - 1)))
+	if (gossip_is(opts, "hypercube") && (n & (n - 1)))
 		return sentence("--workers=%d: a hypercube needs a power of two (2, 4, 8, ...); "
 				"give one, or --gossip.schedule=ring",
 				(int)n);
 	return NULL;
 }
 
-static void gossip_init(struct worker *w)
-{
-	struct gossip *s = w->state;
-	s->other = vec_new(w, vec_len(w->param));
-}
-
 /* The partner of `rank` of n in round t; itself if it sits out. */
-static int gossip_on_ring(int rank, int n, int64_t t)
+static int partner_on_ring(int rank, int n, int64_t t)
 {
 	int turn = (int)((t + 1) % (n % 2 ? n : 2));
 	int place = (rank - turn + n) % n; /* pairs are places (0, 1), (2, 3), ... */
 	return (place ^ 1) < n ? ((place ^ 1) + turn) % n : rank;
 }
 
-static int gossip_on_cube(int rank, int n, int64_t t)
+static int partner_at_random(int rank, int n, uint64_t rng)
 {
-	int bits = 0;
+	int order[WORKERS_MOST], place = 0;
+	for (int i = 0; i < n; i++) { /* a shuffle, from the inside out */
+		int j = (int)(rng_next(&rng) % (uint64_t)(i + 1));
+		order[i] = order[j];
+		order[j] = i;
+	}
+	while (order[place] != rank)
+		place++;
+	return (place ^ 1) < n ? order[place ^ 1] : rank;
+}
+
+/* Whom a trainer sends to, and whom it hears. */
+struct peers {
+	int to, from;
+};
+
+static struct peers at_distance(int rank, int n, int distance)
+{
+	return (struct peers){(rank + distance) % n, (rank - distance + n) % n};
+}
+
+/* The neighbours on a ring of n: none, one or two, both ways. */
+static int around(int rank, int n, struct peers p[2])
+{
+	p[0] = at_distance(rank, n, 1);
+	p[1] = at_distance(rank, n, n - 1);
+	return n > 2 ? 2 : n - 1;
+}
+
+/* On a grid of rows x columns, where rows is the largest divisor of n up to its root. */
+static int on_torus(int rank, int n, struct peers p[4])
+{
+	int rows = 1;
+	for (int i = 2; i * i <= n; i++)
+		rows = n % i == 0 ? i : rows;
+	int columns = n / rows, row = rank / columns, column = rank % columns;
+	int d = around(column, columns, p), of_row = d;
+	d += around(row, rows, p + d);
+	for (int k = 0; k < d; k++) {
+		bool along = k < of_row;
+		p[k].to = along ? row * columns + p[k].to : p[k].to * columns + column;
+		p[k].from = along ? row * columns + p[k].from : p[k].from * columns + column;
+	}
+	return d;
+}
+
+enum { PEERS_MOST = 12 };
+_Static_assert(1 << PEERS_MOST >= WORKERS_MOST, "one for each power of two");
+
+/* Those of a trainer in round t; returns their number. */
+static int gossip_peers(const struct worker *w, int64_t t, struct peers p[PEERS_MOST])
+{
+	const struct gossip_opts *o = w->opts;
+	int rank = comm_rank(w->data_group), n = comm_size(w->data_group), bits = 0, pair = rank;
 	while (1 << bits < n)
 		bits++;
-	return rank ^ (1 << (t % bits));
+	if (gossip_is(o, "neighbours"))
+		return around(rank, n, p);
+	if (gossip_is(o, "torus"))
+		return on_torus(rank, n, p);
+	if (gossip_is(o, "exponential"))
+		for (int k = 0; k < bits; k++)
+			p[k] = at_distance(rank, n, 1 << k);
+	if (gossip_is(o, "exponential"))
+		return bits;
+	if (gossip_is(o, "one_peer")) {
+		p[0] = at_distance(rank, n, 1 << (t % bits));
+		return 1;
+	}
+	if (gossip_is(o, "hypercube"))
+		pair = rank ^ (1 << (t % bits));
+	else if (gossip_is(o, "pairs"))
+		pair = partner_at_random(rank, n, rng_seed(run_seed(w->run), RNG_STRATEGY, t));
+	else
+		pair = partner_on_ring(rank, n, t);
+	p[0] = (struct peers){pair, pair};
+	return pair != rank;
+}
+
+static bool hears_several(const struct gossip_opts *o)
+{
+	return gossip_is(o, "neighbours") || gossip_is(o, "torus") || gossip_is(o, "exponential");
+}
+
+static void gossip_init(struct worker *w)
+{
+	struct gossip *s = w->state;
+	s->other = vec_new(w, vec_len(w->param));
+	s->sum = hears_several(w->opts) ? vec_new(w, vec_len(w->param)) : NULL;
+}
+
+static void gossip_mix(struct worker *w, int64_t t)
+{
+	struct gossip *s = w->state;
+	struct peers p[PEERS_MOST];
+	consensus_mark(w);
+	if (gossip_is(w->opts, "complete")) {
+		comm_allreduce(w->data_group, w->param, MEAN);
+		local_met(w);
+		return;
+	}
+	int d = gossip_peers(w, t, p);
+	if (d == 0)
+		return;
+	const float share = 1.0f / (float)(d + 1); /* 0.5 is exact: both ends round alike */
+	struct vec *sum = d > 1 ? s->sum : w->param;
+	for (int k = 0; k < d; k++) {
+		comm_exchange(w->data_group, p[k].to, w->param, p[k].from, s->other);
+		if (k == 0 && d > 1)
+			vec_copy(sum, w->param);
+		if (k == 0)
+			vec_scale(sum, share);
+		vec_axpy(sum, share, s->other);
+	}
+	if (d > 1)
+		vec_copy(w->param, sum);
+	local_met(w);
 }
 
 static void gossip_step(struct worker *w)
 {
-	struct gossip *s = w->state;
-	int rank = comm_rank(w->data_group), n = comm_size(w->data_group);
+	const struct gossip_opts *o = w->opts;
 	int64_t every = run_sync_every(w->run), t = w->step / every - 1;
+	bool mixes = comm_size(w->data_group) > 1 && w->step % every == 0;
+	if (mixes && strcmp(o->order, "before") == 0) {
+		local_gradient(w);
+		gossip_mix(w, t);
+		local_update(w);
+		return;
+	}
 	local_step(w, 1);
-	if (n == 1 || w->step % every)
-		return;
-	int peer = gossip_on_hypercube(w->opts) ? gossip_on_cube(rank, n, t)
-						: gossip_on_ring(rank, n, t);
-	consensus_mark(w);
-	if (peer == rank)
-		return;
-	comm_exchange(w->data_group, peer, w->param, s->other);
-	vec_scale(w->param, 0.5f); /* exact, so both ends of a pair round alike */
-	vec_axpy(w->param, 0.5f, s->other);
-	local_met(w);
+	if (mixes)
+		gossip_mix(w, t);
 }
 
 static void gossip_fini(struct worker *w)
 {
 	struct gossip *s = w->state;
 	vec_free(s->other);
+	vec_free(s->sum);
 }
 
 static double gossip_bytes(const struct worker *w)
 {
+	const struct gossip_opts *o = w->opts;
+	struct peers p[PEERS_MOST];
 	int n = comm_size(w->data_group);
-	double paired = n - n % 2; /* trainers in a round */
-	return paired / n * sizeof(float) * (double)vec_len(w->param) /
+	double messages = (double)(n - n % 2) / n; /* of pairs: one may sit out */
+	if (n == 1)
+		return 0;
+	if (gossip_is(o, "complete"))
+		messages = 2 * (double)(n - 1) / n;
+	else if (hears_several(o) || gossip_is(o, "one_peer"))
+		messages = gossip_peers(w, 0, p);
+	return messages * sizeof(float) * (double)vec_len(w->param) /
 	       (double)run_sync_every(w->run);
 }
 
 const struct strategy strategy_gossip = {
-	.plugin = {.name = "gossip",
-		   .summary =
-			   "decentralised: every X steps a worker averages with one neighbour, and "
-			   "waits for it; neither D-PSGD nor AD-PSGD",
-		   .options = gossip_options,
-		   .opts_size = sizeof(struct gossip_opts)},
+	.plugin =
+		{.name = "gossip",
+		 .summary =
+			 "decentralised: every X steps a worker averages with one or a few others, "
+			 "and waits for them; with --gossip.order=before D-PSGD; not AD-PSGD",
+		 .options = gossip_options,
+		 .opts_size = sizeof(struct gossip_opts)},
 	.state_size = sizeof(struct gossip),
 	.refuse = gossip_refuse,
 	.init = gossip_init,
@@ -128,5 +258,5 @@ const struct strategy strategy_gossip = {
 	.average = true,
 	.meets = MEETS_ALONE,
 	.bytes_per_step = gossip_bytes,
-	.epoch_time = "steps (step + wait for a neighbour / sqrt X + message / X)",
+	.epoch_time = "steps (step + wait for a neighbour / sqrt X + messages / X)",
 };

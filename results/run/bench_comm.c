@@ -121,7 +121,7 @@ static void do_sendrecv(struct bench *b)
 {
 	int peer = partner(b->w);
 	if (peer >= 0)
-		comm_exchange(b->comm, peer, b->in, b->result);
+		comm_exchange(b->comm, peer, b->in, peer, b->result);
 }
 
 static size_t wrong_partner(struct bench *b)

@@ -268,17 +268,18 @@ void comm_recv(struct comm *c, int from, struct vec *v)
 	count(c, TRACE_RECV, from, t, 0);
 }
 
-void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *in)
+void comm_exchange(struct comm *c, int to, const struct vec *out, int from, struct vec *in)
 {
 	nsec t = clock_after(out->dev);
-	check_peer(c, peer);
+	check_peer(c, to);
+	check_peer(c, from);
 	CHECK(out->n == in->n, "exchange of %zu floats for %zu", out->n, in->n);
 	struct transport *by = transport_of(c, out->dev);
 	float *x = transport_in(by, vec_floats(in, 0), 2 * in->n);
 	const float *y = transport_out(by, vec_floats(out, 0), out->n, in->n);
-	link_shift(c->link, peer, y, peer, x, out->n);
+	link_shift(c->link, to, y, from, x, out->n);
 	transport_arrived(by, in->data, in->n);
-	count(c, TRACE_EXCHANGE, peer, t, (int64_t)(out->n * sizeof *x));
+	count(c, TRACE_EXCHANGE, to, t, (int64_t)(out->n * sizeof *x));
 }
 
 void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, enum reduce op)

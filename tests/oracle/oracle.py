@@ -357,23 +357,57 @@ def allreduce(r):
             r.evaluate(epoch, w)
 
 
-def gossip_peer(k, n, t, cube):
-    if cube:
-        return k ^ (1 << (t % (n.bit_length() - 1)))
-    turn = (t + 1) % (n if n % 2 else 2)
-    place = (k - turn) % n
-    return ((place ^ 1) + turn) % n if (place ^ 1) < n else k
+def gossip_mixing(r, t):
+    """The matrix of round t: who averages with whom."""
+    n, kind, A = r.N, r.c["schedule"], np.eye(r.N)
+    bits = (n - 1).bit_length()
+    if kind == "complete":
+        return np.full((n, n), 1 / n)
+    for i in range(n):
+        if kind == "hypercube":
+            heard = {i ^ (1 << (t % bits))}
+        elif kind == "ring":
+            turn = (t + 1) % (n if n % 2 else 2)
+            place = ((i - turn) % n) ^ 1
+            heard = {(place + turn) % n} if place < n else set()
+        elif kind == "neighbours":
+            heard = {(i - 1) % n, (i + 1) % n}
+        elif kind == "one_peer":
+            heard = {(i - 2**(t % bits)) % n}
+        elif kind == "exponential":
+            heard = {(i - 2**k) % n for k in range(bits)}
+        else:
+            rows = max(d for d in range(1, n + 1) if n % d == 0 and d * d <= n)
+            columns, (y, x) = n // rows, divmod(i, n // rows)
+            heard = {y * columns + (x + d) % columns for d in (-1, 1)}
+            heard |= {(y + d) % rows * columns + x for d in (-1, 1)}
+        for j in heard - {i}:
+            A[i, j] = 1
+    return A / A.sum(1, keepdims=True)
 
 
 def gossip(r):
     X, w = r.c["sync_every"], [r.start.copy() for _ in range(r.N)]
     opts = [r.optimizer() for _ in range(r.N)]
     for epoch, step, last in each_step(r):
-        w = [r.local(k, step, w[k], opts[k]) for k in range(r.N)]
-        if step % X == 0 and r.N > 1:
-            peer = [gossip_peer(k, r.N, step // X - 1, r.c["schedule"] == "hypercube") for k in range(r.N)]
-            w = [(w[k] + w[peer[k]]) / 2 for k in range(r.N)]
-            r.met([opts[k] for k in range(r.N) if peer[k] != k], together=False)
+        mixes, before = step % X == 0 and r.N > 1, r.c["order"] == "before"
+        A = gossip_mixing(r, step // X - 1) if mixes else np.eye(r.N)
+        mixed = lambda: [sum(A[i, j] * w[j] for j in range(r.N)) for i in range(r.N)]
+        met = [opts[i] for i in range(r.N) if mixes and A[i, i] < 1]
+        if mixes and before:
+            g = [clipped(r.own_gradient(k, step, w[k]), r.c["clip"]) for k in range(r.N)]
+            old, w = w, mixed()
+            r.met(met, together=False)
+            for k in range(r.N):
+                if r.moves(k, step):
+                    coupled = opts[k].o["name"] in ("sgd", "nesterov", "adagrad")
+                    extra = opts[k].decay_of(old[k]) - opts[k].decay_of(w[k]) if coupled else 0
+                    w[k] = opts[k].step(w[k], g[k] + extra, r.lr(step))
+        else:
+            w = [r.local(k, step, w[k], opts[k]) for k in range(r.N)]
+            if mixes:
+                w = mixed()
+                r.met(met, together=False)
         if last:
             r.evaluate(epoch, np.mean(w, 0))
 
@@ -837,8 +871,10 @@ def draw(rnd, only):
             words += [f"--periodic.outer-lr={c['outer_lr']}", f"--periodic.outer-momentum={c['outer_momentum']}"]
         draw_rounds(rnd, c, words)
     if s == "gossip":
-        c["schedule"] = rnd.choice(["ring", "hypercube"]) if N & (N - 1) == 0 else "ring"
-        words.append(f"--gossip.schedule={c['schedule']}")
+        c["schedule"] = rnd.choice(["ring", "neighbours", "torus", "one_peer", "exponential", "complete"]
+                                   + ["hypercube"] * (N & (N - 1) == 0))
+        c["order"] = rnd.choice(["after", "before"])
+        words += [f"--gossip.schedule={c['schedule']}", f"--gossip.order={c['order']}"]
     if s == "easgd":
         c["beta"], c["order"] = rnd.choice([0.3, 0.9]), rnd.choice(["after", "together"])
         c["form"] = rnd.choice(["synchronous", "asynchronous"])

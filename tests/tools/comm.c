@@ -127,7 +127,7 @@ static void pairs(struct worker *w, size_t n)
 	if (peer >= w->trainers)
 		return;
 	struct vec *out = filled(w, n, (float)w->rank, 1), *in = vec_new(w, n);
-	comm_exchange(w->all, peer, out, in);
+	comm_exchange(w->all, peer, out, peer, in);
 	expect(in, 0, n, (float)peer, 1, "exchange");
 	if (w->rank < peer)
 		comm_send(w->all, peer, out);

@@ -6,6 +6,9 @@
  *     every X steps, round t: w_i = sum_j A_ij w_j
  *   order=before:             w_i = sum_j A_ij w_j - lr v_i, with g_i at w_i before the mixing
  *
+ *     with an outer step:     u_i = mu u_i + a (w_i - W_i);  W_i += u_i;  w_i = W_i    after the
+ * mixing
+ *
  * A is 1 / (d + 1) for a trainer and the d others that it hears in the round. Each hears as many as
  * hear it, so A is doubly stochastic: a round keeps the mean over the trainers, which is the
  * evaluated model, and the push-sum weights of SGP are 1. With j - i modulo N, j is
@@ -17,6 +20,10 @@
  * four neighbours on a grid, which is as square as N allows one_peer     i - 2^(t mod ceil(log2
  * N)): one-peer exponential exponential  i - 2^k for every k < ceil(log2 N) complete     all: the
  * mean of all trainers
+ *
+ * The outer step with pairs is NoLoCo (arXiv 2506.10911), as its authors' code has it: the weight
+ * of the distance between the two W equals a. It sends w alone, because the mean change of the pair
+ * and the distance of its W add up to (mean w) - W_i. a = 1 and mu = 0 is no outer step.
  *
  * order=before with every step (X = 1) is D-PSGD (Lian et al., NIPS 2017, arXiv 1705.09056);
  * one_peer with order=after is SGP (Assran et al., ICML 2019, arXiv 1811.10792); exponential
@@ -34,11 +41,13 @@
 
 struct gossip_opts {
 	const char *schedule, *order;
+	double outer_lr, outer_momentum;
 };
 
 struct gossip {
-	struct vec *other; /* a neighbour's w */
-	struct vec *sum;   /* NULL: there is one neighbour at most */
+	struct vec *other;   /* a neighbour's w */
+	struct vec *sum;     /* NULL: there is one neighbour at most */
+	struct vec *own, *u; /* W_i, u_i; NULL: there is no outer step */
 };
 
 #define OWNER struct gossip_opts
@@ -52,6 +61,11 @@ static const struct option gossip_options[] = {
 	       "averages after the step, or before it, with the gradient of the model before: "
 	       "D-PSGD",
 	       .choices = "after|before"),
+	OPTION(outer_lr, REAL, "outer-lr", "1",
+	       "learning rate of the outer step after an averaging; NoLoCo's is 0.7 [factor]",
+	       .min = 0, .max = 1000),
+	OPTION(outer_momentum, REAL, "outer-momentum", "0",
+	       "momentum of the outer step; NoLoCo's is 0.5 [factor]", .min = 0, .max = 0.999),
 	{0},
 };
 
@@ -168,26 +182,47 @@ static bool hears_several(const struct gossip_opts *o)
 	return gossip_is(o, "neighbours") || gossip_is(o, "torus") || gossip_is(o, "exponential");
 }
 
+static bool has_outer_step(const struct gossip_opts *o)
+{
+	return o->outer_lr != 1 || o->outer_momentum > 0;
+}
+
 static void gossip_init(struct worker *w)
 {
 	struct gossip *s = w->state;
 	s->other = vec_new(w, vec_len(w->param));
 	s->sum = hears_several(w->opts) ? vec_new(w, vec_len(w->param)) : NULL;
+	if (!has_outer_step(w->opts))
+		return;
+	s->own = vec_new(w, vec_len(w->param));
+	vec_copy(s->own, w->param);
+	s->u = vec_new(w, vec_len(w->param));
+	worker_keep_vec(w, s->own);
+	worker_keep_vec(w, s->u);
+}
+
+static void outer_step(struct worker *w)
+{
+	const struct gossip_opts *o = w->opts;
+	struct gossip *s = w->state;
+	if (!s->u)
+		return;
+	vec_axpy(w->param, -1, s->own);
+	vec_scale(s->u, (float)o->outer_momentum);
+	vec_axpy(s->u, (float)o->outer_lr, w->param);
+	vec_axpy(s->own, 1, s->u);
+	vec_copy(w->param, s->own);
 }
 
 static void gossip_mix(struct worker *w, int64_t t)
 {
 	struct gossip *s = w->state;
 	struct peers p[PEERS_MOST];
+	bool complete = gossip_is(w->opts, "complete");
 	consensus_mark(w);
-	if (gossip_is(w->opts, "complete")) {
+	if (complete)
 		comm_allreduce(w->data_group, w->param, MEAN);
-		local_met(w);
-		return;
-	}
-	int d = gossip_peers(w, t, p);
-	if (d == 0)
-		return;
+	int d = complete ? 0 : gossip_peers(w, t, p);
 	const float share = 1.0f / (float)(d + 1); /* 0.5 is exact: both ends round alike */
 	struct vec *sum = d > 1 ? s->sum : w->param;
 	for (int k = 0; k < d; k++) {
@@ -200,14 +235,16 @@ static void gossip_mix(struct worker *w, int64_t t)
 	}
 	if (d > 1)
 		vec_copy(w->param, sum);
-	local_met(w);
+	outer_step(w);
+	if (d > 0 || complete)
+		local_met(w);
 }
 
 static void gossip_step(struct worker *w)
 {
 	const struct gossip_opts *o = w->opts;
 	int64_t every = run_sync_every(w->run), t = w->step / every - 1;
-	bool mixes = comm_size(w->data_group) > 1 && w->step % every == 0;
+	bool alone = comm_size(w->data_group) == 1, mixes = !alone && w->step % every == 0;
 	if (mixes && strcmp(o->order, "before") == 0) {
 		local_gradient(w);
 		gossip_mix(w, t);
@@ -217,6 +254,8 @@ static void gossip_step(struct worker *w)
 	local_step(w, 1);
 	if (mixes)
 		gossip_mix(w, t);
+	else if (alone && w->step % every == 0)
+		outer_step(w);
 }
 
 static void gossip_fini(struct worker *w)
@@ -224,6 +263,8 @@ static void gossip_fini(struct worker *w)
 	struct gossip *s = w->state;
 	vec_free(s->other);
 	vec_free(s->sum);
+	vec_free(s->own);
+	vec_free(s->u);
 }
 
 static double gossip_bytes(const struct worker *w)
@@ -247,7 +288,7 @@ const struct strategy strategy_gossip = {
 		{.name = "gossip",
 		 .summary =
 			 "decentralised: every X steps a worker averages with one or a few others, "
-			 "and waits for them; with --gossip.order=before D-PSGD; not AD-PSGD",
+			 "and waits for them; D-PSGD, SGP and NoLoCo are settings, AD-PSGD is not",
 		 .options = gossip_options,
 		 .opts_size = sizeof(struct gossip_opts)},
 	.state_size = sizeof(struct gossip),

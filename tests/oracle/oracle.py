@@ -388,7 +388,14 @@ def gossip_mixing(r, t):
 
 def gossip(r):
     X, w = r.c["sync_every"], [r.start.copy() for _ in range(r.N)]
-    opts = [r.optimizer() for _ in range(r.N)]
+    opts, own, u = [r.optimizer() for _ in range(r.N)], [x.copy() for x in w], np.zeros((r.N, PARAMS))
+
+    def outer():
+        for k in range(r.N):
+            u[k] = r.c["outer_momentum"] * u[k] + r.c["outer_lr"] * (w[k] - own[k])
+            own[k] = own[k] + u[k]
+            w[k] = own[k].copy()
+
     for epoch, step, last in each_step(r):
         mixes, before = step % X == 0 and r.N > 1, r.c["order"] == "before"
         A = gossip_mixing(r, step // X - 1) if mixes else np.eye(r.N)
@@ -397,6 +404,7 @@ def gossip(r):
         if mixes and before:
             g = [clipped(r.own_gradient(k, step, w[k]), r.c["clip"]) for k in range(r.N)]
             old, w = w, mixed()
+            outer()
             r.met(met, together=False)
             for k in range(r.N):
                 if r.moves(k, step):
@@ -405,8 +413,9 @@ def gossip(r):
                     w[k] = opts[k].step(w[k], g[k] + extra, r.lr(step))
         else:
             w = [r.local(k, step, w[k], opts[k]) for k in range(r.N)]
-            if mixes:
+            if step % X == 0:
                 w = mixed()
+                outer()
                 r.met(met, together=False)
         if last:
             r.evaluate(epoch, np.mean(w, 0))
@@ -874,7 +883,9 @@ def draw(rnd, only):
         c["schedule"] = rnd.choice(["ring", "neighbours", "torus", "one_peer", "exponential", "complete"]
                                    + ["hypercube"] * (N & (N - 1) == 0))
         c["order"] = rnd.choice(["after", "before"])
-        words += [f"--gossip.schedule={c['schedule']}", f"--gossip.order={c['order']}"]
+        c["outer_lr"], c["outer_momentum"] = rnd.choice([(1.0, 0.0), (0.7, 0.5)])
+        words += [f"--gossip.schedule={c['schedule']}", f"--gossip.order={c['order']}",
+                  f"--gossip.outer-lr={c['outer_lr']}", f"--gossip.outer-momentum={c['outer_momentum']}"]
     if s == "easgd":
         c["beta"], c["order"] = rnd.choice([0.3, 0.9]), rnd.choice(["after", "together"])
         c["form"] = rnd.choice(["synchronous", "asynchronous"])

@@ -95,6 +95,26 @@ TEST(equal_replicas_have_distance_0, LISTED(strategies))
 		  "NULL,0.0,0.0");
 }
 
+/* Without learning, a round multiplies the distance by the second largest |eigenvalue| of the
+ * matrix that mixes eight models. Those of neighbours: (1 + 2 cos(2 pi / 8)) / 3; of the
+ * exponential graph (3 - 1) / (3 + 1); of a torus of 2 x 4: (1 + 2 cos(2 pi / 4) + 1) / 4. */
+TEST(distance_falls_by_the_second_eigenvalue, 3)
+{
+	static const char *const schedule[] = {"neighbours", "exponential", "torus"};
+	const double lambda[] = {(1 + 2 * cos(M_PI / 4)) / 3, 0.5, 0.5};
+	char *words AUTOFREE = sentence("--workload=softmax --lr=0.05 --epochs=8 --workers=8 "
+					"--batch=5 --sync-every=2 --strategy=gossip "
+					"--lr-schedule=step:1:x1e-30 --gossip.schedule=%s " SIM,
+					schedule[_i]);
+	record_only(words);
+	/* five rounds in the ten steps of two epochs */
+	double fell = number_in("run.db", "SELECT b.consensus / a.consensus FROM epoch AS a, epoch "
+					  "AS b WHERE a.epoch = 4 AND b.epoch = 6");
+	ck_assert_msg(fabs(fell - pow(lambda[_i], 5)) < 0.02 * pow(lambda[_i], 5),
+		      "%s: %.6g in five rounds, wanted %.6g", schedule[_i], fell,
+		      pow(lambda[_i], 5));
+}
+
 /* Rarer synchronisation lets models drift further apart. One worker has no other model to differ
  * from. */
 TEST(consensus_is_recorded_where_it_is_measured)

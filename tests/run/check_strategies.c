@@ -45,10 +45,12 @@ static struct epochs epochs_of(const struct result *r)
 
 CASE("identities", .limit = 300, .set_up = trained_data, .tear_down = folder_free, .once = true);
 
+static const char *const schedule[] = {"ring",  "hypercube", "pairs",       "neighbours",
+				       "torus", "one_peer",  "exponential", "complete"};
+
 /* Two workers average models after one step from equal models: that averages their gradients. */
-TEST(gossip_of_two_workers_is_allreduce, 2)
+TEST(gossip_of_two_workers_is_allreduce, COUNT(schedule))
 {
-	static const char *const schedule[] = {"ring", "hypercube"};
 	expect_same(2,
 		    words(MLP "--epochs=1 --batch=24 --strategy=gossip --gossip.schedule=%s",
 			  schedule[_i]),
@@ -60,7 +62,6 @@ TEST(gossip_of_two_workers_is_allreduce, 2)
  * model. */
 TEST(gossip_rounds_average_all, 2)
 {
-	static const char *const schedule[] = {"ring", "hypercube"};
 	const char *freeze =
 		MLP "--epochs=3 --batch=24 --sync-every=25 --lr-schedule=step:1:x1e-30";
 	const char *how[] = {
@@ -101,6 +102,78 @@ TEST(gossip_bytes_equal_the_formula, 2, 5)
 		_i, words(MLP "--epochs=1 --batch=%d --sync-every=5 --strategy=gossip", 48 / _i));
 	ck_assert_double_eq(r.bytes, 10.0 * senders * 4 * (double)r.params);
 	ck_assert_double_eq_tol(r.formula, r.bytes, 1e-9 * r.bytes);
+}
+
+/* Messages that a trainer sends in a round. */
+TEST(gossip_bytes_follow_the_schedule, COUNT(schedule), 3)
+{
+	static const int workers[] = {2, 4, 6};
+	static const double messages[COUNT(schedule)][COUNT(workers)] = {
+		{1, 1, 1}, {1, 1, 0}, {1, 1, 1}, {1, 2, 2},
+		{1, 2, 3}, {1, 1, 1}, {1, 2, 3}, {1, 1.5, 5 / 3.0}};
+	int s = _i / COUNT(workers), n = _i % COUNT(workers);
+	if (messages[s][n] == 0) /* no hypercube */
+		return;
+	struct result r = train_ok(
+		workers[n], words(MLP "--epochs=1 --batch=%d --sync-every=5 --strategy=gossip "
+				      "--gossip.schedule=%s",
+				  48 / workers[n], schedule[s]));
+	double want = 10.0 * messages[s][n] * workers[n] * 4 * (double)r.params;
+	ck_assert_double_eq_tol(r.bytes, want, 1e-9 * want);
+	ck_assert_double_eq_tol(r.formula, r.bytes, 1e-9 * r.bytes);
+}
+
+/* With all others, gossip is averaging; its outer step is then that of a common sgd. */
+TEST(complete_gossip_is_periodic, 4)
+{
+	const char *how = words(MLP "--epochs=1 --batch=12 --sync-every=5 --momentum=0.9");
+	const char *outer = _i < 2 ? "" : "--gossip.outer-lr=0.7 --gossip.outer-momentum=0.5",
+		   *same = _i < 2 ? ""
+				  : "--periodic.outer=sgd --periodic.outer-lr=0.7 "
+				    "--periodic.outer-momentum=0.5";
+	int workers = _i % 2 ? 4 : 3;
+	expect_same(workers,
+		    words("%s --strategy=gossip --gossip.schedule=complete %s", how, outer),
+		    workers, words("%s --strategy=periodic %s", how, same), 2e-6);
+}
+
+/* The fragments of a model that are all due in each step are one model; a fragment's layout does
+ * not matter then. */
+TEST(fragments_of_every_step_are_one_model, 4)
+{
+	const char *how = words(MLP "--epochs=1 --batch=24 --momentum=0.9 --strategy=periodic "
+				    "--periodic.outer=%s --periodic.outer-lr=0.7",
+				_i % 2 ? "nesterov" : "adamw");
+	expect_same(2,
+		    words("%s --periodic.fragments=2 --periodic.layout=%s", how,
+			  _i / 2 ? "strides" : "neighbours"),
+		    2, how, 1e-6);
+}
+
+/* A round that is mixed with nothing of the others is no round: all workers train alone. */
+TEST(mix_of_one_keeps_the_own_model, 2)
+{
+	const char *how = words(MLP "--epochs=1 --batch=24 --strategy=periodic "
+				    "--lr-schedule=step:1:x1e-30");
+	struct result alone = train_ok(2, words("%s --sync-every=1000", how)),
+		      mixed = train_ok(2, words("%s --sync-every=5 --periodic.mix=1 "
+						"--periodic.fragments=%d",
+						how, _i + 1));
+	ck_assert_double_eq_tol(mixed.running_loss, alone.running_loss, 1e-6);
+}
+
+/* A group of all workers averages as all do; groups of one do nothing. */
+TEST(groups_are_averaged_between_rounds, 3)
+{
+	static const struct {
+		const char *grouped, *plain;
+	} row[] = {
+		{"--sync-every=100 --periodic.group=4 --periodic.group-every=5", "--sync-every=5"},
+		{"--sync-every=10 --periodic.group=1 --periodic.group-every=5", "--sync-every=10"},
+		{"--sync-every=1 --periodic.group=2", "--sync-every=1"}};
+	const char *how = MLP "--epochs=1 --batch=12 --momentum=0.9 --strategy=periodic ";
+	expect_same(4, words("%s %s", how, row[_i].grouped), 4, words("%s %s", how, row[_i].plain),
+		    2e-6);
 }
 
 /* ---- Hybrid -------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 	X(downpour) \
 	X(easgd) \
 	X(gossip) \
+	X(sparta) \
 	X(model_parallel) \
 	X(hybrid) \
 	/* the end: a new line changes no other line */

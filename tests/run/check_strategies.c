@@ -45,15 +45,15 @@ static struct epochs epochs_of(const struct result *r)
 
 CASE("identities", .limit = 300, .set_up = trained_data, .tear_down = folder_free, .once = true);
 
-static const char *const schedule[] = {"ring",  "hypercube", "pairs",       "neighbours",
-				       "torus", "one_peer",  "exponential", "complete"};
+static const char *const schedules[] = {"ring",  "hypercube", "pairs",       "neighbours",
+					"torus", "one_peer",  "exponential", "complete"};
 
 /* Two workers average models after one step from equal models: that averages their gradients. */
-TEST(gossip_of_two_workers_is_allreduce, COUNT(schedule))
+TEST(gossip_of_two_workers_is_allreduce, COUNT(schedules))
 {
 	expect_same(2,
 		    words(MLP "--epochs=1 --batch=24 --strategy=gossip --gossip.schedule=%s",
-			  schedule[_i]),
+			  schedules[_i]),
 		    2, MLP "--epochs=1 --batch=24 --strategy=allreduce", 1e-6);
 }
 
@@ -65,17 +65,17 @@ TEST(gossip_rounds_average_all, 2)
 	const char *freeze =
 		MLP "--epochs=3 --batch=24 --sync-every=25 --lr-schedule=step:1:x1e-30";
 	const char *how[] = {
-		words("%s --strategy=gossip --gossip.schedule=%s", freeze, schedule[_i]),
+		words("%s --strategy=gossip --gossip.schedule=%s", freeze, schedules[_i]),
 		words("%s --strategy=periodic", freeze)};
 	struct result r[2], *a = &r[0], *b = &r[1];
 	train_all(4, 2, how, r);
 	struct epochs ea = epochs_of(a), eb = epochs_of(b);
 	ck_assert_msg(fabs(ea.train[2] - eb.train[2]) > 1e-4 * eb.train[2],
-		      "%s: one round of pairs has averaged four", schedule[_i]);
+		      "%s: one round of pairs has averaged four", schedules[_i]);
 	ck_assert_msg(fabs(ea.train[3] - eb.train[3]) <= 1e-6 * eb.train[3],
-		      "%s: train loss %.9g after two rounds, %.9g with the average", schedule[_i],
+		      "%s: train loss %.9g after two rounds, %.9g with the average", schedules[_i],
 		      ea.train[3], eb.train[3]);
-	ck_assert_msg(distance(a, b) <= 1e-6, "%s: the rounds moved the mean by %g", schedule[_i],
+	ck_assert_msg(distance(a, b) <= 1e-6, "%s: the rounds moved the mean by %g", schedules[_i],
 		      distance(a, b));
 	ck_assert_double_lt(ea.test[1], 0.9 * ea.test[0]);
 }
@@ -105,10 +105,10 @@ TEST(gossip_bytes_equal_the_formula, 2, 5)
 }
 
 /* Messages that a trainer sends in a round. */
-TEST(gossip_bytes_follow_the_schedule, COUNT(schedule), 3)
+TEST(gossip_bytes_follow_the_schedule, 3 * COUNT(schedules))
 {
 	static const int workers[] = {2, 4, 6};
-	static const double messages[COUNT(schedule)][COUNT(workers)] = {
+	static const double messages[COUNT(schedules)][COUNT(workers)] = {
 		{1, 1, 1}, {1, 1, 0}, {1, 1, 1}, {1, 2, 2},
 		{1, 2, 3}, {1, 1, 1}, {1, 2, 3}, {1, 1.5, 5 / 3.0}};
 	int s = _i / COUNT(workers), n = _i % COUNT(workers);
@@ -117,7 +117,7 @@ TEST(gossip_bytes_follow_the_schedule, COUNT(schedule), 3)
 	struct result r = train_ok(
 		workers[n], words(MLP "--epochs=1 --batch=%d --sync-every=5 --strategy=gossip "
 				      "--gossip.schedule=%s",
-				  48 / workers[n], schedule[s]));
+				  48 / workers[n], schedules[s]));
 	double want = 10.0 * messages[s][n] * workers[n] * 4 * (double)r.params;
 	ck_assert_double_eq_tol(r.bytes, want, 1e-9 * want);
 	ck_assert_double_eq_tol(r.formula, r.bytes, 1e-9 * r.bytes);
@@ -174,6 +174,39 @@ TEST(groups_are_averaged_between_rounds, 3)
 	const char *how = MLP "--epochs=1 --batch=12 --momentum=0.9 --strategy=periodic ";
 	expect_same(4, words("%s %s", how, row[_i].grouped), 4, words("%s %s", how, row[_i].plain),
 		    2e-6);
+}
+
+/* One part that is the whole model is averaging. */
+TEST(sparta_of_the_whole_model_is_periodic, 2, 5)
+{
+	const char *how = words(MLP "--epochs=1 --batch=%d --sync-every=5 --momentum=0.9", 48 / _i);
+	expect_same(_i, words("%s --strategy=sparta --sparta.share=1", how), _i,
+		    words("%s --strategy=periodic", how), 1e-6);
+}
+
+/* Without learning, as many rounds as there are parts make all models their mean: the loss of an
+ * epoch on one model does not depend on which worker has which rows. */
+TEST(sparta_averages_each_part_once)
+{
+	struct result r = train_ok(4, MLP "--epochs=4 --batch=12 --strategy=sparta "
+					  "--sparta.share=0.125 --lr-schedule=step:1:x1e-30");
+	struct epochs e = epochs_of(&r);
+	ck_assert_double_eq_tol(e.train[4], e.train[3], 1e-6 * e.train[3]);
+	ck_assert_msg(fabs(e.train[2] - e.train[3]) > 1e-6 * e.train[3],
+		      "the models were equal after epoch 1: %.9g", e.train[2]);
+}
+
+/* A part is a column of the model as a matrix, or what is behind its last row. */
+TEST(sparta_bytes_equal_the_formula, 2, 5)
+{
+	struct result r = train_ok(_i, words(MLP "--epochs=1 --batch=%d --strategy=sparta "
+						 "--sparta.share=0.1",
+					     48 / _i));
+	/* 50 steps are five rounds of ten parts, or almost as many of eleven */
+	ck_assert_double_eq_tol(r.bytes, r.formula, 0.12 * r.formula);
+	ck_assert_double_eq_tol(
+		r.formula, 50 * 2 * (_i - 1) * 4 * (double)r.params / (10 + (r.params % 10 > 0)),
+		1e-9 * r.formula);
 }
 
 /* ---- Hybrid -------------------------------------------------------------- */
@@ -246,9 +279,9 @@ TEST(outer_momentum_every_step_is_allreduce, 1, 4)
 /* This also holds if the learning rate changes: SlowMo's momentum is in units of 1/lr. */
 TEST(outer_momentum_scales_with_the_learning_rate, 2)
 {
-	static const char *const schedule[] = {"step:1:x0.2", "warmup:1+cosine"};
+	static const char *const rates[] = {"step:1:x0.2", "warmup:1+cosine"};
 	const char *same =
-		words(MLP "--epochs=2 --batch=24 --lr-schedule=%s --sync-every=1", schedule[_i]);
+		words(MLP "--epochs=2 --batch=24 --lr-schedule=%s --sync-every=1", rates[_i]);
 	expect_same(2,
 		    words("%s --strategy=periodic --periodic.outer=momentum "
 			  "--periodic.outer-momentum=0.8 --periodic.outer-lr=0.5",

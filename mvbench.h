@@ -126,6 +126,7 @@ struct push {
 	float scale; /* of a delta; the weight of the push, which lr and rho contain */
 	float lr, rho, lambda, eps;
 	double momentum, beta[2]; /* 1 - beta of a float would be wrong near 1 */
+	float period;             /* pushes between two steps of a delayed momentum */
 	/* In rounds with backup workers: the rows behind the push, in units of the mean push's; 0 =
 	 * 1. idle: there are none. A round does not wait for idle pushes. */
 	float share;
@@ -180,6 +181,7 @@ extern const char updater_choices[]; /* "|add|sgd..." */
 #define UPDATERS (updater_choices + 1)
 struct updater_wants {
 	bool gradient; /* takes gradients, otherwise deltas */
+	bool change;   /* takes deltas, too, but adds more than them: they are pushed, not synced */
 	bool momentum; /* takes --momentum; it keeps v itself */
 	bool betas;    /* takes beta in place of --momentum */
 	bool squares;  /* its m decays a mean of squares: not a momentum */

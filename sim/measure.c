@@ -197,7 +197,7 @@ static void measure_updaters(struct bench *b, struct tables *s)
 					     .beta = {0.9, 0.999},
 					     .eps = 1e-8f}};
 	for (size_t i = 0; updaters[i]; i++)
-		if (updaters[i]->wants.gradient) {
+		if (updaters[i]->wants.gradient || updaters[i]->wants.change) {
 			char *name AUTOFREE = sentence("push_%s", updaters[i]->name);
 			measure_table(b, s, name, &push, updaters[i]);
 		}

@@ -7,6 +7,7 @@
  *                                                                           --optimizer's
  *   every X steps, with c = 1 for sum, 1 / (N - backup workers) for mean:
  *     add:         W += c (w - w_pulled);                   w = w_pulled = W
+ *     delayed_nesterov: the same changes c (w - w_pulled), and momentum of every N of them
  *     others:      W = updater(W, sum of the X v, c lr);    w = w_pulled = W
  *
  * In rounds (bsp) an updater that is not additive gets one push a round, the weighted sum of the
@@ -47,7 +48,8 @@ struct table_terms exchange_terms(const struct run *run, const void *opts)
 	const struct updater_opts *o = opts;
 	(void)run;
 	return (struct table_terms){.updater = o->updater,
-				    .syncs = !updater_wants(o->updater).gradient,
+				    .syncs = !updater_wants(o->updater).gradient &&
+					     !updater_wants(o->updater).change,
 				    .init = TABLE_MASTER};
 }
 
@@ -58,7 +60,7 @@ void exchange_init(struct worker *w)
 	s->wants = updater_wants(terms.updater);
 	s->table = table_new(w, w->param);
 	s->rounds = terms.rounds;
-	if (s->apart || (s->wants.gradient && run_sync_every(w->run) > 1))
+	if (s->apart || s->wants.change || (s->wants.gradient && run_sync_every(w->run) > 1))
 		s->sum = vec_new(w, vec_len(w->param));
 	s->weight = w->weight;
 	if (s->wants.whole || terms.mean) /* the table divides */
@@ -91,10 +93,15 @@ static struct push terms_of_push(const struct worker *w)
 	return (struct push){.scale = (float)weight,
 			     .share = (float)(rows / s->steps),
 			     .idle = rows == 0,
-			     .lr = (float)(weight * w->lr),
-			     .momentum = s->wants.squares ? o->square : run_momentum(w->run),
+			     .lr = (float)(weight * (s->wants.change ? o->outer_lr : w->lr)),
+			     .momentum = s->wants.change    ? o->outer_momentum
+					 : s->wants.squares ? o->square
+							    : run_momentum(w->run),
+			     .period = !s->wants.change ? 0
+				       : s->rounds      ? 1
+							: (float)comm_size(w->data_group),
 			     .rho = (float)(weight * o->rho),
-			     .lambda = (float)o->lambda,
+			     .lambda = (float)(s->wants.change ? o->spread : o->lambda),
 			     .beta = {o->beta1, o->beta2},
 			     .eps = (float)o->eps};
 }
@@ -116,7 +123,7 @@ static struct vec *gradient_step(struct worker *w)
 static struct vec *step(struct worker *w)
 {
 	struct exchange *s = w->state;
-	if (!s->wants.gradient && !s->apart) {
+	if (!s->wants.gradient && !s->sum) {
 		local_step(w, 1);
 		return NULL;
 	}
@@ -142,7 +149,7 @@ static void push(struct worker *w, const struct vec *pushed)
 	s->outstanding = false;
 	if (s->apart)
 		counts = table_push(s->table, pushed, &by);
-	else if (s->wants.gradient)
+	else if (pushed)
 		counts = table_push_pull(s->table, pushed, &by, w->param);
 	else
 		counts = table_sync(s->table, w->param, &by);

@@ -10,13 +10,14 @@
 
 struct updater_opts {
 	const char *updater;
-	double rho, lambda, square, beta1, beta2, eps;
+	double rho, lambda, square, beta1, beta2, eps, outer_lr, outer_momentum, spread;
 };
 
 /* Rows of an options table of struct OWNER, which begins with a struct updater_opts `updater`. */
 #define UPDATER_OPTIONS \
 	OPTION(updater.updater, CHOICE, "updater", "add", \
-	       "what the server does with a push: add gets the change of X steps; momentum, " \
+	       "what the server does with a push: add and delayed_nesterov get the change of X " \
+	       "steps; momentum, " \
 	       "momentum_ema and adam get the sum of X gradients; the others get the sum of X " \
 	       "local v = m v + gradient [name]", \
 	       .choices = UPDATERS), \
@@ -35,7 +36,16 @@ struct updater_opts {
 		       .max = 0.999999), \
 		OPTION(updater.eps, REAL, "eps", "1e-08", \
 		       "adam: added to the square root that it divides by [gradient]", \
-		       .min = 1e-30, .max = 1)
+		       .min = 1e-30, .max = 1), \
+		OPTION(updater.outer_lr, REAL, "outer-lr", "0.7", \
+		       "delayed_nesterov: learning rate of the server's step [factor]", \
+		       .max = 1000), \
+		OPTION(updater.outer_momentum, REAL, "outer-momentum", "0.9", \
+		       "delayed_nesterov: momentum of the server's step [factor]", .max = 0.999), \
+		OPTION(updater.spread, REAL, "spread", "0", \
+		       "delayed_nesterov: share of the momentum's step that each push makes, at most " \
+		       "1 / workers; the last of a period makes the rest [fraction]", \
+		       .max = 1)
 
 struct exchange {
 	struct updater_wants wants;

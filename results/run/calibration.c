@@ -186,7 +186,7 @@ static const struct updater *gradient_updater(const struct config *c)
 	const struct strategy *s = c->strategy;
 	const char *name = s->terms ? s->terms(&c->run, c->strategy_opts).updater : NULL;
 	const struct updater *u = updater_find(name ? name : "add");
-	return u->wants.gradient ? u : NULL;
+	return u->wants.gradient || u->wants.change ? u : NULL;
 }
 
 /* Calibrations measure a push with each updater once, and with "add" at all lengths. Those of a GPU

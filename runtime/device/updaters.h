@@ -4,8 +4,8 @@
  *
  * Sources: AdaGrad, Duchi et al., JMLR 12 (2011); delay compensation, Zheng et al., arXiv
  * 1609.08326; staleness-aware steps, Zhang et al., arXiv 1511.05950; momentum_ema in
- * Multiverso's form; Adam, Kingma, Ba, arXiv 1412.6980. Cost: one pass, 3 to 7 floats of traffic
- * per parameter.
+ * Multiverso's form; Adam, Kingma, Ba, arXiv 1412.6980; delayed Nesterov, Liu et al., arXiv
+ * 2401.09135. Cost: one pass, 3 to 7 floats of traffic per parameter.
  */
 #ifndef UPDATERS_H
 #define UPDATERS_H
@@ -38,6 +38,10 @@
 	  "M = b1 M + (1-b1) g; S = b2 S + (1-b2) g^2; " \
 	  "W -= lr M / (1-b1^t) / (sqrt(S / (1-b2^t)) + eps)", \
 	  MORE, false, .wants.gradient = true, .wants.momentum = true, .wants.betas = true) \
+	X(delayed_nesterov, \
+	  "W += a (d + c m M), D += d; but each N-th push: M = m M + D, D = 0, W += a (d + (1 - c N + " \
+	  "c) m M)", \
+	  MORE, false, .wants.change = true) \
 	X(staleness, "W -= lr / max(tau, 1) g", NOTHING, false, .wants.gradient = true, \
 	  .wants.whole = true, .additive = true, .staleness = true)
 
@@ -130,6 +134,20 @@ FORMULA(adam)
 	return x;
 }
 
+/* a: the learning rate without the weight of the push, which the delta has. */
+FORMULA(delayed_nesterov)
+{
+	float d = by.scale * x.g, a = by.lr / by.scale, share = by.lambda;
+	x.more += d;
+	if (x.unbias[0] > 0) {
+		x.state = (float)by.momentum * x.state + x.more;
+		x.more = 0;
+		share = 1 - by.lambda * fmaxf(by.period, 1) + by.lambda;
+	}
+	x.w += a * (d + share * (float)by.momentum * x.state);
+	return x;
+}
+
 FORMULA(staleness)
 {
 	x.w -= by.lr / fmaxf(x.tau, 1) * x.g;
@@ -181,9 +199,14 @@ static inline float *update_state(const struct update *u, enum keeps state)
 							   : NULL;
 }
 
-/* Bias corrections of the moments at push t, because they start at 0; as in adamw.c. */
+/* Bias corrections of the moments at push t, because they start at 0; as in adamw.c. With a period:
+ * whether a period ends. */
 static inline void update_unbias(const struct update *u, float by[2])
 {
+	if (u->by.period > 0) {
+		by[0] = u->number % (int64_t)u->by.period == 0;
+		return;
+	}
 	by[0] = (float)(1 / (1 - pow(u->by.beta[0], (double)u->number)));
 	by[1] = (float)(1 / sqrt(1 - pow(u->by.beta[1], (double)u->number)));
 }

@@ -31,7 +31,7 @@ static struct table_rules rules_of(size_t rows, size_t columns, const struct mvb
 				.bounded = o->bounded,
 				.lead = o->lead,
 				.init = (enum table_init)o->initial};
-	r.syncs = r.updater && !r.updater->wants.gradient;
+	r.syncs = r.updater && !r.updater->wants.gradient && !r.updater->wants.change;
 	return r;
 }
 
@@ -190,7 +190,8 @@ static int check_push(const struct request *q)
 	const struct table_rules *r = &q->table->core->rules;
 	const struct mvb_push *by = q->by;
 	bool elastic = q->op.kind == OP_ELASTIC;
-	if ((elastic || q->op.kind == OP_SYNC) && r->updater->wants.gradient)
+	if ((elastic || q->op.kind == OP_SYNC) &&
+	    (r->updater->wants.gradient || r->updater->wants.change))
 		return lib_fail(
 			MVB_ERR_ARGUMENT,
 			"%s: the table's updater is %s, which takes gradients; this needs add",

@@ -183,10 +183,10 @@ static double op_cost(const struct table_op *p, const struct updater *u, size_t 
 					 [OP_SYNC] = COST_SYNC,
 					 [OP_ELASTIC] = COST_ELASTIC};
 	double whole = sim_plan->simulation->update_s * (double)n / (double)sim_plan->params;
+	bool measured = p->kind == OP_PUSH && (u->wants.gradient || u->wants.change);
 	if (isnan(whole))
 		return curve_at(&sim_plan->simulation->cost[cost[p->kind]], (double)n) *
-		       (p->kind == OP_PUSH && u->wants.gradient ? sim_plan->simulation->push_share
-								: 1);
+		       (measured ? sim_plan->simulation->push_share : 1);
 	bool one_way = p->kind == OP_READ || p->read_later || (p->kind == OP_PUSH && !p->out);
 	return one_way ? whole / 2 : whole;
 }

@@ -33,7 +33,8 @@ TOLERANCE = 2e-4  # of float32 against float64 over a few dozen steps, relative 
 OPTIMIZERS = ["sgd", "nesterov", "adagrad", "adamw", "lion", "muon"]
 NORMALISES = {"adagrad", "adamw", "lion", "muon"}
 UPDATERS = ["add", "sgd", "momentum", "momentum_ema", "adagrad", "adagrad_shared", "dcasgd", "dcasgda", "adam",
-            "staleness"]
+            "staleness", "delayed_nesterov"]
+CHANGES = {"add", "delayed_nesterov"}  # get the change of the parameters
 KEEPS_MOMENTUM = {"momentum", "momentum_ema", "adam"}
 
 
@@ -178,11 +179,19 @@ class Table:
             self.w = self.w - lr * self.state / (1 - by["beta1"]**self.t) / root
         elif u == "staleness":
             self.w = self.w - lr / max(tau, 1) * g
+        elif u == "delayed_nesterov":  # g: the change with its weight, or the sum of those of a round
+            n, share, m = by["period"], by["spread"], by["outer-momentum"]
+            self.more = self.more + g
+            if self.t % n == 0:
+                self.state, self.more, share = m * self.state + self.more, np.zeros(PARAMS), 1 - share * n + share
+            self.w = self.w + by["outer-lr"] * (g + share * m * self.state)
 
     def push(self, k, g, by):
         """One push of an asynchronous table. g: a delta for add."""
         if self.updater == "add":
             self.w = self.w + by["c"] * g
+        elif self.updater == "delayed_nesterov":
+            self.apply(k, by["c"] * g, dict(by, period=len(self.seen)), 0, 0)
         else:
             c = 1 if self.updater == "staleness" else by["c"]
             self.apply(k, g, by, c * by["lr"], c * by["rho"])
@@ -207,8 +216,8 @@ class Table:
                 moved = moved + self.w - before
             self.w = before + moved
         else:
-            self.apply(0, sum(by["c"] * g for _, g, by in pushes), pushes[0][2], pushes[0][2]["lr"],
-                       pushes[0][2]["rho"])
+            self.apply(0, sum(by["c"] * g for _, g, by in pushes), dict(pushes[0][2], period=1),
+                       pushes[0][2]["lr"], pushes[0][2]["rho"])
 
 
 # ---- A run -------------------------------------------------------------------
@@ -555,7 +564,7 @@ class Exchange:
         self.lr = lr
         g = clipped(g, self.r.c["clip"])
         before = self.w
-        if self.updater == "add":
+        if self.updater in CHANGES:
             if moves:
                 self.w = self.opt.step(self.w, g, lr)
             self.sum = self.sum + self.w - before
@@ -568,7 +577,7 @@ class Exchange:
 
     def push(self):
         """What it pushes, and the numbers that go with it."""
-        c, uneven = self.r.c, self.r.c["optimizer"]["name"] in NORMALISES and self.updater == "add"
+        c, uneven = self.r.c, self.r.c["optimizer"]["name"] in NORMALISES and self.updater in CHANGES
         share = self.shares / self.count if self.count else 1.0
         by = dict(c["by"], c=weight(c) * (share if uneven else 1), lr=self.lr, share=share,
                   momentum=c["optimizer"]["momentum"])
@@ -781,7 +790,7 @@ STRATEGIES = ["serial", "allreduce", "model_parallel", "hybrid", "periodic", "go
 
 
 def draw_optimizer(rnd, updater):
-    name = rnd.choice(OPTIMIZERS) if updater in (None, "add") else "sgd"
+    name = rnd.choice(OPTIMIZERS) if updater is None or updater in CHANGES else "sgd"
     o = {"name": name, "momentum": 0.0, "eps": {"adagrad": 1e-10}.get(name, 1e-8)}
     words = [f"--optimizer={name}"]
     if name in ("sgd", "nesterov") and updater != "adam":
@@ -843,7 +852,9 @@ def draw(rnd, only):
     if tables:
         u = c["updater"] = rnd.choice(UPDATERS)
         by = c["by"] = {"rho": rnd.choice([0.01, 0.05]), "lambda": rnd.choice([0.1, 0.5]), "square": 0.9,
-                        "beta1": rnd.choice([0.9, 0.5]), "beta2": rnd.choice([0.99, 0.999999]), "eps": 1e-8}
+                        "beta1": rnd.choice([0.9, 0.5]), "beta2": rnd.choice([0.99, 0.999999]), "eps": 1e-8,
+                        "outer-lr": rnd.choice([0.3, 0.7]), "outer-momentum": rnd.choice([0.5, 0.9]),
+                        "spread": rnd.choice([0, 0.1])}
         words += [f"--{s}.updater={u}"] + [f"--{s}.{n}={v}" for n, v in by.items()]
     if s in ("model_parallel", "hybrid"):
         c["group"] = N if s == "model_parallel" else rnd.choice([g for g in (1, 2, 3, 4, 5) if N % g == 0])
@@ -864,7 +875,7 @@ def draw(rnd, only):
     c["weight_decay"], c["decay"] = rnd.choice([0, 0.01, 0.1]), rnd.choice(["all", "weights"])
     c["reduce"] = "mean" if s in ("gossip", "serial", "easgd") else rnd.choice(["mean", "mean", "sum"])
     kept = c["optimizer"]["name"] != "sgd" or c["optimizer"]["momentum"] > 0
-    if kept and (s in ("periodic", "gossip", "easgd") or (tables and c["updater"] == "add")):
+    if kept and (s in ("periodic", "gossip", "easgd") or (tables and c["updater"] in CHANGES)):
         c["state"] = rnd.choice(["keep", "keep", "reset"] + (["average"] if s == "periodic" else []))
     if s == "allreduce" and rnd.random() < 0.5:
         words += ["--allreduce.overlap=true", "--allreduce.bucket=16"]

@@ -209,6 +209,23 @@ TEST(sparta_bytes_equal_the_formula, 2, 5)
 		1e-9 * r.formula);
 }
 
+/* In rounds, and for one worker, a delayed Nesterov step is DiLoCo's. */
+TEST(delayed_nesterov_in_rounds_is_diloco, 4)
+{
+	int workers = 1 + _i;
+	const char *how = words(MLP "--epochs=1 --batch=%d --sync-every=5 --momentum=0.9 "
+				    "--deal=static",
+				48 / workers);
+	expect_same(workers,
+		    words("%s --strategy=%s.updater=delayed_nesterov", how,
+			  workers == 1 ? "asgd --asgd" : "bsp --bsp"),
+		    workers,
+		    words("%s --strategy=periodic --periodic.outer=nesterov "
+			  "--periodic.outer-lr=0.7 --periodic.outer-momentum=0.9",
+			  how),
+		    1e-6);
+}
+
 /* ---- Hybrid -------------------------------------------------------------- */
 
 #define SAME "--epochs=1 --momentum=0.9 --lr-schedule=constant "

@@ -107,6 +107,14 @@ static const char *const exact[] = {
 	     "--sync-every=7",
 	LONG "--strategy=periodic --workers=2 --sync-every=7 --momentum=0 --optimizer=adamw "
 	     "--lr=0.003 --clip=1 --state=reset",
+	LONG "--strategy=periodic --workers=2 --sync-every=7 --periodic.fragments=2 "
+	     "--periodic.delay=5 --periodic.mix=0.5 --periodic.outer=nesterov",
+	LONG "--strategy=periodic --workers=4 --sync-every=7 --periodic.group=2 "
+	     "--periodic.group-every=3",
+	LONG "--strategy=sparta --workers=2 --sparta.share=0.1",
+	LONG "--strategy=gossip --workers=3 --sync-every=2 --gossip.schedule=pairs "
+	     "--gossip.outer-lr=0.7 --gossip.outer-momentum=0.5",
+	LONG "--strategy=asgd --asgd.updater=delayed_nesterov --workers=1 --sync-every=3",
 	LONG "--strategy=gossip --workers=3 --sync-every=2",
 	LONG "--strategy=gossip --gossip.schedule=hypercube --workers=2 --split=fixed",
 	LONG "--strategy=model_parallel --workers=2",

@@ -183,7 +183,7 @@ TEST(simulated_model_equals_the_real_one, LISTED(strategies))
 	}
 }
 
-TEST(simulated_options_equal_real_ones, 6)
+TEST(simulated_options_equal_real_ones, 12)
 {
 	static const struct {
 		int workers;
@@ -194,6 +194,12 @@ TEST(simulated_options_equal_real_ones, 6)
 		{4, "gossip --gossip.schedule=hypercube"},
 		{3,
 		 "periodic --periodic.outer=nesterov --periodic.start=10 --periodic.schedule=up"},
+		{2, "periodic --periodic.fragments=2 --periodic.delay=2 --periodic.mix=0.5"},
+		{4, "periodic --sync-every=6 --periodic.group=2 --periodic.group-every=2"},
+		{4, "gossip --gossip.schedule=torus --gossip.order=before"},
+		{3, "gossip --gossip.schedule=exponential"},
+		{3, "gossip --gossip.schedule=pairs --gossip.outer-lr=0.7"},
+		{3, "sparta --sparta.share=0.3"},
 		{2, "bsp --bsp.updater=sgd --reduce=sum --lr-scale=sqrt --lr=0.02"},
 		{3, "model_parallel --workload=tanh_mlp --tanh_mlp.hidden=37"},
 	};

@@ -97,7 +97,7 @@ void fragment_init(struct fragment *f, struct worker *w, const struct fragment_t
 	else if (has_outer(t->outer) || t->remembers)
 		f->averaged = vec_new(w, vec_len(w->param));
 	worker_keep_vec(w, f->averaged);
-	fragment_restart(f, 0);
+	fragment_restart(f, 0, true);
 	if (has_outer(t->outer))
 		f->outer = stepper_new(w, stepper_words(t->outer), t->outer->momentum, f->averaged,
 				       f->change);
@@ -124,12 +124,13 @@ static void collect(struct fragment *f)
 		vec_copy(f->slice[i].change, f->slice[i].param);
 }
 
-void fragment_restart(struct fragment *f, int64_t step)
+void fragment_restart(struct fragment *f, int64_t step, bool common)
 {
 	f->now.taken = f->now.sent = step;
+	if (!common || !f->averaged)
+		return;
 	collect(f);
-	if (f->averaged)
-		vec_copy(f->averaged, f->change);
+	vec_copy(f->averaged, f->change);
 }
 
 void fragment_stepped(struct fragment *f, const struct worker *w)

@@ -68,7 +68,8 @@ struct fragment {
 void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k,
 		   size_t n);
 void fragment_fini(struct fragment *f);
-void fragment_restart(struct fragment *f, int64_t step); /* W = param: the first round begins */
+/* A round begins after this step; common: with W = param. */
+void fragment_restart(struct fragment *f, int64_t step, bool common);
 void fragment_stepped(struct fragment *f, const struct worker *w); /* after each local step */
 void fragment_send(struct fragment *f, struct worker *w, const struct fragment_terms *t);
 void fragment_wait(struct fragment *f); /* until the sum has arrived */

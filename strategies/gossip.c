@@ -98,7 +98,7 @@ static int partner_on_ring(int rank, int n, int64_t t)
 
 static int partner_at_random(int rank, int n, uint64_t rng)
 {
-	int order[WORKERS_MOST], place = 0;
+	int order[WORKERS_MOST] = {0}, place = 0;
 	for (int i = 0; i < n; i++) { /* a shuffle, from the inside out */
 		int j = (int)(rng_next(&rng) % (uint64_t)(i + 1));
 		order[i] = order[j];

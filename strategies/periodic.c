@@ -224,7 +224,7 @@ static void periodic_take(struct worker *w, struct fragment *f)
 static void periodic_round(struct worker *w, int64_t k)
 {
 	const struct periodic_opts *o = w->opts;
-	const struct periodic *s = w->state;
+	struct periodic *s = w->state;
 	struct fragment *f = &s->fragment[k];
 	bool due = periodic_due(w, k);
 	if (f->now.taken < f->now.sent && w->step >= f->now.sent + o->delay)
@@ -245,8 +245,8 @@ static void periodic_step(struct worker *w)
 	if (w->step <= o->start) {
 		comm_allreduce(w->data_group, w->grad, SUM);
 		common_step(w);
-		for (int64_t k = 0; w->step == o->start && k < o->fragments; k++)
-			fragment_restart(&s->fragment[k], w->step);
+		for (int64_t k = 0; k < o->fragments; k++)
+			fragment_restart(&s->fragment[k], w->step, w->step == o->start);
 		return;
 	}
 	local_step(w, 1);

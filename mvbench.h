@@ -97,8 +97,8 @@ int comm_size(const struct comm *c);
 /* Returns when the receiver has the data: two workers that send to each other hang. */
 void comm_send(struct comm *c, int to, const struct vec *v);
 void comm_recv(struct comm *c, int from, struct vec *v);
-/* Sends out to one worker and receives in from the same or another at the same time; equal lengths.
- * They call it, too. */
+/* Sends out to one worker and receives in from it, or from another, at the same time; equal
+ * lengths. The other calls it, too; with two others all workers of c do. */
 void comm_exchange(struct comm *c, int to, const struct vec *out, int from, struct vec *in);
 void comm_allreduce(struct comm *c, struct vec *v, enum reduce op);
 /* The same for v[first] .. v[first + n - 1] only. */

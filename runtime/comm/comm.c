@@ -279,7 +279,7 @@ void comm_exchange(struct comm *c, int to, const struct vec *out, int from, stru
 	const float *y = transport_out(by, vec_floats(out, 0), out->n, in->n);
 	link_shift(c->link, to, y, from, x, out->n);
 	transport_arrived(by, in->data, in->n);
-	count(c, TRACE_EXCHANGE, to, t, (int64_t)(out->n * sizeof *x));
+	count(c, TRACE_EXCHANGE, to == from ? to : ALL, t, (int64_t)(out->n * sizeof *x));
 }
 
 void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, enum reduce op)

@@ -97,7 +97,8 @@ TEST(equal_replicas_have_distance_0, LISTED(strategies))
 
 /* Without learning, a round multiplies the distance by the second largest |eigenvalue| of the
  * matrix that mixes eight models. Those of neighbours: (1 + 2 cos(2 pi / 8)) / 3; of the
- * exponential graph (3 - 1) / (3 + 1); of a torus of 2 x 4: (1 + 2 cos(2 pi / 4) + 1) / 4. */
+ * exponential graph (3 - 1) / (3 + 1); of a torus of 2 x 4: (1 + 2 cos(2 pi / 4) + 1) / 4. The
+ * third of the exponential graph is 0.46, so that the distance falls a little faster at first. */
 TEST(distance_falls_by_the_second_eigenvalue, 3)
 {
 	static const char *const schedule[] = {"neighbours", "exponential", "torus"};
@@ -110,9 +111,9 @@ TEST(distance_falls_by_the_second_eigenvalue, 3)
 	/* five rounds in the ten steps of two epochs */
 	double fell = number_in("run.db", "SELECT b.consensus / a.consensus FROM epoch AS a, epoch "
 					  "AS b WHERE a.epoch = 4 AND b.epoch = 6");
-	ck_assert_msg(fabs(fell - pow(lambda[_i], 5)) < 0.02 * pow(lambda[_i], 5),
-		      "%s: %.6g in five rounds, wanted %.6g", schedule[_i], fell,
-		      pow(lambda[_i], 5));
+	double want = pow(lambda[_i], 5), least = _i == 1 ? 0.85 : 0.98;
+	ck_assert_msg(fell < 1.02 * want && fell > least * want,
+		      "%s: %.6g in five rounds, wanted %.6g", schedule[_i], fell, want);
 }
 
 /* Rarer synchronisation lets models drift further apart. One worker has no other model to differ

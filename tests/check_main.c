@@ -21,7 +21,7 @@ static const char *const suites[] = {
 	"train",   "transport",  "library",    "replay",    "heterogeneity", "gpu",
 	"run",     "strategies", "tables",     "plots",     "trace",         "onesided",
 	"devices", "workloads",  "images",     "hostile",   "evaluation",    "bindings",
-	"plugins", "optimizers", "servers",    "cuda",      "bench",         "recipes",
+	"plugins", "python", "optimizers", "servers",    "cuda",      "bench",         "recipes",
 	"gpt",     "split",      "contract",   "consensus", "tune",          "model",
 	"advise",  "report",     "sweep",      "spread",    "baseline",      "gate",
 	"ask",     "export",     "store",      "stats",     "shards",        "steps",

@@ -201,8 +201,8 @@ TEST(python_file_is_refused, 9)
 		{"import numpy as np\ndef params(): return np.zeros(2, np.float32)\n"
 		 "def gradient(p, b): pass\ndef data(): return np.zeros(3)\n",
 		 "data(): return two sets"},
-		{"import os\ndef params(): os.kill(os.getpid(), 9)\ndef gradient(p, b): pass\n"
-		 "def data(): return [[1], [2]]\n",
+		{"import os, numpy as np\ndef params(): os.kill(os.getpid(), 9)\n"
+		 "def gradient(p, b): pass\n" SETS,
 		 "its Python process was ended by signal 9"},
 	};
 	if (lacks("numpy"))
@@ -222,7 +222,7 @@ TEST(python_exception_ends_all_ranks, 3)
 				       "  if len(steps) > 9: raise ValueError('ten steps')\n"
 				       "  return 1.0, np.ones(2)\n");
 	DO(1, RUN "--epochs=9 --batch=4 --workload=./mine.py %s", how[_i]);
-	expect("line 8, in gradient");
+	expect("mine.py\", line 9, in gradient");
 	expect("ValueError: ten steps");
 	answers("SELECT status FROM run", "failed");
 }

@@ -88,7 +88,7 @@ def last_lines(error, folder):
     kept = own + [f for f in frames[-1:] if f not in own]
     where = "".join(traceback.format_list(kept))
     what = "".join(traceback.format_exception_only(type(error), error)).strip()
-    text = where + what
+    text = (where + what).strip()
     if len(text) > SAID_MOST:
         text = text[: SAID_MOST - len(what[-300:]) - 20] + " ...\n" + what[-300:]
     if isinstance(error, ModuleNotFoundError) and error.name in ("torch", "numpy"):

@@ -138,7 +138,8 @@ static char *add_file(struct making *m, struct sha256 *s, const char *folder, in
 	return NULL;
 }
 
-/* Adds the files of a.b.c: a.py or a/__init__.py, then the same of a/b and a/b/c. */
+/* Adds the files of a dotted name: those of its first part, FIRST.py or FIRST/__init__.py, then of
+ * FIRST/SECOND, and so on. */
 static char *add_module(struct making *m, struct sha256 *s, const char *folder, const char *dotted)
 {
 	char *path AUTOFREE = text_replaced(dotted, ".", "/");
@@ -150,8 +151,8 @@ static char *add_module(struct making *m, struct sha256 *s, const char *folder, 
 	}
 }
 
-/* The modules of "import a, b.c as d" or "from a import b, c". Python itself checks that no file
- * was missed (driver.py). */
+/* The modules that a line imports: import X, Y as Z; from X import Y, Z. Python itself checks that
+ * no file was missed (driver.py). */
 static char *add_imported(struct making *m, struct sha256 *s, const char *file, const char *line)
 {
 	int from = 0, plain = 0;

@@ -280,9 +280,9 @@ void worker_keep(struct worker *w, void *state, size_t bytes);
  * call it only every few steps there. A `local` step may not call it. */
 double worker_loss(struct worker *w);
 
-/* For a gradient, or an evaluation, of the workload's own: adds rows with this sum of losses, and the
- * number of correct answers, to the worker's tally. vec_softmax_xent and vec_mse do so themselves.
- * On the host, in a workload with .host. */
+/* For a gradient, or an evaluation, of the workload's own: adds rows with this sum of losses, and
+ * the number of correct answers, to the worker's tally. vec_softmax_xent and vec_mse do so
+ * themselves. On the host, in a workload with .host. */
 void worker_tally(struct worker *w, double loss_sum, int64_t rows, int64_t correct);
 
 /* Reports a value of the strategy, such as an interval that it chose. Table epoch_value stores, by

@@ -227,6 +227,19 @@ TEST(python_exception_ends_all_ranks, 3)
 	answers("SELECT status FROM run", "failed");
 }
 
+/* Also of a run that is killed: the second one, in its third second. */
+TEST(python_process_ends_with_its_run, 2)
+{
+	if (lacks("numpy"))
+		return;
+	const char *how = _i ? "timeout -s KILL 3 " : "";
+	DO(0,
+	   "%s" RUN "--workload=$e/logistic.py --workers=2 --strategy=asgd --epochs=%s; i=0; "
+	   "while pgrep -f 'serve %s/cache' >/dev/null && [ $i -lt 100 ]; do sleep 0.1; "
+	   "i=$((i+1)); done; [ $i -lt 100 ]",
+	   how, _i ? "100000" : "2", folder);
+}
+
 TEST(missing_interpreter_is_named)
 {
 	if (lacks("numpy"))
@@ -333,6 +346,24 @@ TEST(torch_steps_equal_a_plain_loop, 5)
 	   "got = float(open(\"loss\").read())\n"
 	   "assert abs(got - want) < 1e-5 * abs(want), (got, want)'",
 	   interpreter);
+}
+
+/* The forward pass takes a third of a step, the layers of the backward pass their share of flops:
+ * an allreduce that starts early ends early. */
+TEST(overlap_hides_messages_of_a_torch_model)
+{
+	if (lacks("torch, numpy"))
+		return;
+	DO(0, RUN FAST "--workload=$e/small_cnn.py --workers=2 --strategy=allreduce "
+		       "--sim.platform=ethernet_1g --epochs=1 && " RUN FAST
+		       "--workload=$e/small_cnn.py --workers=2 --strategy=allreduce "
+		       "--sim.platform=ethernet_1g --epochs=1 --allreduce.overlap && " RUN
+		       "--workload=$e/small_cnn.py --workers=2 --strategy=allreduce --epochs=1 "
+		       "--allreduce.overlap");
+	answers("SELECT a.seconds > b.seconds, count(DISTINCT c.test_loss) FROM epoch a JOIN epoch "
+		"b JOIN epoch c WHERE a.run_id = 1 AND b.run_id = 2 AND c.run_id > 1 AND a.epoch = 1 "
+		"AND b.epoch = 1 AND c.epoch = 1",
+		"1|1");
 }
 
 TEST(torch_model_is_refused, 4)

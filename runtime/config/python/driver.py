@@ -309,6 +309,9 @@ class Numbers:
 
     buffers = 0
 
+    def flops(self):
+        return None
+
     def split(self, flat):
         at, out = 0, []
         for a in self.first:
@@ -395,7 +398,7 @@ class Torch:
         self.buffers = sum(b.numel() for b in self.first_buffers)
         self.norms = [m for m in self.model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
         self.layer_of = []  # of each parameter: those of one module are one layer
-        owners = []
+        self.owners = owners = []
         for name, _ in self.named:
             owner = name.rpartition(".")[0]
             if not owners or owners[-1] != owner:
@@ -422,6 +425,30 @@ class Torch:
                               "processes: give a number, such as momentum=0.1")
             if getattr(m, "sparse", False) and isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
                 raise Refused(f"model(): {name or type(m).__name__} has sparse gradients, and mvbench sends dense ones: use sparse=False")
+
+    def flops(self):
+        """Of a row in the backward pass of each layer, and in the forward pass; None: this PyTorch cannot count them.
+
+        A layer's backward pass has two products for each one of its forward pass.
+        """
+        try:
+            from torch.utils.flop_counter import FlopCounterMode
+        except ImportError:
+            return None
+        rows, root = min(8, self.data.n[0]), type(self.model).__name__
+        index = self.torch.arange(rows, dtype=self.torch.int32)
+        self.model.eval()
+        with FlopCounterMode(display=False) as counter:  # with gradients: without, some layers compute as a whole
+            self.losses(self.data.batch(index, index.to(self.torch.int64)), rows, False)
+        count = {name: sum(of.values()) / rows for name, of in counter.get_flop_counts().items()}
+        whole = [count.get(f"{root}.{owner}" if owner else root, 0) for owner in self.owners]
+        own = []
+        for owner, flops in zip(self.owners, whole):
+            below = owner + "." if owner else ""
+            inner = [o for o in self.owners if o != owner and o.startswith(below)]
+            outer = [o for o in inner if not any(o.startswith(i + ".") for i in inner)]
+            own.append(flops - sum(whole[self.owners.index(o)] for o in outer))
+        return [2 * f for f in own] + [count.get("Global", 0)]
 
     def tensors(self):
         return [(tuple(p.shape), p.dim() < 2, self.layer_of[i]) for i, (_, p) in enumerate(self.named)]
@@ -668,6 +695,9 @@ class Server:
                 size *= n
             rows = shape[0] if len(shape) > 1 else 1
             lines.append(f"tensor\t{rows}\t{size // rows if rows else 0}\t{int(spared)}\t{layer}")
+        flops = self.computes.flops()
+        if flops:
+            lines.append("flops\t" + "\t".join(map(str, flops)))
         text = "\n".join(lines)
         if len(text) >= TEXT_ROOM:
             raise Refused(f"{len(self.computes.tensors())} parameters are more than mvbench has room for")

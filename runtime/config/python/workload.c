@@ -34,6 +34,7 @@ struct file {
 	char content[DATA_HASH_ROOM];
 	struct tensor *tensor;
 	size_t *layer; /* [layers + 1] */
+	double *flops; /* [layers + 1], as in struct layout; NULL: not known */
 	size_t tensors, layers, params, buffers;
 };
 
@@ -259,6 +260,8 @@ static void read_shapes(struct file *f, const char *said)
 {
 	char *text AUTOFREE = must(strdup(said)), *rest = text, *line;
 	f->tensors = f->layers = f->params = f->buffers = 0;
+	free(f->flops);
+	f->flops = NULL;
 	while ((line = strsep(&rest, "\n"))) {
 		const char *what = word(&line);
 		if (strcmp(what, "rows") == 0) {
@@ -273,6 +276,10 @@ static void read_shapes(struct file *f, const char *said)
 			f->buffers = strtoull(word(&line), NULL, 10);
 		} else if (strcmp(what, "tensor") == 0) {
 			add_tensor(f, line);
+		} else if (strcmp(what, "flops") == 0) {
+			f->flops = must(calloc(f->layers + 1, sizeof *f->flops));
+			for (size_t i = 0; i <= f->layers; i++)
+				f->flops[i] = strtod(word(&line), NULL);
 		}
 	}
 	mark_hidden(f);
@@ -461,6 +468,7 @@ static void python_init(struct worker *w, const struct data *sample)
 				      .layers = f->layers,
 				      .layer = f->layer,
 				      .buffers = f->buffers,
+				      .flops = f->flops,
 				      .host = s->shared ? (float *[]){s->param, s->grad, s->buffer}
 							: NULL});
 	model_tensors(w, f->tensor, f->tensors);

@@ -603,6 +603,17 @@ static char *check_source(const struct option *o, const char *text)
 				  text, o->def);
 }
 
+struct option plugin_source(const char *source, size_t offset)
+{
+	return (struct option){.name = "source",
+			       .type = OPT_STRING,
+			       .offset = offset,
+			       .def = must(strdup(source)),
+			       .check = check_source,
+			       .core = {.always = true},
+			       .help = "hash of its source: recorded, not to be given [sha256]"};
+}
+
 /* A copy with one more option, the hash of its source, which is recorded and compared. */
 static const struct plugin *with_source(const struct making *m, const struct plugin *p)
 {
@@ -614,14 +625,7 @@ static const struct plugin *with_source(const struct making *m, const struct plu
 	struct option *options = must(calloc(n + 2, sizeof *options));
 	for (size_t i = 0; i < n; i++)
 		options[i] = p->options[i];
-	options[n] =
-		(struct option){.name = "source",
-				.type = OPT_STRING,
-				.offset = room,
-				.def = must(strdup(m->source)),
-				.check = check_source,
-				.core = {.always = true},
-				.help = "hash of its source: recorded, not to be given [sha256]"};
+	options[n] = plugin_source(m->source, room);
 	struct plugin *own = must(malloc(size[m->part]));
 	memcpy(own, p, size[m->part]);
 	own->options = options;

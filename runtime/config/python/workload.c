@@ -129,14 +129,6 @@ static enum option_type type_of(const char *name)
 	return (enum option_type)i;
 }
 
-static char *check_source(const struct option *o, const char *text)
-{
-	return strcmp(o->def, text) == 0
-		       ? NULL
-		       : sentence("--NAME.%s=%s: the given plug-in has another source, %s", o->name,
-				  text, o->def);
-}
-
 static void add_option(struct file *f, struct option **options, size_t *n, char *line)
 {
 	struct option o = {.name = word(&line), .offset = f->workload.plugin.opts_size};
@@ -157,14 +149,7 @@ static void read_description(struct file *f)
 	size_t n = 0, settings = 0;
 	struct plugin *p = &f->workload.plugin;
 	p->opts_size = sizeof(struct options);
-	const struct option source = {
-		.name = "source",
-		.type = OPT_STRING,
-		.def = f->source,
-		.check = check_source,
-		.core = {.always = true},
-		.help = "hash of its source: recorded, not to be given [sha256]"};
-	APPEND(options, n, source);
+	APPEND(options, n, plugin_source(f->source, 0));
 	for (char *rest = f->text, *line; (line = strsep(&rest, "\n")) && *line;) {
 		const char *what = word(&line);
 		if (strcmp(what, "name") == 0)

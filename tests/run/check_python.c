@@ -366,6 +366,27 @@ TEST(overlap_hides_messages_of_a_torch_model)
 		"1|1");
 }
 
+/* Sixty steps on all 64 rows, half of them on each worker: in another order, so within rounding. */
+TEST(torch_workers_equal_distributed_data_parallel)
+{
+	if (lacks("torch, numpy, torch.distributed"))
+		return;
+	folder_text("mine.py",
+		    TORCH "recipe = {'lr': 0.1, 'momentum': 0.9, 'epochs': 60, 'batch': 32}\n"
+			  "def data():\n  g = torch.Generator().manual_seed(1)\n"
+			  "  x = torch.rand(128, 20, generator=g); y = (3 * x.sum(1)).long() % 5\n"
+			  "  return (x[:64], y[:64]), (x[64:], y[64:])\n"
+			  "def model():\n  return nn.Sequential(nn.Linear(20, 64), nn.ReLU(), "
+			  "nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 5))\n");
+	DO(0,
+	   "mvbench run --workload=./mine.py --workers=2 --strategy=allreduce && sqlite3 "
+	   "mvbench.db 'SELECT test_loss FROM epoch WHERE epoch = 60' >loss && "
+	   "%s $MVBENCH_HOME/tests/reference/torch_ddp.py mine.py 60 2 0.1 >want && "
+	   "%s -c 'a, b = (float(open(f).read()) for f in (\"loss\", \"want\"))\n"
+	   "assert abs(a - b) < 1e-6 * b, (a, b)'",
+	   interpreter, interpreter);
+}
+
 TEST(torch_model_is_refused, 4)
 {
 	static const struct {

@@ -399,7 +399,7 @@ static const struct mistake {
 	{NULL, NULL, "mvbench run --strategy=./spirals.c",
 	 "--strategy=./spirals.c: it has no strategy; give it as --workload=./spirals.c"},
 	{NULL, NULL, "mvbench run --strategy=./study.txt",
-	 "give a name, or a file that ends in .c or .so"},
+	 "give a name, or a file that ends in .c, .so or .py"},
 	{NULL, NULL, "CC=no-such-cc mvbench run --strategy=./doubling.c",
 	 "there is no C compiler here: install gcc and libc6-dev, set CC to one, or give a "
 	 "compiled plug-in (.so)\n"},

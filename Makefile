@@ -29,7 +29,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 
 # A module is a folder; each of its files belongs to it.
 objects = $(patsubst %.c,$(B)/%.o,$(wildcard $(addsuffix /*.c,$(1))))
-RUNTIME := $(addprefix runtime/,base device device/cpu comm comm/mpi table config train launch)
+RUNTIME := $(addprefix runtime/,base device device/cpu comm comm/mpi table config config/python train launch)
 RESULTS := $(addprefix results/,db run ask gate share help)
 OBJ  := $(call objects,$(RUNTIME) strategies strategies/optimizers workloads sim/model $(RESULTS) plots sim)
 # Headers for users' plug-ins.
@@ -76,6 +76,7 @@ install: all ## put the program, its figures, its manual page and the library un
 	install -m 644 workloads/sweeps/*.ini $(DESTDIR)$(PREFIX)/share/mvbench/workloads/sweeps
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/mvbench/sim/platforms sim/platforms/*.xml
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/mvbench/runtime/comm/mpi runtime/comm/mpi/tcp.rules
+	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/mvbench/workloads/python workloads/python/*.py
 	for f in $(CONTRACT); do install -Dm 644 $$f $(DESTDIR)$(PREFIX)/share/mvbench/$$f || exit; done
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions)
 	$(B)/mvbench help --man >$(DESTDIR)$(PREFIX)/share/man/man1/mvbench.1
@@ -129,6 +130,7 @@ $(B)/main.o: runtime/lib/libmvbench.h
 $(B)/results/db/migrate.o: $(wildcard results/db/*.sql results/db/migrations/*.sql)
 $(foreach room,$(RESULTS),$(eval $(call objects,$(room)): $(wildcard $(room)/*.sql $(room)/*.bash)))
 $(B)/sim/validate_report.o: sim/validate.sql
+$(B)/runtime/config/python/workload.o: runtime/config/python/driver.py
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)
 # The content security policy of the report: only the script with this hash runs.
 $(B)/plots/report.o: CPPFLAGS += -DREPORT_SCRIPT='"sha256-$(shell env printf \

@@ -44,6 +44,8 @@ const char *run_strategy(const struct run *run), *run_optimizer(const struct run
 	*run_leave(const struct run *run), *run_precision(const struct run *run),
 	*run_platform(const struct run *run), *run_table_home(const struct run *run),
 	*run_data_dir(const struct run *run);
+/* The workload's options struct, for its data set. */
+const void *run_workload_opts(const struct run *run);
 /* The largest number of workers, and of servers. */
 enum { WORKERS_MOST = 4096 };
 int64_t workers_leaving(const struct run *run); /* the number that --leave names */
@@ -279,6 +281,11 @@ void worker_keep(struct worker *w, void *state, size_t bytes);
  * A call on a GPU waits for it and copies 24 bytes, and idles it for about the time of a launch:
  * call it only every few steps there. A `local` step may not call it. */
 double worker_loss(struct worker *w);
+
+/* For a gradient, or an evaluation, of the workload's own: adds rows with this sum of losses, and
+ * the number of correct answers, to the worker's tally. vec_softmax_xent and vec_mse do so
+ * themselves. On the host, in a workload with .host. */
+void worker_tally(struct worker *w, double loss_sum, int64_t rows, int64_t correct);
 
 /* Reports a value of the strategy, such as an interval that it chose. Table epoch_value stores, by
  * name, the mean over all reports of all workers in an epoch, and their number; without reports

@@ -192,6 +192,9 @@ struct dataset {
 	char *(*load)(const struct run *run, struct data *train, struct data *test);
 	void (*unload)(struct data *train, struct data *test);
 	bool of_machine; /* without --data-dir, too, its content is that of files of the machine */
+	/* The hash of the content of the rows, if they are not in struct data; as data_hash_find.
+	 * NULL = the rows are there. */
+	const char *(*identity)(const struct run *run);
 };
 
 /* How an image is changed when it is loaded: the mean image is subtracted; for training, it is also
@@ -219,6 +222,9 @@ struct layout {
 	const size_t *layer; /* [layers + 1]: where each begins in param, and the last ends */
 	size_t buffers;      /* floats of buffer */
 	const double *flops; /* [layers + 1], see struct worker; NULL = unknown */
+	/* On a device that uses the host's memory: where param, grad and buffer are, in zeroed
+	 * memory that the workload frees after fini. NULL = the device allocates them. */
+	float *const *host;
 };
 /* Call once, before anything else: makes param, grad, buffer and what the optimiser keeps, zeroed;
  * model_close frees them. layer and flops are copied. */

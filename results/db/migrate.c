@@ -109,8 +109,7 @@ static void put_row(FILE *f, const struct option *o)
 		: o->type == OPT_RATE ? "RATE"
 				      : column_type(o),
 		def, !o->incidental, keyed, stored[o->core.stored], o->core.label,
-		o->core.part ? o->core.part : "",
-		o->core.work, o->core.trains);
+		o->core.part ? o->core.part : "", o->core.work, o->core.trains);
 }
 
 /* Writes the column, of row r of run, to the end of a list. */

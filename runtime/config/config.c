@@ -351,6 +351,7 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 	const void *p;
 	TRY(choose_plugin(c, PART_WORKLOAD, given, n, &run->workload, &c->workload_opts, &p));
 	c->workload = p;
+	run->workload_opts = c->workload_opts;
 	TRY(choose_plugin(c, PART_STRATEGY, given, n, &run->strategy, &c->strategy_opts, &p));
 	c->strategy = p;
 	TRY(choose_plugin(c, PART_OPTIMIZER, given, n, &run->optimizer, &c->optimizer_opts, &p));

@@ -288,6 +288,8 @@ struct loaded {
 	char *path;                  /* "" = from the cache, by its source only */
 	char source[SHA256_ROOM];    /* of the file and the files that it includes next to it */
 };
+/* The option `source`: the hash, in a field at this offset. */
+struct option plugin_source(const char *source, size_t offset);
 /* file: PATH, PATH#SHA256, or NAME#SHA256 for a compiled one in the cache. NULL, or a message. */
 char *plugin_file_load(enum part part, const char *file, struct loaded *out);
 

@@ -77,6 +77,8 @@ static void hash_of_seed(const struct run *run, const struct dataset *set, int64
 
 const char *data_hash_find(const struct run *run, const struct dataset *set)
 {
+	if (set->identity)
+		return set->identity(run);
 	if (is_built_in(set) && !set->of_machine && !*run->data_dir)
 		return "";
 	for (size_t i = 0; i < n_known; i++)

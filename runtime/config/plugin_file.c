@@ -1,12 +1,14 @@
 /*
- * plugin_file.c - a plug-in in a user's file: NAME.c, which is compiled like the program itself, or
- * NAME.so, which is already compiled.
+ * plugin_file.c - a plug-in in a user's file: NAME.c, which is compiled like the program itself,
+ * NAME.so, which is already compiled, or NAME.py, a workload that Python reads (python/).
  *
  * The loaded file is always a copy in the user's cache folder ($XDG_CACHE_HOME/mvbench/plugins, or
  * below ~/.cache): a later change of the file does not affect runs in progress.
  *
  *     SOURCE-WITH.so   SOURCE  sha256 of the file and the files that it includes next to it
  *                      WITH    hash of the contract's headers and the compiler command; or "so"
+ *     SOURCE-WITH.py   the same of a Python file: its description, with the text of these files.
+ *                      WITH: hash of the interpreter and of the program that it runs
  *     SOURCE-WITH.sum  the copy's own sha256
  *
  * A file is compiled only if the user has named it (arguments_named): a database, a baseline or an
@@ -17,6 +19,7 @@
  * which must be there at the same path.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/python/python.h"
 #include "workloads/net.h"
 
 #include <dirent.h>
@@ -46,13 +49,20 @@ static const char *const headers[] = {"mvbench.h",
 				      "strategies/exchange.h",
 				      "strategies/optimizers/optimizer.h"};
 
+struct seen {
+	char **path;
+	size_t n;
+};
+
 /* One file while it is made and loaded. */
 struct making {
 	enum part part;
-	char *path;  /* as typed, without #SHA256 */
-	char *real;  /* absolute path; NULL: not found */
-	int missing; /* errno of that */
-	bool object; /* a .so */
+	char *path;       /* as typed, without #SHA256 */
+	char *real;       /* absolute path; NULL: not found */
+	int missing;      /* errno of that */
+	bool object;      /* a .so */
+	bool python;      /* a .py */
+	struct seen seen; /* the files of its source, of a .c or .py */
 	enum naming named;
 	const char *wanted;       /* SHA256; NULL = any */
 	char source[SHA256_ROOM]; /* SOURCE */
@@ -62,8 +72,17 @@ struct making {
 	char *out;                /* the temporary file that becomes the copy */
 };
 
+static void forget_seen(struct making *m)
+{
+	while (m->seen.n > 0)
+		free(m->seen.path[--m->seen.n]);
+	free(m->seen.path);
+	m->seen = (struct seen){.n = 0};
+}
+
 static void making_fini(struct making *m)
 {
+	forget_seen(m);
 	free(m->path);
 	free(m->real);
 	free(m->home);
@@ -88,11 +107,6 @@ static char *refuse(const struct making *m, const char *fmt, ...)
 
 /* ---- Its source ---------------------------------------------------------- */
 
-struct seen {
-	char **path;
-	size_t n;
-};
-
 static bool see(struct seen *s, char *path)
 {
 	for (size_t i = 0; i < s->n; i++)
@@ -110,10 +124,75 @@ static const char *included(const char *line)
 	return n && strchr(line + n, '"') ? line + n : NULL;
 }
 
-/* Adds the file and then the files that it includes from its folder, each once. The hash is of all
- * that the compiler reads; text ends at a byte 0. */
-static char *add_source(const struct making *m, struct sha256 *s, struct seen *seen,
-			const char *path)
+static char *add_source(struct making *m, struct sha256 *s, const char *path);
+
+/* Adds FOLDER/NAME, if it exists and is new. */
+static char *add_file(struct making *m, struct sha256 *s, const char *folder, int n,
+		      const char *name, const char *ending)
+{
+	char *path AUTOFREE = sentence("%s/%.*s%s", folder, n, name, ending);
+	char *real = access(path, R_OK) == 0 ? realpath(path, NULL) : NULL;
+	if (real && see(&m->seen, real))
+		return add_source(m, s, real);
+	free(real);
+	return NULL;
+}
+
+/* Adds the files of a dotted name: those of its first part, FIRST.py or FIRST/__init__.py, then of
+ * FIRST/SECOND, and so on. */
+static char *add_module(struct making *m, struct sha256 *s, const char *folder, const char *dotted)
+{
+	char *path AUTOFREE = text_replaced(dotted, ".", "/");
+	for (size_t n = strcspn(path, "/");; n += 1 + strcspn(path + n + 1, "/")) {
+		TRY(add_file(m, s, folder, (int)n, path, ".py"));
+		TRY(add_file(m, s, folder, (int)n, path, "/__init__.py"));
+		if (!path[n])
+			return NULL;
+	}
+}
+
+/* The modules that a line imports: import X, Y as Z; from X import Y, Z. Python itself checks that
+ * no file was missed (driver.py). */
+static char *add_imported(struct making *m, struct sha256 *s, const char *file, const char *line)
+{
+	int from = 0, plain = 0;
+	char *words AUTOFREE = must(strndup(line, strcspn(line, "#\n\r;"))), *rest, *one;
+	sscanf(words, " from %n", &from);
+	sscanf(words, " import %n", &plain);
+	if (!from && !plain)
+		return NULL;
+	char *folder AUTOFREE = must(strdup(from ? file : m->real)), *module = words + from;
+	*strrchr(folder, '/') = '\0';
+	if (from && *module != '.')
+		snprintf(folder, strlen(folder) + 1, "%.*s", (int)(strrchr(m->real, '/') - m->real),
+			 m->real);
+	while (*module == '.' && module[1] == '.') {
+		char *slash = strrchr(folder, '/');
+		*(slash ? slash : folder) = '\0';
+		module++;
+	}
+	module += *module == '.';
+	rest = from ? strstr(module, " import") : words + plain;
+	if (!rest)
+		return NULL;
+	if (from) {
+		module[strcspn(module, " \t")] = '\0';
+		rest += strlen(" import");
+	}
+	while ((one = strsep(&rest, ",()"))) {
+		one += strspn(one, " \t");
+		one[strcspn(one, " \t")] = '\0';
+		char *dotted AUTOFREE = sentence("%s%s%s", from ? module : "",
+						 from && *module && *one ? "." : "", one);
+		if (*dotted)
+			TRY(add_module(m, s, folder, dotted));
+	}
+	return NULL;
+}
+
+/* Adds the file and then the files that it includes, or imports, from its folder, each once. The
+ * hash is of all that the compiler reads; text ends at a byte 0. */
+static char *add_source(struct making *m, struct sha256 *s, const char *path)
 {
 	struct stat st;
 	size_t n = 0;
@@ -123,41 +202,35 @@ static char *add_source(const struct making *m, struct sha256 *s, struct seen *s
 	if (!text)
 		return refuse(m, "%s: %s", path, strerror(errno));
 	if (strlen(text) != n)
-		return refuse(m, "%s is not C: it has a byte 0", path);
+		return refuse(m, "%s is not %s: it has a byte 0", path, m->python ? "Python" : "C");
 	sha256_add(s, text, n);
 	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		const char *name = included(line), *slash = strrchr(path, '/');
-		char *temporary AUTOFREE = name ? sentence("%.*s%.*s", (int)(slash - path + 1),
-							   path, (int)strcspn(name, "\"\n"), name)
-						: NULL;
-		char *real = temporary ? realpath(temporary, NULL) : NULL;
-		if (real && see(seen, real))
-			TRY(add_source(m, s, seen, real));
-		else
-			free(real);
+		const char *name = m->python ? NULL : included(line);
+		char *folder AUTOFREE = must(strndup(path, (size_t)(strrchr(path, '/') - path)));
+		if (m->python)
+			TRY(add_imported(m, s, path, line));
+		else if (name)
+			TRY(add_file(m, s, folder, (int)strcspn(name, "\"\n"), name, ""));
 	}
 	return NULL;
 }
 
 static char *find_source(struct making *m)
 {
-	struct seen seen = {.n = 0};
 	struct sha256 s;
 	struct stat st;
 	char *wrong = NULL;
+	forget_seen(m);
 	sha256_begin(&s);
 	if (!m->object) {
-		see(&seen, must(strdup(m->real)));
-		wrong = add_source(m, &s, &seen, m->real);
+		see(&m->seen, must(strdup(m->real)));
+		wrong = add_source(m, &s, m->real);
 	} else if (stat(m->real, &st) == 0 && !S_ISREG(st.st_mode)) {
 		wrong = refuse(m, "%s is not a plain file", m->real);
 	} else if (!sha256_file(&s, m->real)) {
 		wrong = refuse(m, "%s", strerror(errno));
 	}
 	sha256_end(&s, m->source);
-	while (seen.n > 0)
-		free(seen.path[--seen.n]);
-	free(seen.path);
 	return wrong;
 }
 
@@ -187,6 +260,20 @@ static char *find_compiler(struct making *m)
 	sha256_end(&s, m->with);
 	m->with[16] = '\0';
 	return wrong;
+}
+
+/* The interpreter by its name, and by what the name leads to: a virtual environment has links. */
+static void find_interpreter(char with[SHA256_ROOM])
+{
+	const char *name = python_interpreter();
+	char *real AUTOFREE = strchr(name, '/') ? realpath(name, NULL) : NULL;
+	const char *const part[] = {name, real ? real : "", python_program()};
+	struct sha256 s;
+	sha256_begin(&s);
+	for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+		sha256_add(&s, part[i], strlen(part[i]) + 1);
+	sha256_end(&s, with);
+	with[16] = '\0';
 }
 
 /* Removes the files in a folder that others could write: any of them may have come from others. */
@@ -260,6 +347,10 @@ static void exec_compiler(const void *ctx)
 
 static char *compile(const struct making *m)
 {
+	if (m->python) {
+		char *wrong AUTOFREE = python_describe(m->out, m->seen.path, m->seen.n);
+		return wrong ? refuse(m, "%s", wrong) : NULL;
+	}
 	int status = child_run(exec_compiler, m, NULL, 0);
 	if (status == -1)
 		return refuse(m, "%s", strerror(errno));
@@ -292,7 +383,7 @@ static char *copy(const struct making *m)
 /* The file with the copy's own sha256; heap. */
 static char *sum_of(const char *made)
 {
-	return sentence("%.*s.sum", (int)(strlen(made) - strlen(".so")), made);
+	return sentence("%.*s.sum", (int)(strlen(made) - strlen(".so")), made); /* or .py */
 }
 
 /* Is it a file of this user that nobody else can write? */
@@ -364,13 +455,17 @@ static char *make(struct making *m, const char *made, bool *changed)
 }
 
 /* An existing copy of this source for this contract, unchanged; heap; NULL: none. */
-static char *find_made(const struct making *m, const char *source)
+static char *find_made(struct making *m, const char *source)
 {
-	const char *const with[] = {m->with, "so"};
-	for (size_t i = 0; i < 2; i++) {
-		char *path = sentence("%s/%s-%s.so", m->folder, source, with[i]);
-		if (sum_is(path))
+	char python[SHA256_ROOM];
+	find_interpreter(python);
+	const char *const with[] = {m->with, "so", python}, *const ending[] = {"so", "so", "py"};
+	for (size_t i = 0; i < 3; i++) {
+		char *path = sentence("%s/%s-%s.%s", m->folder, source, with[i], ending[i]);
+		if (sum_is(path)) {
+			m->python = i == 2;
 			return path;
+		}
 		free(path);
 	}
 	return NULL;
@@ -391,7 +486,9 @@ static char *find_or_make(struct making *m, char **made)
 	if (!m->real && !m->wanted && m->named != NAMED_BY_DATA)
 		return refuse(m, "%s", strerror(m->missing));
 	TRY(find_folder(m));
-	if (!m->object)
+	if (m->python)
+		find_interpreter(m->with);
+	else if (!m->object)
 		TRY(find_compiler(m));
 	if (m->wanted && (*made = find_made(m, m->wanted))) {
 		snprintf(m->source, sizeof m->source, "%s", m->wanted);
@@ -412,7 +509,8 @@ static char *find_or_make(struct making *m, char **made)
 		if (m->named == NAMED_BY_JOB)
 			return (*made = find_made(m, m->source)) ? NULL : refuse_named(m);
 		free(*made);
-		*made = sentence("%s/%s-%s.so", m->folder, m->source, m->object ? "so" : m->with);
+		*made = sentence("%s/%s-%s.%s", m->folder, m->source, m->object ? "so" : m->with,
+				 m->python ? "py" : "so");
 		TRY(make(m, *made, &changed));
 	}
 	return NULL;
@@ -482,6 +580,8 @@ static char *check_options(const struct making *m, const struct plugin *p)
 {
 	void *scratch AUTOFREE = must(calloc(1, p->opts_size + sizeof(int64_t)));
 	for (const struct option *o = p->options; o && o->name; o++) {
+		if (strcmp(o->name, "source") == 0 && o->offset == 0 && m->python)
+			continue;
 		if (strcmp(o->name, "source") == 0)
 			return refuse(m,
 				      "the name of its option source is reserved for the hash of "
@@ -503,6 +603,17 @@ static char *check_source(const struct option *o, const char *text)
 				  text, o->def);
 }
 
+struct option plugin_source(const char *source, size_t offset)
+{
+	return (struct option){.name = "source",
+			       .type = OPT_STRING,
+			       .offset = offset,
+			       .def = must(strdup(source)),
+			       .check = check_source,
+			       .core = {.always = true},
+			       .help = "hash of its source: recorded, not to be given [sha256]"};
+}
+
 /* A copy with one more option, the hash of its source, which is recorded and compared. */
 static const struct plugin *with_source(const struct making *m, const struct plugin *p)
 {
@@ -514,14 +625,7 @@ static const struct plugin *with_source(const struct making *m, const struct plu
 	struct option *options = must(calloc(n + 2, sizeof *options));
 	for (size_t i = 0; i < n; i++)
 		options[i] = p->options[i];
-	options[n] =
-		(struct option){.name = "source",
-				.type = OPT_STRING,
-				.offset = room,
-				.def = must(strdup(m->source)),
-				.check = check_source,
-				.core = {.always = true},
-				.help = "hash of its source: recorded, not to be given [sha256]"};
+	options[n] = plugin_source(m->source, room);
 	struct plugin *own = must(malloc(size[m->part]));
 	memcpy(own, p, size[m->part]);
 	own->options = options;
@@ -529,7 +633,20 @@ static const struct plugin *with_source(const struct making *m, const struct plu
 	return own;
 }
 
-static char *load_made(struct making *m, const char *made, struct loaded *out)
+static char *load_python(struct making *m, const char *made, struct loaded *out)
+{
+	struct workload *w;
+	if (m->part != PART_WORKLOAD && m->part != PART_COUNT)
+		return refuse(m, "it is a workload; give it as --workload=%s", m->path);
+	m->part = PART_WORKLOAD;
+	TRY(python_load(made, m->source, &w));
+	TRY(check_slots(m, &w->plugin));
+	TRY(check_options(m, &w->plugin));
+	*out = (struct loaded){.part = m->part, .plugin = &w->plugin};
+	return NULL;
+}
+
+static char *load_object(struct making *m, const char *made, struct loaded *out)
 {
 	void *object = dlopen(made, RTLD_NOW | RTLD_LOCAL);
 	const struct plugin_file *f = object ? dlsym(object, "mvbench_plugin") : NULL;
@@ -542,6 +659,12 @@ static char *load_made(struct making *m, const char *made, struct loaded *out)
 	TRY(check_slots(m, p));
 	TRY(check_options(m, p));
 	*out = (struct loaded){.part = m->part, .plugin = with_source(m, p)};
+	return NULL;
+}
+
+static char *load_made(struct making *m, const char *made, struct loaded *out)
+{
+	TRY(m->python ? load_python(m, made, out) : load_object(m, made, out));
 	out->path = must(strdup(m->real ? m->real : strchr(m->path, '/') ? m->path : ""));
 	memcpy(out->source, m->source, sizeof out->source);
 	return NULL;
@@ -559,10 +682,11 @@ char *plugin_file_load(enum part part, const char *file, struct loaded *out)
 	m.wanted = hash ? hash + 1 : NULL;
 	size_t n = strlen(m.path);
 	m.object = n > 3 && strcmp(m.path + n - 3, ".so") == 0;
+	m.python = n > 3 && strcmp(m.path + n - 3, ".py") == 0;
 	m.named = arguments_named(m.path);
-	bool named = m.object || (n > 2 && strcmp(m.path + n - 2, ".c") == 0);
+	bool named = m.object || m.python || (n > 2 && strcmp(m.path + n - 2, ".c") == 0);
 	if (!named && (!m.wanted || strchr(m.path, '/')))
-		return refuse(&m, "give a name, or a file that ends in .c or .so");
+		return refuse(&m, "give a name, or a file that ends in .c, .so or .py");
 	m.real = named ? realpath(m.path, NULL) : NULL;
 	m.missing = errno;
 	TRY(find_or_make(&m, &made));

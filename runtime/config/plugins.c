@@ -3,6 +3,7 @@
  * users' files (plugin_file.c), which stay loaded until the process ends.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/python/python.h"
 #include "workloads/net.h"
 
 #include <stdlib.h>
@@ -62,7 +63,7 @@ bool plugin_is_file(const char *typed)
 {
 	size_t n = strlen(typed);
 	return strpbrk(typed, "/#") || (n > 2 && strcmp(typed + n - 2, ".c") == 0) ||
-	       (n > 3 && strcmp(typed + n - 3, ".so") == 0);
+	       (n > 3 && (strcmp(typed + n - 3, ".so") == 0 || strcmp(typed + n - 3, ".py") == 0));
 }
 
 char *plugin_typed(const struct plugin *p)
@@ -136,9 +137,18 @@ static const char *source_given(const char *name, const struct setting *given, s
 	return setting_value(given, n, option);
 }
 
+/* --python decides what reads a file, and therefore takes effect before the file is loaded. */
+static void choose_python(const struct setting *given, size_t n)
+{
+	const char *python = setting_value(given, n, "python");
+	if (python && *python)
+		setenv(PYTHON_VARIABLE, python, 1);
+}
+
 char *plugin_choose(enum part part, const char *typed, const struct setting *given, size_t n,
 		    const struct plugin **out)
 {
+	choose_python(given, n);
 	if (!typed)
 		typed = "";
 	if (plugin_is_file(typed))

@@ -20,6 +20,7 @@ struct run {
 #define OPTION_RUN(field, type, ...) FIELD_OF_##type field;
 #define OPTION_HARNESS(...)
 #include "runtime/config/run_options.def"
+	const void *workload_opts; /* the workload's options, for its data set */
 };
 
 #endif

@@ -26,8 +26,10 @@ struct loop {
 	struct model model;              /* worker.model */
 	const struct param_group *group; /* all of param, as groups of the optimiser */
 	size_t groups;
-	struct vec *scratch;     /* of groups */
-	struct vec *squares;     /* [2], for --clip: of the gradient; NULL without it */
+	struct vec *scratch; /* of groups */
+	struct vec *squares; /* [2], for --clip: of the gradient; NULL without it */
+	void (*layer_ready)(struct worker *w, size_t i); /* net.h's, for modules below the loop */
+	struct tally told;       /* by worker_tally, since the last tally_take */
 	size_t busy;             /* models that have rows in this step; 0: all */
 	struct keepsake *kept;   /* of worker_keep and worker_keep_vec */
 	struct account *account; /* of worker_loss and worker_report */

@@ -118,6 +118,16 @@ void model_tensors(struct worker *w, const struct tensor *tensor, size_t n)
 	make_groups(w);
 }
 
+/* n floats of the device, or, if there are any, those at place k of the workload's. */
+static struct vec *placed(struct worker *w, const struct layout *l, int k, size_t n)
+{
+	if (!l->host)
+		return vec_new(w, n);
+	struct vec *v = must(malloc(sizeof *v));
+	*v = (struct vec){.data = l->host[k], .n = n, .dev = w->loop->dev, .view = true};
+	return v;
+}
+
 void model_layout(struct worker *w, const struct layout *l)
 {
 	const struct optimizer *o = w->optimizer;
@@ -130,11 +140,11 @@ void model_layout(struct worker *w, const struct layout *l)
 	w->model->layer = copied(l->layer, (l->layers + 1) * sizeof *l->layer);
 	w->model->flops = copied(l->flops, (l->layers + 1) * sizeof *l->flops);
 	w->model->params = l->whole ? l->whole : (int64_t)l->params;
-	w->param = vec_new(w, l->params);
-	w->grad = vec_new(w, l->params);
+	w->param = placed(w, l, 0, l->params);
+	w->grad = placed(w, l, 1, l->params);
 	for (int k = 0; k < moments; k++)
 		w->moment[k] = vec_new(w, l->params);
-	w->model->buffer = l->buffers ? vec_new(w, l->buffers) : NULL;
+	w->model->buffer = l->buffers ? placed(w, l, 2, l->buffers) : NULL;
 	w->loop->squares = w->run->clip > 0 ? vec_new(w, 2) : NULL;
 	const struct tensor all = {.rows = 1, .columns = l->params};
 	model_tensors(w, &all, 1);

@@ -276,7 +276,22 @@ void vec_limit(struct vec *y, const struct vec *square, float most, float least)
 
 void tally_take(struct worker *w, struct tally *out)
 {
+	struct tally *told = &w->loop->told;
 	w->loop->dev->ops->tally(w->loop->dev, out);
+	out->loss += told->loss;
+	out->correct += told->correct;
+	out->rows += told->rows;
+	*told = (struct tally){0};
+}
+
+void worker_tally(struct worker *w, double loss_sum, int64_t rows, int64_t correct)
+{
+	CHECK(w->model->workload->host,
+	      "workload %s: worker_tally is called in a gradient that devices repeat: set .host",
+	      w->model->workload->plugin.name);
+	w->loop->told.loss += loss_sum;
+	w->loop->told.correct += correct;
+	w->loop->told.rows += rows;
 }
 
 void data_gather(struct worker *w, const struct data *d, const int32_t *index, size_t count,

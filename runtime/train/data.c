@@ -22,11 +22,14 @@ static struct order {
 } orders[2];
 
 /* wanted: --data-hash; "" = any. */
-static char *check_content(const char *wanted, const struct data *train, const struct data *test)
+static char *check_content(const struct worker *w, const char *wanted)
 {
+	const struct dataset *set = w->model->workload->dataset;
 	char hash[DATA_HASH_ROOM] = "";
-	if (*wanted && *wanted != DATA_OF_SEED)
-		data_hash(train, test, hash);
+	if (*wanted && *wanted != DATA_OF_SEED && set->identity)
+		snprintf(hash, sizeof hash, "%s", set->identity(w->run));
+	else if (*wanted && *wanted != DATA_OF_SEED)
+		data_hash(&data.train, &data.test, hash);
 	return strcmp(hash, wanted) == 0 || *wanted == DATA_OF_SEED
 		       ? NULL
 		       : sentence("--data-hash=%s: the hash of the data is now %s; start again, or "
@@ -44,8 +47,7 @@ char *data_open(struct trainer *r)
 	if (data.users == 0 && has_floats(w->run)) {
 		wrong = set->load(w->run, &data.train, &data.test);
 		if (!wrong && (world_is_virtual || w->rank == 0)) /* others compare with rank 0 */
-			wrong = check_content(r->config->harness.data_hash, &data.train,
-					      &data.test);
+			wrong = check_content(w, r->config->harness.data_hash);
 		if (!wrong)
 			wrong = data_cut(w->model->workload, w->model->opts, &data.train,
 					 &data.test);

@@ -414,6 +414,7 @@ static int worker_main(void *given)
 	r->loop = (struct loop){.dev = &r->dev,
 				.stats = &r->stats,
 				.strategy = c->strategy,
+				.layer_ready = layer_ready,
 				.model = {.workload = c->workload, .opts = c->workload_opts},
 				.account = &r->account};
 	cpu_flush_denormals();

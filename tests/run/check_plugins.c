@@ -92,7 +92,7 @@ static void put_examples(void)
 		folder_text(name, block);
 		free(block);
 	}
-	ck_assert_int_eq(n, 3);
+	ck_assert_int_eq(n, 4);
 }
 
 static void set_up(void)
@@ -127,6 +127,12 @@ TEST(commands_of_the_plugin_page_work)
 	answers("SELECT count(*) FROM run WHERE status <> 'done'", "0");
 	answers("SELECT count(*) FROM run WHERE workload = 'spirals' AND optimizer = 'damped'",
 		"4");
+	/* a gradient of its own: real and simulated losses are equal, and near the variance of the
+	 * noise */
+	answers("SELECT count(*), count(DISTINCT test_loss), count(DISTINCT train_loss), "
+		"max(test_loss) < 30 FROM epoch JOIN run ON id = run_id WHERE workload = 'cubic' "
+		"AND epoch = 3",
+		"2|1|1|1");
 	/* an epoch of the sweep sends the bytes of the formula: X is 1, then 2, of 50 steps */
 	answers("SELECT max(abs(bytes_sent - 2 * 4.0 * params * steps)) < 1 FROM (SELECT params, "
 		"bytes_sent, iif(epoch = 1, 50, 25) AS steps FROM epoch JOIN run ON id = run_id "
@@ -393,7 +399,7 @@ static const struct mistake {
 	{NULL, NULL, "mvbench run --strategy=./spirals.c",
 	 "--strategy=./spirals.c: it has no strategy; give it as --workload=./spirals.c"},
 	{NULL, NULL, "mvbench run --strategy=./study.txt",
-	 "give a name, or a file that ends in .c or .so"},
+	 "give a name, or a file that ends in .c, .so or .py"},
 	{NULL, NULL, "CC=no-such-cc mvbench run --strategy=./doubling.c",
 	 "there is no C compiler here: install gcc and libc6-dev, set CC to one, or give a "
 	 "compiled plug-in (.so)\n"},

@@ -14,7 +14,7 @@
 #   one_step()        a function, of the file that is named before it on the line, or of any file
 #   MVBENCH_DATA      a variable that a source file contains
 # A span has to end on its line; otherwise the rest of the document cannot be read.
-# Blocks `c` are separate programs; only a plug-in's name and options are read there.
+# Blocks `c` and `python` are separate programs; only a plug-in's name and options are read there.
 set -euo pipefail
 [ $# = 1 ] || { echo "usage: readme.sh BUILD-FOLDER" >&2; exit 2; }
 build=$(cd "$1" && pwd)
@@ -185,6 +185,15 @@ fence == "c" { # if the first comment names a file: the file, and its plug-in's 
 		name = substr($0, RSTART, RLENGTH - 1); sub(/.*"/, "", name); own_option[name] = 1
 	}
 	if (match($0, /[.]name = "[a-z_]+"/)) own_name[substr($0, RSTART + 9, RLENGTH - 10)] = 1
+	next
+}
+fence == "python" { # the same: a comment with the file's name, and arguments of functions with their types
+	if (match($0, /^# [a-z_]+[.]py - /)) {
+		name = substr($0, 3, RLENGTH - 5); made[name] = 1; sub(/[.]py$/, "", name); own_name[name] = 1
+	}
+	for (line = $0; line ~ /^def / && match(line, /[a-z_]+: [a-z]+ =/); line = substr(line, 5)) {
+		line = substr(line, RSTART); name = line; sub(/:.*/, "", name); own_option[name] = 1
+	}
 	next
 }
 fence == "ini" { at = FNR; see_key($0); next }

@@ -93,7 +93,7 @@ static void gossip_step(struct worker *w)
 	consensus_mark(w);
 	if (peer == rank)
 		return;
-	comm_exchange(w->data_group, peer, w->param, s->other);
+	comm_exchange(w->coded, peer, w->param, s->other);
 	vec_scale(w->param, 0.5f); /* exact, so both ends of a pair round alike */
 	vec_axpy(w->param, 0.5f, s->other);
 	local_met(w);
@@ -109,7 +109,7 @@ static double gossip_bytes(const struct worker *w)
 {
 	int n = comm_size(w->data_group);
 	double paired = n - n % 2; /* trainers in a round */
-	return paired / n * sizeof(float) * (double)vec_len(w->param) /
+	return paired / n * comm_exchange_bytes(w->coded, vec_len(w->param)) /
 	       (double)run_sync_every(w->run);
 }
 
@@ -126,6 +126,7 @@ const struct strategy strategy_gossip = {
 	.step = gossip_step,
 	.fini = gossip_fini,
 	.average = true,
+	.codes = CODES_PAIRS,
 	.meets = MEETS_ALONE,
 	.bytes_per_step = gossip_bytes,
 	.epoch_time = "steps (step + wait for a neighbour / sqrt X + message / X)",

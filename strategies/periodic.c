@@ -47,7 +47,8 @@ struct periodic_opts {
 };
 
 struct periodic {
-	struct vec *averaged;  /* w after the last averaging; NULL: reduce=mean needs none */
+	struct vec *averaged;  /* w after the last averaging; NULL: reduce=mean needs none, except
+				* with a codec */
 	struct stepper *outer; /* NULL: there is none */
 	int64_t last;          /* the step of the last averaging */
 	double lr, lr_last;    /* of the first step of this round, and of the last; 0 = none */
@@ -127,7 +128,9 @@ static void periodic_init(struct worker *w)
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
 	bool outer = !periodic_has(o->outer, "none");
-	bool has_average = outer || periodic_has(run_reduce(w->run), "sum");
+	bool sums = outer || periodic_has(run_reduce(w->run), "sum");
+	/* a codec compresses changes of models, not models */
+	bool has_average = sums || w->coded != w->data_group;
 	s->averaged = has_average ? vec_new(w, vec_len(w->param)) : NULL;
 	if (s->averaged)
 		vec_copy(s->averaged, w->param);
@@ -199,11 +202,10 @@ static void periodic_average(struct worker *w)
 		vec_axpy(w->param, -1, s->averaged);
 	if (share != 1)
 		vec_scale(w->param, share);
-	if (s->averaged) {
-		comm_allreduce(w->data_group, w->param, SUM);
-	} else {
-		comm_allreduce(w->data_group, w->param, MEAN);
-	}
+	if (s->outer || periodic_has(run_reduce(w->run), "sum"))
+		comm_allreduce(w->coded, w->param, SUM);
+	else
+		comm_allreduce(w->coded, w->param, MEAN);
 	if (s->outer) {
 		periodic_outer(w);
 	} else if (s->averaged) {
@@ -223,7 +225,7 @@ static void periodic_step(struct worker *w)
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
 	if (w->step <= o->start) {
-		comm_allreduce(w->data_group, w->grad, SUM);
+		comm_allreduce(w->coded, w->grad, SUM);
 		common_step(w);
 		s->last = w->step;
 		if (w->step == o->start && s->averaged)
@@ -276,11 +278,10 @@ static void periodic_fini(struct worker *w)
 static double periodic_bytes(const struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
-	double n = comm_size(w->data_group), vectors = 1;
-	for (int k = 0; averages(w->run, o) && k < MOMENTS_MOST; k++)
-		vectors += w->moment[k] != NULL;
-	double one = 2 * (n - 1) / n * sizeof(float) * (double)vec_len(w->param);
-	return w->step <= o->start ? one : vectors * one / (double)interval(w->run, o, w->epoch);
+	double one = comm_sum_bytes(w->coded, 0, vec_len(w->param)), all = one;
+	for (int k = 0; averages(w->run, o) && k < MOMENTS_MOST && w->moment[k]; k++)
+		all += comm_sum_bytes(w->data_group, 0, vec_len(w->param));
+	return w->step <= o->start ? one : all / (double)interval(w->run, o, w->epoch);
 }
 
 static const struct setting periodic_variants[] = {{"schedule", "down"}, {NULL, NULL}};
@@ -294,6 +295,7 @@ const struct strategy strategy_periodic = {
 	.refuse = periodic_refuse,
 	.init = periodic_init,
 	.step = periodic_step,
+	.codes = CODES_SUMS,
 	.fini = periodic_fini,
 	.canonical = periodic_canonical,
 	.average = true,

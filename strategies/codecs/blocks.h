@@ -86,6 +86,13 @@ static inline float block_scale(const float *x, size_t n, float most)
 	return odd == 0 ? largest / most : NAN;
 }
 
+/* NaN becomes most: its block has the scale NaN. */
+static inline int8_t block_clamp(float v, float most)
+{
+	v = v < most ? v : most;
+	return (int8_t)(v > -most ? v : -most);
+}
+
 /* q[n] of a block whose first float is number `first` of the message. */
 static inline void block_round(const struct code *c, int8_t *q, const float *x, size_t first,
 			       size_t n, float scale, float most)
@@ -93,16 +100,15 @@ static inline void block_round(const struct code *c, int8_t *q, const float *x, 
 	float per = scale > 0 ? 1 / scale : 0; /* 0 also for NaN */
 	per = per > 1e38f ? 0 : per;           /* of a scale that is hardly a number */
 	if (blocks_stochastic(c->opts)) {
-		for (size_t i = 0; i < n; i++) {
-			float v = floorf(x[i] * per + code_uniform(c->key, first + i));
-			v = v > most ? most : v < -most ? -most : v;
-			q[i] = (int8_t)(per > 0 ? v : 0);
+		for (size_t i = 0; i < n; i++) { /* above 0, a cast rounds down */
+			float v = x[i] * per + code_uniform(c->key, first + i) + most;
+			v = v < 2 * most ? v : 2 * most;
+			v = v > 0 ? v : 0;
+			q[i] = (int8_t)((int)v - (int)most);
 		}
 	} else {
-		for (size_t i = 0; i < n; i++) {
-			float v = rintf(x[i] * per);
-			q[i] = (int8_t)(per > 0 ? v : 0);
-		}
+		for (size_t i = 0; i < n; i++)
+			q[i] = block_clamp(rintf(x[i] * per), most);
 	}
 }
 

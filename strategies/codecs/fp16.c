@@ -15,7 +15,10 @@ static inline uint16_t fp16_to(float x)
 	/* subnormal: adding 1/2 shifts the mantissa to steps of 2^-24, and rounds it */
 	uint32_t small = bits_of(float_of(most) + 0.5f) - bits_of(0.5f);
 	uint32_t large = most > 0x7f800000u ? 0x7e00u : 0x7c00u; /* NaN, infinite */
-	uint32_t half = most < 113u << 23 ? small : most >= 0x477ff000u ? large : normal;
+	/* masks: with conditions the loop would not be vectorised */
+	uint32_t is_small = -(uint32_t)(most < 113u << 23);
+	uint32_t is_large = -(uint32_t)(most >= 0x477ff000u);
+	uint32_t half = (small & is_small) | (large & is_large) | (normal & ~is_small & ~is_large);
 	return (uint16_t)(sign | half);
 }
 
@@ -25,8 +28,9 @@ static inline float fp16_from(uint16_t h)
 	float normal = float_of((most << 13) + (112u << 23));
 	float small = (float)(int32_t)most * 0x1p-24f;
 	float large = float_of(most << 13 | 0x7f800000u);
-	float x = most < 0x400u ? small : most >= 0x7c00u ? large : normal;
-	return float_of(bits_of(x) | sign);
+	uint32_t is_small = -(uint32_t)(most < 0x400u), is_large = -(uint32_t)(most >= 0x7c00u);
+	return float_of(sign | (bits_of(small) & is_small) | (bits_of(large) & is_large) |
+			(bits_of(normal) & ~is_small & ~is_large));
 }
 
 HALVES(fp16)

@@ -51,8 +51,7 @@ static bool fp4_decode(const struct code *c, float *y, const void *wire, bool ad
 	const float *scale = wire;
 	const uint8_t *from = (const uint8_t *)(scale + blocks);
 	float number[16];
-	for (uint8_t q = 0; q < 16; q++)
-		number[q] = mini_decode(q, 1, format_of(c));
+	mini_numbers(number, format_of(c));
 	for (size_t b = 0; b < blocks; b++) {
 		size_t end = c->n - b * block < block ? c->n : (b + 1) * block;
 		for (size_t i = b * block; i < end; i++)

@@ -29,7 +29,9 @@ static inline uint32_t mini_to(float x, struct format f)
 	uint32_t small = bits_of(float_of(bits) + float_of(magic)) - magic;
 	uint32_t half = (1u << (shift - 1)) - 1 + (bits >> shift & 1);
 	uint32_t normal = ((bits + half) >> shift) - ((uint32_t)(127 - bias) << f.m);
-	return bits < (uint32_t)(127 + least) << 23 ? small : normal;
+	/* a mask: with a condition the loop would not be vectorised */
+	uint32_t is_small = -(uint32_t)(bits < (uint32_t)(127 + least) << 23);
+	return (small & is_small) | (normal & ~is_small);
 }
 
 static inline float mini_from(uint32_t code, struct format f)
@@ -40,23 +42,27 @@ static inline float mini_from(uint32_t code, struct format f)
 	return code >> f.m ? normal : (float)(int32_t)code * step;
 }
 
-/* q[i]: the sign in the bit after the format's. A block that is all 0, or has a number that is not
- * finite, has codes 0. */
+/* q[i]: the sign in the bit after the format's. With a scale of 0 or NaN any codes decode to that.
+ */
 static inline void mini_encode(uint8_t *q, const float *x, size_t n, float scale, struct format f)
 {
 	float per = scale > 0 ? 1 / scale : 0;
 	per = per > 1e38f ? 0 : per;
 	for (size_t i = 0; i < n; i++) {
-		float v = fminf(fabsf(x[i]) * per, f.largest);
-		uint32_t sign = bits_of(x[i]) >> 31 << (f.e + f.m);
-		q[i] = (uint8_t)(per > 0 ? mini_to(v, f) | sign : 0);
+		float v = fabsf(x[i]) * per;
+		v = v < f.largest ? v : f.largest;
+		q[i] = (uint8_t)(mini_to(v, f) | bits_of(x[i]) >> 31 << (f.e + f.m));
 	}
 }
 
-static inline float mini_decode(uint8_t q, float scale, struct format f)
+/* All numbers of the format: number[1 << (1 + e + m)]. */
+static inline void mini_numbers(float *number, struct format f)
 {
-	float x = scale * mini_from(q & ((1u << (f.e + f.m)) - 1), f);
-	return q >> (f.e + f.m) & 1 ? -x : x;
+	uint32_t n = 1u << (f.e + f.m);
+	for (uint32_t q = 0; q < n; q++) {
+		number[q] = mini_from(q, f);
+		number[n + q] = -number[q];
+	}
 }
 
 static inline bool mini_feedback(const void *opts)

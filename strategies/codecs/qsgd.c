@@ -45,9 +45,9 @@ static void levels_of(const struct code *c, int8_t *q, const float *x, size_t at
 	const struct qsgd_opts *o = c->opts;
 	float most = (float)o->levels;
 	for (size_t i = 0; i < n; i++) {
-		float v = floorf(fabsf(x[i]) * per + code_uniform(c->key, at + i));
-		v = v > most ? most : v;
-		q[i] = (int8_t)(per > 0 ? copysignf(v, x[i]) : 0);
+		float v = fabsf(x[i]) * per + code_uniform(c->key, at + i);
+		int level = (int)(v < most ? v : most); /* rounds down */
+		q[i] = (int8_t)(x[i] < 0 ? -level : level);
 	}
 }
 

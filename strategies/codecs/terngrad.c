@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-enum { IN_A_WORD = 16 };
+enum { IN_A_WORD = 16, AT_ONCE = 256 };
 
 static size_t terngrad_bytes(const struct code *c)
 {
@@ -29,15 +29,22 @@ static void terngrad_encode(const struct code *c, void *wire, const float *x)
 		size_t first = c->tensor[k].first;
 		size_t end = first + c->tensor[k].rows * c->tensor[k].columns;
 		float most = 0, odd = 0;
+#pragma omp simd reduction(max : most) reduction(+ : odd)
 		for (size_t i = first; i < end; i++) {
-			most = fmaxf(most, fabsf(x[i]));
+			most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
 			odd += 0 * x[i];
 		}
 		scale[k] = odd == 0 ? most : NAN;
-		for (size_t i = first; i < end; i++) {
-			bool sent = code_uniform(c->key, i) * scale[k] < fabsf(x[i]);
-			uint32_t q = !sent ? 0 : x[i] < 0 ? 2 : 1;
-			to[i / IN_A_WORD] |= q << i % IN_A_WORD * 2;
+		for (size_t at = first; at < end; at += AT_ONCE) {
+			uint32_t q[AT_ONCE];
+			size_t n = end - at < AT_ONCE ? end - at : AT_ONCE;
+			for (size_t i = 0; i < n; i++) {
+				uint32_t sent =
+					code_uniform(c->key, at + i) * scale[k] < fabsf(x[at + i]);
+				q[i] = sent << (x[at + i] < 0);
+			}
+			for (size_t i = 0; i < n; i++)
+				to[(at + i) / IN_A_WORD] |= q[i] << (at + i) % IN_A_WORD * 2;
 		}
 	}
 }

@@ -65,6 +65,7 @@ struct coding {
 		int64_t messages, given;
 	} at; /* in checkpoints */
 	struct sum sum[LINK_SLOTS];
+	struct sum asked; /* of coding_sum_bytes, coding_exchange_bytes */
 };
 
 /* ---- Messages ---- */
@@ -348,10 +349,7 @@ static double sent_of(const struct coding *k, struct code c, int rank)
 
 double coding_sum_bytes(struct coding *k, size_t first, size_t n)
 {
-	struct sum s = {.tensor = NULL};
-	double bytes = sent_of(k, code_of(k, &s, first, n), -1);
-	free(s.tensor);
-	return bytes;
+	return sent_of(k, code_of(k, &k->asked, first, n), -1);
 }
 
 int64_t coding_start(struct coding *k, struct link *l, int slot, struct vec *v, size_t first,
@@ -414,13 +412,10 @@ void coding_end(struct coding *k, struct link *l, int slot, struct vec *v)
 
 /* ---- Pairs ---- */
 
-size_t coding_exchange_floats(struct coding *k, size_t n)
+double coding_exchange_bytes(struct coding *k, size_t n)
 {
-	struct sum s = {.tensor = NULL};
-	struct code c = code_of(k, &s, 0, n);
-	size_t floats = length_of_message(k, &c);
-	free(s.tensor);
-	return floats;
+	struct code c = code_of(k, &k->asked, 0, n);
+	return sizeof(float) * (double)length_of_message(k, &c);
 }
 
 void coding_exchange(struct coding *k, struct link *l, int peer, const struct vec *out,
@@ -523,6 +518,7 @@ struct coding *coding_new(struct worker *w, int rank, int size)
 	k->states = k->data && k->codec->state ? k->codec->state(&c) : 0;
 	k->state = k->states ? must(calloc(k->states, sizeof *k->state)) : NULL;
 	make_room(k, &k->sum[0], c);
+	code_of(k, &k->asked, 0, n);
 	return k;
 }
 
@@ -543,6 +539,7 @@ void coding_free(struct coding *k)
 		free(k->sum[i].tensor);
 		free(k->sum[i].counts);
 	}
+	free(k->asked.tensor);
 	for (int i = 0; k->known && i < k->size; i++)
 		free(k->known[i]);
 	free(k->known);

@@ -20,7 +20,7 @@ void coding_end(struct coding *k, struct link *l, int slot, struct vec *v);
 double coding_sum_bytes(struct coding *k, size_t first, size_t n); /* mean over workers */
 void coding_exchange(struct coding *k, struct link *l, int peer, const struct vec *out,
 		     struct vec *in);
-size_t coding_exchange_floats(struct coding *k, size_t n);
+double coding_exchange_bytes(struct coding *k, size_t n);
 
 /* A rank's share of the bytes that all of `size` ranks together send: exact over all ranks. */
 static inline int64_t share_of_bytes(size_t floats, int rank, int size)

@@ -421,7 +421,7 @@ double comm_sum_bytes(const struct comm *c, size_t first, size_t n)
 
 double comm_exchange_bytes(const struct comm *c, size_t n)
 {
-	return sizeof(float) * (double)(c->coding ? coding_exchange_floats(c->coding, n) : n);
+	return c->coding ? coding_exchange_bytes(c->coding, n) : sizeof(float) * (double)n;
 }
 
 static void gather(struct comm *c, struct vec *all, const struct vec *mine, bool equal)

@@ -336,12 +336,14 @@ static char *choose_plugin(struct config *c, enum part part, const struct settin
 	return NULL;
 }
 
-/* Without a codec there is nothing to keep; auto: as the codec wants it. */
+/* Without a codec there is nothing to keep; auto: as the codec needs it. Pairs always have it. */
 static const char *resolved_feedback(const struct config *c)
 {
 	const struct codec *k = c->codec;
 	if (strcmp(c->run.codec_feedback, "auto") != 0 || !k->encode)
 		return c->run.codec_feedback;
+	if (c->strategy->codes == CODES_PAIRS)
+		return "true";
 	return k->feedback && k->feedback(c->codec_opts) ? "true" : "false";
 }
 

@@ -449,17 +449,26 @@ static char *check_codec(const struct config *c)
 				"allreduce, periodic, gossip or easgd with "
 				"--easgd.form=synchronous, or leave it out",
 				run->codec, run->strategy);
-	if (c->strategy->codes == CODES_PAIRS && k->rounds > 1)
+	bool pairs = c->strategy->codes == CODES_PAIRS;
+	bool kept = strcmp(run->codec_feedback, "true") == 0;
+	if (kept && k->unbiased && k->unbiased(c->codec_opts))
+		return sentence("--codec=%s: it is right on average, and may lose more than it was "
+				"given: %s, and the errors would grow; %s",
+				run->codec,
+				pairs ? "pairs keep what it loses" : "--codec.feedback keeps it",
+				pairs ? "give another codec, or its options for nearest rounding"
+				      : "leave --codec.feedback out");
+	if (pairs && k->rounds > 1)
 		return sentence("--codec=%s: it needs sums over all workers, and %s averages in "
 				"pairs; give another codec",
 				run->codec, run->strategy);
-	if (c->strategy->codes == CODES_PAIRS && strcmp(run->codec_feedback, "false") == 0)
+	if (pairs && strcmp(run->codec_feedback, "false") == 0)
 		return sentence(
 			"--codec.feedback=false: a pair of %s always sends its changes since "
 			"what both know, and what a codec has lost is one of them; leave it "
 			"out",
 			run->strategy);
-	if (c->strategy->codes == CODES_PAIRS && *c->harness.save)
+	if (pairs && *c->harness.save)
 		return sentence(
 			"--codec=%s: checkpoints do not contain what the pairs of %s know of "
 			"each other; leave --save out",

@@ -37,9 +37,8 @@ static char *majority_refuse(const struct run *run, const void *opts)
 {
 	(void)opts;
 	return strcmp(run_codec_feedback(run), "true") == 0
-		       ? sentence(
-				 "--codec.feedback=true: a vote has no scale, and what it has lost "
-				 "cannot be measured; use --codec=sign, or leave it out")
+		       ? sentence("--codec.feedback=true: a vote has no size, and what it has lost "
+				  "cannot be measured; use --codec=sign, or leave it out")
 		       : NULL;
 }
 

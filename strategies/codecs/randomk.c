@@ -82,22 +82,11 @@ static bool randomk_feedback(const void *opts)
 	return !randomk_unbiased(opts);
 }
 
-/* What is sent is longer than what was given: feedback would grow without end. */
-static char *randomk_refuse(const struct run *run, const void *opts)
-{
-	if (!randomk_unbiased(opts) || strcmp(run_codec_feedback(run), "true") != 0)
-		return NULL;
-	return sentence(
-		"--codec.feedback=true: --randomk.unbiased sends more than it was given, and "
-		"the errors would grow; leave one of the two out");
-}
-
 const struct codec codec_randomk = {
 	.plugin = {.name = "randomk",
 		   .summary = "floats in random places that all workers draw alike",
 		   .options = randomk_options,
 		   .opts_size = sizeof(struct randomk_opts)},
-	.refuse = randomk_refuse,
 	.sums = CODEC_SUMMED,
 	.unbiased = randomk_unbiased,
 	.feedback = randomk_feedback,

@@ -30,6 +30,7 @@
 #include "runtime/comm/coding.h"
 #include "runtime/config/run.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,10 +197,20 @@ static void keep_rest(const struct coding *k, const struct code *c, const float 
 
 /* ---- Sums ---- */
 
+static void make_lists(const struct coding *k, struct sum *s)
+{
+	size_t n = (size_t)k->size;
+	s->counts = must(calloc(4 * n, sizeof *s->counts));
+	s->firsts = s->counts + n;
+	s->counts_in = s->counts + 2 * n;
+	s->firsts_in = s->counts + 3 * n;
+}
+
 static void start_gathered(struct coding *k, struct link *l, int slot, struct sum *s)
 {
 	size_t n = length_of_message(k, &s->code);
 	float *out = buffer_grown(k, &s->out, n);
+	CHECK(n * (size_t)k->size <= INT_MAX, "messages of %zu words to %d workers", n, k->size);
 	float *in = buffer_grown(k, &s->in, n * (size_t)k->size);
 	encode(k, &s->code, out, s->x);
 	keep_rest(k, &s->code, out, s->x, kept_at(k, s->first));
@@ -221,14 +232,15 @@ static void end_gathered(struct coding *k, struct sum *s)
 static void start_scattered(struct coding *k, struct link *l, int slot, struct sum *s)
 {
 	struct tensor row;
-	int all = 0;
+	size_t all = 0;
 	for (int j = 0; j < k->size; j++) {
 		struct code part = code_of_part(k, &s->code, j, &row);
-		s->firsts[j] = all;
+		s->firsts[j] = (int)all;
 		s->counts[j] = (int)length_of_message(k, &part);
-		all += s->counts[j];
+		all += (size_t)s->counts[j];
+		CHECK(all <= INT_MAX, "a message of more than %d words", INT_MAX);
 	}
-	float *out = buffer_grown(k, &s->out, (size_t)all);
+	float *out = buffer_grown(k, &s->out, all);
 	for (int j = 0; j < k->size; j++) {
 		struct code part = code_of_part(k, &s->code, j, &row);
 		size_t first = first_of_part(k, &s->code, j);
@@ -364,6 +376,8 @@ int64_t coding_start(struct coding *k, struct link *l, int slot, struct vec *v, 
 	CHECK(!k->feedback || k->at.given != GIVEN_OTHER || what == GIVEN_OTHER,
 	      "a strategy goes back to coded sums of gradients: feedback has room for one vec");
 	k->at.given = what;
+	if (!s->counts)
+		make_lists(k, s);
 	s->first = first;
 	s->n = n;
 	s->x = k->staged ? k->staged + first : vec_floats(v, first);
@@ -507,16 +521,10 @@ struct coding *coding_new(struct worker *w, int rank, int size)
 		if (k->data)
 			vec_get(w->param, k->origin);
 	}
-	for (int i = 0; i < LINK_SLOTS; i++) {
-		int *all = must(calloc(4 * (size_t)size, sizeof *all));
-		k->sum[i].counts = all;
-		k->sum[i].firsts = all + size;
-		k->sum[i].counts_in = all + 2 * (size_t)size;
-		k->sum[i].firsts_in = all + 3 * (size_t)size;
-	}
 	struct code c = code_of(k, &k->sum[0], 0, n);
 	k->states = k->data && k->codec->state ? k->codec->state(&c) : 0;
 	k->state = k->states ? must(calloc(k->states, sizeof *k->state)) : NULL;
+	make_lists(k, &k->sum[0]);
 	make_room(k, &k->sum[0], c);
 	code_of(k, &k->asked, 0, n);
 	return k;

@@ -30,14 +30,30 @@ static inline void signs_pack(uint32_t *to, const float *x, size_t n)
 	}
 }
 
-/* y[i] = (add ? y[i] : 0) + the sign of float first + i, times size */
+static inline float signs_one(uint32_t word, uint32_t k, float size)
+{
+	uint32_t bits;
+	__builtin_memcpy(&bits, &size, sizeof bits);
+	bits ^= word >> k << 31;
+	__builtin_memcpy(&size, &bits, sizeof size);
+	return size;
+}
+
+/* y[i] = (add ? y[i] : 0) + the sign of float first + i, times size: by whole words, between the
+ * floats that are in words with others. */
 static inline void signs_unpack(float *y, const uint32_t *from, size_t first, size_t n, float size,
 				bool add)
 {
-	for (size_t i = 0; i < n; i++) {
-		size_t at = first + i;
-		float s = from[at / 32] >> at % 32 & 1 ? -size : size;
-		y[i] = (add ? y[i] : 0) + s;
+	for (size_t i = 0; i < n;) {
+		size_t k = (first + i) % 32, end = 32 - k < n - i ? 32 - k : n - i;
+		uint32_t word = from[(first + i) / 32] >> k;
+		if (end == 32)
+			for (uint32_t b = 0; b < 32; b++)
+				y[i + b] = (add ? y[i + b] : 0) + signs_one(word, b, size);
+		else
+			for (uint32_t b = 0; b < end; b++)
+				y[i + b] = (add ? y[i + b] : 0) + signs_one(word, b, size);
+		i += end;
 	}
 }
 

@@ -353,7 +353,7 @@ static void coded_step(struct worker *w)
 	free(x);
 }
 
-static void coded_fini(struct worker *w)
+static void print_ledger(struct worker *w)
 {
 	size_t n = vec_len(w->grad), bytes;
 	const struct ledger *l = ledger_of(w);
@@ -372,8 +372,6 @@ static void coded_fini(struct worker *w)
 	if (w->rank == 0)
 		printf("ledger %.9g of %.9g kept %.9g\n", largest, size, sqrt(held));
 	free(lost);
-	if (real->fini)
-		real->fini(w);
 }
 
 static void plant(struct strategy *s, struct workload *w)
@@ -410,8 +408,6 @@ static void probe(struct strategy *s)
 		s->init = probe_init;
 		s->fini = probe_fini;
 	}
-	if (probes("coded"))
-		s->fini = coded_fini;
 	if (probes("ahead")) {
 		s->fetch = ahead_fetch;
 		s->canonical = ahead_canonical;
@@ -508,6 +504,8 @@ static void sink_model(void *self, struct worker *w, const float *step_s, size_t
 	double drawn[] = {counts ? seen->rows : 0, counts ? seen->numbers : 0, seen->loss,
 			  seen->asked_rows};
 	link_reduce_all(all, drawn, 4, REDUCE_SUM);
+	if (probes("coded"))
+		print_ledger(w);
 	struct world_cost cost = world_cost();
 	link_reduce_all(all, cost.spent_s, SPENT_KINDS, REDUCE_SUM);
 	for (int k = 0; k < SPENT_KINDS && w->rank == 0; k++)

@@ -25,6 +25,7 @@ struct table;   /* parameters on a parameter server */
 struct net;     /* a stack of layers */
 struct loop;    /* the training loop's part of a worker */
 struct optimizer;
+struct codec;
 struct linear_ops;
 struct data;
 struct workload;
@@ -40,6 +41,7 @@ int64_t run_workers(const struct run *run), run_servers(const struct run *run),
 double run_momentum(const struct run *run);
 bool run_record(const struct run *run), run_sim_train(const struct run *run);
 const char *run_strategy(const struct run *run), *run_optimizer(const struct run *run),
+	*run_codec(const struct run *run), *run_codec_feedback(const struct run *run),
 	*run_reduce(const struct run *run), *run_state(const struct run *run),
 	*run_leave(const struct run *run), *run_precision(const struct run *run),
 	*run_platform(const struct run *run), *run_table_home(const struct run *run),
@@ -116,6 +118,10 @@ void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine);
 void comm_allgather_equal(struct comm *c, struct vec *all, const struct vec *mine);
 void comm_broadcast(struct comm *c, int root, struct vec *v); /* v = the v of rank root */
 void comm_barrier(struct comm *c);
+/* Mean bytes that a worker sends in an allreduce of floats first .. first + n - 1 of a vec, and in
+ * an exchange of n floats. */
+double comm_sum_bytes(const struct comm *c, size_t first, size_t n);
+double comm_exchange_bytes(const struct comm *c, size_t n);
 /* Workers with the same color (from 0) form a new comm, in the order of their ranks in c.
  * Collective; not between steps. */
 struct comm *comm_split(struct comm *c, int color);
@@ -230,6 +236,8 @@ struct worker {
 	void *state;      /* of the strategy: state_size bytes, zeroed */
 	const struct optimizer *optimizer;
 	const void *optimizer_opts;
+	const struct codec *codec;
+	const void *codec_opts;
 
 	struct model *model;
 	struct vec *param, *grad;         /* [P], same layout: this worker's part of the model */
@@ -239,6 +247,9 @@ struct worker {
 	struct comm *all;         /* every trainer */
 	struct comm *model_group; /* trainers that share a model, and so a mini-batch */
 	struct comm *data_group;  /* trainers with the same part of a model */
+	/* The same trainers; what they reduce or exchange is compressed by --codec, if there is
+	 * one: see struct strategy's .codes. */
+	struct comm *coded;
 
 	const struct data *train, *test;
 	const int32_t *index; /* [rows]: the rows of this step's mini-batch */
@@ -315,6 +326,7 @@ void local_met(struct worker *w);
 void consensus_mark(struct worker *w);
 bool consensus_marks(const struct worker *w); /* would it copy in this step? */
 
+#include "strategies/codecs/codec.h"         /* the bytes of what workers send */
 #include "strategies/optimizers/optimizer.h" /* the step of each worker */
 
 /* ---- Strategies: strategies/NAME.c defines strategy_NAME; strategies/strategy.c lists it. ---- */
@@ -378,6 +390,13 @@ struct strategy {
 	 * call it alone: --state=average hangs. ALONE or TOGETHER, but it does not call local_met:
 	 * --state has no effect; unseen. */
 	enum { MEETS_NEVER, MEETS_ALONE, MEETS_TOGETHER } meets;
+	/* What travels over w->coded, where a codec compresses it:
+	 *   CODES_NOTHING  nothing: a run with a codec is refused
+	 *   CODES_SUMS     sums of gradients, or of changes of models since all were equal. Each is
+	 * a vec as long as param; a model itself is no change CODES_PAIRS    comm_exchange of
+	 * models, which the workers then average in pairs Set, but it uses data_group: --codec has
+	 * no effect, and the counted bytes show it. */
+	enum { CODES_NOTHING, CODES_SUMS, CODES_PAIRS } codes;
 	/* Bytes that a trainer sends in a step, as a mean over trainers and sync_every steps of
 	 * equal batches. Tests compare the counted bytes with it. */
 	double (*bytes_per_step)(const struct worker *w);
@@ -393,20 +412,21 @@ extern const struct strategy *const strategies[]; /* ends at NULL */
 
 /* ---- Plug-ins in a user's file (--strategy=NAME.c): the file ends in
  *     MVBENCH_PLUGIN(.strategy = &strategy_mine);
- * or .workload, .optimizer. ---- */
+ * or .workload, .optimizer, .codec. ---- */
 
 /* Grows when plug-ins compiled with the older contract no longer work. */
-#define CONTRACT_VERSION 2
+#define CONTRACT_VERSION 3
 struct plugin_file {
 	uint32_t version;  /* first in all versions, */
-	uint32_t bytes[4]; /* if equal, then these: struct sizes at compilation */
+	uint32_t bytes[5]; /* if equal, then these: struct sizes at compilation */
 	const struct strategy *strategy;
 	const struct workload *workload;
 	const struct optimizer *optimizer;
+	const struct codec *codec;
 };
 #define CONTRACT_BYTES \
 	sizeof(struct option), sizeof(struct worker), sizeof(struct strategy), \
-		sizeof(struct optimizer)
+		sizeof(struct optimizer), sizeof(struct codec)
 extern const struct plugin_file mvbench_plugin; /* defined by the plug-in */
 #define MVBENCH_PLUGIN(...) \
 	const struct plugin_file mvbench_plugin = { \

@@ -76,7 +76,7 @@ static bool allreduce_wants_layer(const struct worker *w, size_t i)
 static void allreduce_layer_ready(struct worker *w, size_t i)
 {
 	struct bucket *b = bucket_at(w, i);
-	b->request = comm_allreduce_start(w->data_group, w->grad, b->first, b->n);
+	b->request = comm_allreduce_start(w->coded, w->grad, b->first, b->n);
 }
 
 static void allreduce_step(struct worker *w)
@@ -84,7 +84,7 @@ static void allreduce_step(struct worker *w)
 	const struct allreduce_opts *o = w->opts;
 	struct allreduce *s = w->state;
 	if (!o->overlap)
-		comm_allreduce(w->data_group, w->grad, SUM);
+		comm_allreduce(w->coded, w->grad, SUM);
 	for (size_t k = 0; o->overlap && k < s->buckets; k++) {
 		comm_wait(s->bucket[k].request);
 		s->bucket[k].request = NULL;
@@ -94,8 +94,12 @@ static void allreduce_step(struct worker *w)
 
 static double allreduce_bytes(const struct worker *w)
 {
-	double n = comm_size(w->data_group);
-	return 2 * (n - 1) / n * sizeof(float) * (double)vec_len(w->grad);
+	const struct allreduce_opts *o = w->opts;
+	const struct allreduce *s = w->state;
+	double bytes = 0;
+	for (size_t k = 0; o->overlap && k < s->buckets; k++)
+		bytes += comm_sum_bytes(w->coded, s->bucket[k].first, s->bucket[k].n);
+	return o->overlap ? bytes : comm_sum_bytes(w->coded, 0, vec_len(w->grad));
 }
 
 static const struct setting allreduce_variants[] = {{"overlap", "true"}, {NULL, NULL}};
@@ -110,6 +114,7 @@ const struct strategy strategy_allreduce = {
 	.layer_ready = allreduce_layer_ready,
 	.wants_layer = allreduce_wants_layer,
 	.step = allreduce_step,
+	.codes = CODES_SUMS,
 	.bytes_per_step = allreduce_bytes,
 	.epoch_time = "steps (step + wait for the slowest + allreduce); overlap hides a part",
 	.variants = allreduce_variants,

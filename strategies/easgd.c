@@ -56,6 +56,11 @@ static bool is_synchronous(const void *opts)
 
 static char *easgd_refuse(const struct run *run, const void *opts)
 {
+	if (!is_synchronous(opts) && strcmp(run_codec(run), "none") != 0)
+		return sentence("--codec=%s: an asynchronous exchange moves worker and centre by "
+				"the same difference, and a codec would change one of the two; "
+				"give --easgd.form=synchronous",
+				run_codec(run));
 	const char *why = !is_synchronous(opts)  ? NULL
 			  : run_servers(run) > 0 ? "each worker keeps the centre, and no server "
 						   "does; use --servers=0"
@@ -110,7 +115,7 @@ static void easgd_pull(struct worker *w)
 	vec_copy(s->apart, w->param);
 	vec_axpy(s->apart, -1, s->centre);
 	vec_axpy(w->param, -alpha, s->apart);
-	comm_allreduce(w->data_group, s->apart, SUM);
+	comm_allreduce(w->coded, s->apart, SUM);
 	vec_axpy(s->centre, alpha, s->apart);
 	local_met(w);
 }
@@ -144,6 +149,14 @@ static void easgd_canonical(struct worker *w, struct vec *model)
 		exchange_canonical(w, model);
 }
 
+static double easgd_bytes(const struct worker *w)
+{
+	const struct easgd *s = w->state;
+	return s->centre ? comm_sum_bytes(w->coded, 0, vec_len(w->param)) /
+				   (double)run_sync_every(w->run)
+			 : exchange_bytes(w);
+}
+
 static void easgd_fini(struct worker *w)
 {
 	struct easgd *s = w->state;
@@ -161,12 +174,13 @@ const struct strategy strategy_easgd = {
 	.refuse = easgd_refuse,
 	.init = easgd_init,
 	.step = easgd_step,
+	.codes = CODES_SUMS,
 	.fini = easgd_fini,
 	.canonical = easgd_canonical,
 	.why_static = easgd_why_static,
 	.may_leave = true,
 	.terms = easgd_terms,
 	.meets = MEETS_ALONE,
-	.bytes_per_step = exchange_bytes,
+	.bytes_per_step = easgd_bytes,
 	.epoch_time = "steps (step + elastic exchange / X)",
 };

@@ -166,7 +166,7 @@ void fragment_send(struct fragment *f, struct worker *w, const struct fragment_t
 	if (f->slice)
 		f->sum = comm_allreduce_start(w->data_group, f->change, 0, vec_len(f->change));
 	else
-		comm_allreduce(w->data_group, f->change, f->averaged ? SUM : MEAN);
+		comm_allreduce(w->coded, f->change, f->averaged ? SUM : MEAN);
 	f->now.momentum = momentum_now(f, t->outer);
 	f->now.lr_last = f->now.lr;
 	f->now.sent = w->step;

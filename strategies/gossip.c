@@ -74,6 +74,11 @@ static bool gossip_is(const struct gossip_opts *o, const char *schedule)
 	return strcmp(o->schedule, schedule) == 0;
 }
 
+static bool gossip_pairs(const struct gossip_opts *o)
+{
+	return gossip_is(o, "ring") || gossip_is(o, "hypercube") || gossip_is(o, "pairs");
+}
+
 static char *gossip_refuse(const struct run *run, const void *opts)
 {
 	int64_t n = run_workers(run);
@@ -85,6 +90,10 @@ static char *gossip_refuse(const struct run *run, const void *opts)
 		return sentence("--workers=%d: a hypercube needs a power of two (2, 4, 8, ...); "
 				"give one, or --gossip.schedule=ring",
 				(int)n);
+	if (!gossip_pairs(opts) && strcmp(run_codec(run), "none") != 0)
+		return sentence("--codec=%s: a codec's messages need pairs of workers, and "
+				"--gossip.schedule=%s has none; use ring, hypercube or pairs",
+				run_codec(run), ((const struct gossip_opts *)opts)->schedule);
 	return NULL;
 }
 
@@ -226,7 +235,7 @@ static void gossip_mix(struct worker *w, int64_t t)
 	const float share = 1.0f / (float)(d + 1); /* 0.5 is exact: both ends round alike */
 	struct vec *sum = d > 1 ? s->sum : w->param;
 	for (int k = 0; k < d; k++) {
-		comm_exchange(w->data_group, p[k].to, w->param, p[k].from, s->other);
+		comm_exchange(w->coded, p[k].to, w->param, p[k].from, s->other);
 		if (k == 0 && d > 1)
 			vec_copy(sum, w->param);
 		if (k == 0)
@@ -277,9 +286,9 @@ static double gossip_bytes(const struct worker *w)
 		return 0;
 	if (gossip_is(o, "complete"))
 		messages = 2 * (double)(n - 1) / n;
-	else if (hears_several(o) || gossip_is(o, "one_peer"))
+	else if (!gossip_pairs(o))
 		messages = gossip_peers(w, 0, p);
-	return messages * sizeof(float) * (double)vec_len(w->param) /
+	return messages * comm_exchange_bytes(w->coded, vec_len(w->param)) /
 	       (double)run_sync_every(w->run);
 }
 
@@ -297,6 +306,7 @@ const struct strategy strategy_gossip = {
 	.step = gossip_step,
 	.fini = gossip_fini,
 	.average = true,
+	.codes = CODES_PAIRS,
 	.meets = MEETS_ALONE,
 	.bytes_per_step = gossip_bytes,
 	.epoch_time = "steps (step + wait for a neighbour / sqrt X + messages / X)",

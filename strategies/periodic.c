@@ -132,6 +132,10 @@ static char *refuse_streams(const struct run *run, const struct periodic_opts *o
 		return sentence("--periodic.delay=%lld: a fragment is due again after "
 				"--sync-every=%lld steps; give at most that many",
 				(long long)o->delay, (long long)run_sync_every(run));
+	if (strcmp(run_codec(run), "none") != 0)
+		return sentence("--codec=%s: a codec's messages are of the whole model, and "
+				"--periodic.%s sends parts of it; leave one of the two out",
+				run_codec(run), what);
 	if (o->fragments > 1 && strncmp(o->outer.how, "muon", 4) == 0)
 		return sentence("--periodic.fragments=%lld: muon needs whole matrices, and a "
 				"fragment is a row of floats; choose another --periodic.outer",
@@ -171,8 +175,10 @@ static void periodic_init(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
+	bool sums = periodic_has(run_reduce(w->run), "sum");
+	/* a codec compresses changes of models, not models */
 	s->terms = (struct fragment_terms){.outer = &o->outer,
-					   .remembers = periodic_has(run_reduce(w->run), "sum"),
+					   .remembers = sums || w->coded != w->data_group,
 					   .mix = (float)o->mix,
 					   .layout = !periodic_streams(o) ? WHOLE
 						     : periodic_has(o->layout, "strides")
@@ -243,7 +249,7 @@ static void periodic_step(struct worker *w)
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
 	if (w->step <= o->start) {
-		comm_allreduce(w->data_group, w->grad, SUM);
+		comm_allreduce(w->coded, w->grad, SUM);
 		common_step(w);
 		for (int64_t k = 0; k < o->fragments; k++)
 			fragment_restart(&s->fragment[k], w->step, w->step == o->start);
@@ -294,18 +300,18 @@ static void periodic_fini(struct worker *w)
 static double periodic_bytes(const struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
-	double n = comm_size(w->data_group), vectors = 1, g = (double)o->group;
+	const struct periodic *s = w->state;
 	double every = (double)interval(w->run, o, w->epoch);
-	for (int k = 0; averages_state(w->run, o) && k < MOMENTS_MOST; k++)
-		vectors += w->moment[k] != NULL;
-	double one = sizeof(float) * (double)vec_len(w->param);
-	double all = 2 * (n - 1) / n * one;
+	size_t floats = vec_len(w->param);
+	double one = comm_sum_bytes(w->coded, 0, floats), all = one;
 	if (w->step <= o->start)
-		return all;
-	double rounds = 0; /* of groups, in an interval */
-	for (int64_t i = 1; g > 1 && i < (int64_t)every; i++)
-		rounds += i % o->group_every == 0;
-	return (vectors * all + (g > 1 ? rounds * 2 * (g - 1) / g * one : 0)) / every;
+		return one;
+	for (int k = 0; averages_state(w->run, o) && k < MOMENTS_MOST && w->moment[k]; k++)
+		all += comm_sum_bytes(w->data_group, 0, floats);
+	for (int64_t i = 1; s->group && i < (int64_t)every; i++)
+		if (i % o->group_every == 0)
+			all += comm_sum_bytes(s->group, 0, floats);
+	return all / every;
 }
 
 static const struct setting periodic_variants[] = {{"schedule", "down"}, {NULL, NULL}};
@@ -320,6 +326,7 @@ const struct strategy strategy_periodic = {
 	.init = periodic_init,
 	.step = periodic_step,
 	.flush = periodic_flush,
+	.codes = CODES_SUMS,
 	.fini = periodic_fini,
 	.canonical = periodic_canonical,
 	.average = true,

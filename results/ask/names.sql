@@ -18,7 +18,7 @@ WHERE params IS NULL AND run_summary.config_key = known.asked;
 --                  depends on that of the workers
 CREATE TEMP TABLE title AS
 WITH kind AS MATERIALIZED (
-	SELECT min(id) AS one, config_key, config, workload, strategy, optimizer, workers, platform
+	SELECT min(id) AS one, config_key, config, workload, strategy, optimizer, codec, workers, platform
 	FROM run_summary GROUP BY config_key),
 -- the settings that are not equal in all runs of a workload
 varied AS MATERIALIZED (
@@ -56,7 +56,8 @@ differs AS MATERIALIZED (
 	UNION ALL SELECT workload, owner, name, '' FROM setting AS s WHERE NOT chosen
 	GROUP BY workload, owner, name HAVING count(DISTINCT value) > 1 OR (owner <> '' AND count(*) < (
 		SELECT count(*) FROM kind AS k WHERE k.workload = s.workload
-			AND s.owner IN (k.strategy || '.', k.workload || '.', k.optimizer || '.')))),
+			AND s.owner IN (k.strategy || '.', k.workload || '.', k.optimizer || '.',
+				k.codec || '.')))),
 extra AS MATERIALIZED (
 	SELECT one, group_concat(iif(name = '', ', ', ' ' || name || '=') || short, '') AS text,
 		group_concat(iif(name = '', ', ', ' ' || name || '=') || short, '')

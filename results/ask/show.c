@@ -29,7 +29,8 @@ static char *find_facts(struct store *s, int64_t id)
 			  "'" INTERRUPTED "%'"));
 	TRY(sql_change(s,
 		       "INSERT INTO fact SELECT CASE part WHEN 'strategy' THEN strategy WHEN "
-		       "'optimizer' THEN optimizer ELSE workload END || '.source', value FROM "
+		       "'optimizer' THEN optimizer WHEN 'codec' THEN codec ELSE workload END || "
+		       "'.source', value FROM "
 		       "run_option JOIN run ON id = run_id WHERE id = ?1 AND name = 'source'",
 		       "i", id));
 	return sql_change(s,

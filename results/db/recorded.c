@@ -52,7 +52,8 @@ char *recorded_settings(struct store *s, int64_t id, struct settings *all, char 
 	struct sql own = sql_select(
 		s,
 		"SELECT CASE part WHEN 'strategy' THEN strategy "
-		"WHEN 'optimizer' THEN optimizer ELSE workload END || '.' || name, value, "
+		"WHEN 'optimizer' THEN optimizer WHEN 'codec' THEN codec ELSE workload END || '.' || "
+		"name, value, "
 		"config_hash FROM run LEFT JOIN run_option ON run_id = id WHERE id = ?1 "
 		"ORDER BY part, name",
 		"i", id);

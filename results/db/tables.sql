@@ -67,10 +67,10 @@ CREATE INDEX run_workload ON run (workload, workers, strategy);
 CREATE INDEX run_label ON run (label);
 CREATE INDEX run_alone ON run (status) WHERE workers = 1;
 
--- The options of the run's strategy, workload and optimizer, as users type them.
+-- The options of the run's strategy, workload, optimizer and codec, as users type them.
 CREATE TABLE run_option (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
-	part TEXT NOT NULL, -- 'strategy', 'workload', 'optimizer'
+	part TEXT NOT NULL, -- 'strategy', 'workload', 'optimizer', 'codec'
 	name TEXT NOT NULL,
 	value TEXT,
 	PRIMARY KEY (run_id, part, name)

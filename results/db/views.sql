@@ -83,7 +83,7 @@ SELECT
 		'hosts', iif(r.placement = '', '', r.hosts), 'network', ifnull(r.network, ''))),
 		(SELECT json_group_object(
 			CASE part WHEN 'strategy' THEN r.strategy
-			WHEN 'optimizer' THEN r.optimizer ELSE r.workload END || '.' || name, value)
+			WHEN 'optimizer' THEN r.optimizer WHEN 'codec' THEN r.codec ELSE r.workload END || '.' || name, value)
 			FROM run_option WHERE run_id = r.id)) AS config_key
 FROM (SELECT *, CASE WHEN target_accuracy > 0 OR target_loss > 0 THEN (
 	SELECT ifnull(since + (seconds - since) * before / (before - above), seconds) FROM (

@@ -75,6 +75,7 @@ static void experiment(const struct help *p, const struct topic *all)
 	whole_kind(p, all, "STRATEGIES", "strategy");
 	whole_kind(p, all, "WORKLOADS", "workload");
 	whole_kind(p, all, "OPTIMIZERS", "optimizer");
+	whole_kind(p, all, "CODECS", "codec");
 	help_head(p, 1, "UPDATERS");
 	topics_list(p, all, "updater");
 }

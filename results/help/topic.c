@@ -129,6 +129,7 @@ static const struct {
 	{"strategy", "mvbench run --strategy=%s takes it."},
 	{"workload", "mvbench run --workload=%s trains it."},
 	{"optimizer", "mvbench run --optimizer=%s takes it."},
+	{"codec", "mvbench run --codec=%s takes it."},
 	{"device", "mvbench run --device=%s takes it; mvbench list devices shows whether it "
 		   "works here."},
 	{"platform", "mvbench run --platform=sim --sim.platform=%s simulates it."},
@@ -358,6 +359,7 @@ static const struct page pages[] = {
 	{"updaters", "what a push can do to the model on a server (--asgd.updater)",
 	 KIND("updater")},
 	{"optimizers", "how a worker can use a gradient (--optimizer)", KIND("optimizer")},
+	{"codecs", "how what workers send can be compressed (--codec)", KIND("codec")},
 	{"workloads", "what can be trained (--workload)", KIND("workload")},
 	{"devices", "where a worker can compute (--device)", KIND("device")},
 	{"platforms", "what can be simulated (--sim.platform)", KIND("platform")},

@@ -458,6 +458,7 @@ static void show_json(const struct config *c, const struct plan *p)
 	show_json_table("strategy_options", c->strategy->plugin.options, c->strategy_opts);
 	show_json_table("workload_options", c->workload->plugin.options, c->workload_opts);
 	show_json_table("optimizer_options", c->optimizer->plugin.options, c->optimizer_opts);
+	show_json_table("codec_options", c->codec->plugin.options, c->codec_opts);
 	printf(", \"config_hash\": \"%s\", \"params\": %lld, \"train_size\": %zu, \"test_size\": "
 	       "%zu, "
 	       "\"steps\": %lld, \"device_used\": \"%s\", \"cores\": %d, \"oversubscribed\": %s}\n",
@@ -547,7 +548,7 @@ const struct command command_run = {
 	.summary = "train one configuration, and record it",
 	.usage = "[--option=value ...]",
 	.about = "Trains one configuration and records it in the results database.\n\n"
-		 "A strategy, workload or optimizer may be your own file, as in "
+		 "A strategy, workload, optimizer or codec may be your own file, as in "
 		 "--strategy=./mine.c: it is compiled when it has changed, and recorded with the "
 		 "sha256 of its source. strategies/PLUGINS.md has an example of each.\n\n"
 		 "Exit status: 0 done, 1 failed, 2 refused, 3 diverged, 130 "

@@ -25,7 +25,8 @@ enum rng_stream {
 	 * trainers + rank. The other streams belong to the core. */
 	RNG_STRATEGY,
 	RNG_WORKLOAD,
-	RNG_OPTIMIZER
+	RNG_OPTIMIZER,
+	RNG_CODEC /* of the core, for struct code */
 };
 uint64_t rng_seed(int64_t seed, enum rng_stream what, int64_t index);
 uint64_t rng_next(uint64_t *s);

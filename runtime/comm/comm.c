@@ -15,6 +15,7 @@
  * Vectors of a device with its own memory (ops->peer) use a transport, which the first reduction
  * chooses (transport.c). The device is idle when the clock of a wrapper starts and stops.
  */
+#include "runtime/comm/coding.h"
 #include "runtime/comm/transport.h"
 
 #include <math.h>
@@ -24,6 +25,7 @@ struct request {
 	struct comm *comm; /* NULL: not under way */
 	struct device *dev;
 	size_t n;
+	struct vec *v; /* of a coded sum */
 };
 
 struct comm {
@@ -36,6 +38,8 @@ struct comm {
 	struct transport *transport; /* for a device's vectors; NULL before the first */
 	struct comm *next,
 		*before; /* list: all workers first, then the communicators split from it */
+	struct coding
+		*coding; /* NULL: floats travel as they are; otherwise the link is another's */
 	bool *joined;    /* [1 + size]: were there operations with ALL, with each peer? */
 };
 
@@ -115,7 +119,7 @@ static void count(struct comm *c, enum trace_kind kind, int with, nsec since, in
 /* This rank's share of the bytes that all ranks together send in a collective. */
 static int64_t share_of(const struct comm *c, size_t total_floats)
 {
-	return (int64_t)((sizeof(float) * total_floats + (size_t)c->rank) / (size_t)c->size);
+	return share_of_bytes(total_floats, c->rank, c->size);
 }
 
 static struct comm *comm_new(struct link *link, int rank, int size, struct stats *stats)
@@ -138,9 +142,8 @@ struct comm *comm_world_trainers(struct worker *w, const char *transport)
 	return c;
 }
 
-struct comm *comm_split(struct comm *c, int color)
+static struct comm *comm_after(struct comm *c, struct link *l)
 {
-	struct link *l = link_split(c->link, color);
 	struct comm *part = comm_new(l, link_rank(l), link_size(l), c->stats);
 	part->wanted = c->wanted;
 	part->part = c->part || part->size < c->size;
@@ -150,6 +153,25 @@ struct comm *comm_split(struct comm *c, int color)
 		c->next->before = part;
 	c->next = part;
 	return part;
+}
+
+struct comm *comm_split(struct comm *c, int color)
+{
+	return comm_after(c, link_split(c->link, color));
+}
+
+struct comm *comm_coded(struct worker *w, struct comm *c)
+{
+	if (c->size == 1 || !w->codec || !w->codec->encode)
+		return c;
+	struct comm *coded = comm_after(c, c->link);
+	coded->coding = coding_new(w, c->rank, c->size);
+	return coded;
+}
+
+void *comm_kept(struct comm *c, int i, size_t *bytes)
+{
+	return c->coding ? coding_kept(c->coding, i, bytes) : NULL;
 }
 
 void comm_free(struct comm *c)
@@ -163,7 +185,9 @@ void comm_free(struct comm *c)
 	if (c->next)
 		c->next->before = c->before;
 	transport_free(c->transport);
-	link_free(c->link);
+	if (!c->coding)
+		link_free(c->link);
+	coding_free(c->coding);
 	free(c->joined);
 	free(c);
 }
@@ -274,6 +298,12 @@ void comm_exchange(struct comm *c, int to, const struct vec *out, int from, stru
 	check_peer(c, to);
 	check_peer(c, from);
 	CHECK(out->n == in->n, "exchange of %zu floats for %zu", out->n, in->n);
+	if (c->coding) {
+		CHECK(to == from, "a coded exchange of rank %d with %d and %d", c->rank, to, from);
+		coding_exchange(c->coding, c->link, to, out, in);
+		count(c, TRACE_EXCHANGE, to, t, (int64_t)comm_exchange_bytes(c, out->n));
+		return;
+	}
 	struct transport *by = transport_of(c, out->dev);
 	float *x = transport_in(by, vec_floats(in, 0), 2 * in->n);
 	const float *y = transport_out(by, vec_floats(out, 0), out->n, in->n);
@@ -282,11 +312,37 @@ void comm_exchange(struct comm *c, int to, const struct vec *out, int from, stru
 	count(c, TRACE_EXCHANGE, to == from ? to : ALL, t, (int64_t)(out->n * sizeof *x));
 }
 
+/* A slot that is free; the most may be under way. */
+static int free_slot(const struct comm *c)
+{
+	int i = 0;
+	while (i < LINK_SLOTS && c->slot[i].comm)
+		i++;
+	CHECK(i < LINK_SLOTS, "more than %d reductions under way", LINK_SLOTS);
+	return i;
+}
+
+static void allreduce_coded(struct comm *c, struct vec *v, size_t first, size_t n, enum reduce op)
+{
+	CHECK(op == SUM || op == MEAN, "a codec is for sums and means of floats");
+	nsec t = clock_after(v->dev);
+	int slot = free_slot(c);
+	int64_t bytes = coding_start(c->coding, c->link, slot, v, first, n);
+	coding_end(c->coding, c->link, slot, v);
+	count(c, TRACE_ALLREDUCE, ALL, t, bytes);
+	if (op == MEAN)
+		v->dev->ops->scale(v->dev, vec_floats(v, first), 1.0f / (float)c->size, n);
+}
+
 void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, enum reduce op)
 {
 	CHECK(first + n <= v->n, "allreduce of [%zu, %zu) of %zu", first, first + n, v->n);
 	if (c->size == 1)
 		return;
+	if (c->coding) {
+		allreduce_coded(c, v, first, n, op);
+		return;
+	}
 	bool far = is_far(v->dev);
 	nsec t = clock_after(v->dev);
 	if (far) {
@@ -310,13 +366,14 @@ void comm_allreduce(struct comm *c, struct vec *v, enum reduce op)
 
 struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first, size_t n)
 {
-	int i = 0;
 	CHECK(first + n <= v->n, "allreduce of [%zu, %zu) of %zu", first, first + n, v->n);
-	while (i < LINK_SLOTS && c->slot[i].comm)
-		i++;
-	CHECK(i < LINK_SLOTS, "more than %d reductions under way", LINK_SLOTS);
-	c->slot[i] = (struct request){.comm = c, .dev = v->dev, .n = n};
-	if (c->size > 1) {
+	int i = free_slot(c);
+	c->slot[i] = (struct request){.comm = c, .dev = v->dev, .n = n, .v = v};
+	if (c->coding) {
+		nsec t = clock_now();
+		int64_t bytes = coding_start(c->coding, c->link, i, v, first, n);
+		count(c, TRACE_SEND, ALONE, t, bytes);
+	} else if (c->size > 1) {
 		nsec t = clock_now();
 		if (is_far(v->dev)) { /* may wait until the others have taken earlier sums */
 			struct transport *by = reducer_of(c, v);
@@ -337,7 +394,11 @@ void comm_wait(struct request *r)
 {
 	struct comm *c = r->comm;
 	CHECK(c, "waits twice for one request");
-	if (c->size > 1) {
+	if (c->coding) {
+		nsec t = clock_after(r->dev);
+		coding_end(c->coding, c->link, (int)(r - c->slot), r->v);
+		count(c, TRACE_ALLREDUCE, ALL, t, 0);
+	} else if (c->size > 1) {
 		nsec t = clock_after(r->dev);
 		if (is_far(r->dev)) {
 			world_enter("allreduce", -1);
@@ -351,6 +412,18 @@ void comm_wait(struct request *r)
 		count(c, TRACE_ALLREDUCE, ALL, t, 0);
 	}
 	r->comm = NULL;
+}
+
+double comm_sum_bytes(const struct comm *c, size_t first, size_t n)
+{
+	double size = c->size;
+	return c->coding ? coding_sum_bytes(c->coding, first, n)
+			 : 2 * (size - 1) / size * sizeof(float) * (double)n;
+}
+
+double comm_exchange_bytes(const struct comm *c, size_t n)
+{
+	return c->coding ? coding_exchange_bytes(c->coding, n) : sizeof(float) * (double)n;
 }
 
 static void gather(struct comm *c, struct vec *all, const struct vec *mine, bool equal)

@@ -148,6 +148,12 @@ void comm_prepare(struct comm *c, const struct vec *v);
 /* The same for a transport of this name. Returns the message, the same on all ranks; NULL: it can
  * be used. */
 char *comm_try(struct comm *c, const struct vec *v, const char *name);
+/* The workers of c; what they reduce or exchange is compressed by the run's codec. c itself without
+ * a codec, and on a comm of one. After the model is made: it is equal on all workers. Free it
+ * before c. */
+struct comm *comm_coded(struct worker *w, struct comm *c);
+/* What a checkpoint has of it: the i-th object, from 0 to 2; NULL: none. */
+void *comm_kept(struct comm *c, int i, size_t *bytes);
 /* Its name; NULL for host vectors, and on a comm of one. */
 const char *comm_transport(const struct comm *c);
 /* The transport of everything except reductions; likewise. */
@@ -183,6 +189,14 @@ void link_allreduce_start(struct link *l, int slot, float *x, size_t n);
 void link_allreduce_wait(struct link *l, int slot);
 void link_allgather(struct link *l, float *all, const int *counts, const int *firsts,
 		    const float *mine, int n);
+/* Started, and waited for by link_start_wait. out: counts[j] floats from firsts[j] on go to rank j;
+ * in: likewise, from rank j. */
+void link_allgather_start(struct link *l, int slot, float *all, const int *counts,
+			  const int *firsts, const float *mine, int n);
+void link_alltoall_start(struct link *l, int slot, float *in, const int *counts_in,
+			 const int *firsts_in, const float *out, const int *counts,
+			 const int *firsts);
+void link_start_wait(struct link *l, int slot);
 void link_broadcast(struct link *l, int root, void *x, size_t bytes);
 void link_barrier(struct link *l);
 /* The same, but waiting ranks sleep, which leaves the cores to ranks that measure. Real world,

@@ -16,9 +16,9 @@
 static const struct plugin *plugin_of(const struct config *c, enum part part, void **opts)
 {
 	const struct plugin *const has[PART_COUNT] = {&c->strategy->plugin, &c->workload->plugin,
-						      &c->optimizer->plugin};
-	*opts = (void *const[PART_COUNT]){c->strategy_opts, c->workload_opts,
-					  c->optimizer_opts}[part];
+						      &c->optimizer->plugin, &c->codec->plugin};
+	*opts = (void *const[PART_COUNT]){c->strategy_opts, c->workload_opts, c->optimizer_opts,
+					  c->codec_opts}[part];
 	return has[part];
 }
 
@@ -30,7 +30,7 @@ enum part option_chooses(const struct option *o)
 	return k;
 }
 
-/* Checks --strategy, --workload and --optimizer. */
+/* Checks --strategy, --workload, --optimizer and --codec. */
 static char *check_plugin(const struct option *o, const char *typed)
 {
 	const struct plugin *p;
@@ -81,12 +81,13 @@ static char *option_lookup(const char *full, struct found *f)
 	const char *near = nearest(prefix, name, plugin_names(PART_COUNT, name));
 	if (near)
 		return sentence(
-			"--%s: there is no strategy, workload or optimizer %s; did you mean "
+			"--%s: there is no strategy, workload, optimizer or codec %s; did you mean "
 			"--%s.%s?",
 			full, prefix, near, dot + 1);
-	return sentence("--%s: there is no strategy, workload or optimizer %s; mvbench list shows "
-			"them",
-			full, prefix);
+	return sentence(
+		"--%s: there is no strategy, workload, optimizer or codec %s; mvbench list shows "
+		"them",
+		full, prefix);
 }
 
 char *time_check(const char *name, const char *text, double *seconds)
@@ -343,10 +344,21 @@ static char *choose_plugin(struct config *c, enum part part, const struct settin
 	return NULL;
 }
 
+/* Without a codec there is nothing to keep; auto: as the codec needs it. Pairs always have it. */
+static const char *resolved_feedback(const struct config *c)
+{
+	const struct codec *k = c->codec;
+	if (strcmp(c->run.codec_feedback, "auto") != 0 || !k->encode)
+		return c->run.codec_feedback;
+	if (c->strategy->codes == CODES_PAIRS)
+		return "true";
+	return k->feedback && k->feedback(c->codec_opts) ? "true" : "false";
+}
+
 static char *resolve(struct config *c, const struct setting *given, size_t n, bool lenient,
 		     bool opens)
 {
-	/* Plug-ins first: the workload has the recipe, and all three have options. */
+	/* Plug-ins first: the workload has the recipe, and all of them have options. */
 	struct run *run = &c->run;
 	const void *p;
 	TRY(choose_plugin(c, PART_WORKLOAD, given, n, &run->workload, &c->workload_opts, &p));
@@ -356,6 +368,8 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 	c->strategy = p;
 	TRY(choose_plugin(c, PART_OPTIMIZER, given, n, &run->optimizer, &c->optimizer_opts, &p));
 	c->optimizer = p;
+	TRY(choose_plugin(c, PART_CODEC, given, n, &run->codec, &c->codec_opts, &p));
+	c->codec = p;
 	for (const struct setting *r = c->workload->recipe; r && r->name; r++)
 		if (c->optimizer->momentum || strcmp(r->name, "momentum") != 0)
 			TRY(apply(c, r, false));
@@ -373,6 +387,7 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 		choose_hosts(c, given, n);
 	}
 	run->deal = resolved_deal(c);
+	run->codec_feedback = resolved_feedback(c);
 	return NULL;
 }
 
@@ -404,6 +419,7 @@ void config_fini(struct config *c)
 	free(c->strategy_opts);
 	free(c->workload_opts);
 	free(c->optimizer_opts);
+	free(c->codec_opts);
 	*c = (struct config){.strings = NULL};
 }
 

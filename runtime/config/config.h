@@ -32,7 +32,8 @@ struct config {
 	const struct strategy *strategy;
 	const struct workload *workload;
 	const struct optimizer *optimizer;
-	void *strategy_opts, *workload_opts, *optimizer_opts;
+	const struct codec *codec;
+	void *strategy_opts, *workload_opts, *optimizer_opts, *codec_opts;
 	char **strings; /* the strings that fields point to */
 	size_t nstrings;
 	bool servers_chosen; /* config_init has set run.servers, to more than 0 */
@@ -256,15 +257,14 @@ void checkpoint_model_hash(const struct checkpoint *k, char hash[HASH_ROOM]);
 
 /* ---- Plug-ins: built-in ones, then those from users' files (plugins.c) ---- */
 
-enum part { PART_STRATEGY, PART_WORKLOAD, PART_OPTIMIZER, PART_COUNT };
+enum part { PART_STRATEGY, PART_WORKLOAD, PART_OPTIMIZER, PART_CODEC, PART_COUNT };
 extern const char *const part_names[PART_COUNT]; /* "strategy", ...: also the choosing option */
 /* The part whose plug-in this core option chooses; PART_COUNT = none. */
 enum part option_chooses(const struct option *o);
-/* The i-th plug-in of a part: the first member of a strategy, workload or optimizer. NULL: the
- * end. */
+/* The i-th plug-in of a part: the first member of a strategy, workload, optimizer or codec. NULL:
+ * the end. */
 const struct plugin *plugin_at(enum part part, size_t i);
-/* The strategy, workload or optimizer of this name, a pointer to its struct plugin, too. NULL:
- * unknown name. */
+/* The plug-in of this name, a pointer to its struct plugin, too. NULL: unknown name. */
 const void *plugin_find(enum part part, const char *name);
 /* The names of one part, or of all (PART_COUNT). */
 enum { PLUGINS_MOST = 256 };
@@ -358,10 +358,10 @@ char *recipe_words(const struct setting *recipe);
 
 /* Everything that a user can choose (list.c). */
 struct choice {
-	/* "strategy", "updater", "optimizer", "workload", "device", "platform" */
+	/* "strategy", "updater", "optimizer", "codec", "workload", "device", "platform" */
 	const char *kind;
 	const char *name, *summary;
-	const struct plugin *plugin; /* has the options of a strategy, workload or optimizer */
+	const struct plugin *plugin; /* has its options; NULL: no plug-in */
 	const void *of;              /* the strategy, updater, workload or device */
 };
 void catalogue_each(void (*each)(void *ctx, const struct choice *e), void *ctx);

@@ -173,6 +173,7 @@ void catalogue_each(void (*each)(void *ctx, const struct choice *e), void *ctx)
 	for (const struct updater *const *u = updaters; *u; u++)
 		each(ctx, &(struct choice){"updater", (*u)->name, (*u)->summary, NULL, *u});
 	each_plugin(PART_OPTIMIZER, each, ctx);
+	each_plugin(PART_CODEC, each, ctx);
 	each_plugin(PART_WORKLOAD, each, ctx);
 	for (const struct device_ops *const *d = devices; *d; d++)
 		each(ctx, &(struct choice){"device", (*d)->name, (*d)->summary, NULL, *d});
@@ -197,9 +198,10 @@ static const struct kind {
 	void (*first)(struct out *o); /* prints items before those of the catalogue; or NULL */
 	void (*facts)(const struct out *o, const void *of); /* prints more about an item */
 } kinds[] = {
-	{"strategies", "strategy", NULL, NULL},    {"updaters", "updater", NULL, NULL},
-	{"optimizers", "optimizer", NULL, NULL},   {"workloads", "workload", NULL, workload_facts},
-	{"devices", "device", NULL, device_facts}, {"platforms", "platform", list_worlds, NULL},
+	{"strategies", "strategy", NULL, NULL},          {"updaters", "updater", NULL, NULL},
+	{"optimizers", "optimizer", NULL, NULL},         {"codecs", "codec", NULL, NULL},
+	{"workloads", "workload", NULL, workload_facts}, {"devices", "device", NULL, device_facts},
+	{"platforms", "platform", list_worlds, NULL},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -227,8 +229,8 @@ static char *kind_find(const char *typed, const struct kind **found)
 		}
 	}
 	return no_such("list", "list ", typed, name, KINDS,
-		       "there are strategies, updaters, optimizers, workloads, devices and "
-		       "platforms");
+		       "there are strategies, updaters, optimizers, codecs, workloads, devices "
+		       "and platforms");
 }
 
 static void list(const struct kind *only, const struct list_flags *flags)
@@ -270,9 +272,9 @@ static char *run_list(void *options, struct arguments *a, int *status)
 
 const struct command command_list = {
 	.name = "list",
-	.summary = "show the strategies, updaters, optimizers, workloads, devices and "
+	.summary = "show the strategies, updaters, optimizers, codecs, workloads, devices and "
 		   "platforms there are",
-	.usage = "[strategies|updaters|optimizers|workloads|devices|platforms] "
+	.usage = "[strategies|updaters|optimizers|codecs|workloads|devices|platforms] "
 		 "[--option ...]",
 	.about = "Shows all choices, their options, and whether they can be used here.",
 	.options = list_flags,

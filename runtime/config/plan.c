@@ -131,6 +131,8 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 		.opts = c->strategy_opts,
 		.optimizer = c->optimizer,
 		.optimizer_opts = c->optimizer_opts,
+		.codec = c->codec,
+		.codec_opts = c->codec_opts,
 		.all = comm_layout(0, workers),
 		.model_group = comm_layout(0, share),
 		.data_group = comm_layout(0, workers / share),
@@ -430,6 +432,50 @@ static char *check_optimizer(const struct config *c, int share)
 	return NULL;
 }
 
+/* Where a codec would have no effect, or no meaning. */
+static char *check_codec(const struct config *c)
+{
+	const struct run *run = &c->run;
+	const struct codec *k = c->codec;
+	if (!k->encode)
+		return strcmp(run->codec_feedback, "auto") == 0
+			       ? NULL
+			       : sentence(
+					 "--codec.feedback=%s: there is no codec whose errors could "
+					 "be kept; give --codec, or leave it out",
+					 run->codec_feedback);
+	if (c->strategy->codes == CODES_NOTHING)
+		return sentence("--codec=%s: %s sends nothing that a codec compresses; give "
+				"allreduce, periodic, gossip or easgd with "
+				"--easgd.form=synchronous, or leave it out",
+				run->codec, run->strategy);
+	bool pairs = c->strategy->codes == CODES_PAIRS;
+	bool kept = strcmp(run->codec_feedback, "true") == 0;
+	if (kept && k->unbiased && k->unbiased(c->codec_opts))
+		return sentence("--codec=%s: it is right on average, and may lose more than it was "
+				"given: %s, and the errors would grow; %s",
+				run->codec,
+				pairs ? "pairs keep what it loses" : "--codec.feedback keeps it",
+				pairs ? "give another codec, or its options for nearest rounding"
+				      : "leave --codec.feedback out");
+	if (pairs && k->rounds > 1)
+		return sentence("--codec=%s: it needs sums over all workers, and %s averages in "
+				"pairs; give another codec",
+				run->codec, run->strategy);
+	if (pairs && strcmp(run->codec_feedback, "false") == 0)
+		return sentence(
+			"--codec.feedback=false: a pair of %s always sends its changes since "
+			"what both know, and what a codec has lost is one of them; leave it "
+			"out",
+			run->strategy);
+	if (pairs && *c->harness.save)
+		return sentence(
+			"--codec=%s: checkpoints do not contain what the pairs of %s know of "
+			"each other; leave --save out",
+			run->codec, run->strategy);
+	return k->refuse ? k->refuse(run, c->codec_opts) : NULL;
+}
+
 char *plan_refuse(const struct config *c)
 {
 	const struct run *run = &c->run;
@@ -445,6 +491,7 @@ char *plan_refuse(const struct config *c)
 	TRY(check_checkpoints(c));
 	int share = config_model_workers(c);
 	TRY(check_optimizer(c, share));
+	TRY(check_codec(c));
 	if (share < 1 || run->workers % share != 0)
 		return sentence(
 			"--workers=%d: %s shares one model among %d workers; give a multiple of %d",

@@ -47,7 +47,8 @@ static const char *const headers[] = {"mvbench.h",
 				      "workloads/net.h",
 				      "workloads/datasets.h",
 				      "strategies/exchange.h",
-				      "strategies/optimizers/optimizer.h"};
+				      "strategies/optimizers/optimizer.h",
+				      "strategies/codecs/codec.h"};
 
 struct seen {
 	char **path;
@@ -520,7 +521,7 @@ static char *find_or_make(struct making *m, char **made)
 
 static const void *object_of(const struct plugin_file *f, enum part part)
 {
-	const void *const object[PART_COUNT] = {f->strategy, f->workload, f->optimizer};
+	const void *const object[PART_COUNT] = {f->strategy, f->workload, f->optimizer, f->codec};
 	return object[part];
 }
 
@@ -554,6 +555,7 @@ static char *check_slots(const struct making *m, const struct plugin *p)
 	const struct strategy *s = (const struct strategy *)p;
 	const struct workload *w = (const struct workload *)p;
 	const struct optimizer *o = (const struct optimizer *)p;
+	const struct codec *c = (const struct codec *)p;
 	const char *missing = NULL;
 	if (!p->name || !*p->name ||
 	    p->name[strspn(p->name, "abcdefghijklmnopqrstuvwxyz0123456789_")])
@@ -565,6 +567,11 @@ static char *check_slots(const struct making *m, const struct plugin *p)
 		missing = s->step ? NULL : "step";
 	else if (m->part == PART_OPTIMIZER)
 		missing = !o->step ? "step" : !o->moments ? "moments" : NULL;
+	else if (m->part == PART_CODEC)
+		missing = !c->bytes    ? "bytes"
+			  : !c->encode ? "encode"
+			  : !c->decode ? "decode"
+				       : NULL;
 	else
 		missing = !w->dataset    ? "dataset"
 			  : !w->init     ? "init"
@@ -618,7 +625,7 @@ struct option plugin_source(const char *source, size_t offset)
 static const struct plugin *with_source(const struct making *m, const struct plugin *p)
 {
 	static const size_t size[PART_COUNT] = {sizeof(struct strategy), sizeof(struct workload),
-						sizeof(struct optimizer)};
+						sizeof(struct optimizer), sizeof(struct codec)};
 	size_t n = 0, room = (p->opts_size + sizeof(char *) - 1) / sizeof(char *) * sizeof(char *);
 	while (p->options && p->options[n].name)
 		n++;

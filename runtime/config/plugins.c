@@ -1,6 +1,6 @@
 /*
- * plugins.c - strategies, workloads and optimisers by name: built-in ones, and those loaded from
- * users' files (plugin_file.c), which stay loaded until the process ends.
+ * plugins.c - strategies, workloads, optimisers and codecs by name: built-in ones, and those loaded
+ * from users' files (plugin_file.c), which stay loaded until the process ends.
  */
 #include "runtime/config/config.h"
 #include "runtime/config/python/python.h"
@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const part_names[PART_COUNT] = {
-	[PART_STRATEGY] = "strategy", [PART_WORKLOAD] = "workload", [PART_OPTIMIZER] = "optimizer"};
+const char *const part_names[PART_COUNT] = {[PART_STRATEGY] = "strategy",
+					    [PART_WORKLOAD] = "workload",
+					    [PART_OPTIMIZER] = "optimizer",
+					    [PART_CODEC] = "codec"};
 
 static struct loaded *loaded;
 static size_t nloaded;
@@ -21,6 +23,8 @@ static const struct plugin *built_in(enum part part, size_t i)
 		return strategies[i] ? &strategies[i]->plugin : NULL;
 	if (part == PART_WORKLOAD)
 		return workloads[i] ? &workloads[i]->plugin : NULL;
+	if (part == PART_CODEC)
+		return codecs[i] ? &codecs[i]->plugin : NULL;
 	return optimizers[i] ? &optimizers[i]->plugin : NULL;
 }
 

@@ -51,6 +51,16 @@ static void set_up_comms(struct trainer *r)
 	w->weight = strcmp(w->run->reduce, "sum") == 0 ? 1 : 1.0 / r->replicas;
 }
 
+static void set_up_codec(struct worker *w)
+{
+	void *kept;
+	size_t bytes;
+	w->coded = comm_coded(w, w->data_group);
+	for (int i = 0; i < 3; i++)
+		if ((kept = comm_kept(w->coded, i, &bytes)))
+			worker_keep(w, kept, bytes);
+}
+
 static void find_cluster(struct trainer *r)
 {
 	if (world_is_virtual)
@@ -191,6 +201,7 @@ static void set_up(struct trainer *r)
 		r->buffer = vec_new(w, vec_len(w->model->buffer));
 	if (w->model->buffer && strcmp(run->norm_statistics, "recompute") == 0)
 		r->statistics = vec_new(w, vec_len(w->model->buffer));
+	set_up_codec(w);
 	comm_prepare(w->data_group, w->param);
 	comm_prepare(w->model_group, w->param);
 	if (w->loop->strategy->terms)
@@ -227,6 +238,8 @@ static void tear_down(struct trainer *r)
 	model_close(w);
 	data_close(w->run);
 	comm_free(w->model_group);
+	if (w->coded != w->data_group)
+		comm_free(w->coded);
 	comm_free(w->data_group);
 	comm_free(w->all); /* before the device: they may hold its memory */
 	world_wait("its device", 0);
@@ -409,6 +422,8 @@ static int worker_main(void *given)
 			       .opts = c->strategy_opts,
 			       .optimizer = c->optimizer,
 			       .optimizer_opts = c->optimizer_opts,
+			       .codec = c->codec,
+			       .codec_opts = c->codec_opts,
 			       .model = &r->loop.model,
 			       .loop = &r->loop};
 	r->loop = (struct loop){.dev = &r->dev,

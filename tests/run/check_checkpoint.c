@@ -115,6 +115,13 @@ static const char *const exact[] = {
 	LONG "--strategy=gossip --workers=3 --sync-every=2 --gossip.schedule=pairs "
 	     "--gossip.outer-lr=0.7 --gossip.outer-momentum=0.5",
 	LONG "--strategy=asgd --asgd.updater=delayed_nesterov --workers=1 --sync-every=3",
+	/* what codecs have lost, the factors of powersgd, and the number of messages sent */
+	LONG "--strategy=allreduce --workers=2 --codec=int8",
+	LONG "--strategy=allreduce --workers=3 --codec=int4 --int4.rounding=stochastic",
+	LONG "--strategy=allreduce --workers=2 --codec=powersgd --allreduce.overlap=true",
+	LONG "--strategy=periodic --periodic.outer=nesterov --workers=2 --sync-every=4 "
+	     "--codec=topk --topk.share=0.05",
+	LONG "--strategy=easgd --easgd.form=synchronous --workers=2 --sync-every=3 --codec=randomk",
 	LONG "--strategy=gossip --workers=3 --sync-every=2",
 	LONG "--strategy=gossip --gossip.schedule=hypercube --workers=2 --split=fixed",
 	LONG "--strategy=model_parallel --workers=2",

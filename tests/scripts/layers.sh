@@ -25,7 +25,7 @@ plots
 sim
 main'
 # Lists of pointers, defined above their users: plug-ins and commands.
-registries='strategies optimizers workloads commands'
+registries='strategies optimizers codecs workloads commands'
 # Library (a pattern of its symbols), and the files that may use it.
 libraries='sqlite3_ results/db/
 MPI_|PMPI_|ompi_ runtime/comm/mpi/|sim/world/
@@ -50,7 +50,7 @@ find mvbench.h main.c runtime strategies workloads results plots sim -name '*.[c
 contract() { # the identifiers in these headers, without comments
 	sed 's,/\*.*\*/,,' "$@" | sed '/\/\*/,/\*\//d' | grep -oE '[A-Za-z_][A-Za-z0-9_]*' | sort -u
 }
-both='mvbench.h runtime/base/common.h runtime/base/rng.h workloads/linear.h strategies/optimizers/optimizer.h'
+both='mvbench.h runtime/base/common.h runtime/base/rng.h workloads/linear.h strategies/optimizers/optimizer.h strategies/codecs/codec.h'
 # shellcheck disable=SC2086
 contract $both strategies/*.h strategies/*/*.h >"$work/strategies"
 # shellcheck disable=SC2086
@@ -58,7 +58,7 @@ contract $both workloads/*.h >"$work/workloads"
 
 awk -v floors="$floors" -v registries="$registries" -v libraries="$libraries" -v build="$build/" -v work="$work" '
 function is_contract(f) { # its functions are defined in lower layers
-	return f ~ /^(mvbench|workloads\/(net|linear)|strategies\/optimizers\/optimizer|runtime\/config\/(run|option_row))[.]h$/
+	return f ~ /^(mvbench|workloads\/(net|linear)|strategies\/optimizers\/optimizer|strategies\/codecs\/codec|runtime\/config\/(run|option_row))[.]h$/
 }
 function room(path,   r) { # the module of a file in the source tree
 	if (path == "main.c" || path == "main.o") return "main"

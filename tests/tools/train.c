@@ -324,6 +324,56 @@ static bool wants_none(const struct worker *w, size_t i)
 	return false;
 }
 
+/* coded: adds up what allreduce is given and what it gets, without --clip and --weight-decay. All
+ * workers together: what was given is what was summed, and what they have kept. */
+struct ledger {
+	double given, got;
+};
+
+static struct ledger *ledger_of(struct worker *w)
+{
+	static struct ledger *all[SEEN_MOST];
+	if (!all[w->rank])
+		all[w->rank] = must(__real_calloc(vec_len(w->grad), sizeof **all));
+	return all[w->rank];
+}
+
+static void coded_step(struct worker *w)
+{
+	size_t n = vec_len(w->grad);
+	struct ledger *l = ledger_of(w);
+	float *x = must(__real_malloc(n * sizeof *x));
+	vec_get(w->grad, x);
+	for (size_t i = 0; i < n; i++)
+		l[i].given += (double)x[i];
+	real->step(w);
+	vec_get(w->grad, x);
+	for (size_t i = 0; i < n; i++)
+		l[i].got += (double)x[i];
+	free(x);
+}
+
+static void print_ledger(struct worker *w)
+{
+	size_t n = vec_len(w->grad), bytes;
+	const struct ledger *l = ledger_of(w);
+	const float *kept = comm_kept(w->coded, 1, &bytes);
+	double *lost = must(__real_malloc(n * sizeof *lost)), largest = 0, size = 0, held = 0;
+	CHECK(kept && bytes == n * sizeof *kept, "feedback keeps %zu bytes", kept ? bytes : 0);
+	for (size_t i = 0; i < n; i++) {
+		lost[i] = l[i].given - (double)kept[i];
+		held += (double)(kept[i] * kept[i]);
+	}
+	link_reduce_all(comm_link(w->all), lost, (int)n, REDUCE_SUM);
+	for (size_t i = 0; i < n; i++) {
+		largest = fmax(largest, fabs(lost[i] - l[i].got));
+		size = fmax(size, fabs(l[i].got));
+	}
+	if (w->rank == 0)
+		printf("ledger %.9g of %.9g kept %.9g\n", largest, size, sqrt(held));
+	free(lost);
+}
+
 static void plant(struct strategy *s, struct workload *w)
 {
 	s->local = false; /* every step must be seen */
@@ -369,7 +419,10 @@ static void counted_step(struct worker *w)
 	struct seen *seen = seen_of(w);
 	host_work(w);
 	probe_step(w);
-	real->step(w);
+	if (probes("coded"))
+		coded_step(w);
+	else
+		real->step(w);
 	if (segment_of(w, w->epoch) == segment_of(w, seen->epoch))
 		seen->between_steps += allocations - seen->at_last_step;
 	if (w->epoch != seen->epoch)
@@ -451,6 +504,8 @@ static void sink_model(void *self, struct worker *w, const float *step_s, size_t
 	double drawn[] = {counts ? seen->rows : 0, counts ? seen->numbers : 0, seen->loss,
 			  seen->asked_rows};
 	link_reduce_all(all, drawn, 4, REDUCE_SUM);
+	if (probes("coded"))
+		print_ledger(w);
 	struct world_cost cost = world_cost();
 	link_reduce_all(all, cost.spent_s, SPENT_KINDS, REDUCE_SUM);
 	for (int k = 0; k < SPENT_KINDS && w->rank == 0; k++)

@@ -35,6 +35,10 @@ static size_t all_tables(struct table_of t[64])
 		t[n++] = (struct table_of){optimizers[i]->plugin.name, "optimizer",
 					   optimizers[i]->plugin.options,
 					   optimizers[i]->plugin.opts_size};
+	for (size_t i = 0; codecs[i]; i++)
+		t[n++] = (struct table_of){codecs[i]->plugin.name, "codec",
+					   codecs[i]->plugin.options,
+					   codecs[i]->plugin.opts_size};
 	return n;
 }
 

@@ -221,6 +221,32 @@ void link_allgather(struct link *l, float *all, const int *counts, const int *fi
 	world_leave();
 }
 
+void link_allgather_start(struct link *l, int slot, float *all, const int *counts,
+			  const int *firsts, const float *mine, int n)
+{
+	world_enter("allgather", -1);
+	MPI_Iallgatherv(mine, n, MPI_FLOAT, all, counts, firsts, MPI_FLOAT, l->comm,
+			&l->slot[slot]);
+	world_leave();
+}
+
+void link_alltoall_start(struct link *l, int slot, float *in, const int *counts_in,
+			 const int *firsts_in, const float *out, const int *counts,
+			 const int *firsts)
+{
+	world_enter("alltoall", -1);
+	MPI_Ialltoallv(out, counts, firsts, MPI_FLOAT, in, counts_in, firsts_in, MPI_FLOAT, l->comm,
+		       &l->slot[slot]);
+	world_leave();
+}
+
+void link_start_wait(struct link *l, int slot)
+{
+	world_enter("alltoall", -1);
+	MPI_Wait(&l->slot[slot], MPI_STATUS_IGNORE);
+	world_leave();
+}
+
 void link_broadcast(struct link *l, int root, void *x, size_t bytes)
 {
 	char *at = x;

@@ -1,0 +1,49 @@
+/*
+ * halves.h - what the codecs of 16 bits a float share: two floats in each word.
+ */
+#ifndef HALVES_H
+#define HALVES_H
+
+#include "mvbench.h"
+
+static inline size_t halves_bytes(const struct code *c)
+{
+	return (c->n + 1) / 2 * 4;
+}
+
+static inline uint32_t bits_of(float x)
+{
+	uint32_t bits;
+	__builtin_memcpy(&bits, &x, sizeof bits);
+	return bits;
+}
+
+static inline float float_of(uint32_t bits)
+{
+	float x;
+	__builtin_memcpy(&x, &bits, sizeof x);
+	return x;
+}
+
+/* encode and decode from the formulas of one float: NAME_to(float), NAME_from(uint16_t). An odd
+ * number of floats leaves the last half of the last word 0. */
+#define HALVES(NAME) \
+	static void NAME##_encode(const struct code *c, void *wire, const float *x) \
+	{ \
+		uint16_t *h = wire; \
+		for (size_t i = 0; i < c->n; i++) \
+			h[i] = NAME##_to(x[i]); \
+		if (c->n % 2) \
+			h[c->n] = 0; \
+	} \
+	static bool NAME##_decode(const struct code *c, float *y, const void *wire, bool add) \
+	{ \
+		const uint16_t *h = wire; \
+		for (size_t i = 0; add && i < c->n; i++) \
+			y[i] += NAME##_from(h[i]); \
+		for (size_t i = 0; !add && i < c->n; i++) \
+			y[i] = NAME##_from(h[i]); \
+		return true; \
+	}
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * signs.h - what sign and majority share: one bit a float, 32 in a word; 1 is negative. 0 is
+ * positive.
+ */
+#ifndef SIGNS_H
+#define SIGNS_H
+
+#include "mvbench.h"
+
+#include <math.h>
+
+static inline size_t signs_bytes(size_t n)
+{
+	return (n + 31) / 32 * 4;
+}
+
+static inline void signs_pack(uint32_t *to, const float *x, size_t n)
+{
+	for (size_t i = 0; i < n; i += 32) {
+		size_t bits = n - i < 32 ? n - i : 32;
+		uint32_t word = 0;
+		if (bits == 32)
+#pragma omp simd reduction(| : word)
+			for (uint32_t k = 0; k < 32; k++)
+				word |= (uint32_t)(x[i + k] < 0) << k;
+		else
+			for (uint32_t k = 0; k < bits; k++)
+				word |= (uint32_t)(x[i + k] < 0) << k;
+		to[i / 32] = word;
+	}
+}
+
+static inline float signs_one(uint32_t word, uint32_t k, float size)
+{
+	uint32_t bits;
+	__builtin_memcpy(&bits, &size, sizeof bits);
+	bits ^= word >> k << 31;
+	__builtin_memcpy(&size, &bits, sizeof size);
+	return size;
+}
+
+/* y[i] = (add ? y[i] : 0) + the sign of float first + i, times size: by whole words, between the
+ * floats that are in words with others. */
+static inline void signs_unpack(float *y, const uint32_t *from, size_t first, size_t n, float size,
+				bool add)
+{
+	for (size_t i = 0; i < n;) {
+		size_t k = (first + i) % 32, end = 32 - k < n - i ? 32 - k : n - i;
+		uint32_t word = from[(first + i) / 32] >> k;
+		if (end == 32)
+			for (uint32_t b = 0; b < 32; b++)
+				y[i + b] = (add ? y[i + b] : 0) + signs_one(word, b, size);
+		else
+			for (uint32_t b = 0; b < end; b++)
+				y[i + b] = (add ? y[i + b] : 0) + signs_one(word, b, size);
+		i += end;
+	}
+}
+
+#endif

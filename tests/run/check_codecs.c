@@ -1,0 +1,778 @@
+/*
+ * check_codecs.c - codecs: their formulas, lengths and random numbers; sums, pairs and feedback
+ * over them, in real and in simulated runs; refusals.
+ */
+#include "runtime/config/config.h"
+#include "runtime/config/plan.h"
+#include "tests/shell.h"
+#include "tests/suites.h"
+#undef MPIRUN /* of shell.h; not used here */
+#include "tests/trained.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- One message ---- */
+
+enum { ROWS = 19, COLUMNS = 23, MATRIX = ROWS * COLUMNS, VECTOR = 70, FLOATS = MATRIX + VECTOR };
+
+static const struct tensor tensors[] = {
+	{.first = 0, .rows = ROWS, .columns = COLUMNS},
+	{.first = MATRIX, .rows = 1, .columns = VECTOR},
+};
+
+struct message {
+	const struct codec *codec;
+	struct code code;
+	double opts[8];
+	float x[FLOATS], y[FLOATS], *state;
+	float wire[2][2 * FLOATS + 64];
+};
+
+/* options: "share=1", or NULL. */
+static void message_new(struct message *m, const struct codec *codec, const char *option,
+			const char *value)
+{
+	uint64_t rng = 1;
+	*m = (struct message){.codec = codec};
+	ck_assert_uint_le(codec->plugin.opts_size, sizeof m->opts);
+	option_default(codec->plugin.options, m->opts);
+	if (option) {
+		const struct option *o = option_find(codec->plugin.options, option);
+		ck_assert_msg(o, "%s has no option %s", codec->plugin.name, option);
+		char *wrong = option_set(o, m->opts, codec->plugin.name, value);
+		ck_assert_msg(!wrong, "%s", wrong);
+	}
+	m->code = (struct code){.opts = m->opts,
+				.n = FLOATS,
+				.tensor = tensors,
+				.tensors = 2,
+				.key = 7,
+				.common = 11,
+				.workers = 1};
+	if (codec->state) {
+		size_t n = codec->state(&m->code);
+		m->state = must(calloc(n + 1, sizeof *m->state));
+		m->code.state = m->state;
+	}
+	for (int i = 0; i < FLOATS; i++)
+		m->x[i] = (float)(rng_normal(&rng) * exp(2 * rng_normal(&rng)));
+}
+
+/* One worker's message there and back. Returns the bytes of all rounds. */
+static size_t there_and_back(struct message *m, bool add)
+{
+	size_t bytes = 0;
+	for (m->code.round = 0; bytes == 0 || m->code.round < m->codec->rounds; m->code.round++) {
+		float *wire = m->wire[m->code.round & 1];
+		m->code.sum = m->code.round ? m->wire[(m->code.round - 1) & 1] : NULL;
+		size_t n = m->codec->bytes(&m->code);
+		ck_assert_uint_le(n + 4, sizeof m->wire[0]);
+		ck_assert_uint_eq(n % 4, 0);
+		memset(wire, 0x5a, sizeof m->wire[0]);
+		m->codec->encode(&m->code, wire, m->x);
+		ck_assert_msg(wire[n / 4] == wire[n / 4 + 1], "%s wrote more than its %zu bytes",
+			      m->codec->plugin.name, n);
+		bytes += n;
+	}
+	m->code.round--;
+	ck_assert(m->codec->decode(&m->code, m->y, m->wire[m->code.round & 1], add));
+	m->code.round = 0;
+	return bytes;
+}
+
+static double norm(const float *x, const float *y, size_t n)
+{
+	double sum = 0;
+	for (size_t i = 0; i < n; i++)
+		sum += pow((double)x[i] - (y ? (double)y[i] : 0), 2);
+	return sqrt(sum);
+}
+
+static size_t codecs_listed(void)
+{
+	size_t n = 0;
+	while (codecs[n])
+		n++;
+	return n;
+}
+
+CASE("messages");
+
+/* Biased codecs, which get feedback, must not lose more than they are given: otherwise what is kept
+ * grows. */
+TEST(what_a_codec_loses_is_less_than_what_it_is_given, 1, (int)codecs_listed())
+{
+	struct message m;
+	message_new(&m, codecs[_i], NULL, NULL);
+	there_and_back(&m, false);
+	if (m.codec->feedback && m.codec->feedback(m.opts))
+		ck_assert_msg(norm(m.x, m.y, FLOATS) < norm(m.x, NULL, FLOATS), "%s loses %g of %g",
+			      m.codec->plugin.name, norm(m.x, m.y, FLOATS),
+			      norm(m.x, NULL, FLOATS));
+	free(m.state);
+}
+
+TEST(decoding_adds_what_it_otherwise_sets, 1, (int)codecs_listed())
+{
+	struct message m;
+	float alone[FLOATS];
+	message_new(&m, codecs[_i], NULL, NULL);
+	there_and_back(&m, false);
+	memcpy(alone, m.y, sizeof alone);
+	free(m.state);
+	message_new(&m, codecs[_i], NULL, NULL);
+	for (int i = 0; i < FLOATS; i++)
+		m.y[i] = (float)i;
+	there_and_back(&m, true);
+	for (int i = 0; i < FLOATS; i++)
+		ck_assert_msg(fabsf(m.y[i] - ((float)i + alone[i])) <= 1e-4f * (float)(i + 1),
+			      "%s: float %d is %g, not %d + %g", m.codec->plugin.name, i,
+			      (double)m.y[i], i, (double)alone[i]);
+	free(m.state);
+}
+
+/* Bytes that no encode has made are refused, or decoded: nothing is written elsewhere. */
+TEST(any_bytes_are_decoded_or_refused, 1, (int)codecs_listed())
+{
+	struct message m;
+	uint64_t rng = 5;
+	message_new(&m, codecs[_i], NULL, NULL);
+	there_and_back(&m, false);
+	m.code.round = m.codec->rounds ? m.codec->rounds - 1 : 0;
+	size_t n = m.codec->bytes(&m.code) / 4;
+	uint32_t *wire = must(malloc((n + 1) * sizeof *wire)); /* its end is its own */
+	float *y = must(malloc(FLOATS * sizeof *y));
+	for (int k = 0; k < 1000; k++) {
+		for (size_t i = 0; i < n; i++)
+			wire[i] = (uint32_t)rng_next(&rng) >> (k % 4 * 8);
+		m.codec->decode(&m.code, y, wire, false);
+	}
+	free(wire);
+	free(y);
+	free(m.state);
+}
+
+/* The mean of 10,000 draws is x, to five of its standard errors. */
+TEST(unbiased_codecs_are, 6)
+{
+	static const struct {
+		const char *codec, *option, *value;
+	} row[] = {{"int8", "rounding", "stochastic"}, {"int4", "rounding", "stochastic"},
+		   {"randomk", "unbiased", "true"},    {"qsgd", "levels", "7"},
+		   {"qsgd", "levels", "100"},          {"terngrad", NULL, NULL}};
+	enum { DRAWS = 10000 };
+	struct message m;
+	static double sum[FLOATS], least[FLOATS], most[FLOATS];
+	double step = 0;
+	message_new(&m, plugin_find(PART_CODEC, row[_i].codec), row[_i].option, row[_i].value);
+	ck_assert(m.codec->unbiased(m.opts));
+	ck_assert(!m.codec->feedback || !m.codec->feedback(m.opts));
+	memset(sum, 0, sizeof sum);
+	memset(least, 0, sizeof least);
+	memset(most, 0, sizeof most);
+	for (int k = 0; k < DRAWS; k++) {
+		m.code.key = rng_seed(3, RNG_CODEC, k);
+		m.code.common = rng_seed(4, RNG_CODEC, k);
+		there_and_back(&m, false);
+		for (int i = 0; i < FLOATS; i++) {
+			double e = (double)m.y[i] - (double)m.x[i];
+			sum[i] += e;
+			least[i] = k && least[i] < e ? least[i] : e;
+			most[i] = k && most[i] > e ? most[i] : e;
+			step = fmax(step, fabs(e));
+		}
+	}
+	for (int i = 0; i < FLOATS; i++) {
+		double x = fabs((double)m.x[i]), mean = sum[i] / DRAWS;
+		/* of two values whose mean is 0 */
+		double error = sqrt(fmax(-least[i] * most[i], 0) / DRAWS) + 1e-7 * x;
+		if (most[i] == least[i] && mean != 0)
+			/* never rounded up to a step: so its probability x / step is small */
+			ck_assert_msg(x <= 15 * step / DRAWS, "%s: float %d of %g is always %g off",
+				      row[_i].codec, i, (double)m.x[i], mean);
+		else
+			ck_assert_msg(fabs(mean) <= 5 * error,
+				      "%s: float %d is off by %g, %g sigma", row[_i].codec, i, mean,
+				      mean / error);
+	}
+}
+
+/* Two messages of the same floats differ only where random numbers are used. */
+TEST(only_random_codecs_draw, 1, (int)codecs_listed())
+{
+	struct message m;
+	float before[FLOATS];
+	message_new(&m, codecs[_i], NULL, NULL);
+	bool draws = m.codec->unbiased && m.codec->unbiased(m.opts);
+	there_and_back(&m, false);
+	memcpy(before, m.y, sizeof before);
+	if (!m.state) { /* the factors of powersgd go on */
+		m.code.key++;
+		there_and_back(&m, false);
+		ck_assert_int_eq(memcmp(before, m.y, sizeof before) != 0, draws);
+	}
+	free(m.state);
+}
+
+/* All numbers of the formats, from their definitions; and each float becomes the nearest of them.
+ */
+TEST(small_floats_are_the_nearest_of_their_format, 4)
+{
+	static const struct {
+		const char *codec, *format;
+		int e, m;
+		double largest;
+	} row[] = {{"fp8", "e4m3", 4, 3, 448},
+		   {"fp8", "e5m2", 5, 2, 57344},
+		   {"fp4", "e2m1", 2, 1, 6},
+		   {"fp4", "e3m0", 3, 0, 16}};
+	double number[128];
+	int n = 0, bias = (1 << (row[_i].e - 1)) - 1, steps = 1 << row[_i].m;
+	for (int e = 0; e < 1 << row[_i].e; e++)
+		for (int k = 0; k < steps; k++) {
+			double x = e ? ldexp(1 + (double)k / steps, e - bias)
+				     : ldexp((double)k / steps, 1 - bias);
+			if (x <= row[_i].largest)
+				number[n++] = x;
+		}
+	ck_assert_double_eq(number[n - 1], row[_i].largest);
+	struct message m;
+	message_new(&m, plugin_find(PART_CODEC, row[_i].codec), "format", row[_i].format);
+	for (int i = 0; i < FLOATS; i++) /* a scale of 1 in each block */
+		m.x[i] = i % 256 ? (float)(row[_i].largest * sin(i) * exp(-i % 7))
+				 : (float)row[_i].largest;
+	for (int i = 1; i < n; i++)
+		m.x[i] = (float)number[i];
+	there_and_back(&m, false);
+	for (int i = 1; i < n; i++)
+		ck_assert_double_eq((double)m.y[i], number[i]);
+	for (int i = 0; i < FLOATS; i++) {
+		double x = fabs((double)m.x[i]), least = 1e30;
+		for (int k = 0; k < n; k++)
+			least = fmin(least, fabs(x - number[k]));
+		ck_assert_double_eq_tol(fabs((double)m.x[i] - (double)m.y[i]), least, 1e-6 * x);
+	}
+}
+
+/* All half precision numbers there and back; and of random floats the nearest, ties to even, as the
+ * compiler's own type has it. */
+TEST(halves_are_the_nearest, 2)
+{
+	const struct codec *codec = plugin_find(PART_CODEC, _i ? "fp16" : "bf16");
+	struct code c = {.n = 1};
+	uint64_t rng = 3;
+	for (uint32_t h = 0; h < 1 << 16; h++) {
+		uint16_t in[2] = {(uint16_t)h, 0}, out[2];
+		float x;
+		codec->decode(&c, &x, in, false);
+		codec->encode(&c, out, &x);
+		ck_assert_msg(out[0] == h || isnan(x), "%s: %#x becomes %g, and that %#x",
+			      codec->plugin.name, h, (double)x, out[0]);
+	}
+	for (int k = 0; k < 200000; k++) {
+		uint32_t bits = (uint32_t)rng_next(&rng);
+		uint16_t h[2], up, down;
+		float x, y, above, below;
+		memcpy(&x, &bits, sizeof x);
+		if (k % 2)
+			x = (float)ldexp(rng_normal(&rng), -(k % 30));
+		if (isnan(x))
+			continue;
+		codec->encode(&c, h, &x);
+		codec->decode(&c, &y, h, false);
+		up = (uint16_t)(h[0] + 1), down = (uint16_t)(h[0] - 1);
+		codec->decode(&c, &above, (uint16_t[]){up, 0}, false);
+		codec->decode(&c, &below, (uint16_t[]){down, 0}, false);
+		if (isinf(y) || isinf(above)) {
+			ck_assert(!isinf(y) || fabsf(x) >= (_i ? 65520.0f : 3.39e38f));
+			continue;
+		}
+		double off = fabs((double)x - (double)y);
+		bool zero = (h[0] & 0x7fff) == 0;
+		ck_assert_msg(off <= fabs((double)x - (double)above) &&
+				      (zero || off <= fabs((double)x - (double)below)),
+			      "%s: %.9g becomes %.9g, not %.9g or %.9g", codec->plugin.name,
+			      (double)x, (double)y, (double)above, (double)below);
+		if (off == fabs((double)x - (double)above) && off > 0)
+			ck_assert_msg(h[0] % 2 == 0, "%s: %.9g is a tie", codec->plugin.name,
+				      (double)x);
+	}
+}
+
+/* The error is at most half a step of the block's scale. */
+TEST(integers_are_the_nearest, 2)
+{
+	const int bits = _i ? 4 : 8;
+	const struct codec *codec = plugin_find(PART_CODEC, _i ? "int4" : "int8");
+	struct message m;
+	message_new(&m, codec, "block", "64");
+	size_t bytes = there_and_back(&m, false), blocks = (FLOATS + 63) / 64;
+	ck_assert_uint_eq(bytes, 4 * blocks + ((size_t)bits * FLOATS / 8 + 3) / 4 * 4);
+	for (size_t b = 0; b < blocks; b++) {
+		float most = 0;
+		size_t end = b + 1 < blocks ? 64 * (b + 1) : FLOATS;
+		for (size_t i = 64 * b; i < end; i++)
+			most = fmaxf(most, fabsf(m.x[i]));
+		for (size_t i = 64 * b; i < end; i++)
+			ck_assert_double_le(fabs((double)m.x[i] - (double)m.y[i]),
+					    0.5001 * (double)most / ((1 << (bits - 1)) - 1));
+	}
+}
+
+/* A number that is not finite comes out as one: the run is seen to diverge. */
+TEST(infinite_floats_do_not_vanish, 1, (int)codecs_listed())
+{
+	struct message m;
+	message_new(&m, codecs[_i], NULL, NULL);
+	bool all_travel = strcmp(m.codec->plugin.name, "randomk") != 0 &&
+			  strcmp(m.codec->plugin.name, "majority") != 0;
+	for (int k = 0; all_travel && k < 2; k++) {
+		m.x[40] = k ? NAN : INFINITY;
+		there_and_back(&m, false);
+		double sum = 0;
+		for (int i = 0; i < FLOATS; i++)
+			sum += (double)m.y[i];
+		ck_assert_msg(!isfinite(sum), "%s hides %g", m.codec->plugin.name, (double)m.x[40]);
+	}
+	free(m.state);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	float x = fabsf(*(const float *)a), y = fabsf(*(const float *)b);
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static void expect_largest(const struct message *m, size_t first, size_t n, size_t k)
+{
+	float sorted[FLOATS];
+	size_t sent = 0;
+	memcpy(sorted, m->x + first, n * sizeof *sorted);
+	qsort(sorted, n, sizeof *sorted, by_size);
+	for (size_t i = first; i < first + n; i++) {
+		sent += m->y[i] != 0;
+		ck_assert(m->y[i] == 0 || m->y[i] == m->x[i]);
+		ck_assert_msg((m->y[i] != 0) == (fabsf(m->x[i]) >= fabsf(sorted[k - 1])),
+			      "float %zu is %g; the %zu-th largest is %g", i, (double)m->x[i], k,
+			      (double)sorted[k - 1]);
+	}
+	ck_assert_uint_eq(sent, k);
+}
+
+TEST(topk_sends_the_largest, 4)
+{
+	static const char *const share[] = {"0.01", "0.1", "0.5", "1"};
+	const size_t k[] = {6, 51, 254, FLOATS};
+	struct message m;
+	message_new(&m, plugin_find(PART_CODEC, "topk"), "share", share[_i]);
+	ck_assert_uint_eq(there_and_back(&m, false), 8 * k[_i]);
+	expect_largest(&m, 0, FLOATS, k[_i]);
+	ck_assert_int_eq(k[_i] == FLOATS, memcmp(m.x, m.y, sizeof m.x) == 0);
+	message_new(&m, plugin_find(PART_CODEC, "topk"), "of", "tensors");
+	ck_assert_uint_eq(there_and_back(&m, false), 8 * (5 + 1));
+	expect_largest(&m, 0, MATRIX, 5);
+	expect_largest(&m, MATRIX, VECTOR, 1);
+}
+
+/* Of many floats a sample tells which can be among the largest; it also finds them where the guess
+ * is wrong: in sorted floats, and where most are equal. */
+TEST(topk_finds_the_largest_of_many, 12)
+{
+	enum { MANY = 300007 };
+	static const char *const share[] = {"0.0001", "0.001", "0.01", "0.05"};
+	const struct codec *codec = plugin_find(PART_CODEC, "topk");
+	double opts[8];
+	option_default(codec->plugin.options, opts);
+	char *wrong = option_set(option_find(codec->plugin.options, "share"), opts, "topk",
+				 share[_i % 4]);
+	ck_assert(!wrong);
+	struct code c = {.opts = opts, .n = MANY, .workers = 1};
+	size_t bytes = codec->bytes(&c), k = bytes / 8;
+	float *x = must(malloc(MANY * sizeof *x)), *sorted = must(malloc(MANY * sizeof *x)),
+	      *y = must(malloc(MANY * sizeof *x)), *wire = must(malloc(bytes));
+	uint64_t rng = 1;
+	for (int i = 0; i < MANY; i++)
+		x[i] = _i < 4   ? (float)rng_normal(&rng)
+		       : _i < 8 ? (float)(i + 1)
+				: (float)(rng_next(&rng) % 3) - 1;
+	memcpy(sorted, x, MANY * sizeof *x);
+	qsort(sorted, MANY, sizeof *sorted, by_size);
+	codec->encode(&c, wire, x);
+	ck_assert(codec->decode(&c, y, wire, false));
+	size_t sent = 0;
+	double sum = 0, all = 0;
+	for (int i = 0; i < MANY; i++) {
+		sent += y[i] != 0;
+		sum += fabs((double)y[i]);
+		all += (size_t)i < k ? fabs((double)sorted[i]) : 0;
+		ck_assert(y[i] == 0 || y[i] == x[i]);
+	}
+	ck_assert_uint_eq(sent, k);
+	ck_assert_double_eq_tol(sum, all, 1e-9 * all);
+	free(x);
+	free(sorted);
+	free(y);
+	free(wire);
+}
+
+/* Of equal sizes the first ones are sent, so that all platforms send the same. */
+TEST(topk_takes_the_first_of_equals)
+{
+	struct message m;
+	message_new(&m, plugin_find(PART_CODEC, "topk"), "share", "0.1");
+	for (int i = 0; i < FLOATS; i++)
+		m.x[i] = i % 2 ? -2 : 2;
+	there_and_back(&m, false);
+	for (int i = 0; i < FLOATS; i++)
+		ck_assert_int_eq(m.y[i] != 0, i < 51);
+}
+
+TEST(topk_refuses_places_that_do_not_rise, 3)
+{
+	static const uint32_t place[][6] = {
+		{0, 1, 2, 3, 4, FLOATS}, {0, 1, 2, 2, 4, 5}, {5, 4, 3, 2, 1, 0}};
+	struct message m;
+	message_new(&m, plugin_find(PART_CODEC, "topk"), NULL, NULL);
+	there_and_back(&m, false);
+	memcpy(m.wire[0], place[_i], sizeof place[_i]);
+	ck_assert(!m.codec->decode(&m.code, m.y, m.wire[0], false));
+}
+
+TEST(sign_has_the_mean_size_of_each_tensor)
+{
+	struct message m;
+	message_new(&m, plugin_find(PART_CODEC, "sign"), NULL, NULL);
+	ck_assert_uint_eq(there_and_back(&m, false), 2 * 4 + (FLOATS + 31) / 32 * 4);
+	for (int t = 0; t < 2; t++) {
+		size_t first = tensors[t].first, n = tensors[t].rows * tensors[t].columns;
+		double sum = 0;
+		for (size_t i = first; i < first + n; i++)
+			sum += fabs((double)m.x[i]);
+		for (size_t i = first; i < first + n; i++)
+			ck_assert_double_eq_tol((double)m.y[i],
+						copysign(sum / (double)n, (double)m.x[i]),
+						1e-6 * sum / (double)n);
+	}
+}
+
+/* One of each part, and over many draws each float of a part as often as the others. */
+TEST(randomk_draws_one_of_each_part)
+{
+	enum { DRAWS = 7000, K = 51 };
+	struct message m;
+	static int drawn[FLOATS];
+	message_new(&m, plugin_find(PART_CODEC, "randomk"), "share", "0.1");
+	for (int k = 0; k < DRAWS; k++) {
+		m.code.common = rng_seed(9, RNG_CODEC, k);
+		m.code.key = (uint64_t)k; /* of the worker: must not matter */
+		ck_assert_uint_eq(there_and_back(&m, false), 4 * K);
+		for (size_t part = 0; part < K; part++) {
+			int in_part = 0;
+			for (size_t i = part_of(FLOATS, K, part); i < part_of(FLOATS, K, part + 1);
+			     i++) {
+				in_part += m.y[i] != 0;
+				drawn[i] += m.y[i] != 0;
+			}
+			ck_assert_int_eq(in_part, 1);
+		}
+	}
+	for (size_t part = 0; part < K; part++) {
+		size_t first = part_of(FLOATS, K, part), end = part_of(FLOATS, K, part + 1);
+		double mean = DRAWS / (double)(end - first);
+		for (size_t i = first; i < end; i++)
+			ck_assert_double_eq_tol(drawn[i], mean, 5 * sqrt(mean));
+	}
+}
+
+/* A matrix of rank 2 travels without loss; vectors always. */
+TEST(powersgd_sends_matrices_of_its_rank)
+{
+	struct message m;
+	message_new(&m, plugin_find(PART_CODEC, "powersgd"), NULL, NULL);
+	for (int i = 0; i < MATRIX; i++) {
+		double a = i / COLUMNS, b = i % COLUMNS;
+		m.x[i] = (float)(sin(a) * cos(2 * b) + 0.3 * cos(3 * a) * (b - 7));
+	}
+	ck_assert_uint_eq(there_and_back(&m, false), 4 * (2 * (ROWS + COLUMNS) + VECTOR));
+	ck_assert_double_le(norm(m.x, m.y, FLOATS), 1e-5 * norm(m.x, NULL, FLOATS));
+	free(m.state);
+}
+
+/* Floats that change a little from message to message, with feedback, as one worker of one sends
+ * them: NumPy in float64 computes the same from the same first Q. */
+TEST(powersgd_trajectory_is_numpys)
+{
+	enum { MESSAGES = 12 };
+	const char *python = python_with("numpy");
+	struct message m;
+	float kept[FLOATS] = {0}, sums[FLOATS] = {0};
+	if (!python)
+		return;
+	folder_new();
+	message_new(&m, plugin_find(PART_CODEC, "powersgd"), NULL, NULL);
+	for (int k = 0; k < MESSAGES; k++) {
+		for (int i = 0; i < FLOATS; i++)
+			m.x[i] = sinf((float)(i * (i + k))) + kept[i];
+		there_and_back(&m, false);
+		if (k == 0) { /* the first Q is drawn in the first encode */
+			char *name AUTOFREE = sentence("%s/q", folder);
+			FILE *f = fopen(name, "w");
+			struct message first;
+			message_new(&first, m.codec, NULL, NULL);
+			first.codec->encode(&first.code, first.wire[0], m.x);
+			for (int i = 0; i < 2 * COLUMNS; i++)
+				fprintf(f, "%.9g\n", (double)first.state[1 + i]);
+			fclose(f);
+			free(first.state);
+		}
+		for (int i = 0; i < FLOATS; i++) {
+			kept[i] = m.x[i] - m.y[i];
+			sums[i] += m.y[i];
+		}
+	}
+	run(0,
+	    "%s -c \"import numpy as np; i = np.arange(%d); q = np.loadtxt('%s/q').reshape(2, %d).T; e = "
+	    "s = 0\n"
+	    "for k in range(%d):\n"
+	    " x = np.sin((i * (i + k)).astype(np.float32)).astype(float) + e; x = x[:%d].reshape(%d, "
+	    "%d)\n"
+	    " p = np.linalg.qr(x @ q)[0]; q = x.T @ p; y = p @ q.T; e = np.zeros(%d); e[:%d] = (x - "
+	    "y).ravel(); s = s + y\n"
+	    "print('\\n'.join('%%.9g' %% v for v in s.ravel()))\"",
+	    python, FLOATS, folder, COLUMNS, MESSAGES, MATRIX, ROWS, COLUMNS, FLOATS, MATRIX);
+	const char *at = printed;
+	for (int i = 0; i < MATRIX; i++) {
+		char *end;
+		double expected = strtod(at, &end);
+		ck_assert_msg(end > at && fabs((double)sums[i] - expected) <=
+						  1e-5 * MESSAGES * (1 + fabs(expected)),
+			      "float %d: %.9g, NumPy has %.9g", i, (double)sums[i], expected);
+		at = end;
+	}
+	free(m.state);
+	folder_free();
+}
+
+/* ---- Runs ---- */
+
+#define MLP \
+	"--workload=mlp --mlp.hidden=32 --lr=0.05 --lr-schedule=constant --momentum=0 --batch=24 "
+#define SIMULATED "--sim.platform=ethernet_10g --sim.step-time=1ms "
+
+/* What carries what codecs compress; epochs of the slowest learners. */
+static const char *const carriers[] = {
+	"--strategy=allreduce",
+	"--strategy=allreduce --allreduce.overlap=true --allreduce.bucket=1",
+	"--strategy=periodic --sync-every=17 --periodic.outer=nesterov --periodic.outer-lr=0.7 "
+	"--periodic.start=10",
+	"--strategy=periodic --sync-every=17",
+	"--strategy=easgd --easgd.form=synchronous --sync-every=17",
+	"--strategy=gossip --sync-every=17",
+};
+enum { CARRIERS = sizeof carriers / sizeof *carriers, PAIRS = CARRIERS - 1 };
+
+/* More than a default would send of so small a model; majority steps by lr. */
+static const char *options_of(const char *codec)
+{
+	return strcmp(codec, "topk") == 0       ? "--topk.share=0.1"
+	       : strcmp(codec, "randomk") == 0  ? "--randomk.share=0.1"
+	       : strcmp(codec, "majority") == 0 ? "--lr=0.001"
+						: "";
+}
+
+static const char *coded(int carrier, const struct codec *codec, int epochs)
+{
+	return words(MLP "--epochs=%d %s --codec=%s %s", epochs, carriers[carrier],
+		     codec->plugin.name, options_of(codec->plugin.name));
+}
+
+static bool is_refused(int carrier, const struct codec *codec)
+{
+	double opts[8];
+	option_default(codec->plugin.options, opts);
+	return carrier == PAIRS &&
+	       (codec->rounds > 1 || codec->refuse || (codec->unbiased && codec->unbiased(opts)));
+}
+
+static int coded_runs(void)
+{
+	return CARRIERS * ((int)codecs_listed() - 1);
+}
+
+CASE("runs", .limit = 300, .set_up = trained_data, .tear_down = folder_free, .once = true);
+
+/* With every codec and strategy: a run learns; its bytes are those of the formula; a simulated run
+ * has the same model, bit for bit, and the same bytes. */
+TEST(coded_runs_learn_and_equal_simulated_ones, coded_runs())
+{
+	const struct codec *codec = codecs[1 + _i / CARRIERS];
+	int carrier = _i % CARRIERS;
+	const char *how = coded(carrier, codec, 2);
+	if (is_refused(carrier, codec))
+		return;
+	/* MPI adds three floats in another order than the simulator, and two alike */
+	int n = codec->sums == CODEC_SUMMED ? 2 : 3;
+	how = words("%s --batch=%d", how, 72 / n); /* 34 steps an epoch */
+	struct result real = carrier == PAIRS ? run_tool(n, how) : train_ok(n, how),
+		      simulated = run_simulated(n, words(SIMULATED "%s", how));
+	ck_assert_msg(real.status == 0 && simulated.status == 0, "%s: status %d, %d\n%s\n%s", how,
+		      real.status, simulated.status, real.output, simulated.output);
+	ck_assert_msg(real.test_loss < 0.95 * real.first_test_loss, "%s: test loss %g, %g at first",
+		      how, real.test_loss, real.first_test_loss);
+	ck_assert_msg(fabs(real.formula - real.bytes) <= 1e-6 * real.bytes + 3,
+		      "%s: %.0f bytes, %.17g by the formula", how, real.bytes, real.formula);
+	ck_assert_double_eq(simulated.bytes, real.bytes);
+	/* pairs end with the mean of three models, which MPI adds up */
+	double tolerance = carrier == PAIRS ? 1e-6 : 0;
+	ck_assert_msg(distance(&real, &simulated) <= tolerance, "%s: models differ by %g", how,
+		      distance(&real, &simulated));
+}
+
+/* One worker sends nothing: it trains as without a codec. */
+TEST(one_worker_loses_nothing, 1, (int)codecs_listed())
+{
+	const char *how =
+		words(MLP "--epochs=1 --strategy=allreduce --codec=%s", codecs[_i]->plugin.name);
+	expect_same(1, how, 1, MLP "--epochs=1 --strategy=allreduce", 0);
+}
+
+/* Bytes by hand, from the number of parameters P = 25,450: in 34 steps of 3 workers. */
+TEST(bytes_are_those_of_the_encoding, 5)
+{
+	static const struct {
+		const char *codec;
+		double bytes; /* of a step, of all workers */
+	} row[] = {
+		{"--codec=topk --topk.share=0.01", 3 * 2 * 8 * 255.0},
+		{"--codec=sign", 3 * 2 * (4 * 4 + 4 * 796.0)},
+		{"--codec=randomk --randomk.share=0.01", 2 * 2 * 4 * 255.0},
+		/* parts of 33, 33 and 34 blocks of 256 floats; the last has 106 */
+		{"--codec=int8", 2 * 2 * (25450 + 2 + 4 * 100.0)},
+		/* (784 + 32) x 2 and (32 + 10) x 2 floats, 42 biases */
+		{"--codec=powersgd", 2 * 2 * 4 * (2 * (784 + 32) + 2 * (32 + 10) + 42.0)},
+	};
+	struct result r =
+		train_ok(3, words(MLP "--epochs=1 --strategy=allreduce %s", row[_i].codec));
+	ck_assert_uint_eq(r.params, 25450);
+	ck_assert_msg(r.bytes == 34 * row[_i].bytes, "%s: %.0f bytes, not %.0f", row[_i].codec,
+		      r.bytes, 34 * row[_i].bytes);
+}
+
+/* What is not lost is not changed: the sum of two floats has one order. */
+TEST(all_of_the_floats_are_the_uncompressed_run, 3)
+{
+	static const char *const how[] = {"--codec=topk --topk.share=1",
+					  "--codec=topk --topk.share=1 --topk.of=tensors",
+					  "--codec=randomk --randomk.share=1"};
+	expect_same(2, words(MLP "--epochs=1 --strategy=allreduce %s", how[_i]), 2,
+		    MLP "--epochs=1 --strategy=allreduce", 0);
+}
+
+/* A codec of single floats does not see where buckets end. */
+TEST(buckets_change_no_float_of_bf16)
+{
+	expect_same(3, MLP "--epochs=1 --strategy=allreduce --codec=bf16", 3,
+		    MLP "--epochs=1 --strategy=allreduce --codec=bf16 --allreduce.overlap=true "
+			"--allreduce.bucket=1KiB",
+		    0);
+}
+
+/* Over all workers and steps, what was given is what was summed and what is kept. */
+TEST(feedback_loses_nothing, 1, (int)codecs_listed())
+{
+	const struct codec *codec = codecs[_i];
+	double off, size, kept;
+	if (codec->unbiased && !codec->feedback)
+		return; /* it may lose more than it is given, and is refused */
+	if (codec->refuse)
+		return; /* a vote has no size: its own refusal */
+	setenv("MVBENCH_PROBE", "coded", 1);
+	struct result r = run_tool(3, words("%s --codec.feedback=true", coded(0, codec, 1)));
+	unsetenv("MVBENCH_PROBE");
+	const char *line = strstr(r.output, "ledger ");
+	ck_assert_msg(r.status == 0 && line, "%s: status %d\n%s", codec->plugin.name, r.status,
+		      r.output);
+	ck_assert_int_eq(sscanf(line, "ledger %lf of %lf kept %lf", &off, &size, &kept), 3);
+	ck_assert_msg(off <= 1e-5 * size, "%s: %g of %g is lost", codec->plugin.name, off, size);
+	ck_assert_msg(kept > 0, "%s: nothing is kept", codec->plugin.name);
+}
+
+/* Without learning, averaging in pairs does not change the mean over the workers, which is
+ * evaluated; and what a codec loses comes later: the models become equal. */
+TEST(pairs_keep_the_mean, 3)
+{
+	static const char *const codec[] = {"--codec=int4", "--codec=topk --topk.share=0.1",
+					    "--codec=randomk --randomk.share=0.1"};
+	struct result r = run_tool(2, words(MLP "--epochs=4 --strategy=gossip --sync-every=1 "
+						"--lr-schedule=step:1:x1e-30 %s",
+					    codec[_i]));
+	double test, first = 0;
+	int e, n = 0;
+	ck_assert_int_eq(r.status, 0);
+	for (const char *line = r.output; (line = strstr(line, "\nepoch ")); line++) {
+		if (sscanf(line, "\nepoch %d bytes %*f formula %*f train %*f test %lf", &e,
+			   &test) != 2 ||
+		    e < 1)
+			continue;
+		first = e == 1 ? test : first;
+		ck_assert_msg(fabs(test - first) <= 1e-5 * first, "%s: test loss %.9g, then %.9g",
+			      codec[_i], first, test);
+		n++;
+	}
+	ck_assert_int_ge(n, 3);
+	ck_assert_double_lt(first, 0.95 * r.first_test_loss);
+	ck_assert_msg(r.spread <= 1e-4, "%s: the models differ by %g", codec[_i], r.spread);
+}
+
+/* ---- Refusals ---- */
+
+CASE("refusals");
+
+TEST(codecs_without_meaning_are_refused, 15)
+{
+	static const struct {
+		struct setting set[4];
+		const char *says; /* NULL: accepted */
+	} row[] = {
+		{{{"codec", "topkk"}}, "--codec=topkk: unknown name; did you mean topk?"},
+		{{{"codec", "topk"}, {"strategy", "serial"}}, "--codec=topk: serial sends nothing"},
+		{{{"codec", "int8"}, {"strategy", "model_parallel"}, {"workers", "2"}},
+		 "--codec=int8: model_parallel sends nothing"},
+		{{{"codec", "sign"}, {"strategy", "easgd"}}, "give --easgd.form=synchronous"},
+		{{{"codec", "powersgd"}, {"strategy", "gossip"}, {"workers", "2"}},
+		 "--codec=powersgd: it needs sums over all workers"},
+		{{{"codec", "sign"}, {"strategy", "gossip"}, {"codec.feedback", "false"}},
+		 "--codec.feedback=false: a pair of gossip"},
+		{{{"codec", "sign"}, {"strategy", "gossip"}, {"save", "x"}},
+		 "checkpoints do not contain"},
+		{{{"codec.feedback", "true"}, {"strategy", "allreduce"}},
+		 "--codec.feedback=true: there is no codec"},
+		{{{"codec", "majority"}, {"strategy", "allreduce"}, {"codec.feedback", "true"}},
+		 "--codec.feedback=true: a vote has no size"},
+		{{{"codec", "randomk"},
+		  {"strategy", "allreduce"},
+		  {"codec.feedback", "true"},
+		  {"randomk.unbiased", "true"}},
+		 "right on average"},
+		{{{"codec", "qsgd"}, {"strategy", "gossip"}}, "pairs keep what it loses"},
+		{{{"codec", "qsgd"}, {"strategy", "allreduce"}, {"codec.feedback", "true"}},
+		 "leave --codec.feedback out"},
+		{{{"codec", "bf16"}, {"strategy", "gossip"}}, NULL},
+		{{{"codec", "int8"}, {"strategy", "allreduce"}, {"int8.block", "12"}},
+		 "--block=12: give a multiple of 8"},
+		{{{"codec", "int8"}, {"strategy", "allreduce"}, {"int8.block", "16"}}, NULL},
+	};
+	struct config c = {0};
+	size_t n = 0;
+	while (n < 4 && row[_i].set[n].name)
+		n++;
+	char *wrong AUTOFREE = config_init(&c, row[_i].set, n, false);
+	if (!wrong)
+		wrong = plan_refuse(&c);
+	ck_assert_msg(row[_i].says ? wrong && strstr(wrong, row[_i].says) : !wrong,
+		      "\"%s\" does not say \"%s\"", wrong ? wrong : "",
+		      row[_i].says ? row[_i].says : "");
+	config_fini(&c);
+}

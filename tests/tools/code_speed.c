@@ -1,0 +1,117 @@
+/*
+ * code_speed.c - measures each codec's encode and decode on the CPU, and the least time that their
+ * bytes take: code_speed FLOATS REPEAT
+ *
+ * encode reads the floats and writes the message; decode reads the message and writes the floats.
+ * Of randomk, encode reads only the cache lines of its places. In turns with them runs a copy of
+ * the floats, 8 bytes a float. The floor is the time of both passes' bytes at the copy's bandwidth.
+ * Matrices are 1024 columns wide.
+ *
+ *   NAME bytes B pass MEDIAN floor MEDIAN encode MEDIAN decode MEDIAN      times in microseconds
+ */
+#include "runtime/config/config.h"
+#include "runtime/device/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ENCODE, DECODE, COPY, KINDS, COLUMNS = 1024, LINE = 64 };
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double median(double *x, size_t n)
+{
+	qsort(x, n, sizeof *x, by_size);
+	return x[n / 2];
+}
+
+static size_t bytes_of(const struct codec *c, struct code *code)
+{
+	size_t bytes = 0;
+	code->round = 0;
+	do
+		bytes += c->bytes(code);
+	while (++code->round < c->rounds);
+	code->round = 0;
+	return bytes;
+}
+
+static void encode(const struct codec *c, struct code *code, float *wire[2], const float *x)
+{
+	code->round = 0;
+	do {
+		code->sum = wire[1 - code->round % 2];
+		c->encode(code, wire[code->round % 2], x);
+	} while (++code->round < c->rounds);
+	code->round--;
+}
+
+static void measure(struct device *d, const struct codec *c, float *v[4], size_t n, size_t repeat)
+{
+	double *opts = must(calloc(1, c->plugin.opts_size + sizeof *opts)), *took[KINDS], us[KINDS];
+	struct tensor matrix = {.rows = n / COLUMNS, .columns = COLUMNS};
+	struct code code = {.opts = opts,
+			    .n = n,
+			    .tensor = &matrix,
+			    .tensors = 1,
+			    .key = 1,
+			    .common = 2,
+			    .workers = 1};
+	option_default(c->plugin.options, opts);
+	size_t wire = bytes_of(c, &code), state = c->state ? c->state(&code) : 0;
+	float *kept = must(calloc(state + 1, sizeof *kept));
+	code.state = kept;
+	for (int what = 0; what < KINDS; what++)
+		took[what] = must(calloc(repeat, sizeof **took));
+	for (size_t i = 0; i < repeat; i++)
+		for (int what = 0; what < KINDS; what++) {
+			nsec since = clock_now();
+			if (what == ENCODE)
+				encode(c, &code, v + 2, v[0]);
+			else if (what == DECODE)
+				c->decode(&code, v[1], v[2 + code.round % 2], false);
+			else
+				d->ops->copy(d, v[1], v[0], n);
+			took[what][i] = 1e-3 * (double)(clock_now() - since);
+		}
+	for (int what = 0; what < KINDS; what++) {
+		us[what] = median(took[what], repeat);
+		free(took[what]);
+	}
+	size_t read = strcmp(c->plugin.name, "randomk") == 0
+			      ? smaller(wire / sizeof(float) * LINE, n * sizeof(float))
+			      : n * sizeof(float);
+	double bytes = (double)(read + n * sizeof(float) + 2 * wire);
+	printf("%s bytes %zu pass %.1f floor %.1f encode %.1f decode %.1f\n", c->plugin.name, wire,
+	       us[ENCODE] + us[DECODE], bytes * us[COPY] / (8 * (double)n), us[ENCODE], us[DECODE]);
+	free(kept);
+	free(opts);
+}
+
+int main(int argc, char **argv)
+{
+	size_t n = argc > 1 ? (size_t)atol(argv[1]) : 8 << 20,
+	       repeat = argc > 2 ? (size_t)atol(argv[2]) : 20;
+	struct device d = {.ops = &device_cpu};
+	float *v[4];
+	uint64_t rng = 1;
+	n = n / COLUMNS * COLUMNS;
+	d.ops->open(&d, 1);
+	cpu_flush_denormals();
+	for (int k = 0; k < 4; k++) {
+		v[k] = d.ops->alloc(&d, 2 * n);
+		for (size_t i = 0; i < 2 * n; i++)
+			v[k][i] = (float)(rng_uniform(&rng) - 0.5);
+	}
+	for (size_t i = 1; codecs[i]; i++)
+		measure(&d, codecs[i], v, n, repeat);
+	for (int k = 0; k < 4; k++)
+		d.ops->free(&d, v[k], 2 * n);
+	d.ops->close(&d);
+	return 0;
+}

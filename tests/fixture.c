@@ -134,6 +134,7 @@ void other_value(const struct option *o, char *text, size_t room)
 	static const struct setting odd[] = {{"workload", "tanh_mlp"},
 					     {"strategy", "asgd"},
 					     {"optimizer", "nesterov"},
+					     {"codec", "sign"},
 					     {"lr-schedule", "step:7:x0.3"},
 					     {"split", "dirichlet:2"},
 					     {"sim.step-time", "3ms"},

@@ -136,7 +136,7 @@ struct sha256 {
 };
 void sha256_begin(struct sha256 *s);
 void sha256_add(struct sha256 *s, const void *x, size_t bytes);
-bool sha256_file(struct sha256 *s, const char *path); /* adds the file; false and errno: failed */
+bool sha256_file(struct sha256 *s, const char *path); /* a plain file; false and errno: failed */
 void sha256_end(struct sha256 *s, char hex[SHA256_ROOM]);
 
 /* Runs body in a child process, which ends with _exit or exec; if body returns, with status 127.

@@ -3,7 +3,11 @@
  */
 #include "runtime/base/base.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <openssl/evp.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 void sha256_begin(struct sha256 *s)
 {
@@ -28,10 +32,15 @@ void sha256_end(struct sha256 *s, char hex[SHA256_ROOM])
 bool sha256_file(struct sha256 *s, const char *path)
 {
 	char part[65536];
-	FILE *f = fopen(path, "r");
+	struct stat st;
 	size_t n;
-	if (!f)
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not wait for a pipe */
+	FILE *f = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? fdopen(fd, "r") : NULL;
+	if (!f) {
+		if (fd >= 0)
+			close(fd), errno = EINVAL;
 		return false;
+	}
 	while ((n = fread(part, 1, sizeof part, f)) > 0)
 		sha256_add(s, part, n);
 	bool whole = !ferror(f);

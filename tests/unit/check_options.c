@@ -37,8 +37,7 @@ static size_t all_tables(struct table_of t[64])
 					   optimizers[i]->plugin.opts_size};
 	for (size_t i = 0; codecs[i]; i++)
 		t[n++] = (struct table_of){codecs[i]->plugin.name, "codec",
-					   codecs[i]->plugin.options,
-					   codecs[i]->plugin.opts_size};
+					   codecs[i]->plugin.options, codecs[i]->plugin.opts_size};
 	return n;
 }
 

@@ -41,6 +41,7 @@ _Static_assert(offsetof(struct shared, slot) == 32 && offsetof(struct shared, lo
 
 struct python {
 	pid_t pid;
+	int ended; /* its status as of wait, once pid is 0 */
 	struct shared *shared;
 	int regions;
 	int64_t regions_end; /* [bytes] */
@@ -136,16 +137,13 @@ int32_t *python_index(struct python *p)
 /* NULL while it lives; otherwise how it has ended. */
 static char *death(struct python *p)
 {
-	int status;
-	if (!p->pid)
-		return sentence("its Python process has ended");
-	if (waitpid(p->pid, &status, WNOHANG) == 0)
+	if (p->pid && waitpid(p->pid, &p->ended, WNOHANG) == 0)
 		return NULL;
 	p->pid = 0;
-	return WIFSIGNALED(status)
+	return WIFSIGNALED(p->ended)
 		       ? sentence("its Python process was ended by signal %d (%s)",
-				  WTERMSIG(status), strsignal(WTERMSIG(status)))
-		       : sentence("its Python process ended with status %d", WEXITSTATUS(status));
+				  WTERMSIG(p->ended), strsignal(WTERMSIG(p->ended)))
+		       : sentence("its Python process ended with status %d", WEXITSTATUS(p->ended));
 }
 
 /* Until the next event, which is an answer or a layer. NULL, or a message. */

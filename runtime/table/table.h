@@ -97,6 +97,7 @@ struct table_rules {
 	bool bounded;
 	int64_t lead; /* with bounded: pushes that a worker may be ahead of the slowest */
 	bool syncs;   /* OP_SYNC is used */
+	bool alone;   /* all operations are those of one client, with a push and a pull each */
 	bool lengths; /* there are no floats: operations move meaningless data */
 	bool counter; /* its pushes are not counted among the run's (vectors.c) */
 	enum table_init init;

@@ -30,6 +30,7 @@ struct table *table_new(struct worker *w, struct vec *init)
 				.bounded = terms.bounded,
 				.lead = terms.lead,
 				.syncs = terms.syncs,
+				.alone = terms.syncs && w->loop->tables->size == 1,
 				.lengths = !vec_has_data(init),
 				.init = terms.init};
 	CHECK(r.updater, "no updater %s", terms.updater);

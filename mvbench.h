@@ -85,6 +85,9 @@ void vec_add_squares(struct vec *y, const struct vec *x, size_t first, size_t en
 /* y = most / max(least, norm of y) y, where square[2] is its sum of squares. least = most limits
  * the norm to `most`; a tiny `least` sets it to `most`. */
 void vec_limit(struct vec *y, const struct vec *square, float most, float least);
+/* y = most ||w|| / (||u|| + decay ||w||) y, where w[2] and u[2] are sums of squares; y stays if
+ * that is 0 or has no value. */
+void vec_ratio(struct vec *y, const struct vec *w, const struct vec *u, float most, float decay);
 
 enum { MOMENTS_MOST = 2 }; /* vectors next to param that an optimiser keeps */
 
@@ -125,6 +128,8 @@ double comm_exchange_bytes(const struct comm *c, size_t n);
 /* Workers with the same color (from 0) form a new comm, in the order of their ranks in c.
  * Collective; not between steps. */
 struct comm *comm_split(struct comm *c, int color);
+/* The first rank of c that is on this worker's machine. Collective; not between steps. */
+int comm_machine(const struct comm *c);
 void comm_free(struct comm *c);
 
 /* ---- Tables: parameters on a parameter server, cut into shards. ---- */

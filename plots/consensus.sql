@@ -1,6 +1,6 @@
 -- Consensus distance against epochs: how far the workers' models were from their mean at the last synchronisation.
 -- Needs runs whose workers' models differ, as those of periodic.
-WITH figure AS (SELECT place AS number, epoch AS name, consensus AS x FROM fitting WHERE timed),
+WITH figure AS (SELECT place AS number, epoch - 1 + share AS name, consensus AS x FROM fitting WHERE timed),
 /* MEDIANS */,
 differing AS (
 	SELECT DISTINCT place, workload FROM median AS m JOIN configuration ON place = m.number WHERE mid > 0)

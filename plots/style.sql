@@ -50,7 +50,7 @@ CREATE INDEX temp.selected_place ON selected (place);
 
 -- The chosen runs of these configurations that diverged and count, after their last epoch.
 CREATE TEMP TABLE lost_run AS
-SELECT s.id, c.place, c.is_loss, c.fits, s.epochs_done AS last
+SELECT s.id, c.place, c.is_loss, c.fits, (SELECT max(epoch - 1 + share) FROM epoch WHERE run_id = s.id) AS last
 FROM finished AS f CROSS JOIN run_summary AS s USING (id) JOIN configuration AS c ON c.config_key = s.config_key
 WHERE s.status = 'diverged' AND f.repeat = 1;
 
@@ -84,7 +84,7 @@ FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
 WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM configuration WHERE fits);
 -- The same, with evaluations between the ends of epochs, whose epoch is a fraction.
 CREATE TEMP VIEW fitting_curve AS
-SELECT place, is_loss, sample, timed, epoch, sum(seconds) OVER (PARTITION BY run_id ORDER BY epoch) AS so_far,
+SELECT place, is_loss, sample, timed, epoch - 1 + share AS epoch, sum(seconds) OVER (PARTITION BY run_id ORDER BY epoch) AS so_far,
 	train_loss, test_loss, test_accuracy
 FROM fitting
 UNION ALL
@@ -99,12 +99,12 @@ SELECT r.place, t.epoch, CASE WHEN t.epoch >= r.last THEN iif(r.is_loss, 9e999, 
 		ELSE 100 * ifnull(e.test_accuracy, v.test_accuracy) END AS quality,
 	iif(t.epoch < r.last, ifnull(e.train_loss, v.train_loss), 9e999) AS loss
 FROM lost_run AS r CROSS JOIN (
-		SELECT s.place, e.epoch FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
+		SELECT s.place, e.epoch - 1 + e.share AS epoch FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
 		WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM lost_run WHERE fits)
 		UNION SELECT s.place, v.epochs
 		FROM selected AS s CROSS JOIN evaluation AS v ON v.run_id = s.id
 		WHERE s.place IN (SELECT place FROM lost_run WHERE fits)) AS t ON t.place = r.place
-	LEFT JOIN epoch AS e ON e.run_id = r.id AND e.epoch = t.epoch
+	LEFT JOIN epoch AS e ON e.run_id = r.id AND e.epoch - 1 + e.share = t.epoch
 	LEFT JOIN evaluation AS v ON v.run_id = r.id AND v.epochs = t.epoch;
 
 -- The worst values of workloads with runs that diverged, one row for each workload. An end of an interval that is

@@ -22,7 +22,8 @@ UNION ALL SELECT id, status, workload, strategy, workers, epochs, 0, NULL, NULL 
 CREATE TEMP TABLE running AS
 SELECT r.id, r.workload || ' ' || k.config || iif(r.label = '', '', ', ' || r.label) || ', seed ' || r.seed AS what,
 	'epoch ' || ifnull(e.epoch, 0) || '/' || r.epochs
-		|| iif(e.seconds > 0, printf(', %.3g s an epoch, %.0f samples/s', e.seconds, r.train_size / e.seconds), '')
+		|| iif(e.seconds > 0, printf(', %.3g s an epoch, %.0f samples/s', e.seconds / e.share,
+			r.train_size * e.share / e.seconds), '')
 		|| iif(e.test_loss IS NULL, '', printf(', loss %.4f', e.test_loss))
 		|| iif(e.test_accuracy IS NULL, '', printf(', accuracy %.2f %%', 100 * e.test_accuracy)) AS figures,
 	ifnull(e.epoch, 0) AS epoch, r.epochs

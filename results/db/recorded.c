@@ -31,17 +31,26 @@ static char *column_text(const struct sql *row, const struct option *o, int *at)
 	return sql_copy(row, i);
 }
 
+/* Is this number given, and above 0? */
+static bool is_set(const struct sql *row, const char *option)
+{
+	int at = 0;
+	char *text AUTOFREE = column_text(row, option_find(run_options, option), &at);
+	return text && strcmp(text, "0") != 0;
+}
+
 char *recorded_settings(struct store *s, int64_t id, struct settings *all, char hash[17])
 {
 	struct sql row = sql_select(s, "SELECT * FROM run WHERE id = ?1", "i", id);
 	bool there = sql_next(&row);
 	int at = 0;
-	char *all_together AUTOFREE =
-		there ? column_text(&row, option_find(run_options, "global-batch"), &at) : NULL;
-	bool global = all_together && strcmp(all_together, "0") != 0; /* batch follows from it */
+	/* batch and epochs follow from these */
+	bool global = there && is_set(&row, "global-batch"),
+	     budget = there && (is_set(&row, "steps") || is_set(&row, "tokens"));
 	for (const struct option *o = run_options; there && o->name; o++) {
 		char *text = column_text(&row, o, &at);
-		if (text && !(global && strcmp(o->name, "batch") == 0))
+		if (text && !(global && strcmp(o->name, "batch") == 0) &&
+		    !(budget && strcmp(o->name, "epochs") == 0))
 			settings_add(all, must(strdup(o->name)), text);
 		else
 			free(text);
@@ -52,8 +61,8 @@ char *recorded_settings(struct store *s, int64_t id, struct settings *all, char 
 	struct sql own = sql_select(
 		s,
 		"SELECT CASE part WHEN 'strategy' THEN strategy "
-		"WHEN 'optimizer' THEN optimizer WHEN 'codec' THEN codec ELSE workload END || '.' || "
-		"name, value, "
+		"WHEN 'optimizer' THEN optimizer WHEN 'codec' THEN codec ELSE workload END || '.' "
+		"|| name, value, "
 		"config_hash FROM run LEFT JOIN run_option ON run_id = id WHERE id = ?1 "
 		"ORDER BY part, name",
 		"i", id);

@@ -136,10 +136,10 @@ static char *insert_epoch(struct store *s, const struct epoch_row *row,
 	TRY(put_cost(s, &cost));
 	TRY(sql_change(s,
 		       "INSERT INTO epoch (run_id, epoch, running_loss, running_accuracy, "
-		       "consensus, " EVALUATED_COLUMNS ", " SPLIT_COLUMNS
-		       ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
-		       "iirrrrrrrrr" SPLIT_TYPES, s->run, row->epoch, row->running.loss,
-		       row->running.accuracy, row->consensus, EVALUATED_VALUES(row->on),
+		       "consensus, share, " EVALUATED_COLUMNS ", " SPLIT_COLUMNS
+		       ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
+		       "iirrrrrrrrrr" SPLIT_TYPES, s->run, row->epoch, row->running.loss,
+		       row->running.accuracy, row->consensus, row->share, EVALUATED_VALUES(row->on),
 		       SPLIT_VALUES));
 	if (staleness)
 		TRY(insert_staleness(s, row->epoch, staleness));

@@ -140,6 +140,7 @@ CREATE TABLE epoch (
 	run_delay_s REAL,    -- the largest of one worker: ready to run, while others ran on its cores
 	preemptions INTEGER, -- sum of involuntary context switches
 	steal_s REAL,        -- the largest of one worker: the hypervisor used its cores
+	share REAL NOT NULL DEFAULT 1, -- of a whole epoch's steps; below 1 = the last epoch of --steps or --tokens
 	PRIMARY KEY (run_id, epoch)
 ) STRICT, WITHOUT ROWID;
 

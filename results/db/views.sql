@@ -23,7 +23,7 @@ FROM (VALUES /* OPTION ROWS */);
 -- The evaluations of runs: those after epochs (0: before training), and between them
 -- (--eval-every). epochs and seconds: of training so far.
 CREATE VIEW curve AS
-SELECT run_id, CAST(epoch AS REAL) AS epochs,
+SELECT run_id, epoch - 1 + iif(epoch, share, 1.0) AS epochs,
 	(SELECT total(seconds) FROM epoch AS i
 		WHERE i.run_id = e.run_id AND i.epoch BETWEEN 1 AND e.epoch) AS seconds,
 	train_loss, train_accuracy, validation_loss, validation_accuracy, test_loss, test_accuracy
@@ -36,7 +36,8 @@ FROM evaluation;
 -- The figures of a run that are slow to compute: the columns of run_kept, in their order. A target is
 -- reached at the crossing after which every later evaluation fulfils it; a crossing that does not last
 -- does not count. Its time is on the straight line from the last evaluation that missed it to the
--- next. A loss that is not known missed it. Means and medians are over epochs >= 1. They are scalar
+-- next. A loss that is not known missed it. Means and medians are over epochs >= 1. Of a last epoch that
+-- is shorter, seconds and bytes are those of a whole epoch at its pace. They are scalar
 -- subqueries on purpose: a query computes only the columns and the runs that it needs, and does not
 -- read the whole table of epochs.
 CREATE VIEW run_computed AS
@@ -47,11 +48,13 @@ SELECT
 	last.test_loss, last.train_loss, last.validation_loss, last.validation_accuracy,
 	last.running_loss,
 	(SELECT avg(seconds) FROM (
-		SELECT seconds, row_number() OVER (ORDER BY seconds) AS i, count(*) OVER () AS n
+		SELECT seconds / share AS seconds, row_number() OVER (ORDER BY seconds / share) AS i,
+			count(*) OVER () AS n
 		FROM epoch WHERE run_id = r.id AND epoch >= 1 AND seconds IS NOT NULL)
 		WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS epoch_seconds,
 	(SELECT avg(seconds) FROM (
-		SELECT seconds, row_number() OVER (ORDER BY seconds) AS i, count(*) OVER () AS n
+		SELECT seconds / share AS seconds, row_number() OVER (ORDER BY seconds / share) AS i,
+			count(*) OVER () AS n
 		FROM epoch WHERE run_id = r.id AND epoch >= 1 AND seconds IS NOT NULL
 			AND ifnull(run_delay_s, 0) + ifnull(steal_s, 0) <= 0.1 * seconds)
 		WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS quiet_epoch_seconds,
@@ -63,7 +66,7 @@ SELECT
 		WHERE run_id = r.id AND epoch >= 1) AS comm_fraction,
 	(SELECT sum(wait_s) / nullif(sum(seconds), 0) FROM epoch
 		WHERE run_id = r.id AND epoch >= 1) AS wait_fraction,
-	(SELECT avg(bytes_sent) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS epoch_bytes,
+	(SELECT sum(bytes_sent) / sum(share) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS epoch_bytes,
 	(SELECT avg(staleness_mean) FROM epoch WHERE run_id = r.id AND epoch >= 1)
 		AS staleness_mean,
 	(SELECT max(staleness_max) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS staleness_max,
@@ -94,7 +97,7 @@ FROM (SELECT *, CASE WHEN target_accuracy > 0 OR target_loss > 0 THEN (
 			SELECT epochs, seconds, iif(run.target_loss > 0, run.target_loss - test_loss,
 				test_accuracy - run.target_accuracy) AS above
 			FROM ( -- as view curve, for one run
-				SELECT 1.0 * epoch AS epochs, test_loss, test_accuracy,
+				SELECT epoch - 1 + iif(epoch, share, 1.0) AS epochs, test_loss, test_accuracy,
 					total(iif(epoch, seconds, 0)) OVER (ORDER BY epoch) AS seconds
 				FROM epoch WHERE run_id = run.id
 				UNION ALL SELECT epochs, test_loss, test_accuracy, seconds

@@ -312,6 +312,7 @@ enum { ON_TRAIN, ON_VALIDATION, ON_TEST, EVALUATED };
 
 struct epoch_row {
 	int64_t epoch; /* 0 = before training */
+	double share;  /* steps, as a part of those of a whole epoch */
 	/* times: mean over workers; except seconds: of the segment; run_delay_s and steal_s: the
 	 * maximum */
 	struct split_row split;

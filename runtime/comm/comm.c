@@ -160,6 +160,11 @@ struct comm *comm_split(struct comm *c, int color)
 	return comm_after(c, link_split(c->link, color));
 }
 
+int comm_machine(const struct comm *c)
+{
+	return link_machine(c->link);
+}
+
 struct comm *comm_coded(struct worker *w, struct comm *c)
 {
 	if (c->size == 1 || !w->codec || !w->codec->encode)

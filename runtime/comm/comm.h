@@ -174,6 +174,7 @@ int link_size(const struct link *l);
 void link_free(struct link *l);
 struct link *link_of_node(struct link *l); /* of several ranks: those that share memory with this */
 bool link_one_node(struct link *l);        /* do all ranks share memory? */
+int link_machine(struct link *l);          /* the first rank that shares memory with this one */
 bool link_reads_devices(void);             /* may x be on a GPU, in messages and allreduce? */
 void link_send(struct link *l, int to, const float *x, size_t n); /* returns once it is received */
 /* Blocking, but may return before the other end has received. bytes: a multiple of a float's. tag:

@@ -7,6 +7,7 @@
  */
 #include "runtime/config/config.h"
 #include "runtime/table/table.h"
+#include "workloads/net.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -258,7 +259,75 @@ static char *share_batch(struct config *c, const struct setting *given, size_t n
 			"--global-batch=%lld",
 			(long long)all, (long long)models, (long long)models);
 	if (all && models > 0)
-		c->run.batch = (all + models - 1) / models;
+		c->run.batch = (all - 1) / (models * c->run.accumulate) + 1;
+	return NULL;
+}
+
+int64_t config_epoch_steps(const struct config *c, size_t rows)
+{
+	const struct run *run = &c->run;
+	int64_t models = run->workers / config_model_workers(c),
+		together = run->global_batch ? run->global_batch
+					     : models * run->batch * run->accumulate;
+	return ((int64_t)rows + together - 1) / together;
+}
+
+static bool has_budget(const struct run *run)
+{
+	return run->steps > 0 || run->tokens > 0;
+}
+
+/* The rows to train on, and the answers of one of them, without loading them; false: not known. */
+static bool rows_to_train(const struct config *c, size_t *rows, int64_t *answers)
+{
+	struct data train, test;
+	const struct run *run = &c->run;
+	char *wrong AUTOFREE = c->workload->dataset->probe(run, &train, &test);
+	if (!wrong)
+		wrong = data_cut(c->workload, c->workload_opts, &train, &test);
+	int64_t most = wrong ? 0 : (int64_t)train.n - run->validation;
+	*rows = (size_t)(run->train_rows ? run->train_rows : most);
+	*answers = wrong ? 1 : (int64_t)data_targets(&train);
+	return most > 0 && (int64_t)*rows <= most;
+}
+
+/* Sets --epochs to the number that --steps or --tokens begin. If the data set cannot be used, the
+ * plan says why. */
+static char *set_budget(struct config *c, const struct setting *given, size_t n)
+{
+	struct run *run = &c->run;
+	const char *epochs = setting_value(given, n, "epochs"),
+		   *name = run->steps ? "steps" : "tokens";
+	long long budget = run->steps ? run->steps : run->tokens;
+	int64_t steps = run->steps, answers;
+	size_t rows;
+	if (!has_budget(run))
+		return NULL;
+	if (run->steps && run->tokens)
+		return sentence("--steps=%lld: --tokens=%lld is another end of the run; leave one "
+				"of the two out",
+				budget, (long long)run->tokens);
+	if (epochs)
+		return sentence(
+			"--%s=%lld: --epochs=%s is another end of the run; leave one of the "
+			"two out",
+			name, budget, epochs);
+	if (config_model_workers(c) < 1 || run->workers < config_model_workers(c) ||
+	    !rows_to_train(c, &rows, &answers))
+		return NULL;
+	int64_t each = config_epoch_steps(c, rows);
+	if (run->tokens) { /* the first rows of an epoch's s-th step: floor(s rows / each) */
+		int64_t all = (run->tokens + answers - 1) / answers, n_rows = (int64_t)rows,
+			rest = all % n_rows;
+		steps = all / n_rows * each + (rest * each + n_rows - 1) / n_rows;
+	}
+	int64_t whole = (steps + each - 1) / each;
+	if (whole > 1000000)
+		return sentence("--%s=%lld: more than a million passes over the %zu rows", name,
+				budget, rows);
+	run->epochs = whole;
+	run->cut = whole * each - steps;
+	run->cut_epochs = (double)run->cut / (double)each;
 	return NULL;
 }
 
@@ -381,6 +450,7 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 	run->sim_platform = platform_name(run->sim_platform); /* one name, one cell */
 	TRY(share_batch(c, given, n));
 	if (opens) {
+		TRY(set_budget(c, given, n));
 		TRY(find_initial_model(c));
 		find_data_hash(c);
 		find_platform_hash(c);
@@ -456,10 +526,17 @@ bool option_decides(const struct option *o, const char *value)
 	return !o->incidental && (o->core.always || strcmp(value, o->def) != 0);
 }
 
+static bool is_budgeted(const struct config_option *at)
+{
+	return has_budget(&at->config->run) && !at->owner &&
+	       strcmp(at->option->name, "epochs") == 0;
+}
+
 bool option_follows(const struct config_option *at)
 {
-	return at->config->run.global_batch > 0 && !at->owner &&
-	       strcmp(at->option->name, "batch") == 0;
+	bool shared = at->config->run.global_batch > 0 && !at->owner &&
+		      strcmp(at->option->name, "batch") == 0;
+	return shared || is_budgeted(at);
 }
 
 _Static_assert(2 * WORKERS_MOST <= RANKS_MOST, "a status page has too few ranks");
@@ -474,7 +551,7 @@ void config_hash(const struct config *c, char hex[17])
 	for (struct config_option at = {.config = c}; config_next(&at);) {
 		const char *const piece[] = {at.part, ".", at.option->name, "=", at.value, "\n"};
 		for (size_t i = 0; i < sizeof piece / sizeof *piece; i++)
-			if (option_decides(at.option, at.value))
+			if (option_decides(at.option, at.value) && !is_budgeted(&at))
 				h = hash_of(h, piece[i], strlen(piece[i]));
 	}
 	snprintf(hex, 17, "%016llx", (unsigned long long)h);

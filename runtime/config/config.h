@@ -207,6 +207,8 @@ char *data_split_check(const struct option *o, const char *text); /* NULL, or a 
 char *lr_schedule_check(const struct option *o, const char *schedule);
 /* The number of workers that share one model: from the strategy, or 1. */
 int config_model_workers(const struct config *c);
+/* Steps of a pass over so many rows, if all workers make the same number. */
+int64_t config_epoch_steps(const struct config *c, size_t rows);
 
 /* NULL, or a message: can --validation be held out of `rows` rows if `models` models train? */
 char *validation_check(const struct run *run, size_t rows, int64_t models);

@@ -93,7 +93,7 @@ static int64_t models_kept(const struct config *c, int64_t steps)
 	int64_t snapshots = run->barrier_every == 1 ? 0 : plan_segment_epochs(run);
 	bool differ = run->workers > config_model_workers(c) &&
 		      (c->strategy->canonical || c->strategy->average);
-	return snapshots + plan_points(run, steps) + 1 + differ +
+	return snapshots + plan_points(run, steps) + 1 + differ + (run->ema > 0) +
 	       (c->strategy->terms ? 5
 		: run->workers > 1 ? 2
 				   : 0);
@@ -345,6 +345,15 @@ static char *check_evaluation(const struct config *c)
 		return sentence("--eval-every=%lld: with --sim.train=false there is no model to "
 				"evaluate; leave one of the two out",
 				(long long)run->eval_every);
+	if (run->ema > 0 && simulated && !run->sim_train)
+		return sentence("--ema=%g: with --sim.train=false there is no model to evaluate; "
+				"leave one of the two out",
+				run->ema);
+	if (run->ema > 0 && c->strategy->terms && run->record && run->workers > 1)
+		return sentence(
+			"--ema=%g: not with --record, which does not store evaluation reads; "
+			"leave one of the two out",
+			run->ema);
 	if (run->eval_every && run->record && run->workers > 1)
 		return sentence("--eval-every=%lld: not with --record, which does not store "
 				"evaluation reads; leave one of the two out",
@@ -440,10 +449,9 @@ static char *check_codec(const struct config *c)
 	if (!k->encode)
 		return strcmp(run->codec_feedback, "auto") == 0
 			       ? NULL
-			       : sentence(
-					 "--codec.feedback=%s: there is no codec whose errors could "
-					 "be kept; give --codec, or leave it out",
-					 run->codec_feedback);
+			       : sentence("--codec.feedback=%s: there is no codec whose errors "
+					  "could be kept; give --codec, or leave it out",
+					  run->codec_feedback);
 	if (c->strategy->codes == CODES_NOTHING)
 		return sentence("--codec=%s: %s sends nothing that a codec compresses; give "
 				"allreduce, periodic, gossip or easgd with "
@@ -535,8 +543,7 @@ char *plan_make(const struct config *c, struct plan *p)
 				p->train.n == 1 ? "" : "s");
 	TRY(validation_check(run, p->train.n, models));
 	validation_split(run, &p->train, &p->validation);
-	int64_t together = run->global_batch ? run->global_batch : models * run->batch;
-	p->steps = ((int64_t)p->train.n + together - 1) / together;
+	p->steps = config_epoch_steps(c, p->train.n);
 	TRY(lay_out(c, p, run->batch));
 	TRY(check_snapshots(c, p));
 	TRY(check_memory(c, p));

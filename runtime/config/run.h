@@ -21,6 +21,10 @@ struct run {
 #define OPTION_HARNESS(...)
 #include "runtime/config/run_options.def"
 	const void *workload_opts; /* the workload's options, for its data set */
+	/* By --steps or --tokens: the steps that the last epoch is shorter than the others, and
+	 * the same in epochs. */
+	int64_t cut;
+	double cut_epochs;
 };
 
 #endif

@@ -7,8 +7,9 @@
  *   step:E1:E2[:xF]   F (0.1) for each of the epochs E1, E2, ... that is behind: E <= t
  *   cosine[:FLOOR]    FLOOR + (1 - FLOOR) (1 + cos(pi (t - W) / (T - W))) / 2
  *   warmup:W[:FROM]   from FROM (0.1) at t = 0 in a straight line to 1 at t = W, then 1
- * T is --epochs, and a cosine's W that of the warm-up, 0 without one. FROM is a factor, or base:
- * then the warm-up begins at lr without --lr-scale, as in Goyal et al., arXiv 1706.02677.
+ * T is --epochs, or what --steps or --tokens last. A cosine's W is that of the warm-up, 0 without
+ * one. FROM is a factor, or base: then the warm-up begins at lr without --lr-scale, as in Goyal et
+ * al., arXiv 1706.02677.
  */
 #include "runtime/config/config.h"
 
@@ -133,7 +134,7 @@ double lr_at(const struct run *run, int models, int64_t epoch, double fraction)
 				break;
 		}
 	if (s.cosine && t > s.warmup) {
-		double span = (double)run->epochs - s.warmup;
+		double span = (double)run->epochs - run->cut_epochs - s.warmup;
 		double way = span > 0 ? (t - s.warmup) / span : 1;
 		lr *= s.floor + (1 - s.floor) * (1 + cos(acos(-1) * (way < 1 ? way : 1))) / 2;
 	}

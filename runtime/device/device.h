@@ -28,6 +28,11 @@ struct loop {
 	size_t groups;
 	struct vec *scratch; /* of groups */
 	struct vec *squares; /* [2], for --clip: of the gradient; NULL without it */
+	/* --accumulate: the sum of the gradients of a step's earlier mini-batches; NULL without it.
+	 * The gradient of an early one is not the step's; that of the last one gets the sum added,
+	 * layer by layer. */
+	struct vec *earlier;
+	enum { BATCH_ALONE, BATCH_EARLY, BATCH_LAST } part;
 	void (*layer_ready)(struct worker *w, size_t i); /* net.h's, for modules below the loop */
 	struct tally told;       /* by worker_tally, since the last tally_take */
 	size_t busy;             /* models that have rows in this step; 0: all */
@@ -127,6 +132,8 @@ struct peer_ops;
 	X(add_squares, Y_OF_X, (y, x, n), CLIP, n, ANY) \
 	X(limit, (float *y, const float *square, float most, float least, size_t n), \
 	  (y, square, most, least, n), CLIP, n, ANY) \
+	X(ratio, (float *y, const float *w, const float *u, float most, float decay, size_t n), \
+	  (y, w, u, most, decay, n), CLIP, n, ANY) \
 	/* t NULL: the rows as they are */ \
 	X(gather, \
 	  (float *x, float *y, const struct data *data, const int32_t *index, size_t count, \

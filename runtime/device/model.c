@@ -77,7 +77,7 @@ static void make_groups(struct worker *w)
 	size_t n = 0;
 	for (size_t i = 0; i < w->model->tensors; i++) {
 		const struct tensor *t = &w->model->tensor[i];
-		bool matrix = o && o->scratch && t->hidden;
+		bool matrix = o && o->scratch && (t->hidden || o->tensors);
 		struct param_group p = {.first = t->first,
 					.end = t->first + t->rows * t->columns,
 					.decay = spares && t->spared ? 0 : (float)run->weight_decay,
@@ -146,6 +146,7 @@ void model_layout(struct worker *w, const struct layout *l)
 		w->moment[k] = vec_new(w, l->params);
 	w->model->buffer = l->buffers ? placed(w, l, 2, l->buffers) : NULL;
 	w->loop->squares = w->run->clip > 0 ? vec_new(w, 2) : NULL;
+	w->loop->earlier = w->run->accumulate > 1 ? vec_new(w, l->params) : NULL;
 	const struct tensor all = {.rows = 1, .columns = l->params};
 	model_tensors(w, &all, 1);
 }
@@ -176,7 +177,8 @@ void model_close(struct worker *w)
 	if (w->model->workload && w->model->workload->fini && w->param)
 		w->model->workload->fini(w);
 	model_forget(w);
-	struct vec **const own[] = {&w->param, &w->grad, &w->model->buffer, &w->loop->squares};
+	struct vec **const own[] = {&w->param, &w->grad, &w->model->buffer, &w->loop->squares,
+				    &w->loop->earlier};
 	for (size_t k = 0; k < sizeof own / sizeof *own; k++) {
 		vec_free(*own[k]);
 		*own[k] = NULL;

@@ -4,7 +4,7 @@
  *
  * Sources: the heavy ball, Polyak, USSR Comp. Math. 4 (1964); Nesterov's gradient in the form of
  * PyTorch's SGD; AdamW, Loshchilov, Hutter, arXiv 1711.05101; Lion, Chen et al., arXiv 2302.06675;
- * AdaGrad, Duchi et al., JMLR 12 (2011).
+ * AdaGrad, Duchi et al., JMLR 12 (2011); Adam, Kingma, Ba, arXiv 1412.6980.
  * Cost: one pass, which reads x, g and the moments and writes all but g: 3 + 2 moments floats per
  * parameter.
  */
@@ -21,7 +21,11 @@
 #define RULE_LIST(X) \
 	X(SGD, sgd, 0) \
 	X(MOMENTUM, momentum, 1) \
-	X(NESTEROV, nesterov, 1) X(ADAMW, adamw, 2) X(LION, lion, 1) X(ADAGRAD, adagrad, 1)
+	X(NESTEROV, nesterov, 1) \
+	X(ADAMW, adamw, 2) \
+	X(LION, lion, 1) \
+	X(ADAGRAD, adagrad, 1) \
+	X(ADAM, adam, 2)
 
 /* A float, its gradient, and its moments. */
 struct moving {
@@ -98,6 +102,17 @@ RULE(adagrad)
 	return f;
 }
 
+/* The direction of adamw's step, without decay. */
+RULE(adam)
+{
+	float g = by.scale * f.g;
+	(void)now.lr;
+	f.a = rule_keep(&by, 0) * f.a + rule_take(&by, 0) * g;
+	f.b = rule_keep(&by, 1) * f.b + rule_take(&by, 1) * g * g;
+	f.x = now.unbias[0] * f.a / (now.unbias[1] * sqrtf(f.b) + by.eps) + (f.b - f.b);
+	return f;
+}
+
 /* The factor of vec_limit: it limits the length to `most` if least = most; with least near 0 it
  * makes the length `most`. In two parts, because the factor of a huge gradient may be too small for
  * a float: its floats are multiplied by `first`, 1 otherwise, and then by `then`. */
@@ -116,6 +131,17 @@ static inline ON_DEVICE struct limit limit_of(const float *square, float most, f
 		by.then = most / norm;
 	}
 	return by;
+}
+
+/* The factor of vec_ratio. NaN where a norm is, so that the run diverges. */
+static inline ON_DEVICE float norm_of_square(const float *square)
+{
+	return square[0] > FLT_MAX ? 0x1p96f * sqrtf(square[1]) : sqrtf(square[0]);
+}
+static inline ON_DEVICE float ratio_of(const float *w, const float *u, float most, float decay)
+{
+	const float of_w = norm_of_square(w), over = norm_of_square(u) + decay * of_w;
+	return of_w == 0 || over == 0 ? 1 : most * of_w / over;
 }
 
 #define RULE_MOMENTS(kind, word, moments) moments,

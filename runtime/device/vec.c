@@ -267,6 +267,13 @@ void vec_add_squares(struct vec *y, const struct vec *x, size_t first, size_t en
 		DO(y, add_squares, y->data, vec_floats(x, first), end - first);
 }
 
+void vec_ratio(struct vec *y, const struct vec *w, const struct vec *u, float most, float decay)
+{
+	vec_room("ratio", "w", w, 2);
+	vec_room("ratio", "u", u, 2);
+	DO(y, ratio, y->data, w->data, u->data, most, decay, y->n);
+}
+
 void vec_limit(struct vec *y, const struct vec *square, float most, float least)
 {
 	vec_room("limit", "square", square, 2);

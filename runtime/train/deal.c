@@ -35,18 +35,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct draws {
+	int64_t *first, n; /* [n + 1] draw i: mini-batches first[i] .. first[i + 1] - 1 */
+};
+
 struct dealing {
-	struct shards *shards;  /* NULL: rows are assigned again in every epoch */
-	struct counts *counter; /* NULL: static */
-	int64_t *first, draws;  /* [draws + 1] draw i: mini-batches first[i] .. first[i + 1] - 1 */
-	int64_t before;         /* draws of earlier epochs, if the run continues another */
-	int64_t taken;          /* number of a draw, of a later epoch; -1 = none */
-	int64_t next, end;      /* mini-batches of the current draw, numbered over all epochs */
-	struct counts *pool;    /* NULL: no push can be dropped. Number 0: workers that have ended,
-				 * one more in each segment; then 1 for each returned mini-batch;
-				 * the last number: draws of the workers that have ended */
-	bool *own;              /* [of the pool] this worker returned it */
-	size_t *held;           /* [room] mini-batches since the last push, by number in the pool */
+	struct shards *shards;    /* NULL: rows are assigned again in every epoch */
+	struct counts *counter;   /* NULL: static */
+	struct draws whole, last; /* of the last epoch, which may be shorter; otherwise the same */
+	int64_t before;           /* draws of earlier epochs, if the run continues another */
+	int64_t taken;            /* number of a draw, of a later epoch; -1 = none */
+	int64_t next, end;        /* mini-batches of the current draw, numbered over all epochs */
+	struct counts *pool; /* NULL: no push can be dropped. Number 0: workers that have ended,
+			      * one more in each segment; then 1 for each returned mini-batch;
+			      * the last number: draws of the workers that have ended */
+	bool *own;           /* [of the pool] this worker returned it */
+	size_t *held;        /* [room] mini-batches since the last push, by number in the pool */
 	size_t helds, room, of_segment; /* of_segment: mini-batches */
 	int64_t segments;               /* that have ended before this one */
 	bool ended;                     /* this worker is counted in this segment */
@@ -71,21 +75,43 @@ static int64_t batches(const struct trainer *r)
 	return all < n ? all : n;
 }
 
+/* The mini-batches of this epoch: those of its steps. */
+static int64_t batches_of(const struct trainer *r, int64_t epoch)
+{
+	return batches(r) * epoch_steps(r, epoch) / r->w.steps;
+}
+
+/* Mini-batches of all epochs up to the end of the current one. */
+static int64_t batches_end(const struct trainer *r)
+{
+	return (r->w.epoch - 1) * batches(r) + batches_of(r, r->w.epoch);
+}
+
+static const struct draws *draws_of(const struct trainer *r, int64_t epoch)
+{
+	return epoch == r->w.run->epochs ? &r->dealing->last : &r->dealing->whole;
+}
+
+static int64_t draws_end(const struct trainer *r)
+{
+	return (r->w.epoch - 1) * r->dealing->whole.n + draws_of(r, r->w.epoch)->n;
+}
+
 int64_t deal_most(const struct trainer *r)
 {
 	return r->plan->dynamic ? batches(r) : r->w.steps;
 }
 
 /* Cuts an epoch of K mini-batches into draws. */
-static void plan_draws(struct dealing *d, int64_t K, int64_t workers, int64_t X)
+static void plan_draws(struct draws *d, int64_t K, int64_t workers, int64_t X)
 {
 	d->first = must(malloc((size_t)(K + 1) * sizeof *d->first));
-	for (int64_t at = 0; at < K; d->draws++) {
+	for (int64_t at = 0; at < K; d->n++) {
 		int64_t most = (K - at) / (4 * workers);
-		d->first[d->draws] = at;
+		d->first[d->n] = at;
 		at += most < 1 ? 1 : most < X ? most : X;
 	}
-	d->first[d->draws] = K;
+	d->first[d->n] = K;
 }
 
 /* Rows of step s, of all replicas. *first: where they begin in the epoch's permutation. */
@@ -165,8 +191,9 @@ void deal_open(struct trainer *r)
 		d->own_rows = must(malloc((shard_size(r) + 1) * sizeof *d->own_rows));
 		worker_keep(&r->w, &d->seen, sizeof d->seen);
 	}
-	plan_draws(d, batches(r), r->w.trainers, X);
-	d->before = d->draws * r->head.epoch;
+	plan_draws(&d->whole, batches(r), r->w.trainers, X);
+	plan_draws(&d->last, batches_of(r, r->w.run->epochs), r->w.trainers, X);
+	d->before = d->whole.n * r->head.epoch;
 	if (!d->drops)
 		return;
 	d->of_segment = (size_t)all;
@@ -182,7 +209,8 @@ void deal_close(struct trainer *r)
 	counts_free(d->counter);
 	counts_free(d->pool);
 	free(d->own_rows);
-	free(d->first);
+	free(d->whole.first);
+	free(d->last.first);
 	free(d->held);
 	free(d->own);
 	free(d);
@@ -195,7 +223,7 @@ static void weigh(struct trainer *r)
 {
 	size_t first, all = rows_of_step(r, r->step, &first);
 	bool shared = config_why_static(r->config) || r->w.run->global_batch;
-	r->w.mean_rows = r->dealing->drops ? (double)r->w.run->batch
+	r->w.mean_rows = r->dealing->drops ? (double)(r->w.run->batch * r->w.run->accumulate)
 			 : shared          ? (double)all / r->replicas
 					   : (double)r->w.rows;
 	r->w.loop->busy = r->plan->dynamic || all >= (size_t)r->replicas ? 0 : all;
@@ -307,7 +335,7 @@ static int64_t taken_by_others(struct trainer *r, int64_t next)
 static bool leaves_rest(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
-	int64_t all = r->w.epoch * batches(r), N = r->w.trainers;
+	int64_t all = batches_end(r), N = r->w.trainers;
 	int64_t taken = taken_by_others(r, d->next);
 	d->previous = d->end;
 	d->size = d->end - d->next;
@@ -341,13 +369,14 @@ static int64_t draw(struct trainer *r)
 		d->uncounted++;
 		d->undrawn--;
 	}
-	if (d->taken < 0 || d->taken >= d->draws * r->w.epoch) {
-		taken_by_others(r, r->w.epoch * batches(r));
+	if (d->taken < 0 || d->taken >= draws_end(r)) {
+		taken_by_others(r, batches_end(r));
 		return -1;
 	}
-	int64_t before = d->taken / d->draws * batches(r);
-	d->next = before + d->first[d->taken % d->draws];
-	d->end = before + d->first[d->taken % d->draws + 1];
+	int64_t epoch = d->taken / d->whole.n + 1, before = (epoch - 1) * batches(r);
+	const int64_t *first = draws_of(r, epoch)->first + d->taken % d->whole.n;
+	d->next = before + first[0];
+	d->end = before + first[1];
 	d->taken = -1;
 	return leaves_rest(r) ? -1 : d->next++;
 }
@@ -397,7 +426,7 @@ bool deal_end(struct trainer *r)
 	d->uncounted = 0;
 	const float *now = counts_add(d->pool, NULL, 0, 0);
 	bool last = is_last(r, now);
-	d->undrawn = d->draws * r->w.epoch - d->before - (int64_t)now[drawn];
+	d->undrawn = draws_end(r) - d->before - (int64_t)now[drawn];
 	if (!last)
 		d->undrawn = 0;
 	else if (now[drawn] >= 1 << 24) /* sums of floats are no longer exact: it draws to see */

@@ -35,7 +35,8 @@ static void delay(const struct trainer *r, nsec took, uint64_t *rng)
 static bool wants_layer(const struct worker *w, size_t i)
 {
 	const struct strategy *s = w->loop->strategy;
-	return s && s->layer_ready && (!s->wants_layer || s->wants_layer(w, i));
+	return s && s->layer_ready && w->loop->part != BATCH_EARLY &&
+	       (!s->wants_layer || s->wants_layer(w, i));
 }
 
 bool wants_layers(const struct worker *w)
@@ -46,10 +47,25 @@ bool wants_layers(const struct worker *w)
 	return i > 0;
 }
 
+/* Adds the earlier mini-batches' gradients of layer i. */
+static void add_earlier(struct worker *w, size_t i)
+{
+	size_t first = w->model->layer[i], n = w->model->layer[i + 1] - first;
+	struct vec sum = *w->loop->earlier, grad = *w->grad; /* views: nothing may be allocated */
+	sum.n = grad.n = n;
+	if (vec_has_data(w->grad)) {
+		sum.data += first;
+		grad.data += first;
+	}
+	vec_axpy(&grad, 1, &sum);
+}
+
 void layer_ready(struct worker *w, size_t i)
 {
 	if (are_checked(w))
 		promise_layer(w, i);
+	if (w->loop->part == BATCH_LAST)
+		add_earlier(w, i);
 	if (!wants_layer(w, i))
 		return;
 	if (w->loop->dev->in_graph) {
@@ -107,19 +123,21 @@ static size_t graph_key(const struct worker *w)
 	return w->rows + (all << 32);
 }
 
-/* Computes the gradient of w->index, on devices with and without graphs. Returns true if the
- * strategy's step is done as well. */
-static bool compute(struct worker *w, bool with_step)
+/* Computes the gradient of one mini-batch, w->index, on devices with and without graphs; the k-th
+ * of its step. Returns true if the strategy's step is done as well. */
+static bool compute_batch(struct worker *w, bool with_step, int64_t k)
 {
-	enum { GRADIENT, STEP, KINDS };
+	enum { STEP = BATCH_LAST + 1, KINDS };
 	struct device *d = w->loop->dev;
+	int kind = with_step ? STEP : (int)w->loop->part;
 	pulse_step();
-	with_step &= w->loop->strategy->local && d->ops->graph && !are_checked(w);
-	local_begin(w);
 	d->key = rng_seed(w->run->seed, RNG_DROPOUT,
-			  w->step * w->trainers + w->rank / comm_size(w->model_group));
+			  (w->step * w->trainers + w->rank / comm_size(w->model_group)) *
+					  w->run->accumulate +
+				  k);
 	w->model->workload->load(w);
-	fetch(w);
+	if (k == 0)
+		fetch(w);
 	/* a simulated gradient takes its time as a whole, also on the host; model groups
 	 * communicate inside */
 	if (!d->ops->graph || (w->model->workload->host && !world_is_virtual) ||
@@ -127,7 +145,7 @@ static bool compute(struct worker *w, bool with_step)
 		gradient_only(w);
 		return false;
 	}
-	d->ops->graph(d, KINDS * graph_key(w) + (with_step ? STEP : GRADIENT),
+	d->ops->graph(d, KINDS * graph_key(w) + (size_t)kind,
 		      with_step ? gradient_and_local_step : gradient_only, w);
 	for (size_t i = wants_layers(w) ? w->model->layers : 0; i-- > 0;) {
 		const bool wanted = wants_layer(w, i);
@@ -137,6 +155,33 @@ static bool compute(struct worker *w, bool with_step)
 			w->loop->strategy->layer_ready(w, i);
 	}
 	return with_step;
+}
+
+/* Computes the gradient of a step, of one mini-batch, or of the sum of --accumulate of them, which
+ * differ by one row at most. Each row has the weight 1 / w->mean_rows. */
+static bool compute(struct worker *w, bool with_step)
+{
+	const int32_t *index = w->index;
+	size_t rows = w->rows, parts = smaller((size_t)w->run->accumulate, rows);
+	local_begin(w);
+	with_step &= w->loop->strategy->local && w->loop->dev->ops->graph && !are_checked(w);
+	if (parts == 1)
+		return compute_batch(w, with_step, 0);
+	for (size_t k = 0; k < parts; k++) {
+		size_t first = part_of(rows, parts, k);
+		w->index = index + first;
+		w->rows = part_of(rows, parts, k + 1) - first;
+		w->loop->part = k + 1 < parts ? BATCH_EARLY : BATCH_LAST;
+		compute_batch(w, false, (int64_t)k);
+		if (k == 0)
+			vec_copy(w->loop->earlier, w->grad);
+		else if (k + 1 < parts)
+			vec_axpy(w->loop->earlier, 1, w->grad);
+	}
+	w->loop->part = BATCH_ALONE;
+	w->index = index;
+	w->rows = rows;
+	return false;
 }
 
 /* Adds an event of this kind, from `since` to now, to the timeline. Returns the time; 0 if the step
@@ -166,7 +211,8 @@ static nsec note_from(struct trainer *r, bool kept, int64_t step)
 static bool last_meeting(const struct trainer *r)
 {
 	double steps = r->plan->dynamic ? 2 / r->heterogeneity.speed : 1;
-	return (double)r->step + steps * (double)r->w.run->sync_every >= (double)r->w.steps;
+	return (double)r->step + steps * (double)r->w.run->sync_every >=
+	       (double)epoch_steps(r, r->w.epoch);
 }
 
 /* The worker's i-th step of the epoch, from 0, on the mini-batch that it has taken. */
@@ -296,7 +342,9 @@ static void take_snapshot(struct trainer *r, struct snapshot *s)
 	s->epoch = w->epoch;
 	s->left = r->left;
 	if (s->param && !r->left) {
-		if (w->loop->strategy->canonical)
+		if (ema_model(r))
+			vec_copy(s->param, ema_model(r));
+		else if (w->loop->strategy->canonical)
 			w->loop->strategy->canonical(w, s->param);
 		else
 			vec_copy(s->param, w->param);
@@ -341,7 +389,7 @@ static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 {
 	const struct worker *w = &r->w;
 	bool dynamic = r->plan->dynamic;
-	for (; (dynamic || *i < w->steps) && !epoch_has_all_durations(r); ++*i) {
+	for (; (dynamic || *i < epoch_steps(r, w->epoch)) && !epoch_has_all_durations(r); ++*i) {
 		if (!r->left &&
 		    (r->heterogeneity.pause_at < NEVER || r->heterogeneity.leave_at < NEVER))
 			apply_pause_and_leave(r);
@@ -353,6 +401,9 @@ static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 		pass_points(r, (w->epoch - 1) * w->steps + (int64_t)r->step);
 		*last += r->clock_stopped_ns - clock_stopped_ns;
 		one_step(r, *i, rng);
+		clock_stopped_ns = r->clock_stopped_ns;
+		ema_step(r);
+		*last += r->clock_stopped_ns - clock_stopped_ns;
 		deal_after_push(r);
 		if (r->page)
 			r->page->step = (int64_t)r->step + 1;
@@ -388,7 +439,7 @@ static nsec make_steps(struct trainer *r, bool barrier)
 	do
 		take_steps(r, &i, &last, &rng);
 	while (barrier && has_dropped_rows(r));
-	pass_points(r, w->epoch * w->steps - 1);
+	pass_points(r, (w->epoch - 1) * w->steps + epoch_steps(r, w->epoch) - 1);
 	device_sync(w->loop->dev);
 	return clock_now() - began - (r->paused_ns - paused_ns) -
 	       (r->clock_stopped_ns - clock_stopped_ns);

@@ -35,7 +35,7 @@ static struct tally tally_of(struct trainer *r, const struct data *set, const st
 static bool is_elsewhere(const struct trainer *r, const struct snapshot *at)
 {
 	const struct strategy *s = r->w.loop->strategy;
-	return (at && at->param) || s->canonical || s->average;
+	return (at && at->param) || s->canonical || s->average || r->averaged;
 }
 
 /* The mean over the workers that have not left. */
@@ -80,6 +80,8 @@ void model_place(struct trainer *r, const struct snapshot *s)
 		vec_copy(r->saved, w->param);
 	if (s && s->param)
 		vec_copy(w->param, s->param);
+	else if (ema_model(r))
+		vec_copy(w->param, ema_model(r));
 	else if (w->loop->strategy->canonical)
 		w->loop->strategy->canonical(w, w->param);
 	if (w->loop->strategy->average)
@@ -205,7 +207,9 @@ static double consensus_distance(struct trainer *r, const struct epoch_record *r
 /* barrier: the epoch ended with one, and the models have not changed since. */
 static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool barrier)
 {
-	struct epoch_row row = {.epoch = record->model.epoch,
+	int64_t epoch = record->model.epoch;
+	struct epoch_row row = {.epoch = epoch,
+				.share = (double)epoch_steps(r, epoch) / (double)r->w.steps,
 				.consensus = barrier ? consensus_distance(r, record) : NAN};
 	evaluate_model(r, &record->model, row.on);
 	gather_epoch(r, record, &row);

@@ -171,7 +171,9 @@ static void make_room(struct trainer *r)
 		int64_t before = r->head.epoch * w->steps;
 		r->next_point = epoch_next_point(w, before - before % w->run->eval_every);
 	}
-	if (!always || r->points_max || w->loop->strategy->canonical || w->loop->strategy->average)
+	ema_open(r);
+	if (!always || r->points_max || r->averaged || w->loop->strategy->canonical ||
+	    w->loop->strategy->average)
 		r->saved = vec_new(w, vec_len(w->param));
 }
 
@@ -232,6 +234,7 @@ static void tear_down(struct trainer *r)
 		snapshot_free(&r->point[i]);
 	checkpoint_close(r);
 	vec_free(r->saved);
+	vec_free(r->averaged);
 	vec_free(w->loop->consensus);
 	vec_free(r->buffer);
 	vec_free(r->statistics);
@@ -311,6 +314,7 @@ static void train_epochs(struct trainer *r)
 			deal_epoch(r, w->epoch);
 		if (r->page) {
 			r->page->epoch = w->epoch;
+			r->page->steps = epoch_steps(r, w->epoch);
 			r->page->step = 0;
 			r->page->state = STATUS_TRAINING;
 		}

@@ -77,6 +77,8 @@ struct trainer {
 	bool ends_with_barrier; /* the current epoch */
 	struct vec *saved;      /* param, while another model is evaluated in its place */
 	struct vec *buffer;     /* w->model->buffer, likewise */
+	struct vec *averaged;   /* --ema: of the models of averaged_steps steps; NULL = none */
+	int64_t averaged_steps;
 	struct vec *statistics; /* recomputed w->model->buffer; NULL = the workers' mean is used */
 
 	struct account account; /* of the current epoch */
@@ -116,6 +118,13 @@ struct trainer {
 	char reason[512];
 	int status;
 };
+
+/* The last epoch of a run with --steps or --tokens may be shorter. */
+static inline int64_t epoch_steps(const struct trainer *r, int64_t epoch)
+{
+	const struct run *run = r->w.run;
+	return r->w.steps - (epoch == run->epochs ? run->cut : 0);
+}
 
 /* ---- train.c ---- */
 
@@ -184,6 +193,13 @@ int64_t epoch_next_point(const struct worker *w, int64_t after);
 /* Runs one epoch and fills the next record. barrier: the epoch ends with one. */
 void epoch_run(struct trainer *r, bool barrier);
 bool epoch_has_all_durations(const struct trainer *r); /* has it enough durations of steps? */
+
+/* ---- ema.c ---- */
+
+void ema_open(struct trainer *r); /* in set-up */
+void ema_step(struct trainer *r); /* after a step */
+/* This worker's view of the averaged model; NULL: it has none, so the canonical model counts. */
+const struct vec *ema_model(const struct trainer *r);
 
 /* ---- evaluate.c: collective, off the clock ---- */
 

@@ -9,7 +9,15 @@
 
 /* An optimiser's pass over floats x with gradients g = scale g. runtime/device/rules.h has the
  * formulas, which show the fields that each rule reads. */
-enum rule_kind { RULE_SGD, RULE_MOMENTUM, RULE_NESTEROV, RULE_ADAMW, RULE_LION, RULE_ADAGRAD };
+enum rule_kind {
+	RULE_SGD,
+	RULE_MOMENTUM,
+	RULE_NESTEROV,
+	RULE_ADAMW,
+	RULE_LION,
+	RULE_ADAGRAD,
+	RULE_ADAM /* x = the direction of Adam's step: x, lr and decay are not read */
+};
 struct rule {
 	enum rule_kind kind;
 	float lr, scale, decay, eps;
@@ -26,8 +34,8 @@ struct param_group {
 	size_t first, end;
 	struct vec *param, *grad, *moment[MOMENTS_MOST]; /* views of them */
 	float decay;          /* --weight-decay, or 0 where the decay spares them */
-	size_t rows, columns; /* of a hidden matrix, if the optimiser asks for these; otherwise 0 */
-	struct vec *scratch[SCRATCH_MOST]; /* for a matrix: as the optimiser asks; shared by all
+	size_t rows, columns; /* of a tensor, if the optimiser asks for these; otherwise 0 */
+	struct vec *scratch[SCRATCH_MOST]; /* for a tensor: as the optimiser asks; shared by all
 					      groups */
 };
 
@@ -51,8 +59,9 @@ struct optimizer {
 	/* Factors of the moments of a float in step t, from 1 on, to correct for their start at 0;
 	 * NULL = 1. */
 	void (*unbias)(const void *opts, int64_t t, float by[MOMENTS_MOST]);
-	/* NULL = groups have no shape. Otherwise it needs whole matrices, and for a matrix of this
-	 * shape scratch of these lengths. */
+	/* NULL = groups have no shape. Otherwise it needs whole hidden matrices, or, with
+	 * .tensors, every tensor as a group, and for each scratch of these lengths. */
+	bool tensors;
 	void (*scratch)(size_t rows, size_t columns, size_t length[SCRATCH_MOST]);
 	/* param's step by scale grad; decay: the group's, or 0. It must not read the step's number,
 	 * because a device may keep and repeat the operations. */

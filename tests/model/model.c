@@ -281,6 +281,7 @@ static int explore_one(const struct scenario *s)
 	run = (struct run){.sync_every = s->sync_every ? s->sync_every : 1,
 			   .epochs = s->epochs,
 			   .batch = 1,
+			   .accumulate = 1,
 			   .reduce = "sum",
 			   .sim_update_time = "auto"};
 	for (int j = 0; j < ROWS_MOST; j++)

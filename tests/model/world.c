@@ -392,6 +392,17 @@ void tally_take(struct worker *w, struct tally *out)
 	*out = (struct tally){0};
 }
 
+void ema_step(struct trainer *r)
+{
+	(void)r;
+}
+
+const struct vec *ema_model(const struct trainer *r)
+{
+	(void)r;
+	return NULL;
+}
+
 void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t steps)
 {
 	(void)run, (void)models, (void)epoch;

@@ -455,6 +455,10 @@ static double reference_step(const struct rule *r, const float unbias[2], double
 		u = g + decay * x;
 		*a += u * u;
 		return x - r->lr * u / (sqrt(*a) + r->eps);
+	case RULE_ADAM:
+		*a = b1 * *a + (1 - b1) * g;
+		*b = b2 * *b + (1 - b2) * g * g;
+		return *a * unbias[0] / (sqrt(*b) * unbias[1] + r->eps);
 	}
 	return NAN;
 }
@@ -542,6 +546,27 @@ static void op_limit(struct bench *b, const struct sizes *s)
 		for (size_t i = 0; longer && i < x->n; i++)
 			x->r[i] *= 0.5;
 		check_array(b, x, "limited", TOLERANCE);
+	}
+}
+
+/* most ||w|| / (||u|| + decay ||w||), also of norms whose squares are too large for a float. */
+static void op_ratio(struct bench *b, const struct sizes *s)
+{
+	static const double norms[][2] = {{3, 4}, {0, 4}, {3, 0}, {0, 0}, {5e25, 2e25}};
+	const double most = 0.5, decay = 0.25;
+	for (size_t k = 0; k < COUNT(norms); k++) {
+		struct array *x = param_in(b, s->rows * s->out), *w = param_in(b, 2),
+			     *u = param_in(b, 2);
+		const double *norm = norms[k], over = norm[1] + decay * norm[0];
+		for (int i = 0; i < 2; i++)
+			vec_put(i ? u->v : w->v,
+				(const float[]){(float)(norm[i] * norm[i]),
+						(float)(SQUARES_SCALE * norm[i] * norm[i])});
+		vec_ratio(x->v, w->v, u->v, (float)most, (float)decay);
+		for (size_t i = 0; i < x->n && norm[0] > 0 && over > 0; i++)
+			x->r[i] *= most * norm[0] / over;
+		check_array(b, x, "scaled", TOLERANCE);
+		bench_clear(b);
 	}
 }
 
@@ -1195,6 +1220,7 @@ static const struct operation {
 	{"step", op_step, SIZES(vectors), {SLOT(step)}},
 	{"first step", op_first_step, SIZES(vectors), {SLOT(step)}},
 	{"limit", op_limit, SIZES(vectors), {SLOT(add_squares), SLOT(limit)}},
+	{"ratio", op_ratio, SIZES(vectors), {SLOT(ratio)}},
 	{"huge", op_huge, SIZES(vectors), {SLOT(add_squares), SLOT(limit)}},
 	{"overflow", op_overflow, SIZES(vectors), {SLOT(step)}},
 	{"gather", op_gather, SIZES(gathers), {SLOT(gather)}},

@@ -457,7 +457,7 @@ TEST(new_option_needs_no_migration)
 		sql("ALTER TABLE run DROP COLUMN speed; ALTER TABLE run DROP COLUMN sim_train;"
 		    "ALTER TABLE run DROP COLUMN precision");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "17");
+		ck_rows("PRAGMA user_version", "18");
 		char *now AUTOFREE = schema_shape();
 		ck_assert_str_eq(now, fresh);
 		ck_rows("SELECT DISTINCT r.speed, r.precision, r.sim_train, config_key ->> 'speed' "
@@ -818,7 +818,7 @@ TEST(version_16_migrates)
 		    "CREATE VIEW speedup AS SELECT 1 FROM epoch;"
 		    "PRAGMA user_version = 16");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "17");
+		ck_rows("PRAGMA user_version", "18");
 		char *migrated AUTOFREE = schema_shape();
 		ck_assert_str_eq(migrated, fresh);
 		ck_rows("SELECT config_hash, split FROM run", "h,dirichlet_classes:0.5");
@@ -1185,7 +1185,7 @@ TEST(full_disk_ends_the_run)
 	" / 2.0, " #seconds " / 4.0, " #seconds \
 	" / 8.0, 2.0, NULL, 1.0, NULL, NULL, NULL, 1 - " #accuracy ", " #accuracy \
 	", 100 * " #epoch ", " #epoch ", 10 * " #epoch \
-	", 20, 0, NULL, NULL, NULL, NULL, NULL, NULL);"
+	", 20, 0, NULL, NULL, NULL, NULL, NULL, NULL, 1);"
 
 TEST(summaries_are_right)
 {

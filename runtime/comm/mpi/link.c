@@ -98,6 +98,25 @@ bool link_one_node(struct link *l)
 	return same;
 }
 
+int link_machine(struct link *l)
+{
+	int first = l->rank;
+	if (l->comm == MPI_COMM_NULL)
+		return 0;
+	if (world_is_virtual) {
+		uint64_t mine = world_node(),
+			 *all AUTOFREE = must(calloc((size_t)l->size, sizeof *all));
+		link_gather(l, -1, &mine, all, sizeof mine);
+		for (first = 0; all[first] != mine; first++)
+			;
+		return first;
+	}
+	struct link *node = link_of_node(l);
+	MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, node->comm);
+	link_free(node);
+	return first;
+}
+
 bool link_reads_devices(void)
 {
 #ifdef MPIX_CUDA_AWARE_SUPPORT /* Open MPI's */

@@ -69,6 +69,12 @@ void cpu_add_squares(struct device *d, float *y, const float *x, size_t n)
 	y[1] += (float)(SQUARES_SCALE * sum);
 }
 
+void cpu_ratio(struct device *d, float *y, const float *w, const float *u, float most, float decay,
+	       size_t n)
+{
+	cpu_scale(d, y, ratio_of(w, u, most, decay), n);
+}
+
 void cpu_limit(struct device *d, float *restrict y, const float *square, float most, float least,
 	       size_t n)
 {

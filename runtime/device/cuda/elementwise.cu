@@ -165,6 +165,14 @@ void cuda_add_squares(struct device *d, float *y, const float *x, size_t n)
 	QUEUE(d, add_squares, 1, THREADS, y, x, n);
 }
 
+void cuda_ratio(struct device *d, float *y, const float *w, const float *u, float most, float decay,
+		size_t n)
+{
+	map_all(d, y, y, n, [=] __device__(float of, float, size_t) {
+		return of * ratio_of(w, u, most, decay);
+	});
+}
+
 void cuda_limit(struct device *d, float *y, const float *square, float most, float least, size_t n)
 {
 	map_all(d, y, y, n, [=] __device__(float of, float, size_t) {

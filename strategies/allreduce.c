@@ -6,13 +6,19 @@
  * A step sends 2 (N - 1) / N P floats a trainer. With --allreduce.overlap the gradient is cut, from
  * the last layer to the first, into buckets; a bucket is sent as soon as the backward pass has left
  * its layers, while the layers below still compute (flashlight's and PyTorch DDP's scheme).
+ *
+ * With --allreduce.hierarchical the workers of each machine sum first, then one of each machine
+ * with those of the others, and it gives the sum to the rest of its machine: M machines of G
+ * workers make 2 (M - 1) steps between machines instead of 2 (M G - 1).
  */
 #include "mvbench.h"
+
+#include <string.h>
 
 enum { BUCKETS = ALLREDUCES_MOST }; /* all may be under way at once */
 
 struct allreduce_opts {
-	bool overlap;
+	bool overlap, hierarchical;
 	int64_t bucket;
 };
 
@@ -25,6 +31,10 @@ struct bucket {
 struct allreduce {
 	struct bucket bucket[BUCKETS];
 	size_t buckets;
+	/* hierarchical: the workers of this machine; the first ones of all machines, if this worker
+	 * is one of them, otherwise the others */
+	struct comm *machine, *across;
+	double machines;
 };
 
 #define OWNER struct allreduce_opts
@@ -34,8 +44,33 @@ static const struct option allreduce_options[] = {
 	OPTION(bucket, SIZE, "bucket", "4KiB",
 	       "with --allreduce.overlap: size of a bucket of gradients [bytes]", .min = 1,
 	       .max = 1e12),
+	OPTION(hierarchical, BOOL, "hierarchical", "false",
+	       "sum inside each machine, then between machines [true/false]"),
 	{0},
 };
+
+static char *allreduce_refuse(const struct run *run, const void *opts)
+{
+	const struct allreduce_opts *o = opts;
+	if (o->hierarchical && o->overlap)
+		return sentence("--allreduce.hierarchical: it sums whole gradients; leave "
+				"--allreduce.overlap out");
+	if (o->hierarchical && strcmp(run_codec(run), "none") != 0)
+		return sentence("--allreduce.hierarchical: its sums are not compressed; leave "
+				"--codec=%s out",
+				run_codec(run));
+	return NULL;
+}
+
+static void find_machines(struct worker *w)
+{
+	struct allreduce *s = w->state;
+	int first = comm_machine(w->data_group), me = comm_rank(w->data_group);
+	s->machine = comm_split(w->data_group, first);
+	s->across = comm_split(w->data_group, me != first);
+	s->machines = me == first ? comm_size(s->across)
+				  : comm_size(w->data_group) - comm_size(s->across);
+}
 
 /* Layers, from the last one down, join a bucket until it is full; past BUCKETS all join the last
  * bucket. Of a model with more layers a bucket holds at least its share: otherwise the last one
@@ -46,6 +81,8 @@ static void allreduce_init(struct worker *w)
 	struct allreduce *s = w->state;
 	const struct model *m = w->model;
 	size_t full = (size_t)o->bucket / sizeof(float), share = vec_len(w->grad) / BUCKETS + 1;
+	if (o->hierarchical)
+		find_machines(w);
 	if (m->layers > BUCKETS && full < share)
 		full = share;
 	for (size_t i = m->layers; i-- > 0;) {
@@ -79,11 +116,23 @@ static void allreduce_layer_ready(struct worker *w, size_t i)
 	b->request = comm_allreduce_start(w->coded, w->grad, b->first, b->n);
 }
 
+static void hierarchical_sum(struct worker *w)
+{
+	struct allreduce *s = w->state;
+	comm_allreduce(s->machine, w->grad, SUM);
+	if (comm_rank(s->machine) == 0)
+		comm_allreduce(s->across, w->grad, SUM);
+	if (s->machines > 1)
+		comm_broadcast(s->machine, 0, w->grad);
+}
+
 static void allreduce_step(struct worker *w)
 {
 	const struct allreduce_opts *o = w->opts;
 	struct allreduce *s = w->state;
-	if (!o->overlap)
+	if (o->hierarchical)
+		hierarchical_sum(w);
+	else if (!o->overlap)
 		comm_allreduce(w->coded, w->grad, SUM);
 	for (size_t k = 0; o->overlap && k < s->buckets; k++) {
 		comm_wait(s->bucket[k].request);
@@ -96,10 +145,20 @@ static double allreduce_bytes(const struct worker *w)
 {
 	const struct allreduce_opts *o = w->opts;
 	const struct allreduce *s = w->state;
-	double bytes = 0;
+	double bytes = 0, n = comm_size(w->data_group), m = s->machines;
+	if (o->hierarchical) /* inside, between, and the broadcast */
+		return sizeof(float) * (double)vec_len(w->grad) / n *
+		       (2 * (n - m) + 2 * (m - 1) + (m > 1) * (n - m));
 	for (size_t k = 0; o->overlap && k < s->buckets; k++)
 		bytes += comm_sum_bytes(w->coded, s->bucket[k].first, s->bucket[k].n);
 	return o->overlap ? bytes : comm_sum_bytes(w->coded, 0, vec_len(w->grad));
+}
+
+static void allreduce_fini(struct worker *w)
+{
+	struct allreduce *s = w->state;
+	comm_free(s->machine);
+	comm_free(s->across);
 }
 
 static const struct setting allreduce_variants[] = {{"overlap", "true"}, {NULL, NULL}};
@@ -110,7 +169,9 @@ const struct strategy strategy_allreduce = {
 		   .options = allreduce_options,
 		   .opts_size = sizeof(struct allreduce_opts)},
 	.state_size = sizeof(struct allreduce),
+	.refuse = allreduce_refuse,
 	.init = allreduce_init,
+	.fini = allreduce_fini,
 	.layer_ready = allreduce_layer_ready,
 	.wants_layer = allreduce_wants_layer,
 	.step = allreduce_step,

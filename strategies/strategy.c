@@ -7,6 +7,7 @@
 #define STRATEGIES(X) \
 	X(serial) \
 	X(allreduce) \
+	X(adasum) \
 	X(asgd) \
 	X(bsp) \
 	X(ssp) \

@@ -12,6 +12,8 @@
 	X(adamw) \
 	X(lion) \
 	X(muon) \
+	X(lamb) \
+	X(lars) \
 	/* the end: a new line changes no other line */
 
 #define DECLARE(name) extern const struct optimizer optimizer_##name;

@@ -228,6 +228,72 @@ static void newton_schulz(double *x, int r, int c)
 	}
 }
 
+/* x -= the step of lamb or lars by g, whose tensors are a matrix and a bias. */
+static void tensor_step(bool lars, double *x, const double *g, double *m, double *s, int t,
+			double lr, const double decay[2])
+{
+	const int from[] = {0, ROWS * COLUMNS, N};
+	for (int k = 0; k < 2; k++) {
+		double xx = 0, uu = 0, u[N];
+		for (int i = from[k]; i < from[k + 1]; i++) {
+			u[i] = g[i];
+			if (!lars) {
+				m[i] = 0.9 * m[i] + 0.1 * g[i];
+				s[i] = 0.999 * s[i] + 0.001 * g[i] * g[i];
+				u[i] = m[i] / (1 - pow(0.9, t)) /
+					       (sqrt(s[i] / (1 - pow(0.999, t))) + 1e-6) +
+				       decay[k] * x[i];
+			}
+			xx += x[i] * x[i];
+			uu += u[i] * u[i];
+		}
+		double over = sqrt(uu) + (lars ? decay[k] * sqrt(xx) : 0),
+		       by = xx == 0 || over == 0 ? 1 : (lars ? 0.001 : 1) * sqrt(xx) / over;
+		for (int i = from[k]; i < from[k + 1]; i++) {
+			m[i] = lars ? 0.9 * m[i] + lr * by * (u[i] + decay[k] * x[i]) : m[i];
+			x[i] -= lars ? m[i] : lr * by * u[i];
+		}
+	}
+}
+
+/* As optimisers of a worker, with decay of the matrix, and of a strategy, which has none. */
+TEST(lamb_and_lars_are_their_formulas, 4)
+{
+	const bool lars = _i % 2, outer = _i / 2;
+	const double lr = lars ? 3 : 0.02, decay[] = {outer ? 0 : 0.3, 0};
+	const char *name = lars ? "lars" : "lamb";
+	const struct setting given[] = {{"optimizer", name},
+					{"lr", lars ? "3" : "0.02"},
+					{"momentum", lars ? "0.9" : "0"},
+					{"weight-decay", "0.3"}};
+	double x[N] = {0}, m[N] = {0}, s[N] = {0}, g[N];
+	struct setup b;
+	setup_open(&b, given, COUNT(given));
+	struct vec *y = vec_new(&b.f.w, N), *of_y = vec_new(&b.f.w, N);
+	struct stepper *second = stepper_new(&b.f.w, name, 0.9, y, of_y);
+	float start[N] = {0};
+	for (size_t i = 0; i < ROWS * COLUMNS; i++) /* the bias begins at 0 */
+		x[i] = start[i] = made(i, 0);
+	vec_put(b.f.w.param, start);
+	vec_put(y, start);
+	for (int t = 1; t <= STEPS; t++) {
+		for (size_t i = 0; i < N; i++)
+			g[i] = made(i, t) * (outer ? 0.5 : 1);
+		tensor_step(lars, x, g, m, s, t, lr, decay);
+		setup_step(&b, t, 0.5f);
+		vec_copy(of_y, b.f.w.grad); /* twice made() */
+		vec_scale(of_y, 0.5f);
+		stepper_step(second, lr, 0.9, 0.5f);
+	}
+	float *p AUTOFREE = fixture_get(outer ? y : b.f.w.param);
+	for (size_t i = 0; i < N; i++)
+		ck_assert_double_eq_tol(p[i], x[i], 2e-5);
+	stepper_free(second);
+	vec_free(y);
+	vec_free(of_y);
+	setup_close(&b);
+}
+
 /* The matrix follows the formula; the bias follows adamw with 0.05 of the rate. */
 TEST(muon_is_its_formula, 2)
 {
@@ -330,8 +396,8 @@ TEST(split_optimizer_step_equals_whole_step, LISTED(optimizers))
 
 /* ---- Weight decay ---------------------------------------------------------- */
 
-/* With gradients of 0 only decay changes floats: for adamw, lion and muon the weights only, for the
- * others all floats. --decay overrides that for every optimiser. */
+/* With gradients of 0 only decay changes floats: for the decoupled ones and lars the weights only,
+ * for the others all floats. --decay overrides that for every optimiser. */
 TEST(decay_applies_to_the_selected_floats, LISTED(optimizers))
 {
 	static const char *const said[] = {NULL, "all", "weights"};

@@ -30,8 +30,8 @@ SIZES = [("W1", (HIDDEN, FEATURES)), ("b1", (HIDDEN,)), ("W2", (1, HIDDEN)), ("b
 PARAMS = sum(int(np.prod(s)) for _, s in SIZES)
 WEIGHTS = np.concatenate([np.full(int(np.prod(s)), n[0] == "W") for n, s in SIZES])
 TOLERANCE = 2e-4  # of float32 against float64 over a few dozen steps, relative to the largest value
-OPTIMIZERS = ["sgd", "nesterov", "adagrad", "adamw", "lion", "muon"]
-NORMALISES = {"adagrad", "adamw", "lion", "muon"}
+OPTIMIZERS = ["sgd", "nesterov", "adagrad", "adamw", "lion", "muon", "lamb", "lars"]
+NORMALISES = {"adagrad", "adamw", "lion", "muon", "lamb", "lars"}
 UPDATERS = ["add", "sgd", "momentum", "momentum_ema", "adagrad", "adagrad_shared", "dcasgd", "dcasgda", "adam",
             "staleness", "delayed_nesterov"]
 CHANGES = {"add", "delayed_nesterov"}  # get the change of the parameters
@@ -52,6 +52,12 @@ def parts(w):
         out[name] = w[at:at + n].reshape(shape)
         at += n
     return out
+
+
+def tensors():
+    """Where each of them begins and ends."""
+    ends = np.cumsum([int(np.prod(shape)) for _, shape in SIZES])
+    return [slice(end - int(np.prod(shape)), end) for end, (_, shape) in zip(ends, SIZES)]
 
 
 def loss_and_gradient(w, x, t):
@@ -102,6 +108,22 @@ class Optimizer:
         root = np.sqrt(self.m[1] / (1 - o["beta2"]**self.t)) + o["eps"]
         return w - lr * (self.m[0] / c / root + self.decay_of(w))
 
+    def lamb(self, g, w, lr):
+        u, out = w - self.adamw(g, w, 1), w.copy()
+        for at in tensors():
+            a, b = np.linalg.norm(w[at]), np.linalg.norm(u[at])
+            out[at] -= lr * (a / b if a and b else 1) * u[at]
+        return out
+
+    def lars(self, g, w, lr):
+        d = self.decay * self.decayed * np.ones(PARAMS)
+        for at in tensors():
+            a, b = np.linalg.norm(w[at]), np.linalg.norm(g[at])
+            over = b + d[at][0] * a
+            by = self.o["trust"] * a / over if a and over else 1
+            self.m[0][at] = self.o["momentum"] * self.m[0][at] + lr * by * (g[at] + d[at] * w[at])
+        return w - self.m[0]
+
     def muon(self, g, w, lr):
         o, n = self.o, HIDDEN * FEATURES
         before = self.m.copy()
@@ -119,8 +141,8 @@ class Optimizer:
         self.t += 1
         if name == "adamw":
             return self.adamw(g, w, lr)
-        if name == "muon":
-            return self.muon(g, w, lr)
+        if name in ("muon", "lamb", "lars"):
+            return getattr(self, name)(g, w, lr)
         if name == "lion":
             u = o["beta1"] * self.m[0] + (1 - o["beta1"]) * g
             self.m[0] = o["beta2"] * self.m[0] + (1 - o["beta2"]) * g
@@ -232,10 +254,11 @@ class Run:
         self.data, self.test = self.read_data(folder)
         self.step = [self.joined([self.read_steps(f"{folder}/{k * group + i}") for i in range(group)])
                      for k in range(self.N)]
-        self.steps = -(-len(self.data[1]) // (c["batch"] * self.N))
+        self.steps = -(-len(self.data[1]) // (c["batch"] * c["accumulate"] * self.N))
         if c["global_batch"]:
             self.steps = -(-len(self.data[1]) // c["global_batch"])
         self.start = next(s[0]["param"] for s in self.step if s and s[0]["step"] == 1)
+        self.average, self.averaged = np.zeros(PARAMS), 0
         self.loss = {}
         self.worst, self.where = 0.0, ""
 
@@ -276,6 +299,11 @@ class Run:
             index = np.frombuffer(raw, np.int64, rows, at + 40)
             param = np.frombuffer(raw, np.float32, PARAMS, at + 40 + 8 * rows).astype(float)
             at += 40 + 8 * rows + 4 * PARAMS
+            if out and out[-1]["step"] == step:  # another mini-batch of --accumulate
+                if np.any(np.nan_to_num(param) != np.nan_to_num(out[-1]["param"])):
+                    raise Differs(f"the parameters change inside step {step}")
+                out[-1]["rows"] = np.concatenate([out[-1]["rows"], index])
+                continue
             out.append({"step": step, "epoch": epoch, "lr": lr, "rows": index, "param": param})
         return out
 
@@ -321,6 +349,12 @@ class Run:
     def evaluate(self, epoch, w):
         self.loss[epoch] = loss_and_gradient(w, *self.test)[0]
 
+    def add_to_average(self, w):
+        """--ema: the weights of the models of all steps so far add up to 1."""
+        d = self.c["ema"]
+        self.average, self.averaged = d * self.average + w, d * self.averaged + 1
+        return self.average / self.averaged
+
     def optimizer(self):
         c = self.c
         return Optimizer(c["optimizer"], c["weight_decay"], WEIGHTS if c["decay"] == "weights" else True)
@@ -348,22 +382,45 @@ def weight(c):
     return 1.0 if c["reduce"] == "sum" else c.get("group", 1) / c["workers"]
 
 
+def steps_of_run(r):
+    """--epochs, --steps, or the steps that have --tokens rows: each epoch's rows are cut into equal steps."""
+    c, n, steps = r.c, len(r.data[1]), 0
+    if not c["tokens"]:
+        return c["steps"] or c["epochs"] * r.steps
+    while steps // r.steps * n + steps % r.steps * n // r.steps < c["tokens"]:
+        steps += 1
+    return steps
+
+
 def each_step(r):
-    for epoch in range(1, r.c["epochs"] + 1):
-        for i in range(r.steps):
-            yield epoch, (epoch - 1) * r.steps + i + 1, i == r.steps - 1
+    steps = steps_of_run(r)
+    for step in range(1, steps + 1):
+        yield (step - 1) // r.steps + 1, step, step % r.steps == 0 or step == steps
 
 
 # ---- Strategies: compute each step of the run, and the model of each epoch -------
 
 
+def adasum(g):
+    while len(g) > 1:
+        g = [np.concatenate([adasum_of(a[at], b[at]) for at in tensors()]) for a, b in zip(g[::2], g[1::2])]
+    return g[0]
+
+
+def adasum_of(a, b):
+    aa, bb, ab = a @ a, b @ b, a @ b
+    return (1 - (ab / aa / 2 if aa else 0)) * a + (1 - (ab / bb / 2 if bb else 0)) * b
+
+
 def allreduce(r):
     w, opt = r.start.copy(), r.optimizer()
     for epoch, step, last in each_step(r):
-        g = weight(r.c) * sum(r.own_gradient(k, step, w) for k in range(r.N))
+        own = [r.own_gradient(k, step, w) for k in range(r.N)]
+        g = adasum(own) if r.c["strategy"] == "adasum" else weight(r.c) * sum(own)
         w = opt.step(w, clipped(g, r.c["clip"]), r.lr(step))
+        average = r.add_to_average(w)
         if last:
-            r.evaluate(epoch, w)
+            r.evaluate(epoch, average if r.c["ema"] else w)
 
 
 def gossip_mixing(r, t):
@@ -781,9 +838,9 @@ def asynchronous(r, arrivals):
         raise Differs(f"operations are missing: {wants}")
 
 
-SYNCHRONOUS = {"serial": allreduce, "allreduce": allreduce, "model_parallel": allreduce, "hybrid": allreduce,
+SYNCHRONOUS = {"serial": allreduce, "allreduce": allreduce, "adasum": allreduce, "model_parallel": allreduce, "hybrid": allreduce,
                "periodic": periodic, "gossip": gossip, "bsp": bsp}
-STRATEGIES = ["serial", "allreduce", "model_parallel", "hybrid", "periodic", "gossip", "bsp", "easgd", "asgd", "downpour", "ssp"]
+STRATEGIES = ["serial", "allreduce", "adasum", "model_parallel", "hybrid", "periodic", "gossip", "bsp", "easgd", "asgd", "downpour", "ssp"]
 
 
 # ---- Random configurations ---------------------------------------------------
@@ -791,13 +848,16 @@ STRATEGIES = ["serial", "allreduce", "model_parallel", "hybrid", "periodic", "go
 
 def draw_optimizer(rnd, updater):
     name = rnd.choice(OPTIMIZERS) if updater is None or updater in CHANGES else "sgd"
-    o = {"name": name, "momentum": 0.0, "eps": {"adagrad": 1e-10}.get(name, 1e-8)}
+    o = {"name": name, "momentum": 0.0, "eps": {"adagrad": 1e-10, "lamb": 1e-6}.get(name, 1e-8)}
     words = [f"--optimizer={name}"]
-    if name in ("sgd", "nesterov") and updater != "adam":
+    if name == "lars":
+        o["trust"] = rnd.choice([0.001, 0.1])
+        words.append(f"--lars.trust={o['trust']}")
+    if name in ("sgd", "nesterov", "lars") and updater != "adam":
         o["momentum"] = rnd.choice([0.5, 0.9] if name == "nesterov" else [0.0, 0.5, 0.9])
         words.append(f"--momentum={o['momentum']}")
-    if name in ("adamw", "lion"):
-        o["beta1"], o["beta2"] = rnd.choice([0.9, 0.8]), rnd.choice([0.99, 0.95, 0.999999 if name == "adamw" else 0.9])
+    if name in ("adamw", "lion", "lamb"):
+        o["beta1"], o["beta2"] = rnd.choice([0.9, 0.8]), rnd.choice([0.99, 0.95, 0.9 if name == "lion" else 0.999999])
         words += [f"--{name}.beta1={o['beta1']}", f"--{name}.beta2={o['beta2']}"]
     if name == "muon":
         o.update(momentum=0.95, rest=rnd.choice([0.05, 0.5]), beta1=0.9, beta2=0.999)
@@ -817,6 +877,23 @@ def draw_rounds(rnd, c, words):
     if kind == "groups" and c["workers"] % 2 == 0 and c.get("state") != "average":
         c["team"], c["team_every"] = 2, rnd.randint(1, 3)
         words += [f"--periodic.group={c['team']}", f"--periodic.group-every={c['team_every']}"]
+
+
+def draw_end(rnd, c, words, rows, ordered):
+    """Accumulation, an average of models, and another end of the run."""
+    c.update(steps=0, tokens=0, accumulate=1, ema=0)
+    if not ordered and rnd.random() < 0.3:
+        c["accumulate"] = rnd.choice([2, 3])
+        words.append(f"--accumulate={c['accumulate']}")
+    if c["strategy"] in ("serial", "allreduce", "adasum", "model_parallel", "hybrid") and rnd.random() < 0.3:
+        c["ema"] = rnd.choice([0.5, 0.9, 1])
+        words.append(f"--ema={c['ema']}")
+    end = "" if ordered else rnd.choice(["", "", "steps", "tokens"])
+    if end:
+        c[end] = rnd.randint(1, 20 if end == "steps" else 3 * rows)
+        words.append(f"--{end}={c[end]}")
+    else:
+        words.append(f"--epochs={c['epochs']}")
 
 
 def draw_schedule(rnd, epochs):
@@ -839,14 +916,14 @@ def lr_of(c, t):
         lr *= 0.5
     if text.startswith("cosine") and t > warmup:
         floor = float(text.split(":")[1]) if ":" in text else 0.0
-        way = min(1, (t - warmup) / (c["epochs"] - warmup)) if c["epochs"] > warmup else 1
+        way = min(1, (t - warmup) / (c["length"] - warmup)) if c["length"] > warmup else 1
         lr *= floor + (1 - floor) * (1 + np.cos(np.pi * way)) / 2
     return lr * (0.1 + 0.9 * t / warmup) if t < warmup else lr
 
 
 def draw(rnd, only):
     s = rnd.choice([only] if only else STRATEGIES)
-    N = 1 if s == "serial" else rnd.choice([1, 2, 2, 3, 4, 5])
+    N = 1 if s == "serial" else rnd.choice([1, 2, 4, 8] if s == "adasum" else [1, 2, 2, 3, 4, 5])
     c = {"strategy": s, "workers": N, "updater": "add", "state": "keep", "by": {}}
     words, tables = [], s in ("bsp", "asgd", "ssp", "downpour")
     if tables:
@@ -859,7 +936,7 @@ def draw(rnd, only):
     if s in ("model_parallel", "hybrid"):
         c["group"] = N if s == "model_parallel" else rnd.choice([g for g in (1, 2, 3, 4, 5) if N % g == 0])
     c["optimizer"], more = draw_optimizer(rnd, c["updater"] if tables else None)
-    if c.get("group", 1) > 1 and c["optimizer"]["name"] == "muon":
+    if c.get("group", 1) > 1 and c["optimizer"]["name"] in ("muon", "lamb", "lars"):
         c["optimizer"], more = {"name": "sgd", "momentum": 0.9}, ["--optimizer=sgd", "--momentum=0.9"]
     normalises = c["optimizer"]["name"] in NORMALISES or c["updater"] == "adam"
     words += more
@@ -877,8 +954,8 @@ def draw(rnd, only):
     kept = c["optimizer"]["name"] != "sgd" or c["optimizer"]["momentum"] > 0
     if kept and (s in ("periodic", "gossip", "easgd") or (tables and c["updater"] in CHANGES)):
         c["state"] = rnd.choice(["keep", "keep", "reset"] + (["average"] if s == "periodic" else []))
-    if s == "allreduce" and rnd.random() < 0.5:
-        words += ["--allreduce.overlap=true", "--allreduce.bucket=16"]
+    if s == "allreduce":
+        words += rnd.choice([[], ["--allreduce.overlap=true", "--allreduce.bucket=16"], ["--allreduce.hierarchical"]])
     if s == "hybrid":
         words.append(f"--hybrid.group={c['group']}")
     if s == "periodic":
@@ -922,8 +999,9 @@ def draw(rnd, only):
         words.append("--servers=1" if servers else "--table-home=shared")
         words += ["--sim.platform=gpu8_nvlink"] if sim and not servers else []
     words += [f"--{n.replace('_', '-')}={c[n]}" for n in
-              ("strategy", "workers", "epochs", "sync_every", "barrier_every", "lr", "lr_schedule", "lr_scale", "clip",
+              ("strategy", "workers", "sync_every", "barrier_every", "lr", "lr_schedule", "lr_scale", "clip",
                "weight_decay", "decay", "reduce", "state")]
+    draw_end(rnd, c, words, rows, ordered)
     words += [f"--train-rows={rows}", f"--seed={rnd.randint(1, 10**6)}"]
     words.append(f"--global-batch={c['global_batch']}" if c["global_batch"] else f"--batch={c['batch']}")
     return c, words, ordered
@@ -934,6 +1012,8 @@ def draw(rnd, only):
 
 def compare(c, folder, ordered):
     r = Run(c, folder)
+    c["length"] = c["epochs"] if ordered else steps_of_run(r) / r.steps
+    c["epochs"] = int(np.ceil(c["length"]))
     db = sqlite3.connect(f"{folder}/oracle.db")
     if ordered:
         by_record = backup if "backup" in c else asynchronous

@@ -15,10 +15,11 @@
 
 enum { OUTPUT = 8192, TRIES = 5 };
 
-#define SMALL "--workload=mlp --mlp.hidden=16 --batch=12 --momentum=0.9 "
-#define LONG  SMALL "--epochs=6 --step-time=10ms --train-rows=240 "
-#define RUN_2 "(SELECT max(id) FROM run)"
-#define SIM   "--platform=sim --sim.platform=gpu4_nvlink --sim.step-time=1ms "
+#define SMALL   "--workload=mlp --mlp.hidden=16 --batch=12 --momentum=0.9 "
+#define LONG    SMALL "--epochs=6 --step-time=10ms --train-rows=240 "
+#define SHORTER SMALL "--steps=55 --step-time=10ms --train-rows=240 "
+#define RUN_2   "(SELECT max(id) FROM run)"
+#define SIM     "--platform=sim --sim.platform=gpu4_nvlink --sim.step-time=1ms "
 
 static char save[128], other[128]; /* files of the folder */
 
@@ -112,6 +113,9 @@ static const char *const exact[] = {
 	LONG "--strategy=periodic --workers=4 --sync-every=7 --periodic.group=2 "
 	     "--periodic.group-every=3",
 	LONG "--strategy=sparta --workers=2 --sparta.share=0.1",
+	LONG "--strategy=adasum --workers=4 --accumulate=2 --ema=0.9",
+	LONG "--strategy=periodic --workers=2 --sync-every=7 --ema=1 --optimizer=lamb --lr=0.003",
+	SHORTER "--strategy=allreduce --workers=2 --optimizer=lars --lr=2 --lr-schedule=cosine",
 	LONG "--strategy=gossip --workers=3 --sync-every=2 --gossip.schedule=pairs "
 	     "--gossip.outer-lr=0.7 --gossip.outer-momentum=0.5",
 	LONG "--strategy=asgd --asgd.updater=delayed_nesterov --workers=1 --sync-every=3",

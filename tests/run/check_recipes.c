@@ -19,7 +19,7 @@ TEST(published_times_are_predicted)
 		folder);
 	expect_command(EXIT_OK, sweep, "4 cells: 4 done");
 	expect_row(
-		"SELECT params, train_size, test_size, steps FROM run, (SELECT max(pushes) AS steps"
+		"SELECT params, train_size, test_size, most FROM run, (SELECT max(pushes) AS most"
 		" FROM epoch WHERE run_id = 2) WHERE id = 2",
 		"464154,50000,10000,391\r\n");
 	expect_row("SELECT abs(epoch_seconds / 100.02 - 1) < 1e-3 FROM run_summary WHERE id = 1",

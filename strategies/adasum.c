@@ -6,9 +6,10 @@
  *   each step:     g = A(A(g_0, g_1), A(g_2, g_3)) and so on, in pairs;  w -= lr step of g
  *
  * g takes the place of the mean, or of the sum, of the workers' gradients; --reduce does not
- * matter. It needs 2^k workers, which all exchange what they have with one other, k times: a step
- * sends k P floats a trainer. The paper halves the vectors instead, which sends 2 (N - 1) / N P;
- * the result is the same. Dot products are summed in float64, on the host.
+ * matter. Of N = 2^k + m workers, the last m first give theirs to the first m, and get g at the
+ * end. The 2^k exchange what they have with one other, k times. A step sends (k 2^k + 3 m) / N P
+ * floats a trainer. The paper halves the vectors instead, which sends 2 (N - 1) / N P; the result
+ * is the same. Dot products are summed in float64, on the host.
  */
 #include "mvbench.h"
 
@@ -18,16 +19,6 @@ struct adasum {
 	struct vec *other;    /* [P] the gradient of the other worker */
 	float *mine, *theirs; /* [P] on the host; NULL: a simulation of time only */
 };
-
-static char *adasum_refuse(const struct run *run, const void *opts)
-{
-	int64_t workers = run_workers(run);
-	(void)opts;
-	if ((workers & (workers - 1)) == 0)
-		return NULL;
-	return sentence("--workers=%lld: adasum combines gradients in pairs; give a power of 2",
-			(long long)workers);
-}
 
 static void adasum_init(struct worker *w)
 {
@@ -59,26 +50,45 @@ static void combine(float *y, const float *x, size_t n, double scale)
 		y[i] = (float)(of_x * x[i] + of_y * y[i]);
 }
 
-/* common_step multiplies the last result by w->weight, which is undone here. */
-static void adasum_step(struct worker *w)
+/* The largest power of 2 that is at most n. */
+static int power_below(int n)
+{
+	int all = 1;
+	while (2 * all <= n)
+		all *= 2;
+	return all;
+}
+
+/* grad = scale A(grad, the other's grad), on both. */
+static void combine_with(struct worker *w, int other, double scale)
 {
 	struct adasum *s = w->state;
-	int me = comm_rank(w->data_group), all = comm_size(w->data_group);
-	for (int half = 1; half < all; half *= 2) {
-		double scale = 2 * half == all ? 1 / w->weight : 1;
-		comm_exchange(w->data_group, me ^ half, w->grad, me ^ half, s->other);
-		worker_charge(w, 2 * (double)vec_len(w->grad));
-		if (!s->mine)
-			continue;
-		vec_get(w->grad, s->mine);
-		vec_get(s->other, s->theirs);
-		for (size_t i = 0; i < w->model->tensors; i++) {
-			const struct tensor *t = &w->model->tensor[i];
-			combine(s->mine + t->first, s->theirs + t->first, t->rows * t->columns,
-				scale);
-		}
-		vec_put(w->grad, s->mine);
+	comm_exchange(w->data_group, other, w->grad, other, s->other);
+	worker_charge(w, 2 * (double)vec_len(w->grad));
+	if (!s->mine)
+		return;
+	vec_get(w->grad, s->mine);
+	vec_get(s->other, s->theirs);
+	for (size_t i = 0; i < w->model->tensors; i++) {
+		const struct tensor *t = &w->model->tensor[i];
+		combine(s->mine + t->first, s->theirs + t->first, t->rows * t->columns, scale);
 	}
+	vec_put(w->grad, s->mine);
+}
+
+/* common_step multiplies by w->weight, which the last combination undoes. */
+static void adasum_step(struct worker *w)
+{
+	int me = comm_rank(w->data_group), all = comm_size(w->data_group), half = power_below(all);
+	double scale = 1 / w->weight;
+	if (me % half + half < all)
+		combine_with(w, me < half ? me + half : me - half, 1);
+	for (int at = 1; me < half && at < half; at *= 2)
+		combine_with(w, me ^ at, 2 * at == half ? scale : 1);
+	if (me >= half)
+		comm_recv(w->data_group, me - half, w->grad);
+	else if (me + half < all)
+		comm_send(w->data_group, me + half, w->grad);
 	common_step(w);
 }
 
@@ -92,17 +102,17 @@ static void adasum_fini(struct worker *w)
 
 static double adasum_bytes(const struct worker *w)
 {
-	double bytes = 0;
-	for (int half = 1; half < comm_size(w->data_group); half *= 2)
-		bytes += comm_exchange_bytes(w->data_group, vec_len(w->grad));
-	return bytes;
+	int all = comm_size(w->data_group), half = power_below(all);
+	double messages = 3 * (all - half);
+	for (int at = 1; at < half; at *= 2)
+		messages += half;
+	return messages / all * comm_exchange_bytes(w->data_group, vec_len(w->grad));
 }
 
 const struct strategy strategy_adasum = {
 	.plugin = {.name = "adasum",
 		   .summary = "synchronous SGD: gradients are combined by their angle"},
 	.state_size = sizeof(struct adasum),
-	.refuse = adasum_refuse,
 	.init = adasum_init,
 	.step = adasum_step,
 	.fini = adasum_fini,

@@ -6,8 +6,8 @@
 #include "results/run/run.h"
 #include "runtime/table/table.h"
 
-#include <math.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

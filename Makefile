@@ -29,7 +29,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 
 # A module is a folder; each of its files belongs to it.
 objects = $(patsubst %.c,$(B)/%.o,$(wildcard $(addsuffix /*.c,$(1))))
-RUNTIME := $(addprefix runtime/,base device device/cpu comm comm/mpi table config config/python train launch)
+RUNTIME := $(addprefix runtime/,base world watch device device/cpu comm comm/mpi table config config/python train launch)
 RESULTS := $(addprefix results/,db run ask gate share help)
 OBJ  := $(call objects,$(RUNTIME) strategies strategies/optimizers strategies/codecs workloads sim/model $(RESULTS) plots sim)
 # Headers for users' plug-ins.

@@ -206,7 +206,7 @@ CREATE TABLE rank_epoch (
 	run_id INTEGER NOT NULL,
 	epoch INTEGER NOT NULL,
 	rank INTEGER NOT NULL CHECK (rank >= 0),
-	-- FIGURES: a column each, from runtime/base/base.h
+	-- FIGURES: a column each, from runtime/train/rows.h
 	staleness_mean REAL,
 	staleness_max INTEGER,
 	PRIMARY KEY (run_id, epoch, rank),

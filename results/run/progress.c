@@ -96,7 +96,7 @@ static void put_state(FILE *f, const struct progress *p, const struct status_pag
 	double so_far = p->began ? 1e-9 * (double)(clock_now() - p->began) : 0;
 	double left = so_far * (1 - done) / (done - p->done_before);
 	int64_t rows = rows_of(page);
-	const struct epoch_row *row = &page->row[rows > 0 ? rows - 1 : 0];
+	const struct epoch_row *row = page_row(page, rows > 0 ? rows - 1 : 0);
 	fprintf(f, " %3.0f %%", 100 * done);
 	if (done > p->done_before && so_far > SETTLED_S) {
 		fputs("  ETA ", f);
@@ -172,7 +172,7 @@ void progress_tick(void *self, const struct status_page *page)
 	int64_t rows = rows_of(page);
 
 	for (; !p->terminal && p->lines && p->printed < rows; p->printed++)
-		progress_epoch(stderr, &page->row[p->printed], page->epochs);
+		progress_epoch(stderr, page_row(page, p->printed), page->epochs);
 }
 
 void progress_end(struct progress *p)

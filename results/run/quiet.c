@@ -46,10 +46,10 @@ double page_cores_share(const struct config *c, const struct status_page *page)
 {
 	double delay = 0, seconds = 0;
 	for (int64_t i = 0; page && i < page->rows; i++)
-		if (page->row[i].epoch > 0) {
-			delay += page->row[i].split.run_delay_s;
-			delay += fmax(0, page->row[i].split.steal_s); /* NaN: 0 */
-			seconds += page->row[i].split.seconds;
+		if (page_row(page, i)->epoch > 0) {
+			delay += page_row(page, i)->split.run_delay_s;
+			delay += fmax(0, page_row(page, i)->split.steal_s); /* NaN: 0 */
+			seconds += page_row(page, i)->split.seconds;
 		}
 	const struct run *run = &c->run;
 	bool crowded = !*c->harness.hostfile &&

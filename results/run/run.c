@@ -238,7 +238,7 @@ double page_seconds(const struct status_page *page)
 {
 	double seconds = 0;
 	for (int64_t i = 0; page && i < page->rows; i++)
-		seconds += page->row[i].split.seconds;
+		seconds += page_row(page, i)->split.seconds;
 	return seconds;
 }
 
@@ -259,7 +259,7 @@ static void print_result(const struct config *c, const struct outcome *o, double
 	       c->run.strategy, (long long)c->run.workers, plural(c->run.workers),
 	       places ? " (" : "", places ? places : "", places ? ")" : "");
 	if (o->status == EXIT_OK && page->rows > 0) {
-		const struct epoch_row *last = &page->row[page->rows - 1];
+		const struct epoch_row *last = page_row(page, page->rows - 1);
 		if (!isnan(last->on[ON_TEST].accuracy))
 			printf("test accuracy %.2f %%", 100 * last->on[ON_TEST].accuracy);
 		if (!isnan(best))
@@ -269,8 +269,8 @@ static void print_result(const struct config *c, const struct outcome *o, double
 		if (!isnan(last->on[ON_TEST].loss))
 			printf("test loss %.4f after ", last->on[ON_TEST].loss);
 		printf("%lld epoch%s%s in %.3f s%s\n", (long long)last->epoch, plural(last->epoch),
-		       page->row[0].epoch > 0 ? ", those since it resumed" : "", page_seconds(page),
-		       page->simulated ? " of virtual time" : "");
+		       page_row(page, 0)->epoch > 0 ? ", those since it resumed" : "",
+		       page_seconds(page), page->simulated ? " of virtual time" : "");
 		print_cost(page);
 	} else {
 		printf("%s\n", outcome_word(o->status));
@@ -298,7 +298,7 @@ static char *say_lost_rows(const struct config *c, const struct outcome *o)
 	struct store *s AUTOCLOSE = NULL;
 	int64_t dropped = 0, lost = 0;
 	for (int64_t i = 0; i < o->page->rows; i++)
-		dropped += o->page->row[i].split.dropped;
+		dropped += page_row(o->page, i)->split.dropped;
 	if (dropped == 0)
 		return NULL;
 	TRY(store_open(&s, c->harness.db, STORE_READ));

@@ -257,17 +257,8 @@ bool link_progress(struct link *l); /* false: no request was completed */
 bool link_test(struct link *l, int *request);
 void link_cancel(struct link *l, int *request); /* a receive */
 
-/* Stall detection without mvbench's own launcher. A thread of each rank watches all ranks; the
- * first rank that is not stopped reports those that make no progress. After timeout_s (0: never),
- * which the user knows as `setting`, it ends the ranks of its machine. Call lookout_limits first,
- * before MPI starts. Ranks from `workers` on only serve. programs: see runtime/base/stall.c.
- * Collective; NULL: not available. */
-void lookout_limits(double timeout_s, const char *setting);
-struct lookout *lookout_open(struct link *all, int workers, bool programs);
-void lookout_close(struct lookout *o);
-/* Applies the limits to a call, until lookout_unguard, in which this rank waits for all others. */
-void lookout_guard(const char *what);
-void lookout_unguard(void);
+/* lookout_open for the ranks of this link. Collective. */
+struct lookout *link_lookout(struct link *all, int workers, bool programs);
 
 struct link *comm_link(struct comm *c);
 

@@ -3,6 +3,7 @@
  * are text or roff (man(7)).
  */
 #include "runtime/config/config.h"
+#include "runtime/watch/watch.h"
 
 #include <stdlib.h>
 #include <string.h>

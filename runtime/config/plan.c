@@ -6,6 +6,7 @@
 
 #include "runtime/config/plan.h"
 #include "runtime/table/table.h"
+#include "runtime/watch/watch.h"
 
 #include <math.h>
 #include <stdlib.h>

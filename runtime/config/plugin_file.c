@@ -20,6 +20,7 @@
  */
 #include "runtime/config/config.h"
 #include "runtime/config/python/python.h"
+#include "runtime/world/world.h"
 #include "workloads/net.h"
 
 #include <dirent.h>

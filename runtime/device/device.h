@@ -4,7 +4,7 @@
 #ifndef DEVICE_H
 #define DEVICE_H
 
-#include "runtime/base/base.h"
+#include "runtime/world/world.h"
 #include "runtime/device/rules.h"
 #include "runtime/device/updaters.h"
 #include "mvbench.h"

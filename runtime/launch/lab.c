@@ -2,6 +2,7 @@
  * lab.c - mvbench lab: a cluster of virtual hosts on this machine, for real runs over real TCP.
  */
 #include "runtime/launch/lab.h"
+#include "runtime/watch/watch.h"
 
 #include <errno.h>
 #include <math.h>

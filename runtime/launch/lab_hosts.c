@@ -11,6 +11,7 @@
  * Data that fits into the bucket passes at once: it holds 1 ms of the rate, or two packets.
  */
 #include "runtime/launch/lab.h"
+#include "runtime/world/world.h"
 
 #include <errno.h>
 #include <fcntl.h>

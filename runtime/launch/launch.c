@@ -7,7 +7,7 @@
  * the workers' processes (ranks.c).
  */
 #include "runtime/launch/lab.h"
-#include "runtime/launch/watch.h"
+#include "runtime/launch/watcher.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -436,7 +436,8 @@ int launch(const struct config *c, const char *const *command,
 	sigprocmask(SIG_BLOCK, &signals, &before); /* while there are files that launch removes */
 	if (!alone)
 		make_folders(&w);
-	struct status_page *page = status_new(c->run.epochs, ranks, w.folder[1], w.page_path);
+	struct status_page *page = status_new(c->run.epochs, sizeof(struct epoch_row), ranks,
+					      w.folder[1], w.page_path);
 	w.page = page;
 	signal(SIGCHLD, SIG_DFL); /* a parent may have ignored it; waitpid would then fail */
 	*page_out = page;

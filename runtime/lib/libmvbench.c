@@ -12,6 +12,7 @@
  * other workers may be waiting for its push, which turns that kind of waiting into an error, too.
  */
 #include "runtime/lib/library.h"
+#include "runtime/watch/watch.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -440,7 +441,7 @@ int mvb_init(const struct mvb_setup *setup)
 		return code;
 	}
 	pulse_phase(PHASE_WORKS);
-	lib.lookout = lookout_open(lib.everyone, lib.size - s.servers, true);
+	lib.lookout = link_lookout(lib.everyone, lib.size - s.servers, true);
 	lib.servers = s.servers;
 	lib.workers = lib.size - s.servers;
 	lib.link = link_world(lib.workers);

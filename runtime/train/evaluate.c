@@ -216,7 +216,7 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool 
 		row.split.pushes ? record->staleness : NULL,
 		record->values.n ? &record->values : NULL);
 	if (r->page) { /* on rank 0 */
-		r->page->row[r->page->rows] = row;
+		*page_row(r->page, r->page->rows) = row;
 		__atomic_fetch_add(&r->page->rows, 1, __ATOMIC_RELEASE);
 	}
 }

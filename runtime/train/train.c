@@ -445,7 +445,7 @@ static int worker_main(void *given)
 	r->all = comm_link(r->w.all);
 	find_cluster(r);
 	if (!r->launched && !world_is_virtual)
-		r->lookout = lookout_open(r->everyone ? r->everyone : r->all, r->w.trainers, false);
+		r->lookout = link_lookout(r->everyone ? r->everyone : r->all, r->w.trainers, false);
 	r->serves = r->everyone != NULL;
 	if (run->trace)
 		r->trace = trace_new(r->everyone ? r->everyone : r->all, r->w.rank, r->w.size,

@@ -1,6 +1,6 @@
 /*
  * world.c - the simulated platform: SimGrid's virtual time, and workers that are actors of SMPI in
- * this one process. Its counterpart is runtime/base/world.c.
+ * this one process. Its counterpart is runtime/world/world.c.
  *
  * A worker's computation itself takes no virtual time: sim_charge adds up the time that it would
  * take. The worker advances the clock by this pending time, as one computation, when it next reads

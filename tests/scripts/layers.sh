@@ -10,6 +10,8 @@ cd "${2:-$(dirname "$0")/../..}" || exit 1
 # One layer in each line, lowest first; modules of one layer do not call each other. A module is a folder with
 # those of its subfolders that have no line of their own.
 floors='runtime/base
+runtime/world
+runtime/watch
 sim/model
 runtime/device
 runtime/comm

@@ -1,9 +1,10 @@
 /*
- * check_stalls.c - ranks without progress (runtime/base/stall.c): which are reported, when, and
+ * check_stalls.c - ranks without progress (runtime/watch/stall.c): which are reported, when, and
  * which end the run. The test makes the pulses, and moves the times of the last polls into the past
  * instead of waiting.
  */
-#include "runtime/base/stall.h"
+#include "runtime/train/rows.h"
+#include "runtime/watch/watch.h"
 #include "tests/fixture.h"
 #include "tests/suites.h"
 
@@ -419,7 +420,7 @@ static bool found(const struct status_page *head, const char *path)
 TEST(file_of_others_is_no_status_page)
 {
 	char path[PATH_MAX], *link AUTOFREE = sentence("%s/link", folder);
-	struct status_page *mine = must(status_new(3, 2, folder, path));
+	struct status_page *mine = must(status_new(3, sizeof(struct epoch_row), 2, folder, path));
 	struct status_page other = *mine;
 	const off_t bytes = (off_t)status_bytes(mine);
 	ck_assert(found(mine, path));

@@ -4,6 +4,7 @@
  */
 #include "runtime/config/run.h"
 #include "runtime/comm/mpi/link.h"
+#include "runtime/watch/watch.h"
 
 #include <glob.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
  * its signal handlers and its crashes here, and could not be chosen.
  */
 #include "runtime/config/python/python.h"
+#include "runtime/world/world.h"
 
 #include <errno.h>
 #include <fcntl.h>

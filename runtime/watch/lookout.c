@@ -10,8 +10,7 @@
  *
  * While MPI starts and ends, ranks have no page. Then a thread of each rank limits its own wait.
  */
-#include "runtime/base/stall.h"
-#include "runtime/comm/comm.h"
+#include "runtime/watch/watch.h"
 
 #include <ifaddrs.h>
 #include <math.h>
@@ -34,6 +33,8 @@ struct member {
 	char host[64];
 	in_addr_t address[ADDRESSES]; /* IPv4; 0: none */
 	in_port_t port;
+	uint64_t job;     /* rank 0's counts */
+	char page[128];   /* variable of the machine's page, from its lowest rank */
 	int fd;           /* pidfd, opened by each rank; -1: another namespace, or process gone */
 	int place, peers; /* among the ranks of its machine, and their number */
 };
@@ -289,44 +290,26 @@ static void *poll_loop(void *self)
 	return NULL;
 }
 
-/* The page that the ranks of a machine share, or NULL. ranks: on all machines. */
-static struct status_page *shared_page(struct link *node, int ranks)
-{
-	char path[PATH_MAX] = "", variable[PATH_MAX + 64] = "";
-	struct status_page *page = NULL;
-	if (link_rank(node) == 0 && (page = status_new(0, ranks, NULL, path))) {
-		char *text AUTOFREE = status_variable(page, path);
-		snprintf(variable, sizeof variable, "%s", text);
-	}
-	link_broadcast(node, 0, variable, sizeof variable);
-	if (link_rank(node) > 0)
-		page = status_find(variable);
-	double all = page != NULL;
-	link_reduce_all(node, &all, 1, REDUCE_MIN);
-	if (*path)
-		unlink(path);
-	if (page && all == 0)
-		status_free(page);
-	return all > 0 ? page : NULL;
-}
-
 /* Gathers all members and numbers those of each machine. */
-static void find_members(struct lookout *o, struct link *all, struct link *node)
+static void find_members(struct lookout *o, const struct lookout_ranks *all, char path[PATH_MAX])
 {
 	struct stat pids;
 	struct member mine;
 	memset(&mine, 0, sizeof mine); /* all bytes are sent */
 	mine.pid = (int32_t)getpid();
-	mine.machine = o->me;
+	mine.machine = all->machine;
 	gethostname(mine.host, sizeof mine.host - 1);
 	if (stat("/proc/self/ns/pid", &pids) == 0)
 		mine.pids = pids.st_ino;
-	link_broadcast(node, 0, &mine.machine, sizeof mine.machine);
-	o->sock = link_size(node) < o->ranks ? open_socket(&mine) : -1;
-	o->job = (uint64_t)clock_now() ^ (uint64_t)mine.pid << 40;
-	link_broadcast(all, 0, &o->job, sizeof o->job);
+	if (o->me == all->machine && (o->page = status_new(0, 0, o->ranks, NULL, path))) {
+		char *variable AUTOFREE = status_variable(o->page, path);
+		snprintf(mine.page, sizeof mine.page, "%s", variable);
+	}
+	o->sock = all->several ? open_socket(&mine) : -1;
+	mine.job = (uint64_t)clock_now() ^ (uint64_t)mine.pid << 40;
 	o->member = must(calloc((size_t)o->ranks, sizeof mine));
-	link_gather(all, -1, &mine, o->member, sizeof mine);
+	all->gather(all->self, &mine, o->member, sizeof mine);
+	o->job = o->member[0].job;
 	for (int i = 0; i < o->ranks; i++) {
 		struct member *m = &o->member[i];
 		bool seen = m->machine == mine.machine && mine.pids && m->pids == mine.pids;
@@ -337,8 +320,25 @@ static void find_members(struct lookout *o, struct link *all, struct link *node)
 		o->member[i].peers = o->member[o->member[i].machine].peers;
 }
 
+/* Maps the page of this machine; without it on all its ranks there is none. */
+static bool share_page(struct lookout *o, const struct lookout_ranks *all, const char *path)
+{
+	int32_t *has = must(calloc((size_t)o->ranks, sizeof *has)), mine;
+	if (o->me != all->machine)
+		o->page = status_find(o->member[all->machine].page);
+	mine = o->page != NULL;
+	all->gather(all->self, &mine, has, sizeof mine);
+	for (int i = 0; i < o->ranks; i++)
+		mine &= !is_here(o, i) || has[i];
+	free(has);
+	if (*path)
+		unlink(path);
+	return mine;
+}
+
 static void lookout_free(struct lookout *o)
 {
+	status_free(o->page);
 	for (int i = 0; i < o->ranks; i++)
 		if (o->member[i].fd >= 0)
 			close(o->member[i].fd);
@@ -348,18 +348,16 @@ static void lookout_free(struct lookout *o)
 	free(o);
 }
 
-struct lookout *lookout_open(struct link *all, int workers, bool programs)
+struct lookout *lookout_open(const struct lookout_ranks *all, int workers, bool programs)
 {
-	if (link_size(all) == 1)
+	char path[PATH_MAX] = "";
+	if (all->ranks == 1)
 		return NULL;
 	struct lookout *o = must(calloc(1, sizeof *o));
-	struct link *node = link_of_node(all);
-	o->me = link_rank(all);
-	o->ranks = link_size(all);
-	find_members(o, all, node);
-	o->page = shared_page(node, o->ranks);
-	link_free(node);
-	if (!o->page) {
+	o->me = all->rank;
+	o->ranks = all->ranks;
+	find_members(o, all, path);
+	if (!share_page(o, all, path)) {
 		lookout_free(o);
 		return NULL;
 	}
@@ -391,6 +389,5 @@ void lookout_close(struct lookout *o)
 		send_report(o, true);
 	pulse_of(NULL);
 	stall_close(&o->stall);
-	status_free(o->page);
 	lookout_free(o);
 }

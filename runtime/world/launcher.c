@@ -2,7 +2,7 @@
  * launcher.c - finds the launcher of this process from the environment, and the number of cores
  * for all processes that it started.
  */
-#include "runtime/base/base.h"
+#include "runtime/world/world.h"
 
 #include <math.h>
 #include <poll.h>
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { HEAR_OUT_MS = 5000 }; /* for a launcher on a busy machine; a stopped one never reads */
@@ -105,6 +106,13 @@ void launcher_hear_out(void)
 			return;
 		usleep(1000);
 	}
+}
+
+double shared_memory_free(void)
+{
+	struct statvfs shm;
+	return statvfs("/dev/shm", &shm) == 0 ? (double)shm.f_bavail * (double)shm.f_frsize
+					      : INFINITY;
 }
 
 /* Each rank needs SEGMENT bytes of shared memory. BTLs that are not named here, such as that for

@@ -2,7 +2,7 @@
  * cgroup.c - the control groups of this process (version 2, and 1). A limit of a group holds for
  * the groups in it, too; systemd and Slurm often set it there only.
  */
-#include "runtime/base/base.h"
+#include "runtime/world/world.h"
 
 #include <string.h>
 

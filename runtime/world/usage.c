@@ -2,7 +2,7 @@
  * usage.c - CPU use of this process: its own time, the time that its threads were ready to run but
  * had no core, and the time that a hypervisor took from its cores.
  */
-#include "runtime/base/base.h"
+#include "runtime/world/world.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -3,7 +3,7 @@
  * other. The functions that charge virtual time in sim/world/world.c do nothing here.
  */
 
-#include "runtime/base/base.h"
+#include "runtime/world/world.h"
 
 #include <errno.h>
 #include <math.h>

@@ -11,8 +11,8 @@
  * ranks wait for seconds. Times are what this process has seen: all restart after it was stopped
  * itself.
  */
-#include "runtime/base/stall.h"
 
+#include "runtime/watch/watch.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +67,7 @@ static nsec first_to_wait(const struct stall *t)
 
 static void poll_rank(struct stall *t, int rank, nsec now, bool again)
 {
-	struct seen *s = &t->seen[rank];
+	struct rank_seen *s = &t->seen[rank];
 	const struct pulse *p = &t->pulse[rank];
 	int64_t beat = PULSE_GET(p->beat), events = PULSE_GET(p->events);
 	bool alive = beat != s->beat, gets_on = events != s->events;
@@ -95,7 +95,7 @@ static bool check_limits(struct stall *t, int rank, nsec lasted, nsec computed, 
 			 const char *more, bool ends)
 {
 	enum { TIMES_NAMED = 2, TIMES_ENDED = 3 };
-	struct seen *s = &t->seen[rank];
+	struct rank_seen *s = &t->seen[rank];
 	double given = t->timeout_s, taken = 1e-9 * (double)computed;
 	double limit = given > 0 && ends ? fmax(given, TIMES_ENDED * taken) : INFINITY;
 	double named = fmin(fmax(STALL_NAMED_S, TIMES_NAMED * taken), limit);
@@ -119,7 +119,7 @@ static bool check_limits(struct stall *t, int rank, nsec lasted, nsec computed, 
 
 /* Notes when a process stopped: after the last polls, and after its last progress. Returns that
  * time; 0: it runs. */
-static nsec stopped_since(struct seen *s, bool stopped, nsec now)
+static nsec stopped_since(struct rank_seen *s, bool stopped, nsec now)
 {
 	if (!stopped || !s->stopped)
 		s->stopped = stopped ? larger(s->got_on, now - 2 * second) : 0;
@@ -129,7 +129,7 @@ static nsec stopped_since(struct seen *s, bool stopped, nsec now)
 /* A rank that computes, or starts. */
 static bool check_computing(struct stall *t, int rank, nsec now)
 {
-	struct seen *s = &t->seen[rank];
+	struct rank_seen *s = &t->seen[rank];
 	int phase = PULSE_GET(t->pulse[rank].phase);
 	const char *words = phase == PHASE_STARTS  ? "has not started yet"
 			    : phase == PHASE_LOADS ? "loads without progress"
@@ -142,7 +142,7 @@ static bool check_computing(struct stall *t, int rank, nsec now)
 /* Has this rank itself stalled, or does it make no progress although it need not wait? */
 static bool check_rank(struct stall *t, int rank, nsec now)
 {
-	struct seen *s = &t->seen[rank];
+	struct rank_seen *s = &t->seen[rank];
 	const struct pulse *p = &t->pulse[rank];
 	bool waits = PULSE_GET(p->doing[0]), others = is_waiting(p);
 	nsec used = PULSE_GET(p->cpu), expected = waits && !others ? PULSE_GET(p->expected) : 0;
@@ -183,7 +183,7 @@ static bool all_wait(const struct stall *t, nsec *since)
 
 static bool check_launcher(struct stall *t, nsec now)
 {
-	struct seen *s = &t->seen[t->ranks];
+	struct rank_seen *s = &t->seen[t->ranks];
 	if (t->launcher <= 0 || !stopped_since(s, process_is_stopped(t->launcher, NULL), now)) {
 		free(s->named);
 		s->named = NULL;

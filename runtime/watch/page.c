@@ -1,10 +1,10 @@
 /*
- * status.c - the status page, which the workers of a run share with the watching process: plain
+ * page.c - the status page, which the workers of a run share with the watching process: plain
  * stores, no system call. Readers that see STATUS_ENDED see all earlier stores.
  *
- * A worker on another machine than the watcher has its own page (status_far.c).
+ * A worker on another machine than the watcher has its own page (far.c).
  */
-#include "runtime/base/base.h"
+#include "runtime/watch/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,24 +15,29 @@
 #include <time.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(struct pulse) == 64, "a pulse is one cache line");
+enum { ROW_MOST = 4096 }; /* [bytes] */
 
 /* Layout: the page, its rows, then one pulse for each rank. */
-static size_t rows_end(int64_t epochs)
+static size_t rows_end(const struct status_page *l)
 {
-	size_t end = sizeof(struct status_page) + (size_t)(epochs + 1) * sizeof(struct epoch_row);
+	size_t end = sizeof *l + (size_t)(l->epochs + 1) * (size_t)l->row_bytes;
 	return (end + _Alignof(struct pulse) - 1) / _Alignof(struct pulse) * _Alignof(struct pulse);
 }
 
 size_t status_bytes(const struct status_page *l)
 {
-	return rows_end(l->epochs) + (size_t)l->ranks * sizeof(struct pulse);
+	return rows_end(l) + (size_t)l->ranks * sizeof(struct pulse);
 }
 
 struct pulse *status_pulse(struct status_page *l, int rank)
 {
-	char *first = (char *)l + rows_end(l->epochs);
+	char *first = (char *)l + rows_end(l);
 	return (struct pulse *)(void *)first + rank;
+}
+
+void *status_row(const struct status_page *l, int64_t i)
+{
+	return (char *)(uintptr_t)l->rows_of_bytes + i * l->row_bytes;
 }
 
 static struct status_page *status_map(int fd, size_t bytes)
@@ -41,11 +46,11 @@ static struct status_page *status_map(int fd, size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-struct status_page *status_new(int64_t epochs, int64_t ranks, const char *folder,
+struct status_page *status_new(int64_t epochs, int64_t row_bytes, int64_t ranks, const char *folder,
 			       char path[PATH_MAX])
 {
 	const char *const folders[] = {folder ? folder : "/dev/shm", "/tmp", "."};
-	const struct status_page head = {.epochs = epochs, .ranks = ranks};
+	const struct status_page head = {.epochs = epochs, .row_bytes = row_bytes, .ranks = ranks};
 	struct status_page *l = NULL;
 	for (size_t i = 0; !l && i < sizeof folders / sizeof *folders; i++) {
 		snprintf(path, PATH_MAX, "%s/mvbench-status-XXXXXX", folders[i]);
@@ -59,8 +64,7 @@ struct status_page *status_new(int64_t epochs, int64_t ranks, const char *folder
 			unlink(path);
 	}
 	if (l) {
-		l->epochs = epochs;
-		l->ranks = ranks;
+		*l = head;
 		l->magic = STATUS_MAGIC ^ (int64_t)clock_now();
 	}
 	return l;
@@ -81,43 +85,8 @@ void status_end(struct status_page *l, int status, const char *reason)
 
 char *status_variable(const struct status_page *l, const char *path)
 {
-	return sentence("%lld:%lld:%lld:%s", (long long)l->magic, (long long)l->epochs,
-			(long long)l->ranks, path);
-}
-
-static struct pulse unseen, *pulse = &unseen;
-
-void pulse_of(struct pulse *p)
-{
-	enum phase phase = (enum phase)pulse->phase;
-	pulse = p ? p : &unseen;
-	pulse_phase(phase);
-}
-
-struct pulse *pulse_mine(void)
-{
-	return pulse;
-}
-
-void pulse_step(void)
-{
-	PULSE_PUT(pulse->events, pulse->events + 1);
-}
-
-void pulse_alive(struct pulse *p)
-{
-	struct timespec all, mine;
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &all);
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &mine);
-	PULSE_PUT(p->cpu,
-		  (nsec)(all.tv_sec - mine.tv_sec) * 1000000000 + all.tv_nsec - mine.tv_nsec);
-	PULSE_PUT(p->beat, p->beat + 1);
-}
-
-void pulse_phase(enum phase phase)
-{
-	PULSE_PUT(pulse->phase, (int16_t)phase);
-	pulse_step();
+	return sentence("%lld:%lld:%lld:%lld:%s", (long long)l->magic, (long long)l->epochs,
+			(long long)l->row_bytes, (long long)l->ranks, path);
 }
 
 /* Maps the page in this file; NULL: the file is another one, or has another length. */
@@ -129,23 +98,27 @@ static struct status_page *find_page(const char *path, const struct status_page 
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
 	    st.st_size == (off_t)status_bytes(head))
 		l = status_map(fd, status_bytes(head));
-	if (l && l->magic == head->magic && l->epochs == head->epochs && l->ranks == head->ranks)
+	if (l && l->magic == head->magic && l->epochs == head->epochs &&
+	    l->row_bytes == head->row_bytes && l->ranks == head->ranks)
 		return l;
 	if (l)
 		munmap(l, status_bytes(head));
 	return NULL;
 }
 
-/* Parses the variable: returns the path; head gets magic, epochs and ranks. NULL: invalid. */
+/* Parses the variable: returns the path; head gets the numbers. NULL: invalid. */
 static const char *read_variable(const char *variable, struct status_page *head)
 {
-	long long magic, epochs, ranks;
+	long long magic, epochs, bytes, ranks;
 	int path = 0;
 	if (!variable ||
-	    sscanf(variable, "%lld:%lld:%lld:%n", &magic, &epochs, &ranks, &path) != 3 || !path ||
-	    epochs < 0 || ranks < 1 || epochs > INT32_MAX || ranks > RANKS_MOST)
+	    sscanf(variable, "%lld:%lld:%lld:%lld:%n", &magic, &epochs, &bytes, &ranks, &path) !=
+		    4 ||
+	    !path || epochs < 0 || ranks < 1 || epochs > INT32_MAX || ranks > RANKS_MOST ||
+	    bytes < 0 || bytes > ROW_MOST || bytes % (long long)sizeof(uint64_t))
 		return NULL;
-	*head = (struct status_page){.magic = magic, .epochs = epochs, .ranks = ranks};
+	*head = (struct status_page){
+		.magic = magic, .epochs = epochs, .row_bytes = bytes, .ranks = ranks};
 	return variable + path;
 }
 
@@ -161,9 +134,3 @@ struct status_page *status_of_launcher(void)
 	struct status_page head, *l = status_find(getenv(STATUS_VARIABLE));
 	return l || !read_variable(getenv(STATUS_VARIABLE), &head) ? l : status_far(&head);
 }
-
-const char *const spent_names[SPENT_KINDS] = {
-#define ROW(id, name) [SPENT_##id] = #name,
-	SPENT_LIST(ROW)
-#undef ROW
-};

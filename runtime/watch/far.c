@@ -1,11 +1,11 @@
 /*
- * status_far.c - the status page of a run whose watcher is on another machine.
+ * far.c - the status page of a run whose watcher is on another machine.
  *
  * The worker has its own copy. A thread polls it a few times a second and writes each change, with
  * its place in the page, to stderr; mpirun forwards that to the watcher. The head is read first and
  * sent last, because it states how much of the rest is valid.
  */
-#include "runtime/base/base.h"
+#include "runtime/watch/watch.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -14,9 +14,7 @@
 enum { PART = 1024, POLL_MS = 200 };
 
 _Static_assert(sizeof(struct status_page) <= PART, "the head is sent in one line");
-_Static_assert(sizeof(struct status_page) % sizeof(uint64_t) == 0 &&
-		       sizeof(struct epoch_row) % sizeof(uint64_t) == 0,
-	       "the page is of words");
+_Static_assert(sizeof(struct status_page) % sizeof(uint64_t) == 0, "the page is of words");
 
 static struct {
 	struct status_page *page, *sent; /* sent: what the watcher has; NULL: no such page */
@@ -78,8 +76,8 @@ static void send_changes(void)
 	struct status_page head;
 	pthread_mutex_lock(&far.lock);
 	copy_words((uint64_t *)(void *)&head, far.page, sizeof head);
-	send_range(&far.page->row[far.sent->rows],
-		   (size_t)(head.rows - far.sent->rows) * sizeof far.page->row[0]);
+	send_range(status_row(far.page, far.sent->rows),
+		   (size_t)((head.rows - far.sent->rows) * head.row_bytes));
 	send_range(far.pulse, sizeof *far.pulse);
 	send_if_new(0, (const unsigned char *)&head, sizeof head);
 	pthread_mutex_unlock(&far.lock);

@@ -2,10 +2,9 @@
  * watch.h - the state of a run's watcher: launch.c starts and watches, mpirun.c reads mpirun's
  * stderr, ranks.c knows the ranks and which have ended.
  */
-#ifndef WATCH_H
-#define WATCH_H
+#ifndef WATCHER_H
+#define WATCHER_H
 
-#include "runtime/base/stall.h"
 #include "runtime/launch/launch.h"
 
 #include <poll.h>

@@ -8,6 +8,7 @@
  */
 #include "runtime/launch/lab.h"
 #include "runtime/launch/watcher.h"
+#include "runtime/train/rows.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -60,7 +60,7 @@ bool ranks_read(struct watch *w, const char *line)
 	w->introduced += !*w->rank[rank].host;
 	memcpy(w->rank[rank].host, host, HOST);
 	w->rank[rank].pid = pid;
-	struct seen *seen = &w->stall.seen[rank];
+	struct rank_seen *seen = &w->stall.seen[rank];
 	seen->lived = seen->got_on = clock_now();
 	if (strcmp(host, w->here) == 0 && fd->fd < 0) {
 		fd->fd = pidfd_open(pid, 0);

@@ -29,8 +29,8 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 
 # A module is a folder; each of its files belongs to it.
 objects = $(patsubst %.c,$(B)/%.o,$(wildcard $(addsuffix /*.c,$(1))))
-RUNTIME := $(addprefix runtime/,base world watch device device/cpu comm comm/mpi table config config/python train launch)
-RESULTS := $(addprefix results/,db run ask gate share help)
+RUNTIME := $(addprefix runtime/,base world watch device device/cpu comm comm/mpi table config config/python cli train launch)
+RESULTS := $(addprefix results/,db run ask gate share)
 OBJ  := $(call objects,$(RUNTIME) strategies strategies/optimizers strategies/codecs workloads sim/model $(RESULTS) plots sim)
 # Headers for users' plug-ins.
 CONTRACT := mvbench.h runtime/base/common.h runtime/base/rng.h runtime/config/option_row.h workloads/linear.h workloads/net.h workloads/datasets.h strategies/exchange.h strategies/fragment.h strategies/optimizers/optimizer.h strategies/codecs/codec.h

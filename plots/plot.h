@@ -6,6 +6,7 @@
 #define PLOT_H
 
 #include "results/db/select.h"
+#include "runtime/cli/cli.h"
 
 /* A figure is a pair of files in a folder: NAME.sql gives the data, NAME.gp draws them. */
 struct figure {

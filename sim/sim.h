@@ -5,6 +5,7 @@
 #ifndef SIM_H
 #define SIM_H
 
+#include "runtime/cli/cli.h"
 #include "runtime/table/table.h"
 #include "sim/model/model.h"
 

@@ -1,6 +1,8 @@
 /*
  * fixture.c - what several suites set up.
  */
+#include "runtime/config/dataset.h"
+#include "runtime/config/plugins.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 #include "results/db/db.h"

@@ -5,6 +5,7 @@
  */
 #include "results/ask/ask.h"
 #include "results/db/column.h"
+#include "runtime/cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

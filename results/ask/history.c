@@ -4,6 +4,7 @@
  */
 #include "results/ask/ask.h"
 #include "results/db/column.h"
+#include "runtime/cli/cli.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
  * show.c - mvbench show: all of one run.
  */
 #include "results/ask/ask.h"
+#include "runtime/cli/cli.h"
 
 #include <stdlib.h>
 

@@ -57,6 +57,8 @@ struct store {
 char *database_error(const struct store *s, int rc);
 
 const char *database_schema(void); /* the statements that make the tables and views */
+struct topics;
+void table_topics(struct topics *l); /* help on them: a topic_source */
 
 /* Is `where` one SQL condition on the columns of run_summary? "" is one. NULL or a sentence. */
 char *database_condition(struct store *s, const char *where);

@@ -10,6 +10,7 @@
  * A section [search] makes no cells: its values are the ranges that mvbench tune draws from.
  */
 #include "results/run/study.h"
+#include "runtime/config/plugins.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -183,7 +184,7 @@ static void load_plugins(struct job *j, bool runs)
 		char *list AUTOFREE = paths_from_job(j, equals + 1);
 		for (char *rest = list, *item; !j->wrong && (item = strtok_r(NULL, ",", &rest));) {
 			const struct setting given = {name, item};
-			arguments_name(item, runs ? NAMED_BY_USER : NAMED_BY_JOB);
+			plugins_name(item, runs ? NAMED_BY_USER : NAMED_BY_JOB);
 			char *wrong AUTOFREE = plugins_load(&given, 1);
 			if (wrong)
 				job_wrong(j, line, "%s", wrong);

@@ -6,6 +6,8 @@
  * rank 0 records.
  */
 #include "results/run/run.h"
+#include "runtime/config/checkpoint.h"
+#include "runtime/config/plugins.h"
 #include "runtime/train/train.h"
 
 #include <math.h>

@@ -5,6 +5,8 @@
 #define RUN_H
 
 #include "results/db/db.h"
+#include "runtime/cli/cli.h"
+#include "runtime/config/clusters.h"
 #include "runtime/config/plan.h"
 #include "runtime/launch/launch.h"
 #include "sim/model/model.h"

@@ -5,6 +5,7 @@
  * cell starts: an interrupted sweep shows what is left, and the next one resumes there.
  */
 #include "results/run/study.h"
+#include "runtime/config/machine.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -12,6 +12,7 @@
  * checkpoint replaces its row; of several rows of a run the one with most progress counts.
  */
 #include "results/db/select.h"
+#include "runtime/cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,14 @@
  * Every option can be written as text and read back (options.c). A configuration is therefore
  * passed to workers as words, and its identity is a hash of "part.name=value" lines.
  */
+#include "runtime/config/checkpoint.h"
+#include "runtime/config/clusters.h"
 #include "runtime/config/config.h"
+#include "runtime/config/dataset.h"
+#include "runtime/config/heterogeneity.h"
+#include "runtime/config/hosts.h"
+#include "runtime/config/plugins.h"
+#include "runtime/config/schedule.h"
 #include "runtime/table/table.h"
 
 #include <math.h>

@@ -6,6 +6,8 @@
  */
 
 #include "runtime/config/config.h"
+#include "runtime/config/heterogeneity.h"
+#include "runtime/config/schedule.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -366,4 +368,13 @@ void option_words(const struct option *o, const char *owner, char **left, char *
 		*right = sentence("%s (%s)", o->help, range);
 	else
 		*right = sentence("%s", o->help);
+}
+
+const char *setting_value(const struct setting *given, size_t n, const char *name)
+{
+	const char *value = NULL;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(given[i].name, name) == 0)
+			value = given[i].value;
+	return value;
 }

@@ -4,6 +4,10 @@
  * out without allocating it.
  */
 
+#include "runtime/config/clusters.h"
+#include "runtime/config/dataset.h"
+#include "runtime/config/heterogeneity.h"
+#include "runtime/config/hosts.h"
 #include "runtime/config/plan.h"
 #include "runtime/table/table.h"
 #include "runtime/watch/watch.h"

@@ -11,7 +11,7 @@
  *                      WITH: hash of the interpreter and of the program that it runs
  *     SOURCE-WITH.sum  the copy's own sha256
  *
- * A file is compiled only if the user has named it (arguments_named): a database, a baseline or an
+ * A file is compiled only if the user has named it (plugin_naming): a database, a baseline or an
  * import can name any file. What the user has compiled before is loaded by its hash.
  *
  * One process at a time makes a copy, and renames it when it is complete. Workers get NAME.c#SOURCE
@@ -19,6 +19,7 @@
  * which must be there at the same path.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/plugins.h"
 #include "runtime/config/python/python.h"
 #include "runtime/world/world.h"
 #include "workloads/net.h"
@@ -691,7 +692,7 @@ char *plugin_file_load(enum part part, const char *file, struct loaded *out)
 	size_t n = strlen(m.path);
 	m.object = n > 3 && strcmp(m.path + n - 3, ".so") == 0;
 	m.python = n > 3 && strcmp(m.path + n - 3, ".py") == 0;
-	m.named = arguments_named(m.path);
+	m.named = plugin_naming(m.path);
 	bool named = m.object || m.python || (n > 2 && strcmp(m.path + n - 2, ".c") == 0);
 	if (!named && (!m.wanted || strchr(m.path, '/')))
 		return refuse(&m, "give a name, or a file that ends in .c, .so or .py");

@@ -3,6 +3,7 @@
  * from users' files (plugin_file.c), which stay loaded until the process ends.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/plugins.h"
 #include "runtime/config/python/python.h"
 #include "workloads/net.h"
 

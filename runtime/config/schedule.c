@@ -11,6 +11,7 @@
  * then the warm-up begins at lr without --lr-scale, as in Goyal et al., arXiv 1706.02677.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/schedule.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -10,6 +10,7 @@
  * follow the training rows, and no other code has to know of them.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/dataset.h"
 #include "workloads/net.h"
 
 #include <string.h>

@@ -1,6 +1,9 @@
 /*
  * lab.c - mvbench lab: a cluster of virtual hosts on this machine, for real runs over real TCP.
  */
+#include "runtime/cli/cli.h"
+#include "runtime/config/clusters.h"
+#include "runtime/config/hosts.h"
 #include "runtime/launch/lab.h"
 #include "runtime/watch/watch.h"
 

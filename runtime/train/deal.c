@@ -30,6 +30,7 @@
  * A slow worker would be the last to finish if it took one of the last mini-batches. It gives that
  * to the pool, too, and ends its epoch (leaves_rest).
  */
+#include "runtime/config/schedule.h"
 #include "runtime/train/trainer.h"
 
 #include <stdlib.h>

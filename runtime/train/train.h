@@ -4,6 +4,7 @@
 #ifndef TRAIN_H
 #define TRAIN_H
 
+#include "runtime/config/dataset.h"
 #include "runtime/config/plan.h"
 #include "runtime/train/sink.h"
 

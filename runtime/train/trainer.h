@@ -7,6 +7,8 @@
 #ifndef TRAINER_H
 #define TRAINER_H
 
+#include "runtime/config/checkpoint.h"
+#include "runtime/config/heterogeneity.h"
 #include "runtime/table/table.h"
 #include "runtime/train/train.h"
 #include "sim/model/model.h"

@@ -9,7 +9,10 @@
  *
  * Work is measured in seconds on the fastest host of the platform: a slower one takes longer.
  */
+#include "runtime/config/clusters.h"
 #include "runtime/config/config.h"
+#include "runtime/config/heterogeneity.h"
+#include "runtime/config/hosts.h"
 #include "runtime/config/plan.h"
 #include "sim/sim.h"
 

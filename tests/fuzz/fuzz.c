@@ -3,6 +3,7 @@
  * FUZZ=NAME selects the reader. Only a crash, a leak or a sanitizer's report is an error: every
  * input must be read or refused. `make fuzz` runs it.
  */
+#include "runtime/config/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 #include "results/gate/gate.h"
 #include "results/run/run.h"
@@ -19,6 +20,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
 const struct command *const commands[] = {NULL};
+topic_source *const topic_sources[] = {NULL};
 
 char *folder;
 

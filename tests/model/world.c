@@ -2,6 +2,7 @@
  * world.c - what the real code of a model calls: locks, monitors, barriers and messages of workers
  * that the explorer runs, vectors of floats, and a clock that always shows 0.
  */
+#include "runtime/config/schedule.h"
 #include "runtime/train/trainer.h"
 #include "tests/model/explore.h"
 #include "tests/model/seams.h"

@@ -3,6 +3,7 @@
  * for bit; runs start from the model of another run; files that do not fit are refused.
  */
 #include "results/db/db.h"
+#include "runtime/config/checkpoint.h"
 #include "runtime/config/config.h"
 #include "tests/suites.h"
 #include "tests/trained.h"

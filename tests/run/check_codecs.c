@@ -4,6 +4,7 @@
  */
 #include "runtime/config/config.h"
 #include "runtime/config/plan.h"
+#include "runtime/config/plugins.h"
 #include "tests/shell.h"
 #include "tests/suites.h"
 #undef MPIRUN /* of shell.h; not used here */

@@ -2,7 +2,7 @@
  * check_help.c - help, the manual page and word completion agree with the tables of the program.
  * The loops run over all commands and topics, so new ones are tested too.
  */
-#include "results/help/help.h"
+#include "runtime/cli/cli.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 

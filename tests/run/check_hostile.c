@@ -3,6 +3,7 @@
  * no code from a database runs, and every refusal is a message.
  */
 #include "results/db/store.h"
+#include "runtime/config/machine.h"
 #include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"

@@ -17,17 +17,18 @@ runtime/device
 runtime/comm
 runtime/table
 runtime/lib runtime/config
+runtime/cli
 runtime/train runtime/launch
 workloads
 strategies
 results/db
 results/run
-results/ask results/gate results/share results/help
+results/ask results/gate results/share
 plots
 sim
 main'
 # Lists of pointers, defined above their users: plug-ins and commands.
-registries='strategies optimizers codecs workloads commands'
+registries='strategies optimizers codecs workloads commands topic_sources'
 # Library (a pattern of its symbols), and the files that may use it.
 libraries='sqlite3_ results/db/
 MPI_|PMPI_|ompi_ runtime/comm/mpi/|sim/world/

@@ -2,6 +2,10 @@
  * check_options.c - all option tables, those of plug-ins too: defaults, ranges, text forms, help;
  * then command lines, configurations and their identity, schedules and plans.
  */
+#include "runtime/cli/cli.h"
+#include "runtime/config/heterogeneity.h"
+#include "runtime/config/plugins.h"
+#include "runtime/config/schedule.h"
 #include "runtime/train/train.h"
 #include "tests/suites.h"
 #include "tests/trained.h"

@@ -9,6 +9,8 @@
  * The data stay in Python. What the program sees of a row is its number, in four bytes, so that it
  * can reorder rows, and its class.
  */
+#include "runtime/config/dataset.h"
+#include "runtime/config/plugins.h"
 #include "runtime/config/python/python.h"
 #include "runtime/config/config.h"
 #include "runtime/device/device.h"

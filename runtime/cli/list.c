@@ -2,7 +2,10 @@
  * list.c - mvbench list: shows all choices, and whether they can be used here.
  */
 
+#include "runtime/cli/cli.h"
+#include "runtime/config/clusters.h"
 #include "runtime/config/plan.h"
+#include "runtime/config/plugins.h"
 #include "runtime/table/table.h"
 
 #include <stdlib.h>

@@ -2,8 +2,11 @@
  * command.c - starts a command and prints its help, both from the command's row only. Help pages
  * are text or roff (man(7)).
  */
+#include "runtime/cli/cli.h"
 #include "runtime/config/config.h"
+#include "runtime/config/plugins.h"
 #include "runtime/watch/watch.h"
+#include "runtime/world/world.h"
 
 #include <stdlib.h>
 #include <string.h>

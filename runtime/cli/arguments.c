@@ -2,49 +2,11 @@
  * arguments.c - splits a command line into options and words. Each part of the program takes its
  * own options.
  */
-#include "runtime/config/config.h"
+#include "runtime/cli/cli.h"
+#include "runtime/config/plugins.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- Plug-ins that the user has named -------------------------------------- */
-
-static struct named {
-	char *name;
-	enum naming how;
-} * named;
-static size_t nnamed;
-
-static struct named *named_find(const char *name)
-{
-	size_t i = 0;
-	while (i < nnamed && strcmp(named[i].name, name) != 0)
-		i++;
-	return i < nnamed ? &named[i] : NULL;
-}
-
-void arguments_name(const char *list, enum naming how)
-{
-	char *all AUTOFREE = must(strdup(list)), *rest = all, *one;
-	while ((one = strsep(&rest, ","))) {
-		one += strspn(one, " \t\r\n");
-		size_t n = strcspn(one, "#");
-		while (n > 0 && strchr(" \t\r\n", one[n - 1]))
-			n--;
-		one[n] = '\0';
-		struct named *before = named_find(one);
-		if (!before)
-			APPEND(named, nnamed, (struct named){must(strdup(one)), how});
-		else if (how > before->how)
-			before->how = how;
-	}
-}
-
-enum naming arguments_named(const char *name)
-{
-	const struct named *n = named_find(name);
-	return n ? n->how : NAMED_BY_DATA;
-}
 
 static bool is_part(const char *name)
 {
@@ -87,7 +49,7 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 			else if (next && (!bare || !bare(ctx, name)))
 				s->value = argv[++i]; /* a missing value is reported later */
 			if (s->value && is_part(s->name))
-				arguments_name(s->value, NAMED_BY_USER);
+				plugins_name(s->value, NAMED_BY_USER);
 		}
 	}
 	a->options = a->all;
@@ -126,15 +88,6 @@ bool arguments_took(const struct arguments *a, const char *name)
 	while (i < a->all && strcmp(a->option[i].name, name) != 0)
 		i++;
 	return i < a->all;
-}
-
-const char *setting_value(const struct setting *given, size_t n, const char *name)
-{
-	const char *value = NULL;
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(given[i].name, name) == 0)
-			value = given[i].value;
-	return value;
 }
 
 const char *arguments_value(const struct arguments *a, const char *name)

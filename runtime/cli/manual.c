@@ -2,7 +2,8 @@
  * manual.c - mvbench help: topics, the manual page and the shell completion, all made from the
  * tables that the program itself uses.
  */
-#include "results/help/help.h"
+#include "runtime/cli/cli.h"
+#include "runtime/config/plugins.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -171,7 +172,7 @@ static char *print_topics(const struct arguments *a)
 	const struct plugin *plugin;
 	for (size_t i = 0; i < a->words; i++)
 		if (plugin_is_file(a->word[i])) {
-			arguments_name(a->word[i], NAMED_BY_USER);
+			plugins_name(a->word[i], NAMED_BY_USER);
 			TRY(plugin_choose(PART_COUNT, a->word[i], NULL, 0, &plugin));
 			a->word[i] = plugin->name;
 		}

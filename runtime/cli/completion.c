@@ -7,13 +7,14 @@
  *	plugin NAME             options of a plug-in
  *	values COMMAND OPTION   values of an option; COMMAND is - for options of mvbench run
  */
-#include "results/help/help.h"
+#include "runtime/cli/cli.h"
+#include "runtime/config/clusters.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* The function that bash calls; it uses the table that the script has before it. */
-TEXT_FILE(completion_function, "results/help/completion.bash");
+TEXT_FILE(completion_function, "runtime/cli/completion.bash");
 
 /* File names may contain any character; the script gets only plain names. */
 static bool is_plain(const char *name)

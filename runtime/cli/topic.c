@@ -2,7 +2,9 @@
  * topic.c - the help topics, collected from the tables that the program itself uses. Only the pages
  * at the end of this file are written for help alone.
  */
-#include "results/help/help.h"
+#include "runtime/cli/cli.h"
+#include "runtime/config/clusters.h"
+#include "runtime/config/plugins.h"
 #include "workloads/net.h"
 
 #include <stdarg.h>
@@ -11,13 +13,13 @@
 
 /* ---- The list ------------------------------------------------------------ */
 
-struct list {
+struct topics {
 	struct topic *topic;
 	size_t n;
 };
 
-static struct topic *add(struct list *l, const char *kind, const char *name, const char *summary,
-			 topic_function *print)
+struct topic *topic_add(struct topics *l, const char *kind, const char *name, const char *summary,
+			topic_function *print)
 {
 	const struct topic new = {.kind = kind,
 				  .name = must(strdup(name)),
@@ -72,10 +74,10 @@ static void print_command(const struct help *p, const struct topic *t)
 	help_command(p, 2, t->of);
 }
 
-static void add_commands(struct list *l)
+static void add_commands(struct topics *l)
 {
 	for (const struct command *const *c = commands; *c; c++)
-		add(l, "command", (*c)->name, (*c)->summary, print_command)->of = *c;
+		topic_add(l, "command", (*c)->name, (*c)->summary, print_command)->of = *c;
 }
 
 /* Prints the recipes that set this option. */
@@ -109,12 +111,13 @@ static void print_option(const struct help *p, const struct topic *t)
 	}
 }
 
-static void add_options(struct list *l, const struct option *table, const char *owner, bool plugin)
+static void add_options(struct topics *l, const struct option *table, const char *owner,
+			bool plugin)
 {
 	for (const struct option *o = table; o && o->name; o++) {
 		char *name AUTOFREE =
 			plugin ? sentence("%s.%s", owner, o->name) : sentence("%s", o->name);
-		struct topic *t = add(l, "option", name, o->help, print_option);
+		struct topic *t = topic_add(l, "option", name, o->help, print_option);
 		t->owner = owner;
 		t->of = o;
 	}
@@ -170,7 +173,7 @@ static void print_entry(const struct help *p, const struct topic *t)
 
 static void add_entry(void *ctx, const struct choice *e)
 {
-	add(ctx, e->kind, e->name, e->summary, print_entry)->of = e->plugin;
+	topic_add(ctx, e->kind, e->name, e->summary, print_entry)->of = e->plugin;
 	if (e->plugin)
 		add_options(ctx, e->plugin->options, e->name, true);
 }
@@ -187,89 +190,14 @@ static void add_figure(void *ctx, const struct word *w)
 		return;
 	char *all AUTOFREE = sentence("%s%s%s", w->summary, *w->needs ? " " : "", w->needs);
 
-	add(ctx, "figure", w->name, all, print_figure)->path = must(strdup(w->path));
+	topic_add(ctx, "figure", w->name, all, print_figure)->path = must(strdup(w->path));
 }
 
-static void add_figures(struct list *l)
+static void add_figures(struct topics *l)
 {
 	for (const struct command *const *c = commands; *c; c++)
 		if ((*c)->words)
 			(*c)->words(add_figure, l);
-}
-
-/* ---- The database's tables and views: the schema, read ------------------- */
-
-/* The comment that ends where `at` does, without its dashes; on the heap. */
-static char *comment_above(const char *schema, const char *at)
-{
-	const char *from = at;
-	while (from > schema) {
-		const char *line = from - 1;
-		while (line > schema && line[-1] != '\n')
-			line--;
-		if (strncmp(line, "--", 2) != 0)
-			break;
-		from = line;
-	}
-	struct text t;
-	FILE *f = text_open(&t);
-	while (from < at) {
-		int line = (int)strcspn(from, "\n"), skip = strncmp(from, "-- ", 3) == 0 ? 3 : 2;
-		fprintf(f, "%.*s\n", line - skip, from + skip);
-		from += line + 1;
-	}
-	return text_close(&t);
-}
-
-static void print_table(const struct help *p, const struct topic *t)
-{
-	const char *create = t->of;
-	bool view = strncmp(create, "CREATE VIEW", 11) == 0;
-	char *above AUTOFREE = comment_above(database_schema(), create);
-	if (!p->roff)
-		fprintf(p->f, "%s %s of the database\n", view ? "view" : "table", t->name);
-	if (*above)
-		help_verbatim(p, above);
-	if (view) {
-		struct store *s AUTOCLOSE = sql_schema(); /* the schema's text has only the query */
-		char *columns AUTOFREE = NULL;
-		complain_if(sql_first(s, &columns,
-				      "SELECT group_concat(name, ', ') FROM pragma_table_info(?1)",
-				      "t", t->name));
-		words(p, "Columns: %s", columns);
-	} else {
-		const char *body = strchr(create, '\n') + 1, *end = strstr(body, "\n)");
-		char *text AUTOFREE = sentence("%.*s", (int)(end - body), body);
-		help_verbatim(p, text);
-	}
-}
-
-/* Cuts the text before the first full stop, colon or semicolon, and makes it one line. */
-static void shorten(char *text)
-{
-	char *c = text;
-	for (; *c && !(strchr(".:;", *c) && strchr(" \n", c[1])); c++)
-		if (*c == '\n')
-			*c = ' ';
-	*c = '\0';
-}
-
-static void add_tables(struct list *l)
-{
-	static const char *const starts[] = {"\nCREATE TABLE ", "\nCREATE VIEW "};
-	for (size_t i = 0; i < 2; i++)
-		for (const char *at = database_schema(); (at = strstr(at, starts[i])); at++) {
-			const char *from = at + strlen(starts[i]);
-			char *name AUTOFREE = must(strndup(from, strcspn(from, " (\n")));
-			char *above AUTOFREE = comment_above(database_schema(), at + 1);
-			shorten(above);
-			add(l, "table", name,
-			    *above ? above
-			    : i    ? "a view"
-				   : "a table",
-			    print_table)
-				->of = at + 1;
-		}
 }
 
 /* ---- Pages --------------------------------------------------------------- */
@@ -378,22 +306,24 @@ static const struct page pages[] = {
 	{"exit-status", "the exit statuses of all commands", .print = print_statuses},
 };
 
-static void add_pages(struct list *l)
+static void add_pages(struct topics *l)
 {
 	for (const struct page *page = pages; page < pages + sizeof pages / sizeof *pages; page++)
-		add(l, "page", page->name, page->summary, page->print ? page->print : print_page)
+		topic_add(l, "page", page->name, page->summary,
+			  page->print ? page->print : print_page)
 			->of = page;
 }
 
 struct topic *topics_make(void)
 {
-	struct list l = {.n = 0};
+	struct topics l = {.n = 0};
 	add_pages(&l);
 	add_commands(&l);
 	add_options(&l, run_options, NULL, false);
 	catalogue_each(add_entry, &l);
 	add_figures(&l);
-	add_tables(&l);
+	for (topic_source *const *above = topic_sources; *above; above++)
+		(*above)(&l);
 	for (const struct command *const *c = commands; *c; c++)
 		add_options(&l, (*c)->options, (*c)->name, false);
 	APPEND(l.topic, l.n, (struct topic){.name = NULL});

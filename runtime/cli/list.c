@@ -277,7 +277,7 @@ const struct command command_list = {
 	.name = "list",
 	.summary = "show the strategies, updaters, optimizers, codecs, workloads, devices and "
 		   "platforms there are",
-	.usage = "[KIND] [--option ...]",
+	.usage = "[strategies|updaters|optimizers|codecs|workloads|devices|platforms] [--option]",
 	.about = "Shows all choices, their options, and whether they can be used here.",
 	.options = list_flags,
 	.size = sizeof(OWNER),

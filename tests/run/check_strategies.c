@@ -127,7 +127,7 @@ TEST(gossip_bytes_follow_the_schedule, 3 * COUNT(schedules))
  * with a round. */
 TEST(complete_gossip_is_periodic, 4)
 {
-	const char *how = words(MLP "--epochs=1 --batch=12 --sync-every=17 --momentum=0.9");
+	const char *how = words(MLP "--epochs=1 --batch=10 --sync-every=20 --momentum=0.9");
 	const char *outer = _i < 2 ? "" : "--gossip.outer-lr=0.7 --gossip.outer-momentum=0.5",
 		   *same = _i < 2 ? ""
 				  : "--periodic.outer=sgd --periodic.outer-lr=0.7 "

@@ -185,69 +185,20 @@ enum { LOST = 255 };
 
 /* ---- Commands on hosts and wires ----------------------------------------- */
 
-static char *at(const char *host, const char *line, int *status)
-{
-	const char *const words[] = {"sh", "-c", line, NULL};
-	return lab_exec(host, words, status);
-}
-
-/* A cut wire loses all packets without an error on any host, as if a switch failed. */
-static char *set_wire(const char *host, bool whole, int *status)
-{
-	char *line AUTOFREE = sentence("bridge link set dev '%s' state %d", host, whole ? 3 : 0);
-	return at(LAB_SWITCH, line, status);
-}
-
-static char *set_rate(const char *rate, const char *host, int *status)
-{
-	char *shape AUTOFREE = lab_shape(rate);
-	bool none = bit_rate(rate) <= 0;
-	char *of_switch AUTOFREE = none ? sentence("tc qdisc del dev '%s' root 2>&-; true", host)
-					: sentence("tc qdisc replace dev '%s' %s", host, shape);
-	char *of_host AUTOFREE = none ? sentence("tc qdisc del dev eth0 root 2>&-; true")
-				      : sentence("tc qdisc replace dev eth0 %s", shape);
-	TRY(at(LAB_SWITCH, of_switch, status));
-	if (*status == 0)
-		TRY(at(host, of_host, status));
-	if (*status == 0)
-		lab_file_write(host, "rate", rate);
-	return NULL;
-}
-
-/* For all hosts that are on; others: only wires that have another rate. */
-static char *set_rates(const char *rate, bool others, int *status)
-{
-	char name[LAB_NAME];
-	for (int k = 1; k <= LAB_HOSTS_MOST && *status == 0; k++) {
-		char *there AUTOFREE = sentence(LAB_FOLDER "/%s.socket", lab_name(k, name)),
-			    *has AUTOFREE = lab_rate_read(name);
-		if (access(there, F_OK) == 0 && !(others && strcmp(has, rate) == 0))
-			TRY(set_rate(rate, name, status));
-	}
-	return NULL;
-}
-
-char *lab_rate_all(const char *rate)
-{
-	int status = 0;
-	TRY(set_rates(rate, true, &status));
-	return status ? sentence("--lab.rate=%s: the wires could not be set", rate) : NULL;
-}
-
 static char *rate(const struct arguments *a, int *status)
 {
 	static const struct option o = {.name = "rate"};
 	if (a->words < 2)
 		return sentence("lab rate: give a rate, as in: mvbench lab rate 100mbit");
 	TRY(bit_rate_check(&o, a->word[1]));
-	return a->words > 2 ? set_rate(a->word[1], a->word[2], status)
-			    : set_rates(a->word[1], false, status);
+	return a->words > 2 ? lab_rate_set(a->word[1], a->word[2], status)
+			    : lab_rates_set(a->word[1], false, status);
 }
 
 static char *rsh(const struct arguments *a, int *status)
 {
 	char *line AUTOFREE = text_list(a->word + 2, a->words - 2, " ");
-	char *wrong = at(a->word[1], line, status);
+	char *wrong = lab_at(a->word[1], line, status);
 	*status = wrong ? LOST : *status; /* like ssh */
 	return wrong;
 }
@@ -267,7 +218,7 @@ static char *turn_off(const char *host, int *status)
 	char *line AUTOFREE =
 		sentence("kill -KILL $(cat " LAB_FOLDER "/%s.pid) && rm -f " LAB_FOLDER "/%s.[!t]*",
 			 host, host);
-	return at(LAB_SWITCH, line, status);
+	return lab_at(LAB_SWITCH, line, status);
 }
 
 static char *take_down(int *status)
@@ -275,7 +226,7 @@ static char *take_down(int *status)
 	char *text AUTOFREE = text_read(LAB_FOLDER "/pid");
 	if (!text)
 		return sentence("lab down: no lab is up");
-	TRY(at(LAB_SWITCH, "rm -rf " LAB_FOLDER, status));
+	TRY(lab_at(LAB_SWITCH, "rm -rf " LAB_FOLDER, status));
 	if (atoi(text) > 0)
 		kill((pid_t)atoi(text), SIGKILL);
 	return NULL;
@@ -327,7 +278,7 @@ static char *lab(void *options, struct arguments *a, int *status)
 	if (strcmp(verb, "rate") == 0)
 		return rate(a, status);
 	if (strcmp(verb, "cut") == 0 || strcmp(verb, "heal") == 0)
-		return set_wire(host, *verb == 'h', status);
+		return lab_wire_set(host, *verb == 'h', status);
 	if (strcmp(verb, "off") == 0)
 		return turn_off(host, status);
 	return sentence("lab%s%s: give run, up, exec, probe, rate, cut, heal, off or down",

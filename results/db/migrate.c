@@ -385,3 +385,11 @@ char *store_migrate(struct store *s)
 	TRY(sql_begin(s));
 	return sql_end(s, migrate(s));
 }
+
+struct store *sql_schema(void)
+{
+	struct store *s = sql_memory();
+	char *wrong = sql_script(s, database_schema());
+	CHECK(!wrong, "the schema: %s", wrong);
+	return s;
+}

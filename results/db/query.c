@@ -305,13 +305,6 @@ char *database_summarise(struct store *s)
 	return sql_done(&q);
 }
 
-double database_patience_s(void)
-{
-	const char *text = getenv(QUERY_TIMEOUT);
-	double s = text ? atof(text) : 0;
-	return s > 0 && s < 1e9 ? s : 60;
-}
-
 /* Interrupts a statement at its time limit. SQLite's own polls count steps: a few steps with slow
  * functions can take minutes between two of them. A single call of a function, such as instr() of
  * two long texts, does not hear the interrupt: then the process ends. */

@@ -28,6 +28,9 @@ double database_patience_s(void);
 /* Opens s->db, with the limits that hold for a file that anyone can have written. Returns SQLite's
  * code. */
 int database_open(struct store *s, int flags, const char *name);
+/* Called by SQLite while another process has a lock. waits: how often before, for this lock.
+ * Returns 0 to give up. */
+int database_wait(void *self, int waits);
 /* If the file at the path is no longer the open one: completes the open one from the files next to
  * its old name, and leaves those there, because another database may have that name. */
 void store_part(struct store *s);

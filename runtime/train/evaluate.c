@@ -123,18 +123,6 @@ static void evaluate_model(struct trainer *r, const struct snapshot *s, struct j
 	gather_tallies(r, t, EVALUATED, e);
 }
 
-void trainer_share_status(struct trainer *r, char *sink_error)
-{
-	double status = r->status;
-	if (sink_error) {
-		snprintf(r->reason, sizeof r->reason, "%s", sink_error);
-		status = EXIT_FAILED;
-		free(sink_error);
-	}
-	link_broadcast(r->all, 0, &status, sizeof status);
-	r->status = (int)status;
-}
-
 /* Until statistics of normalisations have seen data, they make the test loss useless, unless it is
  * not finite. */
 static bool has_useless_test(const struct trainer *r, const struct epoch_row *row)

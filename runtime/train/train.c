@@ -33,13 +33,6 @@ static void end_with_user_error(const char *text)
 	world_exit(ending->launched ? EXIT_OK : EXIT_USER);
 }
 
-void trainers_agree(struct trainer *r, char *mine)
-{
-	char *wrong = link_agree(r->all, mine);
-	if (wrong)
-		user_error("%s", wrong);
-}
-
 /* ---- Set-up, training, the end ------------------------------------------- */
 
 static void set_up_comms(struct trainer *r)

@@ -67,7 +67,8 @@ void link_free(struct link *l)
 {
 	if (!l)
 		return;
-	mailbox_free(l->mailbox);
+	if (l->mailbox)
+		l->mailbox_free(l->mailbox);
 	if (l->sums)
 		world_sums->leave(l->sums);
 	if (l->comm != MPI_COMM_NULL && !l->borrowed)

@@ -43,24 +43,23 @@ static void mailbox_grow(struct mailbox *m, int room)
 		m->use[m->room] = FREE;
 }
 
+static void mailbox_free(struct mailbox *m)
+{
+	free(m->request);
+	free(m->use);
+	free(m->found);
+	free(m);
+}
+
 static struct mailbox *mailbox_of(struct link *l)
 {
 	enum { ROOM = 256 };
 	if (!l->mailbox) {
 		l->mailbox = must(calloc(1, sizeof *l->mailbox));
+		l->mailbox_free = mailbox_free;
 		mailbox_grow(l->mailbox, ROOM);
 	}
 	return l->mailbox;
-}
-
-void mailbox_free(struct mailbox *m)
-{
-	if (m) {
-		free(m->request);
-		free(m->use);
-		free(m->found);
-	}
-	free(m);
 }
 
 void link_wakeup_new(struct link *l)

@@ -15,6 +15,8 @@ enum part option_chooses(const struct option *o);
 const struct plugin *plugin_at(enum part part, size_t i);
 /* The plug-in of this name, a pointer to its struct plugin, too. NULL: unknown name. */
 const void *plugin_find(enum part part, const char *name);
+/* The plug-in of this part of a configuration, and its options. */
+const struct plugin *config_plugin(const struct config *c, enum part part, void **opts);
 /* The names of one part, or of all (PART_COUNT). */
 enum { PLUGINS_MOST = 256 };
 size_t plugin_names(enum part part, const char *name[PLUGINS_MOST]);

@@ -628,7 +628,7 @@ static void default_is_known(const struct table_of *t, const struct option *o)
 	for (size_t i = 0; i < sizeof known_defaults / sizeof *known_defaults; i++)
 		if (strcmp(known_defaults[i].name, name) == 0)
 			ck_assert_msg(o->incidental || strcmp(known_defaults[i].def, o->def) == 0,
-				      "%s: the default was %s, is %s: raise IDENTITY in config.c, "
+				      "%s: the default was %s, is %s: raise IDENTITY in identity.c, "
 				      "and write the new one into tests/reference/defaults.inc",
 				      name, known_defaults[i].def, o->def);
 }

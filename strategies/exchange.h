@@ -43,7 +43,8 @@ struct updater_opts {
 		OPTION(updater.outer_momentum, REAL, "outer-momentum", "0.9", \
 		       "delayed_nesterov: momentum of the server's step [factor]", .max = 0.999), \
 		OPTION(updater.spread, REAL, "spread", "0", \
-		       "delayed_nesterov: share of the momentum's step that each push makes, at most " \
+		       "delayed_nesterov: share of the momentum's step that " \
+		       "each push makes, at most " \
 		       "1 / workers; the last of a period makes the rest [fraction]", \
 		       .max = 1)
 

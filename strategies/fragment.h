@@ -27,10 +27,12 @@ struct outer_opts {
 	       "averaging: none only averages them; momentum is SlowMo, nesterov is DiLoCo; or " \
 	       "any other, followed by its own options, such as adamw:beta2=0.95 [name]"), \
 		OPTION(outer.lr, REAL, "outer-lr", "1", \
-		       "learning rate of the outer optimiser; SlowMo's is 1, DiLoCo's 0.7 [factor]", \
+		       "learning rate of the outer optimiser; SlowMo's is 1, DiLoCo's " \
+		       "0.7 [factor]", \
 		       .min = 0, .max = 1000), \
 		OPTION(outer.momentum, REAL, "outer-momentum", "0.5", \
-		       "momentum of the outer optimiser, if it is momentum, sgd or nesterov; SlowMo's " \
+		       "momentum of the outer optimiser, if it is momentum, sgd or nesterov; " \
+		       "SlowMo's " \
 		       "is 0.4 to 0.8, DiLoCo's 0.9 [factor]", \
 		       .min = 0, .max = 0.999)
 /* NULL, or why the strategy of this name refuses them. */

@@ -53,7 +53,8 @@ struct gossip {
 #define OWNER struct gossip_opts
 static const struct option gossip_options[] = {
 	OPTION(schedule, CHOICE, "schedule", "ring",
-	       "with whom a worker averages: in pairs, with a neighbour on a ring, along an edge of "
+	       "with whom a worker averages: in pairs, with a neighbour on a ring, "
+	       "along an edge of "
 	       "a hypercube, or at random; or with several: both neighbours, four on a torus; one "
 	       "at a distance of 1, 2, 4, ... in turn, all of these, or everybody",
 	       .choices = "ring|hypercube|pairs|neighbours|torus|one_peer|exponential|complete"),

@@ -145,7 +145,8 @@ void other_value(const struct option *o, char *text, size_t room)
 					     {"leave", "0:1s"},
 					     {"lab.rate", "1mbit"},
 					     {"initial-model", "fedcba9876543210"},
-					     {"data-hash", "fedcba9876543210"}};
+					     {"data-hash", "fedcba9876543210"},
+					     {"sim.platform-hash", "fedcba9876543210"}};
 	const char *value = o->type == OPT_STRING         ? "other"
 			    : o->type == OPT_CHOICE       ? strrchr(o->choices, '|') + 1
 			    : o->type != OPT_BOOL         ? NULL

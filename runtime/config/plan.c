@@ -440,10 +440,10 @@ static char *check_codec(const struct config *c)
 	if (!k->encode)
 		return strcmp(run->codec_feedback, "auto") == 0
 			       ? NULL
-			       : sentence(
-					 "--codec.feedback=%s: there is no codec whose errors could "
-					 "be kept; give --codec, or leave it out",
-					 run->codec_feedback);
+			       : sentence("--codec.feedback=%s: there is no codec whose "
+					  "errors could "
+					  "be kept; give --codec, or leave it out",
+					  run->codec_feedback);
 	if (c->strategy->codes == CODES_NOTHING)
 		return sentence("--codec=%s: %s sends nothing that a codec compresses; give "
 				"allreduce, periodic, gossip or easgd with "

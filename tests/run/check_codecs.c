@@ -533,13 +533,13 @@ TEST(powersgd_trajectory_is_numpys)
 		}
 	}
 	run(0,
-	    "%s -c \"import numpy as np; i = np.arange(%d); q = np.loadtxt('%s/q').reshape(2, %d).T; e = "
-	    "s = 0\n"
+	    "%s -c \"import numpy as np; i = np.arange(%d); "
+	    "q = np.loadtxt('%s/q').reshape(2, %d).T; e = s = 0\n"
 	    "for k in range(%d):\n"
-	    " x = np.sin((i * (i + k)).astype(np.float32)).astype(float) + e; x = x[:%d].reshape(%d, "
-	    "%d)\n"
-	    " p = np.linalg.qr(x @ q)[0]; q = x.T @ p; y = p @ q.T; e = np.zeros(%d); e[:%d] = (x - "
-	    "y).ravel(); s = s + y\n"
+	    " x = np.sin((i * (i + k)).astype(np.float32)).astype(float) + e\n"
+	    " x = x[:%d].reshape(%d, %d)\n"
+	    " p = np.linalg.qr(x @ q)[0]; q = x.T @ p; y = p @ q.T; e = np.zeros(%d)\n"
+	    " e[:%d] = (x - y).ravel(); s = s + y\n"
 	    "print('\\n'.join('%%.9g' %% v for v in s.ravel()))\"",
 	    python, FLOATS, folder, COLUMNS, MESSAGES, MATRIX, ROWS, COLUMNS, FLOATS, MATRIX);
 	const char *at = printed;

@@ -63,9 +63,9 @@ static void add_run(const char *workload, const char *strategy, int workers, int
 {
 	made_format(db,
 		    INSERT_RUN(", label, params, train_size, test_size, deal, table_home, "
-			       "transport",
+			       "transport, codec_feedback",
 			       "'done', 'x', %Q, %Q, %d, %d, %d, 32, 1, 'mpi', 0, %Q, 10, 100, 10, "
-			       "'static', iif(%Q = 'asgd', 'shared', NULL), 'ipc'"),
+			       "'static', iif(%Q = 'asgd', 'shared', NULL), 'ipc', 'false'"),
 		    workload, strategy, workers, seed, epochs, label, strategy);
 	long long id = sqlite3_last_insert_rowid(db);
 	for (int e = 0; e <= epochs; e++) {

@@ -17,7 +17,8 @@ static const char *interpreter; /* of the test; NULL: skipped */
 #define DO(status, command, ...) \
 	run(status, \
 	    "b=$PWD; export PATH=\"$b:$PATH\" MVBENCH_PYTHON=%s MVBENCH_DATA=%s " \
-	    "XDG_CACHE_HOME=%s/cache ASAN_OPTIONS=detect_leaks=0 e=$MVBENCH_HOME/workloads/python; " \
+	    "XDG_CACHE_HOME=%s/cache ASAN_OPTIONS=detect_leaks=0 " \
+	    "e=$MVBENCH_HOME/workloads/python; " \
 	    "cd %s; " command, \
 	    interpreter, folder, folder, folder, ##__VA_ARGS__)
 
@@ -196,7 +197,8 @@ TEST(python_file_is_refused, 9)
 		 "params(n): give the argument a default"},
 		{NUMBERS, "it has neither model()"},
 		{"import sys\nsys.exit(0)\n", "SystemExit"},
-		{"import numpy as np\ndef params(): return np.zeros(2)\ndef gradient(p, b): pass\n" SETS,
+		{"import numpy as np\ndef params(): return np.zeros(2)\n"
+		 "def gradient(p, b): pass\n" SETS,
 		 "params(): 0 is float64, and mvbench trains float32"},
 		{"import numpy as np\ndef params(): return np.zeros(2, np.float32)\n"
 		 "def gradient(p, b): pass\ndef data(): return np.zeros(3)\n",
@@ -361,7 +363,8 @@ TEST(overlap_hides_messages_of_a_torch_model)
 		       "--workload=$e/small_cnn.py --workers=2 --strategy=allreduce --epochs=1 "
 		       "--allreduce.overlap");
 	answers("SELECT a.seconds > b.seconds, count(DISTINCT c.test_loss) FROM epoch a JOIN epoch "
-		"b JOIN epoch c WHERE a.run_id = 1 AND b.run_id = 2 AND c.run_id > 1 AND a.epoch = 1 "
+		"b JOIN epoch c WHERE a.run_id = 1 AND b.run_id = 2 AND c.run_id > 1 AND "
+		"a.epoch = 1 "
 		"AND b.epoch = 1 AND c.epoch = 1",
 		"1|1");
 }

@@ -467,7 +467,8 @@ TEST(simulated_times_without_noise_are_exact)
 	add("asgd", 2, 1, "done", 0.8, 1);
 	exec("UPDATE run SET platform = 'sim', sim_step_time = '5ms'");
 	exec("INSERT INTO calibration (id, made, device, precision, threads, workload, "
-	     "workload_options, batch, params, workers) VALUES (1, '', '', '', 1, '', '', 1, 1, 1)");
+	     "workload_options, batch, params, workers) VALUES (1, '', '', '', 1, '', '', 1, 1, "
+	     "1)");
 #define TIMES_ASGD \
 	"SELECT n, versus_n, round(difference, 9), round(difference_low, 9), " \
 	"round(difference_high, 9), mark, wanted FROM comparison WHERE " \

@@ -290,7 +290,7 @@ static void print_result(const struct doing *d, const struct cell *c, const stru
 	}
 	fprintf(f, "%zu/%zu [%s] %s", c->number, d->left, c->section, c->what);
 	if (o->status == EXIT_OK && o->page && o->page->rows > 0) {
-		const struct epoch_row *row = &o->page->row[o->page->rows - 1];
+		const struct epoch_row *row = status_row(o->page, o->page->rows - 1);
 		if (d->sweep->blind && row->on[ON_VALIDATION].accuracy >= 0)
 			fprintf(f, ": validation accuracy %.2f %%,",
 				100 * row->on[ON_VALIDATION].accuracy);

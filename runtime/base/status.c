@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +21,8 @@ _Static_assert(sizeof(struct pulse) == 64, "a pulse is one cache line");
 /* Layout: the page, its rows, then one pulse for each rank. */
 static size_t rows_end(int64_t epochs)
 {
-	size_t end = sizeof(struct status_page) + (size_t)(epochs + 1) * sizeof(struct epoch_row);
+	size_t rows = epochs < PAGE_ROWS ? (size_t)epochs + 1 : PAGE_ROWS;
+	size_t end = sizeof(struct status_page) + rows * sizeof(struct epoch_row);
 	return (end + _Alignof(struct pulse) - 1) / _Alignof(struct pulse) * _Alignof(struct pulse);
 }
 
@@ -33,6 +35,23 @@ struct pulse *status_pulse(struct status_page *l, int rank)
 {
 	char *first = (char *)l + rows_end(l->epochs);
 	return (struct pulse *)(void *)first + rank;
+}
+
+struct epoch_row *status_row(const struct status_page *l, int64_t i)
+{
+	return (struct epoch_row *)(uintptr_t)&l->row[i % PAGE_ROWS];
+}
+
+void status_add(struct status_page *l, const struct epoch_row *row)
+{
+	*status_row(l, l->rows) = *row;
+	if (l->rows == 0)
+		l->sum.first = row->epoch;
+	l->sum.dropped += row->split.dropped;
+	l->sum.seconds += row->split.seconds;
+	if (row->epoch > 0) /* steal_s is NaN where it is not known */
+		l->sum.delay_s += row->split.run_delay_s + fmax(0, row->split.steal_s);
+	__atomic_fetch_add(&l->rows, 1, __ATOMIC_RELEASE);
 }
 
 static struct status_page *status_map(int fd, size_t bytes)

@@ -215,10 +215,8 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool 
 	TO_SINK(r, true, epoch, &row, r->ranks, r->w.trainers,
 		row.split.pushes ? record->staleness : NULL,
 		record->values.n ? &record->values : NULL);
-	if (r->page) { /* on rank 0 */
-		r->page->row[r->page->rows] = row;
-		__atomic_fetch_add(&r->page->rows, 1, __ATOMIC_RELEASE);
-	}
+	if (r->page) /* on rank 0 */
+		status_add(r->page, &row);
 }
 
 /* began: when its epoch began, since the segment's start. */

@@ -378,6 +378,11 @@ class Run:
         square = np.mean([np.sum((x - np.mean(apart, 0))**2) for x in apart]) if apart else 0.0
         self.consensus[epoch] = np.sqrt(square) if self.is_barrier(epoch) else None
 
+    def forget_consensus(self, epoch):
+        """With dynamic assignment: the log does not have how far the epoch was at a mark."""
+        if self.c["deal"] == "dynamic":
+            del self.consensus[epoch]
+
     def check_rows(self, shards, ordered):
         """shards: (worker, class, rows) of table shard."""
         c, target, n = self.c, self.data[1], len(self.data[1])
@@ -737,7 +742,7 @@ def backup(r, arrivals):
     """bsp with backup workers: the record says which pushes a round dropped, and when it ended."""
     c, X, table, pushes = r.c, r.c["sync_every"], Table(r.start, r.c["updater"], r.N), []
     mean = c["reduce"] == "mean" and c["updater"] != "staleness"
-    over, kind = {}, [""]
+    over, at_end, kind = {}, {}, [""]
 
     def exchange(x, counted):
         """A push and its pull; counted: the optimiser after the last push that counted."""
@@ -768,12 +773,15 @@ def backup(r, arrivals):
                 x.step(g, lr, moves, share, len(s["rows"]) / c["batch"] if s else 0)
                 outstanding = step % X != 0
                 if not outstanding:
+                    r.mark(step, k, x.w)
                     yield from exchange(x, counted)
+            at_end[epoch, k] = x.w
             if outstanding:
                 yield from exchange(x, counted)
             over[epoch] = over.get(epoch, 0) + 1
             if over[epoch] == r.N:
-                r.evaluate(epoch, table.w)
+                r.evaluate(epoch, table.w, [at_end[epoch, i] for i in range(r.N)])
+                r.forget_consensus(epoch)
             if epoch < c["epochs"]:
                 yield "pull"
                 x.w = table.w.copy()
@@ -883,8 +891,7 @@ def asynchronous(r, arrivals):
                 over[epoch] = over.get(epoch, 0) + 1
                 if over[epoch] == r.N:
                     r.evaluate(epoch, table.w, [at_end[epoch, i] for i in range(r.N)])
-                    if c["deal"] == "dynamic":  # how far the epoch was at a mark is not in the log
-                        del r.consensus[epoch]
+                    r.forget_consensus(epoch)
                 if epoch < c["epochs"] and c["strategy"] != "easgd":
                     yield "pull"
                     x.w = table.pull(k)
@@ -927,7 +934,7 @@ def draw_optimizer(rnd, updater):
 
 
 OUTER = {"adamw": {"beta1": 0.8, "beta2": 0.95, "eps": 1e-4}, "adagrad": {"eps": 1e-3},
-         "lion": {"beta1": 0.9, "beta2": 0.9}, "muon": {"rest": 0.5, "adamw.eps": 1e-4}}
+         "lion": {"beta1": 0.9, "beta2": 0.9}, "muon": {"rest": 0.5, "eps": 1e-4}}
 
 
 def draw_outer(rnd, c, words):
@@ -938,7 +945,7 @@ def draw_outer(rnd, c, words):
     c["outer_optimizer"] = None
     if how in OUTER:
         c["outer_lr"], c["outer_optimizer"] = 0.01, {"name": how, "momentum": 0.95, "beta1": 0.9, "beta2": 0.999}
-        c["outer_optimizer"].update((n.split(".")[-1], v) for n, v in OUTER[how].items())
+        c["outer_optimizer"].update(OUTER[how])
         how += "".join(f":{n}={v}" for n, v in OUTER[how].items())
     elif how != "none":
         words.append(f"--periodic.outer-momentum={c['outer_momentum']}")

@@ -146,7 +146,8 @@ void other_value(const struct option *o, char *text, size_t room)
 					     {"lab.rate", "1mbit"},
 					     {"initial-model", "fedcba9876543210"},
 					     {"data-hash", "fedcba9876543210"},
-					     {"sim.platform-hash", "fedcba9876543210"}};
+					     {"sim.platform-hash", "fedcba9876543210"},
+					     {"block", "64"}};
 	const char *value = o->type == OPT_STRING         ? "other"
 			    : o->type == OPT_CHOICE       ? strrchr(o->choices, '|') + 1
 			    : o->type != OPT_BOOL         ? NULL

@@ -6,6 +6,7 @@
 #include "results/run/run.h"
 #include "runtime/table/table.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,9 +237,11 @@ static char *find_platform(const struct config *c, struct simulation *s, int cor
 	if (platform_is_file(name)) {
 		char hash[DATA_HASH_ROOM];
 		if (!platform_hash(name, hash))
-			return sentence("--sim.platform=%s: %m; give a name of mvbench list "
+			return sentence("--sim.platform=%s: %s; give a name of mvbench list "
 					"platforms, or a file of SimGrid's XML",
-					name);
+					name,
+					errno == EINVAL ? "a platform is a plain file of XML"
+							: strerror(errno));
 		if (*c->harness.sim_platform_hash &&
 		    strcmp(hash, c->harness.sim_platform_hash) != 0)
 			return sentence("--sim.platform-hash=%s: the hash of %s is now %s; start "

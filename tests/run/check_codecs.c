@@ -102,7 +102,7 @@ CASE("messages");
 
 /* Biased codecs, which get feedback, must not lose more than they are given: otherwise what is kept
  * grows. */
-TEST(what_a_codec_loses_is_less_than_what_it_is_given, 1, (int)codecs_listed())
+TEST(codec_loses_less_than_it_is_given, 1, (int)codecs_listed())
 {
 	struct message m;
 	message_new(&m, codecs[_i], NULL, NULL);

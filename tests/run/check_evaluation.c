@@ -253,6 +253,10 @@ static const struct {
 	{"--strategy=allreduce --workers=2 --batch=30 --barrier-every=0", true},
 	{"--strategy=periodic --workers=3 --batch=20 --sync-every=7 --momentum=0.9", true},
 	{"--strategy=gossip --workers=4 --batch=15 --sync-every=2 --straggle=0.5", true},
+	{"--strategy=sparta --workers=3 --batch=20 --sparta.share=0.1", true},
+	{"--strategy=periodic --workers=2 --batch=30 --sync-every=5 --periodic.fragments=2 "
+	 "--periodic.delay=3 --periodic.outer=nesterov",
+	 true},
 	{"--strategy=model_parallel --workload=mlp --mlp.hidden=16 --workers=2 --batch=60", true},
 	{"--strategy=hybrid --hybrid.group=2 --workload=mlp --mlp.hidden=16 --workers=4 --batch=30",
 	 true},

@@ -474,7 +474,7 @@ TEST(slowmo_takes_the_rate_of_the_first_step_of_a_round, 3)
 	const struct strategy *s = b.c.strategy;
 	w->loop->strategy = s;
 	w->opts = b.c.strategy_opts;
-	w->data_group = w->model_group;
+	w->data_group = w->coded = w->model_group;
 	w->weight = 1;
 	w->loop->account = must(calloc(1, sizeof *w->loop->account));
 	w->state = must(calloc(1, s->state_size));

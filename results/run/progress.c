@@ -152,6 +152,20 @@ static void draw(struct progress *p, const struct status_page *page)
 	fflush(stderr);
 }
 
+/* Lines of the epochs since the last call. If the page has lost some, as many are left out that it
+ * loses none while the others are printed. */
+static void print_epochs(struct progress *p, const struct status_page *page)
+{
+	int64_t rows = rows_of(page), lost = rows - p->printed - PAGE_ROWS;
+	if (lost > 0) {
+		lost += PAGE_ROWS / 2;
+		fprintf(stderr, "(%lld epochs are not shown)\n", (long long)lost);
+		p->printed += lost;
+	}
+	for (; p->printed < rows; p->printed++)
+		progress_epoch(stderr, page_row(page, p->printed), page->epochs);
+}
+
 void progress_tick(void *self, const struct status_page *page)
 {
 	struct progress *p = self;
@@ -169,10 +183,8 @@ void progress_tick(void *self, const struct status_page *page)
 		p->drawn = now;
 		print_log_line(p, page);
 	}
-	int64_t rows = rows_of(page);
-
-	for (; !p->terminal && p->lines && p->printed < rows; p->printed++)
-		progress_epoch(stderr, page_row(page, p->printed), page->epochs);
+	if (!p->terminal && p->lines)
+		print_epochs(p, page);
 }
 
 void progress_end(struct progress *p)

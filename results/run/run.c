@@ -238,10 +238,7 @@ const char *outcome_word(int status)
 
 double page_seconds(const struct status_page *page)
 {
-	double seconds = 0;
-	for (int64_t i = 0; page && i < page->rows; i++)
-		seconds += page_row(page, i)->split.seconds;
-	return seconds;
+	return page ? page->sum.seconds : 0;
 }
 
 static void print_cost(const struct status_page *page)
@@ -271,8 +268,8 @@ static void print_result(const struct config *c, const struct outcome *o, double
 		if (!isnan(last->on[ON_TEST].loss))
 			printf("test loss %.4f after ", last->on[ON_TEST].loss);
 		printf("%lld epoch%s%s in %.3f s%s\n", (long long)last->epoch, plural(last->epoch),
-		       page_row(page, 0)->epoch > 0 ? ", those since it resumed" : "",
-		       page_seconds(page), page->simulated ? " of virtual time" : "");
+		       page->sum.first > 0 ? ", those since it resumed" : "", page_seconds(page),
+		       page->simulated ? " of virtual time" : "");
 		print_cost(page);
 	} else {
 		printf("%s\n", outcome_word(o->status));
@@ -298,10 +295,8 @@ static char *print_json(const struct config *c, int64_t id)
 static char *say_lost_rows(const struct config *c, const struct outcome *o)
 {
 	struct store *s AUTOCLOSE = NULL;
-	int64_t dropped = 0, lost = 0;
-	for (int64_t i = 0; i < o->page->rows; i++)
-		dropped += page_row(o->page, i)->split.dropped;
-	if (dropped == 0)
+	int64_t lost = 0;
+	if (o->page->sum.dropped == 0)
 		return NULL;
 	TRY(store_open(&s, c->harness.db, STORE_READ));
 	TRY(sql_number(s, &lost,

@@ -206,6 +206,18 @@ static double consensus_distance(struct trainer *r, const struct epoch_record *r
 	return sqrt(sum / models);
 }
 
+void page_add(struct status_page *p, const struct epoch_row *row)
+{
+	*page_row(p, p->rows) = *row;
+	if (p->rows == 0)
+		p->sum.first = row->epoch;
+	p->sum.dropped += row->split.dropped;
+	p->sum.seconds += row->split.seconds;
+	if (row->epoch > 0) /* steal_s is NaN where it is not known */
+		p->sum.delay_s += row->split.run_delay_s + fmax(0, row->split.steal_s);
+	__atomic_fetch_add(&p->rows, 1, __ATOMIC_RELEASE);
+}
+
 /* barrier: the epoch ended with one, and the models have not changed since. */
 static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool barrier)
 {
@@ -219,10 +231,8 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool 
 	TO_SINK(r, true, epoch, &row, r->ranks, r->w.trainers,
 		row.split.pushes ? record->staleness : NULL,
 		record->values.n ? &record->values : NULL);
-	if (r->page) { /* on rank 0 */
-		*page_row(r->page, r->page->rows) = row;
-		__atomic_fetch_add(&r->page->rows, 1, __ATOMIC_RELEASE);
-	}
+	if (r->page) /* on rank 0 */
+		page_add(r->page, &row);
 }
 
 /* began: when its epoch began, since the segment's start. */

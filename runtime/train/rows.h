@@ -50,10 +50,12 @@ struct point_row {
 	struct judged on[EVALUATED];
 };
 
-/* Of a page: row i of 0..epochs. */
+/* Of a page: row i of those so far, as status_row. */
 static inline struct epoch_row *page_row(const struct status_page *p, int64_t i)
 {
 	return (struct epoch_row *)status_row(p, i);
 }
+/* Adds a row, and its figures to the sums. */
+void page_add(struct status_page *p, const struct epoch_row *row);
 
 #endif

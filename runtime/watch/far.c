@@ -70,14 +70,21 @@ static void send_range(const void *from, size_t bytes)
 	}
 }
 
+/* The rows that the watcher lacks, of those that the page still has. */
+static void send_rows(int64_t rows)
+{
+	int64_t i = far.sent->rows > rows - PAGE_ROWS ? far.sent->rows : rows - PAGE_ROWS;
+	for (; i < rows; i++)
+		send_range(status_row(far.page, i), (size_t)far.page->row_bytes);
+}
+
 /* Sends this worker's changes: its pulse; from rank 0 also the head and the new rows. */
 static void send_changes(void)
 {
 	struct status_page head;
 	pthread_mutex_lock(&far.lock);
 	copy_words((uint64_t *)(void *)&head, far.page, sizeof head);
-	send_range(status_row(far.page, far.sent->rows),
-		   (size_t)((head.rows - far.sent->rows) * head.row_bytes));
+	send_rows(head.rows);
 	send_range(far.pulse, sizeof *far.pulse);
 	send_if_new(0, (const unsigned char *)&head, sizeof head);
 	pthread_mutex_unlock(&far.lock);

@@ -20,7 +20,8 @@ enum { ROW_MOST = 4096 }; /* [bytes] */
 /* Layout: the page, its rows, then one pulse for each rank. */
 static size_t rows_end(const struct status_page *l)
 {
-	size_t end = sizeof *l + (size_t)(l->epochs + 1) * (size_t)l->row_bytes;
+	size_t rows = l->epochs < PAGE_ROWS ? (size_t)l->epochs + 1 : PAGE_ROWS;
+	size_t end = sizeof *l + rows * (size_t)l->row_bytes;
 	return (end + _Alignof(struct pulse) - 1) / _Alignof(struct pulse) * _Alignof(struct pulse);
 }
 
@@ -37,7 +38,7 @@ struct pulse *status_pulse(struct status_page *l, int rank)
 
 void *status_row(const struct status_page *l, int64_t i)
 {
-	return (char *)(uintptr_t)l->rows_of_bytes + i * l->row_bytes;
+	return (char *)(uintptr_t)l->rows_of_bytes + i % PAGE_ROWS * l->row_bytes;
 }
 
 static struct status_page *status_map(int fd, size_t bytes)

@@ -11,24 +11,31 @@
 
 /* ---- The status page (page.c) ---- */
 
+enum { PAGE_ROWS = 512 }; /* the newest ones: a run of any length needs no more memory */
+
 /* Shared by the workers and the watching process: plain stores, no system call. Rank 0 writes
  * everything except the pulses. */
 struct status_page {
 	int64_t magic;         /* identifies the run */
-	int64_t ranks, epochs; /* numbers of pulses, and of rows */
+	int64_t ranks, epochs; /* numbers of pulses, and of rows until the end, without epoch 0 */
 	volatile int64_t id;   /* of the run's row in the database, 0 = not begun; then: */
 	char owner[128];       /* of that row: the process that records (process_owner) */
 	int64_t file;          /* inode of the database */
 	volatile int64_t step, steps, epoch;
-	volatile int64_t rows; /* valid elements of .row */
+	volatile int64_t rows; /* so far; status_row has the newest */
 	volatile int state;    /* enum run_state */
 	volatile int status;   /* exit status, once ended */
 	char reason[512];      /* why the status is not 0 */
 	bool interrupted;      /* from outside; the run may still have ended by itself */
 	bool simulated;        /* then, once ended, with its cost: */
 	struct world_cost cost;
+	struct {
+		int64_t first; /* epoch of the first row */
+		int64_t dropped;
+		double seconds, delay_s; /* delay_s: ready to run but without a core */
+	} sum;                           /* of all rows so far */
 	int64_t row_bytes;
-	uint64_t rows_of_bytes[]; /* 0..epochs; see runtime/train/rows.h */
+	uint64_t rows_of_bytes[]; /* see runtime/train/rows.h */
 };
 enum run_state {
 	STATUS_STARTING,
@@ -42,7 +49,9 @@ enum run_state {
  * else in /tmp or here. path gets the file's name. NULL: failed. */
 struct status_page *status_new(int64_t epochs, int64_t row_bytes, int64_t ranks, const char *folder,
 			       char path[PATH_MAX]);
-void *status_row(const struct status_page *l, int64_t i); /* of row_bytes, a multiple of 8 */
+/* Row i of those so far, from 0, of row_bytes, a multiple of 8; it is there while i >= rows -
+ * PAGE_ROWS. */
+void *status_row(const struct status_page *l, int64_t i);
 void status_free(struct status_page *l);
 size_t status_bytes(const struct status_page *l); /* total size */
 struct pulse *status_pulse(struct status_page *l, int rank);

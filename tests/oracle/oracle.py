@@ -9,8 +9,9 @@ worker had in each step; for asynchronous strategies also the recorded order of 
 table (table arrival). It computes the rest by the formulas of the papers and compares:
 
   - the parameters of every worker before each of its steps
-  - the test loss of every epoch
+  - the test loss of every epoch, and the consensus distance of those that end with a barrier
   - the learning rate of every step, where mini-batches are assigned statically
+  - the rows: each one once in an epoch, and with --split always on the same worker, as table shard has them
 
 Exit status: 0 all agree, 1 a run differs or fails, 2 wrong options.
 """
@@ -26,15 +27,13 @@ import tempfile
 import numpy as np
 
 FEATURES, HIDDEN = 4, 6
-SIZES = [("W1", (HIDDEN, FEATURES)), ("b1", (HIDDEN,)), ("W2", (1, HIDDEN)), ("b2", (1,))]
-PARAMS = sum(int(np.prod(s)) for _, s in SIZES)
-WEIGHTS = np.concatenate([np.full(int(np.prod(s)), n[0] == "W") for n, s in SIZES])
 TOLERANCE = 2e-4  # of float32 against float64 over a few dozen steps, relative to the largest value
 OPTIMIZERS = ["sgd", "nesterov", "adagrad", "adamw", "lion", "muon"]
 NORMALISES = {"adagrad", "adamw", "lion", "muon"}
 UPDATERS = ["add", "sgd", "momentum", "momentum_ema", "adagrad", "adagrad_shared", "dcasgd", "dcasgda", "adam",
             "staleness", "delayed_nesterov"]
 CHANGES = {"add", "delayed_nesterov"}  # get the change of the parameters
+ADDITIVE = {"add", "sgd", "adagrad", "staleness"}  # can be one-sided
 KEEPS_MOMENTUM = {"momentum", "momentum_ema", "adam"}
 
 
@@ -42,7 +41,39 @@ class Differs(Exception):
     """The run and this program do not agree."""
 
 
+# ---- Random numbers: splitmix64, as runtime/base/rng.c has it ----------------
+
+WORD, STRATEGY_STREAM = 2**64 - 1, 11
+
+
+def mixed(z):
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9 & WORD
+    z = (z ^ z >> 27) * 0x94d049bb133111eb & WORD
+    return z ^ z >> 31
+
+
+def random_order(seed, index, n):
+    """The numbers below n in a random order, which plug-ins draw from their stream `index`."""
+    rng = mixed(mixed(seed + 0x9e3779b97f4a7c15 & WORD) ^ mixed(~(STRATEGY_STREAM << 56 | index) & WORD))
+    order = []
+    for i in range(n):
+        rng = rng + 0x9e3779b97f4a7c15 & WORD
+        j = mixed(rng) % (i + 1)
+        order.append(i)
+        order[i], order[j] = order[j], i
+    return order
+
+
 # ---- The model ---------------------------------------------------------------
+
+
+def use_model(classes):
+    """0 classes: regression, one output."""
+    global SIZES, PARAMS, WEIGHTS
+    outputs = classes or 1
+    SIZES = [("W1", (HIDDEN, FEATURES)), ("b1", (HIDDEN,)), ("W2", (outputs, HIDDEN)), ("b2", (outputs,))]
+    PARAMS = sum(int(np.prod(s)) for _, s in SIZES)
+    WEIGHTS = np.concatenate([np.full(int(np.prod(s)), n[0] == "W") for n, s in SIZES])
 
 
 def parts(w):
@@ -55,13 +86,20 @@ def parts(w):
 
 
 def loss_and_gradient(w, x, t):
-    """Mean squared error of rows x[n x 4], t[n], and the SUM of their gradients."""
+    """Mean squared error, or cross entropy, of rows x[n x 4], t[n], and the SUM of their gradients."""
     p = parts(w)
     h = np.tanh(x @ p["W1"].T + p["b1"])
-    e = (h @ p["W2"].T + p["b2"])[:, 0] - t
-    dz = 2 * e[:, None]
+    z = h @ p["W2"].T + p["b2"]
+    if len(p["b2"]) == 1:
+        e = z[:, 0] - t
+        loss, dz = np.mean(e * e), 2 * e[:, None]
+    else:
+        z = z - z.max(1, keepdims=True)
+        log_p = z - np.log(np.exp(z).sum(1, keepdims=True))
+        right = np.arange(z.shape[1]) == t[:, None]
+        loss, dz = -np.mean(log_p[right]), np.exp(log_p) - right
     dh = (dz @ p["W2"]) * (1 - h * h)
-    return np.mean(e * e), np.concatenate([(dh.T @ x).ravel(), dh.sum(0), (dz.T @ h).ravel(), dz.sum(0)])
+    return loss, np.concatenate([(dh.T @ x).ravel(), dh.sum(0), (dz.T @ h).ravel(), dz.sum(0)])
 
 
 # ---- Optimisers --------------------------------------------------------------
@@ -84,12 +122,12 @@ def newton_schulz(x):
 class Optimizer:
     """Steps of one vector; o: name, momentum, beta1, ...; decay by --weight-decay on `decayed` floats."""
 
-    def __init__(self, o, decay=0.0, decayed=True):
-        self.o, self.decay, self.decayed = o, decay, decayed
+    def __init__(self, o, decay=0.0, decayed=True, size=None):
+        self.o, self.decay, self.decayed, self.size = o, decay, decayed, size or PARAMS
         self.forget()
 
     def forget(self):
-        self.m = np.zeros((2, PARAMS))
+        self.m = np.zeros((2, self.size))
         self.t = 0
 
     def decay_of(self, w):
@@ -236,7 +274,7 @@ class Run:
         if c["global_batch"]:
             self.steps = -(-len(self.data[1]) // c["global_batch"])
         self.start = next(s[0]["param"] for s in self.step if s and s[0]["step"] == 1)
-        self.loss = {}
+        self.loss, self.consensus, self.marked = {}, {}, {}
         self.worst, self.where = 0.0, ""
 
     @staticmethod
@@ -297,8 +335,9 @@ class Run:
                      np.max(np.abs(s["param"])))
 
     def gradient(self, s, w, over):
-        """Sum of the rows' gradients, divided by `over`."""
-        return loss_and_gradient(w, self.data[0][s["rows"]], self.data[1][s["rows"]])[1] / over
+        """Sum of the rows' gradients, divided by `over`, times what net.c multiplies them by."""
+        g = loss_and_gradient(w, self.data[0][s["rows"]], self.data[1][s["rows"]])[1]
+        return g * (self.c["scale"] / over)
 
     def own_gradient(self, k, step, w):
         """Synchronous strategies: 0 without rows; every row of the step has the same weight."""
@@ -318,8 +357,54 @@ class Run:
     def lr(self, step):
         return self.of_step(step)[0]["lr"]
 
-    def evaluate(self, epoch, w):
+    def is_barrier(self, epoch):
+        every = self.c["barrier_every"]
+        return epoch == self.c["epochs"] or (every > 0 and epoch % every == 0)
+
+    def mark(self, step, k, w):
+        """Model k before a synchronisation, which is its last one of the epoch if it is in the last X steps."""
+        epoch, i = (step - 1) // self.steps + 1, (step - 1) % self.steps
+        if i + self.c["sync_every"] >= self.steps:
+            self.marked[epoch, k] = w.copy()
+
+    def mark_all(self, step, models):
+        for k, w in enumerate(models):
+            self.mark(step, k, w)
+
+    def evaluate(self, epoch, w, models=()):
+        """models: those of all workers at the end, if they can differ."""
         self.loss[epoch] = loss_and_gradient(w, *self.test)[0]
+        apart = [self.marked.get((epoch, k), x) for k, x in enumerate(models)] if self.N > 1 else []
+        square = np.mean([np.sum((x - np.mean(apart, 0))**2) for x in apart]) if apart else 0.0
+        self.consensus[epoch] = np.sqrt(square) if self.is_barrier(epoch) else None
+
+    def forget_consensus(self, epoch):
+        """With dynamic assignment: the log does not have how far the epoch was at a mark."""
+        if self.c["deal"] == "dynamic":
+            del self.consensus[epoch]
+
+    def check_rows(self, shards, ordered):
+        """shards: (worker, class, rows) of table shard."""
+        c, target, n = self.c, self.data[1], len(self.data[1])
+        if "backup" not in c and (c["split"] == "shuffled" or c["deal"] == "static"):
+            for epoch in range(1, c["epochs"] + 1):
+                had = [s["rows"] for steps in self.step for s in steps if s["epoch"] == epoch]
+                if sorted(np.concatenate(had)) != list(range(n)):
+                    raise Differs(f"epoch {epoch} has not each row once")
+        if c["split"] == "shuffled":
+            return
+        own = [set(np.concatenate([s["rows"] for s in steps]).tolist() if steps else []) for steps in self.step]
+        if sum(map(len, own)) != len(set.union(*own)):
+            raise Differs("a row was on two workers")
+        if ordered:
+            return
+        counted = {}
+        for k, rows in enumerate(own):
+            for row in rows:
+                key = k * c.get("group", 1), int(target[row]) if c["classes"] else -1
+                counted[key] = counted.get(key, 0) + 1
+        if counted != {(worker, label): rows for worker, label, rows in shards if rows}:
+            raise Differs(f"table shard differs from the workers' rows: {counted}, {shards}")
 
     def optimizer(self):
         c = self.c
@@ -369,7 +454,7 @@ def allreduce(r):
 def gossip_mixing(r, t):
     """The matrix of round t: who averages with whom."""
     n, kind, A = r.N, r.c["schedule"], np.eye(r.N)
-    bits = (n - 1).bit_length()
+    bits, order = (n - 1).bit_length(), random_order(r.c["seed"], t, n)
     if kind == "complete":
         return np.full((n, n), 1 / n)
     for i in range(n):
@@ -379,6 +464,9 @@ def gossip_mixing(r, t):
             turn = (t + 1) % (n if n % 2 else 2)
             place = ((i - turn) % n) ^ 1
             heard = {(place + turn) % n} if place < n else set()
+        elif kind == "pairs":
+            place = order.index(i) ^ 1
+            heard = {order[place]} if place < n else set()
         elif kind == "neighbours":
             heard = {(i - 1) % n, (i + 1) % n}
         elif kind == "one_peer":
@@ -411,6 +499,7 @@ def gossip(r):
         mixed = lambda: [sum(A[i, j] * w[j] for j in range(r.N)) for i in range(r.N)]
         met = [opts[i] for i in range(r.N) if mixes and A[i, i] < 1]
         if mixes and before:
+            r.mark_all(step, w)
             g = [clipped(r.own_gradient(k, step, w[k]), r.c["clip"]) for k in range(r.N)]
             old, w = w, mixed()
             outer()
@@ -423,11 +512,32 @@ def gossip(r):
         else:
             w = [r.local(k, step, w[k], opts[k]) for k in range(r.N)]
             if step % X == 0:
+                r.mark_all(step, w)
                 w = mixed()
                 outer()
                 r.met(met, together=False)
         if last:
-            r.evaluate(epoch, np.mean(w, 0))
+            r.evaluate(epoch, np.mean(w, 0), w)
+
+
+def sparta(r):
+    w, opts, X = [r.start.copy() for _ in range(r.N)], [r.optimizer() for _ in range(r.N)], r.c["sync_every"]
+    columns = min(int(np.floor(1 / r.c["share"] + 0.5)), PARAMS)
+    whole = PARAMS // columns * columns
+    parts_of_model = [np.arange(k, whole, columns) for k in range(columns)]
+    parts_of_model += [np.arange(whole, PARAMS)] if whole < PARAMS else []
+    n = len(parts_of_model)
+    for epoch, step, last in each_step(r):
+        w = [r.local(k, step, w[k], opts[k]).copy() for k in range(r.N)]
+        if step % X == 0 and r.N > 1:
+            r.mark_all(step, w)
+            t = step // X - 1
+            part = parts_of_model[random_order(r.c["seed"], t // n, n)[t % n]]
+            mean = np.mean([x[part] for x in w], 0)
+            for x in w:
+                x[part] = mean
+        if last:
+            r.evaluate(epoch, np.mean(w, 0), w)
 
 
 def easgd_together(r):
@@ -442,6 +552,7 @@ def easgd_together(r):
             g = [clipped(r.own_gradient(k, step, w[k]), r.c["clip"]) for k in range(r.N)]
             before = w
         if meets:
+            r.mark_all(step, w)
             d = [x - centre for x in w]
             w = [x - alpha * y for x, y in zip(w, d)]
             centre = centre + alpha * sum(d)
@@ -452,7 +563,7 @@ def easgd_together(r):
                 extra = opts[k].decay_of(before[k]) - opts[k].decay_of(w[k]) if coupled else 0
                 w[k] = opts[k].step(w[k], g[k] + extra, r.lr(step))
         if last:
-            r.evaluate(epoch, centre)
+            r.evaluate(epoch, centre, w)
 
 
 def interval(c, epoch):
@@ -468,6 +579,8 @@ class Fragment:
     def __init__(self, r, part):
         self.r, self.part, self.W = r, part, r.start[part].copy()
         self.u, self.shares = np.zeros(len(self.W)), np.zeros(r.N)
+        o = r.c["outer_optimizer"]  # None: none, or one with mu, whose step is linear
+        self.outer = Optimizer(o, size=len(part)) if o else None
         self.sent = self.taken = 0
         self.first_lr = self.last_lr = 0.0
 
@@ -476,12 +589,14 @@ class Fragment:
             self.first_lr = self.r.lr(step)
         self.shares += [self.r.share(k, step) for k in range(self.r.N)]
 
-    def result(self, w, step):
-        """W and u of a round that begins now."""
+    def result(self, w, step, steps=False):
+        """W and u of a round that begins now; steps: it begins, and this is no preview."""
         c, N = self.r.c, self.r.N
         weights = self.shares / (step - self.sent) if c["optimizer"]["name"] in NORMALISES else np.ones(N)
         total = N if c["reduce"] == "sum" else 1
         d = total * sum(weights[k] * (self.W - w[k][self.part]) for k in range(N)) / N
+        if self.outer:
+            return self.outer.step(self.W, d, c["outer_lr"]) if steps else self.W, self.u
         if c["outer"] == "none":
             return self.W - d, self.u
         mu = c["outer_momentum"]
@@ -491,7 +606,7 @@ class Fragment:
         return self.W - c["outer_lr"] * (mu * u + d if c["outer"] == "nesterov" else u), u
 
     def send(self, w, step):
-        self.coming = self.result(w, step)
+        self.coming = self.result(w, step, steps=True)
         self.last_lr, self.sent, self.shares[:] = self.first_lr, step, 0
 
     def take(self, w):
@@ -528,6 +643,7 @@ def periodic(r):
             if c["schedule"] != "fixed":
                 due = [step - fragments[0].sent >= interval(c, epoch)]
             if c["team"] > 1 and step % c["team_every"] == 0 and not due[0]:
+                r.mark_all(step, w)
                 for first in range(0, N, c["team"]):
                     mean = sum(w[first:first + c["team"]]) / c["team"]
                     w[first:first + c["team"]] = [mean.copy() for _ in range(c["team"])]
@@ -539,14 +655,15 @@ def periodic(r):
                 if f.taken < f.sent and step >= f.sent + c["delay"]:
                     f.take(w)
                 if now:
+                    r.mark_all(step, w)
                     f.send(w, step)
                     if c["delay"] == 0:
                         f.take(w)
                     r.met(opts)
-        if last and streams:
-            r.evaluate(epoch, np.concatenate([f.W for f in fragments]))
-        elif last:
-            r.evaluate(epoch, model)
+        if streams or (fragments[0].outer and step > c["start"]):
+            model = np.concatenate([f.W for f in fragments])
+        if last:
+            r.evaluate(epoch, model, w)
 
 
 class Exchange:
@@ -596,8 +713,10 @@ def bsp(r):
     for epoch, step, last in each_step(r):
         for k, x in enumerate(workers):
             x.step(r.own_gradient(k, step, x.w), r.lr(step), r.moves(k, step), r.share(k, step))
-        barrier = last and (epoch == r.c["epochs"] or (r.c["barrier_every"] and epoch % r.c["barrier_every"] == 0))
-        if step % X == 0 or barrier:
+        at_end = [x.w for x in workers]
+        if step % X == 0:
+            r.mark_all(step, at_end)
+        if step % X == 0 or (last and r.is_barrier(epoch)):
             table.round([(k, *x.push()) for k, x in enumerate(workers)])
             for x in workers:
                 x.w = table.w.copy()
@@ -606,7 +725,7 @@ def bsp(r):
             for x in workers:
                 x.met()
         if last:
-            r.evaluate(epoch, table.w)
+            r.evaluate(epoch, table.w, at_end)
 
 
 def steps_of(r, k, epoch):
@@ -623,7 +742,7 @@ def backup(r, arrivals):
     """bsp with backup workers: the record says which pushes a round dropped, and when it ended."""
     c, X, table, pushes = r.c, r.c["sync_every"], Table(r.start, r.c["updater"], r.N), []
     mean = c["reduce"] == "mean" and c["updater"] != "staleness"
-    over, kind = {}, [""]
+    over, at_end, kind = {}, {}, [""]
 
     def exchange(x, counted):
         """A push and its pull; counted: the optimiser after the last push that counted."""
@@ -654,12 +773,15 @@ def backup(r, arrivals):
                 x.step(g, lr, moves, share, len(s["rows"]) / c["batch"] if s else 0)
                 outstanding = step % X != 0
                 if not outstanding:
+                    r.mark(step, k, x.w)
                     yield from exchange(x, counted)
+            at_end[epoch, k] = x.w
             if outstanding:
                 yield from exchange(x, counted)
             over[epoch] = over.get(epoch, 0) + 1
             if over[epoch] == r.N:
-                r.evaluate(epoch, table.w)
+                r.evaluate(epoch, table.w, [at_end[epoch, i] for i in range(r.N)])
+                r.forget_consensus(epoch)
             if epoch < c["epochs"]:
                 yield "pull"
                 x.w = table.w.copy()
@@ -685,9 +807,7 @@ def asynchronous(r, arrivals):
     table = Table(r.start, updater, r.N)
     X = c["sync_every"]
     F = c.get("send") or X
-    barriers = [e for e in range(1, c["epochs"] + 1)
-                if e == c["epochs"] or (c["barrier_every"] and e % c["barrier_every"] == 0)]
-    over = {}  # epoch: workers that have ended it
+    over, at_end = {}, {}  # epoch: workers that have ended it; their models
     later = [False]
 
     def elastic(x):
@@ -718,6 +838,7 @@ def asynchronous(r, arrivals):
                     g = r.gradient(s, x.w, len(s["rows"]))
                 if c["strategy"] == "easgd" and s is None:
                     if pulls:
+                        r.mark(step, k, x.w)
                         yield "elastic"
                         elastic(x)
                     continue
@@ -726,10 +847,12 @@ def asynchronous(r, arrivals):
                     if not pulls or c["order"] == "after":
                         x.w = x.opt.step(x.w, g, s["lr"])
                         if pulls:
+                            r.mark(step, k, x.w)
                             yield "elastic"
                             elastic(x)
                         continue
                     before = x.w
+                    r.mark(step, k, x.w)
                     yield "elastic"
                     elastic(x)
                     coupled = x.opt.o["name"] in ("sgd", "nesterov", "adagrad")
@@ -739,6 +862,8 @@ def asynchronous(r, arrivals):
                 if s is not None:
                     x.step(g, s["lr"], True, 1.0)
                     outstanding = True
+                if pulls:
+                    r.mark(step, k, x.w)
                 if (step % F if apart else step % X) == 0 and outstanding:
                     yield "push"
                     waits = later[0]
@@ -752,7 +877,8 @@ def asynchronous(r, arrivals):
                     yield "pull"
                     x.w = table.pull(k)
                     x.met()
-            if epoch in barriers:
+            if r.is_barrier(epoch):
+                at_end[epoch, k] = x.w
                 if outstanding and c["strategy"] != "easgd":
                     yield "push"
                     waits = later[0]
@@ -764,7 +890,8 @@ def asynchronous(r, arrivals):
                         x.met()
                 over[epoch] = over.get(epoch, 0) + 1
                 if over[epoch] == r.N:
-                    r.evaluate(epoch, table.w)
+                    r.evaluate(epoch, table.w, [at_end[epoch, i] for i in range(r.N)])
+                    r.forget_consensus(epoch)
                 if epoch < c["epochs"] and c["strategy"] != "easgd":
                     yield "pull"
                     x.w = table.pull(k)
@@ -782,8 +909,9 @@ def asynchronous(r, arrivals):
 
 
 SYNCHRONOUS = {"serial": allreduce, "allreduce": allreduce, "model_parallel": allreduce, "hybrid": allreduce,
-               "periodic": periodic, "gossip": gossip, "bsp": bsp}
-STRATEGIES = ["serial", "allreduce", "model_parallel", "hybrid", "periodic", "gossip", "bsp", "easgd", "asgd", "downpour", "ssp"]
+               "periodic": periodic, "gossip": gossip, "sparta": sparta, "bsp": bsp}
+STRATEGIES = ["serial", "allreduce", "model_parallel", "hybrid", "periodic", "gossip", "sparta", "bsp", "easgd", "asgd",
+              "downpour", "ssp"]
 
 
 # ---- Random configurations ---------------------------------------------------
@@ -805,12 +933,31 @@ def draw_optimizer(rnd, updater):
     return o, words
 
 
+OUTER = {"adamw": {"beta1": 0.8, "beta2": 0.95, "eps": 1e-4}, "adagrad": {"eps": 1e-3},
+         "lion": {"beta1": 0.9, "beta2": 0.9}, "muon": {"rest": 0.5, "eps": 1e-4}}
+
+
+def draw_outer(rnd, c, words):
+    """The outer optimiser of periodic. One that normalises needs changes of models that do not cancel out."""
+    plain = c["optimizer"]["name"] in ("sgd", "nesterov")
+    c["outer"] = how = rnd.choice(["none", "none", "momentum", "sgd", "nesterov"] + list(OUTER) * plain)
+    c["outer_lr"], c["outer_momentum"] = rnd.choice([0.7, 1.0]), rnd.choice([0.3, 0.9])
+    c["outer_optimizer"] = None
+    if how in OUTER:
+        c["outer_lr"], c["outer_optimizer"] = 0.01, {"name": how, "momentum": 0.95, "beta1": 0.9, "beta2": 0.999}
+        c["outer_optimizer"].update(OUTER[how])
+        how += "".join(f":{n}={v}" for n, v in OUTER[how].items())
+    elif how != "none":
+        words.append(f"--periodic.outer-momentum={c['outer_momentum']}")
+    words += [f"--periodic.outer={how}"] + [f"--periodic.outer-lr={c['outer_lr']}"] * (how != "none")
+
+
 def draw_rounds(rnd, c, words):
     """Fragments, a delay and a mix, or groups, of periodic."""
     c.update(fragments=1, delay=0, mix=0.0, team=0, team_every=1)
     kind = rnd.choice(["", "streams", "groups"])
     if kind == "streams" and c["schedule"] == "fixed" and c.get("state", "keep") == "keep":
-        c["fragments"], c["mix"] = rnd.choice([1, 2]), rnd.choice([0.0, 0.5])
+        c["fragments"], c["mix"] = rnd.choice([1, 2 - (c["outer"] == "muon")]), rnd.choice([0.0, 0.5])
         c["delay"] = rnd.randint(0, c["sync_every"])
         words += [f"--periodic.fragments={c['fragments']}", f"--periodic.mix={c['mix']}",
                   f"--periodic.delay={c['delay']}", f"--periodic.layout={rnd.choice(['strides', 'neighbours'])}"]
@@ -847,7 +994,8 @@ def lr_of(c, t):
 def draw(rnd, only):
     s = rnd.choice([only] if only else STRATEGIES)
     N = 1 if s == "serial" else rnd.choice([1, 2, 2, 3, 4, 5])
-    c = {"strategy": s, "workers": N, "updater": "add", "state": "keep", "by": {}}
+    c = {"strategy": s, "workers": N, "updater": "add", "state": "keep", "by": {}, "seed": rnd.randint(1, 10**6),
+         "deal": "static", "classes": rnd.choice([0, 0, 3]), "scale": 1.0}
     words, tables = [], s in ("bsp", "asgd", "ssp", "downpour")
     if tables:
         u = c["updater"] = rnd.choice(UPDATERS)
@@ -873,25 +1021,29 @@ def draw(rnd, only):
     c["lr_schedule"], c["lr_scale"] = draw_schedule(rnd, c["epochs"]), rnd.choice(["none", "none", "linear", "sqrt"])
     c["clip"] = rnd.choice([0, 0, 0.5])
     c["weight_decay"], c["decay"] = rnd.choice([0, 0.01, 0.1]), rnd.choice(["all", "weights"])
-    c["reduce"] = "mean" if s in ("gossip", "serial", "easgd") else rnd.choice(["mean", "mean", "sum"])
+    c["reduce"] = "mean" if s in ("gossip", "sparta", "serial", "easgd") else rnd.choice(["mean", "mean", "sum"])
     kept = c["optimizer"]["name"] != "sgd" or c["optimizer"]["momentum"] > 0
     if kept and (s in ("periodic", "gossip", "easgd") or (tables and c["updater"] in CHANGES)):
         c["state"] = rnd.choice(["keep", "keep", "reset"] + (["average"] if s == "periodic" else []))
-    if s == "allreduce" and rnd.random() < 0.5:
+    overlap = s == "allreduce" and rnd.random() < 0.5
+    if overlap:
         words += ["--allreduce.overlap=true", "--allreduce.bucket=16"]
+    if c["clip"] and not overlap:  # net.c multiplies when the overlapped sum has begun
+        c["scale"] = rnd.choice([1.0, 1e18, 1e20, 1e30])
+    splits = ["shuffled"] * 3 + ["fixed"] + ["dirichlet:0.3", "dirichlet_classes:0.3"] * (c["classes"] > 0)
+    c["split"] = rnd.choice(splits)
     if s == "hybrid":
         words.append(f"--hybrid.group={c['group']}")
     if s == "periodic":
         c["start"], c["schedule"] = rnd.choice([0, 0, 2, 5]), rnd.choice(["fixed", "fixed", "down", "up"])
-        c["outer"] = rnd.choice(["none", "none", "momentum", "sgd", "nesterov"])
-        c["outer_lr"], c["outer_momentum"] = rnd.choice([0.7, 1.0]), rnd.choice([0.3, 0.9])
-        words += [f"--periodic.start={c['start']}", f"--periodic.schedule={c['schedule']}",
-                  f"--periodic.outer={c['outer']}"]
-        if c["outer"] != "none":
-            words += [f"--periodic.outer-lr={c['outer_lr']}", f"--periodic.outer-momentum={c['outer_momentum']}"]
+        words += [f"--periodic.start={c['start']}", f"--periodic.schedule={c['schedule']}"]
+        draw_outer(rnd, c, words)
         draw_rounds(rnd, c, words)
+    if s == "sparta":
+        c["share"] = rnd.choice([1, 0.5, 0.3, 0.1, 0.02])
+        words.append(f"--sparta.share={c['share']}")
     if s == "gossip":
-        c["schedule"] = rnd.choice(["ring", "neighbours", "torus", "one_peer", "exponential", "complete"]
+        c["schedule"] = rnd.choice(["ring", "pairs", "neighbours", "torus", "one_peer", "exponential", "complete"]
                                    + ["hypercube"] * (N & (N - 1) == 0))
         c["order"] = rnd.choice(["after", "before"])
         c["outer_lr"], c["outer_momentum"] = rnd.choice([(1.0, 0.0), (0.7, 0.5)])
@@ -913,18 +1065,24 @@ def draw(rnd, only):
     ordered = s in ("asgd", "ssp", "downpour") or (s == "easgd" and c["form"] == "asynchronous") or "backup" in c
     sim = ordered or rnd.random() < 0.3
     if sim:
-        words += ["--platform=sim", "--sim.platform=ethernet_10g", "--sim.step-time=1ms"] + (["--straggle=0.5"] if ordered else [])
+        words += ["--platform=sim", "--sim.platform=ethernet_10g", "--sim.step-time=1ms"]
+        words += ["--straggle=0.5"] if ordered else []
     if ordered:
         c["deal"] = rnd.choice(["dynamic", "dynamic", "static"])
         words += ["--record", f"--deal={c['deal']}"]
     if ordered or s == "bsp":
-        servers = rnd.random() < 0.4 and "backup" not in c  # the record of a server does not say when rounds end
-        words.append("--servers=1" if servers else "--table-home=shared")
-        words += ["--sim.platform=gpu8_nvlink"] if sim and not servers else []
+        homes = ["--table-home=shared"] * 2
+        if "backup" not in c:  # the record of a server does not say when rounds end
+            homes += ["--servers=1"]
+        if not ordered and c["updater"] in ADDITIVE:  # one-sided pushes have no order to record
+            homes += ["--table-home=onesided"]
+        home = rnd.choice(homes)
+        words.append(home)
+        words += ["--sim.platform=gpu8_nvlink"] if sim and "shared" in home else []
     words += [f"--{n.replace('_', '-')}={c[n]}" for n in
               ("strategy", "workers", "epochs", "sync_every", "barrier_every", "lr", "lr_schedule", "lr_scale", "clip",
-               "weight_decay", "decay", "reduce", "state")]
-    words += [f"--train-rows={rows}", f"--seed={rnd.randint(1, 10**6)}"]
+               "weight_decay", "decay", "reduce", "state", "split", "seed")]
+    words += [f"--train-rows={rows}", f"--oracle.scale={c['scale']:g}"]
     words.append(f"--global-batch={c['global_batch']}" if c["global_batch"] else f"--batch={c['batch']}")
     return c, words, ordered
 
@@ -933,6 +1091,7 @@ def draw(rnd, only):
 
 
 def compare(c, folder, ordered):
+    use_model(c["classes"])
     r = Run(c, folder)
     db = sqlite3.connect(f"{folder}/oracle.db")
     if ordered:
@@ -947,9 +1106,15 @@ def compare(c, folder, ordered):
         for s in r.step[k]:
             t = (s["step"] - 1) / r.steps
             r.differs(f"learning rate of step {s['step']}", lr_of(c, t), s["lr"], s["lr"] or c["lr"])
-    for epoch, loss in db.execute("SELECT epoch, test_loss FROM epoch WHERE epoch > 0"):
+    for epoch, loss, distance in db.execute("SELECT epoch, test_loss, consensus FROM epoch WHERE epoch > 0"):
         if epoch in r.loss:
             r.differs(f"test loss of epoch {epoch}", r.loss[epoch], loss, abs(loss))
+        mine = r.consensus.get(epoch, distance)
+        if (mine is None) != (distance is None):
+            raise Differs(f"consensus of epoch {epoch}: {mine}, recorded {distance}")
+        if mine is not None:  # a difference of models, whose errors are those of their parameters
+            r.differs(f"consensus of epoch {epoch}", mine, distance, distance + 0.01 * np.linalg.norm(r.start))
+    r.check_rows(db.execute("SELECT worker, class, rows FROM shard").fetchall(), ordered)
     db.close()
     return r.worst
 
@@ -968,7 +1133,8 @@ def main():
         c, words, ordered = draw(random.Random(i), a.only)
         folder = tempfile.mkdtemp(prefix="oracle.")
         command = [a.mvbench, "run", f"--workload={net}", f"--db={folder}/oracle.db"] + words
-        done = subprocess.run(command, env=dict(os.environ, ORACLE_LOG=folder), stdout=subprocess.PIPE,
+        env = dict(os.environ, ORACLE_LOG=folder, ORACLE_CLASSES=str(c["classes"]))
+        done = subprocess.run(command, env=env, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
         try:
             if done.returncode == 3:

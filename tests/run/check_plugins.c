@@ -637,9 +637,13 @@ TEST(crash_in_a_plugin_ends_the_run)
 	"{ fclose(fopen(\"spied\", \"w\")); }\n' >spy.c; "
 
 /* Commands that read a database, a baseline or an import load no plug-in that it names. */
-TEST(name_in_a_file_loads_no_code, 3)
+TEST(name_in_a_file_loads_no_code, 5)
 {
-	static const char *const column[] = {"strategy", "workload", "optimizer"};
+	static const char *const named[][2] = {{"strategy", "./spy.c"},
+					       {"workload", "./spy.c"},
+					       {"optimizer", "./spy.c"},
+					       {"codec", "./spy.c"},
+					       {"workload", "./spy.py"}};
 	static const char *const reads[] = {
 		"show 1",
 		"show 2",
@@ -656,22 +660,26 @@ TEST(name_in_a_file_loads_no_code, 3)
 		"advise --workload=softmax --workers=2 --sim.platform=ethernet_10g "
 		"--sim.step-time=1ms",
 	};
-	must_do(SPY "for seed in 1 2 3; do mvbench run --workload=softmax --strategy=serial "
+	const char *option = named[_i][0], *file = named[_i][1];
+	must_do(SPY "echo \"open('spied', 'w')\" >spy.py; "
+		    "for seed in 1 2 3; do mvbench run --workload=softmax --strategy=serial "
 		    "--optimizer=lion --train-rows=60 --epochs=1 --seed=$seed; done; "
 		    "mvbench check --save=b; "
 		    "mvbench check --against=b --export=b.jsonl");
 	char *change AUTOFREE = sentence(
-		"sqlite3 mvbench.db \"UPDATE run SET %s = './spy.c', sim_replay = 2 * (id = 2); "
-		"UPDATE baseline SET options = json_set(options, '$.%s', './spy.c')\"; "
-		"sed -i 's|\"%s\":\"[a-z]*\"|\"%s\":\"./spy.c\"|' b.jsonl; grep -q spy b.jsonl",
-		column[_i], column[_i], column[_i], column[_i]);
+		"sqlite3 mvbench.db \"UPDATE run SET %s = '%s', sim_replay = 2 * (id = 2); "
+		"UPDATE baseline SET options = json_set(options, '$.%s', '%s')\"; "
+		"sed -i 's|\"%s\":\"[a-z]*\"|\"%s\":\"%s\"|; t; s|\"options\":{|&\"%s\":\"%s\",|' "
+		"b.jsonl; grep -q spy b.jsonl",
+		option, file, option, file, option, option, file, option, file);
 	must_do(change);
 	for (size_t i = 0; i < COUNT(reads); i++) {
 		char *command AUTOFREE = sentence("mvbench %s; test ! -e spied", reads[i]);
 		must_do(command);
 	}
 	/* the test can fail: a name that is typed is loaded */
-	must_do("mvbench help ./spy.c; test -e spied");
+	char *typed AUTOFREE = sentence("mvbench help %s; test -e spied", file);
+	must_do(typed);
 }
 
 /* A job file that is only looked at is not trusted, unless its plug-ins are known here. */

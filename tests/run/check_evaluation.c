@@ -254,9 +254,9 @@ static const struct {
 	{"--strategy=periodic --workers=3 --batch=20 --sync-every=7 --momentum=0.9", true},
 	{"--strategy=gossip --workers=4 --batch=15 --sync-every=2 --straggle=0.5", true},
 	{"--strategy=sparta --workers=3 --batch=20 --sparta.share=0.1", true},
-	{"--strategy=periodic --workers=2 --batch=30 --sync-every=5 --periodic.fragments=2 "
-	 "--periodic.delay=3 --periodic.outer=nesterov",
-	 true},
+	{"--strategy=periodic --workload=mlp --mlp.hidden=16 --workers=2 --batch=30 "
+	 "--sync-every=5 --periodic.fragments=2 --periodic.delay=3 --periodic.outer=nesterov",
+	 false}, /* sums that were on their way, and the outer momentum, still move it */
 	{"--strategy=model_parallel --workload=mlp --mlp.hidden=16 --workers=2 --batch=60", true},
 	{"--strategy=hybrid --hybrid.group=2 --workload=mlp --mlp.hidden=16 --workers=4 --batch=30",
 	 true},

@@ -1,6 +1,7 @@
 /*
  * lab.c - mvbench lab: a cluster of virtual hosts on this machine, for real runs over real TCP.
  */
+#include "results/run/run.h"
 #include "runtime/cli/cli.h"
 #include "runtime/config/clusters.h"
 #include "runtime/config/hosts.h"

@@ -195,4 +195,8 @@ void replay_free(struct recording *r);
 /* Compares the model of run `id` with that of the run that it replayed. *said: heap. */
 char *replay_compare(const struct config *c, int64_t id, bool *equal, char **said);
 
+/* Restarts this process's command in a lab of this many hosts. NULL: this process is in a lab
+ * already. */
+char *lab_enter(int64_t hosts);
+
 #endif

@@ -2,7 +2,7 @@
  * text.c - text for people: valid UTF-8 from any bytes, lines of at most 100 columns, and the name
  * that a user probably meant.
  */
-#include "runtime/config/option.h"
+#include "runtime/base/text.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -35,7 +35,5 @@ const char *nearest(const char *typed, const char *const *names, size_t n);
  * near one, `lists` says where they are. before: "--x=", or "". Heap. */
 char *no_such(const char *what, const char *before, const char *typed, const char *const *name,
 	      size_t n, const char *lists);
-/* The shortest decimal that reads back as x; a whole number below 1e15 has no exponent. */
-void real_digits(double x, char *buf, size_t room);
 
 #endif

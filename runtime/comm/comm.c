@@ -17,7 +17,6 @@
  */
 #include "runtime/comm/coding.h"
 #include "runtime/comm/transport.h"
-#include "runtime/watch/watch.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -487,25 +486,4 @@ void comm_barrier(struct comm *c)
 	nsec t = clock_now();
 	link_barrier(c->link);
 	stats_spent(c->stats, TRACE_BARRIER, t, -1);
-}
-
-/* ---- Ranks that watch each other ---- */
-
-static void gather_all(void *all, const void *mine, void *into, size_t bytes)
-{
-	link_gather(all, -1, mine, into, bytes);
-}
-
-struct lookout *link_lookout(struct link *all, int workers, bool programs)
-{
-	struct link *node = link_of_node(all);
-	struct lookout_ranks ranks = {.rank = link_rank(all),
-				      .ranks = link_size(all),
-				      .machine = link_rank(all),
-				      .several = link_size(node) < link_size(all),
-				      .gather = gather_all,
-				      .self = all};
-	link_broadcast(node, 0, &ranks.machine, sizeof ranks.machine);
-	link_free(node);
-	return lookout_open(&ranks, workers, programs);
 }

@@ -23,6 +23,8 @@ char *option_unknown(const char *prefix, const char *typed, const struct option 
 		     const char *run);
 /* The help of an option: name and default, and its description; both on the heap. */
 void option_words(const struct option *o, const char *owner, char **left, char **right);
+/* The shortest decimal that reads back as x; a whole number below 1e15 has no exponent. */
+void real_digits(double x, char *buf, size_t room);
 void option_json(FILE *f, const struct option *o, const void *fields); /* the value */
 /* The value of a number without its unit: bytes, seconds, bit/s. */
 void option_number(const struct option *o, const void *fields, char *buf, size_t room);

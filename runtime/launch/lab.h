@@ -43,10 +43,6 @@ char *lab_shape(const char *rate);
  * host 1, for lab_request. NULL, or a message. */
 char *lab_build(const struct lab *l, pid_t *child, int *first);
 
-/* Restarts this process's command in a lab of this many hosts. NULL: this process is in a lab
- * already. */
-char *lab_enter(int64_t hosts);
-
 /* lab_listen: makes the socket of a host. lab_serve: serves its requests forever. lab_serve_one:
  * serves one request of an accepted connection. */
 int lab_listen(const char *host);

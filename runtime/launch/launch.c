@@ -9,7 +9,6 @@
 #include "runtime/config/hosts.h"
 #include "runtime/launch/lab.h"
 #include "runtime/launch/watcher.h"
-#include "runtime/train/rows.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -438,8 +437,7 @@ int launch(const struct config *c, const char *const *command,
 	sigprocmask(SIG_BLOCK, &signals, &before); /* while there are files that launch removes */
 	if (!alone)
 		make_folders(&w);
-	struct status_page *page = status_new(c->run.epochs, sizeof(struct epoch_row), ranks,
-					      w.folder[1], w.page_path);
+	struct status_page *page = status_new(c->run.epochs, ranks, w.folder[1], w.page_path);
 	w.page = page;
 	signal(SIGCHLD, SIG_DFL); /* a parent may have ignored it; waitpid would then fail */
 	*page_out = page;

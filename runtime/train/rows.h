@@ -50,6 +50,8 @@ struct point_row {
 	struct judged on[EVALUATED];
 };
 
+_Static_assert(sizeof(struct epoch_row) <= sizeof(uint64_t) * ROW_WORDS, "ROW_WORDS of a page");
+
 /* Of a page: row i of those so far, as status_row. */
 static inline struct epoch_row *page_row(const struct status_page *p, int64_t i)
 {

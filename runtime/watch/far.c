@@ -75,7 +75,7 @@ static void send_rows(int64_t rows)
 {
 	int64_t i = far.sent->rows > rows - PAGE_ROWS ? far.sent->rows : rows - PAGE_ROWS;
 	for (; i < rows; i++)
-		send_range(status_row(far.page, i), (size_t)far.page->row_bytes);
+		send_range(status_row(far.page, i), sizeof far.page->row[0]);
 }
 
 /* Sends this worker's changes: its pulse; from rank 0 also the head and the new rows. */

@@ -301,7 +301,7 @@ static void find_members(struct lookout *o, const struct lookout_ranks *all, cha
 	gethostname(mine.host, sizeof mine.host - 1);
 	if (stat("/proc/self/ns/pid", &pids) == 0)
 		mine.pids = pids.st_ino;
-	if (o->me == all->machine && (o->page = status_new(0, 0, o->ranks, NULL, path))) {
+	if (o->me == all->machine && (o->page = status_new(0, o->ranks, NULL, path))) {
 		char *variable AUTOFREE = status_variable(o->page, path);
 		snprintf(mine.page, sizeof mine.page, "%s", variable);
 	}

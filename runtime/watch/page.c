@@ -15,13 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROW_MOST = 4096 }; /* [bytes] */
-
 /* Layout: the page, its rows, then one pulse for each rank. */
 static size_t rows_end(const struct status_page *l)
 {
 	size_t rows = l->epochs < PAGE_ROWS ? (size_t)l->epochs + 1 : PAGE_ROWS;
-	size_t end = sizeof *l + rows * (size_t)l->row_bytes;
+	size_t end = sizeof *l + rows * sizeof l->row[0];
 	return (end + _Alignof(struct pulse) - 1) / _Alignof(struct pulse) * _Alignof(struct pulse);
 }
 
@@ -38,7 +36,7 @@ struct pulse *status_pulse(struct status_page *l, int rank)
 
 void *status_row(const struct status_page *l, int64_t i)
 {
-	return (char *)(uintptr_t)l->rows_of_bytes + i % PAGE_ROWS * l->row_bytes;
+	return (void *)(uintptr_t)l->row[i % PAGE_ROWS];
 }
 
 static struct status_page *status_map(int fd, size_t bytes)
@@ -47,11 +45,11 @@ static struct status_page *status_map(int fd, size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-struct status_page *status_new(int64_t epochs, int64_t row_bytes, int64_t ranks, const char *folder,
+struct status_page *status_new(int64_t epochs, int64_t ranks, const char *folder,
 			       char path[PATH_MAX])
 {
 	const char *const folders[] = {folder ? folder : "/dev/shm", "/tmp", "."};
-	const struct status_page head = {.epochs = epochs, .row_bytes = row_bytes, .ranks = ranks};
+	const struct status_page head = {.epochs = epochs, .ranks = ranks};
 	struct status_page *l = NULL;
 	for (size_t i = 0; !l && i < sizeof folders / sizeof *folders; i++) {
 		snprintf(path, PATH_MAX, "%s/mvbench-status-XXXXXX", folders[i]);
@@ -86,8 +84,8 @@ void status_end(struct status_page *l, int status, const char *reason)
 
 char *status_variable(const struct status_page *l, const char *path)
 {
-	return sentence("%lld:%lld:%lld:%lld:%s", (long long)l->magic, (long long)l->epochs,
-			(long long)l->row_bytes, (long long)l->ranks, path);
+	return sentence("%lld:%lld:%lld:%s", (long long)l->magic, (long long)l->epochs,
+			(long long)l->ranks, path);
 }
 
 /* Maps the page in this file; NULL: the file is another one, or has another length. */
@@ -99,8 +97,7 @@ static struct status_page *find_page(const char *path, const struct status_page 
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
 	    st.st_size == (off_t)status_bytes(head))
 		l = status_map(fd, status_bytes(head));
-	if (l && l->magic == head->magic && l->epochs == head->epochs &&
-	    l->row_bytes == head->row_bytes && l->ranks == head->ranks)
+	if (l && l->magic == head->magic && l->epochs == head->epochs && l->ranks == head->ranks)
 		return l;
 	if (l)
 		munmap(l, status_bytes(head));
@@ -110,16 +107,13 @@ static struct status_page *find_page(const char *path, const struct status_page 
 /* Parses the variable: returns the path; head gets the numbers. NULL: invalid. */
 static const char *read_variable(const char *variable, struct status_page *head)
 {
-	long long magic, epochs, bytes, ranks;
+	long long magic, epochs, ranks;
 	int path = 0;
 	if (!variable ||
-	    sscanf(variable, "%lld:%lld:%lld:%lld:%n", &magic, &epochs, &bytes, &ranks, &path) !=
-		    4 ||
-	    !path || epochs < 0 || ranks < 1 || epochs > INT32_MAX || ranks > RANKS_MOST ||
-	    bytes < 0 || bytes > ROW_MOST || bytes % (long long)sizeof(uint64_t))
+	    sscanf(variable, "%lld:%lld:%lld:%n", &magic, &epochs, &ranks, &path) != 3 || !path ||
+	    epochs < 0 || ranks < 1 || epochs > INT32_MAX || ranks > RANKS_MOST)
 		return NULL;
-	*head = (struct status_page){
-		.magic = magic, .epochs = epochs, .row_bytes = bytes, .ranks = ranks};
+	*head = (struct status_page){.magic = magic, .epochs = epochs, .ranks = ranks};
 	return variable + path;
 }
 

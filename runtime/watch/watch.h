@@ -11,7 +11,8 @@
 
 /* ---- The status page (page.c) ---- */
 
-enum { PAGE_ROWS = 512 }; /* the newest ones: a run of any length needs no more memory */
+/* The newest rows: a run of any length needs no more memory. ROW_WORDS: of a row. */
+enum { PAGE_ROWS = 512, ROW_WORDS = 40 };
 
 /* Shared by the workers and the watching process: plain stores, no system call. Rank 0 writes
  * everything except the pulses. */
@@ -34,8 +35,7 @@ struct status_page {
 		int64_t dropped;
 		double seconds, delay_s; /* delay_s: ready to run but without a core */
 	} sum;                           /* of all rows so far */
-	int64_t row_bytes;
-	uint64_t rows_of_bytes[]; /* see runtime/train/rows.h */
+	uint64_t row[][ROW_WORDS];       /* see runtime/train/rows.h */
 };
 enum run_state {
 	STATUS_STARTING,
@@ -47,10 +47,9 @@ enum run_state {
 
 /* Makes a page in a file that a launcher's children can find: in this folder (NULL: /dev/shm), or
  * else in /tmp or here. path gets the file's name. NULL: failed. */
-struct status_page *status_new(int64_t epochs, int64_t row_bytes, int64_t ranks, const char *folder,
+struct status_page *status_new(int64_t epochs, int64_t ranks, const char *folder,
 			       char path[PATH_MAX]);
-/* Row i of those so far, from 0, of row_bytes, a multiple of 8; it is there while i >= rows -
- * PAGE_ROWS. */
+/* Row i of those so far, from 0; it is there while i >= rows - PAGE_ROWS. */
 void *status_row(const struct status_page *l, int64_t i);
 void status_free(struct status_page *l);
 size_t status_bytes(const struct status_page *l); /* total size */

@@ -420,7 +420,7 @@ static bool found(const struct status_page *head, const char *path)
 TEST(file_of_others_is_no_status_page)
 {
 	char path[PATH_MAX], *link AUTOFREE = sentence("%s/link", folder);
-	struct status_page *mine = must(status_new(3, sizeof(struct epoch_row), 2, folder, path));
+	struct status_page *mine = must(status_new(3, 2, folder, path));
 	struct status_page other = *mine;
 	const off_t bytes = (off_t)status_bytes(mine);
 	ck_assert(found(mine, path));
@@ -446,7 +446,7 @@ TEST(page_keeps_the_newest_rows)
 {
 	enum { EPOCHS = 3 * PAGE_ROWS + 7 };
 	char path[PATH_MAX];
-	struct status_page *l = must(status_new(EPOCHS, sizeof(struct epoch_row), 2, folder, path));
+	struct status_page *l = must(status_new(EPOCHS, 2, folder, path));
 	const struct status_page longer = {.epochs = 1000000, .ranks = 2};
 	ck_assert_uint_eq(status_bytes(l), status_bytes(&longer));
 	status_pulse(l, 0)->events = status_pulse(l, 1)->events = 3;

@@ -181,7 +181,7 @@ static void begin(struct letter *a, struct mailbox *to, int receives)
 	r->copied = a->sends < 0;
 	a->receives = receives;
 	network_advance();
-	passage_send(&a->passage, a->from, a->to, (double)a->bytes, arrived);
+	passage_send(&a->passage, 0, a->from, a->to, (double)a->bytes, arrived);
 	passage_begin(&a->passage);
 }
 

@@ -31,10 +31,12 @@
 static const double precision = 1e-9;   /* [s] events that are closer are at the same time */
 static const double cross_share = 0.05; /* of a flow's rate, on the way back */
 
-/* One flow on a link; use: the index in its way. */
+/* One flow on a link; use: the index in its way; usage: of the link, for each unit of rate x
+ * penalty. */
 struct share {
 	struct passage *flow;
 	int use;
+	double usage;
 };
 
 /* A link. */
@@ -43,7 +45,7 @@ struct pipe {
 	bool shared;         /* false: each flow may have all of it */
 	struct share *share; /* [flows] */
 	int flows, room, waiting;
-	double remaining, usage; /* while rates are computed */
+	double remaining, usage; /* of flows without a rate, while rates are computed */
 	uint64_t seen;
 	bool changed;
 };
@@ -57,6 +59,9 @@ struct way {
 		double weight;
 	} use[];
 };
+
+/* A message shorter than this part of the longest one does not slow the others. */
+static const double short_part = 0.01;
 
 static struct {
 	int ranks;
@@ -72,7 +77,8 @@ static struct {
 	uint64_t seen, order;
 	struct passage **heap, **all; /* events; passages that actors wait for */
 	size_t events, heap_room, passages, room;
-	double now; /* all earlier events are done */
+	double now;     /* all earlier events are done */
+	double longest; /* of the messages so far [bytes] */
 	bool open, told;
 	sg_sem_t bell; /* wakes the actor that waits for the next event */
 } net;
@@ -206,8 +212,8 @@ static void join_links(struct passage *p)
 			l->share = must(realloc(l->share, (size_t)l->room * sizeof *l->share));
 		}
 		p->spot[i] = l->flows;
-		l->share[l->flows++] = (struct share){p, i};
-		has_changed(p->way->use[i].pipe);
+		l->share[l->flows++] =
+			(struct share){p, i, p->way->use[i].weight / p->way->penalty};
 	}
 }
 
@@ -218,8 +224,25 @@ static void leave_links(struct passage *p)
 		struct share last = l->share[--l->flows];
 		l->share[p->spot[i]] = last;
 		last.flow->spot[last.use] = p->spot[i];
-		has_changed(p->way->use[i].pipe);
+		if (l->flows)
+			has_changed(p->way->use[i].pipe);
 	}
+}
+
+/* The rate of one more flow if the others share as now. *alone: there are none. */
+static double rate_beside(const struct way *w, bool *alone)
+{
+	double rate = w->bound;
+	*alone = true;
+	for (int i = 0; i < w->links; i++) {
+		const struct pipe *l = &net.pipe[w->use[i].pipe];
+		double own = w->use[i].weight / w->penalty, all = own;
+		for (int k = 0; k < l->flows && l->shared; k++)
+			all += l->share[k].usage;
+		*alone &= l->flows == 0;
+		rate = fmin(rate, l->bandwidth / w->use[i].weight * own / all);
+	}
+	return rate;
 }
 
 /* Finds the links and flows that are connected with the changed links. mark < 0: no rate yet. */
@@ -260,34 +283,35 @@ static int connected(size_t *flows)
 	return links;
 }
 
-/* How much of a link its flows without a rate would use, for each unit of rate x penalty. */
-static void ask_usage(struct pipe *l)
+static void all_wait(struct pipe *l)
 {
-	l->usage = 0;
-	l->waiting = 0;
+	double sum = 0, most = 0;
 	for (int k = 0; k < l->flows; k++) {
-		const struct passage *p = l->share[k].flow;
-		double u = p->way->use[l->share[k].use].weight / p->way->penalty;
-		if (p->mark >= 0)
-			continue;
-		l->waiting++;
-		l->usage = l->shared ? l->usage + u : fmax(l->usage, u);
+		sum += l->share[k].usage;
+		most = fmax(most, l->share[k].usage);
 	}
+	l->usage = l->shared ? sum : most;
+	l->remaining = l->bandwidth;
+	l->waiting = l->flows;
 }
 
+/* A link that is not shared keeps its bandwidth for each flow. */
 static void give_rate(struct passage *p, double rate)
 {
+	const struct way *w = p->way;
 	p->mark = fmax(0, rate);
-	for (int i = 0; i < p->way->links; i++) {
-		struct pipe *l = &net.pipe[p->way->use[i].pipe];
-		double weight = p->way->use[i].weight;
+	for (int i = 0; i < w->links; i++) {
+		struct pipe *l = &net.pipe[w->use[i].pipe];
 		l->waiting--;
-		if (!l->shared) {
-			ask_usage(l);
-			continue;
+		if (l->shared) {
+			l->remaining = fmax(0, l->remaining - w->use[i].weight * p->mark);
+			l->usage = fmax(DBL_MIN, l->usage - l->share[p->spot[i]].usage);
+		} else {
+			l->usage = 0;
+			for (int k = 0; k < l->flows; k++)
+				if (l->share[k].flow->mark < 0)
+					l->usage = fmax(l->usage, l->share[k].usage);
 		}
-		l->remaining = fmax(0, l->remaining - weight * p->mark);
-		l->usage = fmax(DBL_MIN, l->usage - weight / p->way->penalty);
 	}
 }
 
@@ -299,7 +323,7 @@ static void fill(int links)
 		double least = INFINITY, bound = INFINITY;
 		for (int i = 0; i < links; i++) {
 			const struct pipe *l = &net.pipe[net.part[i]];
-			if (l->waiting && l->remaining / l->usage < least)
+			if (l->waiting && l->remaining < least * l->usage)
 				least = l->remaining / l->usage;
 		}
 		if (isinf(least))
@@ -307,7 +331,7 @@ static void fill(int links)
 		for (int pass = 0; pass < 2; pass++)
 			for (int i = 0; i < links; i++) {
 				struct pipe *l = &net.pipe[net.part[i]];
-				if (!l->waiting || l->remaining / l->usage > least * (1 + 1e-12))
+				if (!l->waiting || l->remaining > least * (1 + 1e-12) * l->usage)
 					continue;
 				for (int k = 0; k < l->flows; k++) {
 					struct passage *p = l->share[k].flow;
@@ -329,11 +353,8 @@ static void update_rates(void)
 {
 	size_t flows;
 	int links = connected(&flows);
-	for (int i = 0; i < links; i++) {
-		struct pipe *l = &net.pipe[net.part[i]];
-		l->remaining = l->bandwidth;
-		ask_usage(l);
-	}
+	for (int i = 0; i < links; i++)
+		all_wait(&net.pipe[net.part[i]]);
 	fill(links);
 	for (size_t i = 0; i < flows; i++) {
 		struct passage *p = net.flow[i];
@@ -350,16 +371,29 @@ static void update_rates(void)
 
 /* ---- Time ---- */
 
+/* A flow alone, and a short one, change no other's rate. */
+static void begin_flow(struct passage *p)
+{
+	bool alone;
+	const double rate = rate_beside(p->way, &alone) * p->factor;
+	const bool is_short = p->left < short_part * net.longest;
+	p->state = is_short ? PASSAGE_BESIDE : PASSAGE_FLOWS;
+	p->rate = alone || is_short ? rate : 0;
+	p->mark = 0;
+	p->since = net.now;
+	event_at(p, p->rate > 0 ? net.now + p->left / p->rate : INFINITY); /* until it is known */
+	if (is_short)
+		return;
+	join_links(p);
+	for (int i = 0; i < p->way->links && !alone; i++)
+		has_changed(p->way->use[i].pipe);
+}
+
 static void handle(struct passage *p)
 {
 	event_drop(p);
 	if (p->state == PASSAGE_LATENT && p->way->links > 0) {
-		p->state = PASSAGE_FLOWS;
-		p->rate = 0;
-		p->mark = 0;
-		p->since = net.now;
-		event_at(p, INFINITY); /* until its rate is known */
-		join_links(p);
+		begin_flow(p);
 		return;
 	}
 	if (p->state == PASSAGE_FLOWS)
@@ -499,7 +533,7 @@ void passage_delay(struct passage *p, double seconds, void (*then)(struct passag
 	event_at(p, net.now + seconds);
 }
 
-void passage_send(struct passage *p, int from, int to, double bytes,
+void passage_send(struct passage *p, double after, int from, int to, double bytes,
 		  void (*then)(struct passage *p))
 {
 	const double with_envelope = bytes + MESSAGE_ENVELOPE;
@@ -507,8 +541,10 @@ void passage_send(struct passage *p, int from, int to, double bytes,
 	p->then = then;
 	p->way = way_of(from, to);
 	p->left = with_envelope;
+	net.longest = fmax(net.longest, with_envelope);
 	p->factor = engine_factor(FACTOR_BANDWIDTH, with_envelope);
-	event_at(p, net.now + p->way->latency * engine_factor(FACTOR_LATENCY, with_envelope));
+	event_at(p,
+		 net.now + after + p->way->latency * engine_factor(FACTOR_LATENCY, with_envelope));
 }
 
 double message_least(int from, int to, double bytes)

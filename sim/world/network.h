@@ -13,7 +13,7 @@ struct passage {
 	 * messages. */
 	double least_s;
 	/* of network.c: */
-	enum { PASSAGE_IDLE, PASSAGE_DELAYED, PASSAGE_LATENT, PASSAGE_FLOWS } state;
+	enum { PASSAGE_IDLE, PASSAGE_DELAYED, PASSAGE_LATENT, PASSAGE_FLOWS, PASSAGE_BESIDE } state;
 	double at;                              /* the time of its next event */
 	uint64_t order;                         /* of events at the same time */
 	size_t place, number;                   /* in the heap of events; in the list of all */
@@ -26,9 +26,9 @@ struct passage {
 /* An actor waits for p, until passage_over. */
 void passage_begin(struct passage *p);
 void passage_over(struct passage *p);
-/* Calls then at the end: of a time, of a message from rank to rank. */
+/* Calls then at the end: of a time; of a message from rank to rank, which is sent after a time. */
 void passage_delay(struct passage *p, double seconds, void (*then)(struct passage *p));
-void passage_send(struct passage *p, int from, int to, double bytes,
+void passage_send(struct passage *p, double after, int from, int to, double bytes,
 		  void (*then)(struct passage *p));
 /* The time of a message alone. [s] */
 double message_least(int from, int to, double bytes);

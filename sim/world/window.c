@@ -158,44 +158,38 @@ static void add_arrived(struct passage *p)
 	passage_delay(p, engine_factor(TIME_RECV, (double)bytes_of(r)), added);
 }
 
-static void add_sent(struct passage *p)
-{
-	struct link_window *w = (struct link_window *)(void *)p;
-	passage_send(p, w->world, target_of(w)->world, (double)bytes_of(reach_of(w)), add_arrived);
-}
-
-static void send_add(struct link_window *w)
+static void send_add(struct link_window *w, double after)
 {
 	const struct reach *r = reach_of(w);
+	const double bytes = (double)bytes_of(r);
 	w->passage.least_s -= leg_s(w, r, false);
-	passage_delay(&w->passage, engine_factor(TIME_SEND, (double)bytes_of(r)), add_sent);
+	passage_send(&w->passage, after + engine_factor(TIME_SEND, bytes), w->world,
+		     target_of(w)->world, bytes, add_arrived);
 }
 
 static void was_read(struct passage *p)
 {
 	struct link_window *w = (struct link_window *)(void *)p;
+	next_reach(w);
+	start(w);
+}
+
+/* after: the time of this rank's processor, which comes first. */
+static void take(struct link_window *w, double after)
+{
 	const struct reach *r = reach_of(w);
 	if (has_data(target_of(w), r))
 		memcpy(r->old, target_of(w)->own + r->at, bytes_of(r));
-	if (r->x) {
-		send_add(w);
-		return;
-	}
-	next_reach(w);
-	start(w);
+	if (r->x)
+		send_add(w, after);
+	else
+		passage_delay(&w->passage, after, was_read);
 }
 
 static void read_arrived(struct passage *p)
 {
 	struct link_window *w = (struct link_window *)(void *)p;
-	const struct reach *r = reach_of(w);
-	passage_delay(p, engine_factor(TIME_RECV, (double)bytes_of(r)), was_read);
-}
-
-static void read_sent(struct passage *p)
-{
-	struct link_window *w = (struct link_window *)(void *)p;
-	passage_send(p, target_of(w)->world, w->world, (double)bytes_of(reach_of(w)), read_arrived);
+	take(w, engine_factor(TIME_RECV, (double)bytes_of(reach_of(w))));
 }
 
 /* This rank has the lock, if it needs it. */
@@ -203,13 +197,15 @@ static void begin(struct passage *p)
 {
 	struct link_window *w = (struct link_window *)(void *)p;
 	const struct reach *r = reach_of(w);
+	const double bytes = (double)bytes_of(r);
 	if (!r->old) {
-		send_add(w);
+		send_add(w, 0);
 	} else if (reads_far(w, r)) {
 		p->least_s -= leg_s(w, r, true);
-		passage_delay(p, engine_factor(TIME_SEND, (double)bytes_of(r)), read_sent);
+		passage_send(p, engine_factor(TIME_SEND, bytes), target_of(w)->world, w->world,
+			     bytes, read_arrived);
 	} else {
-		was_read(p);
+		take(w, 0);
 	}
 }
 

@@ -40,7 +40,7 @@ static void send(struct sender *s, int from, int to, double bytes, bool by_netwo
 		return;
 	}
 	network_advance();
-	passage_send(&s->passage, from, to, bytes, arrived);
+	passage_send(&s->passage, 0, from, to, bytes, arrived);
 	passage_begin(&s->passage);
 	sg_sem_acquire(s->bell);
 }
@@ -55,7 +55,8 @@ static void step_flows(struct worker *w)
 	comm_barrier(w->all);
 	const double began = simgrid_get_clock();
 	for (int i = 0; i < MESSAGES; i++) {
-		double pause = 1e-3 * rng_uniform(&rng), bytes = pow(10, 7 * rng_uniform(&rng));
+		double pause = 1e-3 * rng_uniform(&rng),
+		       bytes = pow(10, 5.1 + 1.9 * rng_uniform(&rng));
 		/* half of them go to few workers */
 		int among = rng_uniform(&rng) < 0.5 ? 2 : w->trainers,
 		    to = (int)(rng_uniform(&rng) * among);

@@ -479,6 +479,11 @@ void network_advance(void)
 	advance(simgrid_get_clock());
 }
 
+double network_now(void)
+{
+	return net.now;
+}
+
 static void tell(void)
 {
 	const bool told = net.told;

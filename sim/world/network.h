@@ -36,6 +36,7 @@ double message_least(int from, int to, double bytes);
 /* Brings all passages to this time. Call it in an actor before it begins one, and before it looks
  * at what they change. */
 void network_advance(void);
+double network_now(void); /* the time of the event that is being handled */
 void network_free(void);
 
 #endif

@@ -5,6 +5,9 @@
  *   read and add   waits for the target's lock; a message from the target, then one to it
  *   add            one message, without the lock
  *
+ * An add ends no earlier than one that has begun before it, of another rank, into the memory of
+ * this one: SMPI's flush waits for both.
+ *
  * They are queued, and happen in the flush: one after the other, as one passage of network.c.
  */
 #include "runtime/comm/mpi/link.h"
@@ -35,6 +38,10 @@ struct link_window {
 	size_t reaches, room, now;
 	bool locked; /* by a rank's operation; further ranks wait, in the order of their arrival */
 	struct link_window *first_waiting, **last_waiting, *next;
+	double sent_at;           /* this rank's add, while it is adding */
+	bool adding, landed;      /* landed: its message has arrived, but it has to wait */
+	struct link_window *adds; /* the rank that adds here; NULL: none, or this one, */
+	double adds_since;        /* since this time */
 	sg_sem_t bell;
 };
 
@@ -132,6 +139,34 @@ static void next_reach(struct link_window *w)
 
 static void start(struct link_window *w);
 
+static void added(struct passage *p);
+
+static void end_add(struct link_window *w)
+{
+	passage_delay(&w->passage, engine_factor(TIME_RECV, (double)bytes_of(reach_of(w))), added);
+}
+
+static bool waits_for_add(const struct link_window *w)
+{
+	return w->adds && w->adds_since < w->sent_at;
+}
+
+/* Ends the wait of the target's own add, if it waits for this one. */
+static void leave_target(struct link_window *w)
+{
+	struct link_window *to = target_of(w);
+	bool waits = to->adding && waits_for_add(to);
+	w->adding = false;
+	if (to->adds != w)
+		return;
+	to->adds = NULL;
+	if (waits && target_of(to)->adds == to)
+		target_of(to)->adds_since = network_now();
+	if (to->landed)
+		end_add(to);
+	to->landed = false;
+}
+
 static void added(struct passage *p)
 {
 	struct link_window *w = (struct link_window *)(void *)p;
@@ -148,21 +183,32 @@ static void added(struct passage *p)
 		for (size_t i = 0; i < r->n; i++)
 			y[i] += x[i];
 	}
+	leave_target(w);
 	next_reach(w);
 	start(w);
 }
 
 static void add_arrived(struct passage *p)
 {
-	const struct reach *r = reach_of((struct link_window *)(void *)p);
-	passage_delay(p, engine_factor(TIME_RECV, (double)bytes_of(r)), added);
+	struct link_window *w = (struct link_window *)(void *)p;
+	w->landed = waits_for_add(w);
+	if (!w->landed)
+		end_add(w);
 }
 
 static void send_add(struct link_window *w, double after)
 {
 	const struct reach *r = reach_of(w);
 	const double bytes = (double)bytes_of(r);
+	struct link_window *to = target_of(w);
 	w->passage.least_s -= leg_s(w, r, false);
+	w->sent_at = network_now() + after + engine_factor(TIME_SEND, bytes);
+	w->adding = true;
+	w->landed = false;
+	if (to != w) {
+		to->adds = w;
+		to->adds_since = w->sent_at;
+	}
 	passage_send(&w->passage, after + engine_factor(TIME_SEND, bytes), w->world,
 		     target_of(w)->world, bytes, add_arrived);
 }

@@ -358,6 +358,8 @@ static void update_rates(void)
 	fill(links);
 	for (size_t i = 0; i < flows; i++) {
 		struct passage *p = net.flow[i];
+		if (p->mark < 0) /* its links have more than can be computed with */
+			p->mark = p->way->bound;
 		double rate = fmax(p->mark, 1e-9) * p->factor;
 		if (rate == p->rate)
 			continue;

@@ -44,7 +44,7 @@ LIB   = $(addprefix $(B)/libmvbench,.so .a)
 SONAME := libmvbench.so.1
 ABI   = $(addprefix $(B)/mvbench_abi,.lua .py)
 # The same program on simulated platforms: sim/world in place of some files, SMPI in place of MPI.
-SMPI_OBJ := $(patsubst %.c,$(B)/smpi/%.o,$(wildcard runtime/comm/mpi/*.c))
+SMPI_OBJ := $(patsubst %.c,$(B)/smpi/%.o,$(filter-out %/mailbox.c %/window.c,$(wildcard runtime/comm/mpi/*.c)))
 SIM  := $(call objects,sim/world) $(SMPI_OBJ)
 
 all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(ABI) $(MODULE) ## build build/mvbench, build/mvbench-sim (the simulator) and build/libmvbench.so
@@ -151,7 +151,7 @@ SMPI := -isystem /usr/include/smpi -DSMPI_HELPERS_H -DSMPI_HELPERS_INTERNAL_H
 $(B)/smpi/%.o: %.c | $(B)/deps
 	@mkdir -p $(@D)
 	@echo "  CC $< (SMPI)"; $(CC) $(SMPI) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
-$(B)/sim/world/world.o $(B)/sim/world/engine.o: CPPFLAGS += $(SMPI)
+$(addprefix $(B)/sim/world/,world.o engine.o mailbox.o window.o): CPPFLAGS += $(SMPI)
 $(B)/mvbench-sim: $(B)/main.o $(SIM) $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(SIM_LINK)
 

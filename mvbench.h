@@ -311,6 +311,12 @@ void local_step(struct worker *w, double scale);
 /* The step by the sum of all trainers' gradients, which is in grad: all of them make it. The sum is
  * multiplied by w->weight: the mean's 1/N costs no pass of its own. */
 void common_step(struct worker *w);
+/* common_step in parts, each for whole layers: floats first .. end - 1. They may come after the next
+ * step has begun. common_step_cut: once, in init. common_step_later: in a step, keeps its numbers,
+ * such as its learning rate; false: --clip needs the whole gradient, so call common_step. */
+void common_step_cut(struct worker *w);
+bool common_step_later(struct worker *w);
+void common_step_part(struct worker *w, size_t first, size_t end);
 /* local_step in two parts, for a strategy that acts between them or takes another step: first
  * --clip and --weight-decay change grad (decay only if the optimiser has it in the gradient); then
  * the optimiser's step. */
@@ -358,6 +364,11 @@ struct strategy {
 	 * starts, those of other layers are missing, and the models drift apart. NULL = all. */
 	bool (*wants_layer)(const struct worker *w, size_t i);
 	void (*step)(struct worker *w); /* grad is new: updates param */
+	/* After common_step_cut: called before the parameters of layer i are read. The forward pass
+	 * needs them from the first layer on; before the model is stored or evaluated, all are
+	 * needed. Not called in the warm-up; a second call finds nothing to do. NULL = param is
+	 * ready when step returns. */
+	void (*layer_needed)(struct worker *w, size_t i);
 	/* Before a barrier and at the end: pushes pending changes. NULL = there are never any. */
 	void (*flush)(struct worker *w);
 	/* After a barrier during training: makes models equal again. NULL = nothing to do. */
@@ -415,7 +426,7 @@ extern const struct strategy *const strategies[]; /* ends at NULL */
  * or .workload, .optimizer, .codec. ---- */
 
 /* Grows when plug-ins compiled with the older contract no longer work. */
-#define CONTRACT_VERSION 3
+#define CONTRACT_VERSION 4
 struct plugin_file {
 	uint32_t version;  /* first in all versions, */
 	uint32_t bytes[5]; /* if equal, then these: struct sizes at compilation */

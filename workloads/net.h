@@ -251,6 +251,9 @@ struct workload {
 	 * a GPU that keeps operations fails or repeats the first mini-batch's results
 	 * (--check-promises detects it). */
 	bool host;
+	/* gradient calls layer_needed(w, i) before it reads the parameters of layer i. Otherwise all
+	 * of them are made ready before the gradient. */
+	bool by_layer;
 	/* Makes the model: calls model_layout, and sets param's first values, equal on all ranks.
 	 * sample: shape of the data. */
 	void (*init)(struct worker *w, const struct data *sample);
@@ -283,6 +286,7 @@ extern const struct workload *const workloads[]; /* ends at NULL */
 #define EVALUATE_ROWS 256                        /* the most rows of one evaluate */
 
 void layer_ready(struct worker *w, size_t i); /* tells the strategy, if it needs to know */
+void layer_needed(struct worker *w, size_t i); /* lets the strategy make it ready */
 
 /* ---- Nets: a stack of layers, which a workload's init builds ---- */
 
@@ -330,7 +334,7 @@ void net_places(const struct worker *w, size_t *place);
 void net_fini(struct worker *w);
 /* The slots of a workload whose model is a net. */
 #define NET_SLOTS \
-	.load = net_load, .gradient = net_gradient, .evaluate = net_evaluate, \
+	.by_layer = true, .load = net_load, .gradient = net_gradient, .evaluate = net_evaluate, \
 	.statistics = net_statistics, .split = net_split, .places = net_places, .fini = net_fini
 
 #pragma GCC visibility pop

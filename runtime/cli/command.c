@@ -175,7 +175,7 @@ static bool is_bare(const void *ctx, const char *name)
 		wrong = config_check(name, "true", &o);
 	if (!o || wrong)
 		return c->any_option;
-	return o->type == OPT_BOOL || (c->alone.name && strcmp(name, c->alone.name) == 0);
+	return option_is_flag(o) || (c->alone.name && strcmp(name, c->alone.name) == 0);
 }
 
 /* Only the first rank of a launcher prints. */

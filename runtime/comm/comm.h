@@ -176,9 +176,9 @@ struct link *link_of_node(struct link *l); /* of several ranks: those that share
 bool link_one_node(struct link *l);        /* do all ranks share memory? */
 bool link_reads_devices(void);             /* may x be on a GPU, in messages and allreduce? */
 void link_send(struct link *l, int to, const float *x, size_t n); /* returns once it is received */
-/* Blocking, but may return before the other end has received. bytes: a multiple of a float's. tag:
- * 0 for link_recv. */
-void link_send_plain(struct link *l, int to, int tag, const void *x, size_t bytes);
+/* For link_recv; blocking, but may return before the other end has received. bytes: a multiple of a
+ * float's. */
+void link_send_plain(struct link *l, int to, const void *x, size_t bytes);
 void link_recv(struct link *l, int from, float *x, size_t n);
 /* Sends out to one rank and receives n floats from another, or from the same. */
 void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n);
@@ -253,6 +253,8 @@ void link_wake(struct link *l, int rank); /* call after each message */
 void link_sleep(struct link *l, nsec *nap);
 int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes);
 int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes);
+void link_post(struct link *l, int to, int tag, const void *x,
+	       size_t bytes);       /* short; no request */
 bool link_progress(struct link *l); /* false: no request was completed */
 bool link_test(struct link *l, int *request);
 void link_cancel(struct link *l, int *request); /* a receive */

@@ -10,6 +10,7 @@
 void option_default(const struct option *table, void *fields);
 /* NULL, or a message: the field keeps its value. Strings and choices are not copied: text must
  * outlive the fields. text NULL: a bare flag. owner: the plug-in's name, or NULL. */
+bool option_is_flag(const struct option *o); /* may it be given without a value, as true? */
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text);
 /* "batch", "asgd.updater": the name as a user types it. owner: as above. Heap. */
 char *option_full_name(const char *owner, const struct option *o);

@@ -250,6 +250,12 @@ static bool read_size(const char *text, int64_t *x)
 	return true;
 }
 
+bool option_is_flag(const struct option *o)
+{
+	return o->type == OPT_BOOL ||
+	       (o->type == OPT_CHOICE && is_choice(o->choices, "true", strncmp));
+}
+
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text)
 {
 	union {
@@ -260,7 +266,7 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 	} x = {.text = text};
 	size_t bytes = sizeof x.text;
 	bool good = true;
-	if (!text && o->type != OPT_BOOL) {
+	if (!text && !option_is_flag(o)) {
 		char *name AUTOFREE = option_full_name(owner, o);
 		return sentence("--%s: give a value, as in --%s=%s", name, name,
 				*o->def ? o->def : "VALUE");

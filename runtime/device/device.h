@@ -26,6 +26,11 @@ struct loop {
 	struct model model;              /* worker.model */
 	const struct param_group *group; /* all of param, as groups of the optimiser */
 	size_t groups;
+	bool by_layer; /* no group has floats of two layers: common_step_cut */
+	struct {
+		double lr;
+		float unbias[MOMENTS_MOST];
+	} later;             /* of common_step_later */
 	struct vec *scratch; /* of groups */
 	struct vec *squares; /* [2], for --clip: of the gradient; NULL without it */
 	void (*layer_ready)(struct worker *w, size_t i); /* net.h's, for modules below the loop */

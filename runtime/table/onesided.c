@@ -148,7 +148,8 @@ static void onesided_open(struct table *t, const float *init)
 				    .member = must(calloc((size_t)s->size, sizeof(struct member))),
 				    .size = s->size,
 				    .lead = t->rules.lead};
-	h->window = link_window_new(s->workers, mine * (1 + t->rules.rounds), h->counts, &h->shard);
+	h->window = link_window_new(s->workers, t->rules.lengths ? 0 : mine * (1 + t->rules.rounds),
+				    h->counts, &h->shard);
 	for (int i = 0; init && !t->rules.lengths && i < 1 + t->rules.rounds; i++)
 		memcpy(h->shard + (size_t)i * mine, init + t->own_first, mine * sizeof(float));
 	link_window_sync(h->window);
@@ -425,7 +426,8 @@ static char *end_round(struct table *t)
 		return wrong;
 	size_t n = shard_length(t, t->among->rank), now = (size_t)(++h->round % 2);
 	link_window_sync(h->window);
-	memcpy(h->shard + (1 - now) * n, h->shard + now * n, n * sizeof(float));
+	if (!t->rules.lengths)
+		memcpy(h->shard + (1 - now) * n, h->shard + now * n, n * sizeof(float));
 	link_window_sync(h->window);
 	start_count_add(t, COPIES, &one);
 	return NULL;

@@ -57,7 +57,7 @@ static void send_request(struct link *everyone, int rank, struct table_request a
 {
 	a.worker = link_rank(everyone);
 	a.slot = TICKETS_MAX;
-	link_send_plain(everyone, rank, TAG_REQUEST, &a, sizeof a);
+	link_post(everyone, rank, TAG_REQUEST, &a, sizeof a);
 	link_wake(everyone, rank);
 }
 

@@ -250,7 +250,7 @@ enum {
 static void pass(struct link *l, int peer, float *x, size_t n, bool sends)
 {
 	if (sends)
-		link_send_plain(l, peer, 0, x, n * sizeof *x);
+		link_send_plain(l, peer, x, n * sizeof *x);
 	else
 		link_recv(l, peer, x, n);
 }

@@ -62,6 +62,24 @@ void layer_ready(struct worker *w, size_t i)
 	}
 }
 
+/* Does its strategy make layers ready only when they are needed? Not in the warm-up. */
+static bool makes_ready(const struct worker *w)
+{
+	return w->loop->by_layer && w->loop->strategy->layer_needed && w->step > 0;
+}
+
+void layer_needed(struct worker *w, size_t i)
+{
+	if (makes_ready(w) && !w->loop->dev->in_graph) /* otherwise all are ready */
+		w->loop->strategy->layer_needed(w, i);
+}
+
+void layers_needed(struct worker *w)
+{
+	for (size_t i = 0; i < (makes_ready(w) ? w->model->layers : 0); i++)
+		layer_needed(w, i);
+}
+
 bool consensus_marks(const struct worker *w)
 {
 	return w->loop->marks;
@@ -125,9 +143,13 @@ static bool compute(struct worker *w, bool with_step)
 	 * communicate inside */
 	if (!d->ops->graph || (w->model->workload->host && !world_is_virtual) ||
 	    comm_size(w->model_group) > 1) {
+		if (!w->model->workload->by_layer)
+			layers_needed(w);
 		gradient_only(w);
 		return false;
 	}
+	if (!world_is_virtual) /* otherwise layer by layer, as the forward pass takes time */
+		layers_needed(w);
 	d->ops->graph(d, KINDS * graph_key(w) + (with_step ? STEP : GRADIENT),
 		      with_step ? gradient_and_local_step : gradient_only, w);
 	for (size_t i = wants_layers(w) ? w->model->layers : 0; i-- > 0;) {
@@ -186,6 +208,7 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 	} else { /* fewer rows than replicas in this step: nothing to add */
 		local_begin(w);
 		fetch(w);
+		layers_needed(w);
 		vec_fill(w->grad, 0);
 		for (size_t k = w->model->layers; k-- > 0;)
 			layer_ready(w, k);
@@ -321,6 +344,7 @@ static void pass_points(struct trainer *r, int64_t step)
 	struct worker *w = &r->w;
 	if (r->points == r->points_max || r->next_point > step)
 		return;
+	layers_needed(w);
 	device_sync(w->loop->dev);
 	nsec at = segment_time(r), since = at + r->start + r->clock_stopped_ns;
 	struct stats kept = r->stats; /* restored below: evaluation reads do not count */
@@ -390,6 +414,7 @@ static nsec make_steps(struct trainer *r, bool barrier)
 		take_steps(r, &i, &last, &rng);
 	while (barrier && has_dropped_rows(r));
 	pass_points(r, w->epoch * w->steps - 1);
+	layers_needed(w);
 	device_sync(w->loop->dev);
 	return clock_now() - began - (r->paused_ns - paused_ns) -
 	       (r->clock_stopped_ns - clock_stopped_ns);

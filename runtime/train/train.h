@@ -8,6 +8,7 @@
 #include "runtime/config/plan.h"
 #include "runtime/train/sink.h"
 
+void layers_needed(struct worker *w); /* calls the strategy's layer_needed for all layers */
 /* Does the strategy need layer_ready for any layer? Not in the warm-up (epoch.c). */
 bool wants_layers(const struct worker *w);
 

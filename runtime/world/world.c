@@ -176,10 +176,6 @@ float *link_nowhere(void)
 	panic(__FILE__, __LINE__, "lengths without floats in the real world");
 }
 
-void world_yield(void)
-{
-}
-
 void world_off_clock(bool off)
 {
 	(void)off;

@@ -41,7 +41,6 @@ void world_wait(const char *what, nsec expected);
 #define NO_END INT64_MAX
 /* A worker finds nothing to do and polls again after dt. */
 void world_rest(const char *what, nsec dt);
-void world_yield(void); /* lets the other simulated workers run at the same virtual time */
 /* An operation on n floats of a table with this updater; shared: they are in rank 0's memory. */
 void world_charge(double floats); /* of a loop of the host, see worker_charge */
 void world_charge_op(const struct table_op *p, const struct updater *u, size_t n, bool shared);

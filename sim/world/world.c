@@ -14,7 +14,7 @@
 #include "runtime/config/heterogeneity.h"
 #include "runtime/config/hosts.h"
 #include "runtime/config/plan.h"
-#include "sim/sim.h"
+#include "sim/world/network.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,6 +57,21 @@ static struct {
 struct sim_worker *sim_self(void)
 {
 	return sg_actor_self() ? sg_actor_self_get_data() : NULL;
+}
+
+struct sim_worker *sim_worker_of(int rank)
+{
+	return &world.worker[rank];
+}
+
+int sim_ranks(void)
+{
+	return world.workers;
+}
+
+sg_host_t sim_host_of(int rank)
+{
+	return world.place[rank];
 }
 
 /* ---- Time ---- */
@@ -280,11 +295,6 @@ void world_reach(int first, int end)
 	}
 }
 
-void world_yield(void)
-{
-	sg_actor_yield();
-}
-
 void world_off_clock(bool off)
 {
 	struct sim_worker *me = sim_self();
@@ -347,18 +357,9 @@ static char *look_at_tmp(void)
 float *link_nowhere(void)
 {
 	static float *nowhere;
-	/* [bytes] SMPI copies no message that begins here, however long it is. Only one-sided
-	 * access computes with its floats: some models, and an upper bound of activations. One page
-	 * backs all of it. */
-	const struct run *run = &world.config->run;
-	bool reached = world.config->strategy->terms && run->servers == 0;
-	const size_t most =
-		((size_t)256 << 20) + (reached ? 16 * sizeof(float) * (size_t)sim_plan->params : 0);
-	double there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
-	if (!nowhere && reached && (double)most > there)
-		user_error("--servers=0: the workers' tables of %.3g parameters do not fit into "
-			   "memory, although --sim.train=false; give --servers=1 or more",
-			   (double)sim_plan->params);
+	/* [bytes] SMPI copies no message that begins here, however long it is. Nothing computes
+	 * with its floats, except an upper bound of activations. One page backs all of it. */
+	const size_t most = (size_t)256 << 20;
 	if (!nowhere)
 		nowhere = must(SMPI_SHARED_MALLOC(most));
 	return nowhere;
@@ -762,6 +763,9 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 		if (!world.worker[i].over)
 			print_deadlock();
 	int status = world.worker[0].status;
+	for (int i = 0; i < world.workers; i++)
+		mailbox_free(world.worker[i].mailbox);
+	network_free();
 	free(world.worker);
 	free(world.place);
 	return status;

@@ -378,6 +378,32 @@ TEST(impossible_evaluation_options_are_refused)
 	expect_refused("", "--workload=softmax --validation=600", "--validation=600: of 600 rows");
 }
 
+/* ---- Updates that wait for the next step ----------------------------------------- */
+
+/* The update of a layer waits until the next step reads it: the models stay equal, bit for bit,
+ * with every optimiser, in every layer, when they are evaluated within an epoch, and without
+ * barriers. */
+TEST(overlap_with_the_next_step_leaves_models_unchanged, 8)
+{
+	static const char *const how[] = {
+		"--workload=mlp --momentum=0.9 --weight-decay=1e-3 --decay=weights",
+		"--workload=mlp --optimizer=adamw --lr-schedule=cosine --eval-every=3",
+		"--workload=tanh_mlp --optimizer=muon --barrier-every=0 --epochs=3",
+		"--workload=lenet --optimizer=lion --allreduce.bucket=64KiB",
+		"--workload=gpt --gpt.layers=2 --gpt.width=32 --gpt.heads=4 --gpt.context=16 "
+		"--optimizer=adamw",
+		"--workload=perceptron --clip=0.5", /* --clip needs all of the gradient */
+		"--workload=softmax --batch=299 --workers=3 --momentum=0.5",
+		"--workload=mlp --workers=1 --momentum=0.9"};
+	for (int k = 0; k < 2; k++)
+		record_run(words("--workers=2 --epochs=2 --train-rows=600 --device=cpu "
+				 "--strategy=allreduce %s --allreduce.overlap=%s",
+				 how[_i], k ? "next" : "true"));
+	near(of("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
+	near(of("SELECT count(*) FROM run"), 2, 0);
+	near(of("SELECT count(DISTINCT test_loss) - max(epoch) FROM epoch"), 1, 0);
+}
+
 /* ---- One mini-batch, shared ----------------------------------------------------- */
 
 /* A shared mini-batch gives what one worker makes of it, also if shares and steps are uneven. */

@@ -105,6 +105,28 @@ TEST(messages_take_the_given_rates_and_latencies, 11)
 }
 
 /* More workers than RING_MOST send one step of the ring; the others take its time. */
+/* The messages of tables are simulated without SimGrid's activities, but by its model. */
+TEST(flows_of_tables_are_simgrids, 5)
+{
+	static const char *const where[] = {
+		"ethernet_10g", "wide_area", "gpu8_pcie",
+		"cluster --sim.rate=1gbit --sim.gpus=4 --sim.inner-rate=20GB",
+		"cluster --sim.rate=10gbit --sim.sites=3 --sim.site-rate=100mbit --sim.oversubscription=4"};
+	char out[4096],
+		*command AUTOFREE = sentence(
+			"./tests/tools/sim_flows --workload=perceptron --strategy=allreduce "
+			"--workers=8 --epochs=1 --platform=sim --sim.step-time=1ms "
+			"--sim.platform=%s 2>&1",
+			where[_i]);
+	long long messages = 0;
+	double apart = 1;
+	ck_assert_int_eq(command_output(command, out, sizeof out), 0);
+	ck_assert_msg(sscanf(out, "%lld messages, differ by %lg", &messages, &apart) == 2, "%s",
+		      out);
+	ck_assert_int_eq(messages, 160);
+	ck_assert_msg(apart < 1e-4, "%s: %s", where[_i], out);
+}
+
 TEST(long_rings_take_the_time_of_their_steps, 4)
 {
 	static const int workers[] = {63, 65, 96, 130};

@@ -397,7 +397,7 @@ TEST(plugin_of_another_version_is_refused)
 	refused("mvbench run --strategy=./old.c",
 		"it was compiled for version 7 of the contract (mvbench.h), and this mvbench has "
 		"version ");
-	must_do("sed -i 's/define CONTRACT_VERSION 7/define CONTRACT_VERSION 3\\n#undef "
+	must_do("sed -i 's/define CONTRACT_VERSION 7/define CONTRACT_VERSION 4\\n#undef "
 		"CONTRACT_BYTES\\n#define CONTRACT_BYTES 1/' old.c");
 	refused("mvbench run --strategy=./old.c", "other headers than this mvbench's");
 }

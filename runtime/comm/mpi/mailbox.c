@@ -101,6 +101,17 @@ static nsec longer_nap(nsec nap, bool wakeups)
 	return 2 * nap < least ? least : 2 * nap < most ? 2 * nap : most;
 }
 
+/* Simulated: request i has been completed. Returns what it was. */
+static enum use completed(struct mailbox *m, int i)
+{
+	enum use use = m->use[i];
+	m->receives -= use == RECEIVES || use == RECEIVES_MORE;
+	if (use == SENDS_MORE || use == RECEIVES_MORE)
+		m->use[i] = FREE;
+	m->found_one = true;
+	return use;
+}
+
 /* Simulated: waits for an MPI request. Across machines a real rank finds a message half a nap late
  * on average. A completed send does not end the sleep. This code waits and never tests, because
  * SimGrid never removes requests that a test found done from its lists. MPI_Waitany first reads
@@ -116,27 +127,40 @@ static void sleep_virtually(struct mailbox *m)
 		MPI_Waitany(m->used, m->request, &i, MPI_STATUS_IGNORE);
 		if (i == MPI_UNDEFINED) /* blocks: the simulator then reports the deadlock */
 			MPI_Recv(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
-		use = m->use[i];
-		m->receives -= use == RECEIVES || use == RECEIVES_MORE;
-		if (use == SENDS_MORE || use == RECEIVES_MORE)
-			m->use[i] = FREE;
+		use = completed(m, i);
 	} while (use != RECEIVES && m->receives > 0);
 	for (nsec now = clock_now(); m->far && at < now;)
 		at += nap = longer_nap(nap, false);
 	clock_delay(nap / 2);
-	m->found_one = true;
 }
 
-void link_sleep(struct link *l, nsec *nap)
+/* The same for a time: afterwards it finds what has come. */
+static void rest_virtually(struct mailbox *m, nsec dt)
+{
+	clock_delay(dt);
+	for (int found = true, i; found;) {
+		world_yield();
+		MPI_Testany(m->used, m->request, &i, &found, MPI_STATUS_IGNORE);
+		found = found && i != MPI_UNDEFINED;
+		if (found)
+			completed(m, i);
+	}
+}
+
+void link_sleep(struct link *l, nsec *nap, nsec most)
 {
 	world_enter("mailbox", -1);
 	struct mailbox *m = mailbox_of(l);
 	bool wakeups = m->wakeup != NULL;
-	if (world_is_virtual) {
+	if (world_is_virtual && most)
+		rest_virtually(m, most);
+	else if (world_is_virtual)
 		sleep_virtually(m);
+	if (world_is_virtual)
 		return;
-	}
 	*nap = longer_nap(*nap, wakeups);
+	if (most && *nap > most)
+		*nap = most;
 	if (!wakeups) {
 		clock_delay(*nap);
 		return;

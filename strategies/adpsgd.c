@@ -48,12 +48,12 @@ struct adpsgd {
 #define OWNER struct adpsgd_opts
 static const struct option adpsgd_options[] = {
 	OPTION(graph, CHOICE, "graph", "complete",
-	       "with whom a worker averages: one of all others, of its neighbours on a ring or a torus, "
-	       "or of those at distances of 1, 2, 4, ... [name]",
+	       "with whom a worker averages: one of all others, of its neighbours on a ring or a "
+	       "torus, or of those at distances of 1, 2, 4, ... [name]",
 	       .choices = "complete|neighbours|torus|exponential"),
 	OPTION(form, CHOICE, "form", "average",
-	       "two workers average their models; or one pushes half of its own to the other, which "
-	       "adds it later: push-sum [name]",
+	       "two workers average their models; or one pushes half of its own to the other, "
+	       "which adds it later: push-sum [name]",
 	       .choices = "average|push"),
 	{0},
 };

@@ -31,8 +31,8 @@ struct asgd_opts {
 static const struct option asgd_options[] = {
 	UPDATER_OPTIONS,
 	OPTION(local, CHOICE, "local", "fixed",
-	       "steps between two exchanges: --sync-every, or, for workers that are slower than the "
-	       "fastest, in proportion fewer [name]",
+	       "steps between two exchanges: --sync-every, or, for workers that are slower than "
+	       "the fastest, in proportion fewer [name]",
 	       .choices = "fixed|dynamic"),
 	{0},
 };

@@ -52,11 +52,12 @@ struct stream_opts {
 		       "the layers of a fragment: each --periodic.fragments-th, or neighbours", \
 		       .choices = "strides|neighbours"), \
 		OPTION(stream.delay, INT, "delay", "0", \
-		       "steps in which the sum of a fragment travels, while training goes on [steps]", \
+		       "steps in which the sum of a fragment travels, while training goes on " \
+		       "[steps]", \
 		       .max = 1e9), \
 		OPTION(stream.mix, REAL, "mix", "0", \
-		       "the share that a worker's own model keeps after a round; Streaming DiLoCo's is " \
-		       "0.5 with a delay [fraction]", \
+		       "the share that a worker's own model keeps after a round; Streaming " \
+		       "DiLoCo's is 0.5 with a delay [fraction]", \
 		       .max = 1), \
 		OPTION(stream.eager, BOOL, "eager", "false", \
 		       "with a delay of --sync-every: a worker's own change counts at once, the " \

@@ -15,12 +15,11 @@
  *
  * a is --periodic.outer-lr, mu --periodic.outer-momentum; mu = 0 and a = 1 give w = mean of w.
  * SlowMo's own u is ours divided by lr, that of the first step of a round: ours is rescaled when lr
- * changes. Other optimisers have options of their own instead of mu: adamw:beta2=0.95. The inner
- * optimiser may be the same plug-in with other options.
+ * changes. Other optimisers have options of their own instead of mu: adamw:beta2=0.95.
  *
  * The evaluated model is the one after the averaging and its outer step; within a round it is the
- * model that averaging now would give. That is linear in w: the mean of the trainers'
- * contributions. The steps of adagrad, adamw, lion and muon are not linear: there it is w_avg.
+ * model that averaging now would give, the mean of the trainers' contributions. The steps of
+ * adagrad, adamw, lion and muon are not linear in w: there it is w_avg.
  *
  * The interval X_e of epoch e of E is X = --sync-every, or X^(1 - (e - 1) / (E - 1)) rounded, from
  * X down to 1 (rare averaging first, as in AdaComm, arXiv 1810.08313, which uses the loss), or the
@@ -80,12 +79,12 @@ static const struct option periodic_options[] = {
 	OUTER_OPTIONS,
 	STREAM_OPTIONS,
 	OPTION(group_every, INT, "group-every", "0",
-	       "steps between two averagings within a group, between the rounds of all; 0: there are "
-	       "no groups [steps]",
+	       "steps between two averagings within a group, between the rounds of all; 0: there "
+	       "are no groups [steps]",
 	       .max = 1e9),
 	OPTION(group, INT, "group", "0",
-	       "a group: that many neighbouring ranks; 0: the workers of a machine, or of a site of a "
-	       "simulated platform [workers]",
+	       "a group: that many neighbouring ranks; 0: the workers of a machine, or of a site "
+	       "of a simulated platform [workers]",
 	       .max = WORKERS_MOST),
 	{0},
 };

@@ -255,8 +255,7 @@ static void periodic_fini(struct worker *w)
 	struct periodic *s = w->state;
 	for (int64_t k = 0; k < o->stream.fragments; k++)
 		fragment_fini(&s->fragment[k]);
-	if (s->group)
-		comm_free(s->group);
+	comm_free(s->group);
 }
 
 static double periodic_bytes(const struct worker *w)

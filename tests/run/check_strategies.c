@@ -486,7 +486,7 @@ TEST(schedules_synchronise_as_often_as_counted)
 
 /* ---- Refusals ------------------------------------------------------------ */
 
-TEST(strategy_mistakes_are_refused, 12)
+TEST(strategy_mistakes_are_refused, 18)
 {
 	static const struct {
 		struct setting set[4];
@@ -500,6 +500,18 @@ TEST(strategy_mistakes_are_refused, 12)
 		 NULL},
 		{{{"strategy", "gossip"}, {"workers", "6"}}, NULL},
 		{{{"strategy", "gossip"}, {"workers", "2"}, {"reduce", "sum"}}, "--reduce=sum: "},
+		{{{"strategy", "periodic"}, {"sync-every", "5"}, {"periodic.eager", "true"}},
+		 "give --periodic.delay=5"},
+		{{{"strategy", "periodic"}, {"workers", "4"}, {"periodic.group", "2"}},
+		 "--periodic.group-every"},
+		{{{"strategy", "bsp"}, {"workers", "2"}, {"bsp.grace", "1s"}}, "--bsp.late=join"},
+		{{{"strategy", "adpsgd"}, {"workers", "2"}, {"reduce", "sum"}}, "--reduce=sum: "},
+		{{{"strategy", "adpsgd"}, {"workers", "2"}, {"record", "true"}}, "--record: "},
+		{{{"strategy", "asgd"},
+		  {"workers", "2"},
+		  {"record", "true"},
+		  {"asgd.local", "dynamic"}},
+		 "--record: with --asgd.local=dynamic"},
 		{{{"strategy", "hybrid"}, {"workers", "2"}, {"hybrid.group", "4"}},
 		 "--hybrid.group=4: there are only 2 workers"},
 		{{{"strategy", "hybrid"}, {"workers", "1"}, {"hybrid.group", "4"}},

@@ -234,7 +234,7 @@ static double sleep_once(struct bench *b, struct wakeup_probe *probe)
 	if (b->w->rank == 1) {
 		monitor_lock(&probe->monitor);
 		for (probe->waits++; probe->wakeups < probe->waits;)
-			monitor_wait(&probe->monitor);
+			monitor_wait(&probe->monitor, 0);
 		took = 1e-9 * (double)(clock_now() - probe->signalled_at);
 		monitor_unlock(&probe->monitor);
 	} else if (b->w->rank == 0) {

@@ -26,6 +26,7 @@
  */
 #include "strategies/exchange.h"
 
+#include <math.h>
 #include <string.h>
 
 char *exchange_refuse(const struct run *run, const void *opts)
@@ -60,6 +61,7 @@ void exchange_init(struct worker *w)
 	s->wants = updater_wants(terms.updater);
 	s->table = table_new(w, w->param);
 	s->rounds = terms.rounds;
+	s->quorum = terms.joins && terms.backup > 0;
 	if (s->apart || s->wants.change || (s->wants.gradient && run_sync_every(w->run) > 1))
 		s->sum = vec_new(w, vec_len(w->param));
 	s->weight = w->weight;
@@ -67,7 +69,8 @@ void exchange_init(struct worker *w)
 		s->weight = 1;
 	else if (strcmp(run_reduce(w->run), "mean") == 0)
 		s->weight = 1 / (double)comm_size(w->data_group);
-	for (int k = 0; k < MOMENTS_MOST && terms.backup > 0 && !s->wants.momentum; k++) {
+	bool drops = terms.backup > 0 && !terms.joins && !s->wants.momentum;
+	for (int k = 0; k < MOMENTS_MOST && drops; k++) {
 		s->counted[k] = w->moment[k] ? vec_new(w, vec_len(w->param)) : NULL;
 		worker_keep_vec(w, s->counted[k]);
 	}
@@ -88,10 +91,11 @@ static struct push terms_of_push(const struct worker *w)
 {
 	const struct updater_opts *o = w->opts; /* the first member of a strategy's options */
 	const struct exchange *s = w->state;
-	double weight = weight_of_push(w);
+	double part = s->quorum ? (double)s->steps / (double)run_sync_every(w->run) : 1;
+	double weight = part * weight_of_push(w);
 	double rows = s->wants.evens || w->optimizer->normalises ? s->shares : s->rows;
 	return (struct push){.scale = (float)weight,
-			     .share = (float)(rows / s->steps),
+			     .share = (float)(part * rows / s->steps),
 			     .idle = rows == 0,
 			     .lr = (float)(weight * (s->wants.change ? o->outer_lr : w->lr)),
 			     .momentum = s->wants.change    ? o->outer_momentum
@@ -166,10 +170,20 @@ static void push(struct worker *w, const struct vec *pushed)
 		local_met(w);
 }
 
+static void next_interval(struct worker *w)
+{
+	struct exchange *s = w->state;
+	worker_report(w, "interval", (double)(w->step - s->last));
+	s->interval = (int64_t)fmax(1, round(worker_speed(w) * (double)run_sync_every(w->run)));
+	s->last = w->step;
+}
+
 void exchange_step(struct worker *w)
 {
 	struct exchange *s = w->state;
-	bool pulls = w->step % run_sync_every(w->run) == 0, steps = w->rows > 0 || s->rounds;
+	bool pulls = s->interval ? w->step >= s->last + s->interval
+				 : w->step % run_sync_every(w->run) == 0;
+	bool steps = w->rows > 0 || s->rounds;
 	s->outstanding |= steps;
 	s->shares += worker_share(w);
 	s->rows += w->mean_rows > 0 ? (double)w->rows / w->mean_rows : w->rows > 0;
@@ -183,6 +197,8 @@ void exchange_step(struct worker *w)
 		table_pull(s->table, w->param);
 		local_met(w);
 	}
+	if (pulls && s->interval)
+		next_interval(w);
 }
 
 void exchange_flush(struct worker *w)

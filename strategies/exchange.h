@@ -65,8 +65,12 @@ struct exchange {
 	/* In rounds every worker pushes, also without rows. These: sums of worker_share, and of its
 	 * rows in units of the mean worker's; and steps, since the last push. */
 	bool rounds;
+	bool quorum; /* the weight of a push is also that of its steps, in units of X */
 	double shares, rows;
 	int32_t steps;
+	/* Dynamic local updates: steps between two exchanges, now; 0: --sync-every. From `last` on.
+	 */
+	int64_t interval, last;
 };
 
 /* Slots of a strategy whose state begins with a struct exchange whose table it has made. If it

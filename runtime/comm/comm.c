@@ -160,6 +160,22 @@ struct comm *comm_split(struct comm *c, int color)
 	return comm_after(c, link_split(c->link, color));
 }
 
+struct comm *comm_split_places(struct comm *c, int *n)
+{
+	int first = world_place();
+	if (first < 0 && c->size > 1) { /* in the real world */
+		struct link *node = link_of_node(c->link);
+		first = c->rank;
+		link_broadcast(node, 0, &first, sizeof first);
+		link_free(node);
+	}
+	double places = c->size == 1 || first == c->rank;
+	if (c->size > 1)
+		link_reduce_all(c->link, &places, 1, REDUCE_SUM);
+	*n = (int)places;
+	return comm_split(c, first < 0 ? 0 : first);
+}
+
 struct comm *comm_coded(struct worker *w, struct comm *c)
 {
 	if (c->size == 1 || !w->codec || !w->codec->encode)

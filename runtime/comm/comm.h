@@ -249,8 +249,9 @@ void link_window_flush(struct link_window *w, int rank); /* rank -1: all of them
 void link_wakeup_new(struct link *l);     /* collective, once: wake-up signals within one machine */
 void link_wakeup_free(struct link *l);    /* collective; before link_free */
 void link_wake(struct link *l, int rank); /* call after each message */
-/* Sleeps until this rank is woken, but at most a nap, which grows with each call; start with 0. */
-void link_sleep(struct link *l, nsec *nap);
+/* Sleeps until this rank is woken, but at most a nap, which grows with each call; start with 0.
+ * With most > 0 at most that long; simulated, then just as long. */
+void link_sleep(struct link *l, nsec *nap, nsec most);
 int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes);
 int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes);
 void link_post(struct link *l, int to, int tag, const void *x,

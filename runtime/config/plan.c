@@ -293,6 +293,7 @@ static struct table_rules rules_of_tables(const struct config *c)
 		s->terms ? s->terms(&c->run, c->strategy_opts) : (struct table_terms){0};
 	return (struct table_rules){.updater = updater_find(t.updater ? t.updater : "add"),
 				    .rounds = t.rounds,
+				    .by_rows = t.each,
 				    .backup = t.backup};
 }
 
@@ -312,7 +313,8 @@ static char *check_shared_memory(const struct config *c, const struct plan *p)
 {
 	const struct run *run = &c->run;
 	const struct table_rules r = rules_of_tables(c);
-	double need = (double)(sizeof(float) * table_vectors(&r)) * (double)p->params,
+	double models = r.by_rows ? (double)run->workers : 1;
+	double need = (double)(sizeof(float) * table_vectors(&r)) * (double)p->params * models,
 	       there = shared_memory_free();
 	if (!c->strategy->terms || run->workers == 1 || run->servers > 0 || *c->harness.hostfile ||
 	    is_simulated(c) || strcmp(p->device, "cpu") != 0 || platform_under_launcher() ||

@@ -38,6 +38,7 @@ struct loop {
 	size_t busy;             /* models that have rows in this step; 0: all */
 	struct keepsake *kept;   /* of worker_keep and worker_keep_vec */
 	struct account *account; /* of worker_loss and worker_report */
+	struct speeds *speeds;   /* of worker_speed; NULL: it is not used */
 	struct vec *consensus; /* copied by consensus_mark; NULL = not measured, or equal models */
 	bool marks, marked;    /* consensus_mark copies in this step; has copied in this epoch */
 };

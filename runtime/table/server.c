@@ -195,6 +195,25 @@ static void nudge_workers(struct server *v)
 		link_wake(v->link, j->request.worker);
 }
 
+/* Ends rounds whose grace is over. Returns how long to sleep at most before the next look, 0: no
+ * limit. */
+static nsec look_at_graces(struct server *v)
+{
+	enum { SHORTEST = 1000, EIGHTH = 8 };
+	nsec nap = 0;
+	for (int i = 0; i < TABLES_MAX; i++) {
+		struct shard *t = v->shard[i];
+		if (!t || t->now.until == 0)
+			continue;
+		nsec left = t->now.until - clock_now();
+		nsec next = SHORTEST + (t->rules.grace - left) / EIGHTH;
+		if (left <= 0)
+			shard_poll(v, t); /* its replies have to be sent */
+		nap = left <= 0 ? SHORTEST : left < next ? left : next;
+	}
+	return nap;
+}
+
 /* A reply that no worker has fetched within a second belongs to a run that ends early. */
 static void shut_down(struct server *v)
 {
@@ -206,7 +225,7 @@ static void shut_down(struct server *v)
 		}
 	for (; v->sending && clock_now() - since < 1000000000; advance_sending(v))
 		if (!link_progress(v->link))
-			link_sleep(v->link, &nap);
+			link_sleep(v->link, &nap, 0);
 	link_wakeup_free(v->link);
 	for (int i = 0; i < TABLES_MAX; i++)
 		shard_free(v, i);
@@ -232,7 +251,7 @@ void tables_serve(struct link *everyone, int rank, int workers, const struct rec
 		if (!link_progress(everyone)) {
 			if (nap)
 				nudge_workers(v);
-			link_sleep(everyone, &nap);
+			link_sleep(everyone, &nap, look_at_graces(v));
 			continue;
 		}
 		nap = 0;

@@ -135,17 +135,20 @@ static void shard_rows(struct table *t, struct slot *q, const struct table_op *p
 	const float *from = p->kind == OP_PUSH ? p->in : p->out;
 	q->row = grown(q->row, &room, p->rows, sizeof *q->row);
 	q->place = grown(q->place, &q->row_room, p->rows, sizeof *q->place);
-	q->stage = grown(q->stage, &q->stage_room, p->rows * columns, sizeof *q->stage);
+	if (!t->rules.lengths)
+		q->stage = grown(q->stage, &q->stage_room, p->rows * columns, sizeof *q->stage);
 	for (int s = 0; s < t->among->servers; s++) {
 		size_t first = AT(t)->bound[s], end = AT(t)->bound[s + 1];
 		q->subrequest[s].first = k * columns;
 		for (size_t i = 0; i < p->rows; i++) {
 			size_t row = (size_t)p->row[i];
-			float *to = q->stage + k * columns;
+			float *to = t->rules.lengths ? NULL : q->stage + k * columns;
 			if (row < first || row >= end)
 				continue;
 			q->row[k] = (int64_t)(row - first);
 			q->place[k++] = i;
+			if (t->rules.lengths)
+				continue;
 			if (p->kind == OP_SYNC)
 				table_change(to, from + i * columns, t->pulled + row * columns, 1,
 					     columns);
@@ -258,7 +261,7 @@ static void wait_for_replies(struct table *t, struct slot *q)
 		}
 		if (nap)
 			nudge_servers(t, q);
-		link_sleep(l, &nap);
+		link_sleep(l, &nap, 0);
 	}
 	for (int s = 0; s < t->among->servers; s++)
 		if (q->subrequest[s].replied && q->subrequest[s].reply.deferred > deferred) {
@@ -291,7 +294,8 @@ static void keep_floats(struct table *t, const struct slot *q)
 {
 	const struct table_op *p = q->op;
 	size_t columns = t->rules.columns;
-	for (size_t k = 0; p->out && p->row && k < p->rows; k++)
+	bool staged = p->out && p->row && !t->rules.lengths;
+	for (size_t k = 0; staged && k < p->rows; k++)
 		memcpy(p->out + q->place[k] * columns, q->stage + k * columns,
 		       columns * sizeof *p->out);
 	if (p->pull && p->out && t->pulled && t->rules.syncs && p->kind != OP_ELASTIC)

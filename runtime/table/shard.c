@@ -80,6 +80,8 @@ void shard_open(struct server *v, int table)
 				.member = must(calloc((size_t)v->workers, sizeof(struct member))),
 				.size = v->workers,
 				.backup = o.rules.backup,
+				.joins = o.rules.joins,
+				.grace = o.rules.grace > 0 && !v->replay,
 				.lead = o.rules.lead};
 	if (o.init)
 		link_recv(v->link, 0, t->w, t->n);
@@ -249,6 +251,8 @@ static bool round_is_over(struct server *v, struct shard *t, struct transaction 
 	if (j->reply.dropped)
 		return true;
 	enum round_state state = rounds_state(&t->rounds, j->round, j->request.worker, &away);
+	if (state == ROUND_GRACE && t->now.until == 0)
+		t->now.until = clock_now() + t->rules.grace;
 	if (state == ROUND_FULL) {
 		renew_model(v, t);
 		rounds_end(&t->rounds);
@@ -256,7 +260,7 @@ static bool round_is_over(struct server *v, struct shard *t, struct transaction 
 		j->reply.away = away;
 		j->reply.away_pushes = t->rounds.member[away].pushes;
 	}
-	return state != ROUND_OPEN;
+	return state != ROUND_OPEN && state != ROUND_GRACE;
 }
 
 bool shard_due(const struct shard *t, const struct transaction *j, enum op_kind kind)
@@ -283,6 +287,7 @@ static void release(struct server *v, struct shard *t, struct transaction *j)
 void shard_poll(struct server *v, struct shard *t)
 {
 	struct transaction **at = &t->deferred;
+	t->now.waited = t->now.until > 0 && clock_now() >= t->now.until;
 	while (*at) {
 		struct transaction *j = *at;
 		int64_t round = t->now.over, seq = t->seq;

@@ -93,6 +93,9 @@ char *tables_refuse(const struct table_rules *r, int servers, bool near, const c
 	char *wrong AUTOFREE = choose_placement(&s, wanted);
 	if (wrong)
 		return sentence("--table-home=%s: %s", placement, wrong);
+	if (record && r->by_rows)
+		return sentence("--record: operations on the models of single workers have no "
+				"order in common; leave it out");
 	if (record && !s.placement->keeps_order)
 		return sentence("--record: one-sided pushes have no order to record; use "
 				"--table-home=shared or --servers=1");
@@ -136,10 +139,18 @@ void tables_leave(struct tables *s, bool away, bool all)
 	}
 }
 
-bool tables_drop(const struct tables *s)
+bool tables_hurry(const struct tables *s)
 {
 	for (int i = 0; s && i < s->count; i++)
 		if (s->table[i] && s->table[i]->rules.backup > 0)
+			return true;
+	return false;
+}
+
+bool tables_drop(const struct tables *s)
+{
+	for (int i = 0; s && i < s->count; i++)
+		if (s->table[i] && s->table[i]->rules.backup > 0 && !s->table[i]->rules.joins)
 			return true;
 	return false;
 }
@@ -241,7 +252,8 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 	if (!rules->lengths && rules->updater->own && !s->placement->keeps_own)
 		t->own = floats_new(t, NULL);
 	for (int i = 0; i < 2 && s->dev && !s->placement->floats_on_device; i++)
-		t->staged[i] = s->dev->ops->peer->pinned_new(s->dev, t->n);
+		t->staged[i] = s->dev->ops->peer->pinned_new(s->dev, rules->by_rows ? rules->columns
+										    : t->n);
 	s->placement->open(t, first);
 	if (!rules->lengths)
 		free(first);

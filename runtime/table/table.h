@@ -92,7 +92,9 @@ struct table_rules {
 	size_t rows, columns;
 	const struct updater *updater;
 	bool rounds;    /* bulk-synchronous: all push, then all pull */
-	int64_t backup; /* with rounds: pushes that a round does not wait for */
+	int64_t backup; /* with rounds: pushes that a round does not wait for; */
+	bool joins;     /* they count in the round in which they come, and are not dropped */
+	nsec grace;     /* with joins: a round still waits so long for them */
 	bool mean;      /* with backup: a round's sum is divided by the shares of its pushes */
 	bool bounded;
 	int64_t lead; /* with bounded: pushes that a worker may be ahead of the slowest */
@@ -100,6 +102,7 @@ struct table_rules {
 	bool alone;   /* all operations are those of one client, with a push and a pull each */
 	bool lengths; /* there are no floats: operations move meaningless data */
 	bool counter; /* its pushes are not counted among the run's (vectors.c) */
+	bool by_rows; /* a strategy's operations are on one row each (vectors.c) */
 	enum table_init init;
 };
 
@@ -116,6 +119,7 @@ struct table {
 	int64_t pushes;            /* of this worker */
 	struct table_op *pushing;  /* this worker's last push, if it has not been waited for */
 	bool incomplete;           /* with rounds: a round could not end; no later one will */
+	int64_t row;               /* with by_rows: that of the next operations */
 	struct vec *alias;         /* one client: its init vector is W, and no float moves */
 	size_t own_first, own_end; /* floats that this worker reaches without moving them */
 	void *at;                  /* the placement's state */
@@ -214,6 +218,7 @@ void counts_free(struct counts *c);
  * --sim.replay repeats this as they do for pushes. new is collective; counts_free frees it. */
 struct counts *counter_new(struct worker *w);
 int64_t counter_next(struct counts *c);
+int64_t table_version(struct table *t); /* pushes started so far */
 /* Does the operation. Returns when all of it has been applied and is in p->out. */
 char *table_do(struct table *t, struct table_op *p);
 /* Starts it; at most TICKETS_MAX at once. p, in and out belong to the table until table_wait, which
@@ -224,7 +229,8 @@ char *table_wait(struct table *t, struct table_op *p);
  * staleness bound, that none will come. away false: after it, that this worker is back; all are
  * then in the same round. all: tables without rounds and bounds, too. s may be NULL. */
 void tables_leave(struct tables *s, bool away, bool all);
-bool tables_drop(const struct tables *s); /* can one of them drop pushes? s may be NULL */
+/* Can rounds of one of them end without a push; can one of them drop pushes? s may be NULL. */
+bool tables_hurry(const struct tables *s), tables_drop(const struct tables *s);
 
 /* A checkpoint, made at a barrier, stores what updaters keep beside W: each worker's own, and on
  * worker 0 the state. Copies these floats of this worker to x; with put, from x to tables that have

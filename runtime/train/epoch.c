@@ -198,7 +198,9 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 	struct worker *w = &r->w;
 	const struct stats *c = &r->stats;
 	nsec began = note_from(r, i < w->run->trace, i + 1), at = began;
-	nsec since = r->delayed ? clock_now() : 0, talked = c->comm + c->wait;
+	struct speeds *speeds = w->loop->speeds;
+	nsec since = r->delayed || speeds ? clock_now() : 0, talked = c->comm + c->wait;
+	const nsec before = since - talked;
 	bool done = false;
 	w->step++;
 	w->lr = r->lr[r->step];
@@ -229,6 +231,10 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 		note(r, TRACE_UPDATE, at);
 	}
 	note(r, TRACE_STEP, began);
+	if (!speeds)
+		return;
+	speeds->steps++;
+	speeds->busy += clock_now() - c->comm - c->wait - before;
 }
 
 /* ---- Barriers, pauses, leaving ------------------------------------------- */

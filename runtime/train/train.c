@@ -219,6 +219,7 @@ static void tear_down(struct trainer *r)
 		w->loop->strategy->fini(w);
 	promises_close(r);
 	deal_close(r);
+	speeds_free(r->loop.speeds);
 	tables_close(w->loop->tables);
 	r->serves = false;
 	for (int64_t i = 0; i < r->records_max; i++)

@@ -55,6 +55,16 @@ static inline void tally_add(struct tally *t, const struct tally *more)
 	t->rows += more->rows;
 }
 
+/* Of worker_speed: steps and their time since the last call; and what the workers know of each
+ * other. */
+struct speeds {
+	struct counts *each; /* [trainers] steps a second */
+	int64_t steps;
+	nsec busy;
+	float mine; /* as in each */
+};
+void speeds_free(struct speeds *s); /* NULL is fine */
+
 struct trainer {
 	struct worker w;
 	struct loop loop;

@@ -89,9 +89,14 @@ void monitor_unlock(struct monitor *m)
 	pthread_mutex_unlock(&in(m)->mutex);
 }
 
-void monitor_wait(struct monitor *m)
+void monitor_wait(struct monitor *m, nsec most)
 {
-	pthread_cond_wait(&in(m)->cond, &in(m)->mutex);
+	nsec end = most ? clock_now() + most : 0;
+	struct timespec until = {.tv_sec = end / 1000000000, .tv_nsec = end % 1000000000};
+	if (most)
+		pthread_cond_clockwait(&in(m)->cond, &in(m)->mutex, CLOCK_MONOTONIC, &until);
+	else
+		pthread_cond_wait(&in(m)->cond, &in(m)->mutex);
 }
 
 void monitor_broadcast(struct monitor *m)
@@ -115,6 +120,11 @@ void world_exit(int status)
 void world_print_places(FILE *f)
 {
 	(void)f;
+}
+
+int world_place(void)
+{
+	return -1;
 }
 
 uint64_t world_node(void)

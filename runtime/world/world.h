@@ -26,6 +26,9 @@ struct updater;
  * in a simulation, each on its own stack. Returns the exit status of rank 0. */
 int world_run(const struct config *c, const struct plan *p, int (*life)(void *ctx), void *ctx);
 void world_exit(int status) __attribute__((noreturn)); /* ends a main loop early */
+/* Simulated: the first worker on this one's site, or, if all are on one, on its machine. Real
+ * world: -1. */
+int world_place(void);
 uint64_t world_node(void); /* the simulated machine of this worker; real world: 0 */
 /* One line of a simulation with how many workers are where; nothing if that goes without saying. */
 #define WORKERS_WHERE "places: "
@@ -113,7 +116,8 @@ struct monitor {
 void monitor_init(struct monitor *m); /* called by one worker */
 void monitor_lock(struct monitor *m);
 void monitor_unlock(struct monitor *m);
-void monitor_wait(struct monitor *m);      /* locked: unlocks, sleeps until a broadcast, locks */
+/* Locked: unlocks, sleeps until a broadcast, or so long (0: without limit), locks. */
+void monitor_wait(struct monitor *m, nsec most);
 void monitor_broadcast(struct monitor *m); /* locked: wakes all */
 
 /* ---- The launcher of this process (launcher.c) ---- */

@@ -272,7 +272,7 @@ static nsec late_by(nsec waited)
 
 /* Finds one request that is done, and the sends that were done before it; a send alone wakes
  * nobody. */
-void link_sleep(struct link *l, nsec *nap)
+void link_sleep(struct link *l, nsec *nap, nsec most)
 {
 	struct mailbox *m = mine(l);
 	struct request_of *r;
@@ -283,7 +283,12 @@ void link_sleep(struct link *l, nsec *nap)
 	do {
 		while (m->done.first < 0) {
 			m->asleep = true;
-			sg_sem_acquire(m->bell);
+			if (!most)
+				sg_sem_acquire(m->bell);
+			else if (sg_sem_acquire_timeout(m->bell, 1e-9 * (double)most)) {
+				m->asleep = false;
+				return;
+			}
 		}
 		r = &m->request[take_after(m, &m->done, -1)];
 		r->stage = FOUND;

@@ -265,9 +265,12 @@ void monitor_unlock(struct monitor *m)
 	sg_mutex_unlock(in(m)->mutex);
 }
 
-void monitor_wait(struct monitor *m)
+void monitor_wait(struct monitor *m, nsec most)
 {
-	sg_cond_wait(in(m)->cond, in(m)->mutex);
+	if (most)
+		sg_cond_wait_for(in(m)->cond, in(m)->mutex, 1e-9 * (double)most);
+	else
+		sg_cond_wait(in(m)->cond, in(m)->mutex);
 	sim_charge_for(SPENT_WAKE, COST_WAKE, 1);
 }
 
@@ -521,22 +524,39 @@ static char *place_ranks(void)
 				  seats, hosts, workers);
 }
 
+static bool on_several_sites(void)
+{
+	bool sites = false;
+	for (int i = 1; i < world.config->run.workers; i++)
+		sites |= strcmp(site_of(world.place[i]), site_of(world.place[0])) != 0;
+	return sites;
+}
+
+/* The first worker on the site, or the machine, of worker i. */
+static int first_near(int i, bool sites)
+{
+	int k = 0;
+	while (k < i && (sites ? strcmp(site_of(world.place[k]), site_of(world.place[i])) != 0
+			       : node_of(world.place[k]) != node_of(world.place[i])))
+		k++;
+	return k;
+}
+
+int world_place(void)
+{
+	return first_near(sim_self()->rank, on_several_sites());
+}
+
 /* Prints how many workers are where, if there are several on a machine or several sites:
  * "WORKERS: 2 ireland, 2 tokyo", or by the machine: "WORKERS: 8 on each of 4 machines". */
 void world_print_places(FILE *f)
 {
 	enum { NAMED = 8 };
 	int workers = (int)world.config->run.workers, groups = 0, most = 0, least = 0;
-	bool sites = false;
+	bool sites = on_several_sites();
 	int *count AUTOFREE = must(calloc((size_t)workers, sizeof *count));
-	for (int i = 1; i < workers; i++)
-		sites |= strcmp(site_of(world.place[i]), site_of(world.place[0])) != 0;
 	for (int i = 0; i < workers; i++) {
-		int k = 0;
-		while (k < i &&
-		       (sites ? strcmp(site_of(world.place[k]), site_of(world.place[i])) != 0
-			      : node_of(world.place[k]) != node_of(world.place[i])))
-			k++;
+		int k = first_near(i, sites);
 		groups += k == i;
 		count[k]++;
 	}

@@ -122,8 +122,9 @@ void monitor_unlock(struct monitor *m)
 	release(&in(m)->owner);
 }
 
-void monitor_wait(struct monitor *m)
+void monitor_wait(struct monitor *m, nsec most)
 {
+	(void)most;
 	int64_t *awake = &in(m)->awake[me()];
 	*awake = 0;
 	monitor_unlock(m);
@@ -289,6 +290,12 @@ const char *config_why_static(const struct config *c)
 }
 
 double worker_share(const struct worker *w)
+{
+	(void)w;
+	return 1;
+}
+
+double worker_speed(struct worker *w)
 {
 	(void)w;
 	return 1;

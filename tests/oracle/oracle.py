@@ -244,7 +244,7 @@ class Table:
             pushes = [(k, g, dict(by, c=by["c"] / over)) for k, g, by in pushes]
         if self.updater in ("add", "sgd", "dcasgd", "dcasgda", "staleness"):
             for _, g, by in pushes:
-                c = 1 if self.updater == "staleness" else by["c"]
+                c = by.get("part", 1) if self.updater == "staleness" else by["c"]
                 self.w = self.w + (c * g if self.updater == "add" else -c * by["lr"] * g)
         elif self.updater == "adagrad":
             before, moved = self.w, 0
@@ -254,8 +254,8 @@ class Table:
                 moved = moved + self.w - before
             self.w = before + moved
         else:
-            self.apply(0, sum(by["c"] * g for _, g, by in pushes), dict(pushes[0][2], period=1),
-                       pushes[0][2]["lr"], pushes[0][2]["rho"])
+            first = min(pushes, key=lambda p: p[0])[2]
+            self.apply(0, sum(by["c"] * g for _, g, by in pushes), dict(first, period=1), first["lr"], first["rho"])
 
 
 # ---- A run -------------------------------------------------------------------
@@ -583,27 +583,48 @@ class Fragment:
         self.outer = Optimizer(o, size=len(part)) if o else None
         self.sent = self.taken = 0
         self.first_lr = self.last_lr = 0.0
+        # eager: each worker's own W and u, and what it sent in the last round
+        self.Ws, self.us, self.old = (np.tile(x, (r.N, 1)) for x in (self.W, self.u, self.u))
 
     def stepped(self, step):
         if step == self.sent + 1:
             self.first_lr = self.r.lr(step)
         self.shares += [self.r.share(k, step) for k in range(self.r.N)]
 
-    def result(self, w, step, steps=False):
-        """W and u of a round that begins now; steps: it begins, and this is no preview."""
+    def weights(self, step):
+        """The workers' weights in a round that begins now, relative to 1 / N."""
         c, N = self.r.c, self.r.N
-        weights = self.shares / (step - self.sent) if c["optimizer"]["name"] in NORMALISES else np.ones(N)
         total = N if c["reduce"] == "sum" else 1
-        d = total * sum(weights[k] * (self.W - w[k][self.part]) for k in range(N)) / N
-        if self.outer:
-            return self.outer.step(self.W, d, c["outer_lr"]) if steps else self.W, self.u
+        return total * (self.shares / (step - self.sent) if c["optimizer"]["name"] in NORMALISES else np.ones(N)) / N
+
+    def linear_step(self, W, u, d):
+        """W and u after a step of an outer optimiser that is linear in d."""
+        c = self.r.c
         if c["outer"] == "none":
-            return self.W - d, self.u
+            return W - d, u
         mu = c["outer_momentum"]
         if c["outer"] == "momentum" and self.last_lr > 0:
             mu *= self.first_lr / self.last_lr
-        u = mu * self.u + d
-        return self.W - c["outer_lr"] * (mu * u + d if c["outer"] == "nesterov" else u), u
+        u = mu * u + d
+        return W - c["outer_lr"] * (mu * u + d if c["outer"] == "nesterov" else u), u
+
+    def result(self, w, step, steps=False):
+        """W and u of a round that begins now; steps: it begins, and this is no preview."""
+        d = sum(x * (self.W - w[k][self.part]) for k, x in enumerate(self.weights(step)))
+        if self.outer:
+            return self.outer.step(self.W, d, self.r.c["outer_lr"]) if steps else self.W, self.u
+        return self.linear_step(self.W, self.u, d)
+
+    def eager(self, w, step):
+        """A round of eager updates: the own change, and those that the others sent in the last round."""
+        mix, weights, sent = self.r.c["mix"], self.weights(step), self.old.sum(0)
+        for k, x in enumerate(w):
+            fresh = weights[k] * (self.Ws[k] - x[self.part])
+            self.Ws[k], self.us[k] = self.linear_step(self.Ws[k], self.us[k], sent - self.old[k] + fresh)
+            self.old[k] = fresh
+            x[self.part] = mix * x[self.part] + (1 - mix) * self.Ws[k]
+        self.W = self.Ws.mean(0)
+        self.last_lr, self.sent, self.shares[:] = self.first_lr, step, 0
 
     def send(self, w, step):
         self.coming = self.result(w, step, steps=True)
@@ -634,6 +655,7 @@ def periodic(r):
                 f.sent = f.taken = step
                 if step == c["start"]:
                     f.W = w[0][f.part].copy()
+                    f.Ws[:] = f.W
             model = w[0]
         else:
             w = [r.local(k, step, w[k], opts[k]).copy() for k in range(N)]
@@ -651,6 +673,11 @@ def periodic(r):
             model = fragments[0].result(w, step)[0]
             for f, now in zip(fragments, due):
                 if N == 1 and c["outer"] == "none":
+                    continue
+                if c["eager"] and now:
+                    f.eager(w, step)
+                    r.met(opts)
+                if c["eager"]:
                     continue
                 if f.taken < f.sent and step >= f.sent + c["delay"]:
                     f.take(w)
@@ -739,14 +766,17 @@ def steps_of(r, k, epoch):
 
 
 def backup(r, arrivals):
-    """bsp with backup workers: the record says which pushes a round dropped, and when it ended."""
+    """bsp with backup workers: the record says which pushes a round dropped, and when it ended. Of a
+    quorum no push is dropped, and its weight is also that of its steps."""
     c, X, table, pushes = r.c, r.c["sync_every"], Table(r.start, r.c["updater"], r.N), []
     mean = c["reduce"] == "mean" and c["updater"] != "staleness"
     over, at_end, kind = {}, {}, [""]
 
     def exchange(x, counted):
         """A push and its pull; counted: the optimiser after the last push that counted."""
+        part = x.count / X if c["late"] == "join" else 1
         g, by = x.push()
+        by = dict(by, c=part * by["c"], rows=part * by["rows"], part=part)
         yield "push"
         if kind[0] == "drop" and c["updater"] not in KEEPS_MOMENTUM:
             x.opt.m, x.opt.t = counted[0].copy(), counted[1]
@@ -954,13 +984,15 @@ def draw_outer(rnd, c, words):
 
 def draw_rounds(rnd, c, words):
     """Fragments, a delay and a mix, or groups, of periodic."""
-    c.update(fragments=1, delay=0, mix=0.0, team=0, team_every=1)
+    c.update(fragments=1, delay=0, mix=0.0, eager=False, team=0, team_every=1)
     kind = rnd.choice(["", "streams", "groups"])
     if kind == "streams" and c["schedule"] == "fixed" and c.get("state", "keep") == "keep":
         c["fragments"], c["mix"] = rnd.choice([1, 2 - (c["outer"] == "muon")]), rnd.choice([0.0, 0.5])
-        c["delay"] = rnd.randint(0, c["sync_every"])
+        c["eager"] = not c["outer_optimizer"] and rnd.random() < 0.4
+        c["delay"] = c["sync_every"] if c["eager"] else rnd.randint(0, c["sync_every"])
         words += [f"--periodic.fragments={c['fragments']}", f"--periodic.mix={c['mix']}",
-                  f"--periodic.delay={c['delay']}", f"--periodic.layout={rnd.choice(['strides', 'neighbours'])}"]
+                  f"--periodic.delay={c['delay']}", f"--periodic.eager={str(c['eager']).lower()}",
+                  f"--periodic.layout={rnd.choice(['strides', 'neighbours'])}"]
     if kind == "groups" and c["workers"] % 2 == 0 and c.get("state") != "average":
         c["team"], c["team_every"] = 2, rnd.randint(1, 3)
         words += [f"--periodic.group={c['team']}", f"--periodic.group-every={c['team_every']}"]
@@ -1060,7 +1092,9 @@ def draw(rnd, only):
         words.append(f"--downpour.send={c['send']}")
     if s == "bsp" and N > 1 and rnd.random() < 0.5:
         c["backup"] = rnd.randint(1, N - 1)
-        words.append(f"--bsp.backup={c['backup']}")
+        c["late"] = rnd.choice(["drop", "join"])
+        words += [f"--bsp.backup={c['backup']}", f"--bsp.late={c['late']}"]
+        words += [f"--bsp.grace={rnd.choice(['0s', '1ms', '100ms'])}"] if c["late"] == "join" else []
         c["global_batch"], c["barrier_every"] = 0, 1
     ordered = s in ("asgd", "ssp", "downpour") or (s == "easgd" and c["form"] == "asynchronous") or "backup" in c
     sim = ordered or rnd.random() < 0.3

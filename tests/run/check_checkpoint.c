@@ -110,6 +110,8 @@ static const char *const exact[] = {
 	     "--lr=0.003 --clip=1 --state=reset",
 	LONG "--strategy=periodic --workers=2 --sync-every=7 --periodic.fragments=2 "
 	     "--periodic.delay=5 --periodic.mix=0.5 --periodic.outer=nesterov",
+	LONG "--strategy=periodic --workers=3 --sync-every=7 --periodic.delay=7 "
+	     "--periodic.eager --periodic.outer=nesterov",
 	LONG "--strategy=periodic --workers=4 --sync-every=7 --periodic.group=2 "
 	     "--periodic.group-every=3",
 	LONG "--strategy=sparta --workers=2 --sparta.share=0.1",
@@ -130,6 +132,9 @@ static const char *const exact[] = {
 	LONG "--strategy=easgd --easgd.form=synchronous --workers=2 --sync-every=3",
 	/* with one worker, a strategy with tables has one order of pushes */
 	LONG "--strategy=asgd --workers=1",
+	LONG "--strategy=asgd --asgd.local=dynamic --workers=1 --sync-every=3",
+	LONG "--strategy=bsp --bsp.late=join --workers=1 --sync-every=3",
+	LONG "--strategy=adpsgd --workers=1",
 	LONG "--strategy=asgd --asgd.updater=momentum --workers=1 --servers=2 --sync-every=3",
 	LONG "--strategy=asgd --asgd.updater=momentum_ema --workers=1 --sync-every=3",
 	LONG "--strategy=asgd --asgd.updater=adagrad --asgd.rho=0.01 --workers=1 "

@@ -79,12 +79,11 @@ TEST(periodic_start_is_allreduce, 2, 5)
 }
 
 /* Averaging the velocities too makes X = 1 equal allreduce with momentum. */
-TEST(periodic_with_velocity_is_allreduce, 2, 5)
+TEST(periodic_with_averaged_state_is_allreduce, 2, 5)
 {
 	int n = _i;
-	expect_same(n,
-		    MLP " --batch=24 --momentum=0.9 --strategy=periodic --periodic.velocity=true",
-		    n, MLP " --batch=24 --momentum=0.9 --strategy=allreduce", 2e-6);
+	expect_same(n, MLP " --batch=24 --momentum=0.9 --strategy=periodic --state=average", n,
+		    MLP " --batch=24 --momentum=0.9 --strategy=allreduce", 2e-6);
 }
 
 TEST(sum_and_linear_scaling_agree, 2, 5)

@@ -94,12 +94,14 @@ static nsec longer_nap(nsec nap, bool wakeups)
 	return 2 * nap < least ? least : 2 * nap < most ? 2 * nap : most;
 }
 
-void link_sleep(struct link *l, nsec *nap)
+void link_sleep(struct link *l, nsec *nap, nsec most)
 {
 	world_enter("mailbox", -1);
 	struct mailbox *m = mailbox_of(l);
 	bool wakeups = m->wakeup != NULL;
 	*nap = longer_nap(*nap, wakeups);
+	if (most && *nap > most)
+		*nap = most;
 	if (!wakeups) {
 		clock_delay(*nap);
 		return;

@@ -9,10 +9,7 @@
  * Drawing one of each part takes k draws instead of a pass, and every float has the same chance as
  * the others of its part. 4 k bytes.
  */
-#include "mvbench.h"
-
-#include <math.h>
-#include <string.h>
+#include "strategies/codecs/tiles.h"
 
 struct randomk_opts {
 	double share;
@@ -41,33 +38,58 @@ static size_t randomk_bytes(const struct code *c)
 	return sizeof(float) * randomk_kept(c);
 }
 
-/* The place that is drawn of part i of k, and the part's length. */
-static inline size_t place_of(const struct code *c, size_t i, size_t k, size_t *length)
+/* The parts one after the other: part i begins at floor(i n / k). Without a division for each. */
+struct walk {
+	size_t k, i, first, length, least, rest, sum;
+};
+
+static inline struct walk walk_of(const struct code *c)
 {
-	size_t first = part_of(c->n, k, i);
-	*length = part_of(c->n, k, i + 1) - first;
-	return first + (size_t)((uint64_t)code_bits(c->common, i) * *length >> 32);
+	size_t k = randomk_kept(c);
+	return (struct walk){.k = k, .least = c->n / (k ? k : 1), .rest = c->n % (k ? k : 1)};
+}
+
+/* The place that is drawn of the next part. */
+static inline size_t next_place(const struct code *c, struct walk *w)
+{
+	w->first += w->length;
+	w->sum += w->rest;
+	bool longer = w->sum >= w->k;
+	w->sum -= longer ? w->k : 0;
+	w->length = w->least + longer;
+	return w->first + (size_t)((uint64_t)code_bits(c->common, w->i++) * w->length >> 32);
 }
 
 static void randomk_encode(const struct code *c, void *wire, const float *x)
 {
 	const struct randomk_opts *o = c->opts;
-	size_t k = randomk_kept(c), length;
+	struct walk w = walk_of(c);
 	float *to = wire;
-	for (size_t i = 0; i < k; i++) {
-		float v = x[place_of(c, i, k, &length)];
-		to[i] = o->unbiased ? v * (float)length : v;
+	while (w.i < w.k) {
+		float v = x[next_place(c, &w)];
+		to[w.i - 1] = o->unbiased ? v * (float)w.length : v;
 	}
 }
 
 static bool randomk_decode(const struct code *c, float *y, const void *wire, bool add)
 {
-	size_t k = randomk_kept(c), length;
+	struct walk w = walk_of(c);
 	const float *from = wire;
-	if (!add)
-		memset(y, 0, c->n * sizeof *y);
-	for (size_t i = 0; i < k; i++)
-		y[place_of(c, i, k, &length)] += from[i];
+	size_t place = w.k ? next_place(c, &w) : c->n;
+	for (size_t at = 0; at < c->n; at += TILE) {
+		size_t end = c->n - at < TILE ? c->n : at + TILE;
+		float some[TILE] = {0};
+		while (place < end) {
+			if (add)
+				y[place] += from[w.i - 1];
+			else
+				some[place - at] = from[w.i - 1];
+			place = w.i < w.k ? next_place(c, &w) : c->n;
+		}
+		if (!add)
+			tile_put(y + at, some, end - at, false, c->n);
+	}
+	tiles_end();
 	return true;
 }
 

@@ -286,6 +286,12 @@ void worker_charge(const struct worker *w, double floats);
 void worker_keep_vec(struct worker *w, struct vec *v); /* NULL is fine */
 void worker_keep(struct worker *w, void *state, size_t bytes);
 
+/* As w->coded, for vecs laid out as v, whose floats are these tensors: with error feedback of its
+ * own, which checkpoints contain. data_group itself without a codec. Collective: init calls it, and
+ * fini frees it if it is not data_group. */
+struct comm *worker_coded(struct worker *w, const struct vec *v, const struct tensor *tensor,
+			  size_t tensors);
+
 /* The mean loss of the rows that this worker has trained on since its last call, or since the start
  * of the epoch. In step and fetch the rows of its last gradient are the newest. It is local: a mean
  * over workers needs an allreduce of a vec of one. NaN = no rows, or a simulation without training.

@@ -86,16 +86,38 @@ static void cut(struct fragment *f, struct worker *w, bool strides, size_t k, si
 	worker_keep_vec(w, f->change);
 }
 
+/* Its layers are whole tensors, which are laid out in change as in the model. */
+static struct comm *coded_for(const struct fragment *f, struct worker *w)
+{
+	const struct model *m = w->model;
+	struct tensor *tensor = calloc(m->tensors + 1, sizeof *tensor);
+	size_t count = 0;
+	CHECK(tensor, "no memory for %zu tensors", m->tensors);
+	for (size_t i = 0, at = 0; i < f->slices; at += f->slice[i++].length)
+		for (size_t k = 0; k < m->tensors; k++) {
+			size_t first = m->tensor[k].first, begin = f->slice[i].first;
+			if (first < begin || first >= begin + f->slice[i].length)
+				continue;
+			tensor[count] = m->tensor[k];
+			tensor[count++].first = at + first - begin;
+		}
+	struct comm *coded = worker_coded(w, f->change, tensor, count);
+	free(tensor);
+	return coded;
+}
+
 /* ---- Rounds ---- */
 
 void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k,
 		   size_t n)
 {
-	*f = (struct fragment){.change = w->param};
-	if (t->layout != WHOLE)
+	*f = (struct fragment){.change = w->param, .coded = w->coded};
+	if (t->layout != WHOLE) {
 		cut(f, w, t->layout == STRIDES, k, n);
-	else if (has_outer(t->outer) || t->remembers)
+		f->coded = coded_for(f, w);
+	} else if (has_outer(t->outer) || t->remembers) {
 		f->averaged = vec_new(w, vec_len(w->param));
+	}
 	worker_keep_vec(w, f->averaged);
 	fragment_restart(f, 0, true);
 	if (has_outer(t->outer))
@@ -104,7 +126,7 @@ void fragment_init(struct fragment *f, struct worker *w, const struct fragment_t
 	worker_keep(w, &f->now, sizeof f->now);
 }
 
-void fragment_fini(struct fragment *f)
+void fragment_fini(struct fragment *f, const struct worker *w)
 {
 	for (size_t i = 0; i < f->slices; i++) {
 		vec_free(f->slice[i].param);
@@ -113,6 +135,8 @@ void fragment_fini(struct fragment *f)
 	}
 	if (f->slice)
 		vec_free(f->change);
+	if (f->coded != w->coded && f->coded != w->data_group)
+		comm_free(f->coded);
 	free(f->slice);
 	stepper_free(f->outer);
 	vec_free(f->averaged);
@@ -164,9 +188,9 @@ void fragment_send(struct fragment *f, struct worker *w, const struct fragment_t
 	if (share != 1)
 		vec_scale(f->change, share);
 	if (f->slice)
-		f->sum = comm_allreduce_start(w->data_group, f->change, 0, vec_len(f->change));
+		f->sum = comm_allreduce_start(f->coded, f->change, 0, vec_len(f->change));
 	else
-		comm_allreduce(w->coded, f->change, f->averaged ? SUM : MEAN);
+		comm_allreduce(f->coded, f->change, f->averaged ? SUM : MEAN);
 	f->now.momentum = momentum_now(f, t->outer);
 	f->now.lr_last = f->now.lr;
 	f->now.sent = w->step;

@@ -50,6 +50,7 @@ struct fragment {
 	struct vec *averaged;  /* W after its last round; NULL: a mean needs none */
 	struct stepper *outer; /* NULL: there is none */
 	struct vec *change;    /* what travels; WHOLE: param itself */
+	struct comm *coded;    /* whose workers add it up; WHOLE: the worker's */
 	size_t slices;         /* ranges of neighbouring layers; WHOLE: 0 */
 	struct fragment_slice {
 		size_t first, length; /* in the model */
@@ -67,7 +68,7 @@ struct fragment {
 /* Fragment k of n. */
 void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k,
 		   size_t n);
-void fragment_fini(struct fragment *f);
+void fragment_fini(struct fragment *f, const struct worker *w);
 /* A round begins after this step; common: with W = param. */
 void fragment_restart(struct fragment *f, int64_t step, bool common);
 void fragment_stepped(struct fragment *f, const struct worker *w); /* after each local step */

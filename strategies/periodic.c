@@ -132,10 +132,6 @@ static char *refuse_streams(const struct run *run, const struct periodic_opts *o
 		return sentence("--periodic.delay=%lld: a fragment is due again after "
 				"--sync-every=%lld steps; give at most that many",
 				(long long)o->delay, (long long)run_sync_every(run));
-	if (strcmp(run_codec(run), "none") != 0)
-		return sentence("--codec=%s: a codec's messages are of the whole model, and "
-				"--periodic.%s sends parts of it; leave one of the two out",
-				run_codec(run), what);
 	if (o->fragments > 1 && strncmp(o->outer.how, "muon", 4) == 0)
 		return sentence("--periodic.fragments=%lld: muon needs whole matrices, and a "
 				"fragment is a row of floats; choose another --periodic.outer",
@@ -292,7 +288,7 @@ static void periodic_fini(struct worker *w)
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
 	for (int64_t k = 0; k < o->fragments; k++)
-		fragment_fini(&s->fragment[k]);
+		fragment_fini(&s->fragment[k], w);
 	if (s->group)
 		comm_free(s->group);
 }
@@ -303,9 +299,11 @@ static double periodic_bytes(const struct worker *w)
 	const struct periodic *s = w->state;
 	double every = (double)interval(w->run, o, w->epoch);
 	size_t floats = vec_len(w->param);
-	double one = comm_sum_bytes(w->coded, 0, floats), all = one;
+	double all = 0;
 	if (w->step <= o->start)
-		return one;
+		return comm_sum_bytes(w->coded, 0, floats);
+	for (int64_t k = 0; k < o->fragments; k++)
+		all += comm_sum_bytes(s->fragment[k].coded, 0, vec_len(s->fragment[k].change));
 	for (int k = 0; averages_state(w->run, o) && k < MOMENTS_MOST && w->moment[k]; k++)
 		all += comm_sum_bytes(w->data_group, 0, floats);
 	for (int64_t i = 1; s->group && i < (int64_t)every; i++)

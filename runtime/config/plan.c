@@ -468,11 +468,6 @@ static char *check_codec(const struct config *c)
 			"what both know, and what a codec has lost is one of them; leave it "
 			"out",
 			run->strategy);
-	if (pairs && *c->harness.save)
-		return sentence(
-			"--codec=%s: checkpoints do not contain what the pairs of %s know of "
-			"each other; leave --save out",
-			run->codec, run->strategy);
 	return k->refuse ? k->refuse(run, c->codec_opts) : NULL;
 }
 

@@ -122,6 +122,9 @@ static const char *const exact[] = {
 	LONG "--strategy=periodic --periodic.outer=nesterov --workers=2 --sync-every=4 "
 	     "--codec=topk --topk.share=0.05",
 	LONG "--strategy=easgd --easgd.form=synchronous --workers=2 --sync-every=3 --codec=randomk",
+	LONG "--strategy=periodic --workers=2 --sync-every=7 --periodic.fragments=2 "
+	     "--periodic.delay=5 --codec=fp4",
+	LONG "--strategy=gossip --workers=3 --sync-every=2 --gossip.schedule=pairs --codec=int4",
 	LONG "--strategy=gossip --workers=3 --sync-every=2",
 	LONG "--strategy=gossip --gossip.schedule=hypercube --workers=2 --split=fixed",
 	LONG "--strategy=model_parallel --workers=2",

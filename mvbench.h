@@ -183,6 +183,8 @@ void table_get(struct table *t, struct vec *out); /* out = W; not counted, no pu
 int64_t table_version(struct table *t);           /* pushes started so far */
 /* Mean cost for this trainer of n floats to (or from) a table [bytes]; its own shard costs 0. */
 double table_bytes(const struct worker *w, double n);
+/* The same of a push of t, whose messages a codec may shorten. */
+double table_push_bytes(const struct worker *w, const struct table *t);
 
 /* The updaters that a push can use (runtime/device/updaters.h), and the inputs of each: */
 extern const char updater_choices[]; /* "|add|sgd..." */
@@ -396,13 +398,20 @@ struct strategy {
 	 * call it alone: --state=average hangs. ALONE or TOGETHER, but it does not call local_met:
 	 * --state has no effect; unseen. */
 	enum { MEETS_NEVER, MEETS_ALONE, MEETS_TOGETHER } meets;
-	/* What travels over w->coded, where a codec compresses it:
+	/* What a codec compresses:
 	 *   CODES_NOTHING  nothing: a run with a codec is refused
-	 *   CODES_SUMS     sums of gradients, or of changes of models since all were equal. Each is
-	 * a vec as long as param; a model itself is no change CODES_PAIRS    comm_exchange of
-	 * models, which the workers then average in pairs Set, but it uses data_group: --codec has
-	 * no effect, and the counted bytes show it. */
-	enum { CODES_NOTHING, CODES_SUMS, CODES_PAIRS } codes;
+	 *
+	 *   CODES_SUMS     sums over w->coded: of gradients, or of changes of models since all were
+	 * equal. Each is a vec as long as param; a model itself is no change
+	 *
+	 *   CODES_PAIRS    comm_exchange over w->coded, of models that the workers then average in
+	 * pairs
+	 *
+	 *   CODES_PUSHES   pushes to its table, which is as long as param; terms have no syncs then
+	 *
+	 * Set, but it uses data_group or syncs: --codec has no effect, and the counted bytes show
+	 * it. */
+	enum { CODES_NOTHING, CODES_SUMS, CODES_PAIRS, CODES_PUSHES } codes;
 	/* Bytes that a trainer sends in a step, as a mean over trainers and sync_every steps of
 	 * equal batches. Tests compare the counted bytes with it. */
 	double (*bytes_per_step)(const struct worker *w);

@@ -76,19 +76,18 @@ struct coding {
 
 /* ---- Messages ---- */
 
-/* The tensors of floats first .. first + n - 1, which count from there. A tensor that is cut is one
- * row. */
-static size_t tensors_of(const struct coding *k, size_t first, size_t n, struct tensor *tensor)
+size_t tensors_cut(const struct tensor *all, size_t tensors, size_t first, size_t n,
+		   struct tensor *tensor)
 {
 	size_t count = 0;
-	for (size_t i = 0; i < k->tensors; i++) {
-		struct tensor t = k->tensor[i];
-		size_t all = t.rows * t.columns, from = t.first, end = from + all;
+	for (size_t i = 0; i < tensors; i++) {
+		struct tensor t = all[i];
+		size_t whole = t.rows * t.columns, from = t.first, end = from + whole;
 		from = from > first ? from : first;
 		end = smaller(end, first + n);
 		if (from >= end)
 			continue;
-		if (end - from < all)
+		if (end - from < whole)
 			t.rows = 1, t.columns = end - from;
 		t.first = from - first;
 		tensor[count++] = t;
@@ -103,7 +102,7 @@ static struct code code_of(const struct coding *k, struct sum *s, size_t first, 
 	return (struct code){.opts = k->w->codec_opts,
 			     .n = n,
 			     .tensor = s->tensor,
-			     .tensors = tensors_of(k, first, n, s->tensor),
+			     .tensors = tensors_cut(k->tensor, k->tensors, first, n, s->tensor),
 			     .workers = k->size};
 }
 

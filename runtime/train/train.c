@@ -340,7 +340,8 @@ static void train_epochs(struct trainer *r)
 static void serve(struct trainer *r)
 {
 	pulse_phase(PHASE_WORKS);
-	tables_serve(r->everyone, r->w.rank, r->w.trainers, r->replay, r->trace);
+	tables_serve(r->everyone, r->w.rank, r->w.trainers, r->replay, r->trace, r->config->codec,
+		     r->config->codec_opts);
 	trace_free(r->trace);
 	comm_free(r->w.all);
 }

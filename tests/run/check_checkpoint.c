@@ -133,6 +133,9 @@ static const char *const exact[] = {
 	/* with one worker, a strategy with tables has one order of pushes */
 	LONG "--strategy=asgd --workers=1",
 	LONG "--strategy=asgd --asgd.updater=momentum --workers=1 --servers=2 --sync-every=3",
+	LONG "--strategy=asgd --workers=1 --servers=2 --sync-every=3 --codec=topk",
+	LONG "--strategy=asgd --workers=1 --servers=1 --sync-every=3 --codec=int4 "
+	     "--int4.rounding=stochastic",
 	LONG "--strategy=asgd --asgd.updater=momentum_ema --workers=1 --sync-every=3",
 	LONG "--strategy=asgd --asgd.updater=adagrad --asgd.rho=0.01 --workers=1 "
 	     "--table-home=onesided",

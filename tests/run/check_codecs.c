@@ -634,6 +634,53 @@ TEST(coded_runs_learn_and_equal_simulated_ones, coded_runs())
 		      distance(&real, &simulated));
 }
 
+/* One worker and one server have one order of pushes: real and simulated models are equal. */
+TEST(coded_pushes_learn_and_equal_simulated_ones, 1, (int)codecs_listed())
+{
+	const struct codec *codec = codecs[_i];
+	if (codec->state || strcmp(codec->plugin.name, "majority") == 0)
+		return; /* refused */
+	const char *how = words(MLP "--epochs=2 --strategy=asgd --sync-every=4 --workers=1 "
+				    "--servers=1 --codec=%s %s",
+				codec->plugin.name, options_of(codec->plugin.name));
+	struct result real = train_ok(2, how),
+		      simulated = run_simulated(2, words(SIMULATED "%s", how));
+	ck_assert_msg(simulated.status == 0, "%s: status %d\n%s", how, simulated.status,
+		      simulated.output);
+	ck_assert_msg(real.test_loss < 0.95 * real.first_test_loss, "%s: test loss %g, %g at first",
+		      how, real.test_loss, real.first_test_loss);
+	ck_assert_msg(fabs(real.formula - real.bytes) <= 1e-6 * real.bytes,
+		      "%s: %.0f bytes, %.17g by the formula", how, real.bytes, real.formula);
+	ck_assert_double_eq(simulated.bytes, real.bytes);
+	ck_assert_msg(distance(&real, &simulated) == 0, "%s: models differ by %g", how,
+		      distance(&real, &simulated));
+}
+
+/* A server decodes what a worker decodes itself where there is none. Two pushes have one sum. */
+TEST(placements_have_the_same_coded_pushes, 4)
+{
+	static const char *const how[] = {"bsp --codec=int4", "bsp --codec=topk --topk.share=0.1",
+					  "ssp --ssp.bound=0 --codec=randomk --randomk.share=0.1",
+					  "bsp --bsp.updater=momentum --codec=sign"};
+	const char *one = words(MLP "--epochs=1 --sync-every=5 --strategy=%s", how[_i]);
+	struct result server = train_ok(3, words("%s --workers=2 --servers=1", one)),
+		      shared = train_ok(2, one),
+		      simulated =
+			      run_simulated(3, words(SIMULATED "%s --workers=2 --servers=1", one)),
+		      near = run_simulated(2, words(SIMULATED "%s", one));
+	ck_assert_int_eq(simulated.status, 0);
+	ck_assert_double_eq(server.bytes, simulated.bytes);
+	ck_assert_double_eq(shared.bytes, near.bytes);
+	ck_assert_msg(fabs(shared.formula - shared.bytes) <= 1e-6 * shared.bytes + 3,
+		      "%s: %.0f bytes, %.17g by the formula", one, shared.bytes, shared.formula);
+	ck_assert_msg(distance(&server, &shared) <= 1e-5, "%s: models differ by %g", one,
+		      distance(&server, &shared));
+	ck_assert_msg(distance(&server, &simulated) <= 1e-5, "%s: simulated models differ by %g",
+		      one, distance(&server, &simulated));
+	ck_assert_msg(distance(&shared, &near) <= 1e-5, "%s: simulated models differ by %g", one,
+		      distance(&shared, &near));
+}
+
 /* One worker sends nothing: it trains as without a codec. */
 TEST(one_worker_loses_nothing, 1, (int)codecs_listed())
 {
@@ -662,6 +709,24 @@ TEST(bytes_are_those_of_the_encoding, 5)
 	ck_assert_uint_eq(r.params, 25450);
 	ck_assert_msg(r.bytes == 34 * row[_i].bytes, "%s: %.0f bytes, not %.0f", row[_i].codec,
 		      r.bytes, 34 * row[_i].bytes);
+}
+
+/* 25 pushes and pulls in 100 steps; a server's part is 12,725 floats. */
+TEST(pushes_have_the_bytes_of_the_encoding, 3)
+{
+	static const struct {
+		const char *how;
+		int ranks;
+		double bytes; /* of a push */
+	} row[] = {
+		{"--workers=1 --servers=1 --codec=int8", 2, 25452 + 4 * 100.0},
+		{"--workers=1 --servers=2 --codec=int8", 3, 2 * (12728 + 4 * 50.0)},
+		{"--workers=1 --servers=2 --codec=topk --topk.share=0.01", 3, 2 * 8 * 128.0},
+	};
+	struct result r = train_ok(
+		row[_i].ranks,
+		words(MLP "--epochs=1 --strategy=downpour --sync-every=4 %s", row[_i].how));
+	ck_assert_double_eq(r.bytes, 25 * (row[_i].bytes + 4 * 25450.0));
 }
 
 /* What is not lost is not changed: the sum of two floats has one order. */
@@ -745,7 +810,7 @@ TEST(pairs_keep_the_mean, 3)
 
 CASE("refusals");
 
-TEST(codecs_without_meaning_are_refused, 15)
+TEST(codecs_without_meaning_are_refused, 17)
 {
 	static const struct {
 		struct setting set[4];
@@ -760,6 +825,10 @@ TEST(codecs_without_meaning_are_refused, 15)
 		 "--codec=powersgd: it needs sums over all workers"},
 		{{{"codec", "sign"}, {"strategy", "gossip"}, {"codec.feedback", "false"}},
 		 "--codec.feedback=false: a pair of gossip"},
+		{{{"codec", "powersgd"}, {"strategy", "asgd"}, {"workers", "2"}},
+		 "asgd has pushes of single workers"},
+		{{{"codec", "majority"}, {"strategy", "bsp"}, {"workers", "2"}},
+		 "what bsp adds up has one"},
 		{{{"codec.feedback", "true"}, {"strategy", "allreduce"}},
 		 "--codec.feedback=true: there is no codec"},
 		{{{"codec", "majority"}, {"strategy", "allreduce"}, {"codec.feedback", "true"}},

@@ -500,55 +500,42 @@ TEST(powersgd_sends_matrices_of_its_rank)
 	free(m.state);
 }
 
-/* Floats that change a little from message to message, with feedback, as one worker of one sends
- * them: NumPy in float64 computes the same from the same first Q. */
-TEST(powersgd_trajectory_is_numpys)
+/* Floats that change from message to message, with feedback, as one worker of one sends them. From
+ * the same first Q, NumPy in float64 computes the same, and PyTorch's hook. */
+TEST(powersgd_trajectory_is_that_of_its_references, 2)
 {
 	enum { MESSAGES = 12 };
-	const char *python = python_with("numpy");
+	const char *module = _i ? "torch" : "numpy", *python = python_with(module);
 	struct message m;
 	float kept[FLOATS] = {0}, sums[FLOATS] = {0};
 	if (!python)
 		return;
 	folder_new();
 	message_new(&m, plugin_find(PART_CODEC, "powersgd"), NULL, NULL);
+	m.codec->encode(&m.code, m.wire[0], m.x); /* draws the first Q */
+	char *name AUTOFREE = sentence("%s/q", folder);
+	FILE *f = fopen(name, "w");
+	for (int i = 0; i < 2 * COLUMNS; i++)
+		fprintf(f, "%.9g\n", (double)m.state[1 + i]);
+	fclose(f);
 	for (int k = 0; k < MESSAGES; k++) {
 		for (int i = 0; i < FLOATS; i++)
 			m.x[i] = sinf((float)(i * (i + k))) + kept[i];
 		there_and_back(&m, false);
-		if (k == 0) { /* the first Q is drawn in the first encode */
-			char *name AUTOFREE = sentence("%s/q", folder);
-			FILE *f = fopen(name, "w");
-			struct message first;
-			message_new(&first, m.codec, NULL, NULL);
-			first.codec->encode(&first.code, first.wire[0], m.x);
-			for (int i = 0; i < 2 * COLUMNS; i++)
-				fprintf(f, "%.9g\n", (double)first.state[1 + i]);
-			fclose(f);
-			free(first.state);
-		}
 		for (int i = 0; i < FLOATS; i++) {
 			kept[i] = m.x[i] - m.y[i];
 			sums[i] += m.y[i];
 		}
 	}
-	run(0,
-	    "%s -c \"import numpy as np; i = np.arange(%d); q = np.loadtxt('%s/q').reshape(2, %d).T; e = "
-	    "s = 0\n"
-	    "for k in range(%d):\n"
-	    " x = np.sin((i * (i + k)).astype(np.float32)).astype(float) + e; x = x[:%d].reshape(%d, "
-	    "%d)\n"
-	    " p = np.linalg.qr(x @ q)[0]; q = x.T @ p; y = p @ q.T; e = np.zeros(%d); e[:%d] = (x - "
-	    "y).ravel(); s = s + y\n"
-	    "print('\\n'.join('%%.9g' %% v for v in s.ravel()))\"",
-	    python, FLOATS, folder, COLUMNS, MESSAGES, MATRIX, ROWS, COLUMNS, FLOATS, MATRIX);
+	run(0, "%s $MVBENCH_HOME/tests/reference/powersgd.py %s %d %d %d %s 2>%s/said", python,
+	    name, ROWS, COLUMNS, VECTOR, module, folder);
 	const char *at = printed;
 	for (int i = 0; i < MATRIX; i++) {
 		char *end;
 		double expected = strtod(at, &end);
 		ck_assert_msg(end > at && fabs((double)sums[i] - expected) <=
 						  1e-5 * MESSAGES * (1 + fabs(expected)),
-			      "float %d: %.9g, NumPy has %.9g", i, (double)sums[i], expected);
+			      "float %d: %.9g, %s has %.9g", i, (double)sums[i], module, expected);
 		at = end;
 	}
 	free(m.state);

@@ -133,7 +133,7 @@ static inline __attribute__((always_inline)) void blocks_encode(const struct cod
 		per = per > 1e38f ? 0 : per; /* of a scale that is hardly a number */
 		for (size_t at = first; at < end; at += AT_ONCE) {
 			uint8_t q[AT_ONCE + 1]; /* bytes elsewhere might be the floats */
-			size_t n = end - at < AT_ONCE ? end - at : AT_ONCE;
+			size_t n = smaller_of(AT_ONCE, end - at);
 			r.encode(c, q, x + at, at, n, per, r.most);
 			q[n] = 0;
 			if (!r.nibbles)
@@ -154,7 +154,7 @@ static inline __attribute__((always_inline)) bool blocks_decode(const struct cod
 	for (size_t at = 0; at < c->n; at += TILE) {
 		float some[TILE];
 		uint8_t nibble[TILE];
-		size_t end = c->n - at < TILE ? c->n : at + TILE;
+		size_t end = smaller_of(at + TILE, c->n);
 		for (size_t i = 0; r.nibbles && i < (end - at + 1) / 2; i++) {
 			nibble[2 * i] = from[at / 2 + i] & 15;
 			nibble[2 * i + 1] = from[at / 2 + i] >> 4;
@@ -162,7 +162,7 @@ static inline __attribute__((always_inline)) bool blocks_decode(const struct cod
 		const uint8_t *q = r.nibbles ? nibble : from + at;
 		for (size_t i = at, stop; i < end; i = stop) {
 			size_t b = i / block;
-			stop = (b + 1) * block < end ? (b + 1) * block : end;
+			stop = smaller_of((b + 1) * block, end);
 			r.decode(some + (i - at), q + (i - at), stop - i, scale[b]);
 		}
 		tile_put(y + at, some, end - at, add, c->n);

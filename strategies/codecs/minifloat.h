@@ -18,11 +18,11 @@ struct format {
 	float largest;
 };
 
-/* |x| is at most the largest. Without the sign. */
-static inline uint32_t mini_to(float x, struct format f)
+/* Of a float that is at most the largest, from its bits. */
+static inline uint32_t mini_to(uint32_t bits, struct format f)
 {
 	const int bias = (1 << (f.e - 1)) - 1, least = 1 - bias;
-	uint32_t bits = bits_of(x) & 0x7fffffffu, shift = (uint32_t)(23 - f.m);
+	uint32_t shift = (uint32_t)(23 - f.m);
 	/* adding a number whose last bit is the format's least step rounds to that */
 	uint32_t magic = (uint32_t)(127 + least + 23 - f.m) << 23;
 	uint32_t small = bits_of(float_of(bits) + float_of(magic)) - magic;
@@ -46,10 +46,11 @@ static inline float mini_from(uint32_t code, struct format f)
 /* The sign is in the bit after the format's. */
 static inline void mini_encode(uint8_t *q, const float *x, size_t n, float per, struct format f)
 {
-	for (size_t i = 0; i < n; i++) {
-		float v = fabsf(x[i]) * per;
-		v = v < f.largest ? v : f.largest;
-		q[i] = (uint8_t)(mini_to(v, f) | bits_of(x[i]) >> 31 << (f.e + f.m));
+	const uint32_t largest = bits_of(f.largest);
+	for (size_t i = 0; i < n; i++) { /* NaN is above the largest */
+		uint32_t bits = bits_of(fabsf(x[i]) * per);
+		bits = bits < largest ? bits : largest;
+		q[i] = (uint8_t)(mini_to(bits, f) | bits_of(x[i]) >> 31 << (f.e + f.m));
 	}
 }
 

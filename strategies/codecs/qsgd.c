@@ -43,11 +43,13 @@ static void levels_of(const struct code *c, int8_t *q, const float *x, size_t at
 		      float per)
 {
 	const struct qsgd_opts *o = c->opts;
-	float most = (float)o->levels;
-	for (size_t i = 0; i < n; i++) {
-		float v = fabsf(x[i]) * per + code_uniform(c->key, at + i);
-		int level = (int)(v < most ? v : most); /* rounds down */
-		q[i] = (int8_t)(x[i] < 0 ? -level : level);
+	const uint32_t most = bits_of((float)o->levels);
+	const uint64_t key = c->key;
+	for (size_t i = 0; i < n; i++) { /* NaN is above the most */
+		uint32_t v = bits_of(fabsf(x[i]) * per + code_uniform(key, at + i));
+		uint32_t negative = -(bits_of(x[i]) >> 31);
+		uint32_t level = (uint32_t)(int32_t)float_of(v < most ? v : most);
+		q[i] = (int8_t)((level ^ negative) - negative);
 	}
 }
 
@@ -69,7 +71,7 @@ static void qsgd_encode(const struct code *c, void *wire, const float *x)
 		per = per > 1e38f ? 0 : per;
 		for (size_t at = first; at < end; at += AT_ONCE) {
 			int8_t q[AT_ONCE + 1];
-			size_t n = end - at < AT_ONCE ? end - at : AT_ONCE;
+			size_t n = smaller_of(AT_ONCE, end - at);
 			levels_of(c, q, x + at, at, n, per);
 			q[n] = -8;
 			if (!is_short(c))

@@ -38,10 +38,12 @@ static size_t randomk_bytes(const struct code *c)
 	return sizeof(float) * randomk_kept(c);
 }
 
-/* The parts one after the other: part i begins at floor(i n / k). Without a division for each. */
+/* Walks over the parts: part i begins at floor(i n / k). Without a division for each. */
 struct walk {
-	size_t k, i, first, length, least, rest, sum;
+	size_t k, i, first, least, rest, sum;
 };
+
+enum { AT_ONCE = 64 };
 
 static inline struct walk walk_of(const struct code *c)
 {
@@ -49,42 +51,70 @@ static inline struct walk walk_of(const struct code *c)
 	return (struct walk){.k = k, .least = c->n / (k ? k : 1), .rest = c->n % (k ? k : 1)};
 }
 
-/* The place that is drawn of the next part. */
-static inline size_t next_place(const struct code *c, struct walk *w)
+struct drawn {
+	size_t n, place[AT_ONCE], length[AT_ONCE];
+};
+
+/* The places of the next parts, and the parts' lengths. */
+static inline void draw(const struct code *c, struct walk *w, struct drawn *d)
 {
-	w->first += w->length;
-	w->sum += w->rest;
-	bool longer = w->sum >= w->k;
-	w->sum -= longer ? w->k : 0;
-	w->length = w->least + longer;
-	return w->first + (size_t)((uint64_t)code_bits(c->common, w->i++) * w->length >> 32);
+	uint32_t bits[AT_ONCE];
+	const uint64_t key = c->common;
+	struct walk now = *w;
+	d->n = smaller_of(AT_ONCE, now.k - now.i);
+	for (size_t j = 0; j < AT_ONCE; j++)
+		bits[j] = code_bits(key, now.i + j);
+	for (size_t j = 0; j < d->n; j++) {
+		now.sum += now.rest;
+		size_t longer = now.sum >= now.k, length = now.least + longer;
+		now.sum -= longer * now.k;
+		d->place[j] = now.first + (size_t)((uint64_t)bits[j] * length >> 32);
+		d->length[j] = length;
+		now.first += length;
+	}
+	now.i += d->n;
+	*w = now;
 }
 
+/* Nearly every place is in another line: all of the next places are fetched before the last ones
+ * are read. */
 static void randomk_encode(const struct code *c, void *wire, const float *x)
 {
 	const struct randomk_opts *o = c->opts;
 	struct walk w = walk_of(c);
+	struct drawn d[2];
 	float *to = wire;
-	while (w.i < w.k) {
-		float v = x[next_place(c, &w)];
-		to[w.i - 1] = o->unbiased ? v * (float)w.length : v;
+	draw(c, &w, &d[0]);
+	for (int now = 0; d[now].n > 0; now = !now) {
+		const struct drawn *here = &d[now];
+		draw(c, &w, &d[!now]);
+		for (size_t j = 0; j < d[!now].n; j++)
+			__builtin_prefetch(x + d[!now].place[j]);
+		for (size_t j = 0; j < here->n; j++)
+			*to++ = x[here->place[j]] * (o->unbiased ? (float)here->length[j] : 1);
 	}
 }
 
 static bool randomk_decode(const struct code *c, float *y, const void *wire, bool add)
 {
 	struct walk w = walk_of(c);
+	struct drawn d = {.n = 0};
 	const float *from = wire;
-	size_t place = w.k ? next_place(c, &w) : c->n;
+	size_t j = 0;
 	for (size_t at = 0; at < c->n; at += TILE) {
-		size_t end = c->n - at < TILE ? c->n : at + TILE;
+		size_t end = smaller_of(at + TILE, c->n);
 		float some[TILE] = {0};
-		while (place < end) {
+		for (;; j++) {
+			if (j == d.n) {
+				draw(c, &w, &d);
+				j = 0;
+			}
+			if (d.n == 0 || d.place[j] >= end)
+				break;
 			if (add)
-				y[place] += from[w.i - 1];
+				y[d.place[j]] += *from++;
 			else
-				some[place - at] = from[w.i - 1];
-			place = w.i < w.k ? next_place(c, &w) : c->n;
+				some[d.place[j] - at] = *from++;
 		}
 		if (!add)
 			tile_put(y + at, some, end - at, false, c->n);

@@ -29,9 +29,9 @@ static void sign_encode(const struct code *c, void *wire, const float *x)
 		size_t first = c->tensor[k].first, end = end_of(c, k);
 		double sum = 0;
 		for (size_t i = first, n; i < end; i += n) {
-			n = end - i < TILE ? end - i : TILE;
+			n = smaller_of(TILE, end - i);
 			for (size_t more; packed < i + n; packed += more) {
-				more = c->n - packed < TILE ? c->n - packed : TILE;
+				more = smaller_of(TILE, c->n - packed);
 				signs_pack(bits + packed / 32, x + packed, more);
 			}
 			sum += sum_of_sizes(x + i, n);

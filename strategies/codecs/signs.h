@@ -15,7 +15,7 @@ static inline size_t signs_bytes(size_t n)
 static inline void signs_pack(uint32_t *to, const float *x, size_t n)
 {
 	for (size_t i = 0; i < n; i += 32)
-		to[i / 32] = mask_negative(x + i, n - i < 32 ? n - i : 32);
+		to[i / 32] = mask_negative(x + i, smaller_of(32, n - i));
 }
 
 static inline float signs_one(uint32_t word, uint32_t k, float size)
@@ -34,11 +34,11 @@ static inline void signs_unpack(float *y, const uint32_t *from, size_t first, si
 {
 	for (size_t at = 0, end; at < n; at = end) {
 		float some[TILE];
-		end = n - at < TILE ? n : at + TILE;
+		end = smaller_of(at + TILE, n);
 		for (size_t i = at, bits; i < end; i += bits) {
 			size_t k = (first + i) % 32;
 			uint32_t word = from[(first + i) / 32] >> k;
-			bits = 32 - k < end - i ? 32 - k : end - i;
+			bits = smaller_of(32 - k, end - i);
 			if (bits == 32)
 				for (uint32_t b = 0; b < 32; b++)
 					some[i - at + b] = signs_one(word, b, size);

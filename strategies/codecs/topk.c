@@ -167,7 +167,7 @@ static bool topk_decode(const struct code *c, float *y, const void *wire, bool a
 	for (size_t i = 0; add && i < k; i++)
 		y[place[i]] += value[i];
 	for (size_t at = 0, i = 0; !add && at < c->n; at += TILE) {
-		size_t end = c->n - at < TILE ? c->n : at + TILE;
+		size_t end = smaller_of(at + TILE, c->n);
 		float some[TILE] = {0};
 		for (; i < k && place[i] < end; i++)
 			some[place[i] - at] = value[i];

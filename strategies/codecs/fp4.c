@@ -39,6 +39,6 @@ const struct codec codec_fp4 = {
 	.bytes = nibbles_bytes,
 	.encode = fp4_encode,
 	.decode = fp4_decode,
-	.encode_passes = 2.5,
-	.decode_passes = 1,
+	.encode_passes = 0.75,
+	.decode_passes = 0.5,
 };

@@ -37,6 +37,6 @@ const struct codec codec_fp8 = {
 	.bytes = bytes_bytes,
 	.encode = fp8_encode,
 	.decode = fp8_decode,
-	.encode_passes = 2,
-	.decode_passes = 1,
+	.encode_passes = 0.7,
+	.decode_passes = 0.4,
 };

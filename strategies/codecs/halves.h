@@ -30,15 +30,11 @@ static inline float float_of(uint32_t bits)
 #define HALVES(NAME) \
 	static void NAME##_encode(const struct code *c, void *wire, const float *x) \
 	{ \
-		for (size_t at = 0; at < c->n; at += 2 * TILE) { \
-			size_t n = smaller_of(2 * TILE, c->n - at); \
-			uint16_t some[2 * TILE + 1]; \
-			for (size_t i = 0; i < n; i++) \
-				some[i] = NAME##_to(x[at + i]); \
-			some[n] = 0; \
-			words_put((uint32_t *)wire + at / 2, some, (n + 1) / 2, c->n / 2); \
-		} \
-		tiles_end(); \
+		uint16_t *h = wire; \
+		for (size_t i = 0; i < c->n; i++) \
+			h[i] = NAME##_to(x[i]); \
+		if (c->n % 2) \
+			h[c->n] = 0; \
 	} \
 	static bool NAME##_decode(const struct code *c, float *y, const void *wire, bool add) \
 	{ \

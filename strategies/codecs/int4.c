@@ -48,6 +48,6 @@ const struct codec codec_int4 = {
 	.bytes = nibbles_bytes,
 	.encode = int4_encode,
 	.decode = int4_decode,
-	.encode_passes = 1.5,
-	.decode_passes = 1,
+	.encode_passes = 0.6,
+	.decode_passes = 0.3,
 };

@@ -47,6 +47,6 @@ const struct codec codec_int8 = {
 	.bytes = bytes_bytes,
 	.encode = int8_encode,
 	.decode = int8_decode,
-	.encode_passes = 1,
-	.decode_passes = 0.75,
+	.encode_passes = 0.5,
+	.decode_passes = 0.3,
 };

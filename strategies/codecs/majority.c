@@ -57,6 +57,6 @@ const struct codec codec_majority = {
 	.bytes = majority_bytes,
 	.encode = majority_encode,
 	.decode = majority_decode,
-	.encode_passes = 0.75,
-	.decode_passes = 1,
+	.encode_passes = 0.35,
+	.decode_passes = 0.25,
 };

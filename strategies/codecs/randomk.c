@@ -145,6 +145,6 @@ const struct codec codec_randomk = {
 	.bytes = randomk_bytes,
 	.encode = randomk_encode,
 	.decode = randomk_decode,
-	.encode_passes = 0.1,
-	.decode_passes = 0.5,
+	.encode_passes = 0.15,
+	.decode_passes = 0.25,
 };

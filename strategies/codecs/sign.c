@@ -63,6 +63,6 @@ const struct codec codec_sign = {
 	.bytes = sign_bytes,
 	.encode = sign_encode,
 	.decode = sign_decode,
-	.encode_passes = 1,
-	.decode_passes = 1,
+	.encode_passes = 0.4,
+	.decode_passes = 0.25,
 };

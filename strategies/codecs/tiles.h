@@ -23,33 +23,23 @@ static inline size_t smaller_of(size_t a, size_t b)
 
 enum { TILE = 2048, FAR = 1 << 22 /* [floats] */ };
 
-/* y[n] = x, words that are in the cache. all: the length of the whole vector. */
-static inline void words_put(uint32_t *y, const void *x, size_t n, size_t all)
+/* y[n] = x, which is a tile; with add y += x. all: the length of the whole vector. */
+static inline void tile_put(float *y, const float *x, size_t n, bool add, size_t all)
 {
-	const char *from = x;
 	size_t i = 0;
+	for (; add && i < n; i++)
+		y[i] += x[i];
 #ifdef __AVX2__
-	if (all >= FAR) {
-		i = smaller_of(n, (-(uintptr_t)y & (sizeof(__m256i) - 1)) / sizeof *y);
-		memcpy(y, from, i * sizeof *y);
-		for (; i + 8 <= n; i += 8) {
-			__m256i some;
-			memcpy(&some, from + i * sizeof *y, sizeof some);
-			_mm256_stream_si256((__m256i *)(void *)(y + i), some);
-		}
+	if (!add && all >= FAR) {
+		for (; i < n && (uintptr_t)(y + i) % sizeof(__m256); i++)
+			y[i] = x[i];
+		for (; i + 8 <= n; i += 8)
+			_mm256_stream_ps(y + i, _mm256_loadu_ps(x + i));
 	}
 #endif
 	(void)all;
-	memcpy(y + i, from + i * sizeof *y, (n - i) * sizeof *y);
-}
-
-/* y[n] = x, which is a tile; with add y += x. */
-static inline void tile_put(float *y, const float *x, size_t n, bool add, size_t all)
-{
-	for (size_t i = 0; add && i < n; i++)
-		y[i] += x[i];
-	if (!add)
-		words_put((uint32_t *)(void *)y, x, n, all);
+	for (; i < n; i++)
+		y[i] = x[i];
 }
 
 /* After the last tile: other processes see what was written. */

@@ -193,6 +193,6 @@ const struct codec codec_topk = {
 	.bytes = topk_bytes,
 	.encode = topk_encode,
 	.decode = topk_decode,
-	.encode_passes = 4,
-	.decode_passes = 0.5,
+	.encode_passes = 0.9,
+	.decode_passes = 0.25,
 };

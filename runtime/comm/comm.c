@@ -162,7 +162,8 @@ struct comm *comm_split(struct comm *c, int color)
 struct comm *comm_coded(struct worker *w, struct comm *c, const struct vec *v,
 			const struct tensor *tensor, size_t tensors)
 {
-	if (c->size == 1 || !w->codec || !w->codec->encode)
+	if (c->size == 1 || !w->codec || !w->codec->encode ||
+	    w->loop->strategy->codes == CODES_PUSHES) /* runtime/table/coded.c has these */
 		return c;
 	struct comm *coded = comm_split(c, 0);
 	coded->coding = coding_new(w, c->rank, c->size, v, tensor, tensors);

@@ -29,6 +29,7 @@ struct pushes {
 	int parts;
 	size_t *first, *word; /* [parts + 1] of each part: its first float, and word of messages */
 	float *kept, *decoded, *message; /* NULL: no feedback; not needed; no floats at all */
+	bool feedback, decodes;          /* also without floats, for the time of simulations */
 	uint64_t common;
 	int64_t messages;
 };
@@ -68,7 +69,9 @@ struct pushes *pushes_new(const struct worker *w, size_t n, bool lengths)
 			     .tensor = must(malloc((m->tensors + 1) * sizeof *k->tensor)),
 			     .some = must(malloc((m->tensors + 1) * sizeof *k->some)),
 			     .tensors = m->tensors,
-			     .parts = servers ? s->servers : 1};
+			     .parts = servers ? s->servers : 1,
+			     .feedback = strcmp(w->run->codec_feedback, "true") == 0};
+	k->decodes = k->feedback || !servers;
 	memcpy(k->tensor, m->tensor, m->tensors * sizeof *k->tensor);
 	k->first = must(calloc(2 * ((size_t)k->parts + 1), sizeof *k->first));
 	k->word = k->first + k->parts + 1;
@@ -79,10 +82,9 @@ struct pushes *pushes_new(const struct worker *w, size_t n, bool lengths)
 	}
 	if (lengths)
 		return k;
-	bool feedback = strcmp(w->run->codec_feedback, "true") == 0;
 	k->message = must(calloc(k->word[k->parts] + 1, sizeof *k->message));
-	k->kept = feedback ? must(calloc(n + 1, sizeof *k->kept)) : NULL;
-	k->decoded = feedback || !servers ? must(calloc(n + 1, sizeof *k->decoded)) : NULL;
+	k->kept = k->feedback ? must(calloc(n + 1, sizeof *k->kept)) : NULL;
+	k->decoded = k->decodes ? must(calloc(n + 1, sizeof *k->decoded)) : NULL;
 	return k;
 }
 
@@ -117,8 +119,8 @@ void pushes_encode(struct pushes *k, struct table_op *p)
 	for (size_t i = 0; k->kept && i < n; i++)
 		k->kept[i] -= k->decoded[i];
 	double passes = k->codec->encode_passes;
-	passes += k->decoded ? k->codec->decode_passes : 0;
-	world_charge((passes + (k->kept ? 2 : 0)) * (double)n);
+	passes += k->decodes ? k->codec->decode_passes : 0;
+	world_charge((passes + (k->feedback ? 2 : 0)) * (double)n);
 	p->in = k->decoded ? k->decoded : p->in;
 	p->message = k->message ? k->message : link_nowhere();
 }

@@ -178,6 +178,8 @@ void table_elastic(struct table *t, struct vec *param, float alpha);
 void table_get(struct table *t, struct vec *out); /* out = W; not counted, no pull */
 /* Mean cost for this trainer of n floats to (or from) a table [bytes]; its own shard costs 0. */
 double table_bytes(const struct worker *w, double n);
+/* The same of a push of t, whose messages a codec may shorten. */
+double table_push_bytes(const struct worker *w, const struct table *t);
 
 /* The updaters of pushes (runtime/device/updaters.h), and the inputs of each: */
 extern const char updater_choices[]; /* "|add|sgd..." */
@@ -267,6 +269,11 @@ void worker_charge(const struct worker *w, double floats);
  * param, moments, buffer and tables. The bytes hold no address, and are whole floats. */
 void worker_keep_vec(struct worker *w, struct vec *v); /* NULL is fine */
 void worker_keep(struct worker *w, void *state, size_t bytes);
+/* As w->coded, for vecs laid out as v, whose floats are these tensors, with error feedback of its
+ * own. data_group itself without a codec. Collective: init calls it; fini frees it if it is not
+ * data_group. */
+struct comm *worker_coded(struct worker *w, const struct vec *v, const struct tensor *tensor,
+			  size_t tensors);
 /* The mean loss of the rows that this worker has trained on since its last call, or since the start
  * of the epoch, up to its last gradient. NaN = no rows, or a simulation without training. It waits
  * for a GPU: call it only every few steps, and not in a `local` step. */
@@ -369,11 +376,12 @@ struct strategy {
 	 * local_met: --state is refused without need. TOGETHER, but it is called alone:
 	 * --state=average hangs. ALONE or TOGETHER, but not called: no effect; unseen. */
 	enum { MEETS_NEVER, MEETS_ALONE, MEETS_TOGETHER } meets;
-	/* What travels over w->coded, compressed by a codec: nothing (a codec is refused); sums of
-	 * gradients, or of changes of models since all were equal, each a vec as long as param; or
-	 * comm_exchange of models, which are then averaged in pairs. Set, but it uses data_group:
-	 * --codec has no effect, and the counted bytes show it. */
-	enum { CODES_NOTHING, CODES_SUMS, CODES_PAIRS } codes;
+	/* What a codec compresses: nothing (it is refused); over w->coded, sums of gradients, or of
+	 * changes of models since all were equal, each a vec as long as param; comm_exchange over
+	 * w->coded of models, which are then averaged in pairs; or pushes to a table as long as
+	 * param, whose terms then have no syncs. Set, but it uses data_group or syncs: --codec has
+	 * no effect, and the counted bytes show it. */
+	enum { CODES_NOTHING, CODES_SUMS, CODES_PAIRS, CODES_PUSHES } codes;
 	/* Bytes that a trainer sends in a step, as a mean over trainers and sync_every steps of
 	 * equal batches. Tests compare the counted bytes. */
 	double (*bytes_per_step)(const struct worker *w);

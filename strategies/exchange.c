@@ -44,12 +44,19 @@ char *exchange_refuse(const struct run *run, const void *opts)
 			run_strategy(run), o->updater, run_optimizer(run));
 }
 
+/* Do pushes travel as a codec's messages? A worker alone with its table sends none. */
+static bool is_coded(const struct run *run)
+{
+	return strcmp(run_codec(run), "none") != 0 &&
+	       (run_workers(run) > 1 || run_servers(run) > 0);
+}
+
 struct table_terms exchange_terms(const struct run *run, const void *opts)
 {
 	const struct updater_opts *o = opts;
-	(void)run;
 	return (struct table_terms){.updater = o->updater,
-				    .syncs = !updater_wants(o->updater).gradient &&
+				    .syncs = !is_coded(run) &&
+					     !updater_wants(o->updater).gradient &&
 					     !updater_wants(o->updater).change,
 				    .init = TABLE_MASTER};
 }
@@ -62,7 +69,8 @@ void exchange_init(struct worker *w)
 	s->table = table_new(w, w->param);
 	s->rounds = terms.rounds;
 	s->quorum = terms.joins && terms.backup > 0;
-	if (s->apart || s->wants.change || (s->wants.gradient && run_sync_every(w->run) > 1))
+	if (s->apart || s->wants.change || (is_coded(w->run) && !s->wants.gradient) ||
+	    (s->wants.gradient && run_sync_every(w->run) > 1))
 		s->sum = vec_new(w, vec_len(w->param));
 	s->weight = w->weight;
 	if (s->wants.whole || terms.mean) /* the table divides */
@@ -233,7 +241,7 @@ void exchange_fini(struct worker *w)
 double exchange_bytes(const struct worker *w)
 {
 	const struct exchange *s = w->state;
-	double one = table_bytes(w, (double)vec_len(w->param)),
-	       pulls = (double)run_sync_every(w->run);
-	return one / (s->apart ? (double)s->send : pulls) + one / pulls;
+	double pulls = (double)run_sync_every(w->run);
+	return table_push_bytes(w, s->table) / (s->apart ? (double)s->send : pulls) +
+	       table_bytes(w, (double)vec_len(w->param)) / pulls;
 }

@@ -94,8 +94,8 @@ void exchange_step(struct worker *w);
 void exchange_flush(struct worker *w);
 /* and these slots. */
 #define EXCHANGE_SLOTS \
-	TABLE_SLOTS, .step = exchange_step, .flush = exchange_flush, .rejoin = exchange_rejoin, \
-		     .bytes_per_step = exchange_bytes
+	TABLE_SLOTS, .codes = CODES_PUSHES, .step = exchange_step, .flush = exchange_flush, \
+		     .rejoin = exchange_rejoin, .bytes_per_step = exchange_bytes
 #define EXCHANGE_TIME "steps (step + push and pull / X)" /* its epoch_time if no worker waits */
 
 #pragma GCC visibility pop

@@ -61,9 +61,6 @@ char *stream_refuse(const struct run *run, const char *strategy, const struct st
 		strcmp(run_state(run), "keep") != 0
 			? "the optimiser's state belongs to all layers, and cannot be averaged or "
 			  "reset with one fragment; use --state=keep"
-		: strcmp(run_codec(run), "none") != 0
-			? "a codec's messages are of the whole model, and these are not; use "
-			  "--codec=none"
 		: o->delay > run_sync_every(run)
 			? "a fragment is due again after --sync-every steps; give at most that many"
 		: o->fragments > 1 && strncmp(outer->how, "muon", 4) == 0
@@ -74,6 +71,10 @@ char *stream_refuse(const struct run *run, const char *strategy, const struct st
 		return sentence("--%s.eager: the others' changes are late by one round; give "
 				"--%s.delay=%lld, as --sync-every",
 				strategy, strategy, (long long)run_sync_every(run));
+	if (o->eager && strcmp(run_codec(run), "none") != 0)
+		return sentence("--%s.eager: a worker adds its own change as it is, and a codec "
+				"changes what it sends; use --codec=none",
+				strategy);
 	return streams(o) && why ? sentence("--%s.%s: %s", strategy, what, why) : NULL;
 }
 
@@ -117,15 +118,37 @@ static void cut(struct fragment *f, struct worker *w, const struct stream_opts *
 	worker_keep_vec(w, f->change);
 }
 
+/* Its layers are whole tensors, which are laid out in change as in the model. */
+static struct comm *coded_for(const struct fragment *f, struct worker *w)
+{
+	const struct model *m = w->model;
+	struct tensor *tensor = calloc(m->tensors + 1, sizeof *tensor);
+	size_t count = 0;
+	CHECK(tensor, "no memory for %zu tensors", m->tensors);
+	for (size_t i = 0, at = 0; i < f->slices; at += f->slice[i++].length)
+		for (size_t k = 0; k < m->tensors; k++) {
+			size_t first = m->tensor[k].first, begin = f->slice[i].first;
+			if (first < begin || first >= begin + f->slice[i].length)
+				continue;
+			tensor[count] = m->tensor[k];
+			tensor[count++].first = at + first - begin;
+		}
+	struct comm *coded = worker_coded(w, f->change, tensor, count);
+	free(tensor);
+	return coded;
+}
+
 /* ---- Rounds ---- */
 
 void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k)
 {
-	*f = (struct fragment){.change = w->param};
-	if (streams(t->stream))
+	*f = (struct fragment){.change = w->param, .coded = w->coded};
+	if (streams(t->stream)) {
 		cut(f, w, t->stream, k);
-	else if (has_outer(t->outer) || t->remembers)
+		f->coded = coded_for(f, w);
+	} else if (has_outer(t->outer) || t->remembers) {
 		f->averaged = vec_new(w, vec_len(w->param));
+	}
 	f->own = t->stream->eager ? vec_new(w, vec_len(f->change)) : NULL;
 	worker_keep_vec(w, f->averaged);
 	worker_keep_vec(w, f->own);
@@ -136,7 +159,7 @@ void fragment_init(struct fragment *f, struct worker *w, const struct fragment_t
 	worker_keep(w, &f->now, sizeof f->now);
 }
 
-void fragment_fini(struct fragment *f)
+void fragment_fini(struct fragment *f, const struct worker *w)
 {
 	for (size_t i = 0; i < f->slices; i++) {
 		vec_free(f->slice[i].param);
@@ -145,6 +168,8 @@ void fragment_fini(struct fragment *f)
 	}
 	if (f->slice)
 		vec_free(f->change);
+	if (f->coded != w->coded && f->coded != w->data_group)
+		comm_free(f->coded);
 	free(f->slice);
 	stepper_free(f->outer);
 	vec_free(f->averaged);
@@ -247,9 +272,9 @@ void fragment_send(struct fragment *f, struct worker *w, const struct fragment_t
 		vec_copy(f->own, f->change);
 	}
 	if (f->slice)
-		f->sum = comm_allreduce_start(w->data_group, f->change, 0, vec_len(f->change));
+		f->sum = comm_allreduce_start(f->coded, f->change, 0, vec_len(f->change));
 	else
-		comm_allreduce(w->coded, f->change, f->averaged ? SUM : MEAN);
+		comm_allreduce(f->coded, f->change, f->averaged ? SUM : MEAN);
 }
 
 void fragment_take(struct fragment *f, struct worker *w, const struct fragment_terms *t)

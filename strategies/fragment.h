@@ -78,6 +78,7 @@ struct fragment {
 	struct vec *averaged;  /* W after its last round; NULL: a mean needs none */
 	struct stepper *outer; /* NULL: there is none */
 	struct vec *change;    /* what travels; one for all: param itself */
+	struct comm *coded;    /* whose workers add it up; one for all: the worker's */
 	struct vec *own;       /* eager: the change that it sent last */
 	size_t slices;         /* ranges of neighbouring layers; one for all: 0 */
 	struct fragment_slice {
@@ -94,7 +95,7 @@ struct fragment {
 };
 
 void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k);
-void fragment_fini(struct fragment *f);
+void fragment_fini(struct fragment *f, const struct worker *w);
 /* A round begins after this step; common: with W = param. */
 void fragment_restart(struct fragment *f, int64_t step, bool common);
 void fragment_stepped(struct fragment *f, const struct worker *w); /* after each local step */

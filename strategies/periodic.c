@@ -254,7 +254,7 @@ static void periodic_fini(struct worker *w)
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
 	for (int64_t k = 0; k < o->stream.fragments; k++)
-		fragment_fini(&s->fragment[k]);
+		fragment_fini(&s->fragment[k], w);
 	comm_free(s->group);
 }
 
@@ -264,9 +264,11 @@ static double periodic_bytes(const struct worker *w)
 	const struct periodic *s = w->state;
 	double every = (double)interval(w->run, o, w->epoch);
 	size_t floats = vec_len(w->param);
-	double one = comm_sum_bytes(w->coded, 0, floats), all = one;
+	double all = 0;
 	if (w->step <= o->start)
-		return one;
+		return comm_sum_bytes(w->coded, 0, floats);
+	for (int64_t k = 0; k < o->stream.fragments; k++)
+		all += comm_sum_bytes(s->fragment[k].coded, 0, vec_len(s->fragment[k].change));
 	bool moments = strcmp(run_state(w->run), "average") == 0;
 	for (int k = 0; moments && k < MOMENTS_MOST && w->moment[k]; k++)
 		all += comm_sum_bytes(w->data_group, 0, floats);

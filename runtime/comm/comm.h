@@ -149,10 +149,12 @@ void comm_prepare(struct comm *c, const struct vec *v);
  * be used. */
 char *comm_try(struct comm *c, const struct vec *v, const char *name);
 /* The workers of c; what they reduce or exchange is compressed by the run's codec. c itself without
- * a codec, and on a comm of one. After the model is made: it is equal on all workers. Free it
- * before c. */
-struct comm *comm_coded(struct worker *w, struct comm *c);
-/* What a checkpoint has of it: the i-th object, from 0 to 2; NULL: none. */
+ * a codec, and on a comm of one. For vecs laid out as v, whose floats are these tensors.
+ * Collective, after the model is made: it is equal on all workers. Free it before c. */
+struct comm *comm_coded(struct worker *w, struct comm *c, const struct vec *v,
+			const struct tensor *tensor, size_t tensors);
+/* What a checkpoint has of it: the i-th object, from 0 to 2, and for pairs one of each rank; NULL:
+ * none. */
 void *comm_kept(struct comm *c, int i, size_t *bytes);
 /* Its name; NULL for host vectors, and on a comm of one. */
 const char *comm_transport(const struct comm *c);

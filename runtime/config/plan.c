@@ -453,8 +453,8 @@ static char *check_codec(const struct config *c)
 					  run->codec_feedback);
 	if (c->strategy->codes == CODES_NOTHING)
 		return sentence("--codec=%s: %s sends nothing that a codec compresses; give "
-				"allreduce, periodic, gossip or easgd with "
-				"--easgd.form=synchronous, or leave it out",
+				"allreduce, periodic, gossip, asgd, bsp, ssp, downpour, or easgd "
+				"with --easgd.form=synchronous; or leave it out",
 				run->codec, run->strategy);
 	bool pairs = c->strategy->codes == CODES_PAIRS;
 	bool kept = strcmp(run->codec_feedback, "true") == 0;
@@ -465,21 +465,18 @@ static char *check_codec(const struct config *c)
 				pairs ? "pairs keep what it loses" : "--codec.feedback keeps it",
 				pairs ? "give another codec, or its options for nearest rounding"
 				      : "leave --codec.feedback out");
-	if (pairs && k->rounds > 1)
-		return sentence("--codec=%s: it needs sums over all workers, and %s averages in "
-				"pairs; give another codec",
-				run->codec, run->strategy);
+	bool alone = pairs || c->strategy->codes == CODES_PUSHES;
+	if (alone && (k->rounds > 1 || k->joint || k->state))
+		return sentence("--codec=%s: it needs sums over all workers, and %s %s; give "
+				"another codec",
+				run->codec, run->strategy,
+				pairs ? "averages in pairs" : "has pushes of single workers");
 	if (pairs && strcmp(run->codec_feedback, "false") == 0)
 		return sentence(
 			"--codec.feedback=false: a pair of %s always sends its changes since "
 			"what both know, and what a codec has lost is one of them; leave it "
 			"out",
 			run->strategy);
-	if (pairs && *c->harness.save)
-		return sentence(
-			"--codec=%s: checkpoints do not contain what the pairs of %s know of "
-			"each other; leave --save out",
-			run->codec, run->strategy);
 	return k->refuse ? k->refuse(run, c->codec_opts) : NULL;
 }
 

@@ -37,6 +37,7 @@ struct loop {
 	struct tally told;       /* by worker_tally, since the last tally_take */
 	size_t busy;             /* models that have rows in this step; 0: all */
 	struct keepsake *kept;   /* of worker_keep and worker_keep_vec */
+	bool saves;              /* the run makes or reads checkpoints */
 	struct account *account; /* of worker_loss and worker_report */
 	struct speeds *speeds;   /* of worker_speed; NULL: it is not used */
 	struct vec *consensus; /* copied by consensus_mark; NULL = not measured, or equal models */

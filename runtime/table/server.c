@@ -61,7 +61,8 @@ static void expect_requests(struct server *v)
 /* Starts to receive the operation's floats and rows. */
 static void start_op(struct server *v, struct transaction *j)
 {
-	size_t rows = j->request.rows > 0 ? (size_t)j->request.rows : 0, in = (size_t)j->request.in;
+	size_t rows = j->request.rows > 0 ? (size_t)j->request.rows : 0;
+	size_t in = (size_t)(j->request.words ? j->request.words : j->request.in);
 	const struct shard *t = v->shard[j->request.table];
 	j->begun = true;
 	v->coming++;
@@ -235,7 +236,7 @@ static void shut_down(struct server *v)
 }
 
 void tables_serve(struct link *everyone, int rank, int workers, const struct recording *replay,
-		  struct trace *trace)
+		  struct trace *trace, const struct codec *codec, const void *codec_opts)
 {
 	struct server *v = must(calloc(1, sizeof *v));
 	nsec nap = 0;
@@ -244,6 +245,8 @@ void tables_serve(struct link *everyone, int rank, int workers, const struct rec
 			     .workers = workers,
 			     .replay = replay,
 			     .trace = trace,
+			     .codec = codec,
+			     .codec_opts = codec_opts,
 			     .nowhere.users = 1};
 	v->connection = must(calloc((size_t)workers, sizeof *v->connection));
 	expect_requests(v);

@@ -19,6 +19,7 @@
  * time in an operation is communication, except the time for which the server deferred the reply
  * because of a round or a staleness bound.
  */
+#include "runtime/table/coded.h"
 #include "runtime/table/wire.h"
 
 #include <stdlib.h>
@@ -83,7 +84,16 @@ static void open_shard_on(struct table *t, int server, const float *init)
 	size_t *bound = AT(t)->bound, columns = t->rules.columns;
 	struct opening o = {
 		.rules = t->rules, .updater = t->rules.updater->kind, .init = init != NULL};
+	size_t tensors = 0;
+	const struct tensor *tensor = NULL;
+	if (t->rules.pushes)
+		tensor = pushes_tensors(t->rules.pushes, server, &tensors);
+	o.coded = t->rules.pushes != NULL;
+	o.tensors = (int64_t)tensors;
 	link_send(s->everyone, s->size + server, (const float *)&o, sizeof o / sizeof(float));
+	if (tensors)
+		link_send(s->everyone, s->size + server, (const float *)(const void *)tensor,
+			  tensors * sizeof *tensor / sizeof(float));
 	if (init)
 		link_send(s->everyone, s->size + server,
 			  floats_at(t, init, bound[server] * columns),
@@ -198,6 +208,13 @@ static void start_subrequest(struct table *t, struct slot *q, int s, struct tabl
 		a.rows = (int64_t)(g->n / t->rules.columns);
 	g->awaited =
 		link_recv_start(l, server, reply_tag(t->id, a.slot), &g->reply, sizeof g->reply);
+	size_t first = g->first, words = g->n;
+	if (a.in > 0 && q->op->message) {
+		from = q->op->message;
+		words = pushes_words(t->rules.pushes, s, &first);
+		a.words = (int64_t)words;
+		a.common = pushes_common(t->rules.pushes);
+	}
 	a.number = t->among->asked[s]++;
 	g->request = a;
 	g->asked = link_send_start(l, server, TAG_REQUEST, &g->request, sizeof g->request);
@@ -206,8 +223,8 @@ static void start_subrequest(struct table *t, struct slot *q, int s, struct tabl
 			link_send_start(l, server, TAG_BODY, q->row + g->first / t->rules.columns,
 					(size_t)a.rows * sizeof *q->row);
 	if (a.in > 0)
-		g->sent = link_send_start(l, server, TAG_BODY, floats_at(t, from, g->first),
-					  g->n * sizeof(float));
+		g->sent = link_send_start(l, server, TAG_BODY, floats_at(t, from, first),
+					  words * sizeof(float));
 	link_wake(l, server);
 }
 

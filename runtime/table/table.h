@@ -61,9 +61,10 @@ struct recording {
 
 struct table_op {
 	enum op_kind kind;
-	const float *in; /* pushed: [n], or [rows x columns]; NULL = nothing */
-	float *out;      /* gets W, of the same shape; NULL = nothing */
-	bool pull;       /* out counts as this worker's pull: sets pulled, and versions seen */
+	const float *in;      /* pushed: [n], or [rows x columns]; NULL = nothing */
+	const float *message; /* in, as servers get it from a codec; NULL = in itself */
+	float *out;           /* gets W, of the same shape; NULL = nothing */
+	bool pull;            /* out counts as this worker's pull: sets pulled, and versions seen */
 	const int64_t *row;
 	size_t rows; /* row NULL: the whole table, otherwise these rows, in this order */
 	struct push by;
@@ -104,6 +105,7 @@ struct table_rules {
 	bool counter; /* its pushes are not counted among the run's (vectors.c) */
 	bool by_rows; /* a strategy's operations are on one row each (vectors.c) */
 	enum table_init init;
+	struct pushes *pushes; /* coded.c: the table frees them; NULL = a push is its floats */
 };
 
 struct placement;
@@ -193,10 +195,10 @@ void tables_replay(struct tables *s, const struct recording *r);
 void tables_close(struct tables *s);
 /* For rank 0: ends the main loops of the servers, everyone's ranks from `workers` on. */
 void servers_dismiss(struct link *everyone, int workers);
-/* A server's main loop: returns when the workers have closed their tables. replay and trace may be
- * NULL. */
+/* A server's main loop: returns when the workers have closed their tables. replay, trace
+ * and codec, that of the workers' pushes, may be NULL. */
 void tables_serve(struct link *everyone, int rank, int workers, const struct recording *replay,
-		  struct trace *trace);
+		  struct trace *trace, const struct codec *codec, const void *codec_opts);
 /* For rank 0: the servers then call trace_gather over everyone; no worker may need them before. */
 void servers_events(struct link *everyone, int workers);
 

@@ -6,7 +6,7 @@
  * host: vectors go there and back through pinned memory, which costs a copy each way.
  */
 #include "runtime/config/run.h"
-#include "runtime/table/table.h"
+#include "runtime/table/coded.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -51,6 +51,7 @@ struct table *table_new(struct worker *w, struct vec *init)
 		r.lengths || terms.each ? NULL : must(malloc((init->n + 1) * sizeof *first));
 	if (first)
 		vec_get(init, first);
+	r.pushes = pushes_new(w, init->n, r.lengths);
 	char *wrong = table_open(&t, s, &r, first);
 	if (wrong)
 		user_error("%s", wrong);
@@ -170,6 +171,13 @@ double table_bytes(const struct worker *w, double n)
 {
 	double clients = comm_size(w->data_group);
 	return sizeof(float) * n * (w->run->servers > 0 ? 1 : (clients - 1) / clients);
+}
+
+double table_push_bytes(const struct worker *w, const struct table *t)
+{
+	const struct pushes *k = t->rules.pushes;
+	double bytes = table_bytes(w, (double)t->n);
+	return k ? bytes * (double)pushes_bytes(k) / (sizeof(float) * (double)t->n) : bytes;
 }
 
 /* ---- Shared counts ---------------------------------------------------------------- */

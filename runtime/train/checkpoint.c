@@ -177,6 +177,7 @@ void checkpoint_begin(struct trainer *r)
 {
 	bool any = *r->config->harness.init_from || *r->config->harness.save;
 	char *wrong = NULL;
+	r->w.loop->saves = any;
 	if (!any)
 		return;
 	keep_own(r);

@@ -46,14 +46,18 @@ static void set_up_comms(struct trainer *r)
 	w->weight = strcmp(w->run->reduce, "sum") == 0 ? 1 : 1.0 / r->replicas;
 }
 
-static void set_up_codec(struct worker *w)
+struct comm *worker_coded(struct worker *w, const struct vec *v, const struct tensor *tensor,
+			  size_t tensors)
 {
 	void *kept;
 	size_t bytes;
-	w->coded = comm_coded(w, w->data_group);
-	for (int i = 0; i < 3; i++)
-		if ((kept = comm_kept(w->coded, i, &bytes)))
+	struct comm *coded = comm_coded(w, w->data_group, v, tensor, tensors);
+	/* what pairs know is as long as a model for each worker */
+	int pairs = w->loop->saves ? comm_size(coded) : 0;
+	for (int i = 0; i < 3 + pairs; i++)
+		if ((kept = comm_kept(coded, i, &bytes)))
 			worker_keep(w, kept, bytes);
+	return coded;
 }
 
 static void find_cluster(struct trainer *r)
@@ -196,7 +200,7 @@ static void set_up(struct trainer *r)
 		r->buffer = vec_new(w, vec_len(w->model->buffer));
 	if (w->model->buffer && strcmp(run->norm_statistics, "recompute") == 0)
 		r->statistics = vec_new(w, vec_len(w->model->buffer));
-	set_up_codec(w);
+	w->coded = worker_coded(w, w->param, w->model->tensor, w->model->tensors);
 	comm_prepare(w->data_group, w->param);
 	comm_prepare(w->model_group, w->param);
 	if (w->loop->strategy->terms)
@@ -332,7 +336,8 @@ static void train_epochs(struct trainer *r)
 static void serve(struct trainer *r)
 {
 	pulse_phase(PHASE_WORKS);
-	tables_serve(r->everyone, r->w.rank, r->w.trainers, r->replay, r->trace);
+	tables_serve(r->everyone, r->w.rank, r->w.trainers, r->replay, r->trace, r->config->codec,
+		     r->config->codec_opts);
 	trace_free(r->trace);
 	comm_free(r->w.all);
 }

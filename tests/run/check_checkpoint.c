@@ -125,6 +125,9 @@ static const char *const exact[] = {
 	LONG "--strategy=periodic --periodic.outer=nesterov --workers=2 --sync-every=4 "
 	     "--codec=topk --topk.share=0.05",
 	LONG "--strategy=easgd --easgd.form=synchronous --workers=2 --sync-every=3 --codec=randomk",
+	LONG "--strategy=periodic --workers=2 --sync-every=7 --periodic.fragments=2 "
+	     "--periodic.delay=5 --codec=fp4",
+	LONG "--strategy=gossip --workers=3 --sync-every=2 --gossip.schedule=pairs --codec=int4",
 	LONG "--strategy=gossip --workers=3 --sync-every=2",
 	LONG "--strategy=gossip --gossip.schedule=hypercube --workers=2 --split=fixed",
 	LONG "--strategy=model_parallel --workers=2",
@@ -136,6 +139,9 @@ static const char *const exact[] = {
 	LONG "--strategy=bsp --bsp.late=join --workers=1 --sync-every=3",
 	LONG "--strategy=adpsgd --workers=1",
 	LONG "--strategy=asgd --asgd.updater=momentum --workers=1 --servers=2 --sync-every=3",
+	LONG "--strategy=asgd --workers=1 --servers=2 --sync-every=3 --codec=topk",
+	LONG "--strategy=asgd --workers=1 --servers=1 --sync-every=3 --codec=int4 "
+	     "--int4.rounding=stochastic",
 	LONG "--strategy=asgd --asgd.updater=momentum_ema --workers=1 --sync-every=3",
 	LONG "--strategy=asgd --asgd.updater=adagrad --asgd.rho=0.01 --workers=1 "
 	     "--table-home=onesided",

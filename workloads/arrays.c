@@ -2,7 +2,8 @@
  * arrays.c - a set of the user's own: arrays of NumPy, or tables of text, in a file or a folder.
  *
  * Rows of arrays are as they are: bytes are divided by 255 when they are used, all other numbers
- * are taken as they are. Rows of three and four dimensions are images, whose channels come last in
+ * are taken as they are. A Python file gives them by its function data(), which runs in the user's
+ * interpreter. Rows of three and four dimensions are images, whose channels come last in
  * memory. Columns of tables get mean 0 and variance 1 over the training rows. If there are no test
  * rows, a fifth of the rows are drawn for that: the same ones in each run.
  */
@@ -207,7 +208,7 @@ static char *folder_read(struct array a[ARRAYS], const char *folder)
 		char *path = found(folder, name[i], ".npy"), *wrong;
 		if (!path)
 			continue;
-		wrong = content_read(&c, path);
+		wrong = content_read(&c, path, -1);
 		if (wrong)
 			free(c.at);
 		else
@@ -240,7 +241,13 @@ static char *arrays_read(const char *path, bool archive, struct data *train, str
 {
 	struct array a[ARRAYS] = {{.name = NULL}};
 	struct content c = {.at = NULL};
-	char *wrong = archive ? content_read(&c, (char *)(uintptr_t)path) : folder_read(a, path);
+	char *wrong = NULL;
+	int fd = ends_in(path, ".py") ? data_of_python(path, &wrong) : -1;
+	if (!wrong)
+		wrong = archive ? content_read(&c, (char *)(uintptr_t)path, fd)
+				: folder_read(a, path);
+	else if (fd >= 0)
+		close(fd);
 	if (!wrong && archive)
 		wrong = archive_read(a, &c);
 	free(c.at);
@@ -420,14 +427,15 @@ static char *rows_read(const char *path, struct data *train, struct data *test)
 {
 	struct stat st;
 	const bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode),
-		   archive = !folder && (ends_in(path, ".npz") || ends_in(path, ".npz.gz")),
+		   archive = !folder && (ends_in(path, ".npz") || ends_in(path, ".npz.gz") ||
+					 ends_in(path, ".py")),
 		   table = folder ? is_there(path, tables[0], "")
 				  : ends_in(path, ".csv") || ends_in(path, ".csv.gz") ||
 					    ends_in(path, ".tsv") || ends_in(path, ".tsv.gz");
 	if (!folder && !archive && !table)
-		return sentence("--data-dir=%s: give a file that ends in .npz, .csv or .tsv, or a "
-				"folder",
-				path);
+		return sentence(
+			"--data-dir=%s: give a file that ends in .npz, .csv, .tsv or .py, or a folder",
+			path);
 	TRY(table ? tables_read(path, folder, train, test)
 		  : arrays_read(path, archive, train, test));
 	if (!test->n)

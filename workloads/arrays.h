@@ -12,7 +12,8 @@ struct content {
 	uint8_t *at;
 	size_t n;
 };
-char *content_read(struct content *c, char *path);
+/* fd: the open file, which is closed; -1: path is opened. */
+char *content_read(struct content *c, char *path, int fd);
 
 /* ---- npy.c ---- */
 

@@ -131,8 +131,8 @@ static char *rows_read(struct csv *c, struct cursor *now, size_t columns, size_t
 			if (k >= columns || (last && k + 1 < columns))
 				return sentence("%s: line %zu has %s than %zu values, which the "
 						"first line has",
-						c->content.path, line, last ? "fewer" : "more",
-						columns);
+						c->content.path, line,
+						k < columns ? "fewer" : "more", columns);
 			if (k == label)
 				c->label[c->n] = value;
 			else if (!is_number(value, &c->x[c->n * c->features + f++]))
@@ -150,7 +150,7 @@ char *csv_read(struct csv *c, char *path)
 	size_t columns, label;
 	bool header, last = false;
 	*c = (struct csv){.n = 0};
-	TRY(content_read(&c->content, path));
+	TRY(content_read(&c->content, path, -1));
 	char *text = (char *)c->content.at;
 	struct cursor now = {.at = text, .end = text + c->content.n, .line = 1};
 	if (strlen(text) != c->content.n)

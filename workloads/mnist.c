@@ -248,8 +248,9 @@ PROBE_AND_LOAD(padded, mnist_get(run, train, test, 32, load))
 const struct dataset dataset_fashion_mnist = {
 	.name = "fashion_mnist",
 	.summary = "60,000 + 10,000 images of 28 x 28, 10 classes; or a set of your own",
-	.needs = PACKAGE "--data-dir=FOLDER with IDX files, --data-dir=FILE.npz, FILE.csv, or a "
-			 "FOLDER of these",
+	.needs = PACKAGE
+	"--data-dir=FOLDER with IDX files, --data-dir=FILE.npz, FILE.csv, FILE.py, or a "
+	"FOLDER of these",
 	SLOTS(plain),
 };
 

@@ -22,14 +22,15 @@
 
 /* ---- Files --------------------------------------------------------------- */
 
-char *content_read(struct content *c, char *path)
+char *content_read(struct content *c, char *path, int fd)
 {
 	enum { PIECE = 1 << 20 };
 	struct stat st;
 	size_t room = 0;
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), got = 0,
-	    code; /* waits for no pipe */
+	int got = 0, code;
 	*c = (struct content){.path = path};
+	if (fd < 0)
+		fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* waits for no pipe */
 	if (fd < 0)
 		return sentence("%s: %s", path, strerror(errno));
 	gzFile f = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? gzdopen(fd, "rb") : NULL;

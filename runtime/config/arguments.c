@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Plug-ins that the user has named -------------------------------------- */
+/* ---- Files with code that the user has named -------------------------------------- */
 
 static struct named {
 	char *name;
@@ -86,7 +86,7 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 				s->value = arg + 2 + n + 1;
 			else if (next && (!bare || !bare(ctx, name)))
 				s->value = argv[++i]; /* a missing value is reported later */
-			if (s->value && is_part(s->name))
+			if (s->value && (is_part(s->name) || strcmp(s->name, "data-dir") == 0))
 				arguments_name(s->value, NAMED_BY_USER);
 		}
 	}

@@ -281,7 +281,7 @@ static const struct {
 	{"a.csv", "u,label\n1,a\n2,b\n3,c\n4,d\n5,a\n6,e\n", "has 5 different values in 6 rows"},
 	{"a.csv", "u,label\n1,a\n2,a\n3,a\n4,a\n5,a\n", "all rows have the same label"},
 	{"a.csv", "u,label\n1,a\n2,b\n3,a\n4,b\n", "4 rows are too few to take test rows from"},
-	{"a.dat", "1,2\n", "give a file that ends in .npz, .csv or .tsv"},
+	{"a.dat", "1,2\n", "give a file that ends in .npz, .csv, .tsv or .py"},
 	{"a.npz", "PK", "not an archive of NumPy"},
 	{"a.npz", "", "not an archive of NumPy"},
 };

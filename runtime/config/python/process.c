@@ -11,11 +11,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,6 +43,8 @@ _Static_assert(offsetof(struct shared, slot) == 32 && offsetof(struct shared, lo
 
 struct python {
 	pid_t pid;
+	int pidfd; /* readable once it has ended; also for a fork of its parent, which trains alone
+		    */
 	int ended; /* its status as of wait, once pid is 0 */
 	struct shared *shared;
 	int regions;
@@ -106,8 +110,11 @@ struct python *python_start(const char *description, char **wrong)
 		(char *)(uintptr_t)python_interpreter(), "-u",   IN_MEMORY "5", "serve",
 		(char *)(uintptr_t)description,          parent, NULL};
 	int failed = spawn(p, (const int[FILES]){shared, p->regions, program}, argv);
-	if (!failed)
+	if (!failed) {
+		p->pidfd = pidfd_open(p->pid, 0);
+		CHECK(p->pidfd >= 0, "pidfd_open: %s", strerror(errno));
 		return p;
+	}
 	*wrong = python_missing(failed);
 	munmap(p->shared, sizeof *p->shared);
 	close(p->regions);
@@ -137,8 +144,11 @@ int32_t *python_index(struct python *p)
 /* NULL while it lives; otherwise how it has ended. */
 static char *death(struct python *p)
 {
-	if (p->pid && waitpid(p->pid, &p->ended, WNOHANG) == 0)
+	struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
+	if (poll(&end, 1, 0) == 0)
 		return NULL;
+	if (p->pid && waitpid(p->pid, &p->ended, WNOHANG) < 0) /* only its parent gets a status */
+		return sentence("its Python process has ended");
 	p->pid = 0;
 	return WIFSIGNALED(p->ended)
 		       ? sentence("its Python process was ended by signal %d (%s)",

@@ -307,10 +307,9 @@ static char *classes_take(struct data *train, struct data *test, const struct cs
 	free(sorted);
 	return classes < CLASSES_MOST && 2 * classes <= n
 		       ? NULL
-		       : sentence(
-				 "%s: its label column has %zu different values in %zu rows; labels "
-				 "are classes: name their column label",
-				 c[0].content.path, classes, n);
+		       : sentence("%s: its label column has %zu different values in %zu rows; "
+				  "labels are classes: name their column label",
+				  c[0].content.path, classes, n);
 }
 
 static void standardise(struct data *train, struct data *test)
@@ -433,9 +432,9 @@ static char *rows_read(const char *path, struct data *train, struct data *test)
 				  : ends_in(path, ".csv") || ends_in(path, ".csv.gz") ||
 					    ends_in(path, ".tsv") || ends_in(path, ".tsv.gz");
 	if (!folder && !archive && !table)
-		return sentence(
-			"--data-dir=%s: give a file that ends in .npz, .csv, .tsv or .py, or a folder",
-			path);
+		return sentence("--data-dir=%s: give a folder, or a file that ends in .npz, .csv, "
+				".tsv or .py",
+				path);
 	TRY(table ? tables_read(path, folder, train, test)
 		  : arrays_read(path, archive, train, test));
 	if (!test->n)

@@ -195,8 +195,8 @@ TEST(python_file_gives_rows_to_built_in_models)
 	   "x_train=a, y_train=b, x_test=c, y_test=d)'; for d in ./mine.py a.npz; do " RUN
 	   "--workload=mlp --data-dir=$d --workers=2 --strategy=allreduce --lr=0.1; done",
 	   interpreter);
-	answers("SELECT count(DISTINCT data_hash), count(DISTINCT model_hash), min(length(data_hash)), "
-		"min(train_size), min(test_accuracy) > 0.8 FROM run JOIN epoch ON id = run_id WHERE "
+	answers("SELECT count(DISTINCT data_hash), count(DISTINCT model_hash), "
+		"min(length(data_hash)), min(train_size), min(test_accuracy) > 0.8 FROM run JOIN epoch ON id = run_id WHERE "
 		"epoch = 2",
 		"1|1|16|200|1");
 	/* data of a database start no Python */
@@ -246,7 +246,7 @@ TEST(python_model_follows_rules_of_papers, 3)
 		"    print(*batch[0], file=f)\n  return step(p, *batch[1:])\n");
 	DO(0,
 	   "mvbench run --workload=./mine.py --workers=2 --batch=6 --epochs=6 --optimizer=adamw "
-	   "--lr=0.01 --weight-decay=0.1 --strategy=%s && sqlite3 mvbench.db 'SELECT test_loss "
+	   "--lr=0.01 --weight-decay=0.1 --decay=all --strategy=%s && sqlite3 mvbench.db 'SELECT test_loss "
 	   "FROM epoch WHERE epoch > 0 ORDER BY epoch' >got && PYTHONPATH=. %s "
 	   "$MVBENCH_HOME/tests/reference/local_rules.py %s 5 0.01 0.1 >want && %s -c '\n"
 	   "a, b = ([float(x) for x in open(f)] for f in (\"got\", \"want\"))\n"

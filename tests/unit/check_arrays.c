@@ -91,7 +91,8 @@ TEST(arrays_of_numpy_are_read, COUNT(saved))
 	if (!python)
 		return;
 	run(0,
-	    "cd %s && %s -c \"\nimport gzip, numpy as v\nr = v.random.default_rng(1)\nlast = False\n"
+	    "cd %s && %s -c \"\nimport gzip, numpy as v\nr = v.random.default_rng(1)\n"
+	    "last = False\n"
 	    "x, y = r.normal(size=(40, 3, 6, 5)).astype('f4'), r.integers(0, 4, 40)\n%s\n"
 	    "image = x.transpose(0, 2, 3, 1) if x.ndim == 4 and not last else x\n"
 	    "h = ((image.shape + (1,))[1:4] if x.ndim > 2 else (0, 0, 0))\n"
@@ -243,7 +244,8 @@ TEST(table_trains_as_numpy_does)
 	    "rows = ['%%.9g,%%.9g,%%.9g,%%s' %% (*a, 'abc'[b]) for a, b in zip(x, k)]\n"
 	    "[open(n, 'w').write('\\n'.join(l)) for n, l in (('train.csv', rows[:200]), "
 	    "('test.csv', rows[200:]))]\n"
-	    "x -= x[:200].mean(0); x /= x[:200].std(0); t = v.eye(3)[k]; w, b = v.zeros((3, 3)), 0\n"
+	    "x -= x[:200].mean(0); x /= x[:200].std(0); t = v.eye(3)[k]\n"
+	    "w, b = v.zeros((3, 3)), 0\n"
 	    "def p(z): e = v.exp(z - z.max(1)[:, None]); return e / e.sum(1)[:, None]\n"
 	    "for _ in range(30):\n  d = (p(x[:200] @ w + b) - t[:200]) / 200\n"
 	    "  w, b = w - x[:200].T @ d / 2, b - d.sum(0) / 2\n"
@@ -281,7 +283,7 @@ static const struct {
 	{"a.csv", "u,label\n1,a\n2,b\n3,c\n4,d\n5,a\n6,e\n", "has 5 different values in 6 rows"},
 	{"a.csv", "u,label\n1,a\n2,a\n3,a\n4,a\n5,a\n", "all rows have the same label"},
 	{"a.csv", "u,label\n1,a\n2,b\n3,a\n4,b\n", "4 rows are too few to take test rows from"},
-	{"a.dat", "1,2\n", "give a file that ends in .npz, .csv, .tsv or .py"},
+	{"a.dat", "1,2\n", "a file that ends in .npz, .csv, .tsv or .py"},
 	{"a.npz", "PK", "not an archive of NumPy"},
 	{"a.npz", "", "not an archive of NumPy"},
 };

@@ -35,7 +35,8 @@ class AdamW:
             self.m[k] = 0.9 * self.m[k] + 0.1 * g[k]
             self.v[k] = 0.999 * self.v[k] + 0.001 * g[k] ** 2
             mean, square = self.m[k] / (1 - 0.9**self.t), self.v[k] / (1 - 0.999**self.t)
-            p[k] = p[k] - lr * decay * p[k] - lr * mean / (np.sqrt(square) + 1e-8)
+            spared = p[k].ndim < 2  # mvbench's default for AdamW
+            p[k] = p[k] - lr * decay * (not spared) * p[k] - lr * mean / (np.sqrt(square) + 1e-8)
 
 
 def mean_of(models):

@@ -197,6 +197,10 @@ struct dataset {
 	const char *(*identity)(const struct run *run);
 };
 
+/* The sets that data() of a Python file returns, as an archive of NumPy: an open file, which the
+ * caller closes, or -1. *wrong: NULL, or a message. */
+int data_of_python(const char *file, char **wrong);
+
 /* How an image is changed when it is loaded: the mean image is subtracted; for training, it is also
  * moved by up to `pad` pixels each way (zeros come in) and mirrored at random. Both are drawn from
  * key and the row's number, and do not depend on the worker that takes the row. */

@@ -177,6 +177,8 @@ static void load_plugins(struct job *j, bool runs)
 	for (int line = 1; !j->wrong && getline(&text, &room, j->file) >= 0; line++) {
 		char *equals = text + strcspn(text, "=:"), *note = strstr(text, " ;");
 		char *name AUTOFREE = text_trimmed(text, equals);
+		if (*equals && strcmp(name, "data-dir") == 0) /* it may be a Python file */
+			plugins_name(equals + 1, runs ? NAMED_BY_USER : NAMED_BY_JOB);
 		if (!*equals || !is_of_plugins(name))
 			continue;
 		if (note)

@@ -199,8 +199,8 @@ static void draw(const struct study *s, const struct config *c, int64_t trial, s
 	*said = text_close(&w);
 }
 
-/* The file's settings, except those that follow from drawn ones: --batch if --global-batch is
- * drawn; --deal unless the file's value differs from the automatic one. */
+/* The file's settings, except those that follow from drawn ones: the hash of the data; --batch if
+ * --global-batch is drawn; --deal unless the file's value differs from the automatic one. */
 static char *base_settings(const struct study *s, const struct config *base, bool drawn,
 			   struct settings *all)
 {
@@ -211,6 +211,7 @@ static char *base_settings(const struct study *s, const struct config *base, boo
 		global |= strcmp(s->search.range[i].name, "global-batch") == 0;
 	for (size_t i = 0; words[i]; i++)
 		if (strncmp(words[i], "--deal=", 7) != 0 &&
+		    !(drawn && strncmp(words[i], "--data-hash=", 12) == 0) &&
 		    !(global && strncmp(words[i], "--batch=", 8) == 0))
 			settings_add_word(all, words[i]);
 	TRY(config_init(&c, all->setting, all->n, false));

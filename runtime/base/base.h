@@ -68,15 +68,6 @@ static inline void autoclose(int *fd)
 #define APPEND(list, n, ...) \
 	((list) = must(realloc((list), ((n) + 1) * sizeof *(list))), (list)[(n)++] = (__VA_ARGS__))
 
-/* Returns an error, a message or a code, to the caller's caller. For places where nothing must be
- * freed. */
-#define TRY(call) \
-	do { \
-		__auto_type wrong_ = (call); \
-		if (wrong_) \
-			return wrong_; \
-	} while (0)
-
 /* A text under construction: everything written to its file becomes a string on the heap. */
 struct text {
 	FILE *f;

@@ -48,7 +48,7 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 				s->value = arg + 2 + n + 1;
 			else if (next && (!bare || !bare(ctx, name)))
 				s->value = argv[++i]; /* a missing value is reported later */
-			if (s->value && is_part(s->name))
+			if (s->value && (is_part(s->name) || strcmp(s->name, "data-dir") == 0))
 				plugins_name(s->value, NAMED_BY_USER);
 		}
 	}

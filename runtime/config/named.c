@@ -1,5 +1,6 @@
 /*
- * named.c - plug-ins by who has named them. Only what the user has named is compiled and loaded.
+ * named.c - files with code by who has named them. Only what the user has named is compiled and
+ * loaded.
  */
 #include "runtime/config/plugins.h"
 

@@ -74,6 +74,22 @@ static void read_cifar(const uint8_t *data, size_t size)
 	load(&dataset_cifar10_or_fashion);
 }
 
+/* The first byte selects the file. */
+static void read_own(const uint8_t *data, size_t size)
+{
+	static const char *const name[] = {"own.npz", "own.csv", "x.npy"};
+	const char *chosen = name[size ? *data % 3 : 0];
+	char *path AUTOFREE = write_file(chosen, data + (size > 0), size - (size > 0)),
+		   *whole = folder;
+	if (strcmp(chosen, "x.npy") != 0)
+		folder = path;
+	else
+		free(write_file("y.npy", data + 1, size - 1));
+	load(&dataset_fashion_mnist);
+	folder = whole;
+	unlink(path);
+}
+
 static void read_job(const uint8_t *data, size_t size)
 {
 	char *path AUTOFREE = write_file("job.ini", data, size);
@@ -233,6 +249,7 @@ static void read_checkpoint(const uint8_t *data, size_t size)
 static const struct target targets[] = {
 	{"idx", read_idx},
 	{"cifar", read_cifar},
+	{"own", read_own},
 	{"jobfile", read_job},
 	{"options", read_options},
 	{"baseline", read_baseline},

@@ -38,7 +38,7 @@ dnnl_ runtime/device/cpu/
 sg_|simgrid_|smpi_|SMPI_|XML_ sim/world/
 ini_parse results/run/jobfile
 EVP_ runtime/base/sha256
-gz[a-z]+$ workloads/'
+gz[a-z]+$|inflate|crc32_ workloads/'
 
 objects=$(find "$build/runtime" "$build/strategies" "$build/workloads" "$build/results" "$build/plots" \
 	"$build/sim" "$build/main.o" -name '*.o' | sort | while read -r o; do

@@ -147,5 +147,6 @@ const struct command command_compare = {
 		"is the same.",
 	.options = options,
 	.size = sizeof(OWNER),
+	.pages = true,
 	.run = compare,
 };

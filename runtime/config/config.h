@@ -288,6 +288,12 @@ struct loaded {
 	char *path;                  /* "" = from the cache, by its source only */
 	char source[SHA256_ROOM];    /* of the file and the files that it includes next to it */
 };
+/* Gets a file of a plug-in's source; the plug-in itself is the first. */
+typedef void source_function(void *ctx, const char *hash, const char *file, const char *text);
+/* Calls keep for the files that the plug-in was made from, if it was loaded from a .c or .py that
+ * is still the same. */
+void plugin_file_sources(const struct loaded *l, source_function *keep, void *ctx);
+void plugin_sources(const struct plugin *p, source_function *keep, void *ctx);
 /* The option `source`: the hash, in a field at this offset. */
 struct option plugin_source(const char *source, size_t offset);
 /* file: PATH, PATH#SHA256, or NAME#SHA256 for a compiled one in the cache. NULL, or a message. */
@@ -319,6 +325,7 @@ struct command {
 	size_t size;                  /* of the struct that has their fields */
 	bool run_options;             /* also takes every option of mvbench run */
 	bool any_option;              /* also takes any other option, without a value */
+	bool pages;                   /* a terminal shows its output through a pager */
 	struct setting alone;         /* an own option with its value if the user gives none */
 	const char *example; /* an option, for a command that takes no words; NULL = words */
 	/* The possible first words, if only the command knows them; NULL = see usage. */
@@ -333,6 +340,10 @@ struct command {
 /* Reads the words after the command's name and runs it, or prints --help; returns the exit
  * status. */
 int command_start(const struct command *c, int argc, char **argv);
+/* From here on a pager shows what is printed, if stdout is a terminal and there is one. */
+void pager_start(void);
+/* Do people see on a terminal what is written to f, directly or through the pager? */
+bool on_terminal(FILE *f);
 /* Prints the message once, although every rank of a launcher finds it, and frees it; returns the
  * exit status. */
 int command_refuse(char *wrong);

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define CONFIGURATIONS_MAX 2000 /* shown of one workload, */
-#define SECTIONS_TOP       3    /* sections whose verdicts are at the top of the page */
+#define SECTIONS_TOP       6    /* sections whose verdicts are at the top of the page */
 #define RUNS_MAX           4000 /* runs of the page, divided equally among the configurations */
 
 /* Letters of all figures have one size; on a phone they are as large as those of the page. */
@@ -59,8 +59,8 @@ static const struct option options[] = {
  */
 #define VERSUS(name) \
 	"(SELECT '<span class=\"' || mark || '\">' || mark || '</span>' || ifnull(' <span class=" \
-	"\"range\">' || html(text) || '</span>', '') FROM report_held AS h WHERE h.config_key = " \
-	"c.config_key AND h.name = '" name "')"
+	"\"range seeds\">' || html(replace(text, ' points', '')) || '</span>', '') FROM " \
+	"report_held AS h WHERE h.config_key = c.config_key AND h.name = '" name "')"
 
 static const struct column configuration_columns[] = {
 	{"name", "configuration",
@@ -316,10 +316,11 @@ static char *put_details(struct report *p, const struct sql *q, int each)
 static char *put_verdict(struct report *p, const char *number, const char *name)
 {
 	char *text AUTOFREE = NULL;
-	TRY(sql_first(p->s, &text,
-		      "SELECT group_concat(text, ' ') FROM (SELECT text FROM report_verdict WHERE "
-		      "number = CAST(?1 AS INTEGER) ORDER BY place)",
-		      "t", number));
+	TRY(sql_first(
+		p->s, &text,
+		"SELECT group_concat(text, char(10)) FROM (SELECT text FROM report_verdict WHERE "
+		"number = CAST(?1 AS INTEGER) ORDER BY place)",
+		"t", number));
 	if (text && *name)
 		page_print(p, "<p class=\"verdict\"><a href=\"#w%s\">%s</a>: %s</p>\n", number,
 			   name, text);

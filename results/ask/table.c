@@ -328,12 +328,11 @@ static char *print_rows(struct store *s, FILE *f, const struct table_options *o,
 	int parts = 1;
 	TRY(columns_print(s, f, format, columns, "sorted", &rows, &parts));
 	if (parts > 1)
-		text_wrap(
-			f,
-			"The table is wider than the terminal and goes on below. "
+		note_put(
+			f, format,
+			"\nThe table is wider than the terminal and goes on below. "
 			"--columns=configuration,epoch_seconds chooses columns; --help names them. "
-			"mvbench table | less -S keeps lines whole.",
-			0);
+			"mvbench table | less -S keeps lines whole.\n");
 	return rows > 0 ? print_notes(s, f, o, columns, format) : explain_empty(s);
 }
 

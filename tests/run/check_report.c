@@ -85,7 +85,8 @@ TEST(page_shows_and_escapes_the_results)
 	ck_assert(verdict && verdict < strstr(text, "<nav"));
 	expect_page(text, "Most accurate: serial, 91.20 %; better: +3.00 points", true);
 	expect_page(text, " against the control, allreduce 2w, &lt;script&gt;", true);
-	expect_page(text, "<td><span class=\"better\">better</span> <span class=\"range\">", true);
+	expect_page(text, "<td><span class=\"better\">better</span> <span class=\"range seeds\">",
+		    true);
 	ck_assert(strstr(text, "id=\"provenance\"") < strstr(text, "<dt>database</dt>"));
 	/* a median with its interval; a target that one of two runs missed; a speed-up */
 	expect_page(text, ">91.20 <span class=\"range\">91.10–91.30</span>", true);
@@ -432,7 +433,7 @@ TEST(page_works_in_a_browser)
 	browser_call(
 		&b, "Emulation.setDeviceMetricsOverride",
 		"{\"width\": 1200, \"height\": 800, \"deviceScaleFactor\": 1, \"mobile\": false}");
-	browser_expect(&b, "document.querySelectorAll('table.sort th[scope=col]').length", "11");
+	browser_expect(&b, "document.querySelectorAll('table.sort th[scope=col]').length", "13");
 	browser_expect(&b,
 		       "[...document.querySelectorAll('.scroll:has(table.sort)')].map("
 		       "s => s.scrollWidth - s.clientWidth).join()",

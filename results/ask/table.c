@@ -27,7 +27,8 @@ static const struct option options[] = {
 	SELECT_OPTIONS(select., "database to read", ""),
 	SELECT_BUSY(busy),
 	OPTION(format, CHOICE, "format", "text",
-	       "output format; csv and json are not rounded; latex needs \\usepackage{booktabs} [name]",
+	       "output format; csv and json are not rounded; latex needs "
+	       "\\usepackage{booktabs} [name]",
 	       .choices = "text|markdown|csv|json|latex"),
 	OPTION(runs, BOOL, "runs", "false",
 	       "one row for each run instead of each configuration [yes or no]"),

@@ -215,8 +215,8 @@ const struct command command_manual = {
 	.about =
 		"Explains a command, an option (with or without dashes, as in help easgd.beta), "
 		"your own plug-in (help ./mine.c), a strategy, updater, workload, device or "
-		"platform, a figure, a table or view of the database, a word, or a page: mvbench help "
-		"topics lists those. If several topics have the same name, give KIND:NAME, such "
+		"platform, a figure, a table or view of the database, a word, or a page: mvbench "
+		"help topics lists those. If several topics have the same name, give KIND:NAME, such "
 		"as table:run.",
 	.options = options,
 	.size = sizeof(OWNER),

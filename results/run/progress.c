@@ -198,7 +198,8 @@ void progress_end(struct progress *p)
 
 void meter_start(struct meter *m, const char *what, size_t of)
 {
-	*m = (struct meter){.what = what, .of = of, .terminal = of && has_bars(), .began = clock_now()};
+	*m = (struct meter){
+		.what = what, .of = of, .terminal = of && has_bars(), .began = clock_now()};
 }
 
 void meter_step(struct meter *m, size_t done)

@@ -834,14 +834,23 @@ static void add_three(void)
 TEST(table_shows_comparisons_of_rows)
 {
 	add_three();
-	ck_table(
-		EXIT_OK, "",
-		"workload  configuration  n  accuracy %               accuracy versus              loss          epoch s  time versus                    samples/s  speedup  to target s                        comm %  wait %  staleness  not done\n"
-		"--------  -------------  -  -----------------------  --------------------------  -----  ---------------  -----------------------------  ---------  -------  ---------------------------------  ------  ------  ---------  ----------\n"
-		"mlp       serial         6  83.50 (81.00..86.00)     control                     0.165    13.5 (11..16)  control                               74     1.00  13.5 (11..16)                           -       -          -\n"
-		"mlp       asgd 2w        6  82.50 (80.00..85.00)     worse -1.00 (-1.00..-1.00)  0.175         6 (6..6)  better -55.2 % (-62.6..-46.3)        167     2.25  6 (6..6)                                -       -          -\n"
-		"mlp       easgd 2w       6  82.30 (diverged..85.60)  worse                       0.177  6.15 (5.9..6.4)  better -54.1 % (-61.9..-44.8)        163     2.20  6.2, not reached 1/7 (5.9..never)       -       -          -  1 diverged\n" MARKS(
-			"the control (allreduce; without one, serial)"));
+	ck_table(EXIT_OK, "",
+		 "workload  configuration  n  accuracy %               accuracy versus             "
+		 " loss          epoch s  time versus                    samples/s  speedup  "
+		 "to target s                        comm %  wait %  staleness  not done\n"
+		 "--------  -------------  -  -----------------------  --------------------------  "
+		 "-----  ---------------  -----------------------------  ---------  -------  "
+		 "---------------------------------  ------  ------  ---------  ----------\n"
+		 "mlp       serial         6  83.50 (81.00..86.00)     control                     "
+		 "0.165    13.5 (11..16)  control                               74     1.00  "
+		 "13.5 (11..16)                           -       -          -\n"
+		 "mlp       asgd 2w        6  82.50 (80.00..85.00)     worse -1.00 (-1.00..-1.00)  "
+		 "0.175         6 (6..6)  better -55.2 % (-62.6..-46.3)        167     2.25  "
+		 "6 (6..6)                                -       -          -\n"
+		 "mlp       easgd 2w       6  82.30 (diverged..85.60)  worse                       "
+		 "0.177  6.15 (5.9..6.4)  better -54.1 % (-61.9..-44.8)        163     2.20  "
+		 "6.2, not reached 1/7 (5.9..never)       -       -          -  1 diverged\n" MARKS(
+			 "the control (allreduce; without one, serial)"));
 	ck_says(EXIT_OK, "--format=markdown", "| 83.50 (81.00..86.00)    | control ");
 	ck_says(EXIT_OK, "--format=markdown",
 		"\n\nversus the control (allreduce; without one, serial): the mean "

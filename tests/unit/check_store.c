@@ -1502,14 +1502,20 @@ TEST(table_lists_configurations)
 {
 	make_empty_store();
 	sql(four_configurations);
-	ck_table(
-		0,
-		"workload  configuration  n  accuracy %                  accuracy versus  loss                epoch s  samples/s  speedup  to target s      comm %  wait %  staleness  not done\n"
-		"--------  -------------  -  --------------------------  ---------------  --------  -----------------  ---------  -------  ---------------  ------  ------  ---------  ----------\n"
-		"mlp       serial         2  62.50 (50.00..75.00, 50 %)  control          0.375     12 (10..14, 50 %)         83     1.00  not reached 2/2      25      13  1.00 (10)\n"
-		"mlp       asgd 4w X=3    0  diverged                    undecided        diverged                  -          -        -  not reached 1/1       -       -          -  1 diverged\n" MARKS(
-			"the control (allreduce; without one, serial)"),
-		NULL, WORDS("--where=strategy = 'serial' OR sync_every = 3"));
+	ck_table(0,
+		 "workload  configuration  n  accuracy %                  accuracy versus  loss    "
+		 "            epoch s  samples/s  speedup  to target s      comm %  wait %  "
+		 "staleness  not done\n"
+		 "--------  -------------  -  --------------------------  ---------------  "
+		 "--------  -----------------  ---------  -------  ---------------  ------  "
+		 "------  ---------  ----------\n"
+		 "mlp       serial         2  62.50 (50.00..75.00, 50 %)  control          0.375   "
+		 "  12 (10..14, 50 %)         83     1.00  not reached 2/2      25      13  "
+		 "1.00 (10)\n"
+		 "mlp       asgd 4w X=3    0  diverged                    undecided        "
+		 "diverged                  -          -        -  not reached 1/1       -       "
+		 "-          -  1 diverged\n" MARKS("the control (allreduce; without one, serial)"),
+		 NULL, WORDS("--where=strategy = 'serial' OR sync_every = 3"));
 	/* failed runs only add to `failed`; diverged runs count as the worst */
 	ck_table(0,
 		 "workload,configuration,strategy,workers,servers,sync_every,n,seeds,samples,"
@@ -1614,14 +1620,21 @@ TEST(table_shows_dropped_pushes_only_if_any)
 	sql("UPDATE epoch SET dropped = 5 WHERE run_id = 3");
 	ck_assert_int_eq(table(WORDS("--where=workers = 4")), 0);
 	expect_said("out", "dropped", false);
-	ck_table(
-		0,
-		"workload  configuration  n                  accuracy %  accuracy versus    loss            epoch s  time versus         samples/s  speedup  to target s      comm %  wait %  staleness  dropped %  not done\n"
-		"--------  -------------  -  --------------------------  ----------------  -----  -----------------  ------------------  ---------  -------  ---------------  ------  ------  ---------  ---------  --------\n"
-		"mlp       asgd           1                       50.00  undecided -12.50    0.5                 99  undecided +736.7 %         10     0.12  not reached 1/1      25      13  1.00 (10)      20.00\n"
-		"mlp       serial         2  62.50 (50.00..75.00, 50 %)  control           0.375  12 (10..14, 50 %)  control                    83     1.00  not reached 2/2      25      13  1.00 (10)       0.00\n" MARKS(
-			"the control (allreduce; without one, serial)"),
-		NULL, WORDS("--where=workers = 1"));
+	ck_table(0,
+		 "workload  configuration  n                  accuracy %  accuracy versus    loss  "
+		 "          epoch s  time versus         samples/s  speedup  to target s      "
+		 "comm %  wait %  staleness  dropped %  not done\n"
+		 "--------  -------------  -  --------------------------  ----------------  -----  "
+		 "-----------------  ------------------  ---------  -------  ---------------  "
+		 "------  ------  ---------  ---------  --------\n"
+		 "mlp       asgd           1                       50.00  undecided -12.50    0.5  "
+		 "               99  undecided +736.7 %         10     0.12  not reached 1/1      "
+		 "25      13  1.00 (10)      20.00\n"
+		 "mlp       serial         2  62.50 (50.00..75.00, 50 %)  control           0.375  "
+		 "12 (10..14, 50 %)  control                    83     1.00  not reached 2/2      "
+		 "25      13  1.00 (10)       0.00\n" MARKS(
+			 "the control (allreduce; without one, serial)"),
+		 NULL, WORDS("--where=workers = 1"));
 }
 
 /* Busy epochs are left out of the base of speed-ups, too. */

@@ -212,12 +212,11 @@ const struct command command_manual = {
 	.name = "help",
 	.summary = "explain a command, an option, a strategy, a figure, a table, ...",
 	.usage = "[TOPIC ...] [--option=value ...]",
-	.about =
-		"Explains a command, an option (with or without dashes, as in help easgd.beta), "
-		"your own plug-in (help ./mine.c), a strategy, updater, workload, device or "
-		"platform, a figure, a table or view of the database, a word, or a page: mvbench "
-		"help topics lists those. If several topics have the same name, give KIND:NAME, such "
-		"as table:run.",
+	.about = "Explains a command, an option (with or without dashes, as in help easgd.beta), "
+		 "your own plug-in (help ./mine.c), a strategy, updater, workload, device or "
+		 "platform, a figure, a table or view of the database, a word, or a page: mvbench "
+		 "help topics lists those. If several topics have the same name, give KIND:NAME, "
+		 "such as table:run.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.any_option = true,

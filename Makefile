@@ -111,7 +111,7 @@ $(B)/deps $(B)/test_deps: Makefile tests/Makefile
 	@missing=$$(for p in $(if $(filter %test_deps,$@),$(TEST_PACKAGES),$(PACKAGES)); do dpkg -s $$p 2>/dev/null | grep -q '^Status: .* installed' || echo $$p; done); \
 	if [ -n "$$missing" ] && [ -n "$(SUDO)" ] && ! command -v $(firstword $(SUDO)) >/dev/null; then \
 		echo "packages are missing; type as root: apt-get install --no-install-recommends" $$missing >&2; exit 1; fi; \
-	if [ -n "$$missing" ]; then echo "installing" $$missing; \
+	if [ -n "$$missing" ]; then echo "installing (a minute or more; $(B)/apt.log has the details)" $$missing; \
 		$(SUDO) apt-get update -qq && DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq \
 		--no-install-recommends $$missing >$(B)/apt.log 2>&1 || { tail -5 $(B)/apt.log; exit 1; }; fi
 	@touch $@
@@ -129,6 +129,7 @@ $(B)/main.o: runtime/lib/libmvbench.h
 # Files compiled in as text: .sql, .bash, .css and .js in the folder of the file that names them.
 $(B)/results/db/migrate.o: $(wildcard results/db/*.sql results/db/migrations/*.sql)
 $(foreach room,$(RESULTS),$(eval $(call objects,$(room)): $(wildcard $(room)/*.sql $(room)/*.bash)))
+$(B)/results/help/topic.o: README.md # the words
 $(B)/sim/validate_report.o: sim/validate.sql
 $(B)/runtime/config/python/workload.o: runtime/config/python/driver.py
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)

@@ -81,5 +81,6 @@ const struct command command_blame = {
 		 "waited beyond its own waiting.",
 	.options = options,
 	.size = sizeof(OWNER),
+	.pages = true,
 	.run = blame,
 };

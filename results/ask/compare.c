@@ -148,5 +148,6 @@ const struct command command_compare = {
 		"is the same.",
 	.options = options,
 	.size = sizeof(OWNER),
+	.pages = true,
 	.run = compare,
 };

@@ -131,7 +131,7 @@ char *store_count_live(struct store *s, int64_t *n);
  * this owner's (process_owner): the recording process; NULL = this one. */
 char *store_fail(struct store *s, int64_t id, const char *owner, const char *reason);
 
-enum format { FORMAT_TEXT, FORMAT_MARKDOWN, FORMAT_CSV, FORMAT_JSON };
+enum format { FORMAT_TEXT, FORMAT_MARKDOWN, FORMAT_CSV, FORMAT_JSON, FORMAT_LATEX };
 enum format format_of(const char *name); /* "text", "markdown", "csv" or "json" */
 
 /* Runs one SELECT with `count` text parameters (?1, ?2, ...) and prints the rows: an aligned table,

@@ -399,10 +399,13 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 		TRY(load_wires(c, s, &hosts, &host_cores));
 	if (isnan(step) || is_local(c))
 		TRY(load_calibration(c, p, s, side_by_side, &cores));
+	if (!is_local(c)) /* a name that does not exist comes first */
+		TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
 	if ((isnan(step) && !paced) || is_local(c))
 		TRY(find_gaps(c, s, side_by_side));
 	TRY(find_updater(c, s, side_by_side));
-	TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
+	if (is_local(c))
+		TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
 	if (hosts) { /* an allreduce between hosts beyond its messages */
 		s->cost[COST_SUM] = curve_of(&s->wires, COST_SUM, 1);
 		s->calibration_id = s->calibration_id ? s->calibration_id : s->wires_id;

@@ -378,15 +378,28 @@ static void plugin_help(FILE *f, const char *part, const struct plugin *p,
 	help_rows(&(struct help){.f = f}, p->name, p->options);
 }
 
-/* The core options, and those of the named plug-ins, or of all plug-ins. */
-static void experiment_help(FILE *f, const struct plugin *const named[PART_COUNT])
+static void core_help(FILE *f, bool all)
+{
+	char *left, *right;
+	fprintf(f, "the experiment%s\n", all ? "" : ": the options that are used most");
+	for (const struct option *o = run_options; o->name; o++) {
+		if (!all && !o->core.common)
+			continue;
+		option_words(o, NULL, &left, &right);
+		help_row(&(struct help){.f = f}, left, right);
+		free(left);
+		free(right);
+	}
+}
+
+/* The core options that are used most, and those of the named plug-ins; all: of all. */
+static void experiment_help(FILE *f, const struct plugin *const named[PART_COUNT], bool all)
 {
 	const struct plugin *p;
-	fputs("the experiment\n", f);
-	help_rows(&(struct help){.f = f}, NULL, run_options);
+	core_help(f, all);
 	for (enum part k = 0; k < PART_COUNT; k++)
 		for (size_t i = 0; (p = plugin_at(k, i)); i++)
-			if (!named[k] || named[k] == p)
+			if (named[k] == p || (all && !named[k]))
 				plugin_help(f, part_names[k], p,
 					    k == PART_WORKLOAD
 						    ? ((const struct workload *)p)->recipe
@@ -402,7 +415,16 @@ static char *more_help(FILE *f, const struct arguments *given)
 		if (typed)
 			TRY(plugin_choose(k, typed, NULL, 0, &named[k]));
 	}
-	experiment_help(f, named);
+	bool all = given && given->help_all;
+	experiment_help(f, named, all);
+	if (!all) {
+		fputc('\n', f);
+		text_wrap(f,
+			  "mvbench run --help=all shows all options, also those of strategies, "
+			  "workloads, optimisers and codecs; --help --strategy=NAME shows those of "
+			  "one; mvbench help NAME explains an option or a strategy.",
+			  0);
+	}
 	return NULL;
 }
 

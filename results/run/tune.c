@@ -470,11 +470,14 @@ static const struct column columns[] = {
 	      "WHEN failed THEN ' (' || failed || ' failed)' ELSE '' END"),
 	HIDDEN("diverged"),
 	HIDDEN("failed"),
-	RARE("test_accuracy", "accuracy %", FINITE("test_accuracy", PERCENT("test_accuracy"))),
-	RARE("test_accuracy_low", "95 %", INTERVAL("test_accuracy", PERCENT, "coverage")),
+	RARE("test_accuracy", "accuracy %",
+	     FINITE("test_accuracy", PERCENT("test_accuracy"))
+		     INTERVAL("test_accuracy", PERCENT, "coverage")),
+	HIDDEN("test_accuracy_low"),
 	HIDDEN("test_accuracy_high"),
-	SHOWN("test_loss", "loss", FINITE("test_loss", LOSS("test_loss"))),
-	SHOWN("test_loss_low", "95 %", INTERVAL("test_loss", LOSS, "coverage")),
+	SHOWN("test_loss", "loss",
+	      FINITE("test_loss", LOSS("test_loss")) INTERVAL("test_loss", LOSS, "coverage")),
+	HIDDEN("test_loss_low"),
 	HIDDEN("test_loss_high"),
 	HIDDEN("coverage"),
 	SHOWN("epoch_seconds", "epoch s", ROUND("%.4g", "epoch_seconds")),
@@ -498,11 +501,12 @@ char *study_print(struct store *s, FILE *f, enum format format, const char *cond
 		"CREATE TEMP VIEW tuned AS SELECT * FROM study_result WHERE %s", condition);
 	int64_t edges = 0;
 	TRY(sql_script(s, sql));
-	TRY(columns_print(s, f, format, columns, "tuned", rows));
+	TRY(columns_print(s, f, format, columns, "tuned", rows, NULL));
 	TRY(sql_number(s, &edges, "SELECT count(edge) FROM tuned", ""));
 	if (edges && for_people(format))
-		fprintf(f, "\nedge: the best trial has the least or the greatest value of all that "
-			   "were tried; a better one may lie beyond, so widen the range\n");
+		note_put(f, format,
+			 "\nedge: the best trial has the least or the greatest value of all that "
+			 "were tried; a better one may lie beyond, so widen the range\n");
 	return NULL;
 }
 

@@ -207,5 +207,6 @@ char *program_path(void); /* of this program, from the heap; "": not known */
 /* Calls each for the files of such a folder that have this ending, in order; name: without it. */
 void installed_each(const char *folder, const char *ending,
 		    void (*each)(void *ctx, const char *name, const char *path), void *ctx);
+bool program_exists(const char *program); /* in $PATH */
 
 #endif

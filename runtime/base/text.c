@@ -1,11 +1,14 @@
 /*
- * text.c - text for people: valid UTF-8 from any bytes, lines of at most 100 columns, and the name
+ * text.c - text for people: valid UTF-8 from any bytes, lines that fit the terminal, and the name
  * that a user probably meant.
  */
 #include "runtime/base/text.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 /* ---- UTF-8 --------------------------------------------------------------- */
 
@@ -101,6 +104,25 @@ void text_xml(FILE *f, const char *s)
 	}
 }
 
+void text_tex(FILE *f, const char *s)
+{
+	static const char *const name[] = {
+		['\\'] = "backslash", ['~'] = "asciitilde", ['^'] = "asciicircum",
+		['<'] = "less",       ['>'] = "greater",    ['|'] = "bar"};
+	while (*s) {
+		const char *from = s;
+		uint32_t c = text_character(&s);
+		if (c < sizeof name / sizeof *name && name[c])
+			fprintf(f, "\\text%s{}", name[c]);
+		else if (c && c < 0x80 && strchr("#$%&_{}", (int)c))
+			fprintf(f, "\\%c", (int)c);
+		else if (is_control(c))
+			fputc(' ', f);
+		else
+			text_put(f, &from);
+	}
+}
+
 void text_json_made(FILE *f, const char *json)
 {
 	put_escaped(f, json, MADE);
@@ -108,13 +130,38 @@ void text_json_made(FILE *f, const char *json)
 
 /* ---- Columns ------------------------------------------------------------- */
 
-enum { HELP_COLUMN = 34, HELP_WIDTH = 100 };
+int terminal_columns(void)
+{
+	struct winsize size;
+	const char *set = getenv("COLUMNS");
+	int columns = set ? atoi(set) : 0;
+	if (columns <= 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+		columns = size.ws_col;
+	return columns > 0 ? columns : 0;
+}
+
+enum { HELP_WIDTH = 100, HELP_LEAST = 40 };
+static int help_width(void)
+{
+	int columns = terminal_columns();
+	return columns == 0 || columns > HELP_WIDTH ? HELP_WIDTH
+	       : columns < HELP_LEAST               ? HELP_LEAST
+						    : columns;
+}
+
+/* Where the second column of help begins. */
+static int help_column(void)
+{
+	int width = help_width();
+	return width == HELP_WIDTH ? 34 : width / 3;
+}
+
 void text_wrap(FILE *f, const char *text, int column)
 {
-	int at = column;
+	int at = column, width = help_width();
 	while (*text) {
 		int n = (int)strcspn(text, " ");
-		if (at > column && at + 1 + n > HELP_WIDTH) {
+		if (at > column && at + 1 + n > width) {
 			fprintf(f, "\n%*s", column, "");
 			at = column;
 		} else if (at > column) {
@@ -150,11 +197,12 @@ char *text_replaced(const char *text, const char *what, const char *by)
 
 void text_row(FILE *f, const char *left, const char *right)
 {
-	if (strlen(left) + 4 > HELP_COLUMN)
-		fprintf(f, "  %s\n%*s", left, HELP_COLUMN, "");
+	int column = help_column();
+	if ((int)strlen(left) + 4 > column)
+		fprintf(f, "  %s\n%*s", left, column, "");
 	else
-		fprintf(f, "  %-*s", HELP_COLUMN - 2, left);
-	text_wrap(f, right, HELP_COLUMN);
+		fprintf(f, "  %-*s", column - 2, left);
+	text_wrap(f, right, column);
 }
 
 /* ---- The name that was probably meant ------------------------------------ */

@@ -6,7 +6,10 @@
 
 #include "runtime/base/base.h"
 
-/* Prints words from this column on, in lines of at most 100 columns. */
+/* Columns of lines that people read on stdout: $COLUMNS, or those of the terminal; 0 = any number.
+ */
+int terminal_columns(void);
+/* Prints words from this column on, in lines that fit the terminal and have at most 100 columns. */
 void text_wrap(FILE *f, const char *text, int column);
 /* The words joined by `between`; heap. */
 char *text_list(const char *const *word, size_t n, const char *between);
@@ -19,6 +22,8 @@ void text_json(FILE *f, const char *s); /* "s", escaped, and valid UTF-8 whateve
 void text_json_made(FILE *f, const char *json);
 /* Writes it as text or a quoted attribute of XML and HTML, with U+FFFD for control characters. */
 void text_xml(FILE *f, const char *s);
+/* Writes it so that TeX shows it. */
+void text_tex(FILE *f, const char *s);
 /* Reads one character of UTF-8 and moves past it; returns U+FFFD for an invalid byte. */
 uint32_t text_character(const char **s);
 char *text_valid(const char *s); /* a copy that is valid UTF-8; heap */

@@ -34,6 +34,8 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 			ended = true;
 		} else if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
 			a->help = true;
+		} else if (strcmp(arg, "--help=all") == 0) {
+			a->help = a->help_all = true;
 		} else if (arg[1] != '-') {
 			arguments_free(a);
 			return sentence("%s: options begin with two dashes, as in --epochs=10",

@@ -13,7 +13,8 @@ struct arguments {
 	size_t all;        /* in option[]: these, then those that arguments_take took */
 	const char **word; /* [words], then NULL */
 	size_t words;
-	bool help;
+	bool help;     /* --help */
+	bool help_all; /* --help=all */
 };
 /* bare(ctx, name): does this option never take the next word as its value? NULL = all do take
  * it. */
@@ -46,6 +47,7 @@ struct command {
 	size_t size;                  /* of the struct that has their fields */
 	bool run_options;             /* also takes every option of mvbench run */
 	bool any_option;              /* also takes any other option, without a value */
+	bool pages;                   /* a terminal shows its output through a pager */
 	struct setting alone;         /* an own option with its value if the user gives none */
 	const char *example; /* an option, for a command that takes no words; NULL = words */
 	/* The possible first words, if only the command knows them; NULL = see usage. */
@@ -60,6 +62,10 @@ struct command {
 /* Reads the words after the command's name and runs it, or prints --help; returns the exit
  * status. */
 int command_start(const struct command *c, int argc, char **argv);
+/* From here on a pager shows what is printed, if stdout is a terminal and there is one. */
+void pager_start(void);
+/* Do people see on a terminal what is written to f, directly or through the pager? */
+bool on_terminal(FILE *f);
 /* Prints the message once, although every rank of a launcher finds it, and frees it; returns the
  * exit status. */
 int command_refuse(char *wrong);

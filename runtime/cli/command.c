@@ -128,13 +128,14 @@ char *recipe_words(const struct setting *recipe)
 static void help_page(const struct help *p, int level, const struct command *c, const char *more)
 {
 	char *usage AUTOFREE = sentence("mvbench %s %s", c->name, c->usage);
+	char *line AUTOFREE = sentence("usage: %s", usage);
 	bool heads = p->roff && level == 1;
 	if (heads)
 		help_head(p, 1, "SYNOPSIS");
 	if (p->roff)
 		help_paragraph(p, usage);
 	else
-		fprintf(p->f, "usage: %s\n", usage);
+		text_wrap(p->f, line, 0);
 	if (heads)
 		help_head(p, 1, "DESCRIPTION");
 	help_words(p, c->about);
@@ -252,9 +253,13 @@ int command_start(const struct command *c, int argc, char **argv)
 	if (wrong)
 		return command_refuse(wrong);
 	void *options AUTOFREE = must(calloc(1, c->size));
+	if (!a.help)
+		wrong = take_options(c, &a, options);
+	if (!wrong && (a.help || c->pages) && first_rank())
+		pager_start();
 	if (a.help)
 		wrong = first_rank() ? help_given(&page, 1, c, &a) : NULL;
-	else if (!(wrong = take_options(c, &a, options)))
+	else if (!wrong)
 		wrong = c->run(options, &a, &status);
 	arguments_free(&a);
 	int refused = wrong ? command_refuse(wrong) : EXIT_OK;

@@ -33,13 +33,23 @@ struct out {
 	const struct kind *kind;
 };
 
+/* Prints text behind a name; on a terminal, in lines that fit. */
+static void put_text(const char *text)
+{
+	if (terminal_columns())
+		text_wrap(stdout, text, NAME_WIDTH + 3);
+	else
+		puts(text);
+}
+
 static void item(struct out *o, const char *name, const char *summary)
 {
 	if (o->json) {
 		printf("%s{\"name\": \"%s\", \"summary\": ", o->any ? ", " : "", name);
 		text_json(stdout, summary);
 	} else {
-		printf("  %-*s %s\n", NAME_WIDTH, name, summary);
+		printf("  %-*s ", NAME_WIDTH, name);
+		put_text(summary);
 	}
 	o->any = true;
 }
@@ -50,7 +60,9 @@ static void fact(const struct out *o, const char *key, const char *text)
 		printf(", \"%s\": ", key);
 		text_json(stdout, text);
 	} else {
-		printf("  %-*s %s: %s\n", NAME_WIDTH, "", key, text);
+		char *line AUTOFREE = sentence("%s: %s", key, text);
+		printf("  %-*s ", NAME_WIDTH, "");
+		put_text(line);
 	}
 }
 
@@ -281,5 +293,6 @@ const struct command command_list = {
 	.about = "Shows all choices, their options, and whether they can be used here.",
 	.options = list_flags,
 	.size = sizeof(OWNER),
+	.pages = true,
 	.run = run_list,
 };

@@ -31,11 +31,16 @@ static const char about_all[] = "A benchmark of synchronisation strategies for d
 void manual_overview(FILE *f)
 {
 	fprintf(f, "usage: mvbench COMMAND [--option=value ...]\n\n%s\n\n", about_all);
-	for (const struct command *const *c = commands; *c; c++)
-		fprintf(f, "  %-9s %s\n", (*c)->name, (*c)->summary);
-	fputs("\nmvbench COMMAND --help and mvbench help TOPIC explain more; mvbench help topics "
-	      "lists some.\n"
-	      "To begin with:\n"
+	for (const struct command *const *c = commands; *c; c++) {
+		fprintf(f, "  %-9s ", (*c)->name);
+		text_wrap(f, (*c)->summary, 12);
+	}
+	fputc('\n', f);
+	text_wrap(f,
+		  "mvbench COMMAND --help and mvbench help TOPIC explain more; mvbench help topics "
+		  "lists some.",
+		  0);
+	fputs("To begin with:\n"
 	      "  mvbench run --workload=mlp --strategy=allreduce --workers=2 --epochs=3\n"
 	      "  mvbench table\n",
 	      f);
@@ -210,12 +215,13 @@ const struct command command_manual = {
 	.usage = "[TOPIC ...] [--option=value ...]",
 	.about = "Explains a command, an option (with or without dashes, as in help easgd.beta), "
 		 "your own plug-in (help ./mine.c), a strategy, updater, workload, device or "
-		 "platform, a figure, a table or view of the database, or a page: mvbench help "
-		 "topics lists those. If several topics have the same name, give KIND:NAME, such "
-		 "as table:run.",
+		 "platform, a figure, a table or view of the database, a word, or a page: mvbench "
+		 "help topics lists those. If several topics have the same name, give KIND:NAME, "
+		 "such as table:run.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.any_option = true,
 	.alone = {"man", ""},
+	.pages = true,
 	.run = run_manual,
 };

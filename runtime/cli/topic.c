@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+TEXT_FILE(readme, "README.md");
+
 /* ---- The list ------------------------------------------------------------ */
 
 struct topics {
@@ -84,10 +86,12 @@ static void add_commands(struct topics *l)
 static void print_recipes(const struct help *p, const struct option *o)
 {
 	for (size_t i = 0; workloads[i]; i++)
-		for (const struct setting *r = workloads[i]->recipe; r && r->name; r++)
+		for (const struct setting *r = workloads[i]->recipe; r && r->name; r++) {
+			char *line AUTOFREE = sentence("%s: --%s=%s", workloads[i]->plugin.name,
+						       r->name, r->value);
 			if (strcmp(r->name, o->name) == 0)
-				fprintf(p->f, "%*s%s: --%s=%s\n", 34, "", workloads[i]->plugin.name,
-					r->name, r->value);
+				help_row(p, "", line);
+		}
 }
 
 static void print_option(const struct help *p, const struct topic *t)
@@ -200,6 +204,40 @@ static void add_figures(struct topics *l)
 			(*c)->words(add_figure, l);
 }
 
+/* ---- Words: the glossary of the first page --------------------------------- */
+
+static void print_word(const struct help *p, const struct topic *t)
+{
+	title(p, t);
+}
+
+/* A row "| push, pull | what they mean |"; a blank in a name becomes a dash. */
+static void add_word(struct topics *l, const char *row)
+{
+	char *line AUTOFREE = must(strndup(row, strcspn(row, "\n"))), *end = strstr(line, " | ");
+	if (!end)
+		return;
+	char *means AUTOFREE = text_replaced(end + 3, "`", ""), *rest = line, *name;
+	*end = '\0';
+	means[strlen(means) - strlen(" |")] = '\0';
+	while ((name = strsep(&rest, ","))) {
+		name += strspn(name, " ");
+		for (char *c = name; *c; c++)
+			*c = *c == ' ' ? '-' : *c;
+		topic_add(l, "word", name, means, print_word);
+	}
+}
+
+static void add_words(struct topics *l)
+{
+	static const char head[] = "\n## Words\n", rule[] = "\n|---|---|", row[] = "\n| ";
+	const char *at = strstr(readme, head);
+	at = at ? strstr(at, rule) : NULL;
+	for (at = at ? at + sizeof rule - 1 : NULL; at && strncmp(at, row, sizeof row - 1) == 0;
+	     at = strchr(at + 1, '\n'))
+		add_word(l, at + sizeof row - 1);
+}
+
 /* ---- Pages --------------------------------------------------------------- */
 
 struct page {
@@ -294,13 +332,13 @@ static const struct page pages[] = {
 	{"figures", "what mvbench plot can draw", KIND("figure")},
 	{"commands", "what mvbench can do", KIND("command")},
 	{"options", "every option of every command and plug-in", KIND("option")},
+	{"words", "what words mean here", KIND("word")},
 	{"topics", "pages of help", KIND("page")},
 #undef KIND
 	{"sweep-files", "job files of mvbench sweep", .words = job_words, .example = job_example,
 	 .end = job_end},
 	{"database", "where results are kept", .words = database_words, .list = "table",
-	 .example = "sqlite3 mvbench.db \"SELECT config, seed, test_accuracy, epoch_seconds FROM "
-		    "run_summary\"\n",
+	 .example = "sqlite3 mvbench.db \"SELECT config, seed, test_accuracy FROM run_summary\"\n",
 	 .end = "mvbench help TABLE shows its columns; where a command has the same name, mvbench "
 		"help table:NAME does."},
 	{"exit-status", "the exit statuses of all commands", .print = print_statuses},
@@ -324,6 +362,7 @@ struct topic *topics_make(void)
 	add_figures(&l);
 	for (topic_source *const *above = topic_sources; *above; above++)
 		(*above)(&l);
+	add_words(&l);
 	for (const struct command *const *c = commands; *c; c++)
 		add_options(&l, (*c)->options, (*c)->name, false);
 	APPEND(l.topic, l.n, (struct topic){.name = NULL});

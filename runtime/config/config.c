@@ -146,6 +146,7 @@ static char *check_db(const struct option *o, const char *text)
 #define KEPT_APART           .incidental = true, .core.kept_apart = true
 #define REPEATS              .core.repeats = true
 #define COMPARED             .core.compared = true
+#define COMMON               .core.common = true
 #define AS_USED              .core.stored = AS_USED
 #define USED_IF_ANY          .core.stored = USED_IF_ANY
 #define OF_SIMULATION        .core.stored = OF_SIMULATION

@@ -344,8 +344,10 @@ char *option_unknown(const char *prefix, const char *typed, const struct option 
 	enum { MOST = 256 };
 	const char *name[MOST], *dot = *prefix ? "." : "";
 	size_t n = 0;
-	for (; table && table[n].name && n < MOST; n++)
+	for (; table && table[n].name && n + 1 < MOST; n++)
 		name[n] = table[n].name;
+	if (!*prefix)
+		name[n++] = "help";
 	const char *near = nearest(typed, name, n);
 	if (near)
 		return sentence("--%s%s%s: there is no such option; did you mean --%s%s%s?", prefix,

@@ -17,18 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool in_path(const char *program)
-{
-	const char *path = getenv("PATH");
-	bool found = false;
-	for (int n; path && *path && !found; path += n + (path[n] == ':')) {
-		n = (int)strcspn(path, ":");
-		char *file AUTOFREE = sentence("%.*s/%s", n, path, program);
-		found = access(file, X_OK) == 0;
-	}
-	return found;
-}
-
 /* The named device, or the best one that works here. */
 static char *choose_device(const struct config *c, struct plan *p)
 {
@@ -517,7 +505,7 @@ char *plan_make(const struct config *c, struct plan *p)
 	TRY(plan_refuse(c));
 	TRY(choose_device(c, p));
 	TRY(check_hosts(c));
-	if (config_needs_mpirun(c) && !platform_under_launcher() && !in_path("mpirun"))
+	if (config_needs_mpirun(c) && !platform_under_launcher() && !program_exists("mpirun"))
 		return sentence("--workers=%d%s%s: mpirun is not in the PATH; install "
 				"openmpi-bin, or run make deps",
 				(int)run->workers, *c->harness.hostfile ? " --hostfile=" : "",

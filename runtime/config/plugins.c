@@ -80,6 +80,13 @@ char *plugin_typed(const struct plugin *p)
 	return sentence("%s", p->name);
 }
 
+void plugin_sources(const struct plugin *p, source_function *keep, void *ctx)
+{
+	for (size_t i = 0; i < nloaded; i++)
+		if (loaded[i].plugin == p)
+			plugin_file_sources(&loaded[i], keep, ctx);
+}
+
 /* The process keeps the version of a file that it loaded first. */
 static const struct loaded *loaded_before(enum part part, const char *file)
 {

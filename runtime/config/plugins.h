@@ -39,6 +39,12 @@ struct loaded {
 	char *path;                  /* "" = from the cache, by its source only */
 	char source[SHA256_ROOM];    /* of the file and the files that it includes next to it */
 };
+/* Gets a file of a plug-in's source; the plug-in itself is the first. */
+typedef void source_function(void *ctx, const char *hash, const char *file, const char *text);
+/* Calls keep for the files that the plug-in was made from, if it was loaded from a .c or .py that
+ * is still the same. */
+void plugin_file_sources(const struct loaded *l, source_function *keep, void *ctx);
+void plugin_sources(const struct plugin *p, source_function *keep, void *ctx);
 /* The option `source`: the hash, in a field at this offset. */
 struct option plugin_source(const char *source, size_t offset);
 /* file: PATH, PATH#SHA256, or NAME#SHA256 for a compiled one in the cache. NULL, or a message. */

@@ -512,6 +512,24 @@ TEST(changed_source_is_another_configuration)
 		"&& mvbench compare 1 3 | grep -q doubling.source");
 }
 
+/* The database keeps the text; an import takes it along, and compiles nothing. */
+TEST(database_keeps_the_sources_of_plugins)
+{
+	if (lacks_something())
+		return;
+	must_do("sed 's/\"doubling\"/\"other\"/' doubling.c >part.h; "
+		"echo '#include \"part.h\"' >other.c");
+	must_do("mvbench run --workload=./spirals.c --epochs=1 --strategy=./other.c --workers=2");
+	must_do("mvbench run --workload=./spirals.c --epochs=2 --strategy=./other.c --workers=2");
+	answers("SELECT count(*), count(DISTINCT hash) FROM source", "3|2");
+	must_do("mvbench show 1 | grep -q 'kept sources .*other.c, part.h'");
+	must_do("mvbench import mvbench.db --db=far.db && rm -rf cache && "
+		"for f in other.c part.h spirals.c; do "
+		"mvbench show 1 --db=far.db --source=$f | cmp - $f || exit 1; done && "
+		"! ls cache/mvbench/plugins/*.so 2>/dev/null");
+	refused("mvbench show 1 --db=far.db --source=none.c", "has no such file");
+}
+
 static void count_compiled(const char *want)
 {
 	must_do("ls cache/mvbench/plugins | grep -c 'so$'");

@@ -61,7 +61,7 @@ open(sys.argv[1] + "/array", "wb").write(b"\2" + f.getvalue())' "$d/own" || true
 	sqlite3 "$out/seed.db" 'PRAGMA journal_mode = DELETE; VACUUM' >/dev/null
 	cp "$out/seed.db" "$d/database/one"
 	base
-	"$build/mvbench" run --help | grep -o -- '--[a-z.-]*=*' | sort -u | sed 's/.*/"&"/' >"$out/words"
+	"$build/mvbench" run --help=all | grep -o -- '--[a-z.-]*=*' | sort -u | sed 's/.*/"&"/' >"$out/words"
 	printf '"%s"\n' 'zip = ' 'exclude = ' '..' ' by ' ' log ' >>"$out/words" # of job files
 }
 

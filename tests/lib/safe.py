@@ -99,7 +99,6 @@ pair(net, "the model with zeroed gradients", clear=False)
 pair(net, "accumulation", accumulate=3)
 pair(lambda: net(dtype=torch.float64), "a model of float64", most=1e-14, dtype=torch.float64)
 pair(lambda: net(dtype=torch.bfloat16), "a model of bfloat16", most=0.1, dtype=torch.bfloat16)
-thread = []
 
 
 def elsewhere(loss):

@@ -82,8 +82,10 @@ install: all ## put the program, its figures, its manual page and the library un
 	$(B)/mvbench help --man >$(DESTDIR)$(PREFIX)/share/man/man1/mvbench.1
 	$(B)/mvbench help --completion=bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mvbench
 	install -Dm 644 runtime/lib/libmvbench.h $(DESTDIR)$(PREFIX)/include/libmvbench.h
-	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1 runtime/lib/mvbench*.lua $(B)/mvbench_abi.lua
+	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1 runtime/lib/*.lua $(B)/mvbench_abi.lua
+	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1/torchad_nn runtime/lib/torchad_nn/*.lua
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/$(PYTHON_DIR) runtime/lib/mvbench.py runtime/lib/mvbench_layers.py $(B)/mvbench_abi.py
+	cd runtime/lib && find multiverso -name '*.py' -exec install -Dm 644 {} $(abspath $(DESTDIR)$(PREFIX)/$(PYTHON_DIR))/{} ';'
 	install -Dm 644 $(B)/libmvbench.a $(DESTDIR)$(PREFIX)/lib/libmvbench.a
 	install -m 755 $(B)/libmvbench.so $(DESTDIR)$(PREFIX)/lib/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libmvbench.so

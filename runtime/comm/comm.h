@@ -204,9 +204,13 @@ void link_barrier(struct link *l);
 /* The same, but waiting ranks sleep, which leaves the cores to ranks that measure. Real world,
  * several ranks. */
 void link_barrier_asleep(struct link *l);
-enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_LEAST };
+enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_LEAST, REDUCE_PRODUCT };
 /* For small x[n], off the clock: doubles, or with REDUCE_LEAST struct least. */
 void link_reduce_all(struct link *l, void *x, int n, enum link_reduce how);
+/* For x[n] of a type, any n, in the real world: sum, product, maximum or minimum. */
+enum link_type { LINK_FLOAT, LINK_DOUBLE, LINK_INT32, LINK_INT64 };
+void link_reduce_typed(struct link *l, void *x, size_t n, enum link_type type,
+		       enum link_reduce how);
 struct least {
 	float x;
 	int rank; /* its owner; of equal ones the lowest */

@@ -494,20 +494,21 @@ static int64_t onesided_version(struct table *t)
 	return version;
 }
 
-/* Back, it reads the counters, because is_too_far_ahead with those from before the barrier could
- * let this worker continue. */
-static void onesided_leave(struct table *t, bool away)
+/* Rounds need a worker that has finished: it copies its shard at the end of each. Back, it reads
+ * the counters, because is_too_far_ahead with those from before the barrier could let this worker
+ * continue. */
+static void onesided_leave(struct table *t, enum leaving how)
 {
 	struct onesided_state *h = AT(t);
-	if (away)
+	if (how != BACK)
 		settle(t);
-	if (away && is_waited_for(t)) {
+	if (how == AWAY && is_waited_for(t)) {
 		count_add(t, BASE, t->pushes - h->base);
 		h->base = t->pushes;
 		count_add(t, BARRIERS, 1);
 	}
-	h->rounds.member[t->among->rank].passed += !away;
-	if (!away && t->rules.bounded)
+	h->rounds.member[t->among->rank].passed += how == BACK;
+	if (how == BACK && t->rules.bounded)
 		read_counters(t, &(nsec){0});
 }
 

@@ -58,6 +58,8 @@ enum round_state rounds_state(const struct rounds *r, int64_t in, int of, int *a
 			continue;
 		if (!rounds_away(r, k, of))
 			possible++;
+		else if (m[k].barriers >= MEMBER_GONE && r->backup == 0)
+			needed--;
 		else if (*away < 0 || m[k].pushes < m[*away].pushes)
 			*away = k;
 	}

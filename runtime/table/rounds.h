@@ -11,6 +11,7 @@
  *           counted from their last barrier
  *   away    worker k has reached a barrier that the asking worker has not left: k pushes no more
  *           before the asking worker gets there too, so no worker waits for k
+ *   gone    worker k has left for good: rounds end without its push
  *
  * Cost: each call reads all N workers.
  */

@@ -99,6 +99,10 @@ static void handle(struct server *v, struct transaction *j)
 	case REQUEST_RESUME:
 		rounds_resume(&t->rounds, j->request.worker);
 		break;
+	case REQUEST_LEAVE:
+		rounds_leave(&t->rounds, j->request.worker);
+		shard_poll(v, t);
+		break;
 	case REQUEST_CLOSE:
 		rounds_leave(&t->rounds, j->request.worker);
 		shard_poll(v, t);

@@ -443,9 +443,9 @@ static void servers_keep(struct table *t, enum keeps what, float *x, bool put)
 	CHECK(!wrong, "%s", wrong);
 }
 
-static void servers_leave(struct table *t, bool away)
+static void servers_leave(struct table *t, enum leaving how)
 {
-	send_to_all(t, away ? REQUEST_FLUSH : REQUEST_RESUME);
+	send_to_all(t, how == AWAY ? REQUEST_FLUSH : how == BACK ? REQUEST_RESUME : REQUEST_LEAVE);
 }
 
 /* Servers reply when all workers have called this. */

@@ -399,16 +399,18 @@ static void shared_keep(struct table *t, enum keeps what, float *x, bool put)
 		x[i] = (float)atomic_load(counted);
 }
 
-static void shared_leave(struct table *t, bool away)
+static void shared_leave(struct table *t, enum leaving how)
 {
 	struct shared_state *h = AT(t);
 	monitor_lock(&h->shared->monitor);
-	if (away) {
-		rounds_arrive(&h->rounds, t->among->rank);
-		broadcast(t);
-	} else {
+	if (how == BACK)
 		rounds_resume(&h->rounds, t->among->rank);
-	}
+	else if (how == AWAY)
+		rounds_arrive(&h->rounds, t->among->rank);
+	else
+		rounds_leave(&h->rounds, t->among->rank);
+	if (how != BACK)
+		broadcast(t);
 	monitor_unlock(&h->shared->monitor);
 }
 

@@ -130,12 +130,12 @@ void tables_close(struct tables *s)
 	free(s);
 }
 
-void tables_leave(struct tables *s, bool away, bool all)
+void tables_leave(struct tables *s, enum leaving how, bool all)
 {
 	for (int i = 0; s && i < s->count; i++) {
 		struct table *t = s->table[i];
 		if (t && !t->alias && (all || t->rules.rounds || t->rules.bounded))
-			s->placement->leave(t, away);
+			s->placement->leave(t, how);
 	}
 }
 

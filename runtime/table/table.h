@@ -227,10 +227,12 @@ char *table_do(struct table *t, struct table_op *p);
  * has to be called once. */
 char *table_start(struct table *t, struct table_op *p);
 char *table_wait(struct table *t, struct table_op *p);
-/* Before a barrier: tells the workers that wait for this worker's push, in a round or because of a
- * staleness bound, that none will come. away false: after it, that this worker is back; all are
- * then in the same round. all: tables without rounds and bounds, too. s may be NULL. */
-void tables_leave(struct tables *s, bool away, bool all);
+/* Before a barrier (AWAY): tells the workers that wait for this worker's push, in a round or
+ * because of a staleness bound, that none will come. BACK: after it, that this worker is back; all
+ * are then in the same round. GONE: this worker has finished; rounds end without it, except
+ * onesided. all: tables without rounds and bounds, too. s may be NULL. */
+enum leaving { BACK, AWAY, GONE };
+void tables_leave(struct tables *s, enum leaving how, bool all);
 /* Can rounds of one of them end without a push; can one of them drop pushes? s may be NULL. */
 bool tables_hurry(const struct tables *s), tables_drop(const struct tables *s);
 
@@ -270,9 +272,8 @@ struct placement {
 	 * this worker's own where these lie with the shards; with put the reverse. NULL = no
 	 * updater here has them. */
 	void (*keep)(struct table *t, enum keeps what, float *x, bool put);
-	/* This worker waits at a barrier, or has left: it pushes no more. `away` false: it is back.
-	 */
-	void (*leave)(struct table *t, bool away);
+	/* See tables_leave. GONE: followed by nothing but barriers and close. */
+	void (*leave)(struct table *t, enum leaving how);
 };
 #define PLACEMENT_DECLARED(name) extern const struct placement placement_##name;
 PLACEMENTS(PLACEMENT_DECLARED)

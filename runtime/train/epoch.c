@@ -243,11 +243,11 @@ static void wait_at_barrier(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	if (!r->left)
-		tables_leave(w->loop->tables, true, true);
+		tables_leave(w->loop->tables, AWAY, true);
 	comm_barrier(w->all);
-	tables_leave(w->loop->tables, false, true);
+	tables_leave(w->loop->tables, BACK, true);
 	if (r->left) /* it waits at the next barrier already */
-		tables_leave(w->loop->tables, true, true);
+		tables_leave(w->loop->tables, AWAY, true);
 }
 
 /* Time since the segment's start, without the time for which the clock was stopped. */
@@ -272,7 +272,7 @@ static void leave_if_done(struct trainer *r)
 	deal_after_push(r);
 	if (!deal_end(r))
 		return;
-	tables_leave(r->w.loop->tables, true, true);
+	tables_leave(r->w.loop->tables, AWAY, true);
 	r->left = true;
 }
 

@@ -93,9 +93,9 @@ static void refused(char *wrong, const char *says)
 
 static void barrier(void)
 {
-	tables_leave(us.tables, true, true);
+	tables_leave(us.tables, AWAY, true);
 	link_barrier(us.all);
-	tables_leave(us.tables, false, true);
+	tables_leave(us.tables, BACK, true);
 	link_barrier(us.all);
 }
 

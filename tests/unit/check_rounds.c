@@ -294,6 +294,30 @@ TEST(late_push_joins_the_current_round)
 	joins = grace = false;
 }
 
+/* Of two workers that have not pushed, the one that has finished is not needed, and the other is.
+ */
+TEST(round_needs_no_worker_that_has_finished)
+{
+	struct world w = {.doing = {0}};
+	int away;
+	backup = 0;
+	struct rounds r = rounds_of(&w);
+	rounds_leave(&r, 2);
+	rounds_push(&r, 0, true, false);
+	w.now.applied++;
+	ck_assert_int_eq(rounds_state(&r, 0, 0, &away), ROUND_OPEN);
+	rounds_arrive(&r, 1);
+	ck_assert_int_eq(rounds_state(&r, 0, 0, &away), ROUND_INCOMPLETE);
+	ck_assert_int_eq(away, 1);
+	rounds_leave(&r, 1);
+	ck_assert_int_eq(rounds_state(&r, 0, 0, &away), ROUND_FULL);
+	w.member[1].pushed = 1; /* it has pushed in this round before it finished */
+	w.now.counted++;
+	ck_assert_int_eq(rounds_state(&r, 0, 0, &away), ROUND_OPEN);
+	w.now.applied++;
+	ck_assert_int_eq(rounds_state(&r, 0, 0, &away), ROUND_FULL);
+}
+
 /* A worker at a barrier is away for others until they pass the same barrier. */
 TEST(worker_at_barrier_is_away)
 {

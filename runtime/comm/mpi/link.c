@@ -311,6 +311,23 @@ void link_reduce_all(struct link *l, void *x, int n, enum link_reduce how)
 	}
 }
 
+void link_reduce_typed(struct link *l, void *x, size_t n, enum link_type type, enum link_reduce how)
+{
+	static const size_t bytes[] = {4, 8, 4, 8}, piece = PIECE / 8;
+	const MPI_Datatype types[] = {MPI_FLOAT, MPI_DOUBLE, MPI_INT32_T, MPI_INT64_T};
+	const MPI_Op op = how == REDUCE_SUM       ? MPI_SUM
+			  : how == REDUCE_PRODUCT ? MPI_PROD
+			  : how == REDUCE_MAX     ? MPI_MAX
+						  : MPI_MIN;
+	char *at = x;
+	world_enter("allreduce", -1);
+	for (size_t part; n > 0 && l->comm != MPI_COMM_NULL; n -= part, at += part * bytes[type]) {
+		part = n < piece ? n : piece;
+		MPI_Allreduce(MPI_IN_PLACE, at, (int)part, types[type], op, l->comm);
+	}
+	world_leave();
+}
+
 void link_gather(struct link *l, int root, const void *mine, void *all, int bytes)
 {
 	if (are_together(l))

@@ -29,11 +29,11 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 
 # A module is a folder; each of its files belongs to it.
 objects = $(patsubst %.c,$(B)/%.o,$(wildcard $(addsuffix /*.c,$(1))))
-RUNTIME := $(addprefix runtime/,base device device/cpu comm comm/mpi table config config/python train launch)
-RESULTS := $(addprefix results/,db run ask gate share help)
+RUNTIME := $(addprefix runtime/,base world watch device device/cpu comm comm/mpi table config config/python cli train launch)
+RESULTS := $(addprefix results/,db run ask gate share)
 OBJ  := $(call objects,$(RUNTIME) strategies strategies/optimizers strategies/codecs workloads sim/model $(RESULTS) plots sim)
 # Headers for users' plug-ins.
-CONTRACT := mvbench.h runtime/base/common.h runtime/base/rng.h runtime/config/option_row.h workloads/linear.h workloads/net.h workloads/datasets.h strategies/exchange.h strategies/fragment.h strategies/optimizers/optimizer.h strategies/codecs/codec.h
+CONTRACT := mvbench.h runtime/base/common.h runtime/base/rng.h runtime/config/option_row.h workloads/linear.h workloads/net.h workloads/datasets.h strategies/exchange.h strategies/fragment.h strategies/graph.h strategies/optimizers/optimizer.h strategies/codecs/codec.h
 # The CUDA device, if all its headers are installed; otherwise the program reports what is missing.
 HAVE  = $(wildcard $(addsuffix /$(1),$(CUDA)/include /usr/include /usr/include/$(shell uname -m)-linux-gnu))
 MODULE := $(if $(and $(CUDA),$(call HAVE,cudnn.h),$(call HAVE,nccl.h)),$(B)/mvbench_cuda.so)
@@ -44,7 +44,7 @@ LIB   = $(addprefix $(B)/libmvbench,.so .a)
 SONAME := libmvbench.so.1
 ABI   = $(addprefix $(B)/mvbench_abi,.lua .py)
 # The same program on simulated platforms: sim/world in place of some files, SMPI in place of MPI.
-SMPI_OBJ := $(patsubst %.c,$(B)/smpi/%.o,$(wildcard runtime/comm/mpi/*.c))
+SMPI_OBJ := $(patsubst %.c,$(B)/smpi/%.o,$(filter-out %/mailbox.c %/window.c,$(wildcard runtime/comm/mpi/*.c)))
 SIM  := $(call objects,sim/world) $(SMPI_OBJ)
 
 all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(ABI) $(MODULE) ## build build/mvbench, build/mvbench-sim (the simulator) and build/libmvbench.so
@@ -82,8 +82,10 @@ install: all ## put the program, its figures, its manual page and the library un
 	$(B)/mvbench help --man >$(DESTDIR)$(PREFIX)/share/man/man1/mvbench.1
 	$(B)/mvbench help --completion=bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mvbench
 	install -Dm 644 runtime/lib/libmvbench.h $(DESTDIR)$(PREFIX)/include/libmvbench.h
-	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1 runtime/lib/mvbench*.lua $(B)/mvbench_abi.lua
+	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1 runtime/lib/*.lua $(B)/mvbench_abi.lua
+	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1/torchad_nn runtime/lib/torchad_nn/*.lua
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/$(PYTHON_DIR) runtime/lib/mvbench.py runtime/lib/mvbench_layers.py $(B)/mvbench_abi.py
+	cd runtime/lib && find multiverso -name '*.py' -exec install -Dm 644 {} $(abspath $(DESTDIR)$(PREFIX)/$(PYTHON_DIR))/{} ';'
 	install -Dm 644 $(B)/libmvbench.a $(DESTDIR)$(PREFIX)/lib/libmvbench.a
 	install -m 755 $(B)/libmvbench.so $(DESTDIR)$(PREFIX)/lib/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libmvbench.so
@@ -111,7 +113,7 @@ $(B)/deps $(B)/test_deps: Makefile tests/Makefile
 	@missing=$$(for p in $(if $(filter %test_deps,$@),$(TEST_PACKAGES),$(PACKAGES)); do dpkg -s $$p 2>/dev/null | grep -q '^Status: .* installed' || echo $$p; done); \
 	if [ -n "$$missing" ] && [ -n "$(SUDO)" ] && ! command -v $(firstword $(SUDO)) >/dev/null; then \
 		echo "packages are missing; type as root: apt-get install --no-install-recommends" $$missing >&2; exit 1; fi; \
-	if [ -n "$$missing" ]; then echo "installing" $$missing; \
+	if [ -n "$$missing" ]; then echo "installing (a minute or more; $(B)/apt.log has the details)" $$missing; \
 		$(SUDO) apt-get update -qq && DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq \
 		--no-install-recommends $$missing >$(B)/apt.log 2>&1 || { tail -5 $(B)/apt.log; exit 1; }; fi
 	@touch $@
@@ -129,6 +131,7 @@ $(B)/main.o: runtime/lib/libmvbench.h
 # Files compiled in as text: .sql, .bash, .css and .js in the folder of the file that names them.
 $(B)/results/db/migrate.o: $(wildcard results/db/*.sql results/db/migrations/*.sql)
 $(foreach room,$(RESULTS),$(eval $(call objects,$(room)): $(wildcard $(room)/*.sql $(room)/*.bash)))
+$(B)/results/help/topic.o: README.md # the words
 $(B)/sim/validate_report.o: sim/validate.sql
 $(B)/runtime/config/python/workload.o: runtime/config/python/driver.py
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)
@@ -151,7 +154,7 @@ SMPI := -isystem /usr/include/smpi -DSMPI_HELPERS_H -DSMPI_HELPERS_INTERNAL_H
 $(B)/smpi/%.o: %.c | $(B)/deps
 	@mkdir -p $(@D)
 	@echo "  CC $< (SMPI)"; $(CC) $(SMPI) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
-$(B)/sim/world/world.o $(B)/sim/world/engine.o: CPPFLAGS += $(SMPI)
+$(addprefix $(B)/sim/world/,world.o engine.o mailbox.o window.o): CPPFLAGS += $(SMPI)
 $(B)/mvbench-sim: $(B)/main.o $(SIM) $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(SIM_LINK)
 

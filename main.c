@@ -1,9 +1,10 @@
 /*
  * main.c - the only list of the commands, in the order in which help shows them; finds a command
- * and runs it.
+ * and runs it. Help on the database, which stands above the command line, is handed to it here.
  */
 #include "results/gate/gate.h"
-#include "results/help/help.h"
+#include "runtime/cli/cli.h"
+#include "runtime/config/machine.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -44,6 +45,7 @@
 
 COMMANDS(DECLARE)
 const struct command *const commands[] = {COMMANDS(POINT) NULL};
+topic_source *const topic_sources[] = {table_topics, NULL};
 
 static bool is(const char *word, const char *a, const char *b)
 {

@@ -7,7 +7,7 @@ if (!loss) { top = min(top, 100); bottom = max(bottom, 0) }
 array median[blocks]
 do for [i = 1:blocks] { eval number(i, 1); median[i] = number }
 eval layout_bars
-set xrange [bottom:top]
+set xrange [bottom:top]; eval few_tics(bottom, top)
 if (loss) { set xlabel 'Test loss after the last epoch' } \
 else { set xlabel 'Test accuracy after the last epoch [%]' }
 do for [i = 1:blocks] {

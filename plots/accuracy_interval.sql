@@ -1,11 +1,11 @@
 -- Final test accuracy against the sync interval; test loss where there is none. Medians and their intervals.
 -- Needs runs of the same configuration at several intervals.
 WITH line AS (
-	SELECT c.workload, replace(c.name, replace(i.part, '#', c.sync_every), '') AS series, c.sync_every, c.n,
-		l.median, l.low, l.high, c.is_loss, c.place, c.look
+	SELECT c.workload, replace(c.cut, replace(i.part, '#', c.sync_every), '') AS series, c.sync_every, c.n,
+		l.median, l.low, l.high, c.is_loss, c.place, c.look, c.repeats
 	FROM configuration AS c JOIN final AS l USING (place) JOIN option_info AS i ON i."column" = 'sync_every'),
 named AS (
-	SELECT *, series || iif(max(n) OVER w > 1, iif(min(n) OVER w = max(n) OVER w,
+	SELECT *, series || iif(max(n) OVER w > 1 AND NOT repeats, iif(min(n) OVER w = max(n) OVER w,
 			' (n=' || n || ')', ' (n=' || min(n) OVER w || '..' || max(n) OVER w || ')'), '')
 			AS title,
 		min(place) OVER w AS first, min(look) OVER w AS line_look,

@@ -4,6 +4,4 @@ eval spread(3, 4)
 eval quality_axis
 eval extremes(1); unit = time_of(most); set xrange [0:most / unit * 1.02]
 set xlabel sprintf('Training time [%s]', time_unit(most))
-plot for [i = 1:bands * blocks] data index i - 1 using ($1 / unit):3:4 with filledcurves linetype look[i] notitle, \
-     for [i = 1:blocks] data index i - 1 using ($1 / unit):2 with linespoints linetype look[i] \
-	pointinterval stride title name[i]
+eval curves('$1 / unit', '$2', '$3', '$4')

@@ -6,7 +6,8 @@ WITH one AS MATERIALIZED (
 	SELECT workload, max(study_id) AS study_id FROM study_trial WHERE run_id IN (SELECT id FROM chosen)
 	GROUP BY workload),
 sorted AS MATERIALIZED (
-	SELECT workload, contestant, dense_rank() OVER (PARTITION BY workload ORDER BY contestant) AS look, objective, value, row_number() OVER w AS i,
+	SELECT ifnull((SELECT r.workload FROM run_summary AS r WHERE r.id = run_id), workload) AS workload, contestant,
+		dense_rank() OVER (PARTITION BY workload ORDER BY contestant) AS look, objective, value, row_number() OVER w AS i,
 		count(*) OVER (PARTITION BY workload, contestant) AS n
 	FROM study_trial JOIN one USING (workload, study_id) WHERE value IS NOT NULL
 	WINDOW w AS (PARTITION BY workload, contestant ORDER BY lost DESC,

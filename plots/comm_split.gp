@@ -6,7 +6,7 @@ do for [i = 1:blocks] {
 	stats data index i - 1 using ($1 + $2 + $3 + $4) nooutput; total[i] = STATS_max
 }
 eval layout_bars
-set xrange [0:most / unit]
+set xrange [0:most / unit]; eval few_tics(0, most / unit)
 set xlabel sprintf('Mean time of an epoch [%s]', time_unit(most))
 do for [i = 1:blocks] {
 	set label time_text(total[i], most) at first total[i] / unit, first i left offset character 0.6, 0 \

@@ -9,11 +9,12 @@
  *
  * in data.tsv, with two blank lines between blocks. A column `look` is not drawn: it is the block's
  * linetype, the same for a configuration in all figures. gnuplot is started in the folder of that
- * file, without a shell, on style.gp and NAME.gp. It leaves figure.png or figure.svg there, which
+ * file, without a shell, on style.gp and NAME.gp. It leaves figure.FORMAT there, which
  * is then copied to the requested path. Text from the database or the command line reaches gnuplot
  * in data files only, never as code: see put_text.
  */
 #include "plots/plot.h"
+#include "results/run/run.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -311,13 +312,56 @@ static char *figure_query(struct drawing *d, const struct figure *f, struct pict
 	return asked ? NULL : sentence("%s: there is no SELECT in it", path);
 }
 
-static char *copy_file(const char *from, const char *to)
+/* Is it a number of an axis, which gnuplot has made TeX already? */
+static bool is_tex_number(const char *text, size_t n)
+{
+	static const char times[] = "\\times";
+	bool number = n > 2 && text[0] == '$' && text[n - 1] == '$';
+	for (size_t i = 1; number && i + 1 < n; i++) {
+		bool product = strncmp(text + i, times, sizeof times - 1) == 0;
+		number = product || strchr("0123456789.+-^{} ", text[i]);
+		i += product ? sizeof times - 2 : 0;
+	}
+	return number;
+}
+
+/* A line of TikZ. gnuplot puts text into it as it is: here it becomes text that TeX shows and does
+ * not obey. Comments, which have a date, are left out. */
+static void put_tex(FILE *f, char *line)
+{
+	static const char node[] = "\\node[gp node";
+	char *text = strncmp(line, node, sizeof node - 1) == 0 ? strstr(line, ") {") : NULL;
+	char *end = text ? strrchr(line, '}') : NULL;
+	if (strncmp(line, "%%", 2) == 0)
+		return;
+	if (!text || !end || is_tex_number(text + 3, (size_t)(end - text - 3))) {
+		fputs(line, f);
+		return;
+	}
+	text += 3;
+	fprintf(f, "%.*s", (int)(text - line), line);
+	*end = '\0';
+	text_tex(f, text);
+	fprintf(f, "}%s", end + 1);
+}
+
+static void copy_tex(FILE *in, FILE *out)
+{
+	char *line AUTOFREE = NULL;
+	size_t room = 0;
+	while (getline(&line, &room, in) > 0)
+		put_tex(out, line);
+}
+
+static char *copy_file(const char *from, const char *to, bool tex)
 {
 	char block[65536];
 	size_t n;
 	FILE *in = fopen(from, "rb");
 	struct output out;
 	char *wrong = in ? output_open(&out, "", to) : sentence("%s: %s", from, strerror(errno));
+	if (!wrong && tex)
+		copy_tex(in, out.f);
 	while (!wrong && (n = fread(block, 1, sizeof(block), in)) > 0)
 		fwrite(block, 1, n, out.f);
 	if (!wrong)
@@ -356,6 +400,21 @@ static char *picture_path(const struct drawing *d, const char *name, const char 
 	return path;
 }
 
+char *figure_heading(struct store *s, const struct figure *f, const char *workload)
+{
+	static const char accuracy[] = "Test accuracy";
+	int64_t loss = 0;
+	char *text = must(strndup(f->summary, strcspn(f->summary, ":;(,.")));
+	complain_if(sql_number(s, &loss,
+			       "SELECT max(is_loss) FROM configuration WHERE workload = ?1", "t",
+			       workload));
+	if (!loss || strncmp(text, accuracy, sizeof accuracy - 1) != 0)
+		return text;
+	char *changed = sentence("Test loss%s", text + sizeof accuracy - 1);
+	free(text);
+	return changed;
+}
+
 /* The text around a picture: heading, footnote, the three lines of an empty one, and the name of
  * its intervals. NULL or a message. */
 static char *put_words(struct drawing *d, const struct figure *f, const struct picture *p)
@@ -366,10 +425,8 @@ static char *put_words(struct drawing *d, const struct figure *f, const struct p
 	char *left AUTOFREE = sentence("The first %d of %d are shown; --where chooses others. %s",
 				       p->blocks, p->blocks + p->more, foot);
 	char *finished AUTOFREE = read_value(d, "SELECT count(*) FROM selected", NULL);
-	/* The first part of the summary; the rest says how. */
-	char *heading AUTOFREE = d->summary
-					 ? must(strndup(f->summary, strcspn(f->summary, ":;(,.")))
-					 : must(strdup(d->title));
+	char *heading AUTOFREE =
+		d->summary ? figure_heading(d->store, f, p->workload) : must(strdup(d->title));
 	char *found AUTOFREE =
 		strcmp(finished, "0") == 0
 			? sentence("No finished run in this database%s.",
@@ -379,8 +436,11 @@ static char *put_words(struct drawing *d, const struct figure *f, const struct p
 #define INTERVAL "SELECT text FROM interval_name WHERE (workload = ?1 OR ?1 = '') AND runs = "
 	char *interval AUTOFREE = read_value(d, INTERVAL "'ended'", p->workload);
 	char *of_times AUTOFREE = read_value(d, INTERVAL "'done'", p->workload);
-	const char *line[] = {heading,  p->workload, p->more ? left : foot,
-			      f->needs, found,       d->store->path,
+	char *shared AUTOFREE = read_value(
+		d, "SELECT max(shared) FROM configuration WHERE workload = ?1", p->workload);
+	char *of AUTOFREE = sentence("%s%s", p->workload, shared);
+	const char *line[] = {heading,  of,      p->more ? left : foot,
+			      f->needs, found,   d->store->path,
 			      interval, of_times};
 	FILE *file;
 	TRY(make_file(d, path, &file));
@@ -425,10 +485,10 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 		bool several)
 {
 	char complaint[COMPLAINT_MAX] = "";
-	char *set AUTOFREE =
-		sentence("format = '%s'; data = 'data-%zu.tsv'; names = 'names-%zu.tsv'; "
-			 "blocks = %d; rows = %d; widest = %d",
-			 d->format, k, k, p->blocks, p->rows, p->widest);
+	char *set AUTOFREE = sentence(
+		"format = '%s'; data = 'data-%zu.tsv'; names = 'names-%zu.tsv'; "
+		"blocks = %d; rows = %d; widest = %d; width_units = %g; width_pt = %g",
+		d->format, k, k, p->blocks, p->rows, p->widest, d->width_units, d->width_pt);
 	char *style AUTOFREE = sentence("%s/style.gp", d->style);
 	char *gp AUTOFREE = sentence("%s/%s.gp", f->folder, f->name);
 	char *made AUTOFREE = sentence("%s/figure.%s", d->scratch, d->format);
@@ -450,7 +510,7 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 		if (is_warned(complaint))
 			fprintf(stderr, "mvbench: %s: gnuplot warns: %s\n", gp,
 				words_of(complaint, gp));
-		wrong = copy_file(made, path);
+		wrong = copy_file(made, path, strcmp(d->format, "tex") == 0);
 		if (wrong) {
 			status = EXIT_USER;
 			free(path);
@@ -492,9 +552,13 @@ int draw_figures(struct drawing *d, const struct figure *const *wanted, size_t n
 	if (wrong)
 		return complain(wrong);
 	d->scratch = scratch;
+	struct meter meter;
+	meter_start(&meter, "figure", d->take ? n : 0); /* otherwise paths are printed */
 	for (size_t i = 0; i < n && first != EXIT_USER; i++) {
 		int status = draw_figure(d, wanted[i], explain);
 		first = first == EXIT_OK || status == EXIT_USER ? status : first;
+		meter_step(&meter, i + 1);
 	}
+	meter_end(&meter);
 	return first;
 }

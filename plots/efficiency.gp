@@ -3,8 +3,7 @@ widest = max(widest, 22); extra = 2
 eval layout_curves
 interval = of_times
 eval spread(3, 4)
-crowded = ''
-do for [i = 1:blocks] { eval number(i, 5); if (number > 0) { crowded = crowded . sprintf(' %d', i) } }
+eval find_crowded(5)
 eval extremes(4); top = max(most, 1)
 eval extremes(1)
 set xlabel 'Workers'
@@ -18,10 +17,9 @@ aside(x, i) = logarithmic ? x * 2 ** (1.5 * step * (i - (blocks + 1) / 2.0)) \
 			  : x + step * (i - (blocks + 1) / 2.0)
 plot sample [logarithmic ? 0.9 : 0.8:logarithmic ? most * 1.12 : most + 0.2] '+' using 1:(1) \
 	with lines linewidth 1.2 linecolor rgb '#888888' dashtype 2 title 'ideal', \
-     for [i = 1:bands * blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype look[i] \
+     for [i = 1:bars * blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype look[i] \
 	pointtype -1 dashtype 1 notitle, \
      for [i = 1:blocks] data index i - 1 using (aside($1, i)):2 with linespoints linetype look[i] title name[i], \
      for [k = 1:words(crowded)] data index at(crowded, k) - 1 using (aside($1, at(crowded, k))):($5 > 0 ? $2 : -1) \
-	with points pointtype 6 pointsize 1.5 linewidth 0.8 linecolor rgb '#666666' notitle, \
-     for [k = 1:words(crowded) > 0] NaN with points pointtype 6 pointsize 1.5 linewidth 0.8 linecolor rgb '#666666' \
-	title 'more workers than cores'
+	@ring notitle, \
+     for [k = 1:words(crowded) > 0] keyentry @ring title 'more workers than cores'

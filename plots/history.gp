@@ -14,7 +14,7 @@ eval spread(3, 4)
 eval extremes(3); bottom = least
 eval extremes(4); top = most
 wide_range = bottom > 0 && top > 12 * bottom
-if (wide_range) { set logscale y; set format y '%h'; set yrange [bottom / 1.15:top * 1.15]; eval decades('y', bottom, top) } \
+if (wide_range) { set logscale y; set format y number_format; set yrange [bottom / 1.15:top * 1.15]; eval decades('y', bottom, top) } \
 else { pad = top > bottom ? 0.1 * (top - bottom) : 0.5; set yrange [bottom - pad:top + pad] }
 set ylabel y_label noenhanced
 set xlabel 'Commit' offset 0, -2.3
@@ -29,7 +29,7 @@ aside(x, i) = x + step * (i - (blocks + 1) / 2.0)
 worse = "#D55E00"; better = "#009E73"
 plot for [i = 1:blocks] data index i - 1 using ($1 - 0.5):5:(1):(0) with vectors nohead linetype look[i] \
 	linewidth 1 dashtype 1 notitle, \
-     for [i = 1:bands * blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype look[i] \
+     for [i = 1:bars * blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype look[i] \
 	pointtype -1 dashtype 1 linewidth 0.8 notitle, \
      for [i = 1:blocks] data index i - 1 using (aside($1, i)):2 with points linetype look[i] notitle, \
      for [i = 1:blocks] NaN with linespoints linetype look[i] dashtype 1 title name[i], \

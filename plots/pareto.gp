@@ -22,7 +22,7 @@ else { set ylabel 'Final test accuracy [%]' }
 logarithmic = first > 0 && last > 8 * first
 if (logarithmic) { set logscale x; set xrange [first / 1.15:last * 1.15]; eval decades('x', first, last) } \
 else { set xrange [0:last * 1.04] }
-if (loss && bottom > 0 && top > 5 * bottom) { set logscale y; set format y '%h'; set yrange [bottom / 1.1:top * 1.1] } \
+if (loss && bottom > 0 && top > 5 * bottom) { set logscale y; set format y number_format; set yrange [bottom / 1.1:top * 1.1] } \
 else { set yrange [bottom - pad:top + pad] }
 set xlabel sprintf('Training time [%s]', time_unit(last * unit))
 # The best result within each time: steps through the front.
@@ -32,7 +32,7 @@ print sprintf("%.9g\t%.9g", logarithmic ? last * 1.15 : last * 1.04, good[fronts
 unset print
 # Configurations that another one beats in both are small.
 size_of(i) = i > fronts ? 0.45 : 0.9
-whiskers = bands ? blocks : fronts # with many configurations they hide one another
+whiskers = bars ? blocks : fronts # with many configurations they hide one another
 plot $front using 1:2 with steps linecolor rgb '#AAAAAA' linewidth 2 dashtype 1 title 'Pareto front', \
      for [i = 1:whiskers] data index i - 1 using ($1 / unit):4:($2 / unit):($3 / unit):5:6 \
 	with xyerrorbars pointtype -1 linewidth 0.8 dashtype 1 linecolor rgb colour_of(look[i]) notitle, \

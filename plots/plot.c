@@ -19,11 +19,41 @@ static const char folder_default[] = "mvbench-plots";
 struct plot_options {
 	struct select select;
 	struct axes axes;
-	const char *format, *out, *title, *figures;
+	const char *format, *out, *title, *figures, *size;
 	bool list;
 };
 
 static const char own_title[] = ""; /* --title alone: the figure's summary */
+
+/* [pt]; 0: it is no length. */
+static double points_of(const char *text)
+{
+	static const struct {
+		const char *name;
+		double points;
+	} unit[] = {{"mm", 72 / 25.4}, {"cm", 72 / 2.54}, {"in", 72}, {"pt", 1}};
+	char *end;
+	double number = strtod(text, &end);
+	for (size_t i = 0; i < sizeof unit / sizeof *unit; i++)
+		if (end > text && strcmp(end, unit[i].name) == 0)
+			return number * unit[i].points;
+	return 0;
+}
+
+/* Height of the letters in a picture of a given width: as chosen here, and in units of style.gp. */
+enum { LETTER_UNITS = 11 };
+#define LETTER_PT 7.5
+
+static char *check_size(const struct option *o, const char *text)
+{
+	enum { LEAST_PT = 100, MOST_PT = 3000 };
+	double points = points_of(text);
+	return !*text || (points >= LEAST_PT && points <= MOST_PT)
+		       ? NULL
+		       : sentence("--%s=%s: give a width from 36mm to 1000mm, such as 84mm or "
+				  "3.5in",
+				  o->name, text);
+}
 
 #define OWNER struct plot_options
 static const struct option plot_options[] = {
@@ -42,10 +72,17 @@ static const struct option plot_options[] = {
 	       "than a decade",
 	       .choices = "auto|none|x|y|xy"),
 	OPTION(format, CHOICE, "format", "auto",
-	       "format of the pictures; auto: by the end of --out, otherwise png",
-	       .choices = "auto|png|svg"),
+	       "format of the pictures; auto: by the end of --out, otherwise png; pdf and eps "
+	       "contain their fonts; tex is TikZ, with the fonts of your paper, for "
+	       "\\usepackage{gnuplot-lua-tikz} and \\input{FILE}",
+	       .choices = "auto|png|svg|pdf|eps|tex"),
 	OPTION(out, STRING, "out", folder_default,
-	       "output: a folder, or for one figure a file that ends in .png or .svg [path]"),
+	       "output: a folder, or for one figure a file that ends in .png, .svg, .pdf, .eps or "
+	       ".tex [path]"),
+	OPTION(size, STRING, "size", "",
+	       "width of the picture, as in 84mm, 3.5in or 240pt: letters have about 7.5 points; a "
+	       "PNG has 300 pixels an inch; empty: as wide as it needs to be [length]",
+	       .check = check_size),
 	OPTION(title, STRING, "title", "",
 	       "title above the figure; --title alone: the figure's summary [text]"),
 	OPTION(figures, STRING, "figures", "",
@@ -67,7 +104,14 @@ static char *check_condition(struct store *s, const char *where)
 	return sentence("%.*smvbench table --help lists the columns", (int)(list - all), all);
 }
 
-char *plot_choose(struct store *s, const struct select *of, const char *plots)
+/* If there are several labels, but not too many, the runs of each become a workload of their own;
+ * so do the trials of a study. */
+static const char by_label[] =
+	"UPDATE run_summary SET workload = workload || iif(label <> '' AND (SELECT count(DISTINCT "
+	"label) FROM run_summary WHERE label <> '') BETWEEN 2 AND 24, ', ' || label, '') || iif(id "
+	"IN (SELECT run_id FROM main.study_run WHERE kind = 'trial'), ': trials', '')";
+
+char *plot_choose(struct store *s, const struct select *of, const char *plots, bool sections)
 {
 	char *file AUTOFREE = sentence("%s/style.sql", plots);
 	char *style AUTOFREE = text_read(file);
@@ -76,7 +120,10 @@ char *plot_choose(struct store *s, const struct select *of, const char *plots)
 	TRY(check_condition(s, of->where));
 	/* Every figure reads the epochs again: up to 64 MB stay in memory. */
 	TRY(sql_script(s, "PRAGMA cache_size = -65536"));
-	TRY(database_choose(s, of->where, of->label, true));
+	TRY(database_take(s, of->where, of->label, true));
+	if (sections)
+		TRY(sql_script(s, by_label));
+	TRY(database_summarise(s));
 	TRY(sql_script(s, "CREATE UNIQUE INDEX temp.run_summary_id ON run_summary (id)"));
 	TRY(names_make(s));
 	char *why AUTOFREE = sql_script(s, style);
@@ -89,11 +136,14 @@ static bool is_folder(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* The one of these that the path ends with; NULL = none. */
 static const char *extension(const char *path)
 {
+	static const char *const ends[] = {".png", ".svg", ".pdf", ".eps", ".tex"};
 	const char *dot = strrchr(path, '.');
-	if (dot && (strcmp(dot, ".png") == 0 || strcmp(dot, ".svg") == 0))
-		return dot;
+	for (size_t i = 0; dot && i < sizeof ends / sizeof *ends; i++)
+		if (strcmp(dot, ends[i]) == 0)
+			return ends[i];
 	return NULL;
 }
 
@@ -115,19 +165,21 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 	if (!o->out[0])
 		return sentence("--out: give a folder or a file, as in --out=%s", folder_default);
 	if (!end) {
-		static const char *const others[] = {"pdf",  "eps", "ps",  "jpg",
-						     "jpeg", "gif", "tex", "html"};
+		static const char *const others[] = {"ps", "jpg", "jpeg", "gif", "html"};
 		const char *dot = strrchr(o->out, '.');
 		for (size_t i = 0; dot && i < sizeof(others) / sizeof(*others); i++)
 			if (strcmp(dot + 1, others[i]) == 0 && !is_folder(o->out))
-				return sentence("--out=%s: a file must end in .png or .svg",
-						o->out);
+				return sentence(
+					"--out=%s: a file must end in .png, .svg, .pdf, .eps or "
+					".tex",
+					o->out);
 		int failed = folder_make(o->out);
 		if (failed)
 			return sentence("--out=%s: cannot make this folder: %s", o->out,
 					strerror(failed));
 		if (*o->axes.x) { /* each pair of columns has a file */
-			d->end = strcmp(d->format, "svg") == 0 ? ".svg" : ".png";
+			char *name AUTOFREE = sentence(".%s", d->format);
+			d->end = extension(name);
 			d->out = *stem = sentence("%s/%s-%s", o->out, o->axes.y, o->axes.x);
 		}
 		return NULL;
@@ -139,7 +191,7 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 	if (strcmp(d->format, end + 1) != 0)
 		return sentence("--out=%s: the file's name and --format=%s disagree", o->out,
 				d->format);
-	*stem = must(strndup(o->out, (size_t)(end - o->out)));
+	*stem = must(strndup(o->out, strlen(o->out) - strlen(end)));
 	d->out = *stem;
 	d->end = end;
 	return NULL;
@@ -158,6 +210,25 @@ static char *check_axes(const struct axes *a, const char *const *word, size_t wo
 	return *a->x && *a->y ? NULL : sentence("give --x and --y, as in %s", example);
 }
 
+/* NULL, or a sentence: no run has this label. */
+static char *check_label(struct store *s, const char *label)
+{
+	struct sql q AUTODONE =
+		sql_select(s, "SELECT DISTINCT label FROM main.run WHERE label <> ''", "");
+	char **name AUTOWORDS = NULL, *wrong = NULL;
+	size_t n = 0;
+	bool found = !*label;
+	while (sql_next(&q)) {
+		APPEND(name, n, sql_copy(&q, 0));
+		found |= strcmp(name[n - 1], label) == 0;
+	}
+	APPEND(name, n, NULL);
+	if (!found)
+		wrong = no_such("label", "--label=", label, (const char *const *)name, n - 1,
+				"mvbench table --runs lists them");
+	return wrong ? wrong : sql_done(&q);
+}
+
 static char *prepare(struct drawing *d, const struct plot_options *o, const struct figures *fs,
 		     const char *const *word, size_t words, const struct figure **wanted)
 {
@@ -168,7 +239,8 @@ static char *prepare(struct drawing *d, const struct plot_options *o, const stru
 	for (size_t i = 0; !words && i < fs->n; i++)
 		wanted[i] = &fs->figure[i];
 	TRY(store_open(&d->store, o->select.db, STORE_READ));
-	TRY(plot_choose(d->store, &o->select, fs->folder));
+	TRY(check_label(d->store, o->select.label));
+	TRY(plot_choose(d->store, &o->select, fs->folder, false));
 	for (size_t i = 0; wanted[i]; i++)
 		if (strcmp(wanted[i]->name, over_commits) == 0)
 			TRY(history_past(d->store, &o->select, "--y=", o->axes.y));
@@ -183,6 +255,8 @@ static char *plot(const struct plot_options *o, const struct arguments *a, const
 	const struct figure **wanted AUTOFREE = must(calloc(n + 1, sizeof(*wanted)));
 	struct drawing d = {.style = fs->folder,
 			    .title = o->title,
+			    .width_pt = points_of(o->size),
+			    .width_units = points_of(o->size) / LETTER_PT * LETTER_UNITS,
 			    .summary = o->title == own_title,
 			    .named = words > 0,
 			    .where = o->select.where[0] || o->select.label[0]};

@@ -6,6 +6,7 @@
 #define PLOT_H
 
 #include "results/db/select.h"
+#include "runtime/cli/cli.h"
 
 /* A figure is a pair of files in a folder: NAME.sql gives the data, NAME.gp draws them. */
 struct figure {
@@ -40,10 +41,11 @@ enum { GLYPHS = 64 };
 
 struct drawing { /* shared by all figures of one command */
 	struct store *store;
-	const char *style;     /* the folder of style.gp */
-	const char *scratch;   /* gnuplot's folder */
-	const char *format;    /* png or svg */
-	const char *out, *end; /* a path is OUT/NAME-WORKLOAD.png, or OUT-WORKLOAD END */
+	const char *style;            /* the folder of style.gp */
+	const char *scratch;          /* gnuplot's folder */
+	const char *format;           /* png, svg, pdf, eps or tex */
+	double width_units, width_pt; /* see style.gp; 0 = any */
+	const char *out, *end;        /* a path is OUT/NAME-WORKLOAD.FORMAT, or OUT-WORKLOAD END */
 	const char *title;
 	bool summary; /* the title is the figure's own */
 	bool where;   /* was --where given? */
@@ -67,6 +69,10 @@ struct drawing { /* shared by all figures of one command */
  * first that failed, or of the error that prevents all. */
 int draw_figures(struct drawing *d, const struct figure *const *wanted, size_t n, bool explain);
 
+/* The first part of the figure's summary; the rest says how. Of a task without accuracy, it names
+ * the loss. Heap. */
+char *figure_heading(struct store *s, const struct figure *f, const char *workload);
+
 /* ---- Any column against any other ------------------------------------------- */
 
 struct axes {
@@ -83,7 +89,8 @@ char *axes_choose(struct store *s, const struct axes *a);
 
 /* Reduces run_summary to the selected runs, and adds their names and the tables of style.sql, all
  * in the connection's temporary schema: the file itself is only read. plots: the folder of
- * style.sql. NULL or a message. */
-char *plot_choose(struct store *s, const struct select *of, const char *plots);
+ * style.sql. sections: each label of a workload has pictures of its own, if there are not too many.
+ * NULL or a message. */
+char *plot_choose(struct store *s, const struct select *of, const char *plots, bool sections);
 
 #endif

@@ -16,7 +16,11 @@
 #include <string.h>
 
 #define CONFIGURATIONS_MAX 2000 /* shown of one workload, */
+#define SECTIONS_TOP       6    /* sections whose verdicts are at the top of the page */
 #define RUNS_MAX           4000 /* runs of the page, divided equally among the configurations */
+
+/* Letters of all figures have one size; on a phone they are as large as those of the page. */
+#define FIGURE_WIDTH 420
 
 /* The Makefile defines REPORT_SCRIPT, the hash of report.js. */
 TEXT_FILE(report_sql, "plots/report.sql");
@@ -51,16 +55,27 @@ static const struct option options[] = {
 	put(x) " || ifnull(' <span class=\"range\">' || " put(x "_low") " || '–' || " put( \
 		x "_high") " || '</span>', '')"
 
+/* How a figure compares with the control: the mark, with the difference and its interval below it.
+ */
+#define VERSUS(name) \
+	"(SELECT '<span class=\"' || mark || '\">' || mark || '</span>' || ifnull(' <span class=" \
+	"\"range seeds\">' || html(replace(text, ' points', '')) || '</span>', '') FROM " \
+	"report_held AS h WHERE h.config_key = c.config_key AND h.name = '" name "')"
+
 static const struct column configuration_columns[] = {
 	{"name", "configuration",
 	 "'<a class=\"wide\" href=\"#c' || place || '\">' || html(name) || '</a>'", .html = true},
 	{"n", "runs", "n", .about = "finished runs: the seeds", .most = true},
 	{"accuracy", "accuracy %", RANGE("accuracy", ACCURACY), .rare = true, .html = true,
 	 .most = true, .about = "test accuracy at the end, median and 95 % interval"},
+	{"accuracy_mark", "accuracy versus", VERSUS("test_accuracy"), .rare = true, .html = true,
+	 .about = "compared with the control: the mean difference in points and its interval"},
 	{"loss", "loss", RANGE("loss", FINAL), .rare = true, .html = true,
 	 .about = "test loss at the end, median and 95 % interval"},
 	{"seconds", "epoch s", RANGE("seconds", SECONDS), .rare = true, .html = true,
 	 .about = "seconds of an epoch, median and 95 % interval"},
+	{"seconds_mark", "time versus", VERSUS("epoch_seconds"), .rare = true, .html = true,
+	 .about = "compared with the control: the mean difference in % and its interval"},
 	{"speedup", "speed-up", FACTOR("speedup"), .rare = true, .most = true,
 	 .about = "over serial with the same work"},
 	{"pace", "samples/s", ROUND("%.0f", "pace"), .rare = true, .most = true,
@@ -130,6 +145,7 @@ struct report {
 	struct store *s;
 	struct picture *picture;
 	size_t pictures;
+	int64_t sections;
 	bool across; /* there are pictures of no single workload */
 };
 
@@ -190,6 +206,7 @@ static int pictures_draw(struct report *p, const struct figures *fs)
 	struct drawing d = {.store = p->s,
 			    .style = fs->folder,
 			    .format = "svg",
+			    .width_units = FIGURE_WIDTH,
 			    .title = "",
 			    .take = take_picture,
 			    .ctx = p};
@@ -198,15 +215,36 @@ static int pictures_draw(struct report *p, const struct figures *fs)
 	return draw_figures(&d, all, fs->n, false);
 }
 
-/* Writes an SVG file as the source of an image. */
-static void put_source(FILE *f, const char *svg)
+/* Is this the start of an attribute's value that is, or refers to, an id? */
+static bool is_id(const char *at)
 {
-	fputs("data:image/svg+xml,", f);
-	for (; *svg; svg++)
-		if (isalnum((unsigned char)*svg) || strchr(" !()*+,-./:;=_", *svg))
-			fputc(*svg, f);
-		else
-			fprintf(f, "%%%02X", (unsigned char)*svg);
+	static const char *const before[] = {" id=\"", " id='", "href='#", "href=\"#", "url(#"};
+	for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+		size_t n = strlen(before[i]);
+		if (strncmp(at - n, before[i], n) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Writes what an SVG file draws as a part of the page, so that its text can be searched. number:
+ * makes its ids differ from those of other files. */
+static void put_svg(struct report *p, const char *svg, const char *label, size_t number)
+{
+	static const char box[] = "viewBox=\"", start[] = "</desc>";
+	const char *view = strstr(svg, box), *at = strstr(svg, start);
+	bool tag = false;
+	if (!view || !at)
+		return;
+	view += sizeof box - 1;
+	page_print(p, "<svg role=\"img\" aria-label=\"%s\" viewBox=\"", label);
+	fprintf(p->f, "%.*s\">", (int)strcspn(view, "\""), view);
+	for (at += sizeof start - 1; *at; at++) {
+		if (tag && is_id(at))
+			fprintf(p->f, "f%zu-", number);
+		tag = *at == '<' || (tag && *at != '>');
+		fputc(*at, p->f);
+	}
 }
 
 /* Writes those of this workload. */
@@ -219,10 +257,11 @@ static void pictures_put(struct report *p, const char *workload)
 			continue;
 		fputs(any ? "" : "<h3>Figures</h3>\n<div class=\"figures\">\n", p->f);
 		any = true;
-		page_print(p, "<figure><img alt=\"%s\" src=\"", at->figure->summary);
-		put_source(p->f, at->svg);
-		page_print(p, "\">\n<figcaption>%s <code>%s</code></figcaption></figure>\n",
-			   at->figure->summary, at->figure->name);
+		char *caption AUTOFREE = figure_heading(p->s, at->figure, workload);
+		fputs("<figure>", p->f);
+		put_svg(p, at->svg, caption, i);
+		page_print(p, "<figcaption>%s <code>%s</code></figcaption></figure>\n", caption,
+			   at->figure->name);
 	}
 	fputs(any ? "</div>\n" : "", p->f);
 }
@@ -271,6 +310,25 @@ static char *put_details(struct report *p, const struct sql *q, int each)
 	return NULL;
 }
 
+/* ---- Verdicts ---------------------------------------------------------------- */
+
+/* What a section shows, in three sentences. name: of the section, if they are elsewhere. */
+static char *put_verdict(struct report *p, const char *number, const char *name)
+{
+	char *text AUTOFREE = NULL;
+	TRY(sql_first(
+		p->s, &text,
+		"SELECT group_concat(text, char(10)) FROM (SELECT text FROM report_verdict WHERE "
+		"number = CAST(?1 AS INTEGER) ORDER BY place)",
+		"t", number));
+	if (text && *name)
+		page_print(p, "<p class=\"verdict\"><a href=\"#w%s\">%s</a>: %s</p>\n", number,
+			   name, text);
+	else if (text)
+		page_print(p, "<p class=\"verdict\">%s</p>\n", text);
+	return NULL;
+}
+
 /* ---- Sections --------------------------------------------------------------- */
 
 /* q: a row of report_workload. */
@@ -280,7 +338,7 @@ static char *put_workload(struct report *p, const struct sql *q, int each)
 	char *label AUTOFREE = sentence("Configurations of %s", workload);
 	char *shown AUTOFREE = sentence(
 		"(SELECT * FROM report_configuration WHERE workload = (SELECT workload FROM "
-		"report_workload WHERE number = %s) ORDER BY place LIMIT %d)",
+		"report_workload WHERE number = %s) ORDER BY place LIMIT %d) AS c",
 		number, CONFIGURATIONS_MAX);
 	char *sql AUTOFREE = sentence("SELECT place, name, summary, runs, example FROM %s", shown);
 	page_print(p, "<section><h2 id=\"w%s\">%s</h2>\n<p class=\"soft\">%s", number, workload,
@@ -289,6 +347,8 @@ static char *put_workload(struct report *p, const struct sql *q, int each)
 		page_print(p, " The first %d configurations are shown: --where chooses others.",
 			   CONFIGURATIONS_MAX);
 	fputs("</p>\n", p->f);
+	if (p->sections > SECTIONS_TOP)
+		TRY(put_verdict(p, number, ""));
 	TRY(columns_html(p->s, p->f, configuration_columns, shown, "sort keep", label));
 	pictures_put(p, workload);
 	fputs("<h3>Configurations: how to repeat them, and their runs</h3>\n", p->f);
@@ -365,7 +425,9 @@ static char *put_page(struct report *p, const struct report_options *o, int conf
 	int each = configurations ? RUNS_MAX / configurations : RUNS_MAX;
 	struct sql q AUTODONE = sql_select(p->s, "SELECT * FROM report_workload", "");
 	put_top(p, o);
-	TRY(put_facts(p, o));
+	for (; p->sections <= SECTIONS_TOP && sql_next(&q);)
+		TRY(put_verdict(p, sql_text(&q, 0), sql_text(&q, 1)));
+	sql_again(&q, "");
 	if (configurations == 0)
 		page_print(p, "<p>%s</p>\n",
 			   *o->select.where || *o->select.label
@@ -391,6 +453,7 @@ static char *put_page(struct report *p, const struct report_options *o, int conf
 	}
 	if (configurations) {
 		fputs("<section><h2 id=\"provenance\">Provenance</h2>\n", p->f);
+		TRY(put_facts(p, o));
 		TRY(columns_html(p->s, p->f, provenance_columns, "report_provenance", "provenance",
 				 "Provenance"));
 		fputs("</section>\n", p->f);
@@ -407,10 +470,12 @@ static char *make_page(struct report *p, const struct figures *fs, const struct 
 		       int *drawn)
 {
 	int64_t configurations;
+	TRY(held_make(p->s, "", MARGIN_ACCURACY, MARGIN_LOSS, MARGIN_TIME));
 	char *why AUTOFREE = sql_script(p->s, report_sql);
 	if (why)
 		return sentence("plots/report.sql: %s", why);
 	TRY(html_function(p->s));
+	TRY(sql_number(p->s, &p->sections, "SELECT count(*) FROM report_workload", ""));
 	TRY(sql_number(p->s, &configurations, "SELECT count(*) FROM report_configuration", ""));
 	*drawn = pictures_draw(p, fs);
 	return put_page(p, o, (int)configurations);
@@ -428,7 +493,7 @@ static char *report(void *options_given, struct arguments *rest, int *status)
 		return sentence("--out=: give the name of a file, as in --out=report.html");
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(figures_init(&fs, o->figures));
-	TRY(plot_choose(s, &o->select, fs.folder));
+	TRY(plot_choose(s, &o->select, fs.folder, true));
 	TRY(history_past(s, &o->select, "y", ""));
 	TRY(output_open(&out, "--out=", o->out));
 	struct report p ENDS_WITH(report_fini) = {.f = out.f, .s = s};

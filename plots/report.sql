@@ -20,15 +20,16 @@ WITH grouped AS (
 		g.servers, g.sync_every, g.name,
 		max(g.params) AS params, max(g.train_size) AS train_size,
 		max(g.target_accuracy) AS target_accuracy, max(g.target_loss) AS target_loss,
-		count(*) AS runs,
+		count(*) AS runs, min(id) AS first,
 		count(*) FILTER (WHERE lacks = 'failed') AS failed,
 		count(*) FILTER (WHERE lacks = 'unfinished') AS unfinished,
 		ifnull(min(id) FILTER (WHERE status = 'done'), min(id)) AS example -- run whose command is shown
 	FROM report_run AS g GROUP BY g.config_key),
 base AS MATERIALIZED (SELECT compare_key, epoch_seconds FROM serial_pace)
-SELECT row_number() OVER (ORDER BY g.workload, g.workers, g.strategy, g.servers, g.sync_every, g.name,
-		g.config_key) AS place,
+SELECT row_number() OVER (ORDER BY g.workload, g.workers, g.strategy, g.servers, g.sync_every, g.first) AS place,
 	g.*, ifnull(s.n, 0) AS n, ifnull(s.diverged, 0) AS diverged,
+	(SELECT mark FROM held AS h WHERE h.config_key = g.config_key AND h.name = 'test_accuracy') AS accuracy_mark,
+	(SELECT mark FROM held AS h WHERE h.config_key = g.config_key AND h.name = 'epoch_seconds') AS seconds_mark,
 	s.test_accuracy AS accuracy, s.test_accuracy_low AS accuracy_low, s.test_accuracy_high AS accuracy_high,
 	s.test_loss AS loss, s.test_loss_low AS loss_low, s.test_loss_high AS loss_high,
 	s.epoch_seconds AS seconds, s.epoch_seconds_low AS seconds_low, s.epoch_seconds_high AS seconds_high,
@@ -93,6 +94,47 @@ UNION ALL SELECT 'first started', min(started) FROM report_run
 UNION ALL SELECT 'last finished', max(finished) FROM report_run
 UNION ALL SELECT 'measured on', group_concat(machine, '; ')
 FROM (SELECT DISTINCT machine FROM report_run ORDER BY machine LIMIT 8);
+
+-- How configurations compare with their controls: a difference with its interval, and the number of seeds that would
+-- decide.
+CREATE TEMP TABLE report_held AS
+SELECT config_key, name, mark, versus, nullif(iif(difference IS NULL, '', number || iif(low = high, ' (exact)', iif(
+		low IS NULL, '', ' (' || printf(form, low) || '..' || printf(form, high) || ')'))) || ifnull(', ' || wanted_text, ''), '')
+	AS text, number, low, high
+FROM (SELECT *, printf(form || unit, scale * difference) AS number, scale * difference_low AS low,
+		scale * difference_high AS high
+	FROM held CROSS JOIN (SELECT column1 AS figure, column2 AS form, column3 AS unit, column4 AS scale
+		FROM (VALUES ('test_accuracy', '%+.2f', ' points', 100), ('test_loss', '%+.4f', '', 1),
+			('epoch_seconds', '%+.1f', ' %%', 100))) ON figure = name);
+CREATE INDEX temp.report_held_of ON report_held (config_key, name);
+
+-- What the runs of a workload show: the fastest configuration, the one with the best model, and what is undecided.
+CREATE TEMP VIEW report_verdict AS
+WITH judged AS (
+	SELECT c.workload, c.name AS configuration, h.name AS figure, h.mark, h.versus, h.text, h.low, h.high,
+		CASE h.name WHEN 'epoch_seconds' THEN c.seconds WHEN 'test_loss' THEN c.loss ELSE -c.accuracy END AS cost,
+		c.place, max(c.accuracy) OVER (PARTITION BY c.workload) IS NULL AS is_loss
+	FROM report_configuration AS c JOIN report_held AS h USING (config_key)),
+ranked AS (
+	SELECT *, row_number() OVER (PARTITION BY workload, figure ORDER BY cost, place) AS i,
+		count(*) FILTER (WHERE mark = 'undecided') OVER (PARTITION BY workload, figure) AS undecided,
+		count(*) FILTER (WHERE mark <> 'control') OVER (PARTITION BY workload, figure) AS of
+	FROM judged WHERE abs(cost) < 9e999 AND figure <> iif(is_loss, 'test_accuracy', 'test_loss')),
+best AS (SELECT * FROM ranked WHERE i = 1 AND of > 0 AND workload NOT LIKE '%: trials')
+SELECT w.number, iif(figure = 'epoch_seconds', 1, 2) AS place,
+	iif(figure = 'epoch_seconds', 'Fastest: ', iif(figure = 'test_loss', 'Least loss: ', 'Most accurate: '))
+	|| b.configuration || ', ' || CASE figure WHEN 'epoch_seconds' THEN printf('%.4g s an epoch', cost)
+		WHEN 'test_loss' THEN printf('%.4g', cost) ELSE printf('%.2f %%', -100 * cost) END
+	|| CASE mark WHEN 'control' THEN ', the control itself.' ELSE '; ' || mark || ifnull(': ' || b.text, '') || ' against the control, '
+		|| versus || '.' END AS text
+FROM best AS b JOIN report_workload AS w USING (workload)
+UNION ALL
+SELECT w.number, 3, iif(sum(undecided) = 0, 'Nothing is undecided: all ' || sum(of)
+		|| ' comparisons with the control are decided.', 'Undecided: ' || group_concat(format('%d of %d comparisons of %s',
+			undecided, of, CASE figure WHEN 'epoch_seconds' THEN 'time' WHEN 'test_loss' THEN 'loss' ELSE 'accuracy' END),
+		' and ') || '; the tables say how many seeds would decide. All intervals of a section hold together in 95 % '
+		|| 'of cases.')
+FROM best JOIN report_workload AS w USING (workload) GROUP BY w.number;
 
 CREATE TEMP VIEW report_workload AS
 SELECT row_number() OVER (ORDER BY workload) AS number, workload, count(*) AS configurations,

@@ -6,7 +6,7 @@ eval extremes(1); pad = most > least ? 0.04 * (most - least) : 0.5; bottom = lea
 if (!loss) { top = min(top, 100); bottom = max(bottom, 0) }
 bar_height = 24
 eval layout_bars
-set xrange [bottom:top]
+set xrange [bottom:top]; eval few_tics(bottom, top)
 if (loss) { set xlabel 'Test loss after the last epoch' } \
 else { set xlabel 'Test accuracy after the last epoch [%]' }
 do for [i = 1:blocks] {

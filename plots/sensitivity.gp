@@ -3,9 +3,9 @@ extra = 1
 eval layout_curves
 eval extremes(5); loss = most > 0
 set ylabel loss ? 'Validation loss' : 'Validation accuracy [%]'
-eval extremes(2); if (loss && least > 0 && most > 5 * least) { set logscale y; set format y '%h' }
+eval extremes(2); if (loss && least > 0 && most > 5 * least) { set logscale y; set format y number_format }
 eval extremes(1)
-set logscale x; set xrange [least / 1.15:most * 1.15]; set format x '%h'; eval decades('x', least, most)
+set logscale x; set xrange [least / 1.15:most * 1.15]; set format x number_format; eval decades('x', least, most)
 set xlabel 'Learning rate'
 eval extremes(3); lost = most > 0
 lined = ''

@@ -9,7 +9,7 @@ shown AS MATERIALIZED (
 drawn AS MATERIALIZED (
 	SELECT study_id, contestant, count(DISTINCT key) = 1 AND max(key = 'lr') AS alone
 	FROM shown CROSS JOIN json_each(options) GROUP BY study_id, contestant)
-SELECT workload, contestant AS title, lr, iif(objective = 'accuracy', 100, 1) * value AS value, lost, alone,
+SELECT ifnull((SELECT r.workload FROM run_summary AS r WHERE r.id = run_id), workload) AS workload, contestant AS title, lr, iif(objective = 'accuracy', 100, 1) * value AS value, lost, alone,
 	objective = 'loss' AS is_loss, look
 FROM shown JOIN drawn USING (study_id, contestant)
 WHERE lr > 0 AND value IS NOT NULL

@@ -1,6 +1,6 @@
 # Columns: real, its minimum and maximum, simulated [s]; more workers than cores, shift of the marker
-side = 300; below = 110; between = 16
 widest = max(widest, 22)
+side = width_units > 0 ? min(300, max(180, width_units - 126 - letter * widest)) : 300; below = 110; between = 16
 eval canvas(62, side, 64 + letter * widest, max(side + between + below, line * (blocks + 5)))
 eval around(62)
 set key at screen x_of(62 + side + 10), screen y_of(head - 4)
@@ -10,7 +10,6 @@ do for [i = 1:blocks] {
 	eval number(i, 6); shape[i] = point_of(look[i] + int(number))
 	eval number(i, 5); if (number > 0) { crowded = crowded . sprintf(' %d', i) }
 }
-ring = "with points pointtype 6 pointsize 1.5 linewidth 0.8 linecolor rgb '#666666' notitle"
 stats data using (100 * ($4 / $1 - 1)) nooutput
 low_error = min(-12, 1.1 * STATS_min); high_error = max(12, 1.1 * STATS_max)
 eval extremes(2); first = least
@@ -35,15 +34,14 @@ plot sample [first:last] '+' using 1:($1 * 0.9):($1 * 1.1) with filledcurves lin
      for [i = 1:blocks] data index i - 1 using ($1 / unit):($4 / unit):($2 / unit):($3 / unit) \
 	with xerrorbars pointtype shape[i] pointsize 0.8 linewidth 1 linecolor rgb colour_of(look[i]) dashtype 1 \
 	title name[i], \
-     for [k = 1:words(crowded)] data index at(crowded, k) - 1 using ($1 / unit):($5 > 0 ? $4 / unit : NaN) @ring, \
-     for [k = 1:words(crowded) > 0] keyentry with points pointtype 6 pointsize 1.5 linewidth 0.8 linecolor rgb '#666666' \
-	title 'more workers than cores'
+     for [k = 1:words(crowded)] data index at(crowded, k) - 1 using ($1 / unit):($5 > 0 ? $4 / unit : NaN) @ring notitle, \
+     for [k = 1:words(crowded) > 0] keyentry @ring title 'more workers than cores'
 
 # The same as errors, because a few percent are invisible on a logarithmic scale.
 set tmargin at screen y_of(head + side + between); set bmargin at screen y_of(head + side + between + below)
 unset key; unset label 1001; unset label 1002; unset label 1003
 unset logscale y; set ytics autofreq; set yrange [low_error:high_error]
-set format x '%h'; set format y '%+g'; set ytics add ('0' 0)
+set format x number_format; set format y '%+g'; set ytics add ('0' 0)
 set xlabel sprintf('Real epoch [%s]', name_of_unit)
 set ylabel 'Error [%]'
 plot sample [first:last] '+' using 1:(-10):(10) with filledcurves linecolor rgb upper, \
@@ -51,5 +49,5 @@ plot sample [first:last] '+' using 1:(-10):(10) with filledcurves linecolor rgb 
      [first:last] '+' using 1:(0) with lines linewidth 0.8 linecolor rgb '#888888' dashtype 1, \
      for [i = 1:blocks] data index i - 1 using ($1 / unit):(100 * ($4 / $1 - 1)) with points \
 	pointtype shape[i] pointsize 0.8 linecolor rgb colour_of(look[i]), \
-     for [k = 1:words(crowded)] data index at(crowded, k) - 1 using ($1 / unit):($5 > 0 ? 100 * ($4 / $1 - 1) : NaN) @ring
+     for [k = 1:words(crowded)] data index at(crowded, k) - 1 using ($1 / unit):($5 > 0 ? 100 * ($4 / $1 - 1) : NaN) @ring notitle
 unset multiplot

@@ -5,6 +5,6 @@
 SELECT '' AS workload, v.workload || ' ' || v.strategy AS title,
 	v.real_s AS real, v.real_low AS low, v.real_high AS high, v.simulated_s AS simulated,
 	ifnull(v.oversubscribed, 0) AS crowded, dense_rank() OVER (ORDER BY v.workload) - 1 AS shift,
-	(SELECT min(look) FROM configuration AS c WHERE c.workload = v.workload AND c.strategy = v.strategy) AS look
+	(SELECT look FROM configuration AS c WHERE c.strategy = v.strategy ORDER BY place LIMIT 1) AS look
 FROM validation AS v JOIN selected AS s ON s.id = v.simulated_id
 ORDER BY v.workload, v.strategy, v.real_s;

@@ -1,5 +1,7 @@
 # style.gp - how all figures look. plot.c starts gnuplot on this file and then on NAME.gp, with
-#   format          png or svg
+#   format          png, svg, pdf, eps or tex
+#   width_units     width of the picture in units, which are points of an SVG; 0: as wide as it needs to be
+#   width_pt        width of the picture [pt], to which the units are scaled; 0: as the format has them
 #   data            file of blocks (see plot.c); columns: x y ... as NAME.sql gives them after title
 #   blocks, rows    number of blocks, and rows of the longest; 0 blocks: say that there is no data, and stop
 #   names, widest   file of the blocks' titles; columns of the widest
@@ -34,35 +36,42 @@ if (blocks > 0) {
 }
 
 # Okabe and Ito's palette without yellow, which is too faint on paper. Colour, point and
-# dash have 7, 12 and 4 values, so lines that share a colour differ in the two others, in grey too.
+# dash have 7, 12 and 4 values; style.sql chooses them by strategy and interval.
 palette_lines = "#000000 #0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9"
 palette_points = "7 5 9 13 11 15 6 4 8 12 10 14"
 colour_of(k) = word(palette_lines, (k - 1) % 7 + 1)
 point_of(k) = int(word(palette_points, (k - 1) % 12 + 1))
-do for [i = 1:84] {
-	set linetype i linecolor rgb colour_of(i) linewidth 1.4 dashtype int((i - 1) / 7) % 4 + 1 \
+do for [i = 1:336] {
+	set linetype i linecolor rgb colour_of(i) linewidth 1.4 dashtype int((i - 1) / 84) + 1 \
 		pointtype point_of(i) pointsize 0.7
 }
 ink = "#333333"
 faint = "#DDDDDD"
 
-# Sizes are in points of the SVG; a PNG has 3 pixels each, sharp at 8 cm and readable at 16.
+# Sizes are in units. A unit is a point of an SVG and 3 pixels of a PNG, which is sharp at 8 cm and readable at 16. In
+# PDF, EPS and TeX, letters have 8 points.
 # Letters are at most `letter` wide, on average, and entries of a key `line` high. gnuplot drops entries that do
 # not fit, without a warning.
-scale = format eq 'png' ? 3.0 : 1.0
 letter = 6.9
 line = format eq 'png' ? 17 : 19.2
-font = format eq 'png' ? 'DejaVu Sans,9' : 'DejaVu Sans,Verdana,Helvetica,Arial,sans-serif'
-terminal(w, h) = format eq 'png' \
-	? sprintf("set terminal pngcairo size %d, %d font '%s' fontscale %g linewidth %g pointscale %g \
-background '#ffffff'", w * scale, h * scale, font, scale, scale, scale) \
-	: sprintf("set terminal svg size %d, %d dynamic font '%s,11' linewidth 1 \
-background '#ffffff'", w, h, font)
+paper = format eq 'pdf' || format eq 'eps' || format eq 'tex'
+sans = 'DejaVu Sans'
+terminal_of(w, h) = \
+	format eq 'png' ? sprintf("set terminal pngcairo size %d, %d font '%s,9' fontscale %g linewidth %g pointscale %g \
+background '#ffffff'", w * scale, h * scale, sans, scale, scale, scale) : \
+	format eq 'svg' ? sprintf("set terminal svg size %d, %d dynamic font '%s,Verdana,Helvetica,Arial,sans-serif,11' \
+linewidth 1 background '#ffffff'", w, h, sans) : \
+	format eq 'tex' ? sprintf("set terminal tikz size %.3fcm,%.3fcm font ',%.2f' linewidth %g", \
+		w * scale * 2.54 / 72, h * scale * 2.54 / 72, size, 0.8 * scale) : \
+	sprintf("set terminal %s size %.3fin,%.3fin font '%s,%.2f' fontscale 1 linewidth %g pointscale %g", \
+		format eq 'pdf' ? 'pdfcairo' : 'epscairo', w * scale / 72, h * scale / 72, sans, size, 1.3 * scale, 1.1 * scale)
+# scale: pixels or points of a unit; size: of the letters of tics and keys, as the terminal counts
+resize(w) = sprintf("\
+scale = width_pt > 0 ? width_pt / %f * (format eq 'png' ? 300 / 72.0 : 1) : format eq 'png' ? 3.0 : paper ? 8 / 11.0 : 1.0; \
+size = format eq 'png' ? 9 : paper ? 11 * scale : 11; \
+large = sprintf(',%%g', size * 1.1); larger = sprintf(',%%g', size * 1.2); small = sprintf(',%%g', size * 0.9)", w)
+eval resize(488)
 output = sprintf("set output 'figure.%s'", format)
-size = format eq 'png' ? 9 : 11 # of tics and keys, as each terminal counts
-large = sprintf(',%d', size + 1)
-larger = sprintf(',%d', size + 2)
-small = sprintf(',%d', size - 1)
 max(a, b) = a > b ? a : b
 min(a, b) = a < b ? a : b
 
@@ -70,11 +79,13 @@ min(a, b) = a < b ? a : b
 head = 28 + (heading ne "" ? line : 0)
 foot = 50 + (footnote ne "" ? line : 0)
 canvas(l, w, r, h) = sprintf("\
-left = %d; wide = %d; high = %d; set output; %s; %s; \
+left = %d; wide = %d; high = %d; %s; set output; eval terminal_of(wide, high); %s; \
 set lmargin at screen %f; set rmargin at screen %f; set tmargin at screen %f; set bmargin at screen %f", \
-	l, l + w + r, head + h + foot, terminal(l + w + r, head + h + foot), output, \
+	l, l + w + r, head + h + foot, resize(l + w + r), output, \
 	1.0 * l / (l + w + r), 1.0 * (l + w) / (l + w + r), \
 	1.0 - 1.0 * head / (head + h + foot), 1.0 * foot / (head + h + foot))
+# Width of the plot area between these margins.
+area(l, r) = width_units > 0 ? max(width_units - l - r, 130) : 400
 x_of(points) = 1.0 * (points) / wide        # from the left
 y_of(points) = 1.0 - 1.0 * (points) / high  # from the top
 
@@ -82,11 +93,13 @@ y_of(points) = 1.0 - 1.0 * (points) / high  # from the top
 # its title is a row. It is horizontal because gnuplot drops entries of a vertical key that are above the plot,
 # without a warning.
 extra = 0
+lead = 68 # left of the plot area
 layout_curves = "\
-entry = 52 + letter * max(widest, 12); across = max(1, int(400 / entry)); under = foot; \
+entry = 52 + letter * max(widest, 12); across = max(1, int((area(lead, 20) + (width_units > 0 ? 8 : 0)) / entry)); under = foot; \
 foot = foot + line * (ceil(1.0 * (blocks + extra) / across) + 1); \
-eval canvas(68, max(400, entry), 20, 270); \
-eval around(68); set key horizontal at screen x_of(14), screen y_of(head + 270 + under - 4) maxcols across"
+tall = min(270, 0.75 * area(lead, 20)); \
+eval canvas(lead, max(area(lead, 20), entry - lead + 14), 20, tall); \
+eval around(lead); set key horizontal at screen x_of(14), screen y_of(head + tall + under - 4) maxcols across"
 
 # One bar for each block, from top to bottom, with its name on the left and a key of one row above: sample k of
 # at most 5 is at sample_x(k), legend_y.
@@ -95,12 +108,14 @@ bar_half = 0.34
 right = 80 # of the bars: for numbers
 layout_bars = "\
 head = head + line; \
-eval canvas(max(62, 20 + letter * widest), 400, right, bar_height * (blocks + 0.6)); \
+margin = max(62, 20 + letter * widest); \
+room = area(margin, right); \
+eval canvas(margin, room, right, bar_height * (blocks + 0.6)); \
 eval around(14); legend_y = y_of(head - 10); \
 unset key; unset ytics; set yrange [blocks + 0.8:0.2]; set grid noytics xtics; set border 1; \
 do for [i = 1:blocks] { set label name[i] at graph 0, first i right offset character -0.8, 0 \
 	noenhanced textcolor rgb ink }"
-sample_x(k) = x_of(left + 8 + int(word('0 85 212 295 375', k)))
+sample_x(k) = x_of(22 + int(word('0 76 190 265 200', k)))
 legend_text(k, text) = sprintf("set label '%s' at screen %f, screen %f left textcolor rgb ink", \
 	text, sample_x(k) + x_of(12), legend_y)
 
@@ -109,7 +124,7 @@ set object rectangle center screen %f, screen legend_y size screen %f, screen %f
 	fillcolor rgb '%s' fillstyle solid 1 border rgb ink linewidth 0.6; ", \
 	sample_x(k), x_of(14), 9.0 / high, colour) . legend_text(k, text)
 legend_note(text) = sprintf("set label '%s' at screen %f, screen %f left font small textcolor rgb '#666666'", \
-	text, x_of(left), legend_y)
+	text, x_of(14), legend_y)
 
 around(l) = sprintf("\
 set label 1001 workload at screen %f, screen %f left noenhanced textcolor rgb ink font large; \
@@ -134,6 +149,11 @@ set errorbars small
 # Axes of epochs and workers get tics at whole numbers.
 whole(most) = most <= 12 ? "set xtics 1" : "set xtics autofreq"
 
+# Tics of an x axis from a to b that do not touch each other.
+few_tics(a, b) = sprintf("set xtics %g", nice((b - a) / max(2, room / 52.0)))
+nice(x) = nice_of(x, 10.0 ** floor(log10(x)))
+nice_of(x, p) = x <= p ? p : x <= 2 * p ? 2 * p : x <= 5 * p ? 5 * p : 10 * p
+
 # Seconds in a readable unit: divide by time_of(most), whose name is time_unit(most).
 time_of(s) = s < 0.5e-3 ? 1e-6 : s < 0.5 ? 1e-3 : s < 600 ? 1 : s < 36000 ? 60 : 3600
 time_unit(s) = s < 0.5e-3 ? 'µs' : s < 0.5 ? 'ms' : s < 600 ? 's' : s < 36000 ? 'min' : 'h'
@@ -147,16 +167,24 @@ extremes(c) = sprintf("stats data using %d nooutput; least = STATS_min; most = S
 number(i, c) = sprintf("stats data index %d using %d nooutput; number = STATS_max", i - 1, c)
 # The text in a column of the first row of block i.
 first_of(c, i) = sprintf("stats data index %d using (text = strcol(%d), 0) every ::1::1 nooutput", i - 1, c)
+# Blocks with runs of more workers than cores, by column c; such points have a ring.
+find_crowded(c) = sprintf("crowded = ''; do for [i = 1:blocks] { \
+eval number(i, %d); if (number > 0) { crowded = crowded . ' ' . i } }", c)
+ring = "with points pointtype 6 pointsize 1.5 linewidth 0.8 linecolor rgb '#666666'"
 # The k-th of a list of blocks, for loops from 1 to words(list). Past the end it gives 1, because gnuplot evaluates
 # a plot even if its loop runs zero times.
 at(list, k) = k > words(list) ? 1 : int(word(list, k))
-# Bands of many curves would hide each other.
-bands = blocks <= 12
+# Bands of many curves would hide each other: then points have bars.
+bands = blocks <= 4
+bars = blocks <= 12
 # Explains lines and bands in the key, if columns a and b of some block differ.
 spread(a, b) = sprintf("stats data using (column(%d) - column(%d)) nooutput; \
 if (STATS_max > 0) { widest = max(widest, 0.85 * strlen('Median; ' . interval) - 4); \
-	set key title (bands ? 'Median; ' . interval : 'Median') left \
+	set key title (bands || bars ? 'Median; ' . interval : 'Median') left \
 	font small textcolor rgb '#666666' }", b, a)
+# Numbers of an axis; powers of ten only.
+number_format = format eq 'tex' ? '$%h$' : '%h'
+power_format = format eq 'tex' ? '$10^{%T}$' : '10^{%T}'
 # On a logarithmic axis of few decades, decades alone would be too few tics.
 decades(axis, first, last) = last / first >= 50 ? "" : sprintf("set %stics (", axis) . decade_tics(first, last) . ")"
 decade_tics(first, last) = decade_from(int(floor(log10(first))), int(floor(log10(last))))
@@ -166,7 +194,7 @@ decade_from(k, l) = sprintf("%g, %g, %g", 10.0 ** k, 2 * 10.0 ** k, 5 * 10.0 ** 
 quality_axis = "eval extremes(5); \
 if (most == 0) { set ylabel 'Test accuracy [%]' } else { set ylabel 'Test loss' }; \
 if (most > 0) { eval extremes(2); if (least > 0 && most > 5 * least) { \
-	set logscale y; set format y '%h' } }"
+	set logscale y; set format y number_format } }"
 # An axis of staleness, from low to most; logarithmic if most is large, so that the common small values stay visible.
 late_axis(axis, low) = sprintf("set %srange [%f:%f]; ", axis, low, \
 	most > 40 ? (1 + most) * 1.1 - 1 : max(1, most * 1.04)) . (most <= 40 ? '' : sprintf("\
@@ -175,6 +203,15 @@ set %stics (0, %s, 100000)", axis, axis, axis, axis, most <= 500 ? '1, 2, 5, 10,
 	: '1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000'))
 # About ten markers on each curve.
 stride = max(1, (rows + 5) / 10)
+
+# Curves of (x, y) with bands or bars from low to high, expressions of columns. after(i): text behind a name in the key.
+after(i) = ''
+curves(x, y, low, high) = sprintf("\
+plot for [i = 1:bands * blocks] data index i - 1 using (%s):(%s):(%s) with filledcurves linetype look[i] notitle, \
+for [i = 1:(bars && !bands) * blocks] data index i - 1 using (%s):(%s):(%s):(%s) every stride::(i - 1) %% stride \
+	with yerrorbars linetype look[i] pointtype -1 dashtype 1 linewidth 0.8 notitle, \
+for [i = 1:blocks] data index i - 1 using (%s):(%s) with linespoints linetype look[i] \
+	pointinterval stride title name[i] . after(i)", x, low, high, x, y, low, high, x, y)
 
 if (blocks == 0) {
 	eval canvas(20, 480, 20, 200)

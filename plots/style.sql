@@ -14,33 +14,52 @@ CREATE TEMP TABLE room AS SELECT 60 AS blocks; -- at most in a picture: more lin
 --   number  in table finished
 --   name    as tables have it (table title of results/ask/names.sql)
 --   series  the same without the number of workers
---   title   the name, and the number of runs if there are repeats, as in tables: "asgd 4w X=3 (n=3)",
+--   title   the name without what heads the picture, and the number of runs if they differ: "asgd 4w X=3 (n=3)",
 --           "(n=4, 3 seeds)"
+--   cut     the name without what heads the picture; series, too, is without it
+--   repeats 1 = shared has the number of runs
+--   shared  what all names of the workload have in common: ", sim:ethernet_1g, n = 3"
 --   n, seeds, samples, times  runs; different seeds; runs whose accuracy and losses count; whose times count
 --   place   in the order of the figures; unique
 --   is_loss no run of this workload has an accuracy: figures show its loss
 --   fits    a picture has room for it
---   look    its line type in all figures, one of 84. The first configurations of the strategies get the first line
---           types, which differ most.
+--   look    its line type in all figures, one of 336: colour (k - 1) % 7 for its strategy, dash (k - 1) / 84 for its
+--           interval, and marker (k - 1) % 12, which tells apart those of a strategy. If all have one strategy,
+--           colours differ, too.
 CREATE TEMP TABLE configuration AS
 WITH counted AS MATERIALIZED (
 	SELECT number, min(id) AS one, max(f.compare_key) AS compare_key, count(*) AS n, count(DISTINCT f.seed) AS seeds,
 		total(repeat = 1) AS samples, total(timed) AS times, max(s.test_accuracy) AS accuracy
 	FROM finished AS f CROSS JOIN run_summary AS s USING (id) WHERE f.status = 'done' GROUP BY number),
 kind AS (
-	SELECT k.*, t.workload, t.config, t.configuration AS name, t.series, s.strategy, s.workers, s.servers,
+	SELECT k.*, t.workload, t.config, t.configuration AS name, t.series AS its_series, s.strategy, s.workers, s.servers,
 		s.sync_every, s.platform, s.config_key, row_number() OVER (ORDER BY t.workload, s.workers, s.strategy,
-			s.servers, s.sync_every, t.configuration, s.config_key) AS place
+			s.servers, s.sync_every, k.one) AS place
 	FROM counted AS k CROSS JOIN run_summary AS s ON s.id = k.one JOIN title AS t ON t.config_key = s.config_key),
+alike AS (
+	SELECT workload, max(n) = min(n) AND max(seeds < n) = 0 AND max(n) > 1 AS repeats, max(n) AS most,
+		iif(max(platform) = 'sim' AND min(platform) = 'sim' AND max(config_key ->> 'sim_platform')
+			= min(config_key ->> 'sim_platform'), ' sim:' || max(config_key ->> 'sim_platform'), '') AS simulated
+	FROM kind GROUP BY workload),
 turn AS (
-	SELECT *, name || iif(max(n) OVER w > 1, ' (n=' || n || iif(seeds = n, '', ', ' || seeds || iif(seeds = 1,
-			' seed', ' seeds')) || ')', '') AS title,
+	SELECT k.*, rtrim(replace(its_series || ' ', simulated || ' ', ' ')) AS series,
+		rtrim(replace(name || ' ', simulated || ' ', ' ')) AS cut, repeats, most,
+		iif(simulated = '', '', ',' || simulated) || iif(repeats, ', n = ' || most, '') AS shared,
 		max(accuracy) OVER w IS NULL AS is_loss,
 		row_number() OVER (w ORDER BY place) <= (SELECT blocks FROM room) AS fits,
-		row_number() OVER (PARTITION BY workload, strategy ORDER BY place) AS of_strategy
-	FROM kind WINDOW w AS (PARTITION BY workload))
-SELECT *, (row_number() OVER (PARTITION BY workload ORDER BY fits DESC, of_strategy, place) - 1) % 84 + 1 AS look
-FROM turn ORDER BY place;
+		row_number() OVER (w ORDER BY place) - 1 AS turn,
+		dense_rank() OVER (ORDER BY strategy) - 1 AS s,
+		(dense_rank() OVER (ORDER BY sync_every) - 1) % 4 AS dash
+	FROM kind AS k JOIN alike USING (workload) WINDOW w AS (PARTITION BY workload)),
+marked AS (
+	SELECT *, cut || iif(most > 1 AND NOT repeats, ' (n=' || n || iif(seeds = n, '', ', ' || seeds
+			|| iif(seeds = 1, ' seed', ' seeds')) || ')', '') AS title,
+		iif(max(s) OVER () = 0, turn, s) AS colour,
+		iif(max(s) OVER () = 0, turn, s % 7 + row_number() OVER (PARTITION BY workload, s % 7 ORDER BY place) - 1)
+			AS marker
+	FROM turn)
+SELECT *, 1 + (36 * colour + 49 * marker) % 84 + 84 * dash AS look
+FROM marked ORDER BY place;
 
 -- One row for each of their finished runs. sample: 1 = its accuracy and its losses count; timed: its times count.
 CREATE TEMP TABLE selected AS
@@ -157,17 +176,19 @@ SELECT c.*, s.epoch_seconds AS seconds, ifnull(s.epoch_seconds_low, s.epoch_seco
 	ifnull(s.epoch_seconds_high, s.epoch_seconds) AS high
 FROM configuration AS c JOIN summary AS s USING (number) WHERE s.epoch_seconds > 0;
 
--- The same for configurations with several workers and a serial counterpart; one: the seconds of serial.
+-- The same for configurations with several workers and a serial counterpart, if their numbers of workers differ;
+-- one: the seconds of serial.
 CREATE TEMP VIEW scaling AS
 SELECT * FROM (
 	SELECT p.workload, p.place AS configuration, p.workers, p.seconds, p.low, p.high, o.epoch_seconds AS one,
-		p.series || iif(max(p.n) OVER w > 1, iif(min(p.n) OVER w = max(p.n) OVER w,
+		p.series || iif(max(p.n) OVER w > 1 AND NOT repeats, iif(min(p.n) OVER w = max(p.n) OVER w,
 			' (n=' || p.n || ')', ' (n=' || min(p.n) OVER w || '..' || max(p.n) OVER w || ')'), '')
 			AS title,
-		min(p.place) OVER w AS place, max(p.workers) OVER w AS most, min(p.look) OVER w AS look
+		min(p.place) OVER w AS place, max(p.workers) OVER w AS most, min(p.look) OVER w AS look,
+		min(iif(p.strategy = 'serial', NULL, p.workers)) OVER v < max(p.workers) OVER v AS several
 	FROM pace AS p JOIN serial_pace AS o USING (compare_key)
-	WINDOW w AS (PARTITION BY p.workload, p.series))
-WHERE most > 1;
+	WINDOW w AS (PARTITION BY p.workload, p.series), v AS (PARTITION BY p.workload))
+WHERE most > 1 AND several;
 
 -- The configurations that pushed to a parameter server. fits: a picture of these only has room for it.
 CREATE TEMP VIEW pushing AS

@@ -12,7 +12,5 @@ eval whole(epochs); set xrange [0:epochs * 1.025]
 set yrange [0:most / unit * 1.03]
 set xlabel 'Epoch'
 set ylabel sprintf('Training time [%s]', time_unit(most))
-plot for [i = 1:bands * blocks] data index i - 1 using 1:($3 / unit):($4 / unit) with filledcurves linetype look[i] \
-	notitle, \
-     for [i = 1:blocks] data index i - 1 using 1:($2 / unit) with linespoints linetype look[i] \
-	pointinterval stride title name[i] . ', ' . time_text(pace[i], slowest) . ' each'
+after(i) = ', ' . time_text(pace[i], slowest) . ' each'
+eval curves('$1', '$2 / unit', '$3 / unit', '$4 / unit')

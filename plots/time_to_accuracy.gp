@@ -22,7 +22,7 @@ do for [i = 1:blocks] {
 }
 right = 20 + letter * wide_said
 eval layout_bars
-set xrange [0:last > 0 ? 1.03 * last / unit : 1]
+set xrange [0:last > 0 ? 1.03 * last / unit : 1]; eval few_tics(0, last > 0 ? last / unit : 1)
 set xlabel sprintf('Training time to %s [%s]', \
 	!same ? 'the target' : target < 0 ? sprintf('a test loss of %.4g', -target) : \
 	sprintf('a test accuracy of %.4g %%', target), time_unit(last))

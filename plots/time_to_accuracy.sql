@@ -5,7 +5,7 @@ WITH missing AS MATERIALIZED (
 	SELECT f.config_key, max(r.seconds_total) AS tried
 	FROM finished AS f JOIN run_summary AS r USING (id) WHERE f.time_to_target = 9e999
 	GROUP BY f.config_key)
-SELECT s.workload, t.configuration || iif(c.place IS NULL, ', diverged', '') AS title,
+SELECT s.workload, ifnull(c.cut, t.configuration) || iif(c.place IS NULL, ', diverged', '') AS title,
 	ifnull(s.time_to_accuracy, -1) AS seconds,
 	ifnull(s.time_to_accuracy_low, ifnull(s.time_to_accuracy, -1)) AS low,
 	ifnull(iif(s.reached + s.missed = 1, s.time_to_accuracy, s.time_to_accuracy_high), -1) AS high,

@@ -14,10 +14,11 @@ array color[blocks]
 do for [i = 1:blocks] { eval first_of(5, i); color[i] = text }
 unit = time_of(most)
 
-eval canvas(62, 560, 56 + letter * max(widest, 12), max(lane * lanes, line * (blocks + 1)))
+long = width_units > 0 ? max(260, width_units - 118 - letter * max(widest, 12)) : 560
+eval canvas(62, long, 56 + letter * max(widest, 12), max(lane * lanes, line * (blocks + 1)))
 eval around(62)
 set label 1001 workload . ', ' . config noenhanced
-set key at screen x_of(62 + 560 + 10), graph 1.03 samplen 1.6
+set key at screen x_of(62 + long + 10), graph 1.03 samplen 1.6
 set xrange [0:most / unit]
 set yrange [lanes - 0.4:-0.6]
 unset ytics

@@ -2,7 +2,7 @@
 -- Needs simulated runs with several values of --sim.rate.
 WITH point AS MATERIALIZED (
 	SELECT c.workload, c.place, c.look, json_remove(c.config_key, '$.sim_rate') AS line, s.sim_rate AS rate,
-		avg(s.utilisation) AS utilisation, replace(c.name, ' sim.rate=' || iif(s.sim_rate >= 1e9,
+		avg(s.utilisation) AS utilisation, replace(c.cut, ' sim.rate=' || iif(s.sim_rate >= 1e9,
 			format('%ggbit', s.sim_rate / 1e9), format('%gmbit', s.sim_rate / 1e6)), '') AS title
 	FROM configuration AS c JOIN selected USING (place) JOIN run_summary AS s USING (id)
 	WHERE s.sim_rate > 0 GROUP BY c.place),

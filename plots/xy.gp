@@ -24,6 +24,7 @@ if (categories) {
 	slanted = longest * letter * last > 380
 	if (slanted) { foot = foot + 0.5 * letter * longest }
 }
+lead = 84
 eval layout_curves
 eval spread(3, 4)
 set xlabel x_label noenhanced; set ylabel y_label noenhanced offset 1.2, 0
@@ -38,14 +39,14 @@ if (categories) {
 		}
 	}
 }
-if (x_log) { set logscale x; set format x '%h'; set xrange [first / 1.15:last * 1.15]; eval decades('x', first, last) }
+if (x_log) { set logscale x; set format x number_format; set xrange [first / 1.15:last * 1.15]; eval decades('x', first, last) }
 if (!x_log && !categories) { pad = last > first ? 0.03 * (last - first) : 0.5; set xrange [first - pad:last + pad] }
-if (y_log) { set logscale y; set format y '%h'; set yrange [bottom / 1.1:top * 1.1]; eval decades('y', bottom, top) } \
+if (y_log) { set logscale y; set format y number_format; set yrange [bottom / 1.1:top * 1.1]; eval decades('y', bottom, top) } \
 else { pad = top > bottom ? 0.05 * (top - bottom) : 0.5; set yrange [bottom - pad:top + pad] }
 # Shifts lines sideways: points with the same coordinates are next to each other.
 step = blocks > 1 && (categories || how ne 'points') ? min(0.03, 0.16 / (blocks - 1)) : 0
 wide_step = categories ? 4 * step : step * (last - first) / 12
 aside(x, i) = x_log ? x * 2 ** (1.5 * step * (i - (blocks + 1) / 2.0)) : x + wide_step * (i - (blocks + 1) / 2.0)
-plot for [i = 1:bands * blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype look[i] \
+plot for [i = 1:bars * blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype look[i] \
 	pointtype -1 dashtype 1 notitle, \
      for [i = 1:blocks] data index i - 1 using (aside($1, i)):2 with @how linetype look[i] title name[i]

@@ -11,6 +11,7 @@
  * With a hostfile it measures the network links, with one rank on each of 2, 3, ... hosts, real and
  * simulated.
  */
+#include "runtime/config/hosts.h"
 #include "sim/sim.h"
 #include "results/run/run.h"
 #include "runtime/launch/lab.h"
@@ -337,6 +338,18 @@ static char *find_hosts(const struct arguments *a, int64_t lab, int *hosts)
 	return *hosts > 1 ? NULL : sentence("one machine has no network links; give two or more");
 }
 
+/* Ends the line with an estimate of the remaining time. */
+static void put_left(nsec began, int64_t done, int64_t all)
+{
+	if (done > 0) {
+		fputs("; ", stderr);
+		duration_put(stderr, 1e-9 * (double)(clock_now() - began) * (double)(all - done) /
+					     (double)done);
+		fputs(" left", stderr);
+	}
+	fputc('\n', stderr);
+}
+
 /* Real, and also simulated where workers send messages. A simulation repeats itself: once is
  * enough. */
 static int measure_all(const struct calibrate_flags *f, const struct config *c, const int *count,
@@ -344,16 +357,19 @@ static int measure_all(const struct calibrate_flags *f, const struct config *c, 
 {
 	int status = EXIT_OK;
 	int64_t repetitions = far ? 1 : f->repetitions; /* one repetition measures links often */
+	int64_t done = 0;
+	const nsec began = clock_now();
 	for (int repetition = 0; repetition < repetitions; repetition++) {
 		for (int i = 0; i < n && status == EXIT_OK; i++) {
 			if (far)
-				fprintf(stderr, "network links between %d hosts\n", count[i]);
+				fprintf(stderr, "network links between %d hosts", count[i]);
 			else
 				fprintf(stderr,
 					"repetition %d of %lld: %s, batch %lld, %d worker%s side "
-					"by side\n",
+					"by side",
 					repetition + 1, (long long)repetitions, c->run.workload,
 					(long long)c->run.batch, count[i], plural(count[i]));
+			put_left(began, done++, repetitions * n);
 			status =
 				calibration_repeat(c, count[i], far, false, repetition, f->seconds);
 			if (status == EXIT_OK && count[i] > 1 && repetition == 0)

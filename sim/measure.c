@@ -234,7 +234,7 @@ static double sleep_once(struct bench *b, struct wakeup_probe *probe)
 	if (b->w->rank == 1) {
 		monitor_lock(&probe->monitor);
 		for (probe->waits++; probe->wakeups < probe->waits;)
-			monitor_wait(&probe->monitor);
+			monitor_wait(&probe->monitor, 0);
 		took = 1e-9 * (double)(clock_now() - probe->signalled_at);
 		monitor_unlock(&probe->monitor);
 	} else if (b->w->rank == 0) {
@@ -283,7 +283,7 @@ static void there_and_back(struct bench *b)
 	int rank = b->w->rank;
 	for (int k = 0; k < 2 && rank < 2; k++)
 		if (rank == k)
-			link_send_plain(b->all, 1 - k, 0, vec_floats(b->x, 0),
+			link_send_plain(b->all, 1 - k, vec_floats(b->x, 0),
 					b->n * sizeof(float));
 		else
 			link_recv(b->all, k, vec_floats(b->y, 0), b->n);

@@ -5,6 +5,7 @@
 #ifndef SIM_H
 #define SIM_H
 
+#include "runtime/cli/cli.h"
 #include "runtime/table/table.h"
 #include "sim/model/model.h"
 
@@ -29,6 +30,7 @@ struct sim_worker {
 	bool updating;               /* likewise */
 	bool off_clock;              /* collectives take no time */
 	bool connected;              /* it has begun a sum on the clock */
+	struct mailbox *mailbox;     /* mailbox.c; NULL before its first message */
 	/* for the report of a deadlock */
 	const char *doing;
 	int peer;
@@ -36,7 +38,12 @@ struct sim_worker {
 	int status;
 };
 
+struct mailbox;
 struct sim_worker *sim_self(void); /* NULL outside an actor, as before the start */
+struct sim_worker *sim_worker_of(int rank);
+int sim_ranks(void); /* workers and servers */
+void mailbox_free(struct mailbox *m);
+struct s4u_Host *sim_host_of(int rank);
 void sim_charge(enum spent kind, double seconds);
 void sim_charge_for(enum spent kind, enum cost what, double amount);
 
@@ -44,6 +51,18 @@ void sim_charge_for(enum spent kind, enum cost what, double amount);
 void engine_start(const char *platform, int workers);
 /* NULL, or SimGrid's error for this platform. */
 char *engine_try(const char *file);
+/* What the platform's file adds to a message of this length: factors of latency and bandwidth; the
+ * time of the sender's processor, blocking or not, and of the receiver's [s]. */
+enum message_cost {
+	FACTOR_LATENCY,
+	FACTOR_BANDWIDTH,
+	TIME_SEND,
+	TIME_ISEND,
+	TIME_RECV,
+	MESSAGE_COSTS
+};
+double engine_factor(enum message_cost what, double bytes);
+enum { MESSAGE_ENVELOPE = 16 /* bytes, as SMPI's */ };
 
 /* measure.c: collective; rank 0 gets the figures. seconds below 1: fewer measurements of each. */
 void measure_costs(struct worker *w, double seconds, struct points *out);

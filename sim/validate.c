@@ -5,6 +5,7 @@
  * The real runs come in rounds: every round runs all cells, every other round in reverse order, so
  * that changes in load affect all cells alike. validate_report.c reports the errors.
  */
+#include "runtime/config/hosts.h"
 #include "sim/sim.h"
 #include "sim/validate.h"
 #include "results/run/run.h"

@@ -81,7 +81,7 @@ static char *print(struct report *r, FILE *f, enum format format, const struct c
 	if (r->printed && for_people(format))
 		fputc('\n', f);
 	r->printed = true;
-	return columns_print(r->store, f, format, columns, from, NULL);
+	return columns_print(r->store, f, format, columns, from, NULL, NULL);
 }
 
 static char *print_cells(struct report *r, const struct verdict *v)

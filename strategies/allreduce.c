@@ -5,11 +5,14 @@
  *
  * A step sends 2 (N - 1) / N P floats a trainer. With --allreduce.overlap the gradient is cut, from
  * the last layer to the first, into buckets; a bucket is sent as soon as the backward pass has left
- * its layers, while the layers below still compute (flashlight's and PyTorch DDP's scheme).
+ * its layers, while the layers below still compute (flashlight's and PyTorch DDP's scheme). With
+ * --allreduce.overlap=next it may still travel in the forward pass of the next step, which waits
+ * for a layer's bucket, and makes its step, only before it reads that layer.
  *
  * With --allreduce.hierarchical the workers of each machine sum first, then one of each machine
  * with those of the others, and it gives the sum to the rest of its machine: M machines of G
- * workers make 2 (M - 1) steps between machines instead of 2 (M G - 1).
+ * workers make 2 (M - 1) steps between machines instead of 2 (M G - 1). Where the simulated
+ * platform has several sites, these take the place of machines.
  */
 #include "mvbench.h"
 
@@ -18,7 +21,8 @@
 enum { BUCKETS = ALLREDUCES_MOST }; /* all may be under way at once */
 
 struct allreduce_opts {
-	bool overlap, hierarchical;
+	const char *overlap;
+	bool hierarchical;
 	int64_t bucket;
 };
 
@@ -26,6 +30,7 @@ struct bucket {
 	size_t layer; /* its first layer, the last one that the backward pass reaches */
 	size_t first, n;
 	struct request *request; /* NULL = not under way */
+	bool later;              /* its step is still to be made */
 };
 
 struct allreduce {
@@ -34,30 +39,44 @@ struct allreduce {
 	/* hierarchical: the workers of this machine; the first ones of all machines, if this worker
 	 * is one of them, otherwise the others */
 	struct comm *machine, *across;
-	double machines;
+	int machines;
 };
 
 #define OWNER struct allreduce_opts
 static const struct option allreduce_options[] = {
-	OPTION(overlap, BOOL, "overlap", "false",
-	       "send a bucket of gradients while the layers below still compute [true/false]"),
+	OPTION(overlap, CHOICE, "overlap", "false",
+	       "send a bucket of gradients while the layers below still compute (true), and until the "
+	       "next forward pass reaches its layers (next) [name]",
+	       .choices = "false|true|next"),
 	OPTION(bucket, SIZE, "bucket", "4KiB",
 	       "with --allreduce.overlap: size of a bucket of gradients [bytes]", .min = 1,
 	       .max = 1e12),
 	OPTION(hierarchical, BOOL, "hierarchical", "false",
-	       "sum inside each machine, then between machines [true/false]"),
+	       "sum inside each machine, or site, then between them [true/false]"),
 	{0},
 };
 
+static bool overlaps(const struct worker *w)
+{
+	const struct allreduce_opts *o = w->opts;
+	return strcmp(o->overlap, "false") != 0;
+}
+
+/* The sums of a codec belong to one step. */
 static char *allreduce_refuse(const struct run *run, const void *opts)
 {
 	const struct allreduce_opts *o = opts;
-	if (o->hierarchical && o->overlap)
+	bool coded = strcmp(run_codec(run), "none") != 0;
+	if (o->hierarchical && strcmp(o->overlap, "false") != 0)
 		return sentence("--allreduce.hierarchical: it sums whole gradients; leave "
 				"--allreduce.overlap out");
-	if (o->hierarchical && strcmp(run_codec(run), "none") != 0)
+	if (o->hierarchical && coded)
 		return sentence("--allreduce.hierarchical: its sums are not compressed; leave "
 				"--codec=%s out",
+				run_codec(run));
+	if (strcmp(o->overlap, "next") == 0 && coded)
+		return sentence("--allreduce.overlap=next: no sum of --codec=%s may last until the "
+				"next step; give --allreduce.overlap=true",
 				run_codec(run));
 	return NULL;
 }
@@ -65,11 +84,8 @@ static char *allreduce_refuse(const struct run *run, const void *opts)
 static void find_machines(struct worker *w)
 {
 	struct allreduce *s = w->state;
-	int first = comm_machine(w->data_group), me = comm_rank(w->data_group);
-	s->machine = comm_split(w->data_group, first);
-	s->across = comm_split(w->data_group, me != first);
-	s->machines = me == first ? comm_size(s->across)
-				  : comm_size(w->data_group) - comm_size(s->across);
+	s->machine = comm_split_places(w->data_group, &s->machines);
+	s->across = comm_split(w->data_group, comm_rank(s->machine) > 0);
 }
 
 /* Layers, from the last one down, join a bucket until it is full; past BUCKETS all join the last
@@ -92,6 +108,8 @@ static void allreduce_init(struct worker *w)
 			b = &s->bucket[s->buckets++];
 		*b = (struct bucket){.layer = i, .first = w->model->layer[i], .n = b->n + n};
 	}
+	if (strcmp(o->overlap, "next") == 0)
+		common_step_cut(w);
 }
 
 /* The bucket whose first layer this is; NULL: none. */
@@ -106,8 +124,7 @@ static struct bucket *bucket_at(const struct worker *w, size_t i)
 
 static bool allreduce_wants_layer(const struct worker *w, size_t i)
 {
-	const struct allreduce_opts *o = w->opts;
-	return o->overlap && bucket_at(w, i);
+	return overlaps(w) && bucket_at(w, i);
 }
 
 static void allreduce_layer_ready(struct worker *w, size_t i)
@@ -126,18 +143,41 @@ static void hierarchical_sum(struct worker *w)
 		comm_broadcast(s->machine, 0, w->grad);
 }
 
+static void await(struct bucket *b)
+{
+	comm_wait(b->request);
+	b->request = NULL;
+}
+
+/* The bucket of layer i makes the step that allreduce_step left to it. */
+static void allreduce_layer_needed(struct worker *w, size_t i)
+{
+	struct allreduce *s = w->state;
+	struct bucket *b = s->bucket;
+	while (b->layer > i)
+		b++;
+	if (!b->later)
+		return;
+	b->later = false;
+	await(b);
+	common_step_part(w, b->first, b->first + b->n);
+}
+
 static void allreduce_step(struct worker *w)
 {
 	const struct allreduce_opts *o = w->opts;
 	struct allreduce *s = w->state;
+	bool later = strcmp(o->overlap, "next") == 0 && common_step_later(w);
+	for (size_t k = 0; k < s->buckets; k++)
+		s->bucket[k].later = later;
+	if (later)
+		return;
 	if (o->hierarchical)
 		hierarchical_sum(w);
-	else if (!o->overlap)
+	else if (!overlaps(w))
 		comm_allreduce(w->coded, w->grad, SUM);
-	for (size_t k = 0; o->overlap && k < s->buckets; k++) {
-		comm_wait(s->bucket[k].request);
-		s->bucket[k].request = NULL;
-	}
+	for (size_t k = 0; overlaps(w) && k < s->buckets; k++)
+		await(&s->bucket[k]);
 	common_step(w);
 }
 
@@ -149,9 +189,9 @@ static double allreduce_bytes(const struct worker *w)
 	if (o->hierarchical) /* inside, between, and the broadcast */
 		return sizeof(float) * (double)vec_len(w->grad) / n *
 		       (2 * (n - m) + 2 * (m - 1) + (m > 1) * (n - m));
-	for (size_t k = 0; o->overlap && k < s->buckets; k++)
+	for (size_t k = 0; overlaps(w) && k < s->buckets; k++)
 		bytes += comm_sum_bytes(w->coded, s->bucket[k].first, s->bucket[k].n);
-	return o->overlap ? bytes : comm_sum_bytes(w->coded, 0, vec_len(w->grad));
+	return overlaps(w) ? bytes : comm_sum_bytes(w->coded, 0, vec_len(w->grad));
 }
 
 static void allreduce_fini(struct worker *w)
@@ -175,6 +215,7 @@ const struct strategy strategy_allreduce = {
 	.layer_ready = allreduce_layer_ready,
 	.wants_layer = allreduce_wants_layer,
 	.step = allreduce_step,
+	.layer_needed = allreduce_layer_needed,
 	.codes = CODES_SUMS,
 	.bytes_per_step = allreduce_bytes,
 	.epoch_time = "steps (step + wait for the slowest + allreduce); overlap hides a part",

@@ -26,6 +26,7 @@
  */
 #include "strategies/exchange.h"
 
+#include <math.h>
 #include <string.h>
 
 char *exchange_refuse(const struct run *run, const void *opts)
@@ -43,12 +44,19 @@ char *exchange_refuse(const struct run *run, const void *opts)
 			run_strategy(run), o->updater, run_optimizer(run));
 }
 
+/* Do pushes travel as a codec's messages? A worker alone with its table sends none. */
+static bool is_coded(const struct run *run)
+{
+	return strcmp(run_codec(run), "none") != 0 &&
+	       (run_workers(run) > 1 || run_servers(run) > 0);
+}
+
 struct table_terms exchange_terms(const struct run *run, const void *opts)
 {
 	const struct updater_opts *o = opts;
-	(void)run;
 	return (struct table_terms){.updater = o->updater,
-				    .syncs = !updater_wants(o->updater).gradient &&
+				    .syncs = !is_coded(run) &&
+					     !updater_wants(o->updater).gradient &&
 					     !updater_wants(o->updater).change,
 				    .init = TABLE_MASTER};
 }
@@ -60,14 +68,17 @@ void exchange_init(struct worker *w)
 	s->wants = updater_wants(terms.updater);
 	s->table = table_new(w, w->param);
 	s->rounds = terms.rounds;
-	if (s->apart || s->wants.change || (s->wants.gradient && run_sync_every(w->run) > 1))
+	s->quorum = terms.joins && terms.backup > 0;
+	if (s->apart || s->wants.change || (is_coded(w->run) && !s->wants.gradient) ||
+	    (s->wants.gradient && run_sync_every(w->run) > 1))
 		s->sum = vec_new(w, vec_len(w->param));
 	s->weight = w->weight;
 	if (s->wants.whole || terms.mean) /* the table divides */
 		s->weight = 1;
 	else if (strcmp(run_reduce(w->run), "mean") == 0)
 		s->weight = 1 / (double)comm_size(w->data_group);
-	for (int k = 0; k < MOMENTS_MOST && terms.backup > 0 && !s->wants.momentum; k++) {
+	bool drops = terms.backup > 0 && !terms.joins && !s->wants.momentum;
+	for (int k = 0; k < MOMENTS_MOST && drops; k++) {
 		s->counted[k] = w->moment[k] ? vec_new(w, vec_len(w->param)) : NULL;
 		worker_keep_vec(w, s->counted[k]);
 	}
@@ -88,10 +99,11 @@ static struct push terms_of_push(const struct worker *w)
 {
 	const struct updater_opts *o = w->opts; /* the first member of a strategy's options */
 	const struct exchange *s = w->state;
-	double weight = weight_of_push(w);
+	double part = s->quorum ? (double)s->steps / (double)run_sync_every(w->run) : 1;
+	double weight = part * weight_of_push(w);
 	double rows = s->wants.evens || w->optimizer->normalises ? s->shares : s->rows;
 	return (struct push){.scale = (float)weight,
-			     .share = (float)(rows / s->steps),
+			     .share = (float)(part * rows / s->steps),
 			     .idle = rows == 0,
 			     .lr = (float)(weight * (s->wants.change ? o->outer_lr : w->lr)),
 			     .momentum = s->wants.change    ? o->outer_momentum
@@ -166,10 +178,20 @@ static void push(struct worker *w, const struct vec *pushed)
 		local_met(w);
 }
 
+static void next_interval(struct worker *w)
+{
+	struct exchange *s = w->state;
+	worker_report(w, "interval", (double)(w->step - s->last));
+	s->interval = (int64_t)fmax(1, round(worker_speed(w) * (double)run_sync_every(w->run)));
+	s->last = w->step;
+}
+
 void exchange_step(struct worker *w)
 {
 	struct exchange *s = w->state;
-	bool pulls = w->step % run_sync_every(w->run) == 0, steps = w->rows > 0 || s->rounds;
+	bool pulls = s->interval ? w->step >= s->last + s->interval
+				 : w->step % run_sync_every(w->run) == 0;
+	bool steps = w->rows > 0 || s->rounds;
 	s->outstanding |= steps;
 	s->shares += worker_share(w);
 	s->rows += w->mean_rows > 0 ? (double)w->rows / w->mean_rows : w->rows > 0;
@@ -183,6 +205,8 @@ void exchange_step(struct worker *w)
 		table_pull(s->table, w->param);
 		local_met(w);
 	}
+	if (pulls && s->interval)
+		next_interval(w);
 }
 
 void exchange_flush(struct worker *w)
@@ -217,7 +241,7 @@ void exchange_fini(struct worker *w)
 double exchange_bytes(const struct worker *w)
 {
 	const struct exchange *s = w->state;
-	double one = table_bytes(w, (double)vec_len(w->param)),
-	       pulls = (double)run_sync_every(w->run);
-	return one / (s->apart ? (double)s->send : pulls) + one / pulls;
+	double pulls = (double)run_sync_every(w->run);
+	return table_push_bytes(w, s->table) / (s->apart ? (double)s->send : pulls) +
+	       table_bytes(w, (double)vec_len(w->param)) / pulls;
 }

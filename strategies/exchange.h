@@ -43,7 +43,8 @@ struct updater_opts {
 		OPTION(updater.outer_momentum, REAL, "outer-momentum", "0.9", \
 		       "delayed_nesterov: momentum of the server's step [factor]", .max = 0.999), \
 		OPTION(updater.spread, REAL, "spread", "0", \
-		       "delayed_nesterov: share of the momentum's step that each push makes, at most " \
+		       "delayed_nesterov: share of the momentum's step that " \
+		       "each push makes, at most " \
 		       "1 / workers; the last of a period makes the rest [fraction]", \
 		       .max = 1)
 
@@ -64,8 +65,12 @@ struct exchange {
 	/* In rounds every worker pushes, also without rows. These: sums of worker_share, and of its
 	 * rows in units of the mean worker's; and steps, since the last push. */
 	bool rounds;
+	bool quorum; /* the weight of a push is also that of its steps, in units of X */
 	double shares, rows;
 	int32_t steps;
+	/* Dynamic local updates: steps between two exchanges, now; 0: --sync-every. From `last` on.
+	 */
+	int64_t interval, last;
 };
 
 /* Slots of a strategy whose state begins with a struct exchange whose table it has made. If it
@@ -89,8 +94,8 @@ void exchange_step(struct worker *w);
 void exchange_flush(struct worker *w);
 /* and these slots. */
 #define EXCHANGE_SLOTS \
-	TABLE_SLOTS, .step = exchange_step, .flush = exchange_flush, .rejoin = exchange_rejoin, \
-		     .bytes_per_step = exchange_bytes
+	TABLE_SLOTS, .codes = CODES_PUSHES, .step = exchange_step, .flush = exchange_flush, \
+		     .rejoin = exchange_rejoin, .bytes_per_step = exchange_bytes
 #define EXCHANGE_TIME "steps (step + push and pull / X)" /* its epoch_time if no worker waits */
 
 #pragma GCC visibility pop

@@ -47,6 +47,37 @@ char *outer_refuse(const struct run *run, const char *strategy, const struct out
 
 /* ---- The layers of a fragment ---- */
 
+/* Otherwise there is one fragment, and nothing happens while its sum travels. */
+static bool streams(const struct stream_opts *o)
+{
+	return o->fragments > 1 || o->delay > 0 || o->mix > 0;
+}
+
+char *stream_refuse(const struct run *run, const char *strategy, const struct stream_opts *o,
+		    const struct outer_opts *outer)
+{
+	const char *what = o->fragments > 1 ? "fragments" : o->delay > 0 ? "delay" : "mix";
+	const char *why =
+		strcmp(run_state(run), "keep") != 0
+			? "the optimiser's state belongs to all layers, and cannot be averaged or "
+			  "reset with one fragment; use --state=keep"
+		: o->delay > run_sync_every(run)
+			? "a fragment is due again after --sync-every steps; give at most that many"
+		: o->fragments > 1 && strncmp(outer->how, "muon", 4) == 0
+			? "muon needs whole matrices, and a fragment is a row of floats; choose "
+			  "another outer optimiser"
+			: NULL;
+	if (o->eager && o->delay != run_sync_every(run))
+		return sentence("--%s.eager: the others' changes are late by one round; give "
+				"--%s.delay=%lld, as --sync-every",
+				strategy, strategy, (long long)run_sync_every(run));
+	if (o->eager && strcmp(run_codec(run), "none") != 0)
+		return sentence("--%s.eager: a worker adds its own change as it is, and a codec "
+				"changes what it sends; use --codec=none",
+				strategy);
+	return streams(o) && why ? sentence("--%s.%s: %s", strategy, what, why) : NULL;
+}
+
 static bool has_layer(const struct model *m, bool strides, size_t k, size_t n, size_t i)
 {
 	if (strides)
@@ -70,11 +101,12 @@ static size_t lay_out(struct fragment *f, const struct model *m, bool strides, s
 	return floats;
 }
 
-static void cut(struct fragment *f, struct worker *w, bool strides, size_t k, size_t n)
+static void cut(struct fragment *f, struct worker *w, const struct stream_opts *o, size_t k)
 {
 	f->slice = calloc(w->model->layers, sizeof *f->slice);
 	CHECK(f->slice, "no memory for %zu layers", w->model->layers);
-	size_t floats = lay_out(f, w->model, strides, k, n);
+	size_t floats =
+		lay_out(f, w->model, strcmp(o->layout, "strides") == 0, k, (size_t)o->fragments);
 	f->change = vec_new(w, floats);
 	f->averaged = vec_new(w, floats);
 	for (size_t i = 0, at = 0; i < f->slices; at += f->slice[i++].length) {
@@ -86,25 +118,48 @@ static void cut(struct fragment *f, struct worker *w, bool strides, size_t k, si
 	worker_keep_vec(w, f->change);
 }
 
+/* Its layers are whole tensors, which are laid out in change as in the model. */
+static struct comm *coded_for(const struct fragment *f, struct worker *w)
+{
+	const struct model *m = w->model;
+	struct tensor *tensor = calloc(m->tensors + 1, sizeof *tensor);
+	size_t count = 0;
+	CHECK(tensor, "no memory for %zu tensors", m->tensors);
+	for (size_t i = 0, at = 0; i < f->slices; at += f->slice[i++].length)
+		for (size_t k = 0; k < m->tensors; k++) {
+			size_t first = m->tensor[k].first, begin = f->slice[i].first;
+			if (first < begin || first >= begin + f->slice[i].length)
+				continue;
+			tensor[count] = m->tensor[k];
+			tensor[count++].first = at + first - begin;
+		}
+	struct comm *coded = worker_coded(w, f->change, tensor, count);
+	free(tensor);
+	return coded;
+}
+
 /* ---- Rounds ---- */
 
-void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k,
-		   size_t n)
+void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k)
 {
-	*f = (struct fragment){.change = w->param};
-	if (t->layout != WHOLE)
-		cut(f, w, t->layout == STRIDES, k, n);
-	else if (has_outer(t->outer) || t->remembers)
+	*f = (struct fragment){.change = w->param, .coded = w->coded};
+	if (streams(t->stream)) {
+		cut(f, w, t->stream, k);
+		f->coded = coded_for(f, w);
+	} else if (has_outer(t->outer) || t->remembers) {
 		f->averaged = vec_new(w, vec_len(w->param));
+	}
+	f->own = t->stream->eager ? vec_new(w, vec_len(f->change)) : NULL;
 	worker_keep_vec(w, f->averaged);
+	worker_keep_vec(w, f->own);
 	fragment_restart(f, 0, true);
 	if (has_outer(t->outer))
 		f->outer = stepper_new(w, stepper_words(t->outer), t->outer->momentum, f->averaged,
-				       f->change);
+				       f->own ? f->own : f->change);
 	worker_keep(w, &f->now, sizeof f->now);
 }
 
-void fragment_fini(struct fragment *f)
+void fragment_fini(struct fragment *f, const struct worker *w)
 {
 	for (size_t i = 0; i < f->slices; i++) {
 		vec_free(f->slice[i].param);
@@ -113,9 +168,12 @@ void fragment_fini(struct fragment *f)
 	}
 	if (f->slice)
 		vec_free(f->change);
+	if (f->coded != w->coded && f->coded != w->data_group)
+		comm_free(f->coded);
 	free(f->slice);
 	stepper_free(f->outer);
 	vec_free(f->averaged);
+	vec_free(f->own);
 }
 
 static void collect(struct fragment *f)
@@ -131,6 +189,8 @@ void fragment_restart(struct fragment *f, int64_t step, bool common)
 		return;
 	collect(f);
 	vec_copy(f->averaged, f->change);
+	if (f->own)
+		vec_fill(f->change, 0);
 }
 
 void fragment_stepped(struct fragment *f, const struct worker *w)
@@ -155,24 +215,6 @@ static double momentum_now(const struct fragment *f, const struct outer_opts *o)
 	return o->momentum * (moves ? f->now.lr / f->now.lr_last : 1);
 }
 
-void fragment_send(struct fragment *f, struct worker *w, const struct fragment_terms *t)
-{
-	float share = share_of_trainer(f, w);
-	collect(f);
-	if (f->averaged)
-		vec_axpy(f->change, -1, f->averaged);
-	if (share != 1)
-		vec_scale(f->change, share);
-	if (f->slice)
-		f->sum = comm_allreduce_start(w->data_group, f->change, 0, vec_len(f->change));
-	else
-		comm_allreduce(w->coded, f->change, f->averaged ? SUM : MEAN);
-	f->now.momentum = momentum_now(f, t->outer);
-	f->now.lr_last = f->now.lr;
-	f->now.sent = w->step;
-	f->now.shares = 0;
-}
-
 void fragment_wait(struct fragment *f)
 {
 	if (f->sum)
@@ -180,25 +222,65 @@ void fragment_wait(struct fragment *f)
 	f->sum = NULL;
 }
 
-void fragment_take(struct fragment *f, struct worker *w, const struct fragment_terms *t)
+/* own = what the others sent in the last round */
+static void get_others(struct fragment *f)
 {
 	fragment_wait(f);
-	/* change is the sum of (w - W): -N d for the mean and -d for the sum */
+	vec_scale(f->own, -1);
+	vec_axpy(f->own, 1, f->change);
+}
+
+/* The outer step, with the sum of all (w - W): -N d for the mean and -d for the sum; then W. */
+static void take(struct fragment *f, struct worker *w, const struct fragment_terms *t,
+		 const struct vec *sum)
+{
+	const float mix = (float)t->stream->mix;
 	if (f->outer)
 		stepper_step(f->outer, t->outer->lr, f->now.momentum, -(float)w->weight);
 	else if (f->averaged)
-		vec_axpy(f->averaged, (float)w->weight, f->change);
+		vec_axpy(f->averaged, (float)w->weight, sum);
 	if (!f->slice && f->averaged)
 		vec_copy(f->change, f->averaged);
 	for (size_t i = 0; i < f->slices; i++) {
-		if (t->mix == 0) {
+		if (mix == 0) {
 			vec_copy(f->slice[i].param, f->slice[i].averaged);
 			continue;
 		}
-		vec_scale(f->slice[i].param, t->mix);
-		vec_axpy(f->slice[i].param, 1 - t->mix, f->slice[i].averaged);
+		vec_scale(f->slice[i].param, mix);
+		vec_axpy(f->slice[i].param, 1 - mix, f->slice[i].averaged);
 	}
 	f->now.taken = f->now.sent;
+}
+
+void fragment_send(struct fragment *f, struct worker *w, const struct fragment_terms *t)
+{
+	float share = share_of_trainer(f, w);
+	if (t->stream->eager)
+		get_others(f);
+	collect(f);
+	if (f->averaged)
+		vec_axpy(f->change, -1, f->averaged);
+	if (share != 1)
+		vec_scale(f->change, share);
+	f->now.momentum = momentum_now(f, t->outer);
+	f->now.lr_last = f->now.lr;
+	f->now.sent = w->step;
+	f->now.shares = 0;
+	if (t->stream->eager) {
+		vec_axpy(f->own, 1, f->change);
+		take(f, w, t, f->own);
+		vec_copy(f->own, f->change);
+	}
+	if (f->slice)
+		f->sum = comm_allreduce_start(f->coded, f->change, 0, vec_len(f->change));
+	else
+		comm_allreduce(f->coded, f->change, f->averaged ? SUM : MEAN);
+}
+
+void fragment_take(struct fragment *f, struct worker *w, const struct fragment_terms *t)
+{
+	fragment_wait(f);
+	take(f, w, t, f->change);
 }
 
 static void get_common(const struct fragment *f, struct vec *model)

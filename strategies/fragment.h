@@ -27,30 +27,60 @@ struct outer_opts {
 	       "averaging: none only averages them; momentum is SlowMo, nesterov is DiLoCo; or " \
 	       "any other, followed by its own options, such as adamw:beta2=0.95 [name]"), \
 		OPTION(outer.lr, REAL, "outer-lr", "1", \
-		       "learning rate of the outer optimiser; SlowMo's is 1, DiLoCo's 0.7 [factor]", \
+		       "learning rate of the outer optimiser; SlowMo's is 1, DiLoCo's " \
+		       "0.7 [factor]", \
 		       .min = 0, .max = 1000), \
 		OPTION(outer.momentum, REAL, "outer-momentum", "0.5", \
-		       "momentum of the outer optimiser, if it is momentum, sgd or nesterov; SlowMo's " \
+		       "momentum of the outer optimiser, if it is momentum, sgd or nesterov; " \
+		       "SlowMo's " \
 		       "is 0.4 to 0.8, DiLoCo's 0.9 [factor]", \
 		       .min = 0, .max = 0.999)
+/* Parts of the model, and how long their sums travel. */
+struct stream_opts {
+	int64_t fragments, delay;
+	bool eager;
+	const char *layout;
+	double mix;
+};
+/* Rows for a struct stream_opts `stream`. */
+#define STREAM_OPTIONS \
+	OPTION(stream.fragments, INT, "fragments", "1", \
+	       "parts of the model that are averaged at different steps, each every --sync-every " \
+	       "steps: Streaming DiLoCo [fragments]", \
+	       .min = 1, .max = FRAGMENTS_MOST), \
+		OPTION(stream.layout, CHOICE, "layout", "strides", \
+		       "the layers of a fragment: each --periodic.fragments-th, or neighbours", \
+		       .choices = "strides|neighbours"), \
+		OPTION(stream.delay, INT, "delay", "0", \
+		       "steps in which the sum of a fragment travels, while training goes on " \
+		       "[steps]", \
+		       .max = 1e9), \
+		OPTION(stream.mix, REAL, "mix", "0", \
+		       "the share that a worker's own model keeps after a round; Streaming " \
+		       "DiLoCo's is 0.5 with a delay [fraction]", \
+		       .max = 1), \
+		OPTION(stream.eager, BOOL, "eager", "false", \
+		       "with a delay of --sync-every: a worker's own change counts at once, the " \
+		       "others' a round later [true/false]")
 /* NULL, or why the strategy of this name refuses them. */
+char *stream_refuse(const struct run *run, const char *strategy, const struct stream_opts *o,
+		    const struct outer_opts *outer);
 char *outer_refuse(const struct run *run, const char *strategy, const struct outer_opts *o);
 
 /* What is the same for all fragments of a strategy. */
 struct fragment_terms {
-	const struct outer_opts *outer; /* none: averages only */
-	bool remembers;                 /* W is needed even then */
-	float mix; /* the share that the trainer's own part keeps after a round */
-	/* Its layers: neighbours, or each n-th. whole: all of them, and nothing happens while the
-	 * sum travels. */
-	enum { NEIGHBOURS, STRIDES, WHOLE } layout;
+	const struct outer_opts *outer;
+	const struct stream_opts *stream;
+	bool remembers; /* W is needed also to average only */
 };
 
 struct fragment {
 	struct vec *averaged;  /* W after its last round; NULL: a mean needs none */
 	struct stepper *outer; /* NULL: there is none */
-	struct vec *change;    /* what travels; WHOLE: param itself */
-	size_t slices;         /* ranges of neighbouring layers; WHOLE: 0 */
+	struct vec *change;    /* what travels; one for all: param itself */
+	struct comm *coded;    /* whose workers add it up; one for all: the worker's */
+	struct vec *own;       /* eager: the change that it sent last */
+	size_t slices;         /* ranges of neighbouring layers; one for all: 0 */
 	struct fragment_slice {
 		size_t first, length; /* in the model */
 		struct vec *param, *change, *averaged;
@@ -64,13 +94,12 @@ struct fragment {
 	} now;
 };
 
-/* Fragment k of n. */
-void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k,
-		   size_t n);
-void fragment_fini(struct fragment *f);
+void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k);
+void fragment_fini(struct fragment *f, const struct worker *w);
 /* A round begins after this step; common: with W = param. */
 void fragment_restart(struct fragment *f, int64_t step, bool common);
 void fragment_stepped(struct fragment *f, const struct worker *w); /* after each local step */
+/* Sends the change since the last round; eager: ends that round before, with the new change. */
 void fragment_send(struct fragment *f, struct worker *w, const struct fragment_terms *t);
 void fragment_wait(struct fragment *f); /* until the sum has arrived */
 /* Ends the round that was sent: outer step, new W, new param. */

@@ -6,36 +6,27 @@
  *     every X steps, round t: w_i = sum_j A_ij w_j
  *   order=before:             w_i = sum_j A_ij w_j - lr v_i, with g_i at w_i before the mixing
  *
- *     with an outer step:     u_i = mu u_i + a (w_i - W_i);  W_i += u_i;  w_i = W_i    after the
- * mixing
+ *     then an outer step:     u_i = mu u_i + a (w_i - W_i);  W_i += u_i;  w_i = W_i
  *
  * A is 1 / (d + 1) for a trainer and the d others that it hears in the round. Each hears as many as
  * hear it, so A is doubly stochastic: a round keeps the mean over the trainers, which is the
- * evaluated model, and the push-sum weights of SGP are 1. With j - i modulo N, j is
- *
- *   ring         a pair: of an even N (1, 2), ..., (N - 1, 0) and (0, 1), (2, 3), ... in turn; of
- * an odd N trainer t mod N sits out, and the others pair up along the ring after it hypercube    a
- * pair: i xor 2^(t mod log2 N): log2 N rounds without steps between average all pairs        a
- * pair, drawn anew in each round; of an odd N one sits out neighbours   i - 1 and i + 1 torus the
- * four neighbours on a grid, which is as square as N allows one_peer     i - 2^(t mod ceil(log2
- * N)): one-peer exponential exponential  i - 2^k for every k < ceil(log2 N) complete     all: the
- * mean of all trainers
+ * evaluated model, and the push-sum weights of SGP are 1. Who hears whom: graph.h, or all
+ * (complete).
  *
  * The outer step with pairs is NoLoCo (arXiv 2506.10911), as its authors' code has it: the weight
- * of the distance between the two W equals a. It sends w alone, because the mean change of the pair
- * and the distance of its W add up to (mean w) - W_i. a = 1 and mu = 0 is no outer step.
+ * of the distance between the two W equals a. It sends w alone: the mean change of the pair and the
+ * distance of its W add up to (mean w) - W_i. a = 1 and mu = 0 is no outer step.
  *
  * order=before with every step (X = 1) is D-PSGD (Lian et al., NIPS 2017, arXiv 1705.09056);
- * one_peer with order=after is SGP (Assran et al., ICML 2019, arXiv 1811.10792); exponential
- * graphs: Ying et al., NeurIPS 2021, arXiv 2110.13363. AD-PSGD (arXiv 1710.06952), whose workers do
- * not wait, is none of these: here both ends of a message wait for each other.
+ * one_peer with order=after is SGP (Assran et al., ICML 2019, arXiv 1811.10792). Both ends of a
+ * message wait for each other; those of adpsgd do not.
  *
  * The distance of the models from their mean shrinks in a round without steps by the second largest
  * |eigenvalue| of A; for neighbours (1 + 2 cos(2 pi / N)) / 3.
  *
  * A round sends d P floats a trainer, an averaging of all by an allreduce 2 (N - 1) / N P.
  */
-#include "mvbench.h"
+#include "strategies/graph.h"
 
 #include <string.h>
 
@@ -53,7 +44,8 @@ struct gossip {
 #define OWNER struct gossip_opts
 static const struct option gossip_options[] = {
 	OPTION(schedule, CHOICE, "schedule", "ring",
-	       "with whom a worker averages: in pairs, with a neighbour on a ring, along an edge of "
+	       "with whom a worker averages: in pairs, with a neighbour on a ring, "
+	       "along an edge of "
 	       "a hypercube, or at random; or with several: both neighbours, four on a torus; one "
 	       "at a distance of 1, 2, 4, ... in turn, all of these, or everybody",
 	       .choices = "ring|hypercube|pairs|neighbours|torus|one_peer|exponential|complete"),
@@ -97,111 +89,18 @@ static char *gossip_refuse(const struct run *run, const void *opts)
 	return NULL;
 }
 
-/* The partner of `rank` of n in round t; itself if it sits out. */
-static int partner_on_ring(int rank, int n, int64_t t)
-{
-	int turn = (int)((t + 1) % (n % 2 ? n : 2));
-	int place = (rank - turn + n) % n; /* pairs are places (0, 1), (2, 3), ... */
-	return (place ^ 1) < n ? ((place ^ 1) + turn) % n : rank;
-}
-
-static int partner_at_random(int rank, int n, uint64_t rng)
-{
-	int order[WORKERS_MOST] = {0}, place = 0;
-	for (int i = 0; i < n; i++) { /* a shuffle, from the inside out */
-		int j = (int)(rng_next(&rng) % (uint64_t)(i + 1));
-		order[i] = order[j];
-		order[j] = i;
-	}
-	while (order[place] != rank)
-		place++;
-	return (place ^ 1) < n ? order[place ^ 1] : rank;
-}
-
-/* Whom a trainer sends to, and whom it hears. */
-struct peers {
-	int to, from;
-};
-
-static struct peers at_distance(int rank, int n, int distance)
-{
-	return (struct peers){(rank + distance) % n, (rank - distance + n) % n};
-}
-
-/* The neighbours on a ring of n: none, one or two, both ways. */
-static int around(int rank, int n, struct peers p[2])
-{
-	p[0] = at_distance(rank, n, 1);
-	p[1] = at_distance(rank, n, n - 1);
-	return n > 2 ? 2 : n - 1;
-}
-
-/* On a grid of rows x columns, where rows is the largest divisor of n up to its root. */
-static int on_torus(int rank, int n, struct peers p[4])
-{
-	int rows = 1;
-	for (int i = 2; i * i <= n; i++)
-		rows = n % i == 0 ? i : rows;
-	int columns = n / rows, row = rank / columns, column = rank % columns;
-	int d = around(column, columns, p), of_row = d;
-	d += around(row, rows, p + d);
-	for (int k = 0; k < d; k++) {
-		bool along = k < of_row;
-		p[k].to = along ? row * columns + p[k].to : p[k].to * columns + column;
-		p[k].from = along ? row * columns + p[k].from : p[k].from * columns + column;
-	}
-	return d;
-}
-
-enum { PEERS_MOST = 12 };
-_Static_assert(1 << PEERS_MOST >= WORKERS_MOST, "one for each power of two");
-
-/* Those of a trainer in round t; returns their number. */
-static int gossip_peers(const struct worker *w, int64_t t, struct peers p[PEERS_MOST])
-{
-	const struct gossip_opts *o = w->opts;
-	int rank = comm_rank(w->data_group), n = comm_size(w->data_group), bits = 0, pair = rank;
-	while (1 << bits < n)
-		bits++;
-	if (gossip_is(o, "neighbours"))
-		return around(rank, n, p);
-	if (gossip_is(o, "torus"))
-		return on_torus(rank, n, p);
-	if (gossip_is(o, "exponential"))
-		for (int k = 0; k < bits; k++)
-			p[k] = at_distance(rank, n, 1 << k);
-	if (gossip_is(o, "exponential"))
-		return bits;
-	if (gossip_is(o, "one_peer")) {
-		p[0] = at_distance(rank, n, 1 << (t % bits));
-		return 1;
-	}
-	if (gossip_is(o, "hypercube"))
-		pair = rank ^ (1 << (t % bits));
-	else if (gossip_is(o, "pairs"))
-		pair = partner_at_random(rank, n, rng_seed(run_seed(w->run), RNG_STRATEGY, t));
-	else
-		pair = partner_on_ring(rank, n, t);
-	p[0] = (struct peers){pair, pair};
-	return pair != rank;
-}
-
 static bool hears_several(const struct gossip_opts *o)
 {
 	return gossip_is(o, "neighbours") || gossip_is(o, "torus") || gossip_is(o, "exponential");
 }
 
-static bool has_outer_step(const struct gossip_opts *o)
-{
-	return o->outer_lr != 1 || o->outer_momentum > 0;
-}
-
 static void gossip_init(struct worker *w)
 {
+	const struct gossip_opts *o = w->opts;
 	struct gossip *s = w->state;
 	s->other = vec_new(w, vec_len(w->param));
-	s->sum = hears_several(w->opts) ? vec_new(w, vec_len(w->param)) : NULL;
-	if (!has_outer_step(w->opts))
+	s->sum = hears_several(o) ? vec_new(w, vec_len(w->param)) : NULL;
+	if (o->outer_lr == 1 && o->outer_momentum == 0)
 		return;
 	s->own = vec_new(w, vec_len(w->param));
 	vec_copy(s->own, w->param);
@@ -225,13 +124,14 @@ static void outer_step(struct worker *w)
 
 static void gossip_mix(struct worker *w, int64_t t)
 {
+	const struct gossip_opts *o = w->opts;
 	struct gossip *s = w->state;
 	struct peers p[PEERS_MOST];
-	bool complete = gossip_is(w->opts, "complete");
+	bool complete = gossip_is(o, "complete");
 	consensus_mark(w);
 	if (complete)
 		comm_allreduce(w->data_group, w->param, MEAN);
-	int d = complete ? 0 : gossip_peers(w, t, p);
+	int d = complete ? 0 : graph_peers(w, o->schedule, t, p);
 	const float share = 1.0f / (float)(d + 1); /* 0.5 is exact: both ends round alike */
 	struct vec *sum = d > 1 ? s->sum : w->param;
 	for (int k = 0; k < d; k++) {
@@ -287,7 +187,7 @@ static double gossip_bytes(const struct worker *w)
 	if (gossip_is(o, "complete"))
 		messages = 2 * (double)(n - 1) / n;
 	else if (!gossip_pairs(o))
-		messages = gossip_peers(w, 0, p);
+		messages = graph_peers(w, o->schedule, 0, p);
 	return messages * comm_exchange_bytes(w->coded, vec_len(w->param)) /
 	       (double)run_sync_every(w->run);
 }
@@ -297,7 +197,7 @@ const struct strategy strategy_gossip = {
 		{.name = "gossip",
 		 .summary =
 			 "decentralised: every X steps a worker averages with one or a few others, "
-			 "and waits for them; D-PSGD, SGP and NoLoCo are settings, AD-PSGD is not",
+			 "and waits for them; D-PSGD, SGP and NoLoCo are settings",
 		 .options = gossip_options,
 		 .opts_size = sizeof(struct gossip_opts)},
 	.state_size = sizeof(struct gossip),

@@ -14,15 +14,12 @@
  *   u = mu u + d;                w = w_avg - a (mu u + d)  nesterov: DiLoCo, arXiv 2311.08105
  *
  * a is --periodic.outer-lr, mu --periodic.outer-momentum; mu = 0 and a = 1 give w = mean of w.
- * SlowMo's own u is ours divided by lr, the learning rate of the first step of a round. Ours is
- * therefore rescaled by the ratio of lr in this round and in the last. Other optimisers have their
- * own options instead of mu, given with the name: adamw:beta2=0.95. The inner optimiser may be the
- * same plug-in with other options.
+ * SlowMo's own u is ours divided by lr, that of the first step of a round: ours is rescaled when lr
+ * changes. Other optimisers have options of their own instead of mu: adamw:beta2=0.95.
  *
  * The evaluated model is the one after the averaging and its outer step; within a round it is the
- * model that averaging now would give. That model is linear in w: it is the mean of the trainers'
- * contributions. The steps of adagrad, adamw, lion and muon are not linear: with these it is
- * w_avg, the model after their last step.
+ * model that averaging now would give, the mean of the trainers' contributions. The steps of
+ * adagrad, adamw, lion and muon are not linear in w: there it is w_avg.
  *
  * The interval X_e of epoch e of E is X = --sync-every, or X^(1 - (e - 1) / (E - 1)) rounded, from
  * X down to 1 (rare averaging first, as in AdaComm, arXiv 1810.08313, which uses the loss), or the
@@ -36,14 +33,20 @@
  *   w = m w + (1 - m) W                                    m: --periodic.mix
  *
  * One fragment without delay is DiLoCo. A delay of X steps is that of DiLoCoX (arXiv 2506.21263).
- * The evaluated model is W, because the trainers' models differ from it also after a round.
+ * With --periodic.eager (arXiv 2502.12996) it is one, too, but the trainer's own change is not
+ * late:
  *
- * Two levels: with --periodic.group=G, the models of G neighbouring ranks are averaged every
- * --periodic.group-every steps, between the rounds of all.
+ *   d_i = 1/N (W_i - w_i) + 1/N sum_{j != i} (W_j - w_j of the round before)
  *
- * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with the velocities; fragments
+ * and each trainer has its own W_i. With a delay the evaluated model is W, or the mean of the W_i.
+ *
+ * Two levels: every --periodic.group-every steps the models of a group are averaged, between the
+ * rounds of all. A group is a machine or a site, or --periodic.group neighbouring ranks.
+ *
+ * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with --state=average; fragments
  * send as much in X steps, in F parts. An outer step sends nothing; it costs P floats of memory for
- * w_avg, what its optimiser keeps, and three passes. Fragments, and a delay, cost P floats more.
+ * w_avg, what its optimiser keeps, and three passes. Fragments, a delay, and eager changes each
+ * cost P floats more.
  */
 #include "strategies/fragment.h"
 
@@ -51,17 +54,17 @@
 #include <string.h>
 
 struct periodic_opts {
-	int64_t start, fragments, delay, group, group_every;
-	bool velocity;
-	const char *schedule, *layout;
-	double mix;
+	int64_t start, group, group_every;
+	const char *schedule;
 	struct outer_opts outer;
+	struct stream_opts stream;
 };
 
 struct periodic {
 	struct fragment_terms terms;
 	struct fragment fragment[FRAGMENTS_MOST];
 	struct comm *group; /* NULL: there are no groups */
+	int groups;
 };
 
 #define OWNER struct periodic_opts
@@ -69,139 +72,98 @@ static const struct option periodic_options[] = {
 	OPTION(start, INT, "start", "0",
 	       "steps of plain allreduce before the averaging begins [steps]", .min = 0,
 	       .max = 1e15),
-	OPTION(velocity, BOOL, "velocity", "false",
-	       "also average what the local optimiser keeps; the same as --state=average "
-	       "[true/false]"),
 	OPTION(schedule, CHOICE, "schedule", "fixed",
 	       "steps between two averagings: always --sync-every; geometrically from that in the "
 	       "first epoch down to 1 in the last; or from 1 up to it",
 	       .choices = "fixed|down|up"),
 	OUTER_OPTIONS,
-	OPTION(fragments, INT, "fragments", "1",
-	       "parts of the model that are averaged at different steps, each every --sync-every "
-	       "steps: Streaming DiLoCo [fragments]",
-	       .min = 1, .max = FRAGMENTS_MOST),
-	OPTION(layout, CHOICE, "layout", "strides",
-	       "the layers of a fragment: each --periodic.fragments-th, or neighbours",
-	       .choices = "strides|neighbours"),
-	OPTION(delay, INT, "delay", "0",
-	       "steps in which the sum of a fragment travels, while training goes on [steps]",
-	       .min = 0, .max = 1e9),
-	OPTION(mix, REAL, "mix", "0",
-	       "the share that a worker's own model keeps after a round; Streaming DiLoCo's is 0.5 "
-	       "with a delay [fraction]",
-	       .min = 0, .max = 1),
+	STREAM_OPTIONS,
+	OPTION(group_every, INT, "group-every", "0",
+	       "steps between two averagings within a group, between the rounds of all; 0: there "
+	       "are no groups [steps]",
+	       .max = 1e9),
 	OPTION(group, INT, "group", "0",
-	       "neighbouring ranks that average with each other between the rounds of all; 0: none "
-	       "[workers]",
-	       .min = 0, .max = WORKERS_MOST),
-	OPTION(group_every, INT, "group-every", "1",
-	       "steps between two averagings of a group [steps]", .min = 1, .max = 1e9),
+	       "a group: that many neighbouring ranks; 0: the workers of a machine, or of a site "
+	       "of a simulated platform [workers]",
+	       .max = WORKERS_MOST),
 	{0},
 };
 
-static bool periodic_has(const char *choice, const char *value)
+static bool is_fixed(const struct periodic_opts *o)
 {
-	return strcmp(choice, value) == 0;
-}
-
-static bool averages_state(const struct run *run, const struct periodic_opts *o)
-{
-	return o->velocity || strcmp(run_state(run), "average") == 0;
-}
-
-static bool periodic_streams(const struct periodic_opts *o)
-{
-	return o->fragments > 1 || o->delay > 0 || o->mix > 0;
-}
-
-static char *refuse_streams(const struct run *run, const struct periodic_opts *o)
-{
-	const char *what = o->fragments > 1 ? "fragments" : o->delay > 0 ? "delay" : "mix";
-	if (!periodic_streams(o))
-		return NULL;
-	if (averages_state(run, o) || strcmp(run_state(run), "keep") != 0)
-		return sentence("--periodic.%s: the optimiser's state belongs to all layers, and "
-				"cannot be averaged or reset with one fragment; use --state=keep",
-				what);
-	if (!periodic_has(o->schedule, "fixed"))
-		return sentence("--periodic.%s: the interval of a fragment is --sync-every; use "
-				"--periodic.schedule=fixed",
-				what);
-	if (o->delay > run_sync_every(run))
-		return sentence("--periodic.delay=%lld: a fragment is due again after "
-				"--sync-every=%lld steps; give at most that many",
-				(long long)o->delay, (long long)run_sync_every(run));
-	if (strcmp(run_codec(run), "none") != 0)
-		return sentence("--codec=%s: a codec's messages are of the whole model, and "
-				"--periodic.%s sends parts of it; leave one of the two out",
-				run_codec(run), what);
-	if (o->fragments > 1 && strncmp(o->outer.how, "muon", 4) == 0)
-		return sentence("--periodic.fragments=%lld: muon needs whole matrices, and a "
-				"fragment is a row of floats; choose another --periodic.outer",
-				(long long)o->fragments);
-	return NULL;
+	return strcmp(o->schedule, "fixed") == 0;
 }
 
 static char *refuse_groups(const struct run *run, const struct periodic_opts *o)
 {
-	if (o->group == 0)
+	const char *why = o->group_every == 0
+				  ? "say how often a group averages: --periodic.group-every=10"
+			  : o->group && run_workers(run) % o->group
+				  ? "the workers are no whole number of such groups"
+			  : strcmp(run_state(run), "average") == 0
+				  ? "a group averages models only; leave --state=average out"
+				  : NULL;
+	if (!why || (o->group == 0 && o->group_every == 0))
 		return NULL;
-	if (run_workers(run) % o->group)
-		return sentence("--periodic.group=%lld: %lld workers are no whole number of such "
-				"groups",
-				(long long)o->group, (long long)run_workers(run));
-	if (averages_state(run, o))
-		return sentence("--periodic.group=%lld: a group averages models only; leave "
-				"--periodic.velocity and --state=average out",
-				(long long)o->group);
-	return NULL;
+	return sentence("--periodic.group=%lld: %s", (long long)o->group, why);
 }
 
 static char *periodic_refuse(const struct run *run, const void *opts)
 {
 	const struct periodic_opts *o = opts;
 	char *wrong = outer_refuse(run, "periodic", &o->outer);
-	wrong = wrong ? wrong : refuse_streams(run, o);
+	wrong = wrong ? wrong : stream_refuse(run, "periodic", &o->stream, &o->outer);
 	wrong = wrong ? wrong : refuse_groups(run, o);
-	if (wrong || !o->velocity || strcmp(run_state(run), "keep") == 0)
+	if (wrong || is_fixed(o) || (o->stream.fragments == 1 && o->stream.delay == 0))
 		return wrong;
-	return sentence("--state=%s: --periodic.velocity also sets what averaging does to the "
-			"optimiser's state; leave one of the two out",
-			run_state(run));
+	return sentence("--periodic.schedule=%s: the interval of a fragment, or with a delay, is "
+			"--sync-every; use fixed",
+			o->schedule);
+}
+
+static void make_groups(struct worker *w)
+{
+	const struct periodic_opts *o = w->opts;
+	struct periodic *s = w->state;
+	int n = comm_size(w->data_group);
+	if (o->group > 0) {
+		s->groups = n / (int)o->group;
+		s->group = comm_split(w->data_group, comm_rank(w->data_group) / (int)o->group);
+		return;
+	}
+	s->group = comm_split_places(w->data_group, &s->groups);
+	if (n > 1 && (s->groups == 1 || s->groups == n))
+		user_error("--periodic.group=0: the workers are on %d machine%s; give a number",
+			   s->groups, s->groups > 1 ? "s, each on its own" : "");
 }
 
 static void periodic_init(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
-	bool sums = periodic_has(run_reduce(w->run), "sum");
+	bool sums = strcmp(run_reduce(w->run), "sum") == 0;
 	/* a codec compresses changes of models, not models */
 	s->terms = (struct fragment_terms){.outer = &o->outer,
-					   .remembers = sums || w->coded != w->data_group,
-					   .mix = (float)o->mix,
-					   .layout = !periodic_streams(o) ? WHOLE
-						     : periodic_has(o->layout, "strides")
-							     ? STRIDES
-							     : NEIGHBOURS};
-	if ((size_t)o->fragments > w->model->layers)
+					   .stream = &o->stream,
+					   .remembers = sums || w->coded != w->data_group};
+	if ((size_t)o->stream.fragments > w->model->layers)
 		user_error("--periodic.fragments=%lld: the model has %zu layers; give at most as "
 			   "many",
-			   (long long)o->fragments, w->model->layers);
-	for (int64_t k = 0; k < o->fragments; k++)
-		fragment_init(&s->fragment[k], w, &s->terms, (size_t)k, (size_t)o->fragments);
-	if (o->group > 1)
-		s->group = comm_split(w->data_group, comm_rank(w->data_group) / (int)o->group);
+			   (long long)o->stream.fragments, w->model->layers);
+	for (int64_t k = 0; k < o->stream.fragments; k++)
+		fragment_init(&s->fragment[k], w, &s->terms, (size_t)k);
+	if (o->group_every > 0)
+		make_groups(w);
 }
 
 /* X_e, the steps between two averagings in epoch e. */
 static int64_t interval(const struct run *run, const struct periodic_opts *o, int64_t epoch)
 {
 	double x = (double)run_sync_every(run), over;
-	if (periodic_has(o->schedule, "fixed") || run_epochs(run) == 1)
+	if (is_fixed(o) || run_epochs(run) == 1)
 		return run_sync_every(run);
 	over = (double)(epoch - 1) / (double)(run_epochs(run) - 1);
-	return (int64_t)round(pow(x, periodic_has(o->schedule, "down") ? 1 - over : over));
+	return (int64_t)round(pow(x, strcmp(o->schedule, "down") == 0 ? 1 - over : over));
 }
 
 /* A fixed interval counts from the first step, whatever --periodic.start is; a changing interval
@@ -211,19 +173,16 @@ static bool periodic_due(const struct worker *w, int64_t k)
 	const struct periodic_opts *o = w->opts;
 	const struct periodic *s = w->state;
 	int64_t every = run_sync_every(w->run);
-	if (periodic_has(o->schedule, "fixed"))
-		return w->step % every == k * every / o->fragments;
+	if (is_fixed(o))
+		return w->step % every == k * every / o->stream.fragments;
 	return w->step - s->fragment[k].now.sent >= interval(w->run, o, w->epoch);
 }
 
 static void periodic_take(struct worker *w, struct fragment *f)
 {
-	const struct periodic_opts *o = w->opts;
 	const struct periodic *s = w->state;
 	fragment_take(f, w, &s->terms);
 	local_met(w);
-	for (int k = 0; o->velocity && k < MOMENTS_MOST && w->moment[k]; k++)
-		comm_allreduce(w->data_group, w->moment[k], MEAN);
 }
 
 /* What a fragment has to do after a step: take the sum that has travelled, or send a new one. */
@@ -233,15 +192,18 @@ static void periodic_round(struct worker *w, int64_t k)
 	struct periodic *s = w->state;
 	struct fragment *f = &s->fragment[k];
 	bool due = periodic_due(w, k);
-	if (f->now.taken < f->now.sent && w->step >= f->now.sent + o->delay)
+	if (!o->stream.eager && f->now.taken < f->now.sent &&
+	    w->step >= f->now.sent + o->stream.delay)
 		periodic_take(w, f);
 	if (!due)
 		return;
 	consensus_mark(w);
 	worker_report(w, "interval", (double)(w->step - f->now.sent));
 	fragment_send(f, w, &s->terms);
-	if (o->delay == 0)
+	if (o->stream.delay == 0)
 		periodic_take(w, f);
+	else if (o->stream.eager)
+		local_met(w);
 }
 
 static void periodic_step(struct worker *w)
@@ -251,12 +213,12 @@ static void periodic_step(struct worker *w)
 	if (w->step <= o->start) {
 		comm_allreduce(w->coded, w->grad, SUM);
 		common_step(w);
-		for (int64_t k = 0; k < o->fragments; k++)
+		for (int64_t k = 0; k < o->stream.fragments; k++)
 			fragment_restart(&s->fragment[k], w->step, w->step == o->start);
 		return;
 	}
 	local_step(w, 1);
-	for (int64_t k = 0; k < o->fragments; k++)
+	for (int64_t k = 0; k < o->stream.fragments; k++)
 		fragment_stepped(&s->fragment[k], w);
 	/* a single worker averages with no other, but its outer optimiser steps as well */
 	if (comm_size(w->data_group) == 1 && !s->fragment[0].outer)
@@ -266,7 +228,7 @@ static void periodic_step(struct worker *w)
 		comm_allreduce(s->group, w->param, MEAN);
 		local_met(w);
 	}
-	for (int64_t k = 0; k < o->fragments; k++)
+	for (int64_t k = 0; k < o->stream.fragments; k++)
 		periodic_round(w, k);
 }
 
@@ -275,7 +237,7 @@ static void periodic_flush(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
-	for (int64_t k = 0; k < o->fragments; k++)
+	for (int64_t k = 0; k < o->stream.fragments; k++)
 		fragment_wait(&s->fragment[k]);
 }
 
@@ -283,7 +245,7 @@ static void periodic_canonical(struct worker *w, struct vec *model)
 {
 	const struct periodic_opts *o = w->opts;
 	const struct periodic *s = w->state;
-	for (int64_t k = 0; k < o->fragments; k++)
+	for (int64_t k = 0; k < o->stream.fragments; k++)
 		fragment_preview(&s->fragment[k], w, &s->terms, model);
 }
 
@@ -291,10 +253,9 @@ static void periodic_fini(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
-	for (int64_t k = 0; k < o->fragments; k++)
-		fragment_fini(&s->fragment[k]);
-	if (s->group)
-		comm_free(s->group);
+	for (int64_t k = 0; k < o->stream.fragments; k++)
+		fragment_fini(&s->fragment[k], w);
+	comm_free(s->group);
 }
 
 static double periodic_bytes(const struct worker *w)
@@ -303,14 +264,18 @@ static double periodic_bytes(const struct worker *w)
 	const struct periodic *s = w->state;
 	double every = (double)interval(w->run, o, w->epoch);
 	size_t floats = vec_len(w->param);
-	double one = comm_sum_bytes(w->coded, 0, floats), all = one;
+	double all = 0;
 	if (w->step <= o->start)
-		return one;
-	for (int k = 0; averages_state(w->run, o) && k < MOMENTS_MOST && w->moment[k]; k++)
+		return comm_sum_bytes(w->coded, 0, floats);
+	for (int64_t k = 0; k < o->stream.fragments; k++)
+		all += comm_sum_bytes(s->fragment[k].coded, 0, vec_len(s->fragment[k].change));
+	bool moments = strcmp(run_state(w->run), "average") == 0;
+	for (int k = 0; moments && k < MOMENTS_MOST && w->moment[k]; k++)
 		all += comm_sum_bytes(w->data_group, 0, floats);
+	double n = comm_size(w->data_group), of_group = 2 * (n - s->groups) / n * sizeof(float);
 	for (int64_t i = 1; s->group && i < (int64_t)every; i++)
 		if (i % o->group_every == 0)
-			all += comm_sum_bytes(s->group, 0, floats);
+			all += of_group * (double)floats;
 	return all / every;
 }
 

@@ -62,7 +62,7 @@ static void sparta_init(struct worker *w)
 /* Element t of endless random orders of the numbers below n. */
 static size_t shuffled(int64_t seed, int64_t t, size_t n)
 {
-	size_t order[COLUMNS_MOST + 1];
+	size_t order[COLUMNS_MOST + 1] = {0};
 	uint64_t rng = rng_seed(seed, RNG_STRATEGY, t / (int64_t)n);
 	for (size_t i = 0; i < n; i++) { /* from the inside out */
 		size_t j = (size_t)(rng_next(&rng) % (i + 1));

@@ -15,6 +15,7 @@
 	X(downpour) \
 	X(easgd) \
 	X(gossip) \
+	X(adpsgd) \
 	X(sparta) \
 	X(model_parallel) \
 	X(hybrid) \

@@ -1,6 +1,8 @@
 /*
  * fixture.c - what several suites set up.
  */
+#include "runtime/config/dataset.h"
+#include "runtime/config/plugins.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 #include "results/db/db.h"
@@ -145,7 +147,9 @@ void other_value(const struct option *o, char *text, size_t room)
 					     {"leave", "0:1s"},
 					     {"lab.rate", "1mbit"},
 					     {"initial-model", "fedcba9876543210"},
-					     {"data-hash", "fedcba9876543210"}};
+					     {"data-hash", "fedcba9876543210"},
+					     {"sim.platform-hash", "fedcba9876543210"},
+					     {"block", "64"}};
 	const char *value = o->type == OPT_STRING         ? "other"
 			    : o->type == OPT_CHOICE       ? strrchr(o->choices, '|') + 1
 			    : o->type != OPT_BOOL         ? NULL

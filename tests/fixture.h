@@ -7,6 +7,7 @@
 #ifndef FIXTURE_H
 #define FIXTURE_H
 
+#include "runtime/cli/cli.h"
 #include "runtime/config/config.h"
 #include "runtime/config/plan.h"
 

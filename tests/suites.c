@@ -2,7 +2,7 @@
  * suites.c - makes Check's suites of the TEST and CASE lines of all test files.
  */
 #include "tests/suites.h"
-#include "runtime/base/base.h"
+#include "runtime/world/world.h"
 
 #include <stdlib.h>
 #include <string.h>

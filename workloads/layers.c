@@ -319,8 +319,11 @@ static void forward(struct net *net, bool training, size_t rows)
 	over *= (double)net->places;
 	rows *= net->places;
 	net->training = training;
-	for (size_t i = 0; i < net->layers; i++)
+	for (size_t i = 0; i < net->layers; i++) {
+		if (training && net->layer[i].params)
+			layer_needed(w, net->layer[i].index);
 		net->layer[i].kind->forward(&net->layer[i], rows);
+	}
 	if (net->loss == LOSS_XENT)
 		vec_softmax_xent(z, net->target, rows, net->outputs, (float)over);
 	else

@@ -33,7 +33,7 @@ static void lenet_init(struct worker *w, const struct data *sample)
 	struct net *net = net_new(w, sample);
 	if (sample->image.height < 4 || sample->image.width < 4)
 		user_error("lenet: images of %zu x %zu are too small for two pools of 2 x 2; give "
-			   "a set of larger images",
+			   "a set of larger images, as arrays of 3 or 4 dimensions",
 			   sample->image.height, sample->image.width);
 	for (size_t out = 32; out <= 64; out *= 2) {
 		net_conv(net, out, five, true, INIT_HE);

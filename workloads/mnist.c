@@ -1,13 +1,14 @@
 /*
  * mnist.c - image sets in the IDX format of MNIST (LeCun, Cortes, Burges), for Fashion-MNIST (Xiao,
- * Rasul, Vollgraf, arXiv 1708.07747) and every MNIST-like set of 10 classes.
+ * Rasul, Vollgraf, arXiv 1708.07747) and every MNIST-like set of 10 classes. --data-dir may
+ * give another set: arrays.c.
  *
  * An IDX file is a big-endian magic number 0x0000 08 dd (unsigned bytes, dd dimensions), the dd
  * sizes, and the bytes; it may be gzipped. A set is four files in one folder. Sizes, counts,
  * labels, lengths and checksums are checked; messages about errors name the file. Images stay bytes
  * in memory: 47 MB for 60,000 of 28 x 28.
  */
-#include "workloads/datasets.h"
+#include "workloads/arrays.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -237,21 +238,25 @@ static char *mnist_get(const struct run *run, struct data *train, struct data *t
 	return wrong;
 }
 
-#define SLOTS(set) \
-	.needs = "the Debian package dataset-fashion-mnist, or --data-dir=FOLDER with IDX files", \
-	.probe = set##_probe, .load = set##_load, .unload = data_unload
+#define PACKAGE    "the Debian package dataset-fashion-mnist, or "
+#define SLOTS(set) .probe = set##_probe, .load = set##_load, .unload = data_unload
 
-PROBE_AND_LOAD(plain, mnist_get(run, train, test, 0, load))
+PROBE_AND_LOAD(plain, arrays_given(run) ? arrays_get(run, train, test, load)
+					: mnist_get(run, train, test, 0, load))
 PROBE_AND_LOAD(padded, mnist_get(run, train, test, 32, load))
 
 const struct dataset dataset_fashion_mnist = {
 	.name = "fashion_mnist",
-	.summary = "60,000 + 10,000 images of 28 x 28, 10 classes; or an MNIST-like set",
+	.summary = "60,000 + 10,000 images of 28 x 28, 10 classes; or a set of your own",
+	.needs = PACKAGE
+	"--data-dir=FOLDER with IDX files, --data-dir=FILE.npz, FILE.csv, FILE.py, or a "
+	"FOLDER of these",
 	SLOTS(plain),
 };
 
 const struct dataset dataset_fashion_mnist_32 = {
 	.name = "fashion_mnist_32",
 	.summary = "fashion_mnist, padded with zeros to 32 x 32",
+	.needs = PACKAGE "--data-dir=FOLDER with IDX files",
 	SLOTS(padded),
 };

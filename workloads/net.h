@@ -197,6 +197,10 @@ struct dataset {
 	const char *(*identity)(const struct run *run);
 };
 
+/* The sets that data() of a Python file returns, as an archive of NumPy: an open file, which the
+ * caller closes, or -1. *wrong: NULL, or a message. */
+int data_of_python(const char *file, char **wrong);
+
 /* How an image is changed when it is loaded: the mean image is subtracted; for training, it is also
  * moved by up to `pad` pixels each way (zeros come in) and mirrored at random. Both are drawn from
  * key and the row's number, and do not depend on the worker that takes the row. */
@@ -251,6 +255,9 @@ struct workload {
 	 * a GPU that keeps operations fails or repeats the first mini-batch's results
 	 * (--check-promises detects it). */
 	bool host;
+	/* gradient calls layer_needed(w, i) before it reads the parameters of layer i. Otherwise all
+	 * of them are made ready before the gradient. */
+	bool by_layer;
 	/* Makes the model: calls model_layout, and sets param's first values, equal on all ranks.
 	 * sample: shape of the data. */
 	void (*init)(struct worker *w, const struct data *sample);
@@ -283,6 +290,7 @@ extern const struct workload *const workloads[]; /* ends at NULL */
 #define EVALUATE_ROWS 256                        /* the most rows of one evaluate */
 
 void layer_ready(struct worker *w, size_t i); /* tells the strategy, if it needs to know */
+void layer_needed(struct worker *w, size_t i); /* lets the strategy make it ready */
 
 /* ---- Nets: a stack of layers, which a workload's init builds ---- */
 
@@ -330,7 +338,7 @@ void net_places(const struct worker *w, size_t *place);
 void net_fini(struct worker *w);
 /* The slots of a workload whose model is a net. */
 #define NET_SLOTS \
-	.load = net_load, .gradient = net_gradient, .evaluate = net_evaluate, \
+	.by_layer = true, .load = net_load, .gradient = net_gradient, .evaluate = net_evaluate, \
 	.statistics = net_statistics, .split = net_split, .places = net_places, .fini = net_fini
 
 #pragma GCC visibility pop

@@ -400,7 +400,7 @@ static char *print_text(const struct setup *u, struct store *s, FILE *f, enum fo
 		r->workload, (long long)r->batch, (long long)r->workers,
 		u->sweep.cell[0].config.run.sim_platform, (long long)u->params,
 		(long long)u->steps);
-	TRY(columns_print(s, f, format, ranking_columns, "ranking", NULL));
+	TRY(columns_print(s, f, format, ranking_columns, "ranking", NULL, NULL));
 	TRY(print_part(s, f, format,
 		       "What takes time (X: the interval, N: workers, G: workers "
 		       "that share a model):",
@@ -430,7 +430,7 @@ static char *answer(const struct setup *u, const struct advise_options *o, const
 	if (for_people(format))
 		return print_text(u, s, f, format);
 	TRY(print_part(s, stderr, FORMAT_TEXT, "Not simulated:", "SELECT * FROM refused"));
-	return columns_print(s, f, format, ranking_columns, "ranking", NULL);
+	return columns_print(s, f, format, ranking_columns, "ranking", NULL, NULL);
 }
 
 static char *advise(struct setup *u, const struct advise_options *o, int *status)

@@ -23,6 +23,15 @@ char *names_make(struct store *s);
  * nothing has this name (with the nearest name), or the runs are of several configurations. */
 char *names_find(struct store *s, const char *word, const struct select *of, const char *side);
 
+/* ---- Comparisons with controls (names.c) ---- */
+
+/* Makes table held (held.sql) of the selected runs, after names_make. versus: the control, "" = an
+ * allreduce, or serial. Margins are shares. NULL or a sentence. */
+char *held_make(struct store *s, const char *versus, double accuracy, double loss, double time);
+#define MARGIN_ACCURACY 0.003
+#define MARGIN_LOSS     0.01
+#define MARGIN_TIME     0.05
+
 /* ---- History (history.c) ---- */
 
 /* Fills table past of style.sql, on another connection, with what mvbench history finds of each

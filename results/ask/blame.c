@@ -3,6 +3,7 @@
  * the workers spend their time on. Views blame_epoch, step_time and time_share do the arithmetic.
  */
 #include "results/ask/ask.h"
+#include "runtime/cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,5 +81,6 @@ const struct command command_blame = {
 		 "waited beyond its own waiting.",
 	.options = options,
 	.size = sizeof(OWNER),
+	.pages = true,
 	.run = blame,
 };

@@ -5,6 +5,7 @@
  */
 #include "results/ask/ask.h"
 #include "results/db/column.h"
+#include "runtime/cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -147,5 +148,6 @@ const struct command command_compare = {
 		"is the same.",
 	.options = options,
 	.size = sizeof(OWNER),
+	.pages = true,
 	.run = compare,
 };

@@ -4,6 +4,7 @@
  */
 #include "results/ask/ask.h"
 #include "results/db/column.h"
+#include "runtime/cli/cli.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -262,8 +263,10 @@ static const struct column columns[] = {
 	SHOWN("started", "first run", "replace(substr(started, 1, 16), 'T', ' ')"),
 	PLAIN("n"),
 	RARE("diverged", "diverged", "diverged"),
-	SHOWN("median", "median", FINITE("median", OF_FIGURE("median"))),
-	SHOWN("median_low", "95 %", INTERVAL("median", OF_FIGURE, "median_coverage")),
+	SHOWN("median", "median",
+	      FINITE("median", OF_FIGURE("median"))
+		      INTERVAL("median", OF_FIGURE, "median_coverage")),
+	HIDDEN("median_low"),
 	HIDDEN("median_high"),
 	HIDDEN("median_coverage"),
 	SHOWN("change", "change", CHANGE("change")),
@@ -299,7 +302,7 @@ static char *print(struct store *s, FILE *f, const struct figure_of_run *figure,
 				what, 2, NULL));
 		fputc('\n', f);
 	}
-	TRY(columns_print(s, f, format, columns, "history", NULL));
+	TRY(columns_print(s, f, format, columns, "history", NULL, NULL));
 	if (people) {
 		fputc('\n', f);
 		TRY(print_steps(s, f, format, figure));
@@ -351,6 +354,7 @@ const struct command command_history = {
 		"median. The fit leaves them out, and uses the newest thousand runs.",
 	.options = options,
 	.size = sizeof(OWNER),
+	.pages = true,
 	.run = history,
 	.more = more_help,
 };

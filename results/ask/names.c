@@ -1,15 +1,22 @@
 /*
- * names.c - which runs a word means: the number of a run, the name of a configuration, or a label.
+ * names.c - which runs a word means: the number of a run, the name of a configuration, or a label;
+ * and which configuration is the control of another.
  */
 #include "results/ask/ask.h"
 
 #include <string.h>
 
 TEXT_FILE(names_sql, "results/ask/names.sql");
+TEXT_FILE(held_sql, "results/ask/held.sql");
 
 char *names_make(struct store *s)
 {
 	return sql_change(s, names_sql, "");
+}
+
+char *held_make(struct store *s, const char *versus, double accuracy, double loss, double time)
+{
+	return sql_change(s, held_sql, "trrr", versus, accuracy, loss, time);
 }
 
 /* Returns the error for a name that nothing has. */

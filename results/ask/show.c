@@ -2,14 +2,52 @@
  * show.c - mvbench show: all of one run.
  */
 #include "results/ask/ask.h"
+#include "runtime/cli/cli.h"
 
 #include <stdlib.h>
 
-#define OWNER struct select
+struct show_options {
+	struct select select;
+	const char *source;
+};
+
+#define OWNER struct show_options
 static const struct option show_options[] = {
-	SELECT_OPTIONS(, "database to read", "for latest: "),
+	SELECT_OPTIONS(select., "database to read", "for latest: "),
+	OPTION(source, STRING, "source", "",
+	       "print only this file of the source of a plug-in that the run used, as the database "
+	       "has kept it; nothing compiles it before you name it in a command [file]"),
 	{.name = NULL},
 };
+
+#define KEPT \
+	" FROM source AS s JOIN run_option AS o ON o.value = s.hash AND o.name = 'source' WHERE " \
+	"o.run_id = ?1"
+
+/* Adds which files --source prints. */
+static char *find_sources(struct store *s, int64_t id)
+{
+	return sql_change(s,
+			  "INSERT INTO fact SELECT 'kept sources', files FROM (SELECT "
+			  "group_concat(file, ', ') AS files FROM (SELECT DISTINCT file" KEPT
+			  ")) WHERE files IS NOT NULL",
+			  "i", id);
+}
+
+static char *print_source(struct store *s, int64_t id, const char *file)
+{
+	char *text AUTOFREE = NULL;
+	TRY(sql_first(s, &text, "SELECT text" KEPT " AND file = ?2 ORDER BY place LIMIT 1", "it",
+		      id, file));
+	if (!text)
+		return sentence("--source=%s: run %lld has no such file; mvbench show %lld lists "
+				"its kept sources",
+				file, (long long)id, (long long)id);
+	if (on_terminal(stdout))
+		text_disarm(text);
+	fputs(text, stdout);
+	return NULL;
+}
 
 /* Fills table `fact` with what the run found out; its options are in the command. */
 static char *find_facts(struct store *s, int64_t id)
@@ -59,7 +97,8 @@ static char *show(void *options_given, struct arguments *a, int *status)
 		"run_id = ?1",
 		EPOCHS(""),
 	};
-	const struct select *o = options_given;
+	const struct show_options *given = options_given;
+	const struct select *o = &given->select;
 	struct store *s AUTOCLOSE = NULL;
 	char *command AUTOFREE = NULL, number[24];
 	const char *parameter = number;
@@ -69,7 +108,10 @@ static char *show(void *options_given, struct arguments *a, int *status)
 		return sentence("%s: one run at a time", a->word[1]);
 	TRY(store_open(&s, o->db, STORE_READ));
 	TRY(run_find(s, a->words ? a->word[0] : "latest", o, "", &id));
+	if (*given->source)
+		return print_source(s, id, given->source);
 	TRY(find_facts(s, id));
+	TRY(find_sources(s, id));
 	TRY(sql_number(s, &reported, "SELECT count(*) FROM epoch_value WHERE run_id = ?1", "i",
 		       id));
 	if (reported)
@@ -99,5 +141,6 @@ const struct command command_show = {
 		"places of its ranks, and its epochs.",
 	.options = show_options,
 	.size = sizeof(OWNER),
+	.pages = true,
 	.run = show,
 };

@@ -27,8 +27,9 @@ static const struct option options[] = {
 	SELECT_OPTIONS(select., "database to read", ""),
 	SELECT_BUSY(busy),
 	OPTION(format, CHOICE, "format", "text",
-	       "output format; csv and json are not rounded [name]",
-	       .choices = "text|markdown|csv|json"),
+	       "output format; csv and json are not rounded; latex needs "
+	       "\\usepackage{booktabs} [name]",
+	       .choices = "text|markdown|csv|json|latex"),
 	OPTION(runs, BOOL, "runs", "false",
 	       "one row for each run instead of each configuration [yes or no]"),
 	OPTION(tuned, BOOL, "tuned", "false",
@@ -73,10 +74,10 @@ static const struct option options[] = {
 	  "_difference_low IS NULL THEN '' ELSE printf(' (%+.*f..%+.*f)', " digits ", " scale \
 	  " * " x "_difference_low, " digits ", " scale " * " x \
 	  "_difference_high) END || ifnull(', ' || " x "_wanted_text, '')"
-/* A figure, its interval, and its comparison with the control. */
-#define FIGURE(x, head, text, between, held, more) \
-	SHOWN(x, head, FINITE(x, text(x))), RARE(x "_low", "95 %", between), HIDDEN(x "_high"), \
-		HIDDEN(x "_coverage"), more RARE(x "_mark", "versus", held), HIDDEN(x "_versus"), \
+/* A figure with its interval, and its comparison with the control. */
+#define FIGURE(x, kind, head, text, interval, versus, held, more) \
+	kind(x, head, FINITE(x, text(x)) interval), HIDDEN(x "_low"), HIDDEN(x "_high"), \
+		HIDDEN(x "_coverage"), more RARE(x "_mark", versus, held), HIDDEN(x "_versus"), \
 		HIDDEN(x "_pairs"), HIDDEN(x "_difference"), HIDDEN(x "_difference_low"), \
 		HIDDEN(x "_difference_high"), HIDDEN(x "_margin"), HIDDEN(x "_p_better"), \
 		HIDDEN(x "_p_worse"), HIDDEN(x "_p_equal"), HIDDEN(x "_wanted"), \
@@ -99,27 +100,28 @@ static const struct option options[] = {
 #define TO_TARGET         SECONDS("time_to_accuracy")
 
 static const struct column configuration_columns[] = {
-	PLAIN("workload"),
-	PLAIN("configuration"),
+	KEY("workload"),
+	KEY("configuration"),
 	HIDDEN("strategy"),
-	PLAIN("workers"),
+	HIDDEN("workers"),
 	HIDDEN("servers"),
-	{.name = "sync_every", .head = "X"},
+	HIDDEN("sync_every"),
 	SHOWN("n", "n",
 	      "iif(seeds < n, n || ' (' || seeds || iif(seeds = 1, ' seed)', ' seeds)'), n)"),
 	HIDDEN("seeds"),
 	HIDDEN("samples"),
-	FIGURE("test_accuracy", "accuracy %", PERCENT,
-	       INTERVAL("test_accuracy", PERCENT, "test_accuracy_coverage"),
+	FIGURE("test_accuracy", RARE, "accuracy %", PERCENT,
+	       INTERVAL("test_accuracy", PERCENT, "test_accuracy_coverage"), "accuracy versus",
 	       DIFFERENCE("test_accuracy", "%+.2f", "2", "100"), ACCURACIES),
 	/* loss has an interval and a comparison only for tasks without accuracy */
-	FIGURE("test_loss", "loss", LOSS,
-	       "iif(test_accuracy IS NULL, " INTERVAL("test_loss", LOSS,
-						      "test_loss_coverage") ", NULL)",
+	FIGURE("test_loss", SHOWN, "loss", LOSS,
+	       "|| iif(test_accuracy IS NULL, ''" INTERVAL("test_loss", LOSS,
+							   "test_loss_coverage") ", '')",
+	       "loss versus",
 	       "iif(test_accuracy IS NULL, " DIFFERENCE("test_loss", "%+.4f", "4",
 							"1") ", NULL)", ),
-	FIGURE("epoch_seconds", "epoch s", MARKED_SECONDS,
-	       INTERVAL("epoch_seconds", SECONDS, "epoch_seconds_coverage"),
+	FIGURE("epoch_seconds", SHOWN, "epoch s", MARKED_SECONDS,
+	       INTERVAL("epoch_seconds", SECONDS, "epoch_seconds_coverage"), "time versus",
 	       DIFFERENCE("epoch_seconds", "%+.1f %%", "1", "100"), ),
 	PACE,
 	HIDDEN("target_accuracy"),
@@ -128,11 +130,11 @@ static const struct column configuration_columns[] = {
 	     "CASE WHEN ifnull(target_accuracy, target_loss) IS NULL OR reached + missed = 0 "
 	     "THEN NULL "
 	     "WHEN missed = 0 THEN " TO_TARGET " ELSE ifnull(" TO_TARGET " || ', ', '') || "
-	     "printf('not reached %d/%d', missed, reached + missed) END"),
-	RARE("time_to_accuracy_low", "95 %",
-	     BETWEEN(SECONDS("time_to_accuracy_low"),
+	     "printf('not reached %d/%d', missed, reached + missed) END" BETWEEN(
+		     SECONDS("time_to_accuracy_low"),
 		     "ifnull(" SECONDS("time_to_accuracy_high") ", 'never')",
 		     "time_to_accuracy_coverage")),
+	HIDDEN("time_to_accuracy_low"),
 	HIDDEN("time_to_accuracy_high"),
 	HIDDEN("time_to_accuracy_coverage"),
 	HIDDEN("reached"),
@@ -197,8 +199,8 @@ static bool shows(const struct column *c, const char *end)
 
 /* Prints, for people, what the marks mean. Warns of times that do not compare: below a table for
  * people, otherwise on stderr. */
-static char *print_notes(struct store *s, FILE *f, const struct table_options *o,
-			 const struct column *shown, enum format format)
+static char *put_notes(struct store *s, FILE *f, const struct table_options *o,
+		       const struct column *shown, enum format format)
 {
 	const bool people = for_people(format);
 	const char *line = format == FORMAT_MARKDOWN ? " " : "\n  ";
@@ -235,6 +237,16 @@ static char *print_notes(struct store *s, FILE *f, const struct table_options *o
 			"compare: %s\n",
 			people ? "\n" : "mvbench: ", places);
 	return NULL;
+}
+
+static char *print_notes(struct store *s, FILE *f, const struct table_options *o,
+			 const struct column *shown, enum format format)
+{
+	struct text t;
+	char *wrong = put_notes(s, text_open(&t), o, shown, format);
+	char *notes AUTOFREE = text_close(&t);
+	note_put(f, format, notes);
+	return wrong;
 }
 
 /* NULL, or a sentence: no row has the name that --versus gives. */
@@ -314,7 +326,14 @@ static char *print_rows(struct store *s, FILE *f, const struct table_options *o,
 			const struct column *columns, enum format format)
 {
 	int64_t rows = 0;
-	TRY(columns_print(s, f, format, columns, "sorted", &rows));
+	int parts = 1;
+	TRY(columns_print(s, f, format, columns, "sorted", &rows, &parts));
+	if (parts > 1)
+		note_put(
+			f, format,
+			"\nThe table is wider than the terminal and goes on below. "
+			"--columns=configuration,epoch_seconds chooses columns; --help names them. "
+			"mvbench table | less -S keeps lines whole.\n");
 	return rows > 0 ? print_notes(s, f, o, columns, format) : explain_empty(s);
 }
 
@@ -329,9 +348,9 @@ static const char *const unheld[] = {"versus", "margin-accuracy", "margin-loss",
 static char *make_rows(struct store *s, const struct table_options *o, const struct column *all)
 {
 	TRY(names_make(s));
-	TRY(sql_change(s, table_sql, "trrri", o->versus, o->margin_accuracy / 100,
-		       o->margin_loss / 100, o->margin_time / 100,
-		       (int64_t)(strcmp(o->busy, "drop") == 0)));
+	TRY(held_make(s, o->versus, o->margin_accuracy / 100, o->margin_loss / 100,
+		      o->margin_time / 100));
+	TRY(sql_change(s, table_sql, "i", (int64_t)(strcmp(o->busy, "drop") == 0)));
 	TRY(check_versus(s, o));
 	return columns_sort(s, all, o->runs ? "shown_run" : "shown", o->sort, o->top, "sorted");
 }
@@ -398,6 +417,7 @@ const struct command command_table = {
 		"in brackets. dropped % is the share of pushes that came too late for their round.",
 	.options = options,
 	.size = sizeof(OWNER),
+	.pages = true,
 	.run = table,
 	.more = more_help,
 };

@@ -11,6 +11,7 @@ struct column {
 	const char *head;  /* in text and markdown; NULL = not there */
 	const char *shown; /* rounded, in text and markdown; NULL = the value */
 	bool rare;         /* people do not see it if it is NULL or 0 in all rows */
+	bool key;          /* names the row; such columns are the first ones */
 	/* These are for HTML, which has a value to sort by for each shown one. */
 	const char *about; /* hint of the head */
 	bool most;         /* the greatest value is the best */
@@ -22,10 +23,11 @@ struct column {
 #define LOSS(x)       ROUND("%.4g", x)
 /* A run that diverged is below all accuracies and above all losses. */
 #define FINITE(x, text) "iif(abs(" x ") = 9e999, 'diverged', " text ")"
-/* An interval, with its coverage if that is below 95 %. NULL if a part is NULL. */
+/* For the text of a figure: its interval in brackets, with its coverage if that is below 95 %;
+ * nothing if a part is NULL. */
 #define BETWEEN(low, high, coverage) \
-	low " || '..' || " high " || iif(" coverage \
-	    " < 0.95, printf(' (%.3g %%)', 100 * " coverage "), '')"
+	" || ifnull(' (' || " low " || '..' || " high " || iif(" coverage \
+	" < 0.95, printf(', %.3g %%', 100 * " coverage "), '') || ')', '')"
 #define INTERVAL(x, text, coverage) \
 	BETWEEN(FINITE(x "_low", text(x "_low")), FINITE(x "_high", text(x "_high")), coverage)
 
@@ -39,15 +41,21 @@ struct column {
 #define RARE(x, head_, shown_) COLUMN(x, .head = head_, .shown = shown_, .rare = true)
 /* x as it is, under its own name. */
 #define PLAIN(x) COLUMN(x, .head = x)
+/* x as it is, a part of the name of its row. */
+#define KEY(x) COLUMN(x, .head = x, .key = true)
 /* x, for csv and json only. */
 #define HIDDEN(x) COLUMN(x, .head = NULL)
 
-/* Is it text or markdown, which show rounded numbers? */
+/* Is it text, markdown or latex, which show rounded numbers? */
 bool for_people(enum format format);
 /* Prints the rows of a table or view, as query_print does. from: its name, and what follows it in a
- * SELECT; columns end at one without a name. */
+ * SELECT; columns end at one without a name. A table that is wider than the terminal is printed in
+ * parts below each other; each begins with the keys. parts: their number, or NULL. */
 char *columns_print(struct store *s, FILE *f, enum format format, const struct column *columns,
-		    const char *from, int64_t *rows);
+		    const char *from, int64_t *rows, int *parts);
+
+/* Prints text for people next to a table, in lines that fit the terminal; latex: as a comment. */
+void note_put(FILE *f, enum format format, const char *text);
 
 /* The columns that people see of these rows: those with a head, without rare ones that have
  * nothing. Heap, also with an error; it ends at one without a name. */

@@ -57,6 +57,8 @@ struct store {
 char *database_error(const struct store *s, int rc);
 
 const char *database_schema(void); /* the statements that make the tables and views */
+struct topics;
+void table_topics(struct topics *l); /* help on them: a topic_source */
 
 /* Is `where` one SQL condition on the columns of run_summary? "" is one. NULL or a sentence. */
 char *database_condition(struct store *s, const char *where);
@@ -129,7 +131,7 @@ char *store_count_live(struct store *s, int64_t *n);
  * this owner's (process_owner): the recording process; NULL = this one. */
 char *store_fail(struct store *s, int64_t id, const char *owner, const char *reason);
 
-enum format { FORMAT_TEXT, FORMAT_MARKDOWN, FORMAT_CSV, FORMAT_JSON };
+enum format { FORMAT_TEXT, FORMAT_MARKDOWN, FORMAT_CSV, FORMAT_JSON, FORMAT_LATEX };
 enum format format_of(const char *name); /* "text", "markdown", "csv" or "json" */
 
 /* Runs one SELECT with `count` text parameters (?1, ?2, ...) and prints the rows: an aligned table,

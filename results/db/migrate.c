@@ -204,7 +204,7 @@ static char *make_schema(void)
 		     {"/* PARTS OF NAMES */", named, NULL},
 		     {"/* STUDENT */", student_sql, NULL},
 		     {"/* WELCH */", welch_sql, NULL},
-		     {"\t-- FIGURES: a column each, from runtime/base/base.h\n",
+		     {"\t-- FIGURES: a column each, from runtime/train/rows.h\n",
 		      SPLIT_TIMES(OF_TIME) SPLIT_TOTALS(OF_TOTAL), NULL},
 		     {"\t-- OPTIONS: a column each, from runtime/config/run_options.def\n", NULL,
 		      put_column},
@@ -384,4 +384,12 @@ char *store_migrate(struct store *s)
 {
 	TRY(sql_begin(s));
 	return sql_end(s, migrate(s));
+}
+
+struct store *sql_schema(void)
+{
+	struct store *s = sql_memory();
+	char *wrong = sql_script(s, database_schema());
+	CHECK(!wrong, "the schema: %s", wrong);
+	return s;
 }

@@ -1,11 +1,12 @@
 /*
- * query.c - prints the rows of a SELECT: an aligned table, markdown, CSV (RFC 4180), or one JSON
- * object for each row. The query rounds; here a number keeps all its digits. Only in tables for
- * people, a real number that the query did not round has six digits.
+ * query.c - prints the rows of a SELECT: an aligned table, markdown, LaTeX, CSV (RFC 4180), or one
+ * JSON object for each row. The query rounds; here a number keeps all its digits. Only in tables
+ * for people, a real number that the query did not round has six digits.
  */
 
 #include "results/db/column.h"
 #include "results/db/store.h"
+#include "runtime/cli/cli.h"
 
 #include <errno.h>
 #include <math.h>
@@ -17,7 +18,7 @@
 
 enum format format_of(const char *name)
 {
-	static const char *const names[] = {"text", "markdown", "csv", "json"};
+	static const char *const names[] = {"text", "markdown", "csv", "json", "latex"};
 	size_t i = 0;
 	while (i < sizeof names / sizeof *names && strcmp(name, names[i]) != 0)
 		i++;
@@ -149,9 +150,17 @@ struct grid_column {
 struct grid {
 	char **cell; /* [rows x columns], the heads in front */
 	size_t cells, columns;
+	size_t keys; /* columns in front that name the row */
 	struct grid_column *column;
-	bool markdown;
+	enum format as; /* text, markdown or latex */
 };
+
+static const struct {
+	const char *begin, *between, *end; /* of a row */
+	size_t narrowest;                  /* column */
+} looks[] = {[FORMAT_TEXT] = {"", "  ", "\n", 1},
+	     [FORMAT_MARKDOWN] = {"| ", " | ", " |\n", 3},
+	     [FORMAT_LATEX] = {"", " & ", " \\\\\n", 1}};
 
 /* Escapes text so that Markdown shows it unchanged. A mark at the end needs no escape, because
  * nothing before it opens what it would close. */
@@ -168,6 +177,14 @@ static char *escape_markdown(char *text)
 	return out;
 }
 
+static char *escape_latex(char *text)
+{
+	struct text t;
+	text_tex(text_open(&t), strcmp(text, "-") == 0 ? "--" : text);
+	free(text);
+	return text_close(&t);
+}
+
 static void grid_row(struct grid *g, sqlite3_stmt *q, bool head)
 {
 	for (size_t i = 0; i < g->columns; i++) {
@@ -176,8 +193,10 @@ static void grid_row(struct grid *g, sqlite3_stmt *q, bool head)
 			head ? text_visible(sqlite3_column_name(q, c)) : cell_text(q, c, false);
 		if (!head && sqlite3_column_type(q, c) == SQLITE_TEXT && !numeric_text(cell))
 			g->column[i].right = false;
-		if (g->markdown)
+		if (g->as == FORMAT_MARKDOWN)
 			cell = escape_markdown(cell);
+		else if (g->as == FORMAT_LATEX)
+			cell = escape_latex(cell);
 		size_t width = text_width(cell);
 		if (width > g->column[i].width)
 			g->column[i].width = width;
@@ -185,12 +204,12 @@ static void grid_row(struct grid *g, sqlite3_stmt *q, bool head)
 	}
 }
 
-static struct grid grid_new(sqlite3_stmt *q, bool markdown)
+static struct grid grid_new(sqlite3_stmt *q, enum format as, size_t keys)
 {
-	struct grid g = {.columns = (size_t)sqlite3_column_count(q), .markdown = markdown};
+	struct grid g = {.columns = (size_t)sqlite3_column_count(q), .as = as, .keys = keys};
 	g.column = must(malloc(g.columns * sizeof *g.column));
 	for (size_t i = 0; i < g.columns; i++)
-		g.column[i] = (struct grid_column){.width = markdown ? 3 : 1, .right = true};
+		g.column[i] = (struct grid_column){.width = looks[as].narrowest, .right = true};
 	grid_row(&g, q, true);
 	return g;
 }
@@ -201,36 +220,102 @@ static void repeat(FILE *f, size_t n, char c)
 		fputc(c, f);
 }
 
-static void print_rule(FILE *f, const struct grid *g)
+/* Some columns of a grid, in this order. */
+struct block {
+	size_t *column;
+	size_t n;
+};
+
+static void print_rule(FILE *f, const struct grid *g, const struct block *p)
 {
-	for (size_t i = 0; i < g->columns; i++) {
-		fputs(g->markdown ? (i ? " | " : "| ") : (i ? "  " : ""), f);
-		repeat(f, g->column[i].width - g->markdown, '-');
-		if (g->markdown)
-			fputc(g->column[i].right ? ':' : '-', f);
+	for (size_t i = 0; i < p->n; i++) {
+		const struct grid_column *c = &g->column[p->column[i]];
+		fputs(i ? looks[g->as].between : looks[g->as].begin, f);
+		repeat(f, c->width - (g->as == FORMAT_MARKDOWN), '-');
+		if (g->as == FORMAT_MARKDOWN)
+			fputc(c->right ? ':' : '-', f);
 	}
-	fputs(g->markdown ? " |\n" : "\n", f);
+	fputs(looks[g->as].end, f);
 }
 
-/* Prints the grid. A line of text has no blanks at its end: the last cell is not padded. */
-static void print_grid(FILE *f, const struct grid *g)
+/* A line of text has no blanks at its end: the last cell is not padded. */
+static void print_row(FILE *f, const struct grid *g, const struct block *p, char *const *cell)
 {
-	for (size_t at = 0; at < g->cells; at += g->columns) {
-		fputs(g->markdown ? "| " : "", f);
-		for (size_t i = 0; i < g->columns; i++) {
-			const char *cell = g->cell[at + i];
-			bool open = !g->markdown && i + 1 == g->columns, right = g->column[i].right;
-			size_t pad = g->column[i].width - text_width(cell);
-			if (i > 0 && !(open && !*cell))
-				fputs(g->markdown ? " | " : "  ", f);
-			repeat(f, right ? pad : 0, ' ');
-			fputs(cell, f);
-			repeat(f, right || open ? 0 : pad, ' ');
-		}
-		fputs(g->markdown ? " |\n" : "\n", f);
-		if (at == 0)
-			print_rule(f, g);
+	for (size_t i = 0; i < p->n; i++) {
+		const struct grid_column *c = &g->column[p->column[i]];
+		const char *text = cell[p->column[i]];
+		bool open = g->as == FORMAT_TEXT && i + 1 == p->n;
+		size_t pad = c->width - text_width(text);
+		if (i == 0 || !(open && !*text))
+			fputs(i ? looks[g->as].between : looks[g->as].begin, f);
+		repeat(f, c->right ? pad : 0, ' ');
+		fputs(text, f);
+		repeat(f, c->right || open ? 0 : pad, ' ');
 	}
+	fputs(looks[g->as].end, f);
+}
+
+/* The frame of package booktabs. */
+static void print_top(FILE *f, const struct grid *g, const struct block *p)
+{
+	fputs("\\begin{tabular}{", f);
+	for (size_t i = 0; i < p->n; i++)
+		fputc(g->column[p->column[i]].right ? 'r' : 'l', f);
+	fputs("}\n\\toprule\n", f);
+}
+
+static void print_block(FILE *f, const struct grid *g, const struct block *p)
+{
+	bool latex = g->as == FORMAT_LATEX;
+	if (latex)
+		print_top(f, g, p);
+	print_row(f, g, p, g->cell);
+	if (latex)
+		fputs("\\midrule\n", f);
+	else
+		print_rule(f, g, p);
+	for (size_t at = g->columns; at < g->cells; at += g->columns)
+		print_row(f, g, p, g->cell + at);
+	if (latex)
+		fputs("\\bottomrule\n\\end{tabular}\n", f);
+}
+
+/* Does the column tell rows apart? */
+static bool varies(const struct grid *g, size_t column)
+{
+	size_t at = 2 * g->columns + column;
+	while (at < g->cells && strcmp(g->cell[at], g->cell[g->columns + column]) == 0)
+		at += g->columns;
+	return at < g->cells;
+}
+
+/* Adds the column; *width: of the line so far. */
+static void block_add(const struct grid *g, struct block *p, size_t column, size_t *width)
+{
+	*width += (p->n ? 2 : 0) + g->column[column].width;
+	p->column[p->n++] = column;
+}
+
+/* Prints the grid. If it is wider than most, prints the columns that fit, then the others below.
+ * Returns the number of these parts. most: 0 = any width. */
+static int print_grid(FILE *f, const struct grid *g, size_t most)
+{
+	size_t *column AUTOFREE = must(malloc(g->columns * sizeof *column)), next = 0;
+	int parts = 0;
+	for (; next < g->columns; parts++) {
+		struct block p = {.column = column};
+		size_t width = 0;
+		for (size_t k = 0; parts > 0 && k < g->keys; k++)
+			if (k + 1 == g->keys || varies(g, k))
+				block_add(g, &p, k, &width);
+		do
+			block_add(g, &p, next++, &width);
+		while (next < g->columns &&
+		       (!most || next <= g->keys || width + 2 + g->column[next].width <= most));
+		fputs(parts ? "\n" : "", f);
+		print_block(f, g, &p);
+	}
+	return parts;
 }
 
 static void grid_free(struct grid *g)
@@ -246,10 +331,10 @@ static void grid_free(struct grid *g)
 void database_columns(struct store *s, FILE *f)
 {
 	struct sql q AUTODONE = sql_select(s, "SELECT * FROM run_summary", "");
-	int at = 0;
+	int at = 0, columns = terminal_columns(), most = columns && columns < 92 ? columns - 2 : 90;
 	for (int i = 0; i < sql_columns(&q); i++) {
 		const char *name = sql_name(&q, i);
-		if (at + (int)strlen(name) > 90) {
+		if (at + (int)strlen(name) > most) {
 			fputs("\n", f);
 			at = 0;
 		}
@@ -303,13 +388,6 @@ char *database_summarise(struct store *s)
 		TRY(sql_script(s, copy));
 	}
 	return sql_done(&q);
-}
-
-double database_patience_s(void)
-{
-	const char *text = getenv(QUERY_TIMEOUT);
-	double s = text ? atof(text) : 0;
-	return s > 0 && s < 1e9 ? s : 60;
 }
 
 /* Interrupts a statement at its time limit. SQLite's own polls count steps: a few steps with slow
@@ -401,6 +479,11 @@ char *database_choose(struct store *s, const char *where, const char *label, boo
 	return database_summarise(s);
 }
 
+bool for_people(enum format format)
+{
+	return format != FORMAT_CSV && format != FORMAT_JSON;
+}
+
 /* ---- Queries ------------------------------------------------------------- */
 
 /* Compiles one statement, which must change nothing. NULL or a sentence. */
@@ -423,11 +506,13 @@ static char *prepare(struct store *s, const char *sql, sqlite3_stmt **q)
 		   : sentence("the query is refused: give one statement");
 }
 
-char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
-		  const char *const *param, size_t count, int64_t *rows)
+/* keys: columns that name a row; *parts: see print_grid. */
+static char *rows_print(struct store *s, FILE *f, enum format format, const char *sql,
+			const char *const *param, size_t count, size_t keys, int64_t *rows,
+			int *parts)
 {
-	bool markdown = format == FORMAT_MARKDOWN, table = markdown || format == FORMAT_TEXT,
-	     terminal = isatty(fileno(f));
+	bool table = for_people(format), terminal = on_terminal(f);
+	size_t most = f == stdout && format == FORMAT_TEXT ? (size_t)terminal_columns() : 0;
 	struct grid grid = {.cells = 0};
 	sqlite3_stmt *q = NULL;
 	int64_t n = 0;
@@ -437,7 +522,7 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 	for (size_t i = 0; i < count; i++)
 		sqlite3_bind_text(q, (int)i + 1, param[i], -1, SQLITE_TRANSIENT);
 	if (table)
-		grid = grid_new(q, markdown);
+		grid = grid_new(q, format, keys);
 	else if (format == FORMAT_CSV)
 		csv_row(f, q, true, terminal);
 	for (; (rc = sqlite3_step(q)) == SQLITE_ROW; n++) {
@@ -453,7 +538,7 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 	else if (rc != SQLITE_DONE)
 		wrong = database_error(s, rc);
 	else if (table)
-		print_grid(f, &grid);
+		*parts = print_grid(f, &grid, most);
 	grid_free(&grid);
 	sqlite3_finalize(q);
 	if (rows)
@@ -463,9 +548,36 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 	return wrong;
 }
 
-bool for_people(enum format format)
+char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
+		  const char *const *param, size_t count, int64_t *rows)
 {
-	return format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
+	int parts;
+	return rows_print(s, f, format, sql, param, count, 1, rows, &parts);
+}
+
+/* Wraps each line; its indentation stays. */
+static void put_wrapped(FILE *f, const char *text)
+{
+	for (size_t n; *text; text += n + (text[n] == '\n')) {
+		n = strcspn(text, "\n");
+		size_t indent = strspn(text, " ");
+		char *line AUTOFREE = must(strndup(text + indent, n - indent));
+		fprintf(f, "%*s", (int)indent, "");
+		text_wrap(f, line, (int)indent);
+	}
+}
+
+void note_put(FILE *f, enum format format, const char *text)
+{
+	if (format == FORMAT_TEXT && f == stdout && terminal_columns()) {
+		put_wrapped(f, text);
+		return;
+	}
+	for (bool starts = true; *text; starts = *text++ == '\n') {
+		if (starts && format == FORMAT_LATEX)
+			fputs("% ", f);
+		fputc(*text, f);
+	}
 }
 
 char *columns_seen(struct store *s, const struct column *all, const char *from,
@@ -488,11 +600,13 @@ char *columns_seen(struct store *s, const struct column *all, const char *from,
 }
 
 char *columns_print(struct store *s, FILE *f, enum format format, const struct column *columns,
-		    const char *from, int64_t *rows)
+		    const char *from, int64_t *rows, int *parts)
 {
 	bool people = for_people(format);
 	struct column *seen AUTOFREE = NULL;
 	struct text t;
+	size_t keys = 0;
+	int ignored;
 	if (people)
 		TRY(columns_seen(s, columns, from, &seen));
 	text_open(&t);
@@ -501,7 +615,10 @@ char *columns_print(struct store *s, FILE *f, enum format format, const struct c
 			people && c->shown ? c->shown : c->name, people ? c->head : c->name);
 	fprintf(t.f, " FROM %s", from);
 	char *sql AUTOFREE = text_close(&t);
-	return query_print(s, f, format, sql, NULL, 0, rows);
+	while (people && seen[keys].key)
+		keys++;
+	return rows_print(s, f, format, sql, NULL, 0, keys ? keys : 1, rows,
+			  parts ? parts : &ignored);
 }
 
 char *query_run_json(struct store *s, FILE *f, int64_t id)

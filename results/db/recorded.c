@@ -58,14 +58,15 @@ char *recorded_settings(struct store *s, int64_t id, struct settings *all, char 
 	TRY(sql_done(&row));
 	if (!there)
 		return sentence("%s has no run %lld", s->path, (long long)id);
-	struct sql own = sql_select(
-		s,
-		"SELECT CASE part WHEN 'strategy' THEN strategy "
-		"WHEN 'optimizer' THEN optimizer WHEN 'codec' THEN codec ELSE workload END || '.' "
-		"|| name, value, "
-		"config_hash FROM run LEFT JOIN run_option ON run_id = id WHERE id = ?1 "
-		"ORDER BY part, name",
-		"i", id);
+	struct sql own =
+		sql_select(s,
+			   "SELECT CASE part WHEN 'strategy' THEN strategy "
+			   "WHEN 'optimizer' THEN optimizer WHEN 'codec' THEN codec "
+			   "ELSE workload END || '.' || "
+			   "name, value, "
+			   "config_hash FROM run LEFT JOIN run_option ON run_id = id WHERE id = ?1 "
+			   "ORDER BY part, name",
+			   "i", id);
 	while (sql_next(&own)) {
 		snprintf(hash, 17, "%s", sql_text(&own, 2));
 		if (!sql_null(&own, 0) && !sql_null(&own, 1))

@@ -4,6 +4,7 @@
  * of a configuration.
  */
 #include "results/db/store.h"
+#include "runtime/config/machine.h"
 #include "runtime/config/plan.h"
 #include "sim/model/model.h"
 
@@ -294,6 +295,34 @@ static char *put_cluster(struct store *s, int64_t id, const struct cluster *c)
 	return insert_ranks(s, id, c);
 }
 
+struct keeping {
+	struct store *store;
+	int64_t place;
+	char *wrong;
+};
+
+static void keep_source(void *ctx, const char *hash, const char *file, const char *text)
+{
+	struct keeping *k = ctx;
+	if (!k->wrong)
+		k->wrong = sql_change(k->store,
+				      "INSERT OR IGNORE INTO source (hash, place, file, text) "
+				      "VALUES (?1, ?2, ?3, ?4)",
+				      "titt", hash, k->place++, file, text);
+}
+
+static char *insert_sources(struct store *s, const struct config *c)
+{
+	const struct plugin *of[] = {&c->strategy->plugin, &c->workload->plugin,
+				     &c->optimizer->plugin, &c->codec->plugin};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		struct keeping k = {.store = s};
+		plugin_sources(of[i], keep_source, &k);
+		TRY(k.wrong);
+	}
+	return NULL;
+}
+
 static char *insert_plugin_options(struct store *s, int64_t id, const struct config *c)
 {
 	for (struct config_option at = {.config = c}; config_next(&at);)
@@ -345,6 +374,7 @@ char *runs_insert(struct store *s, const struct config *given, const struct expe
 	TRY(sql_change(s, sql, ""));
 	*id = sqlite3_last_insert_rowid(s->db);
 	TRY(insert_plugin_options(s, *id, &c));
+	TRY(insert_sources(s, &c));
 	if (e)
 		TRY(put_facts(s, *id, e));
 	return e && e->cluster ? put_cluster(s, *id, e->cluster) : NULL;

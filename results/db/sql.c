@@ -206,14 +206,6 @@ struct store *sql_memory(void)
 	return s;
 }
 
-struct store *sql_schema(void)
-{
-	struct store *s = sql_memory();
-	char *wrong = sql_script(s, database_schema());
-	CHECK(!wrong, "the schema: %s", wrong);
-	return s;
-}
-
 bool sql_is_text(const struct sql *q, int column)
 {
 	return sqlite3_column_type(q->stmt, column) == SQLITE_TEXT;

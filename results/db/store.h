@@ -8,7 +8,7 @@
 #include "results/db/db.h"
 
 enum {
-	SCHEMA_VERSION = 18,         /* run_options.def does not change it */
+	SCHEMA_VERSION = 19,         /* run_options.def does not change it */
 	OLDEST_VERSION = 16,         /* of files that are brought to this version */
 	APPLICATION_ID = 0x6d76626e, /* "mvbn" */
 	HEARTBEAT_S = 30,            /* from one heartbeat of a run to the next [s] */
@@ -28,6 +28,9 @@ double database_patience_s(void);
 /* Opens s->db, with the limits that hold for a file that anyone can have written. Returns SQLite's
  * code. */
 int database_open(struct store *s, int flags, const char *name);
+/* Called by SQLite while another process has a lock. waits: how often before, for this lock.
+ * Returns 0 to give up. */
+int database_wait(void *self, int waits);
 /* If the file at the path is no longer the open one: completes the open one from the files next to
  * its old name, and leaves those there, because another database may have that name. */
 void store_part(struct store *s);

@@ -76,6 +76,16 @@ CREATE TABLE run_option (
 	PRIMARY KEY (run_id, part, name)
 ) STRICT, WITHOUT ROWID;
 
+-- The text of plug-ins that users gave as files, each once, by the hash that runs record as option `source`. It is to
+-- be read: mvbench compiles only files that a user names.
+CREATE TABLE source (
+	hash TEXT NOT NULL,
+	place INTEGER NOT NULL, -- 0: the plug-in; then the files that it includes
+	file TEXT NOT NULL,     -- its name, without folders
+	text TEXT NOT NULL,
+	PRIMARY KEY (hash, place)
+) STRICT, WITHOUT ROWID;
+
 -- How interrupted runs were resumed from their checkpoints (--save).
 CREATE TABLE resumption (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
@@ -207,7 +217,7 @@ CREATE TABLE rank_epoch (
 	run_id INTEGER NOT NULL,
 	epoch INTEGER NOT NULL,
 	rank INTEGER NOT NULL CHECK (rank >= 0),
-	-- FIGURES: a column each, from runtime/base/base.h
+	-- FIGURES: a column each, from runtime/train/rows.h
 	staleness_mean REAL,
 	staleness_max INTEGER,
 	PRIMARY KEY (run_id, epoch, rank),

@@ -4,8 +4,11 @@
  */
 
 #include "results/run/run.h"
+#include "runtime/config/dataset.h"
+#include "runtime/config/machine.h"
 #include "runtime/table/table.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,9 +239,11 @@ static char *find_platform(const struct config *c, struct simulation *s, int cor
 	if (platform_is_file(name)) {
 		char hash[DATA_HASH_ROOM];
 		if (!platform_hash(name, hash))
-			return sentence("--sim.platform=%s: %m; give a name of mvbench list "
+			return sentence("--sim.platform=%s: %s; give a name of mvbench list "
 					"platforms, or a file of SimGrid's XML",
-					name);
+					name,
+					errno == EINVAL ? "a platform is a plain file of XML"
+							: strerror(errno));
 		if (*c->harness.sim_platform_hash &&
 		    strcmp(hash, c->harness.sim_platform_hash) != 0)
 			return sentence("--sim.platform-hash=%s: the hash of %s is now %s; start "
@@ -394,10 +399,13 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 		TRY(load_wires(c, s, &hosts, &host_cores));
 	if (isnan(step) || is_local(c))
 		TRY(load_calibration(c, p, s, side_by_side, &cores));
+	if (!is_local(c)) /* a name that does not exist comes first */
+		TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
 	if ((isnan(step) && !paced) || is_local(c))
 		TRY(find_gaps(c, s, side_by_side));
 	TRY(find_updater(c, s, side_by_side));
-	TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
+	if (is_local(c))
+		TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
 	if (hosts) { /* an allreduce between hosts beyond its messages */
 		s->cost[COST_SUM] = curve_of(&s->wires, COST_SUM, 1);
 		s->calibration_id = s->calibration_id ? s->calibration_id : s->wires_id;

@@ -10,6 +10,7 @@
  * A section [search] makes no cells: its values are the ranges that mvbench tune draws from.
  */
 #include "results/run/study.h"
+#include "runtime/config/plugins.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -176,6 +177,8 @@ static void load_plugins(struct job *j, bool runs)
 	for (int line = 1; !j->wrong && getline(&text, &room, j->file) >= 0; line++) {
 		char *equals = text + strcspn(text, "=:"), *note = strstr(text, " ;");
 		char *name AUTOFREE = text_trimmed(text, equals);
+		if (*equals && strcmp(name, "data-dir") == 0) /* it may be a Python file */
+			plugins_name(equals + 1, runs ? NAMED_BY_USER : NAMED_BY_JOB);
 		if (!*equals || !is_of_plugins(name))
 			continue;
 		if (note)
@@ -183,7 +186,7 @@ static void load_plugins(struct job *j, bool runs)
 		char *list AUTOFREE = paths_from_job(j, equals + 1);
 		for (char *rest = list, *item; !j->wrong && (item = strtok_r(NULL, ",", &rest));) {
 			const struct setting given = {name, item};
-			arguments_name(item, runs ? NAMED_BY_USER : NAMED_BY_JOB);
+			plugins_name(item, runs ? NAMED_BY_USER : NAMED_BY_JOB);
 			char *wrong AUTOFREE = plugins_load(&given, 1);
 			if (wrong)
 				job_wrong(j, line, "%s", wrong);

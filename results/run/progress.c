@@ -1,5 +1,6 @@
 /*
- * progress.c - shows the progress of a run: a bar on a terminal, lines elsewhere.
+ * progress.c - shows the progress of a run: a bar on a terminal, lines elsewhere; and that of other
+ * long work, a bar on a terminal.
  *
  * The front process draws it from the status page that it shares with rank 0; workers print
  * nothing.
@@ -12,7 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { BAR_WIDTH = 24, LINE_MAX_WIDTH = 200, REDRAW_NS = 100000000 };
+enum { BAR_WIDTH = 24, LINE_MAX_WIDTH = 200, REDRAW_NS = 100000000, SHORT_NS = 1000000000 };
 #define LOG_LINE_NS INT64_C(60000000000) /* between lines in a log, if the run is one of many */
 #define SETTLED_S   0.3                  /* no estimate of the remaining time before this [s] */
 
@@ -24,11 +25,15 @@ static int terminal_width(void)
 	return size.ws_col < LINE_MAX_WIDTH ? size.ws_col : LINE_MAX_WIDTH;
 }
 
+static bool has_bars(void)
+{
+	const char *term = getenv("TERM");
+	return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
 void progress_start(struct progress *p)
 {
-	const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
-	p->terminal = !p->quiet && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
-	p->colour = p->terminal && !(no_colour && *no_colour);
+	p->terminal = !p->quiet && has_bars();
 	p->began = 0;
 	p->drawn = p->terminal ? 0 : clock_now();
 	p->printed = 0;
@@ -96,7 +101,7 @@ static void put_state(FILE *f, const struct progress *p, const struct status_pag
 	double so_far = p->began ? 1e-9 * (double)(clock_now() - p->began) : 0;
 	double left = so_far * (1 - done) / (done - p->done_before);
 	int64_t rows = rows_of(page);
-	const struct epoch_row *row = &page->row[rows > 0 ? rows - 1 : 0];
+	const struct epoch_row *row = page_row(page, rows > 0 ? rows - 1 : 0);
 	fprintf(f, " %3.0f %%", 100 * done);
 	if (done > p->done_before && so_far > SETTLED_S) {
 		fputs("  ETA ", f);
@@ -121,11 +126,34 @@ static void print_log_line(const struct progress *p, const struct status_page *p
 	fputc('\n', stderr);
 }
 
+/* Redraws the line: left, a bar if it has begun, and state, as far as there is room. */
+static void put_bar(const char *left, bool begun, double done, const char *state)
+{
+	const char *no_colour = getenv("NO_COLOR");
+	bool colour = !(no_colour && *no_colour);
+	int width = terminal_width() - 1;
+	int room = width - (int)strlen(left) - (int)strlen(state) - 2;
+	int bar = room < BAR_WIDTH ? room : BAR_WIDTH;
+	int full = (int)(done * bar + 0.5);
+
+	if (!begun || bar < 4)
+		bar = -2;
+	fprintf(stderr, "\r%.*s", width, left);
+	if (bar > 0) {
+		fprintf(stderr, "[%s", colour ? "\033[32m" : "");
+		for (int i = 0; i < bar; i++)
+			fputc(i < full ? '=' : i == full ? '>' : ' ', stderr);
+		fprintf(stderr, "%s]", colour ? "\033[0m" : "");
+	}
+	room = width - (int)strlen(left) - bar - 2;
+	fprintf(stderr, "%.*s\033[K", room > 0 ? room : 0, state);
+	fflush(stderr);
+}
+
 static void draw(struct progress *p, const struct status_page *page)
 {
 	bool begun = page->state > STATUS_LOADING;
 	double done = fraction_done(page);
-	int width = terminal_width() - 1;
 	struct text t;
 	FILE *f = text_open(&t);
 	if (begun)
@@ -134,22 +162,21 @@ static void draw(struct progress *p, const struct status_page *page)
 	char *left AUTOFREE = begun ? sentence("%sepoch %lld/%lld ", p->before ? p->before : "",
 					       (long long)page->epoch, (long long)page->epochs)
 				    : sentence("%sstarting", p->before ? p->before : "");
-	int room = width - (int)strlen(left) - (int)t.n - 2;
-	int bar = room < BAR_WIDTH ? room : BAR_WIDTH;
-	int full = (int)(done * bar + 0.5);
+	put_bar(left, begun, done, state);
+}
 
-	if (!begun || bar < 4)
-		bar = -2;
-	fprintf(stderr, "\r%.*s", width, left);
-	if (bar > 0) {
-		fprintf(stderr, "[%s", p->colour ? "\033[32m" : "");
-		for (int i = 0; i < bar; i++)
-			fputc(i < full ? '=' : i == full ? '>' : ' ', stderr);
-		fprintf(stderr, "%s]", p->colour ? "\033[0m" : "");
+/* Lines of the epochs since the last call. If the page has lost some, as many are left out that it
+ * loses none while the others are printed. */
+static void print_epochs(struct progress *p, const struct status_page *page)
+{
+	int64_t rows = rows_of(page), lost = rows - p->printed - PAGE_ROWS;
+	if (lost > 0) {
+		lost += PAGE_ROWS / 2;
+		fprintf(stderr, "(%lld epochs are not shown)\n", (long long)lost);
+		p->printed += lost;
 	}
-	room = width - (int)strlen(left) - bar - 2;
-	fprintf(stderr, "%.*s\033[K", room > 0 ? room : 0, state);
-	fflush(stderr);
+	for (; p->printed < rows; p->printed++)
+		progress_epoch(stderr, page_row(page, p->printed), page->epochs);
 }
 
 void progress_tick(void *self, const struct status_page *page)
@@ -169,14 +196,43 @@ void progress_tick(void *self, const struct status_page *page)
 		p->drawn = now;
 		print_log_line(p, page);
 	}
-	int64_t rows = rows_of(page);
-
-	for (; !p->terminal && p->lines && p->printed < rows; p->printed++)
-		progress_epoch(stderr, &page->row[p->printed], page->epochs);
+	if (!p->terminal && p->lines)
+		print_epochs(p, page);
 }
 
 void progress_end(struct progress *p)
 {
 	if (p->terminal && p->drawn)
 		fputs("\r\033[K", stderr);
+}
+
+/* ---- Other work ---------------------------------------------------------- */
+
+void meter_start(struct meter *m, const char *what, size_t of)
+{
+	*m = (struct meter){
+		.what = what, .of = of, .terminal = of && has_bars(), .began = clock_now()};
+}
+
+void meter_step(struct meter *m, size_t done)
+{
+	nsec now = clock_now(), took = now - m->began;
+	if (!m->terminal || took < SHORT_NS || now - m->drawn < REDRAW_NS || done == 0)
+		return;
+	double part = (double)done / (double)m->of;
+	char *left AUTOFREE = sentence("%s %zu/%zu ", m->what, done, m->of);
+	struct text t;
+	FILE *f = text_open(&t);
+	fprintf(f, " %3.0f %%  ETA ", 100 * part);
+	duration_put(f, 1e-9 * (double)took * (1 - part) / part);
+	char *state AUTOFREE = text_close(&t);
+	put_bar(left, true, part, state);
+	m->drawn = now;
+}
+
+void meter_end(struct meter *m)
+{
+	if (m->drawn)
+		fputs("\r\033[K", stderr);
+	m->drawn = 0;
 }

@@ -44,16 +44,10 @@ void quiet_wait(const struct config *c)
 
 double page_cores_share(const struct config *c, const struct status_page *page)
 {
-	double delay = 0, seconds = 0;
-	for (int64_t i = 0; page && i < page->rows; i++)
-		if (page->row[i].epoch > 0) {
-			delay += page->row[i].split.run_delay_s;
-			delay += fmax(0, page->row[i].split.steal_s); /* NaN: 0 */
-			seconds += page->row[i].split.seconds;
-		}
+	double seconds = page ? page->sum.seconds : 0;
 	const struct run *run = &c->run;
 	bool crowded = !*c->harness.hostfile &&
 		       run->workers * run->threads + run->servers > usable_cores();
-	double share = seconds > 0 && !crowded ? 1 - delay / seconds : NAN;
+	double share = seconds > 0 && !crowded ? 1 - page->sum.delay_s / seconds : NAN;
 	return share < 0 ? 0 : share;
 }

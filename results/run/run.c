@@ -6,6 +6,8 @@
  * rank 0 records.
  */
 #include "results/run/run.h"
+#include "runtime/config/checkpoint.h"
+#include "runtime/config/plugins.h"
 #include "runtime/train/train.h"
 
 #include <math.h>
@@ -236,10 +238,7 @@ const char *outcome_word(int status)
 
 double page_seconds(const struct status_page *page)
 {
-	double seconds = 0;
-	for (int64_t i = 0; page && i < page->rows; i++)
-		seconds += page->row[i].split.seconds;
-	return seconds;
+	return page ? page->sum.seconds : 0;
 }
 
 static void print_cost(const struct status_page *page)
@@ -259,7 +258,7 @@ static void print_result(const struct config *c, const struct outcome *o, double
 	       c->run.strategy, (long long)c->run.workers, plural(c->run.workers),
 	       places ? " (" : "", places ? places : "", places ? ")" : "");
 	if (o->status == EXIT_OK && page->rows > 0) {
-		const struct epoch_row *last = &page->row[page->rows - 1];
+		const struct epoch_row *last = page_row(page, page->rows - 1);
 		if (!isnan(last->on[ON_TEST].accuracy))
 			printf("test accuracy %.2f %%", 100 * last->on[ON_TEST].accuracy);
 		if (!isnan(best))
@@ -269,7 +268,7 @@ static void print_result(const struct config *c, const struct outcome *o, double
 		if (!isnan(last->on[ON_TEST].loss))
 			printf("test loss %.4f after ", last->on[ON_TEST].loss);
 		printf("%lld epoch%s%s in %.3f s%s\n", (long long)last->epoch, plural(last->epoch),
-		       page->row[0].epoch > 0 ? ", those since it resumed" : "", page_seconds(page),
+		       page->sum.first > 0 ? ", those since it resumed" : "", page_seconds(page),
 		       page->simulated ? " of virtual time" : "");
 		print_cost(page);
 	} else {
@@ -296,10 +295,8 @@ static char *print_json(const struct config *c, int64_t id)
 static char *say_lost_rows(const struct config *c, const struct outcome *o)
 {
 	struct store *s AUTOCLOSE = NULL;
-	int64_t dropped = 0, lost = 0;
-	for (int64_t i = 0; i < o->page->rows; i++)
-		dropped += o->page->row[i].split.dropped;
-	if (dropped == 0)
+	int64_t lost = 0;
+	if (o->page->sum.dropped == 0)
 		return NULL;
 	TRY(store_open(&s, c->harness.db, STORE_READ));
 	TRY(sql_number(s, &lost,
@@ -381,15 +378,28 @@ static void plugin_help(FILE *f, const char *part, const struct plugin *p,
 	help_rows(&(struct help){.f = f}, p->name, p->options);
 }
 
-/* The core options, and those of the named plug-ins, or of all plug-ins. */
-static void experiment_help(FILE *f, const struct plugin *const named[PART_COUNT])
+static void core_help(FILE *f, bool all)
+{
+	char *left, *right;
+	fprintf(f, "the experiment%s\n", all ? "" : ": the options that are used most");
+	for (const struct option *o = run_options; o->name; o++) {
+		if (!all && !o->core.common)
+			continue;
+		option_words(o, NULL, &left, &right);
+		help_row(&(struct help){.f = f}, left, right);
+		free(left);
+		free(right);
+	}
+}
+
+/* The core options that are used most, and those of the named plug-ins; all: of all. */
+static void experiment_help(FILE *f, const struct plugin *const named[PART_COUNT], bool all)
 {
 	const struct plugin *p;
-	fputs("the experiment\n", f);
-	help_rows(&(struct help){.f = f}, NULL, run_options);
+	core_help(f, all);
 	for (enum part k = 0; k < PART_COUNT; k++)
 		for (size_t i = 0; (p = plugin_at(k, i)); i++)
-			if (!named[k] || named[k] == p)
+			if (named[k] == p || (all && !named[k]))
 				plugin_help(f, part_names[k], p,
 					    k == PART_WORKLOAD
 						    ? ((const struct workload *)p)->recipe
@@ -405,7 +415,16 @@ static char *more_help(FILE *f, const struct arguments *given)
 		if (typed)
 			TRY(plugin_choose(k, typed, NULL, 0, &named[k]));
 	}
-	experiment_help(f, named);
+	bool all = given && given->help_all;
+	experiment_help(f, named, all);
+	if (!all) {
+		fputc('\n', f);
+		text_wrap(f,
+			  "mvbench run --help=all shows all options, also those of strategies, "
+			  "workloads, optimisers and codecs; --help --strategy=NAME shows those of "
+			  "one; mvbench help NAME explains an option or a strategy.",
+			  0);
+	}
 	return NULL;
 }
 

@@ -5,6 +5,8 @@
 #define RUN_H
 
 #include "results/db/db.h"
+#include "runtime/cli/cli.h"
+#include "runtime/config/clusters.h"
 #include "runtime/config/plan.h"
 #include "runtime/launch/launch.h"
 #include "sim/model/model.h"
@@ -17,7 +19,7 @@ struct progress {
 	const char *before; /* start of the line, such as "3/24 "; NULL = nothing */
 	bool lines, quiet;
 	double later_s; /* expected duration of all later runs [s]; 0 = none */
-	bool terminal, colour;
+	bool terminal;
 	nsec began, drawn;
 	double done_before; /* fraction done before it resumed from a checkpoint: 0..1 */
 	int64_t printed;    /* rows of the page already printed */
@@ -28,6 +30,18 @@ void progress_tick(void *self, const struct status_page *page);            /* a 
 void progress_end(struct progress *p);                                     /* removes the line */
 void duration_put(FILE *f, double s);                                      /* "1:02:03", "0:05" */
 void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs); /* the plain line */
+
+/* Shows on a terminal how far other work is, and how long it will take, if it takes more than a
+ * second: start; a step after each part, with the number that are done; end removes the line. */
+struct meter {
+	const char *what; /* "figure" */
+	size_t of;
+	bool terminal;
+	nsec began, drawn;
+};
+void meter_start(struct meter *m, const char *what, size_t of);
+void meter_step(struct meter *m, size_t done);
+void meter_end(struct meter *m);
 
 /* Freed at the end of its block: struct status_page *page AUTOPAGE = status_of_launcher(); */
 static inline void page_autofree(struct status_page **page)
@@ -192,5 +206,9 @@ char *replay_load(const struct config *c, struct recording **out);
 void replay_free(struct recording *r);
 /* Compares the model of run `id` with that of the run that it replayed. *said: heap. */
 char *replay_compare(const struct config *c, int64_t id, bool *equal, char **said);
+
+/* Restarts this process's command in a lab of this many hosts. NULL: this process is in a lab
+ * already. */
+char *lab_enter(int64_t hosts);
 
 #endif

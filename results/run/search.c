@@ -97,7 +97,7 @@ char *range_read(struct range *r, const char *name, const char *text)
 bool option_applies(const char *name, const struct config *c)
 {
 	const char *const owner[] = {c->run.workload, c->run.strategy, c->run.optimizer,
-				      c->run.codec};
+				     c->run.codec};
 	size_t n = strcspn(name, ".");
 	bool applies = !name[n] || option_find(run_options, name);
 	for (size_t i = 0; i < sizeof owner / sizeof *owner; i++)

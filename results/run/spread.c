@@ -232,23 +232,21 @@ static void print_all(const double *all, int n, bool json)
 	}
 }
 
-static char *find(const struct arguments *a, const char *db, struct config *c)
+static char *config_of_run(const struct arguments *a, const char *db, struct config *c)
 {
 	struct store *s AUTOCLOSE = NULL;
-	const char *word = a->words == 1 ? a->word[0] : "";
-	char *end;
-	long long id = strtoll(word, &end, 10);
+	int64_t id;
 	bool exact;
-	if (*end || id < 1)
-		return sentence("%s%sgive the number of a run, as in mvbench spread 3; mvbench "
-				"table --runs lists them",
-				word, *word ? ": " : "");
+	if (a->words != 1)
+		return sentence("give the number of a run, as in mvbench spread 3; mvbench table "
+				"--runs lists them");
 	TRY(store_open(&s, db, STORE_READ));
+	TRY(run_number(s, a->word[0], &id));
 	TRY(recorded_config(s, id, c, &exact));
 	if (!exact)
 		return sentence("run %lld was recorded by an mvbench with other options, so this "
 				"one cannot repeat its configuration: record it again",
-				id);
+				(long long)id);
 	return check(c, id);
 }
 
@@ -260,7 +258,7 @@ static char *spread(void *given, struct arguments *a, int *status)
 	struct sweep cells ENDS_WITH(sweep_free) = {.cell = NULL};
 	struct plan plan;
 	int n = (int)f->repeats;
-	TRY(find(a, f->db, &c));
+	TRY(config_of_run(a, f->db, &c));
 	c.harness.db = f->db;
 	c.harness.hostfile = ""; /* of real workers */
 	c.run.record = false;

@@ -5,6 +5,7 @@
  * cell starts: an interrupted sweep shows what is left, and the next one resumes there.
  */
 #include "results/run/study.h"
+#include "runtime/config/machine.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -39,17 +40,28 @@ void job_files_each(void (*each)(void *ctx, const struct word *w), void *ctx)
 	installed_each("workloads/sweeps", ".ini", put_known, &(struct known){each, ctx});
 }
 
-static void put_name(void *ctx, const struct word *w)
+struct job_names {
+	char **name; /* ends at NULL */
+	size_t n;
+};
+
+static void keep_name(void *ctx, const struct word *w)
 {
-	fprintf(ctx, "%s%s", ftell(ctx) ? ", " : "; mvbench has ", w->name);
+	struct job_names *l = ctx;
+	APPEND(l->name, l->n, must(strdup(w->name)));
 }
 
 static char *no_such_file(const char *name)
 {
-	struct text t;
-	job_files_each(put_name, text_open(&t));
-	char *known AUTOFREE = text_close(&t);
-	return sentence("%s: there is no such job file%s", name, known);
+	struct job_names l = {.n = 0};
+	job_files_each(keep_name, &l);
+	APPEND(l.name, l.n, NULL);
+	const char *const *names = (const char *const *)l.name;
+	char *all AUTOFREE = text_list(names, l.n - 1, ", ");
+	char *known AUTOFREE = sentence("mvbench has %s", all);
+	char *wrong = no_such("job file", "", name, names, l.n - 1, known);
+	autowords(&l.name);
+	return wrong;
 }
 
 char *launcher_refuse(const char *command)
@@ -290,7 +302,7 @@ static void print_result(const struct doing *d, const struct cell *c, const stru
 	}
 	fprintf(f, "%zu/%zu [%s] %s", c->number, d->left, c->section, c->what);
 	if (o->status == EXIT_OK && o->page && o->page->rows > 0) {
-		const struct epoch_row *row = &o->page->row[o->page->rows - 1];
+		const struct epoch_row *row = page_row(o->page, o->page->rows - 1);
 		if (d->sweep->blind && row->on[ON_VALIDATION].accuracy >= 0)
 			fprintf(f, ": validation accuracy %.2f %%,",
 				100 * row->on[ON_VALIDATION].accuracy);

@@ -199,8 +199,8 @@ static void draw(const struct study *s, const struct config *c, int64_t trial, s
 	*said = text_close(&w);
 }
 
-/* The file's settings, except those that follow from drawn ones: --batch if --global-batch is
- * drawn; --deal unless the file's value differs from the automatic one. */
+/* The file's settings, except those that follow from drawn ones: the hash of the data; --batch if
+ * --global-batch is drawn; --deal unless the file's value differs from the automatic one. */
 static char *base_settings(const struct study *s, const struct config *base, bool drawn,
 			   struct settings *all)
 {
@@ -211,6 +211,7 @@ static char *base_settings(const struct study *s, const struct config *base, boo
 		global |= strcmp(s->search.range[i].name, "global-batch") == 0;
 	for (size_t i = 0; words[i]; i++)
 		if (strncmp(words[i], "--deal=", 7) != 0 &&
+		    !(drawn && strncmp(words[i], "--data-hash=", 12) == 0) &&
 		    !(global && strncmp(words[i], "--batch=", 8) == 0))
 			settings_add_word(all, words[i]);
 	TRY(config_init(&c, all->setting, all->n, false));
@@ -469,11 +470,14 @@ static const struct column columns[] = {
 	      "WHEN failed THEN ' (' || failed || ' failed)' ELSE '' END"),
 	HIDDEN("diverged"),
 	HIDDEN("failed"),
-	RARE("test_accuracy", "accuracy %", FINITE("test_accuracy", PERCENT("test_accuracy"))),
-	RARE("test_accuracy_low", "95 %", INTERVAL("test_accuracy", PERCENT, "coverage")),
+	RARE("test_accuracy", "accuracy %",
+	     FINITE("test_accuracy", PERCENT("test_accuracy"))
+		     INTERVAL("test_accuracy", PERCENT, "coverage")),
+	HIDDEN("test_accuracy_low"),
 	HIDDEN("test_accuracy_high"),
-	SHOWN("test_loss", "loss", FINITE("test_loss", LOSS("test_loss"))),
-	SHOWN("test_loss_low", "95 %", INTERVAL("test_loss", LOSS, "coverage")),
+	SHOWN("test_loss", "loss",
+	      FINITE("test_loss", LOSS("test_loss")) INTERVAL("test_loss", LOSS, "coverage")),
+	HIDDEN("test_loss_low"),
 	HIDDEN("test_loss_high"),
 	HIDDEN("coverage"),
 	SHOWN("epoch_seconds", "epoch s", ROUND("%.4g", "epoch_seconds")),
@@ -497,11 +501,12 @@ char *study_print(struct store *s, FILE *f, enum format format, const char *cond
 		"CREATE TEMP VIEW tuned AS SELECT * FROM study_result WHERE %s", condition);
 	int64_t edges = 0;
 	TRY(sql_script(s, sql));
-	TRY(columns_print(s, f, format, columns, "tuned", rows));
+	TRY(columns_print(s, f, format, columns, "tuned", rows, NULL));
 	TRY(sql_number(s, &edges, "SELECT count(edge) FROM tuned", ""));
 	if (edges && for_people(format))
-		fprintf(f, "\nedge: the best trial has the least or the greatest value of all that "
-			   "were tried; a better one may lie beyond, so widen the range\n");
+		note_put(f, format,
+			 "\nedge: the best trial has the least or the greatest value of all that "
+			 "were tried; a better one may lie beyond, so widen the range\n");
 	return NULL;
 }
 

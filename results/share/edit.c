@@ -3,6 +3,7 @@
  * rows that belong to a deleted run are deleted, too.
  */
 #include "results/db/select.h"
+#include "runtime/cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
  * export.c - `mvbench export`: one table of results for other programs, as CSV or JSON Lines.
  */
 #include "results/db/select.h"
+#include "runtime/cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

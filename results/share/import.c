@@ -12,6 +12,7 @@
  * checkpoint replaces its row; of several rows of a run the one with most progress counts.
  */
 #include "results/db/select.h"
+#include "runtime/cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,10 @@ static char *copy_all(struct store *s, struct store *other, const char *origin,
 		      "map AS m JOIN other.run AS o ON o.id = m.old WHERE m.fresh ORDER BY m.new"));
 	TRY(copy_tables(s));
 	TRY(renew_hashes(s, other));
+	TRY(sql_script(s,
+		       "INSERT OR IGNORE INTO main.source SELECT * FROM other.source WHERE hash IN "
+		       "(SELECT o.value FROM map AS m JOIN main.run_option AS o ON o.run_id = "
+		       "m.new WHERE m.fresh AND o.name = 'source')"));
 	TRY(sql_script(s, "UPDATE main.run SET status = o.status FROM map AS m "
 			  "JOIN other.run AS o ON o.id = m.old WHERE m.fresh AND m.new = run.id"));
 	TRY(copy_rows(s, origin, "study", "id", "c.new",

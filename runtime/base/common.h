@@ -17,6 +17,15 @@ void panic(const char *file, int line, const char *fmt, ...)
 			panic(__FILE__, __LINE__, __VA_ARGS__); \
 	} while (0)
 
+/* Returns an error, a message or a code, to the caller's caller. For places where nothing must be
+ * freed. */
+#define TRY(call) \
+	do { \
+		__auto_type wrong_ = (call); \
+		if (wrong_) \
+			return wrong_; \
+	} while (0)
+
 /* A formatted string on the heap; the caller frees it. */
 char *sentence(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Ends the run because of a user's input, with a message that says what to do. For collective data

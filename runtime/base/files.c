@@ -198,13 +198,6 @@ void folder_remove(const char *path)
 	rmdir(path);
 }
 
-double shared_memory_free(void)
-{
-	struct statvfs shm;
-	return statvfs("/dev/shm", &shm) == 0 ? (double)shm.f_bavail * (double)shm.f_frsize
-					      : INFINITY;
-}
-
 static int make_folders(const char *path, mode_t mode)
 {
 	char *copy AUTOFREE = must(strdup(path));

@@ -57,3 +57,15 @@ void installed_each(const char *folder, const char *ending,
 	if (n >= 0)
 		free(file);
 }
+
+bool program_exists(const char *program)
+{
+	const char *path = getenv("PATH");
+	bool found = false;
+	for (int n; path && *path && !found; path += n + (path[n] == ':')) {
+		n = (int)strcspn(path, ":");
+		char *file AUTOFREE = sentence("%.*s/%s", n, path, program);
+		found = access(file, X_OK) == 0;
+	}
+	return found;
+}

@@ -13,8 +13,8 @@
 #include <string.h>
 
 static void (*handler)(const char *sentence);
-static void (*abort_all)(int status) = world_exit; /* does not return */
-static const char *speaker;                        /* NULL: this is the only process */
+static void (*abort_all)(int status) = exit; /* does not return */
+static const char *speaker;                  /* NULL: this is the only process */
 static char *redirected; /* [redirected_room]: another process prints this; NULL = print it here */
 static size_t redirected_room;
 

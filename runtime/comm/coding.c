@@ -1,9 +1,10 @@
 /*
  * coding.c - the coded communicator: what its workers reduce or exchange travels as messages of a
- * codec (strategies/codecs/codec.h). It shares the link and the counters of the one that it was
- * made from; operations that have no codec use the floats as they are.
+ * codec (strategies/codecs/codec.h). It has the counters of the one that it was made from;
+ * operations that have no codec use the floats as they are.
  *
- * A sum of u over N workers, for floats first .. first + n - 1 of a vec as long as param:
+ * A sum of u over N workers, for floats first .. first + n - 1 of a vec of P floats, which are
+ * whole tensors: the model, or some of its layers:
  *
  *   gathered   all get all messages, and add them in the order of ranks
  *   scattered  part j of u goes to worker j as a message; it adds them in the order of ranks, and
@@ -25,7 +26,8 @@
  * (CHOCO, arXiv 1902.00340, also sends changes since a known model, but one that all neighbours
  * know.)
  *
- * Memory of a worker: P floats for what is kept, P for each partner of a pair, and the messages.
+ * Memory of a worker: P floats for what is kept, P for each partner of a pair, and the messages. A
+ * checkpoint has what is kept, and of pairs m of all other workers.
  */
 #include "runtime/comm/coding.h"
 #include "runtime/config/run.h"
@@ -53,6 +55,9 @@ struct sum { /* under way */
 struct coding {
 	struct worker *w;
 	const struct codec *codec;
+	size_t n; /* P */
+	struct tensor *tensor;
+	size_t tensors;
 	int rank, size;
 	bool data, feedback;
 	float *kept;  /* [P]; NULL: no feedback */
@@ -71,19 +76,18 @@ struct coding {
 
 /* ---- Messages ---- */
 
-/* The tensors of floats first .. first + n - 1, which count from there. A tensor that is cut is one
- * row. */
-static size_t tensors_of(const struct model *m, size_t first, size_t n, struct tensor *tensor)
+size_t tensors_cut(const struct tensor *all, size_t tensors, size_t first, size_t n,
+		   struct tensor *tensor)
 {
 	size_t count = 0;
-	for (size_t i = 0; i < m->tensors; i++) {
-		struct tensor t = m->tensor[i];
-		size_t all = t.rows * t.columns, from = t.first, end = from + all;
+	for (size_t i = 0; i < tensors; i++) {
+		struct tensor t = all[i];
+		size_t whole = t.rows * t.columns, from = t.first, end = from + whole;
 		from = from > first ? from : first;
 		end = smaller(end, first + n);
 		if (from >= end)
 			continue;
-		if (end - from < all)
+		if (end - from < whole)
 			t.rows = 1, t.columns = end - from;
 		t.first = from - first;
 		tensor[count++] = t;
@@ -93,13 +97,12 @@ static size_t tensors_of(const struct model *m, size_t first, size_t n, struct t
 
 static struct code code_of(const struct coding *k, struct sum *s, size_t first, size_t n)
 {
-	const struct model *m = k->w->model;
 	if (!s->tensor)
-		s->tensor = must(malloc((m->tensors + 1) * sizeof *s->tensor));
+		s->tensor = must(malloc((k->tensors + 1) * sizeof *s->tensor));
 	return (struct code){.opts = k->w->codec_opts,
 			     .n = n,
 			     .tensor = s->tensor,
-			     .tensors = tensors_of(m, first, n, s->tensor),
+			     .tensors = tensors_cut(k->tensor, k->tensors, first, n, s->tensor),
 			     .workers = k->size};
 }
 
@@ -369,8 +372,7 @@ int64_t coding_start(struct coding *k, struct link *l, int slot, struct vec *v, 
 {
 	struct sum *s = &k->sum[slot];
 	enum given what = v == k->w->grad ? GIVEN_GRADIENT : GIVEN_OTHER;
-	CHECK(v->n == vec_len(k->w->param), "a coded sum of %zu floats, the model has %zu", v->n,
-	      vec_len(k->w->param));
+	CHECK(v->n == k->n, "a coded sum of a vec of %zu floats, not %zu", v->n, k->n);
 	if (what != (enum given)k->at.given && k->kept)
 		memset(k->kept, 0, v->n * sizeof *k->kept);
 	CHECK(!k->feedback || k->at.given != GIVEN_OTHER || what == GIVEN_OTHER,
@@ -432,12 +434,22 @@ double coding_exchange_bytes(struct coding *k, size_t n)
 	return sizeof(float) * (double)length_of_message(k, &c);
 }
 
+static float *known_of(struct coding *k, int peer)
+{
+	size_t n = k->data ? k->n : 0;
+	if (!k->known[peer]) {
+		k->known[peer] = must(malloc((n + 1) * sizeof **k->known));
+		memcpy(k->known[peer], k->origin, n * sizeof **k->known);
+	}
+	return k->known[peer];
+}
+
 void coding_exchange(struct coding *k, struct link *l, int peer, const struct vec *out,
 		     struct vec *in)
 {
 	struct sum *s = &k->sum[0];
 	size_t n = out->n;
-	CHECK(k->origin && n == vec_len(k->w->param), "a coded exchange of %zu floats", n);
+	CHECK(k->origin && n == k->n, "a coded exchange of %zu floats", n);
 	s->code = code_of(k, s, 0, n);
 	size_t words = length_of_message(k, &s->code);
 	float *wire = buffer_grown(k, &s->out, words), *got = buffer_grown(k, &s->in, words);
@@ -447,12 +459,8 @@ void coding_exchange(struct coding *k, struct link *l, int peer, const struct ve
 	s->code.common = rng_seed(k->w->run->seed, RNG_CODEC, (int64_t)pair);
 	s->code.key = rng_seed((int64_t)(s->code.common >> 1), RNG_CODEC, 1 + k->rank);
 	s->code.workers = 2;
-	if (!k->known[peer]) {
-		k->known[peer] = must(malloc((n + 1) * sizeof **k->known));
-		if (k->data)
-			memcpy(k->known[peer], k->origin, n * sizeof **k->known);
-	}
-	float *m = k->known[peer], *own = k->own, *its = k->staged ? k->staged : vec_floats(in, 0);
+	float *m = known_of(k, peer), *own = k->own,
+	      *its = k->staged ? k->staged : vec_floats(in, 0);
 	const float *w = vec_floats(out, 0);
 	if (k->staged) {
 		out->dev->ops->get(out->dev, k->staged + n, out->data, n);
@@ -499,17 +507,22 @@ static void make_room(struct coding *k, struct sum *s, struct code c)
 		     k->codec->sums == CODEC_SUMMED ? longest : longest * (size_t)k->size);
 }
 
-struct coding *coding_new(struct worker *w, int rank, int size)
+struct coding *coding_new(struct worker *w, int rank, int size, const struct vec *v,
+			  const struct tensor *tensor, size_t tensors)
 {
 	struct coding *k = must(calloc(1, sizeof *k));
-	size_t n = vec_len(w->param);
+	const size_t n = vec_len(v);
 	bool pairs = w->loop->strategy->codes == CODES_PAIRS;
 	*k = (struct coding){.w = w,
 			     .codec = w->codec,
+			     .n = n,
+			     .tensor = must(malloc((tensors + 1) * sizeof *tensor)),
+			     .tensors = tensors,
 			     .rank = rank,
 			     .size = size,
 			     .data = vec_has_data(w->param),
 			     .feedback = strcmp(w->run->codec_feedback, "true") == 0 && !pairs};
+	memcpy(k->tensor, tensor, tensors * sizeof *tensor);
 	if (k->data && k->feedback)
 		k->kept = must(calloc(n + 1, sizeof *k->kept));
 	if (k->data && w->loop->dev->ops->peer)
@@ -532,9 +545,16 @@ struct coding *coding_new(struct worker *w, int rank, int size)
 
 void *coding_kept(struct coding *k, int i, size_t *bytes)
 {
-	const size_t n = k->kept ? vec_len(k->w->param) : 0;
-	*bytes = i == 0 ? sizeof k->at : i == 1 ? n * sizeof *k->kept : k->states * sizeof(float);
-	return i == 0 ? (void *)&k->at : i == 1 ? k->kept : k->state;
+	enum { AT, KEPT, STATE, KNOWN };
+	const bool pair = i >= KNOWN && k->known && k->data && i - KNOWN != k->rank;
+	*bytes = i == AT      ? sizeof k->at
+		 : i == STATE ? k->states * sizeof *k->state
+			      : k->n * sizeof *k->kept;
+	return i == AT      ? (void *)&k->at
+	       : i == KEPT  ? k->kept
+	       : i == STATE ? k->state
+	       : pair       ? known_of(k, i - KNOWN)
+			    : NULL;
 }
 
 void coding_free(struct coding *k)
@@ -548,6 +568,7 @@ void coding_free(struct coding *k)
 		free(k->sum[i].counts);
 	}
 	free(k->asked.tensor);
+	free(k->tensor);
 	for (int i = 0; k->known && i < k->size; i++)
 		free(k->known[i]);
 	free(k->known);

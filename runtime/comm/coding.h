@@ -8,11 +8,17 @@
 
 struct coding;
 
-/* Collective only in what it needs: equal models. */
-struct coding *coding_new(struct worker *w, int rank, int size);
+/* Collective only in what it needs: equal models. Of vecs laid out as v, which is tensors. */
+struct coding *coding_new(struct worker *w, int rank, int size, const struct vec *v,
+			  const struct tensor *tensor, size_t tensors);
 void coding_free(struct coding *k); /* NULL is fine */
-/* What a checkpoint has: the i-th object, from 0 to 2; NULL: this worker has none. */
+/* What a checkpoint has: the i-th object, from 0 to 2, then of each partner of a pair; NULL:
+ * this worker has none. */
 void *coding_kept(struct coding *k, int i, size_t *bytes);
+/* The tensors of floats first .. first + n - 1, which count from there: into tensor, with room for
+ * all. A tensor that is cut is one row. Returns their number. */
+size_t tensors_cut(const struct tensor *all, size_t tensors, size_t first, size_t n,
+		   struct tensor *tensor);
 /* A sum, in place; every start of a slot has its end. Returns the bytes that this worker sends. */
 int64_t coding_start(struct coding *k, struct link *l, int slot, struct vec *v, size_t first,
 		     size_t n);

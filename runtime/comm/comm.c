@@ -37,10 +37,9 @@ struct comm {
 	const char *wanted;          /* --transport */
 	struct transport *transport; /* for a device's vectors; NULL before the first */
 	struct comm *next,
-		*before; /* list: all workers first, then the communicators split from it */
-	struct coding
-		*coding; /* NULL: floats travel as they are; otherwise the link is another's */
-	bool *joined;    /* [1 + size]: were there operations with ALL, with each peer? */
+		*before;       /* list: all workers first, then the communicators split from it */
+	struct coding *coding; /* NULL: floats travel as they are */
+	bool *joined;          /* [1 + size]: were there operations with ALL, with each peer? */
 };
 
 /* ---- Operations with peers ---- */
@@ -160,17 +159,30 @@ struct comm *comm_split(struct comm *c, int color)
 	return comm_after(c, link_split(c->link, color));
 }
 
-int comm_machine(const struct comm *c)
+struct comm *comm_split_places(struct comm *c, int *n)
 {
-	return link_machine(c->link);
+	int first = world_place();
+	if (first < 0 && c->size > 1) { /* in the real world */
+		struct link *node = link_of_node(c->link);
+		first = c->rank;
+		link_broadcast(node, 0, &first, sizeof first);
+		link_free(node);
+	}
+	double places = c->size == 1 || first == c->rank;
+	if (c->size > 1)
+		link_reduce_all(c->link, &places, 1, REDUCE_SUM);
+	*n = (int)places;
+	return comm_split(c, first < 0 ? 0 : first);
 }
 
-struct comm *comm_coded(struct worker *w, struct comm *c)
+struct comm *comm_coded(struct worker *w, struct comm *c, const struct vec *v,
+			const struct tensor *tensor, size_t tensors)
 {
-	if (c->size == 1 || !w->codec || !w->codec->encode)
+	if (c->size == 1 || !w->codec || !w->codec->encode ||
+	    w->loop->strategy->codes == CODES_PUSHES) /* runtime/table/coded.c has these */
 		return c;
-	struct comm *coded = comm_after(c, c->link);
-	coded->coding = coding_new(w, c->rank, c->size);
+	struct comm *coded = comm_split(c, 0);
+	coded->coding = coding_new(w, c->rank, c->size, v, tensor, tensors);
 	return coded;
 }
 
@@ -190,8 +202,7 @@ void comm_free(struct comm *c)
 	if (c->next)
 		c->next->before = c->before;
 	transport_free(c->transport);
-	if (!c->coding)
-		link_free(c->link);
+	link_free(c->link);
 	coding_free(c->coding);
 	free(c->joined);
 	free(c);

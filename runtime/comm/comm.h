@@ -149,10 +149,12 @@ void comm_prepare(struct comm *c, const struct vec *v);
  * be used. */
 char *comm_try(struct comm *c, const struct vec *v, const char *name);
 /* The workers of c; what they reduce or exchange is compressed by the run's codec. c itself without
- * a codec, and on a comm of one. After the model is made: it is equal on all workers. Free it
- * before c. */
-struct comm *comm_coded(struct worker *w, struct comm *c);
-/* What a checkpoint has of it: the i-th object, from 0 to 2; NULL: none. */
+ * a codec, and on a comm of one. For vecs laid out as v, whose floats are these tensors.
+ * Collective, after the model is made: it is equal on all workers. Free it before c. */
+struct comm *comm_coded(struct worker *w, struct comm *c, const struct vec *v,
+			const struct tensor *tensor, size_t tensors);
+/* What a checkpoint has of it: the i-th object, from 0 to 2, and for pairs one of each rank; NULL:
+ * none. */
 void *comm_kept(struct comm *c, int i, size_t *bytes);
 /* Its name; NULL for host vectors, and on a comm of one. */
 const char *comm_transport(const struct comm *c);
@@ -174,12 +176,11 @@ int link_size(const struct link *l);
 void link_free(struct link *l);
 struct link *link_of_node(struct link *l); /* of several ranks: those that share memory with this */
 bool link_one_node(struct link *l);        /* do all ranks share memory? */
-int link_machine(struct link *l);          /* the first rank that shares memory with this one */
 bool link_reads_devices(void);             /* may x be on a GPU, in messages and allreduce? */
 void link_send(struct link *l, int to, const float *x, size_t n); /* returns once it is received */
-/* Blocking, but may return before the other end has received. bytes: a multiple of a float's. tag:
- * 0 for link_recv. */
-void link_send_plain(struct link *l, int to, int tag, const void *x, size_t bytes);
+/* For link_recv; blocking, but may return before the other end has received. bytes: a multiple of a
+ * float's. */
+void link_send_plain(struct link *l, int to, const void *x, size_t bytes);
 void link_recv(struct link *l, int from, float *x, size_t n);
 /* Sends out to one rank and receives n floats from another, or from the same. */
 void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n);
@@ -203,9 +204,13 @@ void link_barrier(struct link *l);
 /* The same, but waiting ranks sleep, which leaves the cores to ranks that measure. Real world,
  * several ranks. */
 void link_barrier_asleep(struct link *l);
-enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_LEAST };
+enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_LEAST, REDUCE_PRODUCT };
 /* For small x[n], off the clock: doubles, or with REDUCE_LEAST struct least. */
 void link_reduce_all(struct link *l, void *x, int n, enum link_reduce how);
+/* For x[n] of a type, any n, in the real world: sum, product, maximum or minimum. */
+enum link_type { LINK_FLOAT, LINK_DOUBLE, LINK_INT32, LINK_INT64 };
+void link_reduce_typed(struct link *l, void *x, size_t n, enum link_type type,
+		       enum link_reduce how);
 struct least {
 	float x;
 	int rank; /* its owner; of equal ones the lowest */
@@ -250,25 +255,19 @@ void link_window_flush(struct link_window *w, int rank); /* rank -1: all of them
 void link_wakeup_new(struct link *l);     /* collective, once: wake-up signals within one machine */
 void link_wakeup_free(struct link *l);    /* collective; before link_free */
 void link_wake(struct link *l, int rank); /* call after each message */
-/* Sleeps until this rank is woken, but at most a nap, which grows with each call; start with 0. */
-void link_sleep(struct link *l, nsec *nap);
+/* Sleeps until this rank is woken, but at most a nap, which grows with each call; start with 0.
+ * With most > 0 at most that long; simulated, then just as long. */
+void link_sleep(struct link *l, nsec *nap, nsec most);
 int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes);
 int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes);
+void link_post(struct link *l, int to, int tag, const void *x,
+	       size_t bytes);       /* short; no request */
 bool link_progress(struct link *l); /* false: no request was completed */
 bool link_test(struct link *l, int *request);
 void link_cancel(struct link *l, int *request); /* a receive */
 
-/* Stall detection without mvbench's own launcher. A thread of each rank watches all ranks; the
- * first rank that is not stopped reports those that make no progress. After timeout_s (0: never),
- * which the user knows as `setting`, it ends the ranks of its machine. Call lookout_limits first,
- * before MPI starts. Ranks from `workers` on only serve. programs: see runtime/base/stall.c.
- * Collective; NULL: not available. */
-void lookout_limits(double timeout_s, const char *setting);
-struct lookout *lookout_open(struct link *all, int workers, bool programs);
-void lookout_close(struct lookout *o);
-/* Applies the limits to a call, until lookout_unguard, in which this rank waits for all others. */
-void lookout_guard(const char *what);
-void lookout_unguard(void);
+/* lookout_open for the ranks of this link. Collective. */
+struct lookout *link_lookout(struct link *all, int workers, bool programs);
 
 struct link *comm_link(struct comm *c);
 

@@ -36,7 +36,7 @@ enum { ASK_TIMES = 16 };
 
 static void send_time(struct link *l, int to, nsec t)
 {
-	link_send_plain(l, to, 0, &t, sizeof t);
+	link_send_plain(l, to, &t, sizeof t);
 }
 
 static nsec recv_time(struct link *l, int from)

@@ -11,6 +11,7 @@
  * that configuration continues from it, or overwrites it if the earlier run has ended. Other
  * configurations are refused, because they would destroy the model.
  */
+#include "runtime/config/checkpoint.h"
 #include "runtime/config/plan.h"
 
 #include <errno.h>

@@ -13,6 +13,7 @@
  * cards, so that a machine's link is one of 8 cards. 3.4 and 14 us are NCCL's constants for a
  * message over NVLink and the network (src/graph/tuning.cc, hwLat, ring, Simple).
  */
+#include "runtime/config/clusters.h"
 #include "runtime/config/config.h"
 
 #define BYTES_PER_S(x) (8.0 * (x))

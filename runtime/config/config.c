@@ -5,23 +5,20 @@
  * Every option can be written as text and read back (options.c). A configuration is therefore
  * passed to workers as words, and its identity is a hash of "part.name=value" lines.
  */
+#include "runtime/config/checkpoint.h"
+#include "runtime/config/clusters.h"
 #include "runtime/config/config.h"
+#include "runtime/config/dataset.h"
+#include "runtime/config/heterogeneity.h"
+#include "runtime/config/hosts.h"
+#include "runtime/config/plugins.h"
+#include "runtime/config/schedule.h"
 #include "runtime/table/table.h"
 #include "workloads/net.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The plug-in of this part, and its options. */
-static const struct plugin *plugin_of(const struct config *c, enum part part, void **opts)
-{
-	const struct plugin *const has[PART_COUNT] = {&c->strategy->plugin, &c->workload->plugin,
-						      &c->optimizer->plugin, &c->codec->plugin};
-	*opts = (void *const[PART_COUNT]){c->strategy_opts, c->workload_opts, c->optimizer_opts,
-					  c->codec_opts}[part];
-	return has[part];
-}
 
 enum part option_chooses(const struct option *o)
 {
@@ -150,6 +147,7 @@ static char *check_db(const struct option *o, const char *text)
 #define KEPT_APART           .incidental = true, .core.kept_apart = true
 #define REPEATS              .core.repeats = true
 #define COMPARED             .core.compared = true
+#define COMMON               .core.common = true
 #define AS_USED              .core.stored = AS_USED
 #define USED_IF_ANY          .core.stored = USED_IF_ANY
 #define OF_SIMULATION        .core.stored = OF_SIMULATION
@@ -209,7 +207,7 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 	if (s->value && option_chooses(f.option) < PART_COUNT) /* config_init has chosen it */
 		return check_plugin(f.option, s->value);
 	if (f.owner) { /* of several plug-ins with this name, the one in use */
-		const struct plugin *used = plugin_of(c, f.part, &fields);
+		const struct plugin *used = config_plugin(c, f.part, &fields);
 		const char *name = f.option->name, *part = part_names[f.part];
 		if (strcmp(used->name, f.owner->name) != 0)
 			return lenient ? NULL
@@ -270,11 +268,6 @@ int64_t config_epoch_steps(const struct config *c, size_t rows)
 		together = run->global_batch ? run->global_batch
 					     : models * run->batch * run->accumulate;
 	return ((int64_t)rows + together - 1) / together;
-}
-
-static bool has_budget(const struct run *run)
-{
-	return run->steps > 0 || run->tokens > 0;
 }
 
 /* The rows to train on, and the answers of one of them, without loading them; false: not known. */
@@ -493,106 +486,10 @@ void config_fini(struct config *c)
 	*c = (struct config){.strings = NULL};
 }
 
-bool config_next(struct config_option *at)
-{
-	void *opts;
-	if (at->option) {
-		at->option++;
-	} else {
-		at->option = run_options;
-		at->fields = at->config;
-		at->part = "run";
-	}
-	while (!at->option || !at->option->name) {
-		if (at->next == PART_COUNT)
-			return false;
-		at->part = part_names[at->next];
-		const struct plugin *p = plugin_of(at->config, (enum part)at->next++, &opts);
-		at->owner = p->name;
-		at->option = p->options;
-		at->fields = opts;
-	}
-	const struct option *o = at->option;
-	at->value = at->number;
-	if (o->type == OPT_STRING || o->type == OPT_CHOICE)
-		at->value = *(const char *const *)((const char *)at->fields + o->offset);
-	else
-		option_text(o, at->fields, at->number, sizeof at->number);
-	return true;
-}
-
-bool option_decides(const struct option *o, const char *value)
-{
-	return !o->incidental && (o->core.always || strcmp(value, o->def) != 0);
-}
-
-static bool is_budgeted(const struct config_option *at)
-{
-	return has_budget(&at->config->run) && !at->owner &&
-	       strcmp(at->option->name, "epochs") == 0;
-}
-
-bool option_follows(const struct config_option *at)
-{
-	bool shared = at->config->run.global_batch > 0 && !at->owner &&
-		      strcmp(at->option->name, "batch") == 0;
-	return shared || is_budgeted(at);
-}
-
-_Static_assert(2 * WORKERS_MOST <= RANKS_MOST, "a status page has too few ranks");
-
-/* Raised when an option gets another default: cells with the old one must not pass for new ones. A
- * test holds the defaults to a list. */
-enum { IDENTITY = 1 };
-
-void config_hash(const struct config *c, char hex[17])
-{
-	uint64_t h = HASH_START ^ IDENTITY;
-	for (struct config_option at = {.config = c}; config_next(&at);) {
-		const char *const piece[] = {at.part, ".", at.option->name, "=", at.value, "\n"};
-		for (size_t i = 0; i < sizeof piece / sizeof *piece; i++)
-			if (option_decides(at.option, at.value) && !is_budgeted(&at))
-				h = hash_of(h, piece[i], strlen(piece[i]));
-	}
-	snprintf(hex, 17, "%016llx", (unsigned long long)h);
-}
-
-const char *option_column(const struct option *o, char column[COLUMN_ROOM])
-{
-	snprintf(column, COLUMN_ROOM, "%s", o->name);
-	for (char *c = column; *c; c++)
-		if (*c == '-' || *c == '.')
-			*c = '_';
-	return column;
-}
-
-char **config_words(const struct config *c)
-{
-	char **words = NULL;
-	size_t n = 0;
-	for (struct config_option at = {.config = c}; config_next(&at);) {
-		if (option_follows(&at))
-			continue;
-		char *name AUTOFREE = option_full_name(at.owner, at.option), *file AUTOFREE = NULL;
-		enum part chosen = option_chooses(at.option);
-		void *opts;
-		if (chosen < PART_COUNT)
-			file = plugin_typed(plugin_of(c, chosen, &opts));
-		APPEND(words, n, sentence("--%s=%s", name, file ? file : at.value));
-	}
-	APPEND(words, n, NULL);
-	return words;
-}
-
-void free_words(char **words)
-{
-	for (size_t i = 0; words && words[i]; i++)
-		free(words[i]);
-	free(words);
-}
-
 int config_model_workers(const struct config *c)
 {
 	return c->strategy->model_workers ? c->strategy->model_workers(&c->run, c->strategy_opts)
 					  : 1;
 }
+
+_Static_assert(2 * WORKERS_MOST <= RANKS_MOST, "a status page has too few ranks");

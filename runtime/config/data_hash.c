@@ -10,6 +10,7 @@
  * images of Fashion-MNIST loading takes 0.3 s, and hashing 40 ms.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/dataset.h"
 #include "workloads/net.h"
 
 #include <stdlib.h>

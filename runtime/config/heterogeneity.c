@@ -4,6 +4,7 @@
  * because a comma there separates the values of a sweep.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/heterogeneity.h"
 
 #include <math.h>
 #include <stdlib.h>

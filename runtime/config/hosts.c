@@ -5,7 +5,9 @@
  * rest evenly. Servers go to the hosts in turn, one each: a host's workers then have a server next
  * to them, and all wires carry the same load.
  */
+#include "runtime/config/clusters.h"
 #include "runtime/config/config.h"
+#include "runtime/config/hosts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  * memory.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/machine.h"
 #include "runtime/config/plan.h"
 #include "runtime/comm/comm.h"
 

@@ -33,6 +33,7 @@ struct option_facts {
 	bool compared; /* defines what is compared: mvbench tune does not draw it */
 	bool work; /* a part of the work of an epoch: of runs that differ in it, the times of epochs
 		    * are not compared */
+	bool common; /* mvbench run --help shows it; --help=all shows all */
 	bool always; /* a part of the identity also with its default */
 	bool trains; /* the trained model depends on it: of runs that differ in it, advise does not
 		      * pool accuracies */

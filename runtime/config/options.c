@@ -6,6 +6,8 @@
  */
 
 #include "runtime/config/config.h"
+#include "runtime/config/heterogeneity.h"
+#include "runtime/config/schedule.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -248,6 +250,12 @@ static bool read_size(const char *text, int64_t *x)
 	return true;
 }
 
+bool option_is_flag(const struct option *o)
+{
+	return o->type == OPT_BOOL ||
+	       (o->type == OPT_CHOICE && is_choice(o->choices, "true", strncmp));
+}
+
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text)
 {
 	union {
@@ -258,7 +266,7 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 	} x = {.text = text};
 	size_t bytes = sizeof x.text;
 	bool good = true;
-	if (!text && o->type != OPT_BOOL) {
+	if (!text && !option_is_flag(o)) {
 		char *name AUTOFREE = option_full_name(owner, o);
 		return sentence("--%s: give a value, as in --%s=%s", name, name,
 				*o->def ? o->def : "VALUE");
@@ -336,8 +344,10 @@ char *option_unknown(const char *prefix, const char *typed, const struct option 
 	enum { MOST = 256 };
 	const char *name[MOST], *dot = *prefix ? "." : "";
 	size_t n = 0;
-	for (; table && table[n].name && n < MOST; n++)
+	for (; table && table[n].name && n + 1 < MOST; n++)
 		name[n] = table[n].name;
+	if (!*prefix)
+		name[n++] = "help";
 	const char *near = nearest(typed, name, n);
 	if (near)
 		return sentence("--%s%s%s: there is no such option; did you mean --%s%s%s?", prefix,
@@ -366,4 +376,13 @@ void option_words(const struct option *o, const char *owner, char **left, char *
 		*right = sentence("%s (%s)", o->help, range);
 	else
 		*right = sentence("%s", o->help);
+}
+
+const char *setting_value(const struct setting *given, size_t n, const char *name)
+{
+	const char *value = NULL;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(given[i].name, name) == 0)
+			value = given[i].value;
+	return value;
 }

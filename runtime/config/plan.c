@@ -4,25 +4,18 @@
  * out without allocating it.
  */
 
+#include "runtime/config/clusters.h"
+#include "runtime/config/dataset.h"
+#include "runtime/config/heterogeneity.h"
+#include "runtime/config/hosts.h"
 #include "runtime/config/plan.h"
 #include "runtime/table/table.h"
+#include "runtime/watch/watch.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static bool in_path(const char *program)
-{
-	const char *path = getenv("PATH");
-	bool found = false;
-	for (int n; path && *path && !found; path += n + (path[n] == ':')) {
-		n = (int)strcspn(path, ":");
-		char *file AUTOFREE = sentence("%.*s/%s", n, path, program);
-		found = access(file, X_OK) == 0;
-	}
-	return found;
-}
 
 /* The named device, or the best one that works here. */
 static char *choose_device(const struct config *c, struct plan *p)
@@ -288,6 +281,7 @@ static struct table_rules rules_of_tables(const struct config *c)
 		s->terms ? s->terms(&c->run, c->strategy_opts) : (struct table_terms){0};
 	return (struct table_rules){.updater = updater_find(t.updater ? t.updater : "add"),
 				    .rounds = t.rounds,
+				    .by_rows = t.each,
 				    .backup = t.backup};
 }
 
@@ -307,7 +301,8 @@ static char *check_shared_memory(const struct config *c, const struct plan *p)
 {
 	const struct run *run = &c->run;
 	const struct table_rules r = rules_of_tables(c);
-	double need = (double)(sizeof(float) * table_vectors(&r)) * (double)p->params,
+	double models = r.by_rows ? (double)run->workers : 1;
+	double need = (double)(sizeof(float) * table_vectors(&r)) * (double)p->params * models,
 	       there = shared_memory_free();
 	if (!c->strategy->terms || run->workers == 1 || run->servers > 0 || *c->harness.hostfile ||
 	    is_simulated(c) || strcmp(p->device, "cpu") != 0 || platform_under_launcher() ||
@@ -454,8 +449,8 @@ static char *check_codec(const struct config *c)
 					  run->codec_feedback);
 	if (c->strategy->codes == CODES_NOTHING)
 		return sentence("--codec=%s: %s sends nothing that a codec compresses; give "
-				"allreduce, periodic, gossip or easgd with "
-				"--easgd.form=synchronous, or leave it out",
+				"allreduce, periodic, gossip, asgd, bsp, ssp, downpour, or easgd "
+				"with --easgd.form=synchronous; or leave it out",
 				run->codec, run->strategy);
 	bool pairs = c->strategy->codes == CODES_PAIRS;
 	bool kept = strcmp(run->codec_feedback, "true") == 0;
@@ -466,21 +461,18 @@ static char *check_codec(const struct config *c)
 				pairs ? "pairs keep what it loses" : "--codec.feedback keeps it",
 				pairs ? "give another codec, or its options for nearest rounding"
 				      : "leave --codec.feedback out");
-	if (pairs && k->rounds > 1)
-		return sentence("--codec=%s: it needs sums over all workers, and %s averages in "
-				"pairs; give another codec",
-				run->codec, run->strategy);
+	bool alone = pairs || c->strategy->codes == CODES_PUSHES;
+	if (alone && (k->rounds > 1 || k->joint || k->state))
+		return sentence("--codec=%s: it needs sums over all workers, and %s %s; give "
+				"another codec",
+				run->codec, run->strategy,
+				pairs ? "averages in pairs" : "has pushes of single workers");
 	if (pairs && strcmp(run->codec_feedback, "false") == 0)
 		return sentence(
 			"--codec.feedback=false: a pair of %s always sends its changes since "
 			"what both know, and what a codec has lost is one of them; leave it "
 			"out",
 			run->strategy);
-	if (pairs && *c->harness.save)
-		return sentence(
-			"--codec=%s: checkpoints do not contain what the pairs of %s know of "
-			"each other; leave --save out",
-			run->codec, run->strategy);
 	return k->refuse ? k->refuse(run, c->codec_opts) : NULL;
 }
 
@@ -521,7 +513,7 @@ char *plan_make(const struct config *c, struct plan *p)
 	TRY(plan_refuse(c));
 	TRY(choose_device(c, p));
 	TRY(check_hosts(c));
-	if (config_needs_mpirun(c) && !platform_under_launcher() && !in_path("mpirun"))
+	if (config_needs_mpirun(c) && !platform_under_launcher() && !program_exists("mpirun"))
 		return sentence("--workers=%d%s%s: mpirun is not in the PATH; install "
 				"openmpi-bin, or run make deps",
 				(int)run->workers, *c->harness.hostfile ? " --hostfile=" : "",

@@ -11,7 +11,7 @@
  *                      WITH: hash of the interpreter and of the program that it runs
  *     SOURCE-WITH.sum  the copy's own sha256
  *
- * A file is compiled only if the user has named it (arguments_named): a database, a baseline or an
+ * A file is compiled only if the user has named it (plugin_naming): a database, a baseline or an
  * import can name any file. What the user has compiled before is loaded by its hash.
  *
  * One process at a time makes a copy, and renames it when it is complete. Workers get NAME.c#SOURCE
@@ -19,7 +19,9 @@
  * which must be there at the same path.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/plugins.h"
 #include "runtime/config/python/python.h"
+#include "runtime/world/world.h"
 #include "workloads/net.h"
 
 #include <dirent.h>
@@ -71,6 +73,8 @@ struct making {
 	char *home, *folder;      /* of the headers; of the copies */
 	char *words;              /* the compiler command without files, separated by blanks */
 	char *out;                /* the temporary file that becomes the copy */
+	source_function *keep;    /* gets each file of the source; NULL = none does */
+	void *keeping;
 };
 
 static void forget_seen(struct making *m)
@@ -205,6 +209,8 @@ static char *add_source(struct making *m, struct sha256 *s, const char *path)
 	if (strlen(text) != n)
 		return refuse(m, "%s is not %s: it has a byte 0", path, m->python ? "Python" : "C");
 	sha256_add(s, text, n);
+	if (m->keep)
+		m->keep(m->keeping, m->source, strrchr(path, '/') + 1, text);
 	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
 		const char *name = m->python ? NULL : included(line);
 		char *folder AUTOFREE = must(strndup(path, (size_t)(strrchr(path, '/') - path)));
@@ -233,6 +239,25 @@ static char *find_source(struct making *m)
 	}
 	sha256_end(&s, m->source);
 	return wrong;
+}
+
+void plugin_file_sources(const struct loaded *l, source_function *keep, void *ctx)
+{
+	struct making m __attribute__((cleanup(making_fini))) = {.part = l->part};
+	size_t n = strlen(l->path);
+	char hash[SHA256_ROOM];
+	m.python = n > 3 && strcmp(l->path + n - 3, ".py") == 0;
+	if (n == 0 || (!m.python && strcmp(l->path + n - 2, ".c") != 0))
+		return;
+	m.path = must(strdup(l->path));
+	m.real = must(strdup(l->path));
+	free(find_source(&m));
+	memcpy(hash, m.source, sizeof hash);
+	if (strcmp(hash, l->source) != 0) /* edited since it was loaded */
+		return;
+	m.keep = keep;
+	m.keeping = ctx;
+	free(find_source(&m));
 }
 
 /* ---- Its compiler -------------------------------------------------------- */
@@ -496,8 +521,10 @@ static char *find_or_make(struct making *m, char **made)
 		return NULL;
 	}
 	if (!m->real && m->wanted && !strchr(m->path, '/'))
-		return refuse(m, "the version compiled from this source is no longer in your cache "
-				 "folder: give the file, as in --strategy=./mine.c");
+		return refuse(m,
+			      "the version compiled from this source is no longer in your cache "
+			      "folder: give the file, as in --strategy=./mine.c; mvbench show RUN "
+			      "--source=mine.c prints it, if the database has it");
 	if (m->named == NAMED_BY_DATA)
 		return refuse_named(m);
 	if (!m->real)
@@ -685,12 +712,16 @@ char *plugin_file_load(enum part part, const char *file, struct loaded *out)
 	m.path = must(strndup(file, hash ? (size_t)(hash - file) : strlen(file)));
 	if (hash &&
 	    (strlen(hash + 1) != SHA256_ROOM - 1 || hash[1 + strspn(hash + 1, "0123456789abcdef")]))
-		return refuse(&m, "after # give the 64 digits of a sha256, not %s", hash + 1);
+		return refuse(
+			&m,
+			"after # give the 64 digits of a sha256, not %s; in a job file, a comment "
+			"begins with a semicolon",
+			hash + 1);
 	m.wanted = hash ? hash + 1 : NULL;
 	size_t n = strlen(m.path);
 	m.object = n > 3 && strcmp(m.path + n - 3, ".so") == 0;
 	m.python = n > 3 && strcmp(m.path + n - 3, ".py") == 0;
-	m.named = arguments_named(m.path);
+	m.named = plugin_naming(m.path);
 	bool named = m.object || m.python || (n > 2 && strcmp(m.path + n - 2, ".c") == 0);
 	if (!named && (!m.wanted || strchr(m.path, '/')))
 		return refuse(&m, "give a name, or a file that ends in .c, .so or .py");

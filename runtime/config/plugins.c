@@ -3,6 +3,7 @@
  * from users' files (plugin_file.c), which stay loaded until the process ends.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/plugins.h"
 #include "runtime/config/python/python.h"
 #include "workloads/net.h"
 
@@ -77,6 +78,13 @@ char *plugin_typed(const struct plugin *p)
 			return sentence("%s#%s", *loaded[i].path ? loaded[i].path : p->name,
 					loaded[i].source);
 	return sentence("%s", p->name);
+}
+
+void plugin_sources(const struct plugin *p, source_function *keep, void *ctx)
+{
+	for (size_t i = 0; i < nloaded; i++)
+		if (loaded[i].plugin == p)
+			plugin_file_sources(&loaded[i], keep, ctx);
 }
 
 /* The process keeps the version of a file that it loaded first. */

@@ -12,6 +12,7 @@
  * al., arXiv 1706.02677.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/schedule.h"
 
 #include <math.h>
 #include <stdlib.h>

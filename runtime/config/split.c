@@ -2,6 +2,7 @@
  * split.c - --split: how the training set is partitioned among the models.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/dataset.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -10,6 +10,7 @@
  * follow the training rows, and no other code has to know of them.
  */
 #include "runtime/config/config.h"
+#include "runtime/config/dataset.h"
 #include "workloads/net.h"
 
 #include <string.h>
@@ -43,28 +44,44 @@ char *data_cut(const struct workload *w, const void *opts, struct data *train, s
 	return w->cut && !wrong ? w->cut(opts, test) : wrong;
 }
 
-void validation_split(const struct run *run, struct data *train, struct data *held)
+/* Draws the rows from `first` on among all rows, from the last to the first. */
+static void shuffle_tail(struct data *d, size_t first)
 {
 	uint64_t rng = rng_seed(0, RNG_VALIDATION, 0);
+	for (size_t i = d->n; i > first; i--)
+		swap_rows(d, i - 1, (size_t)(((unsigned __int128)rng_next(&rng) * i) >> 64));
+}
+
+/* n rows of d, in its memory. */
+static struct data data_slice(const struct data *d, size_t first, size_t n)
+{
+	struct data slice = *d;
+	slice.n = n;
+	if (slice.bytes)
+		slice.bytes += first * d->features;
+	if (slice.floats)
+		slice.floats += first * d->features;
+	if (slice.target)
+		slice.target += first * data_targets(d);
+	return slice;
+}
+
+/* The memory is then [trained | unused | held]. What is drawn comes to its end: first held, then
+ * trained, whose rows move to the start, as many as are not there. */
+void validation_split(const struct run *run, struct data *train, struct data *held)
+{
 	size_t rows = (size_t)run->validation, rest = train->n - rows,
-	       chosen = run->train_rows ? (size_t)run->train_rows : rest, others = rest - chosen;
+	       chosen = run->train_rows ? (size_t)run->train_rows : rest, unused = rest - chosen;
 	CHECK(rows <= train->n && chosen <= rest, "of %zu rows %zu are held out, %zu trained on",
 	      train->n, rows, chosen);
-	for (size_t i = train->n; !train->ordered && i > (others ? others : rest); i--)
-		swap_rows(train, i - 1, (size_t)(((unsigned __int128)rng_next(&rng) * i) >> 64));
-	/* the rows to train on move to the start of the data set's memory */
-	size_t moved = chosen < others ? chosen : others, from = chosen + others - moved;
-	for (size_t i = 0; !train->ordered && i < moved; i++)
-		swap_rows(train, i, from + i);
-	*held = *train;
-	held->n = rows;
-	train->n = chosen;
-	if (held->bytes)
-		held->bytes += rest * held->features;
-	if (held->floats)
-		held->floats += rest * held->features;
-	if (held->target)
-		held->target += rest * data_targets(held);
+	if (!train->ordered) {
+		size_t moved = smaller(chosen, unused);
+		shuffle_tail(train, unused ? unused : rest);
+		for (size_t i = 0; i < moved; i++)
+			swap_rows(train, i, rest - moved + i);
+	}
+	*held = data_slice(train, rest, rows);
+	*train = data_slice(train, 0, chosen);
 }
 
 char *validation_check(const struct run *run, size_t rows, int64_t models)

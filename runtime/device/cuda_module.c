@@ -6,11 +6,12 @@
  * a child process runs the probe; this process keeps the answer until it ends. A worker that
  * mvbench's launcher has started forks no workers and will use CUDA: it runs the probe itself.
  * The driver can hang while it starts. A probe in a child process has ANSWER_WITHIN. In a worker,
- * the probe and the start have the limits of a stalled worker (runtime/base/stall.c).
+ * the probe and the start have the limits of a stalled worker (runtime/watch/stall.c).
  * Cost: 0.1 ms without a driver; otherwise the start of CUDA, and some 0.3 s for each GPU whose
  * memory is read.
  */
 #include "runtime/device/cuda/cuda.h"
+#include "runtime/watch/watch.h"
 
 #include <dlfcn.h>
 #include <errno.h>

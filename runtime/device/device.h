@@ -4,7 +4,7 @@
 #ifndef DEVICE_H
 #define DEVICE_H
 
-#include "runtime/base/base.h"
+#include "runtime/world/world.h"
 #include "runtime/device/rules.h"
 #include "runtime/device/updaters.h"
 #include "mvbench.h"
@@ -26,6 +26,11 @@ struct loop {
 	struct model model;              /* worker.model */
 	const struct param_group *group; /* all of param, as groups of the optimiser */
 	size_t groups;
+	bool by_layer; /* no group has floats of two layers: common_step_cut */
+	struct {
+		double lr;
+		float unbias[MOMENTS_MOST];
+	} later;             /* of common_step_later */
 	struct vec *scratch; /* of groups */
 	struct vec *squares; /* [2], for --clip: of the gradient; NULL without it */
 	/* --accumulate: the sum of the gradients of a step's earlier mini-batches; NULL without it.
@@ -37,7 +42,9 @@ struct loop {
 	struct tally told;       /* by worker_tally, since the last tally_take */
 	size_t busy;             /* models that have rows in this step; 0: all */
 	struct keepsake *kept;   /* of worker_keep and worker_keep_vec */
+	bool saves;              /* the run makes or reads checkpoints */
 	struct account *account; /* of worker_loss and worker_report */
+	struct speeds *speeds;   /* of worker_speed; NULL: it is not used */
 	struct vec *consensus; /* copied by consensus_mark; NULL = not measured, or equal models */
 	bool marks, marked;    /* consensus_mark copies in this step; has copied in this epoch */
 };

@@ -26,11 +26,17 @@ static void groups_free(struct worker *w)
 	}
 	vec_free(w->loop->scratch);
 	free((void *)(uintptr_t)w->loop->group);
-	free((void *)(uintptr_t)w->model->tensor);
 	w->loop->group = NULL;
-	w->model->tensor = NULL;
 	w->loop->scratch = NULL;
-	w->loop->groups = w->model->tensors = 0;
+	w->loop->groups = 0;
+}
+
+static void tensors_free(struct worker *w)
+{
+	groups_free(w);
+	free((void *)(uintptr_t)w->model->tensor);
+	w->model->tensor = NULL;
+	w->model->tensors = 0;
 }
 
 static struct vec *view(struct vec *v, const struct param_group *p)
@@ -73,7 +79,8 @@ static void make_groups(struct worker *w)
 	const struct run *run = w->run;
 	const struct optimizer *o = w->optimizer;
 	bool spares = strcmp(run->decay, "weights") == 0;
-	struct param_group *group = must(calloc(w->model->tensors + 1, sizeof *group));
+	const size_t *layer = w->model->layer, cuts = w->loop->by_layer ? w->model->layers : 0;
+	struct param_group *group = must(calloc(w->model->tensors + cuts + 1, sizeof *group));
 	size_t n = 0;
 	for (size_t i = 0; i < w->model->tensors; i++) {
 		const struct tensor *t = &w->model->tensor[i];
@@ -83,12 +90,20 @@ static void make_groups(struct worker *w)
 					.decay = spares && t->spared ? 0 : (float)run->weight_decay,
 					.rows = matrix ? t->rows : 0,
 					.columns = matrix ? t->columns : 0};
-		if (p.first == p.end)
-			continue;
-		if (n && !matrix && !group[n - 1].rows && group[n - 1].decay == p.decay)
-			group[n - 1].end = p.end;
-		else
-			group[n++] = p;
+		for (size_t end = p.end; p.first < end; p.first = p.end) {
+			while (w->loop->by_layer && *layer <= p.first)
+				layer++;
+			p.end = w->loop->by_layer ? smaller(end, *layer) : end;
+			if (matrix && p.end - p.first < t->rows * t->columns) {
+				p.rows = 1; /* a tensor of several layers has no shape here */
+				p.columns = p.end - p.first;
+			}
+			if (n && !matrix && !group[n - 1].rows && group[n - 1].decay == p.decay &&
+			    !(w->loop->by_layer && layer[-1] == p.first))
+				group[n - 1].end = p.end;
+			else
+				group[n++] = p;
+		}
 	}
 	w->loop->group = group;
 	w->loop->groups = n;
@@ -112,9 +127,16 @@ void model_tensors(struct worker *w, const struct tensor *tensor, size_t n)
 	}
 	CHECK(at == vec_len(w->param), "tensors of %zu floats, param has %zu", at,
 	      vec_len(w->param));
-	groups_free(w);
+	tensors_free(w);
 	w->model->tensor = copied(tensor, n * sizeof *tensor);
 	w->model->tensors = n;
+	make_groups(w);
+}
+
+void common_step_cut(struct worker *w)
+{
+	w->loop->by_layer = true;
+	groups_free(w);
 	make_groups(w);
 }
 
@@ -165,7 +187,7 @@ void model_open(struct worker *w, const struct data *sample)
 
 void model_forget(struct worker *w)
 {
-	groups_free(w);
+	tensors_free(w);
 	for (int k = 0; k < MOMENTS_MOST; k++) {
 		vec_free(w->moment[k]);
 		w->moment[k] = NULL;

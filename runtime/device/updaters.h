@@ -39,8 +39,8 @@
 	  "W -= lr M / (1-b1^t) / (sqrt(S / (1-b2^t)) + eps)", \
 	  MORE, false, .wants.gradient = true, .wants.momentum = true, .wants.betas = true) \
 	X(delayed_nesterov, \
-	  "W += a (d + c m M), D += d; but each N-th push: M = m M + D, D = 0, W += a (d + (1 - c N + " \
-	  "c) m M)", \
+	  "W += a (d + c m M), D += d; but each N-th push: M = m M + D, D = 0, W += a (d + " \
+	  "(1 - c N + c) m M)", \
 	  MORE, false, .wants.change = true) \
 	X(staleness, "W -= lr / max(tau, 1) g", NOTHING, false, .wants.gradient = true, \
 	  .wants.whole = true, .additive = true, .staleness = true)

@@ -1,6 +1,7 @@
 /*
- * lab.h - a cluster of virtual hosts on this machine: lab.c is the command, lab_hosts.c builds
- * hosts and wires, lab_exec.c runs commands on them, lab_probe.c measures a wire.
+ * lab.h - a cluster of virtual hosts on this machine: lab_hosts.c builds hosts and wires,
+ * lab_wires.c sets these, lab_exec.c runs commands on hosts, lab_probe.c measures a wire. The
+ * command is results/run/lab.c.
  */
 #ifndef LAB_H
 #define LAB_H
@@ -28,16 +29,19 @@ char *lab_rate_read(const char *host);
 void lab_file_write(const char *host, const char *ending, const char *text); /* "rate", "pid" */
 /* Sets all wires of this process's lab that have another rate to this one. NULL, or a message. */
 char *lab_rate_all(const char *rate);
+/* These run on the hosts; *status: of the last command. NULL, or a message.
+ * lab_at: a line of shell on a host. lab_wire_set: whole, or cut. lab_rates_set: of all hosts that
+ * are on; others: only wires that have another rate. */
+char *lab_at(const char *host, const char *line, int *status);
+char *lab_wire_set(const char *host, bool whole, int *status);
+char *lab_rate_set(const char *rate, const char *host, int *status);
+char *lab_rates_set(const char *rate, bool others, int *status);
 /* tc's arguments for one end of a wire. Heap. */
 char *lab_shape(const char *rate);
 
 /* Builds a lab in a child of this process. *child: the lab ends with it; *first: a connection to
  * host 1, for lab_request. NULL, or a message. */
 char *lab_build(const struct lab *l, pid_t *child, int *first);
-
-/* Restarts this process's command in a lab of this many hosts. NULL: this process is in a lab
- * already. */
-char *lab_enter(int64_t hosts);
 
 /* lab_listen: makes the socket of a host. lab_serve: serves its requests forever. lab_serve_one:
  * serves one request of an accepted connection. */

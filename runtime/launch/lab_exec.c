@@ -8,6 +8,7 @@
  *   signals   a packet of a byte each, while the command runs
  *   reply     one packet: the exit status
  */
+#include "runtime/config/hosts.h"
 #include "runtime/launch/lab.h"
 
 #include <errno.h>

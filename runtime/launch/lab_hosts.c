@@ -10,7 +10,10 @@
  * Shaping: a token bucket (tc tbf) at both ends of each wire gives each direction the whole rate.
  * Data that fits into the bucket passes at once: it holds 1 ms of the rate, or two packets.
  */
+#include "runtime/config/clusters.h"
+#include "runtime/config/hosts.h"
 #include "runtime/launch/lab.h"
+#include "runtime/world/world.h"
 
 #include <errno.h>
 #include <fcntl.h>

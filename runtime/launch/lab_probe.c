@@ -3,6 +3,7 @@
  * of the other host, and both go through the same list of messages.
  */
 #include "runtime/launch/lab.h"
+#include "runtime/world/world.h"
 
 #include <errno.h>
 #include <fcntl.h>

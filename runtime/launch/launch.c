@@ -6,8 +6,9 @@
  * end of the run. The watcher detects failed ranks in two ways: from mpirun (mpirun.c), and from
  * the workers' processes (ranks.c).
  */
+#include "runtime/config/hosts.h"
 #include "runtime/launch/lab.h"
-#include "runtime/launch/watch.h"
+#include "runtime/launch/watcher.h"
 
 #include <errno.h>
 #include <fcntl.h>

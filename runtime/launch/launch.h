@@ -5,6 +5,7 @@
 #define LAUNCH_H
 
 #include "runtime/config/config.h"
+#include "runtime/watch/watch.h"
 
 /* The caller's view of a launched run. */
 struct watcher {

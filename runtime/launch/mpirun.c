@@ -3,7 +3,7 @@
  * these and the workers' introductions are read and not shown. All other text is passed on, as soon
  * as it cannot be one of these.
  */
-#include "runtime/launch/watch.h"
+#include "runtime/launch/watcher.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * on this machine, because mpirun does not always report which rank failed, and waits forever if a
  * worker ends before MPI_Init.
  */
-#include "runtime/launch/watch.h"
+#include "runtime/launch/watcher.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -60,7 +60,7 @@ bool ranks_read(struct watch *w, const char *line)
 	w->introduced += !*w->rank[rank].host;
 	memcpy(w->rank[rank].host, host, HOST);
 	w->rank[rank].pid = pid;
-	struct seen *seen = &w->stall.seen[rank];
+	struct rank_seen *seen = &w->stall.seen[rank];
 	seen->lived = seen->got_on = clock_now();
 	if (strcmp(host, w->here) == 0 && fd->fd < 0) {
 		fd->fd = pidfd_open(pid, 0);

@@ -12,10 +12,12 @@
  * other workers may be waiting for its push, which turns that kind of waiting into an error, too.
  */
 #include "runtime/lib/library.h"
+#include "runtime/watch/watch.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct library lib;
 
@@ -23,6 +25,11 @@ struct library lib;
 
 enum { MESSAGE = 512 };
 static _Thread_local char message[MESSAGE];
+
+const char *mvb_version(void)
+{
+	return MVB_VERSION;
+}
 
 const char *mvb_message(void)
 {
@@ -68,6 +75,8 @@ int lib_ready(const char *function)
 	else if (lib.state == SERVER)
 		wrong = "on a server after the workers have shut down: only mvb_shutdown is "
 			"allowed";
+	else if (lib.process != getpid())
+		wrong = "in a forked child: only the process that called mvb_init may call it";
 	else if (!pthread_equal(lib.thread, pthread_self()))
 		wrong = "on another thread than mvb_init";
 	else if (platform_gone())
@@ -219,9 +228,9 @@ int lib_collective(struct call mine)
 {
 	bool all = mine.function == BARRIER;
 	/* a worker that waits for the others in a collective call pushes nothing meanwhile */
-	tables_leave(lib.tables, true, all);
+	tables_leave(lib.tables, AWAY, all);
 	int code = collective_on(lib.link, &mine);
-	tables_leave(lib.tables, false, all);
+	tables_leave(lib.tables, BACK, all);
 	return code;
 }
 
@@ -328,10 +337,13 @@ static const struct placement *placement_of(const struct mvb_setup *s)
 /* Is this start allowed? */
 static int check_start(const struct mvb_setup *s)
 {
-	if (lib.state == OVER)
+	if (lib.state == OVER && lib.launched)
 		return lib_fail(MVB_ERR_STATE, "mvb_init after mvb_shutdown: MPI starts only once");
-	if (lib.state != UNBORN)
-		return lib_fail(MVB_ERR_STATE, "mvb_init a second time");
+	if (lib.state == WORKER || lib.state == SERVER)
+		return lib_fail(MVB_ERR_STATE,
+				lib.process == getpid()
+					? "mvb_init a second time"
+					: "mvb_init in a forked child of a process that called it");
 	if (!s->file && (s->rank || s->size))
 		return lib_fail(
 			MVB_ERR_ARGUMENT,
@@ -348,6 +360,33 @@ static int check_start(const struct mvb_setup *s)
 	return MVB_OK;
 }
 
+/* torchrun's processes of one machine find each other through a file. *path: its memory. */
+static int read_torchrun(struct mvb_setup *s, char **path)
+{
+	const char *rank = getenv("RANK"), *size = getenv("WORLD_SIZE"), *folder = getenv("TMPDIR"),
+		   *here = getenv("LOCAL_WORLD_SIZE"), *port = getenv("MASTER_PORT"),
+		   *job = getenv("TORCHELASTIC_RUN_ID"),
+		   *restart = getenv("TORCHELASTIC_RESTART_COUNT");
+	if (s->file || platform_under_launcher() || !rank || !size || atoi(size) < 2)
+		return MVB_OK;
+	if (!job || !here || !port || strcmp(here, size) != 0)
+		return lib_fail(
+			MVB_ERR_START,
+			"mvb_init: RANK=%s and WORLD_SIZE=%s are set, but this is no torchrun "
+			"on one machine: start the processes with mpirun, or unset these "
+			"variables",
+			rank, size);
+	*path = sentence("%s/mvbench-%ld-%s-%s-%s", folder && *folder ? folder : "/tmp",
+			 (long)getuid(), job, port, restart ? restart : "0");
+	for (char *c = *path + strlen(folder && *folder ? folder : "/tmp") + 1; *c; c++)
+		if (*c == '/')
+			*c = '-';
+	s->file = *path;
+	s->rank = atoi(rank);
+	s->size = atoi(size);
+	return MVB_OK;
+}
+
 static int start(const struct mvb_setup *s)
 {
 	bool launched = platform_under_launcher();
@@ -357,7 +396,8 @@ static int start(const struct mvb_setup *s)
 		if (wrong)
 			return lib_fail(MVB_ERR_START, "mvb_init: %s", wrong);
 	}
-	platform_open(launched || (s->file && s->size > 1), &lib.rank, &lib.size);
+	lib.launched = launched || (s->file && s->size > 1);
+	platform_open(lib.launched, &lib.rank, &lib.size);
 	lib.failed = true; /* until the start is complete */
 	return MVB_OK;
 }
@@ -425,8 +465,10 @@ int mvb_init(const struct mvb_setup *setup)
 {
 	struct mvb_setup s = setup ? *setup : (struct mvb_setup){0};
 	const char *stall = getenv(STALL_TIMEOUT);
+	char *path AUTOFREE = NULL;
 	int code;
 	TRY(check_start(&s));
+	TRY(read_torchrun(&s, &path));
 	/* 0: a process that makes no progress is only reported */
 	lookout_limits(stall ? fmax(atof(stall), 0) : 0, STALL_TIMEOUT);
 	TRY(start(&s));
@@ -440,19 +482,31 @@ int mvb_init(const struct mvb_setup *setup)
 		return code;
 	}
 	pulse_phase(PHASE_WORKS);
-	lib.lookout = lookout_open(lib.everyone, lib.size - s.servers, true);
+	lib.lookout = link_lookout(lib.everyone, lib.size - s.servers, true);
 	lib.servers = s.servers;
 	lib.workers = lib.size - s.servers;
 	lib.link = link_world(lib.workers);
-	lib.thread = pthread_self();
+	lib.home = lib.thread = pthread_self();
+	lib.process = getpid();
 	if (lib.rank < lib.workers) {
 		code = open_worker(&s);
 	} else {
-		tables_serve(lib.everyone, lib.rank, lib.workers, NULL, NULL);
+		tables_serve(lib.everyone, lib.rank, lib.workers, NULL, NULL, NULL, NULL);
 		lib.state = SERVER;
 	}
 	if (lib.state != WORKER)
 		close_links();
+	return code;
+}
+
+int mvb_thread(bool here)
+{
+	const pthread_t before = lib.thread;
+	if (lib.state == WORKER)
+		lib.thread = here ? pthread_self() : lib.home;
+	int code = here ? lib_ready("mvb_thread") : MVB_OK;
+	if (code)
+		lib.thread = before;
 	return code;
 }
 
@@ -518,15 +572,19 @@ static int close_worker(void)
 	TRY(lib_ready("mvb_shutdown"));
 	int code = lib_finish(TABLE_OP, NULL);
 	lib_finish(REDUCTION, NULL);
+	tables_leave(lib.tables, GONE, false);
 	/* until no worker is in another function, where it gets the error */
 	while (lib_collective((struct call){.function = SHUTDOWN}))
 		continue;
 	while (lib.object) /* the newest first: a model frees its table */
 		lib_drop(lib.object);
 	tables_close(lib.tables);
-	for (int i = 0; i < PENDING_OPS; i++)
+	for (int i = 0; i < PENDING_OPS; i++) {
 		if (lib.pending_op[i].state == DONE)
 			free(lib.pending_op[i].why);
+		lib.pending_op[i].state = FREE;
+	}
+	lib.tables = NULL;
 	close_links();
 	lib.state = OVER;
 	return code;
@@ -539,6 +597,8 @@ int mvb_shutdown(void)
 		code = close_worker();
 	else if (lib.state == OVER || (lib.state == UNBORN && !lib.failed))
 		return lib_ready("mvb_shutdown");
+	else if (lib.process && lib.process != getpid())
+		return lib_fail(MVB_ERR_STATE, "mvb_shutdown in a forked child");
 	if (lib.state == WORKER)
 		return code;
 	platform_stop();

@@ -27,7 +27,8 @@
  * belong to the library: do not read what is to be filled, nor change what is sent. All other
  * memory may be reused as soon as the call returns.
  *
- * Threads. All calls come from the thread that called mvb_init.
+ * Threads. All calls come from the thread that called mvb_init (see mvb_thread). A forked child is
+ * no worker: its calls return MVB_ERR_STATE.
  */
 #ifndef LIBMVBENCH_H
 #define LIBMVBENCH_H
@@ -43,12 +44,15 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/* MVB_VERSION of the library that runs. */
+const char *mvb_version(void);
+
 /* ---- Errors -------------------------------------------------------------------- */
 
 enum mvb_error {
 	MVB_OK = 0,
 	MVB_ERR_STATE,      /* before mvb_init, after mvb_shutdown, on a server, a second time, on
-			     * another thread; in rounds, with a push under way */
+			     * another thread, in a forked child; in rounds, with a push under way */
 	MVB_ERR_ARGUMENT,   /* a size, pointer, row, name or number that is not possible */
 	MVB_ERR_DIFFERS,    /* workers called with different arguments, or in different functions */
 	MVB_ERR_PEER,       /* another worker's call was refused: mvb_message() has its message */
@@ -88,9 +92,10 @@ struct mvb_setup {
 };
 
 /*
- * Starts, collectively. setup NULL: mpirun or srun have set rank and size; without them the process
- * is the only worker. A program that has called MPI_Init itself keeps its MPI: the library then
- * works on communicators of its own, and leaves MPI_Finalize to the program.
+ * Starts, collectively. setup NULL: mpirun, srun, or torchrun on one machine have set rank and
+ * size; without them the process is the only worker. A program that has called MPI_Init itself
+ * keeps its MPI: the library then works on communicators of its own, and leaves MPI_Finalize to the
+ * program.
  *
  * On a server the call returns when the workers have shut down. Every program with servers
  * therefore begins like this:
@@ -107,9 +112,15 @@ int mvb_init(const struct mvb_setup *setup);
 /* Ends, collectively: applies every outstanding push, frees the tables, models and gradients that
  * are left (their pointers become invalid), and dismisses the servers. Waits for all workers; those
  * that are still in another collective function get MVB_ERR_DIFFERS there. Afterwards the process
- * may go on alone, but not start again. Errors: STATE, and nothing was done; INCOMPLETE, of a push
- * that was under way, and all of the above was done. Source: Multiverso's MV_ShutDown. */
+ * may go on alone; only a process that was the only worker may start again. Workers that are still
+ * pushing to tables in rounds go on without this one (onesided tables: INCOMPLETE). Errors: STATE,
+ * and nothing was done; INCOMPLETE, of a push that was under way, and all of the above was done.
+ * Source: Multiverso's MV_ShutDown. */
 int mvb_shutdown(void);
+
+/* here: from now on the calls come from this thread; false: from that of mvb_init again. For
+ * callbacks on a thread that another one waits for. No call may be under way. Errors: STATE. */
+int mvb_thread(bool here);
 
 /* These do not fail. Source: Multiverso's MV_NumWorkers, MV_WorkerId and is_master_worker (of its
  * Python binding), MV_NumServers; flashlight's getWorldRank and getWorldSize. */
@@ -172,14 +183,15 @@ struct mvb_options {
 	 * and no worker sees W in between. Multiverso's -sync=true. A worker has one push under way
 	 * at most: a second before the mvb_wait for the first is refused with STATE and has no
 	 * effect. A read between the two waits for its round. A worker that waits for the push of
-	 * one that is in a collective function gets INCOMPLETE. The table's rounds are then over
-	 * for good: every later push of this worker is refused with INCOMPLETE. It may still read:
-	 * W is what it was after the last full round, without the push that failed. To go on, all
-	 * workers make a new table, and none pushes to this one: a late push of the missing worker
-	 * may mix both rounds. The updaters that onesided tables lack (below: their step depends on
-	 * W or on what is kept) are applied once a round, to the sum of its pushes, in rows that
-	 * one of them names, with the lr, momentum, ... of the lowest worker that pushed; t counts
-	 * rounds. dcasgd and dcasgda are sgd: no push of a round is late. */
+	 * one that is in a collective function other than mvb_shutdown gets INCOMPLETE. The table's
+	 * rounds are then over for good: every later push of this worker is refused with
+	 * INCOMPLETE. It may still read: W is what it was after the last full round, without the
+	 * push that failed. To go on, all workers make a new table, and none pushes to this one: a
+	 * late push of the missing worker may mix both rounds. The updaters that onesided tables
+	 * lack (below: their step depends on W or on what is kept) are applied once a round, to the
+	 * sum of its pushes, in rows that one of them names, with the lr, momentum, ... of the
+	 * lowest worker that pushed; t counts rounds. dcasgd and dcasgda are sgd: no push of a
+	 * round is late. */
 	bool rounds;
 	/* With rounds: a round does not wait for the last `backup` workers, and drops their pushes.
 	 * From 0 to mvb_num_workers() - 1. */
@@ -267,14 +279,18 @@ int mvb_wait(int64_t ticket);
 
 /* ---- Reductions: all collective, over the workers ---------------------------------- */
 
-enum mvb_reduce { MVB_SUM, MVB_MEAN };
+enum mvb_reduce { MVB_SUM, MVB_MEAN, MVB_MIN, MVB_MAX, MVB_PRODUCT };
+enum mvb_type { MVB_FLOAT, MVB_DOUBLE, MVB_INT32, MVB_INT64 };
 
-/* x [n] = the sum or mean of all workers' x; n may be 0. Errors: ARGUMENT (op), DIFFERS (n, op).
+/* x [n] = the sum, mean, ... of all workers' x; n may be 0. Errors: ARGUMENT (op), DIFFERS (n, op).
  * Source: flashlight's allReduce. */
 int mvb_allreduce(float *x, size_t n, enum mvb_reduce op);
-/* Starts the same: mvb_wait(*ticket) must follow. It waits until all workers have called it, but
- * for no float. Errors: the same, and LIMIT (n of 2^31 or more; 64 reductions may be under way).
- * Source: flashlight's allReduce, async. */
+/* The same for x [n] of another type. Whole numbers have no mean. Errors: ARGUMENT (op, type),
+ * DIFFERS (n, type, op). */
+int mvb_allreduce_type(void *x, size_t n, enum mvb_type type, enum mvb_reduce op);
+/* Starts a sum or mean: mvb_wait(*ticket) must follow. It waits until all workers have called it,
+ * but for no float. Errors: the same, and LIMIT (n of 2^31 or more; 64 reductions may be under
+ * way). Source: flashlight's allReduce, async. */
 int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket);
 /* tensor[i] [n[i]], i < count: all in one reduction, through a copy of all of them. Errors: those
  * of mvb_allreduce, DIFFERS also by count and lengths; MEMORY. Source: flashlight's
@@ -284,6 +300,15 @@ int mvb_allreduce_list(float *const *tensor, const size_t *n, size_t count, enum
 /* x [n] = worker root's x; n may be 0. Errors: ARGUMENT (root is no worker's id), DIFFERS (n,
  * root). Source: MPI_Bcast; flashlight has none and averages parameters instead. */
 int mvb_broadcast(float *x, size_t n, int root);
+/* all [workers x bytes] = the workers' x [bytes], in order, on worker root; root -1: on all
+ * workers. all may be NULL elsewhere. Errors: ARGUMENT (root), DIFFERS (bytes, root), LIMIT (bytes
+ * of 2^31 or more). Source: MPI_Gather, MPI_Allgather; TorchMPI's allgatherTensor. */
+int mvb_gather(const void *x, size_t bytes, void *all, int root);
+/* Not collective: x [bytes] goes to another worker, and is received there. Each waits for the
+ * other. Errors: ARGUMENT (worker; bytes are no multiple of 4), DIFFERS on both (bytes), and
+ * nothing is sent. Source: MPI_Ssend, MPI_Recv; TorchMPI's sendreceiveTensor. */
+int mvb_send(const void *x, size_t bytes, int to);
+int mvb_receive(void *x, size_t bytes, int from);
 
 /* ---- Gradients that are reduced while they are computed ---------------------------- */
 

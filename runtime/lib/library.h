@@ -60,8 +60,10 @@ extern struct library {
 	struct object *object;
 	struct pending_op pending_op[PENDING_OPS];
 	bool slot[LINK_SLOTS];
-	pthread_t thread;
-	bool failed; /* mvb_init has failed after the start of MPI */
+	pthread_t home, thread; /* of mvb_init; whose calls are allowed now */
+	pid_t process;
+	bool launched; /* with MPI, which starts only once */
+	bool failed;   /* mvb_init has failed after the start of MPI */
 	char backend[256];
 } lib;
 
@@ -93,6 +95,8 @@ double lib_number(const struct object *object);
 	  "backup", "bounded", "lead", "initial") \
 	X(TABLE_FREE, "mvb_table_free", NULL) \
 	X(ALLREDUCE, "mvb_allreduce", "n", "op") \
+	X(ALLREDUCE_TYPE, "mvb_allreduce_type", "n", "type", "op") \
+	X(GATHER, "mvb_gather", "bytes", "root") \
 	X(ALLREDUCE_START, "mvb_allreduce_start", "n", "op") \
 	X(ALLREDUCE_LIST, "mvb_allreduce_list", "count", LISTED, "op") \
 	X(BROADCAST, "mvb_broadcast", "n", "root") \
@@ -146,7 +150,7 @@ struct list {
 };
 
 /* Are there n floats at x, which the message calls `what`? */
-int lib_check_floats(const char *function, const char *what, const float *x, size_t n);
+int lib_check_floats(const char *function, const char *what, const void *x, size_t n);
 /* Turns x, a sum over the workers, into the result of op. */
 void lib_mean(float *x, size_t n, enum mvb_reduce op);
 /* x [n] = its sum over the workers. */

@@ -1,21 +1,37 @@
 -- mvbench.lua - libmvbench in LuaJIT, under the names of the pages of Multiverso, flashlight and
 -- TorchAD-NN. LUA.md is the manual; libmvbench.h says what each function does, and when it fails.
 -- Floats are an FFI float[n], a tensor (anything with data(), nElement() and isContiguous(), as
--- Torch's), or a Lua table of numbers. Only Lua tables are copied.
+-- Torch's), or a Lua table of numbers. Lua tables, and tensors that are not contiguous floats, are
+-- copied; results go back.
 local ffi = require 'ffi'
 local abi = require 'mvbench_abi'
 ffi.cdef(abi.cdef)
-local C = ffi.load('mvbench', true) -- true: the plug-ins of Open MPI need its symbols
+local found, C = pcall(ffi.load, 'mvbench', true) -- true: the plug-ins of Open MPI need its symbols
+if not found then
+	local mpi = C:find 'libmpi' or C:find 'libpmix'
+	error(C .. (mpi and '; install Open MPI: apt-get install openmpi-bin' or ''), 2)
+end
 local M = {C = C, ad = {}} -- C: every function of the header, as M.check(M.C.mvb_wait(ticket))
 
 -- ---- Errors and arguments ------------------------------------------------------------------
 
-local function check(code, level)
-	if code ~= 0 then error(ffi.string(C.mvb_message()), level or 3) end
+-- Raises an error at the line that called the library.
+local function fail(text)
+	local level = 2
+	while true do
+		local at = debug.getinfo(level, 'S')
+		if not at or not at.source:find '[/@]mvbench[_a-z]*%.lua$' then break end
+		level = level + 1
+	end
+	error(text, level)
+end
+
+local function check(code)
+	if code ~= 0 then fail(ffi.string(C.mvb_message())) end
 end
 
 local function ensure(holds, text, ...)
-	if not holds then error(text:format(...), 4) end
+	if not holds then fail(text:format(...)) end
 	return holds
 end
 
@@ -36,17 +52,28 @@ local function array_length(x)
 	return n
 end
 
--- The address of x, its number of floats, and whether it is a copy.
+local converted
+
+-- The address of x, its number of floats, and whether it is a copy: true, or the tensor that is.
 local function floats(x)
 	local n = type(x) == 'cdata' and array_length(x)
 	if n then return x, n, false end
 	if has(x, 'nElement') then
-		local p = x:data()
-		ensure(not has(x, 'isContiguous') or x:isContiguous(), 'the tensor is not contiguous')
-		ensure(x:nElement() == 0 or
-			type(p) == 'cdata' and (ffi.istype('float *', p) or array_length(p)),
-			'the tensor has no floats in host memory: its data() is %s', tostring(p))
-		return p, x:nElement(), false
+		local y = x
+		local function is_float()
+			local p = y:data()
+			return y:nElement() == 0 or
+				type(p) == 'cdata' and (ffi.istype('float *', p) or array_length(p))
+		end
+		if not is_float() and has(y, 'float') then y = y:float() end
+		if has(y, 'isContiguous') and not y:isContiguous() then
+			ensure(has(y, 'contiguous'), 'the tensor is not contiguous')
+			y = y:contiguous()
+		end
+		ensure(is_float(), 'the tensor has no floats in host memory: its data() is %s',
+			tostring(y:data()))
+		converted = y ~= x and y -- kept until the next one
+		return y:data(), y:nElement(), converted
 	end
 	ensure(type(x) == 'table', '%s where float[n], a tensor or a table of numbers should be',
 		tostring(x))
@@ -59,8 +86,9 @@ local function floats(x)
 end
 M.check, M.floats = check, floats
 
--- Floats that the library has written to: a Lua table gets them back.
+-- Floats that the library has written to: a Lua table, or a tensor that was copied, gets them back.
 local function put_back(x, p, n, copied)
+	if copied and copied ~= true then return x:copy(copied) end
 	for i = 1, copied and n or 0 do x[i] = p[i - 1] end
 	return x
 end
@@ -101,7 +129,8 @@ local function list_of(x, kept)
 	local list = {at = ffi.new('float *[?]', #x), n = ffi.new('size_t[?]', #x)}
 	for i = 1, #x do
 		local p, n, copied = floats(x[i])
-		ensure(not (copied and kept), 'tensor %d is a Lua table: use float[n]', i)
+		ensure(not (copied and kept),
+			'tensor %d would be a copy: use float[n], or a contiguous tensor of floats', i)
 		list[i], list.at[i - 1], list.n[i - 1] = {x[i], p, n, copied}, p, n
 	end
 	return list
@@ -166,7 +195,7 @@ end
 local function own(class, self, kept, make, free, ...)
 	if count >= enough then free_garbage() end
 	local out = ffi.new('struct ' .. class.kind .. ' *[1]')
-	check(make(out, ...), 4)
+	check(make(out, ...))
 	created, count = created + 1, count + 1
 	live[created], owner[created] = {pointer = out[0], free = free, kept = kept}, self
 	self.id, self.pointer = created, out[0]
@@ -193,7 +222,7 @@ end
 -- Calls f([pointer,] floats, n, ...), which writes to the floats of x; returns x.
 local function fill(x, f, self, ...)
 	local p, n, copied = floats(x)
-	if self then check(f(pointer(self), p, n, ...), 4) else check(f(p, n, ...), 4) end
+	if self then check(f(pointer(self), p, n, ...)) else check(f(p, n, ...)) end
 	return put_back(x, p, n, copied)
 end
 
@@ -259,8 +288,9 @@ local function rows_of(ids)
 	return rows, #ids
 end
 
--- add(delta[, row_ids[, by]])
-function Matrix:add(delta, row_ids, by)
+-- add(delta[, row_ids[, sync][, by]]). sync is Multiverso's, as for an array.
+function Matrix:add(delta, row_ids, sync, by)
+	by = by or type(sync) ~= 'boolean' and sync or nil
 	if row_ids == nil then return Table.add(self, delta, nil, by) end
 	local row, rows = rows_of(row_ids)
 	local p, n = floats(delta)
@@ -279,18 +309,55 @@ end
 
 -- ---- Reductions and models ---------------------------------------------------------------------
 
--- x = the sum of all workers' x; op 'mean': the mean. Returns x.
-local ops = {sum = C.MVB_SUM, mean = C.MVB_MEAN}
-local function op_of(op)
-	return ensure(ops[op or 'sum'], 'op is %s; it has to be sum or mean', tostring(op))
+-- how: nil or 'sum', 'mean', 'min', 'max', 'product', or a number, by which the sum is multiplied.
+local ops = {sum = C.MVB_SUM, mean = C.MVB_MEAN, min = C.MVB_MIN, max = C.MVB_MAX,
+	product = C.MVB_PRODUCT}
+local function op_of(how)
+	if type(how) == 'number' then return C.MVB_SUM, how end
+	return ensure(ops[how or 'sum'], 'op is %s; it has to be sum, mean, min, max, product or a number',
+		tostring(how))
 end
-function M.allReduce(x, op) return fill(x, C.mvb_allreduce, nil, op_of(op)) end
 
--- list: of tensors, or anything with parameters().
-function M.allReduceMultiple(list, op)
+local function reduced(x, p, n, copied, scale)
+	for i = 0, scale and n - 1 or -1 do p[i] = scale * p[i] end
+	return put_back(x, p, n, copied)
+end
+
+-- x = the reduction of all workers' x; returns x. async: x may be used after syncDistributed().
+local under_way = {}
+function M.allReduce(x, how, async)
+	local op, scale = op_of(how)
+	local p, n, copied = floats(x)
+	if async then
+		local ticket = ffi.new 'int64_t[1]'
+		check(C.mvb_allreduce_start(p, n, op, ticket))
+		under_way[#under_way + 1] = {ticket[0], x, p, n, copied, scale}
+		return x
+	end
+	check(C.mvb_allreduce(p, n, op))
+	return reduced(x, p, n, copied, scale)
+end
+
+function M.syncDistributed()
+	local all = under_way
+	under_way = {}
+	for _, r in ipairs(all) do
+		check(C.mvb_wait(r[1]))
+		reduced(r[2], r[3], r[4], r[5], r[6])
+	end
+end
+
+-- list: of tensors, or anything with parameters(). Without async it is one reduction, whatever
+-- flashlight's last argument, contiguous, is.
+function M.allReduceMultiple(list, how, async)
+	local op, scale = op_of(how)
 	list = list_of(list)
-	check(C.mvb_allreduce_list(list.at, list.n, #list, op_of(op)))
-	for _, tensor in ipairs(list) do put_back(unpack(tensor)) end
+	if async then
+		for _, tensor in ipairs(list) do M.allReduce(tensor[1], how, true) end
+		return
+	end
+	check(C.mvb_allreduce_list(list.at, list.n, #list, op))
+	for _, t in ipairs(list) do reduced(t[1], t[2], t[3], t[4], scale) end
 end
 function M.allReduceParameters(model) M.allReduceMultiple(model, 'mean') end
 
@@ -309,15 +376,22 @@ function Model:pull() check(C.mvb_model_pull(pointer(self))) end
 
 -- ---- TorchAD-NN --------------------------------------------------------------------------------
 
--- Every worker's parameters = their mean over the workers. Collective.
+-- Every worker's parameters and gradients = their mean over the workers. Collective.
 function M.ad.synchronizeModel(model)
-	M.allReduceParameters(model)
+	local parameters, gradients = model:parameters()
+	local all = {}
+	for _, list in ipairs {parameters, gradients or {}} do
+		for _, tensor in ipairs(list) do all[#all + 1] = tensor end
+	end
+	M.allReduceMultiple(all, 'mean')
 	model.mvbench_due = nil
 end
 
 -- This worker's share of the rows: data, labels, number. Shares differ by one row at most. After
--- every `batch` calls of model:backward() the models are averaged: at the end of the next
--- updateParameters(), or else before the next forward(). batch -1: never. mpi and mpinn: unused.
+-- every `batch` calls of model:backward() the parameters are averaged: at the end of the next
+-- updateParameters(), or else before the next forward(). nn.StochasticGradient calls
+-- accUpdateGradParameters() instead of both: they are averaged at its end. batch -1: never. mpi and mpinn:
+-- unused.
 function M.ad.parallelize(data, labels, model, size, _, _, batch)
 	if C.mvb_num_workers() < 0 then M.init() end
 	size, batch = whole(size, 'size'), batch or 1
@@ -329,7 +403,11 @@ function M.ad.parallelize(data, labels, model, size, _, _, batch)
 		for i = first + 1, last do part[i - first] = x[i] end
 		return part
 	end
-	local function synchronize() if model.mvbench_due then M.ad.synchronizeModel(model) end end
+	local function synchronize(...)
+		if model.mvbench_due then M.allReduceParameters(model) end
+		model.mvbench_due = nil
+		return ...
+	end
 	local function wrap(name, before, after)
 		local original = model[name]
 		model[name] = original and function(...) before() return after(original(...)) end
@@ -343,6 +421,7 @@ function M.ad.parallelize(data, labels, model, size, _, _, batch)
 		wrap('backward', count_call, same)
 		wrap('forward', synchronize, same)
 		wrap('updateParameters', same, synchronize)
+		wrap('accUpdateGradParameters', count_call, synchronize)
 	end
 	return share(data), share(labels), last - first
 end

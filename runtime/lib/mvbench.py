@@ -5,6 +5,7 @@ Floats are float32 and contiguous: a NumPy array, a tensor of PyTorch in host me
 works on their memory. Floats that are only read may be a list, which is copied. TypeError: other floats.
 Collective functions are called by all workers, in the same order. Error: before init, after shutdown, other sizes.
 """
+import contextlib
 import gc
 import math
 import pathlib
@@ -13,9 +14,14 @@ import sys
 import weakref
 from array import array
 from ctypes import CDLL, RTLD_GLOBAL, byref, c_int64, c_size_t, c_void_p
-from typing import Any, Dict, Optional, Sequence
+from threading import get_ident
+from typing import Any, Dict, Iterator, Optional, Sequence
 
 import mvbench_abi as _abi
+
+__all__ = ["Error", "init", "shutdown", "barrier", "rank", "size", "is_master", "is_server", "backend", "Table",
+           "Matrix", "Shared", "sync_all", "Model", "Started", "all_reduce", "all_reduce_start", "all_reduce_list",
+           "broadcast", "gather", "reduce_scatter", "send", "receive", "Gradients", "results", "lib"]
 
 try:
     import numpy as _numpy
@@ -23,15 +29,22 @@ except ImportError:  # get() then returns array.array
     _numpy = None
 
 def _load() -> CDLL:
-    """The library of the wheel, or the one that the loader finds. Open MPI's plug-ins need its symbols."""
-    wheels = pathlib.Path(__file__).resolve().parent / "mvbench.libs" / "libmvbench.so"
-    library = CDLL(str(wheels) if wheels.exists() else "libmvbench.so.1", mode=RTLD_GLOBAL)
+    """The library of the wheel or the build folder, or the one that the loader finds. Open MPI's plug-ins need its
+    symbols."""
+    places = (pathlib.Path(__file__).resolve().parent / "mvbench.libs" / "libmvbench.so",
+              pathlib.Path(_abi.__file__).resolve().parent / "libmvbench.so")
+    try:
+        library = CDLL(str(next(filter(pathlib.Path.exists, places), "libmvbench.so.1")), mode=RTLD_GLOBAL)
+    except OSError as error:
+        mpi = any(name in str(error) for name in ("libmpi", "libpmix"))
+        raise ImportError(f"{error}{'; install Open MPI: apt-get install openmpi-bin' if mpi else ''}") from None
     for name, (result, arguments) in _abi.FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
 
 lib = _load()  # every function of libmvbench.h
+__version__ = lib.mvb_version().decode()
 
 class Error(RuntimeError):
     """A call that the library refused. str(error): its message; code, name: e.g. 2, "MVB_ERR_ARGUMENT"."""
@@ -70,7 +83,7 @@ def _new(*shape: int) -> Any:
     return _numpy.empty(shape, _numpy.float32) if _numpy else array("f", bytes(4 * math.prod(shape)))
 
 def _whole(x: Any, what: str) -> int:
-    if not hasattr(x, "__index__") or not 0 <= x.__index__() < 2**63:
+    if isinstance(x, bool) or not hasattr(x, "__index__") or not 0 <= x.__index__() < 2**63:
         raise ValueError(f"{what} is {x!r}; it has to be a whole number from 0")
     return x.__index__()
 
@@ -103,6 +116,8 @@ def _list(x: Any) -> tuple:
     return at, n, len(tensors), tensors
 
 # ---- Start and end ------------------------------------------------------------------------------
+_home = get_ident()  # the thread of init()
+
 def init(servers: int = 0, tables: Optional[str] = None, file: Optional[str] = None, rank: int = 0,
          size: int = 0, timeout_s: float = 0) -> None:
     """Starts, collectively. mpirun or srun set rank and size; without them, a shared file.
@@ -112,7 +127,9 @@ def init(servers: int = 0, tables: Optional[str] = None, file: Optional[str] = N
     file, rank, size, timeout_s [s]: for processes of one machine that are started one by one.
     Errors: Error; after one it may be called again. Source: Multiverso's MV_Init.
     """
+    global _home
     _check(lib.mvb_init(byref(_struct(_abi.mvb_setup, locals()))))
+    _home = get_ident()
 
 def shutdown() -> None:
     """Ends, collectively: applies every push, and frees what is left. Error: not started."""
@@ -303,69 +320,341 @@ class Model(_Object):
         """tensors = W. Error: the model was freed."""
         _check(lib.mvb_model_pull(self._pointer))
 
-# ---- Reductions and gradients -----------------------------------------------------------------------
-def _op(op: str) -> int:
-    return _one_of({"sum": _abi.MVB_SUM, "mean": _abi.MVB_MEAN}, "op", op)
+# ---- Reductions -------------------------------------------------------------------------------------
+_OPS = {"sum": _abi.MVB_SUM, "mean": _abi.MVB_MEAN, "min": _abi.MVB_MIN, "max": _abi.MVB_MAX,
+        "product": _abi.MVB_PRODUCT}
+_TYPES = {"f": _abi.MVB_FLOAT, "d": _abi.MVB_DOUBLE, "i": _abi.MVB_INT32, "q": _abi.MVB_INT64}
 
-def all_reduce(x: Any, op: str = "sum") -> Any:
-    """x = the sum (or "mean") of all workers' x; returns x. Collective. Error: lengths. Source: flashlight."""
-    address, n, kept = _floats(x)
-    _check(lib.mvb_allreduce(address, n, _op(op)))
+def _op(op: str) -> int:
+    return _one_of(_OPS, "op", op)
+
+def _numbers(x: Any) -> tuple:
+    """Address, number, size [bytes] and type ("f", "d", "i", "q") of x's numbers. TypeError: x is something else."""
+    if hasattr(x, "data_ptr"):
+        kind = {"torch.float32": "f", "torch.float64": "d", "torch.int32": "i", "torch.int64": "q"}.get(str(x.dtype))
+        if x.device.type == "cpu" and kind and x.is_contiguous():
+            return x.data_ptr(), x.numel(), x.element_size(), kind
+        raise TypeError(f"a tensor has to be contiguous in host memory, of float32, float64, int32 or int64; this one "
+                        f"is {x.dtype} on {x.device}, strides {x.stride()}")
+    array_of = getattr(x, "__array_interface__", None)
+    if array_of is not None:
+        kind = {"<f4": "f", "<f8": "d", "<i4": "i", "<i8": "q"}.get(array_of["typestr"])
+        address, read_only = array_of["data"]
+        if kind and array_of["strides"] is None and not read_only:
+            return address, math.prod(array_of["shape"]), int(array_of["typestr"][2]), kind
+        raise TypeError(f"an array has to be contiguous and writable, of float32, float64, int32 or int64; this one is "
+                        f"{array_of['typestr']}, strides {array_of['strides']}, read-only {read_only}")
+    kind = {"l": "q"}.get(x.typecode, x.typecode) if isinstance(x, array) else ""
+    if kind not in tuple(_TYPES):
+        raise TypeError(f"{type(x).__name__} where numbers should be: give an array of NumPy, a tensor of PyTorch or "
+                        "array.array")
+    return (*x.buffer_info(), x.itemsize, kind)
+
+def _times(x: Any, scale: Optional[float]) -> None:
+    if scale is not None and isinstance(x, array):
+        x[:] = array(x.typecode, (v * scale for v in x))
+    elif scale is not None:
+        x = x.detach() if hasattr(x, "detach") else x
+        x *= scale
+
+def all_reduce(x: Any, op: str = "sum", scale: Optional[float] = None) -> Any:
+    """x = the sum, "mean", "min", "max" or "product" of all workers' x, times scale; returns x. x: float32, float64,
+    int32 or int64. Collective. Error: lengths, types. Source: flashlight."""
+    address, n, _, kind = _numbers(x)
+    _check(lib.mvb_allreduce_type(address, n, _TYPES[kind], _op(op)))
+    _times(x, scale)
     return x
 
 def all_reduce_start(x: Any, op: str = "sum") -> Started:
     """Starts all_reduce(); x belongs to the library until wait(). Collective."""
     return Started(x, True, lambda address, n, t: lib.mvb_allreduce_start(address, n, _op(op), t))
 
-def all_reduce_list(tensors: Any, op: str = "sum") -> None:
-    """All tensors of a list, or of a module with parameters(), in one reduction. Collective."""
+def all_reduce_list(tensors: Any, op: str = "sum", scale: Optional[float] = None) -> None:
+    """All float32 tensors of a list, or of a module with parameters(), in one reduction. Collective."""
     at, n, count, kept = _list(tensors)
     _check(lib.mvb_allreduce_list(at, n, count, _op(op)))
+    for _, _, tensor in kept:
+        _times(tensor, scale)
 
 def broadcast(x: Any, root: int = 0) -> Any:
-    """x = worker root's x; returns x. Collective. Error: no worker root, lengths."""
-    address, n, kept = _floats(x)
-    _check(lib.mvb_broadcast(address, n, root))
+    """x = worker root's x, of all_reduce's types; returns x. Collective. Error: no worker root, lengths."""
+    address, n, width, _ = _numbers(x)
+    _check(lib.mvb_broadcast(address, n * width // 4, root))
     return x
+
+def gather(x: Any, out: Any, root: int = -1) -> Any:
+    """out [size() * n] = all workers' x [n], in order; returns out. root: only this worker gets it, and out may be None
+    on the others. Collective. ValueError: out's length. Error: no worker root, lengths."""
+    address, n, width, kind = _numbers(x)
+    to, m, _, out_kind = (None, n * size(), width, kind) if out is None else _numbers(out)
+    if (m, out_kind) != (n * size(), kind):
+        raise ValueError(f"out: {m} numbers of type {out_kind} for {size()} times {n} of type {kind}")
+    _check(lib.mvb_gather(address, n * width, to, root))
+    return out
+
+def reduce_scatter(x: Any, op: str = "sum") -> Any:
+    """This worker's part of the reduced x [size() * n]: numbers n * rank() and on, n of them. x is overwritten with all
+    of them. Collective. ValueError: the length is no multiple of size()."""
+    n = _numbers(x)[1]
+    if n % size():
+        raise ValueError(f"{n} numbers for {size()} workers")
+    all_reduce(x, op)
+    flat = x.reshape(-1) if hasattr(x, "reshape") else x
+    return flat[n // size() * rank():][:n // size()]
+
+def send(x: Any, to: int) -> None:
+    """Sends x to another worker, which calls receive(); each waits for the other. Error: no such worker, lengths."""
+    address, n, width, _ = _numbers(x)
+    _check(lib.mvb_send(address, n * width, to))
+
+def receive(x: Any, source: int) -> Any:
+    """x = what worker `source` sends; returns x."""
+    address, n, width, _ = _numbers(x)
+    _check(lib.mvb_receive(address, n * width, source))
+    return x
+
+# ---- Gradients --------------------------------------------------------------------------------------
+def _nothing() -> None:
+    pass
+
+class _Kept:
+    """What a module or parameter keeps of its Gradients. Copies of the module get nothing."""
+    def __init__(self, call: Any = _nothing, owner: Any = None):
+        self._call, self.owner = call, owner
+    def __call__(self, *_: Any) -> None:
+        self._call()
+    def __deepcopy__(self, memo: Any) -> "_Kept":
+        return _Kept()
+    def __reduce__(self) -> tuple:
+        return _Kept, ()
+
+def _on_this_thread(function: Any) -> Any:
+    """Autograd calls hooks on threads of its own; the caller's waits meanwhile."""
+    def call(*arguments: Any) -> Any:
+        if get_ident() == _home:
+            return function(*arguments)
+        _check(lib.mvb_thread(True))
+        try:
+            return function(*arguments)
+        finally:
+            lib.mvb_thread(False)
+    return call
+
+def _masters(tensors: Sequence) -> None:
+    """The tensors, of any types and devices, become worker 0's. Collective."""
+    if not tensors:
+        return
+    torch = sys.modules["torch"]
+    with torch.no_grad():
+        host = [t.detach().cpu().contiguous() for t in tensors]
+        parts = [h.reshape(-1).view(torch.uint8) for h in host]
+        n = sum(p.numel() for p in parts)
+        flat = torch.cat([*parts, torch.zeros(-n % 4, dtype=torch.uint8)])
+        broadcast(flat.view(torch.int32))
+        for t, h, part in zip(tensors, host, flat[:n].split([p.numel() for p in parts])) if rank() else ():
+            t.copy_(part.clone().view(h.dtype).view(h.shape))
 
 class Gradients(_Object):
     """Averages gradients over the workers while they are computed, in buckets of at least bucket_bytes (0: 1 MiB).
 
-    A module of PyTorch, or its parameters: hooks reduce each gradient when backward() leaves it, and at the end of
-    backward() every p.grad is the mean. backward() has to reach all parameters; otherwise Error on all workers.
+    A module of PyTorch, or a list of its parameters: hooks reduce each gradient when backward() leaves it, and at the
+    end of backward() every p.grad is the mean, or scale times the sum. They live as long as the module. Parameters and
+    buffers start as worker 0's (initial=False: unchanged); buffers of floats that have changed are worker 0's again
+    after each backward() (buffers=False: not). backward() has to reach all parameters, otherwise Error on all workers;
+    unused=True: a parameter that it does not reach counts as zero, and stays as it is if no worker reaches it. A step
+    whose backward() raises is dropped when the module is called again, or by reset(); workers that completed it get an
+    Error. Replaced parameters are noticed when the module is called. float64 is reduced at the end of backward(),
+    float16 and bfloat16 as float32, tensors on a GPU through host memory.
     A list of other floats: call ready(i) for each of them in every step, then wait().
-    Collective. Source: flashlight's distributeModuleGrads.
+    Collective. TypeError: complex, sparse or lazy parameters. Source: flashlight's distributeModuleGrads.
     """
-    def __init__(self, module: Any, bucket_bytes: int = 0):
-        tensors = list(module.parameters() if hasattr(module, "parameters") else module)
-        self._hooks, self._running = [], False
-        learned = [t for t in tensors if getattr(t, "requires_grad", False)]
-        tensors = self._hook(learned) if learned else tensors
-        *tensors, kept = _list(tensors)
-        self._own(lib.mvb_grads_new, lib.mvb_grads_free, *tensors, _whole(bucket_bytes, "bucket_bytes"), kept=kept)
+    def __init__(self, module: Any, bucket_bytes: int = 0, *, initial: bool = True, buffers: bool = True,
+                 unused: bool = False, scale: Optional[float] = None):
+        self._module = module if hasattr(module, "parameters") else None
+        tensors = list(module.parameters() if self._module is not None else module)
+        self._bucket_bytes, self._initial = _whole(bucket_bytes, "bucket_bytes"), initial
+        self._unused, self._scale, self._hooks, self._begun = unused, scale, [], False
+        self._torch = sys.modules["torch"] if any(getattr(t, "requires_grad", False) for t in tensors) else None
+        if not self._torch:
+            *tensors, kept = _list(tensors)
+            return self._own(lib.mvb_grads_new, lib.mvb_grads_free, *tensors, self._bucket_bytes, kept=kept)
+        self._given, self._buffers, self._sync = tensors, buffers and self._module is not None, True
+        self._queue = self._torch.autograd.Variable._execution_engine.queue_callback
+        self._set_up()
 
-    def _hook(self, parameters: list) -> list:
-        torch, me, views = sys.modules["torch"], weakref.ref(self), []
-        flat = torch.zeros(sum(_floats(p)[1] for p in parameters))
-        for i, p in enumerate(parameters):
-            views.append(flat[sum(v.numel() for v in views):][:p.numel()].view(p.shape))
+    def _set_up(self) -> None:
+        """Collective: makes the set, the places of its gradients and the hooks."""
+        torch, module = self._torch, self._module
+        given = list(module.parameters()) if module is not None else self._given
+        self._params = params = [p for p in given if p.requires_grad]
+        floats = [i for i, p in enumerate(params) if p.dtype != torch.float64]
+        for i, p in enumerate(params):
+            if torch.nn.parameter.is_lazy(p):
+                raise TypeError("a parameter has no shape yet: call the module once, then make Gradients")
+            if p.dtype not in (torch.float32, torch.float64, torch.float16, torch.bfloat16) or p.device.type == "meta":
+                raise TypeError(f"parameter {i} is {p.dtype} on {p.device}: gradients are of float16, bfloat16, "
+                                "float32 or float64, in memory")
+            old = getattr(p, "_mvbench", None)
+            if old is not None and old.owner is not None and old.owner is not self:
+                if old.owner._id in _live:
+                    raise ValueError(f"parameter {i} has Gradients already: free() them first")
+                old.owner._forget()
+        pinned = any(p.is_cuda for p in params)
+        self._flags = torch.zeros(len(params) if self._unused or not floats else 0)
+        self._views, self._flats = [None] * len(params), []
+        for dtype in torch.float32, torch.float64:
+            mine = [i for i, p in enumerate(params) if (p.dtype == torch.float64) == (dtype == torch.float64)]
+            flat = torch.zeros(sum(params[i].numel() for i in mine), dtype=dtype, pin_memory=pinned)
+            self._flats.append(flat)
+            for i, part in zip(mine, flat.split([params[i].numel() for i in mine])):
+                strides = torch.empty_like(params[i], device="meta").stride()  # dense, as the parameter if it is
+                self._views[i] = part.as_strided(params[i].shape, strides)
+        # p.grad is the view itself, or a copy goes there and back
+        self._direct = [not p.is_cuda and p.dtype == v.dtype for p, v in zip(params, self._views)]
+        self._all_direct = all(self._direct)
+        self._number = {i: n for n, i in enumerate(floats, len(self._flags) > 0)}
+        tensors = [self._flags] * (len(self._flags) > 0) + [self._views[i].detach() for i in floats]
+        sent = [(t.data_ptr(), t.numel()) for t in tensors]
+        at, n = (c_void_p * len(sent))(*(s[0] for s in sent)), (c_size_t * len(sent))(*(s[1] for s in sent))
+        self._own(lib.mvb_grads_new, lib.mvb_grads_free, at, n, len(sent), self._bucket_bytes,
+                  kept=(self._flats, tensors))
+        self._ready, self._left, self._queued, self._nested = [False] * len(params), len(params), False, False
+        self._places = [(m._parameters, name, p, p.requires_grad, p.dtype, p.device) for m in module.modules()
+                        for name, p in m._parameters.items() if p is not None] if module is not None else []
+        me = weakref.ref(self)
+        for i, p in enumerate(params):
+            p._mvbench = _Kept(owner=self)
+            self._hooks.append(p.register_post_accumulate_grad_hook(lambda p, i=i: me()._leave(i, p)))
+        if module is not None:
+            self._hooks.append(module.register_forward_pre_hook(_Kept(self._before, self)))
+        self._seen: Dict[int, tuple] = {}
+        if self._initial:
+            _masters([*given, *(module.buffers() if module is not None else ())])
+        self._note_buffers()
 
-            def hook(*_: Any, i: int = i, p: Any = p, view: Any = views[-1]) -> None:
-                if p.grad.data_ptr() != view.data_ptr():  # zero_grad() has dropped it
-                    view.copy_(p.grad)
-                    p.grad = view
-                if me():
-                    me()._leave(i)
-            node = p.expand_as(p).grad_fn.next_functions[0][0]  # adds to p.grad
-            self._hooks.append((node, node.register_hook(hook)))
-        self._queue = torch.autograd.Variable._execution_engine.queue_callback
-        return views
+    def _changed_buffers(self) -> list:
+        return [b for b in self._module.buffers() if b.is_floating_point()
+                and self._seen.get(id(b), (None, -1))[1] != b._version] if self._buffers else []
 
-    def _leave(self, i: int) -> None:
-        if not self._running:  # the first gradient of this step
-            self._running = True
-            self._queue(self.wait)
-        self.ready(i)
+    def _note_buffers(self) -> None:
+        if self._buffers:
+            self._seen = {id(b): (b, b._version) for b in self._module.buffers()}
+
+    def _before(self) -> None:
+        """Before each forward pass of the module."""
+        if self._torch.compiler.is_compiling() or self._id not in _live:
+            return
+        if self._begun:
+            nested = self._nested
+            self.reset()
+            if nested:
+                raise RuntimeError("the gradients of the last backward() were not averaged: it did not reach all "
+                                   "parameters, or it raised an exception in a checkpoint")
+        for owner, name, p, learned, dtype, device in self._places:
+            if owner.get(name) is not p or p.requires_grad is not learned or p.dtype is not dtype or p.device != device:
+                self.free()
+                return self._set_up()
+
+    @_on_this_thread
+    def _leave(self, i: int, p: Any) -> None:
+        """backward() has added to p.grad."""
+        if not self._sync:
+            return
+        grad, view = p.grad, self._views[i]
+        if grad.layout != self._torch.strided:
+            raise TypeError(f"parameter {i} has a sparse gradient: Gradients needs dense ones; sparse=False makes them")
+        if grad.requires_grad:
+            raise TypeError("Gradients allows no backward(create_graph=True): use torch.autograd.grad, or no_sync()")
+        if self._ready[i]:
+            raise RuntimeError("the last backward() raised an exception: call reset() on all workers, and zero_grad()")
+        if grad is not view:  # zero_grad() has dropped it, or it has another type
+            view.copy_(grad)
+            if self._direct[i]:
+                p.grad = view
+        if not self._queued:
+            self._queued = self._begun = True
+            self._queue(self._end)
+        self._ready[i] = True
+        self._left -= 1
+        if i in self._number:
+            _check(lib.mvb_grads_ready(self._pointer, self._number[i]))
+
+    @_on_this_thread
+    def _end(self) -> None:
+        """At the end of backward()."""
+        self._queued = False
+        absent = [i for i, ready in enumerate(self._ready) if not ready] if self._left else []
+        if absent and self._torch._C._current_autograd_node() is not None:
+            self._nested = True  # of a checkpoint; the outer backward() goes on
+            return
+        self._flags.fill_(1)
+        for i in absent if self._unused else ():
+            grad, view = self._params[i].grad, self._views[i]
+            self._flags[i] = grad is not None
+            if grad is None:
+                view.zero_()
+            elif grad is not view:
+                view.copy_(grad)
+            if i in self._number:
+                _check(lib.mvb_grads_ready(self._pointer, self._number[i]))
+        if len(self._flags):
+            _check(lib.mvb_grads_ready(self._pointer, 0))
+        lost = [i for i in absent if not self._unused and i not in self._number]
+        self._wait(lost)
+        for i, p in enumerate(self._params if absent or not self._all_direct else ()):
+            if i in absent and not self._flags[i]:
+                continue  # no worker has it
+            if self._direct[i]:
+                p.grad = self._views[i]
+            elif p.grad is None:
+                p.grad = self._views[i].to(p.device, p.dtype)
+            else:
+                p.grad.copy_(self._views[i])
+        changed = self._changed_buffers()
+        if changed:
+            _masters(changed)
+            self._note_buffers()
+
+    def _wait(self, lost: list) -> None:
+        doubles = self._flats[1]
+        try:
+            _check(lib.mvb_grads_wait(self._pointer))
+        except Error as error:
+            if error.code != _abi.MVB_ERR_DIFFERS:
+                self._over()
+            raise
+        self._over()
+        if len(doubles):
+            here = array("f", [len(lost)])
+            if all_reduce(here, "max")[0]:
+                raise RuntimeError(f"backward() did not reach {here[0]:g} parameters of float64 on some worker")
+            all_reduce(doubles, "mean")
+        if self._scale is not None:
+            for flat in self._flats:
+                flat.mul_(self._scale * size())
+
+    def _over(self) -> None:
+        self._begun = self._nested = self._queued = False
+        if self._torch:
+            self._ready, self._left = [False] * len(self._params), len(self._params)
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """`with gradients.no_sync():` backward() adds to this worker's p.grad. The next one outside reduces the sum."""
+        before, self._sync = self._sync, False
+        try:
+            yield
+        finally:
+            self._sync = before
+
+    def reset(self) -> None:
+        """Collective: drops the step that has begun, and its gradients. Error: workers called another function."""
+        code = lib.mvb_grads_wait(self._pointer)
+        if code not in (0, _abi.MVB_ERR_ARGUMENT, _abi.MVB_ERR_PEER):
+            _check(code)
+        self._over()
+        for flat in self._flats if self._torch else ():
+            flat.zero_()
 
     def ready(self, i: int) -> None:
         """Tensor i is complete, and belongs to the library until wait()."""
@@ -373,13 +662,18 @@ class Gradients(_Object):
 
     def wait(self) -> None:
         """Collective. Returns when every tensor holds the mean over the workers."""
-        self._running = False
         _check(lib.mvb_grads_wait(self._pointer))
 
-    def free(self) -> None:  # also removes the hooks
-        for _, hook in self._hooks:
+    def _forget(self) -> None:
+        for hook in self._hooks:
             hook.remove()
+        for p in getattr(self, "_params", ()):
+            p.__dict__.pop("_mvbench", None)
         self._hooks = []
+
+    def free(self) -> None:
+        """Collective; also removes the hooks."""
+        self._forget()
         super().free()
 
 # ---- Results of mvbench ---------------------------------------------------------------------------

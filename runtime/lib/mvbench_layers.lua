@@ -18,7 +18,7 @@ local function new(form, inputs, outputs, is_linear)
 	local part, bias = ffi.new 'struct mvb_linear_part', ffi.new 'float[1]'
 	local l = ffi.new('struct mvb_linear', {form = form, inputs = inputs, outputs = outputs})
 	l.b = is_linear and bias or nil
-	check(C.mvb_linear_part(l, part), 4)
+	check(C.mvb_linear_part(l, part))
 	local self = setmetatable({l = l, part = part}, Layer)
 	for name, n in pairs(is_linear and {w = part.w, b = part.b, dw = part.w, db = part.b} or {}) do
 		self[name] = mvbench.tensor(tonumber(n))

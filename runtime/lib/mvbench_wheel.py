@@ -13,7 +13,30 @@ import zipfile
 LIB = pathlib.Path(__file__).resolve().parent
 
 
-def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+METADATA = """Metadata-Version: 2.4
+Name: mvbench
+Version: {version}
+Summary: Parameter tables, reductions and averaged gradients for training loops of several processes
+License-Expression: MIT
+License-File: LICENSE
+Requires-Python: >=3.8
+Classifier: Intended Audience :: Science/Research
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Programming Language :: Python :: 3
+Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence
+Provides-Extra: multiverso
+Requires-Dist: numpy; extra == "multiverso"
+Description-Content-Type: text/markdown
+
+"""
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    """For `pip install -e .`: the wheel has only the paths of the checkout and of the build folder."""
+    return build_wheel(wheel_directory, editable=True)
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None, editable=False):
     """Writes the wheel into the folder, and returns its name. FileNotFoundError: make has not been run."""
     build = pathlib.Path(os.environ.get("MVBENCH_BUILD", LIB.parent.parent / "build"))
     version = re.search(r'MVB_VERSION "([^"]+)"', (LIB / "libmvbench.h").read_text()).group(1)
@@ -22,13 +45,16 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     contents = {"mvbench.py": LIB / "mvbench.py", "mvbench_layers.py": LIB / "mvbench_layers.py",
                 "mvbench_abi.py": build / "mvbench_abi.py", "mvbench.libs/libmvbench.so": build / "libmvbench.so",
                 f"{info}/licenses/LICENSE": LIB.parent.parent / "LICENSE"}
+    for path in (LIB / "multiverso").rglob("*.py"):
+        contents[str(path.relative_to(LIB))] = path
     for path in contents.values():
         if not path.exists():
             raise FileNotFoundError(f"{path} is missing" + (": run make first" if build in path.parents else ""))
-    contents = {name: path.read_bytes() for name, path in contents.items()}
+    contents = {name: path.read_bytes() for name, path in contents.items() if not editable or info in name}
+    if editable:
+        contents["mvbench.pth"] = f"{LIB}\n{build.resolve()}\n".encode()
     # The wheel has no library of another project: Open MPI's are the machine's.
-    contents[f"{info}/METADATA"] = (f"Metadata-Version: 2.4\nName: mvbench\nVersion: {version}\n"
-                                    "License-Expression: MIT\nLicense-File: LICENSE\n").encode()
+    contents[f"{info}/METADATA"] = (METADATA.format(version=version) + (LIB / "PYTHON.md").read_text()).encode()
     contents[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     record = []
     for name, data in contents.items():

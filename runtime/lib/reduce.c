@@ -28,15 +28,15 @@ struct mvb_grads {
 
 /* ---- Reductions ----------------------------------------------------------------------- */
 
-static int check_op(const char *function, enum mvb_reduce op)
+static int check_op(const char *function, enum mvb_reduce op, enum mvb_reduce last)
 {
-	if (op == MVB_SUM || op == MVB_MEAN)
+	if (op >= MVB_SUM && op <= last)
 		return MVB_OK;
-	return lib_fail(MVB_ERR_ARGUMENT, "%s: op %d is neither MVB_SUM nor MVB_MEAN", function,
-			(int)op);
+	return lib_fail(MVB_ERR_ARGUMENT, "%s: op %d is not %s", function, (int)op,
+			last == MVB_MEAN ? "MVB_SUM or MVB_MEAN" : "one of enum mvb_reduce");
 }
 
-int lib_check_floats(const char *function, const char *what, const float *x, size_t n)
+int lib_check_floats(const char *function, const char *what, const void *x, size_t n)
 {
 	if (x || n == 0)
 		return MVB_OK;
@@ -44,10 +44,11 @@ int lib_check_floats(const char *function, const char *what, const float *x, siz
 			what, n);
 }
 
-static int check_reduction(const char *function, const float *x, size_t n, enum mvb_reduce op)
+static int check_reduction(const char *function, const float *x, size_t n, enum mvb_reduce op,
+			   enum mvb_reduce last)
 {
 	int code = lib_check_floats(function, "x", x, n);
-	return code ? code : check_op(function, op);
+	return code ? code : check_op(function, op, last);
 }
 
 void lib_mean(float *x, size_t n, enum mvb_reduce op)
@@ -62,8 +63,29 @@ void lib_sum(float *x, size_t n)
 		link_allreduce(lib.link, x, n, SUM);
 }
 
+static void reduce_typed(void *x, size_t n, enum mvb_type type, enum mvb_reduce op)
+{
+	static const enum link_type types[] = {
+		[MVB_FLOAT] = LINK_FLOAT,
+		[MVB_DOUBLE] = LINK_DOUBLE,
+		[MVB_INT32] = LINK_INT32,
+		[MVB_INT64] = LINK_INT64,
+	};
+	link_reduce_typed(lib.link, x, n, types[type],
+			  op == MVB_MIN       ? REDUCE_MIN
+			  : op == MVB_MAX     ? REDUCE_MAX
+			  : op == MVB_PRODUCT ? REDUCE_PRODUCT
+					      : REDUCE_SUM);
+	for (size_t i = 0; op == MVB_MEAN && type == MVB_DOUBLE && i < n; i++)
+		((double *)x)[i] /= lib.workers;
+}
+
 static void reduce(float *x, size_t n, enum mvb_reduce op)
 {
+	if (op != MVB_SUM && op != MVB_MEAN) {
+		reduce_typed(x, n, MVB_FLOAT, op);
+		return;
+	}
 	lib_sum(x, n);
 	lib_mean(x, n, op);
 }
@@ -71,12 +93,103 @@ static void reduce(float *x, size_t n, enum mvb_reduce op)
 int mvb_allreduce(float *x, size_t n, enum mvb_reduce op)
 {
 	TRY(lib_ready(__func__));
-	int code = check_reduction(__func__, x, n, op);
+	int code = check_reduction(__func__, x, n, op, MVB_PRODUCT);
 	TRY(lib_collective((struct call){
 		.function = ALLREDUCE, .code = code, .arg = {(double)n, (double)op}}));
 	reduce(x, n, op);
 	return MVB_OK;
 }
+
+int mvb_allreduce_type(void *x, size_t n, enum mvb_type type, enum mvb_reduce op)
+{
+	TRY(lib_ready(__func__));
+	int code = check_reduction(__func__, x, n, op, MVB_PRODUCT);
+	if (!code && (type < MVB_FLOAT || type > MVB_INT64))
+		code = lib_fail(MVB_ERR_ARGUMENT, "%s: type %d is not one of enum mvb_type",
+				__func__, (int)type);
+	if (!code && op == MVB_MEAN && type > MVB_DOUBLE)
+		code = lib_fail(MVB_ERR_ARGUMENT, "%s: whole numbers have no MVB_MEAN", __func__);
+	TRY(lib_collective((struct call){.function = ALLREDUCE_TYPE,
+					 .code = code,
+					 .arg = {(double)n, (double)type, (double)op}}));
+	if (type == MVB_FLOAT)
+		reduce(x, n, op);
+	else
+		reduce_typed(x, n, type, op);
+	return MVB_OK;
+}
+
+int mvb_gather(const void *x, size_t bytes, void *all, int root)
+{
+	TRY(lib_ready(__func__));
+	bool wanted = root < 0 || root == lib.rank;
+	int code = lib_check_floats(__func__, "x", x, bytes);
+	if (!code && wanted)
+		code = lib_check_floats(__func__, "all", all, bytes);
+	if (!code && (root < -1 || root >= lib.workers))
+		code = lib_fail(MVB_ERR_ARGUMENT, "%s: root %d; workers are 0 to %d, all are -1",
+				__func__, root, lib.workers - 1);
+	if (!code && bytes > INT32_MAX)
+		code = lib_fail(MVB_ERR_LIMIT, "%s: %zu bytes; a worker gives less than 2^31",
+				__func__, bytes);
+	TRY(lib_collective(
+		(struct call){.function = GATHER, .code = code, .arg = {(double)bytes, root}}));
+	if (bytes)
+		link_gather(lib.link, root, x, all, (int)bytes);
+	return MVB_OK;
+}
+
+/* ---- From one worker to another ------------------------------------------------------- */
+
+static int check_peer(const char *function, const void *x, size_t bytes, int peer)
+{
+	TRY(lib_check_floats(function, "x", x, bytes));
+	if (peer < 0 || peer >= lib.workers || peer == lib.rank)
+		return lib_fail(MVB_ERR_ARGUMENT,
+				"%s: worker %d; it has to be another one from 0 to %d", function,
+				peer, lib.workers - 1);
+	if (bytes % sizeof(float))
+		return lib_fail(MVB_ERR_ARGUMENT, "%s: %zu bytes are no multiple of 4", function,
+				bytes);
+	return MVB_OK;
+}
+
+/* The lengths go first, both ways: with different ones nothing is sent. */
+static int check_bytes(const char *function, uint64_t mine, uint64_t other, int peer)
+{
+	if (mine == other)
+		return MVB_OK;
+	return lib_fail(MVB_ERR_DIFFERS, "%s: %llu bytes, but worker %d has %llu", function,
+			(unsigned long long)mine, peer, (unsigned long long)other);
+}
+
+int mvb_send(const void *x, size_t bytes, int to)
+{
+	uint64_t mine = bytes, other;
+	TRY(lib_ready(__func__));
+	TRY(check_peer(__func__, x, bytes, to));
+	link_send(lib.link, to, (const float *)&mine, 2);
+	link_recv(lib.link, to, (float *)&other, 2);
+	TRY(check_bytes(__func__, mine, other, to));
+	if (bytes)
+		link_send(lib.link, to, x, bytes / sizeof(float));
+	return MVB_OK;
+}
+
+int mvb_receive(void *x, size_t bytes, int from)
+{
+	uint64_t mine = bytes, other;
+	TRY(lib_ready(__func__));
+	TRY(check_peer(__func__, x, bytes, from));
+	link_recv(lib.link, from, (float *)&other, 2);
+	link_send(lib.link, from, (const float *)&mine, 2);
+	TRY(check_bytes(__func__, mine, other, from));
+	if (bytes)
+		link_recv(lib.link, from, x, bytes / sizeof(float));
+	return MVB_OK;
+}
+
+/* ---- Started reductions --------------------------------------------------------------- */
 
 static int check_started(const char *function, size_t n, const int64_t *ticket)
 {
@@ -95,7 +208,7 @@ int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket)
 {
 	int slot = 0;
 	TRY(lib_ready(__func__));
-	int code = check_reduction(__func__, x, n, op);
+	int code = check_reduction(__func__, x, n, op, MVB_MEAN);
 	code = code ? code : check_started(__func__, n, ticket);
 	struct pending_op *f = code ? NULL : lib_pending_new();
 	if (!code && !f)
@@ -184,7 +297,7 @@ int mvb_allreduce_list(float *const *tensor, const size_t *n, size_t count, enum
 	struct list l = {tensor, n, count, 0};
 	TRY(lib_ready(__func__));
 	int code = lib_check_list(__func__, &l);
-	code = code ? code : check_op(__func__, op);
+	code = code ? code : check_op(__func__, op, MVB_PRODUCT);
 	float *flat AUTOFREE = code ? NULL : malloc((l.total + 1) * sizeof *flat);
 	if (!code && !flat)
 		code = lib_no_memory(__func__, l.total);

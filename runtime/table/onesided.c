@@ -148,7 +148,8 @@ static void onesided_open(struct table *t, const float *init)
 				    .member = must(calloc((size_t)s->size, sizeof(struct member))),
 				    .size = s->size,
 				    .lead = t->rules.lead};
-	h->window = link_window_new(s->workers, mine * (1 + t->rules.rounds), h->counts, &h->shard);
+	h->window = link_window_new(s->workers, t->rules.lengths ? 0 : mine * (1 + t->rules.rounds),
+				    h->counts, &h->shard);
 	for (int i = 0; init && !t->rules.lengths && i < 1 + t->rules.rounds; i++)
 		memcpy(h->shard + (size_t)i * mine, init + t->own_first, mine * sizeof(float));
 	link_window_sync(h->window);
@@ -425,7 +426,8 @@ static char *end_round(struct table *t)
 		return wrong;
 	size_t n = shard_length(t, t->among->rank), now = (size_t)(++h->round % 2);
 	link_window_sync(h->window);
-	memcpy(h->shard + (1 - now) * n, h->shard + now * n, n * sizeof(float));
+	if (!t->rules.lengths)
+		memcpy(h->shard + (1 - now) * n, h->shard + now * n, n * sizeof(float));
 	link_window_sync(h->window);
 	start_count_add(t, COPIES, &one);
 	return NULL;
@@ -492,20 +494,21 @@ static int64_t onesided_version(struct table *t)
 	return version;
 }
 
-/* Back, it reads the counters, because is_too_far_ahead with those from before the barrier could
- * let this worker continue. */
-static void onesided_leave(struct table *t, bool away)
+/* Rounds need a worker that has finished: it copies its shard at the end of each. Back, it reads
+ * the counters, because is_too_far_ahead with those from before the barrier could let this worker
+ * continue. */
+static void onesided_leave(struct table *t, enum leaving how)
 {
 	struct onesided_state *h = AT(t);
-	if (away)
+	if (how != BACK)
 		settle(t);
-	if (away && is_waited_for(t)) {
+	if (how == AWAY && is_waited_for(t)) {
 		count_add(t, BASE, t->pushes - h->base);
 		h->base = t->pushes;
 		count_add(t, BARRIERS, 1);
 	}
-	h->rounds.member[t->among->rank].passed += !away;
-	if (!away && t->rules.bounded)
+	h->rounds.member[t->among->rank].passed += how == BACK;
+	if (how == BACK && t->rules.bounded)
 		read_counters(t, &(nsec){0});
 }
 

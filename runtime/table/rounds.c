@@ -20,13 +20,13 @@ bool rounds_too_far_ahead(const struct rounds *r, int of, int64_t pushes)
 
 bool rounds_full(const struct rounds *r)
 {
-	return r->now->counted == r->size - r->backup;
+	return !r->joins && r->now->counted == r->size - r->backup;
 }
 
 bool rounds_late(const struct rounds *r, int k)
 {
-	if (rounds_full(r))
-		return true;
+	if (rounds_full(r) || r->joins)
+		return !r->joins;
 	for (int i = 0; i < r->size; i++)
 		if (i != k && !rounds_away(r, i, k))
 			return r->member[k].in != r->now->over;
@@ -58,6 +58,8 @@ enum round_state rounds_state(const struct rounds *r, int64_t in, int of, int *a
 			continue;
 		if (!rounds_away(r, k, of))
 			possible++;
+		else if (m[k].barriers >= MEMBER_GONE && r->backup == 0)
+			needed--;
 		else if (*away < 0 || m[k].pushes < m[*away].pushes)
 			*away = k;
 	}
@@ -65,7 +67,10 @@ enum round_state rounds_state(const struct rounds *r, int64_t in, int of, int *a
 		return ROUND_INCOMPLETE;
 	if (r->now->counted < (possible < needed ? possible : needed))
 		return ROUND_OPEN;
-	return r->now->applied == r->now->counted + r->now->idle ? ROUND_FULL : ROUND_OPEN;
+	if (r->now->applied != r->now->counted + r->now->idle)
+		return ROUND_OPEN;
+	bool early = r->grace && !r->now->waited && r->now->counted < possible;
+	return early ? ROUND_GRACE : ROUND_FULL;
 }
 
 void rounds_end(struct rounds *r)

@@ -5,11 +5,13 @@
  * locks them as necessary.
  *
  *   round   ends when N - backup pushes that count are complete, or all that can come if workers
- *           have no rows; later pushes are dropped
+ *           have no rows; later pushes are dropped, or, with `joins`, count in the round in which
+ *           they come. With `grace` it ends that much later, unless all pushes have come before
  *   lead    a worker waits while it is more than `lead` pushes ahead of another, both
  *           counted from their last barrier
  *   away    worker k has reached a barrier that the asking worker has not left: k pushes no more
  *           before the asking worker gets there too, so no worker waits for k
+ *   gone    worker k has left for good: rounds end without its push
  *
  * Cost: each call reads all N workers.
  */
@@ -35,6 +37,8 @@ struct round {
 	int64_t counted; /* pushes of the current round that count, */
 	int64_t idle;    /* those without rows, for which it does not wait, */
 	int64_t applied; /* and those of both that are complete */
+	int64_t until;   /* of the placement: the end of its grace; 0 = not begun; */
+	bool waited;     /* it has ended */
 };
 
 struct rounds {
@@ -42,10 +46,12 @@ struct rounds {
 	struct member *member; /* [size] */
 	int size;
 	int64_t backup, lead;
+	bool joins, grace;
 };
 
 enum round_state {
 	ROUND_OPEN,       /* pushes are still to come */
+	ROUND_GRACE,      /* it can be ended after its grace */
 	ROUND_FULL,       /* it can be ended */
 	ROUND_OVER,       /* it has ended */
 	ROUND_INCOMPLETE, /* it can never end: a worker is away and has not pushed */
@@ -54,7 +60,7 @@ enum round_state {
 bool rounds_away(const struct rounds *r, int k, int of);
 /* Is worker `of`, at this number of pushes, too far ahead of a worker that is not away? */
 bool rounds_too_far_ahead(const struct rounds *r, int of, int64_t pushes);
-/* Has the current round all pushes that can count? */
+/* Can no more pushes count in the current round? */
 bool rounds_full(const struct rounds *r);
 /* Does a push of worker k come too late to count? Not when all other workers are away. */
 bool rounds_late(const struct rounds *r, int k);

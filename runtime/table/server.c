@@ -61,7 +61,8 @@ static void expect_requests(struct server *v)
 /* Starts to receive the operation's floats and rows. */
 static void start_op(struct server *v, struct transaction *j)
 {
-	size_t rows = j->request.rows > 0 ? (size_t)j->request.rows : 0, in = (size_t)j->request.in;
+	size_t rows = j->request.rows > 0 ? (size_t)j->request.rows : 0;
+	size_t in = (size_t)(j->request.words ? j->request.words : j->request.in);
 	const struct shard *t = v->shard[j->request.table];
 	j->begun = true;
 	v->coming++;
@@ -97,6 +98,10 @@ static void handle(struct server *v, struct transaction *j)
 		break;
 	case REQUEST_RESUME:
 		rounds_resume(&t->rounds, j->request.worker);
+		break;
+	case REQUEST_LEAVE:
+		rounds_leave(&t->rounds, j->request.worker);
+		shard_poll(v, t);
 		break;
 	case REQUEST_CLOSE:
 		rounds_leave(&t->rounds, j->request.worker);
@@ -195,6 +200,25 @@ static void nudge_workers(struct server *v)
 		link_wake(v->link, j->request.worker);
 }
 
+/* Ends rounds whose grace is over. Returns how long to sleep at most before the next look, 0: no
+ * limit. */
+static nsec look_at_graces(struct server *v)
+{
+	enum { SHORTEST = 1000, EIGHTH = 8 };
+	nsec nap = 0;
+	for (int i = 0; i < TABLES_MAX; i++) {
+		struct shard *t = v->shard[i];
+		if (!t || t->now.until == 0)
+			continue;
+		nsec left = t->now.until - clock_now();
+		nsec next = SHORTEST + (t->rules.grace - left) / EIGHTH;
+		if (left <= 0)
+			shard_poll(v, t); /* its replies have to be sent */
+		nap = left <= 0 ? SHORTEST : left < next ? left : next;
+	}
+	return nap;
+}
+
 /* A reply that no worker has fetched within a second belongs to a run that ends early. */
 static void shut_down(struct server *v)
 {
@@ -206,7 +230,7 @@ static void shut_down(struct server *v)
 		}
 	for (; v->sending && clock_now() - since < 1000000000; advance_sending(v))
 		if (!link_progress(v->link))
-			link_sleep(v->link, &nap);
+			link_sleep(v->link, &nap, 0);
 	link_wakeup_free(v->link);
 	for (int i = 0; i < TABLES_MAX; i++)
 		shard_free(v, i);
@@ -216,7 +240,7 @@ static void shut_down(struct server *v)
 }
 
 void tables_serve(struct link *everyone, int rank, int workers, const struct recording *replay,
-		  struct trace *trace)
+		  struct trace *trace, const struct codec *codec, const void *codec_opts)
 {
 	struct server *v = must(calloc(1, sizeof *v));
 	nsec nap = 0;
@@ -225,6 +249,8 @@ void tables_serve(struct link *everyone, int rank, int workers, const struct rec
 			     .workers = workers,
 			     .replay = replay,
 			     .trace = trace,
+			     .codec = codec,
+			     .codec_opts = codec_opts,
 			     .nowhere.users = 1};
 	v->connection = must(calloc((size_t)workers, sizeof *v->connection));
 	expect_requests(v);
@@ -232,7 +258,7 @@ void tables_serve(struct link *everyone, int rank, int workers, const struct rec
 		if (!link_progress(everyone)) {
 			if (nap)
 				nudge_workers(v);
-			link_sleep(everyone, &nap);
+			link_sleep(everyone, &nap, look_at_graces(v));
 			continue;
 		}
 		nap = 0;

@@ -40,7 +40,9 @@ struct shard {
 	struct round now;
 	struct rounds rounds;         /* uses now, and members of its own */
 	struct transaction *deferred; /* replies that wait, oldest first */
-	struct replay_cursor cursor;  /* in a replay: seq is its next operation */
+	struct tensor *tensor;        /* of coded pushes; NULL: a push is its floats */
+	size_t tensors;
+	struct replay_cursor cursor; /* in a replay: seq is its next operation */
 };
 
 /* An operation on a server. */
@@ -74,7 +76,9 @@ struct server {
 	const struct recording *replay; /* NULL = requests are handled as they arrive */
 	bool again;                     /* another request's turn may have come */
 	struct trace *trace;            /* NULL = no timeline is kept */
-	int latest;                     /* worker whose request is being handled */
+	const struct codec *codec;      /* of pushes */
+	const void *codec_opts;
+	int latest; /* worker whose request is being handled */
 };
 
 /* ---- buffers.c: made when tables are opened, then taken and given back ---- */

@@ -19,6 +19,7 @@
  * time in an operation is communication, except the time for which the server deferred the reply
  * because of a round or a staleness bound.
  */
+#include "runtime/table/coded.h"
 #include "runtime/table/wire.h"
 
 #include <stdlib.h>
@@ -57,7 +58,7 @@ static void send_request(struct link *everyone, int rank, struct table_request a
 {
 	a.worker = link_rank(everyone);
 	a.slot = TICKETS_MAX;
-	link_send_plain(everyone, rank, TAG_REQUEST, &a, sizeof a);
+	link_post(everyone, rank, TAG_REQUEST, &a, sizeof a);
 	link_wake(everyone, rank);
 }
 
@@ -83,7 +84,16 @@ static void open_shard_on(struct table *t, int server, const float *init)
 	size_t *bound = AT(t)->bound, columns = t->rules.columns;
 	struct opening o = {
 		.rules = t->rules, .updater = t->rules.updater->kind, .init = init != NULL};
+	size_t tensors = 0;
+	const struct tensor *tensor = NULL;
+	if (t->rules.pushes)
+		tensor = pushes_tensors(t->rules.pushes, server, &tensors);
+	o.coded = t->rules.pushes != NULL;
+	o.tensors = (int64_t)tensors;
 	link_send(s->everyone, s->size + server, (const float *)&o, sizeof o / sizeof(float));
+	if (tensors)
+		link_send(s->everyone, s->size + server, (const float *)(const void *)tensor,
+			  tensors * sizeof *tensor / sizeof(float));
 	if (init)
 		link_send(s->everyone, s->size + server,
 			  floats_at(t, init, bound[server] * columns),
@@ -135,17 +145,20 @@ static void shard_rows(struct table *t, struct slot *q, const struct table_op *p
 	const float *from = p->kind == OP_PUSH ? p->in : p->out;
 	q->row = grown(q->row, &room, p->rows, sizeof *q->row);
 	q->place = grown(q->place, &q->row_room, p->rows, sizeof *q->place);
-	q->stage = grown(q->stage, &q->stage_room, p->rows * columns, sizeof *q->stage);
+	if (!t->rules.lengths)
+		q->stage = grown(q->stage, &q->stage_room, p->rows * columns, sizeof *q->stage);
 	for (int s = 0; s < t->among->servers; s++) {
 		size_t first = AT(t)->bound[s], end = AT(t)->bound[s + 1];
 		q->subrequest[s].first = k * columns;
 		for (size_t i = 0; i < p->rows; i++) {
 			size_t row = (size_t)p->row[i];
-			float *to = q->stage + k * columns;
+			float *to = t->rules.lengths ? NULL : q->stage + k * columns;
 			if (row < first || row >= end)
 				continue;
 			q->row[k] = (int64_t)(row - first);
 			q->place[k++] = i;
+			if (t->rules.lengths)
+				continue;
 			if (p->kind == OP_SYNC)
 				table_change(to, from + i * columns, t->pulled + row * columns, 1,
 					     columns);
@@ -195,6 +208,13 @@ static void start_subrequest(struct table *t, struct slot *q, int s, struct tabl
 		a.rows = (int64_t)(g->n / t->rules.columns);
 	g->awaited =
 		link_recv_start(l, server, reply_tag(t->id, a.slot), &g->reply, sizeof g->reply);
+	size_t first = g->first, words = g->n;
+	if (a.in > 0 && q->op->message) {
+		from = q->op->message;
+		words = pushes_words(t->rules.pushes, s, &first);
+		a.words = (int64_t)words;
+		a.common = pushes_common(t->rules.pushes);
+	}
 	a.number = t->among->asked[s]++;
 	g->request = a;
 	g->asked = link_send_start(l, server, TAG_REQUEST, &g->request, sizeof g->request);
@@ -203,8 +223,8 @@ static void start_subrequest(struct table *t, struct slot *q, int s, struct tabl
 			link_send_start(l, server, TAG_BODY, q->row + g->first / t->rules.columns,
 					(size_t)a.rows * sizeof *q->row);
 	if (a.in > 0)
-		g->sent = link_send_start(l, server, TAG_BODY, floats_at(t, from, g->first),
-					  g->n * sizeof(float));
+		g->sent = link_send_start(l, server, TAG_BODY, floats_at(t, from, first),
+					  words * sizeof(float));
 	link_wake(l, server);
 }
 
@@ -258,7 +278,7 @@ static void wait_for_replies(struct table *t, struct slot *q)
 		}
 		if (nap)
 			nudge_servers(t, q);
-		link_sleep(l, &nap);
+		link_sleep(l, &nap, 0);
 	}
 	for (int s = 0; s < t->among->servers; s++)
 		if (q->subrequest[s].replied && q->subrequest[s].reply.deferred > deferred) {
@@ -291,7 +311,8 @@ static void keep_floats(struct table *t, const struct slot *q)
 {
 	const struct table_op *p = q->op;
 	size_t columns = t->rules.columns;
-	for (size_t k = 0; p->out && p->row && k < p->rows; k++)
+	bool staged = p->out && p->row && !t->rules.lengths;
+	for (size_t k = 0; staged && k < p->rows; k++)
 		memcpy(p->out + q->place[k] * columns, q->stage + k * columns,
 		       columns * sizeof *p->out);
 	if (p->pull && p->out && t->pulled && t->rules.syncs && p->kind != OP_ELASTIC)
@@ -422,9 +443,9 @@ static void servers_keep(struct table *t, enum keeps what, float *x, bool put)
 	CHECK(!wrong, "%s", wrong);
 }
 
-static void servers_leave(struct table *t, bool away)
+static void servers_leave(struct table *t, enum leaving how)
 {
-	send_to_all(t, away ? REQUEST_FLUSH : REQUEST_RESUME);
+	send_to_all(t, how == AWAY ? REQUEST_FLUSH : how == BACK ? REQUEST_RESUME : REQUEST_LEAVE);
 }
 
 /* Servers reply when all workers have called this. */

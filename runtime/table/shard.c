@@ -80,7 +80,15 @@ void shard_open(struct server *v, int table)
 				.member = must(calloc((size_t)v->workers, sizeof(struct member))),
 				.size = v->workers,
 				.backup = o.rules.backup,
+				.joins = o.rules.joins,
+				.grace = o.rules.grace > 0 && !v->replay,
 				.lead = o.rules.lead};
+	if (o.coded)
+		t->tensor = must(calloc((size_t)o.tensors + 1, sizeof *t->tensor));
+	t->tensors = (size_t)o.tensors;
+	if (t->tensors)
+		link_recv(v->link, 0, (float *)(void *)t->tensor,
+			  t->tensors * sizeof *t->tensor / sizeof(float));
 	if (o.init)
 		link_recv(v->link, 0, t->w, t->n);
 	for (int k = 0; k < v->workers; k++) {
@@ -91,7 +99,9 @@ void shard_open(struct server *v, int table)
 			memcpy(m->pulled, t->w, t->n * sizeof(float));
 	}
 	/* for arriving floats, and for models of rounds that are still being sent */
-	buffers_fill(v, t, (int)smaller((size_t)v->workers, COMING_MOST) + 2 * t->rules.rounds);
+	buffers_fill(v, t,
+		     (int)smaller((size_t)v->workers, COMING_MOST) + 2 * t->rules.rounds +
+			     (int)o.coded);
 	if (t->rules.rounds)
 		renew_model(v, t);
 }
@@ -107,6 +117,7 @@ void shard_free(struct server *v, int table)
 		free(t->client[k].pulled);
 	}
 	free(t->client);
+	free(t->tensor);
 	free(t->rounds.member);
 	if (!t->rules.lengths)
 		free(t->w);
@@ -168,6 +179,29 @@ static void note(struct server *v, enum trace_kind kind, const struct transactio
 	e->bytes = kind == TRACE_APPLY ? -1 : j->request.out * (int64_t)sizeof(float);
 }
 
+/* data, which is a message, becomes its floats. */
+static void decode(struct server *v, struct shard *t, struct transaction *j)
+{
+	const struct code c = {.opts = v->codec_opts,
+			       .n = t->n,
+			       .tensor = t->tensor,
+			       .tensors = t->tensors,
+			       .common = j->request.common,
+			       .workers = 1};
+	struct buffer *floats = buffer_take(v, t, t->n);
+	bool right = t->rules.lengths;
+	if (!right && t->tensor && v->codec &&
+	    v->codec->bytes(&c) == (size_t)j->request.words * sizeof(float))
+		right = v->codec->decode(&c, floats->x, j->data->x, false);
+	if (!right)
+		failure("server %d received a message from worker %d that the codec cannot have "
+			"made; are all processes of the same version?",
+			v->rank, j->request.worker);
+	world_charge(v->codec->decode_passes * (double)t->n);
+	buffer_drop(v, &j->data);
+	j->data = floats;
+}
+
 /* Applies the push; with `read`, data then gets what is pulled. */
 static void apply(struct server *v, struct shard *t, struct transaction *j, bool read)
 {
@@ -185,6 +219,8 @@ static void apply(struct server *v, struct shard *t, struct transaction *j, bool
 		merged_add(&t->merged, &p.by, j->request.rows < 0, j->request.worker);
 	if (j->request.in == 0)
 		return;
+	if (j->request.words > 0)
+		decode(v, t, j);
 	read = (read && j->request.out > 0) || p.kind == OP_ELASTIC;
 	for (size_t i = 0; piece(t, j, i, &first, &n, &offset); i++) {
 		float *w = (sums ? t->sum : t->w) + first;
@@ -249,6 +285,8 @@ static bool round_is_over(struct server *v, struct shard *t, struct transaction 
 	if (j->reply.dropped)
 		return true;
 	enum round_state state = rounds_state(&t->rounds, j->round, j->request.worker, &away);
+	if (state == ROUND_GRACE && t->now.until == 0)
+		t->now.until = clock_now() + t->rules.grace;
 	if (state == ROUND_FULL) {
 		renew_model(v, t);
 		rounds_end(&t->rounds);
@@ -256,7 +294,7 @@ static bool round_is_over(struct server *v, struct shard *t, struct transaction 
 		j->reply.away = away;
 		j->reply.away_pushes = t->rounds.member[away].pushes;
 	}
-	return state != ROUND_OPEN;
+	return state != ROUND_OPEN && state != ROUND_GRACE;
 }
 
 bool shard_due(const struct shard *t, const struct transaction *j, enum op_kind kind)
@@ -283,6 +321,7 @@ static void release(struct server *v, struct shard *t, struct transaction *j)
 void shard_poll(struct server *v, struct shard *t)
 {
 	struct transaction **at = &t->deferred;
+	t->now.waited = t->now.until > 0 && clock_now() >= t->now.until;
 	while (*at) {
 		struct transaction *j = *at;
 		int64_t round = t->now.over, seq = t->seq;

@@ -61,6 +61,8 @@ static void shared_open(struct table *t, const float *init)
 				    .member = h->shared->member,
 				    .size = s->size,
 				    .backup = r->backup,
+				    .joins = r->joins,
+				    .grace = r->grace > 0 && !s->replay,
 				    .lead = r->lead};
 	h->cursor = replay_cursor(s->replay, t->id, 0);
 	if (s->rank == 0)
@@ -68,12 +70,12 @@ static void shared_open(struct table *t, const float *init)
 	link_barrier(s->workers);
 }
 
-static void sleep_for(struct table *t, const char *what)
+static void sleep_for(struct table *t, const char *what, nsec most)
 {
 	struct shared *s = AT(t)->shared;
 	nsec since = clock_now();
 	world_enter(what, -1);
-	monitor_wait(&s->monitor);
+	monitor_wait(&s->monitor, most);
 	stats_spent(t->among->stats, TRACE_WAIT, since, s->latest);
 }
 
@@ -125,7 +127,7 @@ static const char *replay_wait(struct table *t, const struct table_op *p)
 		return NULL;
 	monitor_lock(&s->monitor);
 	while (!replay_due(&h->cursor, s->replayed, t->among->rank, &t->rules, &h->rounds, p))
-		sleep_for(t, "its turn in the record");
+		sleep_for(t, "its turn in the record", 0);
 	const char *kind = replay_kind(&h->cursor, s->replayed);
 	monitor_unlock(&s->monitor);
 	return kind;
@@ -245,6 +247,19 @@ static void push_in_round(struct table *t, struct table_op *p)
 	monitor_unlock(&s->monitor);
 }
 
+/* Sleeps until a push comes, at most until the end of the round's grace, which begins now if it has
+ * not. */
+static void wait_in_grace(struct table *t)
+{
+	struct shared *s = AT(t)->shared;
+	nsec now = clock_now();
+	if (s->round.until == 0)
+		s->round.until = now + t->rules.grace;
+	s->round.waited = now >= s->round.until;
+	if (!s->round.waited)
+		sleep_for(t, "others' pushes", s->round.until - now);
+}
+
 /* Sleeps until the given round has ended; this worker is then in the next. */
 static char *wait_for_round(struct table *t, int64_t round)
 {
@@ -260,8 +275,10 @@ static char *wait_for_round(struct table *t, int64_t round)
 			wrong = table_incomplete(t, away, h->rounds.member[away].pushes);
 		else if (state == ROUND_FULL && may_end(t))
 			end_round(t);
+		else if (state == ROUND_GRACE)
+			wait_in_grace(t);
 		else
-			sleep_for(t, "others' pushes");
+			sleep_for(t, "others' pushes", 0);
 	}
 	me(t)->in = s->round.over;
 	monitor_unlock(&s->monitor);
@@ -326,7 +343,7 @@ static void wait_while_too_far_ahead(struct table *t)
 	me(t)->pushes = t->pushes;
 	broadcast(t);
 	while (is_too_far_ahead(t))
-		sleep_for(t, "others' pushes");
+		sleep_for(t, "others' pushes", 0);
 	monitor_unlock(&s->monitor);
 }
 
@@ -382,16 +399,18 @@ static void shared_keep(struct table *t, enum keeps what, float *x, bool put)
 		x[i] = (float)atomic_load(counted);
 }
 
-static void shared_leave(struct table *t, bool away)
+static void shared_leave(struct table *t, enum leaving how)
 {
 	struct shared_state *h = AT(t);
 	monitor_lock(&h->shared->monitor);
-	if (away) {
-		rounds_arrive(&h->rounds, t->among->rank);
-		broadcast(t);
-	} else {
+	if (how == BACK)
 		rounds_resume(&h->rounds, t->among->rank);
-	}
+	else if (how == AWAY)
+		rounds_arrive(&h->rounds, t->among->rank);
+	else
+		rounds_leave(&h->rounds, t->among->rank);
+	if (how != BACK)
+		broadcast(t);
 	monitor_unlock(&h->shared->monitor);
 }
 

@@ -6,7 +6,7 @@
  * Versions: a push gets its number when it begins. Its staleness is the number of other workers'
  * pushes that began between this worker's last pull and it. In a table with rounds it is 0.
  */
-#include "runtime/table/table.h"
+#include "runtime/table/coded.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +93,9 @@ char *tables_refuse(const struct table_rules *r, int servers, bool near, const c
 	char *wrong AUTOFREE = choose_placement(&s, wanted);
 	if (wrong)
 		return sentence("--table-home=%s: %s", placement, wrong);
+	if (record && r->by_rows)
+		return sentence("--record: operations on the models of single workers have no "
+				"order in common; leave it out");
 	if (record && !s.placement->keeps_order)
 		return sentence("--record: one-sided pushes have no order to record; use "
 				"--table-home=shared or --servers=1");
@@ -127,19 +130,27 @@ void tables_close(struct tables *s)
 	free(s);
 }
 
-void tables_leave(struct tables *s, bool away, bool all)
+void tables_leave(struct tables *s, enum leaving how, bool all)
 {
 	for (int i = 0; s && i < s->count; i++) {
 		struct table *t = s->table[i];
 		if (t && !t->alias && (all || t->rules.rounds || t->rules.bounded))
-			s->placement->leave(t, away);
+			s->placement->leave(t, how);
 	}
+}
+
+bool tables_hurry(const struct tables *s)
+{
+	for (int i = 0; s && i < s->count; i++)
+		if (s->table[i] && s->table[i]->rules.backup > 0)
+			return true;
+	return false;
 }
 
 bool tables_drop(const struct tables *s)
 {
 	for (int i = 0; s && i < s->count; i++)
-		if (s->table[i] && s->table[i]->rules.backup > 0)
+		if (s->table[i] && s->table[i]->rules.backup > 0 && !s->table[i]->rules.joins)
 			return true;
 	return false;
 }
@@ -241,7 +252,8 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 	if (!rules->lengths && rules->updater->own && !s->placement->keeps_own)
 		t->own = floats_new(t, NULL);
 	for (int i = 0; i < 2 && s->dev && !s->placement->floats_on_device; i++)
-		t->staged[i] = s->dev->ops->peer->pinned_new(s->dev, t->n);
+		t->staged[i] = s->dev->ops->peer->pinned_new(s->dev, rules->by_rows ? rules->columns
+										    : t->n);
 	s->placement->open(t, first);
 	if (!rules->lengths)
 		free(first);
@@ -264,6 +276,7 @@ void table_free(struct table *t)
 	t->among->table[t->id] = NULL;
 	if (!t->alias)
 		t->among->placement->close(t);
+	pushes_free(t->rules.pushes);
 	floats_free(t, t->pulled);
 	floats_free(t, t->own);
 	for (int i = 0; i < 2; i++)
@@ -309,6 +322,11 @@ static int64_t bytes_of(const struct table *t, const struct table_op *p)
 {
 	int ways = p->kind == OP_READ ? p->pull : p->kind == OP_PUSH ? 1 + (p->out != NULL) : 2;
 	size_t listed = p->row && t->among->placement->on_servers ? p->rows * sizeof *p->row : 0;
+	if (p->message) { /* without servers, each worker has an equal part of the table */
+		int64_t all = pushes_bytes(t->rules.pushes), size = t->among->size;
+		int64_t in = t->among->servers ? all : ((size - 1) * all + t->among->rank) / size;
+		return in + (int64_t)(sizeof(float) * moved(t, p) * (p->out != NULL));
+	}
 	return (int64_t)(sizeof(float) * moved(t, p) * (size_t)ways + listed);
 }
 
@@ -372,6 +390,11 @@ static char *start_op(struct table *t, struct table_op *p)
 	if (op_pushes(p))
 		t->pushing = p;
 	t->pushes += op_pushes(p);
+	if (p->in && t->rules.pushes) {
+		nsec since = clock_now();
+		pushes_encode(t->rules.pushes, p);
+		stats_spent(t->among->stats, TRACE_PACK, since, -1);
+	}
 	p->dropped = p->read_later = p->ended = false;
 	p->staleness = 0;
 	char *wrong = timed(t, t->among->placement->start, p);
@@ -446,7 +469,9 @@ static bool has_kept(const struct table *t, enum keeps what)
 size_t tables_keep(struct tables *s, float *x, bool put)
 {
 	size_t n = 0;
-	for (int i = 0; s && i < s->count; i++)
+	for (int i = 0; s && i < s->count; i++) {
+		if (s->table[i] && s->table[i]->rules.pushes)
+			n += pushes_keep(s->table[i]->rules.pushes, part(x, n), put);
 		for (enum keeps what = KEEPS_STATE; s->table[i] && what <= KEEPS_T; what++) {
 			struct table *t = s->table[i];
 			if (!has_kept(t, what))
@@ -457,6 +482,7 @@ size_t tables_keep(struct tables *s, float *x, bool put)
 				s->placement->keep(t, what, x + n, put);
 			n += t->n;
 		}
+	}
 	return n;
 }
 

@@ -61,9 +61,10 @@ struct recording {
 
 struct table_op {
 	enum op_kind kind;
-	const float *in; /* pushed: [n], or [rows x columns]; NULL = nothing */
-	float *out;      /* gets W, of the same shape; NULL = nothing */
-	bool pull;       /* out counts as this worker's pull: sets pulled, and versions seen */
+	const float *in;      /* pushed: [n], or [rows x columns]; NULL = nothing */
+	const float *message; /* in, as servers get it from a codec; NULL = in itself */
+	float *out;           /* gets W, of the same shape; NULL = nothing */
+	bool pull;            /* out counts as this worker's pull: sets pulled, and versions seen */
 	const int64_t *row;
 	size_t rows; /* row NULL: the whole table, otherwise these rows, in this order */
 	struct push by;
@@ -92,7 +93,9 @@ struct table_rules {
 	size_t rows, columns;
 	const struct updater *updater;
 	bool rounds;    /* bulk-synchronous: all push, then all pull */
-	int64_t backup; /* with rounds: pushes that a round does not wait for */
+	int64_t backup; /* with rounds: pushes that a round does not wait for; */
+	bool joins;     /* they count in the round in which they come, and are not dropped */
+	nsec grace;     /* with joins: a round still waits so long for them */
 	bool mean;      /* with backup: a round's sum is divided by the shares of its pushes */
 	bool bounded;
 	int64_t lead; /* with bounded: pushes that a worker may be ahead of the slowest */
@@ -100,7 +103,9 @@ struct table_rules {
 	bool alone;   /* all operations are those of one client, with a push and a pull each */
 	bool lengths; /* there are no floats: operations move meaningless data */
 	bool counter; /* its pushes are not counted among the run's (vectors.c) */
+	bool by_rows; /* a strategy's operations are on one row each (vectors.c) */
 	enum table_init init;
+	struct pushes *pushes; /* coded.c: the table frees them; NULL = a push is its floats */
 };
 
 struct placement;
@@ -116,6 +121,7 @@ struct table {
 	int64_t pushes;            /* of this worker */
 	struct table_op *pushing;  /* this worker's last push, if it has not been waited for */
 	bool incomplete;           /* with rounds: a round could not end; no later one will */
+	int64_t row;               /* with by_rows: that of the next operations */
 	struct vec *alias;         /* one client: its init vector is W, and no float moves */
 	size_t own_first, own_end; /* floats that this worker reaches without moving them */
 	void *at;                  /* the placement's state */
@@ -189,10 +195,10 @@ void tables_replay(struct tables *s, const struct recording *r);
 void tables_close(struct tables *s);
 /* For rank 0: ends the main loops of the servers, everyone's ranks from `workers` on. */
 void servers_dismiss(struct link *everyone, int workers);
-/* A server's main loop: returns when the workers have closed their tables. replay and trace may be
- * NULL. */
+/* A server's main loop: returns when the workers have closed their tables. replay, trace
+ * and codec, that of the workers' pushes, may be NULL. */
 void tables_serve(struct link *everyone, int rank, int workers, const struct recording *replay,
-		  struct trace *trace);
+		  struct trace *trace, const struct codec *codec, const void *codec_opts);
 /* For rank 0: the servers then call trace_gather over everyone; no worker may need them before. */
 void servers_events(struct link *everyone, int workers);
 
@@ -214,17 +220,21 @@ void counts_free(struct counts *c);
  * --sim.replay repeats this as they do for pushes. new is collective; counts_free frees it. */
 struct counts *counter_new(struct worker *w);
 int64_t counter_next(struct counts *c);
+int64_t table_version(struct table *t); /* pushes started so far */
 /* Does the operation. Returns when all of it has been applied and is in p->out. */
 char *table_do(struct table *t, struct table_op *p);
 /* Starts it; at most TICKETS_MAX at once. p, in and out belong to the table until table_wait, which
  * has to be called once. */
 char *table_start(struct table *t, struct table_op *p);
 char *table_wait(struct table *t, struct table_op *p);
-/* Before a barrier: tells the workers that wait for this worker's push, in a round or because of a
- * staleness bound, that none will come. away false: after it, that this worker is back; all are
- * then in the same round. all: tables without rounds and bounds, too. s may be NULL. */
-void tables_leave(struct tables *s, bool away, bool all);
-bool tables_drop(const struct tables *s); /* can one of them drop pushes? s may be NULL */
+/* Before a barrier (AWAY): tells the workers that wait for this worker's push, in a round or
+ * because of a staleness bound, that none will come. BACK: after it, that this worker is back; all
+ * are then in the same round. GONE: this worker has finished; rounds end without it, except
+ * onesided. all: tables without rounds and bounds, too. s may be NULL. */
+enum leaving { BACK, AWAY, GONE };
+void tables_leave(struct tables *s, enum leaving how, bool all);
+/* Can rounds of one of them end without a push; can one of them drop pushes? s may be NULL. */
+bool tables_hurry(const struct tables *s), tables_drop(const struct tables *s);
 
 /* A checkpoint, made at a barrier, stores what updaters keep beside W: each worker's own, and on
  * worker 0 the state. Copies these floats of this worker to x; with put, from x to tables that have
@@ -262,9 +272,8 @@ struct placement {
 	 * this worker's own where these lie with the shards; with put the reverse. NULL = no
 	 * updater here has them. */
 	void (*keep)(struct table *t, enum keeps what, float *x, bool put);
-	/* This worker waits at a barrier, or has left: it pushes no more. `away` false: it is back.
-	 */
-	void (*leave)(struct table *t, bool away);
+	/* See tables_leave. GONE: followed by nothing but barriers and close. */
+	void (*leave)(struct table *t, enum leaving how);
 };
 #define PLACEMENT_DECLARED(name) extern const struct placement placement_##name;
 PLACEMENTS(PLACEMENT_DECLARED)

@@ -6,8 +6,9 @@
  * host: vectors go there and back through pinned memory, which costs a copy each way.
  */
 #include "runtime/config/run.h"
-#include "runtime/table/table.h"
+#include "runtime/table/coded.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,11 +22,15 @@ struct table_terms worker_terms(const struct worker *w)
 struct table *table_new(struct worker *w, struct vec *init)
 {
 	const struct table_terms terms = worker_terms(w);
-	struct table_rules r = {.rows = init->n,
-				.columns = 1,
+	struct tables *s = w->loop->tables;
+	struct table_rules r = {.rows = terms.each ? (size_t)s->size : init->n,
+				.columns = terms.each ? init->n : 1,
+				.by_rows = terms.each,
 				.updater = updater_find(terms.updater ? terms.updater : "add"),
 				.rounds = terms.rounds,
 				.backup = terms.backup,
+				.joins = terms.joins,
+				.grace = (nsec)llround(1e9 * terms.grace),
 				.mean = terms.mean,
 				.bounded = terms.bounded,
 				.lead = terms.lead,
@@ -34,7 +39,6 @@ struct table *table_new(struct worker *w, struct vec *init)
 				.lengths = !vec_has_data(init),
 				.init = terms.init};
 	CHECK(r.updater, "no updater %s", terms.updater);
-	struct tables *s = w->loop->tables;
 	struct table *t;
 	CHECK(init->dev == s->dev || (!s->dev && !init->dev->ops->peer),
 	      "these tables do not hold vectors of %s", init->dev->ops->name);
@@ -43,26 +47,43 @@ struct table *table_new(struct worker *w, struct vec *init)
 	if (terms.syncs && w->run->sync_every == 1 && s->size == 1 && s->servers == 0 &&
 	    s->room == 0 && !charged)
 		return table_alias(s, &r, init);
-	float *first AUTOFREE = r.lengths ? NULL : must(malloc((init->n + 1) * sizeof *first));
+	float *first AUTOFREE =
+		r.lengths || terms.each ? NULL : must(malloc((init->n + 1) * sizeof *first));
 	if (first)
 		vec_get(init, first);
+	r.pushes = pushes_new(w, init->n, r.lengths);
 	char *wrong = table_open(&t, s, &r, first);
 	if (wrong)
 		user_error("%s", wrong);
+	if (terms.each) {
+		t->row = s->rank;
+		table_push(t, init, &(struct push){.scale = 1});
+		link_barrier(s->workers);
+	}
 	table_pull(t, init);
 	return t;
 }
 
+void table_of(struct table *t, int trainer)
+{
+	t->row = trainer;
+}
+
 /* ---- Operations ---- */
+
+static size_t floats_of_op(const struct table *t)
+{
+	return t->rules.by_rows ? t->rules.columns : t->n;
+}
 
 static void stage_in(struct table *t, struct table_op *p)
 {
 	struct device *d = t->among->dev;
 	nsec since = clock_now();
 	if (p->in)
-		d->ops->get(d, t->staged[0], p->in, t->n);
+		d->ops->get(d, t->staged[0], p->in, floats_of_op(t));
 	if (p->kind == OP_SYNC || p->kind == OP_ELASTIC) /* these read out before they write it */
-		d->ops->get(d, t->staged[1], p->out, t->n);
+		d->ops->get(d, t->staged[1], p->out, floats_of_op(t));
 	p->in = p->in ? t->staged[0] : NULL;
 	p->out = p->out ? t->staged[1] : NULL;
 	stats_spent(t->among->stats, TRACE_PACK, since, -1);
@@ -72,19 +93,22 @@ static void stage_out(struct table *t, struct vec *out)
 {
 	struct device *d = t->among->dev;
 	nsec since = clock_now();
-	d->ops->put(d, out->data, t->staged[1], t->n);
+	d->ops->put(d, out->data, t->staged[1], floats_of_op(t));
 	stats_spent(t->among->stats, TRACE_PACK, since, -1);
 }
 
-/* A strategy's operation: it covers the whole table, and a failure ends the run. The device's
- * computation ends before it: that is no communication, and no worker waits for it at a lock.
- * Returns the operation with its results. */
+/* A strategy's operation: it covers the whole table, or a row, and a failure ends the run. The
+ * device's computation ends before it: that is no communication, and no worker waits for it at a
+ * lock. Returns the operation with its results. */
 static struct table_op whole_op(struct table *t, const struct vec *in, struct vec *out,
 				struct table_op p)
 {
 	struct device *d = t->among->dev;
-	CHECK(!in || in->n == t->n, "a table of %zu floats is given %zu", t->n, in->n);
-	CHECK(!out || out->n == t->n, "a table of %zu floats is pulled into %zu", t->n, out->n);
+	const size_t n = floats_of_op(t);
+	CHECK(!in || in->n == n, "a table of %zu floats is given %zu", n, in->n);
+	CHECK(!out || out->n == n, "a table of %zu floats is pulled into %zu", n, out->n);
+	p.row = t->rules.by_rows ? &t->row : NULL;
+	p.rows = t->rules.by_rows;
 	p.in = in ? vec_floats(in, 0) : NULL;
 	p.out = out ? vec_floats(out, 0) : NULL;
 	device_sync(d);
@@ -147,6 +171,13 @@ double table_bytes(const struct worker *w, double n)
 {
 	double clients = comm_size(w->data_group);
 	return sizeof(float) * n * (w->run->servers > 0 ? 1 : (clients - 1) / clients);
+}
+
+double table_push_bytes(const struct worker *w, const struct table *t)
+{
+	const struct pushes *k = t->rules.pushes;
+	double bytes = table_bytes(w, (double)t->n);
+	return k ? bytes * (double)pushes_bytes(k) / (sizeof(float) * (double)t->n) : bytes;
 }
 
 /* ---- Shared counts ---------------------------------------------------------------- */

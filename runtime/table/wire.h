@@ -2,7 +2,8 @@
  * wire.h - the requests of workers to the servers of their tables, and the replies.
  *
  * A request is a struct table_request, then the list of rows unless it is for all rows, then the
- * pushed floats. The reply is a struct table_reply, then the pulled floats.
+ * pushed floats, or a message of a codec. The reply is a struct table_reply, then the pulled
+ * floats.
  */
 #ifndef WIRE_H
 #define WIRE_H
@@ -17,6 +18,7 @@ enum request_kind {
 	REQUEST_VERSION,
 	REQUEST_FLUSH,
 	REQUEST_RESUME,
+	REQUEST_LEAVE,
 	REQUEST_CLOSE,
 	REQUEST_EVENTS,
 	REQUEST_DISMISS
@@ -31,6 +33,8 @@ struct table_request {
 	enum keeps kept;
 	int64_t rows;    /* rows in the list; -1: the whole shard */
 	int64_t in, out; /* floats that follow, floats that the reply returns */
+	int64_t words;   /* of a codec's message, which follows in their place; 0 = none */
+	uint64_t common; /* of the message, for struct code */
 	struct push by;
 	int64_t flow; /* number of a push in the timeline; 0 = a pull, or not in the timeline */
 	int32_t epoch, step; /* in the timeline; epoch 0 = not in it */
@@ -51,6 +55,7 @@ struct opening {
 	struct table_rules rules; /* of the whole table; the server ignores its updater */
 	int64_t updater;          /* and takes this one of the list */
 	int64_t init;
+	int64_t coded, tensors; /* pushes are messages; the shard's tensors follow first */
 };
 
 static inline int reply_tag(int table, int slot)

@@ -4,6 +4,7 @@
 #include "runtime/train/trainer.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 void worker_charge(const struct worker *w, double floats)
@@ -24,6 +25,34 @@ double worker_loss(struct worker *w)
 	tally_take(w, &t);
 	tally_add(&w->loop->account->taken, &t);
 	return t.rows ? t.loss / (double)t.rows : NAN;
+}
+
+double worker_speed(struct worker *w)
+{
+	struct speeds *s = w->loop->speeds;
+	if (!s) {
+		s = w->loop->speeds = must(calloc(1, sizeof *s));
+		s->each = counts_new(w, (size_t)w->trainers);
+		return 1;
+	}
+	if (s->busy > 0) {
+		float now = (float)(1e9 * (double)s->steps / (double)s->busy);
+		counts_change(s->each, (size_t)w->rank, now - s->mine);
+		s->mine = now;
+	}
+	s->steps = s->busy = 0;
+	const float *each = counts_add(s->each, NULL, 0, 0);
+	float most = 0;
+	for (int k = 0; k < w->trainers; k++)
+		most = each[k] > most ? each[k] : most;
+	return most > 0 ? each[w->rank] / most : 1;
+}
+
+void speeds_free(struct speeds *s)
+{
+	if (s)
+		counts_free(s->each);
+	free(s);
 }
 
 void values_add(struct epoch_values *r, const struct epoch_value *more)

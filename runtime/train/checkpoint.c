@@ -11,6 +11,7 @@
  * To continue, the run first begins as with --init-from: tables then have W. Then each worker gets
  * its state back. Cost of a checkpoint: a copy of everything on rank 0, and the file.
  */
+#include "runtime/config/machine.h"
 #include "runtime/train/trainer.h"
 
 #include <stdlib.h>
@@ -176,6 +177,7 @@ void checkpoint_begin(struct trainer *r)
 {
 	bool any = *r->config->harness.init_from || *r->config->harness.save;
 	char *wrong = NULL;
+	r->w.loop->saves = any;
 	if (!any)
 		return;
 	keep_own(r);

@@ -2,6 +2,8 @@
  * cluster.c - the machines of a run: what each rank knows of its host, gathered on rank 0 before
  * anything is stored, and the speed of the network between the hosts.
  */
+#include "runtime/config/hosts.h"
+#include "runtime/config/machine.h"
 #include "runtime/train/trainer.h"
 
 #include <arpa/inet.h>
@@ -248,7 +250,7 @@ enum {
 static void pass(struct link *l, int peer, float *x, size_t n, bool sends)
 {
 	if (sends)
-		link_send_plain(l, peer, 0, x, n * sizeof *x);
+		link_send_plain(l, peer, x, n * sizeof *x);
 	else
 		link_recv(l, peer, x, n);
 }

@@ -83,18 +83,6 @@ void data_close(const struct run *run)
 	}
 }
 
-static void shuffle(int32_t *x, size_t n, uint64_t rng)
-{
-	for (size_t i = 0; i < n; i++)
-		x[i] = (int32_t)i;
-	for (size_t i = n; i > 1; i--) {
-		size_t j = (size_t)(((unsigned __int128)rng_next(&rng) * i) >> 64);
-		int32_t t = x[i - 1];
-		x[i - 1] = x[j];
-		x[j] = t;
-	}
-}
-
 /* Selection sampling (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S). */
 struct rows data_sample(size_t n, size_t most)
 {
@@ -115,7 +103,7 @@ const int32_t *data_order(size_t n, int64_t seed, int64_t epoch, struct shards *
 	for (int i = 0; i < 2 && first; i++) /* both: nothing is allocated inside a segment */
 		orders[i] = (struct order){.row = must(realloc(orders[i].row, n * sizeof *o->row)),
 					   .n = n};
-	shuffle(o->row, n, rng_seed(seed, RNG_ORDER, epoch));
+	rows_shuffle(o->row, n, rng_seed(seed, RNG_ORDER, epoch));
 	if (s)
 		shards_sort(s, o->row);
 	o->seed = seed;

@@ -30,6 +30,7 @@
  * A slow worker would be the last to finish if it took one of the last mini-batches. It gives that
  * to the pool, too, and ends its epoch (leaves_rest).
  */
+#include "runtime/config/schedule.h"
 #include "runtime/train/trainer.h"
 
 #include <stdlib.h>
@@ -61,7 +62,7 @@ struct dealing {
 	int64_t undrawn;   /* draws that are left of that epoch */
 	int64_t uncounted; /* own draws that the pool does not count yet */
 	int64_t pushes, dropped; /* counts of stats before the step */
-	bool drops;              /* its pushes may be dropped */
+	bool hurry, drops;       /* rounds may end without its pushes; these may be dropped */
 	size_t rows;             /* static: since the last push */
 	int32_t *own_rows;       /* [of the shard] dynamic, own rows: in the order of this pass; */
 	int64_t pass, seen;      /* pass: from 1, 0 = none yet; rows taken of all passes */
@@ -181,6 +182,7 @@ void deal_open(struct trainer *r)
 	struct dealing *d = r->dealing = must(calloc(1, sizeof *d));
 	int64_t all = batches(r) * r->records_max, X = r->w.run->sync_every;
 	d->taken = -1;
+	d->hurry = tables_hurry(r->w.loop->tables);
 	d->drops = tables_drop(r->w.loop->tables);
 	if (data_split_of(r->w.run).own)
 		d->shards = open_shards(r);
@@ -216,14 +218,14 @@ void deal_close(struct trainer *r)
 	free(d);
 }
 
-/* Each row of a step has the same weight, even if the workers' shares differ. Where pushes may be
- * dropped, the table divides by the rows that came. Workers that do not wait for each other share
- * no step, unless a --global-batch says so. */
+/* Each row of a step has the same weight, even if the workers' shares differ. Where rounds
+ * may end without a push, the table divides by the rows that came. Workers that do not wait for
+ * each other share no step, unless a --global-batch says so. */
 static void weigh(struct trainer *r)
 {
 	size_t first, all = rows_of_step(r, r->step, &first);
 	bool shared = config_why_static(r->config) || r->w.run->global_batch;
-	r->w.mean_rows = r->dealing->drops ? (double)(r->w.run->batch * r->w.run->accumulate)
+	r->w.mean_rows = r->dealing->hurry ? (double)(r->w.run->batch * r->w.run->accumulate)
 			 : shared          ? (double)all / r->replicas
 					   : (double)r->w.rows;
 	r->w.loop->busy = r->plan->dynamic || all >= (size_t)r->replicas ? 0 : all;

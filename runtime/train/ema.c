@@ -47,6 +47,7 @@ void ema_step(struct trainer *r)
 	const struct strategy *s = w->loop->strategy;
 	if (!r->averaged || (s->canonical && w->step % w->run->sync_every))
 		return;
+	layers_needed(w);
 	if (!s->canonical) {
 		add(r, w->param);
 		return;

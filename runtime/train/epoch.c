@@ -6,6 +6,7 @@
  * the rest of the time inside steps (batches, gradients, the optimiser, delays). other is the time
  * between steps (shuffling, snapshots, pauses).
  */
+#include "runtime/config/heterogeneity.h"
 #include "runtime/train/trainer.h"
 
 #include <math.h>
@@ -77,6 +78,24 @@ void layer_ready(struct worker *w, size_t i)
 	}
 }
 
+/* Does its strategy make layers ready only when they are needed? Not in the warm-up. */
+static bool makes_ready(const struct worker *w)
+{
+	return w->loop->by_layer && w->loop->strategy->layer_needed && w->step > 0;
+}
+
+void layer_needed(struct worker *w, size_t i)
+{
+	if (makes_ready(w) && !w->loop->dev->in_graph) /* otherwise all are ready */
+		w->loop->strategy->layer_needed(w, i);
+}
+
+void layers_needed(struct worker *w)
+{
+	for (size_t i = 0; i < (makes_ready(w) ? w->model->layers : 0); i++)
+		layer_needed(w, i);
+}
+
 bool consensus_marks(const struct worker *w)
 {
 	return w->loop->marks;
@@ -142,9 +161,13 @@ static bool compute_batch(struct worker *w, bool with_step, int64_t k)
 	 * communicate inside */
 	if (!d->ops->graph || (w->model->workload->host && !world_is_virtual) ||
 	    comm_size(w->model_group) > 1) {
+		if (!w->model->workload->by_layer)
+			layers_needed(w);
 		gradient_only(w);
 		return false;
 	}
+	if (!world_is_virtual) /* otherwise layer by layer, as the forward pass takes time */
+		layers_needed(w);
 	d->ops->graph(d, KINDS * graph_key(w) + (size_t)kind,
 		      with_step ? gradient_and_local_step : gradient_only, w);
 	for (size_t i = wants_layers(w) ? w->model->layers : 0; i-- > 0;) {
@@ -221,7 +244,9 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 	struct worker *w = &r->w;
 	const struct stats *c = &r->stats;
 	nsec began = note_from(r, i < w->run->trace, i + 1), at = began;
-	nsec since = r->delayed ? clock_now() : 0, talked = c->comm + c->wait;
+	struct speeds *speeds = w->loop->speeds;
+	nsec since = r->delayed || speeds ? clock_now() : 0, talked = c->comm + c->wait;
+	const nsec before = since - talked;
 	bool done = false;
 	w->step++;
 	w->lr = r->lr[r->step];
@@ -231,6 +256,7 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 	} else { /* fewer rows than replicas in this step: nothing to add */
 		local_begin(w);
 		fetch(w);
+		layers_needed(w);
 		vec_fill(w->grad, 0);
 		for (size_t k = w->model->layers; k-- > 0;)
 			layer_ready(w, k);
@@ -251,6 +277,10 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 		note(r, TRACE_UPDATE, at);
 	}
 	note(r, TRACE_STEP, began);
+	if (!speeds)
+		return;
+	speeds->steps++;
+	speeds->busy += clock_now() - c->comm - c->wait - before;
 }
 
 /* ---- Barriers, pauses, leaving ------------------------------------------- */
@@ -259,11 +289,11 @@ static void wait_at_barrier(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	if (!r->left)
-		tables_leave(w->loop->tables, true, true);
+		tables_leave(w->loop->tables, AWAY, true);
 	comm_barrier(w->all);
-	tables_leave(w->loop->tables, false, true);
+	tables_leave(w->loop->tables, BACK, true);
 	if (r->left) /* it waits at the next barrier already */
-		tables_leave(w->loop->tables, true, true);
+		tables_leave(w->loop->tables, AWAY, true);
 }
 
 /* Time since the segment's start, without the time for which the clock was stopped. */
@@ -288,7 +318,7 @@ static void leave_if_done(struct trainer *r)
 	deal_after_push(r);
 	if (!deal_end(r))
 		return;
-	tables_leave(r->w.loop->tables, true, true);
+	tables_leave(r->w.loop->tables, AWAY, true);
 	r->left = true;
 }
 
@@ -368,6 +398,7 @@ static void pass_points(struct trainer *r, int64_t step)
 	struct worker *w = &r->w;
 	if (r->points == r->points_max || r->next_point > step)
 		return;
+	layers_needed(w);
 	device_sync(w->loop->dev);
 	nsec at = segment_time(r), since = at + r->start + r->clock_stopped_ns;
 	struct stats kept = r->stats; /* restored below: evaluation reads do not count */
@@ -440,6 +471,7 @@ static nsec make_steps(struct trainer *r, bool barrier)
 		take_steps(r, &i, &last, &rng);
 	while (barrier && has_dropped_rows(r));
 	pass_points(r, (w->epoch - 1) * w->steps + epoch_steps(r, w->epoch) - 1);
+	layers_needed(w);
 	device_sync(w->loop->dev);
 	return clock_now() - began - (r->paused_ns - paused_ns) -
 	       (r->clock_stopped_ns - clock_stopped_ns);

@@ -125,46 +125,50 @@ static void evaluate_model(struct trainer *r, const struct snapshot *s, struct j
 	gather_tallies(r, t, EVALUATED, e);
 }
 
-void trainer_share_status(struct trainer *r, char *sink_error)
+/* Until statistics of normalisations have seen data, they make the test loss useless, unless it is
+ * not finite. */
+static bool has_useless_test(const struct trainer *r, const struct epoch_row *row)
 {
-	double status = r->status;
-	if (sink_error) {
-		snprintf(r->reason, sizeof r->reason, "%s", sink_error);
-		status = EXIT_FAILED;
-		free(sink_error);
-	}
-	link_broadcast(r->all, 0, &status, sizeof status);
-	r->status = (int)status;
+	return r->w.model->buffer && isfinite(row->on[ON_TEST].loss);
+}
+
+/* What a model without training loses. */
+static double first_loss_of(const struct trainer *r, const struct epoch_row *row)
+{
+	return has_useless_test(r, row) && r->train.classes > 1
+		       ? log((double)r->train.classes)
+		       : fmax(row->on[ON_TEST].loss, row->on[ON_TRAIN].loss);
+}
+
+/* NULL, or why this epoch has diverged. By the training loss if it exploded, otherwise by the test
+ * loss; before training there is no training loss. Heap. */
+static char *diverges(const struct trainer *r, const struct epoch_row *row)
+{
+	bool before = row->epoch == 0, useless = has_useless_test(r, row);
+	double training = row->running.loss, most = EXPLODED * r->first_loss;
+	bool by_test = before || (!useless && training <= most);
+	double loss = by_test ? row->on[ON_TEST].loss : training;
+	const char *which = by_test ? "test" : "training";
+	if (!isfinite(loss))
+		return sentence("epoch %d: the %s loss is %s; a smaller --lr may help",
+				(int)row->epoch, which, isnan(loss) ? "not a number" : "infinite");
+	if (loss > most && !(before && useless))
+		return sentence("epoch %d: the %s loss exploded to %.4g, it was %.4g before "
+				"training; a smaller --lr may help",
+				(int)row->epoch, which, loss, r->first_loss);
+	return NULL;
 }
 
 static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
 {
 	if (!vec_has_data(r->w.param))
 		return;
-	/* Reports the training loss if it exploded, otherwise the test loss. Before training there
-	 * is no training loss. With running statistics the training loss decides, unless
-	 * the test loss is not finite: until they have seen data, they make the test loss useless.
-	 */
-	bool running = r->w.model->buffer != NULL && isfinite(row->on[ON_TEST].loss);
-	bool by_test =
-		row->epoch == 0 || (!running && row->running.loss <= EXPLODED * r->first_loss);
-	double loss = by_test ? row->on[ON_TEST].loss : row->running.loss;
-	const char *which = by_test ? "test" : "training";
 	if (row->epoch == 0)
-		r->first_loss = running && r->train.classes > 1
-					? log((double)r->train.classes)
-					: fmax(row->on[ON_TEST].loss, row->on[ON_TRAIN].loss);
-	if (!isfinite(loss))
-		snprintf(r->reason, sizeof r->reason,
-			 "epoch %d: the %s loss is %s; a smaller --lr may help", (int)row->epoch,
-			 which, isnan(loss) ? "not a number" : "infinite");
-	else if ((row->epoch > 0 || !running) && loss > EXPLODED * r->first_loss)
-		snprintf(r->reason, sizeof r->reason,
-			 "epoch %d: the %s loss exploded to %.4g, it was %.4g before training; a "
-			 "smaller --lr may help",
-			 (int)row->epoch, which, loss, r->first_loss);
-	else
+		r->first_loss = first_loss_of(r, row);
+	char *why AUTOFREE = diverges(r, row);
+	if (!why)
 		return;
+	snprintf(r->reason, sizeof r->reason, "%s", why);
 	r->status = EXIT_DIVERGED;
 }
 
@@ -204,6 +208,18 @@ static double consensus_distance(struct trainer *r, const struct epoch_record *r
 	return sqrt(sum / models);
 }
 
+void page_add(struct status_page *p, const struct epoch_row *row)
+{
+	*page_row(p, p->rows) = *row;
+	if (p->rows == 0)
+		p->sum.first = row->epoch;
+	p->sum.dropped += row->split.dropped;
+	p->sum.seconds += row->split.seconds;
+	if (row->epoch > 0) /* steal_s is NaN where it is not known */
+		p->sum.delay_s += row->split.run_delay_s + fmax(0, row->split.steal_s);
+	__atomic_fetch_add(&p->rows, 1, __ATOMIC_RELEASE);
+}
+
 /* barrier: the epoch ended with one, and the models have not changed since. */
 static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool barrier)
 {
@@ -219,10 +235,8 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool 
 	TO_SINK(r, true, epoch, &row, r->ranks, r->w.trainers,
 		row.split.pushes ? record->staleness : NULL,
 		record->values.n ? &record->values : NULL);
-	if (r->page) { /* on rank 0 */
-		r->page->row[r->page->rows] = row;
-		__atomic_fetch_add(&r->page->rows, 1, __ATOMIC_RELEASE);
-	}
+	if (r->page) /* on rank 0 */
+		page_add(r->page, &row);
 }
 
 /* began: when its epoch began, since the segment's start. */

@@ -158,3 +158,24 @@ void gather_events(struct trainer *r)
 	TO_SINK(r, true, events, e.event, e.n, e.lost);
 	free(e.event);
 }
+
+/* ---- What all ranks know ---- */
+
+void trainers_agree(struct trainer *r, char *mine)
+{
+	char *wrong = link_agree(r->all, mine);
+	if (wrong)
+		user_error("%s", wrong);
+}
+
+void trainer_share_status(struct trainer *r, char *sink_error)
+{
+	double status = r->status;
+	if (sink_error) {
+		snprintf(r->reason, sizeof r->reason, "%s", sink_error);
+		status = EXIT_FAILED;
+		free(sink_error);
+	}
+	link_broadcast(r->all, 0, &status, sizeof status);
+	r->status = (int)status;
+}

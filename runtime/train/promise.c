@@ -139,9 +139,9 @@ void promise_step(struct worker *w)
 		: memcmp(p->state, w->state, s->state_size) != 0 ? "changes the strategy's state"
 								 : NULL;
 	CHECK(!s->local || !does,
-	      "strategy %s: .local is set, but its step %s: a device that captures the step as a "
-	      "graph would not repeat that",
-	      s->plugin.name, does);
+	      "strategy %s: .local is set, but its step, with optimizer %s, %s: a device that "
+	      "captures the step as a graph would not repeat that; compute with vec_ operations",
+	      s->plugin.name, w->optimizer->plugin.name, does);
 }
 
 void promise_met(const struct worker *w)

@@ -135,11 +135,24 @@ static void skew_classes(struct shards *s, const struct data *train, double alph
 	}
 }
 
+void rows_shuffle(int32_t *x, size_t n, uint64_t rng)
+{
+	for (size_t i = 0; i < n; i++)
+		x[i] = (int32_t)i;
+	for (size_t i = n; i > 1; i--) {
+		size_t j = (size_t)(((unsigned __int128)rng_next(&rng) * i) >> 64);
+		int32_t t = x[i - 1];
+		x[i - 1] = x[j];
+		x[j] = t;
+	}
+}
+
 struct shards *shards_new(const struct data *train, const struct data_split *split, int64_t seed,
 			  const size_t *rows, size_t models)
 {
 	struct shards *s = must(calloc(1, sizeof *s));
-	const int32_t *order = data_order(train->n, seed, 0, NULL); /* the epochs' are from 1 */
+	int32_t *order AUTOFREE = must(malloc((train->n + 1) * sizeof *order));
+	rows_shuffle(order, train->n, rng_seed(seed, RNG_ORDER, 0)); /* the epochs' are from 1 */
 	s->n = train->n;
 	s->models = models;
 	s->first = must(calloc(models + 1, sizeof *s->first));

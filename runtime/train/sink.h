@@ -4,7 +4,7 @@
 #ifndef SINK_H
 #define SINK_H
 
-#include "runtime/base/base.h"
+#include "runtime/train/rows.h"
 
 struct arrival; /* runtime/table/table.h */
 struct config;

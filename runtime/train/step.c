@@ -75,6 +75,35 @@ void common_step(struct worker *w)
 	step(w, w->weight);
 }
 
+bool common_step_later(struct worker *w)
+{
+	if (w->loop->squares)
+		return false;
+	w->loop->later.lr = w->lr;
+	memcpy(w->loop->later.unbias, w->loop->dev->unbias, sizeof w->loop->later.unbias);
+	w->age++;
+	return true;
+}
+
+void common_step_part(struct worker *w, size_t first, size_t end)
+{
+	struct device *d = w->loop->dev;
+	const double lr = w->lr;
+	float unbias[MOMENTS_MOST];
+	memcpy(unbias, d->unbias, sizeof unbias);
+	memcpy(d->unbias, w->loop->later.unbias, sizeof unbias);
+	w->lr = w->loop->later.lr;
+	d->lr = (float)w->lr;
+	for (size_t i = 0; i < w->loop->groups; i++) {
+		const struct param_group *p = &w->loop->group[i];
+		if (first <= p->first && p->end <= end)
+			w->optimizer->step(w, p, (float)w->weight, p->decay);
+	}
+	memcpy(d->unbias, unbias, sizeof unbias);
+	w->lr = lr;
+	d->lr = (float)lr;
+}
+
 void local_gradient(struct worker *w)
 {
 	if (!makes_own_step(w))

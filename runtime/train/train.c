@@ -6,6 +6,8 @@
  * every epoch (--barrier-every=1) each epoch is a segment. A worker that has left (--leave) waits;
  * the weights of the other workers' contributions do not change.
  */
+#include "runtime/config/heterogeneity.h"
+#include "runtime/config/machine.h"
 #include "runtime/train/trainer.h"
 
 #include <stdlib.h>
@@ -31,13 +33,6 @@ static void end_with_user_error(const char *text)
 	world_exit(ending->launched ? EXIT_OK : EXIT_USER);
 }
 
-void trainers_agree(struct trainer *r, char *mine)
-{
-	char *wrong = link_agree(r->all, mine);
-	if (wrong)
-		user_error("%s", wrong);
-}
-
 /* ---- Set-up, training, the end ------------------------------------------- */
 
 static void set_up_comms(struct trainer *r)
@@ -51,14 +46,18 @@ static void set_up_comms(struct trainer *r)
 	w->weight = strcmp(w->run->reduce, "sum") == 0 ? 1 : 1.0 / r->replicas;
 }
 
-static void set_up_codec(struct worker *w)
+struct comm *worker_coded(struct worker *w, const struct vec *v, const struct tensor *tensor,
+			  size_t tensors)
 {
 	void *kept;
 	size_t bytes;
-	w->coded = comm_coded(w, w->data_group);
-	for (int i = 0; i < 3; i++)
-		if ((kept = comm_kept(w->coded, i, &bytes)))
+	struct comm *coded = comm_coded(w, w->data_group, v, tensor, tensors);
+	/* what pairs know is as long as a model for each worker */
+	int pairs = w->loop->saves ? comm_size(coded) : 0;
+	for (int i = 0; i < 3 + pairs; i++)
+		if ((kept = comm_kept(coded, i, &bytes)))
 			worker_keep(w, kept, bytes);
+	return coded;
 }
 
 static void find_cluster(struct trainer *r)
@@ -203,7 +202,7 @@ static void set_up(struct trainer *r)
 		r->buffer = vec_new(w, vec_len(w->model->buffer));
 	if (w->model->buffer && strcmp(run->norm_statistics, "recompute") == 0)
 		r->statistics = vec_new(w, vec_len(w->model->buffer));
-	set_up_codec(w);
+	w->coded = worker_coded(w, w->param, w->model->tensor, w->model->tensors);
 	comm_prepare(w->data_group, w->param);
 	comm_prepare(w->model_group, w->param);
 	if (w->loop->strategy->terms)
@@ -226,6 +225,7 @@ static void tear_down(struct trainer *r)
 		w->loop->strategy->fini(w);
 	promises_close(r);
 	deal_close(r);
+	speeds_free(r->loop.speeds);
 	tables_close(w->loop->tables);
 	r->serves = false;
 	for (int64_t i = 0; i < r->records_max; i++)
@@ -340,7 +340,8 @@ static void train_epochs(struct trainer *r)
 static void serve(struct trainer *r)
 {
 	pulse_phase(PHASE_WORKS);
-	tables_serve(r->everyone, r->w.rank, r->w.trainers, r->replay, r->trace);
+	tables_serve(r->everyone, r->w.rank, r->w.trainers, r->replay, r->trace, r->config->codec,
+		     r->config->codec_opts);
 	trace_free(r->trace);
 	comm_free(r->w.all);
 }
@@ -449,7 +450,7 @@ static int worker_main(void *given)
 	r->all = comm_link(r->w.all);
 	find_cluster(r);
 	if (!r->launched && !world_is_virtual)
-		r->lookout = lookout_open(r->everyone ? r->everyone : r->all, r->w.trainers, false);
+		r->lookout = link_lookout(r->everyone ? r->everyone : r->all, r->w.trainers, false);
 	r->serves = r->everyone != NULL;
 	if (run->trace)
 		r->trace = trace_new(r->everyone ? r->everyone : r->all, r->w.rank, r->w.size,

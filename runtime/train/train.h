@@ -4,9 +4,11 @@
 #ifndef TRAIN_H
 #define TRAIN_H
 
+#include "runtime/config/dataset.h"
 #include "runtime/config/plan.h"
 #include "runtime/train/sink.h"
 
+void layers_needed(struct worker *w); /* calls the strategy's layer_needed for all layers */
 /* Does the strategy need layer_ready for any layer? Not in the warm-up (epoch.c). */
 bool wants_layers(const struct worker *w);
 
@@ -46,6 +48,8 @@ struct shards {
 	size_t *next;   /* [models], with scratch: buffers of shards_sort, which cannot allocate */
 	int32_t *scratch; /* [n] */
 };
+/* x = a random order of the numbers below n. */
+void rows_shuffle(int32_t *x, size_t n, uint64_t rng);
 /* Model m gets rows[m] rows; the sum is n. Labels are used only where the data has them. */
 struct shards *shards_new(const struct data *train, const struct data_split *split, int64_t seed,
 			  const size_t *rows, size_t models);

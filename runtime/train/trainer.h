@@ -7,6 +7,8 @@
 #ifndef TRAINER_H
 #define TRAINER_H
 
+#include "runtime/config/checkpoint.h"
+#include "runtime/config/heterogeneity.h"
 #include "runtime/table/table.h"
 #include "runtime/train/train.h"
 #include "sim/model/model.h"
@@ -52,6 +54,16 @@ static inline void tally_add(struct tally *t, const struct tally *more)
 	t->correct += more->correct;
 	t->rows += more->rows;
 }
+
+/* Of worker_speed: steps and their time since the last call; and what the workers know of each
+ * other. */
+struct speeds {
+	struct counts *each; /* [trainers] steps a second */
+	int64_t steps;
+	nsec busy;
+	float mine; /* as in each */
+};
+void speeds_free(struct speeds *s); /* NULL is fine */
 
 struct trainer {
 	struct worker w;

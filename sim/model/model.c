@@ -2,7 +2,7 @@
  * model.c - the costs of simulated work: names, curves, and the figures that they consist of.
  */
 #include "sim/model/model.h"
-#include "runtime/base/base.h"
+#include "runtime/world/world.h"
 
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
  * average the longest of N measured steps, for every N. This matters because a synchronous step
  * waits for the tail.
  */
-#include "runtime/base/base.h"
+#include "runtime/world/world.h"
 #include "sim/model/model.h"
 
 #include <math.h>

@@ -34,7 +34,7 @@ enum { RING_LEAST = 10000 /* bytes */, RING_MOST = 64 /* ranks */ };
 
 /* Numbers of the steps of a sum. In a ring, a rank can be one step ahead of its neighbour; in the
  * others, log2 N steps ahead of another rank. The last step there is PHASES - 1. */
-enum { PHASES = 64, ENVELOPE = 16 /* bytes, as SMPI's */ };
+enum { PHASES = 64 };
 
 struct carrier {
 	struct sums *of;
@@ -52,7 +52,8 @@ struct sum {
 	int arrived;
 	size_t n;
 	enum reduce how;
-	float **x; /* [ranks] of those that have arrived; NULL before the first has */
+	bool by_layer; /* started for common_step_part */
+	float **x;     /* [ranks] of those that have arrived; NULL before the first has */
 };
 
 /* Where the ranks of a long ring meet before and after the step that is sent. */
@@ -68,9 +69,10 @@ struct sums {
 	struct sum at_once, started[LINK_SLOTS];
 	struct carrier
 		*carrier;      /* [ranks] of those that have started a sum; NULL before the first */
-	int order[LINK_SLOTS]; /* slots, as they were started by all; the i-th at i modulo
-				  LINK_SLOTS */
-	size_t starts;
+	int ready[LINK_SLOTS]; /* slots that all ranks have started, and no carrier has begun */
+	int readies;
+	int order[LINK_SLOTS]; /* slots, as carriers begin them; the i-th at i modulo LINK_SLOTS */
+	size_t begun;
 	int arrived;    /* ranks that have arrived, off the clock */
 	void **brought; /* [ranks] with their data */
 	sg_bar_t door;  /* barrier that opens when all have arrived */
@@ -218,7 +220,7 @@ static void send(const struct sender *s, int to, size_t n)
 		return;
 	}
 	struct carrier *peer = &s->c->of->carrier[to];
-	sg_host_sendto(s->c->host, peer->host, (double)(n * sizeof(float) + ENVELOPE));
+	sg_host_sendto(s->c->host, peer->host, (double)(n * sizeof(float) + MESSAGE_ENVELOPE));
 	sg_sem_release(arrival_of(peer, s->phase));
 }
 
@@ -343,6 +345,18 @@ static void allreduce(struct link *l, struct sums *m, float *x, size_t n, int ho
 
 /* ---- Sums that go on while their ranks compute ---- */
 
+/* The first carrier that is free decides for all: the sum that was started first; or last, if a
+ * forward pass waits for its layers, because then the first layer's is needed first. */
+static int begin_next(struct sums *m)
+{
+	const bool last = m->started[m->ready[0]].by_layer;
+	const int at = last ? m->readies - 1 : 0, slot = m->ready[at];
+	m->readies--;
+	for (int i = at; i < m->readies; i++)
+		m->ready[i] = m->ready[i + 1];
+	return m->order[m->begun++ % LINK_SLOTS] = slot;
+}
+
 static void carrier_main(int argc, char **argv)
 {
 	struct carrier *c = sg_actor_self_get_data();
@@ -351,7 +365,7 @@ static void carrier_main(int argc, char **argv)
 		sg_sem_acquire(c->work);
 		if (c->over)
 			return;
-		int slot = c->of->order[i % LINK_SLOTS];
+		int slot = i < c->of->begun ? c->of->order[i % LINK_SLOTS] : begin_next(c->of);
 		carry((struct sender){.c = c, .ring = &c->of->carried}, c->rank, c->of->ranks,
 		      c->of->started[slot].n);
 		sg_sem_release(c->done[slot]);
@@ -382,7 +396,8 @@ static void start(struct link *l, struct sums *m, int slot, float *x, size_t n)
 		make_carrier(m, rank);
 	if (!arrive(&m->started[slot], m->ranks, rank, x, n, SUM) || world_is_off_clock())
 		return;
-	m->order[m->starts++ % LINK_SLOTS] = slot;
+	m->started[slot].by_layer = sim_self()->worker->loop->by_layer;
+	m->ready[m->readies++] = slot;
 	for (int k = 0; k < m->ranks; k++)
 		sg_sem_release(m->carrier[k].work);
 }

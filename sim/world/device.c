@@ -12,6 +12,7 @@
  *
  * A draw (sim/model/steps.c) is in proportion to the rows.
  */
+#include "runtime/config/heterogeneity.h"
 #include "runtime/train/train.h"
 #include "sim/sim.h"
 
@@ -146,21 +147,40 @@ static double forward_part(const struct worker *w)
 	return w->model->flops ? w->model->flops[w->model->layers] / row_flops(w) : 1.0 / 3;
 }
 
+/* The layers of a forward pass take shares of its time, as they do of the backward pass. The lowest
+ * one has no gradient for a layer below. */
+static void forward_layers(struct worker *w, double seconds)
+{
+	double all = layer_weight(w, 0);
+	for (size_t i = 0; i < w->model->layers; i++)
+		all += layer_weight(w, i);
+	for (size_t i = 0; i < w->model->layers; i++) {
+		layer_needed(w, i);
+		double weight = layer_weight(w, i) * (i ? 1 : 2);
+		charge_gradient(seconds *
+				(all > 0 ? weight / all : 1.0 / (double)w->model->layers));
+	}
+}
+
 static void sim_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx)
 {
 	struct sim_worker *me = sim_self();
 	(void)key;
+	struct worker *w = me->worker;
+	const double whole = draw(me, (double)vec_len(w->param)), forward = whole * forward_part(w);
+	const bool by_layer = w->loop->by_layer && w->step > 0;
+	if (by_layer)
+		forward_layers(w, forward);
 	me->quiet = d->in_graph = true;
-	me->pending_s = draw(me, (double)vec_len(me->worker->param));
 	body(ctx);
 	me->quiet = d->in_graph = false;
-	if (!wants_layers(me->worker)) {
-		charge_gradient(me->pending_s);
-		me->pending_s = 0;
+	me->pending_s = 0;
+	if (!wants_layers(w)) {
+		charge_gradient(by_layer ? whole - forward : whole);
 	} else { /* the forward pass; the backward pass comes layer by layer */
-		double forward = forward_part(me->worker);
-		charge_gradient(forward * me->pending_s);
-		me->pending_s *= 1 - forward;
+		if (!by_layer)
+			charge_gradient(forward);
+		me->pending_s = whole - forward;
 	}
 }
 

@@ -100,11 +100,71 @@ static bool is_valid(char *text, const struct checked *s)
 /* What is read of a platform file. */
 struct reading {
 	XML_Parser parser;
-	bool config;             /* within <config> */
-	bool latency, bandwidth; /* it has such factors */
-	bool window;             /* of TCP */
+	bool config;               /* within <config> */
+	bool window;               /* of TCP */
+	char *cost[MESSAGE_COSTS]; /* the text of each; NULL: it has none */
 	char *wrong;
 };
+
+/* A message's costs: from a size on, a factor; or a time, and a time for each byte. */
+struct steps_of_cost {
+	size_t n;
+	struct step_of_cost {
+		double above, at, per_byte;
+	} * step;
+};
+static const char *const cost_property[MESSAGE_COSTS] = {"smpi/lat-factor", "smpi/bw-factor",
+							 "smpi/os", "smpi/ois", "smpi/or"};
+static struct steps_of_cost message_costs[MESSAGE_COSTS];
+
+static double value_of(const char *word)
+{
+	static const struct {
+		const char *name;
+		double s;
+	} unit[] = {{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"ps", 1e-12},
+		    {"m", 60},    {"h", 3600},  {"d", 86400}, {"w", 604800}};
+	char *end;
+	double x = strtod(word, &end);
+	for (size_t i = 0; i < sizeof unit / sizeof *unit; i++)
+		if (strcmp(end, unit[i].name) == 0)
+			return x * unit[i].s;
+	return x;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const struct step_of_cost *x = a, *y = b;
+	return (x->above > y->above) - (x->above < y->above);
+}
+
+static void keep_costs(const struct reading *r)
+{
+	for (int i = 0; i < MESSAGE_COSTS; i++) {
+		struct steps_of_cost *c = &message_costs[i];
+		for (char *group, *rest = r->cost[i];
+		     rest && (group = strtok_r(rest, ";", &rest));) {
+			const char *size = strtok_r(group, ":", &group),
+				   *at = strtok_r(group, ":", &group),
+				   *per_byte = strtok_r(group, ":", &group);
+			c->step = must(realloc(c->step, (c->n + 1) * sizeof *c->step));
+			c->step[c->n++] = (struct step_of_cost){strtod(size, NULL), value_of(at),
+								per_byte ? value_of(per_byte) : 0};
+		}
+		if (c->n)
+			qsort(c->step, c->n, sizeof *c->step, by_size);
+	}
+}
+
+double engine_factor(enum message_cost what, double bytes)
+{
+	const struct steps_of_cost *c = &message_costs[what];
+	const bool factor = what == FACTOR_LATENCY || what == FACTOR_BANDWIDTH;
+	double x = factor;
+	for (size_t i = 0; i < c->n && (bytes > c->step[i].above || (i == 0 && !factor)); i++)
+		x = c->step[i].at + c->step[i].per_byte * bytes;
+	return x;
+}
 
 static bool is_among(const char *word, const char *const *list)
 {
@@ -190,8 +250,11 @@ static void try_element(void *of, const char *element, const char **attribute)
 		r->config = strcmp(element, "config") == 0;
 	for (; r->config && *attribute; attribute += 2)
 		*(strcmp(*attribute, "id") == 0 ? &name : &value) = attribute[1];
-	r->latency |= value && strcmp(name, "smpi/lat-factor") == 0;
-	r->bandwidth |= value && strcmp(name, "smpi/bw-factor") == 0;
+	for (int i = 0; i < MESSAGE_COSTS && value; i++)
+		if (strcmp(name, cost_property[i]) == 0) {
+			free(r->cost[i]);
+			r->cost[i] = must(strdup(value));
+		}
 	r->window |= value && strcmp(name, "network/TCP-gamma") == 0;
 	bool allowed = !value || is_among(name, free_of_checks);
 	for (size_t i = 0; value && i < sizeof known / sizeof *known; i++) {
@@ -266,6 +329,13 @@ static struct reading read_platform(const char *file)
 	return r;
 }
 
+static void reading_free(struct reading *r)
+{
+	for (int i = 0; i < MESSAGE_COSTS; i++)
+		free(r->cost[i]);
+	free(r->wrong);
+}
+
 void engine_start(const char *platform, int workers)
 {
 	char *words[] = {"mvbench-sim", "--log=root.thresh:error",
@@ -294,14 +364,15 @@ void engine_start(const char *platform, int workers)
 	sg_cfg_set_double("surf/precision", 1e-9);
 	/* SMPI's own factors are those of one old cluster: 11.6 times the latency of long messages.
 	 * The file's, if it has any, would not replace what is set here. */
-	const struct reading r = read_platform(platform);
-	free(r.wrong);
-	if (!r.latency)
+	struct reading r = read_platform(platform);
+	if (!r.cost[FACTOR_LATENCY])
 		sg_cfg_set_string("smpi/lat-factor", "0:1");
-	if (!r.bandwidth)
+	if (!r.cost[FACTOR_BANDWIDTH])
 		sg_cfg_set_string("smpi/bw-factor", "0:1");
 	if (!r.window) /* SimGrid's would limit a message to 4 MiB a round trip */
 		sg_cfg_set_double("network/TCP-gamma", 1e18);
+	keep_costs(&r);
+	reading_free(&r);
 	simgrid_load_platform(platform);
 }
 
@@ -318,7 +389,11 @@ static void try_platform(const void *file)
 char *engine_try(const char *file)
 {
 	char text[4096];
-	TRY(read_platform(file).wrong);
+	struct reading r = read_platform(file);
+	char *wrong = r.wrong;
+	r.wrong = NULL;
+	reading_free(&r);
+	TRY(wrong);
 	int status = child_run(try_platform, file, text, sizeof text);
 	CHECK(status != -1, "a child process: %m");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)

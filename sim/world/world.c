@@ -1,6 +1,6 @@
 /*
  * world.c - the simulated platform: SimGrid's virtual time, and workers that are actors of SMPI in
- * this one process. Its counterpart is runtime/base/world.c.
+ * this one process. Its counterpart is runtime/world/world.c.
  *
  * A worker's computation itself takes no virtual time: sim_charge adds up the time that it would
  * take. The worker advances the clock by this pending time, as one computation, when it next reads
@@ -9,9 +9,12 @@
  *
  * Work is measured in seconds on the fastest host of the platform: a slower one takes longer.
  */
+#include "runtime/config/clusters.h"
 #include "runtime/config/config.h"
+#include "runtime/config/heterogeneity.h"
+#include "runtime/config/hosts.h"
 #include "runtime/config/plan.h"
-#include "sim/sim.h"
+#include "sim/world/network.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,6 +57,21 @@ static struct {
 struct sim_worker *sim_self(void)
 {
 	return sg_actor_self() ? sg_actor_self_get_data() : NULL;
+}
+
+struct sim_worker *sim_worker_of(int rank)
+{
+	return &world.worker[rank];
+}
+
+int sim_ranks(void)
+{
+	return world.workers;
+}
+
+sg_host_t sim_host_of(int rank)
+{
+	return world.place[rank];
 }
 
 /* ---- Time ---- */
@@ -247,9 +265,12 @@ void monitor_unlock(struct monitor *m)
 	sg_mutex_unlock(in(m)->mutex);
 }
 
-void monitor_wait(struct monitor *m)
+void monitor_wait(struct monitor *m, nsec most)
 {
-	sg_cond_wait(in(m)->cond, in(m)->mutex);
+	if (most)
+		sg_cond_wait_for(in(m)->cond, in(m)->mutex, 1e-9 * (double)most);
+	else
+		sg_cond_wait(in(m)->cond, in(m)->mutex);
 	sim_charge_for(SPENT_WAKE, COST_WAKE, 1);
 }
 
@@ -275,11 +296,6 @@ void world_reach(int first, int end)
 				 w->away_until_s > (now = simgrid_get_clock());)
 			sg_actor_sleep_for(w->away_until_s - now);
 	}
-}
-
-void world_yield(void)
-{
-	sg_actor_yield();
 }
 
 void world_off_clock(bool off)
@@ -344,18 +360,9 @@ static char *look_at_tmp(void)
 float *link_nowhere(void)
 {
 	static float *nowhere;
-	/* [bytes] SMPI copies no message that begins here, however long it is. Only one-sided
-	 * access computes with its floats: some models, and an upper bound of activations. One page
-	 * backs all of it. */
-	const struct run *run = &world.config->run;
-	bool reached = world.config->strategy->terms && run->servers == 0;
-	const size_t most =
-		((size_t)256 << 20) + (reached ? 16 * sizeof(float) * (size_t)sim_plan->params : 0);
-	double there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
-	if (!nowhere && reached && (double)most > there)
-		user_error("--servers=0: the workers' tables of %.3g parameters do not fit into "
-			   "memory, although --sim.train=false; give --servers=1 or more",
-			   (double)sim_plan->params);
+	/* [bytes] SMPI copies no message that begins here, however long it is. Nothing computes
+	 * with its floats, except an upper bound of activations. One page backs all of it. */
+	const size_t most = (size_t)256 << 20;
 	if (!nowhere)
 		nowhere = must(SMPI_SHARED_MALLOC(most));
 	return nowhere;
@@ -517,22 +524,39 @@ static char *place_ranks(void)
 				  seats, hosts, workers);
 }
 
+static bool on_several_sites(void)
+{
+	bool sites = false;
+	for (int i = 1; i < world.config->run.workers; i++)
+		sites |= strcmp(site_of(world.place[i]), site_of(world.place[0])) != 0;
+	return sites;
+}
+
+/* The first worker on the site, or the machine, of worker i. */
+static int first_near(int i, bool sites)
+{
+	int k = 0;
+	while (k < i && (sites ? strcmp(site_of(world.place[k]), site_of(world.place[i])) != 0
+			       : node_of(world.place[k]) != node_of(world.place[i])))
+		k++;
+	return k;
+}
+
+int world_place(void)
+{
+	return first_near(sim_self()->rank, on_several_sites());
+}
+
 /* Prints how many workers are where, if there are several on a machine or several sites:
  * "WORKERS: 2 ireland, 2 tokyo", or by the machine: "WORKERS: 8 on each of 4 machines". */
 void world_print_places(FILE *f)
 {
 	enum { NAMED = 8 };
 	int workers = (int)world.config->run.workers, groups = 0, most = 0, least = 0;
-	bool sites = false;
+	bool sites = on_several_sites();
 	int *count AUTOFREE = must(calloc((size_t)workers, sizeof *count));
-	for (int i = 1; i < workers; i++)
-		sites |= strcmp(site_of(world.place[i]), site_of(world.place[0])) != 0;
 	for (int i = 0; i < workers; i++) {
-		int k = 0;
-		while (k < i &&
-		       (sites ? strcmp(site_of(world.place[k]), site_of(world.place[i])) != 0
-			      : node_of(world.place[k]) != node_of(world.place[i])))
-			k++;
+		int k = first_near(i, sites);
 		groups += k == i;
 		count[k]++;
 	}
@@ -759,6 +783,9 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 		if (!world.worker[i].over)
 			print_deadlock();
 	int status = world.worker[0].status;
+	for (int i = 0; i < world.workers; i++)
+		mailbox_free(world.worker[i].mailbox);
+	network_free();
 	free(world.worker);
 	free(world.place);
 	return status;

@@ -26,5 +26,5 @@ const struct codec codec_bf16 = {
 	.encode = bf16_encode,
 	.decode = bf16_decode,
 	.encode_passes = 0.5,
-	.decode_passes = 0.75,
+	.decode_passes = 0.35,
 };

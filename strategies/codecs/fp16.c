@@ -42,6 +42,6 @@ const struct codec codec_fp16 = {
 	.bytes = halves_bytes,
 	.encode = fp16_encode,
 	.decode = fp16_decode,
-	.encode_passes = 0.5,
-	.decode_passes = 0.75,
+	.encode_passes = 0.7,
+	.decode_passes = 0.45,
 };

@@ -6,8 +6,6 @@
  */
 #include "strategies/codecs/minifloat.h"
 
-enum { AT_ONCE = 256 };
-
 #define OWNER struct blocks_opts
 static const struct option fp4_options[] = {
 	BLOCKS_OPTION,
@@ -17,48 +15,17 @@ static const struct option fp4_options[] = {
 	{0},
 };
 
-static struct format format_of(const struct code *c)
-{
-	return blocks_is(c->opts, "e3m0") ? (struct format){3, 0, 16} : (struct format){2, 1, 6};
-}
+MINIFLOAT(e3m0, true, 3, 0, 16)
+MINIFLOAT(e2m1, true, 2, 1, 6)
 
 static void fp4_encode(const struct code *c, void *wire, const float *x)
 {
-	size_t block = blocks_block(c->opts), blocks = blocks_count(c);
-	const struct format f = format_of(c);
-	float *scale = wire;
-	uint8_t *to = (uint8_t *)(scale + blocks);
-	if (c->n > 0)
-		memset((uint8_t *)wire + nibbles_bytes(c) - 4, 0, 4);
-	for (size_t b = 0; b < blocks; b++) {
-		size_t first = b * block, end = c->n - first < block ? c->n : first + block;
-		scale[b] = block_scale(x + first, end - first, f.largest);
-		for (size_t at = first; at < end; at += AT_ONCE) {
-			uint8_t q[AT_ONCE + 1];
-			size_t n = end - at < AT_ONCE ? end - at : AT_ONCE;
-			mini_encode(q, x + at, n, scale[b], f);
-			q[n] = 0;
-			for (size_t i = 0; i < n; i += 2)
-				to[(at + i) / 2] = (uint8_t)(q[i] | q[i + 1] << 4);
-		}
-	}
+	(blocks_is(c->opts, "e3m0") ? e3m0_encode : e2m1_encode)(c, wire, x);
 }
 
-/* The 16 numbers of the format are a table. */
 static bool fp4_decode(const struct code *c, float *y, const void *wire, bool add)
 {
-	size_t block = blocks_block(c->opts), blocks = blocks_count(c);
-	const float *scale = wire;
-	const uint8_t *from = (const uint8_t *)(scale + blocks);
-	float number[16];
-	mini_numbers(number, format_of(c));
-	for (size_t b = 0; b < blocks; b++) {
-		size_t end = c->n - b * block < block ? c->n : (b + 1) * block;
-		for (size_t i = b * block; i < end; i++)
-			y[i] = (add ? y[i] : 0) +
-			       scale[b] * number[from[i / 2] >> (i % 2 ? 4 : 0) & 15];
-	}
-	return true;
+	return (blocks_is(c->opts, "e3m0") ? e3m0_decode : e2m1_decode)(c, y, wire, add);
 }
 
 const struct codec codec_fp4 = {
@@ -72,6 +39,6 @@ const struct codec codec_fp4 = {
 	.bytes = nibbles_bytes,
 	.encode = fp4_encode,
 	.decode = fp4_decode,
-	.encode_passes = 2.5,
-	.decode_passes = 1,
+	.encode_passes = 0.75,
+	.decode_passes = 0.5,
 };

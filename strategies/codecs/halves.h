@@ -4,7 +4,7 @@
 #ifndef HALVES_H
 #define HALVES_H
 
-#include "mvbench.h"
+#include "strategies/codecs/tiles.h"
 
 static inline size_t halves_bytes(const struct code *c)
 {
@@ -39,10 +39,14 @@ static inline float float_of(uint32_t bits)
 	static bool NAME##_decode(const struct code *c, float *y, const void *wire, bool add) \
 	{ \
 		const uint16_t *h = wire; \
-		for (size_t i = 0; add && i < c->n; i++) \
-			y[i] += NAME##_from(h[i]); \
-		for (size_t i = 0; !add && i < c->n; i++) \
-			y[i] = NAME##_from(h[i]); \
+		for (size_t at = 0; at < c->n; at += TILE) { \
+			size_t n = smaller_of(TILE, c->n - at); \
+			float some[TILE]; \
+			for (size_t i = 0; i < n; i++) \
+				some[i] = NAME##_from(h[at + i]); \
+			tile_put(y + at, some, n, add, c->n); \
+		} \
+		tiles_end(); \
 		return true; \
 	}
 

@@ -7,38 +7,32 @@
 #define OWNER struct blocks_opts
 static const struct option int8_options[] = {BLOCKS_OPTION, ROUNDING_OPTION, {0}};
 
-static size_t int8_bytes(const struct code *c)
+static inline void codes_of(const struct code *c, uint8_t *q, const float *x, size_t at, size_t n,
+			    float per, float most)
 {
-	return 4 * blocks_count(c) + (c->n + 3) / 4 * 4;
+	block_round(c, q, x, at, n, per, most, 0);
 }
+
+static inline void floats_of(float *y, const uint8_t *q, size_t n, float scale)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = scale * (float)(int8_t)q[i];
+}
+
+#define RULE \
+	(struct block_rule) \
+	{ \
+		.most = 127, .scale = block_scale, .encode = codes_of, .decode = floats_of \
+	}
 
 static void int8_encode(const struct code *c, void *wire, const float *x)
 {
-	size_t block = blocks_block(c->opts), blocks = blocks_count(c);
-	float *scale = wire;
-	int8_t *q = (int8_t *)(scale + blocks);
-	for (size_t b = 0; b < blocks; b++) {
-		size_t first = b * block, n = c->n - first < block ? c->n - first : block;
-		scale[b] = block_scale(x + first, n, 127);
-		block_round(c, q + first, x + first, first, n, scale[b], 127);
-	}
-	for (size_t i = c->n; i % 4; i++)
-		q[i] = 0;
+	blocks_encode(c, wire, x, RULE);
 }
 
 static bool int8_decode(const struct code *c, float *y, const void *wire, bool add)
 {
-	size_t block = blocks_block(c->opts), blocks = blocks_count(c);
-	const float *scale = wire;
-	const int8_t *q = (const int8_t *)(scale + blocks);
-	for (size_t b = 0; b < blocks; b++) {
-		size_t end = c->n - b * block < block ? c->n : (b + 1) * block;
-		for (size_t i = b * block; add && i < end; i++)
-			y[i] += scale[b] * q[i];
-		for (size_t i = b * block; !add && i < end; i++)
-			y[i] = scale[b] * q[i];
-	}
-	return true;
+	return blocks_decode(c, y, wire, add, RULE);
 }
 
 const struct codec codec_int8 = {
@@ -50,9 +44,9 @@ const struct codec codec_int8 = {
 	.unbiased = blocks_stochastic,
 	.feedback = blocks_feedback,
 	.block = blocks_block,
-	.bytes = int8_bytes,
+	.bytes = bytes_bytes,
 	.encode = int8_encode,
 	.decode = int8_decode,
-	.encode_passes = 1,
-	.decode_passes = 0.75,
+	.encode_passes = 0.5,
+	.decode_passes = 0.3,
 };

@@ -36,11 +36,12 @@ static bool majority_decode(const struct code *c, float *y, const void *wire, bo
 static char *majority_refuse(const struct run *run, const void *opts)
 {
 	(void)opts;
-	const char *strategy = run_strategy(run);
-	if (strcmp(strategy, "periodic") == 0 || strcmp(strategy, "easgd") == 0)
-		return sentence("--codec=majority: a vote has no size, and the changes of models "
-				"that %s adds up have one; use --codec=sign",
-				strategy);
+	static const char *const sized[] = {"periodic", "easgd", "asgd", "bsp", "ssp", "downpour"};
+	for (size_t i = 0; i < sizeof sized / sizeof *sized; i++)
+		if (strcmp(run_strategy(run), sized[i]) == 0)
+			return sentence("--codec=majority: a vote has no size, and what %s adds "
+					"up has one; use --codec=sign",
+					sized[i]);
 	return strcmp(run_codec_feedback(run), "true") == 0
 		       ? sentence("--codec.feedback=true: a vote has no size, and what it has lost "
 				  "cannot be measured; use --codec=sign, or leave it out")
@@ -56,6 +57,6 @@ const struct codec codec_majority = {
 	.bytes = majority_bytes,
 	.encode = majority_encode,
 	.decode = majority_decode,
-	.encode_passes = 0.75,
-	.decode_passes = 1,
+	.encode_passes = 0.35,
+	.decode_passes = 0.25,
 };

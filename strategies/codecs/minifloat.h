@@ -12,18 +12,17 @@
 #define MINIFLOAT_H
 
 #include "strategies/codecs/blocks.h"
-#include "strategies/codecs/halves.h"
 
 struct format {
 	int e, m;
 	float largest;
 };
 
-/* |x| is at most the largest. Without the sign. */
-static inline uint32_t mini_to(float x, struct format f)
+/* Of a float that is at most the largest, from its bits. */
+static inline uint32_t mini_to(uint32_t bits, struct format f)
 {
 	const int bias = (1 << (f.e - 1)) - 1, least = 1 - bias;
-	uint32_t bits = bits_of(x) & 0x7fffffffu, shift = (uint32_t)(23 - f.m);
+	uint32_t shift = (uint32_t)(23 - f.m);
 	/* adding a number whose last bit is the format's least step rounds to that */
 	uint32_t magic = (uint32_t)(127 + least + 23 - f.m) << 23;
 	uint32_t small = bits_of(float_of(bits) + float_of(magic)) - magic;
@@ -39,31 +38,55 @@ static inline float mini_from(uint32_t code, struct format f)
 	const int bias = (1 << (f.e - 1)) - 1, least = 1 - bias;
 	float step = float_of((uint32_t)(127 + least - f.m) << 23);
 	float normal = float_of((code << (23 - f.m)) + ((uint32_t)(127 - bias) << 23));
-	return code >> f.m ? normal : (float)(int32_t)code * step;
+	float small = (float)(int32_t)code * step;
+	uint32_t is_small = -(uint32_t)(code < 1u << f.m);
+	return float_of((bits_of(small) & is_small) | (bits_of(normal) & ~is_small));
 }
 
-/* q[i]: the sign in the bit after the format's. With a scale of 0 or NaN any codes decode to that.
- */
-static inline void mini_encode(uint8_t *q, const float *x, size_t n, float scale, struct format f)
+/* The sign is in the bit after the format's. */
+static inline void mini_encode(uint8_t *q, const float *x, size_t n, float per, struct format f)
 {
-	float per = scale > 0 ? 1 / scale : 0;
-	per = per > 1e38f ? 0 : per;
+	const uint32_t largest = bits_of(f.largest);
+	for (size_t i = 0; i < n; i++) { /* NaN is above the largest */
+		uint32_t bits = bits_of(fabsf(x[i]) * per);
+		bits = bits < largest ? bits : largest;
+		q[i] = (uint8_t)(mini_to(bits, f) | bits_of(x[i]) >> 31 << (f.e + f.m));
+	}
+}
+
+static inline void mini_decode(float *y, const uint8_t *q, size_t n, float scale, struct format f)
+{
+	const uint32_t bits = (uint32_t)(f.e + f.m), size = (1u << bits) - 1;
 	for (size_t i = 0; i < n; i++) {
-		float v = fabsf(x[i]) * per;
-		v = v < f.largest ? v : f.largest;
-		q[i] = (uint8_t)(mini_to(v, f) | bits_of(x[i]) >> 31 << (f.e + f.m));
+		uint32_t sign = (uint32_t)q[i] >> bits << 31;
+		y[i] = scale * float_of(bits_of(mini_from(q[i] & size, f)) | sign);
 	}
 }
 
-/* All numbers of the format: number[1 << (1 + e + m)]. */
-static inline void mini_numbers(float *number, struct format f)
-{
-	uint32_t n = 1u << (f.e + f.m);
-	for (uint32_t q = 0; q < n; q++) {
-		number[q] = mini_from(q, f);
-		number[n + q] = -number[q];
+/* NAME_encode and NAME_decode of a format. */
+#define MINIFLOAT(NAME, NIBBLES, E, M, LARGEST) \
+	static inline void NAME##_codes(const struct code *c, uint8_t *q, const float *x, \
+					size_t at, size_t n, float per, float most) \
+	{ \
+		(void)c, (void)at, (void)most; \
+		mini_encode(q, x, n, per, (struct format){E, M, LARGEST}); \
+	} \
+	static inline void NAME##_floats(float *y, const uint8_t *q, size_t n, float scale) \
+	{ \
+		mini_decode(y, q, n, scale, (struct format){E, M, LARGEST}); \
+	} \
+	static void NAME##_encode(const struct code *c, void *wire, const float *x) \
+	{ \
+		blocks_encode(c, wire, x, \
+			      (struct block_rule){NIBBLES, LARGEST, block_scale, NAME##_codes, \
+						  NAME##_floats}); \
+	} \
+	static bool NAME##_decode(const struct code *c, float *y, const void *wire, bool add) \
+	{ \
+		return blocks_decode(c, y, wire, add, \
+				     (struct block_rule){NIBBLES, LARGEST, block_scale, \
+							 NAME##_codes, NAME##_floats}); \
 	}
-}
 
 static inline bool mini_feedback(const void *opts)
 {

@@ -5,13 +5,13 @@
  *   q = |x| / |x|_2 L, rounded down or up at random so that its mean stays;  decoded: |x|_2 q sign
  * / L
  *
- * A message is a norm for each block, then integers of 4 bits for up to 7 levels, of 8 bits for up
- * to 127: the paper's variable-length code of them is not used, because all workers have to know
+ * A message is norm / L for each block, then integers of 4 bits for up to 7 levels, of 8 bits for
+ * up to 127: the paper's variable-length code of them is not used, because all workers have to know
  * the length of a message. The variance is at most min(block / L^2, sqrt(block) / L) |x|_2^2.
  */
 #include "strategies/codecs/blocks.h"
 
-enum { NIBBLE_LEVELS = 7, AT_ONCE = 256 };
+enum { NIBBLE_LEVELS = 7 };
 
 struct qsgd_opts {
 	int64_t block, levels;
@@ -35,68 +35,70 @@ static bool is_short(const struct code *c)
 
 static size_t qsgd_bytes(const struct code *c)
 {
-	return is_short(c) ? nibbles_bytes(c) : 4 * blocks_count(c) + (c->n + 3) / 4 * 4;
+	return is_short(c) ? nibbles_bytes(c) : bytes_bytes(c);
 }
 
-/* q[n] of floats that begin at number `at` of the message; per: L / norm. */
-static void levels_of(const struct code *c, int8_t *q, const float *x, size_t at, size_t n,
-		      float per)
+/* norm / L: NaN if a number is not finite. */
+static inline float step_of(const float *x, size_t n, float levels)
+{
+	enum { LANES = 16 };
+	double lane[LANES] = {0}, sum = 0;
+	size_t i = 0;
+	for (; i + LANES <= n; i += LANES)
+		for (size_t k = 0; k < LANES; k++)
+			lane[k] += (double)x[i + k] * (double)x[i + k];
+	for (; i < n; i++)
+		lane[i % LANES] += (double)x[i] * (double)x[i];
+	for (int k = 0; k < LANES; k++)
+		sum += lane[k];
+	return isfinite(sum) ? (float)sqrt(sum) / levels : NAN;
+}
+
+/* Plus 8 where they take 4 bits. */
+static inline void levels_of(const struct code *c, uint8_t *q, const float *x, size_t at, size_t n,
+			     float per, float most)
+{
+	const uint32_t limit = bits_of(most), zero = is_short(c) ? 8 : 0;
+	const uint64_t key = c->key;
+	for (size_t i = 0; i < n; i++) { /* NaN is above the limit */
+		uint32_t v = bits_of(fabsf(x[i]) * per + code_uniform(key, at + i));
+		uint32_t negative = -(bits_of(x[i]) >> 31);
+		/* rounds down */
+		uint32_t level = (uint32_t)(int32_t)float_of(v < limit ? v : limit);
+		q[i] = (uint8_t)(((level ^ negative) - negative) + zero);
+	}
+}
+
+static inline void floats_of_bytes(float *y, const uint8_t *q, size_t n, float step)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = step * (float)(int8_t)q[i];
+}
+
+static inline void floats_of_nibbles(float *y, const uint8_t *q, size_t n, float step)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = step * (float)(q[i] - 8);
+}
+
+static struct block_rule rule_of(const struct code *c)
 {
 	const struct qsgd_opts *o = c->opts;
-	float most = (float)o->levels;
-	for (size_t i = 0; i < n; i++) {
-		float v = fabsf(x[i]) * per + code_uniform(c->key, at + i);
-		int level = (int)(v < most ? v : most); /* rounds down */
-		q[i] = (int8_t)(x[i] < 0 ? -level : level);
-	}
+	return (struct block_rule){.nibbles = is_short(c),
+				   .most = (float)o->levels,
+				   .scale = step_of,
+				   .encode = levels_of,
+				   .decode = is_short(c) ? floats_of_nibbles : floats_of_bytes};
 }
 
 static void qsgd_encode(const struct code *c, void *wire, const float *x)
 {
-	const struct qsgd_opts *o = c->opts;
-	size_t block = blocks_block(c->opts), blocks = blocks_count(c);
-	float *norm = wire;
-	uint8_t *to = (uint8_t *)(norm + blocks);
-	if (c->n > 0)
-		memset((uint8_t *)wire + qsgd_bytes(c) - 4, 0, 4);
-	for (size_t b = 0; b < blocks; b++) {
-		size_t first = b * block, end = c->n - first < block ? c->n : first + block;
-		double sum = 0;
-		for (size_t i = first; i < end; i++)
-			sum += (double)x[i] * (double)x[i];
-		norm[b] = isfinite(sum) ? (float)sqrt(sum) : NAN;
-		float per = norm[b] > 0 ? (float)o->levels / norm[b] : 0;
-		per = per > 1e38f ? 0 : per;
-		for (size_t at = first; at < end; at += AT_ONCE) {
-			int8_t q[AT_ONCE + 1];
-			size_t n = end - at < AT_ONCE ? end - at : AT_ONCE;
-			levels_of(c, q, x + at, at, n, per);
-			q[n] = -8;
-			if (!is_short(c))
-				memcpy(to + at, q, n);
-			for (size_t i = 0; is_short(c) && i < n; i += 2)
-				to[(at + i) / 2] = (uint8_t)((q[i] + 8) | (q[i + 1] + 8) << 4);
-		}
-	}
+	blocks_encode(c, wire, x, rule_of(c));
 }
 
 static bool qsgd_decode(const struct code *c, float *y, const void *wire, bool add)
 {
-	const struct qsgd_opts *o = c->opts;
-	size_t block = blocks_block(c->opts), blocks = blocks_count(c);
-	const float *norm = wire;
-	const uint8_t *from = (const uint8_t *)(norm + blocks);
-	bool nibbles = is_short(c);
-	for (size_t b = 0; b < blocks; b++) {
-		size_t end = c->n - b * block < block ? c->n : (b + 1) * block;
-		float step = norm[b] / (float)o->levels;
-		for (size_t i = b * block; i < end; i++) {
-			int q = nibbles ? (from[i / 2] >> (i % 2 ? 4 : 0) & 15) - 8
-					: (int8_t)from[i];
-			y[i] = (add ? y[i] : 0) + step * (float)q;
-		}
-	}
-	return true;
+	return blocks_decode(c, y, wire, add, rule_of(c));
 }
 
 static bool qsgd_unbiased(const void *opts)
@@ -116,6 +118,6 @@ const struct codec codec_qsgd = {
 	.bytes = qsgd_bytes,
 	.encode = qsgd_encode,
 	.decode = qsgd_decode,
-	.encode_passes = 3,
-	.decode_passes = 1,
+	.encode_passes = 1.2,
+	.decode_passes = 0.35,
 };

@@ -9,10 +9,7 @@
  * Drawing one of each part takes k draws instead of a pass, and every float has the same chance as
  * the others of its part. 4 k bytes.
  */
-#include "mvbench.h"
-
-#include <math.h>
-#include <string.h>
+#include "strategies/codecs/tiles.h"
 
 struct randomk_opts {
 	double share;
@@ -41,33 +38,88 @@ static size_t randomk_bytes(const struct code *c)
 	return sizeof(float) * randomk_kept(c);
 }
 
-/* The place that is drawn of part i of k, and the part's length. */
-static inline size_t place_of(const struct code *c, size_t i, size_t k, size_t *length)
+/* Walks over the parts: part i begins at floor(i n / k). Without a division for each. */
+struct walk {
+	size_t k, i, first, least, rest, sum;
+};
+
+enum { AT_ONCE = 64 };
+
+static inline struct walk walk_of(const struct code *c)
 {
-	size_t first = part_of(c->n, k, i);
-	*length = part_of(c->n, k, i + 1) - first;
-	return first + (size_t)((uint64_t)code_bits(c->common, i) * *length >> 32);
+	size_t k = randomk_kept(c);
+	return (struct walk){.k = k, .least = c->n / (k ? k : 1), .rest = c->n % (k ? k : 1)};
 }
 
+struct drawn {
+	size_t n, place[AT_ONCE], length[AT_ONCE];
+};
+
+/* The places of the next parts, and the parts' lengths. */
+static inline void draw(const struct code *c, struct walk *w, struct drawn *d)
+{
+	uint32_t bits[AT_ONCE];
+	const uint64_t key = c->common;
+	struct walk now = *w;
+	d->n = smaller_of(AT_ONCE, now.k - now.i);
+	for (size_t j = 0; j < AT_ONCE; j++)
+		bits[j] = code_bits(key, now.i + j);
+	for (size_t j = 0; j < d->n; j++) {
+		now.sum += now.rest;
+		size_t longer = now.sum >= now.k, length = now.least + longer;
+		now.sum -= longer * now.k;
+		d->place[j] = now.first + (size_t)((uint64_t)bits[j] * length >> 32);
+		d->length[j] = length;
+		now.first += length;
+	}
+	now.i += d->n;
+	*w = now;
+}
+
+/* Nearly every place is in another line: all of the next places are fetched before the last ones
+ * are read. */
 static void randomk_encode(const struct code *c, void *wire, const float *x)
 {
 	const struct randomk_opts *o = c->opts;
-	size_t k = randomk_kept(c), length;
+	struct walk w = walk_of(c);
+	struct drawn d[2];
 	float *to = wire;
-	for (size_t i = 0; i < k; i++) {
-		float v = x[place_of(c, i, k, &length)];
-		to[i] = o->unbiased ? v * (float)length : v;
+	draw(c, &w, &d[0]);
+	for (int now = 0; d[now].n > 0; now = !now) {
+		const struct drawn *here = &d[now];
+		draw(c, &w, &d[!now]);
+		for (size_t j = 0; j < d[!now].n; j++)
+			__builtin_prefetch(x + d[!now].place[j]);
+		for (size_t j = 0; j < here->n; j++)
+			*to++ = x[here->place[j]] * (o->unbiased ? (float)here->length[j] : 1);
 	}
 }
 
 static bool randomk_decode(const struct code *c, float *y, const void *wire, bool add)
 {
-	size_t k = randomk_kept(c), length;
+	struct walk w = walk_of(c);
+	struct drawn d = {.n = 0};
 	const float *from = wire;
-	if (!add)
-		memset(y, 0, c->n * sizeof *y);
-	for (size_t i = 0; i < k; i++)
-		y[place_of(c, i, k, &length)] += from[i];
+	size_t j = 0;
+	for (size_t at = 0; at < c->n; at += TILE) {
+		size_t end = smaller_of(at + TILE, c->n);
+		float some[TILE] = {0};
+		for (;; j++) {
+			if (j == d.n) {
+				draw(c, &w, &d);
+				j = 0;
+			}
+			if (d.n == 0 || d.place[j] >= end)
+				break;
+			if (add)
+				y[d.place[j]] += *from++;
+			else
+				some[d.place[j] - at] = *from++;
+		}
+		if (!add)
+			tile_put(y + at, some, end - at, false, c->n);
+	}
+	tiles_end();
 	return true;
 }
 
@@ -93,6 +145,6 @@ const struct codec codec_randomk = {
 	.bytes = randomk_bytes,
 	.encode = randomk_encode,
 	.decode = randomk_decode,
-	.encode_passes = 0.1,
-	.decode_passes = 0.5,
+	.encode_passes = 0.15,
+	.decode_passes = 0.25,
 };

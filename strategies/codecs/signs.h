@@ -5,9 +5,7 @@
 #ifndef SIGNS_H
 #define SIGNS_H
 
-#include "mvbench.h"
-
-#include <math.h>
+#include "strategies/codecs/tiles.h"
 
 static inline size_t signs_bytes(size_t n)
 {
@@ -16,18 +14,8 @@ static inline size_t signs_bytes(size_t n)
 
 static inline void signs_pack(uint32_t *to, const float *x, size_t n)
 {
-	for (size_t i = 0; i < n; i += 32) {
-		size_t bits = n - i < 32 ? n - i : 32;
-		uint32_t word = 0;
-		if (bits == 32)
-#pragma omp simd reduction(| : word)
-			for (uint32_t k = 0; k < 32; k++)
-				word |= (uint32_t)(x[i + k] < 0) << k;
-		else
-			for (uint32_t k = 0; k < bits; k++)
-				word |= (uint32_t)(x[i + k] < 0) << k;
-		to[i / 32] = word;
-	}
+	for (size_t i = 0; i < n; i += 32)
+		to[i / 32] = mask_negative(x + i, smaller_of(32, n - i));
 }
 
 static inline float signs_one(uint32_t word, uint32_t k, float size)
@@ -44,17 +32,23 @@ static inline float signs_one(uint32_t word, uint32_t k, float size)
 static inline void signs_unpack(float *y, const uint32_t *from, size_t first, size_t n, float size,
 				bool add)
 {
-	for (size_t i = 0; i < n;) {
-		size_t k = (first + i) % 32, end = 32 - k < n - i ? 32 - k : n - i;
-		uint32_t word = from[(first + i) / 32] >> k;
-		if (end == 32)
-			for (uint32_t b = 0; b < 32; b++)
-				y[i + b] = (add ? y[i + b] : 0) + signs_one(word, b, size);
-		else
-			for (uint32_t b = 0; b < end; b++)
-				y[i + b] = (add ? y[i + b] : 0) + signs_one(word, b, size);
-		i += end;
+	for (size_t at = 0, end; at < n; at = end) {
+		float some[TILE];
+		end = smaller_of(at + TILE, n);
+		for (size_t i = at, bits; i < end; i += bits) {
+			size_t k = (first + i) % 32;
+			uint32_t word = from[(first + i) / 32] >> k;
+			bits = smaller_of(32 - k, end - i);
+			if (bits == 32)
+				for (uint32_t b = 0; b < 32; b++)
+					some[i - at + b] = signs_one(word, b, size);
+			else
+				for (uint32_t b = 0; b < bits; b++)
+					some[i - at + b] = signs_one(word, b, size);
+		}
+		tile_put(y + at, some, end - at, add, n);
 	}
+	tiles_end();
 }
 
 #endif

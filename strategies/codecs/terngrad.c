@@ -7,9 +7,7 @@
  * bytes. Workers gather the messages of all. The paper also clips gradients to 2.5 standard
  * deviations; --clip limits their norm instead.
  */
-#include "mvbench.h"
-
-#include <math.h>
+#include "strategies/codecs/tiles.h"
 
 enum { IN_A_WORD = 16, AT_ONCE = 256 };
 
@@ -37,7 +35,7 @@ static void terngrad_encode(const struct code *c, void *wire, const float *x)
 		scale[k] = odd == 0 ? most : NAN;
 		for (size_t at = first; at < end; at += AT_ONCE) {
 			uint32_t q[AT_ONCE];
-			size_t n = end - at < AT_ONCE ? end - at : AT_ONCE;
+			size_t n = smaller_of(AT_ONCE, end - at);
 			for (size_t i = 0; i < n; i++) {
 				uint32_t sent =
 					code_uniform(c->key, at + i) * scale[k] < fabsf(x[at + i]);

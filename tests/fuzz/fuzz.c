@@ -3,6 +3,7 @@
  * FUZZ=NAME selects the reader. Only a crash, a leak or a sanitizer's report is an error: every
  * input must be read or refused. `make fuzz` runs it.
  */
+#include "runtime/config/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 #include "results/gate/gate.h"
 #include "results/run/run.h"
@@ -19,6 +20,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
 const struct command *const commands[] = {NULL};
+topic_source *const topic_sources[] = {NULL};
 
 char *folder;
 
@@ -70,6 +72,22 @@ static void read_cifar(const uint8_t *data, size_t size)
 	}
 	free(write_file("test_batch.bin", data, size));
 	load(&dataset_cifar10_or_fashion);
+}
+
+/* The first byte selects the file. */
+static void read_own(const uint8_t *data, size_t size)
+{
+	static const char *const name[] = {"own.npz", "own.csv", "x.npy"};
+	const char *chosen = name[size ? *data % 3 : 0];
+	char *path AUTOFREE = write_file(chosen, data + (size > 0), size - (size > 0)),
+		   *whole = folder;
+	if (strcmp(chosen, "x.npy") != 0)
+		folder = path;
+	else
+		free(write_file("y.npy", data + 1, size - 1));
+	load(&dataset_fashion_mnist);
+	folder = whole;
+	unlink(path);
 }
 
 static void read_job(const uint8_t *data, size_t size)
@@ -231,6 +249,7 @@ static void read_checkpoint(const uint8_t *data, size_t size)
 static const struct target targets[] = {
 	{"idx", read_idx},
 	{"cifar", read_cifar},
+	{"own", read_own},
 	{"jobfile", read_job},
 	{"options", read_options},
 	{"baseline", read_baseline},

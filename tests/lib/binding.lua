@@ -76,7 +76,8 @@ expect(sgd:get()[1], 0.5 * workers)
 local m = Matrix:new(4, 3)
 m:add({1, 2, 3, 4, 5, 6}, {0, 2})
 m:add({7, 7, 7}, 3)
-m:add({}, {})
+m:add({}, {}, true)
+m:add({0, 0, 0}, {1}, true, {lr = 1})
 m:add(ffi.new('float[12]'))
 mvbench.barrier()
 expect(m:get(2)[1], 5 * workers)
@@ -97,6 +98,40 @@ local module = {parameters = function() return {twos} end}
 twos.memory[0] = id
 mvbench.allReduceParameters(module)
 expect(twos.memory[0], (workers - 1) / 2)
+expect(mvbench.allReduce({id + 2}, 'min')[1], 2)
+expect(mvbench.allReduce({id + 2}, 'max')[1], workers + 1)
+expect(mvbench.allReduce({id}, 0.5)[1], workers * (workers - 1) / 4)
+local late, more = ffi.new('float[2]', id, 1), {id}
+mvbench.allReduceMultiple({late, more}, 1 / workers, true, true)
+mvbench.syncDistributed()
+expect(late[0], (workers - 1) / 2)
+expect(more[1], (workers - 1) / 2)
+expect(require 'multiverso', mvbench)
+expect(require 'torchad_nn.datamodule', mvbench.ad)
+expect(require('torchmpi').rank(), id)
+
+-- A tensor of doubles, every second element of its memory: it is copied, and gets results back.
+local Doubles = {}
+Doubles.__index = Doubles
+function Doubles:data() return ffi.cast('double *', self.memory) end
+function Doubles:nElement() return 3 end
+function Doubles:isContiguous() return false end
+function Doubles:float()
+	local y = Tensor.new(3)
+	for i = 0, 2 do y.memory[i] = self.memory[2 * i] end
+	return y
+end
+function Doubles:copy(from)
+	for i = 0, 2 do self.memory[2 * i] = from.memory[i] end
+	return self
+end
+local doubles = setmetatable({memory = ffi.new('double[6]', 1, 9, 2, 9, id, 9)}, Doubles)
+expect(mvbench.allReduce(doubles), doubles)
+expect(doubles.memory[4], workers * (workers - 1) / 2)
+expect(doubles.memory[5], 9)
+expect(doubles.memory[2], 2 * workers)
+refused('tensor 1 would be a copy', Model.new, Model, {doubles})
+
 local model = Model:new(module)
 twos.memory[0] = twos.memory[0] + 1
 model:sync()
@@ -194,9 +229,29 @@ refused('size is nil', Array.new, Array)
 refused('row 4 of a table with rows 0 to 3', m.get, m, 4)
 refused('3 floats for 2 rows of 3 columns', m.add, m, {1, 2, 3}, {0, 1})
 refused('init_value: 2 floats for a table of 3', Array.new, Array, 3, {1, 2})
-refused('op is max', mvbench.allReduce, {1}, 'max')
+refused('op is worst', mvbench.allReduce, {1}, 'worst')
 refused('where a list of tensors should be', Model.new, Model, 5)
-refused('tensor 1 is a Lua table', Model.new, Model, {{1, 2}})
+refused('tensor 1 would be a copy', Model.new, Model, {{1, 2}})
+
+-- Errors name the line of the program.
+for _, f in ipairs {function() t:add({1}); end, function() m:get({-1}); end,
+	function() Array:new(3, {1}); end, function() t:add(ones, nil, {speed = 1}); end} do
+	local _, message = pcall(f)
+	assert(message:find('binding.lua:' .. debug.getinfo(f, 'S').linedefined .. ':', 1, true), message)
+end
+
+-- TorchAD-NN: parameters and gradients become means, also by the calls of nn.StochasticGradient.
+local p, g = ffi.new('float[1]', id), ffi.new('float[1]', 2 * id)
+local trained = {parameters = function() return {p}, {g} end}
+mvbench.ad.synchronizeModel(trained)
+expect(p[0], (workers - 1) / 2)
+expect(g[0], workers - 1)
+function trained:accUpdateGradParameters() p[0] = p[0] + id end
+mvbench.ad.parallelize({1, 2, 3, 4}, {1, 2, 3, 4}, trained, 4, nil, nil, 2)
+trained:accUpdateGradParameters()
+expect(p[0], (workers - 1) / 2 + id)
+trained:accUpdateGradParameters()
+expect(p[0], 3 * (workers - 1) / 2)
 
 -- Mistakes that concern all workers.
 refused('no updater is called \'magic\'', Array.new, Array, 3, nil, {updater = 'magic'})

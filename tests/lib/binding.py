@@ -102,6 +102,28 @@ expect(x, workers * (workers - 1) / 2, workers)
 expect(mvbench.all_reduce(floats(me), "mean"), (workers - 1) / 2)
 expect(mvbench.all_reduce_start(floats(me)).wait(), workers * (workers - 1) / 2)
 expect(mvbench.broadcast(floats(me), root=workers - 1), workers - 1)
+expect(mvbench.all_reduce(floats(me), scale=0.5), workers * (workers - 1) / 4)
+for op, wanted in ("min", 2), ("max", workers + 1), ("product", math.factorial(workers + 1)):
+    expect(mvbench.all_reduce(floats(me + 2), op), wanted)
+every = list(range(workers))
+for code, name, most in ("f", "float32", 0.5), ("d", "float64", 0.1), ("i", "int32", 2**30), ("q", "int64", 2**60):
+    def numbers(*values):
+        if kind == "numpy":
+            return numpy.array(values, name)
+        return torch.tensor(values, dtype=getattr(torch, name)) if kind == "torch" else array(code, values)
+    first = numbers(most).tolist()[0]
+    expect(mvbench.all_reduce(numbers(me, 1)), sum(every), workers)
+    expect(mvbench.all_reduce(numbers(most if me else -1, 1), "min"), -1, 1)
+    expect(mvbench.broadcast(numbers(7 if me else most)), first)
+    expect(mvbench.gather(numbers(me, most), numbers(*[0] * 2 * workers)), *(v for k in every for v in (k, first)))
+    out = mvbench.gather(numbers(me), None if me else numbers(*every[::-1]), root=0)
+    me or expect(out, *every)
+    expect(mvbench.reduce_scatter(numbers(*(me + k for k in every for _ in "ab"))), *[sum(every) + workers * me] * 2)
+    if workers > 1:  # round a ring
+        if me:
+            expect(mvbench.receive(numbers(0, 0), me - 1), me - 1, first)
+        mvbench.send(numbers(me, most), (me + 1) % workers)
+        me or expect(mvbench.receive(numbers(0, 0), workers - 1), workers - 1, first)
 a, b = floats(me), floats(me, me)
 mvbench.all_reduce_list([a, b], "mean")
 expect(b, (workers - 1) / 2, (workers - 1) / 2)
@@ -170,9 +192,15 @@ for bad in (-1, 0.5, math.nan, "x", None):
     refused("it has to be a whole number from 0", mvbench.Table, bad, kind=ValueError)
     refused("it has to be a whole number from 0", m.get, rows=[bad], kind=ValueError)
 refused("row 4 of a table with rows 0 to 3", m.get, rows=[4])
+refused("it has to be a whole number from 0", m.get, rows=[True, False], kind=ValueError)
+refused("whole numbers have no MVB_MEAN", mvbench.all_reduce, array("i", [1]), "mean")
+refused("list where numbers should be", mvbench.all_reduce, [1], kind=TypeError)
+refused("out: 1 numbers of type d", mvbench.gather, floats(1), array("d", [1]), kind=ValueError)
+refused("it has to be another one", mvbench.send, floats(1), me)
+assert mvbench.__version__.count(".") == 2
 refused("3 floats for 2 rows of 3 columns", m.add, [1, 2, 3], rows=[0, 1])
 refused("values: 2 floats for a table of 3", mvbench.Table, 3, floats(1, 2), kind=ValueError)
-refused("op is 'max'", mvbench.all_reduce, x, "max", kind=ValueError)
+refused("op is 'worst'", mvbench.all_reduce, x, "worst", kind=ValueError)
 refused("initial is 'worst'", mvbench.Table, 3, initial="worst", kind=ValueError)
 refused("there is no option colour", mvbench.Table, 3, colour="red", kind=TypeError)
 refused("tensor 2; they are 0 to 1", gradients.ready, 2)
@@ -187,7 +215,7 @@ if kind == "torch":
     for bad in (torch.zeros(3, dtype=torch.float64), torch.zeros(6)[::2]):
         refused("a tensor has to be contiguous float32", t.add, bad, kind=TypeError)
     refused("the tensor is on meta", t.add, torch.zeros(3, device="meta"), kind=TypeError)
-    for words, bad in (("the tensor is on meta", {"device": "meta"}), ("float32", {"dtype": torch.float64})):
+    for words, bad in (("is torch.float32 on meta", {"device": "meta"}), ("complex64", {"dtype": torch.complex64})):
         refused(words, mvbench.Gradients, [torch.zeros(3, requires_grad=True, **bad)], kind=TypeError)
 
 # Mistakes that concern all workers.
@@ -195,6 +223,8 @@ refused("no updater is called 'magic'", mvbench.Table, 3, updater="magic")
 refused("needs at least one", mvbench.Table, 0)
 if workers > 1:
     refused("rows is 3 on worker 0, but 4 on worker 1", mvbench.Table, 3 + min(me, 1))
+    if me < 2:
+        refused("8 bytes" if me else "4 bytes", [mvbench.send, mvbench.receive][me], floats(*[1] * (1 + me)), 1 - me)
     refused("n is 1 on worker 0, but 2 on worker 1", mvbench.all_reduce, floats(*[1] * (1 + min(me, 1))))
     refused("tensor 0 and 0 more were not made ready", gradients.ready(1) or gradients.wait)
 

@@ -29,7 +29,7 @@ static const struct scenario {
 	const char *name, *what;
 	int steps, epochs, sync_every; /* 0: 1 */
 	bool segment;                  /* one barrier, after the last epoch */
-	bool dynamic, rounds, bounded, records, fine, deaths;
+	bool dynamic, rounds, joins, bounded, records, fine, deaths;
 	bool closes; /* tables are closed, too; false: workers end after the last barrier */
 	int backup, lead, preemptions;
 	int leaves; /* number of workers that may leave: the last ones */
@@ -162,6 +162,7 @@ static struct table_terms terms(const struct run *of, const void *opts)
 	struct table_terms t = exchange_terms(of, opts);
 	t.rounds = now->rounds;
 	t.backup = now->backup;
+	t.joins = now->joins;
 	t.bounded = now->bounded;
 	t.lead = now->lead;
 	return t;

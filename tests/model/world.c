@@ -2,6 +2,7 @@
  * world.c - what the real code of a model calls: locks, monitors, barriers and messages of workers
  * that the explorer runs, vectors of floats, and a clock that always shows 0.
  */
+#include "runtime/config/schedule.h"
 #include "runtime/train/trainer.h"
 #include "tests/model/explore.h"
 #include "tests/model/seams.h"
@@ -121,8 +122,9 @@ void monitor_unlock(struct monitor *m)
 	release(&in(m)->owner);
 }
 
-void monitor_wait(struct monitor *m)
+void monitor_wait(struct monitor *m, nsec most)
 {
+	(void)most;
 	int64_t *awake = &in(m)->awake[me()];
 	*awake = 0;
 	monitor_unlock(m);
@@ -288,6 +290,12 @@ const char *config_why_static(const struct config *c)
 }
 
 double worker_share(const struct worker *w)
+{
+	(void)w;
+	return 1;
+}
+
+double worker_speed(struct worker *w)
 {
 	(void)w;
 	return 1;

@@ -1,6 +1,7 @@
 /*
- * net.c - the workload of the oracle: 4 -> 6 -> 1 with tanh, mean squared error. Before each
- * gradient it writes what an independent program needs to compute the run again.
+ * net.c - the workload of the oracle: 4 -> 6 -> 1 with tanh, mean squared error; or, with
+ * ORACLE_CLASSES=C in the environment, 4 -> 6 -> C and cross entropy. Before each gradient it
+ * writes what an independent program needs to compute the run again.
  *
  * $ORACLE_LOG/RANK: a record for each gradient: rank, step, epoch, rows [int64], lr, then the rows'
  * numbers [int64] and the parameters of the whole model [float], NaN where other workers hold them.
@@ -15,9 +16,16 @@
 
 enum { FEATURES = 4, TRAIN = 96, TEST = 7 };
 
+static size_t classes(void)
+{
+	const char *said = getenv("ORACLE_CLASSES");
+	return said ? (size_t)atoi(said) : 0;
+}
+
 static char *net_probe(const struct run *run, struct data *train, struct data *test)
 {
-	const struct data shape = {.features = FEATURES, .value_size = sizeof(float)};
+	const struct data shape = {
+		.features = FEATURES, .classes = classes(), .value_size = sizeof(float)};
 	(void)run;
 	*train = *test = shape;
 	train->n = TRAIN;
@@ -31,9 +39,12 @@ static void draw(struct data *d, uint64_t rng)
 	CHECK(x && y, "no memory");
 	for (size_t i = 0; i < d->n * FEATURES; i++)
 		x[i] = (float)rng_normal(&rng);
-	for (size_t i = 0; i < d->n; i++)
+	for (size_t i = 0; i < d->n; i++) {
 		y[i] = (float)(sin(2 * x[FEATURES * i]) +
 			       x[FEATURES * i + 1] * x[FEATURES * i + 2]);
+		if (classes())
+			y[i] = (float)((size_t)fabsf(3 * y[i]) % classes());
+	}
 	d->floats = x;
 	d->target = y;
 }
@@ -52,6 +63,17 @@ static const struct dataset data = {.name = "oracle",
 				    .load = net_draw,
 				    .unload = data_unload};
 
+struct oracle_opts {
+	double scale;
+};
+
+#define OWNER struct oracle_opts
+static const struct option options[] = {
+	OPTION(scale, REAL, "scale", "1",
+	       "multiplies each gradient after it was computed, for --clip [factor]", .max = 1e30),
+	{0},
+};
+
 struct log {
 	FILE *file;
 };
@@ -61,8 +83,8 @@ static void net_init(struct worker *w, const struct data *sample)
 	struct net *net = net_new(w, sample);
 	net_linear(net, 6, INIT_UNIFORM);
 	net_tanh(net);
-	net_linear(net, 1, INIT_UNIFORM);
-	net_finish(net, LOSS_MSE);
+	net_linear(net, classes() ? classes() : 1, INIT_UNIFORM);
+	net_finish(net, classes() ? LOSS_XENT : LOSS_MSE);
 }
 
 static FILE *open_log(const char *kind, int rank)
@@ -125,9 +147,12 @@ static void write_step(struct worker *w)
 
 static void net_logged_gradient(struct worker *w)
 {
+	const struct oracle_opts *o = w->model->opts;
 	if (w->step > 0 && vec_has_data(w->param)) /* not in the warm-up */
 		write_step(w);
 	net_gradient(w);
+	if (o->scale != 1)
+		vec_scale(w->grad, (float)o->scale);
 }
 
 static void net_logged_fini(struct worker *w)
@@ -141,7 +166,10 @@ static void net_logged_fini(struct worker *w)
 static const struct setting recipe[] = {{"epochs", "2"}, {NULL, NULL}};
 
 static const struct workload net = {
-	.plugin = {.name = "oracle", .summary = "a small net that logs its steps"},
+	.plugin = {.name = "oracle",
+		   .summary = "a small net that logs its steps",
+		   .options = options,
+		   .opts_size = sizeof(struct oracle_opts)},
 	.dataset = &data,
 	.recipe = recipe,
 	.state_size = sizeof(struct log),

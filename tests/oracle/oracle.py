@@ -9,8 +9,9 @@ worker had in each step; for asynchronous strategies also the recorded order of 
 table (table arrival). It computes the rest by the formulas of the papers and compares:
 
   - the parameters of every worker before each of its steps
-  - the test loss of every epoch
+  - the test loss of every epoch, and the consensus distance of those that end with a barrier
   - the learning rate of every step, where mini-batches are assigned statically
+  - the rows: each one once in an epoch, and with --split always on the same worker, as table shard has them
 
 Exit status: 0 all agree, 1 a run differs or fails, 2 wrong options.
 """
@@ -26,15 +27,13 @@ import tempfile
 import numpy as np
 
 FEATURES, HIDDEN = 4, 6
-SIZES = [("W1", (HIDDEN, FEATURES)), ("b1", (HIDDEN,)), ("W2", (1, HIDDEN)), ("b2", (1,))]
-PARAMS = sum(int(np.prod(s)) for _, s in SIZES)
-WEIGHTS = np.concatenate([np.full(int(np.prod(s)), n[0] == "W") for n, s in SIZES])
 TOLERANCE = 2e-4  # of float32 against float64 over a few dozen steps, relative to the largest value
 OPTIMIZERS = ["sgd", "nesterov", "adagrad", "adamw", "lion", "muon", "lamb", "lars"]
 NORMALISES = {"adagrad", "adamw", "lion", "muon", "lamb", "lars"}
 UPDATERS = ["add", "sgd", "momentum", "momentum_ema", "adagrad", "adagrad_shared", "dcasgd", "dcasgda", "adam",
             "staleness", "delayed_nesterov"]
 CHANGES = {"add", "delayed_nesterov"}  # get the change of the parameters
+ADDITIVE = {"add", "sgd", "adagrad", "staleness"}  # can be one-sided
 KEEPS_MOMENTUM = {"momentum", "momentum_ema", "adam"}
 
 
@@ -42,7 +41,39 @@ class Differs(Exception):
     """The run and this program do not agree."""
 
 
+# ---- Random numbers: splitmix64, as runtime/base/rng.c has it ----------------
+
+WORD, STRATEGY_STREAM = 2**64 - 1, 11
+
+
+def mixed(z):
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9 & WORD
+    z = (z ^ z >> 27) * 0x94d049bb133111eb & WORD
+    return z ^ z >> 31
+
+
+def random_order(seed, index, n):
+    """The numbers below n in a random order, which plug-ins draw from their stream `index`."""
+    rng = mixed(mixed(seed + 0x9e3779b97f4a7c15 & WORD) ^ mixed(~(STRATEGY_STREAM << 56 | index) & WORD))
+    order = []
+    for i in range(n):
+        rng = rng + 0x9e3779b97f4a7c15 & WORD
+        j = mixed(rng) % (i + 1)
+        order.append(i)
+        order[i], order[j] = order[j], i
+    return order
+
+
 # ---- The model ---------------------------------------------------------------
+
+
+def use_model(classes):
+    """0 classes: regression, one output."""
+    global SIZES, PARAMS, WEIGHTS
+    outputs = classes or 1
+    SIZES = [("W1", (HIDDEN, FEATURES)), ("b1", (HIDDEN,)), ("W2", (outputs, HIDDEN)), ("b2", (outputs,))]
+    PARAMS = sum(int(np.prod(s)) for _, s in SIZES)
+    WEIGHTS = np.concatenate([np.full(int(np.prod(s)), n[0] == "W") for n, s in SIZES])
 
 
 def parts(w):
@@ -61,13 +92,20 @@ def tensors():
 
 
 def loss_and_gradient(w, x, t):
-    """Mean squared error of rows x[n x 4], t[n], and the SUM of their gradients."""
+    """Mean squared error, or cross entropy, of rows x[n x 4], t[n], and the SUM of their gradients."""
     p = parts(w)
     h = np.tanh(x @ p["W1"].T + p["b1"])
-    e = (h @ p["W2"].T + p["b2"])[:, 0] - t
-    dz = 2 * e[:, None]
+    z = h @ p["W2"].T + p["b2"]
+    if len(p["b2"]) == 1:
+        e = z[:, 0] - t
+        loss, dz = np.mean(e * e), 2 * e[:, None]
+    else:
+        z = z - z.max(1, keepdims=True)
+        log_p = z - np.log(np.exp(z).sum(1, keepdims=True))
+        right = np.arange(z.shape[1]) == t[:, None]
+        loss, dz = -np.mean(log_p[right]), np.exp(log_p) - right
     dh = (dz @ p["W2"]) * (1 - h * h)
-    return np.mean(e * e), np.concatenate([(dh.T @ x).ravel(), dh.sum(0), (dz.T @ h).ravel(), dz.sum(0)])
+    return loss, np.concatenate([(dh.T @ x).ravel(), dh.sum(0), (dz.T @ h).ravel(), dz.sum(0)])
 
 
 # ---- Optimisers --------------------------------------------------------------
@@ -90,12 +128,12 @@ def newton_schulz(x):
 class Optimizer:
     """Steps of one vector; o: name, momentum, beta1, ...; decay by --weight-decay on `decayed` floats."""
 
-    def __init__(self, o, decay=0.0, decayed=True):
-        self.o, self.decay, self.decayed = o, decay, decayed
+    def __init__(self, o, decay=0.0, decayed=True, size=None):
+        self.o, self.decay, self.decayed, self.size = o, decay, decayed, size or PARAMS
         self.forget()
 
     def forget(self):
-        self.m = np.zeros((2, PARAMS))
+        self.m = np.zeros((2, self.size))
         self.t = 0
 
     def decay_of(self, w):
@@ -228,7 +266,7 @@ class Table:
             pushes = [(k, g, dict(by, c=by["c"] / over)) for k, g, by in pushes]
         if self.updater in ("add", "sgd", "dcasgd", "dcasgda", "staleness"):
             for _, g, by in pushes:
-                c = 1 if self.updater == "staleness" else by["c"]
+                c = by.get("part", 1) if self.updater == "staleness" else by["c"]
                 self.w = self.w + (c * g if self.updater == "add" else -c * by["lr"] * g)
         elif self.updater == "adagrad":
             before, moved = self.w, 0
@@ -238,8 +276,8 @@ class Table:
                 moved = moved + self.w - before
             self.w = before + moved
         else:
-            self.apply(0, sum(by["c"] * g for _, g, by in pushes), dict(pushes[0][2], period=1),
-                       pushes[0][2]["lr"], pushes[0][2]["rho"])
+            first = min(pushes, key=lambda p: p[0])[2]
+            self.apply(0, sum(by["c"] * g for _, g, by in pushes), dict(first, period=1), first["lr"], first["rho"])
 
 
 # ---- A run -------------------------------------------------------------------
@@ -259,7 +297,7 @@ class Run:
             self.steps = -(-len(self.data[1]) // c["global_batch"])
         self.start = next(s[0]["param"] for s in self.step if s and s[0]["step"] == 1)
         self.average, self.averaged = np.zeros(PARAMS), 0
-        self.loss = {}
+        self.loss, self.consensus, self.marked = {}, {}, {}
         self.worst, self.where = 0.0, ""
 
     @staticmethod
@@ -325,8 +363,9 @@ class Run:
                      np.max(np.abs(s["param"])))
 
     def gradient(self, s, w, over):
-        """Sum of the rows' gradients, divided by `over`."""
-        return loss_and_gradient(w, self.data[0][s["rows"]], self.data[1][s["rows"]])[1] / over
+        """Sum of the rows' gradients, divided by `over`, times what net.c multiplies them by."""
+        g = loss_and_gradient(w, self.data[0][s["rows"]], self.data[1][s["rows"]])[1]
+        return g * (self.c["scale"] / over)
 
     def own_gradient(self, k, step, w):
         """Synchronous strategies: 0 without rows; every row of the step has the same weight."""
@@ -346,8 +385,56 @@ class Run:
     def lr(self, step):
         return self.of_step(step)[0]["lr"]
 
-    def evaluate(self, epoch, w):
+    def is_barrier(self, epoch):
+        every = self.c["barrier_every"]
+        return epoch == self.c["epochs"] or (every > 0 and epoch % every == 0)
+
+    def mark(self, step, k, w):
+        """Model k before a synchronisation, which is its last one of the epoch if it is in the last X steps."""
+        epoch = (step - 1) // self.steps + 1
+        if step - 1 + self.c["sync_every"] >= min(epoch * self.steps, steps_of_run(self)):
+            self.marked[epoch, k] = w.copy()
+
+    def mark_all(self, step, models):
+        for k, w in enumerate(models):
+            self.mark(step, k, w)
+
+    def evaluate(self, epoch, w, models=()):
+        """models: those of all workers at the end, if they can differ."""
         self.loss[epoch] = loss_and_gradient(w, *self.test)[0]
+        apart = [self.marked.get((epoch, k), x) for k, x in enumerate(models)] if self.N > 1 else []
+        square = np.mean([np.sum((x - np.mean(apart, 0))**2) for x in apart]) if apart else 0.0
+        self.consensus[epoch] = np.sqrt(square) if self.is_barrier(epoch) else None
+
+    def forget_consensus(self, epoch):
+        """With dynamic assignment: the log does not have how far the epoch was at a mark."""
+        if self.c["deal"] == "dynamic":
+            del self.consensus[epoch]
+
+    def check_rows(self, shards, ordered):
+        """shards: (worker, class, rows) of table shard."""
+        c, target, n = self.c, self.data[1], len(self.data[1])
+        if "backup" not in c and (c["split"] == "shuffled" or c["deal"] == "static"):
+            for epoch in range(1, c["epochs"] + 1):
+                had = [s["rows"] for steps in self.step for s in steps if s["epoch"] == epoch]
+                had = sorted(np.concatenate(had).tolist())
+                whole = epoch <= c["length"]  # the last epoch of a budget may be shorter
+                if had != (list(range(n)) if whole else sorted(set(had))):
+                    raise Differs(f"epoch {epoch} has not each row once")
+        if c["split"] == "shuffled":
+            return
+        own = [set(np.concatenate([s["rows"] for s in steps]).tolist() if steps else []) for steps in self.step]
+        if sum(map(len, own)) != len(set.union(*own)):
+            raise Differs("a row was on two workers")
+        if ordered or c["length"] < 1:
+            return
+        counted = {}
+        for k, rows in enumerate(own):
+            for row in rows:
+                key = k * c.get("group", 1), int(target[row]) if c["classes"] else -1
+                counted[key] = counted.get(key, 0) + 1
+        if counted != {(worker, label): rows for worker, label, rows in shards if rows}:
+            raise Differs(f"table shard differs from the workers' rows: {counted}, {shards}")
 
     def add_to_average(self, w):
         """--ema: the weights of the models of all steps so far add up to 1."""
@@ -433,7 +520,7 @@ def allreduce(r):
 def gossip_mixing(r, t):
     """The matrix of round t: who averages with whom."""
     n, kind, A = r.N, r.c["schedule"], np.eye(r.N)
-    bits = (n - 1).bit_length()
+    bits, order = (n - 1).bit_length(), random_order(r.c["seed"], t, n)
     if kind == "complete":
         return np.full((n, n), 1 / n)
     for i in range(n):
@@ -443,6 +530,9 @@ def gossip_mixing(r, t):
             turn = (t + 1) % (n if n % 2 else 2)
             place = ((i - turn) % n) ^ 1
             heard = {(place + turn) % n} if place < n else set()
+        elif kind == "pairs":
+            place = order.index(i) ^ 1
+            heard = {order[place]} if place < n else set()
         elif kind == "neighbours":
             heard = {(i - 1) % n, (i + 1) % n}
         elif kind == "one_peer":
@@ -475,6 +565,7 @@ def gossip(r):
         mixed = lambda: [sum(A[i, j] * w[j] for j in range(r.N)) for i in range(r.N)]
         met = [opts[i] for i in range(r.N) if mixes and A[i, i] < 1]
         if mixes and before:
+            r.mark_all(step, w)
             g = [clipped(r.own_gradient(k, step, w[k]), r.c["clip"]) for k in range(r.N)]
             old, w = w, mixed()
             outer()
@@ -487,11 +578,32 @@ def gossip(r):
         else:
             w = [r.local(k, step, w[k], opts[k]) for k in range(r.N)]
             if step % X == 0:
+                r.mark_all(step, w)
                 w = mixed()
                 outer()
                 r.met(met, together=False)
         if last:
-            r.evaluate(epoch, np.mean(w, 0))
+            r.evaluate(epoch, np.mean(w, 0), w)
+
+
+def sparta(r):
+    w, opts, X = [r.start.copy() for _ in range(r.N)], [r.optimizer() for _ in range(r.N)], r.c["sync_every"]
+    columns = min(int(np.floor(1 / r.c["share"] + 0.5)), PARAMS)
+    whole = PARAMS // columns * columns
+    parts_of_model = [np.arange(k, whole, columns) for k in range(columns)]
+    parts_of_model += [np.arange(whole, PARAMS)] if whole < PARAMS else []
+    n = len(parts_of_model)
+    for epoch, step, last in each_step(r):
+        w = [r.local(k, step, w[k], opts[k]).copy() for k in range(r.N)]
+        if step % X == 0 and r.N > 1:
+            r.mark_all(step, w)
+            t = step // X - 1
+            part = parts_of_model[random_order(r.c["seed"], t // n, n)[t % n]]
+            mean = np.mean([x[part] for x in w], 0)
+            for x in w:
+                x[part] = mean
+        if last:
+            r.evaluate(epoch, np.mean(w, 0), w)
 
 
 def easgd_together(r):
@@ -506,6 +618,7 @@ def easgd_together(r):
             g = [clipped(r.own_gradient(k, step, w[k]), r.c["clip"]) for k in range(r.N)]
             before = w
         if meets:
+            r.mark_all(step, w)
             d = [x - centre for x in w]
             w = [x - alpha * y for x, y in zip(w, d)]
             centre = centre + alpha * sum(d)
@@ -516,7 +629,7 @@ def easgd_together(r):
                 extra = opts[k].decay_of(before[k]) - opts[k].decay_of(w[k]) if coupled else 0
                 w[k] = opts[k].step(w[k], g[k] + extra, r.lr(step))
         if last:
-            r.evaluate(epoch, centre)
+            r.evaluate(epoch, centre, w)
 
 
 def interval(c, epoch):
@@ -532,30 +645,55 @@ class Fragment:
     def __init__(self, r, part):
         self.r, self.part, self.W = r, part, r.start[part].copy()
         self.u, self.shares = np.zeros(len(self.W)), np.zeros(r.N)
+        o = r.c["outer_optimizer"]  # None: none, or one with mu, whose step is linear
+        self.outer = Optimizer(o, size=len(part)) if o else None
         self.sent = self.taken = 0
         self.first_lr = self.last_lr = 0.0
+        # eager: each worker's own W and u, and what it sent in the last round
+        self.Ws, self.us, self.old = (np.tile(x, (r.N, 1)) for x in (self.W, self.u, self.u))
 
     def stepped(self, step):
         if step == self.sent + 1:
             self.first_lr = self.r.lr(step)
         self.shares += [self.r.share(k, step) for k in range(self.r.N)]
 
-    def result(self, w, step):
-        """W and u of a round that begins now."""
+    def weights(self, step):
+        """The workers' weights in a round that begins now, relative to 1 / N."""
         c, N = self.r.c, self.r.N
-        weights = self.shares / (step - self.sent) if c["optimizer"]["name"] in NORMALISES else np.ones(N)
         total = N if c["reduce"] == "sum" else 1
-        d = total * sum(weights[k] * (self.W - w[k][self.part]) for k in range(N)) / N
+        return total * (self.shares / (step - self.sent) if c["optimizer"]["name"] in NORMALISES else np.ones(N)) / N
+
+    def linear_step(self, W, u, d):
+        """W and u after a step of an outer optimiser that is linear in d."""
+        c = self.r.c
         if c["outer"] == "none":
-            return self.W - d, self.u
+            return W - d, u
         mu = c["outer_momentum"]
         if c["outer"] == "momentum" and self.last_lr > 0:
             mu *= self.first_lr / self.last_lr
-        u = mu * self.u + d
-        return self.W - c["outer_lr"] * (mu * u + d if c["outer"] == "nesterov" else u), u
+        u = mu * u + d
+        return W - c["outer_lr"] * (mu * u + d if c["outer"] == "nesterov" else u), u
+
+    def result(self, w, step, steps=False):
+        """W and u of a round that begins now; steps: it begins, and this is no preview."""
+        d = sum(x * (self.W - w[k][self.part]) for k, x in enumerate(self.weights(step)))
+        if self.outer:
+            return self.outer.step(self.W, d, self.r.c["outer_lr"]) if steps else self.W, self.u
+        return self.linear_step(self.W, self.u, d)
+
+    def eager(self, w, step):
+        """A round of eager updates: the own change, and those that the others sent in the last round."""
+        mix, weights, sent = self.r.c["mix"], self.weights(step), self.old.sum(0)
+        for k, x in enumerate(w):
+            fresh = weights[k] * (self.Ws[k] - x[self.part])
+            self.Ws[k], self.us[k] = self.linear_step(self.Ws[k], self.us[k], sent - self.old[k] + fresh)
+            self.old[k] = fresh
+            x[self.part] = mix * x[self.part] + (1 - mix) * self.Ws[k]
+        self.W = self.Ws.mean(0)
+        self.last_lr, self.sent, self.shares[:] = self.first_lr, step, 0
 
     def send(self, w, step):
-        self.coming = self.result(w, step)
+        self.coming = self.result(w, step, steps=True)
         self.last_lr, self.sent, self.shares[:] = self.first_lr, step, 0
 
     def take(self, w):
@@ -583,6 +721,7 @@ def periodic(r):
                 f.sent = f.taken = step
                 if step == c["start"]:
                     f.W = w[0][f.part].copy()
+                    f.Ws[:] = f.W
             model = w[0]
         else:
             w = [r.local(k, step, w[k], opts[k]).copy() for k in range(N)]
@@ -592,6 +731,7 @@ def periodic(r):
             if c["schedule"] != "fixed":
                 due = [step - fragments[0].sent >= interval(c, epoch)]
             if c["team"] > 1 and step % c["team_every"] == 0 and not due[0]:
+                r.mark_all(step, w)
                 for first in range(0, N, c["team"]):
                     mean = sum(w[first:first + c["team"]]) / c["team"]
                     w[first:first + c["team"]] = [mean.copy() for _ in range(c["team"])]
@@ -600,17 +740,23 @@ def periodic(r):
             for f, now in zip(fragments, due):
                 if N == 1 and c["outer"] == "none":
                     continue
+                if c["eager"] and now:
+                    f.eager(w, step)
+                    r.met(opts)
+                if c["eager"]:
+                    continue
                 if f.taken < f.sent and step >= f.sent + c["delay"]:
                     f.take(w)
                 if now:
+                    r.mark_all(step, w)
                     f.send(w, step)
                     if c["delay"] == 0:
                         f.take(w)
                     r.met(opts)
-        if last and streams:
-            r.evaluate(epoch, np.concatenate([f.W for f in fragments]))
-        elif last:
-            r.evaluate(epoch, model)
+        if streams or (fragments[0].outer and step > c["start"]):
+            model = np.concatenate([f.W for f in fragments])
+        if last:
+            r.evaluate(epoch, model, w)
 
 
 class Exchange:
@@ -660,8 +806,10 @@ def bsp(r):
     for epoch, step, last in each_step(r):
         for k, x in enumerate(workers):
             x.step(r.own_gradient(k, step, x.w), r.lr(step), r.moves(k, step), r.share(k, step))
-        barrier = last and (epoch == r.c["epochs"] or (r.c["barrier_every"] and epoch % r.c["barrier_every"] == 0))
-        if step % X == 0 or barrier:
+        at_end = [x.w for x in workers]
+        if step % X == 0:
+            r.mark_all(step, at_end)
+        if step % X == 0 or (last and r.is_barrier(epoch)):
             table.round([(k, *x.push()) for k, x in enumerate(workers)])
             for x in workers:
                 x.w = table.w.copy()
@@ -670,7 +818,7 @@ def bsp(r):
             for x in workers:
                 x.met()
         if last:
-            r.evaluate(epoch, table.w)
+            r.evaluate(epoch, table.w, at_end)
 
 
 def steps_of(r, k, epoch):
@@ -684,14 +832,17 @@ def steps_of(r, k, epoch):
 
 
 def backup(r, arrivals):
-    """bsp with backup workers: the record says which pushes a round dropped, and when it ended."""
+    """bsp with backup workers: the record says which pushes a round dropped, and when it ended. Of a
+    quorum no push is dropped, and its weight is also that of its steps."""
     c, X, table, pushes = r.c, r.c["sync_every"], Table(r.start, r.c["updater"], r.N), []
     mean = c["reduce"] == "mean" and c["updater"] != "staleness"
-    over, kind = {}, [""]
+    over, at_end, kind = {}, {}, [""]
 
     def exchange(x, counted):
         """A push and its pull; counted: the optimiser after the last push that counted."""
+        part = x.count / X if c["late"] == "join" else 1
         g, by = x.push()
+        by = dict(by, c=part * by["c"], rows=part * by["rows"], part=part)
         yield "push"
         if kind[0] == "drop" and c["updater"] not in KEEPS_MOMENTUM:
             x.opt.m, x.opt.t = counted[0].copy(), counted[1]
@@ -718,12 +869,15 @@ def backup(r, arrivals):
                 x.step(g, lr, moves, share, len(s["rows"]) / c["batch"] if s else 0)
                 outstanding = step % X != 0
                 if not outstanding:
+                    r.mark(step, k, x.w)
                     yield from exchange(x, counted)
+            at_end[epoch, k] = x.w
             if outstanding:
                 yield from exchange(x, counted)
             over[epoch] = over.get(epoch, 0) + 1
             if over[epoch] == r.N:
-                r.evaluate(epoch, table.w)
+                r.evaluate(epoch, table.w, [at_end[epoch, i] for i in range(r.N)])
+                r.forget_consensus(epoch)
             if epoch < c["epochs"]:
                 yield "pull"
                 x.w = table.w.copy()
@@ -749,9 +903,7 @@ def asynchronous(r, arrivals):
     table = Table(r.start, updater, r.N)
     X = c["sync_every"]
     F = c.get("send") or X
-    barriers = [e for e in range(1, c["epochs"] + 1)
-                if e == c["epochs"] or (c["barrier_every"] and e % c["barrier_every"] == 0)]
-    over = {}  # epoch: workers that have ended it
+    over, at_end = {}, {}  # epoch: workers that have ended it; their models
     later = [False]
 
     def elastic(x):
@@ -782,6 +934,7 @@ def asynchronous(r, arrivals):
                     g = r.gradient(s, x.w, len(s["rows"]))
                 if c["strategy"] == "easgd" and s is None:
                     if pulls:
+                        r.mark(step, k, x.w)
                         yield "elastic"
                         elastic(x)
                     continue
@@ -790,10 +943,12 @@ def asynchronous(r, arrivals):
                     if not pulls or c["order"] == "after":
                         x.w = x.opt.step(x.w, g, s["lr"])
                         if pulls:
+                            r.mark(step, k, x.w)
                             yield "elastic"
                             elastic(x)
                         continue
                     before = x.w
+                    r.mark(step, k, x.w)
                     yield "elastic"
                     elastic(x)
                     coupled = x.opt.o["name"] in ("sgd", "nesterov", "adagrad")
@@ -803,6 +958,8 @@ def asynchronous(r, arrivals):
                 if s is not None:
                     x.step(g, s["lr"], True, 1.0)
                     outstanding = True
+                if pulls:
+                    r.mark(step, k, x.w)
                 if (step % F if apart else step % X) == 0 and outstanding:
                     yield "push"
                     waits = later[0]
@@ -816,7 +973,8 @@ def asynchronous(r, arrivals):
                     yield "pull"
                     x.w = table.pull(k)
                     x.met()
-            if epoch in barriers:
+            if r.is_barrier(epoch):
+                at_end[epoch, k] = x.w
                 if outstanding and c["strategy"] != "easgd":
                     yield "push"
                     waits = later[0]
@@ -828,7 +986,8 @@ def asynchronous(r, arrivals):
                         x.met()
                 over[epoch] = over.get(epoch, 0) + 1
                 if over[epoch] == r.N:
-                    r.evaluate(epoch, table.w)
+                    r.evaluate(epoch, table.w, [at_end[epoch, i] for i in range(r.N)])
+                    r.forget_consensus(epoch)
                 if epoch < c["epochs"] and c["strategy"] != "easgd":
                     yield "pull"
                     x.w = table.pull(k)
@@ -845,9 +1004,10 @@ def asynchronous(r, arrivals):
         raise Differs(f"operations are missing: {wants}")
 
 
-SYNCHRONOUS = {"serial": allreduce, "allreduce": allreduce, "adasum": allreduce, "model_parallel": allreduce, "hybrid": allreduce,
-               "periodic": periodic, "gossip": gossip, "bsp": bsp}
-STRATEGIES = ["serial", "allreduce", "adasum", "model_parallel", "hybrid", "periodic", "gossip", "bsp", "easgd", "asgd", "downpour", "ssp"]
+SYNCHRONOUS = {"serial": allreduce, "allreduce": allreduce, "adasum": allreduce, "model_parallel": allreduce,
+               "hybrid": allreduce, "periodic": periodic, "gossip": gossip, "sparta": sparta, "bsp": bsp}
+STRATEGIES = ["serial", "allreduce", "adasum", "model_parallel", "hybrid", "periodic", "gossip", "sparta", "bsp",
+              "easgd", "asgd", "downpour", "ssp"]
 
 
 # ---- Random configurations ---------------------------------------------------
@@ -872,15 +1032,36 @@ def draw_optimizer(rnd, updater):
     return o, words
 
 
+OUTER = {"adamw": {"beta1": 0.8, "beta2": 0.95, "eps": 1e-4}, "adagrad": {"eps": 1e-3},
+         "lion": {"beta1": 0.9, "beta2": 0.9}, "muon": {"rest": 0.5, "eps": 1e-4}}
+
+
+def draw_outer(rnd, c, words):
+    """The outer optimiser of periodic. One that normalises needs changes of models that do not cancel out."""
+    plain = c["optimizer"]["name"] in ("sgd", "nesterov")
+    c["outer"] = how = rnd.choice(["none", "none", "momentum", "sgd", "nesterov"] + list(OUTER) * plain)
+    c["outer_lr"], c["outer_momentum"] = rnd.choice([0.7, 1.0]), rnd.choice([0.3, 0.9])
+    c["outer_optimizer"] = None
+    if how in OUTER:
+        c["outer_lr"], c["outer_optimizer"] = 0.01, {"name": how, "momentum": 0.95, "beta1": 0.9, "beta2": 0.999}
+        c["outer_optimizer"].update(OUTER[how])
+        how += "".join(f":{n}={v}" for n, v in OUTER[how].items())
+    elif how != "none":
+        words.append(f"--periodic.outer-momentum={c['outer_momentum']}")
+    words += [f"--periodic.outer={how}"] + [f"--periodic.outer-lr={c['outer_lr']}"] * (how != "none")
+
+
 def draw_rounds(rnd, c, words):
     """Fragments, a delay and a mix, or groups, of periodic."""
-    c.update(fragments=1, delay=0, mix=0.0, team=0, team_every=1)
+    c.update(fragments=1, delay=0, mix=0.0, eager=False, team=0, team_every=1)
     kind = rnd.choice(["", "streams", "groups"])
     if kind == "streams" and c["schedule"] == "fixed" and c.get("state", "keep") == "keep":
-        c["fragments"], c["mix"] = rnd.choice([1, 2]), rnd.choice([0.0, 0.5])
-        c["delay"] = rnd.randint(0, c["sync_every"])
+        c["fragments"], c["mix"] = rnd.choice([1, 2 - (c["outer"] == "muon")]), rnd.choice([0.0, 0.5])
+        c["eager"] = not c["outer_optimizer"] and rnd.random() < 0.4
+        c["delay"] = c["sync_every"] if c["eager"] else rnd.randint(0, c["sync_every"])
         words += [f"--periodic.fragments={c['fragments']}", f"--periodic.mix={c['mix']}",
-                  f"--periodic.delay={c['delay']}", f"--periodic.layout={rnd.choice(['strides', 'neighbours'])}"]
+                  f"--periodic.delay={c['delay']}", f"--periodic.eager={str(c['eager']).lower()}",
+                  f"--periodic.layout={rnd.choice(['strides', 'neighbours'])}"]
     if kind == "groups" and c["workers"] % 2 == 0 and c.get("state") != "average":
         c["team"], c["team_every"] = 2, rnd.randint(1, 3)
         words += [f"--periodic.group={c['team']}", f"--periodic.group-every={c['team_every']}"]
@@ -931,7 +1112,8 @@ def lr_of(c, t):
 def draw(rnd, only):
     s = rnd.choice([only] if only else STRATEGIES)
     N = 1 if s == "serial" else rnd.choice([1, 2, 2, 3, 4, 5])
-    c = {"strategy": s, "workers": N, "updater": "add", "state": "keep", "by": {}}
+    c = {"strategy": s, "workers": N, "updater": "add", "state": "keep", "by": {}, "seed": rnd.randint(1, 10**6),
+         "deal": "static", "classes": rnd.choice([0, 0, 3]), "scale": 1.0}
     words, tables = [], s in ("bsp", "asgd", "ssp", "downpour")
     if tables:
         u = c["updater"] = rnd.choice(UPDATERS)
@@ -957,25 +1139,29 @@ def draw(rnd, only):
     c["lr_schedule"], c["lr_scale"] = draw_schedule(rnd, c["epochs"]), rnd.choice(["none", "none", "linear", "sqrt"])
     c["clip"] = rnd.choice([0, 0, 0.5])
     c["weight_decay"], c["decay"] = rnd.choice([0, 0.01, 0.1]), rnd.choice(["all", "weights"])
-    c["reduce"] = "mean" if s in ("gossip", "serial", "easgd") else rnd.choice(["mean", "mean", "sum"])
+    c["reduce"] = "mean" if s in ("gossip", "sparta", "serial", "easgd") else rnd.choice(["mean", "mean", "sum"])
     kept = c["optimizer"]["name"] != "sgd" or c["optimizer"]["momentum"] > 0
     if kept and (s in ("periodic", "gossip", "easgd") or (tables and c["updater"] in CHANGES)):
         c["state"] = rnd.choice(["keep", "keep", "reset"] + (["average"] if s == "periodic" else []))
-    if s == "allreduce":
-        words += rnd.choice([[], ["--allreduce.overlap=true", "--allreduce.bucket=16"], ["--allreduce.hierarchical"]])
+    how = rnd.choice(["", "overlap", "hierarchical"]) if s == "allreduce" else ""
+    if how == "overlap":
+        words += ["--allreduce.overlap=true", "--allreduce.bucket=16"]
+    elif how:
+        words.append("--allreduce.hierarchical")
+    splits = ["shuffled"] * 3 + ["fixed"] + ["dirichlet:0.3", "dirichlet_classes:0.3"] * (c["classes"] > 0)
+    c["split"] = rnd.choice(splits)
     if s == "hybrid":
         words.append(f"--hybrid.group={c['group']}")
     if s == "periodic":
         c["start"], c["schedule"] = rnd.choice([0, 0, 2, 5]), rnd.choice(["fixed", "fixed", "down", "up"])
-        c["outer"] = rnd.choice(["none", "none", "momentum", "sgd", "nesterov"])
-        c["outer_lr"], c["outer_momentum"] = rnd.choice([0.7, 1.0]), rnd.choice([0.3, 0.9])
-        words += [f"--periodic.start={c['start']}", f"--periodic.schedule={c['schedule']}",
-                  f"--periodic.outer={c['outer']}"]
-        if c["outer"] != "none":
-            words += [f"--periodic.outer-lr={c['outer_lr']}", f"--periodic.outer-momentum={c['outer_momentum']}"]
+        words += [f"--periodic.start={c['start']}", f"--periodic.schedule={c['schedule']}"]
+        draw_outer(rnd, c, words)
         draw_rounds(rnd, c, words)
+    if s == "sparta":
+        c["share"] = rnd.choice([1, 0.5, 0.3, 0.1, 0.02])
+        words.append(f"--sparta.share={c['share']}")
     if s == "gossip":
-        c["schedule"] = rnd.choice(["ring", "neighbours", "torus", "one_peer", "exponential", "complete"]
+        c["schedule"] = rnd.choice(["ring", "pairs", "neighbours", "torus", "one_peer", "exponential", "complete"]
                                    + ["hypercube"] * (N & (N - 1) == 0))
         c["order"] = rnd.choice(["after", "before"])
         c["outer_lr"], c["outer_momentum"] = rnd.choice([(1.0, 0.0), (0.7, 0.5)])
@@ -992,24 +1178,34 @@ def draw(rnd, only):
         words.append(f"--downpour.send={c['send']}")
     if s == "bsp" and N > 1 and rnd.random() < 0.5:
         c["backup"] = rnd.randint(1, N - 1)
-        words.append(f"--bsp.backup={c['backup']}")
+        c["late"] = rnd.choice(["drop", "join"])
+        words += [f"--bsp.backup={c['backup']}", f"--bsp.late={c['late']}"]
+        words += [f"--bsp.grace={rnd.choice(['0s', '1ms', '100ms'])}"] if c["late"] == "join" else []
         c["global_batch"], c["barrier_every"] = 0, 1
     ordered = s in ("asgd", "ssp", "downpour") or (s == "easgd" and c["form"] == "asynchronous") or "backup" in c
     sim = ordered or rnd.random() < 0.3
     if sim:
-        words += ["--platform=sim", "--sim.platform=ethernet_10g", "--sim.step-time=1ms"] + (["--straggle=0.5"] if ordered else [])
+        words += ["--platform=sim", "--sim.platform=ethernet_10g", "--sim.step-time=1ms"]
+        words += ["--straggle=0.5"] if ordered else []
     if ordered:
         c["deal"] = rnd.choice(["dynamic", "dynamic", "static"])
         words += ["--record", f"--deal={c['deal']}"]
     if ordered or s == "bsp":
-        servers = rnd.random() < 0.4 and "backup" not in c  # the record of a server does not say when rounds end
-        words.append("--servers=1" if servers else "--table-home=shared")
-        words += ["--sim.platform=gpu8_nvlink"] if sim and not servers else []
+        homes = ["--table-home=shared"] * 2
+        if "backup" not in c:  # the record of a server does not say when rounds end
+            homes += ["--servers=1"]
+        if not ordered and c["updater"] in ADDITIVE:  # one-sided pushes have no order to record
+            homes += ["--table-home=onesided"]
+        home = rnd.choice(homes)
+        words.append(home)
+        words += ["--sim.platform=gpu8_nvlink"] if sim and "shared" in home else []
     words += [f"--{n.replace('_', '-')}={c[n]}" for n in
               ("strategy", "workers", "sync_every", "barrier_every", "lr", "lr_schedule", "lr_scale", "clip",
-               "weight_decay", "decay", "reduce", "state")]
+               "weight_decay", "decay", "reduce", "state", "split", "seed")]
     draw_end(rnd, c, words, rows, ordered)
-    words += [f"--train-rows={rows}", f"--seed={rnd.randint(1, 10**6)}"]
+    if c["clip"] and how != "overlap" and c["accumulate"] == 1:  # net.c multiplies when sums of layers have begun
+        c["scale"] = rnd.choice([1.0, 1e18, 1e20, 1e30])
+    words += [f"--train-rows={rows}", f"--oracle.scale={c['scale']:g}"]
     words.append(f"--global-batch={c['global_batch']}" if c["global_batch"] else f"--batch={c['batch']}")
     return c, words, ordered
 
@@ -1018,6 +1214,7 @@ def draw(rnd, only):
 
 
 def compare(c, folder, ordered):
+    use_model(c["classes"])
     r = Run(c, folder)
     c["length"] = c["epochs"] if ordered else steps_of_run(r) / r.steps
     c["epochs"] = int(np.ceil(c["length"]))
@@ -1034,9 +1231,15 @@ def compare(c, folder, ordered):
         for s in r.step[k]:
             t = (s["step"] - 1) / r.steps
             r.differs(f"learning rate of step {s['step']}", lr_of(c, t), s["lr"], s["lr"] or c["lr"])
-    for epoch, loss in db.execute("SELECT epoch, test_loss FROM epoch WHERE epoch > 0"):
+    for epoch, loss, distance in db.execute("SELECT epoch, test_loss, consensus FROM epoch WHERE epoch > 0"):
         if epoch in r.loss:
             r.differs(f"test loss of epoch {epoch}", r.loss[epoch], loss, abs(loss))
+        mine = r.consensus.get(epoch, distance)
+        if (mine is None) != (distance is None):
+            raise Differs(f"consensus of epoch {epoch}: {mine}, recorded {distance}")
+        if mine is not None:  # a difference of models, whose errors are those of their parameters
+            r.differs(f"consensus of epoch {epoch}", mine, distance, distance + 0.01 * np.linalg.norm(r.start))
+    r.check_rows(db.execute("SELECT worker, class, rows FROM shard").fetchall(), ordered)
     db.close()
     return r.worst
 
@@ -1055,7 +1258,8 @@ def main():
         c, words, ordered = draw(random.Random(i), a.only)
         folder = tempfile.mkdtemp(prefix="oracle.")
         command = [a.mvbench, "run", f"--workload={net}", f"--db={folder}/oracle.db"] + words
-        done = subprocess.run(command, env=dict(os.environ, ORACLE_LOG=folder), stdout=subprocess.PIPE,
+        env = dict(os.environ, ORACLE_LOG=folder, ORACLE_CLASSES=str(c["classes"]))
+        done = subprocess.run(command, env=env, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
         try:
             if done.returncode == 3:

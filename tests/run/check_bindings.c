@@ -264,6 +264,100 @@ TEST(python_programs_of_the_page_run, 7)
 	expect(data ? how[_i].prints : "no Fashion-MNIST");
 }
 
+/* What Multiverso's own tests assert, and its pages call. */
+TEST(package_multiverso_has_the_words_of_its_pages, 6)
+{
+	static const char *const how[] = {"1 %s", "2 %s",       "3 %s sync",
+					  "4 %s", "1 %s torch", "2 %s torch"};
+	const char *python =
+		!have("python3") ? NULL : python_with(_i < 4 ? "numpy" : "numpy, torch");
+	if (!python)
+		return;
+	char *program AUTOFREE = sentence("%s $MVBENCH_HOME/tests/lib/words.py", python);
+	char *command AUTOFREE = sentence(how[_i], program);
+	run(0, FIND MPIRUN "%s", command);
+	ck_assert_str_eq(printed, "done\n");
+}
+
+TEST(workers_that_have_finished_block_no_round, 5)
+{
+	static const char *const how[] = {"1", "2", "4", "3 servers 1", "4 servers 1"};
+	char n[2] = {how[_i][0], 0};
+	if (!have("python3"))
+		return;
+	run(0, FIND MPIRUN "%s python3 $MVBENCH_HOME/tests/lib/finished.py%s", n, how[_i] + 1);
+	ck_assert_str_eq(printed, "done\n");
+}
+
+TEST(gradients_of_pytorch_are_as_safe_as_distributed_data_parallel, 3)
+{
+	static const int workers[] = {1, 2, 4};
+	const char *python = !have("python3") ? NULL : python_with("numpy, torch.distributed");
+	if (!python)
+		return;
+	run(0, FIND MPIRUN "%d %s $MVBENCH_HOME/tests/lib/safe.py", workers[_i], python);
+	expect("done\n");
+}
+
+/* torchrun sets these for each process of one machine. */
+#define TORCHRUN "MASTER_PORT=%d TORCHELASTIC_RUN_ID=none RANK=$r WORLD_SIZE=%d LOCAL_WORLD_SIZE=2"
+
+TEST(torchruns_variables_are_read)
+{
+	if (!have("python3"))
+		return;
+	run(0,
+	    FIND "for r in 0 1; do " TORCHRUN
+		 " TMPDIR=%s timeout 60 python3 -c 'import mvbench; from array import array; "
+		 "mvbench.init(); print(mvbench.rank(), mvbench.all_reduce(array(\"f\", [3]))[0]); "
+		 "mvbench.shutdown()' & done; wait; ls %s",
+	    29500, 2, folder, folder);
+	expect("0 6.0\n");
+	expect("1 6.0\n");
+	ck_assert_ptr_null(strstr(printed, "mvbench-"));
+	run(1, FIND "r=0; " TORCHRUN " python3 -c 'import mvbench; mvbench.init()'", 29500, 4);
+	expect("RANK=0 and WORLD_SIZE=4 are set, but this is no torchrun on one machine");
+}
+
+TEST(process_without_a_launcher_starts_again)
+{
+	if (!have("python3"))
+		return;
+	run(0, FIND "python3 -c 'import mvbench\n"
+		    "for _ in range(3):\n"
+		    "    mvbench.init()\n"
+		    "    t = mvbench.Table(2)\n"
+		    "    t.add_start([1, 2])\n"
+		    "    mvbench.shutdown()\n"
+		    "    try: t.get()\n"
+		    "    except mvbench.Error as e: print(e)'");
+	ck_assert_str_eq(printed, "mvb_table_get after mvb_shutdown\n"
+				  "mvb_table_get after mvb_shutdown\n"
+				  "mvb_table_get after mvb_shutdown\n");
+}
+
+/* A child that multiprocessing forks is no worker. */
+TEST(forked_child_is_refused, 3)
+{
+	static const char *const workers[] = {"1", "2", "4"};
+	if (!have("python3"))
+		return;
+	run(0,
+	    FIND MPIRUN "%s python3 -c 'import os, mvbench; from array import array\n"
+			"mvbench.init()\n"
+			"if os.fork() == 0:\n"
+			"    for f in mvbench.barrier, mvbench.init, mvbench.shutdown:\n"
+			"        try: f(); os._exit(2)\n"
+			"        except mvbench.Error as e: assert \"forked child\" in str(e), e\n"
+			"    os._exit(3)\n"
+			"assert os.waitstatus_to_exitcode(os.wait()[1]) == 3\n"
+			"x = mvbench.all_reduce(array(\"f\", [1]))\n"
+			"assert x[0] == mvbench.size()\n"
+			"mvbench.shutdown()'",
+	    workers[_i]);
+	ck_assert_str_eq(printed, "");
+}
+
 TEST(gradients_of_pytorch_equal_distributed_data_parallel)
 {
 	const char *python = !have("python3") ? NULL : python_with("numpy, torch.distributed");
@@ -293,6 +387,19 @@ TEST(pip_installs_the_wheel)
 	    "d.read_text(\"licenses/\" + d.metadata[\"License-File\"]))'",
 	    folder);
 	expect("MIT MIT License\n\nCopyright (c) 2026 the mvbench authors\n");
+	run(0,
+	    "%s/venv/bin/python -c 'from importlib.metadata import metadata, version; "
+	    "import mvbench; m = metadata(\"mvbench\"); "
+	    "assert mvbench.__version__ == version(\"mvbench\") == \"" MVB_VERSION "\"; "
+	    "print(m[\"Requires-Python\"], bool(m[\"Summary\"]), \"# libmvbench\" in str(m))'",
+	    folder);
+	expect(">=3.8 True True\n");
+	run(0,
+	    "unset PYTHONPATH; MVBENCH_BUILD=$PWD %s/venv/bin/pip install --quiet --no-index "
+	    "--disable-pip-version-check --force-reinstall -e $MVBENCH_HOME && cd / && "
+	    "%s/venv/bin/python -c 'import mvbench; mvbench.init(); print(mvbench.__file__)'",
+	    folder, folder);
+	expect("runtime/lib/mvbench.py\n");
 	run(1,
 	    "MVBENCH_BUILD=%s/none %s/venv/bin/pip install --no-index $MVBENCH_HOME --no-deps "
 	    "--disable-pip-version-check --force-reinstall",

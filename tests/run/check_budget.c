@@ -3,6 +3,7 @@
  * averages of models; sums by machine; and Adasum.
  */
 #include "runtime/config/plan.h"
+#include "runtime/config/schedule.h"
 #include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
@@ -170,6 +171,7 @@ CASE("accumulation", .limit = 300, .set_up = trained_data, .tear_down = folder_f
 static const char *const accumulating[] = {
 	"--strategy=allreduce",
 	"--strategy=allreduce --allreduce.overlap=true",
+	"--strategy=allreduce --allreduce.overlap=next --optimizer=lamb --lr=0.003",
 	"--strategy=allreduce --clip=0.5",
 	"--strategy=periodic --sync-every=5 --periodic.outer=nesterov",
 	"--strategy=bsp --bsp.updater=momentum",
@@ -221,9 +223,10 @@ TEST(accumulation_needs_the_memory_of_one_mini_batch)
 /* ---- Averages of models ------------------------------------------------------- */
 
 /* The oracle has the average of one model in float64. These have the same models. */
-TEST(averages_are_of_the_canonical_model, 4)
+TEST(averages_are_of_the_canonical_model, 5)
 {
 	static const char *const same[] = {"--strategy=periodic --sync-every=1",
+					   "--strategy=allreduce --allreduce.overlap=next",
 					   "--strategy=bsp --sync-every=1",
 					   "--strategy=gossip --sync-every=1",
 					   "--strategy=hybrid --hybrid.group=2 --batch=48"};

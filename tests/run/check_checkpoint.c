@@ -3,6 +3,7 @@
  * for bit; runs start from the model of another run; files that do not fit are refused.
  */
 #include "results/db/db.h"
+#include "runtime/config/checkpoint.h"
 #include "runtime/config/config.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
@@ -110,6 +111,8 @@ static const char *const exact[] = {
 	     "--lr=0.003 --clip=1 --state=reset",
 	LONG "--strategy=periodic --workers=2 --sync-every=7 --periodic.fragments=2 "
 	     "--periodic.delay=5 --periodic.mix=0.5 --periodic.outer=nesterov",
+	LONG "--strategy=periodic --workers=3 --sync-every=7 --periodic.delay=7 "
+	     "--periodic.eager --periodic.outer=nesterov",
 	LONG "--strategy=periodic --workers=4 --sync-every=7 --periodic.group=2 "
 	     "--periodic.group-every=3",
 	LONG "--strategy=sparta --workers=2 --sparta.share=0.1",
@@ -126,6 +129,9 @@ static const char *const exact[] = {
 	LONG "--strategy=periodic --periodic.outer=nesterov --workers=2 --sync-every=4 "
 	     "--codec=topk --topk.share=0.05",
 	LONG "--strategy=easgd --easgd.form=synchronous --workers=2 --sync-every=3 --codec=randomk",
+	LONG "--strategy=periodic --workers=2 --sync-every=7 --periodic.fragments=2 "
+	     "--periodic.delay=5 --codec=fp4",
+	LONG "--strategy=gossip --workers=3 --sync-every=2 --gossip.schedule=pairs --codec=int4",
 	LONG "--strategy=gossip --workers=3 --sync-every=2",
 	LONG "--strategy=gossip --gossip.schedule=hypercube --workers=2 --split=fixed",
 	LONG "--strategy=model_parallel --workers=2",
@@ -133,7 +139,13 @@ static const char *const exact[] = {
 	LONG "--strategy=easgd --easgd.form=synchronous --workers=2 --sync-every=3",
 	/* with one worker, a strategy with tables has one order of pushes */
 	LONG "--strategy=asgd --workers=1",
+	LONG "--strategy=asgd --asgd.local=dynamic --workers=1 --sync-every=3",
+	LONG "--strategy=bsp --bsp.late=join --workers=1 --sync-every=3",
+	LONG "--strategy=adpsgd --workers=1",
 	LONG "--strategy=asgd --asgd.updater=momentum --workers=1 --servers=2 --sync-every=3",
+	LONG "--strategy=asgd --workers=1 --servers=2 --sync-every=3 --codec=topk",
+	LONG "--strategy=asgd --workers=1 --servers=1 --sync-every=3 --codec=int4 "
+	     "--int4.rounding=stochastic",
 	LONG "--strategy=asgd --asgd.updater=momentum_ema --workers=1 --sync-every=3",
 	LONG "--strategy=asgd --asgd.updater=adagrad --asgd.rho=0.01 --workers=1 "
 	     "--table-home=onesided",

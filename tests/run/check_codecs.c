@@ -4,6 +4,7 @@
  */
 #include "runtime/config/config.h"
 #include "runtime/config/plan.h"
+#include "runtime/config/plugins.h"
 #include "tests/shell.h"
 #include "tests/suites.h"
 #undef MPIRUN /* of shell.h; not used here */
@@ -102,7 +103,7 @@ CASE("messages");
 
 /* Biased codecs, which get feedback, must not lose more than they are given: otherwise what is kept
  * grows. */
-TEST(what_a_codec_loses_is_less_than_what_it_is_given, 1, (int)codecs_listed())
+TEST(codec_loses_less_than_it_is_given, 1, (int)codecs_listed())
 {
 	struct message m;
 	message_new(&m, codecs[_i], NULL, NULL);
@@ -500,55 +501,42 @@ TEST(powersgd_sends_matrices_of_its_rank)
 	free(m.state);
 }
 
-/* Floats that change a little from message to message, with feedback, as one worker of one sends
- * them: NumPy in float64 computes the same from the same first Q. */
-TEST(powersgd_trajectory_is_numpys)
+/* Floats that change from message to message, with feedback, as one worker of one sends them. From
+ * the same first Q, NumPy in float64 computes the same, and PyTorch's hook. */
+TEST(powersgd_trajectory_is_that_of_its_references, 2)
 {
 	enum { MESSAGES = 12 };
-	const char *python = python_with("numpy");
+	const char *module = _i ? "torch" : "numpy", *python = python_with(module);
 	struct message m;
 	float kept[FLOATS] = {0}, sums[FLOATS] = {0};
 	if (!python)
 		return;
 	folder_new();
 	message_new(&m, plugin_find(PART_CODEC, "powersgd"), NULL, NULL);
+	m.codec->encode(&m.code, m.wire[0], m.x); /* draws the first Q */
+	char *name AUTOFREE = sentence("%s/q", folder);
+	FILE *f = fopen(name, "w");
+	for (int i = 0; i < 2 * COLUMNS; i++)
+		fprintf(f, "%.9g\n", (double)m.state[1 + i]);
+	fclose(f);
 	for (int k = 0; k < MESSAGES; k++) {
 		for (int i = 0; i < FLOATS; i++)
 			m.x[i] = sinf((float)(i * (i + k))) + kept[i];
 		there_and_back(&m, false);
-		if (k == 0) { /* the first Q is drawn in the first encode */
-			char *name AUTOFREE = sentence("%s/q", folder);
-			FILE *f = fopen(name, "w");
-			struct message first;
-			message_new(&first, m.codec, NULL, NULL);
-			first.codec->encode(&first.code, first.wire[0], m.x);
-			for (int i = 0; i < 2 * COLUMNS; i++)
-				fprintf(f, "%.9g\n", (double)first.state[1 + i]);
-			fclose(f);
-			free(first.state);
-		}
 		for (int i = 0; i < FLOATS; i++) {
 			kept[i] = m.x[i] - m.y[i];
 			sums[i] += m.y[i];
 		}
 	}
-	run(0,
-	    "%s -c \"import numpy as np; i = np.arange(%d); q = np.loadtxt('%s/q').reshape(2, %d).T; e = "
-	    "s = 0\n"
-	    "for k in range(%d):\n"
-	    " x = np.sin((i * (i + k)).astype(np.float32)).astype(float) + e; x = x[:%d].reshape(%d, "
-	    "%d)\n"
-	    " p = np.linalg.qr(x @ q)[0]; q = x.T @ p; y = p @ q.T; e = np.zeros(%d); e[:%d] = (x - "
-	    "y).ravel(); s = s + y\n"
-	    "print('\\n'.join('%%.9g' %% v for v in s.ravel()))\"",
-	    python, FLOATS, folder, COLUMNS, MESSAGES, MATRIX, ROWS, COLUMNS, FLOATS, MATRIX);
+	run(0, "%s $MVBENCH_HOME/tests/reference/powersgd.py %s %d %d %d %s 2>%s/said", python,
+	    name, ROWS, COLUMNS, VECTOR, module, folder);
 	const char *at = printed;
 	for (int i = 0; i < MATRIX; i++) {
 		char *end;
 		double expected = strtod(at, &end);
 		ck_assert_msg(end > at && fabs((double)sums[i] - expected) <=
 						  1e-5 * MESSAGES * (1 + fabs(expected)),
-			      "float %d: %.9g, NumPy has %.9g", i, (double)sums[i], expected);
+			      "float %d: %.9g, %s has %.9g", i, (double)sums[i], module, expected);
 		at = end;
 	}
 	free(m.state);
@@ -568,6 +556,8 @@ static const char *const carriers[] = {
 	"--strategy=periodic --sync-every=17 --periodic.outer=nesterov --periodic.outer-lr=0.7 "
 	"--periodic.start=10",
 	"--strategy=periodic --sync-every=17",
+	"--strategy=periodic --sync-every=17 --periodic.fragments=2 --periodic.delay=5 "
+	"--periodic.mix=0.5",
 	"--strategy=easgd --easgd.form=synchronous --sync-every=17",
 	"--strategy=gossip --sync-every=17",
 };
@@ -632,6 +622,53 @@ TEST(coded_runs_learn_and_equal_simulated_ones, coded_runs())
 		      distance(&real, &simulated));
 }
 
+/* One worker and one server have one order of pushes: real and simulated models are equal. */
+TEST(coded_pushes_learn_and_equal_simulated_ones, 1, (int)codecs_listed())
+{
+	const struct codec *codec = codecs[_i];
+	if (codec->state || strcmp(codec->plugin.name, "majority") == 0)
+		return; /* refused */
+	const char *how = words(MLP "--epochs=2 --strategy=asgd --sync-every=4 --workers=1 "
+				    "--servers=1 --codec=%s %s",
+				codec->plugin.name, options_of(codec->plugin.name));
+	struct result real = train_ok(2, how),
+		      simulated = run_simulated(2, words(SIMULATED "%s", how));
+	ck_assert_msg(simulated.status == 0, "%s: status %d\n%s", how, simulated.status,
+		      simulated.output);
+	ck_assert_msg(real.test_loss < 0.95 * real.first_test_loss, "%s: test loss %g, %g at first",
+		      how, real.test_loss, real.first_test_loss);
+	ck_assert_msg(fabs(real.formula - real.bytes) <= 1e-6 * real.bytes,
+		      "%s: %.0f bytes, %.17g by the formula", how, real.bytes, real.formula);
+	ck_assert_double_eq(simulated.bytes, real.bytes);
+	ck_assert_msg(distance(&real, &simulated) == 0, "%s: models differ by %g", how,
+		      distance(&real, &simulated));
+}
+
+/* A server decodes what a worker decodes itself where there is none. Two pushes have one sum. */
+TEST(placements_have_the_same_coded_pushes, 4)
+{
+	static const char *const how[] = {"bsp --codec=int4", "bsp --codec=topk --topk.share=0.1",
+					  "ssp --ssp.bound=0 --codec=randomk --randomk.share=0.1",
+					  "bsp --bsp.updater=momentum --codec=sign"};
+	const char *one = words(MLP "--epochs=1 --sync-every=5 --strategy=%s", how[_i]);
+	struct result server = train_ok(3, words("%s --workers=2 --servers=1", one)),
+		      shared = train_ok(2, one),
+		      simulated =
+			      run_simulated(3, words(SIMULATED "%s --workers=2 --servers=1", one)),
+		      near = run_simulated(2, words(SIMULATED "%s", one));
+	ck_assert_int_eq(simulated.status, 0);
+	ck_assert_double_eq(server.bytes, simulated.bytes);
+	ck_assert_double_eq(shared.bytes, near.bytes);
+	ck_assert_msg(fabs(shared.formula - shared.bytes) <= 1e-6 * shared.bytes + 3,
+		      "%s: %.0f bytes, %.17g by the formula", one, shared.bytes, shared.formula);
+	ck_assert_msg(distance(&server, &shared) <= 1e-5, "%s: models differ by %g", one,
+		      distance(&server, &shared));
+	ck_assert_msg(distance(&server, &simulated) <= 1e-5, "%s: simulated models differ by %g",
+		      one, distance(&server, &simulated));
+	ck_assert_msg(distance(&shared, &near) <= 1e-5, "%s: simulated models differ by %g", one,
+		      distance(&shared, &near));
+}
+
 /* One worker sends nothing: it trains as without a codec. */
 TEST(one_worker_loses_nothing, 1, (int)codecs_listed())
 {
@@ -662,6 +699,24 @@ TEST(bytes_are_those_of_the_encoding, 5)
 		      r.bytes, 34 * row[_i].bytes);
 }
 
+/* 25 pushes and pulls in 100 steps; a server's part is 12,725 floats. */
+TEST(pushes_have_the_bytes_of_the_encoding, 3)
+{
+	static const struct {
+		const char *how;
+		int ranks;
+		double bytes; /* of a push */
+	} row[] = {
+		{"--workers=1 --servers=1 --codec=int8", 2, 25452 + 4 * 100.0},
+		{"--workers=1 --servers=2 --codec=int8", 3, 2 * (12728 + 4 * 50.0)},
+		{"--workers=1 --servers=2 --codec=topk --topk.share=0.01", 3, 2 * 8 * 128.0},
+	};
+	struct result r = train_ok(
+		row[_i].ranks,
+		words(MLP "--epochs=1 --strategy=downpour --sync-every=4 %s", row[_i].how));
+	ck_assert_double_eq(r.bytes, 25 * (row[_i].bytes + 4 * 25450.0));
+}
+
 /* What is not lost is not changed: the sum of two floats has one order. */
 TEST(all_of_the_floats_are_the_uncompressed_run, 3)
 {
@@ -679,6 +734,17 @@ TEST(buckets_change_no_float_of_bf16)
 		    MLP "--epochs=1 --strategy=allreduce --codec=bf16 --allreduce.overlap=true "
 			"--allreduce.bucket=1KiB",
 		    0);
+}
+
+/* Its path is that of many fragments: the mix changes no float but a 0. */
+TEST(one_fragment_is_the_whole_model, 3)
+{
+	static const char *const how[] = {"--codec=fp4", "--codec=powersgd",
+					  "--codec=topk --topk.of=tensors --topk.share=0.1"};
+	const char *whole = words(MLP "--epochs=1 --strategy=periodic --sync-every=9 "
+				      "--periodic.outer=nesterov %s",
+				  how[_i]);
+	expect_same(2, words("%s --periodic.mix=1e-30", whole), 2, whole, 1e-12);
 }
 
 /* Over all workers and steps, what was given is what was summed and what is kept. */
@@ -732,7 +798,7 @@ TEST(pairs_keep_the_mean, 3)
 
 CASE("refusals");
 
-TEST(codecs_without_meaning_are_refused, 16)
+TEST(codecs_without_meaning_are_refused, 17)
 {
 	static const struct {
 		struct setting set[4];
@@ -747,8 +813,10 @@ TEST(codecs_without_meaning_are_refused, 16)
 		 "--codec=powersgd: it needs sums over all workers"},
 		{{{"codec", "sign"}, {"strategy", "gossip"}, {"codec.feedback", "false"}},
 		 "--codec.feedback=false: a pair of gossip"},
-		{{{"codec", "sign"}, {"strategy", "gossip"}, {"save", "x"}},
-		 "checkpoints do not contain"},
+		{{{"codec", "powersgd"}, {"strategy", "asgd"}, {"workers", "2"}},
+		 "asgd has pushes of single workers"},
+		{{{"codec", "majority"}, {"strategy", "bsp"}, {"workers", "2"}},
+		 "what bsp adds up has one"},
 		{{{"codec.feedback", "true"}, {"strategy", "allreduce"}},
 		 "--codec.feedback=true: there is no codec"},
 		{{{"codec", "majority"}, {"strategy", "allreduce"}, {"codec.feedback", "true"}},

@@ -3,7 +3,6 @@
  * operations for peers. check_devices.c tests its operations in float32.
  */
 #include "results/gate/gate.h"
-#include "runtime/base/stall.h"
 #include "runtime/device/cuda/cuda.h"
 #include "runtime/table/table.h"
 #include "tests/fixture.h"

@@ -253,6 +253,10 @@ static const struct {
 	{"--strategy=allreduce --workers=2 --batch=30 --barrier-every=0", true},
 	{"--strategy=periodic --workers=3 --batch=20 --sync-every=7 --momentum=0.9", true},
 	{"--strategy=gossip --workers=4 --batch=15 --sync-every=2 --straggle=0.5", true},
+	{"--strategy=sparta --workers=3 --batch=20 --sparta.share=0.1", true},
+	{"--strategy=periodic --workload=mlp --mlp.hidden=16 --workers=2 --batch=30 "
+	 "--sync-every=5 --periodic.fragments=2 --periodic.delay=3 --periodic.outer=nesterov",
+	 false}, /* sums that were on their way, and the outer momentum, still move it */
 	{"--strategy=model_parallel --workload=mlp --mlp.hidden=16 --workers=2 --batch=60", true},
 	{"--strategy=hybrid --hybrid.group=2 --workload=mlp --mlp.hidden=16 --workers=4 --batch=30",
 	 true},
@@ -372,6 +376,32 @@ TEST(impossible_evaluation_options_are_refused)
 		       "--device=cpu",
 		       "give at most --validation=597");
 	expect_refused("", "--workload=softmax --validation=600", "--validation=600: of 600 rows");
+}
+
+/* ---- Updates that wait for the next step ----------------------------------------- */
+
+/* The update of a layer waits until the next step reads it: the models stay equal, bit for bit,
+ * with every optimiser, in every layer, when they are evaluated within an epoch, and without
+ * barriers. */
+TEST(overlap_with_the_next_step_leaves_models_unchanged, 8)
+{
+	static const char *const how[] = {
+		"--workload=mlp --momentum=0.9 --weight-decay=1e-3 --decay=weights",
+		"--workload=mlp --optimizer=adamw --lr-schedule=cosine --eval-every=3",
+		"--workload=tanh_mlp --optimizer=muon --barrier-every=0 --epochs=3",
+		"--workload=lenet --optimizer=lion --allreduce.bucket=64KiB",
+		"--workload=gpt --gpt.layers=2 --gpt.width=32 --gpt.heads=4 --gpt.context=16 "
+		"--optimizer=adamw",
+		"--workload=perceptron --clip=0.5", /* --clip needs all of the gradient */
+		"--workload=softmax --batch=299 --workers=3 --momentum=0.5",
+		"--workload=mlp --workers=1 --momentum=0.9"};
+	for (int k = 0; k < 2; k++)
+		record_run(words("--workers=2 --epochs=2 --train-rows=600 --device=cpu "
+				 "--strategy=allreduce %s --allreduce.overlap=%s",
+				 how[_i], k ? "next" : "true"));
+	near(of("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
+	near(of("SELECT count(*) FROM run"), 2, 0);
+	near(of("SELECT count(DISTINCT test_loss) - max(epoch) FROM epoch"), 1, 0);
 }
 
 /* ---- One mini-batch, shared ----------------------------------------------------- */

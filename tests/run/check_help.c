@@ -2,7 +2,7 @@
  * check_help.c - help, the manual page and word completion agree with the tables of the program.
  * The loops run over all commands and topics, so new ones are tested too.
  */
-#include "results/help/help.h"
+#include "runtime/cli/cli.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
@@ -22,6 +22,14 @@ static char *said(int status, const char *words)
 	return out;
 }
 
+/* What a shell's command prints; from the heap. */
+static char *command_text(const char *command)
+{
+	char *out = must(calloc(1, OUTPUT));
+	command_output(command, out, OUTPUT);
+	return out;
+}
+
 static void ck_says(int status, const char *words, const char *text)
 {
 	char *out AUTOFREE = said(status, words);
@@ -30,18 +38,22 @@ static void ck_says(int status, const char *words, const char *text)
 
 /* ---- Topics -------------------------------------------------------------- */
 
-/* A table is printed as in the schema; every other topic has lines of at most 100 bytes. */
-static void ck_narrow(const char *name, char *text)
+/* A table is printed as in the schema; every other topic has lines of at most this number of
+ * bytes. */
+static void ck_narrow(const char *name, char *text, size_t most)
 {
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-		ck_assert_msg(strlen(line) <= 100, "%s: %s", name, line);
+		ck_assert_msg(strlen(line) <= most, "%s: %s", name, line);
 }
 
 CASE("help", .limit = 60, .set_up = folder_new, .tear_down = folder_free);
 
-TEST(every_topic_has_a_text)
+TEST(every_topic_has_a_text, 2)
 {
 	struct topic *all = topics_make();
+	size_t most = _i ? 80 : 100;
+	if (_i)
+		setenv("COLUMNS", "80", 1);
 	for (const struct topic *t = all; t->name; t++) {
 		struct text printed;
 		FILE *f = text_open(&printed);
@@ -52,7 +64,7 @@ TEST(every_topic_has_a_text)
 		ck_assert_msg(strlen(text) > strlen(t->name) + 20, "%s %s: %s", t->kind, t->name,
 			      text);
 		if (strcmp(t->kind, "table") != 0)
-			ck_narrow(t->name, text);
+			ck_narrow(t->name, text, most);
 	}
 	topics_free(all);
 }
@@ -85,6 +97,10 @@ TEST(topics_are_found_or_the_nearest_is_named)
 	ck_says(0, "help momentum", "--momentum=0 ");
 	ck_says(0, "help run", "mvbench help table:run");
 	ck_says(0, "help validation", "Columns: simulated_id, ");
+	ck_says(0, "help worker", "word worker: a process that trains");
+	ck_says(0, "help pull",
+		"word pull: a worker adds a change to a table; a worker copies a table");
+	ck_says(0, "help words", "\n  consensus-distance ");
 	ck_says(0, "help exit-status", "  130 ");
 	ck_says(0, "help --eval-every=3", "It is column eval_every of table run.");
 	ck_says(0, "help strategies", "\n  easgd ");
@@ -96,6 +112,10 @@ TEST(topics_are_found_or_the_nearest_is_named)
 	ck_says(2, "help zzzzzzzzzzzz", "mvbench help topics lists");
 	ck_says(2, "help --completion=zsh", "give one of none, bash");
 	ck_says(2, "help --man=runn", "there is no such command");
+	ck_says(2, "run --hlep", "did you mean --help?");
+	ck_says(2, "table --hlep", "did you mean --help?");
+	ck_says(2, "sweep demoo --dry-run", "did you mean demo?");
+	ck_says(2, "run --platform=sim --sim.platform=10gbit", "--sim.platform=10gbit");
 }
 
 TEST(every_command_prints_its_help)
@@ -116,6 +136,51 @@ TEST(every_command_prints_its_help)
 				      strstr(out, "\n  --workers="),
 			      "%s", words);
 	}
+}
+
+TEST(help_fits_the_terminal)
+{
+	setenv("COLUMNS", "80", 1);
+	for (const struct command *const *c = commands; *c; c++) {
+		char *words AUTOFREE = sentence("%s --help", (*c)->name),
+			    *out AUTOFREE = said(0, words);
+		ck_narrow((*c)->name, out, 80);
+	}
+	char *out AUTOFREE = said(0, ""), *all AUTOFREE = said(0, "run --help=all");
+	ck_narrow("mvbench", out, 80);
+	int lines = 0;
+	char *some AUTOFREE = said(0, "run --help");
+	for (const char *at = some; (at = strchr(at, '\n')); at++)
+		lines++;
+	ck_assert_msg(lines < 80, "%d lines", lines);
+	for (const struct option *o = run_options; o->name; o++) {
+		char *name AUTOFREE = sentence("\n  --%s", o->name);
+		ck_assert_msg(strstr(all, name), "lacks%s", name);
+		ck_assert_msg(!strstr(some, name) || o->core.common || strchr(name, '.') ||
+				      strlen(name) < 8,
+			      "has%s", name);
+	}
+}
+
+/* On a terminal, long output goes through the user's pager. */
+TEST(pager_shows_what_a_terminal_gets)
+{
+	if (lacks_program("script"))
+		return;
+#define TERMINAL(environment, command) \
+	environment " script -qec 'stty cols 70 2>/dev/null; " command "' /dev/null | tr -d '\\r'"
+	char *paged AUTOFREE =
+		command_text(TERMINAL("MVBENCH_PAGER='sed s/^/+/'", "./mvbench list strategies"));
+	char *plain AUTOFREE = command_text("MVBENCH_PAGER='sed s/^/+/' ./mvbench list strategies");
+	char *none AUTOFREE = command_text(TERMINAL("MVBENCH_PAGER= ", "./mvbench run --help"));
+	ck_assert_msg(*paged == '+' && strstr(paged, "\n+"), "%.900s", paged);
+	ck_assert_msg(*plain && !strstr(plain, "\n+"), "%.900s", plain);
+	ck_narrow("run", none, 70);
+	/* the pipe to it has no width; the status is that of the command */
+	char *help AUTOFREE = command_text(TERMINAL("PAGER=cut\\ -c2- MVBENCH_PAGER='sed s/^/+/'",
+						    "./mvbench run --help; echo \\$?"));
+	ck_narrow("run", help, 71);
+	ck_assert_msg(strcmp(help + strlen(help) - 2, "0\n") == 0, "%.900s", help);
 }
 
 /* How a command reads its words depends on its row of the table alone. */
@@ -247,7 +312,7 @@ TEST(bash_completes_words)
 	ck_offers("mvbench run --sim.platform = titan", "titanx4");
 	ck_offers("mvbench run --sim.train = t", "true");
 	ck_offers("mvbench run --format = \"\"", "text json");
-	ck_offers("mvbench table --format = \"\"", "text markdown csv json");
+	ck_offers("mvbench table --format = \"\"", "text markdown csv json latex");
 	ck_offers("mvbench sweep demo --strategy = asgd,ea", "asgd,easgd");
 	ck_offers("mvbench sweep shape9", "shape9_overlap");
 	ck_offers("mvbench plot accuracy_ti", "accuracy_time");

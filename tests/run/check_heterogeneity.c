@@ -162,6 +162,48 @@ TEST(slow_backup_worker_is_not_waited_for)
 	}
 }
 
+#define THREE \
+	"--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 --speed=2:0.25 " SIM \
+	"--strategy=bsp --bsp.backup=1 --bsp.late=join --barrier-every=0 "
+
+/* 60 mini-batches an epoch. Two workers push every 1 ms, the third every 4 ms. Rounds of two let
+ * each go on at its speed. With 1.5 ms of grace, rounds end after 2.5 ms and after 4 ms, when the
+ * third has pushed, too. A long grace waits for all. No push is dropped. */
+TEST(quorum_waits_for_late_pushes_in_its_grace, 6)
+{
+	static const char *const where[] = {"", "--servers=1"}, *const grace[] = {"0s", "1.5ms",
+										  "1s"};
+	const double want[] = {3 * 60 / 2.25, 3 * 60 * 4 / 5.0, 3 * 60 * 4 / 3.0};
+	char *words AUTOFREE = sentence(THREE "--bsp.grace=%s %s", grace[_i / 2], where[_i % 2]);
+	record_only(words);
+	ck_near(words, asked("SELECT sum(seconds) FROM epoch"), want[_i / 2] * 1e-3,
+		0.05 * want[_i / 2] * 1e-3 + 4e-3);
+	ck_near(words, asked("SELECT sum(dropped) FROM epoch"), 0, 0);
+}
+
+/* Intervals follow the speeds: of equally fast workers they are all X, bit for bit. A worker at
+ * half the speed has X / 2. A pause decides which worker comes first. */
+TEST(dynamic_local_updates_follow_the_speeds)
+{
+	const char *how = TWO SIM "--strategy=asgd --sync-every=4 --barrier-every=0 "
+				  "--pause=1:0s:300us ";
+	char *dynamic AUTOFREE = sentence("%s --asgd.local=dynamic", how),
+		      *slow AUTOFREE = sentence("%s --speed=1:0.5", dynamic);
+	record_only(how);
+	record_run(dynamic);
+	record_run(slow);
+	for (int e = 1; e <= 3; e++)
+		ck_near("the same model", of(2, e, "test_loss"), of(1, e, "test_loss"), 0);
+	ck_near("mean interval",
+		asked("SELECT value FROM epoch_value WHERE run_id = 2 AND "
+		      "epoch = 3 AND name = 'interval'"),
+		4, 0);
+	ck_near("mean interval",
+		asked("SELECT value FROM epoch_value WHERE run_id = 3 AND "
+		      "epoch = 3 AND name = 'interval'"),
+		3, 0.2);
+}
+
 /* The epoch ends when the fast worker is done: it takes the mini-batches of the dropped pushes, and
  * those that the slow worker would finish last. */
 TEST(fast_workers_finish_the_epoch, 9)

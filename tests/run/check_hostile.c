@@ -3,6 +3,7 @@
  * no code from a database runs, and every refusal is a message.
  */
 #include "results/db/store.h"
+#include "runtime/config/machine.h"
 #include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
@@ -509,9 +510,9 @@ TEST(files_that_rows_name_are_not_opened)
 }
 
 /* Such an option would be taken over into the runs of a check. */
-TEST(baseline_with_options_that_decide_nothing_is_refused, 3)
+TEST(baseline_with_options_that_decide_nothing_is_refused, 4)
 {
-	static const char *const option[] = {"save", "hostfile", "db"};
+	static const char *const option[] = {"save", "hostfile", "db", "python"};
 	record_run("--workload=softmax --epochs=2 --batch=100 --seed=2");
 	record_run("--workload=softmax --epochs=2 --batch=100 --seed=3");
 	shell(0,

@@ -3,6 +3,8 @@
  * with every strategy and placement; that failures of one host are reported; and that nothing is
  * left behind.
  */
+#include "runtime/config/clusters.h"
+#include "runtime/config/hosts.h"
 #include "runtime/launch/lab.h"
 #include "tests/fixture.h"
 #include "tests/made.h"

@@ -104,7 +104,52 @@ TEST(messages_take_the_given_rates_and_latencies, 11)
 		0.01 * want + 0.8 * row[_i].latency_s);
 }
 
+/* The groups of periodic are machines, or sites if there are several: here two of two neighbours.
+ */
+TEST(groups_are_machines_or_sites, 2)
+{
+	static const char *const places[] = {"--sim.gpus=2 --sim.inner-rate=10gbit",
+					     "--sim.sites=2 --sim.site-rate=100mbit"};
+	double loss[3];
+	for (int i = 0; i < 3; i++) {
+		char *words AUTOFREE = sentence(
+			"--platform=sim --workload=softmax --epochs=1 --batch=20 --workers=4 "
+			"--strategy=periodic --sync-every=20 %s --sim.platform=cluster "
+			"--sim.rate=1gbit --sim.step-time=1ms %s",
+			i == 0   ? "--periodic.group-every=3"
+			: i == 1 ? "--periodic.group-every=3 --periodic.group=2"
+				 : "",
+			places[_i]);
+		record_only(words);
+		loss[i] = asked("SELECT train_loss FROM epoch WHERE epoch = 1");
+	}
+	ck_assert_double_eq(loss[0], loss[1]);
+	ck_assert_double_ne(loss[0], loss[2]);
+}
+
 /* More workers than RING_MOST send one step of the ring; the others take its time. */
+/* The messages of tables are simulated without SimGrid's activities, but by its model. */
+TEST(flows_of_tables_are_simgrids, 5)
+{
+	static const char *const where[] = {
+		"ethernet_10g", "wide_area", "gpu8_pcie",
+		"cluster --sim.rate=1gbit --sim.gpus=4 --sim.inner-rate=20GB",
+		"cluster --sim.rate=10gbit --sim.sites=3 --sim.site-rate=100mbit --sim.oversubscription=4"};
+	char out[4096],
+		*command AUTOFREE = sentence(
+			"./tests/tools/sim_flows --workload=perceptron --strategy=allreduce "
+			"--workers=8 --epochs=1 --platform=sim --sim.step-time=1ms "
+			"--sim.platform=%s 2>&1",
+			where[_i]);
+	long long messages = 0;
+	double apart = 1;
+	ck_assert_int_eq(command_output(command, out, sizeof out), 0);
+	ck_assert_msg(sscanf(out, "%lld messages, differ by %lg", &messages, &apart) == 2, "%s",
+		      out);
+	ck_assert_int_eq(messages, 160);
+	ck_assert_msg(apart < 1e-4, "%s: %s", where[_i], out);
+}
+
 TEST(long_rings_take_the_time_of_their_steps, 4)
 {
 	static const int workers[] = {63, 65, 96, 130};

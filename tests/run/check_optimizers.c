@@ -540,7 +540,7 @@ TEST(slowmo_takes_the_rate_of_the_first_step_of_a_round, 3)
 	const struct strategy *s = b.c.strategy;
 	w->loop->strategy = s;
 	w->opts = b.c.strategy_opts;
-	w->data_group = w->model_group;
+	w->data_group = w->coded = w->model_group;
 	w->weight = 1;
 	w->loop->account = must(calloc(1, sizeof *w->loop->account));
 	w->state = must(calloc(1, s->state_size));
@@ -703,13 +703,9 @@ TEST(model_parallel_with_adamw_is_serial, 2, 3)
 		    1, MLP ADAMW "--batch=48", 1e-4);
 }
 
-/* --periodic.velocity is another way to set --state=average. */
 TEST(optimizer_state_is_averaged)
 {
 	const char *same = "--batch=24 --strategy=periodic --sync-every=5 ";
-	for (size_t k = 0; k < 2; k++)
-		expect_same(2, words(MLP "%s%s--state=average", kinds[k], same), 2,
-			    words(MLP "%s%s--periodic.velocity=true", kinds[k], same), 0);
 	struct result a = train_ok(2, words(MLP ADAMW "%s--state=average", same)),
 		      b = train_ok(2, words(MLP ADAMW "%s--state=reset", same)),
 		      c = train_ok(2, words(MLP ADAMW "%s", same));

@@ -173,8 +173,8 @@ TEST(codec_of_a_file_trains)
 		"do mvbench run --workload=softmax --epochs=2 --workers=2 --strategy=allreduce "
 		"--codec=./half.c $where || exit; done");
 	answers("SELECT count(*), count(DISTINCT test_loss), sum(bytes_sent = 2 * 2 * params * "
-		"train_size / (2 * batch)) FROM epoch JOIN run ON id = run_id WHERE epoch = 2 AND "
-		"codec = 'half' AND codec_feedback = 'true'",
+		"((train_size + 2 * batch - 1) / (2 * batch))) FROM epoch JOIN run ON id = run_id "
+		"WHERE epoch = 2 AND codec = 'half' AND codec_feedback = 'true'",
 		"2|1|2");
 	answers("SELECT count(*) FROM run_option WHERE part = 'codec' AND name = 'source'", "2");
 	folder_text("bad.c", "#include \"mvbench.h\"\nstatic const struct codec bad = {.plugin = "
@@ -397,7 +397,7 @@ TEST(plugin_of_another_version_is_refused)
 	refused("mvbench run --strategy=./old.c",
 		"it was compiled for version 7 of the contract (mvbench.h), and this mvbench has "
 		"version ");
-	must_do("sed -i 's/define CONTRACT_VERSION 7/define CONTRACT_VERSION 3\\n#undef "
+	must_do("sed -i 's/define CONTRACT_VERSION 7/define CONTRACT_VERSION 4\\n#undef "
 		"CONTRACT_BYTES\\n#define CONTRACT_BYTES 1/' old.c");
 	refused("mvbench run --strategy=./old.c", "other headers than this mvbench's");
 }
@@ -510,6 +510,24 @@ TEST(changed_source_is_another_configuration)
 		"= 1 AND part = 'strategy' AND name = 'source'\"); mvbench show 1 | grep -q "
 		"\"strategy='doubling#$s'\" && mvbench show 1 | grep -q \"^doubling.source *$s\" "
 		"&& mvbench compare 1 3 | grep -q doubling.source");
+}
+
+/* The database keeps the text; an import takes it along, and compiles nothing. */
+TEST(database_keeps_the_sources_of_plugins)
+{
+	if (lacks_something())
+		return;
+	must_do("sed 's/\"doubling\"/\"other\"/' doubling.c >part.h; "
+		"echo '#include \"part.h\"' >other.c");
+	must_do("mvbench run --workload=./spirals.c --epochs=1 --strategy=./other.c --workers=2");
+	must_do("mvbench run --workload=./spirals.c --epochs=2 --strategy=./other.c --workers=2");
+	answers("SELECT count(*), count(DISTINCT hash) FROM source", "3|2");
+	must_do("mvbench show 1 | grep -q 'kept sources .*other.c, part.h'");
+	must_do("mvbench import mvbench.db --db=far.db && rm -rf cache && "
+		"for f in other.c part.h spirals.c; do "
+		"mvbench show 1 --db=far.db --source=$f | cmp - $f || exit 1; done && "
+		"! ls cache/mvbench/plugins/*.so 2>/dev/null");
+	refused("mvbench show 1 --db=far.db --source=none.c", "has no such file");
 }
 
 static void count_compiled(const char *want)
@@ -637,9 +655,13 @@ TEST(crash_in_a_plugin_ends_the_run)
 	"{ fclose(fopen(\"spied\", \"w\")); }\n' >spy.c; "
 
 /* Commands that read a database, a baseline or an import load no plug-in that it names. */
-TEST(name_in_a_file_loads_no_code, 3)
+TEST(name_in_a_file_loads_no_code, 5)
 {
-	static const char *const column[] = {"strategy", "workload", "optimizer"};
+	static const char *const named[][2] = {{"strategy", "./spy.c"},
+					       {"workload", "./spy.c"},
+					       {"optimizer", "./spy.c"},
+					       {"codec", "./spy.c"},
+					       {"workload", "./spy.py"}};
 	static const char *const reads[] = {
 		"show 1",
 		"show 2",
@@ -656,22 +678,26 @@ TEST(name_in_a_file_loads_no_code, 3)
 		"advise --workload=softmax --workers=2 --sim.platform=ethernet_10g "
 		"--sim.step-time=1ms",
 	};
-	must_do(SPY "for seed in 1 2 3; do mvbench run --workload=softmax --strategy=serial "
+	const char *option = named[_i][0], *file = named[_i][1];
+	must_do(SPY "echo \"open('spied', 'w')\" >spy.py; "
+		    "for seed in 1 2 3; do mvbench run --workload=softmax --strategy=serial "
 		    "--optimizer=lion --train-rows=60 --epochs=1 --seed=$seed; done; "
 		    "mvbench check --save=b; "
 		    "mvbench check --against=b --export=b.jsonl");
 	char *change AUTOFREE = sentence(
-		"sqlite3 mvbench.db \"UPDATE run SET %s = './spy.c', sim_replay = 2 * (id = 2); "
-		"UPDATE baseline SET options = json_set(options, '$.%s', './spy.c')\"; "
-		"sed -i 's|\"%s\":\"[a-z]*\"|\"%s\":\"./spy.c\"|' b.jsonl; grep -q spy b.jsonl",
-		column[_i], column[_i], column[_i], column[_i]);
+		"sqlite3 mvbench.db \"UPDATE run SET %s = '%s', sim_replay = 2 * (id = 2); "
+		"UPDATE baseline SET options = json_set(options, '$.%s', '%s')\"; "
+		"sed -i 's|\"%s\":\"[a-z]*\"|\"%s\":\"%s\"|; t; s|\"options\":{|&\"%s\":\"%s\",|' "
+		"b.jsonl; grep -q spy b.jsonl",
+		option, file, option, file, option, option, file, option, file);
 	must_do(change);
 	for (size_t i = 0; i < COUNT(reads); i++) {
 		char *command AUTOFREE = sentence("mvbench %s; test ! -e spied", reads[i]);
 		must_do(command);
 	}
 	/* the test can fail: a name that is typed is loaded */
-	must_do("mvbench help ./spy.c; test -e spied");
+	char *typed AUTOFREE = sentence("mvbench help %s; test -e spied", file);
+	must_do(typed);
 }
 
 /* A job file that is only looked at is not trusted, unless its plug-ins are known here. */

@@ -17,7 +17,8 @@ static const char *interpreter; /* of the test; NULL: skipped */
 #define DO(status, command, ...) \
 	run(status, \
 	    "b=$PWD; export PATH=\"$b:$PATH\" MVBENCH_PYTHON=%s MVBENCH_DATA=%s " \
-	    "XDG_CACHE_HOME=%s/cache ASAN_OPTIONS=detect_leaks=0 e=$MVBENCH_HOME/workloads/python; " \
+	    "XDG_CACHE_HOME=%s/cache ASAN_OPTIONS=detect_leaks=0 " \
+	    "e=$MVBENCH_HOME/workloads/python; " \
 	    "cd %s; " command, \
 	    interpreter, folder, folder, folder, ##__VA_ARGS__)
 
@@ -179,6 +180,102 @@ TEST(imported_python_file_is_a_part_of_the_source)
 	answers("SELECT count(DISTINCT test_loss) FROM epoch WHERE epoch = 2", "1");
 }
 
+/* A built-in model with the sets of a Python file, and with the same arrays. */
+TEST(python_file_gives_rows_to_built_in_models)
+{
+	if (lacks("numpy"))
+		return;
+	folder_text("near.py", "import numpy as np\ndef rows(r, n): return r.normal(size=(n, "
+			       "4)).astype('f4')\n");
+	folder_text("mine.py",
+		    "import near, numpy as np\ndef data(n: int = 200, seed=1):\n"
+		    "  r = np.random.default_rng(seed)\n  x = near.rows(r, n + 50)\n"
+		    "  y = (x.sum(1) > 0).astype(int)\n  return (x[:n], y[:n]), (x[n:], y[n:])\n");
+	DO(0,
+	   "%s -c 'import mine, numpy as np; (a, b), (c, d) = mine.data(); np.savez(\"a.npz\", "
+	   "x_train=a, y_train=b, x_test=c, y_test=d)'; for d in ./mine.py a.npz; do " RUN
+	   "--workload=mlp --data-dir=$d --workers=2 --strategy=allreduce --lr=0.1; done",
+	   interpreter);
+	answers("SELECT count(DISTINCT data_hash), count(DISTINCT model_hash), "
+		"min(length(data_hash)), min(train_size), min(test_accuracy) > 0.8 FROM run JOIN epoch ON id = run_id WHERE "
+		"epoch = 2",
+		"1|1|16|200|1");
+	/* data of a database start no Python */
+	folder_text("study.ini", "[all]\nworkload = softmax\ndata-dir = ./mine.py\nepochs = 1\n");
+	DO(2, "mvbench sweep --dry-run study.ini");
+	expect("a file names it, and you have not");
+	DO(0, "mvbench sweep study.ini && sed -i 's/n + 50/n + 60/' mine.py && mvbench sweep "
+	      "study.ini");
+	answers("SELECT count(*), count(DISTINCT data_hash) FROM run WHERE workload = 'softmax'",
+		"2|2");
+	folder_text("mine.py", "def data(): raise ValueError('no rows')\n");
+	DO(2, RUN "--workload=mlp --data-dir=./mine.py");
+	expect("--data-dir=./mine.py: ");
+	expect("ValueError: no rows");
+	folder_text("mine.py", "def data(): return 1, 2\n");
+	DO(2, RUN "--workload=mlp --data-dir=./mine.py");
+	expect("data(): return (rows, labels)");
+}
+
+/* A net that writes the rows of each of its 60 steps; the rule of the paper in float64. */
+TEST(python_model_follows_rules_of_papers, 1)
+{
+	static const struct {
+		const char *rule, *how;
+	} row[] = {{"allreduce", "allreduce"}};
+	if (lacks("numpy"))
+		return;
+	folder_text(
+		"mine.py",
+		"import os, numpy as np\n"
+		"def data():\n  r = np.random.default_rng(1)\n"
+		"  x = r.normal(size=(160, 6)).astype('f4')\n"
+		"  y = np.tanh(x @ r.normal(size=6)).astype('f4')\n  i = np.arange(160)\n"
+		"  return (i[:120], x[:120], y[:120]), (i[120:], x[120:], y[120:])\n"
+		"def params():\n  r = np.random.default_rng(2)\n"
+		"  return {'a': r.normal(0, 0.4, (6, 8)).astype('f4'), 'b': np.zeros(8, 'f4'),\n"
+		"          'c': r.normal(0, 0.4, 8).astype('f4')}\n"
+		"def step(p, x, y):\n  h = np.tanh(x @ p['a'] + p['b']); e = h @ p['c'] - y\n"
+		"  d = np.outer(2 * e / len(e), p['c']) * (1 - h * h)\n"
+		"  return (e * e).mean(), {'a': x.T @ d, 'b': d.sum(0), 'c': 2 * h.T @ e / "
+		"len(e)}\n"
+		"def loss(p, batch): return step(p, *batch[1:])[0]\n"
+		"def gradient(p, batch):\n  with open(f'rows.{os.getpid()}', 'a') as f:\n"
+		"    print(*batch[0], file=f)\n  return step(p, *batch[1:])\n");
+	DO(0,
+	   "mvbench run --workload=./mine.py --workers=2 --batch=6 --epochs=6 --optimizer=adamw "
+	   "--lr=0.01 --weight-decay=0.1 --strategy=%s && sqlite3 mvbench.db 'SELECT test_loss "
+	   "FROM epoch WHERE epoch > 0 ORDER BY epoch' >got && PYTHONPATH=. %s "
+	   "$MVBENCH_HOME/tests/reference/local_rules.py %s 5 0.01 0.1 >want && %s -c '\n"
+	   "a, b = ([float(x) for x in open(f)] for f in (\"got\", \"want\"))\n"
+	   "assert len(a) == len(b) == 6 and a[5] < a[0], (a, b)\n"
+	   "assert all(abs(x - y) < 1e-6 * y for x, y in zip(a, b)), (a, b)'",
+	   row[_i].how, interpreter, row[_i].rule, interpreter);
+}
+
+/* The second process of this file ends in its third epoch; the third one continues. */
+#define STOPS \
+	"import os\ncount = []\ndef stops():\n  count.append(1)\n" \
+	"  if os.path.exists('stop') and len(count) == 70: raise KeyboardInterrupt\n"
+
+TEST(interrupted_python_model_continues, 2)
+{
+	const char *how = _i ? "--strategy=easgd --sync-every=4 --seed=1"
+			     : "--strategy=allreduce --momentum=0.9";
+	if (lacks("numpy"))
+		return;
+	folder_text("stops.py", STOPS);
+	DO(0,
+	   "{ echo 'from stops import stops'; sed 's/    x, y, z, loss/    stops(); x, y, z, "
+	   "loss/' $e/logistic.py; } >mine.py; r='mvbench run --workload=./mine.py --workers=2 "
+	   "--epochs=5 %s'; $r && touch stop && ! $r --save=k.ck && rm stop && $r --save=k.ck",
+	   how);
+	answers("SELECT count(*), group_concat(DISTINCT status) FROM run", "2|done");
+	if (_i == 0) /* the order of arrival decides nothing */
+		answers("SELECT count(DISTINCT model_hash) FROM run", "1");
+	answers("SELECT count(*), max(epoch) FROM epoch WHERE run_id = 2", "6|5");
+}
+
 #define SETS \
 	"def data():\n  a = lambda n: (np.ones((n, 2), np.float32), np.ones(n, np.float32))\n" \
 	"  return a(40), a(10)\n"
@@ -196,7 +293,8 @@ TEST(python_file_is_refused, 9)
 		 "params(n): give the argument a default"},
 		{NUMBERS, "it has neither model()"},
 		{"import sys\nsys.exit(0)\n", "SystemExit"},
-		{"import numpy as np\ndef params(): return np.zeros(2)\ndef gradient(p, b): pass\n" SETS,
+		{"import numpy as np\ndef params(): return np.zeros(2)\n"
+		 "def gradient(p, b): pass\n" SETS,
 		 "params(): 0 is float64, and mvbench trains float32"},
 		{"import numpy as np\ndef params(): return np.zeros(2, np.float32)\n"
 		 "def gradient(p, b): pass\ndef data(): return np.zeros(3)\n",
@@ -225,6 +323,87 @@ TEST(python_exception_ends_all_ranks, 3)
 	expect("mine.py\", line 9, in gradient");
 	expect("ValueError: ten steps");
 	answers("SELECT status FROM run", "failed");
+}
+
+/* A worker that trains alone is a fork of the process that has started Python. */
+TEST(python_step_may_take_long, 3)
+{
+	static const char *const how[] = {"--strategy=serial", "--strategy=allreduce --workers=2",
+					  FAST "--strategy=allreduce --workers=2"};
+	if (lacks("numpy"))
+		return;
+	folder_text("mine.py", "import time\n" NUMBERS
+			       "def gradient(p, batch):\n  time.sleep(0.3)\n  return 1.0, "
+			       "np.ones(2)\n");
+	DO(0, "mvbench run --epochs=1 --batch=40 --workload=./mine.py %s", how[_i]);
+}
+
+TEST(killed_python_process_ends_the_run, 2)
+{
+	const char *how = _i ? "--strategy=asgd --workers=2" : "--strategy=serial";
+	if (lacks("numpy"))
+		return;
+	folder_text("mine.py",
+		    "import os\n" NUMBERS "steps = []\ndef gradient(p, batch):\n  steps.append(1)\n"
+		    "  if len(steps) > 9: os.kill(os.getpid(), 9)\n"
+		    "  return 1.0, np.ones(2)\n");
+	DO(1, RUN "--epochs=9 --batch=4 --workload=./mine.py %s", how);
+	expect(_i ? "its Python process was ended by signal 9" : "its Python process has ended");
+	answers("SELECT status FROM run", "failed");
+}
+
+/* Trials may have other data than the file's cell. */
+TEST(options_of_a_python_file_are_tuned)
+{
+	if (lacks("numpy"))
+		return;
+	folder_text("study.ini", "[all]\nworkload = ./mine.py\nepochs = 1\nstrategy = allreduce\n"
+				 "workers = 2\n[search]\nmine.width = 4, 8\nlr = 0.1..1 log\n");
+	DO(0, "cp $e/logistic.py mine.py; mvbench tune study.ini --budget=4 --seeds=1");
+	answers("SELECT count(*), count(DISTINCT data_hash), count(DISTINCT params), "
+		"group_concat(DISTINCT status) FROM run",
+		"6|2|2|done");
+}
+
+TEST(python_model_is_calibrated_and_validated)
+{
+	if (lacks("numpy"))
+		return;
+	folder_text("study.ini", "[all]\nworkload = ./mine.py\nepochs = 1\nworkers = 2\n"
+				 "strategy = allreduce\n");
+	DO(0, "cp $e/logistic.py mine.py; mvbench calibrate --workload=./mine.py --seconds=50ms "
+	      "--repetitions=1 --counts=1,2 && mvbench run --workload=./mine.py --workers=2 "
+	      "--strategy=easgd --epochs=1 --platform=sim");
+	answers("SELECT count(*) FROM calibration WHERE workload = 'mine'", "2");
+	answers("SELECT seconds > 0 FROM epoch WHERE epoch = 1", "1");
+	DO(0, "mvbench validate study.ini --rounds=1 --calibrate=false --threshold-median=1e5 "
+	      "--threshold-p90=1e5");
+	answers("SELECT count(DISTINCT test_loss), count(*) FROM run JOIN epoch ON id = run_id "
+		"WHERE label = 'validate' AND epoch = 1",
+		"1|2");
+}
+
+TEST(python_model_passes_the_gate)
+{
+	if (lacks("numpy"))
+		return;
+	folder_text("study.ini", "[all]\nworkload = ./mine.py\nepochs = 1\nworkers = 2\n"
+				 "strategy = allreduce\nseed = 1..3\n");
+	DO(0, "cp $e/logistic.py mine.py; mvbench sweep study.ini && mvbench check --save=main && "
+	      "mvbench check --against=main && mvbench report --out=r.html && mvbench plot "
+	      "accuracy_time --out=a.svg && grep -q mine r.html && grep -q '<svg' a.svg");
+	answers("SELECT count(DISTINCT cell), count(*) FROM baseline", "1|3");
+}
+
+TEST(spread_of_a_python_model_is_split)
+{
+	if (lacks("numpy"))
+		return;
+	DO(0, "mvbench run --epochs=1 " FAST "--workload=$e/logistic.py --workers=2 "
+	      "--strategy=asgd && mvbench spread 1 --repeats=2");
+	answers("SELECT count(*), count(DISTINCT test_loss) > 1 FROM run JOIN epoch ON id = run_id "
+		"WHERE epoch = 1",
+		"5|1");
 }
 
 /* Also of a run that is killed: the second one, in its third second. */
@@ -348,6 +527,68 @@ TEST(torch_steps_equal_a_plain_loop, 5)
 	   interpreter);
 }
 
+/* Whole files, compared in the same way; the loop below knows their forms. */
+TEST(torch_files_equal_a_plain_loop, 6)
+{
+	static const struct {
+		const char *text;
+		double within;
+		const char *needs;
+	} row[] = {
+		{ROWS "def model(): return torch.compile(nn.Sequential(nn.Linear(3, 5), nn.Tanh(), "
+		      "nn.Linear(5, 1)), backend='aot_eager')\n",
+		 1e-5, "torch._dynamo"},
+		{ROWS "def model(): return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, "
+		      "1))\n"
+		      "def loss(m, b):\n  with torch.autocast('cpu', dtype=torch.bfloat16): z = "
+		      "m(b[0])\n  return ((z.float().flatten() - b[1]) ** 2).mean()\n",
+		 1e-2, "torch"},
+		{ROWS "from torch.utils.checkpoint import checkpoint\nclass M(nn.Module):\n"
+		      "  def __init__(self):\n    super().__init__(); self.a = nn.Linear(3, 5); "
+		      "self.b = nn.Linear(5, 1)\n"
+		      "  def forward(self, x): return self.b(checkpoint(lambda x: "
+		      "torch.tanh(self.a(x)), x, use_reentrant=False))\ndef model(): return M()\n",
+		 1e-5, "torch"},
+		{"def data():\n  a = lambda n: (torch.arange(3.0 * n).reshape(n, 3) / n, "
+		 "torch.arange(2.0 * n).reshape(n, 2) / n, torch.ones(n))\n  return a(40), a(10)\n"
+		 "class M(nn.Module):\n  def __init__(self):\n    super().__init__(); self.a = "
+		 "nn.Linear(5, 1)\n  def forward(self, x, z): return self.a(torch.cat([x, z], "
+		 "1))\ndef model(): return M()\n",
+		 1e-5, "torch"},
+		{"def data():\n  a = lambda n: {'y': torch.ones(n), 'x': torch.arange(3.0 * "
+		 "n).reshape(n, 3) / n}\n  return a(40), a(10)\n"
+		 "def model(): return nn.ModuleDict({'a': nn.Linear(3, 1)})\n"
+		 "def loss(m, b): return ((m['a'](b['x'])[:, 0] - b['y']) ** 2).mean()\n",
+		 1e-5, "torch"},
+		{"def data():\n  a = lambda n: [(torch.arange(1.0 + i % 4) / n, 1.0) for i in "
+		 "range(n)]\n  return a(40), a(10)\n"
+		 "def collate(rows): return nn.utils.rnn.pad_sequence([r[0] for r in rows], True), "
+		 "torch.tensor([r[1] for r in rows])\n"
+		 "class M(nn.Module):\n  def __init__(self):\n    super().__init__(); self.a = "
+		 "nn.GRU(1, 4, batch_first=True); self.b = nn.Linear(4, 1)\n"
+		 "  def forward(self, x): return self.b(self.a(x[:, :, None])[0].sum(1))\n"
+		 "def model(): return M()\n",
+		 1e-5, "torch"},
+	};
+	if (lacks("torch, numpy") || lacks(row[_i].needs))
+		return;
+	char *text AUTOFREE = sentence(TORCH "%s", row[_i].text);
+	folder_text("mine.py", text);
+	DO(0,
+	   RUN "--workload=./mine.py --batch=40 --epochs=20 --lr=0.05 --momentum=0 "
+	       "--strategy=serial && sqlite3 mvbench.db 'SELECT test_loss FROM epoch WHERE epoch = "
+	       "20' >loss && %s -c '\nimport mine, torch\ntorch.set_num_threads(1)\n"
+	       "torch.manual_seed(1)\ntrain, test = mine.data()\nm = mine.model().train()\n"
+	       "if isinstance(train, list): train, test = mine.collate(train), mine.collate(test)\n"
+	       "mse = lambda m, b: torch.nn.functional.mse_loss(m(*b[:-1]).flatten(), b[-1])\n"
+	       "f = getattr(mine, \"loss\", mse)\n"
+	       "o = torch.optim.SGD(m.parameters(), lr=0.05)\nbefore = float(f(m, test))\n"
+	       "for _ in range(20):\n  o.zero_grad(); f(m, train).backward(); o.step()\n"
+	       "m.eval()\nwant = float(f(m, test))\ngot = float(open(\"loss\").read())\n"
+	       "assert want < before and abs(got - want) < %g * abs(want), (got, want, before)'",
+	   interpreter, row[_i].within);
+}
+
 /* The forward pass takes a third of a step, the layers of the backward pass their share of flops:
  * an allreduce that starts early ends early. */
 TEST(overlap_hides_messages_of_a_torch_model)
@@ -361,7 +602,8 @@ TEST(overlap_hides_messages_of_a_torch_model)
 		       "--workload=$e/small_cnn.py --workers=2 --strategy=allreduce --epochs=1 "
 		       "--allreduce.overlap");
 	answers("SELECT a.seconds > b.seconds, count(DISTINCT c.test_loss) FROM epoch a JOIN epoch "
-		"b JOIN epoch c WHERE a.run_id = 1 AND b.run_id = 2 AND c.run_id > 1 AND a.epoch = 1 "
+		"b JOIN epoch c WHERE a.run_id = 1 AND b.run_id = 2 AND c.run_id > 1 AND "
+		"a.epoch = 1 "
 		"AND b.epoch = 1 AND c.epoch = 1",
 		"1|1");
 }
@@ -387,12 +629,14 @@ TEST(torch_workers_equal_distributed_data_parallel)
 	   interpreter, interpreter);
 }
 
-TEST(torch_model_is_refused, 4)
+TEST(torch_model_is_refused, 5)
 {
 	static const struct {
 		const char *model, *more, *says;
 	} row[] = {
 		{"nn.Linear(3, 1).double()", "", "weight is float64, and mvbench trains float32"},
+		{"nn.Linear(3, 1).bfloat16()", "",
+		 "weight is bfloat16, and mvbench trains float32"},
 		{"nn.Sequential(nn.Linear(3, 1), nn.Embedding(3, 1, sparse=True))", "",
 		 "1 has sparse gradients"},
 		{"nn.Linear(3, 1)", "--workers=2 --strategy=model_parallel",

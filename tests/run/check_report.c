@@ -78,8 +78,16 @@ TEST(page_shows_and_escapes_the_results)
 		    true);
 	expect_page(text, "<th scope=\"row\"><a class=\"wide\" href=\"#c1\">serial</a></th>", true);
 	expect_page(text, "<th scope=\"row\" class=\"n\" data-v=\"7\">7</th>", true);
-	expect_page(text, "<figure><img alt=\"", true);
-	expect_page(text, "<img alt=\"\"", false);
+	expect_page(text, "<figure><svg role=\"img\" aria-label=\"Test accuracy", true);
+	expect_page(text, "aria-label=\"\"", false);
+	/* the first lines say what the runs show */
+	const char *verdict = strstr(text, "Fastest: asgd 2w, ");
+	ck_assert(verdict && verdict < strstr(text, "<nav"));
+	expect_page(text, "Most accurate: serial, 91.20 %; better: +3.00 points", true);
+	expect_page(text, " against the control, allreduce 2w, &lt;script&gt;", true);
+	expect_page(text, "<td><span class=\"better\">better</span> <span class=\"range seeds\">",
+		    true);
+	ck_assert(strstr(text, "id=\"provenance\"") < strstr(text, "<dt>database</dt>"));
 	/* a median with its interval; a target that one of two runs missed; a speed-up */
 	expect_page(text, ">91.20 <span class=\"range\">91.10–91.30</span>", true);
 	expect_page(text, "data-v=\"Infinity\">not reached", true);
@@ -144,6 +152,27 @@ TEST(report_selects_runs_and_refuses_mistakes)
 	report("--db=/nowhere/run.db", EXIT_USER, "/nowhere/run.db");
 }
 
+TEST(report_has_a_section_for_each_label)
+{
+	new_database("run.db");
+	sql(three);
+	sql("UPDATE run SET label = iif(seed = 1, 'first', 'other')");
+	report("", EXIT_OK, "page.html");
+	char *text AUTOFREE = folder_read("page.html");
+	expect_page(text, ">softmax, first</h2>", true);
+	expect_page(text, ">softmax, other</h2>", true);
+	expect_page(text, "aria-label=\"Configurations of softmax, other\"", true);
+	if (!lacks_program("gnuplot")) { /* letters have one size in all figures */
+		int figures = 0, wide = 0;
+		for (const char *at = text; (at = strstr(at, "<figure><svg ")); at++, figures++)
+			wide += strstr(at, "viewBox=") == strstr(at, "viewBox=\"0 0 420 ");
+		ck_assert_msg(figures > 8 && wide == figures, "%d of %d", wide, figures);
+	}
+	report("--label=other", EXIT_OK, "page.html");
+	char *one AUTOFREE = folder_read("page.html");
+	expect_page(one, ">softmax</h2>", true);
+}
+
 /* Figures of no single workload, as simulated_real, and a user's figure with another word there. */
 TEST(figures_of_all_workloads_are_on_the_page)
 {
@@ -165,8 +194,8 @@ TEST(figures_of_all_workloads_are_on_the_page)
 	const char *section = strstr(text, "<h2 id=\"all\">All workloads</h2>");
 	ck_assert_ptr_nonnull(section);
 	expect_page(text, "<a href=\"#all\">All workloads</a>", true);
-	expect_page(section, "<figcaption>Of all. <code>every</code>", true);
-	expect_page(section, "<figcaption>Of a word. <code>word</code>", true);
+	expect_page(section, "<figcaption>Of all <code>every</code>", true);
+	expect_page(section, "<figcaption>Of a word <code>word</code>", true);
 	expect_page(section, "accuracy_time", false);
 }
 
@@ -346,14 +375,21 @@ TEST(page_works_in_a_browser)
 	browser_open(&b, profile, path);
 	/* text that users typed does not run, and the page is as wide as the window */
 	browser_expect(&b, "typeof hacked", "undefined");
-	browser_expect(&b, "document.querySelectorAll('figure img').length > 4", "true");
+	browser_expect(&b, "document.querySelectorAll('figure svg').length > 4", "true");
 	browser_expect(&b,
-		       "[...document.querySelectorAll('figure img')].every(i => i.alt && "
-		       "i.naturalWidth > 100 && i.getBoundingClientRect().height > 100)",
+		       "[...document.querySelectorAll('figure svg')].every(i => i.ariaLabel && "
+		       "i.getBoundingClientRect().width > 100 && "
+		       "i.getBoundingClientRect().height > 100)",
 		       "true");
 	browser_expect(&b,
 		       "new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size == "
 		       "document.querySelectorAll('[id]').length",
+		       "true");
+	/* text of figures can be selected and found */
+	browser_expect(&b,
+		       "(t => (getSelection().selectAllChildren(t), getSelection().toString() === "
+		       "t.textContent))([...document.querySelectorAll('figure text')].find(t => "
+		       "t.textContent.includes('Training time')))",
 		       "true");
 	/* a click sorts by number, a second one reverses the order, a third one restores it */
 	browser_expect(&b, NAMES, "serial,allred,asgd 2");
@@ -397,7 +433,7 @@ TEST(page_works_in_a_browser)
 	browser_call(
 		&b, "Emulation.setDeviceMetricsOverride",
 		"{\"width\": 1200, \"height\": 800, \"deviceScaleFactor\": 1, \"mobile\": false}");
-	browser_expect(&b, "document.querySelectorAll('table.sort th[scope=col]').length", "11");
+	browser_expect(&b, "document.querySelectorAll('table.sort th[scope=col]').length", "13");
 	browser_expect(&b,
 		       "[...document.querySelectorAll('.scroll:has(table.sort)')].map("
 		       "s => s.scrollWidth - s.clientWidth).join()",

@@ -127,7 +127,7 @@ TEST(gossip_bytes_follow_the_schedule, 3 * COUNT(schedules))
  * with a round. */
 TEST(complete_gossip_is_periodic, 4)
 {
-	const char *how = words(MLP "--epochs=1 --batch=12 --sync-every=17 --momentum=0.9");
+	const char *how = words(MLP "--epochs=1 --batch=10 --sync-every=20 --momentum=0.9");
 	const char *outer = _i < 2 ? "" : "--gossip.outer-lr=0.7 --gossip.outer-momentum=0.5",
 		   *same = _i < 2 ? ""
 				  : "--periodic.outer=sgd --periodic.outer-lr=0.7 "
@@ -172,10 +172,66 @@ TEST(groups_are_averaged_between_rounds, 3)
 	} row[] = {
 		{"--sync-every=100 --periodic.group=4 --periodic.group-every=5", "--sync-every=5"},
 		{"--sync-every=10 --periodic.group=1 --periodic.group-every=5", "--sync-every=10"},
-		{"--sync-every=1 --periodic.group=2", "--sync-every=1"}};
+		{"--sync-every=1 --periodic.group=2 --periodic.group-every=1", "--sync-every=1"}};
 	const char *how = MLP "--epochs=1 --batch=12 --momentum=0.9 --strategy=periodic ";
 	expect_same(4, words("%s %s", how, row[_i].grouped), 4, words("%s %s", how, row[_i].plain),
 		    2e-6);
+}
+
+/* One worker has no others whose changes are late: eager updates are DiLoCo. */
+TEST(eager_updates_of_one_worker_are_diloco, 2)
+{
+	const char *how = words(MLP "--epochs=1 --batch=48 --sync-every=5 --strategy=periodic "
+				    "--periodic.outer=%s",
+				_i ? "none" : "nesterov --periodic.outer-lr=0.7");
+	expect_same(1, words("%s --periodic.eager --periodic.delay=5", how), 1, how, 1e-6);
+}
+
+/* ---- AD-PSGD ------------------------------------------------------------- */
+
+TEST(adpsgd_of_one_worker_is_serial)
+{
+	expect_same(1, MLP "--epochs=1 --batch=48 --momentum=0.9 --strategy=adpsgd", 1,
+		    MLP "--epochs=1 --batch=48 --momentum=0.9 --strategy=serial", 0);
+}
+
+/* Without learning an averaging keeps the mean of the models, and they become one: in any
+ * placement, whoever comes first. */
+TEST(averagings_of_adpsgd_keep_the_mean, 7)
+{
+	static const char *const how[] = {
+		"--table-home=shared",
+		"--servers=1 --adpsgd.graph=neighbours",
+		"--table-home=onesided --adpsgd.graph=exponential",
+		"--sync-every=2 --adpsgd.graph=torus",
+		"--adpsgd.form=push",
+		"--adpsgd.form=push --servers=2",
+		"--adpsgd.form=push --table-home=onesided --adpsgd.graph=neighbours"};
+	int servers = _i == 1 ? 1 : _i == 5 ? 2 : 0;
+	struct result r = train_ok(4 + servers,
+				   words(MLP "--epochs=4 --batch=12 --strategy=adpsgd --workers=4 "
+					     "%s --lr-schedule=step:1:x1e-30",
+					 how[_i]));
+	struct epochs e = epochs_of(&r);
+	ck_assert_double_lt(e.test[1], 0.9 * e.test[0]);
+	ck_assert_double_eq_tol(e.test[4], e.test[1], 1e-5 * e.test[1]);
+	ck_assert_double_eq_tol(e.train[4], e.train[3], 1e-5 * e.train[3]);
+}
+
+/* ---- Quorum -------------------------------------------------------------- */
+
+#define QUORUM MLP "--epochs=1 --batch=12 --sync-every=5 --momentum=0.9 --strategy=bsp "
+
+/* A quorum of all is bsp; so is a smaller one that waits long enough for the others. */
+TEST(quorum_of_all_is_bsp, 6)
+{
+	static const char *const where[] = {"", "--servers=1", "--bsp.updater=delayed_nesterov"};
+	const char *how = words(QUORUM "--deal=static --workers=4 %s", where[_i % 3]);
+	int ranks = 4 + (_i % 3 == 1);
+	expect_same(ranks,
+		    words("%s --bsp.late=join --bsp.grace=%s", how,
+			  _i / 3 ? "100s --bsp.backup=2" : "0s"),
+		    ranks, how, 1e-6);
 }
 
 /* One part that is the whole model is averaging. */
@@ -430,7 +486,7 @@ TEST(schedules_synchronise_as_often_as_counted)
 
 /* ---- Refusals ------------------------------------------------------------ */
 
-TEST(strategy_mistakes_are_refused, 12)
+TEST(strategy_mistakes_are_refused, 18)
 {
 	static const struct {
 		struct setting set[4];
@@ -444,6 +500,18 @@ TEST(strategy_mistakes_are_refused, 12)
 		 NULL},
 		{{{"strategy", "gossip"}, {"workers", "6"}}, NULL},
 		{{{"strategy", "gossip"}, {"workers", "2"}, {"reduce", "sum"}}, "--reduce=sum: "},
+		{{{"strategy", "periodic"}, {"sync-every", "5"}, {"periodic.eager", "true"}},
+		 "give --periodic.delay=5"},
+		{{{"strategy", "periodic"}, {"workers", "4"}, {"periodic.group", "2"}},
+		 "--periodic.group-every"},
+		{{{"strategy", "bsp"}, {"workers", "2"}, {"bsp.grace", "1s"}}, "--bsp.late=join"},
+		{{{"strategy", "adpsgd"}, {"workers", "2"}, {"reduce", "sum"}}, "--reduce=sum: "},
+		{{{"strategy", "adpsgd"}, {"workers", "2"}, {"record", "true"}}, "--record: "},
+		{{{"strategy", "asgd"},
+		  {"workers", "2"},
+		  {"record", "true"},
+		  {"asgd.local", "dynamic"}},
+		 "--record: with --asgd.local=dynamic"},
 		{{{"strategy", "hybrid"}, {"workers", "2"}, {"hybrid.group", "4"}},
 		 "--hybrid.group=4: there are only 2 workers"},
 		{{{"strategy", "hybrid"}, {"workers", "1"}, {"hybrid.group", "4"}},

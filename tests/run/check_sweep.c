@@ -3,6 +3,7 @@
  * interrupted sweep resumes.
  */
 #include "results/run/study.h"
+#include "runtime/config/machine.h"
 #include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"

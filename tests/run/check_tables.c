@@ -78,6 +78,15 @@ static void by_the_book(const char *name, struct element *e, int k, double g, in
 		e->more = 0.95 * e->more + 0.05 * g * g;
 		e->w -= lr * e->state / (1 - pow(0.9, e->t)) /
 			(sqrt(e->more / (1 - pow(0.95, e->t))) + 1e-3);
+	} else if (strcmp(name, "delayed_nesterov") == 0) { /* each third push moves the mean */
+		double change = scale * g, share = lambda;
+		e->more += change;
+		if (++e->t % 3 == 0) {
+			e->state = m * e->state + e->more;
+			e->more = 0;
+			share = 1 - 3 * lambda + lambda;
+		}
+		e->w += lr / scale * (change + share * m * e->state);
 	} else if (strcmp(name, "staleness") == 0) {
 		e->w -= lr / (tau > 1 ? tau : 1) * g;
 	} else {
@@ -95,6 +104,7 @@ TEST(updaters_follow_their_formulas, LISTED(updaters))
 				.momentum = 0.8,
 				.rho = 0.2f,
 				.lambda = 0.5f,
+				.period = strcmp(u->name, "delayed_nesterov") == 0 ? 3 : 0,
 				.beta = {0.9, 0.95},
 				.eps = 1e-3f};
 	float w[N], state[N] = {0}, more[N] = {0}, own[2][N] = {{0}}, pulled[2][N], g[N];

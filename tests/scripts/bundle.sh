@@ -42,7 +42,8 @@ sed -n 's/^CONTRACT := //p' Makefile | tr ' ' '\n' | while read -r f; do # for p
 done
 cp -r tests/reference "$bundle/tests"
 # The bindings and their test programs, for interpreters of the other machine.
-for f in runtime/lib/libmvbench.h runtime/lib/mvbench*.lua runtime/lib/mvbench*.py pyproject.toml \
+for f in runtime/lib/libmvbench.h runtime/lib/*.lua runtime/lib/torchad_nn/*.lua runtime/lib/*.py pyproject.toml \
+	runtime/lib/multiverso/*.py runtime/lib/multiverso/*/*.py runtime/lib/multiverso/*/*/*.py \
 	tests/scripts/bindings.sh tests/lib/*.lua tests/lib/*.py tests/seeds/lua/* tests/seeds/python/*; do
 	install -D "$f" "$bundle/$f"
 done

@@ -17,5 +17,7 @@ echo
 "$mvbench" plot --db="$db" --out="$out"
 "$mvbench" report --db="$db" --out="$out/report.html" --title="mvbench: the demonstration"
 echo
-echo "The results are in $db, the plots in $out/, and all on one page in $out/report.html."
-echo "Next: $mvbench table --db=$db --runs      $mvbench run --help      $mvbench list"
+echo "The results are in $db, the plots in $out/."
+echo "All of them are on one page: file://$(cd "$out" && pwd)/report.html"
+echo "Next: the tutorial, an afternoon in sixteen steps: file://$(pwd)/plots/TUTORIAL.md"
+echo "      $mvbench table --db=$db --runs      $mvbench run --help      $mvbench list"

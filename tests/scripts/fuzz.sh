@@ -7,7 +7,7 @@ build=$(cd "$1" && pwd)
 harness=$(realpath "$2")
 seconds=$3
 shift 3
-every='idx cifar jobfile options baseline database page checkpoint calibration table import report platform'
+every='idx cifar own jobfile options baseline database page checkpoint calibration table import report platform'
 readers=${*:-$every}
 out=$build/fuzz
 cd "$(dirname "$0")/../.."
@@ -40,6 +40,15 @@ seeds() {
 		} >"$d/idx/${kind:0:1}.gz"
 	done
 	head -c 6146 /dev/zero >"$d/cifar/two"
+	printf '\001u,v,label\n1,2,"a"\n3,4,b\n5,6,a\n7,8,b\n9,1,a\n' >"$d/own/table"
+	python3 -c 'import io, sys, numpy as n
+for mark, save in (b"\0", n.savez), (b"\3", n.savez_compressed):
+    f = io.BytesIO()
+    save(f, x=n.ones((5, 2), "f4"), y=n.arange(5))
+    open("%s/%d" % (sys.argv[1], mark[0]), "wb").write(mark + f.getvalue())
+f = io.BytesIO()
+n.save(f, n.arange(5))
+open(sys.argv[1] + "/array", "wb").write(b"\2" + f.getvalue())' "$d/own" || true # without NumPy: no arrays
 	printf '7:1:2\n' >"$d/page/one"
 	for seed in 1 2 3; do
 		"$build/mvbench" run --workload=softmax --epochs=1 --seed="$seed" --db="$out/seed.db" >>"$out/log" 2>&1
@@ -52,7 +61,7 @@ seeds() {
 	sqlite3 "$out/seed.db" 'PRAGMA journal_mode = DELETE; VACUUM' >/dev/null
 	cp "$out/seed.db" "$d/database/one"
 	base
-	"$build/mvbench" run --help | grep -o -- '--[a-z.-]*=*' | sort -u | sed 's/.*/"&"/' >"$out/words"
+	"$build/mvbench" run --help=all | grep -o -- '--[a-z.-]*=*' | sort -u | sed 's/.*/"&"/' >"$out/words"
 	printf '"%s"\n' 'zip = ' 'exclude = ' '..' ' by ' ' log ' >>"$out/words" # of job files
 }
 

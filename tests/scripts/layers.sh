@@ -10,22 +10,25 @@ cd "${2:-$(dirname "$0")/../..}" || exit 1
 # One layer in each line, lowest first; modules of one layer do not call each other. A module is a folder with
 # those of its subfolders that have no line of their own.
 floors='runtime/base
+runtime/world
+runtime/watch
 sim/model
 runtime/device
 runtime/comm
 runtime/table
 runtime/lib runtime/config
+runtime/cli
 runtime/train runtime/launch
 workloads
 strategies
 results/db
 results/run
-results/ask results/gate results/share results/help
+results/ask results/gate results/share
 plots
 sim
 main'
 # Lists of pointers, defined above their users: plug-ins and commands.
-registries='strategies optimizers codecs workloads commands'
+registries='strategies optimizers codecs workloads commands topic_sources'
 # Library (a pattern of its symbols), and the files that may use it.
 libraries='sqlite3_ results/db/
 MPI_|PMPI_|ompi_ runtime/comm/mpi/|sim/world/
@@ -35,7 +38,7 @@ dnnl_ runtime/device/cpu/
 sg_|simgrid_|smpi_|SMPI_|XML_ sim/world/
 ini_parse results/run/jobfile
 EVP_ runtime/base/sha256
-gz[a-z]+$ workloads/'
+gz[a-z]+$|inflate|crc32_ workloads/'
 
 objects=$(find "$build/runtime" "$build/strategies" "$build/workloads" "$build/results" "$build/plots" \
 	"$build/sim" "$build/main.o" -name '*.o' | sort | while read -r o; do

@@ -3,7 +3,8 @@
 -- repository states it.
 --
 -- Below 1 Gbit/s the measured transfers are 11 % (200 Mbit/s) and 26 % (50 Mbit/s) longer than the rate that iperf3
--- reached would allow, for which the published inputs give no reason. The bounds are those of each rate, just above
+-- reached would allow. Not tested, but likely: frames are lost. The token bucket holds 50 ms and 32 KiB, which are
+-- 38 and 142 frames of 9,001 bytes; NCCL opens 16 connections to a peer on AWS (2 threads, 8 sockets). The bounds are those of each rate, just above
 -- the errors that were found, for cells of DiLoCo and LocalSGD with at least two timed synchronisations.
 -- Data-parallel has no bound: its sums take 1.33 times the bytes of a ring, for a reason that is not published.
 CREATE TEMP TABLE cell AS

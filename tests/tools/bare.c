@@ -4,6 +4,7 @@
  * as by `mvbench run`. mpirun -n N bare --strategy=allreduce [--option=value ...] prints the
  * samples/s of all workers together, the median of REPEATS.
  */
+#include "runtime/cli/cli.h"
 #include "runtime/comm/comm.h"
 #include "runtime/train/train.h"
 

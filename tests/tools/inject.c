@@ -9,6 +9,7 @@
  * PATH]\n", with the bytes of a write after it With ENOSPC all later operations fail too that make
  * a file or write to one.
  */
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -93,9 +93,9 @@ static void refused(char *wrong, const char *says)
 
 static void barrier(void)
 {
-	tables_leave(us.tables, true, true);
+	tables_leave(us.tables, AWAY, true);
 	link_barrier(us.all);
-	tables_leave(us.tables, false, true);
+	tables_leave(us.tables, BACK, true);
 	link_barrier(us.all);
 }
 
@@ -791,7 +791,7 @@ int main(int argc, char **argv)
 	}
 	us.rounding = us.onesided || us.gpu ? 1e-6 : 0;
 	if (w.rank >= w.trainers) {
-		tables_serve(everyone, w.rank, w.trainers, NULL, NULL);
+		tables_serve(everyone, w.rank, w.trainers, NULL, NULL, NULL, NULL);
 	} else {
 		char *wrong = tables_open(&us.tables, everyone ? everyone : us.all, us.all, w.rank,
 					  w.trainers, us.servers, argv[1], NULL, us.gpu);

@@ -2,6 +2,10 @@
  * check_options.c - all option tables, those of plug-ins too: defaults, ranges, text forms, help;
  * then command lines, configurations and their identity, schedules and plans.
  */
+#include "runtime/cli/cli.h"
+#include "runtime/config/heterogeneity.h"
+#include "runtime/config/plugins.h"
+#include "runtime/config/schedule.h"
 #include "runtime/train/train.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
@@ -624,7 +628,7 @@ static void default_is_known(const struct table_of *t, const struct option *o)
 	for (size_t i = 0; i < sizeof known_defaults / sizeof *known_defaults; i++)
 		if (strcmp(known_defaults[i].name, name) == 0)
 			ck_assert_msg(o->incidental || strcmp(known_defaults[i].def, o->def) == 0,
-				      "%s: the default was %s, is %s: raise IDENTITY in config.c, "
+				      "%s: the default was %s, is %s: raise IDENTITY in identity.c, "
 				      "and write the new one into tests/reference/defaults.inc",
 				      name, known_defaults[i].def, o->def);
 }

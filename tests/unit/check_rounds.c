@@ -25,6 +25,7 @@ struct world {
 static uint64_t *seen; /* [STATES] hashes, open addressing; 0 = free */
 static size_t states;
 static int64_t backup, lead;
+static bool joins, grace;
 static int64_t segments, pushes; /* their number, each ends at a barrier; pushes in each */
 
 static struct rounds rounds_of(struct world *w)
@@ -33,6 +34,8 @@ static struct rounds rounds_of(struct world *w)
 			       .member = w->member,
 			       .size = WORKERS,
 			       .backup = backup,
+			       .joins = joins,
+			       .grace = grace,
 			       .lead = lead};
 }
 
@@ -61,7 +64,8 @@ static int count(const struct world *w, int doing)
 }
 
 /* Worker `of` ends the round. It must have N - backup pushes, or one of every worker that can still
- * push, because the others are at a barrier that `of` has not passed. */
+ * push, because the others are at a barrier that `of` has not passed; if late ones join, it may
+ * have more, and before the end of its grace it has all. */
 static void check_end(const struct world *w, int of)
 {
 	int64_t could = w->now.counted;
@@ -72,6 +76,11 @@ static void check_end(const struct world *w, int of)
 		could += !gone && w->member[k].pushed <= w->now.over;
 	}
 	ck_assert_int_eq(w->now.applied, w->now.counted);
+	if (joins) {
+		ck_assert(w->now.counted >= WORKERS - backup || w->now.counted == could);
+		ck_assert(!grace || w->now.waited || w->now.counted == could);
+		return;
+	}
 	ck_assert_int_le(w->now.counted, WORKERS - backup);
 	if (away == 0)
 		ck_assert_int_eq(w->now.counted, WORKERS - backup);
@@ -118,7 +127,7 @@ static bool step_in_rounds(struct world *w, int k, bool leaves)
 	case FREE:
 		m->pushes++;
 		late = rounds_late(&r, k);
-		if (backup == 0)
+		if (backup == 0 || joins)
 			ck_assert(!late);
 		w->round[k] = rounds_push(&r, k, !late, false);
 		w->doing[k] = late ? WAITING : PUSHING;
@@ -131,6 +140,10 @@ static bool step_in_rounds(struct world *w, int k, bool leaves)
 		switch (rounds_state(&r, w->round[k], k, &away)) {
 		case ROUND_OPEN:
 			return false;
+		case ROUND_GRACE: /* it may be over at any time */
+			ck_assert(grace && joins && !w->now.waited);
+			w->now.waited = leaves;
+			return leaves;
 		case ROUND_FULL:
 			check_end(w, k);
 			rounds_end(&r);
@@ -216,6 +229,17 @@ TEST(rounds_end_with_enough_pushes, 2 * WORKERS - 1)
 	explore_all(step_in_rounds, 400);
 }
 
+TEST(rounds_of_a_quorum_end_with_late_pushes, 2 * WORKERS)
+{
+	backup = _i % WORKERS;
+	grace = _i / WORKERS;
+	segments = 1;
+	pushes = 3;
+	joins = true;
+	explore_all(step_in_rounds, 400);
+	joins = grace = false;
+}
+
 TEST(workers_stay_within_staleness_bound, 3)
 {
 	backup = 0;
@@ -244,6 +268,54 @@ TEST(push_after_full_round_is_late)
 	ck_assert_int_eq(rounds_state(&r, 0, 0, &away), ROUND_OVER);
 	w.member[2].in = 1;
 	ck_assert(!rounds_late(&r, 2));
+}
+
+TEST(late_push_joins_the_current_round)
+{
+	struct world w = {.now = {.over = 3}, .doing = {0}};
+	int away;
+	backup = 1;
+	joins = grace = true;
+	struct rounds r = rounds_of(&w);
+	for (int k = 0; k < 2; k++) {
+		ck_assert_int_eq(rounds_push(&r, k, true, false), 3);
+		w.now.applied++;
+	}
+	ck_assert(!rounds_full(&r));
+	ck_assert(!rounds_late(&r, 2));
+	ck_assert_int_eq(rounds_state(&r, 3, 0, &away), ROUND_GRACE);
+	w.now.waited = true;
+	ck_assert_int_eq(rounds_state(&r, 3, 0, &away), ROUND_FULL);
+	w.now.waited = false;
+	ck_assert_int_eq(rounds_push(&r, 2, true, false), 3); /* it was in round 0 */
+	ck_assert_int_eq(rounds_state(&r, 3, 0, &away), ROUND_OPEN);
+	w.now.applied++;
+	ck_assert_int_eq(rounds_state(&r, 3, 0, &away), ROUND_FULL);
+	joins = grace = false;
+}
+
+/* Of two workers that have not pushed, the one that has finished is not needed, and the other is.
+ */
+TEST(round_needs_no_worker_that_has_finished)
+{
+	struct world w = {.doing = {0}};
+	int away;
+	backup = 0;
+	struct rounds r = rounds_of(&w);
+	rounds_leave(&r, 2);
+	rounds_push(&r, 0, true, false);
+	w.now.applied++;
+	ck_assert_int_eq(rounds_state(&r, 0, 0, &away), ROUND_OPEN);
+	rounds_arrive(&r, 1);
+	ck_assert_int_eq(rounds_state(&r, 0, 0, &away), ROUND_INCOMPLETE);
+	ck_assert_int_eq(away, 1);
+	rounds_leave(&r, 1);
+	ck_assert_int_eq(rounds_state(&r, 0, 0, &away), ROUND_FULL);
+	w.member[1].pushed = 1; /* it has pushed in this round before it finished */
+	w.now.counted++;
+	ck_assert_int_eq(rounds_state(&r, 0, 0, &away), ROUND_OPEN);
+	w.now.applied++;
+	ck_assert_int_eq(rounds_state(&r, 0, 0, &away), ROUND_FULL);
 }
 
 /* A worker at a barrier is away for others until they pass the same barrier. */

@@ -1,9 +1,10 @@
 /*
- * check_stalls.c - ranks without progress (runtime/base/stall.c): which are reported, when, and
+ * check_stalls.c - ranks without progress (runtime/watch/stall.c): which are reported, when, and
  * which end the run. The test makes the pulses, and moves the times of the last polls into the past
  * instead of waiting.
  */
-#include "runtime/base/stall.h"
+#include "runtime/train/rows.h"
+#include "runtime/watch/watch.h"
 #include "tests/fixture.h"
 #include "tests/suites.h"
 
@@ -438,4 +439,30 @@ TEST(file_of_others_is_no_status_page)
 		ck_assert(chown(path, 1, 1) == 0 && !found(mine, path));
 	ck_assert(!status_find(NULL) && !status_find("") && !status_find("1:2:3"));
 	status_free(mine);
+}
+
+/* A run of any length needs the same memory: the page has the newest rows, and sums of all. */
+TEST(page_keeps_the_newest_rows)
+{
+	enum { EPOCHS = 3 * PAGE_ROWS + 7 };
+	char path[PATH_MAX];
+	struct status_page *l = must(status_new(EPOCHS, 2, folder, path));
+	const struct status_page longer = {.epochs = 1000000, .ranks = 2};
+	ck_assert_uint_eq(status_bytes(l), status_bytes(&longer));
+	status_pulse(l, 0)->events = status_pulse(l, 1)->events = 3;
+	for (int64_t e = 2; e <= EPOCHS; e++) /* resumed after epoch 1 */
+		page_add(l, &(struct epoch_row){.epoch = e,
+						.split = {.seconds = 2,
+							  .run_delay_s = 0.5,
+							  .steal_s = NAN,
+							  .dropped = 1}});
+	ck_assert_int_eq(l->rows, EPOCHS - 1);
+	for (int64_t i = l->rows - PAGE_ROWS; i < l->rows; i++)
+		ck_assert_int_eq(page_row(l, i)->epoch, i + 2);
+	ck_assert_int_eq(l->sum.first, 2);
+	ck_assert_int_eq(l->sum.dropped, l->rows);
+	ck_assert_double_eq(l->sum.seconds, 2.0 * (double)l->rows);
+	ck_assert_double_eq(l->sum.delay_s, 0.5 * (double)l->rows);
+	ck_assert_int_eq(status_pulse(l, 0)->events + status_pulse(l, 1)->events, 6);
+	status_free(l);
 }

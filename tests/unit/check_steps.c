@@ -3,7 +3,7 @@
  * measured steps. The longest of N drawn steps is on average the longest of N measured ones, also
  * if a few are many times as long as the others.
  */
-#include "runtime/base/base.h"
+#include "runtime/world/world.h"
 #include "sim/model/model.h"
 #include "tests/fixture.h"
 #include "tests/suites.h"

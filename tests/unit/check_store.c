@@ -4,6 +4,7 @@
  */
 #include "results/db/store.h"
 #include "results/run/run.h"
+#include "runtime/config/machine.h"
 #include "runtime/config/plan.h"
 #include "runtime/table/table.h"
 #include "tests/fixture.h"
@@ -457,7 +458,7 @@ TEST(new_option_needs_no_migration)
 		sql("ALTER TABLE run DROP COLUMN speed; ALTER TABLE run DROP COLUMN sim_train;"
 		    "ALTER TABLE run DROP COLUMN precision");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "18");
+		ck_rows("PRAGMA user_version", "19");
 		char *now AUTOFREE = schema_shape();
 		ck_assert_str_eq(now, fresh);
 		ck_rows("SELECT DISTINCT r.speed, r.precision, r.sim_train, config_key ->> 'speed' "
@@ -811,14 +812,15 @@ TEST(version_16_migrates)
 	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
 		store_close(begun());
 		drop_views_and_triggers();
-		sql("UPDATE run SET status = 'done', split = 'dirichlet:0.5', config_hash = 'h';"
+		sql("DROP TABLE source; ALTER TABLE epoch DROP COLUMN share;"
+		    "UPDATE run SET status = 'done', split = 'dirichlet:0.5', config_hash = 'h';"
 		    "INSERT INTO baseline (name, cell, seed, made, config, options, config_hash) "
 		    "VALUES ('b', 'c', 1, '', '', '{\"split\":\"dirichlet:0.5\",\"lr\":\"1\"}', "
 		    "'');"
 		    "CREATE VIEW speedup AS SELECT 1 FROM epoch;"
 		    "PRAGMA user_version = 16");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "18");
+		ck_rows("PRAGMA user_version", "19");
 		char *migrated AUTOFREE = schema_shape();
 		ck_assert_str_eq(migrated, fresh);
 		ck_rows("SELECT config_hash, split FROM run", "h,dirichlet_classes:0.5");
@@ -1503,19 +1505,18 @@ TEST(table_lists_configurations)
 	make_empty_store();
 	sql(four_configurations);
 	ck_table(0,
-		 "workload  configuration  workers  X  n  accuracy %                 95 %  "
-		 "versus     loss      epoch s           95 %  samples/s  speedup  "
-		 "to target s      comm %  wait %  staleness  not done\n"
-		 "--------  -------------  -------  -  -  ----------  -------------------  "
-		 "---------  --------  -------  -------------  ---------  -------  "
-		 "---------------  ------  ------  ---------  ----------\n"
-		 "mlp       serial               1  1  2  62.50       50.00..75.00 (50 %)  "
-		 "control    0.375          12  10..14 (50 %)         83     1.00  "
-		 "not reached 2/2      25      13  1.00 (10)\n"
-		 "mlp       asgd 4w X=3          4  3  0  diverged                      -  "
-		 "undecided  diverged        -              -          -        -  "
-		 "not reached 1/1       -       -          -  1 diverged\n" MARKS(
-			 "the control (allreduce; without one, serial)"),
+		 "workload  configuration  n  accuracy %                  accuracy versus  loss    "
+		 "            epoch s  samples/s  speedup  to target s      comm %  wait %  "
+		 "staleness  not done\n"
+		 "--------  -------------  -  --------------------------  ---------------  "
+		 "--------  -----------------  ---------  -------  ---------------  ------  "
+		 "------  ---------  ----------\n"
+		 "mlp       serial         2  62.50 (50.00..75.00, 50 %)  control          0.375   "
+		 "  12 (10..14, 50 %)         83     1.00  not reached 2/2      25      13  "
+		 "1.00 (10)\n"
+		 "mlp       asgd 4w X=3    0  diverged                    undecided        "
+		 "diverged                  -          -        -  not reached 1/1       -       "
+		 "-          -  1 diverged\n" MARKS("the control (allreduce; without one, serial)"),
 		 NULL, WORDS("--where=strategy = 'serial' OR sync_every = 3"));
 	/* failed runs only add to `failed`; diverged runs count as the worst */
 	ck_table(0,
@@ -1549,6 +1550,71 @@ TEST(table_lists_configurations)
 		 NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=csv"));
 }
 
+/* The longest line, in characters. */
+static size_t widest_line(const char *text)
+{
+	size_t most = 0, n = 0;
+	for (; *text; text++) {
+		n = *text == '\n' ? 0 : n + ((*text & 0xc0) != 0x80);
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+static int occurrences(const char *text, const char *what)
+{
+	int n = 0;
+	for (; (text = strstr(text, what)); text += strlen(what))
+		n++;
+	return n;
+}
+
+TEST(table_fits_the_terminal)
+{
+	static const char *const head[] = {"accuracy %", "epoch s", "time versus",
+					   "speedup",    "wait %",  "not done"};
+	make_empty_store();
+	sql(four_configurations);
+	setenv("COLUMNS", "60", 1);
+	ck_assert_int_eq(table(WORDS("--top=0")), 0);
+	char *out AUTOFREE = folder_read("out");
+	ck_assert_msg(strstr(out, "\nThe table is wider"), "%s", out);
+	ck_assert_msg(widest_line(out) <= 60, "%s", out);
+	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
+		ck_assert_msg(occurrences(out, head[i]) == 1, "%s:\n%s", head[i], out);
+	/* each part names its rows */
+	ck_assert_msg(occurrences(out, "\nasgd 4w X=3 ") == occurrences(out, "\n\nconfiguration"),
+		      "%s", out);
+	/* a file has whole lines */
+	char *file AUTOFREE = sentence("--out=%s/whole", folder);
+	ck_assert_int_eq(table(WORDS(file)), 0);
+	char *whole AUTOFREE = folder_read("whole");
+	ck_assert_msg(widest_line(strtok(whole, "\n")) > 100, "%s", whole);
+}
+
+TEST(table_is_latex)
+{
+	make_empty_store();
+	sql(four_configurations);
+	sql("UPDATE run SET label = 'a_b & 5 % \\x' WHERE workers = 4");
+	ck_assert_int_eq(table(WORDS("--format=latex", "--columns=configuration,n,epoch_seconds",
+				     "--where=sync_every = 1 AND workers <> 2")),
+			 0);
+	char *out AUTOFREE = folder_read("out");
+	static const char *const says[] = {"\\begin{tabular}{lrr}\n\\toprule\n",
+					   " & n & ",
+					   "\\midrule\n",
+					   "asgd 4w, a\\_b \\& 5 \\% \\textbackslash{}x & 3 & ",
+					   "4 (3..8, 75 \\%) \\\\\n",
+					   "\\bottomrule\n\\end{tabular}\n"};
+	for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+		ck_assert_msg(strstr(out, says[i]), "%s is not in:\n%s", says[i], out);
+	/* what follows is a comment */
+	for (char *line = strtok(strstr(out, "\\end{tabular}\n") + 14, "\n"); line;
+	     line = strtok(NULL, "\n"))
+		ck_assert_msg(*line == '%', "%s", line);
+}
+
 TEST(table_shows_dropped_pushes_only_if_any)
 {
 	make_empty_store();
@@ -1556,24 +1622,21 @@ TEST(table_shows_dropped_pushes_only_if_any)
 	sql("UPDATE epoch SET dropped = 5 WHERE run_id = 3");
 	ck_assert_int_eq(table(WORDS("--where=workers = 4")), 0);
 	expect_said("out", "dropped", false);
-	ck_table(
-		0,
-		"workload  configuration  workers  X  n  accuracy %                 95 %  "
-		"versus             loss  epoch s           95 %  versus              "
-		"samples/s  speedup  to target s      comm %  wait %  staleness  dropped %  "
-		"not done\n"
-		"--------  -------------  -------  -  -  ----------  -------------------  "
-		"----------------  -----  -------  -------------  ------------------  "
-		"---------  -------  ---------------  ------  ------  ---------  ---------  "
-		"--------\n"
-		"mlp       asgd                 1  1  1       50.00                    -  "
-		"undecided -12.50    0.5       99              -  undecided +736.7 %  "
-		"       10     0.12  not reached 1/1      25      13  1.00 (10)      20.00\n"
-		"mlp       serial               1  1  2       62.50  50.00..75.00 (50 %)  "
-		"control           0.375       12  10..14 (50 %)  control             "
-		"       83     1.00  not reached 2/2      25      13  1.00 (10)       0.00\n" MARKS(
-			"the control (allreduce; without one, serial)"),
-		NULL, WORDS("--where=workers = 1"));
+	ck_table(0,
+		 "workload  configuration  n                  accuracy %  accuracy versus    loss  "
+		 "          epoch s  time versus         samples/s  speedup  to target s      "
+		 "comm %  wait %  staleness  dropped %  not done\n"
+		 "--------  -------------  -  --------------------------  ----------------  -----  "
+		 "-----------------  ------------------  ---------  -------  ---------------  "
+		 "------  ------  ---------  ---------  --------\n"
+		 "mlp       asgd           1                       50.00  undecided -12.50    0.5  "
+		 "               99  undecided +736.7 %         10     0.12  not reached 1/1      "
+		 "25      13  1.00 (10)      20.00\n"
+		 "mlp       serial         2  62.50 (50.00..75.00, 50 %)  control           0.375  "
+		 "12 (10..14, 50 %)  control                    83     1.00  not reached 2/2      "
+		 "25      13  1.00 (10)       0.00\n" MARKS(
+			 "the control (allreduce; without one, serial)"),
+		 NULL, WORDS("--where=workers = 1"));
 }
 
 /* Busy epochs are left out of the base of speed-ups, too. */

@@ -4,6 +4,8 @@
  * broken. Loops over devices[] and workloads[], so new ones are tested too.
  */
 #include "results/gate/gate.h"
+#include "runtime/config/machine.h"
+#include "runtime/config/plugins.h"
 #include "runtime/train/trainer.h"
 #include "tests/suites.h"
 #include "tests/trained.h"

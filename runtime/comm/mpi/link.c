@@ -67,7 +67,8 @@ void link_free(struct link *l)
 {
 	if (!l)
 		return;
-	mailbox_free(l->mailbox);
+	if (l->mailbox)
+		l->mailbox_free(l->mailbox);
 	if (l->sums)
 		world_sums->leave(l->sums);
 	if (l->comm != MPI_COMM_NULL && !l->borrowed)
@@ -96,25 +97,6 @@ bool link_one_node(struct link *l)
 	link_free(node);
 	MPI_Allreduce(MPI_IN_PLACE, &same, 1, MPI_INT, MPI_MIN, l->comm);
 	return same;
-}
-
-int link_machine(struct link *l)
-{
-	int first = l->rank;
-	if (l->comm == MPI_COMM_NULL)
-		return 0;
-	if (world_is_virtual) {
-		uint64_t mine = world_node(),
-			 *all AUTOFREE = must(calloc((size_t)l->size, sizeof *all));
-		link_gather(l, -1, &mine, all, sizeof mine);
-		for (first = 0; all[first] != mine; first++)
-			;
-		return first;
-	}
-	struct link *node = link_of_node(l);
-	MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, node->comm);
-	link_free(node);
-	return first;
 }
 
 bool link_reads_devices(void)
@@ -164,10 +146,10 @@ void link_send(struct link *l, int to, const float *x, size_t n)
 	world_leave();
 }
 
-void link_send_plain(struct link *l, int to, int tag, const void *x, size_t bytes)
+void link_send_plain(struct link *l, int to, const void *x, size_t bytes)
 {
 	world_enter("send", to);
-	MPI_Send(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm);
+	MPI_Send(x, count(bytes / sizeof(float)), MPI_FLOAT, to, 0, l->comm);
 	world_leave();
 }
 
@@ -327,6 +309,23 @@ void link_reduce_all(struct link *l, void *x, int n, enum link_reduce how)
 		MPI_Reduce(l->rank ? x : MPI_IN_PLACE, x, n, type, op, 0, l->comm);
 		MPI_Bcast(x, n, type, 0, l->comm);
 	}
+}
+
+void link_reduce_typed(struct link *l, void *x, size_t n, enum link_type type, enum link_reduce how)
+{
+	static const size_t bytes[] = {4, 8, 4, 8}, piece = PIECE / 8;
+	const MPI_Datatype types[] = {MPI_FLOAT, MPI_DOUBLE, MPI_INT32_T, MPI_INT64_T};
+	const MPI_Op op = how == REDUCE_SUM       ? MPI_SUM
+			  : how == REDUCE_PRODUCT ? MPI_PROD
+			  : how == REDUCE_MAX     ? MPI_MAX
+						  : MPI_MIN;
+	char *at = x;
+	world_enter("allreduce", -1);
+	for (size_t part; n > 0 && l->comm != MPI_COMM_NULL; n -= part, at += part * bytes[type]) {
+		part = n < piece ? n : piece;
+		MPI_Allreduce(MPI_IN_PLACE, at, (int)part, types[type], op, l->comm);
+	}
+	world_leave();
 }
 
 void link_gather(struct link *l, int root, const void *mine, void *all, int bytes)

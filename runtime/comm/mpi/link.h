@@ -17,14 +17,14 @@ struct link {
 	int rank, size;
 	struct sums *sums; /* simulated workers sum here; NULL in the real world */
 	MPI_Request slot[LINK_SLOTS];
-	struct mailbox *mailbox; /* NULL before its first use */
-	bool borrowed;           /* another link frees comm */
+	struct mailbox *mailbox; /* NULL before its first use; then: */
+	void (*mailbox_free)(struct mailbox *m);
+	bool borrowed; /* another link frees comm */
 };
 
 enum { SHARED_ALIGN = 64 };
 
 bool in_mpi(void); /* MPI is initialized and not finalized */
-void mailbox_free(struct mailbox *m);
 /* After a call that allocated shared memory with MPI_ERRORS_RETURN: ends all ranks if it failed. */
 void link_memory_check(struct link *l, int code, size_t bytes);
 

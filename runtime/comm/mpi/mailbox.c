@@ -1,6 +1,7 @@
 /*
  * mailbox.c - messages between ranks that must not spin. MPI's own waits spin. Here a rank sleeps
- * until it is woken, and then finds which of its requests are done.
+ * until it is woken, and then finds which of its requests are done. Its simulated counterpart is
+ * sim/world/mailbox.c.
  */
 #include "runtime/comm/mpi/link.h"
 
@@ -17,18 +18,12 @@ struct wakeup {
 	_Alignas(64) sem_t sem;
 };
 
-/* MORE: a further piece of a long simulated message, for which nobody asks. */
-enum use { FREE, SENDS, RECEIVES, SENDS_MORE, RECEIVES_MORE };
-
 struct mailbox {
 	MPI_Request *request;  /* [room]; MPI_REQUEST_NULL: done, or free */
-	enum use *use;         /* [room] */
+	bool *taken;           /* [room] */
 	int *found;            /* [room] */
 	int room, used;        /* used: requests from here on were never taken */
-	int receives;          /* pending; counted in simulations only */
 	bool tried;            /* link_wakeup_new was called */
-	bool far;              /* several machines: no wake-up signals */
-	bool found_one;        /* a request was completed in link_sleep */
 	struct wakeup *wakeup; /* [ranks], shared; NULL: no wake-up signals */
 	void *handle;
 };
@@ -37,10 +32,18 @@ static void mailbox_grow(struct mailbox *m, int room)
 {
 	size_t n = (size_t)room;
 	m->request = must(realloc(m->request, n * sizeof *m->request));
-	m->use = must(realloc(m->use, n * sizeof *m->use));
+	m->taken = must(realloc(m->taken, n * sizeof *m->taken));
 	m->found = must(realloc(m->found, n * sizeof *m->found));
 	for (; m->room < room; m->room++)
-		m->use[m->room] = FREE;
+		m->taken[m->room] = false;
+}
+
+static void mailbox_free(struct mailbox *m)
+{
+	free(m->request);
+	free(m->taken);
+	free(m->found);
+	free(m);
 }
 
 static struct mailbox *mailbox_of(struct link *l)
@@ -48,19 +51,10 @@ static struct mailbox *mailbox_of(struct link *l)
 	enum { ROOM = 256 };
 	if (!l->mailbox) {
 		l->mailbox = must(calloc(1, sizeof *l->mailbox));
+		l->mailbox_free = mailbox_free;
 		mailbox_grow(l->mailbox, ROOM);
 	}
 	return l->mailbox;
-}
-
-void mailbox_free(struct mailbox *m)
-{
-	if (m) {
-		free(m->request);
-		free(m->use);
-		free(m->found);
-	}
-	free(m);
 }
 
 void link_wakeup_new(struct link *l)
@@ -69,8 +63,7 @@ void link_wakeup_new(struct link *l)
 	if (m->tried)
 		return;
 	m->tried = true;
-	m->far = !link_one_node(l);
-	if (m->far || world_is_virtual)
+	if (!link_one_node(l))
 		return;
 	m->wakeup = link_shared_new(l, (size_t)l->size * sizeof *m->wakeup, &m->handle);
 	for (int i = 0; i < l->size && l->rank == 0; i++)
@@ -101,42 +94,14 @@ static nsec longer_nap(nsec nap, bool wakeups)
 	return 2 * nap < least ? least : 2 * nap < most ? 2 * nap : most;
 }
 
-/* Simulated: waits for an MPI request. Across machines a real rank finds a message half a nap late
- * on average. A completed send does not end the sleep. This code waits and never tests, because
- * SimGrid never removes requests that a test found done from its lists. MPI_Waitany first reads
- * this rank's previous request to the simulator, which may be on a dead stack frame; world_yield
- * replaces it. */
-static void sleep_virtually(struct mailbox *m)
-{
-	int i;
-	enum use use;
-	nsec at = clock_now(), nap = 0;
-	do {
-		world_yield();
-		MPI_Waitany(m->used, m->request, &i, MPI_STATUS_IGNORE);
-		if (i == MPI_UNDEFINED) /* blocks: the simulator then reports the deadlock */
-			MPI_Recv(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
-		use = m->use[i];
-		m->receives -= use == RECEIVES || use == RECEIVES_MORE;
-		if (use == SENDS_MORE || use == RECEIVES_MORE)
-			m->use[i] = FREE;
-	} while (use != RECEIVES && m->receives > 0);
-	for (nsec now = clock_now(); m->far && at < now;)
-		at += nap = longer_nap(nap, false);
-	clock_delay(nap / 2);
-	m->found_one = true;
-}
-
-void link_sleep(struct link *l, nsec *nap)
+void link_sleep(struct link *l, nsec *nap, nsec most)
 {
 	world_enter("mailbox", -1);
 	struct mailbox *m = mailbox_of(l);
 	bool wakeups = m->wakeup != NULL;
-	if (world_is_virtual) {
-		sleep_virtually(m);
-		return;
-	}
 	*nap = longer_nap(*nap, wakeups);
+	if (most && *nap > most)
+		*nap = most;
 	if (!wakeups) {
 		clock_delay(*nap);
 		return;
@@ -150,63 +115,47 @@ void link_sleep(struct link *l, nsec *nap)
 		;
 }
 
-static int request_new(struct mailbox *m, enum use use)
+static int request_new(struct mailbox *m)
 {
 	int i = 0;
-	while (i < m->used && m->use[i])
+	while (i < m->used && m->taken[i])
 		i++;
 	if (i == m->room)
 		mailbox_grow(m, 2 * m->room);
 	if (i == m->used)
 		m->used++;
-	m->use[i] = use;
+	m->taken[i] = true;
 	return i;
-}
-
-/* Returns the request of the message, or of its first piece. Pieces travel at the same time. */
-static int start(struct link *l, bool sends, int peer, int tag, void *x, size_t floats)
-{
-	struct mailbox *m = mailbox_of(l);
-	int first = -1;
-	do {
-		const size_t part = piece_of(floats);
-		const bool more = first >= 0;
-		int i = request_new(m, sends ? (more ? SENDS_MORE : SENDS)
-					     : (more ? RECEIVES_MORE : RECEIVES));
-		/* simulated, Issend takes no longer; SimGrid keeps sends without a waiter in a
-		 * long list */
-		if (!sends)
-			MPI_Irecv(x, FLOATS(part), peer, tag, l->comm, &m->request[i]);
-		else if (world_is_virtual)
-			MPI_Issend(x, FLOATS(part), peer, tag, l->comm, &m->request[i]);
-		else
-			MPI_Isend(x, FLOATS(part), peer, tag, l->comm, &m->request[i]);
-		m->receives += world_is_virtual && !sends;
-		first = more ? first : i;
-		floats -= part;
-	} while (floats > 0);
-	return first;
 }
 
 int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes)
 {
-	return start(l, true, to, tag, (void *)(uintptr_t)x, bytes / sizeof(float));
+	struct mailbox *m = mailbox_of(l);
+	int i = request_new(m);
+	MPI_Isend(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm, &m->request[i]);
+	return i;
 }
 
 int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes)
 {
-	return start(l, false, from < 0 ? MPI_ANY_SOURCE : from, tag, x, bytes / sizeof(float));
+	struct mailbox *m = mailbox_of(l);
+	int i = request_new(m);
+	MPI_Irecv(x, count(bytes / sizeof(float)), MPI_FLOAT, from < 0 ? MPI_ANY_SOURCE : from, tag,
+		  l->comm, &m->request[i]);
+	return i;
+}
+
+void link_post(struct link *l, int to, int tag, const void *x, size_t bytes)
+{
+	world_enter("send", to);
+	MPI_Send(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm);
+	world_leave();
 }
 
 bool link_progress(struct link *l)
 {
 	struct mailbox *m = mailbox_of(l);
 	int n = 0;
-	if (world_is_virtual) {
-		bool found = m->found_one;
-		m->found_one = false;
-		return found;
-	}
 	/* Open MPI 4 tests first and then moves messages, which only a second test finds. */
 	for (int i = 0; i < 2 && n == 0; i++)
 		MPI_Testsome(m->used, m->request, &n, m->found, MPI_STATUSES_IGNORE);
@@ -219,7 +168,7 @@ bool link_test(struct link *l, int *request)
 		return true;
 	if (l->mailbox->request[*request] != MPI_REQUEST_NULL)
 		return false;
-	l->mailbox->use[*request] = FREE;
+	l->mailbox->taken[*request] = false;
 	*request = -1;
 	return true;
 }
@@ -228,7 +177,6 @@ void link_cancel(struct link *l, int *request)
 {
 	if (link_test(l, request))
 		return;
-	l->mailbox->receives--;
 	MPI_Cancel(&l->mailbox->request[*request]);
 	MPI_Wait(&l->mailbox->request[*request], MPI_STATUS_IGNORE);
 	link_test(l, request);

@@ -4,6 +4,7 @@
  */
 #include "runtime/config/run.h"
 #include "runtime/comm/mpi/link.h"
+#include "runtime/watch/watch.h"
 
 #include <glob.h>
 #include <stdlib.h>
@@ -58,7 +59,8 @@ static void choose_settings(void)
 
 static int start_mpi(void)
 {
-	return MPI_Init(NULL, NULL);
+	int level; /* calls come from one thread at a time, which may change (mvb_thread) */
+	return MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
 }
 
 /* All ranks wait for each other in this call. */

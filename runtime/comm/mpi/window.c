@@ -1,6 +1,7 @@
 /*
  * window.c - memory of every rank that all ranks access without its owner's help. Concurrent access
  * uses accumulate operations only, which MPI keeps atomic and in order; with MPI_NO_OP they read.
+ * Its simulated counterpart is sim/world/window.c.
  */
 #include "runtime/comm/mpi/link.h"
 
@@ -8,24 +9,15 @@
 #include <string.h>
 
 struct link_window {
-	int ranks;
 	MPI_Win at;  /* MPI_WIN_NULL: one worker alone, in plain memory */
 	char *own;   /* counters, then floats */
 	size_t head; /* of the counters [bytes] */
-	/* [ranks] accessed since their last flush. SMPI's flush_all would ask all N ranks. */
-	bool *reached;
 	MPI_Request counters_read;
 };
 
-/* With SMPI every rank would lock every rank; a fence does the same there. SMPI does not know
- * MPI_WIN_MODEL either: all its memory is unified. */
 static void begin_access(MPI_Win at)
 {
 	int *model, known;
-	if (world_is_virtual) {
-		MPI_Win_fence(0, at);
-		return;
-	}
 	MPI_Win_get_attr(at, MPI_WIN_MODEL, &model, &known);
 	CHECK(known && *model == MPI_WIN_UNIFIED, "windows are not in plain memory here");
 	MPI_Win_lock_all(MPI_MODE_NOCHECK, at);
@@ -35,8 +27,6 @@ struct link_window *link_window_new(struct link *l, size_t floats, size_t counte
 {
 	struct link_window *w = must(calloc(1, sizeof *w));
 	w->at = MPI_WIN_NULL;
-	w->ranks = link_size(l);
-	w->reached = must(calloc((size_t)w->ranks, sizeof *w->reached));
 	w->head = (counters * sizeof(int64_t) + SHARED_ALIGN - 1) & ~(size_t)(SHARED_ALIGN - 1);
 	size_t bytes = w->head + (floats + 1) * sizeof(float);
 	if (l->comm == MPI_COMM_NULL) {
@@ -60,13 +50,10 @@ void link_window_free(struct link_window *w)
 {
 	if (w->at == MPI_WIN_NULL)
 		free(w->own);
-	else if (world_is_virtual)
-		MPI_Win_fence(0, w->at);
 	else
 		MPI_Win_unlock_all(w->at);
 	if (w->at != MPI_WIN_NULL)
 		MPI_Win_free(&w->at);
-	free(w->reached);
 	free(w);
 }
 
@@ -76,22 +63,12 @@ void link_window_sync(struct link_window *w)
 		MPI_Win_sync(w->at);
 }
 
-static void flush_reached(struct link_window *w)
-{
-	for (int k = 0; k < w->ranks; k++) {
-		if (w->reached[k])
-			MPI_Win_flush(k, w->at);
-		w->reached[k] = false;
-	}
-}
-
 void link_window_reach(struct link_window *w, int rank, size_t first, const float *x, float *old,
 		       size_t n)
 {
 	size_t at = w->head + first * sizeof(float);
 	float *own = (float *)(void *)(w->own + at);
 	int k = count(n);
-	w->reached[rank] = true;
 	if (w->at != MPI_WIN_NULL && old)
 		MPI_Get_accumulate(x, x ? k : 0, MPI_FLOAT, old, k, MPI_FLOAT, rank, (MPI_Aint)at,
 				   k, MPI_FLOAT, x ? MPI_SUM : MPI_NO_OP, w->at);
@@ -106,7 +83,6 @@ void link_window_reach(struct link_window *w, int rank, size_t first, const floa
 void link_window_count(struct link_window *w, size_t counter, const int64_t *by, int64_t *before)
 {
 	size_t at = counter * sizeof(int64_t);
-	w->reached[0] = true;
 	if (w->at != MPI_WIN_NULL) {
 		MPI_Fetch_and_op(by, before, MPI_INT64_T, 0, (MPI_Aint)at, MPI_SUM, w->at);
 	} else {
@@ -144,11 +120,8 @@ void link_window_flush(struct link_window *w, int rank)
 	world_enter("one-sided access", rank);
 	if (w->at == MPI_WIN_NULL)
 		return;
-	world_reach(rank < 0 ? 0 : rank, rank < 0 ? w->ranks : rank + 1);
 	if (rank >= 0)
 		MPI_Win_flush(rank, w->at);
-	else if (world_is_virtual)
-		flush_reached(w);
 	else
 		MPI_Win_flush_all(w->at);
 }

@@ -2,6 +2,7 @@
 
 driver.py describe OUT PATH...     reads the file (the first PATH; the others are files next to it that it imports), and
                                    writes its description: name, options, recipe, and the text of the files
+driver.py export OUT PATH          writes the sets of data() to an archive of NumPy, for a model of mvbench
 driver.py serve DESCRIPTION PARENT computes for the process PARENT: waits for its requests in memory that both share
                                    (file 3), with a region of parameters and gradients for each worker (file 4)
 
@@ -64,11 +65,11 @@ class Folder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         path = module.__spec__.origin
         exec(compile(self.files[path], path, "exec"), module.__dict__)
 
-    def load(self):
+    def load(self, sees_all=True):
         sys.path[0] = self.folder  # data files and extension modules next to the file
         sys.meta_path.insert(0, self)
         module = importlib.import_module(self.name)
-        for other in list(sys.modules.values()):
+        for other in list(sys.modules.values()) if sees_all else ():
             file = getattr(other, "__file__", None)
             own = file and file.endswith(".py") and os.path.dirname(file).startswith(self.folder)
             if own and file not in self.files and "site-packages" not in file:
@@ -177,6 +178,26 @@ def describe(out, paths):
         f.write("\n".join(lines) + "\n")
 
 
+def export(out, path):
+    with open(path, encoding="utf-8") as f:
+        folder = Folder([[os.path.abspath(path), f.read()]])
+    try:
+        import numpy
+        module = folder.load(False)  # the rows are compared, not the text
+        if not hasattr(module, "data"):
+            raise Refused("it has no data(), which returns the training and the test set")
+        seed_all(1)
+        sets = valued(module, "data", {}, seed=1)
+        if not isinstance(sets, (tuple, list)) or [len(s) if isinstance(s, (tuple, list)) else 0 for s in sets] != [2, 2]:
+            raise Refused("data(): return (rows, labels) of the training set and of the test set")
+        arrays = [numpy.asarray(a) for s in sets for a in s]
+        with open(out, "wb") as f:
+            numpy.savez(f, **dict(zip(("x_train", "y_train", "x_test", "y_test"), arrays)))
+    except BaseException as error:  # SystemExit, too
+        print(last_lines(error, folder.folder))
+        sys.exit(1)
+
+
 def seed_all(seed):
     """The generators that a file may use without naming one."""
     if "torch" in sys.modules:
@@ -193,7 +214,7 @@ def seed_all(seed):
 def length(part):
     if isinstance(part, dict):
         return length(next(iter(part.values())))
-    return len(part[0]) if isinstance(part, (tuple, list)) else len(part)
+    return len(part[0]) if isinstance(part, tuple) else len(part)  # a list: of rows
 
 
 def arrays_of(part):
@@ -437,7 +458,7 @@ class Torch:
             return None
         rows, root = min(8, self.data.n[0]), type(self.model).__name__
         index = self.torch.arange(rows, dtype=self.torch.int32)
-        self.model.eval()
+        self.mode(False)
         with FlopCounterMode(display=False) as counter:  # with gradients: without, some layers compute as a whole
             self.losses(self.data.batch(index, index.to(self.torch.int64)), rows, False)
         count = {name: sum(of.values()) / rows for name, of in counter.get_flop_counts().items()}
@@ -544,11 +565,15 @@ class Torch:
                 self.next -= 1
                 self.ready()
 
+    def mode(self, training):
+        if self.model.training != training:  # setting it anew takes time in each module
+            self.model.train(training)
+
     def gradient(self, slot, index, key, rows_share, ready):
         grads, buffers, flat = self.take(slot)
         flat.zero_()
         seed_all(key)
-        self.model.train()
+        self.mode(True)
         self.ready = ready
         if ready:
             self.left = [0] * (self.layer_of[-1] + 1)
@@ -566,7 +591,7 @@ class Torch:
     def evaluate(self, slot, index):
         _, buffers, _ = self.take(slot)
         seed_all(0)
-        self.model.eval()
+        self.mode(False)
         with self.torch.no_grad():
             loss, count, correct = self.losses(self.batch(index), len(index) // 4, True)
         self.keep_buffers(buffers)
@@ -575,7 +600,7 @@ class Torch:
     def statistics(self, slot, index):
         _, buffers, _ = self.take(slot)
         seed_all(0)
-        self.model.train()
+        self.mode(True)
         kept = [m.momentum for m in self.norms]
         for m in self.norms:
             m.momentum = 1.0
@@ -721,6 +746,9 @@ def main():
     mode, arguments = sys.argv[1], sys.argv[2:]
     if mode == "describe":
         describe(arguments[0], arguments[1:])
+        return
+    if mode == "export":
+        export(*arguments)
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for mvbench, which ends this process
     os.dup2(2, 1)

@@ -7,15 +7,18 @@
  * its signal handlers and its crashes here, and could not be chosen.
  */
 #include "runtime/config/python/python.h"
+#include "runtime/world/world.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,7 +44,9 @@ _Static_assert(offsetof(struct shared, slot) == 32 && offsetof(struct shared, lo
 
 struct python {
 	pid_t pid;
-	int ended; /* its status as of wait, once pid is 0 */
+	int alive; /* a pidfd, also for those who are not its parent; -1: the system has none */
+	int ended; /* its status as of wait, once pid is 0; of a process that is not its parent: 0
+		    */
 	struct shared *shared;
 	int regions;
 	int64_t regions_end; /* [bytes] */
@@ -106,6 +111,7 @@ struct python *python_start(const char *description, char **wrong)
 		(char *)(uintptr_t)python_interpreter(), "-u",   IN_MEMORY "5", "serve",
 		(char *)(uintptr_t)description,          parent, NULL};
 	int failed = spawn(p, (const int[FILES]){shared, p->regions, program}, argv);
+	p->alive = failed ? -1 : pidfd_open(p->pid, 0);
 	if (!failed)
 		return p;
 	*wrong = python_missing(failed);
@@ -137,6 +143,9 @@ int32_t *python_index(struct python *p)
 /* NULL while it lives; otherwise how it has ended. */
 static char *death(struct python *p)
 {
+	struct pollfd end = {.fd = p->alive, .events = POLLIN};
+	if (p->pid && p->alive >= 0 && poll(&end, 1, 0) == 0)
+		return NULL;
 	if (p->pid && waitpid(p->pid, &p->ended, WNOHANG) == 0)
 		return NULL;
 	p->pid = 0;

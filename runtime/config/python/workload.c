@@ -9,6 +9,8 @@
  * The data stay in Python. What the program sees of a row is its number, in four bytes, so that it
  * can reorder rows, and its class.
  */
+#include "runtime/config/dataset.h"
+#include "runtime/config/plugins.h"
 #include "runtime/config/python/python.h"
 #include "runtime/config/config.h"
 #include "runtime/device/device.h"
@@ -77,7 +79,7 @@ char *python_missing(int error)
 /* ---- Its description ---- */
 
 struct describing {
-	const char *program, *out;
+	const char *program, *what, *out;
 	char *const *path;
 	size_t n;
 };
@@ -86,7 +88,7 @@ static void exec_python(const void *ctx)
 {
 	const struct describing *d = ctx;
 	const char **argv = must(calloc(d->n + 5, sizeof *argv));
-	const char *const first[] = {python_interpreter(), d->program, "describe", d->out};
+	const char *const first[] = {python_interpreter(), d->program, d->what, d->out};
 	memcpy(argv, first, sizeof first);
 	memcpy(argv + 4, d->path, d->n * sizeof *argv);
 	execvp(argv[0], (char **)(uintptr_t)argv);
@@ -95,11 +97,12 @@ static void exec_python(const void *ctx)
 	fflush(stdout);
 }
 
-char *python_describe(const char *out, char *const *path, size_t n)
+/* Python reads the files, and writes out. NULL, or a message. */
+static char *python_write(const char *what, const char *out, char *const *path, size_t n)
 {
 	char said[4096], *name AUTOFREE = file_in_memory(driver);
 	int program AUTOCLOSED = atoi(name + strlen(IN_MEMORY));
-	const struct describing d = {name, out, path, n};
+	const struct describing d = {name, what, out, path, n};
 	(void)program;
 	int status = child_run(exec_python, &d, said, sizeof said);
 	if (status == 0)
@@ -108,6 +111,27 @@ char *python_describe(const char *out, char *const *path, size_t n)
 	while (length > 0 && said[length - 1] == '\n')
 		said[--length] = '\0';
 	return length ? sentence("%s", said) : sentence("%s cannot read it", python_interpreter());
+}
+
+char *python_describe(const char *out, char *const *path, size_t n)
+{
+	return python_write("describe", out, path, n);
+}
+
+int data_of_python(const char *file, char **wrong)
+{
+	char *path = (char *)(uintptr_t)file;
+	if (plugin_naming(file) != NAMED_BY_USER) {
+		*wrong = sentence("--data-dir=%s: a file names it, and you have not: mvbench runs "
+				  "only Python files that you type. Give --data-dir=%s",
+				  file, file);
+		return -1;
+	}
+	char *out AUTOFREE = file_in_memory("");
+	char *said AUTOFREE = python_write("export", out, &path, 1);
+	int fd = atoi(out + strlen(IN_MEMORY));
+	*wrong = said ? sentence("--data-dir=%s: %s", file, said) : NULL;
+	return fd;
 }
 
 /* The next word of a line; "" at its end. */
@@ -501,7 +525,7 @@ static void python_gradient(struct worker *w)
 		struct python_request r = {
 			.command = GRADIENT,
 			.rows = (int64_t)w->rows,
-			.key = rng_seed(w->run->seed, RNG_DROPOUT, w->step * w->trainers + w->rank),
+			.key = w->loop->dev->key,
 			.share = w->mean_rows > 0 ? rows / w->mean_rows : 1,
 			.ready = early ? python_ready : NULL,
 			.ctx = w};

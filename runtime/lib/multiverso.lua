@@ -1,0 +1,2 @@
+-- multiverso.lua - mvbench.lua under the name of Multiverso's pages.
+return require 'mvbench'

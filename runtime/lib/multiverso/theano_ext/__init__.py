@@ -1,0 +1,1 @@
+"""Shared variables, and managers of a model's parameters."""

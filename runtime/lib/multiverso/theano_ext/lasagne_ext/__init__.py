@@ -1,0 +1,1 @@
+"""Managers of the parameters of Lasagne's networks."""

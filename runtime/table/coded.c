@@ -1,0 +1,161 @@
+/*
+ * coded.c - pushes that travel as messages of a codec (strategies/codecs/codec.h):
+ *
+ *   u = pushed + kept;  q = encoded(u);  kept = u - decoded(q);  the table gets decoded(q)
+ *
+ * kept is the worker's, with error feedback; otherwise it is 0. Each server gets a message of its
+ * floats, and decodes it before it applies the push. In the other placements, nothing travels: the
+ * worker itself decodes one message of all floats, and pushes that. So a table has the same pushes
+ * as with one server.
+ *
+ * The keys of random numbers are of the worker and the message: servers know neither, and get the
+ * common one with the message.
+ *
+ * Memory of a worker: 2 P floats and the messages. A checkpoint has what is kept.
+ */
+#include "runtime/table/coded.h"
+#include "runtime/config/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct pushes {
+	const struct codec *codec;
+	const void *opts;
+	int rank;
+	int64_t seed;
+	struct tensor *tensor, *some; /* [tensors]: of the table; [tensors + 1]: of a part */
+	size_t tensors;
+	int parts;
+	size_t *first, *word; /* [parts + 1] of each part: its first float, and word of messages */
+	float *kept, *decoded, *message; /* NULL: no feedback; not needed; no floats at all */
+	bool feedback, decodes;          /* also without floats, for the time of simulations */
+	uint64_t common;
+	int64_t messages;
+};
+
+static struct code code_of(const struct pushes *k, int j, size_t *first)
+{
+	*first = k->first[j];
+	size_t n = k->first[j + 1] - *first;
+	return (struct code){.opts = k->opts,
+			     .n = n,
+			     .tensor = k->some,
+			     .tensors = tensors_cut(k->tensor, k->tensors, *first, n, k->some),
+			     .common = k->common,
+			     .key = rng_seed((int64_t)(k->common >> 1), RNG_CODEC, j),
+			     .workers = 1};
+}
+
+struct pushes *pushes_new(const struct worker *w, size_t n, bool lengths)
+{
+	const struct tables *s = w->loop->tables;
+	const struct model *m = w->model;
+	const bool servers = s->servers > 0;
+	size_t first;
+	if (!w->codec || !w->codec->encode || w->loop->strategy->codes != CODES_PUSHES ||
+	    (s->size == 1 && !servers))
+		return NULL;
+	if (s->placement->floats_on_device)
+		user_error("--codec=%s: a table in a GPU's memory gets no messages; give "
+			   "--servers=1 or --table-home=shared",
+			   w->run->codec);
+	CHECK(n == vec_len(w->param), "a coded table of %zu floats", n);
+	struct pushes *k = must(calloc(1, sizeof *k));
+	*k = (struct pushes){.codec = w->codec,
+			     .opts = w->codec_opts,
+			     .rank = w->rank,
+			     .seed = w->run->seed,
+			     .tensor = must(malloc((m->tensors + 1) * sizeof *k->tensor)),
+			     .some = must(malloc((m->tensors + 1) * sizeof *k->some)),
+			     .tensors = m->tensors,
+			     .parts = servers ? s->servers : 1,
+			     .feedback = strcmp(w->run->codec_feedback, "true") == 0};
+	k->decodes = k->feedback || !servers;
+	memcpy(k->tensor, m->tensor, m->tensors * sizeof *k->tensor);
+	k->first = must(calloc(2 * ((size_t)k->parts + 1), sizeof *k->first));
+	k->word = k->first + k->parts + 1;
+	for (int j = 0; j < k->parts; j++) {
+		k->first[j + 1] = part_of(n, (size_t)k->parts, (size_t)j + 1);
+		struct code c = code_of(k, j, &first);
+		k->word[j + 1] = k->word[j] + k->codec->bytes(&c) / sizeof(float);
+	}
+	if (lengths)
+		return k;
+	k->message = must(calloc(k->word[k->parts] + 1, sizeof *k->message));
+	k->kept = k->feedback ? must(calloc(n + 1, sizeof *k->kept)) : NULL;
+	k->decoded = k->decodes ? must(calloc(n + 1, sizeof *k->decoded)) : NULL;
+	return k;
+}
+
+void pushes_free(struct pushes *k)
+{
+	if (!k)
+		return;
+	free(k->tensor);
+	free(k->some);
+	free(k->first);
+	free(k->kept);
+	free(k->decoded);
+	free(k->message);
+	free(k);
+}
+
+void pushes_encode(struct pushes *k, struct table_op *p)
+{
+	size_t n = k->first[k->parts], first;
+	k->common = rng_seed(k->seed, RNG_CODEC, (int64_t)(k->rank + 1) << 40 | k->messages++);
+	for (size_t i = 0; k->kept && i < n; i++)
+		k->kept[i] += p->in[i];
+	const float *u = k->kept ? k->kept : p->in;
+	for (int j = 0; k->message && j < k->parts; j++) {
+		struct code c = code_of(k, j, &first);
+		float *wire = k->message + k->word[j];
+		k->codec->encode(&c, wire, u + first);
+		if (k->decoded)
+			CHECK(k->codec->decode(&c, k->decoded + first, wire, false),
+			      "codec %s does not decode its own message", k->codec->plugin.name);
+	}
+	for (size_t i = 0; k->kept && i < n; i++)
+		k->kept[i] -= k->decoded[i];
+	double passes = k->codec->encode_passes;
+	passes += k->decodes ? k->codec->decode_passes : 0;
+	world_charge((passes + (k->feedback ? 2 : 0)) * (double)n);
+	p->in = k->decoded ? k->decoded : p->in;
+	p->message = k->message ? k->message : link_nowhere();
+}
+
+size_t pushes_words(const struct pushes *k, int j, size_t *first)
+{
+	*first = k->word[j];
+	return k->word[j + 1] - k->word[j];
+}
+
+int64_t pushes_bytes(const struct pushes *k)
+{
+	return (int64_t)(k->word[k->parts] * sizeof(float));
+}
+
+uint64_t pushes_common(const struct pushes *k)
+{
+	return k->common;
+}
+
+const struct tensor *pushes_tensors(struct pushes *k, int j, size_t *count)
+{
+	size_t first;
+	*count = code_of(k, j, &first).tensors;
+	return k->some;
+}
+
+size_t pushes_keep(struct pushes *k, float *x, bool put)
+{
+	enum { COUNT = sizeof k->messages / sizeof *x };
+	size_t n = k->kept ? k->first[k->parts] : 0;
+	if (!x)
+		return COUNT + n;
+	memcpy(put ? (void *)&k->messages : x, put ? (void *)x : &k->messages, sizeof k->messages);
+	if (k->kept)
+		memcpy(put ? k->kept : x + COUNT, put ? x + COUNT : k->kept, n * sizeof *x);
+	return COUNT + n;
+}

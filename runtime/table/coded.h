@@ -1,0 +1,24 @@
+/*
+ * coded.h - pushes of a table that travel as messages of the run's codec.
+ */
+#ifndef CODED_H
+#define CODED_H
+
+#include "runtime/comm/coding.h"
+#include "runtime/table/table.h"
+
+/* Of a table of n floats, as long as the model; NULL: its pushes are floats. */
+struct pushes *pushes_new(const struct worker *w, size_t n, bool lengths);
+void pushes_free(struct pushes *k); /* NULL is fine */
+/* Of a push: sets its message; in is then what the table gets, unless a server decodes it. Both
+ * are valid until the next. */
+void pushes_encode(struct pushes *k, struct table_op *p);
+/* The message of server j, or with one part of all: its length and first word. */
+size_t pushes_words(const struct pushes *k, int j, size_t *first);
+int64_t pushes_bytes(const struct pushes *k); /* of all parts */
+uint64_t pushes_common(const struct pushes *k);
+const struct tensor *pushes_tensors(struct pushes *k, int j, size_t *count); /* of part j */
+/* As tables_keep. */
+size_t pushes_keep(struct pushes *k, float *x, bool put);
+
+#endif

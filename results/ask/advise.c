@@ -55,6 +55,7 @@ struct setup {
 	struct sweep sweep; /* section: the strategy, with a variant: "periodic schedule=down" */
 	struct settings refused; /* name of a cell's section, and why */
 	const char *why;         /* the first of these, of a strategy of several workers */
+	char *doubt;             /* NULL, or why the calibration may be wrong */
 	bool rates;              /* searches the rates for a utilisation */
 	int64_t params, steps;   /* of several workers with a model each */
 };
@@ -63,6 +64,7 @@ static void setup_fini(struct setup *u)
 {
 	settings_free(&u->refused);
 	free(u->setting);
+	free(u->doubt);
 	sweep_free(&u->sweep);
 	axis_fini(&u->interval);
 	config_fini(&u->config);
@@ -116,6 +118,8 @@ static void candidate_add(struct setup *u, const struct strategy *s, const struc
 			why = plan_make(&c, &plan);
 		if (!why && i == 0)
 			why = simulation_check(&c, &plan);
+		if (!why && i == 0 && !u->doubt)
+			u->doubt = calibration_doubt(&c, &plan);
 		if (why) {
 			config_fini(&c);
 			settings_add(&u->refused, must(strdup(name)), why);
@@ -460,6 +464,8 @@ static char *run_advise(void *options_given, struct arguments *a, int *status)
 	TRY(launcher_refuse("advise"));
 	u.rates = o->utilisation > 0;
 	TRY(setup_read(&u, a, o->intervals));
+	if (u.doubt)
+		fprintf(stderr, "mvbench advise: %s\n", u.doubt);
 	return advise(&u, o, status);
 }
 

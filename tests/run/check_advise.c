@@ -295,6 +295,29 @@ TEST(this_machine_is_simulated_as_calibrated)
 	ck_assert_ptr_nonnull(strstr(out, "No run here"));
 }
 
+TEST(calibration_of_a_busy_machine_is_doubted)
+{
+	const char *const doubt = "of its cores, because other processes ran";
+	make_calibrations();
+	sql_in("run.db", "INSERT INTO calibration_point SELECT id, 'cores_share', 0, 0.95 FROM "
+			 "calibration");
+	ck_advise(0, "--workers=2 --intervals=4", "2 workers on simulated local");
+	ck_assert_msg(!strstr(out, doubt), "%s", out);
+	sql_in("run.db", "UPDATE calibration_point SET value = 0.5 WHERE name = 'cores_share'");
+	ck_advise(0, "--workers=2 --intervals=4", doubt);
+	new_database("run.db");
+	run(0,
+	    "p=; for i in 1 2 3; do taskset -c 0 sh -c 'while :; do :; done' & p=\"$p $!\"; done; "
+	    "taskset -c 0 ./mvbench calibrate --workload=softmax --batch=32 --counts=1 "
+	    "--seconds=0.2s --repetitions=1 --db=%s/run.db 2>&1; e=$?; kill $p; exit $e",
+	    folder);
+	ck_assert_ptr_nonnull(strstr(out, "other processes ran: a measurement had only"));
+	double share = number_in("run.db", "SELECT value FROM calibration_point WHERE name = "
+					   "'cores_share'");
+	ck_assert_double_gt(share, 0);
+	ck_assert_double_lt(share, 0.9);
+}
+
 /* Messages between the hosts take the time of their calibrated links, not of this machine's memory.
  */
 TEST(hostfile_is_simulated_with_its_links)

@@ -306,12 +306,14 @@ TEST(calibration_of_a_busy_machine_is_doubted)
 	sql_in("run.db", "UPDATE calibration_point SET value = 0.5 WHERE name = 'cores_share'");
 	ck_advise(0, "--workers=2 --intervals=4", doubt);
 	new_database("run.db");
-	run(0,
-	    "p=; for i in 1 2 3; do taskset -c 0 sh -c 'while :; do :; done' & p=\"$p $!\"; done; "
-	    "taskset -c 0 ./mvbench calibrate --workload=softmax --batch=32 --counts=1 "
-	    "--seconds=0.2s --repetitions=1 --db=%s/run.db 2>&1; e=$?; kill $p; exit $e",
-	    folder);
-	ck_assert_ptr_nonnull(strstr(printed, "other processes ran: a measurement had only"));
+	char *command AUTOFREE = sentence(
+		"p=; for i in 1 2 3; do taskset -c 0 sh -c 'while :; do :; done' & p=\"$p $!\"; done; "
+		"taskset -c 0 ./mvbench calibrate --workload=softmax --batch=32 --data-dir=%s "
+		"--counts=1 --seconds=0.2s --repetitions=1 --db=%s/run.db 2>&1; e=$?; kill $p; "
+		"exit $e",
+		folder, folder);
+	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
+	ck_assert_ptr_nonnull(strstr(out, "other processes ran: a measurement had only"));
 	double share = number_in("run.db", "SELECT value FROM calibration_point WHERE name = "
 					   "'cores_share'");
 	ck_assert_double_gt(share, 0);

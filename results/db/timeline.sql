@@ -14,7 +14,7 @@ FROM (VALUES
 	(6, 'push', '#E69F00', 'olive', 'sends to a parameter server, and usually gets the parameters back'),
 	(7, 'pull', '#F5C76E', 'yellow', 'gets the parameters; on a server: sends them'),
 	(8, 'pack', '#B08040', 'rail_load', 'prepares messages: differences, rows, copies from a GPU and back'),
-	(9, 'send', '#CC79A7', 'rail_animation', 'sends to one rank, or begins a reduction that runs in the background'),
+	(9, 'send', '#CC79A7', 'rail_animation', 'sends to one rank, or begins a reduction'),
 	(10, 'recv', '#DFA8C6', 'rail_response', 'waits for a message of another rank, and receives it'),
 	(11, 'exchange', '#B5548A', 'rail_idle', 'sends to one rank and receives from it'),
 	(12, 'allreduce', '#AA4499', 'cq_build_running', 'the sum over all workers'),

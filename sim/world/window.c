@@ -205,7 +205,8 @@ static void send_add(struct link_window *w, double after)
 	w->sent_at = network_now() + after + engine_factor(TIME_SEND, bytes);
 	w->adding = true;
 	w->landed = false;
-	if (to != w) {
+	/* one that began before the target's own is not forgotten: the target waits for it */
+	if (to != w && !(to->adding && waits_for_add(to))) {
 		to->adds = w;
 		to->adds_since = w->sent_at;
 	}

@@ -195,8 +195,8 @@ TEST(simulated_options_equal_real_ones, 13)
 		{3,
 		 "periodic --periodic.outer=nesterov --periodic.start=10 --periodic.schedule=up"},
 		{2, "periodic --periodic.fragments=2 --periodic.delay=2 --periodic.mix=0.5"},
-		{3, "periodic --periodic.outer=nesterov --periodic.delay=3 --periodic.eager "
-		    "--periodic.fragments=2"},
+		{3, "periodic --periodic.outer=nesterov --sync-every=2 --periodic.delay=2 "
+		    "--periodic.eager --periodic.fragments=2"},
 		{4, "periodic --sync-every=6 --periodic.group=2 --periodic.group-every=2"},
 		{4, "gossip --gossip.schedule=torus --gossip.order=before"},
 		{3, "gossip --gossip.schedule=exponential"},

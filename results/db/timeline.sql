@@ -21,8 +21,8 @@ FROM (VALUES
 	(13, 'allgather', '#882255', 'cq_build_attempt_runnig', 'all workers'' parts'),
 	(14, 'broadcast', '#DDA0DD', 'cq_build_passed', 'one worker''s values for all'),
 	(15, 'barrier', '#F0A08C', 'bad', 'waits at a barrier until the last worker has arrived'),
-	(16, 'apply', '#56B4E9', 'startup', 'applies a push to the table; without servers the worker does it itself'),
-	(17, 'wait', '#D55E00', 'terrible', 'waits for others: a lock, a round, the staleness bound, the last worker of a reduction'),
+	(16, 'apply', '#56B4E9', 'startup', 'applies a push to the table, on a server or on the worker'),
+	(17, 'wait', '#D55E00', 'terrible', 'waits for others: a lock, a round, a bound, the last of a reduction'),
 	(18, 'evaluate', '#F0E442', 'thread_state_unknown', 'evaluates the model; not part of the training time'));
 
 -- Where pushes go: to the server that applies them. If workers access the table themselves: to the

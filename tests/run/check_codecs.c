@@ -741,7 +741,7 @@ TEST(one_fragment_is_the_whole_model, 3)
 {
 	static const char *const how[] = {"--codec=fp4", "--codec=powersgd",
 					  "--codec=topk --topk.of=tensors --topk.share=0.1"};
-	const char *whole = words(MLP "--epochs=1 --strategy=periodic --sync-every=9 "
+	const char *whole = words(MLP "--epochs=1 --strategy=periodic --sync-every=10 "
 				      "--periodic.outer=nesterov %s",
 				  how[_i]);
 	expect_same(2, words("%s --periodic.mix=1e-30", whole), 2, whole, 1e-12);

@@ -268,6 +268,7 @@ static const struct {
 	{"--strategy=ssp --workers=2 --batch=30 --servers=1 --straggle=0.5 --barrier-every=2",
 	 false},
 	{"--strategy=downpour --workers=2 --batch=30 --sync-every=4", false},
+	{"--strategy=adpsgd --workers=3 --batch=20 --sync-every=3", false},
 	{"--strategy=bsp --bsp.backup=1 --workers=3 --batch=20 --deal=dynamic --speed=2:0.3 "
 	 "--servers=1",
 	 false},

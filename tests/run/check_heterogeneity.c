@@ -722,7 +722,7 @@ TEST(heterogeneity_mistakes_are_refused)
 		{"--leave=1:1s --strategy=bsp --workers=2", "give --bsp.backup=1"},
 		{"--leave=1:1s --strategy=ssp --ssp.bound=0 --workers=2", "give a bound of 1"},
 		{"--leave=1:1s --strategy=allreduce --workers=2",
-		 "with asgd, bsp, ssp, downpour and easgd they can"},
+		 "with asgd, bsp, ssp, downpour, easgd and adpsgd they can"},
 		{"--sim.slow-link=0:0.5", "give --platform=sim with it"},
 		{"--sim.slow-link=0:1.5 --platform=sim", "should be RANK:FACTOR"},
 		{"--sim.slow-link=0:0.5 --strategy=allreduce --workers=2 " SIM,

@@ -371,12 +371,9 @@ static char *train_cell(const struct setup *u, const struct cell *of, int64_t fi
 		struct settings all ENDS_WITH(settings_free) = {.n = 0};
 		struct config c;
 		struct plan plan;
-		char *seed AUTOFREE =
-			sentence("%lld", (long long)(u->config.run.seed + first + k));
-		const struct setting own[] = {{"sim.train", "true"},
-					      {"epochs", epochs},
-					      {"seed", seed},
-					      {"db", copy}};
+		char *seed AUTOFREE = sentence("%lld", (long long)(u->config.run.seed + first + k));
+		const struct setting own[] = {
+			{"sim.train", "true"}, {"epochs", epochs}, {"seed", seed}, {"db", copy}};
 		settings_add_config(&all, &of->config);
 		settings_give(&all, own, sizeof own / sizeof *own);
 		TRY(config_init(&c, all.setting, all.n, true));
@@ -450,11 +447,11 @@ static char *train_cells(struct setup *u, const struct advise_options *o, const 
 		TRY(train_cell(u, k ? found : reference, 1, SEEDS_MOST - 1, copy, &accuracy,
 			       status));
 	u->trained = sentence(
-		"Trained here in %.0f s, for %lld epoch%s on the simulated machines: allreduce, and "
-		"%zu of the %zu that are faster, from the fastest on%s.",
+		"Trained here in %.0f s, for %lld epoch%s on the simulated machines: allreduce, "
+		"and %zu of the %zu that are faster, from the fastest on%s.",
 		o->train - 1e-9 * (double)(until - clock_now()), (long long)u->config.run.epochs,
 		plural((int)u->config.run.epochs), done, all,
-		found	     ? "; the last one is accurate enough"
+		found        ? "; the last one is accurate enough"
 		: done < all ? "; then the time of --train was over"
 			     : "");
 	return NULL;

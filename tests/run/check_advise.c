@@ -361,16 +361,18 @@ TEST(advice_trains_the_fastest_until_one_is_accurate)
 	const char *const words =
 		CLUSTER "--epochs=2 --intervals=1,16 --sim.rate=100mbit --train=60s ";
 	ck_advise(0, words, "Trained here in");
+	for (char *at = out; (at = strstr(at, "\n  "));) /* sentences without their line breaks */
+		memmove(at, at + 2, strlen(at + 2) + 1);
 	ck_assert_msg(strstr(out, "that are faster, from the fastest on") &&
 			      strstr(out, "half the rate: ") && strstr(out, "twice the rate: ") &&
 			      strstr(out, "half the step time: ") &&
 			      strstr(out, "twice the step time: "),
-		      "%s", out);
-	ck_assert_msg(!strstr(out, "No run here"), "%s", out);
+		      "%.3000s", out);
+	ck_assert_msg(!strstr(out, "No run here"), "%.3000s", out);
 	char *json AUTOFREE = sentence("%s --format=json", words);
 	ck_advise(0, json, "asgd");
 	double accuracy = ranked("test_accuracy", "allreduce", 0);
-	ck_assert_msg(accuracy > 0 && accuracy <= 1, "%g: %s", accuracy, out);
+	ck_assert_msg(accuracy > 0 && accuracy <= 1, "%g: %.3000s", accuracy, out);
 	ck_assert_double_eq(
 		number("WITH r AS (SELECT value ->> 'place' AS place, value ->> 'strategy' AS s, "
 		       "value ->> 'test_accuracy' AS a FROM json_each(%Q)) SELECT count(*) FROM r "

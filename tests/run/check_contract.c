@@ -204,10 +204,12 @@ static const struct {
 	 "strategy allreduce: .local is set, but its step, with optimizer sgd, communicates", 2},
 	{"wrong_local_state", "--strategy=serial",
 	 "strategy serial: .local is set, but its step, with optimizer sgd, changes the strategy's "
-	 "state", 1},
+	 "state",
+	 1},
 	{"wrong_local_host", "--strategy=serial",
 	 "strategy serial: .local is set, but its step, with optimizer sgd, reads or writes vectors "
-	 "on the host", 1},
+	 "on the host",
+	 1},
 	{"wrong_average", "--strategy=gossip --sync-every=3",
 	 "strategy gossip: .average is not set, but after epoch 1 trainers have different models",
 	 3},

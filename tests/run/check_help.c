@@ -146,7 +146,7 @@ TEST(help_fits_the_terminal)
 			    *out AUTOFREE = said(0, words);
 		ck_narrow((*c)->name, out, 80);
 	}
-	char *out AUTOFREE = said(0, ""), *all AUTOFREE = said(0, "run --help=all");
+	char *out AUTOFREE = said(2, ""), *all AUTOFREE = said(0, "run --help=all");
 	ck_narrow("mvbench", out, 80);
 	int lines = 0;
 	char *some AUTOFREE = said(0, "run --help");

@@ -147,7 +147,10 @@ TEST(flows_of_tables_are_simgrids, 5)
 	ck_assert_msg(sscanf(out, "%lld messages, differ by %lg", &messages, &apart) == 2, "%s",
 		      out);
 	ck_assert_int_eq(messages, 160);
-	ck_assert_msg(apart < 1e-4, "%s: %s", where[_i], out);
+	/* SimGrid ends the search for rates at a relative precision of 1e-5, several times a
+	 * message
+	 */
+	ck_assert_msg(apart < 1e-3, "%s: %s", where[_i], out);
 }
 
 TEST(long_rings_take_the_time_of_their_steps, 4)

@@ -927,7 +927,12 @@ TEST(charges_of_a_step_add_up_to_its_time, LISTED(strategies))
 		       talked = spent[SPENT_PUSH] + spent[SPENT_SUM] + spent[SPENT_WAKE] +
 				spent[SPENT_MESSAGE] + spent[SPENT_SLEEP]; /* naps of a poll */
 		ck_near(how, spent[SPENT_STEP], ROWS / 60.0 * (step_s - update_s), 1e-9);
-		ck_near(how, computed, n * r.computed_s, 1e-6);
+		/* vector operations of a flush are communication */
+		if (s->flush)
+			ck_near(how, computed - n * r.computed_s,
+				vector_s * round((computed - n * r.computed_s) / vector_s), 1e-6);
+		else
+			ck_near(how, computed, n * r.computed_s, 1e-6);
 		whole_times(how, spent[SPENT_UPDATE], update_s);
 		whole_times(how, spent[SPENT_VECTOR], vector_s);
 		whole_times(how, spent[SPENT_PUSH], push_s);

@@ -42,7 +42,8 @@ TEST(dynamic_split_trains_on_as_many_rows)
 		SOFTMAX LONGER "--batch=31 --strategy=ssp --deal=dynamic --split=dirichlet:0.05",
 		SOFTMAX LONGER
 		"--batch=31 --strategy=easgd --sync-every=3 --deal=dynamic --split=dirichlet:1",
-		SOFTMAX LONGER "--batch=31 --strategy=asgd --deal=dynamic --split=fixed --speed=1:0.1"};
+		SOFTMAX LONGER
+		"--batch=31 --strategy=asgd --deal=dynamic --split=fixed --speed=1:0.1"};
 	struct result r[COUNT(how)];
 	train_all(3, COUNT(how), how, r);
 	for (size_t i = 0; i < COUNT(how); i++) {

@@ -35,7 +35,8 @@ struct allreduce {
 #define OWNER struct allreduce_opts
 static const struct option allreduce_options[] = {
 	OPTION(overlap, CHOICE, "overlap", "false",
-	       "send a bucket of gradients while the layers below still compute (true), and until the "
+	       "send a bucket of gradients while the layers below still compute (true), and until "
+	       "the "
 	       "next forward pass reaches its layers (next) [name]",
 	       .choices = "false|true|next"),
 	OPTION(bucket, SIZE, "bucket", "4KiB",
@@ -55,10 +56,10 @@ static char *allreduce_refuse(const struct run *run, const void *opts)
 {
 	const struct allreduce_opts *o = opts;
 	return strcmp(o->overlap, "next") == 0 && strcmp(run_codec(run), "none") != 0
-		       ? sentence(
-				 "--allreduce.overlap=next: no sum of --codec=%s may last until the "
-				 "next step; give --allreduce.overlap=true",
-				 run_codec(run))
+		       ? sentence("--allreduce.overlap=next: no sum of --codec=%s may last until "
+				  "the "
+				  "next step; give --allreduce.overlap=true",
+				  run_codec(run))
 		       : NULL;
 }
 

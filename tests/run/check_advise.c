@@ -307,7 +307,8 @@ TEST(calibration_of_a_busy_machine_is_doubted)
 	ck_advise(0, "--workers=2 --intervals=4", doubt);
 	new_database("run.db");
 	char *command AUTOFREE = sentence(
-		"p=; for i in 1 2 3; do taskset -c 0 sh -c 'while :; do :; done' & p=\"$p $!\"; done; "
+		"p=; for i in 1 2 3; do taskset -c 0 sh -c 'while :; do :; done' & "
+		"p=\"$p $!\"; done; "
 		"taskset -c 0 ./mvbench calibrate --workload=softmax --batch=32 --data-dir=%s "
 		"--counts=1 --seconds=0.2s --repetitions=1 --db=%s/run.db 2>&1; e=$?; kill $p; "
 		"exit $e",

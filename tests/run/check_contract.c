@@ -207,7 +207,8 @@ static const struct {
 	 "state",
 	 1},
 	{"wrong_local_host", "--strategy=serial",
-	 "strategy serial: .local is set, but its step, with optimizer sgd, reads or writes vectors "
+	 "strategy serial: .local is set, but its step, with optimizer sgd, reads or writes "
+	 "vectors "
 	 "on the host",
 	 1},
 	{"wrong_average", "--strategy=gossip --sync-every=3",

@@ -134,7 +134,8 @@ TEST(flows_of_tables_are_simgrids, 5)
 	static const char *const where[] = {
 		"ethernet_10g", "wide_area", "gpu8_pcie",
 		"cluster --sim.rate=1gbit --sim.gpus=4 --sim.inner-rate=20GB",
-		"cluster --sim.rate=10gbit --sim.sites=3 --sim.site-rate=100mbit --sim.oversubscription=4"};
+		"cluster --sim.rate=10gbit --sim.sites=3 --sim.site-rate=100mbit "
+		"--sim.oversubscription=4"};
 	char out[4096],
 		*command AUTOFREE = sentence(
 			"./tests/tools/sim_flows --workload=perceptron --strategy=allreduce "

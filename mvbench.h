@@ -297,9 +297,10 @@ void worker_report(struct worker *w, const char *name, double value);
 void local_step(struct worker *w, double scale);
 /* All make the step by w->weight times the sum of all trainers' gradients, which is in grad. */
 void common_step(struct worker *w);
-/* common_step in parts, each for whole layers: floats first .. end - 1. They may come after the next
- * step has begun. common_step_cut: once, in init. common_step_later: in a step, keeps its numbers,
- * such as its learning rate; false: --clip needs the whole gradient, so call common_step. */
+/* common_step in parts, each for whole layers: floats first .. end - 1. They may come after the
+ * next step has begun. common_step_cut: once, in init. common_step_later: in a step, keeps its
+ * numbers, such as its learning rate; false: --clip needs the whole gradient, so call common_step.
+ */
 void common_step_cut(struct worker *w);
 bool common_step_later(struct worker *w);
 void common_step_part(struct worker *w, size_t first, size_t end);

@@ -16,6 +16,7 @@
 #include "results/run/run.h"
 #include "runtime/launch/lab.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,8 +59,26 @@ struct measuring {
 	double seconds;
 	const struct plan *plan; /* NULL before the run begins */
 	const char *hosts;       /* several: their links are measured */
+	struct usage used;       /* when the run began, at */
+	nsec began;
 	struct points points;
 };
+
+static double delay_s(struct usage u)
+{
+	return u.run_delay_s + fmax(0, u.steal_s); /* steal_s is NaN where it is not known */
+}
+
+/* The share of its core that this worker had since the run began, or NaN. */
+static double cores_share(const struct measuring *m)
+{
+	const struct run *r = &m->config->run;
+	double s = 1e-9 * (double)(clock_now() - m->began),
+	       lost = delay_s(usage_now()) - delay_s(m->used);
+	if (s <= 0 || r->workers * r->threads > usable_cores()) /* they wait for each other */
+		return NAN;
+	return fmax(0, 1 - lost / s);
+}
 
 static bool wants_wires(const struct config *c)
 {
@@ -72,6 +91,8 @@ static char *take_plan(void *self, const struct experiment *e, int64_t *id)
 	(void)id;
 	m->plan = e->plan;
 	m->hosts = e->cluster ? e->cluster->names : NULL; /* live until the end */
+	m->used = usage_now();
+	m->began = clock_now();
 	return NULL;
 }
 
@@ -116,7 +137,7 @@ static void add_sums(const struct points *measured, const struct points *simulat
 
 static char *keep(void *self, const char *status, const char *reason, const struct closing *c)
 {
-	const struct measuring *m = self;
+	struct measuring *m = self;
 	(void)status, (void)c;
 	if (reason)
 		return sentence("%s", reason);
@@ -132,6 +153,9 @@ static char *keep(void *self, const char *status, const char *reason, const stru
 		free(sums.point);
 		return wrong;
 	}
+	double share = cores_share(m);
+	if (isfinite(share))
+		points_add(&m->points, CALIBRATED_SHARE, m->repetition, share);
 	if (m->repetition == 0)
 		return calibration_save(s, m->config, m->plan, wires ? m->hosts : NULL, &m->points);
 	return calibration_add(s, calibration_newest(s, m->config, m->plan), &m->points);
@@ -319,7 +343,19 @@ static char *print_newer(const struct config *c, int64_t before, bool far)
 {
 	struct store *s AUTOCLOSE = NULL;
 	TRY(store_open(&s, c->harness.db, STORE_READ));
-	return calibration_print(s, stdout, before, far);
+	TRY(calibration_print(s, stdout, before, far));
+	double share = 1;
+	TRY(sql_reals(s, &share, 1,
+		      "SELECT ifnull(min(value), 1) FROM calibration_point WHERE name = ?1 AND "
+		      "calibration_id > ?2",
+		      "ti", CALIBRATED_SHARE, before));
+	if (share < CORES_SHARE_LEAST)
+		fprintf(stderr,
+			"mvbench calibrate: other processes ran: a measurement had only %.0f %% of "
+			"its cores, and its times may be too long; calibrate again when the "
+			"machine is idle\n",
+			100 * share);
+	return NULL;
 }
 
 /* *hosts: number in the hostfile, if other machines are meant; otherwise 0. */

@@ -283,8 +283,7 @@ static void there_and_back(struct bench *b)
 	int rank = b->w->rank;
 	for (int k = 0; k < 2 && rank < 2; k++)
 		if (rank == k)
-			link_send_plain(b->all, 1 - k, vec_floats(b->x, 0),
-					b->n * sizeof(float));
+			link_send_plain(b->all, 1 - k, vec_floats(b->x, 0), b->n * sizeof(float));
 		else
 			link_recv(b->all, k, vec_floats(b->y, 0), b->n);
 }

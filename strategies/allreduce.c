@@ -45,7 +45,8 @@ struct allreduce {
 #define OWNER struct allreduce_opts
 static const struct option allreduce_options[] = {
 	OPTION(overlap, CHOICE, "overlap", "false",
-	       "send a bucket of gradients while the layers below still compute (true), and until the "
+	       "send a bucket of gradients while the layers below still compute (true), and until "
+	       "the "
 	       "next forward pass reaches its layers (next) [name]",
 	       .choices = "false|true|next"),
 	OPTION(bucket, SIZE, "bucket", "4KiB",

@@ -220,8 +220,9 @@ static void periodic_step(struct worker *w)
 	local_step(w, 1);
 	for (int64_t k = 0; k < o->stream.fragments; k++)
 		fragment_stepped(&s->fragment[k], w);
-	/* a single worker averages with no other, but its outer optimiser steps as well */
-	if (comm_size(w->data_group) == 1 && !s->fragment[0].outer)
+	/* a single worker averages with no other, but its outer optimiser steps as well, and W is
+	 * the model that counts in streams */
+	if (comm_size(w->data_group) == 1 && !s->fragment[0].outer && !s->fragment[0].slice)
 		return;
 	if (s->group && w->step % o->group_every == 0 && !periodic_due(w, 0)) {
 		consensus_mark(w);

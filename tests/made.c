@@ -47,7 +47,7 @@ void made_sql(sqlite3 *db, const char *text)
 {
 	char *wrong = NULL;
 	sqlite3_exec(db, text, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+	ck_assert_msg(!wrong, "%s: %.2000s", wrong, text);
 }
 
 void made_format(sqlite3 *db, const char *format, ...)

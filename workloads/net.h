@@ -255,8 +255,8 @@ struct workload {
 	 * a GPU that keeps operations fails or repeats the first mini-batch's results
 	 * (--check-promises detects it). */
 	bool host;
-	/* gradient calls layer_needed(w, i) before it reads the parameters of layer i. Otherwise all
-	 * of them are made ready before the gradient. */
+	/* gradient calls layer_needed(w, i) before it reads the parameters of layer i. Otherwise
+	 * all of them are made ready before the gradient. */
 	bool by_layer;
 	/* Makes the model: calls model_layout, and sets param's first values, equal on all ranks.
 	 * sample: shape of the data. */
@@ -289,7 +289,7 @@ struct workload {
 extern const struct workload *const workloads[]; /* ends at NULL */
 #define EVALUATE_ROWS 256                        /* the most rows of one evaluate */
 
-void layer_ready(struct worker *w, size_t i); /* tells the strategy, if it needs to know */
+void layer_ready(struct worker *w, size_t i);  /* tells the strategy, if it needs to know */
 void layer_needed(struct worker *w, size_t i); /* lets the strategy make it ready */
 
 /* ---- Nets: a stack of layers, which a workload's init builds ---- */

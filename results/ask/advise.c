@@ -20,7 +20,7 @@ TEXT_FILE(advise_sql, "results/ask/advise.sql");
 struct advise_options {
 	const char *intervals, *where, *format, *out;
 	int64_t jobs;
-	double utilisation;
+	double utilisation, train;
 };
 
 #define OWNER struct advise_options
@@ -33,6 +33,11 @@ static const struct option options[] = {
 	       "instead of ranking times: the least --sim.rate at which workers compute for this "
 	       "share of their time, within 1 %; 0: rank times [fraction]",
 	       .min = 0, .max = 0.999),
+	OPTION(train, TIME, "train", "0s",
+	       "also train, for at most this time, on the simulated machines: allreduce, and the "
+	       "others from the fastest on, until one loses at most half a point of accuracy; 0: "
+	       "train nothing [time]",
+	       .min = 0, .max = 1e6),
 	SELECT_WHERE(where, "for accuracies: "),
 	OPTION(format, CHOICE, "format", "text",
 	       "output format; csv and json have the ranking only, not rounded [name]",
@@ -55,6 +60,8 @@ struct setup {
 	struct sweep sweep; /* section: the strategy, with a variant: "periodic schedule=down" */
 	struct settings refused; /* name of a cell's section, and why */
 	const char *why;         /* the first of these, of a strategy of several workers */
+	char *doubt;             /* NULL, or why the calibration may be wrong */
+	char *trained, *turns;   /* advice: what was trained; what would change the answer */
 	bool rates;              /* searches the rates for a utilisation */
 	int64_t params, steps;   /* of several workers with a model each */
 };
@@ -63,6 +70,9 @@ static void setup_fini(struct setup *u)
 {
 	settings_free(&u->refused);
 	free(u->setting);
+	free(u->doubt);
+	free(u->trained);
+	free(u->turns);
 	sweep_free(&u->sweep);
 	axis_fini(&u->interval);
 	config_fini(&u->config);
@@ -116,6 +126,8 @@ static void candidate_add(struct setup *u, const struct strategy *s, const struc
 			why = plan_make(&c, &plan);
 		if (!why && i == 0)
 			why = simulation_check(&c, &plan);
+		if (!why && i == 0 && !u->doubt)
+			u->doubt = calibration_doubt(&c, &plan);
 		if (why) {
 			config_fini(&c);
 			settings_add(&u->refused, must(strdup(name)), why);
@@ -322,6 +334,206 @@ static char *advise_rates(struct setup *u, const struct advise_options *o, const
 	return wrong || *status == EXIT_INTERRUPTED ? wrong : print_rates(u, b, o, f);
 }
 
+/* ---- Accuracy: trains cells on the simulated machines ---- */
+
+enum { SEEDS_MOST = 3 };
+
+static void file_close(FILE **f)
+{
+	fclose(*f);
+}
+
+static bool over(const struct cell *c)
+{
+	return strcmp(c->config.strategy->plugin.name, "allreduce") == 0;
+}
+
+/* The seconds of an epoch of this cell; NaN: it could not be simulated. */
+static char *epoch_seconds(struct store *s, const struct cell *c, double *seconds)
+{
+	*seconds = NAN;
+	return sql_reals(s, seconds, 1,
+			 "SELECT seconds_total / epochs_done FROM run_summary WHERE config_hash = "
+			 "?1 AND status = 'done' ORDER BY id DESC LIMIT 1",
+			 "t", c->hash);
+}
+
+/* Trains this cell with another seed each. *accuracy: the mean; NaN: none, or it diverged. */
+static char *train_cell(const struct setup *u, const struct cell *of, int64_t first, int64_t seeds,
+			const char *copy, double *accuracy, int *status)
+{
+	struct sweep trial ENDS_WITH(sweep_free) = {.cells = 0};
+	FILE *lines ENDS_WITH(file_close) = must(fopen("/dev/null", "w"));
+	const struct sweep_flags flags = {.jobs = usable_cores(), .lines = lines};
+	char *epochs AUTOFREE = sentence("%lld", (long long)u->config.run.epochs);
+	*accuracy = NAN;
+	for (int64_t k = 0; k < seeds; k++) {
+		struct settings all ENDS_WITH(settings_free) = {.n = 0};
+		struct config c;
+		struct plan plan;
+		char *seed AUTOFREE = sentence("%lld", (long long)(u->config.run.seed + first + k));
+		const struct setting own[] = {
+			{"sim.train", "true"}, {"epochs", epochs}, {"seed", seed}, {"db", copy}};
+		settings_add_config(&all, &of->config);
+		settings_give(&all, own, sizeof own / sizeof *own);
+		TRY(config_init(&c, all.setting, all.n, true));
+		char *wrong = plan_make(&c, &plan);
+		if (wrong || !sweep_add(&trial, &c, of->section, 0)) {
+			config_fini(&c);
+			return wrong;
+		}
+		trial.cell[trial.cells - 1].plan = plan;
+		trial.cell[trial.cells - 1].what = sentence("seed %s", seed);
+	}
+	TRY(sweep_carry_out(&trial, &flags, status));
+	struct store *s AUTOCLOSE = NULL;
+	double sum = 0;
+	TRY(store_open(&s, copy, STORE_READ));
+	for (size_t i = 0; i < trial.cells; i++) {
+		double one = NAN;
+		TRY(sql_reals(s, &one, 1,
+			      "SELECT test_accuracy FROM run_summary WHERE config_hash = ?1 AND "
+			      "status = 'done' ORDER BY id DESC LIMIT 1",
+			      "t", trial.cell[i].hash));
+		sum += one;
+	}
+	*accuracy = sum / (double)trial.cells;
+	return NULL;
+}
+
+/* The indexes of the cells of several workers that were simulated, the fastest first. */
+static char *order_cells(const struct setup *u, const char *copy, size_t *order, size_t *n)
+{
+	double *seconds AUTOFREE = must(calloc(u->sweep.cells, sizeof *seconds));
+	struct store *s AUTOCLOSE = NULL;
+	TRY(store_open(&s, copy, STORE_READ));
+	*n = 0;
+	for (size_t i = 0; i < u->sweep.cells; i++) {
+		TRY(epoch_seconds(s, &u->sweep.cell[i], &seconds[i]));
+		if (isnan(seconds[i]) || u->sweep.cell[i].config.strategy->local)
+			continue;
+		size_t k = (*n)++;
+		for (; k > 0 && seconds[order[k - 1]] > seconds[i]; k--)
+			order[k] = order[k - 1];
+		order[k] = i;
+	}
+	return NULL;
+}
+
+/* Cells that are slower than allreduce need no training. What was trained: in u->trained. */
+static char *train_cells(struct setup *u, const struct advise_options *o, const char *copy,
+			 int *status)
+{
+	const double most_lost = 0.005;
+	size_t *order AUTOFREE = must(calloc(u->sweep.cells, sizeof *order)), n, all = 0, done = 0;
+	double exact, accuracy = NAN;
+	const nsec until = clock_now() + (nsec)(1e9 * o->train);
+	TRY(order_cells(u, copy, order, &n));
+	while (all < n && !over(&u->sweep.cell[order[all]]))
+		all++;
+	if (all == n)
+		return NULL;
+	const struct cell *reference = &u->sweep.cell[order[all]], *found = NULL;
+	TRY(train_cell(u, reference, 0, 1, copy, &exact, status));
+	for (; done < all && !found && clock_now() < until && *status == EXIT_OK; done++) {
+		const struct cell *c = &u->sweep.cell[order[done]];
+		if (isatty(STDERR_FILENO))
+			fprintf(stderr, "mvbench: trains %s %s\n", c->section, c->what);
+		TRY(train_cell(u, c, 0, 1, copy, &accuracy, status));
+		if (accuracy >= exact - most_lost)
+			found = c;
+	}
+	for (int k = 0; k < 2 && found && clock_now() < until && *status == EXIT_OK; k++)
+		TRY(train_cell(u, k ? found : reference, 1, SEEDS_MOST - 1, copy, &accuracy,
+			       status));
+	u->trained = sentence(
+		"Trained here in %.0f s, for %lld epoch%s on the simulated machines: allreduce, "
+		"and %zu of the %zu that are faster, from the fastest on%s.",
+		o->train - 1e-9 * (double)(until - clock_now()), (long long)u->config.run.epochs,
+		plural((int)u->config.run.epochs), done, all,
+		found        ? "; the last one is accurate enough"
+		: done < all ? "; then the time of --train was over"
+			     : "");
+	return NULL;
+}
+
+/* ---- What would change the answer ---- */
+
+/* Simulates the fastest cells with this setting changed, and says which is the fastest then. */
+static char *turn(struct setup *u, const struct advise_options *o, const char *copy,
+		  const size_t *order, size_t n, const char *what, double rate, const char *step,
+		  FILE *f, int *status)
+{
+	struct sweep all = u->sweep, some = {.cells = n};
+	struct store *s AUTOCLOSE = NULL;
+	FILE *lines ENDS_WITH(file_close) = must(fopen("/dev/null", "w"));
+	double least = INFINITY, seconds;
+	const struct cell *best = NULL;
+	some.cell = must(calloc(n, sizeof *some.cell));
+	for (size_t i = 0; i < n; i++) {
+		some.cell[i] = all.cell[order[i]]; /* borrowed, except for what changes here */
+		struct cell *c = &some.cell[i];
+		if (rate > 0)
+			c->config.harness.sim_rate = rate;
+		if (step)
+			c->config.run.sim_step_time = step;
+		config_hash(&c->config, c->hash);
+		c->id = 0;
+		c->skip = false;
+		c->status[0] = '\0';
+	}
+	u->sweep = some;
+	char *wrong = simulate(u, copy, o->jobs, lines, status);
+	u->sweep = all;
+	wrong = wrong ? wrong : store_open(&s, copy, STORE_READ);
+	for (size_t i = 0; i < n && !wrong; i++) {
+		wrong = epoch_seconds(s, &some.cell[i], &seconds);
+		if (seconds < least) {
+			least = seconds;
+			best = &some.cell[i];
+		}
+	}
+	if (best && !wrong)
+		fprintf(f, "%s%s: %s%s%s, %.4g s an epoch", ftell(f) ? "; " : "With ", what,
+			best->section, strategy_has_interval(best->config.strategy) ? " with " : "",
+			strategy_has_interval(best->config.strategy) ? best->what : "", least);
+	free(some.cell);
+	return wrong;
+}
+
+/* Half and twice the rate and the step time, where these are numbers: u->turns. */
+static char *find_turns(struct setup *u, const struct advise_options *o, const char *copy,
+			int *status)
+{
+	enum { FASTEST = 12 };
+	size_t *order AUTOFREE = must(calloc(u->sweep.cells, sizeof *order)), n;
+	const struct config *c = &u->sweep.cell[0].config;
+	struct cluster_shape shape;
+	double step;
+	TRY(order_cells(u, copy, order, &n));
+	TRY(time_check("sim.step-time", c->run.sim_step_time, &step));
+	double rate = c->harness.sim_rate > 0 ? c->harness.sim_rate
+		      : cluster_of(c, &shape) ? shape.rate
+					      : 0;
+	struct text t;
+	FILE *f = text_open(&t);
+	char *wrong = NULL;
+	for (int k = 0; k < 4 && n > 1 && !wrong && *status == EXIT_OK; k++) {
+		double by = k % 2 ? 2 : 0.5;
+		char *time AUTOFREE = sentence("%.9gs", by * step),
+			   *what AUTOFREE = sentence("%s the %s", k % 2 ? "twice" : "half",
+						     k < 2 ? "rate" : "step time");
+		if (k < 2 ? rate > 0 : isfinite(step))
+			wrong = turn(u, o, copy, order, n < FASTEST ? n : FASTEST, what,
+				     k < 2 ? by * rate : 0, k < 2 ? NULL : time, f, status);
+	}
+	char *text = text_close(&t);
+	if (*text && !wrong)
+		u->turns = sentence("%s.", text);
+	free(text);
+	return wrong;
+}
+
 /* ---- The ranking ---- */
 
 #define SHARE(x) ROUND("%.1f", "100 * " x)
@@ -414,6 +626,10 @@ static char *print_text(const struct setup *u, struct store *s, FILE *f, enum fo
 		fputs("- ", f);
 		text_wrap(f, says, 2);
 	}
+	if (u->turns) {
+		fputs("- ", f);
+		text_wrap(f, u->turns, 2);
+	}
 	return sql_done(&q);
 }
 
@@ -426,7 +642,12 @@ static char *answer(const struct setup *u, const struct advise_options *o, const
 	TRY(fill_cells(s, u));
 	TRY(database_selected(s, "INSERT INTO allowed SELECT id FROM run_summary", o->where,
 			      u->config.harness.label));
-	TRY(sql_change(s, advise_sql, "i", u->config.run.epochs));
+	if (u->trained)
+		TRY(sql_change(s,
+			       "INSERT OR IGNORE INTO allowed SELECT id FROM run_summary WHERE "
+			       "label = 'advise' AND test_accuracy IS NOT NULL",
+			       ""));
+	TRY(sql_change(s, advise_sql, "it", u->config.run.epochs, u->trained));
 	if (for_people(format))
 		return print_text(u, s, f, format);
 	TRY(print_part(s, stderr, FORMAT_TEXT, "Not simulated:", "SELECT * FROM refused"));
@@ -442,6 +663,11 @@ static char *advise(struct setup *u, const struct advise_options *o, int *status
 	TRY(output_open(&out, "--out=", o->out));
 	char *wrong = u->rates ? advise_rates(u, o, copy, out.f, status)
 			       : simulate(u, copy, o->jobs, stderr, status);
+	bool ranks = !wrong && !u->rates && *status != EXIT_INTERRUPTED;
+	if (ranks && for_people(format_of(o->format)))
+		wrong = find_turns(u, o, copy, status);
+	if (ranks && !wrong && o->train > 0 && *status != EXIT_INTERRUPTED)
+		wrong = train_cells(u, o, copy, status);
 	if (!wrong && *status == EXIT_INTERRUPTED) {
 		free(output_close(&out, sentence("%s", INTERRUPTED))); /* an older file remains */
 		return NULL;
@@ -460,6 +686,8 @@ static char *run_advise(void *options_given, struct arguments *a, int *status)
 	TRY(launcher_refuse("advise"));
 	u.rates = o->utilisation > 0;
 	TRY(setup_read(&u, a, o->intervals));
+	if (u.doubt)
+		fprintf(stderr, "mvbench advise: %s\n", u.doubt);
 	return advise(&u, o, status);
 }
 
@@ -471,8 +699,9 @@ const struct command command_advise = {
 		"Simulates an epoch of every strategy with each interval, and ranks the times. "
 		"Shows what takes this time: computing, communicating, waiting. Shows how much "
 		"accuracy a long interval cost in runs of this database. Strategies that cannot be "
-		"simulated are listed with the reason. The simulations train nothing, and are not "
-		"recorded.\n\n"
+		"simulated are listed with the reason. The simulations train nothing, unless "
+		"--train gives them time, and are not recorded. With a given --sim.rate or "
+		"--sim.step-time it also says what half and twice of it would change.\n\n"
 		"Give the options of mvbench run that describe the training: --workload, --batch, "
 		"--workers (default: one for each core), --servers, --straggle, and options of "
 		"strategies, such as --downpour.send=8. The simulated machine is this one, or "

@@ -1,6 +1,6 @@
 -- advise.sql - the answer of `mvbench advise`: tables ranking, refused and advice. They are made from the simulated
 -- cells, which advise.c lists in table cell, and from recorded runs, whose numbers are in table allowed. Times are in
--- seconds. ?1: the epochs of the runs whose accuracies count; a cell has fewer.
+-- seconds. ?1: the epochs of the runs whose accuracies count; a cell has fewer. ?2: what was trained, or NULL.
 
 CREATE TEMP TABLE simulated AS
 SELECT c.*, m.id, m.status, m.reason, m.workers, m.seconds_total / m.epochs_done AS epoch_seconds,
@@ -76,10 +76,15 @@ UNION ALL SELECT 5, printf('Fastest that loses at most half a point: %s%s, %.4g 
 	ifnull(' with X=' || sync_every, ''), epoch_seconds) FROM (
 	SELECT r.* FROM ranking AS r JOIN every AS e WHERE r.test_accuracy >= e.test_accuracy - 0.005
 	ORDER BY r.place LIMIT 1) WHERE EXISTS (SELECT 1 FROM cost)
+UNION ALL SELECT 2, printf('As fast, within 2 %%: %s.', group_concat(o.name, ', '))
+FROM (SELECT strategy || ifnull(' with X=' || sync_every, '') AS name, epoch_seconds, place FROM ranking
+	WHERE place > 1 AND workers > 1 ORDER BY plugin <> 'allreduce', place) AS o
+	JOIN best AS b ON o.epoch_seconds <= 1.02 * b.epoch_seconds HAVING count(*) > 0
+UNION ALL SELECT 4, ?2 WHERE ?2 IS NOT NULL
 UNION ALL SELECT 6, 'No run here with these training options shows how a long interval changes '
 	|| 'accuracy. It costs some, more with a longer X and later in training: test it before you '
-	|| 'trust a ranking by time.'
-WHERE NOT EXISTS (SELECT 1 FROM cost)
+	|| 'trust a ranking by time, or let --train=1m train the fastest.'
+WHERE NOT EXISTS (SELECT 1 FROM cost) AND ?2 IS NULL
 UNION ALL SELECT 7, printf('A push of asgd has a mean staleness of %.3g pushes of other workers; that costs '
 	|| 'accuracy too, most with momentum.', avg(staleness))
 FROM ranking WHERE strategy = 'asgd' HAVING avg(staleness) > 0;

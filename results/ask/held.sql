@@ -54,7 +54,7 @@ SELECT number FROM (
 WHERE i = 1 AND workload NOT IN (SELECT workload FROM candidate JOIN control USING (number));
 DELETE FROM candidate WHERE number NOT IN (SELECT number FROM control);
 
-DROP VIEW temp.compared;
+DROP VIEW IF EXISTS temp.compared;
 CREATE TEMP TABLE compared AS
 SELECT l.number, l.versus_number, m.name, m.margin
 FROM likeness AS l CROSS JOIN margin AS m

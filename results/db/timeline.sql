@@ -14,15 +14,15 @@ FROM (VALUES
 	(6, 'push', '#E69F00', 'olive', 'sends to a parameter server, and usually gets the parameters back'),
 	(7, 'pull', '#F5C76E', 'yellow', 'gets the parameters; on a server: sends them'),
 	(8, 'pack', '#B08040', 'rail_load', 'prepares messages: differences, rows, copies from a GPU and back'),
-	(9, 'send', '#CC79A7', 'rail_animation', 'sends to one rank, or begins a reduction that runs in the background'),
+	(9, 'send', '#CC79A7', 'rail_animation', 'sends to one rank, or begins a reduction'),
 	(10, 'recv', '#DFA8C6', 'rail_response', 'waits for a message of another rank, and receives it'),
 	(11, 'exchange', '#B5548A', 'rail_idle', 'sends to one rank and receives from it'),
 	(12, 'allreduce', '#AA4499', 'cq_build_running', 'the sum over all workers'),
 	(13, 'allgather', '#882255', 'cq_build_attempt_runnig', 'all workers'' parts'),
 	(14, 'broadcast', '#DDA0DD', 'cq_build_passed', 'one worker''s values for all'),
 	(15, 'barrier', '#F0A08C', 'bad', 'waits at a barrier until the last worker has arrived'),
-	(16, 'apply', '#56B4E9', 'startup', 'applies a push to the table; without servers the worker does it itself'),
-	(17, 'wait', '#D55E00', 'terrible', 'waits for others: a lock, a round, the staleness bound, the last worker of a reduction'),
+	(16, 'apply', '#56B4E9', 'startup', 'applies a push to the table, on a server or on the worker'),
+	(17, 'wait', '#D55E00', 'terrible', 'waits for others: a lock, a round, a bound, the last of a reduction'),
 	(18, 'evaluate', '#F0E442', 'thread_state_unknown', 'evaluates the model; not part of the training time'));
 
 -- Where pushes go: to the server that applies them. If workers access the table themselves: to the

@@ -450,6 +450,25 @@ void simulation_fini(struct simulation *s)
 	*s = (struct simulation){.platform_file = NULL};
 }
 
+char *calibration_doubt(const struct config *c, const struct plan *p)
+{
+	struct simulation s;
+	char *wrong AUTOFREE = simulation_find(c, p, &s);
+	double share = 1;
+	if (wrong)
+		return NULL;
+	for (size_t i = 0; i < s.points.n; i++)
+		if (strcmp(s.points.point[i].name, CALIBRATED_SHARE) == 0)
+			share = fmin(share, s.points.point[i].value);
+	int64_t id = s.calibration_id;
+	simulation_fini(&s);
+	if (share >= CORES_SHARE_LEAST)
+		return NULL;
+	return sentence("calibration %lld had only %.0f %% of its cores, because other processes "
+			"ran; its times may be too long",
+			(long long)id, 100 * share);
+}
+
 char *simulation_check(const struct config *c, const struct plan *p)
 {
 	struct simulation s;

@@ -174,6 +174,11 @@ int64_t calibration_newest(struct store *s, const struct config *c, const struct
 char *calibration_add(struct store *s, int64_t id, const struct points *points);
 /* Equal keys (heap) need the same calibration. */
 char *calibration_key(const struct config *c);
+/* The name of a calibration's points with the share of their cores that its repetitions had. */
+#define CALIBRATED_SHARE "cores_share"
+/* NULL, or a sentence: other processes ran while the calibration of this simulation was made. Heap.
+ */
+char *calibration_doubt(const struct config *c, const struct plan *p);
 /* Prints the calibrations with numbers above `after`: of machines, or of wires. */
 char *calibration_print(struct store *s, FILE *f, int64_t after, bool wires);
 

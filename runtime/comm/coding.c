@@ -76,25 +76,6 @@ struct coding {
 
 /* ---- Messages ---- */
 
-size_t tensors_cut(const struct tensor *all, size_t tensors, size_t first, size_t n,
-		   struct tensor *tensor)
-{
-	size_t count = 0;
-	for (size_t i = 0; i < tensors; i++) {
-		struct tensor t = all[i];
-		size_t whole = t.rows * t.columns, from = t.first, end = from + whole;
-		from = from > first ? from : first;
-		end = smaller(end, first + n);
-		if (from >= end)
-			continue;
-		if (end - from < whole)
-			t.rows = 1, t.columns = end - from;
-		t.first = from - first;
-		tensor[count++] = t;
-	}
-	return count;
-}
-
 static struct code code_of(const struct coding *k, struct sum *s, size_t first, size_t n)
 {
 	if (!s->tensor)

@@ -263,7 +263,7 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 		double real;
 		bool flag;
 		const char *text;
-	} x = {.text = text};
+	} x;
 	size_t bytes = sizeof x.text;
 	bool good = true;
 	if (!text && !option_is_flag(o)) {
@@ -271,7 +271,7 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 		return sentence("--%s: give a value, as in --%s=%s", name, name,
 				*o->def ? o->def : "VALUE");
 	}
-	text = text ? text : "true";
+	x.text = text = text ? text : "true";
 	switch (o->type) {
 	case OPT_INT:
 	case OPT_SIZE:

@@ -52,7 +52,8 @@ const char *mvb_version(void);
 enum mvb_error {
 	MVB_OK = 0,
 	MVB_ERR_STATE,      /* before mvb_init, after mvb_shutdown, on a server, a second time, on
-			     * another thread, in a forked child; in rounds, with a push under way */
+			     * another thread, in a forked child; in rounds,
+			     * with a push under way */
 	MVB_ERR_ARGUMENT,   /* a size, pointer, row, name or number that is not possible */
 	MVB_ERR_DIFFERS,    /* workers called with different arguments, or in different functions */
 	MVB_ERR_PEER,       /* another worker's call was refused: mvb_message() has its message */

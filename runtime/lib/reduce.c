@@ -168,8 +168,8 @@ int mvb_send(const void *x, size_t bytes, int to)
 	uint64_t mine = bytes, other;
 	TRY(lib_ready(__func__));
 	TRY(check_peer(__func__, x, bytes, to));
-	link_send(lib.link, to, (const float *)&mine, 2);
-	link_recv(lib.link, to, (float *)&other, 2);
+	link_send(lib.link, to, (const void *)&mine, 2);
+	link_recv(lib.link, to, (void *)&other, 2);
 	TRY(check_bytes(__func__, mine, other, to));
 	if (bytes)
 		link_send(lib.link, to, x, bytes / sizeof(float));
@@ -181,8 +181,8 @@ int mvb_receive(void *x, size_t bytes, int from)
 	uint64_t mine = bytes, other;
 	TRY(lib_ready(__func__));
 	TRY(check_peer(__func__, x, bytes, from));
-	link_recv(lib.link, from, (float *)&other, 2);
-	link_send(lib.link, from, (const float *)&mine, 2);
+	link_recv(lib.link, from, (void *)&other, 2);
+	link_send(lib.link, from, (const void *)&mine, 2);
 	TRY(check_bytes(__func__, mine, other, from));
 	if (bytes)
 		link_recv(lib.link, from, x, bytes / sizeof(float));

@@ -60,7 +60,7 @@ struct pushes *pushes_new(const struct worker *w, size_t n, bool lengths)
 		user_error("--codec=%s: a table in a GPU's memory gets no messages; give "
 			   "--servers=1 or --table-home=shared",
 			   w->run->codec);
-	CHECK(n == vec_len(w->param), "a coded table of %zu floats", n);
+	CHECK(n == m->layer[m->layers], "a coded table of %zu floats", n);
 	struct pushes *k = must(calloc(1, sizeof *k));
 	*k = (struct pushes){.codec = w->codec,
 			     .opts = w->codec_opts,

@@ -35,6 +35,7 @@ struct shard {
 	float *sum;           /* of them; NULL otherwise */
 	bool *touched;        /* [rows] that they name */
 	struct client *client;
+	int closes; /* workers that have closed it */
 	int64_t version, seq;
 	int64_t counted; /* pushes that were not dropped; of merged pushes, the rounds */
 	struct round now;

@@ -131,9 +131,8 @@ void shard_free(struct server *v, int table)
 
 void shard_close(struct server *v, int table)
 {
-	for (int k = 0; k < v->workers; k++)
-		if (v->shard[table]->rounds.member[k].barriers < MEMBER_GONE)
-			return;
+	if (++v->shard[table]->closes < v->workers)
+		return;
 	shard_free(v, table);
 	for (int k = 0; k < v->workers; k++) {
 		struct transaction *j = transaction_new();

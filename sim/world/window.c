@@ -205,7 +205,8 @@ static void send_add(struct link_window *w, double after)
 	w->sent_at = network_now() + after + engine_factor(TIME_SEND, bytes);
 	w->adding = true;
 	w->landed = false;
-	if (to != w) {
+	/* one that began before the target's own is not forgotten: the target waits for it */
+	if (to != w && !to->landed && !(to->adding && waits_for_add(to))) {
 		to->adds = w;
 		to->adds_since = w->sent_at;
 	}
@@ -281,8 +282,8 @@ static void run_queue(struct link_window *w)
 	w->passage.least_s = 0; /* of the messages that have not begun */
 	for (size_t i = 0; i < w->reaches; i++)
 		w->passage.least_s += least_s(w, &w->reach[i]);
+	start(w); /* first: the clock, which runs in passage_begin, needs its event */
 	passage_begin(&w->passage);
-	start(w);
 	sg_sem_acquire(w->bell);
 	w->reaches = w->now = 0;
 }

@@ -26,6 +26,7 @@
 #include <simgrid/host.h>
 #include <simgrid/link.h>
 #include <simgrid/mutex.h>
+#include <simgrid/semaphore.h>
 #include <simgrid/zone.h>
 #include <smpi/mpi.h>
 #include <smpi/smpi.h>
@@ -239,9 +240,17 @@ void world_charge(double floats)
 
 /* ---- Monitors ---- */
 
+/* A worker that waits for a time at most. sg_cond_wait_for lets go of the mutex before it waits: a
+ * broadcast in between would be lost. */
+struct sleeper {
+	sg_sem_t bell;
+	struct sleeper *next;
+};
+
 struct sim_monitor {
 	sg_mutex_t mutex;
 	sg_cond_t cond;
+	struct sleeper *sleepers;
 };
 _Static_assert(sizeof(struct sim_monitor) <= sizeof(struct monitor), "a monitor is too small");
 
@@ -265,10 +274,25 @@ void monitor_unlock(struct monitor *m)
 	sg_mutex_unlock(in(m)->mutex);
 }
 
+static void sleep_in(struct sim_monitor *m, double most_s)
+{
+	struct sleeper me = {sg_sem_init(0), m->sleepers};
+	m->sleepers = &me;
+	sg_mutex_unlock(m->mutex);
+	sg_sem_acquire_timeout(me.bell, most_s);
+	sg_mutex_lock(m->mutex);
+	for (struct sleeper **at = &m->sleepers; *at; at = &(*at)->next)
+		if (*at == &me) {
+			*at = me.next;
+			break;
+		}
+	sg_sem_destroy(me.bell);
+}
+
 void monitor_wait(struct monitor *m, nsec most)
 {
 	if (most)
-		sg_cond_wait_for(in(m)->cond, in(m)->mutex, 1e-9 * (double)most);
+		sleep_in(in(m), 1e-9 * (double)most);
 	else
 		sg_cond_wait(in(m)->cond, in(m)->mutex);
 	sim_charge_for(SPENT_WAKE, COST_WAKE, 1);
@@ -277,6 +301,11 @@ void monitor_wait(struct monitor *m, nsec most)
 void monitor_broadcast(struct monitor *m)
 {
 	sg_cond_notify_all(in(m)->cond);
+	while (in(m)->sleepers) {
+		struct sleeper *s = in(m)->sleepers;
+		in(m)->sleepers = s->next;
+		sg_sem_release(s->bell);
+	}
 }
 
 /* ---- Workers ---- */

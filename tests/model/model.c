@@ -284,6 +284,7 @@ static int explore_one(const struct scenario *s)
 			   .batch = 1,
 			   .accumulate = 1,
 			   .reduce = "sum",
+			   .codec = "none",
 			   .sim_update_time = "auto"};
 	for (int j = 0; j < ROWS_MOST; j++)
 		order[j] = j;

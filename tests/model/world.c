@@ -3,6 +3,7 @@
  * that the explorer runs, vectors of floats, and a clock that always shows 0.
  */
 #include "runtime/config/schedule.h"
+#include "runtime/table/coded.h"
 #include "runtime/train/trainer.h"
 #include "tests/model/explore.h"
 #include "tests/model/seams.h"
@@ -435,6 +436,26 @@ struct shards *data_shards(const struct data *d, const struct run *r, const size
 	wrong("shards are not modelled");
 }
 
+/* No codec is modelled: pushes are floats. */
+struct pushes *pushes_new(const struct worker *w, size_t n, bool lengths)
+{
+	(void)w, (void)n, (void)lengths;
+	return NULL;
+}
+
+int64_t pushes_bytes(const struct pushes *k)
+{
+	(void)k;
+	wrong("coded pushes are not modelled");
+	return 0;
+}
+
+size_t pushes_keep(struct pushes *k, float *x, bool put)
+{
+	(void)k, (void)x, (void)put;
+	return 0;
+}
+
 /* Further figures would make additional states. */
 void stats_push(struct stats *s, int64_t staleness)
 {
@@ -455,6 +476,8 @@ NOTHING(servers_dismiss, struct link *everyone, int workers)
 NOTHING(world_charge_op, const struct table_op *p, const struct updater *u, size_t n,
 	bool on_worker)
 NOTHING(pulse_step, void)
+NOTHING(pushes_free, struct pushes *k)
+NOTHING(pushes_encode, struct pushes *k, struct table_op *p)
 NOTHING(promise_gradient, struct worker *w)
 NOTHING(promise_step, struct worker *w)
 NOTHING(promise_layer, struct worker *w, size_t i)

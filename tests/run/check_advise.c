@@ -295,6 +295,32 @@ TEST(this_machine_is_simulated_as_calibrated)
 	ck_assert_ptr_nonnull(strstr(out, "No run here"));
 }
 
+TEST(calibration_of_a_busy_machine_is_doubted)
+{
+	const char *const doubt = "of its cores, because other processes ran";
+	make_calibrations();
+	sql_in("run.db", "INSERT INTO calibration_point SELECT id, 'cores_share', 0, 0.95 FROM "
+			 "calibration");
+	ck_advise(0, "--workers=2 --intervals=4", "2 workers on simulated local");
+	ck_assert_msg(!strstr(out, doubt), "%s", out);
+	sql_in("run.db", "UPDATE calibration_point SET value = 0.5 WHERE name = 'cores_share'");
+	ck_advise(0, "--workers=2 --intervals=4", doubt);
+	new_database("run.db");
+	char *command AUTOFREE = sentence(
+		"p=; for i in 1 2 3; do taskset -c 0 sh -c 'while :; do :; done' & "
+		"p=\"$p $!\"; done; "
+		"taskset -c 0 ./mvbench calibrate --workload=softmax --batch=32 --data-dir=%s "
+		"--counts=1 --seconds=0.2s --repetitions=1 --db=%s/run.db 2>&1; e=$?; kill $p; "
+		"exit $e",
+		folder, folder);
+	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
+	ck_assert_ptr_nonnull(strstr(out, "other processes ran: a measurement had only"));
+	double share = number_in("run.db", "SELECT value FROM calibration_point WHERE name = "
+					   "'cores_share'");
+	ck_assert_double_gt(share, 0);
+	ck_assert_double_lt(share, 0.9);
+}
+
 /* Messages between the hosts take the time of their calibrated links, not of this machine's memory.
  */
 TEST(hostfile_is_simulated_with_its_links)
@@ -328,6 +354,33 @@ TEST(hostfile_is_simulated_with_its_links)
 				 workers, BATCH, workers == 1 ? "serial" : "allreduce");
 		record_run(bare);
 	}
+}
+
+/* A user's one command from a model and a cluster to an answer with accuracy. */
+TEST(advice_trains_the_fastest_until_one_is_accurate)
+{
+	const char *const words =
+		CLUSTER "--epochs=2 --intervals=1,16 --sim.rate=100mbit --train=60s ";
+	ck_advise(0, words, "Trained here in");
+	for (char *at = out; (at = strstr(at, "\n  "));) /* sentences without their line breaks */
+		memmove(at, at + 2, strlen(at + 2) + 1);
+	ck_assert_msg(strstr(out, "that are faster, from the fastest on") &&
+			      strstr(out, "half the rate: ") && strstr(out, "twice the rate: ") &&
+			      strstr(out, "half the step time: ") &&
+			      strstr(out, "twice the step time: "),
+		      "%.3000s", out);
+	ck_assert_msg(!strstr(out, "No run here"), "%.3000s", out);
+	char *json AUTOFREE = sentence("%s --format=json", words);
+	ck_advise(0, json, "asgd");
+	double accuracy = ranked("test_accuracy", "allreduce", 0);
+	ck_assert_msg(accuracy > 0 && accuracy <= 1, "%g: %.3000s", accuracy, out);
+	ck_assert_double_eq(
+		number("WITH r AS (SELECT value ->> 'place' AS place, value ->> 'strategy' AS s, "
+		       "value ->> 'test_accuracy' AS a FROM json_each(%Q)) SELECT count(*) FROM r "
+		       "WHERE a IS NOT NULL AND place > (SELECT place FROM r WHERE s = "
+		       "'allreduce')"),
+		0);
+	ck_advise(0, CLUSTER "--epochs=2 --intervals=16", "let --train=1m train the fastest");
 }
 
 /* ---- Refusals ------------------------------------------------------------ */

@@ -201,11 +201,16 @@ static const struct {
 	int workers;
 } wrong[] = {
 	{"wrong_local", "--strategy=allreduce",
-	 "strategy allreduce: .local is set, but its step communicates", 2},
+	 "strategy allreduce: .local is set, but its step, with optimizer sgd, communicates", 2},
 	{"wrong_local_state", "--strategy=serial",
-	 "strategy serial: .local is set, but its step changes the strategy's state", 1},
+	 "strategy serial: .local is set, but its step, with optimizer sgd, changes the strategy's "
+	 "state",
+	 1},
 	{"wrong_local_host", "--strategy=serial",
-	 "strategy serial: .local is set, but its step reads or writes vectors on the host", 1},
+	 "strategy serial: .local is set, but its step, with optimizer sgd, reads or writes "
+	 "vectors "
+	 "on the host",
+	 1},
 	{"wrong_average", "--strategy=gossip --sync-every=3",
 	 "strategy gossip: .average is not set, but after epoch 1 trainers have different models",
 	 3},

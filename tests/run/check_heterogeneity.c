@@ -173,7 +173,10 @@ TEST(quorum_waits_for_late_pushes_in_its_grace, 6)
 {
 	static const char *const where[] = {"", "--servers=1"}, *const grace[] = {"0s", "1.5ms",
 										  "1s"};
-	const double want[] = {3 * 60 / 2.25, 3 * 60 * 4 / 5.0, 3 * 60 * 4 / 3.0};
+	/* without grace: with servers the slow worker's push comes before those of the same moment,
+	 * the round is full after one more, and the other one waits for the next round */
+	const double want[] = {_i % 2 ? 3 * 60 / 2.0 : 3 * 60 / 2.25, 3 * 60 * 4 / 5.0,
+			       3 * 60 * 4 / 3.0};
 	char *words AUTOFREE = sentence(THREE "--bsp.grace=%s %s", grace[_i / 2], where[_i % 2]);
 	record_only(words);
 	ck_near(words, asked("SELECT sum(seconds) FROM epoch"), want[_i / 2] * 1e-3,
@@ -722,7 +725,7 @@ TEST(heterogeneity_mistakes_are_refused)
 		{"--leave=1:1s --strategy=bsp --workers=2", "give --bsp.backup=1"},
 		{"--leave=1:1s --strategy=ssp --ssp.bound=0 --workers=2", "give a bound of 1"},
 		{"--leave=1:1s --strategy=allreduce --workers=2",
-		 "with asgd, bsp, ssp, downpour and easgd they can"},
+		 "with asgd, bsp, ssp, downpour, easgd and adpsgd they can"},
 		{"--sim.slow-link=0:0.5", "give --platform=sim with it"},
 		{"--sim.slow-link=0:1.5 --platform=sim", "should be RANK:FACTOR"},
 		{"--sim.slow-link=0:0.5 --strategy=allreduce --workers=2 " SIM,

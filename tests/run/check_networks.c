@@ -134,7 +134,8 @@ TEST(flows_of_tables_are_simgrids, 5)
 	static const char *const where[] = {
 		"ethernet_10g", "wide_area", "gpu8_pcie",
 		"cluster --sim.rate=1gbit --sim.gpus=4 --sim.inner-rate=20GB",
-		"cluster --sim.rate=10gbit --sim.sites=3 --sim.site-rate=100mbit --sim.oversubscription=4"};
+		"cluster --sim.rate=10gbit --sim.sites=3 --sim.site-rate=100mbit "
+		"--sim.oversubscription=4"};
 	char out[4096],
 		*command AUTOFREE = sentence(
 			"./tests/tools/sim_flows --workload=perceptron --strategy=allreduce "
@@ -147,7 +148,10 @@ TEST(flows_of_tables_are_simgrids, 5)
 	ck_assert_msg(sscanf(out, "%lld messages, differ by %lg", &messages, &apart) == 2, "%s",
 		      out);
 	ck_assert_int_eq(messages, 160);
-	ck_assert_msg(apart < 1e-4, "%s: %s", where[_i], out);
+	/* SimGrid ends the search for rates at a relative precision of 1e-5, several times a
+	 * message
+	 */
+	ck_assert_msg(apart < 1e-3, "%s: %s", where[_i], out);
 }
 
 TEST(long_rings_take_the_time_of_their_steps, 4)

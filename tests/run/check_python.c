@@ -197,7 +197,8 @@ TEST(python_file_gives_rows_to_built_in_models)
 	   "--workload=mlp --data-dir=$d --workers=2 --strategy=allreduce --lr=0.1; done",
 	   interpreter);
 	answers("SELECT count(DISTINCT data_hash), count(DISTINCT model_hash), "
-		"min(length(data_hash)), min(train_size), min(test_accuracy) > 0.8 FROM run JOIN epoch ON id = run_id WHERE "
+		"min(length(data_hash)), min(train_size), min(test_accuracy) > 0.8 FROM run JOIN "
+		"epoch ON id = run_id WHERE "
 		"epoch = 2",
 		"1|1|16|200|1");
 	/* data of a database start no Python */

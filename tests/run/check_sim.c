@@ -195,8 +195,8 @@ TEST(simulated_options_equal_real_ones, 13)
 		{3,
 		 "periodic --periodic.outer=nesterov --periodic.start=10 --periodic.schedule=up"},
 		{2, "periodic --periodic.fragments=2 --periodic.delay=2 --periodic.mix=0.5"},
-		{3, "periodic --periodic.outer=nesterov --periodic.delay=3 --periodic.eager "
-		    "--periodic.fragments=2"},
+		{3, "periodic --periodic.outer=nesterov --sync-every=2 --periodic.delay=2 "
+		    "--periodic.eager --periodic.fragments=2"},
 		{4, "periodic --sync-every=6 --periodic.group=2 --periodic.group-every=2"},
 		{4, "gossip --gossip.schedule=torus --gossip.order=before"},
 		{3, "gossip --gossip.schedule=exponential"},
@@ -927,7 +927,12 @@ TEST(charges_of_a_step_add_up_to_its_time, LISTED(strategies))
 		       talked = spent[SPENT_PUSH] + spent[SPENT_SUM] + spent[SPENT_WAKE] +
 				spent[SPENT_MESSAGE] + spent[SPENT_SLEEP]; /* naps of a poll */
 		ck_near(how, spent[SPENT_STEP], ROWS / 60.0 * (step_s - update_s), 1e-9);
-		ck_near(how, computed, n * r.computed_s, 1e-6);
+		/* vector operations of a flush are communication */
+		if (s->flush)
+			ck_near(how, computed - n * r.computed_s,
+				vector_s * round((computed - n * r.computed_s) / vector_s), 1e-6);
+		else
+			ck_near(how, computed, n * r.computed_s, 1e-6);
 		whole_times(how, spent[SPENT_UPDATE], update_s);
 		whole_times(how, spent[SPENT_VECTOR], vector_s);
 		whole_times(how, spent[SPENT_PUSH], push_s);

@@ -112,8 +112,10 @@ TEST(strategies_on_gpus_train_the_same_as_on_the_cpu, LISTED(strategies))
 	if (strcmp(name, "serial") == 0)
 		return;
 	int ranks = strcmp(name, "hybrid") == 0 ? 4 : 3;
-	/* two runs of easgd on the CPU differed by up to 0.04 */
-	double allowed = strcmp(name, "easgd") == 0 ? 0.1 : 1e-5;
+	/* two runs of easgd on the CPU differed by up to 0.04; adpsgd moves models in the same way
+	 */
+	bool elastic = strcmp(name, "easgd") == 0 || strcmp(name, "adpsgd") == 0;
+	double allowed = elastic ? 0.1 : 1e-5;
 	const char *how = words(MLP "--epochs=2 --batch=%d --strategy=%s %s", 24 / ranks, name,
 				arrival_decides(s) ? "--deal=static --sync-every=8" : "");
 	const char *with[1 + COUNT(transport)] = {words("%s --device=cpu", how)};

@@ -203,7 +203,7 @@ static int ascending(const void *a, const void *b)
 }
 
 /* Test rows are a fifth, never in both parts, and the same ones each time. */
-TEST(test_rows_are_drawn)
+TEST(rows_for_tests_are_drawn)
 {
 	enum { ROWS = 103, TESTS = ROWS / 5, TRAIN = ROWS - TESTS };
 	char text[ROWS * 12] = "", *to = text;

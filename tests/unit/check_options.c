@@ -627,10 +627,11 @@ static void default_is_known(const struct table_of *t, const struct option *o)
 	char *name AUTOFREE = default_name(t, o);
 	for (size_t i = 0; i < sizeof known_defaults / sizeof *known_defaults; i++)
 		if (strcmp(known_defaults[i].name, name) == 0)
-			ck_assert_msg(o->incidental || strcmp(known_defaults[i].def, o->def) == 0,
-				      "%s: the default was %s, is %s: raise IDENTITY in identity.c, "
-				      "and write the new one into tests/reference/defaults.inc",
-				      name, known_defaults[i].def, o->def);
+			ck_assert_msg(
+				o->incidental || strcmp(known_defaults[i].def, o->def) == 0,
+				"%s: the default was %s, is %s: raise IDENTITY in identity.c, "
+				"and write the new one into tests/reference/defaults.inc",
+				name, known_defaults[i].def, o->def);
 }
 
 TEST(changed_defaults_change_every_identity)

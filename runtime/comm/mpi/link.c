@@ -78,8 +78,9 @@ void link_free(struct link *l)
 
 struct link *link_of_node(struct link *l)
 {
-	MPI_Comm node;
-	MPI_Comm_split_type(l->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+	MPI_Comm node = MPI_COMM_NULL;
+	if (l->comm != MPI_COMM_NULL)
+		MPI_Comm_split_type(l->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
 	return link_of(node);
 }
 

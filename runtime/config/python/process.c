@@ -146,9 +146,12 @@ static char *death(struct python *p)
 	struct pollfd end = {.fd = p->alive, .events = POLLIN};
 	if (p->pid && p->alive >= 0 && poll(&end, 1, 0) == 0)
 		return NULL;
-	if (p->pid && waitpid(p->pid, &p->ended, WNOHANG) == 0)
+	pid_t ended = p->pid ? waitpid(p->pid, &p->ended, WNOHANG) : 0;
+	if (p->pid && ended == 0)
 		return NULL;
 	p->pid = 0;
+	if (ended < 0) /* only its parent gets a status */
+		return sentence("its Python process has ended");
 	return WIFSIGNALED(p->ended)
 		       ? sentence("its Python process was ended by signal %d (%s)",
 				  WTERMSIG(p->ended), strsignal(WTERMSIG(p->ended)))

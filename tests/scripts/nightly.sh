@@ -24,6 +24,9 @@ done
 step 'oracle'
 make B="$build" oracle COUNT=200
 
+step 'published tables'
+make B="$build" reproduce
+
 step 'chaos'
 make B="$build" chaos COUNT=100
 make B="$build" chaos-each EVERY=9

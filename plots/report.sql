@@ -132,7 +132,7 @@ UNION ALL
 SELECT w.number, 3, iif(sum(undecided) = 0, 'Nothing is undecided: all ' || sum(of)
 		|| ' comparisons with the control are decided.', 'Undecided: ' || group_concat(format('%d of %d comparisons of %s',
 			undecided, of, CASE figure WHEN 'epoch_seconds' THEN 'time' WHEN 'test_loss' THEN 'loss' ELSE 'accuracy' END),
-		' and ') || '; the tables say how many seeds would decide. All intervals of a section hold together in 95 % '
+		' and ') || '; the tables say how many seeds would decide. All intervals of a column hold together in 95 % '
 		|| 'of cases.')
 FROM best JOIN report_workload AS w USING (workload) GROUP BY w.number;
 

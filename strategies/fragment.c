@@ -234,7 +234,7 @@ static void get_others(struct fragment *f)
 static void take(struct fragment *f, struct worker *w, const struct fragment_terms *t,
 		 const struct vec *sum)
 {
-	const float mix = (float)t->stream->mix;
+	const float mix = (float)t->stream->mix, rest = (float)(1 - t->stream->mix);
 	if (f->outer)
 		stepper_step(f->outer, t->outer->lr, f->now.momentum, -(float)w->weight);
 	else if (f->averaged)
@@ -247,7 +247,7 @@ static void take(struct fragment *f, struct worker *w, const struct fragment_ter
 			continue;
 		}
 		vec_scale(f->slice[i].param, mix);
-		vec_axpy(f->slice[i].param, 1 - mix, f->slice[i].averaged);
+		vec_axpy(f->slice[i].param, rest, f->slice[i].averaged);
 	}
 	f->now.taken = f->now.sent;
 }

@@ -36,7 +36,7 @@ void ck_near(const char *what, double x, double want, double within); /* with a 
 
 /* The text that `mvbench table` prints below rows that it compares. */
 #define MARKS(control) \
-	"\nversus " control ": the mean difference and its interval; all intervals of a workload " \
+	"\nversus " control ": the mean difference and its interval; all intervals of a column " \
 	"hold together in 95 % of cases.\n" \
 	"  better, worse: by more than chance (5 % over all rows of a workload);\n" \
 	"  equal: surely within 0.3 points of accuracy, 1 % of loss, 5 % of seconds;\n" \

@@ -216,7 +216,7 @@ static char *put_notes(struct store *s, FILE *f, const struct table_options *o,
 	if (people && held && shows(shown, "_mark"))
 		fprintf(f,
 			"\nversus %s: the mean difference and its interval; all intervals "
-			"of a workload hold together in 95 %% of cases.%sbetter, worse: "
+			"of a column hold together in 95 %% of cases.%sbetter, worse: "
 			"by more than chance (5 %% over all rows of a workload);%sequal: "
 			"surely within %g points of accuracy, %g %% of loss, %g %% of "
 			"seconds;%sundecided: none of these; with the number of seeds that would "

@@ -79,18 +79,28 @@ static float dot(const float *x, const float *y, size_t n)
 	return sum;
 }
 
+/* In float64: the squares of large floats are no float. */
+static double length_of(const float *x, size_t n)
+{
+	double sum = 0;
+#pragma omp simd reduction(+ : sum)
+	for (size_t i = 0; i < n; i++)
+		sum += (double)x[i] * (double)x[i];
+	return sqrt(sum);
+}
+
 /* Rows of p[r x n] become orthonormal, one after the other. */
 static void orthogonalise(float *p, size_t r, size_t n)
 {
 	for (size_t k = 0; k < r; k++) {
 		float *x = p + k * n;
-		double before = sqrt((double)dot(x, x, n));
+		double before = length_of(x, n);
 		for (size_t j = 0; j < k; j++) {
 			float by = dot(x, p + j * n, n);
 			for (size_t i = 0; i < n; i++)
 				x[i] -= by * p[j * n + i];
 		}
-		double length = sqrt((double)dot(x, x, n));
+		double length = length_of(x, n);
 		/* what rounding has left of a column that the others span is no direction */
 		float scale = length > 1e-6 * before ? (float)(1 / length) : 0;
 		for (size_t i = 0; i < n; i++)

@@ -116,8 +116,8 @@ for code, name, most in ("f", "float32", 0.5), ("d", "float64", 0.1), ("i", "int
     expect(mvbench.all_reduce(numbers(most if me else -1, 1), "min"), -1, 1)
     expect(mvbench.broadcast(numbers(7 if me else most)), first)
     expect(mvbench.gather(numbers(me, most), numbers(*[0] * 2 * workers)), *(v for k in every for v in (k, first)))
-    out = mvbench.gather(numbers(me), None if me else numbers(*every[::-1]), root=0)
-    me or expect(out, *every)
+    gathered = mvbench.gather(numbers(me), None if me else numbers(*every[::-1]), root=0)
+    me or expect(gathered, *every)
     expect(mvbench.reduce_scatter(numbers(*(me + k for k in every for _ in "ab"))), *[sum(every) + workers * me] * 2)
     if workers > 1:  # round a ring
         if me:

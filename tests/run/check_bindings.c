@@ -391,7 +391,8 @@ TEST(pip_installs_the_wheel)
 	    "%s/venv/bin/python -c 'from importlib.metadata import metadata, version; "
 	    "import mvbench; m = metadata(\"mvbench\"); "
 	    "assert mvbench.__version__ == version(\"mvbench\") == \"" MVB_VERSION "\"; "
-	    "print(m[\"Requires-Python\"], bool(m[\"Summary\"]), \"# libmvbench\" in str(m))'",
+	    "print(m[\"Requires-Python\"], bool(m[\"Summary\"]), "
+	    "\"# libmvbench\" in m[\"Description\"])'",
 	    folder);
 	expect(">=3.8 True True\n");
 	run(0,

@@ -127,7 +127,6 @@ TEST(groups_are_machines_or_sites, 2)
 	ck_assert_double_ne(loss[0], loss[2]);
 }
 
-/* More workers than RING_MOST send one step of the ring; the others take its time. */
 /* The messages of tables are simulated without SimGrid's activities, but by its model. */
 TEST(flows_of_tables_are_simgrids, 5)
 {
@@ -154,6 +153,7 @@ TEST(flows_of_tables_are_simgrids, 5)
 	ck_assert_msg(apart < 1e-3, "%s: %s", where[_i], out);
 }
 
+/* More workers than RING_MOST send one step of the ring; the others take its time. */
 TEST(long_rings_take_the_time_of_their_steps, 4)
 {
 	static const int workers[] = {63, 65, 96, 130};

@@ -356,9 +356,10 @@ static void draws_hostile(const char *name)
 	bool single = strcmp(name, "simulated_real") == 0 ||
 		      strcmp(name, "accuracy_interval") == 0 || strcmp(name, "timeline") == 0 ||
 		      strcmp(name, "sensitivity") == 0 || strcmp(name, "best_of_k") == 0 ||
-		      strcmp(name, "history") == 0 ||     /* two commits */
-		      strcmp(name, "utilisation") == 0 || /* several rates */
-		      strcmp(name, "speedup") == 0 ||     /* several numbers of workers */
+		      strcmp(name, "history") == 0 ||        /* two commits */
+		      strcmp(name, "utilisation") == 0 ||    /* several rates */
+		      strcmp(name, "accuracy_bytes") == 0 || /* runs that sent something */
+		      strcmp(name, "speedup") == 0 ||        /* several numbers of workers */
 		      strcmp(name, "efficiency") == 0 ||
 		      strcmp(name, "xy") == 0; /* no columns are given */
 	int least = single ? 1 : 2;

@@ -145,7 +145,7 @@ TEST(runs_without_spread_are_refused)
 	record_run("--workload=softmax --epochs=1 --device=cpu");
 	spread("1", EXIT_USER, "run 1 computed no gradients");
 	spread("2", EXIT_USER, "run 2 had real workers");
-	spread("7", EXIT_USER, "has no run 7");
+	spread("7", EXIT_USER, "run.db has no such run");
 	spread("1 2", EXIT_USER, "give the number of a run, as in mvbench spread 3; mvbench table");
 	spread("x", EXIT_USER, "x: give the number of a run");
 	spread("", EXIT_USER, "give the number of a run");

@@ -48,11 +48,6 @@ COMMANDS = {  # words, base, whole runs afterwards, output file
     "export": (["export", "--db=r.db", "--table=epochs", "--out=out.csv"], "new", 2, "out.csv"),
     "report": (["report", "--db=r.db", "--out=out.html"], "new", 2, "out.html"),
 }
-OLD_RUN = """INSERT INTO run (servers, barrier_every, lr, lr_schedule, momentum, weight_decay, reduce, lr_scale, device,
-    threads, straggle, status, config_hash, workload, strategy, workers, seed, epochs, batch, sync_every, platform,
-    target_accuracy, deal) SELECT 0, 1, 0.1, 'constant', 0, 0, 'mean', 'none', 'cpu', 1, 0, 'done', 'h', 'mlp', 'asgd',
-    2, value, 1, 64, 1, 'mpi', 0, 'dynamic' FROM json_each('[1, 2]');
-INSERT INTO epoch (run_id, epoch, train_loss, seconds) SELECT run.id, value, 0.5, 1 FROM run, json_each('[0, 1]');"""
 work = build = None
 
 
@@ -311,9 +306,10 @@ def make_bases(resume):
         with open(f"{new}/{name}", "w") as f:
             f.write("the old file\n")
     shutil.copytree(new, f"{work}/old", dirs_exist_ok=True)
-    os.unlink(f"{work}/old/r.db")
-    db = sqlite3.connect(f"{work}/old/r.db")
-    db.executescript(open(f"{HERE}/../unit/tables_8.sql").read() + OLD_RUN)
+    db = sqlite3.connect(f"{work}/old/r.db")  # back to the oldest schema that is upgraded
+    for kind, name in list(db.execute("SELECT type, name FROM sqlite_master WHERE type IN ('view', 'trigger')")):
+        db.execute(f"DROP {kind} {name}")
+    db.executescript("PRAGMA user_version = 16; PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()
     words, before = COMMANDS["resume"][0], set(os.listdir(new))
     for n in itertools.count(20, 5) if resume else ():  # killed between its second checkpoint and its end

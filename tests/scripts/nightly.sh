@@ -21,8 +21,15 @@ for program in 'luajit tests/lib/leak.lua' 'python3 tests/lib/leak.py'; do
 		LD_LIBRARY_PATH=$build_path timeout 300 mpirun --oversubscribe -n 2 $program 10000
 done
 
+step 'oracle'
+make B="$build" oracle COUNT=200
+
+step 'published tables'
+make B="$build" reproduce
+
 step 'chaos'
 make B="$build" chaos COUNT=100
+make B="$build" chaos-each EVERY=9
 
 step 'sanitize'
 WITHOUT='lab wires' make sanitize # suite wires measures times

@@ -854,7 +854,7 @@ TEST(table_shows_comparisons_of_rows)
 	ck_says(EXIT_OK, "--format=markdown", "| 83.50 (81.00..86.00)    | control ");
 	ck_says(EXIT_OK, "--format=markdown",
 		"\n\nversus the control (allreduce; without one, serial): the mean "
-		"difference and its interval; all intervals of a workload hold together in 95 % of "
+		"difference and its interval; all intervals of a column hold together in 95 % of "
 		"cases. better, worse: by more than chance");
 	/* one row has nothing to be compared with */
 	ck_silent("--where=\"strategy = 'serial'\"", "versus");

@@ -43,16 +43,7 @@ done
 summary /tmp/smoke.db | keep 'One epoch of one worker, of one without graphs, and of two workers:'
 save
 say suites
-pids=
-for s in transport gpu devices cuda images workloads; do
-	(CK_RUN_SUITE=$s timed 270 gpu-test >"$L/suite-$s.log" 2>&1; echo "$s rc $?" >>"$L/suite-$s.log") &
-	pids="$pids $!"
-done
-# shellcheck disable=SC2086
-wait $pids
-for s in transport gpu devices cuda images workloads; do
-	echo "--- $s"; grep -E '^[0-9]+%|:[FE]:| rc ' "$L/suite-$s.log" | cut -c1-400 | tail -12
-done | keep 'The suites that use a GPU:'
+suites 120 transport gpu devices cuda images workloads | keep 'The suites that use a GPU:'
 said() { cat "$L"/*.txt "$L"/*.log | grep -c -- "$1"; }
 {
 	echo "no convolution, not even padded              $(said 'cuDNN has no')"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# 3_profile.sh: measures each kernel of one step and PyTorch's convolutions, prints the algorithms that
-# cuDNN chose, and runs the sanitizer on the kernels.
+# 3_profile.sh [PRECISION...]: measures each kernel of one step, in tf32 without arguments, and PyTorch's convolutions,
+# and prints the algorithms that were chosen.
 # shellcheck source=tests/gpu_day/env.sh
 . "$(dirname "$0")/env.sh"
 page 'One GPU: the time of a step of ResNet-32'
@@ -26,16 +26,8 @@ kernels() { # PRECISION
 	save
 }
 say 'each kernel of a step'
-kernels tf32
-kernels bf16
+for p in "${@:-tf32}"; do kernels "$p"; done
 say "PyTorch's convolutions of the same shapes"
 timed 90 python3 "$here/conv_bench.py" 2>&1 | keep "PyTorch's convolutions of the same shapes [us]:"
 save
-say sanitizer
-for tool in memcheck racecheck; do
-	MVBENCH_CUDA_GRAPHS=0 CK_FORK=no CK_RUN_SUITE=cuda timed 70 compute-sanitizer --tool $tool --target-processes all gpu-test >"$L/$tool.txt" 2>&1
-	tail -5 "$L/$tool.txt" | keep "compute-sanitizer --tool $tool, of suite cuda:"
-done
-say 'each kernel of a step in float32'
-kernels float32
 rm -rf "$work"

@@ -6,7 +6,7 @@
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 name=$(basename "$0" .sh)
-LIMIT=${LIMIT:-465} # of a script [seconds]; later commands are left out, and counted
+LIMIT=${LIMIT:-195} # of a script [seconds]; later commands are left out, and counted
 
 if ! gpus=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null) || [ -z "$gpus" ]; then
 	echo "$name: skipped: no GPU: nvidia-smi is missing, or lists none; run this on a machine with a GPU" >&2
@@ -32,9 +32,7 @@ mps=
 finish() {
 	mps_stop
 	kill "$keeper" 2>/dev/null
-	if [ -s "$L/left_out" ]; then
-		printf '\nCommands that were left out at the time limit of %d s: %d\n' "$LIMIT" "$(wc -l <"$L/left_out")" | tee -a "$OUT/$name.md"
-	fi
+	printf '\n%d s, of at most %d; commands left out: %d\n' "$SECONDS" "$LIMIT" "$(cat "$L/left_out" 2>/dev/null | wc -l)" | tee -a "$OUT/$name.md"
 	save
 }
 trap finish EXIT
@@ -65,6 +63,22 @@ keep() {
 	printf '\n%s\n\n' "$1" >>"$OUT/$name.md"
 	tee "$L/kept" # a block of code, indented
 	sed 's/^/    /' "$L/kept" >>"$OUT/$name.md"
+}
+
+# suites SECONDS NAME...: runs test suites side by side, with this time limit, and prints their results
+suites() {
+	local limit=$1 s pids=
+	shift
+	for s; do
+		(CK_RUN_SUITE=$s timed "$limit" gpu-test >"$L/suite-$s.log" 2>&1; echo "$s rc $?" >>"$L/suite-$s.log") &
+		pids="$pids $!"
+	done
+	# shellcheck disable=SC2086
+	wait $pids
+	for s; do
+		echo "--- $s"
+		grep -E '^[0-9]+%|:[FE]:| rc ' "$L/suite-$s.log" | cut -c1-400 | tail -12
+	done
 }
 
 # cifar ROWS FILES TEST-ROWS: noise in CIFAR-10's format, in $work/cifar

@@ -24,11 +24,11 @@ for k, t in rows:
         cur = []
     cur.append((k, t))
 steps.append(cur)
-whole = [s for s in steps if any(re.search(r"\bsgd", k) for k, _ in s)]
+whole = [s for s in steps if any(re.search(r"\bsgd|stepping", k) for k, _ in s)]
 if not whole:
     sys.exit(f"{len(rows)} kernels, no step among them")
 last = whole[-1]
-end = max(i for i, (k, _) in enumerate(last) if re.search(r"\bsgd", k)) + 1
+end = max(i for i, (k, _) in enumerate(last) if re.search(r"\bsgd|stepping", k)) + 1
 last = last[:end]
 total = sum(t for _, t in last) * scale
 print(f"{len(last)} kernels in a step, {total:.0f} us in them; steps seen {len(whole)}")

@@ -90,7 +90,7 @@ TEST(model_is_the_same_without_graphs_or_branch, 2)
 						 "MVBENCH_CUDA_GRAPHS=0",
 						 "MVBENCH_CUDA_BRANCH=0",
 						 "MVBENCH_CUDA_TOGETHER=0",
-						 "MVBENCH_CUDA_EARLY=1",
+						 "MVBENCH_CUDA_EARLY=0",
 						 "FAKE_CUDA_UNCAPTURABLE=1"};
 	for (int i = 0; i < (int)COUNT(how) - on_real_gpu(); i++) {
 		char out[OUTPUT];

@@ -52,10 +52,10 @@ resnet() {
 		for precision in $precisions; do
 			peer="--model=resnet32 --batch=128 --device=cuda --precision=$precision --steps=391 --repeat=3"
 			# shellcheck disable=SC2086
-			eager=$(torch $peer) graphs=$(torch $peer --graphs)
+			eager=$(torch $peer) graphs=$(torch $peer --graphs) compiled=$(torch $peer --compile=max-autotune)
 			json=$(ours_json --workload=resnet --resnet.depth=32 --data-dir="$work/cifar" --precision="$precision" \
 				--strategy=serial --batch=128 --epochs=3 --lr=1e-3 --momentum=0.9)
-			echo "$(echo "$json" | field samples_per_second) $(echo "$json" | field epoch_seconds) $eager $graphs 1" >>"$work/resnet-$precision"
+			echo "$(echo "$json" | field samples_per_second) $(echo "$json" | field epoch_seconds) $eager $graphs 1 $compiled" >>"$work/resnet-$precision"
 		done
 	done
 	titles "ResNet-32 on 50,000 images of 3 x 32 x 32 (noise): samples a second" PyTorch
@@ -63,6 +63,7 @@ resnet() {
 		case $precision in float32) ratio='' seconds='' ;; *) ratio='>= 1.15' seconds='<= 1.0' ;; esac
 		row "resnet32 $precision" 128 '' "$work/resnet-$precision" 1 3
 		row "  against CUDA graphs" 128 "$ratio" "$work/resnet-$precision" 1 4
+		row "  against torch.compile" 128 '' "$work/resnet-$precision" 1 6
 		# shellcheck disable=SC2046
 		printf '%-30s %6d %12.3f %12s %8s %17s %8s\n' "  seconds of an epoch" 128 $(stats "$work/resnet-$precision" 2 5 | cut -d' ' -f1) '' '' '' "$seconds"
 	done

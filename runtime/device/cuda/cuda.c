@@ -183,7 +183,7 @@ static void cuda_open(struct device *d, int threads)
 	c->without_graphs = cuda_switch("MVBENCH_CUDA_GRAPHS", "0");
 	c->alone = cuda_switch("MVBENCH_CUDA_TOGETHER", "0");
 	c->unpadded = cuda_switch("MVBENCH_CUDA_PAD", "0");
-	c->early = cuda_switch("MVBENCH_CUDA_EARLY", "1") && p.major * 10 + p.minor >= EARLY;
+	c->early = !cuda_switch("MVBENCH_CUDA_EARLY", "0") && p.major * 10 + p.minor >= EARLY;
 	const char *blocks = getenv("MVBENCH_CUDA_SUM_BLOCKS");
 	c->sum_blocks = blocks && atoi(blocks) > 0 ? (size_t)atoi(blocks) : SUM_BLOCKS;
 	c->bf16 = strcmp(d->precision, "bf16") == 0;

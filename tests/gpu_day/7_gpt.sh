@@ -46,7 +46,7 @@ say 'with the own attention'
 MVBENCH_CUDA_FUSED=0 ours 40 own_attention --train-rows=$((2 * BATCH)) --epochs=1 | keep 'Sequences a second with the own attention:'
 save
 say suites
-suites 80 cuda gpt devices | keep 'The suites of its kernels:' &
+suites 80 cuda gpt devices >"$L/suites.txt" &
 say 'each kernel of a step of two layers'
 # shellcheck disable=SC2086
 MVBENCH_CUDA_GRAPHS=0 timed 90 ncu --target-processes all --launch-skip 60 --launch-count "${LAUNCHES:-240}" --kill yes --clock-control none --cache-control none \
@@ -55,3 +55,4 @@ MVBENCH_CUDA_GRAPHS=0 timed 90 ncu --target-processes all --launch-skip 60 --lau
 	--device=cuda --precision=bf16 --db=/tmp/profile.db 2>&1 | tail -2
 timed 30 python3 "$here/kernels.py" "$L/ncu.csv" 2>&1 | keep 'The kernels of a step of two layers, by time:'
 wait $!
+keep 'The suites of its kernels:' <"$L/suites.txt"

@@ -22,6 +22,7 @@ OUT=${OUT:-$PWD/gpu_day}
 L=$LOGS/$name
 rm -rf "$L"
 mkdir -p "$OUT" "$L"
+: >"$L/left_out"
 export PATH=$BUNDLE/bin:$PATH OMP_NUM_THREADS=1 CK_TIMEOUT_MULTIPLIER=15
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
@@ -32,7 +33,7 @@ mps=
 finish() {
 	mps_stop
 	kill "$keeper" 2>/dev/null
-	printf '\n%d s, of at most %d; commands left out: %d\n' "$SECONDS" "$LIMIT" "$(cat "$L/left_out" 2>/dev/null | wc -l)" | tee -a "$OUT/$name.md"
+	printf '\n%d s, of at most %d; commands left out: %d\n' "$SECONDS" "$LIMIT" "$(wc -l <"$L/left_out")" | tee -a "$OUT/$name.md"
 	save
 }
 trap finish EXIT

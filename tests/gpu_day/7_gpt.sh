@@ -10,7 +10,7 @@ find /usr/lib/python3* /opt/torch -name '*.py' -size +8k 2>/dev/null | sort | he
 gpt="--workload=gpt --gpt.layers=12 --gpt.heads=12 --gpt.width=768 --gpt.context=1024 --gpt.vocabulary=$VOCABULARY --data-dir=$text"
 ours() { # LIMIT LABEL OPTIONS...: a line of its tokens a second
 	# shellcheck disable=SC2086
-	timed "$1" mvbench run $gpt --strategy=serial --batch="$BATCH" --epochs=2 --train-rows=$((STEPS * BATCH)) --optimizer=adamw --clip=1 --lr=6e-4 \
+	timed "$1" mvbench run $gpt --strategy=serial --batch="$BATCH" --epochs=3 --train-rows=$((STEPS * BATCH)) --optimizer=adamw --clip=1 --lr=6e-4 \
 		--device=cuda --precision=bf16 --seed=1 --label="$2" --db=/tmp/gpt.db --format=json "${@:3}" 2>"$L/$2.err" | tee -a "$L/runs.json" | tr -d '\n' |
 		sed "s/^.*\"samples_per_second\": \([0-9.]*\).*/$2 \1/; t; s/.*/$2 failed: no result/"
 	echo

@@ -42,11 +42,9 @@ for line in open(sys.argv[1]):
 P
 summary /tmp/gpt.db | keep 'The runs:'
 save
-say 'with the own attention'
-MVBENCH_CUDA_FUSED=0 ours 40 own_attention --train-rows=$((2 * BATCH)) --epochs=1 | keep 'Sequences a second with the own attention:'
-save
 say suites
-suites 80 cuda gpt devices >"$L/suites.txt" &
+# shellcheck disable=SC2086
+suites 80 ${SUITES-cuda gpt devices} >"$L/suites.txt" &
 say 'each kernel of a step of two layers'
 # shellcheck disable=SC2086
 MVBENCH_CUDA_GRAPHS=0 timed 90 ncu --target-processes all --launch-skip 60 --launch-count "${LAUNCHES:-240}" --kill yes --clock-control none --cache-control none \

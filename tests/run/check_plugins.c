@@ -341,6 +341,24 @@ TEST(clip_holds_for_gradients_of_any_length, LISTED(strategies))
 		"4|1|1");
 }
 
+/* The factors of powersgd are products of the gradient, or of what it has lost, with itself. */
+TEST(powersgd_trains_with_gradients_of_any_length)
+{
+	static const int exponent[] = {20, 33, 70, 100};
+	if (lacks_something())
+		return;
+	folder_text("huge.c", huge_text);
+	for (size_t i = 0; i < COUNT(exponent); i++) {
+		char *command AUTOFREE =
+			sentence(HUGE "--strategy=allreduce --codec=powersgd --huge.exponent=%d",
+				 exponent[i]);
+		must_do(command);
+	}
+	answers("SELECT count(*), count(DISTINCT test_loss), min(abs(test_loss - (SELECT "
+		"test_loss FROM epoch WHERE epoch = 0))) > 0.001 FROM epoch WHERE epoch = 1",
+		"4|1|1");
+}
+
 TEST(infinite_gradient_ends_the_run_as_diverged, LISTED(optimizers))
 {
 	const struct optimizer *o = optimizers[_i];

@@ -6,7 +6,9 @@
  *   P = M Q, added over the workers;  P = orthogonalised P;  Q = M^T P, added;  decoded: P Q^T
  *
  * Q is kept for the next message; at first it is drawn from the common seed (normal). Columns of P
- * are orthogonalised in order, by Gram and Schmidt; a column without length becomes 0. Vectors, and
+ * are orthogonalised in order, by Gram and Schmidt; a column without length becomes 0. Columns of a
+ * kept Q are as long as M, and lengths of columns do not change the decoded floats: a power of two
+ * makes them about 1 before M Q, which is otherwise no float for M above 1.8e19. Vectors, and
  * matrices that the factors would not make shorter (r (a + b) >= a b), travel whole, with Q.
  *
  * Feedback keeps x - P Q^T / N, as PyTorch's hook does. 4 r (a + b) bytes a matrix in two sums; two
@@ -108,6 +110,19 @@ static void orthogonalise(float *p, size_t r, size_t n)
 	}
 }
 
+/* Rows of q[r x n] get lengths from 1/2 to 1, by powers of two: floats keep their bits. */
+static void shorten(float *q, size_t r, size_t n)
+{
+	for (size_t k = 0; k < r; k++) {
+		double length = length_of(q + k * n, n);
+		int e = 0;
+		if (length > 0 && isfinite(length))
+			frexp(length, &e);
+		for (size_t i = 0; i < n && e != 0; i++)
+			q[k * n + i] = (float)ldexp((double)q[k * n + i], -e);
+	}
+}
+
 /* p[r x a] = (M Q)^T of m[a x b], q[r x b]. */
 static void left_factor(float *p, const float *m, const float *q, size_t a, size_t b, size_t r)
 {
@@ -150,6 +165,7 @@ static void powersgd_encode(const struct code *c, void *wire, const float *x)
 			if (*there == 0)
 				draw_first(c, q, r * b, k);
 			*there = 1;
+			shorten(q, r, b);
 			left_factor(to, x + t->first, q, a, b, r);
 		} else {
 			memcpy(p, summed, r * a * sizeof *p);

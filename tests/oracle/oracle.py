@@ -6,7 +6,8 @@ Usage: oracle.py [--count=N] [--seed=N] [--mvbench=FILE] [--only=STRATEGY] [--ke
 Each run trains the workload net.c, which writes the rows, the learning rate and the parameters before
 every gradient. This program takes from that only the first parameters, the data, and which rows each
 worker had in each step; for asynchronous strategies also the recorded order of operations on the
-table (table arrival). It computes the rest by the formulas of the papers and compares:
+table (table arrival). It computes the rest by the formulas of the papers and compares the following,
+within the limits that tests/README.md lists:
 
   - the parameters of every worker before each of its steps
   - the test loss of every epoch, and the consensus distance of those that end with a barrier
@@ -29,6 +30,7 @@ import numpy as np
 FEATURES, HIDDEN = 4, 6
 TOLERANCE = 2e-4  # of float32 against float64 over a few dozen steps, relative to the largest value
 OPTIMIZERS = ["sgd", "nesterov", "adagrad", "adamw", "lion", "muon", "lamb", "lars"]
+COUPLED = {"sgd", "nesterov", "adagrad"}  # their weight decay is a part of the gradient
 NORMALISES = {"adagrad", "adamw", "lion", "muon", "lamb", "lars"}
 UPDATERS = ["add", "sgd", "momentum", "momentum_ema", "adagrad", "adagrad_shared", "dcasgd", "dcasgda", "adam",
             "staleness", "delayed_nesterov"]
@@ -359,6 +361,8 @@ class Run:
             raise Differs(f"{what}: relative difference {off:.2g}")
 
     def check(self, k, s, w):
+        if self.c.get("late_step"):  # the log has the parameters of before the last step
+            return
         self.differs(f"parameters of worker {k} before its step {s['step']}", w, s["param"],
                      np.max(np.abs(s["param"])))
 
@@ -426,7 +430,7 @@ class Run:
         own = [set(np.concatenate([s["rows"] for s in steps]).tolist() if steps else []) for steps in self.step]
         if sum(map(len, own)) != len(set.union(*own)):
             raise Differs("a row was on two workers")
-        if ordered or c["length"] < 1:
+        if ordered or c["deal"] == "dynamic" or c["length"] < 1:
             return
         counted = {}
         for k, rows in enumerate(own):
@@ -506,11 +510,22 @@ def adasum_of(x, y):
     return out
 
 
+def largest(x, n):
+    """What codec topk sends of x: its n largest floats."""
+    out, at = np.zeros(len(x)), np.argsort(-np.abs(x), kind="stable")[:n]
+    out[at] = x[at]
+    return out
+
+
 def allreduce(r):
-    w, opt = r.start.copy(), r.optimizer()
+    w, opt, kept = r.start.copy(), r.optimizer(), np.zeros((r.N, PARAMS))
     for epoch, step, last in each_step(r):
-        own = [r.own_gradient(k, step, w) for k in range(r.N)]
-        g = adasum(own) if r.c["strategy"] == "adasum" else weight(r.c) * sum(own)
+        g = [r.own_gradient(k, step, w) for k in range(r.N)]
+        if r.c.get("topk") and r.N > 1:
+            given = g + kept
+            g = [largest(x, int(np.ceil(r.c["topk"] * PARAMS))) for x in given]
+            kept = r.c["feedback"] * (given - g)
+        g = adasum(g) if r.c["strategy"] == "adasum" else weight(r.c) * sum(g)
         w = opt.step(w, clipped(g, r.c["clip"]), r.lr(step))
         average = r.add_to_average(w)
         if last:
@@ -572,7 +587,7 @@ def gossip(r):
             r.met(met, together=False)
             for k in range(r.N):
                 if r.moves(k, step):
-                    coupled = opts[k].o["name"] in ("sgd", "nesterov", "adagrad")
+                    coupled = opts[k].o["name"] in COUPLED
                     extra = opts[k].decay_of(old[k]) - opts[k].decay_of(w[k]) if coupled else 0
                     w[k] = opts[k].step(w[k], g[k] + extra, r.lr(step))
         else:
@@ -625,7 +640,7 @@ def easgd_together(r):
             r.met(opts)
         for k in range(r.N):
             if g and r.moves(k, step):
-                coupled = opts[k].o["name"] in ("sgd", "nesterov", "adagrad")
+                coupled = opts[k].o["name"] in COUPLED
                 extra = opts[k].decay_of(before[k]) - opts[k].decay_of(w[k]) if coupled else 0
                 w[k] = opts[k].step(w[k], g[k] + extra, r.lr(step))
         if last:
@@ -951,7 +966,7 @@ def asynchronous(r, arrivals):
                     r.mark(step, k, x.w)
                     yield "elastic"
                     elastic(x)
-                    coupled = x.opt.o["name"] in ("sgd", "nesterov", "adagrad")
+                    coupled = x.opt.o["name"] in COUPLED
                     extra = x.opt.decay_of(before) - x.opt.decay_of(x.w) if coupled else 0
                     x.w = x.opt.step(x.w, g + extra, s["lr"])
                     continue
@@ -1004,9 +1019,31 @@ def asynchronous(r, arrivals):
         raise Differs(f"operations are missing: {wants}")
 
 
+def adpsgd(r):
+    """Averaging in pairs changes no sum of models. Their mean after an epoch is therefore the first model plus the
+    mean of all steps, in any order. A worker's next model is known if it has not averaged in between."""
+    c, X, mean = r.c, r.c["sync_every"] if r.N > 1 else WORD, r.start.copy()
+    opts, last = [r.optimizer() for _ in range(r.N)], [(0, 0, None)] * r.N
+    for epoch in range(1, c["epochs"] + 1):
+        for k in range(r.N):
+            for s in (s for s in r.step[k] if s["epoch"] == epoch):
+                step, w, (before, at, after) = s["step"], s["param"], last[k]
+                if at == epoch and (step - 1) // X == (before - 1) // X:
+                    r.check(k, s, after)
+                if step // X > before // X:
+                    r.met([opts[k]], together=False)
+                after = opts[k].step(w, clipped(r.gradient(s, w, len(s["rows"])), c["clip"]), s["lr"])
+                mean = mean + (after - w) / r.N
+                last[k] = step, epoch, after
+        if r.is_barrier(epoch):
+            r.evaluate(epoch, mean)
+            del r.consensus[epoch]
+
+
 SYNCHRONOUS = {"serial": allreduce, "allreduce": allreduce, "adasum": allreduce, "model_parallel": allreduce,
-               "hybrid": allreduce, "periodic": periodic, "gossip": gossip, "sparta": sparta, "bsp": bsp}
-STRATEGIES = ["serial", "allreduce", "adasum", "model_parallel", "hybrid", "periodic", "gossip", "sparta", "bsp",
+               "hybrid": allreduce, "periodic": periodic, "gossip": gossip, "sparta": sparta, "adpsgd": adpsgd,
+               "bsp": bsp}
+STRATEGIES = ["serial", "allreduce", "adasum", "model_parallel", "hybrid", "periodic", "gossip", "sparta", "adpsgd", "bsp",
               "easgd", "asgd", "downpour", "ssp"]
 
 
@@ -1070,13 +1107,13 @@ def draw_rounds(rnd, c, words):
 def draw_end(rnd, c, words, rows, ordered):
     """Accumulation, an average of models, and another end of the run."""
     c.update(steps=0, tokens=0, accumulate=1, ema=0)
-    if not ordered and rnd.random() < 0.3:
+    if not ordered and c["strategy"] != "adpsgd" and rnd.random() < 0.3:
         c["accumulate"] = rnd.choice([2, 3])
         words.append(f"--accumulate={c['accumulate']}")
     if c["strategy"] in ("serial", "allreduce", "adasum", "model_parallel", "hybrid") and rnd.random() < 0.3:
         c["ema"] = rnd.choice([0.5, 0.9, 1])
         words.append(f"--ema={c['ema']}")
-    end = "" if ordered else rnd.choice(["", "", "steps", "tokens"])
+    end = "" if ordered or c["strategy"] == "adpsgd" else rnd.choice(["", "", "steps", "tokens"])
     if end:
         c[end] = rnd.randint(1, 20 if end == "steps" else 3 * rows)
         words.append(f"--{end}={c[end]}")
@@ -1133,21 +1170,28 @@ def draw(rnd, only):
     c["barrier_every"] = rnd.choice([0, 1, 1, 2])
     c["batch"], c["global_batch"] = rnd.choice([1, 1, 2, 3, 5]), 0
     rows = rnd.choice([N, N + 1, 2 * N + 1, 9, 11, 23, 40])
-    if rnd.random() < 0.3 and s not in ("asgd", "ssp", "downpour", "easgd"):
+    if rnd.random() < 0.3 and s not in ("asgd", "ssp", "downpour", "easgd", "adpsgd"):
         c["global_batch"] = rnd.randint(N, 3 * N)
     c["lr"] = rnd.choice([0.002, 0.01]) if normalises else rnd.choice([0.01, 0.05])
     c["lr_schedule"], c["lr_scale"] = draw_schedule(rnd, c["epochs"]), rnd.choice(["none", "none", "linear", "sqrt"])
     c["clip"] = rnd.choice([0, 0, 0.5])
     c["weight_decay"], c["decay"] = rnd.choice([0, 0.01, 0.1]), rnd.choice(["all", "weights"])
-    c["reduce"] = "mean" if s in ("gossip", "sparta", "serial", "easgd") else rnd.choice(["mean", "mean", "sum"])
+    if s == "adpsgd" and c["optimizer"]["name"] not in COUPLED:  # by a model that the log does not have
+        c["weight_decay"] = 0
+    averages = s in ("gossip", "sparta", "serial", "easgd", "adpsgd")
+    c["reduce"] = "mean" if averages else rnd.choice(["mean", "mean", "sum"])
     kept = c["optimizer"]["name"] != "sgd" or c["optimizer"]["momentum"] > 0
-    if kept and (s in ("periodic", "gossip", "easgd") or (tables and c["updater"] in CHANGES)):
+    if kept and (s in ("periodic", "gossip", "easgd", "adpsgd") or (tables and c["updater"] in CHANGES)):
         c["state"] = rnd.choice(["keep", "keep", "reset"] + (["average"] if s == "periodic" else []))
-    how = rnd.choice(["", "overlap", "hierarchical"]) if s == "allreduce" else ""
+    how = rnd.choice(["", "codec", "overlap", "overlap", "hierarchical"]) if s == "allreduce" else ""
     if how == "overlap":
-        words += ["--allreduce.overlap=true", "--allreduce.bucket=16"]
-    elif how:
+        c["late_step"] = rnd.random() < 0.5
+        words += [f"--allreduce.overlap={'next' if c['late_step'] else 'true'}", "--allreduce.bucket=16"]
+    elif how == "hierarchical":
         words.append("--allreduce.hierarchical")
+    elif how:
+        c["topk"], c["feedback"] = rnd.choice([0.03, 0.2, 0.5]), rnd.random() < 0.7
+        words += ["--codec=topk", f"--topk.share={c['topk']}", f"--codec.feedback={str(c['feedback']).lower()}"]
     splits = ["shuffled"] * 3 + ["fixed"] + ["dirichlet:0.3", "dirichlet_classes:0.3"] * (c["classes"] > 0)
     c["split"] = rnd.choice(splits)
     if s == "hybrid":
@@ -1171,6 +1215,8 @@ def draw(rnd, only):
         c["beta"], c["order"] = rnd.choice([0.3, 0.9]), rnd.choice(["after", "together"])
         c["form"] = rnd.choice(["synchronous", "asynchronous"])
         words += [f"--easgd.beta={c['beta']}", f"--easgd.order={c['order']}", f"--easgd.form={c['form']}"]
+    if s == "adpsgd":
+        words.append(f"--adpsgd.graph={rnd.choice(['complete', 'neighbours', 'torus', 'exponential'])}")
     if s == "ssp":
         words.append(f"--ssp.bound={rnd.choice([1, 2, 50])}")
     if s == "downpour":
@@ -1186,15 +1232,15 @@ def draw(rnd, only):
     sim = ordered or rnd.random() < 0.3
     if sim:
         words += ["--platform=sim", "--sim.platform=ethernet_10g", "--sim.step-time=1ms"]
-        words += ["--straggle=0.5"] if ordered else []
-    if ordered:
+        words += ["--straggle=0.5"] if ordered or s == "adpsgd" else []
+    if ordered or s == "adpsgd":
         c["deal"] = rnd.choice(["dynamic", "dynamic", "static"])
-        words += ["--record", f"--deal={c['deal']}"]
-    if ordered or s == "bsp":
+        words += ["--record"] * ordered + [f"--deal={c['deal']}"]
+    if ordered or s in ("bsp", "adpsgd"):
         homes = ["--table-home=shared"] * 2
         if "backup" not in c:  # the record of a server does not say when rounds end
             homes += ["--servers=1"]
-        if not ordered and c["updater"] in ADDITIVE:  # one-sided pushes have no order to record
+        if not ordered and (c["updater"] in ADDITIVE or s == "adpsgd"):  # one-sided pushes have no order to record
             homes += ["--table-home=onesided"]
         home = rnd.choice(homes)
         words.append(home)
@@ -1227,7 +1273,7 @@ def compare(c, folder, ordered):
         easgd_together(r)
     else:
         SYNCHRONOUS[c["strategy"]](r)
-    for k in range(r.N if not ordered else 0):
+    for k in range(r.N if not ordered and c["deal"] == "static" else 0):
         for s in r.step[k]:
             t = (s["step"] - 1) / r.steps
             r.differs(f"learning rate of step {s['step']}", lr_of(c, t), s["lr"], s["lr"] or c["lr"])

@@ -275,6 +275,34 @@ TEST(run_starts_from_a_saved_model, COUNT(beginnings))
 		   words("\"%s,\",2,2\r\n", head.model));
 }
 
+/* A step by lr x weight decay = 1.3 turns each weight around: the saved model is better than all
+ * later ones, and the second of these is better than the third. */
+TEST(printed_best_accuracy_is_of_trained_models)
+{
+	char out[OUTPUT];
+	double was[3] = {0}; /* accuracy of the saved model, the best, and the last one */
+	save_model("--workload=softmax --epochs=4 --batch=12 --lr=0.01");
+	int status = run_mvbench("timeout 60 env",
+				 words("--device=cpu --workload=softmax --epochs=3 --batch=600 "
+				       "--lr=0.13 --weight-decay=10 --init-from=%s",
+				       save),
+				 out, OUTPUT);
+	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
+	struct store *s AUTOCLOSE = NULL;
+	char *wrong = store_open(&s, words("%s/run.db", folder), STORE_READ);
+	ck_assert_msg(!wrong, "%s", wrong);
+	wrong = sql_reals(s, was, COUNT(was),
+			  "SELECT max(iif(epoch = 0, test_accuracy, 0)), "
+			  "max(iif(epoch > 0, test_accuracy, 0)), "
+			  "max(iif(epoch = 3, test_accuracy, 0)) FROM epoch WHERE run_id = 2",
+			  "");
+	ck_assert_msg(!wrong && was[0] > was[1] && was[1] > was[2], "%s %g, %g, %g",
+		      wrong ? wrong : "", was[0], was[1], was[2]);
+	char *says AUTOFREE =
+		sentence("test accuracy %.2f %% (best %.2f %%), ", 100 * was[2], 100 * was[1]);
+	ck_assert_msg(strstr(out, says), "no \"%s\" in\n%s", says, out);
+}
+
 /* The model, not the path of its file, is part of the cell. The command of the row repeats the
  * run. */
 TEST(initial_model_is_part_of_the_cell)

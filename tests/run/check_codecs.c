@@ -501,6 +501,30 @@ TEST(powersgd_sends_matrices_of_its_rank)
 	free(m.state);
 }
 
+/* A matrix times 2^k is decoded as 2^k times the same floats, where floats' squares overflow or
+ * vanish, too: in each message, as Q is that of the last one. */
+TEST(powersgd_decodes_small_and_large_floats_alike, 4)
+{
+	static const int power[] = {-100, -70, 70, 105};
+	struct message m, scaled;
+	const struct codec *codec = plugin_find(PART_CODEC, "powersgd");
+	message_new(&m, codec, NULL, NULL);
+	message_new(&scaled, codec, NULL, NULL);
+	for (int i = 0; i < FLOATS; i++)
+		scaled.x[i] = ldexpf(m.x[i], power[_i]);
+	for (int k = 0; k < 3; k++) {
+		there_and_back(&m, false);
+		there_and_back(&scaled, false);
+		for (int i = 0; i < FLOATS; i++)
+			scaled.y[i] = ldexpf(scaled.y[i], -power[_i]);
+		double off = norm(m.y, scaled.y, FLOATS), all = norm(m.y, NULL, FLOATS);
+		ck_assert_msg(all > 0 && off <= 1e-5 * all, "2^%d, message %d: %g of %g is off",
+			      power[_i], k, off, all);
+	}
+	free(m.state);
+	free(scaled.state);
+}
+
 /* Floats that change from message to message, with feedback, as one worker of one sends them. From
  * the same first Q, NumPy in float64 computes the same, and PyTorch's hook. */
 TEST(powersgd_trajectory_is_that_of_its_references, 2)

@@ -19,13 +19,18 @@ static double figure(const char *query)
 	return atof(printed);
 }
 
+static double printed_loss(void)
+{
+	const char *at = strstr(printed, "\"test_loss\":");
+	ck_assert_msg(at, "no test loss in\n%s", printed);
+	return atof(at + strlen("\"test_loss\":"));
+}
+
 /* The last test loss of this run, which has to end well. */
 static double loss_of(const char *how)
 {
 	run(0, RUN "%s", folder, how);
-	const char *at = strstr(printed, "\"test_loss\":");
-	ck_assert_msg(at, "no test loss in\n%s", printed);
-	return atof(at + strlen("\"test_loss\":"));
+	return printed_loss();
 }
 
 static void expect_near(double a, double b, double most, const char *how)
@@ -108,6 +113,43 @@ TEST(workers_without_rows_take_turns)
 	run(0, "cd %s && stat -c %%s 0 1 2 3 | sort -u | wc -l",
 	    folder); /* each has trained on 5 of the 20 rows */
 	expect("1\n");
+}
+
+/* Gradients are 0 here: a step only shrinks the model, by lr x weight decay = 1/2. Two of its steps
+ * have rows for three and two of four workers. adamw of the others stands still; sgd with momentum
+ * takes a step by 0, which is linear. The model is the first one times 1 - 10 lr of one worker. */
+TEST(idle_workers_of_gossip_and_easgd_step_only_if_linear, 4)
+{
+#define SHRINK \
+	"ORACLE_LOG=%s " RUN \
+	"--workload=$MVBENCH_HOME/tests/oracle/net.c --oracle.scale=0 --batch=1 --epochs=1 " \
+	"--weight-decay=10 --decay=all --lr-schedule=constant "
+#define GOSSIP "--strategy=gossip --gossip.schedule=complete"
+#define EASGD  "--strategy=easgd --easgd.form=synchronous --easgd.order=after --easgd.beta=0.8"
+	static const struct {
+		const char *how, *lr;
+	} row[] = {
+		/* 5/8 x 3/4; a stepping worker has 1/2 of its model, an idle one all of it */
+		{GOSSIP " --optimizer=adamw", "0.053125"},
+		/* the centre: 7/10, then 54/100 */
+		{EASGD " --optimizer=adamw", "0.046"},
+		/* lr v: 1/2, then 1/10 + 1/4 */
+		{GOSSIP " --momentum=0.2", "0.085"},
+		/* the centre: 6/10, then 28/100 */
+		{EASGD " --momentum=0.2", "0.072"},
+	};
+	double loss[2];
+	for (int alone = 0; alone < 2; alone++) {
+		char *how AUTOFREE =
+			alone ? sentence("--strategy=serial --train-rows=1 --optimizer=adamw "
+					 "--lr=%s",
+					 row[_i].lr)
+			      : sentence("--workers=4 --train-rows=5 --sync-every=1 --lr=0.05 %s",
+					 row[_i].how);
+		run(0, SHRINK "%s", folder, folder, how);
+		loss[alone] = printed_loss();
+	}
+	expect_near(loss[0], loss[1], 1e-5, row[_i].how);
 }
 
 /* ---- A round is a function of its set of pushes ---- */

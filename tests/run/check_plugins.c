@@ -341,6 +341,24 @@ TEST(clip_holds_for_gradients_of_any_length, LISTED(strategies))
 		"4|1|1");
 }
 
+/* The factors of powersgd are products of the gradient, or of what it has lost, with itself. */
+TEST(powersgd_trains_with_gradients_of_any_length)
+{
+	static const int exponent[] = {20, 33, 70, 100};
+	if (lacks_something())
+		return;
+	folder_text("huge.c", huge_text);
+	for (size_t i = 0; i < COUNT(exponent); i++) {
+		char *command AUTOFREE =
+			sentence(HUGE "--strategy=allreduce --codec=powersgd --huge.exponent=%d",
+				 exponent[i]);
+		must_do(command);
+	}
+	answers("SELECT count(*), count(DISTINCT test_loss), min(abs(test_loss - (SELECT "
+		"test_loss FROM epoch WHERE epoch = 0))) > 0.001 FROM epoch WHERE epoch = 1",
+		"4|1|1");
+}
+
 TEST(infinite_gradient_ends_the_run_as_diverged, LISTED(optimizers))
 {
 	const struct optimizer *o = optimizers[_i];
@@ -510,6 +528,50 @@ TEST(changed_source_is_another_configuration)
 		"= 1 AND part = 'strategy' AND name = 'source'\"); mvbench show 1 | grep -q "
 		"\"strategy='doubling#$s'\" && mvbench show 1 | grep -q \"^doubling.source *$s\" "
 		"&& mvbench compare 1 3 | grep -q doubling.source");
+}
+
+/* A data set of 8 + 8 points, which it reads from a file. */
+static const char points_text[] =
+	"#include \"workloads/datasets.h\"\n#include <stdio.h>\n#include <stdlib.h>\n"
+	"static char *probe(const struct run *run, struct data *train, struct data *test)\n{\n"
+	"\t(void)run;\n\t*train = *test = (struct data){.n = 8, .features = 1, .classes = 2, "
+	".value_size = sizeof(float)};\n\treturn NULL;\n}\n"
+	"static char *load(const struct run *run, struct data *train, struct data *test)\n{\n"
+	"\tstruct data *part[] = {train, test};\n\tFILE *f = fopen(\"points.csv\", \"r\");\n"
+	"\tif (!f)\n\t\treturn sentence(\"points.csv is missing\");\n\tprobe(run, train, test);\n"
+	"\tfor (int k = 0; k < 2; k++) {\n"
+	"\t\tfloat *x = malloc(8 * sizeof *x), *y = malloc(8 * sizeof *y);\n"
+	"\t\tfor (int i = 0; i < 8; i++)\n\t\t\tif (fscanf(f, \"%f,%f\", &x[i], &y[i]) != 2)\n"
+	"\t\t\t\treturn sentence(\"points.csv ends early\");\n"
+	"\t\tpart[k]->floats = x;\n\t\tpart[k]->target = y;\n\t}\n\tfclose(f);\n"
+	"\treturn NULL;\n}\n"
+	"static const struct dataset points = {.name = \"points\", .summary = \"p\", "
+	".probe = probe, .load = load, .unload = data_unload};\n"
+	"static void init(struct worker *w, const struct data *sample)\n{\n"
+	"\tstruct net *net = net_new(w, sample);\n\tnet_linear(net, sample->classes, INIT_HE);\n"
+	"\tnet_finish(net, LOSS_XENT);\n}\n"
+	"static const struct workload w = {.plugin = {.name = \"points\", .summary = \"p\"}, "
+	".dataset = &points, .init = init, .load = net_load, .gradient = net_gradient, "
+	".evaluate = net_evaluate, .fini = net_fini};\nMVBENCH_PLUGIN(.workload = &w);\n";
+
+/* One number of the file changes, in the test rows. The plug-in is the same; the cell is not. */
+TEST(changed_file_of_a_plugin_is_another_cell)
+{
+	if (lacks_something())
+		return;
+	folder_text("points.c", points_text);
+	folder_text("job.ini", "[a]\nworkload = ./points.c\nbatch = 4\nepochs = 1\n");
+	must_do("seq 16 | sed 's/$/,1/' >points.csv; mvbench sweep job.ini; "
+		"mvbench sweep job.ini --dry-run | grep '0 to run, 1 finished'");
+	must_do("sed -i 's/^16,/17,/' points.csv; "
+		"mvbench sweep job.ini --dry-run | grep '1 to run, 0 finished' && "
+		"mvbench sweep job.ini");
+	answers("SELECT count(*), count(DISTINCT data_hash), count(DISTINCT config_hash), "
+		"min(length(data_hash)) FROM run",
+		"2|2|2|16");
+	answers("SELECT count(DISTINCT config_key) FROM run_summary", "2");
+	must_do("sed -i 's/^17,/16,/' points.csv; "
+		"mvbench sweep job.ini --dry-run | grep '0 to run, 1 finished'");
 }
 
 /* The database keeps the text; an import takes it along, and compiles nothing. */

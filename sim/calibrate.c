@@ -19,6 +19,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct calibrate_flags {
@@ -135,6 +136,32 @@ static void add_sums(const struct points *measured, const struct points *simulat
 	}
 }
 
+/* The file of the earlier measurements, by its number. The processes of later ones inherit it, and
+ * record in no other file. */
+#define FILE_VARIABLE "MVBENCH_CALIBRATED"
+
+static void know_file(const char *db)
+{
+	struct stat st;
+	if (getenv(FILE_VARIABLE) || stat(db, &st) != 0)
+		return;
+	char *number AUTOFREE = sentence("%lld", (long long)st.st_ino);
+	setenv(FILE_VARIABLE, number, 1);
+}
+
+/* known: measurements were recorded before. */
+static char *check_file(const char *db, bool *known)
+{
+	const char *number = getenv(FILE_VARIABLE);
+	struct stat st;
+	*known = number;
+	return !number || (stat(db, &st) == 0 && (long long)st.st_ino == atoll(number))
+		       ? NULL
+		       : sentence("%s was moved or removed during the calibration: nothing is "
+				  "recorded in another file in its place",
+				  db);
+}
+
 static char *keep(void *self, const char *status, const char *reason, const struct closing *c)
 {
 	struct measuring *m = self;
@@ -144,8 +171,10 @@ static char *keep(void *self, const char *status, const char *reason, const stru
 	const struct simulation *sim = m->plan->simulation;
 	bool wires = wants_wires(m->config);
 	struct points sums = {.n = 0};
+	bool known;
 	struct store *s AUTOCLOSE = NULL;
-	TRY(store_open_for(&s, m->config, STORE_WRITE));
+	TRY(check_file(m->config->harness.db, &known));
+	TRY(store_open_for(&s, m->config, known ? STORE_CHANGE : STORE_WRITE));
 	if (sim) {
 		add_sums(wires ? &sim->wires : &sim->points, &m->points, &sums);
 		char *wrong =
@@ -287,7 +316,9 @@ int calibration_repeat(const struct config *given, int workers, bool far, bool s
 	char *why = NULL, *wrong = config_like(&c, given, workers, far, simulated);
 	if (wrong)
 		return complain(wrong);
+	know_file(c.harness.db);
 	int status = launch(&c, words, measure, &m, NULL, &page, &why);
+	know_file(c.harness.db);
 	complain_if(why);
 	if (!status && page && page->interrupted) /* when the run was already done */
 		status = EXIT_INTERRUPTED;

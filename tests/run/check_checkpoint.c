@@ -448,6 +448,96 @@ TEST(checkpoint_of_an_unknown_run_is_refused)
 		   "3,1,1\r\n");
 }
 
+/* A power loss, or an older copy of the database, can leave fewer epochs than the checkpoint has.
+ * The refusal says how to go on, and both ways work. */
+TEST(checkpoint_ahead_of_its_database_says_how_to_go_on, 2)
+{
+	const char *how = SMALL "--epochs=6 --step-time=10ms --train-rows=240 --strategy=serial";
+	char out[OUTPUT];
+	record_run(words("--device=cpu %s", how));
+	interrupt(how);
+	char *shorten AUTOFREE = sentence(
+		"sqlite3 %s/run.db 'DELETE FROM epoch WHERE run_id = " RUN_2 " AND epoch = %lld'",
+		folder, (long long)(_i ? 0 : head_now().epoch));
+	ck_assert_int_eq(command_output(shorten, out, OUTPUT), 0);
+	expect_refused(
+		"", words("--device=cpu --save=%s %s", save, how),
+		"lacks epochs of this checkpoint: remove the file to start from the beginning; or "
+		"train its model further in a new run, with --init-from");
+	expect_row("SELECT count(*), status FROM run WHERE id = " RUN_2, "1,failed\r\n");
+	record_run(words("--device=cpu --init-from=%s %s", save, how));
+	ck_assert_int_eq(unlink(save), 0);
+	record_run(words("--device=cpu --save=%s %s", save, how));
+	expect_row("SELECT count(*), sum(status = 'done'), (SELECT model_hash FROM run WHERE id = "
+		   "1) = (SELECT model_hash FROM run WHERE id = " RUN_2 ") FROM run",
+		   "4,3,1\r\n");
+}
+
+/* What inject.so has logged of a file: is all of it on the disk? */
+struct synced {
+	bool there, whole;
+};
+
+/* The order of a run with --save on the disk: the rows of an epoch, its checkpoint, the
+ * checkpoint's name. inject.c describes the log. */
+TEST(checkpoint_is_on_the_disk_after_its_rows)
+{
+	char out[OUTPUT], line[2048], kind[16], path[512];
+	long long offset, bytes;
+	int renamed = 0;
+	bool pending = false;
+	struct synced rows = {false, true}, file = {false, true};
+#ifdef __SANITIZE_ADDRESS__
+	skipped("a preloaded library would come before the sanitizer's");
+	return;
+#endif
+	if (access("inject.so", R_OK) != 0) {
+		skipped("inject.so is not built here");
+		return;
+	}
+	char *command AUTOFREE = sentence(
+		"cd %s && mkdir d && head -c 256 /dev/zero >state && : >log && cd - >/dev/null "
+		"&& LD_PRELOAD=$PWD/inject.so INJECT_UNDER=%s/d INJECT_STATE=%s/state "
+		"INJECT_LOG=%s/log timeout 100 ./mvbench run --data-dir=%s --device=cpu " SMALL
+		"--epochs=3 --train-rows=240 --strategy=serial --save=%s/d/save "
+		"--db=%s/d/run.db 2>&1",
+		folder, folder, folder, folder, folder, folder, folder);
+	int status = command_output(command, out, OUTPUT);
+	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
+	FILE *f = fopen(words("%s/log", folder), "r");
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof line, f)) {
+		ck_assert_int_eq(sscanf(line, "%15s %lld %lld %511s", kind, &offset, &bytes, path),
+				 4);
+		const char *ends = strrchr(path, '/');
+		const bool is_log = strcmp(ends, "/run.db-wal") == 0,
+			   is_part = strstr(ends, ".part") != NULL;
+		const bool writes = strcmp(kind, "write") == 0, syncs = strcmp(kind, "fsync") == 0;
+		if (writes) /* the bytes of a write come after it */
+			ck_assert_int_eq(fseek(f, (long)bytes, SEEK_CUR), 0);
+		struct synced *s = is_log ? &rows : is_part ? &file : NULL;
+		if (s && writes)
+			*s = (struct synced){true, false};
+		else if (s && syncs)
+			s->whole = true;
+		else if (is_part && strcmp(kind, "create") == 0)
+			ck_assert_msg(rows.there && rows.whole, "a checkpoint before its rows");
+		if (strcmp(kind, "rename") == 0 && is_part) {
+			ck_assert_msg(rows.there && rows.whole, "a checkpoint before its rows");
+			ck_assert_msg(file.there && file.whole, "a name before its checkpoint");
+			pending = true;
+			renamed++;
+		}
+		if (syncs && strcmp(ends, "/d") == 0)
+			pending = false;
+		if (is_log && writes)
+			ck_assert_msg(!pending, "the next rows before the checkpoint's name");
+	}
+	fclose(f);
+	ck_assert(!pending);
+	ck_assert_int_eq(renamed, 4); /* after each epoch, and its mark at the end */
+}
+
 /* The run is done, but its last checkpoint is not marked as ended, as after a kill in between. */
 TEST(run_that_ended_before_its_last_mark_begins_again)
 {

@@ -128,6 +128,12 @@ TEST(output_to_an_open_file_keeps_the_file)
 	      "");
 }
 
+/* Where the C library has lost the error number, the message asks about the disk. */
+static bool is_reason(const char *says)
+{
+	return strstr(says, "No space left on device") || strstr(says, "is the disk full?");
+}
+
 TEST(full_standard_output_is_a_failure)
 {
 	static const char *const words[] = {
@@ -143,13 +149,17 @@ TEST(full_standard_output_is_a_failure)
 	for (size_t i = 0; i < COUNT(words); i++) {
 		char *line AUTOFREE = sentence("./mvbench %s 2>&1 >/dev/full", words[i]);
 		shell(1, line, "standard output cannot be written");
+		ck_assert_msg(is_reason(output), "%s: %s", words[i], output);
 	}
 	shell(1, "./mvbench show 1 --db=DIR/run.db 2>&1 >/dev/full",
 	      "the output cannot be written");
+	ck_assert_msg(is_reason(output), "%s", output);
 	shell(1, "./mvbench table --db=DIR/run.db 2>&1 >/dev/full", "cannot be written");
+	ck_assert_msg(is_reason(output), "%s", output);
 }
 
-/* The kernel would end the process by a signal. */
+/* The kernel would end the process by a signal. Where SQLite has lost the error number, the reason
+ * is an input/output error. */
 TEST(limit_of_file_sizes_is_reported)
 {
 	static const struct {
@@ -169,7 +179,8 @@ TEST(limit_of_file_sizes_is_reported)
 		shell(0, line, row[i].says);
 		ck_assert_msg(strstr(output, "status 1\n") || strstr(output, "status 2\n"), "%s",
 			      output);
-		ck_assert_msg(!strstr(output, "mvbench-status"), "%s", output);
+		ck_assert_msg(!strstr(output, "mvbench-status") && !strstr(output, "Success"), "%s",
+			      output);
 	}
 }
 
@@ -386,6 +397,77 @@ TEST(database_moved_during_a_run_loses_nothing, 8)
 	      replaced ? "cmp DIR/o2.db DIR/run.db && echo same"
 		       : "test ! -e DIR/run.db && ls -A DIR",
 	      replaced ? "same\n" : "o.db\n");
+}
+
+/* The same for commands that start runs or measurements of their own. */
+TEST(moved_database_ends_tune_check_and_calibrate, 12)
+{
+	static const char *const move[] = {
+		"mv run.db d.db",
+		"mv run.db d.db; mv o.db run.db",
+		"mv run.db d.db; cp o.db run.db",
+		"rm run.db",
+	};
+	/* words, and the query that counts what is recorded */
+	static const char *const train[][2] = {
+		{"tune DIR/job.ini --budget=2 --seeds=1", "SELECT count(*) FROM epoch"},
+		{"check --against=b --rerun=always", "SELECT count(*) FROM epoch"},
+		{"calibrate --workload=tanh_mlp --counts=1 --seconds=20ms --repetitions=2 "
+		 "--train-rows=300 --batch=30 --device=cpu",
+		 "SELECT count(*) FROM calibration_point"},
+	};
+	const char *words = train[_i / 4][0], *query = train[_i / 4][1], *moves = move[_i % 4];
+	const bool replaced = strstr(moves, "o.db"), removed = strstr(moves, "rm "),
+		   checks = strncmp(words, "check", 5) == 0;
+	folder_text("job.ini", "[defaults]\nworkload = tanh_mlp\nepochs = 15\nstep-time = 10ms\n"
+			       "train-rows = 300\nbatch = 30\ndevice = cpu\nvalidation = 100\n"
+			       "[search]\nlr = 0.01..0.1 log\n[a]\nstrategy = serial\n");
+	sql_in("run.db", "DELETE FROM run");
+	for (int seed = 1; checks && seed <= 3; seed++) {
+		char *run AUTOFREE = sentence(
+			"--workload=tanh_mlp --strategy=serial --epochs=15 --step-time=10ms "
+			"--train-rows=300 --batch=30 --device=cpu --seed=%d",
+			seed);
+		record_run(run);
+	}
+	if (checks)
+		shell(0, "./mvbench check --save=b --db=DIR/run.db", "");
+	shell(0, "cd DIR && cp run.db o.db && cp o.db o2.db", "");
+	char *line AUTOFREE = sentence(
+		"count() { sqlite3 -cmd '.timeout 5000' $1 '%s'; }; old=$(count DIR/run.db); "
+		"timeout 120 ./mvbench %s --db=DIR/run.db >DIR/said 2>&1 & p=$!; "
+		"until n=$(count DIR/run.db) && [ $n -ge $((old + 3)) ] || ! kill -0 $p; do sleep "
+		"0.05; done; cd DIR; %s; wait $p; s=$?; [ $s = 1 ] || [ $s = 2 ] || { echo status "
+		"$s; cat said; }; grep -q 'moved or removed' said || cat said; test -e d.db || "
+		"exit 0; "
+		"test $(count d.db) -ge $n && sqlite3 d.db 'PRAGMA integrity_check'",
+		query, words, moves);
+	shell(0, line, removed ? "" : "ok\n");
+	ck_assert_msg(!strstr(output, "status") && (!removed || !*output), "%s: %s", words, output);
+	/* nothing is recorded in a file in its place */
+	shell(0,
+	      replaced ? "cmp DIR/o2.db DIR/run.db && echo same"
+		       : "test ! -e DIR/run.db && ls -A DIR",
+	      replaced ? "same\n" : "o.db\n");
+}
+
+/* Those that find the database locked wait. 12 is enough for the check of a change. */
+TEST(runs_that_start_together_are_all_recorded)
+{
+	const int n = getenv("MVBENCH_TEST_QUICK") ? 12 : 40;
+	char *line AUTOFREE = sentence(
+		"for i in $(seq %d); do (timeout 150 ./mvbench run --workload=softmax "
+		"--strategy=serial --data-dir=DIR --train-rows=60 --epochs=1 --device=cpu "
+		"--seed=$((100 + i)) --db=DIR/new.db >DIR/said$i 2>&1 || { echo run $i; cat "
+		"DIR/said$i; }) & done; wait",
+		n);
+	shell(0, line, "");
+	ck_assert_msg(!*output, "%s", output);
+	char *want AUTOFREE = sentence("%d,%d,done,%d", n, n, 2 * n);
+	expect_in("new.db",
+		  "SELECT count(*), count(DISTINCT seed), group_concat(DISTINCT status), (SELECT "
+		  "count(*) FROM epoch) FROM run",
+		  want);
 }
 
 /* A single call hears no interrupt of SQLite. */

@@ -757,9 +757,35 @@ TEST(name_in_a_file_loads_no_code, 5)
 		char *command AUTOFREE = sentence("mvbench %s; test ! -e spied", reads[i]);
 		must_do(command);
 	}
+	refused("mvbench check --against=b --rerun=always",
+		"a file names this plug-in, and you have not: mvbench compiles and loads only "
+		"what you type. mvbench help ./spy");
+	must_do("test ! -e spied");
 	/* the test can fail: a name that is typed is loaded */
 	char *typed AUTOFREE = sentence("mvbench help %s; test -e spied", file);
 	must_do(typed);
+}
+
+/* A check makes its runs again. It asks for a plug-in that only the baseline names, and does not
+ * make it; once it is typed, the cache has it. */
+TEST(check_asks_for_the_plugin_of_a_baseline)
+{
+	static const char *const rerun[] = {"", " --rerun=always", " --seeds=4..6"};
+	if (lacks_something())
+		return;
+	must_do("for seed in 1 2 3; do mvbench run --workload=softmax --strategy=./doubling.c "
+		"--workers=2 --train-rows=60 --epochs=1 --seed=$seed; done; "
+		"mvbench check --save=b; rm -r cache; printf '#!/bin/sh\\ntouch compiled\\nexec cc "
+		"\"$@\"\\n' >cc.sh; chmod +x cc.sh");
+	for (size_t i = 0; i < COUNT(rerun); i++) {
+		char *check AUTOFREE = sentence("CC=./cc.sh mvbench check --against=b%s", rerun[i]);
+		refused(check, "doubling");
+		ck_assert_msg(strstr(out, "no longer in your cache folder: give the file") ||
+				      strstr(out, "a file names this plug-in, and you have not"),
+			      "%s: %s", check, out);
+		must_do("test ! -e compiled");
+	}
+	must_do("mvbench help ./doubling.c; mvbench check --against=b");
 }
 
 /* A job file that is only looked at is not trusted, unless its plug-ins are known here. */

@@ -440,6 +440,46 @@ TEST(database_starts_no_python)
 	DO(1, "test -e started");
 }
 
+/* The interpreter leaves a file. A check that has to read the rows again asks for the file. */
+TEST(data_that_a_row_names_start_no_python)
+{
+	static const char *const reads[] = {
+		"show 1",
+		"compare 1 2",
+		"table",
+		"history",
+		"export --out=e",
+		"report --out=r.html",
+		"import mvbench.db --db=other.db",
+		"check --against=b --rerun=never || [ $? = 1 ]",
+		"check --import=b.jsonl",
+	};
+	if (lacks("numpy"))
+		return;
+	folder_text("mine.py",
+		    "import numpy as np\ndef data():\n"
+		    "  x = np.random.default_rng(1).normal(size=(250, 4)).astype('f4')\n"
+		    "  y = (x.sum(1) > 0).astype(int)\n  return (x[:200], y[:200]), (x[200:], "
+		    "y[200:])\n");
+	folder_text("spy.sh", "#!/bin/sh\ntouch started\nexec $REAL_PYTHON \"$@\"\n");
+	DO(0, "chmod +x spy.sh; for s in 1 2 3; do mvbench run --epochs=1 --workload=softmax "
+	      "--strategy=serial --data-dir=./mine.py --seed=$s; done; mvbench check --save=b && "
+	      "mvbench check --against=b --export=b.jsonl");
+	answers("SELECT count(DISTINCT data_dir || data_hash) FROM run WHERE data_dir LIKE '%.py'",
+		"1");
+#define SPIED "export REAL_PYTHON=$MVBENCH_PYTHON MVBENCH_PYTHON=./spy.sh; "
+	for (size_t i = 0; i < COUNT(reads); i++)
+		DO(0, SPIED "mvbench %s && test ! -e started", reads[i]);
+	DO(2, SPIED "mvbench check --against=b --rerun=always");
+	expect("--data-dir=./mine.py: a file names it, and you have not: mvbench runs only Python "
+	       "files that you type. Give --data-dir=./mine.py");
+	DO(1, "test -e started");
+	/* the test can fail: data that are typed start it */
+	DO(0, SPIED "mvbench run --epochs=1 --workload=softmax --data-dir=./mine.py && test -e "
+		    "started");
+#undef SPIED
+}
+
 TEST(python_checkpoint_continues)
 {
 	if (lacks("numpy"))

@@ -649,6 +649,34 @@ TEST(two_sweeps_share_their_cells)
 		  "8 8done");
 }
 
+/* Another container with the same host name and folder: its processes have other numbers. Here one
+ * sweep has a PID namespace of its own; it begins while the other one runs its cells. */
+TEST(sweeps_of_two_pid_spaces_share_their_cells)
+{
+	static char said[16384];
+	if (command_output("unshare -rpf --mount-proc true 2>&1", said, sizeof said) != 0) {
+		skipped("no PID namespaces here");
+		return;
+	}
+	folder_text("job.ini", SMALL "step-time = 5ms\nseed = 1..8\n");
+	char *self AUTOFREE = program_path();
+	char *line AUTOFREE = sentence(
+		"s='timeout 100 %.*s/mvbench sweep job.ini --db=r.db'; $s >first 2>&1 & p=$!; "
+		"until [ \"$(sqlite3 -cmd '.timeout 5000' r.db \"SELECT count(*) FROM run WHERE "
+		"status = 'running'\" 2>/dev/null)\" = 1 ] || ! kill -0 $p; do sleep 0.02; done; "
+		"unshare -rpf --mount-proc $s --order-seed=2 2>&1; a=$?; wait $p; b=$?; "
+		"[ $a -le 1 ] && [ $b -le 1 ] || { echo ended with $a and $b; cat first; }",
+		(int)(strrchr(self, '/') - self), self);
+	int status = command_output(line, said, sizeof said);
+	ck_assert_msg(status == 0 && !strstr(said, "ended with"), "%s", said);
+	expect_in("r.db",
+		  "SELECT count(*) || ' ' || count(DISTINCT seed) || ' ' || group_concat(DISTINCT "
+		  "status) FROM run",
+		  "8 8 done");
+	/* both ran some: a name ends with the start of its process, after the namespaces */
+	expect_in("r.db", "SELECT count(DISTINCT rtrim(process, '0123456789')) FROM run", "2");
+}
+
 /* A cell is taken while the process in its row lives; after that it is free again. */
 TEST(cell_of_a_living_process_is_skipped)
 {

@@ -735,6 +735,35 @@ TEST(results_that_cannot_be_read_are_named)
 	ck_rows("SELECT status, test_accuracy FROM run, epoch", "running,0.1");
 }
 
+/* Without the journal, pages of an interrupted transaction would count as results. An empty one
+ * says that none was interrupted. */
+TEST(journal_that_cannot_be_applied_is_named, 2)
+{
+	int status;
+	make_empty_store();
+	sql("PRAGMA journal_mode = DELETE");
+	folder_text("results.db-journal", _i ? "" : "pages");
+	chmod(path, 0444);
+	chmod(folder, 0555);
+	pid_t child = fork();
+	if (child == 0) {
+		if (geteuid() == 0)
+			ck_assert_int_eq(setuid(65534), 0);
+		char *apart AUTOFREE = sentence(
+			"%s-journal, which can be read only where the folder may be written", path);
+		if (_i == 0) {
+			ck_refused(STORE_READ, apart);
+			ck_refused(STORE_READ, "copy both to a folder of your own");
+		} else {
+			store_close(open_store(STORE_READ));
+		}
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	ck_assert_int_eq(status, 0);
+	chmod(folder, 0700);
+}
+
 /* A link in a folder that may be written leads there. SQLite looks next to the file itself. */
 TEST(results_behind_a_link_are_named)
 {

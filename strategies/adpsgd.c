@@ -21,7 +21,7 @@
  *     every X steps: w_i = (y_i w_i + sum of x that came) / (y_i + sum of y that came)
  *                    y_i = y_i + sum of y that came            at first 1
  *     v = m v + g;  w_i -= lr v
- *     every X steps: y_i = y_i / 2;  x = y_i w_i and y = y_i go to j
+ *     every X steps: y_i = y_i / 2;  x = y_i w_i and y = y_i go to j      if y_i >= 1e-6
  *
  * There the table has an inbox of P + 1 floats for each trainer. Messages keep the sums of all y w
  * and of all y. The quotient of these sums is the evaluated model.
@@ -151,9 +151,14 @@ static void collect(struct worker *w)
 	vec_scale(w->param, (float)(1 / s->weight));
 }
 
+/* A worker that has pushed so often without a message keeps the rest: halves of it would vanish. */
+#define LEAST_WEIGHT 1e-6
+
 static void push_half(struct worker *w)
 {
 	struct adpsgd *s = w->state;
+	if (s->weight < LEAST_WEIGHT)
+		return;
 	if (vec_has_data(s->y))
 		s->weight /= 2;
 	vec_copy(s->x, w->param);

@@ -225,6 +225,17 @@ TEST(averagings_of_adpsgd_keep_the_mean, 7)
 	ck_assert_double_eq_tol(e.train[8], e.train[7], 1e-5 * e.train[7]);
 }
 
+/* The slow worker answers after all of the other's steps, more than a float can halve 1. */
+TEST(pushes_without_an_answer_lose_no_weight)
+{
+	struct result r = run_simulated(
+		2, MLP "--epochs=1 --batch=2 --strategy=adpsgd --workers=2 --adpsgd.form=push "
+		       "--speed=1:0.001 --sim.platform=ethernet_10g --sim.step-time=1ms");
+	struct epochs e = epochs_of(&r);
+	ck_assert_int_eq(r.status, 0);
+	ck_assert_double_lt(e.test[1], e.test[0]);
+}
+
 /* ---- Quorum -------------------------------------------------------------- */
 
 #define QUORUM MLP "--epochs=1 --batch=12 --sync-every=5 --momentum=0.9 --strategy=bsp "

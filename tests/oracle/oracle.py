@@ -1262,7 +1262,7 @@ def draw(rnd, only):
 def compare(c, folder, ordered):
     use_model(c["classes"])
     r = Run(c, folder)
-    c["length"] = c["epochs"] if ordered else steps_of_run(r) / r.steps
+    c["length"] = c["epochs"] if ordered or c["strategy"] == "adpsgd" else steps_of_run(r) / r.steps
     c["epochs"] = int(np.ceil(c["length"]))
     db = sqlite3.connect(f"{folder}/oracle.db")
     if ordered:

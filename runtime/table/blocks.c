@@ -311,21 +311,25 @@ void block_apply(struct table *t, const struct table_op *p, size_t i)
 	apply_within(t, p, i, first, block_length(t, i), first);
 }
 
+/* An operation on a row holds a block until it has the next one: no other on this row overtakes it,
+ * and each sees all or nothing of another. */
 static void apply_rows(struct table *t, const struct table_op *p)
 {
 	size_t length = AT(t)->length;
 	for (size_t k = 0; k < op_pieces(p); k++) {
-		size_t at, left, offset, n;
+		size_t at, left, offset, n, i = 0;
 		op_piece(t, p, k, &at, &left, &offset);
-		for (; left; at += n, offset += n, left -= n) {
-			size_t i = at / length;
+		for (size_t begin = at; left; at += n, offset += n, left -= n) {
+			i = at / length;
 			n = smaller((i + 1) * length - at, left);
 			block_lock(t, i);
+			if (at > begin)
+				block_unlock(t, i - 1);
 			apply_within(t, p, i, at, n, offset);
 			if (op_pushes(p) && AT(t)->touched)
 				AT(t)->touched[at / t->rules.columns] = true;
-			block_unlock(t, i);
 		}
+		block_unlock(t, i);
 	}
 }
 

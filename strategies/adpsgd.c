@@ -24,7 +24,9 @@
  *     every X steps: y_i = y_i / 2;  x = y_i w_i and y = y_i go to j      if y_i >= 1e-6
  *
  * There the table has an inbox of P + 1 floats for each trainer. Messages keep the sums of all y w
- * and of all y. The quotient of these sums is the evaluated model.
+ * and of all y. The quotient of these sums is the evaluated model. One-sided
+ * operations are atomic for each float only: a trainer may get a part of a message, and the rest
+ * with its next one.
  *
  * An averaging moves 2 P floats, a message P + 1, as what is the trainer's own is near it; with
  * servers 6 P, and 3 P. The vector beside w_i costs P floats and three passes over two vectors.

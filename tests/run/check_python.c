@@ -87,6 +87,18 @@ TEST(python_model_trains_with_each_strategy, 5)
 	answers("SELECT test_accuracy > 0.9 FROM epoch WHERE epoch = 2", "1");
 }
 
+/* An accuracy that nothing counts is NULL, not 0. */
+TEST(uncounted_answers_give_no_accuracy)
+{
+	if (lacks("numpy"))
+		return;
+	DO(0, "sed 's/, correct$//; s/_, value, correct/_, value, _/; s/return value, correct/"
+	      "return value/' $e/logistic.py >mine.py; " RUN "--workload=./mine.py");
+	answers("SELECT count(*), count(test_accuracy), count(running_accuracy), "
+		"min(test_loss) > 0 FROM epoch",
+		"3|0|0|1");
+}
+
 /* Two workers whose gradients are averaged make the steps of one with their rows. */
 TEST(python_workers_equal_one_worker)
 {
@@ -282,7 +294,7 @@ TEST(interrupted_python_model_continues, 2)
 	"  return a(40), a(10)\n"
 #define NUMBERS "import numpy as np\ndef params(): return np.zeros(2, np.float32)\n" SETS
 
-TEST(python_file_is_refused, 9)
+TEST(python_file_is_refused, 10)
 {
 	static const struct {
 		const char *text, *says;
@@ -293,6 +305,8 @@ TEST(python_file_is_refused, 9)
 		{"def params(n): pass\ndef gradient(): pass\ndef data(): pass\n",
 		 "params(n): give the argument a default"},
 		{NUMBERS, "it has neither model()"},
+		{NUMBERS "def gradient(p, b): pass\ndef accuracy(p, b): pass\n",
+		 "accuracy() belongs to a model()"},
 		{"import sys\nsys.exit(0)\n", "SystemExit"},
 		{"import numpy as np\ndef params(): return np.zeros(2)\n"
 		 "def gradient(p, b): pass\n" SETS,
@@ -628,6 +642,35 @@ TEST(torch_files_equal_a_plain_loop, 6)
 	       "m.eval()\nwant = float(f(m, test))\ngot = float(open(\"loss\").read())\n"
 	       "assert want < before and abs(got - want) < %g * abs(want), (got, want, before)'",
 	   interpreter, row[_i].within);
+}
+
+/* With the default loss, with one of the file, and that one alone. Ten of 40 rows are correct in
+ * training, four of ten in the test: the file says so. */
+TEST(accuracy_of_a_torch_file_is_its_own, 3)
+{
+	static const char *const more[] = {
+		"", "def loss(m, b): return nn.functional.cross_entropy(m(b[0]), b[1])\n"};
+	if (lacks("torch, numpy"))
+		return;
+	char *text AUTOFREE =
+		sentence(TORCH "def data():\n  a = lambda n: (torch.ones(n, 3), torch.arange(n) %% "
+			       "4)\n  return a(40), a(10)\n"
+			       "def model(): return nn.Linear(3, 4)\n%s%s",
+			 more[_i > 0],
+			 _i == 2 ? ""
+				 : "def accuracy(m, b):\n  assert not m.training and not "
+				   "torch.is_grad_enabled()\n"
+				   "  return 0.25 if len(b[1]) == 40 else 0.4\n");
+	folder_text("mine.py", text);
+	DO(0, RUN "--workload=./mine.py --batch=10 --epochs=1 --strategy=serial");
+	answers("SELECT train_accuracy, test_accuracy, running_accuracy IS NULL FROM epoch WHERE "
+		"epoch = 1",
+		_i == 2 ? "||1" : "0.25|0.4|1");
+	if (_i == 2)
+		return;
+	DO(0, "sed -i 's/0.25 if/25.0 if/' mine.py");
+	DO(1, RUN "--workload=./mine.py --batch=10 --strategy=serial");
+	expect("accuracy(): return the fraction of correct answers, from 0 to 1, not 25");
 }
 
 /* The forward pass takes a third of a step, the layers of the backward pass their share of flops:

@@ -30,6 +30,7 @@ TEXT, TEXT_ROOM, INDEX = 128, 65536 - 128, 65536  # where the text, and the numb
 SPINS = 400  # looks at the request before it sleeps: some 20 us
 CONFIGURE, ATTACH, TARGETS, GRADIENT, EVALUATE, STATISTICS = range(6)
 SAID_MOST = 700  # the most characters of a message
+UNCOUNTED = -1  # in place of a number of correct answers: the run then has no accuracy
 
 
 class Refused(Exception):
@@ -156,6 +157,9 @@ def describe(out, paths):
         numbers = hasattr(module, "gradient")
         if not numbers and not hasattr(module, "model"):
             raise Refused("it has neither model(), which returns a torch.nn.Module, nor params() and gradient()")
+        if numbers and hasattr(module, "accuracy"):
+            raise Refused("accuracy() belongs to a model(): let gradient() and loss() return the number of correct "
+                          "answers, too")
         if numbers and not hasattr(module, "params"):
             raise Refused("it has gradient(), but no params(), which returns the first parameters")
         if not hasattr(module, "data"):
@@ -369,7 +373,7 @@ class Numbers:
             if self.np.shape(g) != into.shape:
                 raise Refused(f"gradient(): a gradient of shape {self.np.shape(g)} of a parameter of shape {into.shape}")
             self.np.multiply(g, rows_share, out=into, casting="same_kind")
-        return float(loss) * len(index), len(index), int(said[2]) if len(said) == 3 else 0
+        return float(loss) * len(index), len(index), int(said[2]) if len(said) == 3 else UNCOUNTED
 
     def evaluate(self, slot, index):
         params, batch = self.regions[slot][0], self.data.batch(*self.rows(index))
@@ -379,7 +383,7 @@ class Numbers:
             more = {"rng": self.np.random.default_rng(0)} if self.rng else {}
             said = self.module.gradient(params, batch, **more)
             said = (said[0], said[2]) if len(said) == 3 else said[0]
-        loss, correct = said if isinstance(said, tuple) else (said, 0)
+        loss, correct = said if isinstance(said, tuple) else (said, UNCOUNTED)
         return float(loss) * len(index), len(index), int(correct)
 
 
@@ -460,7 +464,7 @@ class Torch:
         index = self.torch.arange(rows, dtype=self.torch.int32)
         self.mode(False)
         with FlopCounterMode(display=False) as counter:  # with gradients: without, some layers compute as a whole
-            self.losses(self.data.batch(index, index.to(self.torch.int64)), rows, False)
+            self.losses(self.data.batch(index, index.to(self.torch.int64)), rows)
         count = {name: sum(of.values()) / rows for name, of in counter.get_flop_counts().items()}
         whole = [count.get(f"{root}.{owner}" if owner else root, 0) for owner in self.owners]
         own = []
@@ -519,16 +523,14 @@ class Torch:
             raise Refused("a batch is not (inputs ..., target): define loss(model, batch)")
         return batch[:-1], batch[-1]
 
-    def losses(self, batch, rows, predicts):
-        """The mean loss, its weight in rows, and the number of correct answers."""
+    def losses(self, batch, rows, predicts=False):
+        """The mean loss, its weight in rows, and the number of correct answers, if it predicts and they are known."""
         torch, f = self.torch, self.torch.nn.functional
-        correct, count = 0, rows
+        correct, count = UNCOUNTED, rows
         if self.own_loss:
             loss = self.own_loss(self.model, batch)
             if loss.dim():
                 raise Refused("loss(): return the mean loss, a tensor without dimensions")
-            if self.own_accuracy and predicts:
-                correct = round(float(self.own_accuracy(self.model, batch)) * rows)
             return loss, count, correct
         inputs, y = self.inputs(batch)
         out = self.model(*inputs)
@@ -536,15 +538,22 @@ class Torch:
             if out.numel() != y.numel():
                 raise Refused(f"the model gives {tuple(out.shape)}, and the targets are {tuple(y.shape)}: define "
                               "loss(model, batch)")
-            return f.mse_loss(out, y.reshape(out.shape)), count, 0
+            return f.mse_loss(out, y.reshape(out.shape)), count, correct
         y = y.to(torch.int64)
         if out.dim() > 2 and out.shape[:-1] == y.shape:  # sequences
             out, y = out.flatten(0, -2), y.flatten()
         loss = f.cross_entropy(out, y)
         count = y.numel()
-        if predicts:
+        if predicts and not self.own_accuracy:
             correct = int((out.detach().argmax(1) == y).sum())
         return loss, count, correct
+
+    def correct(self, batch, count):
+        """By accuracy(), which is called in evaluations only: a step takes no time for it."""
+        fraction = float(self.own_accuracy(self.model, batch))
+        if not 0 <= fraction <= 1:
+            raise Refused(f"accuracy(): return the fraction of correct answers, from 0 to 1, not {fraction:g}")
+        return round(fraction * count)
 
     def keep_gradient(self, i):
         """Something may have put another tensor in place of a gradient."""
@@ -592,8 +601,11 @@ class Torch:
         _, buffers, _ = self.take(slot)
         seed_all(0)
         self.mode(False)
+        batch = self.batch(index)
         with self.torch.no_grad():
-            loss, count, correct = self.losses(self.batch(index), len(index) // 4, True)
+            loss, count, correct = self.losses(batch, len(index) // 4, True)
+            if self.own_accuracy:
+                correct = self.correct(batch, count)
         self.keep_buffers(buffers)
         return loss.item() * count, count, correct
 
@@ -606,7 +618,7 @@ class Torch:
             m.momentum = 1.0
         try:
             with self.torch.no_grad():
-                loss, count, correct = self.losses(self.batch(index), len(index) // 4, False)
+                loss, count, correct = self.losses(self.batch(index), len(index) // 4)
         finally:
             for m, momentum in zip(self.norms, kept):
                 m.momentum = momentum
@@ -707,8 +719,10 @@ class Server:
         targets = data.targets()
         classes = 1 + max(int(t.max()) for t in targets) if targets else 0
         one = bool(targets) and all(t.ndim == 1 for t in targets)
-        if not classes and (hasattr(self.module, "accuracy") or hasattr(self.module, "correct")):
-            classes = 1
+        if kind is Torch and hasattr(self.module, "accuracy"):
+            classes = classes or 1
+        elif kind is Torch and hasattr(self.module, "loss"):
+            classes, one = 0, False  # nothing counts correct answers
         self.classes = targets if one else None
         content = data.content()
         lines = [f"rows\t{data.n[0]}\t{data.n[1]}", f"classes\t{classes}\t{int(one)}",

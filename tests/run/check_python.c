@@ -534,6 +534,31 @@ TEST(simulated_torch_model_has_losses_of_the_real_one, 2)
 		"2|1|1|1");
 }
 
+/* The loss depends on a count of the worker's steps, in a type that is not averaged. A real run
+ * warms up. */
+TEST(simulated_workers_have_buffers_of_their_own, 2)
+{
+	if (lacks("torch, numpy"))
+		return;
+	char *text AUTOFREE = sentence(
+		"import torch\nfrom torch import nn\n"
+		"def data():\n  a = lambda n: (torch.arange(3.0 * n).reshape(n, 3) / n, "
+		"torch.ones(n))\n  return a(40), a(10)\n"
+		"class M(nn.Module):\n  def __init__(self):\n    super().__init__()\n"
+		"    self.a = nn.Linear(3, 1)\n    self.register_buffer('n', torch.zeros(1, "
+		"dtype=torch.%s))\n"
+		"  def forward(self, x):\n    if self.training: %s\n"
+		"    return self.a(x) / self.n.float().clamp(1)\ndef model(): return M()\n",
+		_i ? "float64" : "int64", _i ? "self.n = self.n + 1" : "self.n += 1");
+	folder_text("mine.py", text);
+	DO(0, RUN "--workload=./mine.py --batch=4 --workers=2 --strategy=periodic --sync-every=2 "
+		  "&& " RUN FAST "--workload=./mine.py --batch=4 --workers=2 --strategy=periodic "
+		  "--sync-every=2");
+	answers("SELECT count(*), count(DISTINCT test_loss), count(DISTINCT train_loss), "
+		"count(DISTINCT running_loss) FROM epoch WHERE epoch = 2",
+		"2|1|1|1");
+}
+
 #define TORCH "import torch\nfrom torch import nn\n"
 #define ROWS \
 	"def data():\n  a = lambda n: (torch.arange(3.0 * n).reshape(n, 3) / n, " \

@@ -358,7 +358,7 @@ class Numbers:
     def rows(self, index):
         return index, index
 
-    def gradient(self, slot, index, key, rows_share, ready):
+    def gradient(self, slot, index, key, rows_share, ready, trial):
         params, grads = self.regions[slot]
         seed_all(key)
         more = {"rng": self.np.random.default_rng(key)} if self.rng else {}
@@ -416,10 +416,12 @@ class Torch:
         self.named = [(n, p) for n, p in self.model.named_parameters() if p.requires_grad]
         if not self.named:
             raise Refused("model(): no parameter is trained (requires_grad is False in all)")
-        self.places = [(m, n) for m in self.model.modules() for n, b in m._buffers.items()
-                       if b is not None and b.dtype == torch.float32]
+        places = [(m, n) for m in self.model.modules() for n, b in m._buffers.items() if b is not None]
+        self.places = [(m, n) for m, n in places if m._buffers[n].dtype == torch.float32]
+        self.others = [p for p in places if p not in self.places]  # each worker keeps its own
         self.first = [p.detach().clone() for _, p in self.named]
         self.first_buffers = [m._buffers[n].detach().clone() for m, n in self.places]
+        self.first_others = [m._buffers[n].detach().clone() for m, n in self.others]
         self.buffers = sum(b.numel() for b in self.first_buffers)
         self.norms = [m for m in self.model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
         self.layer_of = []  # of each parameter: those of one module are one layer
@@ -431,7 +433,7 @@ class Torch:
             self.layer_of.append(len(owners) - 1)
         self.own_loss = getattr(module, "loss", None)
         self.own_accuracy = getattr(module, "accuracy", None)
-        self.regions, self.slot, self.ready, self.left = {}, None, None, None
+        self.regions, self.own, self.slot, self.ready, self.left = {}, {}, None, None, None
         if hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
             for i, (_, p) in enumerate(self.named):
                 p.register_post_accumulate_grad_hook(lambda _, i=i: self.final(i))
@@ -492,17 +494,27 @@ class Torch:
         buffers = self.views(new(2, self.buffers), self.first_buffers) if self.buffers else []
         for v, a in zip(views + buffers, self.first + self.first_buffers):
             v.copy_(a)
+        self.leave()
         self.regions[slot] = (views, self.views(grad, self.first), buffers, grad)
+        self.own[slot] = [b.clone() for b in self.first_others]
+
+    def leave(self):
+        """The model is no worker's: it keeps the worker's buffers that are not in the region."""
+        if self.slot is not None:
+            self.own[self.slot] = [m._buffers[n] for m, n in self.others]
         self.slot = None
 
     def take(self, slot):
         """The model's parameters, gradients and buffers are those of this worker."""
         views, grads, buffers, flat = self.regions[slot]
         if self.slot != slot:
+            self.leave()
             for (_, p), v, g in zip(self.named, views, grads):
                 p.data = v
                 p.grad = g
             for (m, n), b in zip(self.places, buffers):
+                m._buffers[n] = b
+            for (m, n), b in zip(self.others, self.own[slot]):
                 m._buffers[n] = b
             self.slot = slot
         return grads, buffers, flat
@@ -578,8 +590,9 @@ class Torch:
         if self.model.training != training:  # setting it anew takes time in each module
             self.model.train(training)
 
-    def gradient(self, slot, index, key, rows_share, ready):
+    def gradient(self, slot, index, key, rows_share, ready, trial):
         grads, buffers, flat = self.take(slot)
+        kept = [m._buffers[n].clone() for m, n in self.others] if trial else None
         flat.zero_()
         seed_all(key)
         self.mode(True)
@@ -595,6 +608,8 @@ class Torch:
         for i in range(len(grads)):
             self.keep_gradient(i)
         self.keep_buffers(buffers)
+        for (m, n), b in zip(self.others, kept or ()):
+            m._buffers[n] = b
         return loss.item() * count, count, correct
 
     def evaluate(self, slot, index):
@@ -700,7 +715,8 @@ class Server:
             if isinstance(self.computes, Numbers):
                 index = self.computes.np.frombuffer(index, self.computes.np.int32)
             if command == GRADIENT:
-                result = self.computes.gradient(slot, index, key, share, self.ready if self.word[6] else None)
+                ready = self.ready if self.word[6] else None
+                result = self.computes.gradient(slot, index, key, share, ready, bool(self.word[7]))
             elif command == EVALUATE:
                 result = self.computes.evaluate(slot, index)
             else:

@@ -522,13 +522,13 @@ static void python_gradient(struct worker *w)
 	if (s->region) {
 		bool early = w->loop->strategy->layer_ready && s->shared && !world_is_virtual;
 		double rows = (double)w->rows;
-		struct python_request r = {
-			.command = GRADIENT,
-			.rows = (int64_t)w->rows,
-			.key = w->loop->dev->key,
-			.share = w->mean_rows > 0 ? rows / w->mean_rows : 1,
-			.ready = early ? python_ready : NULL,
-			.ctx = w};
+		struct python_request r = {.command = GRADIENT,
+					   .rows = (int64_t)w->rows,
+					   .key = w->loop->dev->key,
+					   .share = w->mean_rows > 0 ? rows / w->mean_rows : 1,
+					   .trial = w->step == 0, /* the warm-up */
+					   .ready = early ? python_ready : NULL,
+					   .ctx = w};
 		bring(w);
 		python_rows_of(w, w->train, w->index, w->rows);
 		ask(w, &r);

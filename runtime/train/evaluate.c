@@ -112,6 +112,7 @@ void model_take_back(struct trainer *r, const struct snapshot *s)
 static void evaluate_model(struct trainer *r, const struct snapshot *s, struct judged e[EVALUATED])
 {
 	nsec since = clock_peek();
+	r->account.metrics.n = 0;
 	model_place(r, s);
 	const struct tally t[EVALUATED] = {[ON_TRAIN] = tally_of(r, &r->train, &r->train_rows),
 					   [ON_VALIDATION] =
@@ -228,6 +229,8 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool 
 				.share = (double)epoch_steps(r, epoch) / (double)r->w.steps,
 				.consensus = barrier ? consensus_distance(r, record) : NAN};
 	evaluate_model(r, &record->model, row.on);
+	for (int i = 0; i < r->account.metrics.n; i++)
+		values_add(&record->values, &r->account.metrics.of[i]);
 	gather_epoch(r, record, &row);
 	r->elapsed += row.split.seconds;
 	if (r->w.rank == 0)

@@ -99,6 +99,34 @@ TEST(uncounted_answers_give_no_accuracy)
 		"3|0|0|1");
 }
 
+/* Metrics are means over the 200 test rows, whatever their batches are: of 64 and less, on one
+ * worker or two. A batch without a value does not count. */
+TEST(metrics_of_a_python_file_are_stored)
+{
+	if (lacks("numpy"))
+		return;
+	DO(0,
+	   "{ cat $e/logistic.py; printf '\neval_batch = 64\n\ndef metrics(p, batch):\n"
+	   "    value, correct = loss(p, batch)\n    n = len(batch[1])\n"
+	   "    return {\"right\": correct / n, \"rows at once\": n, "
+	   "\"full\": float(\"nan\") if n < 64 else value}\n'; } >mine.py; " RUN
+	   "--workload=./mine.py && " RUN "--workload=./mine.py --workers=2 --strategy=allreduce "
+	   "&& " RUN FAST "--workload=./mine.py --workers=2 --strategy=allreduce && mvbench show");
+	expect("rows at once 53.92");
+	answers("SELECT count(*), max(abs(value - test_accuracy)) < 1e-12, min(reports), "
+		"max(reports) FROM epoch_value JOIN epoch USING (run_id, epoch) WHERE name = "
+		"'right'",
+		"9|1|200|200");
+	answers("SELECT group_concat(DISTINCT round(value, 2)) FROM epoch_value WHERE name = "
+		"'rows at once'",
+		"61.76,53.92");
+	answers("SELECT group_concat(DISTINCT reports) FROM epoch_value WHERE name = 'full'",
+		"192,128");
+	answers("SELECT count(*), count(DISTINCT value) FROM epoch_value WHERE run_id > 1 AND name "
+		"= 'full'",
+		"6|3");
+}
+
 /* Two workers whose gradients are averaged make the steps of one with their rows. */
 TEST(python_workers_equal_one_worker)
 {
@@ -294,7 +322,7 @@ TEST(interrupted_python_model_continues, 2)
 	"  return a(40), a(10)\n"
 #define NUMBERS "import numpy as np\ndef params(): return np.zeros(2, np.float32)\n" SETS
 
-TEST(python_file_is_refused, 10)
+TEST(python_file_is_refused, 11)
 {
 	static const struct {
 		const char *text, *says;
@@ -307,6 +335,8 @@ TEST(python_file_is_refused, 10)
 		{NUMBERS, "it has neither model()"},
 		{NUMBERS "def gradient(p, b): pass\ndef accuracy(p, b): pass\n",
 		 "accuracy() belongs to a model()"},
+		{NUMBERS "def gradient(p, b): pass\neval_batch = 0.5\n",
+		 "eval_batch = 0.5: give the most rows"},
 		{"import sys\nsys.exit(0)\n", "SystemExit"},
 		{"import numpy as np\ndef params(): return np.zeros(2)\n"
 		 "def gradient(p, b): pass\n" SETS,

@@ -30,6 +30,7 @@ TEXT, TEXT_ROOM, INDEX = 128, 65536 - 128, 65536  # where the text, and the numb
 SPINS = 400  # looks at the request before it sleeps: some 20 us
 CONFIGURE, ATTACH, TARGETS, GRADIENT, EVALUATE, STATISTICS = range(6)
 SAID_MOST = 700  # the most characters of a message
+METRICS_MOST = 12  # strategies report values, too, and there are 16 in all
 UNCOUNTED = -1  # in place of a number of correct answers: the run then has no accuracy
 
 
@@ -164,6 +165,9 @@ def describe(out, paths):
             raise Refused("it has gradient(), but no params(), which returns the first parameters")
         if not hasattr(module, "data"):
             raise Refused("it has no data(), which returns the training and the test set")
+        most = getattr(module, "eval_batch", 1)
+        if not isinstance(most, int) or most < 1:
+            raise Refused(f"eval_batch = {most!r}: give the most rows of a batch in evaluations, such as 32")
         options = options_of(module, ("params" if numbers else "model", "data"))
     except BaseException as error:  # SystemExit, too
         print(last_lines(error, folder.folder))
@@ -200,6 +204,19 @@ def export(out, path):
     except BaseException as error:  # SystemExit, too
         print(last_lines(error, folder.folder))
         sys.exit(1)
+
+
+def metrics_of(module, model, batch, rows, test):
+    """Sums over the rows of what metrics() says of a batch of the test set, by name."""
+    if not test or not hasattr(module, "metrics"):
+        return {}
+    said = module.metrics(model, batch)
+    if not isinstance(said, dict) or len(said) > METRICS_MOST:
+        raise Refused(f"metrics(): return a dictionary of at most {METRICS_MOST} numbers by name")
+    for name in said:
+        if not isinstance(name, str) or not name.isprintable() or not 0 < len(name.encode()) < 32:
+            raise Refused(f"metrics(): {name!r} is no name of 1 to 31 characters")
+    return {name: float(value) * rows for name, value in said.items()}
 
 
 def seed_all(seed):
@@ -358,6 +375,9 @@ class Numbers:
     def rows(self, index):
         return index, index
 
+    def index(self, memory):
+        return self.np.frombuffer(memory, self.np.int32)
+
     def gradient(self, slot, index, key, rows_share, ready, trial):
         params, grads = self.regions[slot]
         seed_all(key)
@@ -375,7 +395,7 @@ class Numbers:
             self.np.multiply(g, rows_share, out=into, casting="same_kind")
         return float(loss) * len(index), len(index), int(said[2]) if len(said) == 3 else UNCOUNTED
 
-    def evaluate(self, slot, index):
+    def evaluate(self, slot, index, test):
         params, batch = self.regions[slot][0], self.data.batch(*self.rows(index))
         if hasattr(self.module, "loss"):
             said = self.module.loss(params, batch)
@@ -384,7 +404,8 @@ class Numbers:
             said = self.module.gradient(params, batch, **more)
             said = (said[0], said[2]) if len(said) == 3 else said[0]
         loss, correct = said if isinstance(said, tuple) else (said, UNCOUNTED)
-        return float(loss) * len(index), len(index), int(correct)
+        n = len(index)
+        return float(loss) * n, n, int(correct), metrics_of(self.module, params, batch, n, test)
 
 
 class Torch:
@@ -526,6 +547,9 @@ class Torch:
                 b.copy_(m._buffers[n].detach())
                 m._buffers[n] = b
 
+    def index(self, memory):
+        return memory
+
     def batch(self, index):
         index = self.torch.frombuffer(index, dtype=self.torch.int32).to(self.torch.int64)
         return self.data.batch(index, index)
@@ -612,17 +636,18 @@ class Torch:
             m._buffers[n] = b
         return loss.item() * count, count, correct
 
-    def evaluate(self, slot, index):
+    def evaluate(self, slot, index, test):
         _, buffers, _ = self.take(slot)
         seed_all(0)
         self.mode(False)
-        batch = self.batch(index)
+        batch, rows = self.batch(index), len(index) // 4
         with self.torch.no_grad():
-            loss, count, correct = self.losses(batch, len(index) // 4, True)
+            loss, count, correct = self.losses(batch, rows, True)
             if self.own_accuracy:
                 correct = self.correct(batch, count)
+            metrics = metrics_of(self.module, self.model, batch, rows, test)
         self.keep_buffers(buffers)
-        return loss.item() * count, count, correct
+        return loss.item() * count, count, correct, metrics
 
     def statistics(self, slot, index):
         _, buffers, _ = self.take(slot)
@@ -711,17 +736,34 @@ class Server:
         elif command == TARGETS:
             self.targets(at)
         else:
-            index = memoryview(self.memory)[INDEX:INDEX + 4 * rows]
-            if isinstance(self.computes, Numbers):
-                index = self.computes.np.frombuffer(index, self.computes.np.int32)
+            index = self.index(0, rows)
             if command == GRADIENT:
                 ready = self.ready if self.word[6] else None
                 result = self.computes.gradient(slot, index, key, share, ready, bool(self.word[7]))
             elif command == EVALUATE:
-                result = self.computes.evaluate(slot, index)
+                result = self.evaluate(slot, rows)
             else:
                 result = self.computes.statistics(slot, index)
             struct.pack_into("dqq", self.memory, 72, *result)
+
+    def index(self, first, end):
+        return self.computes.index(memoryview(self.memory)[INDEX + 4 * first:INDEX + 4 * end])
+
+    def evaluate(self, slot, rows):
+        """Says lines of a metric, its sum and its number of rows."""
+        most = getattr(self.module, "eval_batch", rows)
+        test = struct.unpack_from("i", self.memory, INDEX)[0] >= self.computes.data.n[0]
+        result, sums = [0.0, 0, 0], {}
+        for first in range(0, rows, most):
+            end = min(first + most, rows)
+            *part, metrics = self.computes.evaluate(slot, self.index(first, end), test)
+            result = [a + b for a, b in zip(result, part)]
+            for name, value in metrics.items():
+                total, n = sums.get(name, (0.0, 0))
+                if value == value:  # a batch may have no value
+                    sums[name] = total + value, n + end - first
+        self.say("\n".join(f"{name}\t{total!r}\t{n}" for name, (total, n) in sums.items()))
+        return result
 
     def configure(self, c):
         for name in ("OMP", "OPENBLAS", "MKL"):  # read when NumPy is imported

@@ -556,6 +556,14 @@ static void python_evaluate(struct worker *w, const struct data *set, const int3
 			    size_t rows)
 {
 	forward(w, EVALUATE, set, index, rows);
+	if (!state_of(w)->region)
+		return;
+	char *said AUTOFREE = must(strdup(python_said(state_of(w)->file->python)));
+	for (char *rest = said, *line; (line = strsep(&rest, "\n")) && *line;) {
+		const char *name = word(&line);
+		double sum = strtod(word(&line), NULL);
+		w->loop->metric(w, name, sum, strtod(word(&line), NULL));
+	}
 }
 
 static void python_statistics(struct worker *w, const int32_t *index, size_t rows)

@@ -127,6 +127,38 @@ TEST(metrics_of_a_python_file_are_stored)
 		"6|3");
 }
 
+/* One step whose gradient is 0: a decayed parameter loses lr times decay, which is 5 %. The loss is
+ * their digits. */
+TEST(parameters_are_spared_by_name, 3)
+{
+	static const struct {
+		const char *how, *loss;
+	} row[] = {
+		{"--decay=all", "95.95"}, {"--decay=weights", "100.95"}, {"--decay=weights", ""}};
+	if (lacks("numpy"))
+		return;
+	folder_text("mine.py",
+		    "import numpy as np\n"
+		    "def data():\n  a = lambda n: (np.ones((n, 2), 'f4'), np.ones(n, 'f4'))\n"
+		    "  return a(40), a(10)\n"
+		    "def params():\n  one = np.ones((2, 2), 'f4')\n"
+		    "  return {'token.embed': 100 * one, 'weight': one}\n"
+		    "def gradient(p, batch): return 0.0, {k: 0 * v for k, v in p.items()}\n"
+		    "def loss(p, batch): return p['token.embed'].mean() + p['weight'].mean()\n"
+		    "no_decay = ('embed',)\n");
+	if (!*row[_i].loss) {
+		DO(0, "echo 'no_decay = (\"norms\",)' >>mine.py");
+		DO(2, RUN "--workload=./mine.py %s", row[_i].how);
+		expect("no_decay: no parameter has 'norms' in its name: token.embed, weight");
+		return;
+	}
+	DO(0,
+	   RUN "--workload=./mine.py --epochs=1 --batch=40 --optimizer=sgd --momentum=0 --lr=0.1 "
+	       "--weight-decay=0.5 %s",
+	   row[_i].how);
+	answers("SELECT round(test_loss, 3) FROM epoch WHERE epoch = 1", row[_i].loss);
+}
+
 /* Two workers whose gradients are averaged make the steps of one with their rows. */
 TEST(python_workers_equal_one_worker)
 {

@@ -206,6 +206,21 @@ def export(out, path):
         sys.exit(1)
 
 
+def layout_of(module, parameters):
+    """Of each (name, shape, layer): its shape; does --decay=weights spare it; its layer; is it a matrix inside the model.
+
+    no_decay has parts of names of parameters that are spared, besides those with fewer than two dimensions.
+    """
+    parts = getattr(module, "no_decay", ())
+    parts = (parts,) if isinstance(parts, str) else tuple(parts)
+    for part in parts:
+        if not any(part in name for name, _, _ in parameters):
+            raise Refused(f"no_decay: no parameter has {part!r} in its name: {', '.join(n for n, _, _ in parameters)}")
+    matrices = [name for name, shape, _ in parameters if len(shape) > 1]
+    return [(shape, len(shape) < 2 or any(part in name for part in parts), layer, name in matrices[1:-1])
+            for name, shape, layer in parameters]
+
+
 def metrics_of(module, model, batch, rows, test):
     """Sums over the rows of what metrics() says of a batch of the test set, by name."""
     if not test or not hasattr(module, "metrics"):
@@ -347,7 +362,8 @@ class Numbers:
         self.regions = {}
 
     def tensors(self):
-        return [(a.shape, a.ndim < 2, i) for i, a in enumerate(self.first)]
+        names = self.names or range(len(self.first))
+        return layout_of(self.module, [(str(name), a.shape, i) for i, (name, a) in enumerate(zip(names, self.first))])
 
     buffers = 0
 
@@ -499,7 +515,7 @@ class Torch:
         return [2 * f for f in own] + [count.get("Global", 0)]
 
     def tensors(self):
-        return [(tuple(p.shape), p.dim() < 2, self.layer_of[i]) for i, (_, p) in enumerate(self.named)]
+        return layout_of(self.module, [(n, tuple(p.shape), k) for (n, p), k in zip(self.named, self.layer_of)])
 
     def views(self, flat, like):
         at, out = 0, []
@@ -786,18 +802,19 @@ class Server:
         lines = [f"rows\t{data.n[0]}\t{data.n[1]}", f"classes\t{classes}\t{int(one)}",
                  f"content\t{'s' + content[1:] if data.by_seed and content else content}",
                  f"buffers\t{self.computes.buffers}"]
-        for shape, spared, layer in self.computes.tensors():
+        tensors = self.computes.tensors()
+        for shape, spared, layer, hidden in tensors:
             size = 1
             for n in shape:
                 size *= n
             rows = shape[0] if len(shape) > 1 else 1
-            lines.append(f"tensor\t{rows}\t{size // rows if rows else 0}\t{int(spared)}\t{layer}")
+            lines.append(f"tensor\t{rows}\t{size // rows if rows else 0}\t{int(spared)}\t{layer}\t{int(hidden)}")
         flops = self.computes.flops()
         if flops:
             lines.append("flops\t" + "\t".join(map(str, flops)))
         text = "\n".join(lines)
         if len(text) >= TEXT_ROOM:
-            raise Refused(f"{len(self.computes.tensors())} parameters are more than mvbench has room for")
+            raise Refused(f"{len(tensors)} parameters are more than mvbench has room for")
         self.say(text)
 
     def attach(self, slot, at, n):

@@ -243,6 +243,7 @@ static void add_tensor(struct file *f, char *line)
 	t.columns = strtoull(word(&line), NULL, 10);
 	t.spared = *word(&line) == '1';
 	size_t layer = strtoull(word(&line), NULL, 10);
+	t.hidden = *word(&line) == '1';
 	f->params += t.rows * t.columns;
 	APPEND(f->tensor, f->tensors, t);
 	while (f->layers <= layer) {
@@ -250,19 +251,6 @@ static void add_tensor(struct file *f, char *line)
 		f->layer[f->layers++] = t.first;
 	}
 	f->layer[f->layers] = f->params;
-}
-
-/* All matrices except the first and the last are inside the model. */
-static void mark_hidden(struct file *f)
-{
-	size_t first = f->tensors, last = 0;
-	for (size_t i = 0; i < f->tensors; i++)
-		if (!f->tensor[i].spared) {
-			first = first < i ? first : i;
-			last = i;
-		}
-	for (size_t i = 0; i < f->tensors; i++)
-		f->tensor[i].hidden = !f->tensor[i].spared && i > first && i < last;
 }
 
 static void read_shapes(struct file *f, const char *said)
@@ -291,7 +279,6 @@ static void read_shapes(struct file *f, const char *said)
 				f->flops[i] = strtod(word(&line), NULL);
 		}
 	}
-	mark_hidden(f);
 }
 
 /* Python makes the model and the data of this run, unless it has them. NULL, or a message. */

@@ -582,9 +582,13 @@ TEST(torch_example_learns, 2)
 }
 
 /* Batch normalisation, dropout, two strategies: equal floats in both worlds. */
-TEST(simulated_torch_model_has_losses_of_the_real_one, 2)
+TEST(simulated_torch_model_has_losses_of_the_real_one, 4)
 {
-	const char *how = _i ? "--strategy=periodic --sync-every=3" : "--strategy=allreduce";
+	static const char *const each[] = {
+		"--strategy=allreduce", "--strategy=periodic --sync-every=3",
+		"--strategy=periodic --sync-every=3 --norm-statistics=recompute",
+		"--strategy=periodic --sync-every=3 --norm-statistics=first"};
+	const char *how = each[_i];
 	if (lacks("torch, numpy"))
 		return;
 	DO(0,
@@ -594,6 +598,35 @@ TEST(simulated_torch_model_has_losses_of_the_real_one, 2)
 	answers("SELECT count(*), count(DISTINCT test_loss), count(DISTINCT train_loss), "
 		"count(DISTINCT model_hash) FROM run JOIN epoch ON id = run_id WHERE epoch = 2",
 		"2|1|1|1");
+}
+
+/* A worker's buffer has the mean of its last rows, which the first rank writes down, and is the
+ * test loss. A worker has a half of the rows 0 to 39. */
+TEST(evaluated_buffers_are_averaged_or_of_the_first_worker, 2)
+{
+	if (lacks("torch, numpy"))
+		return;
+	folder_text(
+		"mine.py",
+		"import os, torch\nfrom torch import nn\n"
+		"def data():\n  a = lambda n: (torch.arange(1.0 * n), torch.ones(n))\n"
+		"  return a(40), a(10)\n"
+		"class M(nn.Module):\n  def __init__(self):\n    super().__init__()\n"
+		"    self.a = nn.Linear(1, 1); self.register_buffer('last', torch.tensor(9.0))\n"
+		"def model(): return M()\n"
+		"def loss(m, b):\n  if m.training:\n    m.last.fill_(b[0].mean())\n"
+		"    if os.environ.get('OMPI_COMM_WORLD_RANK') == '0':\n"
+		"      print(float(m.last), file=open('first', 'w'))\n"
+		"  return m.last + 0 * m.a.weight.sum()\n");
+	DO(0,
+	   RUN "--workload=./mine.py --batch=20 --epochs=1 --workers=2 --strategy=allreduce "
+	       "--norm-statistics=%s",
+	   _i ? "first" : "average");
+	DO(0, "cat first");
+	const double first = strtod(printed, NULL), want = _i ? first : 19.5;
+	ck_assert_msg(first > 0 && first != 19.5, "%s", printed);
+	DO(0, "sqlite3 mvbench.db 'SELECT test_loss FROM epoch WHERE epoch = 1'");
+	ck_assert_double_eq_tol(strtod(printed, NULL), want, 1e-4);
 }
 
 /* The loss depends on a count of the worker's steps, in a type that is not averaged. A real run

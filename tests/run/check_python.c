@@ -408,6 +408,41 @@ TEST(python_exception_ends_all_ranks, 3)
 	answers("SELECT status FROM run", "failed");
 }
 
+/* The gradient, which is 0, writes to the parameters: without a copy they are those of the run. A
+ * GPU has parameters of its own, and Python gets a copy of them. */
+TEST(python_parameters_are_those_of_the_worker, 2)
+{
+	if (lacks("numpy"))
+		return;
+	if (_i && !have_gpu()) {
+		skipped("there is no nvcc, so the emulated GPU was not built");
+		return;
+	}
+	folder_text("mine.py", NUMBERS "def gradient(p, batch):\n  p[:] = 3\n"
+				       "  return 1.0, np.zeros(2)\n"
+				       "def loss(p, batch): return 1.0 + p.mean()\n");
+	DO(0, "MVBENCH_CUDA=$b/%s " RUN "--workload=./mine.py --device=%s", gpu_module(),
+	   _i ? "cuda" : "cpu");
+	answers("SELECT test_loss FROM epoch WHERE epoch = 2", _i ? "1.0" : "4.0");
+}
+
+TEST(python_model_on_a_gpu_equals_the_cpu)
+{
+	if (lacks("numpy"))
+		return;
+	if (!have_gpu()) {
+		skipped("there is no nvcc, so the emulated GPU was not built");
+		return;
+	}
+	DO(0,
+	   "export MVBENCH_CUDA=$b/%s; for d in cpu cuda; do " RUN "--workload=$e/logistic.py "
+	   "--device=$d; done",
+	   gpu_module());
+	answers("SELECT count(*), max(test_loss) / min(test_loss) - 1 < 1e-5, count(DISTINCT "
+		"test_accuracy) FROM epoch WHERE epoch = 2",
+		"2|1|1");
+}
+
 /* A worker that trains alone is a fork of the process that has started Python. */
 TEST(python_step_may_take_long, 3)
 {

@@ -545,6 +545,18 @@ TEST(missing_interpreter_is_named)
 	expect("./none: No such file or directory; install python3");
 }
 
+/* Its place is taken by a module that does what a missing one does. */
+TEST(missing_torch_is_named)
+{
+	if (lacks("numpy"))
+		return;
+	folder_text("mine.py", "import torch\ndef model(): pass\ndef data(): pass\n");
+	DO(2, "mkdir none; echo \"raise ModuleNotFoundError('no', name='torch')\" >none/torch.py; "
+	      "PYTHONPATH=$PWD/none " RUN "--workload=./mine.py");
+	expect(" has no torch: install it there (");
+	expect(" -m pip install torch), or give an interpreter that has it with --python=PATH");
+}
+
 TEST(database_starts_no_python)
 {
 	if (lacks("numpy"))

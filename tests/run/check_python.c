@@ -400,11 +400,15 @@ TEST(python_exception_ends_all_ranks, 3)
 	if (lacks("numpy"))
 		return;
 	folder_text("mine.py", NUMBERS "steps = []\ndef gradient(p, batch):\n  steps.append(1)\n"
-				       "  if len(steps) > 9: raise ValueError('ten steps')\n"
+				       "  if len(steps) > 9: open('raised', 'w'); raise "
+				       "ValueError('ten steps')\n"
 				       "  return 1.0, np.ones(2)\n");
 	DO(1, RUN "--epochs=9 --batch=4 --workload=./mine.py %s", how[_i]);
 	expect("mine.py\", line 9, in gradient");
 	expect("ValueError: ten steps");
+	/* it takes 0.2 s; a rank that waits for another would take 10 s and more */
+	DO(0, "%s -c 'import os, time; assert time.time() - os.stat(\"raised\").st_mtime < 5'",
+	   interpreter);
 	answers("SELECT status FROM run", "failed");
 }
 

@@ -246,6 +246,9 @@ TEST(imported_python_file_is_a_part_of_the_source)
 	   "{ echo 'import near, os'; cat $e/logistic.py; } >mine.py; " RUN
 	   "--workload=./mine.py && echo 'rate = 2' >own/deep.py && " RUN "--workload=./mine.py");
 	answers("SELECT count(DISTINCT value) FROM run_option WHERE name = 'source'", "2");
+	DO(0, "mvbench show 1 --source=mine.py | cmp - mine.py && mvbench show 1 "
+	      "--source=own/deep.py");
+	expect("rate = 1");
 	/* the texts that a run had are kept: no later change of a file concerns it */
 	DO(0, "echo broken >near.py; s=$(sqlite3 mvbench.db \"SELECT value FROM run_option WHERE "
 	      "name = 'source' AND run_id = 2\"); " RUN "--workload=mine --mine.source=$s");

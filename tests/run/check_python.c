@@ -186,6 +186,28 @@ TEST(simulated_python_model_has_losses_of_the_real_one, 2)
 		"1");
 }
 
+/* Noise that is drawn when a row is read: a run repeats, and its simulation is equal. */
+TEST(python_augmentation_repeats)
+{
+	if (lacks("numpy"))
+		return;
+	folder_text("mine.py",
+		    "import base, numpy as np\nfrom base import params, gradient, loss, recipe\n"
+		    "class Noisy:\n  def __init__(self, s): self.s = s\n"
+		    "  def __len__(self): return len(self.s[0])\n  def __getitem__(self, i):\n"
+		    "    x, y = (a[i] for a in self.s)\n"
+		    "    return x + np.random.normal(size=8).astype('f4'), y\n"
+		    "def data():\n  train, test = base.data()\n  return Noisy(train), test\n");
+	DO(0, "cp $e/logistic.py base.py; r='" RUN
+	      "--workers=2 --strategy=periodic --sync-every=3 --workload='; $r./mine.py && "
+	      "$r./mine.py && $r./mine.py " FAST "&& $r./base.py");
+	answers("SELECT workload, count(*), count(DISTINCT test_loss), count(DISTINCT train_loss), "
+		"count(DISTINCT running_loss) FROM run JOIN epoch ON id = run_id WHERE epoch = 2 "
+		"AND workload = 'mine'",
+		"mine|3|1|1|1");
+	answers("SELECT count(DISTINCT test_loss) FROM epoch WHERE epoch = 2", "2");
+}
+
 TEST(python_model_takes_time_without_training)
 {
 	if (lacks("numpy"))

@@ -412,6 +412,7 @@ class Numbers:
         return float(loss) * len(index), len(index), int(said[2]) if len(said) == 3 else UNCOUNTED
 
     def evaluate(self, slot, index, test):
+        seed_all(0)
         params, batch = self.regions[slot][0], self.data.batch(*self.rows(index))
         if hasattr(self.module, "loss"):
             said = self.module.loss(params, batch)

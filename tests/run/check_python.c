@@ -171,6 +171,19 @@ TEST(python_workers_equal_one_worker)
 		"1|2");
 }
 
+/* Sums that last until the next step change nothing, in either world. */
+TEST(overlap_leaves_a_python_model_the_same)
+{
+	if (lacks("numpy"))
+		return;
+	DO(0, "r='" RUN "--workload='$e/logistic.py' --workers=2 --strategy=allreduce'; o='"
+	      "--allreduce.bucket=4 --allreduce.overlap='; $r && $r ${o}true && $r ${o}next && "
+	      "$r ${o}next " FAST);
+	answers("SELECT count(*), count(DISTINCT test_loss), count(DISTINCT model_hash) FROM run "
+		"JOIN epoch ON id = run_id WHERE epoch = 2",
+		"4|1|1");
+}
+
 TEST(simulated_python_model_has_losses_of_the_real_one, 2)
 {
 	const char *how = _i ? "--strategy=periodic --sync-every=3" : "--strategy=allreduce";

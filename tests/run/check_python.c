@@ -676,6 +676,22 @@ TEST(torch_example_learns, 2)
 		"1|1");
 }
 
+/* Its Python is one file, and its job file names that. */
+TEST(page_of_python_workloads_is_right)
+{
+	if (lacks("torch, numpy"))
+		return;
+	DO(0, "for k in python ini; do sed -n '/^```'$k'/,/^```$/p' $e/README.md | grep -v '^```' "
+	      ">mine.$k; done; mv mine.python mine.py; mvbench run --workload=./mine.py --epochs=1 "
+	      "--mine.width=8 && mvbench sweep mine.ini");
+	answers("SELECT count(*), count(DISTINCT strategy) > 3, group_concat(DISTINCT status) FROM "
+		"run",
+		"5|1|done");
+	answers("SELECT min(value) > 0 AND max(value) < 1, count(*) FROM epoch_value WHERE name = "
+		"'chance of the answer'",
+		"1|18"); /* 2 epochs of the run and 4 of each cell, with the one before training */
+}
+
 /* Batch normalisation, dropout, two strategies: equal floats in both worlds. */
 TEST(simulated_torch_model_has_losses_of_the_real_one, 4)
 {

@@ -542,6 +542,14 @@ class Torch:
             self.own[self.slot] = [m._buffers[n] for m, n in self.others]
         self.slot = None
 
+    def copies(self):
+        """Of the buffers that are not in the region, for put() after what is no part of the training."""
+        return [m._buffers[n].clone() for m, n in self.others]
+
+    def put(self, others):
+        for (m, n), b in zip(self.others, others):
+            m._buffers[n] = b
+
     def take(self, slot):
         """The model's parameters, gradients and buffers are those of this worker."""
         views, grads, buffers, flat = self.regions[slot]
@@ -552,8 +560,7 @@ class Torch:
                 p.grad = g
             for (m, n), b in zip(self.places, buffers):
                 m._buffers[n] = b
-            for (m, n), b in zip(self.others, self.own[slot]):
-                m._buffers[n] = b
+            self.put(self.own[slot])
             self.slot = slot
         return grads, buffers, flat
 
@@ -633,7 +640,7 @@ class Torch:
 
     def gradient(self, slot, index, key, rows_share, ready, trial):
         grads, buffers, flat = self.take(slot)
-        kept = [m._buffers[n].clone() for m, n in self.others] if trial else None
+        others = self.copies() if trial else ()
         flat.zero_()
         seed_all(key)
         self.mode(True)
@@ -649,8 +656,7 @@ class Torch:
         for i in range(len(grads)):
             self.keep_gradient(i)
         self.keep_buffers(buffers)
-        for (m, n), b in zip(self.others, kept or ()):
-            m._buffers[n] = b
+        self.put(others)
         return loss.item() * count, count, correct
 
     def evaluate(self, slot, index, test):
@@ -670,7 +676,7 @@ class Torch:
         _, buffers, _ = self.take(slot)
         seed_all(0)
         self.mode(True)
-        kept = [m.momentum for m in self.norms]
+        kept, others = [m.momentum for m in self.norms], self.copies()
         for m in self.norms:
             m.momentum = 1.0
         try:
@@ -680,6 +686,7 @@ class Torch:
             for m, momentum in zip(self.norms, kept):
                 m.momentum = momentum
         self.keep_buffers(buffers)
+        self.put(others)
         return loss.item() * count, count, correct
 
 

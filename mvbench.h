@@ -285,7 +285,7 @@ double worker_loss(struct worker *w);
  * had at its own last call. init calls it first: collective, and 1. Sends a float and gets N. */
 double worker_speed(struct worker *w);
 /* A gradient or an evaluation of the workload's own, on the host, adds rows with this sum of losses
- * and number of correct answers. */
+ * and number of correct answers; correct < 0 = not counted: these rows have no accuracy. */
 void worker_tally(struct worker *w, double loss_sum, int64_t rows, int64_t correct);
 /* A value of the strategy, such as an interval that it chose: table epoch_value stores, by name,
  * the mean over all reports of an epoch, and their number. NaN is ignored. A name has 1 to 31

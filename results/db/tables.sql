@@ -155,7 +155,7 @@ CREATE TABLE epoch (
 ) STRICT, WITHOUT ROWID;
 
 -- Values that the strategy reported for an epoch (worker_report), by its own names: the mean over all
--- reports of all workers.
+-- reports of all workers. Also metrics() of a Python model: the mean over the test rows, each a report.
 CREATE TABLE epoch_value (
 	run_id INTEGER NOT NULL,
 	epoch INTEGER NOT NULL,

@@ -145,9 +145,9 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 	p->buffers = w.model->buffer ? (int64_t)vec_len(w.model->buffer) : 0;
 	p->layout =
 		hash_of(HASH_START, w.model->layer, (w.model->layers + 1) * sizeof *w.model->layer);
-	if (!w.model->buffer && strcmp(run.norm_statistics, "recompute") == 0)
-		wrong = sentence("--norm-statistics=recompute: %s has no batch norms; leave it out",
-				 run.workload);
+	if (!w.model->buffer && strcmp(run.norm_statistics, "average") != 0)
+		wrong = sentence("--norm-statistics=%s: %s has no batch norms; leave it out",
+				 run.norm_statistics, run.workload);
 	size_t model = vec_len(w.param) + (w.model->buffer ? vec_len(w.model->buffer) : 0);
 	size_t trained = vec_len(w.param) * (2 + (w.moment[0] != NULL) + (w.moment[1] != NULL)) +
 			 (w.loop->scratch ? vec_len(w.loop->scratch) : 0) +

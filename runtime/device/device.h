@@ -39,6 +39,8 @@ struct loop {
 	struct vec *earlier;
 	enum { BATCH_ALONE, BATCH_EARLY, BATCH_LAST } part;
 	void (*layer_ready)(struct worker *w, size_t i); /* net.h's, for modules below the loop */
+	/* An evaluation adds `rows` rows with this sum of a value of the workload. */
+	void (*metric)(struct worker *w, const char *name, double sum, double rows);
 	struct tally told;       /* by worker_tally, since the last tally_take */
 	size_t busy;             /* models that have rows in this step; 0: all */
 	struct keepsake *kept;   /* of worker_keep and worker_keep_vec */

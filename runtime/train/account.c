@@ -71,6 +71,13 @@ void values_add(struct epoch_values *r, const struct epoch_value *more)
 	}
 }
 
+void evaluation_metric(struct worker *w, const char *name, double sum, double rows)
+{
+	struct epoch_value more = {.sum = sum, .count = rows};
+	snprintf(more.name, sizeof more.name, "%s", name);
+	values_add(&w->loop->account->metrics, &more);
+}
+
 void worker_report(struct worker *w, const char *name, double value)
 {
 	struct epoch_value more = {.sum = value, .count = 1};

@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A loss above this multiple of the test loss before training counts as exploded. */
 #define EXPLODED 10.0
@@ -38,11 +39,16 @@ static bool is_elsewhere(const struct trainer *r, const struct snapshot *at)
 	return (at && at->param) || s->canonical || s->average || r->averaged;
 }
 
-/* The mean over the workers that have not left. */
-static void average_buffers(struct trainer *r, bool left)
+/* The mean over the workers that have not left, or the buffers of the first of them. */
+static void share_buffers(struct trainer *r, bool left)
 {
 	struct worker *w = &r->w;
-	double there = !left;
+	double there = !left, first = left ? -r->replicas : -r->replica;
+	if (strcmp(w->run->norm_statistics, "first") == 0) {
+		link_reduce_all(comm_link(w->data_group), &first, 1, REDUCE_MAX);
+		comm_broadcast(w->data_group, -(int)first, w->model->buffer);
+		return;
+	}
 	link_reduce_all(comm_link(w->data_group), &there, 1, REDUCE_SUM);
 	if (left)
 		vec_fill(w->model->buffer, 0);
@@ -97,7 +103,7 @@ void model_place(struct trainer *r, const struct snapshot *s)
 	}
 	if (s && s->buffer)
 		vec_copy(w->model->buffer, s->buffer);
-	average_buffers(r, s ? s->left : r->left);
+	share_buffers(r, s ? s->left : r->left);
 }
 
 void model_take_back(struct trainer *r, const struct snapshot *s)
@@ -112,6 +118,7 @@ void model_take_back(struct trainer *r, const struct snapshot *s)
 static void evaluate_model(struct trainer *r, const struct snapshot *s, struct judged e[EVALUATED])
 {
 	nsec since = clock_peek();
+	r->account.metrics.n = 0;
 	model_place(r, s);
 	const struct tally t[EVALUATED] = {[ON_TRAIN] = tally_of(r, &r->train, &r->train_rows),
 					   [ON_VALIDATION] =
@@ -228,6 +235,8 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool 
 				.share = (double)epoch_steps(r, epoch) / (double)r->w.steps,
 				.consensus = barrier ? consensus_distance(r, record) : NAN};
 	evaluate_model(r, &record->model, row.on);
+	for (int i = 0; i < r->account.metrics.n; i++)
+		values_add(&record->values, &r->account.metrics.of[i]);
 	gather_epoch(r, record, &row);
 	r->elapsed += row.split.seconds;
 	if (r->w.rank == 0)

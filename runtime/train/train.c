@@ -435,6 +435,7 @@ static int worker_main(void *given)
 				.stats = &r->stats,
 				.strategy = c->strategy,
 				.layer_ready = layer_ready,
+				.metric = evaluation_metric,
 				.model = {.workload = c->workload, .opts = c->workload_opts},
 				.account = &r->account};
 	cpu_flush_denormals();

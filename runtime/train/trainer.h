@@ -30,11 +30,12 @@ struct snapshot {
 	int reporting; /* the replica that got there last: its snapshot counts */
 };
 
-/* Losses that the strategy asked for in an epoch, and values that it reported. */
+/* Losses that the strategy asked for in an epoch, and values that it reported; values of the
+ * workload in the last evaluation. */
 struct account {
 	struct promises *promises; /* with --check-promises; otherwise NULL */
 	struct tally taken;        /* losses that worker_loss took from the device */
-	struct epoch_values values;
+	struct epoch_values values, metrics;
 };
 
 /* One epoch of this rank, run but not evaluated yet. */
@@ -180,6 +181,7 @@ void local_forget(struct worker *w); /* resets the moments */
 /* ---- account.c: in addition to the contract's worker_loss and worker_report ---- */
 
 void values_add(struct epoch_values *r, const struct epoch_value *more);
+void evaluation_metric(struct worker *w, const char *name, double sum, double rows);
 
 /* ---- promise.c: with --check-promises, checks what a strategy and a workload state about
  * themselves; a false flag ends the run with a message that names the plug-in and the flag ---- */

@@ -616,4 +616,6 @@ TEST(recomputed_norm_statistics_depend_on_the_model_only)
 		"6,4,0\r\n");
 	expect_refused("", "--workload=mlp --norm-statistics=recompute",
 		       "--norm-statistics=recompute: mlp has no batch norms");
+	expect_refused("", "--workload=mlp --norm-statistics=first",
+		       "--norm-statistics=first: mlp has no batch norms");
 }

@@ -62,6 +62,37 @@ gpt() { # wanted name torch-words...
 gpt '>= 1.5' gpt
 gpt '>= 1.1' gpt-compiled --compile
 
+# A model in a Python file, compared with a plain loop of PyTorch, or with DistributedDataParallel.
+python_file() { # workers strategy wanted
+	wanted python || return 0
+	f=$work/python-$1
+	: >"$f"
+	for _ in $(seq "$repeat"); do
+		echo "$(ours --workload=workloads/python/small_cnn.py --python="$python" --strategy="$2" --workers="$1" --batch=32 \
+			--train-rows=$((12800 * $1)) --epochs=2 --threads=1)" \
+			"$(outside "$python" tests/reference/torch_ddp.py workloads/python/small_cnn.py 400 "$1" 0.05 32 | field samples_per_second)" >>"$f"
+	done
+	row "small_cnn.py, $2" 32 "$3" "$f" 1 2
+}
+if [ -n "$python" ]; then
+	python_file 1 serial '>= 0.97'
+	python_file 2 allreduce '>= 1.0'
+fi
+if [ -n "$python" ] && wanted python; then
+	cat >"$work/empty.py" <<-'END'
+		import numpy as np
+		zero = np.zeros(101770, np.float32)
+		def params(): return zero.copy()
+		def data():
+		    a = lambda n: (np.zeros((n, 1), np.float32), np.zeros(n, np.float32))
+		    return a(32000), a(32)
+		def gradient(p, batch): return 1.0, zero
+	END
+	for _ in $(seq "$repeat"); do
+		ours --workload="$work/empty.py" --python="$python" --strategy=serial --batch=32 --epochs=5 --lr=1e-9
+	done | awk "$median"'{ x[NR] = 32e6 / $1 } END { printf "a gradient of 0, 101770 parameters, and SGD: %.4g us a step, wanted <= 150\n", median(x, NR) }'
+fi
+
 # An optimiser's pass over memory, compared with a copy or a triad of the same number of bytes, alternating
 # in one run (tests/tools/step_speed.c). The ratio is the median of REPEAT such runs.
 if wanted adamw || wanted sgd; then

@@ -21,6 +21,14 @@ for program in 'luajit tests/lib/leak.lua' 'python3 tests/lib/leak.py'; do
 		LD_LIBRARY_PATH=$build_path timeout 300 mpirun --oversubscribe -n 2 $program 10000
 done
 
+step 'PyTorch of Debian' # 1.13, the oldest that works
+dpkg -s python3-torch >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-torch; } >/dev/null
+mkdir -p "$build/debian" && ln -sf /usr/bin/python3 "$build/debian/python3"
+for suite in python bindings codecs; do
+	(cd "$build" && PATH="$PWD/debian:$PATH" CK_RUN_SUITE=$suite ./check) | tee "$build/torch.log"
+	if grep -qE 'no module (torch, numpy|numpy, torch|torch)$' "$build/torch.log"; then exit 1; fi # skipped
+done
+
 step 'oracle'
 make B="$build" oracle COUNT=200
 

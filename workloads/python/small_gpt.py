@@ -31,7 +31,7 @@ class GPT(nn.Module):
     def forward(self, x):
         mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
         places = torch.arange(x.shape[1])
-        return self.out(self.blocks(self.token(x) + self.place(places), mask=mask, is_causal=True))
+        return self.out(self.blocks(self.token(x) + self.place(places), mask=mask))
 
 
 def model(layers: int = 2, width: int = 64, heads: int = 4, context: int = 64):

@@ -30,6 +30,8 @@ TEXT, TEXT_ROOM, INDEX = 128, 65536 - 128, 65536  # where the text, and the numb
 SPINS = 400  # looks at the request before it sleeps: some 20 us
 CONFIGURE, ATTACH, TARGETS, GRADIENT, EVALUATE, STATISTICS = range(6)
 SAID_MOST = 700  # the most characters of a message
+METRICS_MOST = 12  # strategies report values, too, and there are 16 in all
+UNCOUNTED = -1  # in place of a number of correct answers: the run then has no accuracy
 
 
 class Refused(Exception):
@@ -156,10 +158,16 @@ def describe(out, paths):
         numbers = hasattr(module, "gradient")
         if not numbers and not hasattr(module, "model"):
             raise Refused("it has neither model(), which returns a torch.nn.Module, nor params() and gradient()")
+        if numbers and hasattr(module, "accuracy"):
+            raise Refused("accuracy() belongs to a model(): let gradient() and loss() return the number of correct "
+                          "answers, too")
         if numbers and not hasattr(module, "params"):
             raise Refused("it has gradient(), but no params(), which returns the first parameters")
         if not hasattr(module, "data"):
             raise Refused("it has no data(), which returns the training and the test set")
+        most = getattr(module, "eval_batch", 1)
+        if not isinstance(most, int) or most < 1:
+            raise Refused(f"eval_batch = {most!r}: give the most rows of a batch in evaluations, such as 32")
         options = options_of(module, ("params" if numbers else "model", "data"))
     except BaseException as error:  # SystemExit, too
         print(last_lines(error, folder.folder))
@@ -196,6 +204,34 @@ def export(out, path):
     except BaseException as error:  # SystemExit, too
         print(last_lines(error, folder.folder))
         sys.exit(1)
+
+
+def layout_of(module, parameters):
+    """Of each (name, shape, layer): its shape; does --decay=weights spare it; its layer; is it a matrix inside the model.
+
+    no_decay has parts of names of parameters that are spared, besides those with fewer than two dimensions.
+    """
+    parts = getattr(module, "no_decay", ())
+    parts = (parts,) if isinstance(parts, str) else tuple(parts)
+    for part in parts:
+        if not any(part in name for name, _, _ in parameters):
+            raise Refused(f"no_decay: no parameter has {part!r} in its name: {', '.join(n for n, _, _ in parameters)}")
+    matrices = [name for name, shape, _ in parameters if len(shape) > 1]
+    return [(shape, len(shape) < 2 or any(part in name for part in parts), layer, name in matrices[1:-1])
+            for name, shape, layer in parameters]
+
+
+def metrics_of(module, model, batch, rows, test):
+    """Sums over the rows of what metrics() says of a batch of the test set, by name."""
+    if not test or not hasattr(module, "metrics"):
+        return {}
+    said = module.metrics(model, batch)
+    if not isinstance(said, dict) or len(said) > METRICS_MOST:
+        raise Refused(f"metrics(): return a dictionary of at most {METRICS_MOST} numbers by name")
+    for name in said:
+        if not isinstance(name, str) or not name.isprintable() or not 0 < len(name.encode()) < 32:
+            raise Refused(f"metrics(): {name!r} is no name of 1 to 31 characters")
+    return {name: float(value) * rows for name, value in said.items()}
 
 
 def seed_all(seed):
@@ -326,7 +362,8 @@ class Numbers:
         self.regions = {}
 
     def tensors(self):
-        return [(a.shape, a.ndim < 2, i) for i, a in enumerate(self.first)]
+        names = self.names or range(len(self.first))
+        return layout_of(self.module, [(str(name), a.shape, i) for i, (name, a) in enumerate(zip(names, self.first))])
 
     buffers = 0
 
@@ -354,7 +391,10 @@ class Numbers:
     def rows(self, index):
         return index, index
 
-    def gradient(self, slot, index, key, rows_share, ready):
+    def index(self, memory):
+        return self.np.frombuffer(memory, self.np.int32)
+
+    def gradient(self, slot, index, key, rows_share, ready, trial):
         params, grads = self.regions[slot]
         seed_all(key)
         more = {"rng": self.np.random.default_rng(key)} if self.rng else {}
@@ -369,9 +409,10 @@ class Numbers:
             if self.np.shape(g) != into.shape:
                 raise Refused(f"gradient(): a gradient of shape {self.np.shape(g)} of a parameter of shape {into.shape}")
             self.np.multiply(g, rows_share, out=into, casting="same_kind")
-        return float(loss) * len(index), len(index), int(said[2]) if len(said) == 3 else 0
+        return float(loss) * len(index), len(index), int(said[2]) if len(said) == 3 else UNCOUNTED
 
-    def evaluate(self, slot, index):
+    def evaluate(self, slot, index, test):
+        seed_all(0)
         params, batch = self.regions[slot][0], self.data.batch(*self.rows(index))
         if hasattr(self.module, "loss"):
             said = self.module.loss(params, batch)
@@ -379,8 +420,9 @@ class Numbers:
             more = {"rng": self.np.random.default_rng(0)} if self.rng else {}
             said = self.module.gradient(params, batch, **more)
             said = (said[0], said[2]) if len(said) == 3 else said[0]
-        loss, correct = said if isinstance(said, tuple) else (said, 0)
-        return float(loss) * len(index), len(index), int(correct)
+        loss, correct = said if isinstance(said, tuple) else (said, UNCOUNTED)
+        n = len(index)
+        return float(loss) * n, n, int(correct), metrics_of(self.module, params, batch, n, test)
 
 
 class Torch:
@@ -412,10 +454,12 @@ class Torch:
         self.named = [(n, p) for n, p in self.model.named_parameters() if p.requires_grad]
         if not self.named:
             raise Refused("model(): no parameter is trained (requires_grad is False in all)")
-        self.places = [(m, n) for m in self.model.modules() for n, b in m._buffers.items()
-                       if b is not None and b.dtype == torch.float32]
+        places = [(m, n) for m in self.model.modules() for n, b in m._buffers.items() if b is not None]
+        self.places = [(m, n) for m, n in places if m._buffers[n].dtype == torch.float32]
+        self.others = [p for p in places if p not in self.places]  # each worker keeps its own
         self.first = [p.detach().clone() for _, p in self.named]
         self.first_buffers = [m._buffers[n].detach().clone() for m, n in self.places]
+        self.first_others = [m._buffers[n].detach().clone() for m, n in self.others]
         self.buffers = sum(b.numel() for b in self.first_buffers)
         self.norms = [m for m in self.model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
         self.layer_of = []  # of each parameter: those of one module are one layer
@@ -427,7 +471,7 @@ class Torch:
             self.layer_of.append(len(owners) - 1)
         self.own_loss = getattr(module, "loss", None)
         self.own_accuracy = getattr(module, "accuracy", None)
-        self.regions, self.slot, self.ready, self.left = {}, None, None, None
+        self.regions, self.own, self.slot, self.ready, self.left = {}, {}, None, None, None
         if hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
             for i, (_, p) in enumerate(self.named):
                 p.register_post_accumulate_grad_hook(lambda _, i=i: self.final(i))
@@ -460,7 +504,7 @@ class Torch:
         index = self.torch.arange(rows, dtype=self.torch.int32)
         self.mode(False)
         with FlopCounterMode(display=False) as counter:  # with gradients: without, some layers compute as a whole
-            self.losses(self.data.batch(index, index.to(self.torch.int64)), rows, False)
+            self.losses(self.data.batch(index, index.to(self.torch.int64)), rows)
         count = {name: sum(of.values()) / rows for name, of in counter.get_flop_counts().items()}
         whole = [count.get(f"{root}.{owner}" if owner else root, 0) for owner in self.owners]
         own = []
@@ -472,7 +516,7 @@ class Torch:
         return [2 * f for f in own] + [count.get("Global", 0)]
 
     def tensors(self):
-        return [(tuple(p.shape), p.dim() < 2, self.layer_of[i]) for i, (_, p) in enumerate(self.named)]
+        return layout_of(self.module, [(n, tuple(p.shape), k) for (n, p), k in zip(self.named, self.layer_of)])
 
     def views(self, flat, like):
         at, out = 0, []
@@ -488,18 +532,35 @@ class Torch:
         buffers = self.views(new(2, self.buffers), self.first_buffers) if self.buffers else []
         for v, a in zip(views + buffers, self.first + self.first_buffers):
             v.copy_(a)
+        self.leave()
         self.regions[slot] = (views, self.views(grad, self.first), buffers, grad)
+        self.own[slot] = [b.clone() for b in self.first_others]
+
+    def leave(self):
+        """The model is no worker's: it keeps the worker's buffers that are not in the region."""
+        if self.slot is not None:
+            self.own[self.slot] = [m._buffers[n] for m, n in self.others]
         self.slot = None
+
+    def copies(self):
+        """Of the buffers that are not in the region, for put() after what is no part of the training."""
+        return [m._buffers[n].clone() for m, n in self.others]
+
+    def put(self, others):
+        for (m, n), b in zip(self.others, others):
+            m._buffers[n] = b
 
     def take(self, slot):
         """The model's parameters, gradients and buffers are those of this worker."""
         views, grads, buffers, flat = self.regions[slot]
         if self.slot != slot:
+            self.leave()
             for (_, p), v, g in zip(self.named, views, grads):
                 p.data = v
                 p.grad = g
             for (m, n), b in zip(self.places, buffers):
                 m._buffers[n] = b
+            self.put(self.own[slot])
             self.slot = slot
         return grads, buffers, flat
 
@@ -510,6 +571,9 @@ class Torch:
                 b.copy_(m._buffers[n].detach())
                 m._buffers[n] = b
 
+    def index(self, memory):
+        return memory
+
     def batch(self, index):
         index = self.torch.frombuffer(index, dtype=self.torch.int32).to(self.torch.int64)
         return self.data.batch(index, index)
@@ -519,16 +583,14 @@ class Torch:
             raise Refused("a batch is not (inputs ..., target): define loss(model, batch)")
         return batch[:-1], batch[-1]
 
-    def losses(self, batch, rows, predicts):
-        """The mean loss, its weight in rows, and the number of correct answers."""
+    def losses(self, batch, rows, predicts=False):
+        """The mean loss, its weight in rows, and the number of correct answers, if it predicts and they are known."""
         torch, f = self.torch, self.torch.nn.functional
-        correct, count = 0, rows
+        correct, count = UNCOUNTED, rows
         if self.own_loss:
             loss = self.own_loss(self.model, batch)
             if loss.dim():
                 raise Refused("loss(): return the mean loss, a tensor without dimensions")
-            if self.own_accuracy and predicts:
-                correct = round(float(self.own_accuracy(self.model, batch)) * rows)
             return loss, count, correct
         inputs, y = self.inputs(batch)
         out = self.model(*inputs)
@@ -536,15 +598,22 @@ class Torch:
             if out.numel() != y.numel():
                 raise Refused(f"the model gives {tuple(out.shape)}, and the targets are {tuple(y.shape)}: define "
                               "loss(model, batch)")
-            return f.mse_loss(out, y.reshape(out.shape)), count, 0
+            return f.mse_loss(out, y.reshape(out.shape)), count, correct
         y = y.to(torch.int64)
         if out.dim() > 2 and out.shape[:-1] == y.shape:  # sequences
             out, y = out.flatten(0, -2), y.flatten()
         loss = f.cross_entropy(out, y)
         count = y.numel()
-        if predicts:
+        if predicts and not self.own_accuracy:
             correct = int((out.detach().argmax(1) == y).sum())
         return loss, count, correct
+
+    def correct(self, batch, count):
+        """By accuracy(), which is called in evaluations only: a step takes no time for it."""
+        fraction = float(self.own_accuracy(self.model, batch))
+        if not 0 <= fraction <= 1:
+            raise Refused(f"accuracy(): return the fraction of correct answers, from 0 to 1, not {fraction:g}")
+        return round(fraction * count)
 
     def keep_gradient(self, i):
         """Something may have put another tensor in place of a gradient."""
@@ -569,8 +638,9 @@ class Torch:
         if self.model.training != training:  # setting it anew takes time in each module
             self.model.train(training)
 
-    def gradient(self, slot, index, key, rows_share, ready):
+    def gradient(self, slot, index, key, rows_share, ready, trial):
         grads, buffers, flat = self.take(slot)
+        others = self.copies() if trial else ()
         flat.zero_()
         seed_all(key)
         self.mode(True)
@@ -586,31 +656,37 @@ class Torch:
         for i in range(len(grads)):
             self.keep_gradient(i)
         self.keep_buffers(buffers)
+        self.put(others)
         return loss.item() * count, count, correct
 
-    def evaluate(self, slot, index):
+    def evaluate(self, slot, index, test):
         _, buffers, _ = self.take(slot)
         seed_all(0)
         self.mode(False)
+        batch, rows = self.batch(index), len(index) // 4
         with self.torch.no_grad():
-            loss, count, correct = self.losses(self.batch(index), len(index) // 4, True)
+            loss, count, correct = self.losses(batch, rows, True)
+            if self.own_accuracy:
+                correct = self.correct(batch, count)
+            metrics = metrics_of(self.module, self.model, batch, rows, test)
         self.keep_buffers(buffers)
-        return loss.item() * count, count, correct
+        return loss.item() * count, count, correct, metrics
 
     def statistics(self, slot, index):
         _, buffers, _ = self.take(slot)
         seed_all(0)
         self.mode(True)
-        kept = [m.momentum for m in self.norms]
+        kept, others = [m.momentum for m in self.norms], self.copies()
         for m in self.norms:
             m.momentum = 1.0
         try:
             with self.torch.no_grad():
-                loss, count, correct = self.losses(self.batch(index), len(index) // 4, False)
+                loss, count, correct = self.losses(self.batch(index), len(index) // 4)
         finally:
             for m, momentum in zip(self.norms, kept):
                 m.momentum = momentum
         self.keep_buffers(buffers)
+        self.put(others)
         return loss.item() * count, count, correct
 
 
@@ -684,16 +760,34 @@ class Server:
         elif command == TARGETS:
             self.targets(at)
         else:
-            index = memoryview(self.memory)[INDEX:INDEX + 4 * rows]
-            if isinstance(self.computes, Numbers):
-                index = self.computes.np.frombuffer(index, self.computes.np.int32)
+            index = self.index(0, rows)
             if command == GRADIENT:
-                result = self.computes.gradient(slot, index, key, share, self.ready if self.word[6] else None)
+                ready = self.ready if self.word[6] else None
+                result = self.computes.gradient(slot, index, key, share, ready, bool(self.word[7]))
             elif command == EVALUATE:
-                result = self.computes.evaluate(slot, index)
+                result = self.evaluate(slot, rows)
             else:
                 result = self.computes.statistics(slot, index)
             struct.pack_into("dqq", self.memory, 72, *result)
+
+    def index(self, first, end):
+        return self.computes.index(memoryview(self.memory)[INDEX + 4 * first:INDEX + 4 * end])
+
+    def evaluate(self, slot, rows):
+        """Says lines of a metric, its sum and its number of rows."""
+        most = getattr(self.module, "eval_batch", rows)
+        test = struct.unpack_from("i", self.memory, INDEX)[0] >= self.computes.data.n[0]
+        result, sums = [0.0, 0, 0], {}
+        for first in range(0, rows, most):
+            end = min(first + most, rows)
+            *part, metrics = self.computes.evaluate(slot, self.index(first, end), test)
+            result = [a + b for a, b in zip(result, part)]
+            for name, value in metrics.items():
+                total, n = sums.get(name, (0.0, 0))
+                if value == value:  # a batch may have no value
+                    sums[name] = total + value, n + end - first
+        self.say("\n".join(f"{name}\t{total!r}\t{n}" for name, (total, n) in sums.items()))
+        return result
 
     def configure(self, c):
         for name in ("OMP", "OPENBLAS", "MKL"):  # read when NumPy is imported
@@ -707,25 +801,28 @@ class Server:
         targets = data.targets()
         classes = 1 + max(int(t.max()) for t in targets) if targets else 0
         one = bool(targets) and all(t.ndim == 1 for t in targets)
-        if not classes and (hasattr(self.module, "accuracy") or hasattr(self.module, "correct")):
-            classes = 1
+        if kind is Torch and hasattr(self.module, "accuracy"):
+            classes = classes or 1
+        elif kind is Torch and hasattr(self.module, "loss"):
+            classes, one = 0, False  # nothing counts correct answers
         self.classes = targets if one else None
         content = data.content()
         lines = [f"rows\t{data.n[0]}\t{data.n[1]}", f"classes\t{classes}\t{int(one)}",
                  f"content\t{'s' + content[1:] if data.by_seed and content else content}",
                  f"buffers\t{self.computes.buffers}"]
-        for shape, spared, layer in self.computes.tensors():
+        tensors = self.computes.tensors()
+        for shape, spared, layer, hidden in tensors:
             size = 1
             for n in shape:
                 size *= n
             rows = shape[0] if len(shape) > 1 else 1
-            lines.append(f"tensor\t{rows}\t{size // rows if rows else 0}\t{int(spared)}\t{layer}")
+            lines.append(f"tensor\t{rows}\t{size // rows if rows else 0}\t{int(spared)}\t{layer}\t{int(hidden)}")
         flops = self.computes.flops()
         if flops:
             lines.append("flops\t" + "\t".join(map(str, flops)))
         text = "\n".join(lines)
         if len(text) >= TEXT_ROOM:
-            raise Refused(f"{len(self.computes.tensors())} parameters are more than mvbench has room for")
+            raise Refused(f"{len(tensors)} parameters are more than mvbench has room for")
         self.say(text)
 
     def attach(self, slot, at, n):

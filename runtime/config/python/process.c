@@ -27,7 +27,7 @@ extern char **environ;
 
 /* driver.py knows these offsets. */
 struct shared {
-	uint32_t request, answer, event, command, status, ready, layered, unused;
+	uint32_t request, answer, event, command, status, ready, layered, trial;
 	int64_t slot, at, rows;
 	uint64_t key;
 	double share, loss;
@@ -186,6 +186,7 @@ char *python_ask(struct python *p, struct python_request *r)
 	s->key = r->key;
 	s->share = r->share;
 	s->layered = r->ready != NULL;
+	s->trial = r->trial;
 	uint32_t seen = __atomic_load_n(&s->event, __ATOMIC_ACQUIRE);
 	__atomic_store_n(&s->request, request, __ATOMIC_SEQ_CST);
 	futex(&s->request, FUTEX_WAKE, 1, NULL);

@@ -33,6 +33,7 @@ struct python_request {
 	int64_t slot, at, rows; /* at: in the file of regions [bytes] */
 	uint64_t key;
 	double share;
+	bool trial;               /* a gradient that is not part of the training */
 	void (*ready)(void *ctx); /* called for each layer that is final; NULL = not asked for */
 	void *ctx;
 	double loss;

@@ -243,6 +243,7 @@ static void add_tensor(struct file *f, char *line)
 	t.columns = strtoull(word(&line), NULL, 10);
 	t.spared = *word(&line) == '1';
 	size_t layer = strtoull(word(&line), NULL, 10);
+	t.hidden = *word(&line) == '1';
 	f->params += t.rows * t.columns;
 	APPEND(f->tensor, f->tensors, t);
 	while (f->layers <= layer) {
@@ -250,19 +251,6 @@ static void add_tensor(struct file *f, char *line)
 		f->layer[f->layers++] = t.first;
 	}
 	f->layer[f->layers] = f->params;
-}
-
-/* All matrices except the first and the last are inside the model. */
-static void mark_hidden(struct file *f)
-{
-	size_t first = f->tensors, last = 0;
-	for (size_t i = 0; i < f->tensors; i++)
-		if (!f->tensor[i].spared) {
-			first = first < i ? first : i;
-			last = i;
-		}
-	for (size_t i = 0; i < f->tensors; i++)
-		f->tensor[i].hidden = !f->tensor[i].spared && i > first && i < last;
 }
 
 static void read_shapes(struct file *f, const char *said)
@@ -291,7 +279,6 @@ static void read_shapes(struct file *f, const char *said)
 				f->flops[i] = strtod(word(&line), NULL);
 		}
 	}
-	mark_hidden(f);
 }
 
 /* Python makes the model and the data of this run, unless it has them. NULL, or a message. */
@@ -522,13 +509,13 @@ static void python_gradient(struct worker *w)
 	if (s->region) {
 		bool early = w->loop->strategy->layer_ready && s->shared && !world_is_virtual;
 		double rows = (double)w->rows;
-		struct python_request r = {
-			.command = GRADIENT,
-			.rows = (int64_t)w->rows,
-			.key = w->loop->dev->key,
-			.share = w->mean_rows > 0 ? rows / w->mean_rows : 1,
-			.ready = early ? python_ready : NULL,
-			.ctx = w};
+		struct python_request r = {.command = GRADIENT,
+					   .rows = (int64_t)w->rows,
+					   .key = w->loop->dev->key,
+					   .share = w->mean_rows > 0 ? rows / w->mean_rows : 1,
+					   .trial = w->step == 0, /* the warm-up */
+					   .ready = early ? python_ready : NULL,
+					   .ctx = w};
 		bring(w);
 		python_rows_of(w, w->train, w->index, w->rows);
 		ask(w, &r);
@@ -556,6 +543,14 @@ static void python_evaluate(struct worker *w, const struct data *set, const int3
 			    size_t rows)
 {
 	forward(w, EVALUATE, set, index, rows);
+	if (!state_of(w)->region)
+		return;
+	char *said AUTOFREE = must(strdup(python_said(state_of(w)->file->python)));
+	for (char *rest = said, *line; (line = strsep(&rest, "\n")) && *line;) {
+		const char *name = word(&line);
+		double sum = strtod(word(&line), NULL);
+		w->loop->metric(w, name, sum, strtod(word(&line), NULL));
+	}
 }
 
 static void python_statistics(struct worker *w, const int32_t *index, size_t rows)

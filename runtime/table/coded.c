@@ -118,9 +118,11 @@ void pushes_encode(struct pushes *k, struct table_op *p)
 	}
 	for (size_t i = 0; k->kept && i < n; i++)
 		k->kept[i] -= k->decoded[i];
-	double passes = k->codec->encode_passes;
-	passes += k->decodes ? k->codec->decode_passes : 0;
-	world_charge((passes + (k->feedback ? 2 : 0)) * (double)n);
+	world_charge_code(k->codec, k->opts, n, false);
+	if (k->decodes)
+		world_charge_code(k->codec, k->opts, n, true);
+	if (k->feedback)
+		world_charge(2 * (double)n);
 	p->in = k->decoded ? k->decoded : p->in;
 	p->message = k->message ? k->message : link_nowhere();
 }

@@ -196,7 +196,7 @@ static void decode(struct server *v, struct shard *t, struct transaction *j)
 		failure("server %d received a message from worker %d that the codec cannot have "
 			"made; are all processes of the same version?",
 			v->rank, j->request.worker);
-	world_charge(v->codec->decode_passes * (double)t->n);
+	world_charge_code(v->codec, c.opts, t->n, true);
 	buffer_drop(v, &j->data);
 	j->data = floats;
 }

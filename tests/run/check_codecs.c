@@ -646,6 +646,21 @@ TEST(coded_runs_learn_and_equal_simulated_ones, coded_runs())
 		      distance(&real, &simulated));
 }
 
+/* Its products take time in proportion to the rank: a call of the default makes two passes, each of
+ * 1 ns a float without a calibration. */
+TEST(simulated_powersgd_takes_the_time_of_its_rank, 2)
+{
+	const int rank = _i ? 8 : 2, steps = TRAIN_ROWS / (2 * 24), calls = 3;
+	const char *how = words(MLP "--epochs=1 --strategy=allreduce --codec=powersgd "
+				    "--powersgd.rank=%d --codec.feedback=false " SIMULATED,
+				rank);
+	struct result r = run_simulated(2, how);
+	ck_assert_msg(r.status == 0, "%s: status %d\n%s", how, r.status, r.output);
+	double want = 1e-9 * 2 * steps * calls * rank * (double)r.params;
+	ck_assert_msg(fabs(r.spent_s[SPENT_HOST] - want) <= 1e-6 * want, "%s: %g s, not %g", how,
+		      r.spent_s[SPENT_HOST], want);
+}
+
 /* One worker and one server have one order of pushes: real and simulated models are equal. */
 TEST(coded_pushes_learn_and_equal_simulated_ones, 1, (int)codecs_listed())
 {

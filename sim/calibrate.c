@@ -260,18 +260,21 @@ static char *config_for(struct config *c, struct settings *all, int workers, boo
 		{"epochs", sim ? "1" : "100"},
 		{"platform", sim ? "sim" : "mpi"},
 		{"sim.train", "false"},
+		{"sim.encode-time", "auto"},
+		{"sim.decode-time", "auto"},
+		{"codec", "none"},
+		{"codec.feedback", "auto"},
 		{"label", "calibrate"},
 	};
 	/* These have their defaults; the first three only on one machine. Simulations charge
 	 * clipping separately. */
 	enum { OF_HOSTS = 3 };
 	static const char *const plain[] = {
-		"hostfile",       "placement",      "lab.rate",   "lr-schedule",   "clip",
-		"codec",          "codec.feedback", "servers",    "table-home",    "deal",
-		"straggle",       "barrier-every",  "step-time",  "record",        "eval-every",
-		"init-from",      "initial-model",  "save",       "speed",         "pause",
-		"leave",          "sim.platform",   "sim.replay", "sim.slow-link", "sim.step-time",
-		"sim.update-time"};
+		"hostfile",   "placement",     "lab.rate",      "lr-schedule",    "clip",
+		"servers",    "table-home",    "deal",          "straggle",       "barrier-every",
+		"step-time",  "record",        "eval-every",    "init-from",      "initial-model",
+		"save",       "speed",         "pause",         "leave",          "sim.platform",
+		"sim.replay", "sim.slow-link", "sim.step-time", "sim.update-time"};
 	/* on one machine; or one rank on each of several, with hardly a step */
 	int *number AUTOFREE = must(calloc((size_t)workers, sizeof *number));
 	for (int k = 0; k < workers; k++)

@@ -838,7 +838,7 @@ TEST(pairs_keep_the_mean, 3)
 
 CASE("refusals");
 
-TEST(codecs_without_meaning_are_refused, 17)
+TEST(codecs_without_meaning_are_refused, 21)
 {
 	static const struct {
 		struct setting set[4];
@@ -848,6 +848,17 @@ TEST(codecs_without_meaning_are_refused, 17)
 		{{{"codec", "topk"}, {"strategy", "serial"}}, "--codec=topk: serial sends nothing"},
 		{{{"codec", "int8"}, {"strategy", "model_parallel"}, {"workers", "2"}},
 		 "--codec=int8: model_parallel sends nothing"},
+		{{{"codec", "topk"}, {"strategy", "sparta"}, {"workers", "2"}},
+		 "--codec=topk: sparta sends nothing"},
+		{{{"codec", "sign"}, {"strategy", "adpsgd"}, {"workers", "2"}},
+		 "--codec=sign: adpsgd sends nothing"},
+		{{{"codec", "bf16"},
+		  {"strategy", "hybrid"},
+		  {"workers", "4"},
+		  {"hybrid.group", "2"}},
+		 "--codec=bf16: hybrid sends nothing"},
+		{{{"codec", "int8"}, {"strategy", "adasum"}, {"workers", "2"}},
+		 "--codec=int8: adasum sends nothing"},
 		{{{"codec", "sign"}, {"strategy", "easgd"}}, "give --easgd.form=synchronous"},
 		{{{"codec", "powersgd"}, {"strategy", "gossip"}, {"workers", "2"}},
 		 "--codec=powersgd: it needs sums over all workers"},

@@ -430,6 +430,65 @@ TEST(topk_takes_the_first_of_equals)
 		ck_assert_int_eq(m.y[i] != 0, i < 51);
 }
 
+/* Of two chunks of 4096 floats and a part of one: the largest of each, and with few bits their
+ * signs and the nearest of 2^(bits - 1) sizes. Random bytes are decoded or refused. */
+TEST(topk_of_chunks_has_few_bits, 4)
+{
+	enum { N = 2 * 4096 + 1808, CHUNK = 4096, K = 41, K_LAST = 19, WORDS = 256 };
+	static const int bits[] = {2, 8, 13, 32};
+	static const size_t chunk_words[] = {2 + 18, 2 + 26, 2 + 33, 57},
+			    last_words[] = {2 + 9, 2 + 12, 2 + 15, 27};
+	const struct codec *codec = plugin_find(PART_CODEC, "topk");
+	const struct tensor whole = {.rows = 1, .columns = N};
+	double opts[8];
+	uint64_t rng = 9;
+	static float x[N], y[N];
+	uint32_t wire[WORDS];
+	char *number AUTOFREE = sentence("%d", bits[_i]);
+	option_default(codec->plugin.options, opts);
+	ck_assert_ptr_null(
+		option_set(option_find(codec->plugin.options, "of"), opts, "topk", "chunks"));
+	ck_assert_ptr_null(
+		option_set(option_find(codec->plugin.options, "bits"), opts, "topk", number));
+	struct code c = {.opts = opts, .n = N, .tensor = &whole, .tensors = 1, .workers = 1};
+	size_t words = 2 * chunk_words[_i] + last_words[_i];
+	ck_assert_uint_eq(codec->bytes(&c), words * 4);
+	for (size_t i = 0; i < N; i++)
+		x[i] = (float)rng_normal(&rng);
+	for (size_t i = 0; i < WORDS; i++)
+		wire[i] = 0x5a5a5a5a;
+	codec->encode(&c, wire, x);
+	ck_assert_uint_eq(wire[words], 0x5a5a5a5a);
+	ck_assert(codec->decode(&c, y, wire, false));
+	for (size_t at = 0; at < N; at += CHUNK) {
+		size_t n = N - at < CHUNK ? N - at : CHUNK, sent = 0;
+		float least = INFINITY, most = 0, left = 0;
+		for (size_t i = at; i < at + n; i++) {
+			float size = fabsf(x[i]);
+			sent += y[i] != 0;
+			least = y[i] != 0 ? fminf(least, size) : least;
+			most = y[i] != 0 ? fmaxf(most, size) : most;
+			left = y[i] == 0 ? fmaxf(left, size) : left;
+		}
+		ck_assert_uint_eq(sent, n == CHUNK ? K : K_LAST);
+		ck_assert_msg(left < least, "%g is left out, and %g sent", (double)left,
+			      (double)least);
+		double half = bits[_i] == 32 ? 0 : ldexp((double)(most - least), -bits[_i]);
+		for (size_t i = at; i < at + n; i++)
+			ck_assert_msg(y[i] == 0 || fabs((double)x[i] - (double)y[i]) <=
+							   half + 1e-6 * (double)most,
+				      "%g becomes %g, steps are %g", (double)x[i], (double)y[i],
+				      2 * half);
+	}
+	uint32_t *made = must(malloc(words * sizeof *made)); /* its end is its own */
+	for (int k = 0; k < 1000; k++) {
+		for (size_t i = 0; i < words; i++)
+			made[i] = (uint32_t)rng_next(&rng) >> (k % 4 * 8);
+		codec->decode(&c, y, made, k & 1);
+	}
+	free(made);
+}
+
 TEST(topk_refuses_places_that_do_not_rise, 3)
 {
 	static const uint32_t place[][6] = {
@@ -609,7 +668,7 @@ static bool is_refused(int carrier, const struct codec *codec)
 	double opts[8];
 	option_default(codec->plugin.options, opts);
 	return carrier == PAIRS &&
-	       (codec->rounds > 1 || codec->refuse || (codec->unbiased && codec->unbiased(opts)));
+	       (codec->rounds > 1 || (codec->unbiased && codec->unbiased(opts)));
 }
 
 static int coded_runs(void)
@@ -718,13 +777,17 @@ TEST(one_worker_loses_nothing, 1, (int)codecs_listed())
 }
 
 /* Bytes by hand, from the number of parameters P = 25,450: in 34 steps of 3 workers. */
-TEST(bytes_are_those_of_the_encoding, 5)
+TEST(bytes_are_those_of_the_encoding, 6)
 {
 	static const struct {
 		const char *codec;
 		double bytes; /* of a step, of all workers */
 	} row[] = {
 		{"--codec=topk --topk.share=0.01", 3 * 2 * 8 * 255.0},
+		/* 41 floats of each of 6 chunks, 9 of the last one: of 14 bits each, and two scales
+		 */
+		{"--codec=topk --topk.of=chunks --topk.bits=2",
+		 3 * 2 * 4 * (6 * (2 + 18) + 2 + 4.0)},
 		{"--codec=sign", 3 * 2 * (4 * 4 + 4 * 796.0)},
 		{"--codec=randomk --randomk.share=0.01", 2 * 2 * 4 * 255.0},
 		/* parts of 33, 33 and 34 blocks of 256 floats; the last has 106 */
@@ -794,7 +857,7 @@ TEST(feedback_loses_nothing, 1, (int)codecs_listed())
 	double off, size, kept;
 	if (codec->unbiased && !codec->feedback)
 		return; /* it may lose more than it is given, and is refused */
-	if (codec->refuse)
+	if (strcmp(codec->plugin.name, "majority") == 0)
 		return; /* a vote has no size: its own refusal */
 	setenv("MVBENCH_PROBE", "coded", 1);
 	struct result r = run_tool(3, words("%s --codec.feedback=true", coded(0, codec, 1)));
@@ -838,7 +901,7 @@ TEST(pairs_keep_the_mean, 3)
 
 CASE("refusals");
 
-TEST(codecs_without_meaning_are_refused, 21)
+TEST(codecs_without_meaning_are_refused, 23)
 {
 	static const struct {
 		struct setting set[4];
@@ -883,6 +946,13 @@ TEST(codecs_without_meaning_are_refused, 21)
 		{{{"codec", "qsgd"}, {"strategy", "allreduce"}, {"codec.feedback", "true"}},
 		 "leave --codec.feedback out"},
 		{{{"codec", "bf16"}, {"strategy", "gossip"}}, NULL},
+		{{{"codec", "topk"}, {"strategy", "allreduce"}, {"topk.bits", "2"}},
+		 "--topk.bits=2: values have fewer than 32 bits only with --topk.of=chunks"},
+		{{{"codec", "topk"},
+		  {"strategy", "allreduce"},
+		  {"topk.of", "chunks"},
+		  {"topk.bits", "2"}},
+		 NULL},
 		{{{"codec", "int8"}, {"strategy", "allreduce"}, {"int8.block", "12"}},
 		 "--block=12: give a multiple of 8"},
 		{{{"codec", "int8"}, {"strategy", "allreduce"}, {"int8.block", "16"}}, NULL},

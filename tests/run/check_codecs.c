@@ -742,6 +742,44 @@ TEST(coded_pushes_learn_and_equal_simulated_ones, 1, (int)codecs_listed())
 		      distance(&real, &simulated));
 }
 
+/* Pulls are messages, too. Workers train on what they decode, in both worlds; the model of the
+ * table is evaluated. */
+TEST(coded_pulls_learn_and_equal_simulated_ones, 4)
+{
+	static const char *const how[] = {"asgd --servers=1 --codec=bf16",
+					  "asgd --servers=1 --codec=int8",
+					  "downpour --servers=2 --codec=fp8",
+					  "bsp --bsp.updater=momentum --servers=1 --codec=fp16"};
+	const char *one = words(MLP "--epochs=2 --sync-every=4 --workers=1 --strategy=%s", how[_i]);
+	const char *pulls = words("%s --codec.pull=true", one);
+	int ranks = strstr(one, "servers=2") ? 3 : 2;
+	struct result plain = train_ok(ranks, one), real = train_ok(ranks, pulls),
+		      simulated = run_simulated(ranks, words(SIMULATED "%s", pulls));
+	ck_assert_msg(simulated.status == 0, "%s: status %d\n%s", pulls, simulated.status,
+		      simulated.output);
+	ck_assert_msg(real.test_loss < 0.95 * real.first_test_loss, "%s: test loss %g, %g at first",
+		      pulls, real.test_loss, real.first_test_loss);
+	ck_assert_double_lt(real.bytes, 0.76 * plain.bytes);
+	ck_assert_double_eq(simulated.bytes, real.bytes);
+	ck_assert_msg(distance(&real, &plain) > 1e-7, "%s: pulls lose nothing", pulls);
+	ck_assert_msg(distance(&real, &simulated) == 0, "%s: models differ by %g", pulls,
+		      distance(&real, &simulated));
+}
+
+/* Without servers a worker decodes what it would get. */
+TEST(pulls_without_servers_are_decoded)
+{
+	const char *one = MLP "--epochs=1 --sync-every=5 --strategy=bsp --codec=int4";
+	struct result plain = train_ok(2, one),
+		      pulls = train_ok(2, words("%s --codec.pull=true", one));
+	ck_assert_msg(distance(&plain, &pulls) > 1e-4, "pulls lose %g", distance(&plain, &pulls));
+	ck_assert_msg(pulls.test_loss < 0.95 * pulls.first_test_loss, "test loss %g, %g at first",
+		      pulls.test_loss, pulls.first_test_loss);
+	ck_assert_msg(fabs(pulls.formula - pulls.bytes) <= 1e-6 * pulls.bytes + 3,
+		      "%.0f bytes, %.17g by the formula", pulls.bytes, pulls.formula);
+	ck_assert_double_lt(pulls.bytes, 0.25 * plain.bytes);
+}
+
 /* A server decodes what a worker decodes itself where there is none. Two pushes have one sum. */
 TEST(placements_have_the_same_coded_pushes, 4)
 {
@@ -803,21 +841,29 @@ TEST(bytes_are_those_of_the_encoding, 6)
 }
 
 /* 25 pushes and pulls in 100 steps; a server's part is 12,725 floats. */
-TEST(pushes_have_the_bytes_of_the_encoding, 3)
+TEST(pushes_have_the_bytes_of_the_encoding, 5)
 {
+	static const double floats = 4 * 25450.0;
 	static const struct {
 		const char *how;
 		int ranks;
-		double bytes; /* of a push */
+		double push, pull; /* bytes */
 	} row[] = {
-		{"--workers=1 --servers=1 --codec=int8", 2, 25452 + 4 * 100.0},
-		{"--workers=1 --servers=2 --codec=int8", 3, 2 * (12728 + 4 * 50.0)},
-		{"--workers=1 --servers=2 --codec=topk --topk.share=0.01", 3, 2 * 8 * 128.0},
+		{"--workers=1 --servers=1 --codec=int8", 2, 25452 + 4 * 100.0, floats},
+		{"--workers=1 --servers=2 --codec=int8", 3, 2 * (12728 + 4 * 50.0), floats},
+		{"--workers=1 --servers=2 --codec=topk --topk.share=0.01", 3, 2 * 8 * 128.0,
+		 floats},
+		{"--workers=1 --servers=2 --codec=int8 --codec.pull=true", 3,
+		 2 * (12728 + 4 * 50.0), 2 * (12728 + 4 * 50.0)},
+		{"--workers=1 --servers=1 --codec=bf16 --codec.pull=true", 2, floats / 2,
+		 floats / 2},
 	};
 	struct result r = train_ok(
 		row[_i].ranks,
 		words(MLP "--epochs=1 --strategy=downpour --sync-every=4 %s", row[_i].how));
-	ck_assert_double_eq(r.bytes, 25 * (row[_i].bytes + 4 * 25450.0));
+	ck_assert_double_eq(r.bytes, 25 * (row[_i].push + row[_i].pull));
+	ck_assert_msg(fabs(r.formula - r.bytes) <= 1e-6 * r.bytes, "%s: %.17g bytes by the formula",
+		      row[_i].how, r.formula);
 }
 
 /* What is not lost is not changed: the sum of two floats has one order. */
@@ -901,7 +947,7 @@ TEST(pairs_keep_the_mean, 3)
 
 CASE("refusals");
 
-TEST(codecs_without_meaning_are_refused, 23)
+TEST(codecs_without_meaning_are_refused, 28)
 {
 	static const struct {
 		struct setting set[4];
@@ -953,6 +999,18 @@ TEST(codecs_without_meaning_are_refused, 23)
 		  {"topk.of", "chunks"},
 		  {"topk.bits", "2"}},
 		 NULL},
+		{{{"codec.pull", "true"}, {"strategy", "asgd"}, {"workers", "2"}},
+		 "there is no codec for pulls"},
+		{{{"codec", "int8"}, {"codec.pull", "true"}, {"strategy", "allreduce"}},
+		 "allreduce pulls no model from a table"},
+		{{{"codec", "topk"}, {"codec.pull", "true"}, {"strategy", "asgd"}},
+		 "by codec topk would not keep all its floats"},
+		{{{"codec", "int8"},
+		  {"codec.pull", "true"},
+		  {"strategy", "asgd"},
+		  {"int8.rounding", "stochastic"}},
+		 "by codec int8 would not keep"},
+		{{{"codec", "int8"}, {"codec.pull", "true"}, {"strategy", "asgd"}}, NULL},
 		{{{"codec", "int8"}, {"strategy", "allreduce"}, {"int8.block", "12"}},
 		 "--block=12: give a multiple of 8"},
 		{{{"codec", "int8"}, {"strategy", "allreduce"}, {"int8.block", "16"}}, NULL},

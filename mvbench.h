@@ -181,8 +181,9 @@ void table_elastic(struct table *t, struct vec *param, float alpha);
 void table_get(struct table *t, struct vec *out); /* out = W; not counted, no pull */
 /* Mean cost for this trainer of n floats to (or from) a table [bytes]; its own shard costs 0. */
 double table_bytes(const struct worker *w, double n);
-/* The same of a push of t, whose messages a codec may shorten. */
+/* The same of a push to t, and of a pull, whose messages a codec may shorten. */
 double table_push_bytes(const struct worker *w, const struct table *t);
+double table_pull_bytes(const struct worker *w, const struct table *t);
 
 /* The updaters of pushes (runtime/device/updaters.h), and the inputs of each: */
 extern const char updater_choices[]; /* "|add|sgd..." */

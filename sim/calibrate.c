@@ -260,6 +260,10 @@ static char *config_for(struct config *c, struct settings *all, int workers, boo
 		{"epochs", sim ? "1" : "100"},
 		{"platform", sim ? "sim" : "mpi"},
 		{"sim.train", "false"},
+		{"sim.encode-time", "auto"},
+		{"sim.decode-time", "auto"},
+		{"codec", "none"},
+		{"codec.feedback", "auto"},
 		{"label", "calibrate"},
 	};
 	/* These have their defaults; the first three only on one machine. Simulations charge

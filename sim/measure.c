@@ -14,6 +14,7 @@
 enum {
 	TIMES_LEAST = 9,
 	TIMES_MOST = 301,
+	TIMES_FEW = 41,       /* at most, of one of many figures */
 	BETWEEN_NS = 2000000, /* a gradient between two measurements takes at most this */
 };
 /* Time for a figure, if `seconds` is 1; of a wire, likewise, and the most for a message. */
@@ -41,6 +42,9 @@ struct bench {
 	struct vec *fresh; /* written before each measurement, as a gradient is: its lines are then
 			      in this core's cache only; NULL = none */
 	float *host[2];    /* [n] */
+	const struct codec *codec;
+	struct code code;
+	float *wire[2]; /* messages of two rounds */
 	struct table *table;
 	struct table_op op; /* on the table */
 	enum cost cost;     /* what is measured; without a table, on vectors */
@@ -161,6 +165,69 @@ static void measure_vectors(struct bench *b)
 		b->cost = cost[i];
 		points_add(b->out, cost_names[b->cost], (double)b->n, figure(b, do_vectors, EACH));
 	}
+}
+
+/* ---- Codecs ---- */
+
+/* In all its rounds. */
+static void do_encode(struct bench *b)
+{
+	struct code *c = &b->code;
+	c->round = 0;
+	do {
+		c->sum = c->round ? b->wire[(c->round - 1) & 1] : NULL;
+		b->codec->encode(c, b->wire[c->round & 1], b->host[0]);
+	} while (++c->round < b->codec->rounds);
+	c->round--;
+}
+
+static void do_decode(struct bench *b)
+{
+	b->codec->decode(&b->code, b->host[1], b->wire[b->code.round & 1], false);
+}
+
+static void measure_codec(struct bench *b, const struct codec *k)
+{
+	const struct plugin *p = &k->plugin;
+	const struct model *m = b->w->model;
+	void *opts AUTOFREE = must(calloc(1, p->opts_size + 1));
+	char *encode AUTOFREE = sentence("encode_%s", p->name),
+		     *decode AUTOFREE = sentence("decode_%s", p->name);
+	option_default(p->options, opts);
+	b->codec = k;
+	b->code = (struct code){
+		.opts = opts, .n = b->n, .tensor = m->tensor, .tensors = m->tensors, .workers = 1};
+	b->code.state = k->state ? must(calloc(k->state(&b->code) + 1, sizeof(float))) : NULL;
+	size_t bytes = 0;
+	int rounds = k->rounds ? k->rounds : 1;
+	for (; b->code.round < rounds; b->code.round++)
+		bytes = k->bytes(&b->code) > bytes ? k->bytes(&b->code) : bytes;
+	for (int i = 0; i < 2; i++)
+		b->wire[i] = must(calloc(bytes + sizeof(float), 1));
+	points_add(b->out, encode, (double)b->n, figure(b, do_encode, EACH) / rounds);
+	points_add(b->out, decode, (double)b->n, figure(b, do_decode, EACH));
+	for (int i = 0; i < 2; i++)
+		free(b->wire[i]);
+	free(b->code.state);
+}
+
+/* Each codec with its default options, of the whole model. Most of the floats are small, as those
+ * of a gradient are: a search for the largest ones depends on that. */
+static void measure_codecs(struct bench *b)
+{
+	struct bench own = *b;
+	own.most = TIMES_FEW;
+	for (int k = 0; k < 2; k++)
+		own.host[k] = must(calloc(b->n, sizeof(float)));
+	for (size_t i = 0; i < b->n; i++) {
+		float u = code_uniform(1, i) - 0.5f;
+		own.host[0][i] = u * u * u;
+	}
+	for (size_t i = 0; codecs[i]; i++)
+		if (codecs[i]->encode)
+			measure_codec(&own, codecs[i]);
+	for (int k = 0; k < 2; k++)
+		free(own.host[k]);
 }
 
 /* ---- Operations on tables ---- */
@@ -313,6 +380,8 @@ static void measure_length(struct bench *b, struct tables *s)
 		measure_vectors(b);
 		measure_host(b);
 	}
+	if (s && b->n == vec_len(b->w->param))
+		measure_codecs(b);
 	if (s && !far)
 		measure_tables(b, s);
 	if (b->w->trainers > 1 && !far)

@@ -243,5 +243,5 @@ double exchange_bytes(const struct worker *w)
 	const struct exchange *s = w->state;
 	double pulls = (double)run_sync_every(w->run);
 	return table_push_bytes(w, s->table) / (s->apart ? (double)s->send : pulls) +
-	       table_bytes(w, (double)vec_len(w->param)) / pulls;
+	       table_pull_bytes(w, s->table) / pulls;
 }

@@ -141,6 +141,8 @@ void other_value(const struct option *o, char *text, size_t room)
 					     {"split", "dirichlet:2"},
 					     {"sim.step-time", "3ms"},
 					     {"sim.update-time", "3ms"},
+					     {"sim.encode-time", "3ms"},
+					     {"sim.decode-time", "3ms"},
 					     {"speed", "0:0.5"},
 					     {"sim.slow-link", "0:0.5"},
 					     {"pause", "0:1s:1s"},

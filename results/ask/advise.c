@@ -1,7 +1,7 @@
 /*
- * advise.c - mvbench advise: which strategy and interval are worthwhile on this setup. Each
- * strategy becomes a cell of a sweep for each interval, and an epoch of each cell is simulated
- * without training. advise.sql ranks the cells.
+ * advise.c - mvbench advise: which strategy, interval and codec are worthwhile on this setup. Each
+ * strategy becomes a cell of a sweep for each interval and codec, and an epoch of each cell is
+ * simulated without training. advise.sql ranks the cells.
  *
  * The cells are recorded in a copy of the database. The copy has the calibrations that simulations
  * need; the user's file gets no rows.
@@ -18,7 +18,7 @@
 TEXT_FILE(advise_sql, "results/ask/advise.sql");
 
 struct advise_options {
-	const char *intervals, *where, *format, *out;
+	const char *intervals, *codecs, *where, *format, *out;
 	int64_t jobs;
 	double utilisation, train;
 };
@@ -27,6 +27,9 @@ struct advise_options {
 static const struct option options[] = {
 	OPTION(intervals, STRING, "intervals", "1,2,4,8,16,32,64",
 	       "sync intervals to compare [steps]"),
+	OPTION(codecs, STRING, "codecs", "",
+	       "codecs to compare, as in none,int8,topk; strategies without messages for a codec are "
+	       "simulated once; empty: only --codec [list]"),
 	OPTION(jobs, INT, "jobs", "0", "simulations at a time; 0: one for each core [simulations]",
 	       .min = 0, .max = JOBS_MAX),
 	OPTION(utilisation, REAL, "utilisation", "0",
@@ -51,13 +54,16 @@ static const struct option options[] = {
 
 enum { OWN_MOST = 8 }; /* settings of a cell of its own */
 
+#define CODED " codec=" /* in the names of cells */
+
 struct setup {
 	struct config config;    /* of the given options; cells have other strategies */
 	struct setting *setting; /* of all cells; with room for a cell's own after them */
 	size_t n;
 	char cores[24];
-	struct axis interval;
-	struct sweep sweep; /* section: the strategy, with a variant: "periodic schedule=down" */
+	struct axis interval, codec;
+	/* section: the strategy, with a variant and a codec: "periodic schedule=down codec=int8" */
+	struct sweep sweep;
 	struct settings refused; /* name of a cell's section, and why */
 	const char *why;         /* the first of these, of a strategy of several workers */
 	char *doubt;             /* NULL, or why the calibration may be wrong */
@@ -75,6 +81,7 @@ static void setup_fini(struct setup *u)
 	free(u->turns);
 	sweep_free(&u->sweep);
 	axis_fini(&u->interval);
+	axis_fini(&u->codec);
 	config_fini(&u->config);
 }
 
@@ -86,7 +93,8 @@ bool strategy_has_interval(const struct strategy *s)
 /* A cell simulates one epoch, or all if its strategy has a schedule, because epochs then differ.
  * Servers are for strategies that have tables. */
 static char *cell_config(const struct setup *u, const struct strategy *s,
-			 const struct setting *variant, const char *x, struct config *c)
+			 const struct setting *variant, const char *codec, const char *x,
+			 struct config *c)
 {
 	char *option AUTOFREE = variant ? sentence("%s.%s", s->plugin.name, variant->name) : NULL;
 	size_t n = u->n;
@@ -100,6 +108,8 @@ static char *cell_config(const struct setup *u, const struct strategy *s,
 	}
 	if (variant)
 		u->setting[n++] = (struct setting){option, variant->value};
+	if (codec)
+		u->setting[n++] = (struct setting){"codec", codec};
 	TRY(config_init(c, u->setting, n, true));
 	for (struct config_option at = {.config = c}; config_next(&at);)
 		if (strcmp(at.part, "strategy") == 0 && strcmp(at.option->name, "schedule") == 0 &&
@@ -108,20 +118,23 @@ static char *cell_config(const struct setup *u, const struct strategy *s,
 	return NULL;
 }
 
-/* Adds this strategy with each interval. variant NULL: only the given options. The start of the
- * workers does not depend on the interval. */
-static void candidate_add(struct setup *u, const struct strategy *s, const struct setting *variant)
+/* Adds this strategy with each interval. variant or codec NULL: only the given options. The start
+ * of the workers does not depend on the interval. */
+static void candidate_add(struct setup *u, const struct strategy *s, const struct setting *variant,
+			  const char *codec)
 {
 	bool paced = strategy_has_interval(s),
 	     flag = variant && strcmp(variant->value, "true") == 0;
-	char *name AUTOFREE = !variant ? sentence("%s", s->plugin.name)
-				       : sentence("%s %s%s%s", s->plugin.name, variant->name,
-						  flag ? "" : "=", flag ? "" : variant->value);
+	bool coded = codec && strcmp(codec, "none") != 0;
+	char *plain AUTOFREE = !variant ? sentence("%s", s->plugin.name)
+					: sentence("%s %s%s%s", s->plugin.name, variant->name,
+						   flag ? "" : "=", flag ? "" : variant->value);
+	char *name AUTOFREE = sentence("%s%s%s", plain, coded ? CODED : "", coded ? codec : "");
 	for (size_t i = 0; i < (paced ? u->interval.n : 1); i++) {
 		const char *x = paced ? u->interval.value[i] : "1";
 		struct config c;
 		struct plan plan;
-		char *why = cell_config(u, s, variant, x, &c);
+		char *why = cell_config(u, s, variant, codec, x, &c);
 		if (!why)
 			why = plan_make(&c, &plan);
 		if (!why && i == 0)
@@ -146,15 +159,24 @@ static void candidate_add(struct setup *u, const struct strategy *s, const struc
 	}
 }
 
+/* With each codec; once, if the strategy has no messages for one. */
+static void candidates_of(struct setup *u, const struct strategy *s, const struct setting *variant)
+{
+	if (u->codec.n == 0 || s->codes == CODES_NOTHING)
+		candidate_add(u, s, variant, NULL);
+	for (size_t k = 0; k < u->codec.n && s->codes != CODES_NOTHING; k++)
+		candidate_add(u, s, variant, u->codec.value[k]);
+}
+
 /* NULL, or why no strategy of several workers can be simulated. */
 static char *candidates_add(struct setup *u)
 {
 	for (size_t i = 0; strategies[i]; i++) {
 		if (u->rates && strategies[i]->local)
 			continue;
-		candidate_add(u, strategies[i], NULL);
+		candidates_of(u, strategies[i], NULL);
 		for (const struct setting *v = strategies[i]->variants; v && v->name; v++)
-			candidate_add(u, strategies[i], v);
+			candidates_of(u, strategies[i], v);
 	}
 	return u->why && u->steps == 0 ? sentence("%s", u->why) : NULL;
 }
@@ -226,7 +248,24 @@ static char *settings_read(struct setup *u, const struct arguments *a)
 	return choose_machine(u);
 }
 
-static char *setup_read(struct setup *u, const struct arguments *a, const char *intervals)
+static char *codecs_read(struct axis *axis, const struct arguments *a, const char *list)
+{
+	const char *one = arguments_value(a, "codec");
+	if (!*list)
+		return NULL;
+	if (one)
+		return sentence("--codecs=%s: it compares codecs, and --codec=%s is that of all; "
+				"leave one of the two out",
+				list, one);
+	char *wrong AUTOFREE = axis_read(axis, "codec", list);
+	if (!wrong)
+		return NULL;
+	return sentence("--codecs=%s: give names of mvbench list codecs, separated by commas, such "
+			"as --codecs=none,int8,topk",
+			list);
+}
+
+static char *setup_read(struct setup *u, const struct arguments *a, const struct advise_options *o)
 {
 	TRY(settings_check(a->option, a->options));
 	for (size_t i = 0; i < a->options; i++)
@@ -235,7 +274,8 @@ static char *setup_read(struct setup *u, const struct arguments *a, const char *
 			return sentence("--%s: advise compares them all; give --workload, "
 					"--batch, --workers, --device, ...",
 					a->option[i].name);
-	TRY(intervals_read(&u->interval, intervals));
+	TRY(intervals_read(&u->interval, o->intervals));
+	TRY(codecs_read(&u->codec, a, o->codecs));
 	TRY(settings_read(u, a));
 	if (u->config.run.workers < 2)
 		return sentence(
@@ -343,9 +383,11 @@ static void file_close(FILE **f)
 	fclose(*f);
 }
 
+/* The reference is without one of the codecs that are compared. */
 static bool over(const struct cell *c)
 {
-	return strcmp(c->config.strategy->plugin.name, "allreduce") == 0;
+	return strcmp(c->config.strategy->plugin.name, "allreduce") == 0 &&
+	       !strstr(c->section, CODED);
 }
 
 /* The seconds of an epoch of this cell; NaN: it could not be simulated. */
@@ -685,7 +727,7 @@ static char *run_advise(void *options_given, struct arguments *a, int *status)
 	TRY(database_condition(empty, o->where)); /* before anything is simulated */
 	TRY(launcher_refuse("advise"));
 	u.rates = o->utilisation > 0;
-	TRY(setup_read(&u, a, o->intervals));
+	TRY(setup_read(&u, a, o));
 	if (u.doubt)
 		fprintf(stderr, "mvbench advise: %s\n", u.doubt);
 	return advise(&u, o, status);
@@ -693,10 +735,11 @@ static char *run_advise(void *options_given, struct arguments *a, int *status)
 
 const struct command command_advise = {
 	.name = "advise",
-	.summary = "show which strategy and interval are worthwhile on this setup, and why",
+	.summary = "show which strategy, interval and codec are worthwhile on this setup, and why",
 	.usage = "[--option=value ...]",
 	.about =
-		"Simulates an epoch of every strategy with each interval, and ranks the times. "
+		"Simulates an epoch of every strategy with each interval, and with each codec of "
+		"--codecs, and ranks the times. "
 		"Shows what takes this time: computing, communicating, waiting. Shows how much "
 		"accuracy a long interval cost in runs of this database. Strategies that cannot be "
 		"simulated are listed with the reason. The simulations train nothing, unless "

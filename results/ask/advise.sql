@@ -51,13 +51,14 @@ enough AS (
 	WHERE epoch_seconds <= 1.05 * least GROUP BY strategy),
 every AS (SELECT * FROM ranking WHERE strategy = 'allreduce' AND test_accuracy > -9e999),
 cost AS (
-	SELECT strategy, group_concat(printf('X=%d ', sync_every) || iif(lost = -9e999, 'diverged',
+	SELECT strategy, group_concat(ifnull('X=' || sync_every || ' ', '') || iif(lost = -9e999, 'diverged',
 			printf('%+.2f', 100 * lost)), ', ') AS list,
 		min(accuracy_n) AS n, base
 	FROM (SELECT r.strategy, r.sync_every, r.test_accuracy - e.test_accuracy AS lost, r.accuracy_n,
 			e.accuracy_n AS base
 		FROM ranking AS r JOIN every AS e
-		WHERE r.test_accuracy IS NOT NULL AND e.test_accuracy IS NOT NULL AND r.sync_every > 1
+		WHERE r.test_accuracy IS NOT NULL AND e.test_accuracy IS NOT NULL
+			AND (r.sync_every > 1 OR r.strategy LIKE '% codec=%')
 		ORDER BY r.strategy, r.sync_every)
 	GROUP BY strategy)
 SELECT 1 AS place, printf('Fastest: %s, %.4g s an epoch%s.', name, epoch_seconds, iif(speedup IS NULL, '',

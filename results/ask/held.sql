@@ -10,16 +10,19 @@ FROM (VALUES ('test_accuracy', ?2), ('test_loss', ?3), ('epoch_seconds', ?4));
 CREATE TEMP TABLE IF NOT EXISTS summary AS SELECT * FROM configuration_summary;
 
 -- The control of each configuration: the one that ?1 names, otherwise an allreduce of its workload
--- (without one, serial). Of several, the most similar counts: equal work, then the same number of
+-- (without one, serial), without a codec if there is one. Of several, the most similar counts: equal work, then the same number of
 -- workers, then the most settings in common. A candidate that a configuration outside the candidates
 -- chose is a control (in a workload without any, the first candidate); controls are not compared.
 -- Times are compared only where the work is equal.
 CREATE TEMP TABLE candidate AS
 SELECT * FROM (
-	SELECT s.number, s.workload, s.compare_key, s.config_key, s.workers, t.configuration, t.config, s.strategy,
-		max(s.strategy = 'allreduce') OVER (PARTITION BY s.workload) AS synchronous
-	FROM summary AS s JOIN title AS t USING (config_key)) CROSS JOIN asked
-WHERE iif(versus = '', strategy = iif(synchronous, 'allreduce', 'serial'), versus = iif(
+	SELECT *, max(strategy = 'allreduce') OVER w AS synchronous,
+		max(strategy = 'allreduce' AND exact) OVER w AS any_exact
+	FROM (SELECT s.number, s.workload, s.compare_key, s.config_key, s.workers, t.configuration, t.config, s.strategy,
+			ifnull(s.config_key ->> 'codec', 'none') = 'none' AS exact
+		FROM summary AS s JOIN title AS t USING (config_key))
+	WINDOW w AS (PARTITION BY workload)) CROSS JOIN asked
+WHERE iif(versus = '', strategy = iif(synchronous, 'allreduce', 'serial') AND exact >= any_exact, versus = iif(
 	EXISTS (SELECT 1 FROM title WHERE configuration = versus), configuration, config));
 -- The settings in which candidates of a workload differ; the others do not distinguish them.
 CREATE TEMP TABLE trait AS

@@ -207,6 +207,27 @@ static void take_push_share(const struct config *c, struct simulation *s, double
 	}
 }
 
+/* Calibrations measure the codecs of the list with their default options, on the whole model. */
+static void take_code(const struct config *c, const struct plan *p, struct simulation *s,
+		      double slower)
+{
+	const struct codec *k = c->codec;
+	char *names[2] = {sentence("encode_%s", k->plugin.name),
+			  sentence("decode_%s", k->plugin.name)};
+	size_t listed = 0;
+	while (codecs[listed] && codecs[listed] != k)
+		listed++;
+	for (size_t i = 0; i < s->points.n && codecs[listed]; i++) {
+		const struct point *m = &s->points.point[i];
+		for (int d = 0; d < 2; d++)
+			if (strcmp(m->name, names[d]) == 0 && m->x >= 1 && m->value > 0)
+				s->code_s[d] = slower * m->value * (double)p->params / m->x *
+					       (k->work ? k->work(c->codec_opts) : 1);
+	}
+	free(names[0]);
+	free(names[1]);
+}
+
 /* More workers than cores: takes the effect of shared cores out of the measured times, because the
  * simulated host shares its cores itself. */
 static void take_out_sharing(struct simulation *s, int workers, int cores)
@@ -217,6 +238,8 @@ static void take_out_sharing(struct simulation *s, int workers, int cores)
 	for (int k = 0; k < COSTS; k++)
 		for (int i = 0; i < s->cost[k].n; i++)
 			s->cost[k].y[i] *= share;
+	for (int d = 0; d < 2; d++)
+		s->code_s[d] *= share;
 }
 
 /* ---- The inputs of a simulation ---- */
@@ -344,6 +367,7 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 	for (enum cost k = 0; k < COSTS; k++)
 		s->cost[k] = curve_of(&s->points, k, slower);
 	take_push_share(c, s, slower);
+	take_code(c, p, s, slower);
 	if (s->step.n == 0)
 		s->calibration_id = 0;
 	take_out_sharing(s, workers, *cores);
@@ -380,6 +404,15 @@ static char *find_updater(const struct config *c, const struct simulation *s, in
 			(long long)s->calibration_id, gradient_updater(c)->name, words);
 }
 
+/* A time of the command line replaces *s. */
+static char *take_given(const char *option, const char *text, double *s)
+{
+	double given = NAN;
+	TRY(time_check(option, text, &given));
+	*s = isnan(given) ? *s : given;
+	return NULL;
+}
+
 static char *find_all(const struct config *c, const struct plan *p, struct simulation *s)
 {
 	double step = NAN;
@@ -399,6 +432,8 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 		TRY(load_wires(c, s, &hosts, &host_cores));
 	if (isnan(step) || is_local(c))
 		TRY(load_calibration(c, p, s, side_by_side, &cores));
+	TRY(take_given("sim.encode-time", c->harness.sim_encode_time, &s->code_s[0]));
+	TRY(take_given("sim.decode-time", c->harness.sim_decode_time, &s->code_s[1]));
 	if (!is_local(c)) /* a name that does not exist comes first */
 		TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
 	if ((isnan(step) && !paced) || is_local(c))
@@ -428,6 +463,7 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s)
 {
 	*s = (struct simulation){.rows = (double)c->run.batch,
+				 .code_s = {NAN, NAN},
 				 .update_s = NAN,
 				 .push_share = 1,
 				 .connect_s = c->harness.sim_connect};

@@ -134,7 +134,7 @@ static void encode(const struct coding *k, const struct code *c, float *wire, co
 	nsec since = clock_now();
 	if (k->data)
 		k->codec->encode(c, wire, x);
-	world_charge(k->codec->encode_passes * (double)c->n);
+	world_charge_code(k->codec, c->opts, c->n, false);
 	traced(k->w->loop->stats, TRACE_PACK, since, clock_now(), -1);
 }
 
@@ -142,7 +142,7 @@ static void decode(const struct coding *k, const struct code *c, float *y, const
 		   bool add, int from)
 {
 	bool right = !k->data || k->codec->decode(c, y, wire, add);
-	world_charge(k->codec->decode_passes * (double)c->n);
+	world_charge_code(k->codec, c->opts, c->n, true);
 	if (!right)
 		failure("--codec=%s: worker %d received a message from worker %d that the codec "
 			"cannot have made; are all processes of the same version?",

@@ -436,11 +436,32 @@ static char *check_optimizer(const struct config *c, int share)
 	return NULL;
 }
 
+/* A pulled model needs all its floats, and the same ones at each pull. */
+static char *check_pulls(const struct config *c)
+{
+	const struct codec *k = c->codec;
+	if (!c->run.codec_pull)
+		return NULL;
+	if (!k->encode)
+		return sentence("--codec.pull=true: there is no codec for pulls; give "
+				"--codec=bf16, fp16, int8, int4, fp8 or fp4");
+	if (c->strategy->codes != CODES_PUSHES)
+		return sentence("--codec.pull=true: %s pulls no model from a table for a codec; "
+				"give asgd, bsp, ssp or downpour, or leave it out",
+				c->run.strategy);
+	if (k->sums == CODEC_SCATTERED && !(k->unbiased && k->unbiased(c->codec_opts)))
+		return NULL;
+	return sentence("--codec.pull=true: a model that travels by codec %s would not keep all "
+			"its floats; give --codec=bf16, fp16, int8, int4, fp8 or fp4",
+			c->run.codec);
+}
+
 /* Where a codec would have no effect, or no meaning. */
 static char *check_codec(const struct config *c)
 {
 	const struct run *run = &c->run;
 	const struct codec *k = c->codec;
+	TRY(check_pulls(c));
 	if (!k->encode)
 		return strcmp(run->codec_feedback, "auto") == 0
 			       ? NULL

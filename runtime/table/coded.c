@@ -1,5 +1,5 @@
 /*
- * coded.c - pushes that travel as messages of a codec (strategies/codecs/codec.h):
+ * coded.c - pushes and pulls that travel as messages of a codec (strategies/codecs/codec.h):
  *
  *   u = pushed + kept;  q = encoded(u);  kept = u - decoded(q);  the table gets decoded(q)
  *
@@ -8,10 +8,14 @@
  * worker itself decodes one message of all floats, and pushes that. So a table has the same pushes
  * as with one server.
  *
+ * With --codec.pull, a worker pulls decoded(encoded(W)), from each server a message of its floats.
+ * W itself loses nothing, and evaluation reads it as it is.
+ *
  * The keys of random numbers are of the worker and the message: servers know neither, and get the
  * common one with the message.
  *
- * Memory of a worker: 2 P floats and the messages. A checkpoint has what is kept.
+ * Memory of a worker: 2 P floats, and the messages of a push and of a pull. A checkpoint has what
+ * is kept.
  */
 #include "runtime/table/coded.h"
 #include "runtime/config/run.h"
@@ -29,7 +33,8 @@ struct pushes {
 	int parts;
 	size_t *first, *word; /* [parts + 1] of each part: its first float, and word of messages */
 	float *kept, *decoded, *message; /* NULL: no feedback; not needed; no floats at all */
-	bool feedback, decodes;          /* also without floats, for the time of simulations */
+	float *reply;                    /* message of a pull; NULL: none, or no floats */
+	bool feedback, decodes, pulls;   /* also without floats, for the time of simulations */
 	uint64_t common;
 	int64_t messages;
 };
@@ -70,7 +75,8 @@ struct pushes *pushes_new(const struct worker *w, size_t n, bool lengths)
 			     .some = must(malloc((m->tensors + 1) * sizeof *k->some)),
 			     .tensors = m->tensors,
 			     .parts = servers ? s->servers : 1,
-			     .feedback = strcmp(w->run->codec_feedback, "true") == 0};
+			     .feedback = strcmp(w->run->codec_feedback, "true") == 0,
+			     .pulls = w->run->codec_pull};
 	k->decodes = k->feedback || !servers;
 	memcpy(k->tensor, m->tensor, m->tensors * sizeof *k->tensor);
 	k->first = must(calloc(2 * ((size_t)k->parts + 1), sizeof *k->first));
@@ -83,6 +89,7 @@ struct pushes *pushes_new(const struct worker *w, size_t n, bool lengths)
 	if (lengths)
 		return k;
 	k->message = must(calloc(k->word[k->parts] + 1, sizeof *k->message));
+	k->reply = k->pulls ? must(calloc(k->word[k->parts] + 1, sizeof *k->reply)) : NULL;
 	k->kept = k->feedback ? must(calloc(n + 1, sizeof *k->kept)) : NULL;
 	k->decoded = k->decodes ? must(calloc(n + 1, sizeof *k->decoded)) : NULL;
 	return k;
@@ -98,6 +105,7 @@ void pushes_free(struct pushes *k)
 	free(k->kept);
 	free(k->decoded);
 	free(k->message);
+	free(k->reply);
 	free(k);
 }
 
@@ -118,12 +126,52 @@ void pushes_encode(struct pushes *k, struct table_op *p)
 	}
 	for (size_t i = 0; k->kept && i < n; i++)
 		k->kept[i] -= k->decoded[i];
-	double passes = k->codec->encode_passes;
-	passes += k->decodes ? k->codec->decode_passes : 0;
-	world_charge((passes + (k->feedback ? 2 : 0)) * (double)n);
+	world_charge_code(k->codec, k->opts, n, false);
+	if (k->decodes)
+		world_charge_code(k->codec, k->opts, n, true);
+	if (k->feedback)
+		world_charge(2 * (double)n);
 	p->in = k->decoded ? k->decoded : p->in;
 	p->message = k->message ? k->message : link_nowhere();
 }
+
+/* ---- Pulls ---- */
+
+bool pushes_pull(const struct table *t, const struct table_op *p)
+{
+	return t->rules.pushes && t->rules.pushes->pulls && p->pull && p->out;
+}
+
+float *pushes_reply(struct pushes *k)
+{
+	return k->reply ? k->reply : link_nowhere();
+}
+
+void pushes_decode(struct pushes *k, float *out)
+{
+	size_t first;
+	for (int j = 0; k->reply && j < k->parts; j++) {
+		struct code c = code_of(k, j, &first);
+		if (!k->codec->decode(&c, out + first, k->reply + k->word[j], false))
+			failure("worker %d pulled a message from server %d that the codec cannot "
+				"have made; are all processes of the same version?",
+				k->rank, j);
+	}
+	world_charge_code(k->codec, k->opts, k->first[k->parts], true);
+}
+
+void pushes_recode(struct pushes *k, float *out)
+{
+	size_t first;
+	for (int j = 0; k->reply && j < k->parts; j++) {
+		struct code c = code_of(k, j, &first);
+		k->codec->encode(&c, k->reply + k->word[j], out + first);
+	}
+	world_charge_code(k->codec, k->opts, k->first[k->parts], false);
+	pushes_decode(k, out);
+}
+
+/* ---- Messages ---- */
 
 size_t pushes_words(const struct pushes *k, int j, size_t *first)
 {

@@ -1,5 +1,5 @@
 /*
- * coded.h - pushes of a table that travel as messages of the run's codec.
+ * coded.h - pushes of a table, and pulls, that travel as messages of the run's codec.
  */
 #ifndef CODED_H
 #define CODED_H
@@ -17,6 +17,12 @@ void pushes_encode(struct pushes *k, struct table_op *p);
 size_t pushes_words(const struct pushes *k, int j, size_t *first);
 int64_t pushes_bytes(const struct pushes *k); /* of all parts */
 uint64_t pushes_common(const struct pushes *k);
+/* Does this operation's pull travel as messages, as long as those of pushes? Servers fill reply,
+ * and decode gives out its floats; without servers, recode gives out what they would be. */
+bool pushes_pull(const struct table *t, const struct table_op *p);
+float *pushes_reply(struct pushes *k);
+void pushes_decode(struct pushes *k, float *out);
+void pushes_recode(struct pushes *k, float *out);
 const struct tensor *pushes_tensors(struct pushes *k, int j, size_t *count); /* of part j */
 /* As tables_keep. */
 size_t pushes_keep(struct pushes *k, float *x, bool put);

@@ -33,11 +33,15 @@ static void transaction_free(struct server *v, struct transaction *j)
 void transaction_reply(struct server *v, struct transaction *j)
 {
 	int tag = reply_tag(j->request.table, j->request.slot);
+	bool floats = j->request.out > 0 && j->reply.away < 0;
+	size_t words = (size_t)j->request.out;
 	pulse_step();
+	if (floats && j->request.pull == PULL_CODED)
+		words = shard_encode(v, v->shard[j->request.table], j);
 	j->told = link_send_start(v->link, j->request.worker, tag, &j->reply, sizeof j->reply);
-	if (j->request.out > 0 && j->reply.away < 0)
+	if (floats)
 		j->moved = link_send_start(v->link, j->request.worker, tag, j->data->x,
-					   (size_t)j->request.out * sizeof(float));
+					   words * sizeof(float));
 	j->next = v->sending;
 	v->sending = j;
 	link_wake(v->link, j->request.worker);

@@ -106,6 +106,8 @@ void shard_free(struct server *v, int table); /* there may be none */
 void shard_close(struct server *v, int table);
 /* Does an operation that is due and has arrived completely. */
 void shard_op(struct server *v, struct shard *t, struct transaction *j);
+/* data, which is pulled, becomes a message. Returns its length [floats]. */
+size_t shard_encode(struct server *v, const struct shard *t, struct transaction *j);
 /* To be called after anything that may end a wait. */
 void shard_poll(struct server *v, struct shard *t);
 /* In a replay: is what transaction j does next, its push or its pull, the next in the recording? */

@@ -86,9 +86,12 @@ static void open_shard_on(struct table *t, int server, const float *init)
 		.rules = t->rules, .updater = t->rules.updater->kind, .init = init != NULL};
 	size_t tensors = 0;
 	const struct tensor *tensor = NULL;
+	float any = 0;
 	if (t->rules.pushes)
 		tensor = pushes_tensors(t->rules.pushes, server, &tensors);
-	o.coded = t->rules.pushes != NULL;
+	o.coded = t->rules.pushes
+			  ? 1 + pushes_pull(t, &(struct table_op){.pull = true, .out = &any})
+			  : 0;
 	o.tensors = (int64_t)tensors;
 	link_send(s->everyone, s->size + server, (const float *)&o, sizeof o / sizeof(float));
 	if (tensors)
@@ -215,6 +218,8 @@ static void start_subrequest(struct table *t, struct slot *q, int s, struct tabl
 		a.words = (int64_t)words;
 		a.common = pushes_common(t->rules.pushes);
 	}
+	if (a.out > 0 && pushes_pull(t, q->op))
+		a.pull = PULL_CODED;
 	a.number = t->among->asked[s]++;
 	g->request = a;
 	g->asked = link_send_start(l, server, TAG_REQUEST, &g->request, sizeof g->request);
@@ -234,12 +239,17 @@ static bool advance_subrequest(struct table *t, struct slot *q, int s)
 	struct link *l = t->among->everyone;
 	struct subrequest *g = &q->subrequest[s];
 	float *back = q->op->row ? q->stage : q->op->out;
+	size_t first = g->first, words = g->n;
 	if (g->over || (!g->replied && !link_test(l, &g->awaited)))
 		return g->over;
+	if (g->request.pull == PULL_CODED) {
+		back = pushes_reply(t->rules.pushes);
+		words = pushes_words(t->rules.pushes, s, &first);
+	}
 	if (!g->replied && q->op->out && g->n > 0 && g->reply.away < 0)
 		g->got = link_recv_start(
 			l, t->among->size + s, reply_tag(t->id, (int)(q - AT(t)->slot)),
-			(float *)(uintptr_t)floats_at(t, back, g->first), g->n * sizeof *back);
+			(float *)(uintptr_t)floats_at(t, back, first), words * sizeof *back);
 	g->replied = true;
 	return g->over = link_test(l, &g->asked) & link_test(l, &g->listed) &
 			 link_test(l, &g->sent) & link_test(l, &g->got);
@@ -312,6 +322,8 @@ static void keep_floats(struct table *t, const struct slot *q)
 	const struct table_op *p = q->op;
 	size_t columns = t->rules.columns;
 	bool staged = p->out && p->row && !t->rules.lengths;
+	if (pushes_pull(t, p))
+		pushes_decode(t->rules.pushes, p->out);
 	for (size_t k = 0; staged && k < p->rows; k++)
 		memcpy(p->out + q->place[k] * columns, q->stage + k * columns,
 		       columns * sizeof *p->out);

@@ -178,15 +178,35 @@ static void note(struct server *v, enum trace_kind kind, const struct transactio
 	e->bytes = kind == TRACE_APPLY ? -1 : j->request.out * (int64_t)sizeof(float);
 }
 
+static struct code code_of(const struct server *v, const struct shard *t,
+			   const struct transaction *j)
+{
+	return (struct code){.opts = v->codec_opts,
+			     .n = t->n,
+			     .tensor = t->tensor,
+			     .tensors = t->tensors,
+			     .common = j->request.common,
+			     .workers = 1};
+}
+
+size_t shard_encode(struct server *v, const struct shard *t, struct transaction *j)
+{
+	const struct code c = code_of(v, t, j);
+	CHECK(t->tensor && v->codec, "a pull of messages from a table without a codec");
+	size_t words = v->codec->bytes(&c) / sizeof(float);
+	struct buffer *message = buffer_take(v, t, words);
+	if (!t->rules.lengths)
+		v->codec->encode(&c, message->x, j->data->x);
+	world_charge_code(v->codec, c.opts, t->n, false);
+	buffer_drop(v, &j->data);
+	j->data = message;
+	return words;
+}
+
 /* data, which is a message, becomes its floats. */
 static void decode(struct server *v, struct shard *t, struct transaction *j)
 {
-	const struct code c = {.opts = v->codec_opts,
-			       .n = t->n,
-			       .tensor = t->tensor,
-			       .tensors = t->tensors,
-			       .common = j->request.common,
-			       .workers = 1};
+	const struct code c = code_of(v, t, j);
 	struct buffer *floats = buffer_take(v, t, t->n);
 	bool right = t->rules.lengths;
 	if (!right && t->tensor && v->codec &&
@@ -196,7 +216,7 @@ static void decode(struct server *v, struct shard *t, struct transaction *j)
 		failure("server %d received a message from worker %d that the codec cannot have "
 			"made; are all processes of the same version?",
 			v->rank, j->request.worker);
-	world_charge(v->codec->decode_passes * (double)t->n);
+	world_charge_code(v->codec, c.opts, t->n, true);
 	buffer_drop(v, &j->data);
 	j->data = floats;
 }

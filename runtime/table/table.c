@@ -322,10 +322,12 @@ static int64_t bytes_of(const struct table *t, const struct table_op *p)
 {
 	int ways = p->kind == OP_READ ? p->pull : p->kind == OP_PUSH ? 1 + (p->out != NULL) : 2;
 	size_t listed = p->row && t->among->placement->on_servers ? p->rows * sizeof *p->row : 0;
-	if (p->message) { /* without servers, each worker has an equal part of the table */
+	const bool pulls = pushes_pull(t, p);
+	if (p->message || pulls) { /* without servers, each worker has an equal part of the table */
 		int64_t all = pushes_bytes(t->rules.pushes), size = t->among->size;
-		int64_t in = t->among->servers ? all : ((size - 1) * all + t->among->rank) / size;
-		return in + (int64_t)(sizeof(float) * moved(t, p) * (p->out != NULL));
+		int64_t one = t->among->servers ? all : ((size - 1) * all + t->among->rank) / size;
+		int64_t out = pulls ? one : (int64_t)(sizeof(float) * moved(t, p));
+		return (p->message ? one : 0) + (p->out ? out : 0);
 	}
 	return (int64_t)(sizeof(float) * moved(t, p) * (size_t)ways + listed);
 }
@@ -368,6 +370,11 @@ static char *wait_op(struct table *t, struct table_op *p)
 	}
 	if (op_pushes(p))
 		t->pushing = NULL;
+	if (!wrong && !h->on_servers && pushes_pull(t, p)) {
+		nsec since = clock_now();
+		pushes_recode(t->rules.pushes, p->out);
+		stats_spent(t->among->stats, TRACE_PACK, since, -1);
+	}
 	if (!wrong)
 		count_op(t, p);
 	t->incomplete |= wrong != NULL;

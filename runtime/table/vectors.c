@@ -180,6 +180,13 @@ double table_push_bytes(const struct worker *w, const struct table *t)
 	return k ? bytes * (double)pushes_bytes(k) / (sizeof(float) * (double)t->n) : bytes;
 }
 
+double table_pull_bytes(const struct worker *w, const struct table *t)
+{
+	float any;
+	bool coded = pushes_pull(t, &(struct table_op){.pull = true, .out = &any});
+	return coded ? table_push_bytes(w, t) : table_bytes(w, (double)t->n);
+}
+
 /* ---- Shared counts ---------------------------------------------------------------- */
 
 /* A table of one row: it lies on one server. It has floats even if the model has none. */

@@ -3,7 +3,7 @@
  *
  * A request is a struct table_request, then the list of rows unless it is for all rows, then the
  * pushed floats, or a message of a codec. The reply is a struct table_reply, then the pulled
- * floats.
+ * floats, or a message.
  */
 #ifndef WIRE_H
 #define WIRE_H
@@ -24,12 +24,15 @@ enum request_kind {
 	REQUEST_DISMISS
 };
 
+enum { PULL_CODED = 2 }; /* 1: floats */
+
 struct table_request {
 	enum request_kind what;
 	int32_t worker, table, slot;
 	int64_t number; /* counts the worker's requests to this server, from 0; -1: in any order */
 	enum op_kind kind;
-	int32_t pull, replace; /* replace: a sync that sends the new W */
+	/* pull: PULL_CODED returns a message of the codec; replace: a sync that sends the new W */
+	int32_t pull, replace;
 	enum keeps kept;
 	int64_t rows;    /* rows in the list; -1: the whole shard */
 	int64_t in, out; /* floats that follow, floats that the reply returns */
@@ -55,7 +58,8 @@ struct opening {
 	struct table_rules rules; /* of the whole table; the server ignores its updater */
 	int64_t updater;          /* and takes this one of the list */
 	int64_t init;
-	int64_t coded, tensors; /* pushes are messages; the shard's tensors follow first */
+	/* coded: 1, pushes are messages; 2, pulls, too. The shard's tensors follow first. */
+	int64_t coded, tensors;
 };
 
 static inline int reply_tag(int table, int slot)

@@ -21,6 +21,7 @@ struct plan;
 struct worker;
 struct table_op;
 struct updater;
+struct codec;
 
 /* Runs the main loop (life) of each worker and server of this process: one in the real world; all
  * in a simulation, each on its own stack. Returns the exit status of rank 0. */
@@ -46,6 +47,8 @@ void world_wait(const char *what, nsec expected);
 void world_rest(const char *what, nsec dt);
 /* An operation on n floats of a table with this updater; shared: they are in rank 0's memory. */
 void world_charge(double floats); /* of a loop of the host, see worker_charge */
+/* A codec with these options encodes n floats, or decodes them. */
+void world_charge_code(const struct codec *k, const void *opts, size_t n, bool decodes);
 void world_charge_op(const struct table_op *p, const struct updater *u, size_t n, bool shared);
 /* Between simulated hosts, one-sided access to ranks [first, end) waits until the target next
  * enters MPI, because nothing else serves it there. */

@@ -238,6 +238,16 @@ void world_charge(double floats)
 		sim_charge(SPENT_HOST, c->n ? curve_at(c, floats) : guess_s * floats);
 }
 
+void world_charge_code(const struct codec *k, const void *opts, size_t n, bool decodes)
+{
+	double passes = decodes ? k->decode_passes : k->encode_passes,
+	       whole = sim_plan->simulation->code_s[decodes];
+	if (isnan(whole))
+		world_charge(passes * (k->work ? k->work(opts) : 1) * (double)n);
+	else if (!sim_self()->quiet)
+		sim_charge(SPENT_HOST, whole * (double)n / (double)sim_plan->params);
+}
+
 /* ---- Monitors ---- */
 
 /* A worker that waits for a time at most. sg_cond_wait_for lets go of the mutex before it waits: a

@@ -56,9 +56,11 @@ struct codec {
 	void (*encode)(const struct code *c, void *wire, const float *x);
 	/* y = the floats of the message; with add: y += them. false: no encode has made it. */
 	bool (*decode)(const struct code *c, float *y, const void *wire, bool add);
-	/* For simulations: work of a call for one float, in passes that read two floats and write
-	 * one (worker_charge). */
+	/* For simulations: work of a call for one float with the default options, in passes that
+	 * read two floats and write one (worker_charge). */
 	double encode_passes, decode_passes;
+	/* How many times this work a call with these options does; NULL = 1. */
+	double (*work)(const void *opts);
 };
 extern const struct codec *const codecs[]; /* ends at NULL */
 

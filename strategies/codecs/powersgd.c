@@ -205,6 +205,13 @@ static bool powersgd_decode(const struct code *c, float *y, const void *wire, bo
 	return true;
 }
 
+/* The products' flops are in proportion to the rank. */
+static double powersgd_work(const void *opts)
+{
+	const struct powersgd_opts *o = opts;
+	return (double)o->rank / 2;
+}
+
 static bool powersgd_feedback(const void *opts)
 {
 	(void)opts;
@@ -226,4 +233,5 @@ const struct codec codec_powersgd = {
 	.decode = powersgd_decode,
 	.encode_passes = 2,
 	.decode_passes = 2,
+	.work = powersgd_work,
 };

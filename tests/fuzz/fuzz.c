@@ -244,6 +244,55 @@ static void read_checkpoint(const uint8_t *data, size_t size)
 	}
 }
 
+/* ---- Messages of codecs -------------------------------------------------- */
+
+/* Each bit of the byte gives an option another value than its default. */
+static void set_options(const struct codec *k, void *opts, unsigned bits)
+{
+	option_default(k->plugin.options, opts);
+	for (const struct option *o = k->plugin.options; o && o->name; o++, bits >>= 1) {
+		char *least AUTOFREE = sentence("%g", o->min);
+		const char *value = o->type == OPT_CHOICE ? strrchr(o->choices, '|') + 1
+				    : o->type == OPT_BOOL ? "true"
+							  : least;
+		if (bits & 1)
+			refused(option_set(o, opts, k->plugin.name, value));
+	}
+}
+
+/* The first byte selects the codec, two the number of floats, and one its options; then comes a
+ * message, which is cut or filled up to its length. */
+static void read_code(const uint8_t *data, size_t size)
+{
+	enum { HEAD = 4, ROWS = 7, MOST = 4096 };
+	size_t listed = 0;
+	while (codecs[listed])
+		listed++;
+	if (size < HEAD || !codecs[*data % listed]->decode)
+		return;
+	const struct codec *k = codecs[*data % listed];
+	const size_t n = 1 + (data[1] | (size_t)data[2] << 8) % MOST, columns = n / ROWS;
+	const struct tensor tensor[] = {{.first = 0, .rows = ROWS, .columns = columns},
+					{.first = ROWS * columns, .rows = 1, .columns = n % ROWS}};
+	void *opts AUTOFREE = must(calloc(1, k->plugin.opts_size + 1));
+	set_options(k, opts, data[3]);
+	struct code c = {.opts = opts,
+			 .n = n,
+			 .tensor = tensor + (columns == 0),
+			 .tensors = (columns > 0) + (n % ROWS > 0),
+			 .workers = 2,
+			 .round = k->rounds ? k->rounds - 1 : 0};
+	size_t bytes = k->bytes(&c), given = size - HEAD;
+	uint8_t *wire AUTOFREE = must(malloc(bytes + !bytes)); /* its end is its own */
+	float *y AUTOFREE = must(calloc(n, sizeof *y)),
+		 *state AUTOFREE = must(calloc((k->state ? k->state(&c) : 0) + 1, sizeof *state));
+	c.state = state;
+	memset(wire, 0, bytes);
+	memcpy(wire, data + HEAD, given < bytes ? given : bytes);
+	for (int add = 0; add < 2; add++)
+		k->decode(&c, y, wire, add);
+}
+
 /* ---- The readers --------------------------------------------------------- */
 
 static const struct target targets[] = {
@@ -256,6 +305,7 @@ static const struct target targets[] = {
 	{"database", read_database},
 	{"page", read_page},
 	{"checkpoint", read_checkpoint},
+	{"code", read_code},
 	{"calibration", read_calibration},
 	{"table", read_table},
 	{"import", read_import},

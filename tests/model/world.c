@@ -450,6 +450,12 @@ int64_t pushes_bytes(const struct pushes *k)
 	return 0;
 }
 
+bool pushes_pull(const struct table *t, const struct table_op *p)
+{
+	(void)t, (void)p;
+	return false;
+}
+
 size_t pushes_keep(struct pushes *k, float *x, bool put)
 {
 	(void)k, (void)x, (void)put;
@@ -478,6 +484,7 @@ NOTHING(world_charge_op, const struct table_op *p, const struct updater *u, size
 NOTHING(pulse_step, void)
 NOTHING(pushes_free, struct pushes *k)
 NOTHING(pushes_encode, struct pushes *k, struct table_op *p)
+NOTHING(pushes_recode, struct pushes *k, float *out)
 NOTHING(promise_gradient, struct worker *w)
 NOTHING(promise_step, struct worker *w)
 NOTHING(promise_layer, struct worker *w, size_t i)

@@ -158,6 +158,36 @@ TEST(ranking_equals_a_sweep_of_the_same_cells)
 	ck_assert_int_ne(access(path, F_OK), 0);
 }
 
+/* A cell of a codec takes the time of a run with it. Strategies without messages for a codec are
+ * ranked once. */
+TEST(codecs_are_ranked_as_in_a_sweep)
+{
+	sweep(CLUSTER_JOB "sim.train = false\nepochs = 1\nstrategy = allreduce\ncodec = topk\n",
+	      "sweep.db");
+	ck_advise(0, CLUSTER "--codecs=none,topk --intervals=4 --format=json", "");
+	ck_share(ranked("epoch_seconds", "allreduce codec=topk", 0), swept("allreduce"), 1e-9);
+	ck_assert_double_lt(ranked("epoch_seconds", "allreduce codec=topk", 0),
+			    ranked("epoch_seconds", "allreduce", 0));
+	ck_assert(isfinite(ranked("epoch_seconds", "periodic codec=topk", 4)));
+	ck_assert(isfinite(ranked("epoch_seconds", "asgd codec=topk", 4)));
+	ck_assert(isnan(ranked("epoch_seconds", "model_parallel codec=topk", 0)));
+	ck_assert_double_eq(number("SELECT count(*) FROM json_each(%Q) WHERE value ->> 'strategy' "
+				   "IN ('serial', 'model_parallel')"),
+			    2);
+}
+
+static const char coded[] = CLUSTER_JOB "epochs = 2\nseed = 1, 2\nlabel = tried\n"
+					"strategy = allreduce\n"
+					"codec = none, topk\n";
+
+TEST(recorded_runs_show_what_a_codec_costs)
+{
+	sweep(coded, "run.db");
+	ck_advise(0, CLUSTER "--epochs=2 --codecs=none,topk --intervals=4 --label=tried",
+		  "Compared with allreduce, allreduce codec=topk changed the test accuracy");
+	ck_assert_ptr_null(strstr(out, "X=0"));
+}
+
 /* Worker 1 is four times slower: rounds wait for it, asgd gives it less to do. */
 TEST(slow_worker_makes_asynchronous_strategies_win)
 {
@@ -396,6 +426,9 @@ TEST(advise_mistakes_are_refused)
 	ck_advise(2, "--intervals=0", "--intervals=0: give whole numbers");
 	ck_advise(2, "--intervals=", "whole numbers");
 	ck_advise(2, "--intervals=4x", "whole numbers");
+	ck_advise(2, "--codecs=none,topkk",
+		  "--codecs=none,topkk: give names of mvbench list codecs");
+	ck_advise(2, "--codecs=none,topk --codec=int8", "leave one of the two out");
 	ck_advise(2, "--formt=json", "did you mean --format?");
 	ck_advise(2, "--momentm=1", "did you mean --momentum?");
 	ck_advise(2, "--momentum=1", "--momentum=1");

@@ -128,6 +128,7 @@ static const char *const exact[] = {
 	LONG "--strategy=allreduce --workers=2 --codec=powersgd --allreduce.overlap=true",
 	LONG "--strategy=periodic --periodic.outer=nesterov --workers=2 --sync-every=4 "
 	     "--codec=topk --topk.share=0.05",
+	LONG "--strategy=allreduce --workers=2 --codec=topk --topk.of=chunks --topk.bits=2",
 	LONG "--strategy=easgd --easgd.form=synchronous --workers=2 --sync-every=3 --codec=randomk",
 	LONG "--strategy=periodic --workers=2 --sync-every=7 --periodic.fragments=2 "
 	     "--periodic.delay=5 --codec=fp4",
@@ -144,6 +145,8 @@ static const char *const exact[] = {
 	LONG "--strategy=adpsgd --workers=1",
 	LONG "--strategy=asgd --asgd.updater=momentum --workers=1 --servers=2 --sync-every=3",
 	LONG "--strategy=asgd --workers=1 --servers=2 --sync-every=3 --codec=topk",
+	LONG "--strategy=asgd --workers=1 --servers=2 --sync-every=3 --codec=int8 "
+	     "--codec.pull=true",
 	LONG "--strategy=asgd --workers=1 --servers=1 --sync-every=3 --codec=int4 "
 	     "--int4.rounding=stochastic",
 	LONG "--strategy=asgd --asgd.updater=momentum_ema --workers=1 --sync-every=3",

@@ -430,6 +430,65 @@ TEST(topk_takes_the_first_of_equals)
 		ck_assert_int_eq(m.y[i] != 0, i < 51);
 }
 
+/* Of two chunks of 4096 floats and a part of one: the largest of each, and with few bits their
+ * signs and the nearest of 2^(bits - 1) sizes. Random bytes are decoded or refused. */
+TEST(topk_of_chunks_has_few_bits, 4)
+{
+	enum { N = 2 * 4096 + 1808, CHUNK = 4096, K = 41, K_LAST = 19, WORDS = 256 };
+	static const int bits[] = {2, 8, 13, 32};
+	static const size_t chunk_words[] = {2 + 18, 2 + 26, 2 + 33, 57},
+			    last_words[] = {2 + 9, 2 + 12, 2 + 15, 27};
+	const struct codec *codec = plugin_find(PART_CODEC, "topk");
+	const struct tensor whole = {.rows = 1, .columns = N};
+	double opts[8];
+	uint64_t rng = 9;
+	static float x[N], y[N];
+	uint32_t wire[WORDS];
+	char *number AUTOFREE = sentence("%d", bits[_i]);
+	option_default(codec->plugin.options, opts);
+	ck_assert_ptr_null(
+		option_set(option_find(codec->plugin.options, "of"), opts, "topk", "chunks"));
+	ck_assert_ptr_null(
+		option_set(option_find(codec->plugin.options, "bits"), opts, "topk", number));
+	struct code c = {.opts = opts, .n = N, .tensor = &whole, .tensors = 1, .workers = 1};
+	size_t words = 2 * chunk_words[_i] + last_words[_i];
+	ck_assert_uint_eq(codec->bytes(&c), words * 4);
+	for (size_t i = 0; i < N; i++)
+		x[i] = (float)rng_normal(&rng);
+	for (size_t i = 0; i < WORDS; i++)
+		wire[i] = 0x5a5a5a5a;
+	codec->encode(&c, wire, x);
+	ck_assert_uint_eq(wire[words], 0x5a5a5a5a);
+	ck_assert(codec->decode(&c, y, wire, false));
+	for (size_t at = 0; at < N; at += CHUNK) {
+		size_t n = N - at < CHUNK ? N - at : CHUNK, sent = 0;
+		float least = INFINITY, most = 0, left = 0;
+		for (size_t i = at; i < at + n; i++) {
+			float size = fabsf(x[i]);
+			sent += y[i] != 0;
+			least = y[i] != 0 ? fminf(least, size) : least;
+			most = y[i] != 0 ? fmaxf(most, size) : most;
+			left = y[i] == 0 ? fmaxf(left, size) : left;
+		}
+		ck_assert_uint_eq(sent, n == CHUNK ? K : K_LAST);
+		ck_assert_msg(left < least, "%g is left out, and %g sent", (double)left,
+			      (double)least);
+		double half = bits[_i] == 32 ? 0 : ldexp((double)(most - least), -bits[_i]);
+		for (size_t i = at; i < at + n; i++)
+			ck_assert_msg(y[i] == 0 || fabs((double)x[i] - (double)y[i]) <=
+							   half + 1e-6 * (double)most,
+				      "%g becomes %g, steps are %g", (double)x[i], (double)y[i],
+				      2 * half);
+	}
+	uint32_t *made = must(malloc(words * sizeof *made)); /* its end is its own */
+	for (int k = 0; k < 1000; k++) {
+		for (size_t i = 0; i < words; i++)
+			made[i] = (uint32_t)rng_next(&rng) >> (k % 4 * 8);
+		codec->decode(&c, y, made, k & 1);
+	}
+	free(made);
+}
+
 TEST(topk_refuses_places_that_do_not_rise, 3)
 {
 	static const uint32_t place[][6] = {
@@ -609,7 +668,7 @@ static bool is_refused(int carrier, const struct codec *codec)
 	double opts[8];
 	option_default(codec->plugin.options, opts);
 	return carrier == PAIRS &&
-	       (codec->rounds > 1 || codec->refuse || (codec->unbiased && codec->unbiased(opts)));
+	       (codec->rounds > 1 || (codec->unbiased && codec->unbiased(opts)));
 }
 
 static int coded_runs(void)
@@ -646,6 +705,21 @@ TEST(coded_runs_learn_and_equal_simulated_ones, coded_runs())
 		      distance(&real, &simulated));
 }
 
+/* Its products take time in proportion to the rank: a call of the default makes two passes, each of
+ * 1 ns a float without a calibration. */
+TEST(simulated_powersgd_takes_the_time_of_its_rank, 2)
+{
+	const int rank = _i ? 8 : 2, steps = TRAIN_ROWS / (2 * 24), calls = 3;
+	const char *how = words(MLP "--epochs=1 --strategy=allreduce --codec=powersgd "
+				    "--powersgd.rank=%d --codec.feedback=false " SIMULATED,
+				rank);
+	struct result r = run_simulated(2, how);
+	ck_assert_msg(r.status == 0, "%s: status %d\n%s", how, r.status, r.output);
+	double want = 1e-9 * 2 * steps * calls * rank * (double)r.params;
+	ck_assert_msg(fabs(r.spent_s[SPENT_HOST] - want) <= 1e-6 * want, "%s: %g s, not %g", how,
+		      r.spent_s[SPENT_HOST], want);
+}
+
 /* One worker and one server have one order of pushes: real and simulated models are equal. */
 TEST(coded_pushes_learn_and_equal_simulated_ones, 1, (int)codecs_listed())
 {
@@ -666,6 +740,44 @@ TEST(coded_pushes_learn_and_equal_simulated_ones, 1, (int)codecs_listed())
 	ck_assert_double_eq(simulated.bytes, real.bytes);
 	ck_assert_msg(distance(&real, &simulated) == 0, "%s: models differ by %g", how,
 		      distance(&real, &simulated));
+}
+
+/* Pulls are messages, too. Workers train on what they decode, in both worlds; the model of the
+ * table is evaluated. */
+TEST(coded_pulls_learn_and_equal_simulated_ones, 4)
+{
+	static const char *const how[] = {"asgd --servers=1 --codec=bf16",
+					  "asgd --servers=1 --codec=int8",
+					  "downpour --servers=2 --codec=fp8",
+					  "bsp --bsp.updater=momentum --servers=1 --codec=fp16"};
+	const char *one = words(MLP "--epochs=2 --sync-every=4 --workers=1 --strategy=%s", how[_i]);
+	const char *pulls = words("%s --codec.pull=true", one);
+	int ranks = strstr(one, "servers=2") ? 3 : 2;
+	struct result plain = train_ok(ranks, one), real = train_ok(ranks, pulls),
+		      simulated = run_simulated(ranks, words(SIMULATED "%s", pulls));
+	ck_assert_msg(simulated.status == 0, "%s: status %d\n%s", pulls, simulated.status,
+		      simulated.output);
+	ck_assert_msg(real.test_loss < 0.95 * real.first_test_loss, "%s: test loss %g, %g at first",
+		      pulls, real.test_loss, real.first_test_loss);
+	ck_assert_double_lt(real.bytes, 0.76 * plain.bytes);
+	ck_assert_double_eq(simulated.bytes, real.bytes);
+	ck_assert_msg(distance(&real, &plain) > 1e-7, "%s: pulls lose nothing", pulls);
+	ck_assert_msg(distance(&real, &simulated) == 0, "%s: models differ by %g", pulls,
+		      distance(&real, &simulated));
+}
+
+/* Without servers a worker decodes what it would get. */
+TEST(pulls_without_servers_are_decoded)
+{
+	const char *one = MLP "--epochs=1 --sync-every=5 --strategy=bsp --codec=int4";
+	struct result plain = train_ok(2, one),
+		      pulls = train_ok(2, words("%s --codec.pull=true", one));
+	ck_assert_msg(distance(&plain, &pulls) > 1e-4, "pulls lose %g", distance(&plain, &pulls));
+	ck_assert_msg(pulls.test_loss < 0.95 * pulls.first_test_loss, "test loss %g, %g at first",
+		      pulls.test_loss, pulls.first_test_loss);
+	ck_assert_msg(fabs(pulls.formula - pulls.bytes) <= 1e-6 * pulls.bytes + 3,
+		      "%.0f bytes, %.17g by the formula", pulls.bytes, pulls.formula);
+	ck_assert_double_lt(pulls.bytes, 0.25 * plain.bytes);
 }
 
 /* A server decodes what a worker decodes itself where there is none. Two pushes have one sum. */
@@ -703,13 +815,17 @@ TEST(one_worker_loses_nothing, 1, (int)codecs_listed())
 }
 
 /* Bytes by hand, from the number of parameters P = 25,450: in 34 steps of 3 workers. */
-TEST(bytes_are_those_of_the_encoding, 5)
+TEST(bytes_are_those_of_the_encoding, 6)
 {
 	static const struct {
 		const char *codec;
 		double bytes; /* of a step, of all workers */
 	} row[] = {
 		{"--codec=topk --topk.share=0.01", 3 * 2 * 8 * 255.0},
+		/* 41 floats of each of 6 chunks, 9 of the last one: of 14 bits each, and two scales
+		 */
+		{"--codec=topk --topk.of=chunks --topk.bits=2",
+		 3 * 2 * 4 * (6 * (2 + 18) + 2 + 4.0)},
 		{"--codec=sign", 3 * 2 * (4 * 4 + 4 * 796.0)},
 		{"--codec=randomk --randomk.share=0.01", 2 * 2 * 4 * 255.0},
 		/* parts of 33, 33 and 34 blocks of 256 floats; the last has 106 */
@@ -725,21 +841,29 @@ TEST(bytes_are_those_of_the_encoding, 5)
 }
 
 /* 25 pushes and pulls in 100 steps; a server's part is 12,725 floats. */
-TEST(pushes_have_the_bytes_of_the_encoding, 3)
+TEST(pushes_have_the_bytes_of_the_encoding, 5)
 {
+	static const double floats = 4 * 25450.0;
 	static const struct {
 		const char *how;
 		int ranks;
-		double bytes; /* of a push */
+		double push, pull; /* bytes */
 	} row[] = {
-		{"--workers=1 --servers=1 --codec=int8", 2, 25452 + 4 * 100.0},
-		{"--workers=1 --servers=2 --codec=int8", 3, 2 * (12728 + 4 * 50.0)},
-		{"--workers=1 --servers=2 --codec=topk --topk.share=0.01", 3, 2 * 8 * 128.0},
+		{"--workers=1 --servers=1 --codec=int8", 2, 25452 + 4 * 100.0, floats},
+		{"--workers=1 --servers=2 --codec=int8", 3, 2 * (12728 + 4 * 50.0), floats},
+		{"--workers=1 --servers=2 --codec=topk --topk.share=0.01", 3, 2 * 8 * 128.0,
+		 floats},
+		{"--workers=1 --servers=2 --codec=int8 --codec.pull=true", 3,
+		 2 * (12728 + 4 * 50.0), 2 * (12728 + 4 * 50.0)},
+		{"--workers=1 --servers=1 --codec=bf16 --codec.pull=true", 2, floats / 2,
+		 floats / 2},
 	};
 	struct result r = train_ok(
 		row[_i].ranks,
 		words(MLP "--epochs=1 --strategy=downpour --sync-every=4 %s", row[_i].how));
-	ck_assert_double_eq(r.bytes, 25 * (row[_i].bytes + 4 * 25450.0));
+	ck_assert_double_eq(r.bytes, 25 * (row[_i].push + row[_i].pull));
+	ck_assert_msg(fabs(r.formula - r.bytes) <= 1e-6 * r.bytes, "%s: %.17g bytes by the formula",
+		      row[_i].how, r.formula);
 }
 
 /* What is not lost is not changed: the sum of two floats has one order. */
@@ -779,7 +903,7 @@ TEST(feedback_loses_nothing, 1, (int)codecs_listed())
 	double off, size, kept;
 	if (codec->unbiased && !codec->feedback)
 		return; /* it may lose more than it is given, and is refused */
-	if (codec->refuse)
+	if (strcmp(codec->plugin.name, "majority") == 0)
 		return; /* a vote has no size: its own refusal */
 	setenv("MVBENCH_PROBE", "coded", 1);
 	struct result r = run_tool(3, words("%s --codec.feedback=true", coded(0, codec, 1)));
@@ -823,7 +947,7 @@ TEST(pairs_keep_the_mean, 3)
 
 CASE("refusals");
 
-TEST(codecs_without_meaning_are_refused, 17)
+TEST(codecs_without_meaning_are_refused, 28)
 {
 	static const struct {
 		struct setting set[4];
@@ -833,6 +957,17 @@ TEST(codecs_without_meaning_are_refused, 17)
 		{{{"codec", "topk"}, {"strategy", "serial"}}, "--codec=topk: serial sends nothing"},
 		{{{"codec", "int8"}, {"strategy", "model_parallel"}, {"workers", "2"}},
 		 "--codec=int8: model_parallel sends nothing"},
+		{{{"codec", "topk"}, {"strategy", "sparta"}, {"workers", "2"}},
+		 "--codec=topk: sparta sends nothing"},
+		{{{"codec", "sign"}, {"strategy", "adpsgd"}, {"workers", "2"}},
+		 "--codec=sign: adpsgd sends nothing"},
+		{{{"codec", "bf16"},
+		  {"strategy", "hybrid"},
+		  {"workers", "4"},
+		  {"hybrid.group", "2"}},
+		 "--codec=bf16: hybrid sends nothing"},
+		{{{"codec", "int8"}, {"strategy", "adasum"}, {"workers", "2"}},
+		 "--codec=int8: adasum sends nothing"},
 		{{{"codec", "sign"}, {"strategy", "easgd"}}, "give --easgd.form=synchronous"},
 		{{{"codec", "powersgd"}, {"strategy", "gossip"}, {"workers", "2"}},
 		 "--codec=powersgd: it needs sums over all workers"},
@@ -857,6 +992,25 @@ TEST(codecs_without_meaning_are_refused, 17)
 		{{{"codec", "qsgd"}, {"strategy", "allreduce"}, {"codec.feedback", "true"}},
 		 "leave --codec.feedback out"},
 		{{{"codec", "bf16"}, {"strategy", "gossip"}}, NULL},
+		{{{"codec", "topk"}, {"strategy", "allreduce"}, {"topk.bits", "2"}},
+		 "--topk.bits=2: values have fewer than 32 bits only with --topk.of=chunks"},
+		{{{"codec", "topk"},
+		  {"strategy", "allreduce"},
+		  {"topk.of", "chunks"},
+		  {"topk.bits", "2"}},
+		 NULL},
+		{{{"codec.pull", "true"}, {"strategy", "asgd"}, {"workers", "2"}},
+		 "there is no codec for pulls"},
+		{{{"codec", "int8"}, {"codec.pull", "true"}, {"strategy", "allreduce"}},
+		 "allreduce pulls no model from a table"},
+		{{{"codec", "topk"}, {"codec.pull", "true"}, {"strategy", "asgd"}},
+		 "by codec topk would not keep all its floats"},
+		{{{"codec", "int8"},
+		  {"codec.pull", "true"},
+		  {"strategy", "asgd"},
+		  {"int8.rounding", "stochastic"}},
+		 "by codec int8 would not keep"},
+		{{{"codec", "int8"}, {"codec.pull", "true"}, {"strategy", "asgd"}}, NULL},
 		{{{"codec", "int8"}, {"strategy", "allreduce"}, {"int8.block", "12"}},
 		 "--block=12: give a multiple of 8"},
 		{{{"codec", "int8"}, {"strategy", "allreduce"}, {"int8.block", "16"}}, NULL},

@@ -41,6 +41,13 @@ static const struct {
 	 "--workload=lenet --strategy=allreduce --allreduce.overlap=true --allreduce.bucket=64KiB "
 	 "--batch=8 --epochs=1 --lr=0.01",
 	 1e-4},
+	/* codecs are code of the host: vectors go there and back */
+	{2, "--workload=lenet --strategy=allreduce --batch=8 --epochs=1 --lr=0.01 --codec=int8",
+	 1e-3},
+	{2,
+	 "--workload=lenet --strategy=periodic --sync-every=2 --batch=8 --epochs=1 --lr=0.01 "
+	 "--codec=bf16",
+	 1e-3},
 };
 
 CASE("gpu", .limit = 240, .set_up = make_data, .tear_down = folder_free,

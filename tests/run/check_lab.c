@@ -328,6 +328,24 @@ TEST(every_strategy_runs_in_a_lab, COUNT(runs))
 
 CASE_OF("wires", "wires");
 
+/* On a slow wire a step takes the time of its bytes: 1 % of softmax's floats with their places are
+ * 2 x 79 of 7850 words. The step itself and the wire's latency leave at least a fifth of that. */
+TEST(codec_makes_steps_of_a_slow_wire_shorter)
+{
+	if (!allowed)
+		return;
+	const char *words = RUN "--strategy=allreduce --workers=2 ";
+	char *command AUTOFREE = sentence("for c in none topk; do %s--codec=$c >$FOLDER/said 2>&1 "
+					  "|| { cat $FOLDER/said; exit 1; }; done; " ASK "ask.sql",
+					  words);
+	forget_runs();
+	folder_text("ask.sql",
+		    "SELECT max(b) * 2 * 79 = min(b) * 7850, iif(max(t) > 5 * min(t), 1, max(t) / "
+		    "min(t)) FROM (SELECT max(bytes_sent) AS b, min(seconds) AS t FROM epoch JOIN "
+		    "run ON id = run_id WHERE epoch > 0 GROUP BY codec)");
+	expect_in_lab("2 --rate=20mbit --probe=false", command, 0, "1|1\n");
+}
+
 /* Beside a slow worker, the pushes of a fast worker take as long as alone. With one-sided windows,
  * which their owner has to serve, they take twenty times as long. The fastest epochs of several
  * runs count, because other processes may take the cores. */

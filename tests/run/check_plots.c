@@ -624,6 +624,17 @@ TEST(efficiency_is_speed_up_per_worker)
 		    "asgd (n=1..2)|4|0.5125|0.3534|0.9318|1");
 }
 
+TEST(bytes_of_epochs_add_up)
+{
+	for (int seed = 1; seed <= 3; seed++)
+		add_run("mlp", "allreduce", 2, seed, 0.4 + 0.1 * seed, "", 2);
+	for (int seed = 1; seed <= 3; seed++) /* sends nothing, and has no point */
+		add_run("mlp", "serial", 1, seed, 0.5, "", 2);
+	made_sql(db, "UPDATE epoch SET bytes_sent = 1000 * epoch * run_id WHERE run_id <= 3");
+	expect_rows("accuracy_bytes", "'%s|%g|%g', title, bytes, median",
+		    "allreduce 2w|2000|61;allreduce 2w|6000|62");
+}
+
 /* gnuplot silently drops entries that do not fit into a key. */
 TEST(omitted_names_are_counted_in_figures)
 {

@@ -92,7 +92,7 @@ static void put_examples(void)
 		folder_text(name, block);
 		free(block);
 	}
-	ck_assert_int_eq(n, 4);
+	ck_assert_int_eq(n, 5);
 }
 
 static void set_up(void)
@@ -133,6 +133,13 @@ TEST(commands_of_the_plugin_page_work)
 		"max(test_loss) < 30 FROM epoch JOIN run ON id = run_id WHERE workload = 'cubic' "
 		"AND epoch = 3",
 		"2|1|1|1");
+	/* the codec's messages, of a quarter of the floats; feedback makes up for the others */
+	answers("SELECT count(*), count(DISTINCT test_loss), sum(bytes_sent = 2 * 4 * ((params + 3) "
+		"/ 4) * ((train_size + 2 * batch - 1) / (2 * batch))), min(codec_feedback), "
+		"max(test_loss) < (SELECT max(test_loss) FROM epoch JOIN run ON id = run_id WHERE "
+		"codec = 'comb' AND epoch = 0) FROM epoch JOIN run ON id = run_id WHERE codec = "
+		"'comb' AND epoch = 3",
+		"2|1|2|true|1");
 	/* an epoch of the sweep sends the bytes of the formula: X is 1, then 2, of 50 steps */
 	answers("SELECT max(abs(bytes_sent - 2 * 4.0 * params * steps)) < 1 FROM (SELECT params, "
 		"bytes_sent, iif(epoch = 1, 50, 25) AS steps FROM epoch JOIN run ON id = run_id "

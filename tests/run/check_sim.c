@@ -1112,6 +1112,36 @@ TEST(push_takes_the_time_of_its_updater)
 	record_sim(given);
 }
 
+/* In each of 40 steps of two workers a codec encodes once (powersgd in two rounds) and decodes:
+ * topk both messages, the others the sum. Rank 4 takes twice the time of the default. */
+TEST(codec_takes_the_calibrated_time, 5)
+{
+	static const struct {
+		const char *words;
+		double each_s;
+	} row[] = {
+		{"topk", 3e-3 + 2 * 1e-3},
+		{"randomk --sim.encode-time=5ms --sim.decode-time=2ms", 5e-3 + 2e-3},
+		{"topk --sim.encode-time=7ms", 7e-3 + 2 * 1e-3},
+		{"powersgd --powersgd.rank=4", 2 * (2 * 2e-3 + 1e-3)},
+		{"powersgd --powersgd.rank=4 --sim.decode-time=9ms", 2 * 2 * 2e-3 + 9e-3},
+	};
+	forget_runs();
+	calibrated((struct made){"softmax", "", 30, 2, 2, step_s, false});
+	point("message", 4, 1e-9);
+	point("message", 1e6, 2e-9);
+	point("host", 1, 1);
+	point("encode_topk", SOFTMAX, 3e-3);
+	point("decode_topk", SOFTMAX, 1e-3);
+	point("encode_powersgd", SOFTMAX / 2, 1e-3);
+	point("decode_powersgd", SOFTMAX / 2, 0.5e-3);
+	char *how AUTOFREE = sentence(SOFT "--batch=30 --workers=2 --strategy=allreduce "
+					   "--codec.feedback=false --sim.platform=local --codec=%s",
+				      row[_i].words);
+	record_sim(how);
+	ck_near(row[_i].words, epoch_of(1, "seconds"), STEPS * (step_s + row[_i].each_s), 1e-3);
+}
+
 static double calibrated_ratio(void)
 {
 	static const int batch[] = {1200, 2399};
@@ -1173,6 +1203,9 @@ TEST(suggested_calibration_makes_the_simulation_run)
 	char *alone AUTOFREE = sentence("%s1", how),
 		    *sim_alone AUTOFREE = sentence("--platform=sim %s1", how);
 	double ratio = NAN;
+	size_t listed = 0;
+	while (codecs[listed])
+		listed++;
 	forget_runs();
 	int status = run_mvbench("", sim, out, sizeof out);
 	ck_assert_int_eq(status, EXIT_USER);
@@ -1206,6 +1239,10 @@ TEST(suggested_calibration_makes_the_simulation_run)
 		      "'sim_allreduce') FROM calibration_point WHERE name = 'sim_allreduce' AND "
 		      "value <= 0"),
 		0, 0);
+	ck_near("codecs",
+		asked("SELECT sum(name GLOB 'encode_*') + sum(name GLOB 'decode_*') FROM "
+		      "calibration_point WHERE value > 0 AND x = (SELECT params FROM run)"),
+		2 * 2 * (double)(listed - 1), 0); /* without none */
 	ck_near("of one", asked("SELECT calibration_id FROM run WHERE id = 2"), 1, 0);
 	ck_near("of two", asked("SELECT calibration_id FROM run WHERE id = 3"), 2, 0);
 	ck_assert_double_gt(epoch_of(3, "comm_s"), 0);
@@ -1280,6 +1317,7 @@ TEST(simulation_mistakes_are_refused)
 		{"--sim.step-time=-1s " HOSTS, "--sim.step-time=-1s: give auto or a time above 0"},
 		{"--sim.step-time=abc " HOSTS, "--sim.step-time=abc: give auto or a time above 0"},
 		{"--sim.step-time= " HOSTS, "--sim.step-time=: give auto or a time above 0"},
+		{STEP HOSTS "--sim.encode-time=7", "--sim.encode-time=7: give auto or a time"},
 		{STEP HOSTS "--sim.update-time=0s",
 		 "--sim.update-time=0s: give auto or a time above 0"},
 		{STEP "--sim.platfrm=local", "did you mean --sim.platform?"},

@@ -551,6 +551,11 @@ static const struct {
 	{"[a]\nworkload = mlp\nmlp.hidden = 16\nstrategy = allreduce\nallreduce.overlap = true\n"
 	 "workers = 2\n[b]\nworkload = softmax\nstrategy = asgd\nworkers = 3\nstep-time = 1ms\n",
 	 2},
+	/* a vote, which the periodic averaging of a calibration refuses */
+	{"[a]\nworkload = softmax\nlr = 0.001\nstrategy = allreduce\ncodec = majority\n"
+	 "workers = 2\n[b]\nworkload = softmax\nstrategy = allreduce\ncodec = powersgd\n"
+	 "codec.feedback = true\npowersgd.rank = 1\nworkers = 2\n",
+	 2},
 };
 
 TEST(cells_of_all_kinds_are_calibrated_and_run, COUNT(other_cells))

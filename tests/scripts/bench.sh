@@ -119,8 +119,8 @@ if wanted codecs; then
 	done
 	cut -d' ' -f1 "$work/codes" | sort -u | while read -r codec; do
 		sed -n "s/^$codec //p" "$work/codes" >"$work/code"
-		case $codec in # 0.7 of the memory's bandwidth; 0.3 of it
-		bf16 | int8 | sign | randomk) want='<= 1.43' ;;
+		case $codec in # 0.7 of the memory's bandwidth, or of the rate of products; 0.3 of it
+		bf16 | int8 | sign | randomk | powersgd) want='<= 1.43' ;;
 		topk) want='<= 3.33' ;;
 		*) want='' ;;
 		esac

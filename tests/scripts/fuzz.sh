@@ -7,7 +7,7 @@ build=$(cd "$1" && pwd)
 harness=$(realpath "$2")
 seconds=$3
 shift 3
-every='idx cifar own jobfile options baseline database page checkpoint calibration table import report platform'
+every='idx cifar own jobfile options baseline database page checkpoint code calibration table import report platform'
 readers=${*:-$every}
 out=$build/fuzz
 cd "$(dirname "$0")/../.."
@@ -50,6 +50,10 @@ f = io.BytesIO()
 n.save(f, n.arange(5))
 open(sys.argv[1] + "/array", "wb").write(b"\2" + f.getvalue())' "$d/own" || true # without NumPy: no arrays
 	printf '7:1:2\n' >"$d/page/one"
+	for k in {1..15}; do # a message of zeros for each codec: 101 floats
+		# shellcheck disable=SC2059
+		{ printf "\\$(printf %o "$k")d\0\0" && head -c 450 /dev/zero; } >"$d/code/$k"
+	done
 	for seed in 1 2 3; do
 		"$build/mvbench" run --workload=softmax --epochs=1 --seed="$seed" --db="$out/seed.db" >>"$out/log" 2>&1
 	done

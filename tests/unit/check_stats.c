@@ -955,6 +955,26 @@ TEST(control_shares_most_settings)
 		      "asgd 4w momentum=0.25 epochs=4 | worse | " LIKE " | " LIKE "\n");
 }
 
+/* The first by name has a codec. */
+TEST(control_is_uncompressed)
+{
+	for (int seed = 1; seed <= 2; seed++) {
+		add("allreduce", 4, seed, "done", 0.8, 10);
+		add("allreduce", 4, seed, "done", 0.8, 10);
+	}
+	exec("UPDATE run SET codec = iif(id % 2, 'int8', 'none')");
+	ck_table(EXIT_OK, CONTROLS,
+		 "allreduce 4w codec=int8 | equal | allreduce 4w codec=none | allreduce 4w "
+		 "codec=none\n"
+		 "allreduce 4w codec=none | control |  | \n");
+	/* without one, a codec is the control of another */
+	exec("UPDATE run SET codec = 'topk' WHERE codec = 'none'");
+	ck_table(EXIT_OK, CONTROLS,
+		 "allreduce 4w codec=int8 | control |  | \n"
+		 "allreduce 4w codec=topk | equal | allreduce 4w codec=int8 | allreduce 4w "
+		 "codec=int8\n");
+}
+
 TEST(table_versus_selects_control)
 {
 	add_three();

@@ -316,6 +316,7 @@ int calibration_repeat(const struct config *given, int workers, bool far, bool s
 	char *why = NULL, *wrong = config_like(&c, given, workers, far, simulated);
 	if (wrong)
 		return complain(wrong);
+	quiet_wait(&c);
 	know_file(c.harness.db);
 	int status = launch(&c, words, measure, &m, NULL, &page, &why);
 	know_file(c.harness.db);
@@ -383,8 +384,8 @@ static char *print_newer(const struct config *c, int64_t before, bool far)
 	if (share < CORES_SHARE_LEAST)
 		fprintf(stderr,
 			"mvbench calibrate: other processes ran: a measurement had only %.0f %% of "
-			"its cores, and its times may be too long; calibrate again when the "
-			"machine is idle\n",
+			"its cores, and its times may be too long; calibrate again with "
+			"--quiet-wait=60s, which waits until the cores are idle\n",
 			100 * share);
 	return NULL;
 }

@@ -465,7 +465,8 @@ char *calibration_doubt(const struct config *c, const struct plan *p)
 	if (share >= CORES_SHARE_LEAST)
 		return NULL;
 	return sentence("calibration %lld had only %.0f %% of its cores, because other processes "
-			"ran; its times may be too long",
+			"ran; its times may be too long: repeat it with mvbench calibrate "
+			"--quiet-wait=60s",
 			(long long)id, 100 * share);
 }
 

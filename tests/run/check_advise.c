@@ -310,10 +310,11 @@ TEST(calibration_of_a_busy_machine_is_doubted)
 		"p=; for i in 1 2 3; do taskset -c 0 sh -c 'while :; do :; done' & "
 		"p=\"$p $!\"; done; "
 		"taskset -c 0 ./mvbench calibrate --workload=softmax --batch=32 --data-dir=%s "
-		"--counts=1 --seconds=0.2s --repetitions=1 --db=%s/run.db 2>&1; e=$?; kill $p; "
-		"exit $e",
+		"--counts=1 --seconds=0.2s --repetitions=1 --quiet-wait=1s --db=%s/run.db 2>&1; "
+		"e=$?; kill $p; exit $e",
 		folder, folder);
 	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
+	ck_assert_ptr_nonnull(strstr(out, "waiting until the cores are idle"));
 	ck_assert_ptr_nonnull(strstr(out, "other processes ran: a measurement had only"));
 	double share = number_in("run.db", "SELECT value FROM calibration_point WHERE name = "
 					   "'cores_share'");

@@ -270,7 +270,8 @@ static char *config_for(struct config *c, struct settings *all, int workers, boo
 		"servers",    "table-home",    "deal",          "straggle",       "barrier-every",
 		"step-time",  "record",        "eval-every",    "init-from",      "initial-model",
 		"save",       "speed",         "pause",         "leave",          "sim.platform",
-		"sim.replay", "sim.slow-link", "sim.step-time", "sim.update-time"};
+		"sim.replay", "sim.slow-link", "sim.step-time", "sim.update-time",
+		"sim.step-factor"};
 	/* on one machine; or one rank on each of several, with hardly a step */
 	int *number AUTOFREE = must(calloc((size_t)workers, sizeof *number));
 	for (int k = 0; k < workers; k++)

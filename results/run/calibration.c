@@ -422,6 +422,8 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 		steps_add(&s->step, 0,
 			  c->run.step_time + curve_at(&s->cost[COST_SGD], (double)p->params));
 	}
+	for (int i = 0; i < s->step.n; i++)
+		s->step.s[i] *= c->harness.sim_step_factor;
 	return NULL;
 }
 

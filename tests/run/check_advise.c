@@ -293,6 +293,8 @@ TEST(this_machine_is_simulated_as_calibrated)
 	ck_assert_ptr_nonnull(strstr(out, "--reduce=sum: gossip averages"));
 	ck_assert_ptr_nonnull(strstr(out, "steps (step + push and pull / X)"));
 	ck_assert_ptr_nonnull(strstr(out, "No run here"));
+	ck_advise(0, "--workers=2 --intervals=4 --sim.step-factor=3 --format=json", "asgd");
+	ck_share(ranked("epoch_seconds", "serial", 0), 3 * STEPS_ONE * alone_s, 0.01);
 }
 
 TEST(calibration_of_a_busy_machine_is_doubted)

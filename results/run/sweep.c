@@ -458,8 +458,11 @@ static void do_side_by_side(struct doing *d)
 			running++;
 		}
 		int sig = sigtimedwait(&signals, NULL, &tick), status;
-		bool stop = sig > 0 && sig != SIGCHLD;
+		bool late = d->flags->until && !d->interrupted && clock_now() >= d->flags->until;
+		bool stop = late || (sig > 0 && sig != SIGCHLD);
 		d->interrupted |= stop;
+		if (late)
+			*d->flags->late = true;
 		for (int64_t k = 0; k < d->flags->jobs; k++) {
 			if (stop && job[k].pid)
 				kill(job[k].pid, SIGTERM);
@@ -549,7 +552,7 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 				s->cell[i].plan.cores, plural(s->cell[i].plan.cores));
 			break;
 		}
-	if (f->jobs > 1)
+	if (f->jobs > 1 || f->until)
 		do_side_by_side(&d);
 	else
 		do_in_turn(&d);

@@ -738,7 +738,7 @@ TEST(name_in_a_file_loads_no_code, 5)
 		"check --against=b --rerun=never",
 		"check --import=b.jsonl",
 		"advise --workload=softmax --workers=2 --sim.platform=ethernet_10g "
-		"--sim.step-time=1ms",
+		"--sim.step-time=1ms --train=0s",
 	};
 	const char *option = named[_i][0], *file = named[_i][1];
 	must_do(SPY "echo \"open('spied', 'w')\" >spy.py; "

@@ -859,6 +859,59 @@ TEST(twelve_strategies_have_distinct_line_styles)
 	ck_assert_int_ge(different(text, "color='rgb(", 13), 7);
 }
 
+/* Where a name begins in an SVG, from the left [points of the picture]. */
+static double left_of(const char *text, const char *name)
+{
+	char *whole AUTOFREE = sentence("<text>%s</text>", name);
+	static const char shift[] = "translate(";
+	const char *end = strstr(text, whole), *at = NULL;
+	ck_assert_msg(end, "no %s in %.3000s", name, text);
+	for (const char *next = text; (next = strstr(next, shift)) && next < end; next++)
+		at = next;
+	return at ? strtod(at + strlen(shift), NULL) : -1;
+}
+
+static int count_of(const char *text, const char *what)
+{
+	int n = 0;
+	for (const char *at = text; (at = strstr(at, what)); at++)
+		n++;
+	return n;
+}
+
+/* The plot area is 400 points wide. Ends that touch, and more than four, have a key below. */
+TEST(few_curves_have_their_names_at_their_ends)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	add_run("mlp", "serial", 1, 1, 0.5, "", 3);
+	add_run("mlp", "asgd", 2, 1, 0.7, "", 3);
+	char *apart AUTOFREE = drawn("accuracy_epoch");
+	ck_assert_double_gt(left_of(apart, "asgd 2w"), 400);
+	ck_assert_double_gt(left_of(apart, "serial"), 400);
+	add_run("mlp", "bsp", 2, 1, 0.701, "", 3);
+	char *touching AUTOFREE = drawn("accuracy_epoch");
+	ck_assert_double_lt(left_of(touching, "serial"), 400);
+	made_sql(db, "DELETE FROM run WHERE strategy = 'bsp'");
+	for (int workers = 2; workers <= 4; workers++)
+		add_run("mlp", "allreduce", workers, 1, 0.3 + 0.2 * workers, "", 3);
+	char *many AUTOFREE = drawn("accuracy_epoch");
+	ck_assert_double_lt(left_of(many, "serial"), 400);
+}
+
+/* A band is a polygon. */
+TEST(more_than_four_curves_have_no_bands)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	for (int workers = 1; workers <= 5; workers++) {
+		for (int seed = 1; seed <= 3; seed++)
+			add_run("mlp", "asgd", workers, seed, 0.1 * workers + 0.01 * seed, "", 3);
+		char *text AUTOFREE = drawn("accuracy_epoch");
+		ck_assert_int_eq(count_of(text, "fill-opacity"), workers <= 4 ? workers : 0);
+	}
+}
+
 /* The points that figure xy draws of two columns, one row a line. */
 static char *points_of(const struct axes *a, const char *columns)
 {

@@ -854,6 +854,32 @@ TEST(long_cell_is_logged_once_a_minute)
 		      "%s", said);
 }
 
+/* Nothing in the first second; then the part that is done, and an estimate from it. */
+TEST(meter_shows_the_part_and_the_time_left)
+{
+	int status = -1;
+	pid_t child = fork();
+	if (child == 0) {
+		struct meter m;
+		if (!freopen("err", "w", stderr))
+			_exit(99);
+		meter_start(&m, "table", 4);
+		m.terminal = true;
+		meter_step(&m, 1);
+		fputs("(after a second)", stderr);
+		m.began -= INT64_C(30000000000);
+		meter_step(&m, 1);
+		meter_end(&m);
+		fflush(NULL);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	char *said AUTOFREE = folder_read("err");
+	ck_assert_msg(strncmp(said, "(after a second)\rtable 1/4 [", 28) == 0 &&
+			      strstr(said, "  25 %  ETA 1:30") && strstr(said, "\r\033[K"),
+		      "%s", said);
+}
+
 /* Processor seconds of reading a job file of n sections, each with one cell, the last one twice. */
 static double read_seconds(int n)
 {

@@ -253,13 +253,26 @@ static void list_cells(struct sweep *s, enum format format)
 		       s->duplicates, s->excluded);
 }
 
-/* If another sweep has made a row for a cell since look_up, this sweep shares that row. */
+static int by_place(const void *a, const void *b)
+{
+	const struct cell *const *x = a, *const *y = b;
+	return (*x)->place != (*y)->place
+		       ? ((*x)->place > (*y)->place) - ((*x)->place < (*y)->place)
+		       : (*x > *y) - (*x < *y);
+}
+
+/* Rows are numbered in the order of the job file, in which figures show them; cells run in another
+ * order. If another sweep has made a row for a cell since look_up, this sweep shares that row. */
 static char *pend_cells(struct store *store, struct sweep *s, int64_t order_seed, int64_t seen)
 {
+	struct cell **in_file AUTOFREE = must(calloc(s->cells, sizeof(struct cell *)));
 	int64_t before = 0;
 	TRY(newest_row(store, &before));
+	for (size_t i = 0; i < s->cells; i++)
+		in_file[i] = &s->cell[i];
+	qsort(in_file, s->cells, sizeof *in_file, by_place);
 	for (size_t i = 0; i < s->cells; i++) {
-		struct cell *c = &s->cell[i];
+		struct cell *c = in_file[i];
 		if (c->skip)
 			continue;
 		if (strcmp(c->status, "pending") != 0)

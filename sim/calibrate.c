@@ -266,11 +266,12 @@ static char *config_for(struct config *c, struct settings *all, int workers, boo
 	 * clipping separately. */
 	enum { OF_HOSTS = 3 };
 	static const char *const plain[] = {
-		"hostfile",   "placement",     "lab.rate",      "lr-schedule",    "clip",
-		"servers",    "table-home",    "deal",          "straggle",       "barrier-every",
-		"step-time",  "record",        "eval-every",    "init-from",      "initial-model",
-		"save",       "speed",         "pause",         "leave",          "sim.platform",
-		"sim.replay", "sim.slow-link", "sim.step-time", "sim.update-time",
+		"hostfile",       "placement",     "lab.rate",      "lr-schedule",
+		"clip",           "servers",       "table-home",    "deal",
+		"straggle",       "barrier-every", "step-time",     "record",
+		"eval-every",     "init-from",     "initial-model", "save",
+		"speed",          "pause",         "leave",         "sim.platform",
+		"sim.replay",     "sim.slow-link", "sim.step-time", "sim.update-time",
 		"sim.step-factor"};
 	/* on one machine; or one rank on each of several, with hardly a step */
 	int *number AUTOFREE = must(calloc((size_t)workers, sizeof *number));

@@ -859,6 +859,28 @@ TEST(twelve_strategies_have_distinct_line_styles)
 	ck_assert_int_ge(different(text, "color='rgb(", 13), 7);
 }
 
+/* Accuracies of 40, 10, 20 and 30 %: two are more than 15 points below the best. */
+TEST(trials_far_below_the_best_are_counted_and_not_drawn)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	for (int k = 0; k < 4; k++)
+		add_run("mlp", "serial", 1, k + 1, 0.5, "", 1);
+	made_sql(
+		db,
+		"UPDATE run SET config_hash = 'h' || id, lr = 0.1 * id;"
+		"UPDATE epoch SET validation_accuracy = 0.1 * (1 + (run_id + 2) % 4);"
+		"INSERT INTO study (name, hash, made, objective, budget, search) VALUES ('s', 'x', "
+		"'', 'accuracy', 4, '{}');"
+		"INSERT INTO trial SELECT 1, 'a', 'trial', id, json_object('lr', lr), config_hash "
+		"FROM run");
+	char *squeezed AUTOFREE = drawn("sensitivity");
+	ck_assert_msg(strstr(squeezed, ">2 trials below 25 % not drawn<"), "%s", squeezed);
+	made_sql(db, "UPDATE epoch SET validation_accuracy = 0.3 + 0.02 * run_id");
+	char *near AUTOFREE = drawn("sensitivity");
+	ck_assert_ptr_null(strstr(near, "not drawn"));
+}
+
 /* Where a name begins in an SVG, from the left [points of the picture]. */
 static double left_of(const char *text, const char *name)
 {

@@ -1458,6 +1458,7 @@ static const struct {
 	{"--log=y", "--format=png", "speedup: --x, --y, --group and --log are for figure xy"},
 	{"--out=results.db/x", NULL, "cannot make this folder"},
 	{"--db=none.db", NULL, "none.db"},
+	{"--label=typo", NULL, "--label=typo: there is no such label"},
 };
 
 TEST(plot_mistakes_are_refused, COUNT(refused))

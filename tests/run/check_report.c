@@ -168,6 +168,14 @@ TEST(report_has_a_section_for_each_label)
 			wide += strstr(at, "viewBox=") == strstr(at, "viewBox=\"0 0 420 ");
 		ck_assert_msg(figures > 8 && wide == figures, "%d of %d", wide, figures);
 	}
+	/* trials of mvbench tune have a section of their own */
+	sql("INSERT INTO study (name, hash, made, objective, budget, search) VALUES ('s', 'x', '', "
+	    "'accuracy', 4, '{}');"
+	    "INSERT INTO trial SELECT 1, 'a', 'trial', id, '{}', config_hash FROM run WHERE "
+	    "label = 'first'");
+	report("", EXIT_OK, "page.html");
+	char *tuned AUTOFREE = folder_read("page.html");
+	expect_page(tuned, "softmax, first: trials</h2>", true);
 	report("--label=other", EXIT_OK, "page.html");
 	char *one AUTOFREE = folder_read("page.html");
 	expect_page(one, ">softmax</h2>", true);

@@ -322,6 +322,7 @@ TEST(bad_job_files_are_refused_with_their_line)
 		{"[a]\nepochs = 1\n[defaults]\nlr = 1\n",
 		 "job.ini:3: [defaults] must be the first section"},
 		{"[a]\nasgd.foo = 1\n", "job.ini:2: --asgd.foo"},
+		{"[a]\nstrategy = allreduce # mean\n", "a comment begins with a semicolon"},
 		{"[a]\nperiodic.strat = 1\n", "did you mean --periodic.start?"},
 		{"[a]\ntransport = mpi,ipc\n", "job.ini:2: transport: give one value"},
 		{"[a]\ndb = x\n[b]\ndb = y\nseed = 2\n", "job.ini:3: a sweep has one database"},

@@ -399,6 +399,14 @@ TEST(page_works_in_a_browser)
 		       "t.textContent))([...document.querySelectorAll('figure text')].find(t => "
 		       "t.textContent.includes('Training time')))",
 		       "true");
+	/* no text of a figure is cut */
+	browser_expect(&b,
+		       "(cut => cut.length ? cut.join() : 'none')([...document.querySelectorAll("
+		       "'figure text')].filter(t => { const a = t.getBoundingClientRect(), "
+		       "s = t.closest('svg').getBoundingClientRect(); return t.textContent.trim() "
+		       "&& (a.left < s.left - 1 || a.right > s.right + 1 || a.top < s.top - 1 || "
+		       "a.bottom > s.bottom + 1); }).map(t => t.textContent))",
+		       "none");
 	/* a click sorts by number, a second one reverses the order, a third one restores it */
 	browser_expect(&b, NAMES, "serial,allred,asgd 2");
 	browser_expect(&b, CLICK("epoch s"), "asgd 2,allred,serial");
@@ -436,6 +444,17 @@ TEST(page_works_in_a_browser)
 	"(f => (f.dispatchEvent(new Event('click')), f.scrollWidth > f.clientWidth))(document." \
 	"querySelector('figure'))"
 	browser_expect(&b, CLICK_FIGURE, "true");
+	browser_expect(&b, CLICK_FIGURE, "false");
+	/* on a projector all letters of an enlarged figure have 16 pixels or more */
+	browser_call(
+		&b, "Emulation.setDeviceMetricsOverride",
+		"{\"width\": 1920, \"height\": 1080, \"deviceScaleFactor\": 1, \"mobile\": false}");
+	browser_expect(&b,
+		       "(f => (f.dispatchEvent(new Event('click')), [...f.querySelectorAll('text')]"
+		       ".every(t => { const m = t.getScreenCTM(); return Math.hypot(m.a, m.b) * "
+		       "parseFloat(getComputedStyle(t).fontSize) >= 16; })))("
+		       "document.querySelector('figure'))",
+		       "true");
 	browser_expect(&b, CLICK_FIGURE, "false");
 	/* the table of configurations fits an ordinary window with all its columns */
 	browser_call(

@@ -921,6 +921,22 @@ TEST(few_curves_have_their_names_at_their_ends)
 	ck_assert_double_lt(left_of(many, "serial"), 400);
 }
 
+/* One number of workers is no curve of a speed-up. */
+TEST(speed_up_marks_more_workers_than_cores_and_needs_two_numbers)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	add_run("mlp", "serial", 1, 1, 0.8, "", 2);
+	add_run("mlp", "asgd", 4, 1, 0.8, "", 2);
+	expect_rows("speedup", "'%s', title", "");
+	add_run("mlp", "asgd", 2, 1, 0.8, "", 2);
+	char *roomy AUTOFREE = drawn("speedup");
+	ck_assert_ptr_null(strstr(roomy, "more workers than cores"));
+	made_sql(db, "UPDATE run SET oversubscribed = workers > 2");
+	char *crowded AUTOFREE = drawn("speedup");
+	ck_assert_ptr_nonnull(strstr(crowded, "more workers than cores"));
+}
+
 /* A band is a polygon. */
 TEST(more_than_four_curves_have_no_bands)
 {

@@ -114,8 +114,9 @@ $(B)/deps $(B)/test_deps: Makefile tests/Makefile
 	if [ -n "$$missing" ] && [ -n "$(SUDO)" ] && ! command -v $(firstword $(SUDO)) >/dev/null; then \
 		echo "packages are missing; type as root: apt-get install --no-install-recommends" $$missing >&2; exit 1; fi; \
 	if [ -n "$$missing" ]; then echo "installing (a minute or more; $(B)/apt.log has the details)" $$missing; \
-		$(SUDO) apt-get update -qq && DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq \
-		--no-install-recommends $$missing >$(B)/apt.log 2>&1 || { tail -5 $(B)/apt.log; exit 1; }; fi
+		$(SUDO) apt-get update -qq && { DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq \
+		--no-install-recommends $$missing >$(B)/apt.log 2>&1 & apt=$$!; \
+		while sleep 2 && kill -0 $$apt 2>/dev/null; do printf .; done; echo; wait $$apt; } || { tail -5 $(B)/apt.log; exit 1; }; fi
 	@touch $@
 
 $(B)/%.o: %.c | $(B)/deps

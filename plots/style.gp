@@ -178,9 +178,10 @@ at(list, k) = k > words(list) ? 1 : int(word(list, k))
 bands = blocks <= 4
 bars = blocks <= 12
 # Explains lines and bands in the key, if columns a and b of some block differ.
+key_title = ''
 spread(a, b) = sprintf("stats data using (column(%d) - column(%d)) nooutput; \
 if (STATS_max > 0) { widest = max(widest, 0.85 * strlen('Median; ' . interval) - 4); \
-	set key title (bands || bars ? 'Median; ' . interval : 'Median') left \
+	key_title = bands || bars ? 'Median; ' . interval : 'Median'; set key title key_title left \
 	font small textcolor rgb '#666666' }", b, a)
 # Numbers of an axis; powers of ten only.
 number_format = format eq 'tex' ? '$%h$' : '%h'
@@ -194,7 +195,7 @@ decade_from(k, l) = sprintf("%g, %g, %g", 10.0 ** k, 2 * 10.0 ** k, 5 * 10.0 ** 
 quality_axis = "eval extremes(5); \
 if (most == 0) { set ylabel 'Test accuracy [%]' } else { set ylabel 'Test loss' }; \
 if (most > 0) { eval extremes(2); if (least > 0 && most > 5 * least) { \
-	set logscale y; set format y number_format } }"
+	set logscale y; log_y = 1; set format y number_format } }"
 # An axis of staleness, from low to most; logarithmic if most is large, so that the common small values stay visible.
 late_axis(axis, low) = sprintf("set %srange [%f:%f]; ", axis, low, \
 	most > 40 ? (1 + most) * 1.1 - 1 : max(1, most * 1.04)) . (most <= 40 ? '' : sprintf("\
@@ -204,14 +205,45 @@ set %stics (0, %s, 100000)", axis, axis, axis, axis, most <= 500 ? '1, 2, 5, 10,
 # About ten markers on each curve.
 stride = max(1, (rows + 5) / 10)
 
-# Curves of (x, y) with bands or bars from low to high, expressions of columns. after(i): text behind a name in the key.
+# Curves of (x, y) with bands or bars from low to high, expressions of columns. after(i): text behind a name. Up to four
+# names stand at the ends of their curves if all end near the right and do not touch there; otherwise the key has
+# them. A first plot, to nowhere, finds the ranges of the axes.
 after(i) = ''
-curves(x, y, low, high) = sprintf("\
+log_y = 0 # the y axis is logarithmic
+label_of(i) = name[i] . after(i)
+direct = 0
+curves(x, y, low, high) = (blocks < 2 || blocks > 4 ? '' \
+	: 'set terminal dumb; set output "/dev/null"; ' . lines(x, y, low, high) . '; ' . find_ends(x, y) . find_direct . '; ') \
+	. lines(x, y, low, high)
+find_ends(x, y) = sprintf("\
+array end_x[blocks]; array end_y[blocks]; \
+do for [i = 1:blocks] { end_x[i] = -1; end_y[i] = 0; stats [*:*][*:*] data index i - 1 using \
+	((%s) == (%s) && (%s) == (%s) ? (end_x[i] = (%s), end_y[i] = (%s), 0) : 0) nooutput }; ", x, x, y, y, x, y)
+share(v, from, to, logarithmic) = logarithmic ? (v > 0 ? log(v / from) / log(to / from) : 0) : (v - from) / (to - from)
+find_direct = "\
+direct = 1; longest = 0; \
+do for [i = 1:blocks] { \
+	longest = max(longest, strlen(label_of(i))); \
+	end_x[i] = share(end_x[i], GPVAL_X_MIN, GPVAL_X_MAX, 0); \
+	end_y[i] = share(end_y[i], GPVAL_Y_MIN, GPVAL_Y_MAX, log_y); \
+	if (end_x[i] < 0.9) { direct = 0 }; \
+	do for [j = 1:i - 1] { if (abs(end_y[i] - end_y[j]) * tall < line) { direct = 0 } } }; \
+beside = 20 + letter * longest; \
+if (area(lead, beside) < 230) { direct = 0 }; \
+if (direct) { \
+	foot = under + (key_title eq '' ? 0 : line); unset key; \
+	eval canvas(lead, area(lead, beside), beside, tall); eval around(lead); \
+	set label 1004 key_title at screen x_of(14), screen y_of(head + tall + under + 4) left font small \
+		textcolor rgb '#666666'; \
+	do for [i = 1:blocks] { set label label_of(i) at graph 1, graph end_y[i] left offset character 0.8, 0 \
+		noenhanced textcolor rgb colour_of(look[i]) } \
+} else { eval canvas(lead, max(area(lead, 20), entry - lead + 14), 20, tall) }"
+lines(x, y, low, high) = sprintf("\
 plot for [i = 1:bands * blocks] data index i - 1 using (%s):(%s):(%s) with filledcurves linetype look[i] notitle, \
 for [i = 1:(bars && !bands) * blocks] data index i - 1 using (%s):(%s):(%s):(%s) every stride::(i - 1) %% stride \
 	with yerrorbars linetype look[i] pointtype -1 dashtype 1 linewidth 0.8 notitle, \
 for [i = 1:blocks] data index i - 1 using (%s):(%s) with linespoints linetype look[i] \
-	pointinterval stride title name[i] . after(i)", x, low, high, x, y, low, high, x, y)
+	pointinterval stride title direct ? '' : label_of(i)", x, low, high, x, y, low, high, x, y)
 
 if (blocks == 0) {
 	eval canvas(20, 480, 20, 200)

@@ -270,11 +270,13 @@ static char *config_for(struct config *c, struct settings *all, int workers, boo
 	 * clipping separately. */
 	enum { OF_HOSTS = 3 };
 	static const char *const plain[] = {
-		"hostfile",   "placement",     "lab.rate",      "lr-schedule",    "clip",
-		"servers",    "table-home",    "deal",          "straggle",       "barrier-every",
-		"step-time",  "record",        "eval-every",    "init-from",      "initial-model",
-		"save",       "speed",         "pause",         "leave",          "sim.platform",
-		"sim.replay", "sim.slow-link", "sim.step-time", "sim.update-time"};
+		"hostfile",       "placement",     "lab.rate",      "lr-schedule",
+		"clip",           "servers",       "table-home",    "deal",
+		"straggle",       "barrier-every", "step-time",     "record",
+		"eval-every",     "init-from",     "initial-model", "save",
+		"speed",          "pause",         "leave",         "sim.platform",
+		"sim.replay",     "sim.slow-link", "sim.step-time", "sim.update-time",
+		"sim.step-factor"};
 	/* on one machine; or one rank on each of several, with hardly a step */
 	int *number AUTOFREE = must(calloc((size_t)workers, sizeof *number));
 	for (int k = 0; k < workers; k++)
@@ -320,6 +322,7 @@ int calibration_repeat(const struct config *given, int workers, bool far, bool s
 	char *why = NULL, *wrong = config_like(&c, given, workers, far, simulated);
 	if (wrong)
 		return complain(wrong);
+	quiet_wait(&c);
 	know_file(c.harness.db);
 	int status = launch(&c, words, measure, &m, NULL, &page, &why);
 	know_file(c.harness.db);
@@ -387,8 +390,8 @@ static char *print_newer(const struct config *c, int64_t before, bool far)
 	if (share < CORES_SHARE_LEAST)
 		fprintf(stderr,
 			"mvbench calibrate: other processes ran: a measurement had only %.0f %% of "
-			"its cores, and its times may be too long; calibrate again when the "
-			"machine is idle\n",
+			"its cores, and its times may be too long; calibrate again with "
+			"--quiet-wait=60s, which waits until the cores are idle\n",
 			100 * share);
 	return NULL;
 }

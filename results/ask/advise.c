@@ -1,7 +1,8 @@
 /*
  * advise.c - mvbench advise: which strategy, interval and codec are worthwhile on this setup. Each
  * strategy becomes a cell of a sweep for each interval and codec, and an epoch of each cell is
- * simulated without training. advise.sql ranks the cells.
+ * simulated without training. advise.sql ranks the cells. If no recorded run shows their
+ * accuracies, the fastest are trained for a limited time.
  *
  * The cells are recorded in a copy of the database. The copy has the calibrations that simulations
  * need; the user's file gets no rows.
@@ -10,12 +11,14 @@
 #include "results/db/column.h"
 #include "results/run/study.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 TEXT_FILE(advise_sql, "results/ask/advise.sql");
+TEXT_FILE(advise_error_sql, "results/ask/advise_error.sql");
 
 struct advise_options {
 	const char *intervals, *codecs, *where, *format, *out;
@@ -36,10 +39,10 @@ static const struct option options[] = {
 	       "instead of ranking times: the least --sim.rate at which workers compute for this "
 	       "share of their time, within 1 %; 0: rank times [fraction]",
 	       .min = 0, .max = 0.999),
-	OPTION(train, TIME, "train", "0s",
-	       "also train, for at most this time, on the simulated machines: allreduce, and the "
-	       "others from the fastest on, until one loses at most half a point of accuracy; 0: "
-	       "train nothing [time]",
+	OPTION(train, TIME, "train", "1m",
+	       "unless recorded runs answer it: train, for at most this time, on the simulated "
+	       "machines: allreduce, and the others from the fastest on, until one loses at most "
+	       "half a point of accuracy; 0: train nothing [time]",
 	       .min = 0, .max = 1e6),
 	SELECT_WHERE(where, "for accuracies: "),
 	OPTION(format, CHOICE, "format", "text",
@@ -64,12 +67,15 @@ struct setup {
 	struct axis interval, codec;
 	/* section: the strategy, with a variant and a codec: "periodic schedule=down codec=int8" */
 	struct sweep sweep;
-	struct settings refused; /* name of a cell's section, and why */
-	const char *why;         /* the first of these, of a strategy of several workers */
-	char *doubt;             /* NULL, or why the calibration may be wrong */
-	char *trained, *turns;   /* advice: what was trained; what would change the answer */
-	bool rates;              /* searches the rates for a utilisation */
-	int64_t params, steps;   /* of several workers with a model each */
+	struct settings refused;  /* name of a cell's section, and why */
+	const char *why;          /* the first of these, of a strategy of several workers */
+	char *doubt;              /* NULL, or why the calibration may be wrong */
+	char *trained, *turns[2]; /* advice: what was trained; what would change the answer */
+	double error[2];          /* of simulated times, relative: median, 90th percentile */
+	char *error_from;         /* the cells that show it */
+	bool rates;               /* searches the rates for a utilisation */
+	bool trains;              /* for accuracies, if no recorded run has them */
+	int64_t params, steps;    /* of several workers with a model each */
 };
 
 static void setup_fini(struct setup *u)
@@ -78,7 +84,9 @@ static void setup_fini(struct setup *u)
 	free(u->setting);
 	free(u->doubt);
 	free(u->trained);
-	free(u->turns);
+	free(u->turns[0]);
+	free(u->turns[1]);
+	free(u->error_from);
 	sweep_free(&u->sweep);
 	axis_fini(&u->interval);
 	axis_fini(&u->codec);
@@ -383,11 +391,19 @@ static void file_close(FILE **f)
 	fclose(*f);
 }
 
-/* The reference is without one of the codecs that are compared. */
-static bool over(const struct cell *c)
+/* Ends in the same model as one worker with the global batch, apart from rounding. */
+static bool is_exact(const struct cell *c)
 {
-	return strcmp(c->config.strategy->plugin.name, "allreduce") == 0 &&
+	const struct strategy *s = c->config.strategy;
+	return (strcmp(s->plugin.name, "allreduce") == 0 || s->model_workers) &&
 	       !strstr(c->section, CODED);
+}
+
+/* Work whose results are read later: only an interruption of it is the command's. */
+static void keep_interruption(int *status, int of_part)
+{
+	if (of_part == EXIT_INTERRUPTED)
+		*status = of_part;
 }
 
 /* The seconds of an epoch of this cell; NaN: it could not be simulated. */
@@ -400,15 +416,27 @@ static char *epoch_seconds(struct store *s, const struct cell *c, double *second
 			 "t", c->hash);
 }
 
+/* A limited time to train in. */
+struct budget {
+	nsec until;
+	bool over;   /* what was under way then was given up */
+	char *fault; /* NULL, or why the cells cannot be trained */
+};
+
 /* Trains this cell with another seed each. *accuracy: the mean; NaN: none, or it diverged. */
 static char *train_cell(const struct setup *u, const struct cell *of, int64_t first, int64_t seeds,
-			const char *copy, double *accuracy, int *status)
+			const char *copy, struct budget *b, double *accuracy, int *status)
 {
 	struct sweep trial ENDS_WITH(sweep_free) = {.cells = 0};
 	FILE *lines ENDS_WITH(file_close) = must(fopen("/dev/null", "w"));
-	const struct sweep_flags flags = {.jobs = usable_cores(), .lines = lines};
+	const struct sweep_flags flags = {
+		.jobs = usable_cores(), .lines = lines, .until = b->until, .late = &b->over};
 	char *epochs AUTOFREE = sentence("%lld", (long long)u->config.run.epochs);
+	int of_part = EXIT_OK;
 	*accuracy = NAN;
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "mvbench: trains %s %s, at most %.0f s\n", of->section, of->what,
+			fmax(0, 1e-9 * (double)(b->until - clock_now())));
 	for (int64_t k = 0; k < seeds; k++) {
 		struct settings all ENDS_WITH(settings_free) = {.n = 0};
 		struct config c;
@@ -419,15 +447,17 @@ static char *train_cell(const struct setup *u, const struct cell *of, int64_t fi
 		settings_add_config(&all, &of->config);
 		settings_give(&all, own, sizeof own / sizeof *own);
 		TRY(config_init(&c, all.setting, all.n, true));
-		char *wrong = plan_make(&c, &plan);
-		if (wrong || !sweep_add(&trial, &c, of->section, 0)) {
+		b->fault = b->fault ? b->fault : plan_make(&c, &plan);
+		if (b->fault || !sweep_add(&trial, &c, of->section, 0)) {
 			config_fini(&c);
-			return wrong;
+			return NULL;
 		}
 		trial.cell[trial.cells - 1].plan = plan;
 		trial.cell[trial.cells - 1].what = sentence("seed %s", seed);
 	}
-	TRY(sweep_carry_out(&trial, &flags, status));
+	TRY(sweep_carry_out(&trial, &flags, &of_part));
+	if (!b->over)
+		keep_interruption(status, of_part);
 	struct store *s AUTOCLOSE = NULL;
 	double sum = 0;
 	TRY(store_open(&s, copy, STORE_READ));
@@ -462,117 +492,210 @@ static char *order_cells(const struct setup *u, const char *copy, size_t *order,
 	return NULL;
 }
 
-/* Cells that are slower than allreduce need no training. What was trained: in u->trained. */
+/* What was trained, and how far it came. Heap. */
+static char *say_trained(const struct setup *u, const struct advise_options *o,
+			 const struct budget *b, bool reference, size_t done, size_t all,
+			 bool found)
+{
+	const long long epochs = (long long)u->config.run.epochs;
+	if (b->fault)
+		return sentence("Nothing was trained: %s.", b->fault);
+	if (!reference)
+		return sentence(
+			"Accuracy: unknown, because %lld epoch%s of allreduce %s within --train=%gs.",
+			epochs, plural(epochs), b->over ? "do not end" : "gave none", o->train);
+	return sentence("Trained here in %.0f s, for %lld epoch%s on the simulated machines: "
+			"allreduce, and %zu of the %zu that are faster, from the fastest on%s.",
+			o->train - 1e-9 * (double)(b->until - clock_now()), epochs, plural(epochs),
+			done, all,
+			found        ? "; the last one is accurate enough"
+			: done < all ? "; then the time of --train was over"
+				     : "");
+}
+
+/* Cells that are slower than the fastest exact one need no training. What was trained: in
+ * u->trained. */
 static char *train_cells(struct setup *u, const struct advise_options *o, const char *copy,
 			 int *status)
 {
 	const double most_lost = 0.005;
-	size_t *order AUTOFREE = must(calloc(u->sweep.cells, sizeof *order)), n, all = 0, done = 0;
-	double exact, accuracy = NAN;
-	const nsec until = clock_now() + (nsec)(1e9 * o->train);
+	size_t *order AUTOFREE = must(calloc(u->sweep.cells, sizeof *order)), n, all = 0, done = 0,
+		      at = 0;
+	double exact = NAN, accuracy = NAN;
+	struct budget b = {.until = clock_now() + (nsec)(1e9 * o->train)};
 	TRY(order_cells(u, copy, order, &n));
-	while (all < n && !over(&u->sweep.cell[order[all]]))
+	while (all < n && !is_exact(&u->sweep.cell[order[all]]))
 		all++;
-	if (all == n)
+	while (at < n && strcmp(u->sweep.cell[order[at]].section, "allreduce") != 0)
+		at++;
+	if (at == n)
 		return NULL;
-	const struct cell *reference = &u->sweep.cell[order[all]], *found = NULL;
-	TRY(train_cell(u, reference, 0, 1, copy, &exact, status));
-	for (; done < all && !found && clock_now() < until && *status == EXIT_OK; done++) {
+	const struct cell *reference = &u->sweep.cell[order[at]], *found = NULL;
+	char *wrong = train_cell(u, reference, 0, 1, copy, &b, &exact, status);
+	const bool judged = isfinite(exact);
+	while (!wrong && judged && done < all && !found && !b.over && !b.fault &&
+	       *status != EXIT_INTERRUPTED) {
 		const struct cell *c = &u->sweep.cell[order[done]];
-		if (isatty(STDERR_FILENO))
-			fprintf(stderr, "mvbench: trains %s %s\n", c->section, c->what);
-		TRY(train_cell(u, c, 0, 1, copy, &accuracy, status));
+		wrong = train_cell(u, c, 0, 1, copy, &b, &accuracy, status);
+		done += !b.over;
 		if (accuracy >= exact - most_lost)
 			found = c;
 	}
-	for (int k = 0; k < 2 && found && clock_now() < until && *status == EXIT_OK; k++)
-		TRY(train_cell(u, k ? found : reference, 1, SEEDS_MOST - 1, copy, &accuracy,
-			       status));
-	u->trained = sentence(
-		"Trained here in %.0f s, for %lld epoch%s on the simulated machines: allreduce, "
-		"and %zu of the %zu that are faster, from the fastest on%s.",
-		o->train - 1e-9 * (double)(until - clock_now()), (long long)u->config.run.epochs,
-		plural((int)u->config.run.epochs), done, all,
-		found        ? "; the last one is accurate enough"
-		: done < all ? "; then the time of --train was over"
-			     : "");
+	for (int k = 0; k < 2 && !wrong && found && !b.over && *status != EXIT_INTERRUPTED; k++)
+		wrong = train_cell(u, k ? found : reference, 1, SEEDS_MOST - 1, copy, &b, &accuracy,
+				   status);
+	u->trained = say_trained(u, o, &b, judged, done, all, found);
+	free(b.fault);
+	return wrong;
+}
+
+/* ---- How sure, and what would change the answer ---- */
+
+/* From the cells of mvbench validate in the database, if there are enough for a 90th percentile;
+ * otherwise the errors of randomly drawn cells in sim/README.md. */
+static char *find_error(struct setup *u, const char *copy)
+{
+	enum { CELLS_LEAST = 10 };
+	struct store *s AUTOCLOSE = NULL;
+	int64_t any = 0;
+	double here[3] = {0};
+	TRY(store_open(&s, copy, STORE_READ));
+	TRY(sql_number(s, &any, "SELECT count(*) FROM run WHERE label = 'validate'", ""));
+	if (any >= 2 * CELLS_LEAST)
+		TRY(sql_reals(s, here, 3, advise_error_sql, ""));
+	bool enough = here[0] >= CELLS_LEAST;
+	u->error[0] = enough ? here[1] : 0.029;
+	u->error[1] = enough ? here[2] : 0.068;
+	u->error_from = enough ? sentence("%.0f cells of mvbench validate here", here[0])
+			       : sentence("51 cells of mvbench validate on another machine");
 	return NULL;
 }
 
-/* ---- What would change the answer ---- */
-
-/* Simulates the fastest cells with this setting changed, and says which is the fastest then. */
+/* Simulates these cells with one setting changed, and says which is the fastest then, an exact one
+ * first if it is as fast within the error. */
 static char *turn(struct setup *u, const struct advise_options *o, const char *copy,
-		  const size_t *order, size_t n, const char *what, double rate, const char *step,
+		  const size_t *order, size_t n, const char *what, double rate, double factor,
 		  FILE *f, int *status)
 {
 	struct sweep all = u->sweep, some = {.cells = n};
 	struct store *s AUTOCLOSE = NULL;
 	FILE *lines ENDS_WITH(file_close) = must(fopen("/dev/null", "w"));
-	double least = INFINITY, seconds;
-	const struct cell *best = NULL;
+	double *seconds AUTOFREE = must(calloc(n, sizeof *seconds)), least = INFINITY;
+	const struct cell *best = NULL, *exact = NULL;
+	int of_part = EXIT_OK;
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "mvbench: simulates %zu cells with %s\n", n, what);
 	some.cell = must(calloc(n, sizeof *some.cell));
 	for (size_t i = 0; i < n; i++) {
 		some.cell[i] = all.cell[order[i]]; /* borrowed, except for what changes here */
 		struct cell *c = &some.cell[i];
 		if (rate > 0)
 			c->config.harness.sim_rate = rate;
-		if (step)
-			c->config.run.sim_step_time = step;
+		c->config.harness.sim_step_factor *= factor;
 		config_hash(&c->config, c->hash);
 		c->id = 0;
 		c->skip = false;
 		c->status[0] = '\0';
 	}
 	u->sweep = some;
-	char *wrong = simulate(u, copy, o->jobs, lines, status);
+	char *wrong = simulate(u, copy, o->jobs, lines, &of_part);
 	u->sweep = all;
+	keep_interruption(status, of_part);
 	wrong = wrong ? wrong : store_open(&s, copy, STORE_READ);
 	for (size_t i = 0; i < n && !wrong; i++) {
-		wrong = epoch_seconds(s, &some.cell[i], &seconds);
-		if (seconds < least) {
-			least = seconds;
-			best = &some.cell[i];
-		}
+		wrong = epoch_seconds(s, &some.cell[i], &seconds[i]);
+		least = fmin(least, seconds[i]);
 	}
-	if (best && !wrong)
-		fprintf(f, "%s%s: %s%s%s, %.4g s an epoch", ftell(f) ? "; " : "With ", what,
-			best->section, strategy_has_interval(best->config.strategy) ? " with " : "",
-			strategy_has_interval(best->config.strategy) ? best->what : "", least);
+	for (size_t i = 0; i < n && !wrong; i++) {
+		const struct cell *c = &some.cell[i];
+		if (seconds[i] == least)
+			best = c;
+		if (is_exact(c) && seconds[i] <= (1 + u->error[1]) * least &&
+		    (!exact || seconds[i] < seconds[exact - some.cell]))
+			exact = c;
+	}
+	best = exact ? exact : best;
+	if (best && !wrong) {
+		bool paced = strategy_has_interval(best->config.strategy);
+		fprintf(f, "%swith %s: %s%s%s, %.4g s an epoch", ftell(f) ? "; " : "By time, ",
+			what, best->section, paced ? " with " : "", paced ? best->what : "",
+			seconds[best - some.cell]);
+	}
 	free(some.cell);
 	return wrong;
 }
 
-/* Half and twice the rate and the step time, where these are numbers: u->turns. */
+/* The rate of the links of a platform file, if it has one bandwidth for all [bit/s]; otherwise 0.
+ */
+static double file_rate(const char *path)
+{
+	char *text AUTOFREE = path ? text_read(path) : NULL;
+	double rate = 0;
+	if (!text || strstr(text, "bandwidth="))
+		return 0;
+	for (const char *at = text; (at = strstr(at, "bw=\"")); at++) {
+		char *unit;
+		double bytes = strtod(at + strlen("bw=\""), &unit);
+		if (at > text && !isspace((unsigned char)at[-1])) /* loopback_bw */
+			continue;
+		bytes *= strncmp(unit, "GBps", 4) == 0   ? 1e9
+			 : strncmp(unit, "MBps", 4) == 0 ? 1e6
+							 : 0;
+		if (bytes <= 0 || (rate > 0 && rate != 8 * bytes))
+			return 0;
+		rate = 8 * bytes;
+	}
+	return rate;
+}
+
+/* The rate of the links that --sim.rate would replace [bit/s]; 0: it cannot. */
+static char *find_rate(const struct setup *u, double *rate)
+{
+	const struct cell *first = &u->sweep.cell[0];
+	const char *platform = first->config.run.sim_platform;
+	struct cluster_shape shape;
+	struct simulation sim;
+	*rate = first->config.harness.sim_rate;
+	if (*rate > 0 || strcmp(platform, "local") == 0 || strcmp(platform, "hosts") == 0)
+		return NULL;
+	if (cluster_of(&first->config, &shape)) {
+		*rate = shape.rate;
+		return NULL;
+	}
+	TRY(simulation_find(&first->config, &first->plan, &sim));
+	*rate = file_rate(sim.platform_file);
+	simulation_fini(&sim);
+	return NULL;
+}
+
+/* The fastest cells, and all exact ones, with half and twice the rate and the step time: u->turns.
+ */
 static char *find_turns(struct setup *u, const struct advise_options *o, const char *copy,
 			int *status)
 {
 	enum { FASTEST = 12 };
-	size_t *order AUTOFREE = must(calloc(u->sweep.cells, sizeof *order)), n;
-	const struct config *c = &u->sweep.cell[0].config;
-	struct cluster_shape shape;
-	double step;
-	TRY(order_cells(u, copy, order, &n));
-	TRY(time_check("sim.step-time", c->run.sim_step_time, &step));
-	double rate = c->harness.sim_rate > 0 ? c->harness.sim_rate
-		      : cluster_of(c, &shape) ? shape.rate
-					      : 0;
-	struct text t;
-	FILE *f = text_open(&t);
+	static const char *const what[] = {"half the rate", "twice the rate", "half the step time",
+					   "twice the step time"};
+	size_t *order AUTOFREE = must(calloc(u->sweep.cells, sizeof *order)), n, some = 0;
+	double rate;
 	char *wrong = NULL;
-	for (int k = 0; k < 4 && n > 1 && !wrong && *status == EXIT_OK; k++) {
-		double by = k % 2 ? 2 : 0.5;
-		char *time AUTOFREE = sentence("%.9gs", by * step),
-			   *what AUTOFREE = sentence("%s the %s", k % 2 ? "twice" : "half",
-						     k < 2 ? "rate" : "step time");
-		if (k < 2 ? rate > 0 : isfinite(step))
-			wrong = turn(u, o, copy, order, n < FASTEST ? n : FASTEST, what,
-				     k < 2 ? by * rate : 0, k < 2 ? NULL : time, f, status);
+	TRY(order_cells(u, copy, order, &n));
+	TRY(find_rate(u, &rate));
+	for (size_t i = 0; i < n; i++)
+		if (i < FASTEST || is_exact(&u->sweep.cell[order[i]]))
+			order[some++] = order[i];
+	for (int k = 0; k < 4 && some > 1 && !wrong && *status != EXIT_INTERRUPTED; k += 2) {
+		struct text t;
+		FILE *f = text_open(&t);
+		for (int j = k; j < k + 2 && !wrong && (k || rate > 0); j++) {
+			double by = j % 2 ? 2 : 0.5;
+			wrong = turn(u, o, copy, order, some, what[j], k ? 0 : by * rate,
+				     k ? by : 1, f, status);
+		}
+		char *text AUTOFREE = text_close(&t);
+		if (*text && !wrong)
+			u->turns[k / 2] = sentence("%s.", text);
 	}
-	char *text = text_close(&t);
-	if (*text && !wrong)
-		u->turns = sentence("%s.", text);
-	free(text);
 	return wrong;
 }
 
@@ -592,6 +715,8 @@ static const struct column ranking_columns[] = {
 	RARE("staleness", "staleness", ROUND("%.3g", "staleness")),
 	RARE("test_accuracy", "accuracy %", PERCENT("test_accuracy")),
 	HIDDEN("accuracy_n"),
+	HIDDEN("accuracy_low"),
+	HIDDEN("accuracy_high"),
 	HIDDEN("epoch_time"),
 	{.name = NULL},
 };
@@ -618,14 +743,15 @@ static char *fill_cells(struct store *s, const struct setup *u)
 {
 	TRY(sql_script(s, "CREATE TEMP TABLE allowed (id INTEGER PRIMARY KEY); " /* runs */
 			  "CREATE TEMP TABLE cell (place INTEGER PRIMARY KEY, strategy TEXT, "
-			  "plugin TEXT, epoch_time TEXT, x INTEGER, hash TEXT); "
+			  "plugin TEXT, epoch_time TEXT, x INTEGER, hash TEXT, exact INTEGER); "
 			  "CREATE TEMP TABLE refused (strategy TEXT, because TEXT)"));
 	for (size_t i = 0; i < u->sweep.cells; i++) {
 		const struct cell *c = &u->sweep.cell[i];
 		const struct strategy *of = c->config.strategy;
-		TRY(sql_change(s, "INSERT INTO cell VALUES (NULL, ?1, ?2, ?3, ?4, ?5)", "tttnt",
-			       c->section, of->plugin.name, of->epoch_time,
-			       strategy_has_interval(of) ? c->config.run.sync_every : -1, c->hash));
+		TRY(sql_change(s, "INSERT INTO cell VALUES (NULL, ?1, ?2, ?3, ?4, ?5, ?6)",
+			       "tttnti", c->section, of->plugin.name, of->epoch_time,
+			       strategy_has_interval(of) ? c->config.run.sync_every : -1, c->hash,
+			       (int64_t)is_exact(c)));
 	}
 	for (size_t i = 0; i < u->refused.n; i++)
 		TRY(sql_change(s, "INSERT INTO refused VALUES (?1, ?2)", "tt",
@@ -645,42 +771,58 @@ static char *print_part(struct store *s, FILE *f, enum format format, const char
 	return query_print(s, f, format, sql, NULL, 0, NULL);
 }
 
+static void put_point(FILE *f, const char *text)
+{
+	char *visible AUTOFREE = text_visible(text);
+	fputs("- ", f);
+	text_wrap(f, visible, 2);
+}
+
+/* Sentences of table advice with these places. */
+static char *print_advice(struct store *s, FILE *f, int64_t from, int64_t to)
+{
+	struct sql q = sql_select(
+		s, "SELECT says FROM advice WHERE place BETWEEN ?1 AND ?2 ORDER BY place", "ii",
+		from, to);
+	while (sql_next(&q))
+		put_point(f, sql_text(&q, 0));
+	return sql_done(&q);
+}
+
+/* The answer, then what it rests on. */
 static char *print_text(const struct setup *u, struct store *s, FILE *f, enum format format)
 {
 	const struct run *r = &u->config.run;
+	int64_t rows = 0, all = 0;
 	fprintf(f,
 		"%s, batch %lld, %lld workers on simulated %s: %lld parameters, %lld steps an "
 		"epoch\n\n",
 		r->workload, (long long)r->batch, (long long)r->workers,
 		u->sweep.cell[0].config.run.sim_platform, (long long)u->params,
 		(long long)u->steps);
-	TRY(columns_print(s, f, format, ranking_columns, "ranking", NULL, NULL));
+	TRY(print_advice(s, f, 0, 9));
+	for (size_t i = 0; i < sizeof u->turns / sizeof *u->turns; i++)
+		if (u->turns[i])
+			put_point(f, u->turns[i]);
+	TRY(sql_number(s, &all, "SELECT count(*) FROM ranking", ""));
+	fputc('\n', f);
+	TRY(columns_print(s, f, format, ranking_columns, "ranking_head", &rows, NULL));
+	if (rows < all)
+		fprintf(f, "%s(%lld of %lld rows: --format=csv has all)\n",
+			format == FORMAT_MARKDOWN ? "\n" : "", (long long)rows, (long long)all);
 	TRY(print_part(s, f, format,
 		       "What takes time (X: the interval, N: workers, G: workers "
 		       "that share a model):",
 		       "SELECT plugin AS strategy, epoch_time AS 'an epoch takes' FROM ranking "
 		       "WHERE epoch_time IS NOT NULL GROUP BY plugin ORDER BY min(place)"));
 	TRY(print_part(s, f, format, "Not simulated:", "SELECT * FROM refused"));
-	struct sql q = sql_select(s, "SELECT says FROM advice ORDER BY place", "");
-	fputs("\nAdvice:\n", f);
-	while (sql_next(&q)) {
-		char *says AUTOFREE = text_visible(sql_text(&q, 0));
-		fputs("- ", f);
-		text_wrap(f, says, 2);
-	}
-	if (u->turns) {
-		fputs("- ", f);
-		text_wrap(f, u->turns, 2);
-	}
-	return sql_done(&q);
+	fputs("\nDetails:\n", f);
+	return print_advice(s, f, 10, INT64_MAX);
 }
 
-static char *answer(const struct setup *u, const struct advise_options *o, const char *copy,
-		    FILE *f)
+/* Makes the tables of advise.sql. */
+static char *make_ranking(struct store *s, const struct setup *u, const struct advise_options *o)
 {
-	struct store *s AUTOCLOSE = NULL;
-	enum format format = format_of(o->format);
-	TRY(store_open(&s, copy, STORE_READ));
 	TRY(fill_cells(s, u));
 	TRY(database_selected(s, "INSERT INTO allowed SELECT id FROM run_summary", o->where,
 			      u->config.harness.label));
@@ -689,7 +831,34 @@ static char *answer(const struct setup *u, const struct advise_options *o, const
 			       "INSERT OR IGNORE INTO allowed SELECT id FROM run_summary WHERE "
 			       "label = 'advise' AND test_accuracy IS NOT NULL",
 			       ""));
-	TRY(sql_change(s, advise_sql, "it", u->config.run.epochs, u->trained));
+	return sql_change(s, advise_sql, "itrrt", u->config.run.epochs, u->trained, u->error[0],
+			  u->error[1], u->error_from);
+}
+
+/* Does a recorded run show that a faster strategy than the exact ones is accurate enough? */
+static char *is_answered(const struct setup *u, const struct advise_options *o, const char *copy,
+			 bool *answered)
+{
+	struct store *s AUTOCLOSE = NULL;
+	int64_t n = 0;
+	TRY(store_open(&s, copy, STORE_READ));
+	TRY(make_ranking(s, u, o));
+	TRY(sql_number(
+		s, &n,
+		"SELECT count(*) FROM good WHERE NOT exact AND test_accuracy IS NOT NULL AND "
+		"place < (SELECT min(place) FROM ranking WHERE exact)",
+		""));
+	*answered = n > 0;
+	return NULL;
+}
+
+static char *answer(const struct setup *u, const struct advise_options *o, const char *copy,
+		    FILE *f)
+{
+	struct store *s AUTOCLOSE = NULL;
+	enum format format = format_of(o->format);
+	TRY(store_open(&s, copy, STORE_READ));
+	TRY(make_ranking(s, u, o));
 	if (for_people(format))
 		return print_text(u, s, f, format);
 	TRY(print_part(s, stderr, FORMAT_TEXT, "Not simulated:", "SELECT * FROM refused"));
@@ -705,10 +874,14 @@ static char *advise(struct setup *u, const struct advise_options *o, int *status
 	TRY(output_open(&out, "--out=", o->out));
 	char *wrong = u->rates ? advise_rates(u, o, copy, out.f, status)
 			       : simulate(u, copy, o->jobs, stderr, status);
-	bool ranks = !wrong && !u->rates && *status != EXIT_INTERRUPTED;
-	if (ranks && for_people(format_of(o->format)))
+	bool ranks = !wrong && !u->rates && *status != EXIT_INTERRUPTED, answered = false;
+	if (ranks)
+		wrong = find_error(u, copy);
+	if (ranks && !wrong && for_people(format_of(o->format)))
 		wrong = find_turns(u, o, copy, status);
-	if (ranks && !wrong && o->train > 0 && *status != EXIT_INTERRUPTED)
+	if (ranks && !wrong && u->trains && *status != EXIT_INTERRUPTED)
+		wrong = is_answered(u, o, copy, &answered);
+	if (ranks && !wrong && u->trains && !answered && *status != EXIT_INTERRUPTED)
 		wrong = train_cells(u, o, copy, status);
 	if (!wrong && *status == EXIT_INTERRUPTED) {
 		free(output_close(&out, sentence("%s", INTERRUPTED))); /* an older file remains */
@@ -727,6 +900,8 @@ static char *run_advise(void *options_given, struct arguments *a, int *status)
 	TRY(database_condition(empty, o->where)); /* before anything is simulated */
 	TRY(launcher_refuse("advise"));
 	u.rates = o->utilisation > 0;
+	const char *with_gradients = arguments_value(a, "sim.train");
+	u.trains = o->train > 0 && !(with_gradients && strcmp(with_gradients, "false") == 0);
 	TRY(setup_read(&u, a, o));
 	if (u.doubt)
 		fprintf(stderr, "mvbench advise: %s\n", u.doubt);
@@ -739,12 +914,14 @@ const struct command command_advise = {
 	.usage = "[--option=value ...]",
 	.about =
 		"Simulates an epoch of every strategy with each interval, and with each codec of "
-		"--codecs, and ranks the times. "
-		"Shows what takes this time: computing, communicating, waiting. Shows how much "
-		"accuracy a long interval cost in runs of this database. Strategies that cannot be "
-		"simulated are listed with the reason. The simulations train nothing, unless "
-		"--train gives them time, and are not recorded. With a given --sim.rate or "
-		"--sim.step-time it also says what half and twice of it would change.\n\n"
+		"--codecs, and ranks the times. The "
+		"first sentences are the answer: which one to choose, which are as fast within the "
+		"simulator's error (an exact strategy comes first among these), its accuracy, and "
+		"what half and twice the rate and the step time would change. Below are the times, "
+		"and what takes them: computing, communicating, waiting. Strategies that cannot be "
+		"simulated are listed with the reason.\n\n"
+		"Accuracies are those of recorded runs. If they do not answer, the fastest are "
+		"trained on the simulated machines, for at most --train. No run is recorded.\n\n"
 		"Give the options of mvbench run that describe the training: --workload, --batch, "
 		"--workers (default: one for each core), --servers, --straggle, and options of "
 		"strategies, such as --downpour.send=8. The simulated machine is this one, or "
@@ -752,13 +929,11 @@ const struct command command_advise = {
 		"cluster: --platform=sim --sim.platform=NAME --sim.step-time=TIME. With "
 		"--utilisation=0.8 the answer is instead, for each strategy and interval, the "
 		"least rate of the cluster's links at which workers compute for 80 % of their "
-		"time. "
-		"Accuracies are "
-		"those of runs with the same --epochs, --lr and so on; --label and --where select "
-		"runs.\n\n"
+		"time. Recorded runs count with the same --epochs, --lr and so on; --label and "
+		"--where select them.\n\n"
 		"The time of the command grows with the workers and the steps of an epoch; fewer "
 		"--intervals take less. Simulated messages always make progress: overlapping "
-		"hides less in a real run. mvbench validate measures the errors of simulations.\n\n"
+		"hides less in a real run. The errors of mvbench validate in this database count.\n\n"
 		"Exit status: 0 there is an answer, 1 and some simulations failed, 2 refused, 130 "
 		"interrupted.",
 	.options = options,

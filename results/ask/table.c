@@ -94,8 +94,8 @@ static const struct option options[] = {
 		HIDDEN("staleness_max"), \
 		RARE("dropped_fraction", "dropped %", PERCENT("dropped_fraction"))
 
-/* With a mark, if a run's workers had less than 90 % of their cores. */
-#define MARKED_SECONDS(x) SECONDS(x) " || iif(busy, '*', '')"
+/* With marks, if a run's workers had less than 90 % of their cores, or were more than the cores. */
+#define MARKED_SECONDS(x) SECONDS(x) " || iif(busy, '*', '') || iif(crowded, '+', '')"
 #define ACCURACIES        HIDDEN("test_accuracy_min"), HIDDEN("test_accuracy_max"),
 #define TO_TARGET         SECONDS("time_to_accuracy")
 
@@ -175,7 +175,8 @@ static const struct column run_columns[] = {
 	RARE("validation_loss", "validation loss", LOSS("validation_loss")),
 	SHOWN("epoch_seconds", "epoch s",
 	      SECONDS("epoch_seconds") " || iif(cores_share < 0.9 AND NOT "
-				       "ifnull(oversubscribed, 0), '*', '')"),
+				       "ifnull(oversubscribed, 0), '*', '') || "
+				       "iif(oversubscribed AND platform <> 'sim', '+', '')"),
 	HIDDEN("cores_share"),
 	PACE,
 	TIME_SPENT,
@@ -205,11 +206,16 @@ static char *put_notes(struct store *s, FILE *f, const struct table_options *o,
 	const bool people = for_people(format);
 	const char *line = format == FORMAT_MARKDOWN ? " " : "\n  ";
 	char *places AUTOFREE = NULL;
-	int64_t held = 0, busy = 0;
+	int64_t held = 0, busy = 0, crowded = 0;
 	TRY(sql_number(s, &busy,
 		       o->runs ? "SELECT count(*) FROM shown_run WHERE cores_share < 0.9 AND "
 				 "NOT ifnull(oversubscribed, 0)"
 			       : "SELECT total(busy) FROM shown",
+		       ""));
+	TRY(sql_number(s, &crowded,
+		       o->runs ? "SELECT count(*) FROM shown_run WHERE oversubscribed AND "
+				 "platform <> 'sim' AND epoch_seconds IS NOT NULL"
+			       : "SELECT total(crowded) FROM shown",
 		       ""));
 	TRY(sql_number(s, &held, "SELECT EXISTS (SELECT 1 FROM held)", ""));
 	TRY(sql_first(s, &places, "SELECT text FROM places", ""));
@@ -229,6 +235,11 @@ static char *put_notes(struct store *s, FILE *f, const struct table_options *o,
 			"\n*: in %lld run%s a worker had less than 90 %% of its core, because "
 			"other processes ran there; --busy=drop uses only the other epochs\n",
 			(long long)busy, plural(busy));
+	if (crowded && people && shows(shown, "epoch_seconds"))
+		fprintf(f,
+			"\n+: %lld run%s oversubscribed, with more processes than cores, or than "
+			"GPUs: the times are unreliable\n",
+			(long long)crowded, crowded == 1 ? " was" : "s were");
 	if (places)
 		text_disarm(places);
 	if (places)

@@ -22,9 +22,10 @@ WITH counted AS MATERIALIZED (
 	FROM run_summary LEFT JOIN lacking USING (id) GROUP BY config_key),
 kept AS MATERIALIZED ( -- shares of the runs whose times count
 	SELECT config_key, min(cores_share) AS cores_share, count(*) FILTER (WHERE cores_share < 0.9
-		AND NOT ifnull(oversubscribed, 0)) AS busy
+		AND NOT ifnull(oversubscribed, 0)) AS busy,
+		count(*) FILTER (WHERE oversubscribed AND platform <> 'sim') AS crowded
 	FROM run_summary WHERE status = 'done' AND epoch_seconds IS NOT NULL GROUP BY config_key)
-SELECT c.*, t.configuration, p.reported, k.cores_share, k.busy, ifnull(s.n, 0) AS n, ifnull(s.seeds, 0) AS seeds,
+SELECT c.*, t.configuration, p.reported, k.cores_share, k.busy, k.crowded, ifnull(s.n, 0) AS n, ifnull(s.seeds, 0) AS seeds,
 	nullif(s.target_accuracy, 0) AS target_accuracy, nullif(s.target_loss, 0) AS target_loss,
 	b.epoch_seconds / nullif(s.epoch_seconds, 0) AS speedup,
 	a.mark AS test_accuracy_mark, a.versus AS test_accuracy_versus, a.pairs AS test_accuracy_pairs,

@@ -457,6 +457,8 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 		steps_add(&s->step, 0,
 			  c->run.step_time + curve_at(&s->cost[COST_SGD], (double)p->params));
 	}
+	for (int i = 0; i < s->step.n; i++)
+		s->step.s[i] *= c->harness.sim_step_factor;
 	return NULL;
 }
 
@@ -501,7 +503,8 @@ char *calibration_doubt(const struct config *c, const struct plan *p)
 	if (share >= CORES_SHARE_LEAST)
 		return NULL;
 	return sentence("calibration %lld had only %.0f %% of its cores, because other processes "
-			"ran; its times may be too long",
+			"ran; its times may be too long: repeat it with mvbench calibrate "
+			"--quiet-wait=60s",
 			(long long)id, 100 * share);
 }
 

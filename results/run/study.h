@@ -87,6 +87,8 @@ struct sweep_flags {
 	int64_t order_seed;
 	bool looked_up; /* the caller has set id, status and skip of each cell, and sums up */
 	FILE *lines;    /* for the lines about cells; NULL: stdout, or stderr where that has JSON */
+	nsec until;     /* cells that run then are interrupted, others not begun; 0: no limit */
+	bool *late;     /* gets whether that happened; with a limit only */
 };
 
 /* The options of these commands; at: path to the fields in OWNER. */

@@ -253,13 +253,26 @@ static void list_cells(struct sweep *s, enum format format)
 		       s->duplicates, s->excluded);
 }
 
-/* If another sweep has made a row for a cell since look_up, this sweep shares that row. */
+static int by_place(const void *a, const void *b)
+{
+	const struct cell *const *x = a, *const *y = b;
+	return (*x)->place != (*y)->place
+		       ? ((*x)->place > (*y)->place) - ((*x)->place < (*y)->place)
+		       : (*x > *y) - (*x < *y);
+}
+
+/* Rows are numbered in the order of the job file, in which figures show them; cells run in another
+ * order. If another sweep has made a row for a cell since look_up, this sweep shares that row. */
 static char *pend_cells(struct store *store, struct sweep *s, int64_t order_seed, int64_t seen)
 {
+	struct cell **in_file AUTOFREE = must(calloc(s->cells, sizeof(struct cell *)));
 	int64_t before = 0;
 	TRY(newest_row(store, &before));
+	for (size_t i = 0; i < s->cells; i++)
+		in_file[i] = &s->cell[i];
+	qsort(in_file, s->cells, sizeof *in_file, by_place);
 	for (size_t i = 0; i < s->cells; i++) {
-		struct cell *c = &s->cell[i];
+		struct cell *c = in_file[i];
 		if (c->skip)
 			continue;
 		if (strcmp(c->status, "pending") != 0)
@@ -458,8 +471,11 @@ static void do_side_by_side(struct doing *d)
 			running++;
 		}
 		int sig = sigtimedwait(&signals, NULL, &tick), status;
-		bool stop = sig > 0 && sig != SIGCHLD;
+		bool late = d->flags->until && !d->interrupted && clock_now() >= d->flags->until;
+		bool stop = late || (sig > 0 && sig != SIGCHLD);
 		d->interrupted |= stop;
+		if (late)
+			*d->flags->late = true;
 		for (int64_t k = 0; k < d->flags->jobs; k++) {
 			if (stop && job[k].pid)
 				kill(job[k].pid, SIGTERM);
@@ -549,7 +565,7 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 				s->cell[i].plan.cores, plural(s->cell[i].plan.cores));
 			break;
 		}
-	if (f->jobs > 1)
+	if (f->jobs > 1 || f->until)
 		do_side_by_side(&d);
 	else
 		do_in_turn(&d);

@@ -12,7 +12,7 @@
  * checkpoint replaces its row; of several rows of a run the one with most progress counts.
  */
 #include "results/db/select.h"
-#include "runtime/cli/cli.h"
+#include "results/run/run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,19 +69,24 @@ static char *copy_rows(struct store *s, const char *origin, const char *table, c
 /* Copies every table with a run_id, except derived ones and those that are not part of a run. */
 static char *copy_tables(struct store *s)
 {
+	struct meter meter ENDS_WITH(meter_end) = {.of = 0};
+	size_t done = 0;
 	struct sql q AUTODONE =
 		sql_select(s,
-			   "SELECT m.name FROM main.sqlite_schema AS m "
+			   "SELECT m.name, count(*) OVER () FROM main.sqlite_schema AS m "
 			   "JOIN pragma_table_info(m.name) AS c WHERE m.type = 'table' "
 			   "AND c.name = 'run_id' AND m.name NOT IN ('run_kept', "
 			   "'baseline', 'checked') ORDER BY m.rowid",
 			   "");
 	while (sql_next(&q)) {
+		if (done == 0)
+			meter_start(&meter, "table", (size_t)sql_int(&q, 1));
 		char *from AUTOFREE =
 			sentence("map AS m JOIN other.\"%s\" AS o ON o.run_id = m.old "
 				 "WHERE m.fresh",
 				 sql_text(&q, 0));
 		TRY(copy_rows(s, "", sql_text(&q, 0), "run_id", "m.new", from));
+		meter_step(&meter, ++done);
 	}
 	return sql_done(&q);
 }

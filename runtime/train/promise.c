@@ -12,6 +12,7 @@
  * Off, it costs one branch per step. On, steps are not repeated from graphs, and models are hashed
  * at barriers.
  */
+#include "runtime/config/plugins.h"
 #include "runtime/train/trainer.h"
 
 #include <stdlib.h>
@@ -118,6 +119,12 @@ void promise_layer(struct worker *w, size_t i)
 
 /* ---- Steps ---- */
 
+static bool is_of_a_file(const struct plugin *p)
+{
+	char *typed AUTOFREE = plugin_typed(p);
+	return strchr(typed, '#');
+}
+
 void promise_step(struct worker *w)
 {
 	struct promises *p = w->loop->account->promises;
@@ -138,6 +145,11 @@ void promise_step(struct worker *w)
 		: p->on_host ? "reads or writes vectors on the host"
 		: memcmp(p->state, w->state, s->state_size) != 0 ? "changes the strategy's state"
 								 : NULL;
+	/* a strategy of this program keeps its promise with the program's own optimisers */
+	if (s->local && does && !is_of_a_file(&s->plugin) && is_of_a_file(&w->optimizer->plugin))
+		failure("optimizer %s: its step %s: a device that captures the step of strategy %s "
+			"as a graph would not repeat that; compute with vec_ operations",
+			w->optimizer->plugin.name, does, s->plugin.name);
 	CHECK(!s->local || !does,
 	      "strategy %s: .local is set, but its step, with optimizer %s, %s: a device that "
 	      "captures the step as a graph would not repeat that; compute with vec_ operations",

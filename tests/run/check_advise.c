@@ -37,14 +37,15 @@ static void set_up(void)
 	idx_put_set(TRAIN, 320, false, '-');
 }
 
-/* Runs mvbench advise for softmax on the folder's data and database. Its stderr goes to file err.
- */
+/* Runs mvbench advise for softmax on the folder's data and database; it trains only if the words
+ * say so. Its stderr goes to file err. */
 static int advise(const char *words)
 {
 	char *command AUTOFREE =
 		sentence("mkdir -p %s/tmp && TMPDIR=%s/tmp ./mvbench advise --workload=softmax "
-			 "--batch=%d --data-dir=%s --db=%s/run.db %s 2>%s/err",
-			 folder, folder, BATCH, folder, folder, words, folder);
+			 "--batch=%d --data-dir=%s --db=%s/run.db %s %s 2>%s/err",
+			 folder, folder, BATCH, folder, folder,
+			 strstr(words, "--train=") ? "" : "--train=0s", words, folder);
 	int status = command_output(command, out, sizeof out);
 	char *tmp AUTOFREE = sentence("%s/tmp", folder);
 	ck_assert_msg(rmdir(tmp) == 0, "%s: files are left in %s", words, tmp);
@@ -57,6 +58,15 @@ static void ck_advise(int status, const char *words, const char *says)
 	char *err AUTOFREE = folder_read("err");
 	ck_assert_msg(got == status && (strstr(out, says) || strstr(err, says)),
 		      "%s: status %d, wanted \"%s\":\n%.2000s%.2000s", words, got, says, out, err);
+}
+
+/* The same; sentences lose their line breaks. */
+static void ck_sentence(const char *words, const char *says)
+{
+	ck_advise(0, words, "");
+	for (char *at = out; (at = strstr(at, "\n  "));)
+		memmove(at, at + 2, strlen(at + 2) + 1);
+	ck_assert_msg(strstr(out, says), "%s: wanted \"%s\":\n%.3000s", words, says, out);
 }
 
 /* A number from the rows of a JSON answer; NaN: there is none. */
@@ -233,18 +243,16 @@ static const char trained[] = CLUSTER_JOB "epochs = 2\n"
 TEST(recorded_runs_show_what_an_interval_costs)
 {
 	sweep(trained, "run.db");
-	ck_advise(0, CLUSTER "--epochs=2 --intervals=4 --label=tried",
-		  "Compared with allreduce, periodic changed the test accuracy here, in points: "
-		  "X=4 ");
-	for (char *at = out; (at = strstr(at, "\n  "));) /* sentences are wrapped */
-		memmove(at, at + 2, strlen(at + 2) + 1);
+	ck_sentence(CLUSTER "--epochs=2 --intervals=4 --label=tried",
+		    "Compared with allreduce, periodic changed the test accuracy here, in points: "
+		    "X=4 ");
 	ck_assert_ptr_nonnull(strstr(out, "(medians of 2 or more, and of 2 runs)"));
 	ck_assert_ptr_null(strstr(out, "No run here"));
 	/* the median of a run and one that diverged */
 	sql_in("run.db",
 	       "UPDATE run SET status = 'diverged' WHERE strategy = 'periodic' AND seed = "
 	       "(SELECT min(seed) FROM run)");
-	ck_advise(0, CLUSTER "--epochs=2 --intervals=4 --label=tried", "X=4 diverged");
+	ck_sentence(CLUSTER "--epochs=2 --intervals=4 --label=tried", "X=4 diverged");
 	ck_advise(0, CLUSTER "--epochs=3 --intervals=4 --label=tried", "No run here");
 	ck_advise(0, CLUSTER "--epochs=2 --intervals=4 --label=other", "No run here");
 	expect_in("run.db", "SELECT count(*) FROM run", "4"); /* none was added */
@@ -323,6 +331,8 @@ TEST(this_machine_is_simulated_as_calibrated)
 	ck_assert_ptr_nonnull(strstr(out, "--reduce=sum: gossip averages"));
 	ck_assert_ptr_nonnull(strstr(out, "steps (step + push and pull / X)"));
 	ck_assert_ptr_nonnull(strstr(out, "No run here"));
+	ck_advise(0, "--workers=2 --intervals=4 --sim.step-factor=3 --format=json", "asgd");
+	ck_share(ranked("epoch_seconds", "serial", 0), 3 * STEPS_ONE * alone_s, 0.01);
 }
 
 TEST(calibration_of_a_busy_machine_is_doubted)
@@ -340,10 +350,11 @@ TEST(calibration_of_a_busy_machine_is_doubted)
 		"p=; for i in 1 2 3; do taskset -c 0 sh -c 'while :; do :; done' & "
 		"p=\"$p $!\"; done; "
 		"taskset -c 0 ./mvbench calibrate --workload=softmax --batch=32 --data-dir=%s "
-		"--counts=1 --seconds=0.2s --repetitions=1 --db=%s/run.db 2>&1; e=$?; kill $p; "
-		"exit $e",
+		"--counts=1 --seconds=0.2s --repetitions=1 --quiet-wait=1s --db=%s/run.db 2>&1; "
+		"e=$?; kill $p; exit $e",
 		folder, folder);
 	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
+	ck_assert_ptr_nonnull(strstr(out, "waiting until the cores are idle"));
 	ck_assert_ptr_nonnull(strstr(out, "other processes ran: a measurement had only"));
 	double share = number_in("run.db", "SELECT value FROM calibration_point WHERE name = "
 					   "'cores_share'");
@@ -391,9 +402,9 @@ TEST(advice_trains_the_fastest_until_one_is_accurate)
 {
 	const char *const words =
 		CLUSTER "--epochs=2 --intervals=1,16 --sim.rate=100mbit --train=60s ";
-	ck_advise(0, words, "Trained here in");
-	for (char *at = out; (at = strstr(at, "\n  "));) /* sentences without their line breaks */
-		memmove(at, at + 2, strlen(at + 2) + 1);
+	ck_sentence(words, "Trained here in");
+	ck_assert_msg(strstr(out, "- Choose ") && strstr(out, "- Choose ") < strstr(out, "speedup"),
+		      "the answer comes first: %.3000s", out);
 	ck_assert_msg(strstr(out, "that are faster, from the fastest on") &&
 			      strstr(out, "half the rate: ") && strstr(out, "twice the rate: ") &&
 			      strstr(out, "half the step time: ") &&
@@ -410,7 +421,47 @@ TEST(advice_trains_the_fastest_until_one_is_accurate)
 		       "WHERE a IS NOT NULL AND place > (SELECT place FROM r WHERE s = "
 		       "'allreduce')"),
 		0);
-	ck_advise(0, CLUSTER "--epochs=2 --intervals=16", "let --train=1m train the fastest");
+	ck_sentence(CLUSTER "--epochs=2 --intervals=16", "let --train=1m train the fastest");
+}
+
+/* 50 epochs take longer than that: nothing is waited for, and no row has an accuracy. */
+TEST(training_ends_with_its_time)
+{
+	ck_sentence(CLUSTER "--epochs=50 --intervals=16 --train=50ms",
+		    "50 epochs of allreduce do not end within --train=0.05s");
+	ck_advise(0, CLUSTER "--epochs=50 --intervals=16 --train=50ms --format=json", "asgd");
+	ck_assert_double_eq(number("SELECT count(*) FROM json_each(%Q) WHERE value ->> "
+				   "'test_accuracy' IS NOT NULL"),
+			    0);
+}
+
+/* Simulations with twice the step time as the "real" runs of others: the error is so large that
+ * every time is a tie, and an exact strategy is the choice. Few cells do not count. */
+TEST(exact_strategy_wins_ties_within_the_validated_error)
+{
+	static const char jobs[] = CLUSTER_JOB "sim.train = false\n"
+					       "epochs = 1\n"
+					       "label = validate\n"
+					       "seed = 1..%d\n"
+					       "sim.step-factor = %d\n"
+					       "[one]\n"
+					       "strategy = allreduce, gossip\n";
+	const char *const words = CLUSTER "--sim.rate=100mbit --intervals=64";
+	for (int seeds = 4; seeds <= 5; seeds++) {
+		char *real AUTOFREE = sentence(jobs, seeds, 1),
+			   *simulated AUTOFREE = sentence(jobs, seeds, 40);
+		forget_runs();
+		sweep(real, "run.db");
+		sql_in("run.db", "UPDATE run SET platform = 'mpi'");
+		sweep(simulated, "run.db");
+		ck_sentence(words, seeds < 5 ? "51 cells of mvbench validate on another machine"
+					     : "10 cells of mvbench validate here");
+		const char *choice = strstr(out, "- Choose ") + strlen("- Choose ");
+		bool exact = strncmp(choice, "allreduce", 9) == 0 ||
+			     strncmp(choice, "model_parallel", 14) == 0 ||
+			     strncmp(choice, "hybrid", 6) == 0;
+		ck_assert_msg(exact == (seeds == 5), "%.3000s", out);
+	}
 }
 
 /* ---- Refusals ------------------------------------------------------------ */

@@ -432,6 +432,29 @@ TEST(python_reads_results, 2)
 	expect("unable to open database file");
 }
 
+/* Its cells in order, as Jupyter would run them, with and without pandas. */
+TEST(notebook_of_results_runs, 2)
+{
+	const char *python = _i == 0 ? (have("python3") ? "python3" : NULL) : python_with("pandas");
+	if (!python)
+		return;
+	record_run("--workload=softmax --strategy=serial --epochs=2 --device=cpu");
+	record_run("--workload=softmax --strategy=serial --epochs=2 --device=cpu --seed=2");
+	run(0,
+	    FIND "MVBENCH_DB=%s/run.db %s -c 'import json, os, sys\n"
+		 "sys.modules.update({} if %d else {\"pandas\": None})\n"
+		 "page = json.load(open(os.environ[\"MVBENCH_HOME\"] + \"/plots/results.ipynb\"))\n"
+		 "names = {}\n"
+		 "for cell in page[\"cells\"]:\n"
+		 "    if cell[\"cell_type\"] == \"code\":\n"
+		 "        exec(\"\".join(cell[\"source\"]), names)\n"
+		 "print(len(names[\"runs\"]), len(names[\"configurations\"]), "
+		 "len(names[\"curves\"]), len(names[\"medians\"]))'",
+	    folder, python, _i);
+	/* epochs 0, 1 and 2 of two runs; their medians need pandas */
+	expect(_i ? "2 1 6 3" : "2 1 6 6");
+}
+
 /* ---- Installed ------------------------------------------------------------------ */
 
 CASE("python");

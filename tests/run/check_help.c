@@ -115,7 +115,8 @@ TEST(topics_are_found_or_the_nearest_is_named)
 	ck_says(2, "run --hlep", "did you mean --help?");
 	ck_says(2, "table --hlep", "did you mean --help?");
 	ck_says(2, "sweep demoo --dry-run", "did you mean demo?");
-	ck_says(2, "run --platform=sim --sim.platform=10gbit", "--sim.platform=10gbit");
+	ck_says(2, "run --platform=sim --sim.platform=10gbit",
+		"--sim.platform=10gbit: unknown platform");
 }
 
 TEST(every_command_prints_its_help)

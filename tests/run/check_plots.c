@@ -870,6 +870,97 @@ TEST(twelve_strategies_have_distinct_line_styles)
 	ck_assert_int_ge(different(text, "color='rgb(", 13), 7);
 }
 
+/* Accuracies of 40, 10, 20 and 30 %: two are more than 15 points below the best. */
+TEST(trials_far_below_the_best_are_counted_and_not_drawn)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	for (int k = 0; k < 4; k++)
+		add_run("mlp", "serial", 1, k + 1, 0.5, "", 1);
+	made_sql(
+		db,
+		"UPDATE run SET config_hash = 'h' || id, lr = 0.1 * id;"
+		"UPDATE epoch SET validation_accuracy = 0.1 * (1 + (run_id + 2) % 4);"
+		"INSERT INTO study (name, hash, made, objective, budget, search) VALUES ('s', 'x', "
+		"'', 'accuracy', 4, '{}');"
+		"INSERT INTO trial SELECT 1, 'a', 'trial', id, json_object('lr', lr), config_hash "
+		"FROM run");
+	char *squeezed AUTOFREE = drawn("sensitivity");
+	ck_assert_msg(strstr(squeezed, ">2 trials below 25 % not drawn<"), "%s", squeezed);
+	made_sql(db, "UPDATE epoch SET validation_accuracy = 0.3 + 0.02 * run_id");
+	char *near AUTOFREE = drawn("sensitivity");
+	ck_assert_ptr_null(strstr(near, "not drawn"));
+}
+
+/* Where a name begins in an SVG, from the left [points of the picture]. */
+static double left_of(const char *text, const char *name)
+{
+	char *whole AUTOFREE = sentence("<text>%s</text>", name);
+	static const char shift[] = "translate(";
+	const char *end = strstr(text, whole), *at = NULL;
+	ck_assert_msg(end, "no %s in %.3000s", name, text);
+	for (const char *next = text; (next = strstr(next, shift)) && next < end; next++)
+		at = next;
+	return at ? strtod(at + strlen(shift), NULL) : -1;
+}
+
+static int count_of(const char *text, const char *what)
+{
+	int n = 0;
+	for (const char *at = text; (at = strstr(at, what)); at++)
+		n++;
+	return n;
+}
+
+/* The plot area is 400 points wide. Ends that touch, and more than four, have a key below. */
+TEST(few_curves_have_their_names_at_their_ends)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	add_run("mlp", "serial", 1, 1, 0.5, "", 3);
+	add_run("mlp", "asgd", 2, 1, 0.7, "", 3);
+	char *apart AUTOFREE = drawn("accuracy_epoch");
+	ck_assert_double_gt(left_of(apart, "asgd 2w"), 400);
+	ck_assert_double_gt(left_of(apart, "serial"), 400);
+	add_run("mlp", "bsp", 2, 1, 0.701, "", 3);
+	char *touching AUTOFREE = drawn("accuracy_epoch");
+	ck_assert_double_lt(left_of(touching, "serial"), 400);
+	made_sql(db, "DELETE FROM run WHERE strategy = 'bsp'");
+	for (int workers = 2; workers <= 4; workers++)
+		add_run("mlp", "allreduce", workers, 1, 0.3 + 0.2 * workers, "", 3);
+	char *many AUTOFREE = drawn("accuracy_epoch");
+	ck_assert_double_lt(left_of(many, "serial"), 400);
+}
+
+/* One number of workers is no curve of a speed-up. */
+TEST(speed_up_marks_more_workers_than_cores_and_needs_two_numbers)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	add_run("mlp", "serial", 1, 1, 0.8, "", 2);
+	add_run("mlp", "asgd", 4, 1, 0.8, "", 2);
+	expect_rows("speedup", "'%s', title", "");
+	add_run("mlp", "asgd", 2, 1, 0.8, "", 2);
+	char *roomy AUTOFREE = drawn("speedup");
+	ck_assert_ptr_null(strstr(roomy, "more workers than cores"));
+	made_sql(db, "UPDATE run SET oversubscribed = workers > 2");
+	char *crowded AUTOFREE = drawn("speedup");
+	ck_assert_ptr_nonnull(strstr(crowded, "more workers than cores"));
+}
+
+/* A band is a polygon. */
+TEST(more_than_four_curves_have_no_bands)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	for (int workers = 1; workers <= 5; workers++) {
+		for (int seed = 1; seed <= 3; seed++)
+			add_run("mlp", "asgd", workers, seed, 0.1 * workers + 0.01 * seed, "", 3);
+		char *text AUTOFREE = drawn("accuracy_epoch");
+		ck_assert_int_eq(count_of(text, "fill-opacity"), workers <= 4 ? workers : 0);
+	}
+}
+
 /* The points that figure xy draws of two columns, one row a line. */
 static char *points_of(const struct axes *a, const char *columns)
 {
@@ -1394,6 +1485,7 @@ static const struct {
 	{"--log=y", "--format=png", "speedup: --x, --y, --group and --log are for figure xy"},
 	{"--out=results.db/x", NULL, "cannot make this folder"},
 	{"--db=none.db", NULL, "none.db"},
+	{"--label=typo", NULL, "--label=typo: there is no such label"},
 };
 
 TEST(plot_mistakes_are_refused, COUNT(refused))

@@ -693,6 +693,38 @@ TEST(installed_mvbench_finds_the_plugin_headers)
 		"the headers of plug-ins did not come with this mvbench");
 }
 
+/* --check-promises names the user's optimiser, not the strategy of the program that calls it. */
+TEST(optimizer_that_computes_on_the_host_is_named)
+{
+	if (lacks_something())
+		return;
+	folder_text(
+		"hosted.c",
+		"/* hosted.c - w -= lr g, with a copy on the host */\n"
+		"#include \"mvbench.h\"\n"
+		"static void step(struct worker *w, const struct param_group *p, float scale, "
+		"float decay)\n"
+		"{\n"
+		"\tstatic float copy[1 << 16];\n"
+		"\t(void)decay;\n"
+		"\tvec_get(p->grad, copy);\n"
+		"\tvec_put(p->grad, copy);\n"
+		"\tvec_axpy(p->param, -(float)w->lr * scale, p->grad);\n"
+		"}\n"
+		"static const struct optimizer hosted = {.plugin = {.name = \"hosted\", .summary "
+		"= \"SGD\"}, .step = step};\n"
+		"MVBENCH_PLUGIN(.optimizer = &hosted);\n");
+#define HOSTED \
+	"mvbench run --workload=./spirals.c --epochs=1 --strategy=serial --optimizer=./hosted.c"
+	must_do(HOSTED);
+	int status = shell(HOSTED " --check-promises");
+	ck_assert_msg(status != 0 &&
+			      strstr(out, "optimizer hosted: its step reads or writes vectors on "
+					  "the host: ") &&
+			      !strstr(out, "bug"),
+		      "status %d: %s", status, out);
+}
+
 /* The workers of the replay get the recorded options and the plug-in to load. */
 TEST(run_with_plugins_is_replayed)
 {
@@ -745,7 +777,7 @@ TEST(name_in_a_file_loads_no_code, 5)
 		"check --against=b --rerun=never",
 		"check --import=b.jsonl",
 		"advise --workload=softmax --workers=2 --sim.platform=ethernet_10g "
-		"--sim.step-time=1ms",
+		"--sim.step-time=1ms --train=0s",
 	};
 	const char *option = named[_i][0], *file = named[_i][1];
 	must_do(SPY "echo \"open('spied', 'w')\" >spy.py; "

@@ -168,6 +168,14 @@ TEST(report_has_a_section_for_each_label)
 			wide += strstr(at, "viewBox=") == strstr(at, "viewBox=\"0 0 420 ");
 		ck_assert_msg(figures > 8 && wide == figures, "%d of %d", wide, figures);
 	}
+	/* trials of mvbench tune have a section of their own */
+	sql("INSERT INTO study (name, hash, made, objective, budget, search) VALUES ('s', 'x', '', "
+	    "'accuracy', 4, '{}');"
+	    "INSERT INTO trial SELECT 1, 'a', 'trial', id, '{}', config_hash FROM run WHERE "
+	    "label = 'first'");
+	report("", EXIT_OK, "page.html");
+	char *tuned AUTOFREE = folder_read("page.html");
+	expect_page(tuned, "softmax, first: trials</h2>", true);
 	report("--label=other", EXIT_OK, "page.html");
 	char *one AUTOFREE = folder_read("page.html");
 	expect_page(one, ">softmax</h2>", true);
@@ -391,6 +399,14 @@ TEST(page_works_in_a_browser)
 		       "t.textContent))([...document.querySelectorAll('figure text')].find(t => "
 		       "t.textContent.includes('Training time')))",
 		       "true");
+	/* no text of a figure is cut */
+	browser_expect(&b,
+		       "(cut => cut.length ? cut.join() : 'none')([...document.querySelectorAll("
+		       "'figure text')].filter(t => { const a = t.getBoundingClientRect(), "
+		       "s = t.closest('svg').getBoundingClientRect(); return t.textContent.trim() "
+		       "&& (a.left < s.left - 1 || a.right > s.right + 1 || a.top < s.top - 1 || "
+		       "a.bottom > s.bottom + 1); }).map(t => t.textContent))",
+		       "none");
 	/* a click sorts by number, a second one reverses the order, a third one restores it */
 	browser_expect(&b, NAMES, "serial,allred,asgd 2");
 	browser_expect(&b, CLICK("epoch s"), "asgd 2,allred,serial");
@@ -428,6 +444,17 @@ TEST(page_works_in_a_browser)
 	"(f => (f.dispatchEvent(new Event('click')), f.scrollWidth > f.clientWidth))(document." \
 	"querySelector('figure'))"
 	browser_expect(&b, CLICK_FIGURE, "true");
+	browser_expect(&b, CLICK_FIGURE, "false");
+	/* on a projector all letters of an enlarged figure have 16 pixels or more */
+	browser_call(
+		&b, "Emulation.setDeviceMetricsOverride",
+		"{\"width\": 1920, \"height\": 1080, \"deviceScaleFactor\": 1, \"mobile\": false}");
+	browser_expect(&b,
+		       "(f => (f.dispatchEvent(new Event('click')), [...f.querySelectorAll('text')]"
+		       ".every(t => { const m = t.getScreenCTM(); return Math.hypot(m.a, m.b) * "
+		       "parseFloat(getComputedStyle(t).fontSize) >= 16; })))("
+		       "document.querySelector('figure'))",
+		       "true");
 	browser_expect(&b, CLICK_FIGURE, "false");
 	/* the table of configurations fits an ordinary window with all its columns */
 	browser_call(

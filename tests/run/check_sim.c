@@ -392,6 +392,8 @@ TEST(step_time_is_proportional_to_rows)
 {
 	sim_only(SOFT "--batch=59 --strategy=serial " HOSTS STEP);
 	ck_near("an epoch", epoch_of(1, "seconds"), ROWS / 59.0 * step_s, 1e-6);
+	sim_only(SOFT "--batch=59 --strategy=serial --sim.step-factor=2.5 " HOSTS STEP);
+	ck_near("with a factor", epoch_of(1, "seconds"), 2.5 * ROWS / 59.0 * step_s, 1e-6);
 }
 
 /* --sim.step-time and --step-time are of a whole --global-batch, which N workers share, evenly or

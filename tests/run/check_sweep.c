@@ -322,6 +322,7 @@ TEST(bad_job_files_are_refused_with_their_line)
 		{"[a]\nepochs = 1\n[defaults]\nlr = 1\n",
 		 "job.ini:3: [defaults] must be the first section"},
 		{"[a]\nasgd.foo = 1\n", "job.ini:2: --asgd.foo"},
+		{"[a]\nstrategy = allreduce # mean\n", "a comment begins with a semicolon"},
 		{"[a]\nperiodic.strat = 1\n", "did you mean --periodic.start?"},
 		{"[a]\ntransport = mpi,ipc\n", "job.ini:2: transport: give one value"},
 		{"[a]\ndb = x\n[b]\ndb = y\nseed = 2\n", "job.ini:3: a sweep has one database"},
@@ -402,18 +403,24 @@ TEST(interrupted_sweep_resumes)
 }
 
 /* Drift of a machine must not affect one section or one seed only. The database records the
- * order. */
+ * order; rows are numbered as in the file. */
 TEST(sweep_runs_in_blocks_and_records_them)
 {
 	folder_text("job.ini",
 		    SMALL "seed = 1,2\n[b]\nworkload = perceptron\nbatch = 200\nepochs = 1\n"
 			  "seed = 1,2\n");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--order-seed=3"), EXIT_OK);
-	expect_said("out", "4/4", true);
+	static const char *const seed_of[] = {"1/4", "seed 1", "2/4", "seed 1",
+					      "3/4", "seed 2", "4/4", "seed 2"};
+	char *out AUTOFREE = folder_read("out");
+	const char *at = out;
+	for (size_t i = 0; i < COUNT(seed_of); i++)
+		ck_assert_msg((at = strstr(at, seed_of[i])), "no %s in its place: %s", seed_of[i],
+			      out);
 	expect_in("r.db",
-		  "SELECT group_concat(seed || ':' || sweep_round || ':' || sweep_seed, ' ') "
-		  "FROM run ORDER BY id",
-		  "1:1:3 1:1:3 2:2:3 2:2:3");
+		  "SELECT group_concat(batch || ':' || seed || ':' || sweep_round || ':' || "
+		  "sweep_seed, ' ') FROM (SELECT * FROM run ORDER BY id)",
+		  "100:1:1:3 100:2:2:3 200:1:1:3 200:2:2:3");
 	ck_assert_int_eq(SWEEP("job.ini", "--db=f.db", "--order=file"), EXIT_OK);
 	expect_in("f.db",
 		  "SELECT group_concat(batch || ':' || seed, ' ') FROM run "
@@ -851,6 +858,32 @@ TEST(long_cell_is_logged_once_a_minute)
 	ck_assert_msg(strncmp(said,
 			      "3/24 asgd epoch 3/4   62 %\n3/24 asgd epoch 3/4   75 %  ETA 3:2",
 			      60) == 0,
+		      "%s", said);
+}
+
+/* Nothing in the first second; then the part that is done, and an estimate from it. */
+TEST(meter_shows_the_part_and_the_time_left)
+{
+	int status = -1;
+	pid_t child = fork();
+	if (child == 0) {
+		struct meter m;
+		if (!freopen("err", "w", stderr))
+			_exit(99);
+		meter_start(&m, "table", 4);
+		m.terminal = true;
+		meter_step(&m, 1);
+		fputs("(after a second)", stderr);
+		m.began -= INT64_C(30000000000);
+		meter_step(&m, 1);
+		meter_end(&m);
+		fflush(NULL);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	char *said AUTOFREE = folder_read("err");
+	ck_assert_msg(strncmp(said, "(after a second)\rtable 1/4 [", 28) == 0 &&
+			      strstr(said, "  25 %  ETA 1:30") && strstr(said, "\r\033[K"),
 		      "%s", said);
 }
 

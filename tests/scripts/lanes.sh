@@ -22,14 +22,23 @@ while [ "$lane" -lt "$2" ]; do
 	all="$all $!"
 	lane=$((lane + 1))
 done
-# Progress: each suite that has ended, and each failure at once.
+# Progress: each suite that has ended, and each failure at once. suites.txt has the seconds of each suite in earlier
+# runs; those of the suites that have not ended, shared by the lanes, are about the time left.
+touch suites.txt
 suites=$(sed -n '/ suites\[\]/,/;/p' "$MVBENCH_HOME/tests/check_main.c" | grep -o '"[a-z]*"' | wc -l)
 tail -q -n +1 -f lane-*.log | grep --line-buffered -E '^[^ ]+\.c:[0-9]+:[FE]:|^[a-z]+: [0-9]+ s$' | {
 	ended=0
+	left=$(awk -v without=" ${WITHOUT:-} " '!index(without, " " $1 " ") { s += $2 }
+		END { print s + 0 }' suites.txt)
 	while read -r line; do
 		case $line in
 		*.c:*) echo "$line" ;;
-		*) ended=$((ended + 1)) && echo "$ended/$suites suites, $line" ;;
+		*)
+			ended=$((ended + 1))
+			left=$((left - $(awk -v suite="${line%%:*}" '$1 == suite { s = $2 } END { print s + 0 }' suites.txt)))
+			[ "$left" -gt 0 ] && line="$line; about $(((left + $2 - 1) / $2)) s left"
+			echo "$ended/$suites suites, $line"
+			;;
 		esac
 	done
 } &
@@ -45,6 +54,8 @@ esac
 sleep 1.1 # tail reads every second
 pkill -P $$ -x tail
 wait "$progress"
+sed -n 's/^\([a-z]*\): \([0-9]*\) s$/\1 \2/p' lane-*.log |
+	awk '{ s[$1] = $2 } END { for (k in s) print k, s[k] }' suites.txt - >suites.new && mv suites.new suites.txt
 for log in lane-*.log; do
 	cat "$log"
 	# The log's last line. Without it the process ended before it had run all its suites.

@@ -49,6 +49,7 @@ draw() {
 
 for shape; do
 	since=$(date +%s)
+	[ ! -t 2 ] || echo "shape $shape of $*: simulates ..." >&2
 	simulate "$shape"
 	check "$shape" $(($(date +%s) - since))
 	case $shape in

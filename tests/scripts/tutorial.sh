@@ -1,8 +1,8 @@
 #!/bin/sh
 # tutorial.sh BUILD-FOLDER [PICTURES]: runs the commands of plots/TUTORIAL.md, unchanged and in order, from scratch
 # in BUILD-FOLDER/tutorial, which keeps the figures. Copies them to PICTURES, the folder of the page's pictures.
-# Fails if a command fails, if a figure is empty, or if step 15 does not give the times that it states, which are
-# the same on every machine. Behind `make tutorial`.
+# Fails if a command fails, if a figure is empty, if step 15 does not give the times that it states, which are
+# the same on every machine, or if right answers of the exercises are not accepted. Behind `make tutorial`.
 set -eu
 build=$(cd "$1" && pwd)
 pictures=${2:+$(mkdir -p "$2" && cd "$2" && pwd)}
@@ -12,7 +12,8 @@ rm -rf "$build/tutorial"
 # The caller decides what is built, and where. Commands are between fences.
 fence=$(printf '\140\140\140')
 awk -v fence="$fence" 'index($0, fence) == 1 { inside = $0 == fence "sh"; next } inside' plots/TUTORIAL.md |
-	sed -e '/^make$/d' -e "s|\$PWD/build|$build|; s|build/tutorial|$build/tutorial|g" >"$build/tutorial.sh"
+	sed -e '/^make$/d' -e "s|\$PWD/build|$build|; s|build/tutorial|$build/tutorial|g; s|\.\./\.\./plots|$PWD/plots|" \
+		>"$build/tutorial.sh"
 sh -eu "$build/tutorial.sh"
 
 # Seconds of an epoch with a slow worker; 0.2857 s is the time of three and a half workers. A server of bsp sleeps
@@ -26,5 +27,20 @@ wrong=$(sqlite3 -batch -bail "$build/tutorial/mvbench.db" "
 		WHERE s.label = 'slow') USING (strategy, deal)
 	WHERE epoch_seconds BETWEEN low AND high IS NOT 1;")
 [ -z "$wrong" ] || { echo "$wrong" >&2; exit 1; }
+
+# The exercises: none is solved before these runs, all are after them.
+exercises() { sqlite3 -batch -bail "$build/tutorial/mvbench.db" <plots/tutorial/exercises.sql | grep -c "$1"; }
+[ "$(exercises '|not tried$')" = 5 ] || { echo "exercises that nobody tried are judged" >&2; exit 1; }
+(
+	cd "$build/tutorial"
+	sweep() { "$build/mvbench" sweep "$@" >>exercises.log; }
+	sweep batch.ini --strategy=allreduce --workers=16 --label=exercise2 --lr=0.12
+	sweep share.ini --label=exercise3 --sim.platform=cluster --sim.rate=6gbit,6.5gbit
+	sweep interval.ini --strategy=periodic --sim.train=false --epochs=1 --seed=1 --label=exercise4 --sync-every=23,24
+	sweep stale.ini --reduce=mean --sim.train=false --label=exercise5 --workers=31
+	sweep cluster.ini --strategy=periodic --workers=64 --label=exercise9 --sync-every=4,5
+)
+[ "$(exercises '|solved$')" = 5 ] ||
+	{ sqlite3 "$build/tutorial/mvbench.db" <plots/tutorial/exercises.sql >&2; exit 1; }
 if grep -l 'Nothing to draw' "$build"/tutorial/*.svg >&2; then exit 1; fi
 if [ -n "$pictures" ]; then cp "$build"/tutorial/*.svg "$pictures"; fi

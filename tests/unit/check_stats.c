@@ -1011,6 +1011,18 @@ TEST(table_marks_exact_times)
 	ck_says(EXIT_OK, "", "undecided -50.0 %  ");
 }
 
+/* Simulated workers have a core each. */
+TEST(table_marks_oversubscribed_runs)
+{
+	add("serial", 1, 1, "done", 0.8, 2);
+	add("asgd", 2, 1, "done", 0.8, 1);
+	exec("UPDATE run SET oversubscribed = workers > 1");
+	ck_says(EXIT_OK, "", "+: 1 run was oversubscribed, with more processes than cores");
+	ck_says(EXIT_OK, "--runs", "+: 1 run was oversubscribed");
+	exec("UPDATE run SET platform = 'sim', sim_step_time = '5ms'");
+	ck_silent("", "oversubscribed");
+}
+
 TEST(markdown_escapes_labels)
 {
 	static const struct {

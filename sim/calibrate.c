@@ -162,7 +162,8 @@ static char *check_file(const char *db, bool *known)
 				  db);
 }
 
-static char *keep(void *self, const char *status, const char *reason, const struct closing *c)
+static char *keep_points(void *self, const char *status, const char *reason,
+			 const struct closing *c)
 {
 	struct measuring *m = self;
 	(void)status, (void)c;
@@ -197,7 +198,7 @@ static int measure(void *measuring, struct status_page *page)
 				  .begin = take_plan,
 				  .steps_wanted_s = wants_wires(m->config) ? 0 : m->seconds,
 				  .model = take_figures,
-				  .end = keep};
+				  .end = keep_points};
 	int status = worker_train(m->config, &sink, page);
 	free(m->points.point);
 	return status;

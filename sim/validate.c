@@ -187,7 +187,7 @@ static void say_end(const struct doing *d, const struct cell *c, const char *wor
 			o->why ? o->why : "");
 }
 
-static void do_cell(struct doing *d, const struct cell *c, const char *world)
+static void validate_cell(struct doing *d, const struct cell *c, const char *world)
 {
 	char before[96];
 	double mean = d->ended ? 1e-9 * (double)(clock_now() - d->began) / (double)d->ended : 0;
@@ -257,7 +257,7 @@ static void do_round(struct doing *d, const struct cells *c, const struct valida
 		if (calibrates(f, c) == MACHINE)
 			calibrate(d, c, i, done, round, false);
 		if (!d->status)
-			do_cell(d, &c->real.cell[i], world);
+			validate_cell(d, &c->real.cell[i], world);
 	}
 }
 
@@ -302,7 +302,7 @@ static void calibrate_wires(struct doing *d, const struct cells *c)
 static void simulate(struct doing *d, const struct cells *c)
 {
 	for (size_t i = 0; i < c->simulated.cells && !d->status; i++)
-		do_cell(d, &c->simulated.cell[i], "simulated");
+		validate_cell(d, &c->simulated.cell[i], "simulated");
 }
 
 static void do_runs(struct doing *d, const struct cells *c, const struct validate_flags *f)

@@ -257,7 +257,7 @@ static char *pend(struct check *c, struct sweep *runs)
 
 /* Records which runs this program has made. A run that began has replaced its pending row, which a
  * row of `checked` then no longer refers to. */
-static char *record(struct check *c, const struct sweep *runs)
+static char *record_made(struct check *c, const struct sweep *runs)
 {
 	for (size_t i = 0; i < runs->cells; i++) {
 		const struct cell *cell = &runs->cell[i];
@@ -294,5 +294,5 @@ char *gate_make(struct check *c, bool *interrupted)
 	*interrupted = status == EXIT_INTERRUPTED;
 	TRY(store_open_for(&c->store, &runs.cell[0].config, STORE_CHANGE));
 	TRY(sql_begin(c->store));
-	return sql_end(c->store, record(c, &runs));
+	return sql_end(c->store, record_made(c, &runs));
 }

@@ -329,7 +329,7 @@ static void print_result(const struct doing *d, const struct cell *c, const stru
 }
 
 /* Claims the cell. *taken = false: another sweep runs it, or has run it. */
-static char *take(const struct doing *d, const struct cell *c, bool *taken)
+static char *claim_cell(const struct doing *d, const struct cell *c, bool *taken)
 {
 	struct store *store AUTOCLOSE = NULL;
 	char *owner AUTOFREE = NULL;
@@ -348,7 +348,7 @@ static char *take(const struct doing *d, const struct cell *c, bool *taken)
 static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 {
 	bool taken = false;
-	char *wrong = take(d, c, &taken);
+	char *wrong = claim_cell(d, c, &taken);
 	if (wrong)
 		return complain(wrong);
 	if (!taken)
@@ -501,7 +501,7 @@ static void do_side_by_side(struct doing *d)
 }
 
 /* Prints the last line. Returns the status of the worst cell, cells of earlier sweeps included. */
-static int sum_up(const struct doing *d)
+static int sum_up_cells(const struct doing *d)
 {
 	size_t done = 0, diverged = 0, failed = 0, refused = 0, skipped = 0;
 	char refusals[40] = "";
@@ -574,7 +574,7 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 		do_side_by_side(&d);
 	else
 		do_in_turn(&d);
-	*status = sum_up(&d);
+	*status = sum_up_cells(&d);
 	return NULL;
 }
 

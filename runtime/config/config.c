@@ -199,7 +199,7 @@ char *settings_check(const struct setting *given, size_t n)
 	return wrong;
 }
 
-static char *apply(struct config *c, const struct setting *s, bool lenient)
+static char *apply_setting(struct config *c, const struct setting *s, bool lenient)
 {
 	struct found f;
 	void *fields = c;
@@ -434,9 +434,9 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 	c->codec = p;
 	for (const struct setting *r = c->workload->recipe; r && r->name; r++)
 		if (c->optimizer->momentum || strcmp(r->name, "momentum") != 0)
-			TRY(apply(c, r, false));
+			TRY(apply_setting(c, r, false));
 	for (size_t i = 0; i < n; i++)
-		TRY(apply(c, &given[i], lenient));
+		TRY(apply_setting(c, &given[i], lenient));
 	/* decoupled weight decay applies only to the weights of products by default */
 	if (!c->optimizer->coupled && run->weight_decay > 0 && !setting_value(given, n, "decay"))
 		run->decay = "weights";

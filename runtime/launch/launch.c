@@ -243,8 +243,8 @@ static void end_stalled(void *self, char *why)
 	w->patience = clock_now() + (nsec)LAST_S * 1000000000;
 }
 
-static void start(struct watch *w, const sigset_t *signals,
-		  int (*worker)(void *ctx, struct status_page *page), void *ctx)
+static void start_child(struct watch *w, const sigset_t *signals,
+			int (*worker)(void *ctx, struct status_page *page), void *ctx)
 {
 	int pipe_fd[2] = {-1, -1};
 	bool through_mpirun = config_needs_mpirun(w->config);
@@ -332,7 +332,7 @@ static void unlink_page(struct watch *w)
 }
 
 /* Until the child has ended; returns its wait status. */
-static int watch(struct watch *w, const struct watcher *watcher)
+static int watch_child(struct watch *w, const struct watcher *watcher)
 {
 	for (;;) {
 		int wait_status = 0;
@@ -481,8 +481,8 @@ int launch(const struct config *c, const char *const *command,
 		unlink_page(&w); /* the child has it */
 	else if (!is_simulated(c) && *c->harness.hostfile)
 		w.hosts = write_hosts(&w);
-	start(&w, &signals, worker, ctx);
-	int wait_status = watch(&w, watcher);
+	start_child(&w, &signals, worker, ctx);
+	int wait_status = watch_child(&w, watcher);
 	end_watch(&w);
 	unlink_page(&w);
 	if (w.hosts)

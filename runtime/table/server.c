@@ -59,7 +59,7 @@ static void expect_requests(struct server *v)
 }
 
 /* Starts to receive the operation's floats and rows. */
-static void start_op(struct server *v, struct transaction *j)
+static void server_start_op(struct server *v, struct transaction *j)
 {
 	size_t rows = j->request.rows > 0 ? (size_t)j->request.rows : 0;
 	size_t in = (size_t)(j->request.words ? j->request.words : j->request.in);
@@ -79,7 +79,7 @@ static void start_op(struct server *v, struct transaction *j)
 }
 
 /* Does what a request asks for; an operation has arrived completely. */
-static void handle(struct server *v, struct transaction *j)
+static void server_handle(struct server *v, struct transaction *j)
 {
 	struct table_request *a = &j->request;
 	struct shard *t = v->shard[a->table];
@@ -130,7 +130,7 @@ static void handle(struct server *v, struct transaction *j)
 static bool is_ready(struct server *v, struct transaction *j)
 {
 	if (!j->begun)
-		start_op(v, j);
+		server_start_op(v, j);
 	return (link_test(v->link, &j->listed) & link_test(v->link, &j->moved)) &&
 	       shard_due(v->shard[j->request.table], j, j->request.kind);
 }
@@ -147,7 +147,7 @@ static void advance_connection(struct server *v, int k)
 			return;
 		c->next += j->request.number >= 0;
 		c->first = j->next;
-		handle(v, j);
+		server_handle(v, j);
 	}
 }
 

@@ -179,7 +179,7 @@ static void note(struct server *v, enum trace_kind kind, const struct transactio
 }
 
 /* data, which is a message, becomes its floats. */
-static void decode(struct server *v, struct shard *t, struct transaction *j)
+static void shard_decode(struct server *v, struct shard *t, struct transaction *j)
 {
 	const struct code c = {.opts = v->codec_opts,
 			       .n = t->n,
@@ -202,7 +202,7 @@ static void decode(struct server *v, struct shard *t, struct transaction *j)
 }
 
 /* Applies the push; with `read`, data then gets what is pulled. */
-static void apply(struct server *v, struct shard *t, struct transaction *j, bool read)
+static void shard_apply(struct server *v, struct shard *t, struct transaction *j, bool read)
 {
 	struct client *m = &t->client[j->request.worker];
 	bool sync = j->request.kind == OP_SYNC, sums = rounds_merge(&t->rules);
@@ -219,7 +219,7 @@ static void apply(struct server *v, struct shard *t, struct transaction *j, bool
 	if (j->request.in == 0)
 		return;
 	if (j->request.words > 0)
-		decode(v, t, j);
+		shard_decode(v, t, j);
 	read = (read && j->request.out > 0) || p.kind == OP_ELASTIC;
 	for (size_t i = 0; piece(t, j, i, &first, &n, &offset); i++) {
 		float *w = (sums ? t->sum : t->w) + first;
@@ -350,7 +350,7 @@ static void defer(struct shard *t, struct transaction *j)
 
 /* ---- Operations ---- */
 
-static void push_in_round(struct server *v, struct shard *t, struct transaction *j)
+static void shard_push_in_round(struct server *v, struct shard *t, struct transaction *j)
 {
 	j->reply.dropped =
 		replay_drops(&t->cursor, j->reply.seq, rounds_late(&t->rounds, j->request.worker),
@@ -358,7 +358,7 @@ static void push_in_round(struct server *v, struct shard *t, struct transaction 
 	j->round =
 		rounds_push(&t->rounds, j->request.worker, !j->reply.dropped, j->request.by.idle);
 	if (!j->reply.dropped) {
-		apply(v, t, j, false);
+		shard_apply(v, t, j, false);
 		t->now.applied++;
 	}
 	buffer_drop(v, &j->data);
@@ -366,7 +366,7 @@ static void push_in_round(struct server *v, struct shard *t, struct transaction 
 	shard_poll(v, t);
 }
 
-static void push(struct server *v, struct shard *t, struct transaction *j)
+static void shard_push(struct server *v, struct shard *t, struct transaction *j)
 {
 	struct client *m = &t->client[j->request.worker];
 	j->reply.staleness = t->rules.rounds ? 0 : t->version - m->seen;
@@ -375,14 +375,14 @@ static void push(struct server *v, struct shard *t, struct transaction *j)
 	t->version++;
 	m->seen++; /* its own push */
 	if (t->rules.rounds) {
-		push_in_round(v, t, j);
+		shard_push_in_round(v, t, j);
 		return;
 	}
 	bool too_far = t->rules.bounded &&
 		       (t->cursor.arrival
 				? strcmp(replay_kind(&t->cursor, j->reply.seq), "push") == 0
 				: rounds_too_far_ahead(&t->rounds, j->request.worker, j->pushes));
-	apply(v, t, j, !too_far);
+	shard_apply(v, t, j, !too_far);
 	if (too_far) {
 		defer(t, j);
 	} else {
@@ -431,5 +431,5 @@ void shard_op(struct server *v, struct shard *t, struct transaction *j)
 	else if (j->request.kind == OP_READ)
 		read_op(v, t, j);
 	else
-		push(v, t, j);
+		shard_push(v, t, j);
 }

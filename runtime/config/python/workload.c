@@ -295,7 +295,7 @@ static void read_shapes(struct file *f, const char *said)
 }
 
 /* Python makes the model and the data of this run, unless it has them. NULL, or a message. */
-static char *configure(struct file *f, const struct run *run, int64_t seed)
+static char *python_configure(struct file *f, const struct run *run, int64_t seed)
 {
 	char *wrong = NULL,
 	     *request AUTOFREE = request_of(f, run->workload_opts, seed, run->threads);
@@ -322,7 +322,7 @@ static char *configure(struct file *f, const struct run *run, int64_t seed)
 static char *python_probe(const struct run *run, struct data *train, struct data *test)
 {
 	struct file *f = file_of(run->workload_opts);
-	TRY(configure(f, run, run->seed));
+	TRY(python_configure(f, run, run->seed));
 	const struct data shape = {.features = sizeof(int32_t),
 				   .classes = f->classes,
 				   .value_size = 1,
@@ -380,9 +380,9 @@ static void python_unload(struct data *train, struct data *test)
 static const char *python_identity(const struct run *run)
 {
 	struct file *f = file_of(run->workload_opts);
-	char *wrong AUTOFREE = configure(f, run, run->seed); /* the plan reports it */
+	char *wrong AUTOFREE = python_configure(f, run, run->seed); /* the plan reports it */
 	if (!wrong && *f->content == DATA_OF_SEED && run->seed != 1)
-		wrong = configure(f, run, 1);
+		wrong = python_configure(f, run, 1);
 	return wrong ? "" : f->content;
 }
 
@@ -466,7 +466,7 @@ static void python_init(struct worker *w, const struct data *sample)
 	struct file *f = s->file = file_of(w->model->opts);
 	bool floats = has_floats(w);
 	(void)sample;
-	char *wrong = configure(f, w->run, w->run->seed);
+	char *wrong = python_configure(f, w->run, w->run->seed);
 	if (wrong)
 		user_error("%s", wrong);
 	if (floats)
@@ -522,13 +522,12 @@ static void python_gradient(struct worker *w)
 	if (s->region) {
 		bool early = w->loop->strategy->layer_ready && s->shared && !world_is_virtual;
 		double rows = (double)w->rows;
-		struct python_request r = {
-			.command = GRADIENT,
-			.rows = (int64_t)w->rows,
-			.key = w->loop->dev->key,
-			.share = w->mean_rows > 0 ? rows / w->mean_rows : 1,
-			.ready = early ? python_ready : NULL,
-			.ctx = w};
+		struct python_request r = {.command = GRADIENT,
+					   .rows = (int64_t)w->rows,
+					   .key = w->loop->dev->key,
+					   .share = w->mean_rows > 0 ? rows / w->mean_rows : 1,
+					   .ready = early ? python_ready : NULL,
+					   .ctx = w};
 		bring(w);
 		python_rows_of(w, w->train, w->index, w->rows);
 		ask(w, &r);

@@ -254,8 +254,8 @@ static inline void prefetch(const void *row, size_t bytes)
 enum { AHEAD = 4 }; /* rows */
 
 /* x[n] = the data's floats from `at` on, or bytes / 255, minus the mean's from `mean` on. */
-static inline void take(float *restrict x, const struct data *data, size_t at,
-			const float *restrict mean, size_t n)
+static inline void take_features(float *restrict x, const struct data *data, size_t at,
+				 const float *restrict mean, size_t n)
 {
 	if (data->bytes) {
 		const uint8_t *restrict bytes = data->bytes + at;
@@ -302,8 +302,8 @@ static void take_crop(float *x, const struct data *data, size_t at, const struct
 			continue;
 		}
 		memset(x, 0, left * channels * sizeof *x);
-		take(x + left * channels, data, at + from, t->mean ? t->mean + from : NULL,
-		     n * channels);
+		take_features(x + left * channels, data, at + from, t->mean ? t->mean + from : NULL,
+			      n * channels);
 		memset(x + (left + n) * channels, 0, right * channels * sizeof *x);
 		if (c.mirror)
 			mirror(x, width, channels);
@@ -324,7 +324,7 @@ void cpu_gather(struct device *d, float *restrict x, float *restrict y, const st
 		if (crops)
 			take_crop(x, data, at, t, crop_of(t->key, index[i], t->pad, t->flip));
 		else
-			take(x, data, at, t ? t->mean : NULL, f);
+			take_features(x, data, at, t ? t->mean : NULL, f);
 	}
 }
 

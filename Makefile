@@ -133,7 +133,7 @@ $(B)/results/db/migrate.o: $(wildcard results/db/*.sql results/db/migrations/*.s
 $(foreach room,$(RESULTS),$(eval $(call objects,$(room)): $(wildcard $(room)/*.sql $(room)/*.bash)))
 $(B)/results/help/topic.o: README.md # the words
 $(B)/sim/validate_report.o: sim/validate.sql
-$(B)/runtime/config/python/workload.o: runtime/config/python/driver.py
+$(B)/runtime/config/python/interpreter.o: runtime/config/python/driver.py
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)
 # The content security policy of the report: only the script with this hash runs.
 $(B)/plots/report.o: CPPFLAGS += -DREPORT_SCRIPT='"sha256-$(shell env printf \

@@ -1,6 +1,6 @@
 /*
- * named.c - files with code by who has named them. Only what the user has named is compiled and
- * loaded.
+ * named.c - files with code: who has named them, and the option that records their source. Only
+ * what the user has named is compiled and loaded.
  */
 #include "runtime/config/plugins.h"
 
@@ -41,4 +41,23 @@ enum naming plugin_naming(const char *name)
 {
 	const struct named *n = named_find(name);
 	return n ? n->how : NAMED_BY_DATA;
+}
+
+static char *check_source(const struct option *o, const char *text)
+{
+	return strcmp(o->def, text) == 0
+		       ? NULL
+		       : sentence("--NAME.%s=%s: the given plug-in has another source, %s", o->name,
+				  text, o->def);
+}
+
+struct option plugin_source(const char *source, size_t offset)
+{
+	return (struct option){.name = "source",
+			       .type = OPT_STRING,
+			       .offset = offset,
+			       .def = must(strdup(source)),
+			       .check = check_source,
+			       .core = {.always = true},
+			       .help = "hash of its source: recorded, not to be given [sha256]"};
 }

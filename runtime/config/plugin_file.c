@@ -629,25 +629,6 @@ static char *check_option_rows(const struct making *m, const struct plugin *p)
 	return NULL;
 }
 
-static char *check_source(const struct option *o, const char *text)
-{
-	return strcmp(o->def, text) == 0
-		       ? NULL
-		       : sentence("--NAME.%s=%s: the given plug-in has another source, %s", o->name,
-				  text, o->def);
-}
-
-struct option plugin_source(const char *source, size_t offset)
-{
-	return (struct option){.name = "source",
-			       .type = OPT_STRING,
-			       .offset = offset,
-			       .def = must(strdup(source)),
-			       .check = check_source,
-			       .core = {.always = true},
-			       .help = "hash of its source: recorded, not to be given [sha256]"};
-}
-
 /* A copy with one more option, the hash of its source, which is recorded and compared. */
 static const struct plugin *with_source(const struct making *m, const struct plugin *p)
 {

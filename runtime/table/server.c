@@ -13,38 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct transaction *transaction_new(void)
-{
-	struct transaction *j = must(malloc(sizeof *j));
-	*j = (struct transaction){.reply = {.seq = -1, .read_seq = -1, .away = -1},
-				  .told = -1,
-				  .listed = -1,
-				  .moved = -1};
-	return j;
-}
-
-static void transaction_free(struct server *v, struct transaction *j)
-{
-	buffer_drop(v, &j->rows);
-	buffer_drop(v, &j->data);
-	free(j);
-}
-
-void transaction_reply(struct server *v, struct transaction *j)
-{
-	int tag = reply_tag(j->request.table, j->request.slot);
-	pulse_step();
-	j->told = link_send_start(v->link, j->request.worker, tag, &j->reply, sizeof j->reply);
-	if (j->request.out > 0 && j->reply.away < 0)
-		j->moved = link_send_start(v->link, j->request.worker, tag, j->data->x,
-					   (size_t)j->request.out * sizeof(float));
-	j->next = v->sending;
-	v->sending = j;
-	link_wake(v->link, j->request.worker);
-}
-
-/* ---- Requests ----- */
-
 /* While the floats of many operations are arriving, those of one more would only take memory. In a
  * replay, one more operation may be the one that is due. */
 static void expect_requests(struct server *v)
@@ -177,19 +145,6 @@ static void take_requests(struct server *v)
 	}
 }
 
-static void advance_sending(struct server *v)
-{
-	for (struct transaction **at = &v->sending; *at;) {
-		struct transaction *j = *at;
-		if (link_test(v->link, &j->told) & link_test(v->link, &j->moved)) {
-			*at = j->next;
-			transaction_free(v, j);
-		} else {
-			at = &j->next;
-		}
-	}
-}
-
 /* As nudge_servers in servers.c does. */
 static void nudge_workers(struct server *v)
 {
@@ -228,7 +183,7 @@ static void shut_down(struct server *v)
 			link_cancel(v->link, &v->incoming[i]->moved);
 			transaction_free(v, v->incoming[i]);
 		}
-	for (; v->sending && clock_now() - since < 1000000000; advance_sending(v))
+	for (; v->sending && clock_now() - since < 1000000000; transactions_advance(v))
 		if (!link_progress(v->link))
 			link_sleep(v->link, &nap, 0);
 	link_wakeup_free(v->link);
@@ -264,7 +219,7 @@ void tables_serve(struct link *everyone, int rank, int workers, const struct rec
 		nap = 0;
 		take_requests(v);
 		advance_connections(v);
-		advance_sending(v);
+		transactions_advance(v);
 		expect_requests(v);
 	}
 	shut_down(v);

@@ -1,7 +1,8 @@
 /*
  * server.h - what the files of a server share: server.c (its main loop and the workers' requests),
- * shard.c (what an operation does to a shard, and which worker waits for which there) and buffers.c
- * (the floats that it receives and sends).
+ * shard.c (what an operation does to a shard, and which worker waits for which there),
+ * transaction.c (operations on their way, and replies) and buffers.c (the floats that it receives
+ * and sends). Each uses only those behind it.
  */
 #ifndef SERVER_H
 #define SERVER_H
@@ -91,12 +92,15 @@ void buffer_drop(struct server *v, struct buffer **b);
 void buffers_fill(struct server *v, const struct shard *t, int wanted);
 void buffers_free(struct server *v);
 
-/* ---- server.c: transactions ---- */
+/* ---- transaction.c ---- */
 
 struct transaction *transaction_new(void);
+void transaction_free(struct server *v, struct transaction *j);
 /* Sends the reply and the floats of data that it includes; frees the transaction when both have
  * left. */
 void transaction_reply(struct server *v, struct transaction *j);
+/* Frees the transactions whose replies have left. */
+void transactions_advance(struct server *v);
 
 /* ---- shard.c: shards, of tables by number ---- */
 

@@ -20,7 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STRIDE = 1088 / sizeof(float) }; /* vectors begin at different places of a page, see cpu.c */
+/* Vectors begin at different places of a page, see cpu/memory.c. */
+enum { STRIDE = 1088 / sizeof(float) };
 
 /* One file, its process, and what it said of its model and data. */
 struct file {

@@ -1,10 +1,15 @@
 /*
- * named.c - files with code: who has named them, and the option that records their source. Only
- * what the user has named is compiled and loaded.
+ * named.c - names of plug-ins: of their kinds, and of files: who has named one, and the option that
+ * records its source. Only what the user has named is compiled and loaded.
  */
 #include "runtime/config/plugins.h"
 
 #include <string.h>
+
+const char *const part_names[PART_COUNT] = {[PART_STRATEGY] = "strategy",
+					    [PART_WORKLOAD] = "workload",
+					    [PART_OPTIMIZER] = "optimizer",
+					    [PART_CODEC] = "codec"};
 
 static struct named {
 	char *name;

@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const part_names[PART_COUNT] = {[PART_STRATEGY] = "strategy",
-					    [PART_WORKLOAD] = "workload",
-					    [PART_OPTIMIZER] = "optimizer",
-					    [PART_CODEC] = "codec"};
-
 static struct loaded *loaded;
 static size_t nloaded;
 

@@ -260,6 +260,12 @@ void lib_note_push(struct mvb_table *t, const struct table_op *p)
 		t->staleness = p->dropped ? -1 : p->staleness;
 }
 
+void lib_mean(float *x, size_t n, enum mvb_reduce op)
+{
+	for (size_t i = 0; op == MVB_MEAN && i < n; i++)
+		x[i] /= (float)lib.workers;
+}
+
 static void finish_op(struct pending_op *f)
 {
 	if (f->state == TABLE_OP) {

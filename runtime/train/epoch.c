@@ -433,7 +433,10 @@ static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 		*last += r->clock_stopped_ns - clock_stopped_ns;
 		one_step(r, *i, rng);
 		clock_stopped_ns = r->clock_stopped_ns;
-		ema_step(r);
+		if (ema_is_due(r)) {
+			layers_needed(&r->w);
+			ema_step(r);
+		}
 		*last += r->clock_stopped_ns - clock_stopped_ns;
 		deal_after_push(r);
 		if (r->page)

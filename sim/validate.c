@@ -29,8 +29,8 @@ static const struct option validate_flags[] = {
 	       "five workloads, batches of 20 to 300 rows, intervals of 1 to 20 steps, two "
 	       "workers, or three or four with a given step time; 0: a job file [cells]",
 	       .min = 0, .max = 1000),
-	OPTION(rounds, INT, "rounds", "5", "real runs of each cell; their median counts [runs]",
-	       .min = 1, .max = 1000),
+	OPTION(repetitions, INT, "repetitions", "5",
+	       "real runs of each cell; their median counts [repetitions]", .min = 1, .max = 1000),
 	OPTION(calibrate, BOOL, "calibrate", "true",
 	       "with real runs, on platform local: calibrate this machine again in each round, "
 	       "because its speed can drift; false: use the recorded calibration [true/false]"),
@@ -308,7 +308,7 @@ static void simulate(struct doing *d, const struct cells *c)
 static void do_runs(struct doing *d, const struct cells *c, const struct validate_flags *f)
 {
 	size_t n = c->real.cells;
-	int64_t rounds = wants(f, "real") ? f->rounds : 0;
+	int64_t rounds = wants(f, "real") ? f->repetitions : 0;
 	sigset_t signals = end_signals(), before;
 	d->runs = (wants(f, "sim") ? n : 0) + (size_t)rounds * n;
 	d->began = clock_now();

@@ -1422,7 +1422,7 @@ static const struct {
 	{"sweep $FOLDER/sweep.ini", "sweep.ini:"},
 	{"sweep $FOLDER/sweep.ini", "dropped"},
 	{"tune $FOLDER/tune.ini --budget=2", "dropped"},
-	{"validate $FOLDER/cells.ini --rounds=1 " STEP HOSTS, "dropped"},
+	{"validate $FOLDER/cells.ini --repetitions=1 " STEP HOSTS, "dropped"},
 };
 
 TEST(workers_that_cannot_start_are_refused_by_all_commands, COUNT(unstartable))

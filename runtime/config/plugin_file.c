@@ -45,10 +45,13 @@ static const char *const headers[] = {"mvbench.h",
 				      "runtime/base/common.h",
 				      "runtime/base/rng.h",
 				      "runtime/config/option_row.h",
+				      "runtime/config/plugin.h",
 				      "workloads/linear.h",
 				      "workloads/net.h",
 				      "workloads/datasets.h",
 				      "strategies/exchange.h",
+				      "strategies/fragment.h",
+				      "strategies/graph.h",
 				      "strategies/optimizers/optimizer.h",
 				      "strategies/codecs/codec.h"};
 

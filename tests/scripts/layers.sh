@@ -62,7 +62,7 @@ contract $both workloads/*.h >"$work/workloads"
 
 awk -v floors="$floors" -v registries="$registries" -v libraries="$libraries" -v build="$build/" -v work="$work" '
 function is_contract(f) { # its functions are defined in lower layers
-	return f ~ /^(mvbench|workloads\/(net|linear)|strategies\/optimizers\/optimizer|strategies\/codecs\/codec|runtime\/config\/(run|option_row))[.]h$/
+	return f ~ /^(mvbench|workloads\/(net|linear)|strategies\/optimizers\/optimizer|strategies\/codecs\/codec|runtime\/config\/(run|option_row|plugin))[.]h$/
 }
 function room(path,   r) { # the module of a file in the source tree
 	if (path == "main.c" || path == "main.o") return "main"

@@ -130,8 +130,9 @@ $(B)/main.o: CPPFLAGS += -DMVBENCH_VERSION='"$(VERSION)"'
 $(B)/main.o: runtime/lib/libmvbench.h
 # Files compiled in as text: .sql, .bash, .css and .js in the folder of the file that names them.
 $(B)/results/db/migrate.o: $(wildcard results/db/*.sql results/db/migrations/*.sql)
-$(foreach room,$(RESULTS),$(eval $(call objects,$(room)): $(wildcard $(room)/*.sql $(room)/*.bash)))
-$(B)/results/help/topic.o: README.md # the words
+$(foreach room,$(RESULTS),$(eval $(call objects,$(room)): $(wildcard $(room)/*.sql)))
+$(B)/runtime/cli/topic.o: README.md # the words
+$(B)/runtime/cli/completion.o: runtime/cli/completion.bash
 $(B)/sim/validate_report.o: sim/validate.sql
 $(B)/runtime/config/python/interpreter.o: runtime/config/python/driver.py
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)

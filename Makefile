@@ -33,7 +33,7 @@ RUNTIME := $(addprefix runtime/,base world watch device device/cpu comm comm/mpi
 RESULTS := $(addprefix results/,db run ask gate share)
 OBJ  := $(call objects,$(RUNTIME) strategies strategies/optimizers strategies/codecs workloads sim/model $(RESULTS) plots sim)
 # Headers for users' plug-ins.
-CONTRACT := mvbench.h runtime/base/common.h runtime/base/rng.h runtime/config/option_row.h workloads/linear.h workloads/net.h workloads/datasets.h strategies/exchange.h strategies/fragment.h strategies/graph.h strategies/optimizers/optimizer.h strategies/codecs/codec.h
+CONTRACT := mvbench.h runtime/base/common.h runtime/base/rng.h runtime/config/option_row.h runtime/config/plugin.h workloads/linear.h workloads/net.h workloads/datasets.h strategies/exchange.h strategies/fragment.h strategies/graph.h strategies/optimizers/optimizer.h strategies/codecs/codec.h
 # The CUDA device, if all its headers are installed; otherwise the program reports what is missing.
 HAVE  = $(wildcard $(addsuffix /$(1),$(CUDA)/include /usr/include /usr/include/$(shell uname -m)-linux-gnu))
 MODULE := $(if $(and $(CUDA),$(call HAVE,cudnn.h),$(call HAVE,nccl.h)),$(B)/mvbench_cuda.so)
@@ -131,10 +131,11 @@ $(B)/main.o: CPPFLAGS += -DMVBENCH_VERSION='"$(VERSION)"'
 $(B)/main.o: runtime/lib/libmvbench.h
 # Files compiled in as text: .sql, .bash, .css and .js in the folder of the file that names them.
 $(B)/results/db/migrate.o: $(wildcard results/db/*.sql results/db/migrations/*.sql)
-$(foreach room,$(RESULTS),$(eval $(call objects,$(room)): $(wildcard $(room)/*.sql $(room)/*.bash)))
-$(B)/results/help/topic.o: README.md # the words
+$(foreach room,$(RESULTS),$(eval $(call objects,$(room)): $(wildcard $(room)/*.sql)))
+$(B)/runtime/cli/topic.o: README.md # the words
+$(B)/runtime/cli/completion.o: runtime/cli/completion.bash
 $(B)/sim/validate_report.o: sim/validate.sql
-$(B)/runtime/config/python/workload.o: runtime/config/python/driver.py
+$(B)/runtime/config/python/interpreter.o: runtime/config/python/driver.py
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)
 # The content security policy of the report: only the script with this hash runs.
 $(B)/plots/report.o: CPPFLAGS += -DREPORT_SCRIPT='"sha256-$(shell env printf \

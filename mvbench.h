@@ -75,8 +75,7 @@ void vec_sum_rows(struct vec *b, const struct vec *y, size_t rows); /* b[j] = su
 /* Heavy ball in one pass: g = scale g + decay p; v = m v + g; p = p - lr v. v NULL: m is 0. */
 void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float m, float decay,
 	     float scale);
-/* y[2] += sum of x[first .. end - 1]^2, in float64. y[1] is 2^-192 of it, for sums that are too
- * large for y[0]. */
+/* y[2] += sum of x[first .. end - 1]^2, in float64; y[1]: 2^-192 of it, for sums beyond y[0]. */
 void vec_add_squares(struct vec *y, const struct vec *x, size_t first, size_t end);
 /* y = most / max(least, norm) y, where square[2] is y's sum of squares: least = most limits the
  * norm to `most`, a tiny `least` sets it to that. */
@@ -86,6 +85,7 @@ void vec_limit(struct vec *y, const struct vec *square, float most, float least)
 void vec_ratio(struct vec *y, const struct vec *w, const struct vec *u, float most, float decay);
 
 enum { MOMENTS_MOST = 2 }; /* that an optimiser keeps next to param */
+
 /* ---- Communication. All functions count their bytes and time. All workers of a comm call its
  * collectives in the same order; on a comm of one worker they return at once. */
 
@@ -113,8 +113,7 @@ void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine);
 void comm_allgather_equal(struct comm *c, struct vec *all, const struct vec *mine);
 void comm_broadcast(struct comm *c, int root, struct vec *v); /* v = the v of rank root */
 void comm_barrier(struct comm *c);
-/* Mean bytes that a worker sends in an allreduce of a vec's part, and in an exchange of n floats.
- */
+/* Mean bytes that a worker sends in an allreduce of a vec's part, and to exchange n floats. */
 double comm_sum_bytes(const struct comm *c, size_t first, size_t n);
 double comm_exchange_bytes(const struct comm *c, size_t n);
 /* Workers with the same color (from 0) form a new comm, in the order of their ranks in c.
@@ -257,8 +256,7 @@ struct worker {
 	int64_t step, epoch; /* current, from 1; steps count on over epochs */
 	double lr;           /* of this step: schedule and --lr-scale applied */
 	double weight;       /* of one trainer's contribution: 1/N for mean, 1 for sum */
-
-	struct loop *loop; /* the training loop's own, not for plug-ins */
+	struct loop *loop;   /* the training loop's own, not for plug-ins */
 };
 
 /* 1; if models have no rows in this step, 0 for their workers, and for the others as much more: the
@@ -300,8 +298,7 @@ void local_step(struct worker *w, double scale);
 void common_step(struct worker *w);
 /* common_step in parts, each for whole layers: floats first .. end - 1. They may come after the
  * next step has begun. common_step_cut: once, in init. common_step_later: in a step, keeps its
- * numbers, such as its learning rate; false: --clip needs the whole gradient, so call common_step.
- */
+ * numbers, such as its learning rate; false: --clip needs all of grad, so call common_step. */
 void common_step_cut(struct worker *w);
 bool common_step_later(struct worker *w);
 void common_step_part(struct worker *w, size_t first, size_t end);
@@ -393,32 +390,12 @@ struct strategy {
 	/* What takes time in an epoch, in words, for mvbench advise: with an X if --sync-every
 	 * matters, and no other capital X. NULL = not told: it simulates all intervals. */
 	const char *epoch_time;
-	/* Values of its options that it simulates, too, one at a time; to name NULL. NULL = none.
-	 */
+	/* Values of its options that it simulates, too, one at a time; to name NULL. NULL: none. */
 	const struct setting *variants;
 };
 extern const struct strategy *const strategies[]; /* ends at NULL */
 
-/* ---- Plug-ins in a user's file (--strategy=NAME.c), which ends in
- * MVBENCH_PLUGIN(.strategy = &strategy_mine); or .workload, .optimizer, .codec. ---- */
-
-/* Grows when plug-ins compiled with the older contract no longer work. */
-#define CONTRACT_VERSION 4
-struct plugin_file {
-	uint32_t version;  /* first in all versions, */
-	uint32_t bytes[5]; /* if equal, then these: struct sizes at compilation */
-	const struct strategy *strategy;
-	const struct workload *workload;
-	const struct optimizer *optimizer;
-	const struct codec *codec;
-};
-#define CONTRACT_BYTES \
-	sizeof(struct option), sizeof(struct worker), sizeof(struct strategy), \
-		sizeof(struct optimizer), sizeof(struct codec)
-extern const struct plugin_file mvbench_plugin; /* defined by the plug-in */
-#define MVBENCH_PLUGIN(...) \
-	const struct plugin_file mvbench_plugin = { \
-		.version = CONTRACT_VERSION, .bytes = {CONTRACT_BYTES}, __VA_ARGS__}
+#include "runtime/config/plugin.h" /* MVBENCH_PLUGIN, for files of users */
 
 #pragma GCC visibility pop
 #endif

@@ -110,7 +110,7 @@ static bool drawable(struct drawing *d, uint32_t code)
  * characters become spaces, and bytes that are not UTF-8 the replacement character. Returns the
  * width in columns.
  */
-static int put_text(struct drawing *d, FILE *f, const char *text)
+static int put_gnuplot_text(struct drawing *d, FILE *f, const char *text)
 {
 	int wide = 0;
 	for (int shown = 0; *text; shown++) {
@@ -178,7 +178,7 @@ static int look_column(const struct sql *q)
 	return i;
 }
 
-static void put_row(struct drawing *d, FILE *f, const struct sql *q, int look)
+static void put_data_row(struct drawing *d, FILE *f, const struct sql *q, int look)
 {
 	const char *between = "";
 	for (int i = 2; i < sql_columns(q); i++) {
@@ -189,7 +189,7 @@ static void put_row(struct drawing *d, FILE *f, const struct sql *q, int look)
 		if (sql_null(q, i))
 			fputs("NaN", f);
 		else if (sql_is_text(q, i))
-			put_text(d, f, sql_text(q, i));
+			put_gnuplot_text(d, f, sql_text(q, i));
 		else
 			fprintf(f, "%.9g", sql_real(q, i));
 	}
@@ -246,16 +246,16 @@ static void put_block(struct drawing *d, struct sheet *t, struct picture *p, con
 	if (t->left_out)
 		return;
 	fputs(p->blocks == 0 ? "=" : "\n\n=", t->data); /* no title is read as a number */
-	put_text(d, t->data, t->title);
+	put_gnuplot_text(d, t->data, t->title);
 	for (int i = 3; i < sql_columns(q); i++) {
 		if (i == t->look)
 			continue;
 		fputc('\t', t->data);
-		put_text(d, t->data, sql_name(q, i));
+		put_gnuplot_text(d, t->data, sql_name(q, i));
 	}
 	fputc('\n', t->data);
 	fputc('=', t->names); /* a line is never empty */
-	int wide = put_text(d, t->names, t->title);
+	int wide = put_gnuplot_text(d, t->names, t->title);
 	bool given = t->look > 1 && !sql_null(q, t->look);
 	fprintf(t->names, "\t%d\n", given ? (int)sql_int(q, t->look) : p->blocks + 1);
 	p->widest = wide > p->widest ? wide : p->widest;
@@ -277,7 +277,7 @@ static char *put_rows(struct drawing *d, struct sql *q, struct pictures *ps)
 			put_block(d, &t, p, q);
 		if (t.left_out)
 			continue;
-		put_row(d, t.data, q, t.look);
+		put_data_row(d, t.data, q, t.look);
 		t.rows++;
 		p->rows = t.rows > p->rows ? t.rows : p->rows;
 	}
@@ -417,7 +417,7 @@ char *figure_heading(struct store *s, const struct figure *f, const char *worklo
 
 /* The text around a picture: heading, footnote, the three lines of an empty one, and the name of
  * its intervals. NULL or a message. */
-static char *put_words(struct drawing *d, const struct figure *f, const struct picture *p)
+static char *put_picture_words(struct drawing *d, const struct figure *f, const struct picture *p)
 {
 	char *path AUTOFREE = sentence("%s/words.tsv", d->scratch);
 	char *foot AUTOFREE =
@@ -446,7 +446,7 @@ static char *put_words(struct drawing *d, const struct figure *f, const struct p
 	TRY(make_file(d, path, &file));
 	for (size_t i = 0; i < sizeof(line) / sizeof(*line); i++) {
 		fputc('=', file);
-		put_text(d, file, line[i]);
+		put_gnuplot_text(d, file, line[i]);
 		fputc('\n', file);
 	}
 	return fclose(file) ? sentence("%s: cannot write: %s", path, strerror(errno)) : NULL;
@@ -481,8 +481,8 @@ static bool is_warned(char *complaint)
 }
 
 /* Draws data-K.tsv, or an explanation when there is no data. */
-static int draw(struct drawing *d, const struct figure *f, const struct picture *p, size_t k,
-		bool several)
+static int draw_picture(struct drawing *d, const struct figure *f, const struct picture *p,
+			size_t k, bool several)
 {
 	char complaint[COMPLAINT_MAX] = "";
 	char *set AUTOFREE = sentence(
@@ -493,7 +493,7 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 	char *gp AUTOFREE = sentence("%s/%s.gp", f->folder, f->name);
 	char *made AUTOFREE = sentence("%s/figure.%s", d->scratch, d->format);
 	char *argv[] = {"gnuplot", "-d", "-e", set, style, p->blocks ? gp : NULL, NULL};
-	char *wrong = put_words(d, f, p);
+	char *wrong = put_picture_words(d, f, p);
 	struct stat st;
 	unlink(made);
 	int status = wrong ? EXIT_USER : program_run(d->scratch, argv, complaint);
@@ -535,9 +535,9 @@ static int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 		return d->stuck ? EXIT_USER : EXIT_FAILED;
 	}
 	for (size_t i = 0; i < ps.n && status == EXIT_OK; i++)
-		status = draw(d, f, &ps.picture[i], i, several || ps.n > 1);
+		status = draw_picture(d, f, &ps.picture[i], i, several || ps.n > 1);
 	if (ps.n == 0 && explain)
-		status = draw(d, f, &(struct picture){.workload = ""}, 0, false);
+		status = draw_picture(d, f, &(struct picture){.workload = ""}, 0, false);
 	if (ps.n == 0 && d->named && status == EXIT_OK) {
 		fprintf(stderr, "mvbench: %s: there is nothing to draw. %s\n", f->name, f->needs);
 		status = EXIT_FAILED;

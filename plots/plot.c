@@ -229,8 +229,9 @@ static char *check_label(struct store *s, const char *label)
 	return wrong ? wrong : sql_done(&q);
 }
 
-static char *prepare(struct drawing *d, const struct plot_options *o, const struct figures *fs,
-		     const char *const *word, size_t words, const struct figure **wanted)
+static char *prepare_figures(struct drawing *d, const struct plot_options *o,
+			     const struct figures *fs, const char *const *word, size_t words,
+			     const struct figure **wanted)
 {
 	if (has_axes(&o->axes))
 		TRY(check_axes(&o->axes, word, words));
@@ -260,7 +261,7 @@ static char *plot(const struct plot_options *o, const struct arguments *a, const
 			    .summary = o->title == own_title,
 			    .named = words > 0,
 			    .where = o->select.where[0] || o->select.label[0]};
-	char *stem AUTOFREE = NULL, *wrong = prepare(&d, o, fs, word, words, wanted);
+	char *stem AUTOFREE = NULL, *wrong = prepare_figures(&d, o, fs, word, words, wanted);
 	if (!wrong)
 		wrong = settle_out(&d, o, words, &stem);
 	if (!wrong)
@@ -275,7 +276,7 @@ static char *plot(const struct plot_options *o, const struct arguments *a, const
 	return wrong;
 }
 
-static char *more_help(FILE *f, const struct arguments *given)
+static char *plot_more_help(FILE *f, const struct arguments *given)
 {
 	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
 	char *wrong AUTOFREE = figures_init(&fs, NULL);
@@ -324,5 +325,5 @@ const struct command command_plot = {
 	.alone = {"title", own_title},
 	.words = figures_each,
 	.run = run_plot,
-	.more = more_help,
+	.more = plot_more_help,
 };

@@ -373,7 +373,7 @@ static char *put_warnings(struct report *p)
 	return sql_done(&q);
 }
 
-static char *put_facts(struct report *p, const struct report_options *o)
+static char *put_page_facts(struct report *p, const struct report_options *o)
 {
 	struct sql q AUTODONE =
 		sql_select(p->s, "SELECT name, value FROM report_fact WHERE value <> ''", "");
@@ -453,7 +453,7 @@ static char *put_page(struct report *p, const struct report_options *o, int conf
 	}
 	if (configurations) {
 		fputs("<section><h2 id=\"provenance\">Provenance</h2>\n", p->f);
-		TRY(put_facts(p, o));
+		TRY(put_page_facts(p, o));
 		TRY(columns_html(p->s, p->f, provenance_columns, "report_provenance", "provenance",
 				 "Provenance"));
 		fputs("</section>\n", p->f);

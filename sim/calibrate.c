@@ -162,7 +162,8 @@ static char *check_file(const char *db, bool *known)
 				  db);
 }
 
-static char *keep(void *self, const char *status, const char *reason, const struct closing *c)
+static char *keep_points(void *self, const char *status, const char *reason,
+			 const struct closing *c)
 {
 	struct measuring *m = self;
 	(void)status, (void)c;
@@ -197,7 +198,7 @@ static int measure(void *measuring, struct status_page *page)
 				  .begin = take_plan,
 				  .steps_wanted_s = wants_wires(m->config) ? 0 : m->seconds,
 				  .model = take_figures,
-				  .end = keep};
+				  .end = keep_points};
 	int status = worker_train(m->config, &sink, page);
 	free(m->points.point);
 	return status;
@@ -364,17 +365,23 @@ static char *write_platform(const struct config *given, FILE *f, int workers, bo
 	return NULL;
 }
 
-/* Checks everything before anything is measured. *before: the newest calibration so far. */
-static char *check(const struct config *c, int64_t *before)
+/* Checks everything before anything is measured. */
+static char *check_measurable(const struct config *c)
 {
 	struct plan plan;
-	struct store *s AUTOCLOSE = NULL;
 	TRY(plan_make(c, &plan));
-	TRY(store_check(c->harness.db));
+	return store_check(c->harness.db);
+}
+
+/* The newest calibration so far; 0 if there is none. */
+static char *find_newest(const struct config *c, int64_t *id)
+{
+	struct store *s AUTOCLOSE = NULL;
+	*id = 0;
 	if (access(c->harness.db, F_OK) != 0)
 		return NULL;
 	TRY(store_open(&s, c->harness.db, STORE_READ));
-	return sql_number(s, before, "SELECT max(id) FROM calibration", "");
+	return sql_number(s, id, "SELECT max(id) FROM calibration", "");
 }
 
 static char *print_newer(const struct config *c, int64_t before, bool far)
@@ -459,7 +466,7 @@ static char *calibrate(const struct arguments *a, const struct calibrate_flags *
 	int count[COUNTS_MOST], n, hosts, side_by_side = 1;
 	struct config c AUTOCONFIG = {0};
 	struct settings given ENDS_WITH(settings_free) = {.n = 0};
-	int64_t before = 0;
+	int64_t before;
 	TRY(find_hosts(a, f->lab, &hosts));
 	bool far = hosts > 0;
 	TRY(read_counts(f->counts, hosts, count, &n));
@@ -475,7 +482,8 @@ static char *calibrate(const struct arguments *a, const struct calibrate_flags *
 	if (*f->out && side_by_side == 1)
 		return sentence("--out=%s: one worker sends no messages; give --counts=1,2",
 				f->out);
-	TRY(check(&c, &before));
+	TRY(check_measurable(&c));
+	TRY(find_newest(&c, &before));
 	struct output out;
 	if (*f->out) /* before minutes of measuring */
 		TRY(output_open(&out, "--out=", f->out));

@@ -29,8 +29,8 @@ static const struct option validate_flags[] = {
 	       "five workloads, batches of 20 to 300 rows, intervals of 1 to 20 steps, two "
 	       "workers, or three or four with a given step time; 0: a job file [cells]",
 	       .min = 0, .max = 1000),
-	OPTION(rounds, INT, "rounds", "5", "real runs of each cell; their median counts [runs]",
-	       .min = 1, .max = 1000),
+	OPTION(repetitions, INT, "repetitions", "5",
+	       "real runs of each cell; their median counts [repetitions]", .min = 1, .max = 1000),
 	OPTION(calibrate, BOOL, "calibrate", "true",
 	       "with real runs, on platform local: calibrate this machine again in each round, "
 	       "because its speed can drift; false: use the recorded calibration [true/false]"),
@@ -187,7 +187,7 @@ static void say_end(const struct doing *d, const struct cell *c, const char *wor
 			o->why ? o->why : "");
 }
 
-static void do_cell(struct doing *d, const struct cell *c, const char *world)
+static void validate_cell(struct doing *d, const struct cell *c, const char *world)
 {
 	char before[96];
 	double mean = d->ended ? 1e-9 * (double)(clock_now() - d->began) / (double)d->ended : 0;
@@ -257,7 +257,7 @@ static void do_round(struct doing *d, const struct cells *c, const struct valida
 		if (calibrates(f, c) == MACHINE)
 			calibrate(d, c, i, done, round, false);
 		if (!d->status)
-			do_cell(d, &c->real.cell[i], world);
+			validate_cell(d, &c->real.cell[i], world);
 	}
 }
 
@@ -302,13 +302,13 @@ static void calibrate_wires(struct doing *d, const struct cells *c)
 static void simulate(struct doing *d, const struct cells *c)
 {
 	for (size_t i = 0; i < c->simulated.cells && !d->status; i++)
-		do_cell(d, &c->simulated.cell[i], "simulated");
+		validate_cell(d, &c->simulated.cell[i], "simulated");
 }
 
 static void do_runs(struct doing *d, const struct cells *c, const struct validate_flags *f)
 {
 	size_t n = c->real.cells;
-	int64_t rounds = wants(f, "real") ? f->rounds : 0;
+	int64_t rounds = wants(f, "real") ? f->repetitions : 0;
 	sigset_t signals = end_signals(), before;
 	d->runs = (wants(f, "sim") ? n : 0) + (size_t)rounds * n;
 	d->began = clock_now();

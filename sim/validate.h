@@ -8,7 +8,7 @@
 
 struct validate_flags {
 	const char *only, *format, *out;
-	int64_t rounds, random, lab;
+	int64_t repetitions, random, lab;
 	double median, p90; /* [%] */
 	double seconds;     /* of a calibration */
 	bool calibrate;

@@ -7,7 +7,7 @@
 
 #include "tests/fixture.h"
 
-enum { TRAIN_ROWS = 2400, TEST_ROWS = 200, RUNS_MOST = 8 };
+enum { TRAIN_ROWS = 2400, TEST_ROWS = 200, RUNS_MOST = 9 };
 
 /* A leak checker would report what Open MPI leaves behind. */
 #define MPIRUN "ASAN_OPTIONS=detect_leaks=0 mpirun --quiet --oversubscribe --bind-to none -n "

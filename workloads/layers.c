@@ -93,12 +93,12 @@ static void number_chains(struct net *net)
 		size_t chained = 0, at = 0;
 
 		for (n = i; n < net->layers; n++)
-			if (net->layer[n].kind == &kind_linear)
+			if (net->layer[n].kind->linear)
 				chained++;
 			else if (!net->layer[n].kind->elementwise && !net->layer[n].kind->chains)
 				break;
 		for (size_t j = i; j < n; j++)
-			if (net->layer[j].kind == &kind_linear) {
+			if (net->layer[j].kind->linear) {
 				net->layer[j].linear.chain = at++;
 				net->layer[j].linear.chained = chained;
 			}
@@ -128,7 +128,7 @@ static void lay_out(struct net *net)
 		if (l->kind->place)
 			l->kind->place(l);
 		if (!l->kind->elementwise && !l->kind->chains)
-			split = l->kind == &kind_linear && l->linear.split == BY_OUTPUT;
+			split = l->kind->linear && l->linear.split == BY_OUTPUT;
 		CHECK(l->in == width, "layer %zu: takes rows of %zu, gets %zu", i, l->in, width);
 		width = l->out;
 		if (l->params) {
@@ -171,7 +171,7 @@ static void check_stack(const struct net *net)
 		sign = (in_place && sign) || l->relu;
 	}
 	const struct layer_kind *last = net->layer[net->layers - 1].kind;
-	CHECK(last == &kind_linear || last == &kind_tied, "the last layer is not linear");
+	CHECK(last->linear || last->tied, "the last layer is not linear");
 	CHECK(net->fork == NO_FORK, "layer %zu: a fork without a join", net->fork);
 }
 

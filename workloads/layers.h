@@ -57,6 +57,8 @@ struct layer_kind {
 	bool fuses_relu;  /* forward also applies a ReLU */
 	bool dx_is_dy;    /* backward works in place, except in a norm that joins */
 	bool spared;      /* --decay=weights does not shrink its parameters */
+	bool linear;      /* it can be split over workers, and a loss can follow */
+	bool tied;        /* a linear layer with the embedding's weights: a loss can follow */
 	bool multiplies;  /* its flops are matrix products of the device (vec_gemm) */
 	/* Where the parameters held here lie in the whole layer, from `first` on; NULL = as here */
 	void (*places)(const struct layer *l, size_t first, size_t *place);
@@ -102,7 +104,7 @@ struct net {
 };
 #define NO_FORK SIZE_MAX
 
-extern const struct layer_kind kind_linear, kind_conv, kind_norm, kind_layer_norm, kind_tied;
+extern const struct layer_kind kind_linear, kind_conv, kind_norm, kind_layer_norm;
 
 void *net_zeroed(size_t n, size_t size); /* never NULL */
 struct layer *net_push(struct net *net, const struct layer_kind *kind);

@@ -33,7 +33,7 @@ void net_slices(struct layer *l, size_t rows, size_t weights, size_t biases)
 			       .columns = rows ? weights / rows : weights,
 			       .spared = l->kind->spared,
 			       .hidden = rows && !last,
-			       .shared = l->kind != &kind_linear || l->linear.split == WHOLE};
+			       .shared = !l->kind->linear || l->linear.split == WHOLE};
 	t[1] = (struct tensor){.first = first_bias,
 			       .rows = 1,
 			       .columns = biases,
@@ -204,6 +204,7 @@ static void linear_backward(struct layer *l, size_t rows)
 }
 
 const struct layer_kind kind_linear = {
+	.linear = true,
 	.multiplies = true,
 	.places = linear_places,
 	.place = linear_place,
@@ -232,7 +233,7 @@ double net_other_flops(const struct net *net)
 const struct linear *net_linear_at(const struct net *net, size_t i)
 {
 	for (size_t j = 0; j < net->layers; j++)
-		if (net->layer[j].kind == &kind_linear && i-- == 0)
+		if (net->layer[j].kind->linear && i-- == 0)
 			return &net->layer[j].linear;
 	return NULL;
 }

@@ -71,7 +71,8 @@ static void tied_backward(struct layer *l, size_t rows)
 	vec_gemm(l->dx, false, l->dy, false, table->weight, rows, l->in, l->out);
 }
 
-const struct layer_kind kind_tied = {
+static const struct layer_kind kind_tied = {
+	.tied = true,
 	.multiplies = true,
 	.forward = tied_forward,
 	.backward = tied_backward,

@@ -30,7 +30,7 @@ static const struct option options[] = {
 };
 
 /* Makes the runs of both sides the only runs of the connection. */
-static char *choose(struct store *s, const struct select *o, const char *const *word)
+static char *choose_sides(struct store *s, const struct select *o, const char *const *word)
 {
 	static const char only[] =
 		"INSERT INTO temp.run_summary SELECT * FROM main.run_summary WHERE id IN "
@@ -94,7 +94,7 @@ static char *print_hint(struct store *s, FILE *f)
 	return NULL;
 }
 
-static char *print(struct store *s, FILE *f, enum format format)
+static char *print_comparison(struct store *s, FILE *f, enum format format)
 {
 	if (!for_people(format))
 		return query_print(s, f, format, "SELECT * FROM told", NULL, 0, NULL);
@@ -122,10 +122,10 @@ static char *compare(void *options_given, struct arguments *a, int *status)
 			"give two, as in mvbench compare 1 2: each the number of a run, latest, "
 			"the name of a configuration (mvbench table), or a label");
 	TRY(store_open(&s, o->select.db, STORE_READ));
-	TRY(choose(s, &o->select, a->word));
+	TRY(choose_sides(s, &o->select, a->word));
 	TRY(sql_change(s, compare_sql, ""));
 	TRY(output_open(&out, "--out=", o->out));
-	return output_end(&out, print(s, out.f, format), status);
+	return output_end(&out, print_comparison(s, out.f, format), status);
 }
 
 const struct command command_compare = {

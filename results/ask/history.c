@@ -111,7 +111,8 @@ static char *only_one(struct store *s)
 
 /* Selects the runs of the cell that a word names, of the only cell, or of all cells, whatever their
  * labels. Makes the commit of a run its configuration. */
-static char *choose(struct store *s, const struct select *o, const char *word, bool all, bool busy)
+static char *choose_cell_runs(struct store *s, const struct select *o, const char *word, bool all,
+			      bool busy)
 {
 	int64_t n = 0;
 	TRY(database_take(s, o->where, o->label, busy));
@@ -200,7 +201,7 @@ static char *fit(struct store *s)
 	return NULL;
 }
 
-/* Makes the tables history and value from the runs that choose() selected. */
+/* Makes the tables history and value from the runs that choose_cell_runs() selected. */
 static char *make_history(struct store *s, const struct figure_of_run *figure)
 {
 	char *values AUTOFREE = sentence(
@@ -246,7 +247,7 @@ char *history_past(struct store *to, const struct select *of, const char *option
 	if (!several)
 		return NULL;
 	TRY(store_open(&s, to->path, STORE_READ));
-	TRY(choose(s, of, NULL, true, true));
+	TRY(choose_cell_runs(s, of, NULL, true, true));
 	TRY(make_history(s, figure));
 	return copy_past(s, to, figure);
 }
@@ -289,7 +290,8 @@ static char *print_steps(struct store *s, FILE *f, enum format format,
 	return NULL;
 }
 
-static char *print(struct store *s, FILE *f, const struct figure_of_run *figure, enum format format)
+static char *print_history(struct store *s, FILE *f, const struct figure_of_run *figure,
+			   enum format format)
 {
 	const char *const what[] = {figure->name, figure->means};
 	const bool people = for_people(format);
@@ -329,11 +331,11 @@ static char *history(void *options_given, struct arguments *a, int *status)
 				a->word[1]);
 	TRY(figure_find("--figure=", o->figure, &figure));
 	TRY(store_open(&s, o->select.db, STORE_READ));
-	TRY(choose(s, &o->select, a->words ? a->word[0] : NULL, false,
-		   strcmp(o->busy, "keep") == 0));
+	TRY(choose_cell_runs(s, &o->select, a->words ? a->word[0] : NULL, false,
+			     strcmp(o->busy, "keep") == 0));
 	TRY(make_history(s, figure));
 	TRY(output_open(&out, "--out=", o->out));
-	return output_end(&out, print(s, out.f, figure, format), status);
+	return output_end(&out, print_history(s, out.f, figure, format), status);
 }
 
 const struct command command_history = {

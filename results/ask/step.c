@@ -41,7 +41,8 @@ static double median(const double *sorted, size_t n)
 }
 
 /* cost[i * n + j]: sum |x - m| of a segment of the groups i to j, middle[]: its m. */
-static void weigh(const double *x, const size_t *end, size_t n, double *cost, double *middle)
+static void weigh_segments(const double *x, const size_t *end, size_t n, double *cost,
+			   double *middle)
 {
 	double *sorted AUTOFREE = must(malloc((end[n - 1] + 1) * sizeof *sorted));
 	for (size_t i = 0; i < n; i++) {
@@ -83,7 +84,7 @@ void steps_find(const double *x, const size_t *end, size_t n, bool *begins, doub
 		     *least AUTOFREE = must(malloc(n * sizeof *least));
 	size_t *from AUTOFREE = must(calloc(n * n, sizeof *from)), segments = 1;
 	CHECK(end[n - 1] <= SERIES_MOST, "%zu values", end[n - 1]);
-	weigh(x, end, n, cost, middle);
+	weigh_segments(x, end, n, cost, middle);
 	memcpy(least, cost, n * sizeof *least);
 	double values = (double)end[n - 1], floor = fmax(DBL_MIN, 0.001 * fabs(middle[n - 1])),
 	       best = INFINITY;

@@ -199,8 +199,9 @@ char *sql_first(struct store *s, char **text, const char *sql, const char *types
  * which it returns. */
 char *sql_begin(struct store *s);
 char *sql_end(struct store *s, char *wrong);
-struct store *sql_memory(void); /* a database of its own, for store_close */
+struct store *sql_memory(void); /* a database of its own, for store_close or sql_forget */
 struct store *sql_schema(void); /* the same, with an empty store's tables and views */
+void sql_forget(struct store **s);
 
 /* ---- Settings and commands (words.c) ---- */
 

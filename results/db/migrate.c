@@ -325,7 +325,7 @@ static char *drop_views(struct store *s, bool all)
  * names. */
 static char *add_columns(struct store *s, const char *table)
 {
-	struct store *schema AUTOCLOSE = sql_schema();
+	struct store *schema ENDS_WITH(sql_forget) = sql_schema();
 	struct sql q AUTODONE = sql_select(
 		schema,
 		"SELECT name, field, printf('ALTER TABLE %s ADD COLUMN %s', name, "

@@ -487,7 +487,7 @@ bool for_people(enum format format)
 /* ---- Queries ------------------------------------------------------------- */
 
 /* Compiles one statement, which must change nothing. NULL or a sentence. */
-static char *prepare(struct store *s, const char *sql, sqlite3_stmt **q)
+static char *query_prepare(struct store *s, const char *sql, sqlite3_stmt **q)
 {
 	const char *rest;
 	int rc = sqlite3_prepare_v2(s->db, sql, -1, q, &rest);
@@ -518,7 +518,7 @@ static char *rows_print(struct store *s, FILE *f, enum format format, const char
 	int64_t n = 0;
 	int rc;
 	char *wrong = NULL;
-	TRY(prepare(s, sql, &q));
+	TRY(query_prepare(s, sql, &q));
 	for (size_t i = 0; i < count; i++)
 		sqlite3_bind_text(q, (int)i + 1, param[i], -1, SQLITE_TRANSIENT);
 	if (table)

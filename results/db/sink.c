@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 /* Begins a run in the place of its pending row, whose id it gets; or resumes it in its own row. */
-static char *begin(struct store *s, const struct experiment *e, int64_t *id)
+static char *begin_run(struct store *s, const struct experiment *e, int64_t *id)
 {
 	enum { ID, ROUND, SEED, FIGURES };
 	char hash[17];
@@ -45,7 +45,7 @@ static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 	*id = 0;
 	TRY(store_begin(s));
 	TRY(sql_begin(s));
-	TRY(sql_end(s, begin(s, e, &own)));
+	TRY(sql_end(s, begin_run(s, e, &own)));
 	*id = own; /* not before: a run that is refused may be another process's */
 	if (s->page)
 		introduce(s);

@@ -206,6 +206,13 @@ struct store *sql_memory(void)
 	return s;
 }
 
+void sql_forget(struct store **s)
+{
+	sqlite3_close((*s)->db);
+	free((*s)->path);
+	free(*s);
+}
+
 bool sql_is_text(const struct sql *q, int column)
 {
 	return sqlite3_column_type(q->stmt, column) == SQLITE_TEXT;

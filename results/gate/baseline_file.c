@@ -165,7 +165,7 @@ static char *bind_fields(const struct reader *r, struct sql *insert)
 
 /* The line's options must make the configuration of its config_hash. Otherwise the line was edited,
  * or comes from an mvbench with other options. cell gets the identity of the cell. */
-static char *check_options(const struct reader *r, char cell[17])
+static char *check_line_options(const struct reader *r, char cell[17])
 {
 	struct config c AUTOCONFIG = {0};
 	char hex[17];
@@ -188,7 +188,7 @@ static char *read_run(struct reader *r, struct sql *insert)
 	char cell[17];
 	char *wrong = bind_fields(r, insert);
 	if (!wrong)
-		wrong = check_options(r, cell);
+		wrong = check_line_options(r, cell);
 	if (wrong)
 		return at_line(r, wrong);
 	sql_set(insert, 1, "ttt", r->name, r->made, cell);
@@ -218,7 +218,7 @@ static char *read_runs(struct reader *r)
 }
 
 /* Deletes the stored rows of this baseline. Another baseline of its name needs --replace. */
-static char *make_room(struct reader *r, const struct gate_options *o)
+static char *clear_name(struct reader *r, const struct gate_options *o)
 {
 	int64_t other = 0;
 	TRY(sql_number(r->store, &other,
@@ -233,7 +233,7 @@ static char *make_room(struct reader *r, const struct gate_options *o)
 		     : sql_change(r->store, "DELETE FROM baseline WHERE name = ?1", "t", r->name);
 }
 
-static char *read_file(struct reader *r, const struct gate_options *o)
+static char *read_baseline(struct reader *r, const struct gate_options *o)
 {
 	TRY(read_header(r));
 	if (*o->save) {
@@ -243,7 +243,7 @@ static char *read_file(struct reader *r, const struct gate_options *o)
 	char *wrong = baseline_name(r->name);
 	if (wrong)
 		return *o->save ? wrong : at_line(r, wrong);
-	TRY(make_room(r, o));
+	TRY(clear_name(r, o));
 	TRY(read_runs(r));
 	if (r->runs == r->promised)
 		return NULL;
@@ -260,7 +260,7 @@ static char *import_text(struct store *s, const struct gate_options *o, char *te
 	free(r->made);
 	*r = (struct reader){.store = s, .path = o->import, .rest = text};
 	TRY(sql_begin(s));
-	return sql_end(s, read_file(r, o));
+	return sql_end(s, read_baseline(r, o));
 }
 
 /* Tries it in memory first: a file that is refused makes no database. */

@@ -93,7 +93,7 @@ static char *check_others(const struct check *c)
 	return sql_done(&q);
 }
 
-static void say_end(const struct check *c, FILE *f)
+static void gate_say_end(const struct check *c, FILE *f)
 {
 	const struct gate_count *n = &c->count;
 	fprintf(f, "%.0f cell%s of baseline %s: %.0f failed, %.0f passed", n->cells,
@@ -147,7 +147,7 @@ static char *judge(struct check *c, FILE *f)
 }
 
 /* Decides, prints, and measures wall times last, when everything else has succeeded. */
-static char *report(struct check *c, int *status)
+static char *gate_report(struct check *c, int *status)
 {
 	struct output out;
 	TRY(output_open(&out, "--out=", c->o->out));
@@ -158,7 +158,7 @@ static char *report(struct check *c, int *status)
 	if (!wrong && strcmp(c->o->time, "no") != 0)
 		*status = gate_time(c, rest);
 	if (!wrong)
-		say_end(c, rest);
+		gate_say_end(c, rest);
 	return output_close(&out, wrong);
 }
 
@@ -174,7 +174,7 @@ static char *against(struct check *c, int *status)
 		*status = EXIT_INTERRUPTED;
 		return NULL;
 	}
-	TRY(report(c, status));
+	TRY(gate_report(c, status));
 	if (*status == EXIT_OK &&
 	    (c->count.failed > 0 || (c->slower && strcmp(c->o->time, "fail") == 0)))
 		*status = EXIT_FAILED;
@@ -208,7 +208,7 @@ static bool is_valid_with(const char *name, const struct mode *m)
 }
 
 /* NULL, or a sentence: an option has no effect in this mode. */
-static char *check_given(const struct mode *m, const struct arguments *a)
+static char *gate_check_given(const struct mode *m, const struct arguments *a)
 {
 	bool taken = arguments_took(a, m->option);
 	for (const struct option *p = options; p->name; p++) {
@@ -232,7 +232,7 @@ static char *check_given(const struct mode *m, const struct arguments *a)
 	return NULL;
 }
 
-static char *check_time(const struct gate_options *o, const struct arguments *a)
+static char *gate_check_times(const struct gate_options *o, const struct arguments *a)
 {
 	static const char *const of_time[] = {"program", "pairs", "min-time"};
 	bool timed = strcmp(o->time, "no") != 0;
@@ -267,8 +267,8 @@ static char *check_run_options(const struct gate_options *o, const struct argume
 	return NULL;
 }
 
-static char *check_options(const struct mode *m, const struct gate_options *o,
-			   const struct arguments *a)
+static char *gate_check_options(const struct mode *m, const struct gate_options *o,
+				const struct arguments *a)
 {
 	if (a->words) {
 		char *quoted AUTOFREE = word_quoted(a->word[0]);
@@ -277,12 +277,12 @@ static char *check_options(const struct mode *m, const struct gate_options *o,
 			"program with a baseline",
 			a->word[0], quoted);
 	}
-	TRY(check_given(m, a));
+	TRY(gate_check_given(m, a));
 	TRY(launcher_refuse("check"));
 	if (m->carry_out)
 		return arguments_refuse(a, options);
 	TRY(check_run_options(o, a));
-	return check_time(o, a);
+	return gate_check_times(o, a);
 }
 
 static char *check(void *options_given, struct arguments *a, int *status)
@@ -291,7 +291,7 @@ static char *check(void *options_given, struct arguments *a, int *status)
 	const struct mode *m = modes;
 	while (m < modes + MODES - 1 && !arguments_took(a, m->option))
 		m++;
-	TRY(check_options(m, c.o, a));
+	TRY(gate_check_options(m, c.o, a));
 	if (m->opens == STORE_WRITE) /* only an import makes a database */
 		TRY(store_probe(c.o->db));
 	TRY(store_open(&c.store, c.o->db, m->opens));

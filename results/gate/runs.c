@@ -52,18 +52,18 @@ static const char *other_word(char **a, char **b, const char **instead)
 	return NULL;
 }
 
+enum { CELL, WHAT, OPTIONS }; /* columns of wanted.sql */
+
 /* Reads the configuration of a cell. Given options must be those of the cell, because a baseline is
- * valid only for its own configurations. Options that do not decide results may differ. row: of
- * wanted.sql. */
-static char *read_cell(const struct check *c, const struct sql *row, struct config *own)
+ * valid only for its own configurations. Options that do not decide results may differ. */
+static char *read_cell(const struct check *c, const struct sql *cell, struct config *own)
 {
-	const char *what = sql_text(row, 1), *options = sql_text(row, 2);
+	const char *what = sql_text(cell, WHAT), *options = sql_text(cell, OPTIONS);
 	struct config given AUTOCONFIG = {0};
 	char a[17], b[17];
-	config_fini(own);
 	TRY(gate_config_recorded(c->store, options, 0, NULL, 0, own));
 	gate_cell(own, a);
-	if (strcmp(a, sql_text(row, 0)) != 0)
+	if (strcmp(a, sql_text(cell, CELL)) != 0)
 		return sentence(
 			"baseline %s has %s with options %s, which make another configuration in "
 			"this mvbench, because it has other options: save it again",
@@ -82,14 +82,34 @@ static char *read_cell(const struct check *c, const struct sql *row, struct conf
 			word ? word : "the options given", c->o->against, instead, what);
 }
 
-/* Adds a row to table wanted, unless it is there. row: of wanted.sql. own: of its cell. */
-static void want(struct sql *add, const struct sql *row, struct config *own, int64_t seed)
+/* Adds the run of a cell with this seed to table wanted, unless it is there. */
+static char *want(struct check *c, const struct sql *cell, struct config *own, int64_t seed)
 {
 	char hash[17];
 	own->run.seed = seed;
 	config_hash(own, hash);
-	sql_again(add, "tittt", sql_text(row, 0), seed, sql_text(row, 1), sql_text(row, 2), hash);
-	sql_next(add);
+	return sql_change(c->store,
+			  "INSERT OR IGNORE INTO wanted (cell, seed, what, options, hash) "
+			  "VALUES (?1, ?2, ?3, ?4, ?5)",
+			  "tittt", sql_text(cell, CELL), seed, sql_text(cell, WHAT),
+			  sql_text(cell, OPTIONS), hash);
+}
+
+/* Its runs: with each of --seeds, otherwise with each of the baseline's. */
+static char *want_all(struct check *c, const struct sql *cell, struct config *own)
+{
+	for (size_t i = 0; i < c->seeds.n; i++)
+		TRY(want(c, cell, own, strtoll(c->seeds.value[i], NULL, 10)));
+	if (c->seeds.n > 0)
+		return NULL;
+	struct sql q AUTODONE =
+		sql_select(c->store,
+			   "SELECT seed FROM baseline WHERE name = ?1 AND cell = "
+			   "?2 AND options = ?3 ORDER BY seed",
+			   "ttt", c->o->against, sql_text(cell, CELL), sql_text(cell, OPTIONS));
+	while (sql_next(&q))
+		TRY(want(c, cell, own, sql_int(&q, 0)));
+	return sql_done(&q);
 }
 
 static char *read_seeds(struct check *c)
@@ -99,32 +119,20 @@ static char *read_seeds(struct check *c)
 	return wrong ? sentence("--seeds=%s: %s", list, wrong) : NULL;
 }
 
-/* Fills table wanted: each run of the baseline; or, with --seeds, each cell with each of these
- * seeds. what: as "mlp asgd 2w X=4"; the last three are those of newest.sql. */
+/* Makes and fills table wanted. what: as "mlp asgd 2w X=4"; newest.sql sets the last three. */
 static char *read_cells(struct check *c)
 {
 	TRY(sql_script(c->store,
 		       "CREATE TEMP TABLE wanted (id INTEGER PRIMARY KEY, cell TEXT, seed INTEGER, "
 		       "what TEXT, options TEXT, hash TEXT, run_id INTEGER, own INTEGER, "
 		       "ended INTEGER, UNIQUE (cell, seed))"));
-	struct sql q AUTODONE = sql_select(c->store, wanted_sql, "t", c->o->against);
-	struct sql add AUTODONE = sql_select(
-		c->store,
-		"INSERT OR IGNORE INTO wanted (cell, seed, what, options, hash) VALUES (?1, ?2, "
-		"?3, ?4, ?5)",
-		"");
-	struct config own AUTOCONFIG = {0};
-	while (sql_well(&add) && sql_next(&q)) {
-		bool first = sql_int(&q, 4);
-		if (first)
-			TRY(read_cell(c, &q, &own));
-		if (c->seeds.n == 0)
-			want(&add, &q, &own, sql_int(&q, 3));
-		for (size_t i = 0; first && i < c->seeds.n; i++)
-			want(&add, &q, &own, strtoll(c->seeds.value[i], NULL, 10));
+	struct sql cell AUTODONE = sql_select(c->store, wanted_sql, "t", c->o->against);
+	while (sql_next(&cell)) {
+		struct config own AUTOCONFIG = {0};
+		TRY(read_cell(c, &cell, &own));
+		TRY(want_all(c, &cell, &own));
 	}
-	TRY(sql_done(&add));
-	return sql_done(&q);
+	return sql_done(&cell);
 }
 
 /* ---- Existing runs ------------------------------------------------------- */
@@ -249,7 +257,7 @@ static char *pend(struct check *c, struct sweep *runs)
 
 /* Records which runs this program has made. A run that began has replaced its pending row, which a
  * row of `checked` then no longer refers to. */
-static char *record(struct check *c, const struct sweep *runs)
+static char *record_made(struct check *c, const struct sweep *runs)
 {
 	for (size_t i = 0; i < runs->cells; i++) {
 		const struct cell *cell = &runs->cell[i];
@@ -286,5 +294,5 @@ char *gate_make(struct check *c, bool *interrupted)
 	*interrupted = status == EXIT_INTERRUPTED;
 	TRY(store_open_for(&c->store, &runs.cell[0].config, STORE_CHANGE));
 	TRY(sql_begin(c->store));
-	return sql_end(c->store, record(c, &runs));
+	return sql_end(c->store, record_made(c, &runs));
 }

@@ -81,7 +81,7 @@ static char *time_run(struct timing *t, char **words, double *x)
 
 /* Makes the command of a run, of this program or the other one. It has the options of the baseline
  * and those that were given, and no defaults, except those that changed (earlier). */
-static char *words_of(struct timing *t, const struct sql *cell, bool own, char ***words)
+static char *timing_words(struct timing *t, const struct sql *cell, bool own, char ***words)
 {
 	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
 	size_t n = 0;
@@ -105,8 +105,8 @@ static char *time_cell(struct timing *t, FILE *f, const struct sql *cell, bool *
 	char **other AUTOWORDS = NULL, **own AUTOWORDS = NULL;
 	*slower = false;
 	t->busy = 0;
-	TRY(words_of(t, cell, false, &other));
-	TRY(words_of(t, cell, true, &own));
+	TRY(timing_words(t, cell, false, &other));
+	TRY(timing_words(t, cell, true, &own));
 	TRY(sql_script(t->store, "DROP TABLE IF EXISTS temp.figure; "
 				 "CREATE TEMP TABLE figure (number, name, x)"));
 	for (int64_t i = 0; i < n; i++) {

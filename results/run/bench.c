@@ -145,7 +145,7 @@ static char *refuse_others(const struct arguments *a)
 }
 
 /* One step of a perceptron on synthetic data; with servers, a strategy that uses tables. */
-static char *configure(struct config *c, const struct arguments *a)
+static char *bench_configure(struct config *c, const struct arguments *a)
 {
 	const char *given = arguments_value(a, "workers"), *servers = arguments_value(a, "servers");
 	long workers = given ? strtol(given, NULL, 10) : 2;
@@ -168,7 +168,7 @@ static char *configure(struct config *c, const struct arguments *a)
 
 /* A process needs two vectors, one more on the host, and its share of tables and messages: about
  * VECTORS vectors. */
-static char *check_memory(const struct config *c, const struct bench_flags *f)
+static char *bench_check_memory(const struct config *c, const struct bench_flags *f)
 {
 	enum { VECTORS = 6 };
 	int ranks = (int)(c->run.workers + c->run.servers);
@@ -184,7 +184,7 @@ static char *check_memory(const struct config *c, const struct bench_flags *f)
 			(long long)f->max, ranks, 1e-9 * need, 1e-9 * (double)room);
 }
 
-static char *check(const struct config *c, const struct bench_flags *f)
+static char *bench_check(const struct config *c, const struct bench_flags *f)
 {
 	struct plan plan;
 	if (f->max < f->min)
@@ -194,7 +194,7 @@ static char *check(const struct config *c, const struct bench_flags *f)
 		return sentence("--workers=1: one worker has no peer; give --workers=2 "
 				"or more, or --servers=1");
 	TRY(plan_make(c, &plan));
-	TRY(check_memory(c, f));
+	TRY(bench_check_memory(c, f));
 	if (plan.oversubscribed)
 		fprintf(stderr,
 			"mvbench: oversubscribed: more processes than the %d core%s of this "
@@ -245,7 +245,7 @@ static char *bench(const struct config *c, const struct bench_flags *f, int *sta
 {
 	struct status_page *page AUTOPAGE = NULL;
 	char *why = NULL, **words AUTOWORDS = worker_words(f);
-	TRY(check(c, f));
+	TRY(bench_check(c, f));
 	quiet_wait(c);
 	int own = stdout_hold();
 	*status = launch(c, (const char *const *)words, NULL, NULL, NULL, &page, &why);
@@ -261,7 +261,7 @@ static char *run_bench(void *options, struct arguments *a, int *status)
 	if (a->words != 1 || strcmp(a->word[0], "comm") != 0)
 		return sentence("bench%s%s: unknown measurement; use mvbench bench comm",
 				a->words ? " " : "", a->words ? a->word[a->words - 1] : "");
-	TRY(page ? config_init(&c, a->option, a->options, true) : configure(&c, a));
+	TRY(page ? config_init(&c, a->option, a->options, true) : bench_configure(&c, a));
 	if (!page && !platform_under_launcher())
 		return bench(&c, options, status);
 	*status = work(&c, options, page);

@@ -323,8 +323,8 @@ static void open_way(struct bench *b, const struct way *way)
 }
 
 /* Makes no row if a part would be empty. */
-static void measure(struct bench *b, const struct ways *all, size_t i, size_t floats,
-		    int64_t repetition)
+static void measure_ways(struct bench *b, const struct ways *all, size_t i, size_t floats,
+			 int64_t repetition)
 {
 	const struct way *way = &all->way[i];
 	size_t parts = way->op->parts ? (size_t)b->w->trainers : 1, count = floats / parts;
@@ -354,7 +354,7 @@ static void measure_all(struct bench *b, const struct ways *all)
 				(long long)f->repetitions);
 		for (int64_t bytes = f->min; bytes <= f->max; bytes *= f->factor)
 			for (size_t i = 0; i < all->n; i++)
-				measure(b, all, i, (size_t)bytes / sizeof(float), k);
+				measure_ways(b, all, i, (size_t)bytes / sizeof(float), k);
 	}
 }
 

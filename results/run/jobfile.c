@@ -457,13 +457,13 @@ static char *expand(struct sweep *s, const struct job *j, const struct section *
 	return NULL;
 }
 
-static char *expand_section(struct sweep *s, const struct job *j, const struct section *section,
-			    const struct section *over)
+/* The lists of a section: those of the defaults (or NULL) that it does not replace, its own, and
+ * the command line's, which replace both. Each has an index of its own. Returns their number. */
+static size_t list_dimensions(struct dimension *d, const struct section *defaults,
+			      const struct section *section, const struct section *over)
 {
-	const struct section *defaults = &j->section[0];
-	size_t n = 0, room = defaults->axes + section->axes + over->axes;
-	struct dimension *d AUTOFREE = must(calloc(room + 1, sizeof *d));
-	for (size_t i = 0; section != defaults && i < defaults->axes; i++)
+	size_t n = 0;
+	for (size_t i = 0; defaults && i < defaults->axes; i++)
 		if (!axis_find(section, defaults->axis[i].name) &&
 		    !axis_find(over, defaults->axis[i].name))
 			d[n++].axis = &defaults->axis[i];
@@ -474,14 +474,32 @@ static char *expand_section(struct sweep *s, const struct job *j, const struct s
 		d[n++].axis = &over->axis[i];
 	for (size_t i = 0; i < n; i++)
 		d[i].with = i;
-	size_t inherited = section == defaults ? 0 : defaults->zips;
-	for (size_t i = 0; i < inherited + section->zips; i++) {
-		const struct axis *z =
-			i < inherited ? &defaults->zip[i] : &section->zip[i - inherited];
-		char *wrong AUTOFREE = zip_up(z, d, n);
+	return n;
+}
+
+/* Zips the lists of a section as the lines of `by` say: its own, or the defaults'. */
+static char *zip_section(const struct job *j, const struct section *section,
+			 const struct section *by, struct dimension *d, size_t n)
+{
+	for (size_t i = 0; i < by->zips; i++) {
+		char *wrong AUTOFREE = zip_up(&by->zip[i], d, n);
 		if (wrong)
-			return sentence("%s:%d: [%s] %s", j->path, z->line, section->name, wrong);
+			return sentence("%s:%d: [%s] %s", j->path, by->zip[i].line, section->name,
+					wrong);
 	}
+	return NULL;
+}
+
+static char *expand_section(struct sweep *s, const struct job *j, const struct section *section,
+			    const struct section *over)
+{
+	const struct section *defaults = section == &j->section[0] ? NULL : &j->section[0];
+	size_t room = j->section[0].axes + section->axes + over->axes;
+	struct dimension *d AUTOFREE = must(calloc(room + 1, sizeof *d));
+	size_t n = list_dimensions(d, defaults, section, over);
+	if (defaults)
+		TRY(zip_section(j, section, defaults, d, n));
+	TRY(zip_section(j, section, section, d, n));
 	return expand(s, j, section, d, n);
 }
 

@@ -72,7 +72,7 @@ static char *rate_between(const char *host)
 }
 
 /* On a host: a child runs `lab answer` on the other host. */
-static char *probe(const char *host)
+static char *lab_probe_host(const char *host)
 {
 	struct lab_wire wire;
 	char *self AUTOFREE = program_path();
@@ -110,7 +110,7 @@ static char *hosts_of(const char *text, struct lab *l)
 
 /* The connection to host 1 is the only way into the lab, because no process outside sees its files.
  * It takes one command; to probe first, this is a shell line of two commands. */
-static char *run(const struct lab_flags *f, const struct arguments *a, int *status)
+static char *lab_run(const struct lab_flags *f, const struct arguments *a, int *status)
 {
 	struct lab l = {.rate = f->rate, .offset = f->clock_offset, .probed = f->probe};
 	int first;
@@ -157,7 +157,7 @@ char *lab_enter(int64_t hosts)
 	return sentence("%s: %s", self, strerror(errno));
 }
 
-static char *up(const struct lab_flags *f, const struct arguments *a, int *status)
+static char *lab_up(const struct lab_flags *f, const struct arguments *a, int *status)
 {
 	struct lab l = {
 		.rate = f->rate, .offset = f->clock_offset, .stays = true, .probed = f->probe};
@@ -263,9 +263,9 @@ static char *lab(void *options, struct arguments *a, int *status)
 	if (host && (wants_host(verb) || strcmp(verb, "rate") == 0))
 		TRY(check_host(host));
 	if (strcmp(verb, "run") == 0)
-		return run(f, a, status);
+		return lab_run(f, a, status);
 	if (strcmp(verb, "up") == 0)
-		return up(f, a, status);
+		return lab_up(f, a, status);
 	if (strcmp(verb, "down") == 0)
 		return take_down(status);
 	if (strcmp(verb, "exec") == 0)
@@ -273,7 +273,7 @@ static char *lab(void *options, struct arguments *a, int *status)
 	if (strcmp(verb, "rsh") == 0)
 		return rsh(a, status);
 	if (strcmp(verb, "probe") == 0)
-		return probe(host);
+		return lab_probe_host(host);
 	if (strcmp(verb, "answer") == 0)
 		return lab_probe_answer();
 	if (strcmp(verb, "rate") == 0)

@@ -127,7 +127,7 @@ static void print_log_line(const struct progress *p, const struct status_page *p
 }
 
 /* Redraws the line: left, a bar if it has begun, and state, as far as there is room. */
-static void put_bar(const char *left, bool begun, double done, const char *state)
+static void progress_put_bar(const char *left, bool begun, double done, const char *state)
 {
 	const char *no_colour = getenv("NO_COLOR");
 	bool colour = !(no_colour && *no_colour);
@@ -150,7 +150,7 @@ static void put_bar(const char *left, bool begun, double done, const char *state
 	fflush(stderr);
 }
 
-static void draw(struct progress *p, const struct status_page *page)
+static void progress_draw(struct progress *p, const struct status_page *page)
 {
 	bool begun = page->state > STATUS_LOADING;
 	double done = fraction_done(page);
@@ -162,7 +162,7 @@ static void draw(struct progress *p, const struct status_page *page)
 	char *left AUTOFREE = begun ? sentence("%sepoch %lld/%lld ", p->before ? p->before : "",
 					       (long long)page->epoch, (long long)page->epochs)
 				    : sentence("%sstarting", p->before ? p->before : "");
-	put_bar(left, begun, done, state);
+	progress_put_bar(left, begun, done, state);
 }
 
 /* Lines of the epochs since the last call. If the page has lost some, as many are left out that it
@@ -189,7 +189,7 @@ void progress_tick(void *self, const struct status_page *page)
 	}
 	if (p->terminal && now - p->drawn >= REDRAW_NS - REDRAW_NS / 10) {
 		p->drawn = now;
-		draw(p, page);
+		progress_draw(p, page);
 	}
 	if (!p->terminal && !p->lines && !p->quiet && now - p->drawn >= LOG_LINE_NS &&
 	    page->state > STATUS_LOADING) {
@@ -226,7 +226,7 @@ void meter_step(struct meter *m, size_t done)
 	fprintf(f, " %3.0f %%  ETA ", 100 * part);
 	duration_put(f, 1e-9 * (double)took * (1 - part) / part);
 	char *state AUTOFREE = text_close(&t);
-	put_bar(left, true, part, state);
+	progress_put_bar(left, true, part, state);
 	m->drawn = now;
 }
 

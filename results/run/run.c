@@ -159,7 +159,7 @@ static char *end_checkpoint(const struct config *c)
 	return done ? checkpoint_mark_ended(path) : NULL;
 }
 
-static int work(const struct config *c, struct status_page *page, enum format format)
+static int train_and_record(const struct config *c, struct status_page *page, enum format format)
 {
 	struct store *store AUTOCLOSE = NULL;
 	char *wrong = store_open_for(&store, c, STORE_LATER); /* rank 0 opens it later */
@@ -178,7 +178,7 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 
 static int work_in_child(void *ctx, struct status_page *page)
 {
-	return work(ctx, page, FORMAT_TEXT);
+	return train_and_record(ctx, page, FORMAT_TEXT);
 }
 
 /* ---- The front process --------------------------------------------------- */
@@ -250,7 +250,7 @@ static void print_cost(const struct status_page *page)
 }
 
 /* best: best_test_accuracy of view run_summary. The page lacks epochs before a resumption. */
-static void print_result(const struct config *c, const struct outcome *o, double best)
+static void print_run_result(const struct config *c, const struct outcome *o, double best)
 {
 	const struct status_page *page = o->page;
 	const char *places = is_simulated(c) ? simulator_places(c) : NULL;
@@ -328,7 +328,7 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 	if (format != FORMAT_JSON) {
 		double best = NAN;
 		complain_if(find_best(c, o->id, &best));
-		print_result(c, o, best);
+		print_run_result(c, o, best);
 		if (o->replayed)
 			puts(o->replayed);
 		return;
@@ -407,7 +407,7 @@ static void experiment_help(FILE *f, const struct plugin *const named[PART_COUNT
 }
 
 /* Help for the plug-ins named next to --help, otherwise for all. */
-static char *more_help(FILE *f, const struct arguments *given)
+static char *run_more_help(FILE *f, const struct arguments *given)
 {
 	const struct plugin *named[PART_COUNT] = {NULL};
 	for (enum part k = 0; k < PART_COUNT; k++) {
@@ -500,8 +500,8 @@ int run_and_print(const struct config *c, const struct plan *plan, enum format f
 	return outcome.differs ? EXIT_FAILED : outcome.status;
 }
 
-static char *run(const struct config *c, const struct run_flags *flags, enum format format,
-		 int *status)
+static char *run_one(const struct config *c, const struct run_flags *flags, enum format format,
+		     int *status)
 {
 	struct plan plan;
 	int64_t id;
@@ -557,8 +557,8 @@ static char *command(void *options, struct arguments *a, int *status)
 	TRY(wrong_world(&config, page, worker, flags->dry_run));
 	if (!worker)
 		return world_is_virtual ? try_start(&config, status)
-					: run(&config, flags, format, status);
-	*status = work(&config, page, format);
+					: run_one(&config, flags, format, status);
+	*status = train_and_record(&config, page, format);
 	return NULL;
 }
 
@@ -577,5 +577,5 @@ const struct command command_run = {
 	.run_options = true,
 	.example = "--workload=mlp",
 	.run = command,
-	.more = more_help,
+	.more = run_more_help,
 };

@@ -119,7 +119,7 @@ static const struct option options[] = {
 	{0},
 };
 
-static char *check(const struct config *c, int64_t id)
+static char *check_repeatable(const struct config *c, int64_t id)
 {
 	if (!is_simulated(c))
 		return sentence(
@@ -148,7 +148,8 @@ static const struct {
 		      {"seconds", "seconds_total", 1}};
 
 /* The cells of the sweep: seed by seed, each with all orders. */
-static char *make_cells(const struct config *c, const struct plan *plan, int n, struct sweep *cells)
+static char *make_layout(const struct config *c, const struct plan *plan, int n,
+			 struct sweep *cells)
 {
 	for (int i = 0; i < n * n; i++) {
 		struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
@@ -247,7 +248,7 @@ static char *config_of_run(const struct arguments *a, const char *db, struct con
 		return sentence("run %lld was recorded by an mvbench with other options, so this "
 				"one cannot repeat its configuration: record it again",
 				(long long)id);
-	return check(c, id);
+	return check_repeatable(c, id);
 }
 
 static char *spread(void *given, struct arguments *a, int *status)
@@ -263,7 +264,7 @@ static char *spread(void *given, struct arguments *a, int *status)
 	c.harness.hostfile = ""; /* of real workers */
 	c.run.record = false;
 	TRY(run_plan(&c, &plan));
-	TRY(make_cells(&c, &plan, n, &cells));
+	TRY(make_layout(&c, &plan, n, &cells));
 	flags.resume = true;
 	flags.lines = stderr;
 	TRY(sweep_carry_out(&cells, &flags, status));

@@ -342,7 +342,7 @@ static void print_result(const struct doing *d, const struct cell *c, const stru
 }
 
 /* Claims the cell. *taken = false: another sweep runs it, or has run it. */
-static char *take(const struct doing *d, const struct cell *c, bool *taken)
+static char *claim_cell(const struct doing *d, const struct cell *c, bool *taken)
 {
 	struct store *store AUTOCLOSE = NULL;
 	char *owner AUTOFREE = NULL;
@@ -361,7 +361,7 @@ static char *take(const struct doing *d, const struct cell *c, bool *taken)
 static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 {
 	bool taken = false;
-	char *wrong = take(d, c, &taken);
+	char *wrong = claim_cell(d, c, &taken);
 	if (wrong)
 		return complain(wrong);
 	if (!taken)
@@ -435,42 +435,71 @@ static void do_in_turn(struct doing *d)
 			cell_ended(d, &d->sweep->cell[i], do_cell(d, &d->sweep->cell[i], true));
 }
 
+struct job {
+	pid_t pid; /* 0: none */
+	struct cell *cell;
+};
+
+/* Runs the cell in a process of its own, with the signals that the sweep had before. */
+static void start_job(const struct doing *d, struct job *job, struct cell *cell,
+		      const sigset_t *signals)
+{
+	fflush(NULL);
+	*job = (struct job){.pid = fork(), .cell = cell};
+	CHECK(job->pid >= 0, "fork: %s", strerror(errno));
+	if (job->pid > 0)
+		return;
+	setpgid(0, 0); /* Ctrl-C reaches only the parent */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	sigprocmask(SIG_SETMASK, signals, NULL);
+	int status = do_cell(d, cell, false);
+	fflush(NULL);
+	_exit(status);
+}
+
+/* Has the job's process ended? */
+static bool has_ended(struct doing *d, struct job *job)
+{
+	int status;
+	if (!job->pid || waitpid(job->pid, &status, WNOHANG) != job->pid)
+		return false;
+	cell_ended(d, job->cell,
+		   WIFEXITED(status)                               ? WEXITSTATUS(status)
+		   : d->interrupted || WTERMSIG(status) == SIGPIPE ? EXIT_INTERRUPTED
+								   : EXIT_FAILED);
+	job->pid = 0;
+	return true;
+}
+
+/* The first cell that is left from *next on, which is then behind it; NULL: none. */
+static struct cell *next_cell(const struct doing *d, size_t *next)
+{
+	while (*next < d->sweep->cells && d->sweep->cell[*next].skip)
+		++*next;
+	return *next < d->sweep->cells ? &d->sweep->cell[(*next)++] : NULL;
+}
+
 /* Runs several cells at a time, each in its own process. Passes signals on to them. */
 static void do_side_by_side(struct doing *d)
 {
-	struct {
-		pid_t pid;
-		struct cell *cell;
-	} job[JOBS_MAX] = {{0}};
+	struct job job[JOBS_MAX] = {{0}};
 	struct timespec tick = {.tv_nsec = TICK_MS * 1000000};
 	size_t next = 0, running = 0;
 	sigset_t signals = end_signals(), before;
 	sigaddset(&signals, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	bool unbound = getenv("MVBENCH_UNBOUND");
-	setenv("MVBENCH_UNBOUND", "1",
-	       1); /* otherwise all runs would bind their ranks to the same cores */
+	/* otherwise all runs would bind their ranks to the same cores */
+	setenv("MVBENCH_UNBOUND", "1", 1);
 	while (running > 0 || (next < d->sweep->cells && !d->interrupted)) {
 		for (int64_t k = 0; k < d->flags->jobs && !d->interrupted; k++) {
-			while (next < d->sweep->cells && d->sweep->cell[next].skip)
-				next++;
-			if (job[k].pid || next == d->sweep->cells)
-				continue;
-			job[k].cell = &d->sweep->cell[next++];
-			fflush(NULL);
-			job[k].pid = fork();
-			CHECK(job[k].pid >= 0, "fork: %s", strerror(errno));
-			if (job[k].pid == 0) {
-				setpgid(0, 0); /* Ctrl-C reaches only the parent */
-				prctl(PR_SET_PDEATHSIG, SIGTERM);
-				sigprocmask(SIG_SETMASK, &before, NULL);
-				int status = do_cell(d, job[k].cell, false);
-				fflush(NULL);
-				_exit(status);
+			struct cell *cell = job[k].pid ? NULL : next_cell(d, &next);
+			if (cell) {
+				start_job(d, &job[k], cell, &before);
+				running++;
 			}
-			running++;
 		}
-		int sig = sigtimedwait(&signals, NULL, &tick), status;
+		int sig = sigtimedwait(&signals, NULL, &tick);
 		bool late = d->flags->until && !d->interrupted && clock_now() >= d->flags->until;
 		bool stop = late || (sig > 0 && sig != SIGCHLD);
 		d->interrupted |= stop;
@@ -479,15 +508,7 @@ static void do_side_by_side(struct doing *d)
 		for (int64_t k = 0; k < d->flags->jobs; k++) {
 			if (stop && job[k].pid)
 				kill(job[k].pid, SIGTERM);
-			if (!job[k].pid || waitpid(job[k].pid, &status, WNOHANG) != job[k].pid)
-				continue;
-			cell_ended(d, job[k].cell,
-				   WIFEXITED(status) ? WEXITSTATUS(status)
-				   : d->interrupted || WTERMSIG(status) == SIGPIPE
-					   ? EXIT_INTERRUPTED
-					   : EXIT_FAILED);
-			job[k].pid = 0;
-			running--;
+			running -= has_ended(d, &job[k]);
 		}
 	}
 	if (!unbound)
@@ -496,7 +517,7 @@ static void do_side_by_side(struct doing *d)
 }
 
 /* Prints the last line. Returns the status of the worst cell, cells of earlier sweeps included. */
-static int sum_up(const struct doing *d)
+static int sum_up_cells(const struct doing *d)
 {
 	size_t done = 0, diverged = 0, failed = 0, refused = 0, skipped = 0;
 	char refusals[40] = "";
@@ -569,7 +590,7 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 		do_side_by_side(&d);
 	else
 		do_in_turn(&d);
-	*status = sum_up(&d);
+	*status = sum_up_cells(&d);
 	return NULL;
 }
 

@@ -142,7 +142,7 @@ static char *name_of(const struct sweep *file, const struct cell *c)
 	return same == 1 ? must(strdup(c->section)) : sentence("%s: %s", c->section, c->what);
 }
 
-static char *read_file(struct study *s, const struct arguments *a)
+static char *read_study(struct study *s, const struct arguments *a)
 {
 	bool said = false;
 	TRY(launcher_refuse("tune"));
@@ -171,8 +171,8 @@ static char *read_file(struct study *s, const struct arguments *a)
 
 /* Adds the drawn settings of a trial to *all; trial 0 draws nothing. json, said (heap): the drawn
  * values as JSON and as text. */
-static void draw(const struct study *s, const struct config *c, int64_t trial, struct settings *all,
-		 char **json, char **said)
+static void draw_trial(const struct study *s, const struct config *c, int64_t trial,
+		       struct settings *all, char **json, char **said)
 {
 	uint64_t rng = rng_seed(s->flags->search_seed, RNG_SAMPLE, 1),
 		 start = rng_next(&rng) >> 44; /* 20 bits: radical inverses stay exact */
@@ -230,7 +230,7 @@ static char *add_cell(const struct study *s, const struct contestant *of, int64_
 	char *said = NULL;
 	struct config c;
 	TRY(base_settings(s, &base->config, trial > 0, &all));
-	draw(s, &base->config, trial, &all, json, &said);
+	draw_trial(s, &base->config, trial, &all, json, &said);
 	char *drawn AUTOFREE = said;
 	settings_add(&all, must(strdup("seed")), sentence("%lld", (long long)seed));
 	char *wrong AUTOFREE = config_init(&c, all.setting, all.n, false);
@@ -324,8 +324,8 @@ static char *put_trial(const struct study *s, struct store *store, const char *c
 /* ---- Running ------------------------------------------------------------- */
 
 /* The cells of all trials, or those that are reported, with seeds that no trial had. */
-static char *make_cells(const struct study *s, bool trials, struct store *store,
-			struct sweep *cells)
+static char *make_trial_cells(const struct study *s, bool trials, struct store *store,
+			      struct sweep *cells)
 {
 	enum { DEFAULT, TUNED, TRIAL };
 	static const char *const names[] = {"default", "tuned", "trial"};
@@ -361,7 +361,7 @@ static char *write_down(struct study *s, bool trials)
 		wrong = sql_change(
 			store, "DELETE FROM trial WHERE study_id = ?1 AND (kind = 'trial') = ?2",
 			"ii", s->id, (int64_t)trials);
-	return sql_end(store, wrong ? wrong : make_cells(s, trials, store, &cells));
+	return sql_end(store, wrong ? wrong : make_trial_cells(s, trials, store, &cells));
 }
 
 /* Prints that no trial of this configuration can be chosen, and why. */
@@ -386,7 +386,7 @@ static char *print_unusable(const struct study *s, struct store *store, const st
 }
 
 /* Finds the best trial of each configuration. */
-static char *choose(struct study *s, bool *all)
+static char *find_best(struct study *s, bool *all)
 {
 	struct store *store AUTOCLOSE = NULL;
 	int64_t wanted = s->flags->budget * (int64_t)s->file.cells, ended = 0;
@@ -420,7 +420,7 @@ static char *carry_out(struct study *s, bool trials, struct sweep *cells, int *s
 	f.resume = true;
 	f.order = "rounds";
 	f.order_seed = s->flags->search_seed;
-	TRY(make_cells(s, trials, NULL, cells));
+	TRY(make_trial_cells(s, trials, NULL, cells));
 	TRY(sweep_plan(s->path, cells));
 	if (!f.dry_run)
 		TRY(write_down(s, trials));
@@ -447,7 +447,7 @@ static char *do_study(struct study *s, int *status)
 		return NULL;
 	int of_trials = *status == EXIT_FAILED ? EXIT_FAILED : EXIT_OK; /* trials may diverge */
 	*status = EXIT_FAILED;
-	TRY(choose(s, &all));
+	TRY(find_best(s, &all));
 	TRY(carry_out(s, false, &results, status));
 	if (*status != EXIT_INTERRUPTED)
 		TRY(report(s));
@@ -515,7 +515,7 @@ char *study_print(struct store *s, FILE *f, enum format format, const char *cond
 static char *tune(void *given, struct arguments *a, int *status)
 {
 	struct study s ENDS_WITH(study_fini) = {.flags = given};
-	TRY(read_file(&s, a));
+	TRY(read_study(&s, a));
 	return do_study(&s, status);
 }
 

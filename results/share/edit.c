@@ -21,7 +21,8 @@ static const struct option options[] = {
 };
 
 /* Fills table `edited` with the runs to change, by their numbers or by --where and --label. */
-static char *choose(struct store *s, const struct select *of, const char *const *word, size_t words)
+static char *choose_edited(struct store *s, const struct select *of, const char *const *word,
+			   size_t words)
 {
 	TRY(sql_script(s, "CREATE TEMP TABLE edited (id INTEGER PRIMARY KEY)"));
 	if (words == 0 && !*of->where && !*of->label)
@@ -48,7 +49,7 @@ static char *change_runs(struct store *s, const struct edit_options *o, const ch
 			 size_t words, const char *change, const char *label, int64_t *n)
 {
 	int64_t running = 0;
-	TRY(choose(s, &o->select, word, words));
+	TRY(choose_edited(s, &o->select, word, words));
 	TRY(sql_number(s, n, "SELECT count(*) FROM edited", ""));
 	TRY(sql_number(s, &running,
 		       "SELECT min(id) FROM run JOIN edited USING (id) WHERE status = 'running'",

@@ -124,7 +124,7 @@ static void put_topics(FILE *f)
 }
 
 /* Words after the command, from the first word of its usage; see struct command. */
-static void put_words(FILE *f, const struct command *c)
+static void put_usage_words(FILE *f, const struct command *c)
 {
 	const char *usage = c->usage;
 	size_t n;
@@ -148,7 +148,7 @@ static void put_words(FILE *f, const struct command *c)
 static void command_rows(FILE *f, const struct command *c)
 {
 	fprintf(f, "\t['words %s']='", c->name);
-	put_words(f, c);
+	put_usage_words(f, c);
 	fprintf(f, "'\n\t['options %s']='--help", c->name);
 	put_options(f, NULL, c->options);
 	if (c->run_options)

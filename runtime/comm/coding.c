@@ -466,7 +466,7 @@ void coding_exchange(struct coding *k, struct link *l, int peer, const struct ve
 /* ---- Opening ---- */
 
 /* Messages of all floats: sums that are not under way at the same time use the first slot. */
-static void make_room(struct coding *k, struct sum *s, struct code c)
+static void make_message_room(struct coding *k, struct sum *s, struct code c)
 {
 	size_t all = 0, longest = 0;
 	struct tensor row;
@@ -519,7 +519,7 @@ struct coding *coding_new(struct worker *w, int rank, int size, const struct vec
 	k->states = k->data && k->codec->state ? k->codec->state(&c) : 0;
 	k->state = k->states ? must(calloc(k->states, sizeof *k->state)) : NULL;
 	make_lists(k, &k->sum[0]);
-	make_room(k, &k->sum[0], c);
+	make_message_room(k, &k->sum[0], c);
 	code_of(k, &k->asked, 0, n);
 	return k;
 }

@@ -48,7 +48,7 @@ enum { ALONE = -2, ALL = -1 }; /* in place of a peer's rank: no peer; all ranks 
 
 /* Compares durations of this worker's operations with a peer, or with ALL of c, in the order that
  * all of them share. A rank may have kept fewer than others. */
-static void compare(struct stats *s, struct comm *c, int peer, int rank)
+static void compare_durations(struct stats *s, struct comm *c, int peer, int rank)
 {
 	size_t kept = smaller(s->joint_ops, s->room), n = 0;
 	struct least *x AUTOFREE = must(malloc((kept + 1) * sizeof *x));
@@ -88,7 +88,7 @@ void stats_reduce(struct worker *w)
 	for (struct comm *c = w->all; c; c = c->next) {
 		for (int with = ALL; with < c->size; with++)
 			if (c->joined[1 + with])
-				compare(s, c, with, w->rank);
+				compare_durations(s, c, with, w->rank);
 	}
 }
 
@@ -442,7 +442,7 @@ double comm_exchange_bytes(const struct comm *c, size_t n)
 	return c->coding ? coding_exchange_bytes(c->coding, n) : sizeof(float) * (double)n;
 }
 
-static void gather(struct comm *c, struct vec *all, const struct vec *mine, bool equal)
+static void gather_vectors(struct comm *c, struct vec *all, const struct vec *mine, bool equal)
 {
 	int counts[c->size], firsts[c->size], n = (int)mine->n;
 	if (c->size == 1) {
@@ -471,12 +471,12 @@ static void gather(struct comm *c, struct vec *all, const struct vec *mine, bool
 
 void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine)
 {
-	gather(c, all, mine, false);
+	gather_vectors(c, all, mine, false);
 }
 
 void comm_allgather_equal(struct comm *c, struct vec *all, const struct vec *mine)
 {
-	gather(c, all, mine, true);
+	gather_vectors(c, all, mine, true);
 }
 
 void comm_broadcast(struct comm *c, int root, struct vec *v)

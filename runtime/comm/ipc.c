@@ -201,7 +201,7 @@ static void finish_placed(struct transport *t)
 }
 
 /* Copies its floats into a block, which is large enough. On the second stream. */
-static void place(struct transport *t, struct reduction *r)
+static void copy_to_block(struct transport *t, struct reduction *r)
 {
 	struct ipc *s = t->ipc;
 	if (s->used + r->n > s->n) {
@@ -246,7 +246,7 @@ static void ipc_start(struct transport *t, int slot, float *x, size_t n)
 	begin(s, slot, x, n, 1);
 	if (oldest(s, STARTED) != &s->slot[slot] || n > s->n)
 		return;
-	place(t, &s->slot[slot]);
+	copy_to_block(t, &s->slot[slot]);
 	queue_sums(t, false);
 }
 
@@ -259,7 +259,7 @@ static void ipc_wait(struct transport *t, int slot)
 			ipc_grow(t, r->n);
 		peer_of(t)->use_second_stream(t->dev, true);
 		if (r)
-			place(t, r);
+			copy_to_block(t, r);
 		else
 			finish_placed(t);
 		peer_of(t)->use_second_stream(t->dev, false);

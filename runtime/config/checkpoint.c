@@ -147,7 +147,7 @@ static bool read_rest(FILE *f, struct checkpoint *k)
 	return left == 0 && k->state && fread(&want, sizeof want, 1, f) == 1 && want == hash;
 }
 
-static char *read_file(const char *option, const char *path, struct checkpoint **out)
+static char *read_checkpoint(const char *option, const char *path, struct checkpoint **out)
 {
 	struct checkpoint *k = must(calloc(1, sizeof *k));
 	FILE *f = NULL;
@@ -252,7 +252,7 @@ static char *find_resumed(const struct config *c, const struct plan *p, struct c
 	char *wrong = checkpoint_read_head("save", path, &head);
 	if (!wrong)
 		wrong = fits_run(c, p, path, &head);
-	return wrong || head.ended ? wrong : read_file("save", path, resumed);
+	return wrong || head.ended ? wrong : read_checkpoint("save", path, resumed);
 }
 
 char *checkpoint_find(const struct config *c, const struct plan *p, struct checkpoint **initial,
@@ -261,7 +261,7 @@ char *checkpoint_find(const struct config *c, const struct plan *p, struct check
 	char *wrong = NULL;
 	*initial = *resumed = NULL;
 	if (*c->harness.init_from)
-		wrong = read_file("init-from", c->harness.init_from, initial);
+		wrong = read_checkpoint("init-from", c->harness.init_from, initial);
 	if (*initial)
 		wrong = fits_model(c, p, *initial);
 	if (!wrong)
@@ -325,7 +325,7 @@ char *checkpoint_write(const char *path, struct checkpoint *k)
 char *checkpoint_mark_ended(const char *path)
 {
 	struct checkpoint *k = NULL;
-	char *wrong = read_file("save", path, &k);
+	char *wrong = read_checkpoint("save", path, &k);
 	if (!wrong) {
 		k->head.ended = true;
 		wrong = checkpoint_write(path, k);

@@ -1,6 +1,6 @@
 /*
- * config.c - one experiment's configuration: the core options, those of its strategy, workload and
- * optimiser, and its identity.
+ * config.c - one experiment's configuration: the core options (run_options.c), and those of its
+ * strategy, workload, optimiser and codec.
  *
  * Every option can be written as text and read back (options.c). A configuration is therefore
  * passed to workers as words, and its identity is a hash of "part.name=value" lines.
@@ -9,31 +9,11 @@
 #include "runtime/config/clusters.h"
 #include "runtime/config/config.h"
 #include "runtime/config/dataset.h"
-#include "runtime/config/heterogeneity.h"
 #include "runtime/config/hosts.h"
 #include "runtime/config/plugins.h"
-#include "runtime/config/schedule.h"
 #include "runtime/table/table.h"
-#include "workloads/net.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum part option_chooses(const struct option *o)
-{
-	enum part k = 0;
-	while (k < PART_COUNT && o != option_find(run_options, part_names[k]))
-		k++;
-	return k;
-}
-
-/* Checks --strategy, --workload, --optimizer and --codec. */
-static char *check_plugin(const struct option *o, const char *typed)
-{
-	const struct plugin *p;
-	return plugin_choose(option_chooses(o), typed, NULL, 0, &p);
-}
 
 /* ---- Options by their full names: "batch", or "periodic.start" ----------- */
 
@@ -88,86 +68,6 @@ static char *option_lookup(const char *full, struct found *f)
 		full, prefix);
 }
 
-char *time_check(const char *name, const char *text, double *seconds)
-{
-	struct option o = {.name = name, .type = OPT_TIME, .min = 1e-9, .max = 1e9};
-	double x = NAN;
-	char *wrong AUTOFREE = strcmp(text, "auto") == 0 ? NULL : option_set(&o, &x, NULL, text);
-	if (!wrong && seconds)
-		*seconds = x;
-	if (!wrong)
-		return NULL;
-	return sentence("--%s=%s: give auto or a time above 0 with its unit (us, ms, s, min or "
-			"h), such as --%s=5ms",
-			name, text, name);
-}
-
-static char *check_time(const struct option *o, const char *text)
-{
-	return time_check(o->name, text, NULL);
-}
-
-static char *check_rate(const struct option *o, const char *text)
-{
-	return *text ? bit_rate_check(o, text) : NULL;
-}
-
-static char *check_momentum(const struct option *o, const char *text)
-{
-	if (strtod(text, NULL) < 1)
-		return NULL;
-	return sentence("--%s=%s: give a number from 0 to below 1, such as --%s=0.9", o->name, text,
-			o->name);
-}
-
-static char *check_hash(const struct option *o, const char *text)
-{
-	size_t digits = strspn(text + (*text == DATA_OF_SEED), "0123456789abcdef");
-	if (!*text ||
-	    (strlen(text) == 16 && digits >= 15 && (*text == DATA_OF_SEED || digits == 16)))
-		return NULL;
-	return sentence("--%s=%s: give the 16 hexadecimal digits of this column of a run, such as "
-			"0123456789abcdef",
-			o->name, text);
-}
-
-static char *check_db(const struct option *o, const char *text)
-{
-	if (*text)
-		return NULL;
-	return sentence("--%s=: give the name of a file, such as --%s=" DATABASE, o->name, o->name);
-}
-
-/* ---- The core options ---------------------------------------------------- */
-
-#define RANGE(least, most)   .min = least, .max = most
-#define CHOICES(list)        .choices = list
-#define CHECKED_BY(function) .check = function
-#define INCIDENTAL           .incidental = true
-#define KEPT_APART           .incidental = true, .core.kept_apart = true
-#define REPEATS              .core.repeats = true
-#define COMPARED             .core.compared = true
-#define COMMON               .core.common = true
-#define AS_USED              .core.stored = AS_USED
-#define USED_IF_ANY          .core.stored = USED_IF_ANY
-#define OF_SIMULATION        .core.stored = OF_SIMULATION
-#define UNSTORED             .core.stored = UNSTORED
-#define REPLAY_MAY           .core.replay = REPLAY_MAY
-#define REPLAY_OWN           .core.replay = REPLAY_OWN
-#define LABELLED(place)      .core.label = place
-#define NAMED(place, part_)  .core.label = -place, .core.part = part_
-#define PLAIN(value)         .core.plain = value
-#define WORK                 .core.work = true
-#define TRAINS               .core.trains = true
-
-#define OWNER struct config
-const struct option run_options[] = {
-#define OPTION_RUN(field, ...)     OPTION(run.field, __VA_ARGS__, ),
-#define OPTION_HARNESS(field, ...) OPTION(harness.field, __VA_ARGS__, ),
-#include "runtime/config/run_options.def"
-	{0},
-};
-
 char *config_check(const char *name, const char *value, const struct option **out)
 {
 	struct found f;
@@ -199,13 +99,13 @@ char *settings_check(const struct setting *given, size_t n)
 	return wrong;
 }
 
-static char *apply(struct config *c, const struct setting *s, bool lenient)
+static char *apply_setting(struct config *c, const struct setting *s, bool lenient)
 {
 	struct found f;
 	void *fields = c;
 	TRY(option_lookup(s->name, &f));
 	if (s->value && option_chooses(f.option) < PART_COUNT) /* config_init has chosen it */
-		return check_plugin(f.option, s->value);
+		return f.option->check(f.option, s->value);
 	if (f.owner) { /* of several plug-ins with this name, the one in use */
 		const struct plugin *used = config_plugin(c, f.part, &fields);
 		const char *name = f.option->name, *part = part_names[f.part];
@@ -434,9 +334,9 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 	c->codec = p;
 	for (const struct setting *r = c->workload->recipe; r && r->name; r++)
 		if (c->optimizer->momentum || strcmp(r->name, "momentum") != 0)
-			TRY(apply(c, r, false));
+			TRY(apply_setting(c, r, false));
 	for (size_t i = 0; i < n; i++)
-		TRY(apply(c, &given[i], lenient));
+		TRY(apply_setting(c, &given[i], lenient));
 	/* decoupled weight decay applies only to the weights of products by default */
 	if (!c->optimizer->coupled && run->weight_decay > 0 && !setting_value(given, n, "decay"))
 		run->decay = "weights";

@@ -1,10 +1,15 @@
 /*
- * named.c - files with code by who has named them. Only what the user has named is compiled and
- * loaded.
+ * named.c - names of plug-ins: of their kinds, and of files: who has named one, and the option that
+ * records its source. Only what the user has named is compiled and loaded.
  */
 #include "runtime/config/plugins.h"
 
 #include <string.h>
+
+const char *const part_names[PART_COUNT] = {[PART_STRATEGY] = "strategy",
+					    [PART_WORKLOAD] = "workload",
+					    [PART_OPTIMIZER] = "optimizer",
+					    [PART_CODEC] = "codec"};
 
 static struct named {
 	char *name;
@@ -41,4 +46,23 @@ enum naming plugin_naming(const char *name)
 {
 	const struct named *n = named_find(name);
 	return n ? n->how : NAMED_BY_DATA;
+}
+
+static char *check_source(const struct option *o, const char *text)
+{
+	return strcmp(o->def, text) == 0
+		       ? NULL
+		       : sentence("--NAME.%s=%s: the given plug-in has another source, %s", o->name,
+				  text, o->def);
+}
+
+struct option plugin_source(const char *source, size_t offset)
+{
+	return (struct option){.name = "source",
+			       .type = OPT_STRING,
+			       .offset = offset,
+			       .def = must(strdup(source)),
+			       .check = check_source,
+			       .core = {.always = true},
+			       .help = "hash of its source: recorded, not to be given [sha256]"};
 }

@@ -183,7 +183,7 @@ char *option_full_name(const char *owner, const struct option *o)
 }
 
 /* "--lr=fast: give a number from 0 to 1000, such as --lr=0.1." */
-static char *refuse(const struct option *o, const char *owner, const char *text)
+static char *refuse_value(const struct option *o, const char *owner, const char *text)
 {
 	static const char *const kinds[] = {
 		[OPT_INT] = "a whole number",
@@ -206,7 +206,7 @@ static char *refuse(const struct option *o, const char *owner, const char *text)
 }
 
 /* Reads digits, point and exponent, then one unit of the list (NULL: none). 0 needs no unit. */
-static bool read_number(const char *text, const struct unit *units, double *x)
+static bool read_with_unit(const char *text, const struct unit *units, double *x)
 {
 	char *end;
 	size_t n = strspn(text, "0123456789+-.eE");
@@ -244,7 +244,7 @@ static bool read_size(const char *text, int64_t *x)
 	double bytes;
 	if (read_whole(text, x))
 		return true;
-	if (!read_number(text, sizes, &bytes) || bytes != floor(bytes) || fabs(bytes) > 9e18)
+	if (!read_with_unit(text, sizes, &bytes) || bytes != floor(bytes) || fabs(bytes) > 9e18)
 		return false;
 	*x = (int64_t)bytes;
 	return true;
@@ -283,7 +283,7 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 	case OPT_TIME:
 	case OPT_RATE:
 	case OPT_COUNT:
-		good = read_number(text, units_of(o->type), &x.real) && in_range(o, x.real);
+		good = read_with_unit(text, units_of(o->type), &x.real) && in_range(o, x.real);
 		bytes = sizeof x.real;
 		break;
 	case OPT_BOOL:
@@ -297,7 +297,7 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 	case OPT_STRING:
 		break;
 	}
-	char *wrong = !good ? refuse(o, owner, text) : o->check ? o->check(o, text) : NULL;
+	char *wrong = !good ? refuse_value(o, owner, text) : o->check ? o->check(o, text) : NULL;
 	if (!wrong)
 		memcpy(field_of(o, fields), &x, bytes);
 	return wrong;

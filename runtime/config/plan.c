@@ -106,6 +106,39 @@ static char *check_split(const struct config *c, const struct worker *w, int sha
 			c->run.strategy, share, c->run.workload);
 }
 
+/* Sets what the plan says of a model that was laid out on this device, which counts lengths. */
+static void note_model(const struct config *c, const struct worker *w, const struct device *nowhere,
+		       struct plan *p)
+{
+	const struct model *m = w->model;
+	size_t buffers = m->buffer ? vec_len(m->buffer) : 0;
+	size_t model = vec_len(w->param) + buffers;
+	size_t trained = vec_len(w->param) * (2 + (w->moment[0] != NULL) + (w->moment[1] != NULL)) +
+			 (w->loop->scratch ? vec_len(w->loop->scratch) : 0) + buffers;
+	size_t attention = nowhere->attention_floats * (p->facts.free_bytes ? 2 : 1);
+	p->params = m->params;
+	p->buffers = (int64_t)buffers;
+	p->row_flops = 0;
+	for (size_t i = 0; m->flops && i <= m->layers; i++)
+		p->row_flops += m->flops[i];
+	p->layout = hash_of(HASH_START, m->layer, (m->layers + 1) * sizeof *m->layer);
+	p->footprint.parameters =
+		(trained + (size_t)models_kept(c, p->steps) * model) * sizeof(float);
+	p->footprint.activations =
+		nowhere->bytes + attention * sizeof(float) - trained * sizeof(float);
+	p->footprint.workspace =
+		p->facts.workspace_bytes + (nowhere->convs ? p->facts.conv_workspace_bytes : 0);
+}
+
+/* NULL, or a message: does --norm-statistics fit the model? */
+static char *check_norms(const struct run *run, const struct model *m)
+{
+	if (m->buffer || strcmp(run->norm_statistics, "average") == 0)
+		return NULL;
+	return sentence("--norm-statistics=%s: %s has no batch norms; leave it out",
+			run->norm_statistics, run->workload);
+}
+
 /* Lays out the model for mini-batches of `batch` rows, as rank 0 without communication, on a device
  * that only counts lengths. */
 static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
@@ -134,32 +167,11 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 		.model = &loop.model,
 		.loop = &loop,
 	};
-	char *wrong = NULL;
 	run.batch = batch;
 	nowhere.ops->open(&nowhere, 1);
 	model_open(&w, &p->train);
-	p->params = w.model->params;
-	p->row_flops = 0;
-	for (size_t i = 0; w.model->flops && i <= w.model->layers; i++)
-		p->row_flops += w.model->flops[i];
-	p->buffers = w.model->buffer ? (int64_t)vec_len(w.model->buffer) : 0;
-	p->layout =
-		hash_of(HASH_START, w.model->layer, (w.model->layers + 1) * sizeof *w.model->layer);
-	if (!w.model->buffer && strcmp(run.norm_statistics, "average") != 0)
-		wrong = sentence("--norm-statistics=%s: %s has no batch norms; leave it out",
-				 run.norm_statistics, run.workload);
-	size_t model = vec_len(w.param) + (w.model->buffer ? vec_len(w.model->buffer) : 0);
-	size_t trained = vec_len(w.param) * (2 + (w.moment[0] != NULL) + (w.moment[1] != NULL)) +
-			 (w.loop->scratch ? vec_len(w.loop->scratch) : 0) +
-			 (w.model->buffer ? vec_len(w.model->buffer) : 0);
-	p->footprint.parameters =
-		(trained + (size_t)models_kept(c, p->steps) * model) * sizeof(float);
-	const size_t attention = nowhere.attention_floats * (p->facts.free_bytes ? 2 : 1);
-	p->footprint.activations =
-		nowhere.bytes + attention * sizeof(float) - trained * sizeof(float);
-	p->footprint.workspace =
-		p->facts.workspace_bytes + (nowhere.convs ? p->facts.conv_workspace_bytes : 0);
-
+	note_model(c, &w, &nowhere, p);
+	char *wrong = check_norms(&run, w.model);
 	w.loop->strategy = c->strategy;
 	if (!wrong)
 		wrong = check_split(c, &w, share);

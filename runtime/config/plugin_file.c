@@ -45,10 +45,13 @@ static const char *const headers[] = {"mvbench.h",
 				      "runtime/base/common.h",
 				      "runtime/base/rng.h",
 				      "runtime/config/option_row.h",
+				      "runtime/config/plugin.h",
 				      "workloads/linear.h",
 				      "workloads/net.h",
 				      "workloads/datasets.h",
 				      "strategies/exchange.h",
+				      "strategies/fragment.h",
+				      "strategies/graph.h",
 				      "strategies/optimizers/optimizer.h",
 				      "strategies/codecs/codec.h"};
 
@@ -458,7 +461,7 @@ static char *keep_made(const struct making *m, const char *made)
 
 /* If the file system has no locks, two processes may make it; the last rename wins. *changed: the
  * file was edited since m->source, so that its copy would have the name of another source. */
-static char *make(struct making *m, const char *made, bool *changed)
+static char *make_copy(struct making *m, const char *made, bool *changed)
 {
 	char *lock AUTOFREE = sentence("%s/lock", m->folder), before[SHA256_ROOM];
 	free(m->out);
@@ -539,7 +542,7 @@ static char *find_or_make(struct making *m, char **made)
 		free(*made);
 		*made = sentence("%s/%s-%s.%s", m->folder, m->source, m->object ? "so" : m->with,
 				 m->python ? "py" : "so");
-		TRY(make(m, *made, &changed));
+		TRY(make_copy(m, *made, &changed));
 	}
 	return NULL;
 }
@@ -553,7 +556,7 @@ static const void *object_of(const struct plugin_file *f, enum part part)
 }
 
 /* Checks the contract, and finds the part if the caller left it open. */
-static char *check_file(struct making *m, const struct plugin_file *f)
+static char *check_contract(struct making *m, const struct plugin_file *f)
 {
 	const uint32_t bytes[] = {CONTRACT_BYTES};
 	enum part has = 0;
@@ -610,7 +613,7 @@ static char *check_slots(const struct making *m, const struct plugin *p)
 	return missing ? refuse(m, "%s %s lacks .%s", part_names[m->part], p->name, missing) : NULL;
 }
 
-static char *check_options(const struct making *m, const struct plugin *p)
+static char *check_option_rows(const struct making *m, const struct plugin *p)
 {
 	void *scratch AUTOFREE = must(calloc(1, p->opts_size + sizeof(int64_t)));
 	for (const struct option *o = p->options; o && o->name; o++) {
@@ -627,25 +630,6 @@ static char *check_options(const struct making *m, const struct plugin *p)
 			return refuse(m, "the default of an option is refused: %s", wrong);
 	}
 	return NULL;
-}
-
-static char *check_source(const struct option *o, const char *text)
-{
-	return strcmp(o->def, text) == 0
-		       ? NULL
-		       : sentence("--NAME.%s=%s: the given plug-in has another source, %s", o->name,
-				  text, o->def);
-}
-
-struct option plugin_source(const char *source, size_t offset)
-{
-	return (struct option){.name = "source",
-			       .type = OPT_STRING,
-			       .offset = offset,
-			       .def = must(strdup(source)),
-			       .check = check_source,
-			       .core = {.always = true},
-			       .help = "hash of its source: recorded, not to be given [sha256]"};
 }
 
 /* A copy with one more option, the hash of its source, which is recorded and compared. */
@@ -675,7 +659,7 @@ static char *load_python(struct making *m, const char *made, struct loaded *out)
 	m->part = PART_WORKLOAD;
 	TRY(python_load(made, m->source, &w));
 	TRY(check_slots(m, &w->plugin));
-	TRY(check_options(m, &w->plugin));
+	TRY(check_option_rows(m, &w->plugin));
 	*out = (struct loaded){.part = m->part, .plugin = &w->plugin};
 	return NULL;
 }
@@ -688,10 +672,10 @@ static char *load_object(struct making *m, const char *made, struct loaded *out)
 		return refuse(m, "%s", dlerror());
 	if (!f)
 		return refuse(m, "it is not a plug-in: it has no MVBENCH_PLUGIN()");
-	TRY(check_file(m, f));
+	TRY(check_contract(m, f));
 	const struct plugin *p = object_of(f, m->part);
 	TRY(check_slots(m, p));
-	TRY(check_options(m, p));
+	TRY(check_option_rows(m, p));
 	*out = (struct loaded){.part = m->part, .plugin = with_source(m, p)};
 	return NULL;
 }

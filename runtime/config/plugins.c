@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const part_names[PART_COUNT] = {[PART_STRATEGY] = "strategy",
-					    [PART_WORKLOAD] = "workload",
-					    [PART_OPTIMIZER] = "optimizer",
-					    [PART_CODEC] = "codec"};
-
 static struct loaded *loaded;
 static size_t nloaded;
 
@@ -111,7 +106,7 @@ static bool is_built_in(const struct plugin *p)
 	return false;
 }
 
-static char *load(enum part part, const char *file, const struct plugin **out)
+static char *load_plugin(enum part part, const char *file, const struct plugin **out)
 {
 	const struct loaded *before = loaded_before(part, file);
 	struct loaded l;
@@ -164,11 +159,11 @@ char *plugin_choose(enum part part, const char *typed, const struct setting *giv
 	if (!typed)
 		typed = "";
 	if (plugin_is_file(typed))
-		return load(part, typed, out);
+		return load_plugin(part, typed, out);
 	const char *source = source_given(typed, given, n);
 	if (source) {
 		char *file AUTOFREE = sentence("%s#%s", typed, source);
-		return load(part, file, out);
+		return load_plugin(part, file, out);
 	}
 	*out = plugin_find(part, typed);
 	return *out ? NULL : no_such_plugin(part, typed);

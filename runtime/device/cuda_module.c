@@ -60,7 +60,7 @@ static char *module_path(void)
 }
 
 /* On failure returns NULL, with a message (heap) in *wrong. */
-static const struct device_ops *load(char **wrong)
+static const struct device_ops *load_module(char **wrong)
 {
 	mvbench_cuda_fn *entry;
 	char *path AUTOFREE = module_path();
@@ -92,7 +92,7 @@ struct answer {
 static void ask_here(struct answer *a)
 {
 	char *cannot;
-	const struct device_ops *ops = load(&cannot);
+	const struct device_ops *ops = load_module(&cannot);
 	const char *wrong = ops ? ops->probe(&a->facts) : cannot;
 	snprintf(a->wrong, sizeof a->wrong, "%s", wrong ? wrong : "");
 }
@@ -165,7 +165,7 @@ static void open_module(struct device *d, int threads)
 {
 	char *wrong;
 	world_wait("its device", 0);
-	const struct device_ops *ops = load(&wrong);
+	const struct device_ops *ops = load_module(&wrong);
 	if (!ops)
 		user_error("--device=cuda: %s", wrong);
 	d->ops = ops;

@@ -1,7 +1,7 @@
 /*
  * maps.h - elementwise operations, y[i] = f(y[i], x[i], a): a formula for each row of SCALED_LIST
- * and, without a, of MAP_LIST, for both processors (cpu/cpu.c) and GPUs (cuda/elementwise.cu).
- * Where f ignores one of them, x may be y.
+ * and, without a, of MAP_LIST, for both processors (cpu/elementwise.c) and GPUs
+ * (cuda/elementwise.cu). Where f ignores one of them, x may be y.
  */
 #ifndef MAPS_H
 #define MAPS_H

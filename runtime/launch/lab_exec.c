@@ -55,7 +55,7 @@ static char **words_of(char *text, size_t n)
 	return word;
 }
 
-static ssize_t receive(int connection, char *text, int stream[STREAMS])
+static ssize_t receive_streams(int connection, char *text, int stream[STREAMS])
 {
 	union {
 		char room[CMSG_SPACE(STREAMS * sizeof(int))];
@@ -118,7 +118,7 @@ void lab_serve_one(int connection)
 	int stream[STREAMS];
 	char *text = must(malloc(REQUEST_MOST));
 	signal(SIGCHLD, SIG_DFL);
-	ssize_t n = receive(connection, text, stream);
+	ssize_t n = receive_streams(connection, text, stream);
 	if (n < 0)
 		_exit(EXIT_FAILED);
 	char **word = words_of(text, (size_t)n);

@@ -345,7 +345,7 @@ static void be_switch(const struct lab *l, int said, int first)
 }
 
 /* Does not return. */
-static void leave(const struct lab *l, int said, int first)
+static void leave_host(const struct lab *l, int said, int first)
 {
 	setsid(); /* a terminal's Ctrl-C goes to the requester, which forwards it */
 	if (!l->stays)
@@ -376,7 +376,7 @@ char *lab_build(const struct lab *l, pid_t *child, int *first)
 	if (*child == 0) {
 		close(said[0]);
 		close(pair[0]);
-		leave(l, said[1], pair[1]);
+		leave_host(l, said[1], pair[1]);
 	}
 	close(said[1]);
 	close(pair[1]);

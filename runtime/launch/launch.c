@@ -243,8 +243,8 @@ static void end_stalled(void *self, char *why)
 	w->patience = clock_now() + (nsec)LAST_S * 1000000000;
 }
 
-static void start(struct watch *w, const sigset_t *signals,
-		  int (*worker)(void *ctx, struct status_page *page), void *ctx)
+static void start_child(struct watch *w, const sigset_t *signals,
+			int (*worker)(void *ctx, struct status_page *page), void *ctx)
 {
 	int pipe_fd[2] = {-1, -1};
 	bool through_mpirun = config_needs_mpirun(w->config);
@@ -332,7 +332,7 @@ static void unlink_page(struct watch *w)
 }
 
 /* Until the child has ended; returns its wait status. */
-static int watch(struct watch *w, const struct watcher *watcher)
+static int watch_child(struct watch *w, const struct watcher *watcher)
 {
 	for (;;) {
 		int wait_status = 0;
@@ -414,6 +414,33 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 	return EXIT_FAILED;
 }
 
+/* Prints the last words of a rank, unless they repeat the reason, as when all ranks find the same
+ * error, or the run was killed, which `why` explains. */
+static void print_last_words(const struct watch *w, bool ended)
+{
+	const char *words = w->parser.last_words;
+	if (*words && (ended ? !strstr(words, w->page->reason) : w->interrupted))
+		fprintf(stderr, OURS "%s\n", words);
+}
+
+/* The exit status of the run. *why (heap): what made it another than 0. */
+static int status_of_run(struct watch *w, int wait_status, bool ended, char **why)
+{
+	if (ended) {
+		*why = w->page->status ? sentence("%s", w->page->reason) : NULL;
+		return w->page->status;
+	}
+	if (w->interrupted) {
+		*why = sentence(INTERRUPTED);
+		return EXIT_INTERRUPTED;
+	}
+	if (w->stalled) {
+		*why = sentence("%s", w->stalled);
+		return EXIT_FAILED;
+	}
+	return end_of_child(w, wait_status, why);
+}
+
 int launch(const struct config *c, const char *const *command,
 	   int (*worker)(void *ctx, struct status_page *page), void *ctx,
 	   const struct watcher *watcher, struct status_page **page_out, char **why)
@@ -431,7 +458,6 @@ int launch(const struct config *c, const char *const *command,
 	gethostname(w.here, sizeof w.here - 1);
 	bool alone = !config_needs_mpirun(c) && !is_simulated(c);
 	sigset_t signals = end_signals(), before;
-	int status;
 	sigaddset(&signals, SIGCHLD);
 	sigaddset(&signals, SIGPIPE); /* nobody reads the progress any more: as Ctrl-C */
 	sigprocmask(SIG_BLOCK, &signals, &before); /* while there are files that launch removes */
@@ -455,8 +481,8 @@ int launch(const struct config *c, const char *const *command,
 		unlink_page(&w); /* the child has it */
 	else if (!is_simulated(c) && *c->harness.hostfile)
 		w.hosts = write_hosts(&w);
-	start(&w, &signals, worker, ctx);
-	int wait_status = watch(&w, watcher);
+	start_child(&w, &signals, worker, ctx);
+	int wait_status = watch_child(&w, watcher);
 	end_watch(&w);
 	unlink_page(&w);
 	if (w.hosts)
@@ -465,23 +491,8 @@ int launch(const struct config *c, const char *const *command,
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	page->interrupted = w.interrupted;
 	bool ended = __atomic_load_n(&page->state, __ATOMIC_ACQUIRE) == STATUS_ENDED;
-	/* not if it repeats the reason, as when all ranks find the same error */
-	if (*w.parser.last_words && (ended || w.interrupted) &&
-	    !(ended && strstr(w.parser.last_words, page->reason)))
-		fprintf(stderr, OURS "%s\n", w.parser.last_words);
-	if (ended) {
-		status = page->status;
-		if (status)
-			*why = sentence("%s", page->reason);
-	} else if (w.interrupted) {
-		status = EXIT_INTERRUPTED;
-		*why = sentence(INTERRUPTED);
-	} else if (w.stalled) {
-		status = EXIT_FAILED;
-		*why = sentence("%s", w.stalled);
-	} else {
-		status = end_of_child(&w, wait_status, why);
-	}
+	print_last_words(&w, ended);
+	int status = status_of_run(&w, wait_status, ended, why);
 	free(w.rank);
 	free(w.hosts);
 	free(w.stalled);

@@ -260,6 +260,12 @@ void lib_note_push(struct mvb_table *t, const struct table_op *p)
 		t->staleness = p->dropped ? -1 : p->staleness;
 }
 
+void lib_mean(float *x, size_t n, enum mvb_reduce op)
+{
+	for (size_t i = 0; op == MVB_MEAN && i < n; i++)
+		x[i] /= (float)lib.workers;
+}
+
 static void finish_op(struct pending_op *f)
 {
 	if (f->state == TABLE_OP) {
@@ -387,7 +393,7 @@ static int read_torchrun(struct mvb_setup *s, char **path)
 	return MVB_OK;
 }
 
-static int start(const struct mvb_setup *s)
+static int start_library(const struct mvb_setup *s)
 {
 	bool launched = platform_under_launcher();
 	double patience = s->timeout_s > 0 ? s->timeout_s : 60;
@@ -471,7 +477,7 @@ int mvb_init(const struct mvb_setup *setup)
 	TRY(read_torchrun(&s, &path));
 	/* 0: a process that makes no progress is only reported */
 	lookout_limits(stall ? fmax(atof(stall), 0) : 0, STALL_TIMEOUT);
-	TRY(start(&s));
+	TRY(start_library(&s));
 	const struct placement *placement = placement_of(&s);
 	struct call call = {.function = INIT,
 			    .code = check_roles(&s),

@@ -51,12 +51,6 @@ static int check_reduction(const char *function, const float *x, size_t n, enum 
 	return code ? code : check_op(function, op, last);
 }
 
-void lib_mean(float *x, size_t n, enum mvb_reduce op)
-{
-	for (size_t i = 0; op == MVB_MEAN && i < n; i++)
-		x[i] /= (float)lib.workers;
-}
-
 void lib_sum(float *x, size_t n)
 {
 	if (lib.workers > 1 && n)

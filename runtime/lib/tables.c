@@ -36,7 +36,7 @@ static struct table_rules rules_of(size_t rows, size_t columns, const struct mvb
 }
 
 /* Does the machine have the memory? A table beyond that would end the process. */
-static int check_memory(const struct table_rules *r)
+static int check_table_memory(const struct table_rules *r)
 {
 	const struct updater *u = r->updater;
 	double floats = (double)r->rows * (double)r->columns, there;
@@ -67,7 +67,7 @@ static int check_placement(const struct table_rules *r)
 	const struct placement *placement = lib.tables->placement;
 	char *wrong AUTOFREE = placement->refuse ? placement->refuse(r, lib.tables) : NULL;
 	if (!wrong)
-		return check_memory(r);
+		return check_table_memory(r);
 	/* the placement's own message names options of mvbench */
 	return lib_fail(MVB_ERR_ARGUMENT,
 			"%s tables have no updater %s%s: use servers, or start all workers on one "
@@ -76,7 +76,7 @@ static int check_placement(const struct table_rules *r)
 			r->backup ? " and no backup workers" : "");
 }
 
-static int check_options(const struct table_rules *r, const struct mvb_options *o)
+static int check_table_options(const struct table_rules *r, const struct mvb_options *o)
 {
 	if (r->rows == 0 || r->columns == 0)
 		return lib_fail(MVB_ERR_ARGUMENT,
@@ -125,7 +125,7 @@ static int table_make(struct mvb_table **out, const char *function, size_t rows,
 	if (!out)
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the table should go", function);
 	double updater = r.updater ? (double)r.updater->kind : -1;
-	code = code ? code : check_options(&r, &o);
+	code = code ? code : check_table_options(&r, &o);
 	TRY(lib_collective((struct call){.function = TABLE_NEW,
 					 .code = code,
 					 .arg = {(double)rows, (double)columns, updater, o.rounds,
@@ -232,7 +232,7 @@ static int check_request(const struct request *q)
 }
 
 /* Checks the request, and fills in what goes with the push. */
-static int prepare(struct request *q)
+static int prepare_push(struct request *q)
 {
 	static const struct mvb_push defaults = MVB_PUSH_DEFAULT;
 	q->by = q->by ? q->by : &defaults;
@@ -253,7 +253,7 @@ static int prepare(struct request *q)
 
 static int op_now(struct request q)
 {
-	TRY(prepare(&q));
+	TRY(prepare_push(&q));
 	TRY(lib_fail_with(lib_op_code(q.table), table_do(q.table->core, &q.op)));
 	lib_note_push(q.table, &q.op);
 	return MVB_OK;
@@ -262,7 +262,7 @@ static int op_now(struct request q)
 static int op_start(struct request q, int64_t *ticket)
 {
 	int under_way = 0;
-	TRY(prepare(&q));
+	TRY(prepare_push(&q));
 	if (!ticket)
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the ticket should go",
 				q.function);

@@ -13,42 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct transaction *transaction_new(void)
-{
-	struct transaction *j = must(malloc(sizeof *j));
-	*j = (struct transaction){.reply = {.seq = -1, .read_seq = -1, .away = -1},
-				  .told = -1,
-				  .listed = -1,
-				  .moved = -1};
-	return j;
-}
-
-static void transaction_free(struct server *v, struct transaction *j)
-{
-	buffer_drop(v, &j->rows);
-	buffer_drop(v, &j->data);
-	free(j);
-}
-
-void transaction_reply(struct server *v, struct transaction *j)
-{
-	int tag = reply_tag(j->request.table, j->request.slot);
-	bool floats = j->request.out > 0 && j->reply.away < 0;
-	size_t words = (size_t)j->request.out;
-	pulse_step();
-	if (floats && j->request.pull == PULL_CODED)
-		words = shard_encode(v, v->shard[j->request.table], j);
-	j->told = link_send_start(v->link, j->request.worker, tag, &j->reply, sizeof j->reply);
-	if (floats)
-		j->moved = link_send_start(v->link, j->request.worker, tag, j->data->x,
-					   words * sizeof(float));
-	j->next = v->sending;
-	v->sending = j;
-	link_wake(v->link, j->request.worker);
-}
-
-/* ---- Requests ----- */
-
 /* While the floats of many operations are arriving, those of one more would only take memory. In a
  * replay, one more operation may be the one that is due. */
 static void expect_requests(struct server *v)
@@ -63,7 +27,7 @@ static void expect_requests(struct server *v)
 }
 
 /* Starts to receive the operation's floats and rows. */
-static void start_op(struct server *v, struct transaction *j)
+static void server_start_op(struct server *v, struct transaction *j)
 {
 	size_t rows = j->request.rows > 0 ? (size_t)j->request.rows : 0;
 	size_t in = (size_t)(j->request.words ? j->request.words : j->request.in);
@@ -83,7 +47,7 @@ static void start_op(struct server *v, struct transaction *j)
 }
 
 /* Does what a request asks for; an operation has arrived completely. */
-static void handle(struct server *v, struct transaction *j)
+static void server_handle(struct server *v, struct transaction *j)
 {
 	struct table_request *a = &j->request;
 	struct shard *t = v->shard[a->table];
@@ -134,7 +98,7 @@ static void handle(struct server *v, struct transaction *j)
 static bool is_ready(struct server *v, struct transaction *j)
 {
 	if (!j->begun)
-		start_op(v, j);
+		server_start_op(v, j);
 	return (link_test(v->link, &j->listed) & link_test(v->link, &j->moved)) &&
 	       shard_due(v->shard[j->request.table], j, j->request.kind);
 }
@@ -151,7 +115,7 @@ static void advance_connection(struct server *v, int k)
 			return;
 		c->next += j->request.number >= 0;
 		c->first = j->next;
-		handle(v, j);
+		server_handle(v, j);
 	}
 }
 
@@ -178,19 +142,6 @@ static void take_requests(struct server *v)
 			at = &(*at)->next;
 		j->next = *at;
 		*at = j;
-	}
-}
-
-static void advance_sending(struct server *v)
-{
-	for (struct transaction **at = &v->sending; *at;) {
-		struct transaction *j = *at;
-		if (link_test(v->link, &j->told) & link_test(v->link, &j->moved)) {
-			*at = j->next;
-			transaction_free(v, j);
-		} else {
-			at = &j->next;
-		}
 	}
 }
 
@@ -232,7 +183,7 @@ static void shut_down(struct server *v)
 			link_cancel(v->link, &v->incoming[i]->moved);
 			transaction_free(v, v->incoming[i]);
 		}
-	for (; v->sending && clock_now() - since < 1000000000; advance_sending(v))
+	for (; v->sending && clock_now() - since < 1000000000; transactions_advance(v))
 		if (!link_progress(v->link))
 			link_sleep(v->link, &nap, 0);
 	link_wakeup_free(v->link);
@@ -268,7 +219,7 @@ void tables_serve(struct link *everyone, int rank, int workers, const struct rec
 		nap = 0;
 		take_requests(v);
 		advance_connections(v);
-		advance_sending(v);
+		transactions_advance(v);
 		expect_requests(v);
 	}
 	shut_down(v);

@@ -1,7 +1,8 @@
 /*
  * server.h - what the files of a server share: server.c (its main loop and the workers' requests),
- * shard.c (what an operation does to a shard, and which worker waits for which there) and buffers.c
- * (the floats that it receives and sends).
+ * shard.c (what an operation does to a shard, and which worker waits for which there),
+ * transaction.c (operations on their way, their messages of a codec, and replies) and buffers.c
+ * (the floats that it receives and sends). Each uses only those behind it.
  */
 #ifndef SERVER_H
 #define SERVER_H
@@ -91,12 +92,17 @@ void buffer_drop(struct server *v, struct buffer **b);
 void buffers_fill(struct server *v, const struct shard *t, int wanted);
 void buffers_free(struct server *v);
 
-/* ---- server.c: transactions ---- */
+/* ---- transaction.c ---- */
 
 struct transaction *transaction_new(void);
-/* Sends the reply and the floats of data that it includes; frees the transaction when both have
- * left. */
+void transaction_free(struct server *v, struct transaction *j);
+/* data, which is a message, becomes its floats. */
+void transaction_decode(struct server *v, const struct shard *t, struct transaction *j);
+/* Sends the reply and the floats of data that it includes, which a coded pull encodes first; frees
+ * the transaction when both have left. */
 void transaction_reply(struct server *v, struct transaction *j);
+/* Frees the transactions whose replies have left. */
+void transactions_advance(struct server *v);
 
 /* ---- shard.c: shards, of tables by number ---- */
 
@@ -106,8 +112,6 @@ void shard_free(struct server *v, int table); /* there may be none */
 void shard_close(struct server *v, int table);
 /* Does an operation that is due and has arrived completely. */
 void shard_op(struct server *v, struct shard *t, struct transaction *j);
-/* data, which is pulled, becomes a message. Returns its length [floats]. */
-size_t shard_encode(struct server *v, const struct shard *t, struct transaction *j);
 /* To be called after anything that may end a wait. */
 void shard_poll(struct server *v, struct shard *t);
 /* In a replay: is what transaction j does next, its push or its pull, the next in the recording? */

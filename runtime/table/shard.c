@@ -178,51 +178,8 @@ static void note(struct server *v, enum trace_kind kind, const struct transactio
 	e->bytes = kind == TRACE_APPLY ? -1 : j->request.out * (int64_t)sizeof(float);
 }
 
-static struct code code_of(const struct server *v, const struct shard *t,
-			   const struct transaction *j)
-{
-	return (struct code){.opts = v->codec_opts,
-			     .n = t->n,
-			     .tensor = t->tensor,
-			     .tensors = t->tensors,
-			     .common = j->request.common,
-			     .workers = 1};
-}
-
-size_t shard_encode(struct server *v, const struct shard *t, struct transaction *j)
-{
-	const struct code c = code_of(v, t, j);
-	CHECK(t->tensor && v->codec, "a pull of messages from a table without a codec");
-	size_t words = v->codec->bytes(&c) / sizeof(float);
-	struct buffer *message = buffer_take(v, t, words);
-	if (!t->rules.lengths)
-		v->codec->encode(&c, message->x, j->data->x);
-	world_charge_code(v->codec, c.opts, t->n, false);
-	buffer_drop(v, &j->data);
-	j->data = message;
-	return words;
-}
-
-/* data, which is a message, becomes its floats. */
-static void decode(struct server *v, struct shard *t, struct transaction *j)
-{
-	const struct code c = code_of(v, t, j);
-	struct buffer *floats = buffer_take(v, t, t->n);
-	bool right = t->rules.lengths;
-	if (!right && t->tensor && v->codec &&
-	    v->codec->bytes(&c) == (size_t)j->request.words * sizeof(float))
-		right = v->codec->decode(&c, floats->x, j->data->x, false);
-	if (!right)
-		failure("server %d received a message from worker %d that the codec cannot have "
-			"made; are all processes of the same version?",
-			v->rank, j->request.worker);
-	world_charge_code(v->codec, c.opts, t->n, true);
-	buffer_drop(v, &j->data);
-	j->data = floats;
-}
-
 /* Applies the push; with `read`, data then gets what is pulled. */
-static void apply(struct server *v, struct shard *t, struct transaction *j, bool read)
+static void shard_apply(struct server *v, struct shard *t, struct transaction *j, bool read)
 {
 	struct client *m = &t->client[j->request.worker];
 	bool sync = j->request.kind == OP_SYNC, sums = rounds_merge(&t->rules);
@@ -239,7 +196,7 @@ static void apply(struct server *v, struct shard *t, struct transaction *j, bool
 	if (j->request.in == 0)
 		return;
 	if (j->request.words > 0)
-		decode(v, t, j);
+		transaction_decode(v, t, j);
 	read = (read && j->request.out > 0) || p.kind == OP_ELASTIC;
 	for (size_t i = 0; piece(t, j, i, &first, &n, &offset); i++) {
 		float *w = (sums ? t->sum : t->w) + first;
@@ -370,7 +327,7 @@ static void defer(struct shard *t, struct transaction *j)
 
 /* ---- Operations ---- */
 
-static void push_in_round(struct server *v, struct shard *t, struct transaction *j)
+static void shard_push_in_round(struct server *v, struct shard *t, struct transaction *j)
 {
 	j->reply.dropped =
 		replay_drops(&t->cursor, j->reply.seq, rounds_late(&t->rounds, j->request.worker),
@@ -378,7 +335,7 @@ static void push_in_round(struct server *v, struct shard *t, struct transaction 
 	j->round =
 		rounds_push(&t->rounds, j->request.worker, !j->reply.dropped, j->request.by.idle);
 	if (!j->reply.dropped) {
-		apply(v, t, j, false);
+		shard_apply(v, t, j, false);
 		t->now.applied++;
 	}
 	buffer_drop(v, &j->data);
@@ -386,7 +343,7 @@ static void push_in_round(struct server *v, struct shard *t, struct transaction 
 	shard_poll(v, t);
 }
 
-static void push(struct server *v, struct shard *t, struct transaction *j)
+static void shard_push(struct server *v, struct shard *t, struct transaction *j)
 {
 	struct client *m = &t->client[j->request.worker];
 	j->reply.staleness = t->rules.rounds ? 0 : t->version - m->seen;
@@ -395,14 +352,14 @@ static void push(struct server *v, struct shard *t, struct transaction *j)
 	t->version++;
 	m->seen++; /* its own push */
 	if (t->rules.rounds) {
-		push_in_round(v, t, j);
+		shard_push_in_round(v, t, j);
 		return;
 	}
 	bool too_far = t->rules.bounded &&
 		       (t->cursor.arrival
 				? strcmp(replay_kind(&t->cursor, j->reply.seq), "push") == 0
 				: rounds_too_far_ahead(&t->rounds, j->request.worker, j->pushes));
-	apply(v, t, j, !too_far);
+	shard_apply(v, t, j, !too_far);
 	if (too_far) {
 		defer(t, j);
 	} else {
@@ -451,5 +408,5 @@ void shard_op(struct server *v, struct shard *t, struct transaction *j)
 	else if (j->request.kind == OP_READ)
 		read_op(v, t, j);
 	else
-		push(v, t, j);
+		shard_push(v, t, j);
 }

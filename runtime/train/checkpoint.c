@@ -21,35 +21,6 @@
 
 /* ---- A worker's state ------------------------------------------------------------- */
 
-struct keepsake {
-	struct vec *v; /* or, if NULL: */
-	void *state;
-	size_t bytes;
-	struct keepsake *next;
-};
-
-static void keep(struct worker *w, struct keepsake k)
-{
-	struct keepsake **at = &w->loop->kept;
-	while (*at)
-		at = &(*at)->next;
-	*at = must(malloc(sizeof k));
-	**at = k;
-}
-
-void worker_keep_vec(struct worker *w, struct vec *v)
-{
-	if (v)
-		keep(w, (struct keepsake){.v = v, .bytes = vec_len(v) * sizeof(float)});
-}
-
-void worker_keep(struct worker *w, void *state, size_t bytes)
-{
-	CHECK(bytes % sizeof(float) == 0, "worker_keep: %zu bytes are not a whole number of floats",
-	      bytes);
-	keep(w, (struct keepsake){.state = state, .bytes = bytes});
-}
-
 /* The training loop's state; that of the strategy comes after it. */
 static void keep_own(struct trainer *r)
 {
@@ -67,9 +38,8 @@ static void keep_own(struct trainer *r)
  * all workers; heap. */
 static size_t state_bytes(struct trainer *r, int64_t **all)
 {
-	size_t n = tables_keep(r->w.loop->tables, NULL, false) * sizeof(float);
-	for (const struct keepsake *k = r->w.loop->kept; k; k = k->next)
-		n += k->bytes;
+	size_t n = tables_keep(r->w.loop->tables, NULL, false) * sizeof(float) +
+		   keepsakes_bytes(&r->w);
 	*all = must(calloc((size_t)r->w.trainers, sizeof **all));
 	link_gather(r->all, 0, &(int64_t){(int64_t)n}, *all, sizeof **all);
 	return n;
@@ -77,14 +47,8 @@ static size_t state_bytes(struct trainer *r, int64_t **all)
 
 static void keep_state(struct trainer *r, char *at, bool put)
 {
-	for (const struct keepsake *k = r->w.loop->kept; k; at += k->bytes, k = k->next)
-		if (k->v && put)
-			vec_put(k->v, (const float *)(const void *)at);
-		else if (k->v)
-			vec_get(k->v, (float *)(void *)at);
-		else
-			memcpy(put ? k->state : at, put ? at : k->state, k->bytes);
-	tables_keep(r->w.loop->tables, (float *)(void *)at, put);
+	size_t bytes = keepsakes_copy(&r->w, at, put);
+	tables_keep(r->w.loop->tables, (float *)(void *)(at + bytes), put);
 }
 
 /* ---- The whole model ---------------------------------------------------------------- */
@@ -306,15 +270,6 @@ void checkpoint_end(struct trainer *r)
 	char *wrong = write_checkpoint(r, r->last);
 	if (wrong) /* the checkpoint before it is still complete */
 		complain(wrong);
-}
-
-void keepsakes_free(struct worker *w)
-{
-	for (struct keepsake *k = w->loop->kept, *next; k; k = next) {
-		next = k->next;
-		free(k);
-	}
-	w->loop->kept = NULL;
 }
 
 void checkpoint_close(struct trainer *r)

@@ -273,7 +273,7 @@ static void take_own_rows(struct trainer *r)
 }
 
 /* Mini-batch `number` of all epochs. */
-static void take(struct trainer *r, int64_t number)
+static void take_batch(struct trainer *r, int64_t number)
 {
 	int64_t all = batches(r), of_epoch = number % all, epoch = number / all + 1;
 	size_t first = (size_t)of_epoch;
@@ -296,7 +296,7 @@ bool deal_take(struct trainer *r, int64_t i)
 	if (i >= deal_most(r))
 		return false;
 	if (r->plan->dynamic) {
-		take(r, i);
+		take_batch(r, i);
 		r->dealing->seen = seen;
 		return true;
 	}
@@ -361,7 +361,7 @@ static bool leaves(const struct trainer *r)
 
 /* The next mini-batch of the current draw, or of a new one. A draw of a later epoch is kept for
  * that epoch. -1: none is left. */
-static int64_t draw(struct trainer *r)
+static int64_t next_drawn(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
 	if (d->next < d->end)
@@ -454,7 +454,7 @@ bool deal_next(struct trainer *r, int64_t i)
 	d->rows += r->w.rows;
 	if (!d->counter)
 		return true;
-	int64_t number = draw(r), K = (int64_t)d->of_segment;
+	int64_t number = next_drawn(r), K = (int64_t)d->of_segment;
 	if (number < 0 && d->pool) {
 		int64_t before = (r->w.epoch - 1) / r->records_max * K;
 		number = before - 1 + (int64_t)take_returned(r);
@@ -462,7 +462,7 @@ bool deal_next(struct trainer *r, int64_t i)
 	}
 	if (number < 0)
 		return false;
-	take(r, number);
+	take_batch(r, number);
 	if (d->helds < d->room)
 		d->held[d->helds++] = 1 + (size_t)(number % K);
 	return true;

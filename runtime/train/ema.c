@@ -41,13 +41,15 @@ void ema_open(struct trainer *r)
 	worker_keep(w, &r->averaged_steps, sizeof r->averaged_steps);
 }
 
+bool ema_is_due(const struct trainer *r)
+{
+	return r->averaged && !(r->w.loop->strategy->canonical && r->w.step % r->w.run->sync_every);
+}
+
 void ema_step(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	const struct strategy *s = w->loop->strategy;
-	if (!r->averaged || (s->canonical && w->step % w->run->sync_every))
-		return;
-	layers_needed(w);
 	if (!s->canonical) {
 		add(r, w->param);
 		return;

@@ -433,7 +433,10 @@ static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 		*last += r->clock_stopped_ns - clock_stopped_ns;
 		one_step(r, *i, rng);
 		clock_stopped_ns = r->clock_stopped_ns;
-		ema_step(r);
+		if (ema_is_due(r)) {
+			layers_needed(&r->w);
+			ema_step(r);
+		}
 		*last += r->clock_stopped_ns - clock_stopped_ns;
 		deal_after_push(r);
 		if (r->page)
@@ -477,50 +480,63 @@ static nsec make_steps(struct trainer *r, bool barrier)
 	       (r->clock_stopped_ns - clock_stopped_ns);
 }
 
+/* The barrier at the end of an epoch, with what the strategy does before and after it. */
+static void end_with_barrier(struct trainer *r)
+{
+	struct worker *w = &r->w;
+	const struct strategy *s = w->loop->strategy;
+	if (w->loop->consensus && !w->loop->marked)
+		vec_copy(w->loop->consensus, w->param);
+	if (s->flush && !r->left)
+		s->flush(w);
+	deal_after_push(r);
+	wait_at_barrier(r);
+	if (s->rejoin && !r->left && w->epoch < w->run->epochs)
+		s->rejoin(w);
+	device_sync(w->loop->dev);
+}
+
+/* What the epoch cost: counts and times since `before`, and of the processor since `had`. */
+static struct split_row split_since(struct stats *s, struct stats before, const struct usage *had)
+{
+	struct usage has = usage_now();
+	s->preemptions = has.preemptions < 0 ? -1 : has.preemptions - had->preemptions;
+	before.preemptions = 0;
+	return (struct split_row){
+#define COUNTED(name) .name = s->name - before.name,
+		SPLIT_COUNTS(COUNTED)
+#undef COUNTED
+			.comm_s = 1e-9 * (double)(s->comm - before.comm),
+		.wait_s = 1e-9 * (double)(s->wait - before.wait),
+		.user_s = has.user_s - had->user_s,
+		.system_s = has.system_s - had->system_s,
+		.run_delay_s = has.run_delay_s - had->run_delay_s,
+		.steal_s = has.steal_s - had->steal_s,
+		.staleness_max = s->staleness_max,
+	};
+}
+
 void epoch_run(struct trainer *r, bool barrier)
 {
 	struct worker *w = &r->w;
 	struct stats *s = &r->stats, before = *s;
 	struct epoch_record *record = &r->record[r->records];
-	struct usage had = usage_now(), has;
+	struct usage had = usage_now();
 	nsec began = r->records ? r->record[r->records - 1].model.end : 0;
 	w->loop->marked = false;
 	nsec in_steps = make_steps(r, barrier);
 	nsec busy = (s->comm - before.comm) + (s->wait - before.wait);
 	note_from(r, barrier, 0);
 	w->loop->marks = false;
-	if (barrier && w->loop->consensus && !w->loop->marked)
-		vec_copy(w->loop->consensus, w->param);
-	if (barrier) {
-		if (w->loop->strategy->flush && !r->left)
-			w->loop->strategy->flush(w);
-		deal_after_push(r);
-		wait_at_barrier(r);
-		if (w->loop->strategy->rejoin && !r->left && w->epoch < w->run->epochs)
-			w->loop->strategy->rejoin(w);
-		device_sync(w->loop->dev);
-	}
+	if (barrier)
+		end_with_barrier(r);
 	note_from(r, false, 0);
 	nsec now = record->model.end = segment_time(r);
-	has = usage_now();
-	s->preemptions = has.preemptions < 0 ? -1 : has.preemptions - had.preemptions;
-	before.preemptions = 0;
 	record->first_joint_op = before.joint_ops;
 	record->last_meeting = s->joint_ops;
-	record->split = (struct split_row){
-#define COUNTED(name) .name = s->name - before.name,
-		SPLIT_COUNTS(COUNTED)
-#undef COUNTED
-			.seconds = 1e-9 * (double)(now - began),
-		.compute_s = 1e-9 * (double)(in_steps - busy),
-		.comm_s = 1e-9 * (double)(s->comm - before.comm),
-		.wait_s = 1e-9 * (double)(s->wait - before.wait),
-		.user_s = has.user_s - had.user_s,
-		.system_s = has.system_s - had.system_s,
-		.run_delay_s = has.run_delay_s - had.run_delay_s,
-		.steal_s = has.steal_s - had.steal_s,
-		.staleness_max = s->staleness_max,
-	};
+	record->split = split_since(s, before, &had);
+	record->split.seconds = 1e-9 * (double)(now - began);
+	record->split.compute_s = 1e-9 * (double)(in_steps - busy);
 	s->staleness_max = 0;
 	for (int i = 0; i < STALENESS_BINS; i++)
 		record->staleness[i] = s->staleness[i] - before.staleness[i];

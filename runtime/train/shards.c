@@ -26,7 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The logarithm of a Gamma(a) number: for small a the number may be too small for a double. */
+/* The logarithm of a Gamma(a) number (Marsaglia and Tsang); a number for small a may be too small
+ * for a double. For a < 1: Gamma(a + 1) times a uniform number to the power of 1 / a. */
 static double draw_log_gamma(double a, uint64_t *rng)
 {
 	double d = (a < 1 ? a + 1 : a) - 1.0 / 3, c = 1 / sqrt(9 * d), x, v;

@@ -142,12 +142,34 @@ static void snapshot_free(struct snapshot *s)
 	vec_free(s->buffer);
 }
 
+/* Snapshots of the ends of epochs without a barrier, and of the points between them. */
+static void make_snapshots(struct trainer *r)
+{
+	struct worker *w = &r->w;
+	bool each_ends_with_barrier = w->run->barrier_every == 1;
+	r->record = must(calloc((size_t)r->records_max, sizeof *r->record));
+	for (int64_t i = 0; !each_ends_with_barrier && i < r->records_max; i++)
+		r->record[i].model = snapshot_new(w);
+	r->points_max = plan_points(w->run, w->steps);
+	r->point = must(calloc((size_t)r->points_max + 1, sizeof *r->point));
+	for (int64_t i = 0; i < r->points_max; i++)
+		r->point[i] = snapshot_new(w);
+	if (r->points_max) { /* without those of the epochs before a resumed run's first */
+		int64_t before = r->head.epoch * w->steps;
+		r->next_point = epoch_next_point(w, before - before % w->run->eval_every);
+	}
+	ema_open(r);
+	if (!each_ends_with_barrier || r->points_max || r->averaged ||
+	    w->loop->strategy->canonical || w->loop->strategy->average)
+		r->saved = vec_new(w, vec_len(w->param));
+}
+
 /* Allocates what epochs need, because they may not allocate. */
 static void make_room(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	size_t n = r->train.n, steps = (size_t)w->steps;
-	bool always = w->run->barrier_every == 1, judged = has_floats(w->run);
+	bool judged = has_floats(w->run);
 	r->order = must(malloc((n / (size_t)r->replicas + steps + 1) * sizeof(int32_t)));
 	r->step_first = must(malloc((steps + 1) * sizeof(size_t)));
 	r->lr = must(malloc(steps * sizeof(float)));
@@ -159,21 +181,7 @@ static void make_room(struct trainer *r)
 	r->steps_room = (size_t)(w->steps * w->run->epochs);
 	if (r->sink->steps_wanted_s > 0)
 		r->step_s = must(calloc(r->steps_room, sizeof *r->step_s));
-	r->record = must(calloc((size_t)r->records_max, sizeof *r->record));
-	for (int64_t i = 0; i < r->records_max && !always; i++)
-		r->record[i].model = snapshot_new(w);
-	r->points_max = plan_points(w->run, w->steps);
-	r->point = must(calloc((size_t)r->points_max + 1, sizeof *r->point));
-	for (int64_t i = 0; i < r->points_max; i++)
-		r->point[i] = snapshot_new(w);
-	if (r->points_max) { /* without those of the epochs before a resumed run's first */
-		int64_t before = r->head.epoch * w->steps;
-		r->next_point = epoch_next_point(w, before - before % w->run->eval_every);
-	}
-	ema_open(r);
-	if (!always || r->points_max || r->averaged || w->loop->strategy->canonical ||
-	    w->loop->strategy->average)
-		r->saved = vec_new(w, vec_len(w->param));
+	make_snapshots(r);
 }
 
 static void set_up(struct trainer *r)

@@ -211,7 +211,9 @@ bool epoch_has_all_durations(const struct trainer *r); /* has it enough duration
 /* ---- ema.c ---- */
 
 void ema_open(struct trainer *r); /* in set-up */
-void ema_step(struct trainer *r); /* after a step */
+/* After a step, if it is due; all layers have to be ready then. */
+bool ema_is_due(const struct trainer *r);
+void ema_step(struct trainer *r);
 /* This worker's view of the averaged model; NULL: it has none, so the canonical model counts. */
 const struct vec *ema_model(const struct trainer *r);
 
@@ -236,7 +238,14 @@ void trainer_share_status(struct trainer *r, char *sink_error);
 		trainer_share_status(r, error_); \
 	} while (0)
 
-/* ---- checkpoint.c: collective, off the clock (except worker_keep) ---- */
+/* ---- keep.c: what worker_keep and worker_keep_vec have named ---- */
+
+size_t keepsakes_bytes(const struct worker *w);
+/* Copies it to this memory; put: back from there. Returns the bytes. */
+size_t keepsakes_copy(struct worker *w, char *at, bool put);
+void keepsakes_free(struct worker *w);
+
+/* ---- checkpoint.c: collective, off the clock ---- */
 
 /* Finds the checkpoint that the run begins with, and loads its model. Called before tables and
  * strategies start, because they start from param. */
@@ -246,7 +255,6 @@ void checkpoint_resume(struct trainer *r);
 void checkpoint_save(struct trainer *r); /* after the evaluation at a barrier, if due */
 void checkpoint_end(struct trainer *r);  /* the run has ended, and is stored */
 void checkpoint_close(struct trainer *r);
-void keepsakes_free(struct worker *w); /* the list of worker_keep and worker_keep_vec */
 
 /* ---- gather.c: collective, off the clock ---- */
 

@@ -7,6 +7,7 @@
  */
 #include "runtime/watch/watch.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,11 +22,6 @@ static struct {
 	struct pulse *pulse;             /* this worker's, in page */
 	pthread_mutex_t lock;            /* of sent */
 } far = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-bool status_is_far(const struct status_page *l)
-{
-	return l == far.page;
-}
 
 static void send(size_t at, const unsigned char *part, size_t bytes)
 {
@@ -110,7 +106,9 @@ static void *zeros(size_t bytes)
 	return p;
 }
 
-struct status_page *status_far(const struct status_page *head)
+/* A copy for a worker whose watcher has the page; one copy a process. NULL: not under a launcher.
+ */
+static struct status_page *copy_of(const struct status_page *head)
 {
 	size_t bytes = status_bytes(head);
 	int rank = rank_of_launcher();
@@ -125,6 +123,19 @@ struct status_page *status_far(const struct status_page *head)
 		pthread_detach(thread);
 	atexit(send_changes);
 	return far.page;
+}
+
+struct status_page *status_of_launcher(void)
+{
+	const char *variable = getenv(STATUS_VARIABLE);
+	struct status_page head, *l = status_find(variable);
+	return l || !status_described(variable, &head) ? l : copy_of(&head);
+}
+
+void status_free(struct status_page *l)
+{
+	if (l && l != far.page)
+		munmap(l, status_bytes(l));
 }
 
 bool status_hear(struct status_page *l, const char *line)

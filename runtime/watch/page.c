@@ -2,7 +2,7 @@
  * page.c - the status page, which the workers of a run share with the watching process: plain
  * stores, no system call. Readers that see STATUS_ENDED see all earlier stores.
  *
- * A worker on another machine than the watcher has its own page (far.c).
+ * A worker on another machine than the watcher has its own page (far.c, which uses this file).
  */
 #include "runtime/watch/watch.h"
 
@@ -69,12 +69,6 @@ struct status_page *status_new(int64_t epochs, int64_t ranks, const char *folder
 	return l;
 }
 
-void status_free(struct status_page *l)
-{
-	if (l && !status_is_far(l))
-		munmap(l, status_bytes(l));
-}
-
 void status_end(struct status_page *l, int status, const char *reason)
 {
 	snprintf(l->reason, sizeof l->reason, "%s", reason);
@@ -104,8 +98,7 @@ static struct status_page *find_page(const char *path, const struct status_page 
 	return NULL;
 }
 
-/* Parses the variable: returns the path; head gets the numbers. NULL: invalid. */
-static const char *read_variable(const char *variable, struct status_page *head)
+const char *status_described(const char *variable, struct status_page *head)
 {
 	long long magic, epochs, ranks;
 	int path = 0;
@@ -120,12 +113,6 @@ static const char *read_variable(const char *variable, struct status_page *head)
 struct status_page *status_find(const char *variable)
 {
 	struct status_page head;
-	const char *path = read_variable(variable, &head);
+	const char *path = status_described(variable, &head);
 	return path ? find_page(path, &head) : NULL;
-}
-
-struct status_page *status_of_launcher(void)
-{
-	struct status_page head, *l = status_find(getenv(STATUS_VARIABLE));
-	return l || !read_variable(getenv(STATUS_VARIABLE), &head) ? l : status_far(&head);
 }

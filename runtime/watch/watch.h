@@ -51,27 +51,29 @@ struct status_page *status_new(int64_t epochs, int64_t ranks, const char *folder
 			       char path[PATH_MAX]);
 /* Row i of those so far, from 0; it is there while i >= rows - PAGE_ROWS. */
 void *status_row(const struct status_page *l, int64_t i);
-void status_free(struct status_page *l);
 size_t status_bytes(const struct status_page *l); /* total size */
 struct pulse *status_pulse(struct status_page *l, int rank);
 /* Marks the end: readers that see STATUS_ENDED see status and reason too. */
 void status_end(struct status_page *l, int status, const char *reason);
-/* The page of this worker's launcher; NULL: launch did not start it through mpirun. */
+/* The page that this value of status_variable describes; NULL: it is not on this machine. */
+struct status_page *status_find(const char *variable);
+/* The path in such a value; head gets its numbers. NULL: invalid. */
+const char *status_described(const char *variable, struct status_page *head);
+/* The value of STATUS_VARIABLE for a page; heap. */
+char *status_variable(const struct status_page *l, const char *path);
+#define STATUS_MAGIC    INT64_C(0x6d7662656e636873)
+#define STATUS_VARIABLE "MVBENCH_STATUS_PAGE"
+
+/* ---- The page wherever the watcher is (far.c) ---- */
+
+/* The page of this worker's launcher. If that is on another machine: a copy, one a process, whose
+ * changes it gets. NULL: launch did not start this process through mpirun. */
 struct status_page *status_of_launcher(void);
-/* A copy for a worker whose watcher is on another machine, which gets the changes; one copy a
- * process. NULL: not under a launcher. */
-struct status_page *status_far(const struct status_page *head);
-bool status_is_far(const struct status_page *l);
+void status_free(struct status_page *l); /* such a copy stays */
 /* In the watcher: copies such a change from a line of a worker's stderr into the page. false: the
  * line is something else. */
 bool status_hear(struct status_page *l, const char *line);
-/* The page that this value of status_variable describes; NULL: it is not on this machine. */
-struct status_page *status_find(const char *variable);
-/* The value of STATUS_VARIABLE for a page; heap. */
-char *status_variable(const struct status_page *l, const char *path);
-#define STATUS_LINE     "\036mvbench-page"
-#define STATUS_MAGIC    INT64_C(0x6d7662656e636873)
-#define STATUS_VARIABLE "MVBENCH_STATUS_PAGE"
+#define STATUS_LINE "\036mvbench-page"
 
 /* ---- Ranks that make no progress (stall.c) ----
  *

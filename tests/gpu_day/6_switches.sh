@@ -9,7 +9,7 @@ cifar 10000 5 10000
 for round in 1 2; do
 	say "round $round"
 	for precision in tf32 bf16; do
-		for switch in none MVBENCH_CUDA_BRANCH=0 MVBENCH_CUDA_OWN=0 MVBENCH_CUDA_PAD=0 MVBENCH_CUDA_TOGETHER=0 MVBENCH_CUDA_SUM_BLOCKS=128 MVBENCH_CUDA_EARLY=0; do
+		for switch in none MVBENCH_CUDA_BRANCH=0 MVBENCH_CUDA_OWN=0 MVBENCH_CUDA_PAD=0 MVBENCH_CUDA_TOGETHER=0 MVBENCH_CUDA_EARLY=0; do
 			(
 				[ "$switch" = none ] || export "${switch?}"
 				timed 45 mvbench run --workload=resnet --strategy=serial --batch=128 --epochs=3 --seed=1 --device=cuda --precision=$precision --data-dir="$work/cifar" --label="$switch" --db=/tmp/switches.db 2>&1 | tail -1

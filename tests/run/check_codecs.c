@@ -815,7 +815,7 @@ TEST(one_worker_loses_nothing, 1, (int)codecs_listed())
 }
 
 /* Bytes by hand, from the number of parameters P = 25,450: in 34 steps of 3 workers. */
-TEST(bytes_are_those_of_the_encoding, 6)
+TEST(bytes_are_those_of_the_encoding)
 {
 	static const struct {
 		const char *codec;
@@ -833,11 +833,16 @@ TEST(bytes_are_those_of_the_encoding, 6)
 		/* (784 + 32) x 2 and (32 + 10) x 2 floats, 42 biases */
 		{"--codec=powersgd", 2 * 2 * 4 * (2 * (784 + 32) + 2 * (32 + 10) + 42.0)},
 	};
-	struct result r =
-		train_ok(3, words(MLP "--epochs=1 --strategy=allreduce %s", row[_i].codec));
-	ck_assert_uint_eq(r.params, 25450);
-	ck_assert_msg(r.bytes == 34 * row[_i].bytes, "%s: %.0f bytes, not %.0f", row[_i].codec,
-		      r.bytes, 34 * row[_i].bytes);
+	const char *how[COUNT(row)];
+	struct result r[COUNT(row)];
+	for (size_t i = 0; i < COUNT(row); i++)
+		how[i] = words(MLP "--epochs=1 --strategy=allreduce %s", row[i].codec);
+	train_all(3, COUNT(row), how, r);
+	for (size_t i = 0; i < COUNT(row); i++) {
+		ck_assert_uint_eq(r[i].params, 25450);
+		ck_assert_msg(r[i].bytes == 34 * row[i].bytes, "%s: %.0f bytes, not %.0f",
+			      row[i].codec, r[i].bytes, 34 * row[i].bytes);
+	}
 }
 
 /* 25 pushes and pulls in 100 steps; a server's part is 12,725 floats. */
@@ -867,13 +872,16 @@ TEST(pushes_have_the_bytes_of_the_encoding, 5)
 }
 
 /* What is not lost is not changed: the sum of two floats has one order. */
-TEST(all_of_the_floats_are_the_uncompressed_run, 3)
+TEST(all_of_the_floats_are_the_uncompressed_run)
 {
-	static const char *const how[] = {"--codec=topk --topk.share=1",
-					  "--codec=topk --topk.share=1 --topk.of=tensors",
-					  "--codec=randomk --randomk.share=1"};
-	expect_same(2, words(MLP "--epochs=1 --strategy=allreduce %s", how[_i]), 2,
-		    MLP "--epochs=1 --strategy=allreduce", 0);
+#define PLAIN MLP "--epochs=1 --strategy=allreduce"
+	static const char *const how[] = {PLAIN " --codec=topk --topk.share=1",
+					  PLAIN,
+					  PLAIN " --codec=topk --topk.share=1 --topk.of=tensors",
+					  PLAIN,
+					  PLAIN " --codec=randomk --randomk.share=1",
+					  PLAIN};
+	expect_pairs(2, 3, how, 0);
 }
 
 /* A codec of single floats does not see where buckets end. */
@@ -886,14 +894,19 @@ TEST(buckets_change_no_float_of_bf16)
 }
 
 /* Its path is that of many fragments: the mix changes no float but a 0. */
-TEST(one_fragment_is_the_whole_model, 3)
+TEST(one_fragment_is_the_whole_model)
 {
-	static const char *const how[] = {"--codec=fp4", "--codec=powersgd",
-					  "--codec=topk --topk.of=tensors --topk.share=0.1"};
-	const char *whole = words(MLP "--epochs=1 --strategy=periodic --sync-every=10 "
-				      "--periodic.outer=nesterov %s",
-				  how[_i]);
-	expect_same(2, words("%s --periodic.mix=1e-30", whole), 2, whole, 1e-12);
+	static const char *const codec[] = {"--codec=fp4", "--codec=powersgd",
+					    "--codec=topk --topk.of=tensors --topk.share=0.1"};
+	const char *how[2 * COUNT(codec)];
+	for (size_t i = 0; i < COUNT(codec); i++) {
+		char *whole = words(MLP "--epochs=1 --strategy=periodic --sync-every=10 "
+					"--periodic.outer=nesterov %s",
+				    codec[i]);
+		how[2 * i] = words("%s --periodic.mix=1e-30", whole);
+		how[2 * i + 1] = whole;
+	}
+	expect_pairs(2, COUNT(codec), how, 1e-12);
 }
 
 /* Over all workers and steps, what was given is what was summed and what is kept. */

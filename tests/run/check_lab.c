@@ -593,8 +593,8 @@ TEST(simulations_are_validated_against_wires)
 	for (int i = 0; i < 4 && (status || !strstr(out, "fastest")); i++) {
 		forget_runs();
 		status = command_output(
-			"./mvbench validate $FOLDER/wires.ini --lab=2 --rounds=3 --seconds=0.2s "
-			"--data-dir=$FOLDER --db=$FOLDER/run.db --threshold-median=20 "
+			"./mvbench validate $FOLDER/wires.ini --lab=2 --repetitions=3 "
+			"--seconds=0.2s --data-dir=$FOLDER --db=$FOLDER/run.db --threshold-median=20 "
 			"--threshold-p90=40 2>&1",
 			out, sizeof out);
 	}

@@ -706,15 +706,17 @@ TEST(model_parallel_with_adamw_is_serial, 2, 3)
 TEST(optimizer_state_is_averaged)
 {
 	const char *same = "--batch=24 --strategy=periodic --sync-every=5 ";
-	struct result a = train_ok(2, words(MLP ADAMW "%s--state=average", same)),
-		      b = train_ok(2, words(MLP ADAMW "%s--state=reset", same)),
-		      c = train_ok(2, words(MLP ADAMW "%s", same));
-	ck_assert_double_gt(distance(&a, &b), 1e-4);
-	ck_assert_double_gt(distance(&a, &c), 1e-4);
-	ck_assert_double_gt(distance(&b, &c), 1e-4);
-	ck_assert_double_eq_tol(a.bytes, 3 * c.bytes,
-				1e-9 * a.bytes); /* the model and two moments */
-	ck_assert_double_eq_tol(a.formula, a.bytes, 1e-9 * a.bytes);
+	const char *how[] = {words(MLP ADAMW "%s--state=average", same),
+			     words(MLP ADAMW "%s--state=reset", same), words(MLP ADAMW "%s", same)};
+	enum { AVERAGE, RESET, KEEP, STATES };
+	struct result r[STATES];
+	train_all(2, STATES, how, r);
+	ck_assert_double_gt(distance(&r[AVERAGE], &r[RESET]), 1e-4);
+	ck_assert_double_gt(distance(&r[AVERAGE], &r[KEEP]), 1e-4);
+	ck_assert_double_gt(distance(&r[RESET], &r[KEEP]), 1e-4);
+	/* the model and two moments */
+	ck_assert_double_eq_tol(r[AVERAGE].bytes, 3 * r[KEEP].bytes, 1e-9 * r[AVERAGE].bytes);
+	ck_assert_double_eq_tol(r[AVERAGE].formula, r[AVERAGE].bytes, 1e-9 * r[AVERAGE].bytes);
 }
 
 /* With one worker, pushing and pulling at different intervals equals doing both together. */
@@ -754,14 +756,14 @@ TEST(outer_steps_every_step_are_allreduce, 4)
 TEST(inner_and_outer_optimizer_are_independent)
 {
 	const char *same = MLP ADAMW "--batch=24 --strategy=periodic --sync-every=5 ";
-	struct result a = train_ok(2, words("%s--periodic.outer=adamw:beta1=0.5 "
-					    "--periodic.outer-lr=0.003",
-					    same)),
-		      b = train_ok(
-			      2, words("%s--periodic.outer=adamw --periodic.outer-lr=0.003", same));
-	ck_assert_double_lt(a.test_loss, 0.9 * a.first_test_loss);
-	ck_assert_double_gt(distance(&a, &b), 1e-4);
-	ck_assert_double_eq_tol(a.formula, a.bytes, 1e-9 * a.bytes);
+	const char *how[] = {
+		words("%s--periodic.outer=adamw:beta1=0.5 --periodic.outer-lr=0.003", same),
+		words("%s--periodic.outer=adamw --periodic.outer-lr=0.003", same)};
+	struct result r[2];
+	train_all(2, 2, how, r);
+	ck_assert_double_lt(r[0].test_loss, 0.9 * r[0].first_test_loss);
+	ck_assert_double_gt(distance(&r[0], &r[1]), 1e-4);
+	ck_assert_double_eq_tol(r[0].formula, r[0].bytes, 1e-9 * r[0].bytes);
 }
 
 /* Simulated workers compute the same as real ones. */

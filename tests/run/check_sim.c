@@ -482,7 +482,7 @@ TEST(untimed_phases_send_no_messages, 2)
 }
 
 /* A push and its pull, on the host that has the tables; alone, each of them takes half. */
-TEST(update_takes_the_given_time)
+TEST(update_takes_the_given_time, 6)
 {
 	static const struct {
 		const char *strategy;
@@ -493,15 +493,13 @@ TEST(update_takes_the_given_time)
 		   {"ssp --ssp.bound=0", 1, 1},
 		   {"easgd --sync-every=2", 0.5, 0.5},
 		   {"downpour --sync-every=2 --downpour.send=1", 1, 0.5}};
-	for (size_t i = 0; i < COUNT(row); i++) {
-		char *how AUTOFREE = sentence(SOFT "--batch=60 --strategy=%s " ONE_HOST STEP
-						   "--sim.update-time=300us",
-					      row[i].strategy);
-		sim_only(how);
-		ck_near(how, epoch_of(1, "seconds"),
-			STEPS * (step_s + (row[i].pushes + row[i].pulls) * 150e-6), 1e-6);
-		ck_near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-6);
-	}
+	char *how AUTOFREE =
+		sentence(SOFT "--batch=60 --strategy=%s " ONE_HOST STEP "--sim.update-time=300us",
+			 row[_i].strategy);
+	sim_only(how);
+	ck_near(how, epoch_of(1, "seconds"),
+		STEPS * (step_s + (row[_i].pushes + row[_i].pulls) * 150e-6), 1e-6);
+	ck_near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-6);
 }
 
 /* A server makes one update after the other: if updates take long, they alone count. */
@@ -820,7 +818,7 @@ TEST(steps_are_drawn_from_the_calibration)
 /* The update counts as a whole, whatever the optimiser does: products, or groups of parameters,
  * whose measured times are far longer here. Clipping takes two more passes over the gradient, or
  * one if a step is one pass. */
-TEST(update_takes_the_calibrated_time)
+TEST(update_takes_the_calibrated_time, 8)
 {
 	enum { MLP = 784 * 128 + 128 + 128 * 10 + 10 };
 	const double pass_s = 1e-5;
@@ -832,24 +830,19 @@ TEST(update_takes_the_calibrated_time)
 		   {" --optimizer=muon", "--clip=1", 2},
 		   {"", "--clip=1", 1}};
 	static const char *const strategy[] = {"serial", "allreduce --workers=2"};
-	for (size_t i = 0; i < COUNT(row) * COUNT(strategy); i++) {
-		size_t k = i % COUNT(row), workers = 1 + i / COUNT(row);
-		char *key AUTOFREE = sentence("--mlp.hidden=128 --mlp.depth=1%s", row[k].words);
-		char *how AUTOFREE = sentence(
-			"--workload=mlp %s %s --batch=%d --epochs=1 --strategy=%s "
-			"--sim.platform=local --sim.train=false",
-			key, row[k].options, BATCH / (int)workers, strategy[i / COUNT(row)]);
-		forget_runs();
-		calibrated((struct made){"mlp", key, BATCH / (int)workers, (int)workers,
-					 (int)workers, step_s, false});
-		point("sgd", 1, 0.4 * step_s);
-		point("sgd", MLP, 0.5 * step_s);
-		point("scale", MLP, pass_s);
-		point("axpy", MLP, 10 * step_s);
-		record_sim(how);
-		ck_near(how, epoch_of(1, "compute_s"), STEPS * (step_s + row[k].passes * pass_s),
-			1e-7);
-	}
+	int k = _i % (int)COUNT(row), workers = 1 + _i / (int)COUNT(row);
+	char *key AUTOFREE = sentence("--mlp.hidden=128 --mlp.depth=1%s", row[k].words);
+	char *how AUTOFREE = sentence("--workload=mlp %s %s --batch=%d --epochs=1 --strategy=%s "
+				      "--sim.platform=local --sim.train=false",
+				      key, row[k].options, BATCH / workers, strategy[workers - 1]);
+	forget_runs();
+	calibrated((struct made){"mlp", key, BATCH / workers, workers, workers, step_s, false});
+	point("sgd", 1, 0.4 * step_s);
+	point("sgd", MLP, 0.5 * step_s);
+	point("scale", MLP, pass_s);
+	point("axpy", MLP, 10 * step_s);
+	record_sim(how);
+	ck_near(how, epoch_of(1, "compute_s"), STEPS * (step_s + row[k].passes * pass_s), 1e-7);
 }
 
 /* Work of a plug-in on the host takes time: the calibrated time, with copies to the host and back,
@@ -1265,7 +1258,7 @@ static void put_config(const char *file, const char *elements)
 	folder_text(file, text);
 }
 
-TEST(valid_values_of_platforms_are_accepted)
+TEST(valid_values_of_platforms_are_accepted, 7)
 {
 	static const char *const config[] = {
 		"<prop id='smpi/os' value='0:350ns:100ps;16384:4us:0;'/>",
@@ -1276,11 +1269,9 @@ TEST(valid_values_of_platforms_are_accepted)
 		"<prop id='network/bandwidth-factor' value='0.97'/>",
 		"<prop id='network/latency-factor' value='0'/>",
 	};
-	for (size_t i = 0; i < COUNT(config); i++) {
-		put_config("good.xml", config[i]);
-		sim_only(SOFT "--batch=60 --strategy=allreduce --workers=2 " STEP
-			      "--sim.platform=$FOLDER/good.xml");
-	}
+	put_config("good.xml", config[_i]);
+	sim_only(SOFT "--batch=60 --strategy=allreduce --workers=2 " STEP
+		      "--sim.platform=$FOLDER/good.xml");
 }
 
 TEST(simulation_mistakes_are_refused)
@@ -1471,7 +1462,7 @@ static const struct {
 	{"sweep $FOLDER/sweep.ini", "sweep.ini:"},
 	{"sweep $FOLDER/sweep.ini", "dropped"},
 	{"tune $FOLDER/tune.ini --budget=2", "dropped"},
-	{"validate $FOLDER/cells.ini --rounds=1 " STEP HOSTS, "dropped"},
+	{"validate $FOLDER/cells.ini --repetitions=1 " STEP HOSTS, "dropped"},
 };
 
 TEST(workers_that_cannot_start_are_refused_by_all_commands, COUNT(unstartable))

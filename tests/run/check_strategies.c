@@ -49,12 +49,18 @@ static const char *const schedules[] = {"ring",  "hypercube", "pairs",       "ne
 					"torus", "one_peer",  "exponential", "complete"};
 
 /* Two workers average models after one step from equal models: that averages their gradients. */
-TEST(gossip_of_two_workers_is_allreduce, COUNT(schedules))
+TEST(gossip_of_two_workers_is_allreduce)
 {
-	expect_same(2,
-		    words(MLP "--epochs=1 --batch=24 --strategy=gossip --gossip.schedule=%s",
-			  schedules[_i]),
-		    2, MLP "--epochs=1 --batch=24 --strategy=allreduce", 1e-6);
+	enum { N = COUNT(schedules) };
+	const char *how[N + 1];
+	struct result r[N + 1];
+	for (size_t i = 0; i < N; i++)
+		how[i] = words(MLP "--epochs=1 --batch=24 --strategy=gossip --gossip.schedule=%s",
+			       schedules[i]);
+	how[N] = MLP "--epochs=1 --batch=24 --strategy=allreduce";
+	train_all(2, N + 1, how, r);
+	for (size_t i = 0; i < N; i++)
+		compare_runs(&r[i], how[i], &r[N], how[N], 1e-6);
 }
 
 /* One round at the end of epoch 1, and one at the end of epoch 2, when the learning rate is almost
@@ -105,77 +111,96 @@ TEST(gossip_bytes_equal_the_formula, 2, 5)
 }
 
 /* Messages that a trainer sends in a round. */
-TEST(gossip_bytes_follow_the_schedule, 3 * COUNT(schedules))
+TEST(gossip_bytes_follow_the_schedule, 3)
 {
 	static const int workers[] = {2, 4, 6};
+	const char *how[COUNT(schedules)];
+	double want[COUNT(schedules)]; /* messages of all trainers in 10 rounds */
+	struct result r[COUNT(schedules)];
+	size_t runs = 0;
+	int n = workers[_i];
 	static const double messages[COUNT(schedules)][COUNT(workers)] = {
 		{1, 1, 1}, {1, 1, 0}, {1, 1, 1}, {1, 2, 2},
 		{1, 2, 3}, {1, 1, 1}, {1, 2, 3}, {1, 1.5, 5 / 3.0}};
-	int s = _i / COUNT(workers), n = _i % COUNT(workers);
-	if (messages[s][n] == 0) /* no hypercube */
-		return;
-	struct result r = train_ok(
-		workers[n], words(MLP "--epochs=1 --batch=%d --sync-every=5 --strategy=gossip "
-				      "--gossip.schedule=%s",
-				  48 / workers[n], schedules[s]));
-	double want = 10.0 * messages[s][n] * workers[n] * 4 * (double)r.params;
-	ck_assert_double_eq_tol(r.bytes, want, 1e-9 * want);
-	ck_assert_double_eq_tol(r.formula, r.bytes, 1e-9 * r.bytes);
+	for (size_t s = 0; s < COUNT(schedules); s++) {
+		if (messages[s][_i] == 0) /* no hypercube */
+			continue;
+		want[runs] = 10.0 * messages[s][_i] * n;
+		how[runs++] = words(MLP "--epochs=1 --batch=%d --sync-every=5 --strategy=gossip "
+					"--gossip.schedule=%s",
+				    48 / n, schedules[s]);
+	}
+	train_all(n, runs, how, r);
+	for (size_t i = 0; i < runs; i++) {
+		double bytes = want[i] * 4 * (double)r[i].params;
+		ck_assert_msg(fabs(r[i].bytes - bytes) <= 1e-9 * bytes, "%s: %g bytes, not %g",
+			      how[i], r[i].bytes, bytes);
+		ck_assert_msg(fabs(r[i].formula - r[i].bytes) <= 1e-9 * r[i].bytes,
+			      "%s: %g bytes, %g by the formula", how[i], r[i].bytes, r[i].formula);
+	}
 }
 
 /* With all others, gossip is averaging; its outer step is then that of a common sgd. The epoch ends
  * with a round. */
-TEST(complete_gossip_is_periodic, 4)
+TEST(complete_gossip_is_periodic, 3, 5)
 {
-	const char *how = words(MLP "--epochs=1 --batch=10 --sync-every=20 --momentum=0.9");
-	const char *outer = _i < 2 ? "" : "--gossip.outer-lr=0.7 --gossip.outer-momentum=0.5",
-		   *same = _i < 2 ? ""
-				  : "--periodic.outer=sgd --periodic.outer-lr=0.7 "
-				    "--periodic.outer-momentum=0.5";
-	int workers = _i % 2 ? 4 : 3;
-	expect_same(workers,
-		    words("%s --strategy=gossip --gossip.schedule=complete %s", how, outer),
-		    workers, words("%s --strategy=periodic %s", how, same), 2e-6);
+	const char *same = MLP "--epochs=1 --batch=10 --sync-every=20 --momentum=0.9";
+	const char *how[] = {
+		words("%s --strategy=gossip --gossip.schedule=complete", same),
+		words("%s --strategy=periodic", same),
+		words("%s --strategy=gossip --gossip.schedule=complete --gossip.outer-lr=0.7 "
+		      "--gossip.outer-momentum=0.5",
+		      same),
+		words("%s --strategy=periodic --periodic.outer=sgd --periodic.outer-lr=0.7 "
+		      "--periodic.outer-momentum=0.5",
+		      same)};
+	expect_pairs(_i, 2, how, 2e-6);
 }
 
 /* The fragments of a model that are all due in each step are one model; a fragment's layout does
  * not matter then. */
-TEST(fragments_of_every_step_are_one_model, 4)
+TEST(fragments_of_every_step_are_one_model)
 {
-	const char *how = words(MLP "--epochs=1 --batch=24 --momentum=0.9 --strategy=periodic "
-				    "--periodic.outer=%s",
-				_i % 2 ? "nesterov --periodic.outer-lr=0.7"
-				       : "adamw --periodic.outer-lr=0.001");
-	expect_same(2,
-		    words("%s --periodic.fragments=2 --periodic.layout=%s", how,
-			  _i / 2 ? "strides" : "neighbours"),
-		    2, how, 1e-6);
+	const char *how[2 * 4];
+	for (int i = 0; i < 4; i++) {
+		char *same = words(MLP "--epochs=1 --batch=24 --momentum=0.9 --strategy=periodic "
+				       "--periodic.outer=%s",
+				   i % 2 ? "nesterov --periodic.outer-lr=0.7"
+					 : "adamw --periodic.outer-lr=0.001");
+		how[2 * i] = words("%s --periodic.fragments=2 --periodic.layout=%s", same,
+				   i / 2 ? "strides" : "neighbours");
+		how[2 * i + 1] = same;
+	}
+	expect_pairs(2, 4, how, 1e-6);
 }
 
 /* A round that is mixed with nothing of the others is no round: all workers train alone. */
-TEST(mix_of_one_keeps_the_own_model, 2)
+TEST(mix_of_one_keeps_the_own_model)
 {
-	const char *how = words(MLP "--epochs=1 --batch=24 --strategy=periodic "
-				    "--lr-schedule=step:1:x1e-30");
-	struct result alone = train_ok(2, words("%s --sync-every=1000", how)),
-		      mixed = train_ok(2, words("%s --sync-every=5 --periodic.mix=1 "
-						"--periodic.fragments=%d",
-						how, _i + 1));
-	ck_assert_double_eq_tol(mixed.running_loss, alone.running_loss, 1e-6);
+	const char *same = MLP "--epochs=1 --batch=24 --strategy=periodic "
+			       "--lr-schedule=step:1:x1e-30";
+	const char *how[] = {
+		words("%s --sync-every=1000", same),
+		words("%s --sync-every=5 --periodic.mix=1 --periodic.fragments=1", same),
+		words("%s --sync-every=5 --periodic.mix=1 --periodic.fragments=2", same)};
+	struct result r[3];
+	train_all(2, 3, how, r);
+	for (int i = 1; i < 3; i++)
+		ck_assert_double_eq_tol(r[i].running_loss, r[0].running_loss, 1e-6);
 }
 
 /* A group of all workers averages as all do; groups of one do nothing. */
-TEST(groups_are_averaged_between_rounds, 3)
+TEST(groups_are_averaged_between_rounds)
 {
-	static const struct {
-		const char *grouped, *plain;
-	} row[] = {
-		{"--sync-every=100 --periodic.group=4 --periodic.group-every=5", "--sync-every=5"},
-		{"--sync-every=10 --periodic.group=1 --periodic.group-every=5", "--sync-every=10"},
-		{"--sync-every=1 --periodic.group=2 --periodic.group-every=1", "--sync-every=1"}};
-	const char *how = MLP "--epochs=1 --batch=12 --momentum=0.9 --strategy=periodic ";
-	expect_same(4, words("%s %s", how, row[_i].grouped), 4, words("%s %s", how, row[_i].plain),
-		    2e-6);
+#define GROUPED MLP "--epochs=1 --batch=12 --momentum=0.9 --strategy=periodic "
+	static const char *const how[] = {
+		GROUPED "--sync-every=100 --periodic.group=4 --periodic.group-every=5",
+		GROUPED "--sync-every=5",
+		GROUPED "--sync-every=10 --periodic.group=1 --periodic.group-every=5",
+		GROUPED "--sync-every=10",
+		GROUPED "--sync-every=1 --periodic.group=2 --periodic.group-every=1",
+		GROUPED "--sync-every=1"};
+	expect_pairs(4, 3, how, 2e-6);
 }
 
 /* One worker has no others whose changes are late: eager updates are DiLoCo. */
@@ -241,15 +266,13 @@ TEST(pushes_without_an_answer_lose_no_weight)
 #define QUORUM MLP "--epochs=1 --batch=12 --sync-every=5 --momentum=0.9 --strategy=bsp "
 
 /* A quorum of all is bsp; so is a smaller one that waits long enough for the others. */
-TEST(quorum_of_all_is_bsp, 6)
+TEST(quorum_of_all_is_bsp, 3)
 {
 	static const char *const where[] = {"", "--servers=1", "--bsp.updater=delayed_nesterov"};
-	const char *how = words(QUORUM "--deal=static --workers=4 %s", where[_i % 3]);
-	int ranks = 4 + (_i % 3 == 1);
-	expect_same(ranks,
-		    words("%s --bsp.late=join --bsp.grace=%s", how,
-			  _i / 3 ? "100s --bsp.backup=2" : "0s"),
-		    ranks, how, 1e-6);
+	const char *all = words(QUORUM "--deal=static --workers=4 %s", where[_i]);
+	const char *how[] = {words("%s --bsp.late=join --bsp.grace=0s", all), all,
+			     words("%s --bsp.late=join --bsp.grace=100s --bsp.backup=2", all), all};
+	expect_pairs(4 + (_i == 1), 2, how, 1e-6);
 }
 
 /* One part that is the whole model is averaging. */

@@ -456,7 +456,7 @@ CASE("runs", .limit = 120, .set_up = make_data, .tear_down = folder_free);
 
 TEST(cells_run_real_and_simulated)
 {
-	int status = validate("--rounds=2");
+	int status = validate("--repetitions=2");
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, output);
 	ck_assert_msg(strstr(output, "1/6 simulated: softmax, asgd, 1 worker: "), "%s", output);
 	ck_assert_msg(strstr(output, "6/6 real, round 2: softmax, asgd, 1 worker: "), "%s", output);
@@ -493,7 +493,7 @@ static void calibrate_and_run(const char *sections, int cells)
 	const char *batch = strstr(sections, "batch") ? "" : "batch = 60\n";
 	char *text AUTOFREE = sentence("[defaults]\n%sepochs = 2\n%s", batch, sections);
 	folder_text("job.ini", text);
-	char *words AUTOFREE = sentence("validate %s/job.ini --sim.platform=local --rounds=1 "
+	char *words AUTOFREE = sentence("validate %s/job.ini --sim.platform=local --repetitions=1 "
 					"--seconds=50ms --threshold-median=1e6 --threshold-p90=1e6",
 					folder);
 	int status = mvbench(words);
@@ -568,7 +568,7 @@ TEST(interruption_keeps_finished_runs)
 	char *command AUTOFREE = sentence(
 		"(echo older >%s/report; ASAN_OPTIONS=detect_leaks=0 timeout --preserve-status "
 		"-s INT 2 ./mvbench validate %s/job.ini --db=%s/run.db --data-dir=%s --workers=1 "
-		"--only=real --rounds=1000 --seed=1..50 --out=%s/report; echo status $?; cat "
+		"--only=real --repetitions=1000 --seed=1..50 --out=%s/report; echo status $?; cat "
 		"%s/report*) 2>&1 | tail -n 4",
 		folder, folder, folder, folder, folder, folder);
 	command_output(command, output, sizeof output);
@@ -614,7 +614,7 @@ static const struct {
 	{"a b", "b: validate takes one job file, a"},
 	{"a --random=3", "a: --random=3 draws the cells"},
 	{"--random=-1", "--random=-1: give a whole number from 0 to 1000"},
-	{"--rounds=0", "--rounds=0: give a whole number from 1 to 1000"},
+	{"--repetitions=0", "--repetitions=0: give a whole number from 1 to 1000"},
 	{"--only=both", "give one of all, real, sim, report"},
 	{"--threshold-median=-1", "--threshold-median=-1: give a number from 0"},
 	{"--format=html", "one of text, markdown, csv, json"},
@@ -640,7 +640,7 @@ TEST(validate_mistakes_are_refused, COUNT(refused))
 TEST(unusable_platform_ends_validate_at_once)
 {
 	folder_text("host.xml", "no XML");
-	int status = validate("--rounds=1");
+	int status = validate("--repetitions=1");
 	ck_assert_msg(status == EXIT_USER, "status %d: %s", status, output);
 	ck_assert_msg(strstr(output, "mvbench: --sim.platform="), "%s", output);
 	ck_assert_msg(strstr(output, "host.xml") && !strstr(output, "real"), "%s", output);

@@ -2,7 +2,8 @@
 # layers.sh BUILD-FOLDER [SOURCES]: checks the layers: which module may call which. It reads the symbols of the
 # object files (nm), which neither a header nor a stray extern can bypass. It also checks which folder may use
 # which library, what headers declare, and that plug-ins have no mutable state, because simulated workers share
-# one process. Prints the layers, lowest first, with the number of uses of each module below.
+# one process. No files call each other in a circle. Prints the layers, lowest first, with the number of uses of each
+# module below.
 set -u
 build=$(cd "${1:-build}" && pwd) || exit 1
 cd "${2:-$(dirname "$0")/../..}" || exit 1
@@ -61,7 +62,7 @@ contract $both workloads/*.h >"$work/workloads"
 
 awk -v floors="$floors" -v registries="$registries" -v libraries="$libraries" -v build="$build/" -v work="$work" '
 function is_contract(f) { # its functions are defined in lower layers
-	return f ~ /^(mvbench|workloads\/(net|linear)|strategies\/optimizers\/optimizer|strategies\/codecs\/codec|runtime\/config\/(run|option_row))[.]h$/
+	return f ~ /^(mvbench|workloads\/(net|linear)|strategies\/optimizers\/optimizer|strategies\/codecs\/codec|runtime\/config\/(run|option_row|plugin))[.]h$/
 }
 function room(path,   r) { # the module of a file in the source tree
 	if (path == "main.c" || path == "main.o") return "main"
@@ -100,6 +101,8 @@ END {
 			if (s ~ pattern[k] && f !~ allowed[k]) bad(f " uses " s "   <- only " substr(allowed[k], 2) " may")
 		if (!(s in home)) continue
 		if (f !~ /^runtime\/device\/cuda\//) check(f, s, home[s], " calls ")
+		if (f != home[s] && !(s in registry) && f !~ /^sim\/world\/|^runtime\/device\/cuda\//)
+			print f, home[s] >(work "/edges")
 		if ((r == "strategies" || r == "workloads") && room(home[s]) != r && !((r, s) in known))
 			bad(f " calls " s "   <- it is not in the contract of " r)
 	}
@@ -140,6 +143,12 @@ END {
 	}
 	exit wrong
 }' "$work/symbols" || bad=1
+
+# Files that call each other, over however many others. tsort says "tsort: FILE" for each file of a loop.
+sort -u "$work/edges" | tsort 2>&1 >/dev/null | awk '
+	/: input contains a loop:$/ { if (n++) print ""; printf "a circle of files:"; next }
+	{ printf " %s", $NF }
+	END { if (n) print ""; exit n > 0 }' || bad=1
 
 for o in "$build"/strategies/*.o "$build"/workloads/*.o; do
 	state=$(size -A "$o" | awk '$1 ~ /^\.(data|bss)(\.[^r]|$)/ && $1 !~ /\.rel\.ro/ && $2 > 0 { print $1, $2 }')

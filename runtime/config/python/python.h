@@ -8,7 +8,7 @@
 
 struct workload;
 
-/* ---- workload.c ---- */
+/* ---- interpreter.c: the interpreter, and the files that it reads ---- */
 
 /* The variable with the interpreter, and its name without it. */
 #define PYTHON_VARIABLE "MVBENCH_PYTHON"
@@ -18,9 +18,6 @@ const char *python_program(void); /* the text of the program that the interprete
 /* Writes the description of the file path[0], which imports the others, to out. NULL, or a message.
  */
 char *python_describe(const char *out, char *const *path, size_t n);
-/* A workload from such a description, whose sources have this hash; both stay until the process
- * ends. NULL, or a message. */
-char *python_load(const char *description, const char *source, struct workload **out);
 
 /* ---- process.c: a Python process, and the memory that it shares with this one ---- */
 
@@ -51,5 +48,11 @@ int32_t *python_index(struct python *p); /* [PYTHON_ROWS]: rows of a request */
 /* A new region of both processes, zeroed; it is kept until the process ends or python_unmap. */
 void *python_map(struct python *p, size_t bytes, int64_t *at);
 void python_unmap(void *region, size_t bytes);
+
+/* ---- workload.c ---- */
+
+/* A workload from such a description, whose sources have this hash; both stay until the process
+ * ends. NULL, or a message. */
+char *python_load(const char *description, const char *source, struct workload **out);
 
 #endif

@@ -20,9 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-TEXT_FILE(driver, "runtime/config/python/driver.py");
-
-enum { STRIDE = 1088 / sizeof(float) }; /* vectors begin at different places of a page, see cpu.c */
+/* Vectors begin at different places of a page, see cpu/memory.c. */
+enum { STRIDE = 1088 / sizeof(float) };
 
 /* One file, its process, and what it said of its model and data. */
 struct file {
@@ -59,80 +58,7 @@ static struct file *file_of(const void *opts)
 	return files[i];
 }
 
-const char *python_interpreter(void)
-{
-	const char *chosen = getenv(PYTHON_VARIABLE);
-	return chosen && *chosen ? chosen : "python3";
-}
-
-const char *python_program(void)
-{
-	return driver;
-}
-
-char *python_missing(int error)
-{
-	return sentence("%s: %s; install python3, or give an interpreter with --python=PATH",
-			python_interpreter(), strerror(error));
-}
-
 /* ---- Its description ---- */
-
-struct describing {
-	const char *program, *what, *out;
-	char *const *path;
-	size_t n;
-};
-
-static void exec_python(const void *ctx)
-{
-	const struct describing *d = ctx;
-	const char **argv = must(calloc(d->n + 5, sizeof *argv));
-	const char *const first[] = {python_interpreter(), d->program, d->what, d->out};
-	memcpy(argv, first, sizeof first);
-	memcpy(argv + 4, d->path, d->n * sizeof *argv);
-	execvp(argv[0], (char **)(uintptr_t)argv);
-	char *wrong = python_missing(errno);
-	printf("%s", wrong);
-	fflush(stdout);
-}
-
-/* Python reads the files, and writes out. NULL, or a message. */
-static char *python_write(const char *what, const char *out, char *const *path, size_t n)
-{
-	char said[4096], *name AUTOFREE = file_in_memory(driver);
-	int program AUTOCLOSED = atoi(name + strlen(IN_MEMORY));
-	const struct describing d = {name, what, out, path, n};
-	(void)program;
-	int status = child_run(exec_python, &d, said, sizeof said);
-	if (status == 0)
-		return NULL;
-	size_t length = strlen(said);
-	while (length > 0 && said[length - 1] == '\n')
-		said[--length] = '\0';
-	return length ? sentence("%s", said) : sentence("%s cannot read it", python_interpreter());
-}
-
-char *python_describe(const char *out, char *const *path, size_t n)
-{
-	return python_write("describe", out, path, n);
-}
-
-int data_of_python(const char *file, char **wrong)
-{
-	char *path = (char *)(uintptr_t)file;
-	if (plugin_naming(file) != NAMED_BY_USER) {
-		*wrong = sentence("--data-dir=%s: a file names it, and you have not: mvbench runs "
-				  "only Python files that you type. Give --data-dir=%s",
-				  file, file);
-		return -1;
-	}
-	char *out AUTOFREE = file_in_memory("");
-	char *said AUTOFREE = python_write("export", out, &path, 1);
-	int fd = atoi(out + strlen(IN_MEMORY));
-	*wrong = said ? sentence("--data-dir=%s: %s", file, said) : NULL;
-	return fd;
-}
 
 /* The next word of a line; "" at its end. */
 static char *word(char **line)
@@ -282,7 +208,7 @@ static void read_shapes(struct file *f, const char *said)
 }
 
 /* Python makes the model and the data of this run, unless it has them. NULL, or a message. */
-static char *configure(struct file *f, const struct run *run, int64_t seed)
+static char *python_configure(struct file *f, const struct run *run, int64_t seed)
 {
 	char *wrong = NULL,
 	     *request AUTOFREE = request_of(f, run->workload_opts, seed, run->threads);
@@ -309,7 +235,7 @@ static char *configure(struct file *f, const struct run *run, int64_t seed)
 static char *python_probe(const struct run *run, struct data *train, struct data *test)
 {
 	struct file *f = file_of(run->workload_opts);
-	TRY(configure(f, run, run->seed));
+	TRY(python_configure(f, run, run->seed));
 	const struct data shape = {.features = sizeof(int32_t),
 				   .classes = f->classes,
 				   .value_size = 1,
@@ -367,9 +293,9 @@ static void python_unload(struct data *train, struct data *test)
 static const char *python_identity(const struct run *run)
 {
 	struct file *f = file_of(run->workload_opts);
-	char *wrong AUTOFREE = configure(f, run, run->seed); /* the plan reports it */
+	char *wrong AUTOFREE = python_configure(f, run, run->seed); /* the plan reports it */
 	if (!wrong && *f->content == DATA_OF_SEED && run->seed != 1)
-		wrong = configure(f, run, 1);
+		wrong = python_configure(f, run, 1);
 	return wrong ? "" : f->content;
 }
 
@@ -453,7 +379,7 @@ static void python_init(struct worker *w, const struct data *sample)
 	struct file *f = s->file = file_of(w->model->opts);
 	bool floats = has_floats(w);
 	(void)sample;
-	char *wrong = configure(f, w->run, w->run->seed);
+	char *wrong = python_configure(f, w->run, w->run->seed);
 	if (wrong)
 		user_error("%s", wrong);
 	if (floats)

@@ -144,15 +144,17 @@ __global__ void __launch_bounds__(THREADS)
 	}
 }
 
+/* Most blocks that sum columns; 128 take as long on an H200. */
+constexpr size_t SUM_BLOCKS = 256;
+
 template <int V, typename Job>
 void sum_columns(struct device *d, const Job &job, size_t rows, size_t n)
 {
-	const size_t of_all = cuda_of(d)->sum_blocks;
 	walk w = walk_of(n, V);
-	unsigned blocks = w.chunks > CUDA_COUNTERS ? 1 : walk_blocks(w, rows, ahead<V>, of_all);
+	unsigned blocks = w.chunks > CUDA_COUNTERS ? 1 : walk_blocks(w, rows, ahead<V>, SUM_BLOCKS);
 	/* the fewest chunks give the most blocks */
 	size_t chunks = walk_of(n < wide<bf16> ? wide<bf16> : n, wide<bf16>).chunks;
-	size_t most = chunks < of_all ? of_all / chunks : 1;
+	size_t most = chunks < SUM_BLOCKS ? SUM_BLOCKS / chunks : 1;
 	QUEUE_EARLY(d, (columns_sum<V, Job>), dim3(blocks, w.chunks), THREADS, job, rows, n,
 		    w.groups, cuda_stage_of(d, SUMS * most * n * sizeof(float)));
 }

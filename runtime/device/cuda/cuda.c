@@ -45,9 +45,8 @@ void cuda_failed(struct device *d, const char *file, int line, const char *call,
 
 enum {
 	CONTEXT = 512 << 20, /* approximate memory of CUDA and its libraries [bytes] */
-	SUM_BLOCKS = 256,
-	OLDEST = 80, /* compute capability, times 10: the first with bf16 and tf32 */
-	EARLY = 90   /* the first with programmatic dependent launch */
+	OLDEST = 80,         /* compute capability, times 10: the first with bf16 and tf32 */
+	EARLY = 90           /* the first with programmatic dependent launch */
 };
 
 static char why_not[512]; /* of the last probe */
@@ -184,8 +183,6 @@ static void cuda_open(struct device *d, int threads)
 	c->alone = cuda_switch("MVBENCH_CUDA_TOGETHER", "0");
 	c->unpadded = cuda_switch("MVBENCH_CUDA_PAD", "0");
 	c->early = !cuda_switch("MVBENCH_CUDA_EARLY", "0") && p.major * 10 + p.minor >= EARLY;
-	const char *blocks = getenv("MVBENCH_CUDA_SUM_BLOCKS");
-	c->sum_blocks = blocks && atoi(blocks) > 0 ? (size_t)atoi(blocks) : SUM_BLOCKS;
 	c->bf16 = strcmp(d->precision, "bf16") == 0;
 	c->tf32 = strcmp(d->precision, "tf32") == 0;
 	CHECK(c->bf16 || c->tf32 || strcmp(d->precision, "float32") == 0, "precision %s",

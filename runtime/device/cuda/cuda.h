@@ -117,7 +117,6 @@ struct cuda { /* device->at */
 	uint64_t written;     /* number of operations that may have written weights */
 	bool unsettled;       /* some dweight must still be copied to the gradient */
 	bool alone, unpadded; /* switches (conv.c) */
-	size_t sum_blocks;    /* most blocks that sum columns */
 	bool early;           /* switch: kernels start before the previous one has ended */
 };
 

@@ -200,8 +200,7 @@ struct updater_wants updater_wants(const char *name);
 
 /* ---- Workers. ------------------------------------------------------------ */
 
-/* Floats first .. first + rows columns - 1 of param: a matrix W[rows x columns] of products, or a
- * row such as biases. */
+/* Floats of param, from `first` on: a matrix W[rows x columns] of products, or a row (biases). */
 struct tensor {
 	size_t first, rows, columns;
 	bool spared; /* --decay=weights does not decay it */

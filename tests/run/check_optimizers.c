@@ -234,7 +234,7 @@ static void tensor_step(bool lars, double *x, const double *g, double *m, double
 {
 	const int from[] = {0, ROWS * COLUMNS, N};
 	for (int k = 0; k < 2; k++) {
-		double xx = 0, uu = 0, u[N];
+		double xx = 0, uu = 0, u[N] = {0};
 		for (int i = from[k]; i < from[k + 1]; i++) {
 			u[i] = g[i];
 			if (!lars) {

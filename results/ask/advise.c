@@ -31,8 +31,8 @@ static const struct option options[] = {
 	OPTION(intervals, STRING, "intervals", "1,2,4,8,16,32,64",
 	       "sync intervals to compare [steps]"),
 	OPTION(codecs, STRING, "codecs", "",
-	       "codecs to compare, as in none,int8,topk; strategies without messages for a codec are "
-	       "simulated once; empty: only --codec [list]"),
+	       "codecs to compare, as in none,int8,topk; strategies without messages for a codec "
+	       "are simulated once; empty: only --codec [list]"),
 	OPTION(jobs, INT, "jobs", "0", "simulations at a time; 0: one for each core [simulations]",
 	       .min = 0, .max = JOBS_MAX),
 	OPTION(utilisation, REAL, "utilisation", "0",
@@ -501,9 +501,10 @@ static char *say_trained(const struct setup *u, const struct advise_options *o,
 	if (b->fault)
 		return sentence("Nothing was trained: %s.", b->fault);
 	if (!reference)
-		return sentence(
-			"Accuracy: unknown, because %lld epoch%s of allreduce %s within --train=%gs.",
-			epochs, plural(epochs), b->over ? "do not end" : "gave none", o->train);
+		return sentence("Accuracy: unknown, because %lld epoch%s of allreduce %s within "
+				"--train=%gs.",
+				epochs, plural(epochs), b->over ? "do not end" : "gave none",
+				o->train);
 	return sentence("Trained here in %.0f s, for %lld epoch%s on the simulated machines: "
 			"allreduce, and %zu of the %zu that are faster, from the fastest on%s.",
 			o->train - 1e-9 * (double)(b->until - clock_now()), epochs, plural(epochs),
@@ -933,7 +934,8 @@ const struct command command_advise = {
 		"--where select them.\n\n"
 		"The time of the command grows with the workers and the steps of an epoch; fewer "
 		"--intervals take less. Simulated messages always make progress: overlapping "
-		"hides less in a real run. The errors of mvbench validate in this database count.\n\n"
+		"hides less in a real run. The errors of mvbench validate in this database "
+		"count.\n\n"
 		"Exit status: 0 there is an answer, 1 and some simulations failed, 2 refused, 130 "
 		"interrupted.",
 	.options = options,

@@ -134,8 +134,8 @@ TEST(commands_of_the_plugin_page_work)
 		"AND epoch = 3",
 		"2|1|1|1");
 	/* the codec's messages, of a quarter of the floats; feedback makes up for the others */
-	answers("SELECT count(*), count(DISTINCT test_loss), sum(bytes_sent = 2 * 4 * ((params + 3) "
-		"/ 4) * ((train_size + 2 * batch - 1) / (2 * batch))), min(codec_feedback), "
+	answers("SELECT count(*), count(DISTINCT test_loss), sum(bytes_sent = 2 * 4 * ((params + "
+		"3) / 4) * ((train_size + 2 * batch - 1) / (2 * batch))), min(codec_feedback), "
 		"max(test_loss) < (SELECT max(test_loss) FROM epoch JOIN run ON id = run_id WHERE "
 		"codec = 'comb' AND epoch = 0) FROM epoch JOIN run ON id = run_id WHERE codec = "
 		"'comb' AND epoch = 3",

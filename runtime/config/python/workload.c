@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Vectors begin at different places of a page, see cpu/memory.c. */
+/* Vectors begin at different places of a page, see runtime/device/cpu/memory.c. */
 enum { STRIDE = 1088 / sizeof(float) };
 
 /* One file, its process, and what it said of its model and data. */

@@ -380,7 +380,7 @@ TEST(advice_trains_the_fastest_until_one_is_accurate)
 		       "WHERE a IS NOT NULL AND place > (SELECT place FROM r WHERE s = "
 		       "'allreduce')"),
 		0);
-	ck_advise(0, CLUSTER "--epochs=2 --intervals=16", "let --train=1m train the fastest");
+	ck_advise(0, CLUSTER "--epochs=2 --intervals=16", "--train=1m train the fastest.");
 }
 
 /* ---- Refusals ------------------------------------------------------------ */

@@ -421,7 +421,7 @@ TEST(advice_trains_the_fastest_until_one_is_accurate)
 		       "WHERE a IS NOT NULL AND place > (SELECT place FROM r WHERE s = "
 		       "'allreduce')"),
 		0);
-	ck_sentence(CLUSTER "--epochs=2 --intervals=16", "let --train=1m train the fastest");
+	ck_sentence(CLUSTER "--epochs=2 --intervals=16", "let --train=1m train the fastest.");
 }
 
 /* 50 epochs take longer than that: nothing is waited for, and no row has an accuracy. */

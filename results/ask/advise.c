@@ -39,7 +39,7 @@ static const struct option options[] = {
 	       "instead of ranking times: the least --sim.rate at which workers compute for this "
 	       "share of their time, within 1 %; 0: rank times [fraction]",
 	       .min = 0, .max = 0.999),
-	OPTION(train, TIME, "train", "1m",
+	OPTION(train, TIME, "train", "1min",
 	       "unless recorded runs answer it: train, for at most this time, on the simulated "
 	       "machines: allreduce, and the others from the fastest on, until one loses at most "
 	       "half a point of accuracy; 0: train nothing [time]",

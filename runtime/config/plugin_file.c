@@ -212,8 +212,11 @@ static char *add_source(struct making *m, struct sha256 *s, const char *path)
 	if (strlen(text) != n)
 		return refuse(m, "%s is not %s: it has a byte 0", path, m->python ? "Python" : "C");
 	sha256_add(s, text, n);
-	if (m->keep)
-		m->keep(m->keeping, m->source, strrchr(path, '/') + 1, text);
+	if (m->keep) {
+		size_t folder = (size_t)(strrchr(m->real, '/') + 1 - m->real);
+		const char *inside = strncmp(path, m->real, folder) == 0 ? path + folder : NULL;
+		m->keep(m->keeping, m->source, inside ? inside : strrchr(path, '/') + 1, text);
+	}
 	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
 		const char *name = m->python ? NULL : included(line);
 		char *folder AUTOFREE = must(strndup(path, (size_t)(strrchr(path, '/') - path)));

@@ -205,7 +205,7 @@ TEST(accumulation_takes_the_time_of_its_mini_batches)
 TEST(accumulation_needs_the_memory_of_one_mini_batch)
 {
 	size_t bytes[3], params = 0;
-	const char *value[][2] = {{"32", "1"}, {"32", "4"}, {"128", "1"}};
+	const char *value[][2] = {{"1024", "1"}, {"1024", "4"}, {"4096", "1"}};
 	for (int i = 0; i < 3; i++) {
 		struct config c AUTOCONFIG = {0};
 		struct plan p;
@@ -317,9 +317,10 @@ static const char angle_text[] =
 	"\tlayer_ready(w, 0);\n}\n"
 	"static void evaluate(struct worker *w, const struct data *d, const int32_t *i, size_t n)\n"
 	"{\n\t(void)d, (void)i;\n\tworker_tally(w, 1, (int64_t)n, 0);\n}\n"
+	"static void fini(struct worker *w)\n{\n\t(void)w;\n}\n"
 	"static const struct workload angle = {.plugin = {.name = \"angle\", .summary = \"a\", "
 	".options = options, .opts_size = sizeof(struct opts)}, .dataset = &dataset_cubes, "
-	".host = true, .init = init, .load = load, .gradient = gradient, .evaluate = evaluate};\n"
+	".host = true, .init = init, .load = load, .gradient = gradient, .evaluate = evaluate, .fini = fini};\n"
 	"MVBENCH_PLUGIN(.workload = &angle);\n";
 
 TEST(adasum_averages_parallel_gradients_and_adds_orthogonal_ones, 2)

@@ -257,6 +257,7 @@ static const struct {
 	{"--strategy=periodic --workload=mlp --mlp.hidden=16 --workers=2 --batch=30 "
 	 "--sync-every=5 --periodic.fragments=2 --periodic.delay=3 --periodic.outer=nesterov",
 	 false}, /* sums that were on their way, and the outer momentum, still move it */
+	{"--strategy=adasum --workers=2 --batch=30", true},
 	{"--strategy=model_parallel --workload=mlp --mlp.hidden=16 --workers=2 --batch=60", true},
 	{"--strategy=hybrid --hybrid.group=2 --workload=mlp --mlp.hidden=16 --workers=4 --batch=30",
 	 true},

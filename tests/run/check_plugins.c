@@ -711,8 +711,10 @@ TEST(optimizer_that_computes_on_the_host_is_named)
 		"\tvec_put(p->grad, copy);\n"
 		"\tvec_axpy(p->param, -(float)w->lr * scale, p->grad);\n"
 		"}\n"
+		"static int moments(const struct run *run, const void *opts)\n"
+		"{\n\t(void)run, (void)opts;\n\treturn 0;\n}\n"
 		"static const struct optimizer hosted = {.plugin = {.name = \"hosted\", .summary "
-		"= \"SGD\"}, .step = step};\n"
+		"= \"SGD\"}, .moments = moments, .step = step};\n"
 		"MVBENCH_PLUGIN(.optimizer = &hosted);\n");
 #define HOSTED \
 	"mvbench run --workload=./spirals.c --epochs=1 --strategy=serial --optimizer=./hosted.c"

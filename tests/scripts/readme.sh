@@ -196,7 +196,11 @@ fence == "python" { # the same: a comment with the file's name, and arguments of
 	}
 	next
 }
-fence == "ini" { at = FNR; see_key($0); next }
+fence == "ini" { # the same: a comment with the file's name
+	at = FNR; see_key($0)
+	if ($0 ~ /^; [a-z_]+[.]ini$/) made[substr($0, 3)] = 1
+	next
+}
 heredoc != "" { at = FNR; if ($0 == heredoc) heredoc = ""; else if (into ~ /[.]ini$/) see_key($0); next }
 fence != "" {
 	if (held == "") at = FNR

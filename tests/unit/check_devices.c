@@ -20,7 +20,7 @@
 
 /* ---- A device, and arrays on it ------------------------------------------ */
 
-enum { GUARD = 64, ODD = 61, ARRAYS = 24 }; /* floats before and after an array */
+enum { GUARD = 64, ODD = 61, ARRAYS = 32 }; /* floats before and after an array */
 enum { MANY = 4096 };                       /* products in a sum within TOLERANCE */
 
 struct array {

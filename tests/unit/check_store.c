@@ -181,6 +181,7 @@ static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 		       [ON_VALIDATION] = {NAN, NAN},
 		       [ON_TEST] = {0.5, accuracy}},
 		.consensus = epoch ? NAN : 0.5,
+		.share = 1,
 	};
 }
 
@@ -225,9 +226,9 @@ TEST(run_is_stored)
 		want);
 	ck_rows("SELECT * FROM epoch",
 		"1,0,1.5,1.0,0.25,0.125,null,null,null,null,null,null,0.5,0.1,0,"
-		"null,null,null,null,0.5,2.5,0.5,0.25,7,0.0;"
+		"null,null,null,null,0.5,2.5,0.5,0.25,7,0.0,1.0;"
 		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,null,null,null,null,1000,2.5,"
-		"7,4,1,null,2.5,0.5,0.25,7,0.0");
+		"7,4,1,null,2.5,0.5,0.25,7,0.0,1.0");
 	ck_rows("SELECT * FROM rank_epoch",
 		"1,1,0,1.0,0.0,0.5,0.0,0.0,0.0,0.0,0.0,3,null,null,0,null,null;"
 		"1,1,1,2.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0,2,1,0,1.5,2");

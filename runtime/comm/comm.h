@@ -189,6 +189,9 @@ void link_allreduce(struct link *l, float *x, size_t n, enum reduce how); /* MEA
 enum { LINK_SLOTS = ALLREDUCES_MOST };
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n);
 void link_allreduce_wait(struct link *l, int slot);
+/* Moves the messages of all started reductions of this process; call it now and then while the rank
+ * computes or sleeps, because MPI moves none by itself. False: none is under way. */
+bool link_progress_sums(void);
 void link_allgather(struct link *l, float *all, const int *counts, const int *firsts,
 		    const float *mine, int n);
 /* Started, and waited for by link_start_wait. out: counts[j] floats from firsts[j] on go to rank j;

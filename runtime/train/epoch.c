@@ -16,6 +16,18 @@ enum { PILOT = 8 }; /* first steps, from whose duration the number of steps foll
 
 /* ---- A step -------------------------------------------------------------- */
 
+/* Sums that were started travel during the delay. */
+static void delay_and_progress(nsec dt)
+{
+	const nsec nap = 100000;
+	if (link_progress_sums()) { /* never in a simulation */
+		const nsec until = clock_now() + dt;
+		for (; dt > 0 && link_progress_sums(); dt = until - clock_now())
+			clock_delay(dt < nap ? dt : nap);
+	}
+	clock_delay(dt);
+}
+
 /* Delays a step. It takes at least --step-time, in proportion to its rows. With --straggle it takes
  * L times as long, L lognormal(0, sigma), if L > 1. On a slow worker all of this takes 1 / speed
  * times as long. took: its duration without communication. */
@@ -29,7 +41,7 @@ static void delay(const struct trainer *r, nsec took, uint64_t *rng)
 	if (more <= 0)
 		return;
 	world_wait("its delay", more);
-	clock_delay(more);
+	delay_and_progress(more);
 	world_leave();
 }
 
@@ -67,6 +79,7 @@ void layer_ready(struct worker *w, size_t i)
 		promise_layer(w, i);
 	if (w->loop->part == BATCH_LAST)
 		add_earlier(w, i);
+	link_progress_sums();
 	if (!wants_layer(w, i))
 		return;
 	if (w->loop->dev->in_graph) {
@@ -86,6 +99,7 @@ static bool makes_ready(const struct worker *w)
 
 void layer_needed(struct worker *w, size_t i)
 {
+	link_progress_sums();
 	if (makes_ready(w) && !w->loop->dev->in_graph) /* otherwise all are ready */
 		w->loop->strategy->layer_needed(w, i);
 }

@@ -326,6 +326,24 @@ TEST(every_strategy_runs_in_a_lab, COUNT(runs))
 	expect_in_lab(strstr(command, "workers=2") ? "2" : "3", command, 0, "done|1\n");
 }
 
+/* Sums between hosts that travel while their ranks compute, or nap in a delay, are those that the
+ * ranks wait for, up to the order of the ranks. */
+TEST(overlap_between_hosts_leaves_the_model_the_same, 2, 5)
+{
+	if (!allowed)
+		return;
+	char *hosts AUTOFREE = sentence("%d", _i);
+	char *command AUTOFREE = sentence(
+		"for o in false true next; do " RUN "--strategy=allreduce --workers=%d "
+		"--step-time=2ms --allreduce.overlap=$o >$FOLDER/said 2>&1 || { cat $FOLDER/said; "
+		"exit 1; }; done; " ASK "ask.sql",
+		_i);
+	forget_runs();
+	folder_text("ask.sql", "SELECT count(*), max(test_loss) - min(test_loss) < 1e-5, "
+			       "max(test_accuracy) > 0.5 FROM epoch WHERE epoch = 2");
+	expect_in_lab(hosts, command, 0, "3|1|1\n");
+}
+
 CASE_OF("wires", "wires");
 
 /* On a slow wire a step takes the time of its bytes: 1 % of softmax's floats with their places are

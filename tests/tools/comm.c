@@ -170,6 +170,54 @@ static void under_way(struct worker *w, size_t n)
 	vec_free(v);
 }
 
+/* Floats whose sum depends on the order: of all magnitudes, different on each rank. */
+static float uneven(int rank, size_t i)
+{
+	const uint32_t bits = (uint32_t)(i + 1) * 2654435761u ^ (uint32_t)(rank + 1) * 40503u;
+	return ldexpf((float)(bits % 1000003) - 500001, (int)(bits >> 28) - 8);
+}
+
+static void put_uneven(struct worker *w, struct vec *v)
+{
+	float *host AUTOFREE = must(malloc((vec_len(v) + 1) * sizeof *host));
+	for (size_t i = 0; i < vec_len(v); i++)
+		host[i] = uneven(w->rank, i);
+	vec_put(v, host);
+}
+
+static void expect_same_bits(struct worker *w, const struct vec *v)
+{
+	float *host AUTOFREE = must(malloc((vec_len(v) + 1) * sizeof *host));
+	uint64_t *all AUTOFREE = must(calloc((size_t)w->trainers, sizeof *all));
+	vec_get(v, host);
+	uint64_t mine = hash_of(HASH_START, host, vec_len(v) * sizeof *host);
+	link_gather(comm_link(w->all), -1, &mine, all, sizeof mine);
+	for (int k = 0; k < w->trainers; k++)
+		CHECK(all[k] == mine, "the sum of %zu floats has other bits on rank %d", vec_len(v),
+		      k);
+}
+
+/* A started sum ends although its ranks do not wait for it, if they let it progress. */
+static void progresses(struct worker *w, size_t n)
+{
+	const nsec limit = 20000000000;
+	if (w->loop->dev->ops->peer)
+		return;
+	struct vec *v = filled(w, n, (float)w->rank, 1), *u = vec_new(w, n);
+	put_uneven(w, u);
+	struct request *first = comm_allreduce_start(w->all, v, 0, n);
+	struct request *second = comm_allreduce_start(w->all, u, 0, n);
+	for (nsec since = clock_now(); link_progress_sums(); usleep(20))
+		CHECK(clock_now() - since < limit, "a started sum of %zu floats makes no progress",
+		      n);
+	expect(v, 0, n, sum_of_ranks(w->trainers), (float)w->trainers, "a sum before its wait");
+	comm_wait(second);
+	comm_wait(first);
+	expect_same_bits(w, u);
+	vec_free(u);
+	vec_free(v);
+}
+
 /* With NCCL and with mapped memory (ipc), a started reduction ends without comm_wait, and does not
  * wait for the device's computations. */
 static void beside(struct worker *w)
@@ -277,6 +325,7 @@ int main(int argc, char **argv)
 	const size_t sizes[] = {0, 1, 3, 1000, BIG};
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		under_way(&w, sizes[i]);
+		progresses(&w, sizes[i]);
 		collectives(&w, sizes[i]);
 		kinds(&w, sizes[i]);
 		pairs(&w, sizes[i]);

@@ -69,6 +69,7 @@ void link_free(struct link *l)
 		return;
 	if (l->mailbox)
 		l->mailbox_free(l->mailbox);
+	rings_free(l);
 	if (l->sums)
 		world_sums->leave(l->sums);
 	if (l->comm != MPI_COMM_NULL && !l->borrowed)
@@ -200,8 +201,7 @@ void link_allreduce_start(struct link *l, int slot, float *x, size_t n)
 	if (l->sums)
 		world_sums->start(l, l->sums, slot, x, n);
 	else
-		MPI_Iallreduce(MPI_IN_PLACE, x, count(n), MPI_FLOAT, MPI_SUM, l->comm,
-			       &l->slot[slot]);
+		ring_start(l, slot, x, n);
 	world_leave();
 }
 
@@ -211,8 +211,16 @@ void link_allreduce_wait(struct link *l, int slot)
 	if (l->sums)
 		world_sums->wait(l, l->sums, slot);
 	else
-		MPI_Wait(&l->slot[slot], MPI_STATUS_IGNORE);
+		ring_wait(l, slot);
 	world_leave();
+}
+
+bool link_progress_sums(void)
+{
+	if (!rings_are_under_way())
+		return false;
+	rings_advance();
+	return rings_are_under_way();
 }
 
 void link_allgather(struct link *l, float *all, const int *counts, const int *firsts,

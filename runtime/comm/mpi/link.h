@@ -1,7 +1,7 @@
 /*
  * link.h - shared by the files that call MPI: mpi.c (start, stop), link.c (messages, collectives,
- * shared memory), window.c, mailbox.c, together.c. All are compiled twice: against Open MPI and
- * SMPI.
+ * shared memory), ring.c, window.c, mailbox.c, together.c. All are compiled twice: against Open MPI
+ * and SMPI.
  */
 #ifndef LINK_H
 #define LINK_H
@@ -11,12 +11,15 @@
 #include <mpi.h>
 
 struct mailbox;
+struct ring;
 
 struct link {
 	MPI_Comm comm; /* MPI_COMM_NULL: one worker alone */
 	int rank, size;
-	struct sums *sums; /* simulated workers sum here; NULL in the real world */
-	MPI_Request slot[LINK_SLOTS];
+	struct sums *sums;            /* simulated workers sum here; NULL in the real world */
+	MPI_Request slot[LINK_SLOTS]; /* of link_allgather_start and link_alltoall_start */
+	struct ring *ring;            /* [LINK_SLOTS] sums; NULL before the first is started */
+	int64_t sums_started;
 	struct mailbox *mailbox; /* NULL before its first use; then: */
 	void (*mailbox_free)(struct mailbox *m);
 	bool borrowed; /* another link frees comm */
@@ -38,6 +41,13 @@ void together_reduce(struct link *l, void *x, int n, enum link_reduce how);
 void together_gather(struct link *l, const void *mine, size_t bytes, void *all);
 /* Also on the clock: a split takes no virtual time. */
 struct link *together_split(struct link *l, int color);
+
+/* ring.c: sums that travel while their ranks compute. */
+void ring_start(struct link *l, int slot, float *x, size_t n);
+void ring_wait(struct link *l, int slot);
+void rings_free(struct link *l); /* no sum of l is under way */
+bool rings_are_under_way(void);  /* of any link of this process */
+bool rings_advance(void);        /* moves their messages; true: one was completed */
 
 size_t piece_of(size_t n); /* how many of n floats one message carries */
 struct length {

@@ -185,7 +185,9 @@ void link_recv(struct link *l, int from, float *x, size_t n);
 /* Sends out to one rank and receives n floats from another, or from the same. */
 void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n);
 void link_allreduce(struct link *l, float *x, size_t n, enum reduce how); /* MEAN: as SUM */
-/* Each pending reduction has a slot below LINK_SLOTS. */
+/* Each pending reduction has a slot below LINK_SLOTS. A rank may wait for it before a barrier or a
+ * message, and another rank after it. All other collectives come on all ranks before the wait, or
+ * on all after it. */
 enum { LINK_SLOTS = ALLREDUCES_MOST };
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n);
 void link_allreduce_wait(struct link *l, int slot);

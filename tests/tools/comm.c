@@ -218,6 +218,22 @@ static void progresses(struct worker *w, size_t n)
 	vec_free(v);
 }
 
+/* Some ranks wait for a sum before a barrier, others after it. */
+static void around_a_barrier(struct worker *w)
+{
+	enum { N = 100003 };
+	struct vec *v = filled(w, N, (float)w->rank, 1);
+	device_sync(w->loop->dev);
+	struct request *r = comm_allreduce_start(w->all, v, 0, N);
+	if (w->rank % 2)
+		comm_wait(r);
+	comm_barrier(w->all);
+	if (w->rank % 2 == 0)
+		comm_wait(r);
+	expect(v, 0, N, sum_of_ranks(w->trainers), (float)w->trainers, "a sum around a barrier");
+	vec_free(v);
+}
+
 /* With NCCL and with mapped memory (ipc), a started reduction ends without comm_wait, and does not
  * wait for the device's computations. */
 static void beside(struct worker *w)
@@ -330,6 +346,7 @@ int main(int argc, char **argv)
 		kinds(&w, sizes[i]);
 		pairs(&w, sizes[i]);
 	}
+	around_a_barrier(&w);
 	beside(&w);
 	in_a_row(&w);
 	groups(&w);

@@ -9,6 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Waits for an operation. Sums that are under way go on: other ranks may wait for such a sum before
+ * they join this operation. */
+static void complete(MPI_Request *request)
+{
+	for (int over = 0; !over; rings_advance())
+		MPI_Test(request, &over, MPI_STATUS_IGNORE);
+}
+
 static struct link *link_of(MPI_Comm comm)
 {
 	struct link *l = must(calloc(1, sizeof *l));
@@ -139,10 +147,16 @@ enum { PIECE = 1 << 30 }; /* longer messages are sent in pieces, because MPI cou
 
 void link_send(struct link *l, int to, const float *x, size_t n)
 {
+	MPI_Request request;
 	world_enter("send", to);
 	do {
 		const size_t part = piece_of(n);
-		MPI_Ssend(x, FLOATS(part), to, 0, l->comm);
+		if (rings_are_under_way()) {
+			MPI_Issend(x, FLOATS(part), to, 0, l->comm, &request);
+			complete(&request);
+		} else {
+			MPI_Ssend(x, FLOATS(part), to, 0, l->comm);
+		}
 		n -= part;
 	} while (n > 0);
 	world_leave();
@@ -155,15 +169,40 @@ void link_send_plain(struct link *l, int to, const void *x, size_t bytes)
 	world_leave();
 }
 
+static void receive(struct link *l, int from, float *x, size_t n)
+{
+	MPI_Request request;
+	if (!rings_are_under_way()) {
+		MPI_Recv(x, FLOATS(n), from, 0, l->comm, MPI_STATUS_IGNORE);
+		return;
+	}
+	MPI_Irecv(x, FLOATS(n), from, 0, l->comm, &request);
+	complete(&request);
+}
+
 void link_recv(struct link *l, int from, float *x, size_t n)
 {
 	world_enter("recv", from);
 	do {
 		const size_t part = piece_of(n);
-		MPI_Recv(x, FLOATS(part), from, 0, l->comm, MPI_STATUS_IGNORE);
+		receive(l, from, x, part);
 		n -= part;
 	} while (n > 0);
 	world_leave();
+}
+
+static void shift(struct link *l, int to, const float *out, int from, float *in, size_t n)
+{
+	MPI_Request request[2];
+	if (!rings_are_under_way()) {
+		MPI_Sendrecv(out, FLOATS(n), to, 1, in, FLOATS(n), from, 1, l->comm,
+			     MPI_STATUS_IGNORE);
+		return;
+	}
+	MPI_Irecv(in, FLOATS(n), from, 1, l->comm, &request[0]);
+	MPI_Isend(out, FLOATS(n), to, 1, l->comm, &request[1]);
+	complete(&request[0]);
+	complete(&request[1]);
 }
 
 void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n)
@@ -171,8 +210,7 @@ void link_shift(struct link *l, int to, const float *out, int from, float *in, s
 	world_enter("exchange", to);
 	do {
 		const size_t part = piece_of(n);
-		MPI_Sendrecv(out, FLOATS(part), to, 1, in, FLOATS(part), from, 1, l->comm,
-			     MPI_STATUS_IGNORE);
+		shift(l, to, out, from, in, part);
 		n -= part;
 	} while (n > 0);
 	world_leave();
@@ -253,7 +291,10 @@ void link_alltoall_start(struct link *l, int slot, float *in, const int *counts_
 void link_start_wait(struct link *l, int slot)
 {
 	world_enter("alltoall", -1);
-	MPI_Wait(&l->slot[slot], MPI_STATUS_IGNORE);
+	if (rings_are_under_way())
+		complete(&l->slot[slot]);
+	else
+		MPI_Wait(&l->slot[slot], MPI_STATUS_IGNORE);
 	world_leave();
 }
 
@@ -274,10 +315,15 @@ void link_broadcast(struct link *l, int root, void *x, size_t bytes)
 void link_barrier(struct link *l)
 {
 	world_enter("barrier", -1);
-	if (are_together(l))
+	if (are_together(l)) {
 		together_barrier(l);
-	else if (l->comm != MPI_COMM_NULL)
+	} else if (world_is_virtual && l->comm != MPI_COMM_NULL) {
 		MPI_Barrier(l->comm);
+	} else if (l->comm != MPI_COMM_NULL) {
+		MPI_Request all;
+		MPI_Ibarrier(l->comm, &all);
+		complete(&all);
+	}
 	world_leave();
 }
 
@@ -289,6 +335,7 @@ void link_barrier_asleep(struct link *l)
 	world_enter("barrier", -1);
 	MPI_Ibarrier(l->comm, &all);
 	for (nsec nap = nap_least;; nap = nap < nap_most ? 2 * nap : nap_most) {
+		rings_advance();
 		MPI_Test(&all, &here, MPI_STATUS_IGNORE);
 		if (here)
 			break;
@@ -311,8 +358,10 @@ void link_reduce_all(struct link *l, void *x, int n, enum link_reduce how)
 	} else if (l->size == 1 || n == 0) {
 		return;
 	} else if (!world_is_virtual) {
+		MPI_Request all;
 		world_enter("allreduce", -1);
-		MPI_Allreduce(MPI_IN_PLACE, x, n, type, op, l->comm);
+		MPI_Iallreduce(MPI_IN_PLACE, x, n, type, op, l->comm, &all);
+		complete(&all);
 		world_leave();
 	} else {
 		MPI_Reduce(l->rank ? x : MPI_IN_PLACE, x, n, type, op, 0, l->comm);

@@ -156,6 +156,7 @@ bool link_progress(struct link *l)
 {
 	struct mailbox *m = mailbox_of(l);
 	int n = 0;
+	rings_advance();
 	/* Open MPI 4 tests first and then moves messages, which only a second test finds. */
 	for (int i = 0; i < 2 && n == 0; i++)
 		MPI_Testsome(m->used, m->request, &n, m->found, MPI_STATUSES_IGNORE);

@@ -176,7 +176,8 @@ int link_size(const struct link *l);
 void link_free(struct link *l);
 struct link *link_of_node(struct link *l); /* of several ranks: those that share memory with this */
 bool link_one_node(struct link *l);        /* do all ranks share memory? */
-bool link_reads_devices(void);             /* may x be on a GPU, in messages and allreduce? */
+/* May x be on a GPU, in messages and link_allreduce_by_mpi? */
+bool link_reads_devices(void);
 void link_send(struct link *l, int to, const float *x, size_t n); /* returns once it is received */
 /* For link_recv; blocking, but may return before the other end has received. bytes: a multiple of a
  * float's. */
@@ -184,7 +185,10 @@ void link_send_plain(struct link *l, int to, const void *x, size_t bytes);
 void link_recv(struct link *l, int from, float *x, size_t n);
 /* Sends out to one rank and receives n floats from another, or from the same. */
 void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n);
-void link_allreduce(struct link *l, float *x, size_t n, enum reduce how); /* MEAN: as SUM */
+/* MEAN: as SUM. A sum has the same bits on all ranks; if all are on one machine, it is in the order
+ * of ranks. x is in the host's memory. */
+void link_allreduce(struct link *l, float *x, size_t n, enum reduce how);
+void link_allreduce_by_mpi(struct link *l, float *x, size_t n, enum reduce how);
 /* Each pending reduction has a slot below LINK_SLOTS. A rank may wait for it before a barrier or a
  * message, and another rank after it. All other collectives come on all ranks before the wait, or
  * on all after it. */

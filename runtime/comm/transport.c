@@ -73,7 +73,7 @@ static void reduce_there(struct transport *t, float *x, size_t n, enum reduce ho
 {
 	float *place = transport_in(t, x, n);
 	transport_out(t, x, n, 0);
-	link_allreduce(t->link, place, n, how);
+	(is_staged(t) ? link_allreduce : link_allreduce_by_mpi)(t->link, place, n, how);
 	transport_arrived(t, x, n);
 }
 

@@ -197,6 +197,33 @@ static void expect_same_bits(struct worker *w, const struct vec *v)
 		      k);
 }
 
+/* The ranks of this test are on one machine: the sum is in their order, bit for bit. Lengths around
+ * lines of the cache, and beyond the memory that the ranks share for it. */
+static void ordered(struct worker *w)
+{
+	static const size_t lengths[] = {1, 15, 16, 17, 33, 4099, 131072, 131073, 400000};
+	if (w->loop->dev->ops->peer)
+		return;
+	for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+		const size_t n = lengths[k];
+		float *host AUTOFREE = must(malloc(n * sizeof *host));
+		struct vec *v = vec_new(w, n);
+		for (int times = 0; times < 3; times++) {
+			put_uneven(w, v);
+			comm_allreduce(w->all, v, SUM);
+		}
+		vec_get(v, host);
+		for (size_t i = 0; i < n; i++) {
+			float want = uneven(0, i);
+			for (int r = 1; r < w->trainers; r++)
+				want += uneven(r, i);
+			CHECK(host[i] == want, "float %zu of %zu is %a, not %a", i, n,
+			      (double)host[i], (double)want);
+		}
+		vec_free(v);
+	}
+}
+
 /* A started sum ends although its ranks do not wait for it, if they let it progress. */
 static void progresses(struct worker *w, size_t n)
 {
@@ -347,6 +374,7 @@ int main(int argc, char **argv)
 		pairs(&w, sizes[i]);
 	}
 	around_a_barrier(&w);
+	ordered(&w);
 	beside(&w);
 	in_a_row(&w);
 	groups(&w);

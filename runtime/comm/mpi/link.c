@@ -78,6 +78,7 @@ void link_free(struct link *l)
 	if (l->mailbox)
 		l->mailbox_free(l->mailbox);
 	rings_free(l);
+	node_free(l);
 	if (l->sums)
 		world_sums->leave(l->sums);
 	if (l->comm != MPI_COMM_NULL && !l->borrowed)
@@ -216,7 +217,7 @@ void link_shift(struct link *l, int to, const float *out, int from, float *in, s
 	world_leave();
 }
 
-void link_allreduce(struct link *l, float *x, size_t n, enum reduce how)
+void link_allreduce_by_mpi(struct link *l, float *x, size_t n, enum reduce how)
 {
 	const MPI_Datatype type = how == SUM_INT8    ? MPI_INT8_T
 				  : how == SUM_INT32 ? MPI_INT32_T
@@ -224,13 +225,23 @@ void link_allreduce(struct link *l, float *x, size_t n, enum reduce how)
 	const MPI_Op op = how == MAX ? MPI_MAX : MPI_SUM;
 	const size_t in_a_float = how == SUM_INT8 ? sizeof *x : 1, piece = PIECE / in_a_float;
 	world_enter("allreduce", -1);
-	for (; !l->sums && n > piece; x += piece, n -= piece)
+	for (; n > piece; x += piece, n -= piece)
 		MPI_Allreduce(MPI_IN_PLACE, x, PIECE, type, op, l->comm);
+	MPI_Allreduce(MPI_IN_PLACE, x, (int)(n * in_a_float), type, op, l->comm);
+	world_leave();
+}
+
+void link_allreduce(struct link *l, float *x, size_t n, enum reduce how)
+{
+	bool done = true;
+	world_enter("allreduce", -1);
 	if (l->sums)
 		world_sums->allreduce(l, l->sums, x, n, how);
 	else
-		MPI_Allreduce(MPI_IN_PLACE, x, (int)(n * in_a_float), type, op, l->comm);
+		done = (how == SUM || how == MEAN) && node_sum(l, x, n);
 	world_leave();
+	if (!done)
+		link_allreduce_by_mpi(l, x, n, how);
 }
 
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n)

@@ -1,7 +1,7 @@
 /*
  * link.h - shared by the files that call MPI: mpi.c (start, stop), link.c (messages, collectives,
- * shared memory), ring.c, window.c, mailbox.c, together.c. All are compiled twice: against Open MPI
- * and SMPI.
+ * shared memory), ring.c, node.c (sums), window.c, mailbox.c, together.c. All are compiled twice:
+ * against Open MPI and SMPI.
  */
 #ifndef LINK_H
 #define LINK_H
@@ -12,6 +12,7 @@
 
 struct mailbox;
 struct ring;
+struct node;
 
 struct link {
 	MPI_Comm comm; /* MPI_COMM_NULL: one worker alone */
@@ -20,6 +21,7 @@ struct link {
 	MPI_Request slot[LINK_SLOTS]; /* of link_allgather_start and link_alltoall_start */
 	struct ring *ring;            /* [LINK_SLOTS] sums; NULL before the first is started */
 	int64_t sums_started;
+	struct node *node;       /* NULL before the first sum that all ranks wait for */
 	struct mailbox *mailbox; /* NULL before its first use; then: */
 	void (*mailbox_free)(struct mailbox *m);
 	bool borrowed; /* another link frees comm */
@@ -48,6 +50,10 @@ void ring_wait(struct link *l, int slot);
 void rings_free(struct link *l); /* no sum of l is under way */
 bool rings_are_under_way(void);  /* of any link of this process */
 bool rings_advance(void);        /* moves their messages; true: one was completed */
+
+/* node.c: a sum of ranks that share memory. False: they do not, and nothing was done. */
+bool node_sum(struct link *l, float *x, size_t n);
+void node_free(struct link *l);
 
 size_t piece_of(size_t n); /* how many of n floats one message carries */
 struct length {

@@ -30,7 +30,8 @@ struct sim_worker {
 	bool updating;               /* likewise */
 	bool off_clock;              /* collectives take no time */
 	bool connected;              /* it has begun a sum on the clock */
-	struct mailbox *mailbox;     /* mailbox.c; NULL before its first message */
+	bool summed; /* in shared memory; world_charge_sum has still to charge the time */
+	struct mailbox *mailbox; /* mailbox.c; NULL before its first message */
 	/* for the report of a deadlock */
 	const char *doing;
 	int peer;

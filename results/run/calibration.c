@@ -170,12 +170,12 @@ static double take_steps(struct simulation *s)
 	return slower;
 }
 
-static struct curve curve_of(const struct points *points, enum cost cost, double slower)
+static struct curve curve_of(const struct points *points, const char *name, double slower)
 {
 	struct curve c = {.n = 0};
 	for (size_t i = 0; i < points->n && c.n < CURVE_POINTS; i++) {
 		const struct point *p = &points->point[i];
-		if (strcmp(p->name, cost_names[cost]) != 0 || p->x < 1)
+		if (strcmp(p->name, name) != 0 || p->x < 1)
 			continue;
 		c.x[c.n] = p->x;
 		c.y[c.n++] = slower * p->value;
@@ -238,6 +238,8 @@ static void take_out_sharing(struct simulation *s, int workers, int cores)
 	for (int k = 0; k < COSTS; k++)
 		for (int i = 0; i < s->cost[k].n; i++)
 			s->cost[k].y[i] *= share;
+	for (int i = 0; i < s->allreduce.n; i++)
+		s->allreduce.y[i] *= share;
 	for (int d = 0; d < 2; d++)
 		s->code_s[d] *= share;
 }
@@ -324,7 +326,8 @@ static void take_sums(struct store *store, const struct config *c, const struct 
 	if (id == 0 || workers == 1)
 		return;
 	read_points(store, id, &pair);
-	s->cost[COST_SUM] = curve_of(&pair, COST_SUM, 1);
+	s->cost[COST_SUM] = curve_of(&pair, cost_names[COST_SUM], 1);
+	s->allreduce = curve_of(&pair, "allreduce", 1);
 	free(pair.point);
 }
 
@@ -365,7 +368,8 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 	read_points(store, s->calibration_id, &s->points);
 	const double slower = take_steps(s);
 	for (enum cost k = 0; k < COSTS; k++)
-		s->cost[k] = curve_of(&s->points, k, slower);
+		s->cost[k] = curve_of(&s->points, cost_names[k], slower);
+	s->allreduce = curve_of(&s->points, "allreduce", slower);
 	take_push_share(c, s, slower);
 	take_code(c, p, s, slower);
 	if (s->step.n == 0)
@@ -373,6 +377,9 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 	take_out_sharing(s, workers, *cores);
 	if (s->cost[COST_SUM].n == 0)
 		take_sums(store, c, p, s);
+	/* without its sums, a calibration is about to simulate the messages */
+	if (!is_local(c) || s->cost[COST_SUM].n == 0)
+		s->allreduce.n = 0;
 	return NULL;
 }
 
@@ -442,7 +449,7 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 	if (is_local(c))
 		TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
 	if (hosts) { /* an allreduce between hosts beyond its messages */
-		s->cost[COST_SUM] = curve_of(&s->wires, COST_SUM, 1);
+		s->cost[COST_SUM] = curve_of(&s->wires, cost_names[COST_SUM], 1);
 		s->calibration_id = s->calibration_id ? s->calibration_id : s->wires_id;
 	}
 	if (!isnan(step)) { /* the whole step: no separate update */

@@ -74,6 +74,9 @@ struct simulation {
 	double rows;
 	bool sleeps; /* a step takes no core */
 	struct curve cost[COSTS];
+	/* On this machine, whose ranks sum in shared memory: a sum [floats]. No points: messages
+	 * and cost[COST_SUM] instead. */
+	struct curve allreduce;
 	struct points points; /* figures of the calibration; steps of one repetition */
 	int64_t wires_id;     /* of the links between hosts; 0 = none */
 	struct points wires;

@@ -17,7 +17,12 @@
  * the algorithms: Thakur, Rabenseifner, Gropp, Optimization of collective communication operations
  * in MPICH, IJHPCA 19 (2005); the bound: Open MPI 4.0's fixed decision.
  *
- * The sum is in the order of ranks: it may differ from a real one's in the last bits.
+ * On this machine, as calibrated, ranks sum in shared memory (runtime/comm/mpi/node.c): they wait
+ * for the last one, and the sum takes its calibrated time, without messages. One that is only
+ * started has messages there, too.
+ *
+ * The sum is in the order of ranks, as a real one of one machine. Between machines a real one may
+ * differ from it in the last bits.
  */
 #include "runtime/config/plan.h"
 #include "sim/sim.h"
@@ -340,7 +345,11 @@ static void allreduce(struct link *l, struct sums *m, float *x, size_t n, int ho
 	if (!sim_self()->connected)
 		sg_actor_sleep_for(sim_plan->simulation->connect_s);
 	sim_self()->connected = true;
-	carry((struct sender){.l = l, .ring = &m->ring}, rank, m->ranks, n);
+	sim_self()->summed = sim_plan->simulation->allreduce.n && (how == SUM || how == MEAN);
+	if (sim_self()->summed)
+		sg_barrier_wait(m->door);
+	else
+		carry((struct sender){.l = l, .ring = &m->ring}, rank, m->ranks, n);
 }
 
 /* ---- Sums that go on while their ranks compute ---- */

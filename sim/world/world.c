@@ -226,7 +226,14 @@ void world_charge_sum(size_t n, int ranks)
 	struct sim_worker *me = sim_self();
 	if (ranks == 1 || me->off_clock)
 		return;
-	sim_charge_for(SPENT_SUM, COST_SUM, (double)n);
+	const struct curve *whole = &sim_plan->simulation->allreduce;
+	if (me->summed)
+		sim_charge(SPENT_SUM, curve_at(whole, (double)n));
+	else if (whole->n) /* its own part of a sum whose messages were simulated */
+		sim_charge_for(SPENT_SUM, COST_AXPY, (double)n / ranks);
+	else
+		sim_charge_for(SPENT_SUM, COST_SUM, (double)n);
+	me->summed = false;
 	advance_clock(me);
 }
 

@@ -1023,6 +1023,24 @@ TEST(sums_and_table_updates_take_the_calibrated_time)
 	ck_near("passes", epoch_of(2, "comm_s") / STEPS, 50e-6, 1e-6);
 }
 
+/* Ranks of this machine sum in shared memory: the sum takes its calibrated time, although its
+ * messages would take longer. */
+TEST(sums_of_one_machine_take_the_calibrated_time)
+{
+	forget_runs();
+	calibrated((struct made){"softmax", "", 30, 2, 2, step_s, false});
+	point("message", 4, 1e-6);
+	point("message", 1e6, 1e-3);
+	point("allreduce", SOFTMAX / 2, 2e-6);
+	point("allreduce", SOFTMAX * 3 / 2, 6e-6);
+	point("sum", SOFTMAX, 0);
+	record_sim(SOFT "--batch=30 --workers=2 --strategy=allreduce --sim.platform=local");
+	ck_near("sums", epoch_of(1, "comm_s") / STEPS, 4e-6, 1e-8);
+	record_sim(SOFT "--batch=30 --workers=2 --strategy=allreduce --allreduce.overlap=true "
+			"--sim.platform=local");
+	ck_assert_double_gt(epoch_of(2, "comm_s") / STEPS, 10e-6); /* a message takes 31 us */
+}
+
 static void refused(const char *how, const char *says)
 {
 	char *all AUTOFREE = sentence("--platform=sim %s", how);

@@ -46,6 +46,12 @@ static const struct option validate_flags[] = {
 	OPTION(p90, REAL, "threshold-p90", "10",
 	       "largest accepted 90th percentile of the errors of epoch times [%]", .min = 0,
 	       .max = 1e6),
+	OPTION(comm_median, REAL, "threshold-comm-median", "10",
+	       "largest accepted median error of communication and waiting, relative to "
+	       "themselves, in cells where they are 5 % of the epoch or more [%]",
+	       .min = 0, .max = 1e6),
+	OPTION(comm_p90, REAL, "threshold-comm-p90", "25",
+	       "largest accepted 90th percentile of these errors [%]", .min = 0, .max = 1e6),
 	OPTION(format, CHOICE, "format", "text",
 	       "format of the report; csv has the cells only; csv and json are not rounded [name]",
 	       .choices = "text|markdown|csv|json"),
@@ -424,9 +430,10 @@ const struct command command_validate = {
 	.summary = "compare the simulator with real runs, cell by cell",
 	.usage = "[FILE.ini] [--option=value ...]",
 	.about = "Runs the cells of a job file real and simulated, and reports the errors of the "
-		 "simulation: of epoch time, of the share of communication and waiting (several "
-		 "ranks), of the histogram of staleness (total variation distance; several workers "
-		 "that push), and of the final test loss. Without a file: softmax and mlp with "
+		 "simulation: of epoch time, of communication and waiting (several ranks; relative "
+		 "to themselves, and as their share of the epoch), of the histogram of staleness "
+		 "(total variation distance; several workers that push), and of the final test "
+		 "loss. Without a file: softmax and mlp with "
 		 "batch 32 on 1 and 2 workers, with allreduce, and with asgd and periodic every 1, "
 		 "4 and 16 steps. Options of mvbench run replace those of the file, lists too. "
 		 "Runs get the label " LABEL ", unless --label gives another. It calibrates right "

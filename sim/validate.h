@@ -9,8 +9,8 @@
 struct validate_flags {
 	const char *only, *format, *out;
 	int64_t repetitions, random, lab;
-	double median, p90; /* [%] */
-	double seconds;     /* of a calibration */
+	double median, p90, comm_median, comm_p90; /* [%] */
+	double seconds;                            /* of a calibration */
 	bool calibrate;
 };
 

@@ -36,6 +36,9 @@ static const struct column cell_columns[] = {
 	HIDDEN("real_high"),
 	SHOWN("simulated_s", "sim s", SECONDS("simulated_s")),
 	SHOWN("time_error", "error %", SIGNED("time_error")),
+	SHOWN("real_comm_s", "real comm s", SECONDS("real_comm_s")),
+	SHOWN("simulated_comm_s", "sim comm s", SECONDS("simulated_comm_s")),
+	SHOWN("comm_error", "comm error %", SIGNED("comm_error")),
 	SHOWN("real_share", "real comm %", SHARE("real_share")),
 	SHOWN("simulated_share", "sim comm %", SHARE("simulated_share")),
 	SHOWN("share_error", "points", SIGNED("share_error")),
@@ -51,8 +54,9 @@ static const struct column cell_columns[] = {
 
 static const struct column summary_columns[] = {
 	SHOWN("measure", "error of",
-	      "CASE place WHEN 1 THEN 'epoch time [%]' WHEN 2 THEN 'communication share [points]'\n"
-	      "WHEN 3 THEN 'staleness histogram [% of pushes]' ELSE 'final test loss [%]' END"),
+	      "CASE place WHEN 1 THEN 'epoch time [%]' WHEN 2 THEN 'communication time [%]'\n"
+	      "WHEN 3 THEN 'communication share [points]'\n"
+	      "WHEN 4 THEN 'staleness histogram [% of pushes]' ELSE 'final test loss [%]' END"),
 	SHOWN("ranks", "ranks", NULL),
 	PLAIN("cells"),
 	SHOWN("median", "median", PERCENT("median")),
@@ -71,8 +75,9 @@ struct report {
 
 struct verdict {
 	double all, on_cores, excluded, missing; /* cells */
-	double median, p90; /* errors of epoch times, of one rank or of several, whichever is worse
-			       [%]; NaN = none counts */
+	/* Errors [%]; NaN = none counts: of epoch times, of one rank or of several, whichever is
+	 * worse; of communication and waiting where they are 5 % of the epoch or more. */
+	double median, p90, comm_median, comm_p90;
 };
 
 static char *print(struct report *r, FILE *f, enum format format, const struct column *columns,
@@ -135,12 +140,12 @@ static char *print_rest(struct report *r, const struct verdict *v)
 			   NULL);
 }
 
-static bool is_past(const char *what, double error, const char *option, double threshold)
+static bool is_past(const char *what, const char *of, double error, const char *option,
+		    double threshold)
 {
 	if (error > threshold)
-		fprintf(stderr,
-			"mvbench: the %s of epoch times, %.2f %%, is above --threshold-%s=%g\n",
-			what, error, option, threshold);
+		fprintf(stderr, "mvbench: the %s of %s, %.2f %%, is above --threshold-%s=%g\n",
+			what, of, error, option, threshold);
 	return error > threshold;
 }
 
@@ -158,9 +163,13 @@ static bool is_past_any(const struct verdict *v, const struct validate_flags *f)
 			"calibrations around the runs do. Busy: others used the cores of a worker "
 			"for more than %g %% of its time.\n",
 			v->excluded, v->on_cores, f->p90, f->p90 / 2);
-	bool median = is_past("median error", v->median, "median", f->median);
-	bool p90 = is_past("90th percentile of the errors", v->p90, "p90", f->p90);
-	return median || p90 || v->missing > 0 || 2 * v->excluded > v->on_cores;
+	static const char median[] = "median error", p90[] = "90th percentile of the errors",
+			  epochs[] = "epoch times", comm[] = "communication times";
+	bool past = is_past(median, epochs, v->median, "median", f->median);
+	past |= is_past(p90, epochs, v->p90, "p90", f->p90);
+	past |= is_past(median, comm, v->comm_median, "comm-median", f->comm_median);
+	past |= is_past(p90, comm, v->comm_p90, "comm-p90", f->comm_p90);
+	return past || v->missing > 0 || 2 * v->excluded > v->on_cores;
 }
 
 char *validate_report(const char *db, const char *label, const char *cells,
@@ -169,18 +178,20 @@ char *validate_report(const char *db, const char *label, const char *cells,
 	struct store *s AUTOCLOSE = NULL;
 	struct report r = {.f = out, .format = format_of(f->format)};
 	struct verdict v;
-	double x[6];
+	double x[8];
 	TRY(store_open(&s, db, STORE_READ));
 	TRY(sql_change(s, cells_sql, "ttr", label, cells, f->p90 / 100));
-	TRY(sql_reals(s, x, 6,
+	TRY(sql_reals(s, x, 8,
 		      "SELECT count(*), count(*) FILTER (WHERE NOT oversubscribed), "
 		      "count(*) FILTER (WHERE NOT oversubscribed AND excluded), "
 		      "(SELECT count(*) FROM missing), "
 		      "(SELECT 100 * max(median) FROM summary WHERE place = 1), "
-		      "(SELECT 100 * max(p90) FROM summary WHERE place = 1) FROM named",
+		      "(SELECT 100 * max(p90) FROM summary WHERE place = 1), "
+		      "(SELECT 100 * max(median) FROM summary WHERE place = 2), "
+		      "(SELECT 100 * max(p90) FROM summary WHERE place = 2) FROM named",
 		      ""));
 	r.store = s;
-	v = (struct verdict){x[0], x[1], x[2], x[3], x[4], x[5]};
+	v = (struct verdict){x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
 	if (v.all == 0 && strcmp(f->only, "report") == 0)
 		return sentence("%s has no cell with the label \"%s\" that was run both real and "
 				"simulated: mvbench validate --db=%s runs some",

@@ -332,6 +332,7 @@ FROM (SELECT workload, name, number, config, config_key, versus_number, versus, 
 --   n               real runs; real_* are medians over them, except real_low and real_high
 --   cores_share     the share of its core that the worker had that had the least
 --   *_s             median seconds of an epoch; time_error is simulated / real - 1, loss_error as well
+--   *_comm_s        of these seconds, communication and waiting; comm_error is simulated / real - 1
 --   *_share         share of the segment's seconds: communication and waiting, which a worker cannot
 --                   distinguish; share_error is simulated - real; NULL = one rank only
 --   staleness_distance  half the sum of |simulated - real| over the shares of pushes with each
@@ -365,8 +366,9 @@ real AS MATERIALIZED (
 figure AS (
 	SELECT simulated_id AS number, column1 AS name,
 		CASE column1 WHEN 'seconds' THEN epoch_seconds WHEN 'share' THEN share
-			WHEN 'cores' THEN cores_share ELSE test_loss END AS x
-	FROM real CROSS JOIN (VALUES ('seconds'), ('share'), ('cores'), ('loss'))),
+			WHEN 'comm' THEN share * epoch_seconds WHEN 'cores' THEN cores_share
+			ELSE test_loss END AS x
+	FROM real CROSS JOIN (VALUES ('seconds'), ('share'), ('comm'), ('cores'), ('loss'))),
 /* MEDIANS */,
 met AS (
 	SELECT r.simulated_id, 0 AS simulated, h.staleness, h.pushes
@@ -391,11 +393,14 @@ SELECT s.id AS simulated_id, r.label, r.workload, r.strategy, r.workers, r.serve
 	m.mid AS real_s, min(r.epoch_seconds) AS real_low, max(r.epoch_seconds) AS real_high,
 	c.mid AS cores_share, s.epoch_seconds AS simulated_s, s.epoch_seconds / m.mid - 1 AS time_error,
 	h.mid AS real_share, s.share AS simulated_share, s.share - h.mid AS share_error,
+	k.mid AS real_comm_s, s.share * s.epoch_seconds AS simulated_comm_s,
+	s.share * s.epoch_seconds / nullif(k.mid, 0) - 1 AS comm_error,
 	d.distance AS staleness_distance,
 	l.mid AS real_loss, s.test_loss AS simulated_loss, s.test_loss / nullif(l.mid, 0) - 1 AS loss_error
 FROM real AS r JOIN simulated AS s ON s.id = r.simulated_id
 	JOIN median AS m ON m.number = s.id AND m.name = 'seconds'
 	LEFT JOIN median AS h ON h.number = s.id AND h.name = 'share'
+	LEFT JOIN median AS k ON k.number = s.id AND k.name = 'comm'
 	LEFT JOIN median AS c ON c.number = s.id AND c.name = 'cores'
 	LEFT JOIN median AS l ON l.number = s.id AND l.name = 'loss'
 	LEFT JOIN distance AS d USING (simulated_id)

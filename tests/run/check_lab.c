@@ -613,7 +613,8 @@ TEST(simulations_are_validated_against_wires)
 		status = command_output(
 			"./mvbench validate $FOLDER/wires.ini --lab=2 --repetitions=3 "
 			"--seconds=0.2s --data-dir=$FOLDER --db=$FOLDER/run.db "
-			"--threshold-median=20 --threshold-p90=40 2>&1",
+			"--threshold-median=20 --threshold-p90=40 --threshold-comm-median=1e6 "
+			"--threshold-comm-p90=1e6 2>&1",
 			out, sizeof out);
 	}
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);

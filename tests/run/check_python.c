@@ -537,7 +537,7 @@ TEST(python_model_is_calibrated_and_validated)
 	answers("SELECT count(*) FROM calibration WHERE workload = 'mine'", "2");
 	answers("SELECT seconds > 0 FROM epoch WHERE epoch = 1", "1");
 	DO(0, "mvbench validate study.ini --repetitions=1 --calibrate=false --threshold-median=1e5 "
-	      "--threshold-p90=1e5");
+	      "--threshold-p90=1e5 --threshold-comm-median=1e5 --threshold-comm-p90=1e5");
 	answers("SELECT count(DISTINCT test_loss), count(*) FROM run JOIN epoch ON id = run_id "
 		"WHERE label = 'validate' AND epoch = 1",
 		"1|2");

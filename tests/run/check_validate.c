@@ -236,6 +236,39 @@ TEST(thresholds_decide_the_status, COUNT(judged))
 	ck_assert_msg(!strstr(output, judged[_i].not ), "%s: %s", judged[_i].thresholds, output);
 }
 
+static void set_communication(int64_t run, double seconds)
+{
+	made_format(
+		db,
+		"UPDATE epoch SET comm_s = %!.17g, wait_s = 0 WHERE run_id = %lld AND epoch = 1",
+		seconds, run);
+}
+
+/* Ten cells whose epochs are right within 2 %, and whose communication is wrong by 2, 4, ..., 20 %.
+ * In one more it is 4 % of the epoch, and half of it is missing: that cell does not count. */
+TEST(errors_of_communication_are_relative_to_itself)
+{
+	for (int i = 1; i <= 11; i++) {
+		set_communication(add(false, (struct made){"asgd", 2, i, 1, 0.5}),
+				  i <= 10 ? 0.15 : 0.04);
+		set_communication(add(true, (struct made){"asgd", 2, i, 0.98, 0.5}),
+				  i <= 10 ? 0.15 * (1 - 0.02 * i) : 0.02);
+	}
+	sql("UPDATE run SET status = status");
+	expect_row("SELECT real_comm_s, round(simulated_comm_s, 12), round(comm_error, 12) FROM "
+		   "validation WHERE sync_every = 5",
+		   "0.15,0.135,-0.1\r\n");
+	expect_report("--threshold-comm-median=11.1 --threshold-comm-p90=18.1", EXIT_OK, "");
+	ck_assert_msg(strstr(output, "communication time [%]        several     10   11.00"), "%s",
+		      output);
+	expect_report("", EXIT_FAILED,
+		      "the median error of communication times, 11.00 %, is above "
+		      "--threshold-comm-median=10");
+	expect_report("--threshold-comm-median=11.1 --threshold-comm-p90=17.9", EXIT_FAILED,
+		      "the errors of communication times, 18.00 %, is above "
+		      "--threshold-comm-p90=17.9");
+}
+
 TEST(oversubscribed_cells_are_listed_apart)
 {
 	add(false, (struct made){"asgd", 2, 1, 1, 0.5});
@@ -442,13 +475,17 @@ static void make_data(void)
 	folder_text("host.xml", host);
 }
 
+#define ANY_ERROR \
+	"--threshold-median=1e6 --threshold-p90=1e6 --threshold-comm-median=1e6 " \
+	"--threshold-comm-p90=1e6"
+
 /* Runs validate on the job file, simulated on the host, with more words. */
 static int validate(const char *words)
 {
-	char *all AUTOFREE = sentence("validate %s/job.ini --sim.platform=%s/host.xml "
-				      "--sim.step-time=40us --sim.update-time=20us "
-				      "--threshold-median=1e6 --threshold-p90=1e6 %s",
-				      folder, folder, words);
+	char *all AUTOFREE =
+		sentence("validate %s/job.ini --sim.platform=%s/host.xml "
+			 "--sim.step-time=40us --sim.update-time=20us " ANY_ERROR " %s",
+			 folder, folder, words);
 	return mvbench(all);
 }
 
@@ -494,7 +531,7 @@ static void calibrate_and_run(const char *sections, int cells)
 	char *text AUTOFREE = sentence("[defaults]\n%sepochs = 2\n%s", batch, sections);
 	folder_text("job.ini", text);
 	char *words AUTOFREE = sentence("validate %s/job.ini --sim.platform=local --repetitions=1 "
-					"--seconds=50ms --threshold-median=1e6 --threshold-p90=1e6",
+					"--seconds=50ms " ANY_ERROR,
 					folder);
 	int status = mvbench(words);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, output);

@@ -26,8 +26,9 @@ static const struct option validate_flags[] = {
 	       .choices = "all|real|sim|report"),
 	OPTION(random, INT, "random", "0",
 	       "instead of a job file, this number of cells drawn with --seed: all strategies, "
-	       "five workloads, batches of 20 to 300 rows, intervals of 1 to 20 steps, two "
-	       "workers, or three or four with a given step time; 0: a job file [cells]",
+	       "optimisers and codecs, six workloads, batches of 20 to 300 rows, intervals of 1 to "
+	       "20 steps, two to four workers, with or without a server; with --lab links of 10 "
+	       "Mbit/s to 1 Gbit/s; 0: a job file [cells]",
 	       .min = 0, .max = 1000),
 	OPTION(repetitions, INT, "repetitions", "5",
 	       "real runs of each cell; their median counts [repetitions]", .min = 1, .max = 1000),
@@ -376,11 +377,11 @@ static bool names_cells(const struct arguments *a)
 }
 
 /* The job file if none is named: one that --random draws, or our own. */
-static char *find_file(const struct arguments *a, int64_t random, char **path)
+static char *find_file(const struct arguments *a, const struct validate_flags *f, char **path)
 {
 	const char *seed = arguments_value(a, "seed");
-	if (random) {
-		char *text AUTOFREE = random_cells(random, seed ? atoll(seed) : 1);
+	if (f->random) {
+		char *text AUTOFREE = random_cells(f->random, seed ? atoll(seed) : 1, f->lab);
 		*path = file_in_memory(text);
 		return NULL;
 	}
@@ -401,7 +402,7 @@ static char *find_cells(const struct arguments *a, const struct validate_flags *
 	TRY(sweep_find(a, "validate", NULL, path));
 	TRY(calibration_is_far(a, f->lab, &c->far));
 	if (!*path)
-		TRY(find_file(a, f->random, path));
+		TRY(find_file(a, f, path));
 	return cells_read(*path, a, c);
 }
 

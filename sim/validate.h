@@ -14,8 +14,9 @@ struct validate_flags {
 	bool calibrate;
 };
 
-/* A job file of n cells, drawn from the seed (validate_random.c). From the heap. */
-char *random_cells(int64_t n, int64_t seed);
+/* A job file of n cells, drawn from the seed, on this machine (hosts 0) or on up to this number of
+ * hosts of a lab (validate_random.c). From the heap. */
+char *random_cells(int64_t n, int64_t seed, int64_t hosts);
 
 /* Reports on the cells (JSON; "[]": all that there are) of a label. NULL or a message; *past: the
  * errors exceed a threshold, or cells are missing. */

@@ -158,6 +158,83 @@ if wanted allreduce; then
 		awk '{ printf "raw MPI_Allreduce of 101770 floats, 2 workers: median %s us, 99th percentile %s us\n", $1, $2 }'
 fi
 
+# A sum on one machine, compared with a copy of as many floats in the cache, alternating in one run.
+sums() { # floats ranks wanted
+	wanted sums || return 0
+	bind='--bind-to core:overload-allowed'
+	[ "$2" -le "$(nproc)" ] || bind='--bind-to none'
+	: >"$work/sums"
+	for _ in $(seq "$repeat"); do
+		# shellcheck disable=SC2086
+		or_say mpirun --quiet --oversubscribe $bind -n "$2" "$build/tests/tools/sum_speed" "$1" 500 >>"$work/sums" || return 0
+	done
+	row "$1 floats, $2 ranks" '' "$3" "$work/sums" 2 6
+	row '  against MPI_Allreduce' '' '' "$work/sums" 2 4
+}
+if wanted sums; then
+	titles 'A sum over the ranks of one machine, and a cached copy of as many floats [us]' floor
+fi
+sums 464154 2 '<= 2.5'
+want=
+[ "$(nproc)" -lt 4 ] || want='<= 2.5'
+sums 464154 4 "$want"
+sums 1000 2 ''
+
+# Two workers beside three busy loops, compared with the same two alone. They share two cores with three others:
+# 5 / 2 times as long is fair.
+if wanted busy; then
+	titles 'Two workers alone, and beside three busy loops: samples a second' 'beside'
+	alone='--workload=mlp --workers=2 --batch=32 --epochs=3 --lr=0.01 --momentum=0.9'
+	for strategy in allreduce asgd; do
+		: >"$work/busy"
+		for _ in $(seq "$repeat"); do
+			# shellcheck disable=SC2086
+			quiet=$(ours --strategy="$strategy" $alone)
+			loops=
+			for _ in 1 2 3; do
+				sh -c 'while :; do :; done' &
+				loops="$loops $!"
+			done
+			# shellcheck disable=SC2086
+			echo "$quiet $(ours --strategy="$strategy" $alone)" >>"$work/busy"
+			# shellcheck disable=SC2086
+			kill $loops
+		done
+		want=
+		[ "$(nproc)" -ne 2 ] || want='<= 3'
+		row "mlp, 2 workers, $strategy" 32 "$want" "$work/busy" 1 2
+	done
+fi
+
+# Workers on hosts of a lab, whose steps take 10 ms, with and without overlap [us a step]. The floor is the longer
+# one of the step and the bytes of its sum at the rate of the links.
+overlap() { # hosts Mbit/s
+	wanted overlap || return 0
+	for kind in true next; do
+		: >"$work/overlap"
+		for _ in $(seq "$repeat"); do
+			for o in false "$kind"; do
+				or_say "$mvbench" lab run "$1" --rate="$2mbit" --probe=false -- "$mvbench" run --format=json \
+					--db="$work/bench.db" --workload=mlp --strategy=allreduce --workers="$1" --batch=32 \
+					--train-rows=$((3200 * $1)) --epochs=3 --lr=0.01 --step-time=10ms --allreduce.overlap="$o" |
+					field samples_per_second >"$work/overlap-$o" || return 0
+			done
+			awk -v n="$1" -v mbit="$2" -v a="$(cat "$work/overlap-$kind")" -v b="$(cat "$work/overlap-false")" 'BEGIN {
+				wire = 2 * (n - 1) / n * 32 * 101770 / mbit
+				print 32e6 * n / a, 32e6 * n / b, wire > 1e4 ? wire : 1e4 }' >>"$work/overlap"
+		done
+		row "$1 hosts, $2 Mbit/s, $kind" 32 '<= 1.05' "$work/overlap" 1 2
+		row '  against the longer of two' 32 '<= 1.2' "$work/overlap" 1 3
+	done
+}
+if wanted overlap; then
+	titles 'mlp between hosts, with and without overlap, and compute or wire [us a step]' 'without'
+fi
+for hosts in 2 3 4; do
+	overlap "$hosts" 100
+	overlap "$hosts" 1000
+done
+
 if wanted tables; then
 	tables_head 'Parameter server: add to a whole table and get it, compared with MPI_Allreduce of as many floats'
 fi

@@ -26,7 +26,7 @@ static const char *const suites[] = {
 	"tune",     "budget",     "model",      "advise",     "report",        "sweep",
 	"spread",   "baseline",   "gate",       "ask",        "export",        "store",
 	"stats",    "shards",     "steps",      "rounds",     "oracle",        "stalls",
-	"help",     "sql",        "layers",     "options",    "codecs"};
+	"help",     "sql",        "layers",     "options",    "codecs",        "sockets"};
 /* A GPU takes part in these. */
 static const char *const gpu_suites[] = {"transport", "gpu",    "devices",
 					 "workloads", "images", "cuda"};

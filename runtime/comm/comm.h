@@ -261,7 +261,8 @@ void link_window_flush(struct link_window *w, int rank); /* rank -1: all of them
 /* Mailboxes of ranks that must not spin (runtime/table/servers.c). A request is a number from 0.
  * link_progress finds completed requests; link_test then sets them to -1, which means done. bytes:
  * a multiple of a float's. */
-void link_wakeup_new(struct link *l);     /* collective, once: wake-up signals within one machine */
+void link_wakeup_new(struct link *l);     /* collective, once: wake-up signals within one machine;
+					   * between machines the arrival of bytes wakes */
 void link_wakeup_free(struct link *l);    /* collective; before link_free */
 void link_wake(struct link *l, int rank); /* call after each message */
 /* Sleeps until this rank is woken, but at most a nap, which grows with each call; start with 0.
@@ -274,6 +275,10 @@ void link_post(struct link *l, int to, int tag, const void *x,
 bool link_progress(struct link *l); /* false: no request was completed */
 bool link_test(struct link *l, int *request);
 void link_cancel(struct link *l, int *request); /* a receive */
+
+/* Real world (sockets.c): sleeps until a TCP connection of this process has something to do, but at
+ * most so long. False: none had. */
+bool sockets_sleep(nsec most);
 
 /* lookout_open for the ranks of this link. Collective. */
 struct lookout *link_lookout(struct link *all, int workers, bool programs);

@@ -235,6 +235,27 @@ for hosts in 2 3 4; do
 	overlap "$hosts" 1000
 done
 
+# A push with its pull between two hosts of a lab without rates, and the same floats there and back by ranks that
+# spin [us]. The idle server sleeps.
+far() { # floats passes
+	wanted far || return 0
+	: >"$work/far"
+	for _ in $(seq "$repeat"); do
+		for tool in "table_speed $1 $2 --servers=1" "exchange $1 $2"; do
+			# shellcheck disable=SC2086
+			or_say "$mvbench" lab run 2 --probe=false -- mpirun --quiet --map-by node -n 2 "$build/tests/tools/"$tool >"$work/far-${tool%% *}" || return 0
+		done
+		awk '{ print 1e3 * $8, 1e3 * spin }' spin="$(cat "$work/far-exchange")" "$work/far-table_speed" >>"$work/far"
+	done
+	row "$1 floats, a server on a host" '' '<= 1.2' "$work/far" 1 2
+}
+if wanted far; then
+	titles 'A push with its pull between two hosts [us], and the same floats by ranks that spin' spinning
+fi
+far 1000 500
+far 101770 200
+far 464154 100
+
 if wanted tables; then
 	tables_head 'Parameter server: add to a whole table and get it, compared with MPI_Allreduce of as many floats'
 fi

@@ -30,6 +30,7 @@ struct link {
 enum { SHARED_ALIGN = 64 };
 
 bool in_mpi(void); /* MPI is initialized and not finalized */
+bool has_infiniband(void);
 /* After a call that allocated shared memory with MPI_ERRORS_RETURN: ends all ranks if it failed. */
 void link_memory_check(struct link *l, int code, size_t bytes);
 

@@ -10,20 +10,23 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* [wake-up signals available]. Across machines there are none: a rank sleeps shortly and polls.
- * With them, polling is only for messages that MPI delays. */
-static const nsec nap_least[] = {20000, 200000}, nap_most[] = {500000, 10000000};
+/* What wakes a rank: the arrival of bytes, but nothing for messages of ranks of its own machine;
+ * the arrival of bytes, and it is alone on its machine; or wake-up signals. Where something wakes
+ * it, polling is only for messages that MPI delays. */
+enum waking { WOKEN_BY_SOME, WOKEN_BY_BYTES, WOKEN_BY_SIGNALS };
+static const nsec nap_least[] = {20000, 200000, 200000}, nap_most[] = {500000, 2000000, 10000000};
 
 struct wakeup {
 	_Alignas(64) sem_t sem;
 };
 
 struct mailbox {
-	MPI_Request *request;  /* [room]; MPI_REQUEST_NULL: done, or free */
-	bool *taken;           /* [room] */
-	int *found;            /* [room] */
-	int room, used;        /* used: requests from here on were never taken */
-	bool tried;            /* link_wakeup_new was called */
+	MPI_Request *request; /* [room]; MPI_REQUEST_NULL: done, or free */
+	bool *taken;          /* [room] */
+	int *found;           /* [room] */
+	int room, used;       /* used: requests from here on were never taken */
+	bool tried;           /* link_wakeup_new was called */
+	enum waking waking;
 	struct wakeup *wakeup; /* [ranks], shared; NULL: no wake-up signals */
 	void *handle;
 };
@@ -63,8 +66,13 @@ void link_wakeup_new(struct link *l)
 	if (m->tried)
 		return;
 	m->tried = true;
-	if (!link_one_node(l))
+	if (!link_one_node(l)) {
+		struct link *node = link_of_node(l);
+		m->waking = node->size == 1 && !has_infiniband() ? WOKEN_BY_BYTES : WOKEN_BY_SOME;
+		link_free(node);
 		return;
+	}
+	m->waking = WOKEN_BY_SIGNALS;
 	m->wakeup = link_shared_new(l, (size_t)l->size * sizeof *m->wakeup, &m->handle);
 	for (int i = 0; i < l->size && l->rank == 0; i++)
 		sem_init(&m->wakeup[i].sem, 1, 0);
@@ -79,6 +87,7 @@ void link_wakeup_free(struct link *l)
 	MPI_Barrier(l->comm); /* no rank signals after this */
 	link_shared_free(m->wakeup, m->handle);
 	m->wakeup = NULL;
+	m->waking = WOKEN_BY_SOME;
 }
 
 void link_wake(struct link *l, int rank)
@@ -88,9 +97,9 @@ void link_wake(struct link *l, int rank)
 		sem_post(&m->wakeup[rank].sem);
 }
 
-static nsec longer_nap(nsec nap, bool wakeups)
+static nsec longer_nap(nsec nap, enum waking waking)
 {
-	nsec least = nap_least[wakeups], most = nap_most[wakeups];
+	nsec least = nap_least[waking], most = nap_most[waking];
 	return 2 * nap < least ? least : 2 * nap < most ? 2 * nap : most;
 }
 
@@ -98,12 +107,11 @@ void link_sleep(struct link *l, nsec *nap, nsec most)
 {
 	world_enter("mailbox", -1);
 	struct mailbox *m = mailbox_of(l);
-	bool wakeups = m->wakeup != NULL;
-	*nap = longer_nap(*nap, wakeups);
+	*nap = longer_nap(*nap, m->waking);
 	if (most && *nap > most)
 		*nap = most;
-	if (!wakeups) {
-		clock_delay(*nap);
+	if (!m->wakeup) {
+		sockets_sleep(*nap);
 		return;
 	}
 	nsec end = clock_now() + *nap;

@@ -29,7 +29,7 @@ static _Noreturn void abort_all(int status)
 	world_exit(status);
 }
 
-static bool has_infiniband(void)
+bool has_infiniband(void)
 {
 	glob_t found;
 	bool has = glob("/sys/class/infiniband/*", 0, NULL, &found) == 0;

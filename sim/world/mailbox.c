@@ -47,8 +47,8 @@ struct mailbox {
 	struct letter *letter, **last_letter; /* messages without a receive */
 	int receives;                         /* pending, or done and not found */
 	bool tried;                           /* link_wakeup_new was called */
-	bool far;                             /* several machines: a rank polls */
-	bool found_one;                       /* link_sleep found a request */
+	bool polls;     /* several machines, and other ranks are on this one: they wake nobody */
+	bool found_one; /* link_sleep found a request */
 	bool asleep;
 	sg_sem_t bell;
 };
@@ -109,9 +109,16 @@ void mailbox_free(struct mailbox *m)
 void link_wakeup_new(struct link *l)
 {
 	struct mailbox *m = mine(l);
-	if (!m->tried)
-		m->far = !link_one_node(l);
+	if (m->tried)
+		return;
 	m->tried = true;
+	const int size = link_size(l);
+	uint64_t here = world_node(), *node AUTOFREE = must(calloc((size_t)size, sizeof *node));
+	int near = 0;
+	link_gather(l, -1, &here, node, sizeof here);
+	for (int i = 0; i < size; i++)
+		near += node[i] == here;
+	m->polls = near > 1 && near < size;
 }
 
 void link_wakeup_free(struct link *l)
@@ -259,8 +266,8 @@ int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes)
 	return i;
 }
 
-/* Across machines a real rank polls, at growing intervals: it finds a message half an interval late
- * on average. */
+/* Bytes from another machine wake a real rank. For ranks of its own machine it polls, at growing
+ * intervals: it finds a message half an interval late on average. */
 static nsec late_by(nsec waited)
 {
 	const nsec least = 20000, most = 500000;
@@ -296,7 +303,7 @@ void link_sleep(struct link *l, nsec *nap, nsec most)
 		if (r->copied)
 			spend(TIME_RECV, r->bytes);
 	} while (!r->receives && m->receives > 0);
-	clock_delay(m->far ? late_by(clock_now() - at) : 0);
+	clock_delay(m->polls ? late_by(clock_now() - at) : 0);
 	m->found_one = true;
 }
 

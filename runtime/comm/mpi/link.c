@@ -231,14 +231,21 @@ void link_allreduce_by_mpi(struct link *l, float *x, size_t n, enum reduce how)
 	world_leave();
 }
 
+static bool sum_in_memory(struct link *l, float *x, size_t n)
+{
+	if (!l->node)
+		node_open(l, link_one_node(l));
+	return node_sum(l, x, n);
+}
+
 void link_allreduce(struct link *l, float *x, size_t n, enum reduce how)
 {
 	bool done = true;
 	world_enter("allreduce", -1);
 	if (l->sums)
 		world_sums->allreduce(l, l->sums, x, n, how);
-	else
-		done = (how == SUM || how == MEAN) && node_sum(l, x, n);
+	else if (l->size > 1)
+		done = (how == SUM || how == MEAN) && sum_in_memory(l, x, n);
 	world_leave();
 	if (!done)
 		link_allreduce_by_mpi(l, x, n, how);

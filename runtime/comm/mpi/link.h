@@ -52,7 +52,9 @@ void rings_free(struct link *l); /* no sum of l is under way */
 bool rings_are_under_way(void);  /* of any link of this process */
 bool rings_advance(void);        /* moves their messages; true: one was completed */
 
-/* node.c: a sum of ranks that share memory. False: they do not, and nothing was done. */
+/* node.c: sums of ranks that share memory. node_open: collective, before the first; one_node: they
+ * are on one machine. node_sum: false: they share none, and nothing was done. */
+void node_open(struct link *l, bool one_node);
 bool node_sum(struct link *l, float *x, size_t n);
 void node_free(struct link *l);
 

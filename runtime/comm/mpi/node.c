@@ -127,11 +127,11 @@ static void *map(struct link *l, size_t bytes)
 	return all ? p : NULL;
 }
 
-static void node_open(struct link *l)
+void node_open(struct link *l, bool one_node)
 {
 	const size_t ranks = (size_t)l->size;
 	struct node *s = l->node = must(calloc(1, sizeof *s));
-	if (!link_one_node(l))
+	if (!one_node)
 		return;
 	s->room = smaller(PIECE, BYTES_MOST / sizeof(float) / (ranks + 1) / LINE * LINE);
 	s->bytes = ranks * sizeof *s->place + (ranks + 1) * s->room * sizeof(float);
@@ -192,10 +192,6 @@ static void copy_others(float *to, const float *from, size_t n, size_t first, si
 
 bool node_sum(struct link *l, float *x, size_t n)
 {
-	if (l->size == 1)
-		return true;
-	if (!l->node)
-		node_open(l);
 	struct node *s = l->node;
 	if (!s->place)
 		return false;

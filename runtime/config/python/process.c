@@ -6,6 +6,7 @@
  * and some 30 us if both sleep; an interpreter inside this process would save that, but would bring
  * its signal handlers and its crashes here, and could not be chosen.
  */
+#include "runtime/comm/comm.h"
 #include "runtime/config/python/python.h"
 #include "runtime/world/world.h"
 
@@ -52,7 +53,7 @@ struct python {
 	int64_t regions_end; /* [bytes] */
 };
 
-enum { SPIN_NS = 20000, LOOK_NS = 100000000, PAGE = 4096 };
+enum { SPIN_NS = 20000, LOOK_NS = 100000000, SUMS_NS = 200000, PAGE = 4096 };
 enum { FIRST = 3, FILES = 3 }; /* the child's: the shared memory, the regions, the driver */
 
 static void futex(uint32_t *at, int what, uint32_t value, const struct timespec *limit)
@@ -162,11 +163,12 @@ static char *death(struct python *p)
 static char *await_event(struct python *p, uint32_t seen)
 {
 	struct shared *s = p->shared;
-	const struct timespec look = {.tv_nsec = LOOK_NS};
 	nsec since = clock_peek();
 	while (__atomic_load_n(&s->event, __ATOMIC_ACQUIRE) == seen) {
 		if (!world_is_virtual && clock_peek() - since < SPIN_NS)
 			continue;
+		/* sums that were started travel while Python computes */
+		const struct timespec look = {.tv_nsec = link_progress_sums() ? SUMS_NS : LOOK_NS};
 		futex(&s->event, FUTEX_WAIT, seen, &look);
 		char *dead = __atomic_load_n(&s->event, __ATOMIC_ACQUIRE) == seen ? death(p) : NULL;
 		if (dead)

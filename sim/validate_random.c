@@ -4,7 +4,7 @@
  *
  * Half of the cells are to communicate for 5 % of an epoch or more: there a wrong time of
  * communication shows. They have small batches, and few steps between synchronisations. In a lab
- * the rate of the links decides it.
+ * the interval follows from the rate of the links.
  *
  * On this machine a worker computes at full speed if it has a core; more workers than cores have
  * steps of a given time, as all workers of a lab have, which share the cores. A drawn cell that is
@@ -43,6 +43,7 @@ enum { WORKLOADS = sizeof workload / sizeof *workload, TALKATIVE = 4 /* the firs
 static const struct setting optimizer_lr[] = {{"adamw", "0.0005"}, {"adagrad", "0.005"},
 					      {"lamb", "0.002"},   {"lion", "0.0001"},
 					      {"muon", "0.005"},   {NULL, NULL}};
+/* The first ones have mlp, as its messages are long enough; the others softmax. */
 static const char *const rates[] = {"1gbit",  "500mbit", "200mbit", "100mbit",
 				    "50mbit", "20mbit",  "10mbit"};
 enum {
@@ -54,9 +55,11 @@ enum {
 	EPOCHS = 3,
 	WORKERS = 4,
 	LAB_STEPS = 64, /* of an epoch */
+	RATES = sizeof rates / sizeof *rates,
+	RATES_FAST = 4,
 	TRIES = 200
 };
-static const double step_s = 0.01, share_talks = 0.05, share_most = 0.6;
+static const double step_s = 0.01, lab_step_s = 0.02, share_talks = 0.05, share_most = 0.6;
 
 struct drawn {
 	struct setting setting[24];
@@ -106,15 +109,13 @@ static void draw_optimizer(struct drawn *d, uint64_t *rng, const char *lr)
 	put(d, "lr", "%s", lr);
 }
 
-/* The rate at which the model's floats, each sent twice, take this share of the time between two
- * synchronisations. */
-static const char *rate_of(int params, double share, double between_s)
+/* The steps between two synchronisations in which the model's floats, each sent twice, take this
+ * share of the time. */
+static int64_t interval_of(int params, const char *rate, double share)
 {
-	double bits = 2 * 32.0 * params / (between_s * share / (1 - share));
-	size_t i = 0;
-	while (i + 1 < sizeof rates / sizeof *rates && bit_rate(rates[i + 1]) >= bits)
-		i++;
-	return rates[i];
+	const double wire_s = 2 * 32.0 * params / bit_rate(rate),
+		     between_s = wire_s * (1 - share) / share;
+	return (int64_t)fmin(fmax(round(between_s / lab_step_s), 1), LAB_STEPS);
 }
 
 /* Returns the rate of the links; NULL: of no lab. */
@@ -126,7 +127,8 @@ static const char *draw(struct drawn *d, uint64_t *rng, int64_t hosts)
 		s = strategies[whole(rng, length(strategies))];
 	while (hosts && s->local); /* it needs no second host */
 	const bool talks = whole(rng, 2);
-	const int64_t kind = whole(rng, hosts ? 2 : talks ? TALKATIVE : WORKLOADS);
+	const int64_t wire = whole(rng, RATES);
+	const int64_t kind = hosts ? wire < RATES_FAST : whole(rng, talks ? TALKATIVE : WORKLOADS);
 	const bool paced = hosts || (workload[kind].params && !s->model_workers && whole(rng, 2));
 	const int64_t most = hosts                      ? (hosts < WORKERS ? hosts : WORKERS)
 			     : paced                    ? WORKERS
@@ -137,6 +139,8 @@ static const char *draw(struct drawn *d, uint64_t *rng, int64_t hosts)
 	int64_t interval = of_any_size(rng, 1, talks ? INTERVAL_TALKS : INTERVAL_MOST);
 	const double share = talks ? share_talks + rng_uniform(rng) * (share_most - share_talks)
 				   : (1 - rng_uniform(rng)) * share_talks;
+	if (hosts)
+		interval = interval_of(workload[kind].params, rates[wire], share);
 	interval = strategy_has_interval(s) ? interval : 1;
 	d->n = 0;
 	put(d, "workload", "%s", workload[kind].name);
@@ -148,7 +152,7 @@ static const char *draw(struct drawn *d, uint64_t *rng, int64_t hosts)
 	for (int i = 0; i < 4 && workload[kind].options[i][0]; i++)
 		put(d, workload[kind].options[i][0], "%s", workload[kind].options[i][1]);
 	if (paced && !s->local)
-		put(d, "step-time", "%gms", 1e3 * step_s);
+		put(d, "step-time", "%gms", 1e3 * (hosts ? lab_step_s : step_s));
 	if (hosts)
 		put(d, "train-rows", "%lld", (long long)(LAB_STEPS * workers * batch));
 	if (s->terms && whole(rng, 3) == 0)
@@ -157,7 +161,7 @@ static const char *draw(struct drawn *d, uint64_t *rng, int64_t hosts)
 		put(d, "codec", "%s", codecs[whole(rng, length(codecs))]->plugin.name);
 	if (strcmp(s->plugin.name, "allreduce") == 0)
 		put(d, "allreduce.overlap", "%s", overlaps[whole(rng, 3)]);
-	return hosts ? rate_of(workload[kind].params, share, (double)interval * step_s) : NULL;
+	return hosts ? rates[wire] : NULL;
 }
 
 static bool can_run(const struct drawn *d)

@@ -435,13 +435,16 @@ TEST(random_cells_of_a_lab_have_rates)
 	enum { CELLS = 200 };
 	char *text AUTOFREE = random_cells(CELLS, 7, 3), *pair AUTOFREE = random_cells(CELLS, 7, 2);
 	ck_assert_int_eq(times(text, "\nlab.rate = "), CELLS);
-	ck_assert_int_eq(times(text, "\nstep-time = 10ms\n"), CELLS);
+	ck_assert_int_eq(times(text, "\nstep-time = 20ms\n"), CELLS);
 	ck_assert_int_eq(times(text, "\nworkers = 2\n") + times(text, "\nworkers = 3\n"), CELLS);
 	ck_assert_int_gt(times(text, "\nworkers = 3\n"), CELLS / 4);
 	ck_assert_int_eq(times(pair, "\nworkers = 2\n"), CELLS);
-	ck_assert_int_gt(times(text, "lab.rate = 10mbit\n"), 0);
-	ck_assert_int_gt(times(text, "lab.rate = 1gbit\n"), 0);
-	ck_assert_int_lt(times(text, "lab.rate = 1gbit\n"), CELLS / 2);
+	static const char *const rate[] = {"10mbit", "50mbit", "100mbit", "1gbit"};
+	for (size_t i = 0; i < COUNT(rate); i++) {
+		char *line AUTOFREE = sentence("lab.rate = %s\n", rate[i]);
+		int n = times(text, line);
+		ck_assert_msg(n > CELLS / 20 && n < CELLS / 4, "%d cells with %s", n, line);
+	}
 }
 
 TEST(names_tell_cells_apart)

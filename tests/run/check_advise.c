@@ -253,8 +253,11 @@ TEST(recorded_runs_show_what_an_interval_costs)
 	       "UPDATE run SET status = 'diverged' WHERE strategy = 'periodic' AND seed = "
 	       "(SELECT min(seed) FROM run)");
 	ck_sentence(CLUSTER "--epochs=2 --intervals=4 --label=tried", "X=4 diverged");
-	ck_advise(0, CLUSTER "--epochs=3 --intervals=4 --label=tried", "No run here");
-	ck_advise(0, CLUSTER "--epochs=2 --intervals=4 --label=other", "No run here");
+	/* runs of another length, or with another label, say nothing */
+	ck_advise(0, CLUSTER "--epochs=3 --intervals=4 --label=tried --format=json", "periodic");
+	ck_assert(isnan(ranked("test_accuracy", "allreduce", 0)));
+	ck_advise(0, CLUSTER "--epochs=2 --intervals=4 --label=other --format=json", "periodic");
+	ck_assert(isnan(ranked("test_accuracy", "allreduce", 0)));
 	expect_in("run.db", "SELECT count(*) FROM run", "4"); /* none was added */
 }
 
@@ -421,7 +424,7 @@ TEST(advice_trains_the_fastest_until_one_is_accurate)
 		       "WHERE a IS NOT NULL AND place > (SELECT place FROM r WHERE s = "
 		       "'allreduce')"),
 		0);
-	ck_sentence(CLUSTER "--epochs=2 --intervals=16", "let --train=1m train the fastest.");
+	ck_sentence(CLUSTER "--epochs=2 --intervals=16", "let --train=1min train the fastest.");
 }
 
 /* 50 epochs take longer than that: nothing is waited for, and no row has an accuracy. */

@@ -320,7 +320,8 @@ static const char angle_text[] =
 	"static void fini(struct worker *w)\n{\n\t(void)w;\n}\n"
 	"static const struct workload angle = {.plugin = {.name = \"angle\", .summary = \"a\", "
 	".options = options, .opts_size = sizeof(struct opts)}, .dataset = &dataset_cubes, "
-	".host = true, .init = init, .load = load, .gradient = gradient, .evaluate = evaluate, .fini = fini};\n"
+	".host = true, .init = init, .load = load, .gradient = gradient, .evaluate = evaluate, "
+	".fini = fini};\n"
 	"MVBENCH_PLUGIN(.workload = &angle);\n";
 
 TEST(adasum_averages_parallel_gradients_and_adds_orthogonal_ones, 2)
@@ -328,10 +329,9 @@ TEST(adasum_averages_parallel_gradients_and_adds_orthogonal_ones, 2)
 	folder_text("angle.c", angle_text);
 	for (int n = 3; n <= 4; n++) {
 		struct result r = train_ok(
-			n,
-			words("--workload=%s/angle.c --strategy=adasum --train-rows=60 --steps=1 --batch=1 "
-			      "--lr=1 --angle.turned=%s --reduce=%s",
-			      folder, _i ? "true" : "false", n == 4 ? "sum" : "mean"));
+			n, words("--workload=%s/angle.c --strategy=adasum --train-rows=60 "
+				 "--steps=1 --batch=1 --lr=1 --angle.turned=%s --reduce=%s",
+				 folder, _i ? "true" : "false", n == 4 ? "sum" : "mean"));
 		for (int k = 0; k < 4; k++)
 			ck_assert_double_eq_tol(r.param[k], k < (_i ? n : 1) ? -1 : 0, 1e-6);
 	}

@@ -219,9 +219,18 @@ local function class(kind, parent)
 	return c
 end
 
+-- The floats of x. A matrix of other columns than the table's may have as many floats; it is refused.
+local function floats_for(self, x)
+	if self.columns and has(x, 'dim') and has(x, 'size') and x:dim() == 2 then
+		ensure(x:size(2) == self.columns, '%d columns where %d should be', x:size(2), self.columns)
+	end
+	return floats(x)
+end
+
 -- Calls f([pointer,] floats, n, ...), which writes to the floats of x; returns x.
 local function fill(x, f, self, ...)
-	local p, n, copied = floats(x)
+	local p, n, copied
+	if self then p, n, copied = floats_for(self, x) else p, n, copied = floats(x) end
 	if self then check(f(pointer(self), p, n, ...)) else check(f(p, n, ...)) end
 	return put_back(x, p, n, copied)
 end
@@ -243,8 +252,8 @@ local function table_new(class, values, o, rows, columns)
 	o = merged(defaults, o)
 	o.initial = o.initial and 'MVB_' .. tostring(o.initial):upper()
 	local p, n, copied
-	if values ~= nil then p, n, copied = floats(values) end
 	local self = {n = rows * (columns or 1), rows = rows, columns = columns}
+	if values ~= nil then p, n, copied = floats_for(self, values) end
 	ensure(not n or n == self.n, 'init_value: %s floats for a table of %d', n, self.n)
 	own(class, self, nil, function(out, options)
 		if columns then return C.mvb_matrix_new(out, rows, columns, p, options) end
@@ -267,7 +276,7 @@ end
 
 -- add(delta[, sync[, by]]). sync is Multiverso's: here every add waits.
 function Table:add(delta, _, by)
-	local p, n = floats(delta)
+	local p, n = floats_for(self, delta)
 	check(C.mvb_table_add(pointer(self), p, n, push_of(by)))
 end
 
@@ -293,7 +302,7 @@ function Matrix:add(delta, row_ids, sync, by)
 	by = by or type(sync) ~= 'boolean' and sync or nil
 	if row_ids == nil then return Table.add(self, delta, nil, by) end
 	local row, rows = rows_of(row_ids)
-	local p, n = floats(delta)
+	local p, n = floats_for(self, delta)
 	check(C.mvb_table_add_rows(pointer(self), row, rows, p, n, push_of(by)))
 end
 
@@ -302,7 +311,7 @@ function Matrix:get(row_ids, out)
 	if row_ids == nil then return Table.get(self, out) end
 	local row, rows = rows_of(row_ids)
 	out = out or M.tensor(rows, self.columns)
-	local p, n, copied = floats(out)
+	local p, n, copied = floats_for(self, out)
 	check(C.mvb_table_get_rows(pointer(self), row, rows, p, n))
 	return put_back(out, p, n, copied)
 end

@@ -235,20 +235,29 @@ class Table(_Object):
 
     def _make(self, make: Any, values: Any, options: Dict[str, Any]) -> None:
         self.n = math.prod(self.shape)
+        self._fit(values)
         address, n, kept = (None, self.n, None) if values is None else _floats(values)
         if n != self.n:
             raise ValueError(f"values: {n} floats for a table of {self.n}")
         self._own(make, lib.mvb_table_free, *self.shape, address, _options(options))
 
+    def _fit(self, x: Any, rows: Optional[int] = None) -> Any:
+        """x. ValueError: a matrix of as many floats, but of another shape. Flat floats fit."""
+        shape, wanted = tuple(getattr(x, "shape", ())), (self.shape[0] if rows is None else rows, *self.shape[1:])
+        if len(shape) > 1 < len(wanted) and shape != wanted:
+            raise ValueError(f"floats of the shape {shape} where {wanted} should be")
+        return x
+
     def _on(self, function: Any, x: Any, *more: Any, rows: Any = None, written: bool = True) -> Any:
-        address, n, kept = _floats(x, written)
         row = [] if rows is None else [_whole(r, "a row number") for r in rows]
+        address, n, kept = _floats(self._fit(x, None if rows is None else len(row)), written)
         listed = () if rows is None else ((c_int64 * len(row))(*row), len(row))
         _check(function(self._pointer, *listed, address, n, *more))
         return x
 
     def add(self, values: Any, **by: float) -> None:
-        """Pushes values [n]. by: lr, momentum, rho, lambda_, for updaters that take gradients. Error: another n, or a wrong number in by."""
+        """Pushes values [n]. by: lr, momentum, rho, lambda_, for updaters that take gradients.
+        Error: another n, or a wrong number in by."""
         self._on(lib.mvb_table_add, values, _push(by), written=False)
 
     def get(self, out: Any = None) -> Any:
@@ -261,19 +270,22 @@ class Table(_Object):
 
     def add_start(self, values: Any, **by: float) -> Started:
         """Starts add(); values must not change until wait()."""
-        return Started(values, False, lambda x, n, t: lib.mvb_table_add_start(self._pointer, x, n, _push(by), t))
+        return Started(self._fit(values), False,
+                       lambda x, n, t: lib.mvb_table_add_start(self._pointer, x, n, _push(by), t))
 
     def get_start(self, out: Any = None) -> Started:
         """Starts get(); wait() returns the floats."""
-        out = _new(*self.shape) if out is None else out
+        out = _new(*self.shape) if out is None else self._fit(out)
         return Started(out, True, lambda x, n, t: lib.mvb_table_get_start(self._pointer, x, n, t))
 
     def sync_start(self, param: Any) -> Started:
         """Starts sync(); param belongs to the library until wait()."""
-        return Started(param, True, lambda x, n, t: lib.mvb_table_sync_start(self._pointer, x, n, t))
+        return Started(self._fit(param), True, lambda x, n, t: lib.mvb_table_sync_start(self._pointer, x, n, t))
 
 class Matrix(Table):
-    """rows x columns floats, row-major; values [rows x columns], options and errors as for Table. Collective."""
+    """rows x columns floats, row-major; values [rows x columns], options and errors as for Table. Collective.
+
+    Floats may be flat. ValueError: an array of NumPy or a tensor of another shape."""
     def __init__(self, rows: int, columns: int, values: Any = None, **options: Any):
         self.shape = (_whole(rows, "rows"), _whole(columns, "columns"))
         self._make(lib.mvb_matrix_new, values, options)

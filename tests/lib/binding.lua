@@ -229,6 +229,11 @@ end
 refused('size is nil', Array.new, Array)
 refused('row 4 of a table with rows 0 to 3', m.get, m, 4)
 refused('3 floats for 2 rows of 3 columns', m.add, m, {1, 2, 3}, {0, 1})
+local other = Tensor.new(3, 4) -- as many floats as the table's 4 x 3
+function other:dim() return 2 end
+refused('4 columns where 3 should be', m.add, m, other)
+refused('4 columns where 3 should be', m.get, m, nil, other)
+refused('4 columns where 3 should be', Matrix.new, Matrix, 4, 3, other)
 refused('init_value: 2 floats for a table of 3', Array.new, Array, 3, {1, 2})
 refused('op is worst', mvbench.allReduce, {1}, 'worst')
 refused('where a list of tensors should be', Model.new, Model, 5)

@@ -207,6 +207,11 @@ refused("tensor 2; they are 0 to 1", gradients.ready, 2)
 if kind == "numpy":
     for bad in (numpy.zeros(3), numpy.zeros(6, numpy.float32)[::2], numpy.zeros(3, ">f4")):
         refused("an array has to be contiguous float32", t.add, bad, kind=TypeError)
+    for bad in numpy.zeros((3, 4), numpy.float32), numpy.zeros((1, 12), numpy.float32):  # 12 floats, as the table
+        for f in m.add, m.sync, m.get_start, m.add_start, m.sync_start, lambda x: mvbench.Matrix(4, 3, x):
+            refused("(4, 3) should be", f, bad, kind=ValueError)
+        refused("(4, 3) should be", m.get, out=bad, kind=ValueError)
+    refused("(3, 2) where (2, 3) should be", m.add, numpy.zeros((3, 2), numpy.float32), [0, 1], kind=ValueError)
     fixed = numpy.zeros(3, numpy.float32)
     fixed.flags.writeable = False
     t.add(fixed)
@@ -214,6 +219,7 @@ if kind == "numpy":
 if kind == "torch":
     for bad in (torch.zeros(3, dtype=torch.float64), torch.zeros(6)[::2]):
         refused("a tensor has to be contiguous float32", t.add, bad, kind=TypeError)
+    refused("(3, 4) where (4, 3) should be", m.add, torch.zeros(3, 4), kind=ValueError)
     refused("the tensor is on meta", t.add, torch.zeros(3, device="meta"), kind=TypeError)
     for words, bad in (("is torch.float32 on meta", {"device": "meta"}), ("complex64", {"dtype": torch.complex64})):
         refused(words, mvbench.Gradients, [torch.zeros(3, requires_grad=True, **bad)], kind=TypeError)

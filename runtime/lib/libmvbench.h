@@ -237,6 +237,10 @@ int mvb_table_free(struct mvb_table *t);
  */
 int mvb_table_add(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by);
 int mvb_table_get(struct mvb_table *t, float *out, size_t n); /* out = W */
+/* W = values, whatever the updater, which keeps what it has beside W. Another worker's push to a
+ * float comes before it or after it. It counts as a push. Neither in rounds nor on onesided tables:
+ * ARGUMENT. Source: the rules copy and zero of TorchMPI's parameter server. */
+int mvb_table_set(struct mvb_table *t, const float *values, size_t n);
 /* add and get in one operation; out may be values */
 int mvb_table_add_get(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by,
 		      float *out);
@@ -262,6 +266,9 @@ int mvb_table_sync_start(struct mvb_table *t, float *param, size_t n, int64_t *t
  * row_ids (MV_AddMatrixTableByRows, MV_GetMatrixTableByRows). */
 int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
 		       size_t n, const struct mvb_push *by);
+/* Of a row that is listed twice, the last values stay. */
+int mvb_table_set_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
+		       size_t n);
 int mvb_table_get_rows(struct mvb_table *t, const int64_t *row, size_t rows, float *out, size_t n);
 int mvb_table_add_row(struct mvb_table *t, int64_t row, const float *values, size_t n,
 		      const struct mvb_push *by);

@@ -280,12 +280,6 @@ function Table:add(delta, _, by)
 	check(C.mvb_table_add(pointer(self), p, n, push_of(by)))
 end
 
-function Table:get(out)
-	return fill(out or M.tensor(self.rows, self.columns), C.mvb_table_get, self)
-end
-function Table:sync(param) return fill(param, C.mvb_table_sync, self) end
-function Table:elastic(param, alpha) return fill(param, C.mvb_table_elastic, self, alpha) end
-
 -- Row numbers count from 0: int64_t[n] of the FFI, a Lua table, or one number.
 local function rows_of(ids)
 	if type(ids) == 'cdata' and tostring(ffi.typeof(ids)):find '^ctype<int64_t [%[(]' then
@@ -296,6 +290,20 @@ local function rows_of(ids)
 	for i = 1, #ids do rows[i - 1] = whole(ids[i], 'a row number') end
 	return rows, #ids
 end
+
+-- W = values; with row_ids, these rows.
+function Table:set(values, row_ids)
+	local p, n = floats_for(self, values)
+	if row_ids == nil then return check(C.mvb_table_set(pointer(self), p, n)) end
+	local row, rows = rows_of(row_ids)
+	check(C.mvb_table_set_rows(pointer(self), row, rows, p, n))
+end
+
+function Table:get(out)
+	return fill(out or M.tensor(self.rows, self.columns), C.mvb_table_get, self)
+end
+function Table:sync(param) return fill(param, C.mvb_table_sync, self) end
+function Table:elastic(param, alpha) return fill(param, C.mvb_table_elastic, self, alpha) end
 
 -- add(delta[, row_ids[, sync][, by]]). sync is Multiverso's, as for an array.
 function Matrix:add(delta, row_ids, sync, by)

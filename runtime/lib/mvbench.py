@@ -260,6 +260,10 @@ class Table(_Object):
         Error: another n, or a wrong number in by."""
         self._on(lib.mvb_table_add, values, _push(by), written=False)
 
+    def set(self, values: Any) -> None:
+        """W = values [n], at once for each float. Error: n; a table with rounds, or onesided. Source: TorchMPI's copy."""
+        self._on(lib.mvb_table_set, values, written=False)
+
     def get(self, out: Any = None) -> Any:
         """Pulls W into out [n] (default: a new array), and returns it. Error: n."""
         return self._on(lib.mvb_table_get, _new(*self.shape) if out is None else out)
@@ -295,6 +299,12 @@ class Matrix(Table):
         if rows is None:
             return super().add(values, **by)
         self._on(lib.mvb_table_add_rows, values, _push(by), rows=rows, written=False)
+
+    def set(self, values: Any, rows: Optional[Sequence[int]] = None) -> None:
+        """W, or its listed rows, = values; sizes as for add. Error: as for Table."""
+        if rows is None:
+            return super().set(values)
+        self._on(lib.mvb_table_set_rows, values, rows=rows, written=False)
 
     def get(self, rows: Optional[Sequence[int]] = None, out: Any = None) -> Any:
         """Pulls all rows, or those listed; out and result: [rows x columns] or [len(rows) x columns]. Error: sizes."""

@@ -61,7 +61,9 @@ void table_apply(const struct table_rules *r, const struct table_op *p, struct u
 		elastic_floats(u, n);
 		return;
 	}
-	if (p->kind == OP_PUSH)
+	if (p->kind == OP_SET)
+		memcpy(u->w, u->values, n * sizeof *u->w);
+	else if (p->kind == OP_PUSH)
 		r->updater->apply(u, n);
 	else if (u->out)
 		memcpy(u->out, u->w, n * sizeof *u->w);
@@ -121,6 +123,7 @@ void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t
 {
 	static const char *const kind[] = {[OP_READ] = "pull",
 					   [OP_PUSH] = "push",
+					   [OP_SET] = "push",
 					   [OP_SYNC] = "sync",
 					   [OP_ELASTIC] = "elastic"};
 	struct tables *s = t->among;

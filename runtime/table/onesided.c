@@ -531,6 +531,7 @@ const struct placement placement_onesided = {
 	.name = "onesided",
 	.preference = 1,
 	.counts_versions = true,
+	.only_adds = true, /* MPI lets only one kind of change be made to a float at a time */
 	.refuse = onesided_refuse,
 	.open = onesided_open,
 	.close = onesided_close,

@@ -85,6 +85,22 @@ expect(m:get({3, 0})[3], 1 * workers)
 expect(m:get(ffi.new('int64_t[1]', 3))[2], 7 * workers)
 expect(m:get()[8], 6 * workers)
 
+-- Replaced: the whole matrix, then a row.
+mvbench.barrier()
+if arg[1] == 'onesided' then
+	refused('not on a table that is onesided', m.set, m, ffi.new 'float[12]')
+else
+	if id == 0 then
+		m:set(ffi.new('float[12]', 7))
+		m:set({1, 2, 3}, 2)
+	end
+	mvbench.barrier()
+	expect(m:get()[0], 7)
+	expect(m:get()[8], 3)
+	expect(m:get()[11], 7)
+end
+refused('row 4 of a table', m.set, m, {1, 2, 3}, {4})
+
 -- Reductions and models.
 local x = ffi.new('float[2]', id, 1)
 expect(mvbench.allReduce(x), x)

@@ -95,6 +95,18 @@ expect(m.get(rows=[2, 1]), *(6 + 4 * workers, 7 + 5 * workers, 8 + 6 * workers, 
 expect(m.get(rows=(3,)), 9, 10, 11)
 mvbench.barrier()
 
+# Replaced: the whole table, then a row.
+if words[:1] == ["onesided"]:
+    refused("not on a table that is onesided", m.set, [0] * 12)
+else:
+    if me == 0:
+        m.set([7] * 12)
+        m.set([1, 2, 3], rows=[2])
+    mvbench.barrier()
+    expect(m.get(), 7, 7, 7, 7, 7, 7, 1, 2, 3, 7, 7, 7)
+refused("2 floats for a table of 3", t.set, [1, 2])
+refused("row 4 of a table", m.set, [1, 2, 3], rows=[4])
+
 # Reductions, shared variables, models, gradients.
 x = floats(me, 1)
 assert mvbench.all_reduce(x) is x

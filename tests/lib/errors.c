@@ -61,6 +61,8 @@ static void nothing_works(const char *words)
 	EXPECT(mvb_matrix_new(&t, 2, 3, x, NULL), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_free(void_now), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_add(void_now, x, N, NULL), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_set(void_now, x, N), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_set_rows(void_now, &row, 1, x, 3), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_get(void_now, x, N), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_add_get(void_now, x, N, NULL, y), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_sync(void_now, x, N), MVB_ERR_STATE, words);
@@ -79,6 +81,10 @@ static void nothing_works(const char *words)
 	EXPECT(mvb_allreduce_start(x, N, MVB_SUM, &number), MVB_ERR_STATE, words);
 	EXPECT(mvb_allreduce_list(list, n, 1, MVB_SUM), MVB_ERR_STATE, words);
 	EXPECT(mvb_broadcast(x, N, 0), MVB_ERR_STATE, words);
+	EXPECT(mvb_allreduce_type(x, N, MVB_INT32, MVB_MAX), MVB_ERR_STATE, words);
+	EXPECT(mvb_gather(x, sizeof x, y, 0), MVB_ERR_STATE, words);
+	EXPECT(mvb_send(x, sizeof x, 1), MVB_ERR_STATE, words);
+	EXPECT(mvb_receive(x, sizeof x, 1), MVB_ERR_STATE, words);
 	EXPECT(mvb_grads_new(&g, list, n, 1, 0), MVB_ERR_STATE, words);
 	EXPECT(mvb_grads_ready(void_now, 0), MVB_ERR_STATE, words);
 	EXPECT(mvb_grads_wait(void_now), MVB_ERR_STATE, words);
@@ -140,6 +146,8 @@ static void wrong_operations(struct mvb_table *t, struct mvb_table *gradients)
 	EXPECT(mvb_table_get(t, NULL, N), MVB_ERR_ARGUMENT, "NULL where floats");
 	EXPECT(mvb_table_add_get(t, x, N, NULL, NULL), MVB_ERR_ARGUMENT, "NULL where floats");
 	EXPECT(mvb_table_add_get(t, NULL, N, NULL, x), MVB_ERR_ARGUMENT, "NULL where floats");
+	EXPECT(mvb_table_set(t, x, N + 1), MVB_ERR_ARGUMENT, "mvb_table_set: ");
+	EXPECT(mvb_table_set_rows(t, row, 1, NULL, 3), MVB_ERR_ARGUMENT, "mvb_table_set_rows: ");
 	EXPECT(mvb_table_add(NULL, x, N, NULL), MVB_ERR_ARGUMENT, "NULL is no table");
 	EXPECT(mvb_table_add((void *)x, x, N, NULL), MVB_ERR_ARGUMENT, "to no live table");
 	by.lr = NAN;

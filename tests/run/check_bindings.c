@@ -195,6 +195,15 @@ TEST(lua_programs_end_at_the_parameters_of_c, PAIRS)
 			      "parameter %d: %.9g, in C %.9g", i, (double)lua[i], (double)c[i]);
 }
 
+/* TorchAD-NN's layers in nn.Sequential; the program has what it needs of torch and nn. */
+TEST(layers_of_torchad_nn_are_modules_of_nn, 4)
+{
+	if (!have("luajit"))
+		return;
+	run(0, FIND MPIRUN "%d luajit $MVBENCH_HOME/tests/lib/sequential.lua", _i + 1);
+	ck_assert_str_eq(printed, "done\n");
+}
+
 TEST(lua_program_without_rounds_learns)
 {
 	if (!have("luajit"))

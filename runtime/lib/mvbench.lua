@@ -378,6 +378,18 @@ function M.allReduceMultiple(list, how, async)
 end
 function M.allReduceParameters(model) M.allReduceMultiple(model, 'mean') end
 
+-- From now on each model:backward() ends with gradients that are scale times their sum over the workers;
+-- nil: their mean.
+function M.distributeModuleGrads(model, scale)
+	local backward = model.backward
+	local function reduce(...)
+		local _, gradients = model:parameters()
+		M.allReduceMultiple(gradients, scale or 'mean')
+		return ...
+	end
+	function model.backward(...) return reduce(backward(...)) end
+end
+
 -- x = the x of worker root, by default of worker 0.
 function M.broadcast(x, root) return fill(x, C.mvb_broadcast, nil, root or 0) end
 

@@ -268,6 +268,18 @@ local trained = {parameters = function() return {p}, {g} end}
 mvbench.ad.synchronizeModel(trained)
 expect(p[0], (workers - 1) / 2)
 expect(g[0], workers - 1)
+
+-- flashlight's gradients.
+for _, scale in ipairs {1 / workers, 0.5, false} do
+	local net = {parameters = trained.parameters, backward = function(_, x)
+		g[0] = x + id
+		return 'dx'
+	end}
+	mvbench.distributeModuleGrads(net, scale or nil)
+	expect(net:backward(4), 'dx')
+	assert(math.abs(g[0] - (4 * workers + workers * (workers - 1) / 2) * (scale or 1 / workers)) < 1e-5, g[0])
+end
+
 function trained:accUpdateGradParameters() p[0] = p[0] + id end
 mvbench.ad.parallelize({1, 2, 3, 4}, {1, 2, 3, 4}, trained, 4, nil, nil, 2)
 trained:accUpdateGradParameters()

@@ -170,8 +170,8 @@ $(B)/mvbench_cuda.so: $(CUDA_OBJ) $(KERNELS:%=$(B)/%)
 		-L$(CUDA)/lib64 -Wl,-rpath,'$$ORIGIN:$(CUDA)/lib64' -lcudart -lcublas -lcudnn -lnccl -lstdc++ -lm
 
 LIB_OBJ := $(call objects,runtime/lib)
-$(B)/libmvbench.so: $(LIB_OBJ) $(B)/mvbench-objects.a
-	@echo "  LD $@"; mpicc -shared -Wl,--exclude-libs,ALL $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) $^ -o $@ -lpmix -lm && ln -sf $(@F) $(@D)/$(SONAME)
+$(B)/libmvbench.so: $(LIB_OBJ) $(B)/mvbench-objects.a runtime/lib/libmvbench.map
+	@echo "  LD $@"; mpicc -shared -Wl,--exclude-libs,ALL,--version-script=$(filter %.map,$^) $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) $(filter-out %.map,$^) -o $@ -lpmix -lm && ln -sf $(@F) $(@D)/$(SONAME)
 $(B)/libmvbench.a: $(LIB_OBJ) $(B)/mvbench-objects.a # one object that exports only mvb_*
 	@echo "  AR $@"; ld -r $^ -o $(@:.a=.o) && objcopy -wG 'mvb_*' $(@:.a=.o) && rm -f $@ && ar rcs $@ $(@:.a=.o)
 # The header's declarations for LuaJIT and Python.

@@ -90,6 +90,7 @@ struct mvb_setup {
 	const char *file;
 	int rank, size;   /* with file: rank of this process, from 0, and number of processes */
 	double timeout_s; /* with file: how long to wait for the others [s]; 0 = 60 s */
+	int64_t later[4]; /* zeros: room for fields of later versions */
 };
 
 /*
@@ -105,7 +106,8 @@ struct mvb_setup {
  *     if (mvb_is_server())
  *             return mvb_shutdown();
  *
- * Errors: STATE, it has been called before; ARGUMENT, e.g. as many servers as processes; DIFFERS;
+ * Errors: STATE, it has been called before; ARGUMENT, e.g. as many servers as processes, or a
+ * field of a later version; DIFFERS;
  * PEER; START. After an error it may be called again, or mvb_shutdown to end MPI. Source:
  * Multiverso's MV_Init, flashlight's distributedInit (MPI and FILE_SYSTEM).
  */
@@ -202,6 +204,7 @@ struct mvb_options {
 	bool bounded;
 	int lead; /* with bounded: 0 or more [pushes] */
 	enum mvb_initial initial;
+	int64_t later[4]; /* zeros: room for fields of later versions */
 };
 
 /* What goes with a push to an updater that takes gradients; NULL stands for the defaults. */

@@ -125,6 +125,7 @@ static int table_make(struct mvb_table **out, const char *function, size_t rows,
 	if (!out)
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the table should go", function);
 	double updater = r.updater ? (double)r.updater->kind : -1;
+	code = code ? code : lib_check_later(function, o.later);
 	code = code ? code : check_table_options(&r, &o);
 	TRY(lib_collective((struct call){.function = TABLE_NEW,
 					 .code = code,

@@ -119,6 +119,9 @@ static void wrong_starts(int rank)
 	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "timeout_s -1");
 	s = (struct mvb_setup){.servers = 2};
 	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "2 servers among 2 processes leave no worker");
+	s = (struct mvb_setup){.later = {1}};
+	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT,
+	       "mvb_init: a field is set that version " MVB_VERSION);
 	s = (struct mvb_setup){.servers = -1};
 	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "-1 servers");
 	s = (struct mvb_setup){.tables = "attic"};
@@ -223,6 +226,8 @@ static void wrong_tables(int id)
 	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "there have to be rounds");
 	o = (struct mvb_options){.bounded = true, .lead = -1};
 	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "lead -1");
+	o = (struct mvb_options){.later = {0, 0, 0, 1}};
+	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "a field is set that version");
 	o = (struct mvb_options){.initial = 7};
 	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "initial 7");
 

@@ -58,8 +58,8 @@ TEST(function_that_a_binding_lacks_is_named)
 /* The structs and their fields, and "size offset offset ..." of each as the compiler lays it out.
  */
 #define STRUCTS \
-	"setup servers tables file rank size timeout_s;" \
-	"options updater rounds backup bounded lead initial;push lr momentum rho lambda;" \
+	"setup servers tables file rank size timeout_s later;" \
+	"options updater rounds backup bounded lead initial later;push lr momentum rho lambda;" \
 	"linear form inputs outputs w b dw db;linear_part inputs outputs first held w b;"
 #define AT(type, field) offsetof(struct mvb_##type, field)
 static const size_t layout[] = {
@@ -70,6 +70,7 @@ static const size_t layout[] = {
 	AT(setup, rank),
 	AT(setup, size),
 	AT(setup, timeout_s),
+	AT(setup, later),
 	sizeof(struct mvb_options),
 	AT(options, updater),
 	AT(options, rounds),
@@ -77,6 +78,7 @@ static const size_t layout[] = {
 	AT(options, bounded),
 	AT(options, lead),
 	AT(options, initial),
+	AT(options, later),
 	sizeof(struct mvb_push),
 	AT(push, lr),
 	AT(push, momentum),

@@ -85,7 +85,7 @@ install: all ## put the program, its figures, its manual page and the library un
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1 runtime/lib/*.lua $(B)/mvbench_abi.lua
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1/torchad_nn runtime/lib/torchad_nn/*.lua
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/$(PYTHON_DIR) runtime/lib/mvbench.py runtime/lib/mvbench_layers.py $(B)/mvbench_abi.py
-	cd runtime/lib && find multiverso -name '*.py' -exec install -Dm 644 {} $(abspath $(DESTDIR)$(PREFIX)/$(PYTHON_DIR))/{} ';'
+	cd runtime/lib && find multiverso '(' -name '*.py' -o -name py.typed ')' -exec install -Dm 644 {} $(abspath $(DESTDIR)$(PREFIX)/$(PYTHON_DIR))/{} ';'
 	install -Dm 644 $(B)/libmvbench.a $(DESTDIR)$(PREFIX)/lib/libmvbench.a
 	install -m 755 $(B)/libmvbench.so $(DESTDIR)$(PREFIX)/lib/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libmvbench.so
@@ -97,6 +97,7 @@ install: all ## put the program, its figures, its manual page and the library un
 		'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lmvbench' \
 		"Libs.private: $$(mpicc --showme:link) -lpmix -lm -pthread" \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/libmvbench.pc
+	install -Dm 644 -t $(DESTDIR)$(PREFIX)/lib/cmake/libmvbench runtime/lib/libmvbench-config.cmake runtime/lib/libmvbench-config-version.cmake
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true # lets the loader find it; needs root
 
 deps: ## install missing Debian packages (root or sudo)

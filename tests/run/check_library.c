@@ -7,6 +7,7 @@
 #include "tests/suites.h"
 #include "tests/fixture.h"
 #include "tests/shell.h"
+#include "runtime/lib/libmvbench.h"
 
 #include <signal.h>
 #include <stddef.h>
@@ -449,6 +450,25 @@ TEST(installed_library_builds_programs)
 	    "2 %s/static",
 	    env, prefix, folder, folder);
 	expect("2 workers, Open MPI");
+}
+
+/* The header's version satisfies its own number, and neither of two later ones. */
+TEST(cmake_finds_the_installed_library)
+{
+	if (lacks_program("cmake"))
+		return;
+	run(0, INSTALL "/prefix", folder);
+	run(0,
+	    "cd %s && cp $MVBENCH_HOME/tests/seeds/params.c $MVBENCH_HOME/tests/seeds/seeds.h . && "
+	    "for v in " MVB_VERSION " 0.4 1; do printf '%%s\n' "
+	    "'cmake_minimum_required(VERSION 3.13)' 'project(p C)' "
+	    "\"find_package(libmvbench $v REQUIRED)\" 'add_executable(params params.c)' "
+	    "'target_link_libraries(params mvbench::mvbench)' >CMakeLists.txt; rm -rf b; "
+	    "CFLAGS=\"$LDFLAGS\" cmake -B b -DCMAKE_PREFIX_PATH=%s/prefix >log 2>&1 && "
+	    "cmake --build b >log && LD_LIBRARY_PATH=%s/prefix/lib b/params >log && echo $v; done; "
+	    "grep -o 'compatible with requested' log",
+	    folder, folder, folder);
+	ck_assert_str_eq(printed, MVB_VERSION "\ncompatible with requested\n");
 }
 
 TEST(package_installation_has_the_final_prefix)

@@ -300,8 +300,9 @@ int mvb_allreduce(float *x, size_t n, enum mvb_reduce op);
  * DIFFERS (n, type, op). */
 int mvb_allreduce_type(void *x, size_t n, enum mvb_type type, enum mvb_reduce op);
 /* Starts a sum or mean: mvb_wait(*ticket) must follow. It waits until all workers have called it,
- * but for no float. Errors: the same, and LIMIT (n of 2^31 or more; 64 reductions may be under
- * way). Source: flashlight's allReduce, async. */
+ * but for no float; mvb_grads_ready, of registered tensors, waits for no worker. Errors: the same,
+ * and LIMIT (n of 2^31 or more; 64 reductions may be under way). Source: flashlight's allReduce,
+ * async. */
 int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket);
 /* tensor[i] [n[i]], i < count: all in one reduction, through a copy of all of them. Errors: those
  * of mvb_allreduce, DIFFERS also by count and lengths; MEMORY. Source: flashlight's

@@ -70,6 +70,12 @@ TEST(every_library_function_works, 9)
 	expect(_i < 4 ? "tables: shared" : _i < 6 ? "tables: onesided" : "tables: servers");
 }
 
+TEST(what_the_originals_tests_assert_holds, 4)
+{
+	run(0, MPIRUN "%d tests/lib/originals", _i + 1);
+	ck_assert_str_eq(printed, "");
+}
+
 /* The sizes divide neither by two nor by three; with four workers some hold nothing. */
 TEST(split_layers_equal_whole_ones, 8)
 {

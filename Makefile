@@ -78,9 +78,12 @@ install: all ## put the program, its figures, its manual page and the library un
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/mvbench/runtime/comm/mpi runtime/comm/mpi/tcp.rules
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/mvbench/workloads/python workloads/python/*.py
 	for f in $(CONTRACT); do install -Dm 644 $$f $(DESTDIR)$(PREFIX)/share/mvbench/$$f || exit; done
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions)
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 man/man3 bash-completion/completions)
 	$(B)/mvbench help --man >$(DESTDIR)$(PREFIX)/share/man/man1/mvbench.1
 	$(B)/mvbench help --completion=bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mvbench
+	runtime/lib/manual.sh runtime/lib/libmvbench.h >$(DESTDIR)$(PREFIX)/share/man/man3/libmvbench.3
+	for f in $$(sed -n 's/^[a-z][^(]*[ *]\(mvb_[a-z_]*\)(.*/\1/p' runtime/lib/libmvbench.h); do \
+		echo '.so man3/libmvbench.3' >$(DESTDIR)$(PREFIX)/share/man/man3/$$f.3; done
 	install -Dm 644 runtime/lib/libmvbench.h $(DESTDIR)$(PREFIX)/include/libmvbench.h
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1 runtime/lib/*.lua $(B)/mvbench_abi.lua
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1/torchad_nn runtime/lib/torchad_nn/*.lua

@@ -478,6 +478,22 @@ TEST(cmake_finds_the_installed_library)
 	ck_assert_str_eq(printed, MVB_VERSION "\ncompatible with requested\n");
 }
 
+/* Every function of the header, in a page that groff formats without a warning. */
+TEST(manual_page_has_every_function)
+{
+	run(0,
+	    "h=$MVBENCH_HOME/runtime/lib/libmvbench.h; $MVBENCH_HOME/runtime/lib/manual.sh $h >%s/page && "
+	    "for f in $(sed -n 's/^[a-z][^(]*[ *]\\(mvb_[a-z_]*\\)(.*/\\1/p' $h); do "
+	    "grep -q \"^[^/].*[ *]$f(.*[,;]\" %s/page || echo no $f; done; "
+	    "grep -c '^[.]SH' %s/page",
+	    folder, folder, folder);
+	ck_assert_str_eq(printed, "10\n");
+	if (!lacks_program("groff"))
+		run(0,
+		    "out=$(groff -man -ww -Tascii %s/page 2>&1 >/dev/null); echo \"$out\"; [ -z \"$out\" ]",
+		    folder);
+}
+
 TEST(package_installation_has_the_final_prefix)
 {
 	run(0, INSTALL " DESTDIR=%s/package", "/usr", folder);
@@ -485,6 +501,7 @@ TEST(package_installation_has_the_final_prefix)
 	    "cd %s/package/usr && ls bin/mvbench include/libmvbench.h lib/libmvbench.a "
 	    "lib/libmvbench.so lib/libmvbench.so.1 share/lua/5.1/mvbench.lua "
 	    "share/lua/5.1/mvbench_layers.lua share/lua/5.1/mvbench_abi.lua && "
+	    "grep -qx '.so man3/libmvbench.3' share/man/man3/mvb_init.3 && "
 	    "ls lib/python3/dist-packages && cat lib/pkgconfig/libmvbench.pc",
 	    folder);
 	expect("mvbench.py\nmvbench_abi.py\nmvbench_layers.py\nprefix=/usr\n");

@@ -11,8 +11,8 @@
  *
  * Different on purpose: at the start flashlight averages the parameters of differently drawn
  * models, which makes them smaller than those of each model. Here all workers take worker 0's. And
- * flashlight draws weights from a range that is wider by the root of 3 (its kaimingUniform), but not
- * biases. With `page` the model starts as there.
+ * flashlight draws weights from a range that is wider by the root of 3 (its kaimingUniform), but
+ * not biases. With `page` the model starts as there.
  */
 #include "seeds.h"
 

@@ -64,6 +64,11 @@ bundle: ## pack all needed files into build/bundle, for machines where nothing c
 	@$(MAKE) --no-print-directory B=$(B)/bundle-objects ARCH=-march=x86-64-v3 programs
 	@tests/scripts/bundle.sh $(B)/bundle-objects $(B)/bundle
 
+wheel: ## a wheel of the Python bindings in build/, for pip on any x86-64 with Open MPI
+	@$(MAKE) --no-print-directory B=$(B)/plain ARCH= $(addprefix $(B)/plain/,libmvbench.so mvbench_abi.py)
+	@cd runtime/lib && PYTHONDONTWRITEBYTECODE=1 MVBENCH_BUILD=$(abspath $(B)/plain) python3 -c \
+		'import mvbench_wheel; print(mvbench_wheel.build_wheel("$(abspath $(B))"))'
+
 deb: ## build/mvbench_VERSION_ARCH.deb, which apt installs on any Debian 12
 	@$(MAKE) --no-print-directory B=$(B)/bundle-objects $(if $(filter x86_64,$(shell uname -m)),ARCH=-march=x86-64-v3,ARCH=) all
 	@tests/scripts/deb.sh $(B)/bundle-objects $(B)
@@ -186,6 +191,6 @@ $(B)/runtime/lib/rendezvous.o: CPPFLAGS += $(shell pkg-config --cflags pmix)
 ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(shell nproc)# single goal only: `make clean test` is ordered; the user's -j has precedence
 endif
-.PHONY: all demo test bench bundle deb install deps clean help FORCE
+.PHONY: all demo test bench bundle wheel deb install deps clean help FORCE
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

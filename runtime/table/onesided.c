@@ -171,7 +171,8 @@ static void count_add(struct table *t, int what, int64_t by)
 /* ---- One operation ----------------------------------------------------------- */
 
 /* On entry d is W, on return what W gains. */
-static void elastic_moves(float *restrict d, float *restrict param, float alpha, size_t n)
+static BEST_OF_CPU void elastic_moves(float *restrict d, float *restrict param, float alpha,
+				      size_t n)
 {
 #pragma omp simd
 	for (size_t i = 0; i < n; i++) {
@@ -180,7 +181,7 @@ static void elastic_moves(float *restrict d, float *restrict param, float alpha,
 	}
 }
 
-static void add_floats(float *restrict y, const float *restrict x, size_t n)
+static BEST_OF_CPU void add_floats(float *restrict y, const float *restrict x, size_t n)
 {
 #pragma omp simd
 	for (size_t i = 0; i < n; i++)

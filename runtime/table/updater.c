@@ -78,7 +78,7 @@ static inline __attribute__((always_inline)) void each(const struct update *u, s
 }
 
 #define UPDATER(word, formula_text, keeps, reads, ...) \
-	static void word##_apply(const struct update *u, size_t n) \
+	static BEST_OF_CPU void word##_apply(const struct update *u, size_t n) \
 	{ \
 		size_t done = 0; \
 		if (UPDATER_##word == UPDATER_add && u->out && u->large) \

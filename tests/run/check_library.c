@@ -415,6 +415,19 @@ TEST(only_the_interface_is_visible)
 	ck_assert_int_gt(atoi(printed), 40);
 }
 
+/* Code for any x86-64 has the loops of tables twice; one of them uses AVX2. */
+TEST(plain_code_has_loops_for_newer_processors)
+{
+#if defined __x86_64__ && !defined __clang__
+	run(0,
+	    "cd $MVBENCH_HOME && for f in table/updater table/apply lib/linear; do gcc -I. -std=c11 "
+	    "-D_GNU_SOURCE -O3 -fopenmp-simd -fno-math-errno -fPIC -c runtime/$f.c -o %s/o && "
+	    "nm %s/o | grep -c 'arch_x86_64_v3$' && objdump -d %s/o | grep -q ymm || exit; done",
+	    folder, folder, folder);
+	ck_assert_str_eq(printed, "11\n3\n2\n");
+#endif
+}
+
 /* As for a user's program, with the sanitizers of this build, if there are any. */
 #define COMPILE "${CC:-cc} $LDFLAGS -Wall -Wextra -Werror -O1 "
 

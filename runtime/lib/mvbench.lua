@@ -303,6 +303,13 @@ function Table:get(out)
 	return fill(out or M.tensor(self.rows, self.columns), C.mvb_table_get, self)
 end
 function Table:sync(param) return fill(param, C.mvb_table_sync, self) end
+local function number(self, f)
+	local n = ffi.new 'int64_t[1]'
+	check(f(pointer(self), n))
+	return tonumber(n[0])
+end
+function Table:version() return number(self, C.mvb_table_version) end -- pushes of all workers so far
+function Table:staleness() return number(self, C.mvb_table_staleness) end -- of this worker's last push
 function Table:elastic(param, alpha) return fill(param, C.mvb_table_elastic, self, alpha) end
 
 -- add(delta[, row_ids[, sync][, by]]). sync is Multiverso's, as for an array.

@@ -272,6 +272,24 @@ class Table(_Object):
         """Pushes what has changed in param [n] since this worker's last pull, and pulls into it. Error: n, updater."""
         return self._on(lib.mvb_table_sync, param)
 
+    def elastic(self, param: Any, alpha: float) -> Any:
+        """d = alpha (param - W); W += d; param -= d. Error: n, updater, alpha not from 0 to 1, rounds. Source: Zhang et
+        al., NIPS 2015."""
+        return self._on(lib.mvb_table_elastic, param, alpha)
+
+    def _number(self, function: Any) -> int:
+        number = c_int64()
+        _check(function(self._pointer, byref(number)))
+        return number.value
+
+    def version(self) -> int:
+        """Pushes of all workers so far."""
+        return self._number(lib.mvb_table_version)
+
+    def staleness(self) -> int:
+        """Other workers' pushes that this worker's last push had not seen; 0 in rounds; -1: it has not pushed."""
+        return self._number(lib.mvb_table_staleness)
+
     def add_start(self, values: Any, **by: float) -> Started:
         """Starts add(); values must not change until wait()."""
         return Started(self._fit(values), False,

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int failures;
 
@@ -202,6 +204,26 @@ static void *on_another_thread(void *unused)
 {
 	EXPECT(mvb_table_get(NULL, x, N), MVB_ERR_STATE, "another thread");
 	return unused;
+}
+
+/* It is no worker, whatever it calls; its parent goes on. */
+static void in_a_forked_child(struct mvb_table *t)
+{
+	int status = 1, before = failures;
+	int64_t ticket;
+	pid_t child = fork();
+	if (child == 0) {
+		EXPECT(mvb_allreduce(x, N, MVB_SUM), MVB_ERR_STATE, "in a forked child");
+		EXPECT(mvb_allreduce_start(x, N, MVB_SUM, &ticket), MVB_ERR_STATE, "forked child");
+		EXPECT(mvb_table_add(t, x, N, NULL), MVB_ERR_STATE, "in a forked child");
+		EXPECT(mvb_table_get(t, x, N), MVB_ERR_STATE, "in a forked child");
+		EXPECT(mvb_send(x, sizeof x, 0), MVB_ERR_STATE, "in a forked child");
+		EXPECT(mvb_thread(true), MVB_ERR_STATE, "in a forked child");
+		EXPECT(mvb_init(NULL), MVB_ERR_STATE, "in a forked child");
+		EXPECT(mvb_shutdown(), MVB_ERR_STATE, "in a forked child");
+		_exit(failures != before);
+	}
+	THAT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
 }
 
 /* ---- Collective functions: every worker is told ------------------------------------------- */
@@ -482,6 +504,7 @@ int main(int argc, char **argv)
 	too_many_tickets(t);
 	THAT(pthread_create(&thread, NULL, on_another_thread, NULL) == 0);
 	pthread_join(thread, NULL);
+	in_a_forked_child(t);
 	wrong_tables(id);
 	wrong_reductions(id);
 	wrong_gradients(id);

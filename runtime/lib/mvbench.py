@@ -209,8 +209,8 @@ _under_way: "Dict[int, Started]" = {}
 
 class Started:
     """An operation that goes on: wait() has to follow, once. Its floats are kept until then."""
-    def __init__(self, x: Any, written: bool, start: Any):
-        self._x, self._ticket = x, c_int64()
+    def __init__(self, x: Any, written: bool, start: Any, scale: Optional[float] = None):
+        self._x, self._ticket, self._scale = x, c_int64(), scale
         address, n, self._kept = _floats(x, written)
         _check(start(address, n, byref(self._ticket)))
         _under_way[self._ticket.value] = self
@@ -219,6 +219,7 @@ class Started:
         """Waits, and returns the floats. Error: already waited for; in rounds, an incomplete round."""
         _under_way.pop(self._ticket.value, None)
         _check(lib.mvb_wait(self._ticket))
+        _times(self._x, self._scale)
         return self._x
 
 # ---- Tables ---------------------------------------------------------------------------------------
@@ -261,7 +262,8 @@ class Table(_Object):
         self._on(lib.mvb_table_add, values, _push(by), written=False)
 
     def set(self, values: Any) -> None:
-        """W = values [n], at once for each float. Error: n; a table with rounds, or onesided. Source: TorchMPI's copy."""
+        """W = values [n]; another worker's push to a float comes before it or after it. Error: n; a table with rounds,
+        or onesided. Source: TorchMPI's rules copy and zero."""
         self._on(lib.mvb_table_set, values, written=False)
 
     def get(self, out: Any = None) -> Any:
@@ -405,9 +407,9 @@ def all_reduce(x: Any, op: str = "sum", scale: Optional[float] = None) -> Any:
     _times(x, scale)
     return x
 
-def all_reduce_start(x: Any, op: str = "sum") -> Started:
-    """Starts all_reduce(); x belongs to the library until wait(). Collective."""
-    return Started(x, True, lambda address, n, t: lib.mvb_allreduce_start(address, n, _op(op), t))
+def all_reduce_start(x: Any, op: str = "sum", scale: Optional[float] = None) -> Started:
+    """Starts all_reduce() of float32, "sum" or "mean"; x belongs to the library until wait(). Collective. Error: op."""
+    return Started(x, True, lambda address, n, t: lib.mvb_allreduce_start(address, n, _op(op), t), scale)
 
 def all_reduce_list(tensors: Any, op: str = "sum", scale: Optional[float] = None) -> None:
     """All float32 tensors of a list, or of a module with parameters(), in one reduction. Collective."""

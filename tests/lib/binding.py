@@ -118,6 +118,8 @@ assert mvbench.all_reduce(x) is x
 expect(x, workers * (workers - 1) / 2, workers)
 expect(mvbench.all_reduce(floats(me), "mean"), (workers - 1) / 2)
 expect(mvbench.all_reduce_start(floats(me)).wait(), workers * (workers - 1) / 2)
+expect(mvbench.all_reduce_start(floats(me), scale=2).wait(), workers * (workers - 1))
+refused("is not MVB_SUM or MVB_MEAN", mvbench.all_reduce_start, floats(me), "max")
 expect(mvbench.broadcast(floats(me), root=workers - 1), workers - 1)
 expect(mvbench.all_reduce(floats(me), scale=0.5), workers * (workers - 1) / 4)
 for op, wanted in ("min", 2), ("max", workers + 1), ("product", math.factorial(workers + 1)):

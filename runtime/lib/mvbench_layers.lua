@@ -117,7 +117,7 @@ local function define(torch, name, make)
 
 	function Module:__init(inputs, outputs)
 		parent.__init(self)
-		self.size, self.layer = inputs, inputs and make(inputs, outputs)
+		self.size, self.outputs, self.layer = inputs, outputs, inputs and make(inputs, outputs)
 		if not outputs then return end
 		local rows, columns = tonumber(self.layer.part.outputs), tonumber(self.layer.part.inputs)
 		self.weight, self.bias = self.layer.w:resize(rows, columns), self.layer.b
@@ -135,6 +135,18 @@ local function define(torch, name, make)
 		local b = mvbench.broadcast(mvbench.tensor(outputs):uniform(-most, most))
 		use_parameters(self)
 		self.layer:scatter(w, b)
+	end
+
+	-- For torch.save and clone(): this worker's part, to be loaded by as many workers.
+	function Module:write(file)
+		local layer = self.layer
+		self.layer, self.done = nil, nil
+		parent.write(self, file)
+		self.layer = layer
+	end
+	function Module:read(file)
+		parent.read(self, file)
+		self.layer = self.size and make(self.size, self.outputs)
 	end
 
 	function Module:updateOutput(input)

@@ -49,6 +49,10 @@ function Module:backward(x, dy)
 	self:accGradParameters(x, dy, 1)
 	return dx
 end
+function Module:write(file)
+	for name, value in pairs(self) do file[name] = value end
+end
+Module.read = function(self, file) Module.write(file, self) end
 function Module:accUpdateGradParameters(x, dy, lr)
 	local w, b = self.gradWeight, self.gradBias
 	self.gradWeight, self.gradBias = self.weight, self.bias
@@ -152,6 +156,13 @@ assert(model.output:dim() == 1)
 local cut = nn.MPBaseReshape()
 cut:forward(x)
 near(cut:updateGradInput(x, cut.output), x, 'all parts')
+
+-- Saved and loaded: Torch writes no FFI data.
+local file, loaded = {}, setmetatable({}, getmetatable(model.modules[2]))
+model.modules[2]:write(file)
+for name, value in pairs(file) do assert(type(value) ~= 'cdata' and name ~= 'layer', name) end
+loaded:read(file)
+near(loaded:forward(x), model.modules[2]:forward(x), 'y of a loaded layer')
 
 mpi.stop()
 if mvbench.is_master then print 'done' end

@@ -77,6 +77,13 @@ TEST(what_the_originals_tests_assert_holds, 4)
 	ck_assert_str_eq(printed, "");
 }
 
+TEST(starts_of_reductions_are_timed, 2)
+{
+	run(0, MPIRUN "%d tests/lib/starts 256 20", 2 * _i + 1);
+	expect("mvb_grads_ready ");
+	expect(" us, mvb_allreduce_start ");
+}
+
 /* The sizes divide neither by two nor by three; with four workers some hold nothing. */
 TEST(split_layers_equal_whole_ones, 8)
 {

@@ -26,6 +26,8 @@ static size_t add_and_stream(float *restrict w, const float *restrict d, float s
 		_mm256_stream_ps(out + i, x);
 	}
 	_mm_sfence();
+#else
+	(void)w, (void)d, (void)scale, (void)out, (void)n;
 #endif
 	return i;
 }

@@ -52,7 +52,8 @@ local function array_length(x)
 	return n
 end
 
-local converted
+-- The last copies of tensors, which a call of the library may still read: it takes four at most.
+local converted, turn = {}, 0
 
 -- The address of x, its number of floats, and whether it is a copy: true, or the tensor that is.
 local function floats(x)
@@ -72,8 +73,10 @@ local function floats(x)
 		end
 		ensure(is_float(), 'the tensor has no floats in host memory: its data() is %s',
 			tostring(y:data()))
-		converted = y ~= x and y -- kept until the next one
-		return y:data(), y:nElement(), converted
+		if y == x then return y:data(), y:nElement(), false end
+		turn = turn % 4 + 1
+		converted[turn] = y
+		return y:data(), y:nElement(), y
 	end
 	ensure(type(x) == 'table', '%s where float[n], a tensor or a table of numbers should be',
 		tostring(x))
@@ -92,6 +95,8 @@ local function put_back(x, p, n, copied)
 	for i = 1, copied and n or 0 do x[i] = p[i - 1] end
 	return x
 end
+
+M.put_back = put_back
 
 local function whole(x, what)
 	local n = tonumber(x)

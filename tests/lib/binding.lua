@@ -130,6 +130,29 @@ expect(require 'multiverso', mvbench)
 expect(require 'torchad_nn.datamodule', mvbench.ad)
 expect(require('torchmpi').rank(), id)
 
+-- TorchMPI: collectives of tensors, and the rules of its parameter server.
+local mpi = require 'torchmpi'
+expect(mpi.reduceTensor(workers - 1, {id + 1})[1], id == workers - 1 and workers * (workers + 1) / 2 or id + 1)
+expect(mpi.allgatherTensor({id, 7}, ffi.new('float[?]', 2 * workers))[2 * workers - 2], workers - 1)
+expect(mpi.sendreceiveTensor({id + 3}, 0, workers - 1)[1], id == workers - 1 and 3 or id + 3)
+refused('3 floats for ' .. workers .. ' times 2', mpi.allgatherTensor, {1, 2}, {1, 2, 3})
+local ps = mpi.parameterserver.init(ffi.new('float[2]', id + 4, 4))
+mpi.parameterserver.send(ps, {1, 0}, 'add')
+mvbench.barrier()
+expect(mpi.parameterserver.receive(ps, {0, 0})[1], 4 + workers)
+mvbench.barrier()
+if arg[1] ~= 'onesided' then
+	mpi.parameterserver.send(ps, {8, 9}, id == 0 and 'copy' or 'none')
+	mvbench.barrier()
+	expect(mpi.parameterserver.receive(ps, {0, 0})[2], 9)
+	mvbench.barrier()
+	mpi.parameterserver.send(ps, {8, 9}, 'zero')
+	mvbench.barrier()
+	expect(mpi.parameterserver.receive(ps, {0, 0})[1], 0)
+end
+refused('the rule is sub', mpi.parameterserver.send, ps, {1, 2}, 'sub')
+mpi.parameterserver.free(ps)
+
 -- A tensor of doubles, every second element of its memory: it is copied, and gets results back.
 local Doubles = {}
 Doubles.__index = Doubles
@@ -213,6 +236,27 @@ for i = 0, HIDDEN - 1 do expect(gathered_b[i], b1[i]) end
 local cut = nn.MPBaseReshape(IN)
 local parts = cut:forward(input)
 for i, v in ipairs {cut:backward(input, parts)} do near(v[i], input[i]) end
+-- Tensors of doubles: the copy of one is kept while the other is copied.
+local function doubled(values, n)
+	local x = {memory = ffi.new('double[?]', n)}
+	for i = 0, n - 1 do x.memory[i] = values[i] end
+	function x:data() return ffi.cast('double *', self.memory) end
+	function x:nElement() return n end
+	function x:float()
+		collectgarbage()
+		local y = Tensor.new(n)
+		for i = 0, n - 1 do y.memory[i] = self.memory[i] end
+		return y
+	end
+	return x
+end
+for _ = 1, 20 do
+	net[2]:backward(doubled(input, ROWS * IN), doubled(xs[3], ROWS * tonumber(net[2].part.outputs)), true)
+end
+local dw = ffi.new('float[?]', tonumber(net[2].part.w), 0)
+for i = 0, tonumber(net[2].part.w) - 1 do dw[i] = net[2].dw[i] end
+net[2]:backward(input, xs[3], true)
+for i = 0, tonumber(net[2].part.w) - 1 do expect(dw[i], net[2].dw[i]) end
 refused('x: 7 floats are no rows of 6 columns', cut.forward, cut, ffi.new('float[7]'))
 refused('a layer of 0 inputs and 0 outputs', nn.MPTanh, 0)
 refused('scatter: 1 and 5 floats', net[2].scatter, net[2], {1}, b1)

@@ -224,10 +224,11 @@ local function class(kind, parent)
 	return c
 end
 
--- The floats of x. A matrix of other columns than the table's may have as many floats; it is refused.
+-- The floats of x. A matrix of other columns than the table's may have as many; it is refused.
 local function floats_for(self, x)
 	if self.columns and has(x, 'dim') and has(x, 'size') and x:dim() == 2 then
-		ensure(x:size(2) == self.columns, '%d columns where %d should be', x:size(2), self.columns)
+		local columns = x:size(2)
+		ensure(columns == self.columns, '%d columns where %d should be', columns, self.columns)
 	end
 	return floats(x)
 end
@@ -313,8 +314,9 @@ local function number(self, f)
 	check(f(pointer(self), n))
 	return tonumber(n[0])
 end
-function Table:version() return number(self, C.mvb_table_version) end -- pushes of all workers so far
-function Table:staleness() return number(self, C.mvb_table_staleness) end -- of this worker's last push
+-- Pushes of all workers so far; those of others that this worker's last push had not seen.
+function Table:version() return number(self, C.mvb_table_version) end
+function Table:staleness() return number(self, C.mvb_table_staleness) end
 function Table:elastic(param, alpha) return fill(param, C.mvb_table_elastic, self, alpha) end
 
 -- add(delta[, row_ids[, sync][, by]]). sync is Multiverso's, as for an array.

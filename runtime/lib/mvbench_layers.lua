@@ -122,7 +122,8 @@ local function define(torch, name, make)
 		local rows, columns = tonumber(self.layer.part.outputs), tonumber(self.layer.part.inputs)
 		self.weight, self.bias = self.layer.w:resize(rows, columns), self.layer.b
 		self.layer.dw:resize(rows, columns)
-		self.gradWeight, self.gradBias = mvbench.tensor(rows, columns):zero(), mvbench.tensor(rows):zero()
+		self.gradWeight = mvbench.tensor(rows, columns):zero()
+		self.gradBias = mvbench.tensor(rows):zero()
 		self:reset()
 	end
 
@@ -160,7 +161,9 @@ local function define(torch, name, make)
 		use_parameters(self)
 		self.done = nil
 		local y = self.layer:forward(input, rows)
-		if rows == 1 and (dim == 1 or input:size(1) > 1) then y:resize(tonumber(self.layer.part.outputs)) end
+		if rows == 1 and (dim == 1 or input:size(1) > 1) then -- no batch
+			y:resize(tonumber(self.layer.part.outputs))
+		end
 		self.output = y:type(input:type())
 		return self.output
 	end
@@ -182,11 +185,11 @@ local function define(torch, name, make)
 	end
 end
 
--- Adds the layers to Torch's nn, for nn.Sequential. MPTanh() and MPBaseReshape() without a size find it
--- when they are first used. Linear layers draw their parameters: making one is collective.
+-- Adds the layers to Torch's nn, for nn.Sequential. MPTanh() and MPBaseReshape() without a size
+-- find it when they are first used. Linear layers draw their parameters: making one is collective.
 function M.add_to_nn(torch)
-	for _, name in ipairs {'MPInitialReshape', 'MPInitialLinear', 'MPBaseReshape', 'MPBaseLinear', 'MPTanh'} do
-		define(torch, name, M[name])
+	for _, name in ipairs {'InitialReshape', 'InitialLinear', 'BaseReshape', 'BaseLinear', 'Tanh'} do
+		define(torch, 'MP' .. name, M['MP' .. name])
 	end
 end
 

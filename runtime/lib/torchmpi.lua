@@ -1,5 +1,5 @@
--- torchmpi.lua - the calls of TorchMPI that TorchAD-NN's page uses, its other collectives of tensors, and its
--- parameter server, on mvbench.lua. Ranks count from 0.
+-- torchmpi.lua - the calls of TorchMPI that TorchAD-NN's page uses, its other collectives of tensors,
+-- and its parameter server, on mvbench.lua. Ranks count from 0.
 local ffi = require 'ffi'
 local mvbench = require 'mvbench'
 local M = {rank = mvbench.worker_id, size = mvbench.num_workers, barrier = mvbench.barrier,
@@ -44,8 +44,8 @@ function M.allgatherTensor(x, out)
 	return mvbench.put_back(out, q, m, copied)
 end
 
--- init(x): a parameter server that starts as worker 0's x. send(server, x, rule): 'add', 'copy', 'zero', or
--- 'none'. Each call waits until it is done; syncHandle is for programs that have it.
+-- init(x): a parameter server that starts as worker 0's x. send(server, x, rule): 'add', 'copy',
+-- 'zero', or 'none'. Each call waits until it is done; syncHandle is for programs that have it.
 M.parameterserver = {
 	init = function(x)
 		local _, n = mvbench.floats(x)

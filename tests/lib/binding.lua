@@ -132,7 +132,8 @@ expect(require('torchmpi').rank(), id)
 
 -- TorchMPI: collectives of tensors, and the rules of its parameter server.
 local mpi = require 'torchmpi'
-expect(mpi.reduceTensor(workers - 1, {id + 1})[1], id == workers - 1 and workers * (workers + 1) / 2 or id + 1)
+local reduced = id == workers - 1 and workers * (workers + 1) / 2 or id + 1
+expect(mpi.reduceTensor(workers - 1, {id + 1})[1], reduced)
 expect(mpi.allgatherTensor({id, 7}, ffi.new('float[?]', 2 * workers))[2 * workers - 2], workers - 1)
 expect(mpi.sendreceiveTensor({id + 3}, 0, workers - 1)[1], id == workers - 1 and 3 or id + 3)
 refused('3 floats for ' .. workers .. ' times 2', mpi.allgatherTensor, {1, 2}, {1, 2, 3})
@@ -251,7 +252,8 @@ local function doubled(values, n)
 	return x
 end
 for _ = 1, 20 do
-	net[2]:backward(doubled(input, ROWS * IN), doubled(xs[3], ROWS * tonumber(net[2].part.outputs)), true)
+	local n = ROWS * tonumber(net[2].part.outputs)
+	net[2]:backward(doubled(input, ROWS * IN), doubled(xs[3], n), true)
 end
 local dw = ffi.new('float[?]', tonumber(net[2].part.w), 0)
 for i = 0, tonumber(net[2].part.w) - 1 do dw[i] = net[2].dw[i] end

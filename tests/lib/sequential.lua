@@ -1,5 +1,6 @@
--- sequential.lua - TorchAD-NN's page with nn.Sequential: its four lines, the same net of mvbench_layers, and
--- the calls of nn.StochasticGradient. What it needs of torch and nn is here, written again.
+-- sequential.lua - TorchAD-NN's page with nn.Sequential: its four lines, the same net of
+-- mvbench_layers, and the calls of nn.StochasticGradient. What it needs of torch and nn is here,
+-- written again.
 --
 --     mpirun -n 2 luajit sequential.lua          prints "done" on worker 0 if all checks pass
 local ffi = require 'ffi'

@@ -20,7 +20,8 @@ local function fail(text)
 	local level = 2
 	while true do
 		local at = debug.getinfo(level, 'S')
-		if not at or not at.source:find '[/@]mvbench[_a-z]*%.lua$' then break end
+		local name = at and at.source:match '[/@]([_a-z]*)%.lua$'
+		if not name or not (name:find '^mvbench' or name == 'torchmpi') then break end
 		level = level + 1
 	end
 	error(text, level)

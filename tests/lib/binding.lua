@@ -307,6 +307,7 @@ refused('tensor 1 would be a copy', Model.new, Model, {{1, 2}})
 
 -- Errors name the line of the program.
 for _, f in ipairs {function() t:add({1}); end, function() m:get({-1}); end,
+	function() mpi.reduceTensor(0, 5); end,
 	function() Array:new(3, {1}); end, function() t:add(ones, nil, {speed = 1}); end} do
 	local _, message = pcall(f)
 	assert(message:find('binding.lua:' .. debug.getinfo(f, 'S').linedefined .. ':', 1, true), message)

@@ -199,6 +199,7 @@ static double op_cost(const struct table_op *p, const struct updater *u, size_t 
 {
 	static const enum cost cost[] = {[OP_READ] = COST_READ,
 					 [OP_PUSH] = COST_PUSH,
+					 [OP_SET] = COST_PUSH,
 					 [OP_SYNC] = COST_SYNC,
 					 [OP_ELASTIC] = COST_ELASTIC};
 	double whole = sim_plan->simulation->update_s * (double)n / (double)sim_plan->params;

@@ -2,6 +2,7 @@
  * check_networks.c - simulated networks that options describe: messages take the time that rates
  * and latencies give, workers stand where they are placed, and large models need no memory.
  */
+#include "runtime/config/clusters.h"
 #include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/fixture.h"
@@ -102,6 +103,32 @@ TEST(messages_take_the_given_rates_and_latencies, 11)
 	/* the barrier at the end of the ten steps is several messages */
 	ck_near(row[_i].how, talked_s(row[_i].workers, row[_i].how), want,
 		0.01 * want + 0.8 * row[_i].latency_s);
+}
+
+/* Clusters with rates of their own, in one machine and in two. */
+TEST(named_clusters_take_their_rates)
+{
+	enum { STEPS = 10, MLP = 1590010 };
+	int named = 0;
+	for (const struct cluster_shape *k = clusters; k->name; k++) {
+		named += k->rate > 0;
+		for (int machines = 1; machines <= 2 && k->rate > 0; machines++) {
+			int n = machines * (int)k->gpus;
+			char *how AUTOFREE = sentence(
+				"--platform=sim --workload=mlp --mlp.hidden=2000 --epochs=1 "
+				"--batch=1 --workers=%d --train-rows=%d --strategy=allreduce "
+				"--sim.train=false --sim.step-time=1ms --sim.platform=%s",
+				n, STEPS * n, k->name);
+			record_only(how);
+			double bits = machines == 1 ? k->inner_rate : fmin(k->rate, k->inner_rate),
+			       latency_s = machines == 1 ? k->inner_latency : k->latency,
+			       piece = sizeof(float) * ceil((double)MLP / n) + envelope,
+			       want = 2 * (n - 1) * (latency_s + piece * 8 / bits);
+			ck_near(how, asked("SELECT seconds - compute_s FROM epoch WHERE epoch = 1"),
+				STEPS * want, STEPS * (0.01 * want + 0.8 * latency_s));
+		}
+	}
+	ck_assert_int_ge(named, 3);
 }
 
 /* The groups of periodic are machines, or sites if there are several: here two of two neighbours.

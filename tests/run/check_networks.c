@@ -330,6 +330,11 @@ TEST(job_files_cross_rates)
 	expect_command(EXIT_OK,
 		       "./mvbench plot utilisation --db=$FOLDER/run.db --out=$FOLDER/u.svg 2>&1",
 		       "");
+	expect_command(EXIT_OK,
+		       "./mvbench plot --x=sim_rate --y=utilisation --log=x --db=$FOLDER/run.db "
+		       "--out=$FOLDER/xy.svg 2>&1 && grep -o 'sim_rate.*bit.s.' $FOLDER/xy.svg && "
+		       "grep -o 'utilisation .%.' $FOLDER/xy.svg",
+		       "utilisation [%]");
 }
 
 TEST(impossible_networks_are_refused)

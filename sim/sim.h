@@ -62,6 +62,7 @@ enum message_cost {
 	MESSAGE_COSTS
 };
 double engine_factor(enum message_cost what, double bytes);
+void engine_print_factors(FILE *f);
 enum { MESSAGE_ENVELOPE = 16 /* bytes, as SMPI's */ };
 
 /* measure.c: collective; rank 0 gets the figures. seconds below 1: fewer measurements of each. */

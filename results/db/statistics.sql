@@ -72,7 +72,7 @@ ended AS (
 		test_size * targets AS answers, target_accuracy, target_loss, platform,
 		ifnull(sim_step_time <> 'auto' AND calibration_id IS NULL AND straggle = 0 AND split NOT LIKE 'dirichlet%', 0) AS exact,
 		test_accuracy, best_test_accuracy, test_loss, train_loss, epoch_seconds, seconds_total,
-		epoch_bytes, comm_fraction, wait_fraction, staleness_mean, staleness_max, dropped_fraction,
+		epoch_bytes, comm_fraction, wait_fraction, utilisation, staleness_mean, staleness_max, dropped_fraction,
 		target_seconds,
 		max(test_accuracy) OVER (PARTITION BY workload) IS NOT NULL AS classifies,
 		row_number() OVER (PARTITION BY config_key, seed ORDER BY id DESC) AS repeat
@@ -95,6 +95,7 @@ SELECT id, number, status, workload, config, config_key, compare_key, strategy, 
 	iif(timed, epoch_bytes, NULL) AS epoch_bytes,
 	iif(timed, comm_fraction, NULL) AS comm_fraction,
 	iif(timed, wait_fraction, NULL) AS wait_fraction,
+	iif(timed, utilisation, NULL) AS utilisation,
 	iif(timed, staleness_mean, NULL) AS staleness_mean,
 	iif(timed, staleness_max, NULL) AS staleness_max,
 	iif(timed, dropped_fraction, NULL) AS dropped_fraction,
@@ -119,10 +120,10 @@ figure AS (
 	SELECT d.number, m.column1 AS name, CASE m.column1 WHEN 'accuracy' THEN d.test_accuracy
 		WHEN 'loss' THEN d.test_loss WHEN 'seconds' THEN d.epoch_seconds
 		WHEN 'target' THEN d.time_to_target WHEN 'comm' THEN d.comm_fraction
-		WHEN 'wait' THEN d.wait_fraction WHEN 'stale' THEN d.staleness_mean
-		ELSE d.dropped_fraction END AS x
+		WHEN 'wait' THEN d.wait_fraction WHEN 'used' THEN d.utilisation
+		WHEN 'stale' THEN d.staleness_mean ELSE d.dropped_fraction END AS x
 	FROM done AS d CROSS JOIN (VALUES ('accuracy'), ('loss'), ('seconds'), ('target'), ('comm'), ('wait'),
-		('stale'), ('dropped')) AS m),
+		('used'), ('stale'), ('dropped')) AS m),
 /* MEDIANS */,
 grouped AS MATERIALIZED (
 	SELECT number, workload, config, config_key, max(compare_key) AS compare_key, strategy, workers,
@@ -148,6 +149,7 @@ SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, 
 	nullif(t.high, 9e999) AS time_to_accuracy_high, t.coverage AS time_to_accuracy_coverage,
 	c.mid AS comm_fraction, c.low AS comm_fraction_low, c.high AS comm_fraction_high,
 	w.mid AS wait_fraction, w.low AS wait_fraction_low, w.high AS wait_fraction_high,
+	u.mid AS utilisation, u.low AS utilisation_low, u.high AS utilisation_high,
 	k.mid AS staleness_mean, k.low AS staleness_mean_low, k.high AS staleness_mean_high, g.staleness_max,
 	d.mid AS dropped_fraction, d.low AS dropped_fraction_low, d.high AS dropped_fraction_high
 FROM grouped AS g
@@ -157,6 +159,7 @@ FROM grouped AS g
 	LEFT JOIN median AS t ON t.number = g.number AND t.name = 'target'
 	LEFT JOIN median AS c ON c.number = g.number AND c.name = 'comm'
 	LEFT JOIN median AS w ON w.number = g.number AND w.name = 'wait'
+	LEFT JOIN median AS u ON u.number = g.number AND u.name = 'used'
 	LEFT JOIN median AS k ON k.number = g.number AND k.name = 'stale'
 	LEFT JOIN median AS d ON d.number = g.number AND d.name = 'dropped';
 

@@ -253,7 +253,8 @@ static void print_cost(const struct status_page *page)
 static void print_run_result(const struct config *c, const struct outcome *o, double best)
 {
 	const struct status_page *page = o->page;
-	const char *places = is_simulated(c) ? simulator_places(c) : NULL;
+	const char *places = is_simulated(c) ? simulator_places(c) : NULL,
+		   *factors = is_simulated(c) ? simulator_factors(c) : NULL;
 	printf("run %lld: %s, %s, %lld worker%s%s%s%s: ", (long long)o->id, c->run.workload,
 	       c->run.strategy, (long long)c->run.workers, plural(c->run.workers),
 	       places ? " (" : "", places ? places : "", places ? ")" : "");
@@ -271,6 +272,8 @@ static void print_run_result(const struct config *c, const struct outcome *o, do
 		       page->sum.first > 0 ? ", those since it resumed" : "", page_seconds(page),
 		       page->simulated ? " of virtual time" : "");
 		print_cost(page);
+		if (factors)
+			printf("factors of messages: %s\n", factors);
 	} else {
 		printf("%s\n", outcome_word(o->status));
 	}

@@ -164,6 +164,8 @@ char *simulation_check(const struct config *c, const struct plan *p);
 char *simulator_try(const struct config *c);
 /* How many workers are where, once tried; NULL: that goes without saying. */
 const char *simulator_places(const struct config *c);
+/* Once tried: the factors of messages on a platform file of the user's; NULL: it is none. */
+const char *simulator_factors(const struct config *c);
 
 /* Stores measurements of c's workload, or of the wires between hosts (NULL: of none). NULL or a
  * sentence. */

@@ -4,6 +4,7 @@
  * these share memory.
  */
 #include "results/run/run.h"
+#include "runtime/config/dataset.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 
 /* The answers so far: the cells of a sweep ask for few different starts. */
 static struct answer {
-	char *words, *wrong, *places; /* places: NULL = it named none */
+	char *words, *wrong, *places, *factors; /* NULL: there is none */
 } * answers;
 static size_t count;
 
@@ -55,17 +56,24 @@ static void exec_simulator(const void *ctx)
 	dprintf(STDERR_FILENO, "%s: %s", simulator, strerror(errno));
 }
 
+/* What follows these words in their line; NULL: nothing does. Heap. */
+static char *rest_of_line(const char *text, const char *words)
+{
+	const char *at = strstr(text, words), *from = at ? at + strlen(words) : NULL;
+	return from ? sentence("%.*s", (int)strcspn(from, "\n"), from) : NULL;
+}
+
 /* Sets a->wrong: NULL, or a message. */
 static void ask(struct answer *a, char *const *words)
 {
 	char text[16384];
 	int status = child_run(exec_simulator, words, text, sizeof text);
 	CHECK(status != -1, "a child process: %m");
-	const char *places = strstr(text, WORKERS_WHERE), *ours = strstr(text, "mvbench: "),
-		   *from = ours ? ours + 9 : text;
-	if (status == 0 && places)
-		a->places = sentence("%.*s", (int)(strcspn(places, "\n") - strlen(WORKERS_WHERE)),
-				     places + strlen(WORKERS_WHERE));
+	const char *ours = strstr(text, "mvbench: "), *from = ours ? ours + 9 : text;
+	if (status == 0) {
+		a->places = rest_of_line(text, WORKERS_WHERE);
+		a->factors = rest_of_line(text, MESSAGE_FACTORS);
+	}
 	if (status != 0 && !WIFSIGNALED(status)) /* a run tells why the simulator dies */
 		a->wrong = sentence("%.*s", (int)strcspn(from, "\n"), from);
 }
@@ -96,9 +104,20 @@ char *simulator_try(const struct config *c)
 	return answers[i].wrong ? must(strdup(answers[i].wrong)) : NULL;
 }
 
-const char *simulator_places(const struct config *c)
+static const struct answer *given(const struct config *c)
 {
+	static const struct answer none;
 	char *start AUTOFREE = NULL;
 	size_t i = find(c, &start);
-	return i < count ? answers[i].places : NULL;
+	return i < count ? &answers[i] : &none;
+}
+
+const char *simulator_places(const struct config *c)
+{
+	return given(c)->places;
+}
+
+const char *simulator_factors(const struct config *c)
+{
+	return platform_is_file(c->run.sim_platform) ? given(c)->factors : NULL;
 }

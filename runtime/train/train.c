@@ -419,7 +419,7 @@ static void try_start(struct trainer *r)
 	bool trains = r->w.rank < r->w.trainers;
 	trainers_agree(r, trains ? plan_tables(r->config, link_one_node(r->all)) : NULL);
 	if (r->w.rank == 0)
-		world_print_places(stdout);
+		world_describe(stdout);
 }
 
 /* given: the fields that are the same for all workers. */

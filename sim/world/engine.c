@@ -166,6 +166,26 @@ double engine_factor(enum message_cost what, double bytes)
 	return x;
 }
 
+/* "latency x 1 (default), bandwidth x 0.34 to 1.09": over all lengths of messages. */
+void engine_print_factors(FILE *f)
+{
+	static const char *const name[] = {
+		[FACTOR_LATENCY] = "latency", [FACTOR_BANDWIDTH] = ", bandwidth"};
+	for (int i = 0; i <= FACTOR_BANDWIDTH; i++) {
+		const struct steps_of_cost *c = &message_costs[i];
+		double least = engine_factor((enum message_cost)i, MESSAGE_ENVELOPE), most = least;
+		for (size_t k = 0; k < c->n; k++) {
+			least = fmin(least, c->step[k].at);
+			most = fmax(most, c->step[k].at);
+		}
+		fprintf(f, "%s x %.4g", name[i], least);
+		if (most > least)
+			fprintf(f, " to %.4g", most);
+		if (c->n == 0)
+			fputs(" (default)", f);
+	}
+}
+
 static bool is_among(const char *word, const char *const *list)
 {
 	while (*list && strcmp(*list, word) != 0)

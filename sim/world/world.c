@@ -589,7 +589,7 @@ int world_place(void)
 
 /* Prints how many workers are where, if there are several on a machine or several sites:
  * "WORKERS: 2 ireland, 2 tokyo", or by the machine: "WORKERS: 8 on each of 4 machines". */
-void world_print_places(FILE *f)
+static void print_places(FILE *f)
 {
 	enum { NAMED = 8 };
 	int workers = (int)world.config->run.workers, groups = 0, most = 0, least = 0;
@@ -616,6 +616,14 @@ void world_print_places(FILE *f)
 		fprintf(f, "%d on each of %d %ss", most, groups, what);
 	else if (!named)
 		fprintf(f, "%d to %d on each of %d %ss", least, most, groups, what);
+	fputc('\n', f);
+}
+
+void world_describe(FILE *f)
+{
+	print_places(f);
+	fputs(MESSAGE_FACTORS, f);
+	engine_print_factors(f);
 	fputc('\n', f);
 }
 

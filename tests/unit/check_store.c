@@ -1570,14 +1570,18 @@ TEST(table_lists_configurations)
 		 "epoch_seconds_wanted_low,epoch_seconds_wanted_high,"
 		 "samples_per_second,speedup,target_accuracy,target_loss,time_to_accuracy,"
 		 "time_to_accuracy_low,time_to_accuracy_high,time_to_accuracy_coverage,reached,"
-		 "missed,comm_fraction,wait_fraction,staleness_mean,staleness_max,"
+		 "missed,comm_fraction,wait_fraction,utilisation,staleness_mean,staleness_max,"
 		 "dropped_fraction,reported,cores_share,busy,failed,refused,diverged,unfinished\r\n"
 		 "mlp,asgd 4w,asgd,4,0,1,3,3,3,0.5,0.25,0.75,0.75,0.25,0.75,,,,,,,,,,,,,,0.5,0.25,"
 		 "0.75,0.75,,,,,,,,,,,,,,4,3,8,0.75,,,,,,,,,,,,,,250,3,0.9,,,,,0.75,0,3,0.25,0.125,"
-		 "1,10,0,,,0,1,0,0,0\r\n"
+		 "0.5,1,10,0,,,0,1,0,0,0\r\n"
 		 "mlp,asgd 4w X=3,asgd,4,0,3,0,0,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"
-		 ",,,,,,,,,,0.9,,,,,,0,1,,,,,,,,,0,0,1,0\r\n",
+		 ",,,,,,,,,,0.9,,,,,,0,1,,,,,,,,,,0,0,1,0\r\n",
 		 NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=csv"));
+	/* a share that people see only if they ask for it */
+	ck_assert_int_eq(table(WORDS("--columns=configuration,utilisation")), 0);
+	expect_said("out", "utilisation", true);
+	expect_said("out", "50 %", true);
 }
 
 /* The longest line, in characters. */

@@ -49,7 +49,8 @@ struct stream_opts {
 	       "steps: Streaming DiLoCo [fragments]", \
 	       .min = 1, .max = FRAGMENTS_MOST), \
 		OPTION(stream.layout, CHOICE, "layout", "strides", \
-		       "the layers of a fragment: each --periodic.fragments-th, or neighbours", \
+		       "how the layers are dealt to fragments of about equal sizes: in turn over " \
+		       "the model's depth, or as neighbours", \
 		       .choices = "strides|neighbours"), \
 		OPTION(stream.delay, INT, "delay", "0", \
 		       "steps in which the sum of a fragment travels, while training goes on " \
@@ -93,6 +94,9 @@ struct fragment {
 		double shares;      /* sum of worker_share since then */
 	} now;
 };
+
+/* of[i] = which of n fragments has layer i (layout.c). n: at most as many as there are layers. */
+void fragment_layout(const struct model *m, bool strides, size_t n, size_t *of);
 
 void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k);
 void fragment_fini(struct fragment *f, const struct worker *w);

@@ -1,6 +1,6 @@
 /*
  * check_budget.c - runs that end after so many steps or tokens; gradients that are accumulated;
- * averages of models; sums by machine; and Adasum.
+ * averages of models; sums by machine; Adasum; and the most bytes of a step.
  */
 #include "runtime/config/plan.h"
 #include "runtime/config/schedule.h"
@@ -165,6 +165,34 @@ TEST(budget_is_replayed)
 }
 
 /* ---- Accumulation ------------------------------------------------------------- */
+
+/* ---- The most bytes of a step ------------------------------------------------- */
+
+/* Two workers send as many bytes as they sum. Of the mlp's two layers the last has 32 x 10 + 10
+ * floats; layers are fragments. */
+TEST(peak_bytes_are_those_of_the_largest_step, 6)
+{
+	static const struct {
+		const char *how;
+		int params; /* that no step sends */
+	} row[] = {{"--strategy=allreduce", 0},
+		   {"--strategy=allreduce --accumulate=2", 0},
+		   {"--strategy=periodic --sync-every=4", 0},
+		   {"--strategy=periodic --sync-every=4 --periodic.fragments=2", 330},
+		   {"--strategy=periodic --sync-every=4 --periodic.fragments=2 "
+		    "--periodic.layout=neighbours --periodic.delay=2",
+		    330},
+		   {"--strategy=periodic --sync-every=100", 25450}};
+	record_only(words(MLP SIM "--workers=2 --batch=15 --epochs=2 %s", row[_i].how));
+	char *peak AUTOFREE =
+		sentence("SELECT peak_bytes / 4.0 = params - %d FROM run_summary", row[_i].params);
+	expect_in("run.db", peak, "1");
+	expect_in(
+		"run.db",
+		"SELECT count(*) FROM epoch AS e WHERE epoch > 0 AND peak_bytes = (SELECT max(peak_bytes) FROM "
+		"rank_epoch AS r WHERE r.epoch = e.epoch) AND peak_bytes <= bytes_sent",
+		"2");
+}
 
 CASE("accumulation", .limit = 300, .set_up = trained_data, .tear_down = folder_free, .once = true);
 

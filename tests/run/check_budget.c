@@ -187,11 +187,11 @@ TEST(peak_bytes_are_those_of_the_largest_step, 6)
 	char *peak AUTOFREE =
 		sentence("SELECT peak_bytes / 4.0 = params - %d FROM run_summary", row[_i].params);
 	expect_in("run.db", peak, "1");
-	expect_in(
-		"run.db",
-		"SELECT count(*) FROM epoch AS e WHERE epoch > 0 AND peak_bytes = (SELECT max(peak_bytes) FROM "
-		"rank_epoch AS r WHERE r.epoch = e.epoch) AND peak_bytes <= bytes_sent",
-		"2");
+	expect_in("run.db",
+		  "SELECT count(*) FROM epoch AS e WHERE epoch > 0 AND peak_bytes <= bytes_sent "
+		  "AND peak_bytes = (SELECT max(peak_bytes) FROM rank_epoch AS r WHERE r.epoch = "
+		  "e.epoch)",
+		  "2");
 }
 
 CASE("accumulation", .limit = 300, .set_up = trained_data, .tear_down = folder_free, .once = true);

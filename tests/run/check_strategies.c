@@ -157,6 +157,26 @@ TEST(complete_gossip_is_periodic, 3, 5)
 	expect_pairs(_i, 2, how, 2e-6);
 }
 
+/* Bit for bit. The mix makes its path that of many fragments, and changes no float but a 0. Sums of
+ * two are the same in any order. */
+TEST(one_fragment_without_delay_is_diloco)
+{
+	static const char *const outer[] = {"nesterov --periodic.outer-lr=0.7 "
+					    "--periodic.outer-momentum=0.9",
+					    "momentum", "adamw --periodic.outer-lr=0.001"};
+	const char *how[2 * COUNT(outer)];
+	for (size_t i = 0; i < COUNT(outer); i++) {
+		char *same = words(MLP "--epochs=1 --batch=24 --strategy=periodic --sync-every=10 "
+				       "--periodic.outer=%s",
+				   outer[i]);
+		how[2 * i] = words("%s --periodic.fragments=1 --periodic.delay=0 "
+				   "--periodic.mix=1e-30",
+				   same);
+		how[2 * i + 1] = same;
+	}
+	expect_pairs(2, COUNT(outer), how, 0);
+}
+
 /* The fragments of a model that are all due in each step are one model; a fragment's layout does
  * not matter then. */
 TEST(fragments_of_every_step_are_one_model)

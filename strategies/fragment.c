@@ -276,6 +276,7 @@ void fragment_take(struct fragment *f, struct worker *w, const struct fragment_t
 {
 	fragment_wait(f);
 	take(f, w, t, f->change);
+	local_met(w);
 }
 
 static void get_common(const struct fragment *f, struct vec *model)

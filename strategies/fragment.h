@@ -106,7 +106,7 @@ void fragment_stepped(struct fragment *f, const struct worker *w); /* after each
 /* Sends the change since the last round; eager: ends that round before, with the new change. */
 void fragment_send(struct fragment *f, struct worker *w, const struct fragment_terms *t);
 void fragment_wait(struct fragment *f); /* until the sum has arrived */
-/* Ends the round that was sent: outer step, new W, new param. */
+/* Ends the round that was sent: outer step, new W, new param; then local_met. */
 void fragment_take(struct fragment *f, struct worker *w, const struct fragment_terms *t);
 /* model, which is laid out as param, gets W if training goes on meanwhile, or if an outer step is
  * not linear in the models. Otherwise it gets this trainer's contribution to the W that a round now

@@ -1,7 +1,7 @@
 -- shapes.sql - do the runs of workloads/sweeps/shapeN_*.ini show each shape, with its controls? One row for each
 -- shape: its number, 1 if it is shown (0 or NULL: it is not, or runs are missing), and the figures.
 -- plots/SHAPES.md explains them. This is a regression test: the bounds were set after the runs were seen, except for
--- those of the codecs (11 to 15), which were set after a few shorter runs, and those of 16 to 20, which were set before
+-- those of the codecs (11 to 15), which were set after a few shorter runs, and those of 16 to 21, which were set before
 -- any run.
 -- Accuracies are means over the seeds; a run that diverged counts as chance (0.1).
 
@@ -18,6 +18,7 @@ SELECT s.*, CAST(substr(s.label, 6) AS INTEGER) AS shape,
 	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'schedule') AS schedule,
 	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'backup') AS backup,
 	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'late') AS late,
+	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'period') AS period,
 	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'outer-lr') AS outer_lr,
 	(SELECT CAST(value AS INTEGER) FROM run_option WHERE run_id = s.id AND name = 'fragments') AS fragments,
 	(SELECT CAST(value AS INTEGER) FROM run_option WHERE run_id = s.id AND name = 'delay') AS delay,
@@ -309,9 +310,9 @@ SELECT 15, runs = 15 AND kept < dense AND part < 0.03,
 		|| 'momentum 0.5 %.3f; averages %.3f; %.1f %% of the bytes', kept, lost, dense, less, mean, 100 * part)
 FROM x;
 
--- Losses of 16 to 20: a run that diverged has that of chance over the bytes, 5.5.
+-- Losses of 16 to 21: a run that diverged has that of chance over the bytes, 5.5.
 CREATE TEMP VIEW lost AS
-SELECT *, iif(status = 'done', test_loss, 5.5) AS loss FROM cell WHERE shape BETWEEN 16 AND 20;
+SELECT *, iif(status = 'done', test_loss, 5.5) AS loss FROM cell WHERE shape BETWEEN 16 AND 21;
 
 CREATE TEMP VIEW shape16 AS
 WITH rate AS (
@@ -390,10 +391,22 @@ SELECT 20, runs = 8 AND one_apart < ring_apart AND one <= ring AND abs(part - 1)
 		|| '%.3f, complete %.3f', ring_apart, one_apart, part, ring, one, several, every)
 FROM x;
 
+CREATE TEMP VIEW shape21 AS
+WITH x AS (
+	SELECT count(*) AS runs, avg(loss) FILTER (WHERE updater = 'add') AS plain,
+		avg(loss) FILTER (WHERE updater = 'delayed_nesterov' AND period = '1') AS each,
+		avg(loss) FILTER (WHERE updater = 'delayed_nesterov' AND period = '0') AS delayed,
+		avg(loss) FILTER (WHERE strategy = 'periodic') AS together
+	FROM lost WHERE shape = 21)
+SELECT 21, runs = 12 AND delayed < each,
+	format('test loss of asgd: with Nesterov in each push %.3f, delayed %.3f, without %.3f; DiLoCo %.3f', each, delayed,
+		plain, together)
+FROM x;
+
 SELECT * FROM shape1 UNION ALL SELECT * FROM shape2 UNION ALL SELECT * FROM shape3
 UNION ALL SELECT * FROM shape4 UNION ALL SELECT * FROM shape5 UNION ALL SELECT * FROM shape6
 UNION ALL SELECT * FROM shape7 UNION ALL SELECT * FROM shape8 UNION ALL SELECT * FROM shape9
 UNION ALL SELECT * FROM shape10 UNION ALL SELECT * FROM shape11 UNION ALL SELECT * FROM shape12
 UNION ALL SELECT * FROM shape13 UNION ALL SELECT * FROM shape14 UNION ALL SELECT * FROM shape15
 UNION ALL SELECT * FROM shape16 UNION ALL SELECT * FROM shape17 UNION ALL SELECT * FROM shape18
-UNION ALL SELECT * FROM shape19 UNION ALL SELECT * FROM shape20;
+UNION ALL SELECT * FROM shape19 UNION ALL SELECT * FROM shape20 UNION ALL SELECT * FROM shape21;

@@ -78,19 +78,12 @@ char *stream_refuse(const struct run *run, const char *strategy, const struct st
 	return streams(o) && why ? sentence("--%s.%s: %s", strategy, what, why) : NULL;
 }
 
-static bool has_layer(const struct model *m, bool strides, size_t k, size_t n, size_t i)
-{
-	if (strides)
-		return i % n == k;
-	return i >= part_of(m->layers, n, k) && i < part_of(m->layers, n, k + 1);
-}
-
 /* Finds the ranges of its layers that are neighbours. Returns the number of floats. */
-static size_t lay_out(struct fragment *f, const struct model *m, bool strides, size_t k, size_t n)
+static size_t lay_out(struct fragment *f, const struct model *m, const size_t *of, size_t k)
 {
 	size_t floats = 0;
 	for (size_t i = 0, end; i < m->layers; i = end + (end == i)) {
-		for (end = i; end < m->layers && has_layer(m, strides, k, n, end); end++)
+		for (end = i; end < m->layers && of[end] == k; end++)
 			;
 		size_t length = m->layer[end] - m->layer[i];
 		if (length)
@@ -103,10 +96,12 @@ static size_t lay_out(struct fragment *f, const struct model *m, bool strides, s
 
 static void cut(struct fragment *f, struct worker *w, const struct stream_opts *o, size_t k)
 {
+	size_t *of = calloc(w->model->layers, sizeof *of);
 	f->slice = calloc(w->model->layers, sizeof *f->slice);
-	CHECK(f->slice, "no memory for %zu layers", w->model->layers);
-	size_t floats =
-		lay_out(f, w->model, strcmp(o->layout, "strides") == 0, k, (size_t)o->fragments);
+	CHECK(f->slice && of, "no memory for %zu layers", w->model->layers);
+	fragment_layout(w->model, strcmp(o->layout, "strides") == 0, (size_t)o->fragments, of);
+	size_t floats = lay_out(f, w->model, of, k);
+	free(of);
 	f->change = vec_new(w, floats);
 	f->averaged = vec_new(w, floats);
 	for (size_t i = 0, at = 0; i < f->slices; at += f->slice[i++].length) {
@@ -281,6 +276,7 @@ void fragment_take(struct fragment *f, struct worker *w, const struct fragment_t
 {
 	fragment_wait(f);
 	take(f, w, t, f->change);
+	local_met(w);
 }
 
 static void get_common(const struct fragment *f, struct vec *model)

@@ -49,7 +49,8 @@ struct stream_opts {
 	       "steps: Streaming DiLoCo [fragments]", \
 	       .min = 1, .max = FRAGMENTS_MOST), \
 		OPTION(stream.layout, CHOICE, "layout", "strides", \
-		       "the layers of a fragment: each --periodic.fragments-th, or neighbours", \
+		       "how the layers are dealt to fragments of about equal sizes: in turn over " \
+		       "the model's depth, or as neighbours", \
 		       .choices = "strides|neighbours"), \
 		OPTION(stream.delay, INT, "delay", "0", \
 		       "steps in which the sum of a fragment travels, while training goes on " \
@@ -94,6 +95,9 @@ struct fragment {
 	} now;
 };
 
+/* of[i] = which of n fragments has layer i (layout.c). n: at most as many as there are layers. */
+void fragment_layout(const struct model *m, bool strides, size_t n, size_t *of);
+
 void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k);
 void fragment_fini(struct fragment *f, const struct worker *w);
 /* A round begins after this step; common: with W = param. */
@@ -102,7 +106,7 @@ void fragment_stepped(struct fragment *f, const struct worker *w); /* after each
 /* Sends the change since the last round; eager: ends that round before, with the new change. */
 void fragment_send(struct fragment *f, struct worker *w, const struct fragment_terms *t);
 void fragment_wait(struct fragment *f); /* until the sum has arrived */
-/* Ends the round that was sent: outer step, new W, new param. */
+/* Ends the round that was sent: outer step, new W, new param; then local_met. */
 void fragment_take(struct fragment *f, struct worker *w, const struct fragment_terms *t);
 /* model, which is laid out as param, gets W if training goes on meanwhile, or if an outer step is
  * not linear in the models. Otherwise it gets this trainer's contribution to the W that a round now

@@ -178,13 +178,6 @@ static bool periodic_due(const struct worker *w, int64_t k)
 	return w->step - s->fragment[k].now.sent >= interval(w->run, o, w->epoch);
 }
 
-static void periodic_take(struct worker *w, struct fragment *f)
-{
-	const struct periodic *s = w->state;
-	fragment_take(f, w, &s->terms);
-	local_met(w);
-}
-
 /* What a fragment has to do after a step: take the sum that has travelled, or send a new one. */
 static void periodic_round(struct worker *w, int64_t k)
 {
@@ -194,14 +187,14 @@ static void periodic_round(struct worker *w, int64_t k)
 	bool due = periodic_due(w, k);
 	if (!o->stream.eager && f->now.taken < f->now.sent &&
 	    w->step >= f->now.sent + o->stream.delay)
-		periodic_take(w, f);
+		fragment_take(f, w, &s->terms);
 	if (!due)
 		return;
 	consensus_mark(w);
 	worker_report(w, "interval", (double)(w->step - f->now.sent));
 	fragment_send(f, w, &s->terms);
 	if (o->stream.delay == 0)
-		periodic_take(w, f);
+		fragment_take(f, w, &s->terms);
 	else if (o->stream.eager)
 		local_met(w);
 }

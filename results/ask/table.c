@@ -93,7 +93,8 @@ static const struct option options[] = {
 		      "iif(staleness_mean IS NULL, NULL, printf('%.2f (%d)', staleness_mean, " \
 		      "staleness_max))"), \
 		HIDDEN("staleness_max"), \
-		RARE("dropped_fraction", "dropped %", PERCENT("dropped_fraction"))
+		RARE("dropped_fraction", "dropped %", PERCENT("dropped_fraction")), \
+		HIDDEN("peak_bytes")
 
 /* With marks, if a run's workers had less than 90 % of their cores, or were more than the cores. */
 #define MARKED_SECONDS(x) SECONDS(x) " || iif(busy, '*', '') || iif(crowded, '+', '')"

@@ -72,7 +72,7 @@ ended AS (
 		test_size * targets AS answers, target_accuracy, target_loss, platform,
 		ifnull(sim_step_time <> 'auto' AND calibration_id IS NULL AND straggle = 0 AND split NOT LIKE 'dirichlet%', 0) AS exact,
 		test_accuracy, best_test_accuracy, test_loss, train_loss, epoch_seconds, seconds_total,
-		epoch_bytes, comm_fraction, wait_fraction, utilisation, staleness_mean, staleness_max, dropped_fraction,
+		epoch_bytes, peak_bytes, comm_fraction, wait_fraction, utilisation, staleness_mean, staleness_max, dropped_fraction,
 		target_seconds,
 		max(test_accuracy) OVER (PARTITION BY workload) IS NOT NULL AS classifies,
 		row_number() OVER (PARTITION BY config_key, seed ORDER BY id DESC) AS repeat
@@ -93,6 +93,7 @@ SELECT id, number, status, workload, config, config_key, compare_key, strategy, 
 	iif(timed, epoch_seconds, NULL) AS epoch_seconds,
 	iif(timed, seconds_total, NULL) AS seconds_total,
 	iif(timed, epoch_bytes, NULL) AS epoch_bytes,
+	iif(timed, peak_bytes, NULL) AS peak_bytes,
 	iif(timed, comm_fraction, NULL) AS comm_fraction,
 	iif(timed, wait_fraction, NULL) AS wait_fraction,
 	iif(timed, utilisation, NULL) AS utilisation,
@@ -135,7 +136,7 @@ grouped AS MATERIALIZED (
 		count(*) FILTER (WHERE time_to_target < 9e999) AS reached,
 		count(*) FILTER (WHERE time_to_target = 9e999) AS missed,
 		min(test_accuracy) AS test_accuracy_min, max(test_accuracy) AS test_accuracy_max,
-		max(staleness_max) AS staleness_max
+		max(staleness_max) AS staleness_max, max(peak_bytes) AS peak_bytes
 	FROM done GROUP BY number)
 SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, g.workers, g.servers,
 	g.sync_every, g.n, g.seeds, g.diverged, g.samples,
@@ -151,7 +152,7 @@ SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, 
 	w.mid AS wait_fraction, w.low AS wait_fraction_low, w.high AS wait_fraction_high,
 	u.mid AS utilisation, u.low AS utilisation_low, u.high AS utilisation_high,
 	k.mid AS staleness_mean, k.low AS staleness_mean_low, k.high AS staleness_mean_high, g.staleness_max,
-	d.mid AS dropped_fraction, d.low AS dropped_fraction_low, d.high AS dropped_fraction_high
+	d.mid AS dropped_fraction, d.low AS dropped_fraction_low, d.high AS dropped_fraction_high, g.peak_bytes
 FROM grouped AS g
 	LEFT JOIN median AS a ON a.number = g.number AND a.name = 'accuracy'
 	LEFT JOIN median AS l ON l.number = g.number AND l.name = 'loss'

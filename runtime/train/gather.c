@@ -113,6 +113,8 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, struct epoch_r
 	for (int k = 0; r->w.rank == 0 && k < r->w.trainers; k++) {
 		if (r->ranks[k].staleness_max > row->split.staleness_max)
 			row->split.staleness_max = r->ranks[k].staleness_max;
+		if (r->ranks[k].peak_bytes > row->split.peak_bytes)
+			row->split.peak_bytes = r->ranks[k].peak_bytes;
 		row->split.run_delay_s = k ? fmax(row->split.run_delay_s, r->ranks[k].run_delay_s)
 					   : r->ranks[k].run_delay_s;
 		row->split.steal_s =

@@ -1021,7 +1021,8 @@ def asynchronous(r, arrivals):
 
 def adpsgd(r):
     """Averaging in pairs changes no sum of models. Their mean after an epoch is therefore the first model plus the
-    mean of all steps, in any order. A worker's next model is known if it has not averaged in between."""
+    mean of all steps, in any order. A worker's next model is known if it has not averaged in between. Push-sum's mean
+    is not known: each step counts with the weight that its worker had."""
     c, X, mean = r.c, r.c["sync_every"] if r.N > 1 else WORD, r.start.copy()
     opts, last = [r.optimizer() for _ in range(r.N)], [(0, 0, None)] * r.N
     for epoch in range(1, c["epochs"] + 1):
@@ -1035,7 +1036,7 @@ def adpsgd(r):
                 after = opts[k].step(w, clipped(r.gradient(s, w, len(s["rows"])), c["clip"]), s["lr"])
                 mean = mean + (after - w) / r.N
                 last[k] = step, epoch, after
-        if r.is_barrier(epoch):
+        if r.is_barrier(epoch) and (c["form"] == "average" or r.N == 1):
             r.evaluate(epoch, mean)
             del r.consensus[epoch]
 
@@ -1107,13 +1108,13 @@ def draw_rounds(rnd, c, words):
 def draw_end(rnd, c, words, rows, ordered):
     """Accumulation, an average of models, and another end of the run."""
     c.update(steps=0, tokens=0, accumulate=1, ema=0)
-    if not ordered and c["strategy"] != "adpsgd" and rnd.random() < 0.3:
+    if not ordered and rnd.random() < 0.3:
         c["accumulate"] = rnd.choice([2, 3])
         words.append(f"--accumulate={c['accumulate']}")
     if c["strategy"] in ("serial", "allreduce", "adasum", "model_parallel", "hybrid") and rnd.random() < 0.3:
         c["ema"] = rnd.choice([0.5, 0.9, 1])
         words.append(f"--ema={c['ema']}")
-    end = "" if ordered or c["strategy"] == "adpsgd" else rnd.choice(["", "", "steps", "tokens"])
+    end = "" if ordered else rnd.choice(["", "", "steps", "tokens"])
     if end:
         c[end] = rnd.randint(1, 20 if end == "steps" else 3 * rows)
         words.append(f"--{end}={c[end]}")
@@ -1216,7 +1217,9 @@ def draw(rnd, only):
         c["form"] = rnd.choice(["synchronous", "asynchronous"])
         words += [f"--easgd.beta={c['beta']}", f"--easgd.order={c['order']}", f"--easgd.form={c['form']}"]
     if s == "adpsgd":
-        words.append(f"--adpsgd.graph={rnd.choice(['complete', 'neighbours', 'torus', 'exponential'])}")
+        c["form"] = rnd.choice(["average", "average", "average", "push"])
+        words += [f"--adpsgd.graph={rnd.choice(['complete', 'neighbours', 'torus', 'exponential'])}",
+                  f"--adpsgd.form={c['form']}"]
     if s == "ssp":
         words.append(f"--ssp.bound={rnd.choice([1, 2, 50])}")
     if s == "downpour":
@@ -1262,7 +1265,7 @@ def draw(rnd, only):
 def compare(c, folder, ordered):
     use_model(c["classes"])
     r = Run(c, folder)
-    c["length"] = c["epochs"] if ordered or c["strategy"] == "adpsgd" else steps_of_run(r) / r.steps
+    c["length"] = c["epochs"] if ordered else steps_of_run(r) / r.steps
     c["epochs"] = int(np.ceil(c["length"]))
     db = sqlite3.connect(f"{folder}/oracle.db")
     if ordered:

@@ -49,9 +49,9 @@ struct updater_opts {
 		       "1 / workers; the last of a period makes the rest [fraction]", \
 		       .max = 1), \
 		OPTION(updater.period, INT, "period", "0", \
-		       "delayed_nesterov: pushes between two steps of the momentum, without rounds; " \
-		       "0: as many as there are workers; 1: Nesterov's step in each push, without " \
-		       "delay [pushes]", \
+		       "delayed_nesterov: pushes between two steps of the momentum, without " \
+		       "rounds; 0: as many as there are workers; 1: Nesterov's step in each " \
+		       "push, without delay [pushes]", \
 		       .max = 1e6)
 
 struct exchange {

@@ -414,7 +414,8 @@ TEST(only_the_interface_is_visible)
 {
 	run(0,
 	    "nm -D --defined-only libmvbench.so | awk '$2 != \"A\" { print $3 }' | grep -v '^_' |"
-	    " sed 's/@@MVBENCH_0.3$//' | sort >%s/so; nm -g --defined-only libmvbench.a | awk 'NF == 3 { print $3 }' | "
+	    " sed 's/@@MVBENCH_0.3$//' | sort >%s/so; nm -g --defined-only libmvbench.a | awk 'NF == 3 { "
+	    "print $3 }' | "
 	    "grep -v '^_' | sort >%s/a; sed -n 's/^[a-z][^(]*[ *]\\(mvb_[a-z_]*\\)(.*/\\1/p' "
 	    "$MVBENCH_HOME/runtime/lib/libmvbench.h | sort >%s/h; wc -l <%s/h; diff %s/h %s/so && "
 	    "diff %s/h %s/a",
@@ -427,7 +428,8 @@ TEST(plain_code_has_loops_for_newer_processors)
 {
 #if defined __x86_64__ && !defined __clang__
 	run(0,
-	    "cd $MVBENCH_HOME && for f in table/updater table/apply lib/linear; do gcc -I. -std=c11 "
+	    "cd $MVBENCH_HOME && for f in table/updater table/apply lib/linear; do gcc -I. "
+	    "-std=c11 "
 	    "-D_GNU_SOURCE -O3 -fopenmp-simd -fno-math-errno -fPIC -c runtime/$f.c -o %s/o && "
 	    "nm %s/o | grep -c 'arch_x86_64_v3$' && objdump -d %s/o | grep -q ymm || exit; done",
 	    folder, folder, folder);
@@ -502,7 +504,8 @@ TEST(cmake_finds_the_installed_library)
 TEST(manual_page_has_every_function)
 {
 	run(0,
-	    "h=$MVBENCH_HOME/runtime/lib/libmvbench.h; $MVBENCH_HOME/runtime/lib/manual.sh $h >%s/page && "
+	    "h=$MVBENCH_HOME/runtime/lib/libmvbench.h; $MVBENCH_HOME/runtime/lib/manual.sh $h >%s/page "
+	    "&& "
 	    "for f in $(sed -n 's/^[a-z][^(]*[ *]\\(mvb_[a-z_]*\\)(.*/\\1/p' $h); do "
 	    "grep -q \"^[^/].*[ *]$f(.*[,;]\" %s/page || echo no $f; done; "
 	    "grep -c '^[.]SH' %s/page",
@@ -510,7 +513,8 @@ TEST(manual_page_has_every_function)
 	ck_assert_str_eq(printed, "10\n");
 	if (!lacks_program("groff"))
 		run(0,
-		    "out=$(groff -man -ww -Tascii %s/page 2>&1 >/dev/null); echo \"$out\"; [ -z \"$out\" ]",
+		    "out=$(groff -man -ww -Tascii %s/page 2>&1 >/dev/null); echo \"$out\"; "
+		    "[ -z \"$out\" ]",
 		    folder);
 }
 

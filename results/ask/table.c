@@ -428,8 +428,8 @@ const struct command command_table = {
 		"and platform. comm % and wait % are shares of the time; utilisation, the share of "
 		"computation, is shown with --columns=configuration,utilisation. staleness is the "
 		"number of other workers' pushes since the pull before a push: the mean, and the "
-		"maximum in brackets. dropped % is the share of pushes that came too late for their "
-		"round.",
+		"maximum in brackets. dropped % is the share of pushes that came too late for "
+		"their round.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.pages = true,

@@ -414,8 +414,8 @@ TEST(only_the_interface_is_visible)
 {
 	run(0,
 	    "nm -D --defined-only libmvbench.so | awk '$2 != \"A\" { print $3 }' | grep -v '^_' |"
-	    " sed 's/@@MVBENCH_0.3$//' | sort >%s/so; nm -g --defined-only libmvbench.a | awk 'NF == 3 { "
-	    "print $3 }' | "
+	    " sed 's/@@MVBENCH_0.3$//' | sort >%s/so; nm -g --defined-only libmvbench.a | "
+	    "awk 'NF == 3 { print $3 }' | "
 	    "grep -v '^_' | sort >%s/a; sed -n 's/^[a-z][^(]*[ *]\\(mvb_[a-z_]*\\)(.*/\\1/p' "
 	    "$MVBENCH_HOME/runtime/lib/libmvbench.h | sort >%s/h; wc -l <%s/h; diff %s/h %s/so && "
 	    "diff %s/h %s/a",
@@ -504,8 +504,8 @@ TEST(cmake_finds_the_installed_library)
 TEST(manual_page_has_every_function)
 {
 	run(0,
-	    "h=$MVBENCH_HOME/runtime/lib/libmvbench.h; $MVBENCH_HOME/runtime/lib/manual.sh $h >%s/page "
-	    "&& "
+	    "h=$MVBENCH_HOME/runtime/lib/libmvbench.h; "
+	    "$MVBENCH_HOME/runtime/lib/manual.sh $h >%s/page && "
 	    "for f in $(sed -n 's/^[a-z][^(]*[ *]\\(mvb_[a-z_]*\\)(.*/\\1/p' $h); do "
 	    "grep -q \"^[^/].*[ *]$f(.*[,;]\" %s/page || echo no $f; done; "
 	    "grep -c '^[.]SH' %s/page",

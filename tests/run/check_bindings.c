@@ -340,7 +340,8 @@ TEST(import_without_mpi_names_the_package, 2)
 	run(1,
 	    FIND
 	    "cd %s && cp $MVBENCH_HOME/runtime/lib/mvbench.py "
-	    "$MVBENCH_HOME/runtime/lib/mvbench.lua . && cp $OLDPWD/mvbench_abi.* . && echo 'int x;' >x.c && "
+	    "$MVBENCH_HOME/runtime/lib/mvbench.lua . && cp $OLDPWD/mvbench_abi.* . && "
+	    "echo 'int x;' >x.c && "
 	    "gcc -shared -fPIC x.c -o libmpi-none.so && "
 	    "gcc -shared -fPIC -Wl,--no-as-needed x.c -L. -lmpi-none -o libmvbench.so && "
 	    "rm libmpi-none.so && LUA_PATH=\"$PWD/?.lua\" PYTHONPATH=$PWD LD_LIBRARY_PATH=$PWD %s",

@@ -139,6 +139,7 @@ static const struct loop {
 	{"order_of_arrival_changes_no_round", 4},
 	{"merged_rounds_equal_allreduce", 2},
 	{"clip_holds_for_gradients_of_any_length", 5},
+	{"codecs_lose_no_gradient_for_its_length", 4},
 	{"infinite_gradient_ends_the_run_as_diverged", 3},
 	{"simulated_host_workload_takes_its_steps_time", 5},
 	{"file_without_a_plugin_is_refused", 2},

@@ -15,11 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-	OPEN_WAIT_S = 3, /* for another process's lock, unless store_open_for opens the file */
-	GOES_ON_STEPS = 1000000 /* of SQLite's virtual machine, from one poll to the next */
-};
-
 /* ---- The file at a path ---------------------------------------------------- */
 
 static char *folder_of(const char *path)

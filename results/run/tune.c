@@ -397,8 +397,9 @@ static char *find_best(struct study *s, bool *all)
 		       "SELECT count(*) FROM study_run WHERE study_id = ?1 AND kind = 'trial'", "i",
 		       s->id));
 	if (ended < wanted)
-		return sentence("%lld of %lld trials have not ended: another process runs them; "
-				"give the same command again when they have",
+		return sentence("%lld of %lld trials have not ended: another process runs them, or "
+				"another file has replaced the database; give the same command "
+				"again when they have",
 				(long long)(wanted - ended), (long long)wanted);
 	for (size_t i = 0; i < s->file.cells; i++) {
 		struct contestant *c = &s->contestant[i];

@@ -975,7 +975,7 @@ TEST(job_file_finds_plugins_in_its_folder)
 	if (lacks_something())
 		return;
 	must_do("mkdir jobs && mv *.c jobs && cat >jobs/a.ini <<'END'\n[defaults]\n"
-		"doubling.most = 1, 2\nworkload = ./spirals.c\nepochs = 1\n"
+		"doubling.most = 1, 2\nworkload = ./spirals.c\t; spirals\nepochs = 1\n"
 		"exclude = strategy=doubling workers=1\n[a]\nstrategy = serial, ./doubling.c\n"
 		"workers = 1, 2\nEND\nmvbench sweep jobs/a.ini");
 	answers("SELECT group_concat(strategy || workers, ' ') FROM (SELECT * FROM run ORDER BY "

@@ -312,7 +312,8 @@ TEST(python_file_gives_rows_to_built_in_models)
 		"epoch = 2",
 		"1|1|16|200|1");
 	/* data of a database start no Python */
-	folder_text("study.ini", "[all]\nworkload = softmax\ndata-dir = ./mine.py\nepochs = 1\n");
+	folder_text("study.ini",
+		    "[all]\nworkload = softmax\ndata-dir = ./mine.py ; rows\nepochs = 1\n");
 	DO(2, "mvbench sweep --dry-run study.ini");
 	expect("a file names it, and you have not");
 	DO(0, "mvbench sweep study.ini && sed -i 's/n + 50/n + 60/' mine.py && mvbench sweep "

@@ -251,6 +251,7 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 	bool done = false;
 	w->step++;
 	w->lr = r->lr[r->step];
+	w->loop->shares += worker_share(w);
 	if (w->rows) {
 		done = compute(w, !r->delayed);
 		w->age += done;

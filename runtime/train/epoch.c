@@ -374,6 +374,7 @@ static void take_snapshot(struct trainer *r, struct snapshot *s)
 	struct worker *w = &r->w;
 	s->epoch = w->epoch;
 	s->left = r->left;
+	s->share = mean_share(r);
 	if (s->param && !r->left) {
 		if (ema_model(r))
 			vec_copy(s->param, ema_model(r));

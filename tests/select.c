@@ -134,6 +134,8 @@ static const struct loop {
 	{"outer_steps_every_step_are_allreduce", 2},
 	{"simulated_optimizers_equal_real_ones", 2},
 	{"random_runs_equal_numpys", 2},
+	{"few_rows_equal_numpys", 3},
+	{"models_without_rows_count_alike_in_every_mean", 4},
 	{"rows_of_a_step_have_the_same_weight", 2},
 	{"idle_workers_of_gossip_and_easgd_step_only_if_linear", 2},
 	{"order_of_arrival_changes_no_round", 4},

@@ -87,7 +87,8 @@ TEST(python_model_trains_with_each_strategy, 5)
 	answers("SELECT test_accuracy > 0.9 FROM epoch WHERE epoch = 2", "1");
 }
 
-/* An accuracy that nothing counts is NULL, not 0. */
+/* An accuracy that nothing counts is NULL, not 0, and cannot be a target; whole-number targets are
+ * classes all the same. */
 TEST(uncounted_answers_give_no_accuracy)
 {
 	if (lacks("numpy"))
@@ -97,6 +98,21 @@ TEST(uncounted_answers_give_no_accuracy)
 	answers("SELECT count(*), count(test_accuracy), count(running_accuracy), "
 		"min(test_loss) > 0 FROM epoch",
 		"3|0|0|1");
+	DO(2, RUN "--workload=./mine.py --target-accuracy=0.9");
+	expect("--target-accuracy=0.9: mine has no accuracy; give --target-loss");
+	DO(0, RUN
+	   "--workload=./mine.py --workers=2 --strategy=allreduce --split=dirichlet:1 && mvbench "
+	   "run --workload=$e/logistic.py --epochs=1 --target-accuracy=0.9");
+}
+
+/* Answers are counted, whatever type the targets have. */
+TEST(counted_answers_of_float_targets_are_an_accuracy)
+{
+	if (lacks("numpy"))
+		return;
+	DO(0, "sed 's/astype(np.int64)/astype(np.float32)/' $e/logistic.py >mine.py; " RUN
+	      "--workload=./mine.py");
+	answers("SELECT test_accuracy > 0.95 FROM epoch WHERE epoch = 2", "1");
 }
 
 /* Metrics are means over the 200 test rows, whatever their batches are: of 64 and less, on one
@@ -902,6 +918,24 @@ TEST(accuracy_of_a_torch_file_is_its_own, 3)
 	DO(0, "sed -i 's/0.25 if/25.0 if/' mine.py");
 	DO(1, RUN "--workload=./mine.py --batch=10 --strategy=serial");
 	expect("accuracy(): return the fraction of correct answers, from 0 to 1, not 25");
+}
+
+/* A Dataset gives its rows one by one: they are those of the arrays. */
+TEST(data_set_has_the_accuracy_of_its_arrays)
+{
+	if (lacks("torch, numpy"))
+		return;
+	folder_text("set.py",
+		    TORCH "def data():\n  x = torch.arange(150.0).reshape(50, 3) % 7 / 7\n"
+			  "  y = (x.sum(1) > 1.3).long()\n"
+			  "  return torch.utils.data.TensorDataset(x[:40], y[:40]), "
+			  "torch.utils.data.TensorDataset(x[40:], y[40:])\n"
+			  "def model(): return nn.Linear(3, 2)\n");
+	DO(0, "sed 's/torch.utils.data.TensorDataset//g' set.py >arrays.py; for f in set arrays; "
+	      "do " RUN "--workload=./$f.py --batch=10 --strategy=serial; done");
+	answers("SELECT count(test_accuracy), count(DISTINCT test_accuracy), count(DISTINCT "
+		"test_loss) FROM epoch WHERE epoch = 2",
+		"2|1|1");
 }
 
 /* The forward pass takes a third of a step, the layers of the backward pass their share of flops:

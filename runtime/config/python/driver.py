@@ -394,14 +394,18 @@ class Numbers:
     def index(self, memory):
         return self.np.frombuffer(memory, self.np.int32)
 
+    def step(self, params, batch, key):
+        """The mean loss, its gradient and the number of correct answers."""
+        more = {"rng": self.np.random.default_rng(key)} if self.rng else {}
+        said = self.module.gradient(params, batch, **more)
+        if not isinstance(said, tuple) or len(said) not in (2, 3):
+            raise Refused("gradient(): return the mean loss and its gradient, or also the number of correct answers")
+        return said if len(said) == 3 else (*said, UNCOUNTED)
+
     def gradient(self, slot, index, key, rows_share, ready, trial):
         params, grads = self.regions[slot]
         seed_all(key)
-        more = {"rng": self.np.random.default_rng(key)} if self.rng else {}
-        said = self.module.gradient(params, self.data.batch(*self.rows(index)), **more)
-        if not isinstance(said, tuple) or len(said) not in (2, 3):
-            raise Refused("gradient(): return the mean loss and its gradient, or also the number of correct answers")
-        loss, grad = said[:2]
+        loss, grad, correct = self.step(params, self.data.batch(*self.rows(index)), key)
         grad = [grad[k] for k in self.names] if self.names else [grad] if self.single else grad
         if len(grad) != len(grads):
             raise Refused(f"gradient(): {len(grad)} gradients of {len(grads)} parameters")
@@ -409,19 +413,25 @@ class Numbers:
             if self.np.shape(g) != into.shape:
                 raise Refused(f"gradient(): a gradient of shape {self.np.shape(g)} of a parameter of shape {into.shape}")
             self.np.multiply(g, rows_share, out=into, casting="same_kind")
-        return float(loss) * len(index), len(index), int(said[2]) if len(said) == 3 else UNCOUNTED
+        return float(loss) * len(index), len(index), int(correct)
+
+    def answers(self, params, batch):
+        """The mean loss, and the number of correct answers."""
+        if hasattr(self.module, "loss"):
+            said = self.module.loss(params, batch)
+            return said if isinstance(said, tuple) else (said, UNCOUNTED)
+        return self.step(params, batch, 0)[::2]
+
+    def counts(self):
+        """Does the file count correct answers? Asks with one row: a copy, as a gradient may write to its parameters."""
+        seed_all(0)
+        batch = self.data.batch(*self.rows(self.np.zeros(1, self.np.int32)))
+        return self.answers(self.structured([a.copy() for a in self.first]), batch)[1] != UNCOUNTED
 
     def evaluate(self, slot, index, test):
         seed_all(0)
-        params, batch = self.regions[slot][0], self.data.batch(*self.rows(index))
-        if hasattr(self.module, "loss"):
-            said = self.module.loss(params, batch)
-        else:
-            more = {"rng": self.np.random.default_rng(0)} if self.rng else {}
-            said = self.module.gradient(params, batch, **more)
-            said = (said[0], said[2]) if len(said) == 3 else said[0]
-        loss, correct = said if isinstance(said, tuple) else (said, UNCOUNTED)
-        n = len(index)
+        params, batch, n = self.regions[slot][0], self.data.batch(*self.rows(index)), len(index)
+        loss, correct = self.answers(params, batch)
         return float(loss) * n, n, int(correct), metrics_of(self.module, params, batch, n, test)
 
 
@@ -491,6 +501,17 @@ class Torch:
             if getattr(m, "sparse", False) and isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
                 raise Refused(f"model(): {name or type(m).__name__} has sparse gradients, and mvbench sends dense ones: use sparse=False")
 
+    def first_rows(self, rows):
+        index = self.torch.arange(rows, dtype=self.torch.int64)
+        return self.data.batch(index, index)
+
+    def counts(self):
+        """Are correct answers counted? By accuracy(), or by the default loss of whole-number targets."""
+        if self.own_loss or self.own_accuracy:
+            return bool(self.own_accuracy)
+        seed_all(0)
+        return not self.inputs(self.first_rows(1))[1].dtype.is_floating_point
+
     def flops(self):
         """Of a row in the backward pass of each layer, and in the forward pass; None: this PyTorch cannot count them.
 
@@ -501,10 +522,9 @@ class Torch:
         except ImportError:
             return None
         rows, root = min(8, self.data.n[0]), type(self.model).__name__
-        index = self.torch.arange(rows, dtype=self.torch.int32)
         self.mode(False)
         with FlopCounterMode(display=False) as counter:  # with gradients: without, some layers compute as a whole
-            self.losses(self.data.batch(index, index.to(self.torch.int64)), rows)
+            self.losses(self.first_rows(rows), rows)
         count = {name: sum(of.values()) / rows for name, of in counter.get_flop_counts().items()}
         whole = [count.get(f"{root}.{owner}" if owner else root, 0) for owner in self.owners]
         own = []
@@ -799,15 +819,12 @@ class Server:
         self.computes = kind(self.module, c["options"], c["seed"], c["threads"], kept)
         data = self.computes.data
         targets = data.targets()
-        classes = 1 + max(int(t.max()) for t in targets) if targets else 0
+        counted = int(self.computes.counts())
+        classes = 1 + max(int(t.max()) for t in targets) if targets else counted
         one = bool(targets) and all(t.ndim == 1 for t in targets)
-        if kind is Torch and hasattr(self.module, "accuracy"):
-            classes = classes or 1
-        elif kind is Torch and hasattr(self.module, "loss"):
-            classes, one = 0, False  # nothing counts correct answers
         self.classes = targets if one else None
         content = data.content()
-        lines = [f"rows\t{data.n[0]}\t{data.n[1]}", f"classes\t{classes}\t{int(one)}",
+        lines = [f"rows\t{data.n[0]}\t{data.n[1]}", f"classes\t{classes}\t{int(one)}\t{counted}",
                  f"content\t{'s' + content[1:] if data.by_seed and content else content}",
                  f"buffers\t{self.computes.buffers}"]
         tensors = self.computes.tensors()

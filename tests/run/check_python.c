@@ -466,6 +466,26 @@ TEST(python_exception_ends_all_ranks, 3)
 	answers("SELECT status FROM run", "failed");
 }
 
+/* The folder of the file contains an interpreter and its packages, as a home folder may: they are
+ * no files of the user. The last lines of the traceback begin with the user's line. */
+TEST(interpreter_below_the_file_is_not_the_user_s)
+{
+	if (lacks("numpy"))
+		return;
+	folder_text("deep.py", "def f(): g()\ndef g(): h()\ndef h(): raise ValueError('deep')\n");
+	DO(0,
+	   "mkdir -p home/site-packages; mv deep.py home/site-packages; ln -s $(%s -c 'import os; "
+	   "print(os.path.dirname(os.path.dirname(os.__file__)))') home/lib; { echo 'import deep'; "
+	   "cat $e/logistic.py; } >mine.py; export PYTHONHOME=$PWD/home "
+	   "PYTHONPATH=$PWD/home/site-packages:$(%s -c 'import numpy, os; "
+	   "print(os.path.dirname(os.path.dirname(numpy.__file__)))'); " RUN
+	   "--workload=./mine.py && sed -i 's/^    return value/    deep.f()/' mine.py && ! " RUN
+	   "--workload=./mine.py",
+	   interpreter, interpreter);
+	expect("mine.py\", line 34, in loss");
+	expect("ValueError: deep");
+}
+
 /* The gradient, which is 0, writes to the parameters: without a copy they are those of the run. A
  * GPU has parameters of its own, and Python gets a copy of them. */
 TEST(python_parameters_are_those_of_the_worker, 2)

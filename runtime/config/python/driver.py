@@ -22,6 +22,7 @@ import platform
 import signal
 import struct
 import sys
+import sysconfig
 import traceback
 import typing
 
@@ -39,6 +40,15 @@ class Refused(Exception):
 
 
 # ---- The file, and what it imports from its folder ----
+
+
+STANDARD = tuple(os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib"))
+
+
+def is_own(file, folder):
+    """Is it the user's? An interpreter and its packages may be in the folder of the user's file, too."""
+    installed = "site-packages" in file or "dist-packages" in file or file.startswith(STANDARD)
+    return file.startswith(os.path.join(folder, "")) and not installed
 
 
 class Folder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -73,8 +83,7 @@ class Folder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module = importlib.import_module(self.name)
         for other in list(sys.modules.values()) if sees_all else ():
             file = getattr(other, "__file__", None)
-            own = file and file.endswith(".py") and os.path.dirname(file).startswith(self.folder)
-            if own and file not in self.files and "site-packages" not in file:
+            if file and file.endswith(".py") and file not in self.files and is_own(file, self.folder):
                 raise Refused(f"{file} is imported in a way that mvbench does not see: write its import on a line "
                               "of its own")
         return module
@@ -87,7 +96,7 @@ def last_lines(error, folder):
     raised = None if isinstance(error, SyntaxError) else error.__traceback__  # it names its line itself
     frames = [f for f in traceback.extract_tb(raised) if f.filename != __file__ and
               not f.filename.startswith("<frozen")]
-    own = [f for f in frames if f.filename.startswith(folder)][-2:]
+    own = [f for f in frames if is_own(f.filename, folder)][-2:]
     kept = own + [f for f in frames[-1:] if f not in own]
     where = "".join(traceback.format_list(kept))
     what = "".join(traceback.format_exception_only(type(error), error)).strip()

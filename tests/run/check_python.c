@@ -998,7 +998,7 @@ TEST(torch_workers_equal_distributed_data_parallel)
 	   interpreter, interpreter);
 }
 
-TEST(torch_model_is_refused, 5)
+TEST(torch_model_is_refused, 6)
 {
 	static const struct {
 		const char *model, *more, *says;
@@ -1009,6 +1009,8 @@ TEST(torch_model_is_refused, 5)
 		{"nn.Sequential(nn.Linear(3, 1), nn.Embedding(3, 1, sparse=True))", "",
 		 "1 has sparse gradients"},
 		{"nn.Linear(3, 1)", "--workers=2 --strategy=model_parallel",
+		 "has no linear layers that can be split"},
+		{"nn.Linear(3, 1)", "--workers=2 --strategy=hybrid --hybrid.group=2",
 		 "has no linear layers that can be split"},
 		{"3", "", "model(): return a torch.nn.Module, not int"}};
 	if (lacks("torch, numpy"))

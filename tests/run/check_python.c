@@ -414,7 +414,7 @@ TEST(interrupted_python_model_continues, 2)
 	"  return a(40), a(10)\n"
 #define NUMBERS "import numpy as np\ndef params(): return np.zeros(2, np.float32)\n" SETS
 
-TEST(python_file_is_refused, 11)
+TEST(python_file_is_refused, 13)
 {
 	static const struct {
 		const char *text, *says;
@@ -429,6 +429,10 @@ TEST(python_file_is_refused, 11)
 		 "accuracy() belongs to a model()"},
 		{NUMBERS "def gradient(p, b): pass\neval_batch = 0.5\n",
 		 "eval_batch = 0.5: give the most rows"},
+		{NUMBERS "def gradient(p, b): pass\nname = 'My net'\n",
+		 "name = 'My net': give small letters, digits and _"},
+		{"def params(between: str = '\\t'): pass\ndef gradient(): pass\ndef data(): pass\n",
+		 "between: '\\t' has a tab or a newline"},
 		{"import sys\nsys.exit(0)\n", "SystemExit"},
 		{"import numpy as np\ndef params(): return np.zeros(2)\n"
 		 "def gradient(p, b): pass\n" SETS,

@@ -150,10 +150,27 @@ def valued(module, name, options, **given):
 
 
 def one_line(text, what):
-    text = " ".join(str(text).split())
+    text = str(text)
     if any(c in text for c in "\t\n\r"):
-        raise Refused(f"{what}: no tabs and newlines")
+        raise Refused(f"{what}: {text!r} has a tab or a newline")
     return text
+
+
+def lines_of(module, folder, options):
+    """Of its description: name, options and recipe."""
+    small = "abcdefghijklmnopqrstuvwxyz0123456789_"
+    name = getattr(module, "name", None) or "".join(c if c in small else "_" for c in folder.name.lower())
+    if not set(str(name)) <= set(small):
+        raise Refused(f"name = {name!r}: give small letters, digits and _")
+    summary = (inspect.getdoc(module) or f"the model of {os.path.basename(folder.path)}").splitlines()[0]
+    lines = [f"name\t{name}", "summary\t" + one_line(summary, "its first line")]
+    for key, ((kind, text, choices), owner) in options.items():
+        what = {"int": "whole number", "real": "number", "bool": "true/false"}.get(kind, "text")
+        lines.append(f"option\t{key}\t{kind}\t{one_line(text, key)}\t{choices}\targument of {owner}() [{what}]")
+    for key, value in getattr(module, "recipe", {}).items():
+        value = str(value).lower() if isinstance(value, bool) else str(value)
+        lines.append(f"recipe\t{key.replace('_', '-')}\t" + one_line(value, key))
+    return lines
 
 
 def describe(out, paths):
@@ -177,19 +194,10 @@ def describe(out, paths):
         most = getattr(module, "eval_batch", 1)
         if not isinstance(most, int) or most < 1:
             raise Refused(f"eval_batch = {most!r}: give the most rows of a batch in evaluations, such as 32")
-        options = options_of(module, ("params" if numbers else "model", "data"))
+        lines = lines_of(module, folder, options_of(module, ("params" if numbers else "model", "data")))
     except BaseException as error:  # SystemExit, too
         print(last_lines(error, folder.folder))
         sys.exit(1)
-    name = getattr(module, "name", None) or "".join(c if c.isalnum() and c.isascii() else "_" for c in folder.name.lower())
-    summary = (inspect.getdoc(module) or f"the model of {os.path.basename(folder.path)}").splitlines()[0]
-    lines = [f"name\t{name}", "summary\t" + one_line(summary, "its first comment")]
-    for key, ((kind, text, choices), owner) in options.items():
-        what = {"int": "whole number", "real": "number", "bool": "true/false"}.get(kind, "text")
-        lines.append(f"option\t{key}\t{kind}\t{one_line(text, key)}\t{choices}\targument of {owner}() [{what}]")
-    for key, value in getattr(module, "recipe", {}).items():
-        value = str(value).lower() if isinstance(value, bool) else str(value)
-        lines.append(f"recipe\t{key.replace('_', '-')}\t" + one_line(value, key))
     lines.append("files\t" + json.dumps(files))
     with open(out, "w", encoding="utf-8") as f:
         f.write("\n".join(lines) + "\n")

@@ -258,6 +258,8 @@ TEST(python_arguments_are_options)
 	expect("did you mean --logistic.width");
 	DO(0, "mvbench help $e/logistic.py");
 	expect("argument of params()");
+	DO(0, "cp $e/logistic.py v1.2.py; mvbench help ./v1.2.py");
+	expect("--v1_2.width");
 }
 
 /* In a sweep a finished cell is not run again, unless the file or its data has changed. */

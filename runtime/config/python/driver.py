@@ -58,13 +58,14 @@ class Folder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.files = dict(files)
         self.path = files[0][0]
         self.folder = os.path.dirname(self.path)
-        self.name = os.path.basename(self.path)[:-3]
+        self.name = os.path.basename(self.path)[:-3].replace(".", "_")  # a dot would name a package
         for path, text in files:
             linecache.cache[path] = (len(text), None, text.splitlines(True), path)
 
     def find_spec(self, name, path=None, target=None):
         base = os.path.join(self.folder, *name.split("."))
-        for file, package in ((base + ".py", False), (base + "/__init__.py", True)):
+        first = self.path if name == self.name else base + ".py"
+        for file, package in ((first, False), (base + "/__init__.py", True)):
             if file in self.files:
                 spec = importlib.util.spec_from_loader(name, self, origin=file, is_package=package)
                 spec.has_location = True

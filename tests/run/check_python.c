@@ -306,6 +306,9 @@ TEST(imported_python_file_is_a_part_of_the_source)
 	DO(0, "mvbench show 1 --source=mine.py | cmp - mine.py && mvbench show 1 "
 	      "--source=own/deep.py");
 	expect("rate = 1");
+	DO(2, "{ echo 'import importlib'; echo 'deep = importlib.import_module(\"own.deep\")'; cat "
+	      "$e/logistic.py; } >unseen.py; " RUN "--workload=./unseen.py");
+	expect(" is imported in a way that mvbench does not see: write its import on a line of its own");
 	/* the texts that a run had are kept: no later change of a file concerns it */
 	DO(0, "echo broken >near.py; s=$(sqlite3 mvbench.db \"SELECT value FROM run_option WHERE "
 	      "name = 'source' AND run_id = 2\"); " RUN "--workload=mine --mine.source=$s");
@@ -420,7 +423,7 @@ TEST(interrupted_python_model_continues, 2)
 	"  return a(40), a(10)\n"
 #define NUMBERS "import numpy as np\ndef params(): return np.zeros(2, np.float32)\n" SETS
 
-TEST(python_file_is_refused, 13)
+TEST(python_file_is_refused, 14)
 {
 	static const struct {
 		const char *text, *says;
@@ -446,6 +449,9 @@ TEST(python_file_is_refused, 13)
 		{"import numpy as np\ndef params(): return np.zeros(2, np.float32)\n"
 		 "def gradient(p, b): pass\ndef data(): return np.zeros(3)\n",
 		 "data(): return two sets"},
+		{"import numpy as np\ndef params(): return np.zeros(2, np.float32)\n"
+		 "def gradient(p, b): pass\ndef data(): return [], [1]\n",
+		 "data(): both sets need at least one row"},
 		{"import os, numpy as np\ndef params(): os.kill(os.getpid(), 9)\n"
 		 "def gradient(p, b): pass\n" SETS,
 		 "its Python process was ended by signal 9"},
@@ -1011,7 +1017,7 @@ TEST(torch_workers_equal_distributed_data_parallel)
 	   interpreter, interpreter);
 }
 
-TEST(torch_model_is_refused, 6)
+TEST(torch_model_is_refused, 7)
 {
 	static const struct {
 		const char *model, *more, *says;
@@ -1021,6 +1027,8 @@ TEST(torch_model_is_refused, 6)
 		 "weight is bfloat16, and mvbench trains float32"},
 		{"nn.Sequential(nn.Linear(3, 1), nn.Embedding(3, 1, sparse=True))", "",
 		 "1 has sparse gradients"},
+		{"nn.Sequential(nn.Linear(3, 1), nn.BatchNorm1d(1, momentum=None))", "",
+		 "the momentum of 1 is None"},
 		{"nn.Linear(3, 1)", "--workers=2 --strategy=model_parallel",
 		 "has no linear layers that can be split"},
 		{"nn.Linear(3, 1)", "--workers=2 --strategy=hybrid --hybrid.group=2",

@@ -152,6 +152,7 @@ static const struct loop {
 	{"simulated_python_model_has_losses_of_the_real_one", 2},
 	{"python_model_follows_rules_of_papers", 2},
 	{"interrupted_python_model_continues", 2},
+	{"options_of_a_python_file_are_tuned", 2},
 	{"python_file_is_refused", 3},
 	{"python_exception_ends_all_ranks", 2},
 	{"python_parameters_are_those_of_the_worker", 2},

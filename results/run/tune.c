@@ -104,7 +104,7 @@ static char *check_cell(const struct study *s, const struct cell *c)
 		return sentence("%s:%d: [%s] sim.train=false: without training there are no "
 				"models to compare",
 				s->path, c->line, c->section);
-	if (c->plan.train.classes == 0 && strcmp(s->objective, "accuracy") == 0)
+	if (!data_is_counted(&c->plan.train) && strcmp(s->objective, "accuracy") == 0)
 		return sentence("--objective=accuracy: %s has no accuracy; give --objective=loss",
 				run->workload);
 	return NULL;
@@ -129,7 +129,7 @@ static const char *find_objective(const struct study *s)
 	const char *given = s->flags->objective;
 	bool loss = false;
 	for (size_t i = 0; i < s->file.cells; i++)
-		loss |= s->file.cell[i].plan.train.classes == 0;
+		loss |= !data_is_counted(&s->file.cell[i].plan.train);
 	return strcmp(given, "auto") != 0 ? given : loss ? "loss" : "accuracy";
 }
 

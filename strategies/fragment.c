@@ -144,13 +144,14 @@ void fragment_init(struct fragment *f, struct worker *w, const struct fragment_t
 	} else if (has_outer(t->outer) || t->remembers) {
 		f->averaged = vec_new(w, vec_len(w->param));
 	}
-	f->own = t->stream->eager ? vec_new(w, vec_len(f->change)) : NULL;
+	f->late =
+		t->stream->delay == run_sync_every(w->run) ? vec_new(w, vec_len(f->change)) : NULL;
 	worker_keep_vec(w, f->averaged);
-	worker_keep_vec(w, f->own);
+	worker_keep_vec(w, t->stream->eager ? f->late : NULL);
 	fragment_restart(f, 0, true);
 	if (has_outer(t->outer))
 		f->outer = stepper_new(w, stepper_words(t->outer), t->outer->momentum, f->averaged,
-				       f->own ? f->own : f->change);
+				       f->late ? f->late : f->change);
 	worker_keep(w, &f->now, sizeof f->now);
 }
 
@@ -168,7 +169,7 @@ void fragment_fini(struct fragment *f, const struct worker *w)
 	free(f->slice);
 	stepper_free(f->outer);
 	vec_free(f->averaged);
-	vec_free(f->own);
+	vec_free(f->late);
 }
 
 static void collect(struct fragment *f)
@@ -184,7 +185,7 @@ void fragment_restart(struct fragment *f, int64_t step, bool common)
 		return;
 	collect(f);
 	vec_copy(f->averaged, f->change);
-	if (f->own)
+	if (f->late)
 		vec_fill(f->change, 0);
 }
 
@@ -218,23 +219,22 @@ void fragment_wait(struct fragment *f)
 	f->sum = NULL;
 }
 
-/* own = what the others sent in the last round */
-static void get_others(struct fragment *f)
+/* late = the sum of the last round; eager: without what this worker sent for it */
+static void get_late(struct fragment *f, bool eager)
 {
 	fragment_wait(f);
-	vec_scale(f->own, -1);
-	vec_axpy(f->own, 1, f->change);
+	if (!eager) {
+		vec_copy(f->late, f->change);
+		return;
+	}
+	vec_scale(f->late, -1);
+	vec_axpy(f->late, 1, f->change);
 }
 
-/* The outer step, with the sum of all (w - W): -N d for the mean and -d for the sum; then W. */
-static void take(struct fragment *f, struct worker *w, const struct fragment_terms *t,
-		 const struct vec *sum)
+/* The trainer's part and W become one, but for --*.mix. */
+static void restart_part(struct fragment *f, const struct fragment_terms *t)
 {
 	const float mix = (float)t->stream->mix, rest = (float)(1 - t->stream->mix);
-	if (f->outer)
-		stepper_step(f->outer, t->outer->lr, f->now.momentum, -(float)w->weight);
-	else if (f->averaged)
-		vec_axpy(f->averaged, (float)w->weight, sum);
 	if (!f->slice && f->averaged)
 		vec_copy(f->change, f->averaged);
 	for (size_t i = 0; i < f->slices; i++) {
@@ -245,34 +245,55 @@ static void take(struct fragment *f, struct worker *w, const struct fragment_ter
 		vec_scale(f->slice[i].param, mix);
 		vec_axpy(f->slice[i].param, rest, f->slice[i].averaged);
 	}
-	f->now.taken = f->now.sent;
-	f->now.steps *= mix;
-	f->now.shares *= mix;
 }
 
+/* The outer step, with the sum of all (w - W): -N d for the mean and -d for the sum; then W. */
+static void take(struct fragment *f, struct worker *w, const struct fragment_terms *t,
+		 const struct vec *sum)
+{
+	if (f->outer)
+		stepper_step(f->outer, t->outer->lr, f->now.momentum, -(float)w->weight);
+	else if (f->averaged)
+		vec_axpy(f->averaged, (float)w->weight, sum);
+	restart_part(f, t);
+	f->now.taken = f->now.sent;
+	f->now.steps *= t->stream->mix;
+	f->now.shares *= t->stream->mix;
+}
+
+/* A sum that arrives now changes W and the trainer's part only after the change is measured: the
+ * steps since the last round are in no other sum. At the first one there is nothing to add to W;
+ * what travels leaves the trainer's part. */
 void fragment_send(struct fragment *f, struct worker *w, const struct fragment_terms *t)
 {
 	float share = share_of_trainer(f, w);
-	if (t->stream->eager)
-		get_others(f);
+	bool eager = t->stream->eager;
+	if (f->late)
+		get_late(f, eager);
 	collect(f);
 	if (f->averaged)
 		vec_axpy(f->change, -1, f->averaged);
 	if (share != 1)
 		vec_scale(f->change, share);
+	if (f->late && !eager && f->now.taken < f->now.sent)
+		take(f, w, t, f->late);
+	else if (f->late && !eager)
+		restart_part(f, t);
 	f->now.momentum = momentum_now(f, t->outer);
 	f->now.lr_last = f->now.lr;
 	f->now.sent = w->step;
 	f->now.steps = f->now.shares = 0;
-	if (t->stream->eager) {
-		vec_axpy(f->own, 1, f->change);
-		take(f, w, t, f->own);
-		vec_copy(f->own, f->change);
+	if (eager) {
+		vec_axpy(f->late, 1, f->change);
+		take(f, w, t, f->late);
+		vec_copy(f->late, f->change);
 	}
 	if (f->slice)
 		f->sum = comm_allreduce_start(f->coded, f->change, 0, vec_len(f->change));
 	else
 		comm_allreduce(f->coded, f->change, f->averaged ? SUM : MEAN);
+	if (f->late)
+		local_met(w);
 }
 
 void fragment_take(struct fragment *f, struct worker *w, const struct fragment_terms *t)

@@ -80,8 +80,10 @@ struct fragment {
 	struct stepper *outer; /* NULL: there is none */
 	struct vec *change;    /* what travels; one for all: param itself */
 	struct comm *coded;    /* whose workers add it up; one for all: the worker's */
-	struct vec *own;       /* eager: the change that it sent last */
-	size_t slices;         /* ranges of neighbouring layers; one for all: 0 */
+	/* With a delay of a whole round: the sum that has arrived, which the outer step takes.
+	 * Eager: between rounds, the change that it sent last. */
+	struct vec *late;
+	size_t slices; /* ranges of neighbouring layers; one for all: 0 */
 	struct fragment_slice {
 		size_t first, length; /* in the model */
 		struct vec *param, *change, *averaged;
@@ -105,7 +107,8 @@ void fragment_fini(struct fragment *f, const struct worker *w);
 /* A round begins after this step; common: with W = param. */
 void fragment_restart(struct fragment *f, int64_t step, bool common);
 void fragment_stepped(struct fragment *f, const struct worker *w); /* after each local step */
-/* Sends the change since the last round; eager: ends that round before, with the new change. */
+/* Sends the change since the last round. With a delay of a whole round it also ends that round, as
+ * fragment_take; eager: with the new change. */
 void fragment_send(struct fragment *f, struct worker *w, const struct fragment_terms *t);
 void fragment_wait(struct fragment *f); /* until the sum has arrived */
 /* Ends the round that was sent: outer step, new W, new param; then local_met. */

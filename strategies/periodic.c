@@ -32,9 +32,17 @@
  *
  *   w = m w + (1 - m) W                                    m: --periodic.mix
  *
- * One fragment without delay is DiLoCo. A delay of X steps is that of DiLoCoX (arXiv 2506.21263).
- * With --periodic.eager (arXiv 2502.12996) it is one, too, but the trainer's own change is not
- * late:
+ * The steps that a trainer makes in the meantime count only by the share m of w. One fragment
+ * without delay is DiLoCo.
+ *
+ * A delay of X steps is that of DiLoCoX (arXiv 2506.21263). A sum then arrives when the next round
+ * begins. w is measured before W changes, so that all steps count; round t = 1, 2, ... ends with
+ *
+ *   d_t = mean (or sum) of (W_t-1 - w)
+ *   W_t = outer step of W_t-1 with d_t-1;  w = m w + (1 - m) W_t
+ *
+ * The first round makes no outer step: W_1 = W_0. With --periodic.eager (arXiv 2502.12996) the
+ * delay is also X, but the trainer's own change is not late:
  *
  *   d_i = 1/N (W_i - w_i) + 1/N sum_{j != i} (W_j - w_j of the round before)
  *
@@ -49,8 +57,8 @@
  *
  * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with --state=average; fragments
  * send as much in X steps, in F parts. An outer step sends nothing; it costs P floats of memory for
- * w_avg, what its optimiser keeps, and three passes. Fragments, a delay, and eager changes each
- * cost P floats more.
+ * w_avg, what its optimiser keeps, and three passes. Fragments or a delay cost P floats more, and a
+ * delay of X another P.
  */
 #include "strategies/fragment.h"
 
@@ -196,8 +204,7 @@ static void periodic_round(struct worker *w, int64_t k)
 	struct periodic *s = w->state;
 	struct fragment *f = &s->fragment[k];
 	bool due = periodic_due(w, k);
-	if (!o->stream.eager && f->now.taken < f->now.sent &&
-	    w->step >= f->now.sent + o->stream.delay)
+	if (!f->late && f->now.taken < f->now.sent && w->step >= f->now.sent + o->stream.delay)
 		fragment_take(f, w, &s->terms);
 	if (!due)
 		return;
@@ -206,8 +213,6 @@ static void periodic_round(struct worker *w, int64_t k)
 	fragment_send(f, w, &s->terms);
 	if (o->stream.delay == 0)
 		fragment_take(f, w, &s->terms);
-	else if (o->stream.eager)
-		local_met(w);
 }
 
 /* Without rows a model does not count, unless the whole group had none: then all are equal. */

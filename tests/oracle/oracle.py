@@ -693,8 +693,10 @@ class Fragment:
         self.u, self.shares, self.steps = np.zeros(len(self.W)), np.zeros(r.N), 0.0
         o = r.c["outer_optimizer"]  # None: none, or one with mu, whose step is linear
         self.outer = Optimizer(o, size=len(part)) if o else None
-        self.sent = self.taken = 0
+        self.sent = self.taken = 0  # the steps in which a round last began, and ended
         self.first_lr = self.last_lr = 0.0
+        # (d, its momentum) of the sums on their way, in rounds; with a delay of a round none comes first
+        self.coming = [None] if r.c["delay"] == r.c["sync_every"] else []
         # eager: each worker's own W and u, and what it sent in the last round
         self.Ws, self.us, self.old = (np.tile(x, (r.N, 1)) for x in (self.W, self.u, self.u))
 
@@ -714,43 +716,52 @@ class Fragment:
     def begins(self, step):
         self.last_lr, self.sent, self.shares[:], self.steps = self.first_lr, step, 0, 0
 
-    def linear_step(self, W, u, d):
+    def momentum(self):
+        """Of the outer step of a round that begins now."""
+        changes = self.r.c["outer"] == "momentum" and self.last_lr > 0
+        return self.r.c["outer_momentum"] * (self.first_lr / self.last_lr if changes else 1)
+
+    def linear_step(self, W, u, d, mu):
         """W and u after a step of an outer optimiser that is linear in d."""
         c = self.r.c
         if c["outer"] == "none":
             return W - d, u
-        mu = c["outer_momentum"]
-        if c["outer"] == "momentum" and self.last_lr > 0:
-            mu *= self.first_lr / self.last_lr
         u = mu * u + d
         return W - c["outer_lr"] * (mu * u + d if c["outer"] == "nesterov" else u), u
 
-    def result(self, w, steps=False):
-        """W and u of a round that begins now; steps: it begins, and this is no preview."""
-        d = sum(x * (self.W - w[k][self.part]) for k, x in enumerate(self.weights()))
-        if self.outer:
-            return self.outer.step(self.W, d, self.r.c["outer_lr"]) if steps else self.W, self.u
-        return self.linear_step(self.W, self.u, d)
+    def change(self, w):
+        return sum(x * (self.W - w[k][self.part]) for k, x in enumerate(self.weights()))
+
+    def preview(self, w):
+        """W after a round now, unless its outer step is not linear."""
+        return self.W if self.outer else self.linear_step(self.W, self.u, self.change(w), self.momentum())[0]
 
     def eager(self, w, step):
         """A round of eager updates: the own change, and those that the others sent in the last round."""
         mix, weights, sent = self.r.c["mix"], self.weights(), self.old.sum(0)
         for k, x in enumerate(w):
             fresh = weights[k] * (self.Ws[k] - x[self.part])
-            self.Ws[k], self.us[k] = self.linear_step(self.Ws[k], self.us[k], sent - self.old[k] + fresh)
+            d = sent - self.old[k] + fresh
+            self.Ws[k], self.us[k] = self.linear_step(self.Ws[k], self.us[k], d, self.momentum())
             self.old[k] = fresh
             x[self.part] = mix * x[self.part] + (1 - mix) * self.Ws[k]
         self.W = self.Ws.mean(0)
         self.begins(step)
 
     def send(self, w, step):
-        self.coming = self.result(w, steps=True)
+        self.coming.append((self.change(w), self.momentum()))
         self.begins(step)
 
-    def take(self, w):
-        (self.W, self.u), self.taken, mix = self.coming, self.sent, self.r.c["mix"]
+    def take(self, w, step):
+        """The oldest sum arrives."""
+        mix, sum_of_round = self.r.c["mix"], self.coming.pop(0)
+        if sum_of_round and self.outer:
+            self.W = self.outer.step(self.W, sum_of_round[0], self.r.c["outer_lr"])
+        elif sum_of_round:
+            self.W, self.u = self.linear_step(self.W, self.u, *sum_of_round)
         for x in w:
             x[self.part] = mix * x[self.part] + (1 - mix) * self.W
+        self.taken = step
         self.shares, self.steps = mix * self.shares, mix * self.steps  # so much of them is left
 
 
@@ -771,7 +782,7 @@ def periodic(r):
             g = weight(c) * sum(r.own_gradient(k, step, w[k]) for k in range(N))
             w = [opts[k].step(w[k], clipped(g, c["clip"]), r.lr(step)) for k in range(N)]
             for f in fragments:
-                f.sent = f.taken = step
+                f.sent = step
                 if step == c["start"]:
                     f.W = w[0][f.part].copy()
                     f.Ws[:] = f.W
@@ -794,22 +805,21 @@ def periodic(r):
                         w[k] = mean.copy()
                 shares[:] = 0
                 r.met(opts)
-            model = fragments[0].result(w)[0]
+            model = fragments[0].preview(w)
             for f, now in zip(fragments, due):
-                if N == 1 and c["outer"] == "none":
+                if N == 1 and c["outer"] == "none" and not streams:
                     continue
-                if c["eager"] and now:
-                    f.eager(w, step)
-                    r.met(opts)
-                if c["eager"]:
-                    continue
-                if f.taken < f.sent and step >= f.sent + c["delay"]:
-                    f.take(w)
                 if now:
                     r.mark_all(step, w)
+                if c["eager"]:
+                    if now:
+                        f.eager(w, step)
+                    continue
+                if now:  # before the sum of another round arrives
                     f.send(w, step)
-                    if c["delay"] == 0:
-                        f.take(w)
+                arrives = now if c["delay"] == X else f.coming and step >= f.sent + c["delay"]
+                if arrives:
+                    f.take(w, step)
                     r.met(opts)
             if not streams and fragments[0].taken == step:
                 shares[:] = 0

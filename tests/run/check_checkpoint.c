@@ -113,6 +113,8 @@ static const char *const exact[] = {
 	     "--periodic.delay=5 --periodic.mix=0.5 --periodic.outer=nesterov",
 	LONG "--strategy=periodic --workers=3 --sync-every=7 --periodic.delay=7 "
 	     "--periodic.eager --periodic.outer=nesterov",
+	LONG "--strategy=periodic --workers=2 --sync-every=7 --periodic.delay=7 "
+	     "--periodic.fragments=2 --periodic.outer=adamw --periodic.outer-lr=0.003",
 	LONG "--strategy=periodic --workers=4 --sync-every=7 --periodic.group=2 "
 	     "--periodic.group-every=3",
 	LONG "--strategy=sparta --workers=2 --sparta.share=0.1",

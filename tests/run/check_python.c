@@ -355,7 +355,7 @@ TEST(python_file_gives_rows_to_built_in_models)
 }
 
 /* A net that writes the rows of each of its 60 steps; the rule of the paper in float64. */
-TEST(python_model_follows_rules_of_papers, 3)
+TEST(python_model_follows_rules_of_papers, 4)
 {
 	static const struct {
 		const char *rule, *how, *within;
@@ -365,6 +365,10 @@ TEST(python_model_follows_rules_of_papers, 3)
 		   {"diloco",
 		    "periodic --sync-every=5 --periodic.outer=nesterov --periodic.outer-lr=0.7 "
 		    "--periodic.outer-momentum=0.9",
+		    "1e-5"},
+		   {"dilocox",
+		    "periodic --sync-every=5 --periodic.delay=5 --periodic.outer=nesterov "
+		    "--periodic.outer-lr=0.7 --periodic.outer-momentum=0.9",
 		    "1e-5"}};
 	if (lacks("numpy"))
 		return;

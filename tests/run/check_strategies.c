@@ -233,6 +233,30 @@ TEST(eager_updates_of_one_worker_are_diloco, 2)
 	expect_same(1, words("%s --periodic.eager --periodic.delay=5", how), 1, how, 1e-6);
 }
 
+/* With a delay of --sync-every a sum arrives when the next one starts: the steps of the round
+ * before must be in one of them. */
+TEST(late_sums_go_on_learning)
+{
+#define LATE MLP "--epochs=2 --batch=24 --sync-every=5 --strategy=periodic "
+	static const char *const how[] = {
+		LATE "--periodic.delay=2 --periodic.mix=0.5",
+		LATE "--periodic.delay=5",
+		LATE "--periodic.delay=5 --periodic.mix=0.5",
+		LATE "--periodic.delay=5 --periodic.fragments=2 --codec=int8",
+		LATE "--periodic.delay=5 --periodic.eager",
+		LATE "--periodic.delay=5 --periodic.outer=nesterov --periodic.outer-lr=0.7 "
+		     "--periodic.outer-momentum=0.3",
+	};
+	struct result r[COUNT(how)];
+	train_all(2, COUNT(how), how, r);
+	for (size_t i = 0; i < COUNT(how); i++) {
+		struct epochs e = epochs_of(&r[i]);
+		ck_assert_msg(e.test[1] < e.test[0] && e.test[2] < e.test[1],
+			      "%s: test losses %g, %g, %g", how[i], e.test[0], e.test[1],
+			      e.test[2]);
+	}
+}
+
 /* ---- AD-PSGD ------------------------------------------------------------- */
 
 TEST(adpsgd_of_one_worker_is_serial)

@@ -621,10 +621,10 @@ static void print_places(FILE *f)
 
 void world_describe(FILE *f)
 {
-	print_places(f);
 	fputs(MESSAGE_FACTORS, f);
 	engine_print_factors(f);
 	fputc('\n', f);
+	print_places(f);
 }
 
 /* --sim.rate and --sim.latency on a platform with links of its own. A message, or NULL. */

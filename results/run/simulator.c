@@ -7,6 +7,7 @@
 #include "runtime/config/dataset.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,5 +82,9 @@ char *simulator_try(const struct config *c)
 		ask(&new, words);
 		APPEND(answers, count, new);
 	}
-	return answers[i].wrong ? must(strdup(answers[i].wrong)) : NULL;
+	if (answers[i].wrong)
+		return must(strdup(answers[i].wrong));
+	char *tried AUTOFREE = platform_tried(c);
+	setenv(PLATFORM_TRIED, tried, 1);
+	return NULL;
 }

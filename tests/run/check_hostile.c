@@ -428,7 +428,7 @@ TEST(moved_database_ends_tune_check_and_calibrate, 12)
 	for (int seed = 1; checks && seed <= 3; seed++) {
 		char *run AUTOFREE = sentence(
 			"--workload=tanh_mlp --strategy=serial --epochs=15 --step-time=10ms "
-			"--train-rows=300 --batch=30 --device=cpu --seed=%d",
+			"--train-rows=300 --batch=30 --device=cpu --lr=0.01 --seed=%d",
 			seed);
 		record_run(run);
 	}

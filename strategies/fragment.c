@@ -191,6 +191,7 @@ void fragment_restart(struct fragment *f, int64_t step, bool common)
 void fragment_stepped(struct fragment *f, const struct worker *w)
 {
 	f->now.shares += worker_share(w);
+	f->now.steps++;
 	if (w->step == f->now.sent + 1)
 		f->now.lr = w->lr;
 }
@@ -199,8 +200,8 @@ void fragment_stepped(struct fragment *f, const struct worker *w)
  * weights; steps that are equally long for any gradient do not. */
 static float share_of_trainer(const struct fragment *f, const struct worker *w)
 {
-	double steps = (double)(w->step - f->now.sent);
-	return w->optimizer->normalises ? (float)(f->now.shares / steps) : 1;
+	bool counts = w->optimizer->normalises && f->now.steps > 0;
+	return counts ? (float)(f->now.shares / f->now.steps) : 1;
 }
 
 /* The factor of u in the outer step of this round. */
@@ -245,6 +246,8 @@ static void take(struct fragment *f, struct worker *w, const struct fragment_ter
 		vec_axpy(f->slice[i].param, rest, f->slice[i].averaged);
 	}
 	f->now.taken = f->now.sent;
+	f->now.steps *= mix;
+	f->now.shares *= mix;
 }
 
 void fragment_send(struct fragment *f, struct worker *w, const struct fragment_terms *t)
@@ -260,7 +263,7 @@ void fragment_send(struct fragment *f, struct worker *w, const struct fragment_t
 	f->now.momentum = momentum_now(f, t->outer);
 	f->now.lr_last = f->now.lr;
 	f->now.sent = w->step;
-	f->now.shares = 0;
+	f->now.steps = f->now.shares = 0;
 	if (t->stream->eager) {
 		vec_axpy(f->own, 1, f->change);
 		take(f, w, t, f->own);

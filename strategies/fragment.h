@@ -91,7 +91,9 @@ struct fragment {
 		int64_t sent, taken; /* the steps in which rounds were last begun, and ended */
 		double lr, lr_last; /* of the first step of this round, and of the last; 0 = none */
 		double momentum;    /* of the outer step of the round that was sent */
-		double shares;      /* sum of worker_share since then */
+		/* Steps since it was sent, and the sum of worker_share over them. Of those before a
+		 * late sum came, param has kept the share --*.mix: they count as much. */
+		double steps, shares;
 	} now;
 };
 

@@ -43,6 +43,10 @@
  * Two levels: every --periodic.group-every steps the models of a group are averaged, between the
  * rounds of all. A group is a machine or a site, or --periodic.group neighbouring ranks.
  *
+ * With optimisers that normalise, a model weighs in each mean as many steps as its worker had rows
+ * in since the last one (README, workers without rows). In the mean of all these weights add up to
+ * N. A group first sums its own: a float more, where a step had fewer rows than workers.
+ *
  * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with --state=average; fragments
  * send as much in X steps, in F parts. An outer step sends nothing; it costs P floats of memory for
  * w_avg, what its optimiser keeps, and three passes. Fragments, a delay, and eager changes each
@@ -65,6 +69,11 @@ struct periodic {
 	struct fragment fragment[FRAGMENTS_MOST];
 	struct comm *group; /* NULL: there are no groups */
 	int groups;
+	struct vec *share; /* [1] */
+	struct {
+		double shares; /* sum of worker_share */
+		int64_t idle;  /* steps in which some worker had no rows */
+	} since;               /* the models of a group were last averaged */
 };
 
 #define OWNER struct periodic_opts
@@ -126,6 +135,8 @@ static void make_groups(struct worker *w)
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
 	int n = comm_size(w->data_group);
+	s->share = vec_new(w, 1);
+	worker_keep(w, &s->since, sizeof s->since);
 	if (o->group > 0) {
 		s->groups = n / (int)o->group;
 		s->group = comm_split(w->data_group, comm_rank(w->data_group) / (int)o->group);
@@ -199,10 +210,29 @@ static void periodic_round(struct worker *w, int64_t k)
 		local_met(w);
 }
 
+/* Without rows a model does not count, unless the whole group had none: then all are equal. */
+static void average_group(struct worker *w)
+{
+	struct periodic *s = w->state;
+	float mine = (float)s->since.shares, mean = 0;
+	consensus_mark(w);
+	if (s->since.idle && w->optimizer->normalises) {
+		vec_fill(s->share, mine);
+		comm_allreduce(s->group, s->share, MEAN);
+		if (vec_has_data(s->share))
+			vec_get(s->share, &mean);
+		vec_scale(w->param, mean > 0 ? mine / mean : 1);
+	}
+	comm_allreduce(s->group, w->param, MEAN);
+	local_met(w);
+	memset(&s->since, 0, sizeof s->since);
+}
+
 static void periodic_step(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
+	const double share = worker_share(w);
 	if (w->step <= o->start) {
 		comm_allreduce(w->coded, w->grad, SUM);
 		common_step(w);
@@ -213,17 +243,18 @@ static void periodic_step(struct worker *w)
 	local_step(w, 1);
 	for (int64_t k = 0; k < o->stream.fragments; k++)
 		fragment_stepped(&s->fragment[k], w);
+	s->since.shares += share;
+	s->since.idle += share != 1;
 	/* a single worker averages with no other, but its outer optimiser steps as well, and W is
 	 * the model that counts in streams */
 	if (comm_size(w->data_group) == 1 && !s->fragment[0].outer && !s->fragment[0].slice)
 		return;
-	if (s->group && w->step % o->group_every == 0 && !periodic_due(w, 0)) {
-		consensus_mark(w);
-		comm_allreduce(s->group, w->param, MEAN);
-		local_met(w);
-	}
+	if (s->group && w->step % o->group_every == 0 && !periodic_due(w, 0))
+		average_group(w);
 	for (int64_t k = 0; k < o->stream.fragments; k++)
 		periodic_round(w, k);
+	if (!s->fragment[0].slice && s->fragment[0].now.taken == w->step) /* all are equal */
+		memset(&s->since, 0, sizeof s->since);
 }
 
 /* A barrier takes no sum before its time, but the sums have arrived then. */
@@ -250,6 +281,7 @@ static void periodic_fini(struct worker *w)
 	for (int64_t k = 0; k < o->stream.fragments; k++)
 		fragment_fini(&s->fragment[k], w);
 	comm_free(s->group);
+	vec_free(s->share);
 }
 
 static double periodic_bytes(const struct worker *w)

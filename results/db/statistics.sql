@@ -53,7 +53,8 @@ WHERE lacks IS NOT NULL;
 --   repeat             1 = the run of its seed that counts, the newest; 2 the one before
 --   timed              1 = its times count
 --   exact              1 = its times have no spread: simulated, with a given time of a step, without
---                      random delays and without a calibration, which another would differ from
+--                      random delays, random partners, whose messages may share a link, and a
+--                      calibration, which another would differ from
 --   test_accuracy, best_test_accuracy  -infinity: it diverged
 --   test_loss, train_loss  infinity: it diverged
 --   time_to_target     seconds of training; infinite = the target was missed: later than all that
@@ -70,7 +71,9 @@ ended AS (
 	SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
 		compare_key, strategy, workers, servers, sync_every, seed, train_size,
 		test_size * targets AS answers, target_accuracy, target_loss, platform,
-		ifnull(sim_step_time <> 'auto' AND calibration_id IS NULL AND straggle = 0 AND split NOT LIKE 'dirichlet%', 0) AS exact,
+		ifnull(sim_step_time <> 'auto' AND calibration_id IS NULL AND straggle = 0
+			AND split NOT LIKE 'dirichlet%' AND strategy <> 'adpsgd'
+			AND ifnull(config_key ->> '$."gossip.schedule"', '') <> 'pairs', 0) AS exact,
 		test_accuracy, best_test_accuracy, test_loss, train_loss, epoch_seconds, seconds_total,
 		epoch_bytes, peak_bytes, comm_fraction, wait_fraction, utilisation, staleness_mean, staleness_max, dropped_fraction,
 		target_seconds,

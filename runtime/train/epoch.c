@@ -251,6 +251,7 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 	bool done = false;
 	w->step++;
 	w->lr = r->lr[r->step];
+	w->loop->shares += worker_share(w);
 	if (w->rows) {
 		done = compute(w, !r->delayed);
 		w->age += done;
@@ -373,6 +374,7 @@ static void take_snapshot(struct trainer *r, struct snapshot *s)
 	struct worker *w = &r->w;
 	s->epoch = w->epoch;
 	s->left = r->left;
+	s->share = mean_share(r);
 	if (s->param && !r->left) {
 		if (ema_model(r))
 			vec_copy(s->param, ema_model(r));

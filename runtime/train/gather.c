@@ -64,9 +64,9 @@ void gather_tallies(struct trainer *r, const struct tally *t, int n, struct judg
 	link_reduce_all(r->all, sum[0], n * SUMS, REDUCE_SUM);
 	for (int i = 0; i < n; i++) {
 		double rows = sum[i][ROWS] > 0 ? sum[i][ROWS] : NAN;
-		out[i] = (struct judged){
-			sum[i][LOSS] / rows,
-			r->train.classes && sum[i][CORRECT] >= 0 ? sum[i][CORRECT] / rows : NAN};
+		bool counted = data_is_counted(&r->train) && sum[i][CORRECT] >= 0;
+		out[i] = (struct judged){sum[i][LOSS] / rows,
+					 counted ? sum[i][CORRECT] / rows : NAN};
 	}
 }
 

@@ -1048,10 +1048,15 @@ TEST(moved_database_ends_the_run, 6)
 	ck_rows("SELECT id, (SELECT count(*) FROM run) FROM mark", "77,0");
 }
 
-/* SQLite would delete what is left of the moved database before it makes one. */
-TEST(log_of_a_moved_database_is_not_deleted)
+/* SQLite would delete what is left of the moved database before it makes one, also where a link
+ * leads, and when it reads an empty file. */
+TEST(log_of_a_moved_database_is_not_deleted, 3)
 {
-	char *moved AUTOFREE = in_folder("moved.db"), *apart AUTOFREE = sentence("%s-wal", path),
+	enum { LINK = 1, EMPTY = 2 };
+	static const char says[] = "-wal has results of a database that was";
+	char *moved AUTOFREE = in_folder("moved.db"), *file AUTOFREE = in_folder("file.db"),
+		    *own AUTOFREE = sentence("%s-wal", path),
+		    *apart AUTOFREE = sentence("%s-wal", _i == LINK ? file : path),
 		    *with AUTOFREE = sentence("%s-wal", moved);
 	struct epoch_row row = epoch_row(0, 0.1);
 	struct store *s;
@@ -1063,11 +1068,19 @@ TEST(log_of_a_moved_database_is_not_deleted)
 	}
 	waitpid(child, NULL, 0);
 	ck_assert_int_eq(rename(path, moved), 0);
-	ck_sentence(store_open(&s, path, STORE_WRITE), "-wal has results of a database that was");
-	ck_sentence(store_open(&s, path, STORE_CHANGE), "-wal has results of a database that was");
-	ck_assert_int_ne(access(path, F_OK), 0);
+	if (_i == LINK)
+		ck_assert(rename(own, apart) == 0 && symlink("file.db", path) == 0);
+	if (_i == EMPTY) {
+		make_file("");
+		ck_sentence(store_open(&s, path, STORE_READ), says);
+	}
+	ck_sentence(store_open(&s, path, STORE_WRITE), says);
+	ck_sentence(store_open(&s, path, STORE_CHANGE), says);
+	ck_assert((access(path, F_OK) == 0) == (_i == EMPTY));
 	ck_assert_int_eq(rename(apart, with), 0);
 	expect_in("moved.db", "SELECT count(*) FROM epoch", "1");
+	if (_i == EMPTY)
+		return;
 	ck_sentence(store_open(&s, path, STORE_CHANGE), "was moved or removed");
 	ck_assert_int_ne(access(path, F_OK), 0);
 }

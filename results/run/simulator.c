@@ -7,13 +7,14 @@
 #include "runtime/config/dataset.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* The answers so far: the cells of a sweep ask for few different starts. */
 static struct answer {
-	char *words, *wrong, *places, *factors; /* NULL: there is none */
+	char *words, *wrong; /* wrong NULL: nothing */
 } * answers;
 static size_t count;
 
@@ -56,13 +57,6 @@ static void exec_simulator(const void *ctx)
 	dprintf(STDERR_FILENO, "%s: %s", simulator, strerror(errno));
 }
 
-/* What follows these words in their line; NULL: nothing does. Heap. */
-static char *rest_of_line(const char *text, const char *words)
-{
-	const char *at = strstr(text, words), *from = at ? at + strlen(words) : NULL;
-	return from ? sentence("%.*s", (int)strcspn(from, "\n"), from) : NULL;
-}
-
 /* Sets a->wrong: NULL, or a message. */
 static void ask(struct answer *a, char *const *words)
 {
@@ -70,54 +64,27 @@ static void ask(struct answer *a, char *const *words)
 	int status = child_run(exec_simulator, words, text, sizeof text);
 	CHECK(status != -1, "a child process: %m");
 	const char *ours = strstr(text, "mvbench: "), *from = ours ? ours + 9 : text;
-	if (status == 0) {
-		a->places = rest_of_line(text, WORKERS_WHERE);
-		a->factors = rest_of_line(text, MESSAGE_FACTORS);
-	}
 	if (status != 0 && !WIFSIGNALED(status)) /* a run tells why the simulator dies */
 		a->wrong = sentence("%.*s", (int)strcspn(from, "\n"), from);
 }
 
-/* The answer for c, or that for which there is room. */
-static size_t find(const struct config *c, char **start)
-{
-	char **words AUTOWORDS = config_words(c);
-	*start = words_of_start(words);
-	size_t i = 0;
-	while (i < count && strcmp(answers[i].words, *start) != 0)
-		i++;
-	return i;
-}
-
 char *simulator_try(const struct config *c)
 {
-	char *simulator AUTOFREE = simulator_path(), *start AUTOFREE = NULL;
-	size_t i = find(c, &start);
+	char *simulator AUTOFREE = simulator_path(), **words AUTOWORDS = config_words(c);
+	char *start AUTOFREE = words_of_start(words);
+	size_t i = 0;
 	if (access(simulator, X_OK) != 0) /* a run says that it is missing */
 		return NULL;
+	while (i < count && strcmp(answers[i].words, start) != 0)
+		i++;
 	if (i == count) {
-		char **words AUTOWORDS = config_words(c);
 		struct answer new = {.words = must(strdup(start))};
 		ask(&new, words);
 		APPEND(answers, count, new);
 	}
-	return answers[i].wrong ? must(strdup(answers[i].wrong)) : NULL;
-}
-
-static const struct answer *given(const struct config *c)
-{
-	static const struct answer none;
-	char *start AUTOFREE = NULL;
-	size_t i = find(c, &start);
-	return i < count ? &answers[i] : &none;
-}
-
-const char *simulator_places(const struct config *c)
-{
-	return given(c)->places;
-}
-
-const char *simulator_factors(const struct config *c)
-{
-	return platform_is_file(c->run.sim_platform) ? given(c)->factors : NULL;
+	if (answers[i].wrong)
+		return must(strdup(answers[i].wrong));
+	char *tried AUTOFREE = platform_tried(c);
+	setenv(PLATFORM_TRIED, tried, 1);
+	return NULL;
 }

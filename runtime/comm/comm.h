@@ -203,8 +203,8 @@ void link_alltoall_start(struct link *l, int slot, float *in, const int *counts_
 void link_start_wait(struct link *l, int slot);
 void link_broadcast(struct link *l, int root, void *x, size_t bytes);
 void link_barrier(struct link *l);
-/* The same, but waiting ranks sleep, which leaves the cores to ranks that measure. Real world,
- * several ranks. */
+/* The same, but waiting ranks sleep, which leaves the cores to ranks that measure or record. Real
+ * world, several ranks. */
 void link_barrier_asleep(struct link *l);
 enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_LEAST, REDUCE_PRODUCT };
 /* For small x[n], off the clock: doubles, or with REDUCE_LEAST struct least. */

@@ -42,6 +42,14 @@ void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n)
 	}
 }
 
+/* Off the clock some ranks work longer than others, and rank 0 alone records. The others sleep: an
+ * MPI call would keep their cores busy, which those ranks, or other runs, may need. */
+static void wait_asleep(const struct trainer *r)
+{
+	if (!world_is_virtual && link_size(r->all) > 1)
+		link_barrier_asleep(r->all);
+}
+
 /* Only the first worker of each model group counts. */
 void gather_tallies(struct trainer *r, const struct tally *t, int n, struct judged *out)
 {
@@ -52,6 +60,7 @@ void gather_tallies(struct trainer *r, const struct tally *t, int n, struct judg
 		sum[i][CORRECT] = (double)t[i].correct;
 		sum[i][ROWS] = (double)t[i].rows;
 	}
+	wait_asleep(r);
 	link_reduce_all(r->all, sum[0], n * SUMS, REDUCE_SUM);
 	for (int i = 0; i < n; i++) {
 		double rows = sum[i][ROWS] > 0 ? sum[i][ROWS] : NAN;
@@ -166,6 +175,7 @@ void gather_events(struct trainer *r)
 
 void trainers_agree(struct trainer *r, char *mine)
 {
+	wait_asleep(r);
 	char *wrong = link_agree(r->all, mine);
 	if (wrong)
 		user_error("%s", wrong);
@@ -179,6 +189,7 @@ void trainer_share_status(struct trainer *r, char *sink_error)
 		status = EXIT_FAILED;
 		free(sink_error);
 	}
+	wait_asleep(r);
 	link_broadcast(r->all, 0, &status, sizeof status);
 	r->status = (int)status;
 }

@@ -31,10 +31,10 @@ void world_exit(int status) __attribute__((noreturn)); /* ends a main loop early
  * world: -1. */
 int world_place(void);
 uint64_t world_node(void); /* the simulated machine of this worker; real world: 0 */
-/* Lines of a simulation: how many workers are where, unless that goes without saying; and the
- * factors of messages. */
-#define WORKERS_WHERE   "places: "
+/* Lines of a simulation: the factors of messages; and how many workers are where, unless that goes
+ * without saying. */
 #define MESSAGE_FACTORS "factors: "
+#define WORKERS_WHERE   "places: "
 void world_describe(FILE *f);
 /* The following charge virtual time for work that takes time by itself in the real world. */
 void world_device(struct worker *w); /* call before opening: charges the device's operations */

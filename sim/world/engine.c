@@ -356,7 +356,7 @@ static void reading_free(struct reading *r)
 	free(r->wrong);
 }
 
-void engine_start(const char *platform, int workers)
+char *engine_start(const char *platform, int workers)
 {
 	char *words[] = {"mvbench-sim", "--log=root.thresh:error",
 			 "--log=ker_engine.app:file:/dev/null", NULL};
@@ -392,14 +392,19 @@ void engine_start(const char *platform, int workers)
 	if (!r.window) /* SimGrid's would limit a message to 4 MiB a round trip */
 		sg_cfg_set_double("network/TCP-gamma", 1e18);
 	keep_costs(&r);
+	char *wrong = r.wrong;
+	r.wrong = NULL;
 	reading_free(&r);
-	simgrid_load_platform(platform);
+	if (!wrong)
+		simgrid_load_platform(platform);
+	return wrong;
 }
 
 static void try_platform(const void *file)
 {
-	engine_start(file, 1);
-	char *wrong = try_hosts();
+	char *wrong = engine_start(file, 1);
+	if (!wrong)
+		wrong = try_hosts();
 	if (wrong)
 		write_all(STDERR_FILENO, wrong, strlen(wrong));
 	_exit(wrong != NULL);

@@ -11,6 +11,7 @@
  */
 #include "runtime/config/clusters.h"
 #include "runtime/config/config.h"
+#include "runtime/config/dataset.h"
 #include "runtime/config/heterogeneity.h"
 #include "runtime/config/hosts.h"
 #include "runtime/config/plan.h"
@@ -621,10 +622,10 @@ static void print_places(FILE *f)
 
 void world_describe(FILE *f)
 {
-	print_places(f);
 	fputs(MESSAGE_FACTORS, f);
 	engine_print_factors(f);
 	fputc('\n', f);
+	print_places(f);
 }
 
 /* --sim.rate and --sim.latency on a platform with links of its own. A message, or NULL. */
@@ -807,7 +808,10 @@ void world_rest(const char *what, nsec dt)
 int world_run(const struct config *c, const struct plan *p, int (*life)(void *ctx), void *ctx)
 {
 	const char *file = p->simulation->platform_file;
-	char *wrong = engine_try(file);
+	char *name AUTOFREE = platform_tried(c), *wrong = NULL;
+	const char *tried = getenv(PLATFORM_TRIED);
+	if (!tried || strcmp(tried, name) != 0)
+		wrong = engine_try(file);
 	if (wrong)
 		user_error("--sim.platform=%s: %s", c->run.sim_platform, wrong);
 	world.life = life;
@@ -822,8 +826,8 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	if ((wrong = look_at_tmp()))
 		user_error("%s", wrong);
-	engine_start(file, world.workers);
-	if ((wrong = set_links()) || (wrong = place_ranks()))
+	if ((wrong = engine_start(file, world.workers)) || (wrong = set_links()) ||
+	    (wrong = place_ranks()))
 		user_error("--sim.platform=%s: %s", c->run.sim_platform, wrong);
 	deploy();
 	simgrid_run();

@@ -37,15 +37,16 @@ static void set_up(void)
 	idx_put_set(TRAIN, 320, false, '-');
 }
 
-/* Runs mvbench advise for softmax on the folder's data and database; it trains only if the words
- * say so. Its stderr goes to file err. */
+/* Runs mvbench advise for softmax on the folder's data and database; it trains, and simulates
+ * changes, only if the words say so. Its stderr goes to file err. */
 static int advise(const char *words)
 {
 	char *command AUTOFREE =
 		sentence("mkdir -p %s/tmp && TMPDIR=%s/tmp ./mvbench advise --workload=softmax "
-			 "--batch=%d --data-dir=%s --db=%s/run.db %s %s 2>%s/err",
+			 "--batch=%d --data-dir=%s --db=%s/run.db %s %s %s 2>%s/err",
 			 folder, folder, BATCH, folder, folder,
-			 strstr(words, "--train=") ? "" : "--train=0s", words, folder);
+			 strstr(words, "--train=") ? "" : "--train=0s",
+			 strstr(words, "--changes") ? "" : "--changes=false", words, folder);
 	int status = command_output(command, out, sizeof out);
 	char *tmp AUTOFREE = sentence("%s/tmp", folder);
 	ck_assert_msg(rmdir(tmp) == 0, "%s: files are left in %s", words, tmp);
@@ -405,7 +406,8 @@ TEST(advice_trains_the_fastest_until_one_is_accurate)
 {
 	const char *const words =
 		CLUSTER "--epochs=2 --intervals=1,16 --sim.rate=100mbit --train=60s ";
-	ck_sentence(words, "Trained here in");
+	char *changed AUTOFREE = sentence("%s --changes", words);
+	ck_sentence(changed, "Trained here in");
 	ck_assert_msg(strstr(out, "- Choose ") && strstr(out, "- Choose ") < strstr(out, "speedup"),
 		      "the answer comes first: %.3000s", out);
 	ck_assert_msg(strstr(out, "that are faster, from the fastest on") &&
@@ -425,6 +427,7 @@ TEST(advice_trains_the_fastest_until_one_is_accurate)
 		       "'allreduce')"),
 		0);
 	ck_sentence(CLUSTER "--epochs=2 --intervals=16", "let --train=1min train the fastest.");
+	ck_assert_ptr_null(strstr(out, "half the rate: "));
 }
 
 /* 50 epochs take longer than that: nothing is waited for, and no row has an accuracy. */

@@ -1586,6 +1586,18 @@ TEST(simulator_is_started_by_mvbench_only)
 	no_run_is_left();
 }
 
+/* A start of the simulator takes longer than most simulations. */
+TEST(run_starts_the_simulator_once)
+{
+	char *command AUTOFREE = sentence(
+		"cd %s && cp $OLDPWD/mvbench . && printf '#!/bin/sh\\necho >>starts\\nexec '$OLDPWD"
+		"'/mvbench-sim \"$@\"\\n' >mvbench-sim && chmod +x mvbench-sim && FOLDER=. && "
+		"./mvbench run " SOFT "--strategy=allreduce --workers=2 --platform=sim " STEP HOSTS
+		"--data-dir=. --db=starts.db 2>&1 && wc -l <starts",
+		folder);
+	expect_command(EXIT_OK, command, "\n1\n");
+}
+
 /* ---- Interruptions ------------------------------------------------------- */
 
 /* Starts a simulation that would never end; returns when it trains. */

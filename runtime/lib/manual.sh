@@ -4,6 +4,7 @@ set -eu
 version=$(sed -n 's/.*MVB_VERSION "\([^"]*\)".*/\1/p' "$1")
 printf '.TH LIBMVBENCH 3 "" "mvbench %s" "mvbench manual"\n.SH NAME\n' "$version"
 printf 'libmvbench \\- synchronises the workers of your own training loop\n.SH SYNOPSIS\n.nf\n'
+# shellcheck disable=SC2016 # the page shows the user this command
 printf '#include <libmvbench.h>\n\ncc program.c $(pkg\\-config \\-\\-cflags \\-\\-libs libmvbench)\n.fi\n.SH DESCRIPTION\n'
 expand "$1" | awk '
 function paragraph() { # once

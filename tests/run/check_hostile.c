@@ -441,8 +441,8 @@ TEST(moved_database_ends_tune_check_and_calibrate, 12)
 		"until n=$(count DIR/run.db) && [ $n -ge $((old + 3)) ] || ! kill -0 $p; do sleep "
 		"0.05; done; cd DIR; %s; wait $p; s=$?; [ $s = 1 ] || [ $s = 2 ] || { echo status "
 		"$s; cat said; }; grep -q 'moved or removed' said || cat said; "
-		"grep -e 'another process runs' -e 'is another check' said | grep -v replaced | sed "
-		"'s/^/says only: /'; test -e d.db || exit 0; "
+		"grep -e 'another process runs' -e 'is another check' said | grep -v replaced | "
+		"sed 's/^/says only: /'; test -e d.db || exit 0; "
 		"test $(count d.db) -ge $n && sqlite3 d.db 'PRAGMA integrity_check'",
 		query,
 		/* measurements on much data leave time to move the database between two of them */

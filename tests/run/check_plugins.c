@@ -382,8 +382,8 @@ TEST(codecs_lose_no_gradient_for_its_length, LISTED(codecs))
 		ck_assert_msg(status == 0 || (status == 3 && strstr(out, "diverged")),
 			      "%s: status %d: %s", command, status, out);
 	}
-	answers("SELECT count(*), count(*) FILTER (WHERE status = 'done' AND abs(test_loss - "
-		"(SELECT test_loss FROM epoch WHERE run_id = id AND epoch = 0)) <= 0.001), count(*) "
+	answers("SELECT count(*), count(*) FILTER (WHERE status = 'done' AND abs(test_loss - ("
+		"SELECT test_loss FROM epoch WHERE run_id = id AND epoch = 0)) <= 0.001), count(*) "
 		"FILTER (WHERE status = 'diverged' AND codec <> 'fp16') FROM run_summary",
 		"3|0|0");
 }

@@ -308,7 +308,8 @@ TEST(imported_python_file_is_a_part_of_the_source)
 	expect("rate = 1");
 	DO(2, "{ echo 'import importlib'; echo 'deep = importlib.import_module(\"own.deep\")'; cat "
 	      "$e/logistic.py; } >unseen.py; " RUN "--workload=./unseen.py");
-	expect(" is imported in a way that mvbench does not see: write its import on a line of its own");
+	expect(" is imported in a way that mvbench does not see: write its import on a line of "
+	       "its own");
 	/* the texts that a run had are kept: no later change of a file concerns it */
 	DO(0, "echo broken >near.py; s=$(sqlite3 mvbench.db \"SELECT value FROM run_option WHERE "
 	      "name = 'source' AND run_id = 2\"); " RUN "--workload=mine --mine.source=$s");

@@ -359,12 +359,12 @@ TEST(period_of_delayed_nesterov_is_the_workers, 2)
 {
 	int workers = 1 + _i;
 	for (int period = 0; period <= 2; period++)
-		record_run(words(MLP
-				 "--epochs=1 --batch=24 --strategy=asgd --sync-every=10 "
-				 "--asgd.updater=delayed_nesterov --asgd.period=%d --workers=%d "
-				 "--deal=static --platform=sim --sim.platform=ethernet_10g "
-				 "--sim.step-time=1ms",
-				 period, workers));
+		record_run(words(
+			MLP "--epochs=1 --batch=24 --strategy=asgd --sync-every=10 "
+			    "--asgd.updater=delayed_nesterov --asgd.period=%d --workers=%d "
+			    "--servers=1 --deal=static --platform=sim --sim.platform=ethernet_10g "
+			    "--sim.step-time=1ms",
+			period, workers));
 	expect_in("run.db",
 		  "SELECT group_concat(a.model_hash = b.model_hash, ' ') FROM run AS a JOIN run AS "
 		  "b ON b.id > 1 WHERE a.id = 1",

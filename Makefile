@@ -64,6 +64,11 @@ bundle: ## pack all needed files into build/bundle, for machines where nothing c
 	@$(MAKE) --no-print-directory B=$(B)/bundle-objects ARCH=-march=x86-64-v3 programs
 	@tests/scripts/bundle.sh $(B)/bundle-objects $(B)/bundle
 
+wheel: ## a wheel of the Python bindings in build/, for pip on any x86-64 with Open MPI
+	@$(MAKE) --no-print-directory B=$(B)/plain ARCH= $(addprefix $(B)/plain/,libmvbench.so mvbench_abi.py)
+	@cd runtime/lib && PYTHONDONTWRITEBYTECODE=1 MVBENCH_BUILD=$(abspath $(B)/plain) python3 -c \
+		'import mvbench_wheel; print(mvbench_wheel.build_wheel("$(abspath $(B))"))'
+
 deb: ## build/mvbench_VERSION_ARCH.deb, which apt installs on any Debian 12
 	@$(MAKE) --no-print-directory B=$(B)/bundle-objects $(if $(filter x86_64,$(shell uname -m)),ARCH=-march=x86-64-v3,ARCH=) all
 	@tests/scripts/deb.sh $(B)/bundle-objects $(B)
@@ -78,14 +83,17 @@ install: all ## put the program, its figures, its manual page and the library un
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/mvbench/runtime/comm/mpi runtime/comm/mpi/tcp.rules
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/mvbench/workloads/python workloads/python/*.py
 	for f in $(CONTRACT); do install -Dm 644 $$f $(DESTDIR)$(PREFIX)/share/mvbench/$$f || exit; done
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions)
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 man/man3 bash-completion/completions)
 	$(B)/mvbench help --man >$(DESTDIR)$(PREFIX)/share/man/man1/mvbench.1
 	$(B)/mvbench help --completion=bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mvbench
+	runtime/lib/manual.sh runtime/lib/libmvbench.h >$(DESTDIR)$(PREFIX)/share/man/man3/libmvbench.3
+	for f in $$(sed -n 's/^[a-z][^(]*[ *]\(mvb_[a-z_]*\)(.*/\1/p' runtime/lib/libmvbench.h); do \
+		echo '.so man3/libmvbench.3' >$(DESTDIR)$(PREFIX)/share/man/man3/$$f.3; done
 	install -Dm 644 runtime/lib/libmvbench.h $(DESTDIR)$(PREFIX)/include/libmvbench.h
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1 runtime/lib/*.lua $(B)/mvbench_abi.lua
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1/torchad_nn runtime/lib/torchad_nn/*.lua
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/$(PYTHON_DIR) runtime/lib/mvbench.py runtime/lib/mvbench_layers.py $(B)/mvbench_abi.py
-	cd runtime/lib && find multiverso -name '*.py' -exec install -Dm 644 {} $(abspath $(DESTDIR)$(PREFIX)/$(PYTHON_DIR))/{} ';'
+	cd runtime/lib && find multiverso '(' -name '*.py' -o -name py.typed ')' -exec install -Dm 644 {} $(abspath $(DESTDIR)$(PREFIX)/$(PYTHON_DIR))/{} ';'
 	install -Dm 644 $(B)/libmvbench.a $(DESTDIR)$(PREFIX)/lib/libmvbench.a
 	install -m 755 $(B)/libmvbench.so $(DESTDIR)$(PREFIX)/lib/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libmvbench.so
@@ -97,6 +105,7 @@ install: all ## put the program, its figures, its manual page and the library un
 		'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lmvbench' \
 		"Libs.private: $$(mpicc --showme:link) -lpmix -lm -pthread" \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/libmvbench.pc
+	install -Dm 644 -t $(DESTDIR)$(PREFIX)/lib/cmake/libmvbench runtime/lib/libmvbench-config.cmake runtime/lib/libmvbench-config-version.cmake
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true # lets the loader find it; needs root
 
 deps: ## install missing Debian packages (root or sudo)
@@ -170,8 +179,8 @@ $(B)/mvbench_cuda.so: $(CUDA_OBJ) $(KERNELS:%=$(B)/%)
 		-L$(CUDA)/lib64 -Wl,-rpath,'$$ORIGIN:$(CUDA)/lib64' -lcudart -lcublas -lcudnn -lnccl -lstdc++ -lm
 
 LIB_OBJ := $(call objects,runtime/lib)
-$(B)/libmvbench.so: $(LIB_OBJ) $(B)/mvbench-objects.a
-	@echo "  LD $@"; mpicc -shared -Wl,--exclude-libs,ALL $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) $^ -o $@ -lpmix -lm && ln -sf $(@F) $(@D)/$(SONAME)
+$(B)/libmvbench.so: $(LIB_OBJ) $(B)/mvbench-objects.a runtime/lib/libmvbench.map
+	@echo "  LD $@"; mpicc -shared -Wl,--exclude-libs,ALL,--version-script=$(filter %.map,$^) $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) $(filter-out %.map,$^) -o $@ -lpmix -lm && ln -sf $(@F) $(@D)/$(SONAME)
 $(B)/libmvbench.a: $(LIB_OBJ) $(B)/mvbench-objects.a # one object that exports only mvb_*
 	@echo "  AR $@"; ld -r $^ -o $(@:.a=.o) && objcopy -wG 'mvb_*' $(@:.a=.o) && rm -f $@ && ar rcs $@ $(@:.a=.o)
 # The header's declarations for LuaJIT and Python.
@@ -182,6 +191,6 @@ $(B)/runtime/lib/rendezvous.o: CPPFLAGS += $(shell pkg-config --cflags pmix)
 ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(shell nproc)# single goal only: `make clean test` is ordered; the user's -j has precedence
 endif
-.PHONY: all demo test bench bundle deb install deps clean help FORCE
+.PHONY: all demo test bench bundle wheel deb install deps clean help FORCE
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -27,6 +27,8 @@ static const struct measure {
 	{"quiet_epoch_seconds", "s", 1, NULL},
 	{"target_seconds", "s", 1, NULL},
 	{"seconds_total", "s", 1, NULL},
+	{"utilisation", "%", 100, NULL},
+	{"sim_rate", "bit/s", 1, NULL},
 	{NULL, NULL, 1, NULL}, /* other columns */
 };
 

@@ -22,4 +22,4 @@ plot sample [logarithmic ? 0.9 : 0.8:logarithmic ? most * 1.12 : most + 0.2] '+'
      for [i = 1:blocks] data index i - 1 using (aside($1, i)):2 with linespoints linetype look[i] title name[i], \
      for [k = 1:words(crowded)] data index at(crowded, k) - 1 using (aside($1, at(crowded, k))):($5 > 0 ? $2 : -1) \
 	@ring notitle, \
-     for [k = 1:words(crowded) > 0] keyentry @ring title 'more workers than cores'
+     keyentry @ring title crowded eq '' ? '' : 'more workers than cores'

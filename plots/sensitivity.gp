@@ -22,4 +22,4 @@ plot for [k = 1:words(lined)] data index at(lined, k) - 1 using 1:2 with lines l
      for [i = 1:blocks] data index i - 1 using 1:2:($3 > 0 ? 2 : point_of(look[i])) with points linetype look[i] \
 	pointtype variable notitle, \
      for [i = 1:blocks] keyentry with points linetype look[i] pointtype point_of(look[i]) title name[i], \
-     for [i = 1:lost] keyentry with points pointtype 2 linecolor rgb ink title 'diverged'
+     keyentry with points pointtype 2 linecolor rgb ink title lost ? 'diverged' : ''

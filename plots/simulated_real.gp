@@ -35,7 +35,7 @@ plot sample [first:last] '+' using 1:($1 * 0.9):($1 * 1.1) with filledcurves lin
 	with xerrorbars pointtype shape[i] pointsize 0.8 linewidth 1 linecolor rgb colour_of(look[i]) dashtype 1 \
 	title name[i], \
      for [k = 1:words(crowded)] data index at(crowded, k) - 1 using ($1 / unit):($5 > 0 ? $4 / unit : NaN) @ring notitle, \
-     for [k = 1:words(crowded) > 0] keyentry @ring title 'more workers than cores'
+     keyentry @ring title crowded eq '' ? '' : 'more workers than cores'
 
 # The same as errors, because a few percent are invisible on a logarithmic scale.
 set tmargin at screen y_of(head + side + between); set bmargin at screen y_of(head + side + between + below)

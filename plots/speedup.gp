@@ -30,4 +30,4 @@ plot sample [1:most] '+' using 1:1 with lines linewidth 1.2 linecolor rgb '#8888
      for [i = 1:blocks] data index i - 1 using (aside($1, i)):2 with linespoints linetype look[i] title name[i], \
      for [k = 1:words(crowded)] data index at(crowded, k) - 1 using (aside($1, at(crowded, k))):($5 > 0 ? $2 : NaN) \
 	@ring notitle, \
-     for [k = 1:words(crowded) > 0] keyentry @ring title 'more workers than cores'
+     keyentry @ring title crowded eq '' ? '' : 'more workers than cores'

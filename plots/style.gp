@@ -132,7 +132,7 @@ if (heading ne '') { \
 	set label 1002 heading at screen %f, screen %f left noenhanced textcolor rgb 'black' font larger }; \
 if (footnote ne '') { \
 	set label 1003 footnote at screen %f, screen %f left noenhanced textcolor rgb '#666666' font small }", \
-	x_of(l), y_of(heading ne '' ? 14 + line : 14), x_of(l), y_of(14), x_of(l), y_of(high - 10))
+	x_of(l), y_of(heading ne '' ? 14 + line : 14), x_of(l), y_of(14), x_of(14), y_of(high - 10))
 
 set border 3 linecolor rgb ink linewidth 0.8
 set tics out nomirror scale 0.6, 0.3 textcolor rgb ink

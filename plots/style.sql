@@ -201,7 +201,7 @@ FROM configuration WHERE place IN (SELECT s.place FROM selected AS s
 -- The text below a picture about runs that it leaves out.
 CREATE TEMP VIEW footnote AS
 SELECT workload, iif(count(*) = 1, 'One run', count(*) || ' runs')
-	|| ' diverged: counted as worse than all others; what is among them is not drawn.' AS text
+	|| ' diverged: counted as the worst; what is among them is not drawn.' AS text
 FROM finished WHERE status = 'diverged' AND repeat = 1
 GROUP BY workload;
 

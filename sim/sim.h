@@ -49,8 +49,10 @@ void sim_charge(enum spent kind, double seconds);
 void sim_charge_for(enum spent kind, enum cost what, double amount);
 
 /* engine.c */
-void engine_start(const char *platform, int workers);
-/* NULL, or SimGrid's error for this platform. */
+/* NULL, or why mvbench does not accept this platform. A platform that SimGrid does not accept ends
+ * the process. */
+char *engine_start(const char *platform, int workers);
+/* NULL, or one of both errors. */
 char *engine_try(const char *file);
 /* What the platform's file adds to a message of this length: factors of latency and bandwidth; the
  * time of the sender's processor, blocking or not, and of the receiver's [s]. */
@@ -63,6 +65,7 @@ enum message_cost {
 	MESSAGE_COSTS
 };
 double engine_factor(enum message_cost what, double bytes);
+void engine_print_factors(FILE *f);
 enum { MESSAGE_ENVELOPE = 16 /* bytes, as SMPI's */ };
 
 /* measure.c: collective; rank 0 gets the figures. seconds below 1: fewer measurements of each. */

@@ -111,6 +111,7 @@ static struct push terms_of_push(const struct worker *w)
 							    : run_momentum(w->run),
 			     .period = !s->wants.change ? 0
 				       : s->rounds      ? 1
+				       : o->period > 0  ? (float)o->period
 							: (float)comm_size(w->data_group),
 			     .rho = (float)(weight * o->rho),
 			     .lambda = (float)(s->wants.change ? o->spread : o->lambda),

@@ -11,6 +11,7 @@
 struct updater_opts {
 	const char *updater;
 	double rho, lambda, square, beta1, beta2, eps, outer_lr, outer_momentum, spread;
+	int64_t period;
 };
 
 /* Rows of an options table of struct OWNER, which begins with a struct updater_opts `updater`. */
@@ -46,7 +47,12 @@ struct updater_opts {
 		       "delayed_nesterov: share of the momentum's step that " \
 		       "each push makes, at most " \
 		       "1 / workers; the last of a period makes the rest [fraction]", \
-		       .max = 1)
+		       .max = 1), \
+		OPTION(updater.period, INT, "period", "0", \
+		       "delayed_nesterov: pushes between two steps of the momentum, without " \
+		       "rounds; 0: as many as there are workers; 1: Nesterov's step in each " \
+		       "push, without delay [pushes]", \
+		       .max = 1e6)
 
 struct exchange {
 	struct updater_wants wants;

@@ -78,19 +78,12 @@ char *stream_refuse(const struct run *run, const char *strategy, const struct st
 	return streams(o) && why ? sentence("--%s.%s: %s", strategy, what, why) : NULL;
 }
 
-static bool has_layer(const struct model *m, bool strides, size_t k, size_t n, size_t i)
-{
-	if (strides)
-		return i % n == k;
-	return i >= part_of(m->layers, n, k) && i < part_of(m->layers, n, k + 1);
-}
-
 /* Finds the ranges of its layers that are neighbours. Returns the number of floats. */
-static size_t lay_out(struct fragment *f, const struct model *m, bool strides, size_t k, size_t n)
+static size_t lay_out(struct fragment *f, const struct model *m, const size_t *of, size_t k)
 {
 	size_t floats = 0;
 	for (size_t i = 0, end; i < m->layers; i = end + (end == i)) {
-		for (end = i; end < m->layers && has_layer(m, strides, k, n, end); end++)
+		for (end = i; end < m->layers && of[end] == k; end++)
 			;
 		size_t length = m->layer[end] - m->layer[i];
 		if (length)
@@ -103,10 +96,12 @@ static size_t lay_out(struct fragment *f, const struct model *m, bool strides, s
 
 static void cut(struct fragment *f, struct worker *w, const struct stream_opts *o, size_t k)
 {
+	size_t *of = calloc(w->model->layers, sizeof *of);
 	f->slice = calloc(w->model->layers, sizeof *f->slice);
-	CHECK(f->slice, "no memory for %zu layers", w->model->layers);
-	size_t floats =
-		lay_out(f, w->model, strcmp(o->layout, "strides") == 0, k, (size_t)o->fragments);
+	CHECK(f->slice && of, "no memory for %zu layers", w->model->layers);
+	fragment_layout(w->model, strcmp(o->layout, "strides") == 0, (size_t)o->fragments, of);
+	size_t floats = lay_out(f, w->model, of, k);
+	free(of);
 	f->change = vec_new(w, floats);
 	f->averaged = vec_new(w, floats);
 	for (size_t i = 0, at = 0; i < f->slices; at += f->slice[i++].length) {
@@ -149,13 +144,14 @@ void fragment_init(struct fragment *f, struct worker *w, const struct fragment_t
 	} else if (has_outer(t->outer) || t->remembers) {
 		f->averaged = vec_new(w, vec_len(w->param));
 	}
-	f->own = t->stream->eager ? vec_new(w, vec_len(f->change)) : NULL;
+	f->late =
+		t->stream->delay == run_sync_every(w->run) ? vec_new(w, vec_len(f->change)) : NULL;
 	worker_keep_vec(w, f->averaged);
-	worker_keep_vec(w, f->own);
+	worker_keep_vec(w, t->stream->eager ? f->late : NULL);
 	fragment_restart(f, 0, true);
 	if (has_outer(t->outer))
 		f->outer = stepper_new(w, stepper_words(t->outer), t->outer->momentum, f->averaged,
-				       f->own ? f->own : f->change);
+				       f->late ? f->late : f->change);
 	worker_keep(w, &f->now, sizeof f->now);
 }
 
@@ -173,7 +169,7 @@ void fragment_fini(struct fragment *f, const struct worker *w)
 	free(f->slice);
 	stepper_free(f->outer);
 	vec_free(f->averaged);
-	vec_free(f->own);
+	vec_free(f->late);
 }
 
 static void collect(struct fragment *f)
@@ -189,13 +185,14 @@ void fragment_restart(struct fragment *f, int64_t step, bool common)
 		return;
 	collect(f);
 	vec_copy(f->averaged, f->change);
-	if (f->own)
+	if (f->late)
 		vec_fill(f->change, 0);
 }
 
 void fragment_stepped(struct fragment *f, const struct worker *w)
 {
 	f->now.shares += worker_share(w);
+	f->now.steps++;
 	if (w->step == f->now.sent + 1)
 		f->now.lr = w->lr;
 }
@@ -204,8 +201,8 @@ void fragment_stepped(struct fragment *f, const struct worker *w)
  * weights; steps that are equally long for any gradient do not. */
 static float share_of_trainer(const struct fragment *f, const struct worker *w)
 {
-	double steps = (double)(w->step - f->now.sent);
-	return w->optimizer->normalises ? (float)(f->now.shares / steps) : 1;
+	bool counts = w->optimizer->normalises && f->now.steps > 0;
+	return counts ? (float)(f->now.shares / f->now.steps) : 1;
 }
 
 /* The factor of u in the outer step of this round. */
@@ -222,23 +219,22 @@ void fragment_wait(struct fragment *f)
 	f->sum = NULL;
 }
 
-/* own = what the others sent in the last round */
-static void get_others(struct fragment *f)
+/* late = the sum of the last round; eager: without what this worker sent for it */
+static void get_late(struct fragment *f, bool eager)
 {
 	fragment_wait(f);
-	vec_scale(f->own, -1);
-	vec_axpy(f->own, 1, f->change);
+	if (!eager) {
+		vec_copy(f->late, f->change);
+		return;
+	}
+	vec_scale(f->late, -1);
+	vec_axpy(f->late, 1, f->change);
 }
 
-/* The outer step, with the sum of all (w - W): -N d for the mean and -d for the sum; then W. */
-static void take(struct fragment *f, struct worker *w, const struct fragment_terms *t,
-		 const struct vec *sum)
+/* The trainer's part and W become one, but for --*.mix. */
+static void restart_part(struct fragment *f, const struct fragment_terms *t)
 {
 	const float mix = (float)t->stream->mix, rest = (float)(1 - t->stream->mix);
-	if (f->outer)
-		stepper_step(f->outer, t->outer->lr, f->now.momentum, -(float)w->weight);
-	else if (f->averaged)
-		vec_axpy(f->averaged, (float)w->weight, sum);
 	if (!f->slice && f->averaged)
 		vec_copy(f->change, f->averaged);
 	for (size_t i = 0; i < f->slices; i++) {
@@ -249,38 +245,62 @@ static void take(struct fragment *f, struct worker *w, const struct fragment_ter
 		vec_scale(f->slice[i].param, mix);
 		vec_axpy(f->slice[i].param, rest, f->slice[i].averaged);
 	}
-	f->now.taken = f->now.sent;
 }
 
+/* The outer step, with the sum of all (w - W): -N d for the mean and -d for the sum; then W. */
+static void take(struct fragment *f, struct worker *w, const struct fragment_terms *t,
+		 const struct vec *sum)
+{
+	if (f->outer)
+		stepper_step(f->outer, t->outer->lr, f->now.momentum, -(float)w->weight);
+	else if (f->averaged)
+		vec_axpy(f->averaged, (float)w->weight, sum);
+	restart_part(f, t);
+	f->now.taken = f->now.sent;
+	f->now.steps *= t->stream->mix;
+	f->now.shares *= t->stream->mix;
+}
+
+/* A sum that arrives now changes W and the trainer's part only after the change is measured: the
+ * steps since the last round are in no other sum. At the first one there is nothing to add to W;
+ * what travels leaves the trainer's part. */
 void fragment_send(struct fragment *f, struct worker *w, const struct fragment_terms *t)
 {
 	float share = share_of_trainer(f, w);
-	if (t->stream->eager)
-		get_others(f);
+	bool eager = t->stream->eager;
+	if (f->late)
+		get_late(f, eager);
 	collect(f);
 	if (f->averaged)
 		vec_axpy(f->change, -1, f->averaged);
 	if (share != 1)
 		vec_scale(f->change, share);
+	if (f->late && !eager && f->now.taken < f->now.sent)
+		take(f, w, t, f->late);
+	else if (f->late && !eager)
+		restart_part(f, t);
 	f->now.momentum = momentum_now(f, t->outer);
 	f->now.lr_last = f->now.lr;
 	f->now.sent = w->step;
-	f->now.shares = 0;
-	if (t->stream->eager) {
-		vec_axpy(f->own, 1, f->change);
-		take(f, w, t, f->own);
-		vec_copy(f->own, f->change);
+	f->now.steps = f->now.shares = 0;
+	if (eager) {
+		vec_axpy(f->late, 1, f->change);
+		take(f, w, t, f->late);
+		vec_copy(f->late, f->change);
 	}
 	if (f->slice)
 		f->sum = comm_allreduce_start(f->coded, f->change, 0, vec_len(f->change));
 	else
 		comm_allreduce(f->coded, f->change, f->averaged ? SUM : MEAN);
+	if (f->late)
+		local_met(w);
 }
 
 void fragment_take(struct fragment *f, struct worker *w, const struct fragment_terms *t)
 {
 	fragment_wait(f);
 	take(f, w, t, f->change);
+	local_met(w);
 }
 
 static void get_common(const struct fragment *f, struct vec *model)

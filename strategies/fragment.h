@@ -49,7 +49,8 @@ struct stream_opts {
 	       "steps: Streaming DiLoCo [fragments]", \
 	       .min = 1, .max = FRAGMENTS_MOST), \
 		OPTION(stream.layout, CHOICE, "layout", "strides", \
-		       "the layers of a fragment: each --periodic.fragments-th, or neighbours", \
+		       "how the layers are dealt to fragments of about equal sizes: in turn over " \
+		       "the model's depth, or as neighbours", \
 		       .choices = "strides|neighbours"), \
 		OPTION(stream.delay, INT, "delay", "0", \
 		       "steps in which the sum of a fragment travels, while training goes on " \
@@ -79,8 +80,10 @@ struct fragment {
 	struct stepper *outer; /* NULL: there is none */
 	struct vec *change;    /* what travels; one for all: param itself */
 	struct comm *coded;    /* whose workers add it up; one for all: the worker's */
-	struct vec *own;       /* eager: the change that it sent last */
-	size_t slices;         /* ranges of neighbouring layers; one for all: 0 */
+	/* With a delay of a whole round: the sum that has arrived, which the outer step takes.
+	 * Eager: between rounds, the change that it sent last. */
+	struct vec *late;
+	size_t slices; /* ranges of neighbouring layers; one for all: 0 */
 	struct fragment_slice {
 		size_t first, length; /* in the model */
 		struct vec *param, *change, *averaged;
@@ -90,19 +93,25 @@ struct fragment {
 		int64_t sent, taken; /* the steps in which rounds were last begun, and ended */
 		double lr, lr_last; /* of the first step of this round, and of the last; 0 = none */
 		double momentum;    /* of the outer step of the round that was sent */
-		double shares;      /* sum of worker_share since then */
+		/* Steps since it was sent, and the sum of worker_share over them. Of those before a
+		 * late sum came, param has kept the share --*.mix: they count as much. */
+		double steps, shares;
 	} now;
 };
+
+/* of[i] = which of n fragments has layer i (layout.c). n: at most as many as there are layers. */
+void fragment_layout(const struct model *m, bool strides, size_t n, size_t *of);
 
 void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k);
 void fragment_fini(struct fragment *f, const struct worker *w);
 /* A round begins after this step; common: with W = param. */
 void fragment_restart(struct fragment *f, int64_t step, bool common);
 void fragment_stepped(struct fragment *f, const struct worker *w); /* after each local step */
-/* Sends the change since the last round; eager: ends that round before, with the new change. */
+/* Sends the change since the last round. With a delay of a whole round it also ends that round, as
+ * fragment_take; eager: with the new change. */
 void fragment_send(struct fragment *f, struct worker *w, const struct fragment_terms *t);
 void fragment_wait(struct fragment *f); /* until the sum has arrived */
-/* Ends the round that was sent: outer step, new W, new param. */
+/* Ends the round that was sent: outer step, new W, new param; then local_met. */
 void fragment_take(struct fragment *f, struct worker *w, const struct fragment_terms *t);
 /* model, which is laid out as param, gets W if training goes on meanwhile, or if an outer step is
  * not linear in the models. Otherwise it gets this trainer's contribution to the W that a round now

@@ -11,7 +11,8 @@
  * A is 1 / (d + 1) for a trainer and the d others that it hears in the round. Each hears as many as
  * hear it, so A is doubly stochastic: a round keeps the mean over the trainers, which is the
  * evaluated model, and the push-sum weights of SGP are 1. Who hears whom: graph.h, or all
- * (complete).
+ * (complete). Weights by rows would not keep the mean. A model therefore counts also in steps in
+ * which its worker has no rows.
  *
  * The outer step with pairs is NoLoCo (arXiv 2506.10911), as its authors' code has it: the weight
  * of the distance between the two W equals a. It sends w alone: the mean change of the pair and the

@@ -32,9 +32,17 @@
  *
  *   w = m w + (1 - m) W                                    m: --periodic.mix
  *
- * One fragment without delay is DiLoCo. A delay of X steps is that of DiLoCoX (arXiv 2506.21263).
- * With --periodic.eager (arXiv 2502.12996) it is one, too, but the trainer's own change is not
- * late:
+ * The steps that a trainer makes in the meantime count only by the share m of w. One fragment
+ * without delay is DiLoCo.
+ *
+ * A delay of X steps is that of DiLoCoX (arXiv 2506.21263). A sum then arrives when the next round
+ * begins. w is measured before W changes, so that all steps count; round t = 1, 2, ... ends with
+ *
+ *   d_t = mean (or sum) of (W_t-1 - w)
+ *   W_t = outer step of W_t-1 with d_t-1;  w = m w + (1 - m) W_t
+ *
+ * The first round makes no outer step: W_1 = W_0. With --periodic.eager (arXiv 2502.12996) the
+ * delay is also X, but the trainer's own change is not late:
  *
  *   d_i = 1/N (W_i - w_i) + 1/N sum_{j != i} (W_j - w_j of the round before)
  *
@@ -43,10 +51,14 @@
  * Two levels: every --periodic.group-every steps the models of a group are averaged, between the
  * rounds of all. A group is a machine or a site, or --periodic.group neighbouring ranks.
  *
+ * With optimisers that normalise, a model weighs in each mean as many steps as its worker had rows
+ * in since the last one (README, workers without rows). In the mean of all these weights add up to
+ * N. A group first sums its own: a float more, where a step had fewer rows than workers.
+ *
  * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with --state=average; fragments
  * send as much in X steps, in F parts. An outer step sends nothing; it costs P floats of memory for
- * w_avg, what its optimiser keeps, and three passes. Fragments, a delay, and eager changes each
- * cost P floats more.
+ * w_avg, what its optimiser keeps, and three passes. Fragments or a delay cost P floats more, and a
+ * delay of X another P.
  */
 #include "strategies/fragment.h"
 
@@ -65,6 +77,11 @@ struct periodic {
 	struct fragment fragment[FRAGMENTS_MOST];
 	struct comm *group; /* NULL: there are no groups */
 	int groups;
+	struct vec *share; /* [1] */
+	struct {
+		double shares; /* sum of worker_share */
+		int64_t idle;  /* steps in which some worker had no rows */
+	} since;               /* the models of a group were last averaged */
 };
 
 #define OWNER struct periodic_opts
@@ -126,6 +143,8 @@ static void make_groups(struct worker *w)
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
 	int n = comm_size(w->data_group);
+	s->share = vec_new(w, 1);
+	worker_keep(w, &s->since, sizeof s->since);
 	if (o->group > 0) {
 		s->groups = n / (int)o->group;
 		s->group = comm_split(w->data_group, comm_rank(w->data_group) / (int)o->group);
@@ -178,13 +197,6 @@ static bool periodic_due(const struct worker *w, int64_t k)
 	return w->step - s->fragment[k].now.sent >= interval(w->run, o, w->epoch);
 }
 
-static void periodic_take(struct worker *w, struct fragment *f)
-{
-	const struct periodic *s = w->state;
-	fragment_take(f, w, &s->terms);
-	local_met(w);
-}
-
 /* What a fragment has to do after a step: take the sum that has travelled, or send a new one. */
 static void periodic_round(struct worker *w, int64_t k)
 {
@@ -192,24 +204,40 @@ static void periodic_round(struct worker *w, int64_t k)
 	struct periodic *s = w->state;
 	struct fragment *f = &s->fragment[k];
 	bool due = periodic_due(w, k);
-	if (!o->stream.eager && f->now.taken < f->now.sent &&
-	    w->step >= f->now.sent + o->stream.delay)
-		periodic_take(w, f);
+	if (!f->late && f->now.taken < f->now.sent && w->step >= f->now.sent + o->stream.delay)
+		fragment_take(f, w, &s->terms);
 	if (!due)
 		return;
 	consensus_mark(w);
 	worker_report(w, "interval", (double)(w->step - f->now.sent));
 	fragment_send(f, w, &s->terms);
 	if (o->stream.delay == 0)
-		periodic_take(w, f);
-	else if (o->stream.eager)
-		local_met(w);
+		fragment_take(f, w, &s->terms);
+}
+
+/* Without rows a model does not count, unless the whole group had none: then all are equal. */
+static void average_group(struct worker *w)
+{
+	struct periodic *s = w->state;
+	float mine = (float)s->since.shares, mean = 0;
+	consensus_mark(w);
+	if (s->since.idle && w->optimizer->normalises) {
+		vec_fill(s->share, mine);
+		comm_allreduce(s->group, s->share, MEAN);
+		if (vec_has_data(s->share))
+			vec_get(s->share, &mean);
+		vec_scale(w->param, mean > 0 ? mine / mean : 1);
+	}
+	comm_allreduce(s->group, w->param, MEAN);
+	local_met(w);
+	memset(&s->since, 0, sizeof s->since);
 }
 
 static void periodic_step(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
+	const double share = worker_share(w);
 	if (w->step <= o->start) {
 		comm_allreduce(w->coded, w->grad, SUM);
 		common_step(w);
@@ -220,17 +248,18 @@ static void periodic_step(struct worker *w)
 	local_step(w, 1);
 	for (int64_t k = 0; k < o->stream.fragments; k++)
 		fragment_stepped(&s->fragment[k], w);
+	s->since.shares += share;
+	s->since.idle += share != 1;
 	/* a single worker averages with no other, but its outer optimiser steps as well, and W is
 	 * the model that counts in streams */
 	if (comm_size(w->data_group) == 1 && !s->fragment[0].outer && !s->fragment[0].slice)
 		return;
-	if (s->group && w->step % o->group_every == 0 && !periodic_due(w, 0)) {
-		consensus_mark(w);
-		comm_allreduce(s->group, w->param, MEAN);
-		local_met(w);
-	}
+	if (s->group && w->step % o->group_every == 0 && !periodic_due(w, 0))
+		average_group(w);
 	for (int64_t k = 0; k < o->stream.fragments; k++)
 		periodic_round(w, k);
+	if (!s->fragment[0].slice && s->fragment[0].now.taken == w->step) /* all are equal */
+		memset(&s->since, 0, sizeof s->since);
 }
 
 /* A barrier takes no sum before its time, but the sums have arrived then. */
@@ -257,6 +286,7 @@ static void periodic_fini(struct worker *w)
 	for (int64_t k = 0; k < o->stream.fragments; k++)
 		fragment_fini(&s->fragment[k], w);
 	comm_free(s->group);
+	vec_free(s->share);
 }
 
 static double periodic_bytes(const struct worker *w)

@@ -15,17 +15,12 @@ char *in_folder(const char *name)
 	return sentence("%s/%s", folder, name);
 }
 
-static struct store *store_in(const char *file, enum store_mode mode)
-{
-	struct store *s;
-	char *path AUTOFREE = in_folder(file), *wrong = store_open(&s, path, mode);
-	ck_assert_msg(!wrong, "%s", wrong);
-	return s;
-}
-
 void new_database(const char *file)
 {
-	store_close(store_in(file, STORE_WRITE));
+	struct store *s;
+	char *path AUTOFREE = in_folder(file), *wrong = store_open(&s, path, STORE_WRITE);
+	ck_assert_msg(!wrong, "%s", wrong);
+	store_close(s);
 }
 
 sqlite3 *made_again(const char *file)
@@ -114,11 +109,9 @@ void sql_in(const char *file, const char *text)
 
 double number_in(const char *file, const char *query)
 {
-	struct store *s = store_in(file, STORE_READ);
-	double x;
-	char *wrong = sql_reals(s, &x, 1, query, "");
-	ck_assert_msg(!wrong, "%s: %s", query, wrong);
-	store_close(s);
+	sqlite3 *db = made_again(file);
+	double x = made_number(db, query);
+	sqlite3_close(db);
 	return x;
 }
 

@@ -160,6 +160,7 @@ void vec_shortcut_grad(struct vec *dx, const struct vec *dy, struct image in, si
 struct data {
 	size_t n, features;
 	size_t classes;       /* 0 = regression: target has one value a row */
+	bool uncounted;       /* of classes, but nothing counts correct answers */
 	struct image image;   /* of a row; all 0 if rows are not images */
 	size_t value_size;    /* of a value in memory [bytes]; known before there are values */
 	bool tokens;          /* a value is the byte itself: one of `classes` */
@@ -179,6 +180,12 @@ static inline size_t data_targets(const struct data *d)
 static inline size_t data_classes(const struct data *d)
 {
 	return d->targets ? 0 : d->classes;
+}
+
+/* Does a model of these rows have an accuracy? */
+static inline bool data_is_counted(const struct data *d)
+{
+	return d->classes && !d->uncounted;
 }
 
 struct dataset {

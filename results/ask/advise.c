@@ -24,6 +24,7 @@ struct advise_options {
 	const char *intervals, *codecs, *where, *format, *out;
 	int64_t jobs;
 	double utilisation, train;
+	bool changes;
 };
 
 #define OWNER struct advise_options
@@ -44,6 +45,9 @@ static const struct option options[] = {
 	       "machines: allreduce, and the others from the fastest on, until one loses at most "
 	       "half a point of accuracy; 0: train nothing [time]",
 	       .min = 0, .max = 1e6),
+	OPTION(changes, BOOL, "changes", "true",
+	       "simulate the fastest four times more, with half and twice the rate and the step "
+	       "time, to print what would change the answer; false: leave that out"),
 	SELECT_WHERE(where, "for accuracies: "),
 	OPTION(format, CHOICE, "format", "text",
 	       "output format; csv and json have the ranking only, not rounded [name]",
@@ -878,7 +882,7 @@ static char *advise(struct setup *u, const struct advise_options *o, int *status
 	bool ranks = !wrong && !u->rates && *status != EXIT_INTERRUPTED, answered = false;
 	if (ranks)
 		wrong = find_error(u, copy);
-	if (ranks && !wrong && for_people(format_of(o->format)))
+	if (ranks && !wrong && o->changes && for_people(format_of(o->format)))
 		wrong = find_turns(u, o, copy, status);
 	if (ranks && !wrong && u->trains && *status != EXIT_INTERRUPTED)
 		wrong = is_answered(u, o, copy, &answered);

@@ -110,7 +110,7 @@ FROM chosen AS c JOIN every AS e JOIN first AS f WHERE c.known
 UNION ALL SELECT 3, ?2 FROM chosen WHERE ?2 IS NOT NULL AND NOT known
 UNION ALL SELECT 3, 'No run here with these training options shows how a long interval changes '
 	|| 'accuracy. It costs some, more with a longer X and later in training: test it before you '
-	|| 'trust a ranking by time, or let --train=1m train the fastest.'
+	|| 'trust a ranking by time, or let --train=1min train the fastest.'
 FROM chosen WHERE ?2 IS NULL AND NOT known
 UNION ALL SELECT 10, printf('Faster than %s (%.4g s) from this interval on: %s.', other, s,
 	group_concat(name, ', ')) FROM faster HAVING count(*) > 0

@@ -60,9 +60,10 @@ FROM (VALUES
 	(3, 'epoch_seconds', 'epoch s', '%.4g', 1, '', '%+.1f %%', 100, 1),
 	(4, 'time_to_target', 'to target s', '%.4g', 1, 'not reached', '%+.1f %%', 100, 1),
 	(5, 'epoch_bytes', 'bytes an epoch', '%,d', 1, '', '%+.1f %%', 100, 1),
-	(6, 'comm_fraction', 'comm %', '%.1f', 100, '', '%+.1f', 100, 0),
-	(7, 'wait_fraction', 'wait %', '%.1f', 100, '', '%+.1f', 100, 0),
-	(8, 'staleness_mean', 'staleness', '%.2f', 1, '', '%+.2f', 1, 0));
+	(6, 'peak_bytes', 'peak bytes a step', '%,d', 1, '', '%+.1f %%', 100, 1),
+	(7, 'comm_fraction', 'comm %', '%.1f', 100, '', '%+.1f', 100, 0),
+	(8, 'wait_fraction', 'wait %', '%.1f', 100, '', '%+.1f', 100, 0),
+	(9, 'staleness_mean', 'staleness', '%.2f', 1, '', '%+.2f', 1, 0));
 
 -- Medians, and their intervals where they have one.
 CREATE TEMP TABLE figure AS
@@ -79,9 +80,10 @@ UNION ALL SELECT config_key, 4, ifnull(time_to_accuracy, 9e999), time_to_accurac
 	ifnull(time_to_accuracy_high, 9e999), time_to_accuracy_coverage
 FROM summary WHERE reached + missed > 0
 UNION ALL SELECT number, 5, mid, NULL, NULL, NULL FROM median
-UNION ALL SELECT config_key, 6, comm_fraction, NULL, NULL, NULL FROM summary
-UNION ALL SELECT config_key, 7, wait_fraction, NULL, NULL, NULL FROM summary
-UNION ALL SELECT config_key, 8, staleness_mean, NULL, NULL, NULL FROM summary;
+UNION ALL SELECT config_key, 6, peak_bytes, NULL, NULL, NULL FROM summary
+UNION ALL SELECT config_key, 7, comm_fraction, NULL, NULL, NULL FROM summary
+UNION ALL SELECT config_key, 8, wait_fraction, NULL, NULL, NULL FROM summary
+UNION ALL SELECT config_key, 9, staleness_mean, NULL, NULL, NULL FROM summary;
 
 CREATE TEMP VIEW result AS
 WITH shown AS MATERIALIZED (

@@ -51,6 +51,7 @@ static const struct figure_of_run figures[] = {
 	{"time_to_target", "time_to_accuracy", "seconds of training to its target", "%.4g", "s",
 	 false, false},
 	{"epoch_bytes", NULL, "bytes sent in an epoch", "%,d", "", false, false},
+	{"peak_bytes", NULL, "most bytes that a worker sent in a step", "%,d", "", false, false},
 	{"comm_fraction", "comm_split", "share of the time that is communication [%]", "%.1f", "%",
 	 true, false},
 	{"wait_fraction", NULL, "share of the time that is waiting [%]", "%.1f", "%", true, false},

@@ -83,7 +83,8 @@ static char *find_facts(struct store *s, int64_t id)
 	"SELECT epoch, round(seconds, 4) AS seconds, round(compute_s, 4) AS compute_s, " \
 	"round(comm_s, 4) AS comm_s, round(wait_s, 4) AS wait_s, round(run_delay_s, 4) AS " \
 	"run_delay_s, round(train_loss, 4) AS train_loss, round(test_loss, 4) AS test_loss, " \
-	"round(test_accuracy, 4) AS test_accuracy, bytes_sent" more " FROM epoch AS e WHERE " \
+	"round(test_accuracy, 4) AS test_accuracy, bytes_sent, peak_bytes" more \
+	" FROM epoch AS e WHERE " \
 	"run_id = ?1"
 #define REPORTED \
 	", (SELECT group_concat(name || ' ' || printf('%.4g', value), ', ') FROM epoch_value AS " \

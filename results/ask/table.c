@@ -88,11 +88,13 @@ static const struct option options[] = {
 #define TIME_SPENT \
 	SHOWN("comm_fraction", "comm %", SHARE("comm_fraction")), \
 		SHOWN("wait_fraction", "wait %", SHARE("wait_fraction")), \
+		COLUMN("utilisation", .head = NULL, .shown = SHARE("utilisation") " || ' %'"), \
 		SHOWN("staleness_mean", "staleness", \
 		      "iif(staleness_mean IS NULL, NULL, printf('%.2f (%d)', staleness_mean, " \
 		      "staleness_max))"), \
 		HIDDEN("staleness_max"), \
-		RARE("dropped_fraction", "dropped %", PERCENT("dropped_fraction"))
+		RARE("dropped_fraction", "dropped %", PERCENT("dropped_fraction")), \
+		HIDDEN("peak_bytes")
 
 /* With marks, if a run's workers had less than 90 % of their cores, or were more than the cores. */
 #define MARKED_SECONDS(x) SECONDS(x) " || iif(busy, '*', '') || iif(crowded, '+', '')"
@@ -423,9 +425,11 @@ const struct command command_table = {
 		"to target s is the training time until --target-accuracy or --target-loss was "
 		"reached for good; runs that missed it count as later than all others. Times are "
 		"per epoch. speedup is relative to serial with the same workload, batch, device "
-		"and platform. comm % and wait % are shares of the time; staleness is the number "
-		"of other workers' pushes since the pull before a push: the mean, and the maximum "
-		"in brackets. dropped % is the share of pushes that came too late for their round.",
+		"and platform. comm % and wait % are shares of the time; utilisation, the share of "
+		"computation, is shown with --columns=configuration,utilisation. staleness is the "
+		"number of other workers' pushes since the pull before a push: the mean, and the "
+		"maximum in brackets. dropped % is the share of pushes that came too late for "
+		"their round.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.pages = true,

@@ -151,7 +151,7 @@ static char *run_and_export(const struct setting *given, size_t n, const struct 
 		return sentence(
 			"--trace=0: this records no timeline; leave it out, or give the number of "
 			"steps of each epoch");
-	TRY(run_plan(&config, &plan));
+	TRY(run_plan(&config, &plan, true));
 	*status = run_and_print(&config, &plan, FORMAT_TEXT, &id);
 	if (*status != EXIT_OK && *status != EXIT_DIVERGED)
 		return NULL;

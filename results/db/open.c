@@ -8,17 +8,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-enum {
-	OPEN_WAIT_S = 3, /* for another process's lock, unless store_open_for opens the file */
-	GOES_ON_STEPS = 1000000 /* of SQLite's virtual machine, from one poll to the next */
-};
 
 /* ---- The file at a path ---------------------------------------------------- */
 
@@ -97,17 +93,29 @@ char *store_probe(const char *path)
 	return check_header(path);
 }
 
-/* SQLite would delete what is left of another database before it makes one at this path. */
+/* The name of the file that links lead to, next to which SQLite keeps the others. Heap. */
+static char *real_name(const char *path)
+{
+	char real[PATH_MAX] = "";
+	/* the C library also gives the name of a file that is not there */
+	bool found = realpath(path, real) || errno == ENOENT;
+	return must(strdup(found && *real ? real : path));
+}
+
+/* SQLite would delete what is left of another database when it makes one at this path, or reads an
+ * empty file there. */
 static char *nothing_left(const char *path)
 {
-	char *left AUTOFREE = sentence("%s-wal", path);
-	struct stat st;
-	return stat(left, &st) == 0 && st.st_size > 0
-		       ? sentence("%s is not there, but %s has results of a database that was "
-				  "moved or removed: give it the name of that database again, with "
-				  "-wal, or remove it",
-				  path, left)
-		       : NULL;
+	char *real AUTOFREE = real_name(path), *left AUTOFREE = sentence("%s-wal", real);
+	struct stat log, st;
+	if (stat(left, &log) != 0 || log.st_size == 0)
+		return NULL;
+	bool there = stat(path, &st) == 0;
+	if (there && st.st_size > 0) /* another process has just made it */
+		return NULL;
+	return sentence("%s is %s, but %s has results of a database that was moved or removed: "
+			"give it the name of that database again, with -wal, or remove it",
+			path, there ? "empty" : "not there", left);
 }
 
 char *store_check(const char *path)
@@ -124,6 +132,8 @@ char *store_check(const char *path)
 						path, strerror(why));
 	}
 	TRY(not_a_file(path, &st));
+	if (st.st_size == 0)
+		TRY(nothing_left(path));
 	if (access(path, W_OK) != 0)
 		return sentence("%s cannot be written (%s): change its permissions, or name "
 				"another file with --db",
@@ -225,10 +235,10 @@ static char *bring_up_in_memory(struct store *s)
 static char *nothing_apart(const char *path)
 {
 	static const char *const ending[] = {"-wal", "-journal"};
-	char *real AUTOFREE = realpath(path, NULL); /* SQLite follows links, too */
+	char *real AUTOFREE = real_name(path);
 	struct stat st;
 	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
-		char *apart AUTOFREE = sentence("%s%s", real ? real : path, ending[i]);
+		char *apart AUTOFREE = sentence("%s%s", real, ending[i]);
 		if (stat(apart, &st) == 0 && st.st_size > 0)
 			return sentence(
 				"%s: a part of its results is in %s, which can be read only "
@@ -249,6 +259,8 @@ static char *open_read(struct store *s)
 				"--db=%s`, or name another file with --db",
 				s->path, s->path);
 	TRY(not_a_file(s->path, &st));
+	if (st.st_size == 0)
+		TRY(nothing_left(s->path));
 	int rc = open_reader(s);
 	if ((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) {
 		sqlite3_close(s->db);

@@ -73,15 +73,17 @@ static char *begin_own(struct store *s)
 }
 
 /* Columns that an epoch and a rank's share of it have in common; their values are those of x. */
-#define COLUMN(name)  #name ", "
-#define PLACE(name)   "?, "
-#define REAL(name)    "r"
-#define COUNT(name)   "n" /* -1: NULL */
-#define VALUE(name)   x.name,
-#define SPLIT_COLUMNS SPLIT_TIMES(COLUMN) SPLIT_TOTALS(COLUMN) "staleness_mean, staleness_max"
-#define SPLIT_PLACES  SPLIT_TIMES(PLACE) SPLIT_TOTALS(PLACE) "?, ?"
-#define SPLIT_TYPES   SPLIT_TIMES(REAL) SPLIT_TOTALS(COUNT) "rn"
-#define SPLIT_VALUES  SPLIT_TIMES(VALUE) SPLIT_TOTALS(VALUE) staleness_mean(&x), x.staleness_max
+#define COLUMN(name) #name ", "
+#define PLACE(name)  "?, "
+#define REAL(name)   "r"
+#define COUNT(name)  "n" /* -1: NULL */
+#define VALUE(name)  x.name,
+#define SPLIT_COLUMNS \
+	SPLIT_TIMES(COLUMN) SPLIT_TOTALS(COLUMN) "staleness_mean, staleness_max, peak_bytes"
+#define SPLIT_PLACES SPLIT_TIMES(PLACE) SPLIT_TOTALS(PLACE) "?, ?, ?"
+#define SPLIT_TYPES  SPLIT_TIMES(REAL) SPLIT_TOTALS(COUNT) "rnn"
+#define SPLIT_VALUES \
+	SPLIT_TIMES(VALUE) SPLIT_TOTALS(VALUE) staleness_mean(&x), x.staleness_max, x.peak_bytes
 
 #define EVALUATED_COLUMNS \
 	"train_loss, train_accuracy, validation_loss, validation_accuracy, test_loss, test_accuracy"

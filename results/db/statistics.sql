@@ -53,7 +53,8 @@ WHERE lacks IS NOT NULL;
 --   repeat             1 = the run of its seed that counts, the newest; 2 the one before
 --   timed              1 = its times count
 --   exact              1 = its times have no spread: simulated, with a given time of a step, without
---                      random delays and without a calibration, which another would differ from
+--                      random delays, random partners, whose messages may share a link, and a
+--                      calibration, which another would differ from
 --   test_accuracy, best_test_accuracy  -infinity: it diverged
 --   test_loss, train_loss  infinity: it diverged
 --   time_to_target     seconds of training; infinite = the target was missed: later than all that
@@ -70,9 +71,11 @@ ended AS (
 	SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
 		compare_key, strategy, workers, servers, sync_every, seed, train_size,
 		test_size * targets AS answers, target_accuracy, target_loss, platform,
-		ifnull(sim_step_time <> 'auto' AND calibration_id IS NULL AND straggle = 0 AND split NOT LIKE 'dirichlet%', 0) AS exact,
+		ifnull(sim_step_time <> 'auto' AND calibration_id IS NULL AND straggle = 0
+			AND split NOT LIKE 'dirichlet%' AND strategy <> 'adpsgd'
+			AND ifnull(config_key ->> '$."gossip.schedule"', '') <> 'pairs', 0) AS exact,
 		test_accuracy, best_test_accuracy, test_loss, train_loss, epoch_seconds, seconds_total,
-		epoch_bytes, comm_fraction, wait_fraction, staleness_mean, staleness_max, dropped_fraction,
+		epoch_bytes, peak_bytes, comm_fraction, wait_fraction, utilisation, staleness_mean, staleness_max, dropped_fraction,
 		target_seconds,
 		max(test_accuracy) OVER (PARTITION BY workload) IS NOT NULL AS classifies,
 		row_number() OVER (PARTITION BY config_key, seed ORDER BY id DESC) AS repeat
@@ -93,8 +96,10 @@ SELECT id, number, status, workload, config, config_key, compare_key, strategy, 
 	iif(timed, epoch_seconds, NULL) AS epoch_seconds,
 	iif(timed, seconds_total, NULL) AS seconds_total,
 	iif(timed, epoch_bytes, NULL) AS epoch_bytes,
+	iif(timed, peak_bytes, NULL) AS peak_bytes,
 	iif(timed, comm_fraction, NULL) AS comm_fraction,
 	iif(timed, wait_fraction, NULL) AS wait_fraction,
+	iif(timed, utilisation, NULL) AS utilisation,
 	iif(timed, staleness_mean, NULL) AS staleness_mean,
 	iif(timed, staleness_max, NULL) AS staleness_max,
 	iif(timed, dropped_fraction, NULL) AS dropped_fraction,
@@ -119,10 +124,10 @@ figure AS (
 	SELECT d.number, m.column1 AS name, CASE m.column1 WHEN 'accuracy' THEN d.test_accuracy
 		WHEN 'loss' THEN d.test_loss WHEN 'seconds' THEN d.epoch_seconds
 		WHEN 'target' THEN d.time_to_target WHEN 'comm' THEN d.comm_fraction
-		WHEN 'wait' THEN d.wait_fraction WHEN 'stale' THEN d.staleness_mean
-		ELSE d.dropped_fraction END AS x
+		WHEN 'wait' THEN d.wait_fraction WHEN 'used' THEN d.utilisation
+		WHEN 'stale' THEN d.staleness_mean ELSE d.dropped_fraction END AS x
 	FROM done AS d CROSS JOIN (VALUES ('accuracy'), ('loss'), ('seconds'), ('target'), ('comm'), ('wait'),
-		('stale'), ('dropped')) AS m),
+		('used'), ('stale'), ('dropped')) AS m),
 /* MEDIANS */,
 grouped AS MATERIALIZED (
 	SELECT number, workload, config, config_key, max(compare_key) AS compare_key, strategy, workers,
@@ -134,7 +139,7 @@ grouped AS MATERIALIZED (
 		count(*) FILTER (WHERE time_to_target < 9e999) AS reached,
 		count(*) FILTER (WHERE time_to_target = 9e999) AS missed,
 		min(test_accuracy) AS test_accuracy_min, max(test_accuracy) AS test_accuracy_max,
-		max(staleness_max) AS staleness_max
+		max(staleness_max) AS staleness_max, max(peak_bytes) AS peak_bytes
 	FROM done GROUP BY number)
 SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, g.workers, g.servers,
 	g.sync_every, g.n, g.seeds, g.diverged, g.samples,
@@ -148,8 +153,9 @@ SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, 
 	nullif(t.high, 9e999) AS time_to_accuracy_high, t.coverage AS time_to_accuracy_coverage,
 	c.mid AS comm_fraction, c.low AS comm_fraction_low, c.high AS comm_fraction_high,
 	w.mid AS wait_fraction, w.low AS wait_fraction_low, w.high AS wait_fraction_high,
+	u.mid AS utilisation, u.low AS utilisation_low, u.high AS utilisation_high,
 	k.mid AS staleness_mean, k.low AS staleness_mean_low, k.high AS staleness_mean_high, g.staleness_max,
-	d.mid AS dropped_fraction, d.low AS dropped_fraction_low, d.high AS dropped_fraction_high
+	d.mid AS dropped_fraction, d.low AS dropped_fraction_low, d.high AS dropped_fraction_high, g.peak_bytes
 FROM grouped AS g
 	LEFT JOIN median AS a ON a.number = g.number AND a.name = 'accuracy'
 	LEFT JOIN median AS l ON l.number = g.number AND l.name = 'loss'
@@ -157,6 +163,7 @@ FROM grouped AS g
 	LEFT JOIN median AS t ON t.number = g.number AND t.name = 'target'
 	LEFT JOIN median AS c ON c.number = g.number AND c.name = 'comm'
 	LEFT JOIN median AS w ON w.number = g.number AND w.name = 'wait'
+	LEFT JOIN median AS u ON u.number = g.number AND u.name = 'used'
 	LEFT JOIN median AS k ON k.number = g.number AND k.name = 'stale'
 	LEFT JOIN median AS d ON d.number = g.number AND d.name = 'dropped';
 

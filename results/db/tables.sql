@@ -151,6 +151,7 @@ CREATE TABLE epoch (
 	preemptions INTEGER, -- sum of involuntary context switches
 	steal_s REAL,        -- the largest of one worker: the hypervisor used its cores
 	share REAL NOT NULL DEFAULT 1, -- of a whole epoch's steps; below 1 = the last epoch of --steps or --tokens
+	peak_bytes INTEGER, -- the most that one worker sent in a step; NULL = before version 20
 	PRIMARY KEY (run_id, epoch)
 ) STRICT, WITHOUT ROWID;
 
@@ -201,6 +202,7 @@ CREATE TABLE run_kept (
 	comm_fraction REAL,
 	wait_fraction REAL,
 	epoch_bytes REAL,
+	peak_bytes INTEGER,
 	staleness_mean REAL,
 	staleness_max INTEGER,
 	dropped_fraction REAL,
@@ -220,6 +222,7 @@ CREATE TABLE rank_epoch (
 	-- FIGURES: a column each, from runtime/train/rows.h
 	staleness_mean REAL,
 	staleness_max INTEGER,
+	peak_bytes INTEGER,
 	PRIMARY KEY (run_id, epoch, rank),
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;

@@ -67,6 +67,7 @@ SELECT
 	(SELECT sum(wait_s) / nullif(sum(seconds), 0) FROM epoch
 		WHERE run_id = r.id AND epoch >= 1) AS wait_fraction,
 	(SELECT sum(bytes_sent) / sum(share) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS epoch_bytes,
+	(SELECT max(peak_bytes) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS peak_bytes,
 	(SELECT avg(staleness_mean) FROM epoch WHERE run_id = r.id AND epoch >= 1)
 		AS staleness_mean,
 	(SELECT max(staleness_max) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS staleness_max,
@@ -134,6 +135,7 @@ UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN (SELECT run_id FROM run
 --   cores_share     the share of its core that a worker had when it could have computed, least of
 --                   all workers; NULL = simulated, or not known
 --   quiet_epoch_seconds  as epoch_seconds, of the epochs with a share of 0.9 or more
+--   peak_bytes      the most that one worker sent in a step
 --   staleness_mean  the mean of the epochs' means
 --   dropped_fraction  the share of all pushes that came too late and were dropped
 CREATE VIEW run_summary AS
@@ -147,7 +149,7 @@ SELECT
 	k.validation_loss, k.validation_accuracy, k.running_loss,
 	k.epoch_seconds, k.quiet_epoch_seconds, k.cores_share, r.train_size / nullif(k.epoch_seconds, 0) AS samples_per_second,
 	k.compute_fraction, k.comm_fraction, k.wait_fraction, k.compute_fraction AS utilisation,
-	k.epoch_bytes, k.staleness_mean,
+	k.epoch_bytes, k.peak_bytes, k.staleness_mean,
 	k.staleness_max, k.dropped_fraction, k.seconds_total, k.target_epoch, k.target_seconds
 FROM run AS r JOIN run_figures AS k ON k.run_id = r.id;
 

@@ -142,7 +142,7 @@ static char *judge(struct check *c, FILE *f)
 	return c->count.cells > 0
 		       ? NULL
 		       : sentence("baseline %s: no cell is left to compare; is another check "
-				  "using this database?",
+				  "using this database, or has another file replaced it?",
 				  c->o->against);
 }
 

@@ -515,12 +515,18 @@ char *calibration_doubt(const struct config *c, const struct plan *p)
 			(long long)id, 100 * share);
 }
 
-char *simulation_check(const struct config *c, const struct plan *p)
+char *simulation_inputs(const struct config *c, const struct plan *p)
 {
 	struct simulation s;
 	if (!is_simulated(c))
 		return NULL;
 	TRY(simulation_find(c, p, &s));
 	simulation_fini(&s);
-	return simulator_try(c);
+	return NULL;
+}
+
+char *simulation_check(const struct config *c, const struct plan *p)
+{
+	TRY(simulation_inputs(c, p));
+	return is_simulated(c) ? simulator_try(c) : NULL;
 }

@@ -175,14 +175,17 @@ static void load_plugins(struct job *j, bool runs)
 	char *text AUTOFREE = NULL;
 	size_t room = 0;
 	for (int line = 1; !j->wrong && getline(&text, &room, j->file) >= 0; line++) {
-		char *equals = text + strcspn(text, "=:"), *note = strstr(text, " ;");
+		char *note = text;
+		while ((note = strpbrk(note, " \t")) && note[1] != ';') /* as inih finds it */
+			note++;
+		if (note)
+			*note = '\0';
+		char *equals = text + strcspn(text, "=:");
 		char *name AUTOFREE = text_trimmed(text, equals);
 		if (*equals && strcmp(name, "data-dir") == 0) /* it may be a Python file */
 			plugins_name(equals + 1, runs ? NAMED_BY_USER : NAMED_BY_JOB);
 		if (!*equals || !is_of_plugins(name))
 			continue;
-		if (note)
-			*note = '\0';
 		char *list AUTOFREE = paths_from_job(j, equals + 1);
 		for (char *rest = list, *item; !j->wrong && (item = strtok_r(NULL, ",", &rest));) {
 			const struct setting given = {name, item};

@@ -249,11 +249,21 @@ static void print_cost(const struct status_page *page)
 		       c->simulated_s, c->wall_s, (double)c->events / fmax(c->wall_s, 1e-9));
 }
 
+/* What follows these words in their line of page->described; NULL: there is none. Heap. */
+static char *described(const struct status_page *page, const char *words)
+{
+	const char *at = strstr(page->described, words), *from = at ? at + strlen(words) : NULL;
+	return from ? sentence("%.*s", (int)strcspn(from, "\n"), from) : NULL;
+}
+
 /* best: best_test_accuracy of view run_summary. The page lacks epochs before a resumption. */
 static void print_run_result(const struct config *c, const struct outcome *o, double best)
 {
 	const struct status_page *page = o->page;
-	const char *places = is_simulated(c) ? simulator_places(c) : NULL;
+	char *places AUTOFREE = described(page, WORKERS_WHERE),
+		     *factors AUTOFREE = platform_is_file(c->run.sim_platform)
+						 ? described(page, MESSAGE_FACTORS)
+						 : NULL;
 	printf("run %lld: %s, %s, %lld worker%s%s%s%s: ", (long long)o->id, c->run.workload,
 	       c->run.strategy, (long long)c->run.workers, plural(c->run.workers),
 	       places ? " (" : "", places ? places : "", places ? ")" : "");
@@ -271,6 +281,8 @@ static void print_run_result(const struct config *c, const struct outcome *o, do
 		       page->sum.first > 0 ? ", those since it resumed" : "", page_seconds(page),
 		       page->simulated ? " of virtual time" : "");
 		print_cost(page);
+		if (factors)
+			printf("factors of messages: %s\n", factors);
 	} else {
 		printf("%s\n", outcome_word(o->status));
 	}
@@ -352,12 +364,12 @@ static char *check_checkpoints(const struct config *c, const struct plan *plan)
 	return NULL;
 }
 
-char *run_plan(const struct config *c, struct plan *plan)
+char *run_plan(const struct config *c, struct plan *plan, bool starts)
 {
 	TRY(plan_make(c, plan));
 	TRY(store_check(c->harness.db));
 	TRY(check_checkpoints(c, plan));
-	return simulation_check(c, plan);
+	return starts ? simulation_inputs(c, plan) : simulation_check(c, plan);
 }
 
 /* ---- --help and --dry-run ------------------------------------------------ */
@@ -507,7 +519,7 @@ static char *run_one(const struct config *c, const struct run_flags *flags, enum
 	int64_t id;
 	if (!flags->dry_run)
 		TRY(end_checkpoint(c)); /* here too, because the plan reads the checkpoint */
-	TRY(run_plan(c, &plan));
+	TRY(run_plan(c, &plan, !flags->dry_run));
 	if (flags->dry_run && rank_of_launcher() <= 0) {
 		if (format == FORMAT_JSON)
 			show_json(c, &plan);

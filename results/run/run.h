@@ -84,8 +84,9 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 /* In a worker process: plans and trains c; reports to the sink. Returns the exit status of the
  * process. page: of the watcher; NULL = the user's own launcher started it. */
 int worker_train(const struct config *c, const struct sink *sink, struct status_page *page);
-/* NULL, or a sentence: why c cannot run here or cannot be recorded. */
-char *run_plan(const struct config *c, struct plan *plan);
+/* NULL, or a sentence: why c cannot run here or cannot be recorded. starts: the run starts now. A
+ * simulation then itself finds out whether its workers can start. */
+char *run_plan(const struct config *c, struct plan *plan, bool starts);
 /* Runs the planned configuration as mvbench run does; returns the exit status. *id: of its row; 0 =
  * it did not begin. */
 int run_and_print(const struct config *c, const struct plan *plan, enum format format, int64_t *id);
@@ -159,11 +160,11 @@ char *platform_local(const struct points *p, int cores);
 char *platform_hosts(const struct points *wires, int hosts, int cores);
 char *platform_cluster(const struct cluster_shape *k);
 /* The result of simulation_find without its data; NULL for real runs. */
+char *simulation_inputs(const struct config *c, const struct plan *p);
+/* The same, then that of simulator_try. */
 char *simulation_check(const struct config *c, const struct plan *p);
 /* simulator.c: can the workers start on their simulated platform? NULL, or a message. */
 char *simulator_try(const struct config *c);
-/* How many workers are where, once tried; NULL: that goes without saying. */
-const char *simulator_places(const struct config *c);
 
 /* Stores measurements of c's workload, or of the wires between hosts (NULL: of none). NULL or a
  * sentence. */

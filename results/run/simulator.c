@@ -4,15 +4,17 @@
  * these share memory.
  */
 #include "results/run/run.h"
+#include "runtime/config/dataset.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* The answers so far: the cells of a sweep ask for few different starts. */
 static struct answer {
-	char *words, *wrong, *places; /* places: NULL = it named none */
+	char *words, *wrong; /* wrong NULL: nothing */
 } * answers;
 static size_t count;
 
@@ -61,44 +63,28 @@ static void ask(struct answer *a, char *const *words)
 	char text[16384];
 	int status = child_run(exec_simulator, words, text, sizeof text);
 	CHECK(status != -1, "a child process: %m");
-	const char *places = strstr(text, WORKERS_WHERE), *ours = strstr(text, "mvbench: "),
-		   *from = ours ? ours + 9 : text;
-	if (status == 0 && places)
-		a->places = sentence("%.*s", (int)(strcspn(places, "\n") - strlen(WORKERS_WHERE)),
-				     places + strlen(WORKERS_WHERE));
+	const char *ours = strstr(text, "mvbench: "), *from = ours ? ours + 9 : text;
 	if (status != 0 && !WIFSIGNALED(status)) /* a run tells why the simulator dies */
 		a->wrong = sentence("%.*s", (int)strcspn(from, "\n"), from);
 }
 
-/* The answer for c, or that for which there is room. */
-static size_t find(const struct config *c, char **start)
-{
-	char **words AUTOWORDS = config_words(c);
-	*start = words_of_start(words);
-	size_t i = 0;
-	while (i < count && strcmp(answers[i].words, *start) != 0)
-		i++;
-	return i;
-}
-
 char *simulator_try(const struct config *c)
 {
-	char *simulator AUTOFREE = simulator_path(), *start AUTOFREE = NULL;
-	size_t i = find(c, &start);
+	char *simulator AUTOFREE = simulator_path(), **words AUTOWORDS = config_words(c);
+	char *start AUTOFREE = words_of_start(words);
+	size_t i = 0;
 	if (access(simulator, X_OK) != 0) /* a run says that it is missing */
 		return NULL;
+	while (i < count && strcmp(answers[i].words, start) != 0)
+		i++;
 	if (i == count) {
-		char **words AUTOWORDS = config_words(c);
 		struct answer new = {.words = must(strdup(start))};
 		ask(&new, words);
 		APPEND(answers, count, new);
 	}
-	return answers[i].wrong ? must(strdup(answers[i].wrong)) : NULL;
-}
-
-const char *simulator_places(const struct config *c)
-{
-	char *start AUTOFREE = NULL;
-	size_t i = find(c, &start);
-	return i < count ? answers[i].places : NULL;
+	if (answers[i].wrong)
+		return must(strdup(answers[i].wrong));
+	char *tried AUTOFREE = platform_tried(c);
+	setenv(PLATFORM_TRIED, tried, 1);
+	return NULL;
 }

@@ -263,7 +263,7 @@ static char *spread(void *given, struct arguments *a, int *status)
 	c.harness.db = f->db;
 	c.harness.hostfile = ""; /* of real workers */
 	c.run.record = false;
-	TRY(run_plan(&c, &plan));
+	TRY(run_plan(&c, &plan, false));
 	TRY(make_layout(&c, &plan, n, &cells));
 	flags.resume = true;
 	flags.lines = stderr;

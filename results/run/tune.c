@@ -104,7 +104,7 @@ static char *check_cell(const struct study *s, const struct cell *c)
 		return sentence("%s:%d: [%s] sim.train=false: without training there are no "
 				"models to compare",
 				s->path, c->line, c->section);
-	if (c->plan.train.classes == 0 && strcmp(s->objective, "accuracy") == 0)
+	if (!data_is_counted(&c->plan.train) && strcmp(s->objective, "accuracy") == 0)
 		return sentence("--objective=accuracy: %s has no accuracy; give --objective=loss",
 				run->workload);
 	return NULL;
@@ -129,7 +129,7 @@ static const char *find_objective(const struct study *s)
 	const char *given = s->flags->objective;
 	bool loss = false;
 	for (size_t i = 0; i < s->file.cells; i++)
-		loss |= s->file.cell[i].plan.train.classes == 0;
+		loss |= !data_is_counted(&s->file.cell[i].plan.train);
 	return strcmp(given, "auto") != 0 ? given : loss ? "loss" : "accuracy";
 }
 
@@ -397,8 +397,9 @@ static char *find_best(struct study *s, bool *all)
 		       "SELECT count(*) FROM study_run WHERE study_id = ?1 AND kind = 'trial'", "i",
 		       s->id));
 	if (ended < wanted)
-		return sentence("%lld of %lld trials have not ended: another process runs them; "
-				"give the same command again when they have",
+		return sentence("%lld of %lld trials have not ended: another process runs them, or "
+				"another file has replaced the database; give the same command "
+				"again when they have",
 				(long long)(wanted - ended), (long long)wanted);
 	for (size_t i = 0; i < s->file.cells; i++) {
 		struct contestant *c = &s->contestant[i];

@@ -50,6 +50,15 @@ bool end_is_requested(void);
 /* Starts a thread that blocks all signals, which are for the program's own threads. */
 bool thread_start(pthread_t *thread, void *(*loop)(void *self), void *self);
 
+/* A function with a loop, in code for any x86-64 (ARCH=): it is compiled twice, and the processor
+ * chooses. The bits are the same, unless the loop sums. Sanitizers run before such a choice. */
+#if defined __x86_64__ && !defined __AVX2__ && !defined __clang__ && \
+	!defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+#define BEST_OF_CPU __attribute__((target_clones("default", "arch=x86-64-v3")))
+#else
+#define BEST_OF_CPU
+#endif
+
 /* Frees the memory of a pointer at the end of its block: char *text AUTOFREE = sentence(...). */
 static inline void autofree(void *pointer)
 {

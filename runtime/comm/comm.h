@@ -93,9 +93,9 @@ struct joint_op {
 	int16_t last; /* the worker that the others waited for; rank among all workers */
 };
 
-struct stats {           /* of one worker since stats_reset */
-	nsec comm, wait; /* in wrappers; in barriers and locks */
-	int64_t bytes_sent;
+struct stats {                                        /* of one worker since stats_reset */
+	nsec comm, wait;                              /* in wrappers; in barriers and locks */
+	int64_t bytes_sent, peak_bytes;               /* peak: the most in one step */
 	int64_t pushes, staleness_sum, staleness_max; /* pushes: only applied ones */
 	int64_t dropped;                              /* pushes after the end of their round */
 	int64_t preemptions;                          /* see usage_now; -1: not known */
@@ -126,6 +126,8 @@ static inline void stats_spent(struct stats *s, enum trace_kind kind, nsec since
 void stats_init(struct stats *s, size_t room); /* room: operations to keep in a segment */
 void stats_fini(struct stats *s);
 void stats_reset(struct stats *s);
+/* After a step that began with this number of bytes_sent. */
+void stats_step(struct stats *s, int64_t sent_before);
 /* Counts a push with this staleness: pushes of other workers since its worker's last pull. */
 void stats_push(struct stats *s, int64_t staleness);
 /* Collective, off the clock, after a segment: compares the durations of each operation over the
@@ -210,8 +212,8 @@ void link_alltoall_start(struct link *l, int slot, float *in, const int *counts_
 void link_start_wait(struct link *l, int slot);
 void link_broadcast(struct link *l, int root, void *x, size_t bytes);
 void link_barrier(struct link *l);
-/* The same, but waiting ranks sleep, which leaves the cores to ranks that measure. Real world,
- * several ranks. */
+/* The same, but waiting ranks sleep, which leaves the cores to ranks that measure or record. Real
+ * world, several ranks. */
 void link_barrier_asleep(struct link *l);
 enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_LEAST, REDUCE_PRODUCT };
 /* For small x[n], off the clock: doubles, or with REDUCE_LEAST struct least. */

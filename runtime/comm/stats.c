@@ -23,6 +23,12 @@ void stats_reset(struct stats *s)
 	*s = (struct stats){.joint_op = s->joint_op, .room = s->room, .trace = s->trace};
 }
 
+void stats_step(struct stats *s, int64_t sent_before)
+{
+	if (s->bytes_sent - sent_before > s->peak_bytes)
+		s->peak_bytes = s->bytes_sent - sent_before;
+}
+
 static int staleness_bin(int64_t staleness)
 {
 	int octave = 0;

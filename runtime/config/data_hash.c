@@ -56,6 +56,11 @@ bool platform_hash(const char *file, char hash[DATA_HASH_ROOM])
 	return good;
 }
 
+char *platform_tried(const struct config *c)
+{
+	return sentence("%s %s", c->run.sim_platform, c->harness.sim_platform_hash);
+}
+
 static bool is_built_in(const struct dataset *set)
 {
 	size_t i = 0;

@@ -40,5 +40,9 @@ static inline bool platform_is_file(const char *name)
 	return strchr(name, '/') || strstr(name, ".xml");
 }
 bool platform_hash(const char *file, char hash[DATA_HASH_ROOM]);
+/* The value of this variable for c's platform, heap: the simulator has accepted it, and simulations
+ * need not try it first. */
+#define PLATFORM_TRIED "MVBENCH_PLATFORM_TRIED"
+char *platform_tried(const struct config *c);
 
 #endif

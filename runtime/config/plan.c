@@ -553,7 +553,7 @@ char *plan_make(const struct config *c, struct plan *p)
 				c->harness.hostfile);
 	TRY(c->workload->dataset->probe(run, &p->train, &p->test));
 	TRY(data_cut(c->workload, c->workload_opts, &p->train, &p->test));
-	if (run->target_accuracy > 0 && p->train.classes == 0)
+	if (run->target_accuracy > 0 && !data_is_counted(&p->train))
 		return sentence("--target-accuracy=%g: %s has no accuracy; give --target-loss",
 				run->target_accuracy, run->workload);
 	if (data_split_of(run).alpha > 0 && data_classes(&p->train) == 0)

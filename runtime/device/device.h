@@ -41,8 +41,13 @@ struct loop {
 	void (*layer_ready)(struct worker *w, size_t i); /* net.h's, for modules below the loop */
 	/* An evaluation adds `rows` rows with this sum of a value of the workload. */
 	void (*metric)(struct worker *w, const char *name, double sum, double rows);
-	struct tally told;       /* by worker_tally, since the last tally_take */
-	size_t busy;             /* models that have rows in this step; 0: all */
+	struct tally told; /* by worker_tally, since the last tally_take */
+	size_t busy;       /* models that have rows in this step; 0: all */
+	double shares;     /* sum of worker_share over the steps so far */
+	struct {
+		double shares;
+		int64_t step, age;
+	} common;                /* what they were when the workers' moments were last equal */
 	struct keepsake *kept;   /* of worker_keep and worker_keep_vec */
 	bool saves;              /* the run makes or reads checkpoints */
 	struct account *account; /* of worker_loss and worker_report */

@@ -174,6 +174,7 @@ enum op_kind {
 	OP_PUSH,    /* updater(W, in); then out = W if out is set */
 	OP_SYNC,    /* W += scale (out - pulled); out = W */
 	OP_ELASTIC, /* d = scale (out - W); W += d; out -= d */
+	OP_SET,     /* W = in; in the host's memory, neither in rounds nor onesided */
 };
 
 /* Pointers are to the first of the operation's n floats; NULL: not present, or not asked for. */

@@ -44,12 +44,14 @@ py)
 			print word[1] " = " value++
 		}
 	}
-	function fields(body, kind, n, i, part) { # one declaration: int rank, size
+	function fields(body, kind, n, i, part, times) { # one declaration: int rank, size; or int more[4]
+		if (match(body, /[[][0-9]+[]] *$/)) times = " * " (substr(body, RSTART + 1) + 0)
+		sub(/[[].*/, "", body)
 		n = split(body, part, ",")
 		kind = split_name(part[1])
 		for (i = 1; i <= n; i++) {
 			split_name(part[i])
-			struct = struct sprintf("        (\"%s\", %s),\n", name, type(kind))
+			struct = struct sprintf("        (\"%s\", %s%s),\n", name, type(kind), times)
 		}
 	}
 	/enum [a-z_]+ *[{]/ { sub(/.*[{]/, ""); sub(/[}].*/, ""); constants($0); next }

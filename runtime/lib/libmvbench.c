@@ -96,6 +96,16 @@ int lib_ready_with(const char *function, enum kind kind, const void *p)
 			p ? "the pointer is to no live" : "NULL is no", word[kind]);
 }
 
+int lib_check_later(const char *function, const int64_t later[4])
+{
+	if (!(later[0] | later[1] | later[2] | later[3]))
+		return MVB_OK;
+	return lib_fail(MVB_ERR_ARGUMENT,
+			"%s: a field is set that version " MVB_VERSION
+			" does not know: make unused fields zero, or use a later library",
+			function);
+}
+
 void *lib_keep(struct object *o, struct object what)
 {
 	*o = what;
@@ -350,6 +360,7 @@ static int check_start(const struct mvb_setup *s)
 				lib.process == getpid()
 					? "mvb_init a second time"
 					: "mvb_init in a forked child of a process that called it");
+	TRY(lib_check_later("mvb_init", s->later));
 	if (!s->file && (s->rank || s->size))
 		return lib_fail(
 			MVB_ERR_ARGUMENT,

@@ -90,6 +90,7 @@ struct mvb_setup {
 	const char *file;
 	int rank, size;   /* with file: rank of this process, from 0, and number of processes */
 	double timeout_s; /* with file: how long to wait for the others [s]; 0 = 60 s */
+	int64_t later[4]; /* zeros: room for fields of later versions */
 };
 
 /*
@@ -105,7 +106,8 @@ struct mvb_setup {
  *     if (mvb_is_server())
  *             return mvb_shutdown();
  *
- * Errors: STATE, it has been called before; ARGUMENT, e.g. as many servers as processes; DIFFERS;
+ * Errors: STATE, it has been called before; ARGUMENT, e.g. as many servers as processes, or a
+ * field of a later version; DIFFERS;
  * PEER; START. After an error it may be called again, or mvb_shutdown to end MPI. Source:
  * Multiverso's MV_Init, flashlight's distributedInit (MPI and FILE_SYSTEM).
  */
@@ -202,6 +204,7 @@ struct mvb_options {
 	bool bounded;
 	int lead; /* with bounded: 0 or more [pushes] */
 	enum mvb_initial initial;
+	int64_t later[4]; /* zeros: room for fields of later versions */
 };
 
 /* What goes with a push to an updater that takes gradients; NULL stands for the defaults. */
@@ -237,6 +240,10 @@ int mvb_table_free(struct mvb_table *t);
  */
 int mvb_table_add(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by);
 int mvb_table_get(struct mvb_table *t, float *out, size_t n); /* out = W */
+/* W = values, whatever the updater, which keeps what it has beside W. Another worker's push to a
+ * float comes before it or after it. It counts as a push. Neither in rounds nor on onesided tables:
+ * ARGUMENT. Source: the rules copy and zero of TorchMPI's parameter server. */
+int mvb_table_set(struct mvb_table *t, const float *values, size_t n);
 /* add and get in one operation; out may be values */
 int mvb_table_add_get(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by,
 		      float *out);
@@ -262,6 +269,9 @@ int mvb_table_sync_start(struct mvb_table *t, float *param, size_t n, int64_t *t
  * row_ids (MV_AddMatrixTableByRows, MV_GetMatrixTableByRows). */
 int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
 		       size_t n, const struct mvb_push *by);
+/* Of a row that is listed twice, the last values stay. */
+int mvb_table_set_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
+		       size_t n);
 int mvb_table_get_rows(struct mvb_table *t, const int64_t *row, size_t rows, float *out, size_t n);
 int mvb_table_add_row(struct mvb_table *t, int64_t row, const float *values, size_t n,
 		      const struct mvb_push *by);
@@ -290,8 +300,9 @@ int mvb_allreduce(float *x, size_t n, enum mvb_reduce op);
  * DIFFERS (n, type, op). */
 int mvb_allreduce_type(void *x, size_t n, enum mvb_type type, enum mvb_reduce op);
 /* Starts a sum or mean: mvb_wait(*ticket) must follow. It waits until all workers have called it,
- * but for no float. Errors: the same, and LIMIT (n of 2^31 or more; 64 reductions may be under
- * way). Source: flashlight's allReduce, async. */
+ * but for no float; mvb_grads_ready, of registered tensors, waits for no worker. Errors: the same,
+ * and LIMIT (n of 2^31 or more; 64 reductions may be under way). Source: flashlight's allReduce,
+ * async. */
 int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket);
 /* tensor[i] [n[i]], i < count: all in one reduction, through a copy of all of them. Errors: those
  * of mvb_allreduce, DIFFERS also by count and lengths; MEMORY. Source: flashlight's

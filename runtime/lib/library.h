@@ -78,6 +78,9 @@ int lib_ready(const char *function);
 /* Is a call allowed now, and is this pointer to a live object of the library? */
 int lib_ready_with(const char *function, enum kind kind, const void *p);
 
+/* Is one of the fields set that this version does not know? */
+int lib_check_later(const char *function, const int64_t later[4]);
+
 void *lib_keep(struct object *o, struct object what);
 void lib_drop(struct object *o);
 /* Counts from 1 in the order of creation, which is the same on all workers. */

@@ -80,7 +80,7 @@ int mvb_linear_part(const struct mvb_linear *l, struct mvb_linear_part *part)
 
 /* ---- Forward and backward ----------------------------------------------------------------- */
 
-static float dot(const float *a, const float *b, size_t n)
+static BEST_OF_CPU float dot(const float *a, const float *b, size_t n)
 {
 	float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -90,7 +90,7 @@ static float dot(const float *a, const float *b, size_t n)
 }
 
 /* y += a x */
-static void axpy(float *restrict y, float a, const float *restrict x, size_t n)
+static BEST_OF_CPU void axpy(float *restrict y, float a, const float *restrict x, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		y[i] += a * x[i];

@@ -20,7 +20,8 @@ local function fail(text)
 	local level = 2
 	while true do
 		local at = debug.getinfo(level, 'S')
-		if not at or not at.source:find '[/@]mvbench[_a-z]*%.lua$' then break end
+		local name = at and at.source:match '[/@]([_a-z]*)%.lua$'
+		if not name or not (name:find '^mvbench' or name == 'torchmpi') then break end
 		level = level + 1
 	end
 	error(text, level)
@@ -52,7 +53,8 @@ local function array_length(x)
 	return n
 end
 
-local converted
+-- The last copies of tensors, which a call of the library may still read: it takes four at most.
+local converted, turn = {}, 0
 
 -- The address of x, its number of floats, and whether it is a copy: true, or the tensor that is.
 local function floats(x)
@@ -72,8 +74,10 @@ local function floats(x)
 		end
 		ensure(is_float(), 'the tensor has no floats in host memory: its data() is %s',
 			tostring(y:data()))
-		converted = y ~= x and y -- kept until the next one
-		return y:data(), y:nElement(), converted
+		if y == x then return y:data(), y:nElement(), false end
+		turn = turn % 4 + 1
+		converted[turn] = y
+		return y:data(), y:nElement(), y
 	end
 	ensure(type(x) == 'table', '%s where float[n], a tensor or a table of numbers should be',
 		tostring(x))
@@ -92,6 +96,8 @@ local function put_back(x, p, n, copied)
 	for i = 1, copied and n or 0 do x[i] = p[i - 1] end
 	return x
 end
+
+M.put_back = put_back
 
 local function whole(x, what)
 	local n = tonumber(x)
@@ -219,9 +225,19 @@ local function class(kind, parent)
 	return c
 end
 
+-- The floats of x. A matrix of other columns than the table's may have as many; it is refused.
+local function floats_for(self, x)
+	if self.columns and has(x, 'dim') and has(x, 'size') and x:dim() == 2 then
+		local columns = x:size(2)
+		ensure(columns == self.columns, '%d columns where %d should be', columns, self.columns)
+	end
+	return floats(x)
+end
+
 -- Calls f([pointer,] floats, n, ...), which writes to the floats of x; returns x.
 local function fill(x, f, self, ...)
-	local p, n, copied = floats(x)
+	local p, n, copied
+	if self then p, n, copied = floats_for(self, x) else p, n, copied = floats(x) end
 	if self then check(f(pointer(self), p, n, ...)) else check(f(p, n, ...)) end
 	return put_back(x, p, n, copied)
 end
@@ -243,8 +259,8 @@ local function table_new(class, values, o, rows, columns)
 	o = merged(defaults, o)
 	o.initial = o.initial and 'MVB_' .. tostring(o.initial):upper()
 	local p, n, copied
-	if values ~= nil then p, n, copied = floats(values) end
 	local self = {n = rows * (columns or 1), rows = rows, columns = columns}
+	if values ~= nil then p, n, copied = floats_for(self, values) end
 	ensure(not n or n == self.n, 'init_value: %s floats for a table of %d', n, self.n)
 	own(class, self, nil, function(out, options)
 		if columns then return C.mvb_matrix_new(out, rows, columns, p, options) end
@@ -267,15 +283,9 @@ end
 
 -- add(delta[, sync[, by]]). sync is Multiverso's: here every add waits.
 function Table:add(delta, _, by)
-	local p, n = floats(delta)
+	local p, n = floats_for(self, delta)
 	check(C.mvb_table_add(pointer(self), p, n, push_of(by)))
 end
-
-function Table:get(out)
-	return fill(out or M.tensor(self.rows, self.columns), C.mvb_table_get, self)
-end
-function Table:sync(param) return fill(param, C.mvb_table_sync, self) end
-function Table:elastic(param, alpha) return fill(param, C.mvb_table_elastic, self, alpha) end
 
 -- Row numbers count from 0: int64_t[n] of the FFI, a Lua table, or one number.
 local function rows_of(ids)
@@ -288,12 +298,34 @@ local function rows_of(ids)
 	return rows, #ids
 end
 
+-- W = values; with row_ids, these rows.
+function Table:set(values, row_ids)
+	local p, n = floats_for(self, values)
+	if row_ids == nil then return check(C.mvb_table_set(pointer(self), p, n)) end
+	local row, rows = rows_of(row_ids)
+	check(C.mvb_table_set_rows(pointer(self), row, rows, p, n))
+end
+
+function Table:get(out)
+	return fill(out or M.tensor(self.rows, self.columns), C.mvb_table_get, self)
+end
+function Table:sync(param) return fill(param, C.mvb_table_sync, self) end
+local function number(self, f)
+	local n = ffi.new 'int64_t[1]'
+	check(f(pointer(self), n))
+	return tonumber(n[0])
+end
+-- Pushes of all workers so far; those of others that this worker's last push had not seen.
+function Table:version() return number(self, C.mvb_table_version) end
+function Table:staleness() return number(self, C.mvb_table_staleness) end
+function Table:elastic(param, alpha) return fill(param, C.mvb_table_elastic, self, alpha) end
+
 -- add(delta[, row_ids[, sync][, by]]). sync is Multiverso's, as for an array.
 function Matrix:add(delta, row_ids, sync, by)
 	by = by or type(sync) ~= 'boolean' and sync or nil
 	if row_ids == nil then return Table.add(self, delta, nil, by) end
 	local row, rows = rows_of(row_ids)
-	local p, n = floats(delta)
+	local p, n = floats_for(self, delta)
 	check(C.mvb_table_add_rows(pointer(self), row, rows, p, n, push_of(by)))
 end
 
@@ -302,7 +334,7 @@ function Matrix:get(row_ids, out)
 	if row_ids == nil then return Table.get(self, out) end
 	local row, rows = rows_of(row_ids)
 	out = out or M.tensor(rows, self.columns)
-	local p, n, copied = floats(out)
+	local p, n, copied = floats_for(self, out)
 	check(C.mvb_table_get_rows(pointer(self), row, rows, p, n))
 	return put_back(out, p, n, copied)
 end
@@ -360,6 +392,18 @@ function M.allReduceMultiple(list, how, async)
 	for _, t in ipairs(list) do reduced(t[1], t[2], t[3], t[4], scale) end
 end
 function M.allReduceParameters(model) M.allReduceMultiple(model, 'mean') end
+
+-- From now on each model:backward() ends with gradients that are scale times their sum over the workers;
+-- nil: their mean.
+function M.distributeModuleGrads(model, scale)
+	local backward = model.backward
+	local function reduce(...)
+		local _, gradients = model:parameters()
+		M.allReduceMultiple(gradients, scale or 'mean')
+		return ...
+	end
+	function model.backward(...) return reduce(backward(...)) end
+end
 
 -- x = the x of worker root, by default of worker 0.
 function M.broadcast(x, root) return fill(x, C.mvb_broadcast, nil, root or 0) end

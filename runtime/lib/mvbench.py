@@ -209,8 +209,8 @@ _under_way: "Dict[int, Started]" = {}
 
 class Started:
     """An operation that goes on: wait() has to follow, once. Its floats are kept until then."""
-    def __init__(self, x: Any, written: bool, start: Any):
-        self._x, self._ticket = x, c_int64()
+    def __init__(self, x: Any, written: bool, start: Any, scale: Optional[float] = None):
+        self._x, self._ticket, self._scale = x, c_int64(), scale
         address, n, self._kept = _floats(x, written)
         _check(start(address, n, byref(self._ticket)))
         _under_way[self._ticket.value] = self
@@ -219,6 +219,7 @@ class Started:
         """Waits, and returns the floats. Error: already waited for; in rounds, an incomplete round."""
         _under_way.pop(self._ticket.value, None)
         _check(lib.mvb_wait(self._ticket))
+        _times(self._x, self._scale)
         return self._x
 
 # ---- Tables ---------------------------------------------------------------------------------------
@@ -235,21 +236,35 @@ class Table(_Object):
 
     def _make(self, make: Any, values: Any, options: Dict[str, Any]) -> None:
         self.n = math.prod(self.shape)
+        self._fit(values)
         address, n, kept = (None, self.n, None) if values is None else _floats(values)
         if n != self.n:
             raise ValueError(f"values: {n} floats for a table of {self.n}")
         self._own(make, lib.mvb_table_free, *self.shape, address, _options(options))
 
+    def _fit(self, x: Any, rows: Optional[int] = None) -> Any:
+        """x. ValueError: a matrix of as many floats, but of another shape. Flat floats fit."""
+        shape, wanted = tuple(getattr(x, "shape", ())), (self.shape[0] if rows is None else rows, *self.shape[1:])
+        if len(shape) > 1 < len(wanted) and shape != wanted:
+            raise ValueError(f"floats of the shape {shape} where {wanted} should be")
+        return x
+
     def _on(self, function: Any, x: Any, *more: Any, rows: Any = None, written: bool = True) -> Any:
-        address, n, kept = _floats(x, written)
         row = [] if rows is None else [_whole(r, "a row number") for r in rows]
+        address, n, kept = _floats(self._fit(x, None if rows is None else len(row)), written)
         listed = () if rows is None else ((c_int64 * len(row))(*row), len(row))
         _check(function(self._pointer, *listed, address, n, *more))
         return x
 
     def add(self, values: Any, **by: float) -> None:
-        """Pushes values [n]. by: lr, momentum, rho, lambda_, for updaters that take gradients. Error: another n, or a wrong number in by."""
+        """Pushes values [n]. by: lr, momentum, rho, lambda_, for updaters that take gradients.
+        Error: another n, or a wrong number in by."""
         self._on(lib.mvb_table_add, values, _push(by), written=False)
+
+    def set(self, values: Any) -> None:
+        """W = values [n]; another worker's push to a float comes before it or after it. Error: n; a table with rounds,
+        or onesided. Source: TorchMPI's rules copy and zero."""
+        self._on(lib.mvb_table_set, values, written=False)
 
     def get(self, out: Any = None) -> Any:
         """Pulls W into out [n] (default: a new array), and returns it. Error: n."""
@@ -259,21 +274,42 @@ class Table(_Object):
         """Pushes what has changed in param [n] since this worker's last pull, and pulls into it. Error: n, updater."""
         return self._on(lib.mvb_table_sync, param)
 
+    def elastic(self, param: Any, alpha: float) -> Any:
+        """d = alpha (param - W); W += d; param -= d. Error: n, updater, alpha not from 0 to 1, rounds. Source: Zhang et
+        al., NIPS 2015."""
+        return self._on(lib.mvb_table_elastic, param, alpha)
+
+    def _number(self, function: Any) -> int:
+        number = c_int64()
+        _check(function(self._pointer, byref(number)))
+        return number.value
+
+    def version(self) -> int:
+        """Pushes of all workers so far."""
+        return self._number(lib.mvb_table_version)
+
+    def staleness(self) -> int:
+        """Other workers' pushes that this worker's last push had not seen; 0 in rounds; -1: it has not pushed."""
+        return self._number(lib.mvb_table_staleness)
+
     def add_start(self, values: Any, **by: float) -> Started:
         """Starts add(); values must not change until wait()."""
-        return Started(values, False, lambda x, n, t: lib.mvb_table_add_start(self._pointer, x, n, _push(by), t))
+        return Started(self._fit(values), False,
+                       lambda x, n, t: lib.mvb_table_add_start(self._pointer, x, n, _push(by), t))
 
     def get_start(self, out: Any = None) -> Started:
         """Starts get(); wait() returns the floats."""
-        out = _new(*self.shape) if out is None else out
+        out = _new(*self.shape) if out is None else self._fit(out)
         return Started(out, True, lambda x, n, t: lib.mvb_table_get_start(self._pointer, x, n, t))
 
     def sync_start(self, param: Any) -> Started:
         """Starts sync(); param belongs to the library until wait()."""
-        return Started(param, True, lambda x, n, t: lib.mvb_table_sync_start(self._pointer, x, n, t))
+        return Started(self._fit(param), True, lambda x, n, t: lib.mvb_table_sync_start(self._pointer, x, n, t))
 
 class Matrix(Table):
-    """rows x columns floats, row-major; values [rows x columns], options and errors as for Table. Collective."""
+    """rows x columns floats, row-major; values [rows x columns], options and errors as for Table. Collective.
+
+    Floats may be flat. ValueError: an array of NumPy or a tensor of another shape."""
     def __init__(self, rows: int, columns: int, values: Any = None, **options: Any):
         self.shape = (_whole(rows, "rows"), _whole(columns, "columns"))
         self._make(lib.mvb_matrix_new, values, options)
@@ -283,6 +319,12 @@ class Matrix(Table):
         if rows is None:
             return super().add(values, **by)
         self._on(lib.mvb_table_add_rows, values, _push(by), rows=rows, written=False)
+
+    def set(self, values: Any, rows: Optional[Sequence[int]] = None) -> None:
+        """W, or its listed rows, = values; sizes as for add. Error: as for Table."""
+        if rows is None:
+            return super().set(values)
+        self._on(lib.mvb_table_set_rows, values, rows=rows, written=False)
 
     def get(self, rows: Optional[Sequence[int]] = None, out: Any = None) -> Any:
         """Pulls all rows, or those listed; out and result: [rows x columns] or [len(rows) x columns]. Error: sizes."""
@@ -365,9 +407,9 @@ def all_reduce(x: Any, op: str = "sum", scale: Optional[float] = None) -> Any:
     _times(x, scale)
     return x
 
-def all_reduce_start(x: Any, op: str = "sum") -> Started:
-    """Starts all_reduce(); x belongs to the library until wait(). Collective."""
-    return Started(x, True, lambda address, n, t: lib.mvb_allreduce_start(address, n, _op(op), t))
+def all_reduce_start(x: Any, op: str = "sum", scale: Optional[float] = None) -> Started:
+    """Starts all_reduce() of float32, "sum" or "mean"; x belongs to the library until wait(). Collective. Error: op."""
+    return Started(x, True, lambda address, n, t: lib.mvb_allreduce_start(address, n, _op(op), t), scale)
 
 def all_reduce_list(tensors: Any, op: str = "sum", scale: Optional[float] = None) -> None:
     """All float32 tensors of a list, or of a module with parameters(), in one reduction. Collective."""

@@ -23,6 +23,7 @@ local function new(form, inputs, outputs, is_linear)
 	for name, n in pairs(is_linear and {w = part.w, b = part.b, dw = part.w, db = part.b} or {}) do
 		self[name] = mvbench.tensor(tonumber(n))
 		l[name] = floats(self[name])
+		ffi.fill(l[name], 4 * tonumber(n)) -- Torch's new tensors have any values
 	end
 	return self
 end
@@ -91,10 +92,105 @@ function Layer:scatter(w, b)
 	check(C.mvb_linear_scatter(self.l, p, q))
 end
 
-return {
+local M = {
 	MPInitialReshape = function(n) return new('MVB_INITIAL_RESHAPE', n, n) end,
 	MPInitialLinear = function(n, m) return new('MVB_INITIAL_LINEAR', n, m, true) end,
 	MPBaseReshape = function(n) return new('MVB_BASE_RESHAPE', n, n) end,
 	MPBaseLinear = function(n, m) return new('MVB_BASE_LINEAR', n, m, true) end,
 	MPTanh = function(n) return new('MVB_TANH', n, n) end,
 }
+
+-- ---- Modules of Torch's nn -----------------------------------------------------------------------
+
+-- The layer works on the module's parameters, which getParameters() moves.
+local function use_parameters(self)
+	for name, tensor in pairs {w = self.weight, b = self.bias} do
+		local p, _, copied = floats(tensor)
+		if copied then error('split layers have parameters of floats: call model:float()', 4) end
+		self.layer[name], self.layer.l[name] = tensor, p
+	end
+end
+
+local function define(torch, name, make)
+	local Module, parent = torch.class('nn.' .. name, 'nn.Module')
+	local reshapes = name:find 'Reshape'
+
+	function Module:__init(inputs, outputs)
+		parent.__init(self)
+		self.size, self.outputs, self.layer = inputs, outputs, inputs and make(inputs, outputs)
+		if not outputs then return end
+		local rows, columns = tonumber(self.layer.part.outputs), tonumber(self.layer.part.inputs)
+		self.weight, self.bias = self.layer.w:resize(rows, columns), self.layer.b
+		self.layer.dw:resize(rows, columns)
+		self.gradWeight = mvbench.tensor(rows, columns):zero()
+		self.gradBias = mvbench.tensor(rows):zero()
+		self:reset()
+	end
+
+	-- As nn.Linear's: the parts of one layer, whose parameters worker 0 draws. Collective.
+	function Module:reset(stdv)
+		if not self.weight then return end
+		local outputs, most = tonumber(self.layer.l.outputs), stdv and stdv * math.sqrt(3)
+			or 1 / math.sqrt(self.size)
+		local w = mvbench.broadcast(mvbench.tensor(outputs, self.size):uniform(-most, most))
+		local b = mvbench.broadcast(mvbench.tensor(outputs):uniform(-most, most))
+		use_parameters(self)
+		self.layer:scatter(w, b)
+	end
+
+	-- For torch.save and clone(): this worker's part, to be loaded by as many workers.
+	function Module:write(file)
+		local layer = self.layer
+		self.layer, self.done = nil, nil
+		parent.write(self, file)
+		self.layer = layer
+	end
+	function Module:read(file)
+		parent.read(self, file)
+		self.layer = self.size and make(self.size, self.outputs)
+	end
+
+	function Module:updateOutput(input)
+		local n, dim = input:nElement(), input:dim()
+		local rows = n / input:size(dim)
+		if reshapes then rows = self.size and n / self.size or dim > 1 and input:size(1) or 1 end
+		if not self.layer then
+			self.size = reshapes and n / rows or mvbench.allReduce({n / rows})[1]
+			self.layer = make(self.size)
+		end
+		use_parameters(self)
+		self.done = nil
+		local y = self.layer:forward(input, rows)
+		if rows == 1 and (dim == 1 or input:size(1) > 1) then -- no batch
+			y:resize(tonumber(self.layer.part.outputs))
+		end
+		self.output = y:type(input:type())
+		return self.output
+	end
+
+	function Module:updateGradInput(input, gradOutput)
+		use_parameters(self)
+		local dx = self.layer:backward(input, gradOutput)
+		self.done = gradOutput -- the gradients of the parameters are there, too
+		self.gradInput = dx:resize(input:size()):type(input:type())
+		return self.gradInput
+	end
+
+	function Module:accGradParameters(input, gradOutput, scale)
+		if not self.weight then return end
+		use_parameters(self)
+		if self.done ~= gradOutput then self.layer:backward(input, gradOutput, true) end
+		self.gradWeight:add(scale or 1, self.layer.dw)
+		self.gradBias:add(scale or 1, self.layer.db)
+	end
+end
+
+-- Adds the layers to Torch's nn, for nn.Sequential. MPTanh() and MPBaseReshape() without a size
+-- find it when they are first used. Linear layers draw their parameters: making one is collective.
+function M.add_to_nn(torch)
+	for _, name in ipairs {'InitialReshape', 'InitialLinear', 'BaseReshape', 'BaseLinear', 'Tanh'} do
+		define(torch, 'MP' .. name, M['MP' .. name])
+	end
+end
+
+return M

@@ -125,6 +125,7 @@ static int table_make(struct mvb_table **out, const char *function, size_t rows,
 	if (!out)
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the table should go", function);
 	double updater = r.updater ? (double)r.updater->kind : -1;
+	code = code ? code : lib_check_later(function, o.later);
 	code = code ? code : check_table_options(&r, &o);
 	TRY(lib_collective((struct call){.function = TABLE_NEW,
 					 .code = code,
@@ -199,6 +200,9 @@ static int check_push(const struct request *q)
 	if (elastic && (r->rounds || r->bounded))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: not on a table with rounds or a bound",
 				q->function);
+	if (q->op.kind == OP_SET && (r->rounds || lib.tables->placement->only_adds))
+		return lib_fail(MVB_ERR_ARGUMENT, "%s: not on a table %s", q->function,
+				r->rounds ? "with rounds" : "that is onesided");
 	if (r->rounds && op_pushes(&q->op) && q->table->core->pushing)
 		return lib_fail(MVB_ERR_STATE,
 				"%s: a worker pushes once a round: mvb_wait for the push under way "
@@ -221,7 +225,7 @@ static int check_request(const struct request *q)
 	int code = MVB_OK;
 	TRY(lib_ready_with(q->function, TABLE, q->table));
 	bool none = p->row && p->rows == 0;
-	if (!none && (p->kind == OP_PUSH ? !p->in : !p->out))
+	if (!none && (op_has_in(p) ? !p->in : !p->out))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where floats should be", q->function);
 	if (p->row || p->rows)
 		code = check_rows(q);
@@ -295,6 +299,11 @@ int mvb_table_add(struct mvb_table *t, const float *values, size_t n, const stru
 	return op_now((struct request){__func__, t, n, by, push_of(values, NULL)});
 }
 
+int mvb_table_set(struct mvb_table *t, const float *values, size_t n)
+{
+	return op_now((struct request){__func__, t, n, NULL, {.kind = OP_SET, .in = values}});
+}
+
 int mvb_table_get(struct mvb_table *t, float *out, size_t n)
 {
 	return op_now((struct request){__func__, t, n, NULL, pull_of(OP_READ, out)});
@@ -348,6 +357,13 @@ int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, con
 		       size_t n, const struct mvb_push *by)
 {
 	return rows_now((struct request){__func__, t, n, by, push_of(values, NULL)}, row, rows);
+}
+
+int mvb_table_set_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
+		       size_t n)
+{
+	return rows_now((struct request){__func__, t, n, NULL, {.kind = OP_SET, .in = values}}, row,
+			rows);
 }
 
 int mvb_table_get_rows(struct mvb_table *t, const int64_t *row, size_t rows, float *out, size_t n)

@@ -9,7 +9,7 @@
 enum { LARGE = 1 << 20 }; /* a table with this many floats fits into no core's cache */
 
 /* What the only client sends with scale 1 is the new W, also in the last bit. */
-static void sync_floats(const struct update *u, size_t n, bool alone)
+static BEST_OF_CPU void sync_floats(const struct update *u, size_t n, bool alone)
 {
 	float *restrict w = u->w, *restrict param = u->out, *restrict pulled = u->pulled;
 	const float scale = u->by.scale;
@@ -23,7 +23,7 @@ static void sync_floats(const struct update *u, size_t n, bool alone)
 		w[i] = pulled[i] = param[i] = w[i] + scale * (param[i] - pulled[i]);
 }
 
-static void elastic_floats(const struct update *u, size_t n)
+static BEST_OF_CPU void elastic_floats(const struct update *u, size_t n)
 {
 	float *restrict w = u->w, *restrict param = u->out, alpha = u->by.scale;
 #pragma omp simd
@@ -34,7 +34,8 @@ static void elastic_floats(const struct update *u, size_t n)
 	}
 }
 
-void table_change(float *d, const float *param, const float *pulled, float scale, size_t n)
+BEST_OF_CPU void table_change(float *d, const float *param, const float *pulled, float scale,
+			      size_t n)
 {
 #pragma omp simd
 	for (size_t i = 0; i < n; i++)
@@ -61,7 +62,9 @@ void table_apply(const struct table_rules *r, const struct table_op *p, struct u
 		elastic_floats(u, n);
 		return;
 	}
-	if (p->kind == OP_PUSH)
+	if (p->kind == OP_SET)
+		memcpy(u->w, u->values, n * sizeof *u->w);
+	else if (p->kind == OP_PUSH)
 		r->updater->apply(u, n);
 	else if (u->out)
 		memcpy(u->out, u->w, n * sizeof *u->w);
@@ -121,6 +124,7 @@ void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t
 {
 	static const char *const kind[] = {[OP_READ] = "pull",
 					   [OP_PUSH] = "push",
+					   [OP_SET] = "push",
 					   [OP_SYNC] = "sync",
 					   [OP_ELASTIC] = "elastic"};
 	struct tables *s = t->among;

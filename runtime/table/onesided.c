@@ -171,7 +171,8 @@ static void count_add(struct table *t, int what, int64_t by)
 /* ---- One operation ----------------------------------------------------------- */
 
 /* On entry d is W, on return what W gains. */
-static void elastic_moves(float *restrict d, float *restrict param, float alpha, size_t n)
+static BEST_OF_CPU void elastic_moves(float *restrict d, float *restrict param, float alpha,
+				      size_t n)
 {
 #pragma omp simd
 	for (size_t i = 0; i < n; i++) {
@@ -180,7 +181,7 @@ static void elastic_moves(float *restrict d, float *restrict param, float alpha,
 	}
 }
 
-static void add_floats(float *restrict y, const float *restrict x, size_t n)
+static BEST_OF_CPU void add_floats(float *restrict y, const float *restrict x, size_t n)
 {
 #pragma omp simd
 	for (size_t i = 0; i < n; i++)
@@ -531,6 +532,7 @@ const struct placement placement_onesided = {
 	.name = "onesided",
 	.preference = 1,
 	.counts_versions = true,
+	.only_adds = true, /* MPI lets only one kind of change be made to a float at a time */
 	.refuse = onesided_refuse,
 	.open = onesided_open,
 	.close = onesided_close,

@@ -145,7 +145,7 @@ static void *grown(void *p, size_t *room, size_t n, size_t size)
 static void shard_rows(struct table *t, struct slot *q, const struct table_op *p)
 {
 	size_t columns = t->rules.columns, room = q->row_room, k = 0;
-	const float *from = p->kind == OP_PUSH ? p->in : p->out;
+	const float *from = op_has_in(p) ? p->in : p->out;
 	q->row = grown(q->row, &room, p->rows, sizeof *q->row);
 	q->place = grown(q->place, &q->row_room, p->rows, sizeof *q->place);
 	if (!t->rules.lengths)
@@ -189,7 +189,7 @@ static const float *floats_to_send(struct table *t, struct slot *q, const struct
 		return link_nowhere();
 	if (p->kind == OP_SYNC && !replace) /* a pull overwrites pulled before it is read again */
 		table_change(t->pulled, p->out, t->pulled, 1, t->n);
-	return p->kind == OP_PUSH ? p->in : p->kind == OP_SYNC && !replace ? t->pulled : p->out;
+	return op_has_in(p) ? p->in : p->kind == OP_SYNC && !replace ? t->pulled : p->out;
 }
 
 static void start_subrequest(struct table *t, struct slot *q, int s, struct table_request a,

@@ -258,6 +258,7 @@ struct placement {
 	bool keeps_own;        /* what updaters keep for each worker is stored with the shards */
 	bool counts_versions;  /* one count of pushes, by which the timeline identifies them */
 	bool keeps_order;      /* the order of operations can be recorded */
+	bool only_adds;        /* no operation replaces W: no OP_SET */
 	/* Collective: can all workers, on one machine, reach the memory that it needs? NULL: yes */
 	bool (*reaches)(struct tables *s);
 	char *(*refuse)(const struct table_rules *r, const struct tables *s); /* NULL: none */
@@ -347,6 +348,11 @@ bool replay_drops(const struct replay_cursor *t, int64_t next, bool late, bool f
 static inline bool op_pushes(const struct table_op *p)
 {
 	return p->kind != OP_READ;
+}
+/* Are the floats that it brings at in? Those of others are at out. */
+static inline bool op_has_in(const struct table_op *p)
+{
+	return p->kind == OP_PUSH || p->kind == OP_SET;
 }
 /* Where the operation puts W. A push whose read comes later may not read W; a sync's out is also
  * what it pushes. */

@@ -26,6 +26,8 @@ static size_t add_and_stream(float *restrict w, const float *restrict d, float s
 		_mm256_stream_ps(out + i, x);
 	}
 	_mm_sfence();
+#else
+	(void)w, (void)d, (void)scale, (void)out, (void)n;
 #endif
 	return i;
 }
@@ -78,7 +80,7 @@ static inline __attribute__((always_inline)) void each(const struct update *u, s
 }
 
 #define UPDATER(word, formula_text, keeps, reads, ...) \
-	static void word##_apply(const struct update *u, size_t n) \
+	static BEST_OF_CPU void word##_apply(const struct update *u, size_t n) \
 	{ \
 		size_t done = 0; \
 		if (UPDATER_##word == UPDATER_add && u->out && u->large) \

@@ -32,6 +32,8 @@ static void keep_own(struct trainer *r)
 	worker_keep(w, &r->heterogeneity.pause_at, sizeof r->heterogeneity.pause_at);
 	worker_keep(w, &w->step, sizeof w->step);
 	worker_keep(w, &w->age, sizeof w->age);
+	worker_keep(w, &w->loop->shares, sizeof w->loop->shares);
+	worker_keep(w, &w->loop->common, sizeof w->loop->common);
 }
 
 /* Size of a worker's state, with what its tables keep [bytes]. *all[trainers]: on rank 0 those of

@@ -261,9 +261,11 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 	struct speeds *speeds = w->loop->speeds;
 	nsec since = r->delayed || speeds ? clock_now() : 0, talked = c->comm + c->wait;
 	const nsec before = since - talked;
+	const int64_t sent = c->bytes_sent;
 	bool done = false;
 	w->step++;
 	w->lr = r->lr[r->step];
+	w->loop->shares += worker_share(w);
 	if (w->rows) {
 		done = compute(w, !r->delayed);
 		w->age += done;
@@ -291,6 +293,7 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 		note(r, TRACE_UPDATE, at);
 	}
 	note(r, TRACE_STEP, began);
+	stats_step(&r->stats, sent);
 	if (!speeds)
 		return;
 	speeds->steps++;
@@ -385,6 +388,7 @@ static void take_snapshot(struct trainer *r, struct snapshot *s)
 	struct worker *w = &r->w;
 	s->epoch = w->epoch;
 	s->left = r->left;
+	s->share = mean_share(r);
 	if (s->param && !r->left) {
 		if (ema_model(r))
 			vec_copy(s->param, ema_model(r));
@@ -527,6 +531,7 @@ static struct split_row split_since(struct stats *s, struct stats before, const 
 		.run_delay_s = has.run_delay_s - had->run_delay_s,
 		.steal_s = has.steal_s - had->steal_s,
 		.staleness_max = s->staleness_max,
+		.peak_bytes = s->peak_bytes,
 	};
 }
 
@@ -551,7 +556,7 @@ void epoch_run(struct trainer *r, bool barrier)
 	record->split = split_since(s, before, &had);
 	record->split.seconds = 1e-9 * (double)(now - began);
 	record->split.compute_s = 1e-9 * (double)(in_steps - busy);
-	s->staleness_max = 0;
+	s->staleness_max = s->peak_bytes = 0;
 	for (int i = 0; i < STALENESS_BINS; i++)
 		record->staleness[i] = s->staleness[i] - before.staleness[i];
 	tally_take(w, &record->running);

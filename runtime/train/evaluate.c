@@ -39,21 +39,27 @@ static bool is_elsewhere(const struct trainer *r, const struct snapshot *at)
 	return (at && at->param) || s->canonical || s->average || r->averaged;
 }
 
-/* The mean over the workers that have not left, or the buffers of the first of them. */
-static void share_buffers(struct trainer *r, bool left)
+/* The mean over the workers that have had rows and have not left, or the buffers of the first of
+ * them. share: this worker's mean_share, its weight. Before the first step, all count. */
+static void share_buffers(struct trainer *r, bool left, double share)
 {
 	struct worker *w = &r->w;
-	double there = !left, first = left ? -r->replicas : -r->replica;
+	double sum[] = {left ? 0 : share, !left}, total;
+	link_reduce_all(comm_link(w->data_group), sum, 2, REDUCE_SUM);
+	total = sum[0] > 0 ? sum[0] : sum[1];
+	share = left ? 0 : sum[0] > 0 ? share : 1;
+	double first = share > 0 ? -r->replica : -r->replicas;
 	if (strcmp(w->run->norm_statistics, "first") == 0) {
 		link_reduce_all(comm_link(w->data_group), &first, 1, REDUCE_MAX);
 		comm_broadcast(w->data_group, -(int)first, w->model->buffer);
 		return;
 	}
-	link_reduce_all(comm_link(w->data_group), &there, 1, REDUCE_SUM);
-	if (left)
+	if (share == 0)
 		vec_fill(w->model->buffer, 0);
+	else if (share != 1)
+		vec_scale(w->model->buffer, (float)share);
 	comm_allreduce(w->data_group, w->model->buffer, SUM);
-	vec_scale(w->model->buffer, 1 / (float)there);
+	vec_scale(w->model->buffer, 1 / (float)total);
 }
 
 /* Recomputes the buffers for the model in param: the mean over mini-batches of training rows. These
@@ -103,7 +109,7 @@ void model_place(struct trainer *r, const struct snapshot *s)
 	}
 	if (s && s->buffer)
 		vec_copy(w->model->buffer, s->buffer);
-	share_buffers(r, s ? s->left : r->left);
+	share_buffers(r, s ? s->left : r->left, s ? s->share : mean_share(r));
 }
 
 void model_take_back(struct trainer *r, const struct snapshot *s)

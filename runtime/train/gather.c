@@ -42,6 +42,14 @@ void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n)
 	}
 }
 
+/* Off the clock some ranks work longer than others, and rank 0 alone records. The others sleep: an
+ * MPI call would keep their cores busy, which those ranks, or other runs, may need. */
+static void wait_asleep(const struct trainer *r)
+{
+	if (!world_is_virtual && link_size(r->all) > 1)
+		link_barrier_asleep(r->all);
+}
+
 /* Only the first worker of each model group counts. */
 void gather_tallies(struct trainer *r, const struct tally *t, int n, struct judged *out)
 {
@@ -52,12 +60,13 @@ void gather_tallies(struct trainer *r, const struct tally *t, int n, struct judg
 		sum[i][CORRECT] = (double)t[i].correct;
 		sum[i][ROWS] = (double)t[i].rows;
 	}
+	wait_asleep(r);
 	link_reduce_all(r->all, sum[0], n * SUMS, REDUCE_SUM);
 	for (int i = 0; i < n; i++) {
 		double rows = sum[i][ROWS] > 0 ? sum[i][ROWS] : NAN;
-		out[i] = (struct judged){
-			sum[i][LOSS] / rows,
-			r->train.classes && sum[i][CORRECT] >= 0 ? sum[i][CORRECT] / rows : NAN};
+		bool counted = data_is_counted(&r->train) && sum[i][CORRECT] >= 0;
+		out[i] = (struct judged){sum[i][LOSS] / rows,
+					 counted ? sum[i][CORRECT] / rows : NAN};
 	}
 }
 
@@ -113,6 +122,8 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, struct epoch_r
 	for (int k = 0; r->w.rank == 0 && k < r->w.trainers; k++) {
 		if (r->ranks[k].staleness_max > row->split.staleness_max)
 			row->split.staleness_max = r->ranks[k].staleness_max;
+		if (r->ranks[k].peak_bytes > row->split.peak_bytes)
+			row->split.peak_bytes = r->ranks[k].peak_bytes;
 		row->split.run_delay_s = k ? fmax(row->split.run_delay_s, r->ranks[k].run_delay_s)
 					   : r->ranks[k].run_delay_s;
 		row->split.steal_s =
@@ -164,6 +175,7 @@ void gather_events(struct trainer *r)
 
 void trainers_agree(struct trainer *r, char *mine)
 {
+	wait_asleep(r);
 	char *wrong = link_agree(r->all, mine);
 	if (wrong)
 		user_error("%s", wrong);
@@ -177,6 +189,7 @@ void trainer_share_status(struct trainer *r, char *sink_error)
 		status = EXIT_FAILED;
 		free(sink_error);
 	}
+	wait_asleep(r);
 	link_broadcast(r->all, 0, &status, sizeof status);
 	r->status = (int)status;
 }

@@ -19,7 +19,7 @@ struct split_row {
 #define FIGURE(name) int64_t name;
 	SPLIT_COUNTS(FIGURE)
 #undef FIGURE
-	int64_t staleness_max;
+	int64_t staleness_max, peak_bytes; /* the largest of a worker */
 };
 
 /* Times of an epoch or a run are unreliable if it had less than this share of its cores. */

@@ -70,9 +70,18 @@ void local_step(struct worker *w, double scale)
 		step(w, scale);
 }
 
+/* The moments of all workers are equal now. */
+static void note_common(struct worker *w)
+{
+	w->loop->common.shares = w->loop->shares;
+	w->loop->common.step = w->step;
+	w->loop->common.age = w->age;
+}
+
 void common_step(struct worker *w)
 {
 	step(w, w->weight);
+	note_common(w);
 }
 
 bool common_step_later(struct worker *w)
@@ -145,6 +154,33 @@ void local_forget(struct worker *w)
 	begin_unbias(w); /* a strategy may exchange models before its step */
 }
 
+/* Moments of an optimiser that normalises weigh in the mean as models do. Those of workers that
+ * made fewer steps are less than they would be in all steps, by what .unbias corrects: they get
+ * that here, so that all workers have one age again. */
+static void average_moments(struct worker *w)
+{
+	const struct optimizer *o = w->optimizer;
+	const struct loop *l = w->loop;
+	int64_t steps = w->step - l->common.step, age = l->common.age + steps;
+	bool weighs = o->normalises && steps > 0;
+	double share = weighs ? (l->shares - l->common.shares) / (double)steps : 1;
+	float mine[MOMENTS_MOST] = {1, 1}, all[MOMENTS_MOST] = {1, 1};
+	if (weighs && o->unbias && w->age > 0 && w->age != age) {
+		o->unbias(w->optimizer_opts, w->age, mine);
+		o->unbias(w->optimizer_opts, age, all);
+	}
+	for (int k = 0; k < MOMENTS_MOST && w->moment[k]; k++) {
+		double ratio = all[k] > 0 ? mine[k] / all[k] : 1;
+		float by = (float)(share * (k == 0 ? ratio : ratio * ratio));
+		if (by != 1)
+			vec_scale(w->moment[k], by);
+		comm_allreduce(w->data_group, w->moment[k], MEAN);
+	}
+	w->age = weighs ? age : w->age;
+	note_common(w);
+	begin_unbias(w);
+}
+
 void local_met(struct worker *w)
 {
 	if (are_checked(w))
@@ -152,6 +188,5 @@ void local_met(struct worker *w)
 	if (strcmp(w->run->state, "reset") == 0)
 		local_forget(w);
 	if (strcmp(w->run->state, "average") == 0)
-		for (int k = 0; k < MOMENTS_MOST && w->moment[k]; k++)
-			comm_allreduce(w->data_group, w->moment[k], MEAN);
+		average_moments(w);
 }

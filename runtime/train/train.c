@@ -294,6 +294,10 @@ static char *begin_sink(struct trainer *r)
 	if (!error)
 		error = deal_record(r);
 	if (r->page) {
+		struct text t;
+		world_describe(text_open(&t));
+		char *text AUTOFREE = text_close(&t);
+		snprintf(r->page->described, sizeof r->page->described, "%s", text);
 		r->page->id = id;
 		r->page->steps = r->w.steps;
 	}
@@ -418,8 +422,6 @@ static void try_start(struct trainer *r)
 {
 	bool trains = r->w.rank < r->w.trainers;
 	trainers_agree(r, trains ? plan_tables(r->config, link_one_node(r->all)) : NULL);
-	if (r->w.rank == 0)
-		world_print_places(stdout);
 }
 
 /* given: the fields that are the same for all workers. */

@@ -27,6 +27,7 @@ struct snapshot {
 	int64_t step;  /* of the run, if this is not an epoch's end */
 	nsec end;      /* since the segment's start */
 	bool left;     /* the worker left before that instant */
+	double share;  /* mean_share at that instant */
 	int reporting; /* the replica that got there last: its snapshot counts */
 };
 
@@ -137,6 +138,12 @@ static inline int64_t epoch_steps(const struct trainer *r, int64_t epoch)
 {
 	const struct run *run = r->w.run;
 	return r->w.steps - (epoch == run->epochs ? run->cut : 0);
+}
+
+/* The mean of worker_share over this worker's steps; 0: it has had no rows yet. */
+static inline double mean_share(const struct trainer *r)
+{
+	return r->w.step > 0 ? r->loop.shares / (double)r->w.step : 0;
 }
 
 /* ---- train.c ---- */

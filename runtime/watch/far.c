@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PART = 1024, POLL_MS = 200 };
+enum { PART = 1280, POLL_MS = 200 };
 
 _Static_assert(sizeof(struct status_page) <= PART, "the head is sent in one line");
 _Static_assert(sizeof(struct status_page) % sizeof(uint64_t) == 0, "the page is of words");

@@ -30,6 +30,7 @@ struct status_page {
 	bool interrupted;      /* from outside; the run may still have ended by itself */
 	bool simulated;        /* then, once ended, with its cost: */
 	struct world_cost cost;
+	char described[400]; /* of a simulation: world_describe */
 	struct {
 		int64_t first; /* epoch of the first row */
 		int64_t dropped;

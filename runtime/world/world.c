@@ -122,7 +122,7 @@ void world_exit(int status)
 	exit(status);
 }
 
-void world_print_places(FILE *f)
+void world_describe(FILE *f)
 {
 	(void)f;
 }

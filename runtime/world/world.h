@@ -31,9 +31,11 @@ void world_exit(int status) __attribute__((noreturn)); /* ends a main loop early
  * world: -1. */
 int world_place(void);
 uint64_t world_node(void); /* the simulated machine of this worker; real world: 0 */
-/* One line of a simulation with how many workers are where; nothing if that goes without saying. */
-#define WORKERS_WHERE "places: "
-void world_print_places(FILE *f);
+/* Lines of a simulation: the factors of messages; and how many workers are where, unless that goes
+ * without saying. */
+#define MESSAGE_FACTORS "factors: "
+#define WORKERS_WHERE   "places: "
+void world_describe(FILE *f);
 /* The following charge virtual time for work that takes time by itself in the real world. */
 void world_device(struct worker *w); /* call before opening: charges the device's operations */
 /* A worker starts to communicate: operation and peer rank; -1 = all ranks, or no specific one. */

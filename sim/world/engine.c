@@ -166,6 +166,26 @@ double engine_factor(enum message_cost what, double bytes)
 	return x;
 }
 
+/* "latency x 1 (default), bandwidth x 0.34 to 1.09": over all lengths of messages. */
+void engine_print_factors(FILE *f)
+{
+	static const char *const name[] = {
+		[FACTOR_LATENCY] = "latency", [FACTOR_BANDWIDTH] = ", bandwidth"};
+	for (int i = 0; i <= FACTOR_BANDWIDTH; i++) {
+		const struct steps_of_cost *c = &message_costs[i];
+		double least = engine_factor((enum message_cost)i, MESSAGE_ENVELOPE), most = least;
+		for (size_t k = 0; k < c->n; k++) {
+			least = fmin(least, c->step[k].at);
+			most = fmax(most, c->step[k].at);
+		}
+		fprintf(f, "%s x %.4g", name[i], least);
+		if (most > least)
+			fprintf(f, " to %.4g", most);
+		if (c->n == 0)
+			fputs(" (default)", f);
+	}
+}
+
 static bool is_among(const char *word, const char *const *list)
 {
 	while (*list && strcmp(*list, word) != 0)
@@ -336,7 +356,7 @@ static void reading_free(struct reading *r)
 	free(r->wrong);
 }
 
-void engine_start(const char *platform, int workers)
+char *engine_start(const char *platform, int workers)
 {
 	char *words[] = {"mvbench-sim", "--log=root.thresh:error",
 			 "--log=ker_engine.app:file:/dev/null", NULL};
@@ -372,14 +392,19 @@ void engine_start(const char *platform, int workers)
 	if (!r.window) /* SimGrid's would limit a message to 4 MiB a round trip */
 		sg_cfg_set_double("network/TCP-gamma", 1e18);
 	keep_costs(&r);
+	char *wrong = r.wrong;
+	r.wrong = NULL;
 	reading_free(&r);
-	simgrid_load_platform(platform);
+	if (!wrong)
+		simgrid_load_platform(platform);
+	return wrong;
 }
 
 static void try_platform(const void *file)
 {
-	engine_start(file, 1);
-	char *wrong = try_hosts();
+	char *wrong = engine_start(file, 1);
+	if (!wrong)
+		wrong = try_hosts();
 	if (wrong)
 		write_all(STDERR_FILENO, wrong, strlen(wrong));
 	_exit(wrong != NULL);

@@ -11,6 +11,7 @@
  */
 #include "runtime/config/clusters.h"
 #include "runtime/config/config.h"
+#include "runtime/config/dataset.h"
 #include "runtime/config/heterogeneity.h"
 #include "runtime/config/hosts.h"
 #include "runtime/config/plan.h"
@@ -199,6 +200,7 @@ static double op_cost(const struct table_op *p, const struct updater *u, size_t 
 {
 	static const enum cost cost[] = {[OP_READ] = COST_READ,
 					 [OP_PUSH] = COST_PUSH,
+					 [OP_SET] = COST_PUSH,
 					 [OP_SYNC] = COST_SYNC,
 					 [OP_ELASTIC] = COST_ELASTIC};
 	double whole = sim_plan->simulation->update_s * (double)n / (double)sim_plan->params;
@@ -595,7 +597,7 @@ int world_place(void)
 
 /* Prints how many workers are where, if there are several on a machine or several sites:
  * "WORKERS: 2 ireland, 2 tokyo", or by the machine: "WORKERS: 8 on each of 4 machines". */
-void world_print_places(FILE *f)
+static void print_places(FILE *f)
 {
 	enum { NAMED = 8 };
 	int workers = (int)world.config->run.workers, groups = 0, most = 0, least = 0;
@@ -623,6 +625,14 @@ void world_print_places(FILE *f)
 	else if (!named)
 		fprintf(f, "%d to %d on each of %d %ss", least, most, groups, what);
 	fputc('\n', f);
+}
+
+void world_describe(FILE *f)
+{
+	fputs(MESSAGE_FACTORS, f);
+	engine_print_factors(f);
+	fputc('\n', f);
+	print_places(f);
 }
 
 /* --sim.rate and --sim.latency on a platform with links of its own. A message, or NULL. */
@@ -805,7 +815,10 @@ void world_rest(const char *what, nsec dt)
 int world_run(const struct config *c, const struct plan *p, int (*life)(void *ctx), void *ctx)
 {
 	const char *file = p->simulation->platform_file;
-	char *wrong = engine_try(file);
+	char *name AUTOFREE = platform_tried(c), *wrong = NULL;
+	const char *tried = getenv(PLATFORM_TRIED);
+	if (!tried || strcmp(tried, name) != 0)
+		wrong = engine_try(file);
 	if (wrong)
 		user_error("--sim.platform=%s: %s", c->run.sim_platform, wrong);
 	world.life = life;
@@ -820,8 +833,8 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	if ((wrong = look_at_tmp()))
 		user_error("%s", wrong);
-	engine_start(file, world.workers);
-	if ((wrong = set_links()) || (wrong = place_ranks()))
+	if ((wrong = engine_start(file, world.workers)) || (wrong = set_links()) ||
+	    (wrong = place_ranks()))
 		user_error("--sim.platform=%s: %s", c->run.sim_platform, wrong);
 	deploy();
 	simgrid_run();

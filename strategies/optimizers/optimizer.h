@@ -56,8 +56,8 @@ struct optimizer {
 	/* A step uses grad only in one vec_step or vec_sgd, which then also applies the factor of
 	 * --clip. This saves a pass over memory. */
 	bool one_pass;
-	/* Factors of the moments of a float in step t, from 1 on, to correct for their start at 0;
-	 * NULL = 1. */
+	/* Factors of a float's moment[0], and of the square root of its moment[1], in step t, from
+	 * 1 on, to correct for their start at 0; NULL = 1. */
 	void (*unbias)(const void *opts, int64_t t, float by[MOMENTS_MOST]);
 	/* NULL = groups have no shape. Otherwise it needs whole hidden matrices, or, with
 	 * .tensors, every tensor as a group, and for each scratch of these lengths. */

@@ -93,7 +93,7 @@ std::vector<std::unique_ptr<CUstream_st>> streams; /* never freed: old handles a
 int current;
 pid_t owner; /* the process of the first call */
 cudaError_t last, broken;
-long kernels_done;
+long kernels_done, operations_begun;
 double clock_ms;
 
 cudaStream_t stream_of(cudaStream_t s)
@@ -198,6 +198,11 @@ void spend(double ms)
 	clock_ms += ms;
 }
 
+long operations()
+{
+	return operations_begun;
+}
+
 long setting(const char *name, long otherwise)
 {
 	const char *text = getenv(name);
@@ -263,7 +268,13 @@ cudaError_t enter(bool unsafe)
 cudaError_t enqueue(cudaStream_t s, std::function<void()> run, bool at_once)
 {
 	s = stream_of(s);
-	return s ? push(s, {std::move(run), at_once}) : cudaErrorInvalidResourceHandle;
+	if (!s)
+		return cudaErrorInvalidResourceHandle;
+	return push(s, {[run = std::move(run)] {
+				operations_begun++;
+				run();
+			},
+			at_once});
 }
 
 cudaError_t finish_all()

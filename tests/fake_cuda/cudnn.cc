@@ -4,8 +4,9 @@
  * A convolution is a matrix product. With the windows of x written as rows,
  *   col[(n, p, q)][(r, s, c)] = x[n][p stride - pad + r][q stride - pad + s][c],
  *   y = col w^T,   dw = dy^T col,   dcol = dy w, whose values are added to their pixels of x.
- * Cost: 2 N P Q K R S C flops each. Workspace is filled with NaN. The fastest algorithm is not
- * deterministic if that of cuDNN is not: every second time its last bits differ.
+ * Cost: 2 N P Q K R S C flops each, but nothing if the convolution is the one before. Workspace is
+ * filled with NaN. The fastest algorithm is not deterministic if that of cuDNN is not: every second
+ * time its last bits differ.
  */
 #include "fake.h"
 
@@ -14,6 +15,7 @@
 #include <cfloat>
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 #include <vector>
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -32,6 +34,11 @@ struct cudnnTensorStruct {
 	{
 		return (size_t)n * (size_t)c * (size_t)h * (size_t)w;
 	}
+	bool operator==(const cudnnTensorStruct &o) const
+	{
+		return std::tie(bf16, nhwc, n, c, h, w) ==
+		       std::tie(o.bf16, o.nhwc, o.n, o.c, o.h, o.w);
+	}
 	/* Reads vectors of 16 bytes. */
 	bool reached(const void *p) const
 	{
@@ -45,6 +52,12 @@ struct cudnnFilterStruct : cudnnTensorStruct {
 struct cudnnConvolutionStruct {
 	int pad_h, pad_w, stride_h, stride_w; /* stride 0: not set */
 	cudnnMathType_t math;
+
+	bool operator==(const cudnnConvolutionStruct &o) const
+	{
+		return std::tie(pad_h, pad_w, stride_h, stride_w, math) ==
+		       std::tie(o.pad_h, o.pad_w, o.stride_h, o.stride_w, o.math);
+	}
 };
 
 namespace
@@ -87,6 +100,10 @@ struct problem {
 	cudnnFilterStruct w;
 	cudnnConvolutionStruct conv;
 
+	bool operator==(const problem &o) const
+	{
+		return x == o.x && y == o.y && w == o.w && conv == o.conv;
+	}
 	size_t rows() const
 	{
 		return y.size() / (size_t)y.c;
@@ -223,6 +240,16 @@ cudnnStatus_t workspace_size(const problem &p, const algorithm (&list)[3], int n
 	return CUDNN_STATUS_NOT_SUPPORTED;
 }
 
+/* The convolution that ran last. mvbench measures each algorithm by 32 equal convolutions. Their
+ * sums are the same as long as nothing else has run on the device. */
+struct {
+	long at; /* its number among the operations */
+	problem of;
+	const void *x, *w, *y, *out;
+	float factor;
+	std::vector<float> sums;
+} last;
+
 /* out = alpha compute() + beta out, with an algorithm of the list. */
 template <class F>
 cudnnStatus_t run(cudnnHandle_t handle, const problem &p, const algorithm (&list)[3], int number,
@@ -250,11 +277,22 @@ cudnnStatus_t run(cudnnHandle_t handle, const problem &p, const algorithm (&list
 	float scale = *(const float *)alpha, keep = *(const float *)beta;
 	double ms = a - list == setting("FAKE_CUDA_SLOW", -1) ? 10 : 0.01 * (double)(a - list + 1);
 	return queue(handle, [=] {
+		const float factor = other_order ? scale * (1 + FLT_EPSILON) : scale;
+		const bool again = last.at + 1 == operations() && last.of == p && last.x == x &&
+				   last.w == w && last.y == y && last.out == out;
 		spend(ms);
 		memset(workspace, 0xff, need);
-		std::vector<float> result = compute();
+		if (!again) {
+			last.of = p, last.x = x, last.w = w, last.y = y, last.out = out;
+			last.sums = compute();
+		}
+		last.at = operations();
+		if (again && keep == 0 && factor == last.factor)
+			return;
+		last.factor = factor;
+		std::vector<float> result = last.sums;
 		for (float &v : result)
-			v *= other_order ? scale * (1 + FLT_EPSILON) : scale;
+			v *= factor;
 		store(out, p.x.bf16, result.data(), keep, result.size());
 	});
 }

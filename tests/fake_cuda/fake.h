@@ -48,6 +48,8 @@ int device(); /* the current one */
  * any convolution of cuDNN. */
 enum { KERNEL_MS = 1 };
 void spend(double ms);
+/* How many operations of streams have run, with the one that is running. */
+long operations();
 
 /* Runs body once for each thread of each block. */
 void run_blocks(const char *kernel, dim3 blocks, dim3 threads, const std::function<void()> &body);

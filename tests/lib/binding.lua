@@ -66,6 +66,10 @@ t:sync(out)
 mvbench.barrier()
 expect(t:get()[0], 1 + 7 * workers)
 mvbench.barrier()
+local pushes = t:version()
+expect(pushes, 5 * workers)
+expect(t:staleness() >= 0, true)
+mvbench.barrier()
 t:elastic(out, 0)
 local sgd = Array:new(2, nil, {updater = 'sgd'})
 sgd:add({1, -1}, true, {lr = 0.5})
@@ -84,6 +88,22 @@ expect(m:get(2)[1], 5 * workers)
 expect(m:get({3, 0})[3], 1 * workers)
 expect(m:get(ffi.new('int64_t[1]', 3))[2], 7 * workers)
 expect(m:get()[8], 6 * workers)
+
+-- Replaced: the whole matrix, then a row.
+mvbench.barrier()
+if arg[1] == 'onesided' then
+	refused('not on a table that is onesided', m.set, m, ffi.new 'float[12]')
+else
+	if id == 0 then
+		m:set(ffi.new('float[12]', 7))
+		m:set({1, 2, 3}, 2)
+	end
+	mvbench.barrier()
+	expect(m:get()[0], 7)
+	expect(m:get()[8], 3)
+	expect(m:get()[11], 7)
+end
+refused('row 4 of a table', m.set, m, {1, 2, 3}, {4})
 
 -- Reductions and models.
 local x = ffi.new('float[2]', id, 1)
@@ -109,6 +129,30 @@ expect(more[1], (workers - 1) / 2)
 expect(require 'multiverso', mvbench)
 expect(require 'torchad_nn.datamodule', mvbench.ad)
 expect(require('torchmpi').rank(), id)
+
+-- TorchMPI: collectives of tensors, and the rules of its parameter server.
+local mpi = require 'torchmpi'
+local reduced = id == workers - 1 and workers * (workers + 1) / 2 or id + 1
+expect(mpi.reduceTensor(workers - 1, {id + 1})[1], reduced)
+expect(mpi.allgatherTensor({id, 7}, ffi.new('float[?]', 2 * workers))[2 * workers - 2], workers - 1)
+expect(mpi.sendreceiveTensor({id + 3}, 0, workers - 1)[1], id == workers - 1 and 3 or id + 3)
+refused('3 floats for ' .. workers .. ' times 2', mpi.allgatherTensor, {1, 2}, {1, 2, 3})
+local ps = mpi.parameterserver.init(ffi.new('float[2]', id + 4, 4))
+mpi.parameterserver.send(ps, {1, 0}, 'add')
+mvbench.barrier()
+expect(mpi.parameterserver.receive(ps, {0, 0})[1], 4 + workers)
+mvbench.barrier()
+if arg[1] ~= 'onesided' then
+	mpi.parameterserver.send(ps, {8, 9}, id == 0 and 'copy' or 'none')
+	mvbench.barrier()
+	expect(mpi.parameterserver.receive(ps, {0, 0})[2], 9)
+	mvbench.barrier()
+	mpi.parameterserver.send(ps, {8, 9}, 'zero')
+	mvbench.barrier()
+	expect(mpi.parameterserver.receive(ps, {0, 0})[1], 0)
+end
+refused('the rule is sub', mpi.parameterserver.send, ps, {1, 2}, 'sub')
+mpi.parameterserver.free(ps)
 
 -- A tensor of doubles, every second element of its memory: it is copied, and gets results back.
 local Doubles = {}
@@ -193,6 +237,28 @@ for i = 0, HIDDEN - 1 do expect(gathered_b[i], b1[i]) end
 local cut = nn.MPBaseReshape(IN)
 local parts = cut:forward(input)
 for i, v in ipairs {cut:backward(input, parts)} do near(v[i], input[i]) end
+-- Tensors of doubles: the copy of one is kept while the other is copied.
+local function doubled(values, n)
+	local x = {memory = ffi.new('double[?]', n)}
+	for i = 0, n - 1 do x.memory[i] = values[i] end
+	function x:data() return ffi.cast('double *', self.memory) end
+	function x:nElement() return n end
+	function x:float()
+		collectgarbage()
+		local y = Tensor.new(n)
+		for i = 0, n - 1 do y.memory[i] = self.memory[i] end
+		return y
+	end
+	return x
+end
+for _ = 1, 20 do
+	local n = ROWS * tonumber(net[2].part.outputs)
+	net[2]:backward(doubled(input, ROWS * IN), doubled(xs[3], n), true)
+end
+local dw = ffi.new('float[?]', tonumber(net[2].part.w), 0)
+for i = 0, tonumber(net[2].part.w) - 1 do dw[i] = net[2].dw[i] end
+net[2]:backward(input, xs[3], true)
+for i = 0, tonumber(net[2].part.w) - 1 do expect(dw[i], net[2].dw[i]) end
 refused('x: 7 floats are no rows of 6 columns', cut.forward, cut, ffi.new('float[7]'))
 refused('a layer of 0 inputs and 0 outputs', nn.MPTanh, 0)
 refused('scatter: 1 and 5 floats', net[2].scatter, net[2], {1}, b1)
@@ -229,6 +295,11 @@ end
 refused('size is nil', Array.new, Array)
 refused('row 4 of a table with rows 0 to 3', m.get, m, 4)
 refused('3 floats for 2 rows of 3 columns', m.add, m, {1, 2, 3}, {0, 1})
+local other = Tensor.new(3, 4) -- as many floats as the table's 4 x 3
+function other:dim() return 2 end
+refused('4 columns where 3 should be', m.add, m, other)
+refused('4 columns where 3 should be', m.get, m, nil, other)
+refused('4 columns where 3 should be', Matrix.new, Matrix, 4, 3, other)
 refused('init_value: 2 floats for a table of 3', Array.new, Array, 3, {1, 2})
 refused('op is worst', mvbench.allReduce, {1}, 'worst')
 refused('where a list of tensors should be', Model.new, Model, 5)
@@ -236,6 +307,7 @@ refused('tensor 1 would be a copy', Model.new, Model, {{1, 2}})
 
 -- Errors name the line of the program.
 for _, f in ipairs {function() t:add({1}); end, function() m:get({-1}); end,
+	function() mpi.reduceTensor(0, 5); end,
 	function() Array:new(3, {1}); end, function() t:add(ones, nil, {speed = 1}); end} do
 	local _, message = pcall(f)
 	assert(message:find('binding.lua:' .. debug.getinfo(f, 'S').linedefined .. ':', 1, true), message)
@@ -247,6 +319,18 @@ local trained = {parameters = function() return {p}, {g} end}
 mvbench.ad.synchronizeModel(trained)
 expect(p[0], (workers - 1) / 2)
 expect(g[0], workers - 1)
+
+-- flashlight's gradients.
+for _, scale in ipairs {1 / workers, 0.5, false} do
+	local net = {parameters = trained.parameters, backward = function(_, x)
+		g[0] = x + id
+		return 'dx'
+	end}
+	mvbench.distributeModuleGrads(net, scale or nil)
+	expect(net:backward(4), 'dx')
+	assert(math.abs(g[0] - (4 * workers + workers * (workers - 1) / 2) * (scale or 1 / workers)) < 1e-5, g[0])
+end
+
 function trained:accUpdateGradParameters() p[0] = p[0] + id end
 mvbench.ad.parallelize({1, 2, 3, 4}, {1, 2, 3, 4}, trained, 4, nil, nil, 2)
 trained:accUpdateGradParameters()

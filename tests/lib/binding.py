@@ -80,6 +80,11 @@ mvbench.barrier()
 out = t.sync_start(out).wait()
 expect(out, 1 + 5 * workers, 2 + 4 * workers, 3 + 4 * workers)
 mvbench.barrier()
+assert t.version() == 6 * workers and t.staleness() >= 0 and mvbench.Table(2).staleness() == -1
+centre = mvbench.Table(1, floats(2))
+expect(centre.elastic(floats(4), 0.5 if me == 0 else 0), 3 if me == 0 else 4)
+mvbench.barrier()
+expect(centre.get(), 3)
 sgd = mvbench.Table(2, updater="sgd")
 sgd.add([1, -1], lr=0.5)
 mvbench.barrier()
@@ -95,12 +100,26 @@ expect(m.get(rows=[2, 1]), *(6 + 4 * workers, 7 + 5 * workers, 8 + 6 * workers, 
 expect(m.get(rows=(3,)), 9, 10, 11)
 mvbench.barrier()
 
+# Replaced: the whole table, then a row.
+if words[:1] == ["onesided"]:
+    refused("not on a table that is onesided", m.set, [0] * 12)
+else:
+    if me == 0:
+        m.set([7] * 12)
+        m.set([1, 2, 3], rows=[2])
+    mvbench.barrier()
+    expect(m.get(), 7, 7, 7, 7, 7, 7, 1, 2, 3, 7, 7, 7)
+refused("2 floats for a table of 3", t.set, [1, 2])
+refused("row 4 of a table", m.set, [1, 2, 3], rows=[4])
+
 # Reductions, shared variables, models, gradients.
 x = floats(me, 1)
 assert mvbench.all_reduce(x) is x
 expect(x, workers * (workers - 1) / 2, workers)
 expect(mvbench.all_reduce(floats(me), "mean"), (workers - 1) / 2)
 expect(mvbench.all_reduce_start(floats(me)).wait(), workers * (workers - 1) / 2)
+expect(mvbench.all_reduce_start(floats(me), scale=2).wait(), workers * (workers - 1))
+refused("is not MVB_SUM or MVB_MEAN", mvbench.all_reduce_start, floats(me), "max")
 expect(mvbench.broadcast(floats(me), root=workers - 1), workers - 1)
 expect(mvbench.all_reduce(floats(me), scale=0.5), workers * (workers - 1) / 4)
 for op, wanted in ("min", 2), ("max", workers + 1), ("product", math.factorial(workers + 1)):
@@ -207,6 +226,11 @@ refused("tensor 2; they are 0 to 1", gradients.ready, 2)
 if kind == "numpy":
     for bad in (numpy.zeros(3), numpy.zeros(6, numpy.float32)[::2], numpy.zeros(3, ">f4")):
         refused("an array has to be contiguous float32", t.add, bad, kind=TypeError)
+    for bad in numpy.zeros((3, 4), numpy.float32), numpy.zeros((1, 12), numpy.float32):  # 12 floats, as the table
+        for f in m.add, m.sync, m.get_start, m.add_start, m.sync_start, lambda x: mvbench.Matrix(4, 3, x):
+            refused("(4, 3) should be", f, bad, kind=ValueError)
+        refused("(4, 3) should be", m.get, out=bad, kind=ValueError)
+    refused("(3, 2) where (2, 3) should be", m.add, numpy.zeros((3, 2), numpy.float32), [0, 1], kind=ValueError)
     fixed = numpy.zeros(3, numpy.float32)
     fixed.flags.writeable = False
     t.add(fixed)
@@ -214,6 +238,7 @@ if kind == "numpy":
 if kind == "torch":
     for bad in (torch.zeros(3, dtype=torch.float64), torch.zeros(6)[::2]):
         refused("a tensor has to be contiguous float32", t.add, bad, kind=TypeError)
+    refused("(3, 4) where (4, 3) should be", m.add, torch.zeros(3, 4), kind=ValueError)
     refused("the tensor is on meta", t.add, torch.zeros(3, device="meta"), kind=TypeError)
     for words, bad in (("is torch.float32 on meta", {"device": "meta"}), ("complex64", {"dtype": torch.complex64})):
         refused(words, mvbench.Gradients, [torch.zeros(3, requires_grad=True, **bad)], kind=TypeError)

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int failures;
 
@@ -61,6 +63,8 @@ static void nothing_works(const char *words)
 	EXPECT(mvb_matrix_new(&t, 2, 3, x, NULL), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_free(void_now), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_add(void_now, x, N, NULL), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_set(void_now, x, N), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_set_rows(void_now, &row, 1, x, 3), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_get(void_now, x, N), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_add_get(void_now, x, N, NULL, y), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_sync(void_now, x, N), MVB_ERR_STATE, words);
@@ -79,6 +83,10 @@ static void nothing_works(const char *words)
 	EXPECT(mvb_allreduce_start(x, N, MVB_SUM, &number), MVB_ERR_STATE, words);
 	EXPECT(mvb_allreduce_list(list, n, 1, MVB_SUM), MVB_ERR_STATE, words);
 	EXPECT(mvb_broadcast(x, N, 0), MVB_ERR_STATE, words);
+	EXPECT(mvb_allreduce_type(x, N, MVB_INT32, MVB_MAX), MVB_ERR_STATE, words);
+	EXPECT(mvb_gather(x, sizeof x, y, 0), MVB_ERR_STATE, words);
+	EXPECT(mvb_send(x, sizeof x, 1), MVB_ERR_STATE, words);
+	EXPECT(mvb_receive(x, sizeof x, 1), MVB_ERR_STATE, words);
 	EXPECT(mvb_grads_new(&g, list, n, 1, 0), MVB_ERR_STATE, words);
 	EXPECT(mvb_grads_ready(void_now, 0), MVB_ERR_STATE, words);
 	EXPECT(mvb_grads_wait(void_now), MVB_ERR_STATE, words);
@@ -113,6 +121,9 @@ static void wrong_starts(int rank)
 	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "timeout_s -1");
 	s = (struct mvb_setup){.servers = 2};
 	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "2 servers among 2 processes leave no worker");
+	s = (struct mvb_setup){.later = {1}};
+	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT,
+	       "mvb_init: a field is set that version " MVB_VERSION);
 	s = (struct mvb_setup){.servers = -1};
 	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "-1 servers");
 	s = (struct mvb_setup){.tables = "attic"};
@@ -140,6 +151,8 @@ static void wrong_operations(struct mvb_table *t, struct mvb_table *gradients)
 	EXPECT(mvb_table_get(t, NULL, N), MVB_ERR_ARGUMENT, "NULL where floats");
 	EXPECT(mvb_table_add_get(t, x, N, NULL, NULL), MVB_ERR_ARGUMENT, "NULL where floats");
 	EXPECT(mvb_table_add_get(t, NULL, N, NULL, x), MVB_ERR_ARGUMENT, "NULL where floats");
+	EXPECT(mvb_table_set(t, x, N + 1), MVB_ERR_ARGUMENT, "mvb_table_set: ");
+	EXPECT(mvb_table_set_rows(t, row, 1, NULL, 3), MVB_ERR_ARGUMENT, "mvb_table_set_rows: ");
 	EXPECT(mvb_table_add(NULL, x, N, NULL), MVB_ERR_ARGUMENT, "NULL is no table");
 	EXPECT(mvb_table_add((void *)x, x, N, NULL), MVB_ERR_ARGUMENT, "to no live table");
 	by.lr = NAN;
@@ -193,6 +206,26 @@ static void *on_another_thread(void *unused)
 	return unused;
 }
 
+/* It is no worker, whatever it calls; its parent goes on. */
+static void in_a_forked_child(struct mvb_table *t)
+{
+	int status = 1, before = failures;
+	int64_t ticket;
+	pid_t child = fork();
+	if (child == 0) {
+		EXPECT(mvb_allreduce(x, N, MVB_SUM), MVB_ERR_STATE, "in a forked child");
+		EXPECT(mvb_allreduce_start(x, N, MVB_SUM, &ticket), MVB_ERR_STATE, "forked child");
+		EXPECT(mvb_table_add(t, x, N, NULL), MVB_ERR_STATE, "in a forked child");
+		EXPECT(mvb_table_get(t, x, N), MVB_ERR_STATE, "in a forked child");
+		EXPECT(mvb_send(x, sizeof x, 0), MVB_ERR_STATE, "in a forked child");
+		EXPECT(mvb_thread(true), MVB_ERR_STATE, "in a forked child");
+		EXPECT(mvb_init(NULL), MVB_ERR_STATE, "in a forked child");
+		EXPECT(mvb_shutdown(), MVB_ERR_STATE, "in a forked child");
+		_exit(failures != before);
+	}
+	THAT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+}
+
 /* ---- Collective functions: every worker is told ------------------------------------------- */
 
 static void wrong_tables(int id)
@@ -215,6 +248,8 @@ static void wrong_tables(int id)
 	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "there have to be rounds");
 	o = (struct mvb_options){.bounded = true, .lead = -1};
 	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "lead -1");
+	o = (struct mvb_options){.later = {0, 0, 0, 1}};
+	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "a field is set that version");
 	o = (struct mvb_options){.initial = 7};
 	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "initial 7");
 
@@ -469,6 +504,7 @@ int main(int argc, char **argv)
 	too_many_tickets(t);
 	THAT(pthread_create(&thread, NULL, on_another_thread, NULL) == 0);
 	pthread_join(thread, NULL);
+	in_a_forked_child(t);
 	wrong_tables(id);
 	wrong_reductions(id);
 	wrong_gradients(id);

@@ -42,18 +42,19 @@ random = torch.Generator().manual_seed(me + 10)
 data = [torch.rand(5, 6, generator=random) for _ in range(8)]
 
 
-def train(forward, model, steps=6, accumulate=1, guard=None, dtype=None, clear=True, backward=torch.Tensor.backward):
+def train(forward, model, steps=6, accumulate=1, guard=None, dtype=None, clear=True, backward=torch.Tensor.backward,
+          device=None):
     sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for k in range(steps):
         sgd.zero_grad(set_to_none=clear)
         for part in range(accumulate):
             with guard() if guard and part < accumulate - 1 else contextlib.nullcontext():
-                backward((forward(data[k % 8].to(dtype) if dtype else data[k % 8])**2).sum())
+                backward((forward(data[k % 8].to(device=device, dtype=dtype))**2).sum())
         sgd.step()
 
 
 def state(model):
-    return [t.detach().double().reshape(-1) for t in model.state_dict().values()]
+    return [t.detach().cpu().double().reshape(-1) for t in model.state_dict().values()]
 
 
 def same(a, b, most, what):
@@ -69,16 +70,16 @@ def equal_everywhere(model, what):
         raise SystemExit(f"worker {me}: {what} differs over the workers by {(high - low).max():g}")
 
 
-def pair(make, what, most=1e-6, options=None, ddp=None, dtype=torch.float32, **how):
+def pair(make, what, most=1e-6, options=None, ddp=None, dtype=torch.float32, device=None, **how):
     """The same training with Gradients and with DDP."""
     model = make()
     other = copy.deepcopy(model)
     shared = mvbench.Gradients(model, **(options or {}))
-    train(model, model, guard=shared.no_sync, dtype=dtype, **how)
+    train(model, model, guard=shared.no_sync, dtype=dtype, device=device, **how)
     wrapped = DistributedDataParallel(other, **(ddp or {}))
-    train(wrapped, other, guard=wrapped.no_sync, dtype=dtype, **how)
+    train(wrapped, other, guard=wrapped.no_sync, dtype=dtype, device=device, **how)
     with torch.no_grad():  # DDP's buffers get worker 0's before the next step
-        wrapped(data[0].to(dtype)), model(data[0].to(dtype))
+        wrapped(data[0].to(device, dtype)), model(data[0].to(device, dtype))
     same(model, other, most, what)
     shared.free()
 
@@ -99,6 +100,10 @@ pair(net, "the model with zeroed gradients", clear=False)
 pair(net, "accumulation", accumulate=3)
 pair(lambda: net(dtype=torch.float64), "a model of float64", most=1e-14, dtype=torch.float64)
 pair(lambda: net(dtype=torch.bfloat16), "a model of bfloat16", most=0.1, dtype=torch.bfloat16)
+if torch.cuda.is_available():  # through pinned memory of the host
+    pair(lambda: net(device="cuda"), "a model on a GPU", most=1e-5, device="cuda")
+    pair(lambda: net(device="cuda", dtype=torch.bfloat16), "a model of bfloat16 on a GPU", most=0.1, device="cuda",
+         dtype=torch.bfloat16)
 
 
 def elsewhere(loss):

@@ -253,6 +253,46 @@ static void elastic(int id, int workers)
 	MUST(mvb_table_free(t));
 }
 
+/* Worker 0 replaces W between two pushes of all; then some rows. */
+static void sets(int id, int workers)
+{
+	enum { ROWS = 7, COLUMNS = 3000, SIZE = ROWS * COLUMNS };
+	static float x[SIZE];
+	const int64_t row[] = {6, 0, 6};
+	const double sum = workers * (workers + 1) / 2.0;
+	struct mvb_table *t;
+	int64_t version;
+	MUST(mvb_matrix_new(&t, ROWS, COLUMNS, NULL, NULL));
+	if (onesided) {
+		EXPECT(mvb_table_set(t, x, SIZE), MVB_ERR_ARGUMENT);
+		EXPECT(strstr(mvb_message(), "onesided") != NULL, 1);
+		MUST(mvb_table_free(t));
+		return;
+	}
+	fill(x, SIZE, (float)(id + 1));
+	MUST(mvb_table_add(t, x, SIZE, NULL));
+	MUST(mvb_barrier());
+	if (id == 0)
+		MUST(mvb_table_set(t, x, SIZE));
+	MUST(mvb_barrier());
+	MUST(mvb_table_add(t, x, SIZE, NULL));
+	MUST(mvb_barrier());
+	if (id == workers - 1) {
+		fill(a, COLUMNS, 4);
+		fill(a + COLUMNS, COLUMNS, 5);
+		fill(a + 2 * (size_t)COLUMNS, COLUMNS, 6);
+		MUST(mvb_table_set_rows(t, row, 3, a, 3 * (size_t)COLUMNS));
+		MUST(mvb_table_set_rows(t, NULL, 0, NULL, 0));
+	}
+	MUST(mvb_barrier());
+	MUST(mvb_table_get(t, x, SIZE));
+	for (int i = 0; i < SIZE; i += COLUMNS / 2)
+		EXPECT(x[i], i / COLUMNS == 6 ? 6 : i / COLUMNS == 0 ? 5 : 1 + sum);
+	MUST(mvb_table_version(t, &version));
+	EXPECT((double)version, 2 * workers + 3);
+	MUST(mvb_table_free(t));
+}
+
 static void started(int id, int workers)
 {
 	enum { N = 10000, TIMES = 10 };
@@ -302,6 +342,7 @@ static void rounds(int id, int workers)
 	MUST(mvb_array_new(&t, 300, NULL, &o));
 	fill(a, 300, (float)(id + 1));
 	double one = workers * (workers + 1) / 2.0;
+	EXPECT(mvb_table_set(t, a, 300), MVB_ERR_ARGUMENT);
 	for (int i = 1; i <= 20; i++) {
 		if (i % 3 == 0) {
 			MUST(mvb_table_add_start(t, a, 300, NULL, &ticket));
@@ -515,6 +556,7 @@ int main(int argc, char **argv)
 		delay_is_compensated(id, workers);
 	syncs_and_staleness(id, workers);
 	elastic(id, workers);
+	sets(id, workers);
 	started(id, workers);
 	rounds(id, workers);
 	one_push_a_round(id, workers, 0);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Recomputes random runs of mvbench in float64.
 
-Usage: oracle.py [--count=N] [--seed=N] [--mvbench=FILE] [--only=STRATEGY] [--keep]
+Usage: oracle.py [--count=N] [--seed=N] [--mvbench=FILE] [--only=STRATEGY] [--few] [--keep]
 
 Each run trains the workload net.c, which writes the rows, the learning rate and the parameters before
 every gradient. This program takes from that only the first parameters, the data, and which rows each
@@ -137,6 +137,7 @@ class Optimizer:
     def forget(self):
         self.m = np.zeros((2, self.size))
         self.t = 0
+        self.shares = self.steps = self.idle = 0  # since all workers' moments were equal
 
     def decay_of(self, w):
         return self.decay * w * self.decayed
@@ -456,7 +457,11 @@ class Run:
 
     def local(self, k, step, w, opt):
         g = clipped(self.own_gradient(k, step, w), self.c["clip"])
-        return opt.step(w, g, self.lr(step)) if self.moves(k, step) else w
+        opt.shares, opt.steps = opt.shares + self.share(k, step), opt.steps + 1
+        if self.moves(k, step):
+            return opt.step(w, g, self.lr(step))
+        opt.idle += 1
+        return w
 
     def met(self, opts, together=True):
         state = self.c["state"]
@@ -464,9 +469,21 @@ class Run:
             if state == "reset":
                 o.forget()
         if state == "average" and together:
-            mean = np.mean([o.m for o in opts], 0)
+            age = opts[0].t + opts[0].idle
+            mean = np.mean([self.moments(o, age) for o in opts], 0)
             for o in opts:
-                o.m = mean.copy()
+                o.m, o.t = mean.copy(), age
+                o.shares = o.steps = o.idle = 0
+
+    def moments(self, opt, age):
+        """With their weight in a mean over the workers, as if the bias of Adam's were that of this age."""
+        o, m = opt.o, opt.m.copy()
+        if o["name"] not in NORMALISES or not opt.steps:
+            return m
+        if o["name"] in ("adamw", "lamb", "muon") and opt.t:
+            m[0] *= (1 - o["beta1"]**age) / (1 - o["beta1"]**opt.t)
+            m[1] *= (1 - o["beta2"]**age) / (1 - o["beta2"]**opt.t)
+        return m * (opt.shares / opt.steps)
 
 
 def weight(c):
@@ -608,17 +625,31 @@ def sparta(r):
     parts_of_model = [np.arange(k, whole, columns) for k in range(columns)]
     parts_of_model += [np.arange(whole, PARAMS)] if whole < PARAMS else []
     n = len(parts_of_model)
+    shares, averaged = np.zeros(r.N), [(np.zeros(r.N), 0)] * n
+
+    def mean_of(i, step):
+        """Part i: models weigh by the steps since its last averaging in which their workers had rows."""
+        before, since = averaged[i]
+        counts = r.c["optimizer"]["name"] in NORMALISES and step > since
+        x = (shares - before) / (step - since) if counts else np.ones(r.N)
+        return sum(x[k] * w[k][parts_of_model[i]] for k in range(r.N)) / r.N
+
     for epoch, step, last in each_step(r):
         w = [r.local(k, step, w[k], opts[k]).copy() for k in range(r.N)]
+        shares = shares + [r.share(k, step) for k in range(r.N)]
         if step % X == 0 and r.N > 1:
             r.mark_all(step, w)
             t = step // X - 1
-            part = parts_of_model[random_order(r.c["seed"], t // n, n)[t % n]]
-            mean = np.mean([x[part] for x in w], 0)
+            i = random_order(r.c["seed"], t // n, n)[t % n]
+            mean = mean_of(i, step)
             for x in w:
-                x[part] = mean
+                x[parts_of_model[i]] = mean
+            averaged[i] = shares, step
         if last:
-            r.evaluate(epoch, np.mean(w, 0), w)
+            model = np.zeros(PARAMS)
+            for i, part in enumerate(parts_of_model):
+                model[part] = mean_of(i, step)
+            r.evaluate(epoch, model, w)
 
 
 def easgd_together(r):
@@ -659,11 +690,13 @@ class Fragment:
 
     def __init__(self, r, part):
         self.r, self.part, self.W = r, part, r.start[part].copy()
-        self.u, self.shares = np.zeros(len(self.W)), np.zeros(r.N)
+        self.u, self.shares, self.steps = np.zeros(len(self.W)), np.zeros(r.N), 0.0
         o = r.c["outer_optimizer"]  # None: none, or one with mu, whose step is linear
         self.outer = Optimizer(o, size=len(part)) if o else None
-        self.sent = self.taken = 0
+        self.sent = self.taken = 0  # the steps in which a round last began, and ended
         self.first_lr = self.last_lr = 0.0
+        # (d, its momentum) of the sums on their way, in rounds; with a delay of a round none comes first
+        self.coming = [None] if r.c["delay"] == r.c["sync_every"] else []
         # eager: each worker's own W and u, and what it sent in the last round
         self.Ws, self.us, self.old = (np.tile(x, (r.N, 1)) for x in (self.W, self.u, self.u))
 
@@ -671,50 +704,65 @@ class Fragment:
         if step == self.sent + 1:
             self.first_lr = self.r.lr(step)
         self.shares += [self.r.share(k, step) for k in range(self.r.N)]
+        self.steps += 1
 
-    def weights(self, step):
+    def weights(self):
         """The workers' weights in a round that begins now, relative to 1 / N."""
         c, N = self.r.c, self.r.N
         total = N if c["reduce"] == "sum" else 1
-        return total * (self.shares / (step - self.sent) if c["optimizer"]["name"] in NORMALISES else np.ones(N)) / N
+        counts = c["optimizer"]["name"] in NORMALISES and self.steps > 0
+        return total * (self.shares / self.steps if counts else np.ones(N)) / N
 
-    def linear_step(self, W, u, d):
+    def begins(self, step):
+        self.last_lr, self.sent, self.shares[:], self.steps = self.first_lr, step, 0, 0
+
+    def momentum(self):
+        """Of the outer step of a round that begins now."""
+        changes = self.r.c["outer"] == "momentum" and self.last_lr > 0
+        return self.r.c["outer_momentum"] * (self.first_lr / self.last_lr if changes else 1)
+
+    def linear_step(self, W, u, d, mu):
         """W and u after a step of an outer optimiser that is linear in d."""
         c = self.r.c
         if c["outer"] == "none":
             return W - d, u
-        mu = c["outer_momentum"]
-        if c["outer"] == "momentum" and self.last_lr > 0:
-            mu *= self.first_lr / self.last_lr
         u = mu * u + d
         return W - c["outer_lr"] * (mu * u + d if c["outer"] == "nesterov" else u), u
 
-    def result(self, w, step, steps=False):
-        """W and u of a round that begins now; steps: it begins, and this is no preview."""
-        d = sum(x * (self.W - w[k][self.part]) for k, x in enumerate(self.weights(step)))
-        if self.outer:
-            return self.outer.step(self.W, d, self.r.c["outer_lr"]) if steps else self.W, self.u
-        return self.linear_step(self.W, self.u, d)
+    def change(self, w):
+        return sum(x * (self.W - w[k][self.part]) for k, x in enumerate(self.weights()))
+
+    def preview(self, w):
+        """W after a round now, unless its outer step is not linear."""
+        return self.W if self.outer else self.linear_step(self.W, self.u, self.change(w), self.momentum())[0]
 
     def eager(self, w, step):
         """A round of eager updates: the own change, and those that the others sent in the last round."""
-        mix, weights, sent = self.r.c["mix"], self.weights(step), self.old.sum(0)
+        mix, weights, sent = self.r.c["mix"], self.weights(), self.old.sum(0)
         for k, x in enumerate(w):
             fresh = weights[k] * (self.Ws[k] - x[self.part])
-            self.Ws[k], self.us[k] = self.linear_step(self.Ws[k], self.us[k], sent - self.old[k] + fresh)
+            d = sent - self.old[k] + fresh
+            self.Ws[k], self.us[k] = self.linear_step(self.Ws[k], self.us[k], d, self.momentum())
             self.old[k] = fresh
             x[self.part] = mix * x[self.part] + (1 - mix) * self.Ws[k]
         self.W = self.Ws.mean(0)
-        self.last_lr, self.sent, self.shares[:] = self.first_lr, step, 0
+        self.begins(step)
 
     def send(self, w, step):
-        self.coming = self.result(w, step, steps=True)
-        self.last_lr, self.sent, self.shares[:] = self.first_lr, step, 0
+        self.coming.append((self.change(w), self.momentum()))
+        self.begins(step)
 
-    def take(self, w):
-        (self.W, self.u), self.taken, mix = self.coming, self.sent, self.r.c["mix"]
+    def take(self, w, step):
+        """The oldest sum arrives."""
+        mix, sum_of_round = self.r.c["mix"], self.coming.pop(0)
+        if sum_of_round and self.outer:
+            self.W = self.outer.step(self.W, sum_of_round[0], self.r.c["outer_lr"])
+        elif sum_of_round:
+            self.W, self.u = self.linear_step(self.W, self.u, *sum_of_round)
         for x in w:
             x[self.part] = mix * x[self.part] + (1 - mix) * self.W
+        self.taken = step
+        self.shares, self.steps = mix * self.shares, mix * self.steps  # so much of them is left
 
 
 def layers():
@@ -728,12 +776,13 @@ def periodic(r):
     w, opts = [r.start.copy() for _ in range(N)], [r.optimizer() for _ in range(N)]
     fragments = [Fragment(r, part) for part in (layers() if F > 1 else [np.arange(PARAMS)])]
     streams = F > 1 or c["delay"] > 0 or c["mix"] > 0
+    shares = np.zeros(N)  # since the models of a group were last averaged
     for epoch, step, last in each_step(r):
         if step <= c["start"]:
             g = weight(c) * sum(r.own_gradient(k, step, w[k]) for k in range(N))
             w = [opts[k].step(w[k], clipped(g, c["clip"]), r.lr(step)) for k in range(N)]
             for f in fragments:
-                f.sent = f.taken = step
+                f.sent = step
                 if step == c["start"]:
                     f.W = w[0][f.part].copy()
                     f.Ws[:] = f.W
@@ -742,32 +791,38 @@ def periodic(r):
             w = [r.local(k, step, w[k], opts[k]).copy() for k in range(N)]
             for f in fragments:
                 f.stepped(step)
+            shares += [r.share(k, step) for k in range(N)]
             due = [step % X == k * X // F for k in range(F)]
             if c["schedule"] != "fixed":
                 due = [step - fragments[0].sent >= interval(c, epoch)]
             if c["team"] > 1 and step % c["team_every"] == 0 and not due[0]:
                 r.mark_all(step, w)
                 for first in range(0, N, c["team"]):
-                    mean = sum(w[first:first + c["team"]]) / c["team"]
-                    w[first:first + c["team"]] = [mean.copy() for _ in range(c["team"])]
+                    team = range(first, first + c["team"])
+                    counts = c["optimizer"]["name"] in NORMALISES and shares[team].sum() > 0
+                    mean = np.average([w[k] for k in team], axis=0, weights=shares[team] if counts else None)
+                    for k in team:
+                        w[k] = mean.copy()
+                shares[:] = 0
                 r.met(opts)
-            model = fragments[0].result(w, step)[0]
+            model = fragments[0].preview(w)
             for f, now in zip(fragments, due):
-                if N == 1 and c["outer"] == "none":
+                if N == 1 and c["outer"] == "none" and not streams:
                     continue
-                if c["eager"] and now:
-                    f.eager(w, step)
-                    r.met(opts)
-                if c["eager"]:
-                    continue
-                if f.taken < f.sent and step >= f.sent + c["delay"]:
-                    f.take(w)
                 if now:
                     r.mark_all(step, w)
+                if c["eager"]:
+                    if now:
+                        f.eager(w, step)
+                    continue
+                if now:  # before the sum of another round arrives
                     f.send(w, step)
-                    if c["delay"] == 0:
-                        f.take(w)
+                arrives = now if c["delay"] == X else f.coming and step >= f.sent + c["delay"]
+                if arrives:
+                    f.take(w, step)
                     r.met(opts)
+            if not streams and fragments[0].taken == step:
+                shares[:] = 0
         if streams or (fragments[0].outer and step > c["start"]):
             model = np.concatenate([f.W for f in fragments])
         if last:
@@ -1021,7 +1076,8 @@ def asynchronous(r, arrivals):
 
 def adpsgd(r):
     """Averaging in pairs changes no sum of models. Their mean after an epoch is therefore the first model plus the
-    mean of all steps, in any order. A worker's next model is known if it has not averaged in between."""
+    mean of all steps, in any order. A worker's next model is known if it has not averaged in between. Push-sum's mean
+    is not known: each step counts with the weight that its worker had."""
     c, X, mean = r.c, r.c["sync_every"] if r.N > 1 else WORD, r.start.copy()
     opts, last = [r.optimizer() for _ in range(r.N)], [(0, 0, None)] * r.N
     for epoch in range(1, c["epochs"] + 1):
@@ -1035,7 +1091,7 @@ def adpsgd(r):
                 after = opts[k].step(w, clipped(r.gradient(s, w, len(s["rows"])), c["clip"]), s["lr"])
                 mean = mean + (after - w) / r.N
                 last[k] = step, epoch, after
-        if r.is_barrier(epoch):
+        if r.is_barrier(epoch) and (c["form"] == "average" or r.N == 1):
             r.evaluate(epoch, mean)
             del r.consensus[epoch]
 
@@ -1050,8 +1106,9 @@ STRATEGIES = ["serial", "allreduce", "adasum", "model_parallel", "hybrid", "peri
 # ---- Random configurations ---------------------------------------------------
 
 
-def draw_optimizer(rnd, updater):
-    name = rnd.choice(OPTIMIZERS) if updater is None or updater in CHANGES else "sgd"
+def draw_optimizer(rnd, updater, few):
+    names = [o for o in OPTIMIZERS if o in NORMALISES or not few]
+    name = rnd.choice(names) if updater is None or updater in CHANGES else "sgd"
     o = {"name": name, "momentum": 0.0, "eps": {"adagrad": 1e-10, "lamb": 1e-6}.get(name, 1e-8)}
     words = [f"--optimizer={name}"]
     if name == "lars":
@@ -1088,10 +1145,10 @@ def draw_outer(rnd, c, words):
     words += [f"--periodic.outer={how}"] + [f"--periodic.outer-lr={c['outer_lr']}"] * (how != "none")
 
 
-def draw_rounds(rnd, c, words):
+def draw_rounds(rnd, c, words, few):
     """Fragments, a delay and a mix, or groups, of periodic."""
     c.update(fragments=1, delay=0, mix=0.0, eager=False, team=0, team_every=1)
-    kind = rnd.choice(["", "streams", "groups"])
+    kind = rnd.choice([""] * (not few) + ["streams", "groups"])
     if kind == "streams" and c["schedule"] == "fixed" and c.get("state", "keep") == "keep":
         c["fragments"], c["mix"] = rnd.choice([1, 2 - (c["outer"] == "muon")]), rnd.choice([0.0, 0.5])
         c["eager"] = not c["outer_optimizer"] and rnd.random() < 0.4
@@ -1104,16 +1161,16 @@ def draw_rounds(rnd, c, words):
         words += [f"--periodic.group={c['team']}", f"--periodic.group-every={c['team_every']}"]
 
 
-def draw_end(rnd, c, words, rows, ordered):
+def draw_end(rnd, c, words, rows, ordered, few):
     """Accumulation, an average of models, and another end of the run."""
     c.update(steps=0, tokens=0, accumulate=1, ema=0)
-    if not ordered and c["strategy"] != "adpsgd" and rnd.random() < 0.3:
+    if not ordered and not few and rnd.random() < 0.3:
         c["accumulate"] = rnd.choice([2, 3])
         words.append(f"--accumulate={c['accumulate']}")
     if c["strategy"] in ("serial", "allreduce", "adasum", "model_parallel", "hybrid") and rnd.random() < 0.3:
         c["ema"] = rnd.choice([0.5, 0.9, 1])
         words.append(f"--ema={c['ema']}")
-    end = "" if ordered or c["strategy"] == "adpsgd" else rnd.choice(["", "", "steps", "tokens"])
+    end = "" if ordered or few else rnd.choice(["", "", "steps", "tokens"])
     if end:
         c[end] = rnd.randint(1, 20 if end == "steps" else 3 * rows)
         words.append(f"--{end}={c[end]}")
@@ -1146,9 +1203,9 @@ def lr_of(c, t):
     return lr * (0.1 + 0.9 * t / warmup) if t < warmup else lr
 
 
-def draw(rnd, only):
+def draw(rnd, only, few):
     s = rnd.choice([only] if only else STRATEGIES)
-    N = 1 if s == "serial" else rnd.choice([1, 2, 2, 3, 4, 5])
+    N = 1 if s == "serial" else rnd.choice([4, 4, 5] if few else [1, 2, 2, 3, 4, 5])
     c = {"strategy": s, "workers": N, "updater": "add", "state": "keep", "by": {}, "seed": rnd.randint(1, 10**6),
          "deal": "static", "classes": rnd.choice([0, 0, 3]), "scale": 1.0}
     words, tables = [], s in ("bsp", "asgd", "ssp", "downpour")
@@ -1161,16 +1218,16 @@ def draw(rnd, only):
         words += [f"--{s}.updater={u}"] + [f"--{s}.{n}={v}" for n, v in by.items()]
     if s in ("model_parallel", "hybrid"):
         c["group"] = N if s == "model_parallel" else rnd.choice([g for g in (1, 2, 3, 4, 5) if N % g == 0])
-    c["optimizer"], more = draw_optimizer(rnd, c["updater"] if tables else None)
+    c["optimizer"], more = draw_optimizer(rnd, c["updater"] if tables else None, few)
     if c.get("group", 1) > 1 and c["optimizer"]["name"] in ("muon", "lamb", "lars"):
         c["optimizer"], more = {"name": "sgd", "momentum": 0.9}, ["--optimizer=sgd", "--momentum=0.9"]
     normalises = c["optimizer"]["name"] in NORMALISES or c["updater"] == "adam"
     words += more
-    c["epochs"], c["sync_every"] = rnd.randint(1, 4), rnd.choice([1, 1, 2, 3, 5])
+    c["epochs"], c["sync_every"] = rnd.randint(1, 4) + 6 * few, rnd.choice([2, 3, 5] if few else [1, 1, 2, 3, 5])
     c["barrier_every"] = rnd.choice([0, 1, 1, 2])
-    c["batch"], c["global_batch"] = rnd.choice([1, 1, 2, 3, 5]), 0
-    rows = rnd.choice([N, N + 1, 2 * N + 1, 9, 11, 23, 40])
-    if rnd.random() < 0.3 and s not in ("asgd", "ssp", "downpour", "easgd", "adpsgd"):
+    c["batch"], c["global_batch"] = 1 if few else rnd.choice([1, 1, 2, 3, 5]), 0
+    rows = rnd.choice([N + 1, 9, 11] if few else [N, N + 1, 2 * N + 1, 9, 11, 23, 40])
+    if not few and rnd.random() < 0.3 and s not in ("asgd", "ssp", "downpour", "easgd", "adpsgd"):
         c["global_batch"] = rnd.randint(N, 3 * N)
     c["lr"] = rnd.choice([0.002, 0.01]) if normalises else rnd.choice([0.01, 0.05])
     c["lr_schedule"], c["lr_scale"] = draw_schedule(rnd, c["epochs"]), rnd.choice(["none", "none", "linear", "sqrt"])
@@ -1180,7 +1237,7 @@ def draw(rnd, only):
         c["weight_decay"] = 0
     averages = s in ("gossip", "sparta", "serial", "easgd", "adpsgd")
     c["reduce"] = "mean" if averages else rnd.choice(["mean", "mean", "sum"])
-    kept = c["optimizer"]["name"] != "sgd" or c["optimizer"]["momentum"] > 0
+    kept = c["optimizer"]["name"] not in ("sgd", "lars") or c["optimizer"]["momentum"] > 0
     if kept and (s in ("periodic", "gossip", "easgd", "adpsgd") or (tables and c["updater"] in CHANGES)):
         c["state"] = rnd.choice(["keep", "keep", "reset"] + (["average"] if s == "periodic" else []))
     how = rnd.choice(["", "codec", "overlap", "overlap", "hierarchical"]) if s == "allreduce" else ""
@@ -1197,10 +1254,10 @@ def draw(rnd, only):
     if s == "hybrid":
         words.append(f"--hybrid.group={c['group']}")
     if s == "periodic":
-        c["start"], c["schedule"] = rnd.choice([0, 0, 2, 5]), rnd.choice(["fixed", "fixed", "down", "up"])
+        c["start"], c["schedule"] = rnd.choice([0, 0, 2, 5]), rnd.choice(["fixed", "fixed"] + ["down", "up"] * (not few))
         words += [f"--periodic.start={c['start']}", f"--periodic.schedule={c['schedule']}"]
         draw_outer(rnd, c, words)
-        draw_rounds(rnd, c, words)
+        draw_rounds(rnd, c, words, few)
     if s == "sparta":
         c["share"] = rnd.choice([1, 0.5, 0.3, 0.1, 0.02])
         words.append(f"--sparta.share={c['share']}")
@@ -1216,7 +1273,9 @@ def draw(rnd, only):
         c["form"] = rnd.choice(["synchronous", "asynchronous"])
         words += [f"--easgd.beta={c['beta']}", f"--easgd.order={c['order']}", f"--easgd.form={c['form']}"]
     if s == "adpsgd":
-        words.append(f"--adpsgd.graph={rnd.choice(['complete', 'neighbours', 'torus', 'exponential'])}")
+        c["form"] = rnd.choice(["average", "average", "average", "push"])
+        words += [f"--adpsgd.graph={rnd.choice(['complete', 'neighbours', 'torus', 'exponential'])}",
+                  f"--adpsgd.form={c['form']}"]
     if s == "ssp":
         words.append(f"--ssp.bound={rnd.choice([1, 2, 50])}")
     if s == "downpour":
@@ -1248,7 +1307,7 @@ def draw(rnd, only):
     words += [f"--{n.replace('_', '-')}={c[n]}" for n in
               ("strategy", "workers", "sync_every", "barrier_every", "lr", "lr_schedule", "lr_scale", "clip",
                "weight_decay", "decay", "reduce", "state", "split", "seed")]
-    draw_end(rnd, c, words, rows, ordered)
+    draw_end(rnd, c, words, rows, ordered, few)
     if c["clip"] and how != "overlap" and c["accumulate"] == 1:  # net.c multiplies when sums of layers have begun
         c["scale"] = rnd.choice([1.0, 1e18, 1e20, 1e30])
     words += [f"--train-rows={rows}", f"--oracle.scale={c['scale']:g}"]
@@ -1262,7 +1321,7 @@ def draw(rnd, only):
 def compare(c, folder, ordered):
     use_model(c["classes"])
     r = Run(c, folder)
-    c["length"] = c["epochs"] if ordered or c["strategy"] == "adpsgd" else steps_of_run(r) / r.steps
+    c["length"] = c["epochs"] if ordered else steps_of_run(r) / r.steps
     c["epochs"] = int(np.ceil(c["length"]))
     db = sqlite3.connect(f"{folder}/oracle.db")
     if ordered:
@@ -1296,12 +1355,13 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--mvbench", default="mvbench")
     p.add_argument("--only", choices=STRATEGIES)
+    p.add_argument("--few", action="store_true", help="only steps with fewer rows than workers, where that matters")
     p.add_argument("--keep", action="store_true", help="keep the folders of runs that differ")
     a = p.parse_args()
     net, wrong, diverged, worst = os.path.join(os.path.dirname(os.path.abspath(__file__)), "net.c"), 0, 0, 0.0
     for i in range(a.seed, a.seed + a.count):
         before = wrong
-        c, words, ordered = draw(random.Random(i), a.only)
+        c, words, ordered = draw(random.Random(i), a.only, a.few)
         folder = tempfile.mkdtemp(prefix="oracle.")
         command = [a.mvbench, "run", f"--workload={net}", f"--db={folder}/oracle.db"] + words
         env = dict(os.environ, ORACLE_LOG=folder, ORACLE_CLASSES=str(c["classes"]))

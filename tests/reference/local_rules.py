@@ -10,6 +10,8 @@ with a step that it does not keep. Prints the test loss after every 10 steps.
              steps all take the mean of their parameters
   diloco     DiLoCo (Douillard et al., arXiv 2311.08105), algorithm 1: the same, but the difference to the mean is the
              gradient of Nesterov's momentum, with rate 0.7 and momentum 0.9
+  dilocox    DiLoCoX (Qi et al., arXiv 2506.21263): the same, with the difference of the round before; in the first
+             round it is 0
 """
 import glob
 import sys
@@ -46,7 +48,7 @@ def mean_of(models):
 first = {k: v.astype(float) for k, v in mine.params().items()}
 models = [dict(first) for _ in rows]
 inner = [AdamW(first) for _ in rows]
-outer, momentum = dict(first), {k: 0 * v for k, v in first.items()}
+outer, momentum, late = dict(first), *({k: 0 * v for k, v in first.items()} for _ in range(2))
 for t in range(len(rows[0])):
     grads = [mine.step(p, x[r[t]], y[r[t]])[1] for p, r in zip(models, rows)]
     if rule == "allreduce":
@@ -55,8 +57,10 @@ for t in range(len(rows[0])):
         o.step(p, g)
     if rule != "allreduce" and (t + 1) % interval == 0:
         mean = mean_of(models)
-        if rule == "diloco":
+        if rule in ("diloco", "dilocox"):
             change = {k: outer[k] - mean[k] for k in mean}
+            if rule == "dilocox":
+                change, late = late, change
             momentum = {k: 0.9 * momentum[k] + change[k] for k in mean}
             mean = outer = {k: outer[k] - 0.7 * (0.9 * momentum[k] + change[k]) for k in mean}
         models = [dict(mean) for _ in models]

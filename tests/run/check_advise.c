@@ -37,15 +37,16 @@ static void set_up(void)
 	idx_put_set(TRAIN, 320, false, '-');
 }
 
-/* Runs mvbench advise for softmax on the folder's data and database; it trains only if the words
- * say so. Its stderr goes to file err. */
+/* Runs mvbench advise for softmax on the folder's data and database; it trains, and simulates
+ * changes, only if the words say so. Its stderr goes to file err. */
 static int advise(const char *words)
 {
 	char *command AUTOFREE =
 		sentence("mkdir -p %s/tmp && TMPDIR=%s/tmp ./mvbench advise --workload=softmax "
-			 "--batch=%d --data-dir=%s --db=%s/run.db %s %s 2>%s/err",
+			 "--batch=%d --data-dir=%s --db=%s/run.db %s %s %s 2>%s/err",
 			 folder, folder, BATCH, folder, folder,
-			 strstr(words, "--train=") ? "" : "--train=0s", words, folder);
+			 strstr(words, "--train=") ? "" : "--train=0s",
+			 strstr(words, "--changes") ? "" : "--changes=false", words, folder);
 	int status = command_output(command, out, sizeof out);
 	char *tmp AUTOFREE = sentence("%s/tmp", folder);
 	ck_assert_msg(rmdir(tmp) == 0, "%s: files are left in %s", words, tmp);
@@ -253,8 +254,11 @@ TEST(recorded_runs_show_what_an_interval_costs)
 	       "UPDATE run SET status = 'diverged' WHERE strategy = 'periodic' AND seed = "
 	       "(SELECT min(seed) FROM run)");
 	ck_sentence(CLUSTER "--epochs=2 --intervals=4 --label=tried", "X=4 diverged");
-	ck_advise(0, CLUSTER "--epochs=3 --intervals=4 --label=tried", "No run here");
-	ck_advise(0, CLUSTER "--epochs=2 --intervals=4 --label=other", "No run here");
+	/* runs of another length, or with another label, say nothing */
+	ck_advise(0, CLUSTER "--epochs=3 --intervals=4 --label=tried --format=json", "periodic");
+	ck_assert(isnan(ranked("test_accuracy", "allreduce", 0)));
+	ck_advise(0, CLUSTER "--epochs=2 --intervals=4 --label=other --format=json", "periodic");
+	ck_assert(isnan(ranked("test_accuracy", "allreduce", 0)));
 	expect_in("run.db", "SELECT count(*) FROM run", "4"); /* none was added */
 }
 
@@ -402,7 +406,8 @@ TEST(advice_trains_the_fastest_until_one_is_accurate)
 {
 	const char *const words =
 		CLUSTER "--epochs=2 --intervals=1,16 --sim.rate=100mbit --train=60s ";
-	ck_sentence(words, "Trained here in");
+	char *changed AUTOFREE = sentence("%s --changes", words);
+	ck_sentence(changed, "Trained here in");
 	ck_assert_msg(strstr(out, "- Choose ") && strstr(out, "- Choose ") < strstr(out, "speedup"),
 		      "the answer comes first: %.3000s", out);
 	ck_assert_msg(strstr(out, "that are faster, from the fastest on") &&
@@ -421,7 +426,8 @@ TEST(advice_trains_the_fastest_until_one_is_accurate)
 		       "WHERE a IS NOT NULL AND place > (SELECT place FROM r WHERE s = "
 		       "'allreduce')"),
 		0);
-	ck_sentence(CLUSTER "--epochs=2 --intervals=16", "let --train=1m train the fastest.");
+	ck_sentence(CLUSTER "--epochs=2 --intervals=16", "let --train=1min train the fastest.");
+	ck_assert_ptr_null(strstr(out, "half the rate: "));
 }
 
 /* 50 epochs take longer than that: nothing is waited for, and no row has an accuracy. */

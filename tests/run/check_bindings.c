@@ -58,8 +58,8 @@ TEST(function_that_a_binding_lacks_is_named)
 /* The structs and their fields, and "size offset offset ..." of each as the compiler lays it out.
  */
 #define STRUCTS \
-	"setup servers tables file rank size timeout_s;" \
-	"options updater rounds backup bounded lead initial;push lr momentum rho lambda;" \
+	"setup servers tables file rank size timeout_s later;" \
+	"options updater rounds backup bounded lead initial later;push lr momentum rho lambda;" \
 	"linear form inputs outputs w b dw db;linear_part inputs outputs first held w b;"
 #define AT(type, field) offsetof(struct mvb_##type, field)
 static const size_t layout[] = {
@@ -70,6 +70,7 @@ static const size_t layout[] = {
 	AT(setup, rank),
 	AT(setup, size),
 	AT(setup, timeout_s),
+	AT(setup, later),
 	sizeof(struct mvb_options),
 	AT(options, updater),
 	AT(options, rounds),
@@ -77,6 +78,7 @@ static const size_t layout[] = {
 	AT(options, bounded),
 	AT(options, lead),
 	AT(options, initial),
+	AT(options, later),
 	sizeof(struct mvb_push),
 	AT(push, lr),
 	AT(push, momentum),
@@ -193,6 +195,15 @@ TEST(lua_programs_end_at_the_parameters_of_c, PAIRS)
 		ck_assert_msg(fabsf(lua[i] - c[i]) <=
 				      (pair[_i].exact ? 0 : 1e-6f * fmaxf(1, fabsf(c[i]))),
 			      "parameter %d: %.9g, in C %.9g", i, (double)lua[i], (double)c[i]);
+}
+
+/* TorchAD-NN's layers in nn.Sequential; the program has what it needs of torch and nn. */
+TEST(layers_of_torchad_nn_are_modules_of_nn, 4)
+{
+	if (!have("luajit"))
+		return;
+	run(0, FIND MPIRUN "%d luajit $MVBENCH_HOME/tests/lib/sequential.lua", _i + 1);
+	ck_assert_str_eq(printed, "done\n");
 }
 
 TEST(lua_program_without_rounds_learns)
@@ -319,6 +330,26 @@ TEST(torchruns_variables_are_read)
 	expect("RANK=0 and WORLD_SIZE=4 are set, but this is no torchrun on one machine");
 }
 
+/* A library that needs one of Open MPI's, which is not there. */
+TEST(import_without_mpi_names_the_package, 2)
+{
+	static const char *const how[] = {"python3 -c 'import mvbench'",
+					  "luajit -e \"require 'mvbench'\""};
+	if (!have("python3") || !have("luajit"))
+		return;
+	run(1,
+	    FIND
+	    "cd %s && cp $MVBENCH_HOME/runtime/lib/mvbench.py "
+	    "$MVBENCH_HOME/runtime/lib/mvbench.lua . && cp $OLDPWD/mvbench_abi.* . && "
+	    "echo 'int x;' >x.c && "
+	    "gcc -shared -fPIC x.c -o libmpi-none.so && "
+	    "gcc -shared -fPIC -Wl,--no-as-needed x.c -L. -lmpi-none -o libmvbench.so && "
+	    "rm libmpi-none.so && LUA_PATH=\"$PWD/?.lua\" PYTHONPATH=$PWD LD_LIBRARY_PATH=$PWD %s",
+	    folder, how[_i]);
+	expect("libmpi-none.so: cannot open shared object file");
+	expect("install Open MPI: apt-get install openmpi-bin");
+}
+
 TEST(process_without_a_launcher_starts_again)
 {
 	if (!have("python3"))
@@ -401,6 +432,22 @@ TEST(pip_installs_the_wheel)
 	    "%s/venv/bin/python -c 'import mvbench; mvbench.init(); print(mvbench.__file__)'",
 	    folder, folder);
 	expect("runtime/lib/mvbench.py\n");
+	run(0,
+	    "cd $MVBENCH_HOME/runtime/lib && PYTHONDONTWRITEBYTECODE=1 %s -c 'import "
+	    "mvbench_wheel; "
+	    "print(mvbench_wheel.build_sdist(\"%s\"))' && cd %s && tar xzf mvbench-*.tar.gz && "
+	    "cd mvbench-*/ && [ -e main.c ] && [ -e PKG-INFO ] && [ -e pyproject.toml ] && "
+	    "[ ! -e build ] && [ ! -e .git ]",
+	    python, folder, folder);
+	expect("mvbench-" MVB_VERSION ".tar.gz\n");
+	run(0,
+	    "MVBENCH_BUILD=$PWD %s/venv/bin/pip install --quiet --no-index --force-reinstall "
+	    "--disable-pip-version-check %s/mvbench-" MVB_VERSION ".tar.gz && cd / && "
+	    "%s/venv/bin/python -c 'import mvbench; from importlib.metadata import files; "
+	    "print(mvbench.__version__, sorted(f.name for f in files(\"mvbench\") if \"typed\" in "
+	    "f.name or f.suffix == \".pyi\"))'",
+	    folder, folder, folder);
+	expect(MVB_VERSION " ['__init__.pyi', '__init__.pyi', 'py.typed']");
 	run(1,
 	    "MVBENCH_BUILD=%s/none %s/venv/bin/pip install --no-index $MVBENCH_HOME --no-deps "
 	    "--disable-pip-version-check --force-reinstall",

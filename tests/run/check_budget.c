@@ -1,6 +1,6 @@
 /*
  * check_budget.c - runs that end after so many steps or tokens; gradients that are accumulated;
- * averages of models; sums by machine; and Adasum.
+ * averages of models; sums by machine; Adasum; and the most bytes of a step.
  */
 #include "runtime/config/plan.h"
 #include "runtime/config/schedule.h"
@@ -166,6 +166,83 @@ TEST(budget_is_replayed)
 
 /* ---- Accumulation ------------------------------------------------------------- */
 
+/* ---- Budgets of comparisons ---------------------------------------------------- */
+
+/* In folder/job.ini: two strategies on the folder's rows. */
+static void put_job(const char *searched, const char *rest)
+{
+	char *job AUTOFREE = sentence(
+		"%s[defaults]\nworkload = softmax\ndata-dir = %s\nworkers = 2\nbatch = 30\n%s"
+		"platform = sim\nsim.platform = ethernet_10g\nsim.step-time = 10ms\n"
+		"[every step]\nstrategy = allreduce\n[rare]\nstrategy = periodic\n"
+		"sync-every = 5\n",
+		searched, folder, rest);
+	folder_text("job.ini", job);
+}
+
+static void says(const char *command, const char *more, const char *text)
+{
+	char *line AUTOFREE =
+		sentence("./mvbench %s %s --db=%s/run.db 2>&1", command, more, folder);
+	expect_command(EXIT_OK, line, text);
+}
+
+/* A job file crosses budgets with strategies. Each budget is a configuration of its own, whose runs
+ * are compared by seed; what an epoch costs does not depend on it. */
+TEST(equal_budgets_are_compared)
+{
+	put_job("", "lr = 0.05\nseed = 1..3\nsteps = 15, 25\n");
+	says("sweep", words("%s/job.ini", folder), "12 done");
+	expect_in("run.db", "SELECT count(DISTINCT config_key) FROM run_summary", "4");
+	expect_in("run.db",
+		  "SELECT count(DISTINCT epoch_bytes) || ' ' || count(DISTINCT compare_key) FROM "
+		  "run_summary WHERE strategy = 'allreduce'",
+		  "1 1");
+	says("table --where='steps = 25' --versus='allreduce 2w sim:ethernet_10g'", "--format=json",
+	     "\"test_loss_pairs\": 3");
+	says("table --versus='allreduce 2w sim:ethernet_10g epochs=3 steps=25'", "--format=json",
+	     "periodic 2w X=5 sim:ethernet_10g epochs=2 steps=15");
+}
+
+/* Each trial has the budget of steps. */
+TEST(budgets_of_steps_are_tuned)
+{
+	put_job("[search]\nlr = 0.01..0.1 log\n", "steps = 15\n");
+	says("tune", words("%s/job.ini --budget=2 --seeds=1", folder), "");
+	expect_in("run.db",
+		  "SELECT min(status = 'done' AND steps = 15 AND epochs_done = 2) || ' ' || "
+		  "(count(DISTINCT lr) >= 2) FROM run_summary",
+		  "1 1");
+}
+
+/* ---- The most bytes of a step ------------------------------------------------- */
+
+/* Two workers send as many bytes as they sum. Of the mlp's two layers the last has 32 x 10 + 10
+ * floats; layers are fragments. */
+TEST(peak_bytes_are_those_of_the_largest_step, 6)
+{
+	static const struct {
+		const char *how;
+		int params; /* that no step sends */
+	} row[] = {{"--strategy=allreduce", 0},
+		   {"--strategy=allreduce --accumulate=2", 0},
+		   {"--strategy=periodic --sync-every=4", 0},
+		   {"--strategy=periodic --sync-every=4 --periodic.fragments=2", 330},
+		   {"--strategy=periodic --sync-every=4 --periodic.fragments=2 "
+		    "--periodic.layout=neighbours --periodic.delay=2",
+		    330},
+		   {"--strategy=periodic --sync-every=100", 25450}};
+	record_only(words(MLP SIM "--workers=2 --batch=15 --epochs=2 %s", row[_i].how));
+	char *peak AUTOFREE =
+		sentence("SELECT peak_bytes / 4.0 = params - %d FROM run_summary", row[_i].params);
+	expect_in("run.db", peak, "1");
+	expect_in("run.db",
+		  "SELECT count(*) FROM epoch AS e WHERE epoch > 0 AND peak_bytes <= bytes_sent "
+		  "AND peak_bytes = (SELECT max(peak_bytes) FROM rank_epoch AS r WHERE r.epoch = "
+		  "e.epoch)",
+		  "2");
+}
+
 CASE("accumulation", .limit = 300, .set_up = trained_data, .tear_down = folder_free, .once = true);
 
 static const char *const accumulating[] = {
@@ -313,14 +390,15 @@ static const char angle_text[] =
 	"static void gradient(struct worker *w)\n{\n"
 	"\tconst struct opts *o = w->model->opts;\n\tfloat g[4] = {0};\n"
 	"\tg[o->turned ? w->rank : 0] = 1;\n"
-	"\tvec_put(w->grad, g);\n\tworker_tally(w, 1, (int64_t)w->rows, 0);\n"
+	"\tvec_put(w->grad, g);\n\tworker_tally(w, (double)w->rows, (int64_t)w->rows, 0);\n"
 	"\tlayer_ready(w, 0);\n}\n"
 	"static void evaluate(struct worker *w, const struct data *d, const int32_t *i, size_t n)\n"
-	"{\n\t(void)d, (void)i;\n\tworker_tally(w, 1, (int64_t)n, 0);\n}\n"
+	"{\n\t(void)d, (void)i;\n\tworker_tally(w, (double)n, (int64_t)n, 0);\n}\n"
 	"static void fini(struct worker *w)\n{\n\t(void)w;\n}\n"
 	"static const struct workload angle = {.plugin = {.name = \"angle\", .summary = \"a\", "
 	".options = options, .opts_size = sizeof(struct opts)}, .dataset = &dataset_cubes, "
-	".host = true, .init = init, .load = load, .gradient = gradient, .evaluate = evaluate, .fini = fini};\n"
+	".host = true, .init = init, .load = load, .gradient = gradient, .evaluate = evaluate, "
+	".fini = fini};\n"
 	"MVBENCH_PLUGIN(.workload = &angle);\n";
 
 TEST(adasum_averages_parallel_gradients_and_adds_orthogonal_ones, 2)
@@ -328,8 +406,8 @@ TEST(adasum_averages_parallel_gradients_and_adds_orthogonal_ones, 2)
 	folder_text("angle.c", angle_text);
 	for (int n = 3; n <= 4; n++) {
 		struct result r = train_ok(
-			n, words("--workload=%s/angle.c --strategy=adasum --steps=1 --batch=1 "
-				 "--lr=1 --angle.turned=%s --reduce=%s",
+			n, words("--workload=%s/angle.c --strategy=adasum --train-rows=60 "
+				 "--steps=1 --batch=1 --lr=1 --angle.turned=%s --reduce=%s",
 				 folder, _i ? "true" : "false", n == 4 ? "sum" : "mean"));
 		for (int k = 0; k < 4; k++)
 			ck_assert_double_eq_tol(r.param[k], k < (_i ? n : 1) ? -1 : 0, 1e-6);

@@ -113,11 +113,14 @@ static const char *const exact[] = {
 	     "--periodic.delay=5 --periodic.mix=0.5 --periodic.outer=nesterov",
 	LONG "--strategy=periodic --workers=3 --sync-every=7 --periodic.delay=7 "
 	     "--periodic.eager --periodic.outer=nesterov",
+	LONG "--strategy=periodic --workers=2 --sync-every=7 --periodic.delay=7 "
+	     "--periodic.fragments=2 --periodic.outer=adamw --periodic.outer-lr=0.003",
 	LONG "--strategy=periodic --workers=4 --sync-every=7 --periodic.group=2 "
 	     "--periodic.group-every=3",
 	LONG "--strategy=sparta --workers=2 --sparta.share=0.1",
 	LONG "--strategy=adasum --workers=4 --accumulate=2 --ema=0.9",
-	LONG "--strategy=periodic --workers=2 --sync-every=7 --ema=1 --optimizer=lamb --lr=0.003",
+	LONG "--strategy=periodic --workers=2 --sync-every=7 --ema=1 --momentum=0 "
+	     "--optimizer=lamb --lr=0.003",
 	SHORTER "--strategy=allreduce --workers=2 --optimizer=lars --lr=2 --lr-schedule=cosine",
 	LONG "--strategy=gossip --workers=3 --sync-every=2 --gossip.schedule=pairs "
 	     "--gossip.outer-lr=0.7 --gossip.outer-momentum=0.5",

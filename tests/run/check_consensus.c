@@ -6,6 +6,7 @@
 #include "tests/fixture.h"
 #include "tests/made.h"
 #include "tests/suites.h"
+#include "tests/trained.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -114,6 +115,43 @@ TEST(distance_falls_by_the_second_eigenvalue, 3)
 	double want = pow(lambda[_i], 5), least = _i == 1 ? 0.85 : 0.98;
 	ck_assert_msg(fell < 1.02 * want && fell > least * want,
 		      "%s: %.6g in five rounds, wanted %.6g", schedule[_i], fell, want);
+}
+
+/* Eight workers hear one other each, at distances of 1, 2 and 4 in turn: after three rounds all are
+ * equal. The distance of epoch 2 is that after two rounds without learning, of epoch 3 after four.
+ */
+TEST(distance_is_0_after_log_n_rounds, 2)
+{
+	static const char *const schedule[] = {"one_peer", "hypercube"};
+	record_only(words("--workload=softmax --lr=0.05 --epochs=3 --workers=8 --batch=5 "
+			  "--sync-every=2 --strategy=gossip --lr-schedule=step:1:x1e-30 "
+			  "--gossip.schedule=%s " SIM,
+			  schedule[_i]));
+	double at[4];
+	for (int e = 1; e <= 3; e++)
+		at[e] = number_in("run.db",
+				  words("SELECT consensus FROM epoch WHERE epoch = %d", e));
+	ck_assert_msg(at[2] > 0.05 * at[1] && at[3] < 1e-5 * at[1], "%s: %g, %g, %g", schedule[_i],
+		      at[1], at[2], at[3]);
+}
+
+/* A round of pairs leaves (N - 2) / (2 (N - 1)) of the squared distance in the mean: half of it,
+ * less what the models of a pair, which add up to 0 with the others, have in common. */
+TEST(pairs_leave_their_share_of_the_distance)
+{
+	enum { SEEDS = 4, N = 8 };
+	double left = 0, want = (N - 2) / (2.0 * (N - 1));
+	for (int seed = 1; seed <= SEEDS; seed++) {
+		record_only(words("--workload=softmax --lr=0.05 --epochs=2 --workers=%d --batch=5 "
+				  "--sync-every=5 --strategy=gossip --gossip.schedule=pairs "
+				  "--lr-schedule=step:1:x1e-30 --seed=%d " SIM,
+				  N, seed));
+		double fell =
+			number_in("run.db", "SELECT b.consensus / a.consensus FROM epoch AS "
+					    "a, epoch AS b WHERE a.epoch = 1 AND b.epoch = 2");
+		left += fell * fell / SEEDS;
+	}
+	ck_assert_msg(fabs(left - want) <= 0.08 * want, "%.4f is left, wanted %.4f", left, want);
 }
 
 /* Rarer synchronisation lets models drift further apart. One worker has no other model to differ

@@ -81,10 +81,10 @@ TEST(tables_are_exported_as_text)
 		    "train_loss,train_accuracy,validation_loss,validation_accuracy,test_loss,"
 		    "test_accuracy,bytes_sent,"
 		    "staleness_mean,staleness_max,pushes,dropped,consensus,user_s,system_s,"
-		    "run_delay_s,preemptions,steal_s\r\n"
-		    "11,0,0,,,,,,,,,,2.5,0.125,0,,,,,,,,,,\r\n"
-		    "11,1,2,,,,,,,,,,1.5,0.75,640,,,,,,,,,,\r\n"
-		    "11,2,1.5,,,,,,,,,,0.75,0.875,640,,,,,,,,,,\r\n");
+		    "run_delay_s,preemptions,steal_s,share,peak_bytes\r\n"
+		    "11,0,0,,,,,,,,,,2.5,0.125,0,,,,,,,,,,,1,\r\n"
+		    "11,1,2,,,,,,,,,,1.5,0.75,640,,,,,,,,,,,1,\r\n"
+		    "11,2,1.5,,,,,,,,,,0.75,0.875,640,,,,,,,,,,,1,\r\n");
 	command("export --db=a.db --where=id=11", EXIT_OK, "\"a,\"\"b\"\"\n<c>\"");
 	command("export --db=a.db --format=jsonl --where=id=11", EXIT_OK,
 		"\"label\": \"a,\\\"b\\\"\\u000a<c>\"");

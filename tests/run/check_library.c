@@ -7,6 +7,7 @@
 #include "tests/suites.h"
 #include "tests/fixture.h"
 #include "tests/shell.h"
+#include "runtime/lib/libmvbench.h"
 
 #include <signal.h>
 #include <stddef.h>
@@ -28,6 +29,7 @@ static const struct {
 	{"logistic 3", "Epoch: 3 Test accuracy: "},
 	{"params", "53 parameters"},
 	{"perceptron", "Epoch: 5 Mean Squared Error: "},
+	{"perceptron 5 page", "Epoch: 5 Mean Squared Error: "},
 	{"data_parallel", "synchronised by hand, once an epoch: "},
 	{"model_parallel", "gradients differ by"},
 };
@@ -67,6 +69,19 @@ TEST(every_library_function_works, 9)
 	};
 	run(0, MPIRUN "%s", how[_i]);
 	expect(_i < 4 ? "tables: shared" : _i < 6 ? "tables: onesided" : "tables: servers");
+}
+
+TEST(what_the_originals_tests_assert_holds, 4)
+{
+	run(0, MPIRUN "%d tests/lib/originals", _i + 1);
+	ck_assert_str_eq(printed, "");
+}
+
+TEST(starts_of_reductions_are_timed, 2)
+{
+	run(0, MPIRUN "%d tests/lib/starts 256 20", 2 * _i + 1);
+	expect("mvb_grads_ready ");
+	expect(" us, mvb_allreduce_start ");
 }
 
 /* The sizes divide neither by two nor by three; with four workers some hold nothing. */
@@ -399,12 +414,27 @@ TEST(only_the_interface_is_visible)
 {
 	run(0,
 	    "nm -D --defined-only libmvbench.so | awk '$2 != \"A\" { print $3 }' | grep -v '^_' |"
-	    " sort >%s/so; nm -g --defined-only libmvbench.a | awk 'NF == 3 { print $3 }' | "
+	    " sed 's/@@MVBENCH_0.3$//' | sort >%s/so; nm -g --defined-only libmvbench.a | "
+	    "awk 'NF == 3 { print $3 }' | "
 	    "grep -v '^_' | sort >%s/a; sed -n 's/^[a-z][^(]*[ *]\\(mvb_[a-z_]*\\)(.*/\\1/p' "
 	    "$MVBENCH_HOME/runtime/lib/libmvbench.h | sort >%s/h; wc -l <%s/h; diff %s/h %s/so && "
 	    "diff %s/h %s/a",
 	    folder, folder, folder, folder, folder, folder, folder, folder);
 	ck_assert_int_gt(atoi(printed), 40);
+}
+
+/* Code for any x86-64 has the loops of tables twice; one of them uses AVX2. */
+TEST(plain_code_has_loops_for_newer_processors)
+{
+#if defined __x86_64__ && !defined __clang__
+	run(0,
+	    "cd $MVBENCH_HOME && for f in table/updater table/apply lib/linear; do gcc -I. "
+	    "-std=c11 "
+	    "-D_GNU_SOURCE -O3 -fopenmp-simd -fno-math-errno -fPIC -c runtime/$f.c -o %s/o && "
+	    "nm %s/o | grep -c 'arch_x86_64_v3$' && objdump -d %s/o | grep -q ymm || exit; done",
+	    folder, folder, folder);
+	ck_assert_str_eq(printed, "11\n3\n2\n");
+#endif
 }
 
 /* As for a user's program, with the sanitizers of this build, if there are any. */
@@ -451,6 +481,43 @@ TEST(installed_library_builds_programs)
 	expect("2 workers, Open MPI");
 }
 
+/* The header's version satisfies its own number, and neither of two later ones. */
+TEST(cmake_finds_the_installed_library)
+{
+	if (lacks_program("cmake"))
+		return;
+	run(0, INSTALL "/prefix", folder);
+	run(0,
+	    "cd %s && cp $MVBENCH_HOME/tests/seeds/params.c $MVBENCH_HOME/tests/seeds/seeds.h . && "
+	    "for v in " MVB_VERSION " 0.4 1; do printf '%%s\n' "
+	    "'cmake_minimum_required(VERSION 3.13)' 'project(p C)' "
+	    "\"find_package(libmvbench $v REQUIRED)\" 'add_executable(params params.c)' "
+	    "'target_link_libraries(params mvbench::mvbench)' >CMakeLists.txt; rm -rf b; "
+	    "CFLAGS=\"$LDFLAGS\" cmake -B b -DCMAKE_PREFIX_PATH=%s/prefix >log 2>&1 && "
+	    "cmake --build b >log && LD_LIBRARY_PATH=%s/prefix/lib b/params >log && echo $v; done; "
+	    "grep -o 'compatible with requested' log",
+	    folder, folder, folder);
+	ck_assert_str_eq(printed, MVB_VERSION "\ncompatible with requested\n");
+}
+
+/* Every function of the header, in a page that groff formats without a warning. */
+TEST(manual_page_has_every_function)
+{
+	run(0,
+	    "h=$MVBENCH_HOME/runtime/lib/libmvbench.h; "
+	    "$MVBENCH_HOME/runtime/lib/manual.sh $h >%s/page && "
+	    "for f in $(sed -n 's/^[a-z][^(]*[ *]\\(mvb_[a-z_]*\\)(.*/\\1/p' $h); do "
+	    "grep -q \"^[^/].*[ *]$f(.*[,;]\" %s/page || echo no $f; done; "
+	    "grep -c '^[.]SH' %s/page",
+	    folder, folder, folder);
+	ck_assert_str_eq(printed, "10\n");
+	if (!lacks_program("groff"))
+		run(0,
+		    "out=$(groff -man -ww -Tascii %s/page 2>&1 >/dev/null); echo \"$out\"; "
+		    "[ -z \"$out\" ]",
+		    folder);
+}
+
 TEST(package_installation_has_the_final_prefix)
 {
 	run(0, INSTALL " DESTDIR=%s/package", "/usr", folder);
@@ -458,6 +525,7 @@ TEST(package_installation_has_the_final_prefix)
 	    "cd %s/package/usr && ls bin/mvbench include/libmvbench.h lib/libmvbench.a "
 	    "lib/libmvbench.so lib/libmvbench.so.1 share/lua/5.1/mvbench.lua "
 	    "share/lua/5.1/mvbench_layers.lua share/lua/5.1/mvbench_abi.lua && "
+	    "grep -qx '.so man3/libmvbench.3' share/man/man3/mvb_init.3 && "
 	    "ls lib/python3/dist-packages && cat lib/pkgconfig/libmvbench.pc",
 	    folder);
 	expect("mvbench.py\nmvbench_abi.py\nmvbench_layers.py\nprefix=/usr\n");

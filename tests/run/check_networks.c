@@ -2,6 +2,7 @@
  * check_networks.c - simulated networks that options describe: messages take the time that rates
  * and latencies give, workers stand where they are placed, and large models need no memory.
  */
+#include "runtime/config/clusters.h"
 #include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/fixture.h"
@@ -11,6 +12,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { ROWS = 2400, SOFTMAX = 7850 /* parameters */ };
 static const double envelope = 16; /* what SMPI adds to a message [bytes] */
@@ -104,6 +106,32 @@ TEST(messages_take_the_given_rates_and_latencies, 11)
 		0.01 * want + 0.8 * row[_i].latency_s);
 }
 
+/* Clusters with rates of their own, in one machine and in two. */
+TEST(named_clusters_take_their_rates)
+{
+	enum { STEPS = 10, MLP = 1590010 };
+	int named = 0;
+	for (const struct cluster_shape *k = clusters; k->name; k++) {
+		named += k->rate > 0;
+		for (int machines = 1; machines <= 2 && k->rate > 0; machines++) {
+			int n = machines * (int)k->gpus;
+			char *how AUTOFREE = sentence(
+				"--platform=sim --workload=mlp --mlp.hidden=2000 --epochs=1 "
+				"--batch=1 --workers=%d --train-rows=%d --strategy=allreduce "
+				"--sim.train=false --sim.step-time=1ms --sim.platform=%s",
+				n, STEPS * n, k->name);
+			record_only(how);
+			double bits = machines == 1 ? k->inner_rate : fmin(k->rate, k->inner_rate),
+			       latency_s = machines == 1 ? k->inner_latency : k->latency,
+			       piece = sizeof(float) * ceil((double)MLP / n) + envelope,
+			       want = 2 * (n - 1) * (latency_s + piece * 8 / bits);
+			ck_near(how, asked("SELECT seconds - compute_s FROM epoch WHERE epoch = 1"),
+				STEPS * want, STEPS * (0.01 * want + 0.8 * latency_s));
+		}
+	}
+	ck_assert_int_ge(named, 3);
+}
+
 /* The groups of periodic are machines, or sites if there are several: here two of two neighbours.
  */
 TEST(groups_are_machines_or_sites, 2)
@@ -181,6 +209,59 @@ TEST(long_rings_continue_short_ones, 3)
 	ck_near(network[_i], one / all, 1, 0.03);
 }
 
+/* The seconds of an epoch of allreduce with 12 workers on a file. output: what the run printed. */
+static double epoch_on_file(int steps)
+{
+	enum { WORKERS = 12 };
+	char *command AUTOFREE = sentence(
+		"./mvbench run --platform=sim --workload=mlp --mlp.hidden=2000 --epochs=1 "
+		"--batch=1 --workers=%d --train-rows=%d --strategy=allreduce --sim.train=false "
+		"--sim.step-time=1ms --sim.platform=$FOLDER/own.xml --data-dir=$FOLDER "
+		"--db=$FOLDER/run.db 2>&1",
+		WORKERS, steps * WORKERS);
+	forget_runs();
+	expect_command(EXIT_OK, command, "factors of messages: ");
+	return asked("SELECT seconds FROM epoch WHERE epoch = 1");
+}
+
+/* 12 hosts, 2 ms and 1 GB/s from one to another: a sum of 1.6 million floats takes 55.7 ms. With
+ * SMPI's own factors, which files without any once had, it takes 525 ms. (529 ms were reported,
+ * with a part of the barrier at the end.) */
+TEST(run_states_the_factors_of_a_users_file, 3)
+{
+	enum { STEPS = 10, PIECE = (1590010 + 11) / 12 /* floats */ };
+	static const struct {
+		const char *factors, *says;
+		double latency, bandwidth; /* of a piece */
+	} row[] = {
+		{"", "latency x 1 (default), bandwidth x 1 (default)\n", 1, 1},
+		{"<prop id='smpi/bw-factor' value='1024:0.5'/>",
+		 "latency x 1 (default), bandwidth x 0.5 to 1\n", 1, 0.5},
+		{"<prop id='smpi/lat-factor' value='0:2.01467;257:1.95341;732:1.9503;1426:1.61075;"
+		 "3484:1.88101;5776:2.18796;9376:2.59299;15424:3.48845;65472:11.6436'/>"
+		 "<prop id='smpi/bw-factor' value='0:0.812084;257:0.338112;732:0.341987;"
+		 "1426:0.608902;3484:0.77493;5776:1.08739;9376:0.58729;15424:0.697866;"
+		 "65472:0.940694'/>",
+		 "latency x 1.611 to 11.64, bandwidth x 0.3381 to 1.087\n", 11.6436, 0.940694},
+	};
+	char *text AUTOFREE = sentence(
+		"<?xml version='1.0'?><!DOCTYPE platform SYSTEM "
+		"'https://simgrid.org/simgrid.dtd'><platform version='4.1'><config>"
+		"<prop id='network/crosstraffic' value='0'/>%s</config><zone id='z' routing='Full'>"
+		"<cluster id='c' prefix='n' suffix='' radical='0-11' speed='1Gf' bw='1GBps' "
+		"lat='1ms'/></zone></platform>",
+		row[_i].factors);
+	folder_text("own.xml", text);
+	/* the barrier at the end is in both */
+	double one = epoch_on_file(STEPS), two = epoch_on_file(2 * STEPS);
+	ck_assert_msg(strstr(output, row[_i].says), "not in it, %s: %s", row[_i].says, output);
+	ck_near(row[_i].says, (two - one) / STEPS - 1e-3,
+		2 * 11 *
+			(row[_i].latency * 2e-3 +
+			 (sizeof(float) * PIECE + envelope) / (row[_i].bandwidth * 1e9)),
+		1e-6);
+}
+
 TEST(connections_open_once)
 {
 	const char *how = RING "--sim.rate=80mbit";
@@ -249,6 +330,11 @@ TEST(job_files_cross_rates)
 	expect_command(EXIT_OK,
 		       "./mvbench plot utilisation --db=$FOLDER/run.db --out=$FOLDER/u.svg 2>&1",
 		       "");
+	expect_command(EXIT_OK,
+		       "./mvbench plot --x=sim_rate --y=utilisation --log=x --db=$FOLDER/run.db "
+		       "--out=$FOLDER/xy.svg 2>&1 && grep -o 'sim_rate.*bit.s.' $FOLDER/xy.svg && "
+		       "grep -o 'utilisation .%.' $FOLDER/xy.svg",
+		       "utilisation [%]");
 }
 
 TEST(impossible_networks_are_refused)
@@ -289,20 +375,31 @@ TEST(impossible_networks_are_refused)
 	"./mvbench run --platform=sim --sim.train=false --workload=gpt --epochs=1 --batch=1 " \
 	"--train-rows=64 --workers=64 --db=$FOLDER/run.db "
 
-/* 70 billion parameters, whose floats would be 280 GB for each worker. */
+#ifdef __SANITIZE_ADDRESS__
+#define ROOM "" /* the sanitizer's shadow of all memory does not fit into any limit */
+enum { LIMITED = false };
+#else
+#define ROOM "ulimit -v 6000000; "
+enum { LIMITED = true };
+#endif
+
+/* 70 billion parameters, whose floats would be 280 GB for each worker, in less than 2 GiB. */
 TEST(time_alone_needs_no_memory_for_parameters, 4)
 {
 	static const char *const strategy[] = {"--strategy=allreduce",
 					       "--strategy=periodic --sync-every=2",
 					       "--strategy=gossip", "--strategy=asgd --servers=8"};
-	char *command AUTOFREE =
-		sentence("ulimit -v 6000000; " GPT
-			 "--gpt.layers=80 --gpt.width=8192 --gpt.heads=64 --gpt.vocabulary=680000 "
+	char *command AUTOFREE = sentence(
+		ROOM GPT "--gpt.layers=80 --gpt.width=8192 --gpt.heads=64 --gpt.vocabulary=680000 "
 			 "--sim.platform=h100_cluster --sim.flops=400T %s 2>&1",
-			 strategy[_i]);
+		strategy[_i]);
 	forget_runs();
 	expect_command(EXIT_OK, command, "gpt, ");
 	expect_row("SELECT params BETWEEN 69.9e9 AND 70.1e9 FROM run", "1\r\n");
+	struct rusage most; /* of the largest descendant */
+	ck_assert_int_eq(getrusage(RUSAGE_CHILDREN, &most), 0);
+	ck_assert_msg(most.ru_maxrss > 10 << 10 && (!LIMITED || most.ru_maxrss < 2 << 20),
+		      "%s: %ld KiB", strategy[_i], most.ru_maxrss);
 }
 
 /* Six flops a parameter and token, except for the places and the attention's own. */

@@ -655,7 +655,8 @@ TEST(one_worker_is_serial_with_every_optimizer, LISTED(strategies))
 		if (o->plain || (o->scratch && s->model_workers))
 			continue;
 		const char *how = words(MLP "--optimizer=%s --lr=%s --batch=48%s", o->plugin.name,
-					strcmp(o->plugin.name, "lars") == 0 ? "3" : "0.003", o->momentum ? " --momentum=0.9" : "");
+					strcmp(o->plugin.name, "lars") == 0 ? "3" : "0.003",
+					o->momentum ? " --momentum=0.9" : "");
 		expect_same(1, words("%s --strategy=%s", how, s->plugin.name), 1, how, 0);
 	}
 }

@@ -52,6 +52,22 @@ TEST(random_runs_equal_numpys, 2)
 		    python, 1 + 10 * _i);
 }
 
+/* Every step has fewer rows than workers, and the optimisers make no step by a gradient of 0:
+ * groups, fragments, late sums and averaged moments of periodic, and parts of sparta. */
+TEST(few_rows_equal_numpys, 3)
+{
+	static const struct {
+		const char *strategy;
+		int seed;
+	} row[] = {{"periodic", 1}, {"periodic", 17}, {"sparta", 1}};
+	const char *python = python_with("numpy");
+	if (python)
+		run(0,
+		    "%s $MVBENCH_HOME/tests/oracle/oracle.py --mvbench=./mvbench --few --count=12 "
+		    "--only=%s --seed=%d",
+		    python, row[_i].strategy, row[_i].seed);
+}
+
 /* ---- A step's gradient is the mean over its rows ---- */
 
 #define CUBES "--workload=perceptron --epochs=4 --lr=1e-3 "
@@ -97,6 +113,33 @@ TEST(asgd_pushes_only_what_has_rows)
 	ck_assert_int_eq(
 		(int)figure("SELECT count(*) FROM arrival WHERE table_id = 0 AND kind = 'sync'"),
 		4 * 9);
+}
+
+/* Three of four workers have rows in a step. These are the same means of all models: a round, a
+ * group of all workers, a part that is the whole model. The worker without rows must count alike.
+ */
+TEST(models_without_rows_count_alike_in_every_mean, LISTED(optimizers))
+{
+	static const char *const how[] = {
+		"periodic --sync-every=2",
+		"periodic --sync-every=1000 --periodic.group=4 --periodic.group-every=2",
+		"sparta --sync-every=2 --sparta.share=1"};
+	static const char *const where[] = {
+		"", "--platform=sim --sim.platform=ethernet_10g --sim.step-time=1ms"};
+	double right = 0;
+	if (!optimizers[_i]->normalises) /* its plain means are right */
+		return;
+	for (size_t k = 0; k < COUNT(how) * COUNT(where); k++) {
+		char *mine AUTOFREE = sentence(
+			"--workload=perceptron --epochs=4 --lr=0.01 --train-rows=9 --batch=1 "
+			"--workers=4 --optimizer=%s --strategy=%s %s",
+			optimizers[_i]->plugin.name, how[k / 2], where[k % 2]);
+		double loss = loss_of(mine);
+		if (k > 0)
+			expect_near(loss, right, 1e-4, mine);
+		else
+			right = loss;
+	}
 }
 
 /* With five rows a step has two or three of four workers. All of them take part in turn. */

@@ -366,6 +366,28 @@ TEST(powersgd_trains_with_gradients_of_any_length)
 		"4|1|1");
 }
 
+/* A message without room for them (fp16) makes the run diverge. None hides them as zeros. */
+TEST(codecs_lose_no_gradient_for_its_length, LISTED(codecs))
+{
+	static const int exponent[] = {20, 70, 100};
+	if (lacks_something())
+		return;
+	folder_text("huge.c", huge_text);
+	for (size_t i = 0; i < COUNT(exponent); i++) {
+		char *command AUTOFREE =
+			sentence(HUGE "--train-rows=2000 --strategy=allreduce --codec=%s "
+				      "--huge.exponent=%d",
+				 codecs[_i]->plugin.name, exponent[i]);
+		int status = shell(command);
+		ck_assert_msg(status == 0 || (status == 3 && strstr(out, "diverged")),
+			      "%s: status %d: %s", command, status, out);
+	}
+	answers("SELECT count(*), count(*) FILTER (WHERE status = 'done' AND abs(test_loss - ("
+		"SELECT test_loss FROM epoch WHERE run_id = id AND epoch = 0)) <= 0.001), count(*) "
+		"FILTER (WHERE status = 'diverged' AND codec <> 'fp16') FROM run_summary",
+		"3|0|0");
+}
+
 TEST(infinite_gradient_ends_the_run_as_diverged, LISTED(optimizers))
 {
 	const struct optimizer *o = optimizers[_i];
@@ -953,7 +975,7 @@ TEST(job_file_finds_plugins_in_its_folder)
 	if (lacks_something())
 		return;
 	must_do("mkdir jobs && mv *.c jobs && cat >jobs/a.ini <<'END'\n[defaults]\n"
-		"doubling.most = 1, 2\nworkload = ./spirals.c\nepochs = 1\n"
+		"doubling.most = 1, 2\nworkload = ./spirals.c\t; spirals\nepochs = 1\n"
 		"exclude = strategy=doubling workers=1\n[a]\nstrategy = serial, ./doubling.c\n"
 		"workers = 1, 2\nEND\nmvbench sweep jobs/a.ini");
 	answers("SELECT group_concat(strategy || workers, ' ') FROM (SELECT * FROM run ORDER BY "

@@ -87,16 +87,36 @@ TEST(python_model_trains_with_each_strategy, 5)
 	answers("SELECT test_accuracy > 0.9 FROM epoch WHERE epoch = 2", "1");
 }
 
-/* An accuracy that nothing counts is NULL, not 0. */
+/* logistic.py without its numbers of correct answers. */
+#define COUNTS_NOTHING \
+	"sed 's/, correct$//; s/_, value, correct/_, value, _/; s/return value, correct/return " \
+	"value/' $e/logistic.py >mine.py; "
+
+/* An accuracy that nothing counts is NULL, not 0, and cannot be a target; whole-number targets are
+ * classes all the same. */
 TEST(uncounted_answers_give_no_accuracy)
 {
 	if (lacks("numpy"))
 		return;
-	DO(0, "sed 's/, correct$//; s/_, value, correct/_, value, _/; s/return value, correct/"
-	      "return value/' $e/logistic.py >mine.py; " RUN "--workload=./mine.py");
+	DO(0, COUNTS_NOTHING RUN "--workload=./mine.py");
 	answers("SELECT count(*), count(test_accuracy), count(running_accuracy), "
 		"min(test_loss) > 0 FROM epoch",
 		"3|0|0|1");
+	DO(2, RUN "--workload=./mine.py --target-accuracy=0.9");
+	expect("--target-accuracy=0.9: mine has no accuracy; give --target-loss");
+	DO(0, RUN
+	   "--workload=./mine.py --workers=2 --strategy=allreduce --split=dirichlet:1 && mvbench "
+	   "run --workload=$e/logistic.py --epochs=1 --target-accuracy=0.9");
+}
+
+/* Answers are counted, whatever type the targets have. */
+TEST(counted_answers_of_float_targets_are_an_accuracy)
+{
+	if (lacks("numpy"))
+		return;
+	DO(0, "sed 's/astype(np.int64)/astype(np.float32)/' $e/logistic.py >mine.py; " RUN
+	      "--workload=./mine.py");
+	answers("SELECT test_accuracy > 0.95 FROM epoch WHERE epoch = 2", "1");
 }
 
 /* Metrics are means over the 200 test rows, whatever their batches are: of 64 and less, on one
@@ -242,6 +262,8 @@ TEST(python_arguments_are_options)
 	expect("did you mean --logistic.width");
 	DO(0, "mvbench help $e/logistic.py");
 	expect("argument of params()");
+	DO(0, "cp $e/logistic.py v1.2.py; mvbench help ./v1.2.py");
+	expect("--v1_2.width");
 }
 
 /* In a sweep a finished cell is not run again, unless the file or its data has changed. */
@@ -284,6 +306,10 @@ TEST(imported_python_file_is_a_part_of_the_source)
 	DO(0, "mvbench show 1 --source=mine.py | cmp - mine.py && mvbench show 1 "
 	      "--source=own/deep.py");
 	expect("rate = 1");
+	DO(2, "{ echo 'import importlib'; echo 'deep = importlib.import_module(\"own.deep\")'; cat "
+	      "$e/logistic.py; } >unseen.py; " RUN "--workload=./unseen.py");
+	expect(" is imported in a way that mvbench does not see: write its import on a line of "
+	       "its own");
 	/* the texts that a run had are kept: no later change of a file concerns it */
 	DO(0, "echo broken >near.py; s=$(sqlite3 mvbench.db \"SELECT value FROM run_option WHERE "
 	      "name = 'source' AND run_id = 2\"); " RUN "--workload=mine --mine.source=$s");
@@ -312,7 +338,8 @@ TEST(python_file_gives_rows_to_built_in_models)
 		"epoch = 2",
 		"1|1|16|200|1");
 	/* data of a database start no Python */
-	folder_text("study.ini", "[all]\nworkload = softmax\ndata-dir = ./mine.py\nepochs = 1\n");
+	folder_text("study.ini",
+		    "[all]\nworkload = softmax\ndata-dir = ./mine.py ; rows\nepochs = 1\n");
 	DO(2, "mvbench sweep --dry-run study.ini");
 	expect("a file names it, and you have not");
 	DO(0, "mvbench sweep study.ini && sed -i 's/n + 50/n + 60/' mine.py && mvbench sweep "
@@ -329,7 +356,7 @@ TEST(python_file_gives_rows_to_built_in_models)
 }
 
 /* A net that writes the rows of each of its 60 steps; the rule of the paper in float64. */
-TEST(python_model_follows_rules_of_papers, 3)
+TEST(python_model_follows_rules_of_papers, 4)
 {
 	static const struct {
 		const char *rule, *how, *within;
@@ -339,6 +366,10 @@ TEST(python_model_follows_rules_of_papers, 3)
 		   {"diloco",
 		    "periodic --sync-every=5 --periodic.outer=nesterov --periodic.outer-lr=0.7 "
 		    "--periodic.outer-momentum=0.9",
+		    "1e-5"},
+		   {"dilocox",
+		    "periodic --sync-every=5 --periodic.delay=5 --periodic.outer=nesterov "
+		    "--periodic.outer-lr=0.7 --periodic.outer-momentum=0.9",
 		    "1e-5"}};
 	if (lacks("numpy"))
 		return;
@@ -398,7 +429,7 @@ TEST(interrupted_python_model_continues, 2)
 	"  return a(40), a(10)\n"
 #define NUMBERS "import numpy as np\ndef params(): return np.zeros(2, np.float32)\n" SETS
 
-TEST(python_file_is_refused, 11)
+TEST(python_file_is_refused, 14)
 {
 	static const struct {
 		const char *text, *says;
@@ -413,6 +444,10 @@ TEST(python_file_is_refused, 11)
 		 "accuracy() belongs to a model()"},
 		{NUMBERS "def gradient(p, b): pass\neval_batch = 0.5\n",
 		 "eval_batch = 0.5: give the most rows"},
+		{NUMBERS "def gradient(p, b): pass\nname = 'My net'\n",
+		 "name = 'My net': give small letters, digits and _"},
+		{"def params(between: str = '\\t'): pass\ndef gradient(): pass\ndef data(): pass\n",
+		 "between: '\\t' has a tab or a newline"},
 		{"import sys\nsys.exit(0)\n", "SystemExit"},
 		{"import numpy as np\ndef params(): return np.zeros(2)\n"
 		 "def gradient(p, b): pass\n" SETS,
@@ -420,6 +455,9 @@ TEST(python_file_is_refused, 11)
 		{"import numpy as np\ndef params(): return np.zeros(2, np.float32)\n"
 		 "def gradient(p, b): pass\ndef data(): return np.zeros(3)\n",
 		 "data(): return two sets"},
+		{"import numpy as np\ndef params(): return np.zeros(2, np.float32)\n"
+		 "def gradient(p, b): pass\ndef data(): return [], [1]\n",
+		 "data(): both sets need at least one row"},
 		{"import os, numpy as np\ndef params(): os.kill(os.getpid(), 9)\n"
 		 "def gradient(p, b): pass\n" SETS,
 		 "its Python process was ended by signal 9"},
@@ -448,6 +486,26 @@ TEST(python_exception_ends_all_ranks, 3)
 	DO(0, "%s -c 'import os, time; assert time.time() - os.stat(\"raised\").st_mtime < 5'",
 	   interpreter);
 	answers("SELECT status FROM run", "failed");
+}
+
+/* The folder of the file contains an interpreter and its packages, as a home folder may: they are
+ * no files of the user. The last lines of the traceback begin with the user's line. */
+TEST(interpreter_below_the_file_is_not_the_user_s)
+{
+	if (lacks("numpy"))
+		return;
+	folder_text("deep.py", "def f(): g()\ndef g(): h()\ndef h(): raise ValueError('deep')\n");
+	DO(0,
+	   "mkdir -p home/site-packages; mv deep.py home/site-packages; ln -s $(%s -c 'import os; "
+	   "print(os.path.dirname(os.path.dirname(os.__file__)))') home/lib; { echo 'import deep'; "
+	   "cat $e/logistic.py; } >mine.py; export PYTHONHOME=$PWD/home "
+	   "PYTHONPATH=$PWD/home/site-packages:$(%s -c 'import numpy, os; "
+	   "print(os.path.dirname(os.path.dirname(numpy.__file__)))'); " RUN
+	   "--workload=./mine.py && sed -i 's/^    return value/    deep.f()/' mine.py && ! " RUN
+	   "--workload=./mine.py",
+	   interpreter, interpreter);
+	expect("mine.py\", line 34, in loss");
+	expect("ValueError: deep");
 }
 
 /* The gradient, which is 0, writes to the parameters: without a copy they are those of the run. A
@@ -512,17 +570,20 @@ TEST(killed_python_process_ends_the_run, 2)
 	answers("SELECT status FROM run", "failed");
 }
 
-/* Trials may have other data than the file's cell. */
-TEST(options_of_a_python_file_are_tuned)
+/* Trials may have other data than the file's cell. They are compared by loss if there is no
+ * accuracy. */
+TEST(options_of_a_python_file_are_tuned, 2)
 {
 	if (lacks("numpy"))
 		return;
 	folder_text("study.ini", "[all]\nworkload = ./mine.py\nepochs = 1\nstrategy = allreduce\n"
 				 "workers = 2\n[search]\nmine.width = 4, 8\nlr = 0.1..1 log\n");
-	DO(0, "cp $e/logistic.py mine.py; mvbench tune study.ini --budget=4 --seeds=1");
+	DO(0, "%s mvbench tune study.ini --budget=4 --seeds=1",
+	   _i ? COUNTS_NOTHING : "cp $e/logistic.py mine.py;");
 	answers("SELECT count(*), count(DISTINCT data_hash), count(DISTINCT params), "
 		"group_concat(DISTINCT status) FROM run",
 		"6|2|2|done");
+	answers("SELECT objective FROM study", _i ? "loss" : "accuracy");
 }
 
 TEST(python_model_is_calibrated_and_validated)
@@ -904,6 +965,24 @@ TEST(accuracy_of_a_torch_file_is_its_own, 3)
 	expect("accuracy(): return the fraction of correct answers, from 0 to 1, not 25");
 }
 
+/* A Dataset gives its rows one by one: they are those of the arrays. */
+TEST(data_set_has_the_accuracy_of_its_arrays)
+{
+	if (lacks("torch, numpy"))
+		return;
+	folder_text("set.py",
+		    TORCH "def data():\n  x = torch.arange(150.0).reshape(50, 3) % 7 / 7\n"
+			  "  y = (x.sum(1) > 1.3).long()\n"
+			  "  return torch.utils.data.TensorDataset(x[:40], y[:40]), "
+			  "torch.utils.data.TensorDataset(x[40:], y[40:])\n"
+			  "def model(): return nn.Linear(3, 2)\n");
+	DO(0, "sed 's/torch.utils.data.TensorDataset//g' set.py >arrays.py; for f in set arrays; "
+	      "do " RUN "--workload=./$f.py --batch=10 --strategy=serial; done");
+	answers("SELECT count(test_accuracy), count(DISTINCT test_accuracy), count(DISTINCT "
+		"test_loss) FROM epoch WHERE epoch = 2",
+		"2|1|1");
+}
+
 /* The forward pass takes a third of a step, the layers of the backward pass their share of flops:
  * an allreduce that starts early ends early. */
 TEST(overlap_hides_messages_of_a_torch_model)
@@ -944,7 +1023,7 @@ TEST(torch_workers_equal_distributed_data_parallel)
 	   interpreter, interpreter);
 }
 
-TEST(torch_model_is_refused, 5)
+TEST(torch_model_is_refused, 7)
 {
 	static const struct {
 		const char *model, *more, *says;
@@ -954,7 +1033,11 @@ TEST(torch_model_is_refused, 5)
 		 "weight is bfloat16, and mvbench trains float32"},
 		{"nn.Sequential(nn.Linear(3, 1), nn.Embedding(3, 1, sparse=True))", "",
 		 "1 has sparse gradients"},
+		{"nn.Sequential(nn.Linear(3, 1), nn.BatchNorm1d(1, momentum=None))", "",
+		 "the momentum of 1 is None"},
 		{"nn.Linear(3, 1)", "--workers=2 --strategy=model_parallel",
+		 "has no linear layers that can be split"},
+		{"nn.Linear(3, 1)", "--workers=2 --strategy=hybrid --hybrid.group=2",
 		 "has no linear layers that can be split"},
 		{"3", "", "model(): return a torch.nn.Module, not int"}};
 	if (lacks("torch, numpy"))

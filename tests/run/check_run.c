@@ -595,6 +595,25 @@ TEST(dry_run_names_options_like_the_table)
 	}
 }
 
+/* The first step has two rows. Two of four workers have had none, and count as little as those that
+ * are not there. With --lr=0 the loss depends on the statistics only. */
+TEST(norm_statistics_of_workers_without_rows_do_not_count)
+{
+	char out[OUTPUT];
+	const char *const how[] = {"--workers=2 --batch=2", "--workers=4 --batch=1"};
+	for (size_t i = 0; i < COUNT(how); i++) {
+		char *words AUTOFREE =
+			sentence("--workload=resnet --resnet.depth=20 --resnet.augment=false "
+				 "--train-rows=5 --steps=1 --lr=0 --device=cpu "
+				 "--strategy=allreduce %s",
+				 how[i]);
+		ck_assert_msg(run_mvbench("", words, out, sizeof out) == EXIT_OK, "%s", out);
+	}
+	expect_row("SELECT count(*), max(test_loss) / min(test_loss) < 1 + 1e-4 FROM epoch WHERE "
+		   "epoch = 1",
+		   "2,1\r\n");
+}
+
 /* Recomputed norm statistics depend on the model alone. They depend neither on the training, as
  * statistics kept in training do, nor on the worker that computes them. */
 TEST(recomputed_norm_statistics_depend_on_the_model_only)

@@ -878,65 +878,135 @@ TEST(work_on_the_host_takes_time)
 	}
 }
 
+/* ---- The ledger of virtual time ---- */
+
+/* Calibrated costs, such that no sum of them is another one. */
+static const double update_s = 0.11e-3, vector_s = 17e-6, table_s = 310e-6, sum_s = 130e-6,
+		    wake_s = 23e-6;
+
+static void calibrate_for_the_ledger(void)
+{
+	static const char *const vector[] = {"fill", "copy", "scale", "axpy"}, *const push[] = {
+										       "read",
+										       "push",
+										       "sync",
+										       "elastic"};
+	forget_runs();
+	calibrated((struct made){"softmax", "", 60, 1, 2, step_s, false});
+	point("sgd", 1, update_s);
+	point("sgd", 1e9, update_s);
+	point("sum", 1, sum_s);
+	point("sum", 1e9, sum_s);
+	point("wake", 1, wake_s);
+	for (size_t i = 0; i < COUNT(vector); i++) {
+		point(vector[i], 1, vector_s);
+		point(vector[i], 1e9, vector_s);
+		point(push[i], 1, table_s);
+		point(push[i], 1e9, table_s);
+	}
+}
+
 /* Each operation of the kind costs `one`. The simulator's clock is exact to 1e-9 s. */
 static void whole_times(const char *how, double spent, double one)
 {
 	ck_near(how, spent / one, round(spent / one), 1e-3);
 }
 
-/* The ledger of virtual time: what is charged is charged once, under the right kind, and the kinds
- * add up to the times that the workers themselves have measured. The costs are such that no sum of
- * them is another one. */
+/* What is charged is charged once, under the right kind, and the kinds add up to the times that the
+ * workers themselves have measured, except for what they do not count: at most this share, and this
+ * number of latencies. push: of one operation on a table [s]. Returns the seconds of work on the
+ * host. */
+static double ledger_adds_up(const struct strategy *s, int n, const char *more, double steps,
+			     double push, double share, double latencies)
+{
+	const char *how = words("--workload=softmax --batch=60 --epochs=1 --sync-every=2 "
+				"--straggle=0 --strategy=%s %s --db=%s/run.db",
+				s->plugin.name, more, folder);
+	struct result r = run_simulated(n, how);
+	ck_assert_msg(r.status == 0, "%s: %s", how, r.output);
+	const double *spent = r.spent_s;
+	double computed = spent[SPENT_STEP] + spent[SPENT_UPDATE] + spent[SPENT_VECTOR],
+	       talked = spent[SPENT_PUSH] + spent[SPENT_SUM] + spent[SPENT_WAKE] +
+			spent[SPENT_MESSAGE] + spent[SPENT_SLEEP]; /* naps of a poll */
+	/* that of codecs is in their messages */
+	*(strcmp(s->plugin.name, "adasum") == 0 ? &computed : &talked) += spent[SPENT_HOST];
+	ck_near(how, spent[SPENT_STEP], steps, 1e-9);
+	/* vector operations of a flush are communication */
+	if (s->flush)
+		ck_near(how, computed - n * r.computed_s,
+			vector_s * round((computed - n * r.computed_s) / vector_s), 1e-6);
+	else
+		ck_near(how, computed, n * r.computed_s, 1e-6);
+	whole_times(how, spent[SPENT_UPDATE], update_s);
+	whole_times(how, spent[SPENT_VECTOR], vector_s);
+	whole_times(how, spent[SPENT_PUSH], push);
+	whole_times(how, spent[SPENT_SUM], sum_s);
+	whole_times(how, spent[SPENT_WAKE], wake_s);
+	ck_near(how, talked, n * r.communicated_s, share * talked + latencies * latency_s);
+	return spent[SPENT_HOST];
+}
+
 TEST(charges_of_a_step_add_up_to_its_time, LISTED(strategies))
 {
-	const double update_s = 0.11e-3, vector_s = 17e-6, push_s = 310e-6, sum_s = 130e-6,
-		     wake_s = 23e-6;
-	static const char *const vector[] = {"fill", "copy", "scale", "axpy"}, *const push[] = {
-										       "read",
-										       "push",
-										       "sync",
-										       "elastic"};
 	const struct strategy *s = strategies[_i];
-	forget_runs();
-	calibrated((struct made){"softmax", "", 60, 1, 2, step_s, false});
-	point("sgd", 1, update_s);
-	point("sum", 1, sum_s);
-	point("wake", 1, wake_s);
-	for (size_t i = 0; i < COUNT(vector); i++) {
-		point(vector[i], 1, vector_s);
-		point(vector[i], 1e9, vector_s);
-		point(push[i], 1, push_s);
-		point(push[i], 1e9, push_s);
-	}
-	point("sgd", 1e9, update_s);
-	point("sum", 1e9, sum_s);
+	int n = workers_for(s, 4);
+	calibrate_for_the_ledger();
 	for (size_t h = 0; h < placements_of(s); h++) {
-		int n = workers_for(s, 4);
-		const char *how = words("--workload=softmax --batch=60 --epochs=1 --sync-every=2 "
-					"--straggle=0 --strategy=%s %s " HOSTS "--db=%s/run.db",
-					s->plugin.name, placements[h], folder);
-		struct result r = run_simulated(n, how);
-		ck_assert_msg(r.status == 0, "%s: %s", how, r.output);
-		const double *spent = r.spent_s;
-		double computed = spent[SPENT_STEP] + spent[SPENT_UPDATE] + spent[SPENT_VECTOR],
-		       talked = spent[SPENT_PUSH] + spent[SPENT_SUM] + spent[SPENT_WAKE] +
-				spent[SPENT_MESSAGE] + spent[SPENT_SLEEP]; /* naps of a poll */
-		ck_near(how, spent[SPENT_STEP], ROWS / 60.0 * (step_s - update_s), 1e-9);
-		/* vector operations of a flush are communication */
-		if (s->flush)
-			ck_near(how, computed - n * r.computed_s,
-				vector_s * round((computed - n * r.computed_s) / vector_s), 1e-6);
-		else
-			ck_near(how, computed, n * r.computed_s, 1e-6);
-		whole_times(how, spent[SPENT_UPDATE], update_s);
-		whole_times(how, spent[SPENT_VECTOR], vector_s);
-		whole_times(how, spent[SPENT_PUSH], push_s);
-		whole_times(how, spent[SPENT_SUM], sum_s);
-		whole_times(how, spent[SPENT_WAKE], wake_s);
 		/* workers do not count the barriers of an epoch, nor those of one-sided tables */
-		ck_near(how, talked, n * r.communicated_s, 0.04 * talked + 8 * n * latency_s);
-		ck_near(how, spent[SPENT_HOST], 0, 0);
+		double host = ledger_adds_up(s, n, words("%s " HOSTS, placements[h]),
+					     STEPS * (step_s - update_s), table_s, 0.04, 8 * n);
+		/* adasum combines two gradients on the host, at 1 ns a float */
+		whole_times(s->plugin.name, host, 2e-9 * SOFTMAX);
+		ck_assert_int_eq(host > 0, strcmp(s->plugin.name, "adasum") == 0);
 	}
+}
+
+/* The same with codecs, paced steps, given updates, assigned mini-batches and several machines: 40
+ * steps of four workers, which exchange after each second step, except those of allreduce. */
+TEST(charges_add_up_in_other_runs, 12)
+{
+#define CODES     "--sim.encode-time=370us --sim.decode-time=190us "
+#define UNCHANGED "--codec.feedback=false "
+#define MACHINES \
+	"--sim.platform=cluster --sim.gpus=2 --sim.rate=80mbit --sim.latency=2ms " \
+	"--sim.inner-rate=800mbit "
+	enum { EXCHANGES = STEPS / 2 };
+	static const double encode_s = 370e-6, decode_s = 190e-6, pass_s = 1e-9 * SOFTMAX;
+	const struct {
+		const char *strategy, *more;
+		double step_s, push_s, host_s; /* host_s: NAN = some, which depends on parts */
+	} row[] = {
+		/* of four messages; what each lost is kept in four passes */
+		{"allreduce", HOSTS CODES UNCHANGED "--codec=topk", 0, table_s,
+		 STEPS * (encode_s + 4 * decode_s)},
+		{"gossip", HOSTS CODES "--codec=topk", 0, table_s,
+		 EXCHANGES * (encode_s + 2 * decode_s + 4 * pass_s)},
+		{"periodic", HOSTS CODES "--codec=int8", 0, table_s, NAN},
+		/* the server decodes */
+		{"asgd", MACHINES CODES UNCHANGED "--codec=topk --servers=1", 0, table_s,
+		 EXCHANGES * encode_s},
+		/* the update comes in addition */
+		{"allreduce", HOSTS "--step-time=7ms", 7e-3, table_s, 0},
+		{"periodic", HOSTS "--step-time=7ms", 7e-3, table_s, 0},
+		{"asgd", HOSTS "--table-home=onesided --deal=dynamic", 0, table_s, 0},
+		{"asgd", HOSTS "--table-home=onesided --deal=static --sim.update-time=300us", 0,
+		 150e-6, 0},
+		{"allreduce", MACHINES, 0, table_s, 0},
+		{"allreduce", MACHINES "--allreduce.hierarchical", 0, table_s, 0},
+		{"bsp", MACHINES "--servers=1", 0, table_s, 0},
+		{"asgd", MACHINES "--table-home=onesided", 0, table_s, 0},
+	};
+	size_t k = 0;
+	while (strcmp(strategies[k]->plugin.name, row[_i].strategy) != 0)
+		k++;
+	calibrate_for_the_ledger();
+	double one = row[_i].step_s > 0 ? row[_i].step_s : step_s - update_s,
+	       host = ledger_adds_up(strategies[k], 4, row[_i].more, STEPS * one, row[_i].push_s, 0,
+				     8);
+	if (isnan(row[_i].host_s))
+		ck_assert_double_gt(host, 0);
+	else
+		ck_near(row[_i].more, host, row[_i].host_s, 1e-8);
 }
 
 TEST(nearest_calibration_is_used)
@@ -1532,6 +1602,18 @@ TEST(simulator_is_started_by_mvbench_only)
 	forget_runs();
 	expect_command(EXIT_USER, command, "without a launcher");
 	no_run_is_left();
+}
+
+/* A start of the simulator takes longer than most simulations. */
+TEST(run_starts_the_simulator_once)
+{
+	char *command AUTOFREE = sentence(
+		"cd %s && cp $OLDPWD/mvbench . && printf '#!/bin/sh\\necho >>starts\\nexec '$OLDPWD"
+		"'/mvbench-sim \"$@\"\\n' >mvbench-sim && chmod +x mvbench-sim && FOLDER=. && "
+		"./mvbench run " SOFT "--strategy=allreduce --workers=2 --platform=sim " STEP HOSTS
+		"--data-dir=. --db=starts.db 2>&1 && wc -l <starts",
+		folder);
+	expect_command(EXIT_OK, command, "\n1\n");
 }
 
 /* ---- Interruptions ------------------------------------------------------- */

@@ -3,6 +3,7 @@
  * periodic; and their refusals.
  */
 #include "results/gate/gate.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
@@ -157,6 +158,26 @@ TEST(complete_gossip_is_periodic, 3, 5)
 	expect_pairs(_i, 2, how, 2e-6);
 }
 
+/* Bit for bit. The mix makes its path that of many fragments, and changes no float but a 0. Sums of
+ * two are the same in any order. */
+TEST(one_fragment_without_delay_is_diloco)
+{
+	static const char *const outer[] = {"nesterov --periodic.outer-lr=0.7 "
+					    "--periodic.outer-momentum=0.9",
+					    "momentum", "adamw --periodic.outer-lr=0.001"};
+	const char *how[2 * COUNT(outer)];
+	for (size_t i = 0; i < COUNT(outer); i++) {
+		char *same = words(MLP "--epochs=1 --batch=24 --strategy=periodic --sync-every=10 "
+				       "--periodic.outer=%s",
+				   outer[i]);
+		how[2 * i] = words("%s --periodic.fragments=1 --periodic.delay=0 "
+				   "--periodic.mix=1e-30",
+				   same);
+		how[2 * i + 1] = same;
+	}
+	expect_pairs(2, COUNT(outer), how, 0);
+}
+
 /* The fragments of a model that are all due in each step are one model; a fragment's layout does
  * not matter then. */
 TEST(fragments_of_every_step_are_one_model)
@@ -210,6 +231,30 @@ TEST(eager_updates_of_one_worker_are_diloco, 2)
 				    "--periodic.outer=%s",
 				_i ? "none" : "nesterov --periodic.outer-lr=0.7");
 	expect_same(1, words("%s --periodic.eager --periodic.delay=5", how), 1, how, 1e-6);
+}
+
+/* With a delay of --sync-every a sum arrives when the next one starts: the steps of the round
+ * before must be in one of them. */
+TEST(late_sums_go_on_learning)
+{
+#define LATE MLP "--epochs=2 --batch=24 --sync-every=5 --strategy=periodic "
+	static const char *const how[] = {
+		LATE "--periodic.delay=2 --periodic.mix=0.5",
+		LATE "--periodic.delay=5",
+		LATE "--periodic.delay=5 --periodic.mix=0.5",
+		LATE "--periodic.delay=5 --periodic.fragments=2 --codec=int8",
+		LATE "--periodic.delay=5 --periodic.eager",
+		LATE "--periodic.delay=5 --periodic.outer=nesterov --periodic.outer-lr=0.7 "
+		     "--periodic.outer-momentum=0.3",
+	};
+	struct result r[COUNT(how)];
+	train_all(2, COUNT(how), how, r);
+	for (size_t i = 0; i < COUNT(how); i++) {
+		struct epochs e = epochs_of(&r[i]);
+		ck_assert_msg(e.test[1] < e.test[0] && e.test[2] < e.test[1],
+			      "%s: test losses %g, %g, %g", how[i], e.test[0], e.test[1],
+			      e.test[2]);
+	}
 }
 
 /* ---- AD-PSGD ------------------------------------------------------------- */
@@ -306,6 +351,25 @@ TEST(sparta_bytes_equal_the_formula, 2, 5)
 	ck_assert_double_eq_tol(
 		r.formula, 50 * 2 * (_i - 1) * 4 * (double)r.params / (10 + (r.params % 10 > 0)),
 		1e-9 * r.formula);
+}
+
+/* A period of as many pushes as there are workers is the default; one of each push is another step,
+ * except on one worker. */
+TEST(period_of_delayed_nesterov_is_the_workers, 2)
+{
+	int workers = 1 + _i;
+	for (int period = 0; period <= 2; period++)
+		record_run(words(
+			MLP "--epochs=1 --batch=24 --strategy=asgd --sync-every=10 "
+			    "--asgd.updater=delayed_nesterov --asgd.period=%d --workers=%d "
+			    "--servers=1 --deal=static --platform=sim --sim.platform=ethernet_10g "
+			    "--sim.step-time=1ms",
+			period, workers));
+	expect_in("run.db",
+		  "SELECT group_concat(a.model_hash = b.model_hash, ' ') FROM run AS a JOIN run AS "
+		  "b ON b.id > 1 WHERE a.id = 1",
+		  workers == 1 ? "1 0" : "0 1");
+	forget_runs();
 }
 
 /* In rounds, and for one worker, a delayed Nesterov step is DiLoCo's. */

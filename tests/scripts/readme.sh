@@ -175,6 +175,11 @@ function see_key(text) {
 	if (text == "zip" || text == "exclude") return
 	if (!is_option("run", "--" text)) say("no option has the key " text)
 }
+function see_arguments(line, name) {
+	for (; line ~ /^def / && match(line, /[a-z_]+: [a-z]+ =/); line = substr(line, 5)) {
+		line = substr(line, RSTART); name = line; sub(/:.*/, "", name); own_option[name] = 1
+	}
+}
 # ---- A document ----
 FNR == 1 { fence = ""; heredoc = ""; held = ""; split("", made) }
 /^```/ && fence == "" { fence = substr($0, 4); if (fence == "") fence = "text"; next }
@@ -191,9 +196,7 @@ fence == "python" { # the same: a comment with the file's name, and arguments of
 	if (match($0, /^# [a-z_]+[.]py - /)) {
 		name = substr($0, 3, RLENGTH - 5); made[name] = 1; sub(/[.]py$/, "", name); own_name[name] = 1
 	}
-	for (line = $0; line ~ /^def / && match(line, /[a-z_]+: [a-z]+ =/); line = substr(line, 5)) {
-		line = substr(line, RSTART); name = line; sub(/:.*/, "", name); own_option[name] = 1
-	}
+	see_arguments($0)
 	next
 }
 fence == "ini" { # the same: a comment with the file's name
@@ -201,7 +204,13 @@ fence == "ini" { # the same: a comment with the file's name
 	if ($0 ~ /^; [a-z_]+[.]ini$/) made[substr($0, 3)] = 1
 	next
 }
-heredoc != "" { at = FNR; if ($0 == heredoc) heredoc = ""; else if (into ~ /[.]ini$/) see_key($0); next }
+heredoc != "" {
+	at = FNR
+	if ($0 == heredoc) heredoc = ""
+	else if (into ~ /[.]ini$/) see_key($0)
+	else if (into ~ /[.]py$/) { name = into; sub(/[.]py$/, "", name); own_name[name] = 1; see_arguments($0) }
+	next
+}
 fence != "" {
 	if (held == "") at = FNR
 	line = held $0; held = ""

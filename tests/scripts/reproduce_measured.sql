@@ -4,9 +4,10 @@
 --
 -- Below 1 Gbit/s the measured transfers are 11 % (200 Mbit/s) and 26 % (50 Mbit/s) longer than the rate that iperf3
 -- reached would allow. Not tested, but likely: frames are lost. The token bucket holds 50 ms and 32 KiB, which are
--- 38 and 142 frames of 9,001 bytes; NCCL opens 16 connections to a peer on AWS (2 threads, 8 sockets). The bounds are those of each rate, just above
--- the errors that were found, for cells of DiLoCo and LocalSGD with at least two timed synchronisations.
--- Data-parallel has no bound: its sums take 1.33 times the bytes of a ring, for a reason that is not published.
+-- 38 and 142 frames of 9,001 bytes; NCCL opens 16 connections to a peer on AWS (2 threads, 8 sockets). Data-parallel's
+-- sums take 1.33 times the bytes of a ring at 1 and 5 Gbit/s, too, for a reason that is not published.
+-- The bounds are those of each rate, just above the errors that were found, of cells with at least two timed
+-- synchronisations. Those of data-parallel only keep it from becoming worse.
 CREATE TEMP TABLE cell AS
 SELECT m.*, m.rowid AS place, CAST(utilisation AS REAL) AS published,
 	(SELECT max(id) FROM run AS r WHERE label = 'measured' AND status = 'done'
@@ -33,5 +34,6 @@ SELECT format('\n%s with two sums or more: median error %.1f %%, worst %.1f %%; 
 	(SELECT max(abs(error)) FROM compared WHERE algorithm = name AND sums > 1 AND rate_mbit + 0 >= 1000))
 FROM (SELECT 'diloco' AS name UNION ALL SELECT 'localsgd');
 -- the last line is for reproduce.sh
-SELECT total(ifnull(abs(error) > CASE rate_mbit + 0 WHEN 50 THEN 30 WHEN 200 THEN 12 ELSE 7 END, 1)) FROM compared
-WHERE algorithm <> 'ddp' AND sums > 1;
+SELECT total(ifnull(abs(error) > CASE rate_mbit + 0 WHEN 50 THEN iif(algorithm = 'ddp', 85, 30)
+	WHEN 200 THEN iif(algorithm = 'ddp', 55, 12) ELSE iif(algorithm = 'ddp', 35, 7) END, 1))
+FROM compared WHERE sums > 1;

@@ -2,7 +2,8 @@
 # shapes.sh BUILD-FOLDER [SHAPE ...]: simulates the teaching recipes workloads/sweeps/shapeN_*.ini from
 # scratch, and prints for each shape whether the runs show it (shapes.sql). Fails if one is not shown.
 # Behind `make shapes`; plots/SHAPES.md explains the shapes. OUT=FOLDER: where runs and figures go.
-# Those of codecs, 11 to 15, run only when they are named: the page does not have them yet.
+# Those of codecs, 11 to 15, and of the family of local SGD on a transformer, 16 to 21, run only when they are named:
+# the page does not have them yet.
 set -eu
 build=$(cd "$1" && pwd)
 shift
@@ -69,6 +70,7 @@ for shape; do
 	11) draw 11 loss_time 'lr = 0.05' ;;
 	12) draw 12 accuracy_bytes "sim_platform = 'cluster'" ;;
 	13 | 14 | 15) draw "$shape" accuracy_bytes ;;
+	16 | 17 | 18 | 19 | 20 | 21) draw "$shape" loss_time ;;
 	esac
 done
 echo "The runs are in $db, the figures beside it."

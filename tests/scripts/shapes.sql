@@ -1,7 +1,8 @@
 -- shapes.sql - do the runs of workloads/sweeps/shapeN_*.ini show each shape, with its controls? One row for each
 -- shape: its number, 1 if it is shown (0 or NULL: it is not, or runs are missing), and the figures.
 -- plots/SHAPES.md explains them. This is a regression test: the bounds were set after the runs were seen, except for
--- those of the codecs (11 to 15), which were set after a few shorter runs.
+-- those of the codecs (11 to 15), which were set after a few shorter runs, and those of 16 to 21, which were set before
+-- any run.
 -- Accuracies are means over the seeds; a run that diverged counts as chance (0.1).
 
 CREATE TEMP TABLE cell AS
@@ -16,6 +17,12 @@ SELECT s.*, CAST(substr(s.label, 6) AS INTEGER) AS shape,
 	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'outer-momentum') AS outer_momentum,
 	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'schedule') AS schedule,
 	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'backup') AS backup,
+	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'late') AS late,
+	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'period') AS period,
+	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'outer-lr') AS outer_lr,
+	(SELECT CAST(value AS INTEGER) FROM run_option WHERE run_id = s.id AND name = 'fragments') AS fragments,
+	(SELECT CAST(value AS INTEGER) FROM run_option WHERE run_id = s.id AND name = 'delay') AS delay,
+	(SELECT CAST(value AS REAL) FROM run_option WHERE run_id = s.id AND name = 'mix') AS mix,
 	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'overlap') AS overlap
 FROM run_summary AS s WHERE s.label LIKE 'shape%' AND s.status IN ('done', 'diverged');
 
@@ -303,8 +310,103 @@ SELECT 15, runs = 15 AND kept < dense AND part < 0.03,
 		|| 'momentum 0.5 %.3f; averages %.3f; %.1f %% of the bytes', kept, lost, dense, less, mean, 100 * part)
 FROM x;
 
+-- Losses of 16 to 21: a run that diverged has that of chance over the bytes, 5.5.
+CREATE TEMP VIEW lost AS
+SELECT *, iif(status = 'done', test_loss, 5.5) AS loss FROM cell WHERE shape BETWEEN 16 AND 21;
+
+CREATE TEMP VIEW shape16 AS
+WITH rate AS (
+	SELECT strategy, outer_step, sync_every, avg(loss) AS loss, count(*) AS runs FROM lost
+	WHERE shape = 16 GROUP BY strategy, outer_step, sync_every, iif(outer_step = 'none', NULL, outer_lr)),
+best AS (SELECT strategy, outer_step, sync_every, min(loss) AS loss, sum(runs) AS runs FROM rate GROUP BY 1, 2, 3),
+x AS (
+	SELECT sum(runs) AS runs, min(loss) FILTER (WHERE strategy = 'allreduce') AS sums,
+		min(loss) FILTER (WHERE outer_step = 'none' AND sync_every = 5) AS mean5,
+		min(loss) FILTER (WHERE outer_step = 'none' AND sync_every = 80) AS mean80,
+		min(loss) FILTER (WHERE outer_step = 'nesterov' AND sync_every = 5) AS outer5,
+		min(loss) FILTER (WHERE outer_step = 'nesterov' AND sync_every = 80) AS outer80
+	FROM best)
+SELECT 16, runs = 20 AND mean80 > mean5 AND outer80 - outer5 < 0.5 * (mean80 - mean5),
+	format('test loss at X = 5 and 80: averages %.3f and %.3f, DiLoCo %.3f and %.3f; sums of each step %.3f', mean5, mean80,
+		outer5, outer80, sums)
+FROM x;
+
+CREATE TEMP VIEW shape17 AS
+WITH x AS (
+	SELECT count(*) AS runs, avg(loss) FILTER (WHERE fragments = 1 AND delay = 0) AS whole,
+		min(loss) FILTER (WHERE fragments = 1 AND delay = 0) AS least,
+		max(loss) FILTER (WHERE fragments = 1 AND delay = 0) AS most,
+		avg(loss) FILTER (WHERE fragments = 8 AND delay = 0) AS parts,
+		avg(loss) FILTER (WHERE fragments = 1 AND delay = 2) AS late,
+		avg(loss) FILTER (WHERE fragments = 8 AND delay = 2 AND mix > 0) AS mixed,
+		avg(loss) FILTER (WHERE fragments = 8 AND delay = 2 AND mix = 0) AS replaced,
+		1.0 * max(peak_bytes) FILTER (WHERE fragments = 8) / max(peak_bytes) FILTER (WHERE fragments = 1) AS part
+	FROM lost WHERE shape = 17)
+SELECT 17, runs = 15 AND parts < most + 0.5 * (most - least) AND mixed < most + 0.5 * (most - least) AND part <= 1 / 7.0,
+	format('test loss of DiLoCo %.3f (%.3f to %.3f); in 8 fragments %.3f, overlapped %.3f (one fragment %.3f, without a '
+		|| 'mix %.3f); peak bytes 1/%.1f', whole, least, most, parts, mixed, late, replaced, 1 / part)
+FROM x;
+
+CREATE TEMP VIEW shape18 AS
+WITH rate AS (
+	SELECT optimizer, workers, avg(loss) AS loss, count(*) AS runs FROM lost WHERE shape = 18
+	GROUP BY optimizer, workers, lr),
+best AS (SELECT optimizer, workers, min(loss) AS loss, sum(runs) AS runs FROM rate GROUP BY 1, 2),
+x AS (
+	SELECT sum(runs) AS runs, min(loss) FILTER (WHERE optimizer = 'adamw' AND workers = 1) AS adamw1,
+		min(loss) FILTER (WHERE optimizer = 'adamw' AND workers = 8) AS adamw8,
+		min(loss) FILTER (WHERE optimizer = 'muon' AND workers = 1) AS muon1,
+		min(loss) FILTER (WHERE optimizer = 'muon' AND workers = 8) AS muon8
+	FROM best)
+SELECT 18, runs = 72 AND muon8 - muon1 < adamw8 - adamw1,
+	format('test loss on 1 and 8 workers: adamw %.3f and %.3f, Muon %.3f and %.3f', adamw1, adamw8, muon1, muon8)
+FROM x;
+
+CREATE TEMP VIEW shape19 AS
+WITH x AS (
+	SELECT count(*) AS runs, avg(loss) FILTER (WHERE strategy = 'bsp' AND backup = '0') AS whole,
+		max(loss) FILTER (WHERE strategy = 'bsp' AND backup = '0') AS most,
+		avg(loss) FILTER (WHERE backup = '2' AND late = 'join') AS joined,
+		avg(loss) FILTER (WHERE backup = '2' AND late = 'drop') AS dropped,
+		avg(samples_per_second) FILTER (WHERE strategy = 'bsp' AND backup = '0') AS whole_s,
+		avg(samples_per_second) FILTER (WHERE backup = '2' AND late = 'join') AS joined_s,
+		avg(samples_per_second) FILTER (WHERE strategy = 'asgd') AS alone_s
+	FROM lost WHERE shape = 19)
+SELECT 19, runs = 12 AND joined_s > whole_s AND joined < 1.01 * most,
+	format('rows a second: all %.0f, quorum of 6 of 8 %.0f, asgd %.0f; test loss %.3f, late pushes join %.3f, are dropped %.3f',
+		whole_s, joined_s, alone_s, whole, joined, dropped)
+FROM x;
+
+CREATE TEMP VIEW shape20 AS
+WITH x AS (
+	SELECT count(*) AS runs,
+		avg(loss) FILTER (WHERE schedule = 'ring') AS ring, avg(loss) FILTER (WHERE schedule = 'one_peer') AS one,
+		avg(loss) FILTER (WHERE schedule = 'exponential') AS several, avg(loss) FILTER (WHERE schedule = 'complete') AS every,
+		avg(apart) FILTER (WHERE schedule = 'ring') AS ring_apart, avg(apart) FILTER (WHERE schedule = 'one_peer') AS one_apart,
+		avg(bytes) FILTER (WHERE schedule = 'one_peer') / avg(bytes) FILTER (WHERE schedule = 'ring') AS part
+	FROM (SELECT *, epoch_bytes AS bytes, (SELECT consensus FROM epoch WHERE run_id = id AND epoch = epochs_done) AS apart
+		FROM lost WHERE shape = 20))
+SELECT 20, runs = 8 AND one_apart < ring_apart AND one <= ring AND abs(part - 1) < 0.01,
+	format('consensus distance: ring %.3g, one_peer %.3g, with %.2f times the bytes; test loss %.3f and %.3f; exponential '
+		|| '%.3f, complete %.3f', ring_apart, one_apart, part, ring, one, several, every)
+FROM x;
+
+CREATE TEMP VIEW shape21 AS
+WITH x AS (
+	SELECT count(*) AS runs, avg(loss) FILTER (WHERE updater = 'add') AS plain,
+		avg(loss) FILTER (WHERE updater = 'delayed_nesterov' AND period = '1') AS each,
+		avg(loss) FILTER (WHERE updater = 'delayed_nesterov' AND period = '0') AS delayed,
+		avg(loss) FILTER (WHERE strategy = 'periodic') AS together
+	FROM lost WHERE shape = 21)
+SELECT 21, runs = 12 AND delayed < each,
+	format('test loss of asgd: with Nesterov in each push %.3f, delayed %.3f, without %.3f; DiLoCo %.3f', each, delayed,
+		plain, together)
+FROM x;
+
 SELECT * FROM shape1 UNION ALL SELECT * FROM shape2 UNION ALL SELECT * FROM shape3
 UNION ALL SELECT * FROM shape4 UNION ALL SELECT * FROM shape5 UNION ALL SELECT * FROM shape6
 UNION ALL SELECT * FROM shape7 UNION ALL SELECT * FROM shape8 UNION ALL SELECT * FROM shape9
 UNION ALL SELECT * FROM shape10 UNION ALL SELECT * FROM shape11 UNION ALL SELECT * FROM shape12
-UNION ALL SELECT * FROM shape13 UNION ALL SELECT * FROM shape14 UNION ALL SELECT * FROM shape15;
+UNION ALL SELECT * FROM shape13 UNION ALL SELECT * FROM shape14 UNION ALL SELECT * FROM shape15
+UNION ALL SELECT * FROM shape16 UNION ALL SELECT * FROM shape17 UNION ALL SELECT * FROM shape18
+UNION ALL SELECT * FROM shape19 UNION ALL SELECT * FROM shape20 UNION ALL SELECT * FROM shape21;

@@ -4,13 +4,15 @@
  * all workers. The gradients of the four tensors are registered once, coalesced, and averaged in
  * every step.
  *
- *     mpirun -n 2 perceptron [EPOCHS]        default: 5 epochs
+ *     mpirun -n 2 perceptron [EPOCHS [page]]        default: 5 epochs
  *
  * flashlight publishes, for 2 workers: 20.2124 5.28266 2.91948 2.50887 2.25293, and 0.922 after 100
  * epochs; the noise alone is 0.5.
  *
  * Different on purpose: at the start flashlight averages the parameters of differently drawn
- * models, which makes them smaller than those of each model. Here all workers take worker 0's.
+ * models, which makes them smaller than those of each model. Here all workers take worker 0's. And
+ * flashlight draws weights from a range that is wider by the root of 3 (its kaimingUniform), but
+ * not biases. With `page` the model starts as there.
  */
 #include "seeds.h"
 
@@ -91,7 +93,7 @@ int main(int argc, char **argv)
 	float *const param[TENSORS] = {&m.w1[0][0], m.b1, m.w2, m.b2};
 	float *const velocity[TENSORS] = {&v.w1[0][0], v.b1, v.w2, v.b2};
 	float *const gradient[TENSORS] = {&g.w1[0][0], g.b1, g.w2, g.b2};
-	int epochs = argc > 1 ? atoi(argv[1]) : 5;
+	int epochs = argc > 1 ? atoi(argv[1]) : 5, page = argc > 2;
 	struct mvb_grads *grads;
 	float mse = 0;
 	must(mvb_init(NULL));
@@ -104,8 +106,13 @@ int main(int argc, char **argv)
 	make_data(x, y, samples, &seed);
 	for (int t = 0; t < TENSORS; t++) {
 		draw(param[t], length[t], t < 2 ? IN : HIDDEN, &seed);
-		must(mvb_broadcast(param[t], length[t], 0));
+		for (size_t i = 0; page && t % 2 == 0 && i < length[t]; i++)
+			param[t][i] *= sqrtf(3);
+		if (!page)
+			must(mvb_broadcast(param[t], length[t], 0));
 	}
+	if (page)
+		must(mvb_allreduce_list(param, length, TENSORS, MVB_MEAN));
 	must(mvb_grads_new(&grads, gradient, length, TENSORS, 0));
 
 	if (mvb_is_master())

@@ -235,7 +235,7 @@ int main(int argc, char **argv)
 		.epoch = prepare(s->db,
 				 "INSERT INTO epoch VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
 				 "?9, ?10, NULL, NULL, ?11, ?12, ?13, ?14, ?15, ?16, ?17, NULL, "
-				 "NULL, NULL, NULL, NULL, NULL, 1)"),
+				 "NULL, NULL, NULL, NULL, NULL, 1, NULL)"),
 		.rank = prepare(s->db, "INSERT INTO rank_epoch (run_id, epoch, rank, seconds, "
 				       "compute_s, comm_s, wait_s, bytes_sent, staleness_mean, "
 				       "staleness_max, pushes, dropped) VALUES (?1, ?2, ?3, ?4, "

@@ -481,6 +481,17 @@ TEST(simulated_times_without_noise_are_exact)
 		expect(TIMES_ASGD, "1,1,-0.5,null,null,undecided,null");
 		exec("ROLLBACK TO noise; RELEASE noise");
 	}
+	/* the seed draws whom a worker meets, and who shares a link with it */
+#define MARK_OF(config) \
+	"SELECT mark FROM comparison WHERE config = '" config "' AND name = 'epoch_seconds'"
+	exec("SAVEPOINT partners; UPDATE run SET strategy = 'adpsgd' WHERE strategy = 'asgd'");
+	expect(MARK_OF("adpsgd 2w sim"), "undecided");
+	exec("INSERT INTO run_option VALUES (2, 'strategy', 'schedule', 'ring'); "
+	     "UPDATE run SET strategy = 'gossip' WHERE strategy = 'adpsgd'");
+	expect(MARK_OF("gossip 2w sim"), "better");
+	exec("UPDATE run_option SET value = 'pairs'");
+	expect(MARK_OF("gossip 2w sim"), "undecided");
+	exec("ROLLBACK TO partners; RELEASE partners");
 	/* one exact side: the spread is that of the other, with its degrees of freedom */
 	for (int seed = 2; seed <= 3; seed++)
 		add("asgd", 2, seed, "done", 0.8, 1 + 0.01 * seed);

@@ -196,7 +196,7 @@ TEST(run_is_stored)
 	int64_t id = begin(&c);
 	struct epoch_row row = epoch_row(0, 0.1);
 	struct split_row ranks[2] = {
-		{.seconds = 1, .comm_s = 0.5, .bytes_sent = 3},
+		{.seconds = 1, .comm_s = 0.5, .bytes_sent = 3, .peak_bytes = 2},
 		{.seconds = 2, .pushes = 2, .staleness_sum = 3, .staleness_max = 2, .dropped = 1}};
 	int64_t histogram[STALENESS_BINS] = {[0] = 2, [3] = 1, [7] = 1};
 	char hash[17];
@@ -207,6 +207,7 @@ TEST(run_is_stored)
 	row.split.staleness_sum = 10;
 	row.split.staleness_max = 7;
 	row.split.dropped = 1;
+	row.split.peak_bytes = 5000;
 	row.on[ON_TEST].loss = INFINITY;
 	ck_fine(sink.epoch(sink.self, &row, ranks, 2, histogram, NULL));
 	ck_rows("SELECT count(*) FROM epoch", "2"); /* other readers see each epoch at once */
@@ -226,12 +227,12 @@ TEST(run_is_stored)
 		want);
 	ck_rows("SELECT * FROM epoch",
 		"1,0,1.5,1.0,0.25,0.125,null,null,null,null,null,null,0.5,0.1,0,"
-		"null,null,null,null,0.5,2.5,0.5,0.25,7,0.0,1.0;"
+		"null,null,null,null,0.5,2.5,0.5,0.25,7,0.0,1.0,0;"
 		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,null,null,null,null,1000,2.5,"
-		"7,4,1,null,2.5,0.5,0.25,7,0.0,1.0");
+		"7,4,1,null,2.5,0.5,0.25,7,0.0,1.0,5000");
 	ck_rows("SELECT * FROM rank_epoch",
-		"1,1,0,1.0,0.0,0.5,0.0,0.0,0.0,0.0,0.0,3,null,null,0,null,null;"
-		"1,1,1,2.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0,2,1,0,1.5,2");
+		"1,1,0,1.0,0.0,0.5,0.0,0.0,0.0,0.0,0.0,3,null,null,0,null,null,2;"
+		"1,1,1,2.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0,2,1,0,1.5,2,0");
 	ck_rows("SELECT * FROM staleness", "1,1,0,2;1,1,3,1;1,1,7,1");
 	ck_rows("PRAGMA journal_mode", "wal");
 	sql("DELETE FROM run");
@@ -459,7 +460,7 @@ TEST(new_option_needs_no_migration)
 		sql("ALTER TABLE run DROP COLUMN speed; ALTER TABLE run DROP COLUMN sim_train;"
 		    "ALTER TABLE run DROP COLUMN precision");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "19");
+		ck_rows("PRAGMA user_version", "20");
 		char *now AUTOFREE = schema_shape();
 		ck_assert_str_eq(now, fresh);
 		ck_rows("SELECT DISTINCT r.speed, r.precision, r.sim_train, config_key ->> 'speed' "
@@ -843,6 +844,8 @@ TEST(version_16_migrates)
 		store_close(begun());
 		drop_views_and_triggers();
 		sql("DROP TABLE source; ALTER TABLE epoch DROP COLUMN share;"
+		    "ALTER TABLE epoch DROP COLUMN peak_bytes;"
+		    "ALTER TABLE rank_epoch DROP COLUMN peak_bytes;"
 		    "UPDATE run SET status = 'done', split = 'dirichlet:0.5', config_hash = 'h';"
 		    "INSERT INTO baseline (name, cell, seed, made, config, options, config_hash) "
 		    "VALUES ('b', 'c', 1, '', '', '{\"split\":\"dirichlet:0.5\",\"lr\":\"1\"}', "
@@ -850,7 +853,7 @@ TEST(version_16_migrates)
 		    "CREATE VIEW speedup AS SELECT 1 FROM epoch;"
 		    "PRAGMA user_version = 16");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "19");
+		ck_rows("PRAGMA user_version", "20");
 		char *migrated AUTOFREE = schema_shape();
 		ck_assert_str_eq(migrated, fresh);
 		ck_rows("SELECT config_hash, split FROM run", "h,dirichlet_classes:0.5");
@@ -1045,10 +1048,15 @@ TEST(moved_database_ends_the_run, 6)
 	ck_rows("SELECT id, (SELECT count(*) FROM run) FROM mark", "77,0");
 }
 
-/* SQLite would delete what is left of the moved database before it makes one. */
-TEST(log_of_a_moved_database_is_not_deleted)
+/* SQLite would delete what is left of the moved database before it makes one, also where a link
+ * leads, and when it reads an empty file. */
+TEST(log_of_a_moved_database_is_not_deleted, 3)
 {
-	char *moved AUTOFREE = in_folder("moved.db"), *apart AUTOFREE = sentence("%s-wal", path),
+	enum { LINK = 1, EMPTY = 2 };
+	static const char says[] = "-wal has results of a database that was";
+	char *moved AUTOFREE = in_folder("moved.db"), *file AUTOFREE = in_folder("file.db"),
+		    *own AUTOFREE = sentence("%s-wal", path),
+		    *apart AUTOFREE = sentence("%s-wal", _i == LINK ? file : path),
 		    *with AUTOFREE = sentence("%s-wal", moved);
 	struct epoch_row row = epoch_row(0, 0.1);
 	struct store *s;
@@ -1060,11 +1068,19 @@ TEST(log_of_a_moved_database_is_not_deleted)
 	}
 	waitpid(child, NULL, 0);
 	ck_assert_int_eq(rename(path, moved), 0);
-	ck_sentence(store_open(&s, path, STORE_WRITE), "-wal has results of a database that was");
-	ck_sentence(store_open(&s, path, STORE_CHANGE), "-wal has results of a database that was");
-	ck_assert_int_ne(access(path, F_OK), 0);
+	if (_i == LINK)
+		ck_assert(rename(own, apart) == 0 && symlink("file.db", path) == 0);
+	if (_i == EMPTY) {
+		make_file("");
+		ck_sentence(store_open(&s, path, STORE_READ), says);
+	}
+	ck_sentence(store_open(&s, path, STORE_WRITE), says);
+	ck_sentence(store_open(&s, path, STORE_CHANGE), says);
+	ck_assert((access(path, F_OK) == 0) == (_i == EMPTY));
 	ck_assert_int_eq(rename(apart, with), 0);
 	expect_in("moved.db", "SELECT count(*) FROM epoch", "1");
+	if (_i == EMPTY)
+		return;
 	ck_sentence(store_open(&s, path, STORE_CHANGE), "was moved or removed");
 	ck_assert_int_ne(access(path, F_OK), 0);
 }
@@ -1217,7 +1233,7 @@ TEST(full_disk_ends_the_run)
 	" / 2.0, " #seconds " / 4.0, " #seconds \
 	" / 8.0, 2.0, NULL, 1.0, NULL, NULL, NULL, 1 - " #accuracy ", " #accuracy \
 	", 100 * " #epoch ", " #epoch ", 10 * " #epoch \
-	", 20, 0, NULL, NULL, NULL, NULL, NULL, NULL, 1);"
+	", 20, 0, NULL, NULL, NULL, NULL, NULL, NULL, 1, 9 * " #epoch ");"
 
 TEST(summaries_are_right)
 {
@@ -1232,9 +1248,9 @@ TEST(summaries_are_right)
 		"id = 1",
 		"5.0,200.0,20.0,4,0.875,0.95,0.125,1.0,2.0");
 	ck_rows("SELECT compute_fraction, comm_fraction, wait_fraction, epoch_bytes, "
-		"staleness_mean, "
+		"peak_bytes, staleness_mean, "
 		"staleness_max, dropped_fraction, config FROM run_summary WHERE id = 1",
-		"0.5,0.25,0.125,250.0,2.5,40,0.0,asgd 4w X=3");
+		"0.5,0.25,0.125,250.0,36,2.5,40,0.0,asgd 4w X=3");
 	/* 1 + 2 + 3 + 4 dropped and 80 counted pushes; epoch 0 does not count */
 	sql("UPDATE epoch SET dropped = iif(epoch = 0, 20, epoch)");
 	ck_rows("SELECT round(dropped_fraction * 90, 9) FROM run_summary", "10.0;null");
@@ -1570,14 +1586,19 @@ TEST(table_lists_configurations)
 		 "epoch_seconds_wanted_low,epoch_seconds_wanted_high,"
 		 "samples_per_second,speedup,target_accuracy,target_loss,time_to_accuracy,"
 		 "time_to_accuracy_low,time_to_accuracy_high,time_to_accuracy_coverage,reached,"
-		 "missed,comm_fraction,wait_fraction,staleness_mean,staleness_max,"
-		 "dropped_fraction,reported,cores_share,busy,failed,refused,diverged,unfinished\r\n"
+		 "missed,comm_fraction,wait_fraction,utilisation,staleness_mean,staleness_max,"
+		 "dropped_fraction,peak_bytes,reported,cores_share,busy,failed,refused,diverged,"
+		 "unfinished\r\n"
 		 "mlp,asgd 4w,asgd,4,0,1,3,3,3,0.5,0.25,0.75,0.75,0.25,0.75,,,,,,,,,,,,,,0.5,0.25,"
 		 "0.75,0.75,,,,,,,,,,,,,,4,3,8,0.75,,,,,,,,,,,,,,250,3,0.9,,,,,0.75,0,3,0.25,0.125,"
-		 "1,10,0,,,0,1,0,0,0\r\n"
+		 "0.5,1,10,0,9,,,0,1,0,0,0\r\n"
 		 "mlp,asgd 4w X=3,asgd,4,0,3,0,0,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"
-		 ",,,,,,,,,,0.9,,,,,,0,1,,,,,,,,,0,0,1,0\r\n",
+		 ",,,,,,,,,,0.9,,,,,,0,1,,,,,,,,,,,0,0,1,0\r\n",
 		 NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=csv"));
+	/* a share that people see only if they ask for it */
+	ck_assert_int_eq(table(WORDS("--columns=configuration,utilisation")), 0);
+	expect_said("out", "utilisation", true);
+	expect_said("out", "50 %", true);
 }
 
 /* The longest line, in characters. */

@@ -7,6 +7,7 @@
 #include "runtime/config/machine.h"
 #include "runtime/config/plugins.h"
 #include "runtime/train/trainer.h"
+#include "strategies/fragment.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 #include "workloads/layers.h"
@@ -549,6 +550,52 @@ TEST(workload_parameter_counts_match_papers)
 		tally_take(&f.w, &t);
 		ck_assert_double_eq(t.loss, 0);
 	}
+}
+
+/* Of whole layers there is no more equal cut of gpt into 8: two of its 12 largest layers are in one
+ * fragment, the smallest such pair that the others allow has 65,664 + 49,536 of 834,304 floats. */
+TEST(fragments_of_gpt_are_about_equal)
+{
+	enum { MOST = 8, LAYERS = 26 };
+	struct fixture f AUTOFIXTURE = {0};
+	struct data sample, test;
+	const struct workload *gpt = plugin_find(PART_WORKLOAD, "gpt");
+	fixture_open(&f, &device_none);
+	f.run.data_dir = folder;
+	fixture_workload(&f, gpt);
+	ck_assert_ptr_null(gpt->dataset->probe(&f.run, &sample, &test));
+	ck_assert_ptr_null(data_cut(gpt, f.opts, &sample, &test));
+	model_open(&f.w, &sample);
+	const struct model *m = f.w.model;
+	ck_assert_uint_eq(m->layers, LAYERS);
+	for (size_t n = 1; n <= MOST; n++)
+		for (int strides = 0; strides < 2; strides++) {
+			size_t of[LAYERS], floats[MOST] = {0}, most = 0;
+			fragment_layout(m, strides, n, of);
+			for (size_t i = 0; i < LAYERS; i++) {
+				ck_assert_uint_lt(of[i], n);
+				ck_assert(strides || i == 0 || of[i] - of[i - 1] <= 1);
+				floats[of[i]] += m->layer[i + 1] - m->layer[i];
+			}
+			for (size_t k = 0; k < n; k++) {
+				ck_assert_uint_gt(floats[k], 0);
+				most = floats[k] > most ? floats[k] : most;
+			}
+			double shares = (double)(n * most) / (double)m->params;
+			ck_assert_msg(shares < (strides ? 1.106 : 1.27),
+				      "the largest of %zu fragments (%s) has %.3f shares", n,
+				      strides ? "strides" : "neighbours", shares);
+		}
+	/* four blocks of six layers: each matrix of a block is in another fragment than that of the
+	 * next block */
+	size_t of[LAYERS];
+	fragment_layout(m, true, 4, of);
+	for (size_t i = 2; i + 6 < LAYERS - 1; i++)
+		ck_assert(m->layer[i + 1] - m->layer[i] < 1000 || of[i] != of[i + 6]);
+	fragment_layout(m, true, LAYERS, of);
+	for (size_t i = 0; i < LAYERS; i++)
+		for (size_t k = 0; k < i; k++)
+			ck_assert_uint_ne(of[i], of[k]);
 }
 
 /* A step whose gradient is 0 only decays weights. */

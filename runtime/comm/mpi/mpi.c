@@ -37,14 +37,21 @@ bool has_infiniband(void)
 	return has;
 }
 
-/* Settings for TCP, unless the user has set them: how to send, and how to sum (tcp.rules). Open MPI
+/* On one machine: shared memory alone. Otherwise Open MPI 4 also tries drivers of networks, and
+ * waits 0.2 s for a device of one that is not there.
+ *
+ * Settings for TCP, unless the user has set them: how to send, and how to sum (tcp.rules). Open MPI
  * 4 chooses UCX for one-sided communication, which finds no network and fails. With its "put"
  * protocol two ranks that send to each other take turns, because the reply that allows a transfer
  * waits behind a rank's own data. Messages up to the eager limit need no such reply. Without the
  * limit, messages to a server would wait behind the data of another worker on that host. */
 static void choose_settings(void)
 {
-	if (world_is_virtual || !launched_on_several_hosts() || has_infiniband())
+	if (world_is_virtual)
+		return;
+	if (!launched_on_several_hosts())
+		setenv("OMPI_MCA_pml", "ob1", 0);
+	if (!launched_on_several_hosts() || has_infiniband())
 		return;
 	setenv("OMPI_MCA_osc", "^ucx", 0);
 	setenv("OMPI_MCA_btl_tcp_flags", "1", 0);

@@ -22,6 +22,7 @@ import platform
 import signal
 import struct
 import sys
+import sysconfig
 import traceback
 import typing
 
@@ -41,6 +42,15 @@ class Refused(Exception):
 # ---- The file, and what it imports from its folder ----
 
 
+STANDARD = tuple(os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib"))
+
+
+def is_own(file, folder):
+    """Is it the user's? An interpreter and its packages may be in the folder of the user's file, too."""
+    installed = "site-packages" in file or "dist-packages" in file or file.startswith(STANDARD)
+    return file.startswith(os.path.join(folder, "")) and not installed
+
+
 class Folder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports from texts of files: a later change of a file changes no run."""
 
@@ -48,13 +58,14 @@ class Folder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.files = dict(files)
         self.path = files[0][0]
         self.folder = os.path.dirname(self.path)
-        self.name = os.path.basename(self.path)[:-3]
+        self.name = os.path.basename(self.path)[:-3].replace(".", "_")  # a dot would name a package
         for path, text in files:
             linecache.cache[path] = (len(text), None, text.splitlines(True), path)
 
     def find_spec(self, name, path=None, target=None):
         base = os.path.join(self.folder, *name.split("."))
-        for file, package in ((base + ".py", False), (base + "/__init__.py", True)):
+        first = self.path if name == self.name else base + ".py"
+        for file, package in ((first, False), (base + "/__init__.py", True)):
             if file in self.files:
                 spec = importlib.util.spec_from_loader(name, self, origin=file, is_package=package)
                 spec.has_location = True
@@ -73,8 +84,7 @@ class Folder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module = importlib.import_module(self.name)
         for other in list(sys.modules.values()) if sees_all else ():
             file = getattr(other, "__file__", None)
-            own = file and file.endswith(".py") and os.path.dirname(file).startswith(self.folder)
-            if own and file not in self.files and "site-packages" not in file:
+            if file and file.endswith(".py") and file not in self.files and is_own(file, self.folder):
                 raise Refused(f"{file} is imported in a way that mvbench does not see: write its import on a line "
                               "of its own")
         return module
@@ -87,7 +97,7 @@ def last_lines(error, folder):
     raised = None if isinstance(error, SyntaxError) else error.__traceback__  # it names its line itself
     frames = [f for f in traceback.extract_tb(raised) if f.filename != __file__ and
               not f.filename.startswith("<frozen")]
-    own = [f for f in frames if f.filename.startswith(folder)][-2:]
+    own = [f for f in frames if is_own(f.filename, folder)][-2:]
     kept = own + [f for f in frames[-1:] if f not in own]
     where = "".join(traceback.format_list(kept))
     what = "".join(traceback.format_exception_only(type(error), error)).strip()
@@ -141,10 +151,27 @@ def valued(module, name, options, **given):
 
 
 def one_line(text, what):
-    text = " ".join(str(text).split())
+    text = str(text)
     if any(c in text for c in "\t\n\r"):
-        raise Refused(f"{what}: no tabs and newlines")
+        raise Refused(f"{what}: {text!r} has a tab or a newline")
     return text
+
+
+def lines_of(module, folder, options):
+    """Of its description: name, options and recipe."""
+    small = "abcdefghijklmnopqrstuvwxyz0123456789_"
+    name = getattr(module, "name", None) or "".join(c if c in small else "_" for c in folder.name.lower())
+    if not set(str(name)) <= set(small):
+        raise Refused(f"name = {name!r}: give small letters, digits and _")
+    summary = (inspect.getdoc(module) or f"the model of {os.path.basename(folder.path)}").splitlines()[0]
+    lines = [f"name\t{name}", "summary\t" + one_line(summary, "its first line")]
+    for key, ((kind, text, choices), owner) in options.items():
+        what = {"int": "whole number", "real": "number", "bool": "true/false"}.get(kind, "text")
+        lines.append(f"option\t{key}\t{kind}\t{one_line(text, key)}\t{choices}\targument of {owner}() [{what}]")
+    for key, value in getattr(module, "recipe", {}).items():
+        value = str(value).lower() if isinstance(value, bool) else str(value)
+        lines.append(f"recipe\t{key.replace('_', '-')}\t" + one_line(value, key))
+    return lines
 
 
 def describe(out, paths):
@@ -168,19 +195,10 @@ def describe(out, paths):
         most = getattr(module, "eval_batch", 1)
         if not isinstance(most, int) or most < 1:
             raise Refused(f"eval_batch = {most!r}: give the most rows of a batch in evaluations, such as 32")
-        options = options_of(module, ("params" if numbers else "model", "data"))
+        lines = lines_of(module, folder, options_of(module, ("params" if numbers else "model", "data")))
     except BaseException as error:  # SystemExit, too
         print(last_lines(error, folder.folder))
         sys.exit(1)
-    name = getattr(module, "name", None) or "".join(c if c.isalnum() and c.isascii() else "_" for c in folder.name.lower())
-    summary = (inspect.getdoc(module) or f"the model of {os.path.basename(folder.path)}").splitlines()[0]
-    lines = [f"name\t{name}", "summary\t" + one_line(summary, "its first comment")]
-    for key, ((kind, text, choices), owner) in options.items():
-        what = {"int": "whole number", "real": "number", "bool": "true/false"}.get(kind, "text")
-        lines.append(f"option\t{key}\t{kind}\t{one_line(text, key)}\t{choices}\targument of {owner}() [{what}]")
-    for key, value in getattr(module, "recipe", {}).items():
-        value = str(value).lower() if isinstance(value, bool) else str(value)
-        lines.append(f"recipe\t{key.replace('_', '-')}\t" + one_line(value, key))
     lines.append("files\t" + json.dumps(files))
     with open(out, "w", encoding="utf-8") as f:
         f.write("\n".join(lines) + "\n")
@@ -394,14 +412,18 @@ class Numbers:
     def index(self, memory):
         return self.np.frombuffer(memory, self.np.int32)
 
+    def step(self, params, batch, key):
+        """The mean loss, its gradient and the number of correct answers."""
+        more = {"rng": self.np.random.default_rng(key)} if self.rng else {}
+        said = self.module.gradient(params, batch, **more)
+        if not isinstance(said, tuple) or len(said) not in (2, 3):
+            raise Refused("gradient(): return the mean loss and its gradient, or also the number of correct answers")
+        return said if len(said) == 3 else (*said, UNCOUNTED)
+
     def gradient(self, slot, index, key, rows_share, ready, trial):
         params, grads = self.regions[slot]
         seed_all(key)
-        more = {"rng": self.np.random.default_rng(key)} if self.rng else {}
-        said = self.module.gradient(params, self.data.batch(*self.rows(index)), **more)
-        if not isinstance(said, tuple) or len(said) not in (2, 3):
-            raise Refused("gradient(): return the mean loss and its gradient, or also the number of correct answers")
-        loss, grad = said[:2]
+        loss, grad, correct = self.step(params, self.data.batch(*self.rows(index)), key)
         grad = [grad[k] for k in self.names] if self.names else [grad] if self.single else grad
         if len(grad) != len(grads):
             raise Refused(f"gradient(): {len(grad)} gradients of {len(grads)} parameters")
@@ -409,19 +431,25 @@ class Numbers:
             if self.np.shape(g) != into.shape:
                 raise Refused(f"gradient(): a gradient of shape {self.np.shape(g)} of a parameter of shape {into.shape}")
             self.np.multiply(g, rows_share, out=into, casting="same_kind")
-        return float(loss) * len(index), len(index), int(said[2]) if len(said) == 3 else UNCOUNTED
+        return float(loss) * len(index), len(index), int(correct)
+
+    def answers(self, params, batch):
+        """The mean loss, and the number of correct answers."""
+        if hasattr(self.module, "loss"):
+            said = self.module.loss(params, batch)
+            return said if isinstance(said, tuple) else (said, UNCOUNTED)
+        return self.step(params, batch, 0)[::2]
+
+    def counts(self):
+        """Does the file count correct answers? Asks with one row: a copy, as a gradient may write to its parameters."""
+        seed_all(0)
+        batch = self.data.batch(*self.rows(self.np.zeros(1, self.np.int32)))
+        return self.answers(self.structured([a.copy() for a in self.first]), batch)[1] != UNCOUNTED
 
     def evaluate(self, slot, index, test):
         seed_all(0)
-        params, batch = self.regions[slot][0], self.data.batch(*self.rows(index))
-        if hasattr(self.module, "loss"):
-            said = self.module.loss(params, batch)
-        else:
-            more = {"rng": self.np.random.default_rng(0)} if self.rng else {}
-            said = self.module.gradient(params, batch, **more)
-            said = (said[0], said[2]) if len(said) == 3 else said[0]
-        loss, correct = said if isinstance(said, tuple) else (said, UNCOUNTED)
-        n = len(index)
+        params, batch, n = self.regions[slot][0], self.data.batch(*self.rows(index)), len(index)
+        loss, correct = self.answers(params, batch)
         return float(loss) * n, n, int(correct), metrics_of(self.module, params, batch, n, test)
 
 
@@ -491,6 +519,17 @@ class Torch:
             if getattr(m, "sparse", False) and isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
                 raise Refused(f"model(): {name or type(m).__name__} has sparse gradients, and mvbench sends dense ones: use sparse=False")
 
+    def first_rows(self, rows):
+        index = self.torch.arange(rows, dtype=self.torch.int64)
+        return self.data.batch(index, index)
+
+    def counts(self):
+        """Are correct answers counted? By accuracy(), or by the default loss of whole-number targets."""
+        if self.own_loss or self.own_accuracy:
+            return bool(self.own_accuracy)
+        seed_all(0)
+        return not self.inputs(self.first_rows(1))[1].dtype.is_floating_point
+
     def flops(self):
         """Of a row in the backward pass of each layer, and in the forward pass; None: this PyTorch cannot count them.
 
@@ -501,10 +540,9 @@ class Torch:
         except ImportError:
             return None
         rows, root = min(8, self.data.n[0]), type(self.model).__name__
-        index = self.torch.arange(rows, dtype=self.torch.int32)
         self.mode(False)
         with FlopCounterMode(display=False) as counter:  # with gradients: without, some layers compute as a whole
-            self.losses(self.data.batch(index, index.to(self.torch.int64)), rows)
+            self.losses(self.first_rows(rows), rows)
         count = {name: sum(of.values()) / rows for name, of in counter.get_flop_counts().items()}
         whole = [count.get(f"{root}.{owner}" if owner else root, 0) for owner in self.owners]
         own = []
@@ -799,15 +837,12 @@ class Server:
         self.computes = kind(self.module, c["options"], c["seed"], c["threads"], kept)
         data = self.computes.data
         targets = data.targets()
-        classes = 1 + max(int(t.max()) for t in targets) if targets else 0
+        counted = int(self.computes.counts())
+        classes = 1 + max(int(t.max()) for t in targets) if targets else counted
         one = bool(targets) and all(t.ndim == 1 for t in targets)
-        if kind is Torch and hasattr(self.module, "accuracy"):
-            classes = classes or 1
-        elif kind is Torch and hasattr(self.module, "loss"):
-            classes, one = 0, False  # nothing counts correct answers
         self.classes = targets if one else None
         content = data.content()
-        lines = [f"rows\t{data.n[0]}\t{data.n[1]}", f"classes\t{classes}\t{int(one)}",
+        lines = [f"rows\t{data.n[0]}\t{data.n[1]}", f"classes\t{classes}\t{int(one)}\t{counted}",
                  f"content\t{'s' + content[1:] if data.by_seed and content else content}",
                  f"buffers\t{self.computes.buffers}"]
         tensors = self.computes.tensors()

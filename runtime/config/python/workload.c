@@ -32,6 +32,7 @@ struct file {
 	char *configured;                  /* the last request to make model and data; NULL: none */
 	size_t rows[2], classes;
 	bool by_class; /* a row has one class */
+	bool uncounted;
 	char content[DATA_HASH_ROOM];
 	struct tensor *tensor;
 	size_t *layer; /* [layers + 1] */
@@ -193,6 +194,7 @@ static void read_shapes(struct file *f, const char *said)
 		} else if (strcmp(what, "classes") == 0) {
 			f->classes = strtoull(word(&line), NULL, 10);
 			f->by_class = *word(&line) == '1';
+			f->uncounted = *word(&line) == '0';
 		} else if (strcmp(what, "content") == 0) {
 			snprintf(f->content, sizeof f->content, "%s", word(&line));
 		} else if (strcmp(what, "buffers") == 0) {
@@ -238,6 +240,7 @@ static char *python_probe(const struct run *run, struct data *train, struct data
 	TRY(python_configure(f, run, run->seed));
 	const struct data shape = {.features = sizeof(int32_t),
 				   .classes = f->classes,
+				   .uncounted = f->uncounted,
 				   .value_size = 1,
 				   .targets = f->by_class || !f->classes ? 0 : 1};
 	*train = *test = shape;

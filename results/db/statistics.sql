@@ -73,7 +73,8 @@ ended AS (
 		test_size * targets AS answers, target_accuracy, target_loss, platform,
 		ifnull(sim_step_time <> 'auto' AND calibration_id IS NULL AND straggle = 0
 			AND split NOT LIKE 'dirichlet%' AND strategy <> 'adpsgd'
-			AND ifnull(config_key ->> '$."gossip.schedule"', '') <> 'pairs', 0) AS exact,
+			AND NOT EXISTS (SELECT 1 FROM run_option WHERE run_id = run_summary.id AND part = 'strategy'
+				AND name = 'schedule' AND value = 'pairs'), 0) AS exact,
 		test_accuracy, best_test_accuracy, test_loss, train_loss, epoch_seconds, seconds_total,
 		epoch_bytes, peak_bytes, comm_fraction, wait_fraction, utilisation, staleness_mean, staleness_max, dropped_fraction,
 		target_seconds,

@@ -70,7 +70,9 @@ static int64_t left_of(const char *folder, const char *limit, const char *use)
 	char *most AUTOFREE = sentence("%s/%s", folder, limit),
 		   *now AUTOFREE = sentence("%s/%s", folder, use);
 	int64_t all = number_after(most, ""), used = number_after(now, "");
-	return all < 0 || used < 0 ? INT64_MAX : all > used ? all - used : 0;
+	/* version 1 of groups states no limit as the largest number of whole pages */
+	bool limited = all >= 0 && used >= 0 && all < INT64_MAX / 2;
+	return !limited ? INT64_MAX : all > used ? all - used : 0;
 }
 
 static void least_processes(void *ctx, const char *folder)

@@ -262,7 +262,7 @@ TEST(python_arguments_are_options)
 	expect("did you mean --logistic.width");
 	DO(0, "mvbench help $e/logistic.py");
 	expect("argument of params()");
-	DO(0, "cp $e/logistic.py v1.2.py; mvbench help ./v1.2.py");
+	DO(0, "{ cat $e/logistic.py; echo '# other text'; } >v1.2.py; mvbench help ./v1.2.py");
 	expect("--v1_2.width");
 }
 

@@ -58,7 +58,7 @@ TEST(published_tables_miss_their_bounds_without_runs)
 		sentence("sqlite3 -batch %s/run.db '.mode csv' '.import %s measured' && sqlite3 "
 			 "-batch -bail %s/run.db < %s | tail -n 1",
 			 folder, cells, folder, measured);
-	expect_command(EXIT_OK, of_table, "10.0\n");
+	expect_command(EXIT_OK, of_table, "25.0\n");
 	expect_command(EXIT_OK, of_cells, "28.0\n");
 }
 

@@ -21,7 +21,7 @@ build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
 
 # Options of other programs that the documents name.
-others='--oversubscribe --cflags --libs --mpi --ntasks-per-node'
+others='--oversubscribe --cflags --libs --mpi --ntasks-per-node --few'
 documents=(plots/TUTORIAL.md plots/SHAPES.md strategies/PLUGINS.md .github/*.md)
 while read -r file; do documents+=("${file#./}"); done < <(find . \( -path './build*' -o -path './.git' \) -prune -o -name README.md -print | sort)
 
@@ -244,7 +244,7 @@ sort -u "$work/lookups" 2>/dev/null >"$work/wanted" || true
 while IFS=$'\t' read -r what where word file; do
 	word=${word%()}
 	if [ "$what" = env ]; then
-		grep -rqwF "$word" --include='*.c' --include='*.sh' --include=Makefile --exclude=readme.sh \
+		grep -rqwF "$word" --include='*.[ch]' --include='*.sh' --include=Makefile --exclude=readme.sh \
 			Makefile runtime workloads results sim tests || { echo "$where: no source reads $word"; bad=1; }
 	else
 		made="" # LOSS(mse, ...) makes vec_mse()

@@ -154,9 +154,16 @@ static struct comm *comm_after(struct comm *c, struct link *l)
 	return part;
 }
 
-struct comm *comm_split(struct comm *c, int color)
+struct comm *comm_divide(struct comm *c, int color)
 {
 	return comm_after(c, link_split(c->link, color));
+}
+
+struct comm *comm_split(struct comm *c, int color)
+{
+	struct comm *part = comm_divide(c, color);
+	link_prepare_sums(part->link, 0);
+	return part;
 }
 
 struct comm *comm_split_places(struct comm *c, int *n)
@@ -181,8 +188,10 @@ struct comm *comm_coded(struct worker *w, struct comm *c, const struct vec *v,
 	if (c->size == 1 || !w->codec || !w->codec->encode ||
 	    w->loop->strategy->codes == CODES_PUSHES) /* runtime/table/coded.c has these */
 		return c;
-	struct comm *coded = comm_split(c, 0);
+	struct comm *coded = comm_divide(c, 0);
 	coded->coding = coding_new(w, c->rank, c->size, v, tensor, tensors);
+	if (w->codec->sums == CODEC_SUMMED)
+		comm_prepare_sums(coded, v);
 	return coded;
 }
 
@@ -254,6 +263,12 @@ void comm_prepare(struct comm *c, const struct vec *v)
 	char *wrong = comm_try(c, v, c->wanted);
 	if (wrong)
 		user_error("--transport=%s: %s", c->wanted, wrong);
+}
+
+void comm_prepare_sums(struct comm *c, const struct vec *v)
+{
+	if (c->size > 1 && !is_far(v->dev))
+		link_prepare_sums(c->link, v->n);
 }
 
 const char *comm_transport(const struct comm *c)

@@ -147,8 +147,13 @@ struct comm *comm_world_trainers(struct worker *w, const char *transport);
 /* Collective: opens the transport for vectors up to v's length on v's device. Ends the run with a
  * message if it cannot be used. Does nothing for host vectors or a comm of one. */
 void comm_prepare(struct comm *c, const struct vec *v);
-/* The same for a transport of this name. Returns the message, the same on all ranks; NULL: it can
- * be used. */
+/* Collective: the memory of one more sum of vectors as v in the host's memory, which may be under
+ * way beside others. Otherwise the first takes it. */
+void comm_prepare_sums(struct comm *c, const struct vec *v);
+/* comm_split; the first sum takes its memory. */
+struct comm *comm_divide(struct comm *c, int color);
+/* comm_prepare for a transport of this name. Returns the message, the same on all ranks; NULL: it
+ * can be used. */
 char *comm_try(struct comm *c, const struct vec *v, const char *name);
 /* The workers of c; what they reduce or exchange is compressed by the run's codec. c itself without
  * a codec, and on a comm of one. For vecs laid out as v, whose floats are these tensors.
@@ -195,6 +200,8 @@ void link_allreduce_by_mpi(struct link *l, float *x, size_t n, enum reduce how);
  * message, and another rank after it. All other collectives come on all ranks before the wait, or
  * on all after it. */
 enum { LINK_SLOTS = ALLREDUCES_MOST };
+/* Collective: the memory of one more sum of n floats. Otherwise the first sum takes it. */
+void link_prepare_sums(struct link *l, size_t n);
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n);
 void link_allreduce_wait(struct link *l, int slot);
 /* Moves the messages of all started reductions of this process; call it now and then while the rank

@@ -41,13 +41,13 @@ static void set_up_comms(struct trainer *r)
 	int share = config_model_workers(r->config);
 	r->replicas = w->trainers / share;
 	r->replica = w->rank / share;
-	w->model_group = comm_split(w->all, r->replica);
-	w->data_group = comm_split(w->all, w->rank % share);
+	w->model_group = comm_divide(w->all, r->replica);
+	w->data_group = comm_divide(w->all, w->rank % share);
 	w->weight = strcmp(w->run->reduce, "sum") == 0 ? 1 : 1.0 / r->replicas;
 }
 
-struct comm *worker_coded(struct worker *w, const struct vec *v, const struct tensor *tensor,
-			  size_t tensors)
+static struct comm *coded_of(struct worker *w, const struct vec *v, const struct tensor *tensor,
+			     size_t tensors)
 {
 	void *kept;
 	size_t bytes;
@@ -57,6 +57,15 @@ struct comm *worker_coded(struct worker *w, const struct vec *v, const struct te
 	for (int i = 0; i < 3 + pairs; i++)
 		if ((kept = comm_kept(coded, i, &bytes)))
 			worker_keep(w, kept, bytes);
+	return coded;
+}
+
+struct comm *worker_coded(struct worker *w, const struct vec *v, const struct tensor *tensor,
+			  size_t tensors)
+{
+	struct comm *coded = coded_of(w, v, tensor, tensors);
+	if (coded == w->data_group) /* a coded one has its memory */
+		comm_prepare_sums(coded, v);
 	return coded;
 }
 
@@ -210,7 +219,7 @@ static void set_up(struct trainer *r)
 		r->buffer = vec_new(w, vec_len(w->model->buffer));
 	if (w->model->buffer && strcmp(run->norm_statistics, "recompute") == 0)
 		r->statistics = vec_new(w, vec_len(w->model->buffer));
-	w->coded = worker_coded(w, w->param, w->model->tensor, w->model->tensors);
+	w->coded = coded_of(w, w->param, w->model->tensor, w->model->tensors);
 	comm_prepare(w->data_group, w->param);
 	comm_prepare(w->model_group, w->param);
 	if (w->loop->strategy->terms)

@@ -983,8 +983,8 @@ TEST(charges_add_up_in_other_runs, 12)
 		 EXCHANGES * (encode_s + 2 * decode_s + 4 * pass_s)},
 		{"periodic", HOSTS CODES "--codec=int8", 0, table_s, NAN},
 		/* the server decodes */
-		{"asgd", MACHINES CODES UNCHANGED "--codec=topk --servers=1", 0, table_s,
-		 EXCHANGES * encode_s},
+		{"asgd", MACHINES CODES UNCHANGED "--codec=topk --servers=1 --deal=static", 0,
+		 table_s, EXCHANGES * encode_s},
 		/* the update comes in addition */
 		{"allreduce", HOSTS "--step-time=7ms", 7e-3, table_s, 0},
 		{"periodic", HOSTS "--step-time=7ms", 7e-3, table_s, 0},

@@ -231,10 +231,24 @@ void link_allreduce_by_mpi(struct link *l, float *x, size_t n, enum reduce how)
 	world_leave();
 }
 
-static bool sum_in_memory(struct link *l, float *x, size_t n)
+static void open_node(struct link *l)
 {
 	if (!l->node)
 		node_open(l, link_one_node(l));
+}
+
+void link_prepare_sums(struct link *l, size_t n)
+{
+	if (l->sums || l->size == 1)
+		return;
+	open_node(l);
+	if (n > 0)
+		rings_prepare(l, n);
+}
+
+static bool sum_in_memory(struct link *l, float *x, size_t n)
+{
+	open_node(l);
 	return node_sum(l, x, n);
 }
 

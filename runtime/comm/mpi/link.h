@@ -11,7 +11,7 @@
 #include <mpi.h>
 
 struct mailbox;
-struct ring;
+struct rings;
 struct node;
 
 struct link {
@@ -19,10 +19,9 @@ struct link {
 	int rank, size;
 	struct sums *sums;            /* simulated workers sum here; NULL in the real world */
 	MPI_Request slot[LINK_SLOTS]; /* of link_allgather_start and link_alltoall_start */
-	struct ring *ring;            /* [LINK_SLOTS] sums; NULL before the first is started */
-	int64_t sums_started;
-	struct node *node;       /* NULL before the first sum that all ranks wait for */
-	struct mailbox *mailbox; /* NULL before its first use; then: */
+	struct rings *rings;          /* started sums; NULL before the first */
+	struct node *node;            /* NULL before the first sum that all ranks wait for */
+	struct mailbox *mailbox;      /* NULL before its first use; then: */
 	void (*mailbox_free)(struct mailbox *m);
 	bool borrowed; /* another link frees comm */
 };
@@ -45,7 +44,8 @@ void together_gather(struct link *l, const void *mine, size_t bytes, void *all);
 /* Also on the clock: a split takes no virtual time. */
 struct link *together_split(struct link *l, int color);
 
-/* ring.c: sums that travel while their ranks compute. */
+/* ring.c: sums that travel while their ranks compute. rings_prepare: the memory of one more sum. */
+void rings_prepare(struct link *l, size_t n);
 void ring_start(struct link *l, int slot, float *x, size_t n);
 void ring_wait(struct link *l, int slot);
 void rings_free(struct link *l); /* no sum of l is under way */

@@ -47,9 +47,16 @@ struct ring {
 	struct lane lane[LANES];
 	MPI_Request request[2 * LANES]; /* of each lane: from the rank before, to the one after */
 	int found[2 * LANES];
-	float *received[LANES]; /* in room */
-	float *room;            /* [room_n] */
-	size_t room_n;
+	float *received[LANES]; /* in the room of all, from `first` to `end`, or in its own */
+	size_t first, end, own_n;
+	float *own;
+};
+
+struct rings {
+	struct ring slot[LINK_SLOTS];
+	int64_t started;
+	float *room; /* [n] */
+	size_t n;
 };
 
 /* Those of all links of this process. Simulated ranks have none (world_sums). */
@@ -129,37 +136,76 @@ bool rings_are_under_way(void)
 	return under_way != NULL;
 }
 
+static struct rings *rings_of(struct link *l)
+{
+	if (!l->rings)
+		l->rings = must(calloc(1, sizeof *l->rings));
+	return l->rings;
+}
+
+/* Floats that arrive at once in a sum of n; the parts of a lane differ by one float. */
+static size_t floats_of(const struct link *l, size_t n)
+{
+	return n / (size_t)l->size + 2 * (size_t)LANES;
+}
+
+void rings_prepare(struct link *l, size_t n)
+{
+	struct rings *all = rings_of(l);
+	CHECK(!under_way, "memory of sums that are under way");
+	all->n += floats_of(l, n);
+	all->room = must(realloc(all->room, all->n * sizeof *all->room));
+}
+
+/* The first floats that no sum of the link uses; if all are used, others. */
+static float *room_for(struct ring *r, size_t n)
+{
+	const struct rings *all = r->link->rings;
+	r->first = 0;
+	for (const struct ring *o = under_way; o;) {
+		bool meets = o->link == r->link && r->first < o->end && o->first < r->first + n;
+		r->first = meets ? o->end : r->first;
+		o = meets ? under_way : o->next;
+	}
+	r->end = r->first + n;
+	if (r->end <= all->n)
+		return all->room + r->first;
+	r->first = r->end = 0;
+	if (r->own_n < n) {
+		free(r->own);
+		r->own = must(malloc(n * sizeof *r->own));
+		r->own_n = n;
+	}
+	return r->own;
+}
+
 static void cut_into_lanes(struct ring *r)
 {
 	const size_t ranks = (size_t)r->link->size, bytes = r->n * sizeof(float);
 	const size_t lanes = bytes / ranks / LANE_BYTES, n = lanes < 1 ? 1 : smaller(lanes, LANES);
+	const size_t room_n = floats_of(r->link, r->n);
+	float *room = room_for(r, room_n);
 	size_t used = 0;
-	if (r->room_n < r->n / ranks + 2 * n) {
-		free(r->room);
-		r->room_n = r->n / ranks + 2 * n; /* the parts of a lane differ by one float */
-		r->room = must(malloc(r->room_n * sizeof *r->room));
-	}
 	r->lanes = (int)n;
 	for (size_t i = 0; i < n; i++) {
 		const size_t first = part_of(r->n, n, i), end = part_of(r->n, n, i + 1);
 		r->lane[i] = (struct lane){.first = first, .n = end - first};
-		r->received[i] = r->room + used;
+		r->received[i] = room + used;
 		used += (end - first + ranks - 1) / ranks;
 	}
-	CHECK(used <= r->room_n, "parts of %zu floats in %zu", used, r->room_n);
+	CHECK(used <= room_n, "parts of %zu floats in %zu", used, room_n);
 }
 
 void ring_start(struct link *l, int slot, float *x, size_t n)
 {
-	if (!l->ring)
-		l->ring = must(calloc(LINK_SLOTS, sizeof *l->ring));
-	struct ring *r = &l->ring[slot], **last = &under_way;
+	struct rings *all = rings_of(l);
+	struct ring *r = &all->slot[slot], **last = &under_way;
 	*r = (struct ring){.link = l,
 			   .x = x,
 			   .n = n,
-			   .tag = TAG + LANES * (int)(l->sums_started++ % SUMS),
-			   .room = r->room,
-			   .room_n = r->room_n};
+			   .tag = TAG + LANES * (int)(all->started++ % SUMS),
+			   .own = r->own,
+			   .own_n = r->own_n};
 	if (n * sizeof *x < RING_LEAST || l->size == 1)
 		MPI_Iallreduce(MPI_IN_PLACE, x, count(n), MPI_FLOAT, MPI_SUM, l->comm,
 			       &r->request[0]);
@@ -176,7 +222,7 @@ void ring_start(struct link *l, int slot, float *x, size_t n)
 void ring_wait(struct link *l, int slot)
 {
 	nsec idle = 0;
-	while (!l->ring[slot].over) {
+	while (!l->rings->slot[slot].over) {
 		if (rings_advance())
 			idle = 0;
 		else if (idle == 0)
@@ -188,7 +234,10 @@ void ring_wait(struct link *l, int slot)
 
 void rings_free(struct link *l)
 {
-	for (int i = 0; l->ring && i < LINK_SLOTS; i++)
-		free(l->ring[i].room);
-	free(l->ring);
+	if (!l->rings)
+		return;
+	for (int i = 0; i < LINK_SLOTS; i++)
+		free(l->rings->slot[i].own);
+	free(l->rings->room);
+	free(l->rings);
 }

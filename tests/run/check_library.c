@@ -71,7 +71,7 @@ TEST(every_library_function_works, 9)
 	expect(_i < 4 ? "tables: shared" : _i < 6 ? "tables: onesided" : "tables: servers");
 }
 
-TEST(what_the_originals_tests_assert_holds, 4)
+TEST(assertions_of_the_originals_hold, 4)
 {
 	run(0, MPIRUN "%d tests/lib/originals", _i + 1);
 	ck_assert_str_eq(printed, "");

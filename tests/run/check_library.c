@@ -453,9 +453,10 @@ TEST(cpp_program_uses_the_library)
 }
 
 /* As in check_bindings.c. */
+#define NO_JOBSERVER "unset MAKEFLAGS MFLAGS MAKELEVEL; "
 #define INSTALL \
-	"unset MAKEFLAGS MFLAGS MAKELEVEL; make -s -C $MVBENCH_HOME " \
-	"B=\"$(realpath --relative-to=$MVBENCH_HOME .)\" install PREFIX=%s"
+	NO_JOBSERVER "make -s -C $MVBENCH_HOME " \
+		     "B=\"$(realpath --relative-to=$MVBENCH_HOME .)\" install PREFIX=%s"
 
 TEST(installed_library_builds_programs)
 {
@@ -488,6 +489,7 @@ TEST(cmake_finds_the_installed_library)
 		return;
 	run(0, INSTALL "/prefix", folder);
 	run(0,
+	    NO_JOBSERVER
 	    "cd %s && cp $MVBENCH_HOME/tests/seeds/params.c $MVBENCH_HOME/tests/seeds/seeds.h . && "
 	    "for v in " MVB_VERSION " 0.4 1; do printf '%%s\n' "
 	    "'cmake_minimum_required(VERSION 3.13)' 'project(p C)' "

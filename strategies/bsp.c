@@ -7,8 +7,8 @@
  *
  * With --bsp.backup=b a round ends after its first N - b pushes (Chen et al., arXiv 1604.00981). A
  * later push is dropped, and its worker continues from the newest model. While other workers wait
- * at a barrier, the remaining ones end their rounds among themselves. An exchange moves the same
- * floats as in asgd.
+ * at a barrier, the remaining ones end their rounds among themselves; c stays what it is, because a
+ * step of few workers' gradients is noisy. An exchange moves the same floats as in asgd.
  *
  * With --bsp.late=join the N - b are a quorum (Decoupled DiLoCo, arXiv 2604.21428): a later push
  * counts in the round in which it comes, though it is the change of an older model; and the round

@@ -106,6 +106,8 @@ void merged_add(struct merged *m, const struct push *by, bool whole, int rank)
 float merged_factor(const struct merged *m, const struct table_rules *r)
 {
 	double all = m->shares > 0 ? m->shares : (double)m->pushes;
+	if (m->pushes < r->full)
+		all += (double)(r->full - m->pushes);
 	return r->mean ? (float)(1 / all) : 1;
 }
 

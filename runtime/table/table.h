@@ -96,7 +96,8 @@ struct table_rules {
 	int64_t backup; /* with rounds: pushes that a round does not wait for; */
 	bool joins;     /* they count in the round in which they come, and are not dropped */
 	nsec grace;     /* with joins: a round still waits so long for them */
-	bool mean;      /* with backup: a round's sum is divided by the shares of its pushes */
+	bool mean;      /* with backup: a round's sum is divided by the shares of its pushes, */
+	int64_t full;   /* and by 1 for each push that it has less than this; 0 with joins */
 	bool bounded;
 	int64_t lead; /* with bounded: pushes that a worker may be ahead of the slowest */
 	bool syncs;   /* OP_SYNC is used */

@@ -32,6 +32,7 @@ struct table *table_new(struct worker *w, struct vec *init)
 				.joins = terms.joins,
 				.grace = (nsec)llround(1e9 * terms.grace),
 				.mean = terms.mean,
+				.full = terms.joins ? 0 : s->size - terms.backup,
 				.bounded = terms.bounded,
 				.lead = terms.lead,
 				.syncs = terms.syncs,

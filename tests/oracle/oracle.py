@@ -261,11 +261,12 @@ class Table:
         self.version += 1
         self.seen[k] += 1
 
-    def round(self, pushes, mean=False):
+    def round(self, pushes, mean=False, full=0):
         """All pushes of a round, (worker, g, by): a function of their set. mean: they come with the
-        weight 1 and are divided by their rows, in units of the mean push's."""
+        weight 1 and are divided by their rows, in units of the mean push's; each that is missing to a
+        full round counts as one."""
         if mean:
-            over = sum(by["rows"] for _, _, by in pushes) or len(pushes)
+            over = (sum(by["rows"] for _, _, by in pushes) or len(pushes)) + max(0, full - len(pushes))
             pushes = [(k, g, dict(by, c=by["c"] / over)) for k, g, by in pushes]
         if self.updater in ("add", "sgd", "dcasgd", "dcasgda", "staleness"):
             for _, g, by in pushes:
@@ -366,6 +367,9 @@ class Run:
             return
         self.differs(f"parameters of worker {k} before its step {s['step']}", w, s["param"],
                      np.max(np.abs(s["param"])))
+
+    def agrees(self, s, w):
+        return np.max(np.abs(w - s["param"])) <= TOLERANCE * np.max(np.abs(s["param"]))
 
     def gradient(self, s, w, over):
         """Sum of the rows' gradients, divided by `over`, times what net.c multiplies them by."""
@@ -930,6 +934,8 @@ def backup(r, arrivals):
         for epoch in range(1, c["epochs"] + 1):
             outstanding = False
             for step, s in steps_of(r, k, epoch):
+                if outstanding and s is not None and not r.agrees(s, x.w):
+                    yield from exchange(x, counted)  # the epoch's rest; rows of a dropped push came back
                 if s is not None:
                     r.check(k, s, x.w)
                 g = r.gradient(s, x.w, c["batch"]) if s else np.zeros(PARAMS)
@@ -956,7 +962,7 @@ def backup(r, arrivals):
     wants = [next(g, None) for g in at]
     for k, kind[0] in arrivals:
         if kind[0] == "round":
-            table.round(pushes, mean)
+            table.round(pushes, mean, 0 if c["late"] == "join" else r.N - c["backup"])
             pushes.clear()
             continue
         if wants[k] != ("pull" if kind[0] == "pull" else "push"):

@@ -104,8 +104,14 @@ TEST(shape_is_shown_only_with_all_its_runs)
 	char *missing AUTOFREE =
 		sentence("sqlite3 -batch -bail %s/shapes.db 'DELETE FROM run WHERE workers = 32' "
 			 "&& sqlite3 -batch -bail %s/shapes.db < %s | cut -c 1-4 | tr '\\n' ' '",
-			 folder, folder, sql);
+			 folder, folder, sql),
+	     *twice AUTOFREE = /* SQLite calls the second column of a name "name:1" */
+		sentence("{ cat %s; echo \"SELECT 'twice', count(*) FROM "
+			 "pragma_table_info('cell') WHERE name LIKE '%%:%%';\"; } | "
+			 "sqlite3 -batch -bail %s/shapes.db | tail -n 1",
+			 sql, folder);
 	expect_command(EXIT_OK, shapes, "shape 10 shown");
+	expect_command(EXIT_OK, twice, "twice|0\n");
 	expect_command(EXIT_OK, missing,
 		       "2|0| 3|0| 4|0| 5|0| 6|0| 7|0| 8|0| 9|0| 10|0 11|0 12|0 13|0 14|0 "
 		       "15|0");

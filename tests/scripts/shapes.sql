@@ -10,7 +10,7 @@ SELECT s.*, CAST(substr(s.label, 6) AS INTEGER) AS shape,
 	iif(s.status = 'done', s.test_accuracy, 0.1) AS accuracy,
 	iif(s.status = 'done', s.validation_accuracy, 0.1) AS held_out,
 	(SELECT speed FROM run WHERE id = s.id) <> '' AS unlike,
-	1.0 * ((s.train_size + s.workers * s.batch - 1) / (s.workers * s.batch)) AS steps,
+	1.0 * ((s.train_size + s.workers * s.batch - 1) / (s.workers * s.batch)) AS epoch_steps,
 	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'depth') AS depth,
 	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'updater') AS updater,
 	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'outer') AS outer_step,
@@ -195,8 +195,8 @@ FROM (SELECT * FROM best ORDER BY backup DESC, strategy DESC);
 CREATE TEMP VIEW shape9 AS
 WITH x AS (
 	SELECT sim_platform AS net, r.sim_step_time AS device, c.strategy, c.sync_every, c.overlap,
-		c.epoch_seconds / c.steps AS step, c.comm_fraction * c.epoch_seconds / c.steps AS comm,
-		2.0 / 3 * c.compute_fraction * c.epoch_seconds / c.steps AS backward
+		c.epoch_seconds / c.epoch_steps AS step, c.comm_fraction * c.epoch_seconds / c.epoch_steps AS comm,
+		2.0 / 3 * c.compute_fraction * c.epoch_seconds / c.epoch_steps AS backward
 	FROM cell AS c JOIN (SELECT id, sim_step_time FROM run) AS r USING (id) WHERE c.shape = 9),
 y AS (
 	SELECT l.net, l.device, l.sync_every AS x, o.step - l.step AS gain, l.step,

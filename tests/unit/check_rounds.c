@@ -4,6 +4,7 @@
  * invariants in it.
  */
 #include "runtime/table/rounds.h"
+#include "runtime/table/table.h"
 #include "tests/suites.h"
 
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 enum { WORKERS = 3, STATES = 1 << 20 };
 
 /* A worker's state. PUSHING: its push is counted, but not applied. LEFT: at a barrier. */
-enum { FREE, PUSHING, WAITING, LEFT, REFUSED };
+enum { FREE, PUSHING, WAITING, LEFT, DENIED };
 
 /* The whole state. */
 struct world {
@@ -153,7 +154,7 @@ static bool step_in_rounds(struct world *w, int k, bool leaves)
 			ck_assert_int_eq(backup, 0);
 			ck_assert_int_eq(w->doing[away], LEFT);
 			ck_assert_int_le(w->member[away].pushed, w->round[k]);
-			w->doing[k] = REFUSED;
+			w->doing[k] = DENIED;
 			return true;
 		case ROUND_OVER:
 			break;
@@ -205,7 +206,7 @@ static void explore(struct world w, bool (*step)(struct world *w, int k, bool le
 			explore(next, step);
 		}
 	if (stuck)
-		ck_assert_msg(count(&w, LEFT) + count(&w, REFUSED) == WORKERS,
+		ck_assert_msg(count(&w, LEFT) + count(&w, DENIED) == WORKERS,
 			      "backup %d, lead %d: of %d workers, %d wait forever in round %d",
 			      (int)backup, (int)lead, WORKERS, count(&w, WAITING), (int)w.now.over);
 }
@@ -371,4 +372,24 @@ TEST(staleness_counts_from_the_last_barrier)
 	ck_assert(rounds_too_far_ahead(&r, 0, 13)); /* the third one has made none */
 	w.member[2].pushes = 10;
 	ck_assert(!rounds_too_far_ahead(&r, 0, 13));
+}
+
+/* The rest of an epoch may have rounds of fewer pushes: each push still weighs as in a full one. A
+ * push without rows is one of those that a round needs. */
+TEST(push_of_a_short_round_weighs_as_in_a_full_one)
+{
+	const struct table_rules drops = {.rounds = true, .backup = 2, .mean = true, .full = 14},
+				 joins = {.rounds = true, .backup = 2, .mean = true};
+	const struct push one = {.scale = 1}, half = {.scale = 1, .share = 0.5f},
+			  idle = {.scale = 1, .idle = true};
+	struct merged m = {0};
+	merged_add(&m, &one, true, 0);
+	ck_assert_float_eq(merged_factor(&m, &drops), 1 / 14.0f);
+	ck_assert_float_eq(merged_factor(&m, &joins), 1);
+	merged_add(&m, &half, true, 1);
+	ck_assert_float_eq(merged_factor(&m, &drops), 1 / 13.5f);
+	for (int k = 2; k < 14; k++)
+		merged_add(&m, &idle, true, k);
+	ck_assert_float_eq(merged_factor(&m, &drops), 1 / 1.5f);
+	ck_assert_float_eq(merged_factor(&m, &joins), 1 / 1.5f);
 }

@@ -299,7 +299,8 @@ class Run:
         self.steps = -(-len(self.data[1]) // (c["batch"] * c["accumulate"] * self.N))
         if c["global_batch"]:
             self.steps = -(-len(self.data[1]) // c["global_batch"])
-        self.start = next(s[0]["param"] for s in self.step if s and s[0]["step"] == 1)
+        first = [s[0] for s in self.step if s and s[0]["step"] == 1]
+        self.start = min(first, key=lambda s: s["epoch"])["param"]  # others may have idled for an epoch
         self.average, self.averaged = np.zeros(PARAMS), 0
         self.loss, self.consensus, self.marked = {}, {}, {}
         self.worst, self.where = 0.0, ""

@@ -138,7 +138,7 @@ static char *periodic_refuse(const struct run *run, const void *opts)
 			o->schedule);
 }
 
-static void make_groups(struct worker *w)
+static void periodic_make_groups(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
@@ -172,7 +172,7 @@ static void periodic_init(struct worker *w)
 	for (int64_t k = 0; k < o->stream.fragments; k++)
 		fragment_init(&s->fragment[k], w, &s->terms, (size_t)k);
 	if (o->group_every > 0)
-		make_groups(w);
+		periodic_make_groups(w);
 }
 
 /* X_e, the steps between two averagings in epoch e. */

@@ -134,7 +134,7 @@ static void add(float *restrict sum, const float *restrict x, size_t n)
 }
 
 /* The other kinds; whole numbers that do not fit wrap around. */
-static void join(float *sum, const float *x, size_t n, int how)
+static void allreduce_join(float *sum, const float *x, size_t n, int how)
 {
 	uint8_t *small = (uint8_t *)sum;
 	const uint8_t *more = (const uint8_t *)x;
@@ -163,7 +163,7 @@ static void sum_up(const struct sum *s, int ranks)
 			if (s->how == SUM || s->how == MEAN)
 				add(sum, s->x[k] + first, n);
 			else
-				join(sum, s->x[k] + first, n, s->how);
+				allreduce_join(sum, s->x[k] + first, n, s->how);
 		for (int k = 0; k < ranks; k++)
 			memcpy(s->x[k] + first, sum, n * sizeof *sum);
 	}

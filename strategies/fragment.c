@@ -292,7 +292,7 @@ void fragment_send(struct fragment *f, struct worker *w, const struct fragment_t
 	if (f->slice)
 		f->sum = comm_allreduce_start(f->coded, f->change, 0, vec_len(f->change));
 	else
-		comm_allreduce(f->coded, f->change, f->averaged ? SUM : MEAN);
+		comm_allreduce(f->coded, f->change, f->averaged ? COMM_SUM : COMM_MEAN);
 	if (f->late)
 		local_met(w);
 }

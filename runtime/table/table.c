@@ -178,7 +178,7 @@ static float *agree_on_init(const struct tables *s, const struct table_rules *r,
 		link_broadcast(s->workers, 0, all, n * sizeof *all);
 		return all;
 	}
-	link_allreduce(s->workers, all, n, SUM);
+	link_allreduce(s->workers, all, n, COMM_SUM);
 	for (size_t i = 0; r->init == TABLE_AVERAGE && !r->lengths && i < n; i++)
 		all[i] /= (float)s->size;
 	return all;

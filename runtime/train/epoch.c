@@ -595,7 +595,7 @@ void epoch_warm_up(struct trainer *r)
 		vec_copy(w->model->buffer, r->buffer);
 	local_forget(w);
 	for (int i = 0; i < TIMES; i++)
-		comm_allreduce(w->data_group, w->grad, MEAN);
+		comm_allreduce(w->data_group, w->grad, COMM_MEAN);
 	device_sync(w->loop->dev);
 	tally_take(w, &ignored);
 	stats_reset(&r->stats);

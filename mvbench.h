@@ -374,7 +374,7 @@ struct strategy {
 	struct table_terms (*terms)(const struct run *run, const void *opts);
 	/* When its workers call local_met, which applies --state: NEVER, so that all moments stay
 	 * equal; each ALONE; or all of a data group TOGETHER in the same step. NEVER, but it calls
-	 * local_met: --state is refused without need. TOGETHER, but it is called alone:
+	 * local_met: every run ends with a message. TOGETHER, but it is called alone:
 	 * --state=average hangs. ALONE or TOGETHER, but not called: no effect; unseen. */
 	enum { MEETS_NEVER, MEETS_ALONE, MEETS_TOGETHER } meets;
 	/* What a codec compresses: nothing (it is refused); over w->coded, sums of gradients, or of

@@ -183,8 +183,10 @@ static void average_moments(struct worker *w)
 
 void local_met(struct worker *w)
 {
-	if (are_checked(w))
-		promise_met(w);
+	CHECK(w->loop->strategy->meets != MEETS_NEVER,
+	      "strategy %s: .meets is MEETS_NEVER, but it calls local_met: --state would be "
+	      "refused",
+	      w->loop->strategy->plugin.name);
 	if (strcmp(w->run->state, "reset") == 0)
 		local_forget(w);
 	if (strcmp(w->run->state, "average") == 0)

@@ -89,9 +89,9 @@ enum { MOMENTS_MOST = 2 }; /* that an optimiser keeps next to param */
 /* ---- Communication. All functions count their bytes and time. All workers of a comm call its
  * collectives in the same order; on a comm of one worker they return at once. */
 
-/* Element by element. SUM, MEAN, MAX: of floats; MAX of a NaN is unspecified. SUM_INT32, SUM_INT8:
- * the same 4 n bytes hold n int32_t or 4 n int8_t, whose sums must not overflow. */
-enum reduce { SUM, MEAN, MAX, SUM_INT32, SUM_INT8 };
+/* Element by element, of floats; the maximum of a NaN is unspecified. INT32, INT8: the same 4 n
+ * bytes hold n int32_t or 4 n int8_t, whose sums must not overflow. */
+enum reduce { COMM_SUM, COMM_MEAN, COMM_MAX, COMM_SUM_INT32, COMM_SUM_INT8 };
 
 int comm_rank(const struct comm *c);
 int comm_size(const struct comm *c);
@@ -374,7 +374,7 @@ struct strategy {
 	struct table_terms (*terms)(const struct run *run, const void *opts);
 	/* When its workers call local_met, which applies --state: NEVER, so that all moments stay
 	 * equal; each ALONE; or all of a data group TOGETHER in the same step. NEVER, but it calls
-	 * local_met: --state is refused without need. TOGETHER, but it is called alone:
+	 * local_met: every run ends with a message. TOGETHER, but it is called alone:
 	 * --state=average hangs. ALONE or TOGETHER, but not called: no effect; unseen. */
 	enum { MEETS_NEVER, MEETS_ALONE, MEETS_TOGETHER } meets;
 	/* What a codec compresses: nothing (it is refused); over w->coded, sums of gradients, or of

@@ -84,7 +84,7 @@ static char *names_read(struct store *s, struct names *all)
 }
 
 /* NULL, or a sentence: the option ("--x=") names no column. */
-static char *axis_find(struct axis *a, const struct names *all, const char *option,
+static char *axes_find(struct axis *a, const struct names *all, const char *option,
 		       const char *typed)
 {
 	char *name AUTOFREE = must(strdup(typed));
@@ -159,7 +159,7 @@ static char *grouped_series(const struct names *all, const char *list, char **se
 		size_t n = strcspn(at, ", ");
 		char *name AUTOFREE = must(strndup(at, n));
 		at += n;
-		wrong = axis_find(&a, all, "--group=", name);
+		wrong = axes_find(&a, all, "--group=", name);
 		char *number AUTOFREE = wrong ? NULL : as_number(&a, false);
 		if (!wrong)
 			fprintf(f, "%siif(%s IS NULL, ifnull(%s, ''), '%s=' || format('%%g', %s))",
@@ -178,8 +178,8 @@ static char *as_drawn(const struct axis *a, bool words)
 				      : sentence("%g * (%s)", a->measure->scale, number);
 }
 
-static char *fill(struct store *s, const struct axis *x, const struct axis *y, const char *series,
-		  const char *log)
+static char *axes_fill(struct store *s, const struct axis *x, const struct axis *y,
+		       const char *series, const char *log)
 {
 	char *x_sql AUTOFREE = as_drawn(x, true), *y_sql AUTOFREE = as_drawn(y, false);
 	char *x_label AUTOFREE = axis_label(x), *y_label AUTOFREE = axis_label(y);
@@ -220,12 +220,12 @@ char *axes_choose(struct store *s, const struct axes *a)
 		      y ENDS_WITH(axis_fini) = {.name = NULL};
 	char *series AUTOFREE = NULL;
 	TRY(names_read(s, &all));
-	TRY(axis_find(&x, &all, "--x=", a->x));
-	TRY(axis_find(&y, &all, "--y=", a->y));
+	TRY(axes_find(&x, &all, "--x=", a->x));
+	TRY(axes_find(&y, &all, "--y=", a->y));
 	if (*a->group)
 		TRY(grouped_series(&all, a->group, &series));
 	else
 		series = usual_series(&x);
-	TRY(fill(s, &x, &y, series, a->log));
+	TRY(axes_fill(s, &x, &y, series, a->log));
 	return check_points(s, &x, &y);
 }

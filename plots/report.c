@@ -481,7 +481,7 @@ static char *make_page(struct report *p, const struct figures *fs, const struct 
 	return put_page(p, o, (int)configurations);
 }
 
-static char *report(void *options_given, struct arguments *rest, int *status)
+static char *report_command(void *options_given, struct arguments *rest, int *status)
 {
 	const struct report_options *o = options_given;
 	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
@@ -515,5 +515,5 @@ const struct command command_report = {
 	.options = options,
 	.size = sizeof(OWNER),
 	.example = "--out=report.html",
-	.run = report,
+	.run = report_command,
 };

@@ -1,5 +1,5 @@
 -- Staleness of pushes: the share of pushes with each staleness.
--- Needs runs that push to a parameter server; older versions kept no histogram.
+-- Needs runs that push to a parameter server.
 -- Bins of the histogram have width 1 below 128, and 1/16 of an octave above (keep equal to STALENESS_EXACT and
 -- STALENESS_BINS of runtime/comm/comm.h). Above, the share is the average of one staleness, drawn in the middle of
 -- the bin. Empty bins have a row too.

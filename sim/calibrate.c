@@ -433,8 +433,8 @@ static void put_left(nsec began, int64_t done, int64_t all)
 
 /* Real, and also simulated where workers send messages. A simulation repeats itself: once is
  * enough. */
-static int measure_all(const struct calibrate_flags *f, const struct config *c, const int *count,
-		       int n, bool far)
+static int calibrate_measure_all(const struct calibrate_flags *f, const struct config *c,
+				 const int *count, int n, bool far)
 {
 	int status = EXIT_OK;
 	int64_t repetitions = far ? 1 : f->repetitions; /* one repetition measures links often */
@@ -461,7 +461,8 @@ static int measure_all(const struct calibrate_flags *f, const struct config *c, 
 	return status;
 }
 
-static char *calibrate(const struct arguments *a, const struct calibrate_flags *f, int *status)
+static char *calibrate_command(const struct arguments *a, const struct calibrate_flags *f,
+			       int *status)
 {
 	int count[COUNTS_MOST], n, hosts, side_by_side = 1;
 	struct config c AUTOCONFIG = {0};
@@ -505,7 +506,7 @@ static char *run_calibrate(void *flags, struct arguments *a, int *status)
 	struct measuring m = {
 		.config = &c, .repetition = (int)f->repetitions - 1, .seconds = f->seconds};
 	if (!page)
-		return calibrate(a, f, status);
+		return calibrate_command(a, f, status);
 	TRY(config_init(&c, a->option, a->options, true));
 	*status = measure(&m, page);
 	return NULL;

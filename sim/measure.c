@@ -341,7 +341,7 @@ static void measure_waking(struct bench *b)
 
 static void do_allreduce(struct bench *b)
 {
-	link_allreduce(b->all, vec_floats(b->y, 0), b->n, SUM);
+	link_allreduce(b->all, vec_floats(b->y, 0), b->n, COMM_SUM);
 	world_charge_sum(b->n, b->w->trainers);
 }
 

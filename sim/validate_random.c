@@ -119,7 +119,7 @@ static int64_t interval_of(int params, const char *rate, double share)
 }
 
 /* Returns the rate of the links; NULL: of no lab. */
-static const char *draw(struct drawn *d, uint64_t *rng, int64_t hosts)
+static const char *random_draw(struct drawn *d, uint64_t *rng, int64_t hosts)
 {
 	static const char *const overlaps[] = {"false", "true", "next"};
 	const struct strategy *s;
@@ -185,7 +185,7 @@ char *random_cells(int64_t n, int64_t seed, int64_t hosts)
 		const char *rate;
 		int tries = 0;
 		do
-			rate = draw(&d, &rng, hosts);
+			rate = random_draw(&d, &rng, hosts);
 		while (!can_run(&d) && ++tries < TRIES);
 		fprintf(f, "[cell %lld]\n", (long long)i + 1);
 		for (size_t k = 0; k < d.n; k++)

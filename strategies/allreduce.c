@@ -137,9 +137,9 @@ static void allreduce_layer_ready(struct worker *w, size_t i)
 static void hierarchical_sum(struct worker *w)
 {
 	struct allreduce *s = w->state;
-	comm_allreduce(s->machine, w->grad, SUM);
+	comm_allreduce(s->machine, w->grad, COMM_SUM);
 	if (comm_rank(s->machine) == 0)
-		comm_allreduce(s->across, w->grad, SUM);
+		comm_allreduce(s->across, w->grad, COMM_SUM);
 	if (s->machines > 1)
 		comm_broadcast(s->machine, 0, w->grad);
 }
@@ -176,7 +176,7 @@ static void allreduce_step(struct worker *w)
 	if (o->hierarchical)
 		hierarchical_sum(w);
 	else if (!overlaps(w))
-		comm_allreduce(w->coded, w->grad, SUM);
+		comm_allreduce(w->coded, w->grad, COMM_SUM);
 	for (size_t k = 0; overlaps(w) && k < s->buckets; k++)
 		await(&s->bucket[k]);
 	common_step(w);

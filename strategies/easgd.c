@@ -115,7 +115,7 @@ static void easgd_pull(struct worker *w)
 	vec_copy(s->apart, w->param);
 	vec_axpy(s->apart, -1, s->centre);
 	vec_axpy(w->param, -alpha, s->apart);
-	comm_allreduce(w->coded, s->apart, SUM);
+	comm_allreduce(w->coded, s->apart, COMM_SUM);
 	vec_axpy(s->centre, alpha, s->apart);
 	local_met(w);
 }

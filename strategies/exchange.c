@@ -133,7 +133,7 @@ static struct vec *gradient_step(struct worker *w)
 
 /* A local step. Returns the gradient, or the sum, that the next push takes; NULL: the push takes
  * the change of param. */
-static struct vec *step(struct worker *w)
+static struct vec *exchange_one_step(struct worker *w)
 {
 	struct exchange *s = w->state;
 	if (!s->wants.gradient && !s->sum) {
@@ -197,7 +197,7 @@ void exchange_step(struct worker *w)
 	s->shares += worker_share(w);
 	s->rows += w->mean_rows > 0 ? (double)w->rows / w->mean_rows : w->rows > 0;
 	s->steps++;
-	struct vec *pushed = steps ? step(w) : s->sum;
+	struct vec *pushed = steps ? exchange_one_step(w) : s->sum;
 	if (pulls)
 		consensus_mark(w);
 	if ((s->apart ? w->step % s->send == 0 : pulls) && s->outstanding)

@@ -79,7 +79,8 @@ char *stream_refuse(const struct run *run, const char *strategy, const struct st
 }
 
 /* Finds the ranges of its layers that are neighbours. Returns the number of floats. */
-static size_t lay_out(struct fragment *f, const struct model *m, const size_t *of, size_t k)
+static size_t fragment_lay_out(struct fragment *f, const struct model *m, const size_t *of,
+			       size_t k)
 {
 	size_t floats = 0;
 	for (size_t i = 0, end; i < m->layers; i = end + (end == i)) {
@@ -100,7 +101,7 @@ static void cut(struct fragment *f, struct worker *w, const struct stream_opts *
 	f->slice = calloc(w->model->layers, sizeof *f->slice);
 	CHECK(f->slice && of, "no memory for %zu layers", w->model->layers);
 	fragment_layout(w->model, strcmp(o->layout, "strides") == 0, (size_t)o->fragments, of);
-	size_t floats = lay_out(f, w->model, of, k);
+	size_t floats = fragment_lay_out(f, w->model, of, k);
 	free(of);
 	f->change = vec_new(w, floats);
 	f->averaged = vec_new(w, floats);
@@ -291,7 +292,7 @@ void fragment_send(struct fragment *f, struct worker *w, const struct fragment_t
 	if (f->slice)
 		f->sum = comm_allreduce_start(f->coded, f->change, 0, vec_len(f->change));
 	else
-		comm_allreduce(f->coded, f->change, f->averaged ? SUM : MEAN);
+		comm_allreduce(f->coded, f->change, f->averaged ? COMM_SUM : COMM_MEAN);
 	if (f->late)
 		local_met(w);
 }

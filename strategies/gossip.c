@@ -131,7 +131,7 @@ static void gossip_mix(struct worker *w, int64_t t)
 	bool complete = gossip_is(o, "complete");
 	consensus_mark(w);
 	if (complete)
-		comm_allreduce(w->data_group, w->param, MEAN);
+		comm_allreduce(w->data_group, w->param, COMM_MEAN);
 	int d = complete ? 0 : graph_peers(w, o->schedule, t, p);
 	const float share = 1.0f / (float)(d + 1); /* 0.5 is exact: both ends round alike */
 	struct vec *sum = d > 1 ? s->sum : w->param;

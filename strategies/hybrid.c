@@ -49,7 +49,7 @@ static char *hybrid_refuse(const struct run *run, const void *opts)
 
 static void hybrid_step(struct worker *w)
 {
-	comm_allreduce(w->data_group, w->grad, SUM);
+	comm_allreduce(w->data_group, w->grad, COMM_SUM);
 	common_step(w);
 }
 

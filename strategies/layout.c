@@ -40,7 +40,7 @@ static size_t extreme(const size_t *has, size_t n, bool largest)
 
 /* Layer i of the largest fragment moves to another one, in exchange for layer j of it, or for none:
  * the exchange after which the larger of the two is smallest. False: none makes it smaller. */
-static bool exchange(const struct model *m, size_t n, size_t *of, size_t *has)
+static bool layout_exchange(const struct model *m, size_t n, size_t *of, size_t *has)
 {
 	size_t from = extreme(has, n, true), least = has[from], out = 0, to = 0, in = m->layers;
 	for (size_t i = 0; i < m->layers; i++)
@@ -81,7 +81,7 @@ static void deal(const struct model *m, size_t n, size_t *of)
 		has[of[i]] += floats_of(m, i);
 	}
 	double share = (double)m->layer[m->layers] / (double)n;
-	while ((double)has[extreme(has, n, true)] > even * share && exchange(m, n, of, has))
+	while ((double)has[extreme(has, n, true)] > even * share && layout_exchange(m, n, of, has))
 		;
 	free(has);
 }

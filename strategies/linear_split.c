@@ -60,7 +60,7 @@ static void split_forward(struct worker *w, struct linear *l, struct vec *y, con
 {
 	linear_whole.forward(w, l, y, split_own_columns(l, x, rows), rows);
 	if (l->split == BY_INPUT)
-		comm_allreduce_part(w->model_group, y, 0, rows * l->out, SUM);
+		comm_allreduce_part(w->model_group, y, 0, rows * l->out, COMM_SUM);
 }
 
 static void split_backward(struct worker *w, struct linear *l, struct vec *dx, const struct vec *dy,
@@ -75,7 +75,7 @@ static void split_backward(struct worker *w, struct linear *l, struct vec *dx, c
 		vec_put_columns(dx, l->part, rows, l->in, l->in_first, l->in_held);
 	}
 	if (dx && !l->x_split && l->split != WHOLE)
-		comm_allreduce_part(w->model_group, dx, 0, rows * l->in, SUM);
+		comm_allreduce_part(w->model_group, dx, 0, rows * l->in, COMM_SUM);
 }
 
 const struct linear_ops linear_split = {

@@ -138,7 +138,7 @@ static char *periodic_refuse(const struct run *run, const void *opts)
 			o->schedule);
 }
 
-static void make_groups(struct worker *w)
+static void periodic_make_groups(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
@@ -172,7 +172,7 @@ static void periodic_init(struct worker *w)
 	for (int64_t k = 0; k < o->stream.fragments; k++)
 		fragment_init(&s->fragment[k], w, &s->terms, (size_t)k);
 	if (o->group_every > 0)
-		make_groups(w);
+		periodic_make_groups(w);
 }
 
 /* X_e, the steps between two averagings in epoch e. */
@@ -223,12 +223,12 @@ static void average_group(struct worker *w)
 	consensus_mark(w);
 	if (s->since.idle && w->optimizer->normalises) {
 		vec_fill(s->share, mine);
-		comm_allreduce(s->group, s->share, MEAN);
+		comm_allreduce(s->group, s->share, COMM_MEAN);
 		if (vec_has_data(s->share))
 			vec_get(s->share, &mean);
 		vec_scale(w->param, mean > 0 ? mine / mean : 1);
 	}
-	comm_allreduce(s->group, w->param, MEAN);
+	comm_allreduce(s->group, w->param, COMM_MEAN);
 	local_met(w);
 	memset(&s->since, 0, sizeof s->since);
 }
@@ -239,7 +239,7 @@ static void periodic_step(struct worker *w)
 	struct periodic *s = w->state;
 	const double share = worker_share(w);
 	if (w->step <= o->start) {
-		comm_allreduce(w->coded, w->grad, SUM);
+		comm_allreduce(w->coded, w->grad, COMM_SUM);
 		common_step(w);
 		for (int64_t k = 0; k < o->stream.fragments; k++)
 			fragment_restart(&s->fragment[k], w->step, w->step == o->start);

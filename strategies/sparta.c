@@ -134,7 +134,7 @@ static void sparta_step(struct worker *w)
 	vec_take_columns(p.part, w->param, p.rows, p.width, p.first, p.n);
 	if (share != 1)
 		vec_scale(p.part, share);
-	comm_allreduce(w->data_group, p.part, MEAN);
+	comm_allreduce(w->data_group, p.part, COMM_MEAN);
 	vec_put_columns(w->param, p.part, p.rows, p.width, p.first, p.n);
 	s->last[k] = (struct mark){.shares = s->shares, .step = w->step};
 }

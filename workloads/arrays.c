@@ -88,7 +88,7 @@ static bool channels_first(const struct array *x)
 	return x->dims == 4 && !is_channels(x->size[3]) && is_channels(x->size[1]);
 }
 
-static char *shape_of(struct data *d, const struct array *x)
+static char *arrays_shape_of(struct data *d, const struct array *x)
 {
 	const size_t *s = x->size;
 	d->n = s[0];
@@ -172,7 +172,7 @@ static char *room_for(struct data *d, bool bytes, const char *name)
 
 static char *part_take(struct data *d, const struct array *x, const struct array *y, bool bytes)
 {
-	TRY(shape_of(d, x));
+	TRY(arrays_shape_of(d, x));
 	TRY(room_for(d, bytes, x->name));
 	TRY(values_take(d, x));
 	return labels_take(d, y);
@@ -422,7 +422,7 @@ static char *parts_check(struct data *train, struct data *test, const char *path
 				  path);
 }
 
-static char *rows_read(const char *path, struct data *train, struct data *test)
+static char *arrays_rows_read(const char *path, struct data *train, struct data *test)
 {
 	struct stat st;
 	const bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode),
@@ -447,7 +447,7 @@ static char *rows_read(const char *path, struct data *train, struct data *test)
 char *arrays_get(const struct run *run, struct data *train, struct data *test, bool load)
 {
 	*train = *test = (struct data){0};
-	char *wrong = rows_read(run_data_dir(run), train, test);
+	char *wrong = arrays_rows_read(run_data_dir(run), train, test);
 	struct data shape[] = {*train, *test};
 	if (wrong || !load)
 		data_unload(train, test);

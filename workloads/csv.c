@@ -108,7 +108,7 @@ static void first_line(struct cursor now, size_t *columns, size_t *label, bool *
 }
 
 /* One line after another; blank lines are left out. */
-static char *rows_read(struct csv *c, struct cursor *now, size_t columns, size_t label)
+static char *csv_rows_read(struct csv *c, struct cursor *now, size_t columns, size_t label)
 {
 	size_t room = 0;
 	while (now->at < now->end) {
@@ -170,5 +170,5 @@ char *csv_read(struct csv *c, char *path)
 	c->features = columns - 1;
 	while (header && !last)
 		value_next(&now, &last);
-	return rows_read(c, &now, columns, label);
+	return csv_rows_read(c, &now, columns, label);
 }

@@ -23,7 +23,7 @@ static char *cubes_probe(const struct run *run, struct data *train, struct data 
 	return NULL;
 }
 
-static void draw(struct data *d, uint64_t rng)
+static void cubes_draw(struct data *d, uint64_t rng)
 {
 	float *x = malloc(d->n * FEATURES * sizeof *x), *y = malloc(d->n * sizeof *y);
 	CHECK(x && y, "out of memory: %zu rows", d->n);
@@ -45,8 +45,8 @@ static void draw(struct data *d, uint64_t rng)
 static char *cubes_load(const struct run *run, struct data *train, struct data *test)
 {
 	cubes_probe(run, train, test);
-	draw(train, rng_seed(run_seed(run), RNG_DATA, 0));
-	draw(test, rng_seed(run_seed(run), RNG_DATA, 1));
+	cubes_draw(train, rng_seed(run_seed(run), RNG_DATA, 0));
+	cubes_draw(test, rng_seed(run_seed(run), RNG_DATA, 1));
 	return NULL;
 }
 

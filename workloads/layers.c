@@ -110,7 +110,7 @@ static void number_chains(struct net *net)
  * split. Then lays out the model: where each layer's parameters begin, and the flops. Backward, a
  * layer multiplies once for its parameters, and once more for the layer below if a lower layer has
  * parameters. A layer without parameters counts for the layer below. */
-static void lay_out(struct net *net)
+static void layers_lay_out(struct net *net)
 {
 	size_t *first = net_zeroed(net->layers + 1, sizeof *first), width = net->features;
 	double *flops = net_zeroed(net->layers + 1, sizeof *flops), forward = 0;
@@ -264,7 +264,7 @@ void net_finish(struct net *net, enum loss loss)
 	/* evaluation then uses what is prepared for a mini-batch, where that is no slower */
 	net->rows_max = batch * net->places >= EVALUATE_LEAST ? batch : EVALUATE_ROWS;
 	w->model->net = net;
-	lay_out(net);
+	layers_lay_out(net);
 	net->input = vec_new(w, net->rows_max * net->features);
 	net->target = vec_new(w, net->rows_max * net->places);
 	wire_layers(net);
@@ -311,7 +311,7 @@ void net_fini(struct worker *w)
 /* ---- Running ------------------------------------------------------------- */
 
 /* Adds the loss of the loaded rows to the tally; the last y gets its gradient. */
-static void forward(struct net *net, bool training, size_t rows)
+static void layers_forward(struct net *net, bool training, size_t rows)
 {
 	struct worker *w = net->w;
 	struct vec *z = net->layer[net->layers - 1].y;
@@ -349,7 +349,7 @@ void net_load(struct worker *w)
 void net_gradient(struct worker *w)
 {
 	struct net *net = w->model->net;
-	forward(net, true, w->rows);
+	layers_forward(net, true, w->rows);
 	for (size_t i = net->layers; i-- > 0 && net->layer[i].dy;) {
 		struct layer *l = &net->layer[i];
 
@@ -365,7 +365,7 @@ void net_statistics(struct worker *w, const int32_t *index, size_t rows)
 {
 	load_rows(w, index, rows, 0);
 	vec_fill(w->model->buffer, 0);
-	forward(w->model->net, true, rows);
+	layers_forward(w->model->net, true, rows);
 	vec_scale(w->model->buffer, 1 / NORM_ALPHA);
 }
 
@@ -377,6 +377,6 @@ void net_evaluate(struct worker *w, const struct data *set, const int32_t *index
 	for (size_t at = 0, n; at < rows; at += n) {
 		n = rows - at < net->rows_max ? rows - at : net->rows_max;
 		data_gather(w, set, index + at, n, &t, net->input, net->target);
-		forward(net, false, n);
+		layers_forward(net, false, n);
 	}
 }

@@ -196,8 +196,8 @@ static char *read_part(struct data *d, struct idx *images, struct idx *labels, s
 }
 
 /* Fills d with the shape of a part and, when `load` is set, with its rows. */
-static char *part_get(struct data *d, const struct run *run, const char *part, size_t side,
-		      bool load)
+static char *mnist_part_get(struct data *d, const struct run *run, const char *part, size_t side,
+			    bool load)
 {
 	struct idx images = {.file = NULL}, labels = {.file = NULL};
 	char *wrong = idx_open(&images, run, part, "images", 3);
@@ -225,9 +225,9 @@ static char *mnist_get(const struct run *run, struct data *train, struct data *t
 	/* all four headers before the first image: errors are found early */
 	char *wrong = load ? mnist_get(run, train, test, side, false) : NULL;
 	if (!wrong)
-		wrong = part_get(train, run, "train", side, load);
+		wrong = mnist_part_get(train, run, "train", side, load);
 	if (!wrong)
-		wrong = part_get(test, run, "t10k", side, load);
+		wrong = mnist_part_get(test, run, "t10k", side, load);
 	const struct image a = train->image, b = test->image;
 	if (!wrong && (a.height != b.height || a.width != b.width))
 		wrong = sentence(

@@ -88,7 +88,7 @@ static char *file_add(struct text *t, const char *path)
 	return NULL;
 }
 
-static char *text_read(struct text *t, const char *path)
+static char *corpus_read(struct text *t, const char *path)
 {
 	char *paths[] = {(char *)(uintptr_t)path, NULL}, *wrong = NULL;
 	FTS *walk = fts_open(paths, FTS_LOGICAL | FTS_NOCHDIR, by_name);
@@ -111,7 +111,7 @@ static char *linux_doc_read(struct text *t)
 {
 	glob_t found;
 	char *wrong = glob(LINUX_DOC, 0, NULL, &found) == 0
-			      ? text_read(t, found.gl_pathv[found.gl_pathc - 1])
+			      ? corpus_read(t, found.gl_pathv[found.gl_pathc - 1])
 			      : sentence("--data-dir=linux-doc: there is no " LINUX_DOC
 					 "; install the package linux-doc, or " ADVICE);
 	globfree(&found);
@@ -121,8 +121,8 @@ static char *linux_doc_read(struct text *t)
 static char *named_read(struct text *t, const char *name)
 {
 	if (!name || !*name)
-		return text_read(t, FOLDER);
-	return strcmp(name, "linux-doc") == 0 ? linux_doc_read(t) : text_read(t, name);
+		return corpus_read(t, FOLDER);
+	return strcmp(name, "linux-doc") == 0 ? linux_doc_read(t) : corpus_read(t, name);
 }
 
 static struct data part(size_t n)

@@ -299,7 +299,8 @@ static char *setup_read(struct setup *u, const struct arguments *a, const struct
 
 /* ---- The answer ---------------------------------------------------------- */
 
-static char *simulate(struct setup *u, const char *copy, int64_t jobs, FILE *lines, int *status);
+static char *advise_simulate(struct setup *u, const char *copy, int64_t jobs, FILE *lines,
+			     int *status);
 
 /* ---- The least rates ---- */
 
@@ -321,7 +322,7 @@ static char *halve(struct setup *u, struct bracket *b, double wanted, const char
 		c->skip = false;
 		c->status[0] = '\0';
 	}
-	TRY(simulate(u, copy, jobs, lines, status));
+	TRY(advise_simulate(u, copy, jobs, lines, status));
 	struct store *s AUTOCLOSE = NULL;
 	TRY(store_open(&s, copy, STORE_READ));
 	for (size_t i = 0; i < u->sweep.cells; i++) {
@@ -603,7 +604,7 @@ static char *turn(struct setup *u, const struct advise_options *o, const char *c
 		c->status[0] = '\0';
 	}
 	u->sweep = some;
-	char *wrong = simulate(u, copy, o->jobs, lines, &of_part);
+	char *wrong = advise_simulate(u, copy, o->jobs, lines, &of_part);
 	u->sweep = all;
 	keep_interruption(status, of_part);
 	wrong = wrong ? wrong : store_open(&s, copy, STORE_READ);
@@ -727,7 +728,8 @@ static const struct column ranking_columns[] = {
 };
 
 /* Simulates the cells, side by side, into the copy. */
-static char *simulate(struct setup *u, const char *copy, int64_t jobs, FILE *lines, int *status)
+static char *advise_simulate(struct setup *u, const char *copy, int64_t jobs, FILE *lines,
+			     int *status)
 {
 	const struct harness_options *h = &u->config.harness;
 	const struct sweep_flags flags = {.jobs = jobs           ? jobs
@@ -795,7 +797,7 @@ static char *print_advice(struct store *s, FILE *f, int64_t from, int64_t to)
 }
 
 /* The answer, then what it rests on. */
-static char *print_text(const struct setup *u, struct store *s, FILE *f, enum format format)
+static char *advise_print_text(const struct setup *u, struct store *s, FILE *f, enum format format)
 {
 	const struct run *r = &u->config.run;
 	int64_t rows = 0, all = 0;
@@ -865,7 +867,7 @@ static char *answer(const struct setup *u, const struct advise_options *o, const
 	TRY(store_open(&s, copy, STORE_READ));
 	TRY(make_ranking(s, u, o));
 	if (for_people(format))
-		return print_text(u, s, f, format);
+		return advise_print_text(u, s, f, format);
 	TRY(print_part(s, stderr, FORMAT_TEXT, "Not simulated:", "SELECT * FROM refused"));
 	return columns_print(s, f, format, ranking_columns, "ranking", NULL, NULL);
 }
@@ -878,7 +880,7 @@ static char *advise(struct setup *u, const struct advise_options *o, int *status
 	char *copy AUTOFREE = sentence("%s/copy.db", folder);
 	TRY(output_open(&out, "--out=", o->out));
 	char *wrong = u->rates ? advise_rates(u, o, copy, out.f, status)
-			       : simulate(u, copy, o->jobs, stderr, status);
+			       : advise_simulate(u, copy, o->jobs, stderr, status);
 	bool ranks = !wrong && !u->rates && *status != EXIT_INTERRUPTED, answered = false;
 	if (ranks)
 		wrong = find_error(u, copy);

@@ -41,7 +41,7 @@ static char *no_such_name(struct store *s, const char *word)
 			word, s->path);
 }
 
-static char *find_runs(struct store *s, const char *word, const char *side, int64_t *n)
+static char *names_find_runs(struct store *s, const char *word, const char *side, int64_t *n)
 {
 	static const char *const means[] = {
 		"configuration = ?2 OR r.workload || ' ' || configuration = ?2", "label = ?2",
@@ -87,7 +87,7 @@ char *names_find(struct store *s, const char *word, const struct select *of, con
 				  "AS r WHERE id = ?2",
 				  "ti", side, id);
 	}
-	TRY(find_runs(s, word, side, &n));
+	TRY(names_find_runs(s, word, side, &n));
 	if (n)
 		return check_one(s, word, side);
 	TRY(sql_number(s, &named,

@@ -214,7 +214,7 @@ static char *read_and_draw(const char *db, struct view *v, struct work *w, int64
 	return draw(s, v, w);
 }
 
-static char *watch(void *options_given, struct arguments *a, int *status)
+static char *watch_command(void *options_given, struct arguments *a, int *status)
 {
 	const struct watch_options *o = options_given;
 	const char *term = getenv("TERM");
@@ -280,5 +280,5 @@ const struct command command_watch = {
 	.options = watch_options,
 	.size = sizeof(OWNER),
 	.example = "--db=" DATABASE,
-	.run = watch,
+	.run = watch_command,
 };

@@ -26,7 +26,7 @@ static char *folder_of(const char *path)
 	return must(slash == path ? strdup("/") : strndup(path, (size_t)(slash - path)));
 }
 
-static char *check_folder(const char *path)
+static char *open_check_folder(const char *path)
 {
 	char *folder AUTOFREE = folder_of(path);
 	struct stat st;
@@ -125,7 +125,7 @@ char *store_check(const char *path)
 		return sentence("--db=: give the name of a file, as in --db=" DATABASE);
 	if (stat(path, &st) != 0) {
 		int why = errno;
-		TRY(check_folder(path));
+		TRY(open_check_folder(path));
 		return why == ENOENT ? nothing_left(path)
 				     : sentence("%s cannot be opened (%s): name another file with "
 						"--db",
@@ -139,7 +139,7 @@ char *store_check(const char *path)
 				"another file with --db",
 				path, strerror(errno));
 	TRY(check_header(path));
-	return check_folder(path);
+	return open_check_folder(path);
 }
 
 /* ---- Opening --------------------------------------------------------------- */

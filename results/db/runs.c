@@ -408,7 +408,7 @@ char *runs_own(struct store *s, int64_t id)
 
 /* Finds the row that made the checkpoint. NULL, or a sentence: it is not here, or cannot be
  * resumed. */
-static char *find_resumed(struct store *s, const struct experiment *e, int64_t *id)
+static char *runs_find_resumed(struct store *s, const struct experiment *e, int64_t *id)
 {
 	const char *save = e->config->harness.save;
 	char *claim AUTOFREE = own_claim();
@@ -463,7 +463,7 @@ static char *find_resumed(struct store *s, const struct experiment *e, int64_t *
 
 char *runs_resume(struct store *s, const struct experiment *e, int64_t *id)
 {
-	TRY(find_resumed(s, e, id));
+	TRY(runs_find_resumed(s, e, id));
 	TRY(sql_change(s, "DELETE FROM epoch WHERE run_id = ?1 AND epoch > ?2", "ii", *id,
 		       e->epoch));
 	TRY(sql_change(s, "DELETE FROM evaluation WHERE run_id = ?1 AND step > ?2", "ii", *id,

@@ -77,7 +77,7 @@ static size_t wrong_in(struct bench *b, double number)
 
 static void do_allreduce(struct bench *b)
 {
-	comm_allreduce(b->comm, b->result, SUM);
+	comm_allreduce(b->comm, b->result, COMM_SUM);
 }
 
 static size_t wrong_sum(struct bench *b)

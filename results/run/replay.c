@@ -58,8 +58,8 @@ static bool is_core(const struct option *o, int how)
 
 /* Copies the recorded run's options into *all, except REPLAY_OWN. Given options may differ only
  * where run_options.def allows it. */
-static char *take_options(struct settings *all, struct store *s, int64_t id,
-			  const struct setting *given, size_t n)
+static char *replay_take_options(struct settings *all, struct store *s, int64_t id,
+				 const struct setting *given, size_t n)
 {
 	struct settings recorded ENDS_WITH(settings_free) = {.setting = NULL};
 	char hash[17];
@@ -129,7 +129,7 @@ static char *settings_of(struct settings *all, int64_t id, const struct setting 
 	if (!sql_null(&row, 0))
 		return sentence("--sim.replay=%lld: %s", (long long)id, sql_text(&row, 0));
 	TRY(check_given(id, sql_text(&row, 1), given, n));
-	return take_options(all, s, id, given, n);
+	return replay_take_options(all, s, id, given, n);
 }
 
 char *replay_settings(struct settings *all, const struct setting *given, size_t n)

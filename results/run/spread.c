@@ -200,7 +200,7 @@ static void print_json(const char *name, const struct spread *s, double total)
 	puts("}");
 }
 
-static void print_text(const char *name, const struct spread *s, double unit, double total)
+static void spread_print_text(const char *name, const struct spread *s, double unit, double total)
 {
 	for (int k = 0; k < SPREAD_PARTS; k++) {
 		char share[16] = "-", mean[32] = "";
@@ -229,7 +229,7 @@ static void print_all(const double *all, int n, bool json)
 		if (json)
 			print_json(figures[k].column, &s, total);
 		else
-			print_text(figures[k].name, &s, figures[k].unit, total);
+			spread_print_text(figures[k].name, &s, figures[k].unit, total);
 	}
 }
 

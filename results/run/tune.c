@@ -386,7 +386,7 @@ static char *print_unusable(const struct study *s, struct store *store, const st
 }
 
 /* Finds the best trial of each configuration. */
-static char *find_best(struct study *s, bool *all)
+static char *tune_find_best(struct study *s, bool *all)
 {
 	struct store *store AUTOCLOSE = NULL;
 	int64_t wanted = s->flags->budget * (int64_t)s->file.cells, ended = 0;
@@ -448,7 +448,7 @@ static char *do_study(struct study *s, int *status)
 		return NULL;
 	int of_trials = *status == EXIT_FAILED ? EXIT_FAILED : EXIT_OK; /* trials may diverge */
 	*status = EXIT_FAILED;
-	TRY(find_best(s, &all));
+	TRY(tune_find_best(s, &all));
 	TRY(carry_out(s, false, &results, status));
 	if (*status != EXIT_INTERRUPTED)
 		TRY(report(s));

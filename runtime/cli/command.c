@@ -219,7 +219,7 @@ static char *misspelt(const struct command *c, const struct arguments *a)
 	return NULL;
 }
 
-static char *take_options(const struct command *c, struct arguments *a, void *options)
+static char *command_take_options(const struct command *c, struct arguments *a, void *options)
 {
 	option_default(c->options, options);
 	for (size_t i = 0; c->alone.name && i < a->options; i++)
@@ -254,7 +254,7 @@ int command_start(const struct command *c, int argc, char **argv)
 		return command_refuse(wrong);
 	void *options AUTOFREE = must(calloc(1, c->size));
 	if (!a.help)
-		wrong = take_options(c, &a, options);
+		wrong = command_take_options(c, &a, options);
 	if (!wrong && (a.help || c->pages) && first_rank())
 		pager_start();
 	if (a.help)

@@ -295,7 +295,7 @@ static void end_summed(struct coding *k, struct link *l, struct sum *s)
 		n = length_of_message(k, &s->code);
 		wire = buffer_grown(k, now, n);
 		encode(k, &s->code, wire, s->x);
-		link_allreduce(l, wire, n, SUM);
+		link_allreduce(l, wire, n, COMM_SUM);
 		world_charge_sum(n, k->size);
 	}
 	s->code.round--;

@@ -355,13 +355,13 @@ static int free_slot(const struct comm *c)
 
 static void allreduce_coded(struct comm *c, struct vec *v, size_t first, size_t n, enum reduce op)
 {
-	CHECK(op == SUM || op == MEAN, "a codec is for sums and means of floats");
+	CHECK(op == COMM_SUM || op == COMM_MEAN, "a codec is for sums and means of floats");
 	nsec t = clock_after(v->dev);
 	int slot = free_slot(c);
 	int64_t bytes = coding_start(c->coding, c->link, slot, v, first, n);
 	coding_end(c->coding, c->link, slot, v);
 	count(c, TRACE_ALLREDUCE, ALL, t, bytes);
-	if (op == MEAN)
+	if (op == COMM_MEAN)
 		v->dev->ops->scale(v->dev, vec_floats(v, first), 1.0f / (float)c->size, n);
 }
 
@@ -386,7 +386,7 @@ void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, 
 	}
 	world_charge_sum(n, c->size);
 	count(c, TRACE_ALLREDUCE, ALL, t, share_of(c, 2 * (size_t)(c->size - 1) * n));
-	if (op == MEAN && !far)
+	if (op == COMM_MEAN && !far)
 		v->dev->ops->scale(v->dev, vec_floats(v, first), 1.0f / (float)c->size, n);
 }
 

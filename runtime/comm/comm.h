@@ -192,8 +192,8 @@ void link_send_plain(struct link *l, int to, const void *x, size_t bytes);
 void link_recv(struct link *l, int from, float *x, size_t n);
 /* Sends out to one rank and receives n floats from another, or from the same. */
 void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n);
-/* MEAN: as SUM. A sum has the same bits on all ranks; if all are on one machine, it is in the order
- * of ranks. x is in the host's memory. */
+/* COMM_MEAN: as COMM_SUM. A sum has the same bits on all ranks; if all are on one machine, it is in
+ * the order of ranks. x is in the host's memory. */
 void link_allreduce(struct link *l, float *x, size_t n, enum reduce how);
 void link_allreduce_by_mpi(struct link *l, float *x, size_t n, enum reduce how);
 /* Each pending reduction has a slot below LINK_SLOTS. A rank may wait for it before a barrier or a

@@ -102,7 +102,7 @@ static void unmap(struct transport *t)
 typedef unsigned char handles[BLOCKS][PEER_HANDLE_BYTES];
 
 /* Makes blocks of n floats and maps those of all ranks; false: this rank cannot map one. */
-static bool map(struct transport *t, size_t n)
+static bool ipc_map(struct transport *t, size_t n)
 {
 	struct ipc *s = t->ipc;
 	bool all = true;
@@ -133,7 +133,7 @@ static char *ipc_open(struct transport *t, size_t n)
 		return sentence("the workers are not all on one machine; use nccl, staged or auto");
 	s->look = usable_cores() >= t->size;
 	s->all = link_shared_new(t->link, (size_t)t->size * sizeof *s->all, &s->handle);
-	if (!map(t, n))
+	if (!ipc_map(t, n))
 		return sentence("worker %d cannot map the GPU memory of all others; use staged or "
 				"auto",
 				t->rank);
@@ -229,7 +229,7 @@ static void ipc_grow(struct transport *t, size_t n)
 	finish_placed(t);
 	peer_of(t)->use_second_stream(t->dev, false);
 	unmap(t);
-	CHECK(map(t, n), "the GPU memory of all workers could be mapped, and now cannot be");
+	CHECK(ipc_map(t, n), "the GPU memory of all workers could be mapped, and now cannot be");
 }
 
 static void begin(struct ipc *s, int slot, float *x, size_t n, float factor)

@@ -79,7 +79,7 @@ static void reduce_there(struct transport *t, float *x, size_t n, enum reduce ho
 
 static void reduce_by_mpi(struct transport *t, float *x, size_t n, float factor)
 {
-	reduce_there(t, x, n, SUM);
+	reduce_there(t, x, n, COMM_SUM);
 	scale(t, x, n, factor);
 }
 
@@ -280,8 +280,8 @@ void transport_allreduce(struct transport *t, float *x, size_t n, enum reduce ho
 {
 	if (t->ops->grow)
 		t->ops->grow(t, n);
-	if (how == SUM || how == MEAN)
-		t->ops->allreduce(t, x, n, how == MEAN ? 1.0f / (float)t->size : 1);
+	if (how == COMM_SUM || how == COMM_MEAN)
+		t->ops->allreduce(t, x, n, how == COMM_MEAN ? 1.0f / (float)t->size : 1);
 	else
 		reduce_there(t, x, n, how);
 }

@@ -224,7 +224,7 @@ static char *fits_run(const struct config *c, const struct plan *p, const char *
 }
 
 /* Can a file be made there? Found before training, not at the first checkpoint. */
-static char *check_folder(const char *save, const char *path)
+static char *checkpoint_check_folder(const char *save, const char *path)
 {
 	char *copy AUTOFREE = must(strdup(path)), *folder = dirname(copy);
 	/* --save=FOLDER/ is made with its parents */
@@ -239,14 +239,15 @@ static char *check_folder(const char *save, const char *path)
 }
 
 /* *resumed stays NULL if there is no file, or if its run has ended. */
-static char *find_resumed(const struct config *c, const struct plan *p, struct checkpoint **resumed)
+static char *checkpoint_find_resumed(const struct config *c, const struct plan *p,
+				     struct checkpoint **resumed)
 {
 	char *path AUTOFREE = checkpoint_path(c);
 	struct checkpoint_head head;
 	struct stat st;
 	if (!path)
 		return NULL;
-	TRY(check_folder(c->harness.save, path));
+	TRY(checkpoint_check_folder(c->harness.save, path));
 	if (stat(path, &st) != 0 && errno == ENOENT)
 		return NULL;
 	char *wrong = checkpoint_read_head("save", path, &head);
@@ -265,7 +266,7 @@ char *checkpoint_find(const struct config *c, const struct plan *p, struct check
 	if (*initial)
 		wrong = fits_model(c, p, *initial);
 	if (!wrong)
-		wrong = find_resumed(c, p, resumed);
+		wrong = checkpoint_find_resumed(c, p, resumed);
 	if (wrong) {
 		checkpoint_free(*initial);
 		*initial = NULL;

@@ -141,7 +141,7 @@ static char *check_norms(const struct run *run, const struct model *m)
 
 /* Lays out the model for mini-batches of `batch` rows, as rank 0 without communication, on a device
  * that only counts lengths. */
-static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
+static char *plan_lay_out(const struct config *c, struct plan *p, int64_t batch)
 {
 	struct run run = c->run;
 	struct device nowhere = {.ops = &device_none};
@@ -219,7 +219,7 @@ static char *check_memory(const struct config *c, struct plan *p)
 	char *wrong AUTOFREE = NULL;
 	while (!wrong && !most && batch > 1) {
 		batch /= 2;
-		wrong = lay_out(c, &trial, batch);
+		wrong = plan_lay_out(c, &trial, batch);
 		if (!wrong && footprint_bytes(&trial.footprint) <= room)
 			most = batch;
 	}
@@ -569,7 +569,7 @@ char *plan_make(const struct config *c, struct plan *p)
 	TRY(validation_check(run, p->train.n, models));
 	validation_split(run, &p->train, &p->validation);
 	p->steps = config_epoch_steps(c, p->train.n);
-	TRY(lay_out(c, p, run->batch));
+	TRY(plan_lay_out(c, p, run->batch));
 	TRY(check_snapshots(c, p));
 	TRY(check_memory(c, p));
 	TRY(check_shared_memory(c, p));

@@ -396,7 +396,7 @@ static char *compile(const struct making *m)
 					: "its compiler was killed");
 }
 
-static char *copy(const struct making *m)
+static char *plugin_copy(const struct making *m)
 {
 	char part[65536];
 	size_t n;
@@ -475,7 +475,7 @@ static char *make_copy(struct making *m, const char *made, bool *changed)
 	char *wrong = NULL;
 	if (!sum_is(made)) {
 		memcpy(before, m->source, sizeof before);
-		wrong = m->object ? copy(m) : compile(m);
+		wrong = m->object ? plugin_copy(m) : compile(m);
 		if (!wrong)
 			wrong = find_source(m);
 		*changed = !wrong && strcmp(before, m->source) != 0;

@@ -74,7 +74,7 @@ static void share_scratch(struct worker *w, struct param_group *group, size_t n)
 }
 
 /* Adjacent tensors with the same treatment form one group. Most models are a single group. */
-static void make_groups(struct worker *w)
+static void model_make_groups(struct worker *w)
 {
 	const struct run *run = w->run;
 	const struct optimizer *o = w->optimizer;
@@ -130,14 +130,14 @@ void model_tensors(struct worker *w, const struct tensor *tensor, size_t n)
 	tensors_free(w);
 	w->model->tensor = copied(tensor, n * sizeof *tensor);
 	w->model->tensors = n;
-	make_groups(w);
+	model_make_groups(w);
 }
 
 void common_step_cut(struct worker *w)
 {
 	w->loop->by_layer = true;
 	groups_free(w);
-	make_groups(w);
+	model_make_groups(w);
 }
 
 /* n floats of the device, or, if there are any, those at place k of the workload's. */

@@ -149,7 +149,7 @@ void lab_serve(int fd)
 
 /* ---- The requester ------------------------------------------------------- */
 
-static bool send_request(int connection, const char *const *words)
+static bool lab_send_request(int connection, const char *const *words)
 {
 	union {
 		char room[CMSG_SPACE(STREAMS * sizeof(int))];
@@ -183,7 +183,7 @@ char *lab_request(int connection, const char *const *words, int *status)
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	struct pollfd fd[] = {{.fd = connection, .events = POLLIN},
 			      {.fd = signalfd(-1, &signals, SFD_CLOEXEC), .events = POLLIN}};
-	if (!send_request(connection, words))
+	if (!lab_send_request(connection, words))
 		wrong = sentence("%s: cannot be sent to that host (%s)", words[0], strerror(errno));
 	while (!wrong && (poll(fd, 2, -1) >= 0 || errno == EINTR)) {
 		struct signalfd_siginfo info;

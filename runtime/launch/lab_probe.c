@@ -46,7 +46,7 @@ static bool move(int fd, size_t out, size_t in)
 
 /* The list: a byte there and back, PROBE_BYTES one way, PROBE_BYTES both ways at once. The first of
  * each does not count, because TCP must find its speed. */
-static bool measure_all(int fd, bool starts, struct lab_wire *out)
+static bool probe_measure_all(int fd, bool starts, struct lab_wire *out)
 {
 	const struct {
 		size_t there, back;
@@ -98,7 +98,7 @@ char *lab_probe_answer(void)
 	int connection AUTOCLOSED =
 		poll(&p, 1, PATIENCE_S * 1000) == 1 ? accept(fd, NULL, NULL) : -1;
 	set_up(connection);
-	bool whole = connection >= 0 && measure_all(connection, false, &unused);
+	bool whole = connection >= 0 && probe_measure_all(connection, false, &unused);
 	return whole ? NULL : sentence("no host probed this wire, or the probe ended early");
 }
 
@@ -133,5 +133,5 @@ char *lab_probe(const char *host, struct lab_wire *out)
 		return no_wire(host);
 	set_up(fd);
 	errno = 0;
-	return measure_all(fd, true, out) ? NULL : no_wire(host);
+	return probe_measure_all(fd, true, out) ? NULL : no_wire(host);
 }

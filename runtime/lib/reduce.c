@@ -54,7 +54,7 @@ static int check_reduction(const char *function, const float *x, size_t n, enum 
 void lib_sum(float *x, size_t n)
 {
 	if (lib.workers > 1 && n)
-		link_allreduce(lib.link, x, n, SUM);
+		link_allreduce(lib.link, x, n, COMM_SUM);
 }
 
 static void reduce_typed(void *x, size_t n, enum mvb_type type, enum mvb_reduce op)

@@ -512,7 +512,7 @@ static char *reach_helper(const char *file, int sock)
 
 /* What PMIx's client reads: exact names, or the beginnings of names that have a version in them.
  * Not all of PMIX_: PMIX_MCA_ and OMPI_MCA_ can name folders from which code is loaded. */
-static bool is_known(const char *name)
+static bool rendezvous_is_known(const char *name)
 {
 	static const struct {
 		const char *name;
@@ -538,7 +538,7 @@ static char *take_over(char *text, const char *end, const char *file)
 		if (!equals)
 			return sentence("the helper of %s sent a variable without a value", file);
 		*equals = '\0';
-		if (!is_known(e))
+		if (!rendezvous_is_known(e))
 			return sentence(
 				"the helper of %s sent the variable %s, which MPI_Init does "
 				"not need: no variable is taken over",
@@ -555,7 +555,7 @@ static char *take_over(char *text, const char *end, const char *file)
 }
 
 /* Sends this rank, waits for all others, and takes over the environment for MPI_Init. */
-static char *join(int sock, const char *file, int rank, int size, double timeout_s)
+static char *rendezvous_join(int sock, const char *file, int rank, int size, double timeout_s)
 {
 	char text[MESSAGE_MAX];
 	struct ucred peer = {0};
@@ -600,5 +600,5 @@ char *rendezvous(const char *file, int rank, int size, double timeout_s)
 	if (sock < 0)
 		return sentence("socket: %s", strerror(errno));
 	TRY(reach_helper(file, sock));
-	return join(sock, file, rank, size, timeout_s);
+	return rendezvous_join(sock, file, rank, size, timeout_s);
 }

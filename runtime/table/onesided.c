@@ -314,7 +314,7 @@ static void settle(struct table *t)
 	h->now = NULL;
 }
 
-static void begin(struct table *t, struct table_op *p)
+static void onesided_begin(struct table *t, struct table_op *p)
 {
 	struct onesided_state *h = AT(t);
 	if (op_pushes(p))
@@ -401,7 +401,7 @@ static enum round_state state_of_round(const struct table *t, int what, int64_t 
 /* Waits until all workers have counted `what` in round `in`. A worker counts it before it counts a
  * barrier, but one read may see the barrier and miss the first. A worker that is away and has not
  * counted it by the next read never will. */
-static char *wait_for(struct table *t, int what, int64_t in)
+static char *onesided_wait_for(struct table *t, int what, int64_t in)
 {
 	nsec pause = REST_LEAST;
 	int away, left = -1;
@@ -419,10 +419,10 @@ static char *wait_for(struct table *t, int what, int64_t in)
 }
 
 /* The caller has to flush. */
-static char *end_round(struct table *t)
+static char *onesided_end_round(struct table *t)
 {
 	struct onesided_state *h = AT(t);
-	char *wrong = wait_for(t, PUSHES, h->round);
+	char *wrong = onesided_wait_for(t, PUSHES, h->round);
 	if (wrong)
 		return wrong;
 	size_t n = shard_length(t, t->among->rank), now = (size_t)(++h->round % 2);
@@ -453,7 +453,8 @@ static char *onesided_start(struct table *t, struct table_op *p)
 	settle(t);
 	if (op_pushes(p)) {
 		/* the other copy of every shard has to be made before the next round's pushes */
-		char *wrong = t->rules.rounds ? wait_for(t, COPIES, AT(t)->round - 1) : NULL;
+		char *wrong =
+			t->rules.rounds ? onesided_wait_for(t, COPIES, AT(t)->round - 1) : NULL;
 		if (wrong)
 			return wrong;
 		if (t->rules.bounded && is_too_far_ahead(t))
@@ -462,7 +463,7 @@ static char *onesided_start(struct table *t, struct table_op *p)
 				(t->rules.rounds || (t->rules.bounded && p->pull &&
 						     p->kind != OP_ELASTIC && is_too_far_ahead(t)));
 	}
-	begin(t, p);
+	onesided_begin(t, p);
 	if (op_pushes(p) && is_waited_for(t)) {
 		settle(t);
 		count_add(t, PUSHES, 1);
@@ -478,7 +479,7 @@ static char *onesided_wait(struct table *t, struct table_op *p)
 	if (!op_pushes(p))
 		return NULL;
 	if (t->rules.rounds)
-		wrong = end_round(t);
+		wrong = onesided_end_round(t);
 	if (t->rules.bounded)
 		wait_while_too_far_ahead(t);
 	if (!wrong && t->rules.rounds && !p->read_later)

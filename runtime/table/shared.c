@@ -165,7 +165,7 @@ static void recorded_op(struct table *t, struct table_op *p)
 	monitor_unlock(&h->shared->monitor);
 }
 
-static void do_op(struct table *t, struct table_op *p)
+static void shared_do_op(struct table *t, struct table_op *p)
 {
 	struct stats *stats = t->among->stats;
 	nsec since = stats->trace ? clock_peek() : 0;
@@ -204,7 +204,7 @@ static bool may_end(struct table *t)
 }
 
 /* Under the monitor, when the round's last push is complete. */
-static void end_round(struct table *t)
+static void shared_end_round(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
 	const struct table_op push = {.kind = OP_PUSH};
@@ -240,7 +240,7 @@ static void push_in_round(struct table *t, struct table_op *p)
 		count_versions(t, p);
 		return;
 	}
-	do_op(t, p);
+	shared_do_op(t, p);
 	monitor_lock(&s->monitor);
 	s->round.applied++;
 	broadcast(t);
@@ -274,7 +274,7 @@ static char *wait_for_round(struct table *t, int64_t round)
 		if (state == ROUND_INCOMPLETE)
 			wrong = table_incomplete(t, away, h->rounds.member[away].pushes);
 		else if (state == ROUND_FULL && may_end(t))
-			end_round(t);
+			shared_end_round(t);
 		else if (state == ROUND_GRACE)
 			wait_in_grace(t);
 		else
@@ -363,7 +363,7 @@ static char *shared_start(struct table *t, struct table_op *p)
 			p->read_later = !may_pull_too(t, p) && p->out;
 		else
 			replay_wait(t, p);
-		do_op(t, p);
+		shared_do_op(t, p);
 	}
 	return NULL;
 }

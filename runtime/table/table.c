@@ -178,7 +178,7 @@ static float *agree_on_init(const struct tables *s, const struct table_rules *r,
 		link_broadcast(s->workers, 0, all, n * sizeof *all);
 		return all;
 	}
-	link_allreduce(s->workers, all, n, SUM);
+	link_allreduce(s->workers, all, n, COMM_SUM);
 	for (size_t i = 0; r->init == TABLE_AVERAGE && !r->lengths && i < n; i++)
 		all[i] /= (float)s->size;
 	return all;
@@ -287,7 +287,7 @@ void table_free(struct table *t)
 
 /* ---- Operations ---------------------------------------------------------------- */
 
-static char *check_op(const struct table *t, const struct table_op *p)
+static char *table_check_op(const struct table *t, const struct table_op *p)
 {
 	CHECK(p->kind != OP_ELASTIC || !(t->rules.rounds || t->rules.bounded),
 	      "an elastic move waits for no worker: not in rounds, or with a bounded lead");
@@ -435,7 +435,7 @@ char *table_do(struct table *t, struct table_op *p)
 {
 	bool noted = __builtin_expect(t->among->stats->trace != NULL, 0) && !t->rules.counter;
 	nsec since = noted ? clock_peek() : 0;
-	char *wrong = check_op(t, p);
+	char *wrong = table_check_op(t, p);
 	if (!wrong)
 		wrong = start_op(t, p);
 	if (!wrong)
@@ -447,7 +447,7 @@ char *table_do(struct table *t, struct table_op *p)
 
 char *table_start(struct table *t, struct table_op *p)
 {
-	TRY(check_op(t, p));
+	TRY(table_check_op(t, p));
 	TRY(start_op(t, p));
 	p->under_way = true;
 	return NULL;

@@ -47,9 +47,10 @@ static size_t adam_wide(const struct update *u, size_t n)
 typedef struct table_element formula(struct table_element x, struct push by);
 
 /* All arguments but u are constants where this is inlined, so each updater has loops of its own. */
-static inline __attribute__((always_inline)) void each(const struct update *u, size_t i, size_t n,
-						       formula *push, enum keeps keeps, bool reads,
-						       bool outs)
+static inline __attribute__((always_inline)) void updater_each(const struct update *u, size_t i,
+							       size_t n, formula *push,
+							       enum keeps keeps, bool reads,
+							       bool outs)
 {
 	const struct push by = u->by;
 	const float tau = (float)u->staleness, *g = u->values, *pulled = u->pulled;
@@ -88,9 +89,9 @@ static inline __attribute__((always_inline)) void each(const struct update *u, s
 		if (UPDATER_##word == UPDATER_adam) \
 			done = adam_wide(u, n); \
 		if (u->out) \
-			each(u, done, n, push_##word, KEEPS_##keeps, reads, true); \
+			updater_each(u, done, n, push_##word, KEEPS_##keeps, reads, true); \
 		else \
-			each(u, done, n, push_##word, KEEPS_##keeps, reads, false); \
+			updater_each(u, done, n, push_##word, KEEPS_##keeps, reads, false); \
 	} \
 	static const struct updater updater_##word = {.name = #word, \
 						      .summary = formula_text, \

@@ -288,7 +288,7 @@ static void measure_wire(struct link *l, int peer, bool asks, float *bulk, struc
 }
 
 /* Collective: the slowest of some connections from a host to the next, evenly spaced. */
-static void measure_wires(struct link *l, struct cluster *c, const int *first)
+static void cluster_measure_wires(struct link *l, struct cluster *c, const int *first)
 {
 	int wires = c->hosts < WIRES_MOST ? c->hosts : WIRES_MOST, me = link_rank(l);
 	c->latency_s = c->bandwidth = NAN;
@@ -348,7 +348,7 @@ char *cluster_find(struct link *l, int workers, const struct run *run, const str
 	}
 	link_broadcast(l, 0, &c->hosts, sizeof c->hosts);
 	link_broadcast(l, 0, first, (size_t)c->ranks * sizeof *first);
-	measure_wires(l, c, first);
+	cluster_measure_wires(l, c, first);
 	return NULL;
 }
 

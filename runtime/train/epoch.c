@@ -434,7 +434,7 @@ static void pass_points(struct trainer *r, int64_t step)
 }
 
 /* Makes steps until no mini-batch of the epoch is left, or the worker has left. */
-static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
+static void epoch_take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 {
 	const struct worker *w = &r->w;
 	bool dynamic = r->plan->dynamic;
@@ -489,7 +489,7 @@ static nsec make_steps(struct trainer *r, bool barrier)
 	int64_t i = 0;
 	r->ends_with_barrier = barrier;
 	do
-		take_steps(r, &i, &last, &rng);
+		epoch_take_steps(r, &i, &last, &rng);
 	while (barrier && has_dropped_rows(r));
 	pass_points(r, (w->epoch - 1) * w->steps + epoch_steps(r, w->epoch) - 1);
 	layers_needed(w);
@@ -595,7 +595,7 @@ void epoch_warm_up(struct trainer *r)
 		vec_copy(w->model->buffer, r->buffer);
 	local_forget(w);
 	for (int i = 0; i < TIMES; i++)
-		comm_allreduce(w->data_group, w->grad, MEAN);
+		comm_allreduce(w->data_group, w->grad, COMM_MEAN);
 	device_sync(w->loop->dev);
 	tally_take(w, &ignored);
 	stats_reset(&r->stats);

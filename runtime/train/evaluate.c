@@ -58,7 +58,7 @@ static void share_buffers(struct trainer *r, bool left, double share)
 		vec_fill(w->model->buffer, 0);
 	else if (share != 1)
 		vec_scale(w->model->buffer, (float)share);
-	comm_allreduce(w->data_group, w->model->buffer, SUM);
+	comm_allreduce(w->data_group, w->model->buffer, COMM_SUM);
 	vec_scale(w->model->buffer, 1 / (float)total);
 }
 
@@ -80,7 +80,7 @@ static void recompute_buffers(struct trainer *r)
 		pulse_step();
 		vec_axpy(r->statistics, 1 / (float)batches, w->model->buffer);
 	}
-	comm_allreduce(w->data_group, r->statistics, SUM);
+	comm_allreduce(w->data_group, r->statistics, COMM_SUM);
 	vec_copy(w->model->buffer, r->statistics);
 	tally_take(w, &ignored);
 }
@@ -97,7 +97,7 @@ void model_place(struct trainer *r, const struct snapshot *s)
 	else if (w->loop->strategy->canonical)
 		w->loop->strategy->canonical(w, w->param);
 	if (w->loop->strategy->average)
-		comm_allreduce(w->data_group, w->param, MEAN);
+		comm_allreduce(w->data_group, w->param, COMM_MEAN);
 	else if (is_elsewhere(r, s))
 		comm_broadcast(w->data_group, s ? s->reporting : 0, w->param);
 	if (!w->model->buffer)
@@ -212,7 +212,7 @@ static double consensus_distance(struct trainer *r, const struct epoch_record *r
 	if (record->model.left)
 		vec_fill(w->loop->consensus, 0);
 	vec_copy(r->saved, w->loop->consensus);
-	comm_allreduce(w->data_group, r->saved, SUM);
+	comm_allreduce(w->data_group, r->saved, COMM_SUM);
 	if (!record->model.left) {
 		vec_axpy(w->loop->consensus, -1 / (float)models, r->saved);
 		sum = square_norm(w->loop->consensus);

@@ -7,10 +7,10 @@
  *   host          if not set, the gradient reads and writes no vector on the host
  *   layer_ready   a gradient calls it once for each layer, from the last to the first
  *   average       if not set, all trainers have the same model at a barrier, bit for bit
- *   meets         if MEETS_NEVER, the strategy does not call local_met
  *
- * Off, it costs one branch per step. On, steps are not repeated from graphs, and models are hashed
- * at barriers.
+ * Every run checks what costs nothing: a strategy that has tables has .terms (table_new), one that
+ * calls local_met has .meets (step.c). Off, the rest costs one branch per step. On, steps are not
+ * repeated from graphs, and models are hashed at barriers.
  */
 #include "runtime/config/plugins.h"
 #include "runtime/train/trainer.h"
@@ -154,14 +154,6 @@ void promise_step(struct worker *w)
 	      "strategy %s: .local is set, but its step, with optimizer %s, %s: a device that "
 	      "captures the step as a graph would not repeat that; compute with vec_ operations",
 	      s->plugin.name, w->optimizer->plugin.name, does);
-}
-
-void promise_met(const struct worker *w)
-{
-	CHECK(w->loop->strategy->meets != MEETS_NEVER,
-	      "strategy %s: .meets is MEETS_NEVER, but it calls local_met: "
-	      "--state would be refused",
-	      w->loop->strategy->plugin.name);
 }
 
 /* ---- Barriers ---- */

@@ -18,7 +18,7 @@ static void add_squares(struct worker *w)
 		vec_add_squares(w->loop->squares, w->grad, from, to);
 	}
 	if (comm_size(w->model_group) > 1)
-		comm_allreduce(w->model_group, w->loop->squares, SUM);
+		comm_allreduce(w->model_group, w->loop->squares, COMM_SUM);
 }
 
 /* Limits ||scale grad|| to --clip: at once, or, with in_step, in the optimiser's next step. */
@@ -174,7 +174,7 @@ static void average_moments(struct worker *w)
 		float by = (float)(share * (k == 0 ? ratio : ratio * ratio));
 		if (by != 1)
 			vec_scale(w->moment[k], by);
-		comm_allreduce(w->data_group, w->moment[k], MEAN);
+		comm_allreduce(w->data_group, w->moment[k], COMM_MEAN);
 	}
 	w->age = weighs ? age : w->age;
 	note_common(w);
@@ -183,8 +183,10 @@ static void average_moments(struct worker *w)
 
 void local_met(struct worker *w)
 {
-	if (are_checked(w))
-		promise_met(w);
+	CHECK(w->loop->strategy->meets != MEETS_NEVER,
+	      "strategy %s: .meets is MEETS_NEVER, but it calls local_met: --state would be "
+	      "refused",
+	      w->loop->strategy->plugin.name);
 	if (strcmp(w->run->state, "reset") == 0)
 		local_forget(w);
 	if (strcmp(w->run->state, "average") == 0)

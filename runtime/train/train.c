@@ -193,7 +193,7 @@ static void make_room(struct trainer *r)
 	make_snapshots(r);
 }
 
-static void set_up(struct trainer *r)
+static void train_set_up(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
@@ -416,7 +416,7 @@ static char *look_for_rest(const struct trainer *r)
 
 static void lead_trainer(struct trainer *r)
 {
-	set_up(r);
+	train_set_up(r);
 	trainers_agree(r, r->w.rank == 0 ? begin_sink(r) : NULL);
 	pulse_phase(PHASE_WORKS);
 	train_epochs(r);

@@ -204,7 +204,6 @@ static inline bool are_checked(const struct worker *w)
 void promise_gradient(struct worker *w); /* calls the workload's gradient, and checks it */
 void promise_step(struct worker *w);     /* calls the strategy's step, and checks it */
 void promise_layer(struct worker *w, size_t i);
-void promise_met(const struct worker *w);
 
 /* ---- epoch.c ---- */
 

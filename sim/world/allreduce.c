@@ -134,15 +134,15 @@ static void add(float *restrict sum, const float *restrict x, size_t n)
 }
 
 /* The other kinds; whole numbers that do not fit wrap around. */
-static void join(float *sum, const float *x, size_t n, int how)
+static void allreduce_join(float *sum, const float *x, size_t n, int how)
 {
 	uint8_t *small = (uint8_t *)sum;
 	const uint8_t *more = (const uint8_t *)x;
-	for (size_t i = 0; i < n && how == MAX; i++)
+	for (size_t i = 0; i < n && how == COMM_MAX; i++)
 		sum[i] = x[i] > sum[i] ? x[i] : sum[i];
-	for (size_t i = 0; i < n * sizeof *sum && how == SUM_INT8; i++)
+	for (size_t i = 0; i < n * sizeof *sum && how == COMM_SUM_INT8; i++)
 		small[i] = (uint8_t)(small[i] + more[i]);
-	for (size_t i = 0; i < n && how == SUM_INT32; i++) {
+	for (size_t i = 0; i < n && how == COMM_SUM_INT32; i++) {
 		uint32_t a, b;
 		memcpy(&a, sum + i, sizeof a);
 		memcpy(&b, x + i, sizeof b);
@@ -160,10 +160,10 @@ static void sum_up(const struct sum *s, int ranks)
 		size_t n = smaller(BLOCK, s->n - first);
 		memcpy(sum, s->x[0] + first, n * sizeof *sum);
 		for (int k = 1; k < ranks; k++)
-			if (s->how == SUM || s->how == MEAN)
+			if (s->how == COMM_SUM || s->how == COMM_MEAN)
 				add(sum, s->x[k] + first, n);
 			else
-				join(sum, s->x[k] + first, n, s->how);
+				allreduce_join(sum, s->x[k] + first, n, s->how);
 		for (int k = 0; k < ranks; k++)
 			memcpy(s->x[k] + first, sum, n * sizeof *sum);
 	}
@@ -345,7 +345,8 @@ static void allreduce(struct link *l, struct sums *m, float *x, size_t n, int ho
 	if (!sim_self()->connected)
 		sg_actor_sleep_for(sim_plan->simulation->connect_s);
 	sim_self()->connected = true;
-	sim_self()->summed = sim_plan->simulation->allreduce.n && (how == SUM || how == MEAN);
+	sim_self()->summed =
+		sim_plan->simulation->allreduce.n && (how == COMM_SUM || how == COMM_MEAN);
 	if (sim_self()->summed)
 		sg_barrier_wait(m->door);
 	else
@@ -403,7 +404,7 @@ static void start(struct link *l, struct sums *m, int slot, float *x, size_t n)
 	int rank = link_rank(l);
 	if (!world_is_off_clock())
 		make_carrier(m, rank);
-	if (!arrive(&m->started[slot], m->ranks, rank, x, n, SUM) || world_is_off_clock())
+	if (!arrive(&m->started[slot], m->ranks, rank, x, n, COMM_SUM) || world_is_off_clock())
 		return;
 	m->started[slot].by_layer = sim_self()->worker->loop->by_layer;
 	m->ready[m->readies++] = slot;

@@ -117,7 +117,7 @@ static const char *const cost_property[MESSAGE_COSTS] = {"smpi/lat-factor", "smp
 							 "smpi/os", "smpi/ois", "smpi/or"};
 static struct steps_of_cost message_costs[MESSAGE_COSTS];
 
-static double value_of(const char *word)
+static double engine_value_of(const char *word)
 {
 	static const struct {
 		const char *name;
@@ -148,8 +148,9 @@ static void keep_costs(const struct reading *r)
 				   *at = strtok_r(group, ":", &group),
 				   *per_byte = strtok_r(group, ":", &group);
 			c->step = must(realloc(c->step, (c->n + 1) * sizeof *c->step));
-			c->step[c->n++] = (struct step_of_cost){strtod(size, NULL), value_of(at),
-								per_byte ? value_of(per_byte) : 0};
+			c->step[c->n++] =
+				(struct step_of_cost){strtod(size, NULL), engine_value_of(at),
+						      per_byte ? engine_value_of(per_byte) : 0};
 		}
 		if (c->n)
 			qsort(c->step, c->n, sizeof *c->step, by_size);

@@ -131,7 +131,7 @@ void link_wake(struct link *l, int rank)
 	(void)l, (void)rank;
 }
 
-static int request_new(struct mailbox *m)
+static int mailbox_request_new(struct mailbox *m)
 {
 	int i = take_after(m, &m->spare, -1);
 	if (i < 0) {
@@ -234,7 +234,7 @@ void link_post(struct link *l, int to, int tag, const void *x, size_t bytes)
 int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes)
 {
 	struct letter *a = letter_new(l, to, tag, x, bytes);
-	a->sends = request_new(mine(l));
+	a->sends = mailbox_request_new(mine(l));
 	int request = a->sends;
 	spend(TIME_ISEND, bytes);
 	post(a);
@@ -244,7 +244,7 @@ int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes
 int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes)
 {
 	struct mailbox *m = mine(l);
-	int i = request_new(m);
+	int i = mailbox_request_new(m);
 	struct request_of *r = &m->request[i];
 	r->receives = true;
 	r->from = from;

@@ -317,7 +317,7 @@ static void give_rate(struct passage *p, double rate)
 
 /* The flows of the narrowest links get their rates; then those of the links that are the narrowest
  * for the others. A flow whose bound is below its share gets its bound first. */
-static void fill(int links)
+static void network_fill(int links)
 {
 	for (;;) {
 		double least = INFINITY, bound = INFINITY;
@@ -355,7 +355,7 @@ static void update_rates(void)
 	int links = connected(&flows);
 	for (int i = 0; i < links; i++)
 		all_wait(&net.pipe[net.part[i]]);
-	fill(links);
+	network_fill(links);
 	for (size_t i = 0; i < flows; i++) {
 		struct passage *p = net.flow[i];
 		if (p->mark < 0) /* its links have more than can be computed with */
@@ -405,7 +405,7 @@ static void handle(struct passage *p)
 }
 
 /* Rates change once for all that happens at the same time. */
-static void advance(double now)
+static void network_advance_to(double now)
 {
 	for (;;) {
 		double next = net.events ? net.heap[0]->at : INFINITY;
@@ -442,7 +442,7 @@ static void clock_main(int argc, char **argv)
 	sg_actor_daemonize(sg_actor_self());
 	for (;;) {
 		net.told = false;
-		advance(simgrid_get_clock());
+		network_advance_to(simgrid_get_clock());
 		if (net.changes)
 			update_rates();
 		double next = next_time() - simgrid_get_clock();
@@ -478,7 +478,7 @@ void network_advance(void)
 {
 	if (!net.open)
 		network_open();
-	advance(simgrid_get_clock());
+	network_advance_to(simgrid_get_clock());
 }
 
 double network_now(void)

@@ -82,7 +82,7 @@ void link_window_sync(struct link_window *w)
 
 /* ---- Operations, one after the other ---- */
 
-static void begin(struct passage *p);
+static void window_begin(struct passage *p);
 
 static const struct reach *reach_of(const struct link_window *w)
 {
@@ -130,14 +130,14 @@ static void next_reach(struct link_window *w)
 		to->first_waiting = waiting->next;
 		if (!to->first_waiting)
 			to->last_waiting = &to->first_waiting;
-		passage_delay(&waiting->passage, 0, begin);
+		passage_delay(&waiting->passage, 0, window_begin);
 	} else if (reach_of(w)->old) {
 		to->locked = false;
 	}
 	w->now++;
 }
 
-static void start(struct link_window *w);
+static void window_start(struct link_window *w);
 
 static void added(struct passage *p);
 
@@ -185,7 +185,7 @@ static void added(struct passage *p)
 	}
 	leave_target(w);
 	next_reach(w);
-	start(w);
+	window_start(w);
 }
 
 static void add_arrived(struct passage *p)
@@ -218,7 +218,7 @@ static void was_read(struct passage *p)
 {
 	struct link_window *w = (struct link_window *)(void *)p;
 	next_reach(w);
-	start(w);
+	window_start(w);
 }
 
 /* after: the time of this rank's processor, which comes first. */
@@ -240,7 +240,7 @@ static void read_arrived(struct passage *p)
 }
 
 /* This rank has the lock, if it needs it. */
-static void begin(struct passage *p)
+static void window_begin(struct passage *p)
 {
 	struct link_window *w = (struct link_window *)(void *)p;
 	const struct reach *r = reach_of(w);
@@ -256,7 +256,7 @@ static void begin(struct passage *p)
 	}
 }
 
-static void start(struct link_window *w)
+static void window_start(struct link_window *w)
 {
 	if (w->now == w->reaches) {
 		passage_over(&w->passage);
@@ -266,7 +266,7 @@ static void start(struct link_window *w)
 	struct link_window *to = target_of(w);
 	if (!reach_of(w)->old || !to->locked) {
 		to->locked |= reach_of(w)->old != NULL;
-		begin(&w->passage);
+		window_begin(&w->passage);
 		return;
 	}
 	w->next = NULL;
@@ -282,7 +282,7 @@ static void run_queue(struct link_window *w)
 	w->passage.least_s = 0; /* of the messages that have not begun */
 	for (size_t i = 0; i < w->reaches; i++)
 		w->passage.least_s += least_s(w, &w->reach[i]);
-	start(w); /* first: the clock, which runs in passage_begin, needs its event */
+	window_start(w); /* first: the clock, which runs in passage_begin, needs its event */
 	passage_begin(&w->passage);
 	sg_sem_acquire(w->bell);
 	w->reaches = w->now = 0;

@@ -92,7 +92,7 @@ static double length_of(const float *x, size_t n)
 }
 
 /* Rows of p[r x n] become orthonormal, one after the other. */
-static void orthogonalise(float *p, size_t r, size_t n)
+static void powersgd_orthogonalise(float *p, size_t r, size_t n)
 {
 	for (size_t k = 0; k < r; k++) {
 		float *x = p + k * n;
@@ -170,7 +170,7 @@ static void powersgd_encode(const struct code *c, void *wire, const float *x)
 		} else {
 			memcpy(p, summed, r * a * sizeof *p);
 			summed += r * a;
-			orthogonalise(p, r, a);
+			powersgd_orthogonalise(p, r, a);
 			right_factor(to, x + t->first, p, a, b, r);
 		}
 		to += floats_of(c, t);

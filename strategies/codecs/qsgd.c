@@ -39,7 +39,7 @@ static size_t qsgd_bytes(const struct code *c)
 }
 
 /* norm / L: NaN if a number is not finite. */
-static inline float step_of(const float *x, size_t n, float levels)
+static inline float qsgd_step_of(const float *x, size_t n, float levels)
 {
 	enum { LANES = 16 };
 	double lane[LANES] = {0}, sum = 0;
@@ -86,7 +86,7 @@ static struct block_rule rule_of(const struct code *c)
 	const struct qsgd_opts *o = c->opts;
 	return (struct block_rule){.nibbles = is_short(c),
 				   .most = (float)o->levels,
-				   .scale = step_of,
+				   .scale = qsgd_step_of,
 				   .encode = levels_of,
 				   .decode = is_short(c) ? floats_of_nibbles : floats_of_bytes};
 }

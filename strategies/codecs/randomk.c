@@ -56,7 +56,7 @@ struct drawn {
 };
 
 /* The places of the next parts, and the parts' lengths. */
-static inline void draw(const struct code *c, struct walk *w, struct drawn *d)
+static inline void randomk_draw(const struct code *c, struct walk *w, struct drawn *d)
 {
 	uint32_t bits[AT_ONCE];
 	const uint64_t key = c->common;
@@ -84,10 +84,10 @@ static void randomk_encode(const struct code *c, void *wire, const float *x)
 	struct walk w = walk_of(c);
 	struct drawn d[2];
 	float *to = wire;
-	draw(c, &w, &d[0]);
+	randomk_draw(c, &w, &d[0]);
 	for (int now = 0; d[now].n > 0; now = !now) {
 		const struct drawn *here = &d[now];
-		draw(c, &w, &d[!now]);
+		randomk_draw(c, &w, &d[!now]);
 		for (size_t j = 0; j < d[!now].n; j++)
 			__builtin_prefetch(x + d[!now].place[j]);
 		for (size_t j = 0; j < here->n; j++)
@@ -106,7 +106,7 @@ static bool randomk_decode(const struct code *c, float *y, const void *wire, boo
 		float some[TILE] = {0};
 		for (;; j++) {
 			if (j == d.n) {
-				draw(c, &w, &d);
+				randomk_draw(c, &w, &d);
 				j = 0;
 			}
 			if (d.n == 0 || d.place[j] >= end)

@@ -161,8 +161,8 @@ static uint32_t threshold_of_few(const float *x, size_t n, size_t k, size_t *equ
 					    : threshold(x, n, k, equal);
 }
 
-static void choose(uint32_t *place, float *value, const float *x, size_t first, size_t n, size_t k,
-		   float *room)
+static void topk_choose(uint32_t *place, float *value, const float *x, size_t first, size_t n,
+			size_t k, float *room)
 {
 	size_t equal, found = 0;
 	x += first;
@@ -251,7 +251,7 @@ static void chunk_encode(const struct code *c, uint32_t *wire, const float *x, s
 	size_t k = kept_of(c, n);
 	struct few f = {.word = wire};
 	struct sizes s = {.least = INFINITY, .most = 0};
-	choose(place, value, x, 0, n, k, NULL);
+	topk_choose(place, value, x, 0, n, k, NULL);
 	for (size_t i = 0; i < k; i++) {
 		float size = fabsf(value[i]);
 		s.least = size < s.least ? size : s.least;
@@ -323,13 +323,13 @@ static void topk_encode(const struct code *c, void *wire, const float *x)
 	uint32_t *place = wire;
 	float *value = (float *)wire + all;
 	if (!by_tensor(c)) {
-		choose(place, value, x, 0, c->n, all, wire);
+		topk_choose(place, value, x, 0, c->n, all, wire);
 		return;
 	}
 	for (size_t i = 0; i < c->tensors; i++) {
 		size_t n = c->tensor[i].rows * c->tensor[i].columns, k = kept_of(c, n);
 		float *room = 2 * k <= all ? value : NULL;
-		choose(place, value, x, c->tensor[i].first, n, k, room);
+		topk_choose(place, value, x, c->tensor[i].first, n, k, room);
 		place += k;
 		value += k;
 		all -= k;

@@ -58,8 +58,8 @@ static void muon_scratch(size_t rows, size_t columns, size_t length[SCRATCH_MOST
 }
 
 /* Moves x[n x k] or, if tall, x[k x n], towards the orthogonal matrix nearest to it. */
-static void orthogonalise(struct vec *x, struct vec *y, struct vec *a, struct vec *b, size_t n,
-			  size_t k, bool tall)
+static void muon_orthogonalise(struct vec *x, struct vec *y, struct vec *a, struct vec *b, size_t n,
+			       size_t k, bool tall)
 {
 	static const float c[] = {3.4445f, -4.7750f, 2.0315f};
 	for (int i = 0; i < 5; i++) {
@@ -93,7 +93,7 @@ static void matrix_step(struct worker *w, const struct param_group *p, float sca
 	vec_fill(square, 0);
 	vec_add_squares(square, x, 0, size);
 	vec_limit(x, square, 1, 1e-7f);
-	orthogonalise(x, y, a, b, n, k, tall);
+	muon_orthogonalise(x, y, a, b, n, k, tall);
 	vec_sgd(p->param, NULL, x, lr, 0, decay,
 		sqrtf(tall ? (float)p->rows / (float)p->columns : 1));
 }

@@ -2,7 +2,7 @@
  * check_layers.c - the layers of the code base hold, and their check (layers.sh) finds what breaks
  * them: a call, a library, an include, a declaration, state in a plug-in. Names in documents and
  * comments exist (readme.sh, comments.sh). The licences of linked libraries are known
- * (licences.sh).
+ * (licences.sh). Long functions have names of their own (names.sh).
  */
 #include "tests/fixture.h"
 #include "tests/suites.h"
@@ -118,6 +118,49 @@ TEST(files_named_in_comments_exist, COUNT(comments))
 			    sentence("sh %s/tests/scripts/comments.sh %s 2>&1", home, folder);
 	expect_command(0, touch, "");
 	folder_text("planted.c", k->text);
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg((status == 0) == !k->says && (k->says ? strstr(out, k->says) != NULL : !*out),
+		      "%d: %s", status, out);
+	folder_free();
+}
+
+static const struct twins {
+	int lines;             /* of each of two functions */
+	const char *name[2];   /* in planted/a.c and planted/b.c */
+	const char *begins[2]; /* of their definitions */
+	const char *says;      /* NULL: nothing */
+} twins[] = {
+	{11, {"one_a", "one_b"}, {"static void ", "static void "}, NULL},
+	{10, {"one", "one"}, {"static void ", "static void "}, NULL},
+	{11, {"one", "one"}, {"static void ", "static void "}, "planted/b.c:2: one: another file"},
+	{11, {"one", "one"}, {"void ", "static\nvoid "}, "planted/b.c:3: one: another file"},
+	{11,
+	 {"one", "one"},
+	 {"static void ", "static inline __attribute__((always_inline)) void "},
+	 "planted/b.c:2: one: another file"},
+};
+
+/* names.sh [SOURCES]: a long static function has a name of its own. */
+TEST(long_static_functions_have_own_names, COUNT(twins))
+{
+	const struct twins *k = &twins[_i];
+	const char *home = getenv("MVBENCH_HOME");
+	char out[4096];
+	if (!home) {
+		skipped("MVBENCH_HOME does not say where the sources are");
+		return;
+	}
+	folder_new();
+	char *folders AUTOFREE = sentence("mkdir %s/planted", folder),
+		      *command AUTOFREE =
+			      sentence("sh %s/tests/scripts/names.sh %s 2>&1", home, folder);
+	expect_command(0, folders, "");
+	for (int i = 0; i < 2; i++) {
+		char *text AUTOFREE =
+			sentence("%s%s(void)\n{\n%.*s}\n", k->begins[i], k->name[i], 3 * k->lines,
+				 "\t;\n\t;\n\t;\n\t;\n\t;\n\t;\n\t;\n\t;\n\t;\n\t;\n\t;\n");
+		folder_text(i == 0 ? "planted/a.c" : "planted/b.c", text);
+	}
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg((status == 0) == !k->says && (k->says ? strstr(out, k->says) != NULL : !*out),
 		      "%d: %s", status, out);

@@ -351,6 +351,7 @@ TEST(state_reset_restarts_the_moments)
 					{"state", "reset"}};
 	struct setup b;
 	setup_open(&b, given, COUNT(given));
+	b.f.w.loop->strategy = b.c.strategy;
 	for (int t = 1; t <= 7; t++)
 		setup_step(&b, t, 1);
 	local_met(&b.f.w);

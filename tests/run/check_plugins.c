@@ -448,6 +448,25 @@ TEST(plugin_of_another_version_is_refused)
 	refused("mvbench run --strategy=./old.c", "other headers than this mvbench's");
 }
 
+/* Common words that the contract's headers do not take. */
+static const char own_names_text[] =
+	"#define MAX 4\n#define MIN(a, b) ((a) < (b) ? (a) : (b))\n#include \"mvbench.h\"\n"
+	"enum { SUM, MEAN, MEDIAN };\nenum stream { UP, DOWN };\n"
+	"static void step(struct worker *w)\n{\n\tlocal_step(w, 1);\n"
+	"\tif (MIN(MEAN, MAX) > SUM && DOWN > UP)\n"
+	"\t\tcomm_allreduce(w->data_group, w->param, COMM_MEAN);\n}\n"
+	"static const struct strategy own = {.plugin = {.name = \"own\", .summary = \"own\"}, "
+	".step = step};\nMVBENCH_PLUGIN(.strategy = &own);\n";
+
+TEST(common_names_are_free_for_plugins)
+{
+	if (lacks_something())
+		return;
+	folder_text("own.c", own_names_text);
+	must_do("mvbench run --workload=softmax --epochs=1 --strategy=./own.c --workers=2");
+	answers("SELECT count(*) FROM run WHERE strategy = 'own' AND status = 'done'", "1");
+}
+
 /* ---- Files that are not plug-ins ----------------------------------------- */
 
 static const struct mistake {

@@ -86,7 +86,7 @@ bugs() {
 	spoiled sum 'allreduce adds where it should average' strategies/allreduce.c \
 		's/local_step(w, w->weight)/local_step(w, 1)/'
 	spoiled models 'periodic adds models where it should average' strategies/periodic.c \
-		's/comm_allreduce(w->data_group, w->param, MEAN)/comm_allreduce(w->data_group, w->param, SUM)/'
+		's/comm_allreduce(w->data_group, w->param, COMM_MEAN)/comm_allreduce(w->data_group, w->param, COMM_SUM)/'
 	spoiled up 'learning rate 20 % too high' runtime/config/schedule.c \
 		's/double lr = run->lr/double lr = 1.2 * run->lr/'
 	spoiled down 'learning rate 20 % too low' runtime/config/schedule.c \

@@ -36,7 +36,7 @@ static void sink_model(void *self, struct worker *w, const float *step_s, size_t
 			w->index = order + s * rows % (n - rows);
 			w->model->workload->load(w);
 			w->model->workload->gradient(w);
-			link_allreduce(all, w->grad->data, w->grad->n, SUM);
+			link_allreduce(all, w->grad->data, w->grad->n, COMM_SUM);
 			local_step(w, 1.0 / w->trainers);
 		}
 		link_barrier(all);

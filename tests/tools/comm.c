@@ -49,13 +49,13 @@ static void collectives(struct worker *w, size_t n)
 	struct stats *s = w->loop->stats;
 	struct vec *v = filled(w, n, (float)rank, 1);
 	stats_reset(s);
-	comm_allreduce(w->all, v, SUM);
+	comm_allreduce(w->all, v, COMM_SUM);
 	expect(v, 0, n, sum_of_ranks(size), (float)size, "allreduce sum");
 	double sent = (double)s->bytes_sent;
 	link_reduce_all(comm_link(w->all), &sent, 1, REDUCE_SUM);
 	CHECK(sent == 2.0 * (size - 1) * (double)n * sizeof(float), "allreduce counted %g bytes",
 	      sent);
-	comm_allreduce(w->all, v, MEAN);
+	comm_allreduce(w->all, v, COMM_MEAN);
 	expect(v, 0, n, sum_of_ranks(size), (float)size, "allreduce mean of equals");
 
 	vec_fill(v, (float)rank);
@@ -94,14 +94,14 @@ static void kinds(struct worker *w, size_t n)
 	for (size_t i = 0; i < n; i++)
 		host[i + 1] = (float)((w->rank + (int)(i % 7)) % size) - 1.5f;
 	vec_put(v, host);
-	comm_allreduce_part(w->all, v, 1, n, MAX);
+	comm_allreduce_part(w->all, v, 1, n, COMM_MAX);
 	expect(v, 1, n, (float)size - 2.5f, 0, "the largest");
 	for (size_t i = 0; i < n; i++) {
 		int32_t x = (w->rank - 1) * (1 + (int)(i % 89) * 1000003);
 		memcpy(host + i + 1, &x, sizeof x);
 	}
 	vec_put(v, host);
-	comm_allreduce_part(w->all, v, 1, n, SUM_INT32);
+	comm_allreduce_part(w->all, v, 1, n, COMM_SUM_INT32);
 	vec_get(v, host);
 	for (size_t i = 0; i < n; i++) {
 		int32_t x, want = (ranks - size) * (1 + (int)(i % 89) * 1000003);
@@ -111,7 +111,7 @@ static void kinds(struct worker *w, size_t n)
 	for (size_t i = 4; i < 4 * n + 4; i++)
 		small[i] = (int8_t)((w->rank + (int)(i % 2)) % 2 ? 1 : -1);
 	vec_put(v, host);
-	comm_allreduce_part(w->all, v, 1, n, SUM_INT8);
+	comm_allreduce_part(w->all, v, 1, n, COMM_SUM_INT8);
 	vec_get(v, host);
 	for (size_t i = 4; i < 4 * n + 4; i++)
 		CHECK(small[i] == (size % 2 ? (i % 2 ? 1 : -1) : 0), "vote %zu is %d", i, small[i]);
@@ -210,7 +210,7 @@ static void ordered(struct worker *w)
 		struct vec *v = vec_new(w, n);
 		for (int times = 0; times < 3; times++) {
 			put_uneven(w, v);
-			comm_allreduce(w->all, v, SUM);
+			comm_allreduce(w->all, v, COMM_SUM);
 		}
 		vec_get(v, host);
 		for (size_t i = 0; i < n; i++) {
@@ -302,7 +302,7 @@ static void in_a_row(struct worker *w)
 		if ((w->rank + i) % 3 == 0)
 			usleep(2000);
 		vec_scale(v[i], 2);
-		comm_allreduce_part(w->all, v[i], 0, N - 3, i % 2 ? MEAN : SUM);
+		comm_allreduce_part(w->all, v[i], 0, N - 3, i % 2 ? COMM_MEAN : COMM_SUM);
 	}
 	for (int i = 0; i < TIMES; i++) {
 		float sum = 2 * (float)(i + 1) * sum_of_ranks(w->trainers);
@@ -320,7 +320,7 @@ static void groups(struct worker *w)
 	int odd = w->trainers / 2, members = w->rank % 2 ? odd : w->trainers - odd;
 	CHECK(comm_size(half) == members, "%d in a group of %d", comm_size(half), members);
 	CHECK(comm_rank(half) == w->rank / 2, "rank %d in its group", comm_rank(half));
-	comm_allreduce(half, v, SUM);
+	comm_allreduce(half, v, COMM_SUM);
 	expect(v, 0, 7, (float)members, 0, "allreduce in a group");
 	vec_free(v);
 	comm_free(half);

@@ -40,7 +40,7 @@ static void step_send(struct worker *w)
 static void step_collectives(struct worker *w)
 {
 	if (w->step == STEP && w->rank == 0)
-		comm_allreduce(w->all, w->grad, SUM);
+		comm_allreduce(w->all, w->grad, COMM_SUM);
 	else if (w->step == STEP)
 		comm_recv(w->all, 0, w->grad);
 }

@@ -17,7 +17,7 @@ enum what { OURS, MPI, COPY, WHATS };
 static void once(enum what what, struct link *l, float *x, float *y, size_t n)
 {
 	if (what == OURS)
-		link_allreduce(l, x, n, SUM);
+		link_allreduce(l, x, n, COMM_SUM);
 	else if (what == MPI)
 		MPI_Allreduce(MPI_IN_PLACE, x, (int)n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 	else

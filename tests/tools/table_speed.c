@@ -145,7 +145,7 @@ static void do_once(struct bench *b, enum what what)
 			(struct table_op){
 				.kind = OP_SYNC, .out = b->param, .pull = true, .by = by});
 	else
-		link_allreduce(b->all, b->sum, b->n, SUM);
+		link_allreduce(b->all, b->sum, b->n, COMM_SUM);
 	if (b->gpu && what != ALLREDUCE)
 		b->gpu->ops->sync(b->gpu);
 }

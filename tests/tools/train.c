@@ -219,21 +219,21 @@ static void reduce_kinds(struct worker *w)
 	for (int i = 0; i < NUMBERS; i++)
 		h.x[i] = (float)((w->rank + i) % n) - 1.5f;
 	vec_put(v, h.x);
-	comm_allreduce(w->all, v, MAX);
+	comm_allreduce(w->all, v, COMM_MAX);
 	vec_get(v, h.x);
 	for (int i = 0; i < NUMBERS; i++)
 		CHECK(h.x[i] == (float)n - 2.5f, "the largest is %g", (double)h.x[i]);
 	for (int i = 0; i < NUMBERS; i++)
 		h.i[i] = (w->rank - 1) * (1 + i * 1000003);
 	vec_put(v, h.x);
-	comm_allreduce(w->all, v, SUM_INT32);
+	comm_allreduce(w->all, v, COMM_SUM_INT32);
 	vec_get(v, h.x);
 	for (int i = 0; i < NUMBERS; i++)
 		CHECK(h.i[i] == (ranks - n) * (1 + i * 1000003), "a sum of %d", h.i[i]);
 	for (int i = 0; i < 4 * NUMBERS; i++)
 		h.c[i] = (int8_t)((w->rank + i) % 2 ? 1 : -1);
 	vec_put(v, h.x);
-	comm_allreduce(w->all, v, SUM_INT8);
+	comm_allreduce(w->all, v, COMM_SUM_INT8);
 	vec_get(v, h.x);
 	for (int i = 0; i < 4 * NUMBERS; i++)
 		CHECK(h.c[i] == (n % 2 ? (i % 2 ? 1 : -1) : 0), "a vote of %d", h.c[i]);
@@ -310,7 +310,7 @@ static void step_on_host(struct worker *w)
 static void sum_layer(struct worker *w, size_t i)
 {
 	comm_allreduce_part(w->data_group, w->grad, w->model->layer[i],
-			    w->model->layer[i + 1] - w->model->layer[i], SUM);
+			    w->model->layer[i + 1] - w->model->layer[i], COMM_SUM);
 }
 
 static void step_of_sums(struct worker *w)

@@ -219,11 +219,11 @@ void link_shift(struct link *l, int to, const float *out, int from, float *in, s
 
 void link_allreduce_by_mpi(struct link *l, float *x, size_t n, enum reduce how)
 {
-	const MPI_Datatype type = how == SUM_INT8    ? MPI_INT8_T
-				  : how == SUM_INT32 ? MPI_INT32_T
-						     : MPI_FLOAT;
-	const MPI_Op op = how == MAX ? MPI_MAX : MPI_SUM;
-	const size_t in_a_float = how == SUM_INT8 ? sizeof *x : 1, piece = PIECE / in_a_float;
+	const MPI_Datatype type = how == COMM_SUM_INT8    ? MPI_INT8_T
+				  : how == COMM_SUM_INT32 ? MPI_INT32_T
+							  : MPI_FLOAT;
+	const MPI_Op op = how == COMM_MAX ? MPI_MAX : MPI_SUM;
+	const size_t in_a_float = how == COMM_SUM_INT8 ? sizeof *x : 1, piece = PIECE / in_a_float;
 	world_enter("allreduce", -1);
 	for (; n > piece; x += piece, n -= piece)
 		MPI_Allreduce(MPI_IN_PLACE, x, PIECE, type, op, l->comm);
@@ -259,7 +259,7 @@ void link_allreduce(struct link *l, float *x, size_t n, enum reduce how)
 	if (l->sums)
 		world_sums->allreduce(l, l->sums, x, n, how);
 	else if (l->size > 1)
-		done = (how == SUM || how == MEAN) && sum_in_memory(l, x, n);
+		done = (how == COMM_SUM || how == COMM_MEAN) && sum_in_memory(l, x, n);
 	world_leave();
 	if (!done)
 		link_allreduce_by_mpi(l, x, n, how);

@@ -100,7 +100,7 @@ static void await_all(struct link *l, unsigned stage)
 /* ---- The shared memory ---- */
 
 /* Makes it on rank 0, whose name for it the others get; NULL: it cannot be had. */
-static void *map(struct link *l, size_t bytes)
+static void *node_map(struct link *l, size_t bytes)
 {
 	char name[64];
 	int fd = -1, all;
@@ -135,7 +135,7 @@ void node_open(struct link *l, bool one_node)
 		return;
 	s->room = smaller(PIECE, BYTES_MOST / sizeof(float) / (ranks + 1) / LINE * LINE);
 	s->bytes = ranks * sizeof *s->place + (ranks + 1) * s->room * sizeof(float);
-	s->place = map(l, s->bytes);
+	s->place = node_map(l, s->bytes);
 	if (!s->place)
 		return;
 	s->in = (float *)(void *)(s->place + ranks);

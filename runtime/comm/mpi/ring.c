@@ -158,7 +158,7 @@ void rings_prepare(struct link *l, size_t n)
 }
 
 /* The first floats that no sum of the link uses; if all are used, others. */
-static float *room_for(struct ring *r, size_t n)
+static float *ring_room_for(struct ring *r, size_t n)
 {
 	const struct rings *all = r->link->rings;
 	r->first = 0;
@@ -184,7 +184,7 @@ static void cut_into_lanes(struct ring *r)
 	const size_t ranks = (size_t)r->link->size, bytes = r->n * sizeof(float);
 	const size_t lanes = bytes / ranks / LANE_BYTES, n = lanes < 1 ? 1 : smaller(lanes, LANES);
 	const size_t room_n = floats_of(r->link, r->n);
-	float *room = room_for(r, room_n);
+	float *room = ring_room_for(r, room_n);
 	size_t used = 0;
 	r->lanes = (int)n;
 	for (size_t i = 0; i < n; i++) {

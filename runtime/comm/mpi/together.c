@@ -47,7 +47,7 @@ struct reduction {
 	enum link_reduce how;
 };
 
-static void reduce(void **x, int ranks, const void *how)
+static void together_combine(void **x, int ranks, const void *how)
 {
 	const struct reduction *r = how;
 	double *sum = x[0];
@@ -69,7 +69,7 @@ static void reduce(void **x, int ranks, const void *how)
 
 void together_reduce(struct link *l, void *x, int n, enum link_reduce how)
 {
-	rendezvous(l, x, reduce, &(struct reduction){(size_t)n, how});
+	rendezvous(l, x, together_combine, &(struct reduction){(size_t)n, how});
 }
 
 /* A rank's input, and where the result goes. */

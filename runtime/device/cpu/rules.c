@@ -8,11 +8,12 @@
 typedef struct moving formula(struct moving f, struct rule by, struct moving_step now);
 
 /* Inlined with a constant formula and number of moments: each rule gets its own loop. */
-static inline __attribute__((always_inline)) void each(float *restrict x, float *restrict a,
-						       float *restrict b, const float *restrict g,
-						       const struct rule *by,
-						       struct moving_step now, float first,
-						       size_t n, formula *step, int moments)
+static inline __attribute__((always_inline)) void rule_each(float *restrict x, float *restrict a,
+							    float *restrict b,
+							    const float *restrict g,
+							    const struct rule *by,
+							    struct moving_step now, float first,
+							    size_t n, formula *step, int moments)
 {
 	const struct rule r = *by;
 #pragma omp simd
@@ -39,7 +40,7 @@ typedef void rule_loop(float *x, float *a, float *b, const float *g, const struc
 			       const struct rule *by, struct moving_step now, float first, \
 			       size_t n) \
 	{ \
-		each(x, a, b, g, by, now, first, n, rule_##word, moments); \
+		rule_each(x, a, b, g, by, now, first, n, rule_##word, moments); \
 	}
 RULE_LIST(LOOP)
 

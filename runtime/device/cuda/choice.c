@@ -202,8 +202,8 @@ static struct conv_choice best_of(struct device *d, struct cuda_conv *v, struct 
 	return best;
 }
 
-static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct conv_plan *p,
-				 enum direction k, const void *a, const void *b, double *ms)
+static struct conv_choice choice_choose(struct device *d, struct cuda_conv *v, struct conv_plan *p,
+					enum direction k, const void *a, const void *b, double *ms)
 {
 	struct cuda *c = cuda_of(d);
 	struct found found[ALGORITHMS + 1];
@@ -306,7 +306,8 @@ static bool recall(struct device *d, struct cuda_conv *v, struct conv_plan *p, e
 }
 
 /* Best effort: without a line the next process tries again. Replaces a line with the same key. */
-static void keep(const char *file, const char *key, const struct conv_choice *choice, double ms)
+static void choice_keep(const char *file, const char *key, const struct conv_choice *choice,
+			double ms)
 {
 	struct output o;
 	char *old AUTOFREE = text_read(file);
@@ -331,8 +332,8 @@ static void tell(const char *key, const struct conv_choice *choice, bool kept, d
 }
 
 /* Reads the choice from the file, or makes it by trials. */
-static struct conv_choice make(struct device *d, struct cuda_conv *v, struct conv_plan *p,
-			       enum direction k, const void *a, const void *b)
+static struct conv_choice choice_make(struct device *d, struct cuda_conv *v, struct conv_plan *p,
+				      enum direction k, const void *a, const void *b)
 {
 	struct conv_choice choice;
 	char *folder AUTOFREE = cache_folder(), *key AUTOFREE = key_of(d, v, p, k);
@@ -347,9 +348,9 @@ static struct conv_choice make(struct device *d, struct cuda_conv *v, struct con
 		kept = recall(d, v, p, k, file, key, &choice);
 	}
 	if (!kept) {
-		choice = choose(d, v, p, k, a, b, &ms);
+		choice = choice_choose(d, v, p, k, a, b, &ms);
 		if (file && choice.algorithm >= 0)
-			keep(file, key, &choice, ms);
+			choice_keep(file, key, &choice, ms);
 	}
 	if (lock >= 0)
 		close(lock);
@@ -367,7 +368,7 @@ const struct conv_choice *conv_choice_of(struct device *d, struct cuda_conv *v, 
 			return &c->choice[i];
 	CHECK(!c->capturing, "the first convolution of %zu rows comes while a graph is captured",
 	      p->rows);
-	struct conv_choice made = make(d, v, p, k, a, b);
+	struct conv_choice made = choice_make(d, v, p, k, a, b);
 
 	made.problem = problem;
 	APPEND(c->choice, c->choices, made);

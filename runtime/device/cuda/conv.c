@@ -264,7 +264,7 @@ static void copy_weights(struct device *d, struct cuda_conv *v)
 }
 
 /* The weights in cuDNN's form. */
-static const void *weights(struct device *d, struct cuda_conv *v, const float *weight)
+static const void *conv_weights_of(struct device *d, struct cuda_conv *v, const float *weight)
 {
 	const struct cuda *c = cuda_of(d);
 	if (is_direct(d, v, weight))
@@ -310,7 +310,7 @@ void cuda_conv_forward(struct device *d, void *conv, float *y, const float *x, c
 {
 	struct cuda_conv *v = conv;
 	const size_t pixels = pixels_of(v, rows), n = v->s.out.channels;
-	const void *w = weights(d, v, weight), *in = given_x(d, v, x, rows);
+	const void *w = conv_weights_of(d, v, weight), *in = given_x(d, v, x, rows);
 	void *out = v->padded_y ? v->padded_y : y;
 	if (!convolve(d, v, plan_of(d, v, rows), FORWARD, in, w, 0, out)) {
 		cuda_conv_forward(d, conv, y, x, weight, bias, rows);
@@ -372,7 +372,7 @@ void cuda_conv_backward_data(struct device *d, void *conv, float *dx, const floa
 			     const float *weight, bool add, size_t rows)
 {
 	struct cuda_conv *v = conv;
-	const void *w = weights(d, v, weight), *grad = given_y(d, v, dy, rows);
+	const void *w = conv_weights_of(d, v, weight), *grad = given_y(d, v, dy, rows);
 	void *out = v->padded_x ? v->padded_x : dx;
 	cuda_join_before(d, dx, rows * image_size(v->s.in) * sizeof *dx);
 	if (add)

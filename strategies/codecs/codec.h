@@ -32,13 +32,17 @@ struct codec {
 	struct plugin plugin;
 	/* NULL = accepts all configurations. Returns NULL, or a message (heap). */
 	char *(*refuse)(const struct run *run, const void *opts);
-	/* How the workers' messages are added up:
-	 *   CODEC_SCATTERED  each worker decodes and adds the messages of its part of the floats,
-	 * in float32, and encodes the sum again: 2 (N - 1) / N messages a worker CODEC_GATHERED
-	 * each worker gets all messages, decodes and adds them: N - 1 messages CODEC_SUMMED     a
-	 * message is floats, and their sums are decoded: 2 (N - 1) / N messages. If a sum of
-	 * messages is not the message of a sum, results are wrong */
-	enum { CODEC_SCATTERED, CODEC_GATHERED, CODEC_SUMMED } sums;
+	/* How the workers' messages are added up */
+	enum {
+		/* Each worker decodes and adds the messages of its part of the floats, in float32,
+		 * and encodes the sum again: 2 (N - 1) / N messages a worker. */
+		CODEC_SCATTERED,
+		/* Each worker gets all messages, decodes and adds them: N - 1 messages. */
+		CODEC_GATHERED,
+		/* A message is floats, and the sum of all is decoded: 2 (N - 1) / N messages. It
+		 * must be the message of the sum, otherwise results are wrong. */
+		CODEC_SUMMED,
+	} sums;
 	int rounds; /* of CODEC_SUMMED: sums one after the other; 0 = 1 */
 	/* CODEC_SUMMED: only the sum can be decoded. Feedback then keeps x - its mean. */
 	bool joint;

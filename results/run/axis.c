@@ -7,6 +7,7 @@
  *   1e-4..1 log 5      5 values with the same factor from each to the next, both ends included
  */
 #include "results/run/study.h"
+#include "runtime/config/plugins.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -173,6 +174,11 @@ static char *condition_read(struct axis *a, const char *text)
 	TRY(axis_read(a, name, equals + 1));
 	for (size_t i = 0; i < a->n; i++) {
 		char *typed AUTOFREE = a->value[i]; /* is valid */
+		a->value[i] = NULL;
+		if (option_chooses(a->option) < PART_COUNT && plugin_options(typed))
+			return sentence("exclude: %s=%s: give options as conditions of their own, "
+					"as in codec=topk topk.share=0.1",
+					name, typed);
 		a->value[i] = option_plain(a->option, typed);
 	}
 	return NULL;

@@ -36,9 +36,10 @@ char *option_plain(const struct option *o, const char *text)
 	} x = {.whole = 0};
 	char plain[64];
 	const struct plugin *p;
-	if (option_chooses(o) < PART_COUNT) { /* the user may give a file */
+	if (option_chooses(o) < PART_COUNT) { /* the user may give a file, and options after it */
 		char *none AUTOFREE = plugin_choose(option_chooses(o), text, NULL, 0, &p);
-		return none ? NULL : must(strdup(p->name));
+		const char *options = plugin_options(text);
+		return none ? NULL : sentence("%s%s", p->name, options ? options : "");
 	}
 	alone.offset = 0;
 	char *wrong AUTOFREE = option_set(&alone, &x, NULL, text);

@@ -43,7 +43,7 @@ _mvbench() {
 	if [[ $options == *--workload=* ]]; then # options of the plug-ins on the command line
 		for word in "${line[@]}"; do
 			case $word in
-			--strategy=* | --workload=* | --optimizer=*) options+=" ${_mvbench_table[plugin ${word#*=}]-}" ;;
+			--strategy=* | --workload=* | --optimizer=* | --codec=*) options+=" ${_mvbench_table[plugin ${word#*=}]-}" ;;
 			esac
 		done
 		case $current in

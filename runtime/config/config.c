@@ -306,6 +306,30 @@ static char *choose_plugin(struct config *c, enum part part, const struct settin
 	return NULL;
 }
 
+/* Options after the name of a plug-in: in a list of names, each name can have its own. */
+static char *apply_typed(struct config *c, enum part part, const struct setting *given, size_t n)
+{
+	void *opts;
+	const char *what = part_names[part], *typed = setting_value(given, n, what),
+		   *at = typed ? plugin_options(typed) : NULL, *next;
+	const struct plugin *p = config_plugin(c, part, &opts);
+	for (; at; at = next) {
+		next = plugin_options(at + 1);
+		size_t length = next ? (size_t)(next - at - 1) : strlen(at + 1);
+		char *option AUTOFREE = must(strndup(at + 1, length));
+		char *value = strchr(option, '=');
+		*value++ = '\0';
+		char *full AUTOFREE = sentence("%s.%s", p->name, option);
+		const char *twice = setting_value(given, n, full);
+		if (twice)
+			return sentence("--%s=%s: --%s=%s gives this option, too; leave one of the "
+					"two out",
+					what, typed, full, twice);
+		TRY(apply_setting(c, &(struct setting){full, value}, false));
+	}
+	return NULL;
+}
+
 /* Without a codec there is nothing to keep; auto: as the codec needs it. Pairs always have it. */
 static const char *resolved_feedback(const struct config *c)
 {
@@ -337,6 +361,8 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 			TRY(apply_setting(c, r, false));
 	for (size_t i = 0; i < n; i++)
 		TRY(apply_setting(c, &given[i], lenient));
+	for (enum part k = 0; k < PART_COUNT; k++)
+		TRY(apply_typed(c, k, given, n));
 	/* decoupled weight decay applies only to the weights of products by default */
 	if (!c->optimizer->coupled && run->weight_decay > 0 && !setting_value(given, n, "decay"))
 		run->decay = "weights";

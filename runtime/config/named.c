@@ -25,12 +25,26 @@ static struct named *named_find(const char *name)
 	return i < nnamed ? &named[i] : NULL;
 }
 
+/* A path may have colons, too, but hardly one before a word and an equals sign. */
+const char *plugin_options(const char *typed)
+{
+	for (const char *at = strchr(typed, ':'); at; at = strchr(at + 1, ':')) {
+		size_t n = strspn(at + 1, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+		if (n > 0 && at[1 + n] == '=')
+			return at;
+	}
+	return NULL;
+}
+
 void plugins_name(const char *list, enum naming how)
 {
 	char *all AUTOFREE = must(strdup(list)), *rest = all, *one;
 	while ((one = strsep(&rest, ","))) {
 		one += strspn(one, " \t\r\n");
+		const char *options = plugin_options(one);
 		size_t n = strcspn(one, "#");
+		if (options && (size_t)(options - one) < n)
+			n = (size_t)(options - one);
 		while (n > 0 && strchr(" \t\r\n", one[n - 1]))
 			n--;
 		one[n] = '\0';

@@ -59,11 +59,18 @@ size_t plugin_names(enum part part, const char *name[PLUGINS_MOST])
 
 /* ---- From files ---------------------------------------------------------- */
 
+static char *without_options(const char *typed)
+{
+	const char *options = plugin_options(typed);
+	return must(strndup(typed, options ? (size_t)(options - typed) : strlen(typed)));
+}
+
 bool plugin_is_file(const char *typed)
 {
-	size_t n = strlen(typed);
-	return strpbrk(typed, "/#") || (n > 2 && strcmp(typed + n - 2, ".c") == 0) ||
-	       (n > 3 && (strcmp(typed + n - 3, ".so") == 0 || strcmp(typed + n - 3, ".py") == 0));
+	char *name AUTOFREE = without_options(typed);
+	size_t n = strlen(name);
+	return strpbrk(name, "/#") || (n > 2 && strcmp(name + n - 2, ".c") == 0) ||
+	       (n > 3 && (strcmp(name + n - 3, ".so") == 0 || strcmp(name + n - 3, ".py") == 0));
 }
 
 char *plugin_typed(const struct plugin *p)
@@ -155,18 +162,17 @@ static void choose_python(const struct setting *given, size_t n)
 char *plugin_choose(enum part part, const char *typed, const struct setting *given, size_t n,
 		    const struct plugin **out)
 {
+	char *name AUTOFREE = without_options(typed ? typed : "");
 	choose_python(given, n);
-	if (!typed)
-		typed = "";
-	if (plugin_is_file(typed))
-		return load_plugin(part, typed, out);
-	const char *source = source_given(typed, given, n);
+	if (plugin_is_file(name))
+		return load_plugin(part, name, out);
+	const char *source = source_given(name, given, n);
 	if (source) {
-		char *file AUTOFREE = sentence("%s#%s", typed, source);
+		char *file AUTOFREE = sentence("%s#%s", name, source);
 		return load_plugin(part, file, out);
 	}
-	*out = plugin_find(part, typed);
-	return *out ? NULL : no_such_plugin(part, typed);
+	*out = plugin_find(part, name);
+	return *out ? NULL : no_such_plugin(part, name);
 }
 
 char *plugins_load(const struct setting *given, size_t n)

@@ -29,6 +29,9 @@ char *plugin_choose(enum part part, const char *typed, const struct setting *giv
  * message. */
 char *plugins_load(const struct setting *given, size_t n);
 bool plugin_is_file(const char *typed); /* a file, not a name */
+/* In "topk:share=0.1:of=tensors", from the first colon on: options after the name or file. NULL:
+ * there are none. */
+const char *plugin_options(const char *typed);
 /* The text by which this program or a worker finds the same version again. Heap. */
 char *plugin_typed(const struct plugin *p);
 
@@ -56,8 +59,8 @@ enum naming {
 	NAMED_BY_JOB,  /* a job file that is only looked at: the file is read, not compiled */
 	NAMED_BY_USER, /* the command line, or a job file that runs: it is compiled and loaded */
 };
-/* Adds each item of a comma list, without #SHA256. arguments_read adds the values of --strategy,
- * --workload and --optimizer. */
+/* Adds each item of a comma list, without #SHA256 and options. arguments_read adds the values of
+ * --strategy, --workload, --optimizer and --codec. */
 void plugins_name(const char *list, enum naming how);
 enum naming plugin_naming(const char *name);
 

@@ -175,8 +175,10 @@ TEST(codecs_are_ranked_as_in_a_sweep)
 {
 	sweep(CLUSTER_JOB "sim.train = false\nepochs = 1\nstrategy = allreduce\ncodec = topk\n",
 	      "sweep.db");
-	ck_advise(0, CLUSTER "--codecs=none,topk --intervals=4 --format=json", "");
+	ck_advise(0, CLUSTER "--codecs=none,topk,topk:share=0.1 --intervals=4 --format=json", "");
 	ck_share(ranked("epoch_seconds", "allreduce codec=topk", 0), swept("allreduce"), 1e-9);
+	ck_assert_double_lt(ranked("epoch_seconds", "allreduce codec=topk", 0),
+			    ranked("epoch_seconds", "allreduce codec=topk:share=0.1", 0));
 	ck_assert_double_lt(ranked("epoch_seconds", "allreduce codec=topk", 0),
 			    ranked("epoch_seconds", "allreduce", 0));
 	ck_assert(isfinite(ranked("epoch_seconds", "periodic codec=topk", 4)));

@@ -5,6 +5,8 @@
 #include "runtime/config/config.h"
 #include "runtime/config/plan.h"
 #include "runtime/config/plugins.h"
+#include "runtime/config/run.h"
+#include "runtime/table/coded.h"
 #include "tests/shell.h"
 #include "tests/suites.h"
 #undef MPIRUN /* of shell.h; not used here */
@@ -626,6 +628,70 @@ TEST(powersgd_trajectory_is_that_of_its_references, 2)
 	folder_free();
 }
 
+/* What two servers decode of a worker's pushes, and what the worker keeps, is what was given. */
+TEST(feedback_of_pushes_loses_nothing, 1, (int)codecs_listed())
+{
+	enum { PUSHES = 30, SERVERS = 2, BEFORE = sizeof(int64_t) / sizeof(float) };
+	static const size_t layer[] = {0, FLOATS};
+	static const struct strategy strategy = {.codes = CODES_PUSHES};
+	static const struct placement placement = {.on_servers = true};
+	const struct codec *codec = codecs[_i];
+	struct message m;
+	message_new(&m, codec, NULL, NULL);
+	if (codec->state || (codec->unbiased && codec->unbiased(m.opts)) ||
+	    strcmp(codec->plugin.name, "majority") == 0) { /* refused */
+		free(m.state);
+		return;
+	}
+	struct tables among = {.servers = SERVERS, .size = 3, .placement = &placement};
+	struct loop loop = {.tables = &among, .strategy = &strategy};
+	struct model model = {.layer = layer, .layers = 1, .tensor = tensors, .tensors = 2};
+	struct run given_run = {.codec = codec->plugin.name, .codec_feedback = "true", .seed = 3};
+	struct worker w = {.run = &given_run,
+			   .codec = codec,
+			   .codec_opts = m.opts,
+			   .model = &model,
+			   .loop = &loop};
+	struct pushes *k = pushes_new(&w, FLOATS, false);
+	double given[FLOATS] = {0}, got[FLOATS] = {0}, most = 0, held = 0;
+	uint64_t rng = 2;
+	for (int push = 0; push < PUSHES; push++) {
+		for (int i = 0; i < FLOATS; i++) {
+			m.x[i] = (float)rng_normal(&rng);
+			given[i] += (double)m.x[i];
+		}
+		struct table_op p = {.in = m.x};
+		pushes_encode(k, &p);
+		for (int j = 0; j < SERVERS; j++) {
+			size_t first = part_of(FLOATS, SERVERS, (size_t)j), at;
+			struct code c = {.opts = m.opts,
+					 .n = part_of(FLOATS, SERVERS, (size_t)j + 1) - first,
+					 .common = pushes_common(k),
+					 .workers = 1};
+			c.tensor = pushes_tensors(k, j, &c.tensors);
+			size_t words = pushes_words(k, j, &at);
+			ck_assert_uint_eq(words * sizeof(float), codec->bytes(&c));
+			ck_assert(codec->decode(&c, m.y, p.message + at, false));
+			for (size_t i = 0; i < c.n; i++)
+				got[first + i] += (double)m.y[i];
+		}
+	}
+	float kept[BEFORE + FLOATS];
+	ck_assert_uint_eq(pushes_keep(k, NULL, false), BEFORE + FLOATS);
+	pushes_keep(k, kept, false);
+	for (int i = 0; i < FLOATS; i++)
+		most = fmax(most, fabs(given[i]));
+	for (int i = 0; i < FLOATS; i++) {
+		double rest = (double)kept[BEFORE + i];
+		held = fmax(held, fabs(rest));
+		ck_assert_msg(fabs(given[i] - got[i] - rest) <= 1e-5 * most,
+			      "%s: float %d: %g given, %g sent, %g kept", codec->plugin.name, i,
+			      given[i], got[i], rest);
+	}
+	ck_assert_msg(held > 0, "%s keeps nothing", codec->plugin.name);
+	pushes_free(k);
+}
+
 /* ---- Runs ---- */
 
 #define MLP \
@@ -806,12 +872,21 @@ TEST(placements_have_the_same_coded_pushes, 4)
 		      distance(&shared, &near));
 }
 
-/* One worker sends nothing: it trains as without a codec. */
+/* One worker sends nothing: it trains as without a codec. Votes are for allreduce, and powersgd for
+ * sums. */
 TEST(one_worker_loses_nothing, 1, (int)codecs_listed())
 {
-	const char *how =
-		words(MLP "--epochs=1 --strategy=allreduce --codec=%s", codecs[_i]->plugin.name);
-	expect_same(1, how, 1, MLP "--epochs=1 --strategy=allreduce", 0);
+	static const char *const strategy[] = {
+		"allreduce",
+		"periodic --sync-every=25 --periodic.outer=nesterov --periodic.outer-lr=0.7",
+		"easgd --easgd.form=synchronous --sync-every=10", "asgd --sync-every=5"};
+	const char *name = codecs[_i]->plugin.name, *how[2 * COUNT(strategy)];
+	size_t n = strcmp(name, "majority") == 0 ? 1 : COUNT(strategy) - !!codecs[_i]->state;
+	for (size_t i = 0; i < n; i++) {
+		how[2 * i + 1] = words(MLP "--epochs=1 --strategy=%s", strategy[i]);
+		how[2 * i] = words("%s --codec=%s", how[2 * i + 1], name);
+	}
+	expect_pairs(1, n, how, 0);
 }
 
 /* Bytes by hand, from the number of parameters P = 25,450: in 34 steps of 3 workers. */

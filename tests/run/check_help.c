@@ -303,6 +303,7 @@ TEST(bash_completes_words)
 	ck_offers("mvbench run --strategy = easgd --ea",
 		  "--easgd.beta= --easgd.order= --easgd.form=");
 	ck_offers("mvbench run --optimizer = lion --lio", "--lion.beta1= --lion.beta2=");
+	ck_offers("mvbench run --codec = powersgd --pow", "--powersgd.rank=");
 	ck_offers("mvbench run --ea", "");
 	ck_offers("mvbench run --easgd.", "--easgd.beta= --easgd.order= --easgd.form=");
 	ck_offers("mvbench run --easgd.b", "--easgd.beta=");

@@ -386,9 +386,11 @@ TEST(asynchronous_pushes_do_not_wait_for_a_slow_worker)
 	expect_in_lab("2 --probe=false", command, 0, "1\n");
 }
 
-static const char *const exact[] = {"allreduce --workers=2", "periodic --sync-every=3 --workers=2",
-				    "gossip --workers=2", "model_parallel --workers=2",
-				    "hybrid --hybrid.group=2 --workers=4"};
+static const char *const exact[] = {
+	"allreduce --workers=2", "periodic --sync-every=3 --workers=2", "gossip --workers=2",
+	"model_parallel --workers=2", "hybrid --hybrid.group=2 --workers=4",
+	/* codecs: workers add messages in the order of ranks */
+	"allreduce --codec=int8 --workers=3", "allreduce --codec=topk --workers=3"};
 
 CASE("hosts");
 

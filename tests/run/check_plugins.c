@@ -184,6 +184,7 @@ TEST(codec_of_a_file_trains)
 		"WHERE epoch = 2 AND codec = 'half' AND codec_feedback = 'true'",
 		"2|1|2");
 	answers("SELECT count(*) FROM run_option WHERE part = 'codec' AND name = 'source'", "2");
+	refused("mvbench run --codec=./half.c:every=2", "--half.every: ");
 	folder_text("bad.c", "#include \"mvbench.h\"\nstatic const struct codec bad = {.plugin = "
 			     "{.name = \"bad\", .summary = \"bad\"}};\n"
 			     "MVBENCH_PLUGIN(.codec = &bad);\n");

@@ -213,6 +213,19 @@ TEST(options_of_plugins_describe_their_cells)
 	ck_assert_str_eq(s.cell[2].what, "mlp, serial, 1 worker, optimizer sgd");
 }
 
+TEST(each_plugin_of_a_list_may_have_options)
+{
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
+	reads("[a]\nstrategy = allreduce\nworkers = 2\n"
+	      "codec = none, topk:share=0.05:of=tensors, topk:share=0.1, int8\n"
+	      "exclude = codec=topk topk.share=0.1\n",
+	      NULL, 0, &s);
+	takes(&s, "codec", "none topk int8");
+	takes(&s, "topk.share", "0.05");
+	takes(&s, "topk.of", "tensors");
+	ck_assert_uint_eq(s.excluded, 1);
+}
+
 TEST(excluded_cells_are_left_out)
 {
 	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
@@ -354,6 +367,8 @@ TEST(bad_job_files_are_refused_with_their_line)
 		 "job.ini:2: --workrs: there is no such option; did you"},
 		{"[a]\nexclude = lr=0.1 workers=x\n",
 		 "job.ini:2: --workers=x: give a whole number"},
+		{"[a]\nexclude = codec=topk:share=0.1\n",
+		 "exclude: codec=topk:share=0.1: give options as conditions of their own"},
 		{"exclude = lr=0.1\n", "job.ini:1: exclude is in no section"},
 		{"[a]\nworkers = 1,2\nexclude = workers=1..2\n",
 		 "job.ini: its exclude lines leave no cell"},

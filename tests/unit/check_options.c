@@ -597,6 +597,52 @@ TEST(config_hash_does_not_depend_on_spelling)
 	ck_assert_uint_eq(strlen(x), 16);
 }
 
+/* "topk:share=0.05" is topk with --topk.share=0.05. */
+TEST(options_may_follow_the_name_of_a_plugin, 4)
+{
+	static const struct {
+		struct setting typed, apart[3];
+	} row[] = {
+		{{"codec", "topk:share=0.05"}, {{"codec", "topk"}, {"topk.share", "0.05"}}},
+		{{"codec", "topk:of=chunks:bits=2"},
+		 {{"codec", "topk"}, {"topk.of", "chunks"}, {"topk.bits", "2"}}},
+		{{"optimizer", "adamw:beta2=0.95"},
+		 {{"optimizer", "adamw"}, {"adamw.beta2", "0.95"}}},
+		{{"strategy", "periodic:start=3:outer=nesterov"},
+		 {{"strategy", "periodic"},
+		  {"periodic.start", "3"},
+		  {"periodic.outer", "nesterov"}}},
+	};
+	char x[17], y[17], z[17];
+	size_t n = 0;
+	while (n < 3 && row[_i].apart[n].name)
+		n++;
+	hash_given(&row[_i].typed, 1, x);
+	hash_given(row[_i].apart, n, y);
+	hash_given(row[_i].apart, 1, z);
+	ck_assert_str_eq(x, y);
+	ck_assert_str_ne(x, z);
+}
+
+TEST(options_after_a_name_are_checked, 5)
+{
+	static const struct {
+		struct setting s[2];
+		const char *says;
+	} row[] = {
+		{{{"codec", "topkk:share=1"}}, "--codec=topkk: unknown name; did you mean topk?"},
+		{{{"codec", "topk:shar=1"}}, "--topk.shar: there is no such option; did you mean"},
+		{{{"codec", "topk:share=2"}}, "--topk.share=2: "},
+		{{{"codec", "topk:share=0.1"}, {"topk.share", "0.2"}},
+		 "--codec=topk:share=0.1: --topk.share=0.2 gives this option, too"},
+		{{{"codec", "topk:0.1"}}, "--codec=topk:0.1: unknown name"},
+	};
+	struct config c;
+	char *wrong AUTOFREE = config_init(&c, row[_i].s, row[_i].s[1].name ? 2 : 1, false);
+	ck_assert_msg(wrong && strstr(wrong, row[_i].says), "\"%s\" does not say \"%s\"",
+		      wrong ? wrong : "", row[_i].says);
+}
+
 TEST(config_hash_does_not_depend_on_the_start_of_a_platform)
 {
 	const struct setting a[] = {{"platform", "sim"}, {"sim.platform", "ethernet_10g"}};

@@ -384,11 +384,14 @@ enum { LIMITED = true };
 #endif
 
 /* 70 billion parameters, whose floats would be 280 GB for each worker, in less than 2 GiB. */
-TEST(time_alone_needs_no_memory_for_parameters, 4)
+TEST(time_alone_needs_no_memory_for_parameters, 6)
 {
 	static const char *const strategy[] = {"--strategy=allreduce",
 					       "--strategy=periodic --sync-every=2",
-					       "--strategy=gossip", "--strategy=asgd --servers=8"};
+					       "--strategy=gossip",
+					       "--strategy=asgd --servers=8",
+					       "--strategy=allreduce --codec=bf16",
+					       "--strategy=periodic --sync-every=2 --codec=sign"};
 	char *command AUTOFREE = sentence(
 		ROOM GPT "--gpt.layers=80 --gpt.width=8192 --gpt.heads=64 --gpt.vocabulary=680000 "
 			 "--sim.platform=h100_cluster --sim.flops=400T %s 2>&1",
@@ -400,6 +403,31 @@ TEST(time_alone_needs_no_memory_for_parameters, 4)
 	ck_assert_int_eq(getrusage(RUSAGE_CHILDREN, &most), 0);
 	ck_assert_msg(most.ru_maxrss > 10 << 10 && (!LIMITED || most.ru_maxrss < 2 << 20),
 		      "%s: %ld KiB", strategy[_i], most.ru_maxrss);
+}
+
+/* Coded sums are longer than the room of messages without data, too. Scattered: a message of a part
+ * to each other worker, and back; gathered: one of the whole. */
+TEST(coded_sums_of_large_models_take_the_time_of_their_bytes, 2)
+{
+	enum { WORKERS = 8, STEPS = 2 };
+	static const struct {
+		const char *codec;
+		double messages, bytes; /* of a parameter, in each */
+	} row[] = {{"int8", 2 * (WORKERS - 1), (1 + 4.0 / 256) / WORKERS},
+		   {"sign", WORKERS - 1, 1.0 / 8}};
+	char *command AUTOFREE = sentence(
+		"./mvbench run --platform=sim --sim.train=false --workload=gpt --gpt.shape=gpt2-xl "
+		"--epochs=1 --batch=1 --train-rows=%d --workers=%d --strategy=allreduce "
+		"--codec=%s --codec.feedback=false --sim.encode-time=1us --sim.decode-time=1us "
+		"--sim.platform=cluster --sim.rate=10GB --sim.step-time=1ms "
+		"--db=$FOLDER/run.db 2>&1",
+		STEPS * WORKERS, WORKERS, row[_i].codec);
+	forget_runs();
+	expect_command(EXIT_OK, command, "gpt, ");
+	double bytes = row[_i].bytes * asked("SELECT params FROM run"),
+	       want = STEPS * row[_i].messages * (25e-6 + bytes / 10e9);
+	ck_near(row[_i].codec, asked("SELECT seconds - compute_s FROM epoch WHERE epoch = 1"), want,
+		0.01 * want);
 }
 
 /* Six flops a parameter and token, except for the places and the attention's own. */

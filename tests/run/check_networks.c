@@ -491,3 +491,25 @@ TEST(advice_finds_the_least_rate)
 	ck_near("periodic, X=4", strtod(four + strlen("\nperiodic,4,"), NULL), want / 4,
 		0.02 * want / 4);
 }
+
+/* A step takes 100 s, and 31 kB at the lowest rate that is tried 2.5 s. */
+TEST(rates_are_sought_on_a_cluster_by_default)
+{
+	static const struct {
+		const char *how, *says;
+	} row[] = {
+		{"--sim.rate=1gbit", "--sim.rate=1gbit: --utilisation seeks the rate"},
+		{"--sim.platform=local", "--sim.platform=local: --utilisation seeks the rate of"},
+	};
+	const char *advise = "./mvbench advise --utilisation=0.8 --platform=sim --workload=softmax "
+			     "--batch=60 --train-rows=120 --workers=2 --sim.step-time=100s "
+			     "--intervals=4 --data-dir=$FOLDER --db=$FOLDER/none.db";
+	char *found AUTOFREE = sentence("%s 2>/dev/null", advise);
+	expect_command(EXIT_OK, found,
+		       "at which 2 workers on simulated cluster compute for 0.8 of their time");
+	ck_assert_msg(strstr(output, "at most 0.1") != NULL, "%s", output);
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *wrong AUTOFREE = sentence("%s %s 2>&1", advise, row[i].how);
+		expect_command(EXIT_USER, wrong, row[i].says);
+	}
+}

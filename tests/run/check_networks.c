@@ -389,12 +389,13 @@ enum { LIMITED = true };
 #endif
 
 /* 70 billion parameters, whose floats would be 280 GB for each worker, in less than 2 GiB. */
-TEST(time_alone_needs_no_memory_for_parameters, 6)
+TEST(time_alone_needs_no_memory_for_parameters, 7)
 {
 	static const char *const strategy[] = {"--strategy=allreduce",
 					       "--strategy=periodic --sync-every=2",
 					       "--strategy=gossip",
 					       "--strategy=asgd --servers=8",
+					       "--strategy=allreduce --allreduce.hierarchical",
 					       "--strategy=allreduce --codec=bf16",
 					       "--strategy=periodic --sync-every=2 --codec=sign"};
 	char *command AUTOFREE = sentence(
@@ -432,6 +433,26 @@ TEST(coded_sums_of_large_models_take_the_time_of_their_bytes, 2)
 	double bytes = row[_i].bytes * asked("SELECT params FROM run"),
 	       want = STEPS * row[_i].messages * (25e-6 + bytes / 10e9);
 	ck_near(row[_i].codec, asked("SELECT seconds - compute_s FROM epoch WHERE epoch = 1"), want,
+		0.01 * want);
+}
+
+/* Two machines of four: a ring in each, an exchange between two workers, and a chain, which passes
+ * 1.56 billion floats on in 64 pieces. */
+TEST(long_broadcasts_take_the_time_of_a_chain)
+{
+	enum { STEPS = 2, WORKERS = 8, GPUS = 4, PIECES = 64 };
+	char *command AUTOFREE = sentence(
+		"./mvbench run --platform=sim --sim.train=false --workload=gpt --gpt.shape=gpt2-xl "
+		"--epochs=1 --batch=1 --train-rows=%d --workers=%d --strategy=allreduce "
+		"--allreduce.hierarchical --sim.platform=cluster --sim.gpus=%d --sim.rate=10GB "
+		"--sim.inner-rate=100GB --sim.step-time=1ms --db=$FOLDER/run.db 2>&1",
+		STEPS * WORKERS, WORKERS, GPUS);
+	forget_runs();
+	expect_command(EXIT_OK, command, "gpt, ");
+	double bytes = sizeof(float) * asked("SELECT params FROM run"),
+	       ring = 2.0 * (GPUS - 1) / GPUS, chain = (PIECES + GPUS - 2.0) / PIECES,
+	       want = STEPS * bytes * ((ring + chain) / 100e9 + 1 / 10e9);
+	ck_near("seconds", asked("SELECT seconds - compute_s FROM epoch WHERE epoch = 1"), want,
 		0.01 * want);
 }
 

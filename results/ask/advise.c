@@ -212,7 +212,9 @@ static char *choose_machine(struct setup *u)
 {
 	const struct run *r = &u->config.run;
 	const char *gpu = gpu_of(r), *platform = r->sim_platform;
-	if (strcmp(r->platform, "mpi") == 0 && strcmp(platform, "local") == 0) {
+	if (u->rates && strcmp(platform, "local") == 0) { /* which has no links */
+		platform = "cluster";
+	} else if (strcmp(r->platform, "mpi") == 0 && strcmp(platform, "local") == 0) {
 		if (*u->config.harness.hostfile)
 			platform = "hosts";
 		else if (gpu)
@@ -277,6 +279,21 @@ static char *codecs_read(struct axis *axis, const struct arguments *a, const cha
 			list);
 }
 
+/* Options that leave no rate to be sought. */
+static char *rates_refuse(const struct arguments *a)
+{
+	const char *rate = arguments_value(a, "sim.rate"), *on = arguments_value(a, "sim.platform");
+	if (rate)
+		return sentence("--sim.rate=%s: --utilisation seeks the rate; leave one of the two "
+				"out",
+				rate);
+	if (on && (strcmp(on, "local") == 0 || strcmp(on, "hosts") == 0))
+		return sentence("--sim.platform=%s: --utilisation seeks the rate of links, and "
+				"those of this platform were measured; give --sim.platform=cluster",
+				on);
+	return NULL;
+}
+
 static char *setup_read(struct setup *u, const struct arguments *a, const struct advise_options *o)
 {
 	TRY(settings_check(a->option, a->options));
@@ -286,6 +303,8 @@ static char *setup_read(struct setup *u, const struct arguments *a, const struct
 			return sentence("--%s: advise compares them all; give --workload, "
 					"--batch, --workers, --device, ...",
 					a->option[i].name);
+	if (u->rates)
+		TRY(rates_refuse(a));
 	TRY(intervals_read(&u->interval, o->intervals));
 	TRY(codecs_read(&u->codec, a, o->codecs));
 	TRY(settings_read(u, a));
@@ -342,24 +361,27 @@ static char *print_rates(const struct setup *u, const struct bracket *b,
 {
 	struct store *s AUTOCLOSE = sql_schema();
 	enum format format = format_of(o->format);
-	TRY(sql_script(s, "CREATE TEMP TABLE found (strategy TEXT, x INTEGER, rate REAL)"));
+	TRY(sql_script(s, "CREATE TEMP TABLE found (strategy TEXT, x INTEGER, rate REAL, always "
+			  "INTEGER)"));
 	for (size_t i = 0; i < u->sweep.cells; i++) {
 		const struct cell *c = &u->sweep.cell[i];
-		TRY(sql_change(s, "INSERT INTO found VALUES (?1, ?2, ?3)", "tnr", c->section,
+		TRY(sql_change(s, "INSERT INTO found VALUES (?1, ?2, ?3, ?4)", "tnri", c->section,
 			       strategy_has_interval(c->config.strategy) ? c->config.run.sync_every
 									 : -1,
-			       b[i].high < all_rates.high ? b[i].high : NAN));
+			       b[i].high < all_rates.high ? b[i].high : NAN,
+			       (int64_t)(b[i].low <= all_rates.low)));
 	}
 	if (for_people(format))
 		fprintf(f,
 			"The least rate at which %lld workers on simulated %s compute for %g of "
 			"their time\n\n",
-			(long long)u->config.run.workers, u->config.run.sim_platform,
+			(long long)u->config.run.workers, u->sweep.cell[0].config.run.sim_platform,
 			o->utilisation);
 	return query_print(
 		s, f, format,
 		for_people(format)
 			? "SELECT strategy, x AS X, CASE WHEN rate IS NULL THEN 'never' "
+			  "WHEN always THEN format('at most %.3g mbit', rate / 1e6) "
 			  "WHEN rate >= 1e9 THEN format('%.3g gbit', rate / 1e9) ELSE "
 			  "format('%.3g mbit', rate / 1e6) END AS rate FROM found ORDER BY "
 			  "found.rate IS NULL, found.rate, rowid"
@@ -936,8 +958,8 @@ const struct command command_advise = {
 		"cluster: --platform=sim --sim.platform=NAME --sim.step-time=TIME. With "
 		"--utilisation=0.8 the answer is instead, for each strategy and interval, the "
 		"least rate of the cluster's links at which workers compute for 80 % of their "
-		"time. Recorded runs count with the same --epochs, --lr and so on; --label and "
-		"--where select them.\n\n"
+		"time; without --sim.platform, of --sim.platform=cluster. Recorded runs count "
+		"with the same --epochs, --lr and so on; --label and --where select them.\n\n"
 		"The time of the command grows with the workers and the steps of an epoch; fewer "
 		"--intervals take less. Simulated messages always make progress: overlapping "
 		"hides less in a real run. The errors of mvbench validate in this database "

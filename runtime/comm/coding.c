@@ -50,6 +50,7 @@ struct sum { /* under way */
 	struct tensor *tensor; /* [tensors + 1] of these floats */
 	struct code code;
 	int *counts, *firsts, *counts_in, *firsts_in; /* [workers] of messages, in floats */
+	size_t apart; /* length of a message that is sent by itself; 0: MPI gathers or scatters */
 };
 
 struct coding {
@@ -181,6 +182,21 @@ static void keep_rest(const struct coding *k, const struct code *c, const float 
 
 /* ---- Sums ---- */
 
+/* MPI lays messages behind each other. SMPI copies those that begin beyond the room of messages
+ * without data, and MPI counts in int. Longer sums of lengths only therefore go from worker to
+ * worker, each message by itself: they take as long, but do not travel while workers compute. */
+static bool lies_in_a_row(const struct coding *k, size_t words)
+{
+	return k->data || words <= NOWHERE_BYTES / sizeof(float);
+}
+
+static void send_apart(const struct coding *k, struct link *l, size_t n)
+{
+	float *x = link_nowhere();
+	for (int j = 1; j < k->size; j++)
+		link_shift(l, (k->rank + j) % k->size, x, (k->rank + k->size - j) % k->size, x, n);
+}
+
 static void make_lists(const struct coding *k, struct sum *s)
 {
 	size_t n = (size_t)k->size;
@@ -194,10 +210,14 @@ static void start_gathered(struct coding *k, struct link *l, int slot, struct su
 {
 	size_t n = length_of_message(k, &s->code);
 	float *out = buffer_grown(k, &s->out, n);
-	CHECK(n * (size_t)k->size <= INT_MAX, "messages of %zu words to %d workers", n, k->size);
+	s->apart = lies_in_a_row(k, n * (size_t)k->size) ? 0 : n;
+	CHECK(s->apart || n * (size_t)k->size <= INT_MAX, "messages of %zu words to %d workers", n,
+	      k->size);
 	float *in = buffer_grown(k, &s->in, n * (size_t)k->size);
 	encode(k, &s->code, out, s->x);
 	keep_rest(k, &s->code, out, s->x, kept_at(k, s->first));
+	if (s->apart)
+		return;
 	for (int j = 0; j < k->size; j++) {
 		s->counts[j] = (int)n;
 		s->firsts[j] = (int)n * j;
@@ -216,14 +236,17 @@ static void end_gathered(struct coding *k, struct sum *s)
 static void start_scattered(struct coding *k, struct link *l, int slot, struct sum *s)
 {
 	struct tensor row;
-	size_t all = 0;
+	size_t all = 0, longest = 0;
 	for (int j = 0; j < k->size; j++) {
 		struct code part = code_of_part(k, &s->code, j, &row);
+		size_t n = length_of_message(k, &part);
 		s->firsts[j] = (int)all;
-		s->counts[j] = (int)length_of_message(k, &part);
-		all += (size_t)s->counts[j];
-		CHECK(all <= INT_MAX, "a message of more than %d words", INT_MAX);
+		s->counts[j] = (int)n;
+		all += n;
+		longest = n > longest ? n : longest;
 	}
+	s->apart = lies_in_a_row(k, all) ? 0 : longest;
+	CHECK(s->apart || all <= INT_MAX, "a message of more than %d words", INT_MAX);
 	float *out = buffer_grown(k, &s->out, all);
 	for (int j = 0; j < k->size; j++) {
 		struct code part = code_of_part(k, &s->code, j, &row);
@@ -233,6 +256,8 @@ static void start_scattered(struct coding *k, struct link *l, int slot, struct s
 		encode(k, &part, wire, x);
 		keep_rest(k, &part, wire, x, kept_at(k, s->first + first));
 	}
+	if (s->apart)
+		return;
 	for (int j = 0; j < k->size; j++) {
 		s->counts_in[j] = s->counts[k->rank];
 		s->firsts_in[j] = s->counts[k->rank] * j;
@@ -259,7 +284,10 @@ static void end_scattered(struct coding *k, struct link *l, struct sum *s)
 		kept[i] += y[i];
 	float *all = buffer_grown(k, &s->in,
 				  (size_t)s->firsts[k->size - 1] + (size_t)s->counts[k->size - 1]);
-	link_allgather(l, all, s->counts, s->firsts, out, (int)n);
+	if (s->apart)
+		send_apart(k, l, s->apart);
+	else
+		link_allgather(l, all, s->counts, s->firsts, out, (int)n);
 	for (int j = 0; j < k->size; j++) {
 		struct code part = code_of_part(k, &s->code, j, &row);
 		part.total = true;
@@ -391,6 +419,8 @@ void coding_end(struct coding *k, struct link *l, int slot, struct vec *v)
 	struct sum *s = &k->sum[slot];
 	if (k->codec->sums == CODEC_SUMMED)
 		link_allreduce_wait(l, slot);
+	else if (s->apart)
+		send_apart(k, l, s->apart);
 	else
 		link_start_wait(l, slot);
 	switch (k->codec->sums) {

@@ -64,6 +64,7 @@ bool world_is_off_clock(void);
 /* The buffer of messages that have a length but no content; one for all, its floats mean nothing.
  * Simulations only. */
 float *link_nowhere(void);
+enum { NOWHERE_BYTES = 1 << 28 }; /* its room; a message that begins there may be longer */
 /* Allreduce of simulated workers, which share their memory: it sums the floats there; the messages
  * only carry lengths. One rank of a link makes its struct sums, the last one frees it. */
 struct link;

@@ -408,11 +408,10 @@ static char *look_at_tmp(void)
 float *link_nowhere(void)
 {
 	static float *nowhere;
-	/* [bytes] SMPI copies no message that begins here, however long it is. Nothing computes
-	 * with its floats, except an upper bound of activations. One page backs all of it. */
-	const size_t most = (size_t)256 << 20;
+	/* SMPI copies no message that begins here, however long it is. Nothing computes with its
+	 * floats, except an upper bound of activations. One page backs all of it. */
 	if (!nowhere)
-		nowhere = must(SMPI_SHARED_MALLOC(most));
+		nowhere = must(SMPI_SHARED_MALLOC((size_t)NOWHERE_BYTES));
 	return nowhere;
 }
 

@@ -624,6 +624,26 @@ TEST(efficiency_is_speed_up_per_worker)
 		    "asgd (n=1..2)|4|0.5125|0.3534|0.9318|1");
 }
 
+/* The rate is no part of a curve's name, in any unit; a single rate makes no curve. */
+TEST(utilisation_has_a_curve_for_each_strategy_and_interval)
+{
+	for (int i = 1; i <= 7; i++)
+		add_run("mlp",
+			i <= 2   ? "allreduce"
+			: i == 7 ? "gossip"
+				 : "periodic",
+			2, 1, 0.5, "", 1);
+	made_sql(db, "UPDATE epoch SET seconds = 1, compute_s = 0.1 * run_id WHERE epoch > 0;"
+		     "UPDATE run SET platform = 'sim', sim_platform = 'cluster', sim_train = 0,"
+		     " sim_step_time = '1ms', sim_update_time = 'auto', sim_slow_link = '',"
+		     " sim_replay = 0, sim_rate = iif(id % 2, 9.5e5, 1.25e12),"
+		     " sync_every = iif(id IN (5, 6), 4, 1)");
+	expect_rows("utilisation", "'%s|%g|%g', title, rate, utilisation",
+		    "allreduce 2w|0.00095|0.1;allreduce 2w|1250|0.2;"
+		    "periodic 2w|0.00095|0.3;periodic 2w|1250|0.4;"
+		    "periodic 2w X=4|0.00095|0.5;periodic 2w X=4|1250|0.6");
+}
+
 TEST(bytes_of_epochs_add_up)
 {
 	for (int seed = 1; seed <= 3; seed++)

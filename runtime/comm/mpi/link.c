@@ -330,12 +330,33 @@ void link_start_wait(struct link *l, int slot)
 	world_leave();
 }
 
+/* Lengths only, beyond their room, where SMPI would copy the segments of a broadcast. A chain of
+ * ranks, from the root on: each sends one segment while it receives the next. */
+static void broadcast_lengths(struct link *l, int root, size_t n)
+{
+	enum { SEGMENTS = 64 };
+	float *x = link_nowhere();
+	const int last = l->size - 1, place = (l->rank + l->size - root) % l->size;
+	for (int i = 0; i < SEGMENTS + last - 1; i++) {
+		const int out = i - place, in = out + 1; /* segments */
+		int to = MPI_PROC_NULL, from = MPI_PROC_NULL;
+		if (place < last && out >= 0 && SEGMENTS > out)
+			to = (l->rank + 1) % l->size;
+		if (place > 0 && in >= 0 && SEGMENTS > in)
+			from = (l->rank + last) % l->size;
+		if (to != from)
+			link_shift(l, to, x, from, x, (n + SEGMENTS - 1) / SEGMENTS);
+	}
+}
+
 void link_broadcast(struct link *l, int root, void *x, size_t bytes)
 {
 	char *at = x;
 	world_enter("broadcast", root);
 	if (are_together(l)) {
 		together_broadcast(l, root, x, bytes);
+	} else if (world_is_virtual && bytes > NOWHERE_BYTES && x == link_nowhere()) {
+		broadcast_lengths(l, root, bytes / sizeof(float));
 	} else if (l->comm != MPI_COMM_NULL) {
 		for (; bytes > PIECE; at += PIECE, bytes -= PIECE)
 			MPI_Bcast(at, PIECE, MPI_BYTE, root, l->comm);

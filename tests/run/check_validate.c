@@ -269,6 +269,22 @@ TEST(errors_of_communication_are_relative_to_itself)
 		      "--threshold-comm-p90=17.9");
 }
 
+/* What is wrong about an epoch: its computation, or its communication. */
+TEST(errors_of_computation_are_compared_apart)
+{
+	for (int i = 0; i < 3; i++)
+		add(false, (struct made){"asgd", 2, 1, 1, 0.5});
+	int64_t simulated = add(true, (struct made){"asgd", 2, 1, 1, 0.5});
+	sql("UPDATE epoch SET compute_s = 0.5 WHERE epoch = 1");
+	made_format(db, "UPDATE epoch SET compute_s = 0.625 WHERE epoch = 1 AND run_id = %lld",
+		    simulated);
+	sql("UPDATE run SET status = status");
+	expect_row("SELECT time_error, round(comm_error, 12), real_compute_s, "
+		   "simulated_compute_s, compute_error FROM validation",
+		   "0,0,0.5,0.625,0.25\r\n");
+	expect_report("--format=json", EXIT_OK, "\"compute_error\": 0.25");
+}
+
 TEST(oversubscribed_cells_are_listed_apart)
 {
 	add(false, (struct made){"asgd", 2, 1, 1, 0.5});

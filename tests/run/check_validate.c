@@ -445,6 +445,24 @@ static int times(const char *text, const char *what)
 	return n;
 }
 
+static const struct {
+	const char *name;
+	size_t cells;
+} job_files[] = {{"validate_lab", 63}, {"validate_overlap", 18}};
+
+TEST(job_files_between_hosts_have_their_cells, COUNT(job_files))
+{
+	char *file AUTOFREE = sentence("workloads/sweeps/%s.ini", job_files[_i].name),
+		   *path AUTOFREE = installed_path(file);
+	struct sweep s = {.cell = NULL};
+	char *wrong AUTOFREE = sweep_read(path, NULL, 0, &s, NULL, true);
+	ck_assert_msg(!wrong, "%s", wrong);
+	ck_assert_uint_eq(s.cells, job_files[_i].cells);
+	for (size_t i = 0; i < s.cells; i++)
+		ck_assert_msg(*s.cell[i].config.harness.lab_rate, "%s: no rate", s.cell[i].what);
+	sweep_free(&s);
+}
+
 /* In a lab every cell has several workers, steps of a given time, and a rate. */
 TEST(random_cells_of_a_lab_have_rates)
 {

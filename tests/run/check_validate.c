@@ -3,6 +3,7 @@
  * `validation` on made runs, the report and its exit status, and one validation from start to end.
  */
 #include "results/run/run.h"
+#include "runtime/config/clusters.h"
 #include "sim/validate.h"
 #include "tests/made.h"
 #include "tests/suites.h"
@@ -479,6 +480,36 @@ TEST(random_cells_of_a_lab_have_rates)
 		int n = times(text, line);
 		ck_assert_msg(n > CELLS / 20 && n < CELLS / 4, "%d cells with %s", n, line);
 	}
+}
+
+/* Of the time of a cell of a lab: its bytes without a codec. A sum of two workers, and a push with
+ * its pull, carry each float twice. */
+static double share_of(const char *cell)
+{
+	char workload[32], rate[32];
+	int every;
+	ck_assert_int_eq(sscanf(cell, "workload = %31s", workload), 1);
+	ck_assert_int_eq(sscanf(strstr(cell, "sync-every = "), "sync-every = %d", &every), 1);
+	ck_assert_int_eq(sscanf(strstr(cell, "lab.rate = "), "lab.rate = %31s", rate), 1);
+	const double params = strcmp(workload, "mlp") == 0 ? 101770 : 7850,
+		     wire_s = 2 * 32 * params / bit_rate(rate);
+	return wire_s / (wire_s + 0.02 * every);
+}
+
+TEST(random_cells_of_a_lab_communicate_in_half_of_them)
+{
+	enum { CELLS = 200 };
+	char *text AUTOFREE = random_cells(CELLS, 7, 4);
+	int talk = 0, most = 0;
+	for (const char *at = text; (at = strstr(at, "workload = ")); at++) {
+		const double share = share_of(at);
+		talk += share >= 0.05;
+		most += share > 0.5;
+	}
+	ck_assert_msg(talk >= CELLS / 2 && talk < CELLS && most > 0 && most < CELLS / 2,
+		      "%d of %d cells communicate for 5 %% or more, %d for most of the time", talk,
+		      CELLS, most);
+	ck_assert_int_gt(times(text, "\nworkers = 4\n"), CELLS / 6);
 }
 
 TEST(names_tell_cells_apart)

@@ -386,6 +386,32 @@ TEST(asynchronous_pushes_do_not_wait_for_a_slow_worker)
 	expect_in_lab("2 --probe=false", command, 0, "1\n");
 }
 
+/* `time` reports what a server without requests uses in four seconds: its start, and a share. */
+TEST(idle_server_of_another_host_sleeps)
+{
+	if (!allowed)
+		return;
+	char out[OUTPUT];
+	double user = NAN, sys = NAN, real = NAN;
+	char *train AUTOFREE = sentence(
+		"./mvbench run --workload=softmax --epochs=2 --batch=30 --lr=0.01 --data-dir=%s "
+		"--db=%s/idle.db --strategy=asgd --workers=1 --servers=1 --sync-every=1000000 "
+		"--barrier-every=0 --step-time=100ms",
+		folder, folder);
+	char *serve AUTOFREE = sentence("TIMEFORMAT=\"served %%U %%S %%R\"\ntime %s\n", train);
+	char *command AUTOFREE = sentence("mpirun --quiet -n 1 --host lab1 %s : -n 1 --host lab2 "
+					  "bash %s/serve.sh",
+					  train, folder);
+	folder_text("serve.sh", serve);
+	int status = in_lab("2 --probe=false", command, out);
+	const char *said = strstr(out, "served ");
+	ck_assert_msg(status == 0 && said &&
+			      sscanf(said, "served %lf %lf %lf", &user, &sys, &real) == 3,
+		      "status %d: %s", status, out);
+	ck_assert_msg(user + sys < 0.25 + 0.3 * real, "an idle server computes for %g of %g s",
+		      user + sys, real);
+}
+
 static const char *const exact[] = {"allreduce --workers=2", "periodic --sync-every=3 --workers=2",
 				    "gossip --workers=2", "model_parallel --workers=2",
 				    "hybrid --hybrid.group=2 --workers=4"};

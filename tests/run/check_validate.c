@@ -449,9 +449,11 @@ static int times(const char *text, const char *what)
 static const struct {
 	const char *name;
 	size_t cells;
-} job_files[] = {{"validate_lab", 63}, {"validate_overlap", 18}};
+	bool between_hosts;
+} job_files[] = {
+	{"validate_lab", 63, true}, {"validate_overlap", 18, true}, {"validate_parts", 12, false}};
 
-TEST(job_files_between_hosts_have_their_cells, COUNT(job_files))
+TEST(job_files_of_validate_have_their_cells, COUNT(job_files))
 {
 	char *file AUTOFREE = sentence("workloads/sweeps/%s.ini", job_files[_i].name),
 		   *path AUTOFREE = installed_path(file);
@@ -460,7 +462,11 @@ TEST(job_files_between_hosts_have_their_cells, COUNT(job_files))
 	ck_assert_msg(!wrong, "%s", wrong);
 	ck_assert_uint_eq(s.cells, job_files[_i].cells);
 	for (size_t i = 0; i < s.cells; i++)
-		ck_assert_msg(*s.cell[i].config.harness.lab_rate, "%s: no rate", s.cell[i].what);
+		ck_assert_msg(!*s.cell[i].config.harness.lab_rate != job_files[_i].between_hosts,
+			      "%s: a rate, or none", s.cell[i].what);
+	if (!job_files[_i].between_hosts)
+		wrong = sweep_plan(path, &s);
+	ck_assert_msg(!wrong, "%s", wrong); /* each can run */
 	sweep_free(&s);
 }
 

@@ -341,6 +341,7 @@ FROM (SELECT workload, name, number, config, config_key, versus_number, versus, 
 --   cores_share     the share of its core that the worker had that had the least
 --   *_s             median seconds of an epoch; time_error is simulated / real - 1, loss_error as well
 --   *_comm_s        of these seconds, communication and waiting; comm_error is simulated / real - 1
+--   *_compute_s     of these seconds, the steps without both; compute_error as well
 --   *_share         share of the segment's seconds: communication and waiting, which a worker cannot
 --                   distinguish; share_error is simulated - real; NULL = one rank only
 --   staleness_distance  half the sum of |simulated - real| over the shares of pushes with each
@@ -351,6 +352,7 @@ WITH done AS MATERIALIZED (
 		json_array(s.host, s.hosts, s.network) AS host, s.started, k.config,
 		s.config_hash, s.oversubscribed, s.workload, s.strategy, s.workers, s.servers,
 		s.sync_every, s.batch, s.epochs, s.seed, k.epoch_seconds, k.test_loss, k.cores_share,
+		k.compute_fraction * k.epoch_seconds AS compute_s,
 		iif(s.workers + s.servers > 1, k.comm_fraction + k.wait_fraction, NULL) AS share,
 		(SELECT json_group_object(key, value)
 			FROM json_each(json_set(k.config_key, '$.seed', s.seed))
@@ -360,7 +362,7 @@ WITH done AS MATERIALIZED (
 	FROM run AS s JOIN run_figures AS k ON k.run_id = s.id
 	WHERE s.status = 'done' AND k.epoch_seconds > 0),
 simulated AS MATERIALIZED (
-	SELECT cell, epoch_seconds, share, test_loss, max(id) AS id -- the other columns are of the row with the max
+	SELECT cell, epoch_seconds, share, compute_s, test_loss, max(id) AS id -- the other columns are of the row with the max
 	FROM done WHERE simulated GROUP BY cell),
 near AS MATERIALIZED (
 	SELECT d.*, s.id AS simulated_id, ifnull(d.started >= c.made, 0) AS later,
@@ -375,8 +377,9 @@ figure AS (
 	SELECT simulated_id AS number, column1 AS name,
 		CASE column1 WHEN 'seconds' THEN epoch_seconds WHEN 'share' THEN share
 			WHEN 'comm' THEN share * epoch_seconds WHEN 'cores' THEN cores_share
-			ELSE test_loss END AS x
-	FROM real CROSS JOIN (VALUES ('seconds'), ('share'), ('comm'), ('cores'), ('loss'))),
+			WHEN 'compute' THEN compute_s ELSE test_loss END AS x
+	FROM real CROSS JOIN (
+		VALUES ('seconds'), ('share'), ('comm'), ('compute'), ('cores'), ('loss'))),
 /* MEDIANS */,
 met AS (
 	SELECT r.simulated_id, 0 AS simulated, h.staleness, h.pushes
@@ -403,12 +406,15 @@ SELECT s.id AS simulated_id, r.label, r.workload, r.strategy, r.workers, r.serve
 	h.mid AS real_share, s.share AS simulated_share, s.share - h.mid AS share_error,
 	k.mid AS real_comm_s, s.share * s.epoch_seconds AS simulated_comm_s,
 	s.share * s.epoch_seconds / nullif(k.mid, 0) - 1 AS comm_error,
+	p.mid AS real_compute_s, s.compute_s AS simulated_compute_s,
+	s.compute_s / nullif(p.mid, 0) - 1 AS compute_error,
 	d.distance AS staleness_distance,
 	l.mid AS real_loss, s.test_loss AS simulated_loss, s.test_loss / nullif(l.mid, 0) - 1 AS loss_error
 FROM real AS r JOIN simulated AS s ON s.id = r.simulated_id
 	JOIN median AS m ON m.number = s.id AND m.name = 'seconds'
 	LEFT JOIN median AS h ON h.number = s.id AND h.name = 'share'
 	LEFT JOIN median AS k ON k.number = s.id AND k.name = 'comm'
+	LEFT JOIN median AS p ON p.number = s.id AND p.name = 'compute'
 	LEFT JOIN median AS c ON c.number = s.id AND c.name = 'cores'
 	LEFT JOIN median AS l ON l.number = s.id AND l.name = 'loss'
 	LEFT JOIN distance AS d USING (simulated_id)

@@ -270,7 +270,7 @@ void link_window_flush(struct link_window *w, int rank); /* rank -1: all of them
 /* Mailboxes of ranks that must not spin (runtime/table/servers.c). A request is a number from 0.
  * link_progress finds completed requests; link_test then sets them to -1, which means done. bytes:
  * a multiple of a float's. */
-void link_wakeup_new(struct link *l);     /* collective, once: wake-up signals within one machine;
+void link_wakeup_new(struct link *l);     /* collective, once: wake-up signals within each machine;
 					   * between machines the arrival of bytes wakes */
 void link_wakeup_free(struct link *l);    /* collective; before link_free */
 void link_wake(struct link *l, int rank); /* call after each message */
@@ -285,9 +285,14 @@ bool link_progress(struct link *l); /* false: no request was completed */
 bool link_test(struct link *l, int *request);
 void link_cancel(struct link *l, int *request); /* a receive */
 
-/* Real world (sockets.c): sleeps until a TCP connection of this process has something to do, but at
- * most so long. False: none had. */
+/* Real world (sockets.c): sleeps until a TCP connection of this process has something to do, or a
+ * process of this machine wakes it, but at most so long. False: neither. */
 bool sockets_sleep(nsec most);
+enum { SOCKET_NAME = 6 };
+void sockets_open(char name[SOCKET_NAME]);       /* by which others wake it; empty: they cannot */
+void sockets_close(void);                        /* after the last, it has no name */
+void sockets_wake(const char name[SOCKET_NAME]); /* after sockets_open */
+bool sockets_woken(void);                        /* since the last call, or the last sleep */
 
 /* lookout_open for the ranks of this link. Collective. */
 struct lookout *link_lookout(struct link *all, int workers, bool programs);

@@ -46,9 +46,7 @@ struct mailbox {
 	struct list spare, posted, done;      /* requests: free; receives without a message; done */
 	struct letter *letter, **last_letter; /* messages without a receive */
 	int receives;                         /* pending, or done and not found */
-	bool tried;                           /* link_wakeup_new was called */
-	bool polls;     /* several machines, and other ranks are on this one: they wake nobody */
-	bool found_one; /* link_sleep found a request */
+	bool found_one;                       /* link_sleep found a request */
 	bool asleep;
 	sg_sem_t bell;
 };
@@ -108,17 +106,7 @@ void mailbox_free(struct mailbox *m)
 
 void link_wakeup_new(struct link *l)
 {
-	struct mailbox *m = mine(l);
-	if (m->tried)
-		return;
-	m->tried = true;
-	const int size = link_size(l);
-	uint64_t here = world_node(), *node AUTOFREE = must(calloc((size_t)size, sizeof *node));
-	int near = 0;
-	link_gather(l, -1, &here, node, sizeof here);
-	for (int i = 0; i < size; i++)
-		near += node[i] == here;
-	m->polls = near > 1 && near < size;
+	(void)l;
 }
 
 void link_wakeup_free(struct link *l)
@@ -266,17 +254,6 @@ int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes)
 	return i;
 }
 
-/* Bytes from another machine wake a real rank. For ranks of its own machine it polls, at growing
- * intervals: it finds a message half an interval late on average. */
-static nsec late_by(nsec waited)
-{
-	const nsec least = 20000, most = 500000;
-	nsec nap = 0;
-	for (nsec at = 0; at < waited; at += nap)
-		nap = 2 * nap < least ? least : 2 * nap < most ? 2 * nap : most;
-	return nap / 2;
-}
-
 /* Finds one request that is done, and the sends that were done before it; a send alone wakes
  * nobody. */
 void link_sleep(struct link *l, nsec *nap, nsec most)
@@ -285,7 +262,6 @@ void link_sleep(struct link *l, nsec *nap, nsec most)
 	struct request_of *r;
 	(void)nap;
 	world_enter("mailbox", -1);
-	nsec at = clock_now();
 	network_advance();
 	do {
 		while (m->done.first < 0) {
@@ -303,7 +279,6 @@ void link_sleep(struct link *l, nsec *nap, nsec most)
 		if (r->copied)
 			spend(TIME_RECV, r->bytes);
 	} while (!r->receives && m->receives > 0);
-	clock_delay(m->polls ? late_by(clock_now() - at) : 0);
 	m->found_one = true;
 }
 

@@ -364,6 +364,24 @@ TEST(codec_makes_steps_of_a_slow_wire_shorter)
 	expect_in_lab("2 --rate=20mbit --probe=false", command, 0, "1|1\n");
 }
 
+/* A sum of softmax's gradient takes 12.6 ms on this wire, about as long as a step: a sum that
+ * travels during the step leaves little more than half of the time. */
+TEST(overlap_hides_the_sum_on_a_slow_wire)
+{
+	if (!allowed)
+		return;
+	char *command AUTOFREE = sentence(
+		"for o in false true; do %s--strategy=allreduce --workers=2 --step-time=12ms "
+		"--allreduce.overlap=$o >$FOLDER/said 2>&1 || { cat $FOLDER/said; exit 1; }; "
+		"done; " ASK "ask.sql",
+		RUN);
+	forget_runs();
+	folder_text("ask.sql", "SELECT iif(min(t) FILTER (WHERE run_id = 2) < 0.8 * min(t) FILTER "
+			       "(WHERE run_id = 1), 1, group_concat(t, ' s, ')) FROM (SELECT "
+			       "run_id, min(seconds) AS t FROM epoch WHERE epoch > 0 GROUP BY 1)");
+	expect_in_lab("2 --rate=20mbit --probe=false", command, 0, "1\n");
+}
+
 /* Beside a slow worker, the pushes of a fast worker take as long as alone. With one-sided windows,
  * which their owner has to serve, they take twenty times as long. The fastest epochs of several
  * runs count, because other processes may take the cores. */
@@ -384,6 +402,32 @@ TEST(asynchronous_pushes_do_not_wait_for_a_slow_worker)
 			       "min((compute_s + comm_s) / pushes) AS t FROM rank_epoch JOIN run "
 			       "ON id = run_id WHERE epoch > 0 AND rank = 0 GROUP BY label)");
 	expect_in_lab("2 --probe=false", command, 0, "1\n");
+}
+
+/* `time` reports what a server without requests uses in four seconds: its start, and a share. */
+TEST(idle_server_of_another_host_sleeps)
+{
+	if (!allowed)
+		return;
+	char out[OUTPUT];
+	double user = NAN, sys = NAN, real = NAN;
+	char *train AUTOFREE = sentence(
+		"./mvbench run --workload=softmax --epochs=2 --batch=30 --lr=0.01 --data-dir=%s "
+		"--db=%s/idle.db --strategy=asgd --workers=1 --servers=1 --sync-every=1000000 "
+		"--barrier-every=0 --step-time=100ms",
+		folder, folder);
+	char *serve AUTOFREE = sentence("TIMEFORMAT=\"served %%U %%S %%R\"\ntime %s\n", train);
+	char *command AUTOFREE = sentence("mpirun --quiet -n 1 --host lab1 %s : -n 1 --host lab2 "
+					  "bash %s/serve.sh",
+					  train, folder);
+	folder_text("serve.sh", serve);
+	int status = in_lab("2 --probe=false", command, out);
+	const char *said = strstr(out, "served ");
+	ck_assert_msg(status == 0 && said &&
+			      sscanf(said, "served %lf %lf %lf", &user, &sys, &real) == 3,
+		      "status %d: %s", status, out);
+	ck_assert_msg(user + sys < 0.25 + 0.3 * real, "an idle server computes for %g of %g s",
+		      user + sys, real);
 }
 
 static const char *const exact[] = {

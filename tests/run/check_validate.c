@@ -3,6 +3,7 @@
  * `validation` on made runs, the report and its exit status, and one validation from start to end.
  */
 #include "results/run/run.h"
+#include "runtime/config/clusters.h"
 #include "sim/validate.h"
 #include "tests/made.h"
 #include "tests/suites.h"
@@ -269,6 +270,22 @@ TEST(errors_of_communication_are_relative_to_itself)
 		      "--threshold-comm-p90=17.9");
 }
 
+/* What is wrong about an epoch: its computation, or its communication. */
+TEST(errors_of_computation_are_compared_apart)
+{
+	for (int i = 0; i < 3; i++)
+		add(false, (struct made){"asgd", 2, 1, 1, 0.5});
+	int64_t simulated = add(true, (struct made){"asgd", 2, 1, 1, 0.5});
+	sql("UPDATE epoch SET compute_s = 0.5 WHERE epoch = 1");
+	made_format(db, "UPDATE epoch SET compute_s = 0.625 WHERE epoch = 1 AND run_id = %lld",
+		    simulated);
+	sql("UPDATE run SET status = status");
+	expect_row("SELECT time_error, round(comm_error, 12), real_compute_s, "
+		   "simulated_compute_s, compute_error FROM validation",
+		   "0,0,0.5,0.625,0.25\r\n");
+	expect_report("--format=json", EXIT_OK, "\"compute_error\": 0.25");
+}
+
 TEST(oversubscribed_cells_are_listed_apart)
 {
 	add(false, (struct made){"asgd", 2, 1, 1, 0.5});
@@ -411,6 +428,8 @@ TEST(random_cells_cover_all_strategies)
 		char *line AUTOFREE = sentence("optimizer = %s\n", optimizers[i]->plugin.name);
 		ck_assert_msg(strstr(text, line), "no %s", line);
 	}
+	/* at this rate no test loss changes, and an equal one says nothing */
+	ck_assert(!strstr(text, "\nlr = 0.001\n"));
 	folder_text("drawn.ini", text);
 	char *path AUTOFREE = sentence("%s/drawn.ini", folder);
 	struct sweep s = {.cell = NULL};
@@ -429,6 +448,30 @@ static int times(const char *text, const char *what)
 	return n;
 }
 
+static const struct {
+	const char *name;
+	size_t cells;
+	bool between_hosts;
+} job_files[] = {
+	{"validate_lab", 63, true}, {"validate_overlap", 18, true}, {"validate_parts", 12, false}};
+
+TEST(job_files_of_validate_have_their_cells, COUNT(job_files))
+{
+	char *file AUTOFREE = sentence("workloads/sweeps/%s.ini", job_files[_i].name),
+		   *path AUTOFREE = installed_path(file);
+	struct sweep s = {.cell = NULL};
+	char *wrong AUTOFREE = sweep_read(path, NULL, 0, &s, NULL, true);
+	ck_assert_msg(!wrong, "%s", wrong);
+	ck_assert_uint_eq(s.cells, job_files[_i].cells);
+	for (size_t i = 0; i < s.cells; i++)
+		ck_assert_msg(!*s.cell[i].config.harness.lab_rate != job_files[_i].between_hosts,
+			      "%s: a rate, or none", s.cell[i].what);
+	if (!job_files[_i].between_hosts)
+		wrong = sweep_plan(path, &s);
+	ck_assert_msg(!wrong, "%s", wrong); /* each can run */
+	sweep_free(&s);
+}
+
 /* In a lab every cell has several workers, steps of a given time, and a rate. */
 TEST(random_cells_of_a_lab_have_rates)
 {
@@ -445,6 +488,36 @@ TEST(random_cells_of_a_lab_have_rates)
 		int n = times(text, line);
 		ck_assert_msg(n > CELLS / 20 && n < CELLS / 4, "%d cells with %s", n, line);
 	}
+}
+
+/* Of the time of a cell of a lab: its bytes without a codec. A sum of two workers, and a push with
+ * its pull, carry each float twice. */
+static double share_of(const char *cell)
+{
+	char workload[32], rate[32];
+	int every;
+	ck_assert_int_eq(sscanf(cell, "workload = %31s", workload), 1);
+	ck_assert_int_eq(sscanf(strstr(cell, "sync-every = "), "sync-every = %d", &every), 1);
+	ck_assert_int_eq(sscanf(strstr(cell, "lab.rate = "), "lab.rate = %31s", rate), 1);
+	const double params = strcmp(workload, "mlp") == 0 ? 101770 : 7850,
+		     wire_s = 2 * 32 * params / bit_rate(rate);
+	return wire_s / (wire_s + 0.02 * every);
+}
+
+TEST(random_cells_of_a_lab_communicate_in_half_of_them)
+{
+	enum { CELLS = 200 };
+	char *text AUTOFREE = random_cells(CELLS, 7, 4);
+	int talk = 0, most = 0;
+	for (const char *at = text; (at = strstr(at, "workload = ")); at++) {
+		const double share = share_of(at);
+		talk += share >= 0.05;
+		most += share > 0.5;
+	}
+	ck_assert_msg(talk >= CELLS / 2 && talk < CELLS && most > 0 && most < CELLS / 2,
+		      "%d of %d cells communicate for 5 %% or more, %d for most of the time", talk,
+		      CELLS, most);
+	ck_assert_int_gt(times(text, "\nworkers = 4\n"), CELLS / 6);
 }
 
 TEST(names_tell_cells_apart)

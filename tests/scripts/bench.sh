@@ -236,7 +236,7 @@ for hosts in 2 3 4; do
 done
 
 # A push with its pull between two hosts of a lab without rates, and the same floats there and back by ranks that
-# spin [us]. The idle server sleeps.
+# spin [us].
 far() { # floats passes
 	wanted far || return 0
 	: >"$work/far"
@@ -255,6 +255,24 @@ fi
 far 1000 500
 far 101770 200
 far 464154 100
+
+# What a server of another host uses without work: the CPU time that a run of 6 s takes more than one of 1 s.
+idle() { # steps of 0.1 s; prints its CPU time and its time [s]
+	run="$mvbench run --db=$work/bench.db --workload=softmax --strategy=asgd --workers=1 --servers=1 --sync-every=1000000"
+	run="$run --barrier-every=0 --batch=32 --train-rows=$((32 * $1)) --epochs=1 --lr=0.01 --step-time=100ms"
+	# shellcheck disable=SC2086
+	or_say "$mvbench" lab run 2 --probe=false -- mpirun --quiet -n 1 --host lab1 $run : \
+		-n 1 --host lab2 bash -c "exec 2>&1; TIMEFORMAT='served %U %S %R'; time $run" |
+		awk '/^served / { print $2 + $3, $4 }'
+}
+if wanted far; then
+	: >"$work/idle"
+	for _ in $(seq "$repeat"); do
+		echo "$(idle 10) $(idle 60)" | awk 'NF == 4 { print 1e3 * ($3 - $1), 1e3 * ($4 - $2) }' >>"$work/idle"
+	done
+	titles 'A server without work on another host: its CPU time, and the time [ms]' 'time'
+	[ ! -s "$work/idle" ] || row 'idle server' '' '<= 0.05' "$work/idle" 1 2
+fi
 
 if wanted tables; then
 	tables_head 'Parameter server: add to a whole table and get it, compared with MPI_Allreduce of as many floats'

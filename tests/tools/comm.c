@@ -245,6 +245,34 @@ static void progresses(struct worker *w, size_t n)
 	vec_free(v);
 }
 
+/* So do the collectives of a codec's sums. */
+static void gathers_progress(struct worker *w, size_t n)
+{
+	const nsec limit = 20000000000;
+	const size_t size = (size_t)w->trainers;
+	struct link *l = comm_link(w->all);
+	int *counts AUTOFREE = must(calloc(size, sizeof *counts)),
+		    *firsts AUTOFREE = must(calloc(size, sizeof *firsts));
+	float *mine AUTOFREE = must(calloc(n, sizeof *mine)),
+		    *all AUTOFREE = must(calloc(size * n, sizeof *all));
+	if (size == 1)
+		return;
+	for (size_t k = 0; k < size; k++) {
+		counts[k] = (int)n;
+		firsts[k] = (int)(k * n);
+	}
+	for (size_t i = 0; i < n; i++)
+		mine[i] = (float)(w->rank + 1);
+	link_allgather_start(l, 0, all, counts, firsts, mine, (int)n);
+	for (nsec since = clock_now(); link_progress_sums(); usleep(20))
+		CHECK(clock_now() - since < limit, "a started gather makes no progress");
+	for (size_t k = 0; k < size; k++)
+		CHECK(all[k * n] == (float)(k + 1) && all[k * n + n - 1] == (float)(k + 1),
+		      "before its wait, a gather has %g of rank %zu", (double)all[k * n], k);
+	link_start_wait(l, 0);
+	CHECK(!link_progress_sums(), "a gather is under way after its wait");
+}
+
 /* Some ranks wait for a sum before a barrier, others after it. */
 static void around_a_barrier(struct worker *w)
 {
@@ -373,6 +401,7 @@ int main(int argc, char **argv)
 		kinds(&w, sizes[i]);
 		pairs(&w, sizes[i]);
 	}
+	gathers_progress(&w, BIG);
 	around_a_barrier(&w);
 	ordered(&w);
 	beside(&w);

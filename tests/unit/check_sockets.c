@@ -1,6 +1,6 @@
 /*
- * check_sockets.c - sleeping until a TCP connection has something to do (runtime/comm/sockets.c).
- * The connections are those of this process, to itself.
+ * check_sockets.c - sleeping until a TCP connection has something to do, or a process wakes this
+ * one (runtime/comm/sockets.c). The connections are those of this process, to itself.
  */
 #include "runtime/comm/comm.h"
 #include "tests/suites.h"
@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { CONNECTIONS = 2, LIMIT_S = 60 };
@@ -100,4 +101,35 @@ TEST(closed_connection_ends_no_sleep)
 	const nsec since = clock_now();
 	sockets_sleep(10 * shortly);
 	ck_assert_int_ge(clock_now() - since, 9 * shortly);
+}
+
+/* One that was taken ends no other sleep, and a closed socket has no name to wake. */
+TEST(signal_of_another_process_ends_a_sleep)
+{
+	char name[SOCKET_NAME], again[SOCKET_NAME];
+	sockets_open(name);
+	sockets_open(again);
+	ck_assert_uint_gt(strlen(name), 0);
+	ck_assert_str_eq(again, name);
+	sockets_close(); /* the first is still open */
+	ck_assert(!sockets_sleep(shortly));
+	pid_t other = fork();
+	if (other == 0) {
+		usleep(200000); /* this process sleeps by then; nothing depends on it */
+		sockets_wake(name);
+		_exit(0);
+	}
+	const nsec since = clock_now();
+	ck_assert(sockets_sleep(long_time));
+	ck_assert_int_lt(clock_now() - since, long_time / 2);
+	ck_assert_int_eq(waitpid(other, NULL, 0), other);
+	ck_assert(!sockets_sleep(shortly));
+	sockets_wake(name);
+	ck_assert(sockets_sleep(long_time));
+	ck_assert(!sockets_woken());
+	sockets_wake(name);
+	ck_assert(sockets_woken());
+	sockets_close();
+	sockets_wake(name);
+	ck_assert(!sockets_sleep(shortly));
 }

@@ -8,11 +8,12 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-/* What wakes a rank: the arrival of bytes, but nothing for messages of ranks of its own machine;
- * the arrival of bytes, and it is alone on its machine; or wake-up signals. Where something wakes
- * it, polling is only for messages that MPI delays. */
+/* What wakes a rank: nothing for some messages, as where the machines have InfiniBand; the arrival
+ * of bytes, and datagrams of ranks of its own machine; or semaphores. Where something wakes it,
+ * polling is only for messages that MPI delays. */
 enum waking { WOKEN_BY_SOME, WOKEN_BY_BYTES, WOKEN_BY_SIGNALS };
 static const nsec nap_least[] = {20000, 200000, 200000}, nap_most[] = {500000, 2000000, 10000000};
 
@@ -27,8 +28,10 @@ struct mailbox {
 	int room, used;       /* used: requests from here on were never taken */
 	bool tried;           /* link_wakeup_new was called */
 	enum waking waking;
-	struct wakeup *wakeup; /* [ranks], shared; NULL: no wake-up signals */
+	struct wakeup *wakeup; /* [ranks], shared; NULL: no semaphores */
 	void *handle;
+	/* [ranks], of their sockets; empty: of another machine; NULL: no datagrams */
+	char (*name)[SOCKET_NAME];
 };
 
 static void mailbox_grow(struct mailbox *m, int room)
@@ -46,6 +49,9 @@ static void mailbox_free(struct mailbox *m)
 	free(m->request);
 	free(m->taken);
 	free(m->found);
+	if (m->name)
+		sockets_close();
+	free(m->name);
 	free(m);
 }
 
@@ -60,6 +66,30 @@ static struct mailbox *mailbox_of(struct link *l)
 	return l->mailbox;
 }
 
+/* Gives the ranks of this machine each other's names. False: one cannot wake another, as in two
+ * containers. Each wakes the next: of several networks, one rank has its next in another. */
+static bool names_open(struct link *l, struct link *node, struct mailbox *m)
+{
+	struct card {
+		int rank;
+		char name[SOCKET_NAME];
+	} mine = {.rank = l->rank}, *all AUTOFREE = must(calloc((size_t)node->size, sizeof *all));
+	sockets_open(mine.name);
+	link_gather(node, -1, &mine, all, sizeof mine);
+	sockets_wake(all[(node->rank + 1) % node->size].name);
+	link_barrier(node);
+	double woken = sockets_woken();
+	link_reduce_all(node, &woken, 1, REDUCE_MIN);
+	if (woken == 0) {
+		sockets_close();
+		return false;
+	}
+	m->name = must(calloc((size_t)l->size, sizeof *m->name));
+	for (int k = 0; k < node->size; k++)
+		memcpy(m->name[all[k].rank], all[k].name, SOCKET_NAME);
+	return true;
+}
+
 void link_wakeup_new(struct link *l)
 {
 	struct mailbox *m = mailbox_of(l);
@@ -68,7 +98,8 @@ void link_wakeup_new(struct link *l)
 	m->tried = true;
 	if (!link_one_node(l)) {
 		struct link *node = link_of_node(l);
-		m->waking = node->size == 1 && !has_infiniband() ? WOKEN_BY_BYTES : WOKEN_BY_SOME;
+		const bool near = node->size == 1 || names_open(l, node, m);
+		m->waking = near && !has_infiniband() ? WOKEN_BY_BYTES : WOKEN_BY_SOME;
 		link_free(node);
 		return;
 	}
@@ -82,12 +113,18 @@ void link_wakeup_new(struct link *l)
 void link_wakeup_free(struct link *l)
 {
 	struct mailbox *m = l->mailbox;
-	if (!m || !m->wakeup)
+	if (!m)
+		return;
+	if (m->name)
+		sockets_close();
+	free(m->name);
+	m->name = NULL;
+	m->waking = WOKEN_BY_SOME;
+	if (!m->wakeup)
 		return;
 	MPI_Barrier(l->comm); /* no rank signals after this */
 	link_shared_free(m->wakeup, m->handle);
 	m->wakeup = NULL;
-	m->waking = WOKEN_BY_SOME;
 }
 
 void link_wake(struct link *l, int rank)
@@ -95,6 +132,8 @@ void link_wake(struct link *l, int rank)
 	struct mailbox *m = mailbox_of(l);
 	if (m->wakeup)
 		sem_post(&m->wakeup[rank].sem);
+	else if (m->name && m->name[rank][0])
+		sockets_wake(m->name[rank]);
 }
 
 static nsec longer_nap(nsec nap, enum waking waking)

@@ -1002,6 +1002,22 @@ TEST(overlap_hides_messages_of_a_torch_model)
 		"1|1");
 }
 
+/* PyTorch counts no operation of this model. Its layers take shares by their parameters. */
+TEST(torch_model_without_flops_overlaps_in_a_simulation)
+{
+	if (lacks("torch.utils.flop_counter, numpy")) /* PyTorch 2.1 */
+		return;
+	folder_text(
+		"mine.py", TORCH ROWS
+		"class M(nn.Module):\n  def __init__(self):\n    super().__init__(); self.a = "
+		"nn.Parameter(torch.ones(3))\n"
+		"  def forward(self, x): return (x * self.a).sum(1)\ndef model(): return M()\n");
+	DO(0, RUN FAST "--workload=./mine.py --batch=10 --lr=1e-3 --workers=2 "
+		       "--strategy=allreduce --allreduce.overlap");
+	/* two steps of 2 ms */
+	answers("SELECT seconds BETWEEN 0.004 AND 0.1 FROM epoch WHERE epoch = 2", "1");
+}
+
 /* Sixty steps on all 64 rows, half of them on each worker: in another order, so within rounding. */
 TEST(torch_workers_equal_distributed_data_parallel)
 {

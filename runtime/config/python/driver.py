@@ -545,6 +545,8 @@ class Torch:
             self.losses(self.first_rows(rows), rows)
         count = {name: sum(of.values()) / rows for name, of in counter.get_flop_counts().items()}
         whole = [count.get(f"{root}.{owner}" if owner else root, 0) for owner in self.owners]
+        if not any(whole):
+            return None  # it has operations that are not counted, such as products of elements
         own = []
         for owner, flops in zip(self.owners, whole):
             below = owner + "." if owner else ""

@@ -543,6 +543,26 @@ TEST(python_model_on_a_gpu_equals_the_cpu)
 		"2|1|1");
 }
 
+/* Its gradient is computed on the host: a GPU would only add copies. */
+TEST(python_model_takes_no_gpu_by_itself)
+{
+	if (lacks("numpy"))
+		return;
+	if (!have_gpu()) {
+		skipped("there is no nvcc, so the emulated GPU was not built");
+		return;
+	}
+	DO(0,
+	   "export MVBENCH_CUDA=$b/%s; for w in $e/logistic.py perceptron; do " RUN
+	   "--workload=$w --train-rows=100; done",
+	   gpu_module());
+	answers("SELECT count(*), sum((workload = 'logistic') = (device = 'cpu')) FROM run", "2|2");
+	DO(2, "MVBENCH_CUDA=$b/%s " RUN "--workload=$e/logistic.py --device=cuda --precision=bf16",
+	   gpu_module());
+	expect("--precision=bf16: --workload=");
+	expect("computes its gradient on the host");
+}
+
 /* A worker that trains alone is a fork of the process that has started Python. */
 TEST(python_step_may_take_long, 3)
 {

@@ -266,6 +266,16 @@ TEST(python_arguments_are_options)
 	expect("--v1_2.width");
 }
 
+TEST(python_file_with_the_name_of_a_built_in_model_is_told_how_to_change_it)
+{
+	if (lacks("numpy"))
+		return;
+	DO(2, "cp $e/logistic.py mlp.py; " RUN "--workload=mlp.py");
+	expect("give yours another name (a line name = \"my_mlp\")");
+	DO(0, "echo 'name = \"my_mlp\"' >>mlp.py; " RUN "--workload=mlp.py --my_mlp.rows=400");
+	answers("SELECT workload, train_size FROM run", "my_mlp|400");
+}
+
 /* In a sweep a finished cell is not run again, unless the file or its data has changed. */
 TEST(changed_python_file_is_another_cell)
 {

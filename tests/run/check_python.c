@@ -439,7 +439,7 @@ TEST(interrupted_python_model_continues, 2)
 	"  return a(40), a(10)\n"
 #define NUMBERS "import numpy as np\ndef params(): return np.zeros(2, np.float32)\n" SETS
 
-TEST(python_file_is_refused, 14)
+TEST(python_file_is_refused, 15)
 {
 	static const struct {
 		const char *text, *says;
@@ -468,6 +468,9 @@ TEST(python_file_is_refused, 14)
 		{"import numpy as np\ndef params(): return np.zeros(2, np.float32)\n"
 		 "def gradient(p, b): pass\ndef data(): return [], [1]\n",
 		 "data(): both sets need at least one row"},
+		{"def params(): pass\ndef gradient(p, b): pass\nclass Loader: dataset = 1\n"
+		 "def data(): return Loader(), Loader()\n",
+		 "whose rows are taken by number; give the data set of the DataLoader"},
 		{"import os, numpy as np\ndef params(): os.kill(os.getpid(), 9)\n"
 		 "def gradient(p, b): pass\n" SETS,
 		 "its Python process was ended by signal 9"},
@@ -993,6 +996,32 @@ TEST(accuracy_of_a_torch_file_is_its_own, 3)
 	DO(0, "sed -i 's/0.25 if/25.0 if/' mine.py");
 	DO(1, RUN "--workload=./mine.py --batch=10 --strategy=serial");
 	expect("accuracy(): return the fraction of correct answers, from 0 to 1, not 25");
+}
+
+/* A model of a library may return a dictionary; that of two classes often has one output. */
+TEST(output_that_the_default_loss_cannot_take_is_named, 3)
+{
+	static const struct {
+		const char *output, *says;
+	} row[] = {
+		{"{'a': self.a(x)}",
+		 "the model returns dict, not a tensor: define loss(model, batch)"},
+		{"self.a(x)", ", 1), and targets of whole numbers are classes: give an output for"},
+		{"self.a(x)[:, 0]", ",), and targets of whole numbers are classes: give an output"},
+	};
+	if (lacks("torch, numpy"))
+		return;
+	char *text AUTOFREE = sentence(
+		TORCH "def data():\n  a = lambda n: (torch.ones(n, 3), torch.arange(n) %% "
+		      "2)\n  return a(40), a(10)\n"
+		      "class M(nn.Module):\n  def __init__(self):\n    super().__init__(); "
+		      "self.a = nn.Linear(3, 1)\n  def forward(self, x): return %s\n"
+		      "def model(): return M()\n",
+		row[_i].output);
+	folder_text("mine.py", text);
+	/* status 2 if PyTorch counts flops, which calls the model before the workers start */
+	DO(0, "! " RUN "--workload=./mine.py --strategy=serial");
+	expect(row[_i].says);
 }
 
 /* A Dataset gives its rows one by one: they are those of the arrays. */

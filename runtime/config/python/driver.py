@@ -303,8 +303,9 @@ class Data:
             return dict(zip(x, kept)) if isinstance(x, dict) else tuple(kept) if isinstance(x, (tuple, list)) else kept[0]
         if hasattr(x, "__getitem__") and hasattr(x, "__len__"):
             return x
+        loader = "; give the data set of the DataLoader" if hasattr(x, "dataset") else ""
         raise Refused("data(): a set is an array, a tuple or a dictionary of arrays, or an object with a length "
-                      "whose rows are taken by number")
+                      f"whose rows are taken by number{loader}")
 
     def batch(self, rows, index):
         """rows: their numbers, in ascending sets; index: the same as an index of arrays."""
@@ -634,6 +635,8 @@ class Torch:
             return loss, count, correct
         inputs, y = self.inputs(batch)
         out = self.model(*inputs)
+        if not isinstance(out, torch.Tensor):
+            raise Refused(f"the model returns {type(out).__name__}, not a tensor: define loss(model, batch)")
         if y.dtype.is_floating_point:
             if out.numel() != y.numel():
                 raise Refused(f"the model gives {tuple(out.shape)}, and the targets are {tuple(y.shape)}: define "
@@ -642,6 +645,9 @@ class Torch:
         y = y.to(torch.int64)
         if out.dim() > 2 and out.shape[:-1] == y.shape:  # sequences
             out, y = out.flatten(0, -2), y.flatten()
+        if out.dim() < 2 or out.shape[1] < 2:
+            raise Refused(f"the model gives {tuple(out.shape)}, and targets of whole numbers are classes: give an "
+                          "output for each class, or define loss(model, batch)")
         loss = f.cross_entropy(out, y)
         count = y.numel()
         if predicts and not self.own_accuracy:

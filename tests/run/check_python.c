@@ -1061,6 +1061,27 @@ TEST(overlap_hides_messages_of_a_torch_model)
 		"1|1");
 }
 
+/* A reentrant checkpoint has a backward pass of its own. Two of them with one layer give its
+ * gradient in two parts, and the first one must not be sent as the whole. */
+TEST(gradient_in_several_parts_is_refused_with_overlap)
+{
+	if (lacks("torch.utils.flop_counter, numpy")) /* PyTorch 2.1 */
+		return;
+	folder_text(
+		"mine.py", TORCH ROWS
+		"from torch.utils.checkpoint import checkpoint\nclass M(nn.Module):\n"
+		"  def __init__(self):\n    super().__init__(); self.a = nn.Linear(3, 3); self.b "
+		"= nn.Linear(3, 1)\n"
+		"  def forward(self, x):\n    x = x.clone().requires_grad_()\n"
+		"    for _ in range(2): x = checkpoint(lambda x: torch.tanh(self.a(x)), x, "
+		"use_reentrant=True)\n    return self.b(x)\ndef model(): return M()\n");
+	DO(0, RUN "--workload=./mine.py --batch=10 --lr=0.01 --workers=2 --strategy=allreduce");
+	DO(1, RUN "--workload=./mine.py --batch=10 --lr=0.01 --workers=2 --strategy=allreduce "
+		  "--allreduce.overlap");
+	expect("comes in several parts, as with a reentrant checkpoint");
+	answers("SELECT group_concat(status) FROM run", "done,failed");
+}
+
 /* PyTorch counts no operation of this model. Its layers take shares by their parameters. */
 TEST(torch_model_without_flops_overlaps_in_a_simulation)
 {

@@ -500,7 +500,7 @@ class Torch:
             self.layer_of.append(len(owners) - 1)
         self.own_loss = getattr(module, "loss", None)
         self.own_accuracy = getattr(module, "accuracy", None)
-        self.regions, self.own, self.slot, self.ready, self.left = {}, {}, None, None, None
+        self.regions, self.own, self.slot, self.ready, self.left, self.finals = {}, {}, None, None, None, None
         if hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
             for i, (_, p) in enumerate(self.named):
                 p.register_post_accumulate_grad_hook(lambda _, i=i: self.final(i))
@@ -672,8 +672,12 @@ class Torch:
         p.grad = g
 
     def final(self, i):
-        """Autograd has added the last part of this gradient."""
+        """Autograd has added the last part of this gradient; of several, if checkpoints are reentrant."""
         if self.ready:
+            if i in self.finals:
+                raise Refused(f"the gradient of {self.named[i][0]} comes in several parts, as with a reentrant checkpoint, "
+                              "and the first one may have been sent: use use_reentrant=False, or no overlap")
+            self.finals.add(i)
             self.keep_gradient(i)
             self.left[self.layer_of[i]] -= 1
             while self.next >= 0 and self.left[self.next] == 0:
@@ -692,6 +696,7 @@ class Torch:
         self.mode(True)
         self.ready = ready
         if ready:
+            self.finals = set()
             self.left = [0] * (self.layer_of[-1] + 1)
             for layer in self.layer_of:
                 self.left[layer] += 1

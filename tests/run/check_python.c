@@ -303,6 +303,36 @@ TEST(changed_python_file_is_another_cell)
 		"2|2");
 }
 
+/* The rows of a data set are given one by one. Those that differ when they are read again have no
+ * hash. */
+TEST(changed_rows_of_a_python_data_set_are_another_cell)
+{
+	if (lacks("numpy"))
+		return;
+	folder_text("study.ini", "[all]\nworkload = ./mine.py\nepochs = 1\n");
+	folder_text(
+		"mine.py",
+		"import numpy as np\nfrom base import params, gradient, loss, recipe\nclass Rows:\n"
+		"  def __init__(self, x): self.x = x\n  def __len__(self): return len(self.x)\n"
+		"  def __getitem__(self, i): return self.x[i], int(self.x[i].sum() > 0)\n"
+		"def data():\n  x = np.load('x.npy')\n  return Rows(x[:1000]), Rows(x[1000:])\n");
+	DO(0,
+	   "cp $e/logistic.py base.py; %s -c 'import numpy; numpy.save(\"x.npy\", "
+	   "numpy.random.default_rng(1).normal(size=(1200, 8)).astype(\"f4\"))'; mvbench sweep "
+	   "study.ini && mvbench sweep study.ini",
+	   interpreter);
+	answers("SELECT count(*), min(length(data_hash)) FROM run", "1|16");
+	DO(0,
+	   "%s -c 'import numpy; numpy.save(\"x.npy\", -numpy.load(\"x.npy\"))'; mvbench sweep "
+	   "study.ini",
+	   interpreter);
+	answers("SELECT count(*), count(DISTINCT data_hash) FROM run", "2|2");
+	DO(0,
+	   "sed -i 's/return self.x.i., /return self.x[i] + np.random.default_rng().random(), /' "
+	   "mine.py; mvbench sweep study.ini");
+	answers("SELECT count(*), sum(coalesce(data_hash, '') = '') FROM run", "3|1");
+}
+
 TEST(imported_python_file_is_a_part_of_the_source)
 {
 	if (lacks("numpy"))

@@ -395,6 +395,27 @@ TEST(python_file_gives_rows_to_built_in_models)
 	expect("data(): return (rows, labels)");
 }
 
+TEST(python_file_gives_images_to_built_in_models, 3)
+{
+	static const char *const how[] = {"tanh_mlp --tanh_mlp.hidden=8", "lenet",
+					  "resnet --resnet.depth=20"};
+	if (lacks("numpy"))
+		return;
+	folder_text("mine.py",
+		    "import numpy as np\ndef data():\n  r = np.random.default_rng(1)\n"
+		    "  x = r.integers(0, 256, (250, 9, 8, 3)).astype('u1')\n"
+		    "  y = np.arange(250) & 1\n  return (x[:200], y[:200]), (x[200:], y[200:])\n");
+	DO(0,
+	   "mvbench run --workload=%s --data-dir=./mine.py --epochs=1 --batch=50 --lr=1e-3 "
+	   "--strategy=serial",
+	   how[_i]);
+	answers("SELECT train_size, test_size, length(data_hash) FROM run", "200|50|16");
+	if (_i != 2)
+		return;
+	DO(2, "sed -i 's/9, 8, 3/216/' mine.py; " RUN "--workload=resnet --data-dir=./mine.py");
+	expect("resnet: images of 0 x 0 are too small");
+}
+
 /* A net that writes the rows of each of its 60 steps; the rule of the paper in float64. */
 TEST(python_model_follows_rules_of_papers, 4)
 {

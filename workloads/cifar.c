@@ -1,13 +1,13 @@
 /*
- * cifar.c - CIFAR-10 (Krizhevsky 2009) in its binary version, if --data-dir has it, otherwise
- * Fashion-MNIST padded to the same 32 x 32.
+ * cifar.c - CIFAR-10 (Krizhevsky 2009) in its binary version, if --data-dir has it, otherwise a set
+ * of the user's own (arrays.c), or Fashion-MNIST padded to the same 32 x 32.
  *
  * data_batch_1.bin to data_batch_5.bin, as many as are there, and test_batch.bin are rows of 3,073
  * bytes: the label, then 32 x 32 pixels of red, of green and of blue. They become images with the
  * channel running fastest. Sizes and labels are checked; messages about errors name the file. 154
  * MB in memory for 50,000 rows.
  */
-#include "workloads/datasets.h"
+#include "workloads/arrays.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -196,6 +196,8 @@ static char *either_get(const struct run *run, struct data *train, struct data *
 	const struct dataset *other = &dataset_fashion_mnist_32;
 	if (is_cifar(run))
 		return cifar_get(run, train, test, load);
+	if (arrays_given(run))
+		return arrays_get(run, train, test, load);
 	if (load || !is_named(run))
 		return either(run, (load ? other->load : other->probe)(run, train, test));
 	*train = (struct data){.n = TRAIN_ROWS, SHAPE};
@@ -208,11 +210,12 @@ PROBE_AND_LOAD(either, either_get(run, train, test, load))
 const struct dataset dataset_cifar10_or_fashion = {
 	.name = "cifar10_or_fashion",
 	.summary = "CIFAR-10, 60,000 colour images of 32 x 32, if --data-dir has it, otherwise "
-		   "Fashion-MNIST padded to 32 x 32",
+		   "Fashion-MNIST padded to 32 x 32; or a set of your own",
 	.needs = "--data-dir=FOLDER with CIFAR-10's data_batch_1.bin to data_batch_5.bin and "
-		 "test_batch.bin; without it Fashion-MNIST is used: the Debian package "
-		 "dataset-fashion-mnist, or --data-dir=FOLDER with IDX files. Simulations of time "
-		 "alone (--sim.train=false) need no file: --data-dir=" NAME,
+		 "test_batch.bin, or --data-dir=FILE.npz, FILE.py, or a FOLDER of arrays; without "
+		 "them Fashion-MNIST is used: the Debian package dataset-fashion-mnist, or "
+		 "--data-dir=FOLDER with IDX files. Simulations of time alone (--sim.train=false) "
+		 "need no file: --data-dir=" NAME,
 	.probe = either_probe,
 	.load = either_load,
 	.unload = data_unload,

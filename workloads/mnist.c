@@ -238,25 +238,26 @@ static char *mnist_get(const struct run *run, struct data *train, struct data *t
 	return wrong;
 }
 
-#define PACKAGE    "the Debian package dataset-fashion-mnist, or "
+#define NEEDS \
+	"the Debian package dataset-fashion-mnist, or --data-dir=FOLDER with IDX files, " \
+	"--data-dir=FILE.npz, FILE.csv, FILE.py, or a FOLDER of these"
 #define SLOTS(set) .probe = set##_probe, .load = set##_load, .unload = data_unload
 
 PROBE_AND_LOAD(plain, arrays_given(run) ? arrays_get(run, train, test, load)
 					: mnist_get(run, train, test, 0, load))
-PROBE_AND_LOAD(padded, mnist_get(run, train, test, 32, load))
+PROBE_AND_LOAD(padded, arrays_given(run) ? arrays_get(run, train, test, load)
+					 : mnist_get(run, train, test, 32, load))
 
 const struct dataset dataset_fashion_mnist = {
 	.name = "fashion_mnist",
 	.summary = "60,000 + 10,000 images of 28 x 28, 10 classes; or a set of your own",
-	.needs = PACKAGE
-	"--data-dir=FOLDER with IDX files, --data-dir=FILE.npz, FILE.csv, FILE.py, or a "
-	"FOLDER of these",
+	.needs = NEEDS,
 	SLOTS(plain),
 };
 
 const struct dataset dataset_fashion_mnist_32 = {
 	.name = "fashion_mnist_32",
-	.summary = "fashion_mnist, padded with zeros to 32 x 32",
-	.needs = PACKAGE "--data-dir=FOLDER with IDX files",
+	.summary = "fashion_mnist, padded with zeros to 32 x 32; or a set of your own",
+	.needs = NEEDS,
 	SLOTS(padded),
 };

@@ -260,7 +260,7 @@ struct workload {
 	/* gradient computes on the host, between vec_get and vec_put: it is called in every step,
 	 * and devices keep none of its operations. If it computes on the host and this is not set,
 	 * a GPU that keeps operations fails or repeats the first mini-batch's results
-	 * (--check-promises detects it). */
+	 * (--check-promises detects it). --device=auto is then the host's. */
 	bool host;
 	/* gradient calls layer_needed(w, i) before it reads the parameters of layer i. Otherwise
 	 * all of them are made ready before the gradient. */

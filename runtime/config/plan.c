@@ -17,11 +17,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The named device, or the best one that works here. */
+/* The named device, or the best one that works here. A GPU is worse than the host for a gradient
+ * that is computed on the host: vectors would be copied in each step. */
 static char *choose_device(const struct config *c, struct plan *p)
 {
 	const struct run *run = &c->run;
-	bool any = strcmp(run->device, "auto") == 0;
+	bool any = strcmp(run->device, "auto") == 0, on_host = c->workload->host;
 	const struct device_ops *best = NULL;
 	if (is_simulated(c)) { /* the device whose times are simulated */
 		p->device = any ? "cpu" : run->device;
@@ -31,7 +32,7 @@ static char *choose_device(const struct config *c, struct plan *p)
 	for (size_t i = 0; devices[i]; i++) {
 		struct device_facts facts;
 		const char *wrong = NULL;
-		if (!any && strcmp(devices[i]->name, run->device) != 0)
+		if (any ? on_host && !devices[i]->host : strcmp(devices[i]->name, run->device) != 0)
 			continue;
 		wrong = devices[i]->probe(&facts);
 		if (wrong && !any)
@@ -46,6 +47,10 @@ static char *choose_device(const struct config *c, struct plan *p)
 	if (!best)
 		return sentence("--device=%s: this program was built without it", run->device);
 	p->device = best->name;
+	if (on_host && strcmp(run->precision, "float32") != 0)
+		return sentence("--precision=%s: --workload=%s computes its gradient on the host, "
+				"and this option is for GPUs; leave it out",
+				run->precision, run->workload);
 	if (!best->host)
 		return NULL;
 	if (strcmp(run->precision, "float32") != 0)

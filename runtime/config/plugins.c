@@ -122,10 +122,16 @@ static char *load_plugin(enum part part, const char *file, const struct plugin *
 		return NULL;
 	}
 	TRY(plugin_file_load(part, file, &l));
-	if (is_built_in(l.plugin))
+	if (is_built_in(l.plugin)) {
+		const char *name = l.plugin->name, *hash = strrchr(file, '#');
+		size_t n = hash ? (size_t)(hash - file) : strlen(file);
+		bool python = n > 3 && strncmp(file + n - 3, ".py", 3) == 0;
+		char *field AUTOFREE = python ? sentence("a line name = \"my_%s\"", name)
+					      : sentence(".plugin.name");
 		return sentence("%s: mvbench has a plug-in %s itself: give yours another name "
-				"(.plugin.name), because options and results use it",
-				file, l.plugin->name);
+				"(%s), because options and results use it",
+				file, name, field);
+	}
 	APPEND(loaded, nloaded, l);
 	*out = l.plugin;
 	return NULL;

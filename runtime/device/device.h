@@ -38,7 +38,10 @@ struct loop {
 	 * layer by layer. */
 	struct vec *earlier;
 	enum { BATCH_ALONE, BATCH_EARLY, BATCH_LAST } part;
-	void (*layer_ready)(struct worker *w, size_t i); /* net.h's, for modules below the loop */
+	/* net.h's, and does this step need them while the gradient is computed? For modules below
+	 * the loop. */
+	void (*layer_ready)(struct worker *w, size_t i);
+	bool (*wants_layers)(const struct worker *w);
 	/* An evaluation adds `rows` rows with this sum of a value of the workload. */
 	void (*metric)(struct worker *w, const char *name, double sum, double rows);
 	struct tally told; /* by worker_tally, since the last tally_take */

@@ -454,6 +454,7 @@ static int worker_main(void *given)
 				.stats = &r->stats,
 				.strategy = c->strategy,
 				.layer_ready = layer_ready,
+				.wants_layers = wants_layers,
 				.metric = evaluation_metric,
 				.model = {.workload = c->workload, .opts = c->workload_opts},
 				.account = &r->account};

@@ -266,6 +266,16 @@ TEST(python_arguments_are_options)
 	expect("--v1_2.width");
 }
 
+TEST(python_file_with_the_name_of_a_built_in_model_is_told_how_to_change_it)
+{
+	if (lacks("numpy"))
+		return;
+	DO(2, "cp $e/logistic.py mlp.py; " RUN "--workload=mlp.py");
+	expect("give yours another name (a line name = \"my_mlp\")");
+	DO(0, "echo 'name = \"my_mlp\"' >>mlp.py; " RUN "--workload=mlp.py --my_mlp.rows=400");
+	answers("SELECT workload, train_size FROM run", "my_mlp|400");
+}
+
 /* In a sweep a finished cell is not run again, unless the file or its data has changed. */
 TEST(changed_python_file_is_another_cell)
 {
@@ -291,6 +301,36 @@ TEST(changed_python_file_is_another_cell)
 	   interpreter);
 	answers("SELECT count(*), count(DISTINCT data_hash) FROM run WHERE workload = 'filed'",
 		"2|2");
+}
+
+/* The rows of a data set are given one by one. Those that differ when they are read again have no
+ * hash. */
+TEST(changed_rows_of_a_python_data_set_are_another_cell)
+{
+	if (lacks("numpy"))
+		return;
+	folder_text("study.ini", "[all]\nworkload = ./mine.py\nepochs = 1\n");
+	folder_text(
+		"mine.py",
+		"import numpy as np\nfrom base import params, gradient, loss, recipe\nclass Rows:\n"
+		"  def __init__(self, x): self.x = x\n  def __len__(self): return len(self.x)\n"
+		"  def __getitem__(self, i): return self.x[i], int(self.x[i].sum() > 0)\n"
+		"def data():\n  x = np.load('x.npy')\n  return Rows(x[:1000]), Rows(x[1000:])\n");
+	DO(0,
+	   "cp $e/logistic.py base.py; %s -c 'import numpy; numpy.save(\"x.npy\", "
+	   "numpy.random.default_rng(1).normal(size=(1200, 8)).astype(\"f4\"))'; mvbench sweep "
+	   "study.ini && mvbench sweep study.ini",
+	   interpreter);
+	answers("SELECT count(*), min(length(data_hash)) FROM run", "1|16");
+	DO(0,
+	   "%s -c 'import numpy; numpy.save(\"x.npy\", -numpy.load(\"x.npy\"))'; mvbench sweep "
+	   "study.ini",
+	   interpreter);
+	answers("SELECT count(*), count(DISTINCT data_hash) FROM run", "2|2");
+	DO(0,
+	   "sed -i 's/return self.x.i., /return self.x[i] + np.random.default_rng().random(), /' "
+	   "mine.py; mvbench sweep study.ini");
+	answers("SELECT count(*), sum(coalesce(data_hash, '') = '') FROM run", "3|1");
 }
 
 TEST(imported_python_file_is_a_part_of_the_source)
@@ -353,6 +393,27 @@ TEST(python_file_gives_rows_to_built_in_models)
 	folder_text("mine.py", "def data(): return 1, 2\n");
 	DO(2, RUN "--workload=mlp --data-dir=./mine.py");
 	expect("data(): return (rows, labels)");
+}
+
+TEST(python_file_gives_images_to_built_in_models, 3)
+{
+	static const char *const how[] = {"tanh_mlp --tanh_mlp.hidden=8", "lenet",
+					  "resnet --resnet.depth=20"};
+	if (lacks("numpy"))
+		return;
+	folder_text("mine.py",
+		    "import numpy as np\ndef data():\n  r = np.random.default_rng(1)\n"
+		    "  x = r.integers(0, 256, (250, 9, 8, 3)).astype('u1')\n"
+		    "  y = np.arange(250) & 1\n  return (x[:200], y[:200]), (x[200:], y[200:])\n");
+	DO(0,
+	   "mvbench run --workload=%s --data-dir=./mine.py --epochs=1 --batch=50 --lr=1e-3 "
+	   "--strategy=serial",
+	   how[_i]);
+	answers("SELECT train_size, test_size, length(data_hash) FROM run", "200|50|16");
+	if (_i != 2)
+		return;
+	DO(2, "sed -i 's/9, 8, 3/216/' mine.py; " RUN "--workload=resnet --data-dir=./mine.py");
+	expect("resnet: images of 0 x 0 are too small");
 }
 
 /* A net that writes the rows of each of its 60 steps; the rule of the paper in float64. */
@@ -429,7 +490,7 @@ TEST(interrupted_python_model_continues, 2)
 	"  return a(40), a(10)\n"
 #define NUMBERS "import numpy as np\ndef params(): return np.zeros(2, np.float32)\n" SETS
 
-TEST(python_file_is_refused, 14)
+TEST(python_file_is_refused, 15)
 {
 	static const struct {
 		const char *text, *says;
@@ -458,6 +519,9 @@ TEST(python_file_is_refused, 14)
 		{"import numpy as np\ndef params(): return np.zeros(2, np.float32)\n"
 		 "def gradient(p, b): pass\ndef data(): return [], [1]\n",
 		 "data(): both sets need at least one row"},
+		{"def params(): pass\ndef gradient(p, b): pass\nclass Loader: dataset = 1\n"
+		 "def data(): return Loader(), Loader()\n",
+		 "whose rows are taken by number; give the data set of the DataLoader"},
 		{"import os, numpy as np\ndef params(): os.kill(os.getpid(), 9)\n"
 		 "def gradient(p, b): pass\n" SETS,
 		 "its Python process was ended by signal 9"},
@@ -541,6 +605,26 @@ TEST(python_model_on_a_gpu_equals_the_cpu)
 	answers("SELECT count(*), max(test_loss) / min(test_loss) - 1 < 1e-5, count(DISTINCT "
 		"test_accuracy) FROM epoch WHERE epoch = 2",
 		"2|1|1");
+}
+
+/* Its gradient is computed on the host: a GPU would only add copies. */
+TEST(python_model_takes_no_gpu_by_itself)
+{
+	if (lacks("numpy"))
+		return;
+	if (!have_gpu()) {
+		skipped("there is no nvcc, so the emulated GPU was not built");
+		return;
+	}
+	DO(0,
+	   "export MVBENCH_CUDA=$b/%s; for w in $e/logistic.py perceptron; do " RUN
+	   "--workload=$w --train-rows=100; done",
+	   gpu_module());
+	answers("SELECT count(*), sum((workload = 'logistic') = (device = 'cpu')) FROM run", "2|2");
+	DO(2, "MVBENCH_CUDA=$b/%s " RUN "--workload=$e/logistic.py --device=cuda --precision=bf16",
+	   gpu_module());
+	expect("--precision=bf16: --workload=");
+	expect("computes its gradient on the host");
 }
 
 /* A worker that trains alone is a fork of the process that has started Python. */
@@ -965,6 +1049,32 @@ TEST(accuracy_of_a_torch_file_is_its_own, 3)
 	expect("accuracy(): return the fraction of correct answers, from 0 to 1, not 25");
 }
 
+/* A model of a library may return a dictionary; that of two classes often has one output. */
+TEST(output_that_the_default_loss_cannot_take_is_named, 3)
+{
+	static const struct {
+		const char *output, *says;
+	} row[] = {
+		{"{'a': self.a(x)}",
+		 "the model returns dict, not a tensor: define loss(model, batch)"},
+		{"self.a(x)", ", 1), and targets of whole numbers are classes: give an output for"},
+		{"self.a(x)[:, 0]", ",), and targets of whole numbers are classes: give an output"},
+	};
+	if (lacks("torch, numpy"))
+		return;
+	char *text AUTOFREE = sentence(
+		TORCH "def data():\n  a = lambda n: (torch.ones(n, 3), torch.arange(n) %% "
+		      "2)\n  return a(40), a(10)\n"
+		      "class M(nn.Module):\n  def __init__(self):\n    super().__init__(); "
+		      "self.a = nn.Linear(3, 1)\n  def forward(self, x): return %s\n"
+		      "def model(): return M()\n",
+		row[_i].output);
+	folder_text("mine.py", text);
+	/* status 2 if PyTorch counts flops, which calls the model before the workers start */
+	DO(0, "! " RUN "--workload=./mine.py --strategy=serial");
+	expect(row[_i].says);
+}
+
 /* A Dataset gives its rows one by one: they are those of the arrays. */
 TEST(data_set_has_the_accuracy_of_its_arrays)
 {
@@ -1000,6 +1110,43 @@ TEST(overlap_hides_messages_of_a_torch_model)
 		"a.epoch = 1 "
 		"AND b.epoch = 1 AND c.epoch = 1",
 		"1|1");
+}
+
+/* A reentrant checkpoint has a backward pass of its own. Two of them with one layer give its
+ * gradient in two parts, and the first one must not be sent as the whole. */
+TEST(gradient_in_several_parts_is_refused_with_overlap)
+{
+	if (lacks("torch.utils.flop_counter, numpy")) /* PyTorch 2.1 */
+		return;
+	folder_text(
+		"mine.py", TORCH ROWS
+		"from torch.utils.checkpoint import checkpoint\nclass M(nn.Module):\n"
+		"  def __init__(self):\n    super().__init__(); self.a = nn.Linear(3, 3); self.b "
+		"= nn.Linear(3, 1)\n"
+		"  def forward(self, x):\n    x = x.clone().requires_grad_()\n"
+		"    for _ in range(2): x = checkpoint(lambda x: torch.tanh(self.a(x)), x, "
+		"use_reentrant=True)\n    return self.b(x)\ndef model(): return M()\n");
+	DO(0, RUN "--workload=./mine.py --batch=10 --lr=0.01 --workers=2 --strategy=allreduce");
+	DO(1, RUN "--workload=./mine.py --batch=10 --lr=0.01 --workers=2 --strategy=allreduce "
+		  "--allreduce.overlap");
+	expect("comes in several parts, as with a reentrant checkpoint");
+	answers("SELECT group_concat(status) FROM run", "done,failed");
+}
+
+/* PyTorch counts no operation of this model. Its layers take shares by their parameters. */
+TEST(torch_model_without_flops_overlaps_in_a_simulation)
+{
+	if (lacks("torch.utils.flop_counter, numpy")) /* PyTorch 2.1 */
+		return;
+	folder_text(
+		"mine.py", TORCH ROWS
+		"class M(nn.Module):\n  def __init__(self):\n    super().__init__(); self.a = "
+		"nn.Parameter(torch.ones(3))\n"
+		"  def forward(self, x): return (x * self.a).sum(1)\ndef model(): return M()\n");
+	DO(0, RUN FAST "--workload=./mine.py --batch=10 --lr=1e-3 --workers=2 "
+		       "--strategy=allreduce --allreduce.overlap");
+	/* two steps of 2 ms */
+	answers("SELECT seconds BETWEEN 0.004 AND 0.1 FROM epoch WHERE epoch = 2", "1");
 }
 
 /* Sixty steps on all 64 rows, half of them on each worker: in another order, so within rounding. */

@@ -32,6 +32,7 @@ SPINS = 400  # looks at the request before it sleeps: some 20 us
 CONFIGURE, ATTACH, TARGETS, GRADIENT, EVALUATE, STATISTICS = range(6)
 SAID_MOST = 700  # the most characters of a message
 METRICS_MOST = 12  # strategies report values, too, and there are 16 in all
+HASHED = 16  # rows of a set that gives them one by one
 UNCOUNTED = -1  # in place of a number of correct answers: the run then has no accuracy
 
 
@@ -279,6 +280,17 @@ def is_array(x):
     return hasattr(x, "shape") and hasattr(x, "dtype")
 
 
+def arrays_in(batch):
+    """All arrays of a batch, at any depth; None: it has something else."""
+    if is_array(batch):
+        return [batch]
+    parts = list(batch.values()) if isinstance(batch, dict) else batch
+    if not isinstance(parts, (tuple, list)):
+        return None
+    found = [arrays_in(part) for part in parts]
+    return None if any(f is None for f in found) else [a for f in found for a in f]
+
+
 class Data:
     def __init__(self, module, options, seed):
         self.by_seed = "seed" in inspect.signature(module.data).parameters
@@ -303,8 +315,9 @@ class Data:
             return dict(zip(x, kept)) if isinstance(x, dict) else tuple(kept) if isinstance(x, (tuple, list)) else kept[0]
         if hasattr(x, "__getitem__") and hasattr(x, "__len__"):
             return x
+        loader = "; give the data set of the DataLoader" if hasattr(x, "dataset") else ""
         raise Refused("data(): a set is an array, a tuple or a dictionary of arrays, or an object with a length "
-                      "whose rows are taken by number")
+                      f"whose rows are taken by number{loader}")
 
     def batch(self, rows, index):
         """rows: their numbers, in ascending sets; index: the same as an index of arrays."""
@@ -334,16 +347,34 @@ class Data:
             found.append(last)
         return found
 
+    def add(self, h, arrays):
+        for a in arrays:
+            a = self.as_numpy(a)
+            h.update(f"{a.dtype} {a.shape} ".encode())
+            h.update(memoryview(a if a.flags.c_contiguous else a.copy()).cast("B"))
+
+    def some_rows(self, k):
+        """The hash of a set that gives its rows one by one: of their number and of some of them. None: they have none."""
+        first, n, h = k * self.n[0], self.n[k], hashlib.sha256()
+        try:
+            for i in sorted({j * (n - 1) // (HASHED - 1) for j in range(HASHED)}):
+                seed_all(i)
+                self.add(h, arrays_in(self.batch([first + i], first + i)))
+        except Exception:  # something else than arrays of numbers; what the user's code raises is said when it is used
+            return None
+        return f"{n} {h.hexdigest()}".encode()
+
     def content(self):
-        """The hash of all arrays; "": rows are given one by one."""
+        """The hash of all arrays, and of some of the rows that are given one by one; "": these would not repeat."""
         h = hashlib.sha256()
-        for part in self.parts:
-            if not isinstance(part, (tuple, dict)) and not is_array(part):
+        for k, part in enumerate(self.parts):
+            if isinstance(part, (tuple, dict)) or is_array(part):
+                self.add(h, arrays_of(part))
+                continue
+            rows = self.some_rows(k)
+            if rows is None or rows != self.some_rows(k):
                 return ""
-            for a in arrays_of(part):
-                a = self.as_numpy(a)
-                h.update(f"{a.dtype} {a.shape} ".encode())
-                h.update(memoryview(a if a.flags.c_contiguous else a.copy()).cast("B"))
+            h.update(rows)
         return h.hexdigest()[:16]
 
 
@@ -499,7 +530,7 @@ class Torch:
             self.layer_of.append(len(owners) - 1)
         self.own_loss = getattr(module, "loss", None)
         self.own_accuracy = getattr(module, "accuracy", None)
-        self.regions, self.own, self.slot, self.ready, self.left = {}, {}, None, None, None
+        self.regions, self.own, self.slot, self.ready, self.left, self.finals = {}, {}, None, None, None, None
         if hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
             for i, (_, p) in enumerate(self.named):
                 p.register_post_accumulate_grad_hook(lambda _, i=i: self.final(i))
@@ -545,6 +576,8 @@ class Torch:
             self.losses(self.first_rows(rows), rows)
         count = {name: sum(of.values()) / rows for name, of in counter.get_flop_counts().items()}
         whole = [count.get(f"{root}.{owner}" if owner else root, 0) for owner in self.owners]
+        if not any(whole):
+            return None  # it has operations that are not counted, such as products of elements
         own = []
         for owner, flops in zip(self.owners, whole):
             below = owner + "." if owner else ""
@@ -632,6 +665,8 @@ class Torch:
             return loss, count, correct
         inputs, y = self.inputs(batch)
         out = self.model(*inputs)
+        if not isinstance(out, torch.Tensor):
+            raise Refused(f"the model returns {type(out).__name__}, not a tensor: define loss(model, batch)")
         if y.dtype.is_floating_point:
             if out.numel() != y.numel():
                 raise Refused(f"the model gives {tuple(out.shape)}, and the targets are {tuple(y.shape)}: define "
@@ -640,6 +675,9 @@ class Torch:
         y = y.to(torch.int64)
         if out.dim() > 2 and out.shape[:-1] == y.shape:  # sequences
             out, y = out.flatten(0, -2), y.flatten()
+        if out.dim() < 2 or out.shape[1] < 2:
+            raise Refused(f"the model gives {tuple(out.shape)}, and targets of whole numbers are classes: give an "
+                          "output for each class, or define loss(model, batch)")
         loss = f.cross_entropy(out, y)
         count = y.numel()
         if predicts and not self.own_accuracy:
@@ -664,8 +702,12 @@ class Torch:
         p.grad = g
 
     def final(self, i):
-        """Autograd has added the last part of this gradient."""
+        """Autograd has added the last part of this gradient; of several, if checkpoints are reentrant."""
         if self.ready:
+            if i in self.finals:
+                raise Refused(f"the gradient of {self.named[i][0]} comes in several parts, as with a reentrant checkpoint, "
+                              "and the first one may have been sent: use use_reentrant=False, or no overlap")
+            self.finals.add(i)
             self.keep_gradient(i)
             self.left[self.layer_of[i]] -= 1
             while self.next >= 0 and self.left[self.next] == 0:
@@ -684,6 +726,7 @@ class Torch:
         self.mode(True)
         self.ready = ready
         if ready:
+            self.finals = set()
             self.left = [0] * (self.layer_of[-1] + 1)
             for layer in self.layer_of:
                 self.left[layer] += 1

@@ -436,7 +436,7 @@ static void python_gradient(struct worker *w)
 	struct state *s = state_of(w);
 	s->layer = w->model->layers;
 	if (s->region) {
-		bool early = w->loop->strategy->layer_ready && s->shared && !world_is_virtual;
+		bool early = s->shared && !world_is_virtual && w->loop->wants_layers(w);
 		double rows = (double)w->rows;
 		struct python_request r = {.command = GRADIENT,
 					   .rows = (int64_t)w->rows,

@@ -83,7 +83,9 @@ def _new(*shape: int) -> Any:
     return _numpy.empty(shape, _numpy.float32) if _numpy else array("f", bytes(4 * math.prod(shape)))
 
 def _whole(x: Any, what: str) -> int:
-    if isinstance(x, bool) or not hasattr(x, "__index__") or not 0 <= x.__index__() < 2**63:
+    # NumPy's and PyTorch's booleans have an __index__, too: a mask would be rows 0 and 1
+    flag = type(x) is not int and (isinstance(x, bool) or "bool" in str(getattr(x, "dtype", "")))
+    if flag or not hasattr(x, "__index__") or not 0 <= x.__index__() < 2**63:
         raise ValueError(f"{what} is {x!r}; it has to be a whole number from 0")
     return x.__index__()
 

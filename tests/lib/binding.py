@@ -230,6 +230,9 @@ if kind == "numpy":
         for f in m.add, m.sync, m.get_start, m.add_start, m.sync_start, lambda x: mvbench.Matrix(4, 3, x):
             refused("(4, 3) should be", f, bad, kind=ValueError)
         refused("(4, 3) should be", m.get, out=bad, kind=ValueError)
+    for mask in numpy.array([True, False, True, False]), [numpy.True_]:
+        for f in m.get, lambda rows: m.add([1, 2, 3] * len(rows), rows):
+            refused("it has to be a whole number from 0", f, rows=mask, kind=ValueError)
     refused("(3, 2) where (2, 3) should be", m.add, numpy.zeros((3, 2), numpy.float32), [0, 1], kind=ValueError)
     fixed = numpy.zeros(3, numpy.float32)
     fixed.flags.writeable = False
@@ -239,6 +242,7 @@ if kind == "torch":
     for bad in (torch.zeros(3, dtype=torch.float64), torch.zeros(6)[::2]):
         refused("a tensor has to be contiguous float32", t.add, bad, kind=TypeError)
     refused("(3, 4) where (4, 3) should be", m.add, torch.zeros(3, 4), kind=ValueError)
+    refused("it has to be a whole number from 0", m.get, rows=torch.tensor([True, False]), kind=ValueError)
     refused("the tensor is on meta", t.add, torch.zeros(3, device="meta"), kind=TypeError)
     for words, bad in (("is torch.float32 on meta", {"device": "meta"}), ("complex64", {"dtype": torch.complex64})):
         refused(words, mvbench.Gradients, [torch.zeros(3, requires_grad=True, **bad)], kind=TypeError)

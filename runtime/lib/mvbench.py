@@ -507,8 +507,8 @@ class Gradients(_Object):
     after each backward() (buffers=False: not). backward() has to reach all parameters, otherwise Error on all workers;
     unused=True: a parameter that it does not reach counts as zero, and stays as it is if no worker reaches it. A step
     whose backward() raises is dropped when the module is called again, or by reset(); workers that completed it get an
-    Error. Replaced parameters are noticed when the module is called. float64 is reduced at the end of backward(),
-    float16 and bfloat16 as float32, tensors on a GPU through host memory.
+    Error. Replaced and added parameters and layers are noticed when the module is called. float64 is reduced at the end
+    of backward(), float16 and bfloat16 as float32, tensors on a GPU through host memory.
     A list of other floats: call ready(i) for each of them in every step, then wait().
     Collective. TypeError: complex, sparse or lazy parameters. Source: flashlight's distributeModuleGrads.
     """
@@ -565,6 +565,8 @@ class Gradients(_Object):
         self._ready, self._left, self._queued, self._nested = [False] * len(params), len(params), False, False
         self._places = [(m._parameters, name, p, p.requires_grad, p.dtype, p.device) for m in module.modules()
                         for name, p in m._parameters.items() if p is not None] if module is not None else []
+        self._parts = [(m._modules, list(m._modules.values()), m._parameters, len(m._parameters))
+                       for m in module.modules()] if module is not None else []
         me = weakref.ref(self)
         for i, p in enumerate(params):
             p._mvbench = _Kept(owner=self)
@@ -594,10 +596,11 @@ class Gradients(_Object):
             if nested:
                 raise RuntimeError("the gradients of the last backward() were not averaged: it did not reach all "
                                    "parameters, or it raised an exception in a checkpoint")
-        for owner, name, p, learned, dtype, device in self._places:
-            if owner.get(name) is not p or p.requires_grad is not learned or p.dtype is not dtype or p.device != device:
-                self.free()
-                return self._set_up()
+        if (any(list(parts.values()) != before or len(own) != n for parts, before, own, n in self._parts) or
+                any(owner.get(name) is not p or p.requires_grad is not learned or p.dtype is not dtype
+                    or p.device != device for owner, name, p, learned, dtype, device in self._places)):
+            self.free()
+            self._set_up()
 
     @_on_this_thread
     def _leave(self, i: int, p: Any) -> None:

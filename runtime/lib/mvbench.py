@@ -401,30 +401,48 @@ def _times(x: Any, scale: Optional[float]) -> None:
         x = x.detach() if hasattr(x, "detach") else x
         x *= scale
 
+def _host(x: Any) -> Any:
+    """x; of a tensor of float16 or bfloat16, or on a GPU: a copy in host memory, with float32 for these two."""
+    half = str(getattr(x, "dtype", "")) in ("torch.float16", "torch.bfloat16")
+    if not hasattr(x, "data_ptr") or x.device.type == "meta" or (x.device.type == "cpu" and not half):
+        return x
+    return (x.detach().float() if half else x.detach()).cpu().contiguous()
+
+def _give_back(x: Any, host: Any) -> Any:
+    if host is not x:
+        x.detach().copy_(host)
+    return x
+
 def all_reduce(x: Any, op: str = "sum", scale: Optional[float] = None) -> Any:
     """x = the sum, "mean", "min", "max" or "product" of all workers' x, times scale; returns x. x: float32, float64,
-    int32 or int64. Collective. Error: lengths, types. Source: flashlight."""
-    address, n, _, kind = _numbers(x)
+    int32 or int64; tensors also of float16 and bfloat16, through float32, and on a GPU, through host memory.
+    Collective. Error: lengths, types. Source: flashlight."""
+    host = _host(x)
+    address, n, _, kind = _numbers(host)
     _check(lib.mvb_allreduce_type(address, n, _TYPES[kind], _op(op)))
-    _times(x, scale)
-    return x
+    _times(host, scale)
+    return _give_back(x, host)
 
 def all_reduce_start(x: Any, op: str = "sum", scale: Optional[float] = None) -> Started:
     """Starts all_reduce() of float32, "sum" or "mean"; x belongs to the library until wait(). Collective. Error: op."""
     return Started(x, True, lambda address, n, t: lib.mvb_allreduce_start(address, n, _op(op), t), scale)
 
 def all_reduce_list(tensors: Any, op: str = "sum", scale: Optional[float] = None) -> None:
-    """All float32 tensors of a list, or of a module with parameters(), in one reduction. Collective."""
-    at, n, count, kept = _list(tensors)
+    """All tensors of a list, or of a module with parameters(), in one reduction: float32, and what all_reduce() turns
+    into it. Collective."""
+    given = list(tensors.parameters() if hasattr(tensors, "parameters") else tensors)
+    at, n, count, kept = _list([_host(t) for t in given])
     _check(lib.mvb_allreduce_list(at, n, count, _op(op)))
-    for _, _, tensor in kept:
-        _times(tensor, scale)
+    for x, (_, _, host) in zip(given, kept):
+        _times(host, scale)
+        _give_back(x, host)
 
 def broadcast(x: Any, root: int = 0) -> Any:
     """x = worker root's x, of all_reduce's types; returns x. Collective. Error: no worker root, lengths."""
-    address, n, width, _ = _numbers(x)
+    host = _host(x)
+    address, n, width, _ = _numbers(host)
     _check(lib.mvb_broadcast(address, n * width // 4, root))
-    return x
+    return _give_back(x, host)
 
 def gather(x: Any, out: Any, root: int = -1) -> Any:
     """out [size() * n] = all workers' x [n], in order; returns out. root: only this worker gets it, and out may be None

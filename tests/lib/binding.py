@@ -143,6 +143,15 @@ for code, name, most in ("f", "float32", 0.5), ("d", "float64", 0.1), ("i", "int
             expect(mvbench.receive(numbers(0, 0), me - 1), me - 1, first)
         mvbench.send(numbers(me, most), (me + 1) % workers)
         me or expect(mvbench.receive(numbers(0, 0), workers - 1), workers - 1, first)
+if kind == "torch":  # through float32
+    for short in torch.float16, torch.bfloat16:
+        half = torch.tensor([[me, 9], [1, 9]], dtype=short)[:, 0]  # every second element of its memory
+        assert mvbench.all_reduce(half, "mean") is half and half.dtype is short
+        expect(half, (workers - 1) / 2, 1)
+        mvbench.all_reduce_list([half, torch.ones(1)], scale=2)
+        expect(half, workers * (workers - 1), 2 * workers)
+        expect(mvbench.broadcast(torch.tensor([me + 3.], dtype=short)), 3)
+    refused("on meta", mvbench.all_reduce, torch.zeros(3, device="meta", dtype=short), kind=TypeError)
 a, b = floats(me), floats(me, me)
 mvbench.all_reduce_list([a, b], "mean")
 expect(b, (workers - 1) / 2, (workers - 1) / 2)

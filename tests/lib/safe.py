@@ -104,6 +104,8 @@ if torch.cuda.is_available():  # through pinned memory of the host
     pair(lambda: net(device="cuda"), "a model on a GPU", most=1e-5, device="cuda")
     pair(lambda: net(device="cuda", dtype=torch.bfloat16), "a model of bfloat16 on a GPU", most=0.1, device="cuda",
          dtype=torch.bfloat16)
+    assert mvbench.all_reduce(torch.full((2,), me + 1., device="cuda")).tolist() == [workers * (workers + 1) / 2] * 2
+    assert mvbench.broadcast(torch.tensor([me + 3], device="cuda")).item() == 3
 
 
 def elsewhere(loss):

@@ -316,6 +316,11 @@ int mvb_broadcast(float *x, size_t n, int root);
  * workers. all may be NULL elsewhere. Errors: ARGUMENT (root), DIFFERS (bytes, root), LIMIT (bytes
  * of 2^31 or more). Source: MPI_Gather, MPI_Allgather; TorchMPI's allgatherTensor. */
 int mvb_gather(const void *x, size_t bytes, void *all, int root);
+/* part [n] = the sum, mean, ... of all workers' x [workers x n], of which worker k gets floats n k
+ * to n (k + 1) - 1; n may be 0. x is unchanged, unless part is in it. It reduces a copy of x, so it
+ * costs an mvb_allreduce. Errors: those of mvb_allreduce; MEMORY. Source: MPI_Reduce_scatter_block.
+ */
+int mvb_reduce_scatter(const float *x, float *part, size_t n, enum mvb_reduce op);
 /* Not collective: x [bytes] goes to another worker, and is received there. Each waits for the
  * other. Errors: ARGUMENT (worker; bytes are no multiple of 4), DIFFERS on both (bytes), and
  * nothing is sent. Source: MPI_Ssend, MPI_Recv; TorchMPI's sendreceiveTensor. */

@@ -164,6 +164,22 @@ TYPE(int32_t, int32, INT32_MAX)
 TYPE(int64_t, int64, INT64_MAX)
 TYPE(float, float, 16777215)
 
+/* Each worker gets its part; the last time in the place of its first floats. */
+static void reduce_scatter_of_all_sizes(void)
+{
+	static float part[LARGE];
+	for (size_t n = 0; n * (size_t)workers <= LARGE; n = 3 * n + 1) {
+		for (size_t i = 0; i < n * (size_t)workers; i++)
+			x[i] = (float)((size_t)id + i / n);
+		MUST(mvb_reduce_scatter(x, part, n, MVB_MEAN));
+		ALL(part, n, id + (workers - 1) / 2.0);
+		if (n)
+			EXPECT((double)x[n * (size_t)workers - 1], id + workers - 1);
+		MUST(mvb_reduce_scatter(x, x, n, MVB_MAX));
+		ALL(x, n, id + workers - 1);
+	}
+}
+
 /* Each worker sends to the next, round a ring; 0 begins. */
 static void send_and_receive_next(void)
 {
@@ -257,6 +273,7 @@ int main(void)
 	all_of_int32(MVB_INT32);
 	all_of_int64(MVB_INT64);
 	all_of_float(MVB_FLOAT);
+	reduce_scatter_of_all_sizes();
 	send_and_receive_next();
 	start_waits_for_nobody();
 	parameter_server_rules();

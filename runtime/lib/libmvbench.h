@@ -266,7 +266,8 @@ int mvb_table_sync_start(struct mvb_table *t, float *param, size_t n, int64_t *t
  * repeatedly. values, out [rows x columns], which n must be. An empty list is fine, also with
  * NULLs: other workers may wait for a push of no rows. The functions for one row take no list:
  * values, out [columns]. Errors: as above, and ARGUMENT (a row). Source: MatrixTableHandler's
- * row_ids (MV_AddMatrixTableByRows, MV_GetMatrixTableByRows). */
+ * row_ids (MV_AddMatrixTableByRows, MV_GetMatrixTableByRows). Multiverso's KVTable is a matrix of
+ * one column here: keys are row numbers below a bound, values are floats. */
 int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
 		       size_t n, const struct mvb_push *by);
 /* Of a row that is listed twice, the last values stay. */

@@ -247,7 +247,24 @@ static void parameter_server_rules(void)
 	MUST(mvb_table_free(t));
 }
 
-/* ---- Multiverso: aggregate ------------------------------------------------------------------ */
+/* ---- Multiverso: key-value table, aggregate ------------------------------------------------ */
+
+/* Keys from 0 to a bound are the rows of a matrix of one column. */
+static void key_value_table(void)
+{
+	const int64_t key[] = {3, 70000, 3}, absent = 4;
+	const float value[] = {1, 2, 4};
+	struct mvb_table *t;
+	MUST(mvb_matrix_new(&t, 100000, 1, NULL, NULL));
+	MUST(mvb_table_add_rows(t, key, 3, value, 3, NULL));
+	MUST(mvb_barrier());
+	MUST(mvb_table_get_rows(t, key, 2, x, 2));
+	EXPECT((double)x[0], 5 * workers);
+	EXPECT((double)x[1], 2 * workers);
+	MUST(mvb_table_get_row(t, absent, x, 1));
+	EXPECT((double)x[0], 0);
+	MUST(mvb_table_free(t));
+}
 
 static void aggregate_of_integers(void)
 {
@@ -277,6 +294,7 @@ int main(void)
 	send_and_receive_next();
 	start_waits_for_nobody();
 	parameter_server_rules();
+	key_value_table();
 	aggregate_of_integers();
 	MUST(mvb_shutdown());
 	return failures != 0;

@@ -526,7 +526,12 @@ TEST(package_installation_has_the_final_prefix)
 	run(0,
 	    "cd %s/package/usr && ls bin/mvbench include/libmvbench.h lib/libmvbench.a "
 	    "lib/libmvbench.so lib/libmvbench.so.1 share/lua/5.1/mvbench.lua "
-	    "share/lua/5.1/mvbench_layers.lua share/lua/5.1/mvbench_abi.lua && "
+	    "share/lua/5.1/mvbench_layers.lua share/lua/5.1/mvbench_abi.lua "
+	    "share/lua/5.1/multiverso.lua share/lua/5.1/torchmpi.lua share/lua/5.1/torchad_nn.lua "
+	    "share/lua/5.1/torchad_nn/datamodule.lua lib/cmake/libmvbench/libmvbench-config.cmake "
+	    "lib/python3/dist-packages/multiverso/py.typed "
+	    "lib/python3/dist-packages/multiverso/theano_ext/sharedvar.py "
+	    "lib/python3/dist-packages/multiverso/theano_ext/lasagne_ext/param_manager.py && "
 	    "grep -qx '.so man3/libmvbench.3' share/man/man3/mvb_init.3 && "
 	    "ls lib/python3/dist-packages && cat lib/pkgconfig/libmvbench.pc",
 	    folder);

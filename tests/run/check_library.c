@@ -29,7 +29,7 @@ static const struct {
 	{"logistic 3", "Epoch: 3 Test accuracy: "},
 	{"params", "53 parameters"},
 	{"perceptron", "Epoch: 5 Mean Squared Error: "},
-	{"perceptron 5 page", "Epoch: 5 Mean Squared Error: "},
+	{"perceptron 5 page 1", "Mean Squared Error of the last model: "},
 	{"data_parallel", "synchronised by hand, once an epoch: "},
 	{"model_parallel", "gradients differ by"},
 };

@@ -389,12 +389,13 @@ TEST(forked_child_is_refused, 3)
 	ck_assert_str_eq(printed, "");
 }
 
-TEST(gradients_of_pytorch_equal_distributed_data_parallel)
+TEST(gradients_of_pytorch_equal_distributed_data_parallel, 2)
 {
+	static const char *const how[] = {"200", "4 8 wide"};
 	const char *python = !have("python3") ? NULL : python_with("numpy, torch.distributed");
 	if (!python)
 		return;
-	run(0, FIND MPIRUN "2 %s $MVBENCH_HOME/tests/lib/gradients.py 200", python);
+	run(0, FIND MPIRUN "2 %s $MVBENCH_HOME/tests/lib/gradients.py %s", python, how[_i]);
 	expect("losses differ by at most ");
 }
 

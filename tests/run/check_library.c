@@ -539,6 +539,23 @@ TEST(package_installation_has_the_final_prefix)
 	ck_assert_ptr_null(strstr(printed, folder));
 }
 
+/* PAGES.md says what each line of the originals' pages does, and which program or test shows it. */
+TEST(page_of_the_originals_names_programs_and_tests_that_exist)
+{
+	run(0,
+	    "cd $MVBENCH_HOME && p=runtime/lib/PAGES.md && "
+	    "for f in $(grep -o '`tests/[a-z/_]*[.][a-z]*`' $p | tr -d '`'); do echo $f; "
+	    "[ -e $f ] || echo no $f; done >%s/files; "
+	    "for t in $(sed -n 's/.*| `\\([a-z_]*\\)` |$/\\1/p' $p); do echo $t; "
+	    "grep -rq \"^TEST($t[,)]\" tests/run || echo no $t; done >%s/tests; "
+	    "grep -h '^no ' %s/files %s/tests; wc -l <%s/files; wc -l <%s/tests",
+	    folder, folder, folder, folder, folder, folder);
+	ck_assert_ptr_null(strstr(printed, "no "));
+	char *at = printed;
+	ck_assert_int_gt(strtol(at, &at, 10), 10);
+	ck_assert_int_gt(strtol(at, &at, 10), 1);
+}
+
 CASE("programs");
 
 /* The README of the library shows a whole program: this one, character by character. */

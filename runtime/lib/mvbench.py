@@ -490,6 +490,15 @@ class _Kept:
     def __reduce__(self) -> tuple:
         return _Kept, ()
 
+class _Accumulated:
+    """Before PyTorch 2.1: register_post_accumulate_grad_hook of a parameter."""
+    def __init__(self, p: Any, call: Any):
+        with sys.modules["torch"].enable_grad():
+            self._node = p.expand_as(p).grad_fn.next_functions[0][0]  # adds to p.grad; lives while it is kept
+        self._handle = self._node.register_hook(lambda *_: call(p))
+    def remove(self) -> None:
+        self._handle.remove()
+
 def _on_this_thread(function: Any) -> Any:
     """Autograd calls hooks on threads of its own; the caller's waits meanwhile."""
     def call(*arguments: Any) -> Any:
@@ -588,9 +597,11 @@ class Gradients(_Object):
         me = weakref.ref(self)
         for i, p in enumerate(params):
             p._mvbench = _Kept(owner=self)
-            self._hooks.append(p.register_post_accumulate_grad_hook(lambda p, i=i: me()._leave(i, p)))
+            after = getattr(p, "register_post_accumulate_grad_hook", lambda call, p=p: _Accumulated(p, call))
+            self._hooks.append(after(lambda p, i=i: me()._leave(i, p)))
         if module is not None:
-            self._hooks.append(module.register_forward_pre_hook(_Kept(self._before, self)))
+            compiles = hasattr(getattr(torch, "compiler", None), "is_compiling")
+            self._hooks.append(module.register_forward_pre_hook(_Kept(self._before if compiles else self._begin, self)))
         self._seen: Dict[int, tuple] = {}
         if self._initial:
             _masters([*given, *(module.buffers() if module is not None else ())])
@@ -606,7 +617,11 @@ class Gradients(_Object):
 
     def _before(self) -> None:
         """Before each forward pass of the module."""
-        if self._torch.compiler.is_compiling() or self._id not in _live:
+        if not self._torch.compiler.is_compiling():
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._id not in _live:
             return
         if self._begun:
             nested = self._nested
@@ -649,7 +664,8 @@ class Gradients(_Object):
         """At the end of backward()."""
         self._queued = False
         absent = [i for i, ready in enumerate(self._ready) if not ready] if self._left else []
-        if absent and self._torch._C._current_autograd_node() is not None:
+        node = getattr(self._torch._C, "_current_autograd_node", None)  # new in 2.1
+        if absent and node and node() is not None:
             self._nested = True  # of a checkpoint; the outer backward() goes on
             return
         self._flags.fill_(1)

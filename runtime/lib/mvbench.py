@@ -354,14 +354,22 @@ class Model(_Object):
     get the values that the table starts with. Options, errors as for Table. Source: Multiverso's MVNetParamManager."""
     def __init__(self, parameters: Any, **options: Any):
         *tensors, kept = _list(parameters)
+        self._module, self._places = parameters if hasattr(parameters, "parameters") else None, [k[0] for k in kept]
         self._own(lib.mvb_model_new, lib.mvb_model_free, *tensors, _options(options), kept=kept)
 
+    def _in_place(self) -> None:
+        if self._module is not None and [_floats(p)[0] for p in self._module.parameters()] != self._places:
+            raise RuntimeError("parameters of the module have been replaced, added or moved: make a new Model")
+
     def sync(self) -> None:
-        """Pushes what has changed since the last call, and pulls: update_all_param. Error: an incomplete round."""
+        """Pushes what has changed since the last call, and pulls: update_all_param. RuntimeError: the module has other
+        parameters now. Error: an incomplete round."""
+        self._in_place()
         _check(lib.mvb_model_sync(self._pointer))
 
     def pull(self) -> None:
-        """tensors = W. Error: the model was freed."""
+        """tensors = W. RuntimeError: as for sync(). Error: the model was freed."""
+        self._in_place()
         _check(lib.mvb_model_pull(self._pointer))
 
 # ---- Reductions -------------------------------------------------------------------------------------

@@ -168,6 +168,15 @@ model.sync()
 mvbench.barrier()
 model.pull()
 expect(a, workers * (workers - 1) / 2 + workers)
+if kind == "torch":  # it would go on with the parameters that the module had
+    net = torch.nn.Linear(2, 1)
+    replaced = mvbench.Model(net)
+    replaced.sync()
+    net.weight = torch.nn.Parameter(torch.ones(1, 2))
+    for f in replaced.sync, replaced.pull:
+        refused("have been replaced", f, kind=RuntimeError)
+    net.double()
+    refused("contiguous float32", replaced.sync, kind=TypeError)
 gradients = mvbench.Gradients([a, b])
 for step in range(3):
     a[0], b[0], b[1] = me, 1, step

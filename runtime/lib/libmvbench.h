@@ -266,7 +266,8 @@ int mvb_table_sync_start(struct mvb_table *t, float *param, size_t n, int64_t *t
  * repeatedly. values, out [rows x columns], which n must be. An empty list is fine, also with
  * NULLs: other workers may wait for a push of no rows. The functions for one row take no list:
  * values, out [columns]. Errors: as above, and ARGUMENT (a row). Source: MatrixTableHandler's
- * row_ids (MV_AddMatrixTableByRows, MV_GetMatrixTableByRows). */
+ * row_ids (MV_AddMatrixTableByRows, MV_GetMatrixTableByRows). Multiverso's KVTable is a matrix of
+ * one column here: keys are row numbers below a bound, values are floats. */
 int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
 		       size_t n, const struct mvb_push *by);
 /* Of a row that is listed twice, the last values stay. */
@@ -316,6 +317,11 @@ int mvb_broadcast(float *x, size_t n, int root);
  * workers. all may be NULL elsewhere. Errors: ARGUMENT (root), DIFFERS (bytes, root), LIMIT (bytes
  * of 2^31 or more). Source: MPI_Gather, MPI_Allgather; TorchMPI's allgatherTensor. */
 int mvb_gather(const void *x, size_t bytes, void *all, int root);
+/* part [n] = the sum, mean, ... of all workers' x [workers x n], of which worker k gets floats n k
+ * to n (k + 1) - 1; n may be 0. x is unchanged, unless part is in it. It reduces a copy of x, so it
+ * costs an mvb_allreduce. Errors: those of mvb_allreduce; MEMORY. Source: MPI_Reduce_scatter_block.
+ */
+int mvb_reduce_scatter(const float *x, float *part, size_t n, enum mvb_reduce op);
 /* Not collective: x [bytes] goes to another worker, and is received there. Each waits for the
  * other. Errors: ARGUMENT (worker; bytes are no multiple of 4), DIFFERS on both (bytes), and
  * nothing is sent. Source: MPI_Ssend, MPI_Recv; TorchMPI's sendreceiveTensor. */

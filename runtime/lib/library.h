@@ -100,6 +100,7 @@ double lib_number(const struct object *object);
 	X(ALLREDUCE, "mvb_allreduce", "n", "op") \
 	X(ALLREDUCE_TYPE, "mvb_allreduce_type", "n", "type", "op") \
 	X(GATHER, "mvb_gather", "bytes", "root") \
+	X(REDUCE_SCATTER, "mvb_reduce_scatter", "n", "op") \
 	X(ALLREDUCE_START, "mvb_allreduce_start", "n", "op") \
 	X(ALLREDUCE_LIST, "mvb_allreduce_list", "count", LISTED, "op") \
 	X(BROADCAST, "mvb_broadcast", "n", "root") \

@@ -83,7 +83,9 @@ def _new(*shape: int) -> Any:
     return _numpy.empty(shape, _numpy.float32) if _numpy else array("f", bytes(4 * math.prod(shape)))
 
 def _whole(x: Any, what: str) -> int:
-    if isinstance(x, bool) or not hasattr(x, "__index__") or not 0 <= x.__index__() < 2**63:
+    # NumPy's and PyTorch's booleans have an __index__, too: a mask would be rows 0 and 1
+    flag = type(x) is not int and (isinstance(x, bool) or "bool" in str(getattr(x, "dtype", "")))
+    if flag or not hasattr(x, "__index__") or not 0 <= x.__index__() < 2**63:
         raise ValueError(f"{what} is {x!r}; it has to be a whole number from 0")
     return x.__index__()
 
@@ -352,14 +354,22 @@ class Model(_Object):
     get the values that the table starts with. Options, errors as for Table. Source: Multiverso's MVNetParamManager."""
     def __init__(self, parameters: Any, **options: Any):
         *tensors, kept = _list(parameters)
+        self._module, self._places = parameters if hasattr(parameters, "parameters") else None, [k[0] for k in kept]
         self._own(lib.mvb_model_new, lib.mvb_model_free, *tensors, _options(options), kept=kept)
 
+    def _in_place(self) -> None:
+        if self._module is not None and [_floats(p)[0] for p in self._module.parameters()] != self._places:
+            raise RuntimeError("parameters of the module have been replaced, added or moved: make a new Model")
+
     def sync(self) -> None:
-        """Pushes what has changed since the last call, and pulls: update_all_param. Error: an incomplete round."""
+        """Pushes what has changed since the last call, and pulls: update_all_param. RuntimeError: the module has other
+        parameters now. Error: an incomplete round."""
+        self._in_place()
         _check(lib.mvb_model_sync(self._pointer))
 
     def pull(self) -> None:
-        """tensors = W. Error: the model was freed."""
+        """tensors = W. RuntimeError: as for sync(). Error: the model was freed."""
+        self._in_place()
         _check(lib.mvb_model_pull(self._pointer))
 
 # ---- Reductions -------------------------------------------------------------------------------------
@@ -399,30 +409,48 @@ def _times(x: Any, scale: Optional[float]) -> None:
         x = x.detach() if hasattr(x, "detach") else x
         x *= scale
 
+def _host(x: Any) -> Any:
+    """x; of a tensor of float16 or bfloat16, or on a GPU: a copy in host memory, with float32 for these two."""
+    half = str(getattr(x, "dtype", "")) in ("torch.float16", "torch.bfloat16")
+    if not hasattr(x, "data_ptr") or x.device.type == "meta" or (x.device.type == "cpu" and not half):
+        return x
+    return (x.detach().float() if half else x.detach()).cpu().contiguous()
+
+def _give_back(x: Any, host: Any) -> Any:
+    if host is not x:
+        x.detach().copy_(host)
+    return x
+
 def all_reduce(x: Any, op: str = "sum", scale: Optional[float] = None) -> Any:
     """x = the sum, "mean", "min", "max" or "product" of all workers' x, times scale; returns x. x: float32, float64,
-    int32 or int64. Collective. Error: lengths, types. Source: flashlight."""
-    address, n, _, kind = _numbers(x)
+    int32 or int64; tensors also of float16 and bfloat16, through float32, and on a GPU, through host memory.
+    Collective. Error: lengths, types. Source: flashlight."""
+    host = _host(x)
+    address, n, _, kind = _numbers(host)
     _check(lib.mvb_allreduce_type(address, n, _TYPES[kind], _op(op)))
-    _times(x, scale)
-    return x
+    _times(host, scale)
+    return _give_back(x, host)
 
 def all_reduce_start(x: Any, op: str = "sum", scale: Optional[float] = None) -> Started:
     """Starts all_reduce() of float32, "sum" or "mean"; x belongs to the library until wait(). Collective. Error: op."""
     return Started(x, True, lambda address, n, t: lib.mvb_allreduce_start(address, n, _op(op), t), scale)
 
 def all_reduce_list(tensors: Any, op: str = "sum", scale: Optional[float] = None) -> None:
-    """All float32 tensors of a list, or of a module with parameters(), in one reduction. Collective."""
-    at, n, count, kept = _list(tensors)
+    """All tensors of a list, or of a module with parameters(), in one reduction: float32, and what all_reduce() turns
+    into it. Collective."""
+    given = list(tensors.parameters() if hasattr(tensors, "parameters") else tensors)
+    at, n, count, kept = _list([_host(t) for t in given])
     _check(lib.mvb_allreduce_list(at, n, count, _op(op)))
-    for _, _, tensor in kept:
-        _times(tensor, scale)
+    for x, (_, _, host) in zip(given, kept):
+        _times(host, scale)
+        _give_back(x, host)
 
 def broadcast(x: Any, root: int = 0) -> Any:
     """x = worker root's x, of all_reduce's types; returns x. Collective. Error: no worker root, lengths."""
-    address, n, width, _ = _numbers(x)
+    host = _host(x)
+    address, n, width, _ = _numbers(host)
     _check(lib.mvb_broadcast(address, n * width // 4, root))
-    return x
+    return _give_back(x, host)
 
 def gather(x: Any, out: Any, root: int = -1) -> Any:
     """out [size() * n] = all workers' x [n], in order; returns out. root: only this worker gets it, and out may be None
@@ -470,6 +498,15 @@ class _Kept:
     def __reduce__(self) -> tuple:
         return _Kept, ()
 
+class _Accumulated:
+    """Before PyTorch 2.1: register_post_accumulate_grad_hook of a parameter."""
+    def __init__(self, p: Any, call: Any):
+        with sys.modules["torch"].enable_grad():
+            self._node = p.expand_as(p).grad_fn.next_functions[0][0]  # adds to p.grad; lives while it is kept
+        self._handle = self._node.register_hook(lambda *_: call(p))
+    def remove(self) -> None:
+        self._handle.remove()
+
 def _on_this_thread(function: Any) -> Any:
     """Autograd calls hooks on threads of its own; the caller's waits meanwhile."""
     def call(*arguments: Any) -> Any:
@@ -505,8 +542,8 @@ class Gradients(_Object):
     after each backward() (buffers=False: not). backward() has to reach all parameters, otherwise Error on all workers;
     unused=True: a parameter that it does not reach counts as zero, and stays as it is if no worker reaches it. A step
     whose backward() raises is dropped when the module is called again, or by reset(); workers that completed it get an
-    Error. Replaced parameters are noticed when the module is called. float64 is reduced at the end of backward(),
-    float16 and bfloat16 as float32, tensors on a GPU through host memory.
+    Error. Replaced and added parameters and layers are noticed when the module is called. float64 is reduced at the end
+    of backward(), float16 and bfloat16 as float32, tensors on a GPU through host memory.
     A list of other floats: call ready(i) for each of them in every step, then wait().
     Collective. TypeError: complex, sparse or lazy parameters. Source: flashlight's distributeModuleGrads.
     """
@@ -563,12 +600,16 @@ class Gradients(_Object):
         self._ready, self._left, self._queued, self._nested = [False] * len(params), len(params), False, False
         self._places = [(m._parameters, name, p, p.requires_grad, p.dtype, p.device) for m in module.modules()
                         for name, p in m._parameters.items() if p is not None] if module is not None else []
+        self._parts = [(m._modules, list(m._modules.values()), m._parameters, len(m._parameters))
+                       for m in module.modules()] if module is not None else []
         me = weakref.ref(self)
         for i, p in enumerate(params):
             p._mvbench = _Kept(owner=self)
-            self._hooks.append(p.register_post_accumulate_grad_hook(lambda p, i=i: me()._leave(i, p)))
+            after = getattr(p, "register_post_accumulate_grad_hook", lambda call, p=p: _Accumulated(p, call))
+            self._hooks.append(after(lambda p, i=i: me()._leave(i, p)))
         if module is not None:
-            self._hooks.append(module.register_forward_pre_hook(_Kept(self._before, self)))
+            compiles = hasattr(getattr(torch, "compiler", None), "is_compiling")
+            self._hooks.append(module.register_forward_pre_hook(_Kept(self._before if compiles else self._begin, self)))
         self._seen: Dict[int, tuple] = {}
         if self._initial:
             _masters([*given, *(module.buffers() if module is not None else ())])
@@ -584,7 +625,11 @@ class Gradients(_Object):
 
     def _before(self) -> None:
         """Before each forward pass of the module."""
-        if self._torch.compiler.is_compiling() or self._id not in _live:
+        if not self._torch.compiler.is_compiling():
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._id not in _live:
             return
         if self._begun:
             nested = self._nested
@@ -592,10 +637,11 @@ class Gradients(_Object):
             if nested:
                 raise RuntimeError("the gradients of the last backward() were not averaged: it did not reach all "
                                    "parameters, or it raised an exception in a checkpoint")
-        for owner, name, p, learned, dtype, device in self._places:
-            if owner.get(name) is not p or p.requires_grad is not learned or p.dtype is not dtype or p.device != device:
-                self.free()
-                return self._set_up()
+        if (any(list(parts.values()) != before or len(own) != n for parts, before, own, n in self._parts) or
+                any(owner.get(name) is not p or p.requires_grad is not learned or p.dtype is not dtype
+                    or p.device != device for owner, name, p, learned, dtype, device in self._places)):
+            self.free()
+            self._set_up()
 
     @_on_this_thread
     def _leave(self, i: int, p: Any) -> None:
@@ -626,7 +672,8 @@ class Gradients(_Object):
         """At the end of backward()."""
         self._queued = False
         absent = [i for i, ready in enumerate(self._ready) if not ready] if self._left else []
-        if absent and self._torch._C._current_autograd_node() is not None:
+        node = getattr(self._torch._C, "_current_autograd_node", None)  # new in 2.1
+        if absent and node and node() is not None:
             self._nested = True  # of a checkpoint; the outer backward() goes on
             return
         self._flags.fill_(1)

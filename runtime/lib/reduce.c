@@ -133,6 +133,33 @@ int mvb_gather(const void *x, size_t bytes, void *all, int root)
 	return MVB_OK;
 }
 
+/* all [workers x n]: memory for the copy. */
+static void reduce_part(float *all, const float *x, float *part, size_t n, enum mvb_reduce op)
+{
+	const size_t total = n * (size_t)lib.workers;
+	memcpy(all, x, total * sizeof *all);
+	reduce(all, total, op);
+	memcpy(part, all + n * (size_t)lib.rank, n * sizeof *part);
+}
+
+int mvb_reduce_scatter(const float *x, float *part, size_t n, enum mvb_reduce op)
+{
+	const size_t workers = (size_t)lib.workers;
+	TRY(lib_ready(__func__));
+	int code = check_reduction(__func__, x, n, op, MVB_PRODUCT);
+	code = code ? code : lib_check_floats(__func__, "part", part, n);
+	if (!code && n >= SIZE_MAX / sizeof *x / workers)
+		code = lib_no_memory(__func__, n);
+	float *all AUTOFREE = code ? NULL : malloc((n * workers + 1) * sizeof *all);
+	if (!code && !all)
+		code = lib_no_memory(__func__, n * workers);
+	TRY(lib_collective((struct call){
+		.function = REDUCE_SCATTER, .code = code, .arg = {(double)n, (double)op}}));
+	if (n)
+		reduce_part(all, x, part, n, op);
+	return MVB_OK;
+}
+
 /* ---- From one worker to another ------------------------------------------------------- */
 
 static int check_peer(const char *function, const void *x, size_t bytes, int peer)

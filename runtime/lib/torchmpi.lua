@@ -2,7 +2,9 @@
 -- and its parameter server, on mvbench.lua. Ranks count from 0.
 local ffi = require 'ffi'
 local mvbench = require 'mvbench'
-local M = {rank = mvbench.worker_id, size = mvbench.num_workers, barrier = mvbench.barrier,
+local C = mvbench.C -- Multiverso's page puts numbers in the place of worker_id and num_workers
+local M = {rank = function() return C.mvb_worker_id() end,
+	size = function() return C.mvb_num_workers() end, barrier = mvbench.barrier,
 	stop = mvbench.shutdown, allreduceTensor = mvbench.allReduce}
 
 -- Tensors are in host memory, whatever the argument, use of a GPU, is.
@@ -15,7 +17,7 @@ function M.reduceTensor(root, x)
 	local sum = ffi.new('float[?]', n)
 	ffi.copy(sum, p, 4 * n)
 	mvbench.allReduce(sum)
-	if mvbench.worker_id() ~= root then return x end
+	if M.rank() ~= root then return x end
 	ffi.copy(p, sum, 4 * n)
 	return mvbench.put_back(x, p, n, copied)
 end
@@ -23,13 +25,13 @@ end
 -- x of worker `source` goes to worker `destination`; other workers do nothing.
 function M.sendreceiveTensor(x, source, destination)
 	local p, n, copied = mvbench.floats(x)
-	local me = mvbench.worker_id()
+	local me = M.rank()
 	if source == destination or me ~= source and me ~= destination then return x end
 	if me == source then
-		mvbench.check(mvbench.C.mvb_send(p, 4 * n, destination))
+		mvbench.check(C.mvb_send(p, 4 * n, destination))
 		return x
 	end
-	mvbench.check(mvbench.C.mvb_receive(p, 4 * n, source))
+	mvbench.check(C.mvb_receive(p, 4 * n, source))
 	return mvbench.put_back(x, p, n, copied)
 end
 
@@ -40,7 +42,7 @@ function M.allgatherTensor(x, out)
 	if m ~= n * M.size() then
 		error(('allgatherTensor: %d floats for %d times %d'):format(m, M.size(), n), 2)
 	end
-	mvbench.check(mvbench.C.mvb_gather(p, 4 * n, q, -1))
+	mvbench.check(C.mvb_gather(p, 4 * n, q, -1))
 	return mvbench.put_back(out, q, m, copied)
 end
 

@@ -151,6 +151,14 @@ if arg[1] ~= 'onesided' then
 	mvbench.barrier()
 	expect(mpi.parameterserver.receive(ps, {0, 0})[1], 0)
 end
+-- After the first lines of Multiverso's page, which put numbers in the place of functions.
+local kept = {mvbench.num_workers, mvbench.worker_id}
+mvbench.num_workers, mvbench.worker_id = mvbench.num_workers(), mvbench.worker_id()
+package.loaded.torchmpi = nil
+expect(require('torchmpi').rank() + require('torchmpi').size(), id + workers)
+expect(require('torchmpi').reduceTensor(0, {1})[1], id == 0 and workers or 1)
+expect(mpi.sendreceiveTensor({id + 3}, 0, workers - 1)[1], id == workers - 1 and 3 or id + 3)
+mvbench.num_workers, mvbench.worker_id = kept[1], kept[2]
 refused('the rule is sub', mpi.parameterserver.send, ps, {1, 2}, 'sub')
 mpi.parameterserver.free(ps)
 

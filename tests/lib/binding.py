@@ -143,6 +143,15 @@ for code, name, most in ("f", "float32", 0.5), ("d", "float64", 0.1), ("i", "int
             expect(mvbench.receive(numbers(0, 0), me - 1), me - 1, first)
         mvbench.send(numbers(me, most), (me + 1) % workers)
         me or expect(mvbench.receive(numbers(0, 0), workers - 1), workers - 1, first)
+if kind == "torch":  # through float32
+    for short in torch.float16, torch.bfloat16:
+        half = torch.tensor([[me, 9], [1, 9]], dtype=short)[:, 0]  # every second element of its memory
+        assert mvbench.all_reduce(half, "mean") is half and half.dtype is short
+        expect(half, (workers - 1) / 2, 1)
+        mvbench.all_reduce_list([half, torch.ones(1)], scale=2)
+        expect(half, workers * (workers - 1), 2 * workers)
+        expect(mvbench.broadcast(torch.tensor([me + 3.], dtype=short)), 3)
+    refused("on meta", mvbench.all_reduce, torch.zeros(3, device="meta", dtype=short), kind=TypeError)
 a, b = floats(me), floats(me, me)
 mvbench.all_reduce_list([a, b], "mean")
 expect(b, (workers - 1) / 2, (workers - 1) / 2)
@@ -159,6 +168,15 @@ model.sync()
 mvbench.barrier()
 model.pull()
 expect(a, workers * (workers - 1) / 2 + workers)
+if kind == "torch":  # it would go on with the parameters that the module had
+    net = torch.nn.Linear(2, 1)
+    replaced = mvbench.Model(net)
+    replaced.sync()
+    net.weight = torch.nn.Parameter(torch.ones(1, 2))
+    for f in replaced.sync, replaced.pull:
+        refused("have been replaced", f, kind=RuntimeError)
+    net.double()
+    refused("contiguous float32", replaced.sync, kind=TypeError)
 gradients = mvbench.Gradients([a, b])
 for step in range(3):
     a[0], b[0], b[1] = me, 1, step
@@ -230,6 +248,9 @@ if kind == "numpy":
         for f in m.add, m.sync, m.get_start, m.add_start, m.sync_start, lambda x: mvbench.Matrix(4, 3, x):
             refused("(4, 3) should be", f, bad, kind=ValueError)
         refused("(4, 3) should be", m.get, out=bad, kind=ValueError)
+    for mask in numpy.array([True, False, True, False]), [numpy.True_]:
+        for f in m.get, lambda rows: m.add([1, 2, 3] * len(rows), rows):
+            refused("it has to be a whole number from 0", f, rows=mask, kind=ValueError)
     refused("(3, 2) where (2, 3) should be", m.add, numpy.zeros((3, 2), numpy.float32), [0, 1], kind=ValueError)
     fixed = numpy.zeros(3, numpy.float32)
     fixed.flags.writeable = False
@@ -239,6 +260,7 @@ if kind == "torch":
     for bad in (torch.zeros(3, dtype=torch.float64), torch.zeros(6)[::2]):
         refused("a tensor has to be contiguous float32", t.add, bad, kind=TypeError)
     refused("(3, 4) where (4, 3) should be", m.add, torch.zeros(3, 4), kind=ValueError)
+    refused("it has to be a whole number from 0", m.get, rows=torch.tensor([True, False]), kind=ValueError)
     refused("the tensor is on meta", t.add, torch.zeros(3, device="meta"), kind=TypeError)
     for words, bad in (("is torch.float32 on meta", {"device": "meta"}), ("complex64", {"dtype": torch.complex64})):
         refused(words, mvbench.Gradients, [torch.zeros(3, requires_grad=True, **bad)], kind=TypeError)

@@ -85,6 +85,7 @@ static void nothing_works(const char *words)
 	EXPECT(mvb_broadcast(x, N, 0), MVB_ERR_STATE, words);
 	EXPECT(mvb_allreduce_type(x, N, MVB_INT32, MVB_MAX), MVB_ERR_STATE, words);
 	EXPECT(mvb_gather(x, sizeof x, y, 0), MVB_ERR_STATE, words);
+	EXPECT(mvb_reduce_scatter(x, y, 1, MVB_SUM), MVB_ERR_STATE, words);
 	EXPECT(mvb_send(x, sizeof x, 1), MVB_ERR_STATE, words);
 	EXPECT(mvb_receive(x, sizeof x, 1), MVB_ERR_STATE, words);
 	EXPECT(mvb_grads_new(&g, list, n, 1, 0), MVB_ERR_STATE, words);
@@ -289,6 +290,29 @@ static void wrong_reductions(int id)
 	list[1] = NULL;
 	EXPECT(mvb_allreduce_list(list, n, 2, MVB_SUM), MVB_ERR_ARGUMENT,
 	       "tensor 1 of 3 floats is NULL");
+}
+
+static void wrong_collectives(int id)
+{
+	EXPECT(mvb_allreduce_type(x, N, MVB_INT32, MVB_MEAN), MVB_ERR_ARGUMENT, "no MVB_MEAN");
+	EXPECT(mvb_allreduce_type(x, N, (enum mvb_type)4, MVB_SUM), MVB_ERR_ARGUMENT, "type 4");
+	EXPECT(mvb_allreduce_type(x, N, id ? MVB_FLOAT : MVB_INT32, MVB_SUM), MVB_ERR_DIFFERS,
+	       "type is 2 on worker 0, but 0");
+	EXPECT(mvb_gather(x, 4, y, 2), MVB_ERR_ARGUMENT, "root 2; workers are 0 to 1, all are -1");
+	EXPECT(mvb_gather(x, 4, NULL, 1), id ? MVB_ERR_ARGUMENT : MVB_ERR_PEER, "all is NULL");
+	EXPECT(mvb_gather(x, id ? 4 : 8, y, -1), MVB_ERR_DIFFERS, "bytes is 8 on worker 0, but 4");
+	EXPECT(mvb_gather(x, (size_t)1 << 31, y, 0), MVB_ERR_LIMIT, "less than 2^31");
+	EXPECT(mvb_reduce_scatter(x, NULL, 1, MVB_SUM), MVB_ERR_ARGUMENT, "part is NULL");
+	EXPECT(mvb_reduce_scatter(x, y, 1, (enum mvb_reduce)5), MVB_ERR_ARGUMENT, "op 5");
+	EXPECT(mvb_reduce_scatter(x, y, id ? 1 : 2, MVB_SUM), MVB_ERR_DIFFERS,
+	       "n is 2 on worker 0");
+	EXPECT(mvb_reduce_scatter(x, y, SIZE_MAX / 4, MVB_SUM), MVB_ERR_MEMORY, "no memory");
+	EXPECT(mvb_send(x, 4, id), MVB_ERR_ARGUMENT, "it has to be another one from 0 to 1");
+	EXPECT(mvb_receive(x, 4, 2), MVB_ERR_ARGUMENT, "worker 2");
+	EXPECT(mvb_send(x, 3, !id), MVB_ERR_ARGUMENT, "3 bytes are no multiple of 4");
+	EXPECT(mvb_receive(NULL, 4, !id), MVB_ERR_ARGUMENT, "x is NULL");
+	EXPECT(id ? mvb_receive(x, 8, 0) : mvb_send(x, 4, 1), MVB_ERR_DIFFERS,
+	       id ? "8 bytes, but worker 0 has 4" : "4 bytes, but worker 1 has 8");
 }
 
 static void wrong_gradients(int id)
@@ -507,6 +531,7 @@ int main(int argc, char **argv)
 	in_a_forked_child(t);
 	wrong_tables(id);
 	wrong_reductions(id);
+	wrong_collectives(id);
 	wrong_gradients(id);
 	wrong_models(id);
 	wrong_layers(id);

@@ -164,6 +164,22 @@ TYPE(int32_t, int32, INT32_MAX)
 TYPE(int64_t, int64, INT64_MAX)
 TYPE(float, float, 16777215)
 
+/* Each worker gets its part; the last time in the place of its first floats. */
+static void reduce_scatter_of_all_sizes(void)
+{
+	static float part[LARGE];
+	for (size_t n = 0; n * (size_t)workers <= LARGE; n = 3 * n + 1) {
+		for (size_t i = 0; i < n * (size_t)workers; i++)
+			x[i] = (float)((size_t)id + i / n);
+		MUST(mvb_reduce_scatter(x, part, n, MVB_MEAN));
+		ALL(part, n, id + (workers - 1) / 2.0);
+		if (n)
+			EXPECT((double)x[n * (size_t)workers - 1], id + workers - 1);
+		MUST(mvb_reduce_scatter(x, x, n, MVB_MAX));
+		ALL(x, n, id + workers - 1);
+	}
+}
+
 /* Each worker sends to the next, round a ring; 0 begins. */
 static void send_and_receive_next(void)
 {
@@ -231,7 +247,24 @@ static void parameter_server_rules(void)
 	MUST(mvb_table_free(t));
 }
 
-/* ---- Multiverso: aggregate ------------------------------------------------------------------ */
+/* ---- Multiverso: key-value table, aggregate ------------------------------------------------ */
+
+/* Keys from 0 to a bound are the rows of a matrix of one column. */
+static void key_value_table(void)
+{
+	const int64_t key[] = {3, 70000, 3}, absent = 4;
+	const float value[] = {1, 2, 4};
+	struct mvb_table *t;
+	MUST(mvb_matrix_new(&t, 100000, 1, NULL, NULL));
+	MUST(mvb_table_add_rows(t, key, 3, value, 3, NULL));
+	MUST(mvb_barrier());
+	MUST(mvb_table_get_rows(t, key, 2, x, 2));
+	EXPECT((double)x[0], 5 * workers);
+	EXPECT((double)x[1], 2 * workers);
+	MUST(mvb_table_get_row(t, absent, x, 1));
+	EXPECT((double)x[0], 0);
+	MUST(mvb_table_free(t));
+}
 
 static void aggregate_of_integers(void)
 {
@@ -257,9 +290,11 @@ int main(void)
 	all_of_int32(MVB_INT32);
 	all_of_int64(MVB_INT64);
 	all_of_float(MVB_FLOAT);
+	reduce_scatter_of_all_sizes();
 	send_and_receive_next();
 	start_waits_for_nobody();
 	parameter_server_rules();
+	key_value_table();
 	aggregate_of_integers();
 	MUST(mvb_shutdown());
 	return failures != 0;

@@ -389,12 +389,13 @@ TEST(forked_child_is_refused, 3)
 	ck_assert_str_eq(printed, "");
 }
 
-TEST(gradients_of_pytorch_equal_distributed_data_parallel)
+TEST(gradients_of_pytorch_equal_distributed_data_parallel, 2)
 {
+	static const char *const how[] = {"200", "4 8 wide"};
 	const char *python = !have("python3") ? NULL : python_with("numpy, torch.distributed");
 	if (!python)
 		return;
-	run(0, FIND MPIRUN "2 %s $MVBENCH_HOME/tests/lib/gradients.py 200", python);
+	run(0, FIND MPIRUN "2 %s $MVBENCH_HOME/tests/lib/gradients.py %s", python, how[_i]);
 	expect("losses differ by at most ");
 }
 
@@ -518,7 +519,8 @@ TEST(installed_bindings_are_found)
 	    "b=$(realpath --relative-to=$MVBENCH_HOME .); cd $MVBENCH_HOME && "
 	    "make -s B=$b install PREFIX=$f && make -s B=$b install DESTDIR=$f && "
 	    "cd / && export LD_LIBRARY_PATH=$f/lib LUA_PATH=$f/share/lua/5.1/?.lua && "
-	    "luajit -e \"require 'mvbench_layers'; print(require 'mvbench'.backend())\" && "
+	    "luajit -e \"require 'mvbench_layers'; require 'torchad_nn.datamodule'; require "
+	    "'torchmpi'; print(require 'multiverso'.backend())\" && "
 	    "PYTHONPATH=$(echo $f/lib/python3*/dist-packages) python3 -c 'import mvbench, "
 	    "mvbench_layers; print(mvbench.backend())' && cd $f/usr/local && "
 	    "ls share/lua/5.1/mvbench.lua lib/python3.*/dist-packages/mvbench.py && "

@@ -29,7 +29,7 @@ static const struct {
 	{"logistic 3", "Epoch: 3 Test accuracy: "},
 	{"params", "53 parameters"},
 	{"perceptron", "Epoch: 5 Mean Squared Error: "},
-	{"perceptron 5 page", "Epoch: 5 Mean Squared Error: "},
+	{"perceptron 5 page 1", "Mean Squared Error of the last model: "},
 	{"data_parallel", "synchronised by hand, once an epoch: "},
 	{"model_parallel", "gradients differ by"},
 };
@@ -526,12 +526,34 @@ TEST(package_installation_has_the_final_prefix)
 	run(0,
 	    "cd %s/package/usr && ls bin/mvbench include/libmvbench.h lib/libmvbench.a "
 	    "lib/libmvbench.so lib/libmvbench.so.1 share/lua/5.1/mvbench.lua "
-	    "share/lua/5.1/mvbench_layers.lua share/lua/5.1/mvbench_abi.lua && "
+	    "share/lua/5.1/mvbench_layers.lua share/lua/5.1/mvbench_abi.lua "
+	    "share/lua/5.1/multiverso.lua share/lua/5.1/torchmpi.lua share/lua/5.1/torchad_nn.lua "
+	    "share/lua/5.1/torchad_nn/datamodule.lua lib/cmake/libmvbench/libmvbench-config.cmake "
+	    "lib/python3/dist-packages/multiverso/py.typed "
+	    "lib/python3/dist-packages/multiverso/theano_ext/sharedvar.py "
+	    "lib/python3/dist-packages/multiverso/theano_ext/lasagne_ext/param_manager.py && "
 	    "grep -qx '.so man3/libmvbench.3' share/man/man3/mvb_init.3 && "
 	    "ls lib/python3/dist-packages && cat lib/pkgconfig/libmvbench.pc",
 	    folder);
 	expect("mvbench.py\nmvbench_abi.py\nmvbench_layers.py\nprefix=/usr\n");
 	ck_assert_ptr_null(strstr(printed, folder));
+}
+
+/* PAGES.md says what each line of the originals' pages does, and which program or test shows it. */
+TEST(page_of_the_originals_names_programs_and_tests_that_exist)
+{
+	run(0,
+	    "cd $MVBENCH_HOME && p=runtime/lib/PAGES.md && "
+	    "for f in $(grep -o '`tests/[a-z/_]*[.][a-z]*`' $p | tr -d '`'); do echo $f; "
+	    "[ -e $f ] || echo no $f; done >%s/files; "
+	    "for t in $(sed -n 's/.*| `\\([a-z_]*\\)` |$/\\1/p' $p); do echo $t; "
+	    "grep -rq \"^TEST($t[,)]\" tests/run || echo no $t; done >%s/tests; "
+	    "grep -h '^no ' %s/files %s/tests; wc -l <%s/files; wc -l <%s/tests",
+	    folder, folder, folder, folder, folder, folder);
+	ck_assert_ptr_null(strstr(printed, "no "));
+	char *at = printed;
+	ck_assert_int_gt(strtol(at, &at, 10), 10);
+	ck_assert_int_gt(strtol(at, &at, 10), 1);
 }
 
 CASE("programs");

@@ -303,6 +303,14 @@ binding() { # what interpreter program floats wanted count blocks
 	done
 	row "$1, $4 floats" '' "$5" "$work/binding" 1 2
 }
+gradients() { # network steps wanted
+	[ -n "$python" ] || return 0
+	for _ in $(seq "$repeat"); do
+		or_say bound "$python" tests/lib/gradients.py "$2" 32 "$1" |
+			sed -n 's/^gradients \([0-9]*\) .* DDP \([0-9]*\) .*/\1 \2/p' >>"$work/gradients-$1"
+	done
+	row "$1, mvbench.Gradients" 32 "$3" "$work/gradients-$1" 1 2
+}
 if wanted bindings; then
 	path=$(cd "$build" && pwd)
 	${CC:-cc} -O2 -shared -fPIC -Dmain=speed_main -Iruntime/lib tests/lib/speed.c -o "$work/loop.so" -L"$path" -lmvbench
@@ -313,14 +321,9 @@ if wanted bindings; then
 	"$numpy" -c 'import numpy' 2>/dev/null || numpy=python3
 	binding Python "$numpy" speed.py 464154 '<= 1.1' 5 100
 	binding Python "$numpy" speed.py 10 '' 1000 100
-	titles 'Two workers: gradients of a PyTorch mlp, samples a second' DDP
-	if [ -n "$python" ]; then
-		for _ in $(seq "$repeat"); do
-			or_say bound "$python" tests/lib/gradients.py 200 |
-				sed -n 's/^gradients \([0-9]*\) .* DDP \([0-9]*\) .*/\1 \2/p' >>"$work/gradients"
-		done
-		row 'mlp, mvbench.Gradients' 32 '>= 2' "$work/gradients" 1 2
-	fi
+	titles 'Two workers: gradients of PyTorch networks, samples a second' DDP
+	gradients mlp 200 '>= 2'
+	gradients wide 20 '>= 1'
 fi
 
 # The median of three epochs, because one epoch of a hundred steps can be slow by chance.

@@ -62,4 +62,12 @@ first unpacked "$build/unpacked/usr/bin/mvbench"
 grep -q '^License: Expat' "$build/unpacked/usr/share/doc/mvbench/copyright"
 rm -rf "$build/unpacked" "$build"/mvbench_*.deb
 
+step 'wheel' # for any x86-64; make test installs one of this machine's build
+make B="$build" wheel
+python3 -m zipfile -e "$build"/mvbench-*-py3-none-*.whl "$build/wheel"
+(cd "$build/wheel" && env -u LD_LIBRARY_PATH -u PYTHONPATH python3 -c 'import mvbench; mvbench.init()
+t = mvbench.Table(2); t.add([1, 2])
+assert list(t.get()) == [1, 2] and "/wheel/" in mvbench.__file__, mvbench.__file__')
+rm -rf "$build/wheel" "$build/plain" "$build"/mvbench-*-py3-none-*.whl
+
 step 'done'

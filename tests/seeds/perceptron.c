@@ -4,7 +4,7 @@
  * all workers. The gradients of the four tensors are registered once, coalesced, and averaged in
  * every step.
  *
- *     mpirun -n 2 perceptron [EPOCHS [page]]        default: 5 epochs
+ *     mpirun -n 2 perceptron [EPOCHS [own|page [SEED]]]        default: 5 epochs, own, 0
  *
  * flashlight publishes, for 2 workers: 20.2124 5.28266 2.91948 2.50887 2.25293, and 0.922 after 100
  * epochs; the noise alone is 0.5.
@@ -13,6 +13,9 @@
  * models, which makes them smaller than those of each model. Here all workers take worker 0's. And
  * flashlight draws weights from a range that is wider by the root of 3 (its kaimingUniform), but
  * not biases. With `page` the model starts as there.
+ *
+ * The error of an epoch is the mean over its steps, as there. That of the last model, at the end,
+ * is over this run's samples. SEED is for other samples and models.
  */
 #include "seeds.h"
 
@@ -50,12 +53,10 @@ static void make_data(float (*x)[IN], float *y, int n, unsigned *seed)
 	}
 }
 
-/* The squared error of one sample, and its gradient, tensor by tensor from the last to the
- * first. */
-static float backward(const struct model *m, struct model *g, const float x[IN], float y,
-		      struct mvb_grads *grads)
+/* The error of one sample; h: the hidden layer. */
+static float forward(const struct model *m, float h[HIDDEN], const float x[IN], float y)
 {
-	float h[HIDDEN], error = m->b2[0] - y;
+	float error = m->b2[0] - y;
 	for (int j = 0; j < HIDDEN; j++) {
 		h[j] = m->b1[j];
 		for (int i = 0; i < IN; i++)
@@ -63,6 +64,15 @@ static float backward(const struct model *m, struct model *g, const float x[IN],
 		h[j] = h[j] > 0 ? h[j] : 0;
 		error += m->w2[j] * h[j];
 	}
+	return error;
+}
+
+/* The squared error of one sample, and its gradient, tensor by tensor from the last to the
+ * first. */
+static float backward(const struct model *m, struct model *g, const float x[IN], float y,
+		      struct mvb_grads *grads)
+{
+	float h[HIDDEN], error = forward(m, h, x, y);
 	g->b2[0] = 2 * error;
 	must(mvb_grads_ready(grads, 3));
 	for (int j = 0; j < HIDDEN; j++)
@@ -87,17 +97,30 @@ static void sgd(float *p, float *v, const float *g, size_t n)
 	}
 }
 
+/* The mean over all workers' samples. */
+static double mean_error(const struct model *m, const float (*x)[IN], const float *y, int samples)
+{
+	float h[HIDDEN];
+	double sum = 0;
+	for (int r = 0; r < samples; r++) {
+		double error = (double)forward(m, h, x[r], y[r]);
+		sum += error * error / samples;
+	}
+	must(mvb_allreduce_type(&sum, 1, MVB_DOUBLE, MVB_MEAN));
+	return sum;
+}
+
 int main(int argc, char **argv)
 {
 	static struct model m, v, g;
 	float *const param[TENSORS] = {&m.w1[0][0], m.b1, m.w2, m.b2};
 	float *const velocity[TENSORS] = {&v.w1[0][0], v.b1, v.w2, v.b2};
 	float *const gradient[TENSORS] = {&g.w1[0][0], g.b1, g.w2, g.b2};
-	int epochs = argc > 1 ? atoi(argv[1]) : 5, page = argc > 2;
+	int epochs = argc > 1 ? atoi(argv[1]) : 5, page = argc > 2 && strcmp(argv[2], "page") == 0;
 	struct mvb_grads *grads;
 	float mse = 0;
 	must(mvb_init(NULL));
-	unsigned seed = (unsigned)mvb_rank() + 1;
+	unsigned seed = (unsigned)mvb_rank() + 1 + 1000u * (argc > 3 ? (unsigned)atoi(argv[3]) : 0);
 	int samples = SAMPLES / mvb_size();
 	float(*x)[IN] = malloc((size_t)samples * sizeof *x),
 	*y = malloc((size_t)samples * sizeof *y);
@@ -129,8 +152,11 @@ int main(int argc, char **argv)
 		if (mvb_is_master())
 			printf("Epoch: %d Mean Squared Error: %g\n", e, mse);
 	}
+	double last = mean_error(&m, (const float(*)[IN])x, y, samples);
 	if (mvb_is_master())
-		printf("[Multi-layer Perceptron] Done!\n");
+		printf("Mean Squared Error of the last model: %g\n"
+		       "[Multi-layer Perceptron] Done!\n",
+		       last);
 
 	must(mvb_grads_free(grads));
 	must(mvb_shutdown());

@@ -33,7 +33,7 @@ RUNTIME := $(addprefix runtime/,base world watch device device/cpu comm comm/mpi
 RESULTS := $(addprefix results/,db run ask gate share)
 OBJ  := $(call objects,$(RUNTIME) strategies strategies/optimizers strategies/codecs workloads sim/model $(RESULTS) plots sim)
 # Headers for users' plug-ins.
-CONTRACT := mvbench.h runtime/base/common.h runtime/base/rng.h runtime/config/option_row.h runtime/config/plugin.h workloads/linear.h workloads/net.h workloads/datasets.h strategies/exchange.h strategies/fragment.h strategies/graph.h strategies/optimizers/optimizer.h strategies/codecs/codec.h
+CONTRACT := mvbench.h runtime/base/common.h runtime/base/rng.h runtime/config/option_row.h runtime/config/plugin.h workloads/linear.h workloads/net.h workloads/datasets.h strategies/exchange.h strategies/fragment.h strategies/graph.h strategies/levels.h strategies/optimizers/optimizer.h strategies/codecs/codec.h
 # The CUDA device, if all its headers are installed; otherwise the program reports what is missing.
 HAVE  = $(wildcard $(addsuffix /$(1),$(CUDA)/include /usr/include /usr/include/$(shell uname -m)-linux-gnu))
 MODULE := $(if $(and $(CUDA),$(call HAVE,cudnn.h),$(call HAVE,nccl.h)),$(B)/mvbench_cuda.so)

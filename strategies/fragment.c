@@ -45,7 +45,7 @@ char *outer_refuse(const struct run *run, const char *strategy, const struct out
 			option, o->momentum, option, o->how);
 }
 
-/* ---- The layers of a fragment ---- */
+/* ---- Fragments, and how long their sums travel ---- */
 
 /* Otherwise there is one fragment, and nothing happens while its sum travels. */
 static bool streams(const struct stream_opts *o)
@@ -78,73 +78,15 @@ char *stream_refuse(const struct run *run, const char *strategy, const struct st
 	return streams(o) && why ? sentence("--%s.%s: %s", strategy, what, why) : NULL;
 }
 
-/* Finds the ranges of its layers that are neighbours. Returns the number of floats. */
-static size_t fragment_lay_out(struct fragment *f, const struct model *m, const size_t *of,
-			       size_t k)
-{
-	size_t floats = 0;
-	for (size_t i = 0, end; i < m->layers; i = end + (end == i)) {
-		for (end = i; end < m->layers && of[end] == k; end++)
-			;
-		size_t length = m->layer[end] - m->layer[i];
-		if (length)
-			f->slice[f->slices++] =
-				(struct fragment_slice){.first = m->layer[i], .length = length};
-		floats += length;
-	}
-	return floats;
-}
-
-static void cut(struct fragment *f, struct worker *w, const struct stream_opts *o, size_t k)
-{
-	size_t *of = calloc(w->model->layers, sizeof *of);
-	f->slice = calloc(w->model->layers, sizeof *f->slice);
-	CHECK(f->slice && of, "no memory for %zu layers", w->model->layers);
-	fragment_layout(w->model, strcmp(o->layout, "strides") == 0, (size_t)o->fragments, of);
-	size_t floats = fragment_lay_out(f, w->model, of, k);
-	free(of);
-	f->change = vec_new(w, floats);
-	f->averaged = vec_new(w, floats);
-	for (size_t i = 0, at = 0; i < f->slices; at += f->slice[i++].length) {
-		struct fragment_slice *s = &f->slice[i];
-		s->param = vec_slice(w->param, s->first, s->length);
-		s->change = vec_slice(f->change, at, s->length);
-		s->averaged = vec_slice(f->averaged, at, s->length);
-	}
-	worker_keep_vec(w, f->change);
-}
-
-/* Its layers are whole tensors, which are laid out in change as in the model. */
-static struct comm *coded_for(const struct fragment *f, struct worker *w)
-{
-	const struct model *m = w->model;
-	struct tensor *tensor = calloc(m->tensors + 1, sizeof *tensor);
-	size_t count = 0;
-	CHECK(tensor, "no memory for %zu tensors", m->tensors);
-	for (size_t i = 0, at = 0; i < f->slices; at += f->slice[i++].length)
-		for (size_t k = 0; k < m->tensors; k++) {
-			size_t first = m->tensor[k].first, begin = f->slice[i].first;
-			if (first < begin || first >= begin + f->slice[i].length)
-				continue;
-			tensor[count] = m->tensor[k];
-			tensor[count++].first = at + first - begin;
-		}
-	struct comm *coded = worker_coded(w, f->change, tensor, count);
-	free(tensor);
-	return coded;
-}
-
 /* ---- Rounds ---- */
 
 void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k)
 {
 	*f = (struct fragment){.change = w->param, .coded = w->coded};
-	if (streams(t->stream)) {
-		cut(f, w, t->stream, k);
-		f->coded = coded_for(f, w);
-	} else if (has_outer(t->outer) || t->remembers) {
+	if (streams(t->stream))
+		fragment_cut(f, w, t->stream, k);
+	else if (has_outer(t->outer) || t->remembers)
 		f->averaged = vec_new(w, vec_len(w->param));
-	}
 	f->late =
 		t->stream->delay == run_sync_every(w->run) ? vec_new(w, vec_len(f->change)) : NULL;
 	worker_keep_vec(w, f->averaged);

@@ -101,6 +101,8 @@ struct fragment {
 
 /* of[i] = which of n fragments has layer i (layout.c). n: at most as many as there are layers. */
 void fragment_layout(const struct model *m, bool strides, size_t n, size_t *of);
+/* Fragment k: its layers, its vectors, and whose workers add it up (layout.c). */
+void fragment_cut(struct fragment *f, struct worker *w, const struct stream_opts *o, size_t k);
 
 void fragment_init(struct fragment *f, struct worker *w, const struct fragment_terms *t, size_t k);
 void fragment_fini(struct fragment *f, const struct worker *w);

@@ -1,6 +1,6 @@
 /*
- * layout.c - which layers of a model a fragment has. Layers stay whole, and fragments are as equal
- * as they can be, because the largest is what a step sends at most.
+ * layout.c - which layers of a model a fragment has, and its vectors. Layers stay whole, and
+ * fragments are as equal as they can be, because the largest is what a step sends at most.
  *
  * - strides: from the largest layer to the smallest, each layer goes to the fragment that has the
  *   fewest floats. Equal blocks of a net are so dealt out in turn, as Streaming DiLoCo's strides
@@ -11,6 +11,7 @@
 #include "strategies/fragment.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const double even = 1.1; /* of a share: then strides stay as they were dealt */
 
@@ -116,4 +117,60 @@ void fragment_layout(const struct model *m, bool strides, size_t n, size_t *of)
 			high = most;
 	}
 	cut_at(m, high, n, of);
+}
+
+/* Finds the ranges of its layers that are neighbours. Returns the number of floats. */
+static size_t lay_out(struct fragment *f, const struct model *m, const size_t *of, size_t k)
+{
+	size_t floats = 0;
+	for (size_t i = 0, end; i < m->layers; i = end + (end == i)) {
+		for (end = i; end < m->layers && of[end] == k; end++)
+			;
+		size_t length = m->layer[end] - m->layer[i];
+		if (length)
+			f->slice[f->slices++] =
+				(struct fragment_slice){.first = m->layer[i], .length = length};
+		floats += length;
+	}
+	return floats;
+}
+
+/* Its layers are whole tensors, which are laid out in change as in the model. */
+static struct comm *coded_for(const struct fragment *f, struct worker *w)
+{
+	const struct model *m = w->model;
+	struct tensor *tensor = calloc(m->tensors + 1, sizeof *tensor);
+	size_t count = 0;
+	CHECK(tensor, "no memory for %zu tensors", m->tensors);
+	for (size_t i = 0, at = 0; i < f->slices; at += f->slice[i++].length)
+		for (size_t k = 0; k < m->tensors; k++) {
+			size_t first = m->tensor[k].first, begin = f->slice[i].first;
+			if (first < begin || first >= begin + f->slice[i].length)
+				continue;
+			tensor[count] = m->tensor[k];
+			tensor[count++].first = at + first - begin;
+		}
+	struct comm *coded = worker_coded(w, f->change, tensor, count);
+	free(tensor);
+	return coded;
+}
+
+void fragment_cut(struct fragment *f, struct worker *w, const struct stream_opts *o, size_t k)
+{
+	size_t *of = calloc(w->model->layers, sizeof *of);
+	f->slice = calloc(w->model->layers, sizeof *f->slice);
+	CHECK(f->slice && of, "no memory for %zu layers", w->model->layers);
+	fragment_layout(w->model, strcmp(o->layout, "strides") == 0, (size_t)o->fragments, of);
+	size_t floats = lay_out(f, w->model, of, k);
+	free(of);
+	f->change = vec_new(w, floats);
+	f->averaged = vec_new(w, floats);
+	for (size_t i = 0, at = 0; i < f->slices; at += f->slice[i++].length) {
+		struct fragment_slice *s = &f->slice[i];
+		s->param = vec_slice(w->param, s->first, s->length);
+		s->change = vec_slice(f->change, at, s->length);
+		s->averaged = vec_slice(f->averaged, at, s->length);
+	}
+	worker_keep_vec(w, f->change);
+	f->coded = coded_for(f, w);
 }

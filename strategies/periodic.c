@@ -61,27 +61,23 @@
  * delay of X another P.
  */
 #include "strategies/fragment.h"
+#include "strategies/levels.h"
 
 #include <math.h>
 #include <string.h>
 
 struct periodic_opts {
-	int64_t start, group, group_every;
+	int64_t start;
 	const char *schedule;
 	struct outer_opts outer;
 	struct stream_opts stream;
+	struct levels_opts levels;
 };
 
 struct periodic {
 	struct fragment_terms terms;
 	struct fragment fragment[FRAGMENTS_MOST];
-	struct comm *group; /* NULL: there are no groups */
-	int groups;
-	struct vec *share; /* [1] */
-	struct {
-		double shares; /* sum of worker_share */
-		int64_t idle;  /* steps in which some worker had no rows */
-	} since;               /* the models of a group were last averaged */
+	struct levels levels;
 };
 
 #define OWNER struct periodic_opts
@@ -95,14 +91,7 @@ static const struct option periodic_options[] = {
 	       .choices = "fixed|down|up"),
 	OUTER_OPTIONS,
 	STREAM_OPTIONS,
-	OPTION(group_every, INT, "group-every", "0",
-	       "steps between two averagings within a group, between the rounds of all; 0: there "
-	       "are no groups [steps]",
-	       .max = 1e9),
-	OPTION(group, INT, "group", "0",
-	       "a group: that many neighbouring ranks; 0: the workers of a machine, or of a site "
-	       "of a simulated platform [workers]",
-	       .max = WORKERS_MOST),
+	LEVELS_OPTIONS,
 	{0},
 };
 
@@ -111,49 +100,17 @@ static bool is_fixed(const struct periodic_opts *o)
 	return strcmp(o->schedule, "fixed") == 0;
 }
 
-static char *refuse_groups(const struct run *run, const struct periodic_opts *o)
-{
-	const char *why = o->group_every == 0
-				  ? "say how often a group averages: --periodic.group-every=10"
-			  : o->group && run_workers(run) % o->group
-				  ? "the workers are no whole number of such groups"
-			  : strcmp(run_state(run), "average") == 0
-				  ? "a group averages models only; leave --state=average out"
-				  : NULL;
-	if (!why || (o->group == 0 && o->group_every == 0))
-		return NULL;
-	return sentence("--periodic.group=%lld: %s", (long long)o->group, why);
-}
-
 static char *periodic_refuse(const struct run *run, const void *opts)
 {
 	const struct periodic_opts *o = opts;
 	char *wrong = outer_refuse(run, "periodic", &o->outer);
 	wrong = wrong ? wrong : stream_refuse(run, "periodic", &o->stream, &o->outer);
-	wrong = wrong ? wrong : refuse_groups(run, o);
+	wrong = wrong ? wrong : levels_refuse(run, "periodic", &o->levels);
 	if (wrong || is_fixed(o) || (o->stream.fragments == 1 && o->stream.delay == 0))
 		return wrong;
 	return sentence("--periodic.schedule=%s: the interval of a fragment, or with a delay, is "
 			"--sync-every; use fixed",
 			o->schedule);
-}
-
-static void periodic_make_groups(struct worker *w)
-{
-	const struct periodic_opts *o = w->opts;
-	struct periodic *s = w->state;
-	int n = comm_size(w->data_group);
-	s->share = vec_new(w, 1);
-	worker_keep(w, &s->since, sizeof s->since);
-	if (o->group > 0) {
-		s->groups = n / (int)o->group;
-		s->group = comm_split(w->data_group, comm_rank(w->data_group) / (int)o->group);
-		return;
-	}
-	s->group = comm_split_places(w->data_group, &s->groups);
-	if (n > 1 && (s->groups == 1 || s->groups == n))
-		user_error("--periodic.group=0: the workers are on %d machine%s; give a number",
-			   s->groups, s->groups > 1 ? "s, each on its own" : "");
 }
 
 static void periodic_init(struct worker *w)
@@ -171,8 +128,7 @@ static void periodic_init(struct worker *w)
 			   (long long)o->stream.fragments, w->model->layers);
 	for (int64_t k = 0; k < o->stream.fragments; k++)
 		fragment_init(&s->fragment[k], w, &s->terms, (size_t)k);
-	if (o->group_every > 0)
-		periodic_make_groups(w);
+	levels_init(&s->levels, w, "periodic", &o->levels);
 }
 
 /* X_e, the steps between two averagings in epoch e. */
@@ -215,29 +171,10 @@ static void periodic_round(struct worker *w, int64_t k)
 		fragment_take(f, w, &s->terms);
 }
 
-/* Without rows a model does not count, unless the whole group had none: then all are equal. */
-static void average_group(struct worker *w)
-{
-	struct periodic *s = w->state;
-	float mine = (float)s->since.shares, mean = 0;
-	consensus_mark(w);
-	if (s->since.idle && w->optimizer->normalises) {
-		vec_fill(s->share, mine);
-		comm_allreduce(s->group, s->share, COMM_MEAN);
-		if (vec_has_data(s->share))
-			vec_get(s->share, &mean);
-		vec_scale(w->param, mean > 0 ? mine / mean : 1);
-	}
-	comm_allreduce(s->group, w->param, COMM_MEAN);
-	local_met(w);
-	memset(&s->since, 0, sizeof s->since);
-}
-
 static void periodic_step(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
-	const double share = worker_share(w);
 	if (w->step <= o->start) {
 		comm_allreduce(w->coded, w->grad, COMM_SUM);
 		common_step(w);
@@ -248,18 +185,17 @@ static void periodic_step(struct worker *w)
 	local_step(w, 1);
 	for (int64_t k = 0; k < o->stream.fragments; k++)
 		fragment_stepped(&s->fragment[k], w);
-	s->since.shares += share;
-	s->since.idle += share != 1;
+	levels_stepped(&s->levels, w);
 	/* a single worker averages with no other, but its outer optimiser steps as well, and W is
 	 * the model that counts in streams */
 	if (comm_size(w->data_group) == 1 && !s->fragment[0].outer && !s->fragment[0].slice)
 		return;
-	if (s->group && w->step % o->group_every == 0 && !periodic_due(w, 0))
-		average_group(w);
+	if (levels_due(&s->levels, w) && !periodic_due(w, 0))
+		levels_average(&s->levels, w);
 	for (int64_t k = 0; k < o->stream.fragments; k++)
 		periodic_round(w, k);
 	if (!s->fragment[0].slice && s->fragment[0].now.taken == w->step) /* all are equal */
-		memset(&s->since, 0, sizeof s->since);
+		levels_restart(&s->levels);
 }
 
 /* A barrier takes no sum before its time, but the sums have arrived then. */
@@ -285,8 +221,7 @@ static void periodic_fini(struct worker *w)
 	struct periodic *s = w->state;
 	for (int64_t k = 0; k < o->stream.fragments; k++)
 		fragment_fini(&s->fragment[k], w);
-	comm_free(s->group);
-	vec_free(s->share);
+	levels_fini(&s->levels);
 }
 
 static double periodic_bytes(const struct worker *w)
@@ -303,10 +238,7 @@ static double periodic_bytes(const struct worker *w)
 	bool moments = strcmp(run_state(w->run), "average") == 0;
 	for (int k = 0; moments && k < MOMENTS_MOST && w->moment[k]; k++)
 		all += comm_sum_bytes(w->data_group, 0, floats);
-	double n = comm_size(w->data_group), of_group = 2 * (n - s->groups) / n * sizeof(float);
-	for (int64_t i = 1; s->group && i < (int64_t)every; i++)
-		if (i % o->group_every == 0)
-			all += of_group * (double)floats;
+	all += levels_bytes(&s->levels, w, (int64_t)every);
 	return all / every;
 }
 

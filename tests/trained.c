@@ -7,6 +7,7 @@
 #include <check.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -178,10 +179,22 @@ double distance(const struct result *a, const struct result *b)
 	return sqrt(d / n);
 }
 
+/* MVBENCH_TEST_PAIRS=FILE collects the differences, which a test that passes does not print. */
+static void collect(double d, double tolerance, const char *words, const char *words_b)
+{
+	const char *path = getenv("MVBENCH_TEST_PAIRS");
+	FILE *f = path ? fopen(path, "a") : NULL;
+	if (!f)
+		return;
+	fprintf(f, "%.2g | %g | %s | %s\n", d, tolerance, words, words_b);
+	fclose(f);
+}
+
 void compare_runs(struct result *a, const char *words, struct result *b, const char *words_b,
 		  double tolerance)
 {
 	double d = distance(a, b);
+	collect(d, tolerance, words, words_b);
 	ck_assert_msg(d <= tolerance, "%s\n%s\ndiffer by %g, allowed %g", words, words_b, d,
 		      tolerance);
 	ck_assert_msg(fabs(a->test_loss - b->test_loss) <= 1e-4 * b->test_loss + 1e-12,

@@ -52,6 +52,7 @@ static const char *const headers[] = {"mvbench.h",
 				      "strategies/exchange.h",
 				      "strategies/fragment.h",
 				      "strategies/graph.h",
+				      "strategies/levels.h",
 				      "strategies/optimizers/optimizer.h",
 				      "strategies/codecs/codec.h"};
 

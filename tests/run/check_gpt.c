@@ -9,6 +9,7 @@
 #include "tests/suites.h"
 #include "workloads/datasets.h"
 
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -69,6 +70,24 @@ TEST(text_is_made_of_all_files)
 	for (size_t i = 0; i + 1 < test.n; i++)
 		ck_assert_double_eq(test.target[i], test.bytes[i + 1]);
 	dataset_text.unload(&train, &test);
+}
+
+/* 24 MB of the kernel's documentation, if its package is installed; otherwise its name. */
+TEST(linux_doc_is_read_or_its_package_is_named)
+{
+	const struct run run = {.data_dir = "linux-doc"};
+	struct data train, test;
+	glob_t found;
+	bool is_there = glob("/usr/share/doc/linux-doc-[0-9]*/html/_sources", 0, NULL, &found) == 0;
+	char *wrong AUTOFREE = dataset_text.probe(&run, &train, &test);
+	globfree(&found);
+	if (is_there) {
+		ck_assert_msg(!wrong, "%s", wrong);
+		ck_assert_uint_gt(train.n + test.n, 20000000);
+		return;
+	}
+	ck_assert_msg(wrong && strstr(wrong, "install the package linux-doc"), "%s",
+		      wrong ? wrong : "it is read");
 }
 
 /* Rows of a text are consecutive, and --validation takes the last ones. */

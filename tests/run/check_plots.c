@@ -1185,6 +1185,25 @@ TEST(tables_and_figures_agree_on_names)
 	ck_assert_str_eq(table, figures);
 }
 
+/* Of configurations with the same strategy, workers and interval, the first one of the job file is
+ * the first. By name, 100mbit would come before 20mbit. */
+TEST(rows_and_bars_are_in_the_order_of_the_job_file)
+{
+	static const char want[] = "asgd 2w lr=0.5;asgd 2w lr=0.1;asgd 2w lr=0.25";
+	for (int i = 0; i < 3; i++)
+		add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	made_sql(db, "UPDATE run SET lr = iif(id = 1, 0.5, iif(id = 2, 0.1, 0.25))");
+	char *bars AUTOFREE = rows_of("SELECT name FROM configuration ORDER BY place");
+	ck_assert_str_eq(bars, want);
+	char *command AUTOFREE = sentence("./mvbench table --db=%s --columns=configuration "
+					  "--format=csv | sed 1d | tr -d '\\r' | paste -sd';'",
+					  database);
+	char rows[400];
+	ck_assert_int_eq(command_output(command, rows, sizeof rows), 0);
+	rows[strcspn(rows, "\n")] = '\0';
+	ck_assert_str_eq(rows, want);
+}
+
 /* Seeds that were run again: real ones (serial), simulated ones (asgd), and some that diverged
  * before or after that (allreduce). Table, report and figures count the same runs, which are those
  * here. */

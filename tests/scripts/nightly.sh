@@ -62,4 +62,11 @@ first unpacked "$build/unpacked/usr/bin/mvbench"
 grep -q '^License: Expat' "$build/unpacked/usr/share/doc/mvbench/copyright"
 rm -rf "$build/unpacked" "$build"/mvbench_*.deb
 
+step 'container'
+if podman info >/dev/null 2>&1 || docker info >/dev/null 2>&1; then
+	make container
+else
+	echo 'left out: neither podman nor docker works here'
+fi
+
 step 'done'

@@ -1320,6 +1320,28 @@ TEST(added_sql_and_gp_make_a_figure)
 	ck_assert_msg(strstr(text, "loss.gp") && strstr(text, "line 3"), "%s", text);
 }
 
+/* The second figure ends after more than a second; the path of the third takes the place of the
+ * bar. */
+TEST(figures_on_a_terminal_show_the_time_left)
+{
+	static const char *const name[] = {"first", "second", "third"};
+	char shown[8192], *slow AUTOFREE = sentence("%ssystem('sleep 0.7')\n", own_gp);
+	if (lacks_program("gnuplot") || lacks_program("script"))
+		return;
+	fill_one();
+	for (size_t i = 0; i < COUNT(name); i++)
+		put_figure(name[i], own_query, slow);
+	char *command AUTOFREE = sentence(
+		"TERM=xterm script -qec './mvbench plot first second third --figures=%s --db=%s "
+		"--out=%s/figs' /dev/null </dev/null 2>&1",
+		folder, database, folder);
+	ck_assert_int_eq(command_output(command, shown, sizeof shown), 0);
+	ck_assert_msg(strstr(shown, "\rfigure 2/3 [") && strstr(shown, "  67 %  ETA 0:0"), "%s",
+		      shown);
+	char *third AUTOFREE = sentence("\r\033[K%s/figs/third.png", folder);
+	ck_assert_msg(strstr(shown, third), "%s", shown);
+}
+
 /* Users' figures work beside the ones of the program, without a change to that folder. */
 static void add_path(void *text, const struct word *w)
 {

@@ -904,6 +904,34 @@ static double left_of(const char *text, const char *name)
 	return at ? strtod(at + strlen(shift), NULL) : -1;
 }
 
+/* Where the label of a y axis stands, from the left [points of the picture]. Its letters have 11
+ * points, and rise to the left. */
+static double label_left_of(const char *text, const char *label)
+{
+	char *whole AUTOFREE = sentence(">%s</tspan>", label);
+	static const char shift[] = "translate(";
+	const char *end = strstr(text, whole), *at = NULL;
+	ck_assert_msg(end, "no %s in %.3000s", label, text);
+	for (const char *next = text; (next = strstr(next, shift)) && next < end; next++)
+		at = next;
+	return at ? strtod(at + strlen(shift), NULL) : -1;
+}
+
+/* gnuplot leaves out a label that long tics move out of the picture. */
+TEST(labels_of_axes_with_long_tics_are_whole)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	add_run("mlp", "asgd", 2, 1, 0.8, "", 3);
+	made_sql(db, "UPDATE epoch SET consensus = 0.0011 + 0.00005 * epoch, test_accuracy = 0.8 + "
+		     "0.0001 * epoch, train_loss = 0.385 + 0.001 * epoch WHERE epoch >= 1");
+	char *consensus AUTOFREE = drawn("consensus"), *accuracy AUTOFREE = drawn("accuracy_epoch"),
+			*loss AUTOFREE = drawn("loss_time");
+	ck_assert_double_ge(label_left_of(consensus, "Consensus distance"), 8);
+	ck_assert_double_ge(label_left_of(accuracy, "Test accuracy [%]"), 8);
+	ck_assert_double_ge(label_left_of(loss, "Training loss"), 8);
+}
+
 static int count_of(const char *text, const char *what)
 {
 	int n = 0;

@@ -1,4 +1,5 @@
 # Columns: interval, median, low, high, is_loss
+eval lead_for(3, 4)
 eval layout_curves
 eval spread(3, 4)
 eval quality_axis

@@ -1,4 +1,5 @@
 # Columns: k, value, is_loss
+eval lead_for(2, 2)
 eval layout_curves
 eval extremes(3); loss = most > 0
 set ylabel loss ? 'Expected best validation loss' : 'Expected best validation accuracy [%]'

@@ -1,4 +1,5 @@
 # Columns: epoch, median, low, high
+eval lead_for(3, 4)
 eval layout_curves
 interval = of_times # the distances, too, are of finished runs only
 eval spread(3, 4)

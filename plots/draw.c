@@ -507,6 +507,7 @@ static int draw_picture(struct drawing *d, const struct figure *f, const struct 
 		d->take(d->ctx, f, p->workload, made);
 	} else {
 		char *path = picture_path(d, f->name, several && *p->workload ? p->workload : NULL);
+		meter_end(d->meter);
 		if (is_warned(complaint))
 			fprintf(stderr, "mvbench: %s: gnuplot warns: %s\n", gp,
 				words_of(complaint, gp));
@@ -519,6 +520,8 @@ static int draw_picture(struct drawing *d, const struct figure *f, const struct 
 			APPEND(d->written, d->nwritten, path);
 		}
 	}
+	if (wrong)
+		meter_end(d->meter);
 	complain_if(wrong);
 	return status;
 }
@@ -531,6 +534,7 @@ static int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 	char *wrong = figure_query(d, f, &ps);
 	int status = EXIT_OK;
 	if (wrong) {
+		meter_end(d->meter);
 		complain(wrong);
 		return d->stuck ? EXIT_USER : EXIT_FAILED;
 	}
@@ -539,6 +543,7 @@ static int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 	if (ps.n == 0 && explain)
 		status = draw_picture(d, f, &(struct picture){.workload = ""}, 0, false);
 	if (ps.n == 0 && d->named && status == EXIT_OK) {
+		meter_end(d->meter);
 		fprintf(stderr, "mvbench: %s: there is nothing to draw. %s\n", f->name, f->needs);
 		status = EXIT_FAILED;
 	}
@@ -553,12 +558,14 @@ int draw_figures(struct drawing *d, const struct figure *const *wanted, size_t n
 		return complain(wrong);
 	d->scratch = scratch;
 	struct meter meter;
-	meter_start(&meter, "figure", d->take ? n : 0); /* otherwise paths are printed */
+	d->meter = &meter;
+	meter_start(&meter, "figure", n);
 	for (size_t i = 0; i < n && first != EXIT_USER; i++) {
 		int status = draw_figure(d, wanted[i], explain);
 		first = first == EXIT_OK || status == EXIT_USER ? status : first;
 		meter_step(&meter, i + 1);
 	}
 	meter_end(&meter);
+	d->meter = NULL;
 	return first;
 }

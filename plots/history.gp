@@ -9,6 +9,7 @@ do for [k = 1:last] {
 }
 extra = 2; to = 'Step of the fit to the '; widest = max(widest, strlen(to) + 6) # entries of the key
 foot = foot + 28 # names of commits are slanted
+eval lead_for(3, 4)
 eval layout_curves
 eval spread(3, 4)
 eval extremes(3); bottom = least

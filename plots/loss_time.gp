@@ -1,4 +1,5 @@
 # Columns: seconds, median, low, high
+eval lead_for(3, 4)
 eval layout_curves
 eval spread(3, 4)
 eval extremes(2); if (least > 0 && most > 5 * least) { set logscale y; log_y = 1; set format y number_format }

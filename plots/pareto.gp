@@ -10,6 +10,7 @@ do for [i = 1:blocks] {
 	eval number(i, 8); if (number > 0) { fronts = i }
 }
 extra = 1
+eval lead_for(5, 6)
 eval layout_curves
 eval extremes(7); loss = most > 0
 set ylabel offset 1.2, 0

@@ -41,6 +41,7 @@ enum { GLYPHS = 64 };
 
 struct drawing { /* shared by all figures of one command */
 	struct store *store;
+	struct meter *meter;          /* its bar is removed before anything is printed */
 	const char *style;            /* the folder of style.gp */
 	const char *scratch;          /* gnuplot's folder */
 	const char *format;           /* png, svg, pdf, eps or tex */

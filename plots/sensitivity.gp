@@ -1,5 +1,6 @@
 # Columns: lr, value, lost, alone, is_loss
 extra = 1
+eval lead_for(2, 2)
 eval layout_curves
 eval extremes(5); loss = most > 0
 set ylabel loss ? 'Validation loss' : 'Validation accuracy [%]'

@@ -93,7 +93,14 @@ y_of(points) = 1.0 - 1.0 * (points) / high  # from the top
 # its title is a row. It is horizontal because gnuplot drops entries of a vertical key that are above the plot,
 # without a warning.
 extra = 0
-lead = 68 # left of the plot area
+lead = 68 # left of the plot area: for tics of four characters and the label of the axis
+# Before layout_curves: more room if the y axis, from the least of column a to the greatest of column b, has longer tics.
+# gnuplot leaves out a label that does not fit, without a warning.
+lead_for(a, b) = sprintf("\
+eval extremes(%d); tic_low = least; eval extremes(%d); lead = lead + 7 * max(0, tic_length(tic_low, most) - 4)", a, b)
+tic_length(low, high) = high >= 1e6 ? 9 : tic_of(high, high > low ? high - low : high == 0 ? 2 : 0.02 * abs(high))
+tic_of(high, range) = tic_with(high, (range < 5 * 10 ** floor(log10(range)) ? 1 : 0) - floor(log10(range)))
+tic_with(high, digits) = strlen(sprintf('%.0f', high)) + (digits > 0 ? 1 + int(digits) : 0)
 layout_curves = "\
 entry = 52 + letter * max(widest, 12); across = max(1, int((area(lead, 20) + (width_units > 0 ? 8 : 0)) / entry)); under = foot; \
 foot = foot + line * (ceil(1.0 * (blocks + extra) / across) + 1); \

@@ -24,7 +24,7 @@ if (categories) {
 	slanted = longest * letter * last > 380
 	if (slanted) { foot = foot + 0.5 * letter * longest }
 }
-lead = 84
+eval lead_for(3, 4); lead = max(84, lead)
 eval layout_curves
 eval spread(3, 4)
 set xlabel x_label noenhanced; set ylabel y_label noenhanced offset 1.2, 0

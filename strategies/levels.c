@@ -71,12 +71,12 @@ void levels_average(struct levels *l, struct worker *w)
 	consensus_mark(w);
 	if (l->since.idle && w->optimizer->normalises) {
 		vec_fill(l->share, mine);
-		comm_allreduce(l->comm, l->share, MEAN);
+		comm_allreduce(l->comm, l->share, COMM_MEAN);
 		if (vec_has_data(l->share))
 			vec_get(l->share, &mean);
 		vec_scale(w->param, mean > 0 ? mine / mean : 1);
 	}
-	comm_allreduce(l->comm, w->param, MEAN);
+	comm_allreduce(l->comm, w->param, COMM_MEAN);
 	local_met(w);
 	levels_restart(l);
 }

@@ -900,9 +900,12 @@ static char *advise(struct setup *u, const struct advise_options *o, int *status
 	struct output out;
 	TRY(folder_temporary("advise", &folder));
 	char *copy AUTOFREE = sentence("%s/copy.db", folder);
+	/* a bar takes the place of the lines, of which there are hundreds */
+	FILE *nowhere ENDS_WITH(file_close) = must(fopen("/dev/null", "w"));
+	FILE *lines = progress_has_bars() ? nowhere : stderr;
 	TRY(output_open(&out, "--out=", o->out));
 	char *wrong = u->rates ? advise_rates(u, o, copy, out.f, status)
-			       : advise_simulate(u, copy, o->jobs, stderr, status);
+			       : advise_simulate(u, copy, o->jobs, lines, status);
 	bool ranks = !wrong && !u->rates && *status != EXIT_INTERRUPTED, answered = false;
 	if (ranks)
 		wrong = find_error(u, copy);

@@ -104,8 +104,9 @@ static char *print_comparison(struct store *s, FILE *f, enum format format)
 	fputc('\n', f);
 	TRY(query_print(
 		s, f, FORMAT_TEXT,
-		"SELECT head AS figure, a_text AS A, a_interval AS \"95 %\", b_text AS B, "
-		"b_interval AS \"95 %\", change AS \"B - A\", verdict AS \"B is\" FROM result",
+		"SELECT head AS figure, a_text || ifnull(' (' || a_interval || ')', '') AS A, "
+		"b_text || ifnull(' (' || b_interval || ')', '') AS B, change AS \"B - A\", "
+		"verdict AS \"B is\" FROM result",
 		NULL, 0, NULL));
 	TRY(print_curves(s, f));
 	return print_hint(s, f);

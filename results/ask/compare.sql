@@ -90,7 +90,7 @@ WITH shown AS MATERIALIZED (
 	SELECT k.*, side, x, low, high, iif(abs(x) = 9e999, beyond, printf(format, scale * x)) AS text,
 		iif(low IS NULL, NULL, iif(abs(low) = 9e999, beyond, printf(format, scale * low))
 			|| '..' || iif(abs(high) = 9e999, beyond, printf(format, scale * high))
-			|| iif(coverage < 0.95, printf(' (%.3g %%)', 100 * coverage), '')) AS around
+			|| iif(coverage < 0.95, printf(', %.3g %%', 100 * coverage), '')) AS around
 	FROM figure JOIN kind AS k USING (place) WHERE x IS NOT NULL),
 tested AS MATERIALIZED (SELECT * FROM comparison),
 held AS MATERIALIZED (

@@ -14,7 +14,7 @@ GROUP BY config_key;
 
 CREATE TEMP TABLE shown AS
 WITH counted AS MATERIALIZED (
-	SELECT config_key, workload, strategy, workers, servers, sync_every, max(compare_key) AS compare_key,
+	SELECT config_key, workload, strategy, workers, servers, sync_every, min(id) AS one, max(compare_key) AS compare_key,
 		count(*) FILTER (WHERE lacks = 'failed') AS failed,
 		count(*) FILTER (WHERE lacks = 'refused') AS refused,
 		count(*) FILTER (WHERE lacks = 'diverged') AS diverged,
@@ -54,7 +54,8 @@ FROM counted AS c JOIN title AS t USING (config_key) LEFT JOIN kept AS k USING (
 	LEFT JOIN held AS a ON a.config_key = c.config_key AND a.name = 'test_accuracy'
 	LEFT JOIN held AS l ON l.config_key = c.config_key AND l.name = 'test_loss'
 	LEFT JOIN held AS e ON e.config_key = c.config_key AND e.name = 'epoch_seconds'
-ORDER BY c.workload, c.workers, c.strategy, c.sync_every, t.configuration;
+-- as in figures and the report; the first run is that of the job file
+ORDER BY c.workload, c.workers, c.strategy, c.servers, c.sync_every, c.one;
 
 CREATE TEMP VIEW shown_run AS
 SELECT r.*, t.configuration, b.epoch_seconds / nullif(r.epoch_seconds, 0) AS speedup,

@@ -25,7 +25,7 @@ static int terminal_width(void)
 	return size.ws_col < LINE_MAX_WIDTH ? size.ws_col : LINE_MAX_WIDTH;
 }
 
-static bool has_bars(void)
+bool progress_has_bars(void)
 {
 	const char *term = getenv("TERM");
 	return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
@@ -33,7 +33,7 @@ static bool has_bars(void)
 
 void progress_start(struct progress *p)
 {
-	p->terminal = !p->quiet && has_bars();
+	p->terminal = !p->quiet && progress_has_bars();
 	p->began = 0;
 	p->drawn = p->terminal ? 0 : clock_now();
 	p->printed = 0;
@@ -210,8 +210,10 @@ void progress_end(struct progress *p)
 
 void meter_start(struct meter *m, const char *what, size_t of)
 {
-	*m = (struct meter){
-		.what = what, .of = of, .terminal = of && has_bars(), .began = clock_now()};
+	*m = (struct meter){.what = what,
+			    .of = of,
+			    .terminal = of && progress_has_bars(),
+			    .began = clock_now()};
 }
 
 void meter_step(struct meter *m, size_t done)

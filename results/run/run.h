@@ -25,6 +25,7 @@ struct progress {
 	int64_t printed;    /* rows of the page already printed */
 };
 
+bool progress_has_bars(void); /* is stderr a terminal that can redraw a line? */
 void progress_start(struct progress *p);
 void progress_tick(void *self, const struct status_page *page);            /* a watcher's tick */
 void progress_end(struct progress *p);                                     /* removes the line */

@@ -304,11 +304,20 @@ struct doing {
 	size_t left, ended; /* cells to run; how many of them have ended */
 	nsec began;
 	bool interrupted;
+	struct meter meter; /* of cells that run side by side */
 };
+
+/* A line about a cell begins where the bar was. */
+static void clear_bar(const struct doing *d)
+{
+	if (d->meter.terminal)
+		fputs("\r\033[K", stderr);
+}
 
 static void print_result(const struct doing *d, const struct cell *c, const struct outcome *o)
 {
 	FILE *f = d->lines;
+	clear_bar(d);
 	if (d->format == FORMAT_JSON) {
 		outcome_print(&c->config, o, d->format);
 		return;
@@ -350,10 +359,12 @@ static char *claim_cell(const struct doing *d, const struct cell *c, bool *taken
 	char *own AUTOFREE = process_owner();
 	setenv("MVBENCH_CLAIM", own, 1);
 	TRY(store_claim(store, c->id, taken, &owner));
-	if (!*taken)
+	if (!*taken) {
+		clear_bar(d);
 		fprintf(d->lines, "%zu/%zu [%s] %s: %s%s\n", c->number, d->left, c->section,
 			c->what, owner ? "is run by " : "was run by another sweep meanwhile",
 			owner ? owner : "");
+	}
 	return NULL;
 }
 
@@ -488,6 +499,7 @@ static void do_side_by_side(struct doing *d)
 	sigset_t signals = end_signals(), before;
 	sigaddset(&signals, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &signals, &before);
+	meter_start(&d->meter, "cell", d->left);
 	bool unbound = getenv("MVBENCH_UNBOUND");
 	/* otherwise all runs would bind their ranks to the same cores */
 	setenv("MVBENCH_UNBOUND", "1", 1);
@@ -510,7 +522,9 @@ static void do_side_by_side(struct doing *d)
 				kill(job[k].pid, SIGTERM);
 			running -= has_ended(d, &job[k]);
 		}
+		meter_step(&d->meter, d->ended);
 	}
+	meter_end(&d->meter);
 	if (!unbound)
 		unsetenv("MVBENCH_UNBOUND");
 	sigprocmask(SIG_SETMASK, &before, NULL);

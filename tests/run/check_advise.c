@@ -472,6 +472,21 @@ TEST(exact_strategy_wins_ties_within_the_validated_error)
 	}
 }
 
+/* The lines of hundreds of cells would push the answer's context off the screen. */
+TEST(cells_of_advice_have_no_lines_on_a_terminal)
+{
+	if (lacks_program("script"))
+		return;
+	char *command AUTOFREE = sentence(
+		"TERM=xterm script -qec './mvbench advise --workload=softmax --batch=%d "
+		"--data-dir=%s --db=%s/run.db --train=0s --changes=false --intervals=4 " CLUSTER
+		"' /dev/null </dev/null 2>&1",
+		BATCH, folder, folder);
+	ck_assert_int_eq(command_output(command, out, sizeof out), 0);
+	ck_assert_msg(strstr(out, "- Choose ") && !strstr(out, " of virtual time"), "%.3000s", out);
+	ck_advise(0, CLUSTER "--intervals=4", " of virtual time");
+}
+
 /* ---- Refusals ------------------------------------------------------------ */
 
 TEST(advise_mistakes_are_refused)

@@ -2,12 +2,14 @@
  * check_layers.c - the layers of the code base hold, and their check (layers.sh) finds what breaks
  * them: a call, a library, an include, a declaration, state in a plug-in. Names in documents and
  * comments exist (readme.sh, comments.sh). The licences of linked libraries are known
- * (licences.sh). Long functions have names of their own (names.sh).
+ * (licences.sh). Long functions have names of their own (names.sh). `make test` shows the time left
+ * (lanes.sh).
  */
 #include "tests/fixture.h"
 #include "tests/suites.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const struct plant {
 	const char *file; /* of the tree, compiled when it is a .c */
@@ -199,5 +201,38 @@ TEST(licences_of_linked_libraries_are_known, COUNT(edits))
 					  e->sed, home, folder, home, folder);
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg((status == 0) == !*e->sed && strstr(out, e->says), "%d: %s", status, out);
+	folder_free();
+}
+
+/* Three suites of a second each. They took 10, 10 and 30 s on another machine. */
+TEST(tests_show_the_time_left)
+{
+	static const char check[] =
+		"#!/bin/sh\n"
+		"for s in one two three; do\n"
+		"\tmkdir $MVBENCH_TEST_LANE/$s 2>/dev/null && sleep 1 && echo $s: 1 s\n"
+		"done\n"
+		"echo '100%: Checks: 1, Failures: 0, Errors: 0'\n"
+		"echo skipped 0\n";
+	const char *home = getenv("MVBENCH_HOME");
+	char out[8192];
+	if (!home)
+		skipped("MVBENCH_HOME does not say where the sources are");
+	if (!home || lacks_program("pkill"))
+		return;
+	folder_new();
+	folder_text("check", check);
+	folder_text("check_main.c", " suites[] = {\"one\", \"two\", \"three\"};\n");
+	folder_text("suites.txt", "one 10\ntwo 10\nthree 30\n");
+	char *command AUTOFREE = sentence(
+		"cd %s && mkdir home home/tests lane && mv check_main.c suites.txt home/tests && "
+		"chmod +x check && mv check lane && env -u CK_RUN_SUITE -u WITHOUT "
+		"MVBENCH_HOME=$PWD/home sh %s/tests/scripts/lanes.sh lane 1 2>&1",
+		folder, home);
+	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
+	ck_assert_msg(strstr(out, "1/3 suites, one: 1 s; about 4 s left\n") &&
+			      strstr(out, "2/3 suites, two: 1 s; about 3 s left\n") &&
+			      strstr(out, "3/3 suites, three: 1 s\n"),
+		      "%s", out);
 	folder_free();
 }

@@ -924,6 +924,34 @@ static double left_of(const char *text, const char *name)
 	return at ? strtod(at + strlen(shift), NULL) : -1;
 }
 
+/* Where the label of a y axis stands, from the left [points of the picture]. Its letters have 11
+ * points, and rise to the left. */
+static double label_left_of(const char *text, const char *label)
+{
+	char *whole AUTOFREE = sentence(">%s</tspan>", label);
+	static const char shift[] = "translate(";
+	const char *end = strstr(text, whole), *at = NULL;
+	ck_assert_msg(end, "no %s in %.3000s", label, text);
+	for (const char *next = text; (next = strstr(next, shift)) && next < end; next++)
+		at = next;
+	return at ? strtod(at + strlen(shift), NULL) : -1;
+}
+
+/* gnuplot leaves out a label that long tics move out of the picture. */
+TEST(labels_of_axes_with_long_tics_are_whole)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	add_run("mlp", "asgd", 2, 1, 0.8, "", 3);
+	made_sql(db, "UPDATE epoch SET consensus = 0.0011 + 0.00005 * epoch, test_accuracy = 0.8 + "
+		     "0.0001 * epoch, train_loss = 0.385 + 0.001 * epoch WHERE epoch >= 1");
+	char *consensus AUTOFREE = drawn("consensus"), *accuracy AUTOFREE = drawn("accuracy_epoch"),
+			*loss AUTOFREE = drawn("loss_time");
+	ck_assert_double_ge(label_left_of(consensus, "Consensus distance"), 8);
+	ck_assert_double_ge(label_left_of(accuracy, "Test accuracy [%]"), 8);
+	ck_assert_double_ge(label_left_of(loss, "Training loss"), 8);
+}
+
 static int count_of(const char *text, const char *what)
 {
 	int n = 0;
@@ -1205,6 +1233,25 @@ TEST(tables_and_figures_agree_on_names)
 	ck_assert_str_eq(table, figures);
 }
 
+/* Of configurations with the same strategy, workers and interval, the first one of the job file is
+ * the first. By name, 100mbit would come before 20mbit. */
+TEST(rows_and_bars_are_in_the_order_of_the_job_file)
+{
+	static const char want[] = "asgd 2w lr=0.5;asgd 2w lr=0.1;asgd 2w lr=0.25";
+	for (int i = 0; i < 3; i++)
+		add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	made_sql(db, "UPDATE run SET lr = iif(id = 1, 0.5, iif(id = 2, 0.1, 0.25))");
+	char *bars AUTOFREE = rows_of("SELECT name FROM configuration ORDER BY place");
+	ck_assert_str_eq(bars, want);
+	char *command AUTOFREE = sentence("./mvbench table --db=%s --columns=configuration "
+					  "--format=csv | sed 1d | tr -d '\\r' | paste -sd';'",
+					  database);
+	char rows[400];
+	ck_assert_int_eq(command_output(command, rows, sizeof rows), 0);
+	rows[strcspn(rows, "\n")] = '\0';
+	ck_assert_str_eq(rows, want);
+}
+
 /* Seeds that were run again: real ones (serial), simulated ones (asgd), and some that diverged
  * before or after that (allreduce). Table, report and figures count the same runs, which are those
  * here. */
@@ -1319,6 +1366,28 @@ TEST(added_sql_and_gp_make_a_figure)
 	char *text AUTOFREE = PLOT(&status, "loss", "--db=results.db");
 	ck_assert_int_eq(status, EXIT_FAILED);
 	ck_assert_msg(strstr(text, "loss.gp") && strstr(text, "line 3"), "%s", text);
+}
+
+/* The second figure ends after more than a second; the path of the third takes the place of the
+ * bar. */
+TEST(figures_on_a_terminal_show_the_time_left)
+{
+	static const char *const name[] = {"first", "second", "third"};
+	char shown[8192], *slow AUTOFREE = sentence("%ssystem('sleep 0.7')\n", own_gp);
+	if (lacks_program("gnuplot") || lacks_program("script"))
+		return;
+	fill_one();
+	for (size_t i = 0; i < COUNT(name); i++)
+		put_figure(name[i], own_query, slow);
+	char *command AUTOFREE = sentence(
+		"TERM=xterm script -qec './mvbench plot first second third --figures=%s --db=%s "
+		"--out=%s/figs' /dev/null </dev/null 2>&1",
+		folder, database, folder);
+	ck_assert_int_eq(command_output(command, shown, sizeof shown), 0);
+	ck_assert_msg(strstr(shown, "\rfigure 2/3 [") && strstr(shown, "  67 %  ETA 0:0"), "%s",
+		      shown);
+	char *third AUTOFREE = sentence("\r\033[K%s/figs/third.png", folder);
+	ck_assert_msg(strstr(shown, third), "%s", shown);
 }
 
 /* Users' figures work beside the ones of the program, without a change to that folder. */

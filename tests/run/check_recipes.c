@@ -116,3 +116,16 @@ TEST(shape_is_shown_only_with_all_its_runs)
 		       "2|0| 3|0| 4|0| 5|0| 6|0| 7|0| 8|0| 9|0| 10|0 11|0 12|0 13|0 14|0 "
 		       "15|0");
 }
+
+/* A program in the place of mvbench prints whether it could draw a bar. */
+TEST(shapes_on_a_terminal_show_the_bar_of_their_sweeps)
+{
+	char *script AUTOFREE = installed_path("tests/scripts/shapes.sh");
+	if (lacks_program("script"))
+		return;
+	folder_text("mvbench", "#!/bin/sh\n[ -t 2 ] && echo a bar >&2\nexit 1\n");
+	char *shapes AUTOFREE = sentence("chmod +x %s/mvbench && script -qec 'OUT=%s %s %s 10' "
+					 "/dev/null </dev/null 2>&1",
+					 folder, folder, script, folder);
+	expect_command(1, shapes, "a bar");
+}

@@ -376,7 +376,9 @@ TEST(page_works_in_a_browser)
 	sql("UPDATE run SET servers = 1, sync_every = 16, target_accuracy = 0.89 WHERE strategy = "
 	    "'asgd';"
 	    "UPDATE epoch SET staleness_mean = 12.5, staleness_max = 31, pushes = 10, dropped = 0 "
-	    "WHERE epoch >= 1 AND run_id IN (SELECT id FROM run WHERE strategy = 'asgd')");
+	    "WHERE epoch >= 1 AND run_id IN (SELECT id FROM run WHERE strategy = 'asgd');"
+	    "UPDATE epoch SET consensus = 0.0011 + 0.00005 * epoch WHERE epoch >= 1 AND run_id IN "
+	    "(SELECT id FROM run WHERE strategy = 'asgd')");
 	report("", EXIT_OK, "page.html");
 	char *path AUTOFREE = sentence("%s/page.html", folder),
 		   *profile AUTOFREE = sentence("%s/profile", folder);
@@ -398,6 +400,10 @@ TEST(page_works_in_a_browser)
 		       "(t => (getSelection().selectAllChildren(t), getSelection().toString() === "
 		       "t.textContent))([...document.querySelectorAll('figure text')].find(t => "
 		       "t.textContent.includes('Training time')))",
+		       "true");
+	browser_expect(&b,
+		       "[...document.querySelectorAll('figure text')].some(t => "
+		       "t.textContent.includes('Consensus distance'))",
 		       "true");
 	/* no text of a figure is cut */
 	browser_expect(&b,

@@ -625,6 +625,26 @@ TEST(jobs_run_side_by_side)
 	ck_assert_int_eq(lines, 5);
 }
 
+/* Each cell takes at least 1.5 s: when the first two have ended, the bar counts them for as long.
+ */
+TEST(jobs_side_by_side_show_the_time_left)
+{
+	char shown[65536], *self AUTOFREE = program_path();
+	if (lacks_program("script"))
+		return;
+	folder_text("job.ini", SMALL "step-time = 15ms\nseed = 1..4\n");
+	char *command AUTOFREE =
+		sentence("TERM=xterm script -qec '%.*s/mvbench sweep job.ini --db=r.db --jobs=2' "
+			 "/dev/null </dev/null 2>&1",
+			 (int)(strrchr(self, '/') - self), self);
+	command_output(command, shown, sizeof shown);
+	ck_assert_msg(strstr(shown, "\rcell 2/4 [") && strstr(shown, "  50 %  ETA 0:0"), "%s",
+		      shown);
+	/* the line of a cell, and the sum, take the place of the bar */
+	ck_assert_msg(strstr(shown, "\r\033[K4/4 [a] ") && strstr(shown, "\r\033[K4 cells: 4 done"),
+		      "%s", shown);
+}
+
 /* The refusal comes before cells are written down. */
 TEST(jobs_that_disturb_each_other_are_refused)
 {

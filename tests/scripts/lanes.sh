@@ -25,12 +25,13 @@ while [ "$lane" -lt "$2" ]; do
 	all="$all $!"
 	lane=$((lane + 1))
 done
-# Progress: each suite that has ended, and each failure at once. suites.txt has the seconds of each suite in earlier
-# runs; those of the suites that have not ended, shared by the lanes, are about the time left.
-touch suites.txt
+# Progress: each suite that has ended, and each failure at once. suites.txt has the seconds of each suite in an earlier
+# run, or on another machine. The time left is about the seconds of the suites that have not ended, shared by the
+# lanes. A slower machine takes longer: they are multiplied by how much longer the ended suites took here.
+[ -s suites.txt ] || cp "$MVBENCH_HOME/tests/suites.txt" suites.txt 2>/dev/null || : >suites.txt
 suites=$(sed -n '/ suites\[\]/,/;/p' "$MVBENCH_HOME/tests/check_main.c" | grep -o '"[a-z]*"' | wc -l)
 tail -q -n +1 -f lane-*.log | grep --line-buffered -E '^[^ ]+\.c:[0-9]+:[FE]:|^[a-z]+: [0-9]+ s$' | {
-	ended=0
+	ended=0 spent=0 known=0
 	left=$(awk -v without=" ${WITHOUT:-} " '!index(without, " " $1 " ") { s += $2 }
 		END { print s + 0 }' suites.txt)
 	while read -r line; do
@@ -38,8 +39,11 @@ tail -q -n +1 -f lane-*.log | grep --line-buffered -E '^[^ ]+\.c:[0-9]+:[FE]:|^[
 		*.c:*) echo "$line" ;;
 		*)
 			ended=$((ended + 1))
-			left=$((left - $(awk -v suite="${line%%:*}" '$1 == suite { s = $2 } END { print s + 0 }' suites.txt)))
-			[ "$left" -gt 0 ] && line="$line; about $(((left + $2 - 1) / $2)) s left"
+			before=$(awk -v suite="${line%%:*}" '$1 == suite { s = $2 } END { print s + 0 }' suites.txt)
+			took=${line##*: }
+			left=$((left - before)) known=$((known + before)) spent=$((spent + ${took% s}))
+			[ "$known" -gt 0 ] && [ "$left" -gt 0 ] &&
+				line="$line; about $(((left * spent / known + $2 - 1) / $2)) s left"
 			echo "$ended/$suites suites, $line"
 			;;
 		esac

@@ -70,4 +70,11 @@ t = mvbench.Table(2); t.add([1, 2])
 assert list(t.get()) == [1, 2] and "/wheel/" in mvbench.__file__, mvbench.__file__')
 rm -rf "$build/wheel" "$build/plain" "$build"/mvbench-*-py3-none-*.whl
 
+step 'container'
+if podman info >/dev/null 2>&1 || docker info >/dev/null 2>&1; then
+	make container
+else
+	echo 'left out: neither podman nor docker works here'
+fi
+
 step 'done'

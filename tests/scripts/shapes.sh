@@ -16,12 +16,16 @@ mkdir -p "$out"
 rm -f "$db" "$db-wal" "$db-shm"
 failed=0
 
-# Simulated times do not depend on the machine's load. A run that diverges (3) is a valid result.
+# Simulated times do not depend on the machine's load. A run that diverges (3) is a valid result. A terminal gets the
+# sweep's bar.
 simulate() {
 	file=$(echo workloads/sweeps/shape"$1"_*.ini)
-	"$build/mvbench" sweep "$file" --db="$db" --jobs="$(nproc)" >"$out/sweep.log" 2>&1 ||
+	errors=$out/sweep.err
+	[ ! -t 2 ] || errors=/dev/stderr
+	"$build/mvbench" sweep "$file" --db="$db" --jobs="$(nproc)" >"$out/sweep.log" 2>"$errors" ||
 		[ $? -eq 3 ] || {
 		cat "$out/sweep.log" >&2
+		[ -t 2 ] || cat "$errors" >&2
 		exit 1
 	}
 }

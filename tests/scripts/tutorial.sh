@@ -1,7 +1,7 @@
 #!/bin/sh
 # tutorial.sh BUILD-FOLDER [PICTURES]: runs the commands of plots/TUTORIAL.md, unchanged and in order, from scratch
 # in BUILD-FOLDER/tutorial, which keeps the figures. Copies them to PICTURES, the folder of the page's pictures.
-# Fails if a command fails, if a figure is empty, if steps 15 and 18 do not give the times that they state, which
+# Fails if a command fails, if a figure is empty, if steps 9, 15 and 18 do not give the times that they state, which
 # are the same on every machine, or if right answers of the exercises are not accepted. Behind `make tutorial`.
 set -eu
 build=$(cd "$1" && pwd)
@@ -31,6 +31,10 @@ wrong=$(sqlite3 -batch -bail "$build/tutorial/mvbench.db" "
 		USING (label, strategy, deal)
 	WHERE epoch_seconds BETWEEN low AND high IS NOT 1;")
 [ -z "$wrong" ] || { echo "$wrong" >&2; exit 1; }
+rises=$(sqlite3 -batch -bail "$build/tutorial/mvbench.db" "
+	SELECT 32 * max(iif(workers = 32, epoch_seconds, 0)) < 16 * max(iif(workers = 16, epoch_seconds, 0))
+	FROM run_summary WHERE label = 'cluster' AND strategy = 'periodic'")
+[ "$rises" = 1 ] || { echo "step 9: the efficiency does not rise from 16 to 32 workers" >&2; exit 1; }
 
 # The exercises: none is solved before these runs, all are after them.
 exercises() { sqlite3 -batch -bail "$build/tutorial/mvbench.db" <plots/tutorial/exercises.sql | grep -c "$1"; }

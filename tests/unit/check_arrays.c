@@ -267,6 +267,26 @@ TEST(table_trains_as_numpy_does)
 		   "2,2\r\n");
 }
 
+/* Bright and dark images, which any model tells apart after a few steps. */
+TEST(own_images_train_each_model, 3)
+{
+	static const char *const workload[] = {"softmax", "mlp", "lenet"};
+	const char *python = python_with("numpy");
+	if (!python)
+		return;
+	run(0,
+	    "cd %s && %s -c \"\nimport numpy as v\nr = v.random.default_rng(1)\n"
+	    "y = v.arange(240) %% 2\nx = 0.1 * r.normal(size=(240, 8, 9)) + y[:, None, None]\n"
+	    "v.savez('a.npz', x=x.astype('f4'), y=y)\"",
+	    folder, python);
+	char *words AUTOFREE = sentence("--workload=%s --data-dir=%s/a.npz --epochs=4 --batch=16",
+					workload[_i], folder);
+	record_run(words);
+	expect_row("SELECT train_size, test_size, test_accuracy > 0.9 FROM run JOIN epoch ON id = "
+		   "run_id WHERE epoch = 4",
+		   "192,48,1\r\n");
+}
+
 /* ---- Refusals ------------------------------------------------------------ */
 
 static const struct {

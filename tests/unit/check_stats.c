@@ -956,14 +956,14 @@ TEST(control_shares_most_settings)
 	     "UPDATE run SET epochs = 4, momentum = 0.25 WHERE id % 3 <> 1");
 #define LIKE "allreduce 4w momentum=0.25 epochs=4"
 	ck_table(EXIT_OK, CONTROLS,
-		 LIKE " | control |  | \n"
-		      "allreduce 4w momentum=0.5 epochs=10 | equal | " LIKE " | " LIKE "\n"
-		      "asgd 4w momentum=0.25 epochs=4 | worse | " LIKE " | " LIKE "\n");
+		 "allreduce 4w momentum=0.5 epochs=10 | equal | " LIKE " | " LIKE "\n" LIKE
+		 " | control |  | \n"
+		 "asgd 4w momentum=0.25 epochs=4 | worse | " LIKE " | " LIKE "\n");
 	/* a short name: of all rows that have it, the most similar */
 	ck_table(EXIT_OK, "--versus='allreduce 4w' " CONTROLS,
-		 LIKE " | control |  | \n"
-		      "allreduce 4w momentum=0.5 epochs=10 | equal | " LIKE " | " LIKE "\n"
-		      "asgd 4w momentum=0.25 epochs=4 | worse | " LIKE " | " LIKE "\n");
+		 "allreduce 4w momentum=0.5 epochs=10 | equal | " LIKE " | " LIKE "\n" LIKE
+		 " | control |  | \n"
+		 "asgd 4w momentum=0.25 epochs=4 | worse | " LIKE " | " LIKE "\n");
 }
 
 /* The first by name has a codec. */

@@ -488,7 +488,7 @@ static char *calibrate_command(const struct arguments *a, const struct calibrate
 	struct output out;
 	if (*f->out) /* before minutes of measuring */
 		TRY(output_open(&out, "--out=", f->out));
-	*status = measure_all(f, &c, count, n, far);
+	*status = calibrate_measure_all(f, &c, count, n, far);
 	char *wrong = *status == EXIT_OK ? print_newer(&c, before, far) : NULL;
 	if (!*f->out)
 		return wrong;

@@ -203,23 +203,26 @@ static const struct {
 	bool always; /* also without --check-promises */
 } wrong[] = {
 	{"wrong_local", "--strategy=allreduce",
-	 "strategy allreduce: .local is set, but its step, with optimizer sgd, communicates", 2},
+	 "strategy allreduce: .local is set, but its step, with optimizer sgd, communicates", 2,
+	 false},
 	{"wrong_local_state", "--strategy=serial",
 	 "strategy serial: .local is set, but its step, with optimizer sgd, changes the strategy's "
 	 "state",
-	 1},
+	 1, false},
 	{"wrong_local_host", "--strategy=serial",
 	 "strategy serial: .local is set, but its step, with optimizer sgd, reads or writes "
 	 "vectors "
 	 "on the host",
-	 1},
+	 1, false},
 	{"wrong_average", "--strategy=gossip --sync-every=3",
 	 "strategy gossip: .average is not set, but after epoch 1 trainers have different models",
-	 3},
-	{"wrong_wants_layer", "--strategy=allreduce", "only for layers that wants_layer names", 2},
+	 3, false},
+	{"wrong_wants_layer", "--strategy=allreduce", "only for layers that wants_layer names", 2,
+	 false},
 	{"wrong_meets", "--strategy=periodic", "strategy periodic: .meets is MEETS_NEVER", 2, true},
-	{"wrong_host", "--strategy=serial", "workload mlp: .host is not set", 1},
-	{"wrong_layers", "--strategy=serial", "workload mlp: its gradient calls layer_ready", 1},
+	{"wrong_host", "--strategy=serial", "workload mlp: .host is not set", 1, false},
+	{"wrong_layers", "--strategy=serial", "workload mlp: its gradient calls layer_ready", 1,
+	 false},
 };
 
 /* The message names the plug-in and the flag. Without --check-promises only what costs nothing is

@@ -101,11 +101,12 @@ TEST(shape_is_shown_only_with_all_its_runs)
 	char *script AUTOFREE = installed_path("tests/scripts/shapes.sh"),
 		     *sql AUTOFREE = installed_path("tests/scripts/shapes.sql");
 	char *shapes AUTOFREE = sentence("OUT=%s %s . 10 2>&1", folder, script);
-	char *missing AUTOFREE =
-		sentence("sqlite3 -batch -bail %s/shapes.db 'DELETE FROM run WHERE workers = 32' "
-			 "&& sqlite3 -batch -bail %s/shapes.db < %s | cut -c 1-4 | tr '\\n' ' '",
-			 folder, folder, sql),
-	     *twice AUTOFREE = /* SQLite calls the second column of a name "name:1" */
+	char *missing
+		AUTOFREE = sentence(
+			"sqlite3 -batch -bail %s/shapes.db 'DELETE FROM run WHERE workers = 32' "
+			"&& sqlite3 -batch -bail %s/shapes.db < %s | cut -c 1-4 | tr '\\n' ' '",
+			folder, folder, sql),
+		*twice AUTOFREE = /* SQLite calls the second column of a name "name:1" */
 		sentence("{ cat %s; echo \"SELECT 'twice', count(*) FROM "
 			 "pragma_table_info('cell') WHERE name LIKE '%%:%%';\"; } | "
 			 "sqlite3 -batch -bail %s/shapes.db | tail -n 1",

@@ -379,17 +379,17 @@ TEST(staleness_counts_from_the_last_barrier)
 TEST(push_of_a_short_round_weighs_as_in_a_full_one)
 {
 	const struct table_rules drops = {.rounds = true, .backup = 2, .mean = true, .full = 14},
-				 joins = {.rounds = true, .backup = 2, .mean = true};
+				 quorum = {.rounds = true, .backup = 2, .mean = true};
 	const struct push one = {.scale = 1}, half = {.scale = 1, .share = 0.5f},
 			  idle = {.scale = 1, .idle = true};
 	struct merged m = {0};
 	merged_add(&m, &one, true, 0);
 	ck_assert_float_eq(merged_factor(&m, &drops), 1 / 14.0f);
-	ck_assert_float_eq(merged_factor(&m, &joins), 1);
+	ck_assert_float_eq(merged_factor(&m, &quorum), 1);
 	merged_add(&m, &half, true, 1);
 	ck_assert_float_eq(merged_factor(&m, &drops), 1 / 13.5f);
 	for (int k = 2; k < 14; k++)
 		merged_add(&m, &idle, true, k);
 	ck_assert_float_eq(merged_factor(&m, &drops), 1 / 1.5f);
-	ck_assert_float_eq(merged_factor(&m, &joins), 1 / 1.5f);
+	ck_assert_float_eq(merged_factor(&m, &quorum), 1 / 1.5f);
 }

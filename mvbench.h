@@ -146,7 +146,7 @@ struct table_terms {
 	int64_t backup; /* with rounds: late pushes per round that are dropped, not awaited; */
 	bool joins;     /* they are not dropped: they count in the round in which they come, */
 	double grace;   /* [s] and a round waits for them after it has enough */
-	bool mean; /* with backup: a round's sum is divided by its pushes' shares, or a full one's */
+	bool mean;      /* with backup: a round's sum is divided by the shares of a full one */
 	int64_t lead;   /* with bounded: the most pushes a worker is ahead of the slowest */
 	bool bounded;
 	bool each; /* one W for each trainer, see table_of; only with updater add */

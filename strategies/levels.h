@@ -13,16 +13,18 @@
 struct levels_opts {
 	int64_t every, size;
 };
+/* clang-format off */
 /* Rows of an options table of struct OWNER, which has a struct levels_opts `levels`. */
 #define LEVELS_OPTIONS \
 	OPTION(levels.every, INT, "group-every", "0", \
 	       "steps between two averagings within a group, between the rounds of all; 0: there " \
 	       "are no groups [steps]", \
 	       .max = 1e9), \
-		OPTION(levels.size, INT, "group", "0", \
-		       "a group: that many neighbouring ranks; 0: the workers of a machine, or of " \
-		       "a site of a simulated platform [workers]", \
-		       .max = WORKERS_MOST)
+	OPTION(levels.size, INT, "group", "0", \
+	       "a group: that many neighbouring ranks; 0: the workers of a machine, or of " \
+	       "a site of a simulated platform [workers]", \
+	       .max = WORKERS_MOST)
+/* clang-format on */
 /* NULL, or why the strategy of this name refuses them. */
 char *levels_refuse(const struct run *run, const char *strategy, const struct levels_opts *o);
 

@@ -97,7 +97,7 @@ lead = 68 # left of the plot area: for tics of four characters and the label of 
 # Before layout_curves: more room if the y axis, from the least of column a to the greatest of column b, has longer tics.
 # gnuplot leaves out a label that does not fit, without a warning.
 lead_for(a, b) = sprintf("\
-eval extremes(%d); tic_low = least; eval extremes(%d); lead = lead + 7 * max(0, tic_length(tic_low, most) - 4)", a, b)
+eval extremes(%d); tic_low = least; eval extremes(%d); lead = lead + 8 * max(0, tic_length(tic_low, most) - 4)", a, b)
 tic_length(low, high) = high >= 1e6 ? 9 : tic_of(high, high > low ? high - low : high == 0 ? 2 : 0.02 * abs(high))
 tic_of(high, range) = tic_with(high, (range < 5 * 10 ** floor(log10(range)) ? 1 : 0) - floor(log10(range)))
 tic_with(high, digits) = strlen(sprintf('%.0f', high)) + (digits > 0 ? 1 + int(digits) : 0)

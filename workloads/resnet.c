@@ -57,6 +57,10 @@ static void resnet_init(struct worker *w, const struct data *sample)
 			   "with half the size; give a set of larger images, as arrays of 3 or 4 "
 			   "dimensions",
 			   sample->image.height, sample->image.width);
+	if (sample->image.height != sample->image.width)
+		user_error("resnet: images of %zu x %zu are not square, and its last layer "
+			   "averages squares; crop or pad them",
+			   sample->image.height, sample->image.width);
 	struct net *net = net_new(w, sample);
 	net_center(net);
 	if (o->augment)

@@ -403,7 +403,7 @@ TEST(python_file_gives_images_to_built_in_models, 3)
 		return;
 	folder_text("mine.py",
 		    "import numpy as np\ndef data():\n  r = np.random.default_rng(1)\n"
-		    "  x = r.integers(0, 256, (250, 9, 8, 3)).astype('u1')\n"
+		    "  x = r.integers(0, 256, (250, 8, 8, 3)).astype('u1')\n"
 		    "  y = np.arange(250) & 1\n  return (x[:200], y[:200]), (x[200:], y[200:])\n");
 	DO(0,
 	   "mvbench run --workload=%s --data-dir=./mine.py --epochs=1 --batch=50 --lr=1e-3 "
@@ -412,7 +412,9 @@ TEST(python_file_gives_images_to_built_in_models, 3)
 	answers("SELECT train_size, test_size, length(data_hash) FROM run", "200|50|16");
 	if (_i != 2)
 		return;
-	DO(2, "sed -i 's/9, 8, 3/216/' mine.py; " RUN "--workload=resnet --data-dir=./mine.py");
+	DO(2, "sed -i 's/8, 8, 3/8, 6, 4/' mine.py; " RUN "--workload=resnet --data-dir=./mine.py");
+	expect("resnet: images of 8 x 6 are not square");
+	DO(2, "sed -i 's/8, 6, 4/192/' mine.py; " RUN "--workload=resnet --data-dir=./mine.py");
 	expect("resnet: images of 0 x 0 are too small");
 }
 

@@ -538,8 +538,8 @@ class Gradients(_Object):
 
     A module of PyTorch, or a list of its parameters: hooks reduce each gradient when backward() leaves it, and at the
     end of backward() every p.grad is the mean, or scale times the sum. They live as long as the module. Parameters and
-    buffers start as worker 0's (initial=False: unchanged); buffers of floats that have changed are worker 0's again
-    after each backward() (buffers=False: not). backward() has to reach all parameters, otherwise Error on all workers;
+    buffers start as worker 0's (initial=False: unchanged); buffers of floats are worker 0's again after each
+    backward() (buffers=False: not). backward() has to reach all parameters, otherwise Error on all workers;
     unused=True: a parameter that it does not reach counts as zero, and stays as it is if no worker reaches it. A step
     whose backward() raises is dropped when the module is called again, or by reset(); workers that completed it get an
     Error. Replaced and added parameters and layers are noticed when the module is called. float64 is reduced at the end
@@ -610,18 +610,8 @@ class Gradients(_Object):
         if module is not None:
             compiles = hasattr(getattr(torch, "compiler", None), "is_compiling")
             self._hooks.append(module.register_forward_pre_hook(_Kept(self._before if compiles else self._begin, self)))
-        self._seen: Dict[int, tuple] = {}
         if self._initial:
             _masters([*given, *(module.buffers() if module is not None else ())])
-        self._note_buffers()
-
-    def _changed_buffers(self) -> list:
-        return [b for b in self._module.buffers() if b.is_floating_point()
-                and self._seen.get(id(b), (None, -1))[1] != b._version] if self._buffers else []
-
-    def _note_buffers(self) -> None:
-        if self._buffers:
-            self._seen = {id(b): (b, b._version) for b in self._module.buffers()}
 
     def _before(self) -> None:
         """Before each forward pass of the module."""
@@ -699,10 +689,8 @@ class Gradients(_Object):
                 p.grad = self._views[i].to(p.device, p.dtype)
             else:
                 p.grad.copy_(self._views[i])
-        changed = self._changed_buffers()
-        if changed:
-            _masters(changed)
-            self._note_buffers()
+        if self._buffers:  # which have changed is not known: since PyTorch 2.15 batch norm leaves their _version
+            _masters([b for b in self._module.buffers() if b.is_floating_point()])
 
     def _wait(self, lost: list) -> None:
         doubles = self._flats[1]

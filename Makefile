@@ -10,8 +10,6 @@ B        ?= build
 SUDO     ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev sqlite3 libinih-dev libssl-dev libexpat1-dev \
 	libpmix-dev libsimgrid-dev pkgconf procps iproute2 zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
-# Where Debian's python3 looks under PREFIX.
-PYTHON_DIR = lib/$(if $(filter /usr,$(PREFIX)),python3,$(or $(notdir $(realpath /usr/bin/python3)),python3))/dist-packages
 NVCC     ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 NVCC_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
 CUDA     := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
@@ -52,7 +50,7 @@ all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(ABI) $(MODULE) ## build build/mvbenc
 demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in two minutes
 	@tests/scripts/demo.sh $(B)
 
-include tests/Makefile # lint, sanitizers, and all other checks and measurements
+include tests/Makefile # packages, lint, sanitizers, and all other checks and measurements
 
 test: programs $(FAKE) | $(B)/test_deps ## every test (Check), in LANES=3 processes side by side
 	@tests/scripts/lanes.sh $(B) $(LANES)
@@ -60,53 +58,8 @@ test: programs $(FAKE) | $(B)/test_deps ## every test (Check), in LANES=3 proces
 bench: $(B)/mvbench $(TOOL) $(LIB) $(ABI) ## speed with one worker and with two, next to PyTorch's if it is installed
 	@tests/scripts/bench.sh $(B)
 
-bundle: ## pack all needed files into build/bundle, for machines where nothing can be installed
-	@$(MAKE) --no-print-directory B=$(B)/bundle-objects ARCH=-march=x86-64-v3 programs
-	@tests/scripts/bundle.sh $(B)/bundle-objects $(B)/bundle
-
-wheel: ## a wheel of the Python bindings in build/, for pip on any x86-64 with Open MPI
-	@$(MAKE) --no-print-directory B=$(B)/plain ARCH= $(addprefix $(B)/plain/,libmvbench.so mvbench_abi.py)
-	@cd runtime/lib && PYTHONDONTWRITEBYTECODE=1 MVBENCH_BUILD=$(abspath $(B)/plain) python3 -c \
-		'import mvbench_wheel; print(mvbench_wheel.build_wheel("$(abspath $(B))"))'
-
-deb: ## build/mvbench_VERSION_ARCH.deb, which apt installs on any Debian 12
-	@$(MAKE) --no-print-directory B=$(B)/bundle-objects $(if $(filter x86_64,$(shell uname -m)),ARCH=-march=x86-64-v3,ARCH=) all
-	@tests/scripts/deb.sh $(B)/bundle-objects $(B)
-
 install: all ## put the program, its figures, its manual page and the library under PREFIX (/usr/local)
-	install -Dt $(DESTDIR)$(PREFIX)/bin $(B)/mvbench $(B)/mvbench-sim
-	$(if $(MODULE),install -Dm 755 $(MODULE) $(DESTDIR)$(PREFIX)/lib/mvbench/mvbench_cuda.so)
-	install -d $(DESTDIR)$(PREFIX)/share/mvbench/plots $(DESTDIR)$(PREFIX)/share/mvbench/workloads/sweeps
-	install -m 644 plots/*.sql plots/*.gp $(DESTDIR)$(PREFIX)/share/mvbench/plots
-	install -m 644 workloads/sweeps/*.ini $(DESTDIR)$(PREFIX)/share/mvbench/workloads/sweeps
-	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/mvbench/sim/platforms sim/platforms/*.xml
-	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/mvbench/runtime/comm/mpi runtime/comm/mpi/tcp.rules
-	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/mvbench/workloads/python workloads/python/*.py
-	for f in $(CONTRACT); do install -Dm 644 $$f $(DESTDIR)$(PREFIX)/share/mvbench/$$f || exit; done
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 man/man3 bash-completion/completions)
-	$(B)/mvbench help --man >$(DESTDIR)$(PREFIX)/share/man/man1/mvbench.1
-	$(B)/mvbench help --completion=bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mvbench
-	runtime/lib/manual.sh runtime/lib/libmvbench.h >$(DESTDIR)$(PREFIX)/share/man/man3/libmvbench.3
-	for f in $$(sed -n 's/^[a-z][^(]*[ *]\(mvb_[a-z_]*\)(.*/\1/p' runtime/lib/libmvbench.h); do \
-		echo '.so man3/libmvbench.3' >$(DESTDIR)$(PREFIX)/share/man/man3/$$f.3; done
-	install -Dm 644 runtime/lib/libmvbench.h $(DESTDIR)$(PREFIX)/include/libmvbench.h
-	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1 runtime/lib/*.lua $(B)/mvbench_abi.lua
-	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/lua/5.1/torchad_nn runtime/lib/torchad_nn/*.lua
-	install -Dm 644 -t $(DESTDIR)$(PREFIX)/$(PYTHON_DIR) runtime/lib/mvbench.py runtime/lib/mvbench_layers.py $(B)/mvbench_abi.py
-	cd runtime/lib && find multiverso '(' -name '*.py' -o -name py.typed ')' -exec install -Dm 644 {} $(abspath $(DESTDIR)$(PREFIX)/$(PYTHON_DIR))/{} ';'
-	install -Dm 644 $(B)/libmvbench.a $(DESTDIR)$(PREFIX)/lib/libmvbench.a
-	install -m 755 $(B)/libmvbench.so $(DESTDIR)$(PREFIX)/lib/$(SONAME)
-	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libmvbench.so
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' \
-		'includedir=$${prefix}/include' 'Name: libmvbench' \
-		'Description: synchronises the workers of a training loop' \
-		'Version: $(VERSION)' \
-		'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lmvbench' \
-		"Libs.private: $$(mpicc --showme:link) -lpmix -lm -pthread" \
-		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/libmvbench.pc
-	install -Dm 644 -t $(DESTDIR)$(PREFIX)/lib/cmake/libmvbench runtime/lib/libmvbench-config.cmake runtime/lib/libmvbench-config-version.cmake
-	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true # lets the loader find it; needs root
+	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" tests/scripts/install.sh $(B) "$(MODULE)" $(VERSION) $(SONAME) $(CONTRACT)
 
 deps: ## install missing Debian packages (root or sudo)
 	@rm -f $(B)/deps; $(MAKE) --no-print-directory $(B)/deps
@@ -119,13 +72,7 @@ help: ## this list
 
 $(B)/deps $(B)/test_deps: Makefile tests/Makefile
 	@mkdir -p $(B)
-	@missing=$$(for p in $(if $(filter %test_deps,$@),$(TEST_PACKAGES),$(PACKAGES)); do dpkg -s $$p 2>/dev/null | grep -q '^Status: .* installed' || echo $$p; done); \
-	if [ -n "$$missing" ] && [ -n "$(SUDO)" ] && ! command -v $(firstword $(SUDO)) >/dev/null; then \
-		echo "packages are missing; type as root: apt-get install --no-install-recommends" $$missing >&2; exit 1; fi; \
-	if [ -n "$$missing" ]; then echo "installing (a minute or more; $(B)/apt.log has the details)" $$missing; \
-		$(SUDO) apt-get update -qq && { DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq \
-		--no-install-recommends $$missing >$(B)/apt.log 2>&1 & apt=$$!; \
-		while sleep 2 && kill -0 $$apt 2>/dev/null; do printf .; done; echo; wait $$apt; } || { tail -5 $(B)/apt.log; exit 1; }; fi
+	@tests/scripts/deps.sh $(B) "$(SUDO)" $(if $(filter %test_deps,$@),$(TEST_PACKAGES),$(PACKAGES))
 	@touch $@
 
 $(B)/%.o: %.c | $(B)/deps
@@ -191,6 +138,6 @@ $(B)/runtime/lib/rendezvous.o: CPPFLAGS += $(shell pkg-config --cflags pmix)
 ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(shell nproc)# single goal only: `make clean test` is ordered; the user's -j has precedence
 endif
-.PHONY: all demo test bench bundle wheel deb install deps clean help FORCE
+.PHONY: all demo test bench install deps clean help FORCE
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

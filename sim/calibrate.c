@@ -11,6 +11,7 @@
  * With a hostfile it measures the network links, with one rank on each of 2, 3, ... hosts, real and
  * simulated.
  */
+#include "runtime/config/config.h"
 #include "runtime/config/hosts.h"
 #include "sim/sim.h"
 #include "results/run/run.h"

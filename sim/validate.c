@@ -5,10 +5,10 @@
  * The real runs come in rounds: every round runs all cells, every other round in reverse order, so
  * that changes in load affect all cells alike. validate_report.c reports the errors.
  */
+#include "results/run/cells.h"
 #include "runtime/config/hosts.h"
 #include "sim/sim.h"
 #include "sim/validate.h"
-#include "results/run/run.h"
 #include "runtime/launch/lab.h"
 
 #include <signal.h>

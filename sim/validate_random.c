@@ -12,6 +12,7 @@
  */
 #include "results/ask/ask.h"
 #include "runtime/config/clusters.h"
+#include "runtime/config/config.h"
 #include "runtime/config/plan.h"
 #include "sim/validate.h"
 #include "strategies/codecs/codec.h"

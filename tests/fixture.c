@@ -1,6 +1,7 @@
 /*
  * fixture.c - what several suites set up.
  */
+#include "runtime/config/config.h"
 #include "runtime/config/dataset.h"
 #include "runtime/config/plugins.h"
 #include "tests/suites.h"
@@ -22,21 +23,20 @@
 
 void fixture_open(struct fixture *f, const struct device_ops *ops)
 {
-	*f = (struct fixture){
-		.run = {.workers = 1,
-			.epochs = 1,
-			.batch = 4,
-			.seed = 1,
-			.lr = 0.1,
-			.threads = 1,
-			.decay = "all",
-			.norm_statistics = "average"},
-		.dev = {.ops = ops, .precision = "float32"},
-	};
+	*f = (struct fixture){.dev = {.ops = ops, .precision = "float32"}};
+	f->run = must(malloc(sizeof *f->run));
+	*f->run = (struct run){.workers = 1,
+			       .epochs = 1,
+			       .batch = 4,
+			       .seed = 1,
+			       .lr = 0.1,
+			       .threads = 1,
+			       .decay = "all",
+			       .norm_statistics = "average"};
 	f->loop = (struct loop){.dev = &f->dev};
 	f->w = (struct worker){.size = 1,
 			       .trainers = 1,
-			       .run = &f->run,
+			       .run = f->run,
 			       .model = &f->loop.model,
 			       .loop = &f->loop,
 			       .lr = 0.1,
@@ -83,7 +83,7 @@ void fixture_data(struct fixture *f, size_t n, size_t features, size_t classes)
 
 bool fixture_load(struct fixture *f)
 {
-	const char *wrong = f->w.model->workload->dataset->load(&f->run, &f->train, &f->test);
+	const char *wrong = f->w.model->workload->dataset->load(f->run, &f->train, &f->test);
 	if (!wrong)
 		wrong = data_cut(f->w.model->workload, f->opts, &f->train, &f->test);
 	if (wrong)
@@ -114,6 +114,7 @@ void fixture_close(struct fixture *f)
 	}
 	free(f->opts);
 	f->dev.ops->close(&f->dev);
+	free(f->run);
 }
 
 float *fixture_get(const struct vec *v)
@@ -322,9 +323,9 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 	for (size_t i = 0; i < r->params; i++)
 		param[i] = drawn(PARAM + i) / 2;
 	fixture_open(&f, device);
-	f.run.batch = (int64_t)r->rows;
-	f.run.momentum = 0.9;
-	f.run.weight_decay = 0.01;
+	f.run->batch = (int64_t)r->rows;
+	f.run->momentum = 0.9;
+	f.run->weight_decay = 0.01;
 	build(w, &d, r);
 	ck_assert_uint_eq(vec_len(w->param), r->params);
 	ck_assert_uint_eq(w->model->buffer ? vec_len(w->model->buffer) : 0, r->buffers);

@@ -8,7 +8,6 @@
 #define FIXTURE_H
 
 #include "runtime/cli/cli.h"
-#include "runtime/config/config.h"
 #include "runtime/config/plan.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -16,7 +15,7 @@
 struct fixture {
 	struct worker w;
 	struct loop loop;
-	struct run run;
+	struct run *run; /* heap: suites that do not use its fields need not know them */
 	struct device dev;
 	struct data train, test;
 	void *opts;

@@ -9,7 +9,7 @@
  */
 #include "results/ask/ask.h"
 #include "results/db/column.h"
-#include "results/run/study.h"
+#include "results/run/cells.h"
 
 #include <ctype.h>
 #include <math.h>

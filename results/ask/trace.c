@@ -5,6 +5,7 @@
  */
 #include "results/ask/ask.h"
 #include "results/run/run.h"
+#include "runtime/config/config.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef DB_H
 #define DB_H
 
-#include "runtime/config/config.h"
+#include "runtime/config/settings.h"
 #include "runtime/train/sink.h"
 
 #include <sqlite3.h>

@@ -5,6 +5,7 @@
  * the file to write finds that the process is gone, and marks the row `failed`.
  */
 #include "results/db/store.h"
+#include "runtime/config/config.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,6 +6,7 @@
  * chosen. Both are therefore tried, and config_hash decides.
  */
 #include "results/db/db.h"
+#include "runtime/config/config.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
  * of a configuration.
  */
 #include "results/db/store.h"
+#include "runtime/config/config.h"
 #include "runtime/config/plugins.h"
 #include "runtime/config/machine.h"
 #include "runtime/config/plan.h"

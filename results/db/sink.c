@@ -2,6 +2,7 @@
  * sink.c - writes the rows of a run that is running, in a transaction for each call.
  */
 #include "results/db/store.h"
+#include "runtime/config/config.h"
 #include "runtime/table/table.h"
 
 #include <math.h>

@@ -3,6 +3,7 @@
  * again.
  */
 #include "results/db/db.h"
+#include "runtime/config/config.h"
 #include "runtime/config/plugins.h"
 #include "workloads/net.h"
 

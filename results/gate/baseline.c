@@ -4,6 +4,7 @@
  * A cell is a configuration without its seed. Its identity is its hash with seed 0.
  */
 #include "results/gate/gate.h"
+#include "runtime/config/config.h"
 
 #include <stdlib.h>
 #include <string.h>

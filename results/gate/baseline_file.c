@@ -4,6 +4,7 @@
  * double. Two versions of the file therefore differ in the lines of the runs that differ.
  */
 #include "results/gate/gate.h"
+#include "runtime/config/config.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,6 +9,7 @@
  * differently.
  */
 #include "results/gate/gate.h"
+#include "results/run/cells.h"
 #include "runtime/config/machine.h"
 
 #include <math.h>

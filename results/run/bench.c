@@ -7,6 +7,7 @@
  */
 #include "results/run/bench.h"
 #include "runtime/comm/comm.h"
+#include "runtime/config/config.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
  */
 
 #include "results/run/run.h"
+#include "runtime/config/config.h"
 #include "runtime/config/dataset.h"
 #include "runtime/config/machine.h"
 #include "runtime/table/table.h"

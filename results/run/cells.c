@@ -1,7 +1,7 @@
 /*
  * cells.c - the cells of a sweep: which of them can run, and in which order.
  */
-#include "results/run/run.h"
+#include "results/run/cells.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
  *
  * A section [search] makes no cells: its values are the ranges that mvbench tune draws from.
  */
-#include "results/run/study.h"
+#include "results/run/cells.h"
 #include "runtime/config/plugins.h"
 
 #include <ctype.h>

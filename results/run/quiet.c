@@ -3,6 +3,7 @@
  * reports it after the run.
  */
 #include "results/run/run.h"
+#include "runtime/config/config.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
  * Options that only affect time (platform, step times, stragglers) are free.
  */
 #include "results/run/run.h"
+#include "runtime/config/config.h"
 #include "runtime/config/plugins.h"
 #include "runtime/table/table.h"
 

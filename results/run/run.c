@@ -7,6 +7,7 @@
  */
 #include "results/run/run.h"
 #include "runtime/config/checkpoint.h"
+#include "runtime/config/config.h"
 #include "runtime/config/plugins.h"
 #include "runtime/train/train.h"
 

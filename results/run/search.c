@@ -9,6 +9,7 @@
  * dimensions, because with a large prime the first points are uneven.
  */
 #include "results/run/study.h"
+#include "runtime/config/config.h"
 
 #include <math.h>
 #include <string.h>

@@ -14,7 +14,7 @@
  * Intervals: exact for both; for the others Williams's (Biometrika 49, 1962), which cover at least
  * 90 % and about 95 %.
  */
-#include "results/run/study.h"
+#include "results/run/cells.h"
 
 #include <math.h>
 #include <stdlib.h>

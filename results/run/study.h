@@ -7,6 +7,8 @@
 
 #include "results/run/run.h"
 
+struct sweep; /* cells.h */
+
 /* ---- One key of a job file and its values (axis.c) ---- */
 
 /* The text up to `end`, without blanks around it. Heap. */

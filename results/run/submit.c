@@ -4,7 +4,7 @@
  * file system. A last job merges them. The same command again resumes after an aborted job,
  * because its database has the finished cells.
  */
-#include "results/run/run.h"
+#include "results/run/cells.h"
 
 #include <ctype.h>
 #include <signal.h>

@@ -4,7 +4,7 @@
  * The hash of its configuration identifies a cell. All rows are made (pending) before the first
  * cell starts: an interrupted sweep shows what is left, and the next one resumes there.
  */
-#include "results/run/study.h"
+#include "results/run/cells.h"
 #include "runtime/config/machine.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
  * the result of a trial is the run of its cell. A study can thus resume, also with a larger budget.
  */
 #include "results/db/column.h"
-#include "results/run/study.h"
+#include "results/run/cells.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -13,6 +13,7 @@
  */
 #include "results/db/select.h"
 #include "results/run/run.h"
+#include "runtime/config/config.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef CLI_H
 #define CLI_H
 
-#include "runtime/config/config.h"
+#include "runtime/config/settings.h"
 
 /* A parsed command line: options in the order given, and positional words. */
 struct arguments {

@@ -3,7 +3,6 @@
  * are text or roff (man(7)).
  */
 #include "runtime/cli/cli.h"
-#include "runtime/config/config.h"
 #include "runtime/config/plugins.h"
 #include "runtime/watch/watch.h"
 #include "runtime/world/world.h"

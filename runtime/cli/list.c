@@ -4,6 +4,7 @@
 
 #include "runtime/cli/cli.h"
 #include "runtime/config/clusters.h"
+#include "runtime/config/config.h"
 #include "runtime/config/plan.h"
 #include "runtime/config/plugins.h"
 #include "runtime/table/table.h"

@@ -130,12 +130,18 @@ static float *buffer_grown(const struct coding *k, struct buffer *b, size_t n)
 	return b->x;
 }
 
+void code_charge(const struct codec *k, const void *opts, size_t n, bool decodes)
+{
+	double passes = decodes ? k->decode_passes : k->encode_passes;
+	world_charge_code(passes * (k->work ? k->work(opts) : 1), n, decodes);
+}
+
 static void encode(const struct coding *k, const struct code *c, float *wire, const float *x)
 {
 	nsec since = clock_now();
 	if (k->data)
 		k->codec->encode(c, wire, x);
-	world_charge_code(k->codec, c->opts, c->n, false);
+	code_charge(k->codec, c->opts, c->n, false);
 	traced(k->w->loop->stats, TRACE_PACK, since, clock_now(), -1);
 }
 
@@ -143,7 +149,7 @@ static void decode(const struct coding *k, const struct code *c, float *y, const
 		   bool add, int from)
 {
 	bool right = !k->data || k->codec->decode(c, y, wire, add);
-	world_charge_code(k->codec, c->opts, c->n, true);
+	code_charge(k->codec, c->opts, c->n, true);
 	if (!right)
 		failure("--codec=%s: worker %d received a message from worker %d that the codec "
 			"cannot have made; are all processes of the same version?",

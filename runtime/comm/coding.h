@@ -28,6 +28,9 @@ void coding_exchange(struct coding *k, struct link *l, int peer, const struct ve
 		     struct vec *in);
 double coding_exchange_bytes(struct coding *k, size_t n);
 
+/* Charges a simulated worker: a codec with these options encodes n floats, or decodes them. */
+void code_charge(const struct codec *k, const void *opts, size_t n, bool decodes);
+
 /* A rank's share of the bytes that all of `size` ranks together send: exact over all ranks. */
 static inline int64_t share_of_bytes(size_t floats, int rank, int size)
 {

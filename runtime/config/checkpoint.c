@@ -12,6 +12,7 @@
  * configurations are refused, because they would destroy the model.
  */
 #include "runtime/config/checkpoint.h"
+#include "runtime/config/config.h"
 #include "runtime/config/plan.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #ifndef CHECKPOINT_H
 #define CHECKPOINT_H
 
-#include "runtime/config/config.h"
+#include "runtime/config/settings.h"
 
 enum { HASH_ROOM = 24, NAME_ROOM = 64 };
 /* The layout in the file; texts are padded with zeros. */

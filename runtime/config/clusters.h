@@ -4,7 +4,9 @@
 #ifndef CLUSTERS_H
 #define CLUSTERS_H
 
-#include "runtime/config/config.h"
+#include "runtime/config/settings.h"
+
+#include <string.h>
 
 /* nodes machines of `gpus` workers each, evenly over the sites. Rates [bit/s], in each direction;
  * latencies of an empty message [s]. */

@@ -5,10 +5,13 @@
 #ifndef DATASET_H
 #define DATASET_H
 
-#include "runtime/config/config.h"
+#include "runtime/config/settings.h"
+
+#include <string.h>
 
 struct data;
 struct dataset;
+struct workload;
 enum { DATA_HASH_ROOM = 17 };
 void data_hash(const struct data *train, const struct data *test, char hash[DATA_HASH_ROOM]);
 /* The hash of what the set loads; "" = its data cannot change, or cannot be loaded. It begins with

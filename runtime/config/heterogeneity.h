@@ -4,7 +4,7 @@
 #ifndef HETEROGENEITY_H
 #define HETEROGENEITY_H
 
-#include "runtime/config/config.h"
+#include "runtime/config/settings.h"
 
 /* One worker's --speed, --pause, --leave and --sim.slow-link (heterogeneity.c). Times count from
  * the start of the first segment and over segments only, not during evaluation. */
@@ -17,10 +17,6 @@ struct heterogeneity {
 };
 /* Defaults if the options do not name this worker. */
 struct heterogeneity heterogeneity_of(const struct run *run, int rank);
-static inline int64_t arrival_seed(const struct run *run)
-{
-	return run->arrival_seed ? run->arrival_seed : run->seed;
-}
 /* NULL, or a message: is text a valid list for o, one of these options? */
 char *heterogeneity_check(const struct option *o, const char *text);
 /* NULL, or a message: can these options apply to the workers of this run? */

@@ -4,7 +4,7 @@
 #ifndef HOSTS_H
 #define HOSTS_H
 
-#include "runtime/config/config.h"
+#include "runtime/config/settings.h"
 
 #define HOSTFILE_VARIABLE "MVBENCH_HOSTFILE"
 #define LAB_FOLDER        "/run/mvbench-lab" /* exists in a lab (runtime/launch/lab.h) */

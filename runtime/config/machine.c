@@ -2,7 +2,6 @@
  * machine.c - provenance: the machine, libraries and source of a result; and the machine's free
  * memory.
  */
-#include "runtime/config/config.h"
 #include "runtime/config/machine.h"
 #include "runtime/config/plan.h"
 #include "runtime/comm/comm.h"

@@ -5,7 +5,6 @@
  * therefore passed to other processes as words, and compared as text.
  */
 
-#include "runtime/config/config.h"
 #include "runtime/config/heterogeneity.h"
 #include "runtime/config/schedule.h"
 

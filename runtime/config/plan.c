@@ -5,6 +5,7 @@
  */
 
 #include "runtime/config/clusters.h"
+#include "runtime/config/config.h"
 #include "runtime/config/dataset.h"
 #include "runtime/config/heterogeneity.h"
 #include "runtime/config/hosts.h"

@@ -4,7 +4,7 @@
 #ifndef PLAN_H
 #define PLAN_H
 
-#include "runtime/config/config.h"
+#include "runtime/config/settings.h"
 #include "runtime/device/device.h"
 
 /* Device memory that one worker needs [bytes]. */

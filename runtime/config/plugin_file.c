@@ -18,7 +18,6 @@
  * and find the copy. On another machine, with another cache, they make it again from the same file,
  * which must be there at the same path.
  */
-#include "runtime/config/config.h"
 #include "runtime/config/plugins.h"
 #include "runtime/config/python/python.h"
 #include "runtime/world/world.h"

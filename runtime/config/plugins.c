@@ -2,7 +2,6 @@
  * plugins.c - strategies, workloads, optimisers and codecs by name: built-in ones, and those loaded
  * from users' files (plugin_file.c), which stay loaded until the process ends.
  */
-#include "runtime/config/config.h"
 #include "runtime/config/plugins.h"
 #include "runtime/config/python/python.h"
 #include "workloads/net.h"

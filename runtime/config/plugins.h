@@ -4,7 +4,7 @@
 #ifndef PLUGINS_H
 #define PLUGINS_H
 
-#include "runtime/config/config.h"
+#include "runtime/config/settings.h"
 
 enum part { PART_STRATEGY, PART_WORKLOAD, PART_OPTIMIZER, PART_CODEC, PART_COUNT };
 extern const char *const part_names[PART_COUNT]; /* "strategy", ...: also the choosing option */

@@ -4,7 +4,7 @@
 #ifndef SCHEDULE_H
 #define SCHEDULE_H
 
-#include "runtime/config/config.h"
+#include "runtime/config/settings.h"
 
 /* The learning rate of a step. Epochs count from 1; fraction: part of the epoch that is over, [0,
  * 1); models: number of models that train in parallel (--lr-scale). */

@@ -6,7 +6,7 @@
 #ifndef LAB_H
 #define LAB_H
 
-#include "runtime/config/config.h"
+#include "runtime/config/settings.h"
 
 #include <sys/types.h>
 

@@ -6,6 +6,7 @@
  * end of the run. The watcher detects failed ranks in two ways: from mpirun (mpirun.c), and from
  * the workers' processes (ranks.c).
  */
+#include "runtime/config/config.h"
 #include "runtime/config/hosts.h"
 #include "runtime/launch/lab.h"
 #include "runtime/launch/watcher.h"

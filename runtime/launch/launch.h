@@ -4,7 +4,7 @@
 #ifndef LAUNCH_H
 #define LAUNCH_H
 
-#include "runtime/config/config.h"
+#include "runtime/config/settings.h"
 #include "runtime/watch/watch.h"
 
 /* The caller's view of a launched run. */

@@ -5,6 +5,7 @@
  * on this machine, because mpirun does not always report which rank failed, and waits forever if a
  * worker ends before MPI_Init.
  */
+#include "runtime/config/config.h"
 #include "runtime/launch/watcher.h"
 
 #include <errno.h>

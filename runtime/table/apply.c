@@ -1,6 +1,6 @@
 /*
  * apply.c - functions that placements call: the work of an operation on floats in reach, its
- * record, and the message about a round that cannot end.
+ * record and cost, and the message about a round that cannot end.
  */
 #include "runtime/table/table.h"
 
@@ -120,6 +120,23 @@ size_t merged_run(const struct merged *m, const struct table_rules *r, const boo
 	while (!m->whole && (row + 1) * columns < end && touched[row + 1] == *pushed)
 		row++;
 	return m->whole ? n : smaller(end, (row + 1) * columns) - at;
+}
+
+void table_charge(const struct table_op *p, const struct updater *u, size_t n, bool shared)
+{
+	const bool push = p->kind == OP_PUSH, read = p->kind == OP_READ;
+	world_charge_op(
+		(struct table_work){
+			.kind = read                    ? WORK_READ
+				: p->kind == OP_SYNC    ? WORK_SYNC
+				: p->kind == OP_ELASTIC ? WORK_ELASTIC
+							: WORK_PUSH,
+			.updates = push && u && (u->wants.gradient || u->wants.change),
+			.one_way = read || p->read_later || (push && !p->out),
+			.goes = op_pushes(p),
+			.returns = read || op_out(p),
+		},
+		n, shared);
 }
 
 void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t seq)

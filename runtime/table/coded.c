@@ -126,9 +126,9 @@ void pushes_encode(struct pushes *k, struct table_op *p)
 	}
 	for (size_t i = 0; k->kept && i < n; i++)
 		k->kept[i] -= k->decoded[i];
-	world_charge_code(k->codec, k->opts, n, false);
+	code_charge(k->codec, k->opts, n, false);
 	if (k->decodes)
-		world_charge_code(k->codec, k->opts, n, true);
+		code_charge(k->codec, k->opts, n, true);
 	if (k->feedback)
 		world_charge(2 * (double)n);
 	p->in = k->decoded ? k->decoded : p->in;
@@ -157,7 +157,7 @@ void pushes_decode(struct pushes *k, float *out)
 				"have made; are all processes of the same version?",
 				k->rank, j);
 	}
-	world_charge_code(k->codec, k->opts, k->first[k->parts], true);
+	code_charge(k->codec, k->opts, k->first[k->parts], true);
 }
 
 void pushes_recode(struct pushes *k, float *out)
@@ -167,7 +167,7 @@ void pushes_recode(struct pushes *k, float *out)
 		struct code c = code_of(k, j, &first);
 		k->codec->encode(&c, k->reply + k->word[j], out + first);
 	}
-	world_charge_code(k->codec, k->opts, k->first[k->parts], false);
+	code_charge(k->codec, k->opts, k->first[k->parts], false);
 	pushes_decode(k, out);
 }
 

@@ -330,7 +330,7 @@ static void onesided_begin(struct table *t, struct table_op *p)
 		link_window_flush(h->window, -1);
 		all_pieces(t, p, move_piece);
 	}
-	world_charge_op(p, t->rules.updater, op_floats(t, p), false);
+	table_charge(p, t->rules.updater, op_floats(t, p), false);
 	h->now = p;
 }
 

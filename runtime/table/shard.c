@@ -32,7 +32,7 @@ static void merge(struct shard *t)
 		memset(t->sum, 0, t->n * sizeof *t->sum);
 	memset(t->touched, 0, t->rules.rows * sizeof *t->touched);
 	t->merged = (struct merged){0};
-	world_charge_op(&push, end.updater, t->n, false);
+	table_charge(&push, end.updater, t->n, false);
 }
 
 /* With rounds: W as it is now becomes what workers read. */
@@ -219,7 +219,7 @@ static void shard_apply(struct server *v, struct shard *t, struct transaction *j
 		table_apply(&r, &p, &u, n);
 	}
 	p.out = read ? j->data->x : NULL;
-	world_charge_op(&p, sync ? t->rules.updater : r.updater, (size_t)j->request.in, false);
+	table_charge(&p, sync ? t->rules.updater : r.updater, (size_t)j->request.in, false);
 	note(v, TRACE_APPLY, j, since);
 }
 
@@ -248,7 +248,7 @@ static void read_model(struct server *v, struct shard *t, struct transaction *j)
 		if (j->request.pull && m->pulled)
 			memcpy(m->pulled + first, from + first, n * sizeof *from);
 	}
-	world_charge_op(&(struct table_op){.kind = OP_READ}, NULL, (size_t)j->request.out, false);
+	table_charge(&(struct table_op){.kind = OP_READ}, NULL, (size_t)j->request.out, false);
 	note(v, TRACE_PULL, j, since);
 }
 

@@ -175,8 +175,8 @@ static void shared_do_op(struct table *t, struct table_op *p)
 		count_versions(t, p);
 		blocks_apply(t, p);
 	}
-	world_charge_op(p, rounds_merge(&t->rules) ? updaters[UPDATER_add] : t->rules.updater,
-			op_floats(t, p), true);
+	table_charge(p, rounds_merge(&t->rules) ? updaters[UPDATER_add] : t->rules.updater,
+		     op_floats(t, p), true);
 	if (stats->trace && op_pushes(p) && !t->rules.counter)
 		trace_add(stats->trace, TRACE_APPLY, since, clock_peek());
 }
@@ -212,7 +212,7 @@ static void shared_end_round(struct table *t)
 	blocks_end_round(t, s->round.over, &s->merged,
 			 merges ? atomic_fetch_add(&s->counted, 1) + 1 : 0);
 	if (merges)
-		world_charge_op(&push, rules_of_end(&t->rules).updater, t->n, false);
+		table_charge(&push, rules_of_end(&t->rules).updater, t->n, false);
 	s->merged = (struct merged){0};
 	rounds_end(&AT(t)->rounds);
 	if (t->rules.backup > 0) /* then the pushes do not show where the round ended */
@@ -311,7 +311,7 @@ static void read_in_round(struct table *t, struct table_op *p)
 		monitor_unlock(&s->monitor);
 		count_versions(t, p);
 		blocks_apply(t, p);
-		world_charge_op(p, t->rules.updater, op_floats(t, p), true);
+		table_charge(p, t->rules.updater, op_floats(t, p), true);
 	} while (!was_newest(t, p));
 	if (p->pull) /* an evaluation read joins no round */
 		me(t)->in = p->round;

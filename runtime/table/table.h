@@ -305,6 +305,8 @@ static inline void floats_move(struct device *d, float *x, float *host, size_t n
  * `first`; own, pulled of the worker, likewise; values, out: where the operation has these floats.
  */
 void table_apply(const struct table_rules *r, const struct table_op *p, struct update *u, size_t n);
+/* Charges a simulated worker for it, on n floats of a table with this updater (NULL: it reads). */
+void table_charge(const struct table_op *p, const struct updater *u, size_t n, bool shared);
 /* d = scale (param - pulled); d may be pulled. */
 void table_change(float *d, const float *param, const float *pulled, float scale, size_t n);
 /* Sets the rest of u, for a device that has these floats. */

@@ -2,6 +2,7 @@
  * transaction.c - the operations that are on their way through a server, and their replies, which
  * leave while it handles other requests. Floats of coded pushes and pulls travel as messages.
  */
+#include "runtime/comm/coding.h"
 #include "runtime/table/server.h"
 
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static size_t encode_pulled(struct server *v, const struct shard *t, struct tran
 	struct buffer *message = buffer_take(v, t, words);
 	if (!t->rules.lengths)
 		v->codec->encode(&c, message->x, j->data->x);
-	world_charge_code(v->codec, c.opts, t->n, false);
+	code_charge(v->codec, c.opts, t->n, false);
 	buffer_drop(v, &j->data);
 	j->data = message;
 	return words;
@@ -61,7 +62,7 @@ void transaction_decode(struct server *v, const struct shard *t, struct transact
 		failure("server %d received a message from worker %d that the codec cannot have "
 			"made; are all processes of the same version?",
 			v->rank, j->request.worker);
-	world_charge_code(v->codec, c.opts, t->n, true);
+	code_charge(v->codec, c.opts, t->n, true);
 	buffer_drop(v, &j->data);
 	j->data = floats;
 }

@@ -11,6 +11,7 @@
  * To continue, the run first begins as with --init-from: tables then have W. Then each worker gets
  * its state back. Cost of a checkpoint: a copy of everything on rank 0, and the file.
  */
+#include "runtime/config/config.h"
 #include "runtime/config/machine.h"
 #include "runtime/train/trainer.h"
 

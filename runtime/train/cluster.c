@@ -2,6 +2,7 @@
  * cluster.c - the machines of a run: what each rank knows of its host, gathered on rank 0 before
  * anything is stored, and the speed of the network between the hosts.
  */
+#include "runtime/config/config.h"
 #include "runtime/config/hosts.h"
 #include "runtime/config/machine.h"
 #include "runtime/train/trainer.h"

@@ -2,6 +2,7 @@
  * data.c - what workers of one process share and do not change: the data set, the order of an
  * epoch, and the shards. A real worker does not share its process.
  */
+#include "runtime/config/config.h"
 #include "runtime/train/trainer.h"
 
 #include <stdlib.h>

@@ -30,6 +30,7 @@
  * A slow worker would be the last to finish if it took one of the last mini-batches. It gives that
  * to the pool, too, and ends its epoch (leaves_rest).
  */
+#include "runtime/config/config.h"
 #include "runtime/config/schedule.h"
 #include "runtime/train/trainer.h"
 
@@ -68,6 +69,12 @@ struct dealing {
 	int64_t pass, seen;      /* pass: from 1, 0 = none yet; rows taken of all passes */
 	bool no_more;
 };
+
+int64_t epoch_steps(const struct trainer *r, int64_t epoch)
+{
+	const struct run *run = r->w.run;
+	return r->w.steps - (epoch == run->epochs ? run->cut : 0);
+}
 
 /* Dynamic: mini-batches of an epoch. None is without rows. */
 static int64_t batches(const struct trainer *r)

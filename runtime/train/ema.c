@@ -11,6 +11,7 @@
  * Where the strategy says what its canonical model is, a worker reads that only in every X-th step,
  * with the clock stopped, as for --eval-every; it counts for X steps.
  */
+#include "runtime/config/config.h"
 #include "runtime/train/trainer.h"
 
 #include <math.h>

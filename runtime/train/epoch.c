@@ -6,6 +6,7 @@
  * the rest of the time inside steps (batches, gradients, the optimiser, delays). other is the time
  * between steps (shuffling, snapshots, pauses).
  */
+#include "runtime/config/config.h"
 #include "runtime/config/heterogeneity.h"
 #include "runtime/train/trainer.h"
 

@@ -6,6 +6,7 @@
  * at the barrier. Otherwise each trainer keeps a snapshot of the model as it knows it at the end of
  * an epoch; the snapshots are evaluated after the segment.
  */
+#include "runtime/config/config.h"
 #include "runtime/train/trainer.h"
 
 #include <math.h>

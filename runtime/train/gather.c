@@ -2,6 +2,7 @@
  * gather.c - gathers results from the trainers, off the clock: sums of an epoch's figures, the
  * recorded operations on tables, the timeline.
  */
+#include "runtime/config/config.h"
 #include "runtime/train/trainer.h"
 
 #include <math.h>

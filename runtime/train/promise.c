@@ -12,6 +12,7 @@
  * calls local_met has .meets (step.c). Off, the rest costs one branch per step. On, steps are not
  * repeated from graphs, and models are hashed at barriers.
  */
+#include "runtime/config/config.h"
 #include "runtime/config/plugins.h"
 #include "runtime/train/trainer.h"
 

@@ -4,6 +4,7 @@
 #ifndef SINK_H
 #define SINK_H
 
+#include "mvbench.h"
 #include "runtime/train/rows.h"
 
 struct arrival; /* runtime/table/table.h */

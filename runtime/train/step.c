@@ -1,6 +1,7 @@
 /*
  * step.c - the optimiser's step of one worker, with --clip, --weight-decay and --state.
  */
+#include "runtime/config/config.h"
 #include "runtime/train/trainer.h"
 
 #include <string.h>

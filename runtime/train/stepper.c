@@ -2,6 +2,7 @@
  * stepper.c - a second optimiser, which belongs to a strategy: its options, its moments, and the
  * count of its steps.
  */
+#include "runtime/config/config.h"
 #include "runtime/config/plugins.h"
 #include "runtime/train/trainer.h"
 

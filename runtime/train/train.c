@@ -6,6 +6,7 @@
  * every epoch (--barrier-every=1) each epoch is a segment. A worker that has left (--leave) waits;
  * the weights of the other workers' contributions do not change.
  */
+#include "runtime/config/config.h"
 #include "runtime/config/heterogeneity.h"
 #include "runtime/config/machine.h"
 #include "runtime/train/trainer.h"

@@ -16,7 +16,7 @@
 /* Simulations of time alone know only shapes of data; there is no data and nothing to evaluate. */
 static inline bool has_floats(const struct run *run)
 {
-	return !world_is_virtual || run->sim_train;
+	return !world_is_virtual || run_sim_train(run);
 }
 
 /* The model as this rank knew it at one instant, to be evaluated after the segment. */
@@ -133,13 +133,6 @@ struct trainer {
 	int status;
 };
 
-/* The last epoch of a run with --steps or --tokens may be shorter. */
-static inline int64_t epoch_steps(const struct trainer *r, int64_t epoch)
-{
-	const struct run *run = r->w.run;
-	return r->w.steps - (epoch == run->epochs ? run->cut : 0);
-}
-
 /* The mean of worker_share over this worker's steps; 0: it has had no rows yet. */
 static inline double mean_share(const struct trainer *r)
 {
@@ -163,6 +156,8 @@ void data_close(const struct run *run);
 
 void deal_open(struct trainer *r); /* collective, after the strategy's tables */
 void deal_close(struct trainer *r);
+/* The last epoch of a run with --steps or --tokens may be shorter. */
+int64_t epoch_steps(const struct trainer *r, int64_t epoch);
 char *deal_record(struct trainer *r);              /* rank 0 gives the shards to the sink */
 int64_t deal_most(const struct trainer *r);        /* upper bound of its steps in one epoch */
 void deal_epoch(struct trainer *r, int64_t epoch); /* prepares an epoch, with learning rates */

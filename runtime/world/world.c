@@ -37,9 +37,9 @@ void clock_delay(nsec dt)
 		;
 }
 
-void world_charge_op(const struct table_op *p, const struct updater *u, size_t n, bool shared)
+void world_charge_op(struct table_work work, size_t n, bool shared)
 {
-	(void)p, (void)u, (void)n, (void)shared;
+	(void)work, (void)n, (void)shared;
 }
 
 void world_charge_sum(size_t n, int ranks)
@@ -52,9 +52,9 @@ void world_charge(double floats)
 	(void)floats;
 }
 
-void world_charge_code(const struct codec *k, const void *opts, size_t n, bool decodes)
+void world_charge_code(double passes, size_t n, bool decodes)
 {
-	(void)k, (void)opts, (void)n, (void)decodes;
+	(void)passes, (void)n, (void)decodes;
 }
 
 /* ---- Monitors ---- */

@@ -19,9 +19,6 @@ void clock_delay(nsec dt);
 struct config;
 struct plan;
 struct worker;
-struct table_op;
-struct updater;
-struct codec;
 
 /* Runs the main loop (life) of each worker and server of this process: one in the real world; all
  * in a simulation, each on its own stack. Returns the exit status of rank 0. */
@@ -47,11 +44,17 @@ void world_wait(const char *what, nsec expected);
 #define NO_END INT64_MAX
 /* A worker finds nothing to do and polls again after dt. */
 void world_rest(const char *what, nsec dt);
-/* An operation on n floats of a table with this updater; shared: they are in rank 0's memory. */
 void world_charge(double floats); /* of a loop of the host, see worker_charge */
-/* A codec with these options encodes n floats, or decodes them. */
-void world_charge_code(const struct codec *k, const void *opts, size_t n, bool decodes);
-void world_charge_op(const struct table_op *p, const struct updater *u, size_t n, bool shared);
+/* A codec encodes n floats, or decodes them; passes: what worker_charge gets for each. */
+void world_charge_code(double passes, size_t n, bool decodes);
+struct table_work { /* of an operation on a table */
+	enum { WORK_READ, WORK_PUSH, WORK_SYNC, WORK_ELASTIC } kind;
+	bool updates;       /* a push of gradients or changes, whose updater does more than add */
+	bool one_way;       /* half of a push with its pull */
+	bool goes, returns; /* the floats come from the worker; the worker gets them */
+};
+/* It is on n floats; shared: they are in rank 0's memory. */
+void world_charge_op(struct table_work work, size_t n, bool shared);
 /* Between simulated hosts, one-sided access to ranks [first, end) waits until the target next
  * enters MPI, because nothing else serves it there. */
 void world_reach(int first, int end);

@@ -12,6 +12,7 @@
  *
  * A draw (sim/model/steps.c) is in proportion to the rows.
  */
+#include "runtime/config/config.h"
 #include "runtime/config/heterogeneity.h"
 #include "runtime/train/train.h"
 #include "sim/sim.h"

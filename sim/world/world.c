@@ -184,43 +184,40 @@ void clock_delay(nsec dt)
 }
 
 /* Floats in rank 0's memory travel over the links between the two hosts. */
-static void charge_links(const struct sim_worker *me, const struct table_op *p, size_t n)
+static void charge_links(const struct sim_worker *me, struct table_work work, size_t n)
 {
 	sg_host_t owner = world.place[0], here = sg_host_self();
 	double bytes = (double)(n * sizeof(float));
 	if (here == owner || me->rank == 0)
 		return;
-	if (op_pushes(p))
+	if (work.goes)
 		sg_host_sendto(here, owner, bytes);
-	if (op_out(p) || p->kind == OP_READ)
+	if (work.returns)
 		sg_host_sendto(owner, here, bytes);
 }
 
-static double op_cost(const struct table_op *p, const struct updater *u, size_t n)
+static double op_cost(struct table_work work, size_t n)
 {
-	static const enum cost cost[] = {[OP_READ] = COST_READ,
-					 [OP_PUSH] = COST_PUSH,
-					 [OP_SET] = COST_PUSH,
-					 [OP_SYNC] = COST_SYNC,
-					 [OP_ELASTIC] = COST_ELASTIC};
+	static const enum cost cost[] = {[WORK_READ] = COST_READ,
+					 [WORK_PUSH] = COST_PUSH,
+					 [WORK_SYNC] = COST_SYNC,
+					 [WORK_ELASTIC] = COST_ELASTIC};
 	double whole = sim_plan->simulation->update_s * (double)n / (double)sim_plan->params;
-	bool measured = p->kind == OP_PUSH && (u->wants.gradient || u->wants.change);
 	if (isnan(whole))
-		return curve_at(&sim_plan->simulation->cost[cost[p->kind]], (double)n) *
-		       (measured ? sim_plan->simulation->push_share : 1);
-	bool one_way = p->kind == OP_READ || p->read_later || (p->kind == OP_PUSH && !p->out);
-	return one_way ? whole / 2 : whole;
+		return curve_at(&sim_plan->simulation->cost[cost[work.kind]], (double)n) *
+		       (work.updates ? sim_plan->simulation->push_share : 1);
+	return work.one_way ? whole / 2 : whole;
 }
 
-void world_charge_op(const struct table_op *p, const struct updater *u, size_t n, bool shared)
+void world_charge_op(struct table_work work, size_t n, bool shared)
 {
 	struct sim_worker *me = sim_self();
 	if (!me || n == 0)
 		return;
-	sim_charge(SPENT_PUSH, op_cost(p, u, n));
+	sim_charge(SPENT_PUSH, op_cost(work, n));
 	advance_clock(me);
 	if (shared)
-		charge_links(me, p, n);
+		charge_links(me, work, n);
 }
 
 void world_charge_sum(size_t n, int ranks)
@@ -247,12 +244,11 @@ void world_charge(double floats)
 		sim_charge(SPENT_HOST, c->n ? curve_at(c, floats) : guess_s * floats);
 }
 
-void world_charge_code(const struct codec *k, const void *opts, size_t n, bool decodes)
+void world_charge_code(double passes, size_t n, bool decodes)
 {
-	double passes = decodes ? k->decode_passes : k->encode_passes,
-	       whole = sim_plan->simulation->code_s[decodes];
+	double whole = sim_plan->simulation->code_s[decodes];
 	if (isnan(whole))
-		world_charge(passes * (k->work ? k->work(opts) : 1) * (double)n);
+		world_charge(passes * (double)n);
 	else if (!sim_self()->quiet)
 		sim_charge(SPENT_HOST, whole * (double)n / (double)sim_plan->params);
 }

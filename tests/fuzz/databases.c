@@ -3,6 +3,7 @@
  * changes to a valid one, FUZZ_BASE: cells with arbitrary values, and deleted rows. Its last byte
  * selects the command that reads it.
  */
+#include "runtime/config/config.h"
 #include "tests/fuzz/fuzz.h"
 #include "results/run/run.h"
 

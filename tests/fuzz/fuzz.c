@@ -3,10 +3,10 @@
  * FUZZ=NAME selects the reader. Only a crash, a leak or a sanitizer's report is an error: every
  * input must be read or refused. `make fuzz` runs it.
  */
+#include "results/run/cells.h"
 #include "runtime/config/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 #include "results/gate/gate.h"
-#include "results/run/run.h"
 #include "workloads/datasets.h"
 
 #include <fcntl.h>

@@ -13,6 +13,7 @@
  * report no other error. An epoch is recorded, after its barrier, only if it is complete.
  * A worker with --leave= may leave before any of its steps; then no worker waits for it.
  */
+#include "runtime/config/config.h"
 #include "runtime/train/trainer.h"
 #include "strategies/exchange.h"
 #include "runtime/table/table.h"

@@ -2,6 +2,7 @@
  * check_budget.c - runs that end after so many steps or tokens; gradients that are accumulated;
  * averages of models; sums by machine; Adasum; and the most bytes of a step.
  */
+#include "runtime/config/config.h"
 #include "runtime/config/plan.h"
 #include "runtime/config/schedule.h"
 #include "tests/made.h"

@@ -2,6 +2,7 @@
  * check_contract.c - the contract of a plug-in: what it gets, reports and promises. Probes in
  * tests/tools/train (MVBENCH_PROBE) test this from inside, in real and in simulated runs.
  */
+#include "runtime/config/config.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 

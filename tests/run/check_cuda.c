@@ -3,6 +3,7 @@
  * operations for peers. check_devices.c tests its operations in float32.
  */
 #include "results/gate/gate.h"
+#include "runtime/config/config.h"
 #include "runtime/device/cuda/cuda.h"
 #include "runtime/table/table.h"
 #include "tests/fixture.h"

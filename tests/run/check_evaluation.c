@@ -2,6 +2,7 @@
  * check_evaluation.c - which model is evaluated and on which rows, and that evaluation takes no
  * training time: the part of the training set, and evaluations within epochs (--eval-every).
  */
+#include "runtime/config/config.h"
 #include "runtime/train/train.h"
 #include "tests/made.h"
 #include "tests/suites.h"

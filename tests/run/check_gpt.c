@@ -2,6 +2,7 @@
  * check_gpt.c - the language model: how files make a text, and that the model is the same when it
  * is split, simulated, or computed on a GPU.
  */
+#include "runtime/config/config.h"
 #include "runtime/config/dataset.h"
 #include "runtime/config/option.h"
 #include "runtime/config/plugins.h"

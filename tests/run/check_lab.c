@@ -4,6 +4,7 @@
  * left behind.
  */
 #include "runtime/config/clusters.h"
+#include "runtime/config/config.h"
 #include "runtime/config/hosts.h"
 #include "runtime/launch/lab.h"
 #include "tests/fixture.h"

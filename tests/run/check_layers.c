@@ -36,6 +36,11 @@ static const struct plant {
 	 "runtime/base/planted.h includes results/db/db.h"},
 	{"runtime/device/planted.h", "int train(void);\n",
 	 "runtime/device/planted.h declares train"},
+	/* its users would have the fields of all options */
+	{"runtime/cli/planted.h", "#include \"runtime/config/config.h\"\n",
+	 "runtime/cli/planted.h includes runtime/config/config.h"},
+	{"runtime/comm/planted.h", "#include \"runtime/config/run.h\"\n",
+	 "runtime/comm/planted.h includes runtime/config/run.h"},
 	/* open.o calls database_error */
 	{"results/db/planted.c",
 	 "int store_open(); int database_error(void) { return store_open(); }",

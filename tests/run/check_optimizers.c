@@ -3,6 +3,7 @@
  * numbers, or formulas in double precision where PyTorch has none or not in float32. Strategies
  * that are equal are so with each optimiser.
  */
+#include "runtime/config/config.h"
 #include "tests/trained.h"
 #include "tests/suites.h"
 #include "runtime/train/trainer.h"
@@ -75,7 +76,7 @@ static void setup_close(struct setup *b)
 	keepsakes_free(&b->f.w);
 	model_close(&b->f.w);
 	comm_free(b->f.w.model_group);
-	b->f.w.run = &b->f.run;
+	b->f.w.run = b->f.run;
 	fixture_close(&b->f);
 	config_fini(&b->c);
 }

@@ -3,6 +3,7 @@
  * give the same cells again, and how it behaves in a browser.
  */
 #include "results/db/db.h"
+#include "runtime/config/config.h"
 #include "tests/browser.h"
 #include "tests/made.h"
 #include "tests/suites.h"

@@ -3,6 +3,7 @@
  * platform and calibration give, which is known exactly for small ones.
  */
 #include "results/db/db.h"
+#include "runtime/config/config.h"
 #include "sim/model/model.h"
 #include "tests/made.h"
 #include "tests/suites.h"

@@ -3,6 +3,7 @@
  * periodic; and their refusals.
  */
 #include "results/gate/gate.h"
+#include "runtime/config/config.h"
 #include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"

@@ -2,6 +2,7 @@
  * check_sweep.c - job files: their expansion, their mistakes with line numbers, and that an
  * interrupted sweep resumes.
  */
+#include "results/run/cells.h"
 #include "results/run/study.h"
 #include "runtime/config/machine.h"
 #include "tests/made.h"

@@ -4,6 +4,7 @@
  * new one is tested too.
  */
 #include "results/gate/gate.h"
+#include "runtime/config/config.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 

@@ -2,6 +2,7 @@
  * check_validate.c - simulated runs compared with real ones: the arithmetic of the view
  * `validation` on made runs, the report and its exit status, and one validation from start to end.
  */
+#include "results/run/cells.h"
 #include "results/run/run.h"
 #include "runtime/config/clusters.h"
 #include "sim/validate.h"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # layers.sh BUILD-FOLDER [SOURCES]: checks the layers: which module may call which. It reads the symbols of the
 # object files (nm), which neither a header nor a stray extern can bypass. It also checks which folder may use
-# which library, what headers declare, and that plug-ins have no mutable state, because simulated workers share
-# one process. No files call each other in a circle. Prints the layers, lowest first, with the number of uses of each
-# module below.
+# which library, what headers declare and include, and that plug-ins have no mutable state, because simulated
+# workers share one process. No files call each other in a circle. Prints the layers, lowest first, with the number
+# of uses of each module below.
 set -u
 build=$(cd "${1:-build}" && pwd) || exit 1
 cd "${2:-$(dirname "$0")/../..}" || exit 1
@@ -78,6 +78,8 @@ function check(by, symbol, to, how,   a, b) {
 	bad(by how symbol " of " to "   <- " a " is not above " b)
 }
 BEGIN {
+	# these have the fields of all core options; other headers have settings.h
+	fields = "^(runtime/config/(config|run)|results/run/cells)[.]h$"
 	n = split(floors, line, "\n")
 	for (i = 1; i <= n; i++) { k = split(line[i], names, " "); for (j = 1; j <= k; j++) floor[names[j]] = i }
 	k = split(registries, names, " ")
@@ -111,6 +113,8 @@ END {
 		while ((getline l < f) > 0) {
 			if (l ~ /^[ \t]*#[ \t]*include[ \t]*"/) {
 				split(l, part, "\""); to = part[2]
+				if (f ~ /[.]h$/ && to ~ fields && f !~ fields)
+					bad(f " includes " to "   <- a new option compiles its users again: only a .c may")
 				if (own == "" || is_contract(to) || to ~ /^fake_cuda|run_options.def$/) continue
 				r = room(to)
 				if (r == "") bad(f " includes " to "   <- include it by its path from the top")

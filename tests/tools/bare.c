@@ -6,6 +6,7 @@
  */
 #include "runtime/cli/cli.h"
 #include "runtime/comm/comm.h"
+#include "runtime/config/config.h"
 #include "runtime/train/train.h"
 
 #include <stdlib.h>

@@ -8,6 +8,7 @@
  * when they are made.
  */
 #include "results/db/db.h"
+#include "runtime/config/config.h"
 #include "runtime/config/machine.h"
 #include "runtime/config/plan.h"
 

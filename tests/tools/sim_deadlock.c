@@ -3,6 +3,7 @@
  * sim_deadlock recv|send|collectives|table [--option=value ...]
  */
 #include "results/run/run.h"
+#include "runtime/config/config.h"
 #include "runtime/train/train.h"
 
 #include <string.h>

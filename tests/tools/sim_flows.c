@@ -5,6 +5,7 @@
  * sim_flows [--option=value ...]
  */
 #include "results/run/run.h"
+#include "runtime/config/config.h"
 #include "runtime/train/train.h"
 #include "sim/world/network.h"
 

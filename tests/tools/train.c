@@ -21,6 +21,7 @@
  */
 #include "results/run/run.h"
 #include "runtime/comm/comm.h"
+#include "runtime/config/config.h"
 #include "runtime/train/train.h"
 
 #include <math.h>

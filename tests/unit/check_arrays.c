@@ -2,6 +2,7 @@
  * check_arrays.c - data sets of a user's own: arrays that NumPy has written, tables of text, what
  * the readers refuse, and files with random errors.
  */
+#include "runtime/config/config.h"
 #include "tests/fixture.h"
 #include "tests/shell.h"
 #include "tests/suites.h"

@@ -8,6 +8,7 @@
  * new device is therefore tested too. A device that is not usable here is skipped; its reason is
  * printed once.
  */
+#include "runtime/config/config.h"
 #include "runtime/device/draw.h"
 #include "tests/fixture.h"
 #include "tests/suites.h"

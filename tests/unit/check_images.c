@@ -3,6 +3,7 @@
  * augmentation, PyTorch's values for the same nets, and CIFAR-10's files, whole and broken.
  */
 #include "results/gate/gate.h"
+#include "runtime/config/config.h"
 #include "tests/suites.h"
 #include "workloads/layers.h"
 #include "tests/trained.h"
@@ -75,7 +76,7 @@ static void build(struct worker *w, const struct data *sample, const char *words
 static void open_images(struct fixture *f, struct image image, size_t classes)
 {
 	fixture_open(f, &device_cpu);
-	f->run.batch = 8;
+	f->run->batch = 8;
 	fixture_data(f, 30, image_size(image), classes);
 	f->train.image = f->test.image = image;
 	f->w.rows = 8;
@@ -345,7 +346,7 @@ enum { WIDTH = 6, FLOATS = WIDTH * WIDTH * 2 };
 static void load_rows(struct fixture *f, int64_t seed, int64_t epoch, const int32_t *index,
 		      float *to)
 {
-	f->run.seed = seed;
+	f->run->seed = seed;
 	f->w.epoch = epoch;
 	f->w.index = index;
 	net_load(&f->w);
@@ -420,9 +421,9 @@ TEST(lenet_learns)
 	int32_t index[IMAGES];
 	struct tally t;
 	fixture_open(&f, &device_cpu);
-	f.run.data_dir = folder;
-	f.run.batch = 32;
-	f.run.momentum = 0.9;
+	f.run->data_dir = folder;
+	f.run->batch = 32;
+	f.run->momentum = 0.9;
 	f.w.lr = 0.02;
 	fixture_workload(&f, &workload_lenet);
 	ck_assert(fixture_load(&f));
@@ -451,8 +452,8 @@ TEST(norm_statistics_are_those_of_the_rows)
 	struct tally ignored;
 	double most = 0;
 	fixture_open(&f, &device_cpu);
-	f.run.data_dir = folder;
-	f.run.batch = 32;
+	f.run->data_dir = folder;
+	f.run->batch = 32;
 	fixture_workload(&f, &workload_resnet);
 	ck_assert(fixture_load(&f));
 	fixture_init(&f);

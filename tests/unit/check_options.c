@@ -3,6 +3,7 @@
  * then command lines, configurations and their identity, schedules and plans.
  */
 #include "runtime/cli/cli.h"
+#include "runtime/config/config.h"
 #include "runtime/config/heterogeneity.h"
 #include "runtime/config/plugins.h"
 #include "runtime/config/schedule.h"

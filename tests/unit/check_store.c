@@ -4,6 +4,7 @@
  */
 #include "results/db/store.h"
 #include "results/run/run.h"
+#include "runtime/config/config.h"
 #include "runtime/config/machine.h"
 #include "runtime/config/plan.h"
 #include "runtime/table/table.h"

@@ -4,6 +4,7 @@
  * broken. Loops over devices[] and workloads[], so new ones are tested too.
  */
 #include "results/gate/gate.h"
+#include "runtime/config/config.h"
 #include "runtime/config/machine.h"
 #include "runtime/config/plugins.h"
 #include "runtime/train/trainer.h"
@@ -68,8 +69,8 @@ TEST(sgd_step_matches_double_precision, LISTED(devices))
 			rp[i] = p[i] - lr * rv[i];
 		}
 		/* the worker takes these from the run's options */
-		f.run.momentum = m;
-		f.run.weight_decay = decay;
+		f.run->momentum = m;
+		f.run->weight_decay = decay;
 		f.w.lr = lr;
 		model_layout(&f.w, &(struct layout){.params = N,
 						    .layers = 1,
@@ -385,9 +386,9 @@ static const int32_t rows_used[] = {3, 0, 7, 11, 2, 19, 5, 13};
 static void open_workload(struct fixture *f, const struct workload *workload, double momentum)
 {
 	fixture_open(f, &device_cpu);
-	f->run.data_dir = folder;
-	f->run.batch = COUNT(rows_used);
-	f->run.momentum = momentum;
+	f->run->data_dir = folder;
+	f->run->batch = COUNT(rows_used);
+	f->run->momentum = momentum;
 	fixture_workload(f, workload);
 	for (const struct setting *s = workload->recipe; s && s->name; s++)
 		if (strcmp(s->name, "optimizer") == 0) {
@@ -488,8 +489,8 @@ TEST(seed_determines_initial_model, LISTED(workloads))
 	struct fixture f[3];
 	for (int i = 0; i < 3; i++) {
 		fixture_open(&f[i], &device_cpu);
-		f[i].run.data_dir = folder;
-		f[i].run.seed = i == 2 ? 8 : 7;
+		f[i].run->data_dir = folder;
+		f[i].run->seed = i == 2 ? 8 : 7;
 		fixture_workload(&f[i], workload);
 		ck_assert(fixture_load(&f[i]));
 		fixture_init(&f[i]);
@@ -528,10 +529,10 @@ TEST(workload_parameter_counts_match_papers)
 				params = table[j].params;
 		ck_assert_msg(params, "%s: its number of parameters is not in this table", name);
 		fixture_open(&f, &device_none);
-		f.run.momentum = 0.9;
-		f.run.data_dir = folder;
+		f.run->momentum = 0.9;
+		f.run->data_dir = folder;
 		fixture_workload(&f, workloads[i]);
-		ck_assert_ptr_null(workloads[i]->dataset->probe(&f.run, &sample, &test));
+		ck_assert_ptr_null(workloads[i]->dataset->probe(f.run, &sample, &test));
 		ck_assert_ptr_null(data_cut(workloads[i], f.opts, &sample, &test));
 		model_open(&f.w, &sample);
 		ck_assert_msg(f.w.model->params == params, "%s has %d parameters, not %d", name,
@@ -561,9 +562,9 @@ TEST(fragments_of_gpt_are_about_equal)
 	struct data sample, test;
 	const struct workload *gpt = plugin_find(PART_WORKLOAD, "gpt");
 	fixture_open(&f, &device_none);
-	f.run.data_dir = folder;
+	f.run->data_dir = folder;
 	fixture_workload(&f, gpt);
-	ck_assert_ptr_null(gpt->dataset->probe(&f.run, &sample, &test));
+	ck_assert_ptr_null(gpt->dataset->probe(f.run, &sample, &test));
 	ck_assert_ptr_null(data_cut(gpt, f.opts, &sample, &test));
 	model_open(&f.w, &sample);
 	const struct model *m = f.w.model;
@@ -606,12 +607,12 @@ static void check_decay(const struct workload *workload, const char *decay, doub
 	struct data sample, test;
 	size_t left = 0, wrong = 0;
 	fixture_open(&f, &device_cpu);
-	f.run.weight_decay = 0.5;
-	f.run.decay = decay;
-	f.run.momentum = momentum;
-	f.run.data_dir = folder;
+	f.run->weight_decay = 0.5;
+	f.run->decay = decay;
+	f.run->momentum = momentum;
+	f.run->data_dir = folder;
 	fixture_workload(&f, workload);
-	ck_assert_ptr_null(workload->dataset->probe(&f.run, &sample, &test));
+	ck_assert_ptr_null(workload->dataset->probe(f.run, &sample, &test));
 	ck_assert_ptr_null(data_cut(workload, f.opts, &sample, &test));
 	model_open(&f.w, &sample);
 	vec_fill(f.w.param, 1);
@@ -715,7 +716,7 @@ TEST(net_gradients_match_finite_differences, COUNT(nets))
 {
 	struct fixture f AUTOFIXTURE = {0};
 	fixture_open(&f, &device_cpu);
-	f.run.batch = 8;
+	f.run->batch = 8;
 	fixture_data(&f, 30, 11, nets[_i].mse ? 0 : 3);
 	build_net(&f.w, 11, nets[_i].layers, nets[_i].init, nets[_i].mse ? LOSS_MSE : LOSS_XENT);
 	f.w.index = rows_used;
@@ -867,7 +868,7 @@ TEST(gpt_matches_pytorch)
 		target[i] = (float)(uint8_t)((i + 1) * 151 + 7);
 	}
 	fixture_open(&f, &device_cpu);
-	f.run.batch = ROWS;
+	f.run->batch = ROWS;
 	fixture_workload(&f, plugin_find(PART_WORKLOAD, "gpt"));
 	const struct setting small[] = {
 		{"layers", "2"}, {"heads", "2"}, {"width", "8"}, {"context", "5"}};

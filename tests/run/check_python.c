@@ -690,16 +690,20 @@ TEST(python_model_is_calibrated_and_validated)
 		"1|2");
 }
 
+/* Two layers of 30,000 parameters, and steps of 10 ms. */
+#define TWO_ARRAYS \
+	"import time, numpy as np\nn = 30000\n" \
+	"def data(): return np.ones((40, 1), 'f4'), np.ones((10, 1), 'f4')\n" \
+	"def params(): return [np.zeros(n, 'f4'), np.zeros(n, 'f4')]\n" \
+	"def gradient(p, batch):\n  time.sleep(0.01)\n  return 1.0, [np.ones(n), np.ones(n)]\n"
+
 /* NumPy gives all gradients at the end of a step. A calibration measures that, and a simulation
  * then hides no message behind a layer. */
 TEST(calibrated_layers_of_a_numpy_model_hide_nothing)
 {
 	if (lacks("numpy"))
 		return;
-	folder_text("mine.py", "import numpy as np\nn = 30000\n"
-			       "def data(): return np.ones((40, 1), 'f4'), np.ones((10, 1), 'f4')\n"
-			       "def params(): return [np.zeros(n, 'f4'), np.zeros(n, 'f4')]\n"
-			       "def gradient(p, batch): return 1.0, [np.ones(n), np.ones(n)]\n");
+	folder_text("mine.py", TWO_ARRAYS);
 	DO(0, "mvbench calibrate --workload=./mine.py --batch=10 --seconds=50ms --repetitions=1 "
 	      "--counts=1 && for step in '' --sim.step-time=2ms; do for more in '' "
 	      "--allreduce.overlap; do mvbench run --workload=./mine.py --batch=10 --epochs=1 "
@@ -714,6 +718,21 @@ TEST(calibrated_layers_of_a_numpy_model_hide_nothing)
 		"WHERE epoch = 1 AND a.run_id = 1 AND b.run_id = 2 AND c.run_id = 3 AND d.run_id = "
 		"4",
 		"1|1");
+}
+
+/* With --allreduce.overlap=next, too, its forward pass waits for all layers, as the real one does.
+ */
+TEST(simulated_python_model_needs_all_layers)
+{
+	if (lacks("numpy"))
+		return;
+	folder_text("mine.py", TWO_ARRAYS);
+	DO(0, "for more in true next; do " RUN "--workload=./mine.py --batch=10 --workers=2 "
+	      "--strategy=allreduce --allreduce.bucket=1 --platform=sim --sim.step-time=2ms "
+	      "--sim.platform=ethernet_1g --allreduce.overlap=$more; done");
+	answers("SELECT b.seconds BETWEEN 0.999 * a.seconds AND 1.001 * a.seconds FROM epoch a "
+		"JOIN epoch b USING (epoch) WHERE epoch = 2 AND a.run_id = 1 AND b.run_id = 2",
+		"1");
 }
 
 TEST(python_model_passes_the_gate)

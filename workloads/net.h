@@ -199,6 +199,7 @@ struct dataset {
 	char *(*load)(const struct run *run, struct data *train, struct data *test);
 	void (*unload)(struct data *train, struct data *test);
 	bool of_machine; /* without --data-dir, too, its content is that of files of the machine */
+	bool of_seed;    /* unless --data-dir has the rows, they are made from the seed */
 	/* The hash of the content of the rows, if they are not in struct data; as data_hash_find.
 	 * NULL = the rows are there. */
 	const char *(*identity)(const struct run *run);

@@ -33,7 +33,7 @@ static const char *const names[][ARRAYS] = {
 enum { NAMES = sizeof names / sizeof *names };
 static const char *const tables[] = {"train.csv", "test.csv"};
 
-static bool ends_in(const char *text, const char *end)
+bool name_ends_in(const char *text, const char *end)
 {
 	const size_t n = strlen(text), m = strlen(end);
 	return n > m && strcmp(text + n - m, end) == 0;
@@ -69,13 +69,14 @@ static size_t named_in(const char *folder)
 
 static bool is_archive(const char *path)
 {
-	return ends_in(path, ".npz") || ends_in(path, ".npz.gz") || ends_in(path, ".py");
+	return name_ends_in(path, ".npz") || name_ends_in(path, ".npz.gz") ||
+	       name_ends_in(path, ".py");
 }
 
 static bool is_table(const char *path)
 {
-	return ends_in(path, ".csv") || ends_in(path, ".csv.gz") || ends_in(path, ".tsv") ||
-	       ends_in(path, ".tsv.gz");
+	return name_ends_in(path, ".csv") || name_ends_in(path, ".csv.gz") ||
+	       name_ends_in(path, ".tsv") || name_ends_in(path, ".tsv.gz");
 }
 
 bool arrays_given(const struct run *run)
@@ -268,7 +269,7 @@ static char *arrays_read(const char *path, bool archive, struct data *train, str
 	struct array a[ARRAYS] = {{.name = NULL}};
 	struct content c = {.at = NULL};
 	char *wrong = NULL;
-	int fd = ends_in(path, ".py") ? data_of_python(path, &wrong) : -1;
+	int fd = name_ends_in(path, ".py") ? data_of_python(path, &wrong) : -1;
 	if (!wrong)
 		wrong = archive ? content_read(&c, (char *)(uintptr_t)path, fd)
 				: folder_read(a, path);

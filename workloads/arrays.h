@@ -54,6 +54,8 @@ bool csv_number(const char *text, float *x); /* is all of it a finite number? */
 
 /* ---- arrays.c: the set of --data-dir ---- */
 
+bool name_ends_in(const char *text, const char *end);
+
 /* Does --data-dir name a file, also a missing one with such an ending, or a folder that has arrays
  * or tables under their usual names? */
 bool arrays_given(const struct run *run);

@@ -13,6 +13,7 @@
 
 enum {
 	TIMES_LEAST = 9,
+	TIMES_LONG = 3, /* of a gradient that takes longer than BETWEEN_NS */
 	TIMES_MOST = 301,
 	TIMES_FEW = 41,       /* at most, of one of many figures */
 	BETWEEN_NS = 2000000, /* a gradient between two measurements takes at most this */
@@ -115,6 +116,31 @@ static double figure(struct bench *b, work_fn *what, enum whose whose)
 	double m = median(b->took, times);
 	link_reduce_all(b->all, &m, 1, whose == PAIR ? REDUCE_MAX : REDUCE_SUM);
 	return whose == PAIR ? m : m / b->w->trainers;
+}
+
+/* ---- Layers ---- */
+
+/* In which a gradient computes each layer, and its forward pass: if the workload knows. */
+static void measure_layers(struct bench *b)
+{
+	struct worker *w = b->w;
+	const struct workload *of = w->model->workload;
+	const size_t n = w->model->layers + 1;
+	const int times = b->between ? TIMES_LEAST : TIMES_LONG;
+	double *took AUTOFREE = must(calloc(n * (size_t)times, sizeof *took));
+	bool known = of->layer_times;
+	for (int t = 0; t < times && known; t++) {
+		pulse_step();
+		of->load(w);
+		known = of->layer_times(w, took + n * (size_t)t);
+	}
+	for (size_t i = 0; i < n && known; i++) {
+		for (int t = 0; t < times; t++)
+			b->took[t] = took[n * (size_t)t + i];
+		double m = median(b->took, times);
+		link_reduce_all(b->all, &m, 1, REDUCE_SUM);
+		points_add(b->out, "layer", (double)i, m / w->trainers);
+	}
 }
 
 /* ---- Passes over vectors ---- */
@@ -410,6 +436,7 @@ void measure_costs(struct worker *w, double seconds, struct points *out)
 			tables_open(&s, b.all, b.all, w->rank, w->trainers, 0, "auto", NULL, NULL);
 		CHECK(!wrong, "%s", wrong);
 		b.between = is_cheap(&b);
+		measure_layers(&b);
 		if (w->trainers > 1)
 			measure_waking(&b);
 	}

@@ -5,7 +5,8 @@
  * are taken as they are. A Python file gives them by its function data(), which runs in the user's
  * interpreter. Rows of three and four dimensions are images, whose channels come last in
  * memory. Columns of tables get mean 0 and variance 1 over the training rows. If there are no test
- * rows, a fifth of the rows are drawn for that: the same ones in each run.
+ * rows, a fifth of the rows are drawn for that: the same ones in each run. For a regression the
+ * label is a number, which is taken as it is; so are bytes.
  */
 #include "workloads/arrays.h"
 #include "runtime/base/rng.h"
@@ -32,7 +33,7 @@ static const char *const names[][ARRAYS] = {
 enum { NAMES = sizeof names / sizeof *names };
 static const char *const tables[] = {"train.csv", "test.csv"};
 
-static bool ends_in(const char *text, const char *end)
+bool name_ends_in(const char *text, const char *end)
 {
 	const size_t n = strlen(text), m = strlen(end);
 	return n > m && strcmp(text + n - m, end) == 0;
@@ -66,12 +67,26 @@ static size_t named_in(const char *folder)
 	return i;
 }
 
+static bool is_archive(const char *path)
+{
+	return name_ends_in(path, ".npz") || name_ends_in(path, ".npz.gz") ||
+	       name_ends_in(path, ".py");
+}
+
+static bool is_table(const char *path)
+{
+	return name_ends_in(path, ".csv") || name_ends_in(path, ".csv.gz") ||
+	       name_ends_in(path, ".tsv") || name_ends_in(path, ".tsv.gz");
+}
+
 bool arrays_given(const struct run *run)
 {
 	struct stat st;
 	const char *path = run_data_dir(run);
-	if (!path || !*path || stat(path, &st) != 0)
+	if (!path || !*path)
 		return false;
+	if (stat(path, &st) != 0)
+		return is_archive(path) || is_table(path);
 	return !S_ISDIR(st.st_mode) || named_in(path) < NAMES || is_there(path, tables[0], "");
 }
 
@@ -118,7 +133,18 @@ static size_t place(const struct array *x, struct image i, size_t k)
 
 /* ---- Arrays -------------------------------------------------------------- */
 
-static char *labels_take(struct data *d, const struct array *y)
+static char *label_check(const struct array *y, size_t row, double label, bool values)
+{
+	if (values && !isfinite((float)label))
+		return sentence("%s: row %zu has the value %g; give finite numbers", y->name, row,
+				label);
+	if (values || (label >= 0 && label < CLASSES_MOST && label == floor(label)))
+		return NULL;
+	return sentence("%s: row %zu has the label %g; labels are whole numbers from 0 to %d",
+			y->name, row, label, CLASSES_MOST - 1);
+}
+
+static char *labels_take(struct data *d, const struct array *y, bool values)
 {
 	if (y->size[0] != d->n || array_row(y) != 1)
 		return sentence("%s: it has %zu x %zu values, and there are %zu rows; give one "
@@ -127,12 +153,10 @@ static char *labels_take(struct data *d, const struct array *y)
 	float *to = (float *)(uintptr_t)d->target;
 	for (size_t i = 0; i < d->n; i++) {
 		const double label = array_value(y, i);
-		if (!(label >= 0 && label < CLASSES_MOST && label == floor(label)))
-			return sentence("%s: row %zu has the label %g; labels are whole numbers "
-					"from 0 to %d",
-					y->name, i, label, CLASSES_MOST - 1);
+		TRY(label_check(y, i, label, values));
 		to[i] = (float)label;
-		d->classes = d->classes > (size_t)label ? d->classes : (size_t)label + 1;
+		if (!values && d->classes <= (size_t)label)
+			d->classes = (size_t)label + 1;
 	}
 	return NULL;
 }
@@ -170,12 +194,13 @@ static char *room_for(struct data *d, bool bytes, const char *name)
 				  name, d->n, d->features);
 }
 
-static char *part_take(struct data *d, const struct array *x, const struct array *y, bool bytes)
+static char *part_take(struct data *d, const struct array *x, const struct array *y, bool bytes,
+		       bool values)
 {
 	TRY(arrays_shape_of(d, x));
 	TRY(room_for(d, bytes, x->name));
 	TRY(values_take(d, x));
-	return labels_take(d, y);
+	return labels_take(d, y, values);
 }
 
 static bool is_bytes(const struct array *x)
@@ -183,11 +208,12 @@ static bool is_bytes(const struct array *x)
 	return !x->name || (x->kind == 'u' && x->width == 1);
 }
 
-static char *arrays_take(const struct array a[ARRAYS], struct data *train, struct data *test)
+static char *arrays_take(const struct array a[ARRAYS], struct data *train, struct data *test,
+			 bool values)
 {
-	const bool bytes = is_bytes(&a[X]) && is_bytes(&a[TEST_X]);
-	TRY(part_take(train, &a[X], &a[Y], bytes));
-	return a[TEST_X].name ? part_take(test, &a[TEST_X], &a[TEST_Y], bytes) : NULL;
+	const bool bytes = !values && is_bytes(&a[X]) && is_bytes(&a[TEST_X]);
+	TRY(part_take(train, &a[X], &a[Y], bytes, values));
+	return a[TEST_X].name ? part_take(test, &a[TEST_X], &a[TEST_Y], bytes, values) : NULL;
 }
 
 /* Labels are needed where rows are. */
@@ -237,12 +263,13 @@ static char *archive_read(struct array a[ARRAYS], const struct content *c)
 	return wrong;
 }
 
-static char *arrays_read(const char *path, bool archive, struct data *train, struct data *test)
+static char *arrays_read(const char *path, bool archive, struct data *train, struct data *test,
+			 bool values)
 {
 	struct array a[ARRAYS] = {{.name = NULL}};
 	struct content c = {.at = NULL};
 	char *wrong = NULL;
-	int fd = ends_in(path, ".py") ? data_of_python(path, &wrong) : -1;
+	int fd = name_ends_in(path, ".py") ? data_of_python(path, &wrong) : -1;
 	if (!wrong)
 		wrong = archive ? content_read(&c, (char *)(uintptr_t)path, fd)
 				: folder_read(a, path);
@@ -252,7 +279,7 @@ static char *arrays_read(const char *path, bool archive, struct data *train, str
 		wrong = archive_read(a, &c);
 	free(c.at);
 	if (!wrong)
-		wrong = arrays_take(a, train, test);
+		wrong = arrays_take(a, train, test, values);
 	for (int i = 0; i < ARRAYS; i++)
 		array_free(&a[i]);
 	return wrong;
@@ -333,7 +360,18 @@ static void standardise(struct data *train, struct data *test)
 	free(mean);
 }
 
-static char *tables_take(struct csv c[2], struct data *train, struct data *test)
+/* The labels as numbers. */
+static char *numbers_take(struct data *d, const struct csv *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (!csv_number(c->label[i], (float *)(uintptr_t)d->target + i))
+			return sentence("%s: row %zu has the label '%.40s'; a regression needs "
+					"numbers: give a workload with classes, such as mlp",
+					c->content.path, i, c->label[i]);
+	return NULL;
+}
+
+static char *tables_take(struct csv c[2], struct data *train, struct data *test, bool values)
 {
 	struct data *const part[] = {train, test};
 	if (c[1].n && c[0].features != c[1].features)
@@ -346,12 +384,15 @@ static char *tables_take(struct csv c[2], struct data *train, struct data *test)
 		TRY(room_for(part[i], false, c[i].content.path));
 		memcpy((float *)(uintptr_t)part[i]->floats, c[i].x,
 		       c[i].n * c[i].features * sizeof(float));
+		if (values)
+			TRY(numbers_take(part[i], &c[i]));
 	}
-	return classes_take(train, test, c);
+	return values ? NULL : classes_take(train, test, c);
 }
 
 /* path: a table; folder: one that has tables instead. */
-static char *tables_read(const char *path, bool folder, struct data *train, struct data *test)
+static char *tables_read(const char *path, bool folder, struct data *train, struct data *test,
+			 bool values)
 {
 	struct csv c[2] = {{.n = 0}, {.n = 0}};
 	char *file[2] = {folder ? found(path, tables[0], "") : sentence("%s", path),
@@ -360,7 +401,7 @@ static char *tables_read(const char *path, bool folder, struct data *train, stru
 	for (int i = 0; i < 2 && file[i] && !wrong; i++)
 		wrong = csv_read(&c[i], file[i]);
 	if (!wrong)
-		wrong = tables_take(c, train, test);
+		wrong = tables_take(c, train, test, values);
 	for (int i = 0; i < 2; i++) {
 		csv_free(&c[i]);
 		free(file[i]);
@@ -402,7 +443,7 @@ static char *test_draw(struct data *train, struct data *test, const char *path)
 	return NULL;
 }
 
-static char *parts_check(struct data *train, struct data *test, const char *path)
+static char *parts_check(struct data *train, struct data *test, const char *path, bool values)
 {
 	const struct image a = train->image, b = test->image;
 	if (train->features != test->features || a.height != b.height || a.channels != b.channels)
@@ -415,39 +456,37 @@ static char *parts_check(struct data *train, struct data *test, const char *path
 		return sentence("%s: more than %d rows", path, INT32_MAX);
 	train->classes = train->classes > test->classes ? train->classes : test->classes;
 	test->classes = train->classes;
-	return train->classes > 1
+	return values || train->classes > 1
 		       ? NULL
 		       : sentence("%s: all rows have the same label; give two classes or "
 				  "more",
 				  path);
 }
 
-static char *arrays_rows_read(const char *path, struct data *train, struct data *test)
+static char *arrays_rows_read(const char *path, struct data *train, struct data *test, bool values)
 {
 	struct stat st;
 	const bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode),
-		   archive = !folder && (ends_in(path, ".npz") || ends_in(path, ".npz.gz") ||
-					 ends_in(path, ".py")),
-		   table = folder ? is_there(path, tables[0], "")
-				  : ends_in(path, ".csv") || ends_in(path, ".csv.gz") ||
-					    ends_in(path, ".tsv") || ends_in(path, ".tsv.gz");
+		   archive = !folder && is_archive(path),
+		   table = folder ? is_there(path, tables[0], "") : is_table(path);
 	if (!folder && !archive && !table)
 		return sentence("--data-dir=%s: give a folder, or a file that ends in .npz, .csv, "
 				".tsv or .py",
 				path);
-	TRY(table ? tables_read(path, folder, train, test)
-		  : arrays_read(path, archive, train, test));
+	TRY(table ? tables_read(path, folder, train, test, values)
+		  : arrays_read(path, archive, train, test, values));
 	if (!test->n)
 		TRY(test_draw(train, test, path));
 	if (table)
 		standardise(train, test);
-	return parts_check(train, test, path);
+	return parts_check(train, test, path, values);
 }
 
-char *arrays_get(const struct run *run, struct data *train, struct data *test, bool load)
+char *arrays_get(const struct run *run, struct data *train, struct data *test, bool values,
+		 bool load)
 {
 	*train = *test = (struct data){0};
-	char *wrong = arrays_rows_read(run_data_dir(run), train, test);
+	char *wrong = arrays_rows_read(run_data_dir(run), train, test, values);
 	struct data shape[] = {*train, *test};
 	if (wrong || !load)
 		data_unload(train, test);

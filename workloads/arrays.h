@@ -50,11 +50,17 @@ struct csv {
 };
 void csv_free(struct csv *c);
 char *csv_read(struct csv *c, char *path);
+bool csv_number(const char *text, float *x); /* is all of it a finite number? */
 
 /* ---- arrays.c: the set of --data-dir ---- */
 
-/* Does --data-dir name a file, or a folder that has arrays or tables under their usual names? */
+bool name_ends_in(const char *text, const char *end);
+
+/* Does --data-dir name a file, also a missing one with such an ending, or a folder that has arrays
+ * or tables under their usual names? */
 bool arrays_given(const struct run *run);
-char *arrays_get(const struct run *run, struct data *train, struct data *test, bool load);
+/* values: for regression, the labels are any numbers and not classes. */
+char *arrays_get(const struct run *run, struct data *train, struct data *test, bool values,
+		 bool load);
 
 #endif

@@ -197,7 +197,7 @@ static char *either_get(const struct run *run, struct data *train, struct data *
 	if (is_cifar(run))
 		return cifar_get(run, train, test, load);
 	if (arrays_given(run))
-		return arrays_get(run, train, test, load);
+		return arrays_get(run, train, test, false, load);
 	if (load || !is_named(run))
 		return either(run, (load ? other->load : other->probe)(run, train, test));
 	*train = (struct data){.n = TRAIN_ROWS, SHAPE};

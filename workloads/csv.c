@@ -72,7 +72,7 @@ static char *value_next(struct cursor *c, bool *last)
 	return begin;
 }
 
-static bool is_number(const char *text, float *x)
+bool csv_number(const char *text, float *x)
 {
 	char *end;
 	*x = strtof(text, &end);
@@ -100,7 +100,7 @@ static void first_line(struct cursor now, size_t *columns, size_t *label, bool *
 		const char *value = value_next(&now, &last);
 		if (*label == SIZE_MAX && is_label(value))
 			*label = *columns;
-		words |= !last && !is_number(value, &x);
+		words |= !last && !csv_number(value, &x);
 		++*columns;
 	}
 	*header = words || *label != SIZE_MAX;
@@ -135,7 +135,7 @@ static char *csv_rows_read(struct csv *c, struct cursor *now, size_t columns, si
 						k < columns ? "fewer" : "more", columns);
 			if (k == label)
 				c->label[c->n] = value;
-			else if (!is_number(value, &c->x[c->n * c->features + f++]))
+			else if (!csv_number(value, &c->x[c->n * c->features + f++]))
 				return sentence("%s: line %zu, column %zu: '%.*s' is not a number; "
 						"remove the row or the column",
 						c->content.path, line, k + 1, SHOWN, value);

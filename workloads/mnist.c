@@ -243,9 +243,9 @@ static char *mnist_get(const struct run *run, struct data *train, struct data *t
 	"--data-dir=FILE.npz, FILE.csv, FILE.py, or a FOLDER of these"
 #define SLOTS(set) .probe = set##_probe, .load = set##_load, .unload = data_unload
 
-PROBE_AND_LOAD(plain, arrays_given(run) ? arrays_get(run, train, test, load)
+PROBE_AND_LOAD(plain, arrays_given(run) ? arrays_get(run, train, test, false, load)
 					: mnist_get(run, train, test, 0, load))
-PROBE_AND_LOAD(padded, arrays_given(run) ? arrays_get(run, train, test, load)
+PROBE_AND_LOAD(padded, arrays_given(run) ? arrays_get(run, train, test, false, load)
 					 : mnist_get(run, train, test, 32, load))
 
 const struct dataset dataset_fashion_mnist = {

@@ -199,6 +199,7 @@ struct dataset {
 	char *(*load)(const struct run *run, struct data *train, struct data *test);
 	void (*unload)(struct data *train, struct data *test);
 	bool of_machine; /* without --data-dir, too, its content is that of files of the machine */
+	bool of_seed;    /* unless --data-dir has the rows, they are made from the seed */
 	/* The hash of the content of the rows, if they are not in struct data; as data_hash_find.
 	 * NULL = the rows are there. */
 	const char *(*identity)(const struct run *run);
@@ -283,6 +284,10 @@ struct workload {
 	/* Sets w->model->buffer to the statistics of these training rows alone, as one mini-batch,
 	 * with the current weights; adds to the tally. Not called without a buffer. */
 	void (*statistics)(struct worker *w, const int32_t *index, size_t rows);
+	/* Computes a gradient of the mini-batch w->index, and measures it as struct layout's flops
+	 * count it: s[i] = time of the backward pass of layer i, s[layers] = of the forward pass
+	 * [s]. False = not known. The slot is NULL: a simulated step is divided by flops. */
+	bool (*layer_times)(struct worker *w, double *s);
 	/* NULL, or a message: can the linear layers be split over the model group as
 	 * w->loop->strategy needs? The slot is NULL if there are no linear layers: strategies that
 	 * split are refused.

@@ -6,13 +6,14 @@
  * %, of which --validation takes the last rows; the rest is for tests. The default is the licences
  * that every Debian has, 0.24 MB. --data-dir=linux-doc is the sources of the Linux kernel's
  * documentation, in Debian's package linux-doc: 24 MB, licence GPL-2. Memory: five bytes for each
- * byte of the text.
+ * byte of the text. FILE.npy is an array of NumPy with the bytes, as numbers of any type.
  */
-#include "workloads/datasets.h"
+#include "workloads/arrays.h"
 
 #include <errno.h>
 #include <fts.h>
 #include <glob.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,11 @@ static void text_free(struct text *t)
 	*t = (struct text){0};
 }
 
+static char *too_long(const char *path)
+{
+	return sentence("%s: the text has more than %d bytes; " ADVICE, path, INT32_MAX);
+}
+
 static int by_name(const FTSENT **a, const FTSENT **b)
 {
 	return strcmp((*a)->fts_name, (*b)->fts_name);
@@ -52,6 +58,16 @@ static bool is_known(const struct text *t, size_t first)
 	return false;
 }
 
+/* Room for more bytes. */
+static void text_grow(struct text *t, size_t more)
+{
+	if (t->room - t->n >= more)
+		return;
+	uint8_t *byte = realloc(t->byte, t->room = 2 * t->room + more + (1 << 16));
+	CHECK(byte, "out of memory: a text of %zu bytes", t->room);
+	t->byte = byte;
+}
+
 /* Returns an error for a file that cannot be read; drops contents that are already there. */
 static char *file_add(struct text *t, const char *path)
 {
@@ -62,18 +78,14 @@ static char *file_add(struct text *t, const char *path)
 		return sentence("%s: %s; " ADVICE, path, strerror(errno));
 	errno = 0;
 	while (got && t->n <= INT32_MAX) {
-		if (t->room - t->n < 4096) {
-			uint8_t *more = realloc(t->byte, t->room = 2 * t->room + (1 << 16));
-			CHECK(more, "out of memory: a text of %zu bytes", t->room);
-			t->byte = more;
-		}
+		text_grow(t, 4096);
 		got = fread(t->byte + t->n, 1, t->room - t->n, f);
 		t->n += got;
 	}
 	char *wrong = ferror(f) ? sentence("%s: %s; " ADVICE, path, strerror(errno)) : NULL;
 	fclose(f);
 	if (!wrong && t->n > INT32_MAX)
-		return sentence("%s: the text has more than %d bytes; " ADVICE, path, INT32_MAX);
+		return too_long(path);
 	if (wrong)
 		return wrong;
 	if (is_known(t, first)) {
@@ -106,6 +118,38 @@ static char *corpus_read(struct text *t, const char *path)
 	return wrong;
 }
 
+static char *array_take_bytes(struct text *t, const struct array *a)
+{
+	const size_t n = a->size[0] * array_row(a);
+	if (n > INT32_MAX)
+		return too_long(a->name);
+	text_grow(t, n);
+	for (; t->n < n; t->n++) {
+		const double v = array_value(a, t->n);
+		if (!(v >= 0 && v < TOKENS && v == floor(v)))
+			return sentence("%s: value %zu is %g; gpt trains on bytes: give whole "
+					"numbers from 0 to %d",
+					a->name, t->n, v, TOKENS - 1);
+		t->byte[t->n] = (uint8_t)v;
+	}
+	return n < LEAST ? sentence("%s: it has fewer than %d values; " ADVICE, a->name, LEAST)
+			 : NULL;
+}
+
+static char *array_file_read(struct text *t, const char *path)
+{
+	struct array a = {.name = NULL};
+	struct content c;
+	char *wrong = content_read(&c, (char *)(uintptr_t)path, -1);
+	if (!wrong)
+		wrong = npy_read(&a, &c);
+	if (!wrong)
+		wrong = array_take_bytes(t, &a);
+	free(c.at);
+	array_free(&a);
+	return wrong;
+}
+
 /* The newest version of the kernel's documentation. */
 static char *linux_doc_read(struct text *t)
 {
@@ -122,6 +166,12 @@ static char *named_read(struct text *t, const char *name)
 {
 	if (!name || !*name)
 		return corpus_read(t, FOLDER);
+	if (name_ends_in(name, ".npz") || name_ends_in(name, ".npz.gz"))
+		return sentence("--data-dir=%s: an archive has several arrays, and a text is one; "
+				"give one array of bytes as FILE.npy",
+				name);
+	if (name_ends_in(name, ".npy") || name_ends_in(name, ".npy.gz"))
+		return array_file_read(t, name);
 	return strcmp(name, "linux-doc") == 0 ? linux_doc_read(t) : corpus_read(t, name);
 }
 
@@ -170,9 +220,10 @@ PROBE_AND_LOAD(text, text_get(run, train, test, load))
 
 const struct dataset dataset_text = {
 	.name = "text",
-	.summary = "the bytes of any file or folder; by default the licences that Debian has",
+	.summary = "the bytes of any file or folder, or of an array; by default the licences that "
+		   "Debian has",
 	.needs = "a text: " FOLDER ", which every Debian has; --data-dir=linux-doc, 24 MB of the "
-		 "package linux-doc; or --data-dir=FILE or FOLDER",
+		 "package linux-doc; or --data-dir=FILE, FILE.npy or FOLDER",
 	.probe = text_probe,
 	.load = text_load,
 	.unload = data_unload,

@@ -398,6 +398,8 @@ CREATE INDEX calibration_of ON calibration (workload, batch, device, workers);
 -- sync, elastic, sum, host): x is an amount of work [floats], value its time [s]. "wake": from a
 -- wake-up signal until a sleeping worker resumes [s], x is 1. "message": x is a length [bytes]; "both":
 -- two such at once, one each way; "allreduce": [floats]; "sim_...": what the simulator made of these.
+-- "layer": x is the number of a layer, value the time of its backward pass [s]; of the highest x: of the
+-- forward pass.
 -- "cores_share": x is the number of the repetition, value the least share of its core that a worker had;
 -- below 0.9 other processes ran.
 CREATE TABLE calibration_point (

@@ -229,6 +229,22 @@ static void take_code(const struct config *c, const struct plan *p, struct simul
 	free(names[1]);
 }
 
+/* The points are in the order of the layers; the forward pass is the last. */
+static void take_layers(struct simulation *s)
+{
+	size_t n = 0;
+	double all = 0;
+	s->layer_s = must(calloc(s->points.n + 1, sizeof *s->layer_s));
+	for (size_t i = 0; i < s->points.n; i++) {
+		const struct point *p = &s->points.point[i];
+		if (strcmp(p->name, "layer") != 0 || p->x != (double)n)
+			continue;
+		s->layer_s[n++] = p->value;
+		all += p->value;
+	}
+	s->layers = all > 0 ? n - 1 : 0;
+}
+
 /* More workers than cores: takes the effect of shared cores out of the measured times, because the
  * simulated host shares its cores itself. */
 static void take_out_sharing(struct simulation *s, int workers, int cores)
@@ -373,6 +389,7 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 	s->allreduce = curve_of(&s->points, "allreduce", slower);
 	take_push_share(c, s, slower);
 	take_code(c, p, s, slower);
+	take_layers(s);
 	if (s->step.n == 0)
 		s->calibration_id = 0;
 	take_out_sharing(s, workers, *cores);
@@ -492,6 +509,7 @@ void simulation_fini(struct simulation *s)
 	free(s->platform_file);
 	free(s->points.point);
 	free(s->wires.point);
+	free(s->layer_s);
 	replay_free(s->replay);
 	*s = (struct simulation){.platform_file = NULL};
 }

@@ -93,7 +93,7 @@ const char *data_hash_find(const struct run *run, const struct dataset *set)
 	struct known now = {.set = set, .folder = must(strdup(run->data_dir))};
 	char other[DATA_HASH_ROOM] = "";
 	hash_of_seed(run, set, 1, now.hash);
-	if (!is_built_in(set)) /* those that come along read their files whatever the seed is */
+	if (!is_built_in(set) || set->of_seed) /* others read their files whatever the seed is */
 		hash_of_seed(run, set, 2, other);
 	if (*other && strcmp(now.hash, other) != 0)
 		*now.hash = DATA_OF_SEED;

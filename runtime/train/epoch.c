@@ -181,7 +181,8 @@ static bool compute_batch(struct worker *w, bool with_step, int64_t k)
 		gradient_only(w);
 		return false;
 	}
-	if (!world_is_virtual) /* otherwise layer by layer, as the forward pass takes time */
+	/* otherwise layer by layer, as the simulated forward pass takes time */
+	if (!world_is_virtual || !w->model->workload->by_layer)
 		layers_needed(w);
 	d->ops->graph(d, KINDS * graph_key(w) + (size_t)kind,
 		      with_step ? gradient_and_local_step : gradient_only, w);

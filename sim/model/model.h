@@ -77,6 +77,10 @@ struct simulation {
 	/* On this machine, whose ranks sum in shared memory: a sum [floats]. No points: messages
 	 * and cost[COST_SUM] instead. */
 	struct curve allreduce;
+	/* Measured times of the layers, as struct layout's flops count them; layers = 0: not
+	 * measured. */
+	double *layer_s; /* [layers + 1] */
+	size_t layers;
 	struct points points; /* figures of the calibration; steps of one repetition */
 	int64_t wires_id;     /* of the links between hosts; 0 = none */
 	struct points wires;

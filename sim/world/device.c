@@ -38,13 +38,19 @@ static void charge_always(enum cost what, size_t amount)
 			       (double)amount);
 }
 
+/* Of all layers and the forward pass. */
+static double sum_parts(const struct worker *w, const double *part)
+{
+	double sum = 0;
+	for (size_t i = 0; i <= w->model->layers; i++)
+		sum += part[i];
+	return sum;
+}
+
 /* The flops of one row in the whole model. */
 static double row_flops(const struct worker *w)
 {
-	double flops = 0;
-	for (size_t i = 0; i <= w->model->layers; i++)
-		flops += w->model->flops[i];
-	return flops;
+	return sum_parts(w, w->model->flops);
 }
 
 /* For the current mini-batch: a gradient of the whole model, without the update. */
@@ -136,16 +142,24 @@ static void sim_get(struct device *d, float *host, const float *x, size_t n)
 
 /* ---- A gradient as a whole ---- */
 
-/* A layer's weight in the backward pass: by flops, or by parameters if the flops are unknown. */
+/* The parts of a step, by measured times or by flops; NULL = not known. */
+static const double *parts(const struct worker *w)
+{
+	const struct simulation *s = sim_plan->simulation;
+	return s->layers == w->model->layers ? s->layer_s : w->model->flops;
+}
+
+/* A layer's weight in the backward pass: by its part, or else by its parameters. */
 static double layer_weight(const struct worker *w, size_t i)
 {
-	return w->model->flops ? w->model->flops[i]
-			       : (double)(w->model->layer[i + 1] - w->model->layer[i]);
+	const double *part = parts(w);
+	return part ? part[i] : (double)(w->model->layer[i + 1] - w->model->layer[i]);
 }
 
 static double forward_part(const struct worker *w)
 {
-	return w->model->flops ? w->model->flops[w->model->layers] / row_flops(w) : 1.0 / 3;
+	const double *part = parts(w);
+	return part ? part[w->model->layers] / sum_parts(w, part) : 1.0 / 3;
 }
 
 /* The layers of a forward pass take shares of its time, as they do of the backward pass. The lowest
@@ -190,7 +204,7 @@ static void sim_event_record(struct device *d, size_t i)
 	(void)d, (void)i;
 }
 
-/* A layer of the backward pass takes the share of its flops in those that are left. */
+/* A layer of the backward pass takes its share of the layers that are left. */
 static void sim_event_wait(struct device *d, size_t i)
 {
 	struct sim_worker *me = sim_self();

@@ -121,6 +121,61 @@ TEST(rows_of_a_text_are_consecutive)
 	dataset_text.unload(&train, &test);
 }
 
+/* Writes the values 0, 7, 14, ... below 256 as an array of NumPy; `last` stands at the end. */
+static void array_put(const char *name, const char *type, size_t width, size_t n, int last)
+{
+	char *header AUTOFREE =
+		sentence("{'descr': '%s', 'fortran_order': False, 'shape': (%zu,), }\n", type, n);
+	const size_t length = strlen(header), begin = 10 + length;
+	uint8_t *b AUTOFREE = must(calloc(begin + n * width, 1));
+	memcpy(b, "\x93NUMPY\1", 8);
+	b[8] = (uint8_t)length;
+	memcpy(b + 10, header, length);
+	for (size_t i = 0; i < n; i++) {
+		const int value = i + 1 == n ? last : (int)(i * 7 % 256);
+		for (size_t k = 0; k < width; k++)
+			b[begin + i * width + k] = (uint8_t)(value >> (8 * k));
+	}
+	folder_put(name, b, begin + n * width, false);
+}
+
+TEST(array_of_bytes_is_a_text, 2)
+{
+	char *path AUTOFREE = sentence("%s/a.npy", folder);
+	const struct run run = {.data_dir = path};
+	struct data train, test;
+	array_put("a.npy", _i ? "<i2" : "|u1", _i ? 2 : 1, 200, 9);
+	char *wrong AUTOFREE = dataset_text.load(&run, &train, &test);
+	ck_assert_msg(!wrong, "%s", wrong);
+	ck_assert_uint_eq(train.n, 190 - 1);
+	ck_assert_uint_eq(test.n, 10 - 1);
+	for (size_t i = 0; i < train.n; i++)
+		ck_assert_int_eq(train.bytes[i], (int)(i * 7 % 256));
+	ck_assert_double_eq((double)test.target[8], 9);
+	dataset_text.unload(&train, &test);
+}
+
+TEST(other_arrays_are_no_text, 4)
+{
+	static const struct {
+		const char *name;
+		size_t n;
+		int last;
+		const char *says;
+	} row[] = {
+		{"a.npy", 200, 256, "value 199 is 256; gpt trains on bytes"},
+		{"a.npy", 200, -1, "value 199 is -1; gpt trains on bytes"},
+		{"a.npy", 50, 0, "it has fewer than 100 values"},
+		{"a.npz", 200, 0, "give one array of bytes as FILE.npy"},
+	};
+	char *path AUTOFREE = sentence("%s/%s", folder, row[_i].name);
+	const struct run run = {.data_dir = path};
+	struct data train, test;
+	array_put(row[_i].name, "<i2", 2, row[_i].n, row[_i].last);
+	char *wrong AUTOFREE = dataset_text.load(&run, &train, &test);
+	ck_assert_msg(wrong && strstr(wrong, row[_i].says), "%s", wrong ? wrong : "it is read");
+}
+
 /* ---- The model ----------------------------------------------------------- */
 
 static const struct {

@@ -690,6 +690,51 @@ TEST(python_model_is_calibrated_and_validated)
 		"1|2");
 }
 
+/* Two layers of 30,000 parameters, and steps of 10 ms. */
+#define TWO_ARRAYS \
+	"import time, numpy as np\nn = 30000\n" \
+	"def data(): return np.ones((40, 1), 'f4'), np.ones((10, 1), 'f4')\n" \
+	"def params(): return [np.zeros(n, 'f4'), np.zeros(n, 'f4')]\n" \
+	"def gradient(p, batch):\n  time.sleep(0.01)\n  return 1.0, [np.ones(n), np.ones(n)]\n"
+
+/* NumPy gives all gradients at the end of a step. A calibration measures that, and a simulation
+ * then hides no message behind a layer. */
+TEST(calibrated_layers_of_a_numpy_model_hide_nothing)
+{
+	if (lacks("numpy"))
+		return;
+	folder_text("mine.py", TWO_ARRAYS);
+	DO(0, "mvbench calibrate --workload=./mine.py --batch=10 --seconds=50ms --repetitions=1 "
+	      "--counts=1 && for step in '' --sim.step-time=2ms; do for more in '' "
+	      "--allreduce.overlap; do mvbench run --workload=./mine.py --batch=10 --epochs=1 "
+	      "--workers=2 --strategy=allreduce --allreduce.bucket=1 --platform=sim "
+	      "--sim.platform=ethernet_1g $step $more; done; done");
+	answers("SELECT group_concat(x), group_concat(value > 0) FROM (SELECT x, value FROM "
+		"calibration_point WHERE name = 'layer' ORDER BY x)",
+		"0.0,1.0,2.0|0,0,1");
+	/* a given step is divided by parameters: the last layer is sent early */
+	answers("SELECT b.seconds > 0.999 * a.seconds, d.seconds < 0.99 * c.seconds FROM epoch a "
+		"JOIN epoch b USING (epoch) JOIN epoch c USING (epoch) JOIN epoch d USING (epoch) "
+		"WHERE epoch = 1 AND a.run_id = 1 AND b.run_id = 2 AND c.run_id = 3 AND d.run_id = "
+		"4",
+		"1|1");
+}
+
+/* With --allreduce.overlap=next, too, its forward pass waits for all layers, as the real one does.
+ */
+TEST(simulated_python_model_needs_all_layers)
+{
+	if (lacks("numpy"))
+		return;
+	folder_text("mine.py", TWO_ARRAYS);
+	DO(0, "for more in true next; do " RUN "--workload=./mine.py --batch=10 --workers=2 "
+	      "--strategy=allreduce --allreduce.bucket=1 --platform=sim --sim.step-time=2ms "
+	      "--sim.platform=ethernet_1g --allreduce.overlap=$more; done");
+	answers("SELECT b.seconds BETWEEN 0.999 * a.seconds AND 1.001 * a.seconds FROM epoch a "
+		"JOIN epoch b USING (epoch) WHERE epoch = 2 AND a.run_id = 1 AND b.run_id = 2",
+		"1");
+}
+
 TEST(python_model_passes_the_gate)
 {
 	if (lacks("numpy"))
@@ -1095,8 +1140,8 @@ TEST(data_set_has_the_accuracy_of_its_arrays)
 		"2|1|1");
 }
 
-/* The forward pass takes a third of a step, the layers of the backward pass their share of flops:
- * an allreduce that starts early ends early. */
+/* Without a calibration the layers take their shares of flops: an allreduce that starts early ends
+ * early. */
 TEST(overlap_hides_messages_of_a_torch_model)
 {
 	if (lacks("torch.utils.flop_counter, numpy")) /* PyTorch 2.1 */
@@ -1133,6 +1178,29 @@ TEST(gradient_in_several_parts_is_refused_with_overlap)
 		  "--allreduce.overlap");
 	expect("comes in several parts, as with a reentrant checkpoint");
 	answers("SELECT group_concat(status) FROM run", "done,failed");
+	DO(0, "mvbench calibrate --workload=./mine.py --batch=10 --seconds=50ms --repetitions=1 "
+	      "--counts=1");
+	answers("SELECT count(*) > 0, total(name = 'layer') FROM calibration_point", "1|0.0");
+}
+
+/* The sleep belongs to the layer below it. */
+TEST(calibration_measures_layers_of_a_torch_model)
+{
+	if (lacks("torch.utils.flop_counter, numpy")) /* PyTorch 2.1 */
+		return;
+	folder_text("mine.py", TORCH ROWS
+		    "import time\nclass Slow(torch.autograd.Function):\n"
+		    "  @staticmethod\n  def forward(c, x): return x.clone()\n"
+		    "  @staticmethod\n  def backward(c, g):\n    time.sleep(0.03)\n    return g\n"
+		    "class M(nn.Module):\n  def __init__(self):\n    super().__init__(); self.a = "
+		    "nn.Linear(3, 4); self.b = nn.Linear(4, 1)\n"
+		    "  def forward(self, x): return self.b(Slow.apply(self.a(x)))\n"
+		    "def model(): return M()\n");
+	DO(0, "mvbench calibrate --workload=./mine.py --batch=10 --seconds=50ms "
+	      "--repetitions=1 --counts=1");
+	answers("SELECT group_concat(value >= 0.03) FROM (SELECT value FROM calibration_point "
+		"WHERE name = 'layer' ORDER BY x)",
+		"1,0,0");
 }
 
 /* PyTorch counts no operation of this model. Its layers take shares by their parameters. */

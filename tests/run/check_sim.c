@@ -705,6 +705,16 @@ TEST(products_outside_gradients_take_time)
 		muon / (60 * gradient) * step_s, 1e-6);
 }
 
+/* When rank 0 begins to send its i-th message of step 1, in 1,000 s. */
+static double sends_after(size_t i)
+{
+	return asked("SELECT e.start_s - s.start_s FROM event AS e JOIN event AS s ON s.rank = 0 "
+		     "AND s.name = 'step' WHERE e.rank = 0 AND e.name = 'send' AND e.step = 1 "
+		     "ORDER BY e.start_s LIMIT 1 OFFSET %d",
+		     (int)i) /
+	       1000;
+}
+
 /* lenet's first linear layer has 88 % of the parameters, and 4 % of the backward pass: its gradient
  * is ready early. */
 TEST(gradients_are_ready_by_flops)
@@ -717,13 +727,7 @@ TEST(gradients_are_ready_by_flops)
 		 "--allreduce.overlap --allreduce.bucket=1 --trace=1 --sim.train=false " HOSTS
 		 "--sim.step-time=1000s");
 	for (size_t i = 0; i < COUNT(at); i++)
-		ck_near("ready",
-			asked("SELECT e.start_s - s.start_s FROM event AS e JOIN event AS s "
-			      "ON s.rank = 0 AND s.name = 'step' WHERE e.rank = 0 AND e.name = "
-			      "'send' AND e.step = 1 ORDER BY e.start_s LIMIT 1 OFFSET %d",
-			      (int)i) /
-				1000,
-			at[i] / at[3], 1e-3);
+		ck_near("ready", sends_after(i), at[i] / at[3], 1e-3);
 }
 
 /* Only lenet's linear layers are split: two workers save half of 4 %. */
@@ -783,6 +787,27 @@ static void point(const char *name, double x, double value)
 				       "calibration), '%s', %.17g, %.17g)",
 				       name, x, value);
 	sql(text);
+}
+
+/* Measured times of layers replace flops: the forward pass takes 2 of 10 parts, and then the layers
+ * from the last to the first. Those of a model with other layers do not. */
+TEST(gradients_are_ready_by_measured_times, 2)
+{
+	static const double part[] = {4, 1, 3, 2}, at[] = {0.5, 0.6, 1};
+	const char *how = "--workload=mlp --mlp.hidden=64 --mlp.depth=2 --epochs=1 --batch=300 "
+			  "--workers=2 --strategy=allreduce --allreduce.overlap "
+			  "--allreduce.bucket=1 --trace=1 --sim.train=false " HOSTS;
+	forget_runs();
+	calibrated((struct made){"mlp", "--mlp.hidden=64 --mlp.depth=2", 300, 1, 2, 1000, false});
+	for (size_t i = (size_t)_i; i < COUNT(part); i++)
+		point("layer", (double)(i - (size_t)_i), part[i]);
+	record_sim(how);
+	for (size_t i = 0; i < COUNT(at) && !_i; i++)
+		ck_near("ready", sends_after(i), at[i], 1e-3);
+	const double low = 784 * 64, middle = 64 * 64, top = 64 * 10, forward = low + middle + top;
+	if (_i)
+		ck_near("by flops", sends_after(0), (forward + 2 * top) / (3 * forward - low),
+			1e-3);
 }
 
 /* Workers that compute side by side without messages. */

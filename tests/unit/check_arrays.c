@@ -13,13 +13,14 @@
 #include <string.h>
 
 /* Probes and loads folder/NAME, or the folder; NULL, or the message. Both have to agree. */
-static char *load(const char *name, struct data *train, struct data *test)
+static char *load_as(const struct dataset *set, const char *name, struct data *train,
+		     struct data *test)
 {
 	char *path AUTOFREE = sentence("%s/%s", folder, name);
 	struct run run = {.data_dir = path};
 	struct data shape, test_shape;
-	char *first AUTOFREE = dataset_fashion_mnist.probe(&run, &shape, &test_shape),
-		    *wrong = dataset_fashion_mnist.load(&run, train, test);
+	char *first AUTOFREE = set->probe(&run, &shape, &test_shape),
+		    *wrong = set->load(&run, train, test);
 	ck_assert_msg(!first == !wrong && (!first || strcmp(first, wrong) == 0), "%s, then %s",
 		      first, wrong);
 	ck_assert(!shape.bytes && !shape.floats && !shape.target);
@@ -31,6 +32,11 @@ static char *load(const char *name, struct data *train, struct data *test)
 		ck_assert_uint_eq(shape.value_size, train->bytes ? 1 : sizeof(float));
 	}
 	return wrong;
+}
+
+static char *load(const char *name, struct data *train, struct data *test)
+{
+	return load_as(&dataset_fashion_mnist, name, train, test);
 }
 
 static void forget(struct data *train, struct data *test)
@@ -286,6 +292,83 @@ TEST(own_images_train_each_model, 3)
 	expect_row("SELECT train_size, test_size, test_accuracy > 0.9 FROM run JOIN epoch ON id = "
 		   "run_id WHERE epoch = 4",
 		   "192,48,1\r\n");
+}
+
+/* ---- Regression ---------------------------------------------------------- */
+
+/* The labels are numbers: of a table, and of arrays, whose bytes are taken as they are. */
+TEST(regression_takes_numbers, 2)
+{
+	const char *python = python_with("numpy"), *file = _i ? "a.npz" : "a.csv";
+	struct data train, test;
+	double sum = 0, most = 0;
+	if (_i && !python)
+		return;
+	if (_i)
+		run(0,
+		    "cd %s && %s -c \"import numpy as v; v.savez('a.npz', x=v.uint8([[1], [3], [5], "
+		    "[200], [5]]), y=[0.5, -7, 1e3, 2, 2])\"",
+		    folder, python);
+	else
+		folder_text(file, "u,y\n1,0.5\n3,-7\n5,1e3\n1,2\n5,2\n");
+	char *wrong AUTOFREE = load_as(&dataset_cubes, file, &train, &test);
+	ck_assert_msg(!wrong, "%s", wrong);
+	ck_assert_uint_eq(train.n, 4);
+	ck_assert_uint_eq(test.n, 1);
+	ck_assert_uint_eq(train.features, 1);
+	ck_assert_uint_eq(train.classes + test.classes, 0);
+	for (size_t i = 0; i < 5; i++) {
+		sum += (double)(i < 4 ? train.target[i] : test.target[0]);
+		most = fmax(most, (double)(i < 4 ? train.floats[i] : test.floats[0]));
+	}
+	ck_assert_double_eq(sum, 997.5);
+	if (_i)
+		ck_assert_double_eq(most, 200);
+	forget(&train, &test);
+}
+
+TEST(regression_refuses_other_files, 3)
+{
+	static const struct {
+		const char *file, *text, *says;
+	} row[] = {{"a.csv", "u,y\n1,1\n2,b\n3,2\n4,1\n5,1\n",
+		    "row 1 has the label 'b'; a regression needs numbers"},
+		   {"a.dat", "1,2\n", "a file that ends in .npz, .csv, .tsv or .py"},
+		   {"none.csv", NULL, "No such file"}};
+	struct data train, test;
+	if (row[_i].text)
+		folder_text(row[_i].file, row[_i].text);
+	char *wrong AUTOFREE = load_as(&dataset_cubes, row[_i].file, &train, &test);
+	ck_assert_msg(wrong && strstr(wrong, row[_i].says), "%s", wrong);
+	ck_assert(!train.floats && !train.target && !test.floats);
+}
+
+/* A folder without rows of this kind is for other workloads: the rows are then made from the seed,
+ * and are not compared with those of another one. */
+TEST(own_rows_train_the_perceptron)
+{
+	char text[40 * 16] = "", *to = text;
+	for (int i = 0; i < 40; i++)
+		to += sprintf(to, "%d,%g\n", i, i / 40.0);
+	folder_text("a.csv", text);
+	for (int seed = 1; seed <= 2; seed++) {
+		char *own AUTOFREE = sentence("--workload=perceptron --data-dir=%s/a.csv "
+					      "--epochs=20 --batch=4 --lr=1e-3 --seed=%d",
+					      folder, seed),
+			  *made AUTOFREE = sentence("--workload=perceptron --epochs=1 --batch=500 "
+						    "--label=made --seed=%d",
+						    seed);
+		record_run(own);
+		record_run(made);
+	}
+	expect_row("SELECT count(*), min(train_size), min(params), min(length(data_hash)), "
+		   "count(DISTINCT data_hash), min(b.test_loss < a.test_loss) FROM run JOIN epoch "
+		   "AS a ON a.run_id = id AND a.epoch = 0 JOIN epoch AS b ON b.run_id = id AND "
+		   "b.epoch = 20",
+		   "2,32,301,16,1,1\r\n");
+	expect_row("SELECT count(*), min(train_size), group_concat(DISTINCT status) FROM run WHERE "
+		   "label = 'made'",
+		   "2,10000,done\r\n");
 }
 
 /* ---- Refusals ------------------------------------------------------------ */

@@ -23,13 +23,14 @@ import signal
 import struct
 import sys
 import sysconfig
+import time
 import traceback
 import typing
 
 FILE, REGIONS = 3, 4  # open files
 TEXT, TEXT_ROOM, INDEX = 128, 65536 - 128, 65536  # where the text, and the numbers of rows, begin [bytes]
 SPINS = 400  # looks at the request before it sleeps: some 20 us
-CONFIGURE, ATTACH, TARGETS, GRADIENT, EVALUATE, STATISTICS = range(6)
+CONFIGURE, ATTACH, TARGETS, GRADIENT, EVALUATE, STATISTICS, LAYER_TIMES = range(7)
 SAID_MOST = 700  # the most characters of a message
 METRICS_MOST = 12  # strategies report values, too, and there are 16 in all
 HASHED = 16  # rows of a set that gives them one by one
@@ -464,6 +465,12 @@ class Numbers:
             self.np.multiply(g, rows_share, out=into, casting="same_kind")
         return float(loss) * len(index), len(index), int(correct)
 
+    def layer_times(self, slot, index):
+        """Seconds of the backward pass of each layer, and of the forward pass: here all gradients come at its end."""
+        began = time.perf_counter()
+        result = self.gradient(slot, index, 0, 1, None, True)
+        return [0] * len(self.first) + [time.perf_counter() - began], result
+
     def answers(self, params, batch):
         """The mean loss, and the number of correct answers."""
         if hasattr(self.module, "loss"):
@@ -732,6 +739,7 @@ class Torch:
                 self.left[layer] += 1
             self.next = self.layer_of[-1]
         loss, count, correct = self.losses(self.batch(index), len(index) // 4, True)
+        self.predicted = time.perf_counter()
         (loss if rows_share == 1 else loss * rows_share).backward()
         self.ready = None
         for i in range(len(grads)):
@@ -739,6 +747,20 @@ class Torch:
         self.keep_buffers(buffers)
         self.put(others)
         return loss.item() * count, count, correct
+
+    def layer_times(self, slot, index):
+        """Seconds of the backward pass of each layer, and of the forward pass; []: its gradients come in several parts.
+
+        A layer's time ends when its gradient may be sent.
+        """
+        at, began = [], time.perf_counter()
+        try:
+            result = self.gradient(slot, index, 0, 1, lambda: at.append(time.perf_counter()), True)
+        except Refused:
+            return [], (0.0, 0, 0)
+        at = [self.predicted] + at + [time.perf_counter()] * (self.layer_of[-1] + 1 - len(at))
+        backward = [end - begin for begin, end in zip(at, at[1:])]  # from the last layer
+        return backward[::-1] + [self.predicted - began], result
 
     def evaluate(self, slot, index, test):
         _, buffers, _ = self.take(slot)
@@ -847,6 +869,9 @@ class Server:
                 result = self.computes.gradient(slot, index, key, share, ready, bool(self.word[7]))
             elif command == EVALUATE:
                 result = self.evaluate(slot, rows)
+            elif command == LAYER_TIMES:
+                times, result = self.computes.layer_times(slot, index)
+                self.say("\t".join(f"{t:.6g}" for t in times))
             else:
                 result = self.computes.statistics(slot, index)
             struct.pack_into("dqq", self.memory, 72, *result)

@@ -21,7 +21,7 @@ char *python_describe(const char *out, char *const *path, size_t n);
 
 /* ---- process.c: a Python process, and the memory that it shares with this one ---- */
 
-enum python_command { CONFIGURE, ATTACH, TARGETS, GRADIENT, EVALUATE, STATISTICS };
+enum python_command { CONFIGURE, ATTACH, TARGETS, GRADIENT, EVALUATE, STATISTICS, LAYER_TIMES };
 
 struct python;
 /* What a request says, and its answer. */

@@ -487,6 +487,23 @@ static void python_statistics(struct worker *w, const int32_t *index, size_t row
 	forward(w, STATISTICS, w->train, index, rows);
 }
 
+/* Gradients that are copied to a device are final at the end only. */
+static bool python_layer_times(struct worker *w, double *s)
+{
+	const size_t layers = w->model->layers;
+	forward(w, LAYER_TIMES, w->train, w->index, w->rows);
+	if (!state_of(w)->region)
+		return false;
+	char *said AUTOFREE = must(strdup(python_said(state_of(w)->file->python))), *rest = said;
+	for (size_t i = 0; i <= layers; i++)
+		s[i] = strtod(word(&rest), NULL);
+	for (size_t i = 0; i < layers && !state_of(w)->shared; i++) {
+		s[layers] += s[i];
+		s[i] = 0;
+	}
+	return *said;
+}
+
 static const struct dataset dataset = {.probe = python_probe,
 				       .load = python_rows,
 				       .unload = python_unload,
@@ -500,5 +517,6 @@ static const struct workload slots = {
 	.gradient = python_gradient,
 	.evaluate = python_evaluate,
 	.statistics = python_statistics,
+	.layer_times = python_layer_times,
 	.fini = python_fini,
 };

@@ -4,9 +4,7 @@ eval layout_curves
 eval spread(3, 4)
 eval quality_axis
 eval extremes(1); unit = most < 1e6 ? 1e3 : most < 1e9 ? 1e6 : 1e9; last = most / unit; first = least / unit
-if (last > 8 * first) { set logscale x; set xrange [first / 1.15:last * 1.15]; eval decades('x', first, last) } \
+if (last > 8 * first) { set logscale x; log_x = 1; set xrange [first / 1.15:last * 1.15]; eval decades('x', first, last) } \
 else { set xrange [0:last * 1.02] }
 set xlabel sprintf('Sent by all workers [%s]', unit == 1e3 ? 'kB' : unit == 1e6 ? 'MB' : 'GB')
-plot for [i = 1:bands * blocks] data index i - 1 using ($1 / unit):3:4 with filledcurves linetype look[i] notitle, \
-     for [i = 1:blocks] data index i - 1 using ($1 / unit):2 with linespoints linetype look[i] \
-	pointinterval stride title name[i]
+eval curves('$1 / unit', '$2', '$3', '$4')

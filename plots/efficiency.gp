@@ -1,25 +1,18 @@
 # Columns: workers, efficiency, low, high, more workers than cores
-widest = max(widest, 22); extra = 2
+eval find_crowded(5)
+extra = 1 + (crowded ne ''); widest = crowded eq '' ? widest : max(widest, 22)
 eval layout_curves
 interval = of_times
 eval spread(3, 4)
-eval find_crowded(5)
 eval extremes(4); top = max(most, 1)
 eval extremes(1)
 set xlabel 'Workers'
 set ylabel 'Speed-up / workers'
-logarithmic = most > 12
-if (logarithmic) { set logscale x 2; set xrange [0.9:most * 1.12] } \
-else { set xtics 1; set xrange [0.8:most + 0.2] }
+if (most > 12) { set logscale x 2; log_x = 1; from = 0.9; to = most * 1.12 } \
+else { set xtics 1; from = 0.8; to = most + 0.2 }
+set xrange [from:to]
 set yrange [0:top * 1.06]
-step = blocks > 1 ? min(0.03, 0.16 / (blocks - 1)) : 0
-aside(x, i) = logarithmic ? x * 2 ** (1.5 * step * (i - (blocks + 1) / 2.0)) \
-			  : x + step * (i - (blocks + 1) / 2.0)
-plot sample [logarithmic ? 0.9 : 0.8:logarithmic ? most * 1.12 : most + 0.2] '+' using 1:(1) \
-	with lines linewidth 1.2 linecolor rgb '#888888' dashtype 2 title 'ideal', \
-     for [i = 1:bars * blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype look[i] \
-	pointtype -1 dashtype 1 notitle, \
-     for [i = 1:blocks] data index i - 1 using (aside($1, i)):2 with linespoints linetype look[i] title name[i], \
-     for [k = 1:words(crowded)] data index at(crowded, k) - 1 using (aside($1, at(crowded, k))):($5 > 0 ? $2 : -1) \
-	@ring notitle, \
-     keyentry @ring title crowded eq '' ? '' : 'more workers than cores'
+behind = "sample [from:to] '+' using 1:(1) with lines linewidth 1.2 linecolor rgb '#888888' dashtype 2 title 'ideal', "
+in_front = rings
+eval side_by_side
+eval curves('aside($1, i)', '$2', '$3', '$4')

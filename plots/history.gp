@@ -26,7 +26,6 @@ do for [k = 1:last:every_so_many] {
 }
 # Points of several lines are next to each other.
 step = blocks > 1 ? min(0.12, 0.6 / (blocks - 1)) : 0
-aside(x, i) = x + step * (i - (blocks + 1) / 2.0)
 worse = "#D55E00"; better = "#009E73"
 plot for [i = 1:blocks] data index i - 1 using ($1 - 0.5):5:(1):(0) with vectors nohead linetype look[i] \
 	linewidth 1 dashtype 1 notitle, \

@@ -106,7 +106,8 @@ entry = 52 + letter * max(widest, 12); across = max(1, int((area(lead, 20) + (wi
 foot = foot + line * (ceil(1.0 * (blocks + extra) / across) + 1); \
 tall = min(270, 0.75 * area(lead, 20)); \
 eval canvas(lead, max(area(lead, 20), entry - lead + 14), 20, tall); \
-eval around(lead); set key horizontal at screen x_of(14), screen y_of(head + tall + under - 4) maxcols across"
+eval around(lead); eval key_below"
+key_below = "set key horizontal at screen x_of(14), screen y_of(head + tall + under - 4) maxcols across"
 
 # One bar for each block, from top to bottom, with its name on the left and a key of one row above: sample k of
 # at most 5 is at sample_x(k), legend_y.
@@ -178,6 +179,9 @@ first_of(c, i) = sprintf("stats data index %d using (text = strcol(%d), 0) every
 find_crowded(c) = sprintf("crowded = ''; do for [i = 1:blocks] { \
 eval number(i, %d); if (number > 0) { crowded = crowded . ' ' . i } }", c)
 ring = "with points pointtype 6 pointsize 1.5 linewidth 0.8 linecolor rgb '#666666'"
+rings = ", for [k = 1:words(crowded)] data index at(crowded, k) - 1 \
+	using (aside($1, at(crowded, k))):($5 > 0 ? $2 : NaN) " . ring . " notitle, \
+keyentry " . ring . " title crowded eq '' ? '' : 'more workers than cores'"
 # The k-th of a list of blocks, for loops from 1 to words(list). Past the end it gives 1, because gnuplot evaluates
 # a plot even if its loop runs zero times.
 at(list, k) = k > words(list) ? 1 : int(word(list, k))
@@ -214,12 +218,19 @@ stride = max(1, (rows + 5) / 10)
 
 # Curves of (x, y) with bands or bars from low to high, expressions of columns. after(i): text behind a name. Up to four
 # names stand at the ends of their curves if all end near the right and do not touch there; otherwise the key has
-# them. A first plot, to nowhere, finds the ranges of the axes.
+# them. The key always has the `extra` entries. A first plot, to nowhere, finds the ranges of the axes.
 after(i) = ''
-log_y = 0 # the y axis is logarithmic
+log_x = 0; log_y = 0 # the axis is logarithmic
 label_of(i) = name[i] . after(i)
 direct = 0
-curves(x, y, low, high) = (blocks < 2 || blocks > 4 ? '' \
+joined = 1 # by lines; otherwise they are points
+behind = ''; in_front = '' # of the curves: what else is drawn, parts of a plot command
+# Before curves: if each point is a configuration, not an epoch, it has a marker and a bar. aside(x, i) shifts
+# curve i sideways, because points of several curves can have the same coordinates.
+side_by_side = "bands = 0; stride = 1"
+step = blocks > 1 ? min(0.03, 0.16 / (blocks - 1)) : 0
+aside(x, i) = log_x ? x * 2 ** (1.5 * step * (i - (blocks + 1) / 2.0)) : x + step * (i - (blocks + 1) / 2.0)
+curves(x, y, low, high) = (blocks < 2 || blocks > 4 || !joined ? '' \
 	: 'set terminal dumb; set output "/dev/null"; ' . lines(x, y, low, high) . '; ' . find_ends(x, y) . find_direct . '; ') \
 	. lines(x, y, low, high)
 find_ends(x, y) = sprintf("\
@@ -231,26 +242,28 @@ find_direct = "\
 direct = 1; longest = 0; \
 do for [i = 1:blocks] { \
 	longest = max(longest, strlen(label_of(i))); \
-	end_x[i] = share(end_x[i], GPVAL_X_MIN, GPVAL_X_MAX, 0); \
+	end_x[i] = share(end_x[i], GPVAL_X_MIN, GPVAL_X_MAX, log_x); \
 	end_y[i] = share(end_y[i], GPVAL_Y_MIN, GPVAL_Y_MAX, log_y); \
 	if (end_x[i] < 0.9) { direct = 0 }; \
 	do for [j = 1:i - 1] { if (abs(end_y[i] - end_y[j]) * tall < line) { direct = 0 } } }; \
 beside = 20 + letter * longest; \
 if (area(lead, beside) < 230) { direct = 0 }; \
 if (direct) { \
-	foot = under + (key_title eq '' ? 0 : line); unset key; \
-	eval canvas(lead, area(lead, beside), beside, tall); eval around(lead); \
-	set label 1004 key_title at screen x_of(14), screen y_of(head + tall + under + 4) left font small \
-		textcolor rgb '#666666'; \
+	foot = under + line * ((key_title ne '' || extra > 0) + ceil(1.0 * extra / across)); \
+	eval canvas(lead, area(lead, beside), beside, tall); eval around(lead); eval key_below; \
+	if (extra == 0) { unset key; \
+		set label 1004 key_title at screen x_of(14), screen y_of(head + tall + under + 4) left font small \
+			textcolor rgb '#666666' }; \
 	do for [i = 1:blocks] { set label label_of(i) at graph 1, graph end_y[i] left offset character 0.8, 0 \
 		noenhanced textcolor rgb colour_of(look[i]) } \
 } else { eval canvas(lead, max(area(lead, 20), entry - lead + 14), 20, tall) }"
-lines(x, y, low, high) = sprintf("\
-plot for [i = 1:bands * blocks] data index i - 1 using (%s):(%s):(%s) with filledcurves linetype look[i] notitle, \
+lines(x, y, low, high) = 'plot ' . behind . sprintf("\
+for [i = 1:bands * blocks] data index i - 1 using (%s):(%s):(%s) with filledcurves linetype look[i] notitle, \
 for [i = 1:(bars && !bands) * blocks] data index i - 1 using (%s):(%s):(%s):(%s) every stride::(i - 1) %% stride \
 	with yerrorbars linetype look[i] pointtype -1 dashtype 1 linewidth 0.8 notitle, \
-for [i = 1:blocks] data index i - 1 using (%s):(%s) with linespoints linetype look[i] \
-	pointinterval stride title direct ? '' : label_of(i)", x, low, high, x, y, low, high, x, y)
+for [i = 1:blocks] data index i - 1 using (%s):(%s) with %s linetype look[i] \
+	title direct ? '' : label_of(i)", x, low, high, x, y, low, high, x, y, \
+	joined ? 'linespoints pointinterval stride' : 'points') . in_front
 
 if (blocks == 0) {
 	eval canvas(20, 480, 20, 200)

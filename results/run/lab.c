@@ -288,7 +288,7 @@ static char *lab(void *options, struct arguments *a, int *status)
 
 const struct command command_lab = {
 	.name = "lab",
-	.summary = "virtual hosts on this machine, with shaped wires",
+	.summary = "run on virtual hosts of this machine, joined by wires of a given rate",
 	.usage = "run|up|exec|probe|rate|cut|heal|off|down [N|HOST|RATE] [-- COMMAND ...]",
 	.about =
 		"Builds hosts on this machine, each with its own network, processes, name, clock "

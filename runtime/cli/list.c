@@ -288,8 +288,8 @@ static char *run_list(void *options, struct arguments *a, int *status)
 
 const struct command command_list = {
 	.name = "list",
-	.summary = "show the strategies, updaters, optimizers, codecs, workloads, devices and "
-		   "platforms there are",
+	.summary = "list all strategies, updaters, optimizers, codecs, workloads, devices and "
+		   "platforms",
 	.usage = "[strategies|updaters|optimizers|codecs|workloads|devices|platforms] [--option]",
 	.about = "Shows all choices, their options, and whether they can be used here.",
 	.options = list_flags,

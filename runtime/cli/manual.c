@@ -38,7 +38,7 @@ void manual_overview(FILE *f)
 	fputc('\n', f);
 	text_wrap(f,
 		  "mvbench COMMAND --help and mvbench help TOPIC explain more; mvbench help topics "
-		  "lists some.",
+		  "lists the topics.",
 		  0);
 	fputs("To begin with:\n"
 	      "  mvbench run --workload=mlp --strategy=allreduce --workers=2 --epochs=3\n"

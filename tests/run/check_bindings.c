@@ -488,6 +488,7 @@ TEST(notebook_of_results_runs, 2)
 		return;
 	record_run("--workload=softmax --strategy=serial --epochs=2 --device=cpu");
 	record_run("--workload=softmax --strategy=serial --epochs=2 --device=cpu --seed=2");
+	record_run("--workload=softmax --strategy=serial --epochs=2 --device=cpu --lr=0.05");
 	run(0,
 	    FIND "MVBENCH_DB=%s/run.db %s -c 'import json, os, sys\n"
 		 "sys.modules.update({} if %d else {\"pandas\": None})\n"
@@ -499,8 +500,17 @@ TEST(notebook_of_results_runs, 2)
 		 "print(len(names[\"runs\"]), len(names[\"configurations\"]), "
 		 "len(names[\"curves\"]), len(names[\"medians\"]))'",
 	    folder, python, _i);
-	/* epochs 0, 1 and 2 of two runs; their medians need pandas */
-	expect(_i ? "2 1 6 3" : "2 1 6 6");
+	/* epochs 0, 1 and 2 of two seeds of one configuration and of one seed of another, which has
+	 * the same short name; their medians need pandas */
+	expect(_i ? "3 2 9 6" : "3 2 9 9");
+	/* what the page sets finds the binding, from any folder */
+	run(0,
+	    "build=$PWD; cd $MVBENCH_HOME && path=$(grep -o 'PYTHONPATH=[^ ]*' "
+	    "plots/results.ipynb | head -1 | sed \"s,.PWD/build,$build,g; s,.PWD,$PWD,g\") && "
+	    "cd / && env PYTHONDONTWRITEBYTECODE=1 \"$path\" %s -c 'import mvbench; "
+	    "print(mvbench.backend())'",
+	    python);
+	expect("not started");
 }
 
 /* ---- Installed ------------------------------------------------------------------ */

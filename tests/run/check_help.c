@@ -98,8 +98,8 @@ TEST(topics_are_found_or_the_nearest_is_named)
 	ck_says(0, "help run", "mvbench help table:run");
 	ck_says(0, "help validation", "Columns: simulated_id, ");
 	ck_says(0, "help worker", "word worker: a process that trains");
-	ck_says(0, "help pull",
-		"word pull: a worker adds a change to a table; a worker copies a table");
+	ck_says(0, "help pull", "word pull: a worker copies a table");
+	ck_says(0, "help parameter-server", "word parameter-server: where workers push to");
 	ck_says(0, "help words", "\n  consensus-distance ");
 	ck_says(0, "help exit-status", "  130 ");
 	ck_says(0, "help --eval-every=3", "It is column eval_every of table run.");

@@ -912,29 +912,22 @@ TEST(trials_far_below_the_best_are_counted_and_not_drawn)
 	ck_assert_ptr_null(strstr(near, "not drawn"));
 }
 
-/* Where a name begins in an SVG, from the left [points of the picture]. */
-static double left_of(const char *text, const char *name)
-{
-	char *whole AUTOFREE = sentence("<text>%s</text>", name);
-	static const char shift[] = "translate(";
-	const char *end = strstr(text, whole), *at = NULL;
-	ck_assert_msg(end, "no %s in %.3000s", name, text);
-	for (const char *next = text; (next = strstr(next, shift)) && next < end; next++)
-		at = next;
-	return at ? strtod(at + strlen(shift), NULL) : -1;
-}
+struct place { /* from the left and from the top [points of the picture] */
+	double x, y;
+};
 
-/* Where the label of a y axis stands, from the left [points of the picture]. Its letters have 11
- * points, and rise to the left. */
-static double label_left_of(const char *text, const char *label)
+/* Where the first text that begins so is in an SVG. The label of a y axis is left of this point. */
+static struct place place_of(const char *text, const char *begins)
 {
-	char *whole AUTOFREE = sentence(">%s</tspan>", label);
+	char *whole AUTOFREE = sentence(">%s", begins), *rest;
 	static const char shift[] = "translate(";
 	const char *end = strstr(text, whole), *at = NULL;
-	ck_assert_msg(end, "no %s in %.3000s", label, text);
+	ck_assert_msg(end, "no %s in %.3000s", begins, text);
 	for (const char *next = text; (next = strstr(next, shift)) && next < end; next++)
 		at = next;
-	return at ? strtod(at + strlen(shift), NULL) : -1;
+	ck_assert_ptr_nonnull(at);
+	double x = strtod(at + strlen(shift), &rest);
+	return (struct place){x, strtod(rest + 1, NULL)}; /* after a comma */
 }
 
 /* gnuplot leaves out a label that long tics move out of the picture. Its letters are 11 points
@@ -948,9 +941,9 @@ TEST(labels_of_axes_with_long_tics_are_whole)
 		     "0.0001 * epoch, train_loss = 0.385 + 0.001 * epoch WHERE epoch >= 1");
 	char *consensus AUTOFREE = drawn("consensus"), *accuracy AUTOFREE = drawn("accuracy_epoch"),
 			*loss AUTOFREE = drawn("loss_time");
-	ck_assert_double_ge(label_left_of(consensus, "Consensus distance"), 11);
-	ck_assert_double_ge(label_left_of(accuracy, "Test accuracy [%]"), 11);
-	ck_assert_double_ge(label_left_of(loss, "Training loss"), 11);
+	ck_assert_double_ge(place_of(consensus, "Consensus distance<").x, 11);
+	ck_assert_double_ge(place_of(accuracy, "Test accuracy [%]<").x, 11);
+	ck_assert_double_ge(place_of(loss, "Training loss<").x, 11);
 }
 
 static int count_of(const char *text, const char *what)
@@ -969,16 +962,76 @@ TEST(few_curves_have_their_names_at_their_ends)
 	add_run("mlp", "serial", 1, 1, 0.5, "", 3);
 	add_run("mlp", "asgd", 2, 1, 0.7, "", 3);
 	char *apart AUTOFREE = drawn("accuracy_epoch");
-	ck_assert_double_gt(left_of(apart, "asgd 2w"), 400);
-	ck_assert_double_gt(left_of(apart, "serial"), 400);
+	ck_assert_double_gt(place_of(apart, "asgd 2w<").x, 400);
+	ck_assert_double_gt(place_of(apart, "serial<").x, 400);
 	add_run("mlp", "bsp", 2, 1, 0.701, "", 3);
 	char *touching AUTOFREE = drawn("accuracy_epoch");
-	ck_assert_double_lt(left_of(touching, "serial"), 400);
+	ck_assert_double_lt(place_of(touching, "serial<").x, 400);
 	made_sql(db, "DELETE FROM run WHERE strategy = 'bsp'");
 	for (int workers = 2; workers <= 4; workers++)
 		add_run("mlp", "allreduce", workers, 1, 0.3 + 0.2 * workers, "", 3);
 	char *many AUTOFREE = drawn("accuracy_epoch");
-	ck_assert_double_lt(left_of(many, "serial"), 400);
+	ck_assert_double_lt(place_of(many, "serial<").x, 400);
+}
+
+static const struct {
+	const char *figure, *change;
+} named[] = {
+	{"speedup", ""},
+	{"efficiency", ""},
+	{"accuracy_interval",
+	 "UPDATE run SET sync_every = iif(workers = 4, 64, 1), workers = 2 WHERE workers > 1"},
+	{"accuracy_bytes",
+	 "UPDATE epoch SET bytes_sent = 1000 * epoch * epoch WHERE epoch >= 1 AND run_id % 2"},
+	{"utilisation",
+	 "UPDATE run SET platform = 'sim', sim_platform = 'cluster', sim_train = 0, sim_step_time ="
+	 " '1ms', sim_update_time = 'auto', sim_slow_link = '', sim_replay = 0, sim_rate ="
+	 " iif(workers = 4, 1.25e9, 1e6), workers = min(workers, 2)"},
+};
+
+static void add_two_curves(void)
+{
+	add_run("mlp", "serial", 1, 1, 0.3, "", 3);
+	for (int workers = 2; workers <= 4; workers += 2)
+		add_run("mlp", "asgd", workers, 1, 0.5, "", 3);
+	for (int workers = 2; workers <= 4; workers += 2)
+		add_run("mlp", "periodic", workers, 1, 0.8, "", 3);
+	made_sql(db, "UPDATE epoch SET seconds = 2 * seconds WHERE run_id >= 4");
+}
+
+/* A key, which has the line of the ideal, begins below the plot area. */
+TEST(line_figures_have_names_at_their_curves, COUNT(named))
+{
+	if (lacks_program("gnuplot"))
+		return;
+	add_two_curves();
+	made_sql(db, named[_i].change);
+	char *text AUTOFREE = drawn(named[_i].figure);
+	ck_assert_double_gt(place_of(text, "asgd").x, 400);
+	ck_assert_double_gt(place_of(text, "periodic").x, 400);
+	if (strstr(text, ">ideal<"))
+		ck_assert_double_lt(place_of(text, "ideal<").x, 400);
+	else
+		ck_assert_int_ge(_i, 2);
+}
+
+TEST(xy_has_names_at_its_lines_and_its_label_below_words)
+{
+	int status;
+	if (lacks_program("gnuplot"))
+		return;
+	add_two_curves();
+	made_sql(db, "DELETE FROM run WHERE strategy = 'serial'");
+	char *lines AUTOFREE = PLOT(&status, "--db=results.db", "--x=workers", "--y=test_accuracy",
+				    "--out=lines.svg");
+	ck_assert_msg(status == EXIT_OK && !strstr(lines, "warns"), "%s", lines);
+	char *text AUTOFREE = folder_read("lines.svg");
+	ck_assert_double_gt(place_of(text, "asgd").x, 400);
+	ck_assert_double_gt(place_of(text, "periodic").x, 400);
+	EXPECT_PLOT(EXIT_OK, "words.svg\n", "--db=results.db", "--x=strategy", "--y=test_accuracy",
+		    "--out=words.svg");
+	char *words AUTOFREE = folder_read("words.svg");
+	ck_assert_double_ge(place_of(words, "strategy<").y, place_of(words, "asgd<").y + 11);
 }
 
 /* One number of workers is no curve of a speed-up. */

@@ -116,9 +116,9 @@ int mvb_init(const struct mvb_setup *setup);
  * are left (their pointers become invalid), and dismisses the servers. Waits for all workers; those
  * that are still in another collective function get MVB_ERR_DIFFERS there. Afterwards the process
  * may go on alone; only a process that was the only worker may start again. Workers that are still
- * pushing to tables in rounds go on without this one (onesided tables: INCOMPLETE). Errors: STATE,
- * and nothing was done; INCOMPLETE, of a push that was under way, and all of the above was done.
- * Source: Multiverso's MV_ShutDown. */
+ * pushing to tables in rounds go on without this one. Errors: STATE, and nothing was done;
+ * INCOMPLETE, of a push that was under way, and all of the above was done. Source: Multiverso's
+ * MV_ShutDown. */
 int mvb_shutdown(void);
 
 /* here: from now on the calls come from this thread; false: from that of mvb_init again. For

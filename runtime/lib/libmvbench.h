@@ -16,7 +16,8 @@
  *
  * Collective functions are called by all workers, in the same order and with the same sizes and
  * options. When they are not, all workers that are in a collective function get MVB_ERR_DIFFERS
- * from it, and no worker waits for ever.
+ * from it, and no worker waits for ever. mvb_allreduce_start returns at once; its mvb_wait then
+ * returns the error.
  *
  * Errors of every function are not repeated below: MVB_ERR_STATE for a call at the wrong time or on
  * another thread; MVB_ERR_ARGUMENT for NULL or a pointer to a freed object where an object or
@@ -286,7 +287,7 @@ int mvb_table_version(struct mvb_table *t, int64_t *version);
 int mvb_table_staleness(struct mvb_table *t, int64_t *pushes);
 
 /* Waits for a started operation on a table, or for mvb_allreduce_start. Once for each ticket.
- * Errors: TICKET; INCOMPLETE, of a push in rounds. */
+ * Errors: TICKET; INCOMPLETE, of a push in rounds; DIFFERS and PEER, of mvb_allreduce_start. */
 int mvb_wait(int64_t ticket);
 
 /* ---- Reductions: all collective, over the workers ---------------------------------- */
@@ -300,10 +301,11 @@ int mvb_allreduce(float *x, size_t n, enum mvb_reduce op);
 /* The same for x [n] of another type. Whole numbers have no mean. Errors: ARGUMENT (op, type),
  * DIFFERS (n, type, op). */
 int mvb_allreduce_type(void *x, size_t n, enum mvb_type type, enum mvb_reduce op);
-/* Starts a sum or mean: mvb_wait(*ticket) must follow. It waits until all workers have called it,
- * but for no float; mvb_grads_ready, of registered tensors, waits for no worker. Errors: the same,
- * and LIMIT (n of 2^31 or more; 64 reductions may be under way). Source: flashlight's allReduce,
- * async. */
+/* Starts a sum or mean, and waits for no worker: mvb_wait(*ticket) must follow. If the workers'
+ * calls differ, mvb_wait returns DIFFERS, or PEER with the name of the error, and x is unchanged.
+ * While there is a table in rounds, or bounded, it waits until all workers have called it, and
+ * returns these errors itself. Errors: ARGUMENT (op), LIMIT (n of 2^31 or more; 64 reductions may
+ * be under way). Source: flashlight's allReduce, async. */
 int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket);
 /* tensor[i] [n[i]], i < count: all in one reduction, through a copy of all of them. Errors: those
  * of mvb_allreduce, DIFFERS also by count and lengths; MEMORY. Source: flashlight's

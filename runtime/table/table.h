@@ -236,6 +236,8 @@ enum leaving { BACK, AWAY, GONE };
 void tables_leave(struct tables *s, enum leaving how, bool all);
 /* Can rounds of one of them end without a push; can one of them drop pushes? s may be NULL. */
 bool tables_hurry(const struct tables *s), tables_drop(const struct tables *s);
+/* Do workers wait for others' pushes in one of them? */
+bool tables_block(const struct tables *s);
 
 /* A checkpoint, made at a barrier, stores what updaters keep beside W: each worker's own, and on
  * worker 0 the state. Copies these floats of this worker to x; with put, from x to tables that have

@@ -491,6 +491,30 @@ static void reductions(int id, int workers)
 	EXPECT(a[99], id + 1);
 }
 
+/* Worker 0 waits for a sum, and then pushes. The others push first, and their push waits for its.
+ */
+static void sum_beside_a_round(int id, int workers)
+{
+	const struct mvb_options rounds = {.rounds = true};
+	struct mvb_table *t;
+	int64_t before, ticket;
+	fill(c, MOST, (float)(id + 1));
+	MUST(mvb_allreduce_start(c, MOST, MVB_SUM, &before)); /* waits for no worker */
+	MUST(mvb_array_new(&t, 30, NULL, &rounds));
+	fill(a, MOST, (float)(id + 1));
+	fill(b, 30, 1);
+	MUST(mvb_allreduce_start(a, MOST, MVB_MEAN, &ticket)); /* waits for all */
+	if (id == 0)
+		MUST(mvb_wait(ticket));
+	MUST(mvb_table_add(t, b, 30, NULL));
+	if (id > 0)
+		MUST(mvb_wait(ticket));
+	MUST(mvb_wait(before));
+	EXPECT(a[MOST - 1], (workers + 1) / 2.0);
+	EXPECT(c[MOST - 1], workers * (workers + 1) / 2.0);
+	MUST(mvb_table_free(t));
+}
+
 /* Tensors become ready in a different order on each worker. */
 static void gradients(int id, int workers, size_t bucket_bytes)
 {
@@ -566,6 +590,7 @@ int main(int argc, char **argv)
 	}
 	bounded_leads(id, workers);
 	reductions(id, workers);
+	sum_beside_a_round(id, workers);
 	gradients(id, workers, 0);
 	gradients(id, workers, 4);
 	gradients(id, workers, 4096);

@@ -267,8 +267,7 @@ int mvb_table_sync_start(struct mvb_table *t, float *param, size_t n, int64_t *t
  * repeatedly. values, out [rows x columns], which n must be. An empty list is fine, also with
  * NULLs: other workers may wait for a push of no rows. The functions for one row take no list:
  * values, out [columns]. Errors: as above, and ARGUMENT (a row). Source: MatrixTableHandler's
- * row_ids (MV_AddMatrixTableByRows, MV_GetMatrixTableByRows). Multiverso's KVTable is a matrix of
- * one column here: keys are row numbers below a bound, values are floats. */
+ * row_ids (MV_AddMatrixTableByRows, MV_GetMatrixTableByRows). */
 int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
 		       size_t n, const struct mvb_push *by);
 /* Of a row that is listed twice, the last values stay. */
@@ -278,6 +277,18 @@ int mvb_table_get_rows(struct mvb_table *t, const int64_t *row, size_t rows, flo
 int mvb_table_add_row(struct mvb_table *t, int64_t row, const float *values, size_t n,
 		      const struct mvb_push *by);
 int mvb_table_get_row(struct mvb_table *t, int64_t row, float *out, size_t n);
+
+/* A table of values by key: any keys of 64 bits, spread over the shards by a hash. places: the most
+ * keys that it can ever have, of 24 bytes each; twice as many places as keys keep it fast. It is
+ * for the two functions below, which wait for no push, and for mvb_table_free. Collective; errors:
+ * those of mvb_matrix_new. Source: Multiverso's KVTable. */
+int mvb_kv_new(struct mvb_table **t, size_t places);
+/* The values of key[0] .. key[n - 1] += values [n]; a key may be listed twice. Errors: ARGUMENT (t
+ * is not of mvb_kv_new), MEMORY, and LIMIT: a new key finds no place. Then nothing is added. */
+int mvb_kv_add(struct mvb_table *t, const int64_t *key, size_t n, const float *values);
+/* values [n] = those of key[0] .. key[n - 1]; 0 for a key to which no worker has added. Errors:
+ * ARGUMENT, MEMORY. */
+int mvb_kv_get(struct mvb_table *t, const int64_t *key, size_t n, float *values);
 
 /* *version: pushes of all workers so far [pushes]. Errors: those of any function. */
 int mvb_table_version(struct mvb_table *t, int64_t *version);

@@ -31,6 +31,7 @@ struct mvb_table {
 	struct object object;
 	struct table *core;
 	int64_t staleness;
+	bool keys; /* of mvb_kv_new */
 };
 
 enum { PENDING_OPS = 256 };
@@ -147,6 +148,8 @@ int lib_finish(enum pending_state state, const struct mvb_table *t);
 
 int lib_op_code(const struct mvb_table *t); /* of an operation that failed */
 void lib_note_push(struct mvb_table *t, const struct table_op *p);
+/* Row += values; out = row, with no other worker's push in between. */
+int lib_add_get_row(struct mvb_table *t, int64_t row, const float *values, size_t n, float *out);
 
 /* ---- Lists of tensors (reduce.c) ----------------------------------------------- */
 

@@ -76,6 +76,9 @@ static void nothing_works(const char *words)
 	EXPECT(mvb_table_get_rows(void_now, &row, 1, x, 3), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_add_row(void_now, 0, x, 3, NULL), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_get_row(void_now, 0, x, 3), MVB_ERR_STATE, words);
+	EXPECT(mvb_kv_new(&t, 1), MVB_ERR_STATE, words);
+	EXPECT(mvb_kv_add(void_now, &row, 1, x), MVB_ERR_STATE, words);
+	EXPECT(mvb_kv_get(void_now, &row, 1, x), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_version(void_now, &number), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_staleness(void_now, &number), MVB_ERR_STATE, words);
 	EXPECT(mvb_wait(256), MVB_ERR_STATE, words);
@@ -323,6 +326,22 @@ static void wrong_starts_of_sums(int id)
 	FINE(mvb_barrier());
 }
 
+static void wrong_keys(int id, struct mvb_table *matrix)
+{
+	const int64_t key[] = {1, 2, 3};
+	struct mvb_table *t;
+	EXPECT(mvb_kv_new(&t, 0), MVB_ERR_ARGUMENT, "0 x 6 floats");
+	EXPECT(mvb_kv_new(&t, id ? 2 : 3), MVB_ERR_DIFFERS, "rows is 3 on worker 0, but 2");
+	FINE(mvb_kv_new(&t, 2));
+	EXPECT(mvb_kv_add(matrix, key, 1, x), MVB_ERR_ARGUMENT, "not of mvb_kv_new");
+	EXPECT(mvb_kv_get(matrix, key, 1, x), MVB_ERR_ARGUMENT, "not of mvb_kv_new");
+	EXPECT(mvb_kv_get(t, NULL, 1, x), MVB_ERR_ARGUMENT, "NULL where keys should be");
+	EXPECT(mvb_kv_get(t, key, 1, NULL), MVB_ERR_ARGUMENT, "values is NULL");
+	EXPECT(mvb_kv_add(t, key, SIZE_MAX / 2, x), MVB_ERR_MEMORY, "no memory");
+	EXPECT(mvb_kv_add(t, key, 3, x), MVB_ERR_LIMIT, "all 2 places have other keys than ");
+	FINE(mvb_table_free(t));
+}
+
 static void wrong_collectives(int id)
 {
 	EXPECT(mvb_allreduce_type(x, N, MVB_INT32, MVB_MEAN), MVB_ERR_ARGUMENT, "no MVB_MEAN");
@@ -567,6 +586,7 @@ int main(int argc, char **argv)
 	wrong_tables(id);
 	wrong_reductions(id);
 	wrong_starts_of_sums(id);
+	wrong_keys(id, t);
 	wrong_collectives(id);
 	wrong_gradients(id);
 	wrong_models(id);

@@ -203,6 +203,18 @@ enum { LINK_SLOTS = ALLREDUCES_MOST };
 /* Collective: the memory of one more sum of n floats. Otherwise the first sum takes it. */
 void link_prepare_sums(struct link *l, size_t n);
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n);
+/* The same, in the real world, if the facts of all ranks are equal; otherwise the wait returns, and
+ * x is as it was. facts [facts_n]: each is followed by its negative; they become the maxima over
+ * the same ranks, as by link_reduce_all on facts_link. No rank waits for another. */
+void link_allreduce_start_if(struct link *l, int slot, float *x, size_t n, struct link *facts_link,
+			     double *facts, int facts_n);
+static inline bool all_equal(const double *facts, int n)
+{
+	for (int i = 0; i < n; i += 2)
+		if (facts[i] != -facts[i + 1])
+			return false;
+	return true;
+}
 void link_allreduce_wait(struct link *l, int slot);
 /* Moves the messages of all started reductions of this process; call it now and then while the rank
  * computes or sleeps, because MPI moves none by itself. False: none is under way. */

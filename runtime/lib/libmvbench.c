@@ -6,7 +6,9 @@
  * whether all are in the same function with the same arguments, and whether a worker's call was
  * refused. Only then does the function do anything that needs all workers. Mistakes therefore end
  * as errors on all workers, and no worker waits for ever. Cost: one reduction of 22 doubles for
- * each collective call.
+ * each collective call. mvb_allreduce_start starts this reduction and returns. Its floats travel
+ * when all workers agree; its mvb_wait returns the error. Reductions of calls match in the order of
+ * the calls, waited for or not.
  *
  * A worker in a collective call pushes nothing meanwhile. The library tells this to tables in which
  * other workers may be waiting for its push, which turns that kind of waiting into an error, too.
@@ -81,6 +83,8 @@ int lib_ready(const char *function)
 		wrong = "on another thread than mvb_init";
 	else if (platform_gone())
 		wrong = "after MPI_Finalize: mvb_shutdown has to come before it";
+	if (!wrong)
+		link_progress_sums(); /* what is started moves only in calls */
 	return wrong ? lib_fail(MVB_ERR_STATE, "%s %s", function, wrong) : MVB_OK;
 }
 
@@ -216,21 +220,51 @@ static int explain(struct link *link, const struct call *mine)
 	return lib_fail(out.call.code, "%s", out.message);
 }
 
+enum { FUNCTION, CODE, OBJECT, FIRST_ARG }; /* the facts */
+
+void lib_facts(const struct call *mine, double fact[FACTS])
+{
+	double own[FACTS / 2] = {
+		[FUNCTION] = mine->function, [CODE] = mine->code, [OBJECT] = mine->object};
+	memcpy(own + FIRST_ARG, mine->arg, sizeof mine->arg);
+	for (int i = 0; i < FACTS / 2; i++) {
+		fact[2 * i] = own[i];
+		fact[2 * i + 1] = -own[i];
+	}
+}
+
+/* The error of a call, from the maxima alone: a worker that has only started its call may compute
+ * now, and cannot explain it. code: of this worker. */
+static int verdict_of_start(const double most[FACTS], int code)
+{
+	const int least = (int)-most[2 * FUNCTION + 1], refused = (int)most[2 * CODE];
+	const char *name = functions[ALLREDUCE_START].name;
+	if (least != ALLREDUCE_START)
+		return lib_fail(MVB_ERR_DIFFERS, "one worker called %s, another called %s",
+				functions[least].name, name);
+	if (refused)
+		return code ? code
+			    : lib_fail(MVB_ERR_PEER, "%s was refused on another worker: %s", name,
+				       mvb_error_name(refused));
+	for (int i = 0; i < ARGS; i++) {
+		const double *arg = most + 2 * (FIRST_ARG + i);
+		if (arg[0] != -arg[1])
+			return lib_fail(MVB_ERR_DIFFERS,
+					"%s: %s is %.15g on one worker, but %.15g on another", name,
+					functions[ALLREDUCE_START].arg[i], arg[0], -arg[1]);
+	}
+	return MVB_OK;
+}
+
 static int collective_on(struct link *link, const struct call *mine)
 {
-	enum { FACTS = ARGS + 3 };
-	double fact[FACTS] = {mine->function, mine->code, mine->object}, most[2 * FACTS];
-	bool fine = true;
-	memcpy(fact + 3, mine->arg, sizeof mine->arg);
-	for (int i = 0; i < FACTS; i++) {
-		most[2 * i] = fact[i];
-		most[2 * i + 1] = -fact[i];
-	}
-	link_reduce_all(link, most, 2 * FACTS, REDUCE_MAX);
-	for (int i = 0; i < FACTS; i++)
-		fine = fine && most[2 * i] == -most[2 * i + 1];
-	if (fine)
+	double most[FACTS];
+	lib_facts(mine, most);
+	link_reduce_all(link, most, FACTS, REDUCE_MAX);
+	if (all_equal(most, FACTS))
 		return mine->code;
+	if ((int)most[2 * FUNCTION] == ALLREDUCE_START)
+		return verdict_of_start(most, mine->code);
 	return explain(link, mine);
 }
 
@@ -286,7 +320,10 @@ static void finish_op(struct pending_op *f)
 		if (lib.workers > 1)
 			link_allreduce_wait(lib.async, f->slot);
 		lib.slot[f->slot] = false;
-		lib_mean(f->x, f->n, f->op);
+		f->code = verdict_of_start(f->fact, MVB_OK);
+		f->why = f->code ? sentence("%s", message) : NULL;
+		if (!f->code)
+			lib_mean(f->x, f->n, f->op);
 	}
 	f->state = DONE;
 }

@@ -16,7 +16,8 @@
  *
  * Collective functions are called by all workers, in the same order and with the same sizes and
  * options. When they are not, all workers that are in a collective function get MVB_ERR_DIFFERS
- * from it, and no worker waits for ever.
+ * from it, and no worker waits for ever. mvb_allreduce_start returns at once; its mvb_wait then
+ * returns the error.
  *
  * Errors of every function are not repeated below: MVB_ERR_STATE for a call at the wrong time or on
  * another thread; MVB_ERR_ARGUMENT for NULL or a pointer to a freed object where an object or
@@ -116,9 +117,9 @@ int mvb_init(const struct mvb_setup *setup);
  * are left (their pointers become invalid), and dismisses the servers. Waits for all workers; those
  * that are still in another collective function get MVB_ERR_DIFFERS there. Afterwards the process
  * may go on alone; only a process that was the only worker may start again. Workers that are still
- * pushing to tables in rounds go on without this one (onesided tables: INCOMPLETE). Errors: STATE,
- * and nothing was done; INCOMPLETE, of a push that was under way, and all of the above was done.
- * Source: Multiverso's MV_ShutDown. */
+ * pushing to tables in rounds go on without this one. Errors: STATE, and nothing was done;
+ * INCOMPLETE, of a push that was under way, and all of the above was done. Source: Multiverso's
+ * MV_ShutDown. */
 int mvb_shutdown(void);
 
 /* here: from now on the calls come from this thread; false: from that of mvb_init again. For
@@ -266,8 +267,7 @@ int mvb_table_sync_start(struct mvb_table *t, float *param, size_t n, int64_t *t
  * repeatedly. values, out [rows x columns], which n must be. An empty list is fine, also with
  * NULLs: other workers may wait for a push of no rows. The functions for one row take no list:
  * values, out [columns]. Errors: as above, and ARGUMENT (a row). Source: MatrixTableHandler's
- * row_ids (MV_AddMatrixTableByRows, MV_GetMatrixTableByRows). Multiverso's KVTable is a matrix of
- * one column here: keys are row numbers below a bound, values are floats. */
+ * row_ids (MV_AddMatrixTableByRows, MV_GetMatrixTableByRows). */
 int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
 		       size_t n, const struct mvb_push *by);
 /* Of a row that is listed twice, the last values stay. */
@@ -278,6 +278,18 @@ int mvb_table_add_row(struct mvb_table *t, int64_t row, const float *values, siz
 		      const struct mvb_push *by);
 int mvb_table_get_row(struct mvb_table *t, int64_t row, float *out, size_t n);
 
+/* A table of values by key: any keys of 64 bits, spread over the shards by a hash. places: the most
+ * keys that it can ever have, of 24 bytes each; twice as many places as keys keep it fast. It is
+ * for the two functions below, which wait for no push, and for mvb_table_free. Collective; errors:
+ * those of mvb_matrix_new. Source: Multiverso's KVTable. */
+int mvb_kv_new(struct mvb_table **t, size_t places);
+/* The values of key[0] .. key[n - 1] += values [n]; a key may be listed twice. Errors: ARGUMENT (t
+ * is not of mvb_kv_new), MEMORY, and LIMIT: a new key finds no place. Then nothing is added. */
+int mvb_kv_add(struct mvb_table *t, const int64_t *key, size_t n, const float *values);
+/* values [n] = those of key[0] .. key[n - 1]; 0 for a key to which no worker has added. Errors:
+ * ARGUMENT, MEMORY. */
+int mvb_kv_get(struct mvb_table *t, const int64_t *key, size_t n, float *values);
+
 /* *version: pushes of all workers so far [pushes]. Errors: those of any function. */
 int mvb_table_version(struct mvb_table *t, int64_t *version);
 /* *pushes: the staleness of this worker's last push, other workers' pushes that it had not seen
@@ -286,7 +298,7 @@ int mvb_table_version(struct mvb_table *t, int64_t *version);
 int mvb_table_staleness(struct mvb_table *t, int64_t *pushes);
 
 /* Waits for a started operation on a table, or for mvb_allreduce_start. Once for each ticket.
- * Errors: TICKET; INCOMPLETE, of a push in rounds. */
+ * Errors: TICKET; INCOMPLETE, of a push in rounds; DIFFERS and PEER, of mvb_allreduce_start. */
 int mvb_wait(int64_t ticket);
 
 /* ---- Reductions: all collective, over the workers ---------------------------------- */
@@ -300,10 +312,11 @@ int mvb_allreduce(float *x, size_t n, enum mvb_reduce op);
 /* The same for x [n] of another type. Whole numbers have no mean. Errors: ARGUMENT (op, type),
  * DIFFERS (n, type, op). */
 int mvb_allreduce_type(void *x, size_t n, enum mvb_type type, enum mvb_reduce op);
-/* Starts a sum or mean: mvb_wait(*ticket) must follow. It waits until all workers have called it,
- * but for no float; mvb_grads_ready, of registered tensors, waits for no worker. Errors: the same,
- * and LIMIT (n of 2^31 or more; 64 reductions may be under way). Source: flashlight's allReduce,
- * async. */
+/* Starts a sum or mean, and waits for no worker: mvb_wait(*ticket) must follow. If the workers'
+ * calls differ, mvb_wait returns DIFFERS, or PEER with the name of the error, and x is unchanged.
+ * While there is a table in rounds, or bounded, it waits until all workers have called it, and
+ * returns these errors itself. Errors: ARGUMENT (op), LIMIT (n of 2^31 or more; 64 reductions may
+ * be under way). Source: flashlight's allReduce, async. */
 int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket);
 /* tensor[i] [n[i]], i < count: all in one reduction, through a copy of all of them. Errors: those
  * of mvb_allreduce, DIFFERS also by count and lengths; MEMORY. Source: flashlight's

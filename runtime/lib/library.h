@@ -31,9 +31,12 @@ struct mvb_table {
 	struct object object;
 	struct table *core;
 	int64_t staleness;
+	bool keys; /* of mvb_kv_new */
 };
 
 enum { PENDING_OPS = 256 };
+/* Numbers of a collective call; facts that its workers compare, each with its negative. */
+enum { ARGS = 8, FACTS = 2 * (ARGS + 3) };
 
 /* An operation that is started and not waited for. */
 struct pending_op {
@@ -44,9 +47,10 @@ struct pending_op {
 	float *x; /* REDUCTION: [n] */
 	size_t n;
 	enum mvb_reduce op;
-	int slot;  /* its index in the library's `slot` */
-	int code;  /* DONE: how it ended, */
-	char *why; /* and the message (heap) */
+	int slot;           /* its index in the library's `slot` */
+	double fact[FACTS]; /* of its call; then their maxima over the workers */
+	int code;           /* DONE: how it ended, */
+	char *why;          /* and the message (heap) */
 };
 
 extern struct library {
@@ -88,7 +92,8 @@ double lib_number(const struct object *object);
 
 /* ---- Collective functions: how each begins -------------------------------------------- */
 
-/* For each: the name, and what the numbers of a call mean. */
+/* For each: the name, and what the numbers of a call mean. The last may be called without waiting:
+ * the greatest number of all workers' functions shows whether one is in it. */
 #define LISTED "floats of all tensors", "fingerprint of their lengths"
 #define FUNCTIONS(X) \
 	X(INIT, "mvb_init", "servers", "tables") \
@@ -101,7 +106,6 @@ double lib_number(const struct object *object);
 	X(ALLREDUCE_TYPE, "mvb_allreduce_type", "n", "type", "op") \
 	X(GATHER, "mvb_gather", "bytes", "root") \
 	X(REDUCE_SCATTER, "mvb_reduce_scatter", "n", "op") \
-	X(ALLREDUCE_START, "mvb_allreduce_start", "n", "op") \
 	X(ALLREDUCE_LIST, "mvb_allreduce_list", "count", LISTED, "op") \
 	X(BROADCAST, "mvb_broadcast", "n", "root") \
 	X(GRADS_NEW, "mvb_grads_new", "count", LISTED, "bucket_bytes") \
@@ -111,11 +115,10 @@ double lib_number(const struct object *object);
 	X(MODEL_FREE, "mvb_model_free", NULL) \
 	X(LINEAR_FORWARD, "mvb_linear_forward", "form", "inputs", "outputs", "bias", "rows") \
 	X(LINEAR_BACKWARD, "mvb_linear_backward", "form", "inputs", "outputs", "bias", "rows") \
-	X(LINEAR_GATHER, "mvb_linear_gather", "form", "inputs", "outputs", "bias")
+	X(LINEAR_GATHER, "mvb_linear_gather", "form", "inputs", "outputs", "bias") \
+	X(ALLREDUCE_START, "mvb_allreduce_start", "n", "op")
 #define FUNCTION_ID(id, ...) id,
 enum function { FUNCTIONS(FUNCTION_ID) };
-
-enum { ARGS = 8 };
 
 struct call {
 	enum function function;
@@ -127,6 +130,8 @@ struct call {
 /* All workers call it. MVB_OK when all are in the same function, with equal arguments, and none was
  * refused. MVB_ERR_DIFFERS, on all, when they are in different functions. */
 int lib_collective(struct call mine);
+/* What lib_collective compares, for a call that does not wait. */
+void lib_facts(const struct call *mine, double fact[FACTS]);
 /* Collective: frees the object if it is of this kind; NULL is fine. */
 int lib_free(enum function function, enum kind kind, struct object *o);
 
@@ -143,6 +148,8 @@ int lib_finish(enum pending_state state, const struct mvb_table *t);
 
 int lib_op_code(const struct mvb_table *t); /* of an operation that failed */
 void lib_note_push(struct mvb_table *t, const struct table_op *p);
+/* Row += values; out = row, with no other worker's push in between. */
+int lib_add_get_row(struct mvb_table *t, int64_t row, const float *values, size_t n, float *out);
 
 /* ---- Lists of tensors (reduce.c) ----------------------------------------------- */
 

@@ -371,9 +371,8 @@ function M.allReduce(x, how, async)
 end
 
 function M.syncDistributed()
-	local all = under_way
-	under_way = {}
-	for _, r in ipairs(all) do
+	while under_way[1] do -- after an error, a later call waits for the rest
+		local r = table.remove(under_way, 1)
 		check(C.mvb_wait(r[1]))
 		reduced(r[2], r[3], r[4], r[5], r[6])
 	end

@@ -218,7 +218,8 @@ class Started:
         _under_way[self._ticket.value] = self
 
     def wait(self) -> Any:
-        """Waits, and returns the floats. Error: already waited for; in rounds, an incomplete round."""
+        """Waits, and returns the floats. Error: already waited for; in rounds, an incomplete round; of a reduction,
+        workers whose calls differ."""
         _under_way.pop(self._ticket.value, None)
         _check(lib.mvb_wait(self._ticket))
         _times(self._x, self._scale)

@@ -234,8 +234,11 @@ int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket)
 	struct pending_op *f = code ? NULL : lib_pending_new();
 	if (!code && !f)
 		code = lib_too_many(__func__);
-	TRY(lib_collective((struct call){
-		.function = ALLREDUCE_START, .code = code, .arg = {(double)n, (double)op}}));
+	const struct call call = {
+		.function = ALLREDUCE_START, .code = code, .arg = {(double)n, (double)op}};
+	/* a worker that waits for a push of this one has to learn that none comes */
+	if (code || tables_block(lib.tables))
+		TRY(lib_collective(call));
 	while (lib.slot[slot])
 		slot++;
 	lib.slot[slot] = true;
@@ -244,8 +247,9 @@ int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket)
 	f->n = n;
 	f->op = op;
 	f->slot = slot;
+	lib_facts(&call, f->fact);
 	if (lib.workers > 1)
-		link_allreduce_start(lib.async, slot, x, n);
+		link_allreduce_start_if(lib.async, slot, x, n, lib.link, f->fact, FACTS);
 	*ticket = lib_ticket(f);
 	return MVB_OK;
 }

@@ -382,6 +382,11 @@ int mvb_table_get_row(struct mvb_table *t, int64_t row, float *out, size_t n)
 	return rows_now((struct request){__func__, t, n, NULL, pull_of(OP_READ, out)}, &row, 1);
 }
 
+int lib_add_get_row(struct mvb_table *t, int64_t row, const float *values, size_t n, float *out)
+{
+	return rows_now((struct request){__func__, t, n, NULL, push_of(values, out)}, &row, 1);
+}
+
 /* Checks p, and the pointer for the result. */
 static int check_number(const char *function, enum kind kind, const void *p, const void *number)
 {

@@ -22,7 +22,9 @@
  * Rounds: two copies of W, as in shared memory. Pushes of round i add to copy i + 1, which equals
  * copy i before. When all workers have pushed, copy i + 1 is the model, and every worker copies its
  * own shard of it over copy i. No worker pushes in round i + 1 before all have done that. No worker
- * can then still be reading copy i, because all have pushed in round i.
+ * can then still be reading copy i, because all have pushed in round i. A worker that has left for
+ * good copies no more: the first of those that pushed in the round copies its shard, too. Cost: 4
+ * times the shard's floats, over the network.
  *
  * The pushing worker moves the floats, on one machine and on networks that reach remote memory
  * (Open MPI's osc rdma, sm, ucx). Over TCP (osc pt2pt) the owner of the shard does, and only while
@@ -61,6 +63,9 @@ struct onesided_state {
 	uint64_t moved;       /* their sum at the last read */
 	int64_t *count;       /* [counts] at the last read */
 	int64_t ignored;
+	int gone;      /* workers that had left for good, at the last read */
+	bool torn;     /* it found another one, whose other counts may be older */
+	bool left;     /* so has this worker */
 	int64_t round; /* rounds that have ended for this worker */
 	int64_t base;  /* pushes at the last barrier */
 	struct round at;
@@ -362,6 +367,7 @@ static void read_counters(struct table *t, nsec *pause)
 	struct onesided_state *h = AT(t);
 	nsec own = REST_LEAST;
 	uint64_t before = h->moved;
+	int gone = 0;
 	link_window_read_counters(h->window, h->count, h->counts);
 	while (!link_window_ready(h->window))
 		rest(t, &own);
@@ -372,7 +378,10 @@ static void read_counters(struct table *t, nsec *pause)
 		h->rounds.member[k].pushes = last_count(t, PUSHES, k);
 		h->rounds.member[k].base = last_count(t, BASE, k);
 		h->rounds.member[k].barriers = last_count(t, BARRIERS, k);
+		gone += h->rounds.member[k].barriers >= MEMBER_GONE;
 	}
+	h->torn = gone > h->gone;
+	h->gone = gone;
 	if (h->moved != before)
 		*pause = REST_LEAST;
 }
@@ -399,30 +408,63 @@ static enum round_state state_of_round(const struct table *t, int what, int64_t 
 }
 
 /* Waits until all workers have counted `what` in round `in`. A worker counts it before it counts a
- * barrier, but one read may see the barrier and miss the first. A worker that is away and has not
- * counted it by the next read never will. */
+ * barrier, or that it has left, but one read may see the second and miss the first. A worker that
+ * is away and has not counted it by the next read never will. */
 static char *onesided_wait_for(struct table *t, int what, int64_t in)
 {
 	nsec pause = REST_LEAST;
 	int away, left = -1;
 	for (bool looked = false;; looked = true) {
 		enum round_state state = state_of_round(t, what, in, &away);
-		if (state == ROUND_FULL)
+		if (state == ROUND_FULL && !AT(t)->torn)
 			return NULL;
 		if (state == ROUND_INCOMPLETE && away == left)
 			return table_incomplete(t, away, AT(t)->rounds.member[away].pushes);
 		left = state == ROUND_INCOMPLETE ? away : -1;
-		if (looked && left < 0)
+		if (looked && left < 0 && !AT(t)->torn)
 			rest(t, &pause);
 		read_counters(t, &pause);
 	}
+}
+
+/* Copies the copy that is read over the other one, which no worker uses now: W - W + new, because
+ * windows only add. */
+static void copy_piece(struct table *t, const struct table_op *p, const struct piece *x)
+{
+	struct onesided_state *h = AT(t);
+	float *now = h->delta, *old = now + x->n;
+	(void)p;
+	link_window_reach(h->window, x->shard, place(t, x, false), NULL, now, x->n);
+	link_window_reach(h->window, x->shard, place(t, x, true), NULL, old, x->n);
+	link_window_flush(h->window, x->shard);
+	for (size_t i = 0; i < x->n; i++)
+		old[i] = -old[i];
+	link_window_reach(h->window, x->shard, place(t, x, true), old, NULL, x->n);
+	link_window_flush(h->window, x->shard);
+	link_window_reach(h->window, x->shard, place(t, x, true), now, NULL, x->n);
+	link_window_flush(h->window, x->shard);
+}
+
+/* After round `in`: those that did not push in it have left. All others know the same of it. */
+static void copy_shards_of_gone(struct table *t, int64_t in)
+{
+	const struct member *m = AT(t)->rounds.member;
+	int first = 0;
+	while (m[first].pushed <= in)
+		first++;
+	for (int k = 0; first == t->among->rank && k < (int)holders(t); k++)
+		if (m[k].pushed <= in) {
+			make_deltas(t, 2 * smaller(PIECE, shard_length(t, k)));
+			each_piece(t, NULL, copy_piece, shard_first(t, k), 0, shard_length(t, k));
+		}
 }
 
 /* The caller has to flush. */
 static char *onesided_end_round(struct table *t)
 {
 	struct onesided_state *h = AT(t);
-	char *wrong = onesided_wait_for(t, PUSHES, h->round);
+	const int64_t in = h->round;
+	char *wrong = onesided_wait_for(t, PUSHES, in);
 	if (wrong)
 		return wrong;
 	size_t n = shard_length(t, t->among->rank), now = (size_t)(++h->round % 2);
@@ -430,6 +472,8 @@ static char *onesided_end_round(struct table *t)
 	if (!t->rules.lengths)
 		memcpy(h->shard + (1 - now) * n, h->shard + now * n, n * sizeof(float));
 	link_window_sync(h->window);
+	if (!t->rules.lengths)
+		copy_shards_of_gone(t, in);
 	start_count_add(t, COPIES, &one);
 	return NULL;
 }
@@ -496,14 +540,24 @@ static int64_t onesided_version(struct table *t)
 	return version;
 }
 
-/* Rounds need a worker that has finished: it copies its shard at the end of each. Back, it reads
- * the counters, because is_too_far_ahead with those from before the barrier could let this worker
- * continue. */
+static void leave_for_good(struct table *t)
+{
+	struct onesided_state *h = AT(t);
+	if (is_waited_for(t) && !h->left)
+		count_add(t, BARRIERS, MEMBER_GONE);
+	h->left = true;
+}
+
+/* Rounds do not end without a worker that left one unfinished: it has not copied its shard. Back, a
+ * worker reads the counters, because is_too_far_ahead with those from before the barrier could let
+ * it continue. */
 static void onesided_leave(struct table *t, enum leaving how)
 {
 	struct onesided_state *h = AT(t);
 	if (how != BACK)
 		settle(t);
+	if (how == GONE && !t->incomplete)
+		leave_for_good(t);
 	if (how == AWAY && is_waited_for(t)) {
 		count_add(t, BASE, t->pushes - h->base);
 		h->base = t->pushes;
@@ -518,8 +572,7 @@ static void onesided_close(struct table *t)
 {
 	struct onesided_state *h = AT(t);
 	settle(t);
-	if (is_waited_for(t))
-		count_add(t, BARRIERS, MEMBER_GONE);
+	leave_for_good(t);
 	link_barrier(t->among->workers);
 	link_window_free(h->window);
 	if (!t->rules.lengths)

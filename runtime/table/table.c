@@ -139,6 +139,14 @@ void tables_leave(struct tables *s, enum leaving how, bool all)
 	}
 }
 
+bool tables_block(const struct tables *s)
+{
+	for (int i = 0; s && i < s->count; i++)
+		if (s->table[i] && (s->table[i]->rules.rounds || s->table[i]->rules.bounded))
+			return true;
+	return false;
+}
+
 bool tables_hurry(const struct tables *s)
 {
 	for (int i = 0; s && i < s->count; i++)

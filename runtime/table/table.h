@@ -230,12 +230,14 @@ char *table_start(struct table *t, struct table_op *p);
 char *table_wait(struct table *t, struct table_op *p);
 /* Before a barrier (AWAY): tells the workers that wait for this worker's push, in a round or
  * because of a staleness bound, that none will come. BACK: after it, that this worker is back; all
- * are then in the same round. GONE: this worker has finished; rounds end without it, except
- * onesided. all: tables without rounds and bounds, too. s may be NULL. */
+ * are then in the same round. GONE: this worker has finished; rounds end without it. all: tables
+ * without rounds and bounds, too. s may be NULL. */
 enum leaving { BACK, AWAY, GONE };
 void tables_leave(struct tables *s, enum leaving how, bool all);
 /* Can rounds of one of them end without a push; can one of them drop pushes? s may be NULL. */
 bool tables_hurry(const struct tables *s), tables_drop(const struct tables *s);
+/* Do workers wait for others' pushes in one of them? */
+bool tables_block(const struct tables *s);
 
 /* A checkpoint, made at a barrier, stores what updaters keep beside W: each worker's own, and on
  * worker 0 the state. Copies these floats of this worker to x; with put, from x to tables that have

@@ -126,6 +126,14 @@ mvbench.allReduceMultiple({late, more}, 1 / workers, true, true)
 mvbench.syncDistributed()
 expect(late[0], (workers - 1) / 2)
 expect(more[1], (workers - 1) / 2)
+if workers > 1 then -- after an error, the other sums are still there
+	local fine = {id}
+	mvbench.allReduce(id == 0 and {1} or {1, 1}, 'sum', true)
+	mvbench.allReduce(fine, 'sum', true)
+	refused('n is 2 on one worker, but 1 on another', mvbench.syncDistributed)
+	mvbench.syncDistributed()
+	expect(fine[1], workers * (workers - 1) / 2)
+end
 expect(require 'multiverso', mvbench)
 expect(require 'torchad_nn.datamodule', mvbench.ad)
 expect(require('torchmpi').rank(), id)

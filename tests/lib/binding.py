@@ -120,6 +120,11 @@ expect(mvbench.all_reduce(floats(me), "mean"), (workers - 1) / 2)
 expect(mvbench.all_reduce_start(floats(me)).wait(), workers * (workers - 1) / 2)
 expect(mvbench.all_reduce_start(floats(me), scale=2).wait(), workers * (workers - 1))
 refused("is not MVB_SUM or MVB_MEAN", mvbench.all_reduce_start, floats(me), "max")
+if workers > 1:
+    differs = mvbench.all_reduce_start(floats(*[1] * (1 + (me == 0))))
+    fine = mvbench.all_reduce_start(floats(me))
+    refused("n is 2 on one worker, but 1 on another", differs.wait)
+    expect(fine.wait(), workers * (workers - 1) / 2)
 expect(mvbench.broadcast(floats(me), root=workers - 1), workers - 1)
 expect(mvbench.all_reduce(floats(me), scale=0.5), workers * (workers - 1) / 4)
 for op, wanted in ("min", 2), ("max", workers + 1), ("product", math.factorial(workers + 1)):

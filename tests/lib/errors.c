@@ -76,6 +76,9 @@ static void nothing_works(const char *words)
 	EXPECT(mvb_table_get_rows(void_now, &row, 1, x, 3), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_add_row(void_now, 0, x, 3, NULL), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_get_row(void_now, 0, x, 3), MVB_ERR_STATE, words);
+	EXPECT(mvb_kv_new(&t, 1), MVB_ERR_STATE, words);
+	EXPECT(mvb_kv_add(void_now, &row, 1, x), MVB_ERR_STATE, words);
+	EXPECT(mvb_kv_get(void_now, &row, 1, x), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_version(void_now, &number), MVB_ERR_STATE, words);
 	EXPECT(mvb_table_staleness(void_now, &number), MVB_ERR_STATE, words);
 	EXPECT(mvb_wait(256), MVB_ERR_STATE, words);
@@ -281,7 +284,6 @@ static void wrong_reductions(int id)
 	EXPECT(mvb_broadcast(x, N, id), MVB_ERR_DIFFERS, "root is 0 on worker 0, but 1");
 	EXPECT(mvb_allreduce_list(list, id ? n : other, 2, MVB_SUM), MVB_ERR_DIFFERS, "lengths");
 	EXPECT(mvb_allreduce_list(NULL, n, 2, MVB_SUM), MVB_ERR_ARGUMENT, "list of tensors");
-	EXPECT(mvb_allreduce_start(x, id ? 3 : 4, MVB_SUM, &ticket), MVB_ERR_DIFFERS, "n is 4");
 	EXPECT(mvb_allreduce_start(x, N, MVB_SUM, NULL), MVB_ERR_ARGUMENT, "the ticket");
 	EXPECT(mvb_allreduce_start(x, (size_t)1 << 31, MVB_SUM, &ticket), MVB_ERR_LIMIT, "2^31");
 	FINE(mvb_allreduce_start(x, N, MVB_SUM, &ticket));
@@ -290,6 +292,54 @@ static void wrong_reductions(int id)
 	list[1] = NULL;
 	EXPECT(mvb_allreduce_list(list, n, 2, MVB_SUM), MVB_ERR_ARGUMENT,
 	       "tensor 1 of 3 floats is NULL");
+}
+
+/* Starts that do not wait: mvb_wait returns the error, and the floats are unchanged. */
+static void wrong_starts_of_sums(int id)
+{
+	enum { SUMS = 3 };
+	float z[SUMS][N] = {{1, 1, 1}, {1, 1, 1, 1}, {2}};
+	int64_t ticket[SUMS];
+	for (int i = 0; i < SUMS; i++)
+		FINE(mvb_allreduce_start(z[i], i == 1 && id ? 3 : 4, MVB_SUM, &ticket[i]));
+	FINE(mvb_wait(ticket[2]));
+	EXPECT(mvb_wait(ticket[1]), MVB_ERR_DIFFERS,
+	       "mvb_allreduce_start: n is 4 on one worker, but 3 on another");
+	EXPECT(mvb_wait(ticket[1]), MVB_ERR_TICKET, "was waited for already");
+	FINE(mvb_wait(ticket[0]));
+	THAT(z[0][2] == 2 && z[1][2] == 1 && z[2][0] == 4);
+	FINE(mvb_allreduce_start(z[0], N, id ? MVB_SUM : MVB_MEAN, ticket));
+	EXPECT(mvb_wait(ticket[0]), MVB_ERR_DIFFERS, "op is 1 on one worker, but 0");
+	if (id) {
+		EXPECT(mvb_allreduce_start(NULL, N, MVB_SUM, ticket), MVB_ERR_ARGUMENT,
+		       "x is NULL");
+		EXPECT(mvb_barrier(), MVB_ERR_DIFFERS, "another called mvb_allreduce_start");
+		EXPECT(mvb_allreduce(x, N, MVB_SUM), MVB_ERR_DIFFERS, "mvb_allreduce_start");
+	} else {
+		for (int i = 0; i < SUMS; i++)
+			FINE(mvb_allreduce_start(z[i], N, MVB_SUM, &ticket[i]));
+		EXPECT(mvb_wait(ticket[0]), MVB_ERR_PEER, "another worker: MVB_ERR_ARGUMENT");
+		EXPECT(mvb_wait(ticket[1]), MVB_ERR_DIFFERS, "one worker called mvb_barrier");
+		EXPECT(mvb_wait(ticket[2]), MVB_ERR_DIFFERS, "one worker called mvb_allreduce,");
+	}
+	THAT(z[0][2] == 2 && z[1][2] == 1 && z[2][0] == 4);
+	FINE(mvb_barrier());
+}
+
+static void wrong_keys(int id, struct mvb_table *matrix)
+{
+	const int64_t key[] = {1, 2, 3};
+	struct mvb_table *t;
+	EXPECT(mvb_kv_new(&t, 0), MVB_ERR_ARGUMENT, "0 x 6 floats");
+	EXPECT(mvb_kv_new(&t, id ? 2 : 3), MVB_ERR_DIFFERS, "rows is 3 on worker 0, but 2");
+	FINE(mvb_kv_new(&t, 2));
+	EXPECT(mvb_kv_add(matrix, key, 1, x), MVB_ERR_ARGUMENT, "not of mvb_kv_new");
+	EXPECT(mvb_kv_get(matrix, key, 1, x), MVB_ERR_ARGUMENT, "not of mvb_kv_new");
+	EXPECT(mvb_kv_get(t, NULL, 1, x), MVB_ERR_ARGUMENT, "NULL where keys should be");
+	EXPECT(mvb_kv_get(t, key, 1, NULL), MVB_ERR_ARGUMENT, "values is NULL");
+	EXPECT(mvb_kv_add(t, key, SIZE_MAX / 2, x), MVB_ERR_MEMORY, "no memory");
+	EXPECT(mvb_kv_add(t, key, 3, x), MVB_ERR_LIMIT, "all 2 places have other keys than ");
+	FINE(mvb_table_free(t));
 }
 
 static void wrong_collectives(int id)
@@ -424,6 +474,8 @@ static void incomplete_round(int id, const char *where)
 	}
 	if (strcmp(where, "allreduce") == 0)
 		FINE(mvb_allreduce(y, N, MVB_SUM));
+	else if (strcmp(where, "start") == 0)
+		FINE(mvb_allreduce_start(y, N, MVB_SUM, &ticket));
 	else if (strcmp(where, "broadcast") == 0)
 		FINE(mvb_broadcast(y, N, 0));
 	else if (strcmp(where, "list") == 0)
@@ -432,6 +484,8 @@ static void incomplete_round(int id, const char *where)
 		EXPECT(mvb_barrier(), MVB_ERR_PEER, "worker 1: an incomplete round");
 	else if (strcmp(where, "flush") != 0 && strcmp(where, "free") != 0)
 		FINE(mvb_barrier());
+	if (strcmp(where, "start") == 0)
+		FINE(mvb_wait(ticket));
 	FINE(mvb_table_free(t));
 }
 
@@ -497,8 +551,8 @@ static void end(int id, int stay)
 
 int main(int argc, char **argv)
 {
-	static const char *const where[] = {"barrier", "wait",      "flush",    "free",
-					    "list",    "allreduce", "broadcast"};
+	static const char *const where[] = {"barrier", "wait",      "flush",     "free",
+					    "list",    "allreduce", "broadcast", "start"};
 	const char *rank = getenv("OMPI_COMM_WORLD_RANK");
 	const struct mvb_options sgd = {.updater = "sgd"};
 	const struct mvb_setup setup = {.tables = argc > 2 ? argv[2] : NULL,
@@ -531,6 +585,8 @@ int main(int argc, char **argv)
 	in_a_forked_child(t);
 	wrong_tables(id);
 	wrong_reductions(id);
+	wrong_starts_of_sums(id);
+	wrong_keys(id, t);
 	wrong_collectives(id);
 	wrong_gradients(id);
 	wrong_models(id);

@@ -216,6 +216,29 @@ static void start_waits_for_nobody(void)
 	MUST(mvb_grads_free(g));
 }
 
+/* Nor do the starts of other floats, few or many; they are waited for in any order. */
+static void starts_of_any_floats_wait_for_nobody(void)
+{
+	enum { SUMS = 3 };
+	float *const at[SUMS] = {set[0], x, set[1]};
+	const size_t n[SUMS] = {3, 1 << 20, 1 << 10};
+	int64_t ticket[SUMS];
+	for (int step = 0; step < 3; step++) {
+		for (int i = 0; i < SUMS; i++)
+			fill(at[i], n[i], id + step + i);
+		if (id == 1)
+			MUST(mvb_receive(set[2], sizeof *set[2], 0));
+		for (int i = 0; i < SUMS; i++)
+			MUST(mvb_allreduce_start(at[i], n[i], MVB_SUM, &ticket[i]));
+		if (id == 0 && workers > 1)
+			MUST(mvb_send(set[2], sizeof *set[2], 1));
+		for (int i = 0; i < SUMS; i++)
+			MUST(mvb_wait(ticket[(i + id) % SUMS]));
+		for (int i = 0; i < SUMS; i++)
+			ALL(at[i], n[i], workers * ((workers - 1) / 2.0 + step + i));
+	}
+}
+
 /* ---- TorchMPI: the parameter server's rules --------------------------------------------- */
 
 static void parameter_server_rules(void)
@@ -293,6 +316,7 @@ int main(void)
 	reduce_scatter_of_all_sizes();
 	send_and_receive_next();
 	start_waits_for_nobody();
+	starts_of_any_floats_wait_for_nobody();
 	parameter_server_rules();
 	key_value_table();
 	aggregate_of_integers();

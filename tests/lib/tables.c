@@ -447,6 +447,44 @@ static void bounded_leads(int id, int workers)
 	MUST(mvb_table_free(t));
 }
 
+/* ---- Keys ---- */
+
+/* All workers add to the same new keys, each in another order, in a table that they fill. */
+static void values_by_key(int id, int workers)
+{
+	enum { KEYS = 60 };
+	const int64_t ends[] = {INT64_MIN, -1, 0, INT64_MAX}, absent = 12345;
+	int64_t key[KEYS], other[KEYS];
+	struct mvb_table *t;
+	MUST(mvb_kv_new(&t, KEYS));
+	for (int i = 0; i < KEYS; i++) {
+		int k = (i + 17 * id) % KEYS;
+		key[i] = k < 4 ? ends[k] : ((int64_t)k << 40) - k;
+		a[i] = (float)(k + 1);
+	}
+	MUST(mvb_kv_get(t, key, KEYS, b)); /* while others add */
+	MUST(mvb_kv_add(t, key, KEYS / 2, a));
+	for (int i = KEYS / 2; i < KEYS; i++)
+		MUST(mvb_kv_add(t, &key[i], 1, &a[i]));
+	MUST(mvb_barrier());
+	for (int i = 0; i < KEYS; i++)
+		other[i] = key[KEYS - 1 - i];
+	MUST(mvb_kv_get(t, other, KEYS, b));
+	for (int i = 0; i < KEYS; i++)
+		EXPECT(b[i], a[KEYS - 1 - i] * (float)workers);
+	MUST(mvb_kv_get(t, &absent, 1, b)); /* after a look at all places */
+	EXPECT(b[0], 0);
+	EXPECT(mvb_kv_add(t, &absent, 1, a), MVB_ERR_LIMIT);
+	MUST(mvb_kv_get(t, NULL, 0, NULL));
+	MUST(mvb_table_free(t));
+	other[0] = other[1] = absent; /* a new key, listed twice */
+	MUST(mvb_kv_new(&t, 1000));
+	MUST(mvb_kv_add(t, other, 2, a));
+	MUST(mvb_kv_get(t, other, 2, b));
+	EXPECT(b[0] >= a[0] + a[1], 1);
+	MUST(mvb_table_free(t));
+}
+
 /* ---- Reductions ------------------------------------------------------------------------- */
 
 static void reductions(int id, int workers)
@@ -489,6 +527,30 @@ static void reductions(int id, int workers)
 	MUST(mvb_broadcast(a, 99, workers - 1));
 	EXPECT(a[98], workers);
 	EXPECT(a[99], id + 1);
+}
+
+/* Worker 0 waits for a sum, and then pushes. The others push first, and their push waits for its.
+ */
+static void sum_beside_a_round(int id, int workers)
+{
+	const struct mvb_options rounds = {.rounds = true};
+	struct mvb_table *t;
+	int64_t before, ticket;
+	fill(c, MOST, (float)(id + 1));
+	MUST(mvb_allreduce_start(c, MOST, MVB_SUM, &before)); /* waits for no worker */
+	MUST(mvb_array_new(&t, 30, NULL, &rounds));
+	fill(a, MOST, (float)(id + 1));
+	fill(b, 30, 1);
+	MUST(mvb_allreduce_start(a, MOST, MVB_MEAN, &ticket)); /* waits for all */
+	if (id == 0)
+		MUST(mvb_wait(ticket));
+	MUST(mvb_table_add(t, b, 30, NULL));
+	if (id > 0)
+		MUST(mvb_wait(ticket));
+	MUST(mvb_wait(before));
+	EXPECT(a[MOST - 1], (workers + 1) / 2.0);
+	EXPECT(c[MOST - 1], workers * (workers + 1) / 2.0);
+	MUST(mvb_table_free(t));
 }
 
 /* Tensors become ready in a different order on each worker. */
@@ -565,7 +627,9 @@ int main(int argc, char **argv)
 		rounds_with_a_backup(id, workers);
 	}
 	bounded_leads(id, workers);
+	values_by_key(id, workers);
 	reductions(id, workers);
+	sum_beside_a_round(id, workers);
 	gradients(id, workers, 0);
 	gradients(id, workers, 4);
 	gradients(id, workers, 4096);

@@ -290,9 +290,11 @@ TEST(package_multiverso_has_the_words_of_its_pages, 6)
 	ck_assert_str_eq(printed, "done\n");
 }
 
-TEST(workers_that_have_finished_block_no_round, 5)
+TEST(workers_that_have_finished_block_no_round, 9)
 {
-	static const char *const how[] = {"1", "2", "4", "3 servers 1", "4 servers 1"};
+	static const char *const how[] = {"1",           "2",           "4",
+					  "3 servers 1", "4 servers 1", "1 onesided",
+					  "2 onesided",  "3 onesided",  "4 onesided"};
 	char n[2] = {how[_i][0], 0};
 	if (!have("python3"))
 		return;

@@ -84,6 +84,18 @@ TEST(starts_of_reductions_are_timed, 2)
 	expect(" us, mvb_allreduce_start ");
 }
 
+/* Few floats, and enough for a ring. The fastest of 20 starts, because this machine may be busy:
+ * each takes 100 ms if it waits. */
+TEST(started_sum_waits_for_no_late_worker, 2)
+{
+	static const char *const how[] = {"2 tests/lib/starts 256 20",
+					  "4 tests/lib/starts 200000 20"};
+	static const char fastest[] = "the fastest ";
+	run(0, MPIRUN "%s", how[_i]);
+	expect(fastest);
+	ck_assert_double_lt(strtod(strstr(printed, fastest) + strlen(fastest), NULL), 50);
+}
+
 /* The sizes divide neither by two nor by three; with four workers some hold nothing. */
 TEST(split_layers_equal_whole_ones, 8)
 {

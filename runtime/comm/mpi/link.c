@@ -303,6 +303,14 @@ void link_allreduce_start(struct link *l, int slot, float *x, size_t n)
 	world_leave();
 }
 
+void link_allreduce_start_if(struct link *l, int slot, float *x, size_t n, struct link *facts_link,
+			     double *facts, int facts_n)
+{
+	world_enter("allreduce", -1);
+	ring_start_if(l, slot, x, n, facts_link, facts, facts_n);
+	world_leave();
+}
+
 void link_allreduce_wait(struct link *l, int slot)
 {
 	world_enter("allreduce", -1);

@@ -47,6 +47,8 @@ struct link *together_split(struct link *l, int color);
 /* ring.c: sums that travel while their ranks compute. rings_prepare: the memory of one more sum. */
 void rings_prepare(struct link *l, size_t n);
 void ring_start(struct link *l, int slot, float *x, size_t n);
+void ring_start_if(struct link *l, int slot, float *x, size_t n, struct link *facts_link,
+		   double *facts, int facts_n);
 void ring_wait(struct link *l, int slot);
 void rings_free(struct link *l); /* no sum of l is under way */
 bool rings_are_under_way(void);  /* of any link of this process */

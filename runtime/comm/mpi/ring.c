@@ -12,6 +12,9 @@
  * The vector is cut into lanes. Each is a ring of its own: while the floats of one lane are added,
  * those of others travel, and a link is never idle. Short vectors take MPI_Iallreduce.
  *
+ * A sum may depend on facts that the ranks compare first. They travel, too, and no rank waits for
+ * them; the sum begins in the call in which they have arrived.
+ *
  * MPI moves messages only during its calls. A sum therefore goes on in rings_advance, which start
  * and wait call, and the training loop (link_progress_sums) between layers and in a delay. Source:
  * Patarasuk, Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69
@@ -42,6 +45,8 @@ struct ring {
 	float *x;
 	size_t n;
 	bool over;
+	double *facts; /* [facts_n] being reduced: the sum begins if the ranks agree. NULL: begun */
+	int facts_n;
 	int tag;
 	int lanes, lanes_over; /* 0: MPI_Iallreduce */
 	struct lane lane[LANES];
@@ -103,58 +108,10 @@ static void end_step(struct ring *r, int i)
 		r->lanes_over++;
 }
 
-/* True: a message was completed. */
-static bool advance(struct ring *r)
-{
-	int n = 0;
-	MPI_Testsome(r->lanes ? 2 * r->lanes : 1, r->request, &n, r->found, MPI_STATUSES_IGNORE);
-	for (int i = 0; i < r->lanes && n > 0; i++)
-		if (r->lane[i].step < 2 * (r->link->size - 1) &&
-		    r->request[2 * i] == MPI_REQUEST_NULL &&
-		    r->request[2 * i + 1] == MPI_REQUEST_NULL)
-			end_step(r, i);
-	r->over = r->lanes ? r->lanes_over == r->lanes : r->request[0] == MPI_REQUEST_NULL;
-	return n > 0 || r->over;
-}
-
-bool rings_advance(void)
-{
-	bool moved = false;
-	for (struct ring **at = &under_way; *at;) {
-		struct ring *r = *at;
-		moved |= advance(r);
-		if (r->over)
-			*at = r->next;
-		else
-			at = &r->next;
-	}
-	return moved;
-}
-
-bool rings_are_under_way(void)
-{
-	return under_way != NULL;
-}
-
-static struct rings *rings_of(struct link *l)
-{
-	if (!l->rings)
-		l->rings = must(calloc(1, sizeof *l->rings));
-	return l->rings;
-}
-
 /* Floats that arrive at once in a sum of n; the parts of a lane differ by one float. */
 static size_t floats_of(const struct link *l, size_t n)
 {
 	return n / (size_t)l->size + 2 * (size_t)LANES;
-}
-
-void rings_prepare(struct link *l, size_t n)
-{
-	struct rings *all = rings_of(l);
-	CHECK(!under_way, "memory of sums that are under way");
-	all->n += floats_of(l, n);
-	all->room = must(realloc(all->room, all->n * sizeof *all->room));
 }
 
 /* The first floats that no sum of the link uses; if all are used, others. */
@@ -196,26 +153,108 @@ static void cut_into_lanes(struct ring *r)
 	CHECK(used <= room_n, "parts of %zu floats in %zu", used, room_n);
 }
 
-void ring_start(struct link *l, int slot, float *x, size_t n)
+static void ring_begin(struct ring *r)
 {
-	struct rings *all = rings_of(l);
-	struct ring *r = &all->slot[slot], **last = &under_way;
-	*r = (struct ring){.link = l,
-			   .x = x,
-			   .n = n,
-			   .tag = TAG + LANES * (int)(all->started++ % SUMS),
-			   .own = r->own,
-			   .own_n = r->own_n};
-	if (n * sizeof *x < RING_LEAST || l->size == 1)
-		MPI_Iallreduce(MPI_IN_PLACE, x, count(n), MPI_FLOAT, MPI_SUM, l->comm,
+	const struct link *l = r->link;
+	r->tag = TAG + LANES * (int)(l->rings->started++ % SUMS);
+	if (r->n * sizeof *r->x < RING_LEAST || l->size == 1)
+		MPI_Iallreduce(MPI_IN_PLACE, r->x, count(r->n), MPI_FLOAT, MPI_SUM, l->comm,
 			       &r->request[0]);
 	else
 		cut_into_lanes(r);
 	for (int i = 0; i < r->lanes; i++)
 		begin_step(r, i);
+}
+
+/* True: its facts have arrived, and it has begun or is over. */
+static bool ring_decide(struct ring *r)
+{
+	int here;
+	MPI_Test(&r->request[0], &here, MPI_STATUS_IGNORE);
+	if (!here)
+		return false;
+	r->over = !all_equal(r->facts, r->facts_n);
+	r->facts = NULL;
+	if (!r->over)
+		ring_begin(r);
+	return true;
+}
+
+/* True: a message was completed. */
+static bool advance(struct ring *r)
+{
+	int n = 0;
+	MPI_Testsome(r->lanes ? 2 * r->lanes : 1, r->request, &n, r->found, MPI_STATUSES_IGNORE);
+	for (int i = 0; i < r->lanes && n > 0; i++)
+		if (r->lane[i].step < 2 * (r->link->size - 1) &&
+		    r->request[2 * i] == MPI_REQUEST_NULL &&
+		    r->request[2 * i + 1] == MPI_REQUEST_NULL)
+			end_step(r, i);
+	r->over = r->lanes ? r->lanes_over == r->lanes : r->request[0] == MPI_REQUEST_NULL;
+	return n > 0 || r->over;
+}
+
+/* Facts may arrive in any order; sums begin in the order of their starts, as on the other ranks. */
+bool rings_advance(void)
+{
+	bool moved = false, undecided = false;
+	for (struct ring **at = &under_way; *at;) {
+		struct ring *r = *at;
+		undecided = undecided || (r->facts && !ring_decide(r));
+		if (!r->facts && !r->over)
+			moved |= advance(r);
+		if (r->over)
+			*at = r->next;
+		else
+			at = &r->next;
+	}
+	return moved;
+}
+
+bool rings_are_under_way(void)
+{
+	return under_way != NULL;
+}
+
+static struct rings *rings_of(struct link *l)
+{
+	if (!l->rings)
+		l->rings = must(calloc(1, sizeof *l->rings));
+	return l->rings;
+}
+
+void rings_prepare(struct link *l, size_t n)
+{
+	struct rings *all = rings_of(l);
+	CHECK(!under_way, "memory of sums that are under way");
+	all->n += floats_of(l, n);
+	all->room = must(realloc(all->room, all->n * sizeof *all->room));
+}
+
+/* The last of the sums under way; it has not begun. */
+static struct ring *ring_queue(struct link *l, int slot, float *x, size_t n)
+{
+	struct ring *r = &rings_of(l)->slot[slot], **last = &under_way;
+	*r = (struct ring){.link = l, .x = x, .n = n, .own = r->own, .own_n = r->own_n};
 	while (*last)
 		last = &(*last)->next;
-	*last = r;
+	return *last = r;
+}
+
+void ring_start(struct link *l, int slot, float *x, size_t n)
+{
+	ring_begin(ring_queue(l, slot, x, n));
+	rings_advance();
+}
+
+void ring_start_if(struct link *l, int slot, float *x, size_t n, struct link *facts_link,
+		   double *facts, int facts_n)
+{
+	struct ring *r = ring_queue(l, slot, x, n);
+	r->facts = facts;
+	r->facts_n = facts_n;
+	MPI_Iallreduce(MPI_IN_PLACE, facts, facts_n, MPI_DOUBLE, MPI_MAX, facts_link->comm,
+		       &r->request[0]);
 	rings_advance();
 }
 

@@ -422,7 +422,7 @@ static void network_advance_to(double now)
 }
 
 /* The earliest time at which an actor may have to know something. A passage without an event waits
- * for another passage's. */
+ * for another passage's. After the next event a flow can have all of its way. */
 static double next_time(void)
 {
 	double next = INFINITY, first = net.events ? net.heap[0]->at : INFINITY;
@@ -431,6 +431,9 @@ static double next_time(void)
 		double at = p->state == PASSAGE_IDLE ? first : p->at;
 		if (p->state == PASSAGE_LATENT)
 			at += p->left / (p->way->bound * p->factor);
+		else if (p->state == PASSAGE_FLOWS)
+			at = first + fmax(0, p->left - p->rate * (first - p->since)) /
+					     (p->way->bound * p->factor);
 		next = fmin(next, at + p->least_s);
 	}
 	return next;

@@ -174,7 +174,7 @@ TEST(flows_of_tables_are_simgrids, 5)
 	ck_assert_int_eq(command_output(command, out, sizeof out), 0);
 	ck_assert_msg(sscanf(out, "%lld messages, differ by %lg", &messages, &apart) == 2, "%s",
 		      out);
-	ck_assert_int_eq(messages, 160);
+	ck_assert_int_eq(messages, 240);
 	/* SimGrid ends the search for rates at a relative precision of 1e-5, several times a
 	 * message
 	 */
